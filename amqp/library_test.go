@@ -190,7 +190,7 @@ func TestHeadersBetweenProtocols(t *testing.T) {
 	want[*wire.ConfirmSelectOK](p)
 	p.publish("", "to-grpc", true, message.Message{Headers: own, Body: []byte{0, 255}})
 	want[*wire.BasicAck](p)
-	got, err := g.Get(t.Context(), "/", "to-grpc", true)
+	got, err := g.Get(t.Context(), client.GetRequest{VHost: "/", Queue: "to-grpc", AutoAck: true})
 	if err != nil || got == nil {
 		t.Fatalf("%v, %v", got, err)
 	}

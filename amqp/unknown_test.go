@@ -23,7 +23,7 @@ func TestUnknownArguments(t *testing.T) {
 	}
 	t.Cleanup(cl.Close)
 	testcluster.Poll(t, "a vhost that refuses, which needs the newest version", func() error {
-		_, err := cl.PutVhost(t.Context(), client.Vhost{Name: "strict", RefuseUnknown: true})
+		_, err := cl.PutVHost(t.Context(), client.VHost{Name: "strict", UnknownArguments: client.UnknownRefuse})
 		return err
 	})
 	for vhost, want := range map[string][]string{

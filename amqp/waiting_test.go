@@ -26,13 +26,13 @@ func finalised(t *testing.T, c *testcluster.Cluster) {
 	defer cl.Close()
 	for {
 		s, err := cl.ClusterStatus(ctx)
-		if err == nil && s.GetFinalizedVersion() >= uint32(quorumq.NewestRules) {
+		if err == nil && s.FinalizedVersion >= uint32(quorumq.NewestRules) {
 			return
 		}
 		select {
 		case <-time.After(10 * time.Millisecond):
 		case <-ctx.Done():
-			t.Fatalf("version %d is not finalised: %v, %v", quorumq.NewestRules, s.GetFinalizedVersion(), err)
+			t.Fatalf("version %d is not finalised: %v, %v", quorumq.NewestRules, s.FinalizedVersion, err)
 		}
 	}
 }

@@ -10,7 +10,6 @@ import (
 
 	"github.com/quorate/quorate/chaos"
 	"github.com/quorate/quorate/client"
-	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
 )
 
 // Bounds of the dead-letter rows.
@@ -130,11 +129,11 @@ func (w *deadWorld) declare(ctx context.Context) error {
 func (w *deadWorld) lead(ctx context.Context, queue, node string) error {
 	var last error
 	err := w.until(ctx, func() (bool, error) {
-		q, err := w.admin.GetQueue(ctx, "", queue)
-		if err != nil || q.GetLeader() == node {
+		q, err := w.admin.GetQueue(ctx, client.QueueRef{Name: queue})
+		if err != nil || q.Leader == node {
 			return err == nil, err
 		}
-		last = w.admin.TransferLeadership(ctx, "", queue, node) // refused for a moment after an election
+		last = w.admin.TransferLeadership(ctx, client.TransferLeadershipRequest{Queue: queue, Node: node}) // refused for a moment after an election
 		return false, nil
 	})
 	if err != nil {
@@ -162,9 +161,12 @@ func (w *deadWorld) until(ctx context.Context, so func() (bool, error)) error {
 }
 
 // stats reads a queue's figures.
-func (w *deadWorld) stats(ctx context.Context, queue string) (*brokerv1.QueueStats, error) {
-	q, err := w.admin.GetQueue(ctx, "", queue)
-	return q.GetStats(), err
+func (w *deadWorld) stats(ctx context.Context, queue string) (client.QueueStats, error) {
+	q, err := w.admin.GetQueue(ctx, client.QueueRef{Name: queue})
+	if q.Stats == nil { // nobody leads it
+		q.Stats = new(client.QueueStats)
+	}
+	return *q.Stats, err
 }
 
 // arrived waits until the source has nothing and the target exactly n messages.
@@ -174,14 +176,14 @@ func (w *deadWorld) arrived(ctx context.Context, n int64) error {
 		if err != nil {
 			return false, err
 		}
-		if to.GetMessages() > uint64(n) {
-			return false, fmt.Errorf("queue %s has %d messages, %d were to go there", targetQueue, to.GetMessages(), n)
+		if to.Messages > uint64(n) {
+			return false, fmt.Errorf("queue %s has %d messages, %d were to go there", targetQueue, to.Messages, n)
 		}
-		if to.GetMessagesReady() < uint64(n) {
+		if to.MessagesReady < uint64(n) {
 			return false, nil
 		}
 		from, err := w.stats(ctx, sourceQueue)
-		return from.GetMessages() == 0, err
+		return from.Messages == 0, err
 	})
 	if err != nil {
 		return fmt.Errorf("waiting for %d dead letters in %s: %w", n, targetQueue, err)
@@ -199,11 +201,11 @@ func (w *deadWorld) setTTL(ctx context.Context, on bool) error {
 		})
 		return err
 	}
-	if _, err := w.admin.DeletePolicy(ctx, "", expirePolicy, false); err != nil {
+	if _, err := w.admin.DeletePolicy(ctx, client.PolicyRef{Name: expirePolicy}); err != nil {
 		return err
 	}
 	return w.until(ctx, func() (bool, error) { // what is published next must not expire
-		q, err := w.admin.GetQueue(ctx, "", sourceQueue)
-		return q.GetPolicy() == "" && !q.GetSettingsPending() && q.GetStats() != nil, err
+		q, err := w.admin.GetQueue(ctx, client.QueueRef{Name: sourceQueue})
+		return q.Policy == "" && !q.SettingsPending && q.Stats != nil, err
 	})
 }

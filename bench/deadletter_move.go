@@ -145,7 +145,7 @@ func moveRows(ctx context.Context, w *deadWorld) ([]engineRow, error) {
 				}
 				published.add(p)
 				trigger.sum.add(m)
-				if _, err := w.admin.PurgeQueue(ctx, "", targetQueue); err != nil {
+				if _, err := w.admin.PurgeQueue(ctx, client.QueueRef{Name: targetQueue}); err != nil {
 					return rows, err
 				}
 			}

@@ -56,7 +56,7 @@ func waitRows(ctx context.Context, w *deadWorld) ([]engineRow, error) {
 	var drain work
 	draining, err := w.observed(ctx, func() (err error) {
 		drain, err = w.timed(func() (int64, error) {
-			if _, err := w.admin.DeletePolicy(ctx, "", fullPolicy, false); err != nil {
+			if _, err := w.admin.DeletePolicy(ctx, client.PolicyRef{Name: fullPolicy}); err != nil {
 				return 0, err
 			}
 			return n, w.arrived(ctx, n+1)
@@ -81,8 +81,8 @@ func (w *deadWorld) fillTarget(ctx context.Context) error {
 		return err
 	}
 	return w.until(ctx, func() (bool, error) {
-		q, err := w.admin.GetQueue(ctx, "", targetQueue)
-		return q.GetPolicy() == fullPolicy && !q.GetSettingsPending() && q.GetStats().GetMessages() == 1, err
+		q, err := w.admin.GetQueue(ctx, client.QueueRef{Name: targetQueue})
+		return q.Policy == fullPolicy && !q.SettingsPending && q.Stats.Messages == 1, err
 	})
 }
 
@@ -90,7 +90,7 @@ func (w *deadWorld) fillTarget(ctx context.Context) error {
 func (w *deadWorld) allWait(ctx context.Context, n int64) error {
 	err := w.until(ctx, func() (bool, error) {
 		s, err := w.stats(ctx, sourceQueue)
-		return s.GetMessagesDlx() == uint64(n), err
+		return s.MessagesDLX == uint64(n), err
 	})
 	if err != nil {
 		return fmt.Errorf("waiting for %d dead letters in the backlog of %s: %w", n, sourceQueue, err)
@@ -127,7 +127,7 @@ func (w *deadWorld) observed(ctx context.Context, do func() error) (out observat
 	out.cores = (after - before).Seconds() / time.Since(begin).Seconds()
 	close(over)
 	all.Wait()
-	_, purging := w.admin.PurgeQueue(ctx, "", bystander)
+	_, purging := w.admin.PurgeQueue(ctx, client.QueueRef{Name: bystander})
 	out.confirms = r.h
 	return out, errors.Join(err, counting, publishing, sampling, purging)
 }

@@ -326,11 +326,11 @@ func (w *failoverWorld) leader(ctx context.Context) (*chaos.Node, *client.Client
 	}
 	for {
 		for _, n := range w.cluster.Nodes {
-			q, err := w.clients[n.ID].GetQueue(ctx, "", failoverQueue)
-			if err != nil || q.GetLeader() == n.ID {
+			q, err := w.clients[n.ID].GetQueue(ctx, client.QueueRef{Name: failoverQueue})
+			if err != nil || q.Leader == n.ID {
 				continue
 			}
-			if l := w.cluster.Node(q.GetLeader()); l != nil {
+			if l := w.cluster.Node(q.Leader); l != nil {
 				return l, w.clients[n.ID], nil
 			}
 		}

@@ -159,7 +159,7 @@ func latency(ctx context.Context, cluster *chaos.Cluster, o options, queue strin
 	if _, err := publish(ctx, c, load{queue: queue, size: size, inFlight: o.inFlight, rate: o.rate, during: o.latencyTime}, r); err != nil {
 		return nil, err
 	}
-	_, err = c.PurgeQueue(ctx, "", queue)
+	_, err = c.PurgeQueue(ctx, client.QueueRef{Name: queue})
 	return r.h, err
 }
 

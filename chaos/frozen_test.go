@@ -108,8 +108,8 @@ func TestFrozenDisk(t *testing.T) {
 		t.Fatal(err)
 	}
 	publish("before")
-	if q, err := others.GetQueue(ctx, "", "q"); err != nil || q.GetLeader() != first.ID {
-		t.Fatalf("led by %q, %v", q.GetLeader(), err)
+	if q, err := others.GetQueue(ctx, client.QueueRef{Name: "q"}); err != nil || q.Leader != first.ID {
+		t.Fatalf("led by %q, %v", q.Leader, err)
 	}
 
 	thaw := freeze(t, data)
@@ -117,9 +117,9 @@ func TestFrozenDisk(t *testing.T) {
 	began := time.Now()
 	publish("while it hangs")
 	t.Logf("confirmed %v after the disk froze", time.Since(began).Round(time.Millisecond))
-	q, err := others.GetQueue(ctx, "", "q")
-	if err != nil || q.GetLeader() == first.ID {
-		t.Errorf("led by %q, %v", q.GetLeader(), err)
+	q, err := others.GetQueue(ctx, client.QueueRef{Name: "q"})
+	if err != nil || q.Leader == first.ID {
+		t.Errorf("led by %q, %v", q.Leader, err)
 	}
 	for said := ""; !strings.Contains(said, "the process ends because its disk hangs"); {
 		if b, err := os.ReadFile(first.LogFile()); err == nil {
@@ -148,7 +148,7 @@ func TestFrozenDisk(t *testing.T) {
 		t.Fatal(err)
 	}
 	publish("after")
-	if q, err = others.GetQueue(ctx, "", "q"); err != nil || q.GetStats().GetMessagesReady() != 3 {
-		t.Errorf("%d messages, %v", q.GetStats().GetMessagesReady(), err)
+	if q, err = others.GetQueue(ctx, client.QueueRef{Name: "q"}); err != nil || q.Stats.MessagesReady != 3 {
+		t.Errorf("%d messages, %v", q.Stats.MessagesReady, err)
 	}
 }

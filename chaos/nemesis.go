@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/quorate/quorate/client"
-	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
 )
 
 // FaultKind is what is done to a node.
@@ -99,17 +98,17 @@ func (n *nemesis) run(ctx context.Context, steps []Step) error {
 func (n *nemesis) target(ctx context.Context, s Step) (*Node, error) {
 	nodes := n.cluster.Nodes
 	if s.Role != Anyone {
-		q, err := n.client.GetQueue(ctx, "", n.queue)
+		q, err := n.client.GetQueue(ctx, client.QueueRef{Name: n.queue})
 		if err != nil {
 			return nil, fmt.Errorf("chaos: who leads queue %q: %w", n.queue, err)
 		}
 		var followers []*Node
 		for _, x := range n.cluster.Nodes {
-			if x.ID != q.GetLeader() {
+			if x.ID != q.Leader {
 				followers = append(followers, x)
 			}
 		}
-		if leader := n.cluster.Node(q.GetLeader()); leader != nil && s.Role == Leader {
+		if leader := n.cluster.Node(q.Leader); leader != nil && s.Role == Leader {
 			return leader, nil
 		}
 		nodes = followers
@@ -162,7 +161,7 @@ const maxWithinChange = 300 * time.Millisecond
 // nodes are hit. One that is refused, since the member is the last one just now, hits nobody.
 func (n *nemesis) change(ctx context.Context, pick int) {
 	member := n.cluster.Nodes[(pick/len(n.cluster.Nodes))%len(n.cluster.Nodes)].ID
-	_, err := n.client.ReplaceMember(ctx, &brokerv1.ReplaceMemberRequest{Queue: n.queue, From: member, To: member})
+	_, err := n.client.ReplaceMember(ctx, client.ReplaceMemberRequest{Queue: n.queue, From: member, To: member})
 	if err != nil {
 		n.log("the member on node %s is not built anew: %v", member, err)
 		return

@@ -7,45 +7,61 @@ import (
 	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
 )
 
-// Vhost describes a vhost (VH-1, VH-3).
-type Vhost struct {
-	Name             string
-	Description      string
-	Tags             []string
-	DefaultQueueType string // quorum (also if empty) or classic
-	Protected        bool   // cannot be deleted
-	MergePolicies    bool   // all policies that match count
-	ImportDeaths     bool   // death headers of a published message count as its deaths (G-11)
-	DelayedPublish   bool   // the header x-delay of a message says for how many milliseconds it waits (DLY-1)
-	RefuseUnknown    bool   // what would be made with an unknown argument is refused, and not only told (C-9)
-	Limits           VhostLimits
+// VHost describes a vhost (VH-1, VH-3).
+type VHost struct {
+	Name             string   `api:"name"`
+	Description      string   `api:"description"`
+	Tags             []string `api:"tags"`
+	DefaultQueueType string   `api:"default_queue_type"`      // quorum (also if empty) or classic
+	Protected        bool     `api:"protected_from_deletion"` // cannot be deleted
+	MergePolicies    bool     `api:"merge_policies"`          // all policies that match count
+	ImportDeaths     bool     `api:"import_deaths"`           // death headers of a published message count as its deaths (G-11)
+	// DelayedPublish: the header x-delay of a message says for how many milliseconds it waits (DLY-1).
+	DelayedPublish bool `api:"delayed_publish"`
+	// UnknownArguments says what becomes of what would be made with an unknown argument (C-9).
+	UnknownArguments UnknownArguments `api:"unknown_arguments"`
+	Limits           VHostLimits      `api:"limits"`
+	Queues           uint64           `api:"queues"` // that it holds; only of VHosts
 }
 
-// VhostLimits bound what a vhost holds, and what clients do in it; nil is no limit (VH-4, VH-14).
-type VhostLimits struct {
-	MaxConnections, MaxQueues *int64
-	MaxChannels, MaxConsumers *int64
-	MaxMessageRate            *int64 // messages published per second
-	MaxByteRate               *int64 // bytes of their bodies per second
-	MaxStoredBytes            *int64 // of the bodies that its queues hold
+// UnknownArguments says what becomes of what would be made with an unknown argument.
+type UnknownArguments string
+
+// What becomes of it.
+const (
+	UnknownWarn   UnknownArguments = "warn" // it is made and told; so it is if empty
+	UnknownRefuse UnknownArguments = "refuse"
+)
+
+// VHostLimits bound what a vhost holds, and what clients do in it; nil is no limit (VH-4, VH-14).
+type VHostLimits struct {
+	MaxConnections *int64 `api:"max_connections"`
+	MaxQueues      *int64 `api:"max_queues"`
+	MaxChannels    *int64 `api:"max_channels"`
+	MaxConsumers   *int64 `api:"max_consumers"`
+	MaxMessageRate *int64 `api:"max_message_rate"` // messages published per second
+	MaxByteRate    *int64 `api:"max_byte_rate"`    // bytes of their bodies per second
+	MaxStoredBytes *int64 `api:"max_stored_bytes"` // of the bodies that its queues hold
 }
 
 // UserLimits bound what a user opens and does; nil is no limit (VH-4, VH-14).
 type UserLimits struct {
-	MaxConnections, MaxChannels *int64
-	MaxConsumers                *int64
-	MaxMessageRate              *int64 // messages published per second
-	MaxByteRate                 *int64 // bytes of their bodies per second
+	MaxConnections *int64 `api:"max_connections"`
+	MaxChannels    *int64 `api:"max_channels"`
+	MaxConsumers   *int64 `api:"max_consumers"`
+	MaxMessageRate *int64 `api:"max_message_rate"` // messages published per second
+	MaxByteRate    *int64 `api:"max_byte_rate"`    // bytes of their bodies per second
 }
 
 // User describes a user. With neither Password nor Hash it cannot log in by password.
 type User struct {
-	Name     string
-	Password string // the broker keeps a hash of it
+	Name     string `api:"name"`
+	Password string `api:"password"` // the broker keeps a hash of it
 	// Hash and Algorithm are stored as they are: argon2id, rabbit_password_hashing_sha256
 	// or rabbit_password_hashing_sha512.
-	Hash, Algorithm string
-	Tags            []string // such as administrator, policymaker, monitoring
+	Hash      string   `api:"password_hash"`
+	Algorithm string   `api:"hashing_algorithm"`
+	Tags      []string `api:"tags"` // such as administrator, policymaker, monitoring
 }
 
 // UserChange is what of a user changes; the rest stays (VH-10).
@@ -61,80 +77,99 @@ type UserChange struct {
 
 // Permission says by Perl-style patterns what a user may do in a vhost, "" for "/" (VH-6).
 // An empty pattern matches nothing.
-type Permission struct{ User, Vhost, Configure, Write, Read string }
+type Permission struct {
+	User      string `api:"user"`
+	VHost     string `api:"vhost"`
+	Configure string `api:"configure"`
+	Write     string `api:"write"`
+	Read      string `api:"read"`
+}
 
 // TopicPermission bounds by patterns the routing keys of a user at a topic exchange (VH-8).
-type TopicPermission struct{ User, Vhost, Exchange, Write, Read string }
-
-func (l VhostLimits) proto() *brokerv1.VhostLimits {
-	return &brokerv1.VhostLimits{
-		MaxConnections: l.MaxConnections, MaxQueues: l.MaxQueues,
-		MaxChannels: l.MaxChannels, MaxConsumers: l.MaxConsumers,
-		MaxMessageRate: l.MaxMessageRate, MaxByteRate: l.MaxByteRate,
-		MaxStoredBytes: l.MaxStoredBytes,
-	}
+type TopicPermission struct {
+	User     string `api:"user"`
+	VHost    string `api:"vhost"`
+	Exchange string `api:"exchange"`
+	Write    string `api:"write"`
+	Read     string `api:"read"`
 }
 
-// PutVhost makes a vhost, or replaces the settings of the one that exists, and tells
+// PermissionRef names the permission of a user in a vhost, "" for "/".
+type PermissionRef struct {
+	VHost string `api:"vhost"`
+	User  string `api:"user"`
+}
+
+// TopicPermissionRef names the topic permission of a user at an exchange, "" for all of the vhost.
+type TopicPermissionRef struct {
+	VHost    string `api:"vhost"`
+	User     string `api:"user"`
+	Exchange string `api:"exchange"`
+}
+
+// ListPermissionsRequest chooses permissions; what is empty chooses all.
+type ListPermissionsRequest struct {
+	VHost string `api:"vhost"`
+	User  string `api:"user"`
+}
+
+// SetVHostLimitsRequest names a vhost and its limits.
+type SetVHostLimitsRequest struct {
+	Name   string      `api:"name"`
+	Limits VHostLimits `api:"limits"`
+}
+
+// SetUserLimitsRequest names a user and its limits.
+type SetUserLimitsRequest struct {
+	Name   string     `api:"name"`
+	Limits UserLimits `api:"limits"`
+}
+
+// PutVHost makes a vhost, or replaces the settings of the one that exists, and tells
 // whether it is new. Limits count only for a new one.
-func (c *Client) PutVhost(ctx context.Context, h Vhost) (created bool, err error) {
-	unknown := brokerv1.UnknownArguments_UNKNOWN_ARGUMENTS_WARN
-	if h.RefuseUnknown {
-		unknown = brokerv1.UnknownArguments_UNKNOWN_ARGUMENTS_REFUSE
+func (c *Client) PutVHost(ctx context.Context, h VHost) (isNew bool, err error) {
+	type request struct {
+		VHost VHost `api:"vhost"`
 	}
-	r := &brokerv1.PutVhostRequest{Vhost: &brokerv1.Vhost{
-		Name: h.Name, Description: h.Description, Tags: h.Tags, DefaultQueueType: h.DefaultQueueType,
-		ProtectedFromDeletion: h.Protected, MergePolicies: h.MergePolicies, DelayedPublish: h.DelayedPublish, ImportDeaths: h.ImportDeaths, Limits: h.Limits.proto(),
-		UnknownArguments: unknown,
-	}}
-	out, err := do(ctx, c, r, func(ctx context.Context, n *node, r *brokerv1.PutVhostRequest) (*brokerv1.PutVhostResponse, error) {
-		return n.access.PutVhost(ctx, r)
-	})
-	return out.GetCreated(), err
+	if h.UnknownArguments == "" {
+		h.UnknownArguments = UnknownWarn
+	}
+	out, err := ask[created](ctx, c, request{h}, access, brokerv1.AccessClient.PutVhost)
+	return out.Yes, err
 }
 
-// DeleteVhost removes a vhost with all that is in it, and tells whether there was one.
-func (c *Client) DeleteVhost(ctx context.Context, name string) (deleted bool, err error) {
-	r := &brokerv1.DeleteVhostRequest{Name: name}
-	out, err := do(ctx, c, r, func(ctx context.Context, n *node, r *brokerv1.DeleteVhostRequest) (*brokerv1.DeleteVhostResponse, error) {
-		return n.access.DeleteVhost(ctx, r)
-	})
-	return out.GetDeleted(), err
+// DeleteVHost removes a vhost with all that is in it, and tells whether there was one.
+func (c *Client) DeleteVHost(ctx context.Context, name string) (existed bool, err error) {
+	out, err := ask[deleted](ctx, c, ofName{name}, access, brokerv1.AccessClient.DeleteVhost)
+	return out.Yes, err
 }
 
-// Vhosts lists all vhosts.
-func (c *Client) Vhosts(ctx context.Context) iter.Seq2[*brokerv1.Vhost, error] {
-	return pages(func(string) ([]*brokerv1.Vhost, string, error) {
-		out, err := do(ctx, c, &brokerv1.ListVhostsRequest{}, func(ctx context.Context, n *node, r *brokerv1.ListVhostsRequest) (*brokerv1.ListVhostsResponse, error) {
-			return n.access.ListVhosts(ctx, r)
-		})
-		return out.GetVhosts(), "", err
+// VHosts lists all vhosts.
+func (c *Client) VHosts(ctx context.Context) iter.Seq2[VHost, error] {
+	type answer struct {
+		VHosts []VHost `api:"vhosts"`
+	}
+	return pages(func(string) ([]VHost, string, error) {
+		out, err := ask[answer](ctx, c, nothing{}, access, brokerv1.AccessClient.ListVhosts)
+		return out.VHosts, "", err
 	})
 }
 
-// SetVhostLimits replaces the limits of a vhost.
-func (c *Client) SetVhostLimits(ctx context.Context, name string, l VhostLimits) error {
-	r := &brokerv1.SetVhostLimitsRequest{Name: name, Limits: l.proto()}
-	_, err := do(ctx, c, r, func(ctx context.Context, n *node, r *brokerv1.SetVhostLimitsRequest) (*brokerv1.SetVhostLimitsResponse, error) {
-		return n.access.SetVhostLimits(ctx, r)
-	})
+// SetVHostLimits replaces the limits of a vhost.
+func (c *Client) SetVHostLimits(ctx context.Context, r SetVHostLimitsRequest) error {
+	_, err := ask[nothing](ctx, c, r, access, brokerv1.AccessClient.SetVhostLimits)
 	return err
 }
 
 // PutUser makes a user, or replaces all but the limits of the one that exists, and tells
 // whether it is new.
-func (c *Client) PutUser(ctx context.Context, u User) (created bool, err error) {
-	r := &brokerv1.PutUserRequest{
-		Name: u.Name, Password: u.Password, PasswordHash: u.Hash, HashingAlgorithm: u.Algorithm, Tags: u.Tags,
-	}
-	out, err := do(ctx, c, r, func(ctx context.Context, n *node, r *brokerv1.PutUserRequest) (*brokerv1.PutUserResponse, error) {
-		return n.access.PutUser(ctx, r)
-	})
-	return out.GetCreated(), err
+func (c *Client) PutUser(ctx context.Context, u User) (isNew bool, err error) {
+	out, err := ask[created](ctx, c, u, access, brokerv1.AccessClient.PutUser)
+	return out.Yes, err
 }
 
 // ChangeUser changes a user in part, and tells whether it is new.
-func (c *Client) ChangeUser(ctx context.Context, u UserChange) (created bool, err error) {
+func (c *Client) ChangeUser(ctx context.Context, u UserChange) (isNew bool, err error) {
 	r := &brokerv1.ChangeUserRequest{Name: u.Name, Create: u.Create}
 	if u.Tags != nil {
 		r.Tags = &brokerv1.UserTags{Tags: u.Tags}
@@ -149,120 +184,109 @@ func (c *Client) ChangeUser(ctx context.Context, u UserChange) (created bool, er
 }
 
 // DeleteUser removes a user with its permissions, and tells whether there was one.
-func (c *Client) DeleteUser(ctx context.Context, name string) (deleted bool, err error) {
-	r := &brokerv1.DeleteUserRequest{Name: name}
-	out, err := do(ctx, c, r, func(ctx context.Context, n *node, r *brokerv1.DeleteUserRequest) (*brokerv1.DeleteUserResponse, error) {
-		return n.access.DeleteUser(ctx, r)
-	})
-	return out.GetDeleted(), err
+func (c *Client) DeleteUser(ctx context.Context, name string) (existed bool, err error) {
+	out, err := ask[deleted](ctx, c, ofName{name}, access, brokerv1.AccessClient.DeleteUser)
+	return out.Yes, err
 }
 
 // Users lists all users.
-func (c *Client) Users(ctx context.Context) iter.Seq2[*brokerv1.User, error] {
-	return pages(func(string) ([]*brokerv1.User, string, error) {
-		out, err := do(ctx, c, &brokerv1.ListUsersRequest{}, func(ctx context.Context, n *node, r *brokerv1.ListUsersRequest) (*brokerv1.ListUsersResponse, error) {
-			return n.access.ListUsers(ctx, r)
-		})
-		return out.GetUsers(), "", err
+func (c *Client) Users(ctx context.Context) iter.Seq2[UserInfo, error] {
+	type answer struct {
+		Users []UserInfo `api:"users"`
+	}
+	return pages(func(string) ([]UserInfo, string, error) {
+		out, err := ask[answer](ctx, c, nothing{}, access, brokerv1.AccessClient.ListUsers)
+		return out.Users, "", err
 	})
 }
 
 // SetUserLimits replaces the limits of a user.
-func (c *Client) SetUserLimits(ctx context.Context, name string, l UserLimits) error {
-	r := &brokerv1.SetUserLimitsRequest{
-		Name: name, Limits: &brokerv1.UserLimits{
-			MaxConnections: l.MaxConnections, MaxChannels: l.MaxChannels,
-			MaxConsumers: l.MaxConsumers, MaxMessageRate: l.MaxMessageRate,
-			MaxByteRate: l.MaxByteRate,
-		},
-	}
-	_, err := do(ctx, c, r, func(ctx context.Context, n *node, r *brokerv1.SetUserLimitsRequest) (*brokerv1.SetUserLimitsResponse, error) {
-		return n.access.SetUserLimits(ctx, r)
-	})
+func (c *Client) SetUserLimits(ctx context.Context, r SetUserLimitsRequest) error {
+	_, err := ask[nothing](ctx, c, r, access, brokerv1.AccessClient.SetUserLimits)
 	return err
 }
 
-// LimitsOfVhost returns the limits of a vhost, "" for "/", with what is used of each.
-func (c *Client) LimitsOfVhost(ctx context.Context, name string) ([]*brokerv1.Limit, error) {
-	return c.limits(ctx, &brokerv1.ListLimitsRequest{Of: &brokerv1.ListLimitsRequest_Vhost{Vhost: name}})
+// LimitsOfVHost lists the limits of a vhost, "" for "/", with what is used of each.
+func (c *Client) LimitsOfVHost(ctx context.Context, name string) iter.Seq2[Limit, error] {
+	if name == "" {
+		name = "/"
+	}
+	return c.limits(ctx, limitsOf{VHost: name})
 }
 
-// LimitsOfUser returns the limits of a user with what is used of each.
-func (c *Client) LimitsOfUser(ctx context.Context, name string) ([]*brokerv1.Limit, error) {
-	return c.limits(ctx, &brokerv1.ListLimitsRequest{Of: &brokerv1.ListLimitsRequest_User{User: name}})
+// LimitsOfUser lists the limits of a user with what is used of each.
+func (c *Client) LimitsOfUser(ctx context.Context, name string) iter.Seq2[Limit, error] {
+	return c.limits(ctx, limitsOf{User: name})
 }
 
-func (c *Client) limits(ctx context.Context, r *brokerv1.ListLimitsRequest) ([]*brokerv1.Limit, error) {
-	out, err := do(ctx, c, r, func(ctx context.Context, n *node, r *brokerv1.ListLimitsRequest) (*brokerv1.ListLimitsResponse, error) {
-		return n.access.ListLimits(ctx, r)
+// limitsOf names a vhost or a user.
+type limitsOf struct {
+	VHost string `api:"vhost"`
+	User  string `api:"user"`
+}
+
+func (c *Client) limits(ctx context.Context, of limitsOf) iter.Seq2[Limit, error] {
+	type answer struct {
+		Limits []Limit `api:"limits"`
+	}
+	return pages(func(string) ([]Limit, string, error) {
+		out, err := ask[answer](ctx, c, of, access, brokerv1.AccessClient.ListLimits)
+		return out.Limits, "", err
 	})
-	return out.GetLimits(), err
 }
 
 // SetPermission sets what a user may do in a vhost, and tells whether it had no permission
 // there.
-func (c *Client) SetPermission(ctx context.Context, p Permission) (created bool, err error) {
-	r := &brokerv1.SetPermissionRequest{Permission: &brokerv1.Permission{
-		User: p.User, Vhost: p.Vhost, Configure: p.Configure, Write: p.Write, Read: p.Read,
-	}}
-	out, err := do(ctx, c, r, func(ctx context.Context, n *node, r *brokerv1.SetPermissionRequest) (*brokerv1.SetPermissionResponse, error) {
-		return n.access.SetPermission(ctx, r)
-	})
-	return out.GetCreated(), err
+func (c *Client) SetPermission(ctx context.Context, p Permission) (isNew bool, err error) {
+	type request struct {
+		Permission Permission `api:"permission"`
+	}
+	out, err := ask[created](ctx, c, request{p}, access, brokerv1.AccessClient.SetPermission)
+	return out.Yes, err
 }
 
 // ClearPermission takes from a user all that it may do in a vhost, and tells whether it
 // had a permission.
-func (c *Client) ClearPermission(ctx context.Context, vhost, user string) (deleted bool, err error) {
-	r := &brokerv1.ClearPermissionRequest{User: user, Vhost: vhost}
-	out, err := do(ctx, c, r, func(ctx context.Context, n *node, r *brokerv1.ClearPermissionRequest) (*brokerv1.ClearPermissionResponse, error) {
-		return n.access.ClearPermission(ctx, r)
-	})
-	return out.GetDeleted(), err
+func (c *Client) ClearPermission(ctx context.Context, r PermissionRef) (existed bool, err error) {
+	out, err := ask[deleted](ctx, c, r, access, brokerv1.AccessClient.ClearPermission)
+	return out.Yes, err
 }
 
-// Permissions lists the permissions of a vhost, of all if it is empty, and of a
-// user, of all if it is empty.
-func (c *Client) Permissions(ctx context.Context, vhost, user string) iter.Seq2[*brokerv1.Permission, error] {
-	return pages(func(string) ([]*brokerv1.Permission, string, error) {
-		r := &brokerv1.ListPermissionsRequest{Vhost: vhost, User: user}
-		out, err := do(ctx, c, r, func(ctx context.Context, n *node, r *brokerv1.ListPermissionsRequest) (*brokerv1.ListPermissionsResponse, error) {
-			return n.access.ListPermissions(ctx, r)
-		})
-		return out.GetPermissions(), "", err
+// Permissions lists permissions.
+func (c *Client) Permissions(ctx context.Context, r ListPermissionsRequest) iter.Seq2[Permission, error] {
+	type answer struct {
+		Permissions []Permission `api:"permissions"`
+	}
+	return pages(func(string) ([]Permission, string, error) {
+		out, err := ask[answer](ctx, c, r, access, brokerv1.AccessClient.ListPermissions)
+		return out.Permissions, "", err
 	})
 }
 
 // SetTopicPermission bounds the routing keys of a user at a topic exchange, and tells
 // whether there was no bound.
-func (c *Client) SetTopicPermission(ctx context.Context, p TopicPermission) (created bool, err error) {
-	r := &brokerv1.SetTopicPermissionRequest{Permission: &brokerv1.TopicPermission{
-		User: p.User, Vhost: p.Vhost, Exchange: p.Exchange, Write: p.Write, Read: p.Read,
-	}}
-	out, err := do(ctx, c, r, func(ctx context.Context, n *node, r *brokerv1.SetTopicPermissionRequest) (*brokerv1.SetTopicPermissionResponse, error) {
-		return n.access.SetTopicPermission(ctx, r)
-	})
-	return out.GetCreated(), err
+func (c *Client) SetTopicPermission(ctx context.Context, p TopicPermission) (isNew bool, err error) {
+	type request struct {
+		Permission TopicPermission `api:"permission"`
+	}
+	out, err := ask[created](ctx, c, request{p}, access, brokerv1.AccessClient.SetTopicPermission)
+	return out.Yes, err
 }
 
-// ClearTopicPermission takes away the bounds of a user at an exchange, "" for all of the
+// ClearTopicPermission takes away the bounds of a user at an exchange, or at all of the
 // vhost, and tells whether there was one.
-func (c *Client) ClearTopicPermission(ctx context.Context, vhost, user, exchange string) (deleted bool, err error) {
-	r := &brokerv1.ClearTopicPermissionRequest{User: user, Vhost: vhost, Exchange: exchange}
-	out, err := do(ctx, c, r, func(ctx context.Context, n *node, r *brokerv1.ClearTopicPermissionRequest) (*brokerv1.ClearTopicPermissionResponse, error) {
-		return n.access.ClearTopicPermission(ctx, r)
-	})
-	return out.GetDeleted(), err
+func (c *Client) ClearTopicPermission(ctx context.Context, r TopicPermissionRef) (existed bool, err error) {
+	out, err := ask[deleted](ctx, c, r, access, brokerv1.AccessClient.ClearTopicPermission)
+	return out.Yes, err
 }
 
-// TopicPermissions lists the topic permissions of a vhost, of all if it is empty,
-// and of a user, of all if it is empty.
-func (c *Client) TopicPermissions(ctx context.Context, vhost, user string) iter.Seq2[*brokerv1.TopicPermission, error] {
-	return pages(func(string) ([]*brokerv1.TopicPermission, string, error) {
-		r := &brokerv1.ListTopicPermissionsRequest{Vhost: vhost, User: user}
-		out, err := do(ctx, c, r, func(ctx context.Context, n *node, r *brokerv1.ListTopicPermissionsRequest) (*brokerv1.ListTopicPermissionsResponse, error) {
-			return n.access.ListTopicPermissions(ctx, r)
-		})
-		return out.GetPermissions(), "", err
+// TopicPermissions lists topic permissions.
+func (c *Client) TopicPermissions(ctx context.Context, r ListPermissionsRequest) iter.Seq2[TopicPermission, error] {
+	type answer struct {
+		Permissions []TopicPermission `api:"permissions"`
+	}
+	return pages(func(string) ([]TopicPermission, string, error) {
+		out, err := ask[answer](ctx, c, r, access, brokerv1.AccessClient.ListTopicPermissions)
+		return out.Permissions, "", err
 	})
 }

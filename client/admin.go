@@ -11,7 +11,7 @@ import (
 // Queue describes a queue to declare. What a quorum queue cannot be makes it a classic one
 // (Q-3 to Q-5).
 type Queue struct {
-	Vhost     string // "": "/"
+	VHost     string // "": "/"
 	Name      string // "": the broker makes one up, and answers with it
 	Arguments Table  // such as x-max-length or x-dead-letter-exchange
 	// Transient queues end with the process of the node that is asked.
@@ -24,20 +24,26 @@ type Queue struct {
 	Passive bool
 }
 
+// QueueRef names a queue.
+type QueueRef struct {
+	VHost string `api:"vhost"` // "": "/"
+	Name  string `api:"name"`
+}
+
 // Exchange describes an exchange to declare (EX-4).
 type Exchange struct {
-	Vhost      string // "": "/"
-	Name       string
-	Type       string // direct, fanout, topic or headers
-	AutoDelete bool
-	Internal   bool
-	Arguments  Table
-	Passive    bool
+	VHost      string `api:"vhost"` // "": "/"
+	Name       string `api:"name"`
+	Type       string `api:"type"` // direct, fanout, topic or headers
+	AutoDelete bool   `api:"auto_delete"`
+	Internal   bool   `api:"internal"`
+	Arguments  Table  `api:"arguments"`
+	Passive    bool   `api:"passive"` // only asks whether it exists
 }
 
 // Binding routes from an exchange to a queue, or to an exchange if ToExchange is set.
 type Binding struct {
-	Vhost       string // "": "/"
+	VHost       string // "": "/"
 	Source      string
 	Destination string
 	ToExchange  bool
@@ -55,9 +61,17 @@ func (b Binding) proto() (*brokerv1.Binding, error) {
 		kind = brokerv1.DestinationType_DESTINATION_TYPE_EXCHANGE
 	}
 	return &brokerv1.Binding{
-		Vhost: b.Vhost, Source: b.Source, DestinationType: kind, Destination: b.Destination,
+		Vhost: b.VHost, Source: b.Source, DestinationType: kind, Destination: b.Destination,
 		RoutingKey: b.RoutingKey, Arguments: args,
 	}, nil
+}
+
+// bindingFromProto is the other way.
+func bindingFromProto(p *brokerv1.Binding) Binding {
+	return Binding{
+		VHost: p.GetVhost(), Source: p.GetSource(), Destination: p.GetDestination(), RoutingKey: p.GetRoutingKey(),
+		ToExchange: p.GetDestinationType() == brokerv1.DestinationType_DESTINATION_TYPE_EXCHANGE, Arguments: tableFromProto(p.GetArguments()),
+	}
 }
 
 // rpc is one method of the Admin or Broker service.
@@ -74,18 +88,18 @@ func do[Q, R any](ctx context.Context, c *Client, request Q, method rpc[Q, R]) (
 }
 
 // DeclareQueue makes a queue unless an equivalent one exists (Q-13).
-func (c *Client) DeclareQueue(ctx context.Context, q Queue) (*brokerv1.DeclareQueueResponse, error) {
+func (c *Client) DeclareQueue(ctx context.Context, q Queue) (QueueDeclared, error) {
 	args, err := q.Arguments.proto()
 	if err != nil {
-		return nil, err
+		return QueueDeclared{}, err
 	}
 	if q.Exclusive && !q.Passive {
 		if err := c.connect(ctx); err != nil {
-			return nil, err
+			return QueueDeclared{}, err
 		}
 	}
 	r := &brokerv1.DeclareQueueRequest{
-		Vhost: q.Vhost, Name: q.Name, Arguments: args, Passive: q.Passive, Exclusive: q.Exclusive, AutoDelete: q.AutoDelete,
+		Vhost: q.VHost, Name: q.Name, Arguments: args, Passive: q.Passive, Exclusive: q.Exclusive, AutoDelete: q.AutoDelete,
 	}
 	if q.Transient {
 		r.Durable = new(bool)
@@ -94,7 +108,7 @@ func (c *Client) DeclareQueue(ctx context.Context, q Queue) (*brokerv1.DeclareQu
 		return n.admin.DeclareQueue(ctx, r)
 	})
 	c.warn("queue", q.Name, out.GetWarnings())
-	return out, err
+	return owned[QueueDeclared](out), err
 }
 
 // warn tells what a node says of what it has taken.
@@ -104,87 +118,97 @@ func (c *Client) warn(kind, name string, warnings []string) {
 	}
 }
 
-// DeleteQueue removes a queue with its messages; a missing one is no error (Q-15).
-func (c *Client) DeleteQueue(ctx context.Context, r *brokerv1.DeleteQueueRequest) (*brokerv1.DeleteQueueResponse, error) {
-	return do(ctx, c, r, func(ctx context.Context, n *node, r *brokerv1.DeleteQueueRequest) (*brokerv1.DeleteQueueResponse, error) {
-		return n.admin.DeleteQueue(ctx, r)
-	})
+// DeleteQueue removes a queue with its messages, and tells how many there were; a missing one is
+// no error (Q-15).
+func (c *Client) DeleteQueue(ctx context.Context, r DeleteQueueRequest) (QueueDeleted, error) {
+	return ask[QueueDeleted](ctx, c, r, admin, brokerv1.AdminClient.DeleteQueue)
 }
 
-// RetryDelayed makes up to limit of a queue's delayed messages ready at once, those that are
-// due first; 0 stands for all. It tells how many (DR-6).
-func (c *Client) RetryDelayed(ctx context.Context, vhost, name string, limit uint64) (uint64, error) {
-	r := &brokerv1.RetryDelayedRequest{Vhost: vhost, Name: name, Limit: limit}
-	out, err := do(ctx, c, r, func(ctx context.Context, n *node, r *brokerv1.RetryDelayedRequest) (*brokerv1.RetryDelayedResponse, error) {
-		return n.admin.RetryDelayed(ctx, r)
-	})
-	return out.GetMessages(), err
+// RetryDelayedRequest names a queue, and how many of its delayed messages.
+type RetryDelayedRequest struct {
+	VHost string `api:"vhost"` // "": "/"
+	Name  string `api:"name"`
+	Limit uint64 `api:"limit"` // 0: all
+}
+
+// RetryDelayed makes delayed messages of a queue ready at once, those that are due first. It tells
+// how many (DR-6).
+func (c *Client) RetryDelayed(ctx context.Context, r RetryDelayedRequest) (uint64, error) {
+	out, err := ask[counted](ctx, c, r, admin, brokerv1.AdminClient.RetryDelayed)
+	return out.Messages, err
 }
 
 // PurgeQueue removes ready and delayed messages and the dead-letter backlog, and tells how many (Q-17).
-func (c *Client) PurgeQueue(ctx context.Context, vhost, name string) (uint64, error) {
-	r := &brokerv1.PurgeQueueRequest{Vhost: vhost, Name: name}
-	out, err := do(ctx, c, r, func(ctx context.Context, n *node, r *brokerv1.PurgeQueueRequest) (*brokerv1.PurgeQueueResponse, error) {
-		return n.admin.PurgeQueue(ctx, r)
-	})
-	return out.GetMessages(), err
+func (c *Client) PurgeQueue(ctx context.Context, q QueueRef) (uint64, error) {
+	out, err := ask[counted](ctx, c, q, admin, brokerv1.AdminClient.PurgeQueue)
+	return out.Messages, err
 }
 
 // GetQueue shows a queue with figures from its leader.
-func (c *Client) GetQueue(ctx context.Context, vhost, name string) (*brokerv1.Queue, error) {
-	r := &brokerv1.GetQueueRequest{Vhost: vhost, Name: name}
-	out, err := do(ctx, c, r, func(ctx context.Context, n *node, r *brokerv1.GetQueueRequest) (*brokerv1.GetQueueResponse, error) {
-		return n.admin.GetQueue(ctx, r)
-	})
-	return out.GetQueue(), err
+func (c *Client) GetQueue(ctx context.Context, q QueueRef) (QueueInfo, error) {
+	type answer struct {
+		Queue QueueInfo `api:"queue"`
+	}
+	out, err := ask[answer](ctx, c, q, admin, brokerv1.AdminClient.GetQueue)
+	return out.Queue, err
 }
 
-// Queues lists all queues of a vhost, or of all vhosts if it is empty.
-func (c *Client) Queues(ctx context.Context, vhost string, withStats bool) iter.Seq2[*brokerv1.Queue, error] {
-	return pages(func(token string) ([]*brokerv1.Queue, string, error) {
-		r := &brokerv1.ListQueuesRequest{Vhost: vhost, PageSize: 1000, PageToken: token, WithStats: withStats}
-		out, err := do(ctx, c, r, func(ctx context.Context, n *node, r *brokerv1.ListQueuesRequest) (*brokerv1.ListQueuesResponse, error) {
-			return n.admin.ListQueues(ctx, r)
-		})
-		return out.GetQueues(), out.GetNextPageToken(), err
+// queuesPage is how many queues are asked for at a time.
+const queuesPage = 1000
+
+// ListQueuesRequest chooses queues.
+type ListQueuesRequest struct {
+	VHost     string // "": all
+	WithStats bool   // figures as well, which leaders are asked for
+}
+
+// Queues lists queues.
+func (c *Client) Queues(ctx context.Context, r ListQueuesRequest) iter.Seq2[QueueInfo, error] {
+	type request struct {
+		VHost string `api:"vhost"`
+		Size  uint32 `api:"page_size"`
+		Token string `api:"page_token"`
+		Stats bool   `api:"with_stats"`
+	}
+	type answer struct {
+		Queues []QueueInfo `api:"queues"`
+		Next   string      `api:"next_page_token"`
+	}
+	return pages(func(token string) ([]QueueInfo, string, error) {
+		out, err := ask[answer](ctx, c, request{r.VHost, queuesPage, token, r.WithStats}, admin, brokerv1.AdminClient.ListQueues)
+		return out.Queues, out.Next, err
 	})
 }
 
 // DeclareExchange makes an exchange unless an equivalent one exists (EX-5), and tells
 // whether it is new.
 func (c *Client) DeclareExchange(ctx context.Context, x Exchange) (bool, error) {
-	args, err := x.Arguments.proto()
-	if err != nil {
-		return false, err
-	}
-	r := &brokerv1.DeclareExchangeRequest{
-		Vhost: x.Vhost, Name: x.Name, Type: x.Type, AutoDelete: x.AutoDelete, Internal: x.Internal,
-		Arguments: args, Passive: x.Passive,
-	}
-	out, err := do(ctx, c, r, func(ctx context.Context, n *node, r *brokerv1.DeclareExchangeRequest) (*brokerv1.DeclareExchangeResponse, error) {
-		return n.admin.DeclareExchange(ctx, r)
-	})
-	c.warn("exchange", x.Name, out.GetWarnings())
-	return out.GetCreated(), err
+	out, err := ask[warned](ctx, c, x, admin, brokerv1.AdminClient.DeclareExchange)
+	c.warn("exchange", x.Name, out.Warnings)
+	return out.Created, err
+}
+
+// DeleteExchangeRequest names an exchange.
+type DeleteExchangeRequest struct {
+	VHost    string `api:"vhost"` // "": "/"
+	Name     string `api:"name"`
+	IfUnused bool   `api:"if_unused"` // refuses while it is the source of a binding
 }
 
 // DeleteExchange removes an exchange; a missing one is no error (EX-6).
-func (c *Client) DeleteExchange(ctx context.Context, vhost, name string, ifUnused bool) error {
-	r := &brokerv1.DeleteExchangeRequest{Vhost: vhost, Name: name, IfUnused: ifUnused}
-	_, err := do(ctx, c, r, func(ctx context.Context, n *node, r *brokerv1.DeleteExchangeRequest) (*brokerv1.DeleteExchangeResponse, error) {
-		return n.admin.DeleteExchange(ctx, r)
-	})
+func (c *Client) DeleteExchange(ctx context.Context, r DeleteExchangeRequest) error {
+	_, err := ask[nothing](ctx, c, r, admin, brokerv1.AdminClient.DeleteExchange)
 	return err
 }
 
 // Exchanges lists the exchanges of a vhost, or of all vhosts if it is empty.
-func (c *Client) Exchanges(ctx context.Context, vhost string) iter.Seq2[*brokerv1.Exchange, error] {
-	return pages(func(string) ([]*brokerv1.Exchange, string, error) {
-		r := &brokerv1.ListExchangesRequest{Vhost: vhost}
-		out, err := do(ctx, c, r, func(ctx context.Context, n *node, r *brokerv1.ListExchangesRequest) (*brokerv1.ListExchangesResponse, error) {
-			return n.admin.ListExchanges(ctx, r)
-		})
-		return out.GetExchanges(), "", err
+func (c *Client) Exchanges(ctx context.Context, vhost string) iter.Seq2[ExchangeInfo, error] {
+	type answer struct {
+		Exchanges []ExchangeInfo `api:"exchanges"`
+	}
+	return pages(func(string) ([]ExchangeInfo, string, error) {
+		out, err := ask[answer](ctx, c, inVHost{vhost}, admin, brokerv1.AdminClient.ListExchanges)
+		return out.Exchanges, "", err
 	})
 }
 
@@ -214,23 +238,22 @@ func (c *Client) Unbind(ctx context.Context, b Binding) error {
 }
 
 // Bindings lists the bindings of a vhost, or of all vhosts if it is empty.
-func (c *Client) Bindings(ctx context.Context, vhost string) iter.Seq2[*brokerv1.Binding, error] {
-	return pages(func(string) ([]*brokerv1.Binding, string, error) {
+func (c *Client) Bindings(ctx context.Context, vhost string) iter.Seq2[Binding, error] {
+	return pages(func(string) ([]Binding, string, error) {
 		r := &brokerv1.ListBindingsRequest{Vhost: vhost}
 		out, err := do(ctx, c, r, func(ctx context.Context, n *node, r *brokerv1.ListBindingsRequest) (*brokerv1.ListBindingsResponse, error) {
 			return n.admin.ListBindings(ctx, r)
 		})
-		return out.GetBindings(), "", err
+		all := make([]Binding, 0, len(out.GetBindings()))
+		for _, b := range out.GetBindings() {
+			all = append(all, bindingFromProto(b))
+		}
+		return all, "", err
 	})
 }
 
-// TransferLeadership moves a queue's leadership to a node; "" lets the leader choose.
-func (c *Client) TransferLeadership(ctx context.Context, vhost, queue, node string) error {
-	r := &brokerv1.TransferLeadershipRequest{Vhost: vhost, Queue: queue, Node: node}
-	_, err := do(ctx, c, r, transferLeadership)
+// TransferLeadership moves a queue's leadership to a node.
+func (c *Client) TransferLeadership(ctx context.Context, r TransferLeadershipRequest) error {
+	_, err := ask[nothing](ctx, c, r, admin, brokerv1.AdminClient.TransferLeadership)
 	return err
-}
-
-func transferLeadership(ctx context.Context, n *node, r *brokerv1.TransferLeadershipRequest) (*brokerv1.TransferLeadershipResponse, error) {
-	return n.admin.TransferLeadership(ctx, r)
 }

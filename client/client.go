@@ -220,29 +220,28 @@ func gaveUp(ctx context.Context, last error) error {
 }
 
 // ClusterStatus returns the cluster as one node sees it, and learns the nodes' addresses.
-func (c *Client) ClusterStatus(ctx context.Context) (*brokerv1.ClusterStatusResponse, error) {
-	return c.clusterStatus(ctx, &brokerv1.ClusterStatusRequest{})
+func (c *Client) ClusterStatus(ctx context.Context) (ClusterStatus, error) {
+	return c.clusterStatus(ctx, false)
 }
 
 // ClusterDetails is ClusterStatus with what every node says of itself.
-func (c *Client) ClusterDetails(ctx context.Context) (*brokerv1.ClusterStatusResponse, error) {
-	return c.clusterStatus(ctx, &brokerv1.ClusterStatusRequest{Details: true})
+func (c *Client) ClusterDetails(ctx context.Context) (ClusterStatus, error) {
+	return c.clusterStatus(ctx, true)
 }
 
-func (c *Client) clusterStatus(ctx context.Context, r *brokerv1.ClusterStatusRequest) (*brokerv1.ClusterStatusResponse, error) {
-	var out *brokerv1.ClusterStatusResponse
-	err := c.call(ctx, func(ctx context.Context, n *node) (err error) {
-		out, err = n.admin.ClusterStatus(ctx, r)
-		return err
-	})
+func (c *Client) clusterStatus(ctx context.Context, details bool) (ClusterStatus, error) {
+	type request struct {
+		Details bool `api:"details"`
+	}
+	out, err := ask[ClusterStatus](ctx, c, request{details}, admin, brokerv1.AdminClient.ClusterStatus)
 	if err != nil {
-		return nil, err
+		return out, err
 	}
 	if !c.cfg.FixedAddresses {
-		learned := make([]string, 0, len(out.GetNodes()))
-		for _, n := range out.GetNodes() {
-			if n.GetAlive() && validAddress(n.GetClientAddress()) == nil {
-				learned = append(learned, n.GetClientAddress())
+		learned := make([]string, 0, len(out.Nodes))
+		for _, n := range out.Nodes {
+			if n.Alive && validAddress(n.ClientAddress) == nil {
+				learned = append(learned, n.ClientAddress)
 			}
 		}
 		c.nodes.learned(learned)

@@ -284,7 +284,7 @@ func TestTableRoundTrip(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := fmt.Sprint(TableFromProto(p)); got != fmt.Sprint(in) {
+	if got := fmt.Sprint(tableFromProto(p)); got != fmt.Sprint(in) {
 		t.Fatalf("got  %s\nwant %s", got, fmt.Sprint(in))
 	}
 	if _, err := (Table{"x": struct{}{}}).proto(); err == nil {

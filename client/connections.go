@@ -2,32 +2,45 @@ package client
 
 import (
 	"context"
+	"iter"
 
 	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
 )
 
-// Connections lists clients' connections to all nodes, as r chooses. The answer names nodes
-// that could not be asked.
-func (c *Client) Connections(ctx context.Context, r *brokerv1.ListConnectionsRequest) (*brokerv1.ListConnectionsResponse, error) {
-	return do(ctx, c, r, func(ctx context.Context, n *node, r *brokerv1.ListConnectionsRequest) (*brokerv1.ListConnectionsResponse, error) {
-		return n.clients.ListConnections(ctx, r)
+// Connections lists clients' connections to all nodes. It ends in a *SilentNodesError if nodes could
+// not be asked.
+func (c *Client) Connections(ctx context.Context, r ListConnectionsRequest) iter.Seq2[ConnectionInfo, error] {
+	type answer struct {
+		Connections []ConnectionInfo `api:"connections"`
+		Silent      []string         `api:"silent"`
+	}
+	return fromAll(func() ([]ConnectionInfo, []string, error) {
+		out, err := ask[answer](ctx, c, r, clients, brokerv1.ConnectionsClient.ListConnections)
+		return out.Connections, out.Silent, err
 	})
 }
 
-// Consumers lists the consumers of clients of all nodes, as r chooses. The answer names nodes
-// that could not be asked.
-func (c *Client) Consumers(ctx context.Context, r *brokerv1.ListConsumersRequest) (*brokerv1.ListConsumersResponse, error) {
-	return do(ctx, c, r, func(ctx context.Context, n *node, r *brokerv1.ListConsumersRequest) (*brokerv1.ListConsumersResponse, error) {
-		return n.clients.ListConsumers(ctx, r)
+// Consumers lists the consumers of clients of all nodes. It ends in a *SilentNodesError if nodes could
+// not be asked.
+func (c *Client) Consumers(ctx context.Context, r ListConsumersRequest) iter.Seq2[ConsumerInfo, error] {
+	type answer struct {
+		Consumers []ConsumerInfo `api:"consumers"`
+		Silent    []string       `api:"silent"`
+	}
+	return fromAll(func() ([]ConsumerInfo, []string, error) {
+		out, err := ask[answer](ctx, c, r, clients, brokerv1.ConnectionsClient.ListConsumers)
+		return out.Consumers, out.Silent, err
 	})
 }
 
-// CloseConnection ends a client's connection, which is named by its id or its name. The client
-// is told the reason, over gRPC also by whom.
-func (c *Client) CloseConnection(ctx context.Context, connection, reason string) error {
-	r := &brokerv1.CloseConnectionRequest{Connection: connection, Reason: reason}
-	_, err := do(ctx, c, r, func(ctx context.Context, n *node, r *brokerv1.CloseConnectionRequest) (*brokerv1.CloseConnectionResponse, error) {
-		return n.clients.CloseConnection(ctx, r)
-	})
+// CloseConnectionRequest names a connection by its id or its name.
+type CloseConnectionRequest struct {
+	Connection string `api:"connection"`
+	Reason     string `api:"reason"` // which its client is told
+}
+
+// CloseConnection ends a client's connection. The client is told the reason, over gRPC also by whom.
+func (c *Client) CloseConnection(ctx context.Context, r CloseConnectionRequest) error {
+	_, err := ask[nothing](ctx, c, r, clients, brokerv1.ConnectionsClient.CloseConnection)
 	return err
 }

@@ -12,7 +12,7 @@ import (
 
 // ConsumeConfig says what to consume and how. Zero values are the defaults.
 type ConsumeConfig struct {
-	Vhost string // "": "/"
+	VHost string // "": "/"
 	Queue string
 	// Prefetch bounds the unsettled messages; 0: the broker's bound of 2000 (DEL-3).
 	Prefetch uint32

@@ -89,7 +89,7 @@ func (s *Consumer) open(ctx context.Context, n *node, opened *bool) error {
 		return err
 	}
 	if err := stream.Send(&brokerv1.ConsumeRequest{Kind: &brokerv1.ConsumeRequest_Open{Open: &brokerv1.ConsumeOpen{
-		Vhost: s.cfg.Vhost, Queue: s.cfg.Queue, Prefetch: s.cfg.Prefetch, AutoAck: s.cfg.AutoAck,
+		Vhost: s.cfg.VHost, Queue: s.cfg.Queue, Prefetch: s.cfg.Prefetch, AutoAck: s.cfg.AutoAck,
 		Priority: s.cfg.Priority, Exclusive: s.cfg.Exclusive, Tag: s.cfg.Tag,
 		ConsumerTimeoutMs: s.cfg.timeout(),
 	}}}); err != nil {

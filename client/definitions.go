@@ -30,28 +30,57 @@ func (c *Client) ExportDefinitions(ctx context.Context, vhost string) ([]byte, e
 	return document, err
 }
 
+// ImportOutcome is what came of an object of a document.
+type ImportOutcome string
+
+// The outcomes.
+const (
+	ImportCreated   ImportOutcome = "created"
+	ImportUnchanged ImportOutcome = "unchanged"
+	ImportDifferent ImportOutcome = "different" // it exists with other properties, and is left
+	ImportRefused   ImportOutcome = "refused"
+	ImportSkipped   ImportOutcome = "skipped"
+	ImportFailed    ImportOutcome = "failed"
+)
+
+// ImportDefinitionsRequest has a document and says what of it is made.
+type ImportDefinitionsRequest struct {
+	Document []byte
+	// VHost: only what lies in it; a document of a single vhost goes there. All if empty.
+	VHost string
+	// DryRun tells what would be done and does nothing.
+	DryRun bool
+	// Seen, unless it is nil, gets objects as they are done; total is the number of all.
+	Seen func(done []ImportedObject, total int)
+}
+
 // ImportDefinitions makes what a document describes and the cluster does not have, and
-// returns how many objects came to what. seen, unless it is nil, gets them as they are done;
-// total is the number of all. What exists with other properties is left. Nothing is taken of a document
+// returns how many objects came to what. What exists with other properties is left. Nothing is taken of a document
 // whose form is wrong. An import that was cut off is completed by a repeat. ctx alone bounds
 // the call.
-func (c *Client) ImportDefinitions(ctx context.Context, document []byte, o *brokerv1.ImportOptions, seen func(done []*brokerv1.ImportedObject, total int)) (*brokerv1.ImportSummary, error) {
+func (c *Client) ImportDefinitions(ctx context.Context, r ImportDefinitionsRequest) (ImportSummary, error) {
 	begun := false
 	for retry := (backoff{}); ; {
-		var summary *brokerv1.ImportSummary
+		var summary ImportSummary
 		err := c.try(ctx, func(ctx context.Context, n *node) error {
 			stream, err := n.defs.ImportDefinitions(ctx)
 			if err != nil {
 				return err
 			}
-			if err := sendDocument(stream, document, o); err != nil {
+			if err := sendDocument(stream, &r); err != nil {
 				return err
 			}
-			return receive(stream, func(r *brokerv1.ImportDefinitionsResponse) error {
+			return receive(stream, func(x *brokerv1.ImportDefinitionsResponse) error {
 				begun = true
-				if summary = r.GetSummary(); len(r.GetObjects()) > 0 && seen != nil {
-					seen(r.GetObjects(), int(r.GetTotal()))
+				summary = owned[ImportSummary](x.GetSummary())
+				if len(x.GetObjects()) == 0 || r.Seen == nil {
+					return nil
 				}
+				done := make([]ImportedObject, 0, len(x.GetObjects()))
+				for _, o := range x.GetObjects() {
+					done = append(done, owned[ImportedObject](o))
+				}
+				r.Seen(done, int(x.GetTotal()))
 				return nil
 			})
 		})
@@ -59,20 +88,18 @@ func (c *Client) ImportDefinitions(ctx context.Context, document []byte, o *brok
 			return summary, nil
 		}
 		if begun && passing(err) && ctx.Err() == nil && c.ctx.Err() == nil {
-			return nil, fmt.Errorf("the import was cut off, a repeat completes it: %w", fromGRPC(err))
+			return summary, fmt.Errorf("the import was cut off, a repeat completes it: %w", fromGRPC(err))
 		}
 		if err := c.again(ctx, &retry, err); err != nil {
-			return nil, err
+			return summary, err
 		}
 	}
 }
 
 // sendDocument sends options and document. A server that has ended the stream says why when
 // it is read.
-func sendDocument(stream brokerv1.Definitions_ImportDefinitionsClient, document []byte, o *brokerv1.ImportOptions) error {
-	if o == nil {
-		o = &brokerv1.ImportOptions{}
-	}
+func sendDocument(stream brokerv1.Definitions_ImportDefinitionsClient, r *ImportDefinitionsRequest) error {
+	document, o := r.Document, &brokerv1.ImportOptions{Vhost: r.VHost, DryRun: r.DryRun}
 	err := stream.Send(&brokerv1.ImportDefinitionsRequest{Kind: &brokerv1.ImportDefinitionsRequest_Options{Options: o}})
 	for err == nil && len(document) > 0 {
 		n := min(len(document), definitionPieceBytes)

@@ -34,7 +34,7 @@ const (
 type Error struct {
 	Class Class
 	Code  codes.Code // of gRPC; OK for the fault of one message in a stream
-	Vhost string
+	VHost string
 	Kind  string // for example "queue"
 	Name  string
 	Arg   string
@@ -102,7 +102,7 @@ func fromDetail(d *brokerv1.ErrorDetail) error {
 }
 
 func (e *Error) fill(metadata map[string]string) {
-	e.Vhost, e.Kind, e.Name = metadata["vhost"], metadata["kind"], metadata["name"]
+	e.VHost, e.Kind, e.Name = metadata["vhost"], metadata["kind"], metadata["name"]
 	e.Arg, e.Value = metadata["arg"], metadata["value"]
 }
 

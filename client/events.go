@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"reflect"
 
 	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
 )
@@ -9,13 +10,16 @@ import (
 // WatchEvents calls seen with what happens in the cluster, as r chooses, until ctx ends or
 // seen fails (ST-5). It goes on over another node when the one that it asks is lost. The
 // first call has no events: from then on nothing is missed without being told so.
-func (c *Client) WatchEvents(ctx context.Context, r *brokerv1.WatchEventsRequest, seen func([]*brokerv1.Event) error) error {
-	r = &brokerv1.WatchEventsRequest{Vhost: r.GetVhost(), Kinds: r.GetKinds(), Name: r.GetName(), Cursor: r.GetCursor(), History: r.GetHistory(), User: r.GetUser(), Operation: r.GetOperation()}
+func (c *Client) WatchEvents(ctx context.Context, r WatchEventsRequest, seen func([]Event) error) error {
 	var gone error // of seen
 	begun := false
 	for retry := (backoff{}); ; {
 		err := c.try(ctx, func(ctx context.Context, n *node) error {
-			stream, err := n.events.WatchEvents(ctx, r)
+			q := new(brokerv1.WatchEventsRequest)
+			if err := toProto(reflect.ValueOf(r), q.ProtoReflect()); err != nil {
+				return err
+			}
+			stream, err := n.events.WatchEvents(ctx, q)
 			if err != nil {
 				return err
 			}
@@ -25,7 +29,11 @@ func (c *Client) WatchEvents(ctx context.Context, r *brokerv1.WatchEventsRequest
 					return nil
 				}
 				begun = true
-				gone = seen(x.GetEvents())
+				happened := make([]Event, 0, len(x.GetEvents()))
+				for _, e := range x.GetEvents() {
+					happened = append(happened, owned[Event](e))
+				}
+				gone = seen(happened)
 				return gone
 			})
 		})
@@ -38,11 +46,9 @@ func (c *Client) WatchEvents(ctx context.Context, r *brokerv1.WatchEventsRequest
 	}
 }
 
-// TailAudit returns the newest records of who changed what that nodes still have, as r chooses (AU-3);
-// WatchEvents goes on behind them with the kind audit and the cursor of the answer, which also names
-// nodes that could not be asked.
-func (c *Client) TailAudit(ctx context.Context, r *brokerv1.TailAuditRequest) (*brokerv1.TailAuditResponse, error) {
-	return do(ctx, c, r, func(ctx context.Context, n *node, r *brokerv1.TailAuditRequest) (*brokerv1.TailAuditResponse, error) {
-		return n.events.TailAudit(ctx, r)
-	})
+// TailAudit returns the newest records of who changed what that nodes still have (AU-3); WatchEvents
+// goes on behind them with the kind audit and the cursor of the answer, which also names nodes that
+// could not be asked.
+func (c *Client) TailAudit(ctx context.Context, r TailAuditRequest) (AuditTail, error) {
+	return ask[AuditTail](ctx, c, r, events, brokerv1.EventsClient.TailAudit)
 }

@@ -203,7 +203,7 @@ func ExampleError() {
 		return
 	}
 	defer c.Close()
-	_, err = c.Get(ctx, "", "nowhere", false)
+	_, err = c.Get(ctx, client.GetRequest{Queue: "nowhere"})
 	var e *client.Error
 	fmt.Println(errors.As(err, &e), e.Class, e.Kind, e.Name)
 	// Output:

@@ -13,13 +13,20 @@ type Taken struct {
 	Ready uint64 // how many messages are left
 }
 
-// Get takes one message, nil if none is ready. Without autoAck it is the caller's until
+// GetRequest names a queue.
+type GetRequest struct {
+	VHost   string // "": "/"
+	Queue   string
+	AutoAck bool // settles at once: what the client has not read when it fails is lost (DEL-4)
+}
+
+// Get takes one message, nil if none is ready. Without AutoAck it is the caller's until
 // Settle, or until the hold of it runs out and it returns to the queue (DEL-5, AM-8).
 // If a try's answer is lost, the message it took returns to the queue by itself; with
-// autoAck it is gone.
-func (c *Client) Get(ctx context.Context, vhost, queue string, autoAck bool) (*Taken, error) {
-	r := &brokerv1.GetRequest{Vhost: vhost, Queue: queue, AutoAck: autoAck}
-	out, err := do(ctx, c, r, func(ctx context.Context, n *node, r *brokerv1.GetRequest) (*brokerv1.GetResponse, error) {
+// AutoAck it is gone.
+func (c *Client) Get(ctx context.Context, r GetRequest) (*Taken, error) {
+	q := &brokerv1.GetRequest{Vhost: r.VHost, Queue: r.Queue, AutoAck: r.AutoAck}
+	out, err := do(ctx, c, q, func(ctx context.Context, n *node, r *brokerv1.GetRequest) (*brokerv1.GetResponse, error) {
 		return n.broker.Get(ctx, r)
 	})
 	if err != nil || out.GetDelivery() == nil {

@@ -1,6 +1,9 @@
 package client
 
-import "iter"
+import (
+	"iter"
+	"strings"
+)
 
 // Collect gathers what a listing brings, up to its error, which ends it.
 func Collect[T any](listing iter.Seq2[T, error]) ([]T, error) {
@@ -12,6 +15,34 @@ func Collect[T any](listing iter.Seq2[T, error]) ([]T, error) {
 		all = append(all, x)
 	}
 	return all, nil
+}
+
+// SilentNodesError says that a listing of what nodes have in memory lacks what these nodes have, for they
+// did not answer. It comes behind all that the others have.
+type SilentNodesError struct{ Nodes []string }
+
+// Error implements error.
+func (e *SilentNodesError) Error() string {
+	return "client: the listing lacks what these nodes have, which did not answer: " + strings.Join(e.Nodes, ", ")
+}
+
+// fromAll is a listing of what all nodes have in memory, but for the silent ones.
+func fromAll[T any](all func() (items []T, silent []string, err error)) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		items, silent, err := all()
+		if err == nil && len(silent) > 0 {
+			err = &SilentNodesError{silent}
+		}
+		for _, x := range items {
+			if !yield(x, nil) {
+				return
+			}
+		}
+		if err != nil {
+			var none T
+			yield(none, err)
+		}
+	}
 }
 
 // pages is a listing of which page returns a page, and the token of the next one, "" on the last. The first token is "".

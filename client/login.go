@@ -52,26 +52,21 @@ func (c credential) GetRequestMetadata(context.Context, ...string) (map[string]s
 func (credential) RequireTransportSecurity() bool { return false }
 
 // WhoAmI tells as whom the client is logged in.
-func (c *Client) WhoAmI(ctx context.Context) (*brokerv1.WhoAmIResponse, error) {
-	return do(ctx, c, &brokerv1.WhoAmIRequest{}, func(ctx context.Context, n *node, r *brokerv1.WhoAmIRequest) (*brokerv1.WhoAmIResponse, error) {
-		return n.access.WhoAmI(ctx, r)
-	})
+func (c *Client) WhoAmI(ctx context.Context) (Identity, error) {
+	return ask[Identity](ctx, c, nothing{}, access, brokerv1.AccessClient.WhoAmI)
 }
 
 // MintToken makes a token for the client's user, which lasts so long; 0 is an hour. It
 // ends with its user's password.
-func (c *Client) MintToken(ctx context.Context, lifetime time.Duration) (*brokerv1.MintTokenResponse, error) {
-	r := &brokerv1.MintTokenRequest{LifetimeMs: lifetime.Milliseconds()}
-	return do(ctx, c, r, func(ctx context.Context, n *node, r *brokerv1.MintTokenRequest) (*brokerv1.MintTokenResponse, error) {
-		return n.access.MintToken(ctx, r)
-	})
+func (c *Client) MintToken(ctx context.Context, lifetime time.Duration) (Token, error) {
+	type request struct {
+		Lifetime time.Duration `api:"lifetime_ms"`
+	}
+	return ask[Token](ctx, c, request{lifetime}, access, brokerv1.AccessClient.MintToken)
 }
 
 // RevokeToken ends a token by its id, and tells whether there was one.
-func (c *Client) RevokeToken(ctx context.Context, id string) (deleted bool, err error) {
-	r := &brokerv1.RevokeTokenRequest{Id: id}
-	out, err := do(ctx, c, r, func(ctx context.Context, n *node, r *brokerv1.RevokeTokenRequest) (*brokerv1.RevokeTokenResponse, error) {
-		return n.access.RevokeToken(ctx, r)
-	})
-	return out.GetDeleted(), err
+func (c *Client) RevokeToken(ctx context.Context, id string) (existed bool, err error) {
+	out, err := ask[deleted](ctx, c, ofID{id}, access, brokerv1.AccessClient.RevokeToken)
+	return out.Yes, err
 }

@@ -12,7 +12,7 @@ import (
 // Message is a message to be published. The client does not change it, and the caller
 // must not change Body or Headers before the message is answered.
 type Message struct {
-	Vhost      string // "": "/"
+	VHost      string // "": "/"
 	Exchange   string // "": the default exchange, RoutingKey is the queue's name (EX-3)
 	RoutingKey string
 	Properties
@@ -56,7 +56,7 @@ func (m *Message) proto() (*brokerv1.Message, error) {
 	}
 	key, raw := shown(m.RoutingKey)
 	return &brokerv1.Message{
-		Vhost: m.Vhost, Exchange: m.Exchange, RoutingKey: key, RawRoutingKey: raw,
+		Vhost: m.VHost, Exchange: m.Exchange, RoutingKey: key, RawRoutingKey: raw,
 		Properties: p, Body: m.Body, Mandatory: m.Mandatory,
 		DeliverAtMs: atMs(m.DeliverAt), DelayMs: delayMs(m.DeliverAt, m.Delay),
 	}, nil
@@ -151,7 +151,7 @@ func propertiesFromProto(p *brokerv1.Properties) Properties {
 		}
 	}
 	out := Properties{
-		ContentType: p.GetContentType(), ContentEncoding: p.GetContentEncoding(), Headers: TableFromProto(p.GetHeaders()),
+		ContentType: p.GetContentType(), ContentEncoding: p.GetContentEncoding(), Headers: tableFromProto(p.GetHeaders()),
 		DeliveryMode: uint8(p.GetDeliveryMode()), CorrelationID: p.GetCorrelationId(), ReplyTo: p.GetReplyTo(),
 		Expiration: p.GetExpiration(), MessageID: p.GetMessageId(), Type: p.GetType(), UserID: p.GetUserId(), AppID: p.GetAppId(),
 	}

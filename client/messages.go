@@ -2,92 +2,92 @@ package client
 
 import (
 	"context"
+	"reflect"
 
 	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
 )
 
 // Filter chooses messages; the zero value chooses all. All that is set must hold.
 type Filter struct {
-	Numbers    []uint64 // of messages in the queue, as Peek shows them
-	MessageIDs []string
-	Headers    Table // nil values ask only whether the header is there
+	Numbers    []uint64 `api:"numbers"` // of messages in the queue, as Peek shows them
+	MessageIDs []string `api:"message_ids"`
+	Headers    Table    `api:"headers"` // nil values ask only whether the header is there
 	// DeathQueue, DeathReason and DeathExchange: one death must have all that are set.
-	DeathQueue, DeathReason, DeathExchange string
-	Dead                                   bool // it has died
+	DeathQueue    string `api:"death_queue"`
+	DeathReason   string `api:"death_reason"`
+	DeathExchange string `api:"death_exchange"`
+	Dead          bool   `api:"dead"` // it has died
 }
 
-// Proto returns the filter as requests carry it.
-func (f Filter) Proto() (*brokerv1.MessageFilter, error) {
-	headers, err := f.Headers.proto()
-	return &brokerv1.MessageFilter{
-		Numbers: f.Numbers, MessageIds: f.MessageIDs, Headers: headers, DeathQueue: f.DeathQueue, DeathReason: f.DeathReason,
-		DeathExchange: f.DeathExchange, Dead: f.Dead,
-	}, err
-}
+// QueuePart is a part of what a queue holds.
+type QueuePart string
+
+// The parts.
+const (
+	PartReady     QueuePart = "ready" // also if empty
+	PartUnsettled QueuePart = "unsettled"
+	PartBacklog   QueuePart = "backlog"
+	PartDelayed   QueuePart = "delayed"
+)
 
 // Peeked is a message as it stands in its queue. It cannot be settled.
 type Peeked struct {
 	Received
 	// State tells how it stands there: its number, age and size, and who has it.
-	State *brokerv1.PeekedMessage
+	State PeekedState
 }
 
-// PeekRequest asks for a page of messages; of its fields Filter is set by Peek.
-type PeekRequest = brokerv1.PeekRequest
+// PeekPage is a page of messages.
+type PeekPage struct {
+	Messages []Peeked
+	// Next is the token of the next page, "" on the last. A page may be empty though others follow.
+	Next string
+	// Looked is how many messages were looked at.
+	Looked uint64
+}
 
-// Peek shows a page of messages without taking them, and the token of the next page, "" on
-// the last. A page may be empty though others follow.
-func (c *Client) Peek(ctx context.Context, r *PeekRequest, f Filter) (page []Peeked, next string, err error) {
-	if r.Filter, err = f.Proto(); err != nil {
-		return nil, "", err
+// Peek shows a page of messages without taking them.
+func (c *Client) Peek(ctx context.Context, r PeekRequest) (PeekPage, error) {
+	q := new(brokerv1.PeekRequest)
+	if err := toProto(reflect.ValueOf(r), q.ProtoReflect()); err != nil {
+		return PeekPage{}, err
 	}
-	out, err := do(ctx, c, r, func(ctx context.Context, n *node, r *PeekRequest) (*brokerv1.PeekResponse, error) {
-		return n.messages.Peek(ctx, r)
+	out, err := do(ctx, c, q, func(ctx context.Context, n *node, q *brokerv1.PeekRequest) (*brokerv1.PeekResponse, error) {
+		return n.messages.Peek(ctx, q)
 	})
+	page := PeekPage{Next: out.GetNextPageToken(), Looked: out.GetLooked()}
 	for _, m := range out.GetMessages() {
-		page = append(page, Peeked{Received: receivedFromProto(m.GetMessage()), State: m})
+		page.Messages = append(page.Messages, Peeked{Received: receivedFromProto(m.GetMessage()), State: owned[PeekedState](m)})
 	}
-	return page, out.GetNextPageToken(), err
+	return page, err
 }
 
-// DeleteMessages starts to take chosen ready messages off a queue, or with dry_run counts
+// DeleteMessages starts to take chosen ready messages off a queue, or with DryRun counts
 // them. Nothing dead-letters them.
-func (c *Client) DeleteMessages(ctx context.Context, r *brokerv1.DeleteMessagesRequest) (*brokerv1.StartOperationResponse, error) {
-	return do(ctx, c, r, func(ctx context.Context, n *node, r *brokerv1.DeleteMessagesRequest) (*brokerv1.StartOperationResponse, error) {
-		return n.messages.DeleteMessages(ctx, r)
-	})
+func (c *Client) DeleteMessages(ctx context.Context, j MessageJob) (StartedOperation, error) {
+	type request struct {
+		Job MessageJob `api:"job"`
+	}
+	return ask[StartedOperation](ctx, c, request{j}, messages, brokerv1.MessagesClient.DeleteMessages)
 }
 
-// MoveMessages starts to move chosen ready messages, each once, or with dry_run counts them.
-func (c *Client) MoveMessages(ctx context.Context, r *brokerv1.MoveMessagesRequest) (*brokerv1.StartOperationResponse, error) {
-	return do(ctx, c, r, func(ctx context.Context, n *node, r *brokerv1.MoveMessagesRequest) (*brokerv1.StartOperationResponse, error) {
-		return n.messages.MoveMessages(ctx, r)
-	})
+// MoveMessages starts to move chosen ready messages, each once, or with DryRun counts them.
+func (c *Client) MoveMessages(ctx context.Context, r MoveMessagesRequest) (StartedOperation, error) {
+	return ask[StartedOperation](ctx, c, r, messages, brokerv1.MessagesClient.MoveMessages)
 }
 
 // RedriveMessages starts to move chosen dead letters back to where they died first, each
-// once, or with dry_run counts them.
-func (c *Client) RedriveMessages(ctx context.Context, r *brokerv1.RedriveMessagesRequest) (*brokerv1.StartOperationResponse, error) {
-	return do(ctx, c, r, func(ctx context.Context, n *node, r *brokerv1.RedriveMessagesRequest) (*brokerv1.StartOperationResponse, error) {
-		return n.messages.RedriveMessages(ctx, r)
-	})
+// once, or with DryRun counts them.
+func (c *Client) RedriveMessages(ctx context.Context, r RedriveMessagesRequest) (StartedOperation, error) {
+	return ask[StartedOperation](ctx, c, r, messages, brokerv1.MessagesClient.RedriveMessages)
 }
 
 // ExplainRouting tells where a message would go, and why not elsewhere.
-func (c *Client) ExplainRouting(ctx context.Context, vhost, exchange string, keys []string, headers Table) (*brokerv1.ExplainRoutingResponse, error) {
-	table, err := headers.proto()
-	if err != nil {
-		return nil, err
-	}
-	r := &brokerv1.ExplainRoutingRequest{Vhost: vhost, Exchange: exchange, RoutingKeys: keys, Headers: table}
-	return do(ctx, c, r, func(ctx context.Context, n *node, r *brokerv1.ExplainRoutingRequest) (*brokerv1.ExplainRoutingResponse, error) {
-		return n.messages.ExplainRouting(ctx, r)
-	})
+func (c *Client) ExplainRouting(ctx context.Context, r ExplainRoutingRequest) (RoutingExplained, error) {
+	return ask[RoutingExplained](ctx, c, r, messages, brokerv1.MessagesClient.ExplainRouting)
 }
 
 // ExplainDeadLetter tells where a dead letter of a queue would go, or why nowhere.
-func (c *Client) ExplainDeadLetter(ctx context.Context, r *brokerv1.ExplainDeadLetterRequest) (*brokerv1.ExplainDeadLetterResponse, error) {
-	return do(ctx, c, r, func(ctx context.Context, n *node, r *brokerv1.ExplainDeadLetterRequest) (*brokerv1.ExplainDeadLetterResponse, error) {
-		return n.messages.ExplainDeadLetter(ctx, r)
-	})
+func (c *Client) ExplainDeadLetter(ctx context.Context, r ExplainDeadLetterRequest) (DeadLetterExplained, error) {
+	return ask[DeadLetterExplained](ctx, c, r, messages, brokerv1.MessagesClient.ExplainDeadLetter)
 }

@@ -3,62 +3,90 @@ package client
 import (
 	"context"
 	"fmt"
+	"iter"
 	"time"
 
 	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
 )
 
+// OperationState tells whether an operation goes on.
+type OperationState string
+
+// The states.
+const (
+	OperationRunning   OperationState = "running"
+	OperationDone      OperationState = "done"
+	OperationFailed    OperationState = "failed"
+	OperationCancelled OperationState = "cancelled"
+)
+
+// ofOperation is an answer with an operation.
+type ofOperation struct {
+	Operation Operation `api:"operation"`
+}
+
+// drain is a request; with no node the one that is asked.
+type drain struct {
+	Node   string        `api:"node"`
+	NoWait bool          `api:"no_wait"`
+	Limit  time.Duration `api:"timeout_ms"`
+}
+
 // Drain moves all leadership off the node that is asked, so use a client of that one
 // address with FixedAddresses, and waits until it is over.
 func (c *Client) Drain(ctx context.Context) error {
-	_, err := do(ctx, c, &brokerv1.DrainRequest{}, drain)
+	_, err := ask[nothing](ctx, c, drain{}, admin, brokerv1.AdminClient.Drain)
 	return err
 }
 
-// StartDrain begins to move all leadership off a node. limit bounds it; 0: it goes on
-// until it is over. A drain that runs already is returned.
-func (c *Client) StartDrain(ctx context.Context, node string, limit time.Duration) (*brokerv1.Operation, error) {
-	out, err := do(ctx, c, &brokerv1.DrainRequest{Node: node, NoWait: true, TimeoutMs: limit.Milliseconds()}, drain)
-	return out.GetOperation(), err
+// StartDrainRequest names a node.
+type StartDrainRequest struct {
+	Node  string
+	Limit time.Duration // bounds the drain; 0: it goes on until it is over
 }
 
-func drain(ctx context.Context, n *node, r *brokerv1.DrainRequest) (*brokerv1.DrainResponse, error) {
-	return n.admin.Drain(ctx, r)
+// StartDrain begins to move all leadership off a node. A drain that runs already is returned.
+func (c *Client) StartDrain(ctx context.Context, r StartDrainRequest) (Operation, error) {
+	out, err := ask[ofOperation](ctx, c, drain{Node: r.Node, NoWait: true, Limit: r.Limit}, admin, brokerv1.AdminClient.Drain)
+	return out.Operation, err
 }
 
-// Operations lists the long jobs of all nodes, oldest first, or only those that run. The
-// answer names nodes that could not be asked.
-func (c *Client) Operations(ctx context.Context, running bool) (*brokerv1.ListOperationsResponse, error) {
-	r := &brokerv1.ListOperationsRequest{Running: running}
-	return do(ctx, c, r, func(ctx context.Context, n *node, r *brokerv1.ListOperationsRequest) (*brokerv1.ListOperationsResponse, error) {
-		return n.admin.ListOperations(ctx, r)
+// ListOperationsRequest chooses long jobs.
+type ListOperationsRequest struct {
+	Running bool `api:"running"` // only those that run
+}
+
+// Operations lists the long jobs of all nodes, oldest first. It ends in a *SilentNodesError if nodes
+// could not be asked.
+func (c *Client) Operations(ctx context.Context, r ListOperationsRequest) iter.Seq2[Operation, error] {
+	type answer struct {
+		Operations []Operation `api:"operations"`
+		Silent     []string    `api:"silent"`
+	}
+	return fromAll(func() ([]Operation, []string, error) {
+		out, err := ask[answer](ctx, c, r, admin, brokerv1.AdminClient.ListOperations)
+		return out.Operations, out.Silent, err
 	})
 }
 
 // Operation shows a long job.
-func (c *Client) Operation(ctx context.Context, id string) (*brokerv1.Operation, error) {
-	r := &brokerv1.GetOperationRequest{Id: id}
-	out, err := do(ctx, c, r, func(ctx context.Context, n *node, r *brokerv1.GetOperationRequest) (*brokerv1.GetOperationResponse, error) {
-		return n.admin.GetOperation(ctx, r)
-	})
-	return out.GetOperation(), err
+func (c *Client) Operation(ctx context.Context, id string) (Operation, error) {
+	out, err := ask[ofOperation](ctx, c, ofID{id}, admin, brokerv1.AdminClient.GetOperation)
+	return out.Operation, err
 }
 
 // CancelOperation asks a long job to end and returns it as it was. What it has changed
 // stays.
-func (c *Client) CancelOperation(ctx context.Context, id string) (*brokerv1.Operation, error) {
-	r := &brokerv1.CancelOperationRequest{Id: id}
-	out, err := do(ctx, c, r, func(ctx context.Context, n *node, r *brokerv1.CancelOperationRequest) (*brokerv1.CancelOperationResponse, error) {
-		return n.admin.CancelOperation(ctx, r)
-	})
-	return out.GetOperation(), err
+func (c *Client) CancelOperation(ctx context.Context, id string) (Operation, error) {
+	out, err := ask[ofOperation](ctx, c, ofID{id}, admin, brokerv1.AdminClient.CancelOperation)
+	return out.Operation, err
 }
 
 // WatchOperation calls seen, unless it is nil, with a long job as it is, again after each change,
 // and returns it when it has ended. It goes on over another node when the one that it asks is lost,
 // until ctx ends; while the node that runs the job cannot be reached it tries again.
-func (c *Client) WatchOperation(ctx context.Context, id string, seen func(*brokerv1.Operation)) (*brokerv1.Operation, error) {
-	var last *brokerv1.Operation
+func (c *Client) WatchOperation(ctx context.Context, id string, seen func(Operation)) (Operation, error) {
+	var last Operation
 	for retry := (backoff{}); ; {
 		err := c.try(ctx, func(ctx context.Context, n *node) error {
 			stream, err := n.admin.WatchOperation(ctx, &brokerv1.WatchOperationRequest{Id: id})
@@ -66,18 +94,18 @@ func (c *Client) WatchOperation(ctx context.Context, id string, seen func(*broke
 				return err
 			}
 			return receive(stream, func(r *brokerv1.WatchOperationResponse) error {
-				last, retry = r.GetOperation(), backoff{}
+				last, retry = owned[Operation](r.GetOperation()), backoff{}
 				if seen != nil {
 					seen(last)
 				}
 				return nil
 			})
 		})
-		if err == nil && last != nil {
+		if err == nil && last.ID != "" {
 			return last, nil
 		}
 		if err == nil {
-			return nil, fmt.Errorf("client: operation %s: the stream ended before it had said anything", id)
+			return last, fmt.Errorf("client: operation %s: the stream ended before it had said anything", id)
 		}
 		if err := c.again(ctx, &retry, err); err != nil {
 			return last, err
@@ -86,74 +114,58 @@ func (c *Client) WatchOperation(ctx context.Context, id string, seen func(*broke
 }
 
 // GrowQueues starts to make a node a member of queues, or plans it.
-func (c *Client) GrowQueues(ctx context.Context, r *brokerv1.GrowQueuesRequest) (*brokerv1.StartOperationResponse, error) {
-	return do(ctx, c, r, func(ctx context.Context, n *node, r *brokerv1.GrowQueuesRequest) (*brokerv1.StartOperationResponse, error) {
-		return n.admin.GrowQueues(ctx, r)
-	})
+func (c *Client) GrowQueues(ctx context.Context, r GrowQueuesRequest) (StartedOperation, error) {
+	return ask[StartedOperation](ctx, c, r, admin, brokerv1.AdminClient.GrowQueues)
 }
 
 // ShrinkNode starts to take a node out of queues, or plans it.
-func (c *Client) ShrinkNode(ctx context.Context, r *brokerv1.ShrinkNodeRequest) (*brokerv1.StartOperationResponse, error) {
-	return do(ctx, c, r, func(ctx context.Context, n *node, r *brokerv1.ShrinkNodeRequest) (*brokerv1.StartOperationResponse, error) {
-		return n.admin.ShrinkNode(ctx, r)
-	})
+func (c *Client) ShrinkNode(ctx context.Context, r ShrinkNodeRequest) (StartedOperation, error) {
+	return ask[StartedOperation](ctx, c, r, admin, brokerv1.AdminClient.ShrinkNode)
 }
 
 // RebalanceQueues starts to spread members and leaders of queues over the nodes.
-func (c *Client) RebalanceQueues(ctx context.Context, r *brokerv1.RebalanceQueuesRequest) (*brokerv1.StartOperationResponse, error) {
-	return do(ctx, c, r, func(ctx context.Context, n *node, r *brokerv1.RebalanceQueuesRequest) (*brokerv1.StartOperationResponse, error) {
-		return n.admin.RebalanceQueues(ctx, r)
-	})
+func (c *Client) RebalanceQueues(ctx context.Context, r RebalanceQueuesRequest) (StartedOperation, error) {
+	return ask[StartedOperation](ctx, c, r, admin, brokerv1.AdminClient.RebalanceQueues)
 }
 
 // AddMember starts to make a node a member of a queue.
-func (c *Client) AddMember(ctx context.Context, r *brokerv1.AddMemberRequest) (*brokerv1.StartOperationResponse, error) {
-	return do(ctx, c, r, func(ctx context.Context, n *node, r *brokerv1.AddMemberRequest) (*brokerv1.StartOperationResponse, error) {
-		return n.admin.AddMember(ctx, r)
-	})
+func (c *Client) AddMember(ctx context.Context, r AddMemberRequest) (StartedOperation, error) {
+	return ask[StartedOperation](ctx, c, r, admin, brokerv1.AdminClient.AddMember)
 }
 
 // RemoveMember starts to take a node out of a queue, or plans it.
-func (c *Client) RemoveMember(ctx context.Context, r *brokerv1.RemoveMemberRequest) (*brokerv1.StartOperationResponse, error) {
-	return do(ctx, c, r, func(ctx context.Context, n *node, r *brokerv1.RemoveMemberRequest) (*brokerv1.StartOperationResponse, error) {
-		return n.admin.RemoveMember(ctx, r)
-	})
+func (c *Client) RemoveMember(ctx context.Context, r RemoveMemberRequest) (StartedOperation, error) {
+	return ask[StartedOperation](ctx, c, r, admin, brokerv1.AdminClient.RemoveMember)
 }
 
 // ReplaceMember starts to replace one member of a queue by another, or plans it.
-func (c *Client) ReplaceMember(ctx context.Context, r *brokerv1.ReplaceMemberRequest) (*brokerv1.StartOperationResponse, error) {
-	return do(ctx, c, r, func(ctx context.Context, n *node, r *brokerv1.ReplaceMemberRequest) (*brokerv1.StartOperationResponse, error) {
-		return n.admin.ReplaceMember(ctx, r)
-	})
-}
-
-// FinalizeVersion ends an upgrade, or with dryRun tells what holds it back.
-func (c *Client) FinalizeVersion(ctx context.Context, dryRun bool) (*brokerv1.FinalizeVersionResponse, error) {
-	r := &brokerv1.FinalizeVersionRequest{DryRun: dryRun}
-	return do(ctx, c, r, func(ctx context.Context, n *node, r *brokerv1.FinalizeVersionRequest) (*brokerv1.FinalizeVersionResponse, error) {
-		return n.admin.FinalizeVersion(ctx, r)
-	})
+func (c *Client) ReplaceMember(ctx context.Context, r ReplaceMemberRequest) (StartedOperation, error) {
+	return ask[StartedOperation](ctx, c, r, admin, brokerv1.AdminClient.ReplaceMember)
 }
 
 // RemoveNode starts to take a node that runs out of the cluster for good, or plans it: it drains,
 // other nodes take its place in queues, then it is forgotten.
-func (c *Client) RemoveNode(ctx context.Context, r *brokerv1.RemoveNodeRequest) (*brokerv1.StartOperationResponse, error) {
-	return do(ctx, c, r, func(ctx context.Context, n *node, r *brokerv1.RemoveNodeRequest) (*brokerv1.StartOperationResponse, error) {
-		return n.admin.RemoveNode(ctx, r)
-	})
+func (c *Client) RemoveNode(ctx context.Context, r RemoveNodeRequest) (StartedOperation, error) {
+	return ask[StartedOperation](ctx, c, r, admin, brokerv1.AdminClient.RemoveNode)
 }
 
 // ReplaceNode starts to give up for good what a node had stored, because its disk is lost, or plans
 // it: one with an empty data directory takes its place under the same id.
-func (c *Client) ReplaceNode(ctx context.Context, r *brokerv1.ReplaceNodeRequest) (*brokerv1.StartOperationResponse, error) {
-	return do(ctx, c, r, func(ctx context.Context, n *node, r *brokerv1.ReplaceNodeRequest) (*brokerv1.StartOperationResponse, error) {
-		return n.admin.ReplaceNode(ctx, r)
-	})
+func (c *Client) ReplaceNode(ctx context.Context, r ReplaceNodeRequest) (StartedOperation, error) {
+	return ask[StartedOperation](ctx, c, r, admin, brokerv1.AdminClient.ReplaceNode)
 }
 
 // ForgetNode starts to take a node out of the cluster for good, or plans it.
-func (c *Client) ForgetNode(ctx context.Context, r *brokerv1.ForgetNodeRequest) (*brokerv1.StartOperationResponse, error) {
-	return do(ctx, c, r, func(ctx context.Context, n *node, r *brokerv1.ForgetNodeRequest) (*brokerv1.StartOperationResponse, error) {
-		return n.admin.ForgetNode(ctx, r)
-	})
+func (c *Client) ForgetNode(ctx context.Context, r ForgetNodeRequest) (StartedOperation, error) {
+	return ask[StartedOperation](ctx, c, r, admin, brokerv1.AdminClient.ForgetNode)
+}
+
+// FinalizeVersionRequest says whether an upgrade ends.
+type FinalizeVersionRequest struct {
+	DryRun bool `api:"dry_run"` // only tells what holds it back
+}
+
+// FinalizeVersion ends an upgrade, or plans it.
+func (c *Client) FinalizeVersion(ctx context.Context, r FinalizeVersionRequest) (VersionFinalized, error) {
+	return ask[VersionFinalized](ctx, c, r, admin, brokerv1.AdminClient.FinalizeVersion)
 }

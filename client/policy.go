@@ -9,47 +9,47 @@ import (
 
 // Policy gives settings to the queues and exchanges whose name its pattern matches (PO-1).
 type Policy struct {
-	Vhost      string // "": "/"
-	Name       string
-	Operator   bool   // bounds what users set
-	Pattern    string // Perl-style regular expression, found anywhere in the name
-	ApplyTo    string // all (also if empty), queues, quorum_queues, classic_queues, exchanges
-	Priority   int64  // the highest one counts
-	Definition Table  // such as max-length or dead-letter-exchange
+	VHost      string `api:"vhost"` // "": "/"
+	Name       string `api:"name"`
+	Operator   bool   `api:"operator"`   // bounds what users set
+	Pattern    string `api:"pattern"`    // Perl-style regular expression, found anywhere in the name
+	ApplyTo    string `api:"apply_to"`   // all (also if empty), queues, quorum_queues, classic_queues, exchanges
+	Priority   int64  `api:"priority"`   // the highest one counts
+	Definition Table  `api:"definition"` // such as max-length or dead-letter-exchange
+	// PatternTimeouts is how often a match of the pattern took too long on the node that answers; the
+	// name counted as not matching then. Only of Policies.
+	PatternTimeouts uint64 `api:"pattern_timeouts"`
+}
+
+// PolicyRef names a policy, or an operator's one.
+type PolicyRef struct {
+	VHost    string `api:"vhost"` // "": "/"
+	Name     string `api:"name"`
+	Operator bool   `api:"operator"`
 }
 
 // PutPolicy makes a policy, or replaces the one of its name, and tells whether it is new.
-func (c *Client) PutPolicy(ctx context.Context, p Policy) (created bool, err error) {
-	definition, err := p.Definition.proto()
-	if err != nil {
-		return false, err
+func (c *Client) PutPolicy(ctx context.Context, p Policy) (isNew bool, err error) {
+	type request struct {
+		Policy Policy `api:"policy"`
 	}
-	r := &brokerv1.PutPolicyRequest{Policy: &brokerv1.Policy{
-		Vhost: p.Vhost, Name: p.Name, Operator: p.Operator, Pattern: p.Pattern,
-		ApplyTo: p.ApplyTo, Priority: p.Priority, Definition: definition,
-	}}
-	out, err := do(ctx, c, r, func(ctx context.Context, n *node, r *brokerv1.PutPolicyRequest) (*brokerv1.PutPolicyResponse, error) {
-		return n.policies.PutPolicy(ctx, r)
-	})
-	return out.GetCreated(), err
+	out, err := ask[created](ctx, c, request{p}, policies, brokerv1.PoliciesClient.PutPolicy)
+	return out.Yes, err
 }
 
-// DeletePolicy removes a policy, or an operator's one, and tells whether there was one.
-func (c *Client) DeletePolicy(ctx context.Context, vhost, name string, operator bool) (deleted bool, err error) {
-	r := &brokerv1.DeletePolicyRequest{Vhost: vhost, Name: name, Operator: operator}
-	out, err := do(ctx, c, r, func(ctx context.Context, n *node, r *brokerv1.DeletePolicyRequest) (*brokerv1.DeletePolicyResponse, error) {
-		return n.policies.DeletePolicy(ctx, r)
-	})
-	return out.GetDeleted(), err
+// DeletePolicy removes a policy, and tells whether there was one.
+func (c *Client) DeletePolicy(ctx context.Context, p PolicyRef) (existed bool, err error) {
+	out, err := ask[deleted](ctx, c, p, policies, brokerv1.PoliciesClient.DeletePolicy)
+	return out.Yes, err
 }
 
 // Policies lists the policies of a vhost, or of all vhosts if it is empty.
-func (c *Client) Policies(ctx context.Context, vhost string) iter.Seq2[*brokerv1.Policy, error] {
-	return pages(func(string) ([]*brokerv1.Policy, string, error) {
-		r := &brokerv1.ListPoliciesRequest{Vhost: vhost}
-		out, err := do(ctx, c, r, func(ctx context.Context, n *node, r *brokerv1.ListPoliciesRequest) (*brokerv1.ListPoliciesResponse, error) {
-			return n.policies.ListPolicies(ctx, r)
-		})
-		return out.GetPolicies(), "", err
+func (c *Client) Policies(ctx context.Context, vhost string) iter.Seq2[Policy, error] {
+	type answer struct {
+		Policies []Policy `api:"policies"`
+	}
+	return pages(func(string) ([]Policy, string, error) {
+		out, err := ask[answer](ctx, c, inVHost{vhost}, policies, brokerv1.PoliciesClient.ListPolicies)
+		return out.Policies, "", err
 	})
 }

@@ -5,7 +5,6 @@ import (
 
 	"github.com/quorate/quorate/client"
 	"github.com/quorate/quorate/internal/testcluster"
-	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
 )
 
 // Who does not want to see what is done, or how far a job is, need not.
@@ -20,15 +19,15 @@ func TestSeenIsNil(t *testing.T) {
 	}
 	defer c.Close()
 	document := []byte(`{"vhosts": [{"name": "/"}, {"name": "other"}]}`)
-	summary, err := c.ImportDefinitions(t.Context(), document, nil, nil)
-	if err != nil || summary.GetCreated() != 1 || summary.GetUnchanged() != 1 {
+	summary, err := c.ImportDefinitions(t.Context(), client.ImportDefinitionsRequest{Document: document})
+	if err != nil || summary.Created != 1 || summary.Unchanged != 1 {
 		t.Errorf("%v, %v", summary, err)
 	}
-	job, err := c.RebalanceQueues(t.Context(), &brokerv1.RebalanceQueuesRequest{})
+	job, err := c.RebalanceQueues(t.Context(), client.RebalanceQueuesRequest{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if end, err := c.WatchOperation(t.Context(), job.GetOperation().GetId(), nil); err != nil || end.GetState() != brokerv1.OperationState_OPERATION_STATE_DONE {
+	if end, err := c.WatchOperation(t.Context(), job.Operation.ID, nil); err != nil || end.State != client.OperationDone {
 		t.Errorf("%v, %v", end, err)
 	}
 }

@@ -137,9 +137,9 @@ func integerToProto(v any) (*brokerv1.Value, error) {
 	}
 }
 
-// TableFromProto returns a table as the API has it in values of this package; nil for none. Integers keep their width, so that they
+// tableFromProto returns a table as the API has it in values of this package; nil for none. Integers keep their width, so that they
 // are what they were when they are sent again.
-func TableFromProto(p *brokerv1.Table) Table {
+func tableFromProto(p *brokerv1.Table) Table {
 	if p == nil {
 		return nil
 	}
@@ -185,7 +185,7 @@ func valueFromProto(p *brokerv1.Value) any {
 	case *brokerv1.Value_Timestamp:
 		return time.Unix(int64(k.Timestamp), 0)
 	case *brokerv1.Value_Table:
-		return TableFromProto(k.Table)
+		return tableFromProto(k.Table)
 	case *brokerv1.Value_Array:
 		a := make([]any, 0, len(k.Array.GetValues()))
 		for _, v := range k.Array.GetValues() {

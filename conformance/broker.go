@@ -86,8 +86,8 @@ func (q *Quorate) Leader(ctx context.Context, queue string) (*chaos.Node, error)
 	}
 	defer c.Close()
 	for {
-		x, err := c.GetQueue(ctx, "/", queue)
-		if n := q.Cluster.Node(x.GetLeader()); err == nil && n != nil {
+		x, err := c.GetQueue(ctx, client.QueueRef{VHost: "/", Name: queue})
+		if n := q.Cluster.Node(x.Leader); err == nil && n != nil {
 			return n, nil
 		}
 		select {

@@ -157,6 +157,6 @@ func (l Library) queues(ctx context.Context, q *Quorate) error {
 		return err
 	}
 	defer c.Close()
-	_, err = c.PutVhost(ctx, client.Vhost{Name: "/", DefaultQueueType: "classic"})
+	_, err = c.PutVHost(ctx, client.VHost{Name: "/", DefaultQueueType: "classic"})
 	return err
 }

@@ -134,8 +134,8 @@ func (q *Quorate) messages(ctx context.Context, queue string) (uint64, error) {
 		return 0, err
 	}
 	defer c.Close()
-	x, err := c.GetQueue(ctx, "/", queue)
-	return x.GetStats().GetMessages(), err
+	x, err := c.GetQueue(ctx, client.QueueRef{VHost: "/", Name: queue})
+	return x.Stats.Messages, err
 }
 
 // runResume is Resume as a suite.

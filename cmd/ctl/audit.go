@@ -5,12 +5,10 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/quorate/quorate/client"
-	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
 )
 
 // auditKind is the kind of the events that are audit records.
@@ -23,7 +21,7 @@ func newAudit(s *session) *cobra.Command {
 }
 
 func newAuditTail(s *session) *cobra.Command {
-	r := &brokerv1.TailAuditRequest{}
+	r := client.TailAuditRequest{}
 	follow := false
 	cmd := &cobra.Command{
 		Use: "tail", Short: "Show the newest records of all nodes, with -f also those that come, until ctrl-c", Args: exactArgs(),
@@ -31,8 +29,8 @@ func newAuditTail(s *session) *cobra.Command {
 			"Nodes keep the newest records only, and none over a restart; the log of each node has them all.",
 		Example: "  quoratectl audit tail --operation 'user.*'\n  quoratectl audit tail -f --of alice -o json",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			r.Vhost = s.vhost
-			var tail *brokerv1.TailAuditResponse
+			r.VHost = s.vhost
+			var tail client.AuditTail
 			err := s.with(cmd, func(ctx context.Context, c *client.Client) (err error) {
 				tail, err = c.TailAudit(ctx, r)
 				return err
@@ -43,7 +41,7 @@ func newAuditTail(s *session) *cobra.Command {
 			if err := s.printTail(cmd, tail); err != nil || !follow {
 				return err
 			}
-			return s.followAudit(cmd, r, tail.GetCursor())
+			return s.followAudit(cmd, r, tail.Cursor)
 		},
 	}
 	f := cmd.Flags()
@@ -55,14 +53,14 @@ func newAuditTail(s *session) *cobra.Command {
 }
 
 // printTail prints records, and on the standard error what is not among them.
-func (s *session) printTail(cmd *cobra.Command, tail *brokerv1.TailAuditResponse) error {
-	for _, n := range tail.GetSilent() {
+func (s *session) printTail(cmd *cobra.Command, tail client.AuditTail) error {
+	for _, n := range tail.Silent {
 		printf(cmd.ErrOrStderr(), "%s does not answer: its records are not here\n", n)
 	}
-	if n := tail.GetLost(); n > 0 {
+	if n := tail.Lost; n > 0 {
 		printf(cmd.ErrOrStderr(), "%d older records are not kept any more; the logs of the nodes have them\n", n)
 	}
-	for _, e := range tail.GetEvents() {
+	for _, e := range tail.Events {
 		if err := s.printEvent(cmd, e); err != nil {
 			return err
 		}
@@ -71,7 +69,7 @@ func (s *session) printTail(cmd *cobra.Command, tail *brokerv1.TailAuditResponse
 }
 
 // followAudit prints what comes behind a cursor.
-func (s *session) followAudit(cmd *cobra.Command, r *brokerv1.TailAuditRequest, cursor string) error {
+func (s *session) followAudit(cmd *cobra.Command, r client.TailAuditRequest, cursor string) error {
 	c, err := s.open(cmd)
 	if err != nil {
 		return err
@@ -79,10 +77,10 @@ func (s *session) followAudit(cmd *cobra.Command, r *brokerv1.TailAuditRequest, 
 	defer c.Close()
 	ctx, cancel := s.bound(cmd.Context())
 	defer cancel()
-	watch := &brokerv1.WatchEventsRequest{
-		Vhost: r.GetVhost(), Kinds: []string{auditKind}, User: r.GetUser(), Operation: r.GetOperation(), Cursor: cursor,
+	watch := client.WatchEventsRequest{
+		VHost: r.VHost, Kinds: []string{auditKind}, User: r.User, Operation: r.Operation, Cursor: cursor,
 	}
-	err = c.WatchEvents(ctx, watch, func(events []*brokerv1.Event) error {
+	err = c.WatchEvents(ctx, watch, func(events []client.Event) error {
 		for _, e := range events {
 			if err := s.printEvent(cmd, e); err != nil {
 				return err
@@ -97,45 +95,45 @@ func (s *session) followAudit(cmd *cobra.Command, r *brokerv1.TailAuditRequest, 
 }
 
 // printAudit prints a record as a line.
-func (s *session) printAudit(cmd *cobra.Command, e *brokerv1.Event) {
-	a, t := e.GetAudit(), cmd.OutOrStdout()
-	at := time.UnixMilli(e.GetAtMs()).UTC().Format("2006-01-02T15:04:05.000Z")
-	who := a.GetUser()
+func (s *session) printAudit(cmd *cobra.Command, e client.Event) {
+	a, t := e.Audit, cmd.OutOrStdout()
+	at := e.At.UTC().Format("2006-01-02T15:04:05.000Z")
+	who := a.User
 	if who == "" {
 		who = "-"
 	}
-	from := a.GetProtocol()
-	for _, text := range []string{a.GetMechanism(), a.GetAddress(), a.GetClient()} {
+	from := a.Protocol
+	for _, text := range []string{a.Mechanism, a.Address, a.Client} {
 		if text != "" {
 			from += " " + text
 		}
 	}
-	object := []string{a.GetObject()}
-	if e.GetVhost() != "" && a.GetObject() != "vhost" {
-		object = append(object, e.GetVhost())
+	object := []string{a.Object}
+	if e.VHost != "" && a.Object != "vhost" {
+		object = append(object, e.VHost)
 	}
-	if e.GetName() != "" {
-		object = append(object, e.GetName())
+	if e.Name != "" {
+		object = append(object, e.Name)
 	}
-	printf(t, "%s %s %-8s %-18s %s (%s) %s", at, e.GetNode(), a.GetOutcome(), a.GetOperation(), cell(who), cell(from), cell(strings.Join(object, " ")))
-	for _, c := range a.GetChanges() {
+	printf(t, "%s %s %-8s %-18s %s (%s) %s", at, e.Node, a.Outcome, a.Operation, cell(who), cell(from), cell(strings.Join(object, " ")))
+	for _, c := range a.Changes {
 		printf(t, " %s", cell(changeText(c)))
 	}
-	if e.GetCause() != "" {
-		printf(t, ": %s", cell(e.GetCause()))
+	if e.Cause != "" {
+		printf(t, ": %s", cell(e.Cause))
 	}
-	if e.GetCount() > 0 {
-		printf(t, " (%s like this were left out before)", strconv.FormatUint(e.GetCount(), 10))
+	if e.Count > 0 {
+		printf(t, " (%s like this were left out before)", strconv.FormatUint(e.Count, 10))
 	}
 	printf(t, "\n")
 }
 
-func changeText(c *brokerv1.AuditChange) string {
+func changeText(c client.AuditChange) string {
 	switch {
-	case c.GetBefore() == "":
-		return fmt.Sprintf("%s=%s", c.GetField(), c.GetAfter())
-	case c.GetAfter() == "":
-		return fmt.Sprintf("%s=%s->", c.GetField(), c.GetBefore())
+	case c.Before == "":
+		return fmt.Sprintf("%s=%s", c.Field, c.After)
+	case c.After == "":
+		return fmt.Sprintf("%s=%s->", c.Field, c.Before)
 	}
-	return fmt.Sprintf("%s=%s->%s", c.GetField(), c.GetBefore(), c.GetAfter())
+	return fmt.Sprintf("%s=%s->%s", c.Field, c.Before, c.After)
 }

@@ -22,10 +22,10 @@ func queueNames(ctx context.Context, s *session, c *client.Client) ([]string, er
 	if vhost == "" {
 		vhost = "/"
 	}
-	all, err := client.Collect(c.Queues(ctx, vhost, false))
+	all, err := client.Collect(c.Queues(ctx, client.ListQueuesRequest{VHost: vhost}))
 	var names []string
 	for _, q := range all {
-		names = append(names, q.GetName())
+		names = append(names, q.Name)
 	}
 	return names, err
 }
@@ -38,18 +38,18 @@ func exchangeNames(ctx context.Context, s *session, c *client.Client) ([]string,
 	all, err := client.Collect(c.Exchanges(ctx, vhost))
 	var names []string
 	for _, x := range all {
-		if x.GetName() != "" {
-			names = append(names, x.GetName())
+		if x.Name != "" {
+			names = append(names, x.Name)
 		}
 	}
 	return names, err
 }
 
 func vhostNames(ctx context.Context, _ *session, c *client.Client) ([]string, error) {
-	all, err := client.Collect(c.Vhosts(ctx))
+	all, err := client.Collect(c.VHosts(ctx))
 	var names []string
 	for _, h := range all {
-		names = append(names, h.GetName())
+		names = append(names, h.Name)
 	}
 	return names, err
 }
@@ -58,7 +58,7 @@ func userNames(ctx context.Context, _ *session, c *client.Client) ([]string, err
 	all, err := client.Collect(c.Users(ctx))
 	var names []string
 	for _, u := range all {
-		names = append(names, u.GetName())
+		names = append(names, u.Name)
 	}
 	return names, err
 }
@@ -66,8 +66,8 @@ func userNames(ctx context.Context, _ *session, c *client.Client) ([]string, err
 func nodeNames(ctx context.Context, _ *session, c *client.Client) ([]string, error) {
 	st, err := c.ClusterStatus(ctx)
 	var names []string
-	for _, n := range st.GetNodes() {
-		names = append(names, n.GetId())
+	for _, n := range st.Nodes {
+		names = append(names, n.ID)
 	}
 	return names, err
 }

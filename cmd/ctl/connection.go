@@ -8,7 +8,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/quorate/quorate/client"
-	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
 )
 
 func newConnection(s *session) *cobra.Command {
@@ -18,7 +17,7 @@ func newConnection(s *session) *cobra.Command {
 }
 
 func newConnectionList(s *session) *cobra.Command {
-	r := &brokerv1.ListConnectionsRequest{}
+	r := client.ListConnectionsRequest{}
 	cmd := &cobra.Command{
 		Use: "list", Aliases: []string{"ls"}, Short: "List the connections of clients to all nodes, of all vhosts without --vhost", Args: exactArgs(),
 		Long: "List the connections of clients to all nodes, those of AMQP once they have logged in.\n" +
@@ -26,16 +25,13 @@ func newConnectionList(s *session) *cobra.Command {
 		Example: "  quoratectl connection list --of guest --vhost orders",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return s.with(cmd, func(ctx context.Context, c *client.Client) error {
-				r.Vhost = s.vhost
-				out, err := c.Connections(ctx, r)
+				r.VHost = s.vhost
+				all, err := collectAnswered(cmd, c.Connections(ctx, r), "its connections are not here")
 				if err != nil {
 					return err
 				}
-				for _, n := range out.GetSilent() {
-					printf(cmd.ErrOrStderr(), "%s does not answer: its connections are not here\n", n)
-				}
 				header := []string{"id", "name", "protocol", "user", "vhost", "channels", "state", "client", "since", "received", "sent"}
-				return printList(s, cmd.OutOrStdout(), header, out.GetConnections(), connectionRow)
+				return printList(s, cmd.OutOrStdout(), header, all, connectionRow)
 			})
 		},
 	}
@@ -43,17 +39,17 @@ func newConnectionList(s *session) *cobra.Command {
 	return cmd
 }
 
-func connectionRow(x *brokerv1.Connection) []string {
-	protocol, name := x.GetProtocol(), x.GetClientName()
-	if x.GetTls() {
+func connectionRow(x client.ConnectionInfo) []string {
+	protocol, name := x.Protocol, x.ClientName
+	if x.TLS {
 		protocol += "/TLS"
 	}
 	if name == "" {
-		name = x.GetProduct()
+		name = x.Product
 	}
 	return []string{
-		x.GetId(), x.GetName(), protocol, x.GetUser(), x.GetVhost(), fmt.Sprint(x.GetChannels()), x.GetState(), name,
-		time.UnixMilli(x.GetConnectedAtMs()).UTC().Format(time.RFC3339), fmt.Sprint(x.GetReceivedBytes()), fmt.Sprint(x.GetSentBytes()),
+		x.ID, x.Name, protocol, x.User, x.VHost, fmt.Sprint(x.Channels), x.State, name,
+		x.ConnectedAt.UTC().Format(time.RFC3339), fmt.Sprint(x.ReceivedBytes), fmt.Sprint(x.SentBytes),
 	}
 }
 
@@ -63,7 +59,9 @@ func newConnectionClose(s *session) *cobra.Command {
 		Use: "close ID|NAME", Short: "Close a connection; its client is told the reason", Args: exactArgs("ID|NAME"),
 		Example: "  quoratectl connection close node-1/3/17 --reason 'the node is being replaced'",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return s.with(cmd, func(ctx context.Context, c *client.Client) error { return c.CloseConnection(ctx, args[0], reason) })
+			return s.with(cmd, func(ctx context.Context, c *client.Client) error {
+				return c.CloseConnection(ctx, client.CloseConnectionRequest{Connection: args[0], Reason: reason})
+			})
 		},
 	}
 	cmd.Flags().StringVar(&reason, "reason", "", "what the client is told; default, over AMQP: closed by an operator")

@@ -53,7 +53,7 @@ func newConsume(s *session) *cobra.Command {
 			}
 			defer c.Close()
 			consumer, err := c.Consume(dialing, client.ConsumeConfig{
-				Vhost: s.vhost, Queue: args[0], Prefetch: prefetch, Timeout: timeout,
+				VHost: s.vhost, Queue: args[0], Prefetch: prefetch, Timeout: timeout,
 			})
 			if err != nil {
 				return err
@@ -109,7 +109,7 @@ func newGet(s *session) *cobra.Command {
 				return err
 			}
 			return s.with(cmd, func(ctx context.Context, c *client.Client) error {
-				m, err := c.Get(ctx, s.vhost, args[0], false)
+				m, err := c.Get(ctx, client.GetRequest{VHost: s.vhost, Queue: args[0]})
 				if err != nil {
 					return err
 				}

@@ -9,7 +9,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/quorate/quorate/client"
-	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
 )
 
 func newConsumer(s *session) *cobra.Command {
@@ -19,7 +18,7 @@ func newConsumer(s *session) *cobra.Command {
 }
 
 func newConsumerList(s *session) *cobra.Command {
-	r := &brokerv1.ListConsumersRequest{}
+	r := client.ListConsumersRequest{}
 	cmd := &cobra.Command{
 		Use: "list", Aliases: []string{"ls"}, Short: "List the consumers of clients of all nodes, of all vhosts without --vhost", Args: exactArgs(),
 		Long: "List the consumers of clients of all nodes: who takes a queue's messages, and who holds them.\n" +
@@ -27,19 +26,16 @@ func newConsumerList(s *session) *cobra.Command {
 		Example: "  quoratectl consumer list --vhost / --queue orders",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return s.with(cmd, func(ctx context.Context, c *client.Client) error {
-				r.Vhost = s.vhost
-				out, err := c.Consumers(ctx, r)
+				r.VHost = s.vhost
+				all, err := collectAnswered(cmd, c.Consumers(ctx, r), "the consumers of its clients are not here")
 				if err != nil {
 					return err
-				}
-				for _, n := range out.GetSilent() {
-					printf(cmd.ErrOrStderr(), "%s does not answer: the consumers of its clients are not here\n", n)
 				}
 				header := []string{
 					"vhost", "queue", "tag", "connection", "client", "user", "prefetch", "priority", "auto_ack", "exclusive", "activity",
 					"unsettled", "buffered", "since",
 				}
-				return printList(s, cmd.OutOrStdout(), header, out.GetConsumers(), consumerRow)
+				return printList(s, cmd.OutOrStdout(), header, all, consumerRow)
 			})
 		},
 	}
@@ -47,14 +43,14 @@ func newConsumerList(s *session) *cobra.Command {
 	return cmd
 }
 
-func consumerRow(x *brokerv1.Consumer) []string {
+func consumerRow(x client.ConsumerInfo) []string {
 	prefetch := "unlimited"
-	if n := x.GetPrefetch(); n > 0 {
+	if n := x.Prefetch; n > 0 {
 		prefetch = fmt.Sprint(n)
 	}
 	return []string{
-		x.GetVhost(), x.GetQueue(), x.GetTag(), cmp.Or(x.GetConnection(), x.GetNode()), x.GetConnectionName(), x.GetUser(), prefetch,
-		fmt.Sprint(x.GetPriority()), fmt.Sprint(x.GetAutoAck()), fmt.Sprint(x.GetExclusive()), x.GetActivity(),
-		fmt.Sprint(x.GetUnsettled()), fmt.Sprint(x.GetBuffered()), time.UnixMilli(x.GetConsumingSinceMs()).UTC().Format(time.RFC3339),
+		x.VHost, x.Queue, x.Tag, cmp.Or(x.Connection, x.Node), x.ConnectionName, x.User, prefetch,
+		fmt.Sprint(x.Priority), fmt.Sprint(x.AutoAck), fmt.Sprint(x.Exclusive), x.Activity,
+		fmt.Sprint(x.Unsettled), fmt.Sprint(x.Buffered), x.ConsumingSince.UTC().Format(time.RFC3339),
 	}
 }

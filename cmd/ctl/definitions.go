@@ -11,7 +11,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/quorate/quorate/client"
-	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
 )
 
 // definitionsMode is that of a file that is written: it has hashes of passwords.
@@ -48,8 +47,7 @@ func newDefinitionsExport(s *session) *cobra.Command {
 }
 
 func newDefinitionsImport(s *session) *cobra.Command {
-	o := &brokerv1.ImportOptions{}
-	var all bool
+	var dryRun, all bool
 	cmd := &cobra.Command{
 		Use: "import FILE", Short: "Make what a document describes and the cluster does not have; - reads the standard input",
 		Long: "Make what a document describes and the cluster does not have. What exists with other properties is left and reported.\n" +
@@ -70,23 +68,23 @@ func newDefinitionsImport(s *session) *cobra.Command {
 			defer c.Close()
 			ctx, cancel := s.bound(cmd.Context())
 			defer cancel()
-			o.Vhost = s.vhost
-			var shown []*brokerv1.ImportedObject
-			summary, err := c.ImportDefinitions(ctx, document, o, func(done []*brokerv1.ImportedObject, _ int) {
+			var shown []client.ImportedObject
+			show := func(done []client.ImportedObject, _ int) {
 				for _, x := range done {
-					if all || worthTelling(x) || o.GetDryRun() && x.GetOutcome() == brokerv1.ImportOutcome_IMPORT_OUTCOME_CREATED {
+					if all || worthTelling(x) || dryRun && x.Outcome == client.ImportCreated {
 						shown = append(shown, x)
 					}
 				}
-			})
+			}
+			summary, err := c.ImportDefinitions(ctx, client.ImportDefinitionsRequest{Document: document, VHost: s.vhost, DryRun: dryRun, Seen: show})
 			err = errors.Join(s.printImported(cmd.OutOrStdout(), shown, summary), err)
 			if err != nil {
 				return err
 			}
-			return concludeImport(cmd, summary, o.GetDryRun())
+			return concludeImport(cmd, summary, dryRun)
 		},
 	}
-	cmd.Flags().BoolVar(&o.DryRun, "dry-run", false, "print what would be done and do nothing")
+	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "print what would be done and do nothing")
 	cmd.Flags().BoolVar(&all, "all", false, "also list what is made and what is there already")
 	return cmd
 }
@@ -103,18 +101,18 @@ func readDocument(cmd *cobra.Command, name string) ([]byte, error) {
 }
 
 // worthTelling tells whether an object is not in place, or not as the document has it.
-func worthTelling(x *brokerv1.ImportedObject) bool {
-	switch x.GetOutcome() {
-	case brokerv1.ImportOutcome_IMPORT_OUTCOME_DIFFERENT, brokerv1.ImportOutcome_IMPORT_OUTCOME_REFUSED, brokerv1.ImportOutcome_IMPORT_OUTCOME_FAILED:
+func worthTelling(x client.ImportedObject) bool {
+	switch x.Outcome {
+	case client.ImportDifferent, client.ImportRefused, client.ImportFailed:
 		return true
-	case brokerv1.ImportOutcome_IMPORT_OUTCOME_UNCHANGED:
+	case client.ImportUnchanged:
 		return false
 	default:
-		return len(x.GetWarnings()) > 0
+		return len(x.Warnings) > 0
 	}
 }
 
-func (s *session) printImported(w io.Writer, objects []*brokerv1.ImportedObject, n *brokerv1.ImportSummary) error {
+func (s *session) printImported(w io.Writer, objects []client.ImportedObject, n client.ImportSummary) error {
 	switch {
 	case s.output != outputTable:
 		return s.encode(w, map[string]any{"objects": plainAll(objects), "summary": plain(n)})
@@ -122,33 +120,28 @@ func (s *session) printImported(w io.Writer, objects []*brokerv1.ImportedObject,
 		return nil
 	}
 	header := []string{"outcome", "kind", "vhost", "name", "path", "reason"}
-	return printList(s, w, header, objects, func(x *brokerv1.ImportedObject) []string {
-		return []string{outcomeName(x), x.GetKind(), x.GetVhost(), x.GetName(), x.GetPath(), strings.Join(reasons(x), "; ")}
+	return printList(s, w, header, objects, func(x client.ImportedObject) []string {
+		return []string{string(x.Outcome), x.Kind, x.VHost, x.Name, x.Path, strings.Join(reasons(x), "; ")}
 	})
 }
 
-// outcomeName is such as "created".
-func outcomeName(x *brokerv1.ImportedObject) string {
-	return strings.ToLower(strings.TrimPrefix(x.GetOutcome().String(), "IMPORT_OUTCOME_"))
-}
-
 // reasons say why an object is not made, or not as the document has it.
-func reasons(x *brokerv1.ImportedObject) []string {
-	if x.GetReason() == "" {
-		return x.GetWarnings()
+func reasons(x client.ImportedObject) []string {
+	if x.Reason == "" {
+		return x.Warnings
 	}
-	return append([]string{x.GetReason()}, x.GetWarnings()...)
+	return append([]string{x.Reason}, x.Warnings...)
 }
 
 // concludeImport prints the counts and tells by the exit code whether all is in place.
-func concludeImport(cmd *cobra.Command, n *brokerv1.ImportSummary, dryRun bool) error {
+func concludeImport(cmd *cobra.Command, n client.ImportSummary, dryRun bool) error {
 	would := ""
 	if dryRun {
 		would = "dry run: "
 	}
 	printf(cmd.ErrOrStderr(), "%s%d created, %d unchanged, %d different, %d refused, %d skipped, %d failed\n", would,
-		n.GetCreated(), n.GetUnchanged(), n.GetDifferent(), n.GetRefused(), n.GetSkipped(), n.GetFailed())
-	if left := n.GetDifferent() + n.GetRefused() + n.GetFailed(); left > 0 {
+		n.Created, n.Unchanged, n.Different, n.Refused, n.Skipped, n.Failed)
+	if left := n.Different + n.Refused + n.Failed; left > 0 {
 		return partDoneError{fmt.Errorf("%d objects of the document are not in place; see above", left)}
 	}
 	return nil

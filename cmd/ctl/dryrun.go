@@ -9,7 +9,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/quorate/quorate/client"
-	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
 )
 
 // dryRun adds --dry-run to a command that destroys: then told says what would go, and
@@ -39,16 +38,16 @@ func (s *session) dryRun(cmd *cobra.Command, told func(context.Context, *client.
 }
 
 func (s *session) queueLoss(ctx context.Context, c *client.Client, args []string) (string, error) {
-	q, err := c.GetQueue(ctx, s.vhost, args[0])
+	q, err := c.GetQueue(ctx, client.QueueRef{VHost: s.vhost, Name: args[0]})
 	if err != nil {
 		return "", err
 	}
-	n := q.GetStats()
+	n := q.Stats
 	if n == nil {
 		return fmt.Sprintf("queue %q has no leader that can be asked: how many messages it holds is not known", args[0]), nil
 	}
 	return fmt.Sprintf("queue %q holds %d ready messages, %d unacknowledged, %d in its dead-letter backlog, and has %d consumers",
-		args[0], n.GetMessagesReady(), n.GetMessagesUnacknowledged(), n.GetMessagesDlx(), n.GetConsumers()), nil
+		args[0], n.MessagesReady, n.MessagesUnacknowledged, n.MessagesDLX, n.Consumers), nil
 }
 
 func (s *session) exchangeLoss(ctx context.Context, c *client.Client, args []string) (string, error) {
@@ -62,10 +61,10 @@ func (s *session) exchangeLoss(ctx context.Context, c *client.Client, args []str
 	}
 	known, bindings := false, 0
 	for _, x := range exchanges {
-		known = known || x.GetName() == args[0]
+		known = known || x.Name == args[0]
 	}
 	for _, b := range all {
-		if b.GetSource() == args[0] || b.GetDestinationType() == brokerv1.DestinationType_DESTINATION_TYPE_EXCHANGE && b.GetDestination() == args[0] {
+		if b.Source == args[0] || b.ToExchange && b.Destination == args[0] {
 			bindings++
 		}
 	}
@@ -76,18 +75,18 @@ func (s *session) exchangeLoss(ctx context.Context, c *client.Client, args []str
 }
 
 func vhostLoss(ctx context.Context, c *client.Client, args []string) (string, error) {
-	all, err := client.Collect(c.Vhosts(ctx))
+	all, err := client.Collect(c.VHosts(ctx))
 	if err != nil {
 		return "", err
 	}
 	for _, h := range all {
-		if h.GetName() != args[0] {
+		if h.Name != args[0] {
 			continue
 		}
-		if h.GetProtectedFromDeletion() {
+		if h.Protected {
 			return "", fmt.Errorf("vhost %q is protected from deletion", args[0])
 		}
-		return fmt.Sprintf("vhost %q has %d queues, which go with their messages", args[0], h.GetQueues()), nil
+		return fmt.Sprintf("vhost %q has %d queues, which go with their messages", args[0], h.Queues), nil
 	}
 	return "", fmt.Errorf("vhost %q does not exist", args[0])
 }
@@ -97,12 +96,12 @@ func userLoss(ctx context.Context, c *client.Client, args []string) (string, err
 	if err != nil {
 		return "", err
 	}
-	may, err := client.Collect(c.Permissions(ctx, "", args[0]))
+	may, err := client.Collect(c.Permissions(ctx, client.ListPermissionsRequest{User: args[0]}))
 	if err != nil {
 		return "", err
 	}
 	for _, u := range all {
-		if u.GetName() == args[0] {
+		if u.Name == args[0] {
 			if lastAdministrator(all, u) {
 				return "", fmt.Errorf("user %q is the last administrator who can log in; make another one first", args[0])
 			}
@@ -113,12 +112,12 @@ func userLoss(ctx context.Context, c *client.Client, args []string) (string, err
 }
 
 // lastAdministrator tells whether nobody else could log in and make users (VH-10).
-func lastAdministrator(all []*brokerv1.User, u *brokerv1.User) bool {
-	governs := func(u *brokerv1.User) bool {
-		l := u.GetLimits()
-		return slices.Contains(u.GetTags(), "administrator") && u.GetHashingAlgorithm() != "" && (l.MaxConnections == nil || l.GetMaxConnections() != 0) //nolint:protogetter // absent is not 0
+func lastAdministrator(all []client.UserInfo, u client.UserInfo) bool {
+	governs := func(u client.UserInfo) bool {
+		barred := u.Limits != nil && u.Limits.MaxConnections != nil && *u.Limits.MaxConnections == 0
+		return slices.Contains(u.Tags, "administrator") && u.HashingAlgorithm != "" && !barred
 	}
-	return governs(u) && !slices.ContainsFunc(all, func(o *brokerv1.User) bool { return o.GetName() != u.GetName() && governs(o) })
+	return governs(u) && !slices.ContainsFunc(all, func(o client.UserInfo) bool { return o.Name != u.Name && governs(o) })
 }
 
 // policyLoss tells what a policy is in force for.
@@ -130,20 +129,20 @@ func (s *session) policyLoss(operator *bool) func(context.Context, *client.Clien
 		}
 		known := false
 		for _, p := range all {
-			known = known || p.GetName() == args[0] && p.GetOperator() == *operator
+			known = known || p.Name == args[0] && p.Operator == *operator
 		}
 		if !known {
 			return "", fmt.Errorf("policy %q does not exist", args[0])
 		}
-		queues, err := client.Collect(c.Queues(ctx, s.vhostOrDefault(), false))
+		queues, err := client.Collect(c.Queues(ctx, client.ListQueuesRequest{VHost: s.vhostOrDefault()}))
 		if err != nil {
 			return "", err
 		}
-		in := func(q *brokerv1.Queue) bool {
+		in := func(q client.QueueInfo) bool {
 			if *operator {
-				return q.GetOperatorPolicy() == args[0]
+				return q.OperatorPolicy == args[0]
 			}
-			return q.GetPolicy() == args[0]
+			return q.Policy == args[0]
 		}
 		n := 0
 		for _, q := range queues {
@@ -156,27 +155,27 @@ func (s *session) policyLoss(operator *bool) func(context.Context, *client.Clien
 }
 
 func (s *session) permissionLoss(ctx context.Context, c *client.Client, args []string) (string, error) {
-	all, err := client.Collect(c.Permissions(ctx, s.vhostOrDefault(), args[0]))
+	all, err := client.Collect(c.Permissions(ctx, client.ListPermissionsRequest{VHost: s.vhostOrDefault(), User: args[0]}))
 	if err != nil {
 		return "", err
 	}
 	for _, p := range all {
 		return fmt.Sprintf("user %q may configure %q, write to %q and read from %q in vhost %q, and then nothing",
-			args[0], p.GetConfigure(), p.GetWrite(), p.GetRead(), p.GetVhost()), nil
+			args[0], p.Configure, p.Write, p.Read, p.VHost), nil
 	}
 	return "", fmt.Errorf("user %q has no permission in vhost %q", args[0], s.vhostOrDefault())
 }
 
 func (s *session) topicPermissionLoss(exchange *string) func(context.Context, *client.Client, []string) (string, error) {
 	return func(ctx context.Context, c *client.Client, args []string) (string, error) {
-		all, err := client.Collect(c.TopicPermissions(ctx, s.vhostOrDefault(), args[0]))
+		all, err := client.Collect(c.TopicPermissions(ctx, client.ListPermissionsRequest{VHost: s.vhostOrDefault(), User: args[0]}))
 		if err != nil {
 			return "", err
 		}
 		var at []string
 		for _, p := range all {
-			if *exchange == "" || p.GetExchange() == *exchange {
-				at = append(at, fmt.Sprintf("%q", p.GetExchange()))
+			if *exchange == "" || p.Exchange == *exchange {
+				at = append(at, fmt.Sprintf("%q", p.Exchange))
 			}
 		}
 		if len(at) == 0 {
@@ -195,8 +194,7 @@ func (s *session) bindingLoss(b *client.Binding) func(context.Context, *client.C
 		}
 		n := 0
 		for _, x := range all {
-			toExchange := x.GetDestinationType() == brokerv1.DestinationType_DESTINATION_TYPE_EXCHANGE
-			if x.GetSource() == args[0] && x.GetDestination() == args[1] && x.GetRoutingKey() == args[2] && toExchange == b.ToExchange {
+			if x.Source == args[0] && x.Destination == args[1] && x.RoutingKey == args[2] && x.ToExchange == b.ToExchange {
 				n++
 			}
 		}

@@ -3,18 +3,17 @@ package main
 import (
 	"errors"
 	"strconv"
-	"time"
 
 	"github.com/spf13/cobra"
 
-	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
+	"github.com/quorate/quorate/client"
 )
 
 // errEnough ends a watch that has seen as many events as were asked for.
 var errEnough = errors.New("enough")
 
 func newEvents(s *session) *cobra.Command {
-	r := &brokerv1.WatchEventsRequest{}
+	r := client.WatchEventsRequest{}
 	count := 0
 	cmd := &cobra.Command{
 		Use: "events", Short: "Show what happens to queues, exchanges, policies and the like, until ctrl-c",
@@ -30,9 +29,9 @@ func newEvents(s *session) *cobra.Command {
 			defer c.Close()
 			ctx, cancel := s.bound(cmd.Context())
 			defer cancel()
-			r.Vhost = s.vhost
+			r.VHost = s.vhost
 			left := count
-			err = c.WatchEvents(ctx, r, func(events []*brokerv1.Event) error {
+			err = c.WatchEvents(ctx, r, func(events []client.Event) error {
 				for _, e := range events {
 					if err := s.printEvent(cmd, e); err != nil {
 						return err
@@ -57,24 +56,24 @@ func newEvents(s *session) *cobra.Command {
 	return cmd
 }
 
-func (s *session) printEvent(cmd *cobra.Command, e *brokerv1.Event) error {
+func (s *session) printEvent(cmd *cobra.Command, e client.Event) error {
 	if s.output != outputTable {
 		return s.encodeNext(cmd.OutOrStdout(), plain(e))
 	}
-	if e.GetAudit() != nil {
+	if e.Audit != nil {
 		s.printAudit(cmd, e)
 		return nil
 	}
 	t := cmd.OutOrStdout()
-	at := time.UnixMilli(e.GetAtMs()).UTC().Format("2006-01-02T15:04:05.000Z")
-	printf(t, "%s %-22s %s", at, e.GetKind(), e.GetNode())
-	if e.GetName() != "" {
-		printf(t, " %s %s", e.GetVhost(), e.GetName())
+	at := e.At.UTC().Format("2006-01-02T15:04:05.000Z")
+	printf(t, "%s %-22s %s", at, e.Kind, e.Node)
+	if e.Name != "" {
+		printf(t, " %s %s", e.VHost, e.Name)
 	}
-	if e.GetCount() > 0 {
-		printf(t, " %s", strconv.FormatUint(e.GetCount(), 10))
+	if e.Count > 0 {
+		printf(t, " %s", strconv.FormatUint(e.Count, 10))
 	}
-	for _, text := range []string{e.GetDetail(), e.GetCause()} {
+	for _, text := range []string{e.Detail, e.Cause} {
 		if text != "" {
 			printf(t, " %s", text)
 		}

@@ -7,7 +7,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/quorate/quorate/client"
-	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
 )
 
 func newExchange(s *session) *cobra.Command {
@@ -17,7 +16,7 @@ func newExchange(s *session) *cobra.Command {
 		Use: "declare EXCHANGE TYPE", Short: "Make an exchange (direct, fanout, topic, headers) unless it exists",
 		Args: exactArgs("EXCHANGE", "TYPE"),
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
-			x.Vhost, x.Name, x.Type = s.vhost, args[0], args[1]
+			x.VHost, x.Name, x.Type = s.vhost, args[0], args[1]
 			if x.Arguments, err = parseArguments(arguments); err != nil {
 				return err
 			}
@@ -35,8 +34,8 @@ func newExchange(s *session) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				return printList(s, cmd.OutOrStdout(), []string{"vhost", "exchange", "type"}, all, func(e *brokerv1.Exchange) []string {
-					return []string{e.GetVhost(), e.GetName(), e.GetType()}
+				return printList(s, cmd.OutOrStdout(), []string{"vhost", "exchange", "type"}, all, func(e client.ExchangeInfo) []string {
+					return []string{e.VHost, e.Name, e.Type}
 				})
 			})
 		},
@@ -52,7 +51,7 @@ func newExchangeDelete(s *session) *cobra.Command {
 		Use: "delete EXCHANGE", Short: "Remove an exchange and its bindings; a missing one is fine", Args: exactArgs("EXCHANGE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return s.with(cmd, func(ctx context.Context, c *client.Client) error {
-				return c.DeleteExchange(ctx, s.vhost, args[0], unused)
+				return c.DeleteExchange(ctx, client.DeleteExchangeRequest{VHost: s.vhost, Name: args[0], IfUnused: unused})
 			})
 		},
 	}
@@ -72,7 +71,7 @@ func newBinding(s *session) *cobra.Command {
 			return exactArgs("EXCHANGE", "DESTINATION", "ROUTING-KEY")(cmd, args)
 		},
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
-			b.Vhost, b.Source, b.Destination = s.vhost, args[0], args[1]
+			b.VHost, b.Source, b.Destination = s.vhost, args[0], args[1]
 			if len(args) == 3 {
 				b.RoutingKey = args[2]
 			}
@@ -91,8 +90,15 @@ func newBinding(s *session) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				return printList(s, cmd.OutOrStdout(), []string{"vhost", "exchange", "destination", "routing key"}, all, func(e *brokerv1.Binding) []string {
-					return []string{e.GetVhost(), e.GetSource(), e.GetDestination(), e.GetRoutingKey()}
+				rows := make([]bindingRow, len(all))
+				for i, b := range all {
+					rows[i] = bindingRow{b.VHost, b.Source, "queue", b.Destination, b.RoutingKey, b.Arguments}
+					if b.ToExchange {
+						rows[i].DestinationType = "exchange"
+					}
+				}
+				return printList(s, cmd.OutOrStdout(), []string{"vhost", "exchange", "destination", "routing key"}, rows, func(b bindingRow) []string {
+					return []string{b.VHost, b.Source, b.Destination, b.RoutingKey}
 				})
 			})
 		},
@@ -100,6 +106,16 @@ func newBinding(s *session) *cobra.Command {
 	cmd := &cobra.Command{Use: "binding", Aliases: []string{"bindings"}, Short: "Add, remove and list bindings"}
 	cmd.AddCommand(add, newBindingRemove(s), list)
 	return cmd
+}
+
+// bindingRow is a binding as programs read it.
+type bindingRow struct {
+	VHost           string       `api:"vhost"`
+	Source          string       `api:"source"`
+	DestinationType string       `api:"destination_type"`
+	Destination     string       `api:"destination"`
+	RoutingKey      string       `api:"routing_key"`
+	Arguments       client.Table `api:"arguments"`
 }
 
 func bindingFlags(cmd *cobra.Command, b *client.Binding, arguments *[]string) {
@@ -114,7 +130,7 @@ func newBindingRemove(s *session) *cobra.Command {
 		Use: "remove EXCHANGE DESTINATION ROUTING-KEY", Short: "Remove a binding; a missing one is fine",
 		Args: exactArgs("EXCHANGE", "DESTINATION", "ROUTING-KEY"),
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
-			b.Vhost, b.Source, b.Destination, b.RoutingKey = s.vhost, args[0], args[1], args[2]
+			b.VHost, b.Source, b.Destination, b.RoutingKey = s.vhost, args[0], args[1], args[2]
 			if b.Arguments, err = parseArguments(arguments); err != nil {
 				return err
 			}
@@ -126,16 +142,16 @@ func newBindingRemove(s *session) *cobra.Command {
 }
 
 // diskText tells how a node's disk fares in a word or two.
-func diskText(d *brokerv1.DiskStatus) string {
+func diskText(d *client.DiskStatus) string {
 	switch {
 	case d == nil:
 		return "?"
-	case d.GetHangsMs() > 0:
-		return fmt.Sprintf("hangs for %d ms", d.GetHangsMs())
-	case d.GetStopped() > 0:
-		return fmt.Sprintf("%s, %d MiB free, %d members stopped", d.GetPressure(), d.GetFreeBytes()>>20, d.GetStopped())
+	case d.Hangs > 0:
+		return fmt.Sprintf("hangs for %d ms", d.Hangs.Milliseconds())
+	case d.Stopped > 0:
+		return fmt.Sprintf("%s, %d MiB free, %d members stopped", d.Pressure, d.FreeBytes>>20, d.Stopped)
 	default:
-		return fmt.Sprintf("%s, %d MiB free", d.GetPressure(), d.GetFreeBytes()>>20)
+		return fmt.Sprintf("%s, %d MiB free", d.Pressure, d.FreeBytes>>20)
 	}
 }
 
@@ -151,21 +167,21 @@ func newCluster(s *session) *cobra.Command {
 				if s.output != outputTable {
 					return s.encode(cmd.OutOrStdout(), plain(st))
 				}
-				rows := make([][]string, 0, len(st.GetNodes()))
-				for _, n := range st.GetNodes() {
+				rows := make([][]string, 0, len(st.Nodes))
+				for _, n := range st.Nodes {
 					role := ""
-					if n.GetId() == st.GetCatalogLeader() {
+					if n.ID == st.CatalogLeader {
 						role = "catalog leader"
 					}
 					rows = append(rows, []string{
-						n.GetId(), n.GetClientAddress(), n.GetVersion(), fmt.Sprint(n.GetAlive()), fmt.Sprint(n.GetConnected() || n.GetId() == st.GetNode()),
-						fmt.Sprint(n.GetReplicas()), fmt.Sprint(n.GetLeaders()), diskText(n.GetDisk()), role,
+						n.ID, n.ClientAddress, n.Version, fmt.Sprint(n.Alive), fmt.Sprint(n.Connected || n.ID == st.Node),
+						fmt.Sprint(n.Replicas), fmt.Sprint(n.Leaders), diskText(n.Disk), role,
 					})
 				}
 				printf(cmd.OutOrStdout(), "cluster %s as node %s sees it, version %d is finalised\n",
-					st.GetCluster(), st.GetNode(), st.GetFinalizedVersion())
-				if why := st.GetHindrance(); why != "" {
-					printf(cmd.OutOrStdout(), "node %s serves no clients: %s\n", st.GetNode(), why)
+					st.Cluster, st.Node, st.FinalizedVersion)
+				if why := st.Hindrance; why != "" {
+					printf(cmd.OutOrStdout(), "node %s serves no clients: %s\n", st.Node, why)
 				}
 				header := []string{"node", "clients", "version", "alive", "connected", "replicas", "leaders", "disk", ""}
 				return printRows(cmd.OutOrStdout(), header, rows...)

@@ -9,7 +9,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/quorate/quorate/client"
-	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
 )
 
 func newExplain(s *session) *cobra.Command {
@@ -29,7 +28,7 @@ func newExplainRouting(s *session) *cobra.Command {
 				return err
 			}
 			return s.with(cmd, func(ctx context.Context, c *client.Client) error {
-				r, err := c.ExplainRouting(ctx, s.vhost, args[0], keys, table)
+				r, err := c.ExplainRouting(ctx, client.ExplainRoutingRequest{VHost: s.vhost, Exchange: args[0], RoutingKeys: keys, Headers: table})
 				if err != nil {
 					return err
 				}
@@ -37,8 +36,8 @@ func newExplainRouting(s *session) *cobra.Command {
 				if s.output != outputTable {
 					return s.encode(w, plain(r))
 				}
-				printRouted(w, "routed to", r.GetQueues())
-				printSteps(w, r.GetSteps())
+				printRouted(w, "routed to", r.Queues)
+				printSteps(w, r.Steps)
 				return nil
 			})
 		},
@@ -49,13 +48,13 @@ func newExplainRouting(s *session) *cobra.Command {
 }
 
 func newExplainDeadLetter(s *session) *cobra.Command {
-	r := &brokerv1.ExplainDeadLetterRequest{}
+	r := client.ExplainDeadLetterRequest{}
 	part := "ready"
 	cmd := &cobra.Command{
 		Use: "dead-letter QUEUE", Short: "Tell where a dead letter of a queue would go, or why nowhere", Args: exactArgs("QUEUE"),
 		Example: "  quoratectl explain dead-letter orders --reason expired",
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
-			r.Vhost, r.Queue = s.vhost, args[0]
+			r.VHost, r.Queue = s.vhost, args[0]
 			if r.Part, err = parsePart(part); err != nil {
 				return err
 			}
@@ -80,62 +79,62 @@ func newExplainDeadLetter(s *session) *cobra.Command {
 	return cmd
 }
 
-func printDeadLetter(w io.Writer, r *brokerv1.ExplainDeadLetterResponse) {
-	printf(w, "strategy: %s\n", r.GetStrategy())
-	printSettings(w, "", r.GetSettings())
-	for _, text := range r.GetWarnings() {
+func printDeadLetter(w io.Writer, r client.DeadLetterExplained) {
+	printf(w, "strategy: %s\n", r.Strategy)
+	printSettings(w, "", r.Settings)
+	for _, text := range r.Warnings {
 		printf(w, "warning: %s\n", text)
 	}
-	if len(r.GetTargets()) == 0 {
-		printf(w, "goes nowhere (%s): %s\n", r.GetCause(), r.GetWhy())
+	if len(r.Targets) == 0 {
+		printf(w, "goes nowhere (%s): %s\n", r.Cause, r.Why)
 	} else {
-		printf(w, "exchange %q, keys %q\n", r.GetExchange(), r.GetRoutingKeys())
-		printRouted(w, "goes to", r.GetTargets())
+		printf(w, "exchange %q, keys %q\n", r.Exchange, r.RoutingKeys)
+		printRouted(w, "goes to", r.Targets)
 	}
-	if len(r.GetCyclic()) > 0 {
-		printf(w, "left out, as it would go round: %s\n", strings.Join(r.GetCyclic(), ", "))
+	if len(r.Cyclic) > 0 {
+		printf(w, "left out, as it would go round: %s\n", strings.Join(r.Cyclic, ", "))
 	}
-	printSteps(w, r.GetSteps())
+	printSteps(w, r.Steps)
 }
 
-func printRouted(w io.Writer, what string, queues []*brokerv1.RoutedQueue) {
+func printRouted(w io.Writer, what string, queues []client.RoutedQueue) {
 	if len(queues) == 0 {
 		printf(w, "%s no queue\n", what)
 	}
 	for _, q := range queues {
-		printf(w, "%s queue %q", what, q.GetName())
-		for _, p := range [...]struct{ kind, name string }{{"policy", q.GetPolicy()}, {"operator policy", q.GetOperatorPolicy()}} {
+		printf(w, "%s queue %q", what, q.Name)
+		for _, p := range [...]struct{ kind, name string }{{"policy", q.Policy}, {"operator policy", q.OperatorPolicy}} {
 			if p.name != "" {
 				printf(w, ", %s %q", p.kind, p.name)
 			}
 		}
 		printf(w, "\n")
-		for _, b := range q.GetPath() {
+		for _, b := range q.Path {
 			printf(w, "  by %s\n", b)
 		}
-		printSettings(w, "  ", q.GetSettings())
+		printSettings(w, "  ", q.Settings)
 	}
 }
 
-func printSettings(w io.Writer, indent string, all []*brokerv1.SettingSource) {
+func printSettings(w io.Writer, indent string, all []client.SettingSource) {
 	for _, x := range all {
-		printf(w, "%s%s = %s (%s)\n", indent, x.GetArgument(), x.GetValue(), x.GetSource())
+		printf(w, "%s%s = %s (%s)\n", indent, x.Argument, x.Value, x.Source)
 	}
 }
 
-func printSteps(w io.Writer, steps []*brokerv1.RoutingStep) {
+func printSteps(w io.Writer, steps []client.RoutingStep) {
 	for _, s := range steps {
-		if s.GetMissing() {
-			printf(w, "exchange %q does not exist; reached by %s\n", s.GetExchange(), s.GetVia())
+		if s.Missing {
+			printf(w, "exchange %q does not exist; reached by %s\n", s.Exchange, s.Via)
 			continue
 		}
-		about := s.GetType()
-		if s.GetVia() != "" {
-			about += "; reached by " + s.GetVia()
+		about := s.Type
+		if s.Via != "" {
+			about += "; reached by " + s.Via
 		}
-		printf(w, "exchange %q (%s): %s\n", s.GetExchange(), about, fmt.Sprintf("%d bindings match, %d do not", len(s.GetTaken()), s.GetMissesTotal()))
-		for _, m := range s.GetMisses() {
-			printf(w, "  not %s: %s\n", m.GetBinding(), m.GetWhy())
+		printf(w, "exchange %q (%s): %s\n", s.Exchange, about, fmt.Sprintf("%d bindings match, %d do not", len(s.Taken), s.MissesTotal))
+		for _, m := range s.Misses {
+			printf(w, "  not %s: %s\n", m.Binding, m.Why)
 		}
 	}
 }

@@ -8,7 +8,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/quorate/quorate/client"
-	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
 )
 
 func newFinalize(s *session) *cobra.Command {
@@ -18,15 +17,15 @@ func newFinalize(s *session) *cobra.Command {
 		Example: "  quoratectl cluster finalize --dry-run\n  quoratectl cluster finalize",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return s.with(cmd, func(ctx context.Context, c *client.Client) error {
-				r, err := c.FinalizeVersion(ctx, dryRun)
+				r, err := c.FinalizeVersion(ctx, client.FinalizeVersionRequest{DryRun: dryRun})
 				if err != nil {
 					return err
 				}
-				if err := s.printFinalized(cmd.OutOrStdout(), r, dryRun); err != nil || len(r.GetHeld()) == 0 {
+				if err := s.printFinalized(cmd.OutOrStdout(), r, dryRun); err != nil || len(r.Held) == 0 {
 					return err
 				}
 				return fmt.Errorf("version %d would not be finalised: version %d stays until these nodes are upgraded and run, or are forgotten",
-					r.GetFinalized(), r.GetBefore())
+					r.Finalized, r.Before)
 			})
 		},
 	}
@@ -34,20 +33,20 @@ func newFinalize(s *session) *cobra.Command {
 	return cmd
 }
 
-func (s *session) printFinalized(w io.Writer, r *brokerv1.FinalizeVersionResponse, dryRun bool) error {
+func (s *session) printFinalized(w io.Writer, r client.VersionFinalized, dryRun bool) error {
 	switch {
 	case s.output != outputTable:
 		return s.encode(w, plain(r))
-	case len(r.GetHeld()) > 0:
-		return printList(s, w, []string{"held back by", "build", "which"}, r.GetHeld(), func(h *brokerv1.HeldVersion) []string {
-			return []string{h.GetNode(), h.GetBuild(), h.GetReason()}
+	case len(r.Held) > 0:
+		return printList(s, w, []string{"held back by", "build", "which"}, r.Held, func(h client.HeldVersion) []string {
+			return []string{h.Node, h.Build, h.Reason}
 		})
-	case r.GetBefore() == r.GetFinalized():
-		printf(w, "version %d is finalised already\n", r.GetFinalized())
+	case r.Before == r.Finalized:
+		printf(w, "version %d is finalised already\n", r.Finalized)
 	case dryRun:
-		printf(w, "dry run: version %d would be finalised, and builds that read no more than %d refused; nothing was done\n", r.GetFinalized(), r.GetBefore())
+		printf(w, "dry run: version %d would be finalised, and builds that read no more than %d refused; nothing was done\n", r.Finalized, r.Before)
 	default:
-		printf(w, "version %d is finalised\n", r.GetFinalized())
+		printf(w, "version %d is finalised\n", r.Finalized)
 	}
 	return nil
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"iter"
 	"strconv"
 	"strings"
 
@@ -10,7 +11,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/quorate/quorate/client"
-	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
 )
 
 // limitFlag is a limit of a vhost or user as a flag, which is also its name.
@@ -19,7 +19,7 @@ type limitFlag struct {
 	value    **int64
 }
 
-func vhostLimitFlags(l *client.VhostLimits) []limitFlag {
+func vhostLimitFlags(l *client.VHostLimits) []limitFlag {
 	return []limitFlag{
 		{"max-connections", "connections", &l.MaxConnections},
 		{"max-queues", "queues", &l.MaxQueues},
@@ -41,25 +41,12 @@ func userLimitFlags(l *client.UserLimits) []limitFlag {
 	}
 }
 
-// vhostLimitsOf copies limits; absent is not 0.
-func vhostLimitsOf(l *brokerv1.VhostLimits) *client.VhostLimits {
-	if l == nil {
-		return &client.VhostLimits{}
-	}
-	return &client.VhostLimits{
-		MaxConnections: l.MaxConnections, MaxQueues: l.MaxQueues, MaxChannels: l.MaxChannels, MaxConsumers: l.MaxConsumers, //nolint:protogetter // absent is not 0
-		MaxMessageRate: l.MaxMessageRate, MaxByteRate: l.MaxByteRate, MaxStoredBytes: l.MaxStoredBytes, //nolint:protogetter // absent is not 0
-	}
-}
-
-func userLimitsOf(l *brokerv1.UserLimits) *client.UserLimits {
+// orNone returns no limits for nil.
+func orNone(l *client.UserLimits) *client.UserLimits {
 	if l == nil {
 		return &client.UserLimits{}
 	}
-	return &client.UserLimits{
-		MaxConnections: l.MaxConnections, MaxChannels: l.MaxChannels, MaxConsumers: l.MaxConsumers, //nolint:protogetter // absent is not 0
-		MaxMessageRate: l.MaxMessageRate, MaxByteRate: l.MaxByteRate, //nolint:protogetter // absent is not 0
-	}
+	return l
 }
 
 func (f limitFlag) add(cmd *cobra.Command) {
@@ -102,21 +89,21 @@ func quotaText(of []limitFlag) string {
 }
 
 // newUsage shows the limits of a vhost or user with what is used of each.
-func newUsage(s *session, of string, list func(context.Context, *client.Client, string) ([]*brokerv1.Limit, error)) *cobra.Command {
+func newUsage(s *session, of string, list func(context.Context, *client.Client, string) iter.Seq2[client.Limit, error]) *cobra.Command {
 	return &cobra.Command{
 		Use: "show NAME", Short: "Show the limits of a " + of + ", and what is used of each", Args: exactArgs("NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return s.with(cmd, func(ctx context.Context, c *client.Client) error {
-				all, err := list(ctx, c, args[0])
+				all, err := client.Collect(list(ctx, c, args[0]))
 				if err != nil {
 					return err
 				}
-				return printList(s, cmd.OutOrStdout(), []string{"limit", "value", "used"}, all, func(l *brokerv1.Limit) []string {
+				return printList(s, cmd.OutOrStdout(), []string{"limit", "value", "used"}, all, func(l client.Limit) []string {
 					used := "-"
-					if l.Used != nil { //nolint:protogetter // absent is not 0
-						used = strconv.FormatFloat(l.GetUsed(), 'f', 0, 64)
+					if l.Used != nil {
+						used = strconv.FormatFloat(*l.Used, 'f', 0, 64)
 					}
-					return []string{l.GetName(), limitText(l.Limit), used} //nolint:protogetter // absent is not 0
+					return []string{l.Name, limitText(l.Limit), used}
 				})
 			})
 		},

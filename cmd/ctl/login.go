@@ -19,7 +19,7 @@ func newWhoAmI(s *session) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				row := []string{who.GetUser(), strings.Join(who.GetTags(), ","), endText(who.GetExpiresMs())}
+				row := []string{who.User, strings.Join(who.Tags, ","), endText(who.Expires)}
 				return s.printOne(cmd.OutOrStdout(), []string{"user", "tags", "login-ends"}, row, who)
 			})
 		},
@@ -27,11 +27,11 @@ func newWhoAmI(s *session) *cobra.Command {
 }
 
 // endText shows when a token ends, "-" for never.
-func endText(ms int64) string {
-	if ms == 0 {
+func endText(at time.Time) string {
+	if at.IsZero() {
 		return "-"
 	}
-	return time.UnixMilli(ms).UTC().Format(time.RFC3339)
+	return at.UTC().Format(time.RFC3339)
 }
 
 func newToken(s *session) *cobra.Command {
@@ -51,7 +51,7 @@ func newTokenMint(s *session) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				row := []string{t.GetId(), endText(t.GetExpiresMs()), t.GetToken()}
+				row := []string{t.ID, endText(t.Expires), t.Token}
 				return s.printOne(cmd.OutOrStdout(), []string{"id", "ends", "token"}, row, t)
 			})
 		},

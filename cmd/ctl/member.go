@@ -8,7 +8,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/quorate/quorate/client"
-	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
 )
 
 // newQueueMembers returns the commands that change who holds queues (RE-3).
@@ -19,22 +18,22 @@ func newQueueMembers(s *session) []*cobra.Command {
 }
 
 // filterFlags let a command choose queues by pattern; the vhost is the session's.
-func filterFlags(cmd *cobra.Command, f *brokerv1.QueueFilter) {
+func filterFlags(cmd *cobra.Command, f *client.QueueFilter) {
 	cmd.Flags().StringVar(&f.Pattern, "queues", "", "only queues whose name matches, with *, ? and [a-z]; default: all")
 }
 
 func newGrow(s *session) *cobra.Command {
-	r := &brokerv1.GrowQueuesRequest{Queues: &brokerv1.QueueFilter{}}
+	r := client.GrowQueuesRequest{}
 	cmd := &cobra.Command{
 		Use: "grow NODE", Short: "Make a node a member of queues", Args: exactArgs("NODE"),
 		Example: "  quoratectl queues grow node-4 --queues 'orders.*'",
 	}
 	j := newJob(s, cmd, true)
-	filterFlags(cmd, r.GetQueues())
+	filterFlags(cmd, &r.Queues)
 	cmd.Flags().BoolVar(&r.EvenOnly, "even", false, "only queues with an even number of members")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		r.Node, r.Queues.Vhost, r.DryRun = args[0], s.vhost, j.dryRun
-		return j.run(cmd, func(ctx context.Context, c *client.Client) (*brokerv1.StartOperationResponse, error) {
+		r.Node, r.Queues.VHost, r.DryRun = args[0], s.vhost, j.dryRun
+		return j.run(cmd, func(ctx context.Context, c *client.Client) (client.StartedOperation, error) {
 			return c.GrowQueues(ctx, r)
 		})
 	}
@@ -42,18 +41,18 @@ func newGrow(s *session) *cobra.Command {
 }
 
 func newShrink(s *session) *cobra.Command {
-	r := &brokerv1.ShrinkNodeRequest{Queues: &brokerv1.QueueFilter{}}
+	r := client.ShrinkNodeRequest{}
 	cmd := &cobra.Command{
 		Use: "shrink NODE", Short: "Take a node out of queues; it loses its copies", Args: exactArgs("NODE"),
 		Example: "  quoratectl queues shrink node-2 --keep-size --dry-run",
 	}
 	j := newJob(s, cmd, true)
-	filterFlags(cmd, r.GetQueues())
+	filterFlags(cmd, &r.Queues)
 	cmd.Flags().StringSliceVar(&r.Exclude, "exclude", nil, "nodes that do not take its place, such as those that go next")
 	cmd.Flags().BoolVar(&r.KeepSize, "keep-size", false, "let another node take its place in each queue, if there is one")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		r.Node, r.Queues.Vhost, r.DryRun = args[0], s.vhost, j.dryRun
-		return j.run(cmd, func(ctx context.Context, c *client.Client) (*brokerv1.StartOperationResponse, error) {
+		r.Node, r.Queues.VHost, r.DryRun = args[0], s.vhost, j.dryRun
+		return j.run(cmd, func(ctx context.Context, c *client.Client) (client.StartedOperation, error) {
 			return c.ShrinkNode(ctx, r)
 		})
 	}
@@ -61,13 +60,13 @@ func newShrink(s *session) *cobra.Command {
 }
 
 func newRebalance(s *session) *cobra.Command {
-	r := &brokerv1.RebalanceQueuesRequest{Queues: &brokerv1.QueueFilter{}}
+	r := client.RebalanceQueuesRequest{}
 	cmd := &cobra.Command{Use: "rebalance", Short: "Spread members and leaders of queues evenly over the nodes", Args: exactArgs()}
 	j := newJob(s, cmd, false)
-	filterFlags(cmd, r.GetQueues())
+	filterFlags(cmd, &r.Queues)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		r.Queues.Vhost = s.vhost
-		return j.run(cmd, func(ctx context.Context, c *client.Client) (*brokerv1.StartOperationResponse, error) {
+		r.Queues.VHost = s.vhost
+		return j.run(cmd, func(ctx context.Context, c *client.Client) (client.StartedOperation, error) {
 			return c.RebalanceQueues(ctx, r)
 		})
 	}
@@ -78,8 +77,8 @@ func newAddMember(s *session) *cobra.Command {
 	cmd := &cobra.Command{Use: "add-member QUEUE NODE", Short: "Make a node a member of a queue", Args: exactArgs("QUEUE", "NODE")}
 	j := newJob(s, cmd, false)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		return j.run(cmd, func(ctx context.Context, c *client.Client) (*brokerv1.StartOperationResponse, error) {
-			return c.AddMember(ctx, &brokerv1.AddMemberRequest{Vhost: s.vhost, Queue: args[0], Node: args[1]})
+		return j.run(cmd, func(ctx context.Context, c *client.Client) (client.StartedOperation, error) {
+			return c.AddMember(ctx, client.AddMemberRequest{VHost: s.vhost, Queue: args[0], Node: args[1]})
 		})
 	}
 	return cmd
@@ -92,8 +91,8 @@ func newRemoveMember(s *session) *cobra.Command {
 	}
 	j := newJob(s, cmd, true)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		return j.run(cmd, func(ctx context.Context, c *client.Client) (*brokerv1.StartOperationResponse, error) {
-			return c.RemoveMember(ctx, &brokerv1.RemoveMemberRequest{Vhost: s.vhost, Queue: args[0], Node: args[1], DryRun: j.dryRun})
+		return j.run(cmd, func(ctx context.Context, c *client.Client) (client.StartedOperation, error) {
+			return c.RemoveMember(ctx, client.RemoveMemberRequest{VHost: s.vhost, Queue: args[0], Node: args[1], DryRun: j.dryRun})
 		})
 	}
 	return cmd
@@ -107,8 +106,8 @@ func newReplaceMember(s *session) *cobra.Command {
 	}
 	j := newJob(s, cmd, true)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		return j.run(cmd, func(ctx context.Context, c *client.Client) (*brokerv1.StartOperationResponse, error) {
-			return c.ReplaceMember(ctx, &brokerv1.ReplaceMemberRequest{Vhost: s.vhost, Queue: args[0], From: args[1], To: args[2], DryRun: j.dryRun})
+		return j.run(cmd, func(ctx context.Context, c *client.Client) (client.StartedOperation, error) {
+			return c.ReplaceMember(ctx, client.ReplaceMemberRequest{VHost: s.vhost, Queue: args[0], From: args[1], To: args[2], DryRun: j.dryRun})
 		})
 	}
 	return cmd
@@ -120,7 +119,7 @@ func newTransfer(s *session) *cobra.Command {
 		Use: "transfer QUEUE", Aliases: []string{"transfer-leadership"}, Short: "Move a queue's leadership to another of its members", Args: exactArgs("QUEUE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return s.with(cmd, func(ctx context.Context, c *client.Client) error {
-				return c.TransferLeadership(ctx, s.vhost, args[0], node)
+				return c.TransferLeadership(ctx, client.TransferLeadershipRequest{VHost: s.vhost, Queue: args[0], Node: node})
 			})
 		},
 	}
@@ -129,16 +128,16 @@ func newTransfer(s *session) *cobra.Command {
 }
 
 // printPlan writes what would be done.
-func (s *session) printPlan(w io.Writer, r *brokerv1.StartOperationResponse) error {
+func (s *session) printPlan(w io.Writer, r client.StartedOperation) error {
 	if s.output != outputTable {
 		return s.encode(w, plain(r))
 	}
-	for _, line := range r.GetPlan() {
+	for _, line := range r.Plan {
 		printf(w, "%s\n", line)
 	}
-	if more := r.GetPlanTotal() - uint64(len(r.GetPlan())); more > 0 {
+	if more := r.PlanTotal - uint64(len(r.Plan)); more > 0 {
 		printf(w, "and %d more\n", more)
 	}
-	_, err := fmt.Fprintf(w, "%d changes would be made; nothing was done\n", r.GetPlanTotal())
+	_, err := fmt.Fprintf(w, "%d changes would be made; nothing was done\n", r.PlanTotal)
 	return err
 }

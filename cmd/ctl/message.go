@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"fmt"
 	"io"
+	"maps"
 	"strconv"
 	"time"
 	"unicode/utf8"
@@ -53,11 +54,7 @@ func plainPeeked(p *client.Peeked, body bool) map[string]any {
 	if !body {
 		out["body"] = nil
 	}
-	for name, v := range plain(p.State) {
-		if name != "message" {
-			out[name] = v
-		}
-	}
+	maps.Copy(out, plain(p.State))
 	return out
 }
 

@@ -4,13 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/quorate/quorate/client"
-	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
 )
 
 // newQueueMessages returns the commands about single messages of a queue.
@@ -75,15 +75,15 @@ func newPeek(s *session) *cobra.Command {
 			if r.Part, err = parsePart(part); err != nil {
 				return err
 			}
-			r.Vhost, r.Queue = s.vhost, args[0]
+			r.VHost, r.Queue, r.Filter = s.vhost, args[0], f.Filter
 			return s.with(cmd, func(ctx context.Context, c *client.Client) error {
 				list := []any{}
-				err := peekPages(ctx, cmd, c, r, f.Filter, all, func(page []client.Peeked) error {
+				err := peekPages(ctx, cmd, c, *r, all, func(page []client.Peeked) error {
 					if s.output == outputTable {
-						return printPeeked(cmd, page, r.GetWithBodies())
+						return printPeeked(cmd, page, r.WithBodies)
 					}
 					for i := range page {
-						list = append(list, plainPeeked(&page[i], r.GetWithBodies()))
+						list = append(list, plainPeeked(&page[i], r.WithBodies))
 					}
 					return nil
 				})
@@ -106,29 +106,29 @@ func newPeek(s *session) *cobra.Command {
 }
 
 // peekPages gives each page, up to the first one that has messages unless all are wanted.
-func peekPages(ctx context.Context, cmd *cobra.Command, c *client.Client, r *client.PeekRequest, f client.Filter, all bool, each func([]client.Peeked) error) error {
+func peekPages(ctx context.Context, cmd *cobra.Command, c *client.Client, r client.PeekRequest, all bool, each func([]client.Peeked) error) error {
 	for {
-		page, next, err := c.Peek(ctx, r, f)
+		page, err := c.Peek(ctx, r)
 		if err == nil {
-			err = each(page)
+			err = each(page.Messages)
 		}
-		if err != nil || next == "" {
+		if err != nil || page.Next == "" {
 			return err
 		}
-		if !all && len(page) > 0 {
-			printf(cmd.ErrOrStderr(), "there may be more: --page-token %s\n", next)
+		if !all && len(page.Messages) > 0 {
+			printf(cmd.ErrOrStderr(), "there may be more: --page-token %s\n", page.Next)
 			return nil
 		}
-		r.PageToken = next
+		r.PageToken = page.Next
 	}
 }
 
-func parsePart(word string) (brokerv1.QueuePart, error) {
-	part, known := brokerv1.QueuePart_value["QUEUE_PART_"+strings.ToUpper(word)]
-	if !known || part == 0 {
-		return 0, usageError{fmt.Errorf("--part is %q: use ready, unsettled, backlog or delayed", word)}
+func parsePart(word string) (client.QueuePart, error) {
+	part := client.QueuePart(strings.ToLower(word))
+	if !slices.Contains([]client.QueuePart{client.PartReady, client.PartUnsettled, client.PartBacklog, client.PartDelayed}, part) {
+		return "", usageError{fmt.Errorf("--part is %q: use ready, unsettled, backlog or delayed", word)}
 	}
-	return brokerv1.QueuePart(part), nil
+	return part, nil
 }
 
 func printPeeked(cmd *cobra.Command, page []client.Peeked, bodies bool) error {
@@ -142,16 +142,16 @@ func printPeeked(cmd *cobra.Command, page []client.Peeked, bodies bool) error {
 		for _, d := range p.Deaths {
 			deaths = append(deaths, fmt.Sprintf("%s %s %d", d.Queue, d.Reason, d.Count))
 		}
-		state := p.State.GetReason() + p.State.GetDestination()
-		if n := p.State.GetConsumerNode(); n != "" {
+		state := p.State.Reason + p.State.Destination
+		if n := p.State.ConsumerNode; n != "" {
 			state = "with a client of " + n
 		}
-		if due := p.State.GetDueMs(); due > 0 {
-			state = "ready at " + time.UnixMilli(due).Format(time.RFC3339)
+		if due := p.State.Due; !due.IsZero() {
+			state = "ready at " + due.Format(time.RFC3339)
 		}
-		age := time.Since(time.UnixMilli(p.State.GetAtMs())).Round(time.Second)
+		age := time.Since(p.State.At).Round(time.Second)
 		row := []string{
-			fmt.Sprint(p.State.GetNumber()), age.String(), fmt.Sprint(p.State.GetBodyBytes()), p.Exchange, p.RoutingKey, p.MessageID,
+			fmt.Sprint(p.State.Number), age.String(), fmt.Sprint(p.State.BodyBytes), p.Exchange, p.RoutingKey, p.MessageID,
 			fmt.Sprintf("%d, %d failed", p.AcquiredCount, p.DeliveryCount), strings.Join(deaths, ", "), state,
 		}
 		if bodies {
@@ -167,11 +167,11 @@ type choice struct {
 	*job
 	filter filterOptions
 	all    bool
-	r      *brokerv1.MessageJob
+	r      client.MessageJob
 }
 
 func newChoice(s *session, cmd *cobra.Command) *choice {
-	c := &choice{job: newJob(s, cmd, true), r: &brokerv1.MessageJob{}}
+	c := &choice{job: newJob(s, cmd, true)}
 	c.filter.flags(cmd)
 	cmd.Flags().BoolVar(&c.all, "all", false, "all messages: needed where no other flag chooses")
 	cmd.Flags().Uint64Var(&c.r.Limit, "limit", 0, "at most so many messages; 0: all that are there")
@@ -180,18 +180,14 @@ func newChoice(s *session, cmd *cobra.Command) *choice {
 }
 
 // start fills the request and runs the operation.
-func (c *choice) start(cmd *cobra.Command, queue string, start func(context.Context, *client.Client) (*brokerv1.StartOperationResponse, error)) error {
+func (c *choice) start(cmd *cobra.Command, queue string, start func(context.Context, *client.Client) (client.StartedOperation, error)) error {
 	if c.filter.empty() != c.all {
 		return usageError{errors.New("choose messages with --number, --id, --header or --death-..., or take --all")}
 	}
 	if err := c.filter.complete(); err != nil {
 		return err
 	}
-	var err error
-	if c.r.Filter, err = c.filter.Proto(); err != nil {
-		return usageError{err}
-	}
-	c.r.Vhost, c.r.Queue, c.r.DryRun = c.s.vhost, queue, c.dryRun
+	c.r.VHost, c.r.Queue, c.r.DryRun, c.r.Filter = c.s.vhost, queue, c.dryRun, c.filter.Filter
 	return c.run(cmd, start)
 }
 
@@ -202,8 +198,8 @@ func newDeleteMessages(s *session) *cobra.Command {
 	}
 	c := newChoice(s, cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		return c.start(cmd, args[0], func(ctx context.Context, x *client.Client) (*brokerv1.StartOperationResponse, error) {
-			return x.DeleteMessages(ctx, &brokerv1.DeleteMessagesRequest{Job: c.r})
+		return c.start(cmd, args[0], func(ctx context.Context, x *client.Client) (client.StartedOperation, error) {
+			return x.DeleteMessages(ctx, c.r)
 		})
 	}
 	return cmd
@@ -220,14 +216,15 @@ func newMove(s *session) *cobra.Command {
 	cmd.Flags().StringVar(&exchange, "to-exchange", "", "exchange")
 	cmd.Flags().StringVar(&key, "routing-key", "", "for --to-exchange; default: each message's own keys")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		r := &brokerv1.MoveMessagesRequest{Job: c.r, ToQueue: toQueue}
+		r := client.MoveMessagesRequest{ToQueue: toQueue}
 		if cmd.Flags().Changed("to-exchange") {
 			r.ToExchange = &exchange
 		}
 		if cmd.Flags().Changed("routing-key") {
 			r.RoutingKey = &key
 		}
-		return c.start(cmd, args[0], func(ctx context.Context, x *client.Client) (*brokerv1.StartOperationResponse, error) {
+		return c.start(cmd, args[0], func(ctx context.Context, x *client.Client) (client.StartedOperation, error) {
+			r.Job = c.r // which start has filled
 			return x.MoveMessages(ctx, r)
 		})
 	}
@@ -243,8 +240,8 @@ func newRedrive(s *session) *cobra.Command {
 	c := newChoice(s, cmd)
 	cmd.Flags().BoolVar(&toExchange, "to-exchange", false, "through the exchanges that they came from, instead of straight to the queues")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		return c.start(cmd, args[0], func(ctx context.Context, x *client.Client) (*brokerv1.StartOperationResponse, error) {
-			return x.RedriveMessages(ctx, &brokerv1.RedriveMessagesRequest{Job: c.r, ToExchange: toExchange})
+		return c.start(cmd, args[0], func(ctx context.Context, x *client.Client) (client.StartedOperation, error) {
+			return x.RedriveMessages(ctx, client.RedriveMessagesRequest{Job: c.r, ToExchange: toExchange})
 		})
 	}
 	return cmd

@@ -12,7 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
+	"github.com/quorate/quorate/client"
 )
 
 func newMigrate(s *session) *cobra.Command {
@@ -69,8 +69,9 @@ func (s *session) migrate(cmd *cobra.Command, document []byte, apply bool) error
 	ctx, cancel := s.bound(cmd.Context())
 	defer cancel()
 	r := report{applied: apply}
-	options := &brokerv1.ImportOptions{Vhost: s.vhost, DryRun: !apply}
-	summary, err := c.ImportDefinitions(ctx, document, options, func(done []*brokerv1.ImportedObject, _ int) { r.add(done) })
+	summary, err := c.ImportDefinitions(ctx, client.ImportDefinitionsRequest{
+		Document: document, VHost: s.vhost, DryRun: !apply, Seen: func(done []client.ImportedObject, _ int) { r.add(done) },
+	})
 	if err = errors.Join(s.printReport(cmd.OutOrStdout(), &r), err); err != nil {
 		return err
 	}
@@ -94,10 +95,10 @@ const (
 // report has the objects of a document by severity.
 type report struct {
 	applied             bool
-	lost, changed, same []*brokerv1.ImportedObject
+	lost, changed, same []client.ImportedObject
 }
 
-func (r *report) add(done []*brokerv1.ImportedObject) {
+func (r *report) add(done []client.ImportedObject) {
 	for _, x := range done {
 		switch severityOf(x) {
 		case severityLost:
@@ -110,12 +111,12 @@ func (r *report) add(done []*brokerv1.ImportedObject) {
 	}
 }
 
-func severityOf(x *brokerv1.ImportedObject) severity {
-	changed := len(x.GetWarnings()) > 0
-	switch x.GetOutcome() {
-	case brokerv1.ImportOutcome_IMPORT_OUTCOME_DIFFERENT, brokerv1.ImportOutcome_IMPORT_OUTCOME_REFUSED, brokerv1.ImportOutcome_IMPORT_OUTCOME_FAILED:
+func severityOf(x client.ImportedObject) severity {
+	changed := len(x.Warnings) > 0
+	switch x.Outcome {
+	case client.ImportDifferent, client.ImportRefused, client.ImportFailed:
 		return severityLost
-	case brokerv1.ImportOutcome_IMPORT_OUTCOME_SKIPPED:
+	case client.ImportSkipped:
 		if changed { // else there is nothing to bring over
 			return severityLost
 		}
@@ -143,7 +144,7 @@ func (s *session) printReport(w io.Writer, r *report) error {
 	if s.output != outputTable {
 		all := []reported{}
 		for _, x := range slices.Concat(r.lost, r.changed, r.same) {
-			all = append(all, reported{severityOf(x), outcomeName(x), x.GetKind(), x.GetVhost(), x.GetName(), x.GetPath(), x.GetReason(), x.GetWarnings()})
+			all = append(all, reported{severityOf(x), string(x.Outcome), x.Kind, x.VHost, x.Name, x.Path, x.Reason, x.Warnings})
 		}
 		return s.encode(w, all)
 	}
@@ -153,7 +154,7 @@ func (s *session) printReport(w io.Writer, r *report) error {
 	}
 	for _, part := range []struct {
 		title   string
-		objects []*brokerv1.ImportedObject
+		objects []client.ImportedObject
 	}{{title, r.lost}, {"changed", r.changed}} {
 		if len(part.objects) == 0 {
 			continue
@@ -169,9 +170,9 @@ func (s *session) printReport(w io.Writer, r *report) error {
 }
 
 // reportRows has a row for each thing to be said of an object.
-func reportRows(objects []*brokerv1.ImportedObject) (rows [][]string) {
+func reportRows(objects []client.ImportedObject) (rows [][]string) {
 	for _, x := range objects {
-		head := []string{x.GetKind(), x.GetVhost(), x.GetName(), x.GetPath()}
+		head := []string{x.Kind, x.VHost, x.Name, x.Path}
 		for _, why := range reasons(x) {
 			rows = append(rows, append(slices.Clone(head), why))
 			head = make([]string, len(head))
@@ -184,7 +185,7 @@ func reportRows(objects []*brokerv1.ImportedObject) (rows [][]string) {
 func (r *report) sameText() string {
 	kinds := map[string]int{}
 	for _, x := range r.same {
-		kinds[x.GetKind()]++
+		kinds[x.Kind]++
 	}
 	text := counted(len(r.same), "object")
 	var parts []string

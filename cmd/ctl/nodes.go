@@ -13,7 +13,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/quorate/quorate/client"
-	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
 )
 
 func newNodes(s *session) *cobra.Command {
@@ -31,22 +30,22 @@ func newNodesList(s *session) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				return printList(s, cmd.OutOrStdout(), []string{"node", "clients", "version", "reads", "state", "replicas", "leaders", "clock"}, st.GetNodes(), nodeRow)
+				return printList(s, cmd.OutOrStdout(), []string{"node", "clients", "version", "reads", "state", "replicas", "leaders", "clock"}, st.Nodes, nodeRow)
 			})
 		},
 	}
 }
 
-func nodeRow(n *brokerv1.ClusterNode) []string {
-	return []string{n.GetId(), n.GetClientAddress(), n.GetVersion(), readsText(n), nodeState(n), fmt.Sprint(n.GetReplicas()), fmt.Sprint(n.GetLeaders()), clockText(n.GetClock())}
+func nodeRow(n client.ClusterNode) []string {
+	return []string{n.ID, n.ClientAddress, n.Version, readsText(n), nodeState(n), fmt.Sprint(n.Replicas), fmt.Sprint(n.Leaders), clockText(n.Clock)}
 }
 
 // clockText tells how far a node's wall clock is from the time of the cluster.
-func clockText(c *brokerv1.ClockStatus) string {
+func clockText(c *client.ClockStatus) string {
 	if c == nil {
 		return "-"
 	}
-	offset := time.Duration(c.GetOffsetUs()) * time.Microsecond
+	offset := c.Offset
 	if offset.Abs() < 10*time.Second {
 		offset = offset.Round(time.Millisecond)
 	} else {
@@ -56,37 +55,37 @@ func clockText(c *brokerv1.ClockStatus) string {
 	if offset >= 0 {
 		text = "+" + text
 	}
-	if c.GetOff() {
+	if c.Off {
 		text += " off"
 	}
 	return text
 }
 
 // readsText is "-" for a node that does not answer.
-func readsText(n *brokerv1.ClusterNode) string {
-	if n.GetStart() == nil {
+func readsText(n client.ClusterNode) string {
+	if n.Start == nil {
 		return "-"
 	}
-	return fmt.Sprint(max(n.GetReadsVersion(), 1))
+	return fmt.Sprint(max(n.ReadsVersion, 1))
 }
 
 // startDone is the phase of a node that has started.
 const startDone = "started"
 
 // nodeState says how a node is, in a word or two.
-func nodeState(n *brokerv1.ClusterNode) string {
-	at := n.GetStart()
+func nodeState(n client.ClusterNode) string {
+	at := n.Start
 	switch {
-	case n.GetRefused() != "":
+	case n.Refused != "":
 		return "refused"
-	case at == nil && n.GetAlive():
+	case at == nil && n.Alive:
 		return "silent" // it gossips and does not answer
 	case at == nil:
 		return "down"
-	case n.GetDraining():
+	case n.Draining:
 		return "draining"
-	case at.GetPhase() != startDone:
-		return at.GetPhase()
+	case at.Phase != startDone:
+		return at.Phase
 	}
 	return "running"
 }
@@ -100,12 +99,12 @@ func newNodesStatus(s *session) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				nodes := slices.DeleteFunc(st.GetNodes(), func(n *brokerv1.ClusterNode) bool { return len(args) == 1 && args[0] != n.GetId() })
+				nodes := slices.DeleteFunc(st.Nodes, func(n client.ClusterNode) bool { return len(args) == 1 && args[0] != n.ID })
 				if len(nodes) == 0 {
 					return fmt.Errorf("node %q is not in the cluster: see quoratectl nodes ls", args[0])
 				}
-				return printList(s, cmd.OutOrStdout(), []string{"node", "state", "start"}, nodes, func(n *brokerv1.ClusterNode) []string {
-					return []string{n.GetId(), nodeState(n), startBar(n.GetStart())}
+				return printList(s, cmd.OutOrStdout(), []string{"node", "state", "start"}, nodes, func(n client.ClusterNode) []string {
+					return []string{n.ID, nodeState(n), startBar(n.Start)}
 				})
 			})
 		},
@@ -121,24 +120,24 @@ func newNodesCounters(s *session) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				return s.printCounters(cmd.OutOrStdout(), st.GetNodes())
+				return s.printCounters(cmd.OutOrStdout(), st.Nodes)
 			})
 		},
 	}
 }
 
 // printCounters writes a column for each node, or a list of their counters; null for a node that does not answer.
-func (s *session) printCounters(w io.Writer, nodes []*brokerv1.ClusterNode) error {
+func (s *session) printCounters(w io.Writer, nodes []client.ClusterNode) error {
 	header, sums := []string{"counter"}, map[string]uint64{}
 	list := make([]map[string]any, 0, len(nodes))
 	for _, n := range nodes {
-		header = append(header, n.GetId())
-		for name, count := range n.GetCounters() {
+		header = append(header, n.ID)
+		for name, count := range n.Counters {
 			sums[name] += count
 		}
-		one := map[string]any{"id": n.GetId(), "counters": nil}
-		if n.GetStart() != nil {
-			one["counters"] = n.GetCounters()
+		one := map[string]any{"id": n.ID, "counters": nil}
+		if n.Start != nil {
+			one["counters"] = n.Counters
 		}
 		list = append(list, one)
 	}
@@ -157,25 +156,25 @@ func (s *session) printCounters(w io.Writer, nodes []*brokerv1.ClusterNode) erro
 }
 
 // counterText is "-" for a node that does not answer.
-func counterText(n *brokerv1.ClusterNode, name string) string {
-	if n.GetStart() == nil {
+func counterText(n client.ClusterNode, name string) string {
+	if n.Start == nil {
 		return "-"
 	}
-	return fmt.Sprint(n.GetCounters()[name])
+	return fmt.Sprint(n.Counters[name])
 }
 
 // startBar shows how far a start is.
-func startBar(p *brokerv1.StartProgress) string {
-	if p.GetTotal() == 0 {
+func startBar(p *client.StartProgress) string {
+	if p == nil || p.Total == 0 {
 		return ""
 	}
-	percent := 100 * p.GetDone() / p.GetTotal()
+	percent := 100 * p.Done / p.Total
 	full := int(percent) * barCells / 100
-	return fmt.Sprintf("[%s%s] %d %%  %d of %d %s", strings.Repeat("#", full), strings.Repeat("-", barCells-full), percent, p.GetDone(), p.GetTotal(), p.GetUnit())
+	return fmt.Sprintf("[%s%s] %d %%  %d of %d %s", strings.Repeat("#", full), strings.Repeat("-", barCells-full), percent, p.Done, p.Total, p.Unit)
 }
 
 func newNodesDrain(s *session) *cobra.Command {
-	r := &brokerv1.RemoveNodeRequest{}
+	r := client.RemoveNodeRequest{}
 	var remove bool
 	var typed string
 	cmd := &cobra.Command{
@@ -194,19 +193,19 @@ func newNodesDrain(s *session) *cobra.Command {
 			return usageError{fmt.Errorf("node %q is taken out for good: look at --dry-run, then say --confirm %s", args[0], args[0])}
 		}
 		r.Node, r.DryRun = args[0], j.dryRun
-		return j.run(cmd, func(ctx context.Context, c *client.Client) (*brokerv1.StartOperationResponse, error) {
+		return j.run(cmd, func(ctx context.Context, c *client.Client) (client.StartedOperation, error) {
 			if remove {
 				return c.RemoveNode(ctx, r)
 			}
-			o, err := c.StartDrain(ctx, args[0], 0)
-			return &brokerv1.StartOperationResponse{Operation: o}, err
+			o, err := c.StartDrain(ctx, client.StartDrainRequest{Node: args[0]})
+			return client.StartedOperation{Operation: &o}, err
 		})
 	}
 	return cmd
 }
 
 func newNodesForget(s *session) *cobra.Command {
-	r := &brokerv1.ForgetNodeRequest{}
+	r := client.ForgetNodeRequest{}
 	var typed string
 	cmd := &cobra.Command{
 		Use: "forget NODE", Short: "Take a node out of the cluster for good", Args: exactArgs("NODE"),
@@ -220,7 +219,7 @@ func newNodesForget(s *session) *cobra.Command {
 			return usageError{fmt.Errorf("forgetting node %q cannot be undone: look at --dry-run, then say --confirm %s", args[0], args[0])}
 		}
 		r.Node, r.DryRun = args[0], j.dryRun
-		return j.run(cmd, func(ctx context.Context, c *client.Client) (*brokerv1.StartOperationResponse, error) {
+		return j.run(cmd, func(ctx context.Context, c *client.Client) (client.StartedOperation, error) {
 			return c.ForgetNode(ctx, r)
 		})
 	}
@@ -228,7 +227,7 @@ func newNodesForget(s *session) *cobra.Command {
 }
 
 func newNodesReplace(s *session) *cobra.Command {
-	r := &brokerv1.ReplaceNodeRequest{}
+	r := client.ReplaceNodeRequest{}
 	var typed string
 	cmd := &cobra.Command{
 		Use: "replace NODE", Short: "Give up what a node had stored, so that it comes back under its name with an empty disk", Args: exactArgs("NODE"),
@@ -242,7 +241,7 @@ func newNodesReplace(s *session) *cobra.Command {
 			return usageError{fmt.Errorf("what node %q had stored is given up for good: look at --dry-run, then say --confirm %s", args[0], args[0])}
 		}
 		r.Node, r.DryRun = args[0], j.dryRun
-		return j.run(cmd, func(ctx context.Context, c *client.Client) (*brokerv1.StartOperationResponse, error) {
+		return j.run(cmd, func(ctx context.Context, c *client.Client) (client.StartedOperation, error) {
 			return c.ReplaceNode(ctx, r)
 		})
 	}

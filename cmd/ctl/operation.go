@@ -7,7 +7,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/quorate/quorate/client"
-	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
 )
 
 func newOperations(s *session) *cobra.Command {
@@ -22,14 +21,11 @@ func newOperationsList(s *session) *cobra.Command {
 		Use: "ls", Aliases: []string{"list"}, Short: "List the operations of all nodes that run; --all adds those that have ended", Args: exactArgs(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return s.with(cmd, func(ctx context.Context, c *client.Client) error {
-				r, err := c.Operations(ctx, !all)
+				listed, err := collectAnswered(cmd, c.Operations(ctx, client.ListOperationsRequest{Running: !all}), "what it runs is not in the list")
 				if err != nil {
 					return err
 				}
-				for _, n := range r.GetSilent() {
-					printf(cmd.ErrOrStderr(), "warning: node %s does not answer: what it runs is not in the list\n", n)
-				}
-				return printList(s, cmd.OutOrStdout(), operationHeader(), r.GetOperations(), operationRow)
+				return printList(s, cmd.OutOrStdout(), operationHeader(), listed, operationRow)
 			})
 		},
 	}
@@ -46,7 +42,7 @@ func newOperationsWatch(s *session) *cobra.Command {
 				return err
 			}
 			defer c.Close()
-			return s.follow(cmd.Context(), cmd, c, &brokerv1.Operation{Id: args[0]})
+			return s.follow(cmd.Context(), cmd, c, client.Operation{ID: args[0]})
 		},
 	}
 }
@@ -89,7 +85,7 @@ func newJob(s *session, cmd *cobra.Command, dryRun bool) *job {
 }
 
 // run starts the operation and, unless told otherwise, watches it.
-func (j *job) run(cmd *cobra.Command, start func(context.Context, *client.Client) (*brokerv1.StartOperationResponse, error)) error {
+func (j *job) run(cmd *cobra.Command, start func(context.Context, *client.Client) (client.StartedOperation, error)) error {
 	if j.noWait && j.wait && cmd.Flags().Changed("wait") {
 		return usageError{errors.New("--wait and --no-wait exclude each other")}
 	}
@@ -107,7 +103,7 @@ func (j *job) run(cmd *cobra.Command, start func(context.Context, *client.Client
 	case j.dryRun:
 		return j.s.printPlan(cmd.OutOrStdout(), r)
 	case j.noWait || !j.wait:
-		return j.s.printOperation(cmd.OutOrStdout(), r.GetOperation())
+		return j.s.printOperation(cmd.OutOrStdout(), *r.Operation)
 	}
-	return j.s.follow(cmd.Context(), cmd, c, r.GetOperation())
+	return j.s.follow(cmd.Context(), cmd, c, *r.Operation)
 }

@@ -5,12 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"strconv"
 	"strings"
 	"text/tabwriter"
 
+	"github.com/spf13/cobra"
 	"go.yaml.in/yaml/v3"
-	"google.golang.org/protobuf/proto"
+
+	"github.com/quorate/quorate/client"
 )
 
 // parseValue reads a number or a boolean; text in double quotes is always text.
@@ -41,8 +44,21 @@ func printRows(w io.Writer, header []string, rows ...[]string) error {
 	return t.Flush()
 }
 
+// collectAnswered gathers a listing, and tells of each node that did not answer what is missing.
+func collectAnswered[T any](cmd *cobra.Command, listing iter.Seq2[T, error], missing string) ([]T, error) {
+	all, err := client.Collect(listing)
+	var silent *client.SilentNodesError
+	if errors.As(err, &silent) {
+		err = nil
+		for _, n := range silent.Nodes {
+			printf(cmd.ErrOrStderr(), "node %s does not answer: %s\n", n, missing)
+		}
+	}
+	return all, err
+}
+
 // printList writes a table with a row for each, or all of them as a list.
-func printList[M proto.Message](s *session, w io.Writer, header []string, all []M, row func(M) []string) error {
+func printList[T any](s *session, w io.Writer, header []string, all []T, row func(T) []string) error {
 	if s.output != outputTable {
 		return s.encode(w, plainAll(all))
 	}
@@ -53,8 +69,8 @@ func printList[M proto.Message](s *session, w io.Writer, header []string, all []
 	return printRows(w, header, rows...)
 }
 
-// printOne writes a table with one row, or the message as an object.
-func (s *session) printOne(w io.Writer, header, row []string, m proto.Message) error {
+// printOne writes a table with one row, or the struct as an object.
+func (s *session) printOne(w io.Writer, header, row []string, m any) error {
 	if s.output != outputTable {
 		return s.encode(w, plain(m))
 	}

@@ -6,7 +6,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/quorate/quorate/client"
-	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
 )
 
 func newPermission(s *session) *cobra.Command {
@@ -21,7 +20,7 @@ func newPermissionSet(s *session) *cobra.Command {
 		Short:   "Say by three patterns what a user may configure, write to and read from; an empty one matches nothing",
 		Example: `  quoratectl permission set app '^app\.' '^(app\.|amq\.default$)' '.*' --vhost orders`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			p := client.Permission{User: args[0], Vhost: s.vhost, Configure: args[1], Write: args[2], Read: args[3]}
+			p := client.Permission{User: args[0], VHost: s.vhost, Configure: args[1], Write: args[2], Read: args[3]}
 			return s.change(cmd, "created", func(ctx context.Context, c *client.Client) (bool, error) { return c.SetPermission(ctx, p) })
 		},
 	}
@@ -32,7 +31,7 @@ func newPermissionClear(s *session) *cobra.Command {
 		Use: "clear USER", Short: "Take from a user all that it may do in a vhost", Args: exactArgs("USER"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return s.change(cmd, "deleted", func(ctx context.Context, c *client.Client) (bool, error) {
-				return c.ClearPermission(ctx, s.vhost, args[0])
+				return c.ClearPermission(ctx, client.PermissionRef{VHost: s.vhost, User: args[0]})
 			})
 		},
 	}, s.permissionLoss)
@@ -44,12 +43,12 @@ func newPermissionList(s *session) *cobra.Command {
 		Use: "list", Short: "List permissions, of all vhosts without --vhost", Args: exactArgs(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return s.with(cmd, func(ctx context.Context, c *client.Client) error {
-				all, err := client.Collect(c.Permissions(ctx, s.vhost, user))
+				all, err := client.Collect(c.Permissions(ctx, client.ListPermissionsRequest{VHost: s.vhost, User: user}))
 				if err != nil {
 					return err
 				}
-				return printList(s, cmd.OutOrStdout(), []string{"vhost", "user", "configure", "write", "read"}, all, func(p *brokerv1.Permission) []string {
-					return []string{p.GetVhost(), p.GetUser(), p.GetConfigure(), p.GetWrite(), p.GetRead()}
+				return printList(s, cmd.OutOrStdout(), []string{"vhost", "user", "configure", "write", "read"}, all, func(p client.Permission) []string {
+					return []string{p.VHost, p.User, p.Configure, p.Write, p.Read}
 				})
 			})
 		},
@@ -72,7 +71,7 @@ func newTopicPermissionSet(s *session) *cobra.Command {
 		Short:   "Say by patterns which keys a user may publish and bind; {username} and {vhost} stand for those",
 		Example: `  quoratectl topic-permission set app amq.topic '^{username}\.' '.*'`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			p := client.TopicPermission{User: args[0], Vhost: s.vhost, Exchange: args[1], Write: args[2], Read: args[3]}
+			p := client.TopicPermission{User: args[0], VHost: s.vhost, Exchange: args[1], Write: args[2], Read: args[3]}
 			return s.change(cmd, "created", func(ctx context.Context, c *client.Client) (bool, error) { return c.SetTopicPermission(ctx, p) })
 		},
 	}
@@ -84,7 +83,7 @@ func newTopicPermissionClear(s *session) *cobra.Command {
 		Use: "clear USER", Short: "Take such bounds away", Args: exactArgs("USER"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return s.change(cmd, "deleted", func(ctx context.Context, c *client.Client) (bool, error) {
-				return c.ClearTopicPermission(ctx, s.vhost, args[0], exchange)
+				return c.ClearTopicPermission(ctx, client.TopicPermissionRef{VHost: s.vhost, User: args[0], Exchange: exchange})
 			})
 		},
 	}
@@ -98,12 +97,12 @@ func newTopicPermissionList(s *session) *cobra.Command {
 		Use: "list", Short: "List topic permissions, of all vhosts without --vhost", Args: exactArgs(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return s.with(cmd, func(ctx context.Context, c *client.Client) error {
-				all, err := client.Collect(c.TopicPermissions(ctx, s.vhost, user))
+				all, err := client.Collect(c.TopicPermissions(ctx, client.ListPermissionsRequest{VHost: s.vhost, User: user}))
 				if err != nil {
 					return err
 				}
-				return printList(s, cmd.OutOrStdout(), []string{"vhost", "user", "exchange", "write", "read"}, all, func(p *brokerv1.TopicPermission) []string {
-					return []string{p.GetVhost(), p.GetUser(), p.GetExchange(), p.GetWrite(), p.GetRead()}
+				return printList(s, cmd.OutOrStdout(), []string{"vhost", "user", "exchange", "write", "read"}, all, func(p client.TopicPermission) []string {
+					return []string{p.VHost, p.User, p.Exchange, p.Write, p.Read}
 				})
 			})
 		},

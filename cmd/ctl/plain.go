@@ -2,92 +2,94 @@ package main
 
 import (
 	"encoding/base64"
+	"fmt"
 	"math"
+	"reflect"
+	"strconv"
 	"strings"
 	"time"
 
-	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/reflect/protoreflect"
-
 	"github.com/quorate/quorate/client"
-	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
 )
 
-// plain turns a message of the API into what programs expect of JSON and YAML: all its fields under their own names, numbers
-// as numbers, words for enumerations, tables as objects, and null for what is not there. docs/quoratectl.md promises it.
-func plain(m proto.Message) map[string]any {
-	r := m.ProtoReflect()
-	fields := r.Descriptor().Fields()
-	out := make(map[string]any, fields.Len())
-	for i := range fields.Len() {
-		f := fields.Get(i)
-		out[string(f.Name())] = plainField(r, f)
-	}
-	return out
-}
+// plain turns a struct of the client into what programs expect of JSON and YAML: all its fields under the names that the API has
+// for them, numbers as numbers, words for enumerations, tables as objects, times and durations as numbers in the unit that the name
+// ends in, and null for what is not there. docs/quoratectl.md promises it.
+func plain(of any) map[string]any { return plainStruct(reflect.ValueOf(of)) }
 
 // plainAll is plain for a list; an empty one is a list as well.
-func plainAll[M proto.Message](all []M) []any {
+func plainAll[T any](all []T) []any {
 	out := make([]any, len(all))
-	for i, m := range all {
-		out[i] = plain(m)
+	for i, x := range all {
+		out[i] = plain(x)
 	}
 	return out
 }
 
-func plainField(m protoreflect.Message, f protoreflect.FieldDescriptor) any {
-	v := m.Get(f)
-	switch {
-	case f.IsMap():
-		out := make(map[string]any, v.Map().Len())
-		for k, x := range v.Map().Range {
-			out[k.String()] = plainSingle(f.MapValue(), x)
+func plainStruct(v reflect.Value) map[string]any {
+	out := map[string]any{}
+	for i := range v.NumField() {
+		if name, ok := v.Type().Field(i).Tag.Lookup("api"); ok {
+			out[name] = plainField(name, v.Field(i))
 		}
-		return out
-	case f.IsList():
-		out := make([]any, v.List().Len())
-		for i := range out {
-			out[i] = plainSingle(f, v.List().Get(i))
-		}
-		return out
-	case isTable(f):
-		t, _ := v.Message().Interface().(*brokerv1.Table)
-		return plainTable(client.TableFromProto(t))
-	case f.HasPresence() && !m.Has(f):
-		return nil
 	}
-	return plainSingle(f, v)
+	return out
 }
 
-// isTable tells that a field is a table; one that is not there is empty.
-func isTable(f protoreflect.FieldDescriptor) bool {
-	return f.Kind() == protoreflect.MessageKind && f.Message() == (*brokerv1.Table)(nil).ProtoReflect().Descriptor()
-}
-
-func plainSingle(f protoreflect.FieldDescriptor, v protoreflect.Value) any {
-	switch f.Kind() {
-	case protoreflect.MessageKind:
-		return plain(v.Message().Interface())
-	case protoreflect.EnumKind:
-		return plainEnum(f.Enum().Values(), v.Enum())
-	case protoreflect.BytesKind:
-		return base64.StdEncoding.EncodeToString(v.Bytes())
-	default:
+func plainField(name string, v reflect.Value) any {
+	switch x := v.Interface().(type) {
+	case client.Table:
+		return plainTable(x)
+	case time.Time:
+		if x.IsZero() {
+			return 0
+		}
+		return x.UnixMilli()
+	case time.Duration:
+		if strings.HasSuffix(name, "_us") {
+			return x.Microseconds()
+		}
+		return x.Milliseconds()
+	}
+	switch v.Kind() {
+	case reflect.Pointer:
+		if v.IsNil() {
+			return nil
+		}
+		return plainField(name, v.Elem())
+	case reflect.Struct:
+		return plainStruct(v)
+	case reflect.Slice:
+		out := make([]any, v.Len())
+		for i := range out {
+			out[i] = plainField(name, v.Index(i))
+		}
+		return out
+	case reflect.Map:
+		out := make(map[string]any, v.Len())
+		for k, x := range v.Seq2() {
+			out[fmt.Sprint(k.Interface())] = x.Interface()
+		}
+		return out
+	case reflect.String:
+		if v.Type() != reflect.TypeFor[string]() {
+			return plainWord(v.String())
+		}
+		return v.String()
+	default: // a number or a truth value
 		return v.Interface()
 	}
 }
 
-// plainEnum returns the word for a value: its name without that of the enumeration; nil for the unset one.
-func plainEnum(all protoreflect.EnumValueDescriptors, n protoreflect.EnumNumber) any {
-	v := all.ByNumber(n)
-	switch {
-	case n == 0:
+// plainWord returns the word for a value of an enumeration; nil for the unset one, and the number of one of a newer broker.
+func plainWord(word string) any {
+	if word == "" {
 		return nil
-	case v == nil:
-		return int32(n) // of a newer broker
 	}
-	prefix := strings.TrimSuffix(string(all.ByNumber(0).Name()), "UNSPECIFIED")
-	return strings.ToLower(strings.TrimPrefix(string(v.Name()), prefix))
+	if n, err := strconv.Atoi(word); err == nil {
+		return n
+	}
+	return word
 }
 
 func plainTable(t client.Table) map[string]any {

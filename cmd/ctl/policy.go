@@ -3,13 +3,14 @@ package main
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/quorate/quorate/client"
-	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
 )
 
 func newPolicy(s *session) *cobra.Command {
@@ -32,7 +33,7 @@ func newPolicyPut(s *session) *cobra.Command {
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
-			p.Vhost, p.Name, p.Pattern = s.vhost, args[0], args[1]
+			p.VHost, p.Name, p.Pattern = s.vhost, args[0], args[1]
 			if p.Definition, err = parseArguments(args[2:]); err != nil {
 				return err
 			}
@@ -51,7 +52,7 @@ func newPolicyDelete(s *session) *cobra.Command {
 		Use: "delete NAME", Short: "Remove a policy; what it set goes back to what was there before", Args: exactArgs("NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return s.change(cmd, "deleted", func(ctx context.Context, c *client.Client) (bool, error) {
-				return c.DeletePolicy(ctx, s.vhost, args[0], operator)
+				return c.DeletePolicy(ctx, client.PolicyRef{VHost: s.vhost, Name: args[0], Operator: operator})
 			})
 		},
 	}
@@ -75,27 +76,17 @@ func newPolicyList(s *session) *cobra.Command {
 	}
 }
 
-func policyRow(p *brokerv1.Policy) []string {
+func policyRow(p client.Policy) []string {
 	kind := "user"
-	if p.GetOperator() {
+	if p.Operator {
 		kind = "operator"
 	}
 	var definition []string
-	for _, f := range p.GetDefinition().GetFields() {
-		definition = append(definition, f.GetName()+"="+valueText(f.GetValue()))
+	for _, key := range slices.Sorted(maps.Keys(p.Definition)) {
+		definition = append(definition, fmt.Sprintf("%s=%v", key, p.Definition[key]))
 	}
 	return []string{
-		p.GetVhost(), p.GetName(), kind, p.GetPattern(), p.GetApplyTo(), strconv.FormatInt(p.GetPriority(), 10), fmt.Sprint(p.GetPatternTimeouts()),
+		p.VHost, p.Name, kind, p.Pattern, p.ApplyTo, strconv.FormatInt(p.Priority, 10), fmt.Sprint(p.PatternTimeouts),
 		strings.Join(definition, " "),
 	}
-}
-
-// valueText shows a value of a table; strings are shown without quotes.
-func valueText(v *brokerv1.Value) string {
-	m := v.ProtoReflect()
-	kind := m.WhichOneof(m.Descriptor().Oneofs().ByName("kind"))
-	if kind == nil {
-		return ""
-	}
-	return m.Get(kind).String()
 }

@@ -48,7 +48,7 @@ func newPublish(s *session) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			m := client.Message{Vhost: s.vhost, Exchange: f.exchange, RoutingKey: args[0]}
+			m := client.Message{VHost: s.vhost, Exchange: f.exchange, RoutingKey: args[0]}
 			// A queue that is named and does not exist is a mistake, not a matter of routing.
 			m.Mandatory = f.mandatory || f.exchange == ""
 			m.Headers, m.DeliveryMode = headers, 2

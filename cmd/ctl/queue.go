@@ -13,7 +13,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/quorate/quorate/client"
-	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
 )
 
 func newQueue(s *session) *cobra.Command {
@@ -38,12 +37,12 @@ func newQueueDeclare(s *session) *cobra.Command {
 				return err
 			}
 			return s.with(cmd, func(ctx context.Context, c *client.Client) error {
-				q.Vhost, q.Name, q.Arguments = s.vhost, args[0], table
+				q.VHost, q.Name, q.Arguments = s.vhost, args[0], table
 				r, err := c.DeclareQueue(ctx, q)
 				if err != nil {
 					return err
 				}
-				row := []string{r.GetName(), fmt.Sprint(r.GetCreated()), fmt.Sprint(r.GetMessageCount()), fmt.Sprint(r.GetConsumerCount())}
+				row := []string{r.Name, fmt.Sprint(r.Created), fmt.Sprint(r.MessageCount), fmt.Sprint(r.ConsumerCount)}
 				err = s.printOne(cmd.OutOrStdout(), []string{"queue", "created", "ready", "consumers"}, row, r)
 				if q.Exclusive && err == nil {
 					return holdConnection(cmd.Context(), c)
@@ -69,11 +68,11 @@ func holdConnection(ctx context.Context, c *client.Client) error {
 	}
 }
 
-func queueRow(q *brokerv1.Queue) []string {
-	n := q.GetStats()
+func queueRow(q client.QueueInfo) []string {
+	n := q.Stats
 	return []string{
-		q.GetVhost(), q.GetName(), q.GetState(), q.GetLeader(), strings.Join(q.GetOnline(), ","), fmt.Sprint(n.GetMessagesReady()),
-		fmt.Sprint(n.GetMessagesUnacknowledged()), fmt.Sprint(n.GetMessagesDelayed()), fmt.Sprint(n.GetMessagesDlx()), fmt.Sprint(n.GetConsumers()),
+		q.VHost, q.Name, q.State, q.Leader, strings.Join(q.Online, ","), fmt.Sprint(n.MessagesReady),
+		fmt.Sprint(n.MessagesUnacknowledged), fmt.Sprint(n.MessagesDelayed), fmt.Sprint(n.MessagesDLX), fmt.Sprint(n.Consumers),
 	}
 }
 
@@ -86,7 +85,7 @@ func newQueueList(s *session) *cobra.Command {
 		Use: "list", Short: "List queues", Args: exactArgs(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return s.with(cmd, func(ctx context.Context, c *client.Client) error {
-				queues, err := client.Collect(c.Queues(ctx, s.vhost, true))
+				queues, err := client.Collect(c.Queues(ctx, client.ListQueuesRequest{VHost: s.vhost, WithStats: true}))
 				if err != nil {
 					return err
 				}
@@ -101,14 +100,14 @@ func newQueueShow(s *session) *cobra.Command {
 		Use: "show QUEUE", Short: "Show a queue; --output json has every figure", Args: exactArgs("QUEUE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return s.with(cmd, func(ctx context.Context, c *client.Client) error {
-				q, err := c.GetQueue(ctx, s.vhost, args[0])
+				q, err := c.GetQueue(ctx, client.QueueRef{VHost: s.vhost, Name: args[0]})
 				if err != nil {
 					return err
 				}
 				if err := s.printOne(cmd.OutOrStdout(), queueHeader(), queueRow(q), q); err != nil || s.output != outputTable {
 					return err
 				}
-				for _, line := range waitingLines(q.GetStats()) {
+				for _, line := range waitingLines(q.Stats) {
 					printf(cmd.OutOrStdout(), "%s\n", line)
 				}
 				return nil
@@ -118,42 +117,44 @@ func newQueueShow(s *session) *cobra.Command {
 }
 
 // waitingLines tells why dead letters of a queue wait, and since when.
-func waitingLines(s *brokerv1.QueueStats) (lines []string) {
-	waiting := s.GetDeadLettersWaiting()
+func waitingLines(s *client.QueueStats) (lines []string) {
+	if s == nil {
+		return nil // no leader has told
+	}
+	waiting := s.DeadLettersWaiting
 	for _, cause := range slices.Sorted(maps.Keys(waiting)) {
 		lines = append(lines, fmt.Sprintf("%d dead letters wait: %s", waiting[cause], cause))
 	}
-	if text := s.GetLastDeadLetterError(); text != "" {
-		oldest := time.Duration(s.GetOldestDeadLetterAgeMs()) * time.Millisecond
-		lines = append(lines, fmt.Sprintf("the oldest for %s: %s", oldest.Round(time.Second), text))
+	if text := s.LastDeadLetterError; text != "" {
+		lines = append(lines, fmt.Sprintf("the oldest for %s: %s", s.OldestDeadLetterAge.Round(time.Second), text))
 	}
 	return lines
 }
 
 func newQueueDelete(s *session) *cobra.Command {
-	r := &brokerv1.DeleteQueueRequest{}
+	r := client.DeleteQueueRequest{}
 	var noWait bool
 	cmd := &cobra.Command{
 		Use: "delete QUEUE", Short: "Remove a queue and its messages", Args: exactArgs("QUEUE"),
 		Long: "Remove a queue and its messages. With x-on-delete = dead-letter these are dead-lettered first: the command shows how\n" +
 			"far that is, and ends when the queue is gone. Interrupted, or with --no-wait, it goes on without it.",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			r.Vhost, r.Name = s.vhost, args[0]
+			r.VHost, r.Name = s.vhost, args[0]
 			return s.with(cmd, func(ctx context.Context, c *client.Client) error {
 				out, err := c.DeleteQueue(ctx, r)
 				if err != nil {
 					return err
 				}
-				if out.GetDissolving() && !noWait {
-					gone, err := s.awaitGone(cmd.Context(), c, r.GetVhost(), r.GetName(), cmd.ErrOrStderr())
+				if out.Dissolving && !noWait {
+					gone, err := s.awaitGone(cmd.Context(), c, r.VHost, r.Name, cmd.ErrOrStderr())
 					if err != nil {
 						return err
 					}
 					out.Dissolving = !gone
 				}
 				row := []string{
-					fmt.Sprint(out.GetReady()), fmt.Sprint(out.GetUnsettled()), fmt.Sprint(out.GetDelayed()), fmt.Sprint(out.GetBacklog()),
-					fmt.Sprint(!out.GetDissolving()),
+					fmt.Sprint(out.Ready), fmt.Sprint(out.Unsettled), fmt.Sprint(out.Delayed), fmt.Sprint(out.Backlog),
+					fmt.Sprint(!out.Dissolving),
 				}
 				return s.printOne(cmd.OutOrStdout(), []string{"ready", "unacked", "delayed", "backlog", "gone"}, row, out)
 			})
@@ -175,10 +176,10 @@ func (s *session) awaitGone(ctx context.Context, c *client.Client, vhost, name s
 	told := ""
 	for {
 		one, cancel := context.WithTimeout(ctx, s.timeout)
-		q, err := c.GetQueue(one, vhost, name)
+		q, err := c.GetQueue(one, client.QueueRef{VHost: vhost, Name: name})
 		cancel()
 		switch {
-		case client.ClassOf(err) == client.NotFound || err == nil && q.GetState() != stateDeleting && q.GetStats() != nil:
+		case client.ClassOf(err) == client.NotFound || err == nil && q.State != stateDeleting && q.Stats != nil:
 			return true, nil // gone, or made anew meanwhile
 		case ctx.Err() != nil:
 			printf(progress, "the queue goes on to be deleted: see quoratectl queue show %s\n", name)
@@ -186,10 +187,10 @@ func (s *session) awaitGone(ctx context.Context, c *client.Client, vhost, name s
 		case err != nil:
 			return false, err
 		}
-		n := q.GetStats()
+		n := q.Stats
 		line := fmt.Sprintf("deleting: %d messages left, %d of them wait to be dead-lettered",
-			n.GetMessagesReady()+n.GetMessagesDelayed()+n.GetMessagesDlx(), n.GetMessagesDlx())
-		if why := n.GetLastDeadLetterError(); why != "" {
+			n.MessagesReady+n.MessagesDelayed+n.MessagesDLX, n.MessagesDLX)
+		if why := n.LastDeadLetterError; why != "" {
 			line += ": " + why
 		}
 		if line != told {
@@ -206,17 +207,21 @@ func (s *session) awaitGone(ctx context.Context, c *client.Client, vhost, name s
 // stateDeleting is the state of a queue whose messages are dead-lettered before it goes.
 const stateDeleting = "deleting"
 
+// messageCount is how many messages it was, as programs read it.
+type messageCount struct {
+	Messages uint64 `api:"messages"`
+}
+
 func newQueuePurge(s *session) *cobra.Command {
 	return s.dryRun(&cobra.Command{
 		Use: "purge QUEUE", Short: "Remove ready and delayed messages and the dead-letter backlog", Args: exactArgs("QUEUE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return s.with(cmd, func(ctx context.Context, c *client.Client) error {
-				n, err := c.PurgeQueue(ctx, s.vhost, args[0])
+				n, err := c.PurgeQueue(ctx, client.QueueRef{VHost: s.vhost, Name: args[0]})
 				if err != nil {
 					return err
 				}
-				out := &brokerv1.PurgeQueueResponse{Messages: n}
-				return s.printOne(cmd.OutOrStdout(), []string{"purged"}, []string{fmt.Sprint(n)}, out)
+				return s.printOne(cmd.OutOrStdout(), []string{"purged"}, []string{fmt.Sprint(n)}, messageCount{n})
 			})
 		},
 	}, s.queueLoss)
@@ -231,12 +236,11 @@ func newQueueRetryDelayed(s *session) *cobra.Command {
 		Args:    exactArgs("QUEUE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return s.with(cmd, func(ctx context.Context, c *client.Client) error {
-				n, err := c.RetryDelayed(ctx, s.vhost, args[0], limit)
+				n, err := c.RetryDelayed(ctx, client.RetryDelayedRequest{VHost: s.vhost, Name: args[0], Limit: limit})
 				if err != nil {
 					return err
 				}
-				out := &brokerv1.RetryDelayedResponse{Messages: n}
-				return s.printOne(cmd.OutOrStdout(), []string{"ready"}, []string{fmt.Sprint(n)}, out)
+				return s.printOne(cmd.OutOrStdout(), []string{"ready"}, []string{fmt.Sprint(n)}, messageCount{n})
 			})
 		},
 	}

@@ -5,13 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/quorate/quorate/client"
-	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
 )
 
 // maxPasswordBytes bounds what is read as a password.
@@ -19,7 +19,7 @@ const maxPasswordBytes = 4 << 10
 
 func newUser(s *session) *cobra.Command {
 	cmd := &cobra.Command{Use: "user", Aliases: []string{"users"}, Short: "Make, delete, bound and list users"}
-	cmd.AddCommand(newUserPut(s), newUserPasswd(s), newUserTags(s), newUserDelete(s), newUserList(s), newUserLimits(s), newUsage(s, "user", func(ctx context.Context, c *client.Client, name string) ([]*brokerv1.Limit, error) {
+	cmd.AddCommand(newUserPut(s), newUserPasswd(s), newUserTags(s), newUserDelete(s), newUserList(s), newUserLimits(s), newUsage(s, "user", func(ctx context.Context, c *client.Client, name string) iter.Seq2[client.Limit, error] {
 		return c.LimitsOfUser(ctx, name)
 	}))
 	return cmd
@@ -166,10 +166,10 @@ func newUserList(s *session) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				return printList(s, cmd.OutOrStdout(), []string{"name", "tags", "password", "max-connections", "max-channels", "quotas"}, all, func(u *brokerv1.User) []string {
-					l := u.GetLimits()
+				return printList(s, cmd.OutOrStdout(), []string{"name", "tags", "password", "max-connections", "max-channels", "quotas"}, all, func(u client.UserInfo) []string {
+					l := u.Limits
 					return []string{
-						u.GetName(), strings.Join(u.GetTags(), ","), u.GetHashingAlgorithm(), limitText(l.MaxConnections), limitText(l.MaxChannels), quotaText(userLimitFlags(userLimitsOf(l))[2:]), //nolint:protogetter // absent is not 0
+						u.Name, strings.Join(u.Tags, ","), u.HashingAlgorithm, limitText(l.MaxConnections), limitText(l.MaxChannels), quotaText(userLimitFlags(orNone(l))[2:]),
 					}
 				})
 			})
@@ -196,7 +196,7 @@ func newUserLimits(s *session) *cobra.Command {
 						*f.value = now
 					}
 				}
-				return c.SetUserLimits(ctx, args[0], l)
+				return c.SetUserLimits(ctx, client.SetUserLimitsRequest{Name: args[0], Limits: l})
 			})
 		},
 	}
@@ -212,8 +212,8 @@ func limitsOf(ctx context.Context, c *client.Client, name string) (client.UserLi
 		if err != nil {
 			return client.UserLimits{}, err
 		}
-		if l := u.GetLimits(); u.GetName() == name {
-			return *userLimitsOf(l), nil
+		if l := u.Limits; u.Name == name {
+			return *orNone(l), nil
 		}
 	}
 	return client.UserLimits{}, nil

@@ -3,25 +3,25 @@ package main
 import (
 	"context"
 	"fmt"
+	"iter"
 	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/quorate/quorate/client"
-	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
 )
 
 func newVhost(s *session) *cobra.Command {
 	cmd := &cobra.Command{Use: "vhost", Aliases: []string{"vhosts"}, Short: "Make, delete, bound and list vhosts"}
-	cmd.AddCommand(newVhostPut(s), newVhostDelete(s), newVhostList(s), newVhostLimits(s), newUsage(s, "vhost", func(ctx context.Context, c *client.Client, name string) ([]*brokerv1.Limit, error) {
-		return c.LimitsOfVhost(ctx, name)
+	cmd.AddCommand(newVhostPut(s), newVhostDelete(s), newVhostList(s), newVhostLimits(s), newUsage(s, "vhost", func(ctx context.Context, c *client.Client, name string) iter.Seq2[client.Limit, error] {
+		return c.LimitsOfVHost(ctx, name)
 	}))
 	return cmd
 }
 
 func newVhostPut(s *session) *cobra.Command {
-	var h client.Vhost
+	var h client.VHost
 	var unknown string
 	put := &cobra.Command{
 		Use: "put NAME", Short: "Make a vhost, or replace the settings of the one that exists", Args: exactArgs("NAME"),
@@ -30,8 +30,8 @@ func newVhostPut(s *session) *cobra.Command {
 			if unknown != unknownWarn && unknown != unknownRefuse {
 				return usageError{fmt.Errorf("--unknown-arguments is %q: use %s or %s", unknown, unknownWarn, unknownRefuse)}
 			}
-			h.Name, h.RefuseUnknown = args[0], unknown == unknownRefuse
-			return s.change(cmd, "created", func(ctx context.Context, c *client.Client) (bool, error) { return c.PutVhost(ctx, h) })
+			h.Name, h.UnknownArguments = args[0], client.UnknownArguments(unknown)
+			return s.change(cmd, "created", func(ctx context.Context, c *client.Client) (bool, error) { return c.PutVHost(ctx, h) })
 		},
 	}
 	f := put.Flags()
@@ -67,7 +67,7 @@ func newVhostDelete(s *session) *cobra.Command {
 	return s.dryRun(&cobra.Command{
 		Use: "delete NAME", Short: "Delete a vhost with all its queues and messages", Args: exactArgs("NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return s.change(cmd, "deleted", func(ctx context.Context, c *client.Client) (bool, error) { return c.DeleteVhost(ctx, args[0]) })
+			return s.change(cmd, "deleted", func(ctx context.Context, c *client.Client) (bool, error) { return c.DeleteVHost(ctx, args[0]) })
 		},
 	}, vhostLoss)
 }
@@ -77,16 +77,16 @@ func newVhostList(s *session) *cobra.Command {
 		Use: "list", Short: "List vhosts", Args: exactArgs(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return s.with(cmd, func(ctx context.Context, c *client.Client) error {
-				all, err := client.Collect(c.Vhosts(ctx))
+				all, err := client.Collect(c.VHosts(ctx))
 				if err != nil {
 					return err
 				}
 				header := []string{"name", "queues", "default-type", "max-queues", "max-connections", "quotas", "protected", "unknown-arguments", "tags", "description"}
-				return printList(s, cmd.OutOrStdout(), header, all, func(h *brokerv1.Vhost) []string {
-					l := h.GetLimits()
+				return printList(s, cmd.OutOrStdout(), header, all, func(h client.VHost) []string {
+					l := h.Limits
 					return []string{
-						h.GetName(), strconv.FormatUint(h.GetQueues(), 10), h.GetDefaultQueueType(), limitText(l.MaxQueues), limitText(l.MaxConnections), quotaText(vhostLimitFlags(vhostLimitsOf(l))[2:]), //nolint:protogetter // absent is not 0
-						strconv.FormatBool(h.GetProtectedFromDeletion()), unknownText(h.GetUnknownArguments()), strings.Join(h.GetTags(), ","), h.GetDescription(),
+						h.Name, strconv.FormatUint(h.Queues, 10), h.DefaultQueueType, limitText(l.MaxQueues), limitText(l.MaxConnections), quotaText(vhostLimitFlags(&l)[2:]),
+						strconv.FormatBool(h.Protected), unknownText(h.UnknownArguments), strings.Join(h.Tags, ","), h.Description,
 					}
 				})
 			})
@@ -95,8 +95,8 @@ func newVhostList(s *session) *cobra.Command {
 }
 
 // unknownText shows what becomes of unknown arguments.
-func unknownText(u brokerv1.UnknownArguments) string {
-	if u == brokerv1.UnknownArguments_UNKNOWN_ARGUMENTS_REFUSE {
+func unknownText(u client.UnknownArguments) string {
+	if u == client.UnknownRefuse {
 		return unknownRefuse
 	}
 	return unknownWarn
@@ -111,12 +111,14 @@ func limitText(n *int64) string {
 }
 
 func newVhostLimits(s *session) *cobra.Command {
-	var l client.VhostLimits
+	var l client.VHostLimits
 	limits := &cobra.Command{
 		Use: "limits NAME", Short: "Replace the limits of a vhost; those not given are none", Args: exactArgs("NAME"),
 		Example: `  quoratectl vhost limits shop --max-queues 100 --max-message-rate 5000 --max-stored-bytes 10000000000`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return s.with(cmd, func(ctx context.Context, c *client.Client) error { return c.SetVhostLimits(ctx, args[0], l) })
+			return s.with(cmd, func(ctx context.Context, c *client.Client) error {
+				return c.SetVHostLimits(ctx, client.SetVHostLimitsRequest{Name: args[0], Limits: l})
+			})
 		},
 	}
 	for _, f := range vhostLimitFlags(&l) {

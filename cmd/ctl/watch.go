@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,7 +13,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/quorate/quorate/client"
-	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
 )
 
 const (
@@ -46,17 +46,17 @@ func newWatcher(out io.Writer) *watcher {
 }
 
 // show takes the operation as it is now.
-func (w *watcher) show(o *brokerv1.Operation) {
+func (w *watcher) show(o client.Operation) {
 	if w.bar {
 		printf(w.out, "\r%s\x1b[K", clip(barLine(o)))
 		w.open = true
 		return
 	}
 	percent := percentOf(o)
-	if running(o) && o.GetPhase() == w.phase && percent < w.percent+lineEvery && o.GetDetail() == w.detail && w.percent >= 0 {
+	if running(o) && o.Phase == w.phase && percent < w.percent+lineEvery && o.Detail == w.detail && w.percent >= 0 {
 		return
 	}
-	w.phase, w.percent, w.detail = o.GetPhase(), percent-percent%lineEvery, o.GetDetail()
+	w.phase, w.percent, w.detail = o.Phase, percent-percent%lineEvery, o.Detail
 	printf(w.out, "%s\n", plainLine(o))
 }
 
@@ -68,77 +68,76 @@ func (w *watcher) end() {
 	}
 }
 
-func percentOf(o *brokerv1.Operation) int64 {
-	if o.GetTotal() <= 0 {
+func percentOf(o client.Operation) int64 {
+	if o.Total <= 0 {
 		return 0
 	}
-	return min(100, 100*o.GetDone()/o.GetTotal())
+	return min(100, 100*o.Done/o.Total)
 }
 
 // barLine is the operation in one line with a bar.
-func barLine(o *brokerv1.Operation) string {
+func barLine(o client.Operation) string {
 	cells := strings.Repeat(" ", barCells)
-	if o.GetTotal() > 0 {
+	if o.Total > 0 {
 		full := int(percentOf(o) * barCells / 100)
 		cells = strings.Repeat("#", full) + strings.Repeat("-", barCells-full)
 	}
-	return fmt.Sprintf("%s [%s] %s", o.GetKind(), cells, withState(o))
+	return fmt.Sprintf("%s [%s] %s", o.Kind, cells, withState(o))
 }
 
 // plainLine is the operation in one line for a log.
-func plainLine(o *brokerv1.Operation) string {
-	return fmt.Sprintf("%s %s: %s", o.GetId(), o.GetKind(), withState(o))
+func plainLine(o client.Operation) string {
+	return fmt.Sprintf("%s %s: %s", o.ID, o.Kind, withState(o))
 }
 
 // withState adds to the figures what goes on, or how it ended.
-func withState(o *brokerv1.Operation) string {
+func withState(o client.Operation) string {
 	parts := []string{figures(o)}
 	if running(o) {
-		parts = append(parts, o.GetPhase(), o.GetDetail())
+		parts = append(parts, o.Phase, o.Detail)
 	} else {
-		parts = append(parts, stateName(o.GetState()))
+		parts = append(parts, stateName(o.State))
 	}
 	parts = slices.DeleteFunc(parts, func(s string) bool { return s == "" })
 	if len(parts) == 0 {
-		return stateName(o.GetState())
+		return stateName(o.State)
 	}
 	return strings.Join(parts, "  ")
 }
 
-func running(o *brokerv1.Operation) bool {
-	return o.GetState() == brokerv1.OperationState_OPERATION_STATE_RUNNING
+func running(o client.Operation) bool {
+	return o.State == client.OperationRunning
 }
 
 // figures are percent, done of total, rate and rest, those that are known.
-func figures(o *brokerv1.Operation) string {
+func figures(o client.Operation) string {
 	var parts []string
 	add := func(format string, args ...any) { parts = append(parts, fmt.Sprintf(format, args...)) }
 	switch {
-	case o.GetTotal() > 0:
+	case o.Total > 0:
 		add("%3d %%", percentOf(o))
-		add("%d of %d %s", o.GetDone(), o.GetTotal(), o.GetUnit())
-	case o.GetDone() > 0:
-		add("%d %s", o.GetDone(), o.GetUnit())
+		add("%d of %d %s", o.Done, o.Total, o.Unit)
+	case o.Done > 0:
+		add("%d %s", o.Done, o.Unit)
 	}
-	if r := o.GetRate(); r > 0 && running(o) {
+	if r := o.Rate; r > 0 && running(o) {
 		add("%.3g/s", r)
 	}
-	if ms := o.GetEtaMs(); ms > 0 && running(o) {
-		add("%v left", shortDuration(ms))
+	if o.ETA > 0 && running(o) {
+		add("%v left", shortDuration(o.ETA))
 	}
 	return strings.Join(parts, "  ")
 }
 
-func shortDuration(ms int64) time.Duration {
-	d := time.Duration(ms) * time.Millisecond
+func shortDuration(d time.Duration) time.Duration {
 	if d < time.Second {
 		return d.Round(100 * time.Millisecond)
 	}
 	return d.Round(time.Second)
 }
 
-func stateName(s brokerv1.OperationState) string {
-	return strings.ToLower(strings.TrimPrefix(s.String(), "OPERATION_STATE_"))
+func stateName(s client.OperationState) string {
+	return cmp.Or(string(s), "unspecified")
 }
 
 // clip cuts a line that a terminal might wrap, and keeps to one line.
@@ -152,38 +151,38 @@ func clip(s string) string {
 
 // follow watches an operation until it has ended and turns its end into the command's.
 // When ctx ends first, the operation goes on.
-func (s *session) follow(ctx context.Context, cmd *cobra.Command, c *client.Client, o *brokerv1.Operation) error {
+func (s *session) follow(ctx context.Context, cmd *cobra.Command, c *client.Client, o client.Operation) error {
 	ctx, cancel := s.bound(ctx)
 	defer cancel()
 	w := newWatcher(cmd.ErrOrStderr())
-	end, err := c.WatchOperation(ctx, o.GetId(), w.show)
+	end, err := c.WatchOperation(ctx, o.ID, w.show)
 	w.end()
 	if err != nil {
 		if ctx.Err() != nil {
 			printf(cmd.ErrOrStderr(), "operation %s goes on: watch it again with\n  quoratectl operations watch %s\nor end it with\n  quoratectl operations cancel %s\n",
-				o.GetId(), o.GetId(), o.GetId())
+				o.ID, o.ID, o.ID)
 			if errors.Is(err, context.Canceled) {
-				return fmt.Errorf("no longer watching operation %s", o.GetId())
+				return fmt.Errorf("no longer watching operation %s", o.ID)
 			}
-			return fmt.Errorf("operation %s has not ended within --timeout %v", o.GetId(), s.timeout)
+			return fmt.Errorf("operation %s has not ended within --timeout %v", o.ID, s.timeout)
 		}
 		return err
 	}
 	if err := s.printOperation(cmd.OutOrStdout(), end); err != nil {
 		return err
 	}
-	if end.GetState() == brokerv1.OperationState_OPERATION_STATE_DONE {
+	if end.State == client.OperationDone {
 		return nil
 	}
-	err = fmt.Errorf("operation %s %s: %s", end.GetId(), stateName(end.GetState()), end.GetError())
-	if end.GetDone() > 0 {
-		return partDoneError{fmt.Errorf("%w: %d of %d %s are done and stay so", err, end.GetDone(), end.GetTotal(), end.GetUnit())}
+	err = fmt.Errorf("operation %s %s: %s", end.ID, stateName(end.State), end.Error)
+	if end.Done > 0 {
+		return partDoneError{fmt.Errorf("%w: %d of %d %s are done and stay so", err, end.Done, end.Total, end.Unit)}
 	}
 	return err
 }
 
 // printOperation writes an operation as a row or as --output says.
-func (s *session) printOperation(w io.Writer, o *brokerv1.Operation) error {
+func (s *session) printOperation(w io.Writer, o client.Operation) error {
 	return s.printOne(w, operationHeader(), operationRow(o), o)
 }
 
@@ -191,13 +190,13 @@ func operationHeader() []string {
 	return []string{"operation", "kind", "target", "state", "phase", "progress", "started (UTC)", ""}
 }
 
-func operationRow(o *brokerv1.Operation) []string {
-	note := o.GetDetail()
-	if o.GetError() != "" {
-		note, _, _ = strings.Cut(o.GetError(), "\n")
+func operationRow(o client.Operation) []string {
+	note := o.Detail
+	if o.Error != "" {
+		note, _, _ = strings.Cut(o.Error, "\n")
 	}
 	return []string{
-		o.GetId(), o.GetKind(), o.GetTarget(), stateName(o.GetState()), o.GetPhase(), figures(o),
-		time.UnixMilli(o.GetStartedMs()).UTC().Format(time.DateTime), note,
+		o.ID, o.Kind, o.Target, stateName(o.State), o.Phase, figures(o),
+		o.Started.UTC().Format(time.DateTime), note,
 	}
 }

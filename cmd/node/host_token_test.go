@@ -52,7 +52,7 @@ func TestHostToken(t *testing.T) {
 		t.Fatal(err)
 	}
 	who, err := host.WhoAmI(ctx)
-	if err != nil || who.GetUser() != "host:"+n.ID || strings.Join(who.GetTags(), ",") != "administrator" {
+	if err != nil || who.User != "host:"+n.ID || strings.Join(who.Tags, ",") != "administrator" {
 		t.Errorf("%v, %v", who, err)
 	}
 	if _, err := host.DeclareQueue(ctx, client.Queue{Name: "q"}); client.ClassOf(err) != client.NotAllowed {
@@ -61,7 +61,7 @@ func TestHostToken(t *testing.T) {
 	if _, err := host.MintToken(ctx, time.Hour); client.ClassOf(err) != client.NotAllowed {
 		t.Errorf("mint: %v", err)
 	}
-	if created, err := host.PutVhost(ctx, client.Vhost{Name: "v"}); err != nil || !created {
+	if created, err := host.PutVHost(ctx, client.VHost{Name: "v"}); err != nil || !created {
 		t.Errorf("vhost: %v", err)
 	}
 	if _, err := host.ChangeUser(ctx, client.UserChange{Name: "guest", Password: "known"}); err != nil {

@@ -64,7 +64,7 @@ func TestConsumersOfLostNode(t *testing.T) {
 		{Name: "plain"}, {Name: "single", Arguments: client.Table{"x-single-active-consumer": true}}, {Name: "exclusive"}, {Name: "frozen"},
 	} {
 		_, err := cl.DeclareQueue(ctx, q)
-		must(t, err, cl.TransferLeadership(ctx, "", q.Name, leader.ID))
+		must(t, err, cl.TransferLeadership(ctx, client.TransferLeadershipRequest{Queue: q.Name, Node: leader.ID}))
 	}
 
 	held := map[string]*client.Consumer{}

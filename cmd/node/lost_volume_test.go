@@ -14,7 +14,6 @@ import (
 
 	"github.com/quorate/quorate/chaos"
 	"github.com/quorate/quorate/client"
-	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
 )
 
 // load publishes numbered messages to queue q until it is stopped.
@@ -131,15 +130,17 @@ func TestLostVolume(t *testing.T) {
 		})
 		l.goesOn(ctx, t)
 	}
-	plan, err := cl.ReplaceNode(ctx, &brokerv1.ReplaceNodeRequest{Node: lost.ID, DryRun: true})
-	if err != nil || plan.GetOperation() != nil || !strings.Contains(strings.Join(plan.GetPlan(), "\n"), "1 queues have a majority") {
+	plan, err := cl.ReplaceNode(ctx, client.ReplaceNodeRequest{Node: lost.ID, DryRun: true})
+	if err != nil || plan.Operation != nil || !strings.Contains(strings.Join(plan.Plan, "\n"), "1 queues have a majority") {
 		t.Fatalf("planned %v, %v", plan, err)
 	}
-	if _, err := cl.ReplaceNode(ctx, &brokerv1.ReplaceNodeRequest{Node: lost.ID}); err != nil {
+	if _, err := cl.ReplaceNode(ctx, client.ReplaceNodeRequest{Node: lost.ID}); err != nil {
 		t.Fatal(err)
 	}
 	must(t, lost.WaitReady(ctx))
-	poll(ctx, t, "its member is built anew", func() error { return cl.TransferLeadership(ctx, "", "q", lost.ID) })
+	poll(ctx, t, "its member is built anew", func() error {
+		return cl.TransferLeadership(ctx, client.TransferLeadershipRequest{Queue: "q", Node: lost.ID})
+	})
 	must(t, first.Kill())
 	l.goesOn(ctx, t)
 	l.stop()

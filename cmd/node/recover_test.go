@@ -88,13 +88,13 @@ func TestRecover(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer cl.Close()
-	got, err := cl.Get(ctx, "", "q", true)
+	got, err := cl.Get(ctx, client.GetRequest{Queue: "q", AutoAck: true})
 	if err != nil || string(got.Body) != "kept" {
 		t.Errorf("%v, %v", got, err)
 	}
 	st, err := cl.ClusterStatus(ctx)
-	if err != nil || len(st.GetNodes()) != 1 {
-		t.Errorf("nodes %v, %v", st.GetNodes(), err)
+	if err != nil || len(st.Nodes) != 1 {
+		t.Errorf("nodes %v, %v", st.Nodes, err)
 	}
 }
 
@@ -120,7 +120,7 @@ func publishOne(ctx context.Context, t *testing.T, c *chaos.Cluster) {
 		t.Fatal(err)
 	}
 	// Who leads has all that was confirmed.
-	if err := cl.TransferLeadership(ctx, "", "q", c.Nodes[0].ID); err != nil {
+	if err := cl.TransferLeadership(ctx, client.TransferLeadershipRequest{Queue: "q", Node: c.Nodes[0].ID}); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -150,7 +150,7 @@ func (s *show) poison(ctx context.Context) error {
 func (s *show) takeDead(ctx context.Context, queue, from, reason string) error {
 	var taken *client.Taken
 	err := s.wait(ctx, nil, func() (bool, error) {
-		t, err := s.client.Get(ctx, "", queue, true)
+		t, err := s.client.Get(ctx, client.GetRequest{Queue: queue, AutoAck: true})
 		taken = t
 		return t != nil, err
 	})

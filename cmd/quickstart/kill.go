@@ -20,13 +20,13 @@ const (
 // kill publishes to one queue through a surviving node and through the leader's, kills
 // the leader with SIGKILL and checks that nothing is lost or doubled (PUB-6, PUB-7).
 func (s *show) kill(ctx context.Context) error {
-	q, err := s.client.GetQueue(ctx, "", "survivor")
+	q, err := s.client.GetQueue(ctx, client.QueueRef{Name: "survivor"})
 	if err != nil {
 		return err
 	}
-	leader := s.cluster.Node(q.GetLeader())
+	leader := s.cluster.Node(q.Leader)
 	if leader == nil {
-		return fmt.Errorf("queue survivor names the unknown leader %q", q.GetLeader())
+		return fmt.Errorf("queue survivor names the unknown leader %q", q.Leader)
 	}
 	steady, err := client.Dial(ctx, client.Config{Addresses: s.cluster.Addresses(leader), FixedAddresses: true})
 	if err != nil {
@@ -66,8 +66,8 @@ func (s *show) kill(ctx context.Context) error {
 		return err
 	}
 	if err := s.wait(ctx, ended, func() (bool, error) {
-		q, err := steady.GetQueue(ctx, "", "survivor")
-		return err == nil && q.GetStats().GetMessages() == 0, err
+		q, err := steady.GetQueue(ctx, client.QueueRef{Name: "survivor"})
+		return err == nil && q.Stats.Messages == 0, err
 	}); err != nil {
 		return err
 	}

@@ -57,8 +57,8 @@ func (s *show) consumeAll(ctx context.Context, h *chaos.History, queue, as strin
 	ended := make(chan error, 1)
 	go func() { ended <- c.Run(consuming) }()
 	err := s.wait(ctx, ended, func() (bool, error) {
-		q, err := s.client.GetQueue(ctx, "", queue)
-		return err == nil && q.GetStats().GetMessages() == 0, err
+		q, err := s.client.GetQueue(ctx, client.QueueRef{Name: queue})
+		return err == nil && q.Stats.Messages == 0, err
 	})
 	stop()
 	if err == nil {

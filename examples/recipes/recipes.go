@@ -50,7 +50,7 @@ func declare(ctx context.Context, c *client.Client, queues ...client.Queue) erro
 		if _, err := c.DeclareQueue(ctx, q); err != nil {
 			return err
 		}
-		if _, err := c.PurgeQueue(ctx, "", q.Name); err != nil {
+		if _, err := c.PurgeQueue(ctx, client.QueueRef{Name: q.Name}); err != nil {
 			return err
 		}
 	}
@@ -191,11 +191,11 @@ func collect(ctx context.Context, c *client.Client, queue string, n int, see fun
 // empty tells whether queues hold nothing, not even for somebody.
 func empty(ctx context.Context, c *client.Client, queues ...string) (bool, error) {
 	for _, name := range queues {
-		q, err := c.GetQueue(ctx, "", name)
+		q, err := c.GetQueue(ctx, client.QueueRef{Name: name})
 		if err != nil {
 			return false, err
 		}
-		if s := q.GetStats(); s == nil || s.GetMessages() > 0 {
+		if s := q.Stats; s == nil || s.Messages > 0 {
 			return false, nil
 		}
 	}

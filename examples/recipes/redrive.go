@@ -6,7 +6,6 @@ import (
 	"fmt"
 
 	"github.com/quorate/quorate/client"
-	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
 )
 
 // Redrive brings dead letters back to the queue that they died in, once the cause is mended.
@@ -29,8 +28,8 @@ func Redrive(ctx context.Context, c *client.Client, say Say) error {
 		return err
 	}
 	err = eventually(ctx, "all are in pay.dead", func() (bool, error) {
-		q, err := c.GetQueue(ctx, "", "pay.dead")
-		if err != nil || q.GetStats().GetMessagesReady() < n {
+		q, err := c.GetQueue(ctx, client.QueueRef{Name: "pay.dead"})
+		if err != nil || q.Stats.MessagesReady < n {
 			return false, err
 		}
 		return empty(ctx, c, "pay")
@@ -39,22 +38,17 @@ func Redrive(ctx context.Context, c *client.Client, say Say) error {
 		return err
 	}
 
-	filter, err := client.Filter{DeathQueue: "pay", DeathReason: "rejected"}.Proto()
+	filter := client.Filter{DeathQueue: "pay", DeathReason: "rejected"}
+	started, err := c.RedriveMessages(ctx, client.RedriveMessagesRequest{Job: client.MessageJob{Queue: "pay.dead", Filter: filter}})
 	if err != nil {
 		return err
 	}
-	started, err := c.RedriveMessages(ctx, &brokerv1.RedriveMessagesRequest{
-		Job: &brokerv1.MessageJob{Queue: "pay.dead", Filter: filter},
-	})
+	ended, err := c.WatchOperation(ctx, started.Operation.ID, func(client.Operation) {})
 	if err != nil {
 		return err
 	}
-	ended, err := c.WatchOperation(ctx, started.GetOperation().GetId(), func(*brokerv1.Operation) {})
-	if err != nil {
-		return err
-	}
-	if ended.GetState() != brokerv1.OperationState_OPERATION_STATE_DONE {
-		return fmt.Errorf("the redrive ended as %s: %s", ended.GetState(), ended.GetError())
+	if ended.State != client.OperationDone {
+		return fmt.Errorf("the redrive ended as %s: %s", ended.State, ended.Error)
 	}
 
 	err = collect(ctx, c, "pay", n, func(_ int, d *client.Delivery) error {

@@ -16,23 +16,23 @@ import (
 )
 
 // vhost makes the vhost of this case.
-func (k *kase) vhost(h client.Vhost) string {
+func (k *kase) vhost(h client.VHost) string {
 	k.Helper()
 	h.Name = k.name("v")
-	_, err := k.client.PutVhost(k.ctx, h)
+	_, err := k.client.PutVHost(k.ctx, h)
 	k.must(err)
-	k.Cleanup(func() { _, _ = k.client.DeleteVhost(k.ctx, h.Name) })
+	k.Cleanup(func() { _, _ = k.client.DeleteVHost(k.ctx, h.Name) })
 	return h.Name
 }
 
 // VH-1.
 func TestT001(t *testing.T) {
 	k := begin(t, "nothing can be done in a vhost that does not exist")
-	_, err := k.client.DeclareQueue(k.ctx, client.Queue{Vhost: k.name("nov"), Name: "q"})
+	_, err := k.client.DeclareQueue(k.ctx, client.Queue{VHost: k.name("nov"), Name: "q"})
 	k.same("kind", k.refusal("declare", err, client.NotFound).Kind, "vhost")
-	_, err = k.client.Consume(k.ctx, client.ConsumeConfig{Vhost: k.name("nov"), Queue: "q"})
+	_, err = k.client.Consume(k.ctx, client.ConsumeConfig{VHost: k.name("nov"), Queue: "q"})
 	k.class("consume", err, client.NotFound)
-	_, err = k.client.PublishOne(k.ctx, client.Message{Vhost: k.name("nov"), RoutingKey: "q"})
+	_, err = k.client.PublishOne(k.ctx, client.Message{VHost: k.name("nov"), RoutingKey: "q"})
 	k.class("publish", err, client.NotFound)
 	stream, err := k.broker.Connect(k.ctx, &brokerv1.ConnectRequest{Vhost: k.name("nov")})
 	if err == nil {
@@ -47,9 +47,9 @@ func TestT001(t *testing.T) {
 func TestT009(t *testing.T) {
 	k := begin(t, "max-queues refuses a new queue and not an old one")
 	two := int64(2)
-	v := k.vhost(client.Vhost{Limits: client.VhostLimits{MaxQueues: &two}})
+	v := k.vhost(client.VHost{Limits: client.VHostLimits{MaxQueues: &two}})
 	declare := func(name string) error {
-		_, err := k.client.DeclareQueue(k.ctx, client.Queue{Vhost: v, Name: name})
+		_, err := k.client.DeclareQueue(k.ctx, client.Queue{VHost: v, Name: name})
 		return err
 	}
 	k.must(declare("a"))
@@ -61,42 +61,42 @@ func TestT009(t *testing.T) {
 // Q-3, VH-3.
 func TestT037(t *testing.T) {
 	k := begin(t, "the vhost's default type is for durable queues that name none")
-	v := k.vhost(client.Vhost{DefaultQueueType: "quorum"})
+	v := k.vhost(client.VHost{DefaultQueueType: "quorum"})
 	for range 2 {
-		_, err := k.client.DeclareQueue(k.ctx, client.Queue{Vhost: v, Name: "durable"})
+		_, err := k.client.DeclareQueue(k.ctx, client.Queue{VHost: v, Name: "durable"})
 		k.must(err)
 	}
-	q, err := k.client.GetQueue(k.ctx, v, "durable")
+	q, err := k.client.GetQueue(k.ctx, client.QueueRef{VHost: v, Name: "durable"})
 	k.must(err)
-	k.same("type", q.GetType(), "quorum")
+	k.same("type", q.Type, "quorum")
 	for _, q := range []client.Queue{
-		{Vhost: v, Name: "exclusive", Exclusive: true}, {Vhost: v, Name: "transient", Transient: true}, {Vhost: v, Name: "auto", AutoDelete: true},
+		{VHost: v, Name: "exclusive", Exclusive: true}, {VHost: v, Name: "transient", Transient: true}, {VHost: v, Name: "auto", AutoDelete: true},
 	} {
 		for range 2 {
 			_, err := k.client.DeclareQueue(k.ctx, q)
 			k.must(err)
 		}
-		got, err := k.client.GetQueue(k.ctx, v, q.Name)
+		got, err := k.client.GetQueue(k.ctx, client.QueueRef{VHost: v, Name: q.Name})
 		k.must(err)
-		k.same("type of "+q.Name, got.GetType(), "classic")
+		k.same("type of "+q.Name, got.Type, "classic")
 	}
 }
 
 // VH-2.
 func TestT158(t *testing.T) {
 	k := begin(t, "a vhost that is deleted while queues are declared in it leaves nothing")
-	v := k.vhost(client.Vhost{})
+	v := k.vhost(client.VHost{})
 	var wg sync.WaitGroup
 	for i := range 50 {
 		wg.Go(func() {
-			_, err := k.client.DeclareQueue(k.ctx, client.Queue{Vhost: v, Name: fmt.Sprint("q", i)})
+			_, err := k.client.DeclareQueue(k.ctx, client.Queue{VHost: v, Name: fmt.Sprint("q", i)})
 			if c := client.ClassOf(err); err != nil && c != client.NotFound {
 				k.Errorf("declare: %v, want success or that the vhost is gone", err)
 			}
 		})
 		if i == 10 {
 			wg.Go(func() {
-				if _, err := k.client.DeleteVhost(k.ctx, v); err != nil {
+				if _, err := k.client.DeleteVHost(k.ctx, v); err != nil {
 					k.Errorf("delete: %v", err)
 				}
 			})
@@ -104,17 +104,17 @@ func TestT158(t *testing.T) {
 	}
 	wg.Wait()
 	k.eventually("the vhost is gone", func() error {
-		all, err := client.Collect(k.client.Vhosts(k.ctx))
-		if err == nil && slices.ContainsFunc(all, func(h *brokerv1.Vhost) bool { return h.GetName() == v }) {
+		all, err := client.Collect(k.client.VHosts(k.ctx))
+		if err == nil && slices.ContainsFunc(all, func(h client.VHost) bool { return h.Name == v }) {
 			err = errors.New("it is listed")
 		}
 		return err
 	})
-	_, err := k.client.GetQueue(k.ctx, v, "q0")
+	_, err := k.client.GetQueue(k.ctx, client.QueueRef{VHost: v, Name: "q0"})
 	k.class("a queue of it", err, client.NotFound)
 	// A vhost of that name is a new one.
-	k.vhost(client.Vhost{})
-	_, err = k.client.GetQueue(k.ctx, v, "q0")
+	k.vhost(client.VHost{})
+	_, err = k.client.GetQueue(k.ctx, client.QueueRef{VHost: v, Name: "q0"})
 	k.class("a queue of the old one", err, client.NotFound)
 }
 

@@ -14,7 +14,7 @@ import (
 // Get takes a message on a channel of its own, which stays open until it is settled.
 func (p protocol) Get(ctx context.Context, vhost, queue string, autoAck bool) (*client.Taken, error) {
 	if p.amqp == nil {
-		return p.Client.Get(ctx, vhost, queue, autoAck)
+		return p.Client.Get(ctx, client.GetRequest{VHost: vhost, Queue: queue, AutoAck: autoAck})
 	}
 	ch, err := p.amqp.channel(vhost)
 	if err != nil {
@@ -119,7 +119,7 @@ func (p protocol) Consume(ctx context.Context, cfg client.ConsumeConfig) (*consu
 		s, err := p.Client.Consume(ctx, cfg)
 		return &consumer{Consumer: s}, err
 	}
-	ch, err := p.amqp.channel(cfg.Vhost)
+	ch, err := p.amqp.channel(cfg.VHost)
 	if err != nil {
 		return nil, err
 	}

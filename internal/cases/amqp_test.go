@@ -11,7 +11,6 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/quorate/quorate/client"
-	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
 )
 
 // overEnv chooses the protocol of the cases: amqp, or gRPC if it is not set.
@@ -83,12 +82,12 @@ func (k *kase) another() (p protocol, hangUp func()) {
 	return protocol{Client: c}, c.Close
 }
 
-func (p protocol) DeclareQueue(ctx context.Context, q client.Queue) (*brokerv1.DeclareQueueResponse, error) {
+func (p protocol) DeclareQueue(ctx context.Context, q client.Queue) (client.QueueDeclared, error) {
 	if p.amqp == nil || q.Exclusive { // which belongs to its connection, over which calls follow
 		return p.Client.DeclareQueue(ctx, q)
 	}
-	var r brokerv1.DeclareQueueResponse
-	err := p.amqp.do(q.Vhost, func(ch *amqp.Channel) error {
+	var r client.QueueDeclared
+	err := p.amqp.do(q.VHost, func(ch *amqp.Channel) error {
 		declare := ch.QueueDeclare
 		if q.Passive {
 			declare = ch.QueueDeclarePassive
@@ -97,14 +96,14 @@ func (p protocol) DeclareQueue(ctx context.Context, q client.Queue) (*brokerv1.D
 		r.Name, r.MessageCount, r.ConsumerCount = got.Name, uint64(got.Messages), uint32(got.Consumers) // counts
 		return err
 	})
-	return &r, err
+	return r, err
 }
 
 func (p protocol) DeclareExchange(ctx context.Context, x client.Exchange) (bool, error) {
 	if p.amqp == nil {
 		return p.Client.DeclareExchange(ctx, x)
 	}
-	return false, p.amqp.do(x.Vhost, func(ch *amqp.Channel) error {
+	return false, p.amqp.do(x.VHost, func(ch *amqp.Channel) error {
 		declare := ch.ExchangeDeclare
 		if x.Passive {
 			declare = ch.ExchangeDeclarePassive
@@ -115,7 +114,7 @@ func (p protocol) DeclareExchange(ctx context.Context, x client.Exchange) (bool,
 
 func (p protocol) DeleteExchange(ctx context.Context, vhost, name string, ifUnused bool) error {
 	if p.amqp == nil {
-		return p.Client.DeleteExchange(ctx, vhost, name, ifUnused)
+		return p.Client.DeleteExchange(ctx, client.DeleteExchangeRequest{VHost: vhost, Name: name, IfUnused: ifUnused})
 	}
 	return p.amqp.do(vhost, func(ch *amqp.Channel) error { return ch.ExchangeDelete(name, ifUnused, false) })
 }
@@ -124,7 +123,7 @@ func (p protocol) Bind(ctx context.Context, b client.Binding) error {
 	if p.amqp == nil {
 		return p.Client.Bind(ctx, b)
 	}
-	return p.amqp.do(b.Vhost, func(ch *amqp.Channel) error {
+	return p.amqp.do(b.VHost, func(ch *amqp.Channel) error {
 		if b.ToExchange {
 			return ch.ExchangeBind(b.Destination, b.RoutingKey, b.Source, false, tableOf(b.Arguments))
 		}
@@ -136,7 +135,7 @@ func (p protocol) Unbind(ctx context.Context, b client.Binding) error {
 	if p.amqp == nil {
 		return p.Client.Unbind(ctx, b)
 	}
-	return p.amqp.do(b.Vhost, func(ch *amqp.Channel) error {
+	return p.amqp.do(b.VHost, func(ch *amqp.Channel) error {
 		if b.ToExchange {
 			return ch.ExchangeUnbind(b.Destination, b.RoutingKey, b.Source, false, tableOf(b.Arguments))
 		}
@@ -144,22 +143,22 @@ func (p protocol) Unbind(ctx context.Context, b client.Binding) error {
 	})
 }
 
-func (p protocol) DeleteQueue(ctx context.Context, r *brokerv1.DeleteQueueRequest) (*brokerv1.DeleteQueueResponse, error) {
+func (p protocol) DeleteQueue(ctx context.Context, r client.DeleteQueueRequest) (client.QueueDeleted, error) {
 	if p.amqp == nil {
 		return p.Client.DeleteQueue(ctx, r)
 	}
-	var out brokerv1.DeleteQueueResponse
-	err := p.amqp.do(r.GetVhost(), func(ch *amqp.Channel) error {
-		n, err := ch.QueueDelete(r.GetName(), r.GetIfUnused(), r.GetIfEmpty(), false)
+	var out client.QueueDeleted
+	err := p.amqp.do(r.VHost, func(ch *amqp.Channel) error {
+		n, err := ch.QueueDelete(r.Name, r.IfUnused, r.IfEmpty, false)
 		out.Ready = uint64(n) // a count
 		return err
 	})
-	return &out, err
+	return out, err
 }
 
 func (p protocol) PurgeQueue(ctx context.Context, vhost, name string) (n uint64, err error) {
 	if p.amqp == nil {
-		return p.Client.PurgeQueue(ctx, vhost, name)
+		return p.Client.PurgeQueue(ctx, client.QueueRef{VHost: vhost, Name: name})
 	}
 	err = p.amqp.do(vhost, func(ch *amqp.Channel) error {
 		purged, err := ch.QueuePurge(name, false)
@@ -188,7 +187,7 @@ func (p protocol) PublishOne(ctx context.Context, m client.Message) (client.Resu
 		p.amqp.t.Skip("amqp091-go sends no priority 0: it stands for none")
 	}
 	var r client.Result
-	err := p.amqp.do(m.Vhost, func(ch *amqp.Channel) (err error) {
+	err := p.amqp.do(m.VHost, func(ch *amqp.Channel) (err error) {
 		r, err = publishOn(ctx, ch, m)
 		return err
 	})

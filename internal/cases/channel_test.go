@@ -62,11 +62,11 @@ func TestT061(t *testing.T) {
 	k.same("first", fmt.Sprint(ok, " ", string(m.Body)), "true 1")
 	k.must(m.Ack(false))
 	k.must(ch.TxRollback())
-	k.same("unacknowledged", k.stats(q).GetMessagesUnacknowledged(), 1)
+	k.same("unacknowledged", k.stats(q).MessagesUnacknowledged, 1)
 	k.must(m.Ack(false))
 	k.must(ch.TxCommit())
 	k.eventually("the ack counts", func() error {
-		if n := k.stats(q).GetMessages(); n != 0 {
+		if n := k.stats(q).Messages; n != 0 {
 			return fmt.Errorf("%d messages", n)
 		}
 		return nil
@@ -129,5 +129,5 @@ func TestT128(t *testing.T) {
 		case <-time.After(stays):
 		}
 	}
-	k.same("left", fmt.Sprint(k.stats(q).GetMessagesReady(), " ", k.stats(q).GetMessagesUnacknowledged()), "2 10")
+	k.same("left", fmt.Sprint(k.stats(q).MessagesReady, " ", k.stats(q).MessagesUnacknowledged), "2 10")
 }

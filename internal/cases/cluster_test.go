@@ -20,9 +20,9 @@ func TestT156(t *testing.T) {
 	}
 	leaders := map[string]int{}
 	for i := range 15 {
-		q, err := k.client.GetQueue(k.ctx, "", k.queue(fmt.Sprint("q", i), args{"x-queue-leader-locator": "balanced"}))
+		q, err := k.client.GetQueue(k.ctx, client.QueueRef{Name: k.queue(fmt.Sprint("q", i), args{"x-queue-leader-locator": "balanced"})})
 		k.must(err)
-		leaders[q.GetLeader()]++
+		leaders[q.Leader]++
 	}
 	for node, n := range leaders {
 		if n < 3 || n > 7 {
@@ -69,7 +69,10 @@ func TestT150(t *testing.T) {
 	// Calls whose outcome is unknown may take effect later: not on the queue that is
 	// looked at.
 	calls := map[string]func(context.Context) error{
-		"get": func(ctx context.Context) error { _, err := c.Get(ctx, "", other, true); return err },
+		"get": func(ctx context.Context) error {
+			_, err := c.Get(ctx, client.GetRequest{Queue: other, AutoAck: true})
+			return err
+		},
 		"declare": func(ctx context.Context) error {
 			_, err := c.DeclareQueue(ctx, client.Queue{Name: k.name("new")})
 			return err
@@ -116,17 +119,17 @@ func TestT152(t *testing.T) {
 	k.cluster.Kill()
 	k.must(k.cluster.Start(k.ctx))
 	k.eventually("all is there", func() error {
-		state, err := k.client.GetQueue(k.ctx, "", q)
+		state, err := k.client.GetQueue(k.ctx, client.QueueRef{Name: q})
 		if err != nil {
 			return err
 		}
-		if s := state.GetStats(); s.GetMessagesDlx() != 2 || s.GetMessagesReady()+s.GetMessagesUnacknowledged() != 97 || s.GetMessagesDelayed() != 1 {
+		if s := state.Stats; s.MessagesDLX != 2 || s.MessagesReady+s.MessagesUnacknowledged != 97 || s.MessagesDelayed != 1 {
 			return fmt.Errorf("ready %d, unacked %d, delayed %d, backlog %d",
-				s.GetMessagesReady(), s.GetMessagesUnacknowledged(), s.GetMessagesDelayed(), s.GetMessagesDlx())
+				s.MessagesReady, s.MessagesUnacknowledged, s.MessagesDelayed, s.MessagesDLX)
 		}
 		return nil
 	})
-	n, err := k.client.RetryDelayed(k.ctx, "", q, 0)
+	n, err := k.client.RetryDelayed(k.ctx, client.RetryDelayedRequest{Name: q})
 	k.must(err)
 	k.same("made ready", n, 1)
 	k.ready(q, 98)

@@ -20,9 +20,9 @@ func TestT352(t *testing.T) {
 	count := func(name string) uint64 {
 		s, err := on[1].ClusterDetails(k.ctx)
 		k.must(err)
-		for _, n := range s.GetNodes() {
-			if n.GetClientAddress() == k.cluster.Nodes[0].Client {
-				return n.GetCounters()[name]
+		for _, n := range s.Nodes {
+			if n.ClientAddress == k.cluster.Nodes[0].Client {
+				return n.Counters[name]
 			}
 		}
 		k.Fatalf("node %s is not told of", k.cluster.Nodes[0].ID)

@@ -16,8 +16,8 @@ func TestT330(t *testing.T) {
 	lost := k.queue("lost", round)
 	k.publish(lost, "m")
 	k.eventually("it has died four times and is gone", func() error {
-		if s := k.stats(lost); s.GetDeadLettered()["expired"] != 4 || s.GetMessages() != 0 {
-			return fmt.Errorf("deaths %v, %d messages", s.GetDeadLettered(), s.GetMessages())
+		if s := k.stats(lost); s.DeadLettered["expired"] != 4 || s.Messages != 0 {
+			return fmt.Errorf("deaths %v, %d messages", s.DeadLettered, s.Messages)
 		}
 		return nil
 	})
@@ -29,15 +29,15 @@ func TestT330(t *testing.T) {
 	k.trouble(kept, "died 4 times")
 	k.backlog(kept, 1)
 	k.eventually("the cause is counted", func() error {
-		if n := k.stats(kept).GetDeadLettersWaiting()["max_hops"]; n != 1 {
+		if n := k.stats(kept).DeadLettersWaiting["max_hops"]; n != 1 {
 			return fmt.Errorf("%d letters wait for it", n)
 		}
 		return nil
 	})
 	for q, want := range map[string]string{lost: "expired at_most_once 4", kept: "expired at_least_once 4"} { // DL-52
 		var got []string
-		for _, d := range k.stats(q).GetDiscarded() {
-			got = append(got, fmt.Sprint(d.GetReason(), " ", d.GetStrategy(), " ", d.GetCount()))
+		for _, d := range k.stats(q).Discarded {
+			got = append(got, fmt.Sprint(d.Reason, " ", d.Strategy, " ", d.Count))
 		}
 		k.same("discarded", got, []string{want})
 	}
@@ -52,7 +52,7 @@ func TestT330(t *testing.T) {
 func (k *kase) trouble(queue, want string) {
 	k.Helper()
 	k.eventually("why dead letters of "+queue+" wait", func() error {
-		if text := k.stats(queue).GetLastDeadLetterError(); !strings.Contains(text, want) {
+		if text := k.stats(queue).LastDeadLetterError; !strings.Contains(text, want) {
 			return fmt.Errorf("it says %q", text)
 		}
 		return nil
@@ -75,17 +75,17 @@ func TestT331(t *testing.T) {
 		k.policy(way, args{"overflow": "drop-head"}, func(p *client.Policy) { p.Pattern, p.Operator = "^"+q+"$", true })
 		var left uint64
 		k.eventually("it is sent at most once", func() error {
-			left = k.stats(q).GetMessagesDlx()
+			left = k.stats(q).MessagesDLX
 			k.publish(q, "lost")
 			k.settle(k.get(q, false), reject)
-			if k.stats(q).GetMessagesDlx() > left {
+			if k.stats(q).MessagesDLX > left {
 				return errNotYet
 			}
 			return nil
 		})
 		if way == "drop" {
 			k.backlog(q, 0)
-			k.same("dropped", fmt.Sprint(k.stats(q).GetDeadLettersDropped() >= 2, k.stats(q).GetDeadLetterBytesDropped() >= 2), "true true")
+			k.same("dropped", fmt.Sprint(k.stats(q).DeadLettersDropped >= 2, k.stats(q).DeadLetterBytesDropped >= 2), "true true")
 			continue
 		}
 		k.backlog(q, left)
@@ -104,13 +104,13 @@ func TestT332(t *testing.T) {
 		"x-dead-letter-exchange": x, "x-dead-letter-strategy": "at-least-once", "x-max-length": 2, "x-dead-letter-backlog-limit": 3,
 	})
 	k.publish(q, numbers(1, 5)...)
-	k.same("backlog", k.stats(q).GetMessagesDlx(), 3)
+	k.same("backlog", k.stats(q).MessagesDLX, 3)
 	_, err := k.try(q, "6")
 	k.rejected(err, "")
 	k.bind(x, d, "")
 	k.same("dead letters", k.bodies(d, 3), numbers(1, 3))
 	k.eventually("the backlog is empty", func() error {
-		if n := k.stats(q).GetMessagesDlx(); n > 0 {
+		if n := k.stats(q).MessagesDLX; n > 0 {
 			return errNotYet
 		}
 		return nil
@@ -139,7 +139,7 @@ func TestT333(t *testing.T) {
 	missing.Exchange, must.Mandatory = k.name("missing"), true
 	k.class("no such exchange", k.client.SettleAndPublish(k.ctx, in.Token, to(a, "none"), missing), client.NotFound)
 	k.class("mandatory", k.client.SettleAndPublish(k.ctx, in.Token, to(a, "none"), must), client.PreconditionFailed)
-	k.same("held", k.stats(q).GetMessagesUnacknowledged(), 1)
+	k.same("held", k.stats(q).MessagesUnacknowledged, 1)
 
 	// An output without a route waits for one.
 	later := to("k", "2k")
@@ -166,14 +166,14 @@ func TestT334(t *testing.T) {
 	}}}
 	for _, imports := range []bool{true, false} {
 		vhost := k.name(fmt.Sprint(imports))
-		_, err := k.client.PutVhost(k.ctx, client.Vhost{Name: vhost, ImportDeaths: imports})
+		_, err := k.client.PutVHost(k.ctx, client.VHost{Name: vhost, ImportDeaths: imports})
 		k.must(err)
-		k.Cleanup(func() { _, _ = k.client.DeleteVhost(k.ctx, vhost) })
+		k.Cleanup(func() { _, _ = k.client.DeleteVHost(k.ctx, vhost) })
 		for name, a := range map[string]args{k.name("q"): dlx(k.name("d")), k.name("d"): nil} {
-			_, err := k.client.DeclareQueue(k.ctx, client.Queue{Vhost: vhost, Name: name, Arguments: a})
+			_, err := k.client.DeclareQueue(k.ctx, client.Queue{VHost: vhost, Name: name, Arguments: a})
 			k.must(err)
 		}
-		in := func(m *client.Message) { m.Vhost = vhost }
+		in := func(m *client.Message) { m.VHost = vhost }
 		_, err = k.try(k.name("q"), "m", headers(deaths), in)
 		k.must(err)
 		var m *client.Taken

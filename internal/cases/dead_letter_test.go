@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/quorate/quorate/client"
-	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
 )
 
 // DL-30 to DL-34.
@@ -102,7 +101,7 @@ func TestT094(t *testing.T) {
 	q := k.queue("q", args{"x-message-ttl": 50, "x-dead-letter-exchange": ""})
 	k.publish(q, "m")
 	k.eventually("it is gone", func() error {
-		if n := k.stats(q).GetMessages(); n != 0 {
+		if n := k.stats(q).Messages; n != 0 {
 			return fmt.Errorf("%d messages", n)
 		}
 		return nil
@@ -169,8 +168,8 @@ func TestT100(t *testing.T) {
 func (k *kase) backlog(q string, want uint64) {
 	k.Helper()
 	k.eventually(fmt.Sprint(want, " in the backlog of ", q), func() error {
-		if s := k.stats(q); s.GetMessagesDlx() != want || s.GetMessagesReady() != 0 {
-			return fmt.Errorf("backlog %d, ready %d", s.GetMessagesDlx(), s.GetMessagesReady())
+		if s := k.stats(q); s.MessagesDLX != want || s.MessagesReady != 0 {
+			return fmt.Errorf("backlog %d, ready %d", s.MessagesDLX, s.MessagesReady)
 		}
 		return nil
 	})
@@ -184,7 +183,7 @@ func TestT102(t *testing.T) {
 	_, err := k.try(q, "m", expires("0"))
 	k.must(err)
 	k.backlog(q, 1)
-	k.same("messages", k.stats(q).GetMessages(), 1)
+	k.same("messages", k.stats(q).Messages, 1)
 	k.bind(x, d, "")
 	k.same("dead letter", k.bodies(d, 1), []string{"m"})
 	k.backlog(q, 0)
@@ -212,7 +211,7 @@ func TestT104(t *testing.T) {
 	_, err := k.try(q, "1", expires("0"))
 	k.must(err)
 	k.same("first", k.bodies(d, 1), []string{"1"})
-	_, err = k.client.DeleteQueue(k.ctx, &brokerv1.DeleteQueueRequest{Name: d})
+	_, err = k.client.DeleteQueue(k.ctx, client.DeleteQueueRequest{Name: d})
 	k.must(err)
 	_, err = k.try(q, "2", expires("0"))
 	k.must(err)
@@ -279,7 +278,7 @@ func TestT116(t *testing.T) {
 	n, err := k.client.PurgeQueue(k.ctx, "", purged)
 	k.must(err)
 	k.same("purged", n, 2)
-	_, err = k.client.DeleteQueue(k.ctx, &brokerv1.DeleteQueueRequest{Name: deleted})
+	_, err = k.client.DeleteQueue(k.ctx, client.DeleteQueueRequest{Name: deleted})
 	k.must(err)
 	k.gone(unused)
 	k.empty(d)

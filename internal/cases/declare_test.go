@@ -77,9 +77,9 @@ func TestT026(t *testing.T) {
 	} {
 		k.queue(fmt.Sprint(i), a)
 	}
-	q, err := k.client.GetQueue(k.ctx, "", k.queue("five", args{"x-quorum-initial-group-size": 5}))
+	q, err := k.client.GetQueue(k.ctx, client.QueueRef{Name: k.queue("five", args{"x-quorum-initial-group-size": 5})})
 	k.must(err)
-	k.same("members", len(q.GetMembers()), 3)
+	k.same("members", len(q.Members), 3)
 }
 
 //
@@ -148,7 +148,7 @@ func TestT031(t *testing.T) {
 	_, err = k.client.Get(k.ctx, "", e, true)
 	k.class("get", err, client.ResourceLocked)
 	k.publish(e, "to e")
-	m, err := one.Get(k.ctx, "", e, true)
+	m, err := one.Get(k.ctx, client.GetRequest{Queue: e, AutoAck: true})
 	k.must(err)
 	if m == nil || string(m.Body) != "to e" {
 		k.Errorf("the owner got %v", m)
@@ -192,9 +192,9 @@ func TestT033(t *testing.T) {
 	k.ready(q, 3)
 	r, err := k.client.DeclareQueue(k.ctx, client.Queue{Name: q, Passive: true})
 	k.must(err)
-	k.same("message_count", r.GetMessageCount(), 3)
+	k.same("message_count", r.MessageCount, 3)
 	s := k.stats(q)
-	k.same("unacked and backlog", []uint64{s.GetMessagesUnacknowledged(), s.GetMessagesDlx(), s.GetMessages()}, []uint64{2, 1, 6})
+	k.same("unacked and backlog", []uint64{s.MessagesUnacknowledged, s.MessagesDLX, s.Messages}, []uint64{2, 1, 6})
 }
 
 //
@@ -204,22 +204,22 @@ func TestT034(t *testing.T) {
 	k.publish(q, "a", "b")
 	s := k.consume(q, 1)
 	k.receive(s, 1)
-	_, err := k.client.DeleteQueue(k.ctx, &brokerv1.DeleteQueueRequest{Name: q, IfUnused: true})
+	_, err := k.client.DeleteQueue(k.ctx, client.DeleteQueueRequest{Name: q, IfUnused: true})
 	k.class("if_unused", err, client.PreconditionFailed)
-	_, err = k.client.DeleteQueue(k.ctx, &brokerv1.DeleteQueueRequest{Name: q, IfEmpty: true})
+	_, err = k.client.DeleteQueue(k.ctx, client.DeleteQueueRequest{Name: q, IfEmpty: true})
 	k.class("if_empty", err, client.PreconditionFailed)
-	r, err := k.client.DeleteQueue(k.ctx, &brokerv1.DeleteQueueRequest{Name: q})
+	r, err := k.client.DeleteQueue(k.ctx, client.DeleteQueueRequest{Name: q})
 	k.must(err)
-	k.same("ready", r.GetReady(), 1)
+	k.same("ready", r.Ready, 1)
 }
 
 //
 func TestT035(t *testing.T) {
 	k := begin(t, "a missing queue: delete is no error, the rest is")
 	q := k.name("missing")
-	r, err := k.client.DeleteQueue(k.ctx, &brokerv1.DeleteQueueRequest{Name: q})
+	r, err := k.client.DeleteQueue(k.ctx, client.DeleteQueueRequest{Name: q})
 	k.must(err)
-	k.same("deleted", r.GetReady(), 0)
+	k.same("deleted", r.Ready, 0)
 	_, err = k.client.PurgeQueue(k.ctx, "", q)
 	e := k.refusal("purge", err, client.NotFound)
 	k.named(e, q)

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/quorate/quorate/client"
-	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
 )
 
 // Waits of queues in which nothing comes due while a case runs.
@@ -21,20 +20,20 @@ const (
 // waits fails unless a decision about a message makes it wait for so long, as the queue says.
 func (k *kase) waits(q string, m *client.Taken, d client.Decision, want time.Duration) {
 	k.Helper()
-	before := time.Now().Add(want).UnixMilli()
+	before := time.Now().Add(want)
 	k.settle(m, d)
 	s := k.stats(q)
-	if at := s.GetNextDelayedAtMs(); at < before-skew.Milliseconds() || at > time.Now().Add(want+skew).UnixMilli() {
-		k.Errorf("it is due %d ms after the decision, want %v", at-before+want.Milliseconds(), want)
+	if at := s.NextDelayedAt; at.Before(before.Add(-skew)) || at.After(time.Now().Add(want+skew)) {
+		k.Errorf("it is due %v after the decision, want %v", at.Sub(before)+want, want)
 	}
-	k.same("figures", []uint64{s.GetMessages(), s.GetMessagesReady(), s.GetMessagesDelayed(), s.GetMessageBytesDelayed()},
+	k.same("figures", []uint64{s.Messages, s.MessagesReady, s.MessagesDelayed, s.MessageBytesDelayed},
 		[]uint64{1, 0, 1, uint64(len(m.Body))})
 }
 
 // again takes the message that waits.
 func (k *kase) again(q string) *client.Taken {
 	k.Helper()
-	n, err := k.client.RetryDelayed(k.ctx, "", q, 0)
+	n, err := k.client.RetryDelayed(k.ctx, client.RetryDelayedRequest{Name: q})
 	k.must(err)
 	k.same("made ready", n, 1)
 	return k.get(q, false)
@@ -65,7 +64,7 @@ func TestT143(t *testing.T) {
 	n, err := k.client.PurgeQueue(k.ctx, "", q)
 	k.must(err)
 	k.same("purged", n, 1)
-	k.same("left", k.stats(q).GetMessages(), 0)
+	k.same("left", k.stats(q).Messages, 0)
 
 	short := k.queue("short", retry("all", 400*time.Millisecond, time.Second))
 	k.publish(short, "m")
@@ -94,8 +93,8 @@ func TestT144(t *testing.T) {
 	q := k.name("q")
 	r, err := k.client.DeclareQueue(k.ctx, client.Queue{Name: q, Arguments: retry("failed", longWait, 0)})
 	k.must(err)
-	if k.client.amqp == nil && len(r.GetWarnings()) != 1 { // AMQP has no place for them
-		k.Errorf("warnings %q, want one", r.GetWarnings())
+	if k.client.amqp == nil && len(r.Warnings) != 1 { // AMQP has no place for them
+		k.Errorf("warnings %q, want one", r.Warnings)
 	}
 	k.publish(q, "m")
 	m := k.get(q, false)
@@ -146,10 +145,10 @@ func explicitDelays(t *testing.T) {
 	m := k.again(q)
 	at := time.Now().Add(longerWait)
 	k.settle(m, client.Decision{Kind: client.Return, Failed: true, DeliverAt: at})
-	k.same("due", k.stats(q).GetNextDelayedAtMs(), at.UnixMilli())
+	k.same("due", k.stats(q).NextDelayedAt.UnixMilli(), at.UnixMilli())
 	m = k.again(q)
 	k.settle(m, client.Decision{Kind: client.Return, Annotations: args{"x-opt-delivery-time": at.UnixMilli(), "x-why": "busy"}})
-	k.same("due", k.stats(q).GetNextDelayedAtMs(), at.UnixMilli())
+	k.same("due", k.stats(q).NextDelayedAt.UnixMilli(), at.UnixMilli())
 	m = k.again(q)
 	k.same("annotation", m.Annotations["x-why"], "busy")
 	k.settle(m, client.Decision{Kind: client.Return, DeliverAt: time.Now().Add(-time.Hour)}) // says nothing
@@ -161,28 +160,28 @@ func explicitDelays(t *testing.T) {
 		k.must(d.ReturnAfter(false, longWait))
 	}
 	k.must(s.Flush(k.ctx))
-	n, err := k.client.RetryDelayed(k.ctx, "", q, 2)
+	n, err := k.client.RetryDelayed(k.ctx, client.RetryDelayedRequest{Name: q, Limit: 2})
 	k.must(err)
 	k.same("made ready", n, 2)
 	k.same("first", deliveredBodies(k.receive(s, 2)), []string{"m", "n"})
-	k.same("left", k.stats(q).GetMessagesDelayed(), 1)
+	k.same("left", k.stats(q).MessagesDelayed, 1)
 }
 
 // DLY-1, VH-3.
 func TestT148(t *testing.T) {
 	k := alone(t, "a delayed publish outlives its leader, and comes once and not before its time")
-	v := k.vhost(client.Vhost{DelayedPublish: true})
-	_, err := k.client.DeclareQueue(k.ctx, client.Queue{Vhost: v, Name: "q", Arguments: args{"x-message-ttl": time.Hour.Milliseconds()}})
+	v := k.vhost(client.VHost{DelayedPublish: true})
+	_, err := k.client.DeclareQueue(k.ctx, client.Queue{VHost: v, Name: "q", Arguments: args{"x-message-ttl": time.Hour.Milliseconds()}})
 	k.must(err)
 	began := time.Now()
 	_, err = k.client.PublishOne(k.ctx, client.Message{
-		Vhost: v, RoutingKey: "q", Body: []byte("later"), Properties: client.Properties{Headers: args{"x-delay": 1500}},
+		VHost: v, RoutingKey: "q", Body: []byte("later"), Properties: client.Properties{Headers: args{"x-delay": 1500}},
 	})
 	k.must(err)
-	q, err := k.client.GetQueue(k.ctx, v, "q")
+	q, err := k.client.GetQueue(k.ctx, client.QueueRef{VHost: v, Name: "q"})
 	k.must(err)
 	for _, n := range k.cluster.Nodes {
-		if n.ID == q.GetLeader() {
+		if n.ID == q.Leader {
 			k.must(n.Kill())
 		}
 	}
@@ -201,8 +200,8 @@ func TestT148(t *testing.T) {
 	k.same("message", fmt.Sprintf("%s %t %d", m.Body, m.Redelivered, m.AcquiredCount), "later false 0")
 	k.must(k.cluster.Start(k.ctx))
 	k.eventually("nothing is left", func() error {
-		q, err := k.client.GetQueue(k.ctx, v, "q")
-		if err == nil && (q.GetStats() == nil || q.GetStats().GetMessages() > 0) {
+		q, err := k.client.GetQueue(k.ctx, client.QueueRef{VHost: v, Name: "q"})
+		if err == nil && (q.Stats == nil || q.Stats.Messages > 0) {
 			err = errNotYet
 		}
 		return err
@@ -234,8 +233,8 @@ func delayedPublishes(t *testing.T) {
 	m := k.get(q, true)
 	k.same("first", string(m.Body), "first")
 	k.same("redelivered", m.Redelivered, false)
-	k.same("due", k.stats(q).GetNextDelayedAtMs(), at.UnixMilli())
-	n, err := k.client.RetryDelayed(k.ctx, "", q, 0)
+	k.same("due", k.stats(q).NextDelayedAt.UnixMilli(), at.UnixMilli())
+	n, err := k.client.RetryDelayed(k.ctx, client.RetryDelayedRequest{Name: q})
 	k.must(err)
 	k.same("made ready", n, 2)
 	k.same("then", k.bodies(q, 2), []string{"second", "third"})
@@ -244,11 +243,11 @@ func delayedPublishes(t *testing.T) {
 	_, err = k.try(q, "now", headers(args{"x-delay": longWait.Milliseconds()}))
 	k.must(err)
 	k.ready(q, 1)
-	v := k.vhost(client.Vhost{DelayedPublish: true})
-	_, err = k.client.DeclareQueue(k.ctx, client.Queue{Vhost: v, Name: "q"})
+	v := k.vhost(client.VHost{DelayedPublish: true})
+	_, err = k.client.DeclareQueue(k.ctx, client.Queue{VHost: v, Name: "q"})
 	k.must(err)
 	for _, bad := range []any{"soon", 1.5, (11 * 365 * 24 * time.Hour).Milliseconds()} {
-		_, err := k.client.PublishOne(k.ctx, client.Message{Vhost: v, RoutingKey: "q", Properties: client.Properties{Headers: args{"x-delay": bad}}})
+		_, err := k.client.PublishOne(k.ctx, client.Message{VHost: v, RoutingKey: "q", Properties: client.Properties{Headers: args{"x-delay": bad}}})
 		k.class(fmt.Sprint("x-delay ", bad), err, client.PreconditionFailed)
 	}
 }
@@ -308,10 +307,10 @@ func orders(t *testing.T) {
 		q := k.queue("q", nil)
 		_, err := k.try(q, "m", func(m *client.Message) { m.Delay = longWait })
 		k.must(err)
-		_, err = k.client.DeleteQueue(k.ctx, &brokerv1.DeleteQueueRequest{Name: q, IfEmpty: true})
+		_, err = k.client.DeleteQueue(k.ctx, client.DeleteQueueRequest{Name: q, IfEmpty: true})
 		k.class("delete", err, client.PreconditionFailed)
-		gone, err := k.client.DeleteQueue(k.ctx, &brokerv1.DeleteQueueRequest{Name: q})
+		gone, err := k.client.DeleteQueue(k.ctx, client.DeleteQueueRequest{Name: q})
 		k.must(err)
-		k.same("delayed", gone.GetDelayed(), 1)
+		k.same("delayed", gone.Delayed, 1)
 	})
 }

@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"github.com/quorate/quorate/client"
-	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
 )
 
 // DEL-8, DEL-10.
@@ -106,7 +105,7 @@ func TestT127(t *testing.T) {
 	s := k.consume(q, 0)
 	k.receive(s, 2000)
 	k.nothing(s)
-	k.same("unacked", k.stats(q).GetMessagesUnacknowledged(), 2000)
+	k.same("unacked", k.stats(q).MessagesUnacknowledged, 2000)
 }
 
 // DEL-4.
@@ -145,7 +144,7 @@ func TestT132(t *testing.T) {
 	k.publish(q, numbers(0, 7)...)
 	k.same("high", deliveredBodies(k.receive(high, 3)), numbers(0, 2))
 	k.same("low", deliveredBodies(k.receive(low, 3)), numbers(3, 5))
-	k.same("ready", k.stats(q).GetMessagesReady(), 2)
+	k.same("ready", k.stats(q).MessagesReady, 2)
 }
 
 // CO-2.
@@ -170,7 +169,7 @@ func TestT138(t *testing.T) {
 	k.must(s.Flush(k.ctx))
 	s.Close()
 	k.empty(q)
-	k.same("messages", k.stats(q).GetMessages(), 0)
+	k.same("messages", k.stats(q).Messages, 0)
 }
 
 // CN-1.
@@ -178,7 +177,7 @@ func TestT139(t *testing.T) {
 	k := begin(t, "deleting a queue tells its consumers")
 	q := k.queue("q", nil)
 	s := k.consume(q, 1)
-	_, err := k.client.DeleteQueue(k.ctx, &brokerv1.DeleteQueueRequest{Name: q})
+	_, err := k.client.DeleteQueue(k.ctx, client.DeleteQueueRequest{Name: q})
 	k.must(err)
 	ctx, cancel := context.WithTimeout(k.ctx, soon)
 	defer cancel()
@@ -198,15 +197,15 @@ func TestT154(t *testing.T) {
 	k.receive(s, 3)
 	hangUp() // the connection ends under the consumer
 	// At once is together with the consumer: no state of the queue is without it and with what it had.
-	var left *brokerv1.QueueStats
+	var left *client.QueueStats
 	k.eventually("the consumer ends", func() error {
-		if left = k.stats(q); left == nil || left.GetConsumers() > 0 {
+		if left = k.figures(q); left == nil || left.Consumers > 0 {
 			return errNotYet
 		}
 		return nil
 	})
-	k.same("ready when it has ended", left.GetMessagesReady(), 3)
-	k.same("unacked when it has ended", left.GetMessagesUnacknowledged(), 0)
+	k.same("ready when it has ended", left.MessagesReady, 3)
+	k.same("unacked when it has ended", left.MessagesUnacknowledged, 0)
 	m := k.get(q, false)
 	k.same("counts", []uint32{m.DeliveryCount, m.AcquiredCount}, []uint32{1, 1})
 }

@@ -6,17 +6,16 @@ import (
 	"testing"
 
 	"github.com/quorate/quorate/client"
-	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
 )
 
 // dissolves are arguments of a queue that dead-letters what it holds before it goes.
 var dissolves = args{"x-on-delete": "dead-letter"}
 
-func (k *kase) remove(queue string, how func(*brokerv1.DeleteQueueRequest)) *brokerv1.DeleteQueueResponse {
+func (k *kase) remove(queue string, how func(*client.DeleteQueueRequest)) client.QueueDeleted {
 	k.Helper()
-	r := &brokerv1.DeleteQueueRequest{Name: queue}
+	r := client.DeleteQueueRequest{Name: queue}
 	if how != nil {
-		how(r)
+		how(&r)
 	}
 	out, err := k.client.DeleteQueue(k.ctx, r)
 	k.must(err)
@@ -36,7 +35,7 @@ func TestT350(t *testing.T) {
 	w := k.watch(k.client.Client, "/", "queue_deleting", "queue_deleted")
 
 	out := k.remove(q, nil)
-	k.same("it held", fmt.Sprint(out.GetReady(), " ", out.GetUnsettled(), " ", out.GetDissolving()), "1 2 true")
+	k.same("it held", fmt.Sprint(out.Ready, " ", out.Unsettled, " ", out.Dissolving), "1 2 true")
 	w.await("queue_deleting", q)
 	_, err := held.Receive(k.ctx)
 	if !errors.Is(err, client.ErrCancelled) {
@@ -56,10 +55,10 @@ func TestT350(t *testing.T) {
 	k.class("bind", k.client.Bind(k.ctx, client.Binding{Source: "amq.fanout", Destination: q}), client.NotFound)
 	r, _ := k.try(q, "late", func(m *client.Message) { m.Mandatory = true })
 	k.same("routed to", r.Outcome, client.Returned)
-	s, err := k.client.GetQueue(k.ctx, "", q)
+	s, err := k.client.GetQueue(k.ctx, client.QueueRef{Name: q})
 	k.must(err)
-	k.same("state", s.GetState(), "deleting")
-	k.same("a repeat", k.remove(q, nil).GetDissolving(), true)
+	k.same("state", s.State, "deleting")
+	k.same("a repeat", k.remove(q, nil).Dissolving, true)
 
 	k.exchange("x", "fanout", client.Exchange{})
 	k.bind(x, d, "")
@@ -108,7 +107,7 @@ func TestT351(t *testing.T) {
 	} {
 		q := k.queue(name, a)
 		k.publish(q, name)
-		k.same(name+" dissolving", k.remove(q, func(r *brokerv1.DeleteQueueRequest) { r.Discard = name == "discarded" }).GetDissolving(), false)
+		k.same(name+" dissolving", k.remove(q, func(r *client.DeleteQueueRequest) { r.Discard = name == "discarded" }).Dissolving, false)
 		k.gone(q)
 	}
 	k.empty(d)
@@ -116,8 +115,8 @@ func TestT351(t *testing.T) {
 	// One that cannot go on is given up by a second delete.
 	stuck := k.queue("stuck", args{"x-dead-letter-exchange": k.name("none"), "x-on-delete": "dead-letter"})
 	k.publish(stuck, "m")
-	k.same("stuck", k.remove(stuck, nil).GetDissolving(), true)
-	k.same("given up", k.remove(stuck, func(r *brokerv1.DeleteQueueRequest) { r.Discard = true }).GetBacklog(), 1)
+	k.same("stuck", k.remove(stuck, nil).Dissolving, true)
+	k.same("given up", k.remove(stuck, func(r *client.DeleteQueueRequest) { r.Discard = true }).Backlog, 1)
 	k.gone(stuck)
 
 	_, err = k.client.DeclareQueue(k.ctx, client.Queue{Name: k.name("bad"), Arguments: args{"x-on-delete": "keep"}})

@@ -17,7 +17,7 @@ import (
 type watch struct {
 	k    *kase
 	mu   sync.Mutex
-	seen []*brokerv1.Event
+	seen []client.Event
 }
 
 func (k *kase) watch(c *client.Client, vhost string, kinds ...string) *watch {
@@ -26,7 +26,7 @@ func (k *kase) watch(c *client.Client, vhost string, kinds ...string) *watch {
 	ctx, stop := context.WithCancel(k.ctx)
 	begun, ended := make(chan struct{}), make(chan error, 1)
 	go func() {
-		ended <- c.WatchEvents(ctx, &brokerv1.WatchEventsRequest{Vhost: vhost, Kinds: kinds}, func(events []*brokerv1.Event) error {
+		ended <- c.WatchEvents(ctx, client.WatchEventsRequest{VHost: vhost, Kinds: kinds}, func(events []client.Event) error {
 			if len(events) == 0 {
 				close(begun)
 			}
@@ -52,20 +52,20 @@ func (k *kase) watch(c *client.Client, vhost string, kinds ...string) *watch {
 }
 
 // await polls until there was an event of that kind and name.
-func (w *watch) await(kind, name string) *brokerv1.Event {
+func (w *watch) await(kind, name string) client.Event {
 	w.k.Helper()
 	tick := time.NewTicker(poll)
 	defer tick.Stop()
 	for {
 		w.mu.Lock()
-		i := slices.IndexFunc(w.seen, func(e *brokerv1.Event) bool { return e.GetKind() == kind && e.GetName() == name })
+		i := slices.IndexFunc(w.seen, func(e client.Event) bool { return e.Kind == kind && e.Name == name })
 		if i >= 0 {
 			defer w.mu.Unlock()
 			return w.seen[i]
 		}
 		var all []string
 		for _, e := range w.seen {
-			all = append(all, e.GetKind()+" "+e.GetName())
+			all = append(all, e.Kind+" "+e.Name)
 		}
 		w.mu.Unlock()
 		select {
@@ -79,21 +79,21 @@ func (w *watch) await(kind, name string) *brokerv1.Event {
 // ST-5: changes of the catalog.
 func TestT305(t *testing.T) {
 	k := begin(t, "what is made, changed and deleted is told as events, once")
-	v := k.vhost(client.Vhost{})
+	v := k.vhost(client.VHost{})
 	w := k.watch(k.client.Client, v)
-	_, err := k.client.DeclareQueue(k.ctx, client.Queue{Vhost: v, Name: "q"})
+	_, err := k.client.DeclareQueue(k.ctx, client.Queue{VHost: v, Name: "q"})
 	k.must(err)
 	_, err = k.admin.DeclareExchange(k.ctx, &brokerv1.DeclareExchangeRequest{Vhost: v, Name: "x", Type: "fanout"})
 	k.must(err)
 	for range 2 {
 		_, err = k.admin.Bind(k.ctx, &brokerv1.BindRequest{Binding: &brokerv1.Binding{Vhost: v, Source: "x", Destination: "q", RoutingKey: "k"}})
 		k.must(err)
-		_, err = k.client.PutPolicy(k.ctx, client.Policy{Vhost: v, Name: "p", Pattern: ".*", Definition: args{"max-length": 5}})
+		_, err = k.client.PutPolicy(k.ctx, client.Policy{VHost: v, Name: "p", Pattern: ".*", Definition: args{"max-length": 5}})
 		k.must(err)
 	}
-	_, err = k.client.DeletePolicy(k.ctx, v, "p", false)
+	_, err = k.client.DeletePolicy(k.ctx, client.PolicyRef{VHost: v, Name: "p"})
 	k.must(err)
-	_, err = k.client.DeleteQueue(k.ctx, &brokerv1.DeleteQueueRequest{Vhost: v, Name: "q"})
+	_, err = k.client.DeleteQueue(k.ctx, client.DeleteQueueRequest{VHost: v, Name: "q"})
 	k.must(err)
 	w.await("leader_changed", "q")
 	w.await("queue_deleted", "q")
@@ -101,8 +101,8 @@ func TestT305(t *testing.T) {
 	defer w.mu.Unlock()
 	var told []string
 	for _, e := range w.seen {
-		if e.GetKind() != "leader_changed" {
-			told = append(told, e.GetKind()+" "+e.GetName())
+		if e.Kind != "leader_changed" {
+			told = append(told, e.Kind+" "+e.Name)
 		}
 	}
 	k.same("events", told, []string{
@@ -136,10 +136,10 @@ func TestT306(t *testing.T) {
 	for _, w := range watches {
 		w.await("queue_full", full)
 		w.await("degraded_strategy", weak)
-		if e := w.await("dead_letter_blocked", stuck); e.GetCause() == "" {
+		if e := w.await("dead_letter_blocked", stuck); e.Cause == "" {
 			k.Errorf("no cause: %v", e)
 		}
-		k.same("deliveries", w.await("consumer_timeout", late).GetCount(), uint64(1))
+		k.same("deliveries", w.await("consumer_timeout", late).Count, uint64(1))
 	}
 	k.settle(k.get(full, false), ack)
 	k.bind(k.exchange("none", "fanout", client.Exchange{}), k.queue("d", nil), "")

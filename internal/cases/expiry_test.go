@@ -44,7 +44,7 @@ func TestT066(t *testing.T) {
 	q := k.queue("q", nil)
 	_, err := k.try(q, "long", expires("60000"))
 	k.must(err)
-	end := k.peek(q, inReady, client.Filter{})[0].State.GetExpiresMs()
+	end := k.peek(q, inReady, client.Filter{})[0].State.Expires
 	long := k.get(q, false)
 	begin := time.Now()
 	_, err = k.try(q, "short", expires("3000"))
@@ -59,7 +59,7 @@ func TestT066(t *testing.T) {
 	}
 	left := k.peek(q, inReady, client.Filter{})
 	k.same("left", peekedBodies(left), "long")
-	k.same("when it expires", left[0].State.GetExpiresMs(), end)
+	k.same("when it expires", left[0].State.Expires, end)
 }
 
 // TTL-3.
@@ -74,7 +74,7 @@ func TestT067(t *testing.T) {
 	k.settle(m, nackRequeue)
 	dead := k.get(d, true)
 	k.same("death", death(&dead.Received, 0), q+" expired 1")
-	k.same("left in q", k.stats(q).GetMessages(), 0)
+	k.same("left in q", k.stats(q).Messages, 0)
 }
 
 // TTL-3.
@@ -87,7 +87,7 @@ func TestT070(t *testing.T) {
 	_, err := k.try("", "m", via(x))
 	k.must(err)
 	k.ready(q1, 0)
-	k.same("q2", k.stats(q2).GetMessagesReady(), 1)
+	k.same("q2", k.stats(q2).MessagesReady, 1)
 }
 
 // TTL-2.

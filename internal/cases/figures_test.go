@@ -2,11 +2,9 @@ package cases
 
 import (
 	"fmt"
+	"reflect"
 	"testing"
 	"time"
-
-	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"github.com/quorate/quorate/client"
 )
@@ -19,18 +17,22 @@ type figure struct {
 }
 
 // shows compares fields of a message: one that it does not have is a fault.
-func (k *kase) shows(m proto.Message, figures []figure) {
+func (k *kase) shows(of any, figures []figure) {
 	k.Helper()
-	r := m.ProtoReflect()
+	v := reflect.Indirect(reflect.ValueOf(of))
+	fields := map[string]reflect.Value{}
+	for i := range v.NumField() {
+		fields[v.Type().Field(i).Tag.Get("api")] = v.Field(i)
+	}
 	for _, f := range figures {
-		d := r.Descriptor().Fields().ByName(protoreflect.Name(f.name))
+		field, ok := fields[f.name]
 		switch {
-		case d == nil:
-			k.Errorf("%s has no field %s", r.Descriptor().Name(), f.name)
-		case f.want == nil && !r.Has(d):
+		case !ok:
+			k.Errorf("%T has no field %s", of, f.name)
+		case f.want == nil && field.IsZero():
 			k.Errorf("%s is not there", f.name)
 		case f.want != nil:
-			k.same(f.name, r.Get(d).String(), f.want)
+			k.same(f.name, fmt.Sprint(field.Interface()), f.want)
 		}
 	}
 }
@@ -43,7 +45,7 @@ func TestFigures(t *testing.T) {
 	}))
 	k.policy("limit", args{"delivery-limit": int64(5)})
 	k.eventually("the policy is in force", func() error {
-		if k.stats(q).GetDeliveryLimit() != 5 {
+		if k.stats(q).DeliveryLimit != 5 {
 			return errNotYet
 		}
 		return nil
@@ -54,7 +56,7 @@ func TestFigures(t *testing.T) {
 	_, err = k.try(q, "late", expires("1"))
 	k.must(err)
 	k.eventually("it expires", func() error {
-		if k.stats(q).GetExpired() == 0 {
+		if k.stats(q).Expired == 0 {
 			return errNotYet
 		}
 		return nil
@@ -71,7 +73,7 @@ func TestFigures(t *testing.T) {
 	if _, err := k.try(q, "too much"); err == nil {
 		k.Error("a message above the limit is stored")
 	}
-	m, err := k.client.GetQueue(k.ctx, "", q)
+	m, err := k.client.GetQueue(k.ctx, client.QueueRef{Name: q})
 	k.must(err)
 	k.shows(m, []figure{
 		{"leader", nil},
@@ -84,8 +86,8 @@ func TestFigures(t *testing.T) {
 		{"effective_arguments", nil},
 		{"raft", nil},
 	})
-	k.shows(m.GetRaft(), []figure{{"term", nil}, {"commit_index", nil}, {"applied_index", nil}, {"last_index", nil}})
-	k.shows(m.GetStats(), []figure{
+	k.shows(m.Raft, []figure{{"term", nil}, {"commit_index", nil}, {"applied_index", nil}, {"last_index", nil}})
+	k.shows(m.Stats, []figure{
 		{"messages", "9"},
 		{"messages_ready", "5"},
 		{"messages_unacknowledged", "1"},
@@ -122,12 +124,12 @@ func TestFigures(t *testing.T) {
 		{"delivery_limit_hits", "0"},
 		{"consumer_timeouts", "0"},
 	})
-	k.same("by priority", m.GetStats().GetMessagesByPriority(), map[uint32]uint64{4: 5})
-	k.same("dead-lettered", m.GetStats().GetDeadLettered(), map[string]uint64{"expired": 1, "rejected": 1})
+	k.same("by priority", m.Stats.MessagesByPriority, map[uint32]uint64{4: 5})
+	k.same("dead-lettered", m.Stats.DeadLettered, map[string]uint64{"expired": 1, "rejected": 1})
 	k.eventually("why the backlog waits, and since when the oldest messages do", func() error {
 		s := k.stats(q)
-		if s.GetLastDeadLetterError() == "" || len(s.GetDeadLettersWaiting()) == 0 || s.GetOldestMessageAgeMs() == 0 ||
-			s.GetOldestDeadLetterAgeMs() == 0 {
+		if s.LastDeadLetterError == "" || len(s.DeadLettersWaiting) == 0 || s.OldestMessageAge == 0 ||
+			s.OldestDeadLetterAge == 0 {
 			return fmt.Errorf("%w: %v", errNotYet, s)
 		}
 		return nil
@@ -151,7 +153,7 @@ func TestFiguresOfFailures(t *testing.T) {
 	idle := k.queue("idle", nil)
 	k.consume(idle, 1)
 	k.eventually("a consumer that waits", func() error {
-		if k.stats(idle).GetConsumerCapacity() != 1 {
+		if k.stats(idle).ConsumerCapacity != 1 {
 			return errNotYet
 		}
 		return nil

@@ -43,14 +43,14 @@ func TestT155(t *testing.T) {
 	close(p.stop)
 	p.wait.Wait()
 	t.Logf("%d messages, the longest wait for a confirm was %v", p.count, p.longest)
-	k.same("messages", k.stats(q).GetMessagesReady(), p.count)
+	k.same("messages", k.stats(q).MessagesReady, p.count)
 }
 
 func (k *kase) members(queue string) []string {
 	k.Helper()
-	q, err := k.client.GetQueue(k.ctx, "", queue)
+	q, err := k.client.GetQueue(k.ctx, client.QueueRef{Name: queue})
 	k.must(err)
-	return q.GetMembers()
+	return q.Members
 }
 
 // steady publishes one message after another, each of which must be confirmed.

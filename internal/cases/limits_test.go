@@ -42,7 +42,7 @@ func TestT079(t *testing.T) {
 		_, err := k.try(refuse, "m")
 		k.rejected(err, "")
 	}
-	k.same("ready", k.stats(drop).GetMessages()+k.stats(refuse).GetMessages(), 0)
+	k.same("ready", k.stats(drop).Messages+k.stats(refuse).Messages, 0)
 }
 
 // LEN-1, LEN-3.
@@ -54,7 +54,7 @@ func TestT080(t *testing.T) {
 	k.publish(q, "3", "4", "5")
 	k.settle(a, nackRequeue)
 	k.settle(b, nackRequeue)
-	k.same("ready", k.stats(q).GetMessagesReady(), 2)
+	k.same("ready", k.stats(q).MessagesReady, 2)
 	k.same("kept", k.bodies(q, 2), []string{"4", "5"})
 }
 
@@ -66,9 +66,9 @@ func TestT081(t *testing.T) {
 		_, err := k.try(q, strings.Repeat("b", 20), headers(client.Table{"padding": strings.Repeat("h", 60)}))
 		k.must(err)
 	}
-	k.same("ready", k.stats(q).GetMessagesReady(), 5)
+	k.same("ready", k.stats(q).MessagesReady, 5)
 	k.publish(q, strings.Repeat("x", 101))
-	k.same("ready after the large one", k.stats(q).GetMessagesReady(), 5)
+	k.same("ready after the large one", k.stats(q).MessagesReady, 5)
 }
 
 // LEN-5.

@@ -7,44 +7,41 @@ import (
 	"testing"
 
 	"github.com/quorate/quorate/client"
-	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
 )
 
 // choice is a job on the messages of a queue that the filter chooses.
-func (k *kase) choice(queue string, f client.Filter) *brokerv1.MessageJob {
+func (k *kase) choice(queue string, f client.Filter) client.MessageJob {
 	k.Helper()
-	p, err := f.Proto()
-	k.must(err)
-	return &brokerv1.MessageJob{Queue: queue, Filter: p}
+	return client.MessageJob{Queue: queue, Filter: f}
 }
 
 // finish waits for the end of an operation that was started.
-func (k *kase) finish(r *brokerv1.StartOperationResponse, err error) *brokerv1.Operation {
+func (k *kase) finish(r client.StartedOperation, err error) client.Operation {
 	k.Helper()
 	k.must(err)
-	end, err := k.client.WatchOperation(k.ctx, r.GetOperation().GetId(), func(*brokerv1.Operation) {})
+	end, err := k.client.WatchOperation(k.ctx, r.Operation.ID, func(client.Operation) {})
 	k.must(err)
-	if end.GetState() != brokerv1.OperationState_OPERATION_STATE_DONE {
-		k.Fatalf("operation %s ended as %s: %s", end.GetKind(), end.GetState(), end.GetError())
+	if end.State != client.OperationDone {
+		k.Fatalf("operation %s ended as %s: %s", end.Kind, end.State, end.Error)
 	}
 	return end
 }
 
 // peek returns all messages of a part, by pages of a few.
-func (k *kase) peek(queue string, part brokerv1.QueuePart, f client.Filter) []client.Peeked {
+func (k *kase) peek(queue string, part client.QueuePart, f client.Filter) []client.Peeked {
 	k.Helper()
 	return k.peekBy(3, queue, part, f)
 }
 
-func (k *kase) peekBy(size uint32, queue string, part brokerv1.QueuePart, f client.Filter) []client.Peeked {
+func (k *kase) peekBy(size uint32, queue string, part client.QueuePart, f client.Filter) []client.Peeked {
 	k.Helper()
 	var all []client.Peeked
-	r := &client.PeekRequest{Queue: queue, Part: part, Limit: size, WithBodies: true}
+	r := client.PeekRequest{Queue: queue, Part: part, Filter: f, Limit: size, WithBodies: true}
 	for {
-		page, next, err := k.client.Peek(k.ctx, r, f)
+		page, err := k.client.Peek(k.ctx, r)
 		k.must(err)
-		all = append(all, page...)
-		if r.PageToken = next; next == "" {
+		all = append(all, page.Messages...)
+		if r.PageToken = page.Next; page.Next == "" {
 			return all
 		}
 	}
@@ -59,9 +56,9 @@ func peekedBodies(ps []client.Peeked) string {
 }
 
 const (
-	inReady     = brokerv1.QueuePart_QUEUE_PART_READY
-	inUnsettled = brokerv1.QueuePart_QUEUE_PART_UNSETTLED
-	inBacklog   = brokerv1.QueuePart_QUEUE_PART_BACKLOG
+	inReady     = client.PartReady
+	inUnsettled = client.PartUnsettled
+	inBacklog   = client.PartBacklog
 )
 
 // G-13.
@@ -87,21 +84,21 @@ func TestT320(t *testing.T) {
 		k.same("counts", fmt.Sprint(ready[0].AcquiredCount, ready[0].DeliveryCount, ready[1].AcquiredCount), "1 1 0")
 		k.same("by id", peekedBodies(k.peek(q, inReady, client.Filter{MessageIDs: []string{"id4", "id9"}})), "4 9")
 		k.same("by header", peekedBodies(k.peek(q, inReady, client.Filter{Headers: client.Table{"even": true}})), "2 4 6 8")
-		k.same("by number", peekedBodies(k.peek(q, inReady, client.Filter{Numbers: []uint64{ready[3].State.GetNumber()}})), "4")
+		k.same("by number", peekedBodies(k.peek(q, inReady, client.Filter{Numbers: []uint64{ready[3].State.Number}})), "4")
 		unsettled := k.peek(q, inUnsettled, client.Filter{})
-		k.same("with a client", peekedBodies(unsettled)+" "+fmt.Sprint(unsettled[0].State.GetConsumerNode() != ""), "0 true")
+		k.same("with a client", peekedBodies(unsettled)+" "+fmt.Sprint(unsettled[0].State.ConsumerNode != ""), "0 true")
 		backlog := k.peek(q, inBacklog, client.Filter{})
-		k.same("on their way", peekedBodies(backlog)+" "+backlog[0].State.GetReason(), "7 rejected")
+		k.same("on their way", peekedBodies(backlog)+" "+backlog[0].State.Reason, "7 rejected")
 	}
-	page, _, err := k.client.Peek(k.ctx, &client.PeekRequest{Queue: q, Skip: 2, Limit: 2}, client.Filter{})
+	second, err := k.client.Peek(k.ctx, client.PeekRequest{Queue: q, Skip: 2, Limit: 2})
 	k.must(err)
-	if len(page) != 2 || page[0].MessageID != "id3" || len(page[0].Body) != 0 || page[0].State.GetBodyBytes() != 1 {
+	if page := second.Messages; len(page) != 2 || page[0].MessageID != "id3" || len(page[0].Body) != 0 || page[0].State.BodyBytes != 1 {
 		k.Errorf("a page without bodies from the third message on: %+v", page)
 	}
 	k.settle(taken, ack)
-	_, _, err = k.client.Peek(k.ctx, &client.PeekRequest{Queue: k.name("none")}, client.Filter{})
+	_, err = k.client.Peek(k.ctx, client.PeekRequest{Queue: k.name("none")})
 	k.class("a queue that does not exist", err, client.NotFound)
-	_, _, err = k.client.Peek(k.ctx, &client.PeekRequest{Queue: q, PageToken: "%"}, client.Filter{})
+	_, err = k.client.Peek(k.ctx, client.PeekRequest{Queue: q, PageToken: "%"})
 	k.class("a token that no page gave", err, client.PreconditionFailed)
 }
 
@@ -116,15 +113,15 @@ func TestT321(t *testing.T) {
 	}
 	job := k.choice(q, client.Filter{Headers: client.Table{"even": true}})
 	job.DryRun = true
-	r, err := k.client.DeleteMessages(k.ctx, &brokerv1.DeleteMessagesRequest{Job: job})
+	r, err := k.client.DeleteMessages(k.ctx, job)
 	k.must(err)
-	k.same("a dry run counts and samples", fmt.Sprint(r.GetPlanTotal(), len(r.GetPlan()), r.GetOperation() == nil), "4 4 true")
+	k.same("a dry run counts and samples", fmt.Sprint(r.PlanTotal, len(r.Plan), r.Operation == nil), "4 4 true")
 	k.ready(q, 8)
 	job.DryRun, job.Limit = false, 3
-	k.finish(k.client.DeleteMessages(k.ctx, &brokerv1.DeleteMessagesRequest{Job: job}))
+	k.finish(k.client.DeleteMessages(k.ctx, job))
 	k.same("left", peekedBodies(k.peek(q, inReady, client.Filter{})), "1 3 5 6 7")
 	s := k.stats(q)
-	k.same("dead letters", fmt.Sprint(s.GetMessagesDlx(), s.GetDeadLettered(), k.stats(d).GetMessages()), "0 map[] 0")
+	k.same("dead letters", fmt.Sprint(s.MessagesDLX, s.DeadLettered, k.stats(d).Messages), "0 map[] 0")
 }
 
 // G-13.
@@ -135,10 +132,10 @@ func TestT322(t *testing.T) {
 	k.settle(k.get(q, false), fail)
 	_, err := k.try(q, "31", expires("3600000"), headers(client.Table{"CC": []any{k.name("cc")}}))
 	k.must(err)
-	r, err := k.client.MoveMessages(k.ctx, &brokerv1.MoveMessagesRequest{Job: k.choice(q, client.Filter{}), ToQueue: to})
+	r, err := k.client.MoveMessages(k.ctx, client.MoveMessagesRequest{Job: k.choice(q, client.Filter{}), ToQueue: to})
 	end := k.finish(r, err)
-	if end.GetPhase() == "" || end.GetDone() != end.GetTotal() {
-		k.Errorf("the operation ended at %d of %d in %q", end.GetDone(), end.GetTotal(), end.GetPhase())
+	if end.Phase == "" || end.Done != end.Total {
+		k.Errorf("the operation ended at %d of %d in %q", end.Done, end.Total, end.Phase)
 	}
 	arrived := k.peek(to, inReady, client.Filter{})
 	k.same("arrived", peekedBodies(arrived), strings.Join(numbers(1, 31), " "))
@@ -148,13 +145,13 @@ func TestT322(t *testing.T) {
 		}
 	}
 	last := arrived[30]
-	k.same("as it was", fmt.Sprint(last.Expiration, last.Headers["CC"], last.State.GetExpiresMs() > 0), fmt.Sprint("3600000[", k.name("cc"), "] true"))
-	k.same("left", k.stats(q).GetMessages(), 0)
-	_, err = k.client.MoveMessages(k.ctx, &brokerv1.MoveMessagesRequest{Job: k.choice(to, client.Filter{}), ToQueue: to})
+	k.same("as it was", fmt.Sprint(last.Expiration, last.Headers["CC"], !last.State.Expires.IsZero()), fmt.Sprint("3600000[", k.name("cc"), "] true"))
+	k.same("left", k.stats(q).Messages, 0)
+	_, err = k.client.MoveMessages(k.ctx, client.MoveMessagesRequest{Job: k.choice(to, client.Filter{}), ToQueue: to})
 	k.class("to the queue itself", err, client.PreconditionFailed)
-	_, err = k.client.MoveMessages(k.ctx, &brokerv1.MoveMessagesRequest{Job: k.choice(to, client.Filter{}), ToQueue: k.name("none")})
+	_, err = k.client.MoveMessages(k.ctx, client.MoveMessagesRequest{Job: k.choice(to, client.Filter{}), ToQueue: k.name("none")})
 	k.class("to a queue that does not exist", err, client.NotFound)
-	_, err = k.client.MoveMessages(k.ctx, &brokerv1.MoveMessagesRequest{Job: k.choice(to, client.Filter{})})
+	_, err = k.client.MoveMessages(k.ctx, client.MoveMessagesRequest{Job: k.choice(to, client.Filter{})})
 	k.class("to nowhere", err, client.PreconditionFailed)
 }
 
@@ -167,7 +164,7 @@ func TestT323(t *testing.T) {
 	k.bind(x, b, "*.now")
 	k.publish(q, "m", "n")
 	key := "moved.now"
-	k.finish(k.client.MoveMessages(k.ctx, &brokerv1.MoveMessagesRequest{
+	k.finish(k.client.MoveMessages(k.ctx, client.MoveMessagesRequest{
 		Job: k.choice(q, client.Filter{}), ToExchange: &x, RoutingKey: &key,
 	}))
 	for _, to := range []string{a, b} {
@@ -177,7 +174,7 @@ func TestT323(t *testing.T) {
 	// By a key that is routed nowhere nothing is moved.
 	k.publish(q, "o")
 	nobody := "nobody"
-	toNobody := &brokerv1.MoveMessagesRequest{Job: k.choice(q, client.Filter{}), ToExchange: &x, RoutingKey: &nobody}
+	toNobody := client.MoveMessagesRequest{Job: k.choice(q, client.Filter{}), ToExchange: &x, RoutingKey: &nobody}
 	_, err := k.client.MoveMessages(k.ctx, toNobody)
 	k.class("by a key that is routed nowhere", err, client.PreconditionFailed)
 	k.ready(q, 1)
@@ -191,10 +188,10 @@ func TestT323(t *testing.T) {
 	k.publish(q, "r")
 	k.bind(x, b, "own")
 	k.must(k.client.Unbind(k.ctx, client.Binding{Source: x, Destination: q, RoutingKey: "own"}))
-	end := k.finish(k.client.MoveMessages(k.ctx, &brokerv1.MoveMessagesRequest{Job: k.choice(q, client.Filter{}), ToExchange: &x}))
-	k.same("what stays", end.GetDetail(), fmt.Sprintf("1 stay: exchange %q routes them to no queue", x))
+	end := k.finish(k.client.MoveMessages(k.ctx, client.MoveMessagesRequest{Job: k.choice(q, client.Filter{}), ToExchange: &x}))
+	k.same("what stays", end.Detail, fmt.Sprintf("1 stay: exchange %q routes them to no queue", x))
 	k.same("left", peekedBodies(k.peek(q, inReady, client.Filter{})), "r")
-	k.same("in the backlog", k.stats(q).GetMessagesDlx(), 0)
+	k.same("in the backlog", k.stats(q).MessagesDLX, 0)
 	k.ready(b, 4)
 }
 
@@ -214,17 +211,17 @@ func TestT324(t *testing.T) {
 	k.settle(k.get(q2, false), reject)
 	k.publish(dead, "never died")
 	k.ready(dead, 4)
-	_, err = k.client.DeleteQueue(k.ctx, &brokerv1.DeleteQueueRequest{Name: gone})
+	_, err = k.client.DeleteQueue(k.ctx, client.DeleteQueueRequest{Name: gone})
 	k.must(err)
 	job := k.choice(dead, client.Filter{})
 	job.DryRun = true
-	r, err := k.client.RedriveMessages(k.ctx, &brokerv1.RedriveMessagesRequest{Job: job})
+	r, err := k.client.RedriveMessages(k.ctx, client.RedriveMessagesRequest{Job: job})
 	k.must(err)
-	if r.GetPlanTotal() != 2 || !slices.ContainsFunc(r.GetPlan(), func(line string) bool { return strings.HasSuffix(line, fmt.Sprintf("to queue %q", q1)) }) {
-		k.Errorf("the plan is %q", r.GetPlan())
+	if r.PlanTotal != 2 || !slices.ContainsFunc(r.Plan, func(line string) bool { return strings.HasSuffix(line, fmt.Sprintf("to queue %q", q1)) }) {
+		k.Errorf("the plan is %q", r.Plan)
 	}
 	job.DryRun = false
-	k.finish(k.client.RedriveMessages(k.ctx, &brokerv1.RedriveMessagesRequest{Job: job}))
+	k.finish(k.client.RedriveMessages(k.ctx, client.RedriveMessagesRequest{Job: job}))
 	k.same("left", peekedBodies(k.peek(dead, inReady, client.Filter{})), "of gone never died")
 	k.ready(q1, 1)
 	m := k.get(q2, false)
@@ -234,7 +231,7 @@ func TestT324(t *testing.T) {
 	// Through the exchange all that is bound to it gets a copy.
 	k.bind(x, q1, "")
 	k.ready(dead, 3)
-	k.finish(k.client.RedriveMessages(k.ctx, &brokerv1.RedriveMessagesRequest{
+	k.finish(k.client.RedriveMessages(k.ctx, client.RedriveMessagesRequest{
 		Job: k.choice(dead, client.Filter{DeathExchange: x}), ToExchange: true,
 	}))
 	k.ready(q1, 2)
@@ -249,24 +246,24 @@ func TestT325(t *testing.T) {
 	k.publish(q, numbers(1, 60)...)
 	job := k.choice(q, client.Filter{})
 	job.Rate = 1
-	r, err := k.client.MoveMessages(k.ctx, &brokerv1.MoveMessagesRequest{Job: job, ToQueue: to})
+	r, err := k.client.MoveMessages(k.ctx, client.MoveMessagesRequest{Job: job, ToQueue: to})
 	k.must(err)
-	id := r.GetOperation().GetId()
-	_, err = k.client.MoveMessages(k.ctx, &brokerv1.MoveMessagesRequest{Job: job, ToQueue: to})
+	id := r.Operation.ID
+	_, err = k.client.MoveMessages(k.ctx, client.MoveMessagesRequest{Job: job, ToQueue: to})
 	_ = err // refused if it reaches the same node
 	k.ready(to, 1)
 	_, err = k.client.CancelOperation(k.ctx, id)
 	k.must(err)
-	end, err := k.client.WatchOperation(k.ctx, id, func(*brokerv1.Operation) {})
+	end, err := k.client.WatchOperation(k.ctx, id, func(client.Operation) {})
 	k.must(err)
-	k.same("state", end.GetState(), brokerv1.OperationState_OPERATION_STATE_CANCELLED)
+	k.same("state", end.State, client.OperationCancelled)
 	k.eventually("what was taken has arrived", func() error {
-		if n := k.stats(q).GetMessagesDlx(); n > 0 {
+		if n := k.stats(q).MessagesDLX; n > 0 {
 			return fmt.Errorf("%d are on their way", n)
 		}
 		return nil
 	})
-	left, moved := k.stats(q).GetMessagesReady(), k.stats(to).GetMessagesReady()
+	left, moved := k.stats(q).MessagesReady, k.stats(to).MessagesReady
 	if left+moved != 60 || left == 0 || moved == 0 {
 		k.Errorf("%d messages are left, %d have arrived, there were 60", left, moved)
 	}
@@ -285,19 +282,19 @@ func TestT326(t *testing.T) {
 	k.bind(alt, c, "")
 	_, err := k.client.PutPolicy(k.ctx, client.Policy{Name: k.name("p"), Pattern: "^" + a + "$", Definition: client.Table{"max-length": 7}})
 	k.must(err)
-	r, err := k.client.ExplainRouting(k.ctx, "", x, []string{"order.eu"}, client.Table{"kind": "new"})
+	r, err := k.client.ExplainRouting(k.ctx, client.ExplainRoutingRequest{Exchange: x, RoutingKeys: []string{"order.eu"}, Headers: client.Table{"kind": "new"}})
 	k.must(err)
-	if len(r.GetQueues()) != 1 || r.GetQueues()[0].GetName() != a || len(r.GetQueues()[0].GetPath()) != 2 {
-		k.Fatalf("routed to %v", r.GetQueues())
+	if len(r.Queues) != 1 || r.Queues[0].Name != a || len(r.Queues[0].Path) != 2 {
+		k.Fatalf("routed to %v", r.Queues)
 	}
-	k.same("policy", fmt.Sprint(r.GetQueues()[0].GetPolicy(), " ", r.GetQueues()[0].GetSettings()[0].GetValue(), " ", r.GetQueues()[0].GetSettings()[0].GetSource()),
+	k.same("policy", fmt.Sprint(r.Queues[0].Policy, " ", r.Queues[0].Settings[0].Value, " ", r.Queues[0].Settings[0].Source),
 		fmt.Sprintf("%s 7 policy %q", k.name("p"), k.name("p")))
-	k.same("why not b", r.GetSteps()[1].GetMisses()[0].GetWhy(), `header "kind" is "new", not "old"`)
-	r, err = k.client.ExplainRouting(k.ctx, "", x, []string{"bill"}, nil)
+	k.same("why not b", r.Steps[1].Misses[0].Why, `header "kind" is "new", not "old"`)
+	r, err = k.client.ExplainRouting(k.ctx, client.ExplainRoutingRequest{Exchange: x, RoutingKeys: []string{"bill"}})
 	k.must(err)
-	k.same("by the alternate exchange", fmt.Sprint(len(r.GetQueues()), r.GetQueues()[0].GetName(), " ", r.GetSteps()[1].GetVia()),
+	k.same("by the alternate exchange", fmt.Sprint(len(r.Queues), r.Queues[0].Name, " ", r.Steps[1].Via),
 		fmt.Sprintf("1%s alternate exchange of %q", c, x))
-	_, err = k.client.ExplainRouting(k.ctx, "", k.name("none"), nil, nil)
+	_, err = k.client.ExplainRouting(k.ctx, client.ExplainRoutingRequest{Exchange: k.name("none")})
 	k.class("an exchange that does not exist", err, client.NotFound)
 }
 
@@ -306,45 +303,45 @@ func TestT327(t *testing.T) {
 	k := begin(t, "a dead letter is explained: target, cycle, what is missing, which setting won")
 	x := k.name("x")
 	q := k.queue("q", args{"x-dead-letter-exchange": x, "x-dead-letter-strategy": "at-least-once"})
-	ask := func(r *brokerv1.ExplainDeadLetterRequest) *brokerv1.ExplainDeadLetterResponse {
+	ask := func(r client.ExplainDeadLetterRequest) client.DeadLetterExplained {
 		k.Helper()
 		r.Queue = q
 		out, err := k.client.ExplainDeadLetter(k.ctx, r)
 		k.must(err)
 		return out
 	}
-	r := ask(&brokerv1.ExplainDeadLetterRequest{})
-	k.same("without its exchange", fmt.Sprint(r.GetStrategy(), " ", r.GetCause(), len(r.GetWarnings())), "at-most-once no_exchange1")
+	r := ask(client.ExplainDeadLetterRequest{})
+	k.same("without its exchange", fmt.Sprint(r.Strategy, " ", r.Cause, len(r.Warnings)), "at-most-once no_exchange1")
 	k.exchange("x", "direct", client.Exchange{})
-	r = ask(&brokerv1.ExplainDeadLetterRequest{})
-	k.same("without binding", r.GetCause()+" "+r.GetSettings()[0].GetSource(), "unroutable argument")
+	r = ask(client.ExplainDeadLetterRequest{})
+	k.same("without binding", r.Cause+" "+r.Settings[0].Source, "unroutable argument")
 	k.bind(x, q, q)
 	d := k.queue("d", nil)
 	k.bind(x, d, "other")
-	r = ask(&brokerv1.ExplainDeadLetterRequest{Reason: "expired"})
-	k.same("round", fmt.Sprint(r.GetCause(), r.GetCyclic()), fmt.Sprint("cycle", []string{q}))
-	r = ask(&brokerv1.ExplainDeadLetterRequest{Reason: "rejected"})
-	k.same("rejected", r.GetTargets()[0].GetName()+" "+r.GetCause(), q+" none")
+	r = ask(client.ExplainDeadLetterRequest{Reason: "expired"})
+	k.same("round", fmt.Sprint(r.Cause, r.Cyclic), fmt.Sprint("cycle", []string{q}))
+	r = ask(client.ExplainDeadLetterRequest{Reason: "rejected"})
+	k.same("rejected", r.Targets[0].Name+" "+r.Cause, q+" none")
 	_, err := k.client.PutPolicy(k.ctx, client.Policy{Name: k.name("p"), Pattern: "^" + q + "$", Definition: client.Table{"dead-letter-routing-key": "other"}})
 	k.must(err)
 	k.publish(q, "m")
-	number := k.peek(q, inReady, client.Filter{})[0].State.GetNumber()
+	number := k.peek(q, inReady, client.Filter{})[0].State.Number
 	k.eventually("the policy counts", func() error {
-		if r = ask(&brokerv1.ExplainDeadLetterRequest{Number: number, Reason: "maxlen"}); len(r.GetTargets()) != 1 || r.GetTargets()[0].GetName() != d {
-			return fmt.Errorf("targets %v", r.GetTargets())
+		if r = ask(client.ExplainDeadLetterRequest{Number: number, Reason: "maxlen"}); len(r.Targets) != 1 || r.Targets[0].Name != d {
+			return fmt.Errorf("targets %v", r.Targets)
 		}
 		return nil
 	})
 	var won []string
-	for _, s := range r.GetSettings() {
-		won = append(won, s.GetArgument()+": "+s.GetSource())
+	for _, s := range r.Settings {
+		won = append(won, s.Argument+": "+s.Source)
 	}
 	slices.Sort(won) // a client's table may have any order
 	k.same("who won", strings.Join(won, "; "),
 		fmt.Sprintf("x-dead-letter-exchange: argument; x-dead-letter-routing-key: policy %q; x-dead-letter-strategy: argument", k.name("p")))
-	_, err = k.client.ExplainDeadLetter(k.ctx, &brokerv1.ExplainDeadLetterRequest{Queue: q, Number: 12345})
+	_, err = k.client.ExplainDeadLetter(k.ctx, client.ExplainDeadLetterRequest{Queue: q, Number: 12345})
 	k.class("a number that is not there", err, client.NotFound)
-	_, err = k.client.ExplainDeadLetter(k.ctx, &brokerv1.ExplainDeadLetterRequest{Queue: q, Reason: "bored"})
+	_, err = k.client.ExplainDeadLetter(k.ctx, client.ExplainDeadLetterRequest{Queue: q, Reason: "bored"})
 	k.class("a reason that does not exist", err, client.PreconditionFailed)
 }
 
@@ -369,10 +366,10 @@ func TestT328(t *testing.T) {
 	s.Close()
 	k.ready(dead, n)
 	lose := func(queue string) {
-		state, err := k.client.GetQueue(k.ctx, "", queue)
+		state, err := k.client.GetQueue(k.ctx, client.QueueRef{Name: queue})
 		k.must(err)
 		for _, node := range k.cluster.Nodes {
-			if node.ID == state.GetLeader() {
+			if node.ID == state.Leader {
 				k.must(node.Kill())
 			}
 		}
@@ -381,7 +378,7 @@ func TestT328(t *testing.T) {
 	for done := false; !done; {
 		job := k.choice(dead, client.Filter{})
 		job.Rate = 2000
-		r, err := k.client.RedriveMessages(k.ctx, &brokerv1.RedriveMessagesRequest{Job: job})
+		r, err := k.client.RedriveMessages(k.ctx, client.RedriveMessagesRequest{Job: job})
 		if err != nil {
 			continue // no leader yet
 		}
@@ -390,10 +387,10 @@ func TestT328(t *testing.T) {
 			victims = victims[1:]
 			k.must(k.cluster.Start(k.ctx))
 		}
-		end, err := k.client.WatchOperation(k.ctx, r.GetOperation().GetId(), func(*brokerv1.Operation) {})
+		end, err := k.client.WatchOperation(k.ctx, r.Operation.ID, func(client.Operation) {})
 		k.must(k.ctx.Err())
 		// It may have ended with its node, or for want of a leader: then it is started again.
-		done = err == nil && end.GetState() == brokerv1.OperationState_OPERATION_STATE_DONE && len(victims) == 0
+		done = err == nil && end.State == client.OperationDone && len(victims) == 0
 	}
 	seen := make(map[string]int, n)
 	for _, m := range k.peekBy(1000, q, inReady, client.Filter{}) {
@@ -405,5 +402,5 @@ func TestT328(t *testing.T) {
 		}
 	}
 	left := k.stats(dead)
-	k.same("left", fmt.Sprint(len(seen), left.GetMessages()), fmt.Sprint(n, 0))
+	k.same("left", fmt.Sprint(len(seen), left.Messages), fmt.Sprint(n, 0))
 }

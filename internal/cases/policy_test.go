@@ -17,7 +17,7 @@ func (k *kase) policy(s string, definition args, more ...func(*client.Policy)) s
 	}
 	_, err := k.client.PutPolicy(k.ctx, p)
 	k.must(err)
-	k.Cleanup(func() { _, _ = k.client.DeletePolicy(k.ctx, "", p.Name, p.Operator) })
+	k.Cleanup(func() { _, _ = k.client.DeletePolicy(k.ctx, client.PolicyRef{Name: p.Name, Operator: p.Operator}) })
 	return p.Name
 }
 
@@ -28,9 +28,9 @@ func priority(n int64) func(*client.Policy) { return func(p *client.Policy) { p.
 func (k *kase) applied(queue, policy string) {
 	k.Helper()
 	k.eventually(fmt.Sprintf("policy %q applies", policy), func() error {
-		q, err := k.client.GetQueue(k.ctx, "", queue)
-		if err == nil && (q.GetPolicy() != policy || q.GetStats() == nil || q.GetSettingsPending()) {
-			err = fmt.Errorf("policy %q applies, pending: %v", q.GetPolicy(), q.GetSettingsPending())
+		q, err := k.client.GetQueue(k.ctx, client.QueueRef{Name: queue})
+		if err == nil && (q.Policy != policy || q.Stats == nil || q.SettingsPending) {
+			err = fmt.Errorf("policy %q applies, pending: %v", q.Policy, q.SettingsPending)
 		}
 		return err
 	})
@@ -60,7 +60,7 @@ func TestT038(t *testing.T) {
 	stored, err := client.Collect(k.client.Policies(k.ctx, ""))
 	k.must(err)
 	for _, p := range stored {
-		if p.GetName() == k.name("p") {
+		if p.Name == k.name("p") {
 			k.Errorf("stored: %v", p)
 		}
 	}
@@ -78,7 +78,7 @@ func TestT039(t *testing.T) {
 	k.class("consumer-timeout", operator("consumer-timeout", 5), client.PreconditionFailed)
 	k.class("alternate-exchange", operator("alternate-exchange", "x"), client.PreconditionFailed)
 	k.must(operator("max-length", 5))
-	_, err := k.client.DeletePolicy(k.ctx, "", k.name("p"), true)
+	_, err := k.client.DeletePolicy(k.ctx, client.PolicyRef{Name: k.name("p"), Operator: true})
 	k.must(err)
 }
 
@@ -117,7 +117,7 @@ func TestT044(t *testing.T) {
 	pa := k.policy("pa", args{"max-length": 5})
 	pc := k.policy("pc", args{"max-length": 6}, priority(1))
 	k.applied(q, pc)
-	_, err := k.client.DeletePolicy(k.ctx, "", pc, false)
+	_, err := k.client.DeletePolicy(k.ctx, client.PolicyRef{Name: pc})
 	k.must(err)
 	k.applied(q, pa)
 }
@@ -145,7 +145,7 @@ func TestT049(t *testing.T) {
 		}
 		return nil
 	})
-	_, err := k.client.DeletePolicy(k.ctx, "", p, false)
+	_, err := k.client.DeletePolicy(k.ctx, client.PolicyRef{Name: p})
 	k.must(err)
 	k.applied(q, "") // once nothing limits the queue, not one message is refused
 	k.publish(q, "m")

@@ -50,7 +50,7 @@ func TestT054(t *testing.T) {
 	for _, text := range []string{"", " 5", "5 ", "-1", "1.5", "5ms", "0x10", "315360000001", "abc"} {
 		k.same(fmt.Sprintf("%q", text), publish(text), brokerv1.PublishResult_RESULT_INVALID)
 	}
-	k.same("stored", k.stats(q).GetPublished(), 0)
+	k.same("stored", k.stats(q).Published, 0)
 	for _, text := range []string{"0", "10", "+5", "007", "315360000000"} {
 		k.same(fmt.Sprintf("%q", text), publish(text), brokerv1.PublishResult_RESULT_CONFIRMED)
 	}
@@ -67,7 +67,7 @@ func TestT055(t *testing.T) {
 	r, err := k.try(q, "m", headers(client.Table{"CC": []any{1, q2}}))
 	k.must(err)
 	k.routed(r, 2)
-	k.same("ready", k.stats(q2).GetMessagesReady(), 1)
+	k.same("ready", k.stats(q2).MessagesReady, 1)
 }
 
 // MSG-8, MSG-9.
@@ -97,7 +97,7 @@ func TestT058(t *testing.T) {
 		_, err := k.try("", "m", via(x))
 		k.rejected(err, q2)
 	}
-	k.same("stored in the other", k.stats(q1).GetMessagesReady(), 3)
+	k.same("stored in the other", k.stats(q1).MessagesReady, 3)
 }
 
 // MSG-2.

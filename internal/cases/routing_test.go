@@ -89,7 +89,7 @@ func TestT015(t *testing.T) {
 		k.bind(x, q, test.pattern)
 		_, err := k.try(test.key, "m", via(x), func(m *client.Message) { m.Mandatory = true })
 		_ = err // others may be bound by then: counted below
-		got := k.stats(q).GetMessagesReady() == 1
+		got := k.stats(q).MessagesReady == 1
 		if got != test.want {
 			k.Errorf("pattern %q, key %q: routed %v, want %v", test.pattern, test.key, got, test.want)
 		}
@@ -131,11 +131,11 @@ func TestT019(t *testing.T) {
 	k.bind(x, q, "#")
 	_, err := k.try("a.b", "m", via(x))
 	k.must(err)
-	k.same("by two bindings", k.stats(q).GetMessagesReady(), 1)
+	k.same("by two bindings", k.stats(q).MessagesReady, 1)
 	_, err = k.try(q, "m", headers(client.Table{"CC": []any{q, q2}}))
 	k.must(err)
-	k.same("by key and CC", k.stats(q).GetMessagesReady(), 2)
-	k.same("by CC", k.stats(q2).GetMessagesReady(), 1)
+	k.same("by key and CC", k.stats(q).MessagesReady, 2)
+	k.same("by CC", k.stats(q2).MessagesReady, 1)
 }
 
 // EX-12.

@@ -58,7 +58,7 @@ func TestT140(t *testing.T) {
 	k.settle(m, ack)
 	k.must(held[1].Ack())
 	k.must(s.Flush(k.ctx))
-	k.same("left", k.stats(q).GetMessages(), 1)
+	k.same("left", k.stats(q).Messages, 1)
 	k.ready(within, 2)
 	k.same("returned, in order", k.bodies(within, 2), []string{"late", "delayed"})
 }

@@ -11,7 +11,7 @@ import (
 // exists tells whether a queue is there, without using it (QX-2).
 func (k *kase) exists(queue string) bool {
 	k.Helper()
-	_, err := k.client.GetQueue(k.ctx, "", queue)
+	_, err := k.client.GetQueue(k.ctx, client.QueueRef{Name: queue})
 	var e *client.Error
 	if errors.As(err, &e) && e.Class == client.NotFound {
 		return false

@@ -311,11 +311,21 @@ var (
 	fail        = client.Decision{Kind: client.Return, Failed: true}
 )
 
-func (k *kase) stats(queue string) *brokerv1.QueueStats {
+// stats returns a queue's figures, all of them zero while nobody leads it.
+func (k *kase) stats(queue string) client.QueueStats {
 	k.Helper()
-	q, err := k.client.GetQueue(k.ctx, "", queue)
+	if s := k.figures(queue); s != nil {
+		return *s
+	}
+	return client.QueueStats{}
+}
+
+// figures returns a queue's figures; nil while nobody leads it.
+func (k *kase) figures(queue string) *client.QueueStats {
+	k.Helper()
+	q, err := k.client.GetQueue(k.ctx, client.QueueRef{Name: queue})
 	k.must(err)
-	return q.GetStats()
+	return q.Stats
 }
 
 var errNotYet = errors.New("not yet")
@@ -339,7 +349,7 @@ func (k *kase) eventually(what string, check func() error) {
 func (k *kase) ready(queue string, want uint64) {
 	k.Helper()
 	k.eventually(fmt.Sprintf("%d ready in %s", want, queue), func() error {
-		if n := k.stats(queue).GetMessagesReady(); n != want {
+		if n := k.stats(queue).MessagesReady; n != want {
 			return fmt.Errorf("%d are ready", n)
 		}
 		return nil
@@ -350,7 +360,7 @@ func (k *kase) ready(queue string, want uint64) {
 func (k *kase) empty(queue string) {
 	k.Helper()
 	for end := time.Now().Add(stays); time.Now().Before(end); time.Sleep(5 * poll) {
-		if n := k.stats(queue).GetMessagesReady(); n != 0 {
+		if n := k.stats(queue).MessagesReady; n != 0 {
 			k.Fatalf("%s has %d ready messages, want none", queue, n)
 		}
 	}

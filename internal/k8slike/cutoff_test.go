@@ -56,12 +56,12 @@ func cutOff(t *testing.T, binary string) {
 // leaderOf returns the pod that leads the queue, and one that follows.
 func leaderOf(ctx context.Context, t *testing.T, w *world, c *client.Client) (leader, follower *pod) {
 	t.Helper()
-	q, err := c.GetQueue(ctx, "", "q")
+	q, err := c.GetQueue(ctx, client.QueueRef{Name: "q"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, p := range w.pods {
-		if p.name == q.GetLeader() {
+		if p.name == q.Leader {
 			leader = p
 		} else {
 			follower = p

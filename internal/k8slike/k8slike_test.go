@@ -170,14 +170,14 @@ func (l *load) led(ctx context.Context) {
 		}
 	}()
 	l.await("every queue has a leader and three members online", func() bool {
-		all, err := client.Collect(l.client.Queues(ctx, "", true))
+		all, err := client.Collect(l.client.Queues(ctx, client.ListQueuesRequest{WithStats: true}))
 		if err != nil {
 			last = err.Error()
 			return false
 		}
 		for _, q := range all {
-			if q.GetLeader() == "" || len(q.GetOnline()) != pods {
-				last = q.String()
+			if q.Leader == "" || len(q.Online) != pods {
+				last = fmt.Sprintf("%+v", q)
 				return false
 			}
 		}
@@ -188,10 +188,10 @@ func (l *load) led(ctx context.Context) {
 
 // ledBy is an error if a node leads a queue.
 func (l *load) ledBy(ctx context.Context, node string) error {
-	all, err := client.Collect(l.client.Queues(ctx, "", true))
+	all, err := client.Collect(l.client.Queues(ctx, client.ListQueuesRequest{WithStats: true}))
 	for _, q := range all {
-		if q.GetLeader() == node {
-			err = errors.Join(err, fmt.Errorf("%s leads %s after its preStop", node, q.GetName()))
+		if q.Leader == node {
+			err = errors.Join(err, fmt.Errorf("%s leads %s after its preStop", node, q.Name))
 		}
 	}
 	return err
@@ -205,8 +205,8 @@ func (l *load) finish(ctx context.Context) {
 		l.t.Error(err)
 	}
 	l.await("the queue is drained", func() bool {
-		q, err := l.client.GetQueue(ctx, "", "q0")
-		return err == nil && q.GetStats().GetMessages() == 0
+		q, err := l.client.GetQueue(ctx, client.QueueRef{Name: "q0"})
+		return err == nil && q.Stats.Messages == 0
 	})
 	l.history.Add(chaos.Event{Kind: chaos.Drained, Queue: chaos.MainQueue})
 	l.stop[1]()

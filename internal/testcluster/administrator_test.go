@@ -56,7 +56,7 @@ func TestLastAdministrator(t *testing.T) {
 		},
 		func(cl *client.Client, name string) error {
 			none := int64(0)
-			return cl.SetUserLimits(ctx, name, client.UserLimits{MaxConnections: &none})
+			return cl.SetUserLimits(ctx, client.SetUserLimitsRequest{Name: name, Limits: client.UserLimits{MaxConnections: &none}})
 		},
 		func(cl *client.Client, name string) error {
 			_, err := cl.PutUser(ctx, client.User{Name: name, Password: name})
@@ -95,7 +95,7 @@ func TestLastAdministrator(t *testing.T) {
 		root = of[refused]
 		gone := []string{"a", "b"}[1-refused]
 		put(gone)
-		if err := root.SetUserLimits(ctx, gone, client.UserLimits{}); err != nil {
+		if err := root.SetUserLimits(ctx, client.SetUserLimitsRequest{Name: gone, Limits: client.UserLimits{}}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -120,7 +120,7 @@ func TestChangeUser(t *testing.T) {
 	if !change(client.UserChange{Name: "u", Create: true, Password: "one"}) || change(client.UserChange{Name: "u", Create: true, Tags: []string{"monitoring"}}) {
 		t.Error("created is not told")
 	}
-	if err := root.SetUserLimits(ctx, "u", client.UserLimits{MaxChannels: &five}); err != nil {
+	if err := root.SetUserLimits(ctx, client.SetUserLimitsRequest{Name: "u", Limits: client.UserLimits{MaxChannels: &five}}); err != nil {
 		t.Fatal(err)
 	}
 	change(client.UserChange{Name: "u", Password: "two"})

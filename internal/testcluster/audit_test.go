@@ -14,7 +14,6 @@ import (
 	"github.com/quorate/quorate/broker"
 	"github.com/quorate/quorate/client"
 	"github.com/quorate/quorate/cluster/event"
-	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
 )
 
 // AU-1: whatever users and operators change over gRPC, AMQP and HTTP leaves one record with who, where
@@ -38,19 +37,19 @@ func TestAudit(t *testing.T) {
 }
 
 func (a *auditing) access(ctx context.Context) {
-	_, err := a.root.PutVhost(ctx, client.Vhost{Name: "v", Description: "of orders"})
+	_, err := a.root.PutVHost(ctx, client.VHost{Name: "v", Description: "of orders"})
 	a.must(err)
 	_, err = a.root.PutUser(ctx, client.User{Name: "alice", Password: "s3cret-one", Tags: []string{"management"}})
 	a.must(err)
-	_, err = a.root.SetPermission(ctx, client.Permission{User: "alice", Vhost: "v", Configure: "^a", Write: "^a", Read: ".*"})
+	_, err = a.root.SetPermission(ctx, client.Permission{User: "alice", VHost: "v", Configure: "^a", Write: "^a", Read: ".*"})
 	a.must(err)
-	_, err = a.root.SetPermission(ctx, client.Permission{User: "alice", Vhost: "v", Configure: "^a", Write: ".*", Read: ".*"})
+	_, err = a.root.SetPermission(ctx, client.Permission{User: "alice", VHost: "v", Configure: "^a", Write: ".*", Read: ".*"})
 	a.must(err)
 	_, err = a.root.PutUser(ctx, client.User{Name: "alice", Password: "s3cret-two", Tags: []string{"management"}})
 	a.must(err)
-	_, err = a.root.PutPolicy(ctx, client.Policy{Vhost: "v", Name: "p", Pattern: "^none", Definition: client.Table{"max-length": 5}})
+	_, err = a.root.PutPolicy(ctx, client.Policy{VHost: "v", Name: "p", Pattern: "^none", Definition: client.Table{"max-length": 5}})
 	a.must(err)
-	_, err = a.root.PutPolicy(ctx, client.Policy{Vhost: "v", Name: "p", Pattern: "^none", Definition: client.Table{"max-length": 7}})
+	_, err = a.root.PutPolicy(ctx, client.Policy{VHost: "v", Name: "p", Pattern: "^none", Definition: client.Table{"max-length": 7}})
 	a.must(err)
 	alice := openClient(a.t, a.c, as("alice", "s3cret-two"))
 	_, err = alice.PutUser(ctx, client.User{Name: "mallory", Password: "s3cret-three"})
@@ -77,8 +76,8 @@ func (a *auditing) access(ctx context.Context) {
 		a.t.Errorf("what changed nothing is told:\n%s", text)
 	}
 	for _, e := range all {
-		r := e.GetAudit()
-		if r.GetOperation() == "policy.put" && (r.GetClient() != "the root's program" || !strings.HasPrefix(r.GetAddress(), "127.0.0.1:") || r.GetMechanism() != "password") {
+		r := e.Audit
+		if r.Operation == "policy.put" && (r.Client != "the root's program" || !strings.HasPrefix(r.Address, "127.0.0.1:") || r.Mechanism != "password") {
 			a.t.Errorf("from where: %v", r)
 		}
 	}
@@ -94,19 +93,19 @@ func (a *auditing) topology(ctx context.Context) {
 	}
 	_, err := a.root.DeclareQueue(ctx, client.Queue{Name: "q", Arguments: client.Table{"x-max-length": 10}})
 	a.refused(err)
-	_, err = a.root.PurgeQueue(ctx, "", "q") // of nothing
+	_, err = a.root.PurgeQueue(ctx, client.QueueRef{Name: "q"}) // of nothing
 	a.must(err)
 	p, err := a.root.Publisher(client.PublisherConfig{})
 	a.must(err)
 	_, err = p.Publish(ctx, client.Message{RoutingKey: "q", Body: []byte("s3cret-body")})
 	a.must(err)
-	_, err = a.root.PurgeQueue(ctx, "", "q")
+	_, err = a.root.PurgeQueue(ctx, client.QueueRef{Name: "q"})
 	a.must(err)
 	a.must(a.root.Unbind(ctx, client.Binding{Source: "x", Destination: "q", RoutingKey: "k.#"}))
-	a.must(a.root.DeleteExchange(ctx, "", "x", false))
-	_, err = a.root.DeleteQueue(ctx, &brokerv1.DeleteQueueRequest{Name: "q"})
+	a.must(a.root.DeleteExchange(ctx, client.DeleteExchangeRequest{Name: "x"}))
+	_, err = a.root.DeleteQueue(ctx, client.DeleteQueueRequest{Name: "q"})
 	a.must(err)
-	_, err = a.root.DeleteQueue(ctx, &brokerv1.DeleteQueueRequest{Name: "q"})
+	_, err = a.root.DeleteQueue(ctx, client.DeleteQueueRequest{Name: "q"})
 	a.must(err)
 	a.once(
 		audited{"queue.declare", "/", "q", "guest", "grpc", "done", "type:>quorum arguments.x-max-length:>9"},
@@ -165,7 +164,7 @@ func (a *auditing) overAMQP(context.Context) {
 	)
 	all, _ := a.tail()
 	for _, e := range all {
-		if r := e.GetAudit(); r.GetProtocol() == "amqp" && (r.GetClient() != "orders" || r.GetAddress() != conn.LocalAddr().String() || e.GetNode() != a.c.Name(1)) {
+		if r := e.Audit; r.Protocol == "amqp" && (r.Client != "orders" || r.Address != conn.LocalAddr().String() || e.Node != a.c.Name(1)) {
 			a.t.Errorf("from where: %v", e)
 		}
 	}
@@ -222,7 +221,7 @@ func (a *auditing) logins(ctx context.Context) {
 	all, _ := a.tail()
 	bobs := 0
 	for _, e := range all {
-		if e.GetAudit().GetOperation() == "login" && e.GetName() == "bob" {
+		if e.Audit.Operation == "login" && e.Name == "bob" {
 			bobs++
 		}
 	}
@@ -235,24 +234,24 @@ func (a *auditing) logins(ctx context.Context) {
 func (a *auditing) operators(ctx context.Context) {
 	_, err := a.root.DeclareQueue(ctx, client.Queue{Name: "moved"})
 	a.must(err)
-	q, err := a.root.GetQueue(ctx, "", "moved")
+	q, err := a.root.GetQueue(ctx, client.QueueRef{Name: "moved"})
 	a.must(err)
 	to := ""
-	for _, m := range q.GetMembers() {
-		if m != q.GetLeader() {
+	for _, m := range q.Members {
+		if m != q.Leader {
 			to = m
 		}
 	}
-	a.must(a.root.TransferLeadership(ctx, "", "moved", to))
+	a.must(a.root.TransferLeadership(ctx, client.TransferLeadershipRequest{Queue: "moved", Node: to}))
 	host := openClient(a.t, a.c, func(c *client.Config) {
 		c.Addresses, c.FixedAddresses, c.Token = a.c.Addrs()[:1], true, a.hostToken
 	})
 	_, err = host.PutUser(ctx, client.User{Name: "ops", Password: "s3cret-five", Tags: []string{"administrator"}})
 	a.must(err)
 	document := `{"users":[{"name":"imported","password":"s3cret-six","tags":[]}],"queues":[{"name":"iq","vhost":"/","durable":true,"arguments":{}}]}`
-	_, err = a.root.ImportDefinitions(ctx, []byte(document), &brokerv1.ImportOptions{DryRun: true}, nil)
+	_, err = a.root.ImportDefinitions(ctx, client.ImportDefinitionsRequest{Document: []byte(document), DryRun: true})
 	a.must(err)
-	_, err = a.root.ImportDefinitions(ctx, []byte(document), &brokerv1.ImportOptions{}, nil)
+	_, err = a.root.ImportDefinitions(ctx, client.ImportDefinitionsRequest{Document: []byte(document)})
 	a.must(err)
 	a.once(
 		audited{"leader.transfer", "/", "moved", "guest", "grpc", "done", "leader:>" + to},
@@ -276,8 +275,8 @@ func (a *auditing) itself() {
 	all, text := a.tail()
 	founders := map[string]int{}
 	for _, e := range all {
-		if r := e.GetAudit(); e.GetName() == "guest" && strings.HasPrefix(r.GetUser(), "node:") {
-			founders[r.GetOperation()]++
+		if r := e.Audit; e.Name == "guest" && strings.HasPrefix(r.User, "node:") {
+			founders[r.Operation]++
 		}
 	}
 	if len(founders) != 2 || founders["user.put"] != 1 || founders["permission.set"] != 1 {
@@ -290,14 +289,14 @@ func (a *auditing) rights(ctx context.Context) {
 	_, err := a.root.PutUser(ctx, client.User{Name: "watcher", Password: "s3cret-seven", Tags: []string{"monitoring"}})
 	a.must(err)
 	watcher := openClient(a.t, a.c, as("watcher", "s3cret-seven"))
-	_, err = watcher.TailAudit(ctx, &brokerv1.TailAuditRequest{})
+	_, err = watcher.TailAudit(ctx, client.TailAuditRequest{})
 	a.refused(err)
-	a.refused(watcher.WatchEvents(ctx, &brokerv1.WatchEventsRequest{Kinds: []string{"audit"}, History: true}, func([]*brokerv1.Event) error { return nil }))
-	watch := func(c *client.Client, kinds ...string) (seen []*brokerv1.Event, err error) {
+	a.refused(watcher.WatchEvents(ctx, client.WatchEventsRequest{Kinds: []string{"audit"}, History: true}, func([]client.Event) error { return nil }))
+	watch := func(c *client.Client, kinds ...string) (seen []client.Event, err error) {
 		enough := errors.New("enough")
-		err = c.WatchEvents(ctx, &brokerv1.WatchEventsRequest{Kinds: kinds, History: true}, func(events []*brokerv1.Event) error {
+		err = c.WatchEvents(ctx, client.WatchEventsRequest{Kinds: kinds, History: true}, func(events []client.Event) error {
 			for _, e := range events {
-				if seen = append(seen, e); e.GetName() == "last" {
+				if seen = append(seen, e); e.Name == "last" {
 					return enough
 				}
 			}
@@ -314,25 +313,25 @@ func (a *auditing) rights(ctx context.Context) {
 		seen, err := watch(c)
 		a.must(err)
 		for _, e := range seen {
-			if e.GetAudit() != nil || e.GetKind() == "audit" {
+			if e.Audit != nil || e.Kind == "audit" {
 				a.t.Errorf("%s sees without having asked: %v", name, e)
 			}
 		}
 	}
 	seen, err := watch(a.root, "audit")
 	a.must(err)
-	if last := seen[len(seen)-1]; last.GetAudit().GetOperation() != "exchange.declare" {
+	if last := seen[len(seen)-1]; last.Audit.Operation != "exchange.declare" {
 		a.t.Errorf("the last one is %v", last)
 	}
-	only, err := a.root.TailAudit(ctx, &brokerv1.TailAuditRequest{User: "alice", Operation: "queue.*", Vhost: "v"})
+	only, err := a.root.TailAudit(ctx, client.TailAuditRequest{User: "alice", Operation: "queue.*", VHost: "v"})
 	a.must(err)
-	for _, e := range only.GetEvents() {
-		if e.GetAudit().GetUser() != "alice" || e.GetVhost() != "v" || !strings.HasPrefix(e.GetAudit().GetOperation(), "queue.") {
+	for _, e := range only.Events {
+		if e.Audit.User != "alice" || e.VHost != "v" || !strings.HasPrefix(e.Audit.Operation, "queue.") {
 			a.t.Errorf("was not asked for: %v", e)
 		}
 	}
-	if len(only.GetEvents()) != 3 {
-		a.t.Errorf("%d records of alice's queues, want 3", len(only.GetEvents()))
+	if len(only.Events) != 3 {
+		a.t.Errorf("%d records of alice's queues, want 3", len(only.Events))
 	}
 }
 
@@ -340,17 +339,17 @@ func (a *auditing) rights(ctx context.Context) {
 func (a *auditing) secrets(ctx context.Context) {
 	token, err := a.root.MintToken(ctx, 0)
 	a.must(err)
-	_, err = a.root.RevokeToken(ctx, token.GetId())
+	_, err = a.root.RevokeToken(ctx, token.ID)
 	a.must(err)
-	a.once(audited{"token.mint", "", token.GetId(), "guest", "grpc", "done", "expires:>20"},
-		audited{"token.revoke", "", token.GetId(), "guest", "grpc", "done", "of_user:guest>"})
+	a.once(audited{"token.mint", "", token.ID, "guest", "grpc", "done", "expires:>20"},
+		audited{"token.revoke", "", token.ID, "guest", "grpc", "done", "of_user:guest>"})
 	_, text := a.tail()
 	log := a.log.String()
 	if !strings.Contains(log, "msg=audit operation=user.put outcome=done user=guest mechanism=password protocol=grpc") {
 		a.t.Errorf("the log has no line of a user that was made")
 	}
 	basic := base64.StdEncoding.EncodeToString([]byte("alice:s3cret-two"))
-	for _, secret := range []string{"s3cret", token.GetToken(), a.hostToken, "$argon2id", basic} {
+	for _, secret := range []string{"s3cret", token.Token, a.hostToken, "$argon2id", basic} {
 		for where, out := range map[string]string{"records": text, "log": log} {
 			if strings.Contains(out, secret) {
 				a.t.Errorf("the %s have %q", where, secret)
@@ -367,10 +366,10 @@ func (a *auditing) overflow(ctx context.Context) {
 	for range n {
 		a.c.Cluster(0).Audit(event.AuditOfUse, event.Event{Name: "flood", Audit: &event.Audited{Operation: "queue.declare", Outcome: event.Done}})
 	}
-	out, err := a.root.TailAudit(ctx, &brokerv1.TailAuditRequest{Limit: broker.MaxAuditTail})
+	out, err := a.root.TailAudit(ctx, client.TailAuditRequest{Limit: broker.MaxAuditTail})
 	a.must(err)
-	if got := int(out.GetLost()) + len(out.GetEvents()); out.GetLost() == 0 || got != len(before)+n {
-		a.t.Errorf("%d lost and %d kept, want %d together", out.GetLost(), len(out.GetEvents()), len(before)+n)
+	if got := int(out.Lost) + len(out.Events); out.Lost == 0 || got != len(before)+n {
+		a.t.Errorf("%d lost and %d kept, want %d together", out.Lost, len(out.Events), len(before)+n)
 	}
 	a.once( // what alice was refused is pushed out if the flooded node was asked (AU-4)
 		audited{"user.delete", "", "gone", "guest", "grpc", "done", "password:set>"},

@@ -2,6 +2,7 @@ package testcluster_test
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"log/slog"
 	"net/http/httptest"
@@ -11,13 +12,11 @@ import (
 
 	amqp091 "github.com/rabbitmq/amqp091-go"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/protobuf/encoding/protojson"
 
 	"github.com/quorate/quorate/broker"
 	"github.com/quorate/quorate/client"
 	"github.com/quorate/quorate/internal/testcluster"
 	"github.com/quorate/quorate/management"
-	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
 )
 
 // logged is what nodes write into their logs.
@@ -80,20 +79,20 @@ func (a *auditing) refused(err error) {
 }
 
 // tail returns all records, and their text.
-func (a *auditing) tail() ([]*brokerv1.Event, string) {
+func (a *auditing) tail() ([]client.Event, string) {
 	a.t.Helper()
-	out, err := a.root.TailAudit(testContext(a.t), &brokerv1.TailAuditRequest{Limit: broker.MaxAuditTail})
+	out, err := a.root.TailAudit(testContext(a.t), client.TailAuditRequest{Limit: broker.MaxAuditTail})
 	a.must(err)
-	if len(out.GetSilent()) > 0 {
-		a.t.Errorf("%q did not answer", out.GetSilent())
+	if len(out.Silent) > 0 {
+		a.t.Errorf("%q did not answer", out.Silent)
 	}
 	var text strings.Builder
-	for _, e := range out.GetEvents() {
-		line, err := protojson.Marshal(e)
+	for _, e := range out.Events {
+		line, err := json.Marshal(e)
 		a.must(err)
 		text.Write(append(line, '\n'))
 	}
-	return out.GetEvents(), text.String()
+	return out.Events, text.String()
 }
 
 // audited is a record that there must be once.
@@ -102,16 +101,16 @@ type audited struct {
 	says                                            string // part of its changes or its cause
 }
 
-func (x *audited) is(e *brokerv1.Event) bool {
-	r := e.GetAudit()
-	return r.GetOperation() == x.operation && e.GetVhost() == x.vhost && e.GetName() == x.name && r.GetUser() == x.user &&
-		r.GetProtocol() == x.protocol && r.GetOutcome() == x.outcome && strings.Contains(changesOf(e)+" "+e.GetCause(), x.says)
+func (x *audited) is(e client.Event) bool {
+	r := e.Audit
+	return r.Operation == x.operation && e.VHost == x.vhost && e.Name == x.name && r.User == x.user &&
+		r.Protocol == x.protocol && r.Outcome == x.outcome && strings.Contains(changesOf(e)+" "+e.Cause, x.says)
 }
 
-func changesOf(e *brokerv1.Event) string {
+func changesOf(e client.Event) string {
 	var b strings.Builder
-	for _, c := range e.GetAudit().GetChanges() {
-		b.WriteString(c.GetField() + ":" + c.GetBefore() + ">" + c.GetAfter() + " ")
+	for _, c := range e.Audit.Changes {
+		b.WriteString(c.Field + ":" + c.Before + ">" + c.After + " ")
 	}
 	return b.String()
 }

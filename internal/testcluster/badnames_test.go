@@ -22,7 +22,7 @@ func TestBadNames(t *testing.T) {
 	cl, ctx := openClient(t, c), testContext(t)
 	before := stored(c)
 	for what, put := range map[string]func(name string) error{
-		"vhost": func(name string) error { _, err := cl.PutVhost(ctx, client.Vhost{Name: name}); return err },
+		"vhost": func(name string) error { _, err := cl.PutVHost(ctx, client.VHost{Name: name}); return err },
 		"user":  func(name string) error { _, err := cl.PutUser(ctx, client.User{Name: name}); return err },
 		"policy": func(name string) error {
 			_, err := cl.PutPolicy(ctx, client.Policy{Name: name, Pattern: "^q", Definition: client.Table{"max-length": 1}})
@@ -82,8 +82,8 @@ func testBacktracking(ctx context.Context, t *testing.T, cl *client.Client) {
 	if _, err := cl.DeclareQueue(ctx, client.Queue{Name: xs}); err != nil {
 		t.Fatal(err)
 	}
-	if q, err := cl.GetQueue(ctx, "", xs); err != nil || q.GetPolicy() != "next" {
-		t.Errorf("policy %q, %v", q.GetPolicy(), err)
+	if q, err := cl.GetQueue(ctx, client.QueueRef{Name: xs}); err != nil || q.Policy != "next" {
+		t.Errorf("policy %q, %v", q.Policy, err)
 	}
 	if _, err := cl.SetTopicPermission(ctx, client.TopicPermission{User: "guest", Exchange: "amq.topic", Write: forEver}); err != nil {
 		t.Fatal(err)

@@ -238,7 +238,7 @@ func testExclusiveClient(t *testing.T, c *testcluster.Cluster) {
 	}
 	for _, addr := range c.Addrs() { // the client's other nodes
 		from := openClient(t, c, func(cfg *client.Config) { cfg.Addresses, cfg.FixedAddresses = []string{addr}, true })
-		if _, err := from.Get(ctx, "", "mine", true); client.ClassOf(err) != client.ResourceLocked {
+		if _, err := from.Get(ctx, client.GetRequest{Queue: "mine", AutoAck: true}); client.ClassOf(err) != client.ResourceLocked {
 			t.Errorf("get by another client: %v", err)
 		}
 	}
@@ -296,7 +296,7 @@ func testAutoDelete(t *testing.T, c *testcluster.Cluster) {
 			t.Fatal(err)
 		}
 	}
-	if m, err := cl.Get(ctx, "", "auto", true); err != nil || m == nil { // no consumer
+	if m, err := cl.Get(ctx, client.GetRequest{Queue: "auto", AutoAck: true}); err != nil || m == nil { // no consumer
 		t.Fatal(m, err)
 	}
 	var consumers []*client.Consumer
@@ -314,8 +314,8 @@ func testAutoDelete(t *testing.T, c *testcluster.Cluster) {
 	consumers[0].Close()
 	testcluster.Poll(t, "one consumer is left", func() error {
 		r, err := cl.DeclareQueue(ctx, client.Queue{Name: "auto", Passive: true})
-		if err == nil && r.GetConsumerCount() != 1 {
-			err = fmt.Errorf("there are %d", r.GetConsumerCount())
+		if err == nil && r.ConsumerCount != 1 {
+			err = fmt.Errorf("there are %d", r.ConsumerCount)
 		}
 		return err
 	})
@@ -337,10 +337,10 @@ func testMadeUpNames(t *testing.T, c *testcluster.Cluster) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !r.GetCreated() || !strings.HasPrefix(r.GetName(), "amq.gen-") || len(r.GetName()) != 30 || slices.Contains(names, r.GetName()) {
-			t.Errorf("the name is %q", r.GetName())
+		if !r.Created || !strings.HasPrefix(r.Name, "amq.gen-") || len(r.Name) != 30 || slices.Contains(names, r.Name) {
+			t.Errorf("the name is %q", r.Name)
 		}
-		names = append(names, r.GetName())
+		names = append(names, r.Name)
 	}
 	if _, err := cl.PublishOne(ctx, client.Message{RoutingKey: names[0], Body: []byte("x"), Mandatory: true}); err != nil {
 		t.Error(err)
@@ -353,8 +353,8 @@ func testMadeUpNames(t *testing.T, c *testcluster.Cluster) {
 	if _, err := cl.DeclareQueue(ctx, client.Queue{Name: names[1], Passive: true}); err != nil {
 		t.Error(err)
 	}
-	q, err := cl.GetQueue(ctx, "", names[2])
-	if err != nil || len(q.GetMembers()) != 1 || q.GetDurable() {
+	q, err := cl.GetQueue(ctx, client.QueueRef{Name: names[2]})
+	if err != nil || len(q.Members) != 1 || q.Durable {
 		t.Errorf("the queue that is not durable: %v, %v", q, err)
 	}
 }
@@ -394,15 +394,15 @@ func testClassicPriorities(t *testing.T, c *testcluster.Cluster) {
 			}
 			testcluster.Poll(t, "it is there", func() error {
 				r, err := cl.DeclareQueue(ctx, client.Queue{Name: "prio-" + name, Passive: true})
-				if err == nil && r.GetMessageCount() != uint64(i+1) {
-					err = fmt.Errorf("there are %d", r.GetMessageCount())
+				if err == nil && r.MessageCount != uint64(i+1) {
+					err = fmt.Errorf("there are %d", r.MessageCount)
 				}
 				return err
 			})
 		}
 		var got []string
 		for range 6 {
-			m, err := cl.Get(ctx, "", "prio-"+name, true)
+			m, err := cl.Get(ctx, client.GetRequest{Queue: "prio-" + name, AutoAck: true})
 			if err != nil || m == nil {
 				t.Fatal(m, err)
 			}
@@ -486,7 +486,7 @@ func TestRelaxedTypeCheck(t *testing.T) {
 			q.Arguments = client.Table{"x-queue-type": kind}
 		}
 		r, err := cl.DeclareQueue(ctx, q)
-		if err != nil || r.GetCreated() != (i == 0) {
+		if err != nil || r.Created != (i == 0) {
 			t.Errorf("as %s: %v, %v", kind, r, err)
 		}
 	}

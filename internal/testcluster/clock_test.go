@@ -177,16 +177,16 @@ func TestClocks(t *testing.T) {
 func lead(t *testing.T, c *testcluster.Cluster, cl *client.Client, to int) {
 	t.Helper()
 	testcluster.Poll(t, "another node leads", func() error {
-		return cl.TransferLeadership(testContext(t), "", "aging", c.Name(to))
+		return cl.TransferLeadership(testContext(t), client.TransferLeadershipRequest{Queue: "aging", Node: c.Name(to)})
 	})
 }
 
 func leaderOf(t *testing.T, c *testcluster.Cluster, cl *client.Client, queue string) (at int) {
 	t.Helper()
 	testcluster.Poll(t, "a leader", func() error {
-		q, err := cl.GetQueue(testContext(t), "", queue)
-		if at = c.Index(q.GetLeader()); err == nil && at < 0 {
-			err = fmt.Errorf("led by %q", q.GetLeader())
+		q, err := cl.GetQueue(testContext(t), client.QueueRef{Name: queue})
+		if at = c.Index(q.Leader); err == nil && at < 0 {
+			err = fmt.Errorf("led by %q", q.Leader)
 		}
 		return err
 	})
@@ -235,9 +235,9 @@ func TestClocksAllDown(t *testing.T) {
 	clocks[1].Step(48 * time.Hour) // it is wrong besides
 	c.RestartAll()
 	testcluster.Poll(t, "what was to expire in an hour has expired", func() error {
-		q, err := cl.GetQueue(testContext(t), "", "dead")
-		if err == nil && q.GetStats().GetMessagesReady() != 1 {
-			err = fmt.Errorf("%d messages have expired", q.GetStats().GetMessagesReady())
+		q, err := cl.GetQueue(testContext(t), client.QueueRef{Name: "dead"})
+		if err == nil && q.Stats.MessagesReady != 1 {
+			err = fmt.Errorf("%d messages have expired", q.Stats.MessagesReady)
 		}
 		return err
 	})
@@ -245,9 +245,9 @@ func TestClocksAllDown(t *testing.T) {
 		queue string
 		want  uint64
 	}{{"hour", 0}, {"day", 1}, {"dead", 1}} {
-		q, err := cl.GetQueue(testContext(t), "", row.queue)
-		if err != nil || q.GetStats().GetMessagesReady() != row.want {
-			t.Errorf("queue %s has %d messages, want %d (%v)", row.queue, q.GetStats().GetMessagesReady(), row.want, err)
+		q, err := cl.GetQueue(testContext(t), client.QueueRef{Name: row.queue})
+		if err != nil || q.Stats.MessagesReady != row.want {
+			t.Errorf("queue %s has %d messages, want %d (%v)", row.queue, q.Stats.MessagesReady, row.want, err)
 		}
 	}
 }

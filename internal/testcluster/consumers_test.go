@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/quorate/quorate/client"
 	"github.com/quorate/quorate/internal/testcluster"
 	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
 )
@@ -32,19 +33,19 @@ func TestConsumersOfAllNodes(t *testing.T) {
 	peers[1].open(t, &brokerv1.ConsumeOpen{Queue: "single", Tag: "second"})
 	third := peers[1].open(t, &brokerv1.ConsumeOpen{Queue: "shared", Tag: "third", AutoAck: true, Exclusive: true})
 
-	list := func(vhost, queue string) map[string]*brokerv1.Consumer {
+	list := func(vhost, queue string) map[string]client.ConsumerInfo {
 		t.Helper()
-		out, err := operator.Consumers(ctx, &brokerv1.ListConsumersRequest{Vhost: vhost, Queue: queue})
-		if err != nil || len(out.GetSilent()) > 0 {
-			t.Fatal(out, err)
+		listed, err := client.Collect(operator.Consumers(ctx, client.ListConsumersRequest{VHost: vhost, Queue: queue}))
+		if err != nil {
+			t.Fatal(listed, err)
 		}
-		byTag := map[string]*brokerv1.Consumer{}
-		for _, x := range out.GetConsumers() {
-			byTag[x.GetTag()] = x
+		byTag := map[string]client.ConsumerInfo{}
+		for _, x := range listed {
+			byTag[x.Tag] = x
 		}
 		return byTag
 	}
-	await := func(what string, done func(map[string]*brokerv1.Consumer) bool) {
+	await := func(what string, done func(map[string]client.ConsumerInfo) bool) {
 		t.Helper()
 		testcluster.Poll(t, what, func() error {
 			if all := list("", ""); !done(all) {
@@ -53,24 +54,24 @@ func TestConsumersOfAllNodes(t *testing.T) {
 			return nil
 		})
 	}
-	await("one is active, one waits, and what the first holds is known", func(all map[string]*brokerv1.Consumer) bool {
-		return len(all) == 3 && all["first"].GetActivity() == "active" && all["second"].GetActivity() == "waiting" && all["first"].GetUnsettled() == 3
+	await("one is active, one waits, and what the first holds is known", func(all map[string]client.ConsumerInfo) bool {
+		return len(all) == 3 && all["first"].Activity == "active" && all["second"].Activity == "waiting" && all["first"].Unsettled == 3
 	})
 	all := list("", "")
 	for i, tag := range []string{"first", "second", "third"} {
 		from := min(i, 1)
 		conn, x := find(t, operator, fmt.Sprint("client ", from)), all[tag]
-		if x.GetConnection() != conn.GetId() || x.GetConnectionName() != conn.GetName() || x.GetNode() != c.Name(from) || x.GetUser() != "guest" {
+		if x.Connection != conn.ID || x.ConnectionName != conn.Name || x.Node != c.Name(from) || x.User != "guest" {
 			t.Errorf("%v, of %v", x, conn)
 		}
-		if since := time.UnixMilli(x.GetConsumingSinceMs()); time.Since(since) > time.Minute || x.GetBuffered() != 0 {
+		if since := x.ConsumingSince; time.Since(since) > time.Minute || x.Buffered != 0 {
 			t.Errorf("%v", x)
 		}
 	}
-	if x := all["first"]; x.GetVhost() != "/" || x.GetQueue() != "single" || x.GetPrefetch() != 7 || x.GetPriority() != 2 || x.GetAutoAck() || x.GetExclusive() {
+	if x := all["first"]; x.VHost != "/" || x.Queue != "single" || x.Prefetch != 7 || x.Priority != 2 || x.AutoAck || x.Exclusive {
 		t.Errorf("%v", x)
 	}
-	if x := all["third"]; x.GetQueue() != "shared" || !x.GetAutoAck() || !x.GetExclusive() || x.GetActivity() != "shared" || x.GetUnsettled() != 0 {
+	if x := all["third"]; x.Queue != "shared" || !x.AutoAck || !x.Exclusive || x.Activity != "shared" || x.Unsettled != 0 {
 		t.Errorf("%v", x)
 	}
 	for _, x := range []struct {
@@ -83,15 +84,15 @@ func TestConsumersOfAllNodes(t *testing.T) {
 	}
 
 	first.send(settlement(&brokerv1.Settlement{UpTo: 2, Outcome: brokerv1.Outcome_OUTCOME_ACK}))
-	await("two are settled", func(all map[string]*brokerv1.Consumer) bool { return all["first"].GetUnsettled() == 1 })
+	await("two are settled", func(all map[string]client.ConsumerInfo) bool { return all["first"].Unsettled == 1 })
 	first.stop()
-	await("the first is gone, the second active", func(all map[string]*brokerv1.Consumer) bool {
-		return len(all) == 2 && all["second"].GetActivity() == "active" && all["second"].GetUnsettled() == 1
+	await("the first is gone, the second active", func(all map[string]client.ConsumerInfo) bool {
+		return len(all) == 2 && all["second"].Activity == "active" && all["second"].Unsettled == 1
 	})
 	third.send(&brokerv1.ConsumeRequest{Kind: &brokerv1.ConsumeRequest_Cancel{Cancel: &brokerv1.ConsumeCancel{}}})
-	await("the third is cancelled", func(all map[string]*brokerv1.Consumer) bool { return len(all) == 1 })
+	await("the third is cancelled", func(all map[string]client.ConsumerInfo) bool { return len(all) == 1 })
 	if _, err := peers[0].admin.DeleteQueue(ctx, &brokerv1.DeleteQueueRequest{Name: "single"}); err != nil {
 		t.Fatal(err)
 	}
-	await("nothing is left", func(all map[string]*brokerv1.Consumer) bool { return len(all) == 0 })
+	await("nothing is left", func(all map[string]client.ConsumerInfo) bool { return len(all) == 0 })
 }

@@ -9,7 +9,6 @@ import (
 
 	"github.com/quorate/quorate/client"
 	"github.com/quorate/quorate/internal/testcluster"
-	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
 )
 
 // a queue that is deleted while it is published to, and whose leader and then all nodes
@@ -30,8 +29,8 @@ func TestDeleteOverCrashes(t *testing.T) {
 	p := publishers{t: t, cl: cl, confirmed: map[string]bool{}, enough: make(chan struct{})}
 	p.start(ctx)
 	<-p.enough
-	out, err := cl.DeleteQueue(ctx, &brokerv1.DeleteQueueRequest{Name: "q"})
-	if err != nil || !out.GetDissolving() {
+	out, err := cl.DeleteQueue(ctx, client.DeleteQueueRequest{Name: "q"})
+	if err != nil || !out.Dissolving {
 		t.Fatalf("deleted: %v, %v", out, err)
 	}
 	crashLeader(t, c, cl, "q")
@@ -63,19 +62,19 @@ func TestDeleteOverCrashes(t *testing.T) {
 	t.Logf("%d confirmed, %d arrived", len(p.confirmed), len(got))
 
 	// A vhost is deleted with all that is in it, without waiting for dead letters.
-	if _, err := cl.PutVhost(ctx, client.Vhost{Name: "v"}); err != nil {
+	if _, err := cl.PutVHost(ctx, client.VHost{Name: "v"}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := cl.DeclareQueue(ctx, client.Queue{Vhost: "v", Name: "q", Arguments: dissolves}); err != nil {
+	if _, err := cl.DeclareQueue(ctx, client.Queue{VHost: "v", Name: "q", Arguments: dissolves}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := cl.PublishOne(ctx, client.Message{Vhost: "v", RoutingKey: "q"}); err != nil {
+	if _, err := cl.PublishOne(ctx, client.Message{VHost: "v", RoutingKey: "q"}); err != nil {
 		t.Fatal(err)
 	}
-	if out, err := cl.DeleteQueue(ctx, &brokerv1.DeleteQueueRequest{Vhost: "v", Name: "q"}); err != nil || !out.GetDissolving() {
+	if out, err := cl.DeleteQueue(ctx, client.DeleteQueueRequest{VHost: "v", Name: "q"}); err != nil || !out.Dissolving {
 		t.Fatalf("deleted: %v, %v", out, err)
 	}
-	if _, err := cl.DeleteVhost(ctx, "v"); err != nil {
+	if _, err := cl.DeleteVHost(ctx, "v"); err != nil {
 		t.Fatal(err)
 	}
 	for i := range 3 {
@@ -131,11 +130,11 @@ func (p *publishers) publish(ctx context.Context, body string) (more bool) {
 func awaitDissolved(t *testing.T, cl *client.Client, queue string) {
 	t.Helper()
 	testcluster.Poll(t, queue+" is gone", func() error {
-		q, err := cl.GetQueue(testContext(t), "", queue)
+		q, err := cl.GetQueue(testContext(t), client.QueueRef{Name: queue})
 		if client.ClassOf(err) == client.NotFound {
 			return nil
 		}
-		return errors.Join(err, fmt.Errorf("it is %s with %v", q.GetState(), q.GetStats()))
+		return errors.Join(err, fmt.Errorf("it is %s with %v", q.State, q.Stats))
 	})
 }
 
@@ -144,7 +143,7 @@ func takeAll(t *testing.T, cl *client.Client, queue string) map[string]int {
 	t.Helper()
 	got := map[string]int{}
 	for {
-		m, err := cl.Get(testContext(t), "", queue, true)
+		m, err := cl.Get(testContext(t), client.GetRequest{Queue: queue, AutoAck: true})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -62,30 +62,30 @@ func named(t *testing.T, addr, name string) *grpc.ClientConn {
 }
 
 // find returns the one connection of a client's name; nil: there is none.
-func find(t *testing.T, operator *client.Client, name string) *brokerv1.Connection {
+func find(t *testing.T, operator *client.Client, name string) *client.ConnectionInfo {
 	t.Helper()
-	out, err := operator.Connections(testContext(t), &brokerv1.ListConnectionsRequest{})
+	listed, err := client.Collect(operator.Connections(testContext(t), client.ListConnectionsRequest{}))
 	if err != nil {
 		t.Fatal(err)
 	}
-	all := slices.DeleteFunc(out.GetConnections(), func(x *brokerv1.Connection) bool { return x.GetClientName() != name })
+	all := slices.DeleteFunc(listed, func(x client.ConnectionInfo) bool { return x.ClientName != name })
 	switch len(all) {
 	case 0:
 		return nil
 	case 1:
-		return all[0]
+		return &all[0]
 	}
 	t.Fatalf("%v, want one", all)
 	return nil
 }
 
 // forced checks that a stream ended because an operator closed its connection.
-func forced(t *testing.T, what string, err error, x *brokerv1.Connection) {
+func forced(t *testing.T, what string, err error, x *client.ConnectionInfo) {
 	t.Helper()
 	if err == nil {
 		t.Fatalf("stream %s goes on", what)
 	}
-	refused(t, err, codes.Unavailable, "CONNECTION_FORCED", fmt.Sprintf("connection %q: is closed by guest: enough", x.GetName()))
+	refused(t, err, codes.Unavailable, "CONNECTION_FORCED", fmt.Sprintf("connection %q: is closed by guest: enough", x.Name))
 }
 
 // All streams end with who closed their connection and why, a publish stream with the results
@@ -116,7 +116,7 @@ func testClosedStreams(t *testing.T, c *testcluster.Cluster, operator *client.Cl
 		t.Fatal(err)
 	}
 	x := find(t, operator, "streams")
-	if x.GetState() != "running" || !strings.HasPrefix(x.GetProduct(), "tests/1 grpc-go/") || x.GetUser() != "guest" {
+	if x.State != "running" || !strings.HasPrefix(x.Product, "tests/1 grpc-go/") || x.User != "guest" {
 		t.Fatalf("%v", x)
 	}
 	closed := make(chan error, 1)
@@ -133,7 +133,9 @@ func testClosedStreams(t *testing.T, c *testcluster.Cluster, operator *client.Cl
 			break
 		}
 		if answered++; answered == 1 { // so that some are stored before, and some are on their way
-			go func() { closed <- operator.CloseConnection(ctx, x.GetId(), "enough") }()
+			go func() {
+				closed <- operator.CloseConnection(ctx, client.CloseConnectionRequest{Connection: x.ID, Reason: "enough"})
+			}()
 		}
 	}
 	if err := <-closed; err != nil {
@@ -150,14 +152,14 @@ func testClosedStreams(t *testing.T, c *testcluster.Cluster, operator *client.Cl
 	forced(t, "events", err, x)
 	testcluster.Poll(t, "another connection serves", func() error {
 		_, err := p.admin.GetQueue(ctx, &brokerv1.GetQueueRequest{Name: "taken"})
-		if err == nil && find(t, operator, "streams").GetId() == x.GetId() {
-			err = fmt.Errorf("it is the one that was closed, %s", x.GetId())
+		if err == nil && find(t, operator, "streams").ID == x.ID {
+			err = fmt.Errorf("it is the one that was closed, %s", x.ID)
 		}
 		return err
 	})
-	q, err := operator.GetQueue(ctx, "/", "taken")
-	if err != nil || q.GetStats().GetMessagesReady() != uint64(answered) {
-		t.Errorf("%v, %v, want %d messages: one for each answer", q.GetStats(), err, answered)
+	q, err := operator.GetQueue(ctx, client.QueueRef{VHost: "/", Name: "taken"})
+	if err != nil || q.Stats.MessagesReady != uint64(answered) {
+		t.Errorf("%v, %v, want %d messages: one for each answer", q.Stats, err, answered)
 	}
 }
 
@@ -231,9 +233,9 @@ func testClosedClient(t *testing.T, c *testcluster.Cluster, operator *client.Cli
 		t.Error(err)
 	}
 	testcluster.Poll(t, "the queue is empty", func() error {
-		q, err := operator.GetQueue(ctx, "/", "work")
-		if err == nil && q.GetStats().GetMessages() > 0 {
-			err = fmt.Errorf("%v", q.GetStats())
+		q, err := operator.GetQueue(ctx, client.QueueRef{VHost: "/", Name: "work"})
+		if err == nil && q.Stats.Messages > 0 {
+			err = fmt.Errorf("%v", q.Stats)
 		}
 		return err
 	})
@@ -273,15 +275,14 @@ func receiveOnce(ctx context.Context, consumer *client.Consumer, n *atomic.Int64
 // closeAll closes all connections of a client.
 func closeAll(ctx context.Context, t *testing.T, operator *client.Client, name string) {
 	t.Helper()
-	out, err := operator.Connections(ctx, &brokerv1.ListConnectionsRequest{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, x := range out.GetConnections() {
-		if x.GetClientName() != name || x.GetState() != "running" {
+	for x, err := range operator.Connections(ctx, client.ListConnectionsRequest{}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if x.ClientName != name || x.State != "running" {
 			continue
 		}
-		if err := operator.CloseConnection(ctx, x.GetId(), "enough"); err != nil {
+		if err := operator.CloseConnection(ctx, client.CloseConnectionRequest{Connection: x.ID, Reason: "enough"}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -297,24 +298,24 @@ func testClosedStuck(t *testing.T, c *testcluster.Cluster, operator *client.Clie
 	p.open(t, &brokerv1.ConsumeOpen{Queue: "unread"})
 	x := find(t, operator, "stuck")
 	testcluster.Poll(t, "the stream is stuck", func() error {
-		if x = find(t, operator, "stuck"); x.GetSentBytes() < 64<<10 { // HTTP/2's first window
-			return fmt.Errorf("%d bytes are sent", x.GetSentBytes())
+		if x = find(t, operator, "stuck"); x.SentBytes < 64<<10 { // HTTP/2's first window
+			return fmt.Errorf("%d bytes are sent", x.SentBytes)
 		}
 		return nil
 	})
-	if err := operator.CloseConnection(testContext(t), x.GetId(), "enough"); err != nil {
+	if err := operator.CloseConnection(testContext(t), client.CloseConnectionRequest{Connection: x.ID, Reason: "enough"}); err != nil {
 		t.Fatal(err)
 	}
 	testcluster.Poll(t, "the connection is gone", func() error {
-		if now := find(t, operator, "stuck"); now.GetId() == x.GetId() {
+		if now := find(t, operator, "stuck"); now.ID == x.ID {
 			return fmt.Errorf("%v", now)
 		}
 		return nil
 	})
 	testcluster.Poll(t, "the messages are back", func() error {
-		q, err := operator.GetQueue(testContext(t), "/", "unread")
-		if err == nil && q.GetStats().GetMessagesReady() != n {
-			err = fmt.Errorf("%v", q.GetStats())
+		q, err := operator.GetQueue(testContext(t), client.QueueRef{VHost: "/", Name: "unread"})
+		if err == nil && q.Stats.MessagesReady != n {
+			err = fmt.Errorf("%v", q.Stats)
 		}
 		return err
 	})

@@ -93,7 +93,10 @@ func TestDirectory(t *testing.T) {
 		}
 	}
 	ann := openClient(t, c, as("ann", "ann"))
-	get := func(queue string) error { _, err := ann.Get(ctx, "", queue, true); return err }
+	get := func(queue string) error {
+		_, err := ann.Get(ctx, client.GetRequest{Queue: queue, AutoAck: true})
+		return err
+	}
 	if err := get("in"); err != nil {
 		t.Error(err)
 	}

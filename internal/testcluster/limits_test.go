@@ -51,11 +51,11 @@ func TestLimits(t *testing.T) {
 		}
 	}
 	for _, h := range []string{"full", "wide"} {
-		if _, err := cl.PutVhost(ctx, client.Vhost{Name: h}); err != nil {
+		if _, err := cl.PutVHost(ctx, client.VHost{Name: h}); err != nil {
 			t.Fatal(err)
 		}
 		for _, u := range []string{"limited", "free"} {
-			if _, err := cl.SetPermission(ctx, client.Permission{Vhost: h, User: u, Configure: ".*", Write: ".*", Read: ".*"}); err != nil {
+			if _, err := cl.SetPermission(ctx, client.Permission{VHost: h, User: u, Configure: ".*", Write: ".*", Read: ".*"}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -74,7 +74,7 @@ func TestLimits(t *testing.T) {
 			return fmt.Errorf("it is answered %w", err)
 		})
 	}
-	if err := cl.SetUserLimits(ctx, "limited", client.UserLimits{MaxConnections: &two, MaxChannels: &one}); err != nil {
+	if err := cl.SetUserLimits(ctx, client.SetUserLimitsRequest{Name: "limited", Limits: client.UserLimits{MaxConnections: &two, MaxChannels: &one}}); err != nil {
 		t.Fatal(err)
 	}
 	first, end := asUser(t, c.Addrs()[0], "limited")
@@ -120,7 +120,7 @@ func TestLimits(t *testing.T) {
 	})
 
 	// A vhost counts the connections of all users; more than one vhost may count one.
-	if err := cl.SetVhostLimits(ctx, "full", client.VhostLimits{MaxConnections: &one}); err != nil {
+	if err := cl.SetVHostLimits(ctx, client.SetVHostLimitsRequest{Name: "full", Limits: client.VHostLimits{MaxConnections: &one}}); err != nil {
 		t.Fatal(err)
 	}
 	may("the one that was there", second, "full")
@@ -132,7 +132,7 @@ func TestLimits(t *testing.T) {
 	}
 	refused(t, consumeRequests(t, other, open(&brokerv1.ConsumeOpen{Vhost: "full", Queue: "nix"})), codes.PermissionDenied, "NOT_ALLOWED", "max-connections")
 	may("another vhost", other, "wide")
-	if err := cl.SetVhostLimits(ctx, "full", client.VhostLimits{}); err != nil {
+	if err := cl.SetVHostLimits(ctx, client.SetVHostLimitsRequest{Name: "full", Limits: client.VHostLimits{}}); err != nil {
 		t.Fatal(err)
 	}
 	may("without limit", other, "full")

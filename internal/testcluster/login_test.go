@@ -13,7 +13,6 @@ import (
 	"github.com/quorate/quorate/broker"
 	"github.com/quorate/quorate/client"
 	"github.com/quorate/quorate/internal/testcluster"
-	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
 )
 
 func as(user, password string) func(*client.Config) {
@@ -100,7 +99,7 @@ func testLoginRefused(t *testing.T, c *testcluster.Cluster, root *client.Client)
 		t.Error(err)
 	}
 	who, err := root.WhoAmI(ctx)
-	if err != nil || who.GetUser() != "guest" || fmt.Sprint(who.GetTags()) != "[administrator]" {
+	if err != nil || who.User != "guest" || fmt.Sprint(who.Tags) != "[administrator]" {
 		t.Errorf("whoami: %v, %v", who, err)
 	}
 }
@@ -122,21 +121,27 @@ func testTags(t *testing.T, root, plain, watcher, politician *client.Client) {
 		"list users":   func(c *client.Client) error { _, err := client.Collect(c.Users(ctx)); return err },
 		"put user":     func(c *client.Client) error { _, err := c.PutUser(ctx, client.User{Name: "new"}); return err },
 		"delete user":  func(c *client.Client) error { _, err := c.DeleteUser(ctx, "nix"); return err },
-		"put vhost":    func(c *client.Client) error { _, err := c.PutVhost(ctx, client.Vhost{Name: "new"}); return err },
-		"delete vhost": func(c *client.Client) error { _, err := c.DeleteVhost(ctx, "nix"); return err },
+		"put vhost":    func(c *client.Client) error { _, err := c.PutVHost(ctx, client.VHost{Name: "new"}); return err },
+		"delete vhost": func(c *client.Client) error { _, err := c.DeleteVHost(ctx, "nix"); return err },
 		"set permission": func(c *client.Client) error {
 			_, err := c.SetPermission(ctx, client.Permission{User: "plain"})
 			return err
 		},
-		"clear":           func(c *client.Client) error { _, err := c.ClearPermission(ctx, "", "plain"); return err },
-		"put policy":      func(c *client.Client) error { _, err := c.PutPolicy(ctx, p); return err },
-		"operator policy": func(c *client.Client) error { _, err := c.DeletePolicy(ctx, "", "nix", true); return err },
-		"details":         func(c *client.Client) error { _, err := c.ClusterDetails(ctx); return err },
-		"list vhosts":     func(c *client.Client) error { _, err := client.Collect(c.Vhosts(ctx)); return err },
-		"list exchanges":  func(c *client.Client) error { _, err := client.Collect(c.Exchanges(ctx, "")); return err },
-		"list policies":   func(c *client.Client) error { _, err := client.Collect(c.Policies(ctx, "/")); return err },
-		"declare queue":   func(c *client.Client) error { _, err := c.DeclareQueue(ctx, client.Queue{Name: "new"}); return err },
-		"publish":         func(c *client.Client) error { _, err := c.PublishOne(ctx, client.Message{RoutingKey: "x"}); return err },
+		"clear": func(c *client.Client) error {
+			_, err := c.ClearPermission(ctx, client.PermissionRef{User: "plain"})
+			return err
+		},
+		"put policy": func(c *client.Client) error { _, err := c.PutPolicy(ctx, p); return err },
+		"operator policy": func(c *client.Client) error {
+			_, err := c.DeletePolicy(ctx, client.PolicyRef{Name: "nix", Operator: true})
+			return err
+		},
+		"details":        func(c *client.Client) error { _, err := c.ClusterDetails(ctx); return err },
+		"list vhosts":    func(c *client.Client) error { _, err := client.Collect(c.VHosts(ctx)); return err },
+		"list exchanges": func(c *client.Client) error { _, err := client.Collect(c.Exchanges(ctx, "")); return err },
+		"list policies":  func(c *client.Client) error { _, err := client.Collect(c.Policies(ctx, "/")); return err },
+		"declare queue":  func(c *client.Client) error { _, err := c.DeclareQueue(ctx, client.Queue{Name: "new"}); return err },
+		"publish":        func(c *client.Client) error { _, err := c.PublishOne(ctx, client.Message{RoutingKey: "x"}); return err },
 	}
 	allowed := map[string][]string{
 		"watcher": {"details", "list vhosts", "list exchanges", "list policies"}, "politician": {"list vhosts"},
@@ -161,7 +166,7 @@ func testTags(t *testing.T, root, plain, watcher, politician *client.Client) {
 		t.Errorf("policymaker: %v", err)
 	}
 	refusal(t, "operator policy", calls["operator policy"](politician), "administrator")
-	if _, err := root.DeletePolicy(ctx, "", "p", false); err != nil {
+	if _, err := root.DeletePolicy(ctx, client.PolicyRef{Name: "p"}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -189,8 +194,8 @@ func testPermissions(t *testing.T, root, worker *client.Client) {
 			return err
 		}
 	}
-	get := func() error { _, err := worker.Get(ctx, "", "q", true); return err }
-	purge := func() error { _, err := worker.PurgeQueue(ctx, "", "q"); return err }
+	get := func() error { _, err := worker.Get(ctx, client.GetRequest{Queue: "q", AutoAck: true}); return err }
+	purge := func() error { _, err := worker.PurgeQueue(ctx, client.QueueRef{Name: "q"}); return err }
 	consume := func() error {
 		s, err := worker.Consume(ctx, client.ConsumeConfig{Queue: "q"})
 		if err == nil {
@@ -231,9 +236,9 @@ func testPermissions(t *testing.T, root, worker *client.Client) {
 		{"", "", "^q$", "get", get, ""},
 		{"", "", "^q$", "purge", purge, ""},
 		{"", "", "^q$", "consume", consume, ""},
-		{"", ".*", ".*", "delete", func() error { _, err := worker.DeleteQueue(ctx, &brokerv1.DeleteQueueRequest{Name: "w1"}); return err }, "no configure access"},
-		{"^(?!amq\\.).*", "", "", "delete", func() error { _, err := worker.DeleteQueue(ctx, &brokerv1.DeleteQueueRequest{Name: "w1"}); return err }, ""},
-		{"", ".*", ".*", "delete exchange", func() error { return worker.DeleteExchange(ctx, "", "x1", false) }, "no configure access"},
+		{"", ".*", ".*", "delete", func() error { _, err := worker.DeleteQueue(ctx, client.DeleteQueueRequest{Name: "w1"}); return err }, "no configure access"},
+		{"^(?!amq\\.).*", "", "", "delete", func() error { _, err := worker.DeleteQueue(ctx, client.DeleteQueueRequest{Name: "w1"}); return err }, ""},
+		{"", ".*", ".*", "delete exchange", func() error { return worker.DeleteExchange(ctx, client.DeleteExchangeRequest{Name: "x1"}) }, "no configure access"},
 		{"(x+x+)+y", ".*", ".*", "a pattern that backtracks for ever", declare(client.Queue{Name: strings.Repeat("x", 60)}), "no configure access"},
 	} {
 		p := client.Permission{User: "worker", Configure: row.configure, Write: row.write, Read: row.read}
@@ -247,7 +252,7 @@ func testPermissions(t *testing.T, root, worker *client.Client) {
 			t.Errorf("%s with %q %q %q: %v", row.what, row.configure, row.write, row.read, err)
 		}
 	}
-	if _, err := root.ClearPermission(ctx, "", "worker"); err != nil {
+	if _, err := root.ClearPermission(ctx, client.PermissionRef{User: "worker"}); err != nil {
 		t.Fatal(err)
 	}
 	refusal(t, "without permission", get(), "has no permission in it")
@@ -347,8 +352,8 @@ func testTokens(t *testing.T, c *testcluster.Cluster, root *client.Client) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	with := openClient(t, c, token(minted.GetToken()))
-	if who, err := with.WhoAmI(ctx); err != nil || who.GetUser() != "bearer" || who.GetExpiresMs() != minted.GetExpiresMs() {
+	with := openClient(t, c, token(minted.Token))
+	if who, err := with.WhoAmI(ctx); err != nil || who.User != "bearer" || who.Expires != minted.Expires {
 		t.Errorf("whoami: %v, %v", who, err)
 	}
 	_, err = with.MintToken(ctx, 0)
@@ -356,15 +361,15 @@ func testTokens(t *testing.T, c *testcluster.Cluster, root *client.Client) {
 	if _, err := bearer.MintToken(ctx, 31*24*time.Hour); client.ClassOf(err) != client.PreconditionFailed {
 		t.Errorf("too long a life: %v", err)
 	}
-	for _, text := range []string{"x", minted.GetToken() + "x", "quorate_" + minted.GetId() + "_", strings.Replace(minted.GetToken(), "_", "_0", 1)} {
+	for _, text := range []string{"x", minted.Token + "x", "quorate_" + minted.ID + "_", strings.Replace(minted.Token, "_", "_0", 1)} {
 		if loginError(ctx, t, c, token(text)) == nil {
 			t.Errorf("%q logs in", text)
 		}
 	}
-	if deleted, err := bearer.RevokeToken(ctx, minted.GetId()); err != nil || !deleted {
+	if deleted, err := bearer.RevokeToken(ctx, minted.ID); err != nil || !deleted {
 		t.Errorf("revoke: %v, %v", deleted, err)
 	}
-	if loginError(ctx, t, c, token(minted.GetToken())) == nil {
+	if loginError(ctx, t, c, token(minted.Token)) == nil {
 		t.Error("a revoked token logs in")
 	}
 	// Another's token is not to be revoked; it ends with the password.
@@ -372,7 +377,7 @@ func testTokens(t *testing.T, c *testcluster.Cluster, root *client.Client) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = bearer.RevokeToken(ctx, roots.GetId())
+	_, err = bearer.RevokeToken(ctx, roots.ID)
 	refusal(t, "another's token", err, "administrator")
 	second, err := bearer.MintToken(ctx, time.Minute)
 	if err != nil {
@@ -381,7 +386,7 @@ func testTokens(t *testing.T, c *testcluster.Cluster, root *client.Client) {
 	if _, err := root.PutUser(ctx, client.User{Name: "bearer", Password: "two"}); err != nil {
 		t.Fatal(err)
 	}
-	if loginError(ctx, t, c, token(second.GetToken())) == nil {
+	if loginError(ctx, t, c, token(second.Token)) == nil {
 		t.Error("a token outlives its password")
 	}
 	short, err := root.MintToken(ctx, time.Millisecond)
@@ -389,7 +394,7 @@ func testTokens(t *testing.T, c *testcluster.Cluster, root *client.Client) {
 		t.Fatal(err)
 	}
 	testcluster.Poll(t, "the token expires", func() error {
-		if loginError(ctx, t, c, token(short.GetToken())) == nil {
+		if loginError(ctx, t, c, token(short.Token)) == nil {
 			return errors.New("it logs in")
 		}
 		return nil
@@ -414,7 +419,7 @@ func testFirstUserStaysGone(t *testing.T, c *testcluster.Cluster, root *client.C
 		t.Fatal(err)
 	}
 	for _, u := range users {
-		if u.GetName() == broker.DefaultUser {
+		if u.Name == broker.DefaultUser {
 			t.Error("the deleted first user is back")
 		}
 	}

@@ -16,7 +16,6 @@ import (
 	"github.com/quorate/quorate/broker"
 	"github.com/quorate/quorate/client"
 	"github.com/quorate/quorate/internal/testcluster"
-	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
 )
 
 // BenchmarkManyQueues measures what an operator waits for with many queues on three nodes of
@@ -129,8 +128,8 @@ func (m *many) document() []byte {
 func (m *many) importAll(doc []byte) {
 	m.Helper()
 	for range 10 {
-		s, err := m.client.ImportDefinitions(m.Context(), doc, nil, func([]*brokerv1.ImportedObject, int) {})
-		if err == nil && s.GetFailed()+s.GetDifferent()+s.GetRefused() == 0 {
+		s, err := m.client.ImportDefinitions(m.Context(), client.ImportDefinitionsRequest{Document: doc})
+		if err == nil && s.Failed+s.Different+s.Refused == 0 {
 			return
 		}
 		m.Log(s, err)
@@ -168,7 +167,7 @@ func (m *many) policies() {
 		})
 	}
 	m.measure("policy-ends", func() {
-		m.again(func() error { _, err := m.client.DeletePolicy(m.Context(), "", "all", false); return err })
+		m.again(func() error { _, err := m.client.DeletePolicy(m.Context(), client.PolicyRef{Name: "all"}); return err })
 		m.await("one-in-100", 100)
 		m.await("", 3)
 	})

@@ -57,12 +57,15 @@ func TestTokenScopes(t *testing.T) {
 	}
 	worker := as("worker", "quorate.read:%2F/in quorate.write:%2F/amq.default quorate.write:%2F/amq.topic/eu.* quorate.configure:other/*")
 	who, err := worker.WhoAmI(ctx)
-	if err != nil || who.GetUser() != "worker" || len(who.GetTags()) != 0 || who.GetExpiresMs() != hour.Truncate(time.Second).UnixMilli() {
+	if err != nil || who.User != "worker" || len(who.Tags) != 0 || !who.Expires.Equal(hour.Truncate(time.Second)) {
 		t.Errorf("%v, %v", who, err)
 	}
-	get := func(c *client.Client, queue string) error { _, err := c.Get(ctx, "", queue, true); return err }
+	get := func(c *client.Client, queue string) error {
+		_, err := c.Get(ctx, client.GetRequest{Queue: queue, AutoAck: true})
+		return err
+	}
 	declare := func(c *client.Client, vhost string) error {
-		_, err := c.DeclareQueue(ctx, client.Queue{Vhost: vhost, Name: "new"})
+		_, err := c.DeclareQueue(ctx, client.Queue{VHost: vhost, Name: "new"})
 		return err
 	}
 	for what, err := range map[string]error{
@@ -74,19 +77,19 @@ func TestTokenScopes(t *testing.T) {
 	}
 	for what, err := range map[string]error{
 		"get": get(worker, "out"), "publish": publish(worker, "amq.fanout", ""), "a key": publish(worker, "amq.topic", "us"),
-		"declare": declare(worker, "/"), "policies": func() error { _, err := worker.DeletePolicy(ctx, "/", "p", false); return err }(),
+		"declare": declare(worker, "/"), "policies": func() error { _, err := worker.DeletePolicy(ctx, client.PolicyRef{VHost: "/", Name: "p"}); return err }(),
 		"users": func() error { _, err := client.Collect(worker.Users(ctx)); return err }(),
 		"mint":  func() error { _, err := worker.MintToken(ctx, time.Minute); return err }(),
 	} {
 		refusal(t, what, err, "worker")
 	}
-	queues, err := client.Collect(worker.Queues(ctx, "/", false))
-	if err != nil || len(queues) != 1 || queues[0].GetName() != "in" {
+	queues, err := client.Collect(worker.Queues(ctx, client.ListQueuesRequest{VHost: "/"}))
+	if err != nil || len(queues) != 1 || queues[0].Name != "in" {
 		t.Errorf("sees %v, %v", queues, err)
 	}
 
 	admin := as("chief", "quorate.tag:administrator quorate.tag:policymaker quorate.read:*/nothing")
-	if _, err := admin.PutVhost(ctx, client.Vhost{Name: "made"}); err != nil {
+	if _, err := admin.PutVHost(ctx, client.VHost{Name: "made"}); err != nil {
 		t.Error(err)
 	}
 	if _, err := admin.PutPolicy(ctx, client.Policy{Name: "p", Pattern: "none", Definition: client.Table{"max-length": 1}}); err != nil {
@@ -96,7 +99,7 @@ func TestTokenScopes(t *testing.T) {
 	if err != nil || len(users) != 1 {
 		t.Errorf("%v, %v", users, err)
 	}
-	permissions, err := client.Collect(root.Permissions(ctx, "made", ""))
+	permissions, err := client.Collect(root.Permissions(ctx, client.ListPermissionsRequest{VHost: "made"}))
 	if err != nil || len(permissions) != 0 {
 		t.Errorf("%v, %v", permissions, err)
 	}
@@ -104,7 +107,7 @@ func TestTokenScopes(t *testing.T) {
 	basic := openClient(t, c, func(c *client.Config) {
 		c.Username, c.Password = "x", tokenOf(i, "worker", "quorate.read:%2F/in", hour)
 	})
-	if who, err := basic.WhoAmI(ctx); err != nil || who.GetUser() != "worker" {
+	if who, err := basic.WhoAmI(ctx); err != nil || who.User != "worker" {
 		t.Errorf("%v, %v", who, err)
 	}
 }

@@ -15,7 +15,6 @@ import (
 	"github.com/quorate/quorate/client"
 	"github.com/quorate/quorate/cluster/operation"
 	"github.com/quorate/quorate/internal/testcluster"
-	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
 )
 
 // admin is a client of one node alone.
@@ -30,10 +29,10 @@ func admin(t *testing.T, c *testcluster.Cluster, i int) *client.Client {
 }
 
 const (
-	running   = brokerv1.OperationState_OPERATION_STATE_RUNNING
-	done      = brokerv1.OperationState_OPERATION_STATE_DONE
-	failed    = brokerv1.OperationState_OPERATION_STATE_FAILED
-	cancelled = brokerv1.OperationState_OPERATION_STATE_CANCELLED
+	running   = client.OperationRunning
+	done      = client.OperationDone
+	failed    = client.OperationFailed
+	cancelled = client.OperationCancelled
 )
 
 // Every node shows, watches and cancels the operations of all.
@@ -64,19 +63,19 @@ func testSeenAlike(t *testing.T, c *testcluster.Cluster, nodes []*client.Client)
 		t.Fatal(err)
 	}
 	for i, n := range nodes {
-		all, err := n.Operations(ctx, true)
-		if err != nil || len(all.GetOperations()) != 1 || len(all.GetSilent()) != 0 {
+		all, err := client.Collect(n.Operations(ctx, client.ListOperationsRequest{Running: true}))
+		if err != nil || len(all) != 1 {
 			t.Fatalf("node %d: %v, %v", i, all, err)
 		}
-		got := all.GetOperations()[0]
-		if got.GetId() != op.ID.String() || got.GetNode() != c.Name(1) || got.GetTarget() != "three steps" || got.GetState() != running {
+		got := all[0]
+		if got.ID != op.ID.String() || got.Node != c.Name(1) || got.Target != "three steps" || got.State != running {
 			t.Errorf("node %d shows %v", i, got)
 		}
 	}
-	seen := make(chan *brokerv1.Operation)
-	last := make(chan *brokerv1.Operation, 1)
+	seen := make(chan client.Operation)
+	last := make(chan client.Operation, 1)
 	go func() {
-		end, err := nodes[2].WatchOperation(ctx, op.ID.String(), func(o *brokerv1.Operation) { seen <- o })
+		end, err := nodes[2].WatchOperation(ctx, op.ID.String(), func(o client.Operation) { seen <- o })
 		if err != nil {
 			t.Error(err)
 		}
@@ -86,23 +85,23 @@ func testSeenAlike(t *testing.T, c *testcluster.Cluster, nodes []*client.Client)
 	for i := range int64(3) {
 		steps <- operation.Progress{Phase: "walk", Done: i + 1, Total: 3, Unit: "steps", Detail: fmt.Sprint("step ", i)}
 		for o := range seen {
-			if o.GetDone() == i+1 {
+			if o.Done == i+1 {
 				break
 			}
 		}
 	}
 	close(steps)
-	if o := <-seen; o.GetState() != done || o.GetPhase() != "walk" || o.GetUnit() != "steps" || o.GetDetail() != "step 2" || o.GetTotal() != 3 {
+	if o := <-seen; o.State != done || o.Phase != "walk" || o.Unit != "steps" || o.Detail != "step 2" || o.Total != 3 {
 		t.Errorf("the end was seen as %v", o)
 	}
-	if end := <-last; end.GetState() != done {
+	if end := <-last; end.State != done {
 		t.Errorf("ended as %v", end)
 	}
 	for i, n := range nodes {
-		if o, err := n.Operation(ctx, op.ID.String()); err != nil || o.GetState() != done {
+		if o, err := n.Operation(ctx, op.ID.String()); err != nil || o.State != done {
 			t.Errorf("node %d: %v, %v", i, o, err)
 		}
-		if all, err := n.Operations(ctx, true); err != nil || len(all.GetOperations()) != 0 {
+		if all, err := client.Collect(n.Operations(ctx, client.ListOperationsRequest{Running: true})); err != nil || len(all) != 0 {
 			t.Errorf("node %d: %v, %v still run", i, all, err)
 		}
 	}
@@ -121,8 +120,8 @@ func testCancelled(t *testing.T, c *testcluster.Cluster, nodes []*client.Client)
 	if _, err := nodes[2].CancelOperation(ctx, op.ID.String()); err != nil {
 		t.Fatal(err)
 	}
-	end, err := nodes[1].WatchOperation(ctx, op.ID.String(), func(*brokerv1.Operation) {})
-	if err != nil || end.GetState() != cancelled || end.GetDone() != 1 {
+	end, err := nodes[1].WatchOperation(ctx, op.ID.String(), func(client.Operation) {})
+	if err != nil || end.State != cancelled || end.Done != 1 {
 		t.Errorf("%v, %v", end, err)
 	}
 	var refused *client.Error
@@ -144,7 +143,7 @@ func testUnknownOperation(t *testing.T, c *testcluster.Cluster, nodes []*client.
 		if _, err := nodes[0].Operation(ctx, id); !errors.As(err, &e) || e.Code != want {
 			t.Errorf("%s: %v, want %v", id, err, want)
 		}
-		if _, err := nodes[0].WatchOperation(ctx, id, func(*brokerv1.Operation) {}); !errors.As(err, &e) || e.Code != want {
+		if _, err := nodes[0].WatchOperation(ctx, id, func(client.Operation) {}); !errors.As(err, &e) || e.Code != want {
 			t.Errorf("watching %s: %v, want %v", id, err, want)
 		}
 		if _, err := nodes[0].CancelOperation(ctx, id); !errors.As(err, &e) || e.Code != want {
@@ -165,35 +164,35 @@ func testPlans(t *testing.T, c *testcluster.Cluster, cl *client.Client) {
 			t.Fatal(err)
 		}
 	}
-	one, err := cl.GetQueue(ctx, "/", "plan-one")
+	one, err := cl.GetQueue(ctx, client.QueueRef{VHost: "/", Name: "plan-one"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	host := one.GetMembers()[0]
+	host := one.Members[0]
 	other := c.Name((c.Index(host) + 1) % 3)
-	all := &brokerv1.QueueFilter{Pattern: "plan-*"}
-	plan := func(r *brokerv1.StartOperationResponse, err error) []string {
+	all := client.QueueFilter{Pattern: "plan-*"}
+	plan := func(r client.StartedOperation, err error) []string {
 		t.Helper()
-		if err != nil || r.GetOperation() != nil || r.GetPlanTotal() != uint64(len(r.GetPlan())) {
+		if err != nil || r.Operation != nil || r.PlanTotal != uint64(len(r.Plan)) {
 			t.Errorf("%v, %v", r, err)
 		}
-		return r.GetPlan()
+		return r.Plan
 	}
 	for what, row := range map[string]struct{ got, want []string }{
 		"grow": {
-			plan(cl.GrowQueues(ctx, &brokerv1.GrowQueuesRequest{Node: other, Queues: all, DryRun: true})),
+			plan(cl.GrowQueues(ctx, client.GrowQueuesRequest{Node: other, Queues: all, DryRun: true})),
 			[]string{fmt.Sprintf(`queue "plan-one" in vhost "/": node %q becomes member 2`, other)},
 		},
-		"grow even": {plan(cl.GrowQueues(ctx, &brokerv1.GrowQueuesRequest{Node: other, Queues: all, EvenOnly: true, DryRun: true})), nil},
+		"grow even": {plan(cl.GrowQueues(ctx, client.GrowQueuesRequest{Node: other, Queues: all, EvenOnly: true, DryRun: true})), nil},
 		"shrink": {
-			plan(cl.ShrinkNode(ctx, &brokerv1.ShrinkNodeRequest{Node: host, Queues: all, DryRun: true})),
+			plan(cl.ShrinkNode(ctx, client.ShrinkNodeRequest{Node: host, Queues: all, DryRun: true})),
 			[]string{
 				fmt.Sprintf(`queue "plan-one" in vhost "/": node %q is the last member and stays`, host),
 				fmt.Sprintf(`queue "plan-three" in vhost "/": node %q leaves, 2 of 3 members stay`, host),
 			},
 		},
 		"remove": {
-			plan(cl.RemoveMember(ctx, &brokerv1.RemoveMemberRequest{Queue: "plan-three", Node: host, DryRun: true})),
+			plan(cl.RemoveMember(ctx, client.RemoveMemberRequest{Queue: "plan-three", Node: host, DryRun: true})),
 			[]string{fmt.Sprintf(`queue "plan-three" in vhost "/": node %q leaves, its copy of the messages is deleted`, host)},
 		},
 	} {
@@ -201,34 +200,34 @@ func testPlans(t *testing.T, c *testcluster.Cluster, cl *client.Client) {
 			t.Errorf("%s: %q, want %q", what, row.got, row.want)
 		}
 	}
-	if p := plan(cl.ForgetNode(ctx, &brokerv1.ForgetNodeRequest{Node: host, Replace: true, DryRun: true})); len(p) != 3 {
+	if p := plan(cl.ForgetNode(ctx, client.ForgetNodeRequest{Node: host, Replace: true, DryRun: true})); len(p) != 3 {
 		t.Errorf("forget: %q", p)
 	}
 	for what, row := range map[string]struct {
 		code codes.Code
 		text string
-		call func() (*brokerv1.StartOperationResponse, error)
+		call func() (client.StartedOperation, error)
 	}{
-		"no such node": {codes.NotFound, "is not in the cluster", func() (*brokerv1.StartOperationResponse, error) {
-			return cl.GrowQueues(ctx, &brokerv1.GrowQueuesRequest{Node: "nobody"})
+		"no such node": {codes.NotFound, "is not in the cluster", func() (client.StartedOperation, error) {
+			return cl.GrowQueues(ctx, client.GrowQueuesRequest{Node: "nobody"})
 		}},
-		"bad pattern": {codes.InvalidArgument, "cannot be read", func() (*brokerv1.StartOperationResponse, error) {
-			return cl.RebalanceQueues(ctx, &brokerv1.RebalanceQueuesRequest{Queues: &brokerv1.QueueFilter{Pattern: "[a"}})
+		"bad pattern": {codes.InvalidArgument, "cannot be read", func() (client.StartedOperation, error) {
+			return cl.RebalanceQueues(ctx, client.RebalanceQueuesRequest{Queues: client.QueueFilter{Pattern: "[a"}})
 		}},
-		"no such vhost": {codes.NotFound, "does not exist", func() (*brokerv1.StartOperationResponse, error) {
-			return cl.ShrinkNode(ctx, &brokerv1.ShrinkNodeRequest{Node: host, Queues: &brokerv1.QueueFilter{Vhost: "v"}})
+		"no such vhost": {codes.NotFound, "does not exist", func() (client.StartedOperation, error) {
+			return cl.ShrinkNode(ctx, client.ShrinkNodeRequest{Node: host, Queues: client.QueueFilter{VHost: "v"}})
 		}},
-		"a member already": {codes.FailedPrecondition, "is a member of the queue already", func() (*brokerv1.StartOperationResponse, error) {
-			return cl.AddMember(ctx, &brokerv1.AddMemberRequest{Queue: "plan-one", Node: host})
+		"a member already": {codes.FailedPrecondition, "is a member of the queue already", func() (client.StartedOperation, error) {
+			return cl.AddMember(ctx, client.AddMemberRequest{Queue: "plan-one", Node: host})
 		}},
-		"not a member": {codes.FailedPrecondition, "is not a member", func() (*brokerv1.StartOperationResponse, error) {
-			return cl.ReplaceMember(ctx, &brokerv1.ReplaceMemberRequest{Queue: "plan-one", From: other, To: host})
+		"not a member": {codes.FailedPrecondition, "is not a member", func() (client.StartedOperation, error) {
+			return cl.ReplaceMember(ctx, client.ReplaceMemberRequest{Queue: "plan-one", From: other, To: host})
 		}},
-		"the last one": {codes.FailedPrecondition, "the last member", func() (*brokerv1.StartOperationResponse, error) {
-			return cl.RemoveMember(ctx, &brokerv1.RemoveMemberRequest{Queue: "plan-one", Node: host})
+		"the last one": {codes.FailedPrecondition, "the last member", func() (client.StartedOperation, error) {
+			return cl.RemoveMember(ctx, client.RemoveMemberRequest{Queue: "plan-one", Node: host})
 		}},
-		"no node": {codes.InvalidArgument, "name a node", func() (*brokerv1.StartOperationResponse, error) {
-			return cl.AddMember(ctx, &brokerv1.AddMemberRequest{Queue: "plan-one"})
+		"no node": {codes.InvalidArgument, "name a node", func() (client.StartedOperation, error) {
+			return cl.AddMember(ctx, client.AddMemberRequest{Queue: "plan-one"})
 		}},
 	} {
 		_, err := call(row.call)
@@ -251,12 +250,12 @@ func call[R any](f func() (R, error)) (R, *status.Status) {
 // Any node starts the drain of any other; the details show it.
 func testDrainOther(t *testing.T, c *testcluster.Cluster, nodes []*client.Client) {
 	ctx := testContext(t)
-	op, err := nodes[0].StartDrain(ctx, c.Name(1), 0)
+	op, err := nodes[0].StartDrain(ctx, client.StartDrainRequest{Node: c.Name(1)})
 	if err != nil {
 		t.Fatal(err)
 	}
-	end, err := nodes[2].WatchOperation(ctx, op.GetId(), func(*brokerv1.Operation) {})
-	if err != nil || end.GetState() != done || end.GetNode() != c.Name(1) || end.GetKind() != "drain" || end.GetDone() != end.GetTotal() {
+	end, err := nodes[2].WatchOperation(ctx, op.ID, func(client.Operation) {})
+	if err != nil || end.State != done || end.Node != c.Name(1) || end.Kind != "drain" || end.Done != end.Total {
 		t.Errorf("%v, %v", end, err)
 	}
 	// A follower may learn of the new leaders a moment later; until then it is starting.
@@ -277,9 +276,9 @@ func testDrainOther(t *testing.T, c *testcluster.Cluster, nodes []*client.Client
 }
 
 // asDrained tells whether all nodes have started and only the one drains.
-func asDrained(st *brokerv1.ClusterStatusResponse, node string) bool {
-	return !slices.ContainsFunc(st.GetNodes(), func(n *brokerv1.ClusterNode) bool {
-		return n.GetDraining() != (n.GetId() == node) || n.GetStart().GetPhase() != "started"
+func asDrained(st client.ClusterStatus, node string) bool {
+	return !slices.ContainsFunc(st.Nodes, func(n client.ClusterNode) bool {
+		return n.Draining != (n.ID == node) || n.Start.Phase != "started"
 	})
 }
 
@@ -294,11 +293,12 @@ func testLostNode(t *testing.T, c *testcluster.Cluster, nodes []*client.Client) 
 	}
 	c.Kill(1)
 	testcluster.Poll(t, "the list names the silent node", func() error {
-		all, err := nodes[0].Operations(ctx, false)
-		if err == nil && !slices.Equal(all.GetSilent(), []string{c.Name(1)}) {
-			err = fmt.Errorf("silent: %q", all.GetSilent())
+		_, err := client.Collect(nodes[0].Operations(ctx, client.ListOperationsRequest{}))
+		var silent *client.SilentNodesError
+		if !errors.As(err, &silent) || !slices.Equal(silent.Nodes, []string{c.Name(1)}) {
+			return fmt.Errorf("it ended in: %w", err)
 		}
-		return err
+		return nil
 	})
 	c.Restart(1)
 	testcluster.Poll(t, "the operation has ended", func() error {
@@ -319,13 +319,13 @@ func TestDrainHeldUp(t *testing.T) {
 	if _, err := cl.DeclareQueue(ctx, client.Queue{Name: "lonely"}); err != nil {
 		t.Fatal(err)
 	}
-	op, err := cl.StartDrain(ctx, "", 0)
+	op, err := cl.StartDrain(ctx, client.StartDrainRequest{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	end, err := cl.WatchOperation(ctx, op.GetId(), func(*brokerv1.Operation) {})
-	if err != nil || end.GetState() != failed || !strings.Contains(end.GetError(), `queue "lonely" in vhost "/"`) ||
-		!strings.Contains(end.GetDetail(), "held up by") {
+	end, err := cl.WatchOperation(ctx, op.ID, func(client.Operation) {})
+	if err != nil || end.State != failed || !strings.Contains(end.Error, `queue "lonely" in vhost "/"`) ||
+		!strings.Contains(end.Detail, "held up by") {
 		t.Errorf("%v, %v", end, err)
 	}
 }

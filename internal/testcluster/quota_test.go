@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -28,7 +29,7 @@ func quotaCluster(t *testing.T, users, vhosts []string) (*testcluster.Cluster, *
 	c := testcluster.Start(t, 3)
 	cl, ctx := openClient(t, c), testContext(t)
 	for _, h := range vhosts {
-		if _, err := cl.PutVhost(ctx, client.Vhost{Name: h}); err != nil {
+		if _, err := cl.PutVHost(ctx, client.VHost{Name: h}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -37,16 +38,16 @@ func quotaCluster(t *testing.T, users, vhosts []string) (*testcluster.Cluster, *
 			t.Fatal(err)
 		}
 		for _, h := range append([]string{"/"}, vhosts...) {
-			if _, err := cl.SetPermission(ctx, client.Permission{Vhost: h, User: u, Configure: ".*", Write: ".*", Read: ".*"}); err != nil {
+			if _, err := cl.SetPermission(ctx, client.Permission{VHost: h, User: u, Configure: ".*", Write: ".*", Read: ".*"}); err != nil {
 				t.Fatal(err)
 			}
 		}
 	}
 	many := int64(1_000_000)
 	testcluster.Poll(t, "the version with quotas is finalised", func() error {
-		return cl.SetVhostLimits(ctx, "/", client.VhostLimits{MaxChannels: &many})
+		return cl.SetVHostLimits(ctx, client.SetVHostLimitsRequest{Name: "/", Limits: client.VHostLimits{MaxChannels: &many}})
 	})
-	if err := cl.SetVhostLimits(ctx, "/", client.VhostLimits{}); err != nil {
+	if err := cl.SetVHostLimits(ctx, client.SetVHostLimitsRequest{Name: "/", Limits: client.VHostLimits{}}); err != nil {
 		t.Fatal(err)
 	}
 	return c, cl
@@ -153,7 +154,7 @@ func TestQuotaOfRate(t *testing.T) {
 	}
 	const rate, seconds = 1000, 5
 	limit := int64(rate)
-	if err := cl.SetUserLimits(ctx, "noisy", client.UserLimits{MaxMessageRate: &limit}); err != nil {
+	if err := cl.SetUserLimits(ctx, client.SetUserLimitsRequest{Name: "noisy", Limits: client.UserLimits{MaxMessageRate: &limit}}); err != nil {
 		t.Fatal(err)
 	}
 	for _, x := range []struct {
@@ -244,7 +245,7 @@ func TestQuotaChanges(t *testing.T) {
 		testcluster.Poll(t, "no limit over "+how, moves(p))
 	}
 	for _, l := range []*int64{&five, &none, nil} {
-		if err := cl.SetUserLimits(ctx, "u", client.UserLimits{MaxMessageRate: l}); err != nil {
+		if err := cl.SetUserLimits(ctx, client.SetUserLimitsRequest{Name: "u", Limits: client.UserLimits{MaxMessageRate: l}}); err != nil {
 			t.Fatal(err)
 		}
 		for how, p := range over {
@@ -276,16 +277,16 @@ func TestQuotaOfStoredBytes(t *testing.T) {
 	c, cl := quotaCluster(t, []string{"u"}, []string{"full"})
 	ctx := testContext(t)
 	for _, q := range []client.Queue{
-		{Vhost: "full", Name: "dead"},
-		{Vhost: "/", Name: "elsewhere"},
-		{Vhost: "full", Name: "q", Arguments: client.Table{"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "dead"}},
+		{VHost: "full", Name: "dead"},
+		{VHost: "/", Name: "elsewhere"},
+		{VHost: "full", Name: "q", Arguments: client.Table{"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "dead"}},
 	} {
 		if _, err := cl.DeclareQueue(ctx, q); err != nil {
 			t.Fatal(err)
 		}
 	}
 	limit := int64(100_000)
-	if err := cl.SetVhostLimits(ctx, "full", client.VhostLimits{MaxStoredBytes: &limit}); err != nil {
+	if err := cl.SetVHostLimits(ctx, client.SetVHostLimitsRequest{Name: "full", Limits: client.VHostLimits{MaxStoredBytes: &limit}}); err != nil {
 		t.Fatal(err)
 	}
 	u, _ := asUser(t, c.Addrs()[0], "u")
@@ -303,8 +304,8 @@ func TestQuotaOfStoredBytes(t *testing.T) {
 		return nil
 	})
 	refused(t, err, codes.ResourceExhausted, "RESOURCE_EXHAUSTED", `vhost "full": max-stored-bytes = 100000`)
-	all, err := cl.LimitsOfVhost(ctx, "full")
-	if err != nil || all[len(all)-1].GetUsed() < float64(limit) || all[0].Limit != nil {
+	all, err := client.Collect(cl.LimitsOfVHost(ctx, "full"))
+	if err != nil || *all[len(all)-1].Used < float64(limit) || all[0].Limit != nil {
 		t.Errorf("shown: %v, %v", all, err)
 	}
 	if err := publish("/", "elsewhere"); err != nil {
@@ -344,9 +345,9 @@ func TestQuotaOfStoredBytes(t *testing.T) {
 	}
 
 	seen := errors.New("the event was seen")
-	err = cl.WatchEvents(ctx, &brokerv1.WatchEventsRequest{Kinds: []string{"quota_reached"}, History: true}, func(events []*brokerv1.Event) error {
+	err = cl.WatchEvents(ctx, client.WatchEventsRequest{Kinds: []string{"quota_reached"}, History: true}, func(events []client.Event) error {
 		for _, e := range events {
-			if e.GetVhost() == "full" && e.GetCause() == "max-stored-bytes" && e.GetDetail() == "vhost" {
+			if e.VHost == "full" && e.Cause == "max-stored-bytes" && e.Detail == "vhost" {
 				return seen
 			}
 		}
@@ -357,7 +358,7 @@ func TestQuotaOfStoredBytes(t *testing.T) {
 	}
 
 	// What dies goes on.
-	taken, err := cl.Get(ctx, "full", "q", false)
+	taken, err := cl.Get(ctx, client.GetRequest{VHost: "full", Queue: "q"})
 	if err != nil || taken == nil {
 		t.Fatal(taken, err)
 	}
@@ -365,13 +366,13 @@ func TestQuotaOfStoredBytes(t *testing.T) {
 		t.Fatal(err)
 	}
 	testcluster.Poll(t, "the dead letter has arrived", func() error {
-		m, err := cl.Get(ctx, "full", "dead", true)
+		m, err := cl.Get(ctx, client.GetRequest{VHost: "full", Queue: "dead", AutoAck: true})
 		if err == nil && m == nil {
 			err = fmt.Errorf("there is none")
 		}
 		return err
 	})
-	if _, err := cl.PurgeQueue(ctx, "full", "q"); err != nil {
+	if _, err := cl.PurgeQueue(ctx, client.QueueRef{VHost: "full", Name: "q"}); err != nil {
 		t.Fatal(err)
 	}
 	told(false)
@@ -383,7 +384,7 @@ func TestQuotaOfConsumers(t *testing.T) {
 	c, cl := quotaCluster(t, []string{"u"}, []string{"v"})
 	ctx := testContext(t)
 	one, two := int64(1), int64(2)
-	for _, q := range []client.Queue{{Vhost: "v", Name: "a", Arguments: client.Table{"x-max-consumers": 1}}, {Vhost: "v", Name: "b"}, {Name: "c"}} {
+	for _, q := range []client.Queue{{VHost: "v", Name: "a", Arguments: client.Table{"x-max-consumers": 1}}, {Vhost: "v", Name: "b"}, {Name: "c"}} {
 		if _, err := cl.DeclareQueue(ctx, q); err != nil {
 			t.Fatal(err)
 		}
@@ -409,10 +410,10 @@ func TestQuotaOfConsumers(t *testing.T) {
 	}
 	_, err = consume(1, "v", "a")
 	refused(t, err, codes.PermissionDenied, "NOT_ALLOWED", `queue "a" in vhost "v": max-consumers = 1`)
-	if err := cl.SetVhostLimits(ctx, "v", client.VhostLimits{MaxConsumers: &two}); err != nil {
+	if err := cl.SetVHostLimits(ctx, client.SetVHostLimitsRequest{Name: "v", Limits: client.VHostLimits{MaxConsumers: &two}}); err != nil {
 		t.Fatal(err)
 	}
-	if err := cl.SetUserLimits(ctx, "u", client.UserLimits{MaxConsumers: &two}); err != nil {
+	if err := cl.SetUserLimits(ctx, client.SetUserLimitsRequest{Name: "u", Limits: client.UserLimits{MaxConsumers: &two}}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := consume(1, "v", "b"); err != nil {
@@ -422,17 +423,17 @@ func TestQuotaOfConsumers(t *testing.T) {
 	refused(t, err, codes.PermissionDenied, "NOT_ALLOWED", `vhost "v": max-consumers = 2`)
 	_, err = consume(2, "/", "c")
 	refused(t, err, codes.PermissionDenied, "NOT_ALLOWED", `user "u": max-consumers = 2`)
-	wantUsed(t, cl.LimitsOfVhost, "v", map[string]float64{"max-consumers": 2, "max-channels": 2, "max-queues": 2})
+	wantUsed(t, cl.LimitsOfVHost, "v", map[string]float64{"max-consumers": 2, "max-channels": 2, "max-queues": 2})
 	wantUsed(t, cl.LimitsOfUser, "u", map[string]float64{"max-consumers": 2})
 	first()
 	testcluster.Poll(t, "one in its place", func() error {
 		_, err := consume(2, "/", "c")
 		return err
 	})
-	if err := cl.SetVhostLimits(ctx, "v", client.VhostLimits{MaxChannels: &one}); err != nil {
+	if err := cl.SetVHostLimits(ctx, client.SetVHostLimitsRequest{Name: "v", Limits: client.VHostLimits{MaxChannels: &one}}); err != nil {
 		t.Fatal(err)
 	}
-	if err := cl.SetUserLimits(ctx, "u", client.UserLimits{}); err != nil {
+	if err := cl.SetUserLimits(ctx, client.SetUserLimitsRequest{Name: "u", Limits: client.UserLimits{}}); err != nil {
 		t.Fatal(err)
 	}
 	_, err = consume(2, "v", "a")
@@ -440,17 +441,17 @@ func TestQuotaOfConsumers(t *testing.T) {
 }
 
 // wantUsed compares what is shown to be used of limits.
-func wantUsed(t *testing.T, list func(context.Context, string) ([]*brokerv1.Limit, error), name string, want map[string]float64) {
+func wantUsed(t *testing.T, list func(context.Context, string) iter.Seq2[client.Limit, error], name string, want map[string]float64) {
 	t.Helper()
-	all, err := list(testContext(t), name)
+	all, err := client.Collect(list(testContext(t), name))
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, l := range all {
-		if n, ok := want[l.GetName()]; ok && (l.Used == nil || l.GetUsed() != n) {
+		if n, ok := want[l.Name]; ok && (l.Used == nil || *l.Used != n) {
 			t.Errorf("%s: %v, want %v", name, l, n)
 		}
-		delete(want, l.GetName())
+		delete(want, l.Name)
 	}
 	if len(want) > 0 {
 		t.Errorf("%s: nothing is shown of %v", name, want)

@@ -11,7 +11,6 @@ import (
 
 	"github.com/quorate/quorate/client"
 	"github.com/quorate/quorate/internal/testcluster"
-	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
 )
 
 // rabbitBinding is a binding of RabbitMQ's document.
@@ -73,24 +72,24 @@ func TestRabbitMQDocument(t *testing.T) {
 func importRabbitMQ(t *testing.T, cl *client.Client, text []byte) {
 	t.Helper()
 	warned := map[string]string{}
-	seen := func(done []*brokerv1.ImportedObject, _ int) {
+	seen := func(done []client.ImportedObject, _ int) {
 		for _, x := range done {
-			if n := len(x.GetWarnings()); n > 0 {
-				warned[x.GetKind()+" "+x.GetName()] = strings.Join(x.GetWarnings(), "; ")
+			if n := len(x.Warnings); n > 0 {
+				warned[x.Kind+" "+x.Name] = strings.Join(x.Warnings, "; ")
 			}
-			switch x.GetOutcome() {
-			case brokerv1.ImportOutcome_IMPORT_OUTCOME_CREATED, brokerv1.ImportOutcome_IMPORT_OUTCOME_UNCHANGED, brokerv1.ImportOutcome_IMPORT_OUTCOME_SKIPPED:
+			switch x.Outcome {
+			case client.ImportCreated, client.ImportUnchanged, client.ImportSkipped:
 			default:
-				t.Errorf("%s %q: %s %s", x.GetKind(), x.GetName(), x.GetOutcome(), x.GetReason())
+				t.Errorf("%s %q: %s %s", x.Kind, x.Name, x.Outcome, x.Reason)
 			}
 		}
 	}
-	n, err := cl.ImportDefinitions(testContext(t), text, nil, seen)
+	n, err := cl.ImportDefinitions(testContext(t), client.ImportDefinitionsRequest{Document: text, Seen: seen})
 	if err != nil {
 		t.Fatal(err)
 	}
 	const objects, leftOut = 61, 4 // the cluster's id, and policies of which nothing is left
-	if n.GetCreated() != objects-leftOut || n.GetSkipped() != leftOut {
+	if n.Created != objects-leftOut || n.Skipped != leftOut {
 		t.Errorf("%v", n)
 	}
 	for what, part := range map[string]string{
@@ -101,7 +100,7 @@ func importRabbitMQ(t *testing.T, cl *client.Client, text []byte) {
 			t.Errorf("%s: warnings %q, want %q", what, warned[what], part)
 		}
 	}
-	if n, err = cl.ImportDefinitions(testContext(t), text, nil, seen); err != nil || n.GetCreated() != 0 || n.GetUnchanged() != objects-leftOut {
+	if n, err = cl.ImportDefinitions(testContext(t), client.ImportDefinitionsRequest{Document: text, Seen: seen}); err != nil || n.Created != 0 || n.Unchanged != objects-leftOut {
 		t.Errorf("a second time: %v, %v", n, err)
 	}
 }
@@ -117,15 +116,16 @@ func testRabbitRefusals(t *testing.T, cl *client.Client) {
 		"typo": `max-lngth = 5: is no policy key; did you mean "max-length"?`, "odd": "something-else = 5: is no policy key",
 		"log": "declare a quorum queue", "history": "x-max-length", "jms": "headers exchange",
 	}
-	_, err := cl.ImportDefinitions(testContext(t), []byte(document), &brokerv1.ImportOptions{DryRun: true}, func(done []*brokerv1.ImportedObject, _ int) {
+	seen := func(done []client.ImportedObject, _ int) {
 		for _, x := range done {
-			why, refused := x.GetReason(), x.GetOutcome() == brokerv1.ImportOutcome_IMPORT_OUTCOME_REFUSED
-			if !refused || !strings.Contains(why, want[x.GetName()]) || len(why) > fewWords {
-				t.Errorf("%s: %s %q, want %q in %d bytes", x.GetName(), x.GetOutcome(), why, want[x.GetName()], fewWords)
+			why, refused := x.Reason, x.Outcome == client.ImportRefused
+			if !refused || !strings.Contains(why, want[x.Name]) || len(why) > fewWords {
+				t.Errorf("%s: %s %q, want %q in %d bytes", x.Name, x.Outcome, why, want[x.Name], fewWords)
 			}
-			delete(want, x.GetName())
+			delete(want, x.Name)
 		}
-	})
+	}
+	_, err := cl.ImportDefinitions(testContext(t), client.ImportDefinitionsRequest{Document: []byte(document), DryRun: true, Seen: seen})
 	if err != nil || len(want) > 0 {
 		t.Errorf("nothing is said of %v, %v", want, err)
 	}
@@ -136,7 +136,7 @@ func testRabbitRefusals(t *testing.T, cl *client.Client) {
 func testRabbitBindings(t *testing.T, cl *client.Client, d *rabbitDocument) {
 	ctx := testContext(t)
 	for i, b := range d.Bindings {
-		m := client.Message{Vhost: b.VHost, Exchange: b.Source, RoutingKey: b.RoutingKey, Body: fmt.Appendf(nil, "%d", i), Mandatory: true}
+		m := client.Message{VHost: b.VHost, Exchange: b.Source, RoutingKey: b.RoutingKey, Body: fmt.Appendf(nil, "%d", i), Mandatory: true}
 		tries := []client.Table{nil}
 		switch d.typeOf(b.Source) {
 		case "topic", "x-delayed-message":
@@ -160,7 +160,7 @@ func testRabbitBindings(t *testing.T, cl *client.Client, d *rabbitDocument) {
 	came := map[string][]string{}
 	for _, q := range d.Queues {
 		for {
-			m, err := cl.Get(ctx, q.VHost, q.Name, true)
+			m, err := cl.Get(ctx, client.GetRequest{VHost: q.VHost, Queue: q.Name, AutoAck: true})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -182,29 +182,29 @@ func testRabbitBindings(t *testing.T, cl *client.Client, d *rabbitDocument) {
 func testRabbitPolicies(t *testing.T, cl *client.Client) {
 	ctx := testContext(t)
 	for queue, want := range map[string]string{"jobs.mail": "ha-two", "orders.new": "dead", "audit": "", "shard.0": ""} {
-		q, err := cl.GetQueue(ctx, "shop", queue)
-		if err != nil || q.GetPolicy() != want {
-			t.Errorf("%s has the policy %q, %v; want %q", queue, q.GetPolicy(), err, want)
+		q, err := cl.GetQueue(ctx, client.QueueRef{VHost: "shop", Name: queue})
+		if err != nil || q.Policy != want {
+			t.Errorf("%s has the policy %q, %v; want %q", queue, q.Policy, err, want)
 		}
 	}
 	// The alternate exchange is that of a policy.
-	if _, err := cl.PublishOne(ctx, client.Message{Vhost: "shop", Exchange: "notify", Body: []byte("lost"), Mandatory: true}); err != nil {
+	if _, err := cl.PublishOne(ctx, client.Message{VHost: "shop", Exchange: "notify", Body: []byte("lost"), Mandatory: true}); err != nil {
 		t.Error(err)
 	}
-	if m, err := cl.Get(ctx, "shop", "unrouted", true); err != nil || m == nil || string(m.Body) != "lost" {
+	if m, err := cl.Get(ctx, client.GetRequest{VHost: "shop", Queue: "unrouted", AutoAck: true}); err != nil || m == nil || string(m.Body) != "lost" {
 		t.Errorf("%v, %v", m, err)
 	}
 }
 
 func testRabbitDelays(t *testing.T, cl *client.Client) {
 	ctx := testContext(t)
-	m := client.Message{Vhost: "shop", Exchange: "reminders", RoutingKey: "reminder.tomorrow", Mandatory: true}
+	m := client.Message{VHost: "shop", Exchange: "reminders", RoutingKey: "reminder.tomorrow", Mandatory: true}
 	m.Headers = client.Table{"x-delay": 86_400_000}
 	if _, err := cl.PublishOne(ctx, m); err != nil {
 		t.Fatal(err)
 	}
-	q, err := cl.GetQueue(ctx, "shop", "mail.later")
-	if s := q.GetStats(); err != nil || s.GetMessagesDelayed() != 1 || s.GetMessagesReady() != 0 {
+	q, err := cl.GetQueue(ctx, client.QueueRef{VHost: "shop", Name: "mail.later"})
+	if s := q.Stats; err != nil || s.MessagesDelayed != 1 || s.MessagesReady != 0 {
 		t.Errorf("%v, %v", s, err)
 	}
 }
@@ -217,11 +217,11 @@ func testRabbitRedeclares(t *testing.T, cl *client.Client) {
 		"orders.all": {"x-queue-version": 2}, "jobs.report": {"x-queue-master-locator": "min-masters"},
 		"audit": {"x-queue-type": "classic", "x-queue-mode": "lazy"},
 	} {
-		if _, err := cl.DeclareQueue(ctx, client.Queue{Vhost: "shop", Name: name, Arguments: args}); err != nil {
+		if _, err := cl.DeclareQueue(ctx, client.Queue{VHost: "shop", Name: name, Arguments: args}); err != nil {
 			t.Error(err)
 		}
 	}
-	x := client.Exchange{Vhost: "shop", Name: "later", Type: "x-delayed-message", Arguments: client.Table{"x-delayed-type": "direct"}}
+	x := client.Exchange{VHost: "shop", Name: "later", Type: "x-delayed-message", Arguments: client.Table{"x-delayed-type": "direct"}}
 	if created, err := cl.DeclareExchange(ctx, x); created || err != nil {
 		t.Errorf("%v, %v", created, err)
 	}

@@ -10,7 +10,6 @@ import (
 
 	"github.com/quorate/quorate/client"
 	"github.com/quorate/quorate/internal/testcluster"
-	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
 )
 
 // VH-12: who has no tag sees by name what one of its patterns matches, who has one the vhosts
@@ -43,7 +42,7 @@ func TestSight(t *testing.T) {
 	must(err)
 	_, err = root.DeclareExchange(ctx, client.Exchange{Name: "app.z", Type: "topic"})
 	must(err)
-	must(root.DeleteExchange(ctx, "", "app.z", false))
+	must(root.DeleteExchange(ctx, client.DeleteExchangeRequest{Name: "app.z"}))
 	users := map[string]*client.Client{}
 	for name, u := range map[string]struct {
 		tags       []string
@@ -73,19 +72,19 @@ func TestSight(t *testing.T) {
 		{"bindings", seenBindings(ctx), "app.x>app.r", "app.x>app.r app.x>other.q other.x>app.r other.x>other.q"},
 		{"events", seenEvents(ctx), "app.q app.r app.x app.z", "app.q app.r app.x app.z other.q other.x p"},
 		{"a queue", func(c *client.Client) (string, error) {
-			q, err := c.GetQueue(ctx, "", "app.q")
-			return q.GetName(), err
+			q, err := c.GetQueue(ctx, client.QueueRef{Name: "app.q"})
+			return q.Name, err
 		}, "app.q", "app.q"},
 		{"a strange queue", func(c *client.Client) (string, error) {
-			q, err := c.GetQueue(ctx, "", "other.q")
-			return q.GetName(), err
+			q, err := c.GetQueue(ctx, client.QueueRef{Name: "other.q"})
+			return q.Name, err
 		}, "", "other.q"},
 		{"policies", func(c *client.Client) (string, error) {
 			p, err := client.Collect(c.Policies(ctx, "/"))
 			return fmt.Sprint(len(p)), err
 		}, "", "1"},
 		{"consumers", func(c *client.Client) (string, error) {
-			_, err := c.Consumers(ctx, &brokerv1.ListConsumersRequest{Vhost: "/"})
+			_, err := client.Collect(c.Consumers(ctx, client.ListConsumersRequest{VHost: "/"}))
 			return "", err
 		}, "", ""},
 		{"routing", seenRoutes(ctx, "app.x"), "app.r", "app.r other.q steps"},
@@ -101,8 +100,8 @@ func TestSight(t *testing.T) {
 			}
 		}
 	}
-	x, err := users["plain"].ExplainDeadLetter(ctx, &brokerv1.ExplainDeadLetterRequest{Queue: "app.q"})
-	if err != nil || len(x.GetTargets()) != 1 || x.GetTargets()[0].GetName() != "app.r" || len(x.GetSteps()) != 0 {
+	x, err := users["plain"].ExplainDeadLetter(ctx, client.ExplainDeadLetterRequest{Queue: "app.q"})
+	if err != nil || len(x.Targets) != 1 || x.Targets[0].Name != "app.r" || len(x.Steps) != 0 {
 		t.Errorf("%v, %v; want app.r alone", x, err)
 	}
 	testVhostsSeen(t, users)
@@ -112,25 +111,25 @@ func TestSight(t *testing.T) {
 func testVhostsSeen(t *testing.T, users map[string]*client.Client) {
 	ctx := testContext(t)
 	for name, want := range map[string]int{"manager": 1, "lost manager": 0, "watcher": 1} {
-		if got, err := client.Collect(users[name].Vhosts(ctx)); err != nil || len(got) != want {
+		if got, err := client.Collect(users[name].VHosts(ctx)); err != nil || len(got) != want {
 			t.Errorf("%s sees %d vhosts, %v", name, len(got), err)
 		}
 	}
-	if _, err := client.Collect(users["plain"].Vhosts(ctx)); client.ClassOf(err) != client.AccessRefused {
+	if _, err := client.Collect(users["plain"].VHosts(ctx)); client.ClassOf(err) != client.AccessRefused {
 		t.Errorf("vhosts by plain: %v", err)
 	}
 	for _, name := range []string{"plain", "manager"} {
-		if _, err := client.Collect(users[name].Queues(ctx, "", false)); client.ClassOf(err) != client.AccessRefused {
+		if _, err := client.Collect(users[name].Queues(ctx, client.ListQueuesRequest{})); client.ClassOf(err) != client.AccessRefused {
 			t.Errorf("queues of all vhosts by %s: %v", name, err)
 		}
 	}
-	connections, err := users["manager"].Connections(ctx, &brokerv1.ListConnectionsRequest{})
-	if err != nil || len(connections.GetConnections()) == 0 {
+	connections, err := client.Collect(users["manager"].Connections(ctx, client.ListConnectionsRequest{}))
+	if err != nil || len(connections) == 0 {
 		t.Errorf("%v, %v", connections, err)
 	}
-	for _, x := range connections.GetConnections() {
-		if x.GetUser() != "manager" {
-			t.Errorf("manager sees a connection of %s", x.GetUser())
+	for _, x := range connections {
+		if x.User != "manager" {
+			t.Errorf("manager sees a connection of %s", x.User)
 		}
 	}
 }
@@ -145,11 +144,11 @@ func own(names []string) string {
 func seenQueues(ctx context.Context) func(*client.Client) (string, error) {
 	return func(c *client.Client) (string, error) {
 		var names []string
-		for q, err := range c.Queues(ctx, "/", true) {
+		for q, err := range c.Queues(ctx, client.ListQueuesRequest{VHost: "/", WithStats: true}) {
 			if err != nil {
 				return "", err
 			}
-			names = append(names, q.GetName())
+			names = append(names, q.Name)
 		}
 		return own(names), nil
 	}
@@ -162,7 +161,7 @@ func seenExchanges(ctx context.Context) func(*client.Client) (string, error) {
 			if err != nil {
 				return "", err
 			}
-			names = append(names, x.GetName())
+			names = append(names, x.Name)
 		}
 		return own(names), nil
 	}
@@ -175,7 +174,7 @@ func seenBindings(ctx context.Context) func(*client.Client) (string, error) {
 			if err != nil {
 				return "", err
 			}
-			names = append(names, x.GetSource()+">"+x.GetDestination())
+			names = append(names, x.Source+">"+x.Destination)
 		}
 		return own(names), nil
 	}
@@ -183,12 +182,12 @@ func seenBindings(ctx context.Context) func(*client.Client) (string, error) {
 
 func seenRoutes(ctx context.Context, exchange string) func(*client.Client) (string, error) {
 	return func(c *client.Client) (string, error) {
-		r, err := c.ExplainRouting(ctx, "", exchange, []string{"k"}, nil)
+		r, err := c.ExplainRouting(ctx, client.ExplainRoutingRequest{Exchange: exchange, RoutingKeys: []string{"k"}})
 		var names []string
-		for _, q := range r.GetQueues() {
-			names = append(names, q.GetName())
+		for _, q := range r.Queues {
+			names = append(names, q.Name)
 		}
-		if len(r.GetSteps()) > 0 {
+		if len(r.Steps) > 0 {
 			names = append(names, "steps")
 		}
 		return own(names), err
@@ -202,13 +201,11 @@ func seenEvents(ctx context.Context) func(*client.Client) (string, error) {
 		done := errors.New("enough")
 		var names []string
 		deleted := false
-		err := c.WatchEvents(ctx, &brokerv1.WatchEventsRequest{
-			Vhost: "/", History: true, Kinds: []string{"queue_created", "exchange_created", "binding_created", "policy_created", "exchange_deleted"},
-		}, func(events []*brokerv1.Event) error {
+		err := c.WatchEvents(ctx, client.WatchEventsRequest{VHost: "/", History: true, Kinds: []string{"queue_created", "exchange_created", "binding_created", "policy_created", "exchange_deleted"}}, func(events []client.Event) error {
 			for _, e := range events {
-				deleted = deleted || e.GetKind() == "exchange_deleted"
-				if !strings.HasPrefix(e.GetKind(), "binding") {
-					names = append(names, e.GetName())
+				deleted = deleted || e.Kind == "exchange_deleted"
+				if !strings.HasPrefix(e.Kind, "binding") {
+					names = append(names, e.Name)
 				}
 			}
 			if deleted {

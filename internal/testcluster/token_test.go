@@ -171,7 +171,7 @@ func TestTokenOfAnotherUser(t *testing.T) {
 		if _, err := root.PublishOne(ctx, client.Message{RoutingKey: "q", Body: []byte("m")}); err != nil {
 			t.Fatal(err)
 		}
-		m, err := users["holder"].Get(ctx, "", "q", false)
+		m, err := users["holder"].Get(ctx, client.GetRequest{Queue: "q"})
 		if err != nil || m == nil {
 			t.Fatal(m, err)
 		}
@@ -199,8 +199,8 @@ func TestTokenOfAnotherUser(t *testing.T) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
-	if q, err := root.GetQueue(ctx, "", "q"); err != nil || q.GetStats().GetMessagesUnacknowledged() != 1 {
-		t.Errorf("%v, %v; want one message that is held", q.GetStats(), err)
+	if q, err := root.GetQueue(ctx, client.QueueRef{Name: "q"}); err != nil || q.Stats.MessagesUnacknowledged != 1 {
+		t.Errorf("%v, %v; want one message that is held", q.Stats, err)
 	}
 	if err := users["holder"].Settle(ctx, hold, client.Decision{Kind: client.Ack}); err != nil {
 		t.Error(err)

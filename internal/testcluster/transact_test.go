@@ -53,7 +53,7 @@ func pipelineOverCrashes(t *testing.T, c *testcluster.Cluster, cl *client.Client
 	got := map[string]int{}
 	testcluster.Poll(t, "all outputs have arrived", func() error {
 		for {
-			m, err := cl.Get(ctx, "", prefix+"out", true)
+			m, err := cl.Get(ctx, client.GetRequest{Queue: prefix + "out", AutoAck: true})
 			if err != nil {
 				return err
 			}
@@ -62,9 +62,9 @@ func pipelineOverCrashes(t *testing.T, c *testcluster.Cluster, cl *client.Client
 			}
 			got[string(m.Body)]++
 		}
-		q, err := cl.GetQueue(ctx, "", prefix+"in")
-		if err == nil && (q.GetStats() == nil || q.GetStats().GetMessages() > 0) {
-			err = fmt.Errorf("the source has %v", q.GetStats())
+		q, err := cl.GetQueue(ctx, client.QueueRef{Name: prefix + "in"})
+		if err == nil && (q.Stats == nil || q.Stats.Messages > 0) {
+			err = fmt.Errorf("the source has %v", q.Stats)
 		}
 		return err
 	})
@@ -98,8 +98,8 @@ func streams(t *testing.T, cl *client.Client, prefix string) func() bool {
 				in = d
 				return nil
 			}
-			q, statusErr := cl.GetQueue(ctx, "", prefix+"in")
-			if m := q.GetStats(); statusErr == nil && m != nil && m.GetMessagesReady()+m.GetMessagesUnacknowledged() == 0 {
+			q, statusErr := cl.GetQueue(ctx, client.QueueRef{Name: prefix + "in"})
+			if m := q.Stats; statusErr == nil && m != nil && m.MessagesReady+m.MessagesUnacknowledged == 0 {
 				return nil
 			}
 			return errors.Join(err, statusErr)
@@ -122,11 +122,11 @@ func pipe(t *testing.T, cl *client.Client, prefix string) (more bool) {
 	ctx := testContext(t)
 	var in *client.Taken
 	testcluster.Poll(t, "an input, or none is left", func() (err error) {
-		if in, err = cl.Get(ctx, "", prefix+"in", false); err != nil || in != nil {
+		if in, err = cl.Get(ctx, client.GetRequest{Queue: prefix + "in"}); err != nil || in != nil {
 			return err
 		}
-		q, err := cl.GetQueue(ctx, "", prefix+"in")
-		if s := q.GetStats(); err == nil && (s == nil || s.GetMessagesReady()+s.GetMessagesUnacknowledged() > 0) {
+		q, err := cl.GetQueue(ctx, client.QueueRef{Name: prefix + "in"})
+		if s := q.Stats; err == nil && (s == nil || s.MessagesReady+s.MessagesUnacknowledged > 0) {
 			err = fmt.Errorf("inputs come back: %v", s)
 		}
 		return err
@@ -150,8 +150,8 @@ func crashLeader(t *testing.T, c *testcluster.Cluster, cl *client.Client, queue 
 	t.Helper()
 	leader := ""
 	testcluster.Poll(t, "a leader of "+queue, func() error {
-		q, err := cl.GetQueue(testContext(t), "", queue)
-		if leader = q.GetLeader(); err == nil && leader == "" {
+		q, err := cl.GetQueue(testContext(t), client.QueueRef{Name: queue})
+		if leader = q.Leader; err == nil && leader == "" {
 			err = errors.New("it has none")
 		}
 		return err
@@ -249,7 +249,7 @@ func TestStreamTransactions(t *testing.T) {
 	var outputs []string
 	testcluster.Poll(t, "three outputs, and nothing else", func() error {
 		for {
-			m, err := cl.Get(ctx, "", "out", true)
+			m, err := cl.Get(ctx, client.GetRequest{Queue: "out", AutoAck: true})
 			if err != nil {
 				return err
 			}
@@ -258,9 +258,9 @@ func TestStreamTransactions(t *testing.T) {
 			}
 			outputs = append(outputs, string(m.Body))
 		}
-		q, err := cl.GetQueue(ctx, "", "in")
-		if err == nil && (len(outputs) < len(want) || q.GetStats().GetMessages() > 0) {
-			err = fmt.Errorf("outputs %q, the source has %v", outputs, q.GetStats())
+		q, err := cl.GetQueue(ctx, client.QueueRef{Name: "in"})
+		if err == nil && (len(outputs) < len(want) || q.Stats.Messages > 0) {
+			err = fmt.Errorf("outputs %q, the source has %v", outputs, q.Stats)
 		}
 		return err
 	})

@@ -10,7 +10,6 @@ import (
 	"github.com/quorate/quorate/broker"
 	"github.com/quorate/quorate/client"
 	"github.com/quorate/quorate/internal/testcluster"
-	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
 )
 
 // told gathers the warnings of a client.
@@ -55,7 +54,7 @@ func TestUnknownArguments(t *testing.T) {
 		t.Errorf("%d unknown arguments are counted, want %d", got, len(calls))
 	}
 
-	if _, err := cl.PutVhost(ctx, client.Vhost{Name: "strict"}); err != nil {
+	if _, err := cl.PutVHost(ctx, client.VHost{Name: "strict"}); err != nil {
 		t.Fatal(err)
 	}
 	for _, call := range calls { // what is there when the vhost begins to refuse
@@ -63,7 +62,7 @@ func TestUnknownArguments(t *testing.T) {
 			t.Fatalf("%s: %v", call.kind, err)
 		}
 	}
-	if _, err := cl.PutVhost(ctx, client.Vhost{Name: "strict", RefuseUnknown: true}); err != nil {
+	if _, err := cl.PutVHost(ctx, client.VHost{Name: "strict", UnknownArguments: client.UnknownRefuse}); err != nil {
 		t.Fatal(err)
 	}
 	for _, call := range calls {
@@ -90,13 +89,13 @@ func TestUnknownArguments(t *testing.T) {
 
 func wantStrict(ctx context.Context, t *testing.T, cl *client.Client) {
 	t.Helper()
-	all, err := client.Collect(cl.Vhosts(ctx))
+	all, err := client.Collect(cl.VHosts(ctx))
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, h := range all {
-		if strict := h.GetUnknownArguments() == brokerv1.UnknownArguments_UNKNOWN_ARGUMENTS_REFUSE; strict != (h.GetName() == "strict") {
-			t.Errorf("vhost %q: %v", h.GetName(), h.GetUnknownArguments())
+		if strict := h.UnknownArguments == client.UnknownRefuse; strict != (h.Name == "strict") {
+			t.Errorf("vhost %q: %v", h.Name, h.UnknownArguments)
 		}
 	}
 }
@@ -115,17 +114,17 @@ func declarations(ctx context.Context, cl *client.Client) []declaration {
 func declarationsOf(ctx context.Context, cl *client.Client, name string) []declaration {
 	return []declaration{
 		{"queue", "x-max-lngth", "x-max-length", client.Table{"x-max-length": 5}, func(vhost string, args client.Table) error {
-			_, err := cl.DeclareQueue(ctx, client.Queue{Vhost: vhost, Name: name, Arguments: args})
+			_, err := cl.DeclareQueue(ctx, client.Queue{VHost: vhost, Name: name, Arguments: args})
 			return err
 		}},
 		{"exchange", "x-alternate-exchange", "alternate-exchange", client.Table{"alternate-exchange": "a"}, func(vhost string, args client.Table) error {
-			_, err := cl.DeclareExchange(ctx, client.Exchange{Vhost: vhost, Name: name, Type: "headers", Arguments: args})
+			_, err := cl.DeclareExchange(ctx, client.Exchange{VHost: vhost, Name: name, Type: "headers", Arguments: args})
 			return err
 		}},
 		{"binding", "x-mach", "x-match", client.Table{"x-match": "all-with-x", "x-kind": "a"}, func(vhost string, args client.Table) error {
 			return errors.Join(
-				cl.Bind(ctx, client.Binding{Vhost: vhost, Source: "amq.headers", Destination: name, Arguments: args}),
-				cl.Bind(ctx, client.Binding{Vhost: vhost, Source: "amq.direct", Destination: name, Arguments: args})) // which reads none
+				cl.Bind(ctx, client.Binding{VHost: vhost, Source: "amq.headers", Destination: name, Arguments: args}),
+				cl.Bind(ctx, client.Binding{VHost: vhost, Source: "amq.direct", Destination: name, Arguments: args})) // which reads none
 		}},
 	}
 }

@@ -41,7 +41,7 @@ func TestUpgradedHash(t *testing.T) {
 	if u, _ := c.Cluster(0).View().User("u"); fmt.Sprint(u.Tags) != "[t]" {
 		t.Errorf("%+v", u)
 	}
-	token := func(cfg *client.Config) { cfg.Token = early.GetToken() }
+	token := func(cfg *client.Config) { cfg.Token = early.Token }
 	if err := loginError(ctx, t, c, token); err != nil {
 		t.Errorf("a token that was minted before: %v", err)
 	}

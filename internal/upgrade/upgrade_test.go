@@ -154,8 +154,8 @@ func (r *roll) all(ctx context.Context, binary string) error {
 // notFinalised fails if a version has been finalised, which nobody has asked for.
 func (r *roll) notFinalised(ctx context.Context) error {
 	s, err := r.client.ClusterStatus(ctx)
-	if err == nil && s.GetFinalizedVersion() > 1 {
-		err = fmt.Errorf("node %s says that version %d is finalised", s.GetNode(), s.GetFinalizedVersion())
+	if err == nil && s.FinalizedVersion > 1 {
+		err = fmt.Errorf("node %s says that version %d is finalised", s.Node, s.FinalizedVersion)
 	}
 	return err
 }
@@ -163,15 +163,15 @@ func (r *roll) notFinalised(ctx context.Context) error {
 // finalise ends the upgrade as soon as nothing holds it back.
 func (r *roll) finalise(ctx context.Context) error {
 	for {
-		v, err := r.client.FinalizeVersion(ctx, true)
-		if err == nil && len(v.GetHeld()) == 0 {
+		v, err := r.client.FinalizeVersion(ctx, client.FinalizeVersionRequest{DryRun: true})
+		if err == nil && len(v.Held) == 0 {
 			break
 		}
-		if err := sleep(ctx, fmt.Errorf("held back by %v, %w", v.GetHeld(), err)); err != nil {
+		if err := sleep(ctx, fmt.Errorf("held back by %v, %w", v.Held, err)); err != nil {
 			return err
 		}
 	}
-	_, err := r.client.FinalizeVersion(ctx, false)
+	_, err := r.client.FinalizeVersion(ctx, client.FinalizeVersionRequest{})
 	return err
 }
 

@@ -1,0 +1,26 @@
+package client
+
+// ImportedObject is one object of the document.
+type ImportedObject struct {
+	// Kind is such as "queue" or "topic permission".
+	Kind  string `api:"kind"`
+	VHost string `api:"vhost"`
+	Name  string `api:"name"`
+	// Path in the document, such as $.queues[3].
+	Path    string        `api:"path"`
+	Outcome ImportOutcome `api:"outcome"`
+	// Reason says why it was not made.
+	Reason string `api:"reason"`
+	// Warnings say what of it is not as the document has it, because it has no counterpart.
+	Warnings []string `api:"warnings"`
+}
+
+// ImportSummary counts objects by outcome.
+type ImportSummary struct {
+	Created   uint32 `api:"created"`
+	Unchanged uint32 `api:"unchanged"`
+	Different uint32 `api:"different"`
+	Refused   uint32 `api:"refused"`
+	Skipped   uint32 `api:"skipped"`
+	Failed    uint32 `api:"failed"`
+}
