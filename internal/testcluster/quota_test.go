@@ -384,7 +384,7 @@ func TestQuotaOfConsumers(t *testing.T) {
 	c, cl := quotaCluster(t, []string{"u"}, []string{"v"})
 	ctx := testContext(t)
 	one, two := int64(1), int64(2)
-	for _, q := range []client.Queue{{VHost: "v", Name: "a", Arguments: client.Table{"x-max-consumers": 1}}, {Vhost: "v", Name: "b"}, {Name: "c"}} {
+	for _, q := range []client.Queue{{VHost: "v", Name: "a", Arguments: client.Table{"x-max-consumers": 1}}, {VHost: "v", Name: "b"}, {Name: "c"}} {
 		if _, err := cl.DeclareQueue(ctx, q); err != nil {
 			t.Fatal(err)
 		}
