@@ -82,7 +82,7 @@ func (w *deadWorld) fillTarget(ctx context.Context) error {
 	}
 	return w.until(ctx, func() (bool, error) {
 		q, err := w.admin.GetQueue(ctx, client.QueueRef{Name: targetQueue})
-		return q.Policy == fullPolicy && !q.SettingsPending && q.Stats.Messages == 1, err
+		return q.Policy == fullPolicy && !q.SettingsPending && q.Figures().Messages == 1, err
 	})
 }
 

@@ -86,7 +86,9 @@ type Broker struct {
 	open   func(id.QueueUID) (enqueuer, error)
 	leads  func(id.QueueUID) bool // whether this node leads a queue
 	keep   func(event.AuditList, event.Event)
-	now    func() time.Time // the time of the cluster, on which nodes agree although their wall clocks may not
+	// tellQuota tells of a quota that is reached, or not any more.
+	tellQuota func(event.Event)
+	now       func() time.Time // the time of the cluster, on which nodes agree although their wall clocks may not
 	// clients are this node's; they count what they do.
 	clients *clients.Registry
 	// alternate returns an exchange's alternate exchange (EX-12).
@@ -116,7 +118,7 @@ type Broker struct {
 // valid.
 func New(part *cluster.Cluster, c Config) *Broker {
 	b := newBroker(c, part.Clients(), part.Policies())
-	b.cluster, b.server, b.view, b.leads, b.keep, b.now = part, part, part.View, part.Leads, part.Audit, part.Now
+	b.cluster, b.server, b.view, b.leads, b.keep, b.tellQuota, b.now = part, part, part.View, part.Leads, part.Audit, part.EmitQuota, part.Now
 	b.node, _ = part.Self()
 	b.open = func(uid id.QueueUID) (enqueuer, error) { return part.Gateway().Queue(uid) }
 	b.run()

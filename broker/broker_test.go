@@ -25,6 +25,7 @@ func alone(c Config) *Broker {
 	b := newBroker(c, clients.New(), new(policy.Book))
 	b.server, b.view, b.now = &fakeServer{serves: true}, catalog.New().View, time.Now
 	b.keep = func(event.AuditList, event.Event) {}
+	b.tellQuota = func(event.Event) {}
 	return b
 }
 

@@ -60,10 +60,10 @@ type Consumer struct {
 	ready      chan struct{} // holds a token when there is something to take, or the end
 	woken      func()        // if set, in place of ready
 
-	buffer  *Buffer
-	uncount func() // takes it off what limits count (VH-4); nil: it was not counted
+	buffer *Buffer
 
 	mu      sync.Mutex
+	uncount func()             // takes it off what limits count (VH-4); nil: it does not count
 	arrived []gateway.Delivery // not yet taken
 	bytes   int64              // of these, as they count in the buffer
 	closed  bool               // nothing counts any more
@@ -122,7 +122,7 @@ func (b *Broker) consume(ctx context.Context, q *gateway.Queue, about Error, o C
 		c.letGo()
 		return nil, err
 	}
-	c.uncount = uncount
+	c.counts(uncount)
 	cc, err := q.Consume(ctx, c.settings(&o))
 	if err != nil {
 		c.letGo()

@@ -38,13 +38,20 @@ func (c *Consumer) Again(ctx context.Context, o Consume) (bool, error) {
 	if q.UID() != c.c.Queue() || o.TimeoutMs < 0 {
 		return false, nil
 	}
+	uncount, err := c.b.openConsumer(ctx, about.VHost, q.UID())
+	if err != nil {
+		return false, err
+	}
 	settings, goesOn := c.begin(&o, c.b.originOf(ctx, about, &o))
 	if !goesOn {
+		uncount()
 		return false, nil
 	}
 	if err := c.c.Again(ctx, settings); err != nil {
+		uncount()
 		return false, translate(err, about)
 	}
+	c.counts(uncount)
 	c.b.clients.ShowConsumer(c.shown)
 	return true, nil
 }

@@ -37,8 +37,25 @@ func (b *Broker) originOf(ctx context.Context, about Error, o *Consume) origin {
 // hide ends that operators see the consumer, and that it counts.
 func (c *Consumer) hide() {
 	c.b.clients.HideConsumer(c.shown)
-	if c.uncount != nil {
-		c.uncount()
+	c.mu.Lock()
+	uncount := c.uncount
+	c.uncount = nil
+	c.mu.Unlock()
+	if uncount != nil {
+		uncount()
+	}
+}
+
+// counts keeps what takes the consumer off the limits again, unless it was closed meanwhile.
+func (c *Consumer) counts(uncount func()) {
+	c.mu.Lock()
+	closed := c.closed
+	if !closed {
+		c.uncount = uncount
+	}
+	c.mu.Unlock()
+	if closed {
+		uncount()
 	}
 }
 

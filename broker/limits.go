@@ -173,9 +173,24 @@ func (b *Broker) OpenChannel(ctx context.Context) (closed func(), err error) {
 	return b.admitAll(ctx, []clients.Count{{Kind: clients.UserChannels, Name: who.User()}})
 }
 
-// OpenChannelIn counts one more channel of a vhost, if that exists, in the same way.
+// mayEnter tells whether somebody may do anything in a vhost; nil, where nobody logs in, may.
+func (b *Broker) mayEnter(v *catalog.View, who *Identity, vhost string) bool {
+	if who == nil {
+		return true
+	}
+	_, err := b.permission(v, who, vhost)
+	return err == nil
+}
+
+// OpenChannelIn counts one more channel of a vhost, if that exists and the caller may do anything there, in
+// the same way. What it does there refuses others.
 func (b *Broker) OpenChannelIn(ctx context.Context, vhost string) (closed func(), err error) {
-	if _, exists := b.view().VHost(vhost); exists {
+	who, err := b.Who(ctx)
+	if err != nil {
+		return nil, err
+	}
+	v := b.view()
+	if _, exists := v.VHost(vhost); exists && b.mayEnter(v, who, vhost) {
 		return b.admitAll(ctx, []clients.Count{{Kind: clients.VHostChannels, Name: vhost}})
 	}
 	return func() {}, nil

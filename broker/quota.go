@@ -147,7 +147,7 @@ func (q *quotas) prune(v *catalog.View) {
 		default:
 			still = q.queue(v, g.of.Queue)
 		}
-		if still == nil {
+		if still == nil && !g.newer(v.Index()) {
 			q.mu.Lock()
 			delete(q.gates, g.of)
 			q.b.clients.CloseGate(g.of)
@@ -198,7 +198,7 @@ func (q *quotas) tell(kind event.Kind, of clients.QuotaSubject, limit string, n 
 		}
 		e.VHost, e.Name, e.Detail = r.VHost, r.Name, scopeName(scopeQueue)
 	}
-	q.b.cluster.EmitQuota(e)
+	q.b.tellQuota(e)
 }
 
 // AwaitQuotas waits until a single message may be published, as Sender.AwaitQuotas does; it looks

@@ -80,13 +80,23 @@ type episode struct {
 func (g *gate) limit(now time.Duration, index uint64, l gateLimits) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if index < g.index || g.ever && l == g.limits {
+	if index < g.index {
 		return
 	}
-	g.index, g.limits, g.ever = index, l, true
+	if g.index = index; g.ever && l == g.limits {
+		return
+	}
+	g.limits, g.ever = l, true
 	g.share(now)
 	g.weigh()
 	g.q.wake()
+}
+
+// newer tells whether the limits are of a newer view than the one of an index.
+func (g *gate) newer(index uint64) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.index > index
 }
 
 // share sets the rates of this node. The caller holds mu.

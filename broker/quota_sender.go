@@ -31,7 +31,10 @@ func (s *Sender) look(v *catalog.View, vhost string) *senderGates {
 	if g.user = nil; s.who != nil {
 		g.user = q.user(v, s.who.User())
 	}
-	g.in = q.vhost(v, vhost)
+	g.in = nil
+	if s.b.mayEnter(v, s.who, vhost) { // else Publish refuses, and nothing is told of the vhost
+		g.in = q.vhost(v, vhost)
+	}
 	if len(g.queues) > 0 {
 		queues := g.queues
 		g.queues = g.queues[:0]
@@ -175,13 +178,18 @@ func (s *Sender) AwaitQuotas(ctx context.Context, vhost string) error {
 		if !held {
 			return nil
 		}
-		if at, bounded := ctx.Deadline(); bounded && time.Until(at) < h.For+beforeDeadline {
-			return h.Error()
+		wait := h.For
+		if at, bounded := ctx.Deadline(); bounded {
+			left := time.Until(at) - beforeDeadline
+			if left <= 0 {
+				return h.Error()
+			}
+			wait = min(wait, left)
 		}
 		if s.timer == nil {
-			s.timer = time.NewTimer(h.For)
+			s.timer = time.NewTimer(wait)
 		} else {
-			s.timer.Reset(h.For)
+			s.timer.Reset(wait)
 		}
 		ended := h.Waits()
 		select {

@@ -19,7 +19,7 @@ import (
 func quotaBroker(t testing.TB) (*Broker, *catalog.Catalog, *Sender) {
 	t.Helper()
 	b, c, ctx := loggedInBroker(t, ".*")
-	apply(t, c, &catalog.RaiseVersion{Version: catalog.VersionUsers})
+	apply(t, c, &catalog.RaiseVersion{Version: catalog.VersionQuotas})
 	s, err := b.NewSender(ctx)
 	if err != nil {
 		t.Fatal(err)

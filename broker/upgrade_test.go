@@ -28,12 +28,13 @@ func TestLoginsTakeAlike(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i, u := range []catalog.User{
+	for _, u := range []catalog.User{
 		{Name: "fast", PasswordHash: fastHash("right"), Algorithm: string(password.RabbitSHA256)},
 		{Name: "slow", PasswordHash: slow, Algorithm: string(password.Argon2id)},
 		{Name: "none"},
 	} {
-		c.Apply(uint64(i+1), 0, &catalog.PutUser{User: u})
+		u.UserLimits = catalog.NoUserLimits()
+		apply(t, c, &catalog.PutUser{User: u})
 	}
 	b := alone(Config{})
 	defer b.Close()
@@ -61,7 +62,7 @@ func TestLoginsTakeAlike(t *testing.T) {
 		}
 	}
 	if took, err := login("fast", "right"); err != nil || took < least["slow"]/3 {
-		t.Errorf("%v after %v", err, took)
+		t.Fatalf("%v after %v, slow ones after %v", err, took, least["slow"])
 	}
 	if u := <-b.logins.upgrades; u.user.Name != "fast" || !password.UpgradeOf(u.hash, passwordSum(u.user)) {
 		t.Errorf("%+v is no upgrade", u)

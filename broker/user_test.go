@@ -12,16 +12,18 @@ import (
 func TestLastAdministratorOfOldVersion(t *testing.T) {
 	c := catalog.New()
 	for i, name := range []string{"a", "b"} {
-		c.Apply(uint64(i+1), 0, &catalog.PutUser{User: catalog.User{
-			Name: name, PasswordHash: "h", Tags: []string{TagAdministrator}[:1-i], UserLimits: UserLimits{MaxConnections: Unlimited},
+		apply(t, c, &catalog.PutUser{User: catalog.User{
+			Name: name, PasswordHash: "h", Tags: []string{TagAdministrator}[:1-i], UserLimits: NoUserLimits(),
 		}})
 	}
+	none := NoUserLimits()
+	none.MaxConnections = 0
 	b := closed(t)
 	b.view = c.View
 	ctx := t.Context()
 	for name, call := range map[string]func(user string) error{
 		"delete": func(user string) error { _, err := b.DeleteUser(ctx, user); return err },
-		"limits": func(user string) error { return b.SetUserLimits(ctx, user, UserLimits{}) },
+		"limits": func(user string) error { return b.SetUserLimits(ctx, user, none) },
 		"put":    func(user string) error { _, err := b.PutUser(ctx, PutUser{Name: user}); return err },
 		"change": func(user string) error {
 			_, err := b.ChangeUser(ctx, UserChange{Name: user, NoPassword: true})

@@ -213,11 +213,26 @@ func userQuotas() catalog.UserLimits {
 	return catalog.UserLimits{MaxConnections: 1, MaxChannels: 3, MaxConsumers: 4, MaxMessageRate: 1000, MaxByteRate: 0}
 }
 
-// strict is a catalog of version 3 with a vhost that refuses unknown arguments, one that does not, and quotas.
+// strict is a catalog of version 3 with a vhost that refuses unknown arguments, and one that does not.
 func strict() *catalog.Catalog {
+	return made(&catalog.RaiseVersion{Version: catalog.VersionUsers}, &catalog.PutVHost{VHost: catalog.VHost{
+		Name: "strict", DefaultQueueType: catalog.QueueQuorum, RefuseUnknown: true, VHostLimits: vhostLimits(0, 0),
+	}})
+}
+
+// limited is a catalog of version 4 with quotas of a vhost and of a user.
+func limited() *catalog.Catalog {
+	return made(
+		&catalog.RaiseVersion{Version: catalog.VersionQuotas},
+		&catalog.PutVHost{VHost: catalog.VHost{Name: "strict", DefaultQueueType: catalog.QueueQuorum, RefuseUnknown: true, VHostLimits: vhostQuotas()}},
+		&catalog.PutUser{User: catalog.User{Name: "u", UserLimits: userQuotas()}},
+	)
+}
+
+// made is a catalog after some commands; nil if one is refused.
+func made(cmds ...catalog.Command) *catalog.Catalog {
 	c := catalog.New()
-	refusing := &catalog.PutVHost{VHost: catalog.VHost{Name: "strict", DefaultQueueType: catalog.QueueQuorum, RefuseUnknown: true, VHostLimits: vhostQuotas()}}
-	for i, cmd := range []catalog.Command{&catalog.RaiseVersion{Version: catalog.VersionUsers}, refusing, &catalog.PutUser{User: catalog.User{Name: "u", UserLimits: userQuotas()}}} {
+	for i, cmd := range cmds {
 		if r := c.Apply(uint64(i+1), 1000, cmd); r.Err != nil {
 			return nil
 		}
@@ -241,6 +256,8 @@ func TestGoldenBytes(t *testing.T) {
 			return hex.Dump(raised().AppendSnapshot(nil))
 		case "snapshot-strict":
 			return hex.Dump(strict().AppendSnapshot(nil))
+		case "snapshot-limited":
+			return hex.Dump(limited().AppendSnapshot(nil))
 		case "snapshot-replaced":
 			return hex.Dump(replaced().AppendSnapshot(nil))
 		case "snapshot":
@@ -304,6 +321,7 @@ func TestDecodeCut(t *testing.T) {
 	cut("snapshot", replaced().AppendSnapshot(nil), catalog.New().Restore)
 	cut("snapshot", governed().AppendSnapshot(nil), catalog.New().Restore)
 	cut("snapshot", strict().AppendSnapshot(nil), catalog.New().Restore)
+	cut("snapshot", limited().AppendSnapshot(nil), catalog.New().Restore)
 }
 
 func TestDecodeNamesTheFault(t *testing.T) {
@@ -311,8 +329,8 @@ func TestDecodeNamesTheFault(t *testing.T) {
 		b    string
 		want string
 	}{
-		{"\x04\x01", "catalog: command: version at byte 0: written by a newer version of Quorate: format version 4, this build reads version 3"},
-		{"\x00\x01", "version at byte 0: format version 0, this build reads versions 1 to 3"},
+		{"\x05\x01", "catalog: command: version at byte 0: written by a newer version of Quorate: format version 5, this build reads version 4"},
+		{"\x00\x01", "version at byte 0: format version 0, this build reads versions 1 to 4"},
 		{"\x02\x09\x02n1", "version at byte 0: form 2 of a command that has form 1"},
 		{"\x01\x1c", "version 1 is never raised to"},
 		{"\x01\x63", "unknown command 99"},
@@ -430,6 +448,7 @@ func FuzzRestore(f *testing.F) {
 	f.Add(catalog.New().AppendSnapshot(nil))
 	f.Add(changing().AppendSnapshot(nil))
 	f.Add(strict().AppendSnapshot(nil))
+	f.Add(limited().AppendSnapshot(nil))
 	f.Add(governed().AppendSnapshot(nil))
 	f.Add(dissolving().AppendSnapshot(nil))
 	f.Add(raised().AppendSnapshot(nil))

@@ -6,7 +6,7 @@ import (
 )
 
 // VHostLimits bound what a vhost holds, and what clients do in it; Unlimited is no limit, 0 is none
-// at all (VH-4, VH-14). Channels, Consumers and what follows them need VersionUsers.
+// at all (VH-4, VH-14). Channels, Consumers and what follows them need VersionQuotas.
 type VHostLimits struct {
 	MaxConnections, MaxQueues int64
 	MaxChannels, MaxConsumers int64
@@ -61,7 +61,7 @@ func (l *VHostLimits) SetLimit(name string, n int64) bool { return set(l.each(),
 // SetLimit sets the limit of a name; false: there is no such limit.
 func (l *UserLimits) SetLimit(name string, n int64) bool { return set(l.each(), name, n) }
 
-// limit is one of a set of limits; the first firstLimits of a set are older than VersionUsers.
+// limit is one of a set of limits; the first firstLimits of a set are older than VersionQuotas.
 type limit struct {
 	name  string
 	value *int64
@@ -107,7 +107,7 @@ func set(all []limit, name string, n int64) bool {
 	return i >= 0
 }
 
-// newer tells whether limits are set that need VersionUsers.
+// newer tells whether limits are set that need VersionQuotas.
 func newer(all []limit) bool {
 	return slices.ContainsFunc(all[firstLimits:], func(x limit) bool { return *x.value != Unlimited })
 }
@@ -141,9 +141,9 @@ func (r *reader) readLimits(all []limit) {
 	}
 }
 
-// appendNewer adds the limits that VersionUsers has brought, in bytes of that version.
+// appendNewer adds the limits that VersionQuotas has brought, in bytes of that version.
 func appendNewer(b []byte, all []limit, version Version) []byte {
-	if version >= VersionUsers {
+	if version >= VersionQuotas {
 		b = appendLimits(b, all[firstLimits:])
 	}
 	return b
@@ -151,7 +151,7 @@ func appendNewer(b []byte, all []limit, version Version) []byte {
 
 // readNewer reads them.
 func (r *reader) readNewer(all []limit) {
-	if r.machine >= VersionUsers {
+	if r.machine >= VersionQuotas {
 		r.readLimits(all[firstLimits:])
 	}
 }

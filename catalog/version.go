@@ -17,12 +17,14 @@ const (
 	VersionFirst Version = 1
 	// VersionStores brings the finalised version itself and the identities of nodes' stores.
 	VersionStores Version = 2
-	// VersionUsers brings ChangeUser, that an administrator is left (VH-10), vhosts that refuse
-	// unknown arguments (C-9), and quotas (VH-14).
+	// VersionUsers brings ChangeUser, that an administrator is left (VH-10), and vhosts that
+	// refuse unknown arguments (C-9).
 	VersionUsers Version = 3
+	// VersionQuotas brings the limits of users and vhosts that follow the first ones (VH-4, VH-14).
+	VersionQuotas Version = 4
 
 	// NewestVersion is the newest that this build can read.
-	NewestVersion = VersionUsers
+	NewestVersion = VersionQuotas
 )
 
 // ErrNewer says that bytes are of a version that this build cannot read: they are whole,
@@ -51,20 +53,23 @@ func Since(cmd Command) Version {
 			return VersionStores
 		}
 	case *PutVHost:
-		if c.RefuseUnknown || c.newer() {
+		switch {
+		case c.newer():
+			return VersionQuotas
+		case c.RefuseUnknown:
 			return VersionUsers
 		}
 	case *SetVHostLimits:
 		if c.Limits.newer() {
-			return VersionUsers
+			return VersionQuotas
 		}
 	case *PutUser:
 		if c.newer() {
-			return VersionUsers
+			return VersionQuotas
 		}
 	case *SetUserLimits:
 		if c.Limits.newer() {
-			return VersionUsers
+			return VersionQuotas
 		}
 	case *LeaveCatalog, *NodeOut, *ReplaceNode:
 		return VersionStores

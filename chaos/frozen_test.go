@@ -148,7 +148,7 @@ func TestFrozenDisk(t *testing.T) {
 		t.Fatal(err)
 	}
 	publish("after")
-	if q, err = others.GetQueue(ctx, client.QueueRef{Name: "q"}); err != nil || q.Stats.MessagesReady != 3 {
-		t.Errorf("%d messages, %v", q.Stats.MessagesReady, err)
+	if q, err = others.GetQueue(ctx, client.QueueRef{Name: "q"}); err != nil || q.Figures().MessagesReady != 3 {
+		t.Errorf("%d messages, %v", q.Figures().MessagesReady, err)
 	}
 }

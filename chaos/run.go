@@ -132,12 +132,12 @@ func drain(ctx context.Context, c *client.Client, history *History, queue string
 	for _, q := range []struct{ name, as string }{{queue, MainQueue}, {queue + ".dead", DeadQueue}} {
 		for {
 			state, err := c.GetQueue(ctx, client.QueueRef{Name: q.name})
-			if err == nil && state.Stats.Messages == 0 {
+			if err == nil && state.Stats != nil && state.Stats.Messages == 0 {
 				history.Add(Event{Kind: Drained, Queue: q.as})
 				break
 			}
 			if !sleep(ctx, 50*time.Millisecond) {
-				history.Add(Event{Kind: Healed, Note: fmt.Sprintf("%s holds %d messages at the end: %v", q.name, state.Stats.Messages, err)})
+				history.Add(Event{Kind: Healed, Note: fmt.Sprintf("%s holds %d messages at the end: %v", q.name, state.Figures().Messages, err)})
 				break
 			}
 		}

@@ -11,12 +11,13 @@ type QueueInfo struct {
 	Durable   bool   `api:"durable"`
 	Arguments Table  `api:"arguments"`
 	// State is running, minority or down.
-	State   string      `api:"state"`
-	Leader  string      `api:"leader"`
-	Members []string    `api:"members"`
-	Online  []string    `api:"online"`
-	Stats   *QueueStats `api:"stats"`
-	Raft    *RaftStats  `api:"raft"`
+	State   string   `api:"state"`
+	Leader  string   `api:"leader"`
+	Members []string `api:"members"`
+	Online  []string `api:"online"`
+	// Stats and Raft are nil while no leader can be asked.
+	Stats *QueueStats `api:"stats"`
+	Raft  *RaftStats  `api:"raft"`
 	// Policy and OperatorPolicy are the names of what is in force; empty: none.
 	Policy         string `api:"policy"`
 	OperatorPolicy string `api:"operator_policy"`
@@ -29,6 +30,14 @@ type QueueInfo struct {
 	SettingsPending bool `api:"settings_pending"`
 	// EffectivePolicyDefinition is what policy and operator policy give together.
 	EffectivePolicyDefinition Table `api:"effective_policy_definition"`
+}
+
+// Figures returns Stats, or zeros while no leader can be asked: who waits for a queue to be empty must look at Stats.
+func (q QueueInfo) Figures() QueueStats {
+	if q.Stats == nil {
+		return QueueStats{}
+	}
+	return *q.Stats
 }
 
 // QueueStats are a queue's counts, exact on the leader when read.

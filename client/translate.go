@@ -192,7 +192,10 @@ func singleToProto(v reflect.Value, f protoreflect.FieldDescriptor, empty func()
 	case time.Time:
 		return protoreflect.ValueOfInt64(own.UnixMilli()), nil
 	case time.Duration:
-		n := (own + unitOf(f) - 1) / unitOf(f)
+		n := own / unitOf(f)
+		if own%unitOf(f) > 0 {
+			n++ // what is asked for at least
+		}
 		if f.Kind() == protoreflect.Uint64Kind {
 			return protoreflect.ValueOfUint64(uint64(n)), nil
 		}
@@ -250,6 +253,9 @@ func numberOf(e protoreflect.EnumDescriptor, word string) (protoreflect.EnumNumb
 			return n, nil
 		}
 		known = append(known, wordOf(e, n))
+	}
+	if n, err := strconv.ParseInt(word, 10, 32); err == nil {
+		return protoreflect.EnumNumber(n), nil // of a newer broker, as wordOf tells it
 	}
 	return 0, fmt.Errorf("client: %q is none of %s: use one of %q", word, e.Name(), known[1:])
 }

@@ -135,7 +135,7 @@ func (q *Quorate) messages(ctx context.Context, queue string) (uint64, error) {
 	}
 	defer c.Close()
 	x, err := c.GetQueue(ctx, client.QueueRef{VHost: "/", Name: queue})
-	return x.Stats.Messages, err
+	return x.Figures().Messages, err
 }
 
 // runResume is Resume as a suite.

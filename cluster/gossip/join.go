@@ -40,12 +40,12 @@ func (j *joiner) run() {
 		case <-timer.C:
 			j.m.expireClaims(time.Now())
 			tried := j.attempt()
+			j.settle()
 			wait = min(wait+every, slowJoins*every)
 			switch {
 			case j.m.alone() || j.m.claims():
 				wait = every
 			case !tried:
-				j.settle()
 				wait = slowJoins * every // news end the wait
 			}
 		case <-j.news:
@@ -77,9 +77,11 @@ func (j *joiner) settle() {
 	if !j.unsettled {
 		return
 	}
-	j.unsettled = false
 	there := j.m.thereAt()
-	j.join(there[:min(len(there), maxJoins)]) // who does not answer is for probes to find out
+	there = there[:min(len(there), maxJoins)]
+	if len(there) > 0 {
+		j.unsettled = len(j.join(there)) == len(there) // who does not answer is for probes to find out
+	}
 }
 
 // join exchanges states with the nodes at all addresses, and returns why it could not.

@@ -72,7 +72,7 @@ func TestEventsOfOneEntry(t *testing.T) {
 	m := NewMachine(NewViews(catalog.New().View()), events, func() {})
 	for i, name := range []string{"a", "b", "c"} {
 		_, _, _ = m.Apply(raftfsm.Meta{Index: 7, More: i < 2}, catalog.AppendCommand(nil, &catalog.PutVHost{
-			VHost: catalog.VHost{Name: name, DefaultQueueType: catalog.QueueQuorum},
+			VHost: catalog.VHost{Name: name, DefaultQueueType: catalog.QueueQuorum, VHostLimits: catalog.NoVHostLimits()},
 		}), 0)
 		want := 0
 		if i == 2 {

@@ -69,7 +69,7 @@ func holdConnection(ctx context.Context, c *client.Client) error {
 }
 
 func queueRow(q client.QueueInfo) []string {
-	n := q.Stats
+	n := q.Figures()
 	return []string{
 		q.VHost, q.Name, q.State, q.Leader, strings.Join(q.Online, ","), fmt.Sprint(n.MessagesReady),
 		fmt.Sprint(n.MessagesUnacknowledged), fmt.Sprint(n.MessagesDelayed), fmt.Sprint(n.MessagesDLX), fmt.Sprint(n.Consumers),
@@ -187,7 +187,7 @@ func (s *session) awaitGone(ctx context.Context, c *client.Client, vhost, name s
 		case err != nil:
 			return false, err
 		}
-		n := q.Stats
+		n := q.Figures()
 		line := fmt.Sprintf("deleting: %d messages left, %d of them wait to be dead-lettered",
 			n.MessagesReady+n.MessagesDelayed+n.MessagesDLX, n.MessagesDLX)
 		if why := n.LastDeadLetterError; why != "" {

@@ -67,7 +67,7 @@ func (s *show) kill(ctx context.Context) error {
 	}
 	if err := s.wait(ctx, ended, func() (bool, error) {
 		q, err := steady.GetQueue(ctx, client.QueueRef{Name: "survivor"})
-		return err == nil && q.Stats.Messages == 0, err
+		return err == nil && q.Stats != nil && q.Stats.Messages == 0, err
 	}); err != nil {
 		return err
 	}

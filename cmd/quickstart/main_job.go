@@ -58,7 +58,7 @@ func (s *show) consumeAll(ctx context.Context, h *chaos.History, queue, as strin
 	go func() { ended <- c.Run(consuming) }()
 	err := s.wait(ctx, ended, func() (bool, error) {
 		q, err := s.client.GetQueue(ctx, client.QueueRef{Name: queue})
-		return err == nil && q.Stats.Messages == 0, err
+		return err == nil && q.Stats != nil && q.Stats.Messages == 0, err
 	})
 	stop()
 	if err == nil {

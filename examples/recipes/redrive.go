@@ -29,7 +29,7 @@ func Redrive(ctx context.Context, c *client.Client, say Say) error {
 	}
 	err = eventually(ctx, "all are in pay.dead", func() (bool, error) {
 		q, err := c.GetQueue(ctx, client.QueueRef{Name: "pay.dead"})
-		if err != nil || q.Stats.MessagesReady < n {
+		if err != nil || q.Figures().MessagesReady < n {
 			return false, err
 		}
 		return empty(ctx, c, "pay")
@@ -38,8 +38,9 @@ func Redrive(ctx context.Context, c *client.Client, say Say) error {
 		return err
 	}
 
-	filter := client.Filter{DeathQueue: "pay", DeathReason: "rejected"}
-	started, err := c.RedriveMessages(ctx, client.RedriveMessagesRequest{Job: client.MessageJob{Queue: "pay.dead", Filter: filter}})
+	started, err := c.RedriveMessages(ctx, client.RedriveMessagesRequest{
+		Job: client.MessageJob{Queue: "pay.dead", Filter: client.Filter{DeathQueue: "pay", DeathReason: "rejected"}},
+	})
 	if err != nil {
 		return err
 	}

@@ -206,7 +206,7 @@ func (l *load) finish(ctx context.Context) {
 	}
 	l.await("the queue is drained", func() bool {
 		q, err := l.client.GetQueue(ctx, client.QueueRef{Name: "q0"})
-		return err == nil && q.Stats.Messages == 0
+		return err == nil && q.Stats != nil && q.Stats.Messages == 0
 	})
 	l.history.Add(chaos.Event{Kind: chaos.Drained, Queue: chaos.MainQueue})
 	l.stop[1]()

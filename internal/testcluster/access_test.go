@@ -144,10 +144,10 @@ func accessState(t *testing.T, cl *client.Client) string {
 	}
 	out := ""
 	for _, h := range vhosts {
-		out += fmt.Sprintf("vhost %s %s %v %v; ", h.Name, h.DefaultQueueType, h.Limits.MaxQueues, h.Tags)
+		out += fmt.Sprintf("vhost %s %s %d %v; ", h.Name, h.DefaultQueueType, valueOf(h.Limits.MaxQueues), h.Tags)
 	}
 	for _, u := range users {
-		out += fmt.Sprintf("user %s %v %s %d; ", u.Name, u.Tags, u.HashingAlgorithm, u.Limits.MaxChannels)
+		out += fmt.Sprintf("user %s %v %s %d; ", u.Name, u.Tags, u.HashingAlgorithm, valueOf(u.Limits.MaxChannels))
 	}
 	for _, p := range permissions {
 		out += fmt.Sprintf("permission %s %s %s %s %s; ", p.VHost, p.User, p.Configure, p.Write, p.Read)
@@ -156,6 +156,14 @@ func accessState(t *testing.T, cl *client.Client) string {
 		out += fmt.Sprintf("topic %s %s %s %s %s; ", p.VHost, p.User, p.Exchange, p.Write, p.Read)
 	}
 	return out
+}
+
+// valueOf returns 0 for no limit.
+func valueOf(limit *int64) int64 {
+	if limit == nil {
+		return 0
+	}
+	return *limit
 }
 
 func testAccessLists(t *testing.T, cl *client.Client) {

@@ -236,8 +236,8 @@ func TestClocksAllDown(t *testing.T) {
 	c.RestartAll()
 	testcluster.Poll(t, "what was to expire in an hour has expired", func() error {
 		q, err := cl.GetQueue(testContext(t), client.QueueRef{Name: "dead"})
-		if err == nil && q.Stats.MessagesReady != 1 {
-			err = fmt.Errorf("%d messages have expired", q.Stats.MessagesReady)
+		if err == nil && q.Figures().MessagesReady != 1 {
+			err = fmt.Errorf("%d messages have expired", q.Figures().MessagesReady)
 		}
 		return err
 	})
@@ -246,8 +246,8 @@ func TestClocksAllDown(t *testing.T) {
 		want  uint64
 	}{{"hour", 0}, {"day", 1}, {"dead", 1}} {
 		q, err := cl.GetQueue(testContext(t), client.QueueRef{Name: row.queue})
-		if err != nil || q.Stats.MessagesReady != row.want {
-			t.Errorf("queue %s has %d messages, want %d (%v)", row.queue, q.Stats.MessagesReady, row.want, err)
+		if err != nil || q.Figures().MessagesReady != row.want {
+			t.Errorf("queue %s has %d messages, want %d (%v)", row.queue, q.Figures().MessagesReady, row.want, err)
 		}
 	}
 }

@@ -440,6 +440,77 @@ func TestQuotaOfConsumers(t *testing.T) {
 	refused(t, err, codes.PermissionDenied, "NOT_ALLOWED", `vhost "v": max-channels = 1`)
 }
 
+// VH-4: a consumer that was cancelled with messages in its client's hands, and goes on under its tag (CO-3),
+// counts again; and somebody without any right in a vhost takes none of its channels.
+func TestQuotaOfConsumersThatGoOn(t *testing.T) {
+	c, cl := quotaCluster(t, []string{"u"}, []string{"v"})
+	ctx := testContext(t)
+	if _, err := cl.DeclareQueue(ctx, client.Queue{VHost: "v", Name: "a", Arguments: client.Table{"x-max-consumers": 1}}); err != nil {
+		t.Fatal(err)
+	}
+	conn, err := amqp091.DialConfig("amqp://u:secret@"+c.AMQP(0), amqp091.Config{Vhost: "v"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close() }()
+	ch, err := conn.Channel()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := ch.PublishWithContext(ctx, "", "a", false, false, amqp091.Publishing{Body: []byte("held")}); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		in, err := ch.Consume("a", "tag", false, false, false, false, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		second, err := amqp091.DialConfig("amqp://u:secret@"+c.AMQP(1), amqp091.Config{Vhost: "v"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = second.Close() }() // ended by the refusal
+		other, err := second.Channel()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err = other.Consume("a", "other", false, false, false, false, nil); err == nil || !strings.Contains(err.Error(), "max-consumers") {
+			t.Fatalf("a second consumer: %v", err)
+		}
+		select { // the first time it is delivered, and then still held
+		case <-in:
+		case <-time.After(100 * time.Millisecond):
+		}
+		if err := ch.Cancel("tag", false); err != nil {
+			t.Fatal(err)
+		}
+	}
+
+	one := int64(1)
+	if err := cl.SetVHostLimits(ctx, client.SetVHostLimitsRequest{Name: "v", Limits: client.VHostLimits{MaxChannels: &one}}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := cl.PutUser(ctx, client.User{Name: "nobody", Password: "secret"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := conn.Close(); err != nil {
+		t.Fatal(err)
+	}
+	n, _ := asUser(t, c.Addrs()[1], "nobody")
+	stream, err := n.Publish(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := stream.Send(&brokerv1.PublishRequest{Sequence: 1, Message: &brokerv1.Message{Vhost: "v", RoutingKey: "a"}}); err != nil {
+		t.Fatal(err)
+	}
+	r, err := stream.Recv()
+	if err != nil || r.GetResult().GetResult() != brokerv1.PublishResult_RESULT_INVALID {
+		t.Fatalf("answered %v, %v", r, err)
+	}
+	wantUsed(t, cl.LimitsOfVHost, "v", map[string]float64{"max-channels": 0})
+}
+
 // wantUsed compares what is shown to be used of limits.
 func wantUsed(t *testing.T, list func(context.Context, string) iter.Seq2[client.Limit, error], name string, want map[string]float64) {
 	t.Helper()

@@ -199,7 +199,7 @@ func TestTokenOfAnotherUser(t *testing.T) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
-	if q, err := root.GetQueue(ctx, client.QueueRef{Name: "q"}); err != nil || q.Stats.MessagesUnacknowledged != 1 {
+	if q, err := root.GetQueue(ctx, client.QueueRef{Name: "q"}); err != nil || q.Figures().MessagesUnacknowledged != 1 {
 		t.Errorf("%v, %v; want one message that is held", q.Stats, err)
 	}
 	if err := users["holder"].Settle(ctx, hold, client.Decision{Kind: client.Ack}); err != nil {

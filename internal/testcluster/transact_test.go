@@ -259,7 +259,7 @@ func TestStreamTransactions(t *testing.T) {
 			outputs = append(outputs, string(m.Body))
 		}
 		q, err := cl.GetQueue(ctx, client.QueueRef{Name: "in"})
-		if err == nil && (len(outputs) < len(want) || q.Stats.Messages > 0) {
+		if err == nil && (len(outputs) < len(want) || q.Stats == nil || q.Stats.Messages > 0) {
 			err = fmt.Errorf("outputs %q, the source has %v", outputs, q.Stats)
 		}
 		return err
