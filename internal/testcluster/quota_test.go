@@ -92,6 +92,7 @@ func overGRPC(t *testing.T, addr, user, queue string) *publisher {
 			}
 			if r.GetResult().GetResult() != brokerv1.PublishResult_RESULT_CONFIRMED {
 				t.Errorf("a publish of %s: %v", user, r)
+				return
 			}
 			p.confirmed.Add(1)
 		}
