@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -132,8 +133,11 @@ func TestRateOfQueue(t *testing.T) {
 // VH-14: who waits is told shortly before its deadline, and goes on when the limit is taken away.
 func TestWaitsForQuota(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		_, c, s := quotaBroker(t)
+		b, c, s := quotaBroker(t)
 		limitVHost(t, c, limitMessageRate, 0)
+		var view atomic.Pointer[catalog.View] // the catalog itself belongs to one goroutine
+		view.Store(c.View())
+		b.view = view.Load
 		ctx, stop := context.WithTimeout(t.Context(), 3*time.Second)
 		defer stop()
 		began := time.Now()
@@ -145,7 +149,10 @@ func TestWaitsForQuota(t *testing.T) {
 		if want := `RESOURCE_EXHAUSTED: vhost "/": max-message-rate = 0: is reached`; !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)
 		}
-		time.AfterFunc(time.Second, func() { limitVHost(t, c, limitMessageRate, Unlimited) })
+		time.AfterFunc(time.Second, func() {
+			limitVHost(t, c, limitMessageRate, Unlimited)
+			view.Store(c.View())
+		})
 		if d := sends(t, s, 1, 0); d < time.Second || d > time.Second+lookAgain {
 			t.Errorf("went on after %v", d)
 		}
