@@ -65,7 +65,7 @@ func (g *catalogGroup) register() {
 		if err == nil {
 			g.refused.Store(nil)
 			g.registered.Store(a.Index)
-			g.c.host.wakeReconcile()
+			g.c.host.WakeReconcile()
 			if a.Created || fresh && unknown { // a repeat may not tell
 				g.tellJoined()
 			}

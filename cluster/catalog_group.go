@@ -190,6 +190,17 @@ func (c *Cluster) ProposeCatalog(ctx context.Context, cmd catalog.Command) (cata
 	return r, nil
 }
 
+// proposer is the catalog as the host of members needs it.
+type proposer struct{ c *Cluster }
+
+// Propose is of replica.Catalog.
+func (p proposer) Propose(ctx context.Context, cmd catalog.Command) (catalog.Reply, error) {
+	return p.c.ProposeCatalog(ctx, cmd)
+}
+
+// Registered is of replica.Catalog.
+func (p proposer) Registered() uint64 { return p.c.catalog.registered.Load() }
+
 // commandContext bounds a command without a leader (RE-5), and ends it with the node.
 func (c *Cluster) commandContext(ctx context.Context) (context.Context, context.CancelFunc) {
 	var cancel context.CancelFunc

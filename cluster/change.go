@@ -79,6 +79,7 @@ func (m *changer) run(stop <-chan struct{}) {
 		case <-again:
 		case <-changed:
 		case <-m.woken:
+		case <-m.c.host.Changes():
 		case <-stop:
 			return
 		}
@@ -90,23 +91,23 @@ func (m *changer) run(stop <-chan struct{}) {
 func (m *changer) start() (some bool) {
 	v := m.c.views.View()
 	pending := map[id.QueueUID]struct{}{}
-	for _, q := range m.c.host.changingHere() {
-		r, ok := v.QueueByUID(q.uid)
-		if !ok || r.Change == nil || q.led.Load() == nil {
+	for _, q := range m.c.host.Changing() {
+		r, ok := v.QueueByUID(q.UID())
+		if !ok || r.Change == nil || q.Led() == nil {
 			continue
 		}
-		pending[q.uid] = struct{}{}
-		s := m.claim(q.uid, r.Change.ID)
+		pending[q.UID()] = struct{}{}
+		s := m.claim(q.UID(), r.Change.ID)
 		if s == nil {
 			continue
 		}
 		m.work.Go(func() {
-			err := q.changeMembers(q.ctx, s)
-			m.release(q.uid)
+			err := changing{q, m.c}.changeMembers(q.Life(), s)
+			m.release(q.UID())
 			if err == nil {
 				m.wake()
-			} else if q.ctx.Err() == nil {
-				m.c.log.Debug("a change of members waits", "queue", q.uid.String(), "error", err)
+			} else if q.Life().Err() == nil {
+				m.c.log.Debug("a change of members waits", "queue", q.UID().String(), "error", err)
 			}
 		})
 	}

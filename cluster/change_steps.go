@@ -9,20 +9,27 @@ import (
 
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/cluster/peer"
+	"github.com/quorate/quorate/cluster/replica"
 	"github.com/quorate/quorate/cluster/traffic"
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/internal/wait"
 	"github.com/quorate/quorate/raftfsm"
 )
 
+// changing is this node's member of a queue whose members change, and which it leads.
+type changing struct {
+	*replica.Member
+	c *Cluster
+}
+
 // changeMembers takes the next step of the change that goes on. nil: it was taken.
-func (q *hosted) changeMembers(ctx context.Context, s *changeState) error {
-	r, ok := q.h.c.views.View().QueueByUID(q.uid)
+func (q changing) changeMembers(ctx context.Context, s *changeState) error {
+	r, ok := q.c.views.View().QueueByUID(q.UID())
 	if !ok || r.Change == nil || r.Change.ID != s.id {
 		return nil
 	}
 	g := r.Change
-	at, err := q.group.Configuration()
+	at, err := q.Group().Configuration()
 	if err != nil {
 		return err
 	}
@@ -39,9 +46,9 @@ func (q *hosted) changeMembers(ctx context.Context, s *changeState) error {
 }
 
 // takeBack undoes what has not taken effect.
-func (q *hosted) takeBack(ctx context.Context, s *changeState, g *catalog.MemberChange, at raftfsm.Configuration) error {
+func (q changing) takeBack(ctx context.Context, s *changeState, g *catalog.MemberChange, at raftfsm.Configuration) error {
 	if slices.Contains(at.Nonvoters, g.Join) {
-		if err := q.reconfigure(ctx, s, func(ctx context.Context) error { return q.group.RemoveServer(ctx, g.Join, at.Index) }); err != nil {
+		if err := q.reconfigure(ctx, s, func(ctx context.Context) error { return q.Group().RemoveServer(ctx, g.Join, at.Index) }); err != nil {
 			return err
 		}
 	}
@@ -49,8 +56,8 @@ func (q *hosted) takeBack(ctx context.Context, s *changeState, g *catalog.Member
 }
 
 // leave takes a node out of the group.
-func (q *hosted) leave(ctx context.Context, s *changeState, n id.NodeID, at raftfsm.Configuration) error {
-	m := q.h.c.changes
+func (q changing) leave(ctx context.Context, s *changeState, n id.NodeID, at raftfsm.Configuration) error {
+	m := q.c.changes
 	if !slices.Contains(at.Voters, n) && !slices.Contains(at.Nonvoters, n) {
 		return q.settle(ctx, s, catalog.StepLeft)
 	}
@@ -59,11 +66,11 @@ func (q *hosted) leave(ctx context.Context, s *changeState, n id.NodeID, at raft
 	if len(there) < len(stay)/2+1 {
 		return m.waits(s, "node %q cannot leave: of the members that stay, %q, a majority must be there, and only %q are", n, stay, there)
 	}
-	if n == q.h.c.cfg.Node {
+	if n == q.c.cfg.Node {
 		return q.handOff(ctx, s, there)
 	}
 	m.reports(s, Progress{Phase: PhaseLeave, Detail: fmt.Sprintf("node %q leaves", n)})
-	err := q.reconfigure(ctx, s, func(ctx context.Context) error { return q.group.RemoveServer(ctx, n, at.Index) })
+	err := q.reconfigure(ctx, s, func(ctx context.Context) error { return q.Group().RemoveServer(ctx, n, at.Index) })
 	if err != nil {
 		return err
 	}
@@ -71,30 +78,30 @@ func (q *hosted) leave(ctx context.Context, s *changeState, n id.NodeID, at raft
 }
 
 // handOff lets another member lead, which then goes on with the change.
-func (q *hosted) handOff(ctx context.Context, s *changeState, to []id.NodeID) error {
-	m := q.h.c.changes
-	m.reports(s, Progress{Phase: PhaseLeave, Detail: fmt.Sprintf("node %q leads and leaves: another member takes over", q.h.c.cfg.Node)})
+func (q changing) handOff(ctx context.Context, s *changeState, to []id.NodeID) error {
+	m := q.c.changes
+	m.reports(s, Progress{Phase: PhaseLeave, Detail: fmt.Sprintf("node %q leads and leaves: another member takes over", q.c.cfg.Node)})
 	var errs []error
 	for _, n := range to {
 		ctx, cancel := context.WithTimeout(ctx, memberTimeout)
-		err := q.group.TransferLeadership(ctx, n)
+		err := q.Group().TransferLeadership(ctx, n)
 		cancel()
 		if err == nil {
 			return nil
 		}
 		errs = append(errs, err)
 	}
-	return m.waits(s, "node %q leads and leaves, and no other member has taken over: %w", q.h.c.cfg.Node, errors.Join(errs...))
+	return m.waits(s, "node %q leads and leaves, and no other member has taken over: %w", q.c.cfg.Node, errors.Join(errs...))
 }
 
 // join makes a node a member without a vote, and with one when it has caught up.
-func (q *hosted) join(ctx context.Context, s *changeState, g *catalog.MemberChange, at raftfsm.Configuration) error {
-	m := q.h.c.changes
+func (q changing) join(ctx context.Context, s *changeState, g *catalog.MemberChange, at raftfsm.Configuration) error {
+	m := q.c.changes
 	if slices.Contains(at.Voters, g.Join) {
 		return q.settle(ctx, s, catalog.StepJoined)
 	}
 	if !slices.Contains(at.Nonvoters, g.Join) {
-		return q.reconfigure(ctx, s, func(ctx context.Context) error { return q.group.AddNonvoter(ctx, g.Join) })
+		return q.reconfigure(ctx, s, func(ctx context.Context) error { return q.Group().AddNonvoter(ctx, g.Join) })
 	}
 	if err := q.catchUp(ctx, s, g); err != nil {
 		return err
@@ -104,7 +111,7 @@ func (q *hosted) join(ctx context.Context, s *changeState, g *catalog.MemberChan
 		return m.waits(s, "node %q cannot get its vote: of the members %q a majority must be there, and only %q are", g.Join, all, there)
 	}
 	m.reports(s, Progress{Phase: PhaseJoin, Detail: fmt.Sprintf("node %q gets its vote", g.Join)})
-	if err := q.reconfigure(ctx, s, func(ctx context.Context) error { return q.group.AddVoter(ctx, g.Join) }); err != nil {
+	if err := q.reconfigure(ctx, s, func(ctx context.Context) error { return q.Group().AddVoter(ctx, g.Join) }); err != nil {
 		return err
 	}
 	return q.settle(ctx, s, catalog.StepJoined)
@@ -113,27 +120,27 @@ func (q *hosted) join(ctx context.Context, s *changeState, g *catalog.MemberChan
 // catchUp waits until the joining member has what was committed when it was asked for,
 // and nearly what is committed now. One that has failed, or makes no progress for
 // joinPatience, makes it give the change up.
-func (q *hosted) catchUp(ctx context.Context, s *changeState, g *catalog.MemberChange) error {
-	m := q.h.c.changes
-	target := q.group.Stats().CommitIndex
+func (q changing) catchUp(ctx context.Context, s *changeState, g *catalog.MemberChange) error {
+	m := q.c.changes
+	target := q.Group().Stats().CommitIndex
 	begun := time.Now()
 	answered := false // by the member, the last time that it was asked
 	for {
 		applied, err := q.joining(ctx, g)
 		if err == nil && !answered {
 			// It may have opened after raft's calls were refused, which repeats none.
-			q.group.Push()
+			q.Group().Push()
 		}
 		answered = err == nil
 		if err == nil && applied > s.applied {
 			s.applied, s.moved, begun = applied, time.Now(), time.Now()
 		}
-		commit := q.group.Stats().CommitIndex
+		commit := q.Group().Stats().CommitIndex
 		if err == nil && applied >= target && applied+maxJoinLag >= commit {
 			return nil
 		}
 		if stuck := time.Since(s.moved) > joinPatience; stuck || errors.Is(err, errMemberFailed) {
-			q.h.c.log.Warn("a member cannot join: the change is taken back", "queue", q.uid.String(), "member", string(g.Join), "error", err)
+			q.c.log.Warn("a member cannot join: the change is taken back", "queue", q.UID().String(), "member", string(g.Join), "error", err)
 			return errors.Join(err, q.giveUp(ctx, s))
 		}
 		switch {
@@ -151,10 +158,10 @@ func (q *hosted) catchUp(ctx context.Context, s *changeState, g *catalog.MemberC
 		if err := wait.For(ctx, joinTick); err != nil {
 			return err
 		}
-		if q.led.Load() == nil {
-			return fmt.Errorf("%w: queue %s: leadership was lost", traffic.ErrUnavailable, q.uid)
+		if q.Led() == nil {
+			return fmt.Errorf("%w: queue %s: leadership was lost", traffic.ErrUnavailable, q.UID())
 		}
-		if r, ok := q.h.c.views.View().QueueByUID(q.uid); !ok || r.Change == nil || r.Change.ID != s.id || r.Change.Cancelled {
+		if r, ok := q.c.views.View().QueueByUID(q.UID()); !ok || r.Change == nil || r.Change.ID != s.id || r.Change.Cancelled {
 			return errChangeOver
 		}
 	}
@@ -169,10 +176,10 @@ var (
 
 // joining asks the joining node what its member has applied. A member that is not of this
 // change does not count: it would be wiped.
-func (q *hosted) joining(ctx context.Context, g *catalog.MemberChange) (applied uint64, err error) {
+func (q changing) joining(ctx context.Context, g *catalog.MemberChange) (applied uint64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, memberTimeout)
 	defer cancel()
-	r, err := q.h.c.statusAt(ctx, g.Join, q.uid)
+	r, err := q.c.statusAt(ctx, g.Join, q.UID())
 	if err != nil {
 		return 0, err
 	}
@@ -186,46 +193,46 @@ func (q *hosted) joining(ctx context.Context, g *catalog.MemberChange) (applied 
 }
 
 // giveUp asks the catalog to take the change back; the next attempt does so.
-func (q *hosted) giveUp(ctx context.Context, s *changeState) error {
-	_, err := q.h.c.ProposeCatalog(ctx, &catalog.CancelMemberChange{UID: q.uid, Change: s.id})
+func (q changing) giveUp(ctx context.Context, s *changeState) error {
+	_, err := q.c.ProposeCatalog(ctx, &catalog.CancelMemberChange{UID: q.UID(), Change: s.id})
 	return err
 }
 
 // there returns those of the nodes whose members run.
-func (q *hosted) there(ctx context.Context, nodes []id.NodeID) []id.NodeID {
+func (q changing) there(ctx context.Context, nodes []id.NodeID) []id.NodeID {
 	ctx, cancel := context.WithTimeout(ctx, memberTimeout)
 	defer cancel()
 	return peer.Each(nodes, func(n id.NodeID) bool {
-		r, err := q.h.c.statusAt(ctx, n, q.uid)
+		r, err := q.c.statusAt(ctx, n, q.UID())
 		return err == nil && r.GetGroup().GetFailed() == ""
 	})
 }
 
 // reconfigure changes the group's configuration, after the catalog has said that the
 // change goes on: this node's view may be of a change that is long over.
-func (q *hosted) reconfigure(ctx context.Context, s *changeState, change func(context.Context) error) error {
+func (q changing) reconfigure(ctx context.Context, s *changeState, change func(context.Context) error) error {
 	if err := q.settle(ctx, s, catalog.StepNone); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, memberTimeout)
 	defer cancel()
 	err := change(ctx)
-	q.h.c.liveness.Changed(q.uid.Group())
+	q.c.liveness.Changed(q.UID().Group())
 	if err != nil {
-		return q.h.c.changes.waits(s, "changing the group's configuration: %w", err)
+		return q.c.changes.waits(s, "changing the group's configuration: %w", err)
 	}
 	return nil
 }
 
 // settle tells the catalog of a step.
-func (q *hosted) settle(ctx context.Context, s *changeState, step catalog.MemberStep) error {
-	_, err := q.h.c.ProposeCatalog(ctx, &catalog.SettleMemberChange{UID: q.uid, Change: s.id, Step: step})
+func (q changing) settle(ctx context.Context, s *changeState, step catalog.MemberStep) error {
+	_, err := q.c.ProposeCatalog(ctx, &catalog.SettleMemberChange{UID: q.UID(), Change: s.id, Step: step})
 	var refused *catalog.Error
 	if errors.As(err, &refused) {
 		return fmt.Errorf("%w: %w", errChangeOver, err)
 	}
 	if err != nil {
-		return q.h.c.changes.waits(s, "the catalog does not answer: %w", err)
+		return q.c.changes.waits(s, "the catalog does not answer: %w", err)
 	}
 	return nil
 }

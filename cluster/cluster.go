@@ -18,6 +18,7 @@ import (
 	"github.com/quorate/quorate/cluster/letters"
 	"github.com/quorate/quorate/cluster/nodeclock"
 	"github.com/quorate/quorate/cluster/peer"
+	"github.com/quorate/quorate/cluster/replica"
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/internal/gate"
 	nodev1 "github.com/quorate/quorate/proto/node/v1"
@@ -85,6 +86,10 @@ type Config struct {
 	// DiskHang is how long a write may take before the node ends; 0: 10 s. After 450 ms to
 	// 1.5 s its leaders are silent, so that others take over.
 	DiskHang time.Duration
+
+	// members changes what the host of members is made of, in tests that put faults between it and
+	// the links; nil: nothing.
+	members func(*replica.Config)
 }
 
 // Errors that callers decide on. Each is wrapped with the queue and what to do.

@@ -116,14 +116,14 @@ func (c *Cluster) local() id.NodeID {
 // candidates returns the registered nodes with what each carries.
 func (c *Cluster) candidates() []placement.Candidate {
 	v := c.View()
-	loads := c.host.loads.at(v)
+	loads := c.host.Loads(v)
 	var nodes []placement.Candidate
 	for n := range v.Nodes() {
 		_, up := c.mux.Connected(n.ID)
 		l := loads[n.ID]
 		nodes = append(nodes, placement.Candidate{
 			// A node whose disk is nearly full comes last, as one that is down.
-			Node: n.ID, Alive: (up || n.ID == c.cfg.Node) && c.disks.Fine(n.ID), Replicas: l.replicas, Leaders: l.leaders,
+			Node: n.ID, Alive: (up || n.ID == c.cfg.Node) && c.disks.Fine(n.ID), Replicas: l.Replicas, Leaders: l.Leaders,
 		})
 	}
 	return nodes

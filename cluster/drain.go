@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/quorate/quorate/cluster/peer"
+	"github.com/quorate/quorate/cluster/replica"
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/internal/wait"
 )
@@ -47,7 +48,7 @@ func (c *Cluster) Drain(ctx context.Context, report func(Progress)) error {
 		stays := c.staying(led)
 		moving, shared := false, false
 		held := holdUps{}
-		err := eachOf(led, func(g ledGroup) error {
+		err := replica.EachOf(led, func(g ledGroup) error {
 			takers := slices.DeleteFunc(slices.Clone(g.members), func(n id.NodeID) bool { return !slices.Contains(stays, n) })
 			err := fmt.Errorf("no other member of it is there and stays: it has %q", g.members)
 			if len(takers) > 0 {
@@ -132,19 +133,19 @@ func (c *Cluster) ledGroups() (led []ledGroup) {
 		led = append(led, ledGroup{name, members, transfer})
 	}
 	v := c.View()
-	for _, q := range c.host.all() {
-		if !q.leads() {
+	for _, q := range c.host.Members() {
+		if !q.Leads() {
 			continue
 		}
-		name := "queue " + q.uid.String()
-		if r, ok := v.QueueByUID(q.uid); ok {
+		name := "queue " + q.UID().String()
+		if r, ok := v.QueueByUID(q.UID()); ok {
 			name = fmt.Sprintf("queue %q in vhost %q", r.Name, r.VHost)
 		}
-		voters, err := q.group.Members()
+		voters, err := q.Group().Members()
 		if err != nil {
 			continue // it has stopped
 		}
-		add(name, voters, q.group.TransferLeadership)
+		add(name, voters, q.Group().TransferLeadership)
 	}
 	if c.catalog.leader() == c.cfg.Node {
 		voters, _, err := c.catalog.group.Servers()
@@ -154,12 +155,6 @@ func (c *Cluster) ledGroups() (led []ledGroup) {
 	}
 	slices.SortFunc(led, func(a, b ledGroup) int { return strings.Compare(a.name, b.name) })
 	return led
-}
-
-// leads tells whether this member leads, by its Lead command or about to.
-func (q *hosted) leads() bool {
-	leader, _ := q.group.Leader()
-	return leader == q.h.c.cfg.Node && q.group.Failed() == nil
 }
 
 func (c *Cluster) undrained(ctx context.Context, last error) error {

@@ -71,7 +71,7 @@ func TestDrainWithinChange(t *testing.T) {
 		t.Fatal(err)
 	}
 	poll(t, "the change waits", func() error {
-		if at, err := n.nodes["a"].host.queue(q).group.Configuration(); err != nil || !slices.Contains(at.Nonvoters, spare) {
+		if at, err := n.nodes["a"].host.Member(q).Group().Configuration(); err != nil || !slices.Contains(at.Nonvoters, spare) {
 			return fmt.Errorf("%+v, %w", at, err)
 		}
 		return nil

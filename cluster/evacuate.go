@@ -8,8 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/quorate/quorate/catalog"
-	"github.com/quorate/quorate/cluster/storage"
+	"github.com/quorate/quorate/cluster/replica"
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/raftfsm"
 )
@@ -56,12 +55,7 @@ func (c *Cluster) relieve(ctx context.Context) {
 		if !c.disks.Low() || c.host == nil {
 			continue
 		}
-		err := eachOf(c.host.all(), func(q *hosted) error {
-			if !c.disks.Low() || ctx.Err() != nil {
-				return nil //nolint:nilerr // it is over
-			}
-			return q.group.Relieve()
-		})
+		err := c.host.Relieve(ctx)
 		if err == nil && c.disks.Low() {
 			err = c.catalog.group.Relieve()
 		}
@@ -75,7 +69,7 @@ func (c *Cluster) relieve(ctx context.Context) {
 // has none stays: it still settles, purges and expires.
 func (c *Cluster) moveLeaders(ctx context.Context) {
 	var moved atomic.Uint64
-	err := eachOf(c.ledGroups(), func(g ledGroup) error {
+	err := replica.EachOf(c.ledGroups(), func(g ledGroup) error {
 		takers := slices.DeleteFunc(slices.Clone(g.members), func(n id.NodeID) bool {
 			_, up := c.mux.Connected(n)
 			return n == c.cfg.Node || !up || !c.disks.Fine(n)
@@ -101,56 +95,6 @@ func (c *Cluster) moveLeaders(ctx context.Context) {
 	}
 }
 
-// heedDisk stops all members of queues of this node while its disk is full: a write that
-// finds no room would end the log. Their files stay, and when there is room they are
-// opened again. The reconcile loop calls it.
-func (h *host) heedDisk(v *catalog.View) error {
-	full := h.c.disks.Full()
-	h.mu.Lock()
-	was := h.full
-	h.mu.Unlock()
-	if full == was {
-		return nil
-	}
-	if full {
-		ctx, cancel := context.WithTimeout(h.c.ctx, evacuateTimeout)
-		defer cancel()
-		h.c.moveLeaders(ctx)
-	}
-	h.mu.Lock()
-	h.full = full
-	if !full {
-		h.mu.Unlock()
-		for r := range v.Queues() {
-			if r.Holds(h.c.cfg.Node) {
-				h.todo[r.UID] = struct{}{}
-			}
-		}
-		return nil
-	}
-	all := make([]*hosted, 0, len(h.queues))
-	for uid, q := range h.queues {
-		if err := q.group.Failed(); err != nil && storage.Damaged(err) {
-			h.damaged[uid] = err
-			nudge(h.mends)
-		}
-		all = append(all, q)
-	}
-	clear(h.queues)
-	h.mu.Unlock()
-	err := eachOf(all, (*hosted).close)
-	h.c.log.Error("members of queues are stopped until the disk has room", "members", len(all))
-	h.c.disks.LookSoon()
-	return err
-}
-
-// notOpen returns how many members are not open that could be.
-func (h *host) notOpen() int {
-	h.mu.RLock()
-	defer h.mu.RUnlock()
-	return max(0, h.wanted-len(h.queues)-len(h.damaged)-len(h.asleep))
-}
-
 // diskGroups are the groups of this node, to which its disk's trouble is told.
 type diskGroups struct{ c *Cluster }
 
@@ -158,17 +102,15 @@ type diskGroups struct{ c *Cluster }
 func (g diskGroups) WriteAge() time.Duration { return g.c.catalog.group.WriteAge() }
 
 // Stopped is of disk.Groups.
-func (g diskGroups) Stopped() int { return g.c.host.notOpen() }
+func (g diskGroups) Stopped() int { return g.c.host.NotOpen() }
 
 // FloorPassed is of disk.Groups.
-func (g diskGroups) FloorPassed() { g.c.host.wakeReconcile() }
+func (g diskGroups) FloorPassed() { g.c.host.WakeReconcile() }
 
 // HangsChanged is of disk.Groups.
 func (g diskGroups) HangsChanged(hangs bool) {
 	g.c.catalog.group.HangsChanged()
-	for _, q := range g.c.host.all() {
-		q.group.HangsChanged()
-	}
+	g.c.host.HangsChanged()
 	if hangs {
 		g.c.gateway.HostHangs()
 	}

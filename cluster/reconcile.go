@@ -10,6 +10,7 @@ import (
 
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/cluster/placement"
+	"github.com/quorate/quorate/cluster/replica"
 	"github.com/quorate/quorate/id"
 )
 
@@ -168,22 +169,41 @@ func (c *Cluster) complete(lost map[id.NodeID]bool) (left bool) {
 	return true
 }
 
+// mending paces the rebuilding of a member: what stops it may come with the log, and stop it
+// each time.
+type mending struct {
+	tries int
+	next  time.Time
+}
+
+const (
+	mendAgain   = 2 * time.Second // after the first attempt, and twice as long after each
+	mendLongest = time.Hour
+)
+
+func (m *mending) due(now time.Time) bool { return !now.Before(m.next) }
+
+func (m *mending) began(now time.Time) {
+	m.next = now.Add(min(mendAgain<<min(m.tries, 12), mendLongest))
+	m.tries++
+}
+
 // repair has lost members of this node built anew, as long as it runs.
 func (c *Cluster) repair() {
 	begun := map[id.QueueUID]*mending{}
 	for wait := repairTick; ; {
 		select {
 		case <-time.After(wait):
-		case <-c.host.mends:
+		case <-c.host.Mends():
 		case <-c.ctx.Done():
 			return
 		}
 		wait = repairTick
 		v := c.View()
-		if !c.host.current(v) {
+		if !c.host.Current(v) {
 			continue
 		}
-		lost := c.host.lostMembers()
+		lost := c.host.LostMembers()
 		for _, uid := range lost {
 			if r, ok := v.QueueByUID(uid); ok {
 				if begun[uid] == nil {
@@ -202,7 +222,7 @@ func (c *Cluster) repair() {
 // cannot succeed.
 func (c *Cluster) repairOne(r *catalog.QueueRecord, m *mending) {
 	var ask catalog.Command
-	g := joins(r, c.cfg.Node)
+	g := replica.Joins(r, c.cfg.Node)
 	switch {
 	case g != nil && !g.Cancelled && c.dir.Joined(r.UID) == g.ID:
 		ask = &catalog.CancelMemberChange{UID: r.UID, Change: g.ID}

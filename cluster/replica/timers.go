@@ -1,4 +1,4 @@
-package cluster
+package replica
 
 import (
 	"container/heap"
@@ -97,12 +97,7 @@ func (t *timers) drop(q id.QueueUID) {
 	}
 }
 
-func (t *timers) signal() {
-	select {
-	case t.wake <- struct{}{}:
-	default:
-	}
-}
+func (t *timers) signal() { nudge(t.wake) }
 
 // maxTimerWait bounds one wait: the time of the cluster may go a little faster than a timer.
 const maxTimerWait = time.Second
@@ -182,4 +177,12 @@ func (h *timerHeap) Pop() any {
 	(*h)[last] = nil
 	*h = (*h)[:last]
 	return e
+}
+
+// nudge wakes who waits on a channel of capacity 1.
+func nudge(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
 }

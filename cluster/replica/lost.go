@@ -1,9 +1,8 @@
-package cluster
+package replica
 
 import (
 	"maps"
 	"slices"
-	"time"
 
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/cluster/storage"
@@ -15,28 +14,9 @@ import (
 // serve until host.remove has wiped it and it joins its group again as a new member. So is
 // one whose state cannot be, as its machine came upon a broken invariant.
 
-// mending paces the rebuilding of a member: what stops it may come with the log, and stop it
-// each time.
-type mending struct {
-	tries int
-	next  time.Time
-}
-
-const (
-	mendAgain   = 2 * time.Second // after the first attempt, and twice as long after each
-	mendLongest = time.Hour
-)
-
-func (m *mending) due(now time.Time) bool { return !now.Before(m.next) }
-
-func (m *mending) began(now time.Time) {
-	m.next = now.Add(min(mendAgain<<min(m.tries, 12), mendLongest))
-	m.tries++
-}
-
 // keepClosed notes a member that could not be opened because of damage.
-func (h *host) keepClosed(r *catalog.QueueRecord, err error) {
-	h.c.log.Error("a queue's member has lost what it had stored: it is kept closed and does not vote until it is rebuilt from its peers",
+func (h *Host) keepClosed(r *catalog.QueueRecord, err error) {
+	h.cfg.Logger.Error("a queue's member has lost what it had stored: it is kept closed and does not vote until it is rebuilt from its peers",
 		"queue", r.Name, "vhost", r.VHost, "uid", r.UID.String(), "error", err)
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -46,15 +26,15 @@ func (h *host) keepClosed(r *catalog.QueueRecord, err error) {
 
 // keptClosed tells whether this node's member of a queue could not be opened because of
 // damage.
-func (h *host) keptClosed(uid id.QueueUID) bool {
+func (h *Host) keptClosed(uid id.QueueUID) bool {
 	h.mu.RLock()
 	defer h.mu.RUnlock()
 	return h.damaged[uid] != nil
 }
 
-// losses returns the queues whose member on this node has lost what it had stored, and
+// Losses returns the queues whose member on this node has lost what it had stored, and
 // what: it was kept closed, or it stopped when it came upon the damage.
-func (h *host) losses() map[id.QueueUID]error {
+func (h *Host) Losses() map[id.QueueUID]error {
 	h.mu.RLock()
 	defer h.mu.RUnlock()
 	lost := maps.Clone(h.damaged)
@@ -66,7 +46,7 @@ func (h *host) losses() map[id.QueueUID]error {
 	return lost
 }
 
-// lostMembers returns the queues of losses, ascending. Each stays until host.remove
+// LostMembers returns the queues of Losses, ascending. Each stays until host.remove
 // has wiped it, which must come after the catalog has taken the member out: else an empty
 // one would be opened in its place, and vote. It may be called concurrently.
-func (h *host) lostMembers() []id.QueueUID { return slices.Sorted(maps.Keys(h.losses())) }
+func (h *Host) LostMembers() []id.QueueUID { return slices.Sorted(maps.Keys(h.Losses())) }
