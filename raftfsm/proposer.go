@@ -44,20 +44,20 @@ type proposer[R any] struct {
 	news     atomic.Bool   // raft told of another leader or state
 	commands []Command     // of the entry that a turn encodes, reused
 
-	mu       sync.Mutex
-	queue    []item[R]
-	queued   int64 // bytes in queue
-	gather   gathering
-	lazy     lateness
-	flights  []*flight[R] // in the order in which raft got them
-	pending  int64        // bytes in queue and flights
-	term     uint64       // term whose Lead command was proposed; 0: not leader
-	seq      uint64       // of the newest entry
-	paused   int          // transfers of leadership in progress
-	wary     bool         // a transfer was tried in this term: raft may refuse entries
-	settling bool         // a settle goroutine runs
-	closed   bool
-	drained  chan struct{} // closed when closed and no flight is left; nil until asked for
+	mu         sync.Mutex
+	queue      []item[R]
+	queued     int64 // bytes in queue
+	gather     gathering
+	deferrable deferral
+	flights    []*flight[R] // in the order in which raft got them
+	pending    int64        // bytes in queue and flights
+	term       uint64       // term whose Lead command was proposed; 0: not leader
+	seq        uint64       // of the newest entry
+	paused     int          // transfers of leadership in progress
+	wary       bool         // a transfer was tried in this term: raft may refuse entries
+	settling   bool         // a settle goroutine runs
+	closed     bool
+	drained    chan struct{} // closed when closed and no flight is left; nil until asked for
 }
 
 // signal asks for a turn. It does not block.
@@ -236,15 +236,15 @@ func (p *proposer[R]) add(it item[R]) (wake bool) {
 	p.pending += it.bytes
 	p.queued += it.bytes
 	p.gather.messages += weight(&it.command)
-	if it.command.Lazy {
-		return p.addLazy()
+	if it.command.Deferrable {
+		return p.addDeferrable()
 	}
-	p.lazy.others++
+	p.deferrable.others++
 	switch {
 	case p.gather.waits:
 		p.gather.came = time.Now()
 		return p.full()
-	case p.lazy.others > 1:
+	case p.deferrable.others > 1:
 		return false
 	default:
 		return !p.hold(time.Now())
@@ -295,8 +295,8 @@ func (p *proposer[R]) next() *flight[R] {
 		}
 		bytes += it.bytes
 		messages += weight(&it.command)
-		if !it.command.Lazy {
-			p.lazy.others--
+		if !it.command.Deferrable {
+			p.deferrable.others--
 		}
 		n++
 	}

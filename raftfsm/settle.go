@@ -21,7 +21,7 @@ func (g *Group[R, E]) refuseQueue(err error) {
 	p.mu.Lock()
 	queue := p.queue
 	p.queue, p.queued, p.gather.messages = nil, 0, 0
-	p.lazy.others, p.lazy.due = 0, false
+	p.deferrable.others, p.deferrable.due = 0, false
 	for _, it := range queue {
 		p.pending -= it.bytes
 	}

@@ -64,7 +64,7 @@ func (m *Mux) acceptTLS() *tls.Config {
 		MinVersion:             tls.VersionTLS13,
 		ClientAuth:             tls.RequireAnyClientCert, // VerifyConnection checks it
 		SessionTicketsDisabled: true,
-		NextProtos:             []string{"h2", beatProtocol},
+		NextProtos:             []string{"h2", heartbeatProtocol},
 		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 			own, _ := m.config.TLS()
 			return &own, nil
@@ -211,16 +211,16 @@ type callerInfo struct {
 func (a acceptCredentials) Clone() credentials.TransportCredentials { return a }
 
 // ServerHandshake implements credentials.TransportCredentials. It keeps connections for
-// beats to itself.
+// heartbeats to itself.
 func (a acceptCredentials) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
 	if a.m.config.TLS == nil {
-		head := make([]byte, len(beatPreface))
+		head := make([]byte, len(heartbeatPreface))
 		n, err := io.ReadFull(raw, head)
 		switch {
 		case err != nil && n == 0:
 			return nil, nil, err
-		case string(head) == beatPreface:
-			return a.beats(raw, callerInfo{conn: gate.From(raw)})
+		case string(head) == heartbeatPreface:
+			return a.heartbeats(raw, callerInfo{conn: gate.From(raw)})
 		}
 		conn, info, err := a.TransportCredentials.ServerHandshake(&lookedAt{Conn: &headed{Conn: raw, head: head[:n]}, look: a.plain})
 		return conn, callerInfo{info, gate.From(raw)}, err
@@ -236,8 +236,8 @@ func (a acceptCredentials) ServerHandshake(raw net.Conn) (net.Conn, credentials.
 	conn, info, err := a.TransportCredentials.ServerHandshake(looked)
 	looked.keep = false
 	if err == nil {
-		if s, is := info.(credentials.TLSInfo); is && s.State.NegotiatedProtocol == beatProtocol {
-			return a.beats(conn, callerInfo{info, gate.From(raw)})
+		if s, is := info.(credentials.TLSInfo); is && s.State.NegotiatedProtocol == heartbeatProtocol {
+			return a.heartbeats(conn, callerInfo{info, gate.From(raw)})
 		}
 		return conn, callerInfo{info, gate.From(raw)}, nil
 	}
@@ -246,9 +246,9 @@ func (a acceptCredentials) ServerHandshake(raw net.Conn) (net.Conn, credentials.
 	return nil, nil, err
 }
 
-// beats takes a connection for beats away from gRPC.
-func (a acceptCredentials) beats(conn net.Conn, info callerInfo) (net.Conn, credentials.AuthInfo, error) {
-	a.m.running.Go(func() { a.m.acceptBeats(conn, info) })
+// heartbeats takes a connection for heartbeats away from gRPC.
+func (a acceptCredentials) heartbeats(conn net.Conn, info callerInfo) (net.Conn, credentials.AuthInfo, error) {
+	a.m.running.Go(func() { a.m.acceptHeartbeats(conn, info) })
 	return nil, nil, credentials.ErrConnDispatched
 }
 
