@@ -65,7 +65,7 @@ func TestDeferrable(t *testing.T) {
 			return [][]int{g.asking(), g.lazily(1)}
 		}, [][]int{nil, nil}},
 		{"what found no place in an entry waits its time", func(g *gatherer) [][]int {
-			out := [][]int{g.submit(g.limits.flights, 1), g.submit(1, int(g.limits.bytes)), g.lazily(1)}
+			out := [][]int{g.submit(g.limits.inFlight, 1), g.submit(1, int(g.limits.bytes)), g.lazily(1)}
 			out = append(out, g.applied()) // there is a place for the one before it
 			pass(MaxDeferral - 1)
 			out = append(out, g.asking(), g.applied())
