@@ -28,7 +28,7 @@ type Mux struct {
 	cancel       context.CancelFunc
 	server       *grpc.Server
 	epochs       epochs
-	strangers    strangers
+	refusals     refusals
 	accepted     accepted
 	processes    processes
 	running      sync.WaitGroup // runs of peers, readers of accepted links, heartbeats
@@ -60,7 +60,7 @@ func New(c Config) (*Mux, error) {
 	}
 	m := &Mux{
 		config: c, log: c.Logger, identity: newIdentity(&c), codec: newCodec(),
-		strangers: strangers{told: map[string]bool{}},
+		refusals:  refusals{told: map[string]bool{}},
 		epochs:    epochs{newest: map[id.NodeID]id.Epoch{}},
 		processes: processes{held: map[id.NodeID]*held{}},
 		pulses:    map[id.NodeID]*pulse{}, news: make(chan struct{}, 1),

@@ -103,7 +103,7 @@ func (m *Mux) certified(ctx context.Context, p Peer) error {
 	}
 	if err := checkName(info.State.PeerCertificates[0], m.config.Cluster, p.Node); err != nil {
 		err = refusal{codes.Unauthenticated, fmt.Sprintf("a call in the name of node %q: %v", p.Node, err)}
-		m.strangers.refused(m, err)
+		m.refusals.refused(m, err)
 		return err
 	}
 	return nil
@@ -241,7 +241,7 @@ func (a acceptCredentials) ServerHandshake(raw net.Conn) (net.Conn, credentials.
 		}
 		return conn, callerInfo{info, gate.From(raw)}, nil
 	}
-	a.m.strangers.refused(a.m, err)
+	a.m.refusals.refused(a.m, err)
 	linger(raw)
 	return nil, nil, err
 }
@@ -256,7 +256,7 @@ func (a acceptCredentials) heartbeats(conn net.Conn, info callerInfo) (net.Conn,
 func (a acceptCredentials) plain(b []byte, err error) error {
 	if len(b) > 1 && b[0] == recordHandshake && b[1] == recordMajor {
 		err = refusal{codes.Unauthenticated, fmt.Sprintf("a caller speaks TLS to node %q, which does not: %s", a.m.config.Node, noTLS)}
-		a.m.strangers.refused(a.m, err)
+		a.m.refusals.refused(a.m, err)
 	}
 	return err
 }
@@ -299,8 +299,8 @@ func (l *lookedAt) Close() error {
 	return l.Conn.Close()
 }
 
-// strangers counts refused callers and logs each reason once. mu guards told.
-type strangers struct {
+// refusals counts refused callers and logs each reason once. mu guards told.
+type refusals struct {
 	mu    sync.Mutex
 	count uint64
 	told  map[string]bool
@@ -308,7 +308,7 @@ type strangers struct {
 
 // refused notes a caller that was turned away. Connections that just end are none: so do
 // probes.
-func (s *strangers) refused(m *Mux, err error) {
+func (s *refusals) refused(m *Mux, err error) {
 	var known refusal
 	var network net.Error
 	var reason string
@@ -341,7 +341,7 @@ func (s *strangers) refused(m *Mux, err error) {
 	}
 }
 
-func (s *strangers) refusals() uint64 {
+func (s *refusals) total() uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.count

@@ -1,9 +1,7 @@
 package archtest
 
 import (
-	"io/fs"
 	"os"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -23,34 +21,20 @@ var (
 // Prose in Markdown is wrapped at docWidth, so that a change of a word is a change of few lines. Tables,
 // headings, code and HTML stay as they are. -rewrite wraps it.
 func TestMarkdownIsWrapped(t *testing.T) {
-	err := filepath.WalkDir(root, func(p string, d fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		if d.IsDir() && p != root && (strings.HasPrefix(d.Name(), ".") || d.Name() == "node_modules" || d.Name() == "testdata") {
-			return filepath.SkipDir
-		}
-		if d.IsDir() || !strings.HasSuffix(p, ".md") {
-			return nil
-		}
-		text, err := os.ReadFile(p)
-		if err != nil {
-			return err
-		}
-		is, want := string(text), wrapMarkdown(string(text))
+	walkMarkdown(t, func(file, is string) {
+		want := wrapMarkdown(is)
 		if is == want {
-			return nil
+			return
 		}
 		if *rewrite {
-			return os.WriteFile(p, []byte(want), 0o644)
+			if err := os.WriteFile(file, []byte(want), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			return
 		}
 		t.Errorf("%s: prose is not wrapped at %d characters (go test ./internal/archtest -args -rewrite); first at %q",
-			strings.TrimPrefix(p, root+"/"), docWidth, firstDifference(is, want))
-		return nil
+			strings.TrimPrefix(file, root+"/"), docWidth, firstDifference(is, want))
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
 }
 
 func TestWrapMarkdown(t *testing.T) {
