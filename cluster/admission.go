@@ -84,10 +84,7 @@ func (g *catalogGroup) register() {
 }
 
 func (g *catalogGroup) tellJoined() {
-	select {
-	case g.joined <- struct{}{}:
-	default:
-	}
+	wait.Wake(g.joined)
 }
 
 // errNoAnswer says that the catalog has not answered, or that it wants another form of the
@@ -210,7 +207,7 @@ func (g *catalogGroup) begin(a registrationAnswer) error {
 // takePart lets the member act.
 func (g *catalogGroup) takePart() {
 	g.part.Store(true)
-	nudge(g.parts)
+	wait.Wake(g.parts)
 }
 
 // watchRecord returns when this node has to register again: its record has no store yet, or is
@@ -311,11 +308,3 @@ func (c *Cluster) acceptedBy(n id.NodeID) {
 
 // RefusedPeers returns how many peers this node refuses now, by reason.
 func (c *Cluster) RefusedPeers() map[string]int { return c.judge.Refused() }
-
-// nudge wakes who waits on a channel of capacity 1.
-func nudge(c chan struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
-	}
-}

@@ -16,6 +16,7 @@ import (
 	"github.com/quorate/quorate/cluster/nodeclock"
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/internal/phase"
+	"github.com/quorate/quorate/internal/wait"
 	nodev1 "github.com/quorate/quorate/proto/node/v1"
 )
 
@@ -131,7 +132,7 @@ func (a *assurance) await(ctx context.Context) error {
 			return failing
 		}
 		if first {
-			nudge(a.ask)
+			wait.Wake(a.ask)
 		}
 		select {
 		case <-ended:

@@ -10,6 +10,7 @@ import (
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/internal/phase"
+	"github.com/quorate/quorate/internal/wait"
 	"github.com/quorate/quorate/raftfsm"
 )
 
@@ -126,7 +127,7 @@ func (g *catalogGroup) changeMembers(away map[id.NodeID]time.Time) {
 }
 
 // membersChange lets the catalog's leader look at its members at once.
-func (g *catalogGroup) membersChange() { nudge(g.members) }
+func (g *catalogGroup) membersChange() { wait.Wake(g.members) }
 
 // notice notes since when members are away.
 func (g *catalogGroup) notice(at raftfsm.Configuration, away map[id.NodeID]time.Time, now time.Time) {

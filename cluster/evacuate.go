@@ -11,6 +11,7 @@ import (
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/cluster/storage"
 	"github.com/quorate/quorate/id"
+	"github.com/quorate/quorate/internal/wait"
 	"github.com/quorate/quorate/raftfsm"
 )
 
@@ -132,7 +133,7 @@ func (h *host) heedDisk(v *catalog.View) error {
 	for uid, q := range h.queues {
 		if err := q.group.Failed(); err != nil && storage.Damaged(err) {
 			h.damaged[uid] = err
-			nudge(h.mends)
+			wait.Wake(h.mends)
 		}
 		all = append(all, q)
 	}

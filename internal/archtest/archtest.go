@@ -63,7 +63,7 @@ func Table() []Package {
 		{Path: "policy", Imports: []string{"id", "message", "argument", "quorumq", "catalog", "internal/nearest", "internal/pattern"}},
 		{Path: "deadletter", Imports: []string{"id", "message", "quorumq", "catalog"}},
 		{Path: "cluster/recovery", Imports: []string{"id", "catalog", "cluster/datadir", "cluster/storage", "cluster/metadata", "raftfsm", "wal"}},
-		{Path: "cluster/disk", Imports: []string{"id", "catalog", "wal", "proto/node/v1", "internal/phase"}},
+		{Path: "cluster/disk", Imports: []string{"id", "catalog", "wal", "proto/node/v1", "internal/phase", "internal/wait"}},
 		{Path: "cluster/traffic", Imports: []string{"quorumq"}},
 		{
 			Path: "cluster/gateway", Imports: []string{
@@ -90,9 +90,9 @@ func Table() []Package {
 			"id", "message", "access", "argument", "catalog", "policy", "quorumq", "quorumq/session", "cluster", "cluster/clients", "cluster/traffic", "cluster/gateway", "cluster/letters", "cluster/operation", "cluster/event", "deadletter",
 			"definitions", "quota", "internal/wait", "internal/lograte", "internal/password", "internal/pattern", "cluster/nodeclock", "cluster/disk", "cluster/peer",
 		}},
-		{Path: "amqp", Imports: []string{"id", "amqp/wire", "broker", "message", "internal/gate", "internal/incoming"}},
+		{Path: "amqp", Imports: []string{"id", "amqp/wire", "broker", "message", "internal/gate", "internal/incoming", "internal/wait"}},
 		{
-			Path: "grpcapi", Imports: []string{"id", "broker", "message", "proto/broker/v1", "internal/gate", "internal/incoming"},
+			Path: "grpcapi", Imports: []string{"id", "broker", "message", "proto/broker/v1", "internal/gate", "internal/incoming", "internal/wait"},
 			ThirdParty: []string{"grpc", "protobuf", "genproto"},
 		},
 		{Path: "management", Imports: []string{"id", "broker", "catalog", "message", "internal/gate"}},

@@ -1,4 +1,4 @@
-// Package wait waits for a time that may be cut short.
+// Package wait waits for a time that may be cut short, and wakes who waits.
 package wait
 
 import (
@@ -19,5 +19,14 @@ func For(ctx context.Context, d time.Duration) error {
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
+	}
+}
+
+// Wake puts an element into a channel of capacity 1, unless it has one: whoever waits on the channel looks
+// once for all who called meanwhile. It does not block, and may be called concurrently.
+func Wake(c chan<- struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
 	}
 }

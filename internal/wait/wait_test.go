@@ -30,3 +30,15 @@ func TestFor(t *testing.T) {
 		}
 	})
 }
+
+func TestWake(t *testing.T) {
+	c := make(chan struct{}, 1)
+	Wake(c)
+	Wake(c) // it does not block
+	<-c
+	select {
+	case <-c:
+		t.Error("who waits is woken twice")
+	default:
+	}
+}
