@@ -29,7 +29,7 @@ type Group struct {
 	joined     chan struct{}         // of capacity 1: the catalog knows this node now, and did not before
 	registered atomic.Uint64         // catalog index of this start's registration; 0: not yet
 	unlike     atomic.Pointer[error] // nodes whose Expect is another, as last seen; nil: none
-	// leaderless is since when ready has seen no leader, in nanoseconds of the monotonic
+	// leaderless is since when Ready has seen no leader, in nanoseconds of the monotonic
 	// clock; 0: it has one. ledOnce tells that it had one before.
 	leaderless atomic.Int64
 	ledOnce    atomic.Bool
@@ -52,7 +52,7 @@ const (
 	firstElection = 500 * time.Millisecond
 )
 
-// Open opens the member that the data directory has, or a new one. It does nothing by itself
+// Open opens the member that the data directory has, or a new one. It asks nobody and does not stand
 // before Run. If what is stored is damaged, and a catalog has taken this node, it is set aside.
 func Open(cfg Config) (*Group, error) {
 	g := &Group{
