@@ -187,7 +187,7 @@ func (q *hosted) joining(ctx context.Context, g *catalog.MemberChange) (applied 
 
 // giveUp asks the catalog to take the change back; the next attempt does so.
 func (q *hosted) giveUp(ctx context.Context, s *changeState) error {
-	_, err := q.h.c.ProposeCatalog(ctx, &catalog.CancelMemberChange{UID: q.uid, Change: s.id})
+	_, err := q.h.c.catalog.Propose(ctx, &catalog.CancelMemberChange{UID: q.uid, Change: s.id})
 	return err
 }
 
@@ -219,7 +219,7 @@ func (q *hosted) reconfigure(ctx context.Context, s *changeState, change func(co
 
 // settle tells the catalog of a step.
 func (q *hosted) settle(ctx context.Context, s *changeState, step catalog.MemberStep) error {
-	_, err := q.h.c.ProposeCatalog(ctx, &catalog.SettleMemberChange{UID: q.uid, Change: s.id, Step: step})
+	_, err := q.h.c.catalog.Propose(ctx, &catalog.SettleMemberChange{UID: q.uid, Change: s.id, Step: step})
 	var refused *catalog.Error
 	if errors.As(err, &refused) {
 		return fmt.Errorf("%w: %w", errChangeOver, err)

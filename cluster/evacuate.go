@@ -11,6 +11,7 @@ import (
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/cluster/storage"
 	"github.com/quorate/quorate/id"
+	"github.com/quorate/quorate/internal/wait"
 	"github.com/quorate/quorate/raftfsm"
 )
 
@@ -63,7 +64,7 @@ func (c *Cluster) relieve(ctx context.Context) {
 			return q.group.Relieve()
 		})
 		if err == nil && c.disks.Low() {
-			err = c.catalog.group.Relieve()
+			err = c.catalog.Raft().Relieve()
 		}
 		if err != nil && ctx.Err() == nil && !errors.Is(err, raftfsm.ErrStopped) {
 			c.log.Warn("groups could not give back what they do not need of the log, trying again", "error", err)
@@ -132,7 +133,7 @@ func (h *host) heedDisk(v *catalog.View) error {
 	for uid, q := range h.queues {
 		if err := q.group.Failed(); err != nil && storage.Damaged(err) {
 			h.damaged[uid] = err
-			nudge(h.mends)
+			wait.Wake(h.mends)
 		}
 		all = append(all, q)
 	}
@@ -155,7 +156,7 @@ func (h *host) notOpen() int {
 type diskGroups struct{ c *Cluster }
 
 // WriteAge is of disk.Groups: the catalog has a log of its own.
-func (g diskGroups) WriteAge() time.Duration { return g.c.catalog.group.WriteAge() }
+func (g diskGroups) WriteAge() time.Duration { return g.c.catalog.Raft().WriteAge() }
 
 // Stopped is of disk.Groups.
 func (g diskGroups) Stopped() int { return g.c.host.notOpen() }
@@ -165,7 +166,7 @@ func (g diskGroups) FloorPassed() { g.c.host.wakeReconcile() }
 
 // HangsChanged is of disk.Groups.
 func (g diskGroups) HangsChanged(hangs bool) {
-	g.c.catalog.group.HangsChanged()
+	g.c.catalog.Raft().HangsChanged()
 	for _, q := range g.c.host.all() {
 		q.group.HangsChanged()
 	}
