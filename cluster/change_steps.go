@@ -194,7 +194,7 @@ func (q changing) joining(ctx context.Context, g *catalog.MemberChange) (applied
 
 // giveUp asks the catalog to take the change back; the next attempt does so.
 func (q changing) giveUp(ctx context.Context, s *changeState) error {
-	_, err := q.c.ProposeCatalog(ctx, &catalog.CancelMemberChange{UID: q.UID(), Change: s.id})
+	_, err := q.c.catalog.Propose(ctx, &catalog.CancelMemberChange{UID: q.UID(), Change: s.id})
 	return err
 }
 
@@ -226,7 +226,7 @@ func (q changing) reconfigure(ctx context.Context, s *changeState, change func(c
 
 // settle tells the catalog of a step.
 func (q changing) settle(ctx context.Context, s *changeState, step catalog.MemberStep) error {
-	_, err := q.c.ProposeCatalog(ctx, &catalog.SettleMemberChange{UID: q.UID(), Change: s.id, Step: step})
+	_, err := q.c.catalog.Propose(ctx, &catalog.SettleMemberChange{UID: q.UID(), Change: s.id, Step: step})
 	var refused *catalog.Error
 	if errors.As(err, &refused) {
 		return fmt.Errorf("%w: %w", errChangeOver, err)

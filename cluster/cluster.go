@@ -87,9 +87,9 @@ type Config struct {
 	// 1.5 s its leaders are silent, so that others take over.
 	DiskHang time.Duration
 
-	// members changes what the host of members is made of, in tests that put faults between it and
-	// the links; nil: nothing.
-	members func(*replica.Config)
+	// hosting changes what the host is made of, in tests that put faults between it and the links;
+	// nil: nothing.
+	hosting func(*replica.Config)
 }
 
 // Errors that callers decide on. Each is wrapped with the queue and what to do.
@@ -104,8 +104,6 @@ var (
 	// ErrDamaged: something that this node has stored is not what was written, and it can
 	// neither do without it nor get it from elsewhere.
 	ErrDamaged = sealed.ErrDamaged
-	// ErrHeldBack: nodes keep a newer version from being finalised.
-	ErrHeldBack = errors.New("cluster: not all nodes can read it")
 )
 
 // Status is what an operator sees of the cluster from this node.

@@ -25,9 +25,6 @@ const (
 	defaultStaleness = 5 * time.Second
 )
 
-// maxCatalogVoters bounds the voters of the catalog group (RE-6).
-const maxCatalogVoters = 5
-
 // Validate returns all faults of the Config at once.
 func (c Config) Validate() error {
 	var faults []error

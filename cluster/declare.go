@@ -23,7 +23,7 @@ func (c *Cluster) DeclareQueue(ctx context.Context, d catalog.DeclareQueue, size
 	}
 	ctx, cancel := c.commandContext(ctx)
 	defer cancel()
-	r, err := c.ProposeCatalog(ctx, &d)
+	r, err := c.catalog.Propose(ctx, &d)
 	if err != nil || !r.Created {
 		return r, err
 	}
@@ -98,7 +98,7 @@ func (c *Cluster) undeclare(ctx context.Context, d *catalog.DeclareQueue, uid id
 		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), undeclareLeast)
 		defer cancel()
 	}
-	_, err := c.ProposeCatalog(ctx, &catalog.DeleteQueue{VHost: d.VHost, Name: d.Name, UID: uid})
+	_, err := c.catalog.Propose(ctx, &catalog.DeleteQueue{VHost: d.VHost, Name: d.Name, UID: uid})
 	if err != nil {
 		return fmt.Errorf("queue %q could not be started and remains: delete it: %w", d.Name, err)
 	}

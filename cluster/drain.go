@@ -115,7 +115,7 @@ func (c *Cluster) staying(led []ledGroup) []id.NodeID {
 	slices.Sort(others)
 	others = slices.DeleteFunc(slices.Compact(others), func(n id.NodeID) bool { return n == c.cfg.Node })
 	return peer.Each(others, func(n id.NodeID) bool {
-		s, err := c.catalog.ask(n)
+		s, err := c.catalog.Ask(n)
 		return err == nil && !s.GetDraining()
 	})
 }
@@ -147,10 +147,10 @@ func (c *Cluster) ledGroups() (led []ledGroup) {
 		}
 		add(name, voters, q.Group().TransferLeadership)
 	}
-	if c.catalog.leader() == c.cfg.Node {
-		voters, _, err := c.catalog.group.Servers()
+	if c.catalog.Leads() {
+		voters, _, err := c.catalog.Raft().Servers()
 		if err == nil {
-			add("the catalog", voters, c.catalog.group.TransferLeadership)
+			add("the catalog", voters, c.catalog.Raft().TransferLeadership)
 		}
 	}
 	slices.SortFunc(led, func(a, b ledGroup) int { return strings.Compare(a.name, b.name) })

@@ -44,9 +44,9 @@ func TestLostDeliveries(t *testing.T) {
 	var frames atomic.Int64
 	n := newTestNodes(t, func(cfg *Config) {
 		steady(cfg)
-		cfg.members = func(members *replica.Config) {
-			members.MaxHeldBytes = most
-			members.Links = answering{members.Links, func(f *nodev1.Frame) error {
+		cfg.hosting = func(host *replica.Config) {
+			host.MaxHeldBytes = most
+			host.Links = answering{host.Links, func(f *nodev1.Frame) error {
 				if full.Load() && f.GetDeliveries() != nil && frames.Add(1)%3 != 0 {
 					return fmt.Errorf("%w: made up", transport.ErrLinkFull)
 				}

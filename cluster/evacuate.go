@@ -57,7 +57,7 @@ func (c *Cluster) relieve(ctx context.Context) {
 		}
 		err := c.host.Relieve(ctx)
 		if err == nil && c.disks.Low() {
-			err = c.catalog.group.Relieve()
+			err = c.catalog.Raft().Relieve()
 		}
 		if err != nil && ctx.Err() == nil && !errors.Is(err, raftfsm.ErrStopped) {
 			c.log.Warn("groups could not give back what they do not need of the log, trying again", "error", err)
@@ -99,7 +99,7 @@ func (c *Cluster) moveLeaders(ctx context.Context) {
 type diskGroups struct{ c *Cluster }
 
 // WriteAge is of disk.Groups: the catalog has a log of its own.
-func (g diskGroups) WriteAge() time.Duration { return g.c.catalog.group.WriteAge() }
+func (g diskGroups) WriteAge() time.Duration { return g.c.catalog.Raft().WriteAge() }
 
 // Stopped is of disk.Groups.
 func (g diskGroups) Stopped() int { return g.c.host.NotOpen() }
@@ -109,7 +109,7 @@ func (g diskGroups) FloorPassed() { g.c.host.WakeReconcile() }
 
 // HangsChanged is of disk.Groups.
 func (g diskGroups) HangsChanged(hangs bool) {
-	g.c.catalog.group.HangsChanged()
+	g.c.catalog.Raft().HangsChanged()
 	g.c.host.HangsChanged()
 	if hangs {
 		g.c.gateway.HostHangs()

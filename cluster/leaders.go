@@ -95,7 +95,7 @@ func (c *Cluster) easeLeaders(ctx context.Context, report func(Progress)) error 
 			case <-ctx.Done():
 				return ctx.Err()
 			}
-			if c.linked() != linked || c.catalog.leader() != c.cfg.Node {
+			if c.linked() != linked || !c.catalog.Leads() {
 				p.Detail = "broken off, as nodes came or went; it begins anew when they have been calm"
 				report(p)
 				return nil

@@ -126,7 +126,7 @@ func TestLostMember(t *testing.T) {
 			if got := node.host.LostMembers(); len(got) != 1 {
 				t.Errorf("lost members are %v", got)
 			}
-			if _, err := node.ProposeCatalog(testContext(t), &catalog.BeginMemberChange{UID: q, Join: "c", Leave: "c"}); err != nil {
+			if _, err := node.catalog.Propose(testContext(t), &catalog.BeginMemberChange{UID: q, Join: "c", Leave: "c"}); err != nil {
 				t.Fatal(err)
 			}
 			poll(t, "it is wiped, and built anew", func() error {

@@ -66,7 +66,7 @@ func (c *Cluster) beginChange(
 			if size != nil {
 				begin.Size = size(r)
 			}
-			reply, err := c.ProposeCatalog(ctx, &begin)
+			reply, err := c.catalog.Propose(ctx, &begin)
 			r, ok := c.View().QueueByUID(begin.UID)
 			switch {
 			case err == nil && reply.Created:
@@ -147,7 +147,7 @@ func (c *Cluster) cancelChange(ctx context.Context, q id.QueueUID, change uint64
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cancelTimeout)
 	defer cancel()
-	if _, err := c.ProposeCatalog(ctx, &catalog.CancelMemberChange{UID: q, Change: change}); err != nil {
+	if _, err := c.catalog.Propose(ctx, &catalog.CancelMemberChange{UID: q, Change: change}); err != nil {
 		return fmt.Errorf("the change of queue %s could not be cancelled and goes on: %w", q, err)
 	}
 	return nil

@@ -98,7 +98,7 @@ func (c *Cluster) askNodes() map[id.NodeID]*nodev1.NodeStatusResponse {
 			if n.ID == c.cfg.Node {
 				a, err = calls{c: c}.NodeStatus(c.ctx, &nodev1.NodeStatusRequest{})
 			} else {
-				a, err = c.catalog.ask(n.ID)
+				a, err = c.catalog.Ask(n.ID)
 			}
 			if err == nil {
 				mu.Lock()
@@ -185,7 +185,7 @@ func (c *Cluster) ForgetNode(ctx context.Context, n id.NodeID, replace bool, rep
 		}
 	}
 	report(Progress{Phase: PhaseForget, Detail: fmt.Sprintf("node %q", n)})
-	_, err := c.ProposeCatalog(ctx, &catalog.ForgetNode{ID: n})
+	_, err := c.catalog.Propose(ctx, &catalog.ForgetNode{ID: n})
 	return err
 }
 

@@ -64,10 +64,10 @@ func (c *Cluster) starts(p StartProgress) {
 // leaders are elected.
 func (c *Cluster) StartProgress() StartProgress {
 	p := *c.starting.Load()
-	if p.Phase != StartCatalog || c.catalog.ready() != nil {
+	if p.Phase != StartCatalog || c.catalog.Ready() != nil {
 		return p
 	}
-	p = startOf(c.host.Progress(c.catalog.registered.Load()))
+	p = startOf(c.host.Progress(c.catalog.Registered()))
 	if p.Phase == StartDone {
 		c.starting.Store(&p)
 	}

@@ -80,9 +80,9 @@ func (c *Cluster) reconcileSizes() {
 	}
 	p, leaders, unseen := fresh()
 	told := map[id.NodeID]string{} // why a node that waits was not let in
-	for busy := true; c.catalog.turn(busy) == nil; {
+	for busy := true; c.catalog.Turn(busy) == nil; {
 		busy = true
-		if c.catalog.leader() != c.cfg.Node {
+		if !c.catalog.Leads() {
 			p, leaders, unseen = fresh()
 			continue
 		}
@@ -141,7 +141,7 @@ func (c *Cluster) wanted(r *catalog.QueueRecord) int {
 // complete carries plans out until nothing is left to be done now. It tells whether
 // something is left that may work later.
 func (c *Cluster) complete(lost map[id.NodeID]bool) (left bool) {
-	for c.ctx.Err() == nil && c.catalog.leader() == c.cfg.Node {
+	for c.ctx.Err() == nil && c.catalog.Leads() {
 		s := c.placementState(func(*catalog.QueueRecord) bool { return true }, lost)
 		busy := false
 		for i := range s.Groups {
@@ -156,7 +156,7 @@ func (c *Cluster) complete(lost map[id.NodeID]bool) (left bool) {
 		}
 		c.log.Info("queues get members to be complete", "queues", len(moves))
 		err := c.move(c.ctx, moves, nil, func(ctx context.Context, m placement.Move, _ func(Progress)) error {
-			if c.catalog.leader() != c.cfg.Node {
+			if !c.catalog.Leads() {
 				return nil // another node plans now
 			}
 			return c.changeOne(ctx, catalog.BeginMemberChange{UID: m.Group, Join: m.Join, Leave: m.Leave}, nil, nil)
@@ -231,7 +231,7 @@ func (c *Cluster) repairOne(r *catalog.QueueRecord, m *mending) {
 	default:
 		return
 	}
-	_, err := c.ProposeCatalog(c.ctx, ask)
+	_, err := c.catalog.Propose(c.ctx, ask)
 	if err == nil {
 		m.began(time.Now())
 	}
@@ -243,7 +243,7 @@ func (c *Cluster) repairOne(r *catalog.QueueRecord, m *mending) {
 // ReconcileStatus tells which changes go on, as this node's view has them.
 func (c *Cluster) ReconcileStatus() ReconcileStatus {
 	v := c.View()
-	s := ReconcileStatus{Leader: c.catalog.leader()}
+	s := ReconcileStatus{Leader: c.catalog.Leader()}
 	for r := range v.Queues() {
 		if len(r.Members) < min(c.wanted(r), v.NodeCount()) {
 			s.Short++

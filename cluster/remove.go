@@ -126,7 +126,7 @@ func (c *Cluster) RemoveNode(ctx context.Context, n id.NodeID, exclude []id.Node
 		}
 	}
 	report(Progress{Phase: PhaseForget, Detail: fmt.Sprintf("node %q", n)})
-	if _, err := c.ProposeCatalog(ctx, &catalog.ForgetNode{ID: n}); err != nil {
+	if _, err := c.catalog.Propose(ctx, &catalog.ForgetNode{ID: n}); err != nil {
 		return err
 	}
 	for c.View().Leaves(n) { // the catalog's group goes on without it

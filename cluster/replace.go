@@ -34,7 +34,7 @@ type Replacement struct {
 // PlanReplacement tells what ReplaceNode would do. It fails if the node is not known, or runs
 // with what it has stored, or if the catalog has no majority.
 func (c *Cluster) PlanReplacement(ctx context.Context, n id.NodeID) (Replacement, error) {
-	if err := c.AwaitFresh(ctx); err != nil {
+	if err := c.catalog.AwaitFresh(ctx); err != nil {
 		return Replacement{}, fmt.Errorf("%w: the catalog has no majority without node %q: start the other nodes first: %w", traffic.ErrUnavailable, n, err)
 	}
 	v := c.View()
@@ -126,7 +126,7 @@ func (c *Cluster) ReplaceNode(ctx context.Context, n id.NodeID, acceptLoss bool,
 	if report != nil {
 		report(Progress{Phase: PhaseReplace, Detail: fmt.Sprintf("node %q", n)})
 	}
-	if _, err := c.ProposeCatalog(ctx, &catalog.ReplaceNode{ID: n, Epoch: p.epoch, AcceptLoss: acceptLoss}); err != nil {
+	if _, err := c.catalog.Propose(ctx, &catalog.ReplaceNode{ID: n, Epoch: p.epoch, AcceptLoss: acceptLoss}); err != nil {
 		return err
 	}
 	c.replaced.Add(1)

@@ -95,8 +95,8 @@ func TestFullBuffer(t *testing.T) {
 		if cfg.Node != "a" {
 			return
 		}
-		cfg.members = func(members *replica.Config) {
-			members.Links = answering{members.Links, func(f *nodev1.Frame) error {
+		cfg.hosting = func(host *replica.Config) {
+			host.Links = answering{host.Links, func(f *nodev1.Frame) error {
 				if f.GetDeliveries() != nil {
 					frames.Add(1)
 				}

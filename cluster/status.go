@@ -27,7 +27,7 @@ func (c *Cluster) Status(ctx context.Context) (Status, error) {
 	v := c.View()
 	s := Status{
 		Name: c.cfg.Name, Node: c.cfg.Node, Epoch: c.epoch,
-		CatalogLeader: c.catalog.leader(), CatalogIndex: v.Index(), Finalised: v.Version(),
+		CatalogLeader: c.catalog.Leader(), CatalogIndex: v.Index(), Finalised: v.Version(),
 	}
 	at, now := map[id.NodeID]int{}, time.Now()
 	clocks := c.clock.Figures()
@@ -77,12 +77,6 @@ func (c *Cluster) Warning() string {
 		}
 	}
 	return c.clock.Warning()
-}
-
-// Leads tells whether this node leads a queue, as far as its member knows.
-func (c *Cluster) Leads(q id.QueueUID) bool {
-	leader, _ := c.host.LeaderOf(q)
-	return leader == c.cfg.Node
 }
 
 // QueueStatus returns a queue's state, read from its leader.
@@ -151,8 +145,11 @@ func (c *Cluster) askStatus(ctx context.Context, to id.NodeID, request *nodev1.Q
 	return peer.QueueStatus(ctx, request)
 }
 
-// leaderRetry is the first wait of atLeader; later ones double up to catalogRetry.
-const leaderRetry = 5 * time.Millisecond
+// leaderRetry is the first wait of atLeader; later ones double up to leaderRetryMost.
+const (
+	leaderRetry     = 5 * time.Millisecond
+	leaderRetryMost = 50 * time.Millisecond
+)
 
 // atLeader tries f at the node that should lead a queue, and again elsewhere as f's
 // answer names another or fails, until ctx ends.
@@ -179,7 +176,7 @@ func (c *Cluster) atLeader(ctx context.Context, q id.QueueUID, f func(id.NodeID)
 			last = err // more telling than that time is up
 		}
 		// A new queue has its leader within milliseconds.
-		if wait.For(ctx, min(leaderRetry<<min(attempt, 10), catalogRetry)) == nil {
+		if wait.For(ctx, min(leaderRetry<<min(attempt, 10), leaderRetryMost)) == nil {
 			continue
 		}
 		if c.ctx.Err() != nil {

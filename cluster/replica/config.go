@@ -39,9 +39,6 @@ const (
 	maxOpening = 8
 )
 
-// firstElection bounds the wait for a new group's first candidate to stand.
-const firstElection = 500 * time.Millisecond
-
 // Config is what a Host is made of. All of it is below the host, and there before it is.
 type Config struct {
 	Node   id.NodeID

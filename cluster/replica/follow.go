@@ -8,6 +8,7 @@ import (
 
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/id"
+	"github.com/quorate/quorate/internal/wait"
 	"github.com/quorate/quorate/quorumq"
 )
 
@@ -110,7 +111,7 @@ func (h *Host) compare(v *catalog.View) {
 	h.wanted += wanted
 	h.mu.Unlock()
 	if change {
-		nudge(h.changes)
+		wait.Wake(h.changes)
 	}
 }
 

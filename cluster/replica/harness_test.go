@@ -145,7 +145,7 @@ func (h *testHost) start(edit func(*Config)) {
 	live, err := liveness.New(liveness.Config{Node: "a", Links: &links, Dead: func(id.NodeID) bool { return false }, Logger: log, Judged: func() {}})
 	check(err)
 	links.Mux, err = transport.New(transport.Config{
-		Node: "a", Epoch: epoch, Store: dir.Store().Name, Cluster: h.t.Name(), Handler: noTraffic{}, Beats: live, Logger: log,
+		Node: "a", Epoch: epoch, Store: dir.Store().Name, Cluster: h.t.Name(), Handler: noTraffic{}, Heartbeats: live, Logger: log,
 	})
 	check(err)
 	journal := event.NewJournal(event.JournalConfig{Node: "a", Logger: log, View: h.views.View, NowMs: now.NowMs, StartedMs: now.StartedMs})

@@ -144,10 +144,10 @@ func (h *Host) Submit(q id.QueueUID, c raftfsm.Command, done func(quorumq.Reply,
 	m.submit(c, done)
 }
 
-// Hurry lets lazy commands of a queue wait no longer.
-func (h *Host) Hurry(q id.QueueUID) {
+// Flush lets deferrable commands of a queue wait no longer.
+func (h *Host) Flush(q id.QueueUID) {
 	if m := h.Member(q); m != nil {
-		m.group.Hurry()
+		m.group.Flush()
 	}
 }
 

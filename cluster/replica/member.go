@@ -14,6 +14,7 @@ import (
 	"github.com/quorate/quorate/cluster/datadir"
 	"github.com/quorate/quorate/cluster/event"
 	"github.com/quorate/quorate/id"
+	"github.com/quorate/quorate/internal/wait"
 	"github.com/quorate/quorate/quorumq"
 	"github.com/quorate/quorate/raftfsm"
 )
@@ -166,6 +167,9 @@ func (q *Member) bootstrap() {
 	}
 }
 
+// firstElection bounds the wait for a new group's first candidate to stand.
+const firstElection = 500 * time.Millisecond
+
 // campaign stands for election at once: a new group has no leader whose silence would
 // have to be waited for, and requests for votes wait where the group is not open yet. If
 // that comes to nothing, liveness takes over.
@@ -207,7 +211,7 @@ func (q *Member) Leading(leading bool, term uint64) {
 	q.box.post(func() {
 		q.h.above.Letters.Leading(l)
 		q.h.cfg.Events.EmitQueue(q.uid, event.Event{Kind: event.LeaderChanged, Detail: string(q.h.cfg.Node)})
-		nudge(q.h.changes)
+		wait.Wake(q.h.changes)
 		q.heedRecord()
 		q.checkNodes()
 	})

@@ -48,7 +48,7 @@ func (h *Host) open(r *catalog.QueueRecord) error {
 	h.mu.Unlock()
 	q.start()
 	if slept {
-		h.cfg.Liveness.Urge(uid.Group())
+		h.cfg.Liveness.RequestElection(uid.Group())
 		h.mu.Lock()
 		delete(h.asleep, uid)
 		h.mu.Unlock()

@@ -6,6 +6,7 @@ import (
 
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/cluster/storage"
+	"github.com/quorate/quorate/internal/wait"
 )
 
 // handOverTimeout bounds the last round of handing leaders over before members stop.
@@ -42,7 +43,7 @@ func (h *Host) heedDisk(v *catalog.View) error {
 	for uid, q := range h.queues {
 		if err := q.group.Failed(); err != nil && storage.Damaged(err) {
 			h.damaged[uid] = err
-			nudge(h.mends)
+			wait.Wake(h.mends)
 		}
 		all = append(all, q)
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/quorate/quorate/id"
+	"github.com/quorate/quorate/internal/wait"
 	"github.com/quorate/quorate/quorumq"
 )
 
@@ -85,7 +86,7 @@ func (t *timers) at(q id.QueueUID) (at quorumq.Time, due int64) {
 }
 
 // turn has timers set again that hang on the time of the cluster. It does not block.
-func (t *timers) turn() { nudge(t.turns) }
+func (t *timers) turn() { wait.Wake(t.turns) }
 
 // drop forgets a queue's timer.
 func (t *timers) drop(q id.QueueUID) {
@@ -97,7 +98,7 @@ func (t *timers) drop(q id.QueueUID) {
 	}
 }
 
-func (t *timers) signal() { nudge(t.wake) }
+func (t *timers) signal() { wait.Wake(t.wake) }
 
 // maxTimerWait bounds one wait: the time of the cluster may go a little faster than a timer.
 const maxTimerWait = time.Second
@@ -177,12 +178,4 @@ func (h *timerHeap) Pop() any {
 	(*h)[last] = nil
 	*h = (*h)[:last]
 	return e
-}
-
-// nudge wakes who waits on a channel of capacity 1.
-func nudge(c chan struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
-	}
 }

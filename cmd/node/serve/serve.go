@@ -21,6 +21,7 @@ import (
 	"github.com/quorate/quorate/amqp"
 	"github.com/quorate/quorate/broker"
 	"github.com/quorate/quorate/cluster"
+	"github.com/quorate/quorate/cluster/metadata"
 	"github.com/quorate/quorate/cmd/node/config"
 	"github.com/quorate/quorate/grpcapi"
 	"github.com/quorate/quorate/id"
@@ -38,7 +39,7 @@ const (
 	dirMode       = 0o750
 	// lastWords is how long the log may take to say that the disk hangs.
 	lastWords = time.Second
-	// maxShownBytes bounds what is logged of a name that a stranger chose.
+	// maxShownBytes bounds what is logged of a name that an unauthenticated client chose.
 	maxShownBytes = 128
 )
 
@@ -81,7 +82,7 @@ func Run(ctx context.Context, cfg *config.Config, version string, log *slog.Logg
 		n := newNode(cfg, version, log)
 		n.anew = anew
 		err := n.live(ctx)
-		if !errors.Is(err, cluster.ErrCatalogFailed) || ctx.Err() != nil {
+		if !errors.Is(err, metadata.ErrFailed) || ctx.Err() != nil {
 			return err
 		}
 		log.Warn("the node begins anew in its process", "node", cfg.NodeID, "times", again+1, "error", err)
