@@ -77,17 +77,24 @@ func Table() []Package {
 			},
 			ThirdParty: []string{"protobuf"},
 		},
+		{
+			Path: "cluster/replica", Imports: []string{
+				"id", "message", "quorumq", "catalog", "policy", "deadletter", "cluster/transport", "cluster/liveness", "cluster/datadir", "cluster/datadir/sealed",
+				"cluster/storage", "cluster/nodeclock", "cluster/event", "cluster/traffic", "cluster/metadata", "cluster/disk", "raftfsm", "wal", "proto/node/v1", "internal/wait",
+			},
+			ThirdParty: []string{"protobuf", "raft"},
+		},
 		{Path: "cluster/letters", Imports: []string{
 			"id", "quorumq", "catalog", "policy", "deadletter", "cluster/event", "cluster/metadata", "cluster/traffic", "cluster/gateway",
 		}},
 		{Path: "cluster/peer", Imports: []string{"id", "catalog", "cluster/operation", "cluster/event", "proto/node/v1"}, ThirdParty: []string{"grpc"}},
 		{
 			Path: "cluster", Imports: []string{
-				"id", "message", "clock", "quorumq", "quorumq/session", "catalog", "policy", "deadletter", "cluster/gossip", "cluster/transport", "cluster/datadir", "cluster/datadir/sealed",
+				"id", "message", "clock", "quorumq", "catalog", "policy", "deadletter", "cluster/gossip", "cluster/transport", "cluster/datadir", "cluster/datadir/sealed",
 				"cluster/clients", "cluster/traffic", "cluster/gateway", "cluster/letters", "cluster/liveness", "cluster/operation", "cluster/event", "cluster/placement", "raftfsm", "wal", "wal/vfs", "proto/node/v1", "internal/phase", "internal/gate", "internal/wait",
-				"cluster/storage", "cluster/nodeclock", "cluster/metadata", "cluster/disk", "cluster/peer",
+				"cluster/storage", "cluster/nodeclock", "cluster/metadata", "cluster/disk", "cluster/replica", "cluster/peer",
 			},
-			ThirdParty: []string{"grpc", "protobuf"},
+			ThirdParty: []string{"grpc"},
 		},
 		{Path: "access"},
 		{Path: "access/ldap", Imports: []string{"access"}, ThirdParty: []string{"ldap", "asn1-ber"}},
