@@ -44,7 +44,7 @@ type Config struct {
 	Node   id.NodeID
 	Epoch  id.Epoch
 	Logger *slog.Logger
-	Life   context.Context //nolint:containedctx // ends when the node begins to stop
+	Life   context.Context // ends when the node begins to stop
 
 	Dir      *datadir.Dir
 	Storage  *storage.Storage

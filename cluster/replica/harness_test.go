@@ -166,9 +166,9 @@ func (h *testHost) start(edit func(*Config)) {
 	})
 	h.stop = sync.OnceFunc(func() {
 		cancel()
-		err := h.Host.Close()
+		err := h.Close()
 		loops.Wait()
-		if err := errors.Join(err, links.Mux.Close(context.Background()), h.storage.Close(), dir.Close()); err != nil {
+		if err := errors.Join(err, links.Close(context.Background()), h.storage.Close(), dir.Close()); err != nil {
 			h.t.Error(err)
 		}
 	})
@@ -248,7 +248,7 @@ func (h *testHost) poll(what string, f func() error) {
 }
 
 // do has a queue apply a command.
-func (h *testHost) do(uid id.QueueUID, c quorumq.Command, bodies ...[]byte) quorumq.Reply {
+func (h *testHost) do(uid id.QueueUID, c quorumq.Command, bodies ...[]byte) {
 	h.t.Helper()
 	type answer struct {
 		reply quorumq.Reply
@@ -262,7 +262,6 @@ func (h *testHost) do(uid id.QueueUID, c quorumq.Command, bodies ...[]byte) quor
 	if a.err != nil || a.reply.Code != quorumq.CodeOK {
 		h.t.Fatalf("%T: code %d, %v", c, a.reply.Code, a.err)
 	}
-	return a.reply
 }
 
 // publish stores messages, of which the first has this number.

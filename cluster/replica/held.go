@@ -63,7 +63,7 @@ func (b *heldBack) suspects() []quorumq.ConsumerKey {
 	return slices.Collect(maps.Keys(b.set))
 }
 
-// holds is host.held on a worker.
+// holds is Host.Held on a worker.
 func (q *Member) holds(c quorumq.ConsumerKey, after quorumq.MsgID, room int64) (x traffic.Holding, err error) {
 	defer func() {
 		if !x.Cut {

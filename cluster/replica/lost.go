@@ -12,7 +12,7 @@ import (
 
 // A member whose stored bytes are damaged or gone may have voted, or answered for
 // entries, that it no longer knows of. It is kept closed: it does not vote and does not
-// serve until host.remove has wiped it and it joins its group again as a new member. So is
+// serve until Host.remove has wiped it and it joins its group again as a new member. So is
 // one whose state cannot be, as its machine came upon a broken invariant.
 
 // keepClosed notes a member that could not be opened because of damage.
@@ -47,7 +47,7 @@ func (h *Host) Losses() map[id.QueueUID]error {
 	return lost
 }
 
-// LostMembers returns the queues of Losses, ascending. Each stays until host.remove
+// LostMembers returns the queues of Losses, ascending. Each stays until Host.remove
 // has wiped it, which must come after the catalog has taken the member out: else an empty
 // one would be opened in its place, and vote. It may be called concurrently.
 func (h *Host) LostMembers() []id.QueueUID { return slices.Sorted(maps.Keys(h.Losses())) }
