@@ -22,7 +22,7 @@ import (
 
 // alone returns a broker without a cluster: it serves, and its catalog is empty.
 func alone(c Config) *Broker {
-	b := newBroker(c, clients.New(), new(policy.Book))
+	b := newBroker(c, clients.New(), new(policy.Matcher))
 	b.server, b.view, b.now = &fakeServer{serves: true}, catalog.New().View, time.Now
 	b.keep = func(event.AuditList, event.Event) {}
 	b.tellQuota = func(event.Event) {}
