@@ -51,7 +51,7 @@ type Config struct {
 	Clock    *nodeclock.Clock
 	Disks    *disk.Board
 	Views    *metadata.Views
-	Policies *policy.Book
+	Policies *policy.Matcher
 	Liveness *liveness.Manager
 	Links    Links
 	Catalog  Catalog

@@ -151,7 +151,7 @@ func (h *testHost) start(edit func(*Config)) {
 	journal := event.NewJournal(event.JournalConfig{Node: "a", Logger: log, View: h.views.View, NowMs: now.NowMs, StartedMs: now.StartedMs})
 	c := Config{
 		Node: "a", Epoch: epoch, Logger: log, Life: ctx, Dir: dir, Storage: h.storage, Clock: now, Disks: board, Views: h.views,
-		Policies: &policy.Book{}, Liveness: live, Links: links.Mux, Catalog: h, Events: journal, BodyCacheBytes: 1 << 20,
+		Policies: &policy.Matcher{}, Liveness: live, Links: links.Mux, Catalog: h, Events: journal, BodyCacheBytes: 1 << 20,
 		ReachChanged: func() <-chan struct{} { return nil }, Addressed: func(id.NodeID, string) {},
 	}
 	if edit != nil {
