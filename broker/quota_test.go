@@ -221,7 +221,9 @@ func TestStoredBytesOfUser(t *testing.T) {
 		if into("mine") || (Hold{}).Full() {
 			t.Error("held back while there is room")
 		}
-		limitUser(t, c, limitMessageRate, 0)
+		both := NoUserLimits()
+		both.MaxStoredBytes, both.MaxMessageRate = 1000, 0
+		apply(t, c, &catalog.SetUserLimits{User: "u", Limits: both})
 		if into("mine") {
 			t.Error("the rate of the user whose queue it is holds back somebody else")
 		}
