@@ -258,7 +258,8 @@ func queueFields(q *catalog.QueueRecord) []field {
 	return append([]field{
 		{name: "type", value: string(q.Type)},
 		flag("durable", q.Durable, true), flag("exclusive", q.Exclusive, false),
-		flag("auto_delete", q.AutoDelete, false), {name: "declared_by", value: q.DeclaredBy},
+		flag("auto_delete", q.AutoDelete, false),
+		{name: "declared_by", value: q.DeclaredBy},
 	}, tableFields("arguments", q.Arguments)...)
 }
 

@@ -180,6 +180,27 @@ func TestStoredBytesAgain(t *testing.T) {
 	}
 }
 
+// VH-17: until the version with declarers is finalised queues get none; the node itself is nobody.
+func TestDeclarer(t *testing.T) {
+	b, c, ctx := loggedInBroker(t, ".*")
+	is := func(ctx context.Context, want string) {
+		t.Helper()
+		if by, err := b.declarer(ctx); by != want || err != nil {
+			t.Errorf("%q, %v; want %q", by, err, want)
+		}
+	}
+	apply(t, c, &catalog.RaiseVersion{Version: catalog.VersionDeclarers - 1})
+	is(ctx, "")
+	apply(t, c, &catalog.RaiseVersion{Version: catalog.VersionDeclarers})
+	is(ctx, "u")
+	is(WithIdentity(t.Context(), Itself()), "")
+	if by, err := b.declarer(t.Context()); err == nil {
+		t.Errorf("somebody who has not logged in is %q", by)
+	}
+	b.cfg.Authenticate = false
+	is(t.Context(), "")
+}
+
 // declares makes a queue that a user has declared.
 func declares(t *testing.T, c *catalog.Catalog, queue, user string) {
 	t.Helper()
