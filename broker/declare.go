@@ -209,7 +209,7 @@ func (b *Broker) declared(ctx context.Context, c *cluster.Cluster, d Declared, a
 			return Declared{}, translate(err, about)
 		}
 	}
-	s, err := c.QueueStatus(ctx, rec.UID)
+	s, err := c.Leaders().Status(ctx, rec.UID)
 	if err != nil {
 		return Declared{}, translate(err, about)
 	}

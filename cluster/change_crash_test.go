@@ -75,7 +75,7 @@ func TestLeaderLostWithinChange(t *testing.T) {
 				}
 			}
 			n.has(q, "a", "b", "c")
-			if err := a.TransferLeadership(testContext(t), q, "a"); err != nil {
+			if err := a.leaders.Transfer(testContext(t), q, "a"); err != nil {
 				t.Fatal(err)
 			}
 			l := n.nodes["e"].load(t, q)

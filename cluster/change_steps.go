@@ -172,7 +172,7 @@ var (
 func (q *hosted) joining(ctx context.Context, g *catalog.MemberChange) (applied uint64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, memberTimeout)
 	defer cancel()
-	r, err := q.h.c.statusAt(ctx, g.Join, q.uid)
+	r, err := q.h.c.leaders.StatusAt(ctx, g.Join, q.uid)
 	if err != nil {
 		return 0, err
 	}
@@ -196,7 +196,7 @@ func (q *hosted) there(ctx context.Context, nodes []id.NodeID) []id.NodeID {
 	ctx, cancel := context.WithTimeout(ctx, memberTimeout)
 	defer cancel()
 	return peer.Each(nodes, func(n id.NodeID) bool {
-		r, err := q.h.c.statusAt(ctx, n, q.uid)
+		r, err := q.h.c.leaders.StatusAt(ctx, n, q.uid)
 		return err == nil && r.GetGroup().GetFailed() == ""
 	})
 }

@@ -125,7 +125,7 @@ func (n *testNode) drained(t *testing.T, q id.QueueUID) map[string]int {
 			}
 			break
 		}
-		s, err := n.QueueStatus(testContext(t), q)
+		s, err := n.leaders.Status(testContext(t), q)
 		if left := s.Overview.Ready + s.Overview.Unsettled; err != nil || left > 0 {
 			return fmt.Errorf("%d are left, %d seen, %w", left, len(seen), err)
 		}

@@ -15,13 +15,10 @@ import (
 	"github.com/quorate/quorate/cluster/datadir/sealed"
 	"github.com/quorate/quorate/cluster/disk"
 	"github.com/quorate/quorate/cluster/gossip"
-	"github.com/quorate/quorate/cluster/letters"
 	"github.com/quorate/quorate/cluster/nodeclock"
 	"github.com/quorate/quorate/cluster/peer"
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/internal/gate"
-	nodev1 "github.com/quorate/quorate/proto/node/v1"
-	"github.com/quorate/quorate/quorumq"
 	"github.com/quorate/quorate/wal/vfs"
 )
 
@@ -123,14 +120,4 @@ type NodeStatus struct {
 	Leaders   int               // of them led, as far as this node knows
 	Disk      *disk.State       // as the node has told it; nil: it has not
 	Clock     *nodeclock.Status // as this node has measured it; nil: it has not, or not lately
-}
-
-// QueueStatus is one queue's state.
-type QueueStatus struct {
-	Overview quorumq.Overview
-	Leader   id.NodeID
-	Members  []id.NodeID
-	Online   []id.NodeID
-	Group    *nodev1.GroupStatus
-	letters.DeadLetters
 }

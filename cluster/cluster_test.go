@@ -229,7 +229,7 @@ func TestThreeNodes(t *testing.T) {
 		Enqueuer: quorumq.EnqueuerKey{Node: "a", Epoch: 1}, First: 1,
 		Messages: []quorumq.NewMessage{{Size: 5, TTLMs: quorumq.Unlimited}},
 	}, []byte("hello"))
-	s, err := n.nodes["b"].QueueStatus(testContext(t), q)
+	s, err := n.nodes["b"].leaders.Status(testContext(t), q)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -34,7 +34,7 @@ func (c *Cluster) DeclareQueue(ctx context.Context, d catalog.DeclareQueue, size
 		starting, stop = context.WithDeadline(ctx, end.Add(-time.Until(end)/undeclareShare))
 		defer stop()
 	}
-	if _, err := c.QueueStatus(starting, r.UID); err != nil {
+	if _, err := c.leaders.Status(starting, r.UID); err != nil {
 		return catalog.Reply{}, errors.Join(err, c.undeclare(ctx, &d, r.UID))
 	}
 	return r, nil

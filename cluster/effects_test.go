@@ -312,7 +312,7 @@ func TestIdleGateway(t *testing.T) {
 	in.await(t, "at a")
 	want := []string{"at a"}
 	for _, to := range []id.NodeID{"b", "c"} {
-		if err := n.nodes["a"].TransferLeadership(testContext(t), q, to); err != nil {
+		if err := n.nodes["a"].leaders.Transfer(testContext(t), q, to); err != nil {
 			t.Fatal(err)
 		}
 		n.nodes["a"].publish(t, q, "at "+string(to), quorumq.Unlimited)
@@ -328,7 +328,7 @@ func TestIdleGateway(t *testing.T) {
 		}
 		return nil
 	})
-	if err := n.nodes["a"].TransferLeadership(testContext(t), q, "b"); err != nil {
+	if err := n.nodes["a"].leaders.Transfer(testContext(t), q, "b"); err != nil {
 		t.Fatal(err)
 	}
 	n.nodes["a"].publish(t, q, "no link", quorumq.Unlimited)

@@ -8,16 +8,12 @@ import (
 	"strings"
 	"time"
 
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
-
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/cluster/event"
 	"github.com/quorate/quorate/cluster/operation"
 	"github.com/quorate/quorate/cluster/placement"
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/internal/wait"
-	nodev1 "github.com/quorate/quorate/proto/node/v1"
 )
 
 // After restarts leaders pile up on the nodes that stayed. While nothing comes or goes, the
@@ -100,7 +96,7 @@ func (c *Cluster) easeLeaders(ctx context.Context, report func(Progress)) error 
 				report(p)
 				return nil
 			}
-			moved, err := c.moveLeader(ctx, t)
+			moved, err := c.leaders.TransferFrom(ctx, t.Group, t.From, t.To)
 			if err != nil {
 				errs = append(errs, fmt.Errorf("%s from node %q to %q: %w", c.named([]id.QueueUID{t.Group}), t.From, t.To, err))
 			}
@@ -138,28 +134,6 @@ func (c *Cluster) easedState(ctx context.Context, failed map[id.QueueUID]bool, m
 		if !between || time.Since(begun) > leaderWait || wait.For(ctx, joinTick) != nil {
 			return s
 		}
-	}
-}
-
-// moveLeader hands a queue over at the node that should lead it; false: it is not led there
-// any more, or hibernates, or is gone.
-func (c *Cluster) moveLeader(ctx context.Context, t placement.Transfer) (moved bool, err error) {
-	ctx, cancel := c.commandContext(ctx)
-	defer cancel()
-	request := &nodev1.TransferLeadershipRequest{Group: uint64(t.Group.Group()), To: string(t.To)}
-	if t.From == c.cfg.Node {
-		_, err = calls{c: c}.TransferLeadership(ctx, request)
-	} else {
-		var peer nodev1.NodeClient
-		if peer, err = c.mux.Client(t.From); err == nil {
-			_, err = peer.TransferLeadership(ctx, request)
-		}
-	}
-	switch status.Code(err) {
-	case codes.NotFound, codes.FailedPrecondition:
-		return false, nil
-	default:
-		return err == nil, err
 	}
 }
 

@@ -33,7 +33,7 @@ func piledUp(t *testing.T) (*testNodes, []id.QueueUID) {
 	n.start("a", "b", "c")
 	queues := n.nodes["a"].declared(t)
 	for _, q := range queues {
-		if err := n.nodes["a"].TransferLeadership(testContext(t), q, "a"); err != nil {
+		if err := n.nodes["a"].leaders.Transfer(testContext(t), q, "a"); err != nil {
 			t.Fatal(err)
 		}
 	}

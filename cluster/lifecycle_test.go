@@ -172,7 +172,7 @@ func TestWithoutMajority(t *testing.T) {
 	if !errors.Is(err, traffic.ErrUnavailable) {
 		t.Errorf("declare: %v", err)
 	}
-	if _, err := a.QueueStatus(context.Background(), q); !errors.Is(err, traffic.ErrUnavailable) || !strings.Contains(err.Error(), `"q"`) {
+	if _, err := a.leaders.Status(context.Background(), q); !errors.Is(err, traffic.ErrUnavailable) || !strings.Contains(err.Error(), `"q"`) {
 		t.Errorf("status: %v", err)
 	}
 	_, err = a.ProposeCatalog(context.Background(), &catalog.DeleteQueue{VHost: "/", Name: "q"})

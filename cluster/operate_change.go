@@ -131,7 +131,7 @@ func (c *Cluster) changeProgress(ctx context.Context, r *catalog.QueueRecord) Pr
 			continue
 		}
 		ctx, cancel := context.WithTimeout(ctx, memberTimeout)
-		s, err := c.statusAt(ctx, n, r.UID)
+		s, err := c.leaders.StatusAt(ctx, n, r.UID)
 		cancel()
 		if g := s.GetChange(); err == nil && g.GetId() == r.Change.ID {
 			return Progress{Phase: g.GetPhase(), Done: g.GetDone(), Total: g.GetTotal(), Unit: g.GetUnit(), Detail: g.GetDetail()}

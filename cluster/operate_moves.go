@@ -160,7 +160,7 @@ func (c *Cluster) Rebalance(ctx context.Context, f QueueFilter, report func(Prog
 			moves[i] = placement.Move{Group: t.Group, Join: t.To, Leave: t.From}
 		}
 		err = errors.Join(err, c.move(ctx, moves, report, func(ctx context.Context, m placement.Move, _ func(Progress)) error {
-			return c.TransferLeadership(ctx, m.Group, m.Join)
+			return c.leaders.Transfer(ctx, m.Group, m.Join)
 		}))
 	}
 	return err

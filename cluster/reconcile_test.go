@@ -152,7 +152,7 @@ func TestLostMemberIsRebuilt(t *testing.T) {
 	})
 	n.has(q, "a", "b", "c")
 	n.caughtUp(q, "b")
-	if err := n.nodes["a"].TransferLeadership(testContext(t), q, "b"); err != nil {
+	if err := n.nodes["a"].leaders.Transfer(testContext(t), q, "b"); err != nil {
 		t.Fatal(err)
 	}
 	n.stop("c") // b counts again

@@ -276,7 +276,7 @@ func (s *scale) wake() {
 	const asked = 50
 	begin := time.Now()
 	for i := range min(asked, s.groups) {
-		if _, err := s.nodes["b"].QueueStatus(context.Background(), s.queues[i]); err != nil {
+		if _, err := s.nodes["b"].leaders.Status(context.Background(), s.queues[i]); err != nil {
 			s.b.Fatal(err)
 		}
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/quorate/quorate/cluster/event"
 	"github.com/quorate/quorate/cluster/gateway"
 	"github.com/quorate/quorate/cluster/gossip"
+	"github.com/quorate/quorate/cluster/leader"
 	"github.com/quorate/quorate/cluster/letters"
 	"github.com/quorate/quorate/cluster/liveness"
 	"github.com/quorate/quorate/cluster/metadata"
@@ -64,6 +65,7 @@ type Cluster struct {
 	operations *operation.Registry
 	peers      *peer.Peers
 	jobs       *peer.Operations
+	leaders    *leader.Leaders
 	watched    *peer.Events
 	events     *event.Journal
 
@@ -241,6 +243,9 @@ func (c *Cluster) connect() error {
 	c.wired.Store(c.mux)
 	c.spreading = metadata.NewSpreading(c.mux, c.View, c.log)
 	c.peers = &peer.Peers{Node: c.cfg.Node, View: c.View, Client: c.mux.Client, Life: c.ctx}
+	c.leaders = leader.New(leader.Config{
+		Node: c.cfg.Node, View: c.View, Members: c.host, Links: c.mux, Own: calls{c: c}, Bounded: c.commandContext, Life: c.ctx,
+	})
 	c.jobs = peer.NewOperations(c.peers, c.operations)
 	c.watched = peer.NewEvents(c.peers, c.events, c.epoch, c.views.Next)
 	return c.storage.Failed() // it may have come before
@@ -342,6 +347,9 @@ func (c *Cluster) ViewChanged() <-chan struct{} { return c.views.Next() }
 
 // Gateway returns this node's ends of queues.
 func (c *Cluster) Gateway() *gateway.Gateway { return c.gateway }
+
+// Leaders asks the leaders of queues, wherever they are.
+func (c *Cluster) Leaders() *leader.Leaders { return c.leaders }
 
 // Close leaves gossip, stops the groups and releases the data directory. The first call
 // counts, others return the same.

@@ -39,7 +39,7 @@ func TestUnusedDissolvesBeforeItGoes(t *testing.T) {
 
 	release()
 	poll(t, "the message is a dead letter", func() error {
-		s, err := leader.QueueStatus(testContext(t), uid)
+		s, err := leader.leaders.Status(testContext(t), uid)
 		if err == nil && s.Overview.Backlog != 1 {
 			err = errWaiting
 		}

@@ -76,10 +76,14 @@ func Table() []Package {
 		}},
 		{Path: "cluster/peer", Imports: []string{"id", "catalog", "cluster/operation", "cluster/event", "proto/node/v1"}, ThirdParty: []string{"grpc"}},
 		{
+			Path: "cluster/leader", Imports: []string{"id", "message", "quorumq", "catalog", "cluster/traffic", "cluster/letters", "proto/node/v1", "internal/wait"},
+			ThirdParty: []string{"grpc"},
+		},
+		{
 			Path: "cluster", Imports: []string{
 				"id", "message", "clock", "quorumq", "quorumq/session", "catalog", "policy", "deadletter", "cluster/gossip", "cluster/transport", "cluster/datadir", "cluster/datadir/sealed",
 				"cluster/clients", "cluster/traffic", "cluster/gateway", "cluster/letters", "cluster/liveness", "cluster/operation", "cluster/event", "cluster/placement", "raftfsm", "wal", "wal/vfs", "proto/node/v1", "internal/phase", "internal/gate", "internal/wait",
-				"cluster/storage", "cluster/nodeclock", "cluster/metadata", "cluster/disk", "cluster/peer",
+				"cluster/storage", "cluster/nodeclock", "cluster/metadata", "cluster/disk", "cluster/peer", "cluster/leader",
 			},
 			ThirdParty: []string{"grpc", "protobuf"},
 		},
@@ -88,7 +92,7 @@ func Table() []Package {
 		{Path: "access/oauth2", Imports: []string{"access"}, ThirdParty: []string{"jwt"}},
 		{Path: "broker", Imports: []string{
 			"id", "message", "access", "argument", "catalog", "policy", "quorumq", "quorumq/session", "cluster", "cluster/clients", "cluster/traffic", "cluster/gateway", "cluster/letters", "cluster/operation", "cluster/event", "deadletter",
-			"definitions", "quota", "internal/wait", "internal/lograte", "internal/password", "internal/pattern", "cluster/nodeclock", "cluster/disk", "cluster/peer",
+			"definitions", "quota", "internal/wait", "internal/lograte", "internal/password", "internal/pattern", "cluster/nodeclock", "cluster/disk", "cluster/peer", "cluster/leader",
 		}},
 		{Path: "amqp", Imports: []string{"id", "amqp/wire", "broker", "message", "internal/gate", "internal/incoming"}},
 		{
