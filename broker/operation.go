@@ -84,7 +84,7 @@ func (b *Broker) StartDrain(ctx context.Context, node string, limit time.Duratio
 			return Operation{}, err
 		}
 	}
-	op, err := c.StartDrain(ctx, id.NodeID(node), limit)
+	op, err := c.Unloader().StartDrain(ctx, id.NodeID(node), limit)
 	if err == nil {
 		actOf(ctx).started(&op)
 	}

@@ -64,7 +64,7 @@ func (s calls) QueueStatus(ctx context.Context, r *nodev1.QueueStatusRequest) (*
 	if voters, err := q.group.Members(); err == nil {
 		out.Voters = nodeNames(voters)
 	}
-	out.Change = s.c.changes.wire(q.uid)
+	out.Change = s.c.changes.Wire(q.uid)
 	o, err := q.overview(ctx)
 	if err != nil {
 		return out, nil //nolint:nilerr // it does not lead: the answer says who does
@@ -125,7 +125,7 @@ func groupStatus(g id.GroupID, s raftfsm.Stats, failed error) *nodev1.GroupStatu
 func (s calls) NodeStatus(ctx context.Context, r *nodev1.NodeStatusRequest) (*nodev1.NodeStatusResponse, error) {
 	c := s.c
 	out := &nodev1.NodeStatusResponse{
-		Node: string(c.cfg.Node), Epoch: uint64(c.epoch), Version: c.cfg.Version, Draining: c.draining.Load(),
+		Node: string(c.cfg.Node), Epoch: uint64(c.epoch), Version: c.cfg.Version, Draining: c.unloader.Draining(),
 		ReadsVersion: uint32(catalog.NewestVersion), ManualFinalize: c.cfg.ManualFinalise,
 	}
 	v := c.View()

@@ -47,6 +47,9 @@ func (g *catalogGroup) turn(busy bool) error {
 	return nil
 }
 
+// memberTimeout bounds a question to a member, and a change of the configuration.
+const memberTimeout = 2 * time.Second
+
 // maxCatalogLag is how many entries a non-voter may lack when it becomes a voter.
 const maxCatalogLag = 100
 

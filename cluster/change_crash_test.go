@@ -5,24 +5,25 @@ import (
 	"testing"
 
 	"github.com/quorate/quorate/catalog"
+	"github.com/quorate/quorate/cluster/membership"
 	"github.com/quorate/quorate/id"
 )
 
 // hold keeps a node's changer from beginning anything until it is let go.
 func (n *testNode) hold(t *testing.T) (letGo func()) {
 	t.Helper()
-	for range maxMemberChanges {
+	for range membership.MaxMemberChanges {
 		select {
-		case n.changes.slots <- struct{}{}:
+		case n.changeSlots <- struct{}{}:
 		case <-testContext(t).Done():
 			t.Fatalf("node %s: changes do not end", n.cfg.Node)
 		}
 	}
 	return func() {
-		for range maxMemberChanges {
-			<-n.changes.slots
+		for range membership.MaxMemberChanges {
+			<-n.changeSlots
 		}
-		n.changes.wake()
+		n.changes.Wake()
 	}
 }
 
@@ -65,12 +66,12 @@ func TestLeaderLostWithinChange(t *testing.T) {
 			q := a.declare(t, fmt.Sprint("q", last), 3)
 			// Placed on a and those with the fewest replicas; make it a, b, c.
 			for _, i := range []id.NodeID{"b", "c"} {
-				if err := a.AddMember(testContext(t), q, i, nil); err != nil {
+				if err := a.operator.AddMember(testContext(t), q, i, nil); err != nil {
 					t.Fatal(err)
 				}
 			}
 			for _, i := range []id.NodeID{"d", "e"} {
-				if err := a.RemoveMember(testContext(t), q, i, nil); err != nil {
+				if err := a.operator.RemoveMember(testContext(t), q, i, nil); err != nil {
 					t.Fatal(err)
 				}
 			}

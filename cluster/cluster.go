@@ -15,6 +15,7 @@ import (
 	"github.com/quorate/quorate/cluster/datadir/sealed"
 	"github.com/quorate/quorate/cluster/disk"
 	"github.com/quorate/quorate/cluster/gossip"
+	"github.com/quorate/quorate/cluster/membership"
 	"github.com/quorate/quorate/cluster/nodeclock"
 	"github.com/quorate/quorate/cluster/peer"
 	"github.com/quorate/quorate/id"
@@ -51,7 +52,7 @@ type Config struct {
 	// Starting is told how far Start is, often; it must not block. Once Start has returned,
 	// Cluster.StartProgress tells.
 	Starting  func(StartProgress)
-	Reconcile ReconcileConfig
+	Reconcile membership.ReconcileConfig
 	// ManualFinalise leaves it to an operator to finalise a newer version (Cluster.Finalise);
 	// one node that does is enough.
 	ManualFinalise bool

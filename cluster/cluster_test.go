@@ -152,7 +152,7 @@ func testContext(t testing.TB) context.Context {
 func (n *testNode) declare(t testing.TB, name string, size int, arguments ...message.Field) id.QueueUID {
 	t.Helper()
 	arguments = append(arguments, number("x-quorum-initial-group-size", int64(size)))
-	r, err := n.DeclareQueue(testContext(t), catalog.DeclareQueue{
+	r, err := n.operator.DeclareQueue(testContext(t), catalog.DeclareQueue{
 		VHost: "/", Name: name, Type: catalog.QueueQuorum, Durable: true, Arguments: arguments,
 	}, size, false)
 	if err != nil {

@@ -238,7 +238,7 @@ func TestUndeclared(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	_, err := n.nodes["a"].DeclareQueue(testContext(t), catalog.DeclareQueue{
+	_, err := n.nodes["a"].operator.DeclareQueue(testContext(t), catalog.DeclareQueue{
 		VHost: "/", Name: "q", Type: catalog.QueueQuorum, Durable: true,
 	}, 3, false)
 	if !errors.Is(err, traffic.ErrUnavailable) || !strings.Contains(err.Error(), `"q"`) {

@@ -109,7 +109,7 @@ func (h *host) compare(v *catalog.View) {
 	h.wanted += wanted
 	h.mu.Unlock()
 	if change {
-		h.c.changes.wake()
+		h.c.changes.Wake()
 	}
 }
 

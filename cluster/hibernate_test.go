@@ -275,7 +275,7 @@ func TestHibernateAndDelete(t *testing.T) {
 	q := n.nodes["a"].declare(t, "q", 3)
 	n.nodes["a"].publish(t, q, "gone", quorumq.Unlimited)
 	n.sleeps(q)
-	if err := n.nodes["b"].undeclare(testContext(t), &catalog.DeclareQueue{VHost: "/", Name: "q"}, q); err != nil {
+	if _, err := n.nodes["b"].ProposeCatalog(testContext(t), &catalog.DeleteQueue{VHost: "/", Name: "q", UID: q}); err != nil {
 		t.Fatal(err)
 	}
 	poll(t, "nothing is left", func() error {

@@ -303,16 +303,16 @@ func testDelete(t *testing.T, n *testNodes) {
 // the catalog decides about a queue that exists, and its error comes back.
 func testRedeclare(t *testing.T, n *testNodes) {
 	d := catalog.DeclareQueue{VHost: "/", Name: "again", Type: catalog.QueueQuorum, Durable: true}
-	first, err := n.nodes["a"].DeclareQueue(testContext(t), d, 3, true)
+	first, err := n.nodes["a"].operator.DeclareQueue(testContext(t), d, 3, true)
 	if err != nil || !first.Created {
 		t.Fatalf("%+v, %v", first, err)
 	}
-	second, err := n.nodes["b"].DeclareQueue(testContext(t), d, 1, false)
+	second, err := n.nodes["b"].operator.DeclareQueue(testContext(t), d, 1, false)
 	if err != nil || second.Created || second.UID != first.UID {
 		t.Errorf("%+v, %v", second, err)
 	}
 	d.Durable = false
-	_, err = n.nodes["c"].DeclareQueue(testContext(t), d, 3, false)
+	_, err = n.nodes["c"].operator.DeclareQueue(testContext(t), d, 3, false)
 	var refused *catalog.Error
 	if !errors.As(err, &refused) || refused.Code != catalog.CodePreconditionFailed {
 		t.Errorf("inequivalent: %v", err)

@@ -181,7 +181,7 @@ func (q *hosted) Leading(leading bool, term uint64) {
 	q.box.post(func() {
 		q.h.c.forwarders.Leading(l)
 		q.h.c.EmitQueue(q.uid, event.Event{Kind: event.LeaderChanged, Detail: string(q.h.c.cfg.Node)})
-		q.h.c.changes.wake()
+		q.h.c.changes.Wake()
 		q.heedRecord()
 		q.checkNodes()
 	})

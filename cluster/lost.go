@@ -3,7 +3,6 @@ package cluster
 import (
 	"maps"
 	"slices"
-	"time"
 
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/cluster/storage"
@@ -14,25 +13,6 @@ import (
 // entries, that it no longer knows of. It is kept closed: it does not vote and does not
 // serve until host.remove has wiped it and it joins its group again as a new member. So is
 // one whose state cannot be, as its machine came upon a broken invariant.
-
-// mending paces the rebuilding of a member: what stops it may come with the log, and stop it
-// each time.
-type mending struct {
-	tries int
-	next  time.Time
-}
-
-const (
-	mendAgain   = 2 * time.Second // after the first attempt, and twice as long after each
-	mendLongest = time.Hour
-)
-
-func (m *mending) due(now time.Time) bool { return !now.Before(m.next) }
-
-func (m *mending) began(now time.Time) {
-	m.next = now.Add(min(mendAgain<<min(m.tries, 12), mendLongest))
-	m.tries++
-}
 
 // keepClosed notes a member that could not be opened because of damage.
 func (h *host) keepClosed(r *catalog.QueueRecord, err error) {

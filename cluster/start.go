@@ -19,6 +19,7 @@ import (
 	"github.com/quorate/quorate/cluster/leader"
 	"github.com/quorate/quorate/cluster/letters"
 	"github.com/quorate/quorate/cluster/liveness"
+	"github.com/quorate/quorate/cluster/membership"
 	"github.com/quorate/quorate/cluster/metadata"
 	"github.com/quorate/quorate/cluster/nodeclock"
 	"github.com/quorate/quorate/cluster/operation"
@@ -55,30 +56,31 @@ type Cluster struct {
 	policies *policy.Book
 	// forwarders forward the dead letters of the queues that this node leads.
 	forwarders *letters.Forwarders
-	changes    *changer
 	liveness   *liveness.Manager // lets groups elect leaders
 
+	leaders     *leader.Leaders
+	changes     *membership.Changer
+	changeSlots chan struct{} // of changes
+	unloader    *membership.Unloader
+	operator    *membership.Operator
+	reconciler  *membership.Reconciler
+
 	judge      *metadata.Judge
-	replaced   atomic.Uint64 // nodes whose stores this one has given up
 	reach      *reach
 	spreading  *metadata.Spreading
 	operations *operation.Registry
 	peers      *peer.Peers
 	jobs       *peer.Operations
-	leaders    *leader.Leaders
 	watched    *peer.Events
 	events     *event.Journal
 
-	spreadLeads atomic.Uint64 // queues that spreadLeaders has handed over
-
-	draining atomic.Bool
 	starting atomic.Pointer[StartProgress] // as last told; never nil
 	booted   atomic.Bool                   // all parts are there
 	ctx      context.Context               // ends when Close begins
 	stop     context.CancelFunc
 	loops    sync.WaitGroup
-	// reconciler are the loops that must end before the groups are closed, and before the catalog is given up.
-	reconciler sync.WaitGroup
+	// writers are the loops that must end before the groups are closed, and before the catalog is given up.
+	writers sync.WaitGroup
 
 	closing  sync.Once
 	closeErr error
@@ -141,7 +143,7 @@ func (c *Cluster) boot() error {
 		return err
 	}
 	c.starts(StartProgress{Phase: StartCatalog})
-	c.host, c.changes = newHost(c), newChanger(c)
+	c.host = newHost(c)
 	c.rooms = &disk.Rooms{Board: c.disks, View: c.View, Linked: func(n id.NodeID) bool { _, up := c.mux.Connected(n); return up }}
 	c.gateway = gateway.New(gateway.Config{
 		Node: c.cfg.Node, Epoch: c.epoch, Logger: c.cfg.Logger, ConfirmTimeout: c.cfg.ConfirmTimeout, CommandTimeout: c.cfg.CommandTimeout,
@@ -155,6 +157,7 @@ func (c *Cluster) boot() error {
 	if c.catalog, err = openCatalog(c); err != nil {
 		return err
 	}
+	c.changeMemberships()
 	c.members, err = gossip.Start(gossip.Config{
 		Cluster: c.cfg.Name,
 		Node: gossip.Node{
@@ -188,10 +191,10 @@ func (c *Cluster) boot() error {
 	c.loops.Go(c.catalog.grow)
 	c.loops.Go(c.raiseVersion)
 	c.loops.Go(c.followVersion)
-	c.loops.Go(func() { c.changes.run(c.ctx.Done()) })
+	c.loops.Go(func() { c.changes.Run(c.ctx.Done()) })
 	if !c.cfg.Reconcile.Disabled {
-		c.loops.Go(c.reconcileSizes)
-		c.loops.Go(c.repair)
+		c.loops.Go(c.reconciler.KeepSizes)
+		c.loops.Go(c.reconciler.Repair)
 	}
 	c.loops.Go(func() { c.liveness.Run(c.ctx) })
 	disks := &disk.Watch{
@@ -199,17 +202,17 @@ func (c *Cluster) boot() error {
 		Hang: c.cfg.DiskHang, Failed: c.cfg.Failed, Logger: c.log,
 	}
 	disks.Look() // before members are opened
-	c.reconciler.Go(c.keepMark)
+	c.writers.Go(c.keepMark)
 	c.loops.Go(func() { disks.Run(c.ctx) })
 	c.loops.Go(func() { disks.Tell(c.ctx) })
-	c.loops.Go(func() { c.evacuate(c.ctx) })
-	c.loops.Go(func() { c.relieve(c.ctx) })
+	c.loops.Go(func() { c.unloader.Evacuate(c.ctx) })
+	c.loops.Go(func() { c.unloader.Relieve(c.ctx) })
 	c.loops.Go(func() { c.host.timers.run(c.ctx.Done()) })
 	c.loops.Go(func() { c.host.watcher.run(c.ctx.Done()) })
 	c.loops.Go(func() { c.host.unused.run(c.ctx, c.host.deleteUnused) })
 	c.loops.Go(func() { c.host.followReach(c.ctx.Done()) })
-	c.reconciler.Go(func() { c.host.hibernate(c.ctx.Done()) })
-	c.reconciler.Go(func() { c.host.reconcile(c.ctx.Done()) })
+	c.writers.Go(func() { c.host.hibernate(c.ctx.Done()) })
+	c.writers.Go(func() { c.host.reconcile(c.ctx.Done()) })
 	return nil
 }
 
@@ -243,9 +246,6 @@ func (c *Cluster) connect() error {
 	c.wired.Store(c.mux)
 	c.spreading = metadata.NewSpreading(c.mux, c.View, c.log)
 	c.peers = &peer.Peers{Node: c.cfg.Node, View: c.View, Client: c.mux.Client, Life: c.ctx}
-	c.leaders = leader.New(leader.Config{
-		Node: c.cfg.Node, View: c.View, Members: c.host, Links: c.mux, Own: calls{c: c}, Bounded: c.commandContext, Life: c.ctx,
-	})
 	c.jobs = peer.NewOperations(c.peers, c.operations)
 	c.watched = peer.NewEvents(c.peers, c.events, c.epoch, c.views.Next)
 	return c.storage.Failed() // it may have come before
@@ -318,7 +318,7 @@ func (c *Cluster) Ready() error {
 	switch {
 	case c.ctx.Err() != nil:
 		return traffic.ErrClosed
-	case c.draining.Load():
+	case c.unloader.Draining():
 		if err := c.catalog.refusal(); err != nil {
 			return err // it was taken out
 		}
@@ -348,9 +348,6 @@ func (c *Cluster) ViewChanged() <-chan struct{} { return c.views.Next() }
 // Gateway returns this node's ends of queues.
 func (c *Cluster) Gateway() *gateway.Gateway { return c.gateway }
 
-// Leaders asks the leaders of queues, wherever they are.
-func (c *Cluster) Leaders() *leader.Leaders { return c.leaders }
-
 // Close leaves gossip, stops the groups and releases the data directory. The first call
 // counts, others return the same.
 func (c *Cluster) Close(ctx context.Context) error {
@@ -379,7 +376,7 @@ func (c *Cluster) shutdown(ctx context.Context) error {
 	}
 	if c.host != nil {
 		// Serve goes on for the groups, all other loops end by c.ctx.
-		c.reconciler.Wait()
+		c.writers.Wait()
 		errs = append(errs, c.host.close())
 	}
 	if c.catalog != nil {

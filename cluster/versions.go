@@ -34,6 +34,9 @@ type HeldVersion struct {
 	Reason string
 }
 
+// maxNamed bounds the nodes that an error names.
+const maxNamed = 10
+
 const (
 	// raiseTick is the first wait between two looks of the catalog's leader at whether a newer
 	// version can be finalised; later ones double up to leaderRest.

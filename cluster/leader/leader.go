@@ -45,8 +45,8 @@ type Config struct {
 	Members Members
 	Links   Links
 	Own     Own
-	// Bounded bounds a command without a leader (RE-5), and ends it with the node.
-	Bounded func(context.Context) (context.Context, context.CancelFunc)
+	// CommandTimeout bounds a command without a leader (RE-5); not above 0: nothing does.
+	CommandTimeout time.Duration
 	// Life ends when this node stops.
 	Life context.Context
 }
@@ -107,7 +107,7 @@ func (l *Leaders) Transfer(ctx context.Context, q id.QueueUID, to id.NodeID) err
 	if r, ok := l.cfg.View().QueueByUID(q); ok && to != "" && !slices.Contains(r.Members, to) {
 		return fmt.Errorf("cluster: queue %q cannot be led by node %q: its members are %q", r.Name, to, r.Members)
 	}
-	ctx, cancel := l.cfg.Bounded(ctx)
+	ctx, cancel := wait.Within(ctx, l.cfg.Life, l.cfg.CommandTimeout)
 	defer cancel()
 	return l.at(ctx, q, func(at id.NodeID) (id.NodeID, error) {
 		if at == to {
@@ -124,7 +124,7 @@ func (l *Leaders) Transfer(ctx context.Context, q id.QueueUID, to id.NodeID) err
 // TransferFrom moves a queue's leadership from a node, if that leads it. false: it does not
 // any more, or the queue hibernates, or is gone.
 func (l *Leaders) TransferFrom(ctx context.Context, q id.QueueUID, from, to id.NodeID) (moved bool, err error) {
-	ctx, cancel := l.cfg.Bounded(ctx)
+	ctx, cancel := wait.Within(ctx, l.cfg.Life, l.cfg.CommandTimeout)
 	defer cancel()
 	err = l.transferAt(ctx, q, from, to)
 	switch status.Code(err) {

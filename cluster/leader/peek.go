@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/quorate/quorate/id"
+	"github.com/quorate/quorate/internal/wait"
 	"github.com/quorate/quorate/message"
 	nodev1 "github.com/quorate/quorate/proto/node/v1"
 	"github.com/quorate/quorate/quorumq"
@@ -49,7 +50,7 @@ type Peeked struct {
 // Peek looks at messages on a queue's leader; nothing in the queue changes. The answer is
 // not older than the call.
 func (l *Leaders) Peek(ctx context.Context, q id.QueueUID, p Peek) (Page, error) {
-	ctx, cancel := l.cfg.Bounded(ctx)
+	ctx, cancel := wait.Within(ctx, l.cfg.Life, l.cfg.CommandTimeout)
 	defer cancel()
 	request := p.wire(q)
 	var page Page

@@ -8,6 +8,7 @@ import (
 
 	"github.com/quorate/quorate/cluster/letters"
 	"github.com/quorate/quorate/id"
+	"github.com/quorate/quorate/internal/wait"
 	nodev1 "github.com/quorate/quorate/proto/node/v1"
 	"github.com/quorate/quorate/quorumq"
 )
@@ -35,7 +36,7 @@ func (l *Leaders) Figures(ctx context.Context, q id.QueueUID) (Status, error) {
 }
 
 func (l *Leaders) status(ctx context.Context, q id.QueueUID, kept bool) (Status, error) {
-	ctx, cancel := l.cfg.Bounded(ctx)
+	ctx, cancel := wait.Within(ctx, l.cfg.Life, l.cfg.CommandTimeout)
 	defer cancel()
 	var out Status
 	err := l.at(ctx, q, func(to id.NodeID) (id.NodeID, error) {

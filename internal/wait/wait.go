@@ -21,3 +21,16 @@ func For(ctx context.Context, d time.Duration) error {
 		return ctx.Err()
 	}
 }
+
+// Within returns a context that ends with ctx, with life, or after a time; d that is not positive: without it. Who calls has
+// to call what comes with it. It may be called concurrently.
+func Within(ctx, life context.Context, d time.Duration) (context.Context, context.CancelFunc) {
+	var cancel context.CancelFunc
+	if d > 0 {
+		ctx, cancel = context.WithTimeout(ctx, d)
+	} else {
+		ctx, cancel = context.WithCancel(ctx)
+	}
+	release := context.AfterFunc(life, cancel)
+	return ctx, func() { release(); cancel() }
+}

@@ -1,0 +1,91 @@
+// Package membership changes who is a member of what: of the groups of queues, one step after
+// another through the catalog and the queue's leader, and of the cluster, as nodes are drained,
+// replaced, removed and forgotten. It keeps queues at their size and their leaders even while
+// nobody asks, and hands over what a node leads whose disk is low. See docs/adr/0006.
+package membership
+
+import (
+	"context"
+
+	"github.com/quorate/quorate/catalog"
+	"github.com/quorate/quorate/id"
+	nodev1 "github.com/quorate/quorate/proto/node/v1"
+	"github.com/quorate/quorate/raftfsm"
+)
+
+// maxNamed bounds the groups, queues and errors that an error names.
+const maxNamed = 10
+
+// unitGroups is what the progress of moving leaders counts.
+const unitGroups = "groups"
+
+// Catalog is the catalog on this node.
+type Catalog interface {
+	// Propose puts a command through and waits until this node's view shows it.
+	Propose(ctx context.Context, cmd catalog.Command) (catalog.Reply, error)
+	// Leader returns who leads its group; "": nobody, as far as this node knows.
+	Leader() id.NodeID
+	// AwaitFresh returns when the view is fresh, or soon with the reason why it is not.
+	AwaitFresh(ctx context.Context) error
+	// Turn waits for the leader's next look, elsewhere until that may have changed. An error:
+	// the node stops.
+	Turn(busy bool) error
+}
+
+// Group is this node's member of a group.
+type Group interface {
+	Members() ([]id.NodeID, error)
+	Configuration() (raftfsm.Configuration, error)
+	AddNonvoter(ctx context.Context, n id.NodeID) error
+	AddVoter(ctx context.Context, n id.NodeID) error
+	RemoveServer(ctx context.Context, n id.NodeID, at uint64) error
+	TransferLeadership(ctx context.Context, to id.NodeID) error
+	Push()
+	Relieve() error
+	Stats() raftfsm.Stats
+}
+
+// Member is this node's member of a queue.
+type Member struct {
+	Queue id.QueueUID
+	Group Group
+	Leads bool            // it leads, by its Lead command or about to
+	Led   func() bool     // it leads by its Lead command
+	Life  context.Context // ends when it is closed
+}
+
+// Load is what a node carries.
+type Load struct{ Replicas, Leaders int }
+
+// Members are this node's members of queues. Methods may be called concurrently.
+type Members interface {
+	// Open returns those that are open.
+	Open() []Member
+	// Changing returns those of Open whose queues' members change.
+	Changing() []Member
+	// Loads returns what each node carries by a view.
+	Loads(v *catalog.View) map[id.NodeID]Load
+	// Current tells whether the view has everything that the catalog had when this node started.
+	Current(v *catalog.View) bool
+	// LostMembers returns the queues whose member here has lost what it had stored, ascending;
+	// Mends has an element when there may be another one.
+	LostMembers() []id.QueueUID
+	Mends() <-chan struct{}
+	// Joined returns the change by which the member of a queue joined; 0: none.
+	Joined(q id.QueueUID) uint64
+}
+
+// Links lead to the other nodes.
+type Links interface {
+	Connected(n id.NodeID) (id.Epoch, bool)
+}
+
+// Nodes tells what nodes host.
+type Nodes interface {
+	// Own answers for this node.
+	Own(ctx context.Context) (*nodev1.NodeStatusResponse, error)
+	// Other asks another one, within a time.
+	Other(n id.NodeID) (*nodev1.NodeStatusResponse, error)
+	// Started tells whether who answers so has started.
+	Started(r *nodev1.NodeStatusResponse) bool
+}
