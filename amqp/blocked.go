@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/quorate/quorate/amqp/wire"
+	"github.com/quorate/quorate/internal/wait"
 )
 
 const (
@@ -40,7 +41,7 @@ func (c *conn) block(reason, queue string) {
 	}
 	c.mu.Unlock()
 	if first {
-		signal(c.news)
+		wait.Wake(c.news)
 		c.s.counters.blocked.Add(1)
 		c.log.Info("a connection's publishes are held back", "reason", reason)
 		c.s.watchBlocked(c)
@@ -70,7 +71,7 @@ func (c *conn) unblock() bool {
 	if c.client.blocked && !c.closing {
 		c.out = wire.AppendMethod(c.out, 0, &wire.ConnectionUnblocked{})
 	}
-	signal(c.news)
+	wait.Wake(c.news)
 	c.changed.Broadcast()
 	return true
 }

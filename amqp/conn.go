@@ -13,6 +13,7 @@ import (
 
 	"github.com/quorate/quorate/amqp/wire"
 	"github.com/quorate/quorate/broker"
+	"github.com/quorate/quorate/internal/wait"
 )
 
 // Sizes of buffers, in bytes.
@@ -132,7 +133,7 @@ func (c *conn) run() {
 	c.mu.Lock()
 	c.done = true
 	c.mu.Unlock()
-	signal(c.news)
+	wait.Wake(c.news)
 	if writing.Wait(); wroteAll {
 		c.linger(err)
 	}
@@ -289,7 +290,7 @@ func (c *conn) sendClose(f *fault) {
 	c.out = wire.AppendMethod(c.out, 0, &wire.ConnectionClose{
 		ReplyCode: uint16(f.code), ReplyText: f.Error(), ClassID: f.method.Class(), MethodID: f.method.Method(),
 	})
-	signal(c.news)
+	wait.Wake(c.news)
 	c.changed.Broadcast()
 }
 
@@ -339,12 +340,5 @@ func (c *conn) send(channel uint16, m wire.Method) {
 	c.mu.Lock()
 	c.out = wire.AppendMethod(c.out, channel, m)
 	c.mu.Unlock()
-	signal(c.news)
-}
-
-func signal(ch chan struct{}) {
-	select {
-	case ch <- struct{}{}:
-	default:
-	}
+	wait.Wake(c.news)
 }

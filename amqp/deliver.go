@@ -10,6 +10,7 @@ import (
 
 	"github.com/quorate/quorate/amqp/wire"
 	"github.com/quorate/quorate/broker"
+	"github.com/quorate/quorate/internal/wait"
 	"github.com/quorate/quorate/message"
 )
 
@@ -43,7 +44,7 @@ func (x *consumer) wake() {
 	}
 	c.mu.Unlock()
 	if first {
-		signal(c.news)
+		wait.Wake(c.news)
 	}
 }
 
@@ -91,7 +92,7 @@ func (ch *channel) consume(m *wire.BasicConsume) error {
 	x.started, x.woken, x.ended = true, true, false
 	c.wakened = append(c.wakened, x)
 	c.mu.Unlock()
-	signal(c.news)
+	wait.Wake(c.news)
 	return nil
 }
 
@@ -193,7 +194,7 @@ func (ch *channel) cancel(m *wire.BasicCancel) error {
 		c.wakened = append(c.wakened, x)
 	}
 	c.mu.Unlock()
-	signal(c.news)
+	wait.Wake(c.news)
 	select {
 	case <-done: // the writer has taken what there was
 	case <-c.ctx.Done():
@@ -269,7 +270,7 @@ func (ch *channel) get(m *wire.BasicGet) error {
 	})
 	c.out = wire.AppendContentHeader(c.out, ch.number, &d.Message, headersOf(d, got.Classic))
 	c.out = wire.AppendBody(c.out, ch.number, d.Message.Body, c.frameMax)
-	signal(c.news)
+	wait.Wake(c.news)
 	return nil
 }
 

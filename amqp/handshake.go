@@ -16,6 +16,7 @@ import (
 	"github.com/quorate/quorate/amqp/wire"
 	"github.com/quorate/quorate/broker"
 	"github.com/quorate/quorate/internal/gate"
+	"github.com/quorate/quorate/internal/wait"
 	"github.com/quorate/quorate/message"
 )
 
@@ -99,7 +100,7 @@ func (c *conn) protocolHeader() error {
 	c.mu.Lock()
 	c.out = append(c.out, wire.ProtocolHeader...)
 	c.mu.Unlock()
-	signal(c.news)
+	wait.Wake(c.news)
 	return fmt.Errorf("%w: its first bytes are %q", errOtherProtocol, c.in[:len(wire.ProtocolHeader)])
 }
 

@@ -6,6 +6,7 @@ import (
 
 	"github.com/quorate/quorate/amqp/wire"
 	"github.com/quorate/quorate/broker"
+	"github.com/quorate/quorate/internal/wait"
 	"github.com/quorate/quorate/message"
 )
 
@@ -175,7 +176,7 @@ func (ch *channel) confirm(r result, decided int) {
 	}
 	c.mu.Unlock()
 	if tell {
-		signal(c.news)
+		wait.Wake(c.news)
 	}
 	if full {
 		c.changed.Broadcast()
@@ -194,7 +195,7 @@ func (ch *channel) giveReturn(m *wire.BasicPublish, content *message.Message, bo
 	c.out = wire.AppendContentHeader(c.out, ch.number, &back, headers)
 	c.out = wire.AppendBody(c.out, ch.number, body, c.frameMax)
 	c.mu.Unlock()
-	signal(c.news)
+	wait.Wake(c.news)
 }
 
 func (ch *channel) selectConfirms(m *wire.ConfirmSelect) error {

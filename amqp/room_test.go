@@ -9,6 +9,7 @@ import (
 	"github.com/quorate/quorate/amqp/wire"
 	"github.com/quorate/quorate/broker"
 	"github.com/quorate/quorate/internal/testnode"
+	"github.com/quorate/quorate/internal/wait"
 )
 
 // A connection whose message found no room waits until each such queue has some again, and
@@ -20,7 +21,7 @@ func TestQueuesWithoutRoom(t *testing.T) {
 	var scarce atomic.Int32
 	asked := make(chan struct{}, 1)
 	s.room = func(_, queue string) error {
-		defer signal(asked)
+		defer wait.Wake(asked)
 		if queue == "one" && scarce.Load() > 1 || queue == "two" && scarce.Load() > 0 {
 			return errors.New("no room")
 		}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/quorate/quorate/amqp/wire"
 	"github.com/quorate/quorate/broker"
+	"github.com/quorate/quorate/internal/wait"
 )
 
 // Bounds of one turn of the writer, and of what it keeps.
@@ -40,7 +41,7 @@ func (w *writer) agreed(frameMax uint32, heartbeat time.Duration) {
 	w.c.mu.Lock()
 	w.frameMax, w.heartbeat = frameMax, heartbeat
 	w.c.mu.Unlock()
-	signal(w.c.news)
+	wait.Wake(w.c.news)
 }
 
 // run writes until the connection ends. It tells whether the client was sent all there was.
@@ -169,7 +170,7 @@ func (c *conn) wakeFirst(xs []*consumer) {
 			at++
 		}
 	}
-	signal(c.news)
+	wait.Wake(c.news)
 }
 
 // confirms appends acks and nacks: one for all up to the highest below which nothing is
@@ -235,7 +236,7 @@ func (w *writer) deliveries(x *consumer) {
 	if again { // until there is nothing: that also answers a cancel
 		x.woken = true
 		c.wakened = append(c.wakened, x)
-		signal(c.news)
+		wait.Wake(c.news)
 	}
 	c.mu.Unlock()
 	for i := range batch {
@@ -284,7 +285,7 @@ func (c *conn) consumerTimedOut(x *consumer) {
 			ReplyText: fmt.Sprintf("%s - delivery acknowledgement on channel %d timed out, of consumer '%s'", wire.PreconditionFailed, x.ch.number, x.tag),
 		})
 	}
-	signal(c.news)
+	wait.Wake(c.news)
 }
 
 func (w *writer) deliver(x *consumer, tag uint64, d *broker.Delivery) {
@@ -314,6 +315,6 @@ func (c *conn) consumerEnded(x *consumer, err error) {
 	c.log.Info("a consumer ended", "channel", x.ch.number, "tag", x.tag, "error", err)
 	if c.client.cancelNotify || !ok || e.Class != broker.NotFound {
 		c.out = wire.AppendMethod(c.out, x.ch.number, &wire.BasicCancel{ConsumerTag: x.tag, NoWait: true})
-		signal(c.news)
+		wait.Wake(c.news)
 	}
 }

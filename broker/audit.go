@@ -252,7 +252,7 @@ func (b *Broker) AuditCounts() (out []AuditCount) {
 // commit has the catalog carry out a command, and notes for the audit what it has changed.
 func (b *Broker) commit(ctx context.Context, c *cluster.Cluster, cmd catalog.Command) (catalog.Reply, error) {
 	before := c.View()
-	r, err := c.ProposeCatalog(ctx, cmd)
+	r, err := c.Catalog().Propose(ctx, cmd)
 	if err == nil {
 		actOf(ctx).committed(before, cmd, r)
 	}
@@ -273,7 +273,7 @@ func (a *act) committed(before *catalog.View, cmd catalog.Command, r catalog.Rep
 func (b *Broker) tellJoined(ctx context.Context, c *cluster.Cluster) {
 	for {
 		select {
-		case <-c.Joined():
+		case <-c.Catalog().Joined():
 		case <-ctx.Done():
 			return
 		}

@@ -118,7 +118,7 @@ type Broker struct {
 // valid.
 func New(part *cluster.Cluster, c Config) *Broker {
 	b := newBroker(c, part.Clients(), part.Policies())
-	b.cluster, b.server, b.view, b.leads, b.keep, b.tellQuota, b.now = part, part, part.View, part.Leads, part.Audit, part.EmitQuota, part.Now
+	b.cluster, b.server, b.view, b.leads, b.keep, b.tellQuota, b.now = part, part.Catalog(), part.View, part.Leads, part.Audit, part.EmitQuota, part.Now
 	b.node, _ = part.Self()
 	b.open = func(uid id.QueueUID) (enqueuer, error) { return part.Gateway().Queue(uid) }
 	b.run()
@@ -162,7 +162,7 @@ func newBroker(c Config, r *clients.Registry, policies *policy.Book) *Broker {
 func (b *Broker) run() {
 	c := b.cluster
 	b.running.Go(func() { b.endOwned(b.life, c) })
-	b.running.Go(func() { b.endConnections(b.life, c) })
+	b.running.Go(func() { b.endConnections(b.life, b.server) })
 	b.running.Go(func() { b.watchReach(b.life, c) })
 	b.running.Go(func() { b.quotas.exchange(b.life, c) })
 	b.running.Go(func() { b.upgradeHashes(b.life) })

@@ -10,6 +10,7 @@ import (
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/cluster"
 	"github.com/quorate/quorate/cluster/disk"
+	"github.com/quorate/quorate/cluster/metadata"
 	"github.com/quorate/quorate/cluster/operation"
 	"github.com/quorate/quorate/cluster/traffic"
 	"github.com/quorate/quorate/message"
@@ -128,7 +129,7 @@ func classify(err error, about Error) error {
 		about.Class, about.Reason = ResourceLocked, err.Error()
 	case errors.Is(err, operation.ErrClosed):
 		about.Class, about.RetryAfter, about.Reason = Unavailable, retryAfter, "this node is stopping; use another node"
-	case errors.Is(err, cluster.ErrHeldBack):
+	case errors.Is(err, metadata.ErrHeldBack):
 		about.Class, about.State, about.Reason = PreconditionFailed, true, err.Error()
 	case errors.Is(err, cluster.ErrNodeUnreachable):
 		about.Class, about.RetryAfter, about.Reason = Unavailable, retryAfter, err.Error()

@@ -7,6 +7,7 @@ import (
 
 	"github.com/quorate/quorate/cluster"
 	"github.com/quorate/quorate/cluster/disk"
+	"github.com/quorate/quorate/cluster/metadata"
 	"github.com/quorate/quorate/cluster/nodeclock"
 	"github.com/quorate/quorate/id"
 )
@@ -98,9 +99,9 @@ func (b *Broker) ClusterStatus(ctx context.Context, details bool) (ClusterStatus
 		Nodes:     make([]NodeStatus, len(s.Nodes)), ViewAge: -1,
 	}
 	if err := b.Serves(); err != nil {
-		out.Hindrance = hindrance(c).Error()
+		out.Hindrance = hindrance(b.server).Error()
 	}
-	if age, known := c.ViewAge(); known {
+	if age, known := c.Catalog().ViewAge(); known {
 		out.ViewAge = age
 	}
 	var said map[id.NodeID]cluster.NodeDetails
@@ -123,16 +124,16 @@ func (b *Broker) ClusterStatus(ctx context.Context, details bool) (ClusterStatus
 }
 
 // HeldVersion says why a node keeps a version from being finalised.
-type HeldVersion = cluster.HeldVersion
+type HeldVersion = metadata.HeldVersion
 
 // Finalise finalises the newest version of stored state that this node reads, and returns
 // the one before and the one now. With dryRun it changes nothing, and returns what holds it
 // back.
 func (b *Broker) Finalise(ctx context.Context, dryRun bool) (before, now int, held []HeldVersion, err error) {
 	c := b.cluster
-	do := c.Finalise
+	do := c.Catalog().Finalise
 	if dryRun {
-		do = c.Versions
+		do = c.Catalog().Versions
 	}
 	v, err := do(ctx)
 	if err != nil {

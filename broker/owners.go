@@ -81,7 +81,7 @@ func (o *owners) orphans(now time.Time) (out []*catalog.QueueRecord) {
 		return nil
 	}
 	self, epoch := o.c.Self()
-	leads := o.c.LeadsCatalog()
+	leads := o.c.Catalog().Leads()
 	if !leads {
 		clear(o.away)
 	}
@@ -125,7 +125,7 @@ func (o *owners) remove(ctx context.Context, queues []*catalog.QueueRecord) {
 			if q.Durable && o.b.policies.DrainsBeforeDelete(o.seen, q) {
 				remove = &catalog.DissolveQueue{VHost: q.VHost, Name: q.Name, UID: q.UID}
 			}
-			_, err := o.c.ProposeCatalog(ctx, remove)
+			_, err := o.c.Catalog().Propose(ctx, remove)
 			switch {
 			case err == nil:
 				o.b.log.Info("exclusive queue deleted: its connection has ended", "queue", q.UID.String(), "name", q.Name, "vhost", q.VHost)

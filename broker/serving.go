@@ -24,7 +24,7 @@ func (b *Broker) hasFirstUser() bool {
 	return true
 }
 
-// server is what a *cluster.Cluster says of how this node may answer clients; see there.
+// server is what a *metadata.Group says of how this node may answer clients; see there.
 type server interface {
 	Serves() bool
 	ServesChanged() <-chan struct{}
@@ -52,7 +52,7 @@ func errNotServing(why error) *Error {
 // AwaitServing returns when Serves does, or with its error when ctx ends.
 func (b *Broker) AwaitServing(ctx context.Context) error {
 	for {
-		changed, seen := b.cluster.ServesChanged(), b.cluster.ViewChanged()
+		changed, seen := b.server.ServesChanged(), b.cluster.ViewChanged()
 		err := b.Serves()
 		if err == nil {
 			return nil

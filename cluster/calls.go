@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/json"
-	"errors"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -26,25 +25,17 @@ type calls struct {
 
 // ProposeCatalog proposes for a peer if this node leads the catalog group.
 func (s calls) ProposeCatalog(ctx context.Context, r *nodev1.ProposeCatalogRequest) (*nodev1.ProposeCatalogResponse, error) {
-	if s.c.catalog == nil {
-		return &nodev1.ProposeCatalogResponse{NotLeader: true}, nil
-	}
-	reply, leader, err := s.c.catalog.proposeFor(ctx, r.GetCommand())
-	if errors.Is(err, errNotProposed) {
-		return &nodev1.ProposeCatalogResponse{NotLeader: true, Leader: string(leader)}, nil
-	}
-	if err != nil {
-		return nil, status.Error(codes.Unavailable, err.Error())
-	}
-	return &nodev1.ProposeCatalogResponse{Index: reply.Index, Reply: catalog.AppendReply(nil, reply)}, nil
+	return s.c.catalog.ProposeFor(ctx, r)
 }
 
 // AwaitCatalog waits for this node's view.
 func (s calls) AwaitCatalog(ctx context.Context, r *nodev1.AwaitCatalogRequest) (*nodev1.AwaitCatalogResponse, error) {
-	if err := s.c.views.Await(ctx, r.GetIndex()); err != nil {
-		return nil, status.FromContextError(err).Err()
-	}
-	return &nodev1.AwaitCatalogResponse{}, nil
+	return s.c.catalog.AwaitFor(ctx, r)
+}
+
+// CatalogIndex tells a peer how far the catalog is if this node leads it.
+func (s calls) CatalogIndex(ctx context.Context, r *nodev1.CatalogIndexRequest) (*nodev1.CatalogIndexResponse, error) {
+	return s.c.catalog.IndexFor(ctx, r)
 }
 
 // QueueStatus reads a queue's figures if this node leads it.
@@ -135,11 +126,7 @@ func (s calls) NodeStatus(ctx context.Context, r *nodev1.NodeStatusRequest) (*no
 			out.KnownEpoch = uint64(n.Epoch)
 		}
 	}
-	// Founded is read first: a founder never moves on after it has founded. Who was once taken by
-	// a catalog is of a cluster that is founded, whatever it has lost.
-	out.Founded, out.Expect = c.catalog.founded() || c.catalog.taken.Load(), uint32(c.cfg.Expect)
-	p := c.catalog.promise.Load()
-	out.Founder, out.FoundingRound, out.Founding = string(p.Founder), p.Round, nodeNames(p.Members)
+	c.catalog.TellFounding(out)
 	for uid, err := range c.host.losses() {
 		out.Lost = append(out.Lost, &nodev1.LostMember{Queue: uint64(uid), Reason: err.Error()})
 	}
@@ -156,7 +143,7 @@ func (s calls) NodeStatus(ctx context.Context, r *nodev1.NodeStatusRequest) (*no
 		}
 		out.Groups = append(out.Groups, g)
 	}
-	g := c.catalog.group
+	g := c.catalog.Raft()
 	add(groupStatus(id.CatalogGroup, g.Stats(), g.Failed()), func() []byte { return c.View().AppendSnapshot(nil) })
 	for _, q := range c.host.all() {
 		add(groupStatus(q.uid.Group(), q.group.Stats(), q.group.Failed()), q.snapshot)
@@ -181,7 +168,7 @@ func (s calls) TellDisk(ctx context.Context, r *nodev1.TellDiskRequest) (*nodev1
 
 // TransferLeadership moves the leadership of a group that this node leads.
 func (s calls) TransferLeadership(ctx context.Context, r *nodev1.TransferLeadershipRequest) (*nodev1.TransferLeadershipResponse, error) {
-	transfer := s.c.catalog.group.TransferLeadership
+	transfer := s.c.catalog.Raft().TransferLeadership
 	if g := id.GroupID(r.GetGroup()); g != id.CatalogGroup {
 		q := s.c.host.queue(id.QueueUID(g))
 		if q == nil {
@@ -197,4 +184,12 @@ func (s calls) TransferLeadership(ctx context.Context, r *nodev1.TransferLeaders
 		return nil, status.Error(code, err.Error())
 	}
 	return &nodev1.TransferLeadershipResponse{}, nil
+}
+
+func nodeNames(ids []id.NodeID) []string {
+	names := make([]string, len(ids))
+	for i, n := range ids {
+		names[i] = string(n)
+	}
+	return names
 }

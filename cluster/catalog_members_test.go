@@ -23,7 +23,7 @@ func TestCatalogVoterIsReplaced(t *testing.T) {
 		t.Helper()
 		poll(t, fmt.Sprintf("%d voters and %d others", voters, others), func() error {
 			for i, node := range n.nodes {
-				at, err := node.catalog.group.Configuration()
+				at, err := node.catalog.Raft().Configuration()
 				if err != nil || len(at.Voters) != voters || len(at.Nonvoters) != others {
 					return fmt.Errorf("node %s: %+v, %w", i, at, err)
 				}
@@ -36,14 +36,14 @@ func TestCatalogVoterIsReplaced(t *testing.T) {
 	spare := members(5, 1)
 	var away id.NodeID
 	for i, node := range n.nodes {
-		if i != spare && node.catalog.leader() != i {
+		if i != spare && node.catalog.Leader() != i {
 			away = i
 		}
 	}
 	n.stop(away)
 	poll(t, fmt.Sprintf("%s votes in the place of %s", spare, away), func() error {
 		for i, node := range n.nodes {
-			at, err := node.catalog.group.Configuration()
+			at, err := node.catalog.Raft().Configuration()
 			if err != nil || !slices.Contains(at.Voters, spare) || slices.Contains(at.Voters, away) {
 				return fmt.Errorf("node %s: %+v, %w", i, at, err)
 			}
@@ -64,11 +64,11 @@ func TestReadyNodeVotes(t *testing.T) {
 	n.start("a", "b", "c")
 	n.start("d")
 	poll(t, "d is ready", n.nodes["d"].Ready)
-	at, err := n.nodes["d"].catalog.group.Configuration()
+	at, err := n.nodes["d"].catalog.Raft().Configuration()
 	if err != nil || !slices.Contains(at.Voters, "d") {
 		t.Errorf("it is ready with %+v, %v", at, err)
 	}
-	if err := n.nodes["d"].catalog.seated(); err != nil {
+	if err := n.nodes["d"].catalog.Ready(); err != nil {
 		t.Error(err)
 	}
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/quorate/quorate/cluster/datadir"
 	"github.com/quorate/quorate/cluster/datadir/sealed"
+	"github.com/quorate/quorate/cluster/metadata"
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/quorumq"
 	"github.com/quorate/quorate/wal"
@@ -24,7 +25,7 @@ func (n *testNodes) votes(i id.NodeID) {
 	n.t.Helper()
 	poll(n.t, fmt.Sprintf("node %s is a voter", i), func() error {
 		for _, node := range n.nodes {
-			if at, err := node.catalog.group.Configuration(); err == nil && node.catalog.leader() == node.cfg.Node {
+			if at, err := node.catalog.Raft().Configuration(); err == nil && node.catalog.Leader() == node.cfg.Node {
 				if slices.Contains(at.Voters, i) {
 					return nil
 				}
@@ -46,8 +47,8 @@ func TestFailedCatalogIsBuiltAnew(t *testing.T) {
 	})
 	n.start("a", "b", "c")
 	n.votes("c")
-	n.nodes["c"].catalog.group.Fail(fmt.Errorf("entry 7: %w", wal.ErrLost))
-	if err := <-told; !errors.Is(err, ErrCatalogFailed) || !strings.Contains(err.Error(), "entry 7") {
+	n.nodes["c"].catalog.Raft().Fail(fmt.Errorf("entry 7: %w", wal.ErrLost))
+	if err := <-told; !errors.Is(err, metadata.ErrFailed) || !strings.Contains(err.Error(), "entry 7") {
 		t.Fatalf("told %v", err)
 	}
 	if err := n.nodes["c"].Ready(); err == nil {
@@ -74,10 +75,10 @@ func TestAllCatalogsFail(t *testing.T) {
 	})
 	n.start("a", "b", "c")
 	for _, node := range n.nodes {
-		node.catalog.group.Fail(fmt.Errorf("entry 7: %w", wal.ErrLost))
+		node.catalog.Raft().Fail(fmt.Errorf("entry 7: %w", wal.ErrLost))
 	}
 	for _, node := range n.nodes {
-		if node.catalog.othersGoOn() {
+		if node.catalog.OthersGoOn() {
 			t.Errorf("node %s takes the others for running", node.cfg.Node)
 		}
 	}

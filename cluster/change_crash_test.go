@@ -88,7 +88,7 @@ func TestLeaderLostWithinChange(t *testing.T) {
 				}
 			}
 			a.hold(t) // it stops
-			r, err := a.ProposeCatalog(testContext(t), &catalog.BeginMemberChange{UID: q, Join: "d", Leave: "b"})
+			r, err := a.catalog.Propose(testContext(t), &catalog.BeginMemberChange{UID: q, Join: "d", Leave: "b"})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -117,7 +117,7 @@ func TestLeaderLostWithinChange(t *testing.T) {
 func settled(step catalog.MemberStep) func(*testing.T, *testNode, *hosted, uint64) {
 	return func(t *testing.T, a *testNode, q *hosted, change uint64) {
 		t.Helper()
-		_, err := a.ProposeCatalog(testContext(t), &catalog.SettleMemberChange{UID: q.uid, Change: change, Step: step})
+		_, err := a.catalog.Propose(testContext(t), &catalog.SettleMemberChange{UID: q.uid, Change: change, Step: step})
 		if err != nil {
 			t.Fatal(err)
 		}

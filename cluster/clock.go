@@ -14,7 +14,7 @@ func (c *Cluster) Now() time.Time { return time.Unix(0, int64(c.clock.Moment().T
 // is known before it is read, or as are to found it.
 func (c *Cluster) nodeCount() int {
 	known := c.View().NodeCount()
-	if voters, err := c.catalog.group.Members(); err == nil && len(voters) > 0 {
+	if voters, err := c.catalog.Raft().Members(); err == nil && len(voters) > 0 {
 		return max(len(voters), known)
 	}
 	return max(known, c.cfg.Expect)

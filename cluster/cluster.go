@@ -97,8 +97,6 @@ var (
 	// ErrDamaged: something that this node has stored is not what was written, and it can
 	// neither do without it nor get it from elsewhere.
 	ErrDamaged = sealed.ErrDamaged
-	// ErrHeldBack: nodes keep a newer version from being finalised.
-	ErrHeldBack = errors.New("cluster: not all nodes can read it")
 )
 
 // Status is what an operator sees of the cluster from this node.

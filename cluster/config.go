@@ -38,8 +38,6 @@ const (
 	maxMailboxDeliveries = 1 << 18
 	// maxOpening bounds the groups that are opened or closed at the same time.
 	maxOpening = 8
-	// maxCatalogVoters bounds the voters of the catalog group (RE-6).
-	maxCatalogVoters = 5
 )
 
 // Validate returns all faults of the Config at once.

@@ -197,7 +197,7 @@ func TestDiskFloor(t *testing.T) {
 	for _, at := range n.nodes {
 		at.publish(t, q, "without a, at "+string(at.cfg.Node), quorumq.Unlimited)
 	}
-	if _, err := b.ProposeCatalog(testContext(t), &catalog.DeleteQueue{VHost: "/", Name: "gone"}); err != nil {
+	if _, err := b.catalog.Propose(testContext(t), &catalog.DeleteQueue{VHost: "/", Name: "gone"}); err != nil {
 		t.Fatal(err)
 	}
 	poll(t, "the deleted queue's files are gone from a", func() error {

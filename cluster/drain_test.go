@@ -68,7 +68,7 @@ func TestDrainWithinChange(t *testing.T) {
 	spare := slices.DeleteFunc([]id.NodeID{"b", "c", "d"}, func(i id.NodeID) bool { return slices.Contains(r.Members, i) })[0]
 	n.stop(spare) // so that the change waits
 	begin := &catalog.BeginMemberChange{UID: q, Join: spare, Leave: "a"}
-	if _, err := n.nodes["a"].ProposeCatalog(testContext(t), begin); err != nil {
+	if _, err := n.nodes["a"].catalog.Propose(testContext(t), begin); err != nil {
 		t.Fatal(err)
 	}
 	poll(t, "the change waits", func() error {
@@ -91,7 +91,7 @@ func (n *testNode) leadsGroups() (all []string) {
 			all = append(all, q.Queue.String())
 		}
 	}
-	if n.catalog.leader() == n.cfg.Node {
+	if n.catalog.Leads() {
 		all = append(all, "the catalog")
 	}
 	return all

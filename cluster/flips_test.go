@@ -110,7 +110,7 @@ func TestFlips(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := n.nodes["c"].catalog.group.Snapshot(); err != nil {
+	if err := n.nodes["c"].catalog.Raft().Snapshot(); err != nil {
 		t.Fatal(err)
 	}
 	for round := range rounds {

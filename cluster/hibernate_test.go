@@ -275,7 +275,7 @@ func TestHibernateAndDelete(t *testing.T) {
 	q := n.nodes["a"].declare(t, "q", 3)
 	n.nodes["a"].publish(t, q, "gone", quorumq.Unlimited)
 	n.sleeps(q)
-	if _, err := n.nodes["b"].ProposeCatalog(testContext(t), &catalog.DeleteQueue{VHost: "/", Name: "q", UID: q}); err != nil {
+	if _, err := n.nodes["b"].catalog.Propose(testContext(t), &catalog.DeleteQueue{VHost: "/", Name: "q", UID: q}); err != nil {
 		t.Fatal(err)
 	}
 	poll(t, "nothing is left", func() error {
@@ -304,7 +304,7 @@ func TestPolicyChanges(t *testing.T) {
 			if c.rest > 0 {
 				n.sleeps(q)
 			}
-			if _, err := n.nodes["b"].ProposeCatalog(testContext(t), &catalog.PutPolicy{Policy: catalog.Policy{
+			if _, err := n.nodes["b"].catalog.Propose(testContext(t), &catalog.PutPolicy{Policy: catalog.Policy{
 				VHost: "/", Name: "short", Pattern: "q", ApplyTo: catalog.ApplyToAll,
 				Definition: message.Table{{Name: "max-length", Value: message.Int64(3)}},
 			}}); err != nil {
@@ -342,7 +342,7 @@ func TestPolicyThatChangesNothingWakesNobody(t *testing.T) {
 		return s
 	}
 	before := figures(q)
-	if _, err := n.nodes["a"].ProposeCatalog(testContext(t), &catalog.PutPolicy{Policy: catalog.Policy{
+	if _, err := n.nodes["a"].catalog.Propose(testContext(t), &catalog.PutPolicy{Policy: catalog.Policy{
 		VHost: "/", Name: "short", Pattern: "o", ApplyTo: catalog.ApplyToAll,
 		Definition: message.Table{{Name: "max-length", Value: message.Int64(3)}},
 	}}); err != nil {

@@ -37,7 +37,7 @@ func joins(r *catalog.QueueRecord, n id.NodeID) *catalog.MemberChange {
 // votes: whoever deletes files by it, or opens a group without any, could make the node
 // forget its votes.
 func (h *host) current(v *catalog.View) bool {
-	at := h.c.catalog.registered.Load()
+	at := h.c.catalog.Registered()
 	return at > 0 && v.Index() >= at
 }
 

@@ -273,7 +273,7 @@ func testDelete(t *testing.T, n *testNodes) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := n.nodes["c"].ProposeCatalog(testContext(t), &catalog.DeleteQueue{VHost: "/", Name: "deleted"})
+	r, err := n.nodes["c"].catalog.Propose(testContext(t), &catalog.DeleteQueue{VHost: "/", Name: "deleted"})
 	if err != nil || !r.Deleted {
 		t.Fatalf("%+v, %v", r, err)
 	}

@@ -140,6 +140,9 @@ func (q *hosted) bootstrap() {
 	}
 }
 
+// firstElection bounds the wait for a new group's first candidate to stand.
+const firstElection = 500 * time.Millisecond
+
 // campaign stands for election at once: a new group has no leader whose silence would
 // have to be waited for, and requests for votes wait where the group is not open yet. If
 // that comes to nothing, liveness takes over.

@@ -88,7 +88,7 @@ func (n *testNodes) catalogLeader() *testNode {
 	var found *testNode
 	poll(n.t, "the catalog has a leader", func() error {
 		for _, node := range n.nodes {
-			if at := n.nodes[node.catalog.leader()]; at != nil && at.catalog.leader() == at.cfg.Node {
+			if at := n.nodes[node.catalog.Leader()]; at != nil && at.catalog.Leader() == at.cfg.Node {
 				found = at
 				return nil
 			}
@@ -112,7 +112,7 @@ func TestLeadersSpread(t *testing.T) {
 		n.start(name)
 	}
 	if n.catalogLeader() == n.nodes["a"] { // which was not started anew, and waits for an hour
-		if err := n.nodes["a"].catalog.group.TransferLeadership(testContext(t), "b"); err != nil {
+		if err := n.nodes["a"].catalog.Raft().TransferLeadership(testContext(t), "b"); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -33,7 +33,7 @@ func TestRestart(t *testing.T) {
 	epoch := n.nodes["a"].epoch
 	n.stop("a")
 	// A queue is deleted while a is away.
-	if _, err := n.nodes["b"].ProposeCatalog(testContext(t), &catalog.DeleteQueue{VHost: "/", Name: "q4"}); err != nil {
+	if _, err := n.nodes["b"].catalog.Propose(testContext(t), &catalog.DeleteQueue{VHost: "/", Name: "q4"}); err != nil {
 		t.Fatal(err)
 	}
 	n.stop("b", "c")
@@ -80,7 +80,7 @@ func TestSnapshots(t *testing.T) {
 			}
 			return nil
 		})
-		if err := errors.Join(node.host.queue(q).group.Snapshot(), node.catalog.group.Snapshot()); err != nil {
+		if err := errors.Join(node.host.queue(q).group.Snapshot(), node.catalog.Raft().Snapshot()); err != nil {
 			t.Fatalf("node %s: %v", i, err)
 		}
 	}
@@ -101,7 +101,7 @@ func TestJoinDrainLeave(t *testing.T) {
 	n.start("d")
 	poll(t, "d is a voter of the catalog group", func() error {
 		for _, node := range n.nodes {
-			if voters, _, err := node.catalog.group.Servers(); err != nil || !slices.Contains(voters, "d") {
+			if voters, _, err := node.catalog.Raft().Servers(); err != nil || !slices.Contains(voters, "d") {
 				return fmt.Errorf("%q, %w", voters, err)
 			}
 		}
@@ -162,7 +162,7 @@ func TestWithoutMajority(t *testing.T) {
 	a.cfg.CommandTimeout = 500 * time.Millisecond // nobody reads it meanwhile
 	poll(t, "a knows of no leader", func() error {
 		_, link := a.mux.Connected("b")
-		if _, other := a.mux.Connected("c"); link || other || a.leading(q) != nil || a.catalog.leader() != "" {
+		if _, other := a.mux.Connected("c"); link || other || a.leading(q) != nil || a.catalog.Leader() != "" {
 			return errWaiting
 		}
 		return nil
@@ -176,7 +176,7 @@ func TestWithoutMajority(t *testing.T) {
 	if _, err := a.leaders.Status(context.Background(), q); !errors.Is(err, traffic.ErrUnavailable) || !strings.Contains(err.Error(), `"q"`) {
 		t.Errorf("status: %v", err)
 	}
-	_, err = a.ProposeCatalog(context.Background(), &catalog.DeleteQueue{VHost: "/", Name: "q"})
+	_, err = a.catalog.Propose(context.Background(), &catalog.DeleteQueue{VHost: "/", Name: "q"})
 	if !errors.Is(err, traffic.ErrUnavailable) && !errors.Is(err, traffic.ErrUnknownOutcome) {
 		t.Errorf("catalog command: %v", err)
 	}
@@ -194,7 +194,7 @@ func TestCatalogFailover(t *testing.T) {
 	t.Parallel()
 	n := newTestNodes(t, nil)
 	n.start("a", "b", "c")
-	leader := n.nodes["b"].catalog.leader()
+	leader := n.nodes["b"].catalog.Leader()
 	n.stop(leader)
 	for i, node := range n.nodes {
 		node.declare(t, "declared at "+string(i), 3)

@@ -7,6 +7,7 @@ import (
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/cluster/storage"
 	"github.com/quorate/quorate/id"
+	"github.com/quorate/quorate/internal/wait"
 )
 
 // A member whose stored bytes are damaged or gone may have voted, or answered for
@@ -21,7 +22,7 @@ func (h *host) keepClosed(r *catalog.QueueRecord, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.damaged[r.UID] = err
-	nudge(h.mends)
+	wait.Wake(h.mends)
 }
 
 // keptClosed tells whether this node's member of a queue could not be opened because of

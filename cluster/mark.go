@@ -31,9 +31,9 @@ func (c *Cluster) writeMark() error {
 	m := c.dir.Mark()
 	m.Log = c.storage.Mark()
 	if g := c.catalog; g != nil {
-		s := g.group.Stats()
+		s := g.Raft().Stats()
 		m.Catalog = raftfsm.Extent{Term: s.Term, Last: s.CommitIndex}
-		if at, err := g.group.Configuration(); err == nil && len(at.Voters) > 0 {
+		if at, err := g.Raft().Configuration(); err == nil && len(at.Voters) > 0 {
 			m.Voters = uint64(len(at.Voters))
 		}
 	}

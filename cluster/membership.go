@@ -13,28 +13,28 @@ import (
 // changeMemberships makes the parts that change who is a member of what. The catalog's group is
 // open, and nothing of them runs yet.
 func (c *Cluster) changeMemberships() {
-	cat, members, nodes := catalogPart{c}, membersPart{c}, nodesPart{c}
+	members, nodes := membersPart{c}, nodesPart{c}
 	c.leaders = leader.New(leader.Config{
 		Node: c.cfg.Node, View: c.View, Members: c.host, Links: c.mux, Own: calls{c: c}, CommandTimeout: c.cfg.CommandTimeout, Life: c.ctx,
 	})
 	c.changeSlots = make(chan struct{}, membership.MaxMemberChanges)
 	c.changes = membership.NewChanger(membership.ChangerConfig{
-		Node: c.cfg.Node, Logger: c.log, Views: c.views, Catalog: cat, Members: members, Leaders: c.leaders,
+		Node: c.cfg.Node, Logger: c.log, Views: c.views, Catalog: c.catalog, Members: members, Leaders: c.leaders,
 		Slots: c.changeSlots, Reconfigured: c.liveness.Changed,
 	})
 	c.unloader = membership.NewUnloader(membership.UnloaderConfig{
-		Node: c.cfg.Node, Logger: c.log, View: c.View, Catalog: cat, CatalogGroup: c.catalog.group, Members: members, Nodes: nodes,
+		Node: c.cfg.Node, Logger: c.log, View: c.View, Catalog: c.catalog, Members: members,
 		Links: c.mux, Disks: c.disks, Peers: c.peers, Operations: c.operations, Life: c.ctx,
 	})
 	placer := membership.NewPlacer(membership.PlacerConfig{
-		Node: c.cfg.Node, Epoch: c.epoch, View: c.View, Links: c.mux, Members: members, Nodes: nodes, Disks: c.disks, Rooms: c.rooms, Life: c.ctx,
+		Node: c.cfg.Node, Epoch: c.epoch, View: c.View, Links: c.mux, Catalog: c.catalog, Members: members, Nodes: nodes, Disks: c.disks, Rooms: c.rooms, Life: c.ctx,
 	})
 	c.operator = membership.NewOperator(membership.OperatorConfig{
-		Node: c.cfg.Node, Logger: c.log, Views: c.views, Catalog: cat, Links: c.mux, Leaders: c.leaders, Placer: placer, Unloader: c.unloader,
+		Node: c.cfg.Node, Logger: c.log, Views: c.views, Catalog: c.catalog, Links: c.mux, Leaders: c.leaders, Placer: placer, Unloader: c.unloader,
 		Jobs: c.jobs, Judge: c.judge, Events: c.events, CommandTimeout: c.cfg.CommandTimeout, Life: c.ctx,
 	})
 	c.reconciler = membership.NewReconciler(membership.ReconcilerConfig{
-		Settings: c.cfg.Reconcile, Node: c.cfg.Node, Logger: c.log, View: c.View, Catalog: cat, Members: members, Nodes: nodes, Links: c.mux,
+		Settings: c.cfg.Reconcile, Node: c.cfg.Node, Logger: c.log, View: c.View, Catalog: c.catalog, Members: members, Nodes: nodes, Links: c.mux,
 		Leaders: c.leaders, Placer: placer, Operator: c.operator, Policies: c.policies, Judge: c.judge, Disks: c.disks, Events: c.events,
 		Operations: c.operations, CommandTimeout: c.cfg.CommandTimeout, Life: c.ctx,
 	})
@@ -51,23 +51,6 @@ func (c *Cluster) Unloader() *membership.Unloader { return c.unloader }
 
 // Reconciler keeps queues at their size, and their leaders even.
 func (c *Cluster) Reconciler() *membership.Reconciler { return c.reconciler }
-
-// catalogPart is the catalog as membership sees it.
-type catalogPart struct{ c *Cluster }
-
-// Propose is of membership.Catalog.
-func (p catalogPart) Propose(ctx context.Context, cmd catalog.Command) (catalog.Reply, error) {
-	return p.c.ProposeCatalog(ctx, cmd)
-}
-
-// Leader is of membership.Catalog.
-func (p catalogPart) Leader() id.NodeID { return p.c.catalog.leader() }
-
-// AwaitFresh is of membership.Catalog.
-func (p catalogPart) AwaitFresh(ctx context.Context) error { return p.c.AwaitFresh(ctx) }
-
-// Turn is of membership.Catalog.
-func (p catalogPart) Turn(busy bool) error { return p.c.catalog.turn(busy) }
 
 // membersPart are this node's members of queues as membership sees them.
 type membersPart struct{ c *Cluster }
@@ -122,9 +105,6 @@ type nodesPart struct{ c *Cluster }
 func (p nodesPart) Own(ctx context.Context) (*nodev1.NodeStatusResponse, error) {
 	return calls{c: p.c}.NodeStatus(ctx, &nodev1.NodeStatusRequest{})
 }
-
-// Other is of membership.Nodes.
-func (p nodesPart) Other(n id.NodeID) (*nodev1.NodeStatusResponse, error) { return p.c.catalog.ask(n) }
 
 // Started is of membership.Nodes.
 func (p nodesPart) Started(r *nodev1.NodeStatusResponse) bool {

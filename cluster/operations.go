@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/quorate/quorate/catalog"
+	"github.com/quorate/quorate/cluster/metadata"
 	"github.com/quorate/quorate/cluster/operation"
 	"github.com/quorate/quorate/cluster/peer"
 	"github.com/quorate/quorate/id"
@@ -80,7 +81,7 @@ func (c *Cluster) NodeDetails(ctx context.Context) (map[id.NodeID]NodeDetails, e
 		}
 		s := r.GetStart()
 		return func() error {
-			out[n] = NodeDetails{Draining: r.GetDraining(), Reads: readsOf(r), Counters: r.GetCounters(), Start: StartProgress{
+			out[n] = NodeDetails{Draining: r.GetDraining(), Reads: metadata.ReadsOf(r), Counters: r.GetCounters(), Start: StartProgress{
 				Phase: StartPhase(s.GetPhase()), Done: s.GetDone(), Total: s.GetTotal(), Unit: s.GetUnit(),
 			}}
 			return nil

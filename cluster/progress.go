@@ -62,10 +62,10 @@ func (c *Cluster) starts(p StartProgress) {
 // leaders are elected.
 func (c *Cluster) StartProgress() StartProgress {
 	p := *c.starting.Load()
-	if p.Phase != StartCatalog || c.catalog.ready() != nil {
+	if p.Phase != StartCatalog || c.catalog.Ready() != nil {
 		return p
 	}
-	p = c.host.startProgress(c.catalog.registered.Load())
+	p = c.host.startProgress(c.catalog.Registered())
 	if p.Phase == StartDone {
 		c.starting.Store(&p)
 	}

@@ -12,7 +12,7 @@ func TestReadyOverAnElection(t *testing.T) {
 	t.Parallel()
 	n := newTestNodes(t, nil)
 	n.start("a", "b", "c")
-	old := n.nodes["a"].catalog.leader()
+	old := n.nodes["a"].catalog.Leader()
 	n.stop(old)
 	var rest []id.NodeID
 	for i := range n.nodes {
@@ -26,7 +26,7 @@ func TestReadyOverAnElection(t *testing.T) {
 				t.Fatalf("node %s is not ready during the election: %v", i, err)
 			}
 		}
-		if now := n.nodes[rest[0]].catalog.leader(); now == "" || now == old {
+		if now := n.nodes[rest[0]].catalog.Leader(); now == "" || now == old {
 			return errors.New("it has none yet")
 		}
 		return nil

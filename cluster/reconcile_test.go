@@ -90,7 +90,7 @@ func TestLostNodeIsReplaced(t *testing.T) {
 	}
 	poll(t, "the catalog group is without b", func() error {
 		for i, node := range n.nodes {
-			at, err := node.catalog.group.Configuration()
+			at, err := node.catalog.Raft().Configuration()
 			if err != nil || slices.Contains(slices.Concat(at.Voters, at.Nonvoters), "b") {
 				return fmt.Errorf("node %s: %+v, %w", i, at, err)
 			}

@@ -17,11 +17,11 @@ import (
 func (n *testNodes) votersAre(want ...id.NodeID) {
 	n.t.Helper()
 	poll(n.t, fmt.Sprintf("the catalog has the voters %q", want), func() error {
-		leader := n.nodes["a"].catalog.leader()
+		leader := n.nodes["a"].catalog.Leader()
 		if leader == "" || n.nodes[leader] == nil {
 			return errWaiting
 		}
-		voters, others, err := n.nodes[leader].catalog.group.Servers()
+		voters, others, err := n.nodes[leader].catalog.Raft().Servers()
 		slices.Sort(voters)
 		if err != nil || !slices.Equal(voters, want) || len(others) > 0 {
 			return fmt.Errorf("voters %q, others %q, %w", voters, others, err)

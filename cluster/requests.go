@@ -38,7 +38,7 @@ func (t duplex) HandleAnswer(from transport.Peer, f *nodev1.Frame) {
 
 // LinkUp is of transport.Handler.
 func (t duplex) LinkUp(p transport.Peer) {
-	t.c.acceptedBy(p.Node)
+	t.c.admission.AcceptedBy(p.Node)
 	t.c.liveness.LinkChanged(p.Node, true)
 	t.c.gateway.LinkUp(p)
 	t.c.disks.TellSoon()

@@ -6,6 +6,7 @@ import (
 
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/cluster/storage"
+	"github.com/quorate/quorate/internal/wait"
 )
 
 // handOverTimeout bounds the last round of handing leaders over before members stop.
@@ -42,7 +43,7 @@ func (h *host) heedDisk(v *catalog.View) error {
 	for uid, q := range h.queues {
 		if err := q.group.Failed(); err != nil && storage.Damaged(err) {
 			h.damaged[uid] = err
-			nudge(h.mends)
+			wait.Wake(h.mends)
 		}
 		all = append(all, q)
 	}
@@ -65,7 +66,7 @@ func (h *host) notOpen() int {
 type diskGroups struct{ c *Cluster }
 
 // WriteAge is of disk.Groups: the catalog has a log of its own.
-func (g diskGroups) WriteAge() time.Duration { return g.c.catalog.group.WriteAge() }
+func (g diskGroups) WriteAge() time.Duration { return g.c.catalog.Raft().WriteAge() }
 
 // Stopped is of disk.Groups.
 func (g diskGroups) Stopped() int { return g.c.host.notOpen() }
@@ -75,7 +76,7 @@ func (g diskGroups) FloorPassed() { g.c.host.wakeReconcile() }
 
 // HangsChanged is of disk.Groups.
 func (g diskGroups) HangsChanged(hangs bool) {
-	g.c.catalog.group.HangsChanged()
+	g.c.catalog.Raft().HangsChanged()
 	for _, q := range g.c.host.all() {
 		q.group.HangsChanged()
 	}

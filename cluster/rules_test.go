@@ -41,7 +41,7 @@ func TestRulesRiseWithTheVersion(t *testing.T) {
 	n.ruled(q, quorumq.RulesFirst)
 
 	ctx := testContext(t)
-	poll(t, "it is finalised", func() error { _, err := n.nodes["b"].Finalise(ctx); return err })
+	poll(t, "it is finalised", func() error { _, err := n.nodes["b"].catalog.Finalise(ctx); return err })
 	n.finalised("a", "b", "c")
 	n.ruled(q, quorumq.NewestRules)
 	n.ruled(n.nodes["a"].declare(t, "bills", 3), quorumq.NewestRules)

@@ -30,7 +30,6 @@ import (
 	"github.com/quorate/quorate/deadletter"
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/policy"
-	"github.com/quorate/quorate/raftfsm"
 )
 
 // Cluster is this node's part. All methods may be called concurrently.
@@ -48,7 +47,7 @@ type Cluster struct {
 	mux      *transport.Mux
 	wired    atomic.Pointer[transport.Mux] // mux, for logFailed, which may come before there is one
 	members  *gossip.Members
-	catalog  *catalogGroup
+	catalog  *metadata.Group
 	host     *host
 	gateway  *gateway.Gateway
 	clients  *clients.Registry
@@ -66,8 +65,8 @@ type Cluster struct {
 	reconciler  *membership.Reconciler
 
 	judge      *metadata.Judge
+	admission  *metadata.Admission
 	reach      *reach
-	spreading  *metadata.Spreading
 	operations *operation.Registry
 	peers      *peer.Peers
 	jobs       *peer.Operations
@@ -154,7 +153,7 @@ func (c *Cluster) boot() error {
 	if err := c.connect(); err != nil {
 		return err
 	}
-	if c.catalog, err = openCatalog(c); err != nil {
+	if c.catalog, err = c.openCatalog(); err != nil {
 		return err
 	}
 	c.changeMemberships()
@@ -179,18 +178,11 @@ func (c *Cluster) boot() error {
 			c.log.Error("serving peers", "error", err)
 		}
 	})
-	c.loops.Go(c.catalog.watch)
-	c.loops.Go(c.catalog.mend)
 	c.loops.Go(c.followGossip)
 	c.loops.Go(func() {
 		c.clock.Run(c.ctx, beatEvery, nodeclock.Listener{Nodes: c.nodeCount, Turned: c.host.timers.turn, Emit: c.events.EmitNode})
 	})
-	c.loops.Go(c.catalog.found)
-	c.loops.Go(c.catalog.register)
-	c.loops.Go(c.catalog.assure)
-	c.loops.Go(c.catalog.grow)
-	c.loops.Go(c.raiseVersion)
-	c.loops.Go(c.followVersion)
+	c.loops.Go(c.catalog.Run)
 	c.loops.Go(func() { c.changes.Run(c.ctx.Done()) })
 	if !c.cfg.Reconcile.Disabled {
 		c.loops.Go(c.reconciler.KeepSizes)
@@ -222,6 +214,9 @@ func (c *Cluster) connect() error {
 	if err != nil {
 		return err
 	}
+	if c.admission, err = metadata.ReadAdmission(c.dir); err != nil {
+		return err
+	}
 	c.judge = metadata.NewJudge(c.View, refused, c.log)
 	c.liveness, err = liveness.New(liveness.Config{
 		Node: c.cfg.Node, Links: links{c}, Dead: c.dead, Logger: c.log,
@@ -231,11 +226,11 @@ func (c *Cluster) connect() error {
 		return err
 	}
 	c.mux, err = transport.New(transport.Config{
-		Node: c.cfg.Node, Epoch: c.epoch, Store: c.dir.Store().Name, Fresh: c.freshStore, Cluster: c.cfg.Name, Key: c.cfg.Key, TLS: c.cfg.TLS,
+		Node: c.cfg.Node, Epoch: c.epoch, Store: c.dir.Store().Name, Fresh: c.admission.FreshStore, Cluster: c.cfg.Name, Key: c.cfg.Key, TLS: c.cfg.TLS,
 		Handler: duplex{c}, Calls: calls{c: c}, Absent: c.host.absent, Logger: c.log,
 		Beats: c.liveness, Clock: c.clock, BeatEvery: beatEvery, PingEvery: pingEvery,
-		Refuse: c.judge.Refuses, Refused: c.refusedBy, Ended: c.host.ended,
-		Silent: func(g id.GroupID) bool { return g == id.CatalogGroup && !c.takesPart() },
+		Refuse: c.judge.Refuses, Refused: func(n id.NodeID, why string) { c.catalog.RefusedBy(n, why) }, Ended: c.host.ended,
+		Silent: func(g id.GroupID) bool { return g == id.CatalogGroup && !c.admission.TakesPart() },
 		Reads:  uint8(catalog.NewestVersion), Finalised: func() uint8 { return uint8(c.View().Version()) },
 		// A link that is given up is lost, so that must not come first.
 		PingTimeout: max(time.Second, 2*c.cfg.SuspectAfter),
@@ -244,7 +239,6 @@ func (c *Cluster) connect() error {
 		return err
 	}
 	c.wired.Store(c.mux)
-	c.spreading = metadata.NewSpreading(c.mux, c.View, c.log)
 	c.peers = &peer.Peers{Node: c.cfg.Node, View: c.View, Client: c.mux.Client, Life: c.ctx}
 	c.jobs = peer.NewOperations(c.peers, c.operations)
 	c.watched = peer.NewEvents(c.peers, c.events, c.epoch, c.views.Next)
@@ -302,15 +296,7 @@ func peerAddresses(g gossip.Node) []string {
 func (c *Cluster) gossip() []gossip.Node { return c.members.Nodes() }
 
 // alive returns the nodes that gossip holds for alive, this one included, sorted.
-func (c *Cluster) alive() []id.NodeID {
-	var ids []id.NodeID
-	for _, n := range c.gossip() {
-		if n.Alive {
-			ids = append(ids, n.ID)
-		}
-	}
-	return ids
-}
+func (c *Cluster) alive() []id.NodeID { return gossip.Alive(c.gossip()) }
 
 // Ready returns nil when the catalog has a leader, this node's view is caught up and the
 // node's groups are open; otherwise what is missing.
@@ -319,18 +305,18 @@ func (c *Cluster) Ready() error {
 	case c.ctx.Err() != nil:
 		return traffic.ErrClosed
 	case c.unloader.Draining():
-		if err := c.catalog.refusal(); err != nil {
+		if err := c.catalog.Refusal(); err != nil {
 			return err // it was taken out
 		}
 		return errors.New("cluster: node is draining")
 	}
-	if err := c.catalog.ready(); err != nil {
+	if err := c.catalog.Ready(); err != nil {
 		return err
 	}
 	if err := c.disks.Ready(); err != nil {
 		return err
 	}
-	return c.host.ready(c.catalog.registered.Load())
+	return c.host.ready(c.catalog.Registered())
 }
 
 // View returns the catalog as this node knows it.
@@ -380,8 +366,7 @@ func (c *Cluster) shutdown(ctx context.Context) error {
 		errs = append(errs, c.host.close())
 	}
 	if c.catalog != nil {
-		c.liveness.Remove(id.CatalogGroup)
-		errs = append(errs, ignoreStopped(c.catalog.group.Close()), c.catalog.giveUp())
+		errs = append(errs, c.catalog.Close())
 	}
 	if c.mux != nil {
 		errs = append(errs, c.mux.Close(ctx))
@@ -408,13 +393,6 @@ func (c *Cluster) leave(ctx context.Context) {
 	if err := c.members.Leave(ctx); err != nil {
 		c.log.Warn("leaving was not heard by all", "error", err)
 	}
-}
-
-func ignoreStopped(err error) error {
-	if errors.Is(err, raftfsm.ErrStopped) {
-		return nil
-	}
-	return err
 }
 
 // AwaitView returns when this node's view shows everything up to the index, or with ctx's

@@ -17,7 +17,7 @@ func (c *Cluster) Status(ctx context.Context) (Status, error) {
 	v := c.View()
 	s := Status{
 		Name: c.cfg.Name, Node: c.cfg.Node, Epoch: c.epoch,
-		CatalogLeader: c.catalog.leader(), CatalogIndex: v.Index(), Finalised: v.Version(),
+		CatalogLeader: c.catalog.Leader(), CatalogIndex: v.Index(), Finalised: v.Version(),
 	}
 	at, now := map[id.NodeID]int{}, time.Now()
 	clocks := c.clock.Figures()

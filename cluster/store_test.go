@@ -61,7 +61,7 @@ func (n *testNodes) refused(i id.NodeID, parts ...string) {
 func (n *testNodes) idle(i id.NodeID, q id.QueueUID) {
 	n.t.Helper()
 	node := n.nodes[i]
-	if node.takesPart() || node.catalog.founded() {
+	if node.admission.TakesPart() || node.catalog.Founded() {
 		n.t.Errorf("node %s takes part in the catalog, which it has forgotten", i)
 	}
 	if node.host.queue(q) != nil || node.storage.HasQueue(q) {
@@ -75,7 +75,7 @@ func (n *testNode) changesNothing(t testing.TB) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 	defer cancel()
-	if r, err := n.ProposeCatalog(ctx, &catalog.DeleteExchange{VHost: "/", Name: "there is none"}); err == nil {
+	if r, err := n.catalog.Propose(ctx, &catalog.DeleteExchange{VHost: "/", Name: "there is none"}); err == nil {
 		t.Errorf("the catalog answered node %s with %+v, without a majority", n.cfg.Node, r)
 	}
 }
@@ -113,7 +113,7 @@ func TestLostDisk(t *testing.T) {
 	n.stop("a")
 	n.launch("b", "c")
 	poll(t, "b and c see one another, or c is refused", func() error {
-		if _, up := n.nodes["b"].mux.Connected("c"); !up && n.nodes["c"].catalog.refusal() == nil {
+		if _, up := n.nodes["b"].mux.Connected("c"); !up && n.nodes["c"].catalog.Refusal() == nil {
 			return errWaiting
 		}
 		return nil
@@ -167,7 +167,7 @@ func TestReplaceNode(t *testing.T) {
 	n.withStores("a", "b", "c")
 	n.built(q, "c")
 	poll(t, "c votes in the catalog", func() error {
-		voters, _, err := n.nodes["a"].catalog.group.Servers()
+		voters, _, err := n.nodes["a"].catalog.Raft().Servers()
 		if err != nil || !slices.Contains(voters, "c") {
 			return fmt.Errorf("voters %q, %w", voters, err)
 		}
@@ -307,7 +307,7 @@ func TestLostCatalogLog(t *testing.T) {
 			n.nodes["a"].publish(t, q, "kept", quorumq.Unlimited)
 			n.caughtUp(q, "c")
 			poll(t, "c has the catalog", func() error {
-				if n.nodes["c"].catalog.group.Stats().CommitIndex < n.nodes["a"].View().Index() {
+				if n.nodes["c"].catalog.Raft().Stats().CommitIndex < n.nodes["a"].View().Index() {
 					return errWaiting
 				}
 				return nil
@@ -323,8 +323,8 @@ func TestLostCatalogLog(t *testing.T) {
 				return nil
 			})
 			n.nodes["a"].changesNothing(t)
-			if c := n.nodes["c"]; c.takesPart() || c.catalog.founded() {
-				t.Errorf("takes part %v, founded %v", c.takesPart(), c.catalog.founded())
+			if c := n.nodes["c"]; c.admission.TakesPart() || c.catalog.Founded() {
+				t.Errorf("takes part %v, founded %v", c.admission.TakesPart(), c.catalog.Founded())
 			}
 			n.launch("b")
 			n.ready("a", "b", "c")
@@ -442,7 +442,7 @@ func TestForgottenComesBack(t *testing.T) {
 		}
 	}
 	if slices.Contains(n.record(q).Members, "d") {
-		if _, err := n.nodes["a"].ProposeCatalog(testContext(t), &catalog.BeginMemberChange{UID: q, Join: n.missing(q), Leave: "d"}); err != nil {
+		if _, err := n.nodes["a"].catalog.Propose(testContext(t), &catalog.BeginMemberChange{UID: q, Join: n.missing(q), Leave: "d"}); err != nil {
 			t.Fatal(err)
 		}
 		poll(t, "d is no member", func() error {
@@ -453,7 +453,7 @@ func TestForgottenComesBack(t *testing.T) {
 		})
 	}
 	n.stop("d")
-	if _, err := n.nodes["a"].ProposeCatalog(testContext(t), &catalog.ForgetNode{ID: "d"}); err != nil {
+	if _, err := n.nodes["a"].catalog.Propose(testContext(t), &catalog.ForgetNode{ID: "d"}); err != nil {
 		t.Fatal(err)
 	}
 	n.launch("d")
@@ -489,25 +489,4 @@ func (n *testNodes) missing(q id.QueueUID) id.NodeID {
 	}
 	n.t.Fatalf("all are members: %+v", r)
 	return ""
-}
-
-// RE-9: who may act at a start.
-func TestTakesPart(t *testing.T) {
-	for _, c := range []struct {
-		stored, whole, admitted, promised, want bool
-	}{
-		{true, true, true, true, true},
-		{true, true, true, false, true},
-		{true, true, false, true, true}, // it founds
-		{false, true, false, true, true},
-		{false, true, false, false, false}, // it is new
-		{false, true, true, true, false},   // it has lost its log
-		{false, true, true, false, false},
-		{true, false, true, true, false}, // its log is short
-		{false, false, false, true, false},
-	} {
-		if got := TakesPart(c.stored, c.whole, c.admitted, c.promised); got != c.want {
-			t.Errorf("%+v: %v", c, got)
-		}
-	}
 }

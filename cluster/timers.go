@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/quorate/quorate/id"
+	"github.com/quorate/quorate/internal/wait"
 	"github.com/quorate/quorate/quorumq"
 )
 
@@ -85,7 +86,7 @@ func (t *timers) at(q id.QueueUID) (at quorumq.Time, due int64) {
 }
 
 // turn has timers set again that hang on the time of the cluster. It does not block.
-func (t *timers) turn() { nudge(t.turns) }
+func (t *timers) turn() { wait.Wake(t.turns) }
 
 // drop forgets a queue's timer.
 func (t *timers) drop(q id.QueueUID) {

@@ -87,7 +87,7 @@ func (h *host) deleteUnused(ctx context.Context, uid id.QueueUID) {
 	case h.c.policies.DrainsBeforeDelete(h.c.View(), r):
 		remove, text = &catalog.DissolveQueue{VHost: r.VHost, Name: r.Name, UID: uid}, "unused queue is emptied for its deletion"
 	}
-	if _, err := h.c.ProposeCatalog(ctx, remove); err != nil {
+	if _, err := h.c.catalog.Propose(ctx, remove); err != nil {
 		h.c.log.Warn("an unused queue is not deleted yet", "queue", uid.String(), "name", r.Name, "vhost", r.VHost, "error", err)
 		return
 	}

@@ -45,9 +45,6 @@ func (c *Cluster) UsageElsewhere(ctx context.Context, user, vhost string, queue 
 // Self returns this node and which of its lives this process is.
 func (c *Cluster) Self() (id.NodeID, id.Epoch) { return c.cfg.Node, c.epoch }
 
-// LeadsCatalog tells whether this node leads the catalog, as far as it knows.
-func (c *Cluster) LeadsCatalog() bool { return c.catalog.leader() == c.cfg.Node }
-
 // Linked tells whether this node's links to another one are up, or it is this one.
 func (c *Cluster) Linked(n id.NodeID) bool {
 	_, up := c.mux.Connected(n)

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/quorate/quorate/catalog"
+	"github.com/quorate/quorate/cluster/metadata"
 	"github.com/quorate/quorate/cluster/storage"
 	"github.com/quorate/quorate/id"
 	nodev1 "github.com/quorate/quorate/proto/node/v1"
@@ -21,7 +22,7 @@ func TestCatalogLeaderRefusesWhatItCannotRead(t *testing.T) {
 	t.Parallel()
 	n := newTestNodes(t, steady)
 	n.start("a", "b", "c")
-	leader := n.nodes["a"].catalog.leader()
+	leader := n.nodes["a"].catalog.Leader()
 	asker := id.NodeID("a")
 	if leader == "a" {
 		asker = "b"
@@ -85,15 +86,15 @@ func TestNewClusterFinalises(t *testing.T) {
 	n.finalised("a", "b", "c")
 	for _, node := range n.nodes {
 		poll(t, "the snapshot has it", func() error {
-			if node.catalog.group.Stats().SnapshotIndex == 0 {
+			if node.catalog.Raft().Stats().SnapshotIndex == 0 {
 				return errWaiting
 			}
 			return nil
 		})
 	}
-	n.stop("a")
-	n.start("a")
-	if got := n.nodes["a"].catalog.opened; got != catalog.NewestVersion {
+	n.stop("a", "b", "c")
+	n.launch("a") // alone it knows what its files have
+	if got := n.nodes["a"].View().Version(); got != catalog.NewestVersion {
 		t.Errorf("version %d in the files, want %d", got, catalog.NewestVersion)
 	}
 }
@@ -109,7 +110,7 @@ func TestHeldBack(t *testing.T) {
 	n.start("a", "b", "c")
 	ctx := testContext(t)
 	poll(t, "all are registered", func() error {
-		v, err := n.nodes["a"].Versions(ctx)
+		v, err := n.nodes["a"].catalog.Versions(ctx)
 		if err == nil && len(v.Held) > 0 {
 			err = fmt.Errorf("held back by %+v", v.Held)
 		}
@@ -119,12 +120,12 @@ func TestHeldBack(t *testing.T) {
 		return err
 	})
 	n.stop("c")
-	_, err := n.nodes["a"].Finalise(ctx)
-	if !errors.Is(err, ErrHeldBack) || !strings.Contains(err.Error(), fmt.Sprintf("version %d: node %q does not answer: upgrade", catalog.NewestVersion, "c")) {
+	_, err := n.nodes["a"].catalog.Finalise(ctx)
+	if !errors.Is(err, metadata.ErrHeldBack) || !strings.Contains(err.Error(), fmt.Sprintf("version %d: node %q does not answer: upgrade", catalog.NewestVersion, "c")) {
 		t.Errorf("finalised while a node was away: %v", err)
 	}
 	n.start("c")
-	poll(t, "it is finalised", func() error { _, err := n.nodes["b"].Finalise(ctx); return err })
+	poll(t, "it is finalised", func() error { _, err := n.nodes["b"].catalog.Finalise(ctx); return err })
 	n.finalised("a", "b", "c")
 }
 
@@ -199,10 +200,10 @@ func TestUnreadableCatalogCommand(t *testing.T) {
 	n := newTestNodes(t, steady)
 	n.start("a", "b", "c")
 	n.finalised("a", "b", "c")
-	inject(t, n.nodes[n.nodes["a"].catalog.leader()].catalog.group, []byte{byte(catalog.NewestVersion) + 1, 1})
-	n.stopped(func(node *testNode) error { return node.catalog.group.Failed() })
+	inject(t, n.nodes[n.nodes["a"].catalog.Leader()].catalog.Raft(), []byte{byte(catalog.NewestVersion) + 1, 1})
+	n.stopped(func(node *testNode) error { return node.catalog.Raft().Failed() })
 	for i, node := range n.nodes {
-		if node.catalog.group.Failed() == nil {
+		if node.catalog.Raft().Failed() == nil {
 			continue
 		}
 		if err := node.Ready(); !errors.Is(err, raftfsm.ErrUnreadable) || raftfsm.Damaged(err) ||

@@ -1,6 +1,10 @@
 package cluster
 
-import "sync"
+import (
+	"sync"
+
+	"github.com/quorate/quorate/internal/wait"
+)
 
 // watcher knows the members whose leader, term or state may have changed. One goroutine of
 // the node tells of all of them, where each group would need one to wait.
@@ -51,7 +55,7 @@ func (q *hosted) tellChange() {
 		return
 	}
 	if q.group.Failed() != nil {
-		nudge(q.h.mends)
+		wait.Wake(q.h.mends)
 	}
 	q.h.c.liveness.Changed(q.uid.Group())
 	leader, _ := q.group.Leader()

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/quorate/quorate/broker"
+	"github.com/quorate/quorate/internal/wait"
 	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
 )
 
@@ -250,15 +251,8 @@ func (p *publishStream) result(r broker.Result) {
 	p.inFlight--
 	p.results = append(p.results, r)
 	p.mu.Unlock()
-	signal(p.news)
-	signal(p.room)
-}
-
-func signal(c chan struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
-	}
+	wait.Wake(p.news)
+	wait.Wake(p.room)
 }
 
 // write sends results, all that have gathered at a time. When the reader has ended, or

@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/quorate/quorate/id"
+	"github.com/quorate/quorate/internal/wait"
 	nodev1 "github.com/quorate/quorate/proto/node/v1"
 	"github.com/quorate/quorate/wal"
 )
@@ -67,18 +68,11 @@ func NewBoard(node id.NodeID, path string, mostWaiting int64, log *slog.Logger) 
 	return b
 }
 
-func nudge(c chan struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
-	}
-}
-
 // LookSoon lets this node's disk be looked at without waiting for the next time.
-func (b *Board) LookSoon() { nudge(b.looks) }
+func (b *Board) LookSoon() { wait.Wake(b.looks) }
 
 // TellSoon lets peers be told of this node's disk.
-func (b *Board) TellSoon() { nudge(b.tells) }
+func (b *Board) TellSoon() { wait.Wake(b.tells) }
 
 // Passes has one element after the pressure on this node's disk has changed.
 func (b *Board) Passes() <-chan struct{} { return b.passes }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/quorate/quorate/id"
+	"github.com/quorate/quorate/internal/wait"
 	nodev1 "github.com/quorate/quorate/proto/node/v1"
 	"github.com/quorate/quorate/wal"
 )
@@ -155,7 +156,7 @@ func (w *Watch) pressed(was, now *State) {
 		w.Logger.Error("the disk is nearly full: this node's members of queues stop until there is room; free space or make the volume larger", attrs...)
 	}
 	w.Board.TellSoon()
-	nudge(w.Board.passes)
+	wait.Wake(w.Board.passes)
 	if was.Pressure == wal.PressureFloor || now.Pressure == wal.PressureFloor {
 		w.Groups.FloorPassed()
 	}

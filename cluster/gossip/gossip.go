@@ -194,6 +194,17 @@ func (m *Members) Nodes() []Node {
 	return nodes
 }
 
+// Alive returns those of the nodes that are held for alive, in their order.
+func Alive(nodes []Node) []id.NodeID {
+	var ids []id.NodeID
+	for _, n := range nodes {
+		if n.Alive {
+			ids = append(ids, n.ID)
+		}
+	}
+	return ids
+}
+
 // Events returns the channel of changes of other nodes: the newest state per node, none
 // lost. It is closed by Leave.
 func (m *Members) Events() <-chan Event { return m.events }

@@ -40,7 +40,7 @@ type ChangerConfig struct {
 	Node    id.NodeID
 	Logger  *slog.Logger
 	Views   *metadata.Views
-	Catalog Catalog
+	Catalog *metadata.Group
 	Members Members
 	Leaders *leader.Leaders
 	// Slots bounds the changes at the same time: each holds one; of capacity MaxMemberChanges.

@@ -120,7 +120,7 @@ func (u *Unloader) staying(led []ledGroup) []id.NodeID {
 	slices.Sort(others)
 	others = slices.DeleteFunc(slices.Compact(others), func(n id.NodeID) bool { return n == u.cfg.Node })
 	return peer.Each(others, func(n id.NodeID) bool {
-		s, err := u.cfg.Nodes.Other(n)
+		s, err := u.cfg.Catalog.Ask(n)
 		return err == nil && !s.GetDraining()
 	})
 }
@@ -152,10 +152,10 @@ func (u *Unloader) ledGroups() (led []ledGroup) {
 		}
 		add(name, voters, q.Group.TransferLeadership)
 	}
-	if u.cfg.Catalog.Leader() == u.cfg.Node {
-		voters, err := u.cfg.CatalogGroup.Members()
+	if u.cfg.Catalog.Leads() {
+		voters, err := u.cfg.Catalog.Raft().Members()
 		if err == nil {
-			add("the catalog", voters, u.cfg.CatalogGroup.TransferLeadership)
+			add("the catalog", voters, u.cfg.Catalog.Raft().TransferLeadership)
 		}
 	}
 	slices.SortFunc(led, func(a, b ledGroup) int { return strings.Compare(a.name, b.name) })

@@ -61,7 +61,7 @@ func (u *Unloader) Relieve(ctx context.Context) {
 			return q.Group.Relieve()
 		})
 		if err == nil && u.cfg.Disks.Low() {
-			err = u.cfg.CatalogGroup.Relieve()
+			err = u.cfg.Catalog.Raft().Relieve()
 		}
 		if err != nil && ctx.Err() == nil && !errors.Is(err, raftfsm.ErrStopped) {
 			u.cfg.Logger.Warn("groups could not give back what they do not need of the log, trying again", "error", err)

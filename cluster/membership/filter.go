@@ -1,8 +1,10 @@
 package membership
 
-import "path"
+import (
+	"path"
 
-import "github.com/quorate/quorate/catalog"
+	"github.com/quorate/quorate/catalog"
+)
 
 // Phases of operations on members.
 const (

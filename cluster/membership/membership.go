@@ -19,19 +19,6 @@ const maxNamed = 10
 // unitGroups is what the progress of moving leaders counts.
 const unitGroups = "groups"
 
-// Catalog is the catalog on this node.
-type Catalog interface {
-	// Propose puts a command through and waits until this node's view shows it.
-	Propose(ctx context.Context, cmd catalog.Command) (catalog.Reply, error)
-	// Leader returns who leads its group; "": nobody, as far as this node knows.
-	Leader() id.NodeID
-	// AwaitFresh returns when the view is fresh, or soon with the reason why it is not.
-	AwaitFresh(ctx context.Context) error
-	// Turn waits for the leader's next look, elsewhere until that may have changed. An error:
-	// the node stops.
-	Turn(busy bool) error
-}
-
 // Group is this node's member of a group.
 type Group interface {
 	Members() ([]id.NodeID, error)
@@ -84,8 +71,6 @@ type Links interface {
 type Nodes interface {
 	// Own answers for this node.
 	Own(ctx context.Context) (*nodev1.NodeStatusResponse, error)
-	// Other asks another one, within a time.
-	Other(n id.NodeID) (*nodev1.NodeStatusResponse, error)
 	// Started tells whether who answers so has started.
 	Started(r *nodev1.NodeStatusResponse) bool
 }

@@ -21,7 +21,7 @@ type OperatorConfig struct {
 	Node     id.NodeID
 	Logger   *slog.Logger
 	Views    *metadata.Views
-	Catalog  Catalog
+	Catalog  *metadata.Group
 	Links    Links
 	Leaders  *leader.Leaders
 	Placer   *Placer

@@ -8,6 +8,7 @@ import (
 
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/cluster/disk"
+	"github.com/quorate/quorate/cluster/metadata"
 	"github.com/quorate/quorate/cluster/placement"
 	"github.com/quorate/quorate/cluster/traffic"
 	"github.com/quorate/quorate/id"
@@ -20,6 +21,7 @@ type PlacerConfig struct {
 	Epoch   id.Epoch
 	View    func() *catalog.View
 	Links   Links
+	Catalog *metadata.Group
 	Members Members
 	Nodes   Nodes
 	Disks   *disk.Board
@@ -88,7 +90,7 @@ func (p *Placer) ask() map[id.NodeID]*nodev1.NodeStatusResponse {
 			if n.ID == p.cfg.Node {
 				a, err = p.cfg.Nodes.Own(p.cfg.Life)
 			} else {
-				a, err = p.cfg.Nodes.Other(n.ID)
+				a, err = p.cfg.Catalog.Ask(n.ID)
 			}
 			if err == nil {
 				mu.Lock()

@@ -57,7 +57,7 @@ func (rc *Reconciler) KeepSizes() {
 	told := map[id.NodeID]string{} // why a node that waits was not let in
 	for busy := true; rc.cfg.Catalog.Turn(busy) == nil; {
 		busy = true
-		if rc.cfg.Catalog.Leader() != rc.cfg.Node {
+		if !rc.cfg.Catalog.Leads() {
 			p, leaders, unseen = fresh()
 			continue
 		}
@@ -116,7 +116,7 @@ func (rc *Reconciler) wanted(r *catalog.QueueRecord) int {
 // complete carries plans out until nothing is left to be done now. It tells whether
 // something is left that may work later.
 func (rc *Reconciler) complete(lost map[id.NodeID]bool) (left bool) {
-	for rc.cfg.Life.Err() == nil && rc.cfg.Catalog.Leader() == rc.cfg.Node {
+	for rc.cfg.Life.Err() == nil && rc.cfg.Catalog.Leads() {
 		s := rc.cfg.Placer.state(func(*catalog.QueueRecord) bool { return true }, lost)
 		busy := false
 		for i := range s.Groups {
@@ -131,7 +131,7 @@ func (rc *Reconciler) complete(lost map[id.NodeID]bool) (left bool) {
 		}
 		rc.cfg.Logger.Info("queues get members to be complete", "queues", len(moves))
 		err := rc.cfg.Operator.move(rc.cfg.Life, moves, nil, func(ctx context.Context, m placement.Move, _ func(operation.Progress)) error {
-			if rc.cfg.Catalog.Leader() != rc.cfg.Node {
+			if !rc.cfg.Catalog.Leads() {
 				return nil // another node plans now
 			}
 			return rc.cfg.Operator.changeOne(ctx, catalog.BeginMemberChange{UID: m.Group, Join: m.Join, Leave: m.Leave}, nil, nil)

@@ -59,7 +59,7 @@ type ReconcilerConfig struct {
 	Node     id.NodeID
 	Logger   *slog.Logger
 	View     func() *catalog.View
-	Catalog  Catalog
+	Catalog  *metadata.Group
 	Members  Members
 	Nodes    Nodes
 	Links    Links

@@ -92,7 +92,7 @@ func (rc *Reconciler) EaseLeaders(ctx context.Context, report func(operation.Pro
 			case <-ctx.Done():
 				return ctx.Err()
 			}
-			if rc.linked() != linked || rc.cfg.Catalog.Leader() != rc.cfg.Node {
+			if rc.linked() != linked || !rc.cfg.Catalog.Leads() {
 				p.Detail = "broken off, as nodes came or went; it begins anew when they have been calm"
 				report(p)
 				return nil

@@ -7,6 +7,7 @@ import (
 
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/cluster/disk"
+	"github.com/quorate/quorate/cluster/metadata"
 	"github.com/quorate/quorate/cluster/operation"
 	"github.com/quorate/quorate/cluster/peer"
 	"github.com/quorate/quorate/id"
@@ -18,16 +19,14 @@ const maxParallelTransfers = 8
 
 // UnloaderConfig are the parts that an Unloader is made of. All are needed.
 type UnloaderConfig struct {
-	Node         id.NodeID
-	Logger       *slog.Logger
-	View         func() *catalog.View
-	Catalog      Catalog
-	CatalogGroup Group
-	Members      Members
-	Nodes        Nodes
-	Links        Links
-	Disks        *disk.Board
-	Peers        *peer.Peers
+	Node    id.NodeID
+	Logger  *slog.Logger
+	View    func() *catalog.View
+	Catalog *metadata.Group
+	Members Members
+	Links   Links
+	Disks   *disk.Board
+	Peers   *peer.Peers
 	// Operations run drains, so that they can be watched and cancelled.
 	Operations *operation.Registry
 	Life       context.Context // ends when this node stops

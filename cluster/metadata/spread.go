@@ -14,9 +14,9 @@ import (
 // spreadTimeout bounds how long a change of the catalog waits for other nodes' views.
 const spreadTimeout = 250 * time.Millisecond
 
-// Spreading knows how far peers see the catalog. However many changes wait for a peer, one
+// spreading knows how far peers see the catalog. However many changes wait for a peer, one
 // question at a time is on its way, for the newest of them.
-type Spreading struct {
+type spreading struct {
 	links Links
 	view  func() *catalog.View
 	log   *slog.Logger
@@ -33,9 +33,9 @@ type Links interface {
 	Client(id.NodeID) (nodev1.NodeClient, error)
 }
 
-// NewSpreading returns one that knows of no peer yet. Its methods may be called concurrently.
-func NewSpreading(links Links, view func() *catalog.View, log *slog.Logger) *Spreading {
-	return &Spreading{links: links, view: view, log: log, peers: map[id.NodeID]*sight{}}
+// newSpreading returns one that knows of no peer yet. Its methods may be called concurrently.
+func newSpreading(links Links, view func() *catalog.View, log *slog.Logger) *spreading {
+	return &spreading{links: links, view: view, log: log, peers: map[id.NodeID]*sight{}}
 }
 
 // sight is how far one peer sees.
@@ -45,9 +45,9 @@ type sight struct {
 	changed      chan struct{} // closed when the question is over
 }
 
-// await returns when the peer sees the catalog up to an index. ask asks it, and is called by
+// awaitPeer returns when the peer sees the catalog up to an index. ask asks it, and is called by
 // one at a time; if it fails for one who asks, it fails for that one only.
-func (s *Spreading) await(ctx context.Context, n id.NodeID, index uint64, ask func(index uint64) error) error {
+func (s *spreading) awaitPeer(ctx context.Context, n id.NodeID, index uint64, ask func(index uint64) error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	p := s.peers[n]
@@ -85,10 +85,10 @@ func (s *Spreading) await(ctx context.Context, n id.NodeID, index uint64, ask fu
 	return err
 }
 
-// Await waits until the nodes that this one has links to see the catalog up to an index
+// await waits until the nodes that this one has links to see the catalog up to an index
 // too, so that whoever is told of a change finds it on any of them (EX-15). A node that
 // does not answer in time follows later.
-func (s *Spreading) Await(ctx context.Context, index uint64) {
+func (s *spreading) await(ctx context.Context, index uint64) {
 	ctx, cancel := context.WithTimeout(ctx, spreadTimeout)
 	defer cancel()
 	var asked sync.WaitGroup
@@ -101,7 +101,7 @@ func (s *Spreading) Await(ctx context.Context, index uint64) {
 			continue
 		}
 		asked.Go(func() {
-			err := s.await(ctx, n.ID, index, func(index uint64) error {
+			err := s.awaitPeer(ctx, n.ID, index, func(index uint64) error {
 				_, err := peer.AwaitCatalog(ctx, &nodev1.AwaitCatalogRequest{Index: index})
 				return err
 			})

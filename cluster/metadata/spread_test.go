@@ -14,7 +14,7 @@ import (
 // all who came meanwhile.
 func TestSpreadAsksOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := Spreading{peers: map[id.NodeID]*sight{}}
+		s := spreading{peers: map[id.NodeID]*sight{}}
 		var asked []uint64
 		answer := make(chan struct{})
 		ask := func(index uint64) error {
@@ -25,7 +25,7 @@ func TestSpreadAsksOnce(t *testing.T) {
 		var all sync.WaitGroup
 		for i := uint64(1); i <= 50; i++ {
 			all.Go(func() {
-				if err := s.await(t.Context(), "b", i, ask); err != nil {
+				if err := s.awaitPeer(t.Context(), "b", i, ask); err != nil {
 					t.Error(err)
 				}
 			})
@@ -36,7 +36,7 @@ func TestSpreadAsksOnce(t *testing.T) {
 		if len(asked) != 2 || asked[0] != 1 || asked[1] != 50 {
 			t.Errorf("asked for %d, want 1 and 50", asked)
 		}
-		if err := s.await(t.Context(), "b", 50, ask); err != nil || len(asked) != 2 {
+		if err := s.awaitPeer(t.Context(), "b", 50, ask); err != nil || len(asked) != 2 {
 			t.Errorf("asked again for what was seen: %d, %v", asked, err)
 		}
 	})
@@ -46,20 +46,20 @@ func TestSpreadAsksOnce(t *testing.T) {
 // when their own time is over.
 func TestSpreadFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := Spreading{peers: map[id.NodeID]*sight{}}
+		s := spreading{peers: map[id.NodeID]*sight{}}
 		broken, answer := errors.New("broken"), make(chan error)
 		ask := func(uint64) error { return <-answer }
 		first, second, third := make(chan error, 1), make(chan error, 1), make(chan error, 1)
 		ctx, cancel := context.WithCancel(t.Context())
-		go func() { first <- s.await(t.Context(), "b", 1, ask) }()
+		go func() { first <- s.awaitPeer(t.Context(), "b", 1, ask) }()
 		synctest.Wait()
-		go func() { second <- s.await(ctx, "b", 2, ask) }()
+		go func() { second <- s.awaitPeer(ctx, "b", 2, ask) }()
 		synctest.Wait()
 		cancel()
 		if err := <-second; !errors.Is(err, context.Canceled) {
 			t.Errorf("who waits no longer: %v", err)
 		}
-		go func() { third <- s.await(t.Context(), "b", 2, ask) }()
+		go func() { third <- s.awaitPeer(t.Context(), "b", 2, ask) }()
 		synctest.Wait()
 		answer <- broken
 		if err := <-first; !errors.Is(err, broken) {

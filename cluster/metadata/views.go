@@ -1,5 +1,3 @@
-// Package metadata is the catalog on a node: its views, the machine that makes them, whether other
-// nodes see a change yet (EX-15), and which nodes are refused by it (RE-9). It needs the links between nodes, and somebody to tell.
 package metadata
 
 import (

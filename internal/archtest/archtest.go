@@ -59,12 +59,18 @@ func Table() []Package {
 		{Path: "cluster/clients", Imports: []string{"id"}},
 		{Path: "cluster/storage", Imports: []string{"id", "cluster/datadir", "raftfsm", "wal", "wal/vfs"}},
 		{Path: "cluster/nodeclock", Imports: []string{"id", "clock", "cluster/event"}},
-		{Path: "cluster/metadata", Imports: []string{"id", "catalog", "cluster/transport", "raftfsm", "proto/node/v1"}},
+		{Path: "cluster/traffic", Imports: []string{"quorumq"}},
+		{
+			Path: "cluster/metadata", Imports: []string{
+				"id", "clock", "catalog", "cluster/gossip", "cluster/transport", "cluster/liveness", "cluster/datadir", "cluster/storage",
+				"cluster/nodeclock", "cluster/traffic", "raftfsm", "proto/node/v1", "internal/phase", "internal/wait",
+			},
+			ThirdParty: []string{"grpc"},
+		},
 		{Path: "policy", Imports: []string{"id", "message", "argument", "quorumq", "catalog", "internal/nearest", "internal/pattern"}},
 		{Path: "deadletter", Imports: []string{"id", "message", "quorumq", "catalog"}},
 		{Path: "cluster/recovery", Imports: []string{"id", "catalog", "cluster/datadir", "cluster/storage", "cluster/metadata", "raftfsm", "wal"}},
-		{Path: "cluster/disk", Imports: []string{"id", "catalog", "wal", "proto/node/v1", "internal/phase"}},
-		{Path: "cluster/traffic", Imports: []string{"quorumq"}},
+		{Path: "cluster/disk", Imports: []string{"id", "catalog", "wal", "proto/node/v1", "internal/phase", "internal/wait"}},
 		{
 			Path: "cluster/gateway", Imports: []string{
 				"id", "quorumq", "quorumq/session", "catalog", "raftfsm", "proto/node/v1", "cluster/transport", "cluster/disk", "cluster/metadata", "cluster/traffic",
@@ -96,11 +102,11 @@ func Table() []Package {
 		{Path: "access/oauth2", Imports: []string{"access"}, ThirdParty: []string{"jwt"}},
 		{Path: "broker", Imports: []string{
 			"id", "message", "access", "argument", "catalog", "policy", "quorumq", "quorumq/session", "cluster", "cluster/clients", "cluster/traffic", "cluster/gateway", "cluster/letters", "cluster/operation", "cluster/event", "deadletter",
-			"definitions", "quota", "internal/wait", "internal/lograte", "internal/password", "internal/pattern", "cluster/nodeclock", "cluster/disk", "cluster/peer", "cluster/leader", "cluster/membership",
+			"definitions", "quota", "internal/wait", "internal/lograte", "internal/password", "internal/pattern", "cluster/nodeclock", "cluster/metadata", "cluster/disk", "cluster/peer", "cluster/leader", "cluster/membership",
 		}},
-		{Path: "amqp", Imports: []string{"id", "amqp/wire", "broker", "message", "internal/gate", "internal/incoming"}},
+		{Path: "amqp", Imports: []string{"id", "amqp/wire", "broker", "message", "internal/gate", "internal/incoming", "internal/wait"}},
 		{
-			Path: "grpcapi", Imports: []string{"id", "broker", "message", "proto/broker/v1", "internal/gate", "internal/incoming"},
+			Path: "grpcapi", Imports: []string{"id", "broker", "message", "proto/broker/v1", "internal/gate", "internal/incoming", "internal/wait"},
 			ThirdParty: []string{"grpc", "protobuf", "genproto"},
 		},
 		{Path: "management", Imports: []string{"id", "broker", "catalog", "message", "internal/gate"}},

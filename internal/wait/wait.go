@@ -1,4 +1,4 @@
-// Package wait waits for a time that may be cut short.
+// Package wait waits for a time that may be cut short, bounds waiting, and wakes who waits.
 package wait
 
 import (
@@ -22,8 +22,17 @@ func For(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// Within returns a context that ends with ctx, with life, or after a time; d that is not positive: without it. Who calls has
-// to call what comes with it. It may be called concurrently.
+// Wake puts an element into a channel of capacity 1, unless it has one: whoever waits on the channel looks
+// once for all who called meanwhile. It does not block, and may be called concurrently.
+func Wake(c chan<- struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// Within returns a context that ends with ctx, with life, or after d if that is positive. What comes with it is to be
+// called when the context is not needed any more. It may be called concurrently.
 func Within(ctx, life context.Context, d time.Duration) (context.Context, context.CancelFunc) {
 	var cancel context.CancelFunc
 	if d > 0 {

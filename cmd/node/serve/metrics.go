@@ -63,14 +63,14 @@ func (n *node) ledQueues() iter.Seq[metrics.Queue] {
 func (n *node) gatewayFigures() metrics.Gateway {
 	c, d := n.broker.Counters(), n.broker.DeadLetterCauses()
 	buffered, stopped := n.broker.Buffered()
-	age, known := n.part.ViewAge()
+	age, known := n.part.Catalog().ViewAge()
 	if !known {
 		age = -1
 	}
 	quotas, quotaWaiting := n.quotaFigures()
 	return metrics.Gateway{
 		Quotas: quotas, QuotaWaiting: quotaWaiting,
-		Undecidable: c.Undecidable, Serves: n.part.Serves(), ViewAge: age,
+		Undecidable: c.Undecidable, Serves: n.part.Catalog().Serves(), ViewAge: age,
 		Published: c.Published, Confirmed: c.Confirmed, Rejected: c.Rejected, Invalid: c.Invalid,
 		UnroutableReturned: c.UnroutableReturned, UnroutableDropped: c.UnroutableDropped,
 		LoginsRefused: c.LoginsRefused, LoginsUnseen: c.LoginsUnseen, Alarms: c.Alarms, Alarm: n.broker.Alarm() != nil,

@@ -22,6 +22,7 @@ import (
 	"github.com/quorate/quorate/broker"
 	"github.com/quorate/quorate/cluster"
 	"github.com/quorate/quorate/cluster/membership"
+	"github.com/quorate/quorate/cluster/metadata"
 	"github.com/quorate/quorate/cmd/node/config"
 	"github.com/quorate/quorate/grpcapi"
 	"github.com/quorate/quorate/id"
@@ -82,7 +83,7 @@ func Run(ctx context.Context, cfg *config.Config, version string, log *slog.Logg
 		n := newNode(cfg, version, log)
 		n.anew = anew
 		err := n.live(ctx)
-		if !errors.Is(err, cluster.ErrCatalogFailed) || ctx.Err() != nil {
+		if !errors.Is(err, metadata.ErrFailed) || ctx.Err() != nil {
 			return err
 		}
 		log.Warn("the node begins anew in its process", "node", cfg.NodeID, "times", again+1, "error", err)

@@ -1,4 +1,4 @@
-package cluster
+package metadata
 
 import (
 	"context"
@@ -9,7 +9,6 @@ import (
 
 	"github.com/quorate/quorate/clock"
 	"github.com/quorate/quorate/cluster/nodeclock"
-	"github.com/quorate/quorate/id"
 )
 
 func able() bool { return true }
@@ -95,88 +94,6 @@ func TestAssuranceAwait(t *testing.T) {
 			t.Errorf("while the view is fresh yet: %v", err)
 		}
 	})
-}
-
-// EX-16: a node serves when its view was confirmed; left alone it goes on, but does not tell what
-// there is not; refused or without its catalog group it serves nobody.
-func TestServes(t *testing.T) {
-	t.Parallel()
-	n := newTestNodes(t, func(c *Config) { c.CatalogStaleness = 500 * time.Millisecond })
-	n.start("a", "b", "c")
-	poll(t, "views stay fresh without any change", func() error {
-		for name, x := range n.nodes {
-			if age, known := x.ViewAge(); !x.Serves() || !known || age > time.Minute || x.Hindrance() != nil {
-				return errors.New(string(name) + " is not")
-			}
-		}
-		return nil
-	})
-	// At rest nothing is written for it.
-	settled := n.nodes["a"].catalog.group.Stats().LastIndex
-	for _, x := range n.nodes {
-		age, _ := x.ViewAge()
-		poll(t, "another attempt", func() error {
-			if now, _ := x.ViewAge(); now >= age {
-				age = now
-				return errors.New("not yet")
-			}
-			return nil
-		})
-	}
-	if now := n.nodes["a"].catalog.group.Stats().LastIndex; now != settled {
-		t.Errorf("the catalog's log went from %d to %d at rest", settled, now)
-	}
-
-	n.stop("b")
-	n.stop("c")
-	a := n.nodes["a"]
-	poll(t, "a view goes stale", func() error {
-		if a.Fresh() {
-			return errors.New("it is fresh")
-		}
-		return nil
-	})
-	poll(t, "the reason", func() error {
-		if err := a.AwaitFresh(t.Context()); err == nil || errors.Is(err, context.DeadlineExceeded) {
-			return errors.New("is not told")
-		}
-		return nil
-	})
-	if !a.Serves() {
-		t.Error("a node that was confirmed serves nobody because it is alone")
-	}
-	changed := a.ServesChanged()
-	a.catalog.refuse(errors.New("of another life"))
-	<-changed
-	if why := a.Hindrance(); a.Serves() || why == nil || why.Error() != "of another life" {
-		t.Errorf("a refused node serves: %v, %v", a.Serves(), why)
-	}
-}
-
-// EX-16: a node that starts alone serves nobody, and begins when there is a majority.
-func TestStartsAlone(t *testing.T) {
-	t.Parallel()
-	n := newTestNodes(t, nil)
-	n.start("a", "b", "c")
-	for _, i := range []id.NodeID{"a", "b", "c"} {
-		n.stop(i)
-	}
-	n.launch("a")
-	a := n.nodes["a"]
-	poll(t, "attempts fail", func() error {
-		s := a.catalog.assurance
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		if s.failing == nil {
-			return errors.New("none has")
-		}
-		return nil
-	})
-	if why := a.Hindrance(); a.Serves() || a.Fresh() || why == nil {
-		t.Errorf("it serves: %v, is fresh: %v, %v", a.Serves(), a.Fresh(), why)
-	}
-	n.launch("b")
-	poll(t, "it serves", a.Hindrance)
 }
 
 // suspended is the clock of a machine whose monotonic clock stands still while it is suspended.

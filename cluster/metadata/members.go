@@ -1,4 +1,4 @@
-package cluster
+package metadata
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/internal/phase"
+	"github.com/quorate/quorate/internal/wait"
 	"github.com/quorate/quorate/raftfsm"
 )
 
@@ -21,37 +22,39 @@ const (
 	// followerRest is how often other nodes look whether they lead, should a change have gone
 	// unnoticed.
 	followerRest = 10 * time.Second
+	// changeTimeout bounds a change of the group's members.
+	changeTimeout = 2 * time.Second
 )
 
-// turn waits for the next look of the catalog's leader, elsewhere until that may have
+// Turn waits for the next look of the catalog's leader, elsewhere until that may have
 // changed. An error: the node stops.
-func (g *catalogGroup) turn(busy bool) error {
-	changed := g.group.Changed()
-	leader, _ := g.group.Leader()
-	wait := phase.Wait(time.Now(), leaderRest)
+func (g *Group) Turn(busy bool) error {
+	changed := g.raft.Changed()
+	leader, _ := g.raft.Leader()
+	rest := phase.Wait(time.Now(), leaderRest)
 	switch {
-	case leader != g.c.cfg.Node:
-		wait = followerRest
+	case leader != g.cfg.Node:
+		rest = followerRest
 	case busy:
-		wait = leaderTick
+		rest = leaderTick
 	}
-	t := time.NewTimer(wait)
+	t := time.NewTimer(rest)
 	defer t.Stop()
 	select {
 	case <-t.C:
 	case <-changed:
 	case <-g.members:
-	case <-g.c.ctx.Done():
-		return g.c.ctx.Err()
+	case <-g.cfg.Life.Done():
+		return g.cfg.Life.Err()
 	}
 	return nil
 }
 
-// memberTimeout bounds a question to a member, and a change of the configuration.
-const memberTimeout = 2 * time.Second
-
 // maxCatalogLag is how many entries a non-voter may lack when it becomes a voter.
 const maxCatalogLag = 100
+
+// maxCatalogVoters bounds the voters of the catalog group (RE-6).
+const maxCatalogVoters = 5
 
 // catalogChange is one change of the catalog group's members.
 type catalogChange struct {
@@ -64,15 +67,15 @@ type catalogChange struct {
 // change at a time, while this node leads it: they are added as non-voters, and up to
 // maxCatalogVoters get a vote once they have caught up (RE-6). A node that is gone for good
 // is taken out, and a voter that is away gives its vote to another.
-func (g *catalogGroup) grow() {
+func (g *Group) grow() {
 	away := map[id.NodeID]time.Time{}
-	for busy := true; g.turn(busy) == nil; {
+	for busy := true; g.Turn(busy) == nil; {
 		busy = true
-		if g.leader() != g.c.cfg.Node {
+		if !g.Leads() {
 			clear(away)
 			continue
 		}
-		at, err := g.group.Configuration()
+		at, err := g.raft.Configuration()
 		if err != nil {
 			continue // it no longer leads
 		}
@@ -82,9 +85,9 @@ func (g *catalogGroup) grow() {
 			g.changeMembers(away)
 		}
 		if len(at.Nonvoters) > 0 {
-			g.group.Push() // one that begins has refused raft's calls until then
+			g.raft.Push() // one that begins has refused raft's calls until then
 		}
-		busy = due || len(away) > 0 || len(at.Voters) < min(g.c.View().NodeCount(), maxCatalogVoters)
+		busy = due || len(away) > 0 || len(at.Voters) < min(g.view().NodeCount(), maxCatalogVoters)
 	}
 }
 
@@ -92,20 +95,20 @@ func (g *catalogGroup) grow() {
 // node: this one's vote, while the catalog has votes to give. Whoever restarts or replaces nodes
 // in turn takes the next one when this one is ready (RE-6, RE-9). A running node that loses its
 // vote stays ready, for its queues need it.
-func (g *catalogGroup) seated() error {
+func (g *Group) seated() error {
 	if g.seatedOnce.Load() {
 		return nil
 	}
-	committed := g.group.Stats().CommitIndex // first: what is found then is committed if it is not behind it
-	at, err := g.group.Configuration()
+	committed := g.raft.Stats().CommitIndex // first: what is found then is committed if it is not behind it
+	at, err := g.raft.Configuration()
 	switch {
 	case err != nil:
 		return err
 	case at.Index > committed:
 		return errors.New("cluster: catalog group is changing its members: waiting for a majority of its nodes")
-	case !slices.Contains(at.Voters, g.c.cfg.Node) && len(at.Voters) < maxCatalogVoters:
+	case !slices.Contains(at.Voters, g.cfg.Node) && len(at.Voters) < maxCatalogVoters:
 		return fmt.Errorf("cluster: this node has no vote in the catalog group yet: its leader, node %q, gives it one once "+
-			"this node has the catalog's log; voters are %q", g.leader(), at.Voters)
+			"this node has the catalog's log; voters are %q", g.Leader(), at.Voters)
 	}
 	g.seatedOnce.Store(true)
 	return nil
@@ -113,13 +116,13 @@ func (g *catalogGroup) seated() error {
 
 // changeMembers makes the change that is due by a view that lacks nothing that was committed:
 // that of a new leader may not know yet who is leaving.
-func (g *catalogGroup) changeMembers(away map[id.NodeID]time.Time) {
-	ctx, cancel := context.WithTimeout(g.c.ctx, memberTimeout)
+func (g *Group) changeMembers(away map[id.NodeID]time.Time) {
+	ctx, cancel := context.WithTimeout(g.cfg.Life, changeTimeout)
 	defer cancel()
-	if err := g.group.Barrier(ctx); err != nil {
+	if err := g.raft.Barrier(ctx); err != nil {
 		return // it no longer leads
 	}
-	at, err := g.group.Configuration()
+	at, err := g.raft.Configuration()
 	if err != nil {
 		return
 	}
@@ -129,10 +132,10 @@ func (g *catalogGroup) changeMembers(away map[id.NodeID]time.Time) {
 }
 
 // membersChange lets the catalog's leader look at its members at once.
-func (g *catalogGroup) membersChange() { nudge(g.members) }
+func (g *Group) membersChange() { wait.Wake(g.members) }
 
 // notice notes since when members are away.
-func (g *catalogGroup) notice(at raftfsm.Configuration, away map[id.NodeID]time.Time, now time.Time) {
+func (g *Group) notice(at raftfsm.Configuration, away map[id.NodeID]time.Time, now time.Time) {
 	for _, n := range slices.Concat(at.Voters, at.Nonvoters) {
 		_, noted := away[n]
 		switch {
@@ -144,48 +147,48 @@ func (g *catalogGroup) notice(at raftfsm.Configuration, away map[id.NodeID]time.
 	}
 }
 
-func (g *catalogGroup) linked(n id.NodeID) bool {
-	_, up := g.c.mux.Connected(n)
-	return up || n == g.c.cfg.Node
+func (g *Group) linked(n id.NodeID) bool {
+	_, up := g.cfg.Mux.Connected(n)
+	return up || n == g.cfg.Node
 }
 
 // nextChange chooses the change that is due. A node is added, and gets a vote, only while
 // there is a link to it, so that a quorum never hangs on one that is not there; a voter goes
 // only if those that stay are a majority.
-func (g *catalogGroup) nextChange(at raftfsm.Configuration, away map[id.NodeID]time.Time, now time.Time) (catalogChange, bool) {
+func (g *Group) nextChange(at raftfsm.Configuration, away map[id.NodeID]time.Time, now time.Time) (catalogChange, bool) {
 	gone := func(n id.NodeID) bool {
 		since, is := away[n]
-		return is && now.Sub(since) >= g.c.cfg.Reconcile.Delay
+		return is && now.Sub(since) >= g.cfg.AwayAfter
 	}
 	if c, due := g.nextOut(at); due {
 		return c, true
 	}
 	for _, n := range slices.Concat(at.Voters, at.Nonvoters) {
 		// One that has just founded the cluster may not be registered yet.
-		if _, registered := g.c.View().Node(n); !registered && gone(n) && g.spares(at, n) {
-			return catalogChange{"removed", n, func(ctx context.Context, n id.NodeID) error { return g.group.RemoveServer(ctx, n, at.Index) }}, true
+		if _, registered := g.view().Node(n); !registered && gone(n) && g.spares(at, n) {
+			return catalogChange{"removed", n, func(ctx context.Context, n id.NodeID) error { return g.raft.RemoveServer(ctx, n, at.Index) }}, true
 		}
 	}
-	for r := range g.c.View().Nodes() {
-		if slices.Contains(at.Voters, r.ID) || r.Vacant || g.c.View().Leaves(r.ID) {
+	for r := range g.view().Nodes() {
+		if slices.Contains(at.Voters, r.ID) || r.Vacant || g.view().Leaves(r.ID) {
 			continue
 		}
-		if epoch, up := g.c.mux.Connected(r.ID); !up || epoch != r.Epoch {
+		if epoch, up := g.cfg.Mux.Connected(r.ID); !up || epoch != r.Epoch {
 			continue
 		}
 		if !slices.Contains(at.Nonvoters, r.ID) {
-			return catalogChange{"added without a vote", r.ID, g.group.AddNonvoter}, true
+			return catalogChange{"added without a vote", r.ID, g.raft.AddNonvoter}, true
 		}
 		if !g.caughtUp(r.ID) {
 			continue
 		}
 		if len(at.Voters) < maxCatalogVoters {
-			return catalogChange{"given a vote", r.ID, g.group.AddVoter}, true
+			return catalogChange{"given a vote", r.ID, g.raft.AddVoter}, true
 		}
 		// The one whose vote is free now gets it at the next look.
 		if i := slices.IndexFunc(at.Voters, gone); i >= 0 && g.spares(at, at.Voters[i]) {
 			return catalogChange{"without its vote", at.Voters[i], func(ctx context.Context, n id.NodeID) error {
-				return g.group.DemoteVoter(ctx, n, at.Index)
+				return g.raft.DemoteVoter(ctx, n, at.Index)
 			}}, true
 		}
 	}
@@ -195,14 +198,14 @@ func (g *catalogGroup) nextChange(at raftfsm.Configuration, away map[id.NodeID]t
 // nextOut chooses the change that is due about members that are to be taken out because what
 // they had is lost: no empty one begins under their ids before the catalog has it that they are
 // (RE-9).
-func (g *catalogGroup) nextOut(at raftfsm.Configuration) (catalogChange, bool) {
-	for n, since := range g.c.View().Leaving() {
+func (g *Group) nextOut(at raftfsm.Configuration) (catalogChange, bool) {
+	for n, since := range g.view().Leaving() {
 		switch is := slices.Contains(at.Voters, n) || slices.Contains(at.Nonvoters, n); {
 		case !is:
 			return catalogChange{"known to be out", n, func(ctx context.Context, n id.NodeID) error { return g.tellOut(ctx, n, since) }}, true
-		case n != g.c.cfg.Node && g.spares(at, n):
+		case n != g.cfg.Node && g.spares(at, n):
 			return catalogChange{"taken out, what it had is lost", n, func(ctx context.Context, n id.NodeID) error {
-				return g.group.RemoveServer(ctx, n, at.Index)
+				return g.raft.RemoveServer(ctx, n, at.Index)
 			}}, true
 		}
 	}
@@ -211,9 +214,9 @@ func (g *catalogGroup) nextOut(at raftfsm.Configuration) (catalogChange, bool) {
 
 // tellOut tells the catalog that the group's configuration is without a node, once that is
 // committed. It stays so: whoever adds a node has applied what says that it is leaving.
-func (g *catalogGroup) tellOut(ctx context.Context, n id.NodeID, since uint64) error {
-	committed := g.group.Stats().CommitIndex // first: what is found then is committed if it is not behind it
-	at, err := g.group.Configuration()
+func (g *Group) tellOut(ctx context.Context, n id.NodeID, since uint64) error {
+	committed := g.raft.Stats().CommitIndex // first: what is found then is committed if it is not behind it
+	at, err := g.raft.Configuration()
 	if err != nil || at.Index > committed || slices.Contains(at.Voters, n) || slices.Contains(at.Nonvoters, n) {
 		return err
 	}
@@ -225,7 +228,7 @@ func (g *catalogGroup) tellOut(ctx context.Context, n id.NodeID, since uint64) e
 }
 
 // spares tells whether the voters besides one have a majority that is there.
-func (g *catalogGroup) spares(at raftfsm.Configuration, n id.NodeID) bool {
+func (g *Group) spares(at raftfsm.Configuration, n id.NodeID) bool {
 	voters, up := 0, 0
 	for _, v := range at.Voters {
 		if v == n {
@@ -238,25 +241,25 @@ func (g *catalogGroup) spares(at raftfsm.Configuration, n id.NodeID) bool {
 	return up >= voters/2+1
 }
 
-func (g *catalogGroup) caughtUp(n id.NodeID) bool {
-	s, err := g.ask(n)
+func (g *Group) caughtUp(n id.NodeID) bool {
+	s, err := g.Ask(n)
 	if err != nil {
 		return false
 	}
 	for _, m := range s.GetGroups() {
 		if id.GroupID(m.GetGroup()) == id.CatalogGroup {
-			return m.GetFailed() == "" && m.GetAppliedIndex()+maxCatalogLag >= g.group.Stats().CommitIndex
+			return m.GetFailed() == "" && m.GetAppliedIndex()+maxCatalogLag >= g.raft.Stats().CommitIndex
 		}
 	}
 	return false
 }
 
-func (g *catalogGroup) change(c catalogChange) {
-	ctx, cancel := context.WithTimeout(g.c.ctx, memberTimeout)
+func (g *Group) change(c catalogChange) {
+	ctx, cancel := context.WithTimeout(g.cfg.Life, changeTimeout)
 	defer cancel()
 	if err := c.do(ctx, c.member); err != nil {
-		g.c.log.Warn("changing the members of the catalog group", "member", string(c.member), "change", c.what, "error", err)
+		g.cfg.Logger.Warn("changing the members of the catalog group", "member", string(c.member), "change", c.what, "error", err)
 		return
 	}
-	g.c.log.Info("the catalog group has changed", "member", string(c.member), "change", c.what)
+	g.cfg.Logger.Info("the catalog group has changed", "member", string(c.member), "change", c.what)
 }

@@ -1,4 +1,4 @@
-package cluster
+package metadata
 
 import (
 	"context"
@@ -16,6 +16,7 @@ import (
 	"github.com/quorate/quorate/cluster/nodeclock"
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/internal/phase"
+	"github.com/quorate/quorate/internal/wait"
 	nodev1 "github.com/quorate/quorate/proto/node/v1"
 )
 
@@ -131,7 +132,7 @@ func (a *assurance) await(ctx context.Context) error {
 			return failing
 		}
 		if first {
-			nudge(a.ask)
+			wait.Wake(a.ask)
 		}
 		select {
 		case <-ended:
@@ -142,23 +143,23 @@ func (a *assurance) await(ctx context.Context) error {
 }
 
 // assure keeps the view proven, until the node stops.
-func (g *catalogGroup) assure() {
+func (g *Group) assure() {
 	a := g.assurance
 	for failures := 0; ; {
 		began := a.clock.Read()
 		err := g.prove(min(proofAttempt<<min(failures, 3), proofPatience), failures)
 		a.took(began, err, func() bool { return g.able() == nil })
-		wait, ask := phase.Wait(time.Now(), a.most/2), a.ask
+		rest, ask := phase.Wait(time.Now(), a.most/2), a.ask
 		if failures++; err == nil {
 			failures = 0
 		} else {
-			wait, ask = proofRetry<<min(failures/8, 3), nil // it is soon enough
+			rest, ask = proofRetry<<min(failures/8, 3), nil // it is soon enough
 		}
-		due := time.NewTimer(wait)
+		due := time.NewTimer(rest)
 		select {
 		case <-due.C:
 		case <-ask:
-		case <-g.c.ctx.Done():
+		case <-g.cfg.Life.Done():
 			due.Stop()
 			return
 		}
@@ -167,24 +168,24 @@ func (g *catalogGroup) assure() {
 }
 
 // prove asks the catalog's leader how far the catalog is, and waits until the view is as far.
-func (g *catalogGroup) prove(limit time.Duration, attempt int) error {
+func (g *Group) prove(limit time.Duration, attempt int) error {
 	if err := g.admitted(); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(g.c.ctx, limit)
+	ctx, cancel := context.WithTimeout(g.cfg.Life, limit)
 	defer cancel()
 	index, err := g.readIndex(ctx, attempt)
 	if err != nil {
 		return fmt.Errorf("cluster: asking the catalog's leader how far the catalog is: %w", err)
 	}
-	if err := g.c.views.Await(ctx, index); err != nil {
-		return fmt.Errorf("cluster: catalog view is catching up: at index %d of %d", g.c.View().Index(), index)
+	if err := g.cfg.Views.Await(ctx, index); err != nil {
+		return fmt.Errorf("cluster: catalog view is catching up: at index %d of %d", g.view().Index(), index)
 	}
 	return nil
 }
 
 // readIndex asks the leader, or whoever may know it.
-func (g *catalogGroup) readIndex(ctx context.Context, attempt int) (uint64, error) {
+func (g *Group) readIndex(ctx context.Context, attempt int) (uint64, error) {
 	to := g.target(attempt)
 	if to == "" {
 		return 0, errors.New("no node that may lead it is connected: check that a majority of its nodes runs and is connected")
@@ -196,11 +197,11 @@ func (g *catalogGroup) readIndex(ctx context.Context, attempt int) (uint64, erro
 	return index, err
 }
 
-func (g *catalogGroup) readIndexAt(ctx context.Context, to id.NodeID) (index uint64, leader id.NodeID, err error) {
-	if to == g.c.cfg.Node {
+func (g *Group) readIndexAt(ctx context.Context, to id.NodeID) (index uint64, leader id.NodeID, err error) {
+	if to == g.cfg.Node {
 		return g.readIndexHere(ctx)
 	}
-	peer, err := g.c.mux.Client(to)
+	peer, err := g.cfg.Mux.Client(to)
 	if err != nil {
 		return 0, "", err
 	}
@@ -220,48 +221,36 @@ func (g *catalogGroup) readIndexAt(ctx context.Context, to id.NodeID) (index uin
 }
 
 // readIndexHere answers if this node leads the catalog, and a majority says so after the call.
-func (g *catalogGroup) readIndexHere(ctx context.Context) (index uint64, leader id.NodeID, err error) {
-	if err := g.group.Verify(ctx); err != nil {
-		leader, _ := g.group.Leader()
+func (g *Group) readIndexHere(ctx context.Context) (index uint64, leader id.NodeID, err error) {
+	if err := g.raft.Verify(ctx); err != nil {
+		leader, _ := g.raft.Leader()
 		return 0, leader, err
 	}
-	return g.c.View().Index(), "", nil
-}
-
-// CatalogIndex tells a peer how far the catalog is if this node leads it.
-func (s calls) CatalogIndex(ctx context.Context, _ *nodev1.CatalogIndexRequest) (*nodev1.CatalogIndexResponse, error) {
-	if s.c.catalog == nil {
-		return &nodev1.CatalogIndexResponse{NotLeader: true}, nil
-	}
-	index, leader, err := s.c.catalog.readIndexHere(ctx)
-	if err != nil {
-		return &nodev1.CatalogIndexResponse{NotLeader: true, Leader: string(leader)}, nil //nolint:nilerr // it says so
-	}
-	return &nodev1.CatalogIndexResponse{Index: index}, nil
+	return g.view().Index(), "", nil
 }
 
 // Serves tells whether this node may answer clients: its view of the catalog was confirmed
 // through the catalog's leader in this life, the catalog takes the node, and the node's member
 // of the catalog group runs. It costs next to nothing.
-func (c *Cluster) Serves() bool { return c.catalog.assurance.serves.Load() }
+func (g *Group) Serves() bool { return g.assurance.serves.Load() }
 
 // ServesChanged returns a channel that is closed when Serves changes; ask for it before.
-func (c *Cluster) ServesChanged() <-chan struct{} { return c.catalog.assurance.news() }
+func (g *Group) ServesChanged() <-chan struct{} { return g.assurance.news() }
 
 // Hindrance tells why Serves is false, or nil.
-func (c *Cluster) Hindrance() error {
-	if c.Serves() {
+func (g *Group) Hindrance() error {
+	if g.Serves() {
 		return nil
 	}
-	return c.catalog.ready()
+	return g.Ready()
 }
 
 // Fresh tells whether what the view lacks may be told of as not there: it showed everything
-// that was committed at a moment at most Config.CatalogStaleness ago.
-func (c *Cluster) Fresh() bool { return c.catalog.assurance.fresh() }
+// that was committed at a moment at most Config.Staleness ago.
+func (g *Group) Fresh() bool { return g.assurance.fresh() }
 
 // AwaitFresh returns when Fresh, or soon with the reason why not.
-func (c *Cluster) AwaitFresh(ctx context.Context) error { return c.catalog.assurance.await(ctx) }
+func (g *Group) AwaitFresh(ctx context.Context) error { return g.assurance.await(ctx) }
 
 // ViewAge returns how old the view may be; false: it was not confirmed yet.
-func (c *Cluster) ViewAge() (time.Duration, bool) { return c.catalog.assurance.age() }
+func (g *Group) ViewAge() (time.Duration, bool) { return g.assurance.age() }

@@ -1,4 +1,4 @@
-package cluster
+package metadata
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/quorate/quorate/cluster/datadir"
+	"github.com/quorate/quorate/cluster/gossip"
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/internal/wait"
 	nodev1 "github.com/quorate/quorate/proto/node/v1"
@@ -36,29 +37,29 @@ const foundingTick = 100 * time.Millisecond
 
 // found runs until this node's catalog member has state, or a catalog has taken this node: it
 // founds no other one then, whatever it has lost.
-func (g *catalogGroup) found() {
-	for !g.founded() && !g.taken.Load() {
+func (g *Group) found() {
+	for !g.Founded() && !g.admission.taken.Load() {
 		if err := g.foundingStep(); err != nil {
-			g.c.log.Warn("founding the cluster", "error", err)
+			g.cfg.Logger.Warn("founding the cluster", "error", err)
 		}
-		if wait.For(g.c.ctx, foundingTick) != nil {
+		if wait.For(g.cfg.Life, foundingTick) != nil {
 			return
 		}
 	}
 }
 
-func (g *catalogGroup) foundingStep() error {
-	self := g.c.cfg.Node
-	own := *g.promise.Load()
+func (g *Group) foundingStep() error {
+	self := g.cfg.Node
+	own := g.admission.Promise()
 	if own.Founder != "" && own.Founder != self {
-		s, err := g.ask(own.Founder)
+		s, err := g.Ask(own.Founder)
 		if err != nil || s.GetFounded() || agrees(s, own) {
 			return nil //nolint:nilerr // an unreachable founder may have founded: wait for it
 		}
 		return g.promiseTo(datadir.Promise{Proposals: own.Proposals})
 	}
 	seen, founded := g.look()
-	if founded || len(seen) < g.c.cfg.Expect {
+	if founded || len(seen) < g.cfg.Expect {
 		return nil
 	}
 	ids := make([]id.NodeID, 0, len(seen))
@@ -73,12 +74,12 @@ func (g *catalogGroup) foundingStep() error {
 }
 
 // follow promises this node to the founder if the founder has chosen it.
-func (g *catalogGroup) follow(own datadir.Promise, founder id.NodeID, s *nodev1.NodeStatusResponse) error {
+func (g *Group) follow(own datadir.Promise, founder id.NodeID, s *nodev1.NodeStatusResponse) error {
 	p := datadir.Promise{
 		Founder: founder, Round: s.GetFoundingRound(), Members: nodeIDs(s.GetFounding()),
 		Proposals: own.Proposals,
 	}
-	if s.GetFounder() == string(founder) && slices.Contains(p.Members, g.c.cfg.Node) {
+	if s.GetFounder() == string(founder) && slices.Contains(p.Members, g.cfg.Node) {
 		return g.promiseTo(p)
 	}
 	if own.Founder != "" {
@@ -88,9 +89,9 @@ func (g *catalogGroup) follow(own datadir.Promise, founder id.NodeID, s *nodev1.
 }
 
 // lead proposes a set, and founds when all of it have promised.
-func (g *catalogGroup) lead(own datadir.Promise, ids []id.NodeID, seen map[id.NodeID]*nodev1.NodeStatusResponse) error {
+func (g *Group) lead(own datadir.Promise, ids []id.NodeID, seen map[id.NodeID]*nodev1.NodeStatusResponse) error {
 	p := datadir.Promise{
-		Founder: g.c.cfg.Node, Round: own.Round, Members: ids[:g.c.cfg.Expect],
+		Founder: g.cfg.Node, Round: own.Round, Members: ids[:g.cfg.Expect],
 		Proposals: own.Proposals,
 	}
 	if !slices.Equal(own.Members, p.Members) {
@@ -100,46 +101,46 @@ func (g *catalogGroup) lead(own datadir.Promise, ids []id.NodeID, seen map[id.No
 		return g.promiseTo(p)
 	}
 	for _, m := range p.Members {
-		if m != g.c.cfg.Node && !agrees(seen[m], p) {
+		if m != g.cfg.Node && !agrees(seen[m], p) {
 			return nil
 		}
 	}
-	if err := g.group.Bootstrap(p.Members); err != nil {
+	if err := g.raft.Bootstrap(p.Members); err != nil {
 		return fmt.Errorf("cluster: founding with nodes %q: %w", p.Members, err)
 	}
-	g.c.log.Info("cluster founded", "nodes", p.Members)
+	g.cfg.Logger.Info("cluster founded", "nodes", p.Members)
 	// All of them are open, or they could not have promised: there is nothing to wait for.
-	ctx, cancel := context.WithTimeout(g.c.ctx, firstElection)
+	ctx, cancel := context.WithTimeout(g.cfg.Life, firstElection)
 	defer cancel()
-	if err := g.group.Campaign(ctx); err != nil && ctx.Err() == nil {
+	if err := g.raft.Campaign(ctx); err != nil && ctx.Err() == nil {
 		return fmt.Errorf("cluster: first election of the catalog: %w", err)
 	}
 	return nil
 }
 
-func (g *catalogGroup) promiseTo(p datadir.Promise) error {
-	if err := g.c.dir.WritePromise(p); err != nil {
+func (g *Group) promiseTo(p datadir.Promise) error {
+	if err := g.cfg.Dir.WritePromise(p); err != nil {
 		return err
 	}
-	g.promise.Store(&p)
+	g.admission.promise.Store(&p)
 	switch {
-	case g.taken.Load():
+	case g.admission.taken.Load():
 	case p.Founder == "": // nobody has founded with the promise before
-		g.part.Store(false)
+		g.admission.part.Store(false)
 	default:
-		g.takePart() // its founder counts on it from now on
+		g.admission.takePart() // its founder counts on it from now on
 	}
 	return nil
 }
 
 // others asks the other living nodes one by one, and goes over those that answer.
-func (g *catalogGroup) others() iter.Seq2[id.NodeID, *nodev1.NodeStatusResponse] {
+func (g *Group) others() iter.Seq2[id.NodeID, *nodev1.NodeStatusResponse] {
 	return func(yield func(id.NodeID, *nodev1.NodeStatusResponse) bool) {
-		for _, n := range g.c.alive() {
-			if n == g.c.cfg.Node {
+		for _, n := range gossip.Alive(g.cfg.Gossip()) {
+			if n == g.cfg.Node {
 				continue
 			}
-			if s, err := g.ask(n); err == nil && !yield(n, s) {
+			if s, err := g.Ask(n); err == nil && !yield(n, s) {
 				return
 			}
 		}
@@ -147,8 +148,8 @@ func (g *catalogGroup) others() iter.Seq2[id.NodeID, *nodev1.NodeStatusResponse]
 }
 
 // look asks the living nodes; those that do not answer are not seen.
-func (g *catalogGroup) look() (seen map[id.NodeID]*nodev1.NodeStatusResponse, founded bool) {
-	seen = map[id.NodeID]*nodev1.NodeStatusResponse{g.c.cfg.Node: nil}
+func (g *Group) look() (seen map[id.NodeID]*nodev1.NodeStatusResponse, founded bool) {
+	seen = map[id.NodeID]*nodev1.NodeStatusResponse{g.cfg.Node: nil}
 	for n, s := range g.others() {
 		if s.GetFounded() {
 			return nil, true
@@ -160,13 +161,13 @@ func (g *catalogGroup) look() (seen map[id.NodeID]*nodev1.NodeStatusResponse, fo
 }
 
 // compare notes nodes that found with another number of nodes: they may wait for ever for
-// one another. It is said once, and as long as it lasts by ready.
-func (g *catalogGroup) compare(seen map[id.NodeID]*nodev1.NodeStatusResponse) {
+// one another. It is said once, and as long as it lasts by Ready.
+func (g *Group) compare(seen map[id.NodeID]*nodev1.NodeStatusResponse) {
 	var errs []error
 	for _, n := range slices.Sorted(maps.Keys(seen)) {
-		if theirs := int(seen[n].GetExpect()); theirs != 0 && theirs != g.c.cfg.Expect {
+		if theirs := int(seen[n].GetExpect()); theirs != 0 && theirs != g.cfg.Expect {
 			errs = append(errs, fmt.Errorf("cluster: node %q founds the cluster with %d nodes, node %q with %d: "+
-				"set the same number of nodes to expect on all", g.c.cfg.Node, g.c.cfg.Expect, n, theirs))
+				"set the same number of nodes to expect on all", g.cfg.Node, g.cfg.Expect, n, theirs))
 		}
 	}
 	if len(errs) == 0 {
@@ -175,16 +176,17 @@ func (g *catalogGroup) compare(seen map[id.NodeID]*nodev1.NodeStatusResponse) {
 	}
 	err := errors.Join(errs...)
 	if g.unlike.Swap(&err) == nil {
-		g.c.log.Error("nodes do not agree on how to found the cluster", "error", err)
+		g.cfg.Logger.Error("nodes do not agree on how to found the cluster", "error", err)
 	}
 }
 
-func (g *catalogGroup) ask(n id.NodeID) (*nodev1.NodeStatusResponse, error) {
-	peer, err := g.c.mux.Client(n)
+// Ask asks another node how it fares, within 2 s.
+func (g *Group) Ask(n id.NodeID) (*nodev1.NodeStatusResponse, error) {
+	peer, err := g.cfg.Mux.Client(n)
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(g.c.ctx, catalogAttempt)
+	ctx, cancel := context.WithTimeout(g.cfg.Life, catalogAttempt)
 	defer cancel()
 	return peer.NodeStatus(ctx, &nodev1.NodeStatusRequest{})
 }
@@ -199,12 +201,4 @@ func nodeIDs(names []string) []id.NodeID {
 		ids[i] = id.NodeID(n)
 	}
 	return ids
-}
-
-func nodeNames(ids []id.NodeID) []string {
-	names := make([]string, len(ids))
-	for i, n := range ids {
-		names[i] = string(n)
-	}
-	return names
 }

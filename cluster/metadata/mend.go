@@ -1,4 +1,4 @@
-package cluster
+package metadata
 
 import (
 	"errors"
@@ -14,45 +14,45 @@ import (
 // its machine has come upon a broken invariant, and the others go on, the node begins anew
 // without what the member has stored: as one whose catalog was lost (datadir.Dir.CheckCatalog).
 
-// ErrCatalogFailed says that this node's member of the catalog group has failed, and the others go on;
+// ErrFailed says that this node's member of the catalog group has failed, and the others go on;
 // the node is to begin anew, which builds the member anew.
-var ErrCatalogFailed = errors.New("cluster: this node's member of the catalog group has failed")
+var ErrFailed = errors.New("cluster: this node's member of the catalog group has failed")
 
 // mendEvery is the time between two looks whether the others go on.
 const mendEvery = time.Second
 
 // mend waits until the member has failed and the others go on, and says so.
-func (g *catalogGroup) mend() {
-	for g.group.Failed() == nil {
-		changed := g.group.Changed()
-		if g.group.Failed() != nil {
+func (g *Group) mend() {
+	for g.raft.Failed() == nil {
+		changed := g.raft.Changed()
+		if g.raft.Failed() != nil {
 			break
 		}
 		select {
 		case <-changed:
-		case <-g.c.ctx.Done():
+		case <-g.cfg.Life.Done():
 			return
 		}
 	}
-	err := g.group.Failed()
+	err := g.raft.Failed()
 	if !storage.Damaged(err) {
 		return // the disk has failed, or a newer build wrote what is there: neither goes away
 	}
-	for !g.othersGoOn() {
-		if wait.For(g.c.ctx, mendEvery) != nil {
+	for !g.OthersGoOn() {
+		if wait.For(g.cfg.Life, mendEvery) != nil {
 			return
 		}
 	}
 	g.givenUp.Store(&err)
-	if g.c.cfg.Failed != nil {
-		g.c.cfg.Failed(fmt.Errorf("%w: %w: it is built anew from the other nodes", ErrCatalogFailed, err))
+	if g.cfg.Failed != nil {
+		g.cfg.Failed(fmt.Errorf("%w: %w: it is built anew from the other nodes", ErrFailed, err))
 	}
 }
 
-// othersGoOn tells whether another member leads, runs, and has applied all that this one had
+// OthersGoOn tells whether another member leads, runs, and has applied all that this one had
 // when it failed: then what made it fail is no part of what all have.
-func (g *catalogGroup) othersGoOn() bool {
-	have := g.group.Stats().AppliedIndex
+func (g *Group) OthersGoOn() bool {
+	have := g.raft.Stats().AppliedIndex
 	for n, s := range g.others() {
 		for _, m := range s.GetGroups() {
 			if id.GroupID(m.GetGroup()) == id.CatalogGroup && m.GetFailed() == "" && m.GetLeader() == string(n) && m.GetAppliedIndex() >= have {
@@ -64,10 +64,10 @@ func (g *catalogGroup) othersGoOn() bool {
 }
 
 // giveUp sets what the member has stored aside if it is to be built anew. The group is closed.
-func (g *catalogGroup) giveUp() error {
+func (g *Group) giveUp() error {
 	err := g.givenUp.Load()
-	if err == nil || !g.c.dir.Store().Admitted {
+	if err == nil || !g.cfg.Dir.Store().Admitted {
 		return nil
 	}
-	return g.c.dir.GiveUpCatalog(*err)
+	return g.cfg.Dir.GiveUpCatalog(*err)
 }

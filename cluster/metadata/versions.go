@@ -1,19 +1,22 @@
-package cluster
+package metadata
 
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
 	"time"
 
 	"github.com/quorate/quorate/catalog"
-	"github.com/quorate/quorate/cluster/peer"
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/internal/wait"
 	nodev1 "github.com/quorate/quorate/proto/node/v1"
 )
+
+// ErrHeldBack says that nodes keep a newer version from being finalised.
+var ErrHeldBack = errors.New("cluster: not all nodes can read it")
 
 // Versions tells which versions of stored state the nodes' builds read.
 type Versions struct {
@@ -34,47 +37,48 @@ type HeldVersion struct {
 	Reason string
 }
 
-// maxNamed bounds the nodes that an error names.
-const maxNamed = 10
-
 const (
 	// raiseTick is the first wait between two looks of the catalog's leader at whether a newer
 	// version can be finalised; later ones double up to leaderRest.
 	raiseTick = 50 * time.Millisecond
 	// snapshotRetry is the wait before a snapshot of the catalog is tried again.
 	snapshotRetry = time.Second
+	// versionsTimeout bounds the question to the nodes what they read.
+	versionsTimeout = 2 * time.Second
+	// maxNamed bounds the nodes that an error names.
+	maxNamed = 10
 )
 
 // Versions asks all nodes what they read. Nodes that do not answer, or not in the life in
 // which they registered, hold newer versions back, as do members of the catalog's group
 // that are not registered.
-func (c *Cluster) Versions(ctx context.Context) (Versions, error) {
-	ctx, cancel := context.WithTimeout(ctx, peer.Timeout)
+func (g *Group) Versions(ctx context.Context) (Versions, error) {
+	ctx, cancel := context.WithTimeout(ctx, versionsTimeout)
 	defer cancel()
-	v := c.View()
+	v := g.view()
 	out := Versions{Finalised: v.Version(), Common: catalog.NewestVersion, Newest: catalog.NewestVersion}
 	answers := map[id.NodeID]*nodev1.NodeStatusResponse{}
-	err := c.peers.Ask(ctx, func(ctx context.Context, n id.NodeID, node nodev1.NodeClient) (func() error, error) {
+	err := g.cfg.Peers.Ask(ctx, func(ctx context.Context, n id.NodeID, node nodev1.NodeClient) (func() error, error) {
 		r, err := node.NodeStatus(ctx, &nodev1.NodeStatusRequest{Brief: true})
 		return func() error { answers[n] = r; return nil }, err
 	}, func(id.NodeID) {})
 	if err != nil {
 		return out, err
 	}
-	if c.cfg.ManualFinalise {
-		out.Manual = append(out.Manual, c.cfg.Node)
+	if g.cfg.ManualFinalise {
+		out.Manual = append(out.Manual, g.cfg.Node)
 	}
 	hold := func(h HeldVersion) {
 		out.Held = append(out.Held, h)
 		out.Common = max(out.Finalised, min(out.Common, h.Reads))
 	}
 	for n := range v.Nodes() {
-		if n.ID == c.cfg.Node {
+		if n.ID == g.cfg.Node {
 			continue
 		}
 		a, reads := answers[n.ID], catalog.Version(0)
 		if a != nil {
-			reads = readsOf(a)
+			reads = ReadsOf(a)
 		}
 		if a.GetManualFinalize() {
 			out.Manual = append(out.Manual, n.ID)
@@ -89,30 +93,30 @@ func (c *Cluster) Versions(ctx context.Context) (Versions, error) {
 				"runs build %s, which reads version %d", a.GetVersion(), reads)})
 		}
 	}
-	c.catalog.holdUnregistered(v, hold)
+	g.holdUnregistered(v, hold)
 	slices.SortFunc(out.Held, func(a, b HeldVersion) int { return cmp.Compare(a.Node, b.Node) })
 	slices.Sort(out.Manual)
 	return out, nil
 }
 
-// readsOf returns what a node reads. Builds that do not say it read the first version.
-func readsOf(a *nodev1.NodeStatusResponse) catalog.Version {
+// ReadsOf returns what a node reads. Builds that do not say it read the first version.
+func ReadsOf(a *nodev1.NodeStatusResponse) catalog.Version {
 	return catalog.Version(min(cmp.Or(a.GetReadsVersion(), uint32(catalog.VersionFirst)), math.MaxUint8))
 }
 
 // holdUnregistered names what the catalog does not know yet: this node, and members of its
 // group, which are so before they are registered.
-func (g *catalogGroup) holdUnregistered(v *catalog.View, hold func(HeldVersion)) {
-	members := []id.NodeID{g.c.cfg.Node}
-	if at, err := g.group.Configuration(); err == nil {
+func (g *Group) holdUnregistered(v *catalog.View, hold func(HeldVersion)) {
+	members := []id.NodeID{g.cfg.Node}
+	if at, err := g.raft.Configuration(); err == nil {
 		members = append(members, slices.Concat(at.Voters, at.Nonvoters)...)
 	} else {
-		hold(HeldVersion{Node: g.c.cfg.Node, Reason: "has no member of the catalog: " + err.Error()})
+		hold(HeldVersion{Node: g.cfg.Node, Reason: "has no member of the catalog: " + err.Error()})
 	}
 	slices.Sort(members)
 	for _, m := range slices.Compact(members) {
 		r, registered := v.Node(m)
-		if !registered || m == g.c.cfg.Node && r.Epoch != g.c.epoch {
+		if !registered || m == g.cfg.Node && r.Epoch != g.cfg.Epoch {
 			hold(HeldVersion{Node: m, Reason: "is not registered yet"})
 		}
 	}
@@ -120,15 +124,15 @@ func (g *catalogGroup) holdUnregistered(v *catalog.View, hold func(HeldVersion))
 
 // Finalise raises the finalised version to the newest that this node reads. It fails,
 // naming them, while nodes hold it back.
-func (c *Cluster) Finalise(ctx context.Context) (Versions, error) {
-	v, err := c.Versions(ctx)
+func (g *Group) Finalise(ctx context.Context) (Versions, error) {
+	v, err := g.Versions(ctx)
 	if err != nil || v.Finalised >= v.Newest {
 		return v, err
 	}
 	if len(v.Held) > 0 {
 		return v, v.heldBack()
 	}
-	return v, c.raise(ctx, v.Newest)
+	return v, g.raise(ctx, v.Newest)
 }
 
 // heldBack names the nodes that hold the newest version back.
@@ -148,8 +152,8 @@ func (v *Versions) heldBack() error {
 		ErrHeldBack, v.Newest, text)
 }
 
-func (c *Cluster) raise(ctx context.Context, to catalog.Version) error {
-	if _, err := c.ProposeCatalog(ctx, &catalog.RaiseVersion{Version: to}); err != nil {
+func (g *Group) raise(ctx context.Context, to catalog.Version) error {
+	if _, err := g.Propose(ctx, &catalog.RaiseVersion{Version: to}); err != nil {
 		return fmt.Errorf("cluster: finalising version %d: %w", to, err)
 	}
 	return nil
@@ -158,31 +162,31 @@ func (c *Cluster) raise(ctx context.Context, to catalog.Version) error {
 // raiseVersion raises the finalised version as soon as all nodes read a newer one, unless
 // one of them leaves that to an operator. The catalog's leader does so; it ends when there
 // is nothing newer.
-func (c *Cluster) raiseVersion() {
-	wait := raiseTick
-	for c.View().Version() < catalog.NewestVersion {
-		changed, viewed := c.catalog.group.Changed(), c.views.Next()
-		if c.catalog.leader() == c.cfg.Node {
-			v, err := c.Versions(c.ctx)
+func (g *Group) raiseVersion() {
+	rest := raiseTick
+	for g.view().Version() < catalog.NewestVersion {
+		changed, viewed := g.raft.Changed(), g.cfg.Views.Next()
+		if g.Leads() {
+			v, err := g.Versions(g.cfg.Life)
 			if err == nil && len(v.Manual) == 0 && v.Common > v.Finalised {
-				err = c.raise(c.ctx, v.Common)
+				err = g.raise(g.cfg.Life, v.Common)
 			}
-			if err != nil && c.ctx.Err() == nil {
-				c.log.Warn("a newer version is not finalised yet", "error", err)
+			if err != nil && g.cfg.Life.Err() == nil {
+				g.cfg.Logger.Warn("a newer version is not finalised yet", "error", err)
 			}
 		}
-		t := time.NewTimer(wait)
+		t := time.NewTimer(rest)
 		select {
 		case <-t.C:
-			wait = min(2*wait, leaderRest)
+			rest = min(2*rest, leaderRest)
 		case <-changed:
-			wait = raiseTick
+			rest = raiseTick
 		case <-viewed:
-			wait = raiseTick
-		case <-c.ctx.Done():
+			rest = raiseTick
+		case <-g.cfg.Life.Done():
 		}
 		t.Stop()
-		if c.ctx.Err() != nil {
+		if g.cfg.Life.Err() != nil {
 			return
 		}
 	}
@@ -191,23 +195,23 @@ func (c *Cluster) raiseVersion() {
 // followVersion does what a rise of the finalised version asks of each node: older builds
 // are talked to no more, and find out by themselves, from a snapshot, that they cannot read
 // this data directory.
-func (c *Cluster) followVersion() {
-	for known := c.catalog.opened; ; {
-		viewed := c.views.Next()
-		if now := c.View().Version(); now > known {
+func (g *Group) followVersion() {
+	for known := g.opened; ; {
+		viewed := g.cfg.Views.Next()
+		if now := g.view().Version(); now > known {
 			known = now
-			c.mux.Recheck()
-			c.log.Info("version finalised: from now on builds that cannot read it are refused", "version", int(now))
-			for err := c.catalog.group.Snapshot(); err != nil && c.catalog.group.Failed() == nil; err = c.catalog.group.Snapshot() {
-				c.log.Debug("snapshot of the catalog after a rise of the version", "error", err)
-				if wait.For(c.ctx, snapshotRetry) != nil {
+			g.cfg.Mux.Recheck()
+			g.cfg.Logger.Info("version finalised: from now on builds that cannot read it are refused", "version", int(now))
+			for err := g.raft.Snapshot(); err != nil && g.raft.Failed() == nil; err = g.raft.Snapshot() {
+				g.cfg.Logger.Debug("snapshot of the catalog after a rise of the version", "error", err)
+				if wait.For(g.cfg.Life, snapshotRetry) != nil {
 					return
 				}
 			}
 		}
 		select {
 		case <-viewed:
-		case <-c.ctx.Done():
+		case <-g.cfg.Life.Done():
 			return
 		}
 	}

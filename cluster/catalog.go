@@ -1,0 +1,32 @@
+package cluster
+
+import (
+	"context"
+
+	"github.com/quorate/quorate/cluster/metadata"
+	"github.com/quorate/quorate/internal/wait"
+)
+
+// openCatalog opens this node's member of the catalog group.
+func (c *Cluster) openCatalog() (*metadata.Group, error) {
+	return metadata.Open(metadata.Config{
+		Cluster: c.cfg.Name, Node: c.cfg.Node, Epoch: c.epoch, PeerAddr: c.cfg.PeerAddr, ClientAddr: c.cfg.ClientAddr,
+		Join: c.cfg.Join, Expect: c.cfg.Expect, ManualFinalise: c.cfg.ManualFinalise,
+		CommandTimeout: c.cfg.CommandTimeout, Staleness: c.cfg.CatalogStaleness, AwayAfter: c.cfg.Reconcile.Delay,
+		Logger: c.log, Source: c.cfg.Clock, Clock: c.clock, Dir: c.dir, Admission: c.admission, Views: c.views,
+		Journal: c.events, Mux: c.mux, Liveness: c.liveness, Disk: c.disks, Peers: c.peers, Gossip: c.gossip,
+		Registered: c.host.wakeReconcile, Failed: c.cfg.Failed, Life: c.ctx,
+	})
+}
+
+// Catalog returns this node's member of the catalog group: what changes the catalog, and tells whether
+// this node may serve clients by its view.
+func (c *Cluster) Catalog() *metadata.Group { return c.catalog }
+
+// RefusedPeers returns how many peers this node refuses now, by reason.
+func (c *Cluster) RefusedPeers() map[string]int { return c.judge.Refused() }
+
+// commandContext bounds a command without a leader (RE-5), and ends it with the node.
+func (c *Cluster) commandContext(ctx context.Context) (context.Context, context.CancelFunc) {
+	return wait.Within(ctx, c.ctx, c.cfg.CommandTimeout)
+}

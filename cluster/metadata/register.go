@@ -1,0 +1,229 @@
+package metadata
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/quorate/quorate/catalog"
+	"github.com/quorate/quorate/cluster/gossip"
+	"github.com/quorate/quorate/cluster/traffic"
+	"github.com/quorate/quorate/id"
+	"github.com/quorate/quorate/internal/wait"
+)
+
+const (
+	// registerAttempt bounds one attempt to register: what is said about the store may have to
+	// be said in another form afterwards.
+	registerAttempt = 5 * time.Second
+	// refusedRetry is the wait after the catalog has refused this node: somebody may let it in.
+	refusedRetry = time.Second
+	// beginRetry is the wait between two questions whether the member may begin.
+	beginRetry = 100 * time.Millisecond
+)
+
+// register makes this start of the node known to the catalog, lets its member of the catalog
+// group begin if it has nothing, and registers again when it has to. What it is answered
+// also tells how far the view has to come to be caught up.
+func (g *Group) register() {
+	unknown := false // an attempt may have taken effect
+	for g.cfg.Life.Err() == nil {
+		fresh := g.admission.FreshStore()
+		a, err := g.registerOnce(unknown)
+		unknown = unknown || a.repeated
+		if errors.Is(err, errNoAnswer) {
+			continue
+		}
+		if err == nil {
+			g.admission.refused.Store(nil)
+			g.registered.Store(a.Index)
+			g.cfg.Registered()
+			if a.Created || fresh && unknown { // a repeat may not tell
+				wait.Wake(g.joined)
+			}
+			err = g.begin(a)
+		}
+		switch {
+		case err == nil:
+			g.watchRecord()
+		case !errors.Is(err, errNoAnswer):
+			g.refuse(err)
+			fallthrough
+		default:
+			_ = wait.For(g.cfg.Life, refusedRetry) // its end ends the loop
+		}
+	}
+}
+
+// errNoAnswer says that the catalog has not answered, or that it wants another form of the
+// question.
+var errNoAnswer = errors.New("cluster: no answer of the catalog")
+
+// registrationAnswer is what came of an attempt to register.
+type registrationAnswer struct {
+	catalog.Reply
+	stores   bool // the cluster knows stores
+	repeated bool // the attempt, or one before, may have taken effect besides
+}
+
+// registerOnce asks the catalog to take the node. The error says why it does not, or is
+// errNoAnswer.
+func (g *Group) registerOnce(unknown bool) (a registrationAnswer, err error) {
+	ctx, cancel := context.WithTimeout(g.cfg.Life, registerAttempt)
+	defer cancel()
+	version, known := g.asks(ctx)
+	cmd := g.registration(version)
+	a.stores = cmd.Store != ""
+	if !a.stores && known != 0 && g.admission.FreshStore() && (known < g.cfg.Dir.Store().First || known > g.cfg.Epoch) {
+		return a, g.lostDirectory()
+	}
+	a.Reply, a.repeated, err = g.propose(ctx, catalog.AppendCommand(nil, cmd))
+	switch {
+	case err != nil:
+		a.repeated = errors.Is(err, traffic.ErrUnknownOutcome)
+		return a, errNoAnswer
+	case a.Err != nil && (a.Err.Kind == "command" || a.Err.Arg == "store" && !a.stores):
+		_ = wait.For(ctx, catalogRetry) // the version was raised, or is not yet
+		return a, errNoAnswer
+	case a.Err != nil:
+		return a, fmt.Errorf("cluster: the catalog refuses this node: %w", a.Err)
+	case !a.stores && g.admission.FreshStore() && !g.admission.part.Load() && !a.Created && !a.repeated && !unknown:
+		return a, errors.Join(g.lostDirectory(), g.cfg.Dir.Deny())
+	}
+	if err := g.cfg.Dir.Admit(); err != nil {
+		return a, err
+	}
+	g.admission.taken.Store(true)
+	return a, nil
+}
+
+// lostDirectory is why a new directory is refused while the cluster knows no stores.
+func (g *Group) lostDirectory() error {
+	n := catalog.Node{ID: g.cfg.Node}
+	return fmt.Errorf("cluster: %s", n.CannotHave(g.cfg.Dir.Store().Name, true, math.MaxUint64))
+}
+
+// registration is what this node says of itself in a cluster whose finalised version is so.
+func (g *Group) registration(version catalog.Version) *catalog.RegisterNode {
+	cfg, s := &g.cfg, g.cfg.Dir.Store()
+	cmd := &catalog.RegisterNode{ID: cfg.Node, Address: cfg.PeerAddr, ClientAddress: cfg.ClientAddr, Epoch: g.cfg.Epoch}
+	if version < catalog.VersionStores {
+		return cmd
+	}
+	cmd.Store, cmd.Fresh, cmd.FirstEpoch, cmd.Empty = s.Name, !s.Admitted, s.First, !g.admission.part.Load()
+	if s.Denied {
+		cmd.FirstEpoch = math.MaxUint64 // no earlier registration was its own
+	}
+	return cmd
+}
+
+// asks returns the finalised version of the cluster, and the epoch in which this node is
+// registered, 0 if it is not, as its view or the peers that it is linked with know them.
+func (g *Group) asks(ctx context.Context) (version catalog.Version, known id.Epoch) {
+	v := g.view()
+	version = v.Version()
+	if n, is := v.Node(g.cfg.Node); is {
+		known = n.Epoch
+	}
+	for _, n := range g.cfg.Gossip() {
+		if _, up := g.cfg.Mux.Connected(n.ID); !up || ctx.Err() != nil || version >= catalog.VersionStores {
+			continue
+		}
+		s, err := g.Ask(n.ID)
+		if err != nil {
+			continue
+		}
+		version = max(version, catalog.Version(min(s.GetFinalizedVersion(), math.MaxUint8)))
+		known = max(known, id.Epoch(s.GetKnownEpoch()))
+	}
+	return version, known
+}
+
+// begin lets the member of the catalog group take part if it does not yet: the catalog says
+// when a former one is out of the group. While the cluster knows no stores, one that is new
+// to it has had none.
+func (g *Group) begin(a registrationAnswer) error {
+	r, out := a.Reply, a.Created
+	for !g.admission.part.Load() {
+		if a.stores {
+			ctx, cancel := context.WithTimeout(g.cfg.Life, registerAttempt)
+			cmd := &catalog.LeaveCatalog{ID: g.cfg.Node, Store: g.cfg.Dir.Store().Name, Since: g.cfg.Dir.Store().Began}
+			answer, _, err := g.propose(ctx, catalog.AppendCommand(nil, cmd))
+			cancel()
+			if err == nil && answer.Err != nil {
+				return fmt.Errorf("cluster: the catalog does not let this node's member begin: %w", answer.Err)
+			}
+			r, out = answer, err == nil && answer.Deleted
+		}
+		if out {
+			if err := g.cfg.Dir.BeginCatalog(r.Index); err != nil {
+				return err
+			}
+			g.cfg.Logger.Info("this node's member of the catalog group begins with nothing: a former one, if there was one, is out of it", "index", r.Index)
+			g.admission.takePart()
+			return nil
+		}
+		if err := wait.For(g.cfg.Life, beginRetry); err != nil || !a.stores {
+			return errNoAnswer
+		}
+	}
+	return nil
+}
+
+// watchRecord returns when this node has to register again: its record has no store yet, or is
+// not there. While the record has another store, nobody is served here.
+func (g *Group) watchRecord() {
+	var seen catalog.NodeSet
+	var version catalog.Version
+	for {
+		changed := g.cfg.Views.Next()
+		v := g.view()
+		if (v.NodeSet() != seen || v.Version() != version) && v.Index() >= g.registered.Load() {
+			seen, version = v.NodeSet(), v.Version()
+			r, known := v.Node(g.cfg.Node)
+			switch {
+			case !known || r.Vacant || r.Store != "" && r.Store != g.cfg.Dir.Store().Name:
+				return // it is refused, and told why
+			case r.Store == "" && v.Version() >= catalog.VersionStores:
+				return
+			}
+		}
+		select {
+		case <-changed:
+		case <-g.cfg.Life.Done():
+			return
+		}
+	}
+}
+
+// refuse keeps this node out: it serves nobody, and opens no group that it has no files of.
+func (g *Group) refuse(why error) {
+	old := g.admission.refused.Swap(&why)
+	g.registered.Store(0)
+	g.assurance.revoke()
+	if old == nil || (*old).Error() != why.Error() {
+		g.cfg.Logger.Error("this node may not take part", "error", why)
+	}
+}
+
+// RefusedBy notes that a peer refuses this node.
+func (g *Group) RefusedBy(n id.NodeID, why string) {
+	g.admission.shutBy(n, why)
+	if g.Refusal() != nil {
+		g.assurance.revoke()
+	}
+}
+
+// Refusal says why this node may not take part: the catalog says so, or peers refuse it and
+// none talks to it.
+func (g *Group) Refusal() error {
+	return g.admission.refusal(func() bool {
+		return slices.ContainsFunc(g.cfg.Gossip(), func(n gossip.Node) bool {
+			_, up := g.cfg.Mux.Connected(n.ID)
+			return up
+		})
+	})
+}
