@@ -12,7 +12,7 @@ const (
 	// lowest wall clock in reach for right.
 	presumeAfter = 3 * time.Second
 	// doubtFor is for how long a node that starts does not believe others whose time is not that
-	// of its own wall clock: a majority of wall clocks may tell in the next beat.
+	// of its own wall clock: a majority of wall clocks may tell in the next heartbeat.
 	doubtFor = time.Second
 	// stepLeast is the least change of a wall clock at once that is told as a step.
 	stepLeast = 50 * time.Millisecond

@@ -14,7 +14,7 @@ import (
 // epoch is the true time at which a world begins.
 const epoch = 1_800_000_000 * time.Second
 
-// every is the time between two beats, of which each steers.
+// every is the time between two heartbeats, of which each steers.
 const every = 250 * time.Millisecond
 
 // world is machines with clocks of their own, the links between them, and a queue that one
@@ -83,9 +83,9 @@ func (m *machine) moment() Moment {
 
 func (m *machine) runs() bool { return m.steering != nil && !m.halted }
 
-// beat lets two machines measure each other: the first one asks, and tells what it found.
+// heartbeat lets two machines measure each other: the first one asks, and tells what it found.
 // Each way takes up to 2 ms.
-func (w *world) beat(a, b *machine) {
+func (w *world) heartbeat(a, b *machine) {
 	if !a.runs() || !b.runs() || a.old || b.old || w.cut[[2]int{a.place, b.place}] || w.cut[[2]int{b.place, a.place}] {
 		return
 	}
@@ -119,7 +119,7 @@ func (w *world) run(d time.Duration, each func()) {
 		next := min(end, w.now+every)
 		for i, a := range w.machines {
 			for _, b := range w.machines[i+1:] {
-				w.beat(a, b)
+				w.heartbeat(a, b)
 			}
 		}
 		for _, m := range w.machines {

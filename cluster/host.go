@@ -124,10 +124,10 @@ func (h *host) Submit(q id.QueueUID, c raftfsm.Command, done func(quorumq.Reply,
 	m.submit(c, done)
 }
 
-// Hurry lets lazy commands of a queue wait no longer.
-func (h *host) Hurry(q id.QueueUID) {
+// Flush lets deferrable commands of a queue wait no longer.
+func (h *host) Flush(q id.QueueUID) {
 	if m := h.queue(q); m != nil {
-		m.group.Hurry()
+		m.group.Flush()
 	}
 }
 

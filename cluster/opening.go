@@ -48,7 +48,7 @@ func (h *host) open(r *catalog.QueueRecord) error {
 	h.mu.Unlock()
 	q.start()
 	if slept {
-		h.c.liveness.Urge(uid.Group())
+		h.c.liveness.RequestElection(uid.Group())
 		h.mu.Lock()
 		delete(h.asleep, uid)
 		h.mu.Unlock()

@@ -69,14 +69,14 @@ func (l queueLinks) Connected(to id.NodeID) (id.Epoch, bool) { return l.c.mux.Co
 func (h *host) handleCommand(c *nodev1.QueueCommand, reply func(*nodev1.Frame) error) {
 	q := id.QueueUID(c.GetQueue())
 	if len(c.GetHeader()) == 0 {
-		h.Hurry(q)
+		h.Flush(q)
 		return
 	}
 	answer := func(r *nodev1.QueueReply) {
 		r.Request = c.GetRequest()
 		h.reply(q, r, reply)
 	}
-	h.Submit(q, raftfsm.Command{Header: c.GetHeader(), Bodies: c.GetBodies(), Lazy: c.GetLazy()}, func(r quorumq.Reply, err error) {
+	h.Submit(q, raftfsm.Command{Header: c.GetHeader(), Bodies: c.GetBodies(), Deferrable: c.GetDeferrable()}, func(r quorumq.Reply, err error) {
 		if err != nil {
 			answer(&nodev1.QueueReply{Error: queueError(err)})
 			return

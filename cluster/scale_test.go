@@ -34,7 +34,7 @@ func BenchmarkGroups(b *testing.B) {
 }
 
 // BenchmarkRest tells what three nodes of this process cost that hold no queue: what is left
-// is beats, gossip and looks at links and disks, as often as in a node by default.
+// is heartbeats, gossip and looks at links and disks, as often as in a node by default.
 func BenchmarkRest(b *testing.B) {
 	for range b.N {
 		s := newScale(b, 0, func(c *Config) { c.SuspectAfter = 0 })

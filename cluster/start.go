@@ -180,7 +180,7 @@ func (c *Cluster) boot() error {
 	})
 	c.loops.Go(c.followGossip)
 	c.loops.Go(func() {
-		c.clock.Run(c.ctx, beatEvery, nodeclock.Listener{Nodes: c.nodeCount, Turned: c.host.timers.turn, Emit: c.events.EmitNode})
+		c.clock.Run(c.ctx, heartbeatEvery, nodeclock.Listener{Nodes: c.nodeCount, Turned: c.host.timers.turn, Emit: c.events.EmitNode})
 	})
 	c.loops.Go(c.catalog.Run)
 	c.loops.Go(func() { c.changes.Run(c.ctx.Done()) })
@@ -190,7 +190,7 @@ func (c *Cluster) boot() error {
 	}
 	c.loops.Go(func() { c.liveness.Run(c.ctx) })
 	disks := &disk.Watch{
-		Board: c.disks, Log: c.storage, Links: c.mux, Groups: diskGroups{c}, Alive: c.alive, Every: beatEvery,
+		Board: c.disks, Log: c.storage, Links: c.mux, Groups: diskGroups{c}, Alive: c.alive, Every: heartbeatEvery,
 		Hang: c.cfg.DiskHang, Failed: c.cfg.Failed, Logger: c.log,
 	}
 	disks.Look() // before members are opened
@@ -228,7 +228,7 @@ func (c *Cluster) connect() error {
 	c.mux, err = transport.New(transport.Config{
 		Node: c.cfg.Node, Epoch: c.epoch, Store: c.dir.Store().Name, Fresh: c.admission.FreshStore, Cluster: c.cfg.Name, Key: c.cfg.Key, TLS: c.cfg.TLS,
 		Handler: duplex{c}, Calls: calls{c: c}, Absent: c.host.absent, Logger: c.log,
-		Beats: c.liveness, Clock: c.clock, BeatEvery: beatEvery, PingEvery: pingEvery,
+		Heartbeats: c.liveness, Clock: c.clock, HeartbeatEvery: heartbeatEvery, PingEvery: pingEvery,
 		Refuse: c.judge.Refuses, Refused: func(n id.NodeID, why string) { c.catalog.RefusedBy(n, why) }, Ended: c.host.ended,
 		Silent: func(g id.GroupID) bool { return g == id.CatalogGroup && !c.admission.TakesPart() },
 		Reads:  uint8(catalog.NewestVersion), Finalised: func() uint8 { return uint8(c.View().Version()) },
@@ -348,7 +348,7 @@ func (c *Cluster) shutdown(ctx context.Context) error {
 	}
 	c.stop()
 	if c.storage != nil {
-		c.storage.Hurry()
+		c.storage.EndWaits()
 	}
 	var errs []error
 	if c.operations != nil {

@@ -9,10 +9,10 @@ import (
 )
 
 const (
-	// beatEvery is the time between two beats of a pair of nodes, by which liveness judges.
-	beatEvery = 250 * time.Millisecond
+	// heartbeatEvery is the time between two heartbeats of a pair of nodes, by which liveness judges.
+	heartbeatEvery = 250 * time.Millisecond
 	// pingEvery is the time between two pings on the connection of a link, which show that it
-	// is still passed on when beats are.
+	// is still passed on when heartbeats are.
 	pingEvery = 10 * time.Second
 )
 

@@ -24,7 +24,7 @@ func Explain(v *catalog.View, rt Router, rec *catalog.QueueRecord, m *message.Me
 	if cause, text := barred(v, rec, rule, &d); cause != CauseNone {
 		return Explanation{Rule: rule, Cause: cause, Why: text}
 	}
-	k := desk{rt: rt, view: v, rec: rec, rule: rule}
+	k := resolver{rt: rt, view: v, rec: rec, rule: rule}
 	k.routeMessage(&d, m)
 	r := &k.way
 	return Explanation{Rule: rule, Message: r.msg, Targets: r.targets, Cyclic: r.cyclic, Cause: r.cause, Why: r.text}

@@ -27,7 +27,7 @@ type Forwarder struct {
 	running bool
 	woken   bool // the backlog had news that the goroutine has not looked at
 	hints   []hint
-	holds   []*hold // while there are any, no letter is sent
+	holds   []*hold // while there are any, no dead letter is sent
 	stats   Stats
 	warned  map[warning]struct{}
 }
@@ -35,10 +35,10 @@ type Forwarder struct {
 // Stats are a forwarder's figures since its start (ST-2).
 type Stats struct {
 	Confirmed uint64 // dead letters that every target has
-	Repeats   uint64 // letters that a target had already
+	Repeats   uint64 // dead letters that a target had already
 	Retries   Causes // attempts that failed, by Cause
-	Waiting   Causes // letters that wait now, by Cause
-	LastError string // why letters wait; empty if none does
+	Waiting   Causes // dead letters that wait now, by Cause
+	LastError string // why dead letters wait; empty if none does
 }
 
 // warning is what a log line is written for once.
@@ -76,7 +76,7 @@ func (f *Forwarder) Wake() {
 	}
 }
 
-// Retry tells that the target may take letters again: it has room, or a new leader
+// Retry tells that the target may take dead letters again: it has room, or a new leader
 // (DL-24); 0 stands for all targets. It does not block.
 func (f *Forwarder) Retry(target id.QueueUID) {
 	f.mu.Lock()
@@ -142,7 +142,7 @@ func (f *Forwarder) rest() bool {
 	return true
 }
 
-// unblocked notes, under mu, that no letter waits any more.
+// unblocked notes, under mu, that no dead letter waits any more.
 func (f *Forwarder) unblocked() {
 	if f.stats.LastError != "" && f.cfg.Told != nil {
 		f.cfg.Told("", "")

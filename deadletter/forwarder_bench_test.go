@@ -20,10 +20,10 @@ type bench struct {
 	stored  []byte
 	changed chan struct{}
 
-	mu      sync.Mutex
-	letters quorumq.Seq // in the backlog from the beginning
-	settled quorumq.Seq
-	over    chan struct{} // closed when all are settled
+	mu          sync.Mutex
+	deadLetters quorumq.Seq // in the backlog from the beginning
+	settled     quorumq.Seq
+	over        chan struct{} // closed when all are settled
 }
 
 func newBench(b *testing.B, size int) *bench {
@@ -33,7 +33,7 @@ func newBench(b *testing.B, size int) *bench {
 	w.declare("target", nil)
 	w.bind("target", "k")
 	return &bench{
-		view: w.View(), uid: uid, changed: make(chan struct{}), over: make(chan struct{}), letters: quorumq.Seq(b.N),
+		view: w.View(), uid: uid, changed: make(chan struct{}), over: make(chan struct{}), deadLetters: quorumq.Seq(b.N),
 		stored: message.Append(nil, &message.Message{RoutingKeys: []string{"k"}, Body: make([]byte, size)}),
 	}
 }
@@ -50,7 +50,7 @@ func (x *bench) AlternateExchange(_ *catalog.View, e *catalog.Exchange) (string,
 func (x *bench) Backlog(dst []quorumq.Discarded, after quorumq.Seq, limit int) ([]quorumq.Discarded, quorumq.Seq, error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	for seq := max(after, x.settled) + 1; seq <= x.letters && limit > 0; seq++ {
+	for seq := max(after, x.settled) + 1; seq <= x.deadLetters && limit > 0; seq++ {
 		dst = append(dst, quorumq.Discarded{Seq: seq, Body: quorumq.BodyRef{Index: uint64(seq)}, Reason: quorumq.ReasonExpired, At: 1})
 		limit--
 	}
@@ -68,7 +68,7 @@ func (x *bench) SettleBacklog(_ context.Context, ranges []quorumq.SeqRange) erro
 		}
 		x.settled = r.Last
 	}
-	if x.settled == x.letters {
+	if x.settled == x.deadLetters {
 		close(x.over)
 	}
 	return nil
@@ -82,7 +82,7 @@ func (x *bench) Enqueue(context.Context, id.QueueUID, quorumq.NewMessage, []byte
 	return ErrRefused
 }
 
-// BenchmarkForwarder is a letter's way from the backlog to its settlement.
+// BenchmarkForwarder is a dead letter's way from the backlog to its settlement.
 func BenchmarkForwarder(b *testing.B) {
 	for _, size := range []int{12, 1024} {
 		b.Run(fmt.Sprintf("%dB", size), func(b *testing.B) {

@@ -49,7 +49,7 @@ type Config struct {
 	// Chance gives the jitter, a number from 0 up to but not including 1; nil: a random one.
 	Chance func() float64
 	Logger *slog.Logger // nil: nothing is logged
-	// Told hears when letters begin to wait, and why, and when none waits any more: cause and
+	// Told hears when dead letters begin to wait, and why, and when none waits any more: cause and
 	// reason are empty then. It must not block; nil: nobody.
 	Told func(cause, reason string)
 

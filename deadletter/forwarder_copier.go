@@ -83,7 +83,7 @@ func (x *Copier) Stats() CopyStats {
 
 func (x *Copier) run() {
 	var batch []quorumq.Discarded
-	k := desk{rt: x.router, src: x.src}
+	k := resolver{rt: x.router, src: x.src}
 	for {
 		x.mu.Lock()
 		batch, x.queue = x.queue, batch[:0]
@@ -100,7 +100,7 @@ func (x *Copier) run() {
 }
 
 // send routes one copy by the present view and hands it to its targets.
-func (x *Copier) send(k *desk, d *quorumq.Discarded) {
+func (x *Copier) send(k *resolver, d *quorumq.Discarded) {
 	k.look(x.router.View())
 	way := k.route(d)
 	if len(way.targets) == 0 {

@@ -9,7 +9,7 @@ import (
 // that were not sent by then are taken back.
 const holdWait = time.Second
 
-// hold is somebody's wish that no letter leaves.
+// hold is somebody's wish that no dead letter leaves.
 type hold struct {
 	until time.Time // so long answers are waited for
 	then  func(arrived uint64, release func())
@@ -17,8 +17,8 @@ type hold struct {
 }
 
 // Hold stops the forwarder, for a purge: from the call of then until that of release no
-// letter is sent. Before, what is under way is answered or, after holdWait, taken back if nobody
-// has sent it, and what has arrived is settled. So arrived, the letters in the backlog that some
+// dead letter is sent. Before, what is under way is answered or, after holdWait, taken back if nobody
+// has sent it, and what has arrived is settled. So arrived, the dead letters in the backlog that some
 // target has or may have, is mostly 0. then is called once, from any goroutine or within Hold, also
 // when the forwarder is closed; it must not block, and release may be called from within.
 func (f *Forwarder) Hold(then func(arrived uint64, release func())) {
@@ -31,7 +31,7 @@ func (f *Forwarder) Hold(then func(arrived uint64, release func())) {
 	f.look()
 	f.mu.Unlock()
 	if !waits {
-		then(0, func() { f.release(h) }) // it knows of no letter
+		then(0, func() { f.release(h) }) // it knows of no dead letter
 	}
 }
 
@@ -42,7 +42,7 @@ func (f *Forwarder) release(h *hold) {
 	f.look()
 }
 
-// holding tells whether no letter may leave, and until when answers are waited for: the earliest
+// holding tells whether no dead letter may leave, and until when answers are waited for: the earliest
 // such time of those who have not been told; zero: all have.
 func (f *Forwarder) holding() (held bool, until time.Time) {
 	f.mu.Lock()
@@ -81,8 +81,8 @@ func (r *forwarding) stand(now, until time.Time) bool {
 	r.forget(settled)
 	over := !until.IsZero() && !now.Before(until)
 	if over {
-		for _, n := range r.lanes {
-			if len(n.flight) > 0 {
+		for _, n := range r.targetQueues {
+			if len(n.inFlight) > 0 {
 				n.recall()
 			}
 		}
@@ -95,10 +95,10 @@ func (r *forwarding) stand(now, until time.Time) bool {
 	return true
 }
 
-// arrived counts the letters of the backlog that some target has, or may have.
+// arrived counts the dead letters of the backlog that some target has, or may have.
 func (r *forwarding) arrived() uint64 {
 	n := uint64(0)
-	for _, l := range r.letters {
+	for _, l := range r.deadLetters {
 		if !l.gone && (l.doubtful || len(l.stored) > 0) {
 			n++
 		}

@@ -11,7 +11,7 @@ import (
 	"github.com/quorate/quorate/quorumq"
 )
 
-// purge purges a queue as its leader does, and returns how many letters it tells of.
+// purge purges a queue as its leader does, and returns how many dead letters it tells of.
 func (w *world) purge(f *Forwarder, source id.QueueUID) (told uint64) {
 	w.t.Helper()
 	answered := make(chan struct{})
@@ -31,7 +31,7 @@ func (w *world) purge(f *Forwarder, source id.QueueUID) (told uint64) {
 	return told
 }
 
-// a purge at any moment tells of just those letters that never arrive.
+// a purge at any moment tells of just those dead letters that never arrive.
 func TestPurgeTellsTheTruth(t *testing.T) {
 	for _, faulty := range []float64{0, 0.3} {
 		for after := range 40 {
@@ -92,7 +92,7 @@ func (s waitingSender) Transfer(ctx context.Context, _ id.QueueUID, _ *quorumq.T
 	return quorumq.Reply{}, ctx.Err()
 }
 
-// letters that wait for a leader of their target are taken back; of those that are sent
+// dead letters that wait for a leader of their target are taken back; of those that are sent
 // nobody knows, so that they do not count.
 func TestPurgeTakesLettersBack(t *testing.T) {
 	for doubtful, want := range map[bool]uint64{false: 500, true: 400} {

@@ -18,12 +18,12 @@ const (
 	sweepLetters     = 32  // routed anew in one turn
 )
 
-// settleGather is how long letters that all targets have wait for others, to be settled with
+// settleGather is how long dead letters that all targets have wait for others, to be settled with
 // them.
 const settleGather = 50 * time.Millisecond
 
 // maxFullBackoff bounds the wait before a full target is asked again: nobody tells the
-// forwarder that it has room, and asking costs one letter.
+// forwarder that it has room, and asking costs one dead letter.
 const maxFullBackoff = 500 * time.Millisecond
 
 // hint is news about a target (DL-24); 0 stands for all.
@@ -32,25 +32,25 @@ type hint struct{ target id.QueueUID }
 // forwarding is what the forwarder's goroutine owns while it runs.
 type forwarding struct {
 	*Forwarder
-	desk    desk
-	view    *catalog.View
-	changed <-chan struct{}
-	// sweepAt is the place in letters of a pass over all of them after a change of the
-	// view; len(letters) or more: none is under way. nextSweep keeps passes apart.
+	resolver resolver
+	view     *catalog.View
+	changed  <-chan struct{}
+	// sweepAt is the place in deadLetters of a pass over all of them after a change of the
+	// view; len(deadLetters) or more: none is under way. nextSweep keeps passes apart.
 	sweepAt   int
 	swept     uint64 // index of the view of the last pass
 	again     bool   // a pass is due though the view is the same
 	nextSweep time.Time
-	sweepNext time.Time // when the pass goes on while letters are on their way
+	sweepNext time.Time // when the pass goes on while dead letters are on their way
 
-	letters []*letter // ascending by number
-	gone    int       // of them that are gone
-	waiting Causes
-	lanes   map[id.QueueUID]*lane
-	loaded  quorumq.Seq // highest number that was loaded
-	settled quorumq.Seq // all up to here have left the backlog
-	more    bool        // the backlog may have letters above loaded
-	// held letters have their bodies, which have heldBytes together.
+	deadLetters  []*deadLetter // ascending by number
+	gone         int           // of them that are gone
+	waiting      Causes
+	targetQueues map[id.QueueUID]*targetQueue
+	loaded       quorumq.Seq // highest number that was loaded
+	settled      quorumq.Seq // all up to here have left the backlog
+	more         bool        // the backlog may have dead letters above loaded
+	// held dead letters have their bodies, which have heldBytes together.
 	held, heldBytes int
 
 	done     []quorumq.Seq // to be settled
@@ -60,24 +60,24 @@ type forwarding struct {
 	gatherUntil time.Time
 	settles     int // failures in a row
 
-	answers chan answer
-	page    []quorumq.Discarded // read ahead of what is loaded
-	records []quorumq.Discarded // room for it
+	completions chan completion
+	page        []quorumq.Discarded // read ahead of what is loaded
+	records     []quorumq.Discarded // room for it
 }
 
-// answer is what a command that was under way came to.
-type answer struct {
-	lane    *lane // nil: of a settlement
-	letters int
-	reply   quorumq.Reply
-	err     error
-	seqs    []quorumq.Seq // of a settlement
+// completion is what a command that was under way came to.
+type completion struct {
+	targetQueue *targetQueue // nil: of a settlement
+	deadLetters int
+	reply       quorumq.Reply
+	err         error
+	seqs        []quorumq.Seq // of a settlement
 }
 
 func newForwarding(f *Forwarder) *forwarding {
 	return &forwarding{
-		Forwarder: f, desk: desk{rt: f.router, src: f.src}, lanes: make(map[id.QueueUID]*lane), more: true,
-		answers: make(chan answer),
+		Forwarder: f, resolver: resolver{rt: f.router, src: f.src}, targetQueues: make(map[id.QueueUID]*targetQueue), more: true,
+		completions: make(chan completion),
 	}
 }
 
@@ -107,16 +107,16 @@ func (r *forwarding) turn() bool {
 	return true
 }
 
-// sweepDue tells whether all letters are to be routed anew.
+// sweepDue tells whether all dead letters are to be routed anew.
 func (r *forwarding) sweepDue() bool { return r.again || r.swept != r.view.Index() }
 
-// lookAtView takes a new view up and starts a pass over all letters: the route of each
+// lookAtView takes a new view up and starts a pass over all dead letters: the route of each
 // may have changed (DL-23, DL-24).
 func (r *forwarding) lookAtView(now time.Time) {
 	r.changed = r.router.Changed()
 	r.view = r.router.View()
-	r.desk.look(r.view)
-	if len(r.letters) == 0 {
+	r.resolver.look(r.view)
+	if len(r.deadLetters) == 0 {
 		r.swept, r.sweepAt, r.again = r.view.Index(), 0, false
 		return
 	}
@@ -125,48 +125,48 @@ func (r *forwarding) lookAtView(now time.Time) {
 	}
 	r.swept, r.sweepAt, r.again = r.view.Index(), 0, false
 	r.nextSweep = now.Add(r.cfg.MinBackoff)
-	for _, n := range r.lanes {
+	for _, n := range r.targetQueues {
 		n.retryAt = time.Time{}
 	}
 }
 
-func (r *forwarding) sweeping() bool { return r.sweepAt < len(r.letters) }
+func (r *forwarding) sweeping() bool { return r.sweepAt < len(r.deadLetters) }
 
-// unblock lets lanes be tried whose time has come, or about which there is news.
+// unblock lets target queues be tried whose time has come, or about which there is news.
 func (r *forwarding) unblock(now time.Time, hints []hint) {
 	for _, h := range hints {
-		for _, n := range r.lanes {
+		for _, n := range r.targetQueues {
 			if h.target == 0 || h.target == n.uid {
 				n.retryAt = time.Time{}
 			}
 		}
 	}
-	for _, n := range r.lanes {
+	for _, n := range r.targetQueues {
 		if n.blocked() && !now.Before(n.retryAt) {
 			n.retryAt = time.Time{}
 		}
 	}
 }
 
-// forget drops the letters that have left the backlog: settled, or purged.
+// forget drops the dead letters that have left the backlog: settled, or purged.
 func (r *forwarding) forget(settled quorumq.Seq) {
 	if settled <= r.settled {
 		return
 	}
 	r.settled = settled
 	n := 0
-	for n < len(r.letters) && r.letters[n].d.Seq <= settled {
-		r.drop(r.letters[n])
+	for n < len(r.deadLetters) && r.deadLetters[n].d.Seq <= settled {
+		r.drop(r.deadLetters[n])
 		n++
 	}
-	r.letters = slices.Delete(r.letters, 0, n)
+	r.deadLetters = slices.Delete(r.deadLetters, 0, n)
 	r.gone -= n
 	r.sweepAt = max(r.sweepAt-n, 0)
 	r.loaded = max(r.loaded, settled)
 }
 
-// drop takes a letter out of everything but the list.
-func (r *forwarding) drop(l *letter) {
+// drop takes a dead letter out of everything but the list.
+func (r *forwarding) drop(l *deadLetter) {
 	if l.gone {
 		return
 	}
@@ -174,7 +174,7 @@ func (r *forwarding) drop(l *letter) {
 	r.gone++
 	r.setCause(l, CauseNone)
 	for _, p := range l.pending {
-		if n := r.lanes[p.uid]; n != nil && !p.flying {
+		if n := r.targetQueues[p.uid]; n != nil && !p.flying {
 			n.remove(l)
 			r.tidy(n)
 		}
@@ -182,14 +182,14 @@ func (r *forwarding) drop(l *letter) {
 	r.release(l)
 }
 
-// tidy forgets a lane that has nothing.
-func (r *forwarding) tidy(n *lane) {
-	if len(n.queue) == 0 && len(n.flight) == 0 {
-		delete(r.lanes, n.uid)
+// tidy forgets a target queue that has nothing.
+func (r *forwarding) tidy(n *targetQueue) {
+	if len(n.queue) == 0 && len(n.inFlight) == 0 {
+		delete(r.targetQueues, n.uid)
 	}
 }
 
-// sweep routes letters anew, some at a turn. While letters are on their way it leaves three
+// sweep routes dead letters anew, some at a turn. While dead letters are on their way it leaves three
 // quarters of the time to others: there may be 65,536, and those who publish wait for the same
 // processors.
 func (r *forwarding) sweep() {
@@ -199,7 +199,7 @@ func (r *forwarding) sweep() {
 		return
 	}
 	for n := 0; n < sweepLetters && r.sweeping(); r.sweepAt++ {
-		if l := r.letters[r.sweepAt]; !l.gone && !l.done && l.at != r.view.Index() {
+		if l := r.deadLetters[r.sweepAt]; !l.gone && !l.done && l.at != r.view.Index() {
 			r.reroute(l, false)
 			n++
 		}
@@ -215,11 +215,11 @@ func (r *forwarding) sweep() {
 	}
 }
 
-// reroute finds the targets of a letter by the present view and puts it into their lanes
+// reroute finds the targets of a dead letter by the present view and puts it into their target queues
 // (DL-23). Its message stays if any of them can be tried, and it is held already or take is
 // set.
-func (r *forwarding) reroute(l *letter, take bool) {
-	way := r.desk.route(&l.d)
+func (r *forwarding) reroute(l *deadLetter, take bool) {
+	way := r.resolver.route(&l.d)
 	l.at = r.view.Index()
 	r.retarget(l, way.targets)
 	switch {
@@ -240,7 +240,7 @@ func (r *forwarding) reroute(l *letter, take bool) {
 	}
 }
 
-func (r *forwarding) setCause(l *letter, c Cause) {
+func (r *forwarding) setCause(l *deadLetter, c Cause) {
 	if l.cause != CauseNone {
 		r.waiting[l.cause]--
 	}
@@ -249,13 +249,13 @@ func (r *forwarding) setCause(l *letter, c Cause) {
 	}
 }
 
-// retarget makes pending of the targets that have not stored the letter.
-func (r *forwarding) retarget(l *letter, targets []id.QueueUID) {
+// retarget makes pending of the targets that have not stored the dead letter.
+func (r *forwarding) retarget(l *deadLetter, targets []id.QueueUID) {
 	l.pending = slices.DeleteFunc(l.pending, func(p pendingTarget) bool {
 		if p.flying || slices.Contains(targets, p.uid) {
 			return false
 		}
-		if n := r.lanes[p.uid]; n != nil {
+		if n := r.targetQueues[p.uid]; n != nil {
 			n.remove(l)
 			r.tidy(n)
 		}
@@ -269,17 +269,17 @@ func (r *forwarding) retarget(l *letter, targets []id.QueueUID) {
 			l.pending = l.only[:0]
 		}
 		l.pending = append(l.pending, pendingTarget{uid: uid})
-		n := r.lanes[uid]
+		n := r.targetQueues[uid]
 		if n == nil {
-			n = &lane{uid: uid}
-			r.lanes[uid] = n
+			n = &targetQueue{uid: uid}
+			r.targetQueues[uid] = n
 		}
 		n.add(l)
 	}
 }
 
-// finish marks a letter that every target has.
-func (r *forwarding) finish(l *letter) {
+// finish marks a dead letter that every target has.
+func (r *forwarding) finish(l *deadLetter) {
 	if l.done || l.gone {
 		return
 	}
@@ -292,7 +292,7 @@ func (r *forwarding) finish(l *letter) {
 }
 
 func (r *forwarding) empty() bool {
-	return len(r.letters) == r.gone && len(r.page) == 0 && len(r.lanes) == 0 && !r.settling && !r.more
+	return len(r.deadLetters) == r.gone && len(r.page) == 0 && len(r.targetQueues) == 0 && !r.settling && !r.more
 }
 
 // wait waits for the next thing that can change anything.
@@ -308,7 +308,7 @@ func (r *forwarding) wait() {
 	case <-r.nudge:
 	case <-r.changed:
 	case <-timer:
-	case a := <-r.answers:
+	case a := <-r.completions:
 		r.take(a)
 	}
 }
@@ -334,8 +334,8 @@ func (r *forwarding) nextTime() time.Time {
 		}
 		return next
 	}
-	for _, n := range r.lanes {
-		if len(n.flight) == 0 {
+	for _, n := range r.targetQueues {
+		if len(n.inFlight) == 0 {
 			earliest(n.retryAt)
 		}
 	}
@@ -349,12 +349,12 @@ func (r *forwarding) nextTime() time.Time {
 }
 
 // take works a command's answer in.
-func (r *forwarding) take(a answer) {
-	if a.lane == nil {
-		r.takeSettled(a)
+func (r *forwarding) take(a completion) {
+	if a.targetQueue == nil {
+		r.handleSettled(a)
 		return
 	}
-	r.takeTransferred(a)
+	r.handleTransferred(a)
 }
 
 // backoff is the wait after so many failures in a row (DL-24): doubled each time, with a

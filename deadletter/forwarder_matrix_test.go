@@ -10,18 +10,18 @@ import (
 	"github.com/quorate/quorate/quorumq"
 )
 
-// matrixRow is a row of the failure matrix: what is wrong, and what becomes of the letters.
+// matrixRow is a row of the failure matrix: what is wrong, and what becomes of the dead letters.
 type matrixRow struct {
 	name   string
 	setUp  func(w *world)
 	cause  Cause
 	mend   func(w *world)
 	want   map[string]string
-	reason quorumq.Reason // of the letters' discard
+	reason quorumq.Reason // of the dead letters' discard
 }
 
 // The failure matrix DL-26, row by row. Each row fails first, for the cause, then mends
-// what is wrong; then the letters a, b and c must be in the target, once and in order.
+// what is wrong; then the dead letters a, b and c must be in the target, once and in order.
 // TestForwarderMatrixOfSources has the rows that fail nowhere.
 func TestForwarderMatrix(t *testing.T) {
 	rows := []matrixRow{
@@ -133,12 +133,12 @@ func TestForwarderMatrix(t *testing.T) {
 	}
 }
 
-// The rows of DL-26 that are about the source itself. A row may do something while the letters a,
+// The rows of DL-26 that are about the source itself. A row may do something while the dead letters a,
 // b and c wait for a target that is down; then that answers again.
 func TestForwarderMatrixOfSources(t *testing.T) {
 	for _, row := range []struct {
 		name  string
-		key   string // where letters go
+		key   string // where dead letters go
 		while func(w *world, source id.QueueUID, f **Forwarder, term **term)
 		want  map[string]string
 	}{

@@ -9,7 +9,7 @@ import (
 
 // routeMoved finds where a moved message goes (G-13). It dies no death, so that there are
 // no cycles, and is as it was but for exchange and keys where those are what it is moved to.
-func (k *desk) routeMoved(d *quorumq.Discarded, m *message.Message) {
+func (k *resolver) routeMoved(d *quorumq.Discarded, m *message.Message) {
 	r, v, rec := &k.way, k.view, k.rec
 	r.msg = *m
 	switch d.To.Kind {
@@ -47,7 +47,7 @@ func (k *desk) routeMoved(d *quorumq.Discarded, m *message.Message) {
 }
 
 // toQueue sends the message straight to a queue.
-func (k *desk) toQueue(name string) {
+func (k *resolver) toQueue(name string) {
 	q, ok := k.view.Queue(k.rec.VHost, name)
 	if !ok {
 		k.way.cause, k.way.key = CauseNoQueue, name

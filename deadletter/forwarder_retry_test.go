@@ -61,8 +61,8 @@ func TestForwarderBackoff(t *testing.T) {
 	})
 }
 
-// DL-24: a full target gets its letters soon after it has room, however long it was full,
-// and is asked with one letter at a time until then.
+// DL-24: a full target gets its dead letters soon after it has room, however long it was full,
+// and is asked with one dead letter at a time until then.
 func TestForwarderFull(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 1)

@@ -22,9 +22,9 @@ type routed struct {
 	bytes   int             // of what was read
 }
 
-// desk routes the discarded messages of one source, one after another, and has the room for
+// resolver routes the discarded messages of one source, one after another, and has the room for
 // the one at hand: to route one more allocates little. It belongs to one goroutine.
-type desk struct {
+type resolver struct {
 	rt    Router
 	src   Source
 	view  *catalog.View
@@ -37,7 +37,7 @@ type desk struct {
 }
 
 // look takes a view up, and the rule that is in force with it.
-func (k *desk) look(v *catalog.View) {
+func (k *resolver) look(v *catalog.View) {
 	if v == k.view {
 		return
 	}
@@ -49,7 +49,7 @@ func (k *desk) look(v *catalog.View) {
 
 // route reads a discarded message, rewrites it and finds its targets by the view
 // (DL-23, DL-36, DL-41). What it returns is valid until the next call.
-func (k *desk) route(d *quorumq.Discarded) *routed {
+func (k *resolver) route(d *quorumq.Discarded) *routed {
 	k.way = routed{}
 	if k.rec == nil {
 		k.way.cause, k.way.text = CauseDisabled, "the source queue is being deleted"
@@ -84,7 +84,7 @@ func barred(v *catalog.View, rec *catalog.QueueRecord, rule Rule, d *quorumq.Dis
 }
 
 // routeMessage finds the targets of a message that was read.
-func (k *desk) routeMessage(d *quorumq.Discarded, m *message.Message) {
+func (k *resolver) routeMessage(d *quorumq.Discarded, m *message.Message) {
 	k.way.targets = k.found[:0]
 	if d.To != nil {
 		k.routeMoved(d, m)
@@ -95,7 +95,7 @@ func (k *desk) routeMessage(d *quorumq.Discarded, m *message.Message) {
 }
 
 // routeDead rewrites a dead letter and finds its targets.
-func (k *desk) routeDead(d *quorumq.Discarded, m *message.Message) {
+func (k *resolver) routeDead(d *quorumq.Discarded, m *message.Message) {
 	r, v, rec, rule := &k.way, k.view, k.rec, &k.rule
 	r.msg = Rewrite(m, Discard{
 		Queue: rec.Name, Reason: d.Reason, NowMs: int64(d.At), DeliveryCount: d.DeliveryCount, AcquiredCount: d.AcquiredCount,
@@ -127,7 +127,7 @@ func (k *desk) routeDead(d *quorumq.Discarded, m *message.Message) {
 }
 
 // targets routes the message at hand; false if it goes to no queue.
-func (k *desk) targets(exchange string, d *quorumq.Discarded) bool {
+func (k *resolver) targets(exchange string, d *quorumq.Discarded) bool {
 	k.pub = Publication(k.rt, k.rec, d, &k.way.msg)
 	var err error
 	k.way.targets, err = k.view.Route(k.rec.VHost, exchange, &k.pub, k.way.targets)
@@ -142,8 +142,8 @@ func Publication(rt Router, rec *catalog.QueueRecord, d *quorumq.Discarded, m *m
 	}
 }
 
-// chance decides where the letter goes when an exchange takes any of its bindings. It is
-// the letter's own, so that a repeat goes where the first try went (DL-25).
+// chance decides where the dead letter goes when an exchange takes any of its bindings. It is
+// the dead letter's own, so that a repeat goes where the first try went (DL-25).
 func chance(source id.QueueUID, body quorumq.BodyRef) uint64 {
 	h := uint64(source)
 	for _, n := range [...]uint64{body.Index, uint64(body.Slot)} {
@@ -203,7 +203,7 @@ func (r *routed) encode() (quorumq.NewMessage, []byte) {
 	return nm, message.Append(make([]byte, 0, r.bytes+deathBytes), &r.msg)
 }
 
-// levelAt returns the level of a letter that asks for a priority in a target (PR-1).
+// levelAt returns the level of a dead letter that asks for a priority in a target (PR-1).
 func levelAt(v *catalog.View, target id.QueueUID, asked int16) uint8 {
 	q, ok := v.QueueByUID(target)
 	if !ok {

@@ -28,7 +28,7 @@ type Rule struct {
 	Exchange      string
 	RoutingKey    string // valid when HasRoutingKey
 	HasRoutingKey bool
-	AllowCycles   bool   // letters may go round (DL-43)
+	AllowCycles   bool   // dead letters may go round (DL-43)
 	MaxHops       uint64 // deaths after which a message goes nowhere (DL-43); 0: no limit
 }
 
@@ -47,10 +47,10 @@ type Router interface {
 
 // Sender carries dead letters to their targets. Its methods may be called concurrently.
 type Sender interface {
-	// Transfer hands letters over and waits for the answer of the target's machine. A
+	// Transfer hands dead letters over and waits for the answer of the target's machine. A
 	// repeat is harmless whatever became of the first (DL-25). ErrNoTarget tells that the
 	// target is gone for good, ErrDoubtful that it may have stored them, or will; after any other
-	// error it has not and will not. When ctx ends, letters that were not sent are not sent any
+	// error it has not and will not. When ctx ends, dead letters that were not sent are not sent any
 	// more.
 	Transfer(ctx context.Context, target id.QueueUID, t *quorumq.Transfer, bodies [][]byte) (quorumq.Reply, error)
 	// Enqueue hands over a copy. It waits for room until ctx ends. Unless it fails, done

@@ -14,13 +14,13 @@ import (
 )
 
 // sendAll starts what Transfers can be started; false when the term is over. Making one
-// ready may open another lane, so it goes round until nothing more starts.
+// ready may open another target queue, so it goes round until nothing more starts.
 func (r *forwarding) sendAll() bool {
 	for sent := true; sent; {
 		sent = false
-		for _, uid := range slices.Sorted(maps.Keys(r.lanes)) {
-			n := r.lanes[uid]
-			if n == nil || len(n.flight) > 0 || n.blocked() || len(n.queue) == 0 {
+		for _, uid := range slices.Sorted(maps.Keys(r.targetQueues)) {
+			n := r.targetQueues[uid]
+			if n == nil || len(n.inFlight) > 0 || n.blocked() || len(n.queue) == 0 {
 				continue
 			}
 			started, ok := r.send(n)
@@ -33,8 +33,8 @@ func (r *forwarding) sendAll() bool {
 	return true
 }
 
-// send starts a lane's next Transfer; ok is false when the term is over.
-func (r *forwarding) send(n *lane) (started, ok bool) {
+// send starts a target queue's next Transfer; ok is false when the term is over.
+func (r *forwarding) send(n *targetQueue) (started, ok bool) {
 	// what was purged meanwhile must not go out.
 	_, settled, err := r.src.Backlog(nil, r.loaded, 0)
 	if err != nil {
@@ -48,15 +48,15 @@ func (r *forwarding) send(n *lane) (started, ok bool) {
 	}
 	t := &quorumq.Transfer{Source: r.src.UID(), Settled: r.settled, Letters: make([]quorumq.Letter, k)}
 	bodies := make([][]byte, k)
-	n.flight = append(n.flight[:0], n.queue[:k]...)
-	n.takeFront(k)
-	for i, l := range n.flight {
+	n.inFlight = append(n.inFlight[:0], n.queue[:k]...)
+	n.removeFront(k)
+	for i, l := range n.inFlight {
 		l.target(n.uid).flying = true
 		t.Letters[i] = quorumq.Letter{Seq: l.d.Seq, NewMessage: l.load.msg}
 		t.Letters[i].Priority = levelAt(r.view, n.uid, l.load.prio)
 		bodies[i] = l.load.body
 	}
-	for _, l := range n.flight {
+	for _, l := range n.inFlight {
 		if !r.triable(l) {
 			// The Transfer has the bodies; after a failure they are read again. They
 			// count until it is answered.
@@ -67,15 +67,15 @@ func (r *forwarding) send(n *lane) (started, ok bool) {
 	ctx, n.recall = context.WithCancel(r.ctx)
 	r.Forwarder.done.Go(func() {
 		reply, err := r.sender.Transfer(ctx, n.uid, t, bodies)
-		r.answer(answer{lane: n, letters: k, reply: reply, err: err})
+		r.completion(completion{targetQueue: n, deadLetters: k, reply: reply, err: err})
 	})
 	return true, true
 }
 
-// fill makes the first letters of a lane ready to go: routed by the present view and
+// fill makes the first dead letters of a target queue ready to go: routed by the present view and
 // with their bodies; it returns how many are. One is made ready even when the window is
-// full, so that every lane gets on.
-func (r *forwarding) fill(n *lane) int {
+// full, so that every target queue gets on.
+func (r *forwarding) fill(n *targetQueue) int {
 	k, size, most := 0, 0, r.cfg.transfer
 	if n.cause == CauseFull && n.failures > 1 {
 		most = 1 // a probe: a full target is asked often, so that room is found soon
@@ -102,24 +102,24 @@ func (r *forwarding) fill(n *lane) int {
 	return k
 }
 
-func (r *forwarding) answer(a answer) {
+func (r *forwarding) completion(a completion) {
 	select {
-	case r.answers <- a:
+	case r.completions <- a:
 	case <-r.ctx.Done():
 	}
 }
 
-// takeTransferred works the answer to a Transfer in (DL-26).
-func (r *forwarding) takeTransferred(a answer) {
-	n := a.lane
-	// The lane keeps its flight until all is worked in: an empty one would be forgotten.
-	flight := n.flight
+// handleTransferred works the answer to a Transfer in (DL-26).
+func (r *forwarding) handleTransferred(a completion) {
+	n := a.targetQueue
+	// The target queue keeps its messages in flight until all is worked in: an empty one would be forgotten.
+	inFlight := n.inFlight
 	err := a.err
 	if err == nil && a.reply.Code != quorumq.CodeOK {
 		err = fmt.Errorf("%w: %d", errCode, a.reply.Code)
 	}
 	refused := 0
-	for _, l := range flight {
+	for _, l := range inFlight {
 		if l.gone {
 			continue
 		}
@@ -138,19 +138,19 @@ func (r *forwarding) takeTransferred(a answer) {
 		r.stored(l, n.uid)
 	}
 	r.pace(n, a, err, refused)
-	for _, l := range flight {
+	for _, l := range inFlight {
 		if !l.gone && !l.done && !r.triable(l) {
 			r.release(l)
 		}
 	}
-	clear(n.flight)
-	n.flight = n.flight[:0]
+	clear(n.inFlight)
+	n.inFlight = n.inFlight[:0]
 	n.recall()
 	r.tidy(n)
 }
 
-// stored notes that a target has the letter.
-func (r *forwarding) stored(l *letter, uid id.QueueUID) {
+// stored notes that a target has the dead letter.
+func (r *forwarding) stored(l *deadLetter, uid id.QueueUID) {
 	l.stored = append(l.stored, uid)
 	l.pending = slices.DeleteFunc(l.pending, func(p pendingTarget) bool { return p.uid == uid })
 	if len(l.pending) > 0 {
@@ -164,11 +164,11 @@ func (r *forwarding) stored(l *letter, uid id.QueueUID) {
 	r.finish(l)
 }
 
-// pace sets when the lane is tried again.
-func (r *forwarding) pace(n *lane, a answer, err error, refused int) {
+// pace sets when the target queue is tried again.
+func (r *forwarding) pace(n *targetQueue, a completion, err error, refused int) {
 	r.mu.Lock()
 	if err == nil {
-		r.stats.Repeats += uint64(a.letters - refused - a.reply.Stored)
+		r.stats.Repeats += uint64(a.deadLetters - refused - a.reply.Stored)
 	}
 	r.mu.Unlock()
 	name := n.uid.String()
@@ -180,7 +180,7 @@ func (r *forwarding) pace(n *lane, a answer, err error, refused int) {
 		n.failures, n.cause = 0, CauseNone
 		return
 	case err == nil:
-		if refused < a.letters {
+		if refused < a.deadLetters {
 			n.failures = 0
 		}
 		n.cause = CauseFull
@@ -205,8 +205,8 @@ func (r *forwarding) pace(n *lane, a answer, err error, refused int) {
 	r.closed(n)
 }
 
-// closed lets go of the bodies that no open lane can use.
-func (r *forwarding) closed(n *lane) {
+// closed lets go of the bodies that no open target queue can use.
+func (r *forwarding) closed(n *targetQueue) {
 	for _, l := range n.queue {
 		if l.load != nil && !l.flying() && !r.triable(l) {
 			r.release(l)
@@ -214,9 +214,9 @@ func (r *forwarding) closed(n *lane) {
 	}
 }
 
-// settle takes finished letters off the backlog, one command at a time (DL-21). While more
-// letters are on their way it waits for them a little: each command costs an entry of the
-// source's log, however many letters it has. At once it waits for none.
+// settle takes finished dead letters off the backlog, one command at a time (DL-21). While more
+// dead letters are on their way it waits for them a little: each command costs an entry of the
+// source's log, however many dead letters it has. At once it waits for none.
 func (r *forwarding) settle(now time.Time, atOnce bool) {
 	if r.settling || len(r.done) == 0 || now.Before(r.settleAt) {
 		return
@@ -233,12 +233,12 @@ func (r *forwarding) settle(now time.Time, atOnce bool) {
 	ranges := toRanges(seqs)
 	r.Forwarder.done.Go(func() {
 		err := r.src.SettleBacklog(r.ctx, ranges)
-		r.answer(answer{err: err, seqs: seqs})
+		r.completion(completion{err: err, seqs: seqs})
 	})
 }
 
-// takeSettled works the answer to a settlement in.
-func (r *forwarding) takeSettled(a answer) {
+// handleSettled works the answer to a settlement in.
+func (r *forwarding) handleSettled(a completion) {
 	r.settling = false
 	if a.err != nil {
 		r.done = append(r.done, a.seqs...)
@@ -255,18 +255,18 @@ func (r *forwarding) takeSettled(a answer) {
 	r.mu.Unlock()
 	for _, seq := range a.seqs {
 		if i, ok := r.find(seq); ok {
-			r.drop(r.letters[i])
+			r.drop(r.deadLetters[i])
 		}
 	}
-	if r.gone > len(r.letters)/2 {
+	if r.gone > len(r.deadLetters)/2 {
 		r.compact()
 	}
 }
 
 // flying tells whether a Transfer is under way.
 func (r *forwarding) flying() bool {
-	for _, n := range r.lanes {
-		if len(n.flight) > 0 {
+	for _, n := range r.targetQueues {
+		if len(n.inFlight) > 0 {
 			return true
 		}
 	}
@@ -274,27 +274,27 @@ func (r *forwarding) flying() bool {
 }
 
 func (r *forwarding) find(seq quorumq.Seq) (int, bool) {
-	return slices.BinarySearchFunc(r.letters, seq, func(l *letter, seq quorumq.Seq) int { return cmp.Compare(l.d.Seq, seq) })
+	return slices.BinarySearchFunc(r.deadLetters, seq, func(l *deadLetter, seq quorumq.Seq) int { return cmp.Compare(l.d.Seq, seq) })
 }
 
-// compact drops letters that are gone from the list.
+// compact drops dead letters that are gone from the list.
 func (r *forwarding) compact() {
 	sweepAt := 0
-	for i, l := range r.letters {
+	for i, l := range r.deadLetters {
 		if i < r.sweepAt && !l.gone {
 			sweepAt++
 		}
 	}
-	r.letters = slices.DeleteFunc(r.letters, func(l *letter) bool { return l.gone })
+	r.deadLetters = slices.DeleteFunc(r.deadLetters, func(l *deadLetter) bool { return l.gone })
 	r.gone, r.sweepAt = 0, sweepAt
 }
 
-// publishWaiting counts the letters that wait, by cause.
+// publishWaiting counts the dead letters that wait, by cause.
 func (r *forwarding) publishWaiting() {
 	waiting := r.waiting
-	for _, n := range r.lanes {
+	for _, n := range r.targetQueues {
 		if n.failures > 0 {
-			waiting[n.cause] += uint64(len(n.queue) + len(n.flight))
+			waiting[n.cause] += uint64(len(n.queue) + len(n.inFlight))
 		}
 	}
 	r.mu.Lock()

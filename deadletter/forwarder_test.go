@@ -42,7 +42,7 @@ func TestForwarderExactlyOnce(t *testing.T) {
 }
 
 func simulate(t *testing.T, seed uint64) {
-	const letters = 400
+	const deadLetters = 400
 	w := newWorld(t, seed)
 	w.exchange(catalog.ExchangeFanout)
 	source := w.declare("source", atLeastOnce)
@@ -63,13 +63,13 @@ func simulate(t *testing.T, seed uint64) {
 	}
 	drain := func() {
 		for i, uid := range targets {
-			for _, m := range w.take(uid, letters) {
+			for _, m := range w.take(uid, deadLetters) {
 				got[i][string(m.Body)]++
 			}
 		}
 	}
-	for n := 0; n < letters || w.backlog(source) > 0; n++ {
-		if n < letters {
+	for n := 0; n < deadLetters || w.backlog(source) > 0; n++ {
+		if n < deadLetters {
 			w.discard(source, quorumq.ReasonRejected, "k", fmt.Sprint("m", n))
 			f.Wake()
 		}
@@ -96,7 +96,7 @@ func simulate(t *testing.T, seed uint64) {
 	time.Sleep(time.Second)
 	drain()
 	for i := range targets {
-		for n := range letters {
+		for n := range deadLetters {
 			if k := got[i][fmt.Sprint("m", n)]; k != 1 {
 				t.Errorf("target %d has letter %d %d times", i, n, k)
 			}
@@ -104,7 +104,7 @@ func simulate(t *testing.T, seed uint64) {
 	}
 }
 
-// DL-22, DL-29: letters go in order, many in one Transfer, in a bounded window.
+// DL-22, DL-29: dead letters go in order, many in one Transfer, in a bounded window.
 func TestForwarderBatches(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 1)
@@ -136,7 +136,7 @@ func TestForwarderBatches(t *testing.T) {
 	})
 }
 
-// DL-22: unless it is set, the window holds many small letters, and few large ones.
+// DL-22: unless it is set, the window holds many small dead letters, and few large ones.
 func TestForwarderDefaultWindow(t *testing.T) {
 	for size, want := range map[int]int{10: DefaultMaxWindow / 2, 10_000: 25, 200_000: 1} {
 		synctest.Test(t, func(t *testing.T) {
@@ -163,7 +163,7 @@ func TestForwarderDefaultWindow(t *testing.T) {
 	}
 }
 
-// DL-26: one target that is down holds up nobody else, not even with more letters than
+// DL-26: one target that is down holds up nobody else, not even with more dead letters than
 // the window holds.
 func TestForwarderHoldsNobodyUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -197,7 +197,7 @@ func TestForwarderHoldsNobodyUp(t *testing.T) {
 	})
 }
 
-// DL-40, DL-41: cyclic targets are left out; when no other is there the letter is kept.
+// DL-40, DL-41: cyclic targets are left out; when no other is there the dead letter is kept.
 func TestForwarderCycle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 1)

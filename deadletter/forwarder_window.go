@@ -6,10 +6,10 @@ import (
 	"github.com/quorate/quorate/id"
 )
 
-// load takes the next letters of the backlog up while the window has room, a page of those
+// load takes the next dead letters of the backlog up while the window has room, a page of those
 // that only wait in a turn; false when the term is over.
 func (r *forwarding) load() bool {
-	for wait := 0; r.room() > 0 && len(r.letters) < r.cfg.MaxLetters; {
+	for wait := 0; r.room() > 0 && len(r.deadLetters) < r.cfg.MaxLetters; {
 		if wait == pageLetters {
 			r.look() // what has happened meanwhile comes first
 			return true
@@ -23,15 +23,15 @@ func (r *forwarding) load() bool {
 			}
 			continue
 		}
-		l := &letter{d: r.page[0]}
+		l := &deadLetter{d: r.page[0]}
 		r.page = r.page[1:]
 		if l.d.Seq <= r.settled {
 			continue // purged since it was read
 		}
 		r.loaded = l.d.Seq
-		r.letters = append(r.letters, l)
+		r.deadLetters = append(r.deadLetters, l)
 		if !r.sweeping() {
-			r.sweepAt = len(r.letters)
+			r.sweepAt = len(r.deadLetters)
 		}
 		if r.reroute(l, true); l.load == nil {
 			wait++
@@ -40,12 +40,12 @@ func (r *forwarding) load() bool {
 	return true
 }
 
-// prepare makes ready what goes next in the lanes that can be tried, the first letters
+// prepare makes ready what goes next in the target queues that can be tried, the first dead letters
 // first: what is held of later ones would only keep them out. It tells whether there is room
-// for letters that are not known yet.
+// for dead letters that are not known yet.
 func (r *forwarding) prepare() bool {
-	open := make([]id.QueueUID, 0, len(r.lanes))
-	for uid, n := range r.lanes {
+	open := make([]id.QueueUID, 0, len(r.targetQueues))
+	for uid, n := range r.targetQueues {
 		if !n.blocked() {
 			open = append(open, uid)
 		}
@@ -53,24 +53,24 @@ func (r *forwarding) prepare() bool {
 	slices.Sort(open)
 	all := true
 	for _, uid := range open {
-		if n := r.lanes[uid]; n != nil {
-			all = r.prepareLane(n, len(open)) && all
+		if n := r.targetQueues[uid]; n != nil {
+			all = r.prepareTargetQueue(n, len(open)) && all
 		}
 	}
 	return all
 }
 
-// prepareLane tells whether the whole lane is ready, or waits for something else than room.
-// It takes no more of the window than its share among so many lanes.
-func (r *forwarding) prepareLane(n *lane, lanes int) bool {
-	letters, bytes := r.cfg.window/lanes, max(r.cfg.windowBytes, r.cfg.transferBytes)/lanes
+// prepareTargetQueue tells whether the whole target queue is ready, or waits for something else than room.
+// It takes no more of the window than its share among so many target queues.
+func (r *forwarding) prepareTargetQueue(n *targetQueue, targetQueues int) bool {
+	deadLetters, bytes := r.cfg.window/targetQueues, max(r.cfg.windowBytes, r.cfg.transferBytes)/targetQueues
 	for k, size := 0, 0; k < len(n.queue); {
 		l := n.queue[k]
 		if l.ready() {
 			k, size = k+1, size+l.load.size
 			continue
 		}
-		if r.room() == 0 || k > 0 && (k >= letters || size >= bytes) {
+		if r.room() == 0 || k > 0 && (k >= deadLetters || size >= bytes) {
 			return false
 		}
 		r.reroute(l, true)
@@ -94,7 +94,7 @@ func (r *forwarding) readAhead() bool {
 	return true
 }
 
-// room is how many letters more may be held (DL-22).
+// room is how many dead letters more may be held (DL-22).
 func (r *forwarding) room() int {
 	if r.held < r.cfg.Prefetch {
 		return r.cfg.Prefetch - r.held
@@ -107,8 +107,8 @@ func (r *forwarding) room() int {
 	return 0
 }
 
-// release lets go of a letter's message.
-func (r *forwarding) release(l *letter) {
+// release lets go of a dead letter's message.
+func (r *forwarding) release(l *deadLetter) {
 	if l.load != nil {
 		r.held--
 		r.heldBytes -= l.load.size
@@ -116,8 +116,8 @@ func (r *forwarding) release(l *letter) {
 	}
 }
 
-// hold keeps the message of a letter while one of its lanes is open.
-func (r *forwarding) hold(l *letter, way *routed, take bool) {
+// hold keeps the message of a dead letter while one of its target queues is open.
+func (r *forwarding) hold(l *deadLetter, way *routed, take bool) {
 	if !r.triable(l) || way.cause == CauseUnreadable {
 		r.release(l)
 		return
@@ -126,7 +126,7 @@ func (r *forwarding) hold(l *letter, way *routed, take bool) {
 		return // only flying targets are left
 	}
 	if l.load == nil && !take {
-		return // a pass over all letters must not take up what goes much later
+		return // a pass over all dead letters must not take up what goes much later
 	}
 	r.release(l)
 	msg, body := way.encode()
@@ -135,9 +135,9 @@ func (r *forwarding) hold(l *letter, way *routed, take bool) {
 	r.heldBytes += l.load.size
 }
 
-// triable tells whether some target of the letter can be tried without waiting.
-func (r *forwarding) triable(l *letter) bool {
+// triable tells whether some target of the dead letter can be tried without waiting.
+func (r *forwarding) triable(l *deadLetter) bool {
 	return slices.ContainsFunc(l.pending, func(p pendingTarget) bool {
-		return !p.flying && r.lanes[p.uid] != nil && !r.lanes[p.uid].blocked()
+		return !p.flying && r.targetQueues[p.uid] != nil && !r.targetQueues[p.uid].blocked()
 	})
 }

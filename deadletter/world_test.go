@@ -31,10 +31,10 @@ type world struct {
 	machines map[id.QueueUID]*machine
 	rules    map[string]Rule
 
-	moves     bool          // letters without a death are fine
+	moves     bool          // dead letters without a death are fine
 	slow      time.Duration // what a Transfer takes
 	transfers int
-	largest   int // letters in one Transfer
+	largest   int // dead letters in one Transfer
 }
 
 type machine struct {

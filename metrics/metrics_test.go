@@ -68,7 +68,7 @@ func (n *node) sources() metrics.Sources {
 		},
 		Gates: func() map[string]gate.Stats {
 			return map[string]gate.Stats{"clients": {
-				Connections: 1, Strangers: 2, Admitted: 3, CrowdedOut: 4, Refused: 5, Scarce: 6, Late: 7,
+				Connections: 1, Unauthenticated: 2, Admitted: 3, CrowdedOut: 4, Refused: 5, Scarce: 6, Late: 7,
 			}}
 		},
 		Logger: slog.New(slog.DiscardHandler),

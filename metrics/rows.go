@@ -456,7 +456,7 @@ func gateRows() []row[*gate.Stats] {
 		},
 		{
 			"quorate_gate_unauthenticated", "", "Those of them that have not logged in.", gauge, nil, false,
-			func(s *gate.Stats) float64 { return float64(s.Strangers) },
+			func(s *gate.Stats) float64 { return float64(s.Unauthenticated) },
 		},
 		{
 			"quorate_gate_admitted_total", "", "Connections that logged in.", counter, nil, false,

@@ -173,7 +173,7 @@ type member struct {
 	group     *testGroupT
 	machine   *logMachine
 	effects   *effects
-	transport *beats
+	transport *heartbeats
 	storage   Storage
 
 	unconfigured bool // newCluster does not bootstrap it
@@ -227,7 +227,7 @@ func (c *testCluster) open(m *member) {
 }
 
 func (c *testCluster) tryOpen(m *member) error {
-	m.transport = newBeats(raft.ServerAddress(m.node))
+	m.transport = newHeartbeats(raft.ServerAddress(m.node))
 	m.machine, m.effects = &logMachine{leads: true}, &effects{}
 	config := Config[reply, string]{
 		Group: testGroup, Node: m.node, Machine: m.machine, Effector: m.effects, Transport: m.transport,

@@ -144,7 +144,7 @@ func (x *crashRun) start(n *crashNode) error {
 }
 
 func (x *crashRun) member(n *crashNode, i int) (*member, error) {
-	m := &member{node: n.name, machine: &logMachine{leads: true}, effects: &effects{}, transport: newBeats(raft.ServerAddress(n.name))}
+	m := &member{node: n.name, machine: &logMachine{leads: true}, effects: &effects{}, transport: newHeartbeats(raft.ServerAddress(n.name))}
 	g, err := n.log.Group(id.GroupID(i + 1))
 	if err != nil {
 		return nil, err

@@ -306,7 +306,7 @@ func TestDrivenSlowEntryIsReplicated(t *testing.T) {
 
 // absent is a transport whose peers say that they have no such member while it is set.
 type absent struct {
-	*beats
+	*heartbeats
 	is *atomic.Bool
 }
 
@@ -352,7 +352,7 @@ func TestDrivenAbsentFollower(t *testing.T) {
 
 // mute is a transport on which one peer owes the answer to what it is told.
 type mute struct {
-	*beats
+	*heartbeats
 
 	peer raft.ServerID
 	end  <-chan struct{}

@@ -62,7 +62,7 @@ func newLogCluster(t *testing.T, n int, change func(*Config[reply, string])) []*
 	for i := range n {
 		name := id.NodeID(fmt.Sprintf("n%d", i+1))
 		m := &logMember{
-			member: &member{node: name, machine: &logMachine{leads: true}, effects: &effects{}, transport: newBeats(raft.ServerAddress(name))},
+			member: &member{node: name, machine: &logMachine{leads: true}, effects: &effects{}, transport: newHeartbeats(raft.ServerAddress(name))},
 			disk:   vfs.NewMem(), tap: &tap{},
 		}
 		var err error

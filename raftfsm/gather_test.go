@@ -39,7 +39,7 @@ type gatherer struct {
 
 func newGatherer() *gatherer {
 	g := &gatherer{}
-	g.limits = limits{flights: 8, commands: 10, bytes: 4000}
+	g.limits = limits{inFlight: 8, commands: 10, bytes: 4000}
 	g.begin = func() { g.turns++ }
 	return g
 }
@@ -66,10 +66,10 @@ func (g *gatherer) turn() (entries []int) {
 	return entries
 }
 
-// applied lands the oldest flight, and takes the turn that it asks for.
+// applied lands the oldest entry in flight, and takes the turn that it asks for.
 func (g *gatherer) applied() (entries []int) {
 	g.mu.Lock()
-	f := g.flights[0]
+	f := g.inFlight[0]
 	g.mu.Unlock()
 	g.land(f.term, f.seq)
 	return g.asking()
@@ -121,7 +121,7 @@ func TestGathers(t *testing.T) {
 		want("nor what has its bytes", g.submit(1, int(g.limits.bytes)), 1)
 		time.Sleep(time.Second)
 		synctest.Wait()
-		for range len(g.flights) {
+		for range len(g.inFlight) {
 			g.applied()
 		}
 		want("few", g.submit(1, 1), 1)
@@ -142,7 +142,7 @@ func TestGathersNotInVain(t *testing.T) {
 		for range rounds {
 			time.Sleep(500 * time.Microsecond)
 			left := 0
-			for range len(g.flights) {
+			for range len(g.inFlight) {
 				left += len(g.applied())
 			}
 			if left += len(g.submit(clients, 300)); left == 0 {

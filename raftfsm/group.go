@@ -89,7 +89,7 @@ func Open[R, E any](c Config[R, E]) (*Group[R, E], error) {
 		return nil, err
 	}
 	snaps.early = c.open&openSnapshot != 0
-	if err := snaps.settle(); err != nil {
+	if err := snaps.recover(); err != nil {
 		return nil, fmt.Errorf("raftfsm: group %s: %w", c.Group, err)
 	}
 	r, err := g.startRaft()
@@ -307,7 +307,7 @@ func (g *Group[R, E]) halt() {
 	g.watch.announce()
 }
 
-// Close stops the member; commands in flight end with ErrStopped or ErrUnknownOutcome.
+// Close stops the member; commands in entry in flight end with ErrStopped or ErrUnknownOutcome.
 // It closes the transport and the storage too. It waits for raft's goroutines, and so for
 // the disk.
 func (g *Group[R, E]) Close() error {

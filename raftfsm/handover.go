@@ -133,5 +133,5 @@ func (g *Group[R, E]) matching(r *raft.Raft, to id.NodeID) (id.NodeID, bool) {
 func (p *proposer[R]) idle() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return len(p.flights) == 0
+	return len(p.inFlight) == 0
 }

@@ -45,7 +45,7 @@ func TestManyEntriesBehindTheSnapshot(t *testing.T) {
 		}
 		m := &logMachine{}
 		g, err := Open(Config[reply, string]{
-			Group: testGroup, Node: "n1", Machine: m, Storage: s, Snapshots: snaps, Transport: newBeats("n1"),
+			Group: testGroup, Node: "n1", Machine: m, Storage: s, Snapshots: snaps, Transport: newHeartbeats("n1"),
 		})
 		if err != nil {
 			t.Fatal(err)

@@ -11,17 +11,17 @@ import (
 
 // counted counts the calls by which a leader tells its followers something.
 type counted struct {
-	*beats
+	*heartbeats
 	calls *atomic.Int64
 }
 
 func (c counted) AppendEntries(n raft.ServerID, to raft.ServerAddress, a *raft.AppendEntriesRequest, r *raft.AppendEntriesResponse) error {
 	c.calls.Add(1)
-	return c.beats.AppendEntries(n, to, a, r)
+	return c.heartbeats.AppendEntries(n, to, a, r)
 }
 
 func (c counted) AppendEntriesPipeline(n raft.ServerID, to raft.ServerAddress) (raft.AppendPipeline, error) {
-	p, err := c.beats.AppendEntriesPipeline(n, to)
+	p, err := c.heartbeats.AppendEntriesPipeline(n, to)
 	return countedPipeline{p, c.calls}, err
 }
 
@@ -43,7 +43,7 @@ func TestDrivenGroupIsSilentForAnHour(t *testing.T) {
 		var calls atomic.Int64
 		all := newLogCluster(t, 3, func(c *Config[reply, string]) {
 			c.Driven = true
-			b, ok := c.Transport.(*beats)
+			b, ok := c.Transport.(*heartbeats)
 			if !ok {
 				t.Fatalf("the transport is a %T", c.Transport)
 			}

@@ -100,7 +100,7 @@ func openInstall(d vfs.Dir, dir string, applied uint64) (*installMember, error) 
 	if err := m.snaps.bind(testGroup, func() {}); err != nil {
 		return m, err
 	}
-	if err := m.snaps.settle(); err != nil {
+	if err := m.snaps.recover(); err != nil {
 		return m, err
 	}
 	m.snaps.started(func() uint64 { return applied })

@@ -16,7 +16,7 @@ import (
 // spoiled is a transport whose snapshots the test reads before the other side does. spoil
 // is told of those that the other side begins to read, not of calls that find nobody.
 type spoiled struct {
-	*beats
+	*heartbeats
 	spoil func(io.Reader) io.Reader
 }
 
@@ -24,7 +24,7 @@ func (s *spoiled) InstallSnapshot(id raft.ServerID, to raft.ServerAddress, args 
 	resp *raft.InstallSnapshotResponse, data io.Reader,
 ) error {
 	from := sync.OnceValue(func() io.Reader { return s.spoil(data) })
-	return s.beats.InstallSnapshot(id, to, args, resp, readerFunc(func(p []byte) (int, error) {
+	return s.heartbeats.InstallSnapshot(id, to, args, resp, readerFunc(func(p []byte) (int, error) {
 		return from().Read(p)
 	}))
 }

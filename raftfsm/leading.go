@@ -154,7 +154,7 @@ func (g *Group[R, E]) TransferLeadership(ctx context.Context, to id.NodeID) erro
 		p.mu.Lock()
 		p.paused--
 		p.mu.Unlock()
-		g.settleDoubtful()
+		g.awaitDoubtful()
 		p.signal()
 		result <- err
 	}()

@@ -87,9 +87,9 @@ type Effector[E any] interface {
 type Command struct {
 	Header []byte
 	Bodies [][]byte
-	// Lazy says that nobody waits for the reply: the command may wait up to LazyMost for
+	// Deferrable says that nobody waits for the reply: the command may wait up to MaxDeferral for
 	// others to share an entry with. It keeps its place among them.
-	Lazy bool
+	Deferrable bool
 }
 
 // Errors of proposals. ErrNotLeader and ErrBusy mean that the command is not, and never

@@ -18,8 +18,8 @@ type item[R any] struct {
 	done    func(R, error)
 }
 
-// flight is an entry that was handed to raft and is not answered yet.
-type flight[R any] struct {
+// pendingEntry is an entry that was handed to raft and is not answered yet.
+type pendingEntry[R any] struct {
 	term, seq uint64
 	items     []item[R]
 	bytes     int64
@@ -30,13 +30,13 @@ type flight[R any] struct {
 
 // limits are Config's of entries.
 type limits struct {
-	flights, commands int
-	bytes             int64
+	inFlight, commands int
+	bytes              int64
 }
 
 // proposer gathers commands into entries. A goroutine takes turns only while there is
 // something to do: groups at rest have none. What is below mu is guarded by it; turns alone
-// move items from the queue into flights.
+// move items from the queue into entries in entry in flight.
 type proposer[R any] struct {
 	limits   limits
 	begin    func()        // starts the goroutine that takes turns
@@ -44,20 +44,20 @@ type proposer[R any] struct {
 	news     atomic.Bool   // raft told of another leader or state
 	commands []Command     // of the entry that a turn encodes, reused
 
-	mu       sync.Mutex
-	queue    []item[R]
-	queued   int64 // bytes in queue
-	gather   gathering
-	lazy     lateness
-	flights  []*flight[R] // in the order in which raft got them
-	pending  int64        // bytes in queue and flights
-	term     uint64       // term whose Lead command was proposed; 0: not leader
-	seq      uint64       // of the newest entry
-	paused   int          // transfers of leadership in progress
-	wary     bool         // a transfer was tried in this term: raft may refuse entries
-	settling bool         // a settle goroutine runs
-	closed   bool
-	drained  chan struct{} // closed when closed and no flight is left; nil until asked for
+	mu         sync.Mutex
+	queue      []item[R]
+	queued     int64 // bytes in queue
+	gather     gathering
+	deferrable deferral
+	inFlight   []*pendingEntry[R] // in the order in which raft got them
+	pending    int64              // bytes in queue and entries in entry in flight
+	term       uint64             // term whose Lead command was proposed; 0: not leader
+	seq        uint64             // of the newest entry
+	paused     int                // transfers of leadership in progress
+	wary       bool               // a transfer was tried in this term: raft may refuse entries
+	awaiting   bool               // a goroutine runs completeDoubtful
+	closed     bool
+	drained    chan struct{} // closed when closed and no entry in flight is left; nil until asked for
 }
 
 // signal asks for a turn. It does not block.
@@ -190,13 +190,13 @@ func (g *Group[R, E]) turn(r *raft.Raft, commands *[]Command) {
 	p.mu.Unlock()
 	if changed {
 		g.cease(term)
-		if term != 0 && !g.settled() {
+		if term != 0 && !g.timeAgreed() {
 			return // p.term stays: the next turn finds it changed, too
 		}
 		p.mu.Lock()
 		p.term, p.wary = term, false
 		p.mu.Unlock()
-		g.settleDoubtful()
+		g.awaitDoubtful()
 		g.watch.announce()
 		if term != 0 {
 			g.proposeLead(r, term, commands)
@@ -229,22 +229,22 @@ func leaderTerm(r *raft.Raft) uint64 {
 }
 
 // add queues a command and tells whether that takes a turn: else one was asked for, or will
-// be when more has gathered or a place among the flights is free. It is called with the lock
+// be when more has gathered or a place among the entries in entry in flight is free. It is called with the lock
 // held.
 func (p *proposer[R]) add(it item[R]) (wake bool) {
 	p.queue = append(p.queue, it)
 	p.pending += it.bytes
 	p.queued += it.bytes
 	p.gather.messages += weight(&it.command)
-	if it.command.Lazy {
-		return p.addLazy()
+	if it.command.Deferrable {
+		return p.addDeferrable()
 	}
-	p.lazy.others++
+	p.deferrable.others++
 	switch {
 	case p.gather.waits:
 		p.gather.came = time.Now()
 		return p.full()
-	case p.lazy.others > 1:
+	case p.deferrable.others > 1:
 		return false
 	default:
 		return !p.hold(time.Now())
@@ -275,12 +275,12 @@ func (p *proposer[R]) hold(now time.Time) bool {
 	return true
 }
 
-// next makes a flight of what waits, nil if nothing does, too many entries are on their
+// next makes a entry in flight of what waits, nil if nothing does, too many entries are on their
 // way, or more is to be gathered first.
-func (p *proposer[R]) next() *flight[R] {
+func (p *proposer[R]) next() *pendingEntry[R] {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if len(p.queue) == 0 || len(p.flights) >= p.limits.flights || p.paused > 0 || p.closed {
+	if len(p.queue) == 0 || len(p.inFlight) >= p.limits.inFlight || p.paused > 0 || p.closed {
 		return nil
 	}
 	now := time.Now()
@@ -295,13 +295,13 @@ func (p *proposer[R]) next() *flight[R] {
 		}
 		bytes += it.bytes
 		messages += weight(&it.command)
-		if !it.command.Lazy {
-			p.lazy.others--
+		if !it.command.Deferrable {
+			p.deferrable.others--
 		}
 		n++
 	}
-	f := &flight[R]{term: p.term, bytes: bytes, items: p.queue[:n:n]}
-	// The flight keeps the front of the array, the queue goes on behind it.
+	f := &pendingEntry[R]{term: p.term, bytes: bytes, items: p.queue[:n:n]}
+	// The entry in flight keeps the front of the array, the queue goes on behind it.
 	if p.queue = p.queue[n:]; len(p.queue) == 0 {
 		p.queue = nil
 	}
@@ -313,16 +313,16 @@ func (p *proposer[R]) next() *flight[R] {
 }
 
 // depart is called with the lock held.
-func (p *proposer[R]) depart(f *flight[R], now time.Time) {
+func (p *proposer[R]) depart(f *pendingEntry[R], now time.Time) {
 	p.seq++
 	f.seq, f.left = p.seq, now
-	p.flights = append(p.flights, f)
+	p.inFlight = append(p.inFlight, f)
 }
 
 // proposeLead proposes the command by which the machine learns who leads. A machine that
 // wants none gets an entry without commands: its apply is the barrier of the new term.
 func (g *Group[R, E]) proposeLead(r *raft.Raft, term uint64, commands *[]Command) {
-	f := &flight[R]{term: term, lead: true}
+	f := &pendingEntry[R]{term: term, lead: true}
 	header, latest := g.leadHeader(term)
 	g.stamps.begin(latest, g.c.Clock())
 	if header != nil {
@@ -350,9 +350,9 @@ func (g *Group[R, E]) leadHeader(term uint64) (header []byte, latest int64) {
 	return g.machine.Lead(g.c.Node, term), g.machine.Now()
 }
 
-// hand encodes a flight's entry and gives it to raft, whose inbox has a place for every
-// flight, so that it does not block.
-func (g *Group[R, E]) hand(r *raft.Raft, f *flight[R], commands *[]Command) {
+// hand encodes a entry in flight's entry and gives it to raft, whose inbox has a place for every
+// entry in flight, so that it does not block.
+func (g *Group[R, E]) hand(r *raft.Raft, f *pendingEntry[R], commands *[]Command) {
 	list := (*commands)[:0]
 	for i := range f.items {
 		if !f.items[i].barrier {
@@ -371,17 +371,17 @@ func (g *Group[R, E]) hand(r *raft.Raft, f *flight[R], commands *[]Command) {
 	wary := p.wary
 	p.mu.Unlock()
 	if wary {
-		g.settleDoubtful()
+		g.awaitDoubtful()
 	}
 	g.pushSoon()
 }
 
-// land takes a flight whose entry is being applied off the list; nil if it is not ours or
+// land takes a entry in flight whose entry is being applied off the list; nil if it is not ours or
 // was answered before, as unknown.
-func (p *proposer[R]) land(term, seq uint64) *flight[R] {
+func (p *proposer[R]) land(term, seq uint64) *pendingEntry[R] {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for i, f := range p.flights {
+	for i, f := range p.inFlight {
 		if f.term == term && f.seq == seq {
 			p.remove(i)
 			p.gather.took = time.Since(f.left)
@@ -395,16 +395,16 @@ func (p *proposer[R]) land(term, seq uint64) *flight[R] {
 func (p *proposer[R]) underway() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return len(p.flights) > 0
+	return len(p.inFlight) > 0
 }
 
 // remove is called with the lock held.
 func (p *proposer[R]) remove(i int) {
-	f := p.flights[i]
-	p.flights = append(p.flights[:i], p.flights[i+1:]...)
-	p.flights[:len(p.flights)+1][len(p.flights)] = nil
+	f := p.inFlight[i]
+	p.inFlight = append(p.inFlight[:i], p.inFlight[i+1:]...)
+	p.inFlight[:len(p.inFlight)+1][len(p.inFlight)] = nil
 	p.pending -= f.bytes
-	if len(p.flights) == 0 && p.drained != nil {
+	if len(p.inFlight) == 0 && p.drained != nil {
 		close(p.drained)
 		p.drained = nil
 	}

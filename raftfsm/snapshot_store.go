@@ -119,7 +119,7 @@ func (s *snapshots) started(applied func() uint64) {
 	close(s.up)
 }
 
-// settle brings the storage in line with the newest snapshot, before raft starts. A crash
+// recover brings the storage in line with the newest snapshot, before raft starts. A crash
 // may have come between the steps of an installation:
 //
 //   - Before the snapshot was published. What it brought is not of this member's state, and
@@ -127,7 +127,7 @@ func (s *snapshots) started(applied func() uint64) {
 //     snapshot (see snapshotSink.has).
 //   - After that, and before raft had dropped the log. A log that does not have the
 //     snapshot's entry may differ from the others' below it, and raft would send it to them.
-func (s *snapshots) settle() error {
+func (s *snapshots) recover() error {
 	f := s.latest()
 	if f == nil {
 		return s.storage.DropRetained(0)

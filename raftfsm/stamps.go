@@ -31,16 +31,16 @@ func (s *stamps) resume(latest int64, m clock.Moment) {
 	s.queue.Resume(stampTime(latest), m)
 }
 
-// settleLook is the wait before a leader that does not know the time looks again.
-const settleLook = 5 * time.Millisecond
+// agreementPoll is the wait before a leader that does not know the time looks again.
+const agreementPoll = 5 * time.Millisecond
 
-// settled tells whether the time of the cluster can be relied on. Until then a new leader does
+// timeAgreed reports whether the time of the cluster can be relied on. Until then a new leader does
 // not begin, and what it is given waits; there will be a turn.
-func (g *Group[R, E]) settled() bool {
+func (g *Group[R, E]) timeAgreed() bool {
 	if g.c.Clock().Settled {
 		return true
 	}
-	time.AfterFunc(settleLook, g.proposer.signal)
+	time.AfterFunc(agreementPoll, g.proposer.signal)
 	return false
 }
 

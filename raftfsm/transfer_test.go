@@ -99,14 +99,14 @@ func answersHoldOverTransfers(t *testing.T, driven bool) {
 
 // deaf is a transport whose requests arrive, but whose answers are lost.
 type deaf struct {
-	*beats
+	*heartbeats
 	lost atomic.Bool
 }
 
 var errLost = errors.New("answer lost")
 
 func (d *deaf) AppendEntries(id raft.ServerID, to raft.ServerAddress, req *raft.AppendEntriesRequest, resp *raft.AppendEntriesResponse) error {
-	err := d.beats.AppendEntries(id, to, req, resp)
+	err := d.heartbeats.AppendEntries(id, to, req, resp)
 	if d.lost.Load() {
 		*resp = raft.AppendEntriesResponse{}
 		return errLost
@@ -124,7 +124,7 @@ func TestUnknownCommandThatIsAppliedLater(t *testing.T) {
 	t.Parallel()
 	transports := map[*member]*deaf{}
 	c := newCluster(t, 3, func(m *member, config *Config[reply, string]) {
-		transports[m] = &deaf{beats: m.transport}
+		transports[m] = &deaf{heartbeats: m.transport}
 		config.Transport = transports[m]
 	})
 	c.propose("before")

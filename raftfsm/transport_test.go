@@ -10,9 +10,9 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// beats is raft.InmemTransport with what every real transport has: heartbeats are
+// heartbeats is raft.InmemTransport with what every real transport has: heartbeats are
 // answered beside raft's main goroutine, which may be waiting for the disk.
-type beats struct {
+type heartbeats struct {
 	*raft.InmemTransport
 	handler  atomic.Pointer[func(raft.RPC)]
 	requests chan raft.RPC
@@ -21,15 +21,15 @@ type beats struct {
 	asked    atomic.Int64 // calls for a vote that have ended, one way or another
 }
 
-func newBeats(addr raft.ServerAddress) *beats {
+func newHeartbeats(addr raft.ServerAddress) *heartbeats {
 	// It gives a snapshot ten times as long, and some tests have one stand still.
 	_, inner := raft.NewInmemTransportWithTimeout(addr, 3*time.Second)
-	b := &beats{InmemTransport: inner, requests: make(chan raft.RPC, 1024), closed: make(chan struct{})}
+	b := &heartbeats{InmemTransport: inner, requests: make(chan raft.RPC, 1024), closed: make(chan struct{})}
 	go b.sort()
 	return b
 }
 
-func (b *beats) sort() {
+func (b *heartbeats) sort() {
 	for {
 		select {
 		case <-b.closed:
@@ -51,19 +51,19 @@ func (b *beats) sort() {
 }
 
 // Consumer implements raft.Transport.
-func (b *beats) Consumer() <-chan raft.RPC { return b.requests }
+func (b *heartbeats) Consumer() <-chan raft.RPC { return b.requests }
 
 // SetHeartbeatHandler implements raft.Transport.
-func (b *beats) SetHeartbeatHandler(h func(raft.RPC)) { b.handler.Store(&h) }
+func (b *heartbeats) SetHeartbeatHandler(h func(raft.RPC)) { b.handler.Store(&h) }
 
 // RequestVote implements raft.Transport.
-func (b *beats) RequestVote(node raft.ServerID, at raft.ServerAddress, v *raft.RequestVoteRequest, answer *raft.RequestVoteResponse) error {
+func (b *heartbeats) RequestVote(node raft.ServerID, at raft.ServerAddress, v *raft.RequestVoteRequest, answer *raft.RequestVoteResponse) error {
 	defer b.asked.Add(1)
 	return b.InmemTransport.RequestVote(node, at, v, answer)
 }
 
 // Inject hands raft a call of this member's own.
-func (b *beats) Inject(ctx context.Context, command any) (any, error) {
+func (b *heartbeats) Inject(ctx context.Context, command any) (any, error) {
 	answer := make(chan raft.RPCResponse, 1)
 	select {
 	case b.requests <- raft.RPC{Command: command, RespChan: answer}:
@@ -81,7 +81,7 @@ func (b *beats) Inject(ctx context.Context, command any) (any, error) {
 }
 
 // Close implements raft.WithClose.
-func (b *beats) Close() error {
+func (b *heartbeats) Close() error {
 	b.closing.Do(func() { close(b.closed) })
 	return b.InmemTransport.Close()
 }

@@ -32,7 +32,7 @@ func Open(dir vfs.Dir, c Config) (*Log, error) {
 	}
 	l := &Log{
 		c: c.withDefaults(), dir: dir, lock: lock, opened: time.Now(),
-		stop: make(chan struct{}), hurry: make(chan struct{}), kick: make(chan struct{}, 1),
+		stop: make(chan struct{}), endWaits: make(chan struct{}), kick: make(chan struct{}, 1),
 		groups: map[id.GroupID]*GroupLog{}, deleted: map[id.GroupID]loc{}, bySeq: map[uint32]*segment{}, nextSeq: 1,
 	}
 	l.work.L, l.space.L, l.rolling.L = &l.mu, &l.mu, &l.mu

@@ -40,13 +40,13 @@ func lacksDescriptor(err error) bool {
 	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE)
 }
 
-// Hurry ends all waits for file descriptors, now and later: what lacks one fails, and the log with
+// EndWaits ends all waits for file descriptors, now and later: what lacks one fails, and the log with
 // it. Who stops a node calls it first, for groups that stop wait for the log. It may be called concurrently
 // and more than once.
-func (l *Log) Hurry() { l.hurried.Do(func() { close(l.hurry) }) }
+func (l *Log) EndWaits() { l.ended.Do(func() { close(l.endWaits) }) }
 
 // awaitDescriptor runs what needs a file descriptor until it gets one, the log fails, or Close
-// or Hurry is called. mu must not be held.
+// or EndWaits is called. mu must not be held.
 func (l *Log) awaitDescriptor(rolls bool, do func() error) error {
 	err := do()
 	if !lacksDescriptor(err) {
@@ -62,7 +62,7 @@ func (l *Log) awaitDescriptor(rolls bool, do func() error) error {
 		select {
 		case <-l.stop:
 			return err
-		case <-l.hurry:
+		case <-l.endWaits:
 			return err
 		case <-next.C:
 			err = do()

@@ -47,7 +47,7 @@ func (s scarce) SyncDir() error {
 
 // Who stops a node does not wait for file descriptors: groups that wait for the log are told that it
 // has failed.
-func TestHurry(t *testing.T) {
+func TestEndWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := scarce{vfs.NewMem(), &atomic.Bool{}}
 		l, err := Open(d, testConfig())
@@ -62,8 +62,8 @@ func TestHurry(t *testing.T) {
 		if len(synced) > 0 || !l.Short() {
 			t.Fatalf("short: %v; synced", l.Short())
 		}
-		l.Hurry()
-		l.Hurry()
+		l.EndWaits()
+		l.EndWaits()
 		if err := <-synced; !lacksDescriptor(err) {
 			t.Errorf("synced: %v", err)
 		}

@@ -20,7 +20,7 @@ func untilStall(age, usual, lenient, late time.Duration) time.Duration {
 
 // lookAfter returns the time to the next look at the disk, after one that found it to take so
 // long until a write hangs: it is seen just then. While there are no news a disk is looked at
-// every so often, at the moments of beats, which wake the node anyway; that is less than what any
+// every so often, at the moments of heartbeats, which wake the node anyway; that is less than what any
 // write may take, so that each is seen before it has taken that long.
 func lookAfter(now time.Time, left, every time.Duration) time.Duration {
 	if left <= 0 {

@@ -11,11 +11,11 @@ import (
 	"github.com/quorate/quorate/raftfsm"
 )
 
-// flight is a command that has been sent and its place in the books.
-type flight struct {
+// request is a command that has been sent and its place among those unanswered.
+type request struct {
 	queue   *Queue
 	attempt uint64
-	kind    flightKind
+	kind    requestKind
 	first   quorumq.Seq // enqueue
 	n       int         // enqueue
 	op      *op
@@ -23,37 +23,37 @@ type flight struct {
 	number  uint64    // outcome
 }
 
-type flightKind uint8
+type requestKind uint8
 
 const (
-	flightEnqueue flightKind = iota
-	flightOp
-	flightOutcome
-	flightResume
+	requestEnqueue requestKind = iota
+	requestOp
+	requestOutcome
+	requestResume
 )
 
-// answer is what came back for a flight.
-type answer struct {
-	flight flight
-	reply  quorumq.Reply
-	got    *traffic.Delivery  // of a Get, with its body
-	held   []traffic.Delivery // of a resume
-	cut    bool               // of a resume: there is more
-	err    error
+// response is what came back for a request.
+type response struct {
+	request request
+	reply   quorumq.Reply
+	got     *traffic.Delivery  // of a Get, with its body
+	held    []traffic.Delivery // of a resume
+	cut     bool               // of a resume: there is more
+	err     error
 }
 
-// take works what has happened into the books.
-func (q *Queue) take(in inbox, t *turn) {
+// take works what has happened into the state.
+func (q *Queue) take(in inbox, out *outbox) {
 	for i := range in.published {
 		p := &in.published[i]
 		q.publisher.Push(p.msg, p.body, p.token)
 	}
 	q.ops.add(in.ops)
 	for i := range in.answers {
-		q.takeAnswer(&in.answers[i], t)
+		q.handleResponse(&in.answers[i], out)
 	}
 	for _, o := range in.recalled {
-		q.ops.takeBack(o, q.uid, t)
+		q.ops.recall(o, q.uid, out)
 	}
 	for _, n := range in.lost {
 		if n == q.target {
@@ -63,9 +63,9 @@ func (q *Queue) take(in inbox, t *turn) {
 	if in.leader != nil && *in.leader != q.target {
 		q.retryLocked(*in.leader, *in.leader != "")
 	}
-	q.takeDeliveries(in.deliveries, t)
+	q.handleDeliveries(in.deliveries, out)
 	for _, n := range in.notices {
-		q.takeNotice(n, t)
+		q.handleNotice(n, out)
 	}
 	if in.wake && q.target == "" {
 		q.blocked = false
@@ -75,47 +75,47 @@ func (q *Queue) take(in inbox, t *turn) {
 		if q.blocked && !time.Now().Before(q.retryAt) {
 			q.blocked = false
 		}
-		q.expireLocked(t)
+		q.expireLocked(out)
 	}
 }
 
-// takeAnswer enters an answer in the books; success counts whatever attempt it is of.
-func (q *Queue) takeAnswer(a *answer, t *turn) {
-	f := &a.flight
+// handleResponse enters an answer among those unanswered; success counts whatever attempt it is of.
+func (q *Queue) handleResponse(a *response, out *outbox) {
+	f := &a.request
 	current := f.attempt == q.attempt
-	if current && f.kind == flightEnqueue {
+	if current && f.kind == requestEnqueue {
 		q.enqueues--
 	}
-	if current && f.kind == flightOutcome {
+	if current && f.kind == requestOutcome {
 		f.cons.inFlight--
 	}
 	if a.err != nil {
-		q.takeFailure(a, current, t)
+		q.handleFailure(a, current, out)
 		return
 	}
 	if current {
 		q.wait = 0
 	}
 	switch f.kind {
-	case flightEnqueue:
-		q.takeEnqueued(f, a.reply, t)
-	case flightOp:
+	case requestEnqueue:
+		q.handleEnqueued(f, a.reply, out)
+	case requestOp:
 		if c := f.op.opens; c != nil && !f.op.closed {
-			c.opened(a.reply, f.op.uncertain, t)
+			c.opened(a.reply, f.op.uncertain, out)
 		}
-		q.ops.answer(f.op, opAnswer{reply: a.reply, got: a.got}, t)
-	case flightOutcome:
-		f.cons.takeOutcome(f.number, a.reply, t)
-	case flightResume:
+		q.ops.answer(f.op, opAnswer{reply: a.reply, got: a.got}, out)
+	case requestOutcome:
+		f.cons.handleOutcome(f.number, a.reply, out)
+	case requestResume:
 		if a.reply.Code == quorumq.CodeUnknownConsumer {
-			f.cons.gone(t)
+			f.cons.gone(out)
 			return
 		}
-		f.cons.takeHeld(a.held, a.reply.LastMsgID, a.cut, t)
+		f.cons.handleHeld(a.held, a.reply.LastMsgID, a.cut, out)
 	}
 }
 
-func (q *Queue) takeEnqueued(f *flight, r quorumq.Reply, t *turn) {
+func (q *Queue) handleEnqueued(f *request, r quorumq.Reply, out *outbox) {
 	now := time.Time{}
 	q.publisher.Answer(f.first, f.n, r, func(token publishToken, accepted bool) {
 		var err error
@@ -125,19 +125,19 @@ func (q *Queue) takeEnqueued(f *flight, r quorumq.Reply, t *turn) {
 			}
 			err = q.refusal(token, now)
 		}
-		q.confirmLocked(token, err, t)
+		q.confirmLocked(token, err, out)
 	})
 	if code := q.publisher.Failed(); code != quorumq.CodeOK {
 		err := fmt.Errorf("queue %s: %w: the queue refused this node's stream (code %d); restart the node", q.uid, traffic.ErrUnknownOutcome, code)
-		q.publisher.Abandon(func(token publishToken) { q.confirmLocked(token, err, t) })
+		q.publisher.Abandon(func(token publishToken) { q.confirmLocked(token, err, out) })
 	}
 }
 
 // confirmLocked answers for a message, which makes room for others.
-func (q *Queue) confirmLocked(token publishToken, err error, t *turn) {
+func (q *Queue) confirmLocked(token publishToken, err error, out *outbox) {
 	q.waiting--
 	q.bytes -= int64(token.size)
-	t.confirmed = append(t.confirmed, confirmation{done: token.done, err: err})
+	out.confirmed = append(out.confirmed, confirmation{done: token.done, err: err})
 	if q.waiters > 0 {
 		q.waiters = 0
 		close(q.room)
@@ -153,13 +153,13 @@ func (q *Queue) refusal(token publishToken, now time.Time) error {
 	return fmt.Errorf("queue %s: %w", q.uid, traffic.ErrRefused)
 }
 
-// takeFailure decides what an unanswered command means for everything behind it.
-func (q *Queue) takeFailure(a *answer, current bool, t *turn) {
+// handleFailure decides what an unanswered command means for everything behind it.
+func (q *Queue) handleFailure(a *response, current bool, out *outbox) {
 	var not *raftfsm.NotLeaderError
 	definite := errors.As(a.err, &not) || errors.Is(a.err, raftfsm.ErrBusy) ||
 		errors.Is(a.err, raftfsm.ErrStopped) || errors.Is(a.err, traffic.ErrNoSuchQueue)
-	if a.flight.kind == flightOp {
-		q.ops.failed(a.flight.op, definite, current, a.err, q.uid, t)
+	if a.request.kind == requestOp {
+		q.ops.failed(a.request.op, definite, current, a.err, q.uid, out)
 	}
 	if !current || errors.Is(a.err, errRefusedForGood) {
 		return
@@ -197,12 +197,12 @@ func (q *Queue) retryLocked(to id.NodeID, now bool) {
 
 // expireLocked gives up what has waited too long (PUB-5, RE-5) and returns messages that
 // nobody settled after a Get.
-func (q *Queue) expireLocked(t *turn) {
+func (q *Queue) expireLocked(out *outbox) {
 	now := time.Now()
 	q.publisher.Void(
 		func(token publishToken) bool { return !token.deadline.IsZero() && !now.Before(token.deadline) },
-		func(token publishToken, _ bool) { q.confirmLocked(token, q.refusal(token, now), t) })
-	q.ops.expire(now, q.uid, t)
+		func(token publishToken, _ bool) { q.confirmLocked(token, q.refusal(token, now), out) })
+	q.ops.expire(now, q.uid, out)
 	q.get.expire(q, now)
 }
 
@@ -226,7 +226,7 @@ func (q *Queue) busyLocked() bool {
 		return true
 	}
 	for _, c := range q.consumers {
-		if c.behind() || c.book.Unanswered() > 0 {
+		if c.behind() || c.tracker.Unanswered() > 0 {
 			return true
 		}
 	}

@@ -15,7 +15,7 @@ func (q *Queue) Consume(ctx context.Context, cfg ConsumerConfig) (*Consumer, err
 	key := quorumq.ConsumerKey{SessionKey: q.newSession(), Tag: traffic.ConsumerTag}
 	c := &Consumer{
 		q: q, cfg: cfg, key: key, limit: cfg.Limit, credited: cfg.Limit,
-		book: session.NewConsumer(key, 0),
+		tracker: session.NewConsumer(key, 0),
 	}
 	q.mu.Lock()
 	if err := cmp.Or(q.ended, q.leaves); err != nil {
@@ -72,7 +72,7 @@ func (c *Consumer) Again(ctx context.Context, cfg ConsumerConfig) error {
 		return err
 	}
 	q.mu.Lock()
-	ahead := r.LastMsgID - min(r.LastMsgID, c.book.Last())
+	ahead := r.LastMsgID - min(r.LastMsgID, c.tracker.Last())
 	q.mu.Unlock()
 	if cfg.Credit && ahead > 0 { // the queue numbers on from there, above what the limit allows
 		c.Credit(cfg.Limit + ahead)

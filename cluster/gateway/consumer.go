@@ -81,12 +81,12 @@ type Decision struct {
 // Consumer is a consumer of this node's client. All methods may be called concurrently.
 // Its state belongs to the mutex of its queue.
 type Consumer struct {
-	q    *Queue
-	cfg  ConsumerConfig
-	key  quorumq.ConsumerKey
-	book *session.Consumer
-	open bool          // the queue has registered it: book numbers from where the queue does
-	base quorumq.MsgID // the queue's id before the client's first
+	q       *Queue
+	cfg     ConsumerConfig
+	key     quorumq.ConsumerKey
+	tracker *session.Consumer
+	open    bool          // the queue has registered it: tracker numbers from where the queue does
+	base    quorumq.MsgID // the queue's id before the client's first
 	// early holds deliveries that overtook the answer to the registration.
 	early      []traffic.Delivery
 	earlyBytes int64
@@ -120,11 +120,11 @@ func (c *Consumer) Decide(r quorumq.MsgIDRange, d Decision) int {
 	r.First, r.Last = r.First+c.base, r.Last+c.base
 	switch d.Kind {
 	case Ack:
-		n = c.book.Settle(r)
+		n = c.tracker.Settle(r)
 	case Return:
-		n = c.book.Requeue(r, d.Failed, d.Annotations, d.Delay)
+		n = c.tracker.Requeue(r, d.Failed, d.Annotations, d.Delay)
 	case Discard:
-		n = c.book.Discard(r, d.Failed, d.Annotations)
+		n = c.tracker.Discard(r, d.Failed, d.Annotations)
 	}
 	if n > 0 {
 		c.q.inbox.wake = true
@@ -136,15 +136,15 @@ func (c *Consumer) Decide(r quorumq.MsgIDRange, d Decision) int {
 // Flush waits until every decision made so far is committed.
 func (c *Consumer) Flush(ctx context.Context) error {
 	c.q.mu.Lock()
-	f := flush{upTo: c.book.Decided(), done: make(chan error, 1)}
-	if c.ended || c.book.Committed() >= f.upTo {
+	f := flush{upTo: c.tracker.Decided(), done: make(chan error, 1)}
+	if c.ended || c.tracker.Committed() >= f.upTo {
 		c.q.mu.Unlock()
 		return nil
 	}
 	c.flushes = append(c.flushes, f)
 	to := c.q.target
 	c.q.mu.Unlock()
-	c.q.g.hurry(to, c.q.uid)
+	c.q.g.flush(to, c.q.uid)
 	select {
 	case err := <-f.done:
 		return err
@@ -223,7 +223,7 @@ func (c *Consumer) CloseThen(closed func()) {
 	c.ended = true
 	c.cfg.Buffer.forget(c)
 	q.mu.Unlock()
-	// The book stays until the queue knows: decisions made so far go first.
+	// The tracker stays until the queue knows: decisions made so far go first.
 	q.post(&op{
 		after:  c,
 		header: quorumq.AppendCommand(nil, &quorumq.SessionClosed{Session: c.key.SessionKey}),
@@ -243,13 +243,13 @@ func (c *Consumer) rewind() {
 	c.inFlight, c.resuming = 0, false
 	c.askAgain() // the next leader does not know that it shall wait
 	if c.open {
-		c.book.Rewind()
+		c.tracker.Rewind()
 	}
 }
 
 // opened takes the answer to the registration. After a repeat nobody knows what an
 // earlier one has delivered already: everything that the consumer holds is asked for.
-func (c *Consumer) opened(r quorumq.Reply, repeated bool, t *turn) {
+func (c *Consumer) opened(r quorumq.Reply, repeated bool, out *outbox) {
 	if r.Code != quorumq.CodeOK || c.open {
 		return
 	}
@@ -262,31 +262,31 @@ func (c *Consumer) opened(r quorumq.Reply, repeated bool, t *turn) {
 	if c.base > 0 {
 		c.credited = 0 // the limit that the registration carried is below the first id
 	}
-	c.book = session.NewConsumer(c.key, c.base)
+	c.tracker = session.NewConsumer(c.key, c.base)
 	if repeated {
-		c.book.Rewind()
+		c.tracker.Rewind()
 	} else {
-		c.takeDeliveries(early, t)
+		c.handleDeliveries(early, out)
 	}
 	c.creditLocked()
 }
 
 // behind tells whether deliveries were missed, or left out, and may be asked for.
 func (c *Consumer) behind() bool {
-	return c.open && !c.ended && !c.space.waits && (c.book.NeedsResume() || c.space.short)
+	return c.open && !c.ended && !c.space.waits && (c.tracker.NeedsResume() || c.space.short)
 }
 
 // pump sends decisions, and asks for what was missed.
-func (c *Consumer) pump(t *turn) {
+func (c *Consumer) pump(out *outbox) {
 	q := c.q
 	if c.behind() && !c.resuming {
 		c.resuming = true
-		g, to, key, after, room := q.g, q.target, c.key, c.book.Last(), c.roomToAskFor()
-		f := flight{queue: q, attempt: q.attempt, kind: flightResume, cons: c}
-		t.sends = append(t.sends, func() { g.resume(to, f, key, after, room) })
+		g, to, key, after, room := q.g, q.target, c.key, c.tracker.Last(), c.roomToAskFor()
+		f := request{queue: q, attempt: q.attempt, kind: requestResume, cons: c}
+		out.sends = append(out.sends, func() { g.resume(to, f, key, after, room) })
 	}
 	for c.inFlight < maxOutcomesInFlight {
-		cmd, number, body, ok := c.book.Next()
+		cmd, number, body, ok := c.tracker.Next()
 		if !ok {
 			return
 		}
@@ -295,9 +295,9 @@ func (c *Consumer) pump(t *turn) {
 		if body != nil {
 			bodies = [][]byte{body}
 		}
-		f := flight{queue: q, attempt: q.attempt, kind: flightOutcome, cons: c, number: number}
+		f := request{queue: q, attempt: q.attempt, kind: requestOutcome, cons: c, number: number}
 		_, ack := cmd.(*quorumq.Settle)
-		q.sendLocked(t, f, raftfsm.Command{Header: quorumq.AppendCommand(nil, cmd), Bodies: bodies, Lazy: ack && c.patient()})
+		q.sendLocked(out, f, raftfsm.Command{Header: quorumq.AppendCommand(nil, cmd), Bodies: bodies, Deferrable: ack && c.patient()})
 	}
 }
 
@@ -308,20 +308,20 @@ func (c *Consumer) patient() bool {
 	if prefetch == 0 {
 		prefetch = quorumq.MaxOutstanding
 	}
-	return !c.ended && len(c.flushes) == 0 && 2*(c.book.Unsettled()+c.book.Deciding()) < prefetch
+	return !c.ended && len(c.flushes) == 0 && 2*(c.tracker.Unsettled()+c.tracker.Deciding()) < prefetch
 }
 
 // unsent tells whether there are decisions that wait for earlier ones to be answered.
-func (c *Consumer) unsent() bool { return !c.lost && c.book.Unanswered() > c.inFlight }
+func (c *Consumer) unsent() bool { return !c.lost && c.tracker.Unanswered() > c.inFlight }
 
-// takeOutcome takes the answer to a decision.
-func (c *Consumer) takeOutcome(number uint64, r quorumq.Reply, t *turn) {
-	c.book.Answer(number, r)
-	if c.book.Gone() {
-		c.gone(t)
+// handleOutcome takes the answer to a decision.
+func (c *Consumer) handleOutcome(number uint64, r quorumq.Reply, out *outbox) {
+	c.tracker.Answer(number, r)
+	if c.tracker.Gone() {
+		c.gone(out)
 		return
 	}
-	done := c.book.Committed()
+	done := c.tracker.Committed()
 	kept := c.flushes[:0]
 	for _, f := range c.flushes {
 		if f.upTo > done {
@@ -335,15 +335,15 @@ func (c *Consumer) takeOutcome(number uint64, r quorumq.Reply, t *turn) {
 
 // gone ends a consumer that the queue says it does not know, as after a long absence of
 // this node.
-func (c *Consumer) gone(t *turn) {
-	c.lose(fmt.Errorf("queue %s: %w: the queue closed its session; consume again", c.q.uid, traffic.ErrConsumerGone), t)
+func (c *Consumer) gone(out *outbox) {
+	c.lose(fmt.Errorf("queue %s: %w: the queue closed its session; consume again", c.q.uid, traffic.ErrConsumerGone), out)
 }
 
 // lose tells the client that the consumer is gone, and closes its session: whoever said
 // so may have been a leader of the past, or a registration may still be on its way.
-func (c *Consumer) lose(err error, t *turn) {
+func (c *Consumer) lose(err error, out *outbox) {
 	c.lost = true
-	c.end(err, t)
+	c.end(err, out)
 	delete(c.q.consumers, c.key.Session)
 	c.q.inbox.ops = append(c.q.inbox.ops, &op{
 		header: quorumq.AppendCommand(nil, &quorumq.SessionClosed{Session: c.key.SessionKey}),
@@ -352,7 +352,7 @@ func (c *Consumer) lose(err error, t *turn) {
 }
 
 // end tells the client that the consumer is gone, unless it closed it itself.
-func (c *Consumer) end(err error, t *turn) {
+func (c *Consumer) end(err error, out *outbox) {
 	c.finishFlushes(err)
 	if c.ended {
 		return
@@ -360,7 +360,7 @@ func (c *Consumer) end(err error, t *turn) {
 	c.ended = true
 	c.cfg.Buffer.forget(c)
 	if c.cfg.Ended != nil {
-		t.calls = append(t.calls, func() { c.cfg.Ended(err) })
+		out.calls = append(out.calls, func() { c.cfg.Ended(err) })
 	}
 }
 

@@ -10,8 +10,8 @@ import (
 
 // The following run on the queue's goroutine with its mutex.
 
-// takeDeliveries hands what is new to the clients, in batches of one consumer.
-func (q *Queue) takeDeliveries(ds []traffic.Delivery, t *turn) {
+// handleDeliveries hands what is new to the clients, in batches of one consumer.
+func (q *Queue) handleDeliveries(ds []traffic.Delivery, out *outbox) {
 	for i := 0; i < len(ds); {
 		c := q.consumers[ds[i].Consumer.Session]
 		j := i + 1
@@ -19,15 +19,15 @@ func (q *Queue) takeDeliveries(ds []traffic.Delivery, t *turn) {
 			j++
 		}
 		if c != nil && c.key == ds[i].Consumer && !c.ended {
-			c.takeDeliveries(ds[i:j], t)
+			c.handleDeliveries(ds[i:j], out)
 		}
 		i = j
 	}
 }
 
-func (c *Consumer) takeDeliveries(ds []traffic.Delivery, t *turn) {
+func (c *Consumer) handleDeliveries(ds []traffic.Delivery, out *outbox) {
 	if !c.open {
-		c.takeEarly(ds)
+		c.handleEarly(ds)
 		return
 	}
 	fresh := make([]Delivery, 0, len(ds))
@@ -35,21 +35,21 @@ func (c *Consumer) takeDeliveries(ds []traffic.Delivery, t *turn) {
 		if !c.fits(&ds[i]) {
 			continue
 		}
-		if c.book.Deliver(ds[i].Delivery, c.cfg.AutoAck) == session.New {
+		if c.tracker.Deliver(ds[i].Delivery, c.cfg.AutoAck) == session.New {
 			fresh = append(fresh, c.delivery(&ds[i]))
 		}
 	}
-	c.handLocked(fresh, t)
+	c.handLocked(fresh, out)
 }
 
-func (c *Consumer) handLocked(fresh []Delivery, t *turn) {
+func (c *Consumer) handLocked(fresh []Delivery, out *outbox) {
 	if len(fresh) > 0 {
-		t.calls = append(t.calls, func() { c.cfg.Deliver(fresh) })
+		out.calls = append(out.calls, func() { c.cfg.Deliver(fresh) })
 	}
 }
 
-// takeHeld takes the answer to a resume; cut tells that there is more than was asked for.
-func (c *Consumer) takeHeld(held []traffic.Delivery, last quorumq.MsgID, cut bool, t *turn) {
+// handleHeld takes the answer to a resume; cut tells that there is more than was asked for.
+func (c *Consumer) handleHeld(held []traffic.Delivery, last quorumq.MsgID, cut bool, out *outbox) {
 	c.resuming = false
 	if c.ended || !c.open {
 		return
@@ -61,20 +61,20 @@ func (c *Consumer) takeHeld(held []traffic.Delivery, last quorumq.MsgID, cut boo
 	}
 	at := 0
 	var fresh []Delivery
-	c.book.Resumed(ds, last, func(d quorumq.Delivery) {
+	c.tracker.Resumed(ds, last, func(d quorumq.Delivery) {
 		for held[at].MsgID != d.MsgID {
 			at++
 		}
 		fresh = append(fresh, c.delivery(&held[at]))
 	})
-	c.handLocked(fresh, t)
+	c.handLocked(fresh, out)
 	owed := c.space.short
 	if c.resumed(cut); owed && !c.space.short && len(fresh) == 0 {
-		t.calls = append(t.calls, func() { c.cfg.Deliver(nil) })
+		out.calls = append(out.calls, func() { c.cfg.Deliver(nil) })
 	}
 }
 
-func (q *Queue) takeNotice(n quorumq.Notice, t *turn) {
+func (q *Queue) handleNotice(n quorumq.Notice, out *outbox) {
 	switch n.Kind {
 	case quorumq.NoticeLeader:
 		// The leader told so itself, or its member here did: led and the answers of the
@@ -82,31 +82,31 @@ func (q *Queue) takeNotice(n quorumq.Notice, t *turn) {
 		for _, c := range q.consumers {
 			if c.key.SessionKey == n.Consumer.SessionKey && c.open {
 				c.askAgain()
-				c.book.Rewind()
+				c.tracker.Rewind()
 			}
 		}
 	case quorumq.NoticeCancelled:
 		if c := q.consumers[n.Consumer.Session]; c != nil && c.key == n.Consumer {
-			c.lose(fmt.Errorf("queue %s: %w: cancelled by the queue", q.uid, traffic.ErrConsumerGone), t)
+			c.lose(fmt.Errorf("queue %s: %w: cancelled by the queue", q.uid, traffic.ErrConsumerGone), out)
 		}
 	case quorumq.NoticeRevoked:
 		if c := q.consumers[n.Consumer.Session]; c != nil && c.key == n.Consumer {
-			c.revoked(n.Messages, t)
+			c.revoked(n.Messages, out)
 		}
 	case quorumq.NoticeActive, quorumq.NoticeWaiting:
 		if c := q.consumers[n.Consumer.Session]; c != nil && c.key == n.Consumer && !c.ended && c.cfg.Active != nil {
 			active := n.Kind == quorumq.NoticeActive
-			t.calls = append(t.calls, func() { c.cfg.Active(active) })
+			out.calls = append(out.calls, func() { c.cfg.Active(active) })
 		}
 	}
 }
 
 // revoked tells the client what it had for too long. It may still decide about it, which the
 // queue wants to hear before it delivers more.
-func (c *Consumer) revoked(r quorumq.MsgIDRange, t *turn) {
+func (c *Consumer) revoked(r quorumq.MsgIDRange, out *outbox) {
 	if !c.open || c.ended || r.First <= c.base || c.cfg.Revoked == nil {
 		return
 	}
 	r.First, r.Last = r.First-c.base, r.Last-c.base
-	t.calls = append(t.calls, func() { c.cfg.Revoked(r) })
+	out.calls = append(out.calls, func() { c.cfg.Revoked(r) })
 }

@@ -54,8 +54,8 @@ type Members interface {
 	// not block. Errors: *raftfsm.NotLeaderError, raftfsm.ErrBusy, raftfsm.ErrStopped,
 	// raftfsm.ErrUnknownOutcome, traffic.ErrNoSuchQueue.
 	Submit(q id.QueueUID, c raftfsm.Command, done func(quorumq.Reply, error))
-	// Hurry lets lazy commands of a queue wait no longer.
-	Hurry(q id.QueueUID)
+	// Flush lets deferrable commands of a queue wait no longer.
+	Flush(q id.QueueUID)
 	// Load adds to the delivery of a Get what it delivers. Errors as of Submit, or of reading the
 	// body.
 	Load(q id.QueueUID, d quorumq.Delivery, done func(traffic.Delivery, error))
@@ -95,8 +95,8 @@ type Gateway struct {
 
 // call is a command on its way to a peer.
 type call struct {
-	peer   id.NodeID
-	flight flight
+	peer    id.NodeID
+	request request
 }
 
 // New returns a gateway without queues.
@@ -176,9 +176,9 @@ func (g *Gateway) all() []*Queue {
 	return qs
 }
 
-// send carries a command to the node that should lead; the answer reaches the flight's
+// send carries a command to the node that should lead; the answer reaches the request's
 // queue as an event.
-func (g *Gateway) send(to id.NodeID, f flight, c raftfsm.Command) {
+func (g *Gateway) send(to id.NodeID, f request, c raftfsm.Command) {
 	q := f.queue
 	if to == g.cfg.Node {
 		g.cfg.Members.Submit(q.uid, c, func(r quorumq.Reply, err error) {
@@ -186,46 +186,46 @@ func (g *Gateway) send(to id.NodeID, f flight, c raftfsm.Command) {
 				g.load(f, r)
 				return
 			}
-			q.answered(answer{flight: f, reply: r, err: err})
+			q.answered(response{request: f, reply: r, err: err})
 		})
 		return
 	}
-	g.call(to, f, func(request uint64) *nodev1.Frame {
+	g.call(to, f, func(number uint64) *nodev1.Frame {
 		return &nodev1.Frame{Kind: &nodev1.Frame_QueueCommand{QueueCommand: &nodev1.QueueCommand{
-			Request: request, Queue: uint64(q.uid), Header: c.Header, Bodies: c.Bodies, Lazy: c.Lazy,
+			Request: number, Queue: uint64(q.uid), Header: c.Header, Bodies: c.Bodies, Deferrable: c.Deferrable,
 		}}}
 	})
 }
 
-// hurry asks the node that should lead to let lazy commands wait no longer. It may get lost:
+// flush asks the node that should lead to let deferrable commands wait no longer. It may get lost:
 // then they wait their time.
-func (g *Gateway) hurry(to id.NodeID, q id.QueueUID) {
+func (g *Gateway) flush(to id.NodeID, q id.QueueUID) {
 	if to == g.cfg.Node {
-		g.cfg.Members.Hurry(q)
+		g.cfg.Members.Flush(q)
 		return
 	}
 	_ = g.cfg.Links.Send(to, &nodev1.Frame{Kind: &nodev1.Frame_QueueCommand{QueueCommand: &nodev1.QueueCommand{Queue: uint64(q)}}})
 }
 
 // load completes the answer to a Get of the local member.
-func (g *Gateway) load(f flight, r quorumq.Reply) {
+func (g *Gateway) load(f request, r quorumq.Reply) {
 	g.cfg.Members.Load(f.queue.uid, *r.Delivery, func(d traffic.Delivery, err error) {
 		if err != nil {
 			// The message is assigned, and only its session's end brings it back.
 			err = fmt.Errorf("%w: %w", raftfsm.ErrUnknownOutcome, err)
 		}
-		f.queue.answered(answer{flight: f, reply: r, got: &d, err: err})
+		f.queue.answered(response{request: f, reply: r, got: &d, err: err})
 	})
 }
 
 // resume asks the leader for what a consumer holds above an id.
 // Room bounds the bytes of the answer; if it is not traffic.NoRoomLimit, the leader sends nothing by
 // itself until it has answered in full.
-func (g *Gateway) resume(to id.NodeID, f flight, key quorumq.ConsumerKey, after quorumq.MsgID, room int64) {
+func (g *Gateway) resume(to id.NodeID, f request, key quorumq.ConsumerKey, after quorumq.MsgID, room int64) {
 	q := f.queue
 	if to == g.cfg.Node {
 		g.cfg.Members.Held(q.uid, key, after, room, func(h traffic.Holding, err error) {
-			a := answer{flight: f, held: h.Deliveries, cut: h.Cut, reply: quorumq.Reply{LastMsgID: h.Last}, err: err}
+			a := response{request: f, held: h.Deliveries, cut: h.Cut, reply: quorumq.Reply{LastMsgID: h.Last}, err: err}
 			if errors.Is(err, traffic.ErrConsumerGone) {
 				a.reply.Code, a.err = quorumq.CodeUnknownConsumer, nil
 			}
@@ -233,9 +233,9 @@ func (g *Gateway) resume(to id.NodeID, f flight, key quorumq.ConsumerKey, after 
 		})
 		return
 	}
-	g.call(to, f, func(request uint64) *nodev1.Frame {
+	g.call(to, f, func(number uint64) *nodev1.Frame {
 		r := &nodev1.Resume{
-			Request: request, Queue: uint64(q.uid),
+			Request: number, Queue: uint64(q.uid),
 			Epoch: uint64(key.Epoch), Session: key.Session, Tag: key.Tag, After: uint64(after),
 		}
 		if room >= 0 {
@@ -245,17 +245,17 @@ func (g *Gateway) resume(to id.NodeID, f flight, key quorumq.ConsumerKey, after 
 	})
 }
 
-func (g *Gateway) call(to id.NodeID, f flight, frame func(request uint64) *nodev1.Frame) {
+func (g *Gateway) call(to id.NodeID, f request, frame func(number uint64) *nodev1.Frame) {
 	g.mu.Lock()
 	g.last++
-	request := g.last
-	g.calls[request] = call{peer: to, flight: f}
+	number := g.last
+	g.calls[number] = call{peer: to, request: f}
 	g.mu.Unlock()
-	err := g.cfg.Links.Send(to, frame(request))
+	err := g.cfg.Links.Send(to, frame(number))
 	if err == nil {
 		return
 	}
-	if _, mine := g.take(request); !mine {
+	if _, mine := g.take(number); !mine {
 		return // the link went down meanwhile and the call was answered so
 	}
 	// What was never queued is not in any log.
@@ -264,14 +264,14 @@ func (g *Gateway) call(to id.NodeID, f flight, frame func(request uint64) *nodev
 	} else {
 		err = &raftfsm.NotLeaderError{Group: f.queue.uid.Group()}
 	}
-	f.queue.answered(answer{flight: f, err: err})
+	f.queue.answered(response{request: f, err: err})
 }
 
-func (g *Gateway) take(request uint64) (call, bool) {
+func (g *Gateway) take(number uint64) (call, bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	c, ok := g.calls[request]
-	delete(g.calls, request)
+	c, ok := g.calls[number]
+	delete(g.calls, number)
 	return c, ok
 }
 
@@ -280,7 +280,7 @@ func (g *Gateway) HandleAnswer(from transport.Peer, f *nodev1.Frame) {
 	switch k := f.GetKind().(type) {
 	case *nodev1.Frame_QueueReply:
 		if c, ok := g.take(k.QueueReply.GetRequest()); ok {
-			c.flight.queue.answered(g.answerOf(c.flight, k.QueueReply))
+			c.request.queue.answered(g.answerOf(c.request, k.QueueReply))
 		}
 	case *nodev1.Frame_Deliveries:
 		g.Deliver(id.QueueUID(k.Deliveries.GetQueue()), g.heldOf(k.Deliveries.GetDeliveries()))
@@ -320,8 +320,8 @@ func (g *Gateway) heldOf(ds []*nodev1.Delivery) []traffic.Delivery {
 	return out
 }
 
-func (g *Gateway) answerOf(f flight, r *nodev1.QueueReply) answer {
-	a := answer{flight: f, reply: quorumq.Reply{
+func (g *Gateway) answerOf(f request, r *nodev1.QueueReply) response {
+	a := response{request: f, reply: quorumq.Reply{
 		Code:      quorumq.ReplyCode(r.GetCode()),
 		Next:      quorumq.Seq(r.GetNext()),
 		Stored:    int(r.GetStored()),
@@ -413,16 +413,16 @@ func (g *Gateway) LinkUp(transport.Peer) {
 // LinkDown answers everything that is on its way to the peer: nobody knows what became of it.
 func (g *Gateway) LinkDown(p transport.Peer) {
 	g.mu.Lock()
-	var lost []flight
-	for request, c := range g.calls {
+	var lost []request
+	for number, c := range g.calls {
 		if c.peer == p.Node {
-			lost = append(lost, c.flight)
-			delete(g.calls, request)
+			lost = append(lost, c.request)
+			delete(g.calls, number)
 		}
 	}
 	g.mu.Unlock()
 	for _, f := range lost {
-		f.queue.answered(answer{flight: f, err: raftfsm.ErrUnknownOutcome})
+		f.queue.answered(response{request: f, err: raftfsm.ErrUnknownOutcome})
 	}
 	for _, q := range g.all() {
 		q.lostLink(p.Node)

@@ -9,7 +9,7 @@ import (
 // inbox is what has happened to a Queue and was not looked at.
 type inbox struct {
 	published  []published
-	answers    []answer
+	answers    []response
 	deliveries []traffic.Delivery
 	bytes      int64 // of deliveries
 	ops        []*op
@@ -35,7 +35,7 @@ func (q *Queue) post(o *op) {
 	q.mu.Unlock()
 }
 
-func (q *Queue) answered(a answer) {
+func (q *Queue) answered(a response) {
 	q.event(func(in *inbox) { in.answers = append(in.answers, a) })
 }
 
@@ -100,23 +100,23 @@ func (q *Queue) emptyLocked() inbox {
 
 // run works off the inbox until it is empty.
 func (q *Queue) run() {
-	var t turn
+	var out outbox
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for {
 		in := q.emptyLocked()
 		more := in.any()
 		if more && q.ended == nil {
-			q.take(in, &t)
-			q.pump(&t)
+			q.take(in, &out)
+			q.pump(&out)
 			q.armLocked()
 		}
-		if !more && t.empty() {
+		if !more && out.empty() {
 			q.running = false
 			return
 		}
 		q.mu.Unlock()
-		t.flush()
+		out.flush()
 		q.mu.Lock()
 	}
 }
@@ -126,8 +126,8 @@ func (in *inbox) any() bool {
 		in.leader != nil || in.tick || in.wake
 }
 
-// turn gathers what a pass over the inbox wants done without mu.
-type turn struct {
+// outbox gathers what a pass over the inbox does once mu is free.
+type outbox struct {
 	sends     []func()
 	confirmed []confirmation
 	calls     []func()
@@ -139,20 +139,20 @@ type confirmation struct {
 	err  error
 }
 
-func (t *turn) empty() bool { return len(t.sends)+len(t.confirmed)+len(t.calls) == 0 }
+func (out *outbox) empty() bool { return len(out.sends)+len(out.confirmed)+len(out.calls) == 0 }
 
-func (t *turn) flush() {
-	for i, f := range t.sends {
+func (out *outbox) flush() {
+	for i, f := range out.sends {
 		f()
-		t.sends[i] = nil
+		out.sends[i] = nil
 	}
-	for i, c := range t.confirmed {
+	for i, c := range out.confirmed {
 		c.done(c.err)
-		t.confirmed[i] = confirmation{}
+		out.confirmed[i] = confirmation{}
 	}
-	for i, f := range t.calls {
+	for i, f := range out.calls {
 		f()
-		t.calls[i] = nil
+		out.calls[i] = nil
 	}
-	t.sends, t.confirmed, t.calls = t.sends[:0], t.confirmed[:0], t.calls[:0]
+	out.sends, out.confirmed, out.calls = out.sends[:0], out.confirmed[:0], out.calls[:0]
 }

@@ -46,17 +46,17 @@ type opAnswer struct {
 	err   error
 }
 
-// opLane holds a queue's unanswered commands in order. It belongs to the queue's mutex.
-type opLane struct {
+// opQueue holds a queue's unanswered commands in order. It belongs to the queue's mutex.
+type opQueue struct {
 	ops  []*op
 	next int // first one not sent in this attempt
 }
 
-func (l *opLane) len() int { return len(l.ops) }
+func (l *opQueue) len() int { return len(l.ops) }
 
-func (l *opLane) add(ops []*op) { l.ops = append(l.ops, ops...) }
+func (l *opQueue) add(ops []*op) { l.ops = append(l.ops, ops...) }
 
-func (l *opLane) rewind() {
+func (l *opQueue) rewind() {
 	l.next = 0
 	for _, o := range l.ops {
 		o.uncertain = o.uncertain || o.sent
@@ -64,52 +64,52 @@ func (l *opLane) rewind() {
 	}
 }
 
-func (l *opLane) pump(q *Queue, t *turn) {
+func (l *opQueue) pump(q *Queue, out *outbox) {
 	for ; l.next < len(l.ops); l.next++ {
 		o := l.ops[l.next]
 		if o.after != nil && o.after.unsent() {
 			return
 		}
 		o.sent = true
-		q.sendLocked(t, flight{queue: q, attempt: q.attempt, kind: flightOp, op: o}, raftfsm.Command{Header: o.header, Bodies: o.bodies})
+		q.sendLocked(out, request{queue: q, attempt: q.attempt, kind: requestOp, op: o}, raftfsm.Command{Header: o.header, Bodies: o.bodies})
 	}
 }
 
-func (l *opLane) answer(o *op, a opAnswer, t *turn) {
+func (l *opQueue) answer(o *op, a opAnswer, out *outbox) {
 	if o.closed {
 		return
 	}
 	o.closed = true
 	l.remove(o)
-	t.calls = append(t.calls, func() { o.done(a) })
+	out.calls = append(out.calls, func() { o.done(a) })
 }
 
 // failed takes an unanswered command out if it must not be sent again. current tells that
 // the attempt which failed is the newest one.
-func (l *opLane) failed(o *op, definite, current bool, cause error, q id.QueueUID, t *turn) {
+func (l *opQueue) failed(o *op, definite, current bool, cause error, q id.QueueUID, out *outbox) {
 	switch {
 	case errors.Is(cause, errRefusedForGood):
-		l.answer(o, opAnswer{err: fmt.Errorf("queue %s: %w", q, cause)}, t)
+		l.answer(o, opAnswer{err: fmt.Errorf("queue %s: %w", q, cause)}, out)
 	case definite:
 		// What this attempt was answered is that it is in no log.
 		o.sent = o.sent && !current
 	case o.repeat == again:
 	default:
-		l.answer(o, opAnswer{err: fmt.Errorf("queue %s: %w: %w", q, traffic.ErrUnknownOutcome, cause)}, t)
+		l.answer(o, opAnswer{err: fmt.Errorf("queue %s: %w: %w", q, traffic.ErrUnknownOutcome, cause)}, out)
 	}
 }
 
-// takeBack answers a command that its caller does not wait for any more: either it was not
+// recall answers a command that its caller does not wait for any more: either it was not
 // sent, and never is, or nobody knows.
-func (l *opLane) takeBack(o *op, q id.QueueUID, t *turn) {
+func (l *opQueue) recall(o *op, q id.QueueUID, out *outbox) {
 	err := traffic.ErrUnavailable
 	if o.sent || o.uncertain {
 		err = traffic.ErrUnknownOutcome
 	}
-	l.answer(o, opAnswer{err: fmt.Errorf("queue %s: %w: it was called back", q, err)}, t)
+	l.answer(o, opAnswer{err: fmt.Errorf("queue %s: %w: it was called back", q, err)}, out)
 }
 
-func (l *opLane) remove(o *op) {
+func (l *opQueue) remove(o *op) {
 	for i, other := range l.ops {
 		if other == o {
 			l.ops = append(l.ops[:i], l.ops[i+1:]...)
@@ -122,7 +122,7 @@ func (l *opLane) remove(o *op) {
 }
 
 // expire answers what has waited beyond its deadline.
-func (l *opLane) expire(now time.Time, q id.QueueUID, t *turn) {
+func (l *opQueue) expire(now time.Time, q id.QueueUID, out *outbox) {
 	for i := 0; i < len(l.ops); {
 		o := l.ops[i]
 		if o.deadline.IsZero() || now.Before(o.deadline) {
@@ -133,12 +133,12 @@ func (l *opLane) expire(now time.Time, q id.QueueUID, t *turn) {
 		if o.sent || o.uncertain {
 			err = traffic.ErrUnknownOutcome
 		}
-		l.answer(o, opAnswer{err: fmt.Errorf("queue %s: %w: a majority of its members must be up; see quoratectl queue show", q, err)}, t)
+		l.answer(o, opAnswer{err: fmt.Errorf("queue %s: %w: a majority of its members must be up; see quoratectl queue show", q, err)}, out)
 	}
 }
 
-func (l *opLane) end(err error, t *turn) {
+func (l *opQueue) end(err error, out *outbox) {
 	for len(l.ops) > 0 {
-		l.answer(l.ops[0], opAnswer{err: err}, t)
+		l.answer(l.ops[0], opAnswer{err: err}, out)
 	}
 }

@@ -24,11 +24,11 @@ func TestPatient(t *testing.T) {
 		{name: "it has ended", prefetch: 100, delivered: 10, acked: 10, ended: true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			x := Consumer{cfg: ConsumerConfig{Prefetch: c.prefetch}, ended: c.ended, book: session.NewConsumer(quorumq.ConsumerKey{}, 0)}
+			x := Consumer{cfg: ConsumerConfig{Prefetch: c.prefetch}, ended: c.ended, tracker: session.NewConsumer(quorumq.ConsumerKey{}, 0)}
 			for i := range c.delivered {
-				x.book.Deliver(quorumq.Delivery{MsgID: quorumq.MsgID(i + 1)}, false)
+				x.tracker.Deliver(quorumq.Delivery{MsgID: quorumq.MsgID(i + 1)}, false)
 			}
-			x.book.Settle(quorumq.MsgIDRange{First: 1, Last: quorumq.MsgID(c.acked)})
+			x.tracker.Settle(quorumq.MsgIDRange{First: 1, Last: quorumq.MsgID(c.acked)})
 			if c.flush {
 				x.flushes = append(x.flushes, flush{})
 			}

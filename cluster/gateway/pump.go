@@ -10,7 +10,7 @@ import (
 
 // pump sends whatever is to be sent and may be: decisions first, so that what a client
 // decided before it cancelled reaches the queue first, then commands, then messages.
-func (q *Queue) pump(t *turn) {
+func (q *Queue) pump(out *outbox) {
 	if q.blocked || !q.busyLocked() {
 		return
 	}
@@ -19,27 +19,27 @@ func (q *Queue) pump(t *turn) {
 		return
 	}
 	for _, c := range q.consumers {
-		c.pump(t)
+		c.pump(out)
 	}
-	q.ops.pump(q, t)
+	q.ops.pump(q, out)
 	for q.enqueues < maxEnqueuesInFlight {
 		cmd, bodies, ok := q.publisher.NextBatch(maxBatchMessages, maxBatchBytes)
 		if !ok {
 			return
 		}
 		q.enqueues++
-		f := flight{queue: q, attempt: q.attempt, kind: flightEnqueue, first: cmd.First, n: len(cmd.Messages)}
-		q.sendLocked(t, f, raftfsm.Command{Header: quorumq.AppendCommand(nil, &cmd), Bodies: bodies})
+		f := request{queue: q, attempt: q.attempt, kind: requestEnqueue, first: cmd.First, n: len(cmd.Messages)}
+		q.sendLocked(out, f, raftfsm.Command{Header: quorumq.AppendCommand(nil, &cmd), Bodies: bodies})
 	}
 }
 
-func (q *Queue) sendLocked(t *turn, f flight, c raftfsm.Command) {
+func (q *Queue) sendLocked(out *outbox, f request, c raftfsm.Command) {
 	g, to := q.g, q.target
-	t.sends = append(t.sends, func() { g.send(to, f, c) })
+	out.sends = append(out.sends, func() { g.send(to, f, c) })
 }
 
 // findLocked chooses the node to ask: whom another node named, else whom the local member
-// believes in, else the members in turn, those first to whom there is a link. A local member
+// believes in, else the members in rotation, those first to whom there is a link. A local member
 // whose disk hangs may take itself for the leader long after others have elected one.
 func (q *Queue) findLocked() bool {
 	hangs := q.g.cfg.Disks.Hangs()
@@ -68,8 +68,8 @@ func (q *Queue) findLocked() bool {
 	if len(members) == 0 {
 		return false
 	}
-	q.turn++
-	q.target = members[q.turn%len(members)]
+	q.rotation++
+	q.target = members[q.rotation%len(members)]
 	return true
 }
 

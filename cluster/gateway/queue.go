@@ -50,19 +50,19 @@ type Queue struct {
 	bytes   int64         // of their bodies
 
 	publisher *session.Publisher[publishToken]
-	enqueues  int // in flight in this attempt
-	ops       opLane
+	enqueues  int // in request in this attempt
+	ops       opQueue
 	consumers map[uint64]*Consumer // by session
 	get       getSession
 
-	target  id.NodeID     // where commands go; "" while nobody is known to lead
-	hint    id.NodeID     // who leads as another node said
-	turn    int           // rotates through the members while nobody knows
-	attempt uint64        // grows whenever everything unanswered is sent again
-	wait    time.Duration // before the next attempt; doubles
-	blocked bool          // until retryAt
-	retryAt time.Time
-	alarm   alarm
+	target   id.NodeID     // where commands go; "" while nobody is known to lead
+	hint     id.NodeID     // who leads as another node said
+	rotation int           // goes through the members while nobody knows
+	attempt  uint64        // grows whenever everything unanswered is sent again
+	wait     time.Duration // before the next attempt; doubles
+	blocked  bool          // until retryAt
+	retryAt  time.Time
+	alarm    alarm
 }
 
 // publishToken is what an unanswered message needs: whom to tell, and by when.
@@ -243,20 +243,20 @@ func (q *Queue) do(ctx context.Context, cmd quorumq.Command, o op) (quorumq.Repl
 // dissolves ends the consumers; what they have decided before goes first. What they hold the
 // queue takes back by itself.
 func (q *Queue) dissolves() {
-	var t turn
+	var out outbox
 	q.mu.Lock()
 	q.leaves = fmt.Errorf("queue %s: %w: its messages are dead-lettered", q.uid, traffic.ErrDissolving)
 	for _, c := range q.consumers {
-		c.end(q.leaves, &t)
+		c.end(q.leaves, &out)
 	}
 	q.mu.Unlock()
-	t.flush()
+	out.flush()
 }
 
 // end answers everything with err, for good. Of a queue that dissolved, publishes that are
 // not answered may have been dead-lettered, or come too late for that: nobody knows.
 func (q *Queue) end(err error) {
-	var t turn
+	var out outbox
 	q.mu.Lock()
 	if q.ended != nil {
 		q.mu.Unlock()
@@ -269,17 +269,17 @@ func (q *Queue) end(err error) {
 	}
 	in := q.emptyLocked()
 	for i := range in.published {
-		q.confirmLocked(in.published[i].token, unanswered, &t)
+		q.confirmLocked(in.published[i].token, unanswered, &out)
 	}
-	q.publisher.Abandon(func(token publishToken) { q.confirmLocked(token, unanswered, &t) })
+	q.publisher.Abandon(func(token publishToken) { q.confirmLocked(token, unanswered, &out) })
 	q.ops.add(in.ops)
-	q.ops.end(err, &t)
+	q.ops.end(err, &out)
 	for _, c := range q.consumers {
-		c.end(err, &t)
+		c.end(err, &out)
 	}
 	clear(q.consumers)
 	q.alarm.stop()
 	close(q.room)
 	q.mu.Unlock()
-	t.flush()
+	out.flush()
 }

@@ -18,12 +18,12 @@ type space struct {
 // The following run with the queue's mutex, roomAgain excepted.
 
 // fits tells whether a delivery that came by itself may be handed over; if so it is in the
-// buffer. One that the client has had or that comes out of turn is the book's to judge.
+// buffer. One that the client has had or that comes out of turn is the tracker's to judge.
 func (c *Consumer) fits(d *traffic.Delivery) bool {
 	switch {
-	case d.MsgID <= c.book.Last():
+	case d.MsgID <= c.tracker.Last():
 		return true
-	case !c.space.short && d.MsgID > c.book.Last()+1:
+	case !c.space.short && d.MsgID > c.tracker.Last()+1:
 		return true
 	case !c.space.short && c.admit(d):
 		return true
@@ -36,8 +36,8 @@ func (c *Consumer) admit(d *traffic.Delivery) bool {
 	return c.cfg.Buffer.admit(d.Size(), c.cfg.AutoAck)
 }
 
-// takeEarly keeps deliveries that overtook the answer to the registration, as many as fit.
-func (c *Consumer) takeEarly(ds []traffic.Delivery) {
+// handleEarly keeps deliveries that overtook the answer to the registration, as many as fit.
+func (c *Consumer) handleEarly(ds []traffic.Delivery) {
 	for i := range ds {
 		if c.space.short {
 			return
@@ -51,7 +51,7 @@ func (c *Consumer) takeEarly(ds []traffic.Delivery) {
 // fitting returns the part of an answer for which there is room; it is in the buffer then.
 func (c *Consumer) fitting(held []traffic.Delivery, last quorumq.MsgID, cut bool) ([]traffic.Delivery, quorumq.MsgID, bool) {
 	for i := range held {
-		if held[i].MsgID > c.book.Last() && !c.admit(&held[i]) {
+		if held[i].MsgID > c.tracker.Last() && !c.admit(&held[i]) {
 			return held[:i], held[i].MsgID - 1, true
 		}
 	}
@@ -63,7 +63,7 @@ func (c *Consumer) fitting(held []traffic.Delivery, last quorumq.MsgID, cut bool
 func (c *Consumer) resumed(cut bool) {
 	c.askAgain()
 	if !cut {
-		c.space.short = c.space.seen > c.book.Last()
+		c.space.short = c.space.seen > c.tracker.Last()
 		return
 	}
 	c.space.short = true

@@ -21,10 +21,10 @@ const maxCallers = 128
 const bindTries = 10
 
 // NewGate returns a gate for gossip: who calls proves nothing before memberlist has read what it
-// says, so all are strangers.
+// says, so all are unauthenticated clients.
 func NewGate(log *slog.Logger) *gate.Gate {
 	return gate.New(gate.Config{
-		Name: "gossip", Logger: log, MaxConnections: maxCallers, MaxStrangers: maxCallers, MaxPerAddress: maxCallers, LoginTimeout: -1, Own: true,
+		Name: "gossip", Logger: log, MaxConnections: maxCallers, MaxUnauthenticated: maxCallers, MaxPerAddress: maxCallers, LoginTimeout: -1, Own: true,
 	})
 }
 

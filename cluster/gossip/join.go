@@ -25,10 +25,10 @@ type joiner struct {
 	m    *Members
 	news chan struct{}   // of capacity 1: who is alive changed
 	told map[string]bool // reasons that were logged since nobody was missing
-	// unsettled: there were news since states were last exchanged. Whoever joins a node that
+	// stale: there were news since states were last exchanged. Whoever joins a node that
 	// learns of others at that moment may get neither its state with them in it, nor what is
 	// said of them by datagrams, which nobody repeats for half a minute.
-	unsettled bool
+	stale bool
 }
 
 func (j *joiner) run() {
@@ -40,7 +40,7 @@ func (j *joiner) run() {
 		case <-timer.C:
 			j.m.expireClaims(time.Now())
 			tried := j.attempt()
-			j.settle()
+			j.exchange()
 			wait = min(wait+every, slowJoins*every)
 			switch {
 			case j.m.alone() || j.m.claims():
@@ -49,7 +49,7 @@ func (j *joiner) run() {
 				wait = slowJoins * every // news end the wait
 			}
 		case <-j.news:
-			j.unsettled = true
+			j.stale = true
 			wait = every
 		case <-j.m.ctx.Done():
 			timer.Stop()
@@ -72,15 +72,15 @@ func (j *joiner) attempt() bool {
 	return true
 }
 
-// settle exchanges states with other nodes once after news, so that what was missed is known.
-func (j *joiner) settle() {
-	if !j.unsettled {
+// exchange exchanges states with other nodes once after news, so that what was missed is known.
+func (j *joiner) exchange() {
+	if !j.stale {
 		return
 	}
 	there := j.m.thereAt()
 	there = there[:min(len(there), maxJoins)]
 	if len(there) > 0 {
-		j.unsettled = len(j.join(there)) == len(there) // who does not answer is for probes to find out
+		j.stale = len(j.join(there)) == len(there) // who does not answer is for probes to find out
 	}
 }
 

@@ -180,8 +180,8 @@ func (c *core) assess(now time.Time, m *member) {
 	}
 }
 
-// urge takes a group in need for one that has waited long enough.
-func (c *core) urge(now time.Time, g id.GroupID) {
+// requestElection takes a group in need for one that has waited long enough.
+func (c *core) requestElection(now time.Time, g id.GroupID) {
 	if m := c.needs[g]; m != nil && !m.busy {
 		m.since, m.notBefore = now.Add(-c.config.LeaderlessAfter), now
 	}
@@ -233,8 +233,8 @@ func (c *core) help(now time.Time, a *actions) {
 	}
 }
 
-// calm tells that nothing is to be done until something changes.
-func (c *core) calm() bool {
+// idle tells that nothing is to be done until something changes.
+func (c *core) idle() bool {
 	if len(c.needs)+len(c.starved)+len(c.unproven)+len(c.pushes) > 0 {
 		return false
 	}

@@ -76,7 +76,7 @@ func TestNeeds(t *testing.T) {
 		{"leader's node is lost", func(k *core, now time.Time) { k.judge(now, "b", true) }, true, 0},
 		{"all others are lost", func(k *core, now time.Time) { k.judge(now, "b", true); k.judge(now, "c", true) }, true, -1},
 		{"another node is lost", func(k *core, now time.Time) { k.judge(now, "c", true) }, false, -1},
-		{"leader's disk hangs", func(k *core, now time.Time) { k.beat(now, "b", transport.Beat{Stalled: true}) }, true, 0},
+		{"leader's disk hangs", func(k *core, now time.Time) { k.heartbeat(now, "b", transport.Heartbeat{Stalled: true}) }, true, 0},
 		{"own disk hangs, too", func(k *core, now time.Time) { k.stalled = true; k.judge(now, "b", true) }, true, -1},
 		{"leader unknown", func(k *core, now time.Time) { k.observe(now, 1, follower("", 5)) }, true, 300 * ms},
 		{"leader denies", func(k *core, now time.Time) { k.deny(now, "b", belief{1, 5}) }, true, 0},
@@ -329,7 +329,7 @@ func TestUnprovenLeader(t *testing.T) {
 	}
 }
 
-// A peer that answers, but does not say what it leads, is asked; and one whose beats stay at
+// A peer that answers, but does not say what it leads, is asked; and one whose heartbeats stay at
 // odds is asked soon when something changes.
 func TestOddPeers(t *testing.T) {
 	k := newTestCore("a")
@@ -339,11 +339,11 @@ func TestOddPeers(t *testing.T) {
 	k.observe(now, 2, follower("b", 5))
 	asked := func(at time.Duration) bool { return len(k.tick(now.Add(at)).ask) > 0 }
 	if asked(0) || !asked(300*time.Millisecond) || asked(400*time.Millisecond) || !asked(600*time.Millisecond) {
-		t.Error("a peer without beats is not asked")
+		t.Error("a peer without heartbeats is not asked")
 	}
 	now = now.Add(time.Minute)
 	said := func(at time.Duration, count uint64) {
-		k.beat(now.Add(at), "b", transport.Beat{Led: count})
+		k.heartbeat(now.Add(at), "b", transport.Heartbeat{Led: count})
 	}
 	said(0, 7)
 	for d := time.Duration(0); d < 20*time.Second; d += 100 * time.Millisecond {
@@ -359,7 +359,7 @@ func TestOddPeers(t *testing.T) {
 	}
 }
 
-// Beats that stay at odds with what is known lead to one question, then to ever fewer.
+// Heartbeats that stay at odds with what is known lead to one question, then to ever fewer.
 func TestOddBeats(t *testing.T) {
 	k, b := newTestCore("a"), newTestCore("b")
 	now := start()
@@ -374,7 +374,7 @@ func TestOddBeats(t *testing.T) {
 		for d := time.Duration(0); d < 4*time.Second; d += 50 * time.Millisecond {
 			at := now.Add(d)
 			led := b.peer("a").led
-			k.beat(at, "b", transport.Beat{Led: led.count, LedHash: led.sum})
+			k.heartbeat(at, "b", transport.Heartbeat{Led: led.count, LedHash: led.sum})
 			if len(k.tick(at).ask) > 0 {
 				asked = append(asked, d)
 			}

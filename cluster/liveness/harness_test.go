@@ -206,7 +206,7 @@ func startNode(t testing.TB, name id.NodeID, epoch id.Epoch, dir string, stores 
 	}
 	n.mux, err = transport.New(transport.Config{
 		Node: name, Epoch: epoch, Cluster: "test", Handler: n, Calls: calls{n: n},
-		Beats: n.manager, PingEvery: 10 * time.Second, Logger: logger,
+		Heartbeats: n.manager, PingEvery: 10 * time.Second, Logger: logger,
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -1,4 +1,4 @@
-// Package liveness judges which nodes are alive by the beats on their links, and lets
+// Package liveness judges which nodes are alive by the heartbeats on their links, and lets
 // members of Raft groups stand for election when the node of their leader is not. The
 // groups' own timers are off, so that ten thousand idle ones cost nothing.
 //
@@ -50,7 +50,7 @@ type Group interface {
 type Links interface {
 	// Silent tells for how long the peer has owed an answer, and whether its links are up.
 	Silent(n id.NodeID) (d time.Duration, up bool)
-	// Say lets a beat go to every peer soon, not only when the next one is due. It does not
+	// Say lets a heartbeat go to every peer soon, not only when the next one is due. It does not
 	// block.
 	Say()
 	// Client returns the peer's calls.
@@ -85,10 +85,10 @@ type Config struct {
 	Logger *slog.Logger // nil: slog.DiscardHandler
 
 	Tick            time.Duration // between two looks while something is to be done; 0: 50 ms
-	Rest            time.Duration // between two looks while nothing is, and no beat is late; 0: 1 s
+	Rest            time.Duration // between two looks while nothing is, and no heartbeat is late; 0: 1 s
 	SuspectAfter    time.Duration // a peer without an answer is lost; 0: 400 ms
 	LeaderlessAfter time.Duration // a group without a leader is in need; 0: 300 ms
-	MismatchAfter   time.Duration // a peer's beats and what groups know differ: ask it; 0: 300 ms
+	MismatchAfter   time.Duration // a peer's heartbeats and what groups know differ: ask it; 0: 300 ms
 	TurnAfter       time.Duration // from one candidate's turn to the next one's; 0: 300 ms
 	ProveAfter      time.Duration // a new leader that has not committed is helped; 0: 1 s
 	QuorumTimeout   time.Duration // a leader that reaches no quorum's nodes steps down; 0: 1 s
@@ -104,7 +104,7 @@ const (
 	maxPushes = 256
 	// maxWait bounds every wait between two attempts.
 	maxWait = 3 * time.Second
-	// maxAskWait bounds the wait between two questions to a peer whose beats stay at odds
+	// maxAskWait bounds the wait between two questions to a peer whose heartbeats stay at odds
 	// with what is known here.
 	maxAskWait = 10 * time.Second
 	// giveUpAfter is how many times Config.ProveAfter a leader may lead without a commit

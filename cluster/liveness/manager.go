@@ -14,7 +14,7 @@ import (
 )
 
 // Manager watches peers for the groups that it was given. All methods may be called
-// concurrently. It implements transport.Beats.
+// concurrently. It implements transport.Heartbeats.
 type Manager struct {
 	config Config
 	wake   chan struct{} // of capacity 1: do not wait for the tick
@@ -38,7 +38,7 @@ type Stats struct {
 	Surveys   uint64 // messages that asked a peer
 	Campaigns uint64
 	StepDowns uint64 // of stuck candidates, and of leaders without a quorum
-	Asks      uint64 // questions to peers whose beats were at odds
+	Asks      uint64 // questions to peers whose heartbeats were at odds
 }
 
 // New returns a Manager without groups; it does nothing before Run.
@@ -71,12 +71,12 @@ func (m *Manager) Remove(g id.GroupID) {
 	m.core.forget(g)
 }
 
-// Urge lets a group that has no leader elect one now: somebody waits for it.
-func (m *Manager) Urge(g id.GroupID) {
+// RequestElection lets a group that has no leader elect one now: somebody waits for it.
+func (m *Manager) RequestElection(g id.GroupID) {
 	m.mu.Lock()
-	m.core.urge(time.Now(), g)
+	m.core.requestElection(time.Now(), g)
 	m.mu.Unlock()
-	m.hurry()
+	m.wakeUp()
 }
 
 // Changed looks at a group's member.
@@ -89,9 +89,9 @@ func (m *Manager) Changed(g id.GroupID) {
 
 // rouse ends the loop's rest if there is something to do. The lock is held.
 func (m *Manager) rouse() {
-	if m.resting && !m.core.calm() {
+	if m.resting && !m.core.idle() {
 		m.resting = false
-		m.hurry()
+		m.wakeUp()
 	}
 }
 
@@ -119,32 +119,32 @@ func (m *Manager) LinkChanged(n id.NodeID, up bool) {
 	m.mu.Lock()
 	m.core.judge(time.Now(), n, !up)
 	m.mu.Unlock()
-	m.hurry()
+	m.wakeUp()
 }
 
-func (m *Manager) hurry() {
+func (m *Manager) wakeUp() {
 	select {
 	case m.wake <- struct{}{}:
 	default:
 	}
 }
 
-// Late implements transport.Beats: the loop looks at once what is missing.
-func (m *Manager) Late(id.NodeID) { m.hurry() }
+// Late implements transport.Heartbeats: the loop looks at once what is missing.
+func (m *Manager) Late(id.NodeID) { m.wakeUp() }
 
-// Beat implements transport.Beats.
-func (m *Manager) Beat(to id.NodeID) transport.Beat {
+// Heartbeat implements transport.Heartbeats.
+func (m *Manager) Heartbeat(to id.NodeID) transport.Heartbeat {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	d := m.core.peer(to).led
-	return transport.Beat{Led: d.count, LedHash: d.sum, Stalled: m.core.stalled}
+	return transport.Heartbeat{Led: d.count, LedHash: d.sum, Stalled: m.core.stalled}
 }
 
-// HandleBeat implements transport.Beats.
-func (m *Manager) HandleBeat(from transport.Peer, b transport.Beat) {
+// HandleHeartbeat implements transport.Heartbeats.
+func (m *Manager) HandleHeartbeat(from transport.Peer, b transport.Heartbeat) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.core.beat(time.Now(), from.Node, b)
+	m.core.heartbeat(time.Now(), from.Node, b)
 	m.rouse()
 }
 
@@ -267,7 +267,7 @@ func (m *Manager) turn(ctx context.Context, waited time.Duration) time.Duration 
 	push := m.members(a.push)
 	stepDown := m.members(a.stepDown)
 	wait := m.config.Tick
-	if m.resting = !owes && m.core.calm(); m.resting {
+	if m.resting = !owes && m.core.idle(); m.resting {
 		wait = phase.Wait(now, m.config.Rest)
 	}
 	m.mu.Unlock()

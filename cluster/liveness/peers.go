@@ -16,7 +16,7 @@ type peer struct {
 
 	led      digest // groups that this node leads and the peer is a voter of
 	believed digest // groups that the peer leads, as far as members here know
-	said     digest // groups that it leads and this node is a voter of, by its last beat
+	said     digest // groups that it leads and this node is a voter of, by its last heartbeat
 	saidAt   time.Time
 
 	oddSince time.Time // since when said and believed differ; zero: they do not
@@ -25,7 +25,7 @@ type peer struct {
 	asked    [2]digest // said and believed when it was asked
 }
 
-// digest is a set of groups, small enough for a beat.
+// digest is a set of groups, small enough for a heartbeat.
 type digest struct{ count, sum uint64 }
 
 func (d *digest) add(g id.GroupID)    { d.count++; d.sum += mix(uint64(g)) }
@@ -87,7 +87,7 @@ func (c *core) look(now time.Time, n id.NodeID, silent time.Duration, up, dead b
 	c.judge(now, n, !up || silent >= limit && !now.Before(c.lenient))
 }
 
-// doubted tells a node that owes a beat for half the time after which it is lost. Nothing
+// doubted tells a node that owes a heartbeat for half the time after which it is lost. Nothing
 // is done for that alone, but a peer that holds it for lost is not contradicted.
 func (c *core) doubted(now time.Time, n id.NodeID) bool {
 	return n != c.config.Node && c.peer(n).silent >= c.config.SuspectAfter/2 && !now.Before(c.lenient)
@@ -107,8 +107,8 @@ func (c *core) judge(now time.Time, n id.NodeID, lost bool) {
 	c.review(now, n, !lost)
 }
 
-// beat takes what a peer says of itself.
-func (c *core) beat(now time.Time, n id.NodeID, b transport.Beat) {
+// heartbeat takes what a peer says of itself.
+func (c *core) heartbeat(now time.Time, n id.NodeID, b transport.Heartbeat) {
 	p := c.peer(n)
 	p.said, p.saidAt = digest{b.Led, b.LedHash}, now
 	if p.stalled != b.Stalled {
@@ -137,7 +137,7 @@ func (c *core) review(now time.Time, n id.NodeID, back bool) {
 	}
 }
 
-// odd returns the peers to ask for the groups that they lead, because their beats have
+// odd returns the peers to ask for the groups that they lead, because their heartbeats have
 // told something else for a while, or nothing, though they answer. While that does not
 // change, a peer is asked ever less often.
 func (c *core) odd(now time.Time) []id.NodeID {

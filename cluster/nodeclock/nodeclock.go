@@ -1,5 +1,5 @@
 // Package nodeclock is a node's clock of the cluster: what package clock computes, run by this
-// machine's clocks and by what other nodes tell on their beats (ADR 0024). It needs a source of
+// machine's clocks and by what other nodes tell on their heartbeats (ADR 0024). It needs a source of
 // time alone; what it tells of, it is given with Run.
 package nodeclock
 
@@ -43,7 +43,7 @@ const (
 )
 
 // Clock is this node's clock of the cluster: leaders stamp commands by it, and all that
-// has to do with those stamps goes by it. It hears of the other nodes' clocks by beats. Its
+// has to do with those stamps goes by it. It hears of the other nodes' clocks by heartbeats. Its
 // methods may be called concurrently.
 type Clock struct {
 	node   id.NodeID

@@ -155,10 +155,10 @@ func (s service) Link(stream grpc.BidiStreamingServer[nodev1.LinkRequest, nodev1
 		out: newSendQueue(&s.m.config), written: make(chan struct{}), done: make(chan struct{}),
 	}
 	switch l.class {
-	case classRaft, classQueue, classBeat:
+	case classRaft, classQueue, classControl:
 	default:
 		return status.Errorf(codes.InvalidArgument, "link class %q of node %q: the classes are %q, %q and %q",
-			l.class, from.Node, classRaft, classQueue, classBeat)
+			l.class, from.Node, classRaft, classQueue, classControl)
 	}
 	l.ctx, l.cancel = context.WithCancelCause(stream.Context())
 	defer l.cancel(nil)
@@ -218,8 +218,8 @@ func (l *acceptedLink) read() {
 				h.HandleRequest(l.peer, f.frame, l.out.push)
 			}
 		}
-	case classBeat:
-		take = l.beat
+	case classControl:
+		take = l.heartbeat
 	}
 	m := inMessage{names: names(l.peer.Node)}
 	for {
@@ -237,8 +237,8 @@ func (l *acceptedLink) read() {
 	}
 }
 
-// beat answers pings; all else is a Raft call.
-func (l *acceptedLink) beat(f *inFrame) {
+// heartbeat answers pings; all else is a Raft call.
+func (l *acceptedLink) heartbeat(f *inFrame) {
 	p := f.frame.GetPing()
 	if p == nil {
 		l.raftCall(f)

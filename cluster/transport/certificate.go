@@ -16,7 +16,7 @@ import (
 // nameScheme is that of the URI by which a certificate names its node.
 const nameScheme = "quorate"
 
-// maxShownBytes bounds what is shown of a name that a stranger chose.
+// maxShownBytes bounds what is shown of a name that an unauthenticated client chose.
 const maxShownBytes = 128
 
 // CertificateName returns the URI that the certificate of a node must have among its
@@ -162,7 +162,7 @@ func checkName(c *x509.Certificate, cluster string, want id.NodeID) error {
 	return nil
 }
 
-// shown names a certificate for people, by what strangers cannot make long.
+// shown names a certificate for people, by what unauthenticated clients cannot make long.
 func shown(c *x509.Certificate) string {
 	name := c.Subject.CommonName
 	if len(c.URIs) > 0 {

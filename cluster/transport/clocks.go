@@ -8,16 +8,16 @@ import (
 	nodev1 "github.com/quorate/quorate/proto/node/v1"
 )
 
-// Clock is this node's, which beats tell peers of, and is told of theirs. Methods may be
+// Clock is this node's, which heartbeats tell peers of, and is told of theirs. Methods may be
 // called concurrently and must not block.
 type Clock interface {
-	// Elapsed reads the monotonic clock by which the ways of beats are measured. It is above 0.
+	// Elapsed reads the monotonic clock by which the ways of heartbeats are measured. It is above 0.
 	Elapsed() time.Duration
 	// Claim is what this node says of its clocks, and what it knows of a peer's monotonic
 	// clock; nil: nothing.
 	Claim(to id.NodeID) (clock.Claim, *clock.Measured)
 	// Heard is what a peer says of its clocks, and what is known of its monotonic clock by
-	// this beat; nil: nothing.
+	// this heartbeat; nil: nothing.
 	Heard(from id.NodeID, c clock.Claim, m *clock.Measured)
 	// Restarted tells that a peer's monotonic clock began anew.
 	Restarted(n id.NodeID)
@@ -31,7 +31,7 @@ func (p *pulse) elapsed() time.Duration {
 	return 0
 }
 
-// clocks is what a beat says of this node's clocks.
+// clocks is what a heartbeat says of this node's clocks.
 func (p *pulse) clocks(came time.Duration) *nodev1.Clocks {
 	c := p.m.config.Clock
 	if c == nil {
@@ -46,18 +46,18 @@ func (p *pulse) clocks(came time.Duration) *nodev1.Clocks {
 		ahead := int64(knows.Offset)
 		w.Ahead, w.AheadError = &ahead, int64(knows.Error)
 	}
-	w.Elapsed = int64(c.Elapsed()) // last, for it is to be when the beat leaves
+	w.Elapsed = int64(c.Elapsed()) // last, for it is to be when the heartbeat leaves
 	return w
 }
 
-// askedFor tells whether a beat answers the newest ping, and when that was sent.
+// askedFor tells whether a heartbeat answers the newest ping, and when that was sent.
 func (p *pulse) askedFor(b *nodev1.Ping) (asked time.Duration, answers bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.asked, p.asks && b.GetNumber() == p.number
 }
 
-// hearClocks takes what a beat, which came at a time, says of the peer's clocks. The node
+// hearClocks takes what a heartbeat, which came at a time, says of the peer's clocks. The node
 // that asks measures, and tells the other one.
 func (p *pulse) hearClocks(b *nodev1.Ping, asked, came time.Duration, answers bool) {
 	c, w := p.m.config.Clock, b.GetClocks()

@@ -33,9 +33,9 @@ type Config struct {
 	// Calls answers the calls of proto/node/v1 other than Link and InstallSnapshot; nil:
 	// they are refused as unimplemented. CallerOf tells who asks. Its methods must return
 	// when their context ends: Close waits for them.
-	Calls nodev1.NodeServer
-	Beats Beats // nil: beats say nothing but that this node lives
-	Clock Clock // nil: beats say nothing of clocks
+	Calls      nodev1.NodeServer
+	Heartbeats Heartbeats // nil: heartbeats say nothing but that this node lives
+	Clock      Clock      // nil: heartbeats say nothing of clocks
 	// Absent is told of a Raft call for a group without a member here. If it returns true
 	// the call waits for the group to open, see AbsentTimeout; otherwise it is refused. It
 	// must not block. nil: all are refused.
@@ -74,15 +74,15 @@ type Config struct {
 	DialTimeout time.Duration // connecting to an address and the handshake; 0: 2 s
 	// FallbackAfter is how long a peer's address may take to accept a connection before the
 	// next one is tried; the last one has all of DialTimeout. 0: 300 ms.
-	FallbackAfter time.Duration
-	RetryMin      time.Duration // first wait before connecting again; 0: 50 ms
-	RetryMax      time.Duration // longest wait before connecting again; 0: 500 ms
-	RetryRefuse   time.Duration // wait after the peer refused this node; 0: 5 s
-	BeatEvery     time.Duration // between two beats of each pair of nodes; 0: 250 ms
-	PingEvery     time.Duration // between pings on the connection of the streams; 0: 1 s
-	PingTimeout   time.Duration // without beats, or an answer to pings, the link is dropped; 0: 1 s
-	CallTimeout   time.Duration // a Raft call, from when it is sent; 0: 30 s
-	ParkTimeout   time.Duration // AppendEntries and snapshots wait so long for a link; 0: 10 min
+	FallbackAfter  time.Duration
+	RetryMin       time.Duration // first wait before connecting again; 0: 50 ms
+	RetryMax       time.Duration // longest wait before connecting again; 0: 500 ms
+	RetryRefuse    time.Duration // wait after the peer refused this node; 0: 5 s
+	HeartbeatEvery time.Duration // between two heartbeats of each pair of nodes; 0: 250 ms
+	PingEvery      time.Duration // between pings on the connection of the streams; 0: 1 s
+	PingTimeout    time.Duration // without heartbeats, or an answer to pings, the link is dropped; 0: 1 s
+	CallTimeout    time.Duration // a Raft call, from when it is sent; 0: 30 s
+	ParkTimeout    time.Duration // AppendEntries and snapshots wait so long for a link; 0: 10 min
 	// DetourAfter is how long a peer may not answer, at a link or when one is opened, before
 	// this node looks for a way through another one; 0: 400 ms. DetourBack is the time between
 	// two looks from there whether the direct way leads there again; 0: 5 s.
@@ -139,7 +139,7 @@ func (c Config) Validate() error {
 		{"RetryMin", c.RetryMin},
 		{"RetryMax", c.RetryMax},
 		{"RetryRefuse", c.RetryRefuse},
-		{"BeatEvery", c.BeatEvery},
+		{"BeatEvery", c.HeartbeatEvery},
 		{"PingEvery", c.PingEvery},
 		{"PingTimeout", c.PingTimeout},
 		{"CallTimeout", c.CallTimeout},
@@ -187,7 +187,7 @@ func (c Config) withDefaults() Config {
 	orTime(&c.RetryMin, 50*time.Millisecond)
 	orTime(&c.RetryMax, max(500*time.Millisecond, c.RetryMin))
 	orTime(&c.RetryRefuse, 5*time.Second)
-	orTime(&c.BeatEvery, 250*time.Millisecond)
+	orTime(&c.HeartbeatEvery, 250*time.Millisecond)
 	orTime(&c.PingEvery, time.Second)
 	orTime(&c.PingTimeout, time.Second)
 	orTime(&c.CallTimeout, 30*time.Second)

@@ -27,7 +27,7 @@ import (
 // that takes the direct way alone.
 
 // maxDetours bounds the connections that a node passes on for others at the same time. Each
-// session needs one, and one more for its beats.
+// session needs one, and one more for its heartbeats.
 const maxDetours = 64
 
 // forwardBytes is how much of a connection travels in one message.

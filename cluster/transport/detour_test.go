@@ -20,7 +20,7 @@ func newTrio(t *testing.T, change func(*Config)) *trio {
 	var nodes [3]*node
 	for i, name := range []string{"a", "b", "c"} {
 		c := testConfig(name, 1)
-		c.BeatEvery, c.DetourAfter, c.DetourBack = 50*time.Millisecond, 200*time.Millisecond, 100*time.Millisecond
+		c.HeartbeatEvery, c.DetourAfter, c.DetourBack = 50*time.Millisecond, 200*time.Millisecond, 100*time.Millisecond
 		if change != nil {
 			change(&c)
 		}
@@ -104,13 +104,13 @@ func (w *trio) echo(t *testing.T) {
 	})
 }
 
-// Two nodes that do not reach one another talk through the third, beats and calls included, and
+// Two nodes that do not reach one another talk through the third, heartbeats and calls included, and
 // directly again when they can.
 func TestDetour(t *testing.T) {
 	t.Cleanup(func() { noneLeft(t) })
 	w := newTrio(t, nil)
 	w.cut(t)
-	until(t, "beats go both ways", func() bool {
+	until(t, "heartbeats go both ways", func() bool {
 		x, up := w.a.Silent("b")
 		y, also := w.b.Silent("a")
 		return up && also && x < 100*time.Millisecond && y < 100*time.Millisecond

@@ -81,7 +81,7 @@ func (p *peer) openAt(ctx context.Context, address string, patient time.Duration
 	c := &p.m.config
 	s := &session{
 		p: p, address: address, patient: patient, via: via, astray: make(chan struct{}, 1), over: make(chan struct{}),
-		beats: newSendQueue(c), raft: newSendQueue(c), queue: newSendQueue(c),
+		heartbeats: newSendQueue(c), raft: newSendQueue(c), queue: newSendQueue(c),
 		calls: map[uint64]waiter{},
 	}
 	s.ctx, s.cancel = context.WithCancelCause(p.ctx)
@@ -102,7 +102,7 @@ func (p *peer) openAt(ctx context.Context, address string, patient time.Duration
 	})
 	err = s.openStreams()
 	if err == nil && p.m.pulse(p.node).asks {
-		s.line, err = s.openBeats()
+		s.line, err = s.openHeartbeats()
 	}
 	s.began = time.Now()
 	if lost := !late.Stop() || !given(); lost && err == nil {
@@ -153,7 +153,7 @@ func (s *session) openStreams() error {
 	for _, l := range []struct {
 		class  class
 		stream *linkStream
-	}{{classBeat, &s.beatStream}, {classRaft, &s.raftStream}, {classQueue, &s.queueStream}} {
+	}{{classControl, &s.controlStream}, {classRaft, &s.raftStream}, {classQueue, &s.queueStream}} {
 		stream, err := client.Link(metadata.AppendToOutgoingContext(s.ctx, mdLink, string(l.class), mdWanted, string(s.p.node)))
 		if err != nil {
 			return fmt.Errorf("transport: node %q at %s: %w", s.p.node, s.address, err)

@@ -15,17 +15,17 @@ import (
 
 // group is the transport of one Raft group: raft.Transport with pre-vote and close.
 type group struct {
-	m        *Mux
-	id       id.GroupID
-	consumer chan raft.RPC
-	received chan struct{} // closed when hand is set
-	hand     func(rpc raft.RPC, done <-chan struct{}) bool
-	ctx      context.Context // ends with done
-	done     <-chan struct{}
-	cancel   context.CancelFunc
-	beat     atomic.Pointer[func(raft.RPC)]
-	calls    lane // in order, through raft's queue
-	beats    lane // heartbeats, past it
+	m          *Mux
+	id         id.GroupID
+	consumer   chan raft.RPC
+	received   chan struct{} // closed when hand is set
+	hand       func(rpc raft.RPC, done <-chan struct{}) bool
+	ctx        context.Context // ends with done
+	done       <-chan struct{}
+	cancel     context.CancelFunc
+	heartbeat  atomic.Pointer[func(raft.RPC)]
+	calls      callQueue // in order, through raft's queue
+	heartbeats callQueue // heartbeats, past it
 
 	mu        sync.Mutex // guards what follows
 	pipelines map[*pipeline]struct{}
@@ -44,7 +44,7 @@ func newGroup(m *Mux, g id.GroupID) *group {
 	}
 	n.ctx, n.cancel = context.WithCancel(context.Background())
 	n.done = n.ctx.Done()
-	for _, l := range []*lane{&n.calls, &n.beats} {
+	for _, l := range []*callQueue{&n.calls, &n.heartbeats} {
 		l.limit, l.wake = m.config.MaxInboundCalls, make(chan struct{}, 1)
 	}
 	return n
@@ -100,10 +100,10 @@ func (g *group) DecodePeer(b []byte) raft.ServerAddress { return raft.ServerAddr
 // own, one call at a time.
 func (g *group) SetHeartbeatHandler(h func(raft.RPC)) {
 	if h == nil {
-		g.beat.Store(nil)
+		g.heartbeat.Store(nil)
 		return
 	}
-	g.beat.Store(&h)
+	g.heartbeat.Store(&h)
 }
 
 // Close implements raft.WithClose: the group has no member here any more.

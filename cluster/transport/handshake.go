@@ -122,7 +122,7 @@ func twiceErr(n id.NodeID) error {
 func refused(err error) bool {
 	var all failedAll
 	if errors.As(err, &all) {
-		// One address may lead to a stranger while the peer is not at the other one yet.
+		// One address may lead to an unauthenticated client while the peer is not at the other one yet.
 		return !slices.ContainsFunc(all, func(err error) bool { return !refused(err) })
 	}
 	var r refusal

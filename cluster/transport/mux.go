@@ -20,22 +20,22 @@ import (
 
 // Mux is this node's end of all links. All methods may be called concurrently.
 type Mux struct {
-	config    Config
-	log       *slog.Logger
-	identity  identity
-	codec     codec
-	ctx       context.Context
-	cancel    context.CancelFunc
-	server    *grpc.Server
-	epochs    epochs
-	strangers strangers
-	accepted  accepted
-	processes processes
-	running   sync.WaitGroup // runs of peers, readers of accepted links, beats
-	beating   sync.Once      // the first connection for beats
-	news      chan struct{}  // of capacity 1: peers are to be told now
-	starved   starved
-	detours   atomic.Int64 // connections that are passed on for others
+	config       Config
+	log          *slog.Logger
+	identity     identity
+	codec        codec
+	ctx          context.Context
+	cancel       context.CancelFunc
+	server       *grpc.Server
+	epochs       epochs
+	refusals     refusals
+	accepted     accepted
+	processes    processes
+	running      sync.WaitGroup // runs of peers, readers of accepted links, heartbeats
+	heartbeating sync.Once      // the first connection for heartbeats
+	news         chan struct{}  // of capacity 1: peers are to be told now
+	starved      starved
+	detours      atomic.Int64 // connections that are passed on for others
 
 	mu     sync.Mutex // guards what follows
 	peers  map[id.NodeID]*peer
@@ -60,7 +60,7 @@ func New(c Config) (*Mux, error) {
 	}
 	m := &Mux{
 		config: c, log: c.Logger, identity: newIdentity(&c), codec: newCodec(),
-		strangers: strangers{told: map[string]bool{}},
+		refusals:  refusals{told: map[string]bool{}},
 		epochs:    epochs{newest: map[id.NodeID]id.Epoch{}},
 		processes: processes{held: map[id.NodeID]*held{}},
 		pulses:    map[id.NodeID]*pulse{}, news: make(chan struct{}, 1),
@@ -80,7 +80,7 @@ func New(c Config) (*Mux, error) {
 		grpc.ReadBufferSize(socketBufferBytes),
 		grpc.WriteBufferSize(socketBufferBytes),
 		grpc.ConnectionTimeout(c.DialTimeout),
-		// Beats and the opener's pings notice a frozen peer first; this clears up the accepted
+		// Heartbeats and the opener's pings notice a frozen peer first; this clears up the accepted
 		// end, with more patience, because a machine that is busy for a moment is not frozen.
 		// While the opener's pings come, it sends none. gRPC does not go below a second here.
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: max(2*c.PingEvery, time.Second), Timeout: 3 * c.PingTimeout}),
@@ -128,7 +128,7 @@ func (m *Mux) ensure(n id.NodeID) *peer {
 // RemovePeer drops the links to a peer. It does not wait for LinkDown.
 func (m *Mux) RemovePeer(n id.NodeID) {
 	m.mu.Lock()
-	p, beats := m.peers[n], m.pulses[n]
+	p, heartbeats := m.peers[n], m.pulses[n]
 	if p != nil {
 		delete(m.peers, n)
 		m.gone[n] = p.done
@@ -138,8 +138,8 @@ func (m *Mux) RemovePeer(n id.NodeID) {
 	if p != nil {
 		p.cancel()
 	}
-	if beats != nil {
-		beats.drop()
+	if heartbeats != nil {
+		heartbeats.drop()
 	}
 }
 
@@ -181,8 +181,8 @@ func (m *Mux) Connected(n id.NodeID) (id.Epoch, bool) {
 	return s.remote.Epoch, true
 }
 
-// Silent tells for how long a beat has been missing between this node and the peer, or an
-// answer on this node's own links, and that these are up. Beats tell what was heard: a peer
+// Silent tells for how long a heartbeat has been missing between this node and the peer, or an
+// answer on this node's own links, and that these are up. Heartbeats tell what was heard: a peer
 // that can only be heard, or only hears, falls silent here. A node that is too busy to ask
 // does not hold that against its peers, and while it or the peer lacks processors, silence counts
 // from later on.

@@ -14,10 +14,10 @@ import (
 	nodev1 "github.com/quorate/quorate/proto/node/v1"
 )
 
-// lateAfter is how long after it was due a beat counts as late.
+// lateAfter is how long after it was due a heartbeat counts as late.
 const lateAfter = 50 * time.Millisecond
 
-// pulse is what the beats between this node and a peer tell. Of two nodes the one with
+// pulse is what the heartbeats between this node and a peer tell. Of two nodes the one with
 // the smaller id opens the connection and asks, the other one answers at once; each ping
 // tells which answer came, so that both know of both directions. mu guards what is below it.
 type pulse struct {
@@ -57,7 +57,7 @@ func (m *Mux) everyPulse() []*pulse {
 	return slices.Collect(maps.Values(m.pulses))
 }
 
-// Say tells all peers at once what this node says of itself, not only with the next beat. It
+// Say tells all peers at once what this node says of itself, not only with the next heartbeat. It
 // does not wait.
 func (m *Mux) Say() {
 	select {
@@ -66,10 +66,10 @@ func (m *Mux) Say() {
 	}
 }
 
-// beat asks all peers at the same time, again and again, and measures how late that is.
-func (m *Mux) beat() {
+// heartbeat asks all peers at the same time, again and again, and measures how late that is.
+func (m *Mux) heartbeat() {
 	began := time.Now()
-	wait := phase.Wait(began, m.config.BeatEvery)
+	wait := phase.Wait(began, m.config.HeartbeatEvery)
 	next := time.NewTimer(wait)
 	defer next.Stop()
 	for {
@@ -77,7 +77,7 @@ func (m *Mux) beat() {
 		case <-next.C:
 			now := time.Now()
 			m.starved.ran(now.Sub(began)-wait, now.Sub(began))
-			began, wait = now, phase.Wait(now, m.config.BeatEvery)
+			began, wait = now, phase.Wait(now, m.config.HeartbeatEvery)
 			next.Reset(wait)
 			for _, p := range m.everyPulse() {
 				if p.asks {
@@ -94,7 +94,7 @@ func (m *Mux) beat() {
 	}
 }
 
-// serve takes what comes on a connection for beats until it ends. The newest connection
+// serve takes what comes on a connection for heartbeats until it ends. The newest connection
 // counts: the one before, of the same or an older epoch, is closed.
 func (p *pulse) serve(conn net.Conn, r *bufio.Reader, peer Peer) error {
 	p.mu.Lock()
@@ -115,14 +115,14 @@ func (p *pulse) serve(conn net.Conn, r *bufio.Reader, peer Peer) error {
 	}
 	defer p.end(conn)
 	p.expect()
-	p.m.beating.Do(func() { p.m.running.Go(p.m.beat) })
+	p.m.heartbeating.Do(func() { p.m.running.Go(p.m.heartbeat) })
 	if p.asks {
 		p.ask()
 	}
 	for {
 		var b nodev1.Ping
-		if err := readBeat(r, &b); err != nil {
-			return fmt.Errorf("beats of node %q: %w", p.node, err)
+		if err := readHeartbeat(r, &b); err != nil {
+			return fmt.Errorf("heartbeats of node %q: %w", p.node, err)
 		}
 		came := p.elapsed()
 		asked, answers := p.askedFor(&b)
@@ -134,8 +134,8 @@ func (p *pulse) serve(conn net.Conn, r *bufio.Reader, peer Peer) error {
 		if answers && b.GetNumber() == 1 {
 			p.ask() // the peer has not heard yet what was measured
 		}
-		if beats := p.m.config.Beats; beats != nil && b.GetReports() {
-			beats.HandleBeat(peer, Beat{Led: b.GetLed(), LedHash: b.GetLedHash(), Stalled: b.GetStalled()})
+		if heartbeats := p.m.config.Heartbeats; heartbeats != nil && b.GetReports() {
+			heartbeats.HandleHeartbeat(peer, Heartbeat{Led: b.GetLed(), LedHash: b.GetLedHash(), Stalled: b.GetStalled()})
 		}
 		if !p.asks {
 			p.send(conn, &nodev1.Ping{Number: b.GetNumber()}, came)
@@ -169,7 +169,7 @@ func (p *pulse) ask() {
 	p.send(conn, b, 0)
 }
 
-// say sends a beat now: a ping, or the newest answer once more, which is none that times are
+// say sends a heartbeat now: a ping, or the newest answer once more, which is none that times are
 // measured by.
 func (p *pulse) say() {
 	if p.asks {
@@ -184,22 +184,22 @@ func (p *pulse) say() {
 	}
 }
 
-// send writes a beat with what this node says of itself. came is when what it answers came,
+// send writes a heartbeat with what this node says of itself. came is when what it answers came,
 // 0 if it answers nothing. The connection is given up long before its buffers are full of
-// beats that nobody reads, so this does not block.
+// heartbeats that nobody reads, so this does not block.
 func (p *pulse) send(conn net.Conn, b *nodev1.Ping, came time.Duration) {
 	b.Starved = p.m.starved.share.Load()
-	if beats := p.m.config.Beats; beats != nil {
-		says := beats.Beat(p.node)
+	if heartbeats := p.m.config.Heartbeats; heartbeats != nil {
+		says := heartbeats.Heartbeat(p.node)
 		b.Reports, b.Led, b.LedHash, b.Stalled = true, says.Led, says.LedHash, says.Stalled
 	}
 	b.Clocks = p.clocks(came)
-	if writeBeat(conn, b) != nil {
+	if writeHeartbeat(conn, b) != nil {
 		_ = conn.Close() // its reader tells
 	}
 }
 
-// hear takes a beat, and tells whether all before it went both ways.
+// hear takes a heartbeat, and tells whether all before it went both ways.
 func (p *pulse) hear(now time.Time, b *nodev1.Ping) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -222,7 +222,7 @@ func (p *pulse) hear(now time.Time, b *nodev1.Ping) bool {
 	return p.since.IsZero()
 }
 
-// owed tells for how long a beat has been missing in either direction, 0 if none is. A node
+// owed tells for how long a heartbeat has been missing in either direction, 0 if none is. A node
 // that waits to be asked holds nothing against the peer before its own session was up.
 func (p *pulse) owed(now, session time.Time) time.Duration {
 	p.mu.Lock()
@@ -241,7 +241,7 @@ func (p *pulse) missing(now, heard time.Time) time.Duration {
 		d = max(1, now.Sub(p.since))
 	}
 	if !p.asks {
-		d = max(d, now.Sub(heard)-p.m.config.BeatEvery)
+		d = max(d, now.Sub(heard)-p.m.config.HeartbeatEvery)
 	}
 	return d
 }
@@ -261,16 +261,16 @@ func (p *pulse) said() uint32 {
 // patience is for how long the peer may be silent before its session is given up.
 func (p *pulse) patience() time.Duration { return p.m.config.PingTimeout + p.leniency() }
 
-// expect waits for the next beat.
-func (p *pulse) expect() { p.due.Reset(p.m.config.BeatEvery + lateAfter) }
+// expect waits for the next heartbeat.
+func (p *pulse) expect() { p.due.Reset(p.m.config.HeartbeatEvery + lateAfter) }
 
 func (p *pulse) late() {
-	if beats := p.m.config.Beats; beats != nil {
-		beats.Late(p.node)
+	if heartbeats := p.m.config.Heartbeats; heartbeats != nil {
+		heartbeats.Late(p.node)
 	}
 }
 
-// overdue runs when no beat came in time: it tells so, and ends the session if that lasts,
+// overdue runs when no heartbeat came in time: it tells so, and ends the session if that lasts,
 // for a process that is stopped keeps its sockets.
 func (p *pulse) overdue() {
 	p.late()
@@ -299,7 +299,7 @@ func (p *pulse) overdue() {
 
 // judges tells whether silence counts against the peer of a session. One that has to ask
 // and never did may have no way here; with the connection of its process it has one,
-// although the first beat of this session may never come.
+// although the first heartbeat of this session may never come.
 func (p *pulse) judges(s *session) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

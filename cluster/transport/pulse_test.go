@@ -16,22 +16,22 @@ import (
 	nodev1 "github.com/quorate/quorate/proto/node/v1"
 )
 
-// told is the Beats of a node in a test. mu guards what is below it.
+// told is the Heartbeats of a node in a test. mu guards what is below it.
 type told struct {
 	mu   sync.Mutex
-	says Beat
-	got  map[Peer]Beat
+	says Heartbeat
+	got  map[Peer]Heartbeat
 	late []id.NodeID
 }
 
-func (t *told) Beat(id.NodeID) Beat {
+func (t *told) Heartbeat(id.NodeID) Heartbeat {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.says
 }
 
 // news lets the node say something else.
-func (t *told) news(b Beat) {
+func (t *told) news(b Heartbeat) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.says = b
@@ -43,16 +43,16 @@ func (t *told) Late(n id.NodeID) {
 	t.late = append(t.late, n)
 }
 
-func (t *told) HandleBeat(from Peer, b Beat) {
+func (t *told) HandleHeartbeat(from Peer, b Heartbeat) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.got == nil {
-		t.got = map[Peer]Beat{}
+		t.got = map[Peer]Heartbeat{}
 	}
 	t.got[from] = b
 }
 
-func (t *told) heard(from Peer, b Beat) bool {
+func (t *told) heard(from Peer, b Heartbeat) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.got[from] == b
@@ -74,9 +74,9 @@ func TestBeatsTellBothEnds(t *testing.T) {
 			conf2, _ = secureConfig(t, "n2", ca)
 			conf2.Epoch = 3
 		}
-		beats1, beats2 := &told{says: Beat{Led: 7, LedHash: 8}}, &told{says: Beat{Led: 9, Stalled: true}}
-		conf1.Beats, conf2.Beats = beats1, beats2
-		conf1.BeatEvery, conf2.BeatEvery = 10*time.Millisecond, 10*time.Millisecond
+		beats1, beats2 := &told{says: Heartbeat{Led: 7, LedHash: 8}}, &told{says: Heartbeat{Led: 9, Stalled: true}}
+		conf1.Heartbeats, conf2.Heartbeats = beats1, beats2
+		conf1.HeartbeatEvery, conf2.HeartbeatEvery = 10*time.Millisecond, 10*time.Millisecond
 		a, b := start(t, conf1), start(t, conf2)
 		meet(a, b)
 		until(t, "both are told", func() bool {
@@ -92,21 +92,21 @@ func TestBeatsTellBothEnds(t *testing.T) {
 	}
 }
 
-// What a node has to say at once does not wait for the next beat, whoever of the two asks, and
-// the beat that brings it leaves nobody owing one.
+// What a node has to say at once does not wait for the next heartbeat, whoever of the two asks, and
+// the heartbeat that brings it leaves nobody owing one.
 func TestBeatsTellAtOnce(t *testing.T) {
 	conf1, conf2 := testConfig("n1", 1), testConfig("n2", 3)
 	beats1, beats2 := &told{}, &told{}
-	conf1.Beats, conf2.Beats = beats1, beats2
-	conf1.BeatEvery, conf2.BeatEvery = time.Hour, time.Hour
+	conf1.Heartbeats, conf2.Heartbeats = beats1, beats2
+	conf1.HeartbeatEvery, conf2.HeartbeatEvery = time.Hour, time.Hour
 	a, b := start(t, conf1), start(t, conf2)
 	meet(a, b)
 	connected(t, a, b)
 	connected(t, b, a)
 	until(t, "both have been heard", func() bool {
-		return beats1.heard(Peer{Node: "n2", Epoch: 3}, Beat{}) && beats2.heard(Peer{Node: "n1", Epoch: 1}, Beat{})
+		return beats1.heard(Peer{Node: "n2", Epoch: 3}, Heartbeat{}) && beats2.heard(Peer{Node: "n1", Epoch: 1}, Heartbeat{})
 	})
-	for _, news := range []Beat{{Stalled: true}, {Led: 1, LedHash: 2}} {
+	for _, news := range []Heartbeat{{Stalled: true}, {Led: 1, LedHash: 2}} {
 		beats1.news(news)
 		a.Say()
 		until(t, "the one that is asked is told", func() bool { return beats2.heard(Peer{Node: "n1", Epoch: 1}, news) })
@@ -136,7 +136,7 @@ func TestBeatsJudgeBothDirections(t *testing.T) {
 		{name: "silence"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			m := &Mux{config: Config{BeatEvery: period}}
+			m := &Mux{config: Config{HeartbeatEvery: period}}
 			asker, asked := &pulse{m: m, asks: true}, &pulse{m: m}
 			now := time.Unix(1000, 0)
 			begin := now
@@ -169,9 +169,9 @@ func TestBeatsJudgeBothDirections(t *testing.T) {
 	}
 }
 
-// A delay is over with the next beat that goes both ways.
+// A delay is over with the next heartbeat that goes both ways.
 func TestBeatsComeBack(t *testing.T) {
-	m := &Mux{config: Config{BeatEvery: 100 * time.Millisecond}}
+	m := &Mux{config: Config{HeartbeatEvery: 100 * time.Millisecond}}
 	p := &pulse{m: m}
 	at := func(ms int) time.Time { return time.Unix(1000, 0).Add(time.Duration(ms) * time.Millisecond) }
 	for _, b := range []struct {
@@ -187,10 +187,10 @@ func TestBeatsComeBack(t *testing.T) {
 		{500, 6, 5, 0},
 	} {
 		if ok := p.hear(at(b.ms), &nodev1.Ping{Number: b.number, Heard: b.heard}); ok != (b.owed == 0) {
-			t.Errorf("after beat %d: %v", b.number, ok)
+			t.Errorf("after heartbeat %d: %v", b.number, ok)
 		}
 		if d := p.owed(at(b.ms), at(0)); d != b.owed {
-			t.Errorf("after beat %d %v is owed, want %v", b.number, d, b.owed)
+			t.Errorf("after heartbeat %d %v is owed, want %v", b.number, d, b.owed)
 		}
 	}
 	if d := p.owed(at(5000), at(4000)); d != 900*time.Millisecond {
@@ -202,9 +202,9 @@ func TestBeatsComeBack(t *testing.T) {
 func TestBeatsOfFrozenPeer(t *testing.T) {
 	beats1, beats2 := &told{}, &told{}
 	conf1, conf2 := testConfig("n1", 1), testConfig("n2", 1)
-	conf1.Beats, conf2.Beats = beats1, beats2
+	conf1.Heartbeats, conf2.Heartbeats = beats1, beats2
 	for _, c := range []*Config{&conf1, &conf2} {
-		c.BeatEvery, c.PingTimeout, c.PingEvery = 20*time.Millisecond, 300*time.Millisecond, time.Hour
+		c.HeartbeatEvery, c.PingTimeout, c.PingEvery = 20*time.Millisecond, 300*time.Millisecond, time.Hour
 	}
 	a, b := start(t, conf1), start(t, conf2)
 	relay1, relay2 := newRelay(t, a.address), newRelay(t, b.address)
@@ -233,12 +233,12 @@ func TestBeatsOfFrozenPeer(t *testing.T) {
 	connected(t, b, a)
 }
 
-// A peer that falls silent after its last beat and before the first one of a session is
+// A peer that falls silent after its last heartbeat and before the first one of a session is
 // found, without the session's own pings.
 func TestBeatsThatNeverCome(t *testing.T) {
 	conf1, conf2 := testConfig("n1", 1), testConfig("n2", 1)
-	conf1.BeatEvery, conf1.PingEvery = time.Hour, time.Hour // it asks once per connection
-	conf2.BeatEvery, conf2.PingTimeout, conf2.PingEvery = 20*time.Millisecond, 300*time.Millisecond, time.Hour
+	conf1.HeartbeatEvery, conf1.PingEvery = time.Hour, time.Hour // it asks once per connection
+	conf2.HeartbeatEvery, conf2.PingTimeout, conf2.PingEvery = 20*time.Millisecond, 300*time.Millisecond, time.Hour
 	a, b := start(t, conf1), start(t, conf2)
 	a.SetPeer("n2", b.address)
 	p := b.pulse("n1")
@@ -259,7 +259,7 @@ func TestBeatsThatNeverCome(t *testing.T) {
 		return err == nil
 	})
 	if !last.Before(s.began) {
-		t.Fatal("the session began before the beat")
+		t.Fatal("the session began before the heartbeat")
 	}
 	select {
 	case <-s.ctx.Done():
@@ -274,7 +274,7 @@ func TestBeatsThatNeverCome(t *testing.T) {
 // Nothing is held against a peer that has never asked: it may have no way here.
 func TestBeatsOfPeerWithoutWay(t *testing.T) {
 	conf1, conf2 := testConfig("n1", 1), testConfig("n2", 1)
-	conf2.BeatEvery, conf2.PingTimeout, conf2.PingEvery = time.Millisecond, time.Millisecond, time.Hour
+	conf2.HeartbeatEvery, conf2.PingTimeout, conf2.PingEvery = time.Millisecond, time.Millisecond, time.Hour
 	a, b := start(t, conf1), start(t, conf2)
 	b.SetPeer("n1", a.address)
 	connected(t, b, a)
@@ -283,7 +283,7 @@ func TestBeatsOfPeerWithoutWay(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := b.pulse("n1")
-	until(t, "a beat is owed for too long", func() bool { return p.owed(time.Now(), s.began) > conf2.PingTimeout })
+	until(t, "a heartbeat is owed for too long", func() bool { return p.owed(time.Now(), s.began) > conf2.PingTimeout })
 	p.overdue()
 	if err := s.ctx.Err(); err != nil {
 		t.Errorf("the session ended: %v", context.Cause(s.ctx))
@@ -300,7 +300,7 @@ func TestBeatsOfPeerWithoutWay(t *testing.T) {
 	}
 }
 
-// Whoever cannot open a link cannot open a connection for beats.
+// Whoever cannot open a link cannot open a connection for heartbeats.
 func TestBeatsRefused(t *testing.T) {
 	ca, other := newAuthority(t, "ca"), newAuthority(t, "other ca")
 	secure, _ := secureConfig(t, "n2", ca)
@@ -313,7 +313,7 @@ func TestBeatsRefused(t *testing.T) {
 		{name: "key", at: testConfig("n2", 1), want: `the cluster key of node "n1"`, change: func(h map[string]string) { h[mdToken] = "00" }},
 		{name: "cluster", at: testConfig("n2", 1), want: `belongs to cluster "another"`, change: func(h map[string]string) { h[mdCluster] = "another" }},
 		{name: "another node", at: testConfig("n2", 1), want: `looks for node "n3"`, change: func(h map[string]string) { h[mdWanted] = "n3" }},
-		{name: "wrong end", at: testConfig("n2", 1), want: `opens the connection for beats`, change: func(h map[string]string) { h[mdNode] = "n9" }},
+		{name: "wrong end", at: testConfig("n2", 1), want: `opens the connection for heartbeats`, change: func(h map[string]string) { h[mdNode] = "n9" }},
 		{
 			name: "another's certificate", at: secure, want: `a call in the name of node "n1"`,
 			cert: new(issue(t, ca, request("n0"))), change: func(map[string]string) {},
@@ -324,8 +324,8 @@ func TestBeatsRefused(t *testing.T) {
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			beats := &told{}
-			c.at.Beats = beats
+			heartbeats := &told{}
+			c.at.Heartbeats = heartbeats
 			n := start(t, c.at)
 			caller := newIdentity(new(testConfig("n1", 1).withDefaults()))
 			hello := caller.values()
@@ -338,14 +338,14 @@ func TestBeatsRefused(t *testing.T) {
 			if !strings.Contains(got, c.want) {
 				t.Errorf("the answer is %q, want it to have %q", got, c.want)
 			}
-			if len(beats.got) > 0 {
-				t.Error("a beat was taken")
+			if len(heartbeats.got) > 0 {
+				t.Error("a heartbeat was taken")
 			}
 		})
 	}
 }
 
-// callBeats opens a connection for beats by hand and returns the refusal, or the error.
+// callBeats opens a connection for heartbeats by hand and returns the refusal, or the error.
 func callBeats(t *testing.T, address string, cert *tls.Certificate, hello map[string]string) string {
 	t.Helper()
 	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", address)
@@ -355,19 +355,19 @@ func callBeats(t *testing.T, address string, cert *tls.Certificate, hello map[st
 	defer func() { _ = conn.Close() }()
 	defer context.AfterFunc(t.Context(), func() { _ = conn.Close() })()
 	if cert == nil {
-		if _, err := conn.Write([]byte(beatPreface)); err != nil {
+		if _, err := conn.Write([]byte(heartbeatPreface)); err != nil {
 			t.Fatal(err)
 		}
 	} else {
 		conn = tls.Client(conn, &tls.Config{
-			MinVersion: tls.VersionTLS13, InsecureSkipVerify: true, NextProtos: []string{beatProtocol}, Certificates: []tls.Certificate{*cert},
+			MinVersion: tls.VersionTLS13, InsecureSkipVerify: true, NextProtos: []string{heartbeatProtocol}, Certificates: []tls.Certificate{*cert},
 		})
 	}
-	if err := writeBeat(conn, &nodev1.BeatHello{Identity: hello}); err != nil {
+	if err := writeHeartbeat(conn, &nodev1.HeartbeatHello{Identity: hello}); err != nil {
 		return err.Error()
 	}
-	var answer nodev1.BeatHello
-	if err := readBeat(newBeatReader(conn), &answer); err != nil {
+	var answer nodev1.HeartbeatHello
+	if err := readHeartbeat(newHeartbeatReader(conn), &answer); err != nil {
 		return err.Error()
 	}
 	return answer.GetRefusal()
@@ -377,12 +377,12 @@ func callBeats(t *testing.T, address string, cert *tls.Certificate, hello map[st
 func TestReadBeatFaults(t *testing.T) {
 	for _, b := range [][]byte{nil, {0}, {0, 5, 1}, {0xff, 0xff, 1, 2, 3}, {0, 2, 0xff, 0xff}} {
 		var m nodev1.Ping
-		if err := readBeat(bufio.NewReaderSize(bytes.NewReader(b), beatHead+maxBeatBytes), &m); err == nil {
+		if err := readHeartbeat(bufio.NewReaderSize(bytes.NewReader(b), heartbeatHead+maxHeartbeatBytes), &m); err == nil {
 			t.Errorf("%x is read as %v", b, &m)
 		}
 	}
 	var long bytes.Buffer
-	if err := writeBeat(&long, &nodev1.BeatHello{Refusal: strings.Repeat("x", maxBeatBytes)}); err == nil || long.Len() > 0 {
+	if err := writeHeartbeat(&long, &nodev1.HeartbeatHello{Refusal: strings.Repeat("x", maxHeartbeatBytes)}); err == nil || long.Len() > 0 {
 		t.Errorf("%v, %d bytes", err, long.Len())
 	}
 }

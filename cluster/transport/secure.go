@@ -64,7 +64,7 @@ func (m *Mux) acceptTLS() *tls.Config {
 		MinVersion:             tls.VersionTLS13,
 		ClientAuth:             tls.RequireAnyClientCert, // VerifyConnection checks it
 		SessionTicketsDisabled: true,
-		NextProtos:             []string{"h2", beatProtocol},
+		NextProtos:             []string{"h2", heartbeatProtocol},
 		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 			own, _ := m.config.TLS()
 			return &own, nil
@@ -103,7 +103,7 @@ func (m *Mux) certified(ctx context.Context, p Peer) error {
 	}
 	if err := checkName(info.State.PeerCertificates[0], m.config.Cluster, p.Node); err != nil {
 		err = refusal{codes.Unauthenticated, fmt.Sprintf("a call in the name of node %q: %v", p.Node, err)}
-		m.strangers.refused(m, err)
+		m.refusals.refused(m, err)
 		return err
 	}
 	return nil
@@ -211,16 +211,16 @@ type callerInfo struct {
 func (a acceptCredentials) Clone() credentials.TransportCredentials { return a }
 
 // ServerHandshake implements credentials.TransportCredentials. It keeps connections for
-// beats to itself.
+// heartbeats to itself.
 func (a acceptCredentials) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
 	if a.m.config.TLS == nil {
-		head := make([]byte, len(beatPreface))
+		head := make([]byte, len(heartbeatPreface))
 		n, err := io.ReadFull(raw, head)
 		switch {
 		case err != nil && n == 0:
 			return nil, nil, err
-		case string(head) == beatPreface:
-			return a.beats(raw, callerInfo{conn: gate.From(raw)})
+		case string(head) == heartbeatPreface:
+			return a.heartbeats(raw, callerInfo{conn: gate.From(raw)})
 		}
 		conn, info, err := a.TransportCredentials.ServerHandshake(&lookedAt{Conn: &headed{Conn: raw, head: head[:n]}, look: a.plain})
 		return conn, callerInfo{info, gate.From(raw)}, err
@@ -236,19 +236,19 @@ func (a acceptCredentials) ServerHandshake(raw net.Conn) (net.Conn, credentials.
 	conn, info, err := a.TransportCredentials.ServerHandshake(looked)
 	looked.keep = false
 	if err == nil {
-		if s, is := info.(credentials.TLSInfo); is && s.State.NegotiatedProtocol == beatProtocol {
-			return a.beats(conn, callerInfo{info, gate.From(raw)})
+		if s, is := info.(credentials.TLSInfo); is && s.State.NegotiatedProtocol == heartbeatProtocol {
+			return a.heartbeats(conn, callerInfo{info, gate.From(raw)})
 		}
 		return conn, callerInfo{info, gate.From(raw)}, nil
 	}
-	a.m.strangers.refused(a.m, err)
+	a.m.refusals.refused(a.m, err)
 	linger(raw)
 	return nil, nil, err
 }
 
-// beats takes a connection for beats away from gRPC.
-func (a acceptCredentials) beats(conn net.Conn, info callerInfo) (net.Conn, credentials.AuthInfo, error) {
-	a.m.running.Go(func() { a.m.acceptBeats(conn, info) })
+// heartbeats takes a connection for heartbeats away from gRPC.
+func (a acceptCredentials) heartbeats(conn net.Conn, info callerInfo) (net.Conn, credentials.AuthInfo, error) {
+	a.m.running.Go(func() { a.m.acceptHeartbeats(conn, info) })
 	return nil, nil, credentials.ErrConnDispatched
 }
 
@@ -256,7 +256,7 @@ func (a acceptCredentials) beats(conn net.Conn, info callerInfo) (net.Conn, cred
 func (a acceptCredentials) plain(b []byte, err error) error {
 	if len(b) > 1 && b[0] == recordHandshake && b[1] == recordMajor {
 		err = refusal{codes.Unauthenticated, fmt.Sprintf("a caller speaks TLS to node %q, which does not: %s", a.m.config.Node, noTLS)}
-		a.m.strangers.refused(a.m, err)
+		a.m.refusals.refused(a.m, err)
 	}
 	return err
 }
@@ -299,8 +299,8 @@ func (l *lookedAt) Close() error {
 	return l.Conn.Close()
 }
 
-// strangers counts refused callers and logs each reason once. mu guards told.
-type strangers struct {
+// refusals counts refused callers and logs each reason once. mu guards told.
+type refusals struct {
 	mu    sync.Mutex
 	count uint64
 	told  map[string]bool
@@ -308,7 +308,7 @@ type strangers struct {
 
 // refused notes a caller that was turned away. Connections that just end are none: so do
 // probes.
-func (s *strangers) refused(m *Mux, err error) {
+func (s *refusals) refused(m *Mux, err error) {
 	var known refusal
 	var network net.Error
 	var reason string
@@ -341,7 +341,7 @@ func (s *strangers) refused(m *Mux, err error) {
 	}
 }
 
-func (s *strangers) refusals() uint64 {
+func (s *refusals) total() uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.count

@@ -255,7 +255,7 @@ func TestPlainAgainstTLS(t *testing.T) {
 	}
 }
 
-// Strangers without a certificate, with an older TLS, or who say nothing, get nowhere.
+// Unauthenticated clients without a certificate, with an older TLS, or who say nothing, get nowhere.
 func TestStrangers(t *testing.T) {
 	ca := newAuthority(t, "ca")
 	conf, _ := secureConfig(t, "n1", ca)

@@ -48,17 +48,17 @@ type session struct {
 	ctx      context.Context
 	cancel   context.CancelCauseFunc
 	conn     *grpc.ClientConn
-	deserted atomic.Bool   // nothing listens at the address
-	via      *session      // to the node that passes all of it on; nil: the direct way
-	astray   chan struct{} // of capacity 1: all is silent, look for another way
-	over     chan struct{} // closed when the peer's run took the session off
-	began    time.Time     // when all of it was open
-	line     *beatLine     // nil: the peer opens it
-	sent     atomic.Uint64 // number of the last ping
-	asked    atomic.Int64  // when the oldest ping without an answer was sent, nanoseconds since began; 0: none
+	deserted atomic.Bool    // nothing listens at the address
+	via      *session       // to the node that passes all of it on; nil: the direct way
+	astray   chan struct{}  // of capacity 1: all is silent, look for another way
+	over     chan struct{}  // closed when the peer's run took the session off
+	began    time.Time      // when all of it was open
+	line     *heartbeatConn // nil: the peer opens it
+	sent     atomic.Uint64  // number of the last ping
+	asked    atomic.Int64   // when the oldest ping without an answer was sent, nanoseconds since began; 0: none
 
-	beats, raft, queue                  *sendQueue
-	raftStream, queueStream, beatStream linkStream
+	heartbeats, raft, queue                *sendQueue
+	raftStream, queueStream, controlStream linkStream
 
 	mu     sync.Mutex // guards what follows
 	calls  map[uint64]waiter
@@ -88,9 +88,9 @@ func (s *session) serve() error {
 		h.LinkDown(s.remote)
 	})
 	all.Go(func() {
-		s.fail(s.beats.drain(s.ctx.Done(), count, s.beatStream))
+		s.fail(s.heartbeats.drain(s.ctx.Done(), count, s.controlStream))
 	})
-	all.Go(func() { s.fail(s.receive(s.beatStream, s.beat)) })
+	all.Go(func() { s.fail(s.receive(s.controlStream, s.heartbeat)) })
 	all.Go(func() { s.fail(s.ping()) })
 	all.Go(func() { s.fail(s.seek()) })
 	pulse := s.p.m.pulse(s.p.node)
@@ -120,7 +120,7 @@ func (s *session) fail(reason error) {
 		reason = fmt.Errorf("%w: node %q: %w", ErrLinkDown, s.p.node, reason)
 	}
 	s.cancel(reason)
-	s.beats.close()
+	s.heartbeats.close()
 	s.raft.close()
 	s.queue.close()
 	s.mu.Lock()
@@ -154,7 +154,7 @@ func (s *session) silent() error {
 }
 
 // ping asks the peer for a sign of life again and again, and ends when all stays silent.
-// Beats tell sooner, but of another connection.
+// Heartbeats tell sooner, but of another connection.
 func (s *session) ping() error {
 	c := &s.p.m.config
 	wait := func() time.Duration { return phase.Wait(time.Now(), c.PingEvery) }
@@ -171,7 +171,7 @@ func (s *session) ping() error {
 			if s.asked.CompareAndSwap(0, s.now()) {
 				late.Reset(c.PingTimeout)
 			}
-			if err := s.beats.push(pingFrame(number)); err != nil {
+			if err := s.heartbeats.push(pingFrame(number)); err != nil {
 				return err
 			}
 			number++
@@ -206,8 +206,8 @@ func pingFrame(number uint64) *nodev1.Frame {
 	return &nodev1.Frame{Kind: &nodev1.Frame_Ping{Ping: &nodev1.Ping{Number: number}}}
 }
 
-// beat takes what comes back on the link of small frames.
-func (s *session) beat(f *inFrame) {
+// heartbeat takes what comes back on the link of small frames.
+func (s *session) heartbeat(f *inFrame) {
 	p := f.frame.GetPing()
 	if p == nil {
 		s.answered(f)
@@ -235,7 +235,7 @@ func (s *session) register(w waiter) (request uint64, err error) {
 // send queues a call that was registered. It blocks while the link's queue is full. Calls
 // that touch the log keep their order; heartbeats and votes go past them.
 func (s *session) send(group id.GroupID, request uint64, f outFrame) error {
-	q := s.beats
+	q := s.heartbeats
 	if f.call != nil && !heartbeat(&f.call.args) {
 		q = s.raft
 	}

@@ -62,7 +62,7 @@ func TestStarvationIsTold(t *testing.T) {
 	for name, shares := range map[string][2]uint32{"the asker": {starvation, 0}, "the asked": {0, starvation}, "neither": {0, 0}} {
 		t.Run(name, func(t *testing.T) {
 			conf1, conf2 := testConfig("n1", 1), testConfig("n2", 1)
-			conf1.BeatEvery, conf2.BeatEvery = time.Hour, time.Hour // nothing is measured
+			conf1.HeartbeatEvery, conf2.HeartbeatEvery = time.Hour, time.Hour // nothing is measured
 			a, b := start(t, conf1), start(t, conf2)
 			a.starved.share.Store(shares[0])
 			b.starved.share.Store(shares[1])

@@ -67,7 +67,7 @@ func (t *traffic) received(frames, bytes int) {
 
 // Stats returns the figures of the moment.
 func (m *Mux) Stats() Stats {
-	s := Stats{MaxLinkQueueBytes: m.config.MaxLinkQueueBytes, Refused: m.strangers.refusals(), Starved: float64(m.starved.share.Load()) / 1000}
+	s := Stats{MaxLinkQueueBytes: m.config.MaxLinkQueueBytes, Refused: m.refusals.total(), Starved: float64(m.starved.share.Load()) / 1000}
 	m.mu.Lock()
 	s.Detours = int(m.detours.Load())
 	s.AbsentCalls, s.AbsentRefused = m.absent.calls, m.absent.turned

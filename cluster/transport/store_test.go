@@ -44,13 +44,13 @@ func (g *storeGate) saw(p Peer) bool {
 	return g.seen[p]
 }
 
-// refusals are those that a node was told of.
-type refusals struct {
+// total are those that a node was told of.
+type total struct {
 	mu  sync.Mutex
 	all map[id.NodeID]string
 }
 
-func (r *refusals) told(by id.NodeID, why string) {
+func (r *total) told(by id.NodeID, why string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.all == nil {
@@ -59,7 +59,7 @@ func (r *refusals) told(by id.NodeID, why string) {
 	r.all[by] = why
 }
 
-func (r *refusals) by(n id.NodeID) string {
+func (r *total) by(n id.NodeID) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.all[n]
@@ -70,7 +70,7 @@ func (r *refusals) by(n id.NodeID) string {
 // let in again without a restart of anybody.
 func TestStoresInHandshakes(t *testing.T) {
 	var gate1, gate2 storeGate
-	var told refusals
+	var told total
 	conf1, conf2 := testConfig("n1", 1), testConfig("n2", 1)
 	conf1.Store, conf1.Fresh, conf1.Refused, conf1.Refuse = "s1", func() bool { return true }, told.told, gate1.judge
 	conf2.Store, conf2.Refuse, conf2.Calls = "s2", gate2.judge, statusCalls{}

@@ -1,7 +1,7 @@
 // Package transport carries everything that nodes of one cluster say to each other: one
 // gRPC connection from each node to each peer, with a stream for the log entries of all
 // Raft groups, a stream for queue traffic, a stream for heartbeats, votes and pings, and
-// calls for the rest; and between each two nodes one small connection for beats.
+// calls for the rest; and between each two nodes one small connection for heartbeats.
 //
 // Links are kept up by themselves. What is lost with a link is lost: callers learn that
 // the link went down and repeat what they must. DESIGN.md says why it is built this way.
@@ -40,24 +40,24 @@ type Handler interface {
 	Inbound(p Peer, up bool)
 }
 
-// Beat is what a node says of itself with each beat.
-type Beat struct {
+// Heartbeat is what a node says of itself with each heartbeat.
+type Heartbeat struct {
 	Led     uint64 // groups that it leads and the receiver is a voter of
 	LedHash uint64 // a sum over their ids
 	Stalled bool   // a write to its disk hangs
 }
 
-// Beats fills the beats that this node sends and takes those of its peers. Calls come
+// Heartbeats fills the heartbeats that this node sends and takes those of its peers. Calls come
 // from the goroutines of links and must not block.
-type Beats interface {
-	// Beat returns what the next beat to the peer shall say.
-	Beat(to id.NodeID) Beat
-	// Late tells that a beat of the peer has been missing for a moment, or one of this
+type Heartbeats interface {
+	// Heartbeat returns what the next heartbeat to the peer shall say.
+	Heartbeat(to id.NodeID) Heartbeat
+	// Late tells that a heartbeat of the peer has been missing for a moment, or one of this
 	// node at the peer; Silent tells since when.
 	Late(from id.NodeID)
-	// HandleBeat takes what a peer's beat said. A peer without Beats of its own is not
+	// HandleHeartbeat takes what a peer's heartbeat said. A peer without Heartbeats of its own is not
 	// heard here.
-	HandleBeat(from Peer, b Beat)
+	HandleHeartbeat(from Peer, b Heartbeat)
 }
 
 // Errors of sending.
@@ -76,7 +76,7 @@ var (
 type class string
 
 const (
-	classRaft  class = "raft"
-	classQueue class = "queue"
-	classBeat  class = "beat"
+	classRaft    class = "raft"
+	classQueue   class = "queue"
+	classControl class = "beat"
 )

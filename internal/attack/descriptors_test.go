@@ -15,7 +15,7 @@ const (
 	segmentful = 1200
 )
 
-// Connections of strangers leave the file descriptors that the log needs.
+// Connections of unauthenticated clients leave the file descriptors that the log needs.
 func TestFewDescriptors(t *testing.T) {
 	v := attacked(t, "timeouts:\n  login: 1h\n")
 	h := v.behave(largeBytes)

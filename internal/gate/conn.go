@@ -23,11 +23,11 @@ type Conn struct {
 
 	// Guarded by the gate's mu.
 	inside   bool          // it is counted
-	crowd    *crowd        // nil: it is no stranger any more
+	crowd    *crowd        // nil: it is no unauthenticated client any more
 	place    *list.Element // among the silent ones; nil: its credentials are being looked at
 	checking int           // looks at its credentials that have not ended
 	holds    int           // that keep it although it does not log in
-	timer    *time.Timer   // nil: it may be a stranger for ever
+	timer    *time.Timer   // nil: it may be an unauthenticated client for ever
 }
 
 // From returns the gate's connection below others, as TLS's; nil if there is none.

@@ -22,13 +22,13 @@ func ceilingOf(limit int, own bool) int {
 	return limit - max(limit/clientsLeaveShare, min(clientsLeave, limit/clientsLeaveMost))
 }
 
-// ownShare is the part of what clients leave that strangers at each of the node's own gates may have, but
+// ownShare is the part of what clients leave that unauthenticated clients at each of the node's own gates may have, but
 // fewOwn in any case.
 const ownShare, fewOwn = 8, 8
 
-// strangersOf returns how many strangers there may be for want of file descriptors: half of what
+// unauthenticatedOf returns how many unauthenticated clients there may be for want of file descriptors: half of what
 // clients may have, so that they keep nobody out who logs in.
-func strangersOf(limit int, own bool) int {
+func unauthenticatedOf(limit int, own bool) int {
 	ceiling := ceilingOf(limit, false)
 	if own && limit != math.MaxInt {
 		return max(fewOwn, (limit-ceiling)/ownShare)

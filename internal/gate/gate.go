@@ -3,7 +3,7 @@
 // leave the process the file descriptors that it needs for itself.
 //
 // A Gate stands before the listeners that share its bounds. A listener's server tells it of each
-// connection who has logged in (Conn.Admit). The others are strangers: when there are too many, the one that has
+// connection who has logged in (Conn.Admit). The others are unauthenticated clients: when there are too many, the one that has
 // been silent for the longest time gives way, of the address that has the most. Whose
 // credentials are being looked at gives way to nobody, so that many who come at once get in one after the
 // other.
@@ -24,11 +24,11 @@ import (
 
 // Defaults of Config.
 const (
-	DefaultMaxConnections = 10_000
-	DefaultMaxStrangers   = 2000
-	DefaultLoginTimeout   = 10 * time.Second
+	DefaultMaxConnections     = 10_000
+	DefaultMaxUnauthenticated = 2000
+	DefaultLoginTimeout       = 10 * time.Second
 
-	// addressShare of the strangers may come from one address.
+	// addressShare of the unauthenticated clients may come from one address.
 	addressShare = 4
 )
 
@@ -38,11 +38,11 @@ type Config struct {
 	Logger *slog.Logger // nil: nothing is logged
 	// MaxConnections bounds the connections, those that have not logged in included; 0: 10,000.
 	MaxConnections int
-	// MaxStrangers bounds those of them that have not logged in; 0: 2,000. Of a process that has few
+	// MaxUnauthenticated bounds those of them that have not logged in; 0: 2,000. Of a process that has few
 	// file descriptors they are fewer.
-	MaxStrangers int
+	MaxUnauthenticated int
 	// MaxPerAddress bounds those of one address, of IPv4 or a /64 of IPv6; 0: a quarter of
-	// MaxStrangers.
+	// MaxUnauthenticated.
 	MaxPerAddress int
 	// LoginTimeout is how long a connection may be without a login before it is closed; 0: 10 s,
 	// negative: for ever.
@@ -58,7 +58,7 @@ func (c *Config) Validate() error {
 	for _, n := range []struct {
 		name  string
 		value int
-	}{{"MaxConnections", c.MaxConnections}, {"MaxStrangers", c.MaxStrangers}, {"MaxPerAddress", c.MaxPerAddress}} {
+	}{{"MaxConnections", c.MaxConnections}, {"MaxUnauthenticated", c.MaxUnauthenticated}, {"MaxPerAddress", c.MaxPerAddress}} {
 		if n.value < 0 {
 			errs = append(errs, fmt.Errorf("gate: %s = %d: want 0 (default) or more", n.name, n.value))
 		}
@@ -78,14 +78,14 @@ type Gate struct {
 	cfg   Config
 	lines lines
 
-	mu        sync.Mutex // guards what follows
-	open      int
-	strangers int
-	from      map[netip.Prefix]*crowd
-	stats     Stats
+	mu              sync.Mutex // guards what follows
+	open            int
+	unauthenticated int
+	from            map[netip.Prefix]*crowd
+	stats           Stats
 }
 
-// crowd are the strangers of one address.
+// crowd are the unauthenticated clients of one address.
 type crowd struct {
 	count  int
 	silent list.List // of *Conn: whose credentials nobody looks at, the one that came first in front
@@ -98,15 +98,15 @@ type Stats struct {
 	// CrowdedOut had not logged in when too many others came; Refused came when there was no
 	// room, and Scarce of them because file descriptors were short; Late did not log in in time.
 	CrowdedOut, Refused, Scarce, Late uint64
-	// Connections and Strangers are open now; Strangers have not logged in.
-	Connections, Strangers int
+	// Connections and Unauthenticated clients are open now; Unauthenticated clients have not logged in.
+	Connections, Unauthenticated int
 }
 
 // New returns a Gate. The Config must be valid.
 func New(c Config) *Gate {
 	setDefault(&c.MaxConnections, DefaultMaxConnections)
-	setDefault(&c.MaxStrangers, DefaultMaxStrangers)
-	setDefault(&c.MaxPerAddress, max(1, c.MaxStrangers/addressShare))
+	setDefault(&c.MaxUnauthenticated, DefaultMaxUnauthenticated)
+	setDefault(&c.MaxPerAddress, max(1, c.MaxUnauthenticated/addressShare))
 	setDefault(&c.LoginTimeout, DefaultLoginTimeout)
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
@@ -119,7 +119,7 @@ func (g *Gate) Stats() Stats {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	s := g.stats
-	s.Connections, s.Strangers = g.open, g.strangers
+	s.Connections, s.Unauthenticated = g.open, g.unauthenticated
 	return s
 }
 
@@ -139,14 +139,14 @@ func (g *Gate) Enter(nc net.Conn) net.Conn {
 	return nil
 }
 
-// enter lets a connection in, as a stranger; nil if there is no room.
+// enter lets a connection in, as an unauthenticated client; nil if there is no room.
 func (g *Gate) enter(tcp *net.TCPConn) *Conn {
 	c := &Conn{TCPConn: tcp, g: g, address: addressOf(tcp.RemoteAddr())}
 	number := descriptorOf(tcp)
 	limit := descriptorLimit()
-	ceiling, strangers := ceilingOf(limit, g.cfg.Own), min(g.cfg.MaxStrangers, strangersOf(limit, g.cfg.Own))
+	ceiling, unauthenticated := ceilingOf(limit, g.cfg.Own), min(g.cfg.MaxUnauthenticated, unauthenticatedOf(limit, g.cfg.Own))
 	g.mu.Lock()
-	victims, ok := g.makeRoom(c.address, strangers, number < ceiling)
+	victims, ok := g.makeRoom(c.address, unauthenticated, number < ceiling)
 	if ok {
 		g.add(c)
 	} else {
@@ -168,7 +168,7 @@ func (g *Gate) enter(tcp *net.TCPConn) *Conn {
 	return c
 }
 
-// makeRoom takes strangers out until one more connection has room, beside at most so many; false: it has none.
+// makeRoom takes unauthenticated clients out until one more connection has room, beside at most so many; false: it has none.
 // A connection without leave to keep its file descriptor has none in any case. The caller holds mu, and closes the victims.
 func (g *Gate) makeRoom(from netip.Prefix, most int, leave bool) (victims []*Conn, ok bool) {
 	drop := func(of *crowd) bool {
@@ -186,7 +186,7 @@ func (g *Gate) makeRoom(from netip.Prefix, most int, leave bool) (victims []*Con
 			return victims, false
 		}
 	}
-	for g.strangers >= most || g.open >= g.cfg.MaxConnections {
+	for g.unauthenticated >= most || g.open >= g.cfg.MaxConnections {
 		if !drop(g.busiest()) {
 			return victims, false
 		}
@@ -199,7 +199,7 @@ func (g *Gate) makeRoom(from netip.Prefix, most int, leave bool) (victims []*Con
 	return victims, true
 }
 
-// oldest returns the stranger of some that has been silent for the longest time.
+// oldest returns the unauthenticated client of some that has been silent for the longest time.
 func (g *Gate) oldest(of *crowd) *Conn {
 	if of == nil || of.silent.Len() == 0 {
 		return nil
@@ -208,7 +208,7 @@ func (g *Gate) oldest(of *crowd) *Conn {
 	return c
 }
 
-// busiest returns the strangers of the address that has the most silent ones.
+// busiest returns the unauthenticated clients of the address that has the most silent ones.
 func (g *Gate) busiest() (most *crowd) {
 	for _, c := range g.from {
 		if most == nil || c.silent.Len() > most.silent.Len() {
@@ -218,10 +218,10 @@ func (g *Gate) busiest() (most *crowd) {
 	return most
 }
 
-// add takes a connection in as a stranger. The caller holds mu.
+// add takes a connection in as an unauthenticated client. The caller holds mu.
 func (g *Gate) add(c *Conn) {
 	g.open++
-	g.strangers++
+	g.unauthenticated++
 	of := g.from[c.address]
 	if of == nil {
 		of = &crowd{}
@@ -235,7 +235,7 @@ func (g *Gate) add(c *Conn) {
 	}
 }
 
-// known takes a connection out of the strangers. The caller holds mu.
+// known takes a connection out of the unauthenticated clients. The caller holds mu.
 func (g *Gate) known(c *Conn) {
 	of := c.crowd
 	if of == nil {
@@ -243,7 +243,7 @@ func (g *Gate) known(c *Conn) {
 	}
 	c.hush()
 	c.crowd = nil
-	g.strangers--
+	g.unauthenticated--
 	if of.count--; of.count == 0 {
 		delete(g.from, c.address)
 	}

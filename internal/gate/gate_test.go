@@ -90,9 +90,9 @@ func alive(t *testing.T, client net.Conn, server *Conn) {
 	}
 }
 
-// The address with the most strangers gives up the one that has been silent for the longest time.
+// The address with the most unauthenticated clients gives up the one that has been silent for the longest time.
 func TestTheBusiestAddressGivesWay(t *testing.T) {
-	d := open(t, Config{MaxStrangers: 4, MaxPerAddress: 3})
+	d := open(t, Config{MaxUnauthenticated: 4, MaxPerAddress: 3})
 	lone, loneEnd := d.both("127.0.0.1")
 	first, _ := d.both("127.0.0.2")
 	second, secondEnd := d.both("127.0.0.2")
@@ -104,7 +104,7 @@ func TestTheBusiestAddressGivesWay(t *testing.T) {
 	alive(t, lone, loneEnd)
 	alive(t, third, thirdEnd)
 	alive(t, fourth, fourthEnd)
-	if s := d.Stats(); s.CrowdedOut != 2 || s.Connections != 4 || s.Strangers != 4 {
+	if s := d.Stats(); s.CrowdedOut != 2 || s.Connections != 4 || s.Unauthenticated != 4 {
 		t.Errorf("%+v", s)
 	}
 	_ = secondEnd.Close() // as its server does
@@ -115,7 +115,7 @@ func TestTheBusiestAddressGivesWay(t *testing.T) {
 
 // Whose credentials are being looked at gives way to nobody: the next one is refused.
 func TestThoseBeingCheckedStay(t *testing.T) {
-	d := open(t, Config{MaxStrangers: 2, MaxPerAddress: 2})
+	d := open(t, Config{MaxUnauthenticated: 2, MaxPerAddress: 2})
 	one, oneEnd := d.both("127.0.0.1")
 	_, twoEnd := d.both("127.0.0.1")
 	doneOne, doneTwo := oneEnd.Check(), twoEnd.Check()
@@ -130,7 +130,7 @@ func TestThoseBeingCheckedStay(t *testing.T) {
 	doneOne()
 	alive(t, one, oneEnd)
 	_ = d.connect("127.0.0.1")
-	for s := d.Stats(); s.Strangers != 2; s = d.Stats() { // the goroutine above accepts it
+	for s := d.Stats(); s.Unauthenticated != 2; s = d.Stats() { // the goroutine above accepts it
 		time.Sleep(time.Millisecond)
 	}
 	if s := d.Stats(); s.Connections != 3 || s.Admitted != 1 || s.CrowdedOut != 0 {
@@ -138,7 +138,7 @@ func TestThoseBeingCheckedStay(t *testing.T) {
 	}
 }
 
-// A stranger does not keep somebody else out of the last place.
+// An unauthenticated client does not keep somebody else out of the last place.
 func TestStrangersLeaveTheLastPlace(t *testing.T) {
 	d := open(t, Config{MaxConnections: 2})
 	in, inEnd := d.both("127.0.0.1")
@@ -151,7 +151,7 @@ func TestStrangersLeaveTheLastPlace(t *testing.T) {
 	go func() { _, _ = d.l.Accept() }()
 	ended(t, refused)
 	alive(t, in, inEnd)
-	if s := d.Stats(); s.Refused != 1 || s.CrowdedOut != 1 || s.Connections != 2 || s.Strangers != 0 {
+	if s := d.Stats(); s.Refused != 1 || s.CrowdedOut != 1 || s.Connections != 2 || s.Unauthenticated != 0 {
 		t.Errorf("%+v", s)
 	}
 }
@@ -175,7 +175,7 @@ func TestLate(t *testing.T) {
 	alive(t, checked, checkedEnd)
 	done()
 	ended(t, checked)
-	if s := d.Stats(); s.Late != 3 || s.Connections != 2 || s.Strangers != 1 {
+	if s := d.Stats(); s.Late != 3 || s.Connections != 2 || s.Unauthenticated != 1 {
 		t.Errorf("%+v", s)
 	}
 }
@@ -198,7 +198,7 @@ func TestFrom(t *testing.T) {
 
 // What connections leave of the file descriptors.
 func TestCeiling(t *testing.T) {
-	for _, c := range []struct{ limit, clients, own, strangers, callers int }{
+	for _, c := range []struct{ limit, clients, own, unauthenticated, callers int }{
 		{64, 32, 48, 16, 8},
 		{256, 128, 224, 64, 16},
 		{1024, 512, 960, 256, 64},
@@ -209,15 +209,15 @@ func TestCeiling(t *testing.T) {
 		if clients, own := ceilingOf(c.limit, false), ceilingOf(c.limit, true); clients != c.clients || own != c.own {
 			t.Errorf("of %d: %d and %d, want %d and %d", c.limit, clients, own, c.clients, c.own)
 		}
-		if strangers, callers := strangersOf(c.limit, false), strangersOf(c.limit, true); strangers != c.strangers || callers != c.callers {
-			t.Errorf("of %d: %d and %d strangers, want %d and %d", c.limit, strangers, callers, c.strangers, c.callers)
+		if unauthenticated, callers := unauthenticatedOf(c.limit, false), unauthenticatedOf(c.limit, true); unauthenticated != c.unauthenticated || callers != c.callers {
+			t.Errorf("of %d: %d and %d strangers, want %d and %d", c.limit, unauthenticated, callers, c.unauthenticated, c.callers)
 		}
 	}
 }
 
 func TestValidate(t *testing.T) {
-	err := (&Config{MaxConnections: -1, MaxStrangers: -2, MaxPerAddress: -3}).Validate()
-	for _, name := range []string{"MaxConnections = -1", "MaxStrangers = -2", "MaxPerAddress = -3"} {
+	err := (&Config{MaxConnections: -1, MaxUnauthenticated: -2, MaxPerAddress: -3}).Validate()
+	for _, name := range []string{"MaxConnections = -1", "MaxUnauthenticated = -2", "MaxPerAddress = -3"} {
 		if err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("%q is missing in %v", name, err)
 		}

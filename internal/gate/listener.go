@@ -52,7 +52,7 @@ func passes(err error) bool {
 		errors.Is(err, syscall.ECONNABORTED)
 }
 
-// relieve closes the stranger that is silent for the longest time.
+// relieve closes the unauthenticated client that is silent for the longest time.
 func (g *Gate) relieve() {
 	g.mu.Lock()
 	g.stats.Scarce++
@@ -82,7 +82,7 @@ func (l *listener) Close() error {
 	return l.Listener.Close()
 }
 
-// Bounds of telling in the log why connections are turned away: strangers must not fill a disk by it.
+// Bounds of telling in the log why connections are turned away: unauthenticated clients must not fill a disk by it.
 const (
 	// TurnedAwayLines is how many lines there are at once for each reason, and TurnedAwayEvery after what
 	// time there is one more. It says how many were left out.
@@ -90,7 +90,7 @@ const (
 	TurnedAwayEvery = 5 * time.Second
 )
 
-// lines are what is logged of strangers. mu guards the map.
+// lines are what is logged of unauthenticated clients. mu guards the map.
 type lines struct {
 	log *slog.Logger
 	mu  sync.Mutex

@@ -1,4 +1,4 @@
-// Package lograte bounds lines of a log that strangers cause: who knocks at a port without end
+// Package lograte bounds lines of a log that unauthenticated clients cause: who knocks at a port without end
 // must not fill a disk.
 package lograte
 

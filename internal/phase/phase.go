@@ -1,6 +1,6 @@
 // Package phase lets periodic work fall on the same moments. To wake a processor up costs
 // more than what most periodic work does, so a node at rest wakes up once for all of it,
-// and nodes whose clocks agree beat at the same moment and find one another awake.
+// and nodes whose clocks agree heartbeat at the same moment and find one another awake.
 package phase
 
 import "time"

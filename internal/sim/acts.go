@@ -67,7 +67,7 @@ func (s *swarm) patient() {
 // step lets one thing happen.
 func (w *world) step() {
 	w.now += w.rng.Int64N(w.swarm.maxTick)
-	w.beats()
+	w.heartbeats()
 	p := w.rng.IntN(w.total)
 	for i := range w.acts {
 		if p -= w.acts[i].weight; p < 0 {

@@ -8,15 +8,15 @@ import (
 )
 
 const (
-	// beatMs is the time between two beats of nodes, by which they compare their clocks.
-	beatMs = 250
-	// healBeats is for how many beats all clocks are right until all nodes must know the time.
-	healBeats = 20
-	// wayMs is the longest way of a beat.
+	// heartbeatMs is the time between two heartbeats of nodes, by which they compare their clocks.
+	heartbeatMs = 250
+	// healHeartbeats is for how many heartbeats all clocks are right until all nodes must know the time.
+	healHeartbeats = 20
+	// wayMs is the longest way of a heartbeat.
 	wayMs = 4
 	// rightMs is by how much wall clocks that are right may be ahead.
 	rightMs = 100
-	// judgeMs is what is allowed beside the skew limit: that, ways of beats, drift between them.
+	// judgeMs is what is allowed beside the skew limit: that, ways of heartbeats, drift between them.
 	judgeMs = rightMs + 50
 )
 
@@ -85,16 +85,16 @@ func (c *clocks) right() {
 	c.wall = c.at - c.elapsed + time.Duration(c.w.clockRNG.Int64N(rightMs))*time.Millisecond
 }
 
-// beats lets nodes compare their clocks, once in beatMs.
-func (w *world) beats() {
-	if !w.swarm.clocks || w.now < w.beatAt {
+// heartbeats lets nodes compare their clocks, once in heartbeatMs.
+func (w *world) heartbeats() {
+	if !w.swarm.clocks || w.now < w.heartbeatAt {
 		return
 	}
-	w.beatAt = w.now + beatMs
+	w.heartbeatAt = w.now + heartbeatMs
 	for i, a := range w.nodes {
 		for _, b := range w.nodes[i+1:] {
 			if w.connected(a.idx, b.idx) && w.cfg.Fault != FaultLonelyClock {
-				w.beat(a, b)
+				w.heartbeat(a, b)
 			}
 		}
 	}
@@ -122,8 +122,8 @@ func (w *world) hearsTime(n *node) bool {
 	return right > members/2
 }
 
-// beat lets the first of two nodes ask the second, and tell it what it found before.
-func (w *world) beat(a, b *node) {
+// heartbeat lets the first of two nodes ask the second, and tell it what it found before.
+func (w *world) heartbeat(a, b *node) {
 	way := func() time.Duration { return time.Duration(w.clockRNG.Int64N(wayMs*1000)) * time.Microsecond }
 	there, back := way(), way()
 	asks, gets, hears := a.clocks.read(0), b.clocks.read(there), a.clocks.read(there+back)
@@ -275,10 +275,10 @@ func (w *world) healClocks() {
 		w.nodes[w.wrong].clocks.right()
 		w.wrong = -1
 	}
-	for range healBeats {
-		w.beatAt = 0
-		w.beats()
-		w.now += beatMs
+	for range healHeartbeats {
+		w.heartbeatAt = 0
+		w.heartbeats()
+		w.now += heartbeatMs
 	}
 	for _, n := range w.nodes {
 		if off := n.clocks.off(); off > clock.DefaultLimit {

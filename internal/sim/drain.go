@@ -94,7 +94,7 @@ func (w *world) heal() {
 // pass gives everything a turn.
 func (w *world) pass() {
 	w.now += passMs
-	w.beats()
+	w.heartbeats()
 	for _, g := range w.groups {
 		if !g.deleted {
 			w.passGroup(g)

@@ -14,36 +14,36 @@ import (
 // one has goroutines and timers; this one keeps the same protocol in turns: route anew at
 // each attempt, one Transfer at a time to each target, settle what all targets have.
 type forwarder struct {
-	r       *replica
-	letters []*letter // ascending by number
-	loaded  quorumq.Seq
-	lanes   []*lane // ascending by UID
+	r            *replica
+	deadLetters  []*deadLetter // ascending by number
+	loaded       quorumq.Seq
+	targetQueues []*targetQueue // ascending by UID
 
 	settling    int // number of the settlement under way; 0: none
 	settles     int
 	settleUntil int64 // ms
 }
 
-// letter is a dead letter on its way.
-type letter struct {
+// deadLetter is a dead letter on its way.
+type deadLetter struct {
 	d      quorumq.Discarded
 	todo   []id.QueueUID // as routed last, without those in stored
 	stored []id.QueueUID
 }
 
-// lane is a target.
-type lane struct {
-	uid     id.QueueUID
-	flight  int // number of the Transfer under way; 0: none
-	flights int
-	until   int64 // when it is given up, ms
-	retryAt int64
+// targetQueue is a target.
+type targetQueue struct {
+	uid      id.QueueUID
+	attempt  int // number of the Transfer under way; 0: none
+	attempts int
+	until    int64 // when it is given up, ms
+	retryAt  int64
 }
 
 // How long a command of a forwarder is waited for, in ms.
 const (
-	minFlight    = 200
-	flightSpread = 800
+	minTransit    = 200
+	transitSpread = 800
 )
 
 func newForwarder(r *replica) *forwarder { return &forwarder{r: r} }
@@ -52,63 +52,63 @@ func newForwarder(r *replica) *forwarder { return &forwarder{r: r} }
 func (f *forwarder) turn() {
 	q, w := f.r.m.q, f.r.g.w
 	settled := q.BacklogSettled()
-	f.letters = slices.DeleteFunc(f.letters, func(l *letter) bool { return l.d.Seq <= settled })
+	f.deadLetters = slices.DeleteFunc(f.deadLetters, func(l *deadLetter) bool { return l.d.Seq <= settled })
 	f.loaded = max(f.loaded, settled)
-	room := w.swarm.forwarding - len(f.letters)
+	room := w.swarm.forwarding - len(f.deadLetters)
 	if w.quiet {
 		room = 1 << 20
 	}
 	if room > 0 {
 		for _, d := range q.Backlog(nil, f.loaded, room) {
 			f.loaded = d.Seq
-			f.letters = append(f.letters, &letter{d: d})
+			f.deadLetters = append(f.deadLetters, &deadLetter{d: d})
 		}
 	}
 	var done []quorumq.Seq
-	for _, l := range f.letters {
+	for _, l := range f.deadLetters {
 		if f.route(l) {
 			done = append(done, l.d.Seq)
 		}
 	}
-	for _, n := range f.lanes {
+	for _, n := range f.targetQueues {
 		f.send(n, settled)
 	}
 	f.settle(done)
 }
 
-// route finds the targets that do not have the letter yet (DL-23); true if it is done.
-func (f *forwarder) route(l *letter) bool {
+// route finds the targets that do not have the dead letter yet (DL-23); true if it is done.
+func (f *forwarder) route(l *deadLetter) bool {
 	w := f.r.g.w
 	to := w.route(f.r.node.view, f.r.g, &l.d)
 	l.todo = l.todo[:0]
 	for _, uid := range to.targets {
 		if !slices.Contains(l.stored, uid) {
 			l.todo = append(l.todo, uid)
-			f.lane(uid)
+			f.targetQueue(uid)
 		}
 	}
 	return len(l.todo) == 0 && len(l.stored) > 0
 }
 
-func (f *forwarder) lane(uid id.QueueUID) {
-	i, found := slices.BinarySearchFunc(f.lanes, uid, func(n *lane, uid id.QueueUID) int { return int(n.uid) - int(uid) })
+func (f *forwarder) targetQueue(uid id.QueueUID) {
+	i, found := slices.BinarySearchFunc(f.targetQueues, uid, func(n *targetQueue, uid id.QueueUID) int { return int(n.uid) - int(uid) })
 	if !found {
-		f.lanes = slices.Insert(f.lanes, i, &lane{uid: uid})
+		f.targetQueues = slices.Insert(f.targetQueues, i, &targetQueue{uid: uid})
 	}
 }
 
-// send starts the lane's next Transfer.
-func (f *forwarder) send(n *lane, settled quorumq.Seq) {
+// send starts the target queue's next Transfer.
+func (f *forwarder) send(n *targetQueue, settled quorumq.Seq) {
 	g, w := f.r.g, f.r.g.w
-	if n.flight != 0 && w.now < n.until || w.now < n.retryAt && !w.quiet {
+	if n.attempt != 0 && w.now < n.until || w.now < n.retryAt && !w.quiet {
 		return
 	}
-	n.flight = 0
+	n.attempt = 0
 	target := w.byUID[n.uid]
 	t := &quorumq.Transfer{Source: g.uid, Settled: settled}
 	var bodies [][]byte
-	var flying []*letter
-	for _, l := range f.letters {
+	var flying []*deadLetter
+	for _, l := range f.deadLetters {
 		if !slices.Contains(l.todo, n.uid) || len(flying) >= w.swarm.forwarding {
 			continue
 		}
@@ -125,13 +125,13 @@ func (f *forwarder) send(n *lane, settled quorumq.Seq) {
 	if to < 0 || !w.connected(f.r.node.idx, to) {
 		to = w.rng.IntN(members)
 	}
-	n.flights++
-	n.flight, n.until = n.flights, w.now+minFlight+w.rng.Int64N(flightSpread)
+	n.attempts++
+	n.attempt, n.until = n.attempts, w.now+minTransit+w.rng.Int64N(transitSpread)
 	w.event("transfer source target first letters", int64(g.uid), int64(n.uid), int64(flying[0].d.Seq), int64(len(flying)))
-	header, flight := quorumq.AppendCommand(nil, t), n.flight
+	header, attempt := quorumq.AppendCommand(nil, t), n.attempt
 	w.request(f.r.node.idx, to,
 		func(reply func(answer)) { target.reps[to].propose(header, bodies, reply) },
-		func(a answer) { f.transferred(n, flight, flying, a) })
+		func(a answer) { f.transferred(n, attempt, flying, a) })
 	if w.cfg.Fault == FaultEarlySettle {
 		for _, l := range flying {
 			l.stored = append(l.stored, n.uid)
@@ -140,12 +140,12 @@ func (f *forwarder) send(n *lane, settled quorumq.Seq) {
 }
 
 // transferred takes the answer to a Transfer (DL-26).
-func (f *forwarder) transferred(n *lane, flight int, flying []*letter, a answer) {
-	if f.r.fwd != f || n.flight != flight {
+func (f *forwarder) transferred(n *targetQueue, attempt int, flying []*deadLetter, a answer) {
+	if f.r.fwd != f || n.attempt != attempt {
 		return
 	}
 	w := f.r.g.w
-	n.flight = 0
+	n.attempt = 0
 	if a.err != ok {
 		n.retryAt = w.now + w.rng.Int64N(200)
 		return
@@ -161,7 +161,7 @@ func (f *forwarder) transferred(n *lane, flight int, flying []*letter, a answer)
 	}
 }
 
-// settle takes letters off the backlog.
+// settle takes dead letters off the backlog.
 func (f *forwarder) settle(done []quorumq.Seq) {
 	w := f.r.g.w
 	if len(done) == 0 || f.settling != 0 && w.now < f.settleUntil {
@@ -173,14 +173,14 @@ func (f *forwarder) settle(done []quorumq.Seq) {
 	}
 	f.settles++
 	number := f.settles
-	f.settling, f.settleUntil = number, w.now+minFlight+w.rng.Int64N(flightSpread)
+	f.settling, f.settleUntil = number, w.now+minTransit+w.rng.Int64N(transitSpread)
 	f.r.propose(quorumq.AppendCommand(nil, cmd), nil, func(a answer) {
 		if f.settling != number {
 			return
 		}
 		f.settling = 0
 		if a.err == ok {
-			f.letters = slices.DeleteFunc(f.letters, func(l *letter) bool { return slices.Contains(done, l.d.Seq) })
+			f.deadLetters = slices.DeleteFunc(f.deadLetters, func(l *deadLetter) bool { return slices.Contains(done, l.d.Seq) })
 		}
 	})
 }

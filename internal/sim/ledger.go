@@ -149,7 +149,7 @@ type ledger struct {
 
 	storedUpTo    map[int]uint64      // newest message of a channel
 	deliveredUpTo map[orderKey]uint64 // newest first delivery
-	letters       map[quorumq.Seq]*copied
+	deadLetters   map[quorumq.Seq]*copied
 	lettersUpTo   quorumq.Seq
 	page          []quorumq.Discarded
 	fresh         []*copied // stored or rejected by this command
@@ -179,7 +179,7 @@ func newLedger(g *group, c quorumq.Config) *ledger {
 		epochs: make(map[id.NodeID]id.Epoch), next: make(map[id.NodeID]quorumq.Seq),
 		producers: make(map[quorumq.ProducerID]uint64), sources: make(map[*group]*sourceLog),
 		storedUpTo: make(map[int]uint64), deliveredUpTo: make(map[orderKey]uint64),
-		letters: make(map[quorumq.Seq]*copied), notes: make(map[quorumq.BodyRef]int),
+		deadLetters: make(map[quorumq.Seq]*copied), notes: make(map[quorumq.BodyRef]int),
 		limit:     make(map[quorumq.ConsumerKey]quorumq.MsgID),
 		deadlines: newAckDeadlines(), use: newUse(), places: make(map[quorumq.Place]quorumq.BodyRef), exempt: make(map[quorumq.ConsumerKey]bool),
 	}

@@ -14,7 +14,7 @@ func (l *ledger) backlogNews() {
 		l.lettersUpTo = d.Seq
 		if c := l.discarded(d, backlog); c != nil {
 			c.view = l.w.agreed()
-			l.letters[d.Seq] = c
+			l.deadLetters[d.Seq] = c
 		}
 	}
 }
@@ -70,11 +70,11 @@ func drops(c *quorumq.Config) bool {
 	return c.Overflow == quorumq.OverflowDropHead && (c.MaxLength >= 0 || c.MaxLengthBytes >= 0 || c.MaxLengthTotal >= 0)
 }
 
-// backlogSettled: a letter is settled when its targets have it, and not before (DL-21).
+// backlogSettled: a dead letter is settled when its targets have it, and not before (DL-21).
 func (l *ledger) backlogSettled(b *quorumq.BacklogSettle) {
 	for _, rg := range b.Ranges {
 		for s := rg.First; s <= rg.Last; s++ {
-			c := l.letters[s]
+			c := l.deadLetters[s]
 			if c == nil || c.state != backlog {
 				continue
 			}

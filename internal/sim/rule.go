@@ -9,7 +9,7 @@ import (
 )
 
 // ruleComponent is the component of the parameters that stand for the policies about dead
-// letters: like these they are in the catalog, and nodes hear of them later.
+// dead letters: like these they are in the catalog, and nodes hear of them later.
 const ruleComponent = "dead-letters"
 
 // otherExchangeOf is where a policy may send dead letters instead.
@@ -63,12 +63,12 @@ func (w *world) changeRule() {
 	w.setRule(place, r)
 }
 
-// kept tells that no target may have a letter by this rule, wherever it is routed.
+// kept tells that no target may have a dead letter by this rule, wherever it is routed.
 func kept(r *deadletter.Rule, hops uint64) bool {
 	return !r.Enabled || r.MaxHops > 0 && hops > r.MaxHops
 }
 
-// judgeHops: no queue stores a letter that went round where that is not allowed, or that has
+// judgeHops: no queue stores a dead letter that went round where that is not allowed, or that has
 // died more often than its source has ever allowed (DL-40, DL-43). at is the stored message.
 func (l *ledger) judgeHops(m *meta, ref quorumq.BodyRef) {
 	source := m.source

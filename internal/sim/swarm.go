@@ -29,7 +29,7 @@ type swarm struct {
 	gets       bool
 	batch      int
 	delays     bool // clients ask for some
-	forwarding int  // letters that a forwarder has in its window
+	forwarding int  // dead letters that a forwarder has in its window
 	static     bool
 
 	moves, extends int  // weights: of operators that move messages, of clients that ask for more time

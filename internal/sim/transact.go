@@ -19,11 +19,11 @@ type transaction struct {
 	bodies  [][]byte
 	outputs []int // numbers of its messages
 
-	tries, flight int   // flight: number of the try under way; 0: none
-	until         int64 // when that is given up, ms
-	answers       int   // of the queue
-	told          quorumq.ReplyCode
-	over          bool // it is answered, or given up
+	tries, attempt int   // flight: number of the try under way; 0: none
+	until          int64 // when that is given up, ms
+	answers        int   // of the queue
+	told           quorumq.ReplyCode
+	over           bool // it is answered, or given up
 }
 
 // transact decides about what the client has of r, which nothing else decides about meanwhile.
@@ -77,12 +77,12 @@ func (w *world) open() (ts []*transaction) {
 
 func (t *transaction) try() {
 	w := t.c.w
-	if t.flight != 0 && w.now < t.until || t.over {
+	if t.attempt != 0 && w.now < t.until || t.over {
 		return
 	}
 	at := w.someNode()
 	if t.g.deleted || at < 0 {
-		t.flight = 0
+		t.attempt = 0
 		if t.g.deleted {
 			t.end()
 		}
@@ -93,14 +93,14 @@ func (t *transaction) try() {
 		to = w.rng.IntN(members)
 	}
 	t.tries++
-	t.flight, t.until = t.tries, w.now+minFlight+w.rng.Int64N(flightSpread)
-	flight := t.flight
+	t.attempt, t.until = t.tries, w.now+minTransit+w.rng.Int64N(transitSpread)
+	attempt := t.attempt
 	w.event("transact queue session first try", int64(t.g.uid), int64(t.key.Session), int64(t.ranges[0].First), int64(t.tries))
 	w.request(at, to,
 		func(reply func(answer)) { t.g.reps[to].propose(t.header, t.bodies, reply) },
 		func(a answer) {
-			if t.flight == flight && a.err != ok {
-				t.flight = 0
+			if t.attempt == attempt && a.err != ok {
+				t.attempt = 0
 			}
 			if a.err == ok && !t.over {
 				t.answers, t.told = t.answers+1, a.reply.Code

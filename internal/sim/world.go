@@ -49,12 +49,12 @@ type world struct {
 	channels  int
 	notes     int64
 
-	clockRNG *rand.Rand // all chance of clocks, so that seeds mean the same without them
-	viewRNG  *rand.Rand // the same of views that lag
-	beatAt   int64      // ms
-	wrong    int        // the node whose clocks are wrong; -1: none
-	metas    []meta
-	msgs     []clientMessage
+	clockRNG    *rand.Rand // all chance of clocks, so that seeds mean the same without them
+	viewRNG     *rand.Rand // the same of views that lag
+	heartbeatAt int64      // ms
+	wrong       int        // the node whose clocks are wrong; -1: none
+	metas       []meta
+	msgs        []clientMessage
 
 	transactions []*transaction
 }

@@ -196,7 +196,7 @@ func (c *Config) Validate() error {
 	return errors.Join(errs...)
 }
 
-// validateAdmission asks for a key where strangers could gossip: who does may name nodes
+// validateAdmission asks for a key where unauthenticated clients could gossip: who does may name nodes
 // that do not exist, and without TLS also speak for those that do.
 func (c *Config) validateAdmission() []error {
 	switch c.Cluster.Admission {

@@ -103,7 +103,7 @@ func TestGossipKey(t *testing.T) {
 	}
 }
 
-// Where strangers could gossip there is a key, unless somebody says that it may be open.
+// Where unauthenticated clients could gossip there is a key, unless somebody says that it may be open.
 func TestAdmission(t *testing.T) {
 	const here, there = "listen:\n  gossip: 127.0.0.1:1\n  peer: \"[::1]:2\"\n", "listen:\n  gossip: localhost:1\n  peer: 10.0.0.1:2\n"
 	for text, want := range map[string]string{

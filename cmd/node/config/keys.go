@@ -104,7 +104,7 @@ func Keys() []Key {
 		{"limits.publish_window", 16384, "unanswered messages to one queue, before publishers are held back"},
 		{"limits.delivery_buffer_bytes", 16 << 20, "bytes of deliveries that may wait on this node for one AMQP connection, or one consume stream of gRPC, to take them"},
 		{"limits.connections", gate.DefaultMaxConnections, "connections of clients to this node, over all its ports for them; one more is closed at once"},
-		{"limits.unauthenticated", gate.DefaultMaxStrangers, "how many of these may not have logged in; the one that has been silent for the longest time gives way to the next"},
+		{"limits.unauthenticated", gate.DefaultMaxUnauthenticated, "how many of these may not have logged in; the one that has been silent for the longest time gives way to the next"},
 		{"limits.unauthenticated_per_address", 0, "the same from one address, of IPv4 or a /64 of IPv6; 0: a quarter of limits.unauthenticated"},
 		{"limits.incoming_bytes", 0, "bytes that messages may hold on this node that have begun to come and are not whole, over AMQP and gRPC together; beyond it others wait. Over gRPC, where messages above 64 KiB count, half of it is for a user, a quarter for a connection; 0: 256 MiB, or an eighth of GOMEMLIMIT if that is less"},
 		{"limits.incoming_connection_bytes", 0, "the same for each AMQP connection, which is closed beyond it; 0: 128 MiB, or half of limits.incoming_bytes if that is less, but room for the largest message"},

@@ -35,15 +35,15 @@ type gates struct{ clients, probes, peers, gossip *gate.Gate }
 func newGates(cfg *config.Config, log *slog.Logger) gates {
 	return gates{
 		clients: gate.New(gate.Config{
-			Name: "clients", Logger: log, MaxConnections: cfg.Limits.Connections, MaxStrangers: cfg.Limits.Unauthenticated,
+			Name: "clients", Logger: log, MaxConnections: cfg.Limits.Connections, MaxUnauthenticated: cfg.Limits.Unauthenticated,
 			MaxPerAddress: cfg.Limits.UnauthenticatedPerAddress, LoginTimeout: cfg.Timeouts.Login,
 		}),
 		probes: gate.New(gate.Config{
-			Name: "probes", Logger: log, MaxConnections: maxProbes, MaxStrangers: maxProbes, MaxPerAddress: maxProbesPerAddress,
+			Name: "probes", Logger: log, MaxConnections: maxProbes, MaxUnauthenticated: maxProbes, MaxPerAddress: maxProbesPerAddress,
 			LoginTimeout: -1, Own: true,
 		}),
 		peers: gate.New(gate.Config{
-			Name: "peers", Logger: log, MaxConnections: maxPeers, MaxStrangers: maxCallers, MaxPerAddress: maxCallers, Own: true,
+			Name: "peers", Logger: log, MaxConnections: maxPeers, MaxUnauthenticated: maxCallers, MaxPerAddress: maxCallers, Own: true,
 		}),
 		gossip: gossip.NewGate(log),
 	}

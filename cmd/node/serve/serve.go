@@ -40,7 +40,7 @@ const (
 	dirMode       = 0o750
 	// lastWords is how long the log may take to say that the disk hangs.
 	lastWords = time.Second
-	// maxShownBytes bounds what is logged of a name that a stranger chose.
+	// maxShownBytes bounds what is logged of a name that an unauthenticated client chose.
 	maxShownBytes = 128
 )
 

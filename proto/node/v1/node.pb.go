@@ -685,32 +685,32 @@ func (x *Clocks) GetAheadError() int64 {
 	return 0
 }
 
-// BeatHello is the first message of each end of a connection for beats; all others are
+// HeartbeatHello is the first message of each end of a connection for heartbeats; all others are
 // Pings, each with its length in two bytes before it, the higher one first.
-type BeatHello struct {
+type HeartbeatHello struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Identity is what the metadata of a Link says.
 	Identity map[string]string `protobuf:"bytes,1,rep,name=identity,proto3" json:"identity,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	// Refusal says why there will be no beats; empty if there will.
+	// Refusal says why there will be no heartbeats; empty if there will.
 	Refusal       string `protobuf:"bytes,2,opt,name=refusal,proto3" json:"refusal,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *BeatHello) Reset() {
-	*x = BeatHello{}
+func (x *HeartbeatHello) Reset() {
+	*x = HeartbeatHello{}
 	mi := &file_node_v1_node_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *BeatHello) String() string {
+func (x *HeartbeatHello) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*BeatHello) ProtoMessage() {}
+func (*HeartbeatHello) ProtoMessage() {}
 
-func (x *BeatHello) ProtoReflect() protoreflect.Message {
+func (x *HeartbeatHello) ProtoReflect() protoreflect.Message {
 	mi := &file_node_v1_node_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -722,19 +722,19 @@ func (x *BeatHello) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use BeatHello.ProtoReflect.Descriptor instead.
-func (*BeatHello) Descriptor() ([]byte, []int) {
+// Deprecated: Use HeartbeatHello.ProtoReflect.Descriptor instead.
+func (*HeartbeatHello) Descriptor() ([]byte, []int) {
 	return file_node_v1_node_proto_rawDescGZIP(), []int{5}
 }
 
-func (x *BeatHello) GetIdentity() map[string]string {
+func (x *HeartbeatHello) GetIdentity() map[string]string {
 	if x != nil {
 		return x.Identity
 	}
 	return nil
 }
 
-func (x *BeatHello) GetRefusal() string {
+func (x *HeartbeatHello) GetRefusal() string {
 	if x != nil {
 		return x.Refusal
 	}
@@ -2028,9 +2028,9 @@ type QueueCommand struct {
 	// to wait no longer; there is no reply.
 	Header []byte   `protobuf:"bytes,3,opt,name=header,proto3" json:"header,omitempty"`
 	Bodies [][]byte `protobuf:"bytes,4,rep,name=bodies,proto3" json:"bodies,omitempty"`
-	// Lazy: nobody waits for the reply, so that the command may wait for others to share an
+	// Deferrable: nobody waits for the reply, so that the command may wait for others to share an
 	// entry with.
-	Lazy          bool `protobuf:"varint,5,opt,name=lazy,proto3" json:"lazy,omitempty"`
+	Deferrable    bool `protobuf:"varint,5,opt,name=deferrable,proto3" json:"deferrable,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2093,9 +2093,9 @@ func (x *QueueCommand) GetBodies() [][]byte {
 	return nil
 }
 
-func (x *QueueCommand) GetLazy() bool {
+func (x *QueueCommand) GetDeferrable() bool {
 	if x != nil {
-		return x.Lazy
+		return x.Deferrable
 	}
 	return false
 }
@@ -7137,9 +7137,9 @@ const file_node_v1_node_proto_rawDesc = "" +
 	"\x0fGRADE_UNSETTLED\x10\x01\x12\x12\n" +
 	"\x0eGRADE_PRESUMED\x10\x02\x12\x13\n" +
 	"\x0fGRADE_CONFIRMED\x10\x03B\b\n" +
-	"\x06_ahead\"\xa8\x01\n" +
-	"\tBeatHello\x12D\n" +
-	"\bidentity\x18\x01 \x03(\v2(.quorate.node.v1.BeatHello.IdentityEntryR\bidentity\x12\x18\n" +
+	"\x06_ahead\"\xb2\x01\n" +
+	"\x0eHeartbeatHello\x12I\n" +
+	"\bidentity\x18\x01 \x03(\v2-.quorate.node.v1.HeartbeatHello.IdentityEntryR\bidentity\x12\x18\n" +
 	"\arefusal\x18\x02 \x01(\tR\arefusal\x1a;\n" +
 	"\rIdentityEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
@@ -7238,13 +7238,15 @@ const file_node_v1_node_proto_rawDesc = "" +
 	"\x0eForwardRequest\x12\x12\n" +
 	"\x04data\x18\x01 \x01(\fR\x04data\"%\n" +
 	"\x0fForwardResponse\x12\x12\n" +
-	"\x04data\x18\x01 \x01(\fR\x04data\"\x82\x01\n" +
+	"\x04data\x18\x01 \x01(\fR\x04data\"\x8e\x01\n" +
 	"\fQueueCommand\x12\x18\n" +
 	"\arequest\x18\x01 \x01(\x04R\arequest\x12\x14\n" +
 	"\x05queue\x18\x02 \x01(\x04R\x05queue\x12\x16\n" +
 	"\x06header\x18\x03 \x01(\fR\x06header\x12\x16\n" +
-	"\x06bodies\x18\x04 \x03(\fR\x06bodies\x12\x12\n" +
-	"\x04lazy\x18\x05 \x01(\bR\x04lazy\"\xe1\x02\n" +
+	"\x06bodies\x18\x04 \x03(\fR\x06bodies\x12\x1e\n" +
+	"\n" +
+	"deferrable\x18\x05 \x01(\bR\n" +
+	"deferrable\"\xe1\x02\n" +
 	"\n" +
 	"QueueReply\x12\x18\n" +
 	"\arequest\x18\x01 \x01(\x04R\arequest\x121\n" +
@@ -7732,7 +7734,7 @@ var file_node_v1_node_proto_goTypes = []any{
 	(*Frame)(nil),                      // 5: quorate.node.v1.Frame
 	(*Ping)(nil),                       // 6: quorate.node.v1.Ping
 	(*Clocks)(nil),                     // 7: quorate.node.v1.Clocks
-	(*BeatHello)(nil),                  // 8: quorate.node.v1.BeatHello
+	(*HeartbeatHello)(nil),             // 8: quorate.node.v1.HeartbeatHello
 	(*RaftCall)(nil),                   // 9: quorate.node.v1.RaftCall
 	(*RaftAnswer)(nil),                 // 10: quorate.node.v1.RaftAnswer
 	(*RaftHeader)(nil),                 // 11: quorate.node.v1.RaftHeader
@@ -7818,7 +7820,7 @@ var file_node_v1_node_proto_goTypes = []any{
 	(*ClientConsumer)(nil),             // 91: quorate.node.v1.ClientConsumer
 	(*ListConsumersRequest)(nil),       // 92: quorate.node.v1.ListConsumersRequest
 	(*ListConsumersResponse)(nil),      // 93: quorate.node.v1.ListConsumersResponse
-	nil,                                // 94: quorate.node.v1.BeatHello.IdentityEntry
+	nil,                                // 94: quorate.node.v1.HeartbeatHello.IdentityEntry
 	nil,                                // 95: quorate.node.v1.QueueStatusResponse.WaitingEntry
 	nil,                                // 96: quorate.node.v1.QueueStatusResponse.RetriesEntry
 	nil,                                // 97: quorate.node.v1.QueueStatusResponse.LostEntry
@@ -7837,7 +7839,7 @@ var file_node_v1_node_proto_depIdxs = []int32{
 	6,  // 9: quorate.node.v1.Frame.ping:type_name -> quorate.node.v1.Ping
 	7,  // 10: quorate.node.v1.Ping.clocks:type_name -> quorate.node.v1.Clocks
 	0,  // 11: quorate.node.v1.Clocks.grade:type_name -> quorate.node.v1.Clocks.Grade
-	94, // 12: quorate.node.v1.BeatHello.identity:type_name -> quorate.node.v1.BeatHello.IdentityEntry
+	94, // 12: quorate.node.v1.HeartbeatHello.identity:type_name -> quorate.node.v1.HeartbeatHello.IdentityEntry
 	13, // 13: quorate.node.v1.RaftCall.append_entries:type_name -> quorate.node.v1.AppendEntriesRequest
 	15, // 14: quorate.node.v1.RaftCall.request_vote:type_name -> quorate.node.v1.RequestVoteRequest
 	17, // 15: quorate.node.v1.RaftCall.request_pre_vote:type_name -> quorate.node.v1.RequestPreVoteRequest

@@ -9,9 +9,9 @@ import (
 	"github.com/quorate/quorate/quorumq"
 )
 
-// letter is one dead letter that the forwarder knows of. There may be MaxLetters of them, so
+// deadLetter is one dead letter that the forwarder knows of. There may be MaxLetters of them, so
 // it is small; its message is held only while some target of it can be tried.
-type letter struct {
+type deadLetter struct {
 	d     quorumq.Discarded
 	at    uint64 // index of the view that it was last routed by
 	cause Cause  // why it waits, when it has no pending target
@@ -27,7 +27,7 @@ type letter struct {
 	load *load // nil: the message is not held
 }
 
-// load is a letter's message while it is held, and counted.
+// load is a dead letter's message while it is held, and counted.
 type load struct {
 	msg  quorumq.NewMessage
 	prio int16  // that it asks for
@@ -35,16 +35,16 @@ type load struct {
 	body []byte // nil: only Transfers on their way have it
 }
 
-// ready tells whether the letter can be sent.
-func (l *letter) ready() bool { return l.load != nil && l.load.body != nil }
+// ready tells whether the dead letter can be sent.
+func (l *deadLetter) ready() bool { return l.load != nil && l.load.body != nil }
 
-// pendingTarget is a target that has not stored the letter yet.
+// pendingTarget is a target that has not stored the dead letter yet.
 type pendingTarget struct {
 	uid    id.QueueUID
 	flying bool // part of a Transfer that is not answered
 }
 
-func (l *letter) target(uid id.QueueUID) *pendingTarget {
+func (l *deadLetter) target(uid id.QueueUID) *pendingTarget {
 	for i := range l.pending {
 		if l.pending[i].uid == uid {
 			return &l.pending[i]
@@ -53,48 +53,48 @@ func (l *letter) target(uid id.QueueUID) *pendingTarget {
 	return nil
 }
 
-func (l *letter) flying() bool {
+func (l *deadLetter) flying() bool {
 	return slices.ContainsFunc(l.pending, func(p pendingTarget) bool { return p.flying })
 }
 
-// lane is one target's queue of letters; at most one Transfer is under way, so that
-// letters arrive in the order of their discards (DL-29).
-type lane struct {
+// targetQueue is one target's queue of dead letters; at most one Transfer is under way, so that
+// dead letters arrive in the order of their discards (DL-29).
+type targetQueue struct {
 	uid      id.QueueUID
-	queue    []*letter // waiting, ascending by number
-	flight   []*letter // under way
-	recall   func()    // asks for them to be taken back as far as nobody has sent them
-	failures int       // attempts in a row without success
-	cause    Cause     // of the last failure
-	retryAt  time.Time // not before; zero: at once
+	queue    []*deadLetter // waiting, ascending by number
+	inFlight []*deadLetter // under way
+	recall   func()        // asks for them to be taken back as far as nobody has sent them
+	failures int           // attempts in a row without success
+	cause    Cause         // of the last failure
+	retryAt  time.Time     // not before; zero: at once
 }
 
-// blocked tells whether the lane waits for its next attempt.
-func (n *lane) blocked() bool { return !n.retryAt.IsZero() }
+// blocked tells whether the target queue waits for its next attempt.
+func (n *targetQueue) blocked() bool { return !n.retryAt.IsZero() }
 
-func (n *lane) find(l *letter) (int, bool) {
+func (n *targetQueue) find(l *deadLetter) (int, bool) {
 	if k := len(n.queue); k == 0 || n.queue[k-1].d.Seq < l.d.Seq {
 		return k, false
 	}
-	return slices.BinarySearchFunc(n.queue, l.d.Seq, func(have *letter, seq quorumq.Seq) int {
+	return slices.BinarySearchFunc(n.queue, l.d.Seq, func(have *deadLetter, seq quorumq.Seq) int {
 		return cmp.Compare(have.d.Seq, seq)
 	})
 }
 
-func (n *lane) add(l *letter) {
+func (n *targetQueue) add(l *deadLetter) {
 	if i, there := n.find(l); !there {
 		n.queue = slices.Insert(n.queue, i, l)
 	}
 }
 
-func (n *lane) remove(l *letter) {
+func (n *targetQueue) remove(l *deadLetter) {
 	if i, there := n.find(l); there {
 		n.queue = slices.Delete(n.queue, i, i+1)
 	}
 }
 
-// takeFront removes the first k letters, which fly.
-func (n *lane) takeFront(k int) {
+// removeFront removes the first k dead letters, which fly.
+func (n *targetQueue) removeFront(k int) {
 	rest := copy(n.queue, n.queue[k:])
 	clear(n.queue[rest:])
 	n.queue = n.queue[:rest]

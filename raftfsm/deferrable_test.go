@@ -7,12 +7,12 @@ import (
 	"time"
 )
 
-// lazily queues lazy commands and returns the entries' sizes that a turn makes, if one is
+// deferrably queues deferrable commands and returns the entries' sizes that a turn makes, if one is
 // asked for.
 func (g *gatherer) lazily(commands int) (entries []int) {
 	for range commands {
 		g.mu.Lock()
-		wake := g.add(item[int]{command: Command{Lazy: true}, bytes: 1})
+		wake := g.add(item[int]{command: Command{Deferrable: true}, bytes: 1})
 		g.mu.Unlock()
 		if wake {
 			entries = append(entries, g.turn()...)
@@ -21,7 +21,7 @@ func (g *gatherer) lazily(commands int) (entries []int) {
 	return entries
 }
 
-func TestLazy(t *testing.T) {
+func TestDeferrable(t *testing.T) {
 	pass := func(d time.Duration) {
 		time.Sleep(d)
 		synctest.Wait()
@@ -33,7 +33,7 @@ func TestLazy(t *testing.T) {
 	}{
 		{"alone they wait their time", func(g *gatherer) [][]int {
 			out := [][]int{g.lazily(3)}
-			pass(LazyMost - 1)
+			pass(MaxDeferral - 1)
 			out = append(out, g.asking())
 			pass(1)
 			return append(out, g.asking())
@@ -43,9 +43,9 @@ func TestLazy(t *testing.T) {
 		}, [][]int{nil, {3}, {1}}},
 		{"each waits its own time", func(g *gatherer) [][]int {
 			out := [][]int{g.lazily(1)}
-			pass(LazyMost / 2)
+			pass(MaxDeferral / 2)
 			out = append(out, g.submit(1, 1), g.lazily(1))
-			pass(LazyMost - 1)
+			pass(MaxDeferral - 1)
 			out = append(out, g.asking())
 			pass(1)
 			return append(out, g.asking())
@@ -55,19 +55,19 @@ func TestLazy(t *testing.T) {
 		}, [][]int{{10}}},
 		{"in a hurry they wait no longer, those after them do", func(g *gatherer) [][]int {
 			out := [][]int{g.lazily(2)}
-			g.hurry()
+			g.flush()
 			out = append(out, g.asking(), g.lazily(1))
-			pass(LazyMost)
+			pass(MaxDeferral)
 			return append(out, g.asking())
 		}, [][]int{nil, {2}, nil, {1}}},
 		{"a hurry for nothing is none for what comes", func(g *gatherer) [][]int {
-			g.hurry()
+			g.flush()
 			return [][]int{g.asking(), g.lazily(1)}
 		}, [][]int{nil, nil}},
 		{"what found no place in an entry waits its time", func(g *gatherer) [][]int {
-			out := [][]int{g.submit(g.limits.flights, 1), g.submit(1, int(g.limits.bytes)), g.lazily(1)}
+			out := [][]int{g.submit(g.limits.inFlight, 1), g.submit(1, int(g.limits.bytes)), g.lazily(1)}
 			out = append(out, g.applied()) // there is a place for the one before it
-			pass(LazyMost - 1)
+			pass(MaxDeferral - 1)
 			out = append(out, g.asking(), g.applied())
 			pass(1)
 			return append(out, g.asking())
@@ -83,10 +83,10 @@ func TestLazy(t *testing.T) {
 				if got := c.run(g); !slices.EqualFunc(got, c.want, slices.Equal) {
 					t.Errorf("entries of %v commands, want %v", got, c.want)
 				}
-				pass(LazyMost) // its timer is over
+				pass(MaxDeferral) // its timer is over
 				g.asking()
-				if len(g.queue) != 0 || g.lazy.others != 0 || g.lazy.due {
-					t.Errorf("%d wait, %d of others, due: %v", len(g.queue), g.lazy.others, g.lazy.due)
+				if len(g.queue) != 0 || g.deferrable.others != 0 || g.deferrable.due {
+					t.Errorf("%d wait, %d of others, due: %v", len(g.queue), g.deferrable.others, g.deferrable.due)
 				}
 			})
 		})

@@ -21,7 +21,7 @@ func (g *Group[R, E]) refuseQueue(err error) {
 	p.mu.Lock()
 	queue := p.queue
 	p.queue, p.queued, p.gather.messages = nil, 0, 0
-	p.lazy.others, p.lazy.due = 0, false
+	p.deferrable.others, p.deferrable.due = 0, false
 	for _, it := range queue {
 		p.pending -= it.bytes
 	}
@@ -34,12 +34,12 @@ func (g *Group[R, E]) refuseAll() {
 	p := &g.proposer
 	p.mu.Lock()
 	p.closed = true
-	flights := append([]*flight[R](nil), p.flights...)
-	for range flights {
+	inFlight := append([]*pendingEntry[R](nil), p.inFlight...)
+	for range inFlight {
 		p.remove(0)
 	}
 	p.mu.Unlock()
-	for _, f := range flights {
+	for _, f := range inFlight {
 		answer(f.items, ErrUnknownOutcome)
 	}
 	g.refuseQueue(g.stopped())
@@ -51,7 +51,7 @@ func (g *Group[R, E]) drain(ctx context.Context) {
 	p.mu.Lock()
 	p.closed = true
 	var drained chan struct{}
-	if len(p.flights) > 0 {
+	if len(p.inFlight) > 0 {
 		drained = make(chan struct{})
 		p.drained = drained
 	}
@@ -67,26 +67,26 @@ func (g *Group[R, E]) drain(ctx context.Context) {
 	}
 }
 
-// settleDoubtful has a goroutine wait for raft's word on flights that may never be
+// awaitDoubtful has a goroutine wait for raft's word on entries in entry in flight that may never be
 // applied: those of a leadership that is over, and, once a transfer of leadership was
 // tried, those of this one, since raft refuses entries during a transfer and somewhat
 // longer. What raft applies is answered by applyEntry as ever.
-func (g *Group[R, E]) settleDoubtful() {
+func (g *Group[R, E]) awaitDoubtful() {
 	p := &g.proposer
 	p.mu.Lock()
-	start := !p.settling && p.doubtful() != nil
+	start := !p.awaiting && p.doubtful() != nil
 	if start {
-		p.settling = true
+		p.awaiting = true
 	}
 	p.mu.Unlock()
 	if start {
-		go g.settle()
+		go g.completeDoubtful()
 	}
 }
 
 // doubtful is called with the lock held.
-func (p *proposer[R]) doubtful() *flight[R] {
-	for _, f := range p.flights {
+func (p *proposer[R]) doubtful() *pendingEntry[R] {
+	for _, f := range p.inFlight {
 		if f.future != nil && (p.wary || f.term != p.term) {
 			return f
 		}
@@ -94,15 +94,15 @@ func (p *proposer[R]) doubtful() *flight[R] {
 	return nil
 }
 
-// settle ends when no flight is in doubt. It is not waited for: after a shutdown raft
-// leaves futures without an answer, and Close has answered their flights by then.
-func (g *Group[R, E]) settle() {
+// completeDoubtful ends when no entry in flight is in doubt. It is not waited for: after a shutdown raft
+// leaves futures without an answer, and Close has answered their entries in entry in flight by then.
+func (g *Group[R, E]) completeDoubtful() {
 	p := &g.proposer
 	for {
 		p.mu.Lock()
 		f := p.doubtful()
 		if f == nil {
-			p.settling = false
+			p.awaiting = false
 		}
 		p.mu.Unlock()
 		if f == nil {

@@ -15,18 +15,18 @@ type inboundCall struct {
 	done    chan raft.RPCResponse
 }
 
-// lane holds the calls that wait for one group, in order. A goroutine serves it only
+// callQueue holds the calls that wait for one group, in order. A goroutine serves it only
 // while there are some; mu guards the fields below it.
-type lane struct {
+type callQueue struct {
 	limit   int
-	wake    chan struct{} // of capacity 1: calls arrived while the lane is served
+	wake    chan struct{} // of capacity 1: calls arrived while the queue of calls is served
 	mu      sync.Mutex
 	calls   []inboundCall
 	serving bool
 }
 
-// add queues a call. start tells the caller to serve the lane.
-func (l *lane) add(c inboundCall) (start, fits bool) {
+// add queues a call. start tells the caller to serve the queue of calls.
+func (l *callQueue) add(c inboundCall) (start, fits bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if len(l.calls) >= l.limit {
@@ -45,7 +45,7 @@ func (l *lane) add(c inboundCall) (start, fits bool) {
 }
 
 // take returns the oldest call; if there is none and idle is set, serving ends.
-func (l *lane) take(idle bool) (inboundCall, bool) {
+func (l *callQueue) take(idle bool) (inboundCall, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if len(l.calls) == 0 {
@@ -63,8 +63,8 @@ func (l *lane) take(idle bool) (inboundCall, bool) {
 func (g *group) receive(c inboundCall) {
 	c.done = make(chan raft.RPCResponse, 1)
 	l, serve := &g.calls, g.serveCalls
-	if heartbeat(c.rpc) && g.beat.Load() != nil {
-		l, serve = &g.beats, g.serveBeats
+	if heartbeat(c.rpc) && g.heartbeat.Load() != nil {
+		l, serve = &g.heartbeats, g.serveHeartbeats
 	}
 	start, fits := l.add(c)
 	if !fits {
@@ -83,14 +83,14 @@ func heartbeat(rpc raft.WithRPCHeader) bool {
 	return is && a.Term != 0 && a.PrevLogEntry == 0 && a.PrevLogTerm == 0 && len(a.Entries) == 0 && a.LeaderCommitIndex == 0
 }
 
-// serveBeats answers heartbeats at once, while the member may be busy with its disk.
-func (g *group) serveBeats() {
+// serveHeartbeats answers heartbeats at once, while the member may be busy with its disk.
+func (g *group) serveHeartbeats() {
 	for {
-		c, ok := g.beats.take(true)
+		c, ok := g.heartbeats.take(true)
 		if !ok {
 			return
 		}
-		(*g.beat.Load())(raft.RPC{Command: c.rpc, RespChan: c.done})
+		(*g.heartbeat.Load())(raft.RPC{Command: c.rpc, RespChan: c.done})
 		select {
 		case r := <-c.done:
 			c.link.answer(c.request, r.Response, r.Error)
@@ -160,7 +160,7 @@ func sendReady(open []inboundCall) []inboundCall {
 	return nil
 }
 
-// refuse answers all that will not be served: the group ended here. The lane stays in
+// refuse answers all that will not be served: the group ended here. The queue of calls stays in
 // service, so that it refuses from here on.
 func (g *group) refuse(open []inboundCall, next inboundCall, has bool) {
 	for _, c := range open {
