@@ -179,7 +179,7 @@ func TestLeadersSpreadCancelled(t *testing.T) {
 		}
 		return nil
 	})
-	if _, err := at.CancelOperation(testContext(t), ops[0].ID); err != nil {
+	if _, err := at.jobs.Cancel(testContext(t), ops[0].ID); err != nil {
 		t.Fatal(err)
 	}
 	poll(t, "it is cancelled", func() error {

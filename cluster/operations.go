@@ -6,34 +6,10 @@ import (
 
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/cluster/metadata"
-	"github.com/quorate/quorate/cluster/operation"
 	"github.com/quorate/quorate/cluster/peer"
 	"github.com/quorate/quorate/id"
 	nodev1 "github.com/quorate/quorate/proto/node/v1"
 )
-
-// StartOperation runs a job on this node; see operation.Registry.Start.
-func (c *Cluster) StartOperation(kind operation.Kind, target string, job operation.Job) (operation.Operation, error) {
-	return c.operations.Start(kind, target, job)
-}
-
-// Operations returns the operations of all nodes, oldest first, and the nodes of the
-// catalog that did not answer.
-func (c *Cluster) Operations(ctx context.Context) (all []operation.Operation, silent []id.NodeID, err error) {
-	return c.jobs.All(ctx)
-}
-
-// AwaitOperation returns an operation of any node as soon as its version is above after.
-// Errors: operation.ErrUnknown, ErrNodeUnreachable, or that of ctx.
-func (c *Cluster) AwaitOperation(ctx context.Context, x operation.ID, after uint64) (operation.Operation, error) {
-	return c.jobs.Await(ctx, x, after)
-}
-
-// CancelOperation asks an operation of any node to end. Errors: operation.ErrUnknown,
-// operation.ErrEnded, ErrNodeUnreachable, or that of ctx.
-func (c *Cluster) CancelOperation(ctx context.Context, x operation.ID) (operation.Operation, error) {
-	return c.jobs.Cancel(ctx, x)
-}
 
 // Drain starts the drain of this node for a peer.
 func (s calls) Drain(ctx context.Context, r *nodev1.DrainRequest) (*nodev1.DrainResponse, error) {

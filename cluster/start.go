@@ -69,6 +69,7 @@ type Cluster struct {
 	reach      *reach
 	operations *operation.Registry
 	peers      *peer.Peers
+	everywhere *peer.Clients
 	jobs       *peer.Operations
 	watched    *peer.Events
 	events     *event.Journal
@@ -240,6 +241,7 @@ func (c *Cluster) connect() error {
 	}
 	c.wired.Store(c.mux)
 	c.peers = &peer.Peers{Node: c.cfg.Node, View: c.View, Client: c.mux.Client, Life: c.ctx}
+	c.everywhere = peer.NewClients(c.peers, c.clients, c.epoch, c.StoredBytes)
 	c.jobs = peer.NewOperations(c.peers, c.operations)
 	c.watched = peer.NewEvents(c.peers, c.events, c.epoch, c.views.Next)
 	return c.storage.Failed() // it may have come before
@@ -324,6 +326,15 @@ func (c *Cluster) View() *catalog.View { return c.views.View() }
 
 // Clients returns what this node's clients have open.
 func (c *Cluster) Clients() *clients.Registry { return c.clients }
+
+// AllClients returns what the clients of all nodes have open.
+func (c *Cluster) AllClients() *peer.Clients { return c.everywhere }
+
+// Jobs returns the long jobs of all nodes, and starts those of this one.
+func (c *Cluster) Jobs() *peer.Operations { return c.jobs }
+
+// Events returns what has happened lately on all nodes, for those who watch.
+func (c *Cluster) Events() *peer.Events { return c.watched }
 
 // Policies finds what is in force for queues, as this node does.
 func (c *Cluster) Policies() *policy.Book { return c.policies }

@@ -80,7 +80,7 @@ func Table() []Package {
 		{Path: "cluster/letters", Imports: []string{
 			"id", "quorumq", "catalog", "policy", "deadletter", "cluster/event", "cluster/metadata", "cluster/traffic", "cluster/gateway",
 		}},
-		{Path: "cluster/peer", Imports: []string{"id", "catalog", "cluster/operation", "cluster/event", "proto/node/v1"}, ThirdParty: []string{"grpc"}},
+		{Path: "cluster/peer", Imports: []string{"id", "catalog", "cluster/operation", "cluster/event", "cluster/clients", "cluster/traffic", "proto/node/v1"}, ThirdParty: []string{"grpc"}},
 		{
 			Path: "cluster/leader", Imports: []string{"id", "message", "quorumq", "catalog", "cluster/traffic", "cluster/letters", "proto/node/v1", "internal/wait"},
 			ThirdParty: []string{"grpc"},
