@@ -190,13 +190,13 @@ func (ch *channel) basicMethod(m wire.Method) error {
 	case *wire.BasicNack:
 		o := settle{outcome: broker.Discard, method: m.ID()}
 		if m.Requeue {
-			o.outcome = broker.Return
+			o.outcome = broker.Requeue
 		}
 		return ch.settle(m.DeliveryTag, m.Multiple, o)
 	case *wire.BasicReject:
 		o := settle{outcome: broker.Discard, failed: true, method: m.ID()}
 		if m.Requeue {
-			o.outcome = broker.Return
+			o.outcome = broker.Requeue
 		}
 		return ch.settle(m.DeliveryTag, false, o)
 	case *wire.BasicRecover:

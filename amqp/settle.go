@@ -194,5 +194,5 @@ func (ch *channel) recover(requeue bool, id wire.MethodID) error {
 	ch.c.mu.Lock()
 	all := ch.unsettled.takeAll()
 	ch.c.mu.Unlock()
-	return ch.decide(all, settle{outcome: broker.Return, method: id})
+	return ch.decide(all, settle{outcome: broker.Requeue, method: id})
 }

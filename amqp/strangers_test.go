@@ -38,7 +38,7 @@ func memory() int64 {
 	return int64(m.HeapAlloc + m.StackInuse) // far below
 }
 
-// howMany returns how many strangers there shall be: each is a file of this process.
+// howMany returns how many unauthenticated clients there shall be: each is a file of this process.
 func howMany(t *testing.T) int {
 	t.Helper()
 	n := manyStrangers
@@ -53,14 +53,14 @@ func howMany(t *testing.T) int {
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files); err != nil {
 		t.Fatal(err)
 	}
-	if most := int(min(files.Max, 1<<30))*3/8 - others; n > most { // bounded; the gate's share for strangers
+	if most := int(min(files.Max, 1<<30))*3/8 - others; n > most { // bounded; the gate's share for unauthenticated clients
 		t.Logf("%d strangers rather than %d: a process may have %d files", most, n, files.Max)
 		n = most
 	}
 	return n
 }
 
-// strangers is a second process that connects and says nothing, for its files are its own.
+// unauthenticated clients is a second process that connects and says nothing, for its files are its own.
 type strangers struct {
 	t    *testing.T
 	cmd  *exec.Cmd
@@ -122,7 +122,7 @@ const (
 	allEnded   = "strangers: all have ended"
 )
 
-// TestMain runs the process of strangers, where this is one, or the tests.
+// TestMain runs the process of unauthenticated clients, where this is one, or the tests.
 func TestMain(m *testing.M) {
 	asked := os.Getenv(strangersEnv)
 	if asked == "" {
@@ -214,7 +214,7 @@ func awaitConnections(t *testing.T, s *amqp.Server, n int) {
 
 // crowd fills a server up to its bound.
 func crowd(t *testing.T, c *testcluster.Cluster, n int) {
-	g := gate.New(gate.Config{MaxStrangers: n, MaxPerAddress: n, LoginTimeout: time.Hour, MaxConnections: 2 * n})
+	g := gate.New(gate.Config{MaxUnauthenticated: n, MaxPerAddress: n, LoginTimeout: time.Hour, MaxConnections: 2 * n})
 	s, address := serve(t, c, amqp.Config{Gate: g})
 	work(t, address) // whatever begins with the first client is there
 	awaitConnections(t, s, 0)
@@ -269,9 +269,9 @@ func work(t *testing.T, address string) {
 	_ = p.nc.Close()
 }
 
-// outOfTime has all strangers ended by the time to log in.
+// outOfTime has all unauthenticated clients ended by the time to log in.
 func outOfTime(t *testing.T, c *testcluster.Cluster, n int) {
-	g := gate.New(gate.Config{MaxStrangers: n, MaxPerAddress: n, LoginTimeout: time.Second, MaxConnections: 2 * n})
+	g := gate.New(gate.Config{MaxUnauthenticated: n, MaxPerAddress: n, LoginTimeout: time.Second, MaxConnections: 2 * n})
 	s, address := serve(t, c, amqp.Config{Gate: g})
 	they := callStrangers(t, n, address)
 	they.hear(firstThere)

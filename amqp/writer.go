@@ -260,7 +260,7 @@ func (x *consumer) returnLate(batch []broker.Delivery) {
 	for i := range batch {
 		ids[i] = batch[i].ID
 	}
-	if _, err := x.c.Settle(&broker.Settlement{IDs: ids, Outcome: broker.Return}); err != nil {
+	if _, err := x.c.Settle(&broker.Settlement{IDs: ids, Outcome: broker.Requeue}); err != nil {
 		x.ch.c.log.Debug("deliveries to a cancelled consumer could not be given back; they return with its channel", "error", err)
 	}
 }

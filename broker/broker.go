@@ -93,7 +93,7 @@ type Broker struct {
 	clients *clients.Registry
 	// alternate returns an exchange's alternate exchange (EX-12).
 	alternate func(*catalog.View, *catalog.Exchange) (string, bool)
-	policies  *policy.Book
+	policies  *policy.Matcher
 	grants    grants
 	logins    *logins
 	chain     *access.Chain
@@ -126,7 +126,7 @@ func New(part *cluster.Cluster, c Config) *Broker {
 }
 
 // newBroker returns a broker without a cluster, of which nothing runs.
-func newBroker(c Config, r *clients.Registry, policies *policy.Book) *Broker {
+func newBroker(c Config, r *clients.Registry, policies *policy.Matcher) *Broker {
 	if c.MaxBodyBytes == 0 {
 		c.MaxBodyBytes = message.DefaultMaxBodyBytes
 	}

@@ -22,7 +22,7 @@ import (
 
 // alone returns a broker without a cluster: it serves, and its catalog is empty.
 func alone(c Config) *Broker {
-	b := newBroker(c, clients.New(), new(policy.Book))
+	b := newBroker(c, clients.New(), new(policy.Matcher))
 	b.server, b.view, b.now = &fakeServer{serves: true}, catalog.New().View, time.Now
 	b.keep = func(event.AuditList, event.Event) {}
 	b.tellQuota = func(event.Event) {}
@@ -154,14 +154,14 @@ func TestDecision(t *testing.T) {
 		want   string
 	}{
 		{Ack, false, nil, ""},
-		{Return, true, ann, ""},
-		{Return, false, message.Table{{Name: "x-opt-delivery-time", Value: message.Int64(5)}}, ""},
-		{Return, false, message.Table{{Name: "x-opt-delivery-time", Value: message.Int64(-5)}}, "x-opt-delivery-time = -5: want an integer"},
-		{Return, false, message.Table{{Name: "x-opt-delivery-time", Value: message.String("soon")}}, "want an integer"},
+		{Requeue, true, ann, ""},
+		{Requeue, false, message.Table{{Name: "x-opt-delivery-time", Value: message.Int64(5)}}, ""},
+		{Requeue, false, message.Table{{Name: "x-opt-delivery-time", Value: message.Int64(-5)}}, "x-opt-delivery-time = -5: want an integer"},
+		{Requeue, false, message.Table{{Name: "x-opt-delivery-time", Value: message.String("soon")}}, "want an integer"},
 		{Discard, false, ann, ""},
 		{0, false, nil, "outcome: not set"},
 		{Ack, true, nil, "an ack carries neither"},
-		{Return, false, message.Table{{Name: "why"}}, `annotations = why: names must start with "x-"`},
+		{Requeue, false, message.Table{{Name: "why"}}, `annotations = why: names must start with "x-"`},
 	} {
 		_, err := decision(row.o, row.failed, row.ann, Delay{}, Error{Kind: "queue", Name: "q"})
 		if row.want == "" && err != nil || row.want != "" && (err == nil || !strings.Contains(err.Error(), row.want)) {
@@ -180,17 +180,17 @@ func TestDecisionDelay(t *testing.T) {
 		want  quorumq.Delay
 		fault string
 	}{
-		{Return, Delay{}, nil, quorumq.Delay{}, ""},
-		{Return, Delay{AtMs: 5000}, nil, quorumq.Delay{At: 5000}, ""},
-		{Return, Delay{AfterMs: 5}, annotated, quorumq.Delay{Ms: 5}, ""},
-		{Return, Delay{}, annotated, quorumq.Delay{At: 7000}, ""},
+		{Requeue, Delay{}, nil, quorumq.Delay{}, ""},
+		{Requeue, Delay{AtMs: 5000}, nil, quorumq.Delay{At: 5000}, ""},
+		{Requeue, Delay{AfterMs: 5}, annotated, quorumq.Delay{Ms: 5}, ""},
+		{Requeue, Delay{}, annotated, quorumq.Delay{At: 7000}, ""},
 		{Discard, Delay{}, annotated, quorumq.Delay{}, ""},
 		{Discard, Delay{AfterMs: 5}, nil, quorumq.Delay{}, "only a return can be delayed"},
 		{Ack, Delay{AfterMs: 5}, nil, quorumq.Delay{}, "an ack carries neither"},
-		{Return, Delay{AfterMs: 5, AtMs: 5000}, nil, quorumq.Delay{}, "deliver_at = 5000: comes with a delay as well"},
-		{Return, Delay{AfterMs: -1}, nil, quorumq.Delay{}, "delay = -1: want 0 to 315360000000 milliseconds"},
-		{Return, Delay{AfterMs: MaxDelayMs + 1}, nil, quorumq.Delay{}, "want 0 to"},
-		{Return, Delay{AtMs: -1}, nil, quorumq.Delay{}, "deliver_at = -1: want milliseconds"},
+		{Requeue, Delay{AfterMs: 5, AtMs: 5000}, nil, quorumq.Delay{}, "deliver_at = 5000: comes with a delay as well"},
+		{Requeue, Delay{AfterMs: -1}, nil, quorumq.Delay{}, "delay = -1: want 0 to 315360000000 milliseconds"},
+		{Requeue, Delay{AfterMs: MaxDelayMs + 1}, nil, quorumq.Delay{}, "want 0 to"},
+		{Requeue, Delay{AtMs: -1}, nil, quorumq.Delay{}, "deliver_at = -1: want milliseconds"},
 	} {
 		d, err := decision(row.o, false, row.ann, row.delay, Error{Kind: "queue", Name: "q"})
 		if row.fault == "" && err != nil || row.fault != "" && (err == nil || !strings.Contains(err.Error(), row.fault)) {

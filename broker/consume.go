@@ -203,9 +203,9 @@ func (c *Consumer) TakeRevoked() []uint64 {
 	return ids
 }
 
-// ExtendLease lets the client have deliveries for so many milliseconds from now, above 0, if
+// ExtendAckDeadline lets the client have deliveries for so many milliseconds from now, above 0, if
 // that is longer than it may (CT-5). Those it does not hold, or without end, stay as they are.
-func (c *Consumer) ExtendLease(ctx context.Context, ids []uint64, ms int64) error {
+func (c *Consumer) ExtendAckDeadline(ctx context.Context, ids []uint64, ms int64) error {
 	about := c.about
 	about.Class = PreconditionFailed
 	switch {

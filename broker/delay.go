@@ -45,7 +45,7 @@ func (d Delay) check() (arg, value, reason string) {
 // of returns the delay of what a client decided, by its fields or else by its annotation. A
 // reason tells what is wrong.
 func (d Delay) of(o Outcome, annotations message.Table) (_ quorumq.Delay, arg, value, reason string) {
-	if o != Return {
+	if o != Requeue {
 		if d != (Delay{}) {
 			return quorumq.Delay{}, "delay", "", "only a return can be delayed"
 		}

@@ -79,7 +79,7 @@ func (b *Broker) SettleToken(ctx context.Context, token string, o Outcome, faile
 func (b *Broker) GiveBack(token string) error {
 	ctx, stop := context.WithTimeout(WithIdentity(b.life, Itself()), giveBackTimeout)
 	defer stop()
-	return b.SettleToken(ctx, token, Return, true, nil, Delay{})
+	return b.SettleToken(ctx, token, Requeue, true, nil, Delay{})
 }
 
 const giveBackTimeout = 5 * time.Second

@@ -14,7 +14,7 @@ type Outcome uint8
 // The outcomes.
 const (
 	Ack Outcome = iota + 1
-	Return
+	Requeue
 	Discard
 )
 
@@ -26,7 +26,7 @@ type Settlement struct {
 	Outcome     Outcome
 	Failed      bool
 	Annotations message.Table // names start with "x-" (DEL-11)
-	Delay       Delay         // with Return only
+	Delay       Delay         // with Requeue only
 }
 
 // MaxSettlementIDs bounds Settlement.IDs.
@@ -97,8 +97,8 @@ func decision(o Outcome, failed bool, annotations message.Table, delay Delay, ab
 	switch o {
 	case Ack:
 		d.Kind = gateway.Ack
-	case Return:
-		d.Kind = gateway.Return
+	case Requeue:
+		d.Kind = gateway.Requeue
 	case Discard:
 		d.Kind = gateway.Discard
 	default:

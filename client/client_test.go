@@ -237,7 +237,7 @@ func TestConsumerOpensAgain(t *testing.T) {
 	if string(d.Body) != "2-0" {
 		t.Fatalf("body %q, want the second stream's first", d.Body)
 	}
-	if err := got[2].Return(false); !errors.Is(err, ErrStale) {
+	if err := got[2].Requeue(false); !errors.Is(err, ErrStale) {
 		t.Fatalf("return of a lost stream's delivery: %v", err)
 	}
 	f.mu.Lock()

@@ -75,7 +75,7 @@ type Consumer struct {
 	cancel     *brokerv1.ConsumeCancel // to be sent
 	cancelled  bool                    // by Cancel
 	revoked    map[uint64]bool         // ids of the current stream that are undecided and back in the queue
-	extend     []*brokerv1.ExtendLease
+	extend     []*brokerv1.ExtendAckDeadline
 	changed    chan struct{}
 	wake       chan struct{}
 	gone       bool // the queue knows of Cancel
@@ -167,7 +167,7 @@ func (s *Consumer) decide(d *Delivery, decision Decision) error {
 		return err
 	}
 	if decision.Kind.proto() == brokerv1.Outcome_OUTCOME_UNSPECIFIED {
-		return fmt.Errorf("client: decision kind %d is none of Ack, Return and Discard", decision.Kind)
+		return fmt.Errorf("client: decision kind %d is none of Ack, Requeue and Discard", decision.Kind)
 	}
 	s.mu.Lock()
 	if d.stream != s.stream || !s.unsettled[d.id] {
@@ -288,17 +288,17 @@ func (s *Consumer) revoke(ids []uint64) {
 	s.notify()
 }
 
-// extendLease notes the wish for the sender.
-func (s *Consumer) extendLease(d *Delivery, by time.Duration) error {
+// extendAckDeadline notes the wish for the sender.
+func (s *Consumer) extendAckDeadline(d *Delivery, by time.Duration) error {
 	if by < time.Millisecond {
-		return fmt.Errorf("client: lease of %v: want 1ms or more", by)
+		return fmt.Errorf("client: ack deadline of %v: want 1ms or more", by)
 	}
 	s.mu.Lock()
 	if d.stream != s.stream || !s.unsettled[d.id] || s.revoked[d.id] {
 		s.mu.Unlock()
 		return ErrStale
 	}
-	s.extend = append(s.extend, &brokerv1.ExtendLease{DeliveryIds: []uint64{d.id}, Milliseconds: by.Milliseconds()})
+	s.extend = append(s.extend, &brokerv1.ExtendAckDeadline{DeliveryIds: []uint64{d.id}, Milliseconds: by.Milliseconds()})
 	s.mu.Unlock()
 	s.signal()
 	return nil

@@ -241,7 +241,7 @@ func (s *Consumer) take() []*brokerv1.ConsumeRequest {
 
 	out := make([]*brokerv1.ConsumeRequest, 0, len(extend))
 	for _, e := range extend {
-		out = append(out, &brokerv1.ConsumeRequest{Kind: &brokerv1.ConsumeRequest_ExtendLease{ExtendLease: e}})
+		out = append(out, &brokerv1.ConsumeRequest{Kind: &brokerv1.ConsumeRequest_ExtendAckDeadline{ExtendAckDeadline: e}})
 	}
 	var last *brokerv1.Settlement
 	for i, d := range decided {

@@ -33,7 +33,7 @@ type DecisionKind uint8
 // The kinds (DEL-8).
 const (
 	Ack     DecisionKind = iota + 1 // done: removed
-	Return                          // back to the queue
+	Requeue                         // back to the queue
 	Discard                         // dead-lettered, or dropped without a dead-letter exchange
 )
 
@@ -41,8 +41,8 @@ func (k DecisionKind) proto() brokerv1.Outcome {
 	switch k {
 	case Ack:
 		return brokerv1.Outcome_OUTCOME_ACK
-	case Return:
-		return brokerv1.Outcome_OUTCOME_RETURN
+	case Requeue:
+		return brokerv1.Outcome_OUTCOME_REQUEUE
 	case Discard:
 		return brokerv1.Outcome_OUTCOME_DISCARD
 	default:
@@ -59,7 +59,7 @@ type Decision struct {
 	// same name (DEL-11); names must start with "x-".
 	Annotations Table
 	// DeliverAt, or else Delay, both in whole milliseconds, says when a returned message is to be
-	// ready again, whatever the queue's delayed retry says (DR-4); for Return only.
+	// ready again, whatever the queue's delayed retry says (DR-4); for Requeue only.
 	DeliverAt time.Time
 	Delay     time.Duration
 }
@@ -76,21 +76,25 @@ type Delivery struct {
 // error is ErrStale when the message is not this consumer's any more.
 func (d *Delivery) Ack() error { return d.Decide(Decision{Kind: Ack}) }
 
-// Return gives the message back, as a failed delivery if failed is set (DEL-9).
-func (d *Delivery) Return(failed bool) error { return d.Decide(Decision{Kind: Return, Failed: failed}) }
+// Requeue gives the message back, as a failed delivery if failed is set (DEL-9).
+func (d *Delivery) Requeue(failed bool) error {
+	return d.Decide(Decision{Kind: Requeue, Failed: failed})
+}
 
-// ReturnAfter gives the message back, to be ready again after so long (DR-4).
-func (d *Delivery) ReturnAfter(failed bool, delay time.Duration) error {
-	return d.Decide(Decision{Kind: Return, Failed: failed, Delay: delay})
+// RequeueAfter gives the message back, to be ready again after so long (DR-4).
+func (d *Delivery) RequeueAfter(failed bool, delay time.Duration) error {
+	return d.Decide(Decision{Kind: Requeue, Failed: failed, Delay: delay})
 }
 
 // Discard has the message dead-lettered with reason rejected.
 func (d *Delivery) Discard() error { return d.Decide(Decision{Kind: Discard, Failed: true}) }
 
-// ExtendLease asks that the message may stay undecided for so long from now, if that is longer
+// ExtendAckDeadline asks that the message may stay undecided for so long from now, if that is longer
 // than it may (CT-5). It does not wait. The error is ErrStale when the message is not this
 // consumer's any more.
-func (d *Delivery) ExtendLease(by time.Duration) error { return d.consumer.extendLease(d, by) }
+func (d *Delivery) ExtendAckDeadline(by time.Duration) error {
+	return d.consumer.extendAckDeadline(d, by)
+}
 
 // Revoked tells that the message was undecided for too long and is back in the queue (CT-3).
 // Decide about it all the same: that changes nothing for the message, and the consumer gets

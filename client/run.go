@@ -40,7 +40,7 @@ func (s *Consumer) handleAll(ctx context.Context, handle func(context.Context, *
 		decision := Decision{Kind: Ack}
 		if err := handle(ctx, d); err != nil {
 			s.c.cfg.Logger.Warn("message handler failed, message is returned", "queue", s.cfg.Queue, "error", err)
-			decision = Decision{Kind: Return, Failed: true}
+			decision = Decision{Kind: Requeue, Failed: true}
 		}
 		if s.cfg.AutoAck {
 			continue

@@ -55,7 +55,7 @@ func (s *Consumer) SettleAndPublish(ctx context.Context, ds []*Delivery, outputs
 	told := Decision{Kind: Ack}
 	var e *Error
 	if errors.As(err, &e) && e.Class == PreconditionFailed && e.Arg == "settle_token" {
-		told.Kind, err = Return, fmt.Errorf("%w: %w", ErrStale, err)
+		told.Kind, err = Requeue, fmt.Errorf("%w: %w", ErrStale, err)
 	} else if err != nil {
 		return err
 	}

@@ -52,7 +52,7 @@ type Cluster struct {
 	gateway  *gateway.Gateway
 	clients  *clients.Registry
 	stored   storedBytes
-	policies *policy.Book
+	policies *policy.Matcher
 	// forwarders forward the dead letters of the queues that this node leads.
 	forwarders *letters.Forwarders
 	liveness   *liveness.Manager // lets groups elect leaders
@@ -104,7 +104,7 @@ func Start(ctx context.Context, cfg Config) (*Cluster, error) {
 	})
 	c.disks = disk.NewBoard(c.cfg.Node, c.cfg.DataDir, gateway.MaxWaitingBytes, c.log)
 	c.reach = newReach()
-	c.policies = &policy.Book{Warn: func(vhost string, err error) {
+	c.policies = &policy.Matcher{Warn: func(vhost string, err error) {
 		c.cfg.Logger.Warn("a policy's pattern takes too long", "vhost", vhost, "error", err)
 	}}
 	c.ctx, c.stop = context.WithCancel(context.Background())
@@ -337,7 +337,7 @@ func (c *Cluster) Jobs() *peer.Operations { return c.jobs }
 func (c *Cluster) Events() *peer.Events { return c.watched }
 
 // Policies finds what is in force for queues, as this node does.
-func (c *Cluster) Policies() *policy.Book { return c.policies }
+func (c *Cluster) Policies() *policy.Matcher { return c.policies }
 
 // ViewChanged returns a channel that is closed at the view's next change.
 func (c *Cluster) ViewChanged() <-chan struct{} { return c.views.Next() }

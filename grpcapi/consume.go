@@ -101,7 +101,7 @@ type task struct {
 	settled *brokerv1.Settled // flush, then say so
 	cancel  bool              // or cancel
 	requeue bool
-	extend  *brokerv1.ExtendLease // or extend leases
+	extend  *brokerv1.ExtendAckDeadline // or extend ack deadlines
 }
 
 func (x *consumeStream) run() error {
@@ -141,8 +141,8 @@ func (x *consumeStream) readAll(ctx context.Context) error {
 			continue
 		case *brokerv1.ConsumeRequest_Cancel:
 			t = task{cancel: true, requeue: k.Cancel.GetRequeue()}
-		case *brokerv1.ConsumeRequest_ExtendLease:
-			t.extend = k.ExtendLease
+		case *brokerv1.ConsumeRequest_ExtendAckDeadline:
+			t.extend = k.ExtendAckDeadline
 		case *brokerv1.ConsumeRequest_Open:
 			return invalid("stream", "open", "", "the stream has its consumer; open another stream for another one")
 		default:
@@ -200,7 +200,7 @@ func (x *consumeStream) carryOut(ctx context.Context, t task) (n notices) {
 	for more := true; more && err == nil; {
 		switch {
 		case t.extend != nil:
-			err = x.c.ExtendLease(ctx, t.extend.GetDeliveryIds(), t.extend.GetMilliseconds())
+			err = x.c.ExtendAckDeadline(ctx, t.extend.GetDeliveryIds(), t.extend.GetMilliseconds())
 		case t.cancel:
 			if err = x.c.Cancel(ctx, t.requeue); err == nil {
 				n.told = append(n.told, cancelled("client"))

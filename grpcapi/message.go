@@ -232,8 +232,8 @@ func outcome(o brokerv1.Outcome) broker.Outcome {
 	switch o {
 	case brokerv1.Outcome_OUTCOME_ACK:
 		return broker.Ack
-	case brokerv1.Outcome_OUTCOME_RETURN:
-		return broker.Return
+	case brokerv1.Outcome_OUTCOME_REQUEUE:
+		return broker.Requeue
 	case brokerv1.Outcome_OUTCOME_DISCARD:
 		return broker.Discard
 	case brokerv1.Outcome_OUTCOME_UNSPECIFIED:

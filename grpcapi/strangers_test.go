@@ -65,7 +65,7 @@ func TestStrangersCost(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		until(t, "they do not come in", func() bool { return g.Stats().Strangers == n })
+		until(t, "they do not come in", func() bool { return g.Stats().Unauthenticated == n })
 		if strings.HasPrefix(x.says, preface) {
 			for _, nc := range all { // gRPC has taken them in once it answers
 				if _, err := nc.Read(make([]byte, 9)); err != nil {
@@ -85,7 +85,7 @@ func TestStrangersCost(t *testing.T) {
 	}
 }
 
-// While the credentials of a call are being checked, a stranger's next one waits, and once they were
+// While the credentials of a call are being checked, an unauthenticated client's next one waits, and once they were
 // good all go on; health is answered before and after.
 func TestOneCheckAtATime(t *testing.T) {
 	s := New(Config{Broker: servingBroker(t)})

@@ -32,7 +32,7 @@ func BenchmarkPolicyChange(b *testing.B) {
 					VHost: "/", Name: fmt.Sprintf("orders.%05d", i), Type: catalog.QueueQuorum, Durable: true, Members: []id.NodeID{"n"}, Leader: "n",
 				})
 			}
-			var x policy.Book
+			var x policy.Matcher
 			b.ReportAllocs()
 			b.ResetTimer()
 			for i := range b.N {

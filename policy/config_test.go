@@ -50,7 +50,7 @@ func TestQueueConfig(t *testing.T) {
 		},
 	}
 	for _, row := range rows {
-		var book policy.Book
+		var book policy.Matcher
 		if got := book.QueueConfig(catalog.New().View(), &catalog.QueueRecord{Arguments: row.args}); got != row.want {
 			t.Errorf("%v gives %+v, want %+v", row.args, got, row.want)
 		}
@@ -77,7 +77,7 @@ func TestFollows(t *testing.T) {
 		"asked for":            {args: message.Table{number("x-quorum-initial-group-size", 5)}, members: 5},
 		"asked for, then more": {args: message.Table{number("x-quorum-initial-group-size", 3), number("x-quorum-target-group-size", 7)}, members: 7},
 	} {
-		var book policy.Book
+		var book policy.Matcher
 		v, q := catalog.New().View(), &catalog.QueueRecord{Type: catalog.QueueQuorum, Durable: !row.transient, Arguments: row.args}
 		if got := book.Degraded(v, q) != ""; got != row.degraded {
 			t.Errorf("%s: degraded is %t", name, got)

@@ -9,7 +9,7 @@ import (
 // InForce returns what is in force for a declared queue: its arguments with what its
 // policies give (PO-7). All were checked before they were stored; where this version
 // refuses some, left by another version, the defaults of the type are in force.
-func (b *Book) InForce(v *catalog.View, q *catalog.QueueRecord) argument.Settings {
+func (b *Matcher) InForce(v *catalog.View, q *catalog.QueueRecord) argument.Settings {
 	user, operator := b.Queue(v, q)
 	classic := q.Type == catalog.QueueClassic
 	s, err := argument.Resolve(Merge(q.Arguments, user, operator), classic)
@@ -20,14 +20,14 @@ func (b *Book) InForce(v *catalog.View, q *catalog.QueueRecord) argument.Setting
 }
 
 // QueueConfig is what the queue's machine is configured with.
-func (b *Book) QueueConfig(v *catalog.View, q *catalog.QueueRecord) quorumq.Config {
+func (b *Matcher) QueueConfig(v *catalog.View, q *catalog.QueueRecord) quorumq.Config {
 	s := b.InForce(v, q)
 	return s.QueueConfig(q.AutoDelete)
 }
 
 // Degraded says why dead-lettering of a queue is weaker than its settings ask for, "" if it
 // is not (DL-20).
-func (b *Book) Degraded(v *catalog.View, q *catalog.QueueRecord) string {
+func (b *Matcher) Degraded(v *catalog.View, q *catalog.QueueRecord) string {
 	s := b.InForce(v, q)
 	if holds, ok := s.EffectiveStrategy(); !ok || s.DeadLetterStrategy != argument.AtLeastOnce || holds == argument.AtLeastOnce {
 		return ""
@@ -37,13 +37,13 @@ func (b *Book) Degraded(v *catalog.View, q *catalog.QueueRecord) string {
 
 // DrainsBeforeDelete tells whether what a queue holds is dead-lettered before it is deleted
 //
-func (b *Book) DrainsBeforeDelete(v *catalog.View, q *catalog.QueueRecord) bool {
+func (b *Matcher) DrainsBeforeDelete(v *catalog.View, q *catalog.QueueRecord) bool {
 	s := b.InForce(v, q)
 	return s.DeadLetterOnDelete && s.HasDeadLetterExchange
 }
 
 // GroupSize returns how many members a queue should have if no operator has chosen (RE-4).
-func (b *Book) GroupSize(v *catalog.View, q *catalog.QueueRecord) int {
+func (b *Matcher) GroupSize(v *catalog.View, q *catalog.QueueRecord) int {
 	if !q.Durable {
 		return 1
 	}

@@ -122,8 +122,8 @@ func TestMerge(t *testing.T) {
 	}
 }
 
-// shelf is a catalog with the policies of the test.
-func shelf(t testing.TB, merge bool, policies ...catalog.Policy) *catalog.View {
+// vhostPolicies is a catalog with the policies of the test.
+func vhostPolicies(t testing.TB, merge bool, policies ...catalog.Policy) *catalog.View {
 	t.Helper()
 	c := catalog.New()
 	apply := func(cmd catalog.Command) {
@@ -186,8 +186,8 @@ func TestBookFinds(t *testing.T) {
 		}, "q", catalog.QueueQuorum, "b + a", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			var book policy.Book
-			v := shelf(t, c.merge, c.policies...)
+			var book policy.Matcher
+			v := vhostPolicies(t, c.merge, c.policies...)
 			user, operator := book.Queue(v, &catalog.QueueRecord{VHost: "/", Name: c.queue, Type: c.kind})
 			if name(user) != c.user || name(operator) != c.operator {
 				t.Errorf("got %q and %q, want %q and %q", name(user), name(operator), c.user, c.operator)
@@ -205,8 +205,8 @@ func name(p *catalog.Policy) string {
 
 // EX-12: the argument, else the policy; the default exchange has none.
 func TestAlternateExchange(t *testing.T) {
-	var book policy.Book
-	v := shelf(t, false,
+	var book policy.Matcher
+	v := vhostPolicies(t, false,
 		catalog.Policy{Name: "a", Pattern: "^x", Definition: definition("alternate-exchange", "by-policy")},
 		catalog.Policy{Name: "b", Pattern: "", Priority: 9, Definition: definition("max-length", 5)},
 	)
@@ -228,10 +228,10 @@ func TestAlternateExchange(t *testing.T) {
 // A change of policies is seen; a pattern that never ends matches nothing, and is told (C-8).
 func TestBookFollows(t *testing.T) {
 	var warned []error
-	book := policy.Book{Warn: func(_ string, err error) { warned = append(warned, err) }}
+	book := policy.Matcher{Warn: func(_ string, err error) { warned = append(warned, err) }}
 	q := &catalog.QueueRecord{VHost: "/", Name: strings.Repeat("a", 200) + "b", Type: catalog.QueueQuorum}
 	for _, c := range []struct{ pattern, want string }{{"^a", "p"}, {"^b", ""}, {"^(a+)+$", ""}} {
-		v := shelf(t, false, catalog.Policy{Name: "p", Pattern: c.pattern, Definition: definition("max-length", 5)})
+		v := vhostPolicies(t, false, catalog.Policy{Name: "p", Pattern: c.pattern, Definition: definition("max-length", 5)})
 		if user, _ := book.Queue(v, q); name(user) != c.want {
 			t.Errorf("pattern %q: got %q, want %q", c.pattern, name(user), c.want)
 		}
@@ -249,9 +249,9 @@ func BenchmarkBook(b *testing.B) {
 			Name: fmt.Sprint("p", i), Pattern: fmt.Sprintf("^team-%d-", i), Definition: definition("max-length", 5),
 		}
 	}
-	v := shelf(b, false, policies...)
+	v := vhostPolicies(b, false, policies...)
 	b.Run("queue of 100 policies", func(b *testing.B) {
-		var book policy.Book
+		var book policy.Matcher
 		q := &catalog.QueueRecord{VHost: "/", Name: "team-50-orders", Type: catalog.QueueQuorum}
 		b.ReportAllocs()
 		for b.Loop() {

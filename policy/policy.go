@@ -3,5 +3,5 @@
 // configured with and how many members it has. It checks what policies give and what queues are
 // declared with.
 //
-// All is computed from a view of the catalog; Book remembers what it found.
+// All is computed from a view of the catalog; Matcher remembers what it found.
 package policy

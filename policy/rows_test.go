@@ -82,7 +82,7 @@ func (r rowTest) declare(args message.Table) (*catalog.Catalog, catalog.Reply) {
 }
 
 func (r rowTest) inForce(c *catalog.Catalog) argument.Settings {
-	var book policy.Book
+	var book policy.Matcher
 	q, _ := c.View().Queue("/", "q")
 	s := book.InForce(c.View(), q)
 	if want := s.QueueConfig(false); book.QueueConfig(c.View(), q) != want {

@@ -64,7 +64,7 @@ type DecisionKind uint8
 // The decisions.
 const (
 	Ack DecisionKind = iota + 1
-	Return
+	Requeue
 	Discard
 )
 
@@ -74,7 +74,7 @@ type Decision struct {
 	Failed bool // counts as a failed delivery; not for Ack
 	// Annotations is the stored form of a table to be merged into the message; nil: none.
 	Annotations []byte
-	// Delay says when the messages are to be ready; for Return only (DR-4).
+	// Delay says when the messages are to be ready; for Requeue only (DR-4).
 	Delay quorumq.Delay
 }
 
@@ -121,7 +121,7 @@ func (c *Consumer) Decide(r quorumq.MsgIDRange, d Decision) int {
 	switch d.Kind {
 	case Ack:
 		n = c.tracker.Settle(r)
-	case Return:
+	case Requeue:
 		n = c.tracker.Requeue(r, d.Failed, d.Annotations, d.Delay)
 	case Discard:
 		n = c.tracker.Discard(r, d.Failed, d.Annotations)
@@ -198,7 +198,7 @@ func (c *Consumer) Extend(ctx context.Context, ranges []quorumq.MsgIDRange, ms i
 	}
 	r, _, err := c.q.do(ctx, &quorumq.Extend{Consumer: c.key, TimeoutMs: ms, Ranges: moved}, op{after: c})
 	if err == nil && r.Code != quorumq.CodeOK {
-		err = fmt.Errorf("queue %s: %w: the queue refused to extend the lease (code %d)", c.q.uid, traffic.ErrConsumerGone, r.Code)
+		err = fmt.Errorf("queue %s: %w: the queue refused to extend the ack deadline (code %d)", c.q.uid, traffic.ErrConsumerGone, r.Code)
 	}
 	return r.Count, err
 }

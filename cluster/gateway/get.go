@@ -43,7 +43,7 @@ func (t *ConsumerToken) ranges(held []quorumq.MsgIDRange) []quorumq.MsgIDRange {
 }
 
 // Get takes one message, nil if none is ready, and tells how many are left. Unless
-// autoAck, the token settles it, on any node, within GetLease; then it returns to the queue.
+// autoAck, the token settles it, on any node, within GetAckTimeout; then it returns to the queue.
 func (q *Queue) Get(ctx context.Context, autoAck bool) (d *Delivery, t ConsumerToken, ready uint64, err error) {
 	for {
 		key := q.getKey()
@@ -71,7 +71,7 @@ func (q *Queue) Get(ctx context.Context, autoAck bool) (d *Delivery, t ConsumerT
 		}
 		t = ConsumerToken{Queue: q.uid, Consumer: got.Consumer, MsgID: got.MsgID}
 		if !autoAck {
-			q.lease(t)
+			q.ackDeadline(t)
 		}
 		return &Delivery{
 			MsgID: got.MsgID, DeliveryCount: got.DeliveryCount, AcquiredCount: got.AcquiredCount,
@@ -108,10 +108,10 @@ func (q *Queue) retire(key quorumq.SessionKey) {
 	q.post(&op{header: quorumq.AppendCommand(nil, &quorumq.SessionClosed{Session: key}), done: ignore})
 }
 
-func (q *Queue) lease(t ConsumerToken) {
+func (q *Queue) ackDeadline(t ConsumerToken) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.get.leases = append(q.get.leases, lease{consumer: t.Consumer, msg: t.MsgID, end: time.Now().Add(GetLease)})
+	q.get.ackDeadlines = append(q.get.ackDeadlines, ackDeadline{consumer: t.Consumer, msg: t.MsgID, end: time.Now().Add(GetAckTimeout)})
 	q.inbox.wake = true
 	q.startLocked()
 }
@@ -133,7 +133,7 @@ func (g *Gateway) DecideToken(ctx context.Context, t ConsumerToken, d Decision) 
 	switch d.Kind {
 	case Ack:
 		cmd, bodies = &quorumq.Settle{Consumer: t.Consumer, Ranges: ranges}, nil
-	case Return:
+	case Requeue:
 		cmd = &quorumq.Requeue{Consumer: t.Consumer, Ranges: ranges, Failed: d.Failed, HasAnnotations: bodies != nil, Delay: d.Delay}
 	case Discard:
 		cmd = &quorumq.Discard{Consumer: t.Consumer, Ranges: ranges, Failed: d.Failed, HasAnnotations: bodies != nil}
@@ -193,30 +193,30 @@ func (g *Gateway) Transact(ctx context.Context, t ConsumerToken, held []quorumq.
 // getSession is the session under which this node's clients Get from a queue. After an
 // unknown outcome it is replaced: what an unheard answer assigned returns with the old one.
 type getSession struct {
-	key    quorumq.SessionKey
-	leases []lease // ascending by end
+	key          quorumq.SessionKey
+	ackDeadlines []ackDeadline // ascending by end
 }
 
-type lease struct {
+type ackDeadline struct {
 	consumer quorumq.ConsumerKey
 	msg      quorumq.MsgID
 	end      time.Time
 }
 
-// next returns the time until the first lease ends, 0 if there is none.
+// next returns the time until the first ack deadline is over, 0 if there is none.
 func (s *getSession) next(now time.Time) time.Duration {
-	if len(s.leases) == 0 {
+	if len(s.ackDeadlines) == 0 {
 		return 0
 	}
-	return max(s.leases[0].end.Sub(now), time.Millisecond)
+	return max(s.ackDeadlines[0].end.Sub(now), time.Millisecond)
 }
 
-// expire returns the messages whose lease is over; those settled meanwhile are unknown to
+// expire returns the messages whose ack deadline is over; those settled meanwhile are unknown to
 // the queue, which ignores them.
 func (s *getSession) expire(q *Queue, now time.Time) {
 	n := 0
-	for n < len(s.leases) && !now.Before(s.leases[n].end) {
-		l := s.leases[n]
+	for n < len(s.ackDeadlines) && !now.Before(s.ackDeadlines[n].end) {
+		l := s.ackDeadlines[n]
 		q.ops.add([]*op{{
 			header: quorumq.AppendCommand(nil, &quorumq.Requeue{
 				Consumer: l.consumer, Ranges: []quorumq.MsgIDRange{{First: l.msg, Last: l.msg}},
@@ -225,5 +225,5 @@ func (s *getSession) expire(q *Queue, now time.Time) {
 		}})
 		n++
 	}
-	s.leases = s.leases[n:]
+	s.ackDeadlines = s.ackDeadlines[n:]
 }

@@ -24,8 +24,8 @@ const (
 	minRetryWait        = 10 * time.Millisecond
 	maxRetryWait        = 250 * time.Millisecond
 	tickEvery           = 250 * time.Millisecond // deadlines are looked at this often
-	// GetLease is how long a message taken by Get waits for its decision (CT-1's default).
-	GetLease = 30 * time.Minute
+	// GetAckTimeout is how long a message taken by Get waits for its decision (CT-1's default).
+	GetAckTimeout = 30 * time.Minute
 )
 
 // Queue is this node's end of one queue, as gateway for its clients. What it is given is

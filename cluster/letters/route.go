@@ -18,7 +18,7 @@ import (
 // Router is deadletter.Router over this node's view.
 type Router struct {
 	Views    *metadata.Views
-	Policies *policy.Book
+	Policies *policy.Matcher
 }
 
 // View implements deadletter.Router.

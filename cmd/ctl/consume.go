@@ -16,8 +16,8 @@ import (
 func decisions() map[string]client.Decision {
 	return map[string]client.Decision{
 		"ack":     {Kind: client.Ack},
-		"return":  {Kind: client.Return},
-		"fail":    {Kind: client.Return, Failed: true},
+		"return":  {Kind: client.Requeue},
+		"fail":    {Kind: client.Requeue, Failed: true},
 		"discard": {Kind: client.Discard, Failed: true},
 	}
 }

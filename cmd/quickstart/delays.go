@@ -124,7 +124,7 @@ func (s *show) poison(ctx context.Context) error {
 			d, err := consumer.Receive(failing)
 			if err == nil {
 				deliveries++
-				err = d.Return(true)
+				err = d.Requeue(true)
 			}
 			if err != nil {
 				return // stop, or the dead letters that are missing then tell

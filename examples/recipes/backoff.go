@@ -45,7 +45,7 @@ func BackOff(ctx context.Context, c *client.Client, say Say) error {
 			faults.check(late.add(i, failed[i].Add(waits[tries-1])))
 		}
 		failed[i] = time.Now()
-		return d.Return(true) // failed: try again later
+		return d.Requeue(true) // failed: try again later
 	})
 	if err != nil {
 		return err

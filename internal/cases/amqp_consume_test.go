@@ -60,9 +60,9 @@ func (a *overAMQP) decide(ch *amqp.Channel, tag uint64, d client.Decision) error
 	case d.Kind == client.Ack:
 		return ch.Ack(tag, false)
 	case d.Failed:
-		return ch.Reject(tag, d.Kind == client.Return)
+		return ch.Reject(tag, d.Kind == client.Requeue)
 	default:
-		return ch.Nack(tag, false, d.Kind == client.Return)
+		return ch.Nack(tag, false, d.Kind == client.Requeue)
 	}
 }
 
@@ -84,17 +84,17 @@ type delivery struct {
 	skip   func(...any)     // over AMQP
 }
 
-func (d *delivery) ExtendLease(by time.Duration) error {
-	d.needLease()
-	return d.lease.ExtendLease(by)
+func (d *delivery) ExtendAckDeadline(by time.Duration) error {
+	d.needGRPC()
+	return d.lease.ExtendAckDeadline(by)
 }
 
 func (d *delivery) Revoked() bool {
-	d.needLease()
+	d.needGRPC()
 	return d.lease.Revoked()
 }
 
-func (d *delivery) needLease() {
+func (d *delivery) needGRPC() {
 	if d.lease == nil {
 		d.skip("over AMQP no method extends a lease, and its end ends the consumer (CT-4)")
 	}
@@ -102,16 +102,16 @@ func (d *delivery) needLease() {
 
 func (d *delivery) Ack() error { return d.decide(client.Decision{Kind: client.Ack}) }
 
-func (d *delivery) Return(failed bool) error {
-	return d.decide(client.Decision{Kind: client.Return, Failed: failed})
+func (d *delivery) Requeue(failed bool) error {
+	return d.decide(client.Decision{Kind: client.Requeue, Failed: failed})
 }
 
 func (d *delivery) Discard() error {
 	return d.decide(client.Decision{Kind: client.Discard, Failed: true})
 }
 
-func (d *delivery) ReturnAfter(failed bool, delay time.Duration) error {
-	return d.decide(client.Decision{Kind: client.Return, Failed: failed, Delay: delay})
+func (d *delivery) RequeueAfter(failed bool, delay time.Duration) error {
+	return d.decide(client.Decision{Kind: client.Requeue, Failed: failed, Delay: delay})
 }
 
 func (p protocol) Consume(ctx context.Context, cfg client.ConsumeConfig) (*consumer, error) {

@@ -115,7 +115,7 @@ func TestT152(t *testing.T) {
 	}
 	k.settle(k.get(q, false), fail)
 	k.get(q, false) // unacked
-	k.settle(k.get(q, false), client.Decision{Kind: client.Return, Delay: time.Hour})
+	k.settle(k.get(q, false), client.Decision{Kind: client.Requeue, Delay: time.Hour})
 	k.cluster.Kill()
 	k.must(k.cluster.Start(k.ctx))
 	k.eventually("all is there", func() error {

@@ -141,23 +141,23 @@ func explicitDelays(t *testing.T) {
 	k := begin(t, "a return says when; what waits can be made ready before")
 	q := k.queue("q", nil)
 	k.publish(q, "m")
-	k.waits(q, k.get(q, false), client.Decision{Kind: client.Return, Delay: longWait}, longWait)
+	k.waits(q, k.get(q, false), client.Decision{Kind: client.Requeue, Delay: longWait}, longWait)
 	m := k.again(q)
 	at := time.Now().Add(longerWait)
-	k.settle(m, client.Decision{Kind: client.Return, Failed: true, DeliverAt: at})
+	k.settle(m, client.Decision{Kind: client.Requeue, Failed: true, DeliverAt: at})
 	k.same("due", k.stats(q).NextDelayedAt.UnixMilli(), at.UnixMilli())
 	m = k.again(q)
-	k.settle(m, client.Decision{Kind: client.Return, Annotations: args{"x-opt-delivery-time": at.UnixMilli(), "x-why": "busy"}})
+	k.settle(m, client.Decision{Kind: client.Requeue, Annotations: args{"x-opt-delivery-time": at.UnixMilli(), "x-why": "busy"}})
 	k.same("due", k.stats(q).NextDelayedAt.UnixMilli(), at.UnixMilli())
 	m = k.again(q)
 	k.same("annotation", m.Annotations["x-why"], "busy")
-	k.settle(m, client.Decision{Kind: client.Return, DeliverAt: time.Now().Add(-time.Hour)}) // says nothing
+	k.settle(m, client.Decision{Kind: client.Requeue, DeliverAt: time.Now().Add(-time.Hour)}) // says nothing
 	k.ready(q, 1)
 
 	s := k.consume(q, 10)
 	k.publish(q, "n", "o")
 	for _, d := range k.receive(s, 3) {
-		k.must(d.ReturnAfter(false, longWait))
+		k.must(d.RequeueAfter(false, longWait))
 	}
 	k.must(s.Flush(k.ctx))
 	n, err := k.client.RetryDelayed(k.ctx, client.RetryDelayedRequest{Name: q, Limit: 2})
@@ -271,9 +271,9 @@ func orders(t *testing.T) {
 		k.publish(q, numbers(1, 4)...)
 		s := k.consume(q, 3)
 		held := k.receive(s, 3)
-		k.must(held[2].Return(false))
+		k.must(held[2].Requeue(false))
 		k.same("again", deliveredBodies(k.receive(s, 1)), []string{"3"})
-		k.must(held[0].Return(true))
+		k.must(held[0].Requeue(true))
 		k.same("again", deliveredBodies(k.receive(s, 1)), []string{"1"})
 	})
 	t.Run("victim", func(t *testing.T) {

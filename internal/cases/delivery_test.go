@@ -30,7 +30,7 @@ func TestT120(t *testing.T) {
 	k.publish(q, "m")
 	s := k.consume(q, 1)
 	for range 21 {
-		k.must(k.receive(s, 1)[0].Return(true))
+		k.must(k.receive(s, 1)[0].Requeue(true))
 	}
 	m := k.get(d, true)
 	k.same("death", death(&m.Received, 0), q+" delivery_limit 1")
@@ -73,7 +73,7 @@ func TestT123(t *testing.T) {
 	got := k.receive(s, 3)
 	k.must(s.Cancel(k.ctx, false))
 	for _, d := range got {
-		k.must(d.Return(false))
+		k.must(d.Requeue(false))
 	}
 	k.must(s.Flush(k.ctx))
 	k.same("order", k.bodies(q, 5), numbers(1, 5))

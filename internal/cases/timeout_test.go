@@ -35,7 +35,7 @@ func TestT140(t *testing.T) {
 	began := time.Now()
 	s := k.consume(q, 2, timeout(1500*time.Millisecond))
 	held := k.receive(s, 2)
-	k.must(held[1].ExtendLease(time.Minute))
+	k.must(held[1].ExtendAckDeadline(time.Minute))
 	within := k.overtaken(1500*time.Millisecond, time.Second)
 	k.ready(q, 1)
 	if after := time.Since(began); after < 1500*time.Millisecond {
@@ -71,7 +71,7 @@ func (k *kase) overtaken(after, within time.Duration) string {
 	k.publish(q, "delayed", "late")
 	delayed := k.get(q, false)
 	k.receive(k.consume(q, 1, timeout(after)), 1)
-	k.settle(delayed, client.Decision{Kind: client.Return, Delay: after + within})
+	k.settle(delayed, client.Decision{Kind: client.Requeue, Delay: after + within})
 	return q
 }
 

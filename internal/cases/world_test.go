@@ -306,9 +306,9 @@ func (k *kase) settle(m *client.Taken, d client.Decision) {
 // Decisions under their AMQP names (DEL-8).
 var (
 	ack         = client.Decision{Kind: client.Ack}
-	nackRequeue = client.Decision{Kind: client.Return}
+	nackRequeue = client.Decision{Kind: client.Requeue}
 	reject      = client.Decision{Kind: client.Discard, Failed: true}
-	fail        = client.Decision{Kind: client.Return, Failed: true}
+	fail        = client.Decision{Kind: client.Requeue, Failed: true}
 )
 
 // stats returns a queue's figures, all of them zero while nobody leads it.

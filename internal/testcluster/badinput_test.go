@@ -287,7 +287,7 @@ func testBadConsume(t *testing.T, p peer) {
 	credit := &brokerv1.ConsumeRequest{Kind: &brokerv1.ConsumeRequest_Credit{Credit: &brokerv1.ConsumeCredit{Add: 1}}}
 	ack := brokerv1.Outcome_OUTCOME_ACK
 	many := &brokerv1.Settlement{Outcome: ack, DeliveryIds: make([]uint64, 10_001)}
-	own := &brokerv1.Settlement{Outcome: brokerv1.Outcome_OUTCOME_RETURN, Annotations: &brokerv1.Table{Fields: []*brokerv1.Field{text("own", "v")}}}
+	own := &brokerv1.Settlement{Outcome: brokerv1.Outcome_OUTCOME_REQUEUE, Annotations: &brokerv1.Table{Fields: []*brokerv1.Field{text("own", "v")}}}
 	bad, state := codes.InvalidArgument, codes.FailedPrecondition
 	for _, row := range []struct {
 		code  codes.Code

@@ -155,7 +155,7 @@ func testAnnotations(t *testing.T, peers []peer) {
 		return &brokerv1.Table{Fields: []*brokerv1.Field{text(name, value)}}
 	}
 	c.next()
-	c.send(settlement(&brokerv1.Settlement{DeliveryIds: []uint64{1}, Outcome: brokerv1.Outcome_OUTCOME_RETURN, Annotations: note("x-a", "1")}))
+	c.send(settlement(&brokerv1.Settlement{DeliveryIds: []uint64{1}, Outcome: brokerv1.Outcome_OUTCOME_REQUEUE, Annotations: note("x-a", "1")}))
 	d := c.next()
 	if f := d.GetAnnotations().GetFields(); len(f) != 1 || f[0].GetName() != "x-a" || d.GetDeliveryCount() != 0 || d.GetAcquiredCount() != 1 {
 		t.Fatalf("redelivered %v", d)

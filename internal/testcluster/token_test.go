@@ -42,8 +42,8 @@ func TestTokenSettledOnce(t *testing.T) {
 	settle := func(node int, token string, o broker.Outcome) error {
 		return c.Broker(node).SettleToken(ctx, token, o, false, nil, broker.Delay{})
 	}
-	for _, first := range []broker.Outcome{broker.Ack, broker.Return, broker.Discard} {
-		for _, second := range []broker.Outcome{broker.Ack, broker.Return, broker.Discard} {
+	for _, first := range []broker.Outcome{broker.Ack, broker.Requeue, broker.Discard} {
+		for _, second := range []broker.Outcome{broker.Ack, broker.Requeue, broker.Discard} {
 			p.publish(t, "q", 1)
 			hold, _ := token(t, c.Broker(0), "q")
 			if err := settle(1, hold, first); err != nil {
@@ -55,7 +55,7 @@ func TestTokenSettledOnce(t *testing.T) {
 					t.Errorf("outcome %d after outcome %d at node %d: %v, want PRECONDITION_FAILED about settle_token", second, first, node, err)
 				}
 			}
-			if first != broker.Return {
+			if first != broker.Requeue {
 				continue
 			}
 			again, _ := token(t, c.Broker(2), "q")
@@ -103,7 +103,7 @@ func TestAnnotationsMerge(t *testing.T) {
 		if has.String() != row.want {
 			t.Errorf("before decision %d the message has %s, want %s", node, has, row.want)
 		}
-		if err := c.Broker((node+1)%3).SettleToken(ctx, hold, broker.Return, false, row.add, broker.Delay{}); err != nil {
+		if err := c.Broker((node+1)%3).SettleToken(ctx, hold, broker.Requeue, false, row.add, broker.Delay{}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -118,7 +118,7 @@ func TestAnnotationsMerge(t *testing.T) {
 		if err != nil || len(ds) == 0 {
 			return errors.Join(err, errors.New("nothing was delivered"))
 		}
-		_, err = stream.Settle(&broker.Settlement{IDs: []uint64{ds[0].ID}, Outcome: broker.Return, Annotations: table("fourth", "x-c")})
+		_, err = stream.Settle(&broker.Settlement{IDs: []uint64{ds[0].ID}, Outcome: broker.Requeue, Annotations: table("fourth", "x-c")})
 		stream.Close()
 		return err
 	})

@@ -236,7 +236,7 @@ func TestStreamTransactions(t *testing.T) {
 		}
 	}
 	// All others are still held; acks on the stream of what is settled change nothing.
-	if _, err := s.Settle(&broker.Settlement{IDs: []uint64{ids[0], ids[2]}, Outcome: broker.Return}); err != nil {
+	if _, err := s.Settle(&broker.Settlement{IDs: []uint64{ids[0], ids[2]}, Outcome: broker.Requeue}); err != nil {
 		t.Fatal(err)
 	}
 	if err := transact(2, token, ids[1], ids[3], ids[4], ids[5]); err != nil {

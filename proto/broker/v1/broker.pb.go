@@ -32,7 +32,7 @@ const (
 	// Done; the message is removed.
 	Outcome_OUTCOME_ACK Outcome = 1
 	// Back to the queue; not a failure unless failed is set.
-	Outcome_OUTCOME_RETURN Outcome = 2
+	Outcome_OUTCOME_REQUEUE Outcome = 2
 	// Dead-lettered, or dropped where there is no dead-letter exchange.
 	Outcome_OUTCOME_DISCARD Outcome = 3
 )
@@ -42,13 +42,13 @@ var (
 	Outcome_name = map[int32]string{
 		0: "OUTCOME_UNSPECIFIED",
 		1: "OUTCOME_ACK",
-		2: "OUTCOME_RETURN",
+		2: "OUTCOME_REQUEUE",
 		3: "OUTCOME_DISCARD",
 	}
 	Outcome_value = map[string]int32{
 		"OUTCOME_UNSPECIFIED": 0,
 		"OUTCOME_ACK":         1,
-		"OUTCOME_RETURN":      2,
+		"OUTCOME_REQUEUE":     2,
 		"OUTCOME_DISCARD":     3,
 	}
 )
@@ -1548,7 +1548,7 @@ type ConsumeRequest struct {
 	//	*ConsumeRequest_Credit
 	//	*ConsumeRequest_Settlement
 	//	*ConsumeRequest_Cancel
-	//	*ConsumeRequest_ExtendLease
+	//	*ConsumeRequest_ExtendAckDeadline
 	Kind          isConsumeRequest_Kind `protobuf_oneof:"kind"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1627,10 +1627,10 @@ func (x *ConsumeRequest) GetCancel() *ConsumeCancel {
 	return nil
 }
 
-func (x *ConsumeRequest) GetExtendLease() *ExtendLease {
+func (x *ConsumeRequest) GetExtendAckDeadline() *ExtendAckDeadline {
 	if x != nil {
-		if x, ok := x.Kind.(*ConsumeRequest_ExtendLease); ok {
-			return x.ExtendLease
+		if x, ok := x.Kind.(*ConsumeRequest_ExtendAckDeadline); ok {
+			return x.ExtendAckDeadline
 		}
 	}
 	return nil
@@ -1656,8 +1656,8 @@ type ConsumeRequest_Cancel struct {
 	Cancel *ConsumeCancel `protobuf:"bytes,4,opt,name=cancel,proto3,oneof"`
 }
 
-type ConsumeRequest_ExtendLease struct {
-	ExtendLease *ExtendLease `protobuf:"bytes,5,opt,name=extend_lease,json=extendLease,proto3,oneof"`
+type ConsumeRequest_ExtendAckDeadline struct {
+	ExtendAckDeadline *ExtendAckDeadline `protobuf:"bytes,5,opt,name=extend_ack_deadline,json=extendAckDeadline,proto3,oneof"`
 }
 
 func (*ConsumeRequest_Open) isConsumeRequest_Kind() {}
@@ -1668,7 +1668,7 @@ func (*ConsumeRequest_Settlement) isConsumeRequest_Kind() {}
 
 func (*ConsumeRequest_Cancel) isConsumeRequest_Kind() {}
 
-func (*ConsumeRequest_ExtendLease) isConsumeRequest_Kind() {}
+func (*ConsumeRequest_ExtendAckDeadline) isConsumeRequest_Kind() {}
 
 // ConsumeOpen says what to consume and how.
 type ConsumeOpen struct {
@@ -1880,9 +1880,9 @@ func (x *ConsumeCancel) GetRequeue() bool {
 	return false
 }
 
-// ExtendLease lets the client have deliveries for so long from now, if that is longer than it
+// ExtendAckDeadline lets the client have deliveries for so long from now, if that is longer than it
 // may. Those that it does not hold stay as they are.
-type ExtendLease struct {
+type ExtendAckDeadline struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// DeliveryIds are at most 10,000.
 	DeliveryIds []uint64 `protobuf:"varint,1,rep,packed,name=delivery_ids,json=deliveryIds,proto3" json:"delivery_ids,omitempty"`
@@ -1892,20 +1892,20 @@ type ExtendLease struct {
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *ExtendLease) Reset() {
-	*x = ExtendLease{}
+func (x *ExtendAckDeadline) Reset() {
+	*x = ExtendAckDeadline{}
 	mi := &file_broker_v1_broker_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *ExtendLease) String() string {
+func (x *ExtendAckDeadline) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*ExtendLease) ProtoMessage() {}
+func (*ExtendAckDeadline) ProtoMessage() {}
 
-func (x *ExtendLease) ProtoReflect() protoreflect.Message {
+func (x *ExtendAckDeadline) ProtoReflect() protoreflect.Message {
 	mi := &file_broker_v1_broker_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -1917,19 +1917,19 @@ func (x *ExtendLease) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use ExtendLease.ProtoReflect.Descriptor instead.
-func (*ExtendLease) Descriptor() ([]byte, []int) {
+// Deprecated: Use ExtendAckDeadline.ProtoReflect.Descriptor instead.
+func (*ExtendAckDeadline) Descriptor() ([]byte, []int) {
 	return file_broker_v1_broker_proto_rawDescGZIP(), []int{20}
 }
 
-func (x *ExtendLease) GetDeliveryIds() []uint64 {
+func (x *ExtendAckDeadline) GetDeliveryIds() []uint64 {
 	if x != nil {
 		return x.DeliveryIds
 	}
 	return nil
 }
 
-func (x *ExtendLease) GetMilliseconds() int64 {
+func (x *ExtendAckDeadline) GetMilliseconds() int64 {
 	if x != nil {
 		return x.Milliseconds
 	}
@@ -1950,7 +1950,7 @@ type Settlement struct {
 	Annotations *Table `protobuf:"bytes,5,opt,name=annotations,proto3" json:"annotations,omitempty"`
 	// Request, if not 0, asks for a Settled with the same number once it is committed.
 	Request uint64 `protobuf:"varint,6,opt,name=request,proto3" json:"request,omitempty"`
-	// DeliverAtMs, in milliseconds since the Unix epoch, says with OUTCOME_RETURN when the
+	// DeliverAtMs, in milliseconds since the Unix epoch, says with OUTCOME_REQUEUE when the
 	// message is to be ready again, whatever the queue's delayed retry says. A time that has
 	// passed counts as none.
 	DeliverAtMs int64 `protobuf:"varint,7,opt,name=deliver_at_ms,json=deliverAtMs,proto3" json:"deliver_at_ms,omitempty"`
@@ -3123,15 +3123,15 @@ const file_broker_v1_broker_proto_rawDesc = "" +
 	"\x11PublishOneRequest\x124\n" +
 	"\amessage\x18\x01 \x01(\v2\x1a.quorate.broker.v1.MessageR\amessage\"N\n" +
 	"\x12PublishOneResponse\x128\n" +
-	"\x06result\x18\x01 \x01(\v2 .quorate.broker.v1.PublishResultR\x06result\"\xcc\x02\n" +
+	"\x06result\x18\x01 \x01(\v2 .quorate.broker.v1.PublishResultR\x06result\"\xdf\x02\n" +
 	"\x0eConsumeRequest\x124\n" +
 	"\x04open\x18\x01 \x01(\v2\x1e.quorate.broker.v1.ConsumeOpenH\x00R\x04open\x12:\n" +
 	"\x06credit\x18\x02 \x01(\v2 .quorate.broker.v1.ConsumeCreditH\x00R\x06credit\x12?\n" +
 	"\n" +
 	"settlement\x18\x03 \x01(\v2\x1d.quorate.broker.v1.SettlementH\x00R\n" +
 	"settlement\x12:\n" +
-	"\x06cancel\x18\x04 \x01(\v2 .quorate.broker.v1.ConsumeCancelH\x00R\x06cancel\x12C\n" +
-	"\fextend_lease\x18\x05 \x01(\v2\x1e.quorate.broker.v1.ExtendLeaseH\x00R\vextendLeaseB\x06\n" +
+	"\x06cancel\x18\x04 \x01(\v2 .quorate.broker.v1.ConsumeCancelH\x00R\x06cancel\x12V\n" +
+	"\x13extend_ack_deadline\x18\x05 \x01(\v2$.quorate.broker.v1.ExtendAckDeadlineH\x00R\x11extendAckDeadlineB\x06\n" +
 	"\x04kind\"\xb2\x02\n" +
 	"\vConsumeOpen\x12\x14\n" +
 	"\x05vhost\x18\x01 \x01(\tR\x05vhost\x12\x14\n" +
@@ -3147,8 +3147,8 @@ const file_broker_v1_broker_proto_rawDesc = "" +
 	"\rConsumeCredit\x12\x10\n" +
 	"\x03add\x18\x01 \x01(\rR\x03add\")\n" +
 	"\rConsumeCancel\x12\x18\n" +
-	"\arequeue\x18\x01 \x01(\bR\arequeue\"T\n" +
-	"\vExtendLease\x12!\n" +
+	"\arequeue\x18\x01 \x01(\bR\arequeue\"Z\n" +
+	"\x11ExtendAckDeadline\x12!\n" +
 	"\fdelivery_ids\x18\x01 \x03(\x04R\vdeliveryIds\x12\"\n" +
 	"\fmilliseconds\x18\x02 \x01(\x03R\fmilliseconds\"\xa7\x02\n" +
 	"\n" +
@@ -3235,11 +3235,11 @@ const file_broker_v1_broker_proto_rawDesc = "" +
 	"\vannotations\x18\x04 \x01(\v2\x18.quorate.broker.v1.TableR\vannotations\x12\"\n" +
 	"\rdeliver_at_ms\x18\x05 \x01(\x03R\vdeliverAtMs\x12\x19\n" +
 	"\bdelay_ms\x18\x06 \x01(\x03R\adelayMs\"\x10\n" +
-	"\x0eSettleResponse*\\\n" +
+	"\x0eSettleResponse*]\n" +
 	"\aOutcome\x12\x17\n" +
 	"\x13OUTCOME_UNSPECIFIED\x10\x00\x12\x0f\n" +
-	"\vOUTCOME_ACK\x10\x01\x12\x12\n" +
-	"\x0eOUTCOME_RETURN\x10\x02\x12\x13\n" +
+	"\vOUTCOME_ACK\x10\x01\x12\x13\n" +
+	"\x0fOUTCOME_REQUEUE\x10\x02\x12\x13\n" +
 	"\x0fOUTCOME_DISCARD\x10\x032\xf8\x03\n" +
 	"\x06Broker\x12T\n" +
 	"\aPublish\x12!.quorate.broker.v1.PublishRequest\x1a\".quorate.broker.v1.PublishResponse(\x010\x01\x12Y\n" +
@@ -3288,7 +3288,7 @@ var file_broker_v1_broker_proto_goTypes = []any{
 	(*ConsumeOpen)(nil),        // 20: quorate.broker.v1.ConsumeOpen
 	(*ConsumeCredit)(nil),      // 21: quorate.broker.v1.ConsumeCredit
 	(*ConsumeCancel)(nil),      // 22: quorate.broker.v1.ConsumeCancel
-	(*ExtendLease)(nil),        // 23: quorate.broker.v1.ExtendLease
+	(*ExtendAckDeadline)(nil),  // 23: quorate.broker.v1.ExtendAckDeadline
 	(*Settlement)(nil),         // 24: quorate.broker.v1.Settlement
 	(*ConsumeResponse)(nil),    // 25: quorate.broker.v1.ConsumeResponse
 	(*ConsumeOpened)(nil),      // 26: quorate.broker.v1.ConsumeOpened
@@ -3329,7 +3329,7 @@ var file_broker_v1_broker_proto_depIdxs = []int32{
 	21, // 19: quorate.broker.v1.ConsumeRequest.credit:type_name -> quorate.broker.v1.ConsumeCredit
 	24, // 20: quorate.broker.v1.ConsumeRequest.settlement:type_name -> quorate.broker.v1.Settlement
 	22, // 21: quorate.broker.v1.ConsumeRequest.cancel:type_name -> quorate.broker.v1.ConsumeCancel
-	23, // 22: quorate.broker.v1.ConsumeRequest.extend_lease:type_name -> quorate.broker.v1.ExtendLease
+	23, // 22: quorate.broker.v1.ConsumeRequest.extend_ack_deadline:type_name -> quorate.broker.v1.ExtendAckDeadline
 	0,  // 23: quorate.broker.v1.Settlement.outcome:type_name -> quorate.broker.v1.Outcome
 	8,  // 24: quorate.broker.v1.Settlement.annotations:type_name -> quorate.broker.v1.Table
 	26, // 25: quorate.broker.v1.ConsumeResponse.opened:type_name -> quorate.broker.v1.ConsumeOpened
@@ -3396,7 +3396,7 @@ func file_broker_v1_broker_proto_init() {
 		(*ConsumeRequest_Credit)(nil),
 		(*ConsumeRequest_Settlement)(nil),
 		(*ConsumeRequest_Cancel)(nil),
-		(*ConsumeRequest_ExtendLease)(nil),
+		(*ConsumeRequest_ExtendAckDeadline)(nil),
 	}
 	file_broker_v1_broker_proto_msgTypes[17].OneofWrappers = []any{}
 	file_broker_v1_broker_proto_msgTypes[22].OneofWrappers = []any{

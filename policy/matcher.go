@@ -13,10 +13,10 @@ import (
 	"github.com/quorate/quorate/message"
 )
 
-// Book finds the policies of queues and exchanges. It keeps the compiled patterns of each
+// Matcher finds the policies of queues and exchanges. It keeps the compiled patterns of each
 // vhost, and what it found, as long as its policies stay the same. It may be used concurrently; the zero value
 // is ready.
-type Book struct {
+type Matcher struct {
 	// Warn is told, if it is set, of a pattern that takes too long (C-8). It may be called
 	// concurrently, once for each try of a name.
 	Warn func(vhost string, err error)
@@ -27,12 +27,12 @@ type Book struct {
 	timeouts atomic.Uint64
 
 	mu     sync.Mutex
-	vhosts map[string]*shelf
+	vhosts map[string]*vhostPolicies
 	kept   int // vhosts after the last look at which are gone
 }
 
-// shelf holds the policies of one vhost, those that count first in front (PO-3).
-type shelf struct {
+// vhostPolicies holds the policies of one vhost, those that count first in front (PO-3).
+type vhostPolicies struct {
 	set            catalog.PolicySet
 	merge          bool // VHost.MergePolicies
 	user, operator []*entry
@@ -66,7 +66,7 @@ const (
 )
 
 // recall returns what look finds for a name, remembering it.
-func (s *shelf) recall(m matched, now func() time.Time, look func() found) found {
+func (s *vhostPolicies) recall(m matched, now func() time.Time, look func() found) found {
 	s.mu.RLock()
 	before, known := s.found[m]
 	s.mu.RUnlock()
@@ -94,8 +94,8 @@ type entry struct {
 	timeouts          atomic.Uint64
 }
 
-// shelf returns the one of a vhost as it is in the view.
-func (b *Book) shelf(v *catalog.View, vhost string) *shelf {
+// vhostPolicies returns the one of a vhost as it is in the view.
+func (b *Matcher) vhostPolicies(v *catalog.View, vhost string) *vhostPolicies {
 	set, merge := v.PolicySet(vhost), merges(v, vhost)
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -104,11 +104,11 @@ func (b *Book) shelf(v *catalog.View, vhost string) *shelf {
 	}
 	before := b.vhosts[vhost]
 	if before == nil {
-		before = &shelf{}
+		before = &vhostPolicies{}
 	}
-	s := &shelf{set: set, merge: merge, user: entries(v, vhost, false, before.user), operator: entries(v, vhost, true, before.operator)}
+	s := &vhostPolicies{set: set, merge: merge, user: entries(v, vhost, false, before.user), operator: entries(v, vhost, true, before.operator)}
 	if b.vhosts == nil {
-		b.vhosts = map[string]*shelf{}
+		b.vhosts = map[string]*vhostPolicies{}
 	}
 	b.vhosts[vhost] = s
 	b.forget(v)
@@ -120,7 +120,7 @@ const minForget = 16
 
 // forget drops what is kept of vhosts that are gone, once it is twice what was kept after
 // the last time. mu is held.
-func (b *Book) forget(v *catalog.View) {
+func (b *Matcher) forget(v *catalog.View) {
 	if len(b.vhosts) < max(minForget, 2*b.kept) {
 		return
 	}
@@ -161,8 +161,8 @@ func entries(v *catalog.View, vhost string, operator bool, before []*entry) (all
 // Queue returns the policy and the operator policy that are in force for a queue, nil for
 // none (PO-3, PO-4). Where the vhost merges policies, the policy is made of all that match;
 // its name has those of all.
-func (b *Book) Queue(v *catalog.View, q *catalog.QueueRecord) (user, operator *catalog.Policy) {
-	s := b.shelf(v, q.VHost)
+func (b *Matcher) Queue(v *catalog.View, q *catalog.QueueRecord) (user, operator *catalog.Policy) {
+	s := b.vhostPolicies(v, q.VHost)
 	if len(s.user) == 0 && len(s.operator) == 0 {
 		return nil, nil
 	}
@@ -190,11 +190,11 @@ func (b *Book) Queue(v *catalog.View, q *catalog.QueueRecord) (user, operator *c
 
 // AlternateExchange returns the alternate exchange of an exchange: its own argument, else
 // what its policy gives (EX-12).
-func (b *Book) AlternateExchange(v *catalog.View, x *catalog.Exchange) (name string, ok bool) {
+func (b *Matcher) AlternateExchange(v *catalog.View, x *catalog.Exchange) (name string, ok bool) {
 	if name, ok := x.AlternateExchange(); ok || x.Name == "" {
 		return name, ok
 	}
-	s := b.shelf(v, x.VHost)
+	s := b.vhostPolicies(v, x.VHost)
 	if len(s.user) == 0 {
 		return "", false
 	}
@@ -215,7 +215,7 @@ func (b *Book) AlternateExchange(v *catalog.View, x *catalog.Exchange) (name str
 	return value.AsString()
 }
 
-func (b *Book) now() time.Time {
+func (b *Matcher) now() time.Time {
 	if b.Now != nil {
 		return b.Now()
 	}
@@ -224,8 +224,8 @@ func (b *Book) now() time.Time {
 
 // Timeouts returns how often the match of a policy's pattern was broken off since it was set,
 // or since this node's start (C-8).
-func (b *Book) Timeouts(v *catalog.View, p *catalog.Policy) uint64 {
-	s := b.shelf(v, p.VHost)
+func (b *Matcher) Timeouts(v *catalog.View, p *catalog.Policy) uint64 {
+	s := b.vhostPolicies(v, p.VHost)
 	for _, e := range slices.Concat(s.user, s.operator) {
 		if e.Policy == p {
 			return e.timeouts.Load()
@@ -235,7 +235,7 @@ func (b *Book) Timeouts(v *catalog.View, p *catalog.Policy) uint64 {
 }
 
 // AllTimeouts returns how often the match of any pattern was broken off.
-func (b *Book) AllTimeouts() uint64 { return b.timeouts.Load() }
+func (b *Matcher) AllTimeouts() uint64 { return b.timeouts.Load() }
 
 func merges(v *catalog.View, vhost string) bool {
 	h, ok := v.VHost(vhost)
@@ -244,7 +244,7 @@ func merges(v *catalog.View, vhost string) bool {
 
 // find returns the first of the entries that matches, or all that match as one; unsure: the
 // match of one that would have counted was broken off.
-func (b *Book) find(from []*entry, vhost, name string, merge bool, applies func(*entry) bool) (p *catalog.Policy, unsure bool) {
+func (b *Matcher) find(from []*entry, vhost, name string, merge bool, applies func(*entry) bool) (p *catalog.Policy, unsure bool) {
 	var found []*catalog.Policy
 	for _, e := range from {
 		if !applies(e) {

@@ -30,7 +30,7 @@ func TestBrokenOffMatches(t *testing.T) {
 	put("slow", "^(a+)+$", 1)
 	put("plain", "^a", 0)
 	now, told := time.Unix(1000, 0), 0
-	b := Book{Warn: func(string, error) { told++ }, Now: func() time.Time { return now }}
+	b := Matcher{Warn: func(string, error) { told++ }, Now: func() time.Time { return now }}
 	q := &catalog.QueueRecord{VHost: "/", Name: strings.Repeat("a", 200) + "b", Type: catalog.QueueQuorum}
 	look := func(want int) {
 		t.Helper()
@@ -67,16 +67,16 @@ func TestBrokenOffMatches(t *testing.T) {
 // Vhosts that come and go leave nothing behind for long.
 func TestBookForgetsVHosts(t *testing.T) {
 	v := catalog.New().View()
-	var b Book
+	var b Matcher
 	for i := range 20 * minForget {
-		b.shelf(v, fmt.Sprint("gone-", i))
+		b.vhostPolicies(v, fmt.Sprint("gone-", i))
 		if n := len(b.vhosts); n > minForget {
 			t.Fatalf("after %d vhosts that are gone %d are kept", i+1, n)
 		}
 	}
-	b.shelf(v, catalog.DefaultVHost)
+	b.vhostPolicies(v, catalog.DefaultVHost)
 	for i := range 2 * minForget {
-		b.shelf(v, fmt.Sprint("more-", i))
+		b.vhostPolicies(v, fmt.Sprint("more-", i))
 	}
 	if _, kept := b.vhosts[catalog.DefaultVHost]; !kept {
 		t.Error("one that exists was dropped")
