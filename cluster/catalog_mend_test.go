@@ -114,7 +114,7 @@ func TestDamagedCatalogOfOneNode(t *testing.T) {
 	}
 	for range 2 {
 		_, err := Start(context.Background(), n.config("a"))
-		if !errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), path) {
+		if !errors.Is(err, sealed.ErrDamaged) || !strings.Contains(err.Error(), path) {
 			t.Errorf("error is %v", err)
 		}
 	}

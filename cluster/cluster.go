@@ -12,12 +12,10 @@ import (
 	"time"
 
 	"github.com/quorate/quorate/catalog"
-	"github.com/quorate/quorate/cluster/datadir/sealed"
 	"github.com/quorate/quorate/cluster/disk"
 	"github.com/quorate/quorate/cluster/gossip"
 	"github.com/quorate/quorate/cluster/membership"
 	"github.com/quorate/quorate/cluster/nodeclock"
-	"github.com/quorate/quorate/cluster/peer"
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/internal/gate"
 	"github.com/quorate/quorate/wal/vfs"
@@ -47,7 +45,7 @@ type Config struct {
 	// LogDir opens the directory of the node's log; nil: vfs.OS.
 	LogDir func(path string) (vfs.Dir, error)
 	// Failed is told that this node can keep nothing any more and should end: at once and
-	// without Close, which would wait for the disk, if the error is ErrDiskHangs.
+	// without Close, which would wait for the disk, if the error is disk.ErrHangs.
 	Failed func(error)
 	// Starting is told how far Start is, often; it must not block. Once Start has returned,
 	// Cluster.StartProgress tells.
@@ -85,19 +83,9 @@ type Config struct {
 	DiskHang time.Duration
 }
 
-// Errors that callers decide on. Each is wrapped with the queue and what to do.
-var (
-	// ErrNodeUnreachable: another node was asked, and does not answer.
-	ErrNodeUnreachable = peer.ErrUnreachable
-	// ErrDiskHangs: a write to this node's disk does not come back.
-	ErrDiskHangs = disk.ErrHangs
-	// ErrDiskFailed: a write to this node's log, or a sync of it, has failed; nothing is
-	// written any more until the node is started again.
-	ErrDiskFailed = errors.New("cluster: the disk has failed")
-	// ErrDamaged: something that this node has stored is not what was written, and it can
-	// neither do without it nor get it from elsewhere.
-	ErrDamaged = sealed.ErrDamaged
-)
+// ErrDiskFailed is wrapped with what to do: a write to this node's log, or a sync of it, has
+// failed; nothing is written any more until the node is started again.
+var ErrDiskFailed = errors.New("cluster: the disk has failed")
 
 // Status is what an operator sees of the cluster from this node.
 type Status struct {

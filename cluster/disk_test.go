@@ -257,7 +257,7 @@ func TestDiskHangs(t *testing.T) {
 		return nil
 	})
 	err := <-ended
-	if !errors.Is(err, ErrDiskHangs) || !strings.Contains(err.Error(), filepath.Join(n.dir, "a")) {
+	if !errors.Is(err, disk.ErrHangs) || !strings.Contains(err.Error(), filepath.Join(n.dir, "a")) {
 		t.Errorf("the node ends by %v", err)
 	}
 	if w := a.Warning(); !strings.Contains(w, "has been under way") {
@@ -309,7 +309,7 @@ func TestDiskHangsWhileDescriptorsLack(t *testing.T) {
 	defer release()
 	go func() { _ = a.tryPublish(t, q, "while it hangs") }()
 	<-hung
-	if err := <-ended; !errors.Is(err, ErrDiskHangs) || !a.storage.Short() {
+	if err := <-ended; !errors.Is(err, disk.ErrHangs) || !a.storage.Short() {
 		t.Errorf("short: %v, the node ends by %v", a.storage.Short(), err)
 	}
 }

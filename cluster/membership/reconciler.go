@@ -66,7 +66,7 @@ type ReconcilerConfig struct {
 	Leaders  *leader.Leaders
 	Placer   *Placer
 	Operator *Operator
-	Policies *policy.Book
+	Policies *policy.Matcher
 	Judge    *metadata.Judge
 	Disks    *disk.Board
 	Events   *event.Journal

@@ -21,6 +21,7 @@ import (
 	"github.com/quorate/quorate/amqp"
 	"github.com/quorate/quorate/broker"
 	"github.com/quorate/quorate/cluster"
+	"github.com/quorate/quorate/cluster/disk"
 	"github.com/quorate/quorate/cluster/membership"
 	"github.com/quorate/quorate/cluster/metadata"
 	"github.com/quorate/quorate/cmd/node/config"
@@ -223,7 +224,7 @@ func (n *node) clusterConfig(ctx context.Context, version string) (cluster.Confi
 // fail ends the node. If its disk hangs, it ends the process: stopping would wait for the
 // disk, and so may the log.
 func (n *node) fail(err error) {
-	if !errors.Is(err, cluster.ErrDiskHangs) {
+	if !errors.Is(err, disk.ErrHangs) {
 		n.failed <- err
 		return
 	}
