@@ -11,10 +11,10 @@ import (
 	"github.com/quorate/quorate/internal/wait"
 )
 
-// DeclareQueue places a new queue on size nodes, this one among them if it can be
-// (RE-1), on this one alone if it is not durable, and returns when it has a leader with its configuration in force. If the queue
-// exists, the catalog decides about equivalence. A queue that gets no leader in time is
-// deleted again (RE-1).
+// DeclareQueue places a new queue on size nodes, this one among them if it can be (RE-1), on this one
+// alone if it is not durable, and returns when it has a leader with its configuration in force. If the
+// queue exists, the catalog decides about equivalence. A queue that gets no leader in time is deleted
+// again (RE-1).
 func (o *Operator) DeclareQueue(ctx context.Context, d catalog.DeclareQueue, size int, balanced bool) (catalog.Reply, error) {
 	if err := o.cfg.Placer.place(&d, size, balanced); err != nil {
 		return catalog.Reply{}, err
