@@ -186,7 +186,7 @@ func (b *Broker) Close() {
 // Ready returns nil when this node can serve clients, else what is missing.
 func (b *Broker) Ready() error {
 	c := b.cluster
-	if c.Draining() {
+	if c.Unloader().Draining() {
 		return errors.New("broker: the node is drained; use another node")
 	}
 	err := c.Ready()
@@ -216,7 +216,7 @@ func (b *Broker) servingView() (*catalog.View, error) {
 // Admit says whether new streams may begin on this node: not while it is drained, or cut off.
 func (b *Broker) Admit() error {
 	c := b.cluster
-	if c.Draining() {
+	if c.Unloader().Draining() {
 		return &Error{Class: Unavailable, Kind: "node", RetryAfter: retryAfter, Reason: "this node is drained; use another node"}
 	}
 	if b.cutOff() != "" {

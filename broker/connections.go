@@ -48,7 +48,7 @@ func (b *Broker) ClientConnections(ctx context.Context, vhost, user string) (all
 		own = who.User()
 	}
 	cl := b.cluster
-	all, nodes, err := cl.ClientConnections(ctx)
+	all, nodes, err := cl.AllClients().Connections(ctx)
 	if err != nil {
 		return nil, nil, translate(err, Error{Kind: "connections"})
 	}
@@ -98,7 +98,7 @@ func (b *Broker) EndConnection(ctx context.Context, name, reason string) error {
 		why.By = who.User()
 	}
 	about := Error{Kind: "connection", Name: name}
-	found, err := cl.EndConnection(ctx, x.Node, x.ID, why)
+	found, err := cl.AllClients().End(ctx, x.Node, x.ID, why)
 	if err != nil {
 		return translate(err, about)
 	}

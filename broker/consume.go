@@ -383,7 +383,7 @@ func (c *Consumer) Finish(ctx context.Context) {
 		if r, there := cl.View().QueueByUID(c.c.Queue()); !there || r.Dissolving > 0 {
 			return
 		}
-		if s, err := cl.QueueStatus(ctx, c.c.Queue()); err != nil || s.Overview.Consumers > 0 {
+		if s, err := cl.Leaders().Status(ctx, c.c.Queue()); err != nil || s.Overview.Consumers > 0 {
 			return
 		}
 		select {

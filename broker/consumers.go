@@ -93,7 +93,7 @@ func (b *Broker) Consumers(ctx context.Context, vhost, queue string) (all []Cons
 		return nil, nil, err
 	}
 	cl := b.cluster
-	all, nodes, err := cl.ClientConsumers(ctx, vhost, queue)
+	all, nodes, err := cl.AllClients().Consumers(ctx, vhost, queue)
 	if err != nil {
 		return nil, nil, translate(err, Error{Kind: "consumers"})
 	}

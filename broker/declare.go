@@ -124,7 +124,7 @@ func (b *Broker) DeclareQueue(ctx context.Context, d DeclareQueue) (Declared, er
 		cmd.Type = rec.Type // what exists is only compared, not checked
 	}
 	before := c.View()
-	reply, err := c.DeclareQueue(ctx, cmd, e.GroupSize, e.BalancedLeader)
+	reply, err := c.Operator().DeclareQueue(ctx, cmd, e.GroupSize, e.BalancedLeader)
 	if err != nil {
 		err = aboutDeclaration(translate(err, about), d.Arguments, argumentsOf(c.View(), queueOf(d.VHost, d.Name)))
 		if _, exists := c.View().Queue(d.VHost, d.Name); exists {
@@ -223,7 +223,7 @@ func (b *Broker) declared(ctx context.Context, c *cluster.Cluster, d Declared, a
 			return Declared{}, translate(err, about)
 		}
 	}
-	s, err := c.QueueStatus(ctx, rec.UID)
+	s, err := c.Leaders().Status(ctx, rec.UID)
 	if err != nil {
 		return Declared{}, translate(err, about)
 	}

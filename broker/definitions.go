@@ -372,7 +372,7 @@ func (m *importing) create(ctx context.Context, s *definitions.Step) (created bo
 		}
 		// Who imports is no client of the queues: their leaders are spread unless they say otherwise.
 		_, chosen := c.Arguments.Get(argument.LeaderLocator)
-		reply, err := m.c.DeclareQueue(ctx, *c, e.GroupSize, !chosen || e.BalancedLeader)
+		reply, err := m.c.Operator().DeclareQueue(ctx, *c, e.GroupSize, !chosen || e.BalancedLeader)
 		return reply.Created, asState(translate(err, about))
 	case *catalog.PutUser:
 		if s.Password == "" {

@@ -8,10 +8,10 @@ import (
 	"time"
 
 	"github.com/quorate/quorate/catalog"
-	"github.com/quorate/quorate/cluster"
 	"github.com/quorate/quorate/cluster/disk"
 	"github.com/quorate/quorate/cluster/metadata"
 	"github.com/quorate/quorate/cluster/operation"
+	"github.com/quorate/quorate/cluster/peer"
 	"github.com/quorate/quorate/cluster/traffic"
 	"github.com/quorate/quorate/message"
 )
@@ -131,7 +131,7 @@ func classify(err error, about Error) error {
 		about.Class, about.RetryAfter, about.Reason = Unavailable, retryAfter, "this node is stopping; use another node"
 	case errors.Is(err, metadata.ErrHeldBack):
 		about.Class, about.State, about.Reason = PreconditionFailed, true, err.Error()
-	case errors.Is(err, cluster.ErrNodeUnreachable):
+	case errors.Is(err, peer.ErrUnreachable):
 		about.Class, about.RetryAfter, about.Reason = Unavailable, retryAfter, err.Error()
 	case errors.Is(err, traffic.ErrNoSuchQueue):
 		about.Class, about.Reason = NotFound, "does not exist; declare it first"

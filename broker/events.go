@@ -47,7 +47,7 @@ func (b *Broker) WatchEvents(ctx context.Context, w WatchEvents, told func(event
 		return err
 	}
 	begun := false
-	return c.WatchEvents(ctx, from, w.sources(), func(events []event.Event, at peer.Cursor) error {
+	return c.Events().Watch(ctx, from, w.sources(), func(events []event.Event, at peer.Cursor) error {
 		wanted, err := b.chosen(ctx, &w, events)
 		if err != nil {
 			return err
@@ -206,7 +206,7 @@ func (b *Broker) TailAudit(ctx context.Context, w WatchEvents, limit int) (Audit
 	if limit <= 0 {
 		limit = DefaultAuditTail
 	}
-	all, at, silent, err := c.AuditTail(ctx)
+	all, at, silent, err := c.Events().AuditTail(ctx)
 	if err != nil {
 		return AuditTail{}, translate(err, Error{Kind: "audit"})
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/cluster"
 	"github.com/quorate/quorate/cluster/gateway"
+	"github.com/quorate/quorate/cluster/leader"
 	"github.com/quorate/quorate/deadletter"
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/message"
@@ -241,9 +242,9 @@ func (b *Broker) mortal(
 		}
 		return &message.Message{RoutingKeys: d.Keys}, left, nil
 	}
-	ask := cluster.Peek{From: quorumq.PeekFrom{Part: d.Part, Number: d.Number}, Limit: 1, Numbers: []uint64{d.Number}, Detail: cluster.PeekHeads}
+	ask := leader.Peek{From: quorumq.PeekFrom{Part: d.Part, Number: d.Number}, Limit: 1, Numbers: []uint64{d.Number}, Detail: leader.PeekHeads}
 	for looked, more := 0, true; more && looked < MaxPeekLooked; {
-		page, err := c.PeekQueue(ctx, q.UID(), ask)
+		page, err := c.Leaders().Peek(ctx, q.UID(), ask)
 		if err != nil {
 			return nil, left, translate(err, about)
 		}

@@ -102,7 +102,7 @@ func (b *Broker) elsewhere(ctx context.Context, k clients.Count) int64 {
 	if scope, _ := limitOf(k.Kind); scope == scopeVHost {
 		user, vhost = "", k.Name
 	}
-	u := b.cluster.UsageElsewhere(ctx, user, vhost, k.Queue)
+	u := b.cluster.AllClients().UsageElsewhere(ctx, user, vhost, k.Queue)
 	return [...]int64{
 		u.UserConnections, u.UserChannels, u.UserConsumers, u.VHostConnections, u.VHostChannels, u.VHostConsumers, u.QueueConsumers,
 	}[k.Kind]

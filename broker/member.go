@@ -9,6 +9,7 @@ import (
 
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/cluster"
+	"github.com/quorate/quorate/cluster/membership"
 	"github.com/quorate/quorate/cluster/operation"
 	"github.com/quorate/quorate/cluster/traffic"
 	"github.com/quorate/quorate/id"
@@ -63,8 +64,8 @@ func (f QueueFilter) String() string {
 }
 
 // filter makes the cluster's filter of f and checks it.
-func (b *Broker) filter(f QueueFilter, evenOnly bool) (cluster.QueueFilter, error) {
-	out := cluster.QueueFilter{VHost: f.VHost, Name: f.Pattern, EvenOnly: evenOnly}
+func (b *Broker) filter(f QueueFilter, evenOnly bool) (membership.QueueFilter, error) {
+	out := membership.QueueFilter{VHost: f.VHost, Name: f.Pattern, EvenOnly: evenOnly}
 	if err := out.Validate(); err != nil {
 		return out, &Error{Class: PreconditionFailed, Kind: "queues", Arg: "pattern", Value: f.Pattern, Reason: "cannot be read; use *, ? and [a-z], and \\ in front of one of them"}
 	}
@@ -101,7 +102,7 @@ func (b *Broker) Grow(ctx context.Context, g Grow) (Operation, Plan, error) {
 		return Operation{}, p, nil
 	}
 	op, err := b.start(ctx, c, kindGrow, fmt.Sprintf("node %q, %s", g.Node, g.Queues), func(ctx context.Context, report func(operation.Progress)) error {
-		return c.Grow(ctx, id.NodeID(g.Node), f, report)
+		return c.Operator().Grow(ctx, id.NodeID(g.Node), f, report)
 	})
 	return op, Plan{}, err
 }
@@ -132,13 +133,13 @@ func (b *Broker) Shrink(ctx context.Context, s Shrink) (Operation, Plan, error) 
 		return Operation{}, planLeave(c.View(), f, s.Node, s.KeepSize), nil
 	}
 	op, err := b.start(ctx, c, kindShrink, fmt.Sprintf("node %q, %s", s.Node, s.Queues), func(ctx context.Context, report func(operation.Progress)) error {
-		return c.Shrink(ctx, id.NodeID(s.Node), f, s.KeepSize, nodeIDs(s.Exclude), report)
+		return c.Operator().Shrink(ctx, id.NodeID(s.Node), f, s.KeepSize, nodeIDs(s.Exclude), report)
 	})
 	return op, Plan{}, err
 }
 
 // planLeave tells from which queues a node would be taken.
-func planLeave(v *catalog.View, f cluster.QueueFilter, node string, replace bool) (p Plan) {
+func planLeave(v *catalog.View, f membership.QueueFilter, node string, replace bool) (p Plan) {
 	for q := range v.Queues() {
 		switch {
 		case !f.Matches(q) || !isMember(q.Members, node):
@@ -161,7 +162,7 @@ func (b *Broker) Rebalance(ctx context.Context, queues QueueFilter) (Operation, 
 		return Operation{}, err
 	}
 	return b.start(ctx, c, kindRebalance, queues.String(), func(ctx context.Context, report func(operation.Progress)) error {
-		return c.Rebalance(ctx, f, report)
+		return c.Operator().Rebalance(ctx, f, report)
 	})
 }
 
@@ -192,11 +193,11 @@ func (b *Broker) ChangeMember(ctx context.Context, m ChangeMember) (Operation, P
 	switch {
 	case from == "":
 		op, err = b.start(ctx, c, kindAdd, about+fmt.Sprintf("node %q", to), func(ctx context.Context, report func(operation.Progress)) error {
-			return c.AddMember(ctx, rec.UID, to, report)
+			return c.Operator().AddMember(ctx, rec.UID, to, report)
 		})
 	case to == "":
 		op, err = b.start(ctx, c, kindRemove, about+fmt.Sprintf("node %q", from), func(ctx context.Context, report func(operation.Progress)) error {
-			return c.RemoveMember(ctx, rec.UID, from, report)
+			return c.Operator().RemoveMember(ctx, rec.UID, from, report)
 		})
 	default:
 		kind, target := kindReplace, fmt.Sprintf("node %q by node %q", from, to)
@@ -204,7 +205,7 @@ func (b *Broker) ChangeMember(ctx context.Context, m ChangeMember) (Operation, P
 			kind, target = kindRebuild, fmt.Sprintf("node %q", from)
 		}
 		op, err = b.start(ctx, c, kind, about+target, func(ctx context.Context, report func(operation.Progress)) error {
-			return c.ReplaceMember(ctx, rec.UID, from, to, report)
+			return c.Operator().ReplaceMember(ctx, rec.UID, from, to, report)
 		})
 	}
 	return op, Plan{}, err
@@ -255,12 +256,12 @@ func (b *Broker) Forget(ctx context.Context, node string, replace, dryRun bool) 
 		return Operation{}, Plan{}, err
 	}
 	if dryRun {
-		p := planLeave(c.View(), cluster.QueueFilter{}, node, replace)
+		p := planLeave(c.View(), membership.QueueFilter{}, node, replace)
 		p.add("node %q is forgotten; it comes back only with an empty data directory", node)
 		return Operation{}, p, nil
 	}
 	op, err := b.start(ctx, c, kindForget, fmt.Sprintf("node %q", node), func(ctx context.Context, report func(operation.Progress)) error {
-		return c.ForgetNode(ctx, id.NodeID(node), replace, report)
+		return c.Operator().ForgetNode(ctx, id.NodeID(node), replace, report)
 	})
 	return op, Plan{}, err
 }
@@ -273,7 +274,7 @@ func (b *Broker) Replace(ctx context.Context, node string, acceptLoss, dryRun bo
 	if err := b.checkNode(c, node); err != nil {
 		return Operation{}, Plan{}, err
 	}
-	at, err := c.PlanReplacement(ctx, id.NodeID(node))
+	at, err := c.Operator().PlanReplacement(ctx, id.NodeID(node))
 	if err != nil {
 		return Operation{}, Plan{}, refusedNode(node, err)
 	}
@@ -284,7 +285,7 @@ func (b *Broker) Replace(ctx context.Context, node string, acceptLoss, dryRun bo
 		return Operation{}, Plan{}, refusedNode(node, err)
 	}
 	op, err := b.start(ctx, c, kindLost, fmt.Sprintf("node %q", node), func(ctx context.Context, report func(operation.Progress)) error {
-		return c.ReplaceNode(ctx, id.NodeID(node), acceptLoss, report)
+		return c.Operator().ReplaceNode(ctx, id.NodeID(node), acceptLoss, report)
 	})
 	return op, Plan{}, err
 }
@@ -297,7 +298,7 @@ func refusedNode(node string, err error) error {
 	return e
 }
 
-func planReplacement(at *cluster.Replacement) (p Plan) {
+func planReplacement(at *membership.Replacement) (p Plan) {
 	if at.Vacant {
 		p.add("node %q: what it had stored was given up already; it comes in with an empty data directory", at.Node)
 		return p
@@ -326,7 +327,7 @@ func (b *Broker) Remove(ctx context.Context, node string, exclude []string, dryR
 			return Operation{}, Plan{}, err
 		}
 	}
-	at, err := c.PlanRemoval(id.NodeID(node), nodeIDs(exclude))
+	at, err := c.Operator().PlanRemoval(id.NodeID(node), nodeIDs(exclude))
 	if err != nil {
 		return Operation{}, Plan{}, refusedNode(node, err)
 	}
@@ -337,12 +338,12 @@ func (b *Broker) Remove(ctx context.Context, node string, exclude []string, dryR
 		return Operation{}, Plan{}, refusedNode(node, err)
 	}
 	op, err := b.start(ctx, c, kindOut, fmt.Sprintf("node %q", node), func(ctx context.Context, report func(operation.Progress)) error {
-		return c.RemoveNode(ctx, id.NodeID(node), nodeIDs(exclude), report)
+		return c.Operator().RemoveNode(ctx, id.NodeID(node), nodeIDs(exclude), report)
 	})
 	return op, Plan{}, err
 }
 
-func planRemoval(v *catalog.View, node string, at *cluster.Removal) (p Plan) {
+func planRemoval(v *catalog.View, node string, at *membership.Removal) (p Plan) {
 	for _, q := range at.Last {
 		p.add("REFUSED: queue %q in vhost %q has its only member on node %q, and no other node can take its place", q.Name, q.VHost, node)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/quorate/quorate/cluster"
 	"github.com/quorate/quorate/cluster/gateway"
+	"github.com/quorate/quorate/cluster/leader"
 	"github.com/quorate/quorate/cluster/operation"
 	"github.com/quorate/quorate/cluster/traffic"
 	"github.com/quorate/quorate/internal/wait"
@@ -58,16 +59,16 @@ type mover struct {
 }
 
 func (m *mover) run(ctx context.Context, report func(operation.Progress)) error {
-	s, err := m.c.QueueStatus(ctx, m.q.UID())
+	s, err := m.c.Leaders().Status(ctx, m.q.UID())
 	if err != nil {
 		return err
 	}
 	m.total, m.began, m.skipped = s.Overview.Ready, time.Now(), make(map[string]uint64)
-	ask := cluster.Peek{Limit: maxMoveBatch, Filter: m.job.Filter.Filter, Numbers: m.job.Filter.Numbers, Detail: m.detail()}
+	ask := leader.Peek{Limit: maxMoveBatch, Filter: m.job.Filter.Filter, Numbers: m.job.Filter.Numbers, Detail: m.detail()}
 	for more := true; more && m.left() > 0; {
 		m.report(report, "")
 		ask.Limit = int(min(m.left(), m.batch()))
-		page, err := m.c.PeekQueue(ctx, m.q.UID(), ask)
+		page, err := m.c.Leaders().Peek(ctx, m.q.UID(), ask)
 		if err != nil {
 			return err
 		}
@@ -84,14 +85,14 @@ func (m *mover) run(ctx context.Context, report func(operation.Progress)) error 
 	return m.arrive(ctx, 0, report)
 }
 
-func (m *mover) detail() cluster.PeekDetail {
+func (m *mover) detail() leader.Detail {
 	switch {
 	case m.job.DryRun, m.to.Kind == quorumq.ToExchange, m.to.Kind == quorumq.ToOriginExchange:
-		return cluster.PeekHeads // keys and headers say where they are routed to
+		return leader.PeekHeads // keys and headers say where they are routed to
 	case m.to.Kind == quorumq.ToOrigin:
-		return cluster.PeekOrigin
+		return leader.PeekOrigin
 	}
-	return cluster.PeekPlaces
+	return leader.PeekPlaces
 }
 
 // left is how many messages may still be taken.
@@ -112,7 +113,7 @@ func (m *mover) batch() uint64 {
 }
 
 // take moves the messages of a page, no faster than the rate allows.
-func (m *mover) take(ctx context.Context, page []cluster.PeekedMessage, report func(operation.Progress)) error {
+func (m *mover) take(ctx context.Context, page []leader.Peeked, report func(operation.Progress)) error {
 	places := make([]quorumq.Place, 0, len(page))
 	for i := range page {
 		p := &page[i]
@@ -145,7 +146,7 @@ func (m *mover) take(ctx context.Context, page []cluster.PeekedMessage, report f
 }
 
 // stays tells why a chosen message cannot be moved; "": it can.
-func (m *mover) stays(p *cluster.PeekedMessage) (string, error) {
+func (m *mover) stays(p *leader.Peeked) (string, error) {
 	v := m.c.View()
 	switch m.to.Kind {
 	case quorumq.ToOrigin:
@@ -173,7 +174,7 @@ func (m *mover) stays(p *cluster.PeekedMessage) (string, error) {
 }
 
 // sample tells of a message that would be taken.
-func (m *mover) sample(p *cluster.PeekedMessage) {
+func (m *mover) sample(p *leader.Peeked) {
 	line := fmt.Sprintf("message %d, %d bytes", p.Number, p.Size)
 	if d, err := peeked(p); err == nil && d.Message.MessageID != "" {
 		line += fmt.Sprintf(", id %q", d.Message.MessageID)
@@ -194,7 +195,7 @@ func (m *mover) sample(p *cluster.PeekedMessage) {
 // arrive waits until at most so many messages are on their way.
 func (m *mover) arrive(ctx context.Context, most uint64, report func(operation.Progress)) error {
 	for {
-		s, err := m.c.QueueStatus(ctx, m.q.UID())
+		s, err := m.c.Leaders().Status(ctx, m.q.UID())
 		switch {
 		case errors.Is(err, traffic.ErrUnavailable) && ctx.Err() == nil:
 			m.report(report, err.Error())

@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"github.com/quorate/quorate/catalog"
-	"github.com/quorate/quorate/cluster"
+	"github.com/quorate/quorate/cluster/leader"
 	"github.com/quorate/quorate/cluster/traffic"
 	"github.com/quorate/quorate/deadletter"
 	"github.com/quorate/quorate/message"
@@ -37,7 +37,7 @@ func (b *Broker) refuseUnroutable(ctx context.Context, v *catalog.View, vhost st
 }
 
 // unroutable tells why the exchange that a message is moved to leads it nowhere; "": it does not.
-func (m *mover) unroutable(v *catalog.View, exchange string, p *cluster.PeekedMessage) (string, error) {
+func (m *mover) unroutable(v *catalog.View, exchange string, p *leader.Peeked) (string, error) {
 	rec, ok := v.QueueByUID(m.q.UID())
 	if !ok {
 		return "", traffic.ErrNoSuchQueue

@@ -160,7 +160,7 @@ func (b *Broker) TransferLeadership(ctx context.Context, vhost, queue, node stri
 		about.Reason = "is not a member of the queue; choose one of its members"
 		return &about
 	}
-	err = c.TransferLeadership(ctx, rec.UID, id.NodeID(node))
+	err = c.Leaders().Transfer(ctx, rec.UID, id.NodeID(node))
 	if err == nil {
 		actOf(ctx).note(Change{Field: "leader", After: node})
 	}

@@ -26,7 +26,7 @@ const (
 // and the nodes that did not answer.
 func (b *Broker) Operations(ctx context.Context, running bool) (all []Operation, silent []string, err error) {
 	c := b.cluster
-	found, nodes, err := c.Operations(ctx)
+	found, nodes, err := c.Jobs().All(ctx)
 	if err != nil {
 		return nil, nil, translate(err, Error{Kind: "operation"})
 	}
@@ -45,7 +45,7 @@ func (b *Broker) AwaitOperation(ctx context.Context, text string, after uint64) 
 	if err != nil {
 		return Operation{}, err
 	}
-	op, err := c.AwaitOperation(ctx, x, after)
+	op, err := c.Jobs().Await(ctx, x, after)
 	return op, translate(err, Error{Kind: "operation", Name: text})
 }
 
@@ -56,7 +56,7 @@ func (b *Broker) CancelOperation(ctx context.Context, text string) (Operation, e
 	if err != nil {
 		return Operation{}, err
 	}
-	op, err := c.CancelOperation(ctx, x)
+	op, err := c.Jobs().Cancel(ctx, x)
 	if err == nil {
 		actOf(ctx).note(Change{Field: "state", Before: string(op.State), After: string(OperationCancelled)})
 	}
@@ -84,7 +84,7 @@ func (b *Broker) StartDrain(ctx context.Context, node string, limit time.Duratio
 			return Operation{}, err
 		}
 	}
-	op, err := c.StartDrain(ctx, id.NodeID(node), limit)
+	op, err := c.Unloader().StartDrain(ctx, id.NodeID(node), limit)
 	if err == nil {
 		actOf(ctx).started(&op)
 	}
@@ -118,7 +118,7 @@ func (b *Broker) checkNode(c *cluster.Cluster, node string) error {
 
 // start runs a job as an operation of this node.
 func (b *Broker) start(ctx context.Context, c *cluster.Cluster, kind operation.Kind, target string, job operation.Job) (Operation, error) {
-	op, err := c.StartOperation(kind, target, func(ctx context.Context, report func(operation.Progress)) error {
+	op, err := c.Jobs().Start(kind, target, func(ctx context.Context, report func(operation.Progress)) error {
 		err := job(ctx, report)
 		if errors.Is(err, context.Canceled) && ctx.Err() != nil {
 			return context.Cause(ctx) // says who ended it

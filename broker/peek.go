@@ -6,8 +6,8 @@ import (
 	"encoding/json"
 	"errors"
 
-	"github.com/quorate/quorate/cluster"
 	"github.com/quorate/quorate/cluster/gateway"
+	"github.com/quorate/quorate/cluster/leader"
 	"github.com/quorate/quorate/message"
 	"github.com/quorate/quorate/quorumq"
 )
@@ -93,15 +93,15 @@ func (b *Broker) Peek(ctx context.Context, p Peek) (page []Peeked, next string, 
 	if p.Limit <= 0 {
 		p.Limit = DefaultPeekLimit
 	}
-	ask := cluster.Peek{
-		From: from, Limit: min(p.Limit, MaxPeekLimit), Filter: p.Filter.Filter, Numbers: p.Filter.Numbers, Detail: cluster.PeekHeads,
+	ask := leader.Peek{
+		From: from, Limit: min(p.Limit, MaxPeekLimit), Filter: p.Filter.Filter, Numbers: p.Filter.Numbers, Detail: leader.PeekHeads,
 	}
 	if p.Bodies {
-		ask.Detail = cluster.PeekBodies
+		ask.Detail = leader.PeekBodies
 	}
 	c := b.cluster
 	for read := 0; ; {
-		got, err := c.PeekQueue(ctx, q.UID(), ask)
+		got, err := c.Leaders().Peek(ctx, q.UID(), ask)
 		if err != nil {
 			return nil, "", looked, translate(err, about)
 		}
@@ -125,7 +125,7 @@ func (b *Broker) Peek(ctx context.Context, p Peek) (page []Peeked, next string, 
 	}
 }
 
-func peeked(m *cluster.PeekedMessage) (Peeked, error) {
+func peeked(m *leader.Peeked) (Peeked, error) {
 	d, _, err := decodeDelivery(&gateway.Delivery{
 		Message: m.Message, Annotations: m.Annotations, DeliveryCount: m.DeliveryCount, AcquiredCount: m.AcquiredCount,
 	})

@@ -93,7 +93,7 @@ func (b *Broker) DeleteQueue(ctx context.Context, vhost, name string, how Deleti
 	}
 	var gone Deleted
 	defer func() { actOf(ctx).lost(gone) }()
-	s, err := c.QueueStatus(ctx, rec.UID)
+	s, err := c.Leaders().Status(ctx, rec.UID)
 	switch {
 	case err == nil:
 		o := &s.Overview

@@ -80,7 +80,7 @@ func (q *quotas) round(ctx context.Context, c *cluster.Cluster, next bool) (agai
 	for i := range own {
 		stored[i] = own[i].StoredBytes
 	}
-	for n, figures := range c.Quotas(ctx, subjects, own) {
+	for n, figures := range c.AllClients().Quotas(ctx, subjects, own) {
 		for i, f := range figures {
 			stored[i] += f.StoredBytes
 			gates[i].Learn(n, f)

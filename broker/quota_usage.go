@@ -54,7 +54,7 @@ func (b *Broker) UserUsage(ctx context.Context, user string) ([]LimitUsage, erro
 }
 
 func (b *Broker) usages(ctx context.Context, v *catalog.View, of clients.QuotaSubject, limits []catalog.NamedLimit) []LimitUsage {
-	open, there := b.clients.Usage(of.User, of.VHost, 0), b.cluster.UsageElsewhere(ctx, of.User, of.VHost, 0)
+	open, there := b.clients.Usage(of.User, of.VHost, 0), b.cluster.AllClients().UsageElsewhere(ctx, of.User, of.VHost, 0)
 	flow := b.quotas.published(ctx, b.cluster, of)
 	out := make([]LimitUsage, len(limits))
 	for i, l := range limits {
@@ -88,7 +88,7 @@ func (q *quotas) published(ctx context.Context, cl *cluster.Cluster, of clients.
 		sum, _ = g.figuresNow(q.now(), false)
 	}
 	sum.StoredBytes = cl.StoredBytes(of)
-	for _, figures := range cl.Quotas(ctx, []clients.QuotaSubject{of}, []clients.QuotaFigures{sum}) {
+	for _, figures := range cl.AllClients().Quotas(ctx, []clients.QuotaSubject{of}, []clients.QuotaFigures{sum}) {
 		sum.PublishedMessages += figures[0].PublishedMessages
 		sum.PublishedBytes += figures[0].PublishedBytes
 		sum.StoredBytes += figures[0].StoredBytes

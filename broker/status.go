@@ -143,7 +143,7 @@ func nodeNames(nodes []id.NodeID) []string {
 
 // addFigures asks the queue's leader; without one it says which members run.
 func (b *Broker) addFigures(ctx context.Context, c *cluster.Cluster, rec *catalog.QueueRecord, q *Queue) {
-	s, err := c.QueueFigures(ctx, rec.UID)
+	s, err := c.Leaders().Figures(ctx, rec.UID)
 	if err != nil {
 		q.Online = runningMembers(ctx, c, rec.Members)
 		switch {

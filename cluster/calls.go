@@ -57,7 +57,7 @@ func (s calls) QueueStatus(ctx context.Context, r *nodev1.QueueStatusRequest) (*
 	if voters, err := q.Group().Members(); err == nil {
 		out.Voters = nodeNames(voters)
 	}
-	out.Change = s.c.changes.wire(q.UID())
+	out.Change = s.c.changes.Wire(q.UID())
 	o, err := q.Overview(ctx)
 	if err != nil {
 		return out, nil //nolint:nilerr // it does not lead: the answer says who does
@@ -86,7 +86,7 @@ func withOverview(out *nodev1.QueueStatusResponse, o *quorumq.Overview) (*nodev1
 func (s calls) NodeStatus(ctx context.Context, r *nodev1.NodeStatusRequest) (*nodev1.NodeStatusResponse, error) {
 	c := s.c
 	out := &nodev1.NodeStatusResponse{
-		Node: string(c.cfg.Node), Epoch: uint64(c.epoch), Version: c.cfg.Version, Draining: c.draining.Load(),
+		Node: string(c.cfg.Node), Epoch: uint64(c.epoch), Version: c.cfg.Version, Draining: c.unloader.Draining(),
 		ReadsVersion: uint32(catalog.NewestVersion), ManualFinalize: c.cfg.ManualFinalise,
 	}
 	v := c.View()

@@ -1,11 +1,6 @@
 package cluster
 
-import (
-	"context"
-
-	"github.com/quorate/quorate/cluster/metadata"
-	"github.com/quorate/quorate/internal/wait"
-)
+import "github.com/quorate/quorate/cluster/metadata"
 
 // openCatalog opens this node's member of the catalog group.
 func (c *Cluster) openCatalog() (*metadata.Group, error) {
@@ -25,8 +20,3 @@ func (c *Cluster) Catalog() *metadata.Group { return c.catalog }
 
 // RefusedPeers returns how many peers this node refuses now, by reason.
 func (c *Cluster) RefusedPeers() map[string]int { return c.judge.Refused() }
-
-// commandContext bounds a command without a leader (RE-5), and ends it with the node.
-func (c *Cluster) commandContext(ctx context.Context) (context.Context, context.CancelFunc) {
-	return wait.Within(ctx, c.ctx, c.cfg.CommandTimeout)
-}

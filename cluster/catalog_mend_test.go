@@ -11,7 +11,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/quorate/quorate/cluster/datadir"
 	"github.com/quorate/quorate/cluster/datadir/sealed"
@@ -115,31 +114,12 @@ func TestDamagedCatalogOfOneNode(t *testing.T) {
 	}
 	for range 2 {
 		_, err := Start(context.Background(), n.config("a"))
-		if !errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), path) {
+		if !errors.Is(err, sealed.ErrDamaged) || !strings.Contains(err.Error(), path) {
 			t.Errorf("error is %v", err)
 		}
 	}
 	after, err := os.ReadFile(path)
 	if err != nil || string(after) != string(before) {
 		t.Errorf("the file was changed: %v", err)
-	}
-}
-
-func TestMendingGrowsRare(t *testing.T) {
-	var m mending
-	now := time.Unix(1000, 0)
-	for want := mendAgain; want < mendLongest; want *= 2 {
-		if !m.due(now) {
-			t.Fatalf("not due after %v", want/2)
-		}
-		m.began(now)
-		if m.due(now.Add(want - 1)) {
-			t.Fatalf("due before %v", want)
-		}
-		now = now.Add(want)
-	}
-	m.began(now)
-	if !m.due(now.Add(mendLongest)) {
-		t.Error("not due after the longest wait")
 	}
 }

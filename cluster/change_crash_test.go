@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/quorate/quorate/catalog"
+	"github.com/quorate/quorate/cluster/membership"
 	"github.com/quorate/quorate/cluster/replica"
 	"github.com/quorate/quorate/id"
 )
@@ -12,18 +13,18 @@ import (
 // hold keeps a node's changer from beginning anything until it is let go.
 func (n *testNode) hold(t *testing.T) (letGo func()) {
 	t.Helper()
-	for range maxMemberChanges {
+	for range membership.MaxMemberChanges {
 		select {
-		case n.changes.slots <- struct{}{}:
+		case n.changeSlots <- struct{}{}:
 		case <-testContext(t).Done():
 			t.Fatalf("node %s: changes do not end", n.cfg.Node)
 		}
 	}
 	return func() {
-		for range maxMemberChanges {
-			<-n.changes.slots
+		for range membership.MaxMemberChanges {
+			<-n.changeSlots
 		}
-		n.changes.wake()
+		n.changes.Wake()
 	}
 }
 
@@ -66,17 +67,17 @@ func TestLeaderLostWithinChange(t *testing.T) {
 			q := a.declare(t, fmt.Sprint("q", last), 3)
 			// Placed on a and those with the fewest replicas; make it a, b, c.
 			for _, i := range []id.NodeID{"b", "c"} {
-				if err := a.AddMember(testContext(t), q, i, nil); err != nil {
+				if err := a.operator.AddMember(testContext(t), q, i, nil); err != nil {
 					t.Fatal(err)
 				}
 			}
 			for _, i := range []id.NodeID{"d", "e"} {
-				if err := a.RemoveMember(testContext(t), q, i, nil); err != nil {
+				if err := a.operator.RemoveMember(testContext(t), q, i, nil); err != nil {
 					t.Fatal(err)
 				}
 			}
 			n.has(q, "a", "b", "c")
-			if err := a.TransferLeadership(testContext(t), q, "a"); err != nil {
+			if err := a.leaders.Transfer(testContext(t), q, "a"); err != nil {
 				t.Fatal(err)
 			}
 			l := n.nodes["e"].load(t, q)

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/quorate/quorate/cluster/gateway"
+	"github.com/quorate/quorate/cluster/operation"
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/quorumq"
 )
@@ -125,7 +126,7 @@ func (n *testNode) drained(t *testing.T, q id.QueueUID) map[string]int {
 			}
 			break
 		}
-		s, err := n.QueueStatus(testContext(t), q)
+		s, err := n.leaders.Status(testContext(t), q)
 		if left := s.Overview.Ready + s.Overview.Unsettled; err != nil || left > 0 {
 			return fmt.Errorf("%d are left, %d seen, %w", left, len(seen), err)
 		}
@@ -170,7 +171,7 @@ func TestMembersChange(t *testing.T) {
 	l := n.nodes["b"].load(t, q)
 	l.goesOn()
 	var phases []string
-	report := func(p Progress) {
+	report := func(p operation.Progress) {
 		if len(phases) == 0 || phases[len(phases)-1] != p.Phase {
 			phases = append(phases, p.Phase)
 		}
@@ -183,26 +184,26 @@ func TestMembersChange(t *testing.T) {
 		l.goesOn()
 	}
 	ctx, at := testContext(t), n.nodes["e"]
-	change(at.AddMember(ctx, q, "b", report))
-	change(at.AddMember(ctx, q, "c", report))
+	change(at.operator.AddMember(ctx, q, "b", report))
+	change(at.operator.AddMember(ctx, q, "c", report))
 	n.has(q, "a", "b", "c")
-	change(at.AddMember(ctx, q, "c", report)) // is so
-	change(at.AddMember(ctx, q, "d", report))
-	change(at.AddMember(ctx, q, "e", report))
+	change(at.operator.AddMember(ctx, q, "c", report)) // is so
+	change(at.operator.AddMember(ctx, q, "d", report))
+	change(at.operator.AddMember(ctx, q, "e", report))
 	n.has(q, "a", "b", "c", "d", "e")
 	if r, _ := at.View().QueueByUID(q); r.Size != 5 {
 		t.Errorf("size %d", r.Size)
 	}
 	leader := n.leader(q).cfg.Node
-	change(at.RemoveMember(ctx, q, leader, report)) // hands over first
-	change(at.AddMember(ctx, q, leader, report))    // and comes back empty
+	change(at.operator.RemoveMember(ctx, q, leader, report)) // hands over first
+	change(at.operator.AddMember(ctx, q, leader, report))    // and comes back empty
 	for _, i := range []id.NodeID{"d", "e"} {
-		change(at.RemoveMember(ctx, q, i, report))
+		change(at.operator.RemoveMember(ctx, q, i, report))
 	}
 	n.has(q, "a", "b", "c")
-	change(at.ReplaceMember(ctx, q, "b", "e", report))
+	change(at.operator.ReplaceMember(ctx, q, "b", "e", report))
 	n.has(q, "a", "c", "e")
-	change(at.ReplaceMember(ctx, q, "c", "c", report)) // built anew
+	change(at.operator.ReplaceMember(ctx, q, "c", "c", report)) // built anew
 	n.has(q, "a", "c", "e")
 	if r, _ := at.View().QueueByUID(q); r.Size != 3 {
 		t.Errorf("size %d", r.Size)
@@ -213,9 +214,9 @@ func TestMembersChange(t *testing.T) {
 	}
 	t.Logf("phases: %q", phases)
 	for what, err := range map[string]error{
-		"a stranger joins":  at.AddMember(ctx, q, "z", nil),
-		"a stranger leaves": at.RemoveMember(ctx, q, "z", nil),
-		"no such queue":     at.AddMember(ctx, 77, "a", nil),
+		"a stranger joins":  at.operator.AddMember(ctx, q, "z", nil),
+		"a stranger leaves": at.operator.RemoveMember(ctx, q, "z", nil),
+		"no such queue":     at.operator.AddMember(ctx, 77, "a", nil),
 	} {
 		if err == nil {
 			t.Errorf("%s: accepted", what)

@@ -12,17 +12,13 @@ import (
 	"time"
 
 	"github.com/quorate/quorate/catalog"
-	"github.com/quorate/quorate/cluster/datadir/sealed"
 	"github.com/quorate/quorate/cluster/disk"
 	"github.com/quorate/quorate/cluster/gossip"
-	"github.com/quorate/quorate/cluster/letters"
+	"github.com/quorate/quorate/cluster/membership"
 	"github.com/quorate/quorate/cluster/nodeclock"
-	"github.com/quorate/quorate/cluster/peer"
 	"github.com/quorate/quorate/cluster/replica"
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/internal/gate"
-	nodev1 "github.com/quorate/quorate/proto/node/v1"
-	"github.com/quorate/quorate/quorumq"
 	"github.com/quorate/quorate/wal/vfs"
 )
 
@@ -50,12 +46,12 @@ type Config struct {
 	// LogDir opens the directory of the node's log; nil: vfs.OS.
 	LogDir func(path string) (vfs.Dir, error)
 	// Failed is told that this node can keep nothing any more and should end: at once and
-	// without Close, which would wait for the disk, if the error is ErrDiskHangs.
+	// without Close, which would wait for the disk, if the error is disk.ErrHangs.
 	Failed func(error)
 	// Starting is told how far Start is, often; it must not block. Once Start has returned,
 	// Cluster.StartProgress tells.
 	Starting  func(StartProgress)
-	Reconcile ReconcileConfig
+	Reconcile membership.ReconcileConfig
 	// ManualFinalise leaves it to an operator to finalise a newer version (Cluster.Finalise);
 	// one node that does is enough.
 	ManualFinalise bool
@@ -92,19 +88,9 @@ type Config struct {
 	hosting func(*replica.Config)
 }
 
-// Errors that callers decide on. Each is wrapped with the queue and what to do.
-var (
-	// ErrNodeUnreachable: another node was asked, and does not answer.
-	ErrNodeUnreachable = peer.ErrUnreachable
-	// ErrDiskHangs: a write to this node's disk does not come back.
-	ErrDiskHangs = disk.ErrHangs
-	// ErrDiskFailed: a write to this node's log, or a sync of it, has failed; nothing is
-	// written any more until the node is started again.
-	ErrDiskFailed = errors.New("cluster: the disk has failed")
-	// ErrDamaged: something that this node has stored is not what was written, and it can
-	// neither do without it nor get it from elsewhere.
-	ErrDamaged = sealed.ErrDamaged
-)
+// ErrDiskFailed is wrapped with what to do: a write to this node's log, or a sync of it, has
+// failed; nothing is written any more until the node is started again.
+var ErrDiskFailed = errors.New("cluster: the disk has failed")
 
 // Status is what an operator sees of the cluster from this node.
 type Status struct {
@@ -126,14 +112,4 @@ type NodeStatus struct {
 	Leaders   int               // of them led, as far as this node knows
 	Disk      *disk.State       // as the node has told it; nil: it has not
 	Clock     *nodeclock.Status // as this node has measured it; nil: it has not, or not lately
-}
-
-// QueueStatus is one queue's state.
-type QueueStatus struct {
-	Overview quorumq.Overview
-	Leader   id.NodeID
-	Members  []id.NodeID
-	Online   []id.NodeID
-	Group    *nodev1.GroupStatus
-	letters.DeadLetters
 }

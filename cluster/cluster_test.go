@@ -150,7 +150,7 @@ func testContext(t testing.TB) context.Context {
 func (n *testNode) declare(t testing.TB, name string, size int, arguments ...message.Field) id.QueueUID {
 	t.Helper()
 	arguments = append(arguments, number("x-quorum-initial-group-size", int64(size)))
-	r, err := n.DeclareQueue(testContext(t), catalog.DeclareQueue{
+	r, err := n.operator.DeclareQueue(testContext(t), catalog.DeclareQueue{
 		VHost: "/", Name: name, Type: catalog.QueueQuorum, Durable: true, Arguments: arguments,
 	}, size, false)
 	if err != nil {
@@ -227,7 +227,7 @@ func TestThreeNodes(t *testing.T) {
 		Enqueuer: quorumq.EnqueuerKey{Node: "a", Epoch: 1}, First: 1,
 		Messages: []quorumq.NewMessage{{Size: 5, TTLMs: quorumq.Unlimited}},
 	}, []byte("hello"))
-	s, err := n.nodes["b"].QueueStatus(testContext(t), q)
+	s, err := n.nodes["b"].leaders.Status(testContext(t), q)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -114,15 +114,7 @@ func (c Config) withDefaults() Config {
 	if c.PublishWindow == 0 {
 		c.PublishWindow = defaultPublishWindow
 	}
-	if c.Reconcile.Interval == 0 {
-		c.Reconcile.Interval = defaultReconcileInterval
-	}
-	if c.Reconcile.Delay == 0 {
-		c.Reconcile.Delay = defaultReconcileDelay
-	}
-	if c.Reconcile.LeadersDelay == 0 {
-		c.Reconcile.LeadersDelay = defaultLeadersDelay
-	}
+	c.Reconcile = c.Reconcile.WithDefaults()
 	if c.DiskHang == 0 {
 		c.DiskHang = defaultDiskHang
 	}

@@ -107,8 +107,8 @@ func TestDiskLow(t *testing.T) {
 
 	d.leave(n, "a", testDiskLow-1000, wal.PressureLow)
 	poll(t, "a leads nothing", func() error {
-		if led := a.ledGroups(); len(led) > 0 {
-			return fmt.Errorf("it leads %v", led[0].name)
+		if led := a.leadsGroups(); len(led) > 0 {
+			return fmt.Errorf("it leads %v", led[0])
 		}
 		return nil
 	})
@@ -135,7 +135,7 @@ func TestDiskLow(t *testing.T) {
 			t.Errorf("node %s has refused %d", at.cfg.Node, r)
 		}
 	}
-	if _, err := c.DeclareQueue(testContext(t), catalog.DeclareQueue{
+	if _, err := c.operator.DeclareQueue(testContext(t), catalog.DeclareQueue{
 		VHost: "/", Name: "new", Type: catalog.QueueQuorum, Durable: true,
 	}, 3, false); !errors.Is(err, disk.ErrNoSpace) {
 		t.Errorf("a queue was declared: %v", err)
@@ -257,7 +257,7 @@ func TestDiskHangs(t *testing.T) {
 		return nil
 	})
 	err := <-ended
-	if !errors.Is(err, ErrDiskHangs) || !strings.Contains(err.Error(), filepath.Join(n.dir, "a")) {
+	if !errors.Is(err, disk.ErrHangs) || !strings.Contains(err.Error(), filepath.Join(n.dir, "a")) {
 		t.Errorf("the node ends by %v", err)
 	}
 	if w := a.Warning(); !strings.Contains(w, "has been under way") {
@@ -309,7 +309,7 @@ func TestDiskHangsWhileDescriptorsLack(t *testing.T) {
 	defer release()
 	go func() { _ = a.tryPublish(t, q, "while it hangs") }()
 	<-hung
-	if err := <-ended; !errors.Is(err, ErrDiskHangs) || !a.storage.Short() {
+	if err := <-ended; !errors.Is(err, disk.ErrHangs) || !a.storage.Short() {
 		t.Errorf("short: %v, the node ends by %v", a.storage.Short(), err)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/quorate/quorate/catalog"
+	"github.com/quorate/quorate/cluster/operation"
 	"github.com/quorate/quorate/id"
 )
 
@@ -30,7 +31,7 @@ func TestDrainTogether(t *testing.T) {
 		errs := map[id.NodeID]error{}
 		for _, i := range ids {
 			all.Go(func() {
-				err := n.nodes[i].Drain(ctx, func(Progress) {})
+				err := n.nodes[i].unloader.Drain(ctx, func(operation.Progress) {})
 				mu.Lock()
 				defer mu.Unlock()
 				errs[i] = err
@@ -44,13 +45,13 @@ func TestDrainTogether(t *testing.T) {
 			t.Errorf("%s: %v", i, err)
 		}
 	}
-	if led := n.nodes["c"].ledGroups(); len(led) != queues+1 {
+	if led := n.nodes["c"].leadsGroups(); len(led) != queues+1 {
 		t.Errorf("c leads %d groups, want %d and the catalog", len(led), queues)
 	}
 	if err := drain("c")["c"]; err == nil || ctx.Err() != nil {
 		t.Errorf("the last one: %v, %v, want an error before the time is over", err, ctx.Err())
 	}
-	if led := n.nodes["c"].ledGroups(); len(led) != queues+1 {
+	if led := n.nodes["c"].leadsGroups(); len(led) != queues+1 {
 		t.Errorf("c leads %d groups after its drain, want %d and the catalog", len(led), queues)
 	}
 }
@@ -76,9 +77,22 @@ func TestDrainWithinChange(t *testing.T) {
 		}
 		return nil
 	})
-	if err := n.nodes["a"].Drain(testContext(t), func(Progress) {}); err != nil {
+	if err := n.nodes["a"].unloader.Drain(testContext(t), func(operation.Progress) {}); err != nil {
 		t.Fatal(err)
 	}
 	n.start(spare)
 	n.has(q, slices.Sorted(slices.Values(append(slices.Clone(r.Members[1:]), spare)))...)
+}
+
+// leadsGroups names the groups that a node leads.
+func (n *testNode) leadsGroups() (all []string) {
+	for _, q := range (membersPart{n.Cluster}).Open() {
+		if q.Leads {
+			all = append(all, q.Queue.String())
+		}
+	}
+	if n.catalog.Leads() {
+		all = append(all, "the catalog")
+	}
+	return all
 }

@@ -115,7 +115,7 @@ func TestUndeclared(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	_, err := n.nodes["a"].DeclareQueue(testContext(t), catalog.DeclareQueue{
+	_, err := n.nodes["a"].operator.DeclareQueue(testContext(t), catalog.DeclareQueue{
 		VHost: "/", Name: "q", Type: catalog.QueueQuorum, Durable: true,
 	}, 3, false)
 	if !errors.Is(err, traffic.ErrUnavailable) || !strings.Contains(err.Error(), `"q"`) {
@@ -189,7 +189,7 @@ func TestIdleGateway(t *testing.T) {
 	in.await(t, "at a")
 	want := []string{"at a"}
 	for _, to := range []id.NodeID{"b", "c"} {
-		if err := n.nodes["a"].TransferLeadership(testContext(t), q, to); err != nil {
+		if err := n.nodes["a"].leaders.Transfer(testContext(t), q, to); err != nil {
 			t.Fatal(err)
 		}
 		n.nodes["a"].publish(t, q, "at "+string(to), quorumq.Unlimited)
@@ -206,7 +206,7 @@ func TestIdleGateway(t *testing.T) {
 		}
 		return nil
 	})
-	if err := n.nodes["a"].TransferLeadership(testContext(t), q, "b"); err != nil {
+	if err := n.nodes["a"].leaders.Transfer(testContext(t), q, "b"); err != nil {
 		t.Fatal(err)
 	}
 	n.nodes["a"].publish(t, q, "no link", quorumq.Unlimited)

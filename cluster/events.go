@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"github.com/quorate/quorate/cluster/event"
-	"github.com/quorate/quorate/cluster/peer"
 	"github.com/quorate/quorate/id"
 	nodev1 "github.com/quorate/quorate/proto/node/v1"
 )
@@ -18,16 +17,6 @@ func (c *Cluster) EmitQueue(q id.QueueUID, e event.Event) { c.events.EmitQueue(q
 // Audit keeps a record of who changed what for those who watch (AU-1), and stamps it. It does not
 // wait, and may be called concurrently.
 func (c *Cluster) Audit(list event.AuditList, e event.Event) { c.events.Record(list, e) }
-
-// WatchEvents calls told with what is chosen of all nodes; see peer.Events.Watch.
-func (c *Cluster) WatchEvents(ctx context.Context, from *peer.Cursor, what peer.Choice, told func([]event.Event, peer.Cursor) error) error {
-	return c.watched.Watch(ctx, from, what, told)
-}
-
-// AuditTail returns the audit records that the nodes still have; see peer.Events.AuditTail.
-func (c *Cluster) AuditTail(ctx context.Context) (all []event.Event, at peer.Cursor, silent []id.NodeID, err error) {
-	return c.watched.AuditTail(ctx)
-}
 
 // AwaitEvents returns events of the queues that this node leads.
 func (s calls) AwaitEvents(ctx context.Context, r *nodev1.AwaitEventsRequest) (*nodev1.AwaitEventsResponse, error) {

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/quorate/quorate/cluster/operation"
 	"github.com/quorate/quorate/id"
 )
 
@@ -47,7 +48,7 @@ func TestSingleNode(t *testing.T) {
 	q := n.nodes["a"].declare(t, "only", 3)
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
-	err = n.nodes["a"].Drain(ctx, func(Progress) {})
+	err = n.nodes["a"].unloader.Drain(ctx, func(operation.Progress) {})
 	if err == nil || !strings.Contains(err.Error(), `queue "only"`) || !strings.Contains(err.Error(), "the catalog") {
 		t.Errorf("drain: %v", err)
 	}

@@ -139,7 +139,7 @@ func TestLeaderChangesUnderLoad(t *testing.T) {
 			if l := n.leader(uid); l.cfg.Node == to {
 				return nil
 			}
-			return errors.Join(errWaiting, n.nodes["a"].TransferLeadership(ctx, uid, to))
+			return errors.Join(errWaiting, n.nodes["a"].leaders.Transfer(ctx, uid, to))
 		})
 	}
 	n.stop("c")

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/quorate/quorate/catalog"
+	"github.com/quorate/quorate/cluster/leader"
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/message"
 	nodev1 "github.com/quorate/quorate/proto/node/v1"
@@ -68,7 +69,7 @@ func TestHibernate(t *testing.T) {
 		n.nodes[i].publish(t, q, fmt.Sprint("by ", i), quorumq.Unlimited)
 		sent++
 		n.sleeps(q)
-		s, err := n.nodes[i].QueueFigures(testContext(t), q)
+		s, err := n.nodes[i].leaders.Figures(testContext(t), q)
 		if err != nil || s.Overview.Ready != uint64(sent) {
 			t.Fatalf("figures %+v, %v", s.Overview, err)
 		}
@@ -100,7 +101,7 @@ func TestHibernateAndManyAsk(t *testing.T) {
 		errs := make(chan error, 9)
 		for k := range cap(errs) {
 			go func() {
-				_, err := n.nodes[[]id.NodeID{"a", "b", "c"}[k%3]].QueueStatus(testContext(t), q)
+				_, err := n.nodes[[]id.NodeID{"a", "b", "c"}[k%3]].leaders.Status(testContext(t), q)
 				errs <- err
 			}()
 		}
@@ -219,7 +220,7 @@ func TestHibernateOverRestart(t *testing.T) {
 		if _, sleeps := node.asleep(rests); !sleeps || node.host.Member(rests) != nil {
 			t.Errorf("node %s opened a queue that hibernated", i)
 		}
-		s, err := node.QueueFigures(testContext(t), rests)
+		s, err := node.leaders.Figures(testContext(t), rests)
 		if err != nil || s.Overview.Ready != 1 {
 			t.Errorf("figures at node %s: %+v, %v", i, s.Overview, err)
 		}
@@ -254,7 +255,7 @@ func TestHibernateAndDelete(t *testing.T) {
 	q := n.nodes["a"].declare(t, "q", 3)
 	n.nodes["a"].publish(t, q, "gone", quorumq.Unlimited)
 	n.sleeps(q)
-	if err := n.nodes["b"].undeclare(testContext(t), &catalog.DeclareQueue{VHost: "/", Name: "q"}, q); err != nil {
+	if _, err := n.nodes["b"].catalog.Propose(testContext(t), &catalog.DeleteQueue{VHost: "/", Name: "q", UID: q}); err != nil {
 		t.Fatal(err)
 	}
 	poll(t, "nothing is left", func() error {
@@ -290,7 +291,7 @@ func TestPolicyChanges(t *testing.T) {
 				t.Fatal(err)
 			}
 			poll(t, "the policy is in force", func() error {
-				s, err := n.nodes["c"].QueueFigures(testContext(t), q)
+				s, err := n.nodes["c"].leaders.Figures(testContext(t), q)
 				if err != nil || s.Overview.Config.MaxLength != 3 {
 					return fmt.Errorf("%+v, %w", s.Overview.Config, err)
 				}
@@ -313,9 +314,9 @@ func TestPolicyThatChangesNothingWakesNobody(t *testing.T) {
 	q, other := n.nodes["a"].declare(t, "q", 3, limit), n.nodes["a"].declare(t, "other", 3, limit)
 	n.sleeps(q)
 	n.sleeps(other)
-	figures := func(q id.QueueUID) (s QueueStatus) {
+	figures := func(q id.QueueUID) (s leader.Status) {
 		poll(t, "the figures", func() (err error) {
-			s, err = n.nodes["a"].QueueFigures(testContext(t), q)
+			s, err = n.nodes["a"].leaders.Figures(testContext(t), q)
 			return err
 		})
 		return s

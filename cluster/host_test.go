@@ -78,7 +78,7 @@ func (n *testNode) consume(t testing.TB, q id.QueueUID) (*gateway.Consumer, *tes
 func (n *testNodes) overview(q id.QueueUID) quorumq.Overview {
 	n.t.Helper()
 	for _, node := range n.nodes {
-		s, err := node.QueueStatus(testContext(n.t), q)
+		s, err := node.leaders.Status(testContext(n.t), q)
 		if err != nil {
 			n.t.Fatal(err)
 		}
@@ -138,7 +138,7 @@ func testTransfer(t *testing.T, n *testNodes) {
 	n.nodes["b"].publish(t, q, "before", quorumq.Unlimited)
 	in.await(t, "before")
 	for i, to := range []id.NodeID{"b", "c", "a"} {
-		if err := n.nodes["a"].TransferLeadership(testContext(t), q, to); err != nil {
+		if err := n.nodes["a"].leaders.Transfer(testContext(t), q, to); err != nil {
 			t.Fatal(err)
 		}
 		poll(t, "the leader changed", func() error {
@@ -153,7 +153,7 @@ func testTransfer(t *testing.T, n *testNodes) {
 	if o := n.overview(q); o.Unsettled != 4 {
 		t.Errorf("%+v", o)
 	}
-	err := n.nodes["a"].TransferLeadership(testContext(t), q, "z")
+	err := n.nodes["a"].leaders.Transfer(testContext(t), q, "z")
 	if err == nil || !strings.Contains(err.Error(), `"z"`) {
 		t.Errorf("transfer to a stranger: %v", err)
 	}
@@ -206,7 +206,7 @@ func testDeadLetters(t *testing.T, n *testNodes) {
 	unrouted := a.declare(t, "unrouted", 3, text("x-dead-letter-exchange", "nowhere"))
 	a.publish(t, unrouted, dies, 1)
 	poll(t, "a copy without a target is counted as lost", func() error {
-		s, err := n.nodes["b"].QueueStatus(testContext(t), unrouted)
+		s, err := n.nodes["b"].leaders.Status(testContext(t), unrouted)
 		if err != nil || s.Lost["no_exchange"] != 1 {
 			return fmt.Errorf("%+v, %w", s.DeadLetters, err)
 		}
@@ -234,7 +234,7 @@ func testDeadLetters(t *testing.T, n *testNodes) {
 	if ds, settled, err := led.Backlog(nil, 0, 10); err != nil || len(ds) != 0 || settled != 1 {
 		t.Errorf("backlog %+v, settled up to %d, %v", ds, settled, err)
 	}
-	if err := a.TransferLeadership(testContext(t), safe, "b"); err != nil {
+	if err := a.leaders.Transfer(testContext(t), safe, "b"); err != nil {
 		t.Fatal(err)
 	}
 	poll(t, "a ceased", func() error {
@@ -295,7 +295,7 @@ func testDelete(t *testing.T, n *testNodes) {
 			return nil
 		})
 	}
-	if _, err := n.nodes["a"].QueueStatus(testContext(t), q); !errors.Is(err, traffic.ErrNoSuchQueue) {
+	if _, err := n.nodes["a"].leaders.Status(testContext(t), q); !errors.Is(err, traffic.ErrNoSuchQueue) {
 		t.Errorf("status: %v", err)
 	}
 }
@@ -303,16 +303,16 @@ func testDelete(t *testing.T, n *testNodes) {
 // Q-13: the catalog decides about a queue that exists, and its error comes back.
 func testRedeclare(t *testing.T, n *testNodes) {
 	d := catalog.DeclareQueue{VHost: "/", Name: "again", Type: catalog.QueueQuorum, Durable: true}
-	first, err := n.nodes["a"].DeclareQueue(testContext(t), d, 3, true)
+	first, err := n.nodes["a"].operator.DeclareQueue(testContext(t), d, 3, true)
 	if err != nil || !first.Created {
 		t.Fatalf("%+v, %v", first, err)
 	}
-	second, err := n.nodes["b"].DeclareQueue(testContext(t), d, 1, false)
+	second, err := n.nodes["b"].operator.DeclareQueue(testContext(t), d, 1, false)
 	if err != nil || second.Created || second.UID != first.UID {
 		t.Errorf("%+v, %v", second, err)
 	}
 	d.Durable = false
-	_, err = n.nodes["c"].DeclareQueue(testContext(t), d, 3, false)
+	_, err = n.nodes["c"].operator.DeclareQueue(testContext(t), d, 3, false)
 	var refused *catalog.Error
 	if !errors.As(err, &refused) || refused.Code != catalog.CodePreconditionFailed {
 		t.Errorf("inequivalent: %v", err)

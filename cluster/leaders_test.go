@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/quorate/quorate/cluster/event"
+	"github.com/quorate/quorate/cluster/membership"
 	"github.com/quorate/quorate/cluster/operation"
 	"github.com/quorate/quorate/id"
 )
@@ -33,7 +34,7 @@ func piledUp(t *testing.T) (*testNodes, []id.QueueUID) {
 	n.start("a", "b", "c")
 	queues := n.nodes["a"].declared(t)
 	for _, q := range queues {
-		if err := n.nodes["a"].TransferLeadership(testContext(t), q, "a"); err != nil {
+		if err := n.nodes["a"].leaders.Transfer(testContext(t), q, "a"); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -72,7 +73,7 @@ func (n *testNodes) lead(want map[id.NodeID]int) {
 func (n *testNodes) spreads() (ops []operation.Operation, moved int) {
 	for _, node := range n.nodes {
 		for _, op := range node.operations.List() {
-			if op.Kind == kindSpreadLeaders {
+			if op.Kind == membership.KindSpreadLeaders {
 				ops = append(ops, op)
 				moved += int(op.Done)
 			}
@@ -130,12 +131,12 @@ func TestLeadersSpread(t *testing.T) {
 		t.Errorf("%d operations moved %d leaders, want at least %d: %+v", len(ops), moved, leaderQueues*2/3, ops)
 	}
 	at := n.catalogLeader()
-	if at.EventCounts()[event.LeadersSpread] == 0 || at.LeadersSpread() == 0 {
-		t.Errorf("events %v, %d counted", at.EventCounts(), at.LeadersSpread())
+	if at.EventCounts()[event.LeadersSpread] == 0 || at.reconciler.LeadersSpread() == 0 {
+		t.Errorf("events %v, %d counted", at.EventCounts(), at.reconciler.LeadersSpread())
 	}
 	// However often it looks again: nothing moves.
 	for range 10 {
-		at.spreadLeaders()
+		at.reconciler.SpreadLeaders()
 	}
 	if again, _ := n.spreads(); len(again) != len(ops) {
 		t.Errorf("even leaders are spread again: %+v", again[len(ops):])
@@ -149,7 +150,7 @@ func TestLeadersSpread(t *testing.T) {
 func TestLeadersNotToDraining(t *testing.T) {
 	t.Parallel()
 	n, _ := piledUp(t)
-	if _, err := n.nodes["c"].StartDrain(testContext(t), "", 0); err != nil {
+	if _, err := n.nodes["c"].unloader.StartDrain(testContext(t), "", 0); err != nil {
 		t.Fatal(err)
 	}
 	poll(t, "the drained node does not lead the catalog", func() error {
@@ -158,7 +159,7 @@ func TestLeadersNotToDraining(t *testing.T) {
 		}
 		return nil
 	})
-	n.catalogLeader().spreadLeaders()
+	n.catalogLeader().reconciler.SpreadLeaders()
 	n.lead(map[id.NodeID]int{"a": leaderQueues / 2, "b": leaderQueues / 2})
 }
 
@@ -167,7 +168,7 @@ func TestLeadersSpreadCancelled(t *testing.T) {
 	t.Parallel()
 	n, _ := piledUp(t)
 	at := n.catalogLeader()
-	at.spreadLeaders()
+	at.reconciler.SpreadLeaders()
 	ops, _ := n.spreads()
 	if len(ops) != 1 || ops[0].Target != "all queues" {
 		t.Fatalf("operations %+v", ops)
@@ -178,7 +179,7 @@ func TestLeadersSpreadCancelled(t *testing.T) {
 		}
 		return nil
 	})
-	if _, err := at.CancelOperation(testContext(t), ops[0].ID); err != nil {
+	if _, err := at.jobs.Cancel(testContext(t), ops[0].ID); err != nil {
 		t.Fatal(err)
 	}
 	poll(t, "it is cancelled", func() error {
@@ -189,12 +190,6 @@ func TestLeadersSpreadCancelled(t *testing.T) {
 	})
 	if ops[0].Total != leaderQueues*2/3 || ops[0].Done == ops[0].Total {
 		t.Errorf("%d of %d were moved, want some of %d", ops[0].Done, ops[0].Total, leaderQueues*2/3)
-	}
-	p := pace{interval: time.Hour, delay: time.Second, last: time.Now()}
-	now := p.last
-	p.due(now, "nodes", nil)
-	if !p.due(now.Add(time.Second), "nodes", nil) || p.due(now.Add(10*time.Minute), "nodes", nil) || !p.due(now.Add(2*time.Hour), "nodes", nil) {
-		t.Error("it is looked at again before nodes change or the interval is over")
 	}
 }
 
@@ -237,11 +232,11 @@ func TestLeadersOfHibernatingStay(t *testing.T) {
 		return nil
 	})
 	at := n.catalogLeader()
-	at.spreadLeaders()
-	if err := at.easeLeaders(testContext(t), func(Progress) {}); err != nil {
+	at.reconciler.SpreadLeaders()
+	if err := at.reconciler.EaseLeaders(testContext(t), func(operation.Progress) {}); err != nil {
 		t.Error(err)
 	}
-	if ops, _ := n.spreads(); len(ops) != 0 || at.LeadersSpread() != 0 {
+	if ops, _ := n.spreads(); len(ops) != 0 || at.reconciler.LeadersSpread() != 0 {
 		t.Errorf("leaders were spread: %+v", ops)
 	}
 	for name, node := range n.nodes {
@@ -257,9 +252,9 @@ func TestLeadersSpreadBreaksOff(t *testing.T) {
 	n, _ := piledUp(t)
 	at := n.catalogLeader()
 	gone := slices.DeleteFunc([]id.NodeID{"b", "c"}, func(x id.NodeID) bool { return x == at.cfg.Node })[0]
-	var last Progress
+	var last operation.Progress
 	stopped := errors.New("it was not broken off")
-	err := at.easeLeaders(testContext(t), func(p Progress) {
+	err := at.reconciler.EaseLeaders(testContext(t), func(p operation.Progress) {
 		if p.Done == 3 && n.nodes[gone] != nil {
 			n.stop(gone)
 			poll(t, "the link is down", func() error {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/quorate/quorate/catalog"
+	"github.com/quorate/quorate/cluster/operation"
 	"github.com/quorate/quorate/cluster/traffic"
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/quorumq"
@@ -114,10 +115,10 @@ func TestJoinDrainLeave(t *testing.T) {
 	_, in := d.consume(t, q)
 	n.nodes["a"].publish(t, q, "held", quorumq.Unlimited)
 	in.await(t, "held")
-	if err := d.Drain(testContext(t), func(Progress) {}); err != nil {
+	if err := d.unloader.Drain(testContext(t), func(operation.Progress) {}); err != nil {
 		t.Fatal(err)
 	}
-	if led := d.ledGroups(); len(led) > 0 {
+	if led := d.leadsGroups(); len(led) > 0 {
 		t.Errorf("d leads %+v after its drain", led)
 	}
 	if err := d.Ready(); err == nil || !strings.Contains(err.Error(), "draining") {
@@ -165,13 +166,13 @@ func TestWithoutMajority(t *testing.T) {
 		}
 		return nil
 	})
-	_, err := a.DeclareQueue(context.Background(), catalog.DeclareQueue{
+	_, err := a.operator.DeclareQueue(context.Background(), catalog.DeclareQueue{
 		VHost: "/", Name: "p", Type: catalog.QueueQuorum, Durable: true,
 	}, 3, false)
 	if !errors.Is(err, traffic.ErrUnavailable) {
 		t.Errorf("declare: %v", err)
 	}
-	if _, err := a.QueueStatus(context.Background(), q); !errors.Is(err, traffic.ErrUnavailable) || !strings.Contains(err.Error(), `"q"`) {
+	if _, err := a.leaders.Status(context.Background(), q); !errors.Is(err, traffic.ErrUnavailable) || !strings.Contains(err.Error(), `"q"`) {
 		t.Errorf("status: %v", err)
 	}
 	_, err = a.catalog.Propose(context.Background(), &catalog.DeleteQueue{VHost: "/", Name: "q"})

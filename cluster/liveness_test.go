@@ -57,7 +57,7 @@ func TestNoQuorum(t *testing.T) {
 	q := n.nodes["a"].declare(t, "q", 3)
 	n.stop("b", "c")
 	begin := time.Now()
-	if _, err := n.nodes["a"].QueueStatus(testContext(t), q); err == nil {
+	if _, err := n.nodes["a"].leaders.Status(testContext(t), q); err == nil {
 		t.Error("a node alone reads the queue")
 	}
 	t.Logf("it took %v to say so", time.Since(begin))
@@ -68,7 +68,7 @@ func TestNoQuorum(t *testing.T) {
 		return nil
 	})
 	n.start("b")
-	if _, err := n.nodes["b"].QueueStatus(testContext(t), q); err != nil {
+	if _, err := n.nodes["b"].leaders.Status(testContext(t), q); err != nil {
 		t.Errorf("with a quorum again: %v", err)
 	}
 }

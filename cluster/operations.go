@@ -2,78 +2,18 @@ package cluster
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"time"
 
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/cluster/metadata"
-	"github.com/quorate/quorate/cluster/operation"
 	"github.com/quorate/quorate/cluster/peer"
 	"github.com/quorate/quorate/id"
 	nodev1 "github.com/quorate/quorate/proto/node/v1"
 )
 
-// kindDrain is the one operation that this package starts by itself.
-const kindDrain operation.Kind = "drain"
-
-// StartOperation runs a job on this node; see operation.Registry.Start.
-func (c *Cluster) StartOperation(kind operation.Kind, target string, job operation.Job) (operation.Operation, error) {
-	return c.operations.Start(kind, target, job)
-}
-
-// Operations returns the operations of all nodes, oldest first, and the nodes of the
-// catalog that did not answer.
-func (c *Cluster) Operations(ctx context.Context) (all []operation.Operation, silent []id.NodeID, err error) {
-	return c.jobs.All(ctx)
-}
-
-// AwaitOperation returns an operation of any node as soon as its version is above after.
-// Errors: operation.ErrUnknown, ErrNodeUnreachable, or that of ctx.
-func (c *Cluster) AwaitOperation(ctx context.Context, x operation.ID, after uint64) (operation.Operation, error) {
-	return c.jobs.Await(ctx, x, after)
-}
-
-// CancelOperation asks an operation of any node to end. Errors: operation.ErrUnknown,
-// operation.ErrEnded, ErrNodeUnreachable, or that of ctx.
-func (c *Cluster) CancelOperation(ctx context.Context, x operation.ID) (operation.Operation, error) {
-	return c.jobs.Cancel(ctx, x)
-}
-
-// StartDrain starts to move all leadership off a node, as Drain, or returns the drain
-// that runs there already. limit bounds it; 0: it goes on until it is over.
-func (c *Cluster) StartDrain(ctx context.Context, n id.NodeID, limit time.Duration) (operation.Operation, error) {
-	if n == "" || n == c.cfg.Node {
-		c.draining.Store(true) // from now on, not from the job's first step
-		op, err := c.operations.Start(kindDrain, fmt.Sprintf("node %q", c.cfg.Node), func(ctx context.Context, report func(operation.Progress)) error {
-			if limit > 0 {
-				var cancel context.CancelFunc
-				ctx, cancel = context.WithTimeout(ctx, limit)
-				defer cancel()
-			}
-			return c.Drain(ctx, report)
-		})
-		if errors.Is(err, operation.ErrBusy) && op.Kind == kindDrain {
-			return op, nil
-		}
-		return op, err
-	}
-	ctx, cancel := context.WithTimeout(ctx, peer.Timeout)
-	defer cancel()
-	node, err := c.peers.Client(n)
-	if err != nil {
-		return operation.Operation{}, fmt.Errorf("%w: node %q: %w", ErrNodeUnreachable, n, err)
-	}
-	r, err := node.Drain(ctx, &nodev1.DrainRequest{TimeoutMs: limit.Milliseconds()})
-	if err != nil {
-		return operation.Operation{}, fmt.Errorf("%w: node %q: %w", ErrNodeUnreachable, n, err)
-	}
-	return peer.FromWire(r.GetOperation())
-}
-
 // Drain starts the drain of this node for a peer.
 func (s calls) Drain(ctx context.Context, r *nodev1.DrainRequest) (*nodev1.DrainResponse, error) {
-	op, err := s.c.StartDrain(ctx, "", time.Duration(r.GetTimeoutMs())*time.Millisecond)
+	op, err := s.c.unloader.StartDrain(ctx, "", time.Duration(r.GetTimeoutMs())*time.Millisecond)
 	if err != nil {
 		return nil, peer.WireError(err)
 	}
@@ -108,7 +48,7 @@ func (c *Cluster) NodeDetails(ctx context.Context) (map[id.NodeID]NodeDetails, e
 	ctx, cancel := context.WithTimeout(ctx, peer.Timeout)
 	defer cancel()
 	out := map[id.NodeID]NodeDetails{c.cfg.Node: {
-		Draining: c.Draining(), Start: c.StartProgress(), Reads: catalog.NewestVersion, Counters: c.counters(),
+		Draining: c.unloader.Draining(), Start: c.StartProgress(), Reads: catalog.NewestVersion, Counters: c.counters(),
 	}}
 	err := c.peers.Ask(ctx, func(ctx context.Context, n id.NodeID, node nodev1.NodeClient) (func() error, error) {
 		r, err := node.NodeStatus(ctx, &nodev1.NodeStatusRequest{Brief: true})

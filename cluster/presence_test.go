@@ -84,7 +84,7 @@ func TestForgottenReturns(t *testing.T) {
 		if o := n.overview(q); o.Unsettled != 1 {
 			t.Fatalf("it returned before: %+v", o)
 		}
-		return n.nodes["a"].ForgetNode(testContext(t), "d", false, nil)
+		return n.nodes["a"].operator.ForgetNode(testContext(t), "d", false, nil)
 	})
 	in.await(t, "held")
 	poll(t, "nothing is left of d", func() error {

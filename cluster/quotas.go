@@ -1,7 +1,6 @@
 package cluster
 
 import (
-	"context"
 	"iter"
 	"sync"
 	"time"
@@ -9,73 +8,9 @@ import (
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/cluster/clients"
 	"github.com/quorate/quorate/cluster/event"
-	"github.com/quorate/quorate/cluster/peer"
 	"github.com/quorate/quorate/id"
-	nodev1 "github.com/quorate/quorate/proto/node/v1"
 	"github.com/quorate/quorate/quorumq"
 )
-
-// Quotas tells the other nodes this node's figures of subjects, and returns theirs. Those that do not
-// answer within 2 s are left out.
-func (c *Cluster) Quotas(ctx context.Context, subjects []clients.QuotaSubject, own []clients.QuotaFigures) map[id.NodeID][]clients.QuotaFigures {
-	ctx, cancel := context.WithTimeout(ctx, peer.Timeout)
-	defer cancel()
-	request := &nodev1.QuotasRequest{Node: string(c.cfg.Node), Figures: quotaFiguresToProto(own)}
-	for _, s := range subjects {
-		request.Subjects = append(request.Subjects, &nodev1.QuotaSubject{User: s.User, Vhost: s.VHost, Queue: uint64(s.Queue)})
-	}
-	all := map[id.NodeID][]clients.QuotaFigures{}
-	_ = c.peers.Ask(ctx, func(ctx context.Context, n id.NodeID, node nodev1.NodeClient) (func() error, error) {
-		r, err := node.Quotas(ctx, request)
-		if err != nil {
-			return nil, err
-		}
-		return func() error {
-			if f := quotaFigures(r.GetFigures()); len(f) == len(subjects) {
-				all[n] = f
-			}
-			return nil
-		}, nil
-	}, func(id.NodeID) {})
-	return all
-}
-
-// Quotas answers for this node.
-func (s calls) Quotas(_ context.Context, r *nodev1.QuotasRequest) (*nodev1.QuotasResponse, error) {
-	figures := quotaFigures(r.GetFigures())
-	if len(figures) != len(r.GetSubjects()) {
-		return &nodev1.QuotasResponse{}, nil
-	}
-	own := make([]clients.QuotaFigures, len(figures))
-	for i, x := range r.GetSubjects() {
-		of := clients.QuotaSubject{User: x.GetUser(), VHost: x.GetVhost(), Queue: id.QueueUID(x.GetQueue())}
-		own[i] = s.c.clients.Exchange(of, id.NodeID(r.GetNode()), figures[i])
-		own[i].StoredBytes = s.c.StoredBytes(of)
-	}
-	return &nodev1.QuotasResponse{Figures: quotaFiguresToProto(own)}, nil
-}
-
-func quotaFigures(all []*nodev1.QuotaFigures) []clients.QuotaFigures {
-	out := make([]clients.QuotaFigures, len(all))
-	for i, f := range all {
-		out[i] = clients.QuotaFigures{
-			Messages: f.GetMessages(), Bytes: f.GetBytes(), StoredBytes: f.GetStoredBytes(),
-			PublishedMessages: f.GetPublishedMessages(), PublishedBytes: f.GetPublishedBytes(),
-		}
-	}
-	return out
-}
-
-func quotaFiguresToProto(all []clients.QuotaFigures) []*nodev1.QuotaFigures {
-	out := make([]*nodev1.QuotaFigures, len(all))
-	for i, f := range all {
-		out[i] = &nodev1.QuotaFigures{
-			Messages: f.Messages, Bytes: f.Bytes, StoredBytes: f.StoredBytes,
-			PublishedMessages: f.PublishedMessages, PublishedBytes: f.PublishedBytes,
-		}
-	}
-	return out
-}
 
 // storedFor is how long a sum over queues is used again.
 const storedFor = 500 * time.Millisecond

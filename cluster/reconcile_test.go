@@ -13,6 +13,8 @@ import (
 
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/cluster/datadir"
+	"github.com/quorate/quorate/cluster/membership"
+	"github.com/quorate/quorate/cluster/operation"
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/quorumq"
 )
@@ -38,7 +40,7 @@ func TestQueuesBecomeComplete(t *testing.T) {
 		queues = append(queues, q)
 	}
 	small := n.nodes["a"].declare(t, "small", 3)
-	if err := n.nodes["a"].RemoveMember(testContext(t), small, "b", nil); err != nil {
+	if err := n.nodes["a"].operator.RemoveMember(testContext(t), small, "b", nil); err != nil {
 		t.Fatal(err)
 	}
 	n.start("c")
@@ -47,8 +49,10 @@ func TestQueuesBecomeComplete(t *testing.T) {
 	}
 	n.has(small, "a")
 	poll(t, "nothing goes on", func() error {
-		if s := n.nodes["b"].ReconcileStatus(); s.Short != 0 || len(s.Changes) != 0 || s.Leader == "" {
-			return fmt.Errorf("status %+v", s)
+		for r := range n.nodes["b"].View().Queues() {
+			if r.Change != nil {
+				return fmt.Errorf("queue %s: %v", r.Name, r.Change)
+			}
 		}
 		return nil
 	})
@@ -78,10 +82,10 @@ func TestLostNodeIsReplaced(t *testing.T) {
 	l.goesOn()
 	l.check(n.nodes["d"], q)
 	ctx := testContext(t)
-	if err := n.nodes["a"].ForgetNode(ctx, "d", false, nil); err == nil || !strings.Contains(err.Error(), "runs") {
+	if err := n.nodes["a"].operator.ForgetNode(ctx, "d", false, nil); err == nil || !strings.Contains(err.Error(), "runs") {
 		t.Errorf("forgetting a node that runs: %v", err)
 	}
-	if err := n.nodes["d"].ForgetNode(ctx, "b", false, nil); err != nil {
+	if err := n.nodes["d"].operator.ForgetNode(ctx, "b", false, nil); err != nil {
 		t.Fatal(err)
 	}
 	poll(t, "the catalog group is without b", func() error {
@@ -106,21 +110,21 @@ func TestForgetNode(t *testing.T) {
 	ctx, at := testContext(t), n.nodes["b"]
 	var refused *catalog.Error
 	poll(t, "forgetting a member is refused", func() error {
-		if err := at.ForgetNode(ctx, "c", false, nil); !errors.As(err, &refused) {
+		if err := at.operator.ForgetNode(ctx, "c", false, nil); !errors.As(err, &refused) {
 			return fmt.Errorf("%w", err) // its link may be up still
 		}
 		return nil
 	})
-	if err := at.ForgetNode(ctx, "c", true, nil); err == nil || !strings.Contains(err.Error(), `queue "q"`) {
+	if err := at.operator.ForgetNode(ctx, "c", true, nil); err == nil || !strings.Contains(err.Error(), `queue "q"`) {
 		t.Errorf("with no node to replace it: %v", err)
 	}
 	n.start("d")
-	var last Progress
-	if err := at.ForgetNode(ctx, "c", true, func(p Progress) { last = p }); err != nil {
+	var last operation.Progress
+	if err := at.operator.ForgetNode(ctx, "c", true, func(p operation.Progress) { last = p }); err != nil {
 		t.Fatal(err)
 	}
 	n.has(q, "a", "b", "d")
-	if last.Phase != PhaseForget {
+	if last.Phase != membership.PhaseForget {
 		t.Errorf("last progress %+v", last)
 	}
 	if _, known := at.View().Node("c"); known {
@@ -152,7 +156,7 @@ func TestLostMemberIsRebuilt(t *testing.T) {
 	})
 	n.has(q, "a", "b", "c")
 	n.caughtUp(q, "b")
-	if err := n.nodes["a"].TransferLeadership(testContext(t), q, "b"); err != nil {
+	if err := n.nodes["a"].leaders.Transfer(testContext(t), q, "b"); err != nil {
 		t.Fatal(err)
 	}
 	n.stop("c") // b counts again
@@ -172,7 +176,7 @@ func TestForgottenMember(t *testing.T) {
 	other := r.Members[1]
 	i := slices.IndexFunc([]id.NodeID{"b", "c", "d"}, func(i id.NodeID) bool { return i != other })
 	joiner := []id.NodeID{"b", "c", "d"}[i]
-	if err := n.nodes["a"].AddMember(testContext(t), q, joiner, nil); err != nil {
+	if err := n.nodes["a"].operator.AddMember(testContext(t), q, joiner, nil); err != nil {
 		t.Fatal(err)
 	}
 	n.nodes["a"].publish(t, q, "kept", quorumq.Unlimited)
@@ -205,12 +209,12 @@ func TestChangeWaits(t *testing.T) {
 	spare := slices.DeleteFunc([]id.NodeID{"b", "c", "d"}, func(i id.NodeID) bool { return slices.Contains(r.Members, i) })[0]
 	n.stop(others[1])
 	a := n.nodes["a"]
-	asked := func(want string, change func(ctx context.Context, report func(Progress)) error) {
+	asked := func(want string, change func(ctx context.Context, report func(operation.Progress)) error) {
 		t.Helper()
 		ctx, cancel := context.WithCancel(testContext(t))
 		defer cancel()
-		err := change(ctx, func(p Progress) {
-			if p.Phase == PhaseWait && strings.Contains(p.Detail, want) {
+		err := change(ctx, func(p operation.Progress) {
+			if p.Phase == membership.PhaseWait && strings.Contains(p.Detail, want) {
 				cancel()
 			}
 		})
@@ -224,17 +228,17 @@ func TestChangeWaits(t *testing.T) {
 			return nil
 		})
 	}
-	asked("a majority must be there", func(ctx context.Context, report func(Progress)) error {
-		return a.RemoveMember(ctx, q, others[0], report)
+	asked("a majority must be there", func(ctx context.Context, report func(operation.Progress)) error {
+		return a.operator.RemoveMember(ctx, q, others[0], report)
 	})
 	n.stop(spare)
 	n.nodes["a"].publish(t, q, "goes on", quorumq.Unlimited)
 	n.start(spare)
 	// The dead one may go.
-	if err := a.RemoveMember(testContext(t), q, others[1], nil); err != nil {
+	if err := a.operator.RemoveMember(testContext(t), q, others[1], nil); err != nil {
 		t.Fatal(err)
 	}
-	if err := a.AddMember(testContext(t), q, spare, nil); err != nil {
+	if err := a.operator.AddMember(testContext(t), q, spare, nil); err != nil {
 		t.Fatal(err)
 	}
 	n.has(q, append([]id.NodeID{"a"}, slices.Sorted(slices.Values([]id.NodeID{others[0], spare}))...)...)
@@ -260,11 +264,11 @@ func TestGrowRebalanceShrink(t *testing.T) {
 	other := n.nodes["a"].declare(t, "other", 1)
 	n.start("d")
 	ctx, d := testContext(t), n.nodes["d"]
-	f := QueueFilter{VHost: "/", Name: "q*"}
+	f := membership.QueueFilter{VHost: "/", Name: "q*"}
 	for _, q := range queues {
 		n.leader(q)
 	}
-	if err := d.Rebalance(ctx, f, nil); err != nil {
+	if err := d.operator.Rebalance(ctx, f, nil); err != nil {
 		t.Fatal(err)
 	}
 	poll(t, "members and leaders are spread", func() error {
@@ -283,12 +287,12 @@ func TestGrowRebalanceShrink(t *testing.T) {
 		}
 		return nil
 	})
-	var last Progress
-	report := func(p Progress) { last = p }
-	if err := d.Grow(ctx, "d", f, report); err != nil {
+	var last operation.Progress
+	report := func(p operation.Progress) { last = p }
+	if err := d.operator.Grow(ctx, "d", f, report); err != nil {
 		t.Fatal(err)
 	}
-	if last.Phase != PhaseMove || last.Done != last.Total || last.Total == 0 || last.Unit != "queues" {
+	if last.Phase != membership.PhaseMove || last.Done != last.Total || last.Total == 0 || last.Unit != "queues" {
 		t.Errorf("%+v", last)
 	}
 	for _, q := range queues {
@@ -296,10 +300,10 @@ func TestGrowRebalanceShrink(t *testing.T) {
 			t.Errorf("queue %s: %q", q, r.Members)
 		}
 	}
-	if err := d.Shrink(ctx, "d", QueueFilter{}, false, nil, report); err != nil {
+	if err := d.operator.Shrink(ctx, "d", membership.QueueFilter{}, false, nil, report); err != nil {
 		t.Fatal(err)
 	}
-	if err := d.Shrink(ctx, "a", QueueFilter{}, true, nil, report); err != nil {
+	if err := d.operator.Shrink(ctx, "a", membership.QueueFilter{}, true, nil, report); err != nil {
 		t.Fatal(err)
 	}
 	for r := range d.View().Queues() {
@@ -307,43 +311,7 @@ func TestGrowRebalanceShrink(t *testing.T) {
 			t.Errorf("queue %s: %q", r.Name, r.Members)
 		}
 	}
-	if err := d.Grow(ctx, "z", QueueFilter{Name: "["}, nil); err == nil || !strings.Contains(err.Error(), `"z"`) || !strings.Contains(err.Error(), `"["`) {
+	if err := d.operator.Grow(ctx, "z", membership.QueueFilter{Name: "["}, nil); err == nil || !strings.Contains(err.Error(), `"z"`) || !strings.Contains(err.Error(), `"["`) {
 		t.Errorf("%v", err)
-	}
-}
-
-// pace is what decides when to look at queues.
-func TestPace(t *testing.T) {
-	begin := time.Unix(0, 0)
-	p := pace{interval: time.Hour, delay: 10 * time.Second, last: begin}
-	for _, c := range []struct {
-		at    time.Duration
-		nodes string
-		want  bool
-	}{
-		{time.Second, "ab", false}, // it begins to lead
-		{10 * time.Second, "ab", false},
-		{11 * time.Second, "ab", true},
-		{60 * time.Second, "ab", false},
-		{70 * time.Second, "abc", false},
-		{75 * time.Second, "ab", false}, // came and went
-		{84 * time.Second, "ab", false},
-		{85 * time.Second, "ab", true},
-		{86 * time.Second, "ab", false},
-		{85*time.Second + time.Hour, "ab", true},
-	} {
-		if got := p.due(begin.Add(c.at), c.nodes, nil); got != c.want {
-			t.Errorf("at %v: %v", c.at, got)
-		}
-	}
-	p.again = true
-	now := p.last.Add(9 * time.Second)
-	if p.due(now, "ab", nil) || !p.due(now.Add(time.Second), "ab", nil) || p.due(now.Add(20*time.Second), "ab", nil) {
-		t.Error("what was left is looked at once more, after the delay")
-	}
-	policies := map[string]catalog.PolicySet{"/": {}}
-	now = p.last
-	if p.due(now, "ab", policies) || !p.due(now.Add(10*time.Second), "ab", policies) {
-		t.Error("a change of policies is looked at after the delay")
 	}
 }

@@ -263,7 +263,7 @@ func consumeAll(t *testing.T, node *testNode, q id.QueueUID, count int) []string
 
 func (n *testNode) overviewAt(t *testing.T, q id.QueueUID) quorumq.Overview {
 	t.Helper()
-	s, err := n.QueueStatus(testContext(t), q)
+	s, err := n.leaders.Status(testContext(t), q)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/quorate/quorate/cluster/membership"
+	"github.com/quorate/quorate/cluster/operation"
 	"github.com/quorate/quorate/cluster/traffic"
 	"github.com/quorate/quorate/id"
 )
@@ -51,20 +53,20 @@ func TestThreeFiveThreeFour(t *testing.T) {
 	n.start("d", "e")
 	n.withStores("a", "b", "c", "d", "e")
 	n.votersAre("a", "b", "c", "d", "e")
-	if err := a.Rebalance(ctx, QueueFilter{}, nil); err != nil {
+	if err := a.operator.Rebalance(ctx, membership.QueueFilter{}, nil); err != nil {
 		t.Fatal(err)
 	}
 	alone := a.declare(t, "alone", 1)
-	if err := a.ReplaceMember(ctx, alone, n.record(alone).Members[0], "e", nil); err != nil && n.record(alone).Members[0] != "e" {
+	if err := a.operator.ReplaceMember(ctx, alone, n.record(alone).Members[0], "e", nil); err != nil && n.record(alone).Members[0] != "e" {
 		t.Fatal(err)
 	}
 	queues, confirmed = append(queues, alone), append(confirmed, nil)
 	publish("five ")
 
-	if err := n.nodes["e"].RemoveNode(ctx, "e", nil, func(Progress) {}); err == nil || !strings.Contains(err.Error(), "ask another node") {
+	if err := n.nodes["e"].operator.RemoveNode(ctx, "e", nil, func(operation.Progress) {}); err == nil || !strings.Contains(err.Error(), "ask another node") {
 		t.Errorf("a node removes itself: %v", err)
 	}
-	if p, err := a.PlanRemoval("e", []id.NodeID{"a", "b", "c", "d"}); err != nil || len(p.Last) != 1 || p.Last[0].UID != alone || p.Err("e") == nil {
+	if p, err := a.operator.PlanRemoval("e", []id.NodeID{"a", "b", "c", "d"}); err != nil || len(p.Last) != 1 || p.Last[0].UID != alone || p.Err("e") == nil {
 		t.Errorf("planned %+v, %v", p, err)
 	}
 	for _, goes := range []id.NodeID{"e", "d"} {
@@ -73,7 +75,7 @@ func TestThreeFiveThreeFour(t *testing.T) {
 			exclude = nil
 		}
 		for range 2 { // to repeat it says that there is no such node
-			err := a.RemoveNode(ctx, goes, exclude, func(Progress) {})
+			err := a.operator.RemoveNode(ctx, goes, exclude, func(operation.Progress) {})
 			if _, known := a.View().Node(goes); known || err != nil && !strings.Contains(err.Error(), "is not registered") {
 				t.Fatalf("removing %s: %v", goes, err)
 			}
@@ -89,7 +91,7 @@ func TestThreeFiveThreeFour(t *testing.T) {
 	}
 	n.votersAre("a", "b", "c")
 	// With no other node free a queue has one member less, and gets it back.
-	if err := a.RemoveNode(ctx, "c", nil, func(Progress) {}); err != nil {
+	if err := a.operator.RemoveNode(ctx, "c", nil, func(operation.Progress) {}); err != nil {
 		t.Fatal(err)
 	}
 	n.stop("c")
@@ -112,7 +114,7 @@ func TestThreeFiveThreeFour(t *testing.T) {
 	n.wipe("d")
 	n.start("d")
 	n.votersAre("a", "b", "c", "d")
-	if err := a.Grow(ctx, "d", QueueFilter{Name: "q0"}, nil); err != nil {
+	if err := a.operator.Grow(ctx, "d", membership.QueueFilter{Name: "q0"}, nil); err != nil {
 		t.Fatal(err)
 	}
 	publish("four ")
@@ -135,13 +137,13 @@ func TestRemovalNeedsMajority(t *testing.T) {
 		}
 		return nil
 	})
-	if err := a.RemoveNode(testContext(t), "c", nil, func(Progress) {}); err == nil || !strings.Contains(err.Error(), "only 1 of 2 nodes would be there") {
+	if err := a.operator.RemoveNode(testContext(t), "c", nil, func(operation.Progress) {}); err == nil || !strings.Contains(err.Error(), "only 1 of 2 nodes would be there") {
 		t.Errorf("removed: %v", err)
 	}
-	if n.nodes["c"].Draining() {
+	if n.nodes["c"].unloader.Draining() {
 		t.Error("it drains although it is not removed")
 	}
-	if err := a.RemoveNode(testContext(t), "z", nil, func(Progress) {}); err == nil || errors.Is(err, traffic.ErrUnavailable) {
+	if err := a.operator.RemoveNode(testContext(t), "z", nil, func(operation.Progress) {}); err == nil || errors.Is(err, traffic.ErrUnavailable) {
 		t.Errorf("a node that nobody knows is removed: %v", err)
 	}
 }

@@ -131,7 +131,7 @@ func (s *scale) create() {
 	nodes := []*testNode{s.nodes["a"], s.nodes["b"], s.nodes["c"]}
 	s.queues = make([]id.QueueUID, s.groups)
 	err := inParallel(s.groups, 96, func(i int) error {
-		r, err := nodes[i%len(nodes)].DeclareQueue(context.Background(), catalog.DeclareQueue{
+		r, err := nodes[i%len(nodes)].operator.DeclareQueue(context.Background(), catalog.DeclareQueue{
 			VHost: "/", Name: fmt.Sprintf("q%05d", i), Type: catalog.QueueQuorum, Durable: true,
 		}, len(nodes), false)
 		s.queues[i] = r.UID
@@ -276,7 +276,7 @@ func (s *scale) wake() {
 	const asked = 50
 	begin := time.Now()
 	for i := range min(asked, s.groups) {
-		if _, err := s.nodes["b"].QueueStatus(context.Background(), s.queues[i]); err != nil {
+		if _, err := s.nodes["b"].leaders.Status(context.Background(), s.queues[i]); err != nil {
 			s.b.Fatal(err)
 		}
 	}

@@ -137,7 +137,7 @@ func TestFullBuffer(t *testing.T) {
 		if got := frames.Load(); got != before {
 			t.Errorf("%s: %d frames of deliveries went to a gateway without room", at, got-before)
 		}
-		if err := n.nodes["a"].TransferLeadership(testContext(t), q, "c"); err != nil {
+		if err := n.nodes["a"].leaders.Transfer(testContext(t), q, "c"); err != nil {
 			t.Fatal(err)
 		}
 		stopped()

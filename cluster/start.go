@@ -16,8 +16,10 @@ import (
 	"github.com/quorate/quorate/cluster/event"
 	"github.com/quorate/quorate/cluster/gateway"
 	"github.com/quorate/quorate/cluster/gossip"
+	"github.com/quorate/quorate/cluster/leader"
 	"github.com/quorate/quorate/cluster/letters"
 	"github.com/quorate/quorate/cluster/liveness"
+	"github.com/quorate/quorate/cluster/membership"
 	"github.com/quorate/quorate/cluster/metadata"
 	"github.com/quorate/quorate/cluster/nodeclock"
 	"github.com/quorate/quorate/cluster/operation"
@@ -54,22 +56,25 @@ type Cluster struct {
 	policies *policy.Matcher
 	// forwarders forward the dead letters of the queues that this node leads.
 	forwarders *letters.Forwarders
-	changes    *changer
 	liveness   *liveness.Manager // lets groups elect leaders
+
+	leaders     *leader.Leaders
+	changes     *membership.Changer
+	changeSlots chan struct{} // of changes
+	unloader    *membership.Unloader
+	operator    *membership.Operator
+	reconciler  *membership.Reconciler
 
 	judge      *metadata.Judge
 	admission  *metadata.Admission
-	replaced   atomic.Uint64 // nodes whose stores this one has given up
 	reach      *reach
 	operations *operation.Registry
 	peers      *peer.Peers
+	everywhere *peer.Clients
 	jobs       *peer.Operations
 	watched    *peer.Events
 	events     *event.Journal
 
-	spreadLeads atomic.Uint64 // queues that spreadLeaders has handed over
-
-	draining atomic.Bool
 	starting atomic.Pointer[StartProgress] // as last told; never nil
 	booted   atomic.Bool                   // all parts are there
 	ctx      context.Context               // ends when Close begins
@@ -145,13 +150,13 @@ func (c *Cluster) boot() error {
 		return err
 	}
 	c.host = c.newHost()
-	c.changes = newChanger(c)
 	c.rooms = &disk.Rooms{Board: c.disks, View: c.View, Linked: func(n id.NodeID) bool { _, up := c.mux.Connected(n); return up }}
 	c.gateway = gateway.New(gateway.Config{
 		Node: c.cfg.Node, Epoch: c.epoch, Logger: c.cfg.Logger, ConfirmTimeout: c.cfg.ConfirmTimeout, CommandTimeout: c.cfg.CommandTimeout,
 		PublishWindow: c.cfg.PublishWindow, Views: c.views, Members: c.host, Links: c.mux, Disks: c.disks, Rooms: c.rooms,
 	})
 	c.forwarders = letters.New(deadletter.Config{Logger: c.cfg.Logger}, letters.Router{Views: c.views, Policies: c.policies}, letters.Sender{Gateway: c.gateway}, c.EmitQueue)
+	c.changeMemberships()
 	c.members, err = gossip.Start(gossip.Config{
 		Cluster: c.cfg.Name,
 		Node: gossip.Node{
@@ -173,7 +178,7 @@ func (c *Cluster) boot() error {
 		Hang: c.cfg.DiskHang, Failed: c.cfg.Failed, Logger: c.log,
 	}
 	disks.Look() // before members are opened
-	c.host.Start(replica.Above{Gateway: c.gateway, Letters: c.forwarders, HandOver: c.moveLeaders})
+	c.host.Start(replica.Above{Gateway: c.gateway, Letters: c.forwarders, HandOver: c.unloader.HandOver})
 	c.loops.Go(func() {
 		if err := c.mux.Serve(c.cfg.Peers); err != nil {
 			c.log.Error("serving peers", "error", err)
@@ -184,17 +189,17 @@ func (c *Cluster) boot() error {
 		c.clock.Run(c.ctx, heartbeatEvery, nodeclock.Listener{Nodes: c.nodeCount, Turned: c.host.Turned, Emit: c.events.EmitNode})
 	})
 	c.loops.Go(c.catalog.Run)
-	c.loops.Go(func() { c.changes.run(c.ctx.Done()) })
+	c.loops.Go(func() { c.changes.Run(c.ctx.Done()) })
 	if !c.cfg.Reconcile.Disabled {
-		c.loops.Go(c.reconcileSizes)
-		c.loops.Go(c.repair)
+		c.loops.Go(c.reconciler.KeepSizes)
+		c.loops.Go(c.reconciler.Repair)
 	}
 	c.loops.Go(func() { c.liveness.Run(c.ctx) })
 	c.marking.Go(c.keepMark)
 	c.loops.Go(func() { disks.Run(c.ctx) })
 	c.loops.Go(func() { disks.Tell(c.ctx) })
-	c.loops.Go(func() { c.evacuate(c.ctx) })
-	c.loops.Go(func() { c.relieve(c.ctx) })
+	c.loops.Go(func() { c.unloader.Evacuate(c.ctx) })
+	c.loops.Go(func() { c.unloader.Relieve(c.ctx) })
 	return nil
 }
 
@@ -230,6 +235,7 @@ func (c *Cluster) connect() error {
 	}
 	c.wired.Store(c.mux)
 	c.peers = &peer.Peers{Node: c.cfg.Node, View: c.View, Client: c.mux.Client, Life: c.ctx}
+	c.everywhere = peer.NewClients(c.peers, c.clients, c.epoch, c.StoredBytes)
 	c.jobs = peer.NewOperations(c.peers, c.operations)
 	c.watched = peer.NewEvents(c.peers, c.events, c.epoch, c.views.Next)
 	return c.storage.Failed() // it may have come before
@@ -292,7 +298,7 @@ func (c *Cluster) Ready() error {
 	switch {
 	case c.ctx.Err() != nil:
 		return traffic.ErrClosed
-	case c.draining.Load():
+	case c.unloader.Draining():
 		if err := c.catalog.Refusal(); err != nil {
 			return err // it was taken out
 		}
@@ -312,6 +318,15 @@ func (c *Cluster) View() *catalog.View { return c.views.View() }
 
 // Clients returns what this node's clients have open.
 func (c *Cluster) Clients() *clients.Registry { return c.clients }
+
+// AllClients returns what the clients of all nodes have open.
+func (c *Cluster) AllClients() *peer.Clients { return c.everywhere }
+
+// Jobs returns the long jobs of all nodes, and starts those of this one.
+func (c *Cluster) Jobs() *peer.Operations { return c.jobs }
+
+// Events returns what has happened lately on all nodes, for those who watch.
+func (c *Cluster) Events() *peer.Events { return c.watched }
 
 // Policies finds what is in force for queues, as this node does.
 func (c *Cluster) Policies() *policy.Matcher { return c.policies }

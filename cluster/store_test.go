@@ -14,6 +14,7 @@ import (
 
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/cluster/datadir"
+	"github.com/quorate/quorate/cluster/operation"
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/quorumq"
 )
@@ -139,7 +140,7 @@ func TestReplaceNode(t *testing.T) {
 	q := n.nodes["a"].declare(t, "q", 3)
 	n.withStores("a", "b", "c")
 	confirmed := n.nodes["a"].publishAll(t, q, "before ", 10)
-	if err := n.nodes["a"].ReplaceNode(testContext(t), "c", true, nil); err == nil || !strings.Contains(err.Error(), `node "c" runs`) {
+	if err := n.nodes["a"].operator.ReplaceNode(testContext(t), "c", true, nil); err == nil || !strings.Contains(err.Error(), `node "c" runs`) {
 		t.Errorf("a node that runs is replaced: %v", err)
 	}
 	n.stop("c")
@@ -157,7 +158,7 @@ func TestReplaceNode(t *testing.T) {
 		t.Errorf("refused peers are %v", by)
 	}
 	for range 2 { // to repeat it does no harm
-		if err := n.nodes["a"].ReplaceNode(testContext(t), "c", false, nil); err != nil {
+		if err := n.nodes["a"].operator.ReplaceNode(testContext(t), "c", false, nil); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -216,20 +217,20 @@ func TestReplacementIsRefused(t *testing.T) {
 	n.launch("c")
 	n.refused("c", "nodes replace c")
 	a := n.nodes["a"]
-	p, err := a.PlanReplacement(testContext(t), "c")
+	p, err := a.operator.PlanReplacement(testContext(t), "c")
 	if err != nil || p.Keep != 1 || len(p.Alone) != 1 || p.Alone[0].UID != alone || len(p.Short) != 0 || p.Vacant {
 		t.Fatalf("planned %+v, %v", p, err)
 	}
-	if err := a.ReplaceNode(testContext(t), "c", false, nil); err == nil || !strings.Contains(err.Error(), `queue "alone"`) || !strings.Contains(err.Error(), "--accept-loss") {
+	if err := a.operator.ReplaceNode(testContext(t), "c", false, nil); err == nil || !strings.Contains(err.Error(), `queue "alone"`) || !strings.Contains(err.Error(), "--accept-loss") {
 		t.Errorf("messages are lost without consent: %v", err)
 	}
 	n.stop("b")
-	if err := a.ReplaceNode(testContext(t), "c", true, nil); err == nil { // as the catalog, or the queue, has none
+	if err := a.operator.ReplaceNode(testContext(t), "c", true, nil); err == nil { // as the catalog, or the queue, has none
 		t.Errorf("replaced without a majority: %v", err)
 	}
 	n.start("b")
 	n.ready("a", "b")
-	poll(t, "c is replaced", func() error { return a.ReplaceNode(testContext(t), "c", true, nil) })
+	poll(t, "c is replaced", func() error { return a.operator.ReplaceNode(testContext(t), "c", true, nil) })
 	n.ready("c")
 	n.built(all, "c")
 	if _, ok := a.View().QueueByUID(alone); ok {
@@ -250,7 +251,7 @@ func TestLostNodeReturnsByItself(t *testing.T) {
 	n.launch("b")
 	n.ready("b")
 	n.built(q, "b")
-	if replaced := n.nodes["a"].NodesReplaced() + n.nodes["c"].NodesReplaced(); replaced != 1 {
+	if replaced := n.nodes["a"].operator.NodesReplaced() + n.nodes["c"].operator.NodesReplaced(); replaced != 1 {
 		t.Errorf("%d nodes were replaced", replaced)
 	}
 	n.stop("a")
@@ -436,7 +437,7 @@ func TestForgottenComesBack(t *testing.T) {
 	first := n.nodes["d"].publishAll(t, q, "of the first d ", 3)
 	last := n.nodes["d"].epoch
 	if n.leader(q) == n.nodes["d"] {
-		if err := n.nodes["d"].Drain(testContext(t), func(Progress) {}); err != nil {
+		if err := n.nodes["d"].unloader.Drain(testContext(t), func(operation.Progress) {}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -124,7 +124,7 @@ func newStuck(t *testing.T, manual bool) *stuck {
 	for i := range stuckMessages {
 		s.nodes["a"].publish(t, s.uid, fmt.Sprint(i, " ", pad), quorumq.Unlimited)
 	}
-	if o, err := s.nodes["a"].QueueStatus(testContext(t), s.uid); err != nil || o.Overview.Unsettled != stuckMessages {
+	if o, err := s.nodes["a"].leaders.Status(testContext(t), s.uid); err != nil || o.Overview.Unsettled != stuckMessages {
 		t.Fatalf("%d are assigned: %v", o.Overview.Unsettled, err)
 	}
 	return s

@@ -27,6 +27,11 @@ func NewOperations(peers *Peers, registry *operation.Registry) *Operations {
 	return &Operations{peers: peers, registry: registry}
 }
 
+// Start runs a job on this node; see operation.Registry.Start.
+func (o *Operations) Start(kind operation.Kind, target string, job operation.Job) (operation.Operation, error) {
+	return o.registry.Start(kind, target, job)
+}
+
 // All returns the operations of all nodes, oldest first, and the nodes of the
 // catalog that did not answer.
 func (o *Operations) All(ctx context.Context) (all []operation.Operation, silent []id.NodeID, err error) {

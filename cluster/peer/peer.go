@@ -1,12 +1,14 @@
 // Package peer asks the other nodes: all at once and within a time, with those named that do not
-// answer; about the jobs that run on them, and for what has happened there. It needs the catalog's
-// view, which knows the nodes, and the links to them. What others ask this node for is answered by
-// the same types.
+// answer; about the jobs that run on them, what has happened there, and what their clients have
+// open. It needs the catalog's view, which knows the nodes, and the links to them. What others ask
+// this node for is answered by the same types.
 package peer
 
 import (
 	"context"
 	"errors"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -79,4 +81,26 @@ func Each(nodes []id.NodeID, ask func(id.NodeID) bool) []id.NodeID {
 		}
 	}
 	return those
+}
+
+// ofAll adds what other nodes have to this node's own, by node, and tells each of whose it is.
+// The nodes that do not answer within Timeout are silent.
+func ofAll[T any](
+	ctx context.Context, p *Peers, own []T, ask func(context.Context, nodev1.NodeClient) ([]T, error), tell func(*T, id.NodeID),
+) (all []T, silent []id.NodeID, err error) {
+	ctx, cancel := context.WithTimeout(ctx, Timeout)
+	defer cancel()
+	byNode := map[id.NodeID][]T{p.Node: own}
+	err = p.Ask(ctx, func(ctx context.Context, n id.NodeID, node nodev1.NodeClient) (func() error, error) {
+		theirs, err := ask(ctx, node)
+		return func() error { byNode[n] = theirs; return nil }, err
+	}, func(n id.NodeID) { silent = append(silent, n) })
+	for _, n := range slices.Sorted(maps.Keys(byNode)) {
+		for i := range byNode[n] {
+			tell(&byNode[n][i], n)
+		}
+		all = append(all, byNode[n]...)
+	}
+	slices.Sort(silent)
+	return all, silent, err
 }

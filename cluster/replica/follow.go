@@ -8,6 +8,7 @@ import (
 
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/id"
+	"github.com/quorate/quorate/internal/each"
 	"github.com/quorate/quorate/internal/wait"
 	"github.com/quorate/quorate/quorumq"
 )
@@ -57,7 +58,7 @@ func (h *Host) follow(v *catalog.View) error {
 	if err := h.endGap(v); err != nil {
 		return err
 	}
-	gone := EachOf(keys(h.toDrop), h.remove)
+	gone := each.Of(keys(h.toDrop), maxOpening, h.remove)
 	if gone == nil {
 		clear(h.toDrop)
 	}
@@ -204,10 +205,10 @@ func (h *Host) attend(v *catalog.View) error {
 			delete(h.todo, uid)
 		}
 	}
-	if err := EachOf(drop, h.drop); err != nil {
+	if err := each.Of(drop, maxOpening, h.drop); err != nil {
 		return err // else one could be opened on what was to be deleted
 	}
-	return EachOf(open, h.open)
+	return each.Of(open, maxOpening, h.open)
 }
 
 // hear takes what the view says of nodes.
@@ -232,7 +233,7 @@ func (h *Host) sweep(v *catalog.View) error {
 	if err != nil {
 		return err
 	}
-	if err := EachOf(stored, h.remove); err != nil {
+	if err := each.Of(stored, maxOpening, h.remove); err != nil {
 		return err
 	}
 	h.swept = true

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/quorate/quorate/id"
+	"github.com/quorate/quorate/internal/each"
 	"github.com/quorate/quorate/internal/wait"
 	nodev1 "github.com/quorate/quorate/proto/node/v1"
 	"github.com/quorate/quorate/quorumq"
@@ -134,7 +135,7 @@ func (h *Host) layDown(all []resting) {
 			r.queue.group.Push() // wakes those that are closed
 		}
 	}
-	_ = EachOf(rest, func(r resting) error {
+	_ = each.Of(rest, maxOpening, func(r resting) error {
 		if !h.fallAsleep(r.queue, r.wire, h.cfg.Node) {
 			r.queue.group.Push()
 		}
@@ -198,7 +199,7 @@ func (h *Host) Hibernate(ctx context.Context, r *nodev1.HibernateRequest) (*node
 	for i := range places {
 		places[i] = i
 	}
-	err := EachOf(places, func(i int) error {
+	err := each.Of(places, maxOpening, func(i int) error {
 		g := r.GetGroups()[i]
 		if q := h.Member(id.QueueUID(g.GetGroup())); q != nil && h.cfg.HibernateAfter > 0 {
 			leader, term := q.group.Leader()

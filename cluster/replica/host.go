@@ -11,6 +11,7 @@ import (
 	"github.com/quorate/quorate/cluster/traffic"
 	"github.com/quorate/quorate/cluster/transport"
 	"github.com/quorate/quorate/id"
+	"github.com/quorate/quorate/internal/each"
 	"github.com/quorate/quorate/quorumq"
 	"github.com/quorate/quorate/raftfsm"
 )
@@ -295,23 +296,6 @@ func (h *Host) over(n id.NodeID) bool {
 	return v.Forgotten(n) || known && r.Vacant
 }
 
-// EachOf runs f for all, up to maxOpening at the same time, and joins the errors: for what is done
-// to many groups.
-func EachOf[T any](all []T, f func(T) error) error {
-	var wg sync.WaitGroup
-	slots := make(chan struct{}, maxOpening)
-	errs := make([]error, len(all))
-	for i, x := range all {
-		slots <- struct{}{}
-		wg.Go(func() {
-			defer func() { <-slots }()
-			errs[i] = f(x)
-		})
-	}
-	wg.Wait()
-	return errors.Join(errs...)
-}
-
 // Ready tells how many groups are not open yet, of those that the view had at the index.
 func (h *Host) Ready(index uint64) error {
 	h.mu.Lock()
@@ -337,7 +321,7 @@ func (h *Host) Close() error {
 		all = append(all, q)
 	}
 	h.opening.Wait()
-	err := EachOf(all, (*Member).close)
+	err := each.Of(all, maxOpening, (*Member).close)
 	h.writeNotes()
 	h.workers.close()
 	return err

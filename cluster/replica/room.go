@@ -6,6 +6,7 @@ import (
 
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/cluster/storage"
+	"github.com/quorate/quorate/internal/each"
 	"github.com/quorate/quorate/internal/wait"
 )
 
@@ -49,7 +50,7 @@ func (h *Host) heedDisk(v *catalog.View) error {
 	}
 	clear(h.queues)
 	h.mu.Unlock()
-	err := EachOf(all, (*Member).close)
+	err := each.Of(all, maxOpening, (*Member).close)
 	h.cfg.Logger.Error("members of queues are stopped until the disk has room", "members", len(all))
 	h.cfg.Disks.LookSoon()
 	return err
@@ -60,17 +61,6 @@ func (h *Host) NotOpen() int {
 	h.mu.RLock()
 	defer h.mu.RUnlock()
 	return max(0, h.wanted-len(h.queues)-len(h.damaged)-len(h.asleep))
-}
-
-// Relieve lets members give back what they do not need of the log, while the disk is low and
-// until ctx ends.
-func (h *Host) Relieve(ctx context.Context) error {
-	return EachOf(h.Members(), func(q *Member) error {
-		if !h.cfg.Disks.Low() || ctx.Err() != nil {
-			return nil //nolint:nilerr // it is over
-		}
-		return q.group.Relieve()
-	})
 }
 
 // HangsChanged tells the members that a write to the disk has begun to hang, or has come back.

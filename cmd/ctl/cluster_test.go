@@ -165,7 +165,7 @@ func TestAgainstCluster(t *testing.T) {
 	ctl(1, "there are queue_created", "events --kind nothing")
 
 	hold := make(chan struct{})
-	op, err := c.Cluster(1).StartOperation("test", "holds on", func(ctx context.Context, report func(operation.Progress)) error {
+	op, err := c.Cluster(1).Jobs().Start("test", "holds on", func(ctx context.Context, report func(operation.Progress)) error {
 		report(operation.Progress{Phase: "hold", Done: 1, Total: 4, Unit: "queues", Detail: "waits"})
 		select {
 		case <-hold:

@@ -80,19 +80,27 @@ func Table() []Package {
 		{
 			Path: "cluster/replica", Imports: []string{
 				"id", "message", "quorumq", "catalog", "policy", "deadletter", "cluster/transport", "cluster/liveness", "cluster/datadir", "cluster/datadir/sealed",
-				"cluster/storage", "cluster/nodeclock", "cluster/event", "cluster/traffic", "cluster/metadata", "cluster/disk", "raftfsm", "wal", "proto/node/v1", "internal/wait",
+				"cluster/storage", "cluster/nodeclock", "cluster/event", "cluster/traffic", "cluster/metadata", "cluster/disk", "raftfsm", "wal", "proto/node/v1", "internal/each", "internal/wait",
 			},
 			ThirdParty: []string{"protobuf", "raft"},
 		},
 		{Path: "cluster/letters", Imports: []string{
 			"id", "quorumq", "catalog", "policy", "deadletter", "cluster/event", "cluster/metadata", "cluster/traffic", "cluster/gateway",
 		}},
-		{Path: "cluster/peer", Imports: []string{"id", "catalog", "cluster/operation", "cluster/event", "proto/node/v1"}, ThirdParty: []string{"grpc"}},
+		{Path: "cluster/peer", Imports: []string{"id", "catalog", "cluster/operation", "cluster/event", "cluster/clients", "cluster/traffic", "proto/node/v1"}, ThirdParty: []string{"grpc"}},
+		{
+			Path: "cluster/leader", Imports: []string{"id", "message", "quorumq", "catalog", "cluster/traffic", "cluster/letters", "proto/node/v1", "internal/wait"},
+			ThirdParty: []string{"grpc"},
+		},
+		{Path: "cluster/membership", Imports: []string{
+			"id", "catalog", "policy", "raftfsm", "proto/node/v1", "cluster/placement", "cluster/operation", "cluster/event", "cluster/metadata", "cluster/disk",
+			"cluster/traffic", "cluster/peer", "cluster/leader", "internal/each", "internal/wait",
+		}},
 		{
 			Path: "cluster", Imports: []string{
 				"id", "message", "clock", "quorumq", "catalog", "policy", "deadletter", "cluster/gossip", "cluster/transport", "cluster/datadir", "cluster/datadir/sealed",
-				"cluster/clients", "cluster/traffic", "cluster/gateway", "cluster/letters", "cluster/liveness", "cluster/operation", "cluster/event", "cluster/placement", "raftfsm", "wal", "wal/vfs", "proto/node/v1", "internal/phase", "internal/gate", "internal/wait",
-				"cluster/storage", "cluster/nodeclock", "cluster/metadata", "cluster/disk", "cluster/replica", "cluster/peer",
+				"cluster/clients", "cluster/traffic", "cluster/gateway", "cluster/letters", "cluster/liveness", "cluster/operation", "cluster/event", "raftfsm", "wal", "wal/vfs", "proto/node/v1", "internal/phase", "internal/gate", "internal/wait",
+				"cluster/storage", "cluster/nodeclock", "cluster/metadata", "cluster/disk", "cluster/replica", "cluster/peer", "cluster/leader", "cluster/membership",
 			},
 			ThirdParty: []string{"grpc"},
 		},
@@ -101,7 +109,7 @@ func Table() []Package {
 		{Path: "access/oauth2", Imports: []string{"access"}, ThirdParty: []string{"jwt"}},
 		{Path: "broker", Imports: []string{
 			"id", "message", "access", "argument", "catalog", "policy", "quorumq", "quorumq/session", "cluster", "cluster/clients", "cluster/traffic", "cluster/gateway", "cluster/letters", "cluster/operation", "cluster/event", "deadletter",
-			"definitions", "quota", "internal/wait", "internal/lograte", "internal/password", "internal/pattern", "cluster/nodeclock", "cluster/metadata", "cluster/disk", "cluster/peer",
+			"definitions", "quota", "internal/wait", "internal/lograte", "internal/password", "internal/pattern", "cluster/nodeclock", "cluster/metadata", "cluster/disk", "cluster/peer", "cluster/leader", "cluster/membership",
 		}},
 		{Path: "amqp", Imports: []string{"id", "amqp/wire", "broker", "message", "internal/gate", "internal/incoming", "internal/wait"}},
 		{
@@ -130,6 +138,7 @@ func Table() []Package {
 		{Path: "client/clienttest", Imports: []string{"client", "internal/testcluster"}},
 		{Path: "internal/cases", Imports: []string{"client", "chaos", "proto/broker/v1"}, ThirdParty: []string{"grpc"}},
 		{Path: "internal/cases/report"},
+		{Path: "internal/each"},
 		{Path: "internal/fuzzall"},
 		{Path: "internal/gate", Imports: []string{"internal/lograte"}},
 		{Path: "internal/incoming"},

@@ -53,7 +53,7 @@ func TestOperations(t *testing.T) {
 func testSeenAlike(t *testing.T, c *testcluster.Cluster, nodes []*client.Client) {
 	ctx := testContext(t)
 	steps := make(chan operation.Progress)
-	op, err := c.Cluster(1).StartOperation("test", "three steps", func(ctx context.Context, report func(operation.Progress)) error {
+	op, err := c.Cluster(1).Jobs().Start("test", "three steps", func(ctx context.Context, report func(operation.Progress)) error {
 		for p := range steps {
 			report(p)
 		}
@@ -109,7 +109,7 @@ func testSeenAlike(t *testing.T, c *testcluster.Cluster, nodes []*client.Client)
 
 func testCancelled(t *testing.T, c *testcluster.Cluster, nodes []*client.Client) {
 	ctx := testContext(t)
-	op, err := c.Cluster(0).StartOperation("test", "waits", func(ctx context.Context, report func(operation.Progress)) error {
+	op, err := c.Cluster(0).Jobs().Start("test", "waits", func(ctx context.Context, report func(operation.Progress)) error {
 		report(operation.Progress{Done: 1, Total: 2, Unit: "queues"})
 		<-ctx.Done()
 		return ctx.Err()
@@ -284,7 +284,7 @@ func asDrained(st client.ClusterStatus, node string) bool {
 
 func testLostNode(t *testing.T, c *testcluster.Cluster, nodes []*client.Client) {
 	ctx := testContext(t)
-	op, err := c.Cluster(1).StartOperation("test", "ends with its node", func(ctx context.Context, _ func(operation.Progress)) error {
+	op, err := c.Cluster(1).Jobs().Start("test", "ends with its node", func(ctx context.Context, _ func(operation.Progress)) error {
 		<-ctx.Done()
 		return ctx.Err()
 	})

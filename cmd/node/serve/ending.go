@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/quorate/quorate/cluster"
+	"github.com/quorate/quorate/cluster/datadir/sealed"
+	"github.com/quorate/quorate/cluster/disk"
 	"github.com/quorate/quorate/internal/wait"
 )
 
@@ -25,9 +27,9 @@ const (
 // ExitCode returns the exit code of a node that Run has ended with an error.
 func ExitCode(err error) int {
 	switch {
-	case errors.Is(err, cluster.ErrDamaged):
+	case errors.Is(err, sealed.ErrDamaged):
 		return ExitDamaged
-	case errors.Is(err, cluster.ErrDiskHangs):
+	case errors.Is(err, disk.ErrHangs):
 		return ExitDiskHangs
 	case errors.Is(err, cluster.ErrDiskFailed), errors.Is(err, syscall.EIO):
 		return ExitDiskFailed

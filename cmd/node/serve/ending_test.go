@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"github.com/quorate/quorate/cluster"
+	"github.com/quorate/quorate/cluster/datadir/sealed"
+	"github.com/quorate/quorate/cluster/disk"
 	"github.com/quorate/quorate/cmd/node/config"
 )
 
@@ -25,11 +27,11 @@ func TestExitCode(t *testing.T) {
 		code int
 	}{
 		{errors.New("listen.client: address in use"), ExitError},
-		{fmt.Errorf("a start: %w: %w", cluster.ErrDamaged, syscall.EIO), ExitDamaged},
+		{fmt.Errorf("a start: %w: %w", sealed.ErrDamaged, syscall.EIO), ExitDamaged},
 		{fmt.Errorf("data_dir: %w", &os.PathError{Err: syscall.EROFS}), ExitNoData},
 		{fmt.Errorf("data_dir: %w", &os.PathError{Err: syscall.EACCES}), ExitNoData},
 		{fmt.Errorf("the log: %w", cluster.ErrDiskFailed), ExitDiskFailed},
-		{errors.Join(fmt.Errorf("the log: %w", cluster.ErrDiskHangs), cluster.ErrDiskFailed), ExitDiskHangs},
+		{errors.Join(fmt.Errorf("the log: %w", disk.ErrHangs), cluster.ErrDiskFailed), ExitDiskHangs},
 	} {
 		if got := ExitCode(c.err); got != c.code {
 			t.Errorf("%v: exit code %d, want %d", c.err, got, c.code)

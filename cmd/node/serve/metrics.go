@@ -40,7 +40,7 @@ func (n *node) showMetrics() {
 		Node: n.cfg.NodeID, Cluster: n.cfg.Cluster.Name, Version: n.version, Logger: n.log,
 		Queues: n.ledQueues, Gateway: n.gatewayFigures, Listener: n.listenerFigures, Incoming: n.incomingFigures,
 		Memory: n.memoryFigures, Links: n.linkFigures, Clock: n.clockFigures, Log: n.part.LogStats, Members: n.part.Members,
-		LeadersSpread: n.part.LeadersSpread, Replaced: n.part.NodesReplaced, Refused: n.part.RefusedPeers,
+		LeadersSpread: n.part.Reconciler().LeadersSpread, Replaced: n.part.Operator().NodesReplaced, Refused: n.part.RefusedPeers,
 		CertificateEnds: n.certificateEnds, Logins: n.loginFigures, IssuerKeys: n.keyFigures, Gates: n.gates.figures,
 		Versions: func() (finalised, reads int) { return int(n.part.View().Version()), int(catalog.NewestVersion) },
 	}))

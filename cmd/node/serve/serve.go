@@ -21,6 +21,8 @@ import (
 	"github.com/quorate/quorate/amqp"
 	"github.com/quorate/quorate/broker"
 	"github.com/quorate/quorate/cluster"
+	"github.com/quorate/quorate/cluster/disk"
+	"github.com/quorate/quorate/cluster/membership"
 	"github.com/quorate/quorate/cluster/metadata"
 	"github.com/quorate/quorate/cmd/node/config"
 	"github.com/quorate/quorate/grpcapi"
@@ -193,7 +195,7 @@ func (n *node) clusterConfig(ctx context.Context, version string) (cluster.Confi
 		Starting:       n.health.starting,
 		ConfirmTimeout: n.cfg.Timeouts.Confirm, CommandTimeout: n.cfg.Timeouts.Command,
 		SuspectAfter: n.cfg.Timeouts.Suspect, CatalogStaleness: n.cfg.Timeouts.CatalogStaleness, ClockSkew: n.cfg.Timeouts.ClockSkew,
-		Reconcile: cluster.ReconcileConfig{
+		Reconcile: membership.ReconcileConfig{
 			Disabled: !n.cfg.Cluster.Reconcile.Enabled, Interval: n.cfg.Cluster.Reconcile.Interval,
 			Delay: n.cfg.Cluster.Reconcile.Delay, AutoRemove: n.cfg.Cluster.Reconcile.AutoRemove,
 			ReplaceAfter: n.cfg.Cluster.ReplaceLostAfter,
@@ -222,7 +224,7 @@ func (n *node) clusterConfig(ctx context.Context, version string) (cluster.Confi
 // fail ends the node. If its disk hangs, it ends the process: stopping would wait for the
 // disk, and so may the log.
 func (n *node) fail(err error) {
-	if !errors.Is(err, cluster.ErrDiskHangs) {
+	if !errors.Is(err, disk.ErrHangs) {
 		n.failed <- err
 		return
 	}

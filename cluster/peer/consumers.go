@@ -1,4 +1,4 @@
-package cluster
+package peer
 
 import (
 	"context"
@@ -8,10 +8,10 @@ import (
 	nodev1 "github.com/quorate/quorate/proto/node/v1"
 )
 
-// ListConsumers answers for this node.
-func (s calls) ListConsumers(_ context.Context, r *nodev1.ListConsumersRequest) (*nodev1.ListConsumersResponse, error) {
+// ListConsumers returns the consumers of this node's clients, for another one.
+func (c *Clients) ListConsumers(_ context.Context, r *nodev1.ListConsumersRequest) (*nodev1.ListConsumersResponse, error) {
 	out := &nodev1.ListConsumersResponse{}
-	for _, x := range s.c.ownConsumers(r.GetVhost(), r.GetQueue()) {
+	for _, x := range c.ownConsumers(r.GetVhost(), r.GetQueue()) {
 		out.Consumers = append(out.Consumers, &nodev1.ClientConsumer{
 			Vhost: x.VHost, Queue: x.Queue, Tag: x.Tag, Connection: x.Connection, ConnectionName: x.ConnectionName, User: x.User,
 			Prefetch: x.Prefetch, Priority: x.Priority, AutoAck: x.AutoAck, Exclusive: x.Exclusive, Activity: x.Activity,
@@ -21,14 +21,14 @@ func (s calls) ListConsumers(_ context.Context, r *nodev1.ListConsumersRequest) 
 	return out, nil
 }
 
-func (c *Cluster) ownConsumers(vhost, queue string) []clients.ConsumerInfo {
-	return c.clients.Consumers(c.connectionPrefix(), vhost, queue)
+func (c *Clients) ownConsumers(vhost, queue string) []clients.ConsumerInfo {
+	return c.own.Consumers(c.connectionPrefix(), vhost, queue)
 }
 
-// ClientConsumers returns the consumers of the clients of all nodes, by node, and the nodes that
+// Consumers returns the consumers of the clients of all nodes, by node, and the nodes that
 // did not answer within 2 s. What vhost and queue leave out is not among them; "" leaves out none.
-func (c *Cluster) ClientConsumers(ctx context.Context, vhost, queue string) (all []clients.ConsumerInfo, silent []id.NodeID, err error) {
-	all, silent, err = ofAllNodes(ctx, c, c.ownConsumers(vhost, queue), func(ctx context.Context, node nodev1.NodeClient) ([]clients.ConsumerInfo, error) {
+func (c *Clients) Consumers(ctx context.Context, vhost, queue string) (all []clients.ConsumerInfo, silent []id.NodeID, err error) {
+	all, silent, err = ofAll(ctx, c.peers, c.ownConsumers(vhost, queue), func(ctx context.Context, node nodev1.NodeClient) ([]clients.ConsumerInfo, error) {
 		r, err := node.ListConsumers(ctx, &nodev1.ListConsumersRequest{Vhost: vhost, Queue: queue})
 		if err != nil {
 			return nil, err

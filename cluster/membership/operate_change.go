@@ -1,4 +1,4 @@
-package cluster
+package membership
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/quorate/quorate/catalog"
+	"github.com/quorate/quorate/cluster/operation"
 	"github.com/quorate/quorate/cluster/traffic"
 	"github.com/quorate/quorate/id"
 )
@@ -21,39 +22,39 @@ const cancelTimeout = 5 * time.Second
 // changeOne has one change of a queue's members carried out, and waits for its end. size
 // says how the number of members that the queue shall have follows from the present one;
 // nil keeps it.
-func (c *Cluster) changeOne(
-	ctx context.Context, begin catalog.BeginMemberChange, size func(*catalog.QueueRecord) int, report func(Progress),
+func (o *Operator) changeOne(
+	ctx context.Context, begin catalog.BeginMemberChange, size func(*catalog.QueueRecord) int, report func(operation.Progress),
 ) error {
 	if report == nil {
-		report = func(Progress) {}
+		report = func(operation.Progress) {}
 	}
-	ctx, release := c.operationContext(ctx)
+	ctx, release := o.operationContext(ctx)
 	defer release()
-	id, err := c.beginChange(ctx, begin, size, report)
+	id, err := o.beginChange(ctx, begin, size, report)
 	if err != nil || id == 0 {
 		return err
 	}
-	if err := c.awaitChange(ctx, begin.UID, id, report); err != nil {
-		return errors.Join(err, c.cancelChange(ctx, begin.UID, id))
+	if err := o.awaitChange(ctx, begin.UID, id, report); err != nil {
+		return errors.Join(err, o.cancelChange(ctx, begin.UID, id))
 	}
-	return c.changed(begin)
+	return o.changed(begin)
 }
 
 // operationContext ends an operation with the node.
-func (c *Cluster) operationContext(ctx context.Context) (context.Context, context.CancelFunc) {
+func (o *Operator) operationContext(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)
-	release := context.AfterFunc(c.ctx, cancel)
+	release := context.AfterFunc(o.cfg.Life, cancel)
 	return ctx, func() { release(); cancel() }
 }
 
 // beginChange writes the change into the catalog, as soon as no other goes on. It returns
 // the change's id, 0 if what it asks for is so already.
-func (c *Cluster) beginChange(
-	ctx context.Context, begin catalog.BeginMemberChange, size func(*catalog.QueueRecord) int, report func(Progress),
+func (o *Operator) beginChange(
+	ctx context.Context, begin catalog.BeginMemberChange, size func(*catalog.QueueRecord) int, report func(operation.Progress),
 ) (uint64, error) {
 	for {
-		changed := c.views.Next()
-		r, ok := c.View().QueueByUID(begin.UID)
+		changed := o.cfg.Views.Next()
+		r, ok := o.cfg.Views.View().QueueByUID(begin.UID)
 		if !ok {
 			return 0, fmt.Errorf("%w: queue %s is not in this node's view of the catalog", traffic.ErrNoSuchQueue, begin.UID)
 		}
@@ -66,8 +67,8 @@ func (c *Cluster) beginChange(
 			if size != nil {
 				begin.Size = size(r)
 			}
-			reply, err := c.catalog.Propose(ctx, &begin)
-			r, ok := c.View().QueueByUID(begin.UID)
+			reply, err := o.cfg.Catalog.Propose(ctx, &begin)
+			r, ok := o.cfg.Views.View().QueueByUID(begin.UID)
 			switch {
 			case err == nil && reply.Created:
 				return reply.Index, nil
@@ -78,7 +79,7 @@ func (c *Cluster) beginChange(
 			}
 			continue // another was first, or it is over already
 		}
-		report(Progress{Phase: PhaseWait, Detail: fmt.Sprintf("queue %q in vhost %q: another change goes on: %s", r.Name, r.VHost, g)})
+		report(operation.Progress{Phase: PhaseWait, Detail: fmt.Sprintf("queue %q in vhost %q: another change goes on: %s", r.Name, r.VHost, g)})
 		select {
 		case <-changed:
 		case <-ctx.Done():
@@ -98,19 +99,19 @@ func isSo(r *catalog.QueueRecord, b catalog.BeginMemberChange) bool {
 }
 
 // awaitChange reports how far a change is until it is over.
-func (c *Cluster) awaitChange(ctx context.Context, q id.QueueUID, change uint64, report func(Progress)) error {
+func (o *Operator) awaitChange(ctx context.Context, q id.QueueUID, change uint64, report func(operation.Progress)) error {
 	tick := time.NewTicker(operationTick)
 	defer tick.Stop()
 	for {
-		changed := c.views.Next()
-		r, ok := c.View().QueueByUID(q)
+		changed := o.cfg.Views.Next()
+		r, ok := o.cfg.Views.View().QueueByUID(q)
 		switch {
 		case !ok:
 			return fmt.Errorf("%w: queue %s was deleted", traffic.ErrNoSuchQueue, q)
 		case r.Change == nil || r.Change.ID != change:
 			return nil
 		}
-		p := c.changeProgress(ctx, r)
+		p := o.changeProgress(ctx, r)
 		if p.Detail != "" {
 			p.Detail = fmt.Sprintf("queue %q in vhost %q: %s", r.Name, r.VHost, p.Detail)
 		}
@@ -125,29 +126,29 @@ func (c *Cluster) awaitChange(ctx context.Context, q id.QueueUID, change uint64,
 }
 
 // changeProgress asks the members how far the change is; the leader knows.
-func (c *Cluster) changeProgress(ctx context.Context, r *catalog.QueueRecord) Progress {
+func (o *Operator) changeProgress(ctx context.Context, r *catalog.QueueRecord) operation.Progress {
 	for _, n := range r.Members {
-		if _, up := c.mux.Connected(n); !up && n != c.cfg.Node {
+		if _, up := o.cfg.Links.Connected(n); !up && n != o.cfg.Node {
 			continue
 		}
 		ctx, cancel := context.WithTimeout(ctx, memberTimeout)
-		s, err := c.statusAt(ctx, n, r.UID)
+		s, err := o.cfg.Leaders.StatusAt(ctx, n, r.UID)
 		cancel()
 		if g := s.GetChange(); err == nil && g.GetId() == r.Change.ID {
-			return Progress{Phase: g.GetPhase(), Done: g.GetDone(), Total: g.GetTotal(), Unit: g.GetUnit(), Detail: g.GetDetail()}
+			return operation.Progress{Phase: g.GetPhase(), Done: g.GetDone(), Total: g.GetTotal(), Unit: g.GetUnit(), Detail: g.GetDetail()}
 		}
 	}
-	return Progress{Phase: PhaseWait, Detail: "no leader carries the change out yet"}
+	return operation.Progress{Phase: PhaseWait, Detail: "no leader carries the change out yet"}
 }
 
 // cancelChange asks the queue's leader to take back what has not taken effect.
-func (c *Cluster) cancelChange(ctx context.Context, q id.QueueUID, change uint64) error {
-	if ctx.Err() == nil || c.ctx.Err() != nil {
+func (o *Operator) cancelChange(ctx context.Context, q id.QueueUID, change uint64) error {
+	if ctx.Err() == nil || o.cfg.Life.Err() != nil {
 		return nil // it goes on without this node
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cancelTimeout)
 	defer cancel()
-	if _, err := c.catalog.Propose(ctx, &catalog.CancelMemberChange{UID: q, Change: change}); err != nil {
+	if _, err := o.cfg.Catalog.Propose(ctx, &catalog.CancelMemberChange{UID: q, Change: change}); err != nil {
 		return fmt.Errorf("the change of queue %s could not be cancelled and goes on: %w", q, err)
 	}
 	return nil
@@ -157,8 +158,8 @@ func (c *Cluster) cancelChange(ctx context.Context, q id.QueueUID, change uint64
 var errTakenBack = errors.New("cluster: the change of members was taken back")
 
 // changed checks that a change that is over has taken effect.
-func (c *Cluster) changed(b catalog.BeginMemberChange) error {
-	r, ok := c.View().QueueByUID(b.UID)
+func (o *Operator) changed(b catalog.BeginMemberChange) error {
+	r, ok := o.cfg.Views.View().QueueByUID(b.UID)
 	switch {
 	case !ok:
 		return fmt.Errorf("%w: queue %s was deleted", traffic.ErrNoSuchQueue, b.UID)

@@ -1,14 +1,14 @@
-package cluster
+package membership
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
 
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/cluster/event"
+	"github.com/quorate/quorate/cluster/operation"
 	"github.com/quorate/quorate/cluster/traffic"
 	"github.com/quorate/quorate/id"
 	nodev1 "github.com/quorate/quorate/proto/node/v1"
@@ -33,25 +33,25 @@ type Replacement struct {
 
 // PlanReplacement tells what ReplaceNode would do. It fails if the node is not known, or runs
 // with what it has stored, or if the catalog has no majority.
-func (c *Cluster) PlanReplacement(ctx context.Context, n id.NodeID) (Replacement, error) {
-	if err := c.catalog.AwaitFresh(ctx); err != nil {
+func (o *Operator) PlanReplacement(ctx context.Context, n id.NodeID) (Replacement, error) {
+	if err := o.cfg.Catalog.AwaitFresh(ctx); err != nil {
 		return Replacement{}, fmt.Errorf("%w: the catalog has no majority without node %q: start the other nodes first: %w", traffic.ErrUnavailable, n, err)
 	}
-	v := c.View()
+	v := o.cfg.Views.View()
 	r, known := v.Node(n)
 	if !known {
 		return Replacement{}, fmt.Errorf("cluster: node %q is not registered in the cluster", n)
 	}
 	p := Replacement{Node: n, Vacant: r.Vacant, epoch: r.Epoch}
-	k, knocks := c.judge.Of(n, time.Now())
+	k, knocks := o.cfg.Judge.Of(n, time.Now())
 	p.Waits = knocks && k.Fresh
-	if _, up := c.mux.Connected(n); (up || n == c.cfg.Node) && !r.Vacant {
+	if _, up := o.cfg.Links.Connected(n); (up || n == o.cfg.Node) && !r.Vacant {
 		return p, fmt.Errorf("cluster: node %q runs with the data directory that the cluster knows it by: nothing of it is lost", n)
 	}
 	if r.Vacant {
 		return p, nil
 	}
-	answers := c.askNodes()
+	answers := o.cfg.Placer.ask()
 	for q := range v.Queues() {
 		if !q.Holds(n) || q.EndsWith(n) {
 			continue
@@ -115,8 +115,8 @@ func recordNames(qs []*catalog.QueueRecord) string {
 // its place under the same id, by itself and without a restart, and its members are built anew
 // from their peers. It is refused while a group would have no majority without the node, and
 // without acceptLoss if messages would be lost. To repeat it does no harm.
-func (c *Cluster) ReplaceNode(ctx context.Context, n id.NodeID, acceptLoss bool, report func(Progress)) error {
-	p, err := c.PlanReplacement(ctx, n)
+func (o *Operator) ReplaceNode(ctx context.Context, n id.NodeID, acceptLoss bool, report func(operation.Progress)) error {
+	p, err := o.PlanReplacement(ctx, n)
 	if err == nil {
 		err = p.Err(acceptLoss)
 	}
@@ -124,48 +124,18 @@ func (c *Cluster) ReplaceNode(ctx context.Context, n id.NodeID, acceptLoss bool,
 		return err
 	}
 	if report != nil {
-		report(Progress{Phase: PhaseReplace, Detail: fmt.Sprintf("node %q", n)})
+		report(operation.Progress{Phase: PhaseReplace, Detail: fmt.Sprintf("node %q", n)})
 	}
-	if _, err := c.catalog.Propose(ctx, &catalog.ReplaceNode{ID: n, Epoch: p.epoch, AcceptLoss: acceptLoss}); err != nil {
+	if _, err := o.cfg.Catalog.Propose(ctx, &catalog.ReplaceNode{ID: n, Epoch: p.epoch, AcceptLoss: acceptLoss}); err != nil {
 		return err
 	}
-	c.replaced.Add(1)
-	c.log.Warn("what a node had stored is given up", "peer", string(n), "queues", p.Keep, "queues_lost", len(p.Alone))
-	c.events.Queues().Add(event.Event{
+	o.replaced.Add(1)
+	o.cfg.Logger.Warn("what a node had stored is given up", "peer", string(n), "queues", p.Keep, "queues_lost", len(p.Alone))
+	o.cfg.Events.Queues().Add(event.Event{
 		Kind: event.NodeReplaced, Node: n, AtMs: time.Now().UnixMilli(), Detail: fmt.Sprintf("%d queues, %d lost", p.Keep, len(p.Alone)),
 	})
 	return nil
 }
 
 // NodesReplaced returns how often this node has given up what another one had stored.
-func (c *Cluster) NodesReplaced() uint64 { return c.replaced.Load() }
-
-// replaceLost gives up, while this node leads the catalog, what nodes had stored that have
-// knocked with an empty data directory for ReconcileConfig.ReplaceAfter. What would lose
-// messages, or leave a group without a majority, is left to an operator. It tells whether
-// somebody knocks.
-func (c *Cluster) replaceLost(now time.Time, told map[id.NodeID]string) (waiting bool) {
-	after := c.cfg.Reconcile.ReplaceAfter
-	if after == 0 {
-		return false
-	}
-	for n := range c.View().Nodes() {
-		k, knocks := c.judge.Of(n.ID, now)
-		if !knocks || !k.Fresh || n.Vacant {
-			delete(told, n.ID)
-			continue
-		}
-		waiting = true
-		if now.Sub(k.Since) < after {
-			continue
-		}
-		ctx, cancel := c.commandContext(c.ctx)
-		err := c.ReplaceNode(ctx, n.ID, false, nil)
-		cancel()
-		if err != nil && !errors.Is(err, context.Canceled) && told[n.ID] != err.Error() {
-			told[n.ID] = err.Error()
-			c.log.Warn("a node waits with an empty data directory and is not let in by itself", "peer", string(n.ID), "error", err)
-		}
-	}
-	return waiting
-}
+func (o *Operator) NodesReplaced() uint64 { return o.replaced.Load() }

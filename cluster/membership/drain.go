@@ -1,4 +1,4 @@
-package cluster
+package membership
 
 import (
 	"context"
@@ -9,10 +9,12 @@ import (
 	"sync"
 	"time"
 
+	"github.com/quorate/quorate/cluster/operation"
 	"github.com/quorate/quorate/cluster/peer"
-	"github.com/quorate/quorate/cluster/replica"
 	"github.com/quorate/quorate/id"
+	"github.com/quorate/quorate/internal/each"
 	"github.com/quorate/quorate/internal/wait"
+	nodev1 "github.com/quorate/quorate/proto/node/v1"
 )
 
 const (
@@ -23,32 +25,35 @@ const (
 	drainAlone = time.Second
 )
 
-// phaseDrain is the one phase of a drain.
-const phaseDrain = "moving leaders"
+const (
+	kindDrain operation.Kind = "drain"
+	// phaseDrain is the one phase of a drain.
+	phaseDrain = "moving leaders"
+)
 
 // Draining tells whether Drain was called: then the node takes no new work.
-func (c *Cluster) Draining() bool { return c.draining.Load() }
+func (u *Unloader) Draining() bool { return u.draining.Load() }
 
 // Drain moves leadership of all groups off this node and waits until it leads nothing,
 // naming in its error what is left when ctx ends, or when no group that is left has
 // another member that is there and does not drain: nodes that drain together must not
 // hand groups to and fro. A drained node is no longer Ready; it goes on as a member until
 // Close. report is told the groups that were moved, and which one holds the drain up.
-func (c *Cluster) Drain(ctx context.Context, report func(Progress)) error {
-	c.draining.Store(true)
+func (u *Unloader) Drain(ctx context.Context, report func(operation.Progress)) error {
+	u.draining.Store(true)
 	most := 0
 	for round, taken := 0, time.Now(); ; round++ {
-		led := c.ledGroups()
+		led := u.ledGroups()
 		most = max(most, len(led))
-		p := Progress{Phase: phaseDrain, Done: int64(most - len(led)), Total: int64(most), Unit: unitGroups}
+		p := operation.Progress{Phase: phaseDrain, Done: int64(most - len(led)), Total: int64(most), Unit: unitGroups}
 		if len(led) == 0 {
 			report(p)
 			return nil
 		}
-		stays := c.staying(led)
+		stays := u.staying(led)
 		moving, shared := false, false
 		held := holdUps{}
-		err := replica.EachOf(led, func(g ledGroup) error {
+		err := each.Of(led, maxParallelTransfers, func(g ledGroup) error {
 			takers := slices.DeleteFunc(slices.Clone(g.members), func(n id.NodeID) bool { return !slices.Contains(stays, n) })
 			err := fmt.Errorf("no other member of it is there and stays: it has %q", g.members)
 			if len(takers) > 0 {
@@ -66,8 +71,8 @@ func (c *Cluster) Drain(ctx context.Context, report func(Progress)) error {
 			taken = time.Now()
 		}
 		alone := !shared || time.Since(taken) > drainAlone
-		if alone || wait.For(ctx, drainTick) != nil || c.ctx.Err() != nil {
-			return c.undrained(ctx, err)
+		if alone || wait.For(ctx, drainTick) != nil || u.cfg.Life.Err() != nil {
+			return u.undrained(ctx, err)
 		}
 	}
 }
@@ -107,15 +112,15 @@ func (h *holdUps) String() string {
 }
 
 // staying asks the other members of groups and returns those that answer and do not drain.
-func (c *Cluster) staying(led []ledGroup) []id.NodeID {
+func (u *Unloader) staying(led []ledGroup) []id.NodeID {
 	var others []id.NodeID
 	for _, g := range led {
 		others = append(others, g.members...)
 	}
 	slices.Sort(others)
-	others = slices.DeleteFunc(slices.Compact(others), func(n id.NodeID) bool { return n == c.cfg.Node })
+	others = slices.DeleteFunc(slices.Compact(others), func(n id.NodeID) bool { return n == u.cfg.Node })
 	return peer.Each(others, func(n id.NodeID) bool {
-		s, err := c.catalog.Ask(n)
+		s, err := u.cfg.Catalog.Ask(n)
 		return err == nil && !s.GetDraining()
 	})
 }
@@ -128,37 +133,37 @@ type ledGroup struct {
 }
 
 // ledGroups returns what this node leads, sorted.
-func (c *Cluster) ledGroups() (led []ledGroup) {
+func (u *Unloader) ledGroups() (led []ledGroup) {
 	add := func(name string, members []id.NodeID, transfer func(context.Context, id.NodeID) error) {
 		led = append(led, ledGroup{name, members, transfer})
 	}
-	v := c.View()
-	for _, q := range c.host.Members() {
-		if !q.Leads() {
+	v := u.cfg.View()
+	for _, q := range u.cfg.Members.Open() {
+		if !q.Leads {
 			continue
 		}
-		name := "queue " + q.UID().String()
-		if r, ok := v.QueueByUID(q.UID()); ok {
+		name := "queue " + q.Queue.String()
+		if r, ok := v.QueueByUID(q.Queue); ok {
 			name = fmt.Sprintf("queue %q in vhost %q", r.Name, r.VHost)
 		}
-		voters, err := q.Group().Members()
+		voters, err := q.Group.Members()
 		if err != nil {
 			continue // it has stopped
 		}
-		add(name, voters, q.Group().TransferLeadership)
+		add(name, voters, q.Group.TransferLeadership)
 	}
-	if c.catalog.Leads() {
-		voters, _, err := c.catalog.Raft().Servers()
+	if u.cfg.Catalog.Leads() {
+		voters, err := u.cfg.Catalog.Raft().Members()
 		if err == nil {
-			add("the catalog", voters, c.catalog.Raft().TransferLeadership)
+			add("the catalog", voters, u.cfg.Catalog.Raft().TransferLeadership)
 		}
 	}
 	slices.SortFunc(led, func(a, b ledGroup) int { return strings.Compare(a.name, b.name) })
 	return led
 }
 
-func (c *Cluster) undrained(ctx context.Context, last error) error {
-	led := c.ledGroups()
+func (u *Unloader) undrained(ctx context.Context, last error) error {
+	led := u.ledGroups()
 	if len(led) == 0 {
 		return nil
 	}
@@ -171,8 +176,36 @@ func (c *Cluster) undrained(ctx context.Context, last error) error {
 		left = append(left, g.name)
 	}
 	return fmt.Errorf("cluster: node %q still leads %s: let another member of each catch up, or accept that they pause: %w",
-		c.cfg.Node, strings.Join(left, ", "), errors.Join(ctx.Err(), last))
+		u.cfg.Node, strings.Join(left, ", "), errors.Join(ctx.Err(), last))
 }
 
-// maxNamed bounds the groups that an error names.
-const maxNamed = 10
+// StartDrain starts to move all leadership off a node, as Drain, or returns the drain
+// that runs there already. limit bounds it; 0: it goes on until it is over.
+func (u *Unloader) StartDrain(ctx context.Context, n id.NodeID, limit time.Duration) (operation.Operation, error) {
+	if n == "" || n == u.cfg.Node {
+		u.draining.Store(true) // from now on, not from the job's first step
+		op, err := u.cfg.Operations.Start(kindDrain, fmt.Sprintf("node %q", u.cfg.Node), func(ctx context.Context, report func(operation.Progress)) error {
+			if limit > 0 {
+				var cancel context.CancelFunc
+				ctx, cancel = context.WithTimeout(ctx, limit)
+				defer cancel()
+			}
+			return u.Drain(ctx, report)
+		})
+		if errors.Is(err, operation.ErrBusy) && op.Kind == kindDrain {
+			return op, nil
+		}
+		return op, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, peer.Timeout)
+	defer cancel()
+	node, err := u.cfg.Peers.Client(n)
+	if err != nil {
+		return operation.Operation{}, fmt.Errorf("%w: node %q: %w", peer.ErrUnreachable, n, err)
+	}
+	r, err := node.Drain(ctx, &nodev1.DrainRequest{TimeoutMs: limit.Milliseconds()})
+	if err != nil {
+		return operation.Operation{}, fmt.Errorf("%w: node %q: %w", peer.ErrUnreachable, n, err)
+	}
+	return peer.FromWire(r.GetOperation())
+}

@@ -1,4 +1,4 @@
-package cluster
+package membership
 
 import (
 	"context"
@@ -8,16 +8,12 @@ import (
 	"strings"
 	"time"
 
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
-
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/cluster/event"
 	"github.com/quorate/quorate/cluster/operation"
 	"github.com/quorate/quorate/cluster/placement"
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/internal/wait"
-	nodev1 "github.com/quorate/quorate/proto/node/v1"
 )
 
 // After restarts leaders pile up on the nodes that stayed. While nothing comes or goes, the
@@ -33,57 +29,58 @@ const (
 	// lead at that moment.
 	leadersBatch = 100
 
-	kindSpreadLeaders operation.Kind = "spread-leaders"
-	phaseSpread       string         = "moving leaders"
+	// KindSpreadLeaders is the operation of SpreadLeaders.
+	KindSpreadLeaders operation.Kind = "spread-leaders"
+
+	phaseSpread string = "moving leaders"
 )
 
 // uneasy tells whether it is worth to spread leaders now.
-func (c *Cluster) uneasy() bool {
-	s := c.leaderState(nil)
+func (rc *Reconciler) uneasy() bool {
+	s := rc.leaderState(nil)
 	ts, _ := placement.Ease(s, 1)
 	return placement.Uneven(s) && len(ts) > 0
 }
 
 // leaderState is what spreading is planned from: the queues that are awake, and as nodes that
 // run those that have started, do not drain and have room on their disks. Failed ones stay.
-func (c *Cluster) leaderState(failed map[id.QueueUID]bool) placement.State {
-	answers := c.askNodes()
-	s := c.placementFrom(answers, func(r *catalog.QueueRecord) bool { return !failed[r.UID] && r.Dissolving == 0 }, nil)
+func (rc *Reconciler) leaderState(failed map[id.QueueUID]bool) placement.State {
+	answers := rc.cfg.Placer.ask()
+	s := rc.cfg.Placer.from(answers, func(r *catalog.QueueRecord) bool { return !failed[r.UID] && r.Dissolving == 0 }, nil)
 	for i := range s.Nodes {
 		n := &s.Nodes[i]
-		at := StartPhase(answers[n.Node].GetStart().GetPhase())
-		n.Alive = n.Alive && at == StartDone && c.disks.Fine(n.Node)
+		n.Alive = n.Alive && rc.cfg.Nodes.Started(answers[n.Node]) && rc.cfg.Disks.Fine(n.Node)
 	}
 	return s
 }
 
-// spreadLeaders starts to spread leaders, if that is worth it and does not run already.
-func (c *Cluster) spreadLeaders() {
-	if !c.uneasy() {
+// SpreadLeaders starts to spread leaders, if that is worth it and does not run already.
+func (rc *Reconciler) SpreadLeaders() {
+	if !rc.uneasy() {
 		return
 	}
-	op, err := c.operations.Start(kindSpreadLeaders, "all queues", c.easeLeaders)
+	op, err := rc.cfg.Operations.Start(KindSpreadLeaders, "all queues", rc.EaseLeaders)
 	switch {
 	case err == nil:
-		c.log.Info("leaders are uneven and get spread", "operation", op.ID.String(), "per_second", leadersPerSecond)
+		rc.cfg.Logger.Info("leaders are uneven and get spread", "operation", op.ID.String(), "per_second", leadersPerSecond)
 	case !errors.Is(err, operation.ErrClosed):
-		c.log.Warn("leaders are uneven, but cannot be spread now", "error", err)
+		rc.cfg.Logger.Warn("leaders are uneven, but cannot be spread now", "error", err)
 	}
 }
 
-// easeLeaders moves leaders until they are even. It breaks off when nodes come or go, or
+// EaseLeaders moves leaders until they are even. It breaks off when nodes come or go, or
 // another node leads the catalog: whoever does so begins anew when all is calm again.
-func (c *Cluster) easeLeaders(ctx context.Context, report func(Progress)) error {
-	p := Progress{Phase: phaseSpread, Unit: unitGroups}
+func (rc *Reconciler) EaseLeaders(ctx context.Context, report func(operation.Progress)) error {
+	p := operation.Progress{Phase: phaseSpread, Unit: unitGroups}
 	failed := map[id.QueueUID]bool{}
 	var errs []error
-	linked := c.linked()
+	linked := rc.linked()
 	next := time.NewTicker(time.Second / leadersPerSecond)
 	defer next.Stop()
 	var ts []placement.Transfer
 	for {
 		var beyond int
-		ts, beyond = placement.Ease(c.easedState(ctx, failed, ts), leadersBatch)
+		ts, beyond = placement.Ease(rc.easedState(ctx, failed, ts), leadersBatch)
 		if len(ts) == 0 {
 			break
 		}
@@ -95,18 +92,18 @@ func (c *Cluster) easeLeaders(ctx context.Context, report func(Progress)) error 
 			case <-ctx.Done():
 				return ctx.Err()
 			}
-			if c.linked() != linked || !c.catalog.Leads() {
+			if rc.linked() != linked || !rc.cfg.Catalog.Leads() {
 				p.Detail = "broken off, as nodes came or went; it begins anew when they have been calm"
 				report(p)
 				return nil
 			}
-			moved, err := c.moveLeader(ctx, t)
+			moved, err := rc.cfg.Leaders.TransferFrom(ctx, t.Group, t.From, t.To)
 			if err != nil {
-				errs = append(errs, fmt.Errorf("%s from node %q to %q: %w", c.named([]id.QueueUID{t.Group}), t.From, t.To, err))
+				errs = append(errs, fmt.Errorf("%s from node %q to %q: %w", rc.cfg.Operator.named([]id.QueueUID{t.Group}), t.From, t.To, err))
 			}
 			if moved {
 				p.Done++
-				c.spreadLeads.Add(1)
+				rc.spread.Add(1)
 			} else {
 				failed[t.Group] = true // not again in this operation
 			}
@@ -116,8 +113,8 @@ func (c *Cluster) easeLeaders(ctx context.Context, report func(Progress)) error 
 	p.Total = p.Done
 	report(p)
 	if p.Done > 0 {
-		c.events.Queues().Add(event.Event{
-			Kind: event.LeadersSpread, Node: c.cfg.Node, AtMs: time.Now().UnixMilli(), Detail: fmt.Sprintf("%d queues", p.Done),
+		rc.cfg.Events.Queues().Add(event.Event{
+			Kind: event.LeadersSpread, Node: rc.cfg.Node, AtMs: time.Now().UnixMilli(), Detail: fmt.Sprintf("%d queues", p.Done),
 		})
 	}
 	if len(errs) > maxNamed {
@@ -128,10 +125,10 @@ func (c *Cluster) easeLeaders(ctx context.Context, report func(Progress)) error 
 
 // easedState is leaderState once the leaders of the queues that were just moved are known, as
 // in ledState.
-func (c *Cluster) easedState(ctx context.Context, failed map[id.QueueUID]bool, moved []placement.Transfer) placement.State {
+func (rc *Reconciler) easedState(ctx context.Context, failed map[id.QueueUID]bool, moved []placement.Transfer) placement.State {
 	begun := time.Now()
 	for {
-		s := c.leaderState(failed)
+		s := rc.leaderState(failed)
 		between := slices.ContainsFunc(s.Groups, func(g placement.Group) bool {
 			return g.Leader == "" && !failed[g.UID] && slices.ContainsFunc(moved, func(t placement.Transfer) bool { return t.Group == g.UID })
 		})
@@ -141,33 +138,11 @@ func (c *Cluster) easedState(ctx context.Context, failed map[id.QueueUID]bool, m
 	}
 }
 
-// moveLeader hands a queue over at the node that should lead it; false: it is not led there
-// any more, or hibernates, or is gone.
-func (c *Cluster) moveLeader(ctx context.Context, t placement.Transfer) (moved bool, err error) {
-	ctx, cancel := c.commandContext(ctx)
-	defer cancel()
-	request := &nodev1.TransferLeadershipRequest{Group: uint64(t.Group.Group()), To: string(t.To)}
-	if t.From == c.cfg.Node {
-		_, err = calls{c: c}.TransferLeadership(ctx, request)
-	} else {
-		var peer nodev1.NodeClient
-		if peer, err = c.mux.Client(t.From); err == nil {
-			_, err = peer.TransferLeadership(ctx, request)
-		}
-	}
-	switch status.Code(err) {
-	case codes.NotFound, codes.FailedPrecondition:
-		return false, nil
-	default:
-		return err == nil, err
-	}
-}
-
 // linked stands for the nodes that are there.
-func (c *Cluster) linked() string {
+func (rc *Reconciler) linked() string {
 	var there []string
-	for n := range c.View().Nodes() {
-		if epoch, up := c.mux.Connected(n.ID); up || n.ID == c.cfg.Node {
+	for n := range rc.cfg.View().Nodes() {
+		if epoch, up := rc.cfg.Links.Connected(n.ID); up || n.ID == rc.cfg.Node {
 			there = append(there, fmt.Sprintf("%q/%d", n.ID, epoch))
 		}
 	}
@@ -177,4 +152,4 @@ func (c *Cluster) linked() string {
 
 // LeadersSpread returns how many queues this node has handed over to spread leaders since
 // its start.
-func (c *Cluster) LeadersSpread() uint64 { return c.spreadLeads.Load() }
+func (rc *Reconciler) LeadersSpread() uint64 { return rc.spread.Load() }

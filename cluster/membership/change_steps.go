@@ -1,4 +1,4 @@
-package cluster
+package membership
 
 import (
 	"context"
@@ -8,28 +8,22 @@ import (
 	"time"
 
 	"github.com/quorate/quorate/catalog"
+	"github.com/quorate/quorate/cluster/operation"
 	"github.com/quorate/quorate/cluster/peer"
-	"github.com/quorate/quorate/cluster/replica"
 	"github.com/quorate/quorate/cluster/traffic"
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/internal/wait"
 	"github.com/quorate/quorate/raftfsm"
 )
 
-// changing is this node's member of a queue whose members change, and which it leads.
-type changing struct {
-	*replica.Member
-	c *Cluster
-}
-
-// changeMembers takes the next step of the change that goes on. nil: it was taken.
-func (q changing) changeMembers(ctx context.Context, s *changeState) error {
-	r, ok := q.c.views.View().QueueByUID(q.UID())
+// change takes the next step of the change that goes on. nil: it was taken.
+func (m *Changer) change(ctx context.Context, q *Member, s *changeState) error {
+	r, ok := m.cfg.Views.View().QueueByUID(q.Queue)
 	if !ok || r.Change == nil || r.Change.ID != s.id {
 		return nil
 	}
 	g := r.Change
-	at, err := q.Group().Configuration()
+	at, err := q.Group.Configuration()
 	if err != nil {
 		return err
 	}
@@ -38,116 +32,112 @@ func (q changing) changeMembers(ctx context.Context, s *changeState) error {
 	switch {
 	case g.Cancelled && (g.Join == "" || rebuild) && votes(g.Leave),
 		g.Cancelled && g.Join != "" && !rebuild && !votes(g.Join):
-		return q.takeBack(ctx, s, g, at)
+		return m.takeBack(ctx, q, s, g, at)
 	case g.Leave != "" && (rebuild || g.Join == ""):
-		return q.leave(ctx, s, g.Leave, at)
+		return m.leave(ctx, q, s, g.Leave, at)
 	}
-	return q.join(ctx, s, g, at)
+	return m.join(ctx, q, s, g, at)
 }
 
 // takeBack undoes what has not taken effect.
-func (q changing) takeBack(ctx context.Context, s *changeState, g *catalog.MemberChange, at raftfsm.Configuration) error {
+func (m *Changer) takeBack(ctx context.Context, q *Member, s *changeState, g *catalog.MemberChange, at raftfsm.Configuration) error {
 	if slices.Contains(at.Nonvoters, g.Join) {
-		if err := q.reconfigure(ctx, s, func(ctx context.Context) error { return q.Group().RemoveServer(ctx, g.Join, at.Index) }); err != nil {
+		if err := m.reconfigure(ctx, q, s, func(ctx context.Context) error { return q.Group.RemoveServer(ctx, g.Join, at.Index) }); err != nil {
 			return err
 		}
 	}
-	return q.settle(ctx, s, catalog.StepCancelled)
+	return m.settle(ctx, q, s, catalog.StepCancelled)
 }
 
 // leave takes a node out of the group.
-func (q changing) leave(ctx context.Context, s *changeState, n id.NodeID, at raftfsm.Configuration) error {
-	m := q.c.changes
+func (m *Changer) leave(ctx context.Context, q *Member, s *changeState, n id.NodeID, at raftfsm.Configuration) error {
 	if !slices.Contains(at.Voters, n) && !slices.Contains(at.Nonvoters, n) {
-		return q.settle(ctx, s, catalog.StepLeft)
+		return m.settle(ctx, q, s, catalog.StepLeft)
 	}
 	stay := slices.DeleteFunc(slices.Clone(at.Voters), func(v id.NodeID) bool { return v == n })
-	there := q.there(ctx, stay)
+	there := m.there(ctx, q, stay)
 	if len(there) < len(stay)/2+1 {
 		return m.waits(s, "node %q cannot leave: of the members that stay, %q, a majority must be there, and only %q are", n, stay, there)
 	}
-	if n == q.c.cfg.Node {
-		return q.handOff(ctx, s, there)
+	if n == m.cfg.Node {
+		return m.handOff(ctx, q, s, there)
 	}
-	m.reports(s, Progress{Phase: PhaseLeave, Detail: fmt.Sprintf("node %q leaves", n)})
-	err := q.reconfigure(ctx, s, func(ctx context.Context) error { return q.Group().RemoveServer(ctx, n, at.Index) })
+	m.reports(s, operation.Progress{Phase: PhaseLeave, Detail: fmt.Sprintf("node %q leaves", n)})
+	err := m.reconfigure(ctx, q, s, func(ctx context.Context) error { return q.Group.RemoveServer(ctx, n, at.Index) })
 	if err != nil {
 		return err
 	}
-	return q.settle(ctx, s, catalog.StepLeft)
+	return m.settle(ctx, q, s, catalog.StepLeft)
 }
 
 // handOff lets another member lead, which then goes on with the change.
-func (q changing) handOff(ctx context.Context, s *changeState, to []id.NodeID) error {
-	m := q.c.changes
-	m.reports(s, Progress{Phase: PhaseLeave, Detail: fmt.Sprintf("node %q leads and leaves: another member takes over", q.c.cfg.Node)})
+func (m *Changer) handOff(ctx context.Context, q *Member, s *changeState, to []id.NodeID) error {
+	m.reports(s, operation.Progress{Phase: PhaseLeave, Detail: fmt.Sprintf("node %q leads and leaves: another member takes over", m.cfg.Node)})
 	var errs []error
 	for _, n := range to {
 		ctx, cancel := context.WithTimeout(ctx, memberTimeout)
-		err := q.Group().TransferLeadership(ctx, n)
+		err := q.Group.TransferLeadership(ctx, n)
 		cancel()
 		if err == nil {
 			return nil
 		}
 		errs = append(errs, err)
 	}
-	return m.waits(s, "node %q leads and leaves, and no other member has taken over: %w", q.c.cfg.Node, errors.Join(errs...))
+	return m.waits(s, "node %q leads and leaves, and no other member has taken over: %w", m.cfg.Node, errors.Join(errs...))
 }
 
 // join makes a node a member without a vote, and with one when it has caught up.
-func (q changing) join(ctx context.Context, s *changeState, g *catalog.MemberChange, at raftfsm.Configuration) error {
-	m := q.c.changes
+func (m *Changer) join(ctx context.Context, q *Member, s *changeState, g *catalog.MemberChange, at raftfsm.Configuration) error {
 	if slices.Contains(at.Voters, g.Join) {
-		return q.settle(ctx, s, catalog.StepJoined)
+		return m.settle(ctx, q, s, catalog.StepJoined)
 	}
 	if !slices.Contains(at.Nonvoters, g.Join) {
-		return q.reconfigure(ctx, s, func(ctx context.Context) error { return q.Group().AddNonvoter(ctx, g.Join) })
+		return m.reconfigure(ctx, q, s, func(ctx context.Context) error { return q.Group.AddNonvoter(ctx, g.Join) })
 	}
-	if err := q.catchUp(ctx, s, g); err != nil {
+	if err := m.catchUp(ctx, q, s, g); err != nil {
 		return err
 	}
 	all := append(slices.Clone(at.Voters), g.Join)
-	if there := q.there(ctx, all); len(there) < len(all)/2+1 {
+	if there := m.there(ctx, q, all); len(there) < len(all)/2+1 {
 		return m.waits(s, "node %q cannot get its vote: of the members %q a majority must be there, and only %q are", g.Join, all, there)
 	}
-	m.reports(s, Progress{Phase: PhaseJoin, Detail: fmt.Sprintf("node %q gets its vote", g.Join)})
-	if err := q.reconfigure(ctx, s, func(ctx context.Context) error { return q.Group().AddVoter(ctx, g.Join) }); err != nil {
+	m.reports(s, operation.Progress{Phase: PhaseJoin, Detail: fmt.Sprintf("node %q gets its vote", g.Join)})
+	if err := m.reconfigure(ctx, q, s, func(ctx context.Context) error { return q.Group.AddVoter(ctx, g.Join) }); err != nil {
 		return err
 	}
-	return q.settle(ctx, s, catalog.StepJoined)
+	return m.settle(ctx, q, s, catalog.StepJoined)
 }
 
 // catchUp waits until the joining member has what was committed when it was asked for,
 // and nearly what is committed now. One that has failed, or makes no progress for
 // joinPatience, makes it give the change up.
-func (q changing) catchUp(ctx context.Context, s *changeState, g *catalog.MemberChange) error {
-	m := q.c.changes
-	target := q.Group().Stats().CommitIndex
+func (m *Changer) catchUp(ctx context.Context, q *Member, s *changeState, g *catalog.MemberChange) error {
+	target := q.Group.Stats().CommitIndex
 	begun := time.Now()
 	answered := false // by the member, the last time that it was asked
 	for {
-		applied, err := q.joining(ctx, g)
+		applied, err := m.joining(ctx, q, g)
 		if err == nil && !answered {
 			// It may have opened after raft's calls were refused, which repeats none.
-			q.Group().Push()
+			q.Group.Push()
 		}
 		answered = err == nil
 		if err == nil && applied > s.applied {
 			s.applied, s.moved, begun = applied, time.Now(), time.Now()
 		}
-		commit := q.Group().Stats().CommitIndex
+		commit := q.Group.Stats().CommitIndex
 		if err == nil && applied >= target && applied+maxJoinLag >= commit {
 			return nil
 		}
 		if stuck := time.Since(s.moved) > joinPatience; stuck || errors.Is(err, errMemberFailed) {
-			q.c.log.Warn("a member cannot join: the change is taken back", "queue", q.UID().String(), "member", string(g.Join), "error", err)
-			return errors.Join(err, q.giveUp(ctx, s))
+			m.cfg.Logger.Warn("a member cannot join: the change is taken back", "queue", q.Queue.String(), "member", string(g.Join), "error", err)
+			return errors.Join(err, m.giveUp(ctx, q, s))
 		}
 		switch {
 		case err != nil:
 			err = m.waits(s, "node %q has not opened its member yet: %w", g.Join, err)
 		default:
-			m.reports(s, Progress{
+			m.reports(s, operation.Progress{
 				Phase: PhaseCatchUp, Done: int64(applied), Total: int64(commit), Unit: "entries",
 				Detail: fmt.Sprintf("node %q receives the log", g.Join),
 			})
@@ -158,10 +148,10 @@ func (q changing) catchUp(ctx context.Context, s *changeState, g *catalog.Member
 		if err := wait.For(ctx, joinTick); err != nil {
 			return err
 		}
-		if q.Led() == nil {
-			return fmt.Errorf("%w: queue %s: leadership was lost", traffic.ErrUnavailable, q.UID())
+		if !q.Led() {
+			return fmt.Errorf("%w: queue %s: leadership was lost", traffic.ErrUnavailable, q.Queue)
 		}
-		if r, ok := q.c.views.View().QueueByUID(q.UID()); !ok || r.Change == nil || r.Change.ID != s.id || r.Change.Cancelled {
+		if r, ok := m.cfg.Views.View().QueueByUID(q.Queue); !ok || r.Change == nil || r.Change.ID != s.id || r.Change.Cancelled {
 			return errChangeOver
 		}
 	}
@@ -176,10 +166,10 @@ var (
 
 // joining asks the joining node what its member has applied. A member that is not of this
 // change does not count: it would be wiped.
-func (q changing) joining(ctx context.Context, g *catalog.MemberChange) (applied uint64, err error) {
+func (m *Changer) joining(ctx context.Context, q *Member, g *catalog.MemberChange) (applied uint64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, memberTimeout)
 	defer cancel()
-	r, err := q.c.statusAt(ctx, g.Join, q.UID())
+	r, err := m.cfg.Leaders.StatusAt(ctx, g.Join, q.Queue)
 	if err != nil {
 		return 0, err
 	}
@@ -193,46 +183,46 @@ func (q changing) joining(ctx context.Context, g *catalog.MemberChange) (applied
 }
 
 // giveUp asks the catalog to take the change back; the next attempt does so.
-func (q changing) giveUp(ctx context.Context, s *changeState) error {
-	_, err := q.c.catalog.Propose(ctx, &catalog.CancelMemberChange{UID: q.UID(), Change: s.id})
+func (m *Changer) giveUp(ctx context.Context, q *Member, s *changeState) error {
+	_, err := m.cfg.Catalog.Propose(ctx, &catalog.CancelMemberChange{UID: q.Queue, Change: s.id})
 	return err
 }
 
 // there returns those of the nodes whose members run.
-func (q changing) there(ctx context.Context, nodes []id.NodeID) []id.NodeID {
+func (m *Changer) there(ctx context.Context, q *Member, nodes []id.NodeID) []id.NodeID {
 	ctx, cancel := context.WithTimeout(ctx, memberTimeout)
 	defer cancel()
 	return peer.Each(nodes, func(n id.NodeID) bool {
-		r, err := q.c.statusAt(ctx, n, q.UID())
+		r, err := m.cfg.Leaders.StatusAt(ctx, n, q.Queue)
 		return err == nil && r.GetGroup().GetFailed() == ""
 	})
 }
 
 // reconfigure changes the group's configuration, after the catalog has said that the
 // change goes on: this node's view may be of a change that is long over.
-func (q changing) reconfigure(ctx context.Context, s *changeState, change func(context.Context) error) error {
-	if err := q.settle(ctx, s, catalog.StepNone); err != nil {
+func (m *Changer) reconfigure(ctx context.Context, q *Member, s *changeState, change func(context.Context) error) error {
+	if err := m.settle(ctx, q, s, catalog.StepNone); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, memberTimeout)
 	defer cancel()
 	err := change(ctx)
-	q.c.liveness.Changed(q.UID().Group())
+	m.cfg.Reconfigured(q.Queue.Group())
 	if err != nil {
-		return q.c.changes.waits(s, "changing the group's configuration: %w", err)
+		return m.waits(s, "changing the group's configuration: %w", err)
 	}
 	return nil
 }
 
 // settle tells the catalog of a step.
-func (q changing) settle(ctx context.Context, s *changeState, step catalog.MemberStep) error {
-	_, err := q.c.catalog.Propose(ctx, &catalog.SettleMemberChange{UID: q.UID(), Change: s.id, Step: step})
+func (m *Changer) settle(ctx context.Context, q *Member, s *changeState, step catalog.MemberStep) error {
+	_, err := m.cfg.Catalog.Propose(ctx, &catalog.SettleMemberChange{UID: q.Queue, Change: s.id, Step: step})
 	var refused *catalog.Error
 	if errors.As(err, &refused) {
 		return fmt.Errorf("%w: %w", errChangeOver, err)
 	}
 	if err != nil {
-		return q.c.changes.waits(s, "the catalog does not answer: %w", err)
+		return m.waits(s, "the catalog does not answer: %w", err)
 	}
 	return nil
 }

@@ -1,10 +1,14 @@
-package cluster
+package membership
 
 import (
 	"fmt"
+	"log/slog"
 	"sync"
 	"time"
 
+	"github.com/quorate/quorate/cluster/leader"
+	"github.com/quorate/quorate/cluster/metadata"
+	"github.com/quorate/quorate/cluster/operation"
 	"github.com/quorate/quorate/id"
 	nodev1 "github.com/quorate/quorate/proto/node/v1"
 )
@@ -14,9 +18,9 @@ import (
 // record and the group's configuration, so every step may be repeated.
 
 const (
-	// maxMemberChanges bounds the changes that one node carries out at the same time, as
+	// MaxMemberChanges bounds the changes that one node carries out at the same time, as
 	// each may send a whole queue.
-	maxMemberChanges = 4
+	MaxMemberChanges = 4
 	// changeTick is the time between two attempts at changes that wait for something.
 	changeTick = 250 * time.Millisecond
 	// joinTick is the time between two looks at how far a joining member is.
@@ -31,11 +35,25 @@ const (
 	memberTimeout = 2 * time.Second
 )
 
-// changer carries out the changes of queues that this node leads.
-type changer struct {
-	c     *Cluster
+// ChangerConfig are the parts that a Changer is made of. All are needed.
+type ChangerConfig struct {
+	Node    id.NodeID
+	Logger  *slog.Logger
+	Views   *metadata.Views
+	Catalog *metadata.Group
+	Members Members
+	Leaders *leader.Leaders
+	// Slots bounds the changes at the same time: each holds one; of capacity MaxMemberChanges.
+	Slots chan struct{}
+	// Reconfigured is told that the members of a group may have changed.
+	Reconfigured func(id.GroupID)
+}
+
+// Changer carries out the changes of queues that this node leads. All methods may be called
+// concurrently.
+type Changer struct {
+	cfg   ChangerConfig
 	woken chan struct{} // of capacity 1
-	slots chan struct{}
 	work  sync.WaitGroup
 
 	mu      sync.Mutex // guards what follows
@@ -46,31 +64,32 @@ type changer struct {
 // changeState is what is remembered of a change between attempts.
 type changeState struct {
 	id       uint64
-	progress Progress
+	progress operation.Progress
 	moved    time.Time // when the joining member last made progress
 	applied  uint64    // by the joining member
 }
 
-func newChanger(c *Cluster) *changer {
-	return &changer{
-		c: c, woken: make(chan struct{}, 1), slots: make(chan struct{}, maxMemberChanges),
+// NewChanger returns one that does nothing until Run is called.
+func NewChanger(cfg ChangerConfig) *Changer {
+	return &Changer{
+		cfg: cfg, woken: make(chan struct{}, 1),
 		running: map[id.QueueUID]struct{}{}, waiting: map[id.QueueUID]*changeState{},
 	}
 }
 
-// wake lets the changer look for changes soon.
-func (m *changer) wake() {
+// Wake lets the changer look for changes soon.
+func (m *Changer) Wake() {
 	select {
 	case m.woken <- struct{}{}:
 	default:
 	}
 }
 
-// run carries out changes until stop is closed.
-func (m *changer) run(stop <-chan struct{}) {
+// Run carries out changes until stop is closed.
+func (m *Changer) Run(stop <-chan struct{}) {
 	defer m.work.Wait()
 	for {
-		changed := m.c.views.Next()
+		changed := m.cfg.Views.Next()
 		var again <-chan time.Time
 		if m.start() {
 			again = time.After(changeTick)
@@ -79,7 +98,7 @@ func (m *changer) run(stop <-chan struct{}) {
 		case <-again:
 		case <-changed:
 		case <-m.woken:
-		case <-m.c.host.Changes():
+		case <-m.cfg.Members.Changes():
 		case <-stop:
 			return
 		}
@@ -88,26 +107,26 @@ func (m *changer) run(stop <-chan struct{}) {
 
 // start begins an attempt at every change of a queue that this node leads, as far as
 // there are slots. It tells whether there are such changes.
-func (m *changer) start() (some bool) {
-	v := m.c.views.View()
+func (m *Changer) start() (some bool) {
+	v := m.cfg.Views.View()
 	pending := map[id.QueueUID]struct{}{}
-	for _, q := range m.c.host.Changing() {
-		r, ok := v.QueueByUID(q.UID())
-		if !ok || r.Change == nil || q.Led() == nil {
+	for _, q := range m.cfg.Members.Changing() {
+		r, ok := v.QueueByUID(q.Queue)
+		if !ok || r.Change == nil || !q.Led() {
 			continue
 		}
-		pending[q.UID()] = struct{}{}
-		s := m.claim(q.UID(), r.Change.ID)
+		pending[q.Queue] = struct{}{}
+		s := m.claim(q.Queue, r.Change.ID)
 		if s == nil {
 			continue
 		}
 		m.work.Go(func() {
-			err := changing{q, m.c}.changeMembers(q.Life(), s)
-			m.release(q.UID())
+			err := m.change(q.Life, &q, s)
+			m.release(q.Queue)
 			if err == nil {
-				m.wake()
-			} else if q.Life().Err() == nil {
-				m.c.log.Debug("a change of members waits", "queue", q.UID().String(), "error", err)
+				m.Wake()
+			} else if q.Life.Err() == nil {
+				m.cfg.Logger.Debug("a change of members waits", "queue", q.Queue.String(), "error", err)
 			}
 		})
 	}
@@ -123,35 +142,35 @@ func (m *changer) start() (some bool) {
 
 // claim takes a slot for a change, unless it has one or there is none, and returns what is
 // remembered of it.
-func (m *changer) claim(q id.QueueUID, change uint64) *changeState {
+func (m *Changer) claim(q id.QueueUID, change uint64) *changeState {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if _, busy := m.running[q]; busy {
 		return nil
 	}
 	select {
-	case m.slots <- struct{}{}:
+	case m.cfg.Slots <- struct{}{}:
 	default:
 		return nil
 	}
 	m.running[q] = struct{}{}
 	s := m.waiting[q]
 	if s == nil || s.id != change {
-		s = &changeState{id: change, moved: time.Now(), progress: Progress{Phase: PhaseWait}}
+		s = &changeState{id: change, moved: time.Now(), progress: operation.Progress{Phase: PhaseWait}}
 		m.waiting[q] = s
 	}
 	return s
 }
 
-func (m *changer) release(q id.QueueUID) {
+func (m *Changer) release(q id.QueueUID) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.running, q)
-	<-m.slots
+	<-m.cfg.Slots
 }
 
-// wire returns how far the change of a queue is, nil if this node carries out none.
-func (m *changer) wire(q id.QueueUID) *nodev1.MemberChange {
+// Wire returns how far the change of a queue is, nil if this node carries out none.
+func (m *Changer) Wire(q id.QueueUID) *nodev1.MemberChange {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	s := m.waiting[q]
@@ -163,15 +182,15 @@ func (m *changer) wire(q id.QueueUID) *nodev1.MemberChange {
 }
 
 // reports sets the progress of a change.
-func (m *changer) reports(s *changeState, p Progress) {
+func (m *Changer) reports(s *changeState, p operation.Progress) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	s.progress = p
 }
 
 // waits reports why a change cannot go on now, and returns it as an error.
-func (m *changer) waits(s *changeState, format string, args ...any) error {
+func (m *Changer) waits(s *changeState, format string, args ...any) error {
 	err := fmt.Errorf(format, args...)
-	m.reports(s, Progress{Phase: PhaseWait, Detail: err.Error()})
+	m.reports(s, operation.Progress{Phase: PhaseWait, Detail: err.Error()})
 	return err
 }

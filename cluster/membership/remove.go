@@ -1,4 +1,4 @@
-package cluster
+package membership
 
 import (
 	"context"
@@ -25,33 +25,33 @@ type Removal struct {
 
 // PlanRemoval tells what RemoveNode would do now. It fails if the node is not known, is this
 // one, or if those that stay would be no majority.
-func (c *Cluster) PlanRemoval(n id.NodeID, exclude []id.NodeID) (Removal, error) {
-	if err := c.checkOperation(QueueFilter{}, append(slices.Clone(exclude), n)...); err != nil {
+func (o *Operator) PlanRemoval(n id.NodeID, exclude []id.NodeID) (Removal, error) {
+	if err := o.checkOperation(QueueFilter{}, append(slices.Clone(exclude), n)...); err != nil {
 		return Removal{}, err
 	}
-	if n == c.cfg.Node {
+	if n == o.cfg.Node {
 		return Removal{}, fmt.Errorf("cluster: node %q cannot carry out its own removal: ask another node of the cluster", n)
 	}
 	stay, there := 0, 0
-	for r := range c.View().Nodes() {
+	for r := range o.cfg.Views.View().Nodes() {
 		if r.ID == n {
 			continue
 		}
 		stay++
-		if _, up := c.mux.Connected(r.ID); up || r.ID == c.cfg.Node {
+		if _, up := o.cfg.Links.Connected(r.ID); up || r.ID == o.cfg.Node {
 			there++
 		}
 	}
 	if there <= stay/2 {
 		return Removal{}, fmt.Errorf("cluster: without node %q only %d of %d nodes would be there, which is no majority: start others first", n, there, stay)
 	}
-	return c.removal(n, exclude), nil
+	return o.removal(n, exclude), nil
 }
 
-func (c *Cluster) removal(n id.NodeID, exclude []id.NodeID) (out Removal) {
-	moves, without := c.planShrink(n, QueueFilter{}, true, exclude)
+func (o *Operator) removal(n id.NodeID, exclude []id.NodeID) (out Removal) {
+	moves, without := o.planShrink(n, QueueFilter{}, true, exclude)
 	out.Moves = moves
-	v := c.View()
+	v := o.cfg.Views.View()
 	for _, uid := range without {
 		switch r, ok := v.QueueByUID(uid); {
 		case !ok:
@@ -71,8 +71,8 @@ func (c *Cluster) removal(n id.NodeID, exclude []id.NodeID) (out Removal) {
 
 // planShrink plans to take a node out of queues; nodes of exclude, and those that drain, take no
 // place.
-func (c *Cluster) planShrink(n id.NodeID, f QueueFilter, keepSize bool, exclude []id.NodeID) (moves []placement.Move, stay []id.QueueUID) {
-	s := c.placementState(f.Matches, nil)
+func (o *Operator) planShrink(n id.NodeID, f QueueFilter, keepSize bool, exclude []id.NodeID) (moves []placement.Move, stay []id.QueueUID) {
+	s := o.cfg.Placer.state(f.Matches, nil)
 	for i := range s.Nodes {
 		s.Nodes[i].Alive = s.Nodes[i].Alive && !slices.Contains(exclude, s.Nodes[i].Node)
 	}
@@ -81,15 +81,15 @@ func (c *Cluster) planShrink(n id.NodeID, f QueueFilter, keepSize bool, exclude 
 
 // takeOut carries out moves that take a node out of queues. With keepSize a queue that has one
 // member less for want of nodes gets another one when there are more (RE-4).
-func (c *Cluster) takeOut(ctx context.Context, moves []placement.Move, keepSize bool, report func(Progress)) error {
-	return c.move(ctx, moves, report, func(ctx context.Context, m placement.Move, report func(Progress)) error {
+func (o *Operator) takeOut(ctx context.Context, moves []placement.Move, keepSize bool, report func(operation.Progress)) error {
+	return o.move(ctx, moves, report, func(ctx context.Context, m placement.Move, report func(operation.Progress)) error {
 		switch {
 		case m.Join != "":
-			return c.ReplaceMember(ctx, m.Group, m.Leave, m.Join, report)
+			return o.ReplaceMember(ctx, m.Group, m.Leave, m.Join, report)
 		case keepSize:
-			return c.changeOne(ctx, catalog.BeginMemberChange{UID: m.Group, Leave: m.Leave}, nil, report)
+			return o.changeOne(ctx, catalog.BeginMemberChange{UID: m.Group, Leave: m.Leave}, nil, report)
 		default:
-			return c.RemoveMember(ctx, m.Group, m.Leave, report)
+			return o.RemoveMember(ctx, m.Group, m.Leave, report)
 		}
 	})
 }
@@ -102,34 +102,34 @@ const removeTick = 100 * time.Millisecond
 // the node is forgotten. A queue for which no other node is free has one member less
 // afterwards; one whose only member would go keeps the node from being removed, and nothing is
 // begun. A removal that was broken off leaves the node draining, and can be repeated.
-func (c *Cluster) RemoveNode(ctx context.Context, n id.NodeID, exclude []id.NodeID, report func(Progress)) error {
-	p, err := c.PlanRemoval(n, exclude)
+func (o *Operator) RemoveNode(ctx context.Context, n id.NodeID, exclude []id.NodeID, report func(operation.Progress)) error {
+	p, err := o.PlanRemoval(n, exclude)
 	if err != nil {
 		return err
 	}
 	if err := p.Err(n); err != nil {
 		return err
 	}
-	if err := c.drainThere(ctx, n, report); err != nil {
+	if err := o.drainThere(ctx, n, report); err != nil {
 		return err
 	}
-	for c.holdsQueues(n) {
-		p := c.removal(n, exclude)
+	for o.holdsQueues(n) {
+		p := o.removal(n, exclude)
 		if err := p.Err(n); err != nil {
 			return err
 		}
-		if err := c.takeOut(ctx, p.Moves, true, report); err != nil {
+		if err := o.takeOut(ctx, p.Moves, true, report); err != nil {
 			return err
 		}
 		if err := wait.For(ctx, removeTick); err != nil { // a change that others began may go on
 			return err
 		}
 	}
-	report(Progress{Phase: PhaseForget, Detail: fmt.Sprintf("node %q", n)})
-	if _, err := c.catalog.Propose(ctx, &catalog.ForgetNode{ID: n}); err != nil {
+	report(operation.Progress{Phase: PhaseForget, Detail: fmt.Sprintf("node %q", n)})
+	if _, err := o.cfg.Catalog.Propose(ctx, &catalog.ForgetNode{ID: n}); err != nil {
 		return err
 	}
-	for c.View().Leaves(n) { // the catalog's group goes on without it
+	for o.cfg.Views.View().Leaves(n) { // the catalog's group goes on without it
 		if err := wait.For(ctx, removeTick); err != nil {
 			return err
 		}
@@ -147,8 +147,8 @@ func (p *Removal) Err(n id.NodeID) error {
 }
 
 // holdsQueues tells whether a node is a member of a queue that does not end with it.
-func (c *Cluster) holdsQueues(n id.NodeID) bool {
-	for r := range c.View().Queues() {
+func (o *Operator) holdsQueues(n id.NodeID) bool {
+	for r := range o.cfg.Views.View().Queues() {
 		if r.Holds(n) && !r.EndsWith(n) {
 			return true
 		}
@@ -158,11 +158,11 @@ func (c *Cluster) holdsQueues(n id.NodeID) bool {
 
 // drainThere drains another node, as far as there are others that take over: what it leads
 // alone moves with its members.
-func (c *Cluster) drainThere(ctx context.Context, n id.NodeID, report func(Progress)) error {
-	op, err := c.StartDrain(ctx, n, 0)
+func (o *Operator) drainThere(ctx context.Context, n id.NodeID, report func(operation.Progress)) error {
+	op, err := o.cfg.Unloader.StartDrain(ctx, n, 0)
 	for err == nil && op.State == operation.Running {
 		report(op.Progress)
-		op, err = c.AwaitOperation(ctx, op.ID, op.Version)
+		op, err = o.cfg.Jobs.Await(ctx, op.ID, op.Version)
 	}
 	return err
 }

@@ -1,0 +1,32 @@
+package cluster
+
+import (
+	"context"
+
+	nodev1 "github.com/quorate/quorate/proto/node/v1"
+)
+
+// Usage answers for this node.
+func (s calls) Usage(ctx context.Context, r *nodev1.UsageRequest) (*nodev1.UsageResponse, error) {
+	return s.c.everywhere.Usage(ctx, r)
+}
+
+// Quotas answers for this node.
+func (s calls) Quotas(ctx context.Context, r *nodev1.QuotasRequest) (*nodev1.QuotasResponse, error) {
+	return s.c.everywhere.ExchangeQuotas(ctx, r)
+}
+
+// ListConnections answers for this node.
+func (s calls) ListConnections(ctx context.Context, r *nodev1.ListConnectionsRequest) (*nodev1.ListConnectionsResponse, error) {
+	return s.c.everywhere.ListConnections(ctx, r)
+}
+
+// EndConnection ends a connection to this node.
+func (s calls) EndConnection(ctx context.Context, r *nodev1.EndConnectionRequest) (*nodev1.EndConnectionResponse, error) {
+	return s.c.everywhere.EndOwn(ctx, r)
+}
+
+// ListConsumers answers for this node.
+func (s calls) ListConsumers(ctx context.Context, r *nodev1.ListConsumersRequest) (*nodev1.ListConsumersResponse, error) {
+	return s.c.everywhere.ListConsumers(ctx, r)
+}

@@ -1,0 +1,161 @@
+// Package leader asks the leader of a queue: how the queue stands, what messages it has, and to let another
+// member lead. Whoever leads is found by asking the members, again while there is an election.
+package leader
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/quorate/quorate/catalog"
+	"github.com/quorate/quorate/cluster/traffic"
+	"github.com/quorate/quorate/id"
+	"github.com/quorate/quorate/internal/wait"
+	nodev1 "github.com/quorate/quorate/proto/node/v1"
+)
+
+// Members are this node's members of queues.
+type Members interface {
+	// LeaderOf returns a queue's leader as the member here knows it; "": it does not.
+	LeaderOf(q id.QueueUID) (id.NodeID, bool)
+}
+
+// Links lead to the other nodes.
+type Links interface {
+	Connected(n id.NodeID) (id.Epoch, bool)
+	Client(n id.NodeID) (nodev1.NodeClient, error)
+}
+
+// Own answers for this node what others answer over the links.
+type Own interface {
+	QueueStatus(ctx context.Context, r *nodev1.QueueStatusRequest) (*nodev1.QueueStatusResponse, error)
+	PeekQueue(ctx context.Context, r *nodev1.PeekQueueRequest) (*nodev1.PeekQueueResponse, error)
+	TransferLeadership(ctx context.Context, r *nodev1.TransferLeadershipRequest) (*nodev1.TransferLeadershipResponse, error)
+}
+
+// Config are the parts that Leaders are made of. All are needed.
+type Config struct {
+	Node    id.NodeID // this one
+	View    func() *catalog.View
+	Members Members
+	Links   Links
+	Own     Own
+	// CommandTimeout bounds a command without a leader (RE-5); not above 0: nothing does.
+	CommandTimeout time.Duration
+	// Life ends when this node stops.
+	Life context.Context
+}
+
+// Leaders are those of all queues. All methods may be called concurrently.
+type Leaders struct{ cfg Config }
+
+// New returns the leaders of all queues.
+func New(cfg Config) *Leaders { return &Leaders{cfg: cfg} }
+
+const (
+	// firstRetry is the first wait of at; later ones double up to lastRetry.
+	firstRetry = 5 * time.Millisecond
+	lastRetry  = 50 * time.Millisecond
+)
+
+// at tries f at the node that should lead a queue, and again elsewhere as f's answer names
+// another or fails, until ctx ends.
+func (l *Leaders) at(ctx context.Context, q id.QueueUID, f func(id.NodeID) (id.NodeID, error)) error {
+	var hint id.NodeID
+	var last error
+	for attempt := 0; ; attempt++ {
+		r, ok := l.cfg.View().QueueByUID(q)
+		if !ok {
+			return fmt.Errorf("%w: queue %s is not in this node's view of the catalog", traffic.ErrNoSuchQueue, q)
+		}
+		to := hint
+		if to == "" {
+			to, _ = l.cfg.Members.LeaderOf(q)
+		}
+		if to == "" {
+			to = r.Members[attempt%len(r.Members)]
+		}
+		var err error
+		if hint, err = f(to); err == nil {
+			return nil
+		}
+		if ctx.Err() == nil {
+			last = err // more telling than that time is up
+		}
+		// A new queue has its leader within milliseconds.
+		if wait.For(ctx, min(firstRetry<<min(attempt, 10), lastRetry)) == nil {
+			continue
+		}
+		if l.cfg.Life.Err() != nil {
+			return fmt.Errorf("%w: queue %q", traffic.ErrClosed, r.Name)
+		}
+		if last == nil {
+			last = errors.New("none of its members has answered")
+		}
+		return fmt.Errorf("%w: queue %q (%s) in vhost %q: check that a majority of its members %q runs: %w",
+			traffic.ErrUnavailable, r.Name, q, r.VHost, r.Members, last)
+	}
+}
+
+// Transfer moves a queue's leadership to one of its members.
+func (l *Leaders) Transfer(ctx context.Context, q id.QueueUID, to id.NodeID) error {
+	if r, ok := l.cfg.View().QueueByUID(q); ok && to != "" && !slices.Contains(r.Members, to) {
+		return fmt.Errorf("cluster: queue %q cannot be led by node %q: its members are %q", r.Name, to, r.Members)
+	}
+	ctx, cancel := wait.Within(ctx, l.cfg.Life, l.cfg.CommandTimeout)
+	defer cancel()
+	return l.at(ctx, q, func(at id.NodeID) (id.NodeID, error) {
+		if at == to {
+			return "", l.confirm(ctx, to, q)
+		}
+		err := l.transferAt(ctx, q, at, to)
+		if status.Code(err) == codes.FailedPrecondition {
+			return "", fmt.Errorf("node %q does not lead it", at)
+		}
+		return "", err
+	})
+}
+
+// TransferFrom moves a queue's leadership from a node, if that leads it. false: it does not
+// any more, or the queue hibernates, or is gone.
+func (l *Leaders) TransferFrom(ctx context.Context, q id.QueueUID, from, to id.NodeID) (moved bool, err error) {
+	ctx, cancel := wait.Within(ctx, l.cfg.Life, l.cfg.CommandTimeout)
+	defer cancel()
+	err = l.transferAt(ctx, q, from, to)
+	switch status.Code(err) {
+	case codes.NotFound, codes.FailedPrecondition:
+		return false, nil
+	default:
+		return err == nil, err
+	}
+}
+
+func (l *Leaders) transferAt(ctx context.Context, q id.QueueUID, at, to id.NodeID) error {
+	request := &nodev1.TransferLeadershipRequest{Group: uint64(q.Group()), To: string(to)}
+	if at == l.cfg.Node {
+		_, err := l.cfg.Own.TransferLeadership(ctx, request)
+		return err
+	}
+	peer, err := l.cfg.Links.Client(at)
+	if err == nil {
+		_, err = peer.TransferLeadership(ctx, request)
+	}
+	return err
+}
+
+// confirm fails unless the node leads the queue.
+func (l *Leaders) confirm(ctx context.Context, n id.NodeID, q id.QueueUID) error {
+	r, err := l.StatusAt(ctx, n, q)
+	if err != nil {
+		return err
+	}
+	if !r.GetHasOverview() {
+		return fmt.Errorf("node %q does not lead it yet", n)
+	}
+	return nil
+}

@@ -1,0 +1,91 @@
+package leader
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"github.com/quorate/quorate/cluster/letters"
+	"github.com/quorate/quorate/id"
+	"github.com/quorate/quorate/internal/wait"
+	nodev1 "github.com/quorate/quorate/proto/node/v1"
+	"github.com/quorate/quorate/quorumq"
+)
+
+// Status is one queue's state.
+type Status struct {
+	Overview quorumq.Overview
+	Leader   id.NodeID
+	Members  []id.NodeID
+	Online   []id.NodeID
+	Group    *nodev1.GroupStatus
+	letters.DeadLetters
+}
+
+// Status returns a queue's state, read from its leader.
+func (l *Leaders) Status(ctx context.Context, q id.QueueUID) (Status, error) {
+	return l.status(ctx, q, false)
+}
+
+// Figures is Status for those who only look: a queue that hibernates is not woken, but has
+// the figures that it had, which nothing has changed since. If its members were cut off from
+// each other since, they may be old.
+func (l *Leaders) Figures(ctx context.Context, q id.QueueUID) (Status, error) {
+	return l.status(ctx, q, true)
+}
+
+func (l *Leaders) status(ctx context.Context, q id.QueueUID, kept bool) (Status, error) {
+	ctx, cancel := wait.Within(ctx, l.cfg.Life, l.cfg.CommandTimeout)
+	defer cancel()
+	var out Status
+	err := l.at(ctx, q, func(to id.NodeID) (id.NodeID, error) {
+		r, err := l.askStatus(ctx, to, &nodev1.QueueStatusRequest{Queue: uint64(q), Kept: kept})
+		if err != nil {
+			return "", err
+		}
+		if !r.GetHasOverview() {
+			leader := id.NodeID(r.GetLeader())
+			if _, up := l.cfg.Links.Connected(leader); r.GetHibernated() && (leader == to || leader != l.cfg.Node && !up) {
+				kept = false // who has the figures is gone: another one must lead
+			}
+			return leader, fmt.Errorf("node %q does not lead it", to)
+		}
+		if err := json.Unmarshal(r.GetOverview(), &out.Overview); err != nil {
+			return "", fmt.Errorf("overview from node %q: %w", to, err)
+		}
+		out.Group, out.Leader = r.GetGroup(), to
+		out.DeadLetters = letters.DeadLetters{
+			BacklogTrouble: r.GetBacklogTrouble(), Waiting: r.GetWaiting(), Retries: r.GetRetries(), Lost: r.GetLost(),
+		}
+		return "", nil
+	})
+	if err != nil {
+		return Status{}, err
+	}
+	if r, ok := l.cfg.View().QueueByUID(q); ok {
+		out.Members = slices.Clone(r.Members)
+		for _, m := range r.Members {
+			if _, up := l.cfg.Links.Connected(m); up || m == l.cfg.Node {
+				out.Online = append(out.Online, m)
+			}
+		}
+	}
+	return out, nil
+}
+
+// StatusAt returns what a node says of its member of a queue, whether that leads or not.
+func (l *Leaders) StatusAt(ctx context.Context, n id.NodeID, q id.QueueUID) (*nodev1.QueueStatusResponse, error) {
+	return l.askStatus(ctx, n, &nodev1.QueueStatusRequest{Queue: uint64(q)})
+}
+
+func (l *Leaders) askStatus(ctx context.Context, to id.NodeID, request *nodev1.QueueStatusRequest) (*nodev1.QueueStatusResponse, error) {
+	if to == l.cfg.Node {
+		return l.cfg.Own.QueueStatus(ctx, request)
+	}
+	peer, err := l.cfg.Links.Client(to)
+	if err != nil {
+		return nil, err
+	}
+	return peer.QueueStatus(ctx, request)
+}

@@ -1,0 +1,145 @@
+package membership
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"strings"
+	"time"
+
+	"github.com/quorate/quorate/catalog"
+	"github.com/quorate/quorate/cluster/operation"
+	"github.com/quorate/quorate/cluster/placement"
+	"github.com/quorate/quorate/id"
+)
+
+const (
+	// repairTick is the time between two looks at lost members of this node, and repairRest
+	// while there are none, should one have gone unnoticed.
+	repairTick = 500 * time.Millisecond
+	repairRest = 30 * time.Second
+)
+
+// pace says when to look at all queues.
+type pace struct {
+	interval, delay time.Duration
+	nodes           string                       // as they were last seen
+	policies        map[string]catalog.PolicySet // same, by vhost
+	changed         time.Time                    // since when they are so; zero: looked at since
+	last            time.Time                    // when queues were looked at
+	again           bool                         // something was left
+}
+
+// due tells whether to look at all queues now.
+func (p *pace) due(now time.Time, nodes string, policies map[string]catalog.PolicySet) bool {
+	if nodes != p.nodes || !maps.Equal(policies, p.policies) {
+		p.nodes, p.policies, p.changed = nodes, policies, now
+	}
+	settled := !p.changed.IsZero() && now.Sub(p.changed) >= p.delay
+	repeat := p.again && now.Sub(p.last) >= p.delay
+	if !settled && !repeat && now.Sub(p.last) < p.interval {
+		return false
+	}
+	p.last, p.changed, p.again = now, time.Time{}, false
+	return true
+}
+
+// KeepSizes brings queues to their size, and spreads their leaders, while this node leads
+// the catalog.
+func (rc *Reconciler) KeepSizes() {
+	cfg := rc.cfg.Settings
+	fresh := func() (members, leaders pace, unseen map[id.NodeID]time.Time) {
+		now := time.Now()
+		return pace{interval: cfg.Interval, delay: cfg.Delay, last: now},
+			pace{interval: cfg.Interval, delay: cfg.LeadersDelay, last: now}, map[id.NodeID]time.Time{}
+	}
+	p, leaders, unseen := fresh()
+	told := map[id.NodeID]string{} // why a node that waits was not let in
+	for busy := true; rc.cfg.Catalog.Turn(busy) == nil; {
+		busy = true
+		if !rc.cfg.Catalog.Leads() {
+			p, leaders, unseen = fresh()
+			continue
+		}
+		now := time.Now()
+		nodes, lost := rc.look(now, unseen)
+		if !cfg.KeepLeaders && leaders.due(now, nodes, nil) {
+			rc.SpreadLeaders()
+		}
+		if p.due(now, nodes, policySets(rc.cfg.View())) {
+			p.again = rc.complete(lost)
+		}
+		waiting := rc.replaceLost(now, told)
+		busy = waiting || p.again || !p.changed.IsZero() || !leaders.changed.IsZero() || len(unseen) > 0
+	}
+}
+
+// policySets stands for the policies of all vhosts, as target-group-size is one of their
+// keys.
+func policySets(v *catalog.View) map[string]catalog.PolicySet {
+	sets := map[string]catalog.PolicySet{}
+	for h := range v.VHosts() {
+		sets[h.Name] = v.PolicySet(h.Name)
+	}
+	return sets
+}
+
+// look notes which nodes are seen, and tells which are lost for good.
+func (rc *Reconciler) look(now time.Time, unseen map[id.NodeID]time.Time) (nodes string, lost map[id.NodeID]bool) {
+	lost = map[id.NodeID]bool{}
+	var b strings.Builder
+	for n := range rc.cfg.View().Nodes() {
+		_, up := rc.cfg.Links.Connected(n.ID)
+		since, away := unseen[n.ID]
+		switch {
+		case up || n.ID == rc.cfg.Node:
+			delete(unseen, n.ID)
+		case !away:
+			unseen[n.ID] = now
+		case rc.cfg.Settings.AutoRemove > 0 && now.Sub(since) >= rc.cfg.Settings.AutoRemove:
+			lost[n.ID] = true
+		}
+		_, away = unseen[n.ID]
+		fmt.Fprintf(&b, "%q %v %v;", n.ID, away, lost[n.ID])
+	}
+	return b.String(), lost
+}
+
+// wanted returns how many members a queue should have.
+func (rc *Reconciler) wanted(r *catalog.QueueRecord) int {
+	if r.Size > 0 {
+		return r.Size
+	}
+	return rc.cfg.Policies.GroupSize(rc.cfg.View(), r)
+}
+
+// complete carries plans out until nothing is left to be done now. It tells whether
+// something is left that may work later.
+func (rc *Reconciler) complete(lost map[id.NodeID]bool) (left bool) {
+	for rc.cfg.Life.Err() == nil && rc.cfg.Catalog.Leads() {
+		s := rc.cfg.Placer.state(func(*catalog.QueueRecord) bool { return true }, lost)
+		busy := false
+		for i := range s.Groups {
+			if r, ok := rc.cfg.View().QueueByUID(s.Groups[i].UID); ok {
+				s.Groups[i].Size = rc.wanted(r)
+			}
+			busy = busy || s.Groups[i].Fixed
+		}
+		moves := placement.Complete(s)
+		if len(moves) == 0 {
+			return busy
+		}
+		rc.cfg.Logger.Info("queues get members to be complete", "queues", len(moves))
+		err := rc.cfg.Operator.move(rc.cfg.Life, moves, nil, func(ctx context.Context, m placement.Move, _ func(operation.Progress)) error {
+			if !rc.cfg.Catalog.Leads() {
+				return nil // another node plans now
+			}
+			return rc.cfg.Operator.changeOne(ctx, catalog.BeginMemberChange{UID: m.Group, Join: m.Join, Leave: m.Leave}, nil, nil)
+		})
+		if err != nil {
+			rc.cfg.Logger.Warn("queues are not complete", "error", err)
+			return true
+		}
+	}
+	return true
+}

@@ -1,0 +1,40 @@
+package membership
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/quorate/quorate/id"
+	"github.com/quorate/quorate/internal/wait"
+)
+
+// replaceLost gives up, while this node leads the catalog, what nodes had stored that have
+// knocked with an empty data directory for ReconcileConfig.ReplaceAfter. What would lose
+// messages, or leave a group without a majority, is left to an operator. It tells whether
+// somebody knocks.
+func (rc *Reconciler) replaceLost(now time.Time, told map[id.NodeID]string) (waiting bool) {
+	after := rc.cfg.Settings.ReplaceAfter
+	if after == 0 {
+		return false
+	}
+	for n := range rc.cfg.View().Nodes() {
+		k, knocks := rc.cfg.Judge.Of(n.ID, now)
+		if !knocks || !k.Fresh || n.Vacant {
+			delete(told, n.ID)
+			continue
+		}
+		waiting = true
+		if now.Sub(k.Since) < after {
+			continue
+		}
+		ctx, cancel := wait.Within(rc.cfg.Life, rc.cfg.Life, rc.cfg.CommandTimeout)
+		err := rc.cfg.Operator.ReplaceNode(ctx, n.ID, false, nil)
+		cancel()
+		if err != nil && !errors.Is(err, context.Canceled) && told[n.ID] != err.Error() {
+			told[n.ID] = err.Error()
+			rc.cfg.Logger.Warn("a node waits with an empty data directory and is not let in by itself", "peer", string(n.ID), "error", err)
+		}
+	}
+	return waiting
+}

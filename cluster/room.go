@@ -1,0 +1,24 @@
+package cluster
+
+import "time"
+
+// diskGroups are the groups of this node, to which its disk's trouble is told.
+type diskGroups struct{ c *Cluster }
+
+// WriteAge is of disk.Groups: the catalog has a log of its own.
+func (g diskGroups) WriteAge() time.Duration { return g.c.catalog.Raft().WriteAge() }
+
+// Stopped is of disk.Groups.
+func (g diskGroups) Stopped() int { return g.c.host.NotOpen() }
+
+// FloorPassed is of disk.Groups.
+func (g diskGroups) FloorPassed() { g.c.host.WakeReconcile() }
+
+// HangsChanged is of disk.Groups.
+func (g diskGroups) HangsChanged(hangs bool) {
+	g.c.catalog.Raft().HangsChanged()
+	g.c.host.HangsChanged()
+	if hangs {
+		g.c.gateway.HostHangs()
+	}
+}
