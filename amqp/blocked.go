@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/quorate/quorate/amqp/wire"
+	"github.com/quorate/quorate/broker"
 	"github.com/quorate/quorate/internal/wait"
 )
 
@@ -19,9 +20,9 @@ const (
 // blocking is why publishes of a connection wait (PUB-10): an alarm of the node, or queues
 // that had no room for an earlier one. Guarded by the connection's mu.
 type blocking struct {
-	on    bool
-	full  []string // queues
-	vhost bool     // it holds too much (VH-14)
+	on     bool
+	full   []string    // queues
+	stored broker.Hold // a vhost, or a user's queues, hold too much (VH-16, VH-17); zero: none does
 }
 
 // block holds the publishes of the connection back from now on, and tells the client. queue
@@ -55,9 +56,9 @@ func (c *conn) unblock() bool {
 	}
 	c.mu.Lock()
 	b := &c.blocking
-	full := slices.Clone(b.full)
+	full, stored := slices.Clone(b.full), b.stored
 	c.mu.Unlock()
-	if vhost := c.blockedByVHost(); vhost && c.s.b.VHostFull(c.vhost) {
+	if stored.Full() {
 		return false
 	}
 	full = slices.DeleteFunc(full, func(q string) bool { return c.s.room(c.vhost, q) == nil })
@@ -66,7 +67,7 @@ func (c *conn) unblock() bool {
 	if b.full = full; len(full) > 0 {
 		return false
 	}
-	b.on, b.vhost = false, false
+	b.on, b.stored = false, broker.Hold{}
 	c.held.Store(false)
 	if c.client.blocked && !c.closing {
 		c.out = wire.AppendMethod(c.out, 0, &wire.ConnectionUnblocked{})

@@ -7,7 +7,7 @@ import (
 )
 
 // awaitQuotas is where a publish waits for quotas (VH-14): the connection is not read meanwhile. At a
-// rate that is all; a vhost that holds too much takes longer, and clients are told.
+// rate that is all; what holds too much takes longer, and clients are told.
 func (c *conn) awaitQuotas(by *hand) error {
 	for {
 		h, held := by.sender.Held(c.vhost)
@@ -25,7 +25,7 @@ func (c *conn) awaitQuotas(by *hand) error {
 func (c *conn) awaitQuota(by *hand, h *broker.Hold) error {
 	if h.Stored {
 		c.mu.Lock()
-		c.blocking.vhost = true
+		c.blocking.stored = *h
 		c.mu.Unlock()
 		c.block(h.Error().Error(), "")
 		return c.holdBack(by, func() bool { return !c.held.Load() || c.endingLocked() })
@@ -43,10 +43,4 @@ func (c *conn) lookAgain() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.changed.Broadcast()
-}
-
-func (c *conn) blockedByVHost() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.blocking.vhost
 }

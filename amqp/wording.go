@@ -81,7 +81,8 @@ func wordingOfProblem(e *broker.Error, thing string) string {
 
 func wordingOfLimit(e *broker.Error) string {
 	switch {
-	case e.Arg == "max-consumers" || e.Arg == "max-channels" && e.Kind == "vhost": // RabbitMQ has no such limits
+	// RabbitMQ has no such limits.
+	case e.Arg == "max-consumers", e.Arg == "max-channels" && e.Kind == "vhost", e.Arg == "max-queues" && e.Kind == "user":
 		return ""
 	case e.Kind == "queue":
 		return fmt.Sprintf("cannot declare queue '%s': queue limit in vhost '%s' (%s) is reached", e.Name, e.VHost, e.Value)

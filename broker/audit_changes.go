@@ -139,7 +139,7 @@ func changesOfTopology(before *catalog.View, cmd catalog.Command, r catalog.Repl
 	case *catalog.DeclareQueue:
 		_, known := before.Queue(c.VHost, c.Name)
 		return differences(nil, queueFields(&catalog.QueueRecord{
-			Type: c.Type, Durable: c.Durable, Exclusive: c.Exclusive, AutoDelete: c.AutoDelete, Arguments: c.Arguments,
+			Type: c.Type, Durable: c.Durable, Exclusive: c.Exclusive, AutoDelete: c.AutoDelete, Arguments: c.Arguments, DeclaredBy: c.DeclaredBy,
 		})), happened(r.Created, !known, r)
 	case *catalog.DeleteQueue:
 		old, known := before.QueueByUID(c.UID)
@@ -259,6 +259,7 @@ func queueFields(q *catalog.QueueRecord) []field {
 		{name: "type", value: string(q.Type)},
 		flag("durable", q.Durable, true), flag("exclusive", q.Exclusive, false),
 		flag("auto_delete", q.AutoDelete, false),
+		{name: "declared_by", value: q.DeclaredBy},
 	}, tableFields("arguments", q.Arguments)...)
 }
 

@@ -134,7 +134,7 @@ func TestEveryFieldIsTold(t *testing.T) {
 		t.Helper()
 		v := reflect.ValueOf(what).Elem()
 		for _, f := range reflect.VisibleFields(v.Type()) {
-			if names[f.Name] || f.Anonymous {
+			if names[f.Name] || f.Anonymous || !f.IsExported() {
 				continue
 			}
 			x := v.FieldByIndex(f.Index)

@@ -146,7 +146,7 @@ func toldAtStart(o *Imported) (made bool, why string) {
 
 func (b *Broker) importHere(ctx context.Context, hash string) error {
 	lines := 0
-	summary, err := b.ImportDefinitions(ctx, Import{Document: b.cfg.Definitions.Document}, func(done []Imported, _ int) {
+	summary, err := b.ImportDefinitions(WithIdentity(ctx, Itself()), Import{Document: b.cfg.Definitions.Document}, func(done []Imported, _ int) {
 		for i := range done {
 			o := &done[i]
 			made, why := toldAtStart(o)

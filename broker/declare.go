@@ -94,9 +94,13 @@ func (b *Broker) DeclareQueue(ctx context.Context, d DeclareQueue) (Declared, er
 	if err := b.permitOwner(ctx, rec); err != nil {
 		return Declared{}, err
 	}
+	by, err := b.declarer(ctx)
+	if err != nil {
+		return Declared{}, err
+	}
 	cmd := catalog.DeclareQueue{
 		VHost: d.VHost, Name: d.Name, Durable: d.Durable, Exclusive: d.Exclusive, AutoDelete: d.AutoDelete,
-		Arguments: d.Arguments, Type: kind,
+		Arguments: d.Arguments, Type: kind, DeclaredBy: by,
 	}
 	if d.Exclusive {
 		owner, err := b.newOwner(ctx, about)
@@ -139,6 +143,16 @@ func (b *Broker) DeclareQueue(ctx context.Context, d DeclareQueue) (Declared, er
 		return out, nil
 	}
 	return b.declared(ctx, c, out, about)
+}
+
+// declarer names the user that a context's calls come from, as the record of a queue has it: "" where nobody logs
+// in, for the node itself, and before VersionDeclarers is finalised (VH-17).
+func (b *Broker) declarer(ctx context.Context) (string, error) {
+	who, err := b.Who(ctx)
+	if err != nil || who == nil || b.view().Version() < catalog.VersionDeclarers {
+		return "", err
+	}
+	return who.User(), nil
 }
 
 // declarePassive tells of a queue that exists.

@@ -88,6 +88,11 @@ func (b *Broker) ImportDefinitions(ctx context.Context, i Import, told func(done
 	if err != nil {
 		return ImportSummary{}, faultyDocument(err)
 	}
+	by, err := b.declarer(ctx)
+	if err != nil {
+		return ImportSummary{}, err
+	}
+	doc.DeclareBy(by)
 	v := c.View()
 	run := importing{b: b, c: c, steps: definitions.Plan(doc, v, b.vet), told: told}
 	run.summary.Total = len(run.steps)
@@ -362,6 +367,9 @@ func (m *importing) create(ctx context.Context, s *definitions.Step) (created bo
 		if err != nil {
 			return false, err
 		}
+		if err := m.early(c, about); err != nil {
+			return false, err
+		}
 		// Who imports is no client of the queues: their leaders are spread unless they say otherwise.
 		_, chosen := c.Arguments.Get(argument.LeaderLocator)
 		reply, err := m.c.Operator().DeclareQueue(ctx, *c, e.GroupSize, !chosen || e.BalancedLeader)
@@ -378,10 +386,18 @@ func (m *importing) create(ctx context.Context, s *definitions.Step) (created bo
 		u.PasswordHash, u.Algorithm = hash, string(a)
 		command = &u
 	}
-	if early := m.c.View().Allows(command); early != nil { // a new cluster, or one that is being upgraded
-		about.Class, about.RetryAfter, about.Reason = Unavailable, retryAfter, early.Reason
-		return false, &about
+	if err := m.early(command, about); err != nil {
+		return false, err
 	}
 	reply, err := m.b.commit(ctx, m.c, command)
 	return reply.Created || sets, asState(translate(err, about))
+}
+
+// early tells that a command cannot be proposed yet: in a new cluster, or one that is being upgraded.
+func (m *importing) early(cmd catalog.Command, about Error) error {
+	if early := m.c.View().Allows(cmd); early != nil {
+		about.Class, about.RetryAfter, about.Reason = Unavailable, retryAfter, early.Reason
+		return &about
+	}
+	return nil
 }

@@ -14,7 +14,7 @@ import (
 func defined(n int) []byte {
 	var queues, bindings []string
 	for i := range n {
-		queues = append(queues, fmt.Sprintf(`{"name":"q%d","vhost":"shop","type":"quorum","durable":true,"auto_delete":false,"arguments":{"x-queue-type":"quorum"}}`, i))
+		queues = append(queues, fmt.Sprintf(`{"name":"q%d","vhost":"shop","type":"quorum","durable":true,"auto_delete":false,"arguments":{"x-queue-type":"quorum"},"declared_by":"chief"}`, i))
 		bindings = append(bindings, fmt.Sprintf(`{"source":"x","vhost":"shop","destination":"q%d","destination_type":"queue","routing_key":"k","arguments":{}}`, i))
 	}
 	return fmt.Appendf(nil, `{"users":[{"name":"chief","password":"secret","tags":["administrator"],"limits":{}}],
@@ -32,7 +32,7 @@ func counts(s broker.ImportSummary) string {
 
 // VH-9: nodes import what their configuration names before they serve; a fresh cluster has
 // the document's users and no other. What is deleted later stays so until the document
-// changes.
+// changes. Queues have the declarers that it names (VH-17).
 func TestImportAtStart(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts three nodes: not in short mode")
@@ -41,7 +41,7 @@ func TestImportAtStart(t *testing.T) {
 	c := testcluster.StartWith(t, 3, broker.Config{Definitions: broker.BootImport{Document: defined(queues)}})
 	for i := range 3 {
 		found, _, err := c.Broker(i).ListQueues(broker.WithIdentity(t.Context(), broker.Itself()), "shop", 0, "", false)
-		if err != nil || len(found) != queues || found[0].Policy != "p" {
+		if err != nil || len(found) != queues || found[0].Policy != "p" || found[0].DeclaredBy != "chief" || !found[0].CountsForDeclarer {
 			t.Errorf("node %d has %+v, %v", i, found, err)
 		}
 		if _, err := c.Broker(i).Login(t.Context(), "chief", "secret", netip.Addr{}); err != nil {

@@ -48,13 +48,13 @@ const (
 	// in it.
 	ProblemVHostMissing
 	ProblemVHostForbidden
-	// ProblemLimit: User would have, or the vhost hold, more than the limit Arg of Value (VH-4).
+	// ProblemLimit: the user or vhost would have more than the limit Arg of Value (VH-4, VH-17).
 	ProblemLimit
 )
 
 // Arguments as errors of the packages below name them.
 const (
-	argMaxQueues = "max-queues" // the limit of a vhost
+	argMaxQueues = "max-queues" // the limit of a vhost, and of a user
 	argHeader    = "header "    // with the header's name behind it
 )
 

@@ -13,15 +13,16 @@ import (
 	"github.com/quorate/quorate/policy"
 )
 
-// quotas are the gates of this node: where publishers wait that are above a rate, or whose vhost holds
-// too much (VH-14, VH-15). There is a gate for what has such a limit and was published to here, none else.
+// quotas are the gates of this node: where publishers wait that are above a rate, or whose vhost, or the declarer of
+// whose queues, holds too much (VH-14 to VH-17). There is a gate for what has such a limit and was published to here, none else.
 type quotas struct {
 	b     *Broker
 	start time.Time
 	kick  chan struct{} // of capacity 1: there is something for exchange to do at once
 	nodes atomic.Int64  // of the cluster
-	// byPolicy tells that a policy bounds the rates of queues, rated that this or an argument does.
-	byPolicy, rated atomic.Bool
+	// byPolicy tells that a policy bounds the rates of queues, byDeclarer that a user's queues are bounded in what
+	// they hold, rated that one of these is so, was so, or that an argument bounds a rate.
+	byPolicy, byDeclarer, rated atomic.Bool
 
 	mu       sync.Mutex // taken before a gate's
 	gates    map[clients.QuotaSubject]*gate
@@ -31,10 +32,11 @@ type quotas struct {
 	figures quotaFigures
 }
 
-// queueGate is what was found for a queue in the view of an index; a nil gate: it has no rate.
+// queueGate is what was found for a queue in the view of an index; a nil gate: it has no rate, a nil declarer:
+// what holds it is no user's with a limit of that.
 type queueGate struct {
-	index uint64
-	gate  *gate
+	index          uint64
+	gate, declarer *gate
 }
 
 type ratedPolicies struct {
@@ -61,13 +63,21 @@ func (q *quotas) wake() {
 	}
 }
 
-// user returns the gate of a user, nil if nothing bounds what it publishes.
+// user returns the gate of a user, nil if nothing bounds what it publishes and what its queues hold.
 func (q *quotas) user(v *catalog.View, name string) *gate {
 	u, ok := v.User(name)
-	if !ok || u.MaxMessageRate == Unlimited && u.MaxByteRate == Unlimited {
+	if !ok || u.MaxMessageRate == Unlimited && u.MaxByteRate == Unlimited && u.MaxStoredBytes == Unlimited {
 		return nil
 	}
-	return q.gate(clients.QuotaSubject{User: name}, v.Index(), gateLimits{[rates]int64{u.MaxMessageRate, u.MaxByteRate}, Unlimited})
+	return q.gate(clients.QuotaSubject{User: name}, v.Index(), gateLimits{[rates]int64{u.MaxMessageRate, u.MaxByteRate}, u.MaxStoredBytes})
+}
+
+// declarer returns the gate of a user if it bounds what the queues hold that the user has declared.
+func (q *quotas) declarer(v *catalog.View, name string) *gate {
+	if u, ok := v.User(name); !ok || u.MaxStoredBytes == Unlimited {
+		return nil
+	}
+	return q.user(v, name)
 }
 
 // vhost returns the gate of a vhost, nil if nothing bounds what is published there.
@@ -79,27 +89,41 @@ func (q *quotas) vhost(v *catalog.View, name string) *gate {
 	return q.gate(clients.QuotaSubject{VHost: name}, v.Index(), gateLimits{[rates]int64{h.MaxMessageRate, h.MaxByteRate}, h.MaxStoredBytes})
 }
 
-// queue returns the gate of a queue, nil if no rate bounds what is published into it.
-func (q *quotas) queue(v *catalog.View, uid id.QueueUID) *gate {
+// of returns the gate of a subject, nil if nothing bounds it.
+func (q *quotas) of(v *catalog.View, s clients.QuotaSubject) *gate {
+	switch {
+	case s.User != "":
+		return q.user(v, s.User)
+	case s.VHost != "":
+		return q.vhost(v, s.VHost)
+	}
+	return q.queue(v, s.Queue).gate
+}
+
+// queue returns the gates that a message passes for a queue that it is published into.
+func (q *quotas) queue(v *catalog.View, uid id.QueueUID) queueGate {
 	q.mu.Lock()
 	known, ok := q.queues[uid]
 	q.mu.Unlock()
 	if ok && known.index == v.Index() {
-		return known.gate
+		return known
 	}
 	rec, ok := v.QueueByUID(uid)
 	if !ok {
-		return nil
+		return queueGate{}
 	}
 	of := q.b.policies.InForce(v, rec).Quotas
 	found := queueGate{index: v.Index()}
 	if of.MaxMessageRate != Unlimited || of.MaxByteRate != Unlimited {
 		found.gate = q.gate(clients.QuotaSubject{Queue: uid}, v.Index(), gateLimits{[rates]int64{of.MaxMessageRate, of.MaxByteRate}, Unlimited})
 	}
+	if u, ok := v.DeclarerOf(rec); ok {
+		found.declarer = q.declarer(v, u.Name)
+	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.queues[uid] = found
-	return found.gate
+	return found
 }
 
 // gate returns that of a subject, with the limits of the view of an index.
@@ -138,16 +162,7 @@ func (q *quotas) all() []*gate {
 // prune forgets gates of what has no such limit any more, and what was found for queues that are gone.
 func (q *quotas) prune(v *catalog.View) {
 	for _, g := range q.all() {
-		var still *gate
-		switch {
-		case g.of.User != "":
-			still = q.user(v, g.of.User)
-		case g.of.VHost != "":
-			still = q.vhost(v, g.of.VHost)
-		default:
-			still = q.queue(v, g.of.Queue)
-		}
-		if still == nil && !g.newer(v.Index()) {
+		if q.of(v, g.of) == nil && !g.newer(v.Index()) {
 			q.mu.Lock()
 			delete(q.gates, g.of)
 			q.b.clients.CloseGate(g.of)
@@ -161,6 +176,17 @@ func (q *quotas) prune(v *catalog.View) {
 		if _, there := v.QueueByUID(uid); !there {
 			delete(q.queues, uid)
 		}
+	}
+}
+
+// lookUsers finds out whether a user's queues are bounded in what they hold.
+func (q *quotas) lookUsers(v *catalog.View) {
+	is := false
+	for u := range v.Users() {
+		is = is || u.MaxStoredBytes != Unlimited
+	}
+	if q.byDeclarer.Store(is); is {
+		q.rated.Store(true)
 	}
 }
 
@@ -211,9 +237,7 @@ func (b *Broker) AwaitQuotas(ctx context.Context, m *Publish) error {
 	_, err := p.prepare(ctx, m)
 	if v := b.view(); err == nil { // else Publish will tell
 		for _, uid := range p.uids {
-			if g := b.quotas.queue(v, uid); g != nil {
-				m.Sender.gates.note(g)
-			}
+			m.Sender.gates.note(b.quotas.queue(v, uid))
 		}
 	}
 	return m.Sender.AwaitQuotas(ctx, m.VHost)

@@ -18,7 +18,7 @@ const (
 )
 
 // exchange keeps the gates up to date until ctx ends: with the limits of the catalog, with what other nodes
-// want, and with what vhosts hold. It does nothing while no gate is used.
+// want, and with what vhosts and users' queues hold. It does nothing while no gate is used.
 func (q *quotas) exchange(ctx context.Context, c *cluster.Cluster) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -32,6 +32,7 @@ func (q *quotas) exchange(ctx context.Context, c *cluster.Cluster) {
 		}
 		q.nodes.Store(max(1, nodes))
 		q.lookPolicies(v)
+		q.lookUsers(v)
 		q.prune(v)
 		next := time.Since(last) >= exchangeEvery
 		if next {
@@ -68,7 +69,7 @@ func (q *quotas) round(ctx context.Context, c *cluster.Cluster, next bool) (agai
 			continue
 		}
 		if g.limitsStored() {
-			f.StoredBytes = c.StoredBytes(g.of.VHost)
+			f.StoredBytes = c.StoredBytes(g.of)
 		}
 		gates, subjects, own = append(gates, g), append(subjects, g.of), append(own, f)
 	}

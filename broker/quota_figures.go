@@ -82,7 +82,7 @@ func (b *Broker) QuotaCounts() (all []QuotaCount, waiting int64) {
 	f := &b.quotas.figures
 	for scope := range f.reached {
 		for which := range f.reached[scope] {
-			if which == storedQuota && scope != scopeVHost {
+			if which == storedQuota && scope == scopeQueue {
 				continue
 			}
 			all = append(all, QuotaCount{

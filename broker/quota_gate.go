@@ -35,7 +35,7 @@ const (
 	toldFor = 3 * time.Second
 	// gateIdle is how long a gate is not used before nobody asks about it.
 	gateIdle = 3 * time.Second
-	// storedAgainPercent of the limit must be left of what a vhost holds before publishers go on.
+	// storedAgainPercent of the limit must be left of what a vhost, or a user's queues, hold before publishers go on.
 	storedAgainPercent = 95
 )
 
@@ -65,7 +65,7 @@ type gate struct {
 	others  map[id.NodeID]wanted
 	used    time.Duration // when somebody asked or published last
 	ever    bool
-	holds   uint64 // bytes that the vhost holds, as far as this node knows
+	holds   uint64 // bytes that the vhost, or the user's queues, hold, as far as this node knows
 	full    bool
 	over    [gateQuotas]episode
 }
@@ -118,7 +118,7 @@ func (g *gate) share(now time.Duration) {
 	}
 }
 
-// weigh compares what the vhost holds with its limit. The caller holds mu.
+// weigh compares what is held with its limit. The caller holds mu.
 func (g *gate) weigh() {
 	limit := g.limits.stored
 	switch {
@@ -152,9 +152,10 @@ func (g *gate) charge(now time.Duration, bytes int) {
 	}
 }
 
-// wait returns how long a publisher must wait before it looks again, and for which quota; 0: not at all.
-func (g *gate) wait(now time.Duration) (d time.Duration, which int) {
-	d, which, began, limit := g.waiting(now)
+// wait returns how long a publisher must wait before it looks again, and for which quota; 0: not at all. With
+// storedOnly the rates are not asked about.
+func (g *gate) wait(now time.Duration, storedOnly bool) (d time.Duration, which int) {
+	d, which, began, limit := g.waiting(now, storedOnly)
 	if began {
 		g.q.figures.reached[g.scope()][which].Add(1)
 		g.q.tell(event.QuotaReached, g.of, quotaName(which), limit)
@@ -162,12 +163,12 @@ func (g *gate) wait(now time.Duration) (d time.Duration, which int) {
 	return d, which
 }
 
-func (g *gate) waiting(now time.Duration) (d time.Duration, which int, began bool, limit int64) {
+func (g *gate) waiting(now time.Duration, storedOnly bool) (d time.Duration, which int, began bool, limit int64) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.use(now)
 	for i := range g.buckets {
-		if g.limits.rates[i] == Unlimited {
+		if storedOnly || g.limits.rates[i] == Unlimited {
 			continue
 		}
 		wait := g.buckets[i].Wait(now)
@@ -225,7 +226,7 @@ func (g *gate) Learn(from id.NodeID, f clients.QuotaFigures) {
 	g.share(now)
 }
 
-// holding takes what the vhost holds.
+// holding takes what the vhost, or the user's queues, hold.
 func (g *gate) holding(now time.Duration, bytes uint64) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -234,7 +235,7 @@ func (g *gate) holding(now time.Duration, bytes uint64) {
 	g.weigh()
 }
 
-// limitsStored tells whether what the vhost holds is bounded.
+// limitsStored tells whether what is held is bounded.
 func (g *gate) limitsStored() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()

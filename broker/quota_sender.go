@@ -17,8 +17,10 @@ type senderGates struct {
 	known    bool
 	index    uint64 // of the view
 	vhost    string
-	user, in *gate   // nil: none
-	queues   []*gate // of the messages since it was last held back by none
+	user, in *gate // nil: none
+	// queues and declarers are those of the messages since it was last held back by none. At a declarer what its
+	// queues hold counts alone: its rates are its own (VH-17).
+	queues, declarers []*gate
 }
 
 // look finds the gates for a vhost. It allocates only where there are limits.
@@ -35,24 +37,33 @@ func (s *Sender) look(v *catalog.View, vhost string) *senderGates {
 	if s.b.mayEnter(v, s.who, vhost) { // else Publish refuses, and nothing is told of the vhost
 		g.in = q.vhost(v, vhost)
 	}
-	if len(g.queues) > 0 {
-		queues := g.queues
-		g.queues = g.queues[:0]
-		for _, x := range queues {
-			if now := q.queue(v, x.of.Queue); now != nil {
-				g.queues = append(g.queues, now)
-			}
-		}
-	}
+	g.queues = again(g.queues, func(x *gate) *gate { return q.queue(v, x.of.Queue).gate })
+	g.declarers = again(g.declarers, func(x *gate) *gate { return q.declarer(v, x.of.User) })
 	g.known, g.index, g.vhost = true, v.Index(), vhost
 	return g
 }
 
-// note has the sender's next message wait for the gate of a queue.
-func (g *senderGates) note(queue *gate) {
-	if len(g.queues) < maxQueueGates && !slices.Contains(g.queues, queue) {
-		g.queues = append(g.queues, queue)
+// again looks gates up anew, in place.
+func again(gates []*gate, look func(*gate) *gate) []*gate {
+	kept := gates[:0]
+	for _, x := range gates {
+		if now := look(x); now != nil {
+			kept = append(kept, now)
+		}
 	}
+	return kept
+}
+
+// note has the sender's next message wait for the gates of a queue.
+func (g *senderGates) note(of queueGate) {
+	g.queues, g.declarers = with(g.queues, of.gate), with(g.declarers, of.declarer)
+}
+
+func with(gates []*gate, g *gate) []*gate {
+	if g == nil || len(gates) >= maxQueueGates || slices.Contains(gates, g) {
+		return gates
+	}
+	return append(gates, g)
 }
 
 // charge counts a message for its sender and vhost.
@@ -72,17 +83,15 @@ func (s *Sender) charge(v *catalog.View, vhost string, bytes int) {
 
 // chargeQueue counts a message for a queue.
 func (b *Broker) chargeQueue(q *handle, m *Publish, p *publishing, i int) {
-	if !q.rated && !b.quotas.byPolicy.Load() {
+	if !q.rated && !b.quotas.byPolicy.Load() && !b.quotas.byDeclarer.Load() {
 		return
 	}
-	v := b.view()
-	g := b.quotas.queue(v, p.uids[i])
-	if g == nil {
-		return
+	of := b.quotas.queue(b.view(), p.uids[i])
+	if of.gate != nil {
+		of.gate.charge(b.quotas.now(), len(m.Body))
 	}
-	g.charge(b.quotas.now(), len(m.Body))
 	if m.Sender != nil {
-		m.Sender.gates.note(g)
+		m.Sender.gates.note(of)
 	}
 }
 
@@ -90,7 +99,7 @@ func (b *Broker) chargeQueue(q *handle, m *Publish, p *publishing, i int) {
 type Hold struct {
 	// For is how long to wait before looking again; 250 ms at most.
 	For time.Duration
-	// Stored tells that a vhost holds too much, which takes longer than rates do.
+	// Stored tells that a vhost, or a user's queues, hold too much, which takes longer than rates do.
 	Stored bool
 
 	gate  *gate
@@ -102,25 +111,28 @@ type Hold struct {
 func (s *Sender) Held(vhost string) (h Hold, held bool) {
 	v := s.b.view()
 	g := s.look(v, vhost)
-	if g.user == nil && g.in == nil && len(g.queues) == 0 {
+	if g.user == nil && g.in == nil && len(g.queues) == 0 && len(g.declarers) == 0 {
 		return h, false
 	}
 	now := s.b.quotas.now()
-	ask := func(x *gate) {
+	ask := func(x *gate, storedOnly bool) {
 		if x == nil {
 			return
 		}
-		if d, which := x.wait(now); d > h.For {
+		if d, which := x.wait(now, storedOnly); d > h.For {
 			h = Hold{For: d, Stored: which == storedQuota, gate: x, which: which}
 		}
 	}
-	ask(g.user)
-	ask(g.in)
+	ask(g.user, false)
+	ask(g.in, false)
 	for _, x := range g.queues {
-		ask(x)
+		ask(x, false)
+	}
+	for _, x := range g.declarers {
+		ask(x, true)
 	}
 	if h.For == 0 {
-		g.queues = g.queues[:0]
+		g.queues, g.declarers = g.queues[:0], g.declarers[:0]
 		return h, false
 	}
 	return h, true
@@ -202,13 +214,17 @@ func (s *Sender) AwaitQuotas(ctx context.Context, vhost string) error {
 	}
 }
 
-// VHostFull tells whether a vhost holds more than its limit, as far as this node knows (VH-14).
-func (b *Broker) VHostFull(vhost string) bool {
-	v := b.view()
-	g := b.quotas.vhost(v, vhost)
+// Full tells whether what held a sender back because too much is stored still does, as far as this node knows
+// (VH-16, VH-17); false for the zero Hold. It may be called from any goroutine.
+func (h Hold) Full() bool {
+	if h.gate == nil {
+		return false
+	}
+	q := h.gate.q
+	g := q.of(q.b.view(), h.gate.of)
 	if g == nil {
 		return false
 	}
-	d, which := g.wait(b.quotas.now())
-	return d > 0 && which == storedQuota
+	d, _ := g.wait(q.now(), true)
+	return d > 0
 }

@@ -20,7 +20,7 @@ import (
 func quotaBroker(t testing.TB) (*Broker, *catalog.Catalog, *Sender) {
 	t.Helper()
 	b, c, ctx := loggedInBroker(t, ".*")
-	apply(t, c, &catalog.RaiseVersion{Version: catalog.VersionQuotas})
+	apply(t, c, &catalog.RaiseVersion{Version: catalog.VersionDeclarers})
 	s, err := b.NewSender(ctx)
 	if err != nil {
 		t.Fatal(err)
@@ -170,7 +170,7 @@ func TestStoredBytesAgain(t *testing.T) {
 	}{{0, false}, {999, false}, {1000, true}, {2000, true}, {951, true}, {950, true}, {949, false}, {999, false}, {1000, true}} {
 		g.holding(b.quotas.now(), x.holds)
 		h, held := s.Held("/")
-		if held != x.full || held && !h.Stored || b.VHostFull("/") != x.full {
+		if held != x.full || held && !h.Stored || h.Full() != x.full {
 			t.Errorf("with %d bytes: held %v %+v", x.holds, held, h)
 		}
 	}
@@ -178,6 +178,83 @@ func TestStoredBytesAgain(t *testing.T) {
 	if _, held := s.Held("/"); held {
 		t.Error("held back after the limit was raised")
 	}
+}
+
+// VH-17: until the version with declarers is finalised queues get none; the node itself is nobody.
+func TestDeclarer(t *testing.T) {
+	b, c, ctx := loggedInBroker(t, ".*")
+	is := func(ctx context.Context, want string) {
+		t.Helper()
+		if by, err := b.declarer(ctx); by != want || err != nil {
+			t.Errorf("%q, %v; want %q", by, err, want)
+		}
+	}
+	apply(t, c, &catalog.RaiseVersion{Version: catalog.VersionDeclarers - 1})
+	is(ctx, "")
+	apply(t, c, &catalog.RaiseVersion{Version: catalog.VersionDeclarers})
+	is(ctx, "u")
+	is(WithIdentity(t.Context(), Itself()), "")
+	if by, err := b.declarer(t.Context()); err == nil {
+		t.Errorf("somebody who has not logged in is %q", by)
+	}
+	b.cfg.Authenticate = false
+	is(t.Context(), "")
+}
+
+// declares makes a queue that a user has declared.
+func declares(t *testing.T, c *catalog.Catalog, queue, user string) {
+	t.Helper()
+	apply(t, c, &catalog.DeclareQueue{
+		VHost: "/", Name: queue, Type: catalog.QueueQuorum, Durable: true, Members: []id.NodeID{"n"}, Leader: "n", DeclaredBy: user,
+	})
+}
+
+// VH-17: while the queues that a user has declared hold too much, the user waits, and whoever has published into one of
+// them does before its next message; who publishes elsewhere goes on, and the user's rates bound nobody else.
+func TestStoredBytesOfUser(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, c, s := quotaBroker(t)
+		declares(t, c, "mine", "u")
+		limitUser(t, c, limitStoredBytes, 1000)
+		b.quotas.lookUsers(c.View())
+		b.cfg.Authenticate = false
+		b.open = func(id.QueueUID) (enqueuer, error) { return discarding{}, nil }
+		other := &Sender{b: b, enter: func(string) error { return nil }}
+		g := b.quotas.user(c.View(), "u")
+		g.holding(b.quotas.now(), 1000)
+		if h, held := s.Held("/"); !held || !h.Stored || !h.Full() {
+			t.Errorf("the user: %+v, %v", h, held)
+		} else if err, want := h.Error().Error(), `RESOURCE_EXHAUSTED: user "u": max-stored-bytes = 1000: is reached`; !strings.HasPrefix(err, want) {
+			t.Errorf("%s, want %s", err, want)
+		}
+		into := func(queue string) bool {
+			b.Publish(t.Context(), &Publish{VHost: "/", RoutingKey: queue, Sender: other}, func(Result) {})
+			_, held := other.Held("/")
+			return held
+		}
+		if into("q") {
+			t.Error("who publishes elsewhere is held back")
+		}
+		if !into("mine") {
+			t.Error("who publishes into the user's queue is not held back")
+		}
+		g.holding(b.quotas.now(), 100)
+		if into("mine") || (Hold{}).Full() {
+			t.Error("held back while there is room")
+		}
+		both := NoUserLimits()
+		both.MaxStoredBytes, both.MaxMessageRate = 1000, 0
+		apply(t, c, &catalog.SetUserLimits{User: "u", Limits: both})
+		if into("mine") {
+			t.Error("the rate of the user whose queue it is holds back somebody else")
+		}
+		apply(t, c, &catalog.DeleteUser{Name: "u"})
+		apply(t, c, &catalog.PutUser{User: catalog.User{Name: "u", UserLimits: NoUserLimits()}})
+		limitUser(t, c, limitStoredBytes, 0)
+		if into("mine") {
+			t.Error("the queue counts for another user of the same name")
+		}
+	})
 }
 
 // VH-14: what another node wants counts for 3 s, and what is not known holds nobody back.

@@ -67,7 +67,9 @@ func (b *Broker) usages(ctx context.Context, v *catalog.View, of clients.QuotaSu
 		case limitConsumers:
 			x.Used = float64(open.UserConsumers + there.UserConsumers + open.VHostConsumers + there.VHostConsumers)
 		case argMaxQueues:
-			x.Used = float64(v.QueueCountIn(of.VHost))
+			if x.Used = float64(v.QueueCountIn(of.VHost)); of.User != "" {
+				x.Used = float64(v.QueueCountOf(of.User))
+			}
 		case limitMessageRate:
 			x.Used, x.Measured = flow.PublishedMessages, l.Value != Unlimited
 		case limitByteRate:
@@ -85,9 +87,7 @@ func (q *quotas) published(ctx context.Context, cl *cluster.Cluster, of clients.
 	if g := q.known(of); g != nil {
 		sum, _ = g.figuresNow(q.now(), false)
 	}
-	if of.VHost != "" {
-		sum.StoredBytes = cl.StoredBytes(of.VHost)
-	}
+	sum.StoredBytes = cl.StoredBytes(of)
 	for _, figures := range cl.AllClients().Quotas(ctx, []clients.QuotaSubject{of}, []clients.QuotaFigures{sum}) {
 		sum.PublishedMessages += figures[0].PublishedMessages
 		sum.PublishedBytes += figures[0].PublishedBytes

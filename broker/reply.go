@@ -54,13 +54,17 @@ func (b *Broker) ConsumeReplies(ctx context.Context, o Consume) (c *Consumer, ad
 	if err != nil {
 		return nil, "", err
 	}
+	by, err := b.declarer(ctx)
+	if err != nil {
+		return nil, "", err
+	}
 	secret := rand.Text()
 	name := replyQueueOf(secret)
 	if cl.View().Version() < catalog.VersionUsers {
 		name = formerReplyQueueOf(secret)
 	}
 	r, err := cl.Operator().DeclareQueue(ctx, catalog.DeclareQueue{
-		VHost: o.VHost, Name: name, Type: catalog.QueueClassic, Exclusive: true, AutoDelete: true, Owner: owner,
+		VHost: o.VHost, Name: name, Type: catalog.QueueClassic, Exclusive: true, AutoDelete: true, Owner: owner, DeclaredBy: by,
 	}, 1, false)
 	if err != nil {
 		return nil, "", translate(err, about)

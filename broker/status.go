@@ -41,12 +41,16 @@ type Queue struct {
 	// SettingsPending tells that its leader had something else in force when it gave the
 	// figures; false without these.
 	SettingsPending bool
-	State           string // one of the states, or "" where figures were not asked for
-	Leader          string
-	Members         []string
-	Online          []string
-	Stats           *QueueStats // nil when not asked for, or no leader could be reached
-	Raft            *RaftStats
+	// DeclaredBy is the user that declared it, "" for nobody or if it is not known; whether it counts towards
+	// the limits of this user tells CountsForDeclarer (VH-17).
+	DeclaredBy        string
+	CountsForDeclarer bool
+	State             string // one of the states, or "" where figures were not asked for
+	Leader            string
+	Members           []string
+	Online            []string
+	Stats             *QueueStats // nil when not asked for, or no leader could be reached
+	Raft              *RaftStats
 }
 
 // QueueStats are a queue's counts, exact on its leader when read (ST-1, ST-3).
@@ -111,12 +115,14 @@ func (b *Broker) GetQueue(ctx context.Context, vhost, name string) (Queue, error
 
 func (b *Broker) describe(v *catalog.View, rec *catalog.QueueRecord) Queue {
 	user, operator := b.policies.Queue(v, rec)
+	_, counts := v.DeclarerOf(rec)
 	return Queue{
 		Policy: policyName(user), OperatorPolicy: policyName(operator), Effective: policy.Merge(rec.Arguments, user, operator),
 		EffectivePolicy: policy.Merge(nil, user, operator),
 		VHost:           rec.VHost, Name: rec.Name, UID: uint64(rec.UID), Type: string(rec.Type), Durable: rec.Durable,
 		Exclusive: rec.Exclusive, AutoDelete: rec.AutoDelete,
 		Arguments: rec.Arguments, Members: nodeNames(rec.Members),
+		DeclaredBy: rec.DeclaredBy, CountsForDeclarer: counts,
 	}
 }
 

@@ -12,7 +12,7 @@ func (u *User) governs() bool {
 	return slices.Contains(u.Tags, TagAdministrator) && u.PasswordHash != "" && u.MaxConnections != 0
 }
 
-// setUser puts a user in the place of the one of its name; nil removes it. It is refused if the
+// setUser puts a user, which nobody else has yet, in the place of the one of its name; nil removes it. It is refused if the
 // last administrator who can log in would be lost: nobody could make another one. Commands are
 // applied one after the other, so of two that each take one of two administrators away the second
 // is refused. Builds that read no VersionUsers do not look, so nobody does before it is finalised.
@@ -25,10 +25,17 @@ func (v *View) setUser(name string, u *User) *Error {
 		}
 	}
 	if u == nil {
-		v.users = v.users.without(name)
-	} else {
-		v.users = v.users.set(name, u)
+		v.users, v.declared = v.users.without(name), v.declared.without(name)
+		return nil
 	}
+	u.since = 0
+	switch {
+	case known:
+		u.since = old.since
+	case v.version >= VersionDeclarers:
+		u.since = v.index
+	}
+	v.users = v.users.set(name, u)
 	return nil
 }
 

@@ -25,6 +25,9 @@ func samples() map[string]catalog.Command {
 		"declare-transient": &catalog.DeclareQueue{
 			VHost: "/", Name: "t", Type: catalog.QueueClassic, Members: []id.NodeID{"n1"}, Leader: "n1", Home: 300,
 		},
+		"declare-by": &catalog.DeclareQueue{
+			VHost: "/", Name: "b", Type: catalog.QueueQuorum, Durable: true, Members: []id.NodeID{"n1"}, Leader: "n1", DeclaredBy: "u",
+		},
 		"delete-queue":   &catalog.DeleteQueue{VHost: "/", Name: "q", UID: 1024},
 		"dissolve-queue": &catalog.DissolveQueue{VHost: "/", Name: "q", UID: 1024},
 		"set-members":    &catalog.SetQueueMembers{UID: 1024, Members: []id.NodeID{"n1"}, Leader: "n1"},
@@ -73,9 +76,11 @@ func samples() map[string]catalog.Command {
 		"put-quota-vhost": &catalog.PutVHost{VHost: catalog.VHost{
 			Name: "v", DefaultQueueType: catalog.QueueQuorum, VHostLimits: vhostQuotas(),
 		}},
-		"vhost-quotas":   &catalog.SetVHostLimits{VHost: "v", Limits: vhostQuotas()},
-		"put-quota-user": &catalog.PutUser{User: catalog.User{Name: "u", UserLimits: userQuotas()}},
-		"user-quotas":    &catalog.SetUserLimits{User: "u", Limits: userQuotas()},
+		"vhost-quotas":     &catalog.SetVHostLimits{VHost: "v", Limits: vhostQuotas()},
+		"put-quota-user":   &catalog.PutUser{User: catalog.User{Name: "u", UserLimits: userQuotas()}},
+		"user-quotas":      &catalog.SetUserLimits{User: "u", Limits: userQuotas()},
+		"put-bounded-user": &catalog.PutUser{OnlyNew: true, User: catalog.User{Name: "u", UserLimits: userBounds()}},
+		"user-bounds":      &catalog.SetUserLimits{User: "u", Limits: userBounds()},
 		"set-permission": &catalog.SetPermission{OnlyNew: true, Permission: catalog.Permission{
 			User: "u", VHost: "/", Configure: "c", Write: "w", Read: "r",
 		}},
@@ -210,7 +215,16 @@ func vhostQuotas() catalog.VHostLimits {
 }
 
 func userQuotas() catalog.UserLimits {
-	return catalog.UserLimits{MaxConnections: 1, MaxChannels: 3, MaxConsumers: 4, MaxMessageRate: 1000, MaxByteRate: 0}
+	l := userLimits(1, 3)
+	l.MaxConsumers, l.MaxMessageRate, l.MaxByteRate = 4, 1000, 0
+	return l
+}
+
+// userBounds are those and what bounds the queues that a user declares.
+func userBounds() catalog.UserLimits {
+	l := userQuotas()
+	l.MaxQueues, l.MaxStoredBytes = 5, 1<<30
+	return l
 }
 
 // strict is a catalog of version 3 with a vhost that refuses unknown arguments, and one that does not.
@@ -226,6 +240,23 @@ func limited() *catalog.Catalog {
 		&catalog.RaiseVersion{Version: catalog.VersionQuotas},
 		&catalog.PutVHost{VHost: catalog.VHost{Name: "strict", DefaultQueueType: catalog.QueueQuorum, RefuseUnknown: true, VHostLimits: vhostQuotas()}},
 		&catalog.PutUser{User: catalog.User{Name: "u", UserLimits: userQuotas()}},
+	)
+}
+
+// declared is a catalog of version 5: users from before and from then on, and queues of each, of nobody, and of somebody
+// without a record.
+func declared() *catalog.Catalog {
+	queue := func(name, by string) catalog.Command {
+		return &catalog.DeclareQueue{
+			VHost: "/", Name: name, Type: catalog.QueueQuorum, Durable: true, Members: []id.NodeID{"n1"}, Leader: "n1", DeclaredBy: by,
+		}
+	}
+	return made(
+		&catalog.RegisterNode{ID: "n1", Address: "a:1", Epoch: 1},
+		&catalog.PutUser{User: catalog.User{Name: "before", UserLimits: catalog.NoUserLimits()}},
+		&catalog.RaiseVersion{Version: catalog.VersionDeclarers},
+		&catalog.PutUser{User: catalog.User{Name: "u", UserLimits: userBounds()}},
+		queue("a", "before"), queue("b", "u"), queue("c", ""), queue("d", "token"),
 	)
 }
 
@@ -258,6 +289,8 @@ func TestGoldenBytes(t *testing.T) {
 			return hex.Dump(strict().AppendSnapshot(nil))
 		case "snapshot-limited":
 			return hex.Dump(limited().AppendSnapshot(nil))
+		case "snapshot-declared":
+			return hex.Dump(declared().AppendSnapshot(nil))
 		case "snapshot-replaced":
 			return hex.Dump(replaced().AppendSnapshot(nil))
 		case "snapshot":
@@ -322,6 +355,7 @@ func TestDecodeCut(t *testing.T) {
 	cut("snapshot", governed().AppendSnapshot(nil), catalog.New().Restore)
 	cut("snapshot", strict().AppendSnapshot(nil), catalog.New().Restore)
 	cut("snapshot", limited().AppendSnapshot(nil), catalog.New().Restore)
+	cut("snapshot", declared().AppendSnapshot(nil), catalog.New().Restore)
 }
 
 func TestDecodeNamesTheFault(t *testing.T) {
@@ -329,8 +363,8 @@ func TestDecodeNamesTheFault(t *testing.T) {
 		b    string
 		want string
 	}{
-		{"\x05\x01", "catalog: command: version at byte 0: written by a newer version of Quorate: format version 5, this build reads version 4"},
-		{"\x00\x01", "version at byte 0: format version 0, this build reads versions 1 to 4"},
+		{"\x06\x01", "catalog: command: version at byte 0: written by a newer version of Quorate: format version 6, this build reads version 5"},
+		{"\x00\x01", "version at byte 0: format version 0, this build reads versions 1 to 5"},
 		{"\x02\x09\x02n1", "version at byte 0: form 2 of a command that has form 1"},
 		{"\x01\x1c", "version 1 is never raised to"},
 		{"\x01\x63", "unknown command 99"},
@@ -436,10 +470,11 @@ func FuzzDecodeCommand(f *testing.F) {
 			t.Fatalf("decoded %x\nappended %x", b, again)
 		}
 		// Whatever can be decoded can be applied.
-		c := populated()
-		c.Apply(100, 100, cmd)
-		if err := catalog.New().Restore(c.AppendSnapshot(nil)); err != nil {
-			t.Fatalf("after %+v: %v", cmd, err)
+		for _, c := range []*catalog.Catalog{populated(), declared()} {
+			c.Apply(100, 100, cmd)
+			if err := catalog.New().Restore(c.AppendSnapshot(nil)); err != nil {
+				t.Fatalf("after %+v: %v", cmd, err)
+			}
 		}
 	})
 }
@@ -449,6 +484,7 @@ func FuzzRestore(f *testing.F) {
 	f.Add(changing().AppendSnapshot(nil))
 	f.Add(strict().AppendSnapshot(nil))
 	f.Add(limited().AppendSnapshot(nil))
+	f.Add(declared().AppendSnapshot(nil))
 	f.Add(governed().AppendSnapshot(nil))
 	f.Add(dissolving().AppendSnapshot(nil))
 	f.Add(raised().AppendSnapshot(nil))

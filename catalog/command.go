@@ -92,6 +92,7 @@ type DeclareQueue struct {
 	Leader      id.NodeID   // preferred leader, one of Members
 	Owner       Owner       // if Exclusive: the connection that it belongs to
 	Home        id.Epoch    // if not Durable: the present epoch of its one member
+	DeclaredBy  string      // the user; "": nobody. Not before VersionDeclarers (VH-17)
 }
 
 // Owner names a client's connection: the node that has it, in which of its lives, and a

@@ -23,7 +23,10 @@ func (c *DeclareQueue) append(b []byte) []byte {
 	b = appendTable(b, c.Arguments)
 	b = appendNodeIDs(b, c.Members)
 	b = appendString(b, c.Leader)
-	return appendLife(b, c.Exclusive, c.Owner, c.Durable, c.Home)
+	if b = appendLife(b, c.Exclusive, c.Owner, c.Durable, c.Home); c.DeclaredBy != "" {
+		b = appendString(b, c.DeclaredBy)
+	}
+	return b
 }
 
 // appendLife adds what bounds the life of a queue, as far as something does.
@@ -56,6 +59,9 @@ func (r *reader) declareQueue() *DeclareQueue {
 		Arguments: r.table("arguments"), Members: r.nodeIDs("members"), Leader: id.NodeID(r.string("leader")),
 	}
 	c.Owner, c.Home = r.life(c.Exclusive, c.Durable)
+	if r.machine >= VersionDeclarers {
+		c.DeclaredBy = r.string("declared by")
+	}
 	return c
 }
 

@@ -6,7 +6,7 @@ import (
 )
 
 // VHostLimits bound what a vhost holds, and what clients do in it; Unlimited is no limit, 0 is none
-// at all (VH-4, VH-14). Channels, Consumers and what follows them need VersionQuotas.
+// at all (VH-4, VH-14). Those but the first two need VersionQuotas.
 type VHostLimits struct {
 	MaxConnections, MaxQueues int64
 	MaxChannels, MaxConsumers int64
@@ -15,12 +15,15 @@ type VHostLimits struct {
 	MaxStoredBytes            int64 // of the bodies that its queues hold
 }
 
-// UserLimits bound what a user opens and does, as VHostLimits do.
+// UserLimits bound what a user opens, does and declares, as VHostLimits do. MaxQueues and MaxStoredBytes
+// need VersionDeclarers.
 type UserLimits struct {
 	MaxConnections, MaxChannels int64
 	MaxConsumers                int64
 	MaxMessageRate              int64 // messages published per second
 	MaxByteRate                 int64 // bytes of their bodies per second
+	MaxQueues                   int64 // that it has declared (VH-17)
+	MaxStoredBytes              int64 // of the bodies that these hold
 }
 
 // NoVHostLimits are those of a vhost that has none.
@@ -35,7 +38,7 @@ func NoVHostLimits() VHostLimits {
 func NoUserLimits() UserLimits {
 	return UserLimits{
 		MaxConnections: Unlimited, MaxChannels: Unlimited, MaxConsumers: Unlimited,
-		MaxMessageRate: Unlimited, MaxByteRate: Unlimited,
+		MaxMessageRate: Unlimited, MaxByteRate: Unlimited, MaxQueues: Unlimited, MaxStoredBytes: Unlimited,
 	}
 }
 
@@ -61,33 +64,34 @@ func (l *VHostLimits) SetLimit(name string, n int64) bool { return set(l.each(),
 // SetLimit sets the limit of a name; false: there is no such limit.
 func (l *UserLimits) SetLimit(name string, n int64) bool { return set(l.each(), name, n) }
 
-// limit is one of a set of limits; the first firstLimits of a set are older than VersionQuotas.
+// limit is one of a set of limits, which are in the order of their versions.
 type limit struct {
 	name  string
+	since Version // that brought it
 	value *int64
 }
 
-const firstLimits = 2
-
 func (l *VHostLimits) each() []limit {
 	return []limit{
-		{"max-connections", &l.MaxConnections},
-		{"max-queues", &l.MaxQueues},
-		{"max-channels", &l.MaxChannels},
-		{"max-consumers", &l.MaxConsumers},
-		{"max-message-rate", &l.MaxMessageRate},
-		{"max-byte-rate", &l.MaxByteRate},
-		{"max-stored-bytes", &l.MaxStoredBytes},
+		{"max-connections", VersionFirst, &l.MaxConnections},
+		{"max-queues", VersionFirst, &l.MaxQueues},
+		{"max-channels", VersionQuotas, &l.MaxChannels},
+		{"max-consumers", VersionQuotas, &l.MaxConsumers},
+		{"max-message-rate", VersionQuotas, &l.MaxMessageRate},
+		{"max-byte-rate", VersionQuotas, &l.MaxByteRate},
+		{"max-stored-bytes", VersionQuotas, &l.MaxStoredBytes},
 	}
 }
 
 func (l *UserLimits) each() []limit {
 	return []limit{
-		{"max-connections", &l.MaxConnections},
-		{"max-channels", &l.MaxChannels},
-		{"max-consumers", &l.MaxConsumers},
-		{"max-message-rate", &l.MaxMessageRate},
-		{"max-byte-rate", &l.MaxByteRate},
+		{"max-connections", VersionFirst, &l.MaxConnections},
+		{"max-channels", VersionFirst, &l.MaxChannels},
+		{"max-consumers", VersionQuotas, &l.MaxConsumers},
+		{"max-message-rate", VersionQuotas, &l.MaxMessageRate},
+		{"max-byte-rate", VersionQuotas, &l.MaxByteRate},
+		{"max-queues", VersionDeclarers, &l.MaxQueues},
+		{"max-stored-bytes", VersionDeclarers, &l.MaxStoredBytes},
 	}
 }
 
@@ -107,13 +111,16 @@ func set(all []limit, name string, n int64) bool {
 	return i >= 0
 }
 
-// newer tells whether limits are set that need VersionQuotas.
-func newer(all []limit) bool {
-	return slices.ContainsFunc(all[firstLimits:], func(x limit) bool { return *x.value != Unlimited })
+// limitsSince returns the version that a node must know to read those that are set.
+func limitsSince(all []limit) Version {
+	needs := VersionFirst
+	for _, x := range all {
+		if *x.value != Unlimited {
+			needs = max(needs, x.since)
+		}
+	}
+	return needs
 }
-
-func (l VHostLimits) newer() bool { return newer(l.each()) }
-func (l UserLimits) newer() bool  { return newer(l.each()) }
 
 func (l VHostLimits) check(e Error) *Error { return e.limitsFit(l.each()) }
 func (l UserLimits) check(e Error) *Error  { return e.limitsFit(l.each()) }
@@ -127,43 +134,52 @@ func (e Error) limitsFit(all []limit) *Error {
 	return nil
 }
 
-func appendLimits(b []byte, all []limit) []byte {
+// appendFirst adds the limits that VersionFirst has.
+func appendFirst(b []byte, all []limit) []byte {
 	for _, x := range all {
-		b = binary.AppendVarint(b, *x.value)
+		if x.since == VersionFirst {
+			b = binary.AppendVarint(b, *x.value)
+		}
 	}
 	return b
 }
 
-// readLimits reads what appendLimits added.
-func (r *reader) readLimits(all []limit) {
+// readFirst reads what appendFirst added.
+func (r *reader) readFirst(all []limit) {
 	for _, x := range all {
-		*x.value = r.varint(x.name)
+		if x.since == VersionFirst {
+			*x.value = r.varint(x.name)
+		}
 	}
 }
 
-// appendNewer adds the limits that VersionQuotas has brought, in bytes of that version.
+// appendNewer adds the limits that later versions have brought, in bytes of a version.
 func appendNewer(b []byte, all []limit, version Version) []byte {
-	if version >= VersionQuotas {
-		b = appendLimits(b, all[firstLimits:])
+	for _, x := range all {
+		if x.since > VersionFirst && x.since <= version {
+			b = binary.AppendVarint(b, *x.value)
+		}
 	}
 	return b
 }
 
 // readNewer reads them.
 func (r *reader) readNewer(all []limit) {
-	if r.machine >= VersionQuotas {
-		r.readLimits(all[firstLimits:])
+	for _, x := range all {
+		if x.since > VersionFirst && x.since <= r.machine {
+			*x.value = r.varint(x.name)
+		}
 	}
 }
 
 func (r *reader) vhostLimits() VHostLimits {
 	l := NoVHostLimits()
-	r.readLimits(l.each()[:firstLimits])
+	r.readFirst(l.each())
 	return l
 }
 
 func (r *reader) userLimits() UserLimits {
 	l := NoUserLimits()
-	r.readLimits(l.each()[:firstLimits])
+	r.readFirst(l.each())
 	return l
 }

@@ -81,7 +81,7 @@ func (r chance) command() catalog.Command {
 	switch r.IntN(24) {
 	case 23:
 		if r.IntN(4) == 0 {
-			return &catalog.RaiseVersion{Version: catalog.VersionStores + catalog.Version(r.IntN(2))}
+			return &catalog.RaiseVersion{Version: catalog.VersionStores + catalog.Version(r.IntN(int(catalog.NewestVersion-catalog.VersionFirst)))}
 		}
 		return r.settings()
 	case 20, 21, 22:
@@ -96,6 +96,7 @@ func (r chance) command() catalog.Command {
 		case 1:
 			d.Durable, d.Members, d.Home = false, members[:1], id.Epoch(r.IntN(3))
 		}
+		d.VHost, d.DeclaredBy = r.of("/", "/", "v1"), r.of("", "u1", "u2", "token")
 		return d
 	case 3:
 		if r.IntN(3) == 0 {
@@ -172,7 +173,7 @@ func (r chance) settings() catalog.Command {
 	case 4, 5:
 		u := catalog.User{Name: user, PasswordHash: r.of("a", "b"), Tags: []string{r.of(catalog.TagAdministrator, "t")}}
 		u.UserLimits = userLimits(limit, -1)
-		u.MaxConsumers = min(r.limit(), limit)
+		u.MaxConsumers, u.MaxQueues = min(r.limit(), limit), r.limit()
 		return &catalog.PutUser{OnlyNew: onlyNew, User: u}
 	case 6:
 		if r.IntN(2) == 0 {
@@ -239,11 +240,32 @@ func TestRandomCommands(t *testing.T) {
 					t.Fatalf("step %d: snapshots differ after %T %+v", i, cmd, cmd)
 				}
 				checkRoute(t, r, main.View())
+				checkDeclarers(t, old, main.View())
 				if old.Version() >= catalog.VersionUsers && hasAdministrator(old) && !hasAdministrator(main.View()) {
 					t.Fatalf("step %d: after %+v no administrator can log in", i, cmd)
 				}
 			}
 		})
+	}
+}
+
+// checkDeclarers compares the counts of users' queues with a naive count, and with the limits (VH-17).
+func checkDeclarers(t *testing.T, old, v *catalog.View) {
+	t.Helper()
+	counts := map[string]int{}
+	for q := range v.Queues() {
+		if u, ok := v.DeclarerOf(q); ok {
+			counts[u.Name]++
+		}
+	}
+	for _, name := range []string{"u1", "u2", "token"} {
+		n := v.QueueCountOf(name)
+		if n != counts[name] {
+			t.Fatalf("user %q is counted %d queues, it has %d:\n%s", name, n, counts[name], dump(v))
+		}
+		if u, ok := v.User(name); ok && u.MaxQueues != catalog.Unlimited && n > old.QueueCountOf(name) && int64(n) > u.MaxQueues {
+			t.Fatalf("user %q has declared queue %d of %d", name, n, u.MaxQueues)
+		}
 	}
 }
 

@@ -53,11 +53,17 @@ func (v *View) declareQueue(c *DeclareQueue) (Reply, *Error) {
 		e.Reason = fmt.Sprintf("the vhost has %d queues; delete some, or raise the limit", h.queues.len())
 		return Reply{}, &e
 	}
+	if err := v.checkDeclarer(e, c); err != nil {
+		return Reply{}, err
+	}
 	q := &QueueRecord{
 		UID: v.nextUID, VHost: c.VHost, Name: c.Name, Type: c.Type,
 		Durable: c.Durable, Exclusive: c.Exclusive, AutoDelete: c.AutoDelete,
 		Arguments: c.Arguments, Members: c.Members, Leader: c.Leader,
-		CreatedMs: v.now, Index: v.index,
+		CreatedMs: v.now, Index: v.index, DeclaredBy: c.DeclaredBy,
+	}
+	if u, ok := v.users.get(c.DeclaredBy); ok {
+		q.declarerSince = u.since
 	}
 	if q.Exclusive {
 		q.Owner = c.Owner
@@ -67,6 +73,7 @@ func (v *View) declareQueue(c *DeclareQueue) (Reply, *Error) {
 	}
 	v.nextUID++
 	v.putQueue(h, q)
+	v.countDeclared(q, 1)
 	return Reply{UID: q.UID, Created: true}, nil
 }
 
@@ -210,6 +217,7 @@ func (v *View) deleteQueue(c *DeleteQueue) (Reply, *Error) {
 	h.queues = h.queues.without(q.Name)
 	h = h.unbindAllTo(ToQueue, q.Name)
 	v.vhosts = v.vhosts.set(c.VHost, h)
+	v.countDeclared(q, -1)
 	v.queues = v.queues.without(q.UID)
 	return Reply{UID: q.UID, Deleted: true}, nil
 }

@@ -153,6 +153,9 @@ func (s *script) route(t *testing.T, tokens []token) string {
 func (s *script) showSettings(out *strings.Builder, v *catalog.View) {
 	for u := range v.Users() {
 		fmt.Fprintf(out, "user %q %s %q %q %+v\n", u.Name, u.Algorithm, u.PasswordHash, u.Tags, u.UserLimits)
+		if n := v.QueueCountOf(u.Name); n > 0 {
+			fmt.Fprintf(out, "  has declared %d queues\n", n)
+		}
 	}
 	for p := range v.Parameters("") {
 		fmt.Fprintf(out, "parameter %+v\n", *p)
@@ -217,6 +220,10 @@ func (s *script) show(out *strings.Builder) {
 		}
 		if q.Dissolving > 0 {
 			fmt.Fprintf(out, "  dissolving since %d\n", q.Dissolving)
+		}
+		if q.DeclaredBy != "" {
+			_, counts := v.DeclarerOf(q)
+			fmt.Fprintf(out, "  declared by %q, counts %v\n", q.DeclaredBy, counts)
 		}
 		if g := q.Change; g != nil {
 			fmt.Fprintf(out, "  change %d: %s; cancelled=%v\n", g.ID, g, g.Cancelled)
@@ -443,6 +450,7 @@ func command(t *testing.T, tokens []token) catalog.Command {
 			Owner: catalog.Owner{
 				Node: id.NodeID(f.text("owner", "")), Epoch: id.Epoch(f.number("owner-epoch")), Key: f.text("owner-key", ""),
 			},
+			DeclaredBy: f.text("by", ""),
 		}
 	case "delete-queue":
 		return &catalog.DeleteQueue{VHost: vhost, Name: word(0), UID: id.QueueUID(f.number("uid"))}

@@ -45,7 +45,10 @@ func (v *View) AppendSnapshot(b []byte) []byte {
 		})
 	}
 	b = appendList(b, v.users, func(b []byte, u *User) []byte {
-		return appendNewer(appendUser(b, u), u.each(), v.version)
+		if b = appendNewer(appendUser(b, u), u.each(), v.version); v.version >= VersionDeclarers {
+			b = binary.AppendUvarint(b, u.since)
+		}
+		return b
 	})
 	b = appendList(b, v.parameters, appendParameter)
 	b = binary.AppendUvarint(b, uint64(v.vhosts.len()))
@@ -55,13 +58,13 @@ func (v *View) AppendSnapshot(b []byte) []byte {
 			b = appendBool(b, h.rec.RefuseUnknown)
 		}
 		b = appendNewer(b, h.rec.each(), v.version)
-		b = h.appendSnapshot(b)
+		b = h.appendSnapshot(b, v.version)
 		return true
 	})
 	return b
 }
 
-func (h vhost) appendSnapshot(b []byte) []byte {
+func (h vhost) appendSnapshot(b []byte, version Version) []byte {
 	declared := 0
 	h.exchanges.each(func(_ string, x *exchange) bool {
 		if !x.rec.Predeclared {
@@ -78,7 +81,7 @@ func (h vhost) appendSnapshot(b []byte) []byte {
 	})
 	b = binary.AppendUvarint(b, uint64(h.queues.len()))
 	h.queues.each(func(_ string, q *QueueRecord) bool {
-		b = appendQueue(b, q)
+		b = appendQueue(b, q, version)
 		return true
 	})
 	b = binary.AppendUvarint(b, uint64(h.bindings.len()))
@@ -108,33 +111,6 @@ func appendExchange(b []byte, x *Exchange) []byte {
 	b = appendBool(b, x.AutoDelete)
 	b = appendBool(b, x.Internal)
 	return appendTable(b, x.Arguments)
-}
-
-func appendQueue(b []byte, q *QueueRecord) []byte {
-	b = appendString(b, q.Name)
-	b = binary.AppendUvarint(b, uint64(q.UID))
-	b = appendString(b, q.Type)
-	b = appendBool(b, q.Durable)
-	b = appendBool(b, q.Exclusive)
-	b = appendBool(b, q.AutoDelete)
-	b = appendTable(b, q.Arguments)
-	b = appendNodeIDs(b, q.Members)
-	b = appendString(b, q.Leader)
-	b = binary.AppendVarint(b, q.CreatedMs)
-	b = binary.AppendUvarint(b, q.Index)
-	b = binary.AppendUvarint(b, uint64(q.Size))
-	b = binary.AppendUvarint(b, q.Changed)
-	b = binary.AppendUvarint(b, q.Dissolving)
-	b = appendLife(b, q.Exclusive, q.Owner, q.Durable, q.Home)
-	b = appendBool(b, q.Change != nil)
-	if g := q.Change; g != nil {
-		b = binary.AppendUvarint(b, g.ID)
-		b = appendString(b, g.Join)
-		b = appendString(b, g.Leave)
-		b = binary.AppendUvarint(b, uint64(g.Size))
-		b = appendBool(b, g.Cancelled)
-	}
-	return b
 }
 
 var errUnsorted = errors.New("out of order or repeated")
@@ -242,7 +218,9 @@ func (c *Catalog) Restore(b []byte) error {
 	}
 	v.users = restoreList(&r, "users", func() User {
 		u := r.user()
-		r.readNewer(u.each())
+		if r.readNewer(u.each()); r.machine >= VersionDeclarers {
+			u.since = r.uvarint("user since")
+		}
 		return u
 	}, func(u *User) string { return u.Name }, func(u *User) *Error {
 		return u.check(Error{Kind: "user", Name: u.Name})
@@ -356,6 +334,7 @@ func (r *reader) vhost(v *View, rec *VHost) vhost {
 		last = q.Name
 		h.queues = h.queues.set(q.Name, q)
 		v.queues = v.queues.set(q.UID, q)
+		v.countDeclared(q, 1)
 	}
 	last = ""
 	for range r.count("bindings") {
@@ -413,27 +392,4 @@ func (r *reader) exchange(vhost string) *Exchange {
 		}
 	}
 	return x
-}
-
-func (r *reader) queue(vhost string) *QueueRecord {
-	q := &QueueRecord{
-		VHost: vhost, Name: r.string("queue"), UID: id.QueueUID(r.uvarint("queue uid")),
-		Type: QueueType(r.string("queue type")), Durable: r.bool("queue durable"),
-		Exclusive: r.bool("queue exclusive"), AutoDelete: r.bool("queue auto_delete"),
-		Arguments: r.table("queue arguments"), Members: r.nodeIDs("queue members"),
-		Leader: id.NodeID(r.string("queue leader")), CreatedMs: r.varint("queue created"),
-		Index: r.uvarint("queue index"),
-	}
-	q.Size, q.Changed = r.size("queue size"), r.uvarint("queue changed")
-	if r.form > snapshotWithoutEnd {
-		q.Dissolving = r.uvarint("queue dissolving")
-	}
-	q.Owner, q.Home = r.life(q.Exclusive, q.Durable)
-	if r.bool("queue change") {
-		q.Change = &MemberChange{
-			ID: r.uvarint("change"), Join: id.NodeID(r.string("change joins")), Leave: id.NodeID(r.string("change leaves")),
-			Size: r.size("change size"), Cancelled: r.bool("change cancelled"),
-		}
-	}
-	return q
 }

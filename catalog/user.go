@@ -14,6 +14,8 @@ type User struct {
 	Algorithm    string
 	Tags         []string
 	UserLimits
+	// since is the index of the command that made the user; 0: it is older than VersionDeclarers.
+	since uint64
 }
 
 // Permission says by three patterns what a user may do in a vhost (VH-6). A pattern that
@@ -282,9 +284,7 @@ func appendUser(b []byte, u *User) []byte {
 	return appendUserLimits(appendStrings(b, u.Tags), u.UserLimits)
 }
 
-func appendUserLimits(b []byte, l UserLimits) []byte {
-	return appendLimits(b, l.each()[:firstLimits])
-}
+func appendUserLimits(b []byte, l UserLimits) []byte { return appendFirst(b, l.each()) }
 
 func appendPermission(b []byte, p *Permission) []byte {
 	for _, s := range [...]string{p.User, p.VHost, p.Configure, p.Write, p.Read} {

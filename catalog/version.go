@@ -22,9 +22,11 @@ const (
 	VersionUsers Version = 3
 	// VersionQuotas brings the limits of users and vhosts that follow the first ones (VH-4, VH-14).
 	VersionQuotas Version = 4
+	// VersionDeclarers brings the users that declared queues, and what bounds these (VH-17).
+	VersionDeclarers Version = 5
 
 	// NewestVersion is the newest that this build can read.
-	NewestVersion = VersionQuotas
+	NewestVersion = VersionDeclarers
 )
 
 // ErrNewer says that bytes are of a version that this build cannot read: they are whole,
@@ -48,29 +50,26 @@ func Since(cmd Command) Version {
 	switch c := cmd.(type) {
 	case *RaiseVersion:
 		return c.Version
+	case *DeclareQueue:
+		if c.DeclaredBy != "" {
+			return VersionDeclarers
+		}
 	case *RegisterNode:
 		if c.Store != "" {
 			return VersionStores
 		}
 	case *PutVHost:
-		switch {
-		case c.newer():
-			return VersionQuotas
-		case c.RefuseUnknown:
-			return VersionUsers
+		needs := limitsSince(c.each())
+		if c.RefuseUnknown {
+			needs = max(needs, VersionUsers)
 		}
+		return needs
 	case *SetVHostLimits:
-		if c.Limits.newer() {
-			return VersionQuotas
-		}
+		return limitsSince(c.Limits.each())
 	case *PutUser:
-		if c.newer() {
-			return VersionQuotas
-		}
+		return limitsSince(c.each())
 	case *SetUserLimits:
-		if c.Limits.newer() {
-			return VersionQuotas
-		}
+		return limitsSince(c.Limits.each())
 	case *LeaveCatalog, *NodeOut, *ReplaceNode:
 		return VersionStores
 	case *ChangeUser:

@@ -168,6 +168,7 @@ func (v *View) deleteVHost(c *DeleteVHost) (Reply, *Error) {
 		}
 	}
 	h.queues.each(func(_ string, q *QueueRecord) bool {
+		v.countDeclared(q, -1)
 		v.queues = v.queues.without(q.UID)
 		return true
 	})
@@ -203,9 +204,7 @@ func appendVHost(b []byte, x *VHost) []byte {
 	return appendVHostLimits(b, x.VHostLimits)
 }
 
-func appendVHostLimits(b []byte, l VHostLimits) []byte {
-	return appendLimits(b, l.each()[:firstLimits])
-}
+func appendVHostLimits(b []byte, l VHostLimits) []byte { return appendFirst(b, l.each()) }
 
 func (r *reader) vhostRecord() VHost {
 	return VHost{

@@ -25,6 +25,8 @@ type View struct {
 	// index: its log is lost, or its store. Until then no empty one may begin under the id.
 	leaving tree[id.NodeID, uint64]
 	users   tree[string, *User]
+	// declared counts, by user, the queues of which it is DeclarerOf; users without any are not in it.
+	declared tree[string, int]
 	// parameters by vhost, component and name; global ones have the vhost "".
 	parameters tree[string, *Parameter]
 }
@@ -70,6 +72,11 @@ type QueueRecord struct {
 	// Dissolving is the index of the command that began the queue's deletion; 0: it is not being
 	// deleted. Nobody may use it any more, and its leader deletes it once it is empty.
 	Dissolving uint64
+	// DeclaredBy is the user that declared the queue; "": nobody was logged in, or it is older than
+	// VersionDeclarers. Whether it counts towards the limits of a user tells DeclarerOf (VH-17).
+	DeclaredBy string
+	// declarerSince is that user's since; 0 also if it had no record.
+	declarerSince uint64
 }
 
 // MemberChange is a change of a queue's members that goes on.

@@ -44,13 +44,15 @@ type VHostLimits struct {
 	MaxStoredBytes *int64 `api:"max_stored_bytes"` // of the bodies that its queues hold
 }
 
-// UserLimits bound what a user opens and does; nil is no limit (VH-4, VH-14).
+// UserLimits bound what a user opens, does and declares; nil is no limit (VH-4, VH-14, VH-17).
 type UserLimits struct {
 	MaxConnections *int64 `api:"max_connections"`
 	MaxChannels    *int64 `api:"max_channels"`
 	MaxConsumers   *int64 `api:"max_consumers"`
 	MaxMessageRate *int64 `api:"max_message_rate"` // messages published per second
 	MaxByteRate    *int64 `api:"max_byte_rate"`    // bytes of their bodies per second
+	MaxQueues      *int64 `api:"max_queues"`       // that it has declared
+	MaxStoredBytes *int64 `api:"max_stored_bytes"` // of the bodies that these hold
 }
 
 // User describes a user. With neither Password nor Hash it cannot log in by password.

@@ -30,6 +30,10 @@ type QueueInfo struct {
 	SettingsPending bool `api:"settings_pending"`
 	// EffectivePolicyDefinition is what policy and operator policy give together.
 	EffectivePolicyDefinition Table `api:"effective_policy_definition"`
+	// DeclaredBy is the user that declared the queue; empty: nobody was logged in, or it is not known.
+	DeclaredBy string `api:"declared_by"`
+	// CountsForDeclarer: it counts towards the limits of that user, who has not been deleted since (VH-17).
+	CountsForDeclarer bool `api:"counts_for_declarer"`
 }
 
 // Figures returns Stats, or zeros while no leader can be asked: who waits for a queue to be empty must look at Stats.

@@ -1,54 +1,86 @@
 package cluster
 
 import (
+	"iter"
 	"sync"
 	"time"
 
 	"github.com/quorate/quorate/catalog"
+	"github.com/quorate/quorate/cluster/clients"
 	"github.com/quorate/quorate/cluster/event"
+	"github.com/quorate/quorate/id"
+	"github.com/quorate/quorate/quorumq"
 )
 
-// storedFor is how long a sum over the queues of vhosts is used again.
+// storedFor is how long a sum over queues is used again.
 const storedFor = 500 * time.Millisecond
 
-// storedBytes are what the queues that this node leads hold of each vhost with a limit of it: one
+// storedBytes are what the queues that this node leads hold of each vhost and user with a limit of it: one
 // sum is for all who ask in a short time. mu guards the rest.
 type storedBytes struct {
 	mu sync.Mutex
 	at time.Duration // of the monotonic clock
-	of map[string]uint64
+	of map[clients.QuotaSubject]uint64
 }
 
-// StoredBytes returns what the queues of a vhost hold that this node leads, however they hold it; 0 if
-// nothing bounds it. It may be half a second old.
-func (c *Cluster) StoredBytes(vhost string) uint64 {
+// limitsStored tells whether something bounds what the queues of a vhost, or those that a user has declared, hold.
+func limitsStored(v *catalog.View, of clients.QuotaSubject) bool {
+	if of.User != "" {
+		u, ok := v.User(of.User)
+		return ok && u.MaxStoredBytes != catalog.Unlimited
+	}
+	h, ok := v.VHost(of.VHost)
+	return ok && h.MaxStoredBytes != catalog.Unlimited
+}
+
+// StoredBytes returns what the queues hold that this node leads of a vhost, or of those that a user has declared,
+// however they hold it; 0 if nothing bounds it. It may be half a second old.
+func (c *Cluster) StoredBytes(of clients.QuotaSubject) uint64 {
 	v := c.View()
-	if h, ok := v.VHost(vhost); !ok || h.MaxStoredBytes == catalog.Unlimited {
+	if !limitsStored(v, of) {
 		return 0
 	}
 	s := &c.stored
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := c.clock.Elapsed()
-	if n, known := s.of[vhost]; known && now-s.at < storedFor {
+	if n, known := s.of[of]; known && now-s.at < storedFor {
 		return n
 	}
-	s.of, s.at = map[string]uint64{}, now
+	s.of, s.at = storedSums(v, c.LedFigures()), now
+	return s.of[of]
+}
+
+// storedSums adds up what queues hold, for each vhost and user with a limit of it.
+func storedSums(v *catalog.View, queues iter.Seq2[id.QueueUID, *quorumq.Overview]) map[clients.QuotaSubject]uint64 {
+	sums := map[clients.QuotaSubject]uint64{}
 	for h := range v.VHosts() {
-		if h.MaxStoredBytes != catalog.Unlimited {
-			s.of[h.Name] = 0
+		if of := (clients.QuotaSubject{VHost: h.Name}); limitsStored(v, of) {
+			sums[of] = 0
 		}
 	}
-	for uid, o := range c.LedFigures() {
+	for u := range v.Users() {
+		if of := (clients.QuotaSubject{User: u.Name}); limitsStored(v, of) {
+			sums[of] = 0
+		}
+	}
+	for uid, o := range queues {
 		r, ok := v.QueueByUID(uid)
 		if !ok {
 			continue
 		}
-		if n, limited := s.of[r.VHost]; limited {
-			s.of[r.VHost] = n + o.ReadyBytes + o.UnsettledBytes + o.DelayedBytes + o.BacklogBytes
+		holds := o.ReadyBytes + o.UnsettledBytes + o.DelayedBytes + o.BacklogBytes
+		add := func(of clients.QuotaSubject) {
+			if n, limited := sums[of]; limited {
+				sums[of] = n + holds
+			}
+		}
+		add(clients.QuotaSubject{VHost: r.VHost})
+		if u, ok := v.DeclarerOf(r); ok {
+			add(clients.QuotaSubject{User: u.Name})
 		}
 	}
-	return s.of[vhost]
+	return sums
 }
 
 // EmitQuota tells that a quota bounds clients of this node, or does not any more. It does not wait.

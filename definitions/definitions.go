@@ -101,6 +101,15 @@ func (d *Document) Has(k Kind) bool {
 	return false
 }
 
+// DeclareBy makes a user the declarer of the queues of which the document names none (VH-17).
+func (d *Document) DeclareBy(user string) {
+	for i := range d.Objects {
+		if c, is := d.Objects[i].Command.(*catalog.DeclareQueue); is && c.DeclaredBy == "" {
+			c.DeclaredBy = user
+		}
+	}
+}
+
 // Fault is one thing that is wrong with a document.
 type Fault struct{ Path, Reason string }
 

@@ -294,6 +294,49 @@ func TestExportLeavesOut(t *testing.T) {
 
 // FuzzParse: no document brings the parser down, and what one import makes, the next one of
 // the same document and of its export keeps.
+// VH-17: a document names the declarers of queues, but for one whose name another user has by now; where it names none,
+// who imports becomes the declarer. What is there keeps its own.
+func TestDeclarers(t *testing.T) {
+	c := cluster(t)
+	apply(t, c, &catalog.RaiseVersion{Version: catalog.VersionDeclarers})
+	user := &catalog.PutUser{User: catalog.User{Name: "u", UserLimits: catalog.NoUserLimits()}}
+	user.MaxQueues, user.MaxStoredBytes = 4, 1000
+	declare := func(name, by string) {
+		apply(t, c, &catalog.DeclareQueue{
+			VHost: "/", Name: name, Type: catalog.QueueQuorum, Durable: true, Members: []id.NodeID{"n1"}, Leader: "n1", DeclaredBy: by,
+		})
+	}
+	apply(t, c, user)
+	declare("former", "u")
+	apply(t, c, &catalog.DeleteUser{Name: "u"})
+	apply(t, c, user)
+	declare("own", "u")
+	declare("token", "somebody")
+	declare("nobodys", "")
+	text := export(t, c.View(), "")
+	other := cluster(t)
+	apply(t, other, &catalog.RaiseVersion{Version: catalog.VersionDeclarers})
+	d := parse(t, text, "")
+	d.DeclareBy("importer")
+	carryOut(t, other, Plan(d, other.View(), nil))
+	for name, want := range map[string]string{"former": "importer", "own": "u", "token": "somebody", "nobodys": "importer"} {
+		if q, ok := other.View().Queue("/", name); !ok || q.DeclaredBy != want {
+			t.Errorf("queue %q: %+v, want the declarer %q", name, q, want)
+		}
+	}
+	u, ok := other.View().User("u")
+	if n := other.View().QueueCountOf("u"); !ok || u.UserLimits != user.UserLimits || n != 1 {
+		t.Errorf("user %+v with %d queues", u, n)
+	}
+	d = parse(t, text, "")
+	d.DeclareBy("another")
+	for _, s := range Plan(d, other.View(), nil) {
+		if s.Action != Keep && s.Action != Skip {
+			t.Errorf("imported again: %s %s %s", s.Action.name(), s.Name, s.Reason)
+		}
+	}
+}
+
 func FuzzParse(f *testing.F) {
 	for _, file := range []string{"testdata/rabbitmq-4.1.json", "testdata/rabbitmq-3.11.json"} {
 		text, err := os.ReadFile(file)

@@ -133,6 +133,8 @@ type (
 		Durable    bool          `json:"durable"`
 		AutoDelete bool          `json:"auto_delete"`
 		Arguments  message.Table `json:"arguments"`
+		// DeclaredBy is what RabbitMQ does not have, and passes over.
+		DeclaredBy string `json:"declared_by,omitempty"`
 	}
 	jsonExchange struct {
 		Name       string        `json:"name"`
@@ -277,6 +279,16 @@ func parametersOf(v *catalog.View, h *catalog.VHost, named string) []jsonParamet
 	return out
 }
 
+// declarerOf leaves out the name of a user that was deleted, if another one has it: to this one the queue would be
+// given where the document is imported (VH-17).
+func declarerOf(v *catalog.View, q *catalog.QueueRecord) string {
+	_, taken := v.User(q.DeclaredBy)
+	if _, counts := v.DeclarerOf(q); taken && !counts {
+		return ""
+	}
+	return q.DeclaredBy
+}
+
 func objectsOf(v *catalog.View, only string) objects {
 	o := objects{[]jsonPolicy{}, []jsonQueue{}, []jsonExchange{}, []jsonBinding{}}
 	wanted := func(vhost string) bool { return only == "" || vhost == only }
@@ -296,7 +308,7 @@ func objectsOf(v *catalog.View, only string) objects {
 	}
 	for q := range v.Queues() {
 		if wanted(q.VHost) && !q.Exclusive && q.Dissolving == 0 {
-			o.Queues = append(o.Queues, jsonQueue{q.Name, named(q.VHost), string(q.Type), q.Durable, q.AutoDelete, withType(q)})
+			o.Queues = append(o.Queues, jsonQueue{q.Name, named(q.VHost), string(q.Type), q.Durable, q.AutoDelete, withType(q), declarerOf(v, q)})
 		}
 	}
 	for x := range v.Exchanges() {

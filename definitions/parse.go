@@ -275,6 +275,7 @@ func (p *parser) queue(e *entry) {
 	x := catalog.DeclareQueue{
 		Name: e.need("name"), Type: catalog.QueueType(e.text("type", "")),
 		Durable: e.boolean("durable", true), AutoDelete: e.boolean("auto_delete", false), Arguments: e.table("arguments"),
+		DeclaredBy: e.text("declared_by", ""),
 	}
 	var wanted bool
 	if x.VHost, wanted = p.in(e); !wanted {

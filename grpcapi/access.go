@@ -42,6 +42,7 @@ func fromUserLimits(l *brokerv1.UserLimits) broker.UserLimits {
 		MaxConnections: limit(l.MaxConnections), MaxChannels: limit(l.MaxChannels),
 		MaxConsumers: limit(l.MaxConsumers), MaxMessageRate: limit(l.MaxMessageRate),
 		MaxByteRate: limit(l.MaxByteRate),
+		MaxQueues:   limit(l.MaxQueues), MaxStoredBytes: limit(l.MaxStoredBytes),
 	}
 }
 
@@ -59,6 +60,7 @@ func toUserLimits(l *broker.UserLimits) *brokerv1.UserLimits {
 		MaxConnections: toLimit(l.MaxConnections), MaxChannels: toLimit(l.MaxChannels),
 		MaxConsumers: toLimit(l.MaxConsumers), MaxMessageRate: toLimit(l.MaxMessageRate),
 		MaxByteRate: toLimit(l.MaxByteRate),
+		MaxQueues:   toLimit(l.MaxQueues), MaxStoredBytes: toLimit(l.MaxStoredBytes),
 	}
 }
 

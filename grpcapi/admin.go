@@ -92,7 +92,8 @@ func toQueue(q *broker.Queue) *brokerv1.Queue {
 		Policy:    q.Policy, OperatorPolicy: q.OperatorPolicy, EffectiveArguments: toTable(q.Effective),
 		EffectivePolicyDefinition: toTable(q.EffectivePolicy),
 		SettingsPending:           q.SettingsPending,
-		State:                     q.State, Leader: q.Leader, Members: q.Members, Online: q.Online,
+		DeclaredBy:                q.DeclaredBy, CountsForDeclarer: q.CountsForDeclarer,
+		State: q.State, Leader: q.Leader, Members: q.Members, Online: q.Online,
 	}
 	if q.Stats != nil {
 		out.Stats = toStats(q.Stats)

@@ -17,7 +17,7 @@ type QuotaFigures struct {
 	// Messages and Bytes are what the node's clients want to publish in a second, infinite if they are
 	// held back.
 	Messages, Bytes float64
-	StoredBytes     uint64 // of the queues of a vhost that the node leads
+	StoredBytes     uint64 // of the queues, of a vhost or that a user has declared, that the node leads
 	// PublishedMessages and PublishedBytes are what they published in the last second.
 	PublishedMessages, PublishedBytes float64
 }

@@ -43,9 +43,7 @@ func (c *Clients) ExchangeQuotas(_ context.Context, r *nodev1.QuotasRequest) (*n
 	for i, x := range r.GetSubjects() {
 		of := clients.QuotaSubject{User: x.GetUser(), VHost: x.GetVhost(), Queue: id.QueueUID(x.GetQueue())}
 		own[i] = c.own.Exchange(of, id.NodeID(r.GetNode()), figures[i])
-		if of.VHost != "" {
-			own[i].StoredBytes = c.stored(of.VHost)
-		}
+		own[i].StoredBytes = c.stored(of)
 	}
 	return &nodev1.QuotasResponse{Figures: quotaFiguresToProto(own)}, nil
 }

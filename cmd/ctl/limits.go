@@ -38,6 +38,8 @@ func userLimitFlags(l *client.UserLimits) []limitFlag {
 		{"max-consumers", "consumers", &l.MaxConsumers},
 		{"max-message-rate", "messages published per second; publishers above it wait", &l.MaxMessageRate},
 		{"max-byte-rate", "bytes of bodies published per second; publishers above it wait", &l.MaxByteRate},
+		{"max-queues", "queues that it has declared", &l.MaxQueues},
+		{"max-stored-bytes", "bytes of bodies in the queues that it has declared; publishers into these wait while there are as many", &l.MaxStoredBytes},
 	}
 }
 

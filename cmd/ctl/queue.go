@@ -107,6 +107,9 @@ func newQueueShow(s *session) *cobra.Command {
 				if err := s.printOne(cmd.OutOrStdout(), queueHeader(), queueRow(q), q); err != nil || s.output != outputTable {
 					return err
 				}
+				if q.DeclaredBy != "" {
+					printf(cmd.OutOrStdout(), "%s\n", declarerLine(q))
+				}
 				for _, line := range waitingLines(q.Stats) {
 					printf(cmd.OutOrStdout(), "%s\n", line)
 				}
@@ -114,6 +117,14 @@ func newQueueShow(s *session) *cobra.Command {
 			})
 		},
 	}
+}
+
+// declarerLine tells who has declared a queue, and whether it counts towards that user's limits.
+func declarerLine(q client.QueueInfo) string {
+	if q.CountsForDeclarer {
+		return fmt.Sprintf("declared by user %q", q.DeclaredBy)
+	}
+	return fmt.Sprintf("declared by user %q; it counts towards no user's limits, as none of this name has been there since", q.DeclaredBy)
 }
 
 // waitingLines tells why dead letters of a queue wait, and since when.

@@ -1153,7 +1153,7 @@ func (x *ListLimitsResponse) GetLimits() []*Limit {
 	return nil
 }
 
-// UserLimits bound what a user opens; a limit that is absent, or -1, is none.
+// UserLimits bound what a user opens and declares; a limit that is absent, or -1, is none.
 type UserLimits struct {
 	state          protoimpl.MessageState `protogen:"open.v1"`
 	MaxConnections *int64                 `protobuf:"varint,1,opt,name=max_connections,json=maxConnections,proto3,oneof" json:"max_connections,omitempty"`
@@ -1162,9 +1162,13 @@ type UserLimits struct {
 	// MaxMessageRate is how many messages may be published in a second.
 	MaxMessageRate *int64 `protobuf:"varint,4,opt,name=max_message_rate,json=maxMessageRate,proto3,oneof" json:"max_message_rate,omitempty"`
 	// MaxByteRate is how many bytes of bodies may be published in a second.
-	MaxByteRate   *int64 `protobuf:"varint,5,opt,name=max_byte_rate,json=maxByteRate,proto3,oneof" json:"max_byte_rate,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	MaxByteRate *int64 `protobuf:"varint,5,opt,name=max_byte_rate,json=maxByteRate,proto3,oneof" json:"max_byte_rate,omitempty"`
+	// MaxQueues is how many queues the user may have declared.
+	MaxQueues *int64 `protobuf:"varint,6,opt,name=max_queues,json=maxQueues,proto3,oneof" json:"max_queues,omitempty"`
+	// MaxStoredBytes is how many bytes of bodies these may hold before publishers wait.
+	MaxStoredBytes *int64 `protobuf:"varint,7,opt,name=max_stored_bytes,json=maxStoredBytes,proto3,oneof" json:"max_stored_bytes,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *UserLimits) Reset() {
@@ -1228,6 +1232,20 @@ func (x *UserLimits) GetMaxMessageRate() int64 {
 func (x *UserLimits) GetMaxByteRate() int64 {
 	if x != nil && x.MaxByteRate != nil {
 		return *x.MaxByteRate
+	}
+	return 0
+}
+
+func (x *UserLimits) GetMaxQueues() int64 {
+	if x != nil && x.MaxQueues != nil {
+		return *x.MaxQueues
+	}
+	return 0
+}
+
+func (x *UserLimits) GetMaxStoredBytes() int64 {
+	if x != nil && x.MaxStoredBytes != nil {
+		return *x.MaxStoredBytes
 	}
 	return 0
 }
@@ -2741,19 +2759,24 @@ const file_broker_v1_access_proto_rawDesc = "" +
 	"\x06_limitB\a\n" +
 	"\x05_used\"F\n" +
 	"\x12ListLimitsResponse\x120\n" +
-	"\x06limits\x18\x01 \x03(\v2\x18.quorate.broker.v1.LimitR\x06limits\"\xc2\x02\n" +
+	"\x06limits\x18\x01 \x03(\v2\x18.quorate.broker.v1.LimitR\x06limits\"\xb9\x03\n" +
 	"\n" +
 	"UserLimits\x12,\n" +
 	"\x0fmax_connections\x18\x01 \x01(\x03H\x00R\x0emaxConnections\x88\x01\x01\x12&\n" +
 	"\fmax_channels\x18\x02 \x01(\x03H\x01R\vmaxChannels\x88\x01\x01\x12(\n" +
 	"\rmax_consumers\x18\x03 \x01(\x03H\x02R\fmaxConsumers\x88\x01\x01\x12-\n" +
 	"\x10max_message_rate\x18\x04 \x01(\x03H\x03R\x0emaxMessageRate\x88\x01\x01\x12'\n" +
-	"\rmax_byte_rate\x18\x05 \x01(\x03H\x04R\vmaxByteRate\x88\x01\x01B\x12\n" +
+	"\rmax_byte_rate\x18\x05 \x01(\x03H\x04R\vmaxByteRate\x88\x01\x01\x12\"\n" +
+	"\n" +
+	"max_queues\x18\x06 \x01(\x03H\x05R\tmaxQueues\x88\x01\x01\x12-\n" +
+	"\x10max_stored_bytes\x18\a \x01(\x03H\x06R\x0emaxStoredBytes\x88\x01\x01B\x12\n" +
 	"\x10_max_connectionsB\x0f\n" +
 	"\r_max_channelsB\x10\n" +
 	"\x0e_max_consumersB\x13\n" +
 	"\x11_max_message_rateB\x10\n" +
-	"\x0e_max_byte_rate\"\x92\x01\n" +
+	"\x0e_max_byte_rateB\r\n" +
+	"\v_max_queuesB\x13\n" +
+	"\x11_max_stored_bytes\"\x92\x01\n" +
 	"\x04User\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04tags\x18\x02 \x03(\tR\x04tags\x12+\n" +

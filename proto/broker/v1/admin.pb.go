@@ -820,8 +820,12 @@ type Queue struct {
 	SettingsPending bool `protobuf:"varint,18,opt,name=settings_pending,json=settingsPending,proto3" json:"settings_pending,omitempty"`
 	// EffectivePolicyDefinition is what policy and operator policy give together.
 	EffectivePolicyDefinition *Table `protobuf:"bytes,19,opt,name=effective_policy_definition,json=effectivePolicyDefinition,proto3" json:"effective_policy_definition,omitempty"`
-	unknownFields             protoimpl.UnknownFields
-	sizeCache                 protoimpl.SizeCache
+	// DeclaredBy is the user that declared the queue; empty: nobody was logged in, or it is not known.
+	DeclaredBy string `protobuf:"bytes,20,opt,name=declared_by,json=declaredBy,proto3" json:"declared_by,omitempty"`
+	// CountsForDeclarer: it counts towards the limits of that user, who has not been deleted since.
+	CountsForDeclarer bool `protobuf:"varint,21,opt,name=counts_for_declarer,json=countsForDeclarer,proto3" json:"counts_for_declarer,omitempty"`
+	unknownFields     protoimpl.UnknownFields
+	sizeCache         protoimpl.SizeCache
 }
 
 func (x *Queue) Reset() {
@@ -985,6 +989,20 @@ func (x *Queue) GetEffectivePolicyDefinition() *Table {
 		return x.EffectivePolicyDefinition
 	}
 	return nil
+}
+
+func (x *Queue) GetDeclaredBy() string {
+	if x != nil {
+		return x.DeclaredBy
+	}
+	return ""
+}
+
+func (x *Queue) GetCountsForDeclarer() bool {
+	if x != nil {
+		return x.CountsForDeclarer
+	}
+	return false
 }
 
 // QueueStats are a queue's counts, exact on the leader when read.
@@ -4744,7 +4762,7 @@ const file_broker_v1_admin_proto_rawDesc = "" +
 	"\x05vhost\x18\x01 \x01(\tR\x05vhost\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\"B\n" +
 	"\x10GetQueueResponse\x12.\n" +
-	"\x05queue\x18\x01 \x01(\v2\x18.quorate.broker.v1.QueueR\x05queue\"\xc0\x05\n" +
+	"\x05queue\x18\x01 \x01(\v2\x18.quorate.broker.v1.QueueR\x05queue\"\x91\x06\n" +
 	"\x05Queue\x12\x14\n" +
 	"\x05vhost\x18\x01 \x01(\tR\x05vhost\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x10\n" +
@@ -4766,7 +4784,10 @@ const file_broker_v1_admin_proto_rawDesc = "" +
 	"\vauto_delete\x18\x11 \x01(\bR\n" +
 	"autoDelete\x12)\n" +
 	"\x10settings_pending\x18\x12 \x01(\bR\x0fsettingsPending\x12X\n" +
-	"\x1beffective_policy_definition\x18\x13 \x01(\v2\x18.quorate.broker.v1.TableR\x19effectivePolicyDefinition\"\xf7\x12\n" +
+	"\x1beffective_policy_definition\x18\x13 \x01(\v2\x18.quorate.broker.v1.TableR\x19effectivePolicyDefinition\x12\x1f\n" +
+	"\vdeclared_by\x18\x14 \x01(\tR\n" +
+	"declaredBy\x12.\n" +
+	"\x13counts_for_declarer\x18\x15 \x01(\bR\x11countsForDeclarer\"\xf7\x12\n" +
 	"\n" +
 	"QueueStats\x12\x1a\n" +
 	"\bmessages\x18\x01 \x01(\x04R\bmessages\x12%\n" +

@@ -6320,7 +6320,7 @@ type QuotaFigures struct {
 	// back, so that nobody knows how much they would.
 	Messages float64 `protobuf:"fixed64,1,opt,name=messages,proto3" json:"messages,omitempty"`
 	Bytes    float64 `protobuf:"fixed64,2,opt,name=bytes,proto3" json:"bytes,omitempty"`
-	// StoredBytes are held by the queues of a vhost that the node leads.
+	// StoredBytes are held by the queues, of a vhost or that a user has declared, that the node leads.
 	StoredBytes uint64 `protobuf:"varint,3,opt,name=stored_bytes,json=storedBytes,proto3" json:"stored_bytes,omitempty"`
 	// Published are messages and bytes that were published in the last second.
 	PublishedMessages float64 `protobuf:"fixed64,4,opt,name=published_messages,json=publishedMessages,proto3" json:"published_messages,omitempty"`
