@@ -15,12 +15,12 @@ type Clients struct {
 	peers  *Peers
 	own    *clients.Registry
 	epoch  id.Epoch
-	stored func(of clients.QuotaSubject) uint64
+	stored func(clients.QuotaSubject) uint64
 }
 
 // NewClients returns those of all nodes. The registry has this node's, in the life of the epoch; stored
-// returns what the queues of a vhost hold that this node leads.
-func NewClients(peers *Peers, own *clients.Registry, epoch id.Epoch, stored func(of clients.QuotaSubject) uint64) *Clients {
+// returns what the queues hold of a subject that this node leads.
+func NewClients(peers *Peers, own *clients.Registry, epoch id.Epoch, stored func(clients.QuotaSubject) uint64) *Clients {
 	return &Clients{peers: peers, own: own, epoch: epoch, stored: stored}
 }
 
