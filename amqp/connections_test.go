@@ -8,6 +8,7 @@ import (
 
 	"github.com/quorate/quorate/amqp/wire"
 	"github.com/quorate/quorate/broker"
+	"github.com/quorate/quorate/broker/failure"
 	"github.com/quorate/quorate/internal/testcluster"
 )
 
@@ -54,10 +55,10 @@ func TestOperatorsAndConnections(t *testing.T) {
 	if text := second.closed(wire.ConnectionForced, 0); text != "CONNECTION_FORCED - closed by an operator" {
 		t.Error(text)
 	}
-	end := func(class broker.Class) {
+	end := func(class failure.Class) {
 		t.Helper()
 		err := c.Broker(2).EndConnection(all(t), found[1].ID, "")
-		if e, ok := errors.AsType[*broker.Error](err); !ok || e.Class != class {
+		if e, ok := errors.AsType[*failure.Error](err); !ok || e.Class != class {
 			t.Errorf("%v, want %s", err, class)
 		}
 	}
@@ -67,10 +68,10 @@ func TestOperatorsAndConnections(t *testing.T) {
 		}
 		return nil
 	})
-	end(broker.NotFound)
+	end(failure.NotFound)
 	c.Kill(1)
 	if _, silent, err := c.Broker(2).ClientConnections(all(t), "", ""); err != nil || !slices.Equal(silent, []string{c.Name(1)}) {
 		t.Errorf("silent %q, %v", silent, err)
 	}
-	end(broker.Unavailable)
+	end(failure.Unavailable)
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/quorate/quorate/amqp/wire"
 	"github.com/quorate/quorate/broker"
+	"github.com/quorate/quorate/broker/failure"
 	"github.com/quorate/quorate/internal/gate"
 	"github.com/quorate/quorate/message"
 )
@@ -262,7 +263,7 @@ func (c *conn) loginExternal(m *wire.ConnectionStartOK) error {
 		if err == nil {
 			who, err = c.s.b.LoginCertificate(user, addressOf(c.nc))
 		} else {
-			err = &broker.Error{Class: broker.AccessRefused, Kind: "login", Reason: err.Error(), Unauthenticated: true}
+			err = &failure.Error{Class: failure.AccessRefused, Kind: "login", Reason: err.Error(), Unauthenticated: true}
 		}
 		if err != nil {
 			return c.refusedLogin(m, user, err)
@@ -274,9 +275,9 @@ func (c *conn) loginExternal(m *wire.ConnectionStartOK) error {
 // refusedLogin tells a client that can be told, and closes others' connections.
 func (c *conn) refusedLogin(m *wire.ConnectionStartOK, user string, err error) error {
 	c.s.b.LoginRefused(c.ctx, broker.LoginTry{From: c.origin(), User: user}, err)
-	if e, ok := errors.AsType[*broker.Error](err); ok && e.Class == broker.Unavailable {
+	if e, ok := errors.AsType[*failure.Error](err); ok && e.Class == failure.Unavailable {
 		return c.refuse(forced(err))
-	} else if ok && e.Class != broker.AccessRefused {
+	} else if ok && e.Class != failure.AccessRefused {
 		return c.refuse(faultOf(err, m.ID()))
 	}
 	if !c.client.authFailure {

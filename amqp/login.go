@@ -5,6 +5,7 @@ import (
 
 	"github.com/quorate/quorate/amqp/wire"
 	"github.com/quorate/quorate/broker"
+	"github.com/quorate/quorate/broker/failure"
 )
 
 // firstFrameMax is the largest frame before the client has agreed on one, in bytes: a token comes
@@ -15,7 +16,7 @@ const firstFrameMax = 16 << 10
 func (c *conn) updateSecret(m *wire.ConnectionUpdateSecret) error {
 	if err := c.s.b.Renew(c.ctx, m.NewSecret, c.vhost, addressOf(c.nc)); err != nil {
 		c.s.b.LoginRefused(c.ctx, broker.LoginTry{From: c.origin(), User: c.user()}, err)
-		if e, ok := errors.AsType[*broker.Error](err); ok && (e.Class == broker.Unavailable || e.Class == broker.ResourceExhausted) {
+		if e, ok := errors.AsType[*failure.Error](err); ok && (e.Class == failure.Unavailable || e.Class == failure.ResourceExhausted) {
 			return forced(err) // nobody has said that it is wrong
 		}
 		f := refuse(wire.NotAllowed, m.ID(), "New secret was refused by one of the backends")

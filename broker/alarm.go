@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"github.com/quorate/quorate/broker/failure"
 	"sync"
 	"sync/atomic"
 )
@@ -65,5 +66,5 @@ func (b *Broker) Room(vhost, queue string) error {
 	if !ok {
 		return nil
 	}
-	return translate(c.Room(q.UID), Error{VHost: vhost, Kind: "queue", Name: queue})
+	return failure.Translate(c.Room(q.UID), failure.Error{VHost: vhost, Kind: "queue", Name: queue})
 }

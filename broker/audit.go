@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/quorate/quorate/broker/failure"
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/cluster"
 	"github.com/quorate/quorate/cluster/event"
@@ -125,12 +126,12 @@ func (b *Broker) byItself(ctx context.Context, x Act, do func(context.Context) e
 
 // outcomeOf says what an error means for what was asked for.
 func outcomeOf(changed bool, err error) string {
-	e, known := errors.AsType[*Error](err)
+	e, known := errors.AsType[*failure.Error](err)
 	switch {
 	case err == nil, changed:
 		return event.Done
 	case errors.Is(err, traffic.ErrUnknownOutcome), errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded),
-		known && e.Class == Internal:
+		known && e.Class == failure.Internal:
 		return event.Unknown
 	}
 	return event.Refused

@@ -82,7 +82,7 @@ func changesText(all []Change) string {
 		if i > 0 {
 			b.WriteString("; ")
 		}
-		b.WriteString(c.Field + ": " + quoted(c.Before) + " -> " + quoted(c.After))
+		b.WriteString(c.Field + ": " + strconv.Quote(c.Before) + " -> " + strconv.Quote(c.After))
 	}
 	return b.String()
 }

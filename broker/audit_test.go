@@ -11,6 +11,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"github.com/quorate/quorate/broker/failure"
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/cluster/event"
 	"github.com/quorate/quorate/cluster/traffic"
@@ -40,7 +41,7 @@ func changing(ctx context.Context) error {
 // AU-4: lines about what clients do are bounded, those of administration are not, and refusals of
 // others than administrators are.
 func TestAuditLines(t *testing.T) {
-	refuse := func(context.Context) error { return &Error{Class: AccessRefused, Reason: "no"} }
+	refuse := func(context.Context) error { return &failure.Error{Class: failure.AccessRefused, Reason: "no"} }
 	const n = 3 * AuditUseLines
 	declare, put := Act{Operation: OpQueueDeclare, Kind: "queue", Name: "q"}, Act{Operation: OpUserPut, Kind: "user", Name: "u"}
 	for _, row := range []struct {
@@ -92,8 +93,8 @@ func TestAuditOfNothing(t *testing.T) {
 
 func TestOutcome(t *testing.T) {
 	for want, errs := range map[string][]error{
-		event.Refused: {&Error{Class: PreconditionFailed}, translate(traffic.ErrUnavailable, Error{}), errNotServing(errFirstUser)},
-		event.Unknown: {translate(traffic.ErrUnknownOutcome, Error{}), context.Canceled, context.DeadlineExceeded, &Error{Class: Internal}},
+		event.Refused: {&failure.Error{Class: failure.PreconditionFailed}, failure.Translate(traffic.ErrUnavailable, failure.Error{}), errNotServing(errFirstUser)},
+		event.Unknown: {failure.Translate(traffic.ErrUnknownOutcome, failure.Error{}), context.Canceled, context.DeadlineExceeded, &failure.Error{Class: failure.Internal}},
 		event.Done:    {nil},
 	} {
 		for _, err := range errs {

@@ -5,10 +5,12 @@ import (
 	"context"
 	"errors"
 	"net/netip"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/quorate/quorate/access"
+	"github.com/quorate/quorate/broker/failure"
 )
 
 // InternalUsers is the name of the backend that the users of the catalog are.
@@ -80,8 +82,8 @@ func (t *tryOf) take() error {
 	if t.taken = t.tries.take(t.from, time.Now()); t.taken {
 		return nil
 	}
-	return &Error{
-		Class: ResourceExhausted, Kind: "login", RetryAfter: LoginTryEvery,
+	return &failure.Error{
+		Class: failure.ResourceExhausted, Kind: "login", RetryAfter: LoginTryEvery,
 		Reason: "too many wrong passwords came from address " + t.from.String() + "; wait, and see which program there has an old one",
 	}
 }
@@ -100,8 +102,8 @@ func (t *tryOf) done(err error) error {
 		t.tries.giveBack(t.from)
 	}
 	if is {
-		return &Error{
-			Class: Unavailable, Kind: "login", RetryAfter: cmp.Or(unavailable.RetryAfter, hashRetryAfter), cause: err,
+		return &failure.Error{
+			Class: failure.Unavailable, Kind: "login", RetryAfter: cmp.Or(unavailable.RetryAfter, hashRetryAfter), Cause: err,
 			Reason: "this node cannot tell now who logs in: " + unavailable.Error() + "; try again",
 		}
 	}
@@ -153,9 +155,9 @@ func (b *Broker) Renew(ctx context.Context, secret, vhost string, from netip.Add
 	case err != nil:
 		return err
 	case who.User() != was.User():
-		return &Error{
-			Class: NotAllowed, Kind: "login", User: was.User(),
-			Reason: "the new secret is of user " + quoted(who.User()) + ", the connection of user " + quoted(was.User()) + "; open another one",
+		return &failure.Error{
+			Class: failure.NotAllowed, Kind: "login", User: was.User(),
+			Reason: "the new secret is of user " + strconv.Quote(who.User()) + ", the connection of user " + strconv.Quote(was.User()) + "; open another one",
 		}
 	}
 	if _, err := b.permission(b.view(), who, vhost); err != nil {
@@ -169,8 +171,8 @@ func (b *Broker) Renew(ctx context.Context, secret, vhost string, from netip.Add
 func (b *Broker) LoginCounts() map[string]access.Counts { return b.chain.Counts() }
 
 // ended is what who is told whose login is over.
-func (i *Identity) ended() *Error {
-	return unauthenticated("the login of user " + quoted(i.User()) + " has ended at " + i.ends.UTC().Format(time.RFC3339) + "; log in with a new token")
+func (i *Identity) ended() *failure.Error {
+	return unauthenticated("the login of user " + strconv.Quote(i.User()) + " has ended at " + i.ends.UTC().Format(time.RFC3339) + "; log in with a new token")
 }
 
 // loginLook is the longest time between two looks whether a login has ended: clocks are set.

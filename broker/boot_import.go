@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/quorate/quorate/broker/failure"
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/cluster"
 )
@@ -123,7 +124,7 @@ func claimLives(claim, hash string, s *cluster.Status) bool {
 }
 
 func (b *Broker) setDefinitions(ctx context.Context, name, value string) error {
-	_, err := b.propose(ctx, Error{Kind: "parameter", Name: name}, &catalog.PutParameter{Parameter: catalog.Parameter{
+	_, err := b.propose(ctx, failure.Error{Kind: "parameter", Name: name}, &catalog.PutParameter{Parameter: catalog.Parameter{
 		Component: definitionsComponent, Name: name, Value: value,
 	}}, nil)
 	return err
@@ -174,7 +175,7 @@ func (b *Broker) importHere(ctx context.Context, hash string) error {
 			"different", n[ImportDifferent], "refused", n[ImportRefused], "skipped", n[ImportSkipped], "failed", n[ImportFailed])
 	}
 	if err == nil && n[ImportFailed] > 0 {
-		err = &Error{Class: Unavailable, Kind: "definitions", RetryAfter: retryAfter, Reason: strconv.Itoa(n[ImportFailed]) + " objects could not be made for now"}
+		err = &failure.Error{Class: failure.Unavailable, Kind: "definitions", RetryAfter: failure.RetryAfter, Reason: strconv.Itoa(n[ImportFailed]) + " objects could not be made for now"}
 	}
 	return err
 }

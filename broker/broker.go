@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/quorate/quorate/access"
+	"github.com/quorate/quorate/broker/failure"
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/cluster"
 	"github.com/quorate/quorate/cluster/clients"
@@ -217,7 +218,7 @@ func (b *Broker) servingView() (*catalog.View, error) {
 func (b *Broker) Admit() error {
 	c := b.cluster
 	if c.Draining() {
-		return &Error{Class: Unavailable, Kind: "node", RetryAfter: retryAfter, Reason: "this node is drained; use another node"}
+		return &failure.Error{Class: failure.Unavailable, Kind: "node", RetryAfter: failure.RetryAfter, Reason: "this node is drained; use another node"}
 	}
 	if b.cutOff() != "" {
 		return b.ErrCutOff()

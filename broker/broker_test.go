@@ -1,20 +1,16 @@
 package broker
 
 import (
-	"context"
-	"errors"
-	"fmt"
 	"math/rand/v2"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/quorate/quorate/broker/failure"
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/cluster/clients"
-	"github.com/quorate/quorate/cluster/disk"
 	"github.com/quorate/quorate/cluster/event"
 	"github.com/quorate/quorate/cluster/gateway"
-	"github.com/quorate/quorate/cluster/traffic"
 	"github.com/quorate/quorate/message"
 	"github.com/quorate/quorate/policy"
 	"github.com/quorate/quorate/quorumq"
@@ -29,42 +25,6 @@ func alone(c Config) *Broker {
 	return b
 }
 
-// C-4: classes, and what the texts name.
-func TestTranslate(t *testing.T) {
-	about := Error{VHost: "/", Kind: "queue", Name: "q"}
-	rows := []struct {
-		err   error
-		class Class
-		text  string
-	}{
-		{&catalog.Error{Code: catalog.CodeNotFound, Kind: "exchange", Name: "x", VHost: "v", Reason: "r"}, NotFound, `NOT_FOUND: exchange "x" in vhost "v": r`},
-		{
-			fmt.Errorf("wrapped: %w", &catalog.Error{Code: catalog.CodePreconditionFailed, Kind: "queue", Name: "x", VHost: "v", Arg: "a", Value: "1", Reason: "r"}),
-			PreconditionFailed, `PRECONDITION_FAILED: queue "x" in vhost "v": a = 1: r`,
-		},
-		{&catalog.Error{Code: catalog.CodeAccessRefused, Kind: "exchange", Reason: "r"}, AccessRefused, `ACCESS_REFUSED: exchange "": r`},
-		{&catalog.Error{Code: catalog.CodeResourceLocked, Kind: "queue", Name: "x", Reason: "r"}, ResourceLocked, `RESOURCE_LOCKED: queue "x": r`},
-		{fmt.Errorf("%w: x", traffic.ErrNoSuchQueue), NotFound, `NOT_FOUND: queue "q" in vhost "/": does not exist; declare it first`},
-		{traffic.ErrUnavailable, Unavailable, `UNAVAILABLE: queue "q" in vhost "/": no leader could be reached in time`},
-		{traffic.ErrUnknownOutcome, Unavailable, `UNAVAILABLE: queue "q" in vhost "/": the leader was lost and the outcome is unknown`},
-		{fmt.Errorf("%w: node \"a\"", disk.ErrNoSpace), ResourceExhausted, `RESOURCE_EXHAUSTED: queue "q" in vhost "/": cluster: short of disk space: node "a"`},
-		{traffic.ErrClosed, Unavailable, `UNAVAILABLE: queue "q" in vhost "/": this node is stopping`},
-		{traffic.ErrExclusive, AccessRefused, `ACCESS_REFUSED: queue "q" in vhost "/": has consumers or an exclusive one`},
-		{traffic.ErrConsumerGone, PreconditionFailed, `PRECONDITION_FAILED: queue "q" in vhost "/": the consumer, or its hold`},
-		{errors.New("odd"), Internal, `INTERNAL_ERROR: queue "q" in vhost "/": odd`},
-	}
-	for _, row := range rows {
-		err := translate(row.err, about)
-		var e *Error
-		if !errors.As(err, &e) || e.Class != row.class || !strings.HasPrefix(err.Error(), row.text) || !errors.Is(err, row.err) && row.class == Internal {
-			t.Errorf("%v became %v, want %s", row.err, err, row.text)
-		}
-	}
-	if translate(nil, about) != nil || !errors.Is(translate(context.Canceled, about), context.Canceled) {
-		t.Error("nil and the caller's context are not kept")
-	}
-}
-
 // C-3: names.
 func TestCheckName(t *testing.T) {
 	for name, want := range map[string]string{
@@ -76,7 +36,7 @@ func TestCheckName(t *testing.T) {
 		"\xff":                   "PRECONDITION_FAILED: queue \"\\xff\": name: is not valid UTF-8",
 		strings.Repeat("a", 256): "PRECONDITION_FAILED: queue \"" + strings.Repeat("a", 255) + "\": name = 256 bytes: the limit is 255 bytes",
 	} {
-		err := checkName(name, Error{Kind: "queue", Name: name})
+		err := checkName(name, failure.Error{Kind: "queue", Name: name})
 		if want == "" && err != nil || want != "" && (err == nil || !strings.HasPrefix(err.Error(), want)) {
 			t.Errorf("%q: %v, want %s", name, err, want)
 		}
@@ -163,7 +123,7 @@ func TestDecision(t *testing.T) {
 		{Ack, true, nil, "an ack carries neither"},
 		{Return, false, message.Table{{Name: "why"}}, `annotations = why: names must start with "x-"`},
 	} {
-		_, err := decision(row.o, row.failed, row.ann, Delay{}, Error{Kind: "queue", Name: "q"})
+		_, err := decision(row.o, row.failed, row.ann, Delay{}, failure.Error{Kind: "queue", Name: "q"})
 		if row.want == "" && err != nil || row.want != "" && (err == nil || !strings.Contains(err.Error(), row.want)) {
 			t.Errorf("%+v: %v", row, err)
 		}
@@ -192,7 +152,7 @@ func TestDecisionDelay(t *testing.T) {
 		{Return, Delay{AfterMs: MaxDelayMs + 1}, nil, quorumq.Delay{}, "want 0 to"},
 		{Return, Delay{AtMs: -1}, nil, quorumq.Delay{}, "deliver_at = -1: want milliseconds"},
 	} {
-		d, err := decision(row.o, false, row.ann, row.delay, Error{Kind: "queue", Name: "q"})
+		d, err := decision(row.o, false, row.ann, row.delay, failure.Error{Kind: "queue", Name: "q"})
 		if row.fault == "" && err != nil || row.fault != "" && (err == nil || !strings.Contains(err.Error(), row.fault)) {
 			t.Errorf("%+v: %v", row, err)
 		}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/quorate/quorate/broker/failure"
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/cluster/clients"
 	"github.com/quorate/quorate/id"
@@ -108,8 +109,8 @@ func WithConnectionID(ctx context.Context, text string) (context.Context, error)
 	key, node, ok := strings.Cut(rest, ".")
 	n, err := strconv.ParseUint(epoch, 10, 64)
 	if !ok || err != nil || key == "" || node == "" {
-		return ctx, &Error{
-			Class: PreconditionFailed, Kind: "connection", Arg: "connection", Value: strconv.Quote(text),
+		return ctx, &failure.Error{
+			Class: failure.PreconditionFailed, Kind: "connection", Arg: "connection", Value: strconv.Quote(text),
 			Reason: "is not an id that Connect gave; send it back unchanged",
 		}
 	}
@@ -134,14 +135,14 @@ func (b *Broker) ownerOf(ctx context.Context) (catalog.Owner, error) {
 
 // newOwner is ownerOf for a queue that is to be made: the connection must not have ended,
 // as far as this node can know.
-func (b *Broker) newOwner(ctx context.Context, about Error) (catalog.Owner, error) {
+func (b *Broker) newOwner(ctx context.Context, about failure.Error) (catalog.Owner, error) {
 	o, err := b.ownerOf(ctx)
 	if err != nil {
 		return o, err
 	}
 	cl := b.cluster
 	if node, epoch := cl.Self(); o.Node == node && o.Epoch == epoch && !b.clients.Alive(o.Key) {
-		about.Class, about.State, about.Arg, about.Value = PreconditionFailed, true, "exclusive", "true"
+		about.Class, about.State, about.Arg, about.Value = failure.PreconditionFailed, true, "exclusive", "true"
 		about.Reason = "the connection that it shall belong to has ended; connect again"
 		return o, &about
 	}
@@ -158,7 +159,7 @@ func (b *Broker) permitOwner(ctx context.Context, q *catalog.QueueRecord) error 
 		return err
 	}
 	if o != q.Owner {
-		return fromCatalog(q.Locked())
+		return failure.FromCatalog(q.Locked())
 	}
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/quorate/quorate/broker/failure"
 	"github.com/quorate/quorate/cluster/clients"
 	"github.com/quorate/quorate/id"
 )
@@ -50,7 +51,7 @@ func (b *Broker) ClientConnections(ctx context.Context, vhost, user string) (all
 	cl := b.cluster
 	all, nodes, err := cl.ClientConnections(ctx)
 	if err != nil {
-		return nil, nil, translate(err, Error{Kind: "connections"})
+		return nil, nil, failure.Translate(err, failure.Error{Kind: "connections"})
 	}
 	silent = namesOfNodes(nodes)
 	has := func(names, name string) bool { return name == "" || slices.Contains(strings.Split(names, ","), name) }
@@ -62,7 +63,7 @@ func (b *Broker) ClientConnections(ctx context.Context, vhost, user string) (all
 // Errors: NotFound, Unavailable if a node did not answer that may have it, PreconditionFailed
 // if several have the name.
 func (b *Broker) ClientConnection(ctx context.Context, name string) (ConnectionInfo, error) {
-	about := Error{Kind: "connection", Name: name}
+	about := failure.Error{Kind: "connection", Name: name}
 	all, silent, err := b.ClientConnections(ctx, "", "")
 	if err != nil {
 		return ConnectionInfo{}, err
@@ -72,11 +73,11 @@ func (b *Broker) ClientConnection(ctx context.Context, name string) (ConnectionI
 	case len(all) == 1:
 		return all[0], nil
 	case len(all) > 1:
-		about.Class, about.Reason = PreconditionFailed, strconv.Itoa(len(all))+" connections have this name; name the id of one"
+		about.Class, about.Reason = failure.PreconditionFailed, strconv.Itoa(len(all))+" connections have this name; name the id of one"
 	case len(silent) > 0:
-		about.Class, about.Reason = Unavailable, "is not to be found, but "+strings.Join(silent, ", ")+" did not answer; try again"
+		about.Class, about.Reason = failure.Unavailable, "is not to be found, but "+strings.Join(silent, ", ")+" did not answer; try again"
 	default:
-		about.Class, about.Reason = NotFound, "does not exist"
+		about.Class, about.Reason = failure.NotFound, "does not exist"
 	}
 	return ConnectionInfo{}, &about
 }
@@ -97,13 +98,13 @@ func (b *Broker) EndConnection(ctx context.Context, name, reason string) error {
 	if who != nil {
 		why.By = who.User()
 	}
-	about := Error{Kind: "connection", Name: name}
+	about := failure.Error{Kind: "connection", Name: name}
 	found, err := cl.EndConnection(ctx, x.Node, x.ID, why)
 	if err != nil {
-		return translate(err, about)
+		return failure.Translate(err, about)
 	}
 	if !found { // it went meanwhile
-		about.Class, about.Reason = NotFound, "does not exist any more"
+		about.Class, about.Reason = failure.NotFound, "does not exist any more"
 		return &about
 	}
 	actOf(ctx).note(Change{Field: "connection", Before: x.Name}, Change{Field: "user", Before: x.User},

@@ -3,6 +3,7 @@ package broker
 import (
 	"context"
 
+	"github.com/quorate/quorate/broker/failure"
 	"github.com/quorate/quorate/cluster/gateway"
 	"github.com/quorate/quorate/quorumq"
 )
@@ -49,7 +50,7 @@ func (c *Consumer) Again(ctx context.Context, o Consume) (bool, error) {
 	}
 	if err := c.c.Again(ctx, settings); err != nil {
 		uncount()
-		return false, translate(err, about)
+		return false, failure.Translate(err, about)
 	}
 	c.counts(uncount)
 	c.b.clients.ShowConsumer(c.shown)

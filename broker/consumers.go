@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/quorate/quorate/broker/failure"
 	"github.com/quorate/quorate/cluster/clients"
 	"github.com/quorate/quorate/message"
 )
@@ -20,7 +21,7 @@ type origin struct {
 	connection *Connection // nil: this node's own
 }
 
-func (b *Broker) originOf(ctx context.Context, about Error, o *Consume) origin {
+func (b *Broker) originOf(ctx context.Context, about failure.Error, o *Consume) origin {
 	x := origin{connection: connectionOf(ctx), info: ConsumerInfo{
 		VHost: about.VHost, Queue: about.Name, Tag: clients.AsText(o.Tag), Prefetch: o.Prefetch, Priority: o.Priority,
 		AutoAck: o.AutoAck, Exclusive: o.Exclusive, SinceMs: time.Now().UnixMilli(),
@@ -95,7 +96,7 @@ func (b *Broker) Consumers(ctx context.Context, vhost, queue string) (all []Cons
 	cl := b.cluster
 	all, nodes, err := cl.ClientConsumers(ctx, vhost, queue)
 	if err != nil {
-		return nil, nil, translate(err, Error{Kind: "consumers"})
+		return nil, nil, failure.Translate(err, failure.Error{Kind: "consumers"})
 	}
 	slices.SortFunc(all, func(a, b ConsumerInfo) int {
 		return cmp.Or(cmp.Compare(a.VHost, b.VHost), cmp.Compare(a.Queue, b.Queue), cmp.Compare(a.SinceMs, b.SinceMs),

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/quorate/quorate/argument"
+	"github.com/quorate/quorate/broker/failure"
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/cluster"
 	"github.com/quorate/quorate/message"
@@ -41,8 +42,8 @@ type Declared struct {
 }
 
 // checkName checks the name of a thing that is to be made (C-3).
-func checkName(name string, about Error) error {
-	about.Class, about.Arg = PreconditionFailed, "name"
+func checkName(name string, about failure.Error) error {
+	about.Class, about.Arg = failure.PreconditionFailed, "name"
 	switch {
 	case name == "":
 		about.Reason = "is empty; choose a name"
@@ -63,8 +64,8 @@ func checkName(name string, about Error) error {
 
 func reserved(name string) bool { return strings.HasPrefix(name, "amq.") }
 
-func refusedName(about Error) error {
-	about.Class, about.Arg, about.Problem = AccessRefused, "", ProblemReservedName
+func refusedName(about failure.Error) error {
+	about.Class, about.Arg, about.Problem = failure.AccessRefused, "", failure.ProblemReservedName
 	about.Reason = `names that start with "amq." are reserved; choose another`
 	return &about
 }
@@ -83,7 +84,7 @@ func (b *Broker) DeclareQueue(ctx context.Context, d DeclareQueue) (Declared, er
 	if made {
 		d.Name = madeUpName()
 	}
-	about := Error{VHost: d.VHost, Kind: "queue", Name: d.Name}
+	about := failure.Error{VHost: d.VHost, Kind: "queue", Name: d.Name}
 	if err := b.permit(ctx, queueOf(d.VHost, d.Name), configure); err != nil {
 		return Declared{}, err
 	}
@@ -122,9 +123,9 @@ func (b *Broker) DeclareQueue(ctx context.Context, d DeclareQueue) (Declared, er
 	before := c.View()
 	reply, err := c.DeclareQueue(ctx, cmd, e.GroupSize, e.BalancedLeader)
 	if err != nil {
-		err = aboutDeclaration(translate(err, about), d.Arguments, argumentsOf(c.View(), queueOf(d.VHost, d.Name)))
+		err = aboutDeclaration(failure.Translate(err, about), d.Arguments, argumentsOf(c.View(), queueOf(d.VHost, d.Name)))
 		if _, exists := c.View().Queue(d.VHost, d.Name); exists {
-			err = asState(err)
+			err = failure.AsState(err)
 		}
 		return Declared{}, err
 	}
@@ -147,12 +148,12 @@ func (b *Broker) declarePassive(ctx context.Context, c *cluster.Cluster, d *Decl
 		return Declared{}, err
 	}
 	rec, err := lookUp(c.View(), d.VHost, d.Name)
-	about := Error{VHost: d.VHost, Kind: "queue", Name: d.Name}
+	about := failure.Error{VHost: d.VHost, Kind: "queue", Name: d.Name}
 	if err == nil {
 		err = b.permitOwner(ctx, rec)
 	}
 	if err == nil && rec.Dissolving > 0 {
-		about.Class, about.Reason = NotFound, dissolvingReason
+		about.Class, about.Reason = failure.NotFound, failure.DissolvingReason
 		err = &about
 	}
 	if err != nil {
@@ -166,7 +167,7 @@ func (b *Broker) declarePassive(ctx context.Context, c *cluster.Cluster, d *Decl
 func (b *Broker) checkNew(
 	ctx context.Context, d *DeclareQueue, wanted policy.Declaration, byDefault catalog.QueueType,
 ) (argument.Settings, error) {
-	about := Error{VHost: d.VHost, Kind: "queue", Name: d.Name}
+	about := failure.Error{VHost: d.VHost, Kind: "queue", Name: d.Name}
 	if d.Name == wanted.Name {
 		if err := checkName(d.Name, about); err != nil {
 			return argument.Settings{}, err
@@ -195,7 +196,7 @@ func requestedType(d policy.Declaration, byDefault catalog.QueueType) catalog.Qu
 }
 
 // declared adds the counts of an existing queue (Q-6), for which a declare is a use (QX-2).
-func (b *Broker) declared(ctx context.Context, c *cluster.Cluster, d Declared, about Error) (Declared, error) {
+func (b *Broker) declared(ctx context.Context, c *cluster.Cluster, d Declared, about failure.Error) (Declared, error) {
 	rec, err := lookUp(c.View(), about.VHost, about.Name)
 	if err != nil {
 		return Declared{}, err
@@ -206,12 +207,12 @@ func (b *Broker) declared(ctx context.Context, c *cluster.Cluster, d Declared, a
 			err = q.Renew(ctx)
 		}
 		if err != nil {
-			return Declared{}, translate(err, about)
+			return Declared{}, failure.Translate(err, about)
 		}
 	}
 	s, err := c.QueueStatus(ctx, rec.UID)
 	if err != nil {
-		return Declared{}, translate(err, about)
+		return Declared{}, failure.Translate(err, about)
 	}
 	d.Ready, d.Consumers = s.Overview.Ready, s.Overview.Consumers
 	return d, nil

@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/quorate/quorate/argument"
+	"github.com/quorate/quorate/broker/failure"
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/cluster"
 	"github.com/quorate/quorate/definitions"
@@ -104,7 +105,7 @@ func (b *Broker) ImportDefinitions(ctx context.Context, i Import, told func(done
 }
 
 func faultyDocument(err error) error {
-	e := &Error{Class: PreconditionFailed, Kind: "definitions", Reason: "nothing is imported: " + err.Error(), cause: err}
+	e := &failure.Error{Class: failure.PreconditionFailed, Kind: "definitions", Reason: "nothing is imported: " + err.Error(), Cause: err}
 	var faults *definitions.Faults
 	if errors.As(err, &faults) && len(faults.List) > 0 {
 		e.Arg = faults.List[0].Path
@@ -135,9 +136,9 @@ func (b *Broker) vet(o *definitions.Object) error {
 	case *catalog.SetTopicPermission:
 		return checkPatterns(aboutTopicPermission(c.VHost, c.User), namedPattern{"write", c.Write}, namedPattern{"read", c.Read})
 	case *catalog.PutPolicy:
-		return checkPolicy(&c.Policy, Error{VHost: c.VHost, Kind: "policy", Name: c.Name})
+		return checkPolicy(&c.Policy, failure.Error{VHost: c.VHost, Kind: "policy", Name: c.Name})
 	case *catalog.DeclareExchange:
-		return checkName(c.Name, Error{VHost: c.VHost, Kind: "exchange", Name: c.Name})
+		return checkName(c.Name, failure.Error{VHost: c.VHost, Kind: "exchange", Name: c.Name})
 	case *catalog.DeclareQueue:
 		_, err := resolveImported(c)
 		return err
@@ -146,7 +147,7 @@ func (b *Broker) vet(o *definitions.Object) error {
 		return x.check()
 	case *catalog.PutParameter:
 		if c.VHost == "" && c.Component != "" { // those are the broker's own
-			return &Error{Class: AccessRefused, Kind: "parameter", Name: c.Name, Reason: "is the broker's own"}
+			return &failure.Error{Class: failure.AccessRefused, Kind: "parameter", Name: c.Name, Reason: "is the broker's own"}
 		}
 	}
 	return nil
@@ -154,7 +155,7 @@ func (b *Broker) vet(o *definitions.Object) error {
 
 // resolveImported checks a queue of a document, whose type is known.
 func resolveImported(c *catalog.DeclareQueue) (argument.Settings, error) {
-	about := Error{VHost: c.VHost, Kind: "queue", Name: c.Name}
+	about := failure.Error{VHost: c.VHost, Kind: "queue", Name: c.Name}
 	if err := checkName(c.Name, about); err != nil {
 		return argument.Settings{}, err
 	}
@@ -291,19 +292,19 @@ func (m *importing) judged(out Imported, err error) Imported {
 		return out
 	}
 	out.Outcome, out.Reason = ImportFailed, err.Error()
-	var e *Error
+	var e *failure.Error
 	if !errors.As(err, &e) {
 		return out
 	}
 	switch e.Class {
-	case PreconditionFailed, ResourceLocked:
+	case failure.PreconditionFailed, failure.ResourceLocked:
 		out.Outcome = ImportRefused
 		if e.State { // somebody else made it meanwhile
 			out.Outcome = ImportDifferent
 		}
-	case NotFound, AccessRefused, NotAllowed, NotImplemented:
+	case failure.NotFound, failure.AccessRefused, failure.NotAllowed, failure.NotImplemented:
 		out.Outcome = ImportRefused
-	case ResourceExhausted, Unavailable, ConnectionForced, Internal:
+	case failure.ResourceExhausted, failure.Unavailable, failure.ConnectionForced, failure.Internal:
 	}
 	return out
 }
@@ -350,7 +351,7 @@ func (m *importing) audited(ctx context.Context, s *definitions.Step) (created b
 
 // create makes an object and tells whether it is new.
 func (m *importing) create(ctx context.Context, s *definitions.Step) (created bool, err error) {
-	about := Error{VHost: s.VHost, Kind: s.Kind.String(), Name: s.Name}
+	about := failure.Error{VHost: s.VHost, Kind: s.Kind.String(), Name: s.Name}
 	command, sets := s.Command, false
 	switch c := command.(type) {
 	case *catalog.SetVHostLimits:
@@ -365,23 +366,23 @@ func (m *importing) create(ctx context.Context, s *definitions.Step) (created bo
 		// Who imports is no client of the queues: their leaders are spread unless they say otherwise.
 		_, chosen := c.Arguments.Get(argument.LeaderLocator)
 		reply, err := m.c.DeclareQueue(ctx, *c, e.GroupSize, !chosen || e.BalancedLeader)
-		return reply.Created, asState(translate(err, about))
+		return reply.Created, failure.AsState(failure.Translate(err, about))
 	case *catalog.PutUser:
 		if s.Password == "" {
 			break
 		}
 		hash, a, err := password.Hash(s.Password)
 		if err != nil {
-			return false, translate(err, about)
+			return false, failure.Translate(err, about)
 		}
 		u := *c
 		u.PasswordHash, u.Algorithm = hash, string(a)
 		command = &u
 	}
 	if early := m.c.View().Allows(command); early != nil { // a new cluster, or one that is being upgraded
-		about.Class, about.RetryAfter, about.Reason = Unavailable, retryAfter, early.Reason
+		about.Class, about.RetryAfter, about.Reason = failure.Unavailable, failure.RetryAfter, early.Reason
 		return false, &about
 	}
 	reply, err := m.b.commit(ctx, m.c, command)
-	return reply.Created || sets, asState(translate(err, about))
+	return reply.Created || sets, failure.AsState(failure.Translate(err, about))
 }

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/quorate/quorate/broker/failure"
 	"github.com/quorate/quorate/cluster/event"
 	"github.com/quorate/quorate/cluster/peer"
 )
@@ -113,13 +114,13 @@ func (w *WatchEvents) check() error {
 			for _, x := range append(event.Kinds(), event.Audit) {
 				known = append(known, string(x))
 			}
-			return &Error{Class: PreconditionFailed, Kind: "events", Arg: "kinds", Value: strconv.Quote(k), Reason: "there are " + strings.Join(known, ", ")}
+			return &failure.Error{Class: failure.PreconditionFailed, Kind: "events", Arg: "kinds", Value: strconv.Quote(k), Reason: "there are " + strings.Join(known, ", ")}
 		}
 	}
 	for arg, pattern := range map[string]string{"name": w.Name, "operation": w.Operation} {
 		if _, err := path.Match(pattern, ""); err != nil {
-			return &Error{
-				Class: PreconditionFailed, Kind: "events", Arg: arg, Value: strconv.Quote(pattern),
+			return &failure.Error{
+				Class: failure.PreconditionFailed, Kind: "events", Arg: arg, Value: strconv.Quote(pattern),
 				Reason: "cannot be read; use *, ? and [a-z], and \\ in front of one of them",
 			}
 		}
@@ -163,8 +164,8 @@ func (w *WatchEvents) from() (*peer.Cursor, error) {
 		err = json.Unmarshal(text, at)
 	}
 	if err != nil {
-		return nil, &Error{
-			Class: PreconditionFailed, Kind: "events", Arg: "cursor", Value: strconv.Quote(w.Cursor),
+		return nil, &failure.Error{
+			Class: failure.PreconditionFailed, Kind: "events", Arg: "cursor", Value: strconv.Quote(w.Cursor),
 			Reason: "is not one that a stream of events gave; send it back unchanged, or leave it empty",
 		}
 	}
@@ -208,7 +209,7 @@ func (b *Broker) TailAudit(ctx context.Context, w WatchEvents, limit int) (Audit
 	}
 	all, at, silent, err := c.AuditTail(ctx)
 	if err != nil {
-		return AuditTail{}, translate(err, Error{Kind: "audit"})
+		return AuditTail{}, failure.Translate(err, failure.Error{Kind: "audit"})
 	}
 	out := AuditTail{Cursor: encodeEventCursor(at), Silent: namesOfNodes(silent)}
 	for i := range all {

@@ -4,9 +4,11 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/quorate/quorate/argument"
+	"github.com/quorate/quorate/broker/failure"
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/cluster"
 	"github.com/quorate/quorate/cluster/gateway"
@@ -76,7 +78,7 @@ func (b *Broker) ExplainRouting(ctx context.Context, vhost, exchange string, key
 func (b *Broker) explain(v *catalog.View, vhost, exchange string, p *catalog.Publication) (Explained, error) {
 	e, err := v.Explain(vhost, exchange, p)
 	if err != nil {
-		return Explained{}, translate(err, Error{})
+		return Explained{}, failure.Translate(err, failure.Error{})
 	}
 	out := Explained{Queues: b.routedQueues(v, &e, e.Queues)}
 	for i := range e.Steps {
@@ -214,7 +216,7 @@ func (b *Broker) explainDeadLetter(ctx context.Context, d DeadLetterQuestion) (D
 	p := deadletter.Publication(c.LetterRouter(), rec, &left, &x.Message)
 	e, err := v.Explain(d.VHost, x.Rule.Exchange, &p)
 	if err != nil {
-		return out, translate(err, about)
+		return out, failure.Translate(err, about)
 	}
 	out.Targets = b.routedQueues(v, &e, x.Targets)
 	for i := range e.Steps {
@@ -225,12 +227,12 @@ func (b *Broker) explainDeadLetter(ctx context.Context, d DeadLetterQuestion) (D
 
 // mortal returns the message that is asked about, and how it would leave its queue.
 func (b *Broker) mortal(
-	ctx context.Context, c *cluster.Cluster, q *gateway.Queue, d DeadLetterQuestion, about Error,
+	ctx context.Context, c *cluster.Cluster, q *gateway.Queue, d DeadLetterQuestion, about failure.Error,
 ) (*message.Message, quorumq.Discarded, error) {
 	left := quorumq.Discarded{At: quorumq.Time(c.View().Now()), Reason: quorumq.ReasonRejected}
 	if d.Reason != "" {
 		if left.Reason = reasonOf(d.Reason); left.Reason == 0 {
-			about.Class, about.Arg, about.Value = PreconditionFailed, "reason", quoted(d.Reason)
+			about.Class, about.Arg, about.Value = failure.PreconditionFailed, "reason", strconv.Quote(d.Reason)
 			about.Reason = "want rejected, expired, maxlen, delivery_limit or queue_deleted"
 			return nil, left, &about
 		}
@@ -245,7 +247,7 @@ func (b *Broker) mortal(
 	for looked, more := 0, true; more && looked < MaxPeekLooked; {
 		page, err := c.PeekQueue(ctx, q.UID(), ask)
 		if err != nil {
-			return nil, left, translate(err, about)
+			return nil, left, failure.Translate(err, about)
 		}
 		if len(page.Messages) == 0 {
 			ask.From, more = page.Next, page.More
@@ -254,7 +256,7 @@ func (b *Broker) mortal(
 		}
 		p, err := peeked(&page.Messages[0])
 		if err != nil {
-			return nil, left, translate(err, about)
+			return nil, left, failure.Translate(err, about)
 		}
 		left.To, left.DeliveryCount, left.AcquiredCount = page.Messages[0].To, p.DeliveryCount, p.AcquiredCount
 		if d.Part == PartBacklog {
@@ -262,7 +264,7 @@ func (b *Broker) mortal(
 		}
 		return &p.Message, left, nil
 	}
-	about.Class, about.Arg, about.Value = NotFound, "number", fmt.Sprint(d.Number)
+	about.Class, about.Arg, about.Value = failure.NotFound, "number", fmt.Sprint(d.Number)
 	about.Reason = "has no message with this number there, or not any more; peek shows what it has"
 	return nil, left, &about
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/quorate/quorate/broker/failure"
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/internal/password"
 )
@@ -54,7 +55,7 @@ func (b *Broker) found(ctx context.Context) {
 
 func (b *Broker) tryFound(ctx context.Context) error {
 	mark := func(name string) error {
-		_, err := b.propose(ctx, Error{Kind: "parameter", Name: name}, &catalog.PutParameter{Parameter: catalog.Parameter{
+		_, err := b.propose(ctx, failure.Error{Kind: "parameter", Name: name}, &catalog.PutParameter{Parameter: catalog.Parameter{
 			Component: foundingComponent, Name: name, Value: "1",
 		}}, nil)
 		return err
@@ -116,6 +117,6 @@ func (b *Broker) makeDefaultUser(ctx context.Context, known bool) error {
 
 // existed tells that nothing went wrong, or only that another node was faster.
 func existed(err error) bool {
-	var e *Error
-	return err == nil || errors.As(err, &e) && e.Class == PreconditionFailed
+	var e *failure.Error
+	return err == nil || errors.As(err, &e) && e.Class == failure.PreconditionFailed
 }

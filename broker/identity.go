@@ -3,10 +3,12 @@ package broker
 import (
 	"context"
 	"slices"
+	"strconv"
 	"sync/atomic"
 	"time"
 
 	"github.com/quorate/quorate/access"
+	"github.com/quorate/quorate/broker/failure"
 	"github.com/quorate/quorate/catalog"
 )
 
@@ -120,8 +122,8 @@ func (b *Broker) still(who *Identity) (*Identity, error) {
 	return who, nil
 }
 
-func unauthenticated(reason string) *Error {
-	return &Error{Class: AccessRefused, Kind: "login", Reason: reason, Unauthenticated: true}
+func unauthenticated(reason string) *failure.Error {
+	return &failure.Error{Class: failure.AccessRefused, Kind: "login", Reason: reason, Unauthenticated: true}
 }
 
 // is tells whether a user has a tag, or one that stands above it.
@@ -144,8 +146,8 @@ func (b *Broker) Require(ctx context.Context, tag string) error {
 	if err != nil || who == nil || is(who.user, tag) {
 		return err
 	}
-	return &Error{
-		Class: AccessRefused, Kind: "user", Name: who.User(),
+	return &failure.Error{
+		Class: failure.AccessRefused, Kind: "user", Name: who.User(),
 		Reason: "needs the tag " + tag + " for this; an administrator can give it",
 	}
 }
@@ -171,9 +173,9 @@ func (b *Broker) RequirePolicies(ctx context.Context, vhost string, operator boo
 	return nil
 }
 
-func noAccess(user, vhost string) *Error {
-	return &Error{
-		Class: NotAllowed, VHost: vhost, Kind: "vhost", Name: vhost, Problem: ProblemVHostForbidden, User: user,
-		Reason: "user " + quoted(user) + " has no permission in it; set one first",
+func noAccess(user, vhost string) *failure.Error {
+	return &failure.Error{
+		Class: failure.NotAllowed, VHost: vhost, Kind: "vhost", Name: vhost, Problem: failure.ProblemVHostForbidden, User: user,
+		Reason: "user " + strconv.Quote(user) + " has no permission in it; set one first",
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"sync"
 
+	"github.com/quorate/quorate/broker/failure"
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/cluster/clients"
 	"github.com/quorate/quorate/id"
@@ -56,9 +57,9 @@ func (b *Broker) limit(v *catalog.View, k clients.Count) int64 {
 	return Unlimited
 }
 
-func aboveLimit(v *catalog.View, k clients.Count, limit int64) *Error {
+func aboveLimit(v *catalog.View, k clients.Count, limit int64) *failure.Error {
 	scope, name := limitOf(k.Kind)
-	e := &Error{Class: NotAllowed, Kind: scopeName(scope), Name: k.Name, Arg: name, Value: strconv.FormatInt(limit, 10), Problem: ProblemLimit}
+	e := &failure.Error{Class: failure.NotAllowed, Kind: scopeName(scope), Name: k.Name, Arg: name, Value: strconv.FormatInt(limit, 10), Problem: failure.ProblemLimit}
 	switch scope {
 	case scopeVHost:
 		e.VHost = k.Name
@@ -146,7 +147,7 @@ func (b *Broker) OpenVHost(ctx context.Context, vhost string) error {
 		return err
 	}
 	if _, ok := v.VHost(vhost); !ok {
-		return &Error{Class: NotAllowed, VHost: vhost, Kind: "vhost", Name: vhost, Problem: ProblemVHostMissing, Reason: "does not exist"}
+		return &failure.Error{Class: failure.NotAllowed, VHost: vhost, Kind: "vhost", Name: vhost, Problem: failure.ProblemVHostMissing, Reason: "does not exist"}
 	}
 	who, err := b.Who(ctx)
 	if err != nil {

@@ -8,11 +8,13 @@ import (
 	"net/netip"
 	"runtime"
 	"slices"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/quorate/quorate/access"
+	"github.com/quorate/quorate/broker/failure"
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/internal/lograte"
 	"github.com/quorate/quorate/internal/password"
@@ -128,9 +130,9 @@ func (l *logins) end(d [sha256.Size]byte, mine chan struct{}) {
 	close(mine)
 }
 
-func tooManyLogins() *Error {
-	return &Error{
-		Class: ResourceExhausted, Kind: "login", RetryAfter: hashRetryAfter,
+func tooManyLogins() *failure.Error {
+	return &failure.Error{
+		Class: failure.ResourceExhausted, Kind: "login", RetryAfter: hashRetryAfter,
 		Reason: "too many passwords are being checked on this node; try again, or log in with a token",
 	}
 }
@@ -169,7 +171,7 @@ func (b *Broker) LoginCertificate(user string, from netip.Addr) (*Identity, erro
 	v := b.view()
 	u, known := v.User(user)
 	if !known {
-		return nil, b.Definite(b.life, unauthenticated("there is no user of the name in the certificate, "+quoted(user)))
+		return nil, b.Definite(b.life, unauthenticated("there is no user of the name in the certificate, "+strconv.Quote(user)))
 	}
 	return by(mechanismCertificate)(b.admitted(u, from.Unmap().IsLoopback()))
 }

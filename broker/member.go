@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/quorate/quorate/broker/failure"
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/cluster"
 	"github.com/quorate/quorate/cluster/operation"
@@ -66,7 +67,7 @@ func (f QueueFilter) String() string {
 func (b *Broker) filter(f QueueFilter, evenOnly bool) (cluster.QueueFilter, error) {
 	out := cluster.QueueFilter{VHost: f.VHost, Name: f.Pattern, EvenOnly: evenOnly}
 	if err := out.Validate(); err != nil {
-		return out, &Error{Class: PreconditionFailed, Kind: "queues", Arg: "pattern", Value: f.Pattern, Reason: "cannot be read; use *, ? and [a-z], and \\ in front of one of them"}
+		return out, &failure.Error{Class: failure.PreconditionFailed, Kind: "queues", Arg: "pattern", Value: f.Pattern, Reason: "cannot be read; use *, ? and [a-z], and \\ in front of one of them"}
 	}
 	_, err := b.viewOf(f.VHost)
 	return out, err
@@ -213,7 +214,7 @@ func (b *Broker) ChangeMember(ctx context.Context, m ChangeMember) (Operation, P
 // checkChange refuses a change that cannot be meant.
 func (b *Broker) checkChange(c *cluster.Cluster, rec *catalog.QueueRecord, m ChangeMember) error {
 	fault := func(arg, value, reason string) error {
-		return &Error{Class: PreconditionFailed, State: true, VHost: rec.VHost, Kind: "queue", Name: rec.Name, Arg: arg, Value: value, Reason: reason}
+		return &failure.Error{Class: failure.PreconditionFailed, State: true, VHost: rec.VHost, Kind: "queue", Name: rec.Name, Arg: arg, Value: value, Reason: reason}
 	}
 	members := fmt.Sprintf("its members are %q", rec.Members)
 	if m.From != "" && !isMember(rec.Members, m.From) {
@@ -290,9 +291,9 @@ func (b *Broker) Replace(ctx context.Context, node string, acceptLoss, dryRun bo
 }
 
 func refusedNode(node string, err error) error {
-	e := &Error{Class: PreconditionFailed, State: true, Kind: "node", Name: node, Reason: strings.TrimPrefix(err.Error(), "cluster: ")}
+	e := &failure.Error{Class: failure.PreconditionFailed, State: true, Kind: "node", Name: node, Reason: strings.TrimPrefix(err.Error(), "cluster: ")}
 	if errors.Is(err, traffic.ErrUnavailable) {
-		e.Class, e.RetryAfter = Unavailable, retryAfter
+		e.Class, e.RetryAfter = failure.Unavailable, failure.RetryAfter
 	}
 	return e
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/quorate/quorate/broker/failure"
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/cluster/operation"
 	"github.com/quorate/quorate/quorumq"
@@ -76,8 +77,8 @@ func (b *Broker) permitQueueTarget(ctx context.Context, v *catalog.View, from *c
 		return err
 	}
 	if to.UID == from.UID {
-		return &Error{
-			Class: PreconditionFailed, VHost: from.VHost, Kind: "queue", Name: name, Arg: "to_queue", Value: name,
+		return &failure.Error{
+			Class: failure.PreconditionFailed, VHost: from.VHost, Kind: "queue", Name: name, Arg: "to_queue", Value: name,
 			Reason: "is the queue that the messages are in; name another",
 		}
 	}
@@ -123,7 +124,7 @@ func (b *Broker) startMoving(
 		err = j.Filter.Validate()
 	}
 	if err != nil {
-		return Operation{}, Plan{}, translate(err, about)
+		return Operation{}, Plan{}, failure.Translate(err, about)
 	}
 	m := &mover{
 		b: b, c: c, q: q, vhost: j.VHost, job: j, to: to, about: about, origins: make(map[string]error),
@@ -133,10 +134,10 @@ func (b *Broker) startMoving(
 	}
 	if j.DryRun {
 		err := m.run(ctx, func(operation.Progress) {})
-		return Operation{}, m.plan, translate(err, about)
+		return Operation{}, m.plan, failure.Translate(err, about)
 	}
 	op, err := b.start(ctx, c, kind, fmt.Sprintf("queue %q in vhost %q", j.Queue, j.VHost), func(ctx context.Context, report func(operation.Progress)) error {
-		return translate(m.run(ctx, report), about)
+		return failure.Translate(m.run(ctx, report), about)
 	})
 	return op, Plan{}, err
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/quorate/quorate/broker/failure"
 	"github.com/quorate/quorate/cluster"
 	"github.com/quorate/quorate/cluster/gateway"
 	"github.com/quorate/quorate/cluster/operation"
@@ -45,7 +46,7 @@ type mover struct {
 	vhost string
 	job   MessageJob
 	to    quorumq.Destination
-	about Error
+	about failure.Error
 	may   func(exchange string) error // whether who asked may write to it
 
 	origins map[string]error // by name of queue or exchange: why nothing goes there

@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/quorate/quorate/broker/failure"
 	"github.com/quorate/quorate/cluster"
 	"github.com/quorate/quorate/cluster/disk"
 	"github.com/quorate/quorate/cluster/nodeclock"
@@ -90,7 +91,7 @@ func (b *Broker) ClusterStatus(ctx context.Context, details bool) (ClusterStatus
 	c := b.cluster
 	s, err := c.Status(ctx)
 	if err != nil {
-		return ClusterStatus{}, translate(err, Error{Kind: "cluster", Name: s.Name})
+		return ClusterStatus{}, failure.Translate(err, failure.Error{Kind: "cluster", Name: s.Name})
 	}
 	out := ClusterStatus{
 		Cluster: s.Name, Node: string(s.Node), CatalogLeader: string(s.CatalogLeader), CatalogIndex: s.CatalogIndex,
@@ -106,7 +107,7 @@ func (b *Broker) ClusterStatus(ctx context.Context, details bool) (ClusterStatus
 	var said map[id.NodeID]cluster.NodeDetails
 	if details {
 		if said, err = c.NodeDetails(ctx); err != nil {
-			return ClusterStatus{}, translate(err, Error{Kind: "cluster", Name: s.Name})
+			return ClusterStatus{}, failure.Translate(err, failure.Error{Kind: "cluster", Name: s.Name})
 		}
 	}
 	for i := range s.Nodes {
@@ -137,7 +138,7 @@ func (b *Broker) Finalise(ctx context.Context, dryRun bool) (before, now int, he
 	v, err := do(ctx)
 	if err != nil {
 		name, _ := c.Name()
-		return 0, 0, nil, translate(err, Error{Kind: "cluster", Name: name})
+		return 0, 0, nil, failure.Translate(err, failure.Error{Kind: "cluster", Name: name})
 	}
 	if !dryRun && v.Newest != v.Finalised {
 		actOf(ctx).note(Change{Field: "version", Before: strconv.Itoa(int(v.Finalised)), After: strconv.Itoa(int(v.Newest))})
@@ -153,9 +154,9 @@ func (b *Broker) TransferLeadership(ctx context.Context, vhost, queue, node stri
 	if err != nil {
 		return err
 	}
-	about := Error{VHost: vhost, Kind: "queue", Name: queue}
+	about := failure.Error{VHost: vhost, Kind: "queue", Name: queue}
 	if node != "" && !isMember(rec.Members, node) {
-		about.Class, about.State, about.Arg, about.Value = PreconditionFailed, true, "node", node
+		about.Class, about.State, about.Arg, about.Value = failure.PreconditionFailed, true, "node", node
 		about.Reason = "is not a member of the queue; choose one of its members"
 		return &about
 	}
@@ -163,7 +164,7 @@ func (b *Broker) TransferLeadership(ctx context.Context, vhost, queue, node stri
 	if err == nil {
 		actOf(ctx).note(Change{Field: "leader", After: node})
 	}
-	return translate(err, about)
+	return failure.Translate(err, about)
 }
 
 func isMember(members []id.NodeID, node string) bool {

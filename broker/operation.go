@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/quorate/quorate/broker/failure"
 	"github.com/quorate/quorate/cluster"
 	"github.com/quorate/quorate/cluster/operation"
 	"github.com/quorate/quorate/id"
@@ -28,7 +29,7 @@ func (b *Broker) Operations(ctx context.Context, running bool) (all []Operation,
 	c := b.cluster
 	found, nodes, err := c.Operations(ctx)
 	if err != nil {
-		return nil, nil, translate(err, Error{Kind: "operation"})
+		return nil, nil, failure.Translate(err, failure.Error{Kind: "operation"})
 	}
 	for i := range found {
 		if !running || found[i].State == OperationRunning {
@@ -46,7 +47,7 @@ func (b *Broker) AwaitOperation(ctx context.Context, text string, after uint64) 
 		return Operation{}, err
 	}
 	op, err := c.AwaitOperation(ctx, x, after)
-	return op, translate(err, Error{Kind: "operation", Name: text})
+	return op, failure.Translate(err, failure.Error{Kind: "operation", Name: text})
 }
 
 // CancelOperation asks an operation to end and returns it as it was. What it has changed
@@ -60,14 +61,14 @@ func (b *Broker) CancelOperation(ctx context.Context, text string) (Operation, e
 	if err == nil {
 		actOf(ctx).note(Change{Field: "state", Before: string(op.State), After: string(OperationCancelled)})
 	}
-	return op, translate(err, Error{Kind: "operation", Name: text})
+	return op, failure.Translate(err, failure.Error{Kind: "operation", Name: text})
 }
 
 func (b *Broker) operationID(text string) (*cluster.Cluster, operation.ID, error) {
 	c := b.cluster
 	x, err := operation.ParseID(text)
 	if err != nil {
-		return nil, x, &Error{Class: PreconditionFailed, Kind: "operation", Arg: "id", Value: text, Reason: "want NODE.EPOCH.NUMBER, as the list of operations shows it"}
+		return nil, x, &failure.Error{Class: failure.PreconditionFailed, Kind: "operation", Arg: "id", Value: text, Reason: "want NODE.EPOCH.NUMBER, as the list of operations shows it"}
 	}
 	return c, x, nil
 }
@@ -88,7 +89,7 @@ func (b *Broker) StartDrain(ctx context.Context, node string, limit time.Duratio
 	if err == nil {
 		actOf(ctx).started(&op)
 	}
-	return op, translate(err, Error{Kind: "node", Name: node})
+	return op, failure.Translate(err, failure.Error{Kind: "node", Name: node})
 }
 
 // Drain is StartDrain, but waits until it is over, at most as long as ctx lasts. What
@@ -103,7 +104,7 @@ func (b *Broker) Drain(ctx context.Context, node string) (Operation, error) {
 		op, err = b.AwaitOperation(ctx, op.ID.String(), op.Version)
 	}
 	if err == nil && op.State != OperationDone {
-		err = &Error{Class: PreconditionFailed, State: true, Kind: "node", Name: node, Reason: op.Error}
+		err = &failure.Error{Class: failure.PreconditionFailed, State: true, Kind: "node", Name: node, Reason: op.Error}
 	}
 	return op, err
 }
@@ -113,7 +114,7 @@ func (b *Broker) checkNode(c *cluster.Cluster, node string) error {
 	if _, known := c.View().Node(id.NodeID(node)); known {
 		return nil
 	}
-	return &Error{Class: NotFound, Kind: "node", Name: node, Reason: fmt.Sprintf("node %q is not in the cluster; see the list of nodes", node)}
+	return &failure.Error{Class: failure.NotFound, Kind: "node", Name: node, Reason: fmt.Sprintf("node %q is not in the cluster; see the list of nodes", node)}
 }
 
 // start runs a job as an operation of this node.
@@ -128,5 +129,5 @@ func (b *Broker) start(ctx context.Context, c *cluster.Cluster, kind operation.K
 	if err == nil {
 		actOf(ctx).started(&op)
 	}
-	return op, translate(err, Error{Kind: "operation"})
+	return op, failure.Translate(err, failure.Error{Kind: "operation"})
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"strconv"
 
+	"github.com/quorate/quorate/broker/failure"
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/internal/pattern"
 )
@@ -18,8 +19,8 @@ type TopicPermission = catalog.TopicPermission
 type namedPattern struct{ arg, text string }
 
 // checkPatterns refuses patterns that do not compile, all at once (C-8).
-func checkPatterns(about Error, patterns ...namedPattern) error {
-	about.Class = PreconditionFailed
+func checkPatterns(about failure.Error, patterns ...namedPattern) error {
+	about.Class = failure.PreconditionFailed
 	failed := false
 	for _, p := range patterns {
 		var err error
@@ -49,8 +50,8 @@ func (n tooLong) Error() string {
 	return strconv.Itoa(int(n)) + " bytes, the limit is " + strconv.Itoa(catalog.MaxPatternBytes)
 }
 
-func aboutPermission(vhost, user string) Error {
-	return Error{VHost: vhost, Kind: "permission", Name: user}
+func aboutPermission(vhost, user string) failure.Error {
+	return failure.Error{VHost: vhost, Kind: "permission", Name: user}
 }
 
 // SetPermission sets what a user may do in a vhost, and tells whether it had no permission
@@ -90,8 +91,8 @@ func (b *Broker) ListPermissions(vhost, user string) ([]Permission, error) {
 	return out, nil
 }
 
-func aboutTopicPermission(vhost, user string) Error {
-	return Error{VHost: vhost, Kind: "topic permission", Name: user}
+func aboutTopicPermission(vhost, user string) failure.Error {
+	return failure.Error{VHost: vhost, Kind: "topic permission", Name: user}
 }
 
 // SetTopicPermission bounds the routing keys of a user at a topic exchange, and tells

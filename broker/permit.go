@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 
 	"github.com/quorate/quorate/access"
+	"github.com/quorate/quorate/broker/failure"
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/internal/pattern"
 )
@@ -20,8 +21,6 @@ const (
 	write     = access.Write
 	read      = access.Read
 )
-
-func quoted(s string) string { return strconv.Quote(s) }
 
 // defaultExchangeName is what patterns see of the default exchange (VH-6).
 const defaultExchangeName = "amq.default"
@@ -99,7 +98,7 @@ func (b *Broker) grantOf(p *catalog.Permission) *grant {
 // permission is grantIn, or why there is none.
 func (b *Broker) permission(v *catalog.View, who *Identity, vhost string) (*grant, error) {
 	if _, exists := v.VHost(vhost); !exists {
-		return nil, &Error{Class: NotFound, VHost: vhost, Kind: "vhost", Name: vhost, Reason: "does not exist"}
+		return nil, &failure.Error{Class: failure.NotFound, VHost: vhost, Kind: "vhost", Name: vhost, Reason: "does not exist"}
 	}
 	if g := b.grantIn(v, who, vhost); g != nil {
 		return g, nil
@@ -137,10 +136,10 @@ func (t thing) matched() string {
 	return t.name
 }
 
-func (t thing) refused(user, needed string) *Error {
-	return &Error{
-		Class: AccessRefused, VHost: t.vhost, Kind: t.kind, Name: t.matched(), Problem: ProblemNoRight, User: user, Right: needed,
-		Reason: "user " + quoted(user) + " has no " + needed + " access to it",
+func (t thing) refused(user, needed string) *failure.Error {
+	return &failure.Error{
+		Class: failure.AccessRefused, VHost: t.vhost, Kind: t.kind, Name: t.matched(), Problem: failure.ProblemNoRight, User: user, Right: needed,
+		Reason: "user " + strconv.Quote(user) + " has no " + needed + " access to it",
 	}
 }
 
@@ -174,7 +173,7 @@ func (b *Broker) permitAny(ctx context.Context, t thing) error {
 			return nil
 		}
 	}
-	if e, ok := err.(*Error); ok && e.Class == AccessRefused { //nolint:errorlint // permit wraps nothing
+	if e, ok := err.(*failure.Error); ok && e.Class == failure.AccessRefused { //nolint:errorlint // permit wraps nothing
 		e = t.refused(who.User(), "configure, write or read")
 		e.Right = configure.String()
 		return e
@@ -225,9 +224,9 @@ func (b *Broker) permitBinding(ctx context.Context, x *Binding) error {
 	return nil
 }
 
-func (t thing) refusedKey(user string, r right, key string) *Error {
+func (t thing) refusedKey(user string, r right, key string) *failure.Error {
 	e := t.refused(user, r.String())
-	e.Arg, e.Value = "routing_key", quoted(key)
-	e.Reason = "user " + quoted(user) + " has no " + r.String() + " access to this key of it"
+	e.Arg, e.Value = "routing_key", strconv.Quote(key)
+	e.Reason = "user " + strconv.Quote(user) + " has no " + r.String() + " access to this key of it"
 	return e
 }

@@ -3,6 +3,7 @@ package broker
 import (
 	"context"
 
+	"github.com/quorate/quorate/broker/failure"
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/message"
 	"github.com/quorate/quorate/policy"
@@ -20,12 +21,12 @@ type Policy struct {
 	PatternTimeouts uint64
 }
 
-func (p *Policy) about() Error {
+func (p *Policy) about() failure.Error {
 	kind := "policy"
 	if p.Operator {
 		kind = "operator policy"
 	}
-	return Error{VHost: p.VHost, Kind: kind, Name: p.Name}
+	return failure.Error{VHost: p.VHost, Kind: kind, Name: p.Name}
 }
 
 // PutPolicy makes a policy, or replaces the one of its name, and tells whether it is new.
@@ -44,11 +45,11 @@ func (b *Broker) PutPolicy(ctx context.Context, p Policy) (created bool, err err
 		return false, err
 	}
 	reply, err := b.commit(ctx, c, &cmd)
-	return reply.Created, translate(err, p.about())
+	return reply.Created, failure.Translate(err, p.about())
 }
 
 // checkPolicy checks of a new policy what the catalog does not.
-func checkPolicy(p *catalog.Policy, about Error) error {
+func checkPolicy(p *catalog.Policy, about failure.Error) error {
 	if err := checkPlainName(p.Name, "", about); err != nil {
 		return err
 	}
@@ -63,7 +64,7 @@ func (b *Broker) DeletePolicy(ctx context.Context, vhost, name string, operator 
 	c := b.cluster
 	p := Policy{VHost: vhost, Name: name, Operator: operator}
 	reply, err := b.commit(ctx, c, &catalog.DeletePolicy{VHost: vhost, Name: name, Operator: operator})
-	return reply.Deleted, translate(err, p.about())
+	return reply.Deleted, failure.Translate(err, p.about())
 }
 
 // ListPolicies returns the policies of a vhost, of all if it is "", by vhost and name; in

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"sync/atomic"
 
+	"github.com/quorate/quorate/broker/failure"
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/cluster/disk"
 	"github.com/quorate/quorate/cluster/gateway"
@@ -124,7 +125,7 @@ func (b *Broker) Publish(ctx context.Context, m *Publish, done func(Result)) {
 	if len(p.uids) == 0 && (err == nil || negative(err)) { // EX-16
 		ttl, err = p.confirm(ctx, m, ttl, err)
 	}
-	if why, ok := err.(*Error); ok && why.Class == Unavailable { //nolint:errorlint // as prepare and confirm make it
+	if why, ok := err.(*failure.Error); ok && why.Class == failure.Unavailable { //nolint:errorlint // as prepare and confirm make it
 		p.refuse(why)
 		return
 	}
@@ -214,11 +215,11 @@ func (p *publishing) prepare(ctx context.Context, m *Publish) (ttlMs int64, err 
 	p.msg.Exchange, p.msg.Body = m.Exchange, m.Body
 	if ttlMs, err = p.expiration(); err != nil {
 		about := aboutMessage(m)
-		about.Problem = ProblemExpiration
-		return 0, translate(err, about)
+		about.Problem = failure.ProblemExpiration
+		return 0, failure.Translate(err, about)
 	}
 	if err := p.routingKeys(m); err != nil {
-		return 0, aboutKeys(translate(err, aboutMessage(m)), m.Headers)
+		return 0, aboutKeys(failure.Translate(err, aboutMessage(m)), m.Headers)
 	}
 	if m.Exchange == "" { // AM-3
 		v = p.resolveReplies(ctx, m.VHost, v)
@@ -231,7 +232,7 @@ func (p *publishing) prepare(ctx context.Context, m *Publish) (ttlMs int64, err 
 	}
 	if !withinLimits(&p.msg) {
 		if err := message.CheckLimits(&p.msg, p.b.cfg.MaxBodyBytes); err != nil {
-			return 0, translate(err, aboutMessage(m))
+			return 0, failure.Translate(err, aboutMessage(m))
 		}
 	}
 	if p.later, err = p.delay(v, x, m); err != nil {
@@ -246,7 +247,7 @@ func (p *publishing) prepare(ctx context.Context, m *Publish) (ttlMs int64, err 
 		Chance: m.chance(), Local: p.b.leads, Alternate: p.b.alternate,
 	}
 	p.uids, err = v.Route(m.VHost, m.Exchange, &p.routing, p.uids[:0])
-	return ttlMs, translate(err, aboutMessage(m))
+	return ttlMs, failure.Translate(err, aboutMessage(m))
 }
 
 func newPublishTarget(p *publishing) *publishTarget {
@@ -276,7 +277,7 @@ func (p *publishing) confirm(ctx context.Context, m *Publish, ttlMs int64, found
 }
 
 // refuse ends a publish that this node cannot decide about: nothing is stored.
-func (p *publishing) refuse(why *Error) {
+func (p *publishing) refuse(why *failure.Error) {
 	p.b.clients.Counters.Rejected.Add(1)
 	p.b.clients.Counters.Undecidable.Add(1)
 	p.finish(Result{Kind: Rejected, Rejections: []Rejection{{Cause: CauseUnavailable, Reason: why.Reason}}})

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/quorate/quorate/broker/failure"
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/cluster/disk"
 	"github.com/quorate/quorate/cluster/gateway"
@@ -154,7 +155,7 @@ func TestPublishInvalid(t *testing.T) {
 				row.p.VHost = "/"
 			}
 			r := publish(t, b, &row.p)
-			var e *Error
+			var e *failure.Error
 			if r.Kind != Invalid || !errors.As(r.Err, &e) || !strings.HasPrefix(r.Err.Error(), row.want) {
 				t.Errorf("result %d, error %v, want %s", r.Kind, r.Err, row.want)
 			}

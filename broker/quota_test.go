@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/quorate/quorate/broker/failure"
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/cluster/clients"
 	"github.com/quorate/quorate/id"
@@ -142,8 +143,8 @@ func TestWaitsForQuota(t *testing.T) {
 		defer stop()
 		began := time.Now()
 		err := s.AwaitQuotas(ctx, "/")
-		var e *Error
-		if !errors.As(err, &e) || e.Class != ResourceExhausted || ctx.Err() != nil || time.Since(began) < 2*time.Second {
+		var e *failure.Error
+		if !errors.As(err, &e) || e.Class != failure.ResourceExhausted || ctx.Err() != nil || time.Since(began) < 2*time.Second {
 			t.Errorf("after %v: %v", time.Since(began), err)
 		}
 		if want := `RESOURCE_EXHAUSTED: vhost "/": max-message-rate = 0: is reached`; !strings.HasPrefix(err.Error(), want) {

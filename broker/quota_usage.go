@@ -3,6 +3,7 @@ package broker
 import (
 	"context"
 
+	"github.com/quorate/quorate/broker/failure"
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/cluster"
 	"github.com/quorate/quorate/cluster/clients"
@@ -29,7 +30,7 @@ func (b *Broker) VHostUsage(ctx context.Context, vhost string) ([]LimitUsage, er
 	h, ok := v.VHost(vhost)
 	if !ok {
 		about := aboutVHost(vhost)
-		about.Class, about.Reason = NotFound, "does not exist"
+		about.Class, about.Reason = failure.NotFound, "does not exist"
 		return nil, &about
 	}
 	return b.usages(ctx, v, clients.QuotaSubject{VHost: vhost}, h.NamedLimits()), nil
@@ -47,7 +48,7 @@ func (b *Broker) UserUsage(ctx context.Context, user string) ([]LimitUsage, erro
 	u, ok := v.User(user)
 	if !ok {
 		about := aboutUser(user)
-		about.Class, about.Reason = NotFound, "does not exist"
+		about.Class, about.Reason = failure.NotFound, "does not exist"
 		return nil, &about
 	}
 	return b.usages(ctx, v, clients.QuotaSubject{User: user}, u.NamedLimits()), nil

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/quorate/quorate/broker/failure"
 	"github.com/quorate/quorate/cluster"
 )
 
@@ -47,7 +48,7 @@ func (b *Broker) cutOff() string {
 
 // ErrCutOff is the end of a stream on a node that is cut off.
 func (b *Broker) ErrCutOff() error {
-	return &Error{Class: Unavailable, Kind: "node", RetryAfter: retryAfter, Reason: cmp.Or(b.cutOff(), "this node was cut off; use another node")}
+	return &failure.Error{Class: failure.Unavailable, Kind: "node", RetryAfter: failure.RetryAfter, Reason: cmp.Or(b.cutOff(), "this node was cut off; use another node")}
 }
 
 // Fit returns nil while clients do well to stay, else why another node, if there is one, serves

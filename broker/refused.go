@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/quorate/quorate/broker/failure"
 	"github.com/quorate/quorate/cluster/event"
 )
 
@@ -26,8 +27,8 @@ type LoginTry struct {
 // LoginRefused counts a login that a listener refuses because of err, and tells it in the audit as
 // far as there is room. What is not the client's fault is neither.
 func (b *Broker) LoginRefused(ctx context.Context, try LoginTry, err error) {
-	e, ok := errors.AsType[*Error](err)
-	if !ok || !e.Unauthenticated && e.Class != ResourceExhausted && e.Class != NotAllowed {
+	e, ok := errors.AsType[*failure.Error](err)
+	if !ok || !e.Unauthenticated && e.Class != failure.ResourceExhausted && e.Class != failure.NotAllowed {
 		return
 	}
 	if e.Unauthenticated { // those refused unseen have a figure of their own

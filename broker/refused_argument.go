@@ -4,19 +4,20 @@ import (
 	"errors"
 
 	"github.com/quorate/quorate/argument"
+	"github.com/quorate/quorate/broker/failure"
 )
 
 // fromArgument makes the first of the faults an *Error and names the others in its
 // reason.
-func fromArgument(err error, about Error) error {
+func fromArgument(err error, about failure.Error) error {
 	var first *argument.Error
 	if !errors.As(err, &first) {
-		return translate(err, about)
+		return failure.Translate(err, about)
 	}
-	about.Class, about.Arg, about.Value, about.Reason = PreconditionFailed, first.Arg, first.Value, first.Reason
-	about.cause = err
+	about.Class, about.Arg, about.Value, about.Reason = failure.PreconditionFailed, first.Arg, first.Value, first.Reason
+	about.Cause = err
 	if first.OtherType {
-		about.Problem = ProblemQueueType
+		about.Problem = failure.ProblemQueueType
 	}
 	for _, f := range faults(err)[1:] {
 		about.Reason += "; also " + f.Error()

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/quorate/quorate/broker/failure"
 	"github.com/quorate/quorate/catalog"
 )
 
@@ -49,7 +50,7 @@ func formerReplyQueueOf(secret string) string { return ReplyName + "." + secret 
 // what to wait for.
 func (b *Broker) ConsumeReplies(ctx context.Context, o Consume) (c *Consumer, address string, err error) {
 	cl := b.cluster
-	about := Error{VHost: o.VHost, Kind: "queue", Name: ReplyName}
+	about := failure.Error{VHost: o.VHost, Kind: "queue", Name: ReplyName}
 	owner, err := b.newOwner(ctx, about)
 	if err != nil {
 		return nil, "", err
@@ -63,12 +64,12 @@ func (b *Broker) ConsumeReplies(ctx context.Context, o Consume) (c *Consumer, ad
 		VHost: o.VHost, Name: name, Type: catalog.QueueClassic, Exclusive: true, AutoDelete: true, Owner: owner,
 	}, 1, false)
 	if err != nil {
-		return nil, "", translate(err, about)
+		return nil, "", failure.Translate(err, about)
 	}
 	connectionOf(ctx).owns(r.UID)
 	q, err := cl.Gateway().Queue(r.UID)
 	if err != nil {
-		return nil, "", translate(err, about)
+		return nil, "", failure.Translate(err, about)
 	}
 	index := r.Index
 	if rec, ok := cl.View().QueueByUID(r.UID); ok {

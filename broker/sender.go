@@ -3,8 +3,10 @@ package broker
 import (
 	"context"
 	"slices"
+	"strconv"
 	"time"
 
+	"github.com/quorate/quorate/broker/failure"
 	"github.com/quorate/quorate/catalog"
 )
 
@@ -79,7 +81,7 @@ func (b *Broker) decide(v *catalog.View, who *Identity, x thing) (d sendRight) {
 	if !who.strange {
 		now, exists := v.User(user)
 		if !exists {
-			d.err = unauthenticated("user " + quoted(user) + " does not exist any more")
+			d.err = unauthenticated("user " + strconv.Quote(user) + " does not exist any more")
 			return d
 		}
 		u = now
@@ -131,9 +133,9 @@ func permitUserID(m *Publish, d *sendRight) error {
 		return nil
 	}
 	about := aboutMessage(m)
-	about.Class, about.Arg, about.Value = PreconditionFailed, "user_id", quoted(id)
-	about.Problem, about.User = ProblemUserID, m.Sender.who.User()
-	about.Reason = "the message comes from user " + quoted(m.Sender.who.User()) + "; send that, none, or get the tag " + TagImpersonator
+	about.Class, about.Arg, about.Value = failure.PreconditionFailed, "user_id", strconv.Quote(id)
+	about.Problem, about.User = failure.ProblemUserID, m.Sender.who.User()
+	about.Reason = "the message comes from user " + strconv.Quote(m.Sender.who.User()) + "; send that, none, or get the tag " + TagImpersonator
 	return &about
 }
 

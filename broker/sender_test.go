@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/quorate/quorate/broker/failure"
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/message"
 )
@@ -58,7 +59,7 @@ func TestPermittedPublishAllocations(t *testing.T) {
 // an identity.
 func TestNobodyPublishes(t *testing.T) {
 	b, _, _ := loggedInBroker(t, ".*")
-	var e *Error
+	var e *failure.Error
 	if err := publish(t, b, &Publish{VHost: "/", RoutingKey: "q"}).Err; !errors.As(err, &e) || !e.Unauthenticated {
 		t.Errorf("without a sender: %v", err)
 	}
@@ -78,17 +79,17 @@ func TestUserIDIsCheckedLast(t *testing.T) {
 	for _, row := range []struct {
 		name  string
 		p     Publish
-		class Class
+		class failure.Class
 		arg   string
 	}{
-		{"no right", Publish{Exchange: "amq.fanout"}, AccessRefused, ""},
-		{"no exchange", Publish{Exchange: "nix"}, NotFound, ""},
-		{"expiration", Publish{Properties: message.Properties{Expiration: "soon"}}, PreconditionFailed, "expiration"},
-		{"CC", Publish{Headers: message.Table{{Name: "CC", Value: message.String("q")}}}, PreconditionFailed, "header CC"},
-		{"user_id alone", Publish{RoutingKey: "q"}, PreconditionFailed, "user_id"},
+		{"no right", Publish{Exchange: "amq.fanout"}, failure.AccessRefused, ""},
+		{"no exchange", Publish{Exchange: "nix"}, failure.NotFound, ""},
+		{"expiration", Publish{Properties: message.Properties{Expiration: "soon"}}, failure.PreconditionFailed, "expiration"},
+		{"CC", Publish{Headers: message.Table{{Name: "CC", Value: message.String("q")}}}, failure.PreconditionFailed, "header CC"},
+		{"user_id alone", Publish{RoutingKey: "q"}, failure.PreconditionFailed, "user_id"},
 	} {
 		row.p.VHost, row.p.Sender, row.p.Properties.UserID = "/", s, "somebody"
-		var e *Error
+		var e *failure.Error
 		if err := publish(t, b, &row.p).Err; !errors.As(err, &e) || e.Class != row.class || row.arg != "" && e.Arg != row.arg {
 			t.Errorf("%s: %v", row.name, err)
 		}
@@ -166,8 +167,8 @@ func TestLoginsOfOneCredential(t *testing.T) {
 			t.Errorf("a caller that has left: %v", err)
 		}
 		l.waiting.Add(MaxHashWaiters)
-		var e *Error
-		if _, err := l.alone(t.Context(), d); !errors.As(err, &e) || e.Class != ResourceExhausted {
+		var e *failure.Error
+		if _, err := l.alone(t.Context(), d); !errors.As(err, &e) || e.Class != failure.ResourceExhausted {
 			t.Errorf("too many: %v", err)
 		}
 		l.waiting.Add(-MaxHashWaiters)
@@ -202,8 +203,8 @@ func TestTooManyLogins(t *testing.T) {
 		t.Errorf("a caller that has left: %v", err)
 	}
 	l.waiting.Store(MaxHashWaiters)
-	var e *Error
-	if _, err := l.enter(t.Context()); !errors.As(err, &e) || e.Class != ResourceExhausted || e.RetryAfter == 0 {
+	var e *failure.Error
+	if _, err := l.enter(t.Context()); !errors.As(err, &e) || e.Class != failure.ResourceExhausted || e.RetryAfter == 0 {
 		t.Errorf("too many: %v", err)
 	}
 }

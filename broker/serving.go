@@ -3,6 +3,7 @@ package broker
 import (
 	"context"
 	"errors"
+	"github.com/quorate/quorate/broker/failure"
 )
 
 // Serves returns nil when this node may answer clients, else Unavailable with what it waits
@@ -42,9 +43,9 @@ func hindrance(c server) error {
 
 var errFirstUser = errors.New("broker: the cluster's first user is being made")
 
-func errNotServing(why error) *Error {
-	return &Error{
-		Class: Unavailable, Kind: "node", RetryAfter: retryAfter, cause: why,
+func errNotServing(why error) *failure.Error {
+	return &failure.Error{
+		Class: failure.Unavailable, Kind: "node", RetryAfter: failure.RetryAfter, Cause: why,
 		Reason: "this node serves no clients at present: " + why.Error() + "; retry, or use another node",
 	}
 }
@@ -69,8 +70,8 @@ func (b *Broker) AwaitServing(ctx context.Context) error {
 // negative tells whether an error says that something is not there, or not allowed, which a
 // view that is behind may say wrongly.
 func negative(err error) bool {
-	e, ok := errors.AsType[*Error](err)
-	return ok && (e.Class == NotFound || e.Class == AccessRefused || e.Class == NotAllowed)
+	e, ok := errors.AsType[*failure.Error](err)
+	return ok && (e.Class == failure.NotFound || e.Class == failure.AccessRefused || e.Class == failure.NotAllowed)
 }
 
 // Definite returns an error of a use case as its caller may be told it: that something is not
@@ -104,13 +105,13 @@ func (b *Broker) current(ctx context.Context) error {
 }
 
 // errStale is the answer instead of one that takes a fresh view. why is nil if it is fresh by now.
-func errStale(why error) *Error {
+func errStale(why error) *failure.Error {
 	reason := "this node's view of the catalog was behind; retry"
 	if why != nil {
 		reason = "this node cannot tell what there is not, as its view of the catalog may be behind: " + why.Error() +
 			"; see that most nodes run and reach one another, and retry, or use another node"
 	}
-	return &Error{Class: Unavailable, Kind: "node", RetryAfter: retryAfter, Reason: reason, cause: why}
+	return &failure.Error{Class: failure.Unavailable, Kind: "node", RetryAfter: failure.RetryAfter, Reason: reason, Cause: why}
 }
 
 // endConnections closes the connections of all clients whenever the node ceases to serve.

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/quorate/quorate/broker/failure"
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/cluster"
 	"github.com/quorate/quorate/cluster/letters"
@@ -313,8 +314,8 @@ func (p pageStart) before(q *catalog.QueueRecord) bool {
 }
 
 func badPageToken(token string) error {
-	return &Error{
-		Class: PreconditionFailed, Kind: "page", Arg: "page_token", Value: token,
+	return &failure.Error{
+		Class: failure.PreconditionFailed, Kind: "page", Arg: "page_token", Value: token,
 		Reason: "is not one that a page before gave; send next_page_token back unchanged, or leave it empty",
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/quorate/quorate/access"
+	"github.com/quorate/quorate/broker/failure"
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/internal/password"
 )
@@ -64,7 +65,7 @@ func passwordSum(u *catalog.User) []byte {
 // MintToken makes a token, which logs the caller in for so long; 0 is
 // DefaultTokenLifetime. Who logged in by a token cannot.
 func (b *Broker) MintToken(ctx context.Context, lifetime time.Duration) (Token, error) {
-	about := Error{Class: PreconditionFailed, Kind: "token"}
+	about := failure.Error{Class: failure.PreconditionFailed, Kind: "token"}
 	who, err := b.Who(ctx)
 	switch {
 	case err != nil:
@@ -73,10 +74,10 @@ func (b *Broker) MintToken(ctx context.Context, lifetime time.Duration) (Token, 
 		about.State, about.Reason = true, "nobody logs in here; set auth.mode to password"
 		return Token{}, &about
 	case who.backend != "":
-		about.Class, about.Reason = NotAllowed, "user "+quoted(who.User())+" is of backend "+who.backend+"; only users of this cluster mint tokens"
+		about.Class, about.Reason = failure.NotAllowed, "user "+strconv.Quote(who.User())+" is of backend "+who.backend+"; only users of this cluster mint tokens"
 		return Token{}, &about
 	case who.byToken:
-		about.Class, about.Reason = NotAllowed, "log in by password to mint a token"
+		about.Class, about.Reason = failure.NotAllowed, "log in by password to mint a token"
 		return Token{}, &about
 	case lifetime < 0 || lifetime > MaxTokenLifetime:
 		about.Arg, about.Value = "lifetime_ms", strconv.FormatInt(lifetime.Milliseconds(), 10)
@@ -96,7 +97,7 @@ func (b *Broker) MintToken(ctx context.Context, lifetime time.Duration) (Token, 
 	rec := tokenRecord{User: who.User(), Sum: sum[:], Password: passwordSum(who.user), ExpireMs: now.Add(lifetime).UnixMilli()}
 	value, err := json.Marshal(rec) //nolint:gosec // sums, no secrets
 	if err != nil {
-		return Token{}, translate(err, about)
+		return Token{}, failure.Translate(err, about)
 	}
 	_, err = b.propose(ctx, about, &catalog.PutParameter{Parameter: catalog.Parameter{
 		Component: tokenComponent, Name: id, Value: string(value),
@@ -126,16 +127,16 @@ func (b *Broker) forgetTokens(ctx context.Context, user string, now time.Time) e
 			left++
 			continue
 		}
-		if _, err := b.propose(ctx, Error{Kind: "token"}, &catalog.DeleteParameter{Component: tokenComponent, Name: p.Name}, nil); err != nil {
+		if _, err := b.propose(ctx, failure.Error{Kind: "token"}, &catalog.DeleteParameter{Component: tokenComponent, Name: p.Name}, nil); err != nil {
 			return err
 		}
 	}
 	if left < MaxTokensPerUser {
 		return nil
 	}
-	return &Error{
-		Class: ResourceExhausted, Kind: "token",
-		Reason: "user " + quoted(user) + " has " + strconv.Itoa(left) + " tokens, the limit is " + strconv.Itoa(MaxTokensPerUser) + "; revoke some",
+	return &failure.Error{
+		Class: failure.ResourceExhausted, Kind: "token",
+		Reason: "user " + strconv.Quote(user) + " has " + strconv.Itoa(left) + " tokens, the limit is " + strconv.Itoa(MaxTokensPerUser) + "; revoke some",
 	}
 }
 
@@ -156,7 +157,7 @@ func (b *Broker) RevokeToken(ctx context.Context, id string) (deleted bool, err 
 			return false, err
 		}
 	}
-	reply, err := b.propose(ctx, Error{Kind: "token", Name: id}, &catalog.DeleteParameter{Component: tokenComponent, Name: id}, nil)
+	reply, err := b.propose(ctx, failure.Error{Kind: "token", Name: id}, &catalog.DeleteParameter{Component: tokenComponent, Name: id}, nil)
 	if reply.Deleted || reply.Repeated {
 		actOf(ctx).note(Change{Field: "of_user", Before: rec.User})
 	}

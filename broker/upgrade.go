@@ -6,6 +6,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/quorate/quorate/broker/failure"
 	"github.com/quorate/quorate/catalog"
 )
 
@@ -66,7 +67,7 @@ func (b *Broker) storeUpgrade(ctx context.Context, u *upgrade) error {
 		b.log.Info("a password has a better hash", "user", name, "was", u.user.Algorithm, "algorithm", u.algorithm)
 		return nil
 	}
-	if e, refused := errors.AsType[*Error](err); refused && (e.Class == PreconditionFailed || e.Class == NotFound) {
+	if e, refused := errors.AsType[*failure.Error](err); refused && (e.Class == failure.PreconditionFailed || e.Class == failure.NotFound) {
 		return nil // somebody has changed the user
 	}
 	return err

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strconv"
 
+	"github.com/quorate/quorate/broker/failure"
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/internal/password"
 )
@@ -36,7 +37,7 @@ type User struct {
 	UserLimits
 }
 
-func aboutUser(name string) Error { return Error{Kind: "user", Name: name} }
+func aboutUser(name string) failure.Error { return failure.Error{Kind: "user", Name: name} }
 
 // UserChange is what of a user changes; the rest stays (VH-10).
 type UserChange struct {
@@ -72,7 +73,7 @@ func (b *Broker) ChangeUser(ctx context.Context, u UserChange) (created bool, er
 	}
 	if u.NoPassword && hash != "" {
 		about := aboutUser(u.Name)
-		about.Class, about.Arg, about.Reason = PreconditionFailed, "password", "is given and taken away; choose one"
+		about.Class, about.Arg, about.Reason = failure.PreconditionFailed, "password", "is given and taken away; choose one"
 		return false, &about
 	}
 	reply, err := b.proposeUser(ctx, u.Name, &catalog.ChangeUser{
@@ -101,7 +102,7 @@ func (b *Broker) hashOf(ctx context.Context, u *PutUser) (hash, algorithm string
 	}
 	defer leave()
 	hash, a, err := password.Hash(u.Password)
-	return hash, string(a), translate(err, about)
+	return hash, string(a), failure.Translate(err, about)
 }
 
 // proposeUser is propose for a command about a user. Before VersionUsers is finalised there is
@@ -114,7 +115,7 @@ func (b *Broker) proposeUser(ctx context.Context, name string, cmd catalog.Comma
 		trial := catalog.From(v)
 		trial.Apply(v.Index(), v.Now(), &catalog.RaiseVersion{Version: catalog.VersionUsers})
 		if r := trial.Apply(v.Index(), v.Now(), cmd); r.Err != nil {
-			return catalog.Reply{}, userState(translate(r.Err, about))
+			return catalog.Reply{}, userState(failure.Translate(r.Err, about))
 		}
 		if c, is := cmd.(*catalog.ChangeUser); is {
 			old, _ := v.User(c.Name)
@@ -127,15 +128,15 @@ func (b *Broker) proposeUser(ctx context.Context, name string, cmd catalog.Comma
 
 // userState is asState for refusals that blame no argument.
 func userState(err error) error {
-	if e, ok := errors.AsType[*Error](err); ok && e.Arg != "" {
+	if e, ok := errors.AsType[*failure.Error](err); ok && e.Arg != "" {
 		return err
 	}
-	return asState(err)
+	return failure.AsState(err)
 }
 
 // check never tells a password or hash: errors are logged and shown.
-func (u *PutUser) check(about Error) error {
-	about.Class = PreconditionFailed
+func (u *PutUser) check(about failure.Error) error {
+	about.Class = failure.PreconditionFailed
 	switch {
 	case len(u.Password) > MaxPasswordBytes:
 		about.Arg, about.Value = "password", strconv.Itoa(len(u.Password))+" bytes"

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/quorate/quorate/broker/failure"
 	"github.com/quorate/quorate/catalog"
 )
 
@@ -30,8 +31,8 @@ func TestLastAdministratorOfOldVersion(t *testing.T) {
 			return err
 		},
 	} {
-		for user, class := range map[string]Class{"a": PreconditionFailed, "b": Unavailable} { // the cluster cannot be asked
-			var e *Error
+		for user, class := range map[string]failure.Class{"a": failure.PreconditionFailed, "b": failure.Unavailable} { // the cluster cannot be asked
+			var e *failure.Error
 			if err := call(user); !errors.As(err, &e) || e.Class != class || e.State != (user == "a") {
 				t.Errorf("%s of %s: %v, want %s", name, user, err, class)
 			}

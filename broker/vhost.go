@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/quorate/quorate/broker/failure"
 	"github.com/quorate/quorate/catalog"
 )
 
@@ -23,16 +24,16 @@ type QueueType = catalog.QueueType
 // Unlimited is a limit that is not set.
 const Unlimited = catalog.Unlimited
 
-func aboutVHost(name string) Error { return Error{VHost: name, Kind: "vhost", Name: name} }
+func aboutVHost(name string) failure.Error { return failure.Error{VHost: name, Kind: "vhost", Name: name} }
 
 // checkPlainName refuses a name of a new vhost, user or policy with bytes that would be trouble
 // wherever it is shown; alsoBad are more of them. The catalog checks the rest.
-func checkPlainName(name, alsoBad string, about Error) error {
+func checkPlainName(name, alsoBad string, about failure.Error) error {
 	i := strings.IndexFunc(name, func(r rune) bool { return r < ' ' || r == 0x7f || strings.ContainsRune(alsoBad, r) })
 	if i < 0 {
 		return nil
 	}
-	about.Class, about.Arg, about.Value = PreconditionFailed, "name", strconv.Quote(name)
+	about.Class, about.Arg, about.Value = failure.PreconditionFailed, "name", strconv.Quote(name)
 	about.Reason = "contains " + strconv.Quote(name[i:i+1]) + "; choose a name without"
 	return &about
 }
@@ -63,13 +64,13 @@ func (b *Broker) PutVHost(ctx context.Context, h VHost) (created bool, err error
 }
 
 // propose hands a command to the catalog, unless a check failed.
-func (b *Broker) propose(ctx context.Context, about Error, cmd catalog.Command, failed error) (catalog.Reply, error) {
+func (b *Broker) propose(ctx context.Context, about failure.Error, cmd catalog.Command, failed error) (catalog.Reply, error) {
 	c := b.cluster
 	if failed != nil {
 		return catalog.Reply{}, failed
 	}
 	reply, err := b.commit(ctx, c, cmd)
-	return reply, translate(err, about)
+	return reply, failure.Translate(err, about)
 }
 
 // DeleteVHost removes a vhost with all its queues, exchanges, policies and permissions,
@@ -77,7 +78,7 @@ func (b *Broker) propose(ctx context.Context, about Error, cmd catalog.Command, 
 // protected (VH-2).
 func (b *Broker) DeleteVHost(ctx context.Context, name string) (deleted bool, err error) {
 	reply, err := b.propose(ctx, aboutVHost(name), &catalog.DeleteVHost{Name: name}, nil)
-	return reply.Deleted, asState(err)
+	return reply.Deleted, failure.AsState(err)
 }
 
 // SetVHostLimits replaces the limits of a vhost (VH-4). What is there already stays.

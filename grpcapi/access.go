@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/quorate/quorate/broker"
+	"github.com/quorate/quorate/broker/failure"
 	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
 )
 
@@ -78,8 +79,8 @@ func refusesUnknown(h *brokerv1.Vhost) (bool, error) {
 	case brokerv1.UnknownArguments_UNKNOWN_ARGUMENTS_REFUSE:
 		return true, nil
 	default:
-		return false, &broker.Error{
-			Class: broker.PreconditionFailed, Kind: "vhost", Name: h.GetName(), Arg: "unknown_arguments",
+		return false, &failure.Error{
+			Class: failure.PreconditionFailed, Kind: "vhost", Name: h.GetName(), Arg: "unknown_arguments",
 			Value: strconv.Itoa(int(h.GetUnknownArguments())), Reason: "want UNKNOWN_ARGUMENTS_WARN or UNKNOWN_ARGUMENTS_REFUSE",
 		}
 	}

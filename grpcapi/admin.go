@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/quorate/quorate/broker"
+	"github.com/quorate/quorate/broker/failure"
 	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
 )
 
@@ -17,7 +18,7 @@ func durable(v *bool) bool { return v == nil || *v }
 
 // DeclareQueue makes a queue unless an equivalent one exists.
 func (a *adminServer) DeclareQueue(ctx context.Context, req *brokerv1.DeclareQueueRequest) (*brokerv1.DeclareQueueResponse, error) {
-	args, err := fromNames("arguments", req.GetArguments(), broker.Error{Kind: "queue", VHost: vhostOf(req.GetVhost()), Name: req.GetName()})
+	args, err := fromNames("arguments", req.GetArguments(), failure.Error{Kind: "queue", VHost: vhostOf(req.GetVhost()), Name: req.GetName()})
 	if err != nil {
 		return nil, err
 	}
@@ -140,7 +141,7 @@ func toStats(s *broker.QueueStats) *brokerv1.QueueStats {
 
 // DeclareExchange makes an exchange unless an equivalent one exists.
 func (a *adminServer) DeclareExchange(ctx context.Context, req *brokerv1.DeclareExchangeRequest) (*brokerv1.DeclareExchangeResponse, error) {
-	args, err := fromNames("arguments", req.GetArguments(), broker.Error{Kind: "exchange", VHost: vhostOf(req.GetVhost()), Name: req.GetName()})
+	args, err := fromNames("arguments", req.GetArguments(), failure.Error{Kind: "exchange", VHost: vhostOf(req.GetVhost()), Name: req.GetName()})
 	if err != nil {
 		return nil, err
 	}
@@ -183,7 +184,7 @@ func (a *adminServer) ListExchanges(ctx context.Context, req *brokerv1.ListExcha
 func (a *adminServer) Bind(ctx context.Context, req *brokerv1.BindRequest) (*brokerv1.BindResponse, error) {
 	x, err := fromBinding(req.GetBinding())
 	if err == nil { // what is there already may have them and is unbound as it is
-		err = namesOnce("arguments", x.Arguments, broker.Error{Kind: "binding", VHost: x.VHost})
+		err = namesOnce("arguments", x.Arguments, failure.Error{Kind: "binding", VHost: x.VHost})
 	}
 	if err != nil {
 		return nil, err

@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc/peer"
 
 	"github.com/quorate/quorate/broker"
+	"github.com/quorate/quorate/broker/failure"
 	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
 )
 
@@ -64,7 +65,7 @@ func (s *Server) identify(ctx context.Context, from netip.Addr) (who *broker.Ide
 }
 
 func notLoggedIn(reason string) error {
-	return &broker.Error{Class: broker.AccessRefused, Kind: "login", Reason: reason, Unauthenticated: true}
+	return &failure.Error{Class: failure.AccessRefused, Kind: "login", Reason: reason, Unauthenticated: true}
 }
 
 // loggedIn is a stream whose context has the identity.
@@ -220,7 +221,7 @@ func (s *Server) permit(ctx context.Context, method string, req any) error {
 	}
 	r, known := s.rules[method]
 	if !known {
-		return &broker.Error{Class: broker.NotAllowed, Kind: "method", Name: method, Reason: "nobody may call it"}
+		return &failure.Error{Class: failure.NotAllowed, Kind: "method", Name: method, Reason: "nobody may call it"}
 	}
 	if err := r(ctx, s.b, req); err != nil {
 		return err

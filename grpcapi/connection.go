@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc/peer"
 
 	"github.com/quorate/quorate/broker"
+	"github.com/quorate/quorate/broker/failure"
 	"github.com/quorate/quorate/internal/gate"
 	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
 )
@@ -162,7 +163,7 @@ func (x *countedConn) shut(why broker.Closing) {
 	if why.Reason != "" {
 		reason += ": " + why.Reason
 	}
-	x.end(&broker.Error{Class: broker.ConnectionForced, Kind: "connection", Name: x.title(), Reason: reason, RetryAfter: retryNow})
+	x.end(&failure.Error{Class: failure.ConnectionForced, Kind: "connection", Name: x.title(), Reason: reason, RetryAfter: retryNow})
 	time.AfterFunc(closeWait, x.cut)
 	x.cutIfLeft()
 }

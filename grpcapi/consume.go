@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/quorate/quorate/broker"
+	"github.com/quorate/quorate/broker/failure"
 	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
 )
 
@@ -157,7 +158,7 @@ func (x *consumeStream) readAll(ctx context.Context) error {
 }
 
 func (x *consumeStream) settle(s *brokerv1.Settlement) (*brokerv1.Settled, error) {
-	annotations, err := fromNames("annotations", s.GetAnnotations(), broker.Error{Kind: "message"})
+	annotations, err := fromNames("annotations", s.GetAnnotations(), failure.Error{Kind: "message"})
 	if err != nil {
 		return nil, err
 	}
@@ -309,15 +310,15 @@ func (x *consumeStream) tellRevoked() error {
 // consumerEnded tells the client that its consumer is gone. Where another node can take
 // over, the stream ends with that error instead.
 func (x *consumeStream) consumerEnded(err error) (ended bool, _ error) {
-	var e *broker.Error
+	var e *failure.Error
 	if !errors.As(err, &e) {
 		return true, err
 	}
 	cause := ""
 	switch e.Class {
-	case broker.NotFound:
+	case failure.NotFound:
 		cause = "queue deleted"
-	case broker.PreconditionFailed:
+	case failure.PreconditionFailed:
 		cause = "consumer lost"
 	default:
 		return true, err
@@ -350,7 +351,7 @@ func (x *brokerServer) Get(ctx context.Context, req *brokerv1.GetRequest) (*brok
 
 // Settle decides about a message that Get took.
 func (x *brokerServer) Settle(ctx context.Context, req *brokerv1.SettleRequest) (*brokerv1.SettleResponse, error) {
-	annotations, err := fromNames("annotations", req.GetAnnotations(), broker.Error{Kind: "message"})
+	annotations, err := fromNames("annotations", req.GetAnnotations(), failure.Error{Kind: "message"})
 	if err != nil {
 		return nil, err
 	}

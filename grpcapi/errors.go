@@ -15,7 +15,7 @@ import (
 	"google.golang.org/protobuf/protoadapt"
 	"google.golang.org/protobuf/types/known/durationpb"
 
-	"github.com/quorate/quorate/broker"
+	"github.com/quorate/quorate/broker/failure"
 	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
 )
 
@@ -23,36 +23,36 @@ import (
 const errorDomain = "broker"
 
 // code is the status code of an error's class (C-4).
-func code(e *broker.Error) codes.Code {
+func code(e *failure.Error) codes.Code {
 	switch e.Class {
-	case broker.NotFound:
+	case failure.NotFound:
 		return codes.NotFound
-	case broker.AccessRefused, broker.NotAllowed:
+	case failure.AccessRefused, failure.NotAllowed:
 		if e.Unauthenticated {
 			return codes.Unauthenticated
 		}
 		return codes.PermissionDenied
-	case broker.ResourceLocked:
+	case failure.ResourceLocked:
 		return codes.FailedPrecondition
-	case broker.PreconditionFailed:
+	case failure.PreconditionFailed:
 		if e.State {
 			return codes.FailedPrecondition
 		}
 		return codes.InvalidArgument
-	case broker.NotImplemented:
+	case failure.NotImplemented:
 		return codes.Unimplemented
-	case broker.ResourceExhausted:
+	case failure.ResourceExhausted:
 		return codes.ResourceExhausted
-	case broker.Unavailable, broker.ConnectionForced:
+	case failure.Unavailable, failure.ConnectionForced:
 		return codes.Unavailable
-	case broker.Internal:
+	case failure.Internal:
 		return codes.Internal
 	}
 	return codes.Unknown
 }
 
 // metadata names what the error is about (C-4); empty parts are left out.
-func metadata(e *broker.Error) map[string]string {
+func metadata(e *failure.Error) map[string]string {
 	m := make(map[string]string, 5)
 	for _, f := range [...]struct{ key, value string }{
 		{"vhost", e.VHost}, {"kind", e.Kind}, {"name", e.Name}, {"arg", e.Arg}, {"value", e.Value},
@@ -69,7 +69,7 @@ func valid(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
 
 // toStatus makes the status of any error.
 func toStatus(err error) error {
-	var e *broker.Error
+	var e *failure.Error
 	if err == nil {
 		return nil
 	}
@@ -95,16 +95,16 @@ func toStatus(err error) error {
 
 // errorDetail is the error of one message of a stream.
 func errorDetail(err error) *brokerv1.ErrorDetail {
-	var e *broker.Error
+	var e *failure.Error
 	if !errors.As(err, &e) {
-		return &brokerv1.ErrorDetail{Class: string(broker.Internal), Text: valid(err.Error())}
+		return &brokerv1.ErrorDetail{Class: string(failure.Internal), Text: valid(err.Error())}
 	}
 	return &brokerv1.ErrorDetail{Class: string(e.Class), Text: valid(e.Error()), Metadata: metadata(e)}
 }
 
 // invalid is a request that breaks the API's rules.
 func invalid(kind, arg, value, reason string) error {
-	return &broker.Error{Class: broker.PreconditionFailed, Kind: kind, Arg: arg, Value: value, Reason: reason}
+	return &failure.Error{Class: failure.PreconditionFailed, Kind: kind, Arg: arg, Value: value, Reason: reason}
 }
 
 // unary has each call's caller logged in before its request is read, which may be as large as the
@@ -197,6 +197,6 @@ func (s *Server) recovered(ctx context.Context, method string, err *error) {
 	if p := recover(); p != nil {
 		s.log.ErrorContext(ctx, "call panicked", slog.String("method", method), slog.Any("panic", p),
 			slog.String("stack", string(debug.Stack())))
-		*err = toStatus(&broker.Error{Class: broker.Internal, Reason: "the call failed inside the broker; its log has the details"})
+		*err = toStatus(&failure.Error{Class: failure.Internal, Reason: "the call failed inside the broker; its log has the details"})
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/quorate/quorate/broker"
+	"github.com/quorate/quorate/broker/failure"
 	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
 )
 
@@ -241,7 +242,7 @@ func (p *publishStream) awaitRoom(ctx context.Context) error {
 const retryNow = 50 * time.Millisecond
 
 func errStopping() error {
-	return &broker.Error{Class: broker.Unavailable, Kind: "node", Reason: "this node is stopping; use another node", RetryAfter: retryNow}
+	return &failure.Error{Class: failure.Unavailable, Kind: "node", Reason: "this node is stopping; use another node", RetryAfter: retryNow}
 }
 
 // result takes the result of one message; it is called from any goroutine.

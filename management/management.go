@@ -15,6 +15,7 @@ import (
 	"strings"
 
 	"github.com/quorate/quorate/broker"
+	"github.com/quorate/quorate/broker/failure"
 	"github.com/quorate/quorate/internal/gate"
 )
 
@@ -78,7 +79,7 @@ func (a api) login(then http.HandlerFunc) http.HandlerFunc {
 			who, user, err = a.identify(r)
 			if checked(); err != nil {
 				a.Broker.LoginRefused(r.Context(), broker.LoginTry{From: originOf(r), User: user}, err)
-				if e, ok := errors.AsType[*broker.Error](err); ok && e.Unauthenticated {
+				if e, ok := errors.AsType[*failure.Error](err); ok && e.Unauthenticated {
 					w.Header().Set("WWW-Authenticate", `Basic realm="Quorate"`)
 				}
 				a.fail(w, err)
@@ -129,17 +130,17 @@ func addressOf(remote string) netip.Addr {
 // fail answers with an error in RabbitMQ's form.
 func (a api) fail(w http.ResponseWriter, err error) {
 	code, kind := http.StatusInternalServerError, "internal_error"
-	if e, ok := errors.AsType[*broker.Error](err); ok {
+	if e, ok := errors.AsType[*failure.Error](err); ok {
 		switch {
 		case e.Unauthenticated:
 			code, kind = http.StatusUnauthorized, "not_authorized"
-		case e.Class == broker.AccessRefused, e.Class == broker.NotAllowed:
+		case e.Class == failure.AccessRefused, e.Class == failure.NotAllowed:
 			code, kind = http.StatusForbidden, "not_authorized"
-		case e.Class == broker.NotFound:
+		case e.Class == failure.NotFound:
 			code, kind = http.StatusNotFound, "Object Not Found"
-		case e.Class == broker.PreconditionFailed:
+		case e.Class == failure.PreconditionFailed:
 			code, kind = http.StatusBadRequest, "bad_request"
-		case e.Class == broker.Unavailable, e.Class == broker.ResourceExhausted:
+		case e.Class == failure.Unavailable, e.Class == failure.ResourceExhausted:
 			code, kind = http.StatusServiceUnavailable, "unavailable"
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/quorate/quorate/broker"
+	"github.com/quorate/quorate/broker/failure"
 	"github.com/quorate/quorate/client"
 	"github.com/quorate/quorate/internal/testcluster"
 	"github.com/quorate/quorate/message"
@@ -50,8 +51,8 @@ func TestTokenSettledOnce(t *testing.T) {
 				t.Fatal(err)
 			}
 			for node := range 3 {
-				var e *broker.Error
-				if err := settle(node, hold, second); !errors.As(err, &e) || e.Class != broker.PreconditionFailed || !e.State || e.Arg != "settle_token" {
+				var e *failure.Error
+				if err := settle(node, hold, second); !errors.As(err, &e) || e.Class != failure.PreconditionFailed || !e.State || e.Arg != "settle_token" {
 					t.Errorf("outcome %d after outcome %d at node %d: %v, want PRECONDITION_FAILED about settle_token", second, first, node, err)
 				}
 			}

@@ -1,4 +1,7 @@
-package broker
+// Package failure holds the errors that the broker gives to listeners: their classes, what they name,
+// and how those of the packages below become them. Translate and its like make them; they are values
+// that any goroutine may read.
+package failure
 
 import (
 	"context"
@@ -33,11 +36,13 @@ const (
 )
 
 // retryAfter is what a client is told to wait after Unavailable.
-const retryAfter = 250 * time.Millisecond
+const RetryAfter = 250 * time.Millisecond
 
 // spaceRetryAfter is what a client is told to wait while disks are short of room: they
 // are looked at every second.
 const spaceRetryAfter = 2 * time.Second
+
+const DissolvingReason = "is being deleted: its messages are dead-lettered first; declare it again when it is gone"
 
 // Error is every error that the broker gives to a listener, except those of the
 // caller's own context. Callers decide on Class.
@@ -67,7 +72,7 @@ type Error struct {
 	// RetryAfter is set with Unavailable and ResourceExhausted.
 	RetryAfter time.Duration
 
-	cause error
+	Cause error // what it was made from; nil: nothing
 }
 
 // Error returns the class, the thing, its vhost, the argument and the reason.
@@ -97,11 +102,11 @@ func (e *Error) Error() string {
 }
 
 // Unwrap returns what the error was made from, if anything.
-func (e *Error) Unwrap() error { return e.cause }
+func (e *Error) Unwrap() error { return e.Cause }
 
 // translate makes an *Error of what the packages below return; about names the thing
 // that was asked for. Errors of the caller's context and nil stay as they are.
-func translate(err error, about Error) error {
+func Translate(err error, about Error) error {
 	if err == nil {
 		return nil // here, so that the usual case costs nothing
 	}
@@ -112,12 +117,12 @@ func classify(err error, about Error) error {
 	var own *Error
 	var refused *catalog.Error
 	var field *message.FieldError
-	about.cause = err
+	about.Cause = err
 	switch {
 	case errors.As(err, &own):
 		return err
 	case errors.As(err, &refused):
-		return fromCatalog(refused)
+		return FromCatalog(refused)
 	case errors.As(err, &field):
 		about.Class, about.Arg, about.Value, about.Reason = PreconditionFailed, field.Field, field.Value, field.Reason
 	case errors.Is(err, operation.ErrUnknown):
@@ -127,15 +132,15 @@ func classify(err error, about Error) error {
 	case errors.Is(err, operation.ErrBusy):
 		about.Class, about.Reason = ResourceLocked, err.Error()
 	case errors.Is(err, operation.ErrClosed):
-		about.Class, about.RetryAfter, about.Reason = Unavailable, retryAfter, "this node is stopping; use another node"
+		about.Class, about.RetryAfter, about.Reason = Unavailable, RetryAfter, "this node is stopping; use another node"
 	case errors.Is(err, cluster.ErrHeldBack):
 		about.Class, about.State, about.Reason = PreconditionFailed, true, err.Error()
 	case errors.Is(err, cluster.ErrNodeUnreachable):
-		about.Class, about.RetryAfter, about.Reason = Unavailable, retryAfter, err.Error()
+		about.Class, about.RetryAfter, about.Reason = Unavailable, RetryAfter, err.Error()
 	case errors.Is(err, traffic.ErrNoSuchQueue):
 		about.Class, about.Reason = NotFound, "does not exist; declare it first"
 	case errors.Is(err, traffic.ErrDissolving):
-		about.Class, about.Reason = NotFound, dissolvingReason
+		about.Class, about.Reason = NotFound, DissolvingReason
 	case errors.Is(err, traffic.ErrExclusive): // CO-2
 		about.Class, about.Problem = AccessRefused, ProblemExclusiveUse
 		about.Reason = "has consumers or an exclusive one; consume without exclusive, or end the other consumers first"
@@ -151,15 +156,15 @@ func classify(err error, about Error) error {
 	case errors.Is(err, disk.ErrNoSpace):
 		about.Class, about.Reason, about.RetryAfter = ResourceExhausted, err.Error(), spaceRetryAfter
 	case errors.Is(err, traffic.ErrTooManyMoves):
-		about.Class, about.Reason, about.RetryAfter = ResourceExhausted, err.Error(), retryAfter
+		about.Class, about.Reason, about.RetryAfter = ResourceExhausted, err.Error(), RetryAfter
 	case errors.Is(err, traffic.ErrClosed):
-		about.Class, about.RetryAfter = Unavailable, retryAfter
+		about.Class, about.RetryAfter = Unavailable, RetryAfter
 		about.Reason = "this node is stopping; use another node"
 	case errors.Is(err, traffic.ErrUnknownOutcome):
-		about.Class, about.RetryAfter = Unavailable, retryAfter
+		about.Class, about.RetryAfter = Unavailable, RetryAfter
 		about.Reason = "the leader was lost and the outcome is unknown; look at the state, then repeat"
 	case errors.Is(err, traffic.ErrUnavailable):
-		about.Class, about.RetryAfter = Unavailable, retryAfter
+		about.Class, about.RetryAfter = Unavailable, RetryAfter
 		about.Reason = "no leader could be reached in time, nothing was changed; retry, or see that most of its members run"
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return err
@@ -169,8 +174,8 @@ func classify(err error, about Error) error {
 	return &about
 }
 
-func fromCatalog(c *catalog.Error) *Error {
-	e := &Error{VHost: c.VHost, Kind: c.Kind, Name: c.Name, Arg: c.Arg, Value: c.Value, Current: c.Current, Reason: c.Reason, cause: c}
+func FromCatalog(c *catalog.Error) *Error {
+	e := &Error{VHost: c.VHost, Kind: c.Kind, Name: c.Name, Arg: c.Arg, Value: c.Value, Current: c.Current, Reason: c.Reason, Cause: c}
 	switch c.Code {
 	case catalog.CodeNotFound:
 		e.Class = NotFound
@@ -187,7 +192,7 @@ func fromCatalog(c *catalog.Error) *Error {
 }
 
 // asState marks a refusal that comes from what exists, not from the request's form.
-func asState(err error) error {
+func AsState(err error) error {
 	var e *Error
 	if errors.As(err, &e) && e.Class == PreconditionFailed {
 		e.State = true
