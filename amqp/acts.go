@@ -34,7 +34,7 @@ func (ch *channel) audited(m wire.Method) (handled bool, err error) {
 		_ = run(ch.c.ctx) // it is err
 		return handled, err
 	}
-	_ = ch.c.s.b.Audited(ch.c.ctx, act, func(ctx context.Context) error { return cause(run(ctx)) })
+	_ = ch.c.s.b.Audit.Audited(ch.c.ctx, act, func(ctx context.Context) error { return cause(run(ctx)) })
 	return handled, err
 }
 

@@ -64,7 +64,7 @@ func TestAlarm(t *testing.T) {
 	if b := want[*wire.ConnectionBlocked](p); b.Reason != "the memory is full" {
 		t.Errorf("%+v", b)
 	}
-	list, _, err := c.Broker(0).ClientConnections(all(t), "", "")
+	list, _, err := c.Broker(0).Connections.ClientConnections(all(t), "", "")
 	if err != nil || len(list) != 2 || list[0].State != broker.ConnectionBlocked || list[1].State != broker.ConnectionRunning {
 		t.Errorf("%+v, %v, want the older one blocked", list, err)
 	}
@@ -84,7 +84,7 @@ func TestAlarm(t *testing.T) {
 	if n := s.Stats().Blocked; n != 2 {
 		t.Errorf("blocked %d times, want 2", n)
 	}
-	if err := c.Broker(0).EndConnection(all(t), p.name(), "go away"); err != nil {
+	if err := c.Broker(0).Connections.EndConnection(all(t), p.name(), "go away"); err != nil {
 		t.Error(err)
 	}
 	if text := p.closed(wire.ConnectionForced, 0); !strings.Contains(text, "go away") {

@@ -25,7 +25,7 @@ func TestOperatorsAndConnections(t *testing.T) {
 	want[*wire.ChannelOpenOK](second)
 	list := func(vhost, user string) []broker.ConnectionInfo {
 		t.Helper()
-		found, silent, err := c.Broker(2).ClientConnections(all(t), vhost, user)
+		found, silent, err := c.Broker(2).Connections.ClientConnections(all(t), vhost, user)
 		if err != nil || len(silent) > 0 {
 			t.Fatal(silent, err)
 		}
@@ -43,13 +43,13 @@ func TestOperatorsAndConnections(t *testing.T) {
 			t.Errorf("%+v", x)
 		}
 	}
-	if err := c.Broker(2).EndConnection(all(t), found[0].ID, "it is time"); err != nil {
+	if err := c.Broker(2).Connections.EndConnection(all(t), found[0].ID, "it is time"); err != nil {
 		t.Fatal(err)
 	}
 	if text := first.closed(wire.ConnectionForced, 0); text != "CONNECTION_FORCED - it is time" {
 		t.Error(text)
 	}
-	if err := c.Broker(1).EndConnection(all(t), second.name(), ""); err != nil {
+	if err := c.Broker(1).Connections.EndConnection(all(t), second.name(), ""); err != nil {
 		t.Fatal(err)
 	}
 	if text := second.closed(wire.ConnectionForced, 0); text != "CONNECTION_FORCED - closed by an operator" {
@@ -57,7 +57,7 @@ func TestOperatorsAndConnections(t *testing.T) {
 	}
 	end := func(class failure.Class) {
 		t.Helper()
-		err := c.Broker(2).EndConnection(all(t), found[1].ID, "")
+		err := c.Broker(2).Connections.EndConnection(all(t), found[1].ID, "")
 		if e, ok := errors.AsType[*failure.Error](err); !ok || e.Class != class {
 			t.Errorf("%v, want %s", err, class)
 		}
@@ -70,7 +70,7 @@ func TestOperatorsAndConnections(t *testing.T) {
 	})
 	end(failure.NotFound)
 	c.Kill(1)
-	if _, silent, err := c.Broker(2).ClientConnections(all(t), "", ""); err != nil || !slices.Equal(silent, []string{c.Name(1)}) {
+	if _, silent, err := c.Broker(2).Connections.ClientConnections(all(t), "", ""); err != nil || !slices.Equal(silent, []string{c.Name(1)}) {
 		t.Errorf("silent %q, %v", silent, err)
 	}
 	end(failure.Unavailable)

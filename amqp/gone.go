@@ -16,7 +16,7 @@ func (s *Server) endGone() {
 	pause := time.NewTimer(goneEvery)
 	defer pause.Stop()
 	for {
-		changed, cut := s.b.CatalogChanged(), s.b.CutOff()
+		changed, cut := s.b.Connections.CatalogChanged(), s.b.Serving.CutOff()
 		s.each((*conn).endIfGone)
 		wait := pause.C
 		if changed != nil {
@@ -56,11 +56,11 @@ func (c *conn) endIfGone() {
 	if x.Name == "" || x.State == broker.ConnectionClosing {
 		return
 	}
-	if err := c.s.b.Serves(); err != nil { // since the handshake
+	if err := c.s.b.Serving.Serves(); err != nil { // since the handshake
 		c.force(forced(err).text)
 		return
 	}
-	if why := c.s.b.Gone(c.ctx, x.VHost); why != "" {
+	if why := c.s.b.Connections.Gone(c.ctx, x.VHost); why != "" {
 		c.log.Info("a connection is closed", "reason", why)
 		c.force(why)
 	}

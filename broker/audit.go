@@ -10,8 +10,6 @@ import (
 	"time"
 
 	"github.com/quorate/quorate/broker/failure"
-	"github.com/quorate/quorate/catalog"
-	"github.com/quorate/quorate/cluster"
 	"github.com/quorate/quorate/cluster/event"
 	"github.com/quorate/quorate/cluster/traffic"
 	"github.com/quorate/quorate/id"
@@ -105,7 +103,7 @@ func (a *act) named(name string) {
 // Audited has do carry out what x tells, which comes from the context's identity, and leaves one
 // record of it: as done if it has changed something, or as refused (AU-1, AU-2). It returns do's
 // error. Everything that changes something for a caller goes through here.
-func (b *Broker) Audited(ctx context.Context, x Act, do func(context.Context) error) error {
+func (l *audit) Audited(ctx context.Context, x Act, do func(context.Context) error) error {
 	a := &act{from: x.From, name: x.Name}
 	err := do(context.WithValue(ctx, actKey{}, a))
 	a.mu.Lock()
@@ -114,14 +112,14 @@ func (b *Broker) Audited(ctx context.Context, x Act, do func(context.Context) er
 	if err == nil && !a.changed || x.byItself && !a.changed {
 		return err
 	}
-	b.tellAct(ctx, &x, a.changes, outcomeOf(a.changed, err), err)
+	l.tellAct(ctx, &x, a.changes, outcomeOf(a.changed, err), err)
 	return err
 }
 
 // byItself is Audited for what this node does by itself, and tells what was done alone.
-func (b *Broker) byItself(ctx context.Context, x Act, do func(context.Context) error) error {
+func (l *audit) byItself(ctx context.Context, x Act, do func(context.Context) error) error {
 	x.byItself, x.From = true, Origin{Protocol: protocolNode}
-	return b.Audited(ctx, x, do)
+	return l.Audited(ctx, x, do)
 }
 
 // outcomeOf says what an error means for what was asked for.
@@ -138,8 +136,8 @@ func outcomeOf(changed bool, err error) string {
 }
 
 // tellAct keeps, counts and logs one record.
-func (b *Broker) tellAct(ctx context.Context, x *Act, changes []Change, outcome string, err error) {
-	e := Event{Kind: event.Audit, VHost: bounded(x.VHost, AuditNameBytes), Name: bounded(x.Name, AuditNameBytes), Count: x.leftOut}
+func (l *audit) tellAct(ctx context.Context, x *Act, changes []Change, outcome string, err error) {
+	e := event.Event{Kind: event.Audit, VHost: bounded(x.VHost, AuditNameBytes), Name: bounded(x.Name, AuditNameBytes), Count: x.leftOut}
 	a := &event.Audited{
 		Protocol: x.From.Protocol, Address: bounded(x.From.Address, AuditNameBytes), Client: bounded(x.From.Client, auditClientBytes),
 		Operation: string(x.Operation), Object: x.Kind, Outcome: outcome, Changes: boundedChanges(changes),
@@ -147,37 +145,37 @@ func (b *Broker) tellAct(ctx context.Context, x *Act, changes []Change, outcome 
 	if err != nil {
 		e.Cause = bounded(err.Error(), AuditReasonBytes)
 	}
-	list := b.audit.count(x.Operation, outcome)
-	switch who, _ := b.Who(ctx); {
+	list := l.count(x.Operation, outcome)
+	switch who := l.cfg.Who(ctx); {
 	case x.byItself:
-		a.User = nodeUserPrefix + string(b.node)
-	case who != nil:
-		a.User, a.Mechanism = bounded(who.User(), AuditNameBytes), who.mechanism
+		a.User = nodeUserPrefix + string(l.cfg.Node)
+	case who.User != "":
+		a.User, a.Mechanism = bounded(who.User, AuditNameBytes), who.Mechanism
 		switch {
-		case who.mechanism == mechanismHost:
+		case who.Mechanism == mechanismHost:
 			list = event.AuditOfAdministration
-		case outcome == event.Refused && !is(who.user, TagAdministrator): // anybody may be refused often
+		case outcome == event.Refused && !who.Administrator: // anybody may be refused often
 			list = event.AuditOfUse
 		}
 	}
 	e.Audit = a
-	b.keep(list, e)
+	l.cfg.Keep(list, e)
 	if list == event.AuditOfUse && !x.told {
 		var ok bool
-		if e.Count, ok = b.audit.lines.Take(time.Now()); !ok {
+		if e.Count, ok = l.lines.Take(time.Now()); !ok {
 			return
 		}
 	}
-	b.logAudit(ctx, &e)
+	l.logAudit(ctx, &e)
 }
 
-func (b *Broker) logAudit(ctx context.Context, e *Event) {
+func (l *audit) logAudit(ctx context.Context, e *event.Event) {
 	a := e.Audit
 	level := slog.LevelInfo
 	if a.Mechanism == mechanismHost {
 		level = slog.LevelWarn
 	}
-	b.log.LogAttrs(ctx, level, "audit", slog.String("operation", a.Operation), slog.String("outcome", a.Outcome),
+	l.log.LogAttrs(ctx, level, "audit", slog.String("operation", a.Operation), slog.String("outcome", a.Outcome),
 		slog.String("user", a.User), slog.String("mechanism", a.Mechanism), slog.String("protocol", a.Protocol),
 		slog.String("address", a.Address), slog.String("client", a.Client), slog.String("vhost", e.VHost),
 		slog.String("object", a.Object), slog.String("name", e.Name), slog.String("changes", changesText(a.Changes)),
@@ -195,10 +193,32 @@ func bounded(s string, most int) string {
 // nodeUserPrefix begins the User of what a node did by itself; a user's name has no colon.
 const nodeUserPrefix = "node:"
 
-// audit counts records, and bounds lines about them.
+// auditConfig is what an audit is made of.
+type auditConfig struct {
+	Node id.NodeID
+	// Who tells whom a context's calls come from.
+	Who func(context.Context) caller
+	// Keep stores a record.
+	Keep func(event.AuditList, event.Event)
+	// Refused counts logins that were refused.
+	Refused *atomic.Uint64
+	Log     *slog.Logger
+}
+
+// caller is who calls, as a record tells it; the zero value is nobody who is known.
+type caller struct {
+	User, Mechanism string
+	Administrator   bool // has that tag
+}
+
+// audit keeps, counts and tells records of what was changed, and bounds lines about them. All methods
+// may be called concurrently.
 type audit struct {
+	cfg    auditConfig
+	log    *slog.Logger
 	counts map[AuditOperation]*auditCount // never changes
 	lines  lograte.Lines
+	logins lograte.Lines // about those that are refused
 }
 
 // auditCount is by outcome.
@@ -207,8 +227,12 @@ type auditCount struct {
 	done, refused, unknown atomic.Uint64
 }
 
-func newAudit() *audit {
-	a := &audit{counts: map[AuditOperation]*auditCount{}, lines: lograte.Lines{Burst: AuditUseLines, Every: AuditUseEvery}}
+func newAudit(c auditConfig) *audit {
+	a := &audit{
+		cfg: c, log: c.Log, counts: map[AuditOperation]*auditCount{},
+		lines:  lograte.Lines{Burst: AuditUseLines, Every: AuditUseEvery},
+		logins: lograte.Lines{Burst: RefusedLoginLines, Every: RefusedLoginEvery},
+	}
 	for _, op := range administration() {
 		a.counts[op] = &auditCount{list: event.AuditOfAdministration}
 	}
@@ -239,8 +263,8 @@ type AuditCount struct {
 }
 
 // AuditCounts returns the figures since the node's start, those that are not 0.
-func (b *Broker) AuditCounts() (out []AuditCount) {
-	for op, c := range b.audit.counts {
+func (l *audit) AuditCounts() (out []AuditCount) {
+	for op, c := range l.counts {
 		for outcome, n := range map[string]uint64{event.Done: c.done.Load(), event.Refused: c.refused.Load(), event.Unknown: c.unknown.Load()} {
 			if n > 0 {
 				out = append(out, AuditCount{string(op), outcome, n})
@@ -248,58 +272,4 @@ func (b *Broker) AuditCounts() (out []AuditCount) {
 		}
 	}
 	return out
-}
-
-// commit has the catalog carry out a command, and notes for the audit what it has changed.
-func (b *Broker) commit(ctx context.Context, c *cluster.Cluster, cmd catalog.Command) (catalog.Reply, error) {
-	before := c.View()
-	r, err := c.ProposeCatalog(ctx, cmd)
-	if err == nil {
-		actOf(ctx).committed(before, cmd, r)
-	}
-	return r, err
-}
-
-// committed notes what a command has changed, whose outcome is r.
-func (a *act) committed(before *catalog.View, cmd catalog.Command, r catalog.Reply) {
-	if a == nil {
-		return
-	}
-	if changes, changed := changesOf(before, cmd, r); changed {
-		a.note(changes...)
-	}
-}
-
-// tellJoined leaves a record once the cluster has taken this node.
-func (b *Broker) tellJoined(ctx context.Context, c *cluster.Cluster) {
-	for {
-		select {
-		case <-c.Joined():
-		case <-ctx.Done():
-			return
-		}
-		node, _ := c.Self()
-		_ = b.byItself(ctx, Act{Operation: OpNodeJoin, Kind: "node", Name: string(node)}, func(ctx context.Context) error {
-			n, err := awaitNode(ctx, c, node)
-			if err == nil {
-				actOf(ctx).note(Change{Field: "address", After: n.Address}, Change{Field: "client_address", After: n.ClientAddress})
-			}
-			return err
-		})
-	}
-}
-
-// awaitNode waits until this node's view shows a node.
-func awaitNode(ctx context.Context, c *cluster.Cluster, node id.NodeID) (*catalog.Node, error) {
-	for {
-		changed := c.ViewChanged()
-		if n, known := c.View().Node(node); known {
-			return n, nil
-		}
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		}
-	}
 }

@@ -69,3 +69,11 @@ func use() []AuditOperation {
 		OpMessagesDelete, OpMessagesMove, OpMessagesRedrive,
 	}
 }
+
+// The mechanisms of logging in, as the audit tells them.
+const (
+	mechanismPassword    = "password"
+	mechanismToken       = "token"
+	mechanismHost        = "administrator-token"
+	mechanismCertificate = "certificate"
+)

@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io"
 	"log/slog"
 	"reflect"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"unicode/utf8"
 
@@ -17,18 +19,28 @@ import (
 	"github.com/quorate/quorate/cluster/traffic"
 )
 
-func user(name string, tags ...string) context.Context {
-	return WithIdentity(context.Background(), &Identity{user: &catalog.User{Name: name, Tags: tags}, mechanism: mechanismPassword})
+type callerKey struct{}
+
+func user(name string, administrator bool) context.Context {
+	who := caller{User: name, Mechanism: mechanismPassword, Administrator: administrator}
+	return context.WithValue(context.Background(), callerKey{}, who)
+}
+
+// testAudit keeps nothing, and logs to w.
+func testAudit(w io.Writer, refused *atomic.Uint64) *audit {
+	return newAudit(auditConfig{
+		Who:  func(ctx context.Context) caller { who, _ := ctx.Value(callerKey{}).(caller); return who },
+		Keep: func(event.AuditList, event.Event) {}, Refused: refused, Log: slog.New(slog.NewTextHandler(w, nil)),
+	})
 }
 
 // auditOf runs n acts and returns the lines of the log.
 func auditOf(t *testing.T, ctx context.Context, x Act, n int, do func(context.Context) error) []string { //nolint:revive // a test's helper
 	t.Helper()
 	var log bytes.Buffer
-	b := alone(Config{Authenticate: true, Logger: slog.New(slog.NewTextHandler(&log, nil))})
-	defer b.Close()
+	l := testAudit(&log, nil)
 	for range n {
-		_ = b.Audited(ctx, x, do) // it is do's
+		_ = l.Audited(ctx, x, do) // it is do's
 	}
 	return strings.Split(strings.TrimSuffix(log.String(), "\n"), "\n")
 }
@@ -51,11 +63,11 @@ func TestAuditLines(t *testing.T) {
 		do      func(context.Context) error
 		bounded bool
 	}{
-		{"declares", user("root", TagAdministrator), declare, changing, true},
-		{"users", user("root", TagAdministrator), put, changing, false},
-		{"refused administrators", user("root", TagAdministrator), put, refuse, false},
-		{"refused users", user("app"), put, refuse, true},
-		{"policies of policymakers", user("app", TagPolicymaker), Act{Operation: OpPolicyPut}, changing, false},
+		{"declares", user("root", true), declare, changing, true},
+		{"users", user("root", true), put, changing, false},
+		{"refused administrators", user("root", true), put, refuse, false},
+		{"refused users", user("app", false), put, refuse, true},
+		{"policies of policymakers", user("app", false), Act{Operation: OpPolicyPut}, changing, false},
 	} {
 		lines := auditOf(t, row.ctx, row.act, n, row.do)
 		if row.bounded != (len(lines) < n) || len(lines) < AuditUseLines {
@@ -69,7 +81,7 @@ func TestAuditLine(t *testing.T) {
 		Operation: OpUserPut, Kind: "user", Name: "new\x1b[2J\n" + strings.Repeat("x", 1000) + "\xff",
 		From: Origin{Protocol: "grpc", Address: "192.0.2.1:5", Client: "app\x00\xfe"},
 	}
-	line := auditOf(t, user("root", TagAdministrator), x, 1, changing)
+	line := auditOf(t, user("root", true), x, 1, changing)
 	if len(line) != 1 || len(line[0]) > 1000 || strings.ContainsAny(line[0], "\x00\x1b") || !utf8.ValidString(line[0]) ||
 		!strings.Contains(line[0], `msg=audit operation=user.put outcome=done user=root mechanism=password protocol=grpc address=192.0.2.1:5 client="app\x00�" vhost="" object=user name="new\x1b[2J\n`) ||
 		!strings.Contains(line[0], `changes="f: \"a\" -> \"b\\n\""`) {
@@ -82,8 +94,8 @@ func TestAuditOfNothing(t *testing.T) {
 	nothing := func(context.Context) error { return nil }
 	refuse := func(context.Context) error { return errors.New("no") }
 	for name, lines := range map[string][]string{
-		"nothing":        auditOf(t, user("root"), Act{Operation: OpQueueDelete}, 1, nothing),
-		"refused itself": auditOf(t, user("root"), Act{Operation: OpUserPut, byItself: true}, 1, refuse),
+		"nothing":        auditOf(t, user("root", false), Act{Operation: OpQueueDelete}, 1, nothing),
+		"refused itself": auditOf(t, user("root", false), Act{Operation: OpUserPut, byItself: true}, 1, refuse),
 	} {
 		if len(lines) != 1 || lines[0] != "" {
 			t.Errorf("%s: %q", name, lines)
@@ -93,7 +105,7 @@ func TestAuditOfNothing(t *testing.T) {
 
 func TestOutcome(t *testing.T) {
 	for want, errs := range map[string][]error{
-		event.Refused: {&failure.Error{Class: failure.PreconditionFailed}, failure.Translate(traffic.ErrUnavailable, failure.Error{}), errNotServing(errFirstUser)},
+		event.Refused: {&failure.Error{Class: failure.PreconditionFailed}, failure.Translate(traffic.ErrUnavailable, failure.Error{}), &failure.Error{Class: failure.Unavailable}},
 		event.Unknown: {failure.Translate(traffic.ErrUnknownOutcome, failure.Error{}), context.Canceled, context.DeadlineExceeded, &failure.Error{Class: failure.Internal}},
 		event.Done:    {nil},
 	} {
@@ -186,7 +198,7 @@ func TestBoundedChanges(t *testing.T) {
 
 // A refused command of the catalog's own kinds never tells a value of theirs: tokens are parameters.
 func TestOwnParametersAreNotTold(t *testing.T) {
-	for component, want := range map[string]bool{tokenComponent: false, definitionsComponent: false, foundingComponent: false} {
+	for component, want := range map[string]bool{"access-token": false, "definitions": false, "access": false} {
 		p := catalog.Parameter{Component: component, Name: "n", Value: "s3cret"}
 		changes, told := changesOf(catalog.New().View(), &catalog.PutParameter{Parameter: p}, catalog.Reply{Created: true})
 		if told != want || strings.Contains(changesText(changes), "s3cret") {
@@ -197,7 +209,7 @@ func TestOwnParametersAreNotTold(t *testing.T) {
 
 // Every operation is counted, by one list.
 func TestAuditOperations(t *testing.T) {
-	a := newAudit()
+	a := testAudit(io.Discard, nil)
 	if len(a.counts) != len(administration())+len(use()) {
 		t.Errorf("%d operations of %d and %d", len(a.counts), len(administration()), len(use()))
 	}
@@ -206,19 +218,15 @@ func TestAuditOperations(t *testing.T) {
 			a.count(op, outcome)
 		}
 	}
-	b := alone(Config{})
-	defer b.Close()
-	b.audit = a
-	if got := len(b.AuditCounts()); got != 3*len(a.counts) {
+	if got := len(a.AuditCounts()); got != 3*len(a.counts) {
 		t.Errorf("%d figures", got)
 	}
 }
 
 // What a record of a declare costs besides the declare: some microseconds, with its line.
 func BenchmarkAudited(b *testing.B) {
-	x := alone(Config{Authenticate: true, Logger: slog.New(slog.NewTextHandler(&bytes.Buffer{}, nil))})
-	defer x.Close()
-	ctx := user("app")
+	x := testAudit(&bytes.Buffer{}, nil)
+	ctx := user("app", false)
 	act := Act{Operation: OpQueueDeclare, VHost: "/", Kind: "queue", Name: "orders", From: Origin{Protocol: "amqp", Address: "192.0.2.1:5", Client: "app"}}
 	b.ReportAllocs()
 	for b.Loop() {

@@ -17,7 +17,7 @@ import (
 const InternalUsers = "internal"
 
 // ownUsers is the backend of the users of the catalog.
-type ownUsers struct{ b *Broker }
+type ownUsers struct{ l *logins }
 
 // Name implements access.Backend.
 func (ownUsers) Name() string { return InternalUsers }
@@ -27,13 +27,13 @@ func (ownUsers) Tokens() bool { return false }
 
 // Remembered returns what is known of credentials for the user as it is now.
 func (o ownUsers) Remembered(c access.Credentials) (id *access.Identity, err error, known bool) { //nolint:revive // an answer, and whether there is one
-	v := o.b.view()
+	v := o.l.view()
 	u, _ := v.User(c.User)
-	d := o.b.logins.digest("password", c.User, c.Secret)
+	d := o.l.digest("password", c.User, c.Secret)
 	switch {
-	case o.b.logins.known(d, u):
+	case o.l.known(d, u):
 		return &access.Identity{Name: c.User}, nil, true
-	case o.b.logins.tries.wrong(d, u):
+	case o.l.tries.wrong(d, u):
 		return nil, wrongPassword(), true
 	}
 	return nil, nil, false
@@ -41,17 +41,17 @@ func (o ownUsers) Remembered(c access.Credentials) (id *access.Identity, err err
 
 // Authenticate implements access.Backend.
 func (o ownUsers) Authenticate(ctx context.Context, c access.Credentials) (*access.Identity, error) {
-	v := o.b.view()
+	v := o.l.view()
 	u, _ := v.User(c.User)
-	d := o.b.logins.digest("password", c.User, c.Secret)
-	err := o.b.verify(ctx, u, c.Secret, d)
+	d := o.l.digest("password", c.User, c.Secret)
+	err := o.l.verify(ctx, u, c.Secret, d)
 	if err == nil {
 		return &access.Identity{Name: c.User}, nil
 	}
 	if _, wrong := errors.AsType[*access.Refused](err); wrong {
-		o.b.logins.tries.refuse(d, u)
+		o.l.tries.refuse(d, u)
 		if u == nil { // the view may lack the user
-			if old := o.b.current(ctx); old != nil {
+			if old := o.l.certainty.Current(ctx); old != nil {
 				return nil, old
 			}
 		}
@@ -60,14 +60,14 @@ func (o ownUsers) Authenticate(ctx context.Context, c access.Credentials) (*acce
 }
 
 // login asks the backends for as often as the address may be wrong.
-func (b *Broker) login(ctx context.Context, c access.Credentials, from netip.Addr) (*Identity, error) {
-	c.Now = b.now()
-	try := tryOf{tries: &b.logins.tries, from: from}
-	id, by, err := b.chain.Authenticate(ctx, c, try.take)
+func (l *logins) login(ctx context.Context, c access.Credentials, from netip.Addr) (*Identity, error) {
+	c.Now = l.now()
+	try := tryOf{tries: &l.tries, from: from}
+	id, by, err := l.chain.Authenticate(ctx, c, try.take)
 	if err = try.done(err); err != nil {
-		return nil, b.Definite(ctx, err)
+		return nil, l.certainty.Definite(ctx, err)
 	}
-	return b.identityOf(id, by, from)
+	return l.identityOf(id, by, from)
 }
 
 // tryOf is one login of an address.
@@ -111,16 +111,16 @@ func (t *tryOf) done(err error) error {
 }
 
 // identityOf is who logs in by what a backend has said.
-func (b *Broker) identityOf(id *access.Identity, backend string, from netip.Addr) (*Identity, error) {
+func (l *logins) identityOf(id *access.Identity, backend string, from netip.Addr) (*Identity, error) {
 	loopback := from.Unmap().IsLoopback()
 	if backend == InternalUsers {
-		u, known := b.view().User(id.Name)
+		u, known := l.view().User(id.Name)
 		if !known { // any more
 			return nil, unauthenticated(access.WrongPassword)
 		}
-		return by(mechanismPassword)(b.admitted(u, loopback))
+		return by(mechanismPassword)(l.admitted(u, loopback))
 	}
-	if err := b.onLoopback(id.Name, loopback); err != nil {
+	if err := l.onLoopback(id.Name, loopback); err != nil {
 		return nil, err
 	}
 	if access.CheckName(id.Name) != nil || id.Rights == nil || strings.HasPrefix(id.Name, hostUserPrefix) || strings.HasPrefix(id.Name, nodeUserPrefix) {
@@ -135,22 +135,21 @@ func (b *Broker) identityOf(id *access.Identity, backend string, from netip.Addr
 }
 
 // Renew has the calls of a context go on with another secret of the same user, to which a
-// backend has taken it: rights, tags and end are those of the new one (ID-5). vhost must be open
-// to it. Logins that do not end have no need of it, and whatever comes is fine (AM-11). Errors: NotAllowed
+// backend has taken it: rights, tags and end are those of the new one (ID-5), if it may go on then. Logins that do not end have no need of it, and whatever comes is fine (AM-11). Errors: NotAllowed
 // if it is wrong or somebody else's, Unavailable.
-func (b *Broker) Renew(ctx context.Context, secret, vhost string, from netip.Addr) error {
+func (l *logins) Renew(ctx context.Context, secret string, from netip.Addr, may func(*Identity) error) error {
 	s := sessionOf(ctx)
 	if s == nil || s.who.Load().ends.IsZero() {
 		return nil
 	}
 	was := s.who.Load()
-	c := access.Credentials{User: was.User(), Secret: secret, Now: b.now()}
-	try := tryOf{tries: &b.logins.tries, from: from}
-	id, err := b.chain.Again(ctx, was.backend, c, try.take)
+	c := access.Credentials{User: was.User(), Secret: secret, Now: l.now()}
+	try := tryOf{tries: &l.tries, from: from}
+	id, err := l.chain.Again(ctx, was.backend, c, try.take)
 	if err = try.done(err); err != nil {
 		return err
 	}
-	who, err := b.identityOf(id, was.backend, from)
+	who, err := l.identityOf(id, was.backend, from)
 	switch {
 	case err != nil:
 		return err
@@ -160,7 +159,7 @@ func (b *Broker) Renew(ctx context.Context, secret, vhost string, from netip.Add
 			Reason: "the new secret is of user " + strconv.Quote(who.User()) + ", the connection of user " + strconv.Quote(was.User()) + "; open another one",
 		}
 	}
-	if _, err := b.permission(b.view(), who, vhost); err != nil {
+	if err := may(who); err != nil {
 		return err
 	}
 	s.who.Store(who)
@@ -168,7 +167,7 @@ func (b *Broker) Renew(ctx context.Context, secret, vhost string, from netip.Add
 }
 
 // LoginCounts are the answers of the backends by their names.
-func (b *Broker) LoginCounts() map[string]access.Counts { return b.chain.Counts() }
+func (l *logins) LoginCounts() map[string]access.Counts { return l.chain.Counts() }
 
 // ended is what who is told whose login is over.
 func (i *Identity) ended() *failure.Error {
@@ -181,12 +180,12 @@ const loginLook = 30 * time.Second
 // WatchLogin has ended called, at most once and in a goroutine of its own, when the login of a
 // context ends, with what its client is to be told (ID-5). It watches until ctx ends or stop is
 // called; ended may be under way then.
-func (b *Broker) WatchLogin(ctx context.Context, ended func(error)) (stop func()) {
+func (l *logins) WatchLogin(ctx context.Context, ended func(error)) (stop func()) {
 	s := sessionOf(ctx)
 	if s == nil || s.who.Load().ends.IsZero() {
 		return func() {}
 	}
-	left := func() time.Duration { return min(s.who.Load().ends.Sub(b.now()), loginLook) }
+	left := func() time.Duration { return min(s.who.Load().ends.Sub(l.now()), loginLook) }
 	var timer *time.Timer
 	timer = time.AfterFunc(loginLook, func() {
 		switch wait := left(); {

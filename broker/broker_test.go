@@ -18,12 +18,22 @@ import (
 
 // alone returns a broker without a cluster: it serves, and its catalog is empty.
 func alone(c Config) *Broker {
-	b := newBroker(c, clients.New(), new(policy.Book))
-	b.server, b.view, b.now = &fakeServer{serves: true}, catalog.New().View, time.Now
-	b.keep = func(event.AuditList, event.Event) {}
-	b.tellQuota = func(event.Event) {}
+	var b *Broker
+	x := below{
+		server: up{}, now: time.Now, clients: clients.New(), policies: new(policy.Book),
+		view: func() *catalog.View { return b.view() }, // which a test may replace
+		keep: func(event.AuditList, event.Event) {}, tellQuota: func(event.Event) {},
+	}
+	b = newBroker(c, x)
+	b.view = catalog.New().View
 	return b
 }
+
+// up is a node that serves.
+type up struct{ server }
+
+func (up) Serves() bool { return true }
+func (up) Fresh() bool  { return true }
 
 // C-3: names.
 func TestCheckName(t *testing.T) {

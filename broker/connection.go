@@ -18,7 +18,7 @@ import (
 // does by it has a context of WithConnection or WithConnectionID. All methods may be
 // called concurrently.
 type Connection struct {
-	b    *Broker
+	of   *connections
 	open *clients.Connection
 
 	mu     sync.Mutex
@@ -27,7 +27,7 @@ type Connection struct {
 
 // Connect begins a connection to this node. It lasts until Close, or as long as this
 // process.
-func (b *Broker) Connect() *Connection { return &Connection{b: b, open: b.clients.Connect()} }
+func (cs *connections) Connect() *Connection { return &Connection{of: cs, open: cs.clients.Connect()} }
 
 // Close ends the connection: its exclusive queues are deleted soon after.
 func (c *Connection) Close() { c.open.Close() }
@@ -36,7 +36,7 @@ func (c *Connection) Close() { c.open.Close() }
 // longer than until ctx ends.
 func (c *Connection) Finish(ctx context.Context) {
 	c.Close()
-	cl := c.b.cluster
+	cl := c.of.cluster
 	c.mu.Lock()
 	queues := c.queues
 	c.mu.Unlock()
@@ -63,7 +63,7 @@ func (c *Connection) owns(q id.QueueUID) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if n := len(c.queues); n > 0 && n%maxOwned == 0 {
-		c.queues = existing(c.b.view(), c.queues)
+		c.queues = existing(c.of.view(), c.queues)
 	}
 	c.queues = append(c.queues, q)
 }
@@ -87,7 +87,7 @@ func (c *Connection) ID() (string, error) {
 }
 
 func (c *Connection) owner() (catalog.Owner, error) {
-	cl := c.b.cluster
+	cl := c.of.cluster
 	node, epoch := cl.Self()
 	return catalog.Owner{Node: node, Epoch: epoch, Key: c.open.Key()}, nil
 }
@@ -123,7 +123,7 @@ func connectionOf(ctx context.Context) *Connection {
 }
 
 // ownerOf returns whom exclusive queues of a context's calls belong to; zero: nobody.
-func (b *Broker) ownerOf(ctx context.Context) (catalog.Owner, error) {
+func (cs *connections) ownerOf(ctx context.Context) (catalog.Owner, error) {
 	if o, ok := ctx.Value(ownerKey{}).(catalog.Owner); ok {
 		return o, nil
 	}
@@ -135,13 +135,13 @@ func (b *Broker) ownerOf(ctx context.Context) (catalog.Owner, error) {
 
 // newOwner is ownerOf for a queue that is to be made: the connection must not have ended,
 // as far as this node can know.
-func (b *Broker) newOwner(ctx context.Context, about failure.Error) (catalog.Owner, error) {
-	o, err := b.ownerOf(ctx)
+func (cs *connections) newOwner(ctx context.Context, about failure.Error) (catalog.Owner, error) {
+	o, err := cs.ownerOf(ctx)
 	if err != nil {
 		return o, err
 	}
-	cl := b.cluster
-	if node, epoch := cl.Self(); o.Node == node && o.Epoch == epoch && !b.clients.Alive(o.Key) {
+	cl := cs.cluster
+	if node, epoch := cl.Self(); o.Node == node && o.Epoch == epoch && !cs.clients.Alive(o.Key) {
 		about.Class, about.State, about.Arg, about.Value = failure.PreconditionFailed, true, "exclusive", "true"
 		about.Reason = "the connection that it shall belong to has ended; connect again"
 		return o, &about
@@ -150,11 +150,11 @@ func (b *Broker) newOwner(ctx context.Context, about failure.Error) (catalog.Own
 }
 
 // permitOwner refuses who is not the owner of an exclusive queue.
-func (b *Broker) permitOwner(ctx context.Context, q *catalog.QueueRecord) error {
+func (cs *connections) permitOwner(ctx context.Context, q *catalog.QueueRecord) error {
 	if q == nil || !q.Exclusive {
 		return nil
 	}
-	o, err := b.ownerOf(ctx)
+	o, err := cs.ownerOf(ctx)
 	if err != nil {
 		return err
 	}

@@ -2,14 +2,77 @@ package broker
 
 import (
 	"context"
+	"log/slog"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/quorate/quorate/broker/failure"
+	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/cluster/clients"
 	"github.com/quorate/quorate/id"
+	"github.com/quorate/quorate/policy"
 )
+
+// node is what it takes of a node's part of the cluster; see *cluster.Cluster.
+type node interface {
+	Self() (id.NodeID, id.Epoch)
+	View() *catalog.View
+	ViewChanged() <-chan struct{}
+	LeadsCatalog() bool
+	Linked(id.NodeID) bool
+	ProposeCatalog(context.Context, catalog.Command) (catalog.Reply, error)
+	ClientConnections(context.Context) ([]clients.ConnectionInfo, []id.NodeID, error)
+	EndConnection(context.Context, id.NodeID, string, clients.Closing) (bool, error)
+	ClientConsumers(ctx context.Context, vhost, queue string) ([]clients.ConsumerInfo, []id.NodeID, error)
+	UsageElsewhere(ctx context.Context, user, vhost string, queue id.QueueUID) clients.Usage
+}
+
+// refusals is told of what is above a limit.
+type refusals interface {
+	Refused(k clients.Count, limit int64)
+}
+
+// connectionsConfig is what connections are made of.
+type connectionsConfig struct {
+	Node        node
+	View        func() *catalog.View
+	Clients     *clients.Registry
+	Policies    *policy.Book
+	Serving     *serving
+	Logins      *logins
+	Permissions *permissions
+	Refusals    refusals
+	// Timeout is for how long a node must be out of reach before its clients' connections are taken
+	// for ended.
+	Timeout time.Duration
+	Log     *slog.Logger
+}
+
+// connections knows the connections and consumers of clients: those of this node, which it counts
+// towards limits and whose queues it ends with them, and by the other nodes theirs. All methods may be
+// called concurrently.
+type connections struct {
+	cluster     node
+	view        func() *catalog.View
+	clients     *clients.Registry
+	policies    *policy.Book
+	serving     *serving
+	logins      *logins
+	permissions *permissions
+	refusals    refusals
+	timeout     time.Duration
+	log         *slog.Logger
+}
+
+// newConnections returns those of a node. endOwned is to be run beside.
+func newConnections(c connectionsConfig) *connections {
+	return &connections{
+		cluster: c.Node, view: c.View, clients: c.Clients, policies: c.Policies, serving: c.Serving, logins: c.Logins,
+		permissions: c.Permissions, refusals: c.Refusals, timeout: c.Timeout, log: c.Log,
+	}
+}
 
 // ConnectionInfo is what operators are told of a client's connection.
 type ConnectionInfo = clients.ConnectionInfo
@@ -40,15 +103,15 @@ func namesOfNodes(nodes []id.NodeID) (names []string) {
 // ClientConnections returns the connections to all nodes, by node and age, and the nodes that
 // did not answer. What vhost and user leave out is not among them; "" leaves out nothing. The tag
 // monitoring sees all, management those of its own user (VH-12).
-func (b *Broker) ClientConnections(ctx context.Context, vhost, user string) (all []ConnectionInfo, silent []string, err error) {
-	if err := b.Require(ctx, TagManagement); err != nil {
+func (cs *connections) ClientConnections(ctx context.Context, vhost, user string) (all []ConnectionInfo, silent []string, err error) {
+	if err := cs.logins.Require(ctx, TagManagement); err != nil {
 		return nil, nil, err
 	}
 	own := ""
-	if who, err := b.Who(ctx); err == nil && who != nil && !is(who.user, TagMonitoring) {
+	if who, err := cs.logins.Who(ctx); err == nil && who != nil && !who.Is(TagMonitoring) {
 		own = who.User()
 	}
-	cl := b.cluster
+	cl := cs.cluster
 	all, nodes, err := cl.ClientConnections(ctx)
 	if err != nil {
 		return nil, nil, failure.Translate(err, failure.Error{Kind: "connections"})
@@ -62,9 +125,9 @@ func (b *Broker) ClientConnections(ctx context.Context, vhost, user string) (all
 // ClientConnection returns a connection to any node, which is named by its id or its name.
 // Errors: NotFound, Unavailable if a node did not answer that may have it, PreconditionFailed
 // if several have the name.
-func (b *Broker) ClientConnection(ctx context.Context, name string) (ConnectionInfo, error) {
+func (cs *connections) ClientConnection(ctx context.Context, name string) (ConnectionInfo, error) {
 	about := failure.Error{Kind: "connection", Name: name}
-	all, silent, err := b.ClientConnections(ctx, "", "")
+	all, silent, err := cs.ClientConnections(ctx, "", "")
 	if err != nil {
 		return ConnectionInfo{}, err
 	}
@@ -84,13 +147,13 @@ func (b *Broker) ClientConnection(ctx context.Context, name string) (ConnectionI
 
 // EndConnection ends a connection to any node, which is named by its id or its name, with a
 // reason that its client is told, over gRPC with the name of the caller. Errors: those of ClientConnection.
-func (b *Broker) EndConnection(ctx context.Context, name, reason string) error {
-	cl := b.cluster
-	x, err := b.ClientConnection(ctx, name)
+func (cs *connections) EndConnection(ctx context.Context, name, reason string) error {
+	cl := cs.cluster
+	x, err := cs.ClientConnection(ctx, name)
 	if err != nil {
 		return err
 	}
-	who, err := b.Who(ctx)
+	who, err := cs.logins.Who(ctx)
 	if err != nil {
 		return err
 	}

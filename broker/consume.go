@@ -118,7 +118,7 @@ func (b *Broker) consume(ctx context.Context, q *gateway.Queue, about failure.Er
 	}
 	c.credit = newCreditBook(&o, b.cfg.DeliveryBufferBytes)
 	c.shown = &clients.Consumer{VHost: about.VHost, Queue: about.Name, Look: c.look}
-	uncount, err := b.openConsumer(ctx, about.VHost, q.UID())
+	uncount, err := b.Connections.openConsumer(ctx, about.VHost, q.UID())
 	if err != nil {
 		c.letGo()
 		return nil, err
@@ -348,7 +348,9 @@ func (c *Consumer) recycle() {
 func (c *Consumer) Owed() bool { return c.c.Owed() }
 
 // Flush waits until every decision so far is committed.
-func (c *Consumer) Flush(ctx context.Context) error { return failure.Translate(c.c.Flush(ctx), c.about) }
+func (c *Consumer) Flush(ctx context.Context) error {
+	return failure.Translate(c.c.Flush(ctx), c.about)
+}
 
 // Cancel ends delivery; what is unsettled stays the client's or, with requeue, returns
 // at once, not failed (CO-3).

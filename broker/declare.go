@@ -85,14 +85,14 @@ func (b *Broker) DeclareQueue(ctx context.Context, d DeclareQueue) (Declared, er
 		d.Name = madeUpName()
 	}
 	about := failure.Error{VHost: d.VHost, Kind: "queue", Name: d.Name}
-	if err := b.permit(ctx, queueOf(d.VHost, d.Name), configure); err != nil {
+	if err := b.Permissions.permit(ctx, queueOf(d.VHost, d.Name), configure); err != nil {
 		return Declared{}, err
 	}
 	if !made && reserved(d.Name) {
 		return Declared{}, refusedName(about)
 	}
 	rec, _ := lookUp(c.View(), d.VHost, d.Name)
-	if err := b.permitOwner(ctx, rec); err != nil {
+	if err := b.Connections.permitOwner(ctx, rec); err != nil {
 		return Declared{}, err
 	}
 	cmd := catalog.DeclareQueue{
@@ -100,7 +100,7 @@ func (b *Broker) DeclareQueue(ctx context.Context, d DeclareQueue) (Declared, er
 		Arguments: d.Arguments, Type: kind,
 	}
 	if d.Exclusive {
-		owner, err := b.newOwner(ctx, about)
+		owner, err := b.Connections.newOwner(ctx, about)
 		if err != nil {
 			return Declared{}, err
 		}
@@ -144,13 +144,13 @@ func (b *Broker) DeclareQueue(ctx context.Context, d DeclareQueue) (Declared, er
 
 // declarePassive tells of a queue that exists.
 func (b *Broker) declarePassive(ctx context.Context, c *cluster.Cluster, d *DeclareQueue) (Declared, error) {
-	if err := b.permitAny(ctx, queueOf(d.VHost, d.Name)); err != nil {
+	if err := b.Permissions.permitAny(ctx, queueOf(d.VHost, d.Name)); err != nil {
 		return Declared{}, err
 	}
 	rec, err := lookUp(c.View(), d.VHost, d.Name)
 	about := failure.Error{VHost: d.VHost, Kind: "queue", Name: d.Name}
 	if err == nil {
-		err = b.permitOwner(ctx, rec)
+		err = b.Connections.permitOwner(ctx, rec)
 	}
 	if err == nil && rec.Dissolving > 0 {
 		about.Class, about.Reason = failure.NotFound, failure.DissolvingReason
@@ -177,7 +177,7 @@ func (b *Broker) checkNew(
 	if err != nil {
 		return e, aboutDeclaration(fromArgument(err, about), d.Arguments, nil)
 	}
-	return e, b.permitNew(ctx, queueOf(d.VHost, d.Name), e.DeadLetterExchange, e.HasDeadLetterExchange)
+	return e, b.Permissions.permitNew(ctx, queueOf(d.VHost, d.Name), e.DeadLetterExchange, e.HasDeadLetterExchange)
 }
 
 // madeUpChars is how much of a made-up name is random: 5 bits each.

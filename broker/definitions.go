@@ -67,7 +67,7 @@ type ImportSummary struct {
 // ExportDefinitions returns the document of all that the cluster has besides messages, or
 // of one vhost unless that is "" (VH-9, ST-4).
 func (b *Broker) ExportDefinitions(vhost string) ([]byte, error) {
-	v, err := b.viewOf(vhost)
+	v, err := b.Serving.ViewOf(vhost)
 	if err != nil {
 		return nil, err
 	}
@@ -82,7 +82,7 @@ func (b *Broker) ExportDefinitions(vhost string) ([]byte, error) {
 // why the import was given up; a repeat goes on where it was.
 func (b *Broker) ImportDefinitions(ctx context.Context, i Import, told func(done []Imported, total int)) (ImportSummary, error) {
 	c := b.cluster
-	if _, err := b.viewOf(i.VHost); err != nil {
+	if _, err := b.Serving.ViewOf(i.VHost); err != nil {
 		return ImportSummary{}, err
 	}
 	doc, err := definitions.Parse(i.Document, i.VHost)
@@ -100,7 +100,7 @@ func (b *Broker) ImportDefinitions(ctx context.Context, i Import, told func(done
 		return run.summary, nil
 	}
 	err = run.all(ctx, v)
-	actOf(ctx).imported(&run.summary)
+	noteImported(actOf(ctx), &run.summary)
 	return run.summary, err
 }
 
@@ -342,7 +342,7 @@ func (m *importing) audited(ctx context.Context, s *definitions.Step) (created b
 		return m.create(withoutAct(ctx), s)
 	}
 	x.From, x.byItself = whole.from, whole.from.Protocol == protocolNode
-	err = m.b.Audited(ctx, x, func(ctx context.Context) (err error) {
+	err = m.b.Audit.Audited(ctx, x, func(ctx context.Context) (err error) {
 		created, err = m.create(ctx, s)
 		return err
 	})
@@ -383,6 +383,6 @@ func (m *importing) create(ctx context.Context, s *definitions.Step) (created bo
 		about.Class, about.RetryAfter, about.Reason = failure.Unavailable, failure.RetryAfter, early.Reason
 		return false, &about
 	}
-	reply, err := m.b.commit(ctx, m.c, command)
+	reply, err := m.b.commands.commit(ctx, command)
 	return reply.Created || sets, failure.AsState(failure.Translate(err, about))
 }

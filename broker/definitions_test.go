@@ -44,14 +44,14 @@ func TestImportAtStart(t *testing.T) {
 		if err != nil || len(found) != queues || found[0].Policy != "p" {
 			t.Errorf("node %d has %+v, %v", i, found, err)
 		}
-		if _, err := c.Broker(i).Login(t.Context(), "chief", "secret", netip.Addr{}); err != nil {
+		if _, err := c.Broker(i).Logins.Login(t.Context(), "chief", "secret", netip.Addr{}); err != nil {
 			t.Errorf("node %d: %v", i, err)
 		}
-		if _, err := c.Broker(i).Login(t.Context(), "guest", "guest", netip.IPv6Loopback()); err == nil {
+		if _, err := c.Broker(i).Logins.Login(t.Context(), "guest", "guest", netip.IPv6Loopback()); err == nil {
 			t.Errorf("node %d has the user guest", i)
 		}
 	}
-	chief, err := c.Broker(0).Login(t.Context(), "chief", "secret", netip.Addr{})
+	chief, err := c.Broker(0).Logins.Login(t.Context(), "chief", "secret", netip.Addr{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -71,17 +71,17 @@ func (w *WatchEvents) sources() peer.Choice {
 func (b *Broker) mayWatch(ctx context.Context, w *WatchEvents) error {
 	s := w.sources()
 	if s.Audit {
-		if err := b.Require(ctx, TagAdministrator); err != nil {
+		if err := b.Logins.Require(ctx, TagAdministrator); err != nil {
 			return err
 		}
 	}
 	if !s.Events { // an administrator sees what was done to vhosts that are gone
 		return nil
 	}
-	if _, err := b.sight(ctx, w.VHost); err != nil {
+	if _, err := b.Permissions.sight(ctx, w.VHost); err != nil {
 		return err
 	}
-	_, err := b.viewOf(w.VHost)
+	_, err := b.Serving.ViewOf(w.VHost)
 	return err
 }
 
@@ -90,17 +90,17 @@ func (b *Broker) chosen(ctx context.Context, w *WatchEvents, events []Event) (wa
 	s := w.sources()
 	var seen sight
 	if s.Audit {
-		err = b.Require(ctx, TagAdministrator)
+		err = b.Logins.Require(ctx, TagAdministrator)
 	}
 	if err == nil && s.Events {
-		seen, err = b.sight(ctx, w.VHost)
+		seen, err = b.Permissions.sight(ctx, w.VHost)
 	}
 	if err != nil {
 		return nil, err
 	}
 	for i := range events {
 		e := &events[i]
-		if w.wants(e) && (e.Audit != nil || seen.seesEvent(e)) {
+		if w.wants(e) && (e.Audit != nil || seesEvent(seen, e)) {
 			wanted = append(wanted, *e)
 		}
 	}
@@ -197,7 +197,7 @@ type AuditTail struct {
 // TailAudit returns up to limit of the newest audit records that w chooses by vhost, user, name and
 // operation, for administrators (AU-3); 0 stands for DefaultAuditTail.
 func (b *Broker) TailAudit(ctx context.Context, w WatchEvents, limit int) (AuditTail, error) {
-	if err := b.Require(ctx, TagAdministrator); err != nil {
+	if err := b.Logins.Require(ctx, TagAdministrator); err != nil {
 		return AuditTail{}, err
 	}
 	if err := w.check(); err != nil {

@@ -39,7 +39,7 @@ func (b *Broker) DeclareExchange(ctx context.Context, x Exchange, passive bool) 
 	about := failure.Error{VHost: x.VHost, Kind: "exchange", Name: x.Name}
 	_, exists := c.View().Exchange(x.VHost, x.Name)
 	if passive {
-		if err := b.permitAny(ctx, exchangeOf(x.VHost, x.Name)); err != nil {
+		if err := b.Permissions.permitAny(ctx, exchangeOf(x.VHost, x.Name)); err != nil {
 			return DeclaredExchange{}, err
 		}
 		if !exists {
@@ -48,7 +48,7 @@ func (b *Broker) DeclareExchange(ctx context.Context, x Exchange, passive bool) 
 		}
 		return DeclaredExchange{}, nil
 	}
-	if err := b.permit(ctx, exchangeOf(x.VHost, x.Name), configure); err != nil {
+	if err := b.Permissions.permit(ctx, exchangeOf(x.VHost, x.Name), configure); err != nil {
 		return DeclaredExchange{}, err
 	}
 	if !exists {
@@ -68,7 +68,7 @@ func (b *Broker) DeclareExchange(ctx context.Context, x Exchange, passive bool) 
 	if err != nil {
 		return DeclaredExchange{}, failure.Translate(err, about)
 	}
-	reply, err := b.commit(ctx, c, &cmd)
+	reply, err := b.commands.commit(ctx, &cmd)
 	if err != nil {
 		err = aboutDeclaration(failure.Translate(err, about), x.Arguments, argumentsOf(c.View(), exchangeOf(x.VHost, x.Name)))
 		if _, exists = c.View().Exchange(x.VHost, x.Name); exists {
@@ -85,13 +85,12 @@ func (b *Broker) permitNewExchange(ctx context.Context, x *Exchange, about failu
 		return err
 	}
 	alternate, sends := (&catalog.Exchange{Arguments: x.Arguments}).AlternateExchange()
-	return b.permitNew(ctx, exchangeOf(x.VHost, x.Name), alternate, sends)
+	return b.Permissions.permitNew(ctx, exchangeOf(x.VHost, x.Name), alternate, sends)
 }
 
 // DeleteExchange removes an exchange and its bindings; a missing one is fine. With
 // ifUnused it must not be the source of a binding.
 func (b *Broker) DeleteExchange(ctx context.Context, vhost, name string, ifUnused bool) error {
-	c := b.cluster
 	name = catalog.StripName(name)
 	about := failure.Error{VHost: vhost, Kind: "exchange", Name: name}
 	switch {
@@ -102,10 +101,10 @@ func (b *Broker) DeleteExchange(ctx context.Context, vhost, name string, ifUnuse
 		about.Reason = "is pre-declared, or has a name that is kept for such, and cannot be deleted"
 		return &about
 	}
-	if err := b.permit(ctx, exchangeOf(vhost, name), configure); err != nil {
+	if err := b.Permissions.permit(ctx, exchangeOf(vhost, name), configure); err != nil {
 		return err
 	}
-	_, err := b.commit(ctx, c, &catalog.DeleteExchange{VHost: vhost, Name: name, IfUnused: ifUnused})
+	_, err := b.commands.commit(ctx, &catalog.DeleteExchange{VHost: vhost, Name: name, IfUnused: ifUnused})
 	err = failure.AsState(failure.Translate(err, about))
 	if e, ok := errors.AsType[*failure.Error](err); ok && e.Arg == "if_unused" {
 		e.Problem = failure.ProblemInUse
@@ -116,11 +115,11 @@ func (b *Broker) DeleteExchange(ctx context.Context, vhost, name string, ifUnuse
 // ListExchanges returns the exchanges of a vhost, of all if it is empty, sorted by vhost
 // and name: those that the caller sees (VH-12).
 func (b *Broker) ListExchanges(ctx context.Context, vhost string) ([]Exchange, error) {
-	seen, err := b.sight(ctx, vhost)
+	seen, err := b.Permissions.sight(ctx, vhost)
 	if err != nil {
 		return nil, err
 	}
-	v, err := b.viewOf(vhost)
+	v, err := b.Serving.ViewOf(vhost)
 	if err != nil {
 		return nil, err
 	}
@@ -134,15 +133,6 @@ func (b *Broker) ListExchanges(ctx context.Context, vhost string) ([]Exchange, e
 		}
 	}
 	return out, nil
-}
-
-// viewOf returns the view, and checks that it has the vhost unless that is empty.
-func (b *Broker) viewOf(vhost string) (*catalog.View, error) {
-	v := b.view()
-	if _, ok := v.Exchange(vhost, ""); vhost != "" && !ok {
-		return nil, &failure.Error{Class: failure.NotFound, VHost: vhost, Kind: "vhost", Name: vhost, Reason: "does not exist"}
-	}
-	return v, nil
 }
 
 // Binding routes from an exchange to a queue, or to an exchange.
@@ -229,7 +219,7 @@ func (b *Broker) proposeBinding(ctx context.Context, x *Binding, cmd catalog.Com
 		return err
 	}
 	if rec, ok := c.View().Queue(x.VHost, x.Destination); ok && !x.ToExchange {
-		if err := b.permitOwner(ctx, rec); err != nil {
+		if err := b.Connections.permitOwner(ctx, rec); err != nil {
 			return err
 		}
 	}
@@ -237,18 +227,18 @@ func (b *Broker) proposeBinding(ctx context.Context, x *Binding, cmd catalog.Com
 	if err := check(c.View(), about); err != nil {
 		return err
 	}
-	_, err := b.commit(ctx, c, cmd)
+	_, err := b.commands.commit(ctx, cmd)
 	return failure.Translate(err, about)
 }
 
 // ListBindings returns the bindings of a vhost, of all if it is empty, without the
 // implicit ones of the default exchange (EX-3): those that the caller sees (VH-12).
 func (b *Broker) ListBindings(ctx context.Context, vhost string) ([]Binding, error) {
-	seen, err := b.sight(ctx, vhost)
+	seen, err := b.Permissions.sight(ctx, vhost)
 	if err != nil {
 		return nil, err
 	}
-	v, err := b.viewOf(vhost)
+	v, err := b.Serving.ViewOf(vhost)
 	if err != nil {
 		return nil, err
 	}

@@ -53,23 +53,23 @@ type Explained struct {
 // elsewhere. Exchanges that take any of their bindings are shown with one that they may take. Who
 // does not see the whole vhost must see the exchange, and is told the queues that it sees (VH-12).
 func (b *Broker) ExplainRouting(ctx context.Context, vhost, exchange string, keys []string, headers message.Table) (Explained, error) {
-	seen, err := b.sight(ctx, vhost)
+	seen, err := b.Permissions.sight(ctx, vhost)
 	if err != nil {
 		return Explained{}, err
 	}
 	if !seen.whole() {
-		if err := b.permitAny(ctx, exchangeOf(vhost, exchange)); err != nil {
+		if err := b.Permissions.permitAny(ctx, exchangeOf(vhost, exchange)); err != nil {
 			return Explained{}, err
 		}
 	}
-	v, err := b.viewOf(vhost)
+	v, err := b.Serving.ViewOf(vhost)
 	if err != nil {
 		return Explained{}, err
 	}
 	e, err := b.explain(v, vhost, exchange, &catalog.Publication{
 		Keys: keys, Headers: headers, Properties: &message.Properties{}, Local: b.leads, Alternate: b.alternate,
 	})
-	if e.Queues = seen.seenQueues(e.Queues); !seen.whole() {
+	if e.Queues = seenQueues(seen, e.Queues); !seen.whole() {
 		e.Steps = nil
 	}
 	return e, err
@@ -171,9 +171,9 @@ func (b *Broker) ExplainDeadLetter(ctx context.Context, d DeadLetterQuestion) (D
 	if err != nil {
 		return out, err
 	}
-	seen, err := b.sight(ctx, d.VHost)
+	seen, err := b.Permissions.sight(ctx, d.VHost)
 	if err == nil && !seen.whole() {
-		out.Targets, out.Steps = seen.seenQueues(out.Targets), nil
+		out.Targets, out.Steps = seenQueues(seen, out.Targets), nil
 		out.Cyclic = slices.DeleteFunc(out.Cyclic, func(name string) bool { return !seen.sees(queueOf(d.VHost, name)) })
 	}
 	return out, err

@@ -17,33 +17,22 @@ const (
 	DefaultPassword = "guest"
 )
 
-// The global parameter that tells that the cluster has had its default user, and the
-// barrier in front of the decision.
-const (
-	foundingComponent = "access"
-	foundedName       = "founded"
-	barrierName       = "founding"
-)
+// barrierName is that of the barrier in front of the decision.
+const barrierName = "founding"
 
 // foundRetry is the time between two tries to make the default user.
 const foundRetry = 100 * time.Millisecond
 
-// founded tells whether the cluster's first users were made.
-func founded(v *catalog.View) bool {
-	_, done := v.Parameter("", foundingComponent, foundedName)
-	return done
-}
-
 // found makes the default user of a fresh cluster, once for all times: all nodes try, what
 // exists is not changed, and a user that was deleted later stays so (VH-1).
-func (b *Broker) found(ctx context.Context) {
+func (ad *admin) found(ctx context.Context) {
 	tick := time.NewTicker(foundRetry)
 	defer tick.Stop()
 	told := false
-	for !founded(b.view()) {
-		if err := b.tryFound(ctx); err != nil && ctx.Err() == nil && !told {
+	for !founded(ad.view()) {
+		if err := ad.tryFound(ctx); err != nil && ctx.Err() == nil && !told {
 			told = true
-			b.log.Info("the default user cannot be made yet", "error", err)
+			ad.log.Info("the default user cannot be made yet", "error", err)
 		}
 		select {
 		case <-tick.C:
@@ -53,9 +42,9 @@ func (b *Broker) found(ctx context.Context) {
 	}
 }
 
-func (b *Broker) tryFound(ctx context.Context) error {
+func (ad *admin) tryFound(ctx context.Context) error {
 	mark := func(name string) error {
-		_, err := b.propose(ctx, failure.Error{Kind: "parameter", Name: name}, &catalog.PutParameter{Parameter: catalog.Parameter{
+		_, err := ad.commands.propose(ctx, failure.Error{Kind: "parameter", Name: name}, &catalog.PutParameter{Parameter: catalog.Parameter{
 			Component: foundingComponent, Name: name, Value: "1",
 		}}, nil)
 		return err
@@ -64,13 +53,13 @@ func (b *Broker) tryFound(ctx context.Context) error {
 	if err := mark(barrierName); err != nil {
 		return err
 	}
-	v := b.view()
+	v := ad.view()
 	if founded(v) {
 		return nil
 	}
-	_, known := v.User(b.cfg.DefaultUser)
+	_, known := v.User(ad.cfg.DefaultUser)
 	if empty := !hasUsers(v); empty || known {
-		if err := b.makeDefaultUser(ctx, known); err != nil {
+		if err := ad.makeDefaultUser(ctx, known); err != nil {
 			return err
 		}
 	}
@@ -84,15 +73,15 @@ func hasUsers(v *catalog.View) bool {
 	return false
 }
 
-func (b *Broker) makeDefaultUser(ctx context.Context, known bool) error {
-	name := b.cfg.DefaultUser
+func (ad *admin) makeDefaultUser(ctx context.Context, known bool) error {
+	name := ad.cfg.DefaultUser
 	if !known {
-		hash, a, err := password.Hash(b.cfg.DefaultPassword)
+		hash, a, err := password.Hash(ad.cfg.DefaultPassword)
 		if err != nil {
 			return err
 		}
-		err = b.byItself(ctx, Act{Operation: OpUserPut, Kind: "user", Name: name}, func(ctx context.Context) error {
-			_, err := b.propose(ctx, aboutUser(name), &catalog.PutUser{OnlyNew: true, User: catalog.User{
+		err = ad.audit.byItself(ctx, Act{Operation: OpUserPut, Kind: "user", Name: name}, func(ctx context.Context) error {
+			_, err := ad.commands.propose(ctx, aboutUser(name), &catalog.PutUser{OnlyNew: true, User: catalog.User{
 				Name: name, PasswordHash: hash, Algorithm: string(a), Tags: []string{TagAdministrator},
 				UserLimits: catalog.NoUserLimits(),
 			}}, nil)
@@ -103,8 +92,8 @@ func (b *Broker) makeDefaultUser(ctx context.Context, known bool) error {
 		}
 	}
 	x := Act{Operation: OpPermissionSet, VHost: DefaultVHost, Kind: "permission", Name: name}
-	err := b.byItself(ctx, x, func(ctx context.Context) error {
-		_, err := b.propose(ctx, aboutPermission(DefaultVHost, name), &catalog.SetPermission{OnlyNew: true, Permission: Permission{
+	err := ad.audit.byItself(ctx, x, func(ctx context.Context) error {
+		_, err := ad.commands.propose(ctx, aboutPermission(DefaultVHost, name), &catalog.SetPermission{OnlyNew: true, Permission: Permission{
 			User: name, VHost: DefaultVHost, Configure: ".*", Write: ".*", Read: ".*",
 		}}, nil)
 		return err

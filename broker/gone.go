@@ -4,22 +4,22 @@ import "context"
 
 // CatalogChanged returns a channel that is closed when this node sees another catalog than
 // now. Any goroutine may call it.
-func (b *Broker) CatalogChanged() <-chan struct{} {
-	return b.cluster.ViewChanged()
+func (cs *connections) CatalogChanged() <-chan struct{} {
+	return cs.cluster.ViewChanged()
 }
 
 // Gone tells why the connection of a context's caller to the vhost has to end: the vhost, or the
 // user, was deleted (VH-2), or the node is cut off. It is "" while they are there. Any goroutine may call it.
-func (b *Broker) Gone(ctx context.Context, vhost string) string {
-	if why := b.cutOff(); why != "" {
+func (cs *connections) Gone(ctx context.Context, vhost string) string {
+	if why := cs.serving.cutOff(); why != "" {
 		return why
 	}
-	v := b.view()
+	v := cs.view()
 	if _, there := v.VHost(vhost); !there {
 		return "vhost '" + vhost + "' was deleted"
 	}
-	who, err := b.Who(ctx)
-	if err != nil || who == nil || who.strange { // nobody, or not the catalog's; that a login ends is told by WatchLogin
+	who, err := cs.logins.Who(ctx)
+	if err != nil || who == nil || who.Stranger() { // nobody, or not the catalog's; that a login ends is told by WatchLogin
 		return ""
 	}
 	if _, there := v.User(who.User()); !there {

@@ -17,12 +17,12 @@ func NewHostToken() string { return hostTokenPrefix + rand.Text() + rand.Text() 
 // loginHost returns whom the token of this node's host stands for: an administrator without
 // permissions, under a name that no user can have (VH-11). nil: it is another token, or comes
 // from elsewhere.
-func (b *Broker) loginHost(text string, loopback bool) *Identity {
-	if b.cfg.HostToken == "" || !loopback || subtle.ConstantTimeCompare([]byte(text), []byte(b.cfg.HostToken)) != 1 {
+func (l *logins) loginHost(text string, loopback bool) *Identity {
+	if l.cfg.HostToken == "" || !loopback || subtle.ConstantTimeCompare([]byte(text), []byte(l.cfg.HostToken)) != 1 {
 		return nil
 	}
-	name := hostUserPrefix + string(b.node)
-	b.log.Warn("somebody has logged in by the token of this node's host", "user", name)
+	name := hostUserPrefix + string(l.cfg.Node)
+	l.log.Warn("somebody has logged in by the token of this node's host", "user", name)
 	who := stranger(name, TagAdministrator)
 	who.mechanism = mechanismHost
 	return who

@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"github.com/quorate/quorate/catalog"
 	"net/netip"
 	"strings"
 	"testing"
@@ -12,11 +13,9 @@ func TestHostToken(t *testing.T) {
 	if token == NewHostToken() || !strings.HasPrefix(token, "quorate_host_") {
 		t.Errorf("token %q", token)
 	}
-	b, none := alone(Config{HostToken: token}), alone(Config{})
-	defer b.Close()
-	defer none.Close()
+	b, none := testLogins(catalog.New().View, loginsConfig{HostToken: token}), testLogins(catalog.New().View, loginsConfig{})
 	for _, row := range []struct {
-		b        *Broker
+		b        *logins
 		text     string
 		loopback bool
 		want     bool

@@ -3,7 +3,6 @@ package broker
 import (
 	"context"
 	"slices"
-	"strconv"
 	"sync/atomic"
 	"time"
 
@@ -41,14 +40,6 @@ func stranger(name string, tags ...string) *Identity {
 		Name: name, Tags: tags, UserLimits: catalog.NoUserLimits(),
 	}}
 }
-
-// The mechanisms of logging in, as the audit tells them.
-const (
-	mechanismPassword    = "password"
-	mechanismToken       = "token"
-	mechanismHost        = "administrator-token"
-	mechanismCertificate = "certificate"
-)
 
 // by notes the mechanism of a login.
 func by(mechanism string) func(*Identity, error) (*Identity, error) {
@@ -101,22 +92,22 @@ func sessionOf(ctx context.Context) *session {
 
 // Who returns the user that a context's calls come from; nil: it may do everything, as
 // this node itself may, and everybody where nobody is asked to log in.
-func (b *Broker) Who(ctx context.Context) (*Identity, error) {
+func (l *logins) Who(ctx context.Context) (*Identity, error) {
 	if s := sessionOf(ctx); s != nil {
-		return b.still(s.who.Load())
+		return l.still(s.who.Load())
 	}
-	if !b.cfg.Authenticate {
+	if !l.cfg.Authenticate {
 		return nil, nil //nolint:nilnil // nobody to be asked about
 	}
 	return nil, unauthenticated("nobody is logged in; send user and password, or a token")
 }
 
 // still returns who, nil for this process itself, unless the login has ended (ID-5).
-func (b *Broker) still(who *Identity) (*Identity, error) {
+func (l *logins) still(who *Identity) (*Identity, error) {
 	switch {
 	case who.user == nil:
 		return nil, nil //nolint:nilnil // nobody to be asked about
-	case !who.ends.IsZero() && !b.now().Before(who.ends):
+	case !who.ends.IsZero() && !l.now().Before(who.ends):
 		return nil, who.ended()
 	}
 	return who, nil
@@ -141,8 +132,8 @@ func is(u *catalog.User, tag string) bool {
 }
 
 // Require refuses who has neither the tag nor one above it.
-func (b *Broker) Require(ctx context.Context, tag string) error {
-	who, err := b.Who(ctx)
+func (l *logins) Require(ctx context.Context, tag string) error {
+	who, err := l.Who(ctx)
 	if err != nil || who == nil || is(who.user, tag) {
 		return err
 	}
@@ -152,30 +143,26 @@ func (b *Broker) Require(ctx context.Context, tag string) error {
 	}
 }
 
-// RequirePolicies refuses who may not set policies of a vhost: it takes the tag
-// policymaker and a permission there, or administrator; for operator policies the latter.
-func (b *Broker) RequirePolicies(ctx context.Context, vhost string, operator bool) error {
-	err := b.Require(ctx, TagAdministrator)
-	if err == nil || operator {
-		return err
-	}
-	if err := b.Require(ctx, TagPolicymaker); err != nil {
-		return err
-	}
-	who, err := b.Who(ctx)
+// Caller is Who as the audit tells it.
+func (l *logins) Caller(ctx context.Context) caller {
+	who, err := l.Who(ctx)
 	if err != nil || who == nil {
-		return err
+		return caller{}
 	}
-	v := b.view()
-	if b.grantIn(v, who, vhost) == nil {
-		return noAccess(who.User(), vhost)
-	}
-	return nil
+	return caller{User: who.User(), Mechanism: who.mechanism, Administrator: who.Is(TagAdministrator)}
 }
 
-func noAccess(user, vhost string) *failure.Error {
-	return &failure.Error{
-		Class: failure.NotAllowed, VHost: vhost, Kind: "vhost", Name: vhost, Problem: failure.ProblemVHostForbidden, User: user,
-		Reason: "user " + strconv.Quote(user) + " has no permission in it; set one first",
-	}
-}
+// Is tells whether the identity has a tag, or one that stands above it.
+func (i *Identity) Is(tag string) bool { return is(i.user, tag) }
+
+// Stranger tells that no user of the catalog stands behind the identity.
+func (i *Identity) Stranger() bool { return i.strange }
+
+// Rights are those of a stranger; nil: what the catalog has under the name.
+func (i *Identity) Rights() access.Rights { return i.rights }
+
+// Of returns the identity of a user of the catalog.
+func Of(u *catalog.User) *Identity { return &Identity{user: u} }
+
+// whoOf is Who for a session.
+func (l *logins) whoOf(s *session) (*Identity, error) { return l.still(s.who.Load()) }

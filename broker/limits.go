@@ -11,6 +11,26 @@ import (
 	"github.com/quorate/quorate/id"
 )
 
+// The names of limits.
+const (
+	limitConnections = "max-connections"
+	limitChannels    = "max-channels"
+	limitConsumers   = "max-consumers"
+	limitMessageRate = "max-message-rate"
+	limitByteRate    = "max-byte-rate"
+	limitStoredBytes = "max-stored-bytes"
+)
+
+// What quotas are of.
+const (
+	scopeUser = iota
+	scopeVHost
+	scopeQueue
+	scopes
+)
+
+func scopeName(scope int) string { return [...]string{"user", "vhost", "queue"}[scope] }
+
 // limitOf returns what a limit is of, and its name.
 func limitOf(k clients.CountKind) (scope int, limit string) {
 	switch k {
@@ -32,7 +52,7 @@ func limitOf(k clients.CountKind) (scope int, limit string) {
 }
 
 // limit returns how many there may be; Unlimited: any number.
-func (b *Broker) limit(v *catalog.View, k clients.Count) int64 {
+func (cs *connections) limit(v *catalog.View, k clients.Count) int64 {
 	scope, name := limitOf(k.Kind)
 	var all []catalog.NamedLimit
 	switch scope {
@@ -46,7 +66,7 @@ func (b *Broker) limit(v *catalog.View, k clients.Count) int64 {
 		}
 	default:
 		if r, ok := v.QueueByUID(k.Queue); ok {
-			return b.policies.InForce(v, r).Quotas.MaxConsumers
+			return cs.policies.InForce(v, r).Quotas.MaxConsumers
 		}
 	}
 	for _, l := range all {
@@ -75,131 +95,131 @@ func aboveLimit(v *catalog.View, k clients.Count, limit int64) *failure.Error {
 // admit counts one more, unless that is above its limit, over all nodes that answer. It
 // counts first, so that of two that come to two nodes at the same time none is taken
 // rather than both.
-func (b *Broker) admit(ctx context.Context, k clients.Count) error {
-	n := b.clients.Add(k, 1)
-	v := b.view()
-	limit := b.limit(v, k)
+func (cs *connections) admit(ctx context.Context, k clients.Count) error {
+	n := cs.clients.Add(k, 1)
+	v := cs.view()
+	limit := cs.limit(v, k)
 	if limit == Unlimited {
 		return nil
 	}
 	if n <= limit {
-		n += b.elsewhere(ctx, k)
+		n += cs.elsewhere(ctx, k)
 	}
 	if n <= limit {
 		return nil
 	}
-	b.clients.Add(k, -1)
+	cs.clients.Add(k, -1)
 	e := aboveLimit(v, k, limit)
-	b.quotas.refused(k, limit)
-	if who, err := b.Who(ctx); err == nil && who != nil {
+	cs.refusals.Refused(k, limit)
+	if who, err := cs.logins.Who(ctx); err == nil && who != nil {
 		e.User = who.User()
 	}
 	return e
 }
 
 // elsewhere returns how many there are on the other nodes.
-func (b *Broker) elsewhere(ctx context.Context, k clients.Count) int64 {
+func (cs *connections) elsewhere(ctx context.Context, k clients.Count) int64 {
 	user, vhost := k.Name, ""
 	if scope, _ := limitOf(k.Kind); scope == scopeVHost {
 		user, vhost = "", k.Name
 	}
-	u := b.cluster.UsageElsewhere(ctx, user, vhost, k.Queue)
+	u := cs.cluster.UsageElsewhere(ctx, user, vhost, k.Queue)
 	return [...]int64{
 		u.UserConnections, u.UserChannels, u.UserConsumers, u.VHostConnections, u.VHostChannels, u.VHostConsumers, u.QueueConsumers,
 	}[k.Kind]
 }
 
 // enter counts a connection towards something, once, and tells whether it just did.
-func (b *Broker) enter(ctx context.Context, c *Connection, k clients.Count) (first bool, err error) {
+func (cs *connections) enter(ctx context.Context, c *Connection, k clients.Count) (first bool, err error) {
 	if c == nil || k.Name == "" {
 		return false, nil
 	}
-	return c.open.Enter(k, func() error { return b.admit(ctx, k) })
+	return c.open.Enter(k, func() error { return cs.admit(ctx, k) })
 }
 
 // EnterUser counts the context's connection as one of the user that calls by it; it is
 // refused above the user's limit (VH-4). A connection counts once, until it ends; first tells that
 // it does from now on.
-func (b *Broker) EnterUser(ctx context.Context) (first bool, err error) {
-	who, err := b.Who(ctx)
+func (cs *connections) EnterUser(ctx context.Context) (first bool, err error) {
+	who, err := cs.logins.Who(ctx)
 	if err != nil || who == nil {
 		return false, err
 	}
-	return b.enter(ctx, connectionOf(ctx), clients.Count{Kind: clients.UserConnections, Name: who.User()})
+	return cs.enter(ctx, connectionOf(ctx), clients.Count{Kind: clients.UserConnections, Name: who.User()})
 }
 
 // EnterVHost counts the context's connection as one of the vhost, if that exists (VH-4).
-func (b *Broker) EnterVHost(ctx context.Context, vhost string) error {
-	v := b.view()
+func (cs *connections) EnterVHost(ctx context.Context, vhost string) error {
+	v := cs.view()
 	if _, exists := v.VHost(vhost); !exists {
 		return nil
 	}
-	_, err := b.enter(ctx, connectionOf(ctx), clients.Count{Kind: clients.VHostConnections, Name: vhost})
+	_, err := cs.enter(ctx, connectionOf(ctx), clients.Count{Kind: clients.VHostConnections, Name: vhost})
 	return err
 }
 
 // OpenVHost tells whether the caller may use a vhost at all, as one that opens a connection
 // to it asks: NotAllowed if there is none, it has no permission there, or its limit is
 // reached.
-func (b *Broker) OpenVHost(ctx context.Context, vhost string) error {
-	v, err := b.viewOf("")
+func (cs *connections) OpenVHost(ctx context.Context, vhost string) error {
+	v, err := cs.serving.ViewOf("")
 	if err != nil {
 		return err
 	}
 	if _, ok := v.VHost(vhost); !ok {
 		return &failure.Error{Class: failure.NotAllowed, VHost: vhost, Kind: "vhost", Name: vhost, Problem: failure.ProblemVHostMissing, Reason: "does not exist"}
 	}
-	who, err := b.Who(ctx)
+	who, err := cs.logins.Who(ctx)
 	if err != nil {
 		return err
 	}
 	if who != nil {
-		if _, err := b.permission(v, who, vhost); err != nil {
+		if _, err := cs.permissions.permission(v, who, vhost); err != nil {
 			return err
 		}
 	}
-	return b.EnterVHost(ctx, vhost)
+	return cs.EnterVHost(ctx, vhost)
 }
 
 // OpenChannel counts one more channel of the caller, which is a stream over gRPC; it is
 // refused above the user's limit (VH-4). closed takes it back.
-func (b *Broker) OpenChannel(ctx context.Context) (closed func(), err error) {
-	who, err := b.Who(ctx)
+func (cs *connections) OpenChannel(ctx context.Context) (closed func(), err error) {
+	who, err := cs.logins.Who(ctx)
 	if err != nil {
 		return nil, err
 	}
 	if who == nil {
 		return func() {}, nil
 	}
-	return b.admitAll(ctx, []clients.Count{{Kind: clients.UserChannels, Name: who.User()}})
+	return cs.admitAll(ctx, []clients.Count{{Kind: clients.UserChannels, Name: who.User()}})
 }
 
 // mayEnter tells whether somebody may do anything in a vhost; nil, where nobody logs in, may.
-func (b *Broker) mayEnter(v *catalog.View, who *Identity, vhost string) bool {
+func (ps *permissions) mayEnter(v *catalog.View, who *Identity, vhost string) bool {
 	if who == nil {
 		return true
 	}
-	_, err := b.permission(v, who, vhost)
+	_, err := ps.permission(v, who, vhost)
 	return err == nil
 }
 
 // OpenChannelIn counts one more channel of a vhost, if that exists and the caller may do anything there, in
 // the same way. What it does there refuses others.
-func (b *Broker) OpenChannelIn(ctx context.Context, vhost string) (closed func(), err error) {
-	who, err := b.Who(ctx)
+func (cs *connections) OpenChannelIn(ctx context.Context, vhost string) (closed func(), err error) {
+	who, err := cs.logins.Who(ctx)
 	if err != nil {
 		return nil, err
 	}
-	v := b.view()
-	if _, exists := v.VHost(vhost); exists && b.mayEnter(v, who, vhost) {
-		return b.admitAll(ctx, []clients.Count{{Kind: clients.VHostChannels, Name: vhost}})
+	v := cs.view()
+	if _, exists := v.VHost(vhost); exists && cs.permissions.mayEnter(v, who, vhost) {
+		return cs.admitAll(ctx, []clients.Count{{Kind: clients.VHostChannels, Name: vhost}})
 	}
 	return func() {}, nil
 }
 
 // openConsumer counts one more consumer of the caller, of the vhost and of the queue, as OpenChannel does.
-func (b *Broker) openConsumer(ctx context.Context, vhost string, queue id.QueueUID) (closed func(), err error) {
-	who, err := b.Who(ctx)
+func (cs *connections) openConsumer(ctx context.Context, vhost string, queue id.QueueUID) (closed func(), err error) {
+	who, err := cs.logins.Who(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -207,22 +227,22 @@ func (b *Broker) openConsumer(ctx context.Context, vhost string, queue id.QueueU
 	if who != nil {
 		all = append(all, clients.Count{Kind: clients.UserConsumers, Name: who.User()})
 	}
-	return b.admitAll(ctx, all)
+	return cs.admitAll(ctx, all)
 }
 
 // admitAll counts one more of each, or of none. closed takes them back, once.
-func (b *Broker) admitAll(ctx context.Context, all []clients.Count) (closed func(), err error) {
+func (cs *connections) admitAll(ctx context.Context, all []clients.Count) (closed func(), err error) {
 	for i, k := range all {
-		if err := b.admit(ctx, k); err != nil {
+		if err := cs.admit(ctx, k); err != nil {
 			for _, k := range all[:i] {
-				b.clients.Add(k, -1)
+				cs.clients.Add(k, -1)
 			}
 			return nil, err
 		}
 	}
 	return sync.OnceFunc(func() {
 		for _, k := range all {
-			b.clients.Add(k, -1)
+			cs.clients.Add(k, -1)
 		}
 	}), nil
 }

@@ -5,6 +5,7 @@ import (
 	"crypto/hmac"
 	"crypto/rand"
 	"crypto/sha256"
+	"log/slog"
 	"net/netip"
 	"runtime"
 	"slices"
@@ -16,7 +17,7 @@ import (
 	"github.com/quorate/quorate/access"
 	"github.com/quorate/quorate/broker/failure"
 	"github.com/quorate/quorate/catalog"
-	"github.com/quorate/quorate/internal/lograte"
+	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/internal/password"
 )
 
@@ -34,14 +35,47 @@ const (
 // hashRetryAfter is what a client is told to wait while too many log in.
 const hashRetryAfter = time.Second
 
-// logins verifies credentials. One that was verified is remembered by a keyed hash of it,
-// in memory alone, until its user changes.
+// certainty tells what of this node's view of the catalog may be told: see package serving.
+type certainty interface {
+	// Definite returns an error as its caller may be told it.
+	Definite(context.Context, error) error
+	// Current returns nil if the view was fresh when it was called.
+	Current(context.Context) error
+}
+
+// loginsConfig is what it takes to know who calls. Its settings are those of the Config of a broker.
+type loginsConfig struct {
+	Authenticate  bool
+	LoopbackUsers []string
+	Backends      func(own access.Backend) []access.Backend
+	HostToken     string
+
+	Node id.NodeID
+	View func() *catalog.View
+	// Now is the time of the cluster, on which nodes agree although their wall clocks may not.
+	Now func() time.Time
+	// Unseen counts logins that were refused without a look.
+	Unseen    *atomic.Uint64
+	Certainty certainty
+	Commands  *commands
+	Log       *slog.Logger
+}
+
+// logins knows who calls: it verifies credentials. One that was verified is remembered by a keyed hash of it,
+// in memory alone, until its user changes. All methods may be called concurrently.
 type logins struct {
+	cfg       loginsConfig
+	view      func() *catalog.View
+	now       func() time.Time
+	log       *slog.Logger
+	certainty certainty
+	commands  *commands
+	chain     *access.Chain
+
 	key     [sha256.Size]byte // of this process
 	slots   chan struct{}
 	waiting atomic.Int32
 	tries   tries
-	lines   lograte.Lines // about those that are refused
 	// upgrades are hashes that take the place of weaker ones; see upgradeHashes.
 	upgrades chan upgrade
 
@@ -50,14 +84,19 @@ type logins struct {
 	hashing  map[[sha256.Size]byte]chan struct{} // by credential; closed when that is over
 }
 
-func newLogins(unseen *atomic.Uint64) *logins {
+func newLogins(c loginsConfig) *logins {
 	l := &logins{
-		tries: tries{unseen: unseen},
-		lines: lograte.Lines{Burst: RefusedLoginLines, Every: RefusedLoginEvery},
+		cfg: c, view: c.View, now: c.Now, log: c.Log, certainty: c.Certainty, commands: c.Commands,
+		tries: tries{unseen: c.Unseen},
 		slots: make(chan struct{}, hashesAtOnce(runtime.NumCPU())), verified: map[[sha256.Size]byte]*catalog.User{},
 		hashing: map[[sha256.Size]byte]chan struct{}{}, upgrades: make(chan upgrade, maxUpgrades),
 	}
 	_, _ = rand.Read(l.key[:]) // never fails
+	backends := []access.Backend{ownUsers{l}}
+	if c.Backends != nil {
+		backends = c.Backends(ownUsers{l})
+	}
+	l.chain = access.NewChain(backends...)
 	return l
 }
 
@@ -152,42 +191,42 @@ func (l *logins) enter(ctx context.Context) (leave func(), err error) {
 }
 
 // Hashing returns how many passwords are being hashed: each keeps a processor busy for tens of milliseconds.
-func (b *Broker) Hashing() int { return len(b.logins.slots) }
+func (l *logins) Hashing() int { return len(l.slots) }
 
 // Authenticates tells whether who calls must log in.
-func (b *Broker) Authenticates() bool { return b.cfg.Authenticate }
+func (l *logins) Authenticates() bool { return l.cfg.Authenticate }
 
 // Login verifies name and password of a caller at an address: some users must be on this
 // host (VH-1), and an address may be wrong only so often (LoginTries; ResourceExhausted). The
 // zero address is of nobody knows where. All refusals read the same, whatever is wrong; while this
 // node cannot tell, they are Unavailable (EX-16).
-func (b *Broker) Login(ctx context.Context, user, secret string, from netip.Addr) (*Identity, error) {
-	return b.login(ctx, access.Credentials{User: user, Secret: secret}, from)
+func (l *logins) Login(ctx context.Context, user, secret string, from netip.Addr) (*Identity, error) {
+	return l.login(ctx, access.Credentials{User: user, Secret: secret}, from)
 }
 
 // LoginCertificate takes a user whom a certificate names that the caller's listener has
 // verified.
-func (b *Broker) LoginCertificate(user string, from netip.Addr) (*Identity, error) {
-	v := b.view()
+func (l *logins) LoginCertificate(ctx context.Context, user string, from netip.Addr) (*Identity, error) {
+	v := l.view()
 	u, known := v.User(user)
 	if !known {
-		return nil, b.Definite(b.life, unauthenticated("there is no user of the name in the certificate, "+strconv.Quote(user)))
+		return nil, l.certainty.Definite(ctx, unauthenticated("there is no user of the name in the certificate, "+strconv.Quote(user)))
 	}
-	return by(mechanismCertificate)(b.admitted(u, from.Unmap().IsLoopback()))
+	return by(mechanismCertificate)(l.admitted(u, from.Unmap().IsLoopback()))
 }
 
 // verify checks a password against the user's hash. Unknown users, and those whose hash is of
 // another kind than new ones, take as long: there is one hash of today's cost in any case.
-func (b *Broker) verify(ctx context.Context, u *catalog.User, secret string, d [sha256.Size]byte) error {
-	done, err := b.logins.alone(ctx, d)
+func (l *logins) verify(ctx context.Context, u *catalog.User, secret string, d [sha256.Size]byte) error {
+	done, err := l.alone(ctx, d)
 	if err != nil {
 		return err
 	}
 	defer done()
-	if b.logins.known(d, u) { // another call verified it meanwhile
+	if l.known(d, u) { // another call verified it meanwhile
 		return nil
 	}
-	leave, err := b.logins.enter(ctx)
+	leave, err := l.enter(ctx)
 	if err != nil {
 		return err
 	}
@@ -201,32 +240,32 @@ func (b *Broker) verify(ctx context.Context, u *catalog.User, secret string, d [
 	}
 	right, err := password.Matches(secret, u.PasswordHash, password.Algorithm(u.Algorithm))
 	if err != nil {
-		b.log.Warn("a user's password hash cannot be read", "user", u.Name, "error", err)
+		l.log.Warn("a user's password hash cannot be read", "user", u.Name, "error", err)
 	}
 	if !password.Current(u.PasswordHash, password.Algorithm(u.Algorithm)) {
 		if hash, a := password.Upgrade(secret, u.PasswordHash); right {
-			b.logins.upgrade(upgrade{user: u, credential: d, hash: hash, algorithm: string(a)})
+			l.upgrade(upgrade{user: u, credential: d, hash: hash, algorithm: string(a)})
 		}
 	}
 	if !right {
 		return wrongPassword()
 	}
-	b.logins.remember(d, u)
+	l.remember(d, u)
 	return nil
 }
 
 func wrongPassword() error { return &access.Refused{Reason: access.WrongPassword} }
 
-func (b *Broker) admitted(u *catalog.User, loopback bool) (*Identity, error) {
-	if err := b.onLoopback(u.Name, loopback); err != nil {
+func (l *logins) admitted(u *catalog.User, loopback bool) (*Identity, error) {
+	if err := l.onLoopback(u.Name, loopback); err != nil {
 		return nil, err
 	}
-	return &Identity{user: u}, nil
+	return Of(u), nil
 }
 
 // onLoopback refuses users that must be on this host, and are not (VH-1).
-func (b *Broker) onLoopback(name string, loopback bool) error {
-	if !loopback && slices.Contains(b.cfg.LoopbackUsers, name) {
+func (l *logins) onLoopback(name string, loopback bool) error {
+	if !loopback && slices.Contains(l.cfg.LoopbackUsers, name) {
 		return unauthenticated(access.WrongPassword)
 	}
 	return nil

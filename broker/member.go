@@ -69,7 +69,7 @@ func (b *Broker) filter(f QueueFilter, evenOnly bool) (cluster.QueueFilter, erro
 	if err := out.Validate(); err != nil {
 		return out, &failure.Error{Class: failure.PreconditionFailed, Kind: "queues", Arg: "pattern", Value: f.Pattern, Reason: "cannot be read; use *, ? and [a-z], and \\ in front of one of them"}
 	}
-	_, err := b.viewOf(f.VHost)
+	_, err := b.Serving.ViewOf(f.VHost)
 	return out, err
 }
 

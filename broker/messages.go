@@ -67,7 +67,7 @@ func (b *Broker) RedriveMessages(ctx context.Context, j MessageJob, exchange boo
 		if exchange {
 			return nil // asked for with each exchange
 		}
-		return b.permit(ctx, exchangeOf(rec.VHost, ""), write)
+		return b.Permissions.permit(ctx, exchangeOf(rec.VHost, ""), write)
 	})
 }
 
@@ -82,7 +82,7 @@ func (b *Broker) permitQueueTarget(ctx context.Context, v *catalog.View, from *c
 			Reason: "is the queue that the messages are in; name another",
 		}
 	}
-	return b.permit(ctx, exchangeOf(from.VHost, ""), write) // as for publishing to it (EX-3)
+	return b.Permissions.permit(ctx, exchangeOf(from.VHost, ""), write) // as for publishing to it (EX-3)
 }
 
 func (b *Broker) permitExchangeTarget(ctx context.Context, v *catalog.View, vhost string, t MoveTarget) error {
@@ -90,16 +90,16 @@ func (b *Broker) permitExchangeTarget(ctx context.Context, v *catalog.View, vhos
 	if err != nil {
 		return err
 	}
-	if err := b.permit(ctx, exchangeOf(vhost, t.Exchange), write); err != nil {
+	if err := b.Permissions.permit(ctx, exchangeOf(vhost, t.Exchange), write); err != nil {
 		return err
 	}
-	who, err := b.Who(ctx)
+	who, err := b.Logins.Who(ctx)
 	if err != nil {
 		return err
 	}
 	if who != nil && x.Type == catalog.ExchangeTopic {
 		// VH-8: of the messages' own keys nothing is known here.
-		if g := b.topicPermission(v, who, vhost, t.Exchange); g != nil && (!t.HasKey || !b.matches(g, write, t.Key)) {
+		if g := b.Permissions.topicPermission(v, who, vhost, t.Exchange); g != nil && (!t.HasKey || !b.Permissions.matches(g, write, t.Key)) {
 			return exchangeOf(vhost, t.Exchange).refusedKey(who.User(), write, t.Key)
 		}
 	}
@@ -129,7 +129,7 @@ func (b *Broker) startMoving(
 	m := &mover{
 		b: b, c: c, q: q, vhost: j.VHost, job: j, to: to, about: about, origins: make(map[string]error),
 		may: func(exchange string) error {
-			return b.permit(context.WithoutCancel(ctx), exchangeOf(j.VHost, exchange), write)
+			return b.Permissions.permit(context.WithoutCancel(ctx), exchangeOf(j.VHost, exchange), write)
 		},
 	}
 	if j.DryRun {

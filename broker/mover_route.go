@@ -29,7 +29,7 @@ func (b *Broker) refuseUnroutable(ctx context.Context, v *catalog.View, vhost st
 	if err != nil || len(e.Queues) > 0 || slices.ContainsFunc(e.Steps, byHeaders) {
 		return failure.Translate(err, failure.Error{})
 	}
-	if why := b.current(ctx); why != nil {
+	if why := b.Serving.Current(ctx); why != nil {
 		return why
 	}
 	return &failure.Error{

@@ -98,7 +98,7 @@ func (b *Broker) ClusterStatus(ctx context.Context, details bool) (ClusterStatus
 		Finalised: int(s.Finalised),
 		Nodes:     make([]NodeStatus, len(s.Nodes)), ViewAge: -1,
 	}
-	if err := b.Serves(); err != nil {
+	if err := b.Serving.Serves(); err != nil {
 		out.Hindrance = hindrance(c).Error()
 	}
 	if age, known := c.ViewAge(); known {

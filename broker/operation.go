@@ -87,7 +87,7 @@ func (b *Broker) StartDrain(ctx context.Context, node string, limit time.Duratio
 	}
 	op, err := c.StartDrain(ctx, id.NodeID(node), limit)
 	if err == nil {
-		actOf(ctx).started(&op)
+		noteStarted(ctx, &op)
 	}
 	return op, failure.Translate(err, failure.Error{Kind: "node", Name: node})
 }
@@ -127,7 +127,12 @@ func (b *Broker) start(ctx context.Context, c *cluster.Cluster, kind operation.K
 		return err
 	})
 	if err == nil {
-		actOf(ctx).started(&op)
+		noteStarted(ctx, &op)
 	}
 	return op, failure.Translate(err, failure.Error{Kind: "operation"})
+}
+
+// noteStarted notes a long job.
+func noteStarted(ctx context.Context, op *Operation) {
+	actOf(ctx).note(Change{Field: "operation", After: op.ID.String()}, Change{Field: "target", After: op.Target})
 }

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/quorate/quorate/catalog"
-	"github.com/quorate/quorate/cluster"
 	"github.com/quorate/quorate/id"
 )
 
@@ -25,17 +24,18 @@ const (
 // reach. A node that starts anew ends those of its life before by its registration. All
 // fields belong to one goroutine.
 type owners struct {
-	b         *Broker
-	c         *cluster.Cluster
+	of        *connections
+	c         node
 	seen      *catalog.View
 	exclusive map[id.QueueUID]*catalog.QueueRecord
 	away      map[id.NodeID]time.Time // owners' nodes out of reach, since when
 }
 
 // endOwned runs until ctx ends.
-func (b *Broker) endOwned(ctx context.Context, c *cluster.Cluster) {
+func (cs *connections) endOwned(ctx context.Context) {
+	c := cs.cluster
 	o := &owners{
-		b: b, c: c, seen: catalog.New().View(),
+		of: cs, c: c, seen: catalog.New().View(),
 		exclusive: map[id.QueueUID]*catalog.QueueRecord{}, away: map[id.NodeID]time.Time{},
 	}
 	tick := time.NewTicker(ownersTick)
@@ -50,7 +50,7 @@ func (b *Broker) endOwned(ctx context.Context, c *cluster.Cluster) {
 		}
 		select {
 		case <-changed:
-		case <-b.clients.Ended():
+		case <-cs.clients.Ended():
 		case <-again:
 		case <-ctx.Done():
 			return
@@ -88,7 +88,7 @@ func (o *owners) orphans(now time.Time) (out []*catalog.QueueRecord) {
 	for _, q := range o.exclusive {
 		switch w := q.Owner; {
 		case w.Node == self:
-			if w.Epoch != epoch || !o.b.clients.Alive(w.Key) {
+			if w.Epoch != epoch || !o.of.clients.Alive(w.Key) {
 				out = append(out, q)
 			}
 		case leads && o.gone(w.Node, now):
@@ -110,7 +110,7 @@ func (o *owners) gone(n id.NodeID, now time.Time) bool {
 		o.away[n] = now
 		return false
 	}
-	return now.Sub(since) >= o.b.cfg.ConnectionTimeout
+	return now.Sub(since) >= o.of.timeout
 }
 
 // remove deletes queues; what fails is found again.
@@ -122,15 +122,15 @@ func (o *owners) remove(ctx context.Context, queues []*catalog.QueueRecord) {
 		work.Go(func() {
 			defer func() { <-slots }()
 			var remove catalog.Command = &catalog.DeleteQueue{VHost: q.VHost, Name: q.Name, UID: q.UID}
-			if q.Durable && o.b.policies.DrainsBeforeDelete(o.seen, q) {
+			if q.Durable && o.of.policies.DrainsBeforeDelete(o.seen, q) {
 				remove = &catalog.DissolveQueue{VHost: q.VHost, Name: q.Name, UID: q.UID}
 			}
 			_, err := o.c.ProposeCatalog(ctx, remove)
 			switch {
 			case err == nil:
-				o.b.log.Info("exclusive queue deleted: its connection has ended", "queue", q.UID.String(), "name", q.Name, "vhost", q.VHost)
+				o.of.log.Info("exclusive queue deleted: its connection has ended", "queue", q.UID.String(), "name", q.Name, "vhost", q.VHost)
 			case ctx.Err() == nil:
-				o.b.log.Warn("an exclusive queue whose connection has ended is not deleted yet",
+				o.of.log.Warn("an exclusive queue whose connection has ended is not deleted yet",
 					"queue", q.UID.String(), "name", q.Name, "vhost", q.VHost, "error", err)
 			}
 		})

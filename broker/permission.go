@@ -56,24 +56,24 @@ func aboutPermission(vhost, user string) failure.Error {
 
 // SetPermission sets what a user may do in a vhost, and tells whether it had no permission
 // there (VH-6).
-func (b *Broker) SetPermission(ctx context.Context, p Permission) (created bool, err error) {
+func (ad *admin) SetPermission(ctx context.Context, p Permission) (created bool, err error) {
 	about := aboutPermission(p.VHost, p.User)
 	bad := checkPatterns(about, namedPattern{"configure", p.Configure}, namedPattern{"write", p.Write}, namedPattern{"read", p.Read})
-	reply, err := b.propose(ctx, about, &catalog.SetPermission{Permission: p}, bad)
+	reply, err := ad.commands.propose(ctx, about, &catalog.SetPermission{Permission: p}, bad)
 	return reply.Created, err
 }
 
 // ClearPermission takes from a user all that it may do in a vhost, and tells whether it
 // had a permission.
-func (b *Broker) ClearPermission(ctx context.Context, vhost, user string) (deleted bool, err error) {
-	reply, err := b.propose(ctx, aboutPermission(vhost, user), &catalog.ClearPermission{User: user, VHost: vhost}, nil)
+func (ad *admin) ClearPermission(ctx context.Context, vhost, user string) (deleted bool, err error) {
+	reply, err := ad.commands.propose(ctx, aboutPermission(vhost, user), &catalog.ClearPermission{User: user, VHost: vhost}, nil)
 	return reply.Deleted, err
 }
 
 // ListPermissions returns the permissions of a vhost, of all if it is "", sorted by vhost
 // and user; with user, only its own.
-func (b *Broker) ListPermissions(vhost, user string) ([]Permission, error) {
-	v, err := b.viewOf(vhost)
+func (ad *admin) ListPermissions(vhost, user string) ([]Permission, error) {
+	v, err := ad.serving.ViewOf(vhost)
 	if err != nil {
 		return nil, err
 	}
@@ -97,25 +97,25 @@ func aboutTopicPermission(vhost, user string) failure.Error {
 
 // SetTopicPermission bounds the routing keys of a user at a topic exchange, and tells
 // whether there was no bound (VH-8).
-func (b *Broker) SetTopicPermission(ctx context.Context, p TopicPermission) (created bool, err error) {
+func (ad *admin) SetTopicPermission(ctx context.Context, p TopicPermission) (created bool, err error) {
 	about := aboutTopicPermission(p.VHost, p.User)
 	bad := checkPatterns(about, namedPattern{"write", p.Write}, namedPattern{"read", p.Read})
-	reply, err := b.propose(ctx, about, &catalog.SetTopicPermission{TopicPermission: p}, bad)
+	reply, err := ad.commands.propose(ctx, about, &catalog.SetTopicPermission{TopicPermission: p}, bad)
 	return reply.Created, err
 }
 
 // ClearTopicPermission takes away the bounds of a user at an exchange, "" for all of the
 // vhost, and tells whether there was one.
-func (b *Broker) ClearTopicPermission(ctx context.Context, vhost, user, exchange string) (deleted bool, err error) {
+func (ad *admin) ClearTopicPermission(ctx context.Context, vhost, user, exchange string) (deleted bool, err error) {
 	cmd := catalog.ClearTopicPermission{User: user, VHost: vhost, Exchange: exchange}
-	reply, err := b.propose(ctx, aboutTopicPermission(vhost, user), &cmd, nil)
+	reply, err := ad.commands.propose(ctx, aboutTopicPermission(vhost, user), &cmd, nil)
 	return reply.Deleted, err
 }
 
 // ListTopicPermissions returns the topic permissions of a vhost, of all if it is "",
 // sorted by vhost, user and exchange; with user, only its own.
-func (b *Broker) ListTopicPermissions(vhost, user string) ([]TopicPermission, error) {
-	v, err := b.viewOf(vhost)
+func (ad *admin) ListTopicPermissions(vhost, user string) ([]TopicPermission, error) {
+	v, err := ad.serving.ViewOf(vhost)
 	if err != nil {
 		return nil, err
 	}

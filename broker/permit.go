@@ -2,6 +2,8 @@ package broker
 
 import (
 	"context"
+	"log/slog"
+	"net/netip"
 	"strconv"
 	"strings"
 	"sync"
@@ -76,9 +78,9 @@ func (g *grants) of(key grantKey, record any, texts [3]string) *grant {
 
 // grantIn returns what somebody may do in a vhost; nil: nothing. Here and in topicPermission it
 // is decided whether the catalog says that or the login (ID-2).
-func (b *Broker) grantIn(v *catalog.View, who *Identity, vhost string) *grant {
-	if who.rights != nil {
-		if g, has := who.rights.In(vhost); has {
+func (ps *permissions) grantIn(v *catalog.View, who *Identity, vhost string) *grant {
+	if who.Rights() != nil {
+		if g, has := who.Rights().In(vhost); has {
 			return &grant{user: who.User(), patterns: g}
 		}
 		return nil
@@ -87,29 +89,29 @@ func (b *Broker) grantIn(v *catalog.View, who *Identity, vhost string) *grant {
 	if !has {
 		return nil
 	}
-	return b.grantOf(p)
+	return ps.grantOf(p)
 }
 
 // grantOf returns the compiled form of a permission.
-func (b *Broker) grantOf(p *catalog.Permission) *grant {
-	return b.grants.of(grantKey{user: p.User, vhost: p.VHost}, p, [3]string{p.Configure, p.Write, p.Read})
+func (ps *permissions) grantOf(p *catalog.Permission) *grant {
+	return ps.grants.of(grantKey{user: p.User, vhost: p.VHost}, p, [3]string{p.Configure, p.Write, p.Read})
 }
 
 // permission is grantIn, or why there is none.
-func (b *Broker) permission(v *catalog.View, who *Identity, vhost string) (*grant, error) {
+func (ps *permissions) permission(v *catalog.View, who *Identity, vhost string) (*grant, error) {
 	if _, exists := v.VHost(vhost); !exists {
 		return nil, &failure.Error{Class: failure.NotFound, VHost: vhost, Kind: "vhost", Name: vhost, Reason: "does not exist"}
 	}
-	if g := b.grantIn(v, who, vhost); g != nil {
+	if g := ps.grantIn(v, who, vhost); g != nil {
 		return g, nil
 	}
 	return nil, noAccess(who.User(), vhost)
 }
 
 // topicPermission returns what bounds somebody's keys at an exchange; nil: nothing (VH-8).
-func (b *Broker) topicPermission(v *catalog.View, who *Identity, vhost, exchange string) *grant {
-	if who.rights != nil {
-		if g, bounded := who.rights.Topic(vhost, exchange); bounded {
+func (ps *permissions) topicPermission(v *catalog.View, who *Identity, vhost, exchange string) *grant {
+	if who.Rights() != nil {
+		if g, bounded := who.Rights().Topic(vhost, exchange); bounded {
 			return &grant{user: who.User(), patterns: g}
 		}
 		return nil
@@ -120,7 +122,43 @@ func (b *Broker) topicPermission(v *catalog.View, who *Identity, vhost, exchange
 		return nil
 	}
 	expand := strings.NewReplacer("{username}", pattern.Escape(user), "{vhost}", pattern.Escape(vhost)).Replace
-	return b.grants.of(grantKey{user, vhost, exchange}, p, [3]string{write: expand(p.Write), read: expand(p.Read)})
+	return ps.grants.of(grantKey{user, vhost, exchange}, p, [3]string{write: expand(p.Write), read: expand(p.Read)})
+}
+
+// permissionsConfig is what it takes to know what somebody may do.
+type permissionsConfig struct {
+	View   func() *catalog.View
+	Logins *logins
+	// Hidden tells whether a queue of a name is shown to nobody.
+	Hidden func(name string) bool
+	// Timeouts counts matches of patterns that were broken off (C-8).
+	Timeouts *atomic.Uint64
+	Log      *slog.Logger
+}
+
+// permissions knows what somebody may do. All methods may be called concurrently.
+type permissions struct {
+	view     func() *catalog.View
+	logins   *logins
+	hidden   func(name string) bool
+	timeouts *atomic.Uint64
+	log      *slog.Logger
+	grants   grants
+}
+
+func newPermissions(c permissionsConfig) *permissions {
+	ps := &permissions{view: c.View, logins: c.Logins, hidden: c.Hidden, timeouts: c.Timeouts, log: c.Log}
+	ps.grants.budgets.lines.Burst, ps.grants.budgets.lines.Every = SlowMatchLines, SlowMatchLineEvery
+	return ps
+}
+
+// Renew has the calls of a context go on with another secret of the same user: see logins.Renew.
+// vhost must be open to it.
+func (ps *permissions) Renew(ctx context.Context, secret, vhost string, from netip.Addr) error {
+	return ps.logins.Renew(ctx, secret, from, func(who *Identity) error {
+		_, err := ps.permission(ps.view(), who, vhost)
+		return err
+	})
 }
 
 // thing is what a permission is asked for.
@@ -144,18 +182,18 @@ func (t thing) refused(user, needed string) *failure.Error {
 }
 
 // permit refuses who lacks one of the rights at a thing (VH-6).
-func (b *Broker) permit(ctx context.Context, t thing, rights ...right) error {
-	who, err := b.Who(ctx)
+func (ps *permissions) permit(ctx context.Context, t thing, rights ...right) error {
+	who, err := ps.logins.Who(ctx)
 	if err != nil || who == nil {
 		return err
 	}
-	v := b.view()
-	g, err := b.permission(v, who, t.vhost)
+	v := ps.view()
+	g, err := ps.permission(v, who, t.vhost)
 	if err != nil {
 		return err
 	}
 	for _, r := range rights {
-		if !b.matches(g, r, t.matched()) {
+		if !ps.matches(g, r, t.matched()) {
 			return t.refused(who.User(), r.String())
 		}
 	}
@@ -163,13 +201,13 @@ func (b *Broker) permit(ctx context.Context, t thing, rights ...right) error {
 }
 
 // permitAny refuses who has none of the three rights at a thing.
-func (b *Broker) permitAny(ctx context.Context, t thing) error {
-	who, err := b.Who(ctx)
+func (ps *permissions) permitAny(ctx context.Context, t thing) error {
+	who, err := ps.logins.Who(ctx)
 	if err != nil || who == nil {
 		return err
 	}
 	for r := configure; r <= read; r++ {
-		if err = b.permit(ctx, t, r); err == nil {
+		if err = ps.permit(ctx, t, r); err == nil {
 			return nil
 		}
 	}
@@ -183,45 +221,14 @@ func (b *Broker) permitAny(ctx context.Context, t thing) error {
 
 // permitNew asks for what it takes to make a thing that names an exchange to send on to
 // (VH-6, VH-7).
-func (b *Broker) permitNew(ctx context.Context, t thing, sendsTo string, sends bool) error {
+func (ps *permissions) permitNew(ctx context.Context, t thing, sendsTo string, sends bool) error {
 	if !sends {
 		return nil
 	}
-	if err := b.permit(ctx, t, read); err != nil {
+	if err := ps.permit(ctx, t, read); err != nil {
 		return err
 	}
-	return b.permit(ctx, exchangeOf(t.vhost, sendsTo), write)
-}
-
-// permitBinding asks for the rights of bind and unbind (VH-6, VH-8).
-func (b *Broker) permitBinding(ctx context.Context, x *Binding) error {
-	destination := queueOf(x.VHost, x.Destination)
-	if x.ToExchange {
-		destination.kind = "exchange"
-	}
-	if err := b.permit(ctx, destination, write); err != nil {
-		return err
-	}
-	if x.Source == "" || x.ToExchange && x.Destination == "" {
-		return defaultExchangeRefused(x.VHost)
-	}
-	source := exchangeOf(x.VHost, x.Source)
-	if err := b.permit(ctx, source, read); err != nil {
-		return err
-	}
-	who, err := b.Who(ctx)
-	if err != nil || who == nil {
-		return err
-	}
-	v := b.view()
-	rec, ok := v.Exchange(x.VHost, x.Source)
-	if !ok || rec.Type != catalog.ExchangeTopic {
-		return nil
-	}
-	if g := b.topicPermission(v, who, x.VHost, x.Source); g != nil && !b.matches(g, read, x.RoutingKey) {
-		return source.refusedKey(who.User(), read, x.RoutingKey)
-	}
-	return nil
+	return ps.permit(ctx, exchangeOf(t.vhost, sendsTo), write)
 }
 
 func (t thing) refusedKey(user string, r right, key string) *failure.Error {
@@ -229,4 +236,32 @@ func (t thing) refusedKey(user string, r right, key string) *failure.Error {
 	e.Arg, e.Value = "routing_key", strconv.Quote(key)
 	e.Reason = "user " + strconv.Quote(user) + " has no " + r.String() + " access to this key of it"
 	return e
+}
+
+// RequirePolicies refuses who may not set policies of a vhost: it takes the tag
+// policymaker and a permission there, or administrator; for operator policies the latter.
+func (ps *permissions) RequirePolicies(ctx context.Context, vhost string, operator bool) error {
+	err := ps.logins.Require(ctx, TagAdministrator)
+	if err == nil || operator {
+		return err
+	}
+	if err := ps.logins.Require(ctx, TagPolicymaker); err != nil {
+		return err
+	}
+	who, err := ps.logins.Who(ctx)
+	if err != nil || who == nil {
+		return err
+	}
+	v := ps.view()
+	if ps.grantIn(v, who, vhost) == nil {
+		return noAccess(who.User(), vhost)
+	}
+	return nil
+}
+
+func noAccess(user, vhost string) *failure.Error {
+	return &failure.Error{
+		Class: failure.NotAllowed, VHost: vhost, Kind: "vhost", Name: vhost, Problem: failure.ProblemVHostForbidden, User: user,
+		Reason: "user " + strconv.Quote(user) + " has no permission in it; set one first",
+	}
 }

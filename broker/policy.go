@@ -32,8 +32,7 @@ func (p *Policy) about() failure.Error {
 // PutPolicy makes a policy, or replaces the one of its name, and tells whether it is new.
 // Faults of pattern and definition are all told at once; nothing is stored then (PO-1).
 // The leaders of queues put it in force as they hear of it (PO-8).
-func (b *Broker) PutPolicy(ctx context.Context, p Policy) (created bool, err error) {
-	c := b.cluster
+func (ad *admin) PutPolicy(ctx context.Context, p Policy) (created bool, err error) {
 	if p.ApplyTo == "" {
 		p.ApplyTo = string(catalog.ApplyToAll)
 	}
@@ -44,7 +43,7 @@ func (b *Broker) PutPolicy(ctx context.Context, p Policy) (created bool, err err
 	if err := checkPolicy(&cmd.Policy, p.about()); err != nil {
 		return false, err
 	}
-	reply, err := b.commit(ctx, c, &cmd)
+	reply, err := ad.commands.commit(ctx, &cmd)
 	return reply.Created, failure.Translate(err, p.about())
 }
 
@@ -60,20 +59,19 @@ func checkPolicy(p *catalog.Policy, about failure.Error) error {
 }
 
 // DeletePolicy removes a policy and tells whether there was one.
-func (b *Broker) DeletePolicy(ctx context.Context, vhost, name string, operator bool) (deleted bool, err error) {
-	c := b.cluster
+func (ad *admin) DeletePolicy(ctx context.Context, vhost, name string, operator bool) (deleted bool, err error) {
 	p := Policy{VHost: vhost, Name: name, Operator: operator}
-	reply, err := b.commit(ctx, c, &catalog.DeletePolicy{VHost: vhost, Name: name, Operator: operator})
+	reply, err := ad.commands.commit(ctx, &catalog.DeletePolicy{VHost: vhost, Name: name, Operator: operator})
 	return reply.Deleted, failure.Translate(err, p.about())
 }
 
 // ListPolicies returns the policies of a vhost, of all if it is "", by vhost and name; in
 // each vhost those of operators last. It is for those who see the whole vhost (VH-12).
-func (b *Broker) ListPolicies(ctx context.Context, vhost string) ([]Policy, error) {
-	if err := b.wholeSight(ctx, vhost); err != nil {
+func (ad *admin) ListPolicies(ctx context.Context, vhost string) ([]Policy, error) {
+	if err := ad.permissions.wholeSight(ctx, vhost); err != nil {
 		return nil, err
 	}
-	v, err := b.viewOf(vhost)
+	v, err := ad.serving.ViewOf(vhost)
 	if err != nil {
 		return nil, err
 	}
@@ -87,7 +85,7 @@ func (b *Broker) ListPolicies(ctx context.Context, vhost string) ([]Policy, erro
 				out = append(out, Policy{
 					VHost: p.VHost, Name: p.Name, Operator: p.Operator, Pattern: p.Pattern,
 					ApplyTo: string(p.ApplyTo), Priority: p.Priority, Definition: p.Definition,
-					PatternTimeouts: b.policies.Timeouts(v, p),
+					PatternTimeouts: ad.policies.Timeouts(v, p),
 				})
 			}
 		}

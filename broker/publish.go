@@ -199,7 +199,7 @@ func (p *publishing) prepare(ctx context.Context, m *Publish) (ttlMs int64, err 
 		return 0, p.tooLarge(m)
 	}
 	p.uids = p.uids[:0]
-	v, err := p.b.servingView()
+	v, err := p.b.Serving.View()
 	if err != nil {
 		return 0, err
 	}

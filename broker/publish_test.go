@@ -84,8 +84,13 @@ func testCatalog(t testing.TB, queues ...string) *catalog.Catalog {
 // testBroker has these queues, each with the end that open gives.
 func testBroker(t testing.TB, open func(name string) enqueuer, queues ...string) *Broker {
 	t.Helper()
+	return testBrokerOf(t, Config{MaxBodyBytes: 1000}, open, queues...)
+}
+
+func testBrokerOf(t testing.TB, c Config, open func(name string) enqueuer, queues ...string) *Broker {
+	t.Helper()
 	v := testCatalog(t, queues...).View()
-	b := alone(Config{MaxBodyBytes: 1000})
+	b := alone(c)
 	b.view = func() *catalog.View { return v }
 	b.open = func(uid id.QueueUID) (enqueuer, error) {
 		q, ok := v.QueueByUID(uid)

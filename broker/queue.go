@@ -22,7 +22,7 @@ func (b *Broker) findQueue(ctx context.Context, vhost, name string) (*gateway.Qu
 	if err != nil {
 		return nil, about, err
 	}
-	if err := b.permitOwner(ctx, rec); err != nil {
+	if err := b.Connections.permitOwner(ctx, rec); err != nil {
 		return nil, about, err
 	}
 	q, err := c.Gateway().Queue(rec.UID)
@@ -31,7 +31,7 @@ func (b *Broker) findQueue(ctx context.Context, vhost, name string) (*gateway.Qu
 
 // queueToRead is findQueue for who may read from it (VH-6).
 func (b *Broker) queueToRead(ctx context.Context, vhost, name string) (*gateway.Queue, failure.Error, error) {
-	if err := b.permit(ctx, queueOf(vhost, name), read); err != nil {
+	if err := b.Permissions.permit(ctx, queueOf(vhost, name), read); err != nil {
 		return nil, failure.Error{}, err
 	}
 	return b.findQueue(ctx, vhost, name)
@@ -77,7 +77,7 @@ func (b *Broker) DeleteQueue(ctx context.Context, vhost, name string, how Deleti
 	c := b.cluster
 	name = catalog.StripName(name)
 	about := failure.Error{VHost: vhost, Kind: "queue", Name: name}
-	if err := b.permit(ctx, queueOf(vhost, name), configure); err != nil {
+	if err := b.Permissions.permit(ctx, queueOf(vhost, name), configure); err != nil {
 		return Deleted{}, err
 	}
 	rec, err := lookUp(c.View(), vhost, name)
@@ -87,11 +87,11 @@ func (b *Broker) DeleteQueue(ctx context.Context, vhost, name string, how Deleti
 		}
 		return Deleted{}, nil
 	}
-	if err := b.permitOwner(ctx, rec); err != nil {
+	if err := b.Connections.permitOwner(ctx, rec); err != nil {
 		return Deleted{}, err
 	}
 	var gone Deleted
-	defer func() { actOf(ctx).lost(gone) }()
+	defer func() { actOf(ctx).lost(gone.Ready + gone.Unsettled + gone.Delayed + gone.Backlog) }()
 	s, err := c.QueueStatus(ctx, rec.UID)
 	switch {
 	case err == nil:
@@ -105,10 +105,10 @@ func (b *Broker) DeleteQueue(ctx context.Context, vhost, name string, how Deleti
 		return Deleted{}, failure.Translate(err, about)
 	}
 	if how.Discard || rec.Dissolving == 0 && !b.policies.DrainsBeforeDelete(c.View(), rec) {
-		_, err = b.commit(ctx, c, &catalog.DeleteQueue{VHost: vhost, Name: name, UID: rec.UID})
+		_, err = b.commands.commit(ctx, &catalog.DeleteQueue{VHost: vhost, Name: name, UID: rec.UID})
 		return gone, failure.Translate(err, about)
 	}
-	if _, err = b.commit(ctx, c, &catalog.DissolveQueue{VHost: vhost, Name: name, UID: rec.UID}); err != nil {
+	if _, err = b.commands.commit(ctx, &catalog.DissolveQueue{VHost: vhost, Name: name, UID: rec.UID}); err != nil {
 		return gone, failure.Translate(err, about)
 	}
 	gone.Dissolving = b.awaitDissolved(ctx, c, rec.UID)

@@ -9,26 +9,6 @@ import (
 	"github.com/quorate/quorate/cluster/event"
 )
 
-// The names of limits.
-const (
-	limitConnections = "max-connections"
-	limitChannels    = "max-channels"
-	limitConsumers   = "max-consumers"
-	limitMessageRate = "max-message-rate"
-	limitByteRate    = "max-byte-rate"
-	limitStoredBytes = "max-stored-bytes"
-)
-
-// What quotas are of.
-const (
-	scopeUser = iota
-	scopeVHost
-	scopeQueue
-	scopes
-)
-
-func scopeName(scope int) string { return [...]string{"user", "vhost", "queue"}[scope] }
-
 // quotaFigures count, by scope and quota.
 type quotaFigures struct {
 	reached [scopes][gateQuotas]atomic.Uint64
@@ -43,8 +23,8 @@ type quotaFigures struct {
 // maxTold bounds the refusals whose events are remembered.
 const maxTold = 1000
 
-// refused counts a refusal, and tells of it now and then.
-func (q *quotas) refused(k clients.Count, limit int64) {
+// Refused counts a refusal, and tells of it now and then.
+func (q *quotas) Refused(k clients.Count, limit int64) {
 	f, now := &q.figures, q.now()
 	f.refused[k.Kind].Add(1)
 	f.mu.Lock()

@@ -20,10 +20,10 @@ type LimitUsage struct {
 // VHostUsage returns the limits of a vhost with what is used of each, for those who see all of it (VH-12).
 // Errors: NotFound.
 func (b *Broker) VHostUsage(ctx context.Context, vhost string) ([]LimitUsage, error) {
-	if err := b.wholeSight(ctx, vhost); err != nil {
+	if err := b.Permissions.wholeSight(ctx, vhost); err != nil {
 		return nil, err
 	}
-	v, err := b.viewOf("")
+	v, err := b.Serving.ViewOf("")
 	if err != nil {
 		return nil, err
 	}
@@ -38,10 +38,10 @@ func (b *Broker) VHostUsage(ctx context.Context, vhost string) ([]LimitUsage, er
 
 // UserUsage returns the limits of a user with what is used of each. Errors: NotFound.
 func (b *Broker) UserUsage(ctx context.Context, user string) ([]LimitUsage, error) {
-	if err := b.Require(ctx, TagAdministrator); err != nil {
+	if err := b.Logins.Require(ctx, TagAdministrator); err != nil {
 		return nil, err
 	}
-	v, err := b.viewOf("")
+	v, err := b.Serving.ViewOf("")
 	if err != nil {
 		return nil, err
 	}

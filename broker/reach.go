@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"sync"
 	"time"
 
@@ -33,28 +34,28 @@ func newReach() *reach { return &reach{cut: make(chan struct{})} }
 
 // CutOff returns a channel that is closed once this node has been cut off from the majority of the
 // cluster's nodes for CutOffEnds: clients have to connect to another one.
-func (b *Broker) CutOff() <-chan struct{} {
-	b.reach.mu.Lock()
-	defer b.reach.mu.Unlock()
-	return b.reach.cut
+func (s *serving) CutOff() <-chan struct{} {
+	s.reach.mu.Lock()
+	defer s.reach.mu.Unlock()
+	return s.reach.cut
 }
 
 // cutOff says that this node is cut off; "": it is not.
-func (b *Broker) cutOff() string {
-	b.reach.mu.Lock()
-	defer b.reach.mu.Unlock()
-	return b.reach.what
+func (s *serving) cutOff() string {
+	s.reach.mu.Lock()
+	defer s.reach.mu.Unlock()
+	return s.reach.what
 }
 
 // ErrCutOff is the end of a stream on a node that is cut off.
-func (b *Broker) ErrCutOff() error {
-	return &failure.Error{Class: failure.Unavailable, Kind: "node", RetryAfter: failure.RetryAfter, Reason: cmp.Or(b.cutOff(), "this node was cut off; use another node")}
+func (s *serving) ErrCutOff() error {
+	return &failure.Error{Class: failure.Unavailable, Kind: "node", RetryAfter: failure.RetryAfter, Reason: cmp.Or(s.cutOff(), "this node was cut off; use another node")}
 }
 
 // Fit returns nil while clients do well to stay, else why another node, if there is one, serves
 // them better: this one is cut off, or its disk hangs.
-func (b *Broker) Fit() error {
-	c := b.cluster
+func (s *serving) Fit() error {
+	c := s.server
 	if c.DiskHangs() {
 		return errors.New("broker: a write to the node's disk hangs")
 	}
@@ -69,13 +70,14 @@ func describeReach(r cluster.Reach) string {
 }
 
 // watchReach follows whether this node is cut off, until ctx ends.
-func (b *Broker) watchReach(ctx context.Context, c *cluster.Cluster) {
+func (s *serving) watchReach(ctx context.Context) {
+	c := s.server
 	again := time.NewTimer(0)
 	defer again.Stop()
 	for {
 		changed := c.ReachChanged()
 		r := c.Reach()
-		b.reach.take(b, r)
+		s.reach.take(s.log, r)
 		var later <-chan time.Time
 		if r.CutOff > 0 {
 			again.Reset(max(CutOffEnds-r.CutOff, CutOffTold))
@@ -91,17 +93,17 @@ func (b *Broker) watchReach(ctx context.Context, c *cluster.Cluster) {
 }
 
 // take notes whether the node is cut off.
-func (x *reach) take(b *Broker, r cluster.Reach) {
+func (x *reach) take(log *slog.Logger, r cluster.Reach) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	switch cut := r.CutOff >= CutOffEnds; {
 	case cut && x.what == "":
 		x.what = describeReach(r)
 		close(x.cut)
-		b.log.Warn("this node is cut off: its clients' streams and connections end, so that they go to other nodes",
+		log.Warn("this node is cut off: its clients' streams and connections end, so that they go to other nodes",
 			"reached", r.Reached, "nodes", r.Nodes, "for", r.CutOff)
 	case !cut && x.what != "":
 		x.what, x.cut = "", make(chan struct{})
-		b.log.Info("this node is not cut off any more: it takes clients again", "reached", r.Reached, "nodes", r.Nodes)
+		log.Info("this node is not cut off any more: it takes clients again", "reached", r.Reached, "nodes", r.Nodes)
 	}
 }

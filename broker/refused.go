@@ -26,27 +26,27 @@ type LoginTry struct {
 
 // LoginRefused counts a login that a listener refuses because of err, and tells it in the audit as
 // far as there is room. What is not the client's fault is neither.
-func (b *Broker) LoginRefused(ctx context.Context, try LoginTry, err error) {
+func (l *audit) LoginRefused(ctx context.Context, try LoginTry, err error) {
 	e, ok := errors.AsType[*failure.Error](err)
 	if !ok || !e.Unauthenticated && e.Class != failure.ResourceExhausted && e.Class != failure.NotAllowed {
 		return
 	}
 	if e.Unauthenticated { // those refused unseen have a figure of their own
-		b.clients.Counters.LoginsRefused.Add(1)
+		l.cfg.Refused.Add(1)
 	}
-	skipped, ok := b.logins.lines.Take(time.Now())
+	skipped, ok := l.logins.Take(time.Now())
 	if !ok {
 		return
 	}
-	b.tellAct(ctx, &Act{Operation: OpLogin, VHost: e.VHost, Kind: "user", Name: try.User, From: try.From, told: true, leftOut: skipped}, nil, event.Refused, err)
+	l.tellAct(ctx, &Act{Operation: OpLogin, VHost: e.VHost, Kind: "user", Name: try.User, From: try.From, told: true, leftOut: skipped}, nil, event.Refused, err)
 }
 
 // LoggedIn tells the audit that the context's identity uses a connection from now on, to a vhost if
 // that is known.
-func (b *Broker) LoggedIn(ctx context.Context, from Origin, vhost string) {
-	who, err := b.Who(ctx)
-	if err != nil || who == nil {
+func (l *audit) LoggedIn(ctx context.Context, from Origin, vhost string) {
+	who := l.cfg.Who(ctx)
+	if who.User == "" {
 		return
 	}
-	b.tellAct(ctx, &Act{Operation: OpLogin, VHost: vhost, Kind: "user", Name: who.User(), From: from}, nil, event.Done, nil)
+	l.tellAct(ctx, &Act{Operation: OpLogin, VHost: vhost, Kind: "user", Name: who.User, From: from}, nil, event.Done, nil)
 }

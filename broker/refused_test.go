@@ -3,24 +3,25 @@ package broker
 import (
 	"bytes"
 	"context"
-	"log/slog"
 	"strings"
+	"sync/atomic"
 	"testing"
 
-	"github.com/quorate/quorate/access"
+	"github.com/quorate/quorate/broker/failure"
 )
 
 // Refused logins are all counted, and told in so many lines, which say what was left out.
 func TestRefusedLoginsAreTold(t *testing.T) {
 	var log bytes.Buffer
-	b := alone(Config{Logger: slog.New(slog.NewTextHandler(&log, nil))})
-	defer b.Close()
+	var refused atomic.Uint64
+	l := testAudit(&log, &refused)
 	try := LoginTry{From: Origin{Protocol: "amqp", Address: "192.0.2.1:5"}, User: "bad\x1b[2J" + strings.Repeat("x", 1000)}
+	wrong := &failure.Error{Class: failure.AccessRefused, Unauthenticated: true, Reason: "wrong"}
 	const n = 3 * RefusedLoginLines
 	for range n {
-		b.LoginRefused(t.Context(), try, unauthenticated(access.WrongPassword))
+		l.LoginRefused(t.Context(), try, wrong)
 	}
-	if got := b.clients.Counters.LoginsRefused.Load(); got != n {
+	if got := refused.Load(); got != n {
 		t.Errorf("%d are counted, want %d", got, n)
 	}
 	text := log.String()
@@ -29,11 +30,11 @@ func TestRefusedLoginsAreTold(t *testing.T) {
 		t.Errorf("%d lines:\n%s", lines, text)
 	}
 	log.Reset()
-	for _, err := range []error{context.Canceled, errNotServing(errFirstUser)} {
-		b.LoginRefused(t.Context(), try, err)
+	for _, err := range []error{context.Canceled, &failure.Error{Class: failure.Unavailable, Reason: "starting"}} {
+		l.LoginRefused(t.Context(), try, err)
 	}
-	b.LoginRefused(t.Context(), try, tooManyLogins())
-	if b.clients.Counters.LoginsRefused.Load() != n || strings.Contains(log.String(), "starting") {
+	l.LoginRefused(t.Context(), try, &failure.Error{Class: failure.ResourceExhausted})
+	if refused.Load() != n || strings.Contains(log.String(), "starting") {
 		t.Errorf("what is not the client's doing counts: %s", log.String())
 	}
 }

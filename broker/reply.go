@@ -51,7 +51,7 @@ func formerReplyQueueOf(secret string) string { return ReplyName + "." + secret 
 func (b *Broker) ConsumeReplies(ctx context.Context, o Consume) (c *Consumer, address string, err error) {
 	cl := b.cluster
 	about := failure.Error{VHost: o.VHost, Kind: "queue", Name: ReplyName}
-	owner, err := b.newOwner(ctx, about)
+	owner, err := b.Connections.newOwner(ctx, about)
 	if err != nil {
 		return nil, "", err
 	}

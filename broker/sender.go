@@ -26,24 +26,16 @@ type Sender struct {
 
 type sendTo struct{ vhost, exchange string }
 
-// sendRight is what a sender may do at an exchange as long as set is the view's.
-type sendRight struct {
-	set   catalog.AccessSet
-	err   error
-	topic *grant // bounds the keys at a topic exchange; nil: nothing does
-	any   bool   // may publish with any user_id (MSG-3)
-}
-
 // maxDecided bounds the exchanges that a Sender remembers.
 const maxDecided = 1000
 
 // NewSender returns that of a context's identity.
 func (b *Broker) NewSender(ctx context.Context) (*Sender, error) {
-	who, err := b.Who(ctx)
+	who, err := b.Logins.Who(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return &Sender{b: b, session: sessionOf(ctx), who: who, enter: func(vhost string) error { return b.EnterVHost(ctx, vhost) }}, nil
+	return &Sender{b: b, session: sessionOf(ctx), who: who, enter: func(vhost string) error { return b.Connections.EnterVHost(ctx, vhost) }}, nil
 }
 
 // current sees to it that who is whom the session stands for now (ID-5).
@@ -51,7 +43,7 @@ func (s *Sender) current() error {
 	if s.session == nil {
 		return nil
 	}
-	who, err := s.b.still(s.session.who.Load())
+	who, err := s.b.Logins.whoOf(s.session)
 	if err == nil && who != s.who {
 		s.who, s.decided = who, nil
 	}
@@ -67,36 +59,12 @@ func (s *Sender) right(v *catalog.View, vhost, exchange string) sendRight {
 	if known && d.set == set {
 		return d
 	}
-	d = s.b.decide(v, s.who, exchangeOf(vhost, exchange))
+	d = s.b.Permissions.decide(v, s.who, exchangeOf(vhost, exchange))
 	d.set = set
 	if s.decided == nil || len(s.decided) >= maxDecided {
 		s.decided = map[sendTo]sendRight{}
 	}
 	s.decided[to] = d
-	return d
-}
-
-func (b *Broker) decide(v *catalog.View, who *Identity, x thing) (d sendRight) {
-	u, user := who.user, who.User()
-	if !who.strange {
-		now, exists := v.User(user)
-		if !exists {
-			d.err = unauthenticated("user " + strconv.Quote(user) + " does not exist any more")
-			return d
-		}
-		u = now
-	}
-	d.any = is(u, TagImpersonator)
-	g, err := b.permission(v, who, x.vhost)
-	if err != nil {
-		d.err = err
-		return d
-	}
-	if !b.matches(g, write, x.matched()) {
-		d.err = x.refused(user, write.String())
-		return d
-	}
-	d.topic = b.topicPermission(v, who, x.vhost, x.name)
 	return d
 }
 
@@ -145,7 +113,7 @@ func (p *publishing) permitKeys(m *Publish, x *catalog.Exchange, bounds *grant) 
 	if bounds == nil || x.Type != catalog.ExchangeTopic {
 		return nil
 	}
-	i := slices.IndexFunc(p.keys, func(key string) bool { return !p.b.matches(bounds, write, key) })
+	i := slices.IndexFunc(p.keys, func(key string) bool { return !p.b.Permissions.matches(bounds, write, key) })
 	if i < 0 {
 		return nil
 	}

@@ -3,12 +3,15 @@ package broker
 import (
 	"context"
 	"errors"
+	"github.com/quorate/quorate/cluster/clients"
+	"log/slog"
 	"testing"
 	"testing/synctest"
 )
 
 // fakeServer serves or not, as a test says.
 type fakeServer struct {
+	server
 	serves  bool
 	changed chan struct{}
 }
@@ -34,16 +37,16 @@ func (f *fakeServer) turn(serves bool) {
 // EX-16: clients are sent away when the node ceases to serve, each time and once.
 func TestEndConnections(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := alone(Config{})
-		defer b.Close()
 		f := &fakeServer{changed: make(chan struct{})}
+		r := clients.New()
+		s := newServing(servingConfig{Node: f, Clients: r, Log: slog.New(slog.DiscardHandler)})
 		ctx, stop := context.WithCancel(t.Context())
 		defer stop()
 		var reasons []string
-		c := b.Connect()
+		c := r.Connect()
 		defer c.Close()
-		c.Show(func() ConnectionInfo { return ConnectionInfo{} }, func(why Closing) { reasons = append(reasons, why.Reason) })
-		go b.endConnections(ctx, f)
+		c.Show(func() clients.ConnectionInfo { return clients.ConnectionInfo{} }, func(why clients.Closing) { reasons = append(reasons, why.Reason) })
+		go s.endConnections(ctx)
 		for turn, serves := range []bool{false, true, true, false, false, true, false} {
 			synctest.Wait()
 			f.turn(serves)

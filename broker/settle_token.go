@@ -59,7 +59,7 @@ func (b *Broker) settleSeal(ctx context.Context) (s settleSeal, err error) {
 	if s.key, err = b.settleKey(ctx); err != nil {
 		return s, err
 	}
-	who, err := b.Who(ctx)
+	who, err := b.Logins.Who(ctx)
 	if who != nil {
 		s.user = who.User()
 	}
@@ -73,7 +73,7 @@ func (b *Broker) settleKey(ctx context.Context) ([]byte, error) {
 	if p, ok := v.Parameter("", settleComponent, settleKeyName); ok {
 		return []byte(p.Value), nil
 	}
-	reply, err := b.propose(ctx, failure.Error{Kind: "settle token"}, &catalog.PutParameter{OnlyNew: true, Parameter: catalog.Parameter{
+	reply, err := b.commands.propose(ctx, failure.Error{Kind: "settle token"}, &catalog.PutParameter{OnlyNew: true, Parameter: catalog.Parameter{
 		Component: settleComponent, Name: settleKeyName, Value: rand.Text() + rand.Text(),
 	}}, nil)
 	if !existed(err) {
@@ -110,11 +110,11 @@ func (b *Broker) tokenToSettle(ctx context.Context, token string) (*cluster.Clus
 		about.Class, about.Reason = failure.PreconditionFailed, err.Error()
 		return fail(&about)
 	}
-	who, err := b.Who(ctx)
+	who, err := b.Logins.Who(ctx)
 	if err != nil {
 		return fail(err)
 	}
-	if who != nil && who.User() != t.user && !is(who.user, TagAdministrator) {
+	if who != nil && who.User() != t.user && !who.Is(TagAdministrator) {
 		about.Class, about.Reason = failure.AccessRefused, "was given to another user; settle as the one that took the message"
 		return fail(&about)
 	}
@@ -126,7 +126,7 @@ func (b *Broker) tokenToSettle(ctx context.Context, token string) (*cluster.Clus
 		return fail(&about)
 	}
 	about.Kind, about.VHost, about.Name, about.Arg = "queue", q.VHost, q.Name, ""
-	return c, t, about, b.permit(ctx, queueOf(about.VHost, about.Name), read)
+	return c, t, about, b.Permissions.permit(ctx, queueOf(about.VHost, about.Name), read)
 }
 
 // tokenVersion is the first byte of a token: version; queue, epoch, session, tag, message id and

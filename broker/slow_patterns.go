@@ -102,7 +102,7 @@ func (b *slowBudgets) giveBack(user string) {
 // matches tells whether a permission gives a right at a name. A match that is broken off is none
 // (C-8), and costs its user's budget; without that the names of such a pattern which are not
 // known yet are not tried.
-func (b *Broker) matches(g *grant, r right, name string) bool {
+func (ps *permissions) matches(g *grant, r right, name string) bool {
 	p := g.patterns[r]
 	if p == nil {
 		return false
@@ -114,42 +114,42 @@ func (b *Broker) matches(g *grant, r right, name string) bool {
 			return matched
 		}
 		g.slow[r].CompareAndSwap(nil, &slowPattern{})
-		b.brokenOff(g, r, name, slowAnswer{}, err)
-		b.grants.budgets.take(g.user, time.Now())
+		ps.brokenOff(g, r, name, slowAnswer{}, err)
+		ps.grants.budgets.take(g.user, time.Now())
 		return false
 	}
-	return b.matchesSlowly(g, r, name, s)
+	return ps.matchesSlowly(g, r, name, s)
 }
 
-func (b *Broker) matchesSlowly(g *grant, r right, name string, s *slowPattern) bool {
+func (ps *permissions) matchesSlowly(g *grant, r right, name string, s *slowPattern) bool {
 	now := time.Now()
 	a, known := s.recall(name)
 	if known && (a.again.IsZero() || now.Before(a.again)) {
 		return a.matched
 	}
-	if !b.grants.budgets.take(g.user, now) {
-		if skipped, ok := b.grants.budgets.lines.Take(now); ok {
-			b.log.Warn("a permission's pattern is not tried: too many matches of its user were broken off",
+	if !ps.grants.budgets.take(g.user, now) {
+		if skipped, ok := ps.grants.budgets.lines.Take(now); ok {
+			ps.log.Warn("a permission's pattern is not tried: too many matches of its user were broken off",
 				"user", g.user, "pattern", g.patterns[r].String(), "left_out", skipped)
 		}
 		return false
 	}
 	matched, err := g.patterns[r].Match(name)
 	if err != nil {
-		b.brokenOff(g, r, name, a, err)
+		ps.brokenOff(g, r, name, a, err)
 		return false
 	}
-	b.grants.budgets.giveBack(g.user)
+	ps.grants.budgets.giveBack(g.user)
 	s.keep(name, slowAnswer{matched: matched})
 	return matched
 }
 
 // brokenOff notes that a match took too long; before is what was known of the name.
-func (b *Broker) brokenOff(g *grant, r right, name string, before slowAnswer, err error) {
-	b.clients.Counters.PermissionTimeouts.Add(1)
+func (ps *permissions) brokenOff(g *grant, r right, name string, before slowAnswer, err error) {
+	ps.timeouts.Add(1)
 	now, wait := time.Now(), min(firstRetry<<min(before.tries, 10), mostRetry)
 	g.slow[r].Load().keep(name, slowAnswer{again: now.Add(wait), tries: before.tries + 1})
-	if skipped, ok := b.grants.budgets.lines.Take(now); ok {
-		b.log.Warn("a permission's pattern takes too long", "user", g.user, "error", err, "left_out", skipped)
+	if skipped, ok := ps.grants.budgets.lines.Take(now); ok {
+		ps.log.Warn("a permission's pattern takes too long", "user", g.user, "error", err, "left_out", skipped)
 	}
 }

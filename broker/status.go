@@ -93,8 +93,8 @@ type RaftStats struct {
 // without them.
 func (b *Broker) GetQueue(ctx context.Context, vhost, name string) (Queue, error) {
 	c := b.cluster
-	if b.wholeSight(ctx, vhost) != nil {
-		if err := b.permitAny(ctx, queueOf(vhost, name)); err != nil {
+	if b.Permissions.wholeSight(ctx, vhost) != nil {
+		if err := b.Permissions.permitAny(ctx, queueOf(vhost, name)); err != nil {
 			return Queue{}, err
 		}
 	}
@@ -245,11 +245,11 @@ const (
 // next page, empty on the last: those that the caller sees (VH-12). An empty vhost stands for all. size 0 is DefaultPageSize.
 func (b *Broker) ListQueues(ctx context.Context, vhost string, size int, token string, figures bool) ([]Queue, string, error) {
 	c := b.cluster
-	seen, err := b.sight(ctx, vhost)
+	seen, err := b.Permissions.sight(ctx, vhost)
 	if err != nil {
 		return nil, "", err
 	}
-	v, err := b.viewOf(vhost)
+	v, err := b.Serving.ViewOf(vhost)
 	if err != nil {
 		return nil, "", err
 	}

@@ -64,9 +64,9 @@ func passwordSum(u *catalog.User) []byte {
 
 // MintToken makes a token, which logs the caller in for so long; 0 is
 // DefaultTokenLifetime. Who logged in by a token cannot.
-func (b *Broker) MintToken(ctx context.Context, lifetime time.Duration) (Token, error) {
+func (l *logins) MintToken(ctx context.Context, lifetime time.Duration) (Token, error) {
 	about := failure.Error{Class: failure.PreconditionFailed, Kind: "token"}
-	who, err := b.Who(ctx)
+	who, err := l.Who(ctx)
 	switch {
 	case err != nil:
 		return Token{}, err
@@ -86,8 +86,8 @@ func (b *Broker) MintToken(ctx context.Context, lifetime time.Duration) (Token, 
 	case lifetime == 0:
 		lifetime = DefaultTokenLifetime
 	}
-	now := b.now()
-	if err := b.forgetTokens(ctx, who.User(), now); err != nil {
+	now := l.now()
+	if err := l.forgetTokens(ctx, who.User(), now); err != nil {
 		return Token{}, err
 	}
 	random := make([]byte, tokenIDBytes+tokenSecretBytes)
@@ -99,7 +99,7 @@ func (b *Broker) MintToken(ctx context.Context, lifetime time.Duration) (Token, 
 	if err != nil {
 		return Token{}, failure.Translate(err, about)
 	}
-	_, err = b.propose(ctx, about, &catalog.PutParameter{Parameter: catalog.Parameter{
+	_, err = l.commands.propose(ctx, about, &catalog.PutParameter{Parameter: catalog.Parameter{
 		Component: tokenComponent, Name: id, Value: string(value),
 	}}, nil)
 	if err == nil {
@@ -112,8 +112,8 @@ func (b *Broker) MintToken(ctx context.Context, lifetime time.Duration) (Token, 
 
 // forgetTokens removes what has expired of a user's tokens, and refuses when too many are
 // left.
-func (b *Broker) forgetTokens(ctx context.Context, user string, now time.Time) error {
-	v := b.view()
+func (l *logins) forgetTokens(ctx context.Context, user string, now time.Time) error {
+	v := l.view()
 	left := 0
 	for p := range v.Parameters("") {
 		if p.Component != tokenComponent {
@@ -127,7 +127,7 @@ func (b *Broker) forgetTokens(ctx context.Context, user string, now time.Time) e
 			left++
 			continue
 		}
-		if _, err := b.propose(ctx, failure.Error{Kind: "token"}, &catalog.DeleteParameter{Component: tokenComponent, Name: p.Name}, nil); err != nil {
+		if _, err := l.commands.propose(ctx, failure.Error{Kind: "token"}, &catalog.DeleteParameter{Component: tokenComponent, Name: p.Name}, nil); err != nil {
 			return err
 		}
 	}
@@ -142,22 +142,22 @@ func (b *Broker) forgetTokens(ctx context.Context, user string, now time.Time) e
 
 // RevokeToken ends a token by its id, the caller's own or, for administrators, any; and
 // tells whether there was one. Streams that run go on.
-func (b *Broker) RevokeToken(ctx context.Context, id string) (deleted bool, err error) {
-	who, err := b.Who(ctx)
+func (l *logins) RevokeToken(ctx context.Context, id string) (deleted bool, err error) {
+	who, err := l.Who(ctx)
 	if err != nil {
 		return false, err
 	}
-	v := b.view()
+	v := l.view()
 	rec, ok := findToken(v, id)
 	if !ok {
 		return false, nil
 	}
 	if who != nil && (who.backend != "" || rec.User != who.User()) { // tokens are of catalog users
-		if err := b.Require(ctx, TagAdministrator); err != nil {
+		if err := l.Require(ctx, TagAdministrator); err != nil {
 			return false, err
 		}
 	}
-	reply, err := b.propose(ctx, failure.Error{Kind: "token", Name: id}, &catalog.DeleteParameter{Component: tokenComponent, Name: id}, nil)
+	reply, err := l.commands.propose(ctx, failure.Error{Kind: "token", Name: id}, &catalog.DeleteParameter{Component: tokenComponent, Name: id}, nil)
 	if reply.Deleted || reply.Repeated {
 		actOf(ctx).note(Change{Field: "of_user", Before: rec.User})
 	}
@@ -173,14 +173,14 @@ func findToken(v *catalog.View, id string) (rec tokenRecord, ok bool) {
 }
 
 // LoginToken verifies a token: one that MintToken gave, or of another backend.
-func (b *Broker) LoginToken(ctx context.Context, text string, from netip.Addr) (*Identity, error) {
-	v := b.view()
+func (l *logins) LoginToken(ctx context.Context, text string, from netip.Addr) (*Identity, error) {
+	v := l.view()
 	loopback := from.Unmap().IsLoopback()
-	if who := b.loginHost(text, loopback); who != nil {
+	if who := l.loginHost(text, loopback); who != nil {
 		return who, nil
 	}
 	if !strings.HasPrefix(text, tokenPrefix) && access.IsJWT(text) {
-		return b.login(ctx, access.Credentials{Secret: text, Bearer: true}, from)
+		return l.login(ctx, access.Credentials{Secret: text, Bearer: true}, from)
 	}
 	rest, _ := strings.CutPrefix(text, tokenPrefix)
 	id, secret, _ := strings.Cut(rest, "_")
@@ -190,10 +190,10 @@ func (b *Broker) LoginToken(ctx context.Context, text string, from netip.Addr) (
 	switch {
 	case !ok || !exists || subtle.ConstantTimeCompare(sum[:], rec.Sum) != 1,
 		subtle.ConstantTimeCompare(passwordSum(u), rec.Password) != 1 && !password.UpgradeOf(u.PasswordHash, rec.Password),
-		b.now().UnixMilli() >= rec.ExpireMs:
-		return nil, b.Definite(ctx, unauthenticated("the token is wrong, has expired, was revoked, or its user has changed the password; mint another"))
+		l.now().UnixMilli() >= rec.ExpireMs:
+		return nil, l.certainty.Definite(ctx, unauthenticated("the token is wrong, has expired, was revoked, or its user has changed the password; mint another"))
 	}
-	who, err := b.admitted(u, loopback)
+	who, err := l.admitted(u, loopback)
 	if err != nil {
 		return nil, err
 	}

@@ -78,16 +78,15 @@ func TestTriesAreGivenBack(t *testing.T) {
 		"the first one cannot tell, no":    {[]error{context.Canceled, wrong}, false},
 		"it was wrong for one, then right": {[]error{wrong, nil}, true},
 	} {
-		b := alone(Config{})
 		var backends []access.Backend
 		for _, err := range row.backends {
 			backends = append(backends, firmBackend{err})
 		}
-		b.chain = access.NewChain(backends...)
+		l := testLogins(catalog.New().View, loginsConfig{Backends: func(access.Backend) []access.Backend { return backends }})
 		from := netip.MustParseAddr("192.0.2.1")
 		for i := range 2 * LoginTries {
-			try := tryOf{tries: &b.logins.tries, from: from}
-			_, _, err := b.chain.Authenticate(t.Context(), access.Credentials{User: "u", Secret: "s", Now: time.Now()}, try.take)
+			try := tryOf{tries: &l.tries, from: from}
+			_, _, err := l.chain.Authenticate(t.Context(), access.Credentials{User: "u", Secret: "s", Now: time.Now()}, try.take)
 			if _ = try.done(err); !try.taken && (row.back || i < LoginTries) {
 				t.Errorf("%s: there is no try left after %d", what, i)
 				break
@@ -96,7 +95,6 @@ func TestTriesAreGivenBack(t *testing.T) {
 				break
 			}
 		}
-		b.Close()
 	}
 }
 
@@ -114,7 +112,7 @@ func (a firmBackend) Authenticate(context.Context, access.Credentials) (*access.
 
 // A wrong password is checked once; then it is known to be wrong until its user changes.
 func TestWrongPasswords(t *testing.T) {
-	l := newLogins(new(atomic.Uint64))
+	l := testLogins(catalog.New().View, loginsConfig{})
 	u, changed := &catalog.User{Name: "u"}, &catalog.User{Name: "u"}
 	d := l.digest("password", "u", "wrong")
 	l.tries.refuse(d, u)

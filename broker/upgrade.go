@@ -36,12 +36,12 @@ func (l *logins) upgrade(u upgrade) {
 // upgradeHashes stores better hashes, one after the other: those of other brokers are quick to
 // guess. A user that was changed meanwhile stays as it is. What fails is left to the next login
 // that is not known already, at the latest after the node's next start.
-func (b *Broker) upgradeHashes(ctx context.Context) {
+func (ad *admin) upgradeHashes(ctx context.Context) {
 	for {
 		select {
-		case u := <-b.logins.upgrades:
-			if err := b.storeUpgrade(ctx, &u); err != nil && ctx.Err() == nil {
-				b.log.Warn("a password keeps its weak hash for now", "user", u.user.Name, "algorithm", u.user.Algorithm, "error", err)
+		case u := <-ad.logins.upgrades:
+			if err := ad.storeUpgrade(ctx, &u); err != nil && ctx.Err() == nil {
+				ad.log.Warn("a password keeps its weak hash for now", "user", u.user.Name, "algorithm", u.user.Algorithm, "error", err)
 			}
 		case <-ctx.Done():
 			return
@@ -49,22 +49,22 @@ func (b *Broker) upgradeHashes(ctx context.Context) {
 	}
 }
 
-func (b *Broker) storeUpgrade(ctx context.Context, u *upgrade) error {
+func (ad *admin) storeUpgrade(ctx context.Context, u *upgrade) error {
 	ctx, cancel := context.WithTimeout(ctx, upgradeTimeout)
 	defer cancel()
 	name := u.user.Name
 	cmd := &catalog.ChangeUser{Name: name, SetPassword: true, PasswordHash: u.hash, Algorithm: u.algorithm, Was: u.user.PasswordHash}
-	if b.view().Allows(cmd) != nil {
+	if ad.view().Allows(cmd) != nil {
 		return nil // builds take part that know no such change
 	}
-	err := b.byItself(ctx, Act{Operation: OpUserChange, Kind: "user", Name: name}, func(ctx context.Context) error {
-		_, err := b.propose(ctx, aboutUser(name), cmd, nil)
+	err := ad.audit.byItself(ctx, Act{Operation: OpUserChange, Kind: "user", Name: name}, func(ctx context.Context) error {
+		_, err := ad.commands.propose(ctx, aboutUser(name), cmd, nil)
 		return err
 	})
-	switch now, ok := b.view().User(name); {
+	switch now, ok := ad.view().User(name); {
 	case ok && now.PasswordHash == u.hash: // by this node, or by another one that was faster
-		b.logins.remember(u.credential, now)
-		b.log.Info("a password has a better hash", "user", name, "was", u.user.Algorithm, "algorithm", u.algorithm)
+		ad.logins.remember(u.credential, now)
+		ad.log.Info("a password has a better hash", "user", name, "was", u.user.Algorithm, "algorithm", u.algorithm)
 		return nil
 	}
 	if e, refused := errors.AsType[*failure.Error](err); refused && (e.Class == failure.PreconditionFailed || e.Class == failure.NotFound) {

@@ -5,7 +5,6 @@ import (
 	"encoding/base64"
 	"net/netip"
 	"strconv"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -34,14 +33,14 @@ func TestLoginsTakeAlike(t *testing.T) {
 		{Name: "none"},
 	} {
 		u.UserLimits = catalog.NoUserLimits()
-		apply(t, c, &catalog.PutUser{User: u})
+		if r := c.Apply(c.View().Index()+1, 1, &catalog.PutUser{User: u}); r.Err != nil {
+			t.Fatal(r.Err)
+		}
 	}
-	b := alone(Config{})
-	defer b.Close()
-	b.view = c.View
+	l := testLogins(c.View, loginsConfig{})
 	login := func(user, secret string) (time.Duration, error) {
 		begun := time.Now()
-		_, err := b.Login(t.Context(), user, secret, netip.Addr{})
+		_, err := l.Login(t.Context(), user, secret, netip.Addr{})
 		return time.Since(begun), err
 	}
 	least := map[string]time.Duration{}
@@ -64,14 +63,14 @@ func TestLoginsTakeAlike(t *testing.T) {
 	if took, err := login("fast", "right"); err != nil || took < least["slow"]/3 {
 		t.Fatalf("%v after %v, slow ones after %v", err, took, least["slow"])
 	}
-	if u := <-b.logins.upgrades; u.user.Name != "fast" || !password.UpgradeOf(u.hash, passwordSum(u.user)) {
+	if u := <-l.upgrades; u.user.Name != "fast" || !password.UpgradeOf(u.hash, passwordSum(u.user)) {
 		t.Errorf("%+v is no upgrade", u)
 	}
 }
 
 // More hashes than may wait do not hold up logins.
 func TestUpgradesAreBounded(t *testing.T) {
-	l := newLogins(new(atomic.Uint64))
+	l := testLogins(catalog.New().View, loginsConfig{})
 	for range 2 * maxUpgrades {
 		l.upgrade(upgrade{})
 	}

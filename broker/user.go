@@ -52,12 +52,12 @@ type UserChange struct {
 
 // PutUser makes a user, or replaces all but the limits of the one that exists, and tells
 // whether it is new. The last administrator is not demoted (VH-10).
-func (b *Broker) PutUser(ctx context.Context, u PutUser) (created bool, err error) {
-	hash, algorithm, err := b.hashOf(ctx, &u)
+func (ad *admin) PutUser(ctx context.Context, u PutUser) (created bool, err error) {
+	hash, algorithm, err := ad.hashOf(ctx, &u)
 	if err != nil {
 		return false, err
 	}
-	reply, err := b.proposeUser(ctx, u.Name, &catalog.PutUser{User: catalog.User{
+	reply, err := ad.proposeUser(ctx, u.Name, &catalog.PutUser{User: catalog.User{
 		Name: u.Name, PasswordHash: hash, Algorithm: algorithm, Tags: u.Tags,
 		UserLimits: catalog.NoUserLimits(),
 	}})
@@ -66,8 +66,8 @@ func (b *Broker) PutUser(ctx context.Context, u PutUser) (created bool, err erro
 
 // ChangeUser changes a user in part, and tells whether it is new. The last administrator is not
 // demoted, and keeps a password (VH-10).
-func (b *Broker) ChangeUser(ctx context.Context, u UserChange) (created bool, err error) {
-	hash, algorithm, err := b.hashOf(ctx, &PutUser{Name: u.Name, Password: u.Password, Hash: u.Hash, Algorithm: u.Algorithm})
+func (ad *admin) ChangeUser(ctx context.Context, u UserChange) (created bool, err error) {
+	hash, algorithm, err := ad.hashOf(ctx, &PutUser{Name: u.Name, Password: u.Password, Hash: u.Hash, Algorithm: u.Algorithm})
 	if err != nil {
 		return false, err
 	}
@@ -76,7 +76,7 @@ func (b *Broker) ChangeUser(ctx context.Context, u UserChange) (created bool, er
 		about.Class, about.Arg, about.Reason = failure.PreconditionFailed, "password", "is given and taken away; choose one"
 		return false, &about
 	}
-	reply, err := b.proposeUser(ctx, u.Name, &catalog.ChangeUser{
+	reply, err := ad.proposeUser(ctx, u.Name, &catalog.ChangeUser{
 		Name: u.Name, Create: u.Create, SetTags: u.Tags != nil, Tags: u.Tags,
 		SetPassword: u.NoPassword || hash != "", PasswordHash: hash, Algorithm: algorithm,
 	})
@@ -84,7 +84,7 @@ func (b *Broker) ChangeUser(ctx context.Context, u UserChange) (created bool, er
 }
 
 // hashOf checks name and password of a user, and hashes what is not hashed yet.
-func (b *Broker) hashOf(ctx context.Context, u *PutUser) (hash, algorithm string, err error) {
+func (ad *admin) hashOf(ctx context.Context, u *PutUser) (hash, algorithm string, err error) {
 	about := aboutUser(u.Name)
 	// A colon ends the name where name and password are sent together.
 	if err := checkPlainName(u.Name, ":", about); err != nil {
@@ -96,7 +96,7 @@ func (b *Broker) hashOf(ctx context.Context, u *PutUser) (hash, algorithm string
 	if u.Password == "" {
 		return u.Hash, u.Algorithm, nil
 	}
-	leave, err := b.logins.enter(ctx)
+	leave, err := ad.logins.enter(ctx)
 	if err != nil {
 		return "", "", err
 	}
@@ -108,9 +108,9 @@ func (b *Broker) hashOf(ctx context.Context, u *PutUser) (hash, algorithm string
 // proposeUser is propose for a command about a user. Before VersionUsers is finalised there is
 // no ChangeUser, and the catalog does not see to it that an administrator is left: until then
 // this node does both by what it knows, which two changes at once can outrun.
-func (b *Broker) proposeUser(ctx context.Context, name string, cmd catalog.Command) (catalog.Reply, error) {
+func (ad *admin) proposeUser(ctx context.Context, name string, cmd catalog.Command) (catalog.Reply, error) {
 	about := aboutUser(name)
-	v := b.view()
+	v := ad.view()
 	if v.Version() < catalog.VersionUsers {
 		trial := catalog.From(v)
 		trial.Apply(v.Index(), v.Now(), &catalog.RaiseVersion{Version: catalog.VersionUsers})
@@ -122,7 +122,7 @@ func (b *Broker) proposeUser(ctx context.Context, name string, cmd catalog.Comma
 			cmd = &catalog.PutUser{User: c.Of(old)}
 		}
 	}
-	reply, err := b.propose(ctx, about, cmd, nil)
+	reply, err := ad.commands.propose(ctx, about, cmd, nil)
 	return reply, userState(err)
 }
 
@@ -157,20 +157,20 @@ func (u *PutUser) check(about failure.Error) error {
 
 // DeleteUser removes a user with its permissions, and tells whether there was one. The last
 // administrator stays (VH-10).
-func (b *Broker) DeleteUser(ctx context.Context, name string) (deleted bool, err error) {
-	reply, err := b.proposeUser(ctx, name, &catalog.DeleteUser{Name: name})
+func (ad *admin) DeleteUser(ctx context.Context, name string) (deleted bool, err error) {
+	reply, err := ad.proposeUser(ctx, name, &catalog.DeleteUser{Name: name})
 	return reply.Deleted, err
 }
 
 // SetUserLimits replaces the limits of a user (VH-4).
-func (b *Broker) SetUserLimits(ctx context.Context, name string, l UserLimits) error {
-	_, err := b.proposeUser(ctx, name, &catalog.SetUserLimits{User: name, Limits: l})
+func (ad *admin) SetUserLimits(ctx context.Context, name string, l UserLimits) error {
+	_, err := ad.proposeUser(ctx, name, &catalog.SetUserLimits{User: name, Limits: l})
 	return err
 }
 
 // ListUsers returns all users, sorted by name.
-func (b *Broker) ListUsers() ([]User, error) {
-	v, err := b.viewOf("")
+func (ad *admin) ListUsers() ([]User, error) {
+	v, err := ad.serving.ViewOf("")
 	if err != nil {
 		return nil, err
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/quorate/quorate/broker/failure"
 	"github.com/quorate/quorate/catalog"
+	"github.com/quorate/quorate/internal/testnode"
 )
 
 // VH-10: while older builds may still apply the commands, the node that is asked looks whether an
@@ -13,14 +14,18 @@ import (
 func TestLastAdministratorOfOldVersion(t *testing.T) {
 	c := catalog.New()
 	for i, name := range []string{"a", "b"} {
-		apply(t, c, &catalog.PutUser{User: catalog.User{
-			Name: name, PasswordHash: "h", Tags: []string{TagAdministrator}[:1-i], UserLimits: NoUserLimits(),
-		}})
+		u := catalog.User{Name: name, PasswordHash: "h", Tags: []string{TagAdministrator}[:1-i], UserLimits: NoUserLimits()}
+		if r := c.Apply(c.View().Index()+1, 1, &catalog.PutUser{User: u}); r.Err != nil {
+			t.Fatal(r.Err)
+		}
 	}
 	none := NoUserLimits()
 	none.MaxConnections = 0
-	b := closed(t)
-	b.view = c.View
+	part := testnode.Start(t)
+	if err := part.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	b := newAdministration(administrationConfig{View: c.View, Commands: newCommands(part)})
 	ctx := t.Context()
 	for name, call := range map[string]func(user string) error{
 		"delete": func(user string) error { _, err := b.DeleteUser(ctx, user); return err },

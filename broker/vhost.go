@@ -24,7 +24,9 @@ type QueueType = catalog.QueueType
 // Unlimited is a limit that is not set.
 const Unlimited = catalog.Unlimited
 
-func aboutVHost(name string) failure.Error { return failure.Error{VHost: name, Kind: "vhost", Name: name} }
+func aboutVHost(name string) failure.Error {
+	return failure.Error{VHost: name, Kind: "vhost", Name: name}
+}
 
 // checkPlainName refuses a name of a new vhost, user or policy with bytes that would be trouble
 // wherever it is shown; alsoBad are more of them. The catalog checks the rest.
@@ -41,20 +43,20 @@ func checkPlainName(name, alsoBad string, about failure.Error) error {
 // PutVHost makes a vhost, or replaces the settings of the one that exists, and tells
 // whether it is new (VH-2). Limits count only for a new one. Who makes one gets all rights
 // in it.
-func (b *Broker) PutVHost(ctx context.Context, h VHost) (created bool, err error) {
+func (ad *admin) PutVHost(ctx context.Context, h VHost) (created bool, err error) {
 	about := aboutVHost(h.Name)
 	if h.DefaultQueueType == "" {
 		h.DefaultQueueType = catalog.QueueQuorum
 	}
-	reply, err := b.propose(ctx, about, &catalog.PutVHost{VHost: h}, checkPlainName(h.Name, "", about))
+	reply, err := ad.commands.propose(ctx, about, &catalog.PutVHost{VHost: h}, checkPlainName(h.Name, "", about))
 	if err != nil || !reply.Created {
 		return reply.Created, err
 	}
-	who, err := b.Who(ctx)
-	if err != nil || who == nil || who.strange {
+	who, err := ad.logins.Who(ctx)
+	if err != nil || who == nil || who.Stranger() {
 		return true, err
 	}
-	_, err = b.propose(withoutAct(ctx), aboutPermission(h.Name, who.User()), &catalog.SetPermission{OnlyNew: true, Permission: Permission{
+	_, err = ad.commands.propose(withoutAct(ctx), aboutPermission(h.Name, who.User()), &catalog.SetPermission{OnlyNew: true, Permission: Permission{
 		User: who.User(), VHost: h.Name, Configure: ".*", Write: ".*", Read: ".*",
 	}}, nil)
 	if err == nil {
@@ -63,27 +65,17 @@ func (b *Broker) PutVHost(ctx context.Context, h VHost) (created bool, err error
 	return true, err
 }
 
-// propose hands a command to the catalog, unless a check failed.
-func (b *Broker) propose(ctx context.Context, about failure.Error, cmd catalog.Command, failed error) (catalog.Reply, error) {
-	c := b.cluster
-	if failed != nil {
-		return catalog.Reply{}, failed
-	}
-	reply, err := b.commit(ctx, c, cmd)
-	return reply, failure.Translate(err, about)
-}
-
 // DeleteVHost removes a vhost with all its queues, exchanges, policies and permissions,
 // ends its consumers, and tells whether there was one. It is refused while the vhost is
 // protected (VH-2).
-func (b *Broker) DeleteVHost(ctx context.Context, name string) (deleted bool, err error) {
-	reply, err := b.propose(ctx, aboutVHost(name), &catalog.DeleteVHost{Name: name}, nil)
+func (ad *admin) DeleteVHost(ctx context.Context, name string) (deleted bool, err error) {
+	reply, err := ad.commands.propose(ctx, aboutVHost(name), &catalog.DeleteVHost{Name: name}, nil)
 	return reply.Deleted, failure.AsState(err)
 }
 
 // SetVHostLimits replaces the limits of a vhost (VH-4). What is there already stays.
-func (b *Broker) SetVHostLimits(ctx context.Context, name string, l VHostLimits) error {
-	_, err := b.propose(ctx, aboutVHost(name), &catalog.SetVHostLimits{VHost: name, Limits: l}, nil)
+func (ad *admin) SetVHostLimits(ctx context.Context, name string, l VHostLimits) error {
+	_, err := ad.commands.propose(ctx, aboutVHost(name), &catalog.SetVHostLimits{VHost: name, Limits: l}, nil)
 	return err
 }
 
@@ -95,17 +87,17 @@ type VHostInfo struct {
 
 // ListVHosts returns the vhosts, sorted by name: for the tag monitoring all, for management those
 // that it has a permission in (VH-12).
-func (b *Broker) ListVHosts(ctx context.Context) ([]VHostInfo, error) {
-	if err := b.Require(ctx, TagManagement); err != nil {
+func (ad *admin) ListVHosts(ctx context.Context) ([]VHostInfo, error) {
+	if err := ad.logins.Require(ctx, TagManagement); err != nil {
 		return nil, err
 	}
-	v, err := b.viewOf("")
+	v, err := ad.serving.ViewOf("")
 	if err != nil {
 		return nil, err
 	}
 	var out []VHostInfo
 	for h := range v.VHosts() {
-		if _, err := b.sight(ctx, h.Name); err == nil {
+		if _, err := ad.permissions.sight(ctx, h.Name); err == nil {
 			out = append(out, VHostInfo{VHost: *h, Queues: v.QueueCountIn(h.Name)})
 		}
 	}

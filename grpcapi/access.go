@@ -93,7 +93,7 @@ func (s *accessServer) PutVhost(ctx context.Context, req *brokerv1.PutVhostReque
 	if err != nil {
 		return nil, err
 	}
-	created, err := s.b.PutVHost(ctx, broker.VHost{
+	created, err := s.b.Administration.PutVHost(ctx, broker.VHost{
 		Name: h.GetName(), Description: h.GetDescription(), Tags: h.GetTags(), Protected: h.GetProtectedFromDeletion(),
 		MergePolicies: h.GetMergePolicies(), DelayedPublish: h.GetDelayedPublish(), ImportDeaths: h.GetImportDeaths(), VHostLimits: fromVhostLimits(h.GetLimits()),
 		DefaultQueueType: broker.QueueType(h.GetDefaultQueueType()), RefuseUnknown: refuse,
@@ -106,7 +106,7 @@ func (s *accessServer) PutVhost(ctx context.Context, req *brokerv1.PutVhostReque
 
 // DeleteVhost removes a vhost with all that is in it.
 func (s *accessServer) DeleteVhost(ctx context.Context, req *brokerv1.DeleteVhostRequest) (*brokerv1.DeleteVhostResponse, error) {
-	deleted, err := s.b.DeleteVHost(ctx, req.GetName())
+	deleted, err := s.b.Administration.DeleteVHost(ctx, req.GetName())
 	if err != nil {
 		return nil, err
 	}
@@ -115,7 +115,7 @@ func (s *accessServer) DeleteVhost(ctx context.Context, req *brokerv1.DeleteVhos
 
 // ListVhosts lists vhosts by name.
 func (s *accessServer) ListVhosts(ctx context.Context, _ *brokerv1.ListVhostsRequest) (*brokerv1.ListVhostsResponse, error) {
-	list, err := s.b.ListVHosts(ctx)
+	list, err := s.b.Administration.ListVHosts(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -137,7 +137,7 @@ func (s *accessServer) ListVhosts(ctx context.Context, _ *brokerv1.ListVhostsReq
 
 // SetVhostLimits replaces the limits of a vhost.
 func (s *accessServer) SetVhostLimits(ctx context.Context, req *brokerv1.SetVhostLimitsRequest) (*brokerv1.SetVhostLimitsResponse, error) {
-	if err := s.b.SetVHostLimits(ctx, req.GetName(), fromVhostLimits(req.GetLimits())); err != nil {
+	if err := s.b.Administration.SetVHostLimits(ctx, req.GetName(), fromVhostLimits(req.GetLimits())); err != nil {
 		return nil, err
 	}
 	return &brokerv1.SetVhostLimitsResponse{}, nil
@@ -145,7 +145,7 @@ func (s *accessServer) SetVhostLimits(ctx context.Context, req *brokerv1.SetVhos
 
 // PutUser makes or changes a user.
 func (s *accessServer) PutUser(ctx context.Context, req *brokerv1.PutUserRequest) (*brokerv1.PutUserResponse, error) {
-	created, err := s.b.PutUser(ctx, broker.PutUser{
+	created, err := s.b.Administration.PutUser(ctx, broker.PutUser{
 		Name: req.GetName(), Password: req.GetPassword(), Hash: req.GetPasswordHash(), Algorithm: req.GetHashingAlgorithm(),
 		Tags: req.GetTags(),
 	})
@@ -165,7 +165,7 @@ func (s *accessServer) ChangeUser(ctx context.Context, req *brokerv1.ChangeUserR
 		u.Password, u.Hash, u.Algorithm = p.GetPassword(), p.GetPasswordHash(), p.GetHashingAlgorithm()
 		u.NoPassword = u.Password == "" && u.Hash == ""
 	}
-	created, err := s.b.ChangeUser(ctx, u)
+	created, err := s.b.Administration.ChangeUser(ctx, u)
 	if err != nil {
 		return nil, err
 	}
@@ -174,7 +174,7 @@ func (s *accessServer) ChangeUser(ctx context.Context, req *brokerv1.ChangeUserR
 
 // DeleteUser removes a user with its permissions.
 func (s *accessServer) DeleteUser(ctx context.Context, req *brokerv1.DeleteUserRequest) (*brokerv1.DeleteUserResponse, error) {
-	deleted, err := s.b.DeleteUser(ctx, req.GetName())
+	deleted, err := s.b.Administration.DeleteUser(ctx, req.GetName())
 	if err != nil {
 		return nil, err
 	}
@@ -205,7 +205,7 @@ func (s *accessServer) ListLimits(ctx context.Context, req *brokerv1.ListLimitsR
 
 // ListUsers lists users by name.
 func (s *accessServer) ListUsers(context.Context, *brokerv1.ListUsersRequest) (*brokerv1.ListUsersResponse, error) {
-	list, err := s.b.ListUsers()
+	list, err := s.b.Administration.ListUsers()
 	if err != nil {
 		return nil, err
 	}
@@ -222,7 +222,7 @@ func (s *accessServer) ListUsers(context.Context, *brokerv1.ListUsersRequest) (*
 
 // SetUserLimits replaces the limits of a user.
 func (s *accessServer) SetUserLimits(ctx context.Context, req *brokerv1.SetUserLimitsRequest) (*brokerv1.SetUserLimitsResponse, error) {
-	if err := s.b.SetUserLimits(ctx, req.GetName(), fromUserLimits(req.GetLimits())); err != nil {
+	if err := s.b.Administration.SetUserLimits(ctx, req.GetName(), fromUserLimits(req.GetLimits())); err != nil {
 		return nil, err
 	}
 	return &brokerv1.SetUserLimitsResponse{}, nil
@@ -231,7 +231,7 @@ func (s *accessServer) SetUserLimits(ctx context.Context, req *brokerv1.SetUserL
 // SetPermission sets what a user may do in a vhost.
 func (s *accessServer) SetPermission(ctx context.Context, req *brokerv1.SetPermissionRequest) (*brokerv1.SetPermissionResponse, error) {
 	p := req.GetPermission()
-	created, err := s.b.SetPermission(ctx, broker.Permission{
+	created, err := s.b.Administration.SetPermission(ctx, broker.Permission{
 		User: p.GetUser(), VHost: vhostOf(p.GetVhost()), Configure: p.GetConfigure(), Write: p.GetWrite(), Read: p.GetRead(),
 	})
 	if err != nil {
@@ -242,7 +242,7 @@ func (s *accessServer) SetPermission(ctx context.Context, req *brokerv1.SetPermi
 
 // ClearPermission takes a user's permission in a vhost away.
 func (s *accessServer) ClearPermission(ctx context.Context, req *brokerv1.ClearPermissionRequest) (*brokerv1.ClearPermissionResponse, error) {
-	deleted, err := s.b.ClearPermission(ctx, vhostOf(req.GetVhost()), req.GetUser())
+	deleted, err := s.b.Administration.ClearPermission(ctx, vhostOf(req.GetVhost()), req.GetUser())
 	if err != nil {
 		return nil, err
 	}
@@ -251,7 +251,7 @@ func (s *accessServer) ClearPermission(ctx context.Context, req *brokerv1.ClearP
 
 // ListPermissions lists permissions by vhost and user.
 func (s *accessServer) ListPermissions(_ context.Context, req *brokerv1.ListPermissionsRequest) (*brokerv1.ListPermissionsResponse, error) {
-	list, err := s.b.ListPermissions(req.GetVhost(), req.GetUser())
+	list, err := s.b.Administration.ListPermissions(req.GetVhost(), req.GetUser())
 	if err != nil {
 		return nil, err
 	}
@@ -266,7 +266,7 @@ func (s *accessServer) ListPermissions(_ context.Context, req *brokerv1.ListPerm
 // SetTopicPermission bounds the routing keys of a user at a topic exchange.
 func (s *accessServer) SetTopicPermission(ctx context.Context, req *brokerv1.SetTopicPermissionRequest) (*brokerv1.SetTopicPermissionResponse, error) {
 	p := req.GetPermission()
-	created, err := s.b.SetTopicPermission(ctx, broker.TopicPermission{
+	created, err := s.b.Administration.SetTopicPermission(ctx, broker.TopicPermission{
 		User: p.GetUser(), VHost: vhostOf(p.GetVhost()), Exchange: p.GetExchange(), Write: p.GetWrite(), Read: p.GetRead(),
 	})
 	if err != nil {
@@ -277,7 +277,7 @@ func (s *accessServer) SetTopicPermission(ctx context.Context, req *brokerv1.Set
 
 // ClearTopicPermission takes such bounds away.
 func (s *accessServer) ClearTopicPermission(ctx context.Context, req *brokerv1.ClearTopicPermissionRequest) (*brokerv1.ClearTopicPermissionResponse, error) {
-	deleted, err := s.b.ClearTopicPermission(ctx, vhostOf(req.GetVhost()), req.GetUser(), req.GetExchange())
+	deleted, err := s.b.Administration.ClearTopicPermission(ctx, vhostOf(req.GetVhost()), req.GetUser(), req.GetExchange())
 	if err != nil {
 		return nil, err
 	}
@@ -286,7 +286,7 @@ func (s *accessServer) ClearTopicPermission(ctx context.Context, req *brokerv1.C
 
 // ListTopicPermissions lists topic permissions by vhost, user and exchange.
 func (s *accessServer) ListTopicPermissions(_ context.Context, req *brokerv1.ListTopicPermissionsRequest) (*brokerv1.ListTopicPermissionsResponse, error) {
-	list, err := s.b.ListTopicPermissions(req.GetVhost(), req.GetUser())
+	list, err := s.b.Administration.ListTopicPermissions(req.GetVhost(), req.GetUser())
 	if err != nil {
 		return nil, err
 	}
@@ -300,7 +300,7 @@ func (s *accessServer) ListTopicPermissions(_ context.Context, req *brokerv1.Lis
 
 // WhoAmI tells who is logged in.
 func (s *accessServer) WhoAmI(ctx context.Context, _ *brokerv1.WhoAmIRequest) (*brokerv1.WhoAmIResponse, error) {
-	who, err := s.b.Who(ctx)
+	who, err := s.b.Logins.Who(ctx)
 	if err != nil || who == nil {
 		return &brokerv1.WhoAmIResponse{}, err
 	}
@@ -313,7 +313,7 @@ func (s *accessServer) MintToken(ctx context.Context, req *brokerv1.MintTokenReq
 	if most := broker.MaxTokenLifetime.Milliseconds(); ms < 0 || ms > most { // as a duration it could overflow
 		return nil, invalid("token", "lifetime_ms", strconv.FormatInt(ms, 10), "want 0 (default) to "+strconv.FormatInt(most, 10))
 	}
-	t, err := s.b.MintToken(ctx, time.Duration(ms)*time.Millisecond)
+	t, err := s.b.Logins.MintToken(ctx, time.Duration(ms)*time.Millisecond)
 	if err != nil {
 		return nil, err
 	}
@@ -322,7 +322,7 @@ func (s *accessServer) MintToken(ctx context.Context, req *brokerv1.MintTokenReq
 
 // RevokeToken ends a token.
 func (s *accessServer) RevokeToken(ctx context.Context, req *brokerv1.RevokeTokenRequest) (*brokerv1.RevokeTokenResponse, error) {
-	deleted, err := s.b.RevokeToken(ctx, req.GetId())
+	deleted, err := s.b.Logins.RevokeToken(ctx, req.GetId())
 	if err != nil {
 		return nil, err
 	}

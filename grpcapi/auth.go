@@ -19,7 +19,7 @@ const maxCredentialBytes = 24 << 10
 
 // login returns the context with the identity that the call's metadata proves.
 func (s *Server) login(ctx context.Context) (context.Context, error) {
-	if !s.b.Authenticates() {
+	if !s.b.Logins.Authenticates() {
 		connectionOf(ctx).stranger.admit()
 		return ctx, nil
 	}
@@ -32,7 +32,7 @@ func (s *Server) login(ctx context.Context) (context.Context, error) {
 	}
 	checked(ctx)
 	if err != nil {
-		s.b.LoginRefused(ctx, broker.LoginTry{From: broker.Origin{Protocol: protocol, Address: address}, User: user}, err)
+		s.b.Audit.LoginRefused(ctx, broker.LoginTry{From: broker.Origin{Protocol: protocol, Address: address}, User: user}, err)
 		return ctx, err
 	}
 	return broker.WithIdentity(ctx, who), nil
@@ -57,10 +57,10 @@ func (s *Server) identify(ctx context.Context, from netip.Addr) (who *broker.Ide
 		return nil, "", err
 	}
 	if c.bearer {
-		who, err = s.b.LoginToken(ctx, c.token, from)
+		who, err = s.b.Logins.LoginToken(ctx, c.token, from)
 		return who, "", err
 	}
-	who, err = s.b.Login(ctx, c.user, c.password, from)
+	who, err = s.b.Logins.Login(ctx, c.user, c.password, from)
 	return who, c.user, err
 }
 
@@ -100,17 +100,17 @@ type rule func(ctx context.Context, b *broker.Broker, req any) error
 func anybody(context.Context, *broker.Broker, any) error { return nil }
 
 func tagged(tag string) rule {
-	return func(ctx context.Context, b *broker.Broker, _ any) error { return b.Require(ctx, tag) }
+	return func(ctx context.Context, b *broker.Broker, _ any) error { return b.Logins.Require(ctx, tag) }
 }
 
 func putsPolicy(ctx context.Context, b *broker.Broker, req any) error {
 	r, _ := req.(*brokerv1.PutPolicyRequest)
-	return b.RequirePolicies(ctx, vhostOf(r.GetPolicy().GetVhost()), r.GetPolicy().GetOperator())
+	return b.Permissions.RequirePolicies(ctx, vhostOf(r.GetPolicy().GetVhost()), r.GetPolicy().GetOperator())
 }
 
 func deletesPolicy(ctx context.Context, b *broker.Broker, req any) error {
 	r, _ := req.(*brokerv1.DeletePolicyRequest)
-	return b.RequirePolicies(ctx, vhostOf(r.GetVhost()), r.GetOperator())
+	return b.Permissions.RequirePolicies(ctx, vhostOf(r.GetVhost()), r.GetOperator())
 }
 
 // clusterStatus is for everybody, as clients learn the nodes' addresses from it; details
@@ -119,7 +119,7 @@ func clusterStatus(ctx context.Context, b *broker.Broker, req any) error {
 	if r, _ := req.(*brokerv1.ClusterStatusRequest); !r.GetDetails() {
 		return nil
 	}
-	return b.Require(ctx, broker.TagMonitoring)
+	return b.Logins.Require(ctx, broker.TagMonitoring)
 }
 
 // rules has every method; what is not in it is refused.
@@ -204,12 +204,12 @@ func (s *Server) enterUser(ctx context.Context) (context.Context, error) {
 	if ctx, err = withConnection(ctx); err != nil {
 		return ctx, err
 	}
-	switch first, err := s.b.EnterUser(ctx); {
+	switch first, err := s.b.Connections.EnterUser(ctx); {
 	case err != nil:
-		s.b.LoginRefused(ctx, broker.LoginTry{From: originOf(ctx)}, err)
+		s.b.Audit.LoginRefused(ctx, broker.LoginTry{From: originOf(ctx)}, err)
 		return ctx, err
 	case first:
-		s.b.LoggedIn(ctx, originOf(ctx), "")
+		s.b.Audit.LoggedIn(ctx, originOf(ctx), "")
 	}
 	return ctx, nil
 }
@@ -227,7 +227,7 @@ func (s *Server) permit(ctx context.Context, method string, req any) error {
 		return err
 	}
 	if vhost := vhostOfRequest(req); vhost != "" {
-		return s.b.EnterVHost(ctx, vhost)
+		return s.b.Connections.EnterVHost(ctx, vhost)
 	}
 	return nil
 }

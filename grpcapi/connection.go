@@ -199,7 +199,7 @@ func (x *counted) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo,
 		return nil, nil, err
 	}
 	_, secure := info.(credentials.TLSInfo)
-	out := &countedConn{Conn: conn, raw: raw, tls: secure, stranger: newStranger(raw), c: x.b.Connect()}
+	out := &countedConn{Conn: conn, raw: raw, tls: secure, stranger: newStranger(raw), c: x.b.Connections.Connect()}
 	out.life, out.end = context.WithCancelCause(x.life)
 	out.c.Show(out.show, out.shut)
 	return out, countedInfo{AuthInfo: info, conn: out}, nil
@@ -232,7 +232,7 @@ type lifeKey struct{}
 // the stream is over.
 func (s *Server) whileLoggedIn(ctx context.Context) (with context.Context, done func()) {
 	life, end := context.WithCancelCause(lifeOf(ctx))
-	stop := s.b.WatchLogin(ctx, end)
+	stop := s.b.Logins.WatchLogin(ctx, end)
 	return context.WithValue(ctx, lifeKey{}, life), func() {
 		stop()
 		end(nil)
@@ -287,15 +287,15 @@ func vhostOfRequest(req any) string {
 // Connect keeps a connection open until the stream ends.
 func (x *brokerServer) Connect(req *brokerv1.ConnectRequest, stream grpc.ServerStreamingServer[brokerv1.ConnectResponse]) error {
 	ctx := stream.Context()
-	if err := x.s.b.Admit(); err != nil {
+	if err := x.s.b.Serving.Admit(); err != nil {
 		return err
 	}
 	if req.GetVhost() != "" {
-		if err := x.s.b.OpenVHost(ctx, req.GetVhost()); err != nil {
+		if err := x.s.b.Connections.OpenVHost(ctx, req.GetVhost()); err != nil {
 			return err
 		}
 	}
-	c := x.s.b.Connect()
+	c := x.s.b.Connections.Connect()
 	defer c.Close()
 	id, err := c.ID()
 	if err != nil {

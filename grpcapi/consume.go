@@ -21,10 +21,10 @@ type consumeServer = grpc.BidiStreamingServer[brokerv1.ConsumeRequest, brokerv1.
 
 // Consume delivers messages of one queue.
 func (x *brokerServer) Consume(stream consumeServer) error {
-	if err := x.s.b.Admit(); err != nil {
+	if err := x.s.b.Serving.Admit(); err != nil {
 		return err
 	}
-	closed, err := x.s.b.OpenChannel(stream.Context())
+	closed, err := x.s.b.Connections.OpenChannel(stream.Context())
 	if err != nil {
 		return err
 	}
@@ -40,10 +40,10 @@ func (x *brokerServer) Consume(stream consumeServer) error {
 	if open == nil {
 		return invalid("stream", "open", "", "the first request must open a consumer")
 	}
-	if err := x.s.b.EnterVHost(stream.Context(), vhostOf(open.GetVhost())); err != nil {
+	if err := x.s.b.Connections.EnterVHost(stream.Context(), vhostOf(open.GetVhost())); err != nil {
 		return err
 	}
-	closedIn, err := x.s.b.OpenChannelIn(stream.Context(), vhostOf(open.GetVhost()))
+	closedIn, err := x.s.b.Connections.OpenChannelIn(stream.Context(), vhostOf(open.GetVhost()))
 	if err != nil {
 		return err
 	}
@@ -233,7 +233,7 @@ func cancelled(cause string) *brokerv1.ConsumeResponse {
 
 // write sends deliveries and notices until the stream ends.
 func (x *consumeStream) write() error {
-	life, cut := lifeOf(x.stream.Context()), x.s.b.CutOff()
+	life, cut := lifeOf(x.stream.Context()), x.s.b.Serving.CutOff()
 	for {
 		select {
 		case <-x.c.Ready():
@@ -250,7 +250,7 @@ func (x *consumeStream) write() error {
 		case <-life.Done():
 			return context.Cause(life)
 		case <-cut:
-			return x.s.b.ErrCutOff()
+			return x.s.b.Serving.ErrCutOff()
 		case <-x.stream.Context().Done():
 			return x.stream.Context().Err()
 		}

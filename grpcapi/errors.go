@@ -114,7 +114,7 @@ func (s *Server) unary(method string, of grpc.MethodHandler) grpc.MethodHandler 
 		defer s.recovered(ctx, method, &err)
 		ctx, leave, err := s.admit(ctx, method)
 		if err != nil {
-			return nil, toStatus(s.b.Definite(ctx, err))
+			return nil, toStatus(s.b.Serving.Definite(ctx, err))
 		}
 		defer leave()
 		r, err := s.receiver(ctx, method, true)
@@ -132,7 +132,7 @@ func (s *Server) received(ctx context.Context, req any, info *grpc.UnaryServerIn
 	if !changes {
 		return s.answer(ctx, req, info.FullMethod, next)
 	}
-	err = s.b.Audited(ctx, act, func(ctx context.Context) error {
+	err = s.b.Audit.Audited(ctx, act, func(ctx context.Context) error {
 		var err error
 		res, err = s.answer(ctx, req, info.FullMethod, next)
 		return err
@@ -145,7 +145,7 @@ func (s *Server) answer(ctx context.Context, req any, method string, next grpc.U
 	if err = s.permit(ctx, method, req); err == nil {
 		res, err = next(ctx, req)
 	}
-	return res, s.b.Definite(ctx, err)
+	return res, s.b.Serving.Definite(ctx, err)
 }
 
 // guarded registers services at a server that logs callers in.
@@ -166,7 +166,7 @@ func (s *Server) stream(srv any, st grpc.ServerStream, info *grpc.StreamServerIn
 	defer s.recovered(st.Context(), info.FullMethod, &err)
 	ctx, leave, err := s.admit(st.Context(), info.FullMethod)
 	if err != nil {
-		return toStatus(s.b.Definite(ctx, err))
+		return toStatus(s.b.Serving.Definite(ctx, err))
 	}
 	defer leave()
 	var done func()
@@ -184,10 +184,10 @@ func (s *Server) stream(srv any, st grpc.ServerStream, info *grpc.StreamServerIn
 				err = next(srv, &loggedIn{ServerStream: st, ctx: ctx, receiver: r})
 			}
 		}
-		return s.b.Definite(ctx, err)
+		return s.b.Serving.Definite(ctx, err)
 	}
 	if act, changes := s.actOf(ctx, info.FullMethod, nil); changes {
-		return toStatus(s.b.Audited(ctx, act, run))
+		return toStatus(s.b.Audit.Audited(ctx, act, run))
 	}
 	return toStatus(run(ctx))
 }

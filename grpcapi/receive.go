@@ -60,7 +60,7 @@ func (s *Server) receiver(ctx context.Context, method string, one bool) (*receiv
 	r := &receiver{s: s, conn: connectionOf(ctx), raw: raw, most: s.b.MaxBodyBytes() + headRoomBytes, one: one}
 	if isOpen(method) {
 		r.most = maxOpenBytes
-	} else if who, err := s.b.Who(ctx); err == nil && who != nil {
+	} else if who, err := s.b.Logins.Who(ctx); err == nil && who != nil {
 		r.user = who.User()
 	}
 	return r, nil

@@ -38,7 +38,7 @@ func brokerOf(t *testing.T, part *cluster.Cluster, authenticates bool) *broker.B
 func servingBroker(t *testing.T) *broker.Broker {
 	t.Helper()
 	b := brokerOf(t, testnode.Start(t), true)
-	if err := b.AwaitServing(testContext(t)); err != nil {
+	if err := b.Serving.AwaitServing(testContext(t)); err != nil {
 		t.Fatal(err)
 	}
 	return b

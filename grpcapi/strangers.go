@@ -124,11 +124,11 @@ func (s *Server) look(ctx context.Context, info *tap.Info) (context.Context, err
 	if isOpen(info.FullMethodName) {
 		return ctx, s.countOpen(ctx, conn)
 	}
-	if !s.b.Authenticates() || conn.stranger.known() {
+	if !s.b.Logins.Authenticates() || conn.stranger.known() {
 		return ctx, nil
 	}
 	if _, err := parseCredential(info.Header.Get("authorization")); err != nil {
-		s.b.LoginRefused(ctx, broker.LoginTry{From: broker.Origin{Protocol: protocol, Address: conn.RemoteAddr().String()}}, err)
+		s.b.Audit.LoginRefused(ctx, broker.LoginTry{From: broker.Origin{Protocol: protocol, Address: conn.RemoteAddr().String()}}, err)
 		return ctx, err
 	}
 	return s.awaitCheck(ctx, conn)

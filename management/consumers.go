@@ -49,7 +49,7 @@ func toConsumer(c *broker.ConsumerInfo) consumer {
 }
 
 func (a api) consumers(w http.ResponseWriter, r *http.Request) {
-	all, silent, err := a.Broker.Consumers(r.Context(), r.PathValue("vhost"), "")
+	all, silent, err := a.Broker.Connections.Consumers(r.Context(), r.PathValue("vhost"), "")
 	if err != nil {
 		a.fail(w, err)
 		return

@@ -249,10 +249,10 @@ func testRights(t *testing.T, b *broker.Broker, w web, connection string) {
 	ctx := broker.WithIdentity(t.Context(), broker.Itself())
 	for name, tags := range map[string][]string{"watcher": {broker.TagMonitoring}, "manager": {broker.TagManagement}, "worker": nil} {
 		u := broker.PutUser{Name: name, Password: "p", Tags: tags}
-		if _, err := b.PutUser(ctx, u); err != nil {
+		if _, err := b.Administration.PutUser(ctx, u); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := b.SetPermission(ctx, broker.Permission{User: name, VHost: "/"}); err != nil {
+		if _, err := b.Administration.SetPermission(ctx, broker.Permission{User: name, VHost: "/"}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -131,7 +131,7 @@ func TestDirectory(t *testing.T) {
 	if _, err := root.WhoAmI(ctx); err != nil {
 		t.Errorf("a user of the catalog: %v", err)
 	}
-	if n := c.Broker(0).LoginCounts()["ldap"]; n.Accepted == 0 || n.Refused == 0 || n.Unavailable == 0 {
+	if n := c.Broker(0).Logins.LoginCounts()["ldap"]; n.Accepted == 0 || n.Refused == 0 || n.Unavailable == 0 {
 		t.Errorf("%+v", n)
 	}
 }

@@ -1,0 +1,49 @@
+package broker
+
+import (
+	"context"
+	"github.com/quorate/quorate/broker/failure"
+	"github.com/quorate/quorate/catalog"
+)
+
+// proposer is what it takes of a node's part of the cluster to change the catalog.
+type proposer interface {
+	View() *catalog.View
+	ProposeCatalog(context.Context, catalog.Command) (catalog.Reply, error)
+}
+
+// commands hands commands to the catalog, and notes for the audit what they have changed. All methods
+// may be called concurrently.
+type commands struct{ catalog proposer }
+
+// newCommands returns that of a cluster's catalog.
+func newCommands(c proposer) *commands { return &commands{catalog: c} }
+
+// propose hands a command to the catalog, unless a check failed.
+func (x *commands) propose(ctx context.Context, about failure.Error, cmd catalog.Command, failed error) (catalog.Reply, error) {
+	if failed != nil {
+		return catalog.Reply{}, failed
+	}
+	reply, err := x.commit(ctx, cmd)
+	return reply, failure.Translate(err, about)
+}
+
+// commit has the catalog carry out a command, and notes for the audit what it has changed.
+func (x *commands) commit(ctx context.Context, cmd catalog.Command) (catalog.Reply, error) {
+	before := x.catalog.View()
+	r, err := x.catalog.ProposeCatalog(ctx, cmd)
+	if err == nil {
+		actOf(ctx).committed(before, cmd, r)
+	}
+	return r, err
+}
+
+// committed notes what a command has changed, whose outcome is r.
+func (a *act) committed(before *catalog.View, cmd catalog.Command, r catalog.Reply) {
+	if a == nil {
+		return
+	}
+	if changes, changed := changesOf(before, cmd, r); changed {
+		a.note(changes...)
+	}
+}

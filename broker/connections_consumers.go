@@ -1,0 +1,31 @@
+package broker
+
+import (
+	"cmp"
+	"context"
+	"github.com/quorate/quorate/broker/failure"
+	"github.com/quorate/quorate/cluster/clients"
+	"slices"
+)
+
+// Consumers returns the consumers of the clients of all nodes, by queue and age, and the nodes
+// that did not answer. What vhost and queue leave out is not among them; "" leaves out none. It is
+// for those who see the whole vhost (VH-12).
+func (cs *connections) Consumers(ctx context.Context, vhost, queue string) (all []ConsumerInfo, silent []string, err error) {
+	if err := cs.permissions.wholeSight(ctx, vhost); err != nil {
+		return nil, nil, err
+	}
+	cl := cs.cluster
+	all, nodes, err := cl.ClientConsumers(ctx, vhost, queue)
+	if err != nil {
+		return nil, nil, failure.Translate(err, failure.Error{Kind: "consumers"})
+	}
+	slices.SortFunc(all, func(a, b ConsumerInfo) int {
+		return cmp.Or(cmp.Compare(a.VHost, b.VHost), cmp.Compare(a.Queue, b.Queue), cmp.Compare(a.SinceMs, b.SinceMs),
+			cmp.Compare(a.Connection, b.Connection), cmp.Compare(a.Tag, b.Tag))
+	})
+	return all, namesOfNodes(nodes), nil
+}
+
+// ConsumerInfo is what operators are told of a client's consumer.
+type ConsumerInfo = clients.ConsumerInfo
