@@ -15,6 +15,7 @@ import (
 
 	"github.com/quorate/quorate/amqp/wire"
 	"github.com/quorate/quorate/broker"
+	"github.com/quorate/quorate/broker/audit"
 	"github.com/quorate/quorate/broker/failure"
 	"github.com/quorate/quorate/internal/gate"
 	"github.com/quorate/quorate/message"
@@ -274,7 +275,7 @@ func (c *conn) loginExternal(m *wire.ConnectionStartOK) error {
 
 // refusedLogin tells a client that can be told, and closes others' connections.
 func (c *conn) refusedLogin(m *wire.ConnectionStartOK, user string, err error) error {
-	c.s.b.Audit.LoginRefused(c.ctx, broker.LoginTry{From: c.origin(), User: user}, err)
+	c.s.b.Audit.LoginRefused(c.ctx, audit.LoginTry{From: c.origin(), User: user}, err)
 	if e, ok := errors.AsType[*failure.Error](err); ok && e.Class == failure.Unavailable {
 		return c.refuse(forced(err))
 	} else if ok && e.Class != failure.AccessRefused {
@@ -355,7 +356,7 @@ func (c *conn) enter(vhost string) error {
 		err = c.s.b.Connections.OpenVHost(c.ctx, vhost)
 	}
 	if err != nil {
-		c.s.b.Audit.LoginRefused(c.ctx, broker.LoginTry{From: c.origin(), User: c.user()}, err)
+		c.s.b.Audit.LoginRefused(c.ctx, audit.LoginTry{From: c.origin(), User: c.user()}, err)
 		return c.refuse(faultOf(err, wire.ConnectionOpenID))
 	}
 	c.vhost = vhost

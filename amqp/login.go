@@ -4,7 +4,7 @@ import (
 	"errors"
 
 	"github.com/quorate/quorate/amqp/wire"
-	"github.com/quorate/quorate/broker"
+	"github.com/quorate/quorate/broker/audit"
 	"github.com/quorate/quorate/broker/failure"
 )
 
@@ -15,7 +15,7 @@ const firstFrameMax = 16 << 10
 // updateSecret has the connection go on with another secret (AM-11).
 func (c *conn) updateSecret(m *wire.ConnectionUpdateSecret) error {
 	if err := c.s.b.Permissions.Renew(c.ctx, m.NewSecret, c.vhost, addressOf(c.nc)); err != nil {
-		c.s.b.Audit.LoginRefused(c.ctx, broker.LoginTry{From: c.origin(), User: c.user()}, err)
+		c.s.b.Audit.LoginRefused(c.ctx, audit.LoginTry{From: c.origin(), User: c.user()}, err)
 		if e, ok := errors.AsType[*failure.Error](err); ok && (e.Class == failure.Unavailable || e.Class == failure.ResourceExhausted) {
 			return forced(err) // nobody has said that it is wrong
 		}

@@ -1,9 +1,12 @@
 package broker
 
 import (
+	"log/slog"
+
+	"github.com/quorate/quorate/broker/audit"
+	"github.com/quorate/quorate/broker/serving"
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/policy"
-	"log/slog"
 )
 
 // administrationConfig is what it takes to administer a cluster.
@@ -13,11 +16,11 @@ type administrationConfig struct {
 
 	View        func() *catalog.View
 	Policies    *policy.Book
-	Serving     *serving
-	Commands    *commands
+	Serving     *serving.Node
+	Commands    *audit.Commands
 	Logins      *logins
 	Permissions *permissions
-	Audit       *audit
+	Audit       *audit.Log
 	Log         *slog.Logger
 }
 
@@ -27,11 +30,11 @@ type admin struct {
 	cfg         administrationConfig
 	view        func() *catalog.View
 	policies    *policy.Book
-	serving     *serving
-	commands    *commands
+	serving     *serving.Node
+	commands    *audit.Commands
 	logins      *logins
 	permissions *permissions
-	audit       *audit
+	audit       *audit.Log
 	log         *slog.Logger
 }
 

@@ -1,9 +1,10 @@
 package broker
 
 import (
-	"github.com/quorate/quorate/broker/failure"
 	"sync"
 	"sync/atomic"
+
+	"github.com/quorate/quorate/broker/failure"
 )
 
 // Alarm is why this node takes no messages from its clients for a while (PUB-10). Consuming

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/quorate/quorate/access"
+	"github.com/quorate/quorate/broker/audit"
 	"github.com/quorate/quorate/broker/failure"
 )
 
@@ -118,12 +119,12 @@ func (l *logins) identityOf(id *access.Identity, backend string, from netip.Addr
 		if !known { // any more
 			return nil, unauthenticated(access.WrongPassword)
 		}
-		return by(mechanismPassword)(l.admitted(u, loopback))
+		return by(audit.MechanismPassword)(l.admitted(u, loopback))
 	}
 	if err := l.onLoopback(id.Name, loopback); err != nil {
 		return nil, err
 	}
-	if access.CheckName(id.Name) != nil || id.Rights == nil || strings.HasPrefix(id.Name, hostUserPrefix) || strings.HasPrefix(id.Name, nodeUserPrefix) {
+	if access.CheckName(id.Name) != nil || id.Rights == nil || strings.HasPrefix(id.Name, hostUserPrefix) || strings.HasPrefix(id.Name, audit.NodeUserPrefix) {
 		return nil, unauthenticated("backend " + backend + " names a user that there cannot be here")
 	}
 	who := stranger(id.Name, id.Tags...)

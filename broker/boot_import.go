@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/quorate/quorate/broker/audit"
 	"github.com/quorate/quorate/broker/failure"
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/cluster"
@@ -100,7 +101,7 @@ func (b *Broker) tryImport(ctx context.Context) (done bool, err error) {
 	if err := b.setDefinitions(ctx, importingName, mine); err != nil {
 		return false, err
 	}
-	err = b.Audit.byItself(ctx, Act{Operation: OpDefinitionsImport, Kind: "definitions", Name: hash}, func(ctx context.Context) error {
+	err = b.Audit.ByItself(ctx, audit.Act{Operation: audit.OpDefinitionsImport, Kind: "definitions", Name: hash}, func(ctx context.Context) error {
 		return b.importHere(ctx, hash)
 	})
 	if err != nil {
@@ -124,7 +125,7 @@ func claimLives(claim, hash string, s *cluster.Status) bool {
 }
 
 func (b *Broker) setDefinitions(ctx context.Context, name, value string) error {
-	_, err := b.commands.propose(ctx, failure.Error{Kind: "parameter", Name: name}, &catalog.PutParameter{Parameter: catalog.Parameter{
+	_, err := b.commands.Propose(ctx, failure.Error{Kind: "parameter", Name: name}, &catalog.PutParameter{Parameter: catalog.Parameter{
 		Component: definitionsComponent, Name: name, Value: value,
 	}}, nil)
 	return err

@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"github.com/quorate/quorate/access"
+	"github.com/quorate/quorate/broker/audit"
+	"github.com/quorate/quorate/broker/serving"
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/cluster"
 	"github.com/quorate/quorate/cluster/clients"
@@ -97,7 +99,7 @@ func (c *Config) setDefaults() {
 type below struct {
 	cluster *cluster.Cluster
 	node    id.NodeID
-	server  server
+	server  serving.Cluster
 	view    func() *catalog.View
 	open    func(id.QueueUID) (enqueuer, error)
 	leads   func(id.QueueUID) bool // whether this node leads a queue
@@ -117,14 +119,14 @@ type Broker struct {
 	log *slog.Logger
 
 	// The parts that callers use themselves; they never change.
-	Serving        *serving
+	Serving        *serving.Node
 	Logins         *logins
 	Permissions    *permissions
-	Audit          *audit
+	Audit          *audit.Log
 	Administration *admin
 	Connections    *connections
 
-	commands *commands
+	commands *audit.Commands
 	imported atomic.Bool     // the definitions of the configuration
 	life     context.Context // ends with Close
 	end      context.CancelFunc
@@ -169,8 +171,8 @@ func newBroker(c Config, x below) *Broker {
 // makeParts makes the parts, each of those before it.
 func (b *Broker) makeParts() {
 	c, x := &b.cfg, &b.below
-	b.Serving = newServing(servingConfig{Node: x.server, View: x.view, Clients: x.clients, Authenticate: c.Authenticate, Log: b.log})
-	b.commands = newCommands(x.cluster)
+	b.Serving = serving.New(serving.Config{Node: x.server, View: x.view, Clients: x.clients, Authenticate: c.Authenticate, Log: b.log})
+	b.commands = audit.NewCommands(x.cluster)
 	b.Logins = newLogins(loginsConfig{
 		Authenticate: c.Authenticate, LoopbackUsers: c.LoopbackUsers, Backends: c.Backends, HostToken: c.HostToken,
 		Node: x.node, View: x.view, Now: x.now, Unseen: &x.clients.Counters.LoginsUnseen,
@@ -179,7 +181,7 @@ func (b *Broker) makeParts() {
 	b.Permissions = newPermissions(permissionsConfig{
 		View: x.view, Logins: b.Logins, Hidden: isReplyQueue, Timeouts: &x.clients.Counters.PermissionTimeouts, Log: b.log,
 	})
-	b.Audit = newAudit(auditConfig{
+	b.Audit = audit.New(audit.Config{
 		Node: x.node, Who: b.Logins.Caller, Keep: x.keep, Refused: &x.clients.Counters.LoginsRefused, Log: b.log,
 	})
 	b.Administration = newAdministration(administrationConfig{
@@ -196,8 +198,8 @@ func (b *Broker) makeParts() {
 func (b *Broker) run() {
 	c := b.cluster
 	b.running.Go(func() { b.Connections.endOwned(b.life) })
-	b.running.Go(func() { b.Serving.endConnections(b.life) })
-	b.running.Go(func() { b.Serving.watchReach(b.life) })
+	b.running.Go(func() { b.Serving.EndConnections(b.life) })
+	b.running.Go(func() { b.Serving.WatchReach(b.life) })
 	b.running.Go(func() { b.quotas.exchange(b.life, c) })
 	b.running.Go(func() { b.Administration.upgradeHashes(b.life) })
 	b.running.Go(func() { b.tellJoined(b.life, c) })
@@ -228,8 +230,8 @@ func (b *Broker) Ready() error {
 	switch {
 	case err != nil:
 		return err
-	case reach.CutOff >= CutOffUnready:
-		return errors.New("broker: " + describeReach(reach))
+	case reach.CutOff >= serving.CutOffUnready:
+		return errors.New("broker: " + serving.DescribeReach(reach))
 	case b.cfg.Definitions.Document != nil && !b.imported.Load():
 		return errors.New("broker: the definitions of the configuration are being imported")
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/quorate/quorate/broker/failure"
+	"github.com/quorate/quorate/broker/serving"
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/cluster/clients"
 	"github.com/quorate/quorate/cluster/event"
@@ -30,7 +31,7 @@ func alone(c Config) *Broker {
 }
 
 // up is a node that serves.
-type up struct{ server }
+type up struct{ serving.Cluster }
 
 func (up) Serves() bool { return true }
 func (up) Fresh() bool  { return true }

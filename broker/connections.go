@@ -8,7 +8,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/quorate/quorate/broker/audit"
 	"github.com/quorate/quorate/broker/failure"
+	"github.com/quorate/quorate/broker/serving"
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/cluster/clients"
 	"github.com/quorate/quorate/id"
@@ -40,7 +42,7 @@ type connectionsConfig struct {
 	View        func() *catalog.View
 	Clients     *clients.Registry
 	Policies    *policy.Book
-	Serving     *serving
+	Serving     *serving.Node
 	Logins      *logins
 	Permissions *permissions
 	Refusals    refusals
@@ -58,7 +60,7 @@ type connections struct {
 	view        func() *catalog.View
 	clients     *clients.Registry
 	policies    *policy.Book
-	serving     *serving
+	serving     *serving.Node
 	logins      *logins
 	permissions *permissions
 	refusals    refusals
@@ -170,7 +172,7 @@ func (cs *connections) EndConnection(ctx context.Context, name, reason string) e
 		about.Class, about.Reason = failure.NotFound, "does not exist any more"
 		return &about
 	}
-	actOf(ctx).note(Change{Field: "connection", Before: x.Name}, Change{Field: "user", Before: x.User},
-		Change{Field: "state", Before: x.State, After: ConnectionClosing}, Change{Field: "reason", After: why.Reason})
+	audit.NotesOf(ctx).Note(audit.Change{Field: "connection", Before: x.Name}, audit.Change{Field: "user", Before: x.User},
+		audit.Change{Field: "state", Before: x.State, After: ConnectionClosing}, audit.Change{Field: "reason", After: why.Reason})
 	return nil
 }

@@ -3,9 +3,10 @@ package broker
 import (
 	"cmp"
 	"context"
+	"slices"
+
 	"github.com/quorate/quorate/broker/failure"
 	"github.com/quorate/quorate/cluster/clients"
-	"slices"
 )
 
 // Consumers returns the consumers of the clients of all nodes, by queue and age, and the nodes

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/quorate/quorate/argument"
+	"github.com/quorate/quorate/broker/audit"
 	"github.com/quorate/quorate/broker/failure"
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/cluster"
@@ -129,9 +130,9 @@ func (b *Broker) DeclareQueue(ctx context.Context, d DeclareQueue) (Declared, er
 		}
 		return Declared{}, err
 	}
-	a := actOf(ctx)
-	a.named(d.Name)
-	a.committed(before, &cmd, reply)
+	a := audit.NotesOf(ctx)
+	a.Named(d.Name)
+	a.Committed(before, &cmd, reply)
 	out := Declared{Name: d.Name, UID: uint64(reply.UID), Created: reply.Created, Warnings: append(unknown, e.Warnings...)}
 	if reply.Created {
 		if d.Exclusive {

@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/quorate/quorate/argument"
+	"github.com/quorate/quorate/broker/audit"
 	"github.com/quorate/quorate/broker/failure"
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/cluster"
@@ -100,7 +101,7 @@ func (b *Broker) ImportDefinitions(ctx context.Context, i Import, told func(done
 		return run.summary, nil
 	}
 	err = run.all(ctx, v)
-	noteImported(actOf(ctx), &run.summary)
+	noteImported(audit.NotesOf(ctx), &run.summary)
 	return run.summary, err
 }
 
@@ -336,12 +337,12 @@ func (m *importing) flush() {
 // audited is create with a record of its own for what says who may do what; the rest is counted in
 // that of the import.
 func (m *importing) audited(ctx context.Context, s *definitions.Step) (created bool, err error) {
-	whole := actOf(ctx)
+	whole := audit.NotesOf(ctx)
 	x, own := actOfObject(s)
 	if whole == nil || !own {
-		return m.create(withoutAct(ctx), s)
+		return m.create(audit.WithoutNotes(ctx), s)
 	}
-	x.From, x.byItself = whole.from, whole.from.Protocol == protocolNode
+	x.From, x.ByItself = whole.From, whole.From.Protocol == audit.ProtocolNode
 	err = m.b.Audit.Audited(ctx, x, func(ctx context.Context) (err error) {
 		created, err = m.create(ctx, s)
 		return err
@@ -383,6 +384,6 @@ func (m *importing) create(ctx context.Context, s *definitions.Step) (created bo
 		about.Class, about.RetryAfter, about.Reason = failure.Unavailable, failure.RetryAfter, early.Reason
 		return false, &about
 	}
-	reply, err := m.b.commands.commit(ctx, command)
+	reply, err := m.b.commands.Commit(ctx, command)
 	return reply.Created || sets, failure.AsState(failure.Translate(err, about))
 }

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/quorate/quorate/broker/audit"
 	"github.com/quorate/quorate/broker/failure"
 	"github.com/quorate/quorate/cluster/event"
 	"github.com/quorate/quorate/cluster/peer"
@@ -183,7 +184,7 @@ func encodeEventCursor(at peer.Cursor) string {
 // DefaultAuditTail is how many records TailAudit returns of itself, and MaxAuditTail at most.
 const (
 	DefaultAuditTail = 100
-	MaxAuditTail     = 4 * AuditKeep
+	MaxAuditTail     = 4 * audit.Keep
 )
 
 // AuditTail is the newest audit records that the nodes still have.

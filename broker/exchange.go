@@ -68,7 +68,7 @@ func (b *Broker) DeclareExchange(ctx context.Context, x Exchange, passive bool) 
 	if err != nil {
 		return DeclaredExchange{}, failure.Translate(err, about)
 	}
-	reply, err := b.commands.commit(ctx, &cmd)
+	reply, err := b.commands.Commit(ctx, &cmd)
 	if err != nil {
 		err = aboutDeclaration(failure.Translate(err, about), x.Arguments, argumentsOf(c.View(), exchangeOf(x.VHost, x.Name)))
 		if _, exists = c.View().Exchange(x.VHost, x.Name); exists {
@@ -104,7 +104,7 @@ func (b *Broker) DeleteExchange(ctx context.Context, vhost, name string, ifUnuse
 	if err := b.Permissions.permit(ctx, exchangeOf(vhost, name), configure); err != nil {
 		return err
 	}
-	_, err := b.commands.commit(ctx, &catalog.DeleteExchange{VHost: vhost, Name: name, IfUnused: ifUnused})
+	_, err := b.commands.Commit(ctx, &catalog.DeleteExchange{VHost: vhost, Name: name, IfUnused: ifUnused})
 	err = failure.AsState(failure.Translate(err, about))
 	if e, ok := errors.AsType[*failure.Error](err); ok && e.Arg == "if_unused" {
 		e.Problem = failure.ProblemInUse
@@ -227,7 +227,7 @@ func (b *Broker) proposeBinding(ctx context.Context, x *Binding, cmd catalog.Com
 	if err := check(c.View(), about); err != nil {
 		return err
 	}
-	_, err := b.commands.commit(ctx, cmd)
+	_, err := b.commands.Commit(ctx, cmd)
 	return failure.Translate(err, about)
 }
 

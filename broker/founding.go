@@ -5,7 +5,9 @@ import (
 	"errors"
 	"time"
 
+	"github.com/quorate/quorate/broker/audit"
 	"github.com/quorate/quorate/broker/failure"
+	"github.com/quorate/quorate/broker/serving"
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/internal/password"
 )
@@ -29,7 +31,7 @@ func (ad *admin) found(ctx context.Context) {
 	tick := time.NewTicker(foundRetry)
 	defer tick.Stop()
 	told := false
-	for !founded(ad.view()) {
+	for !serving.Founded(ad.view()) {
 		if err := ad.tryFound(ctx); err != nil && ctx.Err() == nil && !told {
 			told = true
 			ad.log.Info("the default user cannot be made yet", "error", err)
@@ -44,8 +46,8 @@ func (ad *admin) found(ctx context.Context) {
 
 func (ad *admin) tryFound(ctx context.Context) error {
 	mark := func(name string) error {
-		_, err := ad.commands.propose(ctx, failure.Error{Kind: "parameter", Name: name}, &catalog.PutParameter{Parameter: catalog.Parameter{
-			Component: foundingComponent, Name: name, Value: "1",
+		_, err := ad.commands.Propose(ctx, failure.Error{Kind: "parameter", Name: name}, &catalog.PutParameter{Parameter: catalog.Parameter{
+			Component: serving.FoundingComponent, Name: name, Value: "1",
 		}}, nil)
 		return err
 	}
@@ -54,7 +56,7 @@ func (ad *admin) tryFound(ctx context.Context) error {
 		return err
 	}
 	v := ad.view()
-	if founded(v) {
+	if serving.Founded(v) {
 		return nil
 	}
 	_, known := v.User(ad.cfg.DefaultUser)
@@ -63,7 +65,7 @@ func (ad *admin) tryFound(ctx context.Context) error {
 			return err
 		}
 	}
-	return mark(foundedName)
+	return mark(serving.FoundedName)
 }
 
 func hasUsers(v *catalog.View) bool {
@@ -80,8 +82,8 @@ func (ad *admin) makeDefaultUser(ctx context.Context, known bool) error {
 		if err != nil {
 			return err
 		}
-		err = ad.audit.byItself(ctx, Act{Operation: OpUserPut, Kind: "user", Name: name}, func(ctx context.Context) error {
-			_, err := ad.commands.propose(ctx, aboutUser(name), &catalog.PutUser{OnlyNew: true, User: catalog.User{
+		err = ad.audit.ByItself(ctx, audit.Act{Operation: audit.OpUserPut, Kind: "user", Name: name}, func(ctx context.Context) error {
+			_, err := ad.commands.Propose(ctx, aboutUser(name), &catalog.PutUser{OnlyNew: true, User: catalog.User{
 				Name: name, PasswordHash: hash, Algorithm: string(a), Tags: []string{TagAdministrator},
 				UserLimits: catalog.NoUserLimits(),
 			}}, nil)
@@ -91,9 +93,9 @@ func (ad *admin) makeDefaultUser(ctx context.Context, known bool) error {
 			return err
 		}
 	}
-	x := Act{Operation: OpPermissionSet, VHost: DefaultVHost, Kind: "permission", Name: name}
-	err := ad.audit.byItself(ctx, x, func(ctx context.Context) error {
-		_, err := ad.commands.propose(ctx, aboutPermission(DefaultVHost, name), &catalog.SetPermission{OnlyNew: true, Permission: Permission{
+	x := audit.Act{Operation: audit.OpPermissionSet, VHost: DefaultVHost, Kind: "permission", Name: name}
+	err := ad.audit.ByItself(ctx, x, func(ctx context.Context) error {
+		_, err := ad.commands.Propose(ctx, aboutPermission(DefaultVHost, name), &catalog.SetPermission{OnlyNew: true, Permission: Permission{
 			User: name, VHost: DefaultVHost, Configure: ".*", Write: ".*", Read: ".*",
 		}}, nil)
 		return err

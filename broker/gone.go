@@ -11,7 +11,7 @@ func (cs *connections) CatalogChanged() <-chan struct{} {
 // Gone tells why the connection of a context's caller to the vhost has to end: the vhost, or the
 // user, was deleted (VH-2), or the node is cut off. It is "" while they are there. Any goroutine may call it.
 func (cs *connections) Gone(ctx context.Context, vhost string) string {
-	if why := cs.serving.cutOff(); why != "" {
+	if why := cs.serving.WhyCutOff(); why != "" {
 		return why
 	}
 	v := cs.view()

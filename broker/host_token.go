@@ -3,6 +3,8 @@ package broker
 import (
 	"crypto/rand"
 	"crypto/subtle"
+
+	"github.com/quorate/quorate/broker/audit"
 )
 
 // hostTokenPrefix begins the token of a node's host, so that one that has leaked can be found.
@@ -24,6 +26,6 @@ func (l *logins) loginHost(text string, loopback bool) *Identity {
 	name := hostUserPrefix + string(l.cfg.Node)
 	l.log.Warn("somebody has logged in by the token of this node's host", "user", name)
 	who := stranger(name, TagAdministrator)
-	who.mechanism = mechanismHost
+	who.mechanism = audit.MechanismHost
 	return who
 }

@@ -1,10 +1,11 @@
 package broker
 
 import (
-	"github.com/quorate/quorate/catalog"
 	"net/netip"
 	"strings"
 	"testing"
+
+	"github.com/quorate/quorate/catalog"
 )
 
 // VH-11: the token of the host is taken from the host alone, and an empty one never.

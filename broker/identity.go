@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/quorate/quorate/access"
+	"github.com/quorate/quorate/broker/audit"
 	"github.com/quorate/quorate/broker/failure"
 	"github.com/quorate/quorate/catalog"
 )
@@ -144,12 +145,12 @@ func (l *logins) Require(ctx context.Context, tag string) error {
 }
 
 // Caller is Who as the audit tells it.
-func (l *logins) Caller(ctx context.Context) caller {
+func (l *logins) Caller(ctx context.Context) audit.Caller {
 	who, err := l.Who(ctx)
 	if err != nil || who == nil {
-		return caller{}
+		return audit.Caller{}
 	}
-	return caller{User: who.User(), Mechanism: who.mechanism, Administrator: who.Is(TagAdministrator)}
+	return audit.Caller{User: who.User(), Mechanism: who.mechanism, Administrator: who.Is(TagAdministrator)}
 }
 
 // Is tells whether the identity has a tag, or one that stands above it.

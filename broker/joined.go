@@ -2,6 +2,8 @@ package broker
 
 import (
 	"context"
+
+	"github.com/quorate/quorate/broker/audit"
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/cluster"
 	"github.com/quorate/quorate/id"
@@ -16,10 +18,10 @@ func (b *Broker) tellJoined(ctx context.Context, c *cluster.Cluster) {
 			return
 		}
 		node, _ := c.Self()
-		_ = b.Audit.byItself(ctx, Act{Operation: OpNodeJoin, Kind: "node", Name: string(node)}, func(ctx context.Context) error {
+		_ = b.Audit.ByItself(ctx, audit.Act{Operation: audit.OpNodeJoin, Kind: "node", Name: string(node)}, func(ctx context.Context) error {
 			n, err := awaitNode(ctx, c, node)
 			if err == nil {
-				actOf(ctx).note(Change{Field: "address", After: n.Address}, Change{Field: "client_address", After: n.ClientAddress})
+				audit.NotesOf(ctx).Note(audit.Change{Field: "address", After: n.Address}, audit.Change{Field: "client_address", After: n.ClientAddress})
 			}
 			return err
 		})

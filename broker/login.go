@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/quorate/quorate/access"
+	"github.com/quorate/quorate/broker/audit"
 	"github.com/quorate/quorate/broker/failure"
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/id"
@@ -57,7 +58,7 @@ type loginsConfig struct {
 	// Unseen counts logins that were refused without a look.
 	Unseen    *atomic.Uint64
 	Certainty certainty
-	Commands  *commands
+	Commands  *audit.Commands
 	Log       *slog.Logger
 }
 
@@ -69,7 +70,7 @@ type logins struct {
 	now       func() time.Time
 	log       *slog.Logger
 	certainty certainty
-	commands  *commands
+	commands  *audit.Commands
 	chain     *access.Chain
 
 	key     [sha256.Size]byte // of this process
@@ -212,7 +213,7 @@ func (l *logins) LoginCertificate(ctx context.Context, user string, from netip.A
 	if !known {
 		return nil, l.certainty.Definite(ctx, unauthenticated("there is no user of the name in the certificate, "+strconv.Quote(user)))
 	}
-	return by(mechanismCertificate)(l.admitted(u, from.Unmap().IsLoopback()))
+	return by(audit.MechanismCertificate)(l.admitted(u, from.Unmap().IsLoopback()))
 }
 
 // verify checks a password against the user's hash. Unknown users, and those whose hash is of

@@ -3,13 +3,14 @@ package broker
 import (
 	"context"
 	"errors"
-	"github.com/quorate/quorate/broker/failure"
-	"github.com/quorate/quorate/catalog"
 	"log/slog"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/quorate/quorate/broker/failure"
+	"github.com/quorate/quorate/catalog"
 )
 
 // testLogins returns logins of a catalog, of which the Config holds what matters.

@@ -5,7 +5,9 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/quorate/quorate/broker/audit"
 	"github.com/quorate/quorate/broker/failure"
+	"github.com/quorate/quorate/broker/serving"
 	"github.com/quorate/quorate/cluster"
 	"github.com/quorate/quorate/cluster/disk"
 	"github.com/quorate/quorate/cluster/nodeclock"
@@ -99,7 +101,7 @@ func (b *Broker) ClusterStatus(ctx context.Context, details bool) (ClusterStatus
 		Nodes:     make([]NodeStatus, len(s.Nodes)), ViewAge: -1,
 	}
 	if err := b.Serving.Serves(); err != nil {
-		out.Hindrance = hindrance(c).Error()
+		out.Hindrance = serving.Hindrance(c).Error()
 	}
 	if age, known := c.ViewAge(); known {
 		out.ViewAge = age
@@ -141,7 +143,7 @@ func (b *Broker) Finalise(ctx context.Context, dryRun bool) (before, now int, he
 		return 0, 0, nil, failure.Translate(err, failure.Error{Kind: "cluster", Name: name})
 	}
 	if !dryRun && v.Newest != v.Finalised {
-		actOf(ctx).note(Change{Field: "version", Before: strconv.Itoa(int(v.Finalised)), After: strconv.Itoa(int(v.Newest))})
+		audit.NotesOf(ctx).Note(audit.Change{Field: "version", Before: strconv.Itoa(int(v.Finalised)), After: strconv.Itoa(int(v.Newest))})
 	}
 	return int(v.Finalised), int(v.Newest), v.Held, nil
 }
@@ -162,7 +164,7 @@ func (b *Broker) TransferLeadership(ctx context.Context, vhost, queue, node stri
 	}
 	err = c.TransferLeadership(ctx, rec.UID, id.NodeID(node))
 	if err == nil {
-		actOf(ctx).note(Change{Field: "leader", After: node})
+		audit.NotesOf(ctx).Note(audit.Change{Field: "leader", After: node})
 	}
 	return failure.Translate(err, about)
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/quorate/quorate/broker/audit"
 	"github.com/quorate/quorate/broker/failure"
 	"github.com/quorate/quorate/cluster"
 	"github.com/quorate/quorate/cluster/operation"
@@ -59,7 +60,7 @@ func (b *Broker) CancelOperation(ctx context.Context, text string) (Operation, e
 	}
 	op, err := c.CancelOperation(ctx, x)
 	if err == nil {
-		actOf(ctx).note(Change{Field: "state", Before: string(op.State), After: string(OperationCancelled)})
+		audit.NotesOf(ctx).Note(audit.Change{Field: "state", Before: string(op.State), After: string(OperationCancelled)})
 	}
 	return op, failure.Translate(err, failure.Error{Kind: "operation", Name: text})
 }
@@ -134,5 +135,5 @@ func (b *Broker) start(ctx context.Context, c *cluster.Cluster, kind operation.K
 
 // noteStarted notes a long job.
 func noteStarted(ctx context.Context, op *Operation) {
-	actOf(ctx).note(Change{Field: "operation", After: op.ID.String()}, Change{Field: "target", After: op.Target})
+	audit.NotesOf(ctx).Note(audit.Change{Field: "operation", After: op.ID.String()}, audit.Change{Field: "target", After: op.Target})
 }

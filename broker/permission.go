@@ -59,14 +59,14 @@ func aboutPermission(vhost, user string) failure.Error {
 func (ad *admin) SetPermission(ctx context.Context, p Permission) (created bool, err error) {
 	about := aboutPermission(p.VHost, p.User)
 	bad := checkPatterns(about, namedPattern{"configure", p.Configure}, namedPattern{"write", p.Write}, namedPattern{"read", p.Read})
-	reply, err := ad.commands.propose(ctx, about, &catalog.SetPermission{Permission: p}, bad)
+	reply, err := ad.commands.Propose(ctx, about, &catalog.SetPermission{Permission: p}, bad)
 	return reply.Created, err
 }
 
 // ClearPermission takes from a user all that it may do in a vhost, and tells whether it
 // had a permission.
 func (ad *admin) ClearPermission(ctx context.Context, vhost, user string) (deleted bool, err error) {
-	reply, err := ad.commands.propose(ctx, aboutPermission(vhost, user), &catalog.ClearPermission{User: user, VHost: vhost}, nil)
+	reply, err := ad.commands.Propose(ctx, aboutPermission(vhost, user), &catalog.ClearPermission{User: user, VHost: vhost}, nil)
 	return reply.Deleted, err
 }
 
@@ -100,7 +100,7 @@ func aboutTopicPermission(vhost, user string) failure.Error {
 func (ad *admin) SetTopicPermission(ctx context.Context, p TopicPermission) (created bool, err error) {
 	about := aboutTopicPermission(p.VHost, p.User)
 	bad := checkPatterns(about, namedPattern{"write", p.Write}, namedPattern{"read", p.Read})
-	reply, err := ad.commands.propose(ctx, about, &catalog.SetTopicPermission{TopicPermission: p}, bad)
+	reply, err := ad.commands.Propose(ctx, about, &catalog.SetTopicPermission{TopicPermission: p}, bad)
 	return reply.Created, err
 }
 
@@ -108,7 +108,7 @@ func (ad *admin) SetTopicPermission(ctx context.Context, p TopicPermission) (cre
 // vhost, and tells whether there was one.
 func (ad *admin) ClearTopicPermission(ctx context.Context, vhost, user, exchange string) (deleted bool, err error) {
 	cmd := catalog.ClearTopicPermission{User: user, VHost: vhost, Exchange: exchange}
-	reply, err := ad.commands.propose(ctx, aboutTopicPermission(vhost, user), &cmd, nil)
+	reply, err := ad.commands.Propose(ctx, aboutTopicPermission(vhost, user), &cmd, nil)
 	return reply.Deleted, err
 }
 

@@ -2,6 +2,7 @@ package broker
 
 import (
 	"context"
+
 	"github.com/quorate/quorate/catalog"
 )
 

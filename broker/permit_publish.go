@@ -1,8 +1,9 @@
 package broker
 
 import (
-	"github.com/quorate/quorate/catalog"
 	"strconv"
+
+	"github.com/quorate/quorate/catalog"
 )
 
 // sendRight is what a sender may do at an exchange as long as set is the view's.

@@ -43,7 +43,7 @@ func (ad *admin) PutPolicy(ctx context.Context, p Policy) (created bool, err err
 	if err := checkPolicy(&cmd.Policy, p.about()); err != nil {
 		return false, err
 	}
-	reply, err := ad.commands.commit(ctx, &cmd)
+	reply, err := ad.commands.Commit(ctx, &cmd)
 	return reply.Created, failure.Translate(err, p.about())
 }
 
@@ -61,7 +61,7 @@ func checkPolicy(p *catalog.Policy, about failure.Error) error {
 // DeletePolicy removes a policy and tells whether there was one.
 func (ad *admin) DeletePolicy(ctx context.Context, vhost, name string, operator bool) (deleted bool, err error) {
 	p := Policy{VHost: vhost, Name: name, Operator: operator}
-	reply, err := ad.commands.commit(ctx, &catalog.DeletePolicy{VHost: vhost, Name: name, Operator: operator})
+	reply, err := ad.commands.Commit(ctx, &catalog.DeletePolicy{VHost: vhost, Name: name, Operator: operator})
 	return reply.Deleted, failure.Translate(err, p.about())
 }
 

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 
 	"github.com/quorate/quorate/broker/failure"
+	"github.com/quorate/quorate/broker/serving"
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/cluster/disk"
 	"github.com/quorate/quorate/cluster/gateway"
@@ -122,7 +123,7 @@ func (b *Broker) Publish(ctx context.Context, m *Publish, done func(Result)) {
 	p, _ := b.publishes.Get().(*publishing)
 	p.done, p.token = done, m.Token
 	ttl, err := p.prepare(ctx, m)
-	if len(p.uids) == 0 && (err == nil || negative(err)) { // EX-16
+	if len(p.uids) == 0 && (err == nil || serving.Negative(err)) { // EX-16
 		ttl, err = p.confirm(ctx, m, ttl, err)
 	}
 	if why, ok := err.(*failure.Error); ok && why.Class == failure.Unavailable { //nolint:errorlint // as prepare and confirm make it
@@ -271,7 +272,7 @@ func (p *publishing) confirm(ctx context.Context, m *Publish, ttlMs int64, found
 		return ttlMs, found
 	}
 	if err := p.b.server.AwaitFresh(ctx); err != nil {
-		return 0, errStale(err)
+		return 0, serving.ErrStale(err)
 	}
 	return p.prepare(ctx, m)
 }

@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/quorate/quorate/broker/audit"
 	"github.com/quorate/quorate/broker/failure"
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/cluster"
@@ -91,7 +92,7 @@ func (b *Broker) DeleteQueue(ctx context.Context, vhost, name string, how Deleti
 		return Deleted{}, err
 	}
 	var gone Deleted
-	defer func() { actOf(ctx).lost(gone.Ready + gone.Unsettled + gone.Delayed + gone.Backlog) }()
+	defer func() { audit.NotesOf(ctx).Lost(gone.Ready + gone.Unsettled + gone.Delayed + gone.Backlog) }()
 	s, err := c.QueueStatus(ctx, rec.UID)
 	switch {
 	case err == nil:
@@ -105,10 +106,10 @@ func (b *Broker) DeleteQueue(ctx context.Context, vhost, name string, how Deleti
 		return Deleted{}, failure.Translate(err, about)
 	}
 	if how.Discard || rec.Dissolving == 0 && !b.policies.DrainsBeforeDelete(c.View(), rec) {
-		_, err = b.commands.commit(ctx, &catalog.DeleteQueue{VHost: vhost, Name: name, UID: rec.UID})
+		_, err = b.commands.Commit(ctx, &catalog.DeleteQueue{VHost: vhost, Name: name, UID: rec.UID})
 		return gone, failure.Translate(err, about)
 	}
-	if _, err = b.commands.commit(ctx, &catalog.DissolveQueue{VHost: vhost, Name: name, UID: rec.UID}); err != nil {
+	if _, err = b.commands.Commit(ctx, &catalog.DissolveQueue{VHost: vhost, Name: name, UID: rec.UID}); err != nil {
 		return gone, failure.Translate(err, about)
 	}
 	gone.Dissolving = b.awaitDissolved(ctx, c, rec.UID)
@@ -159,7 +160,7 @@ func (b *Broker) RetryDelayed(ctx context.Context, vhost, name string, limit uin
 		return 0, err
 	}
 	n, err := q.RetryDelayed(ctx, limit)
-	actOf(ctx).counted("delayed_messages", n)
+	audit.NotesOf(ctx).Counted("delayed_messages", n)
 	return n, failure.Translate(err, about)
 }
 
@@ -171,7 +172,7 @@ func (b *Broker) PurgeQueue(ctx context.Context, vhost, name string) (uint64, er
 		return 0, err
 	}
 	n, err := q.Purge(ctx)
-	actOf(ctx).counted("messages", n)
+	audit.NotesOf(ctx).Counted("messages", n)
 	if n > 0 {
 		b.cluster.RetryDeadLetters(q.UID()) // DL-24: it has room
 	}

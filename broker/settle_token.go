@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/quorate/quorate/broker/failure"
+	"github.com/quorate/quorate/broker/serving"
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/cluster"
 	"github.com/quorate/quorate/cluster/gateway"
@@ -73,7 +74,7 @@ func (b *Broker) settleKey(ctx context.Context) ([]byte, error) {
 	if p, ok := v.Parameter("", settleComponent, settleKeyName); ok {
 		return []byte(p.Value), nil
 	}
-	reply, err := b.commands.propose(ctx, failure.Error{Kind: "settle token"}, &catalog.PutParameter{OnlyNew: true, Parameter: catalog.Parameter{
+	reply, err := b.commands.Propose(ctx, failure.Error{Kind: "settle token"}, &catalog.PutParameter{OnlyNew: true, Parameter: catalog.Parameter{
 		Component: settleComponent, Name: settleKeyName, Value: rand.Text() + rand.Text(),
 	}}, nil)
 	if !existed(err) {
@@ -86,7 +87,7 @@ func (b *Broker) settleKey(ctx context.Context) ([]byte, error) {
 	if p, ok := c.View().Parameter("", settleComponent, settleKeyName); ok {
 		return []byte(p.Value), nil
 	}
-	return nil, errStale(nil)
+	return nil, serving.ErrStale(nil)
 }
 
 // tokenToSettle reads a token of what the caller holds, of a queue that it may read. An

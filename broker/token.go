@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/quorate/quorate/access"
+	"github.com/quorate/quorate/broker/audit"
 	"github.com/quorate/quorate/broker/failure"
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/internal/password"
@@ -99,13 +100,13 @@ func (l *logins) MintToken(ctx context.Context, lifetime time.Duration) (Token, 
 	if err != nil {
 		return Token{}, failure.Translate(err, about)
 	}
-	_, err = l.commands.propose(ctx, about, &catalog.PutParameter{Parameter: catalog.Parameter{
+	_, err = l.commands.Propose(ctx, about, &catalog.PutParameter{Parameter: catalog.Parameter{
 		Component: tokenComponent, Name: id, Value: string(value),
 	}}, nil)
 	if err == nil {
-		a := actOf(ctx)
-		a.named(id)
-		a.note(Change{Field: "expires", After: time.UnixMilli(rec.ExpireMs).UTC().Format(time.RFC3339)})
+		a := audit.NotesOf(ctx)
+		a.Named(id)
+		a.Note(audit.Change{Field: "expires", After: time.UnixMilli(rec.ExpireMs).UTC().Format(time.RFC3339)})
 	}
 	return Token{Text: tokenPrefix + id + "_" + secret, ID: id, ExpireMs: rec.ExpireMs}, err
 }
@@ -127,7 +128,7 @@ func (l *logins) forgetTokens(ctx context.Context, user string, now time.Time) e
 			left++
 			continue
 		}
-		if _, err := l.commands.propose(ctx, failure.Error{Kind: "token"}, &catalog.DeleteParameter{Component: tokenComponent, Name: p.Name}, nil); err != nil {
+		if _, err := l.commands.Propose(ctx, failure.Error{Kind: "token"}, &catalog.DeleteParameter{Component: tokenComponent, Name: p.Name}, nil); err != nil {
 			return err
 		}
 	}
@@ -157,9 +158,9 @@ func (l *logins) RevokeToken(ctx context.Context, id string) (deleted bool, err 
 			return false, err
 		}
 	}
-	reply, err := l.commands.propose(ctx, failure.Error{Kind: "token", Name: id}, &catalog.DeleteParameter{Component: tokenComponent, Name: id}, nil)
+	reply, err := l.commands.Propose(ctx, failure.Error{Kind: "token", Name: id}, &catalog.DeleteParameter{Component: tokenComponent, Name: id}, nil)
 	if reply.Deleted || reply.Repeated {
-		actOf(ctx).note(Change{Field: "of_user", Before: rec.User})
+		audit.NotesOf(ctx).Note(audit.Change{Field: "of_user", Before: rec.User})
 	}
 	return reply.Deleted, err
 }
@@ -197,6 +198,6 @@ func (l *logins) LoginToken(ctx context.Context, text string, from netip.Addr) (
 	if err != nil {
 		return nil, err
 	}
-	who.byToken, who.expireMs, who.mechanism = true, rec.ExpireMs, mechanismToken
+	who.byToken, who.expireMs, who.mechanism = true, rec.ExpireMs, audit.MechanismToken
 	return who, nil
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/quorate/quorate/broker/audit"
 	"github.com/quorate/quorate/broker/failure"
 	"github.com/quorate/quorate/catalog"
 )
@@ -57,8 +58,8 @@ func (ad *admin) storeUpgrade(ctx context.Context, u *upgrade) error {
 	if ad.view().Allows(cmd) != nil {
 		return nil // builds take part that know no such change
 	}
-	err := ad.audit.byItself(ctx, Act{Operation: OpUserChange, Kind: "user", Name: name}, func(ctx context.Context) error {
-		_, err := ad.commands.propose(ctx, aboutUser(name), cmd, nil)
+	err := ad.audit.ByItself(ctx, audit.Act{Operation: audit.OpUserChange, Kind: "user", Name: name}, func(ctx context.Context) error {
+		_, err := ad.commands.Propose(ctx, aboutUser(name), cmd, nil)
 		return err
 	})
 	switch now, ok := ad.view().User(name); {

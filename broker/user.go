@@ -122,7 +122,7 @@ func (ad *admin) proposeUser(ctx context.Context, name string, cmd catalog.Comma
 			cmd = &catalog.PutUser{User: c.Of(old)}
 		}
 	}
-	reply, err := ad.commands.propose(ctx, about, cmd, nil)
+	reply, err := ad.commands.Propose(ctx, about, cmd, nil)
 	return reply, userState(err)
 }
 

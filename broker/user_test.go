@@ -4,6 +4,7 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/quorate/quorate/broker/audit"
 	"github.com/quorate/quorate/broker/failure"
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/internal/testnode"
@@ -25,7 +26,7 @@ func TestLastAdministratorOfOldVersion(t *testing.T) {
 	if err := part.Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	b := newAdministration(administrationConfig{View: c.View, Commands: newCommands(part)})
+	b := newAdministration(administrationConfig{View: c.View, Commands: audit.NewCommands(part)})
 	ctx := t.Context()
 	for name, call := range map[string]func(user string) error{
 		"delete": func(user string) error { _, err := b.DeleteUser(ctx, user); return err },

@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/quorate/quorate/broker/audit"
 	"github.com/quorate/quorate/broker/failure"
 	"github.com/quorate/quorate/catalog"
 )
@@ -48,7 +49,7 @@ func (ad *admin) PutVHost(ctx context.Context, h VHost) (created bool, err error
 	if h.DefaultQueueType == "" {
 		h.DefaultQueueType = catalog.QueueQuorum
 	}
-	reply, err := ad.commands.propose(ctx, about, &catalog.PutVHost{VHost: h}, checkPlainName(h.Name, "", about))
+	reply, err := ad.commands.Propose(ctx, about, &catalog.PutVHost{VHost: h}, checkPlainName(h.Name, "", about))
 	if err != nil || !reply.Created {
 		return reply.Created, err
 	}
@@ -56,11 +57,11 @@ func (ad *admin) PutVHost(ctx context.Context, h VHost) (created bool, err error
 	if err != nil || who == nil || who.Stranger() {
 		return true, err
 	}
-	_, err = ad.commands.propose(withoutAct(ctx), aboutPermission(h.Name, who.User()), &catalog.SetPermission{OnlyNew: true, Permission: Permission{
+	_, err = ad.commands.Propose(audit.WithoutNotes(ctx), aboutPermission(h.Name, who.User()), &catalog.SetPermission{OnlyNew: true, Permission: Permission{
 		User: who.User(), VHost: h.Name, Configure: ".*", Write: ".*", Read: ".*",
 	}}, nil)
 	if err == nil {
-		actOf(ctx).note(Change{Field: "permission." + who.User(), After: ".* .* .*"})
+		audit.NotesOf(ctx).Note(audit.Change{Field: "permission." + who.User(), After: ".* .* .*"})
 	}
 	return true, err
 }
@@ -69,13 +70,13 @@ func (ad *admin) PutVHost(ctx context.Context, h VHost) (created bool, err error
 // ends its consumers, and tells whether there was one. It is refused while the vhost is
 // protected (VH-2).
 func (ad *admin) DeleteVHost(ctx context.Context, name string) (deleted bool, err error) {
-	reply, err := ad.commands.propose(ctx, aboutVHost(name), &catalog.DeleteVHost{Name: name}, nil)
+	reply, err := ad.commands.Propose(ctx, aboutVHost(name), &catalog.DeleteVHost{Name: name}, nil)
 	return reply.Deleted, failure.AsState(err)
 }
 
 // SetVHostLimits replaces the limits of a vhost (VH-4). What is there already stays.
 func (ad *admin) SetVHostLimits(ctx context.Context, name string, l VHostLimits) error {
-	_, err := ad.commands.propose(ctx, aboutVHost(name), &catalog.SetVHostLimits{VHost: name, Limits: l}, nil)
+	_, err := ad.commands.Propose(ctx, aboutVHost(name), &catalog.SetVHostLimits{VHost: name, Limits: l}, nil)
 	return err
 }
 

@@ -5,13 +5,13 @@ import (
 	"net"
 	"net/netip"
 
+	"github.com/quorate/quorate/broker"
+	"github.com/quorate/quorate/broker/audit"
+	"github.com/quorate/quorate/broker/failure"
+	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
 	"google.golang.org/grpc"
 	grpcmetadata "google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/peer"
-
-	"github.com/quorate/quorate/broker"
-	"github.com/quorate/quorate/broker/failure"
-	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
 )
 
 // maxCredentialBytes bounds the header with a credential: a token, or a name and a token in base64.
@@ -32,7 +32,7 @@ func (s *Server) login(ctx context.Context) (context.Context, error) {
 	}
 	checked(ctx)
 	if err != nil {
-		s.b.Audit.LoginRefused(ctx, broker.LoginTry{From: broker.Origin{Protocol: protocol, Address: address}, User: user}, err)
+		s.b.Audit.LoginRefused(ctx, audit.LoginTry{From: audit.Origin{Protocol: protocol, Address: address}, User: user}, err)
 		return ctx, err
 	}
 	return broker.WithIdentity(ctx, who), nil
@@ -206,7 +206,7 @@ func (s *Server) enterUser(ctx context.Context) (context.Context, error) {
 	}
 	switch first, err := s.b.Connections.EnterUser(ctx); {
 	case err != nil:
-		s.b.Audit.LoginRefused(ctx, broker.LoginTry{From: originOf(ctx)}, err)
+		s.b.Audit.LoginRefused(ctx, audit.LoginTry{From: originOf(ctx)}, err)
 		return ctx, err
 	case first:
 		s.b.Audit.LoggedIn(ctx, originOf(ctx), "")

@@ -9,12 +9,11 @@ import (
 	"sync"
 	"time"
 
-	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
-	"google.golang.org/grpc/tap"
-
-	"github.com/quorate/quorate/broker"
+	"github.com/quorate/quorate/broker/audit"
 	"github.com/quorate/quorate/broker/failure"
 	"github.com/quorate/quorate/internal/gate"
+	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/tap"
 )
 
 // What a connection may do that has not logged in, beside the gate's bounds.
@@ -128,7 +127,7 @@ func (s *Server) look(ctx context.Context, info *tap.Info) (context.Context, err
 		return ctx, nil
 	}
 	if _, err := parseCredential(info.Header.Get("authorization")); err != nil {
-		s.b.Audit.LoginRefused(ctx, broker.LoginTry{From: broker.Origin{Protocol: protocol, Address: conn.RemoteAddr().String()}}, err)
+		s.b.Audit.LoginRefused(ctx, audit.LoginTry{From: audit.Origin{Protocol: protocol, Address: conn.RemoteAddr().String()}}, err)
 		return ctx, err
 	}
 	return s.awaitCheck(ctx, conn)

@@ -15,6 +15,7 @@ import (
 	"strings"
 
 	"github.com/quorate/quorate/broker"
+	"github.com/quorate/quorate/broker/audit"
 	"github.com/quorate/quorate/broker/failure"
 	"github.com/quorate/quorate/internal/gate"
 )
@@ -64,8 +65,8 @@ func (a api) managed(then http.HandlerFunc) http.HandlerFunc {
 }
 
 // originOf is where a request comes from, for the audit.
-func originOf(r *http.Request) broker.Origin {
-	return broker.Origin{Protocol: "http", Address: r.RemoteAddr, Client: r.UserAgent()}
+func originOf(r *http.Request) audit.Origin {
+	return audit.Origin{Protocol: "http", Address: r.RemoteAddr, Client: r.UserAgent()}
 }
 
 // login lets in who logs in.
@@ -78,7 +79,7 @@ func (a api) login(then http.HandlerFunc) http.HandlerFunc {
 			checked := gate.Of(r.Context()).Check()
 			who, user, err = a.identify(r)
 			if checked(); err != nil {
-				a.Broker.Audit.LoginRefused(r.Context(), broker.LoginTry{From: originOf(r), User: user}, err)
+				a.Broker.Audit.LoginRefused(r.Context(), audit.LoginTry{From: originOf(r), User: user}, err)
 				if e, ok := errors.AsType[*failure.Error](err); ok && e.Unauthenticated {
 					w.Header().Set("WWW-Authenticate", `Basic realm="Quorate"`)
 				}
@@ -224,7 +225,7 @@ func (a api) get(w http.ResponseWriter, r *http.Request) {
 
 func (a api) close(w http.ResponseWriter, r *http.Request) {
 	reason := cmp.Or(r.Header.Get("X-Reason"), "Closed via management API")
-	act := broker.Act{Operation: broker.OpConnectionClose, Kind: "connection", Name: name(r), From: originOf(r)}
+	act := audit.Act{Operation: audit.OpConnectionClose, Kind: "connection", Name: name(r), From: originOf(r)}
 	err := a.Broker.Audit.Audited(r.Context(), act, func(ctx context.Context) error {
 		if err := a.Broker.Logins.Require(ctx, broker.TagAdministrator); err != nil {
 			return err

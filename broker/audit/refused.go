@@ -1,4 +1,4 @@
-package broker
+package audit
 
 import (
 	"context"
@@ -26,7 +26,7 @@ type LoginTry struct {
 
 // LoginRefused counts a login that a listener refuses because of err, and tells it in the audit as
 // far as there is room. What is not the client's fault is neither.
-func (l *audit) LoginRefused(ctx context.Context, try LoginTry, err error) {
+func (l *Log) LoginRefused(ctx context.Context, try LoginTry, err error) {
 	e, ok := errors.AsType[*failure.Error](err)
 	if !ok || !e.Unauthenticated && e.Class != failure.ResourceExhausted && e.Class != failure.NotAllowed {
 		return
@@ -43,7 +43,7 @@ func (l *audit) LoginRefused(ctx context.Context, try LoginTry, err error) {
 
 // LoggedIn tells the audit that the context's identity uses a connection from now on, to a vhost if
 // that is known.
-func (l *audit) LoggedIn(ctx context.Context, from Origin, vhost string) {
+func (l *Log) LoggedIn(ctx context.Context, from Origin, vhost string) {
 	who := l.cfg.Who(ctx)
 	if who.User == "" {
 		return

@@ -1,4 +1,4 @@
-package broker
+package serving
 
 import (
 	"cmp"
@@ -34,44 +34,45 @@ func newReach() *reach { return &reach{cut: make(chan struct{})} }
 
 // CutOff returns a channel that is closed once this node has been cut off from the majority of the
 // cluster's nodes for CutOffEnds: clients have to connect to another one.
-func (s *serving) CutOff() <-chan struct{} {
+func (s *Node) CutOff() <-chan struct{} {
 	s.reach.mu.Lock()
 	defer s.reach.mu.Unlock()
 	return s.reach.cut
 }
 
-// cutOff says that this node is cut off; "": it is not.
-func (s *serving) cutOff() string {
+// WhyCutOff says that this node is cut off; "": it is not.
+func (s *Node) WhyCutOff() string {
 	s.reach.mu.Lock()
 	defer s.reach.mu.Unlock()
 	return s.reach.what
 }
 
 // ErrCutOff is the end of a stream on a node that is cut off.
-func (s *serving) ErrCutOff() error {
-	return &failure.Error{Class: failure.Unavailable, Kind: "node", RetryAfter: failure.RetryAfter, Reason: cmp.Or(s.cutOff(), "this node was cut off; use another node")}
+func (s *Node) ErrCutOff() error {
+	return &failure.Error{Class: failure.Unavailable, Kind: "node", RetryAfter: failure.RetryAfter, Reason: cmp.Or(s.WhyCutOff(), "this node was cut off; use another node")}
 }
 
 // Fit returns nil while clients do well to stay, else why another node, if there is one, serves
 // them better: this one is cut off, or its disk hangs.
-func (s *serving) Fit() error {
-	c := s.server
+func (s *Node) Fit() error {
+	c := s.cluster
 	if c.DiskHangs() {
 		return errors.New("broker: a write to the node's disk hangs")
 	}
 	if r := c.Reach(); r.CutOff >= CutOffTold {
-		return errors.New("broker: " + describeReach(r))
+		return errors.New("broker: " + DescribeReach(r))
 	}
 	return nil
 }
 
-func describeReach(r cluster.Reach) string {
+// DescribeReach tells whom this node reaches, and what to do.
+func DescribeReach(r cluster.Reach) string {
 	return fmt.Sprintf("this node reaches %d of the cluster's %d nodes, which is no majority; use another node", r.Reached, r.Nodes)
 }
 
-// watchReach follows whether this node is cut off, until ctx ends.
-func (s *serving) watchReach(ctx context.Context) {
-	c := s.server
+// WatchReach follows whether this node is cut off, until ctx ends.
+func (s *Node) WatchReach(ctx context.Context) {
+	c := s.cluster
 	again := time.NewTimer(0)
 	defer again.Stop()
 	for {
@@ -98,7 +99,7 @@ func (x *reach) take(log *slog.Logger, r cluster.Reach) {
 	defer x.mu.Unlock()
 	switch cut := r.CutOff >= CutOffEnds; {
 	case cut && x.what == "":
-		x.what = describeReach(r)
+		x.what = DescribeReach(r)
 		close(x.cut)
 		log.Warn("this node is cut off: its clients' streams and connections end, so that they go to other nodes",
 			"reached", r.Reached, "nodes", r.Nodes, "for", r.CutOff)

@@ -1,4 +1,4 @@
-package broker
+package audit
 
 import (
 	"bytes"
@@ -22,14 +22,14 @@ import (
 type callerKey struct{}
 
 func user(name string, administrator bool) context.Context {
-	who := caller{User: name, Mechanism: mechanismPassword, Administrator: administrator}
+	who := Caller{User: name, Mechanism: MechanismPassword, Administrator: administrator}
 	return context.WithValue(context.Background(), callerKey{}, who)
 }
 
 // testAudit keeps nothing, and logs to w.
-func testAudit(w io.Writer, refused *atomic.Uint64) *audit {
-	return newAudit(auditConfig{
-		Who:  func(ctx context.Context) caller { who, _ := ctx.Value(callerKey{}).(caller); return who },
+func testAudit(w io.Writer, refused *atomic.Uint64) *Log {
+	return New(Config{
+		Who:  func(ctx context.Context) Caller { who, _ := ctx.Value(callerKey{}).(Caller); return who },
 		Keep: func(event.AuditList, event.Event) {}, Refused: refused, Log: slog.New(slog.NewTextHandler(w, nil)),
 	})
 }
@@ -46,7 +46,7 @@ func auditOf(t *testing.T, ctx context.Context, x Act, n int, do func(context.Co
 }
 
 func changing(ctx context.Context) error {
-	actOf(ctx).note(Change{Field: "f", Before: "a", After: "b\n"})
+	NotesOf(ctx).Note(Change{Field: "f", Before: "a", After: "b\n"})
 	return nil
 }
 
@@ -54,12 +54,12 @@ func changing(ctx context.Context) error {
 // others than administrators are.
 func TestAuditLines(t *testing.T) {
 	refuse := func(context.Context) error { return &failure.Error{Class: failure.AccessRefused, Reason: "no"} }
-	const n = 3 * AuditUseLines
+	const n = 3 * UseLines
 	declare, put := Act{Operation: OpQueueDeclare, Kind: "queue", Name: "q"}, Act{Operation: OpUserPut, Kind: "user", Name: "u"}
 	for _, row := range []struct {
 		name    string
 		ctx     context.Context
-		act     Act
+		Notes   Act
 		do      func(context.Context) error
 		bounded bool
 	}{
@@ -69,8 +69,8 @@ func TestAuditLines(t *testing.T) {
 		{"refused users", user("app", false), put, refuse, true},
 		{"policies of policymakers", user("app", false), Act{Operation: OpPolicyPut}, changing, false},
 	} {
-		lines := auditOf(t, row.ctx, row.act, n, row.do)
-		if row.bounded != (len(lines) < n) || len(lines) < AuditUseLines {
+		lines := auditOf(t, row.ctx, row.Notes, n, row.do)
+		if row.bounded != (len(lines) < n) || len(lines) < UseLines {
 			t.Errorf("%s: %d lines of %d", row.name, len(lines), n)
 		}
 	}
@@ -95,7 +95,7 @@ func TestAuditOfNothing(t *testing.T) {
 	refuse := func(context.Context) error { return errors.New("no") }
 	for name, lines := range map[string][]string{
 		"nothing":        auditOf(t, user("root", false), Act{Operation: OpQueueDelete}, 1, nothing),
-		"refused itself": auditOf(t, user("root", false), Act{Operation: OpUserPut, byItself: true}, 1, refuse),
+		"refused itself": auditOf(t, user("root", false), Act{Operation: OpUserPut, ByItself: true}, 1, refuse),
 	} {
 		if len(lines) != 1 || lines[0] != "" {
 			t.Errorf("%s: %q", name, lines)
@@ -185,13 +185,13 @@ func TestEveryFieldIsTold(t *testing.T) {
 func TestBoundedChanges(t *testing.T) {
 	var all []Change
 	for range 100 {
-		all = append(all, Change{Field: "f", After: strings.Repeat("v", 2*AuditValueBytes)})
+		all = append(all, Change{Field: "f", After: strings.Repeat("v", 2*ValueBytes)})
 	}
 	got, size := boundedChanges(all), 0
 	for _, c := range got {
 		size += len(c.Field) + len(c.Before) + len(c.After)
 	}
-	if last := got[len(got)-1]; size > AuditChangesBytes+50 || last.Field != "left_out" || last.After != "97 fields" {
+	if last := got[len(got)-1]; size > ChangesBytes+50 || last.Field != "left_out" || last.After != "97 fields" {
 		t.Errorf("%d bytes, the last is %q", size, last)
 	}
 }
@@ -218,7 +218,7 @@ func TestAuditOperations(t *testing.T) {
 			a.count(op, outcome)
 		}
 	}
-	if got := len(a.AuditCounts()); got != 3*len(a.counts) {
+	if got := len(a.Counts()); got != 3*len(a.counts) {
 		t.Errorf("%d figures", got)
 	}
 }

@@ -1,20 +1,24 @@
-package broker
+// Package serving tells whether a node may answer clients, and what of its view of the catalog they may
+// be told: a node that does not serve, is cut off or is behind sends them elsewhere. A Node may be used
+// concurrently; errors are of package failure, with the class Unavailable.
+package serving
 
 import (
 	"context"
 	"errors"
+	"log/slog"
+	"sync/atomic"
+
 	"github.com/quorate/quorate/broker/failure"
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/cluster"
 	"github.com/quorate/quorate/cluster/clients"
-	"log/slog"
-	"sync/atomic"
 )
 
-// servingConfig is what it takes to tell whether a node may answer clients.
-type servingConfig struct {
+// Config is what it takes to tell whether a node may answer clients.
+type Config struct {
 	// Node is this node's part of the cluster.
-	Node server
+	Node Cluster
 	View func() *catalog.View
 	// Clients are sent away when the node ceases to serve.
 	Clients *clients.Registry
@@ -23,11 +27,11 @@ type servingConfig struct {
 	Log          *slog.Logger
 }
 
-// serving tells whether this node may answer clients, and what of a view of the catalog may be told
+// Node tells whether this node may answer clients, and what of a view of the catalog may be told
 // them. All methods may be called concurrently.
-type serving struct {
-	cfg     servingConfig
-	server  server
+type Node struct {
+	cfg     Config
+	cluster Cluster
 	view    func() *catalog.View
 	clients *clients.Registry
 	log     *slog.Logger
@@ -35,32 +39,32 @@ type serving struct {
 	reach   *reach
 }
 
-// newServing returns that of a node. endConnections and watchReach are to be run beside.
-func newServing(c servingConfig) *serving {
-	return &serving{cfg: c, server: c.Node, view: c.View, clients: c.Clients, log: c.Log, reach: newReach()}
+// New returns that of a node. EndConnections and WatchReach are to be run beside.
+func New(c Config) *Node {
+	return &Node{cfg: c, cluster: c.Node, view: c.View, clients: c.Clients, log: c.Log, reach: newReach()}
 }
 
 // Serves returns nil when this node may answer clients, else Unavailable with what it waits
 // for (EX-16): listeners ask before each call and connection, but for those that tell how the
 // node fares.
-func (s *serving) Serves() error {
-	if s.server.Serves() && (s.founded.Load() || s.hasFirstUser()) {
+func (s *Node) Serves() error {
+	if s.cluster.Serves() && (s.founded.Load() || s.hasFirstUser()) {
 		return nil
 	}
-	return errNotServing(hindrance(s.server))
+	return errNotServing(Hindrance(s.cluster))
 }
 
 // hasFirstUser tells whether somebody could log in, if that is asked for (VH-1). It stays so.
-func (s *serving) hasFirstUser() bool {
-	if s.cfg.Authenticate && !founded(s.view()) {
+func (s *Node) hasFirstUser() bool {
+	if s.cfg.Authenticate && !Founded(s.view()) {
 		return false
 	}
 	s.founded.Store(true)
 	return true
 }
 
-// server is what a *cluster.Cluster says of how this node may answer clients; see there.
-type server interface {
+// Cluster is what a *cluster.Cluster says of how this node may answer clients; see there.
+type Cluster interface {
 	Serves() bool
 	ServesChanged() <-chan struct{}
 	Hindrance() error
@@ -73,7 +77,8 @@ type server interface {
 	ReachChanged() <-chan struct{}
 }
 
-func hindrance(c server) error {
+// Hindrance tells what a node that does not serve waits for.
+func Hindrance(c Cluster) error {
 	if err := c.Hindrance(); err != nil {
 		return err
 	}
@@ -90,9 +95,9 @@ func errNotServing(why error) *failure.Error {
 }
 
 // AwaitServing returns when Serves does, or with its error when ctx ends.
-func (s *serving) AwaitServing(ctx context.Context) error {
+func (s *Node) AwaitServing(ctx context.Context) error {
 	for {
-		changed, seen := s.server.ServesChanged(), s.server.ViewChanged()
+		changed, seen := s.cluster.ServesChanged(), s.cluster.ViewChanged()
 		err := s.Serves()
 		if err == nil {
 			return nil
@@ -106,9 +111,9 @@ func (s *serving) AwaitServing(ctx context.Context) error {
 	}
 }
 
-// negative tells whether an error says that something is not there, or not allowed, which a
+// Negative tells whether an error says that something is not there, or not allowed, which a
 // view that is behind may say wrongly.
-func negative(err error) bool {
+func Negative(err error) bool {
 	e, ok := errors.AsType[*failure.Error](err)
 	return ok && (e.Class == failure.NotFound || e.Class == failure.AccessRefused || e.Class == failure.NotAllowed)
 }
@@ -116,8 +121,8 @@ func negative(err error) bool {
 // Definite returns an error of a use case as its caller may be told it: that something is not
 // there, or not allowed, only if this node's view of the catalog is confirmed and not older than it
 // may be, else that the node cannot tell (EX-16).
-func (s *serving) Definite(ctx context.Context, err error) error {
-	if err == nil || !negative(err) {
+func (s *Node) Definite(ctx context.Context, err error) error {
+	if err == nil || !Negative(err) {
 		return err
 	}
 	if why := s.Serves(); why != nil {
@@ -132,19 +137,19 @@ func (s *serving) Definite(ctx context.Context, err error) error {
 // Current returns nil if the view was fresh when it was called, so that what was found in it
 // before holds; else an error, if need be after the catalog's leader was asked, so that another
 // try may find more.
-func (s *serving) Current(ctx context.Context) error {
-	switch c := s.server; {
+func (s *Node) Current(ctx context.Context) error {
+	switch c := s.cluster; {
 	case !c.Serves():
-		return errNotServing(hindrance(c))
+		return errNotServing(Hindrance(c))
 	case c.Fresh():
 		return nil
 	default:
-		return errStale(c.AwaitFresh(ctx))
+		return ErrStale(c.AwaitFresh(ctx))
 	}
 }
 
-// errStale is the answer instead of one that takes a fresh view. why is nil if it is fresh by now.
-func errStale(why error) *failure.Error {
+// ErrStale is the answer instead of one that takes a fresh view. why is nil if it is fresh by now.
+func ErrStale(why error) *failure.Error {
 	reason := "this node's view of the catalog was behind; retry"
 	if why != nil {
 		reason = "this node cannot tell what there is not, as its view of the catalog may be behind: " + why.Error() +
@@ -153,15 +158,15 @@ func errStale(why error) *failure.Error {
 	return &failure.Error{Class: failure.Unavailable, Kind: "node", RetryAfter: failure.RetryAfter, Reason: reason, Cause: why}
 }
 
-// endConnections closes the connections of all clients whenever the node ceases to serve.
-func (s *serving) endConnections(ctx context.Context) {
-	c := s.server
+// EndConnections closes the connections of all clients whenever the node ceases to serve.
+func (s *Node) EndConnections(ctx context.Context) {
+	c := s.cluster
 	served := false
 	for {
 		changed := c.ServesChanged()
 		serves := c.Serves()
 		if served && !serves {
-			why := clients.Closing{By: "the node", Reason: errNotServing(hindrance(c)).Reason}
+			why := clients.Closing{By: "the node", Reason: errNotServing(Hindrance(c)).Reason}
 			s.log.Error("clients are sent away", "reason", why.Reason)
 			s.clients.EndAll(why)
 		}
@@ -176,26 +181,26 @@ func (s *serving) endConnections(ctx context.Context) {
 
 // The global parameter that tells that the cluster has had its default user.
 const (
-	foundingComponent = "access"
-	foundedName       = "founded"
+	FoundingComponent = "access"
+	FoundedName       = "founded"
 )
 
-// founded tells whether the cluster's first users were made.
-func founded(v *catalog.View) bool {
-	_, done := v.Parameter("", foundingComponent, foundedName)
+// Founded tells whether the cluster's first users were made.
+func Founded(v *catalog.View) bool {
+	_, done := v.Parameter("", FoundingComponent, FoundedName)
 	return done
 }
 
 // View returns this node's view for what a client asks.
-func (s *serving) View() (*catalog.View, error) {
-	if !s.server.Serves() {
-		return nil, errNotServing(hindrance(s.server))
+func (s *Node) View() (*catalog.View, error) {
+	if !s.cluster.Serves() {
+		return nil, errNotServing(Hindrance(s.cluster))
 	}
 	return s.view(), nil
 }
 
 // ViewOf returns the view, and checks that it has the vhost unless that is empty.
-func (s *serving) ViewOf(vhost string) (*catalog.View, error) {
+func (s *Node) ViewOf(vhost string) (*catalog.View, error) {
 	v := s.view()
 	if _, ok := v.Exchange(vhost, ""); vhost != "" && !ok {
 		return nil, &failure.Error{Class: failure.NotFound, VHost: vhost, Kind: "vhost", Name: vhost, Reason: "does not exist"}
@@ -204,11 +209,11 @@ func (s *serving) ViewOf(vhost string) (*catalog.View, error) {
 }
 
 // Admit says whether new streams may begin on this node: not while it is drained, or cut off.
-func (s *serving) Admit() error {
-	if s.server.Draining() {
+func (s *Node) Admit() error {
+	if s.cluster.Draining() {
 		return &failure.Error{Class: failure.Unavailable, Kind: "node", RetryAfter: failure.RetryAfter, Reason: "this node is drained; use another node"}
 	}
-	if s.cutOff() != "" {
+	if s.WhyCutOff() != "" {
 		return s.ErrCutOff()
 	}
 	return nil

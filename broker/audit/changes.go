@@ -1,4 +1,4 @@
-package broker
+package audit
 
 import (
 	"slices"
@@ -63,10 +63,10 @@ func (f *field) change(was string) Change {
 
 // boundedChanges leaves out what is too much.
 func boundedChanges(all []Change) []Change {
-	left := AuditChangesBytes
+	left := ChangesBytes
 	for i := range all {
 		c := &all[i]
-		c.Field, c.Before, c.After = bounded(c.Field, AuditValueBytes), bounded(c.Before, AuditValueBytes), bounded(c.After, AuditValueBytes)
+		c.Field, c.Before, c.After = bounded(c.Field, ValueBytes), bounded(c.Before, ValueBytes), bounded(c.After, ValueBytes)
 		if left -= len(c.Field) + len(c.Before) + len(c.After); left < 0 {
 			return append(all[:i], Change{Field: "left_out", After: strconv.Itoa(len(all)-i) + " fields"})
 		}
@@ -236,7 +236,7 @@ func onlyIf(is bool, value string) string {
 func limitFields(all []catalog.NamedLimit) []field {
 	out := make([]field, len(all))
 	for i, l := range all {
-		if out[i].name = strings.ReplaceAll(l.Name, "-", "_"); l.Value != Unlimited {
+		if out[i].name = strings.ReplaceAll(l.Name, "-", "_"); l.Value != catalog.Unlimited {
 			out[i].value = strconv.FormatInt(l.Value, 10)
 		}
 	}

@@ -1,17 +1,18 @@
-package broker
+package serving
 
 import (
 	"context"
 	"errors"
-	"github.com/quorate/quorate/cluster/clients"
 	"log/slog"
 	"testing"
 	"testing/synctest"
+
+	"github.com/quorate/quorate/cluster/clients"
 )
 
 // fakeServer serves or not, as a test says.
 type fakeServer struct {
-	server
+	Cluster
 	serves  bool
 	changed chan struct{}
 }
@@ -39,14 +40,14 @@ func TestEndConnections(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fakeServer{changed: make(chan struct{})}
 		r := clients.New()
-		s := newServing(servingConfig{Node: f, Clients: r, Log: slog.New(slog.DiscardHandler)})
+		s := New(Config{Node: f, Clients: r, Log: slog.New(slog.DiscardHandler)})
 		ctx, stop := context.WithCancel(t.Context())
 		defer stop()
 		var reasons []string
 		c := r.Connect()
 		defer c.Close()
 		c.Show(func() clients.ConnectionInfo { return clients.ConnectionInfo{} }, func(why clients.Closing) { reasons = append(reasons, why.Reason) })
-		go s.endConnections(ctx)
+		go s.EndConnections(ctx)
 		for turn, serves := range []bool{false, true, true, false, false, true, false} {
 			synctest.Wait()
 			f.turn(serves)

@@ -1,4 +1,7 @@
-package broker
+// Package audit keeps and tells records of what was changed, by whom and from where (AU-1 to AU-4): what is
+// carried out through a Log notes by its context what it changes, as commands to the catalog do. A Log
+// and Commands may be used concurrently; all that a record holds is bounded.
+package audit
 
 import (
 	"context"
@@ -18,20 +21,20 @@ import (
 
 // Bounds of the audit (AU-4).
 const (
-	// AuditKeep is how many records a node keeps at least of what clients do, and as many of
+	// Keep is how many records a node keeps at least of what clients do, and as many of
 	// administration.
-	AuditKeep = event.AuditKeep
-	// AuditUseLines is how many lines of the log about what clients do there are at once, and
-	// AuditUseEvery after what time there is one more. It says how many were left out. Lines about
+	Keep = event.AuditKeep
+	// UseLines is how many lines of the log about what clients do there are at once, and
+	// UseEvery after what time there is one more. It says how many were left out. Lines about
 	// administration are never left out.
-	AuditUseLines = 200
-	AuditUseEvery = 100 * time.Millisecond
-	// AuditNameBytes bounds a name in a record, AuditValueBytes what a field is or was,
-	// AuditChangesBytes all fields of a record together, and AuditReasonBytes why it was refused.
-	AuditNameBytes    = 255
-	AuditValueBytes   = 256
-	AuditChangesBytes = 1024
-	AuditReasonBytes  = 512
+	UseLines = 200
+	UseEvery = 100 * time.Millisecond
+	// NameBytes bounds a name in a record, ValueBytes what a field is or was,
+	// ChangesBytes all fields of a record together, and ReasonBytes why it was refused.
+	NameBytes    = 255
+	ValueBytes   = 256
+	ChangesBytes = 1024
+	ReasonBytes  = 512
 	// auditClientBytes bounds what a client calls itself.
 	auditClientBytes = 128
 )
@@ -43,16 +46,16 @@ type Origin struct {
 	Client   string // what it calls itself
 }
 
-// protocolNode is the Protocol of what a node does by itself.
-const protocolNode = "node"
+// ProtocolNode is the Protocol of what a node does by itself.
+const ProtocolNode = "node"
 
 // Act is what a caller is about to change.
 type Act struct {
-	Operation  AuditOperation
+	Operation  Operation
 	VHost      string
 	Kind, Name string // of the object, such as "queue"
 	From       Origin
-	byItself   bool   // nobody called
+	ByItself   bool   // nobody called
 	told       bool   // its lines are bounded already
 	leftOut    uint64 // acts like this one that were not told
 }
@@ -60,10 +63,10 @@ type Act struct {
 // Change is a field of an object before and after.
 type Change = event.Change
 
-// act notes what comes of an Act while it is carried out; nil notes nothing. Its methods may be
+// Notes notes what comes of an Act while it is carried out; nil notes nothing. Its methods may be
 // called concurrently.
-type act struct {
-	from Origin
+type Notes struct {
+	From Origin
 
 	mu      sync.Mutex
 	name    string // the object's, if it got it meanwhile
@@ -73,14 +76,14 @@ type act struct {
 
 type actKey struct{}
 
-// actOf returns what notes what comes of a call.
-func actOf(ctx context.Context) *act {
-	a, _ := ctx.Value(actKey{}).(*act)
+// NotesOf returns what notes what comes of a call.
+func NotesOf(ctx context.Context) *Notes {
+	a, _ := ctx.Value(actKey{}).(*Notes)
 	return a
 }
 
-// note tells that the act has changed something.
-func (a *act) note(changes ...Change) {
+// Note tells that the act has changed something.
+func (a *Notes) Note(changes ...Change) {
 	if a == nil {
 		return
 	}
@@ -90,8 +93,8 @@ func (a *act) note(changes ...Change) {
 	a.changes = append(a.changes, changes...)
 }
 
-// named tells the name that an object got.
-func (a *act) named(name string) {
+// Named tells the name that an object got.
+func (a *Notes) Named(name string) {
 	if a == nil {
 		return
 	}
@@ -103,22 +106,22 @@ func (a *act) named(name string) {
 // Audited has do carry out what x tells, which comes from the context's identity, and leaves one
 // record of it: as done if it has changed something, or as refused (AU-1, AU-2). It returns do's
 // error. Everything that changes something for a caller goes through here.
-func (l *audit) Audited(ctx context.Context, x Act, do func(context.Context) error) error {
-	a := &act{from: x.From, name: x.Name}
+func (l *Log) Audited(ctx context.Context, x Act, do func(context.Context) error) error {
+	a := &Notes{From: x.From, name: x.Name}
 	err := do(context.WithValue(ctx, actKey{}, a))
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	x.Name = a.name
-	if err == nil && !a.changed || x.byItself && !a.changed {
+	if err == nil && !a.changed || x.ByItself && !a.changed {
 		return err
 	}
 	l.tellAct(ctx, &x, a.changes, outcomeOf(a.changed, err), err)
 	return err
 }
 
-// byItself is Audited for what this node does by itself, and tells what was done alone.
-func (l *audit) byItself(ctx context.Context, x Act, do func(context.Context) error) error {
-	x.byItself, x.From = true, Origin{Protocol: protocolNode}
+// ByItself is Audited for what this node does by itself, and tells what was done alone.
+func (l *Log) ByItself(ctx context.Context, x Act, do func(context.Context) error) error {
+	x.ByItself, x.From = true, Origin{Protocol: ProtocolNode}
 	return l.Audited(ctx, x, do)
 }
 
@@ -136,23 +139,23 @@ func outcomeOf(changed bool, err error) string {
 }
 
 // tellAct keeps, counts and logs one record.
-func (l *audit) tellAct(ctx context.Context, x *Act, changes []Change, outcome string, err error) {
-	e := event.Event{Kind: event.Audit, VHost: bounded(x.VHost, AuditNameBytes), Name: bounded(x.Name, AuditNameBytes), Count: x.leftOut}
+func (l *Log) tellAct(ctx context.Context, x *Act, changes []Change, outcome string, err error) {
+	e := event.Event{Kind: event.Audit, VHost: bounded(x.VHost, NameBytes), Name: bounded(x.Name, NameBytes), Count: x.leftOut}
 	a := &event.Audited{
-		Protocol: x.From.Protocol, Address: bounded(x.From.Address, AuditNameBytes), Client: bounded(x.From.Client, auditClientBytes),
+		Protocol: x.From.Protocol, Address: bounded(x.From.Address, NameBytes), Client: bounded(x.From.Client, auditClientBytes),
 		Operation: string(x.Operation), Object: x.Kind, Outcome: outcome, Changes: boundedChanges(changes),
 	}
 	if err != nil {
-		e.Cause = bounded(err.Error(), AuditReasonBytes)
+		e.Cause = bounded(err.Error(), ReasonBytes)
 	}
 	list := l.count(x.Operation, outcome)
 	switch who := l.cfg.Who(ctx); {
-	case x.byItself:
-		a.User = nodeUserPrefix + string(l.cfg.Node)
+	case x.ByItself:
+		a.User = NodeUserPrefix + string(l.cfg.Node)
 	case who.User != "":
-		a.User, a.Mechanism = bounded(who.User, AuditNameBytes), who.Mechanism
+		a.User, a.Mechanism = bounded(who.User, NameBytes), who.Mechanism
 		switch {
-		case who.Mechanism == mechanismHost:
+		case who.Mechanism == MechanismHost:
 			list = event.AuditOfAdministration
 		case outcome == event.Refused && !who.Administrator: // anybody may be refused often
 			list = event.AuditOfUse
@@ -169,10 +172,10 @@ func (l *audit) tellAct(ctx context.Context, x *Act, changes []Change, outcome s
 	l.logAudit(ctx, &e)
 }
 
-func (l *audit) logAudit(ctx context.Context, e *event.Event) {
+func (l *Log) logAudit(ctx context.Context, e *event.Event) {
 	a := e.Audit
 	level := slog.LevelInfo
-	if a.Mechanism == mechanismHost {
+	if a.Mechanism == MechanismHost {
 		level = slog.LevelWarn
 	}
 	l.log.LogAttrs(ctx, level, "audit", slog.String("operation", a.Operation), slog.String("outcome", a.Outcome),
@@ -190,14 +193,14 @@ func bounded(s string, most int) string {
 	return strings.ToValidUTF8(s, "\ufffd")
 }
 
-// nodeUserPrefix begins the User of what a node did by itself; a user's name has no colon.
-const nodeUserPrefix = "node:"
+// NodeUserPrefix begins the User of what a node did by itself; a user's name has no colon.
+const NodeUserPrefix = "node:"
 
-// auditConfig is what an audit is made of.
-type auditConfig struct {
+// Config is what an audit is made of.
+type Config struct {
 	Node id.NodeID
 	// Who tells whom a context's calls come from.
-	Who func(context.Context) caller
+	Who func(context.Context) Caller
 	// Keep stores a record.
 	Keep func(event.AuditList, event.Event)
 	// Refused counts logins that were refused.
@@ -205,18 +208,18 @@ type auditConfig struct {
 	Log     *slog.Logger
 }
 
-// caller is who calls, as a record tells it; the zero value is nobody who is known.
-type caller struct {
+// Caller is who calls, as a record tells it; the zero value is nobody who is known.
+type Caller struct {
 	User, Mechanism string
 	Administrator   bool // has that tag
 }
 
-// audit keeps, counts and tells records of what was changed, and bounds lines about them. All methods
+// Log keeps, counts and tells records of what was changed, and bounds lines about them. All methods
 // may be called concurrently.
-type audit struct {
-	cfg    auditConfig
+type Log struct {
+	cfg    Config
 	log    *slog.Logger
-	counts map[AuditOperation]*auditCount // never changes
+	counts map[Operation]*auditCount // never changes
 	lines  lograte.Lines
 	logins lograte.Lines // about those that are refused
 }
@@ -227,10 +230,10 @@ type auditCount struct {
 	done, refused, unknown atomic.Uint64
 }
 
-func newAudit(c auditConfig) *audit {
-	a := &audit{
-		cfg: c, log: c.Log, counts: map[AuditOperation]*auditCount{},
-		lines:  lograte.Lines{Burst: AuditUseLines, Every: AuditUseEvery},
+func New(c Config) *Log {
+	a := &Log{
+		cfg: c, log: c.Log, counts: map[Operation]*auditCount{},
+		lines:  lograte.Lines{Burst: UseLines, Every: UseEvery},
 		logins: lograte.Lines{Burst: RefusedLoginLines, Every: RefusedLoginEvery},
 	}
 	for _, op := range administration() {
@@ -243,7 +246,7 @@ func newAudit(c auditConfig) *audit {
 }
 
 // count counts a record, and tells which list it belongs to.
-func (a *audit) count(op AuditOperation, outcome string) event.AuditList {
+func (a *Log) count(op Operation, outcome string) event.AuditList {
 	c := a.counts[op]
 	switch outcome {
 	case event.Done:
@@ -256,18 +259,18 @@ func (a *audit) count(op AuditOperation, outcome string) event.AuditList {
 	return c.list
 }
 
-// AuditCount is how many records of an operation with an outcome there were.
-type AuditCount struct {
+// Count is how many records of an operation with an outcome there were.
+type Count struct {
 	Operation, Outcome string
 	Count              uint64
 }
 
-// AuditCounts returns the figures since the node's start, those that are not 0.
-func (l *audit) AuditCounts() (out []AuditCount) {
+// Counts returns the figures since the node's start, those that are not 0.
+func (l *Log) Counts() (out []Count) {
 	for op, c := range l.counts {
 		for outcome, n := range map[string]uint64{event.Done: c.done.Load(), event.Refused: c.refused.Load(), event.Unknown: c.unknown.Load()} {
 			if n > 0 {
-				out = append(out, AuditCount{string(op), outcome, n})
+				out = append(out, Count{string(op), outcome, n})
 			}
 		}
 	}
