@@ -6,6 +6,7 @@ import (
 
 	"github.com/quorate/quorate/amqp/wire"
 	"github.com/quorate/quorate/broker"
+	"github.com/quorate/quorate/broker/identity"
 	"github.com/quorate/quorate/internal/testcluster"
 )
 
@@ -15,7 +16,7 @@ func TestConnectionsOfWhatIsDeletedEnd(t *testing.T) {
 	t.Parallel()
 	c := testcluster.Start(t, 1)
 	b := c.Broker(0)
-	admin := broker.WithIdentity(t.Context(), broker.Itself())
+	admin := identity.WithIdentity(t.Context(), identity.Itself())
 	must := func(_ bool, err error) {
 		t.Helper()
 		if err != nil {

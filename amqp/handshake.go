@@ -17,6 +17,7 @@ import (
 	"github.com/quorate/quorate/broker"
 	"github.com/quorate/quorate/broker/audit"
 	"github.com/quorate/quorate/broker/failure"
+	"github.com/quorate/quorate/broker/identity"
 	"github.com/quorate/quorate/internal/gate"
 	"github.com/quorate/quorate/message"
 )
@@ -210,7 +211,7 @@ func (c *conn) login(m *wire.ConnectionStartOK) error {
 	if !ok {
 		return c.refuse(refuse(wire.SyntaxError, m.ID(), "the response of mechanism %s cannot be read", m.Mechanism))
 	}
-	who := broker.Itself()
+	who := identity.Itself()
 	if c.s.b.Logins.Authenticates() {
 		var err error
 		if who, err = c.s.b.Logins.Login(c.ctx, user, secret, addressOf(c.nc)); err != nil {
@@ -221,9 +222,9 @@ func (c *conn) login(m *wire.ConnectionStartOK) error {
 }
 
 // loggedIn goes on as who logged in.
-func (c *conn) loggedIn(who *broker.Identity) error {
+func (c *conn) loggedIn(who *identity.Identity) error {
 	c.owner, c.buffer = c.s.b.Connections.Connect(), c.s.b.NewBuffer()
-	c.ctx = broker.WithConnection(broker.WithIdentity(c.ctx, who), c.owner)
+	c.ctx = broker.WithConnection(identity.WithIdentity(c.ctx, who), c.owner)
 	sender, err := c.s.b.NewSender(c.ctx)
 	c.hand.sender = sender
 	return err
@@ -258,7 +259,7 @@ func (c *conn) loginExternal(m *wire.ConnectionStartOK) error {
 	if own == nil {
 		return c.refuse(refuse(wire.CommandInvalid, m.ID(), "mechanism EXTERNAL takes a client's certificate, there are: %s", c.mechanisms()))
 	}
-	who := broker.Itself()
+	who := identity.Itself()
 	if c.s.b.Logins.Authenticates() {
 		user, err := c.s.cfg.CertificateUser(own)
 		if err == nil {

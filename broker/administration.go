@@ -4,6 +4,7 @@ import (
 	"log/slog"
 
 	"github.com/quorate/quorate/broker/audit"
+	"github.com/quorate/quorate/broker/identity"
 	"github.com/quorate/quorate/broker/serving"
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/policy"
@@ -18,7 +19,7 @@ type administrationConfig struct {
 	Policies    *policy.Book
 	Serving     *serving.Node
 	Commands    *audit.Commands
-	Logins      *logins
+	Logins      *identity.Logins
 	Permissions *permissions
 	Audit       *audit.Log
 	Log         *slog.Logger
@@ -32,7 +33,7 @@ type admin struct {
 	policies    *policy.Book
 	serving     *serving.Node
 	commands    *audit.Commands
-	logins      *logins
+	logins      *identity.Logins
 	permissions *permissions
 	audit       *audit.Log
 	log         *slog.Logger

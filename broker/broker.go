@@ -17,6 +17,7 @@ import (
 
 	"github.com/quorate/quorate/access"
 	"github.com/quorate/quorate/broker/audit"
+	"github.com/quorate/quorate/broker/identity"
 	"github.com/quorate/quorate/broker/serving"
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/cluster"
@@ -120,7 +121,7 @@ type Broker struct {
 
 	// The parts that callers use themselves; they never change.
 	Serving        *serving.Node
-	Logins         *logins
+	Logins         *identity.Logins
 	Permissions    *permissions
 	Audit          *audit.Log
 	Administration *admin
@@ -173,7 +174,7 @@ func (b *Broker) makeParts() {
 	c, x := &b.cfg, &b.below
 	b.Serving = serving.New(serving.Config{Node: x.server, View: x.view, Clients: x.clients, Authenticate: c.Authenticate, Log: b.log})
 	b.commands = audit.NewCommands(x.cluster)
-	b.Logins = newLogins(loginsConfig{
+	b.Logins = identity.New(identity.Config{
 		Authenticate: c.Authenticate, LoopbackUsers: c.LoopbackUsers, Backends: c.Backends, HostToken: c.HostToken,
 		Node: x.node, View: x.view, Now: x.now, Unseen: &x.clients.Counters.LoginsUnseen,
 		Certainty: b.Serving, Commands: b.commands, Log: b.log,

@@ -10,6 +10,7 @@ import (
 
 	"github.com/quorate/quorate/broker/audit"
 	"github.com/quorate/quorate/broker/failure"
+	"github.com/quorate/quorate/broker/identity"
 	"github.com/quorate/quorate/broker/serving"
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/cluster/clients"
@@ -43,7 +44,7 @@ type connectionsConfig struct {
 	Clients     *clients.Registry
 	Policies    *policy.Book
 	Serving     *serving.Node
-	Logins      *logins
+	Logins      *identity.Logins
 	Permissions *permissions
 	Refusals    refusals
 	// Timeout is for how long a node must be out of reach before its clients' connections are taken
@@ -61,7 +62,7 @@ type connections struct {
 	clients     *clients.Registry
 	policies    *policy.Book
 	serving     *serving.Node
-	logins      *logins
+	logins      *identity.Logins
 	permissions *permissions
 	refusals    refusals
 	timeout     time.Duration
@@ -106,11 +107,11 @@ func namesOfNodes(nodes []id.NodeID) (names []string) {
 // did not answer. What vhost and user leave out is not among them; "" leaves out nothing. The tag
 // monitoring sees all, management those of its own user (VH-12).
 func (cs *connections) ClientConnections(ctx context.Context, vhost, user string) (all []ConnectionInfo, silent []string, err error) {
-	if err := cs.logins.Require(ctx, TagManagement); err != nil {
+	if err := cs.logins.Require(ctx, identity.TagManagement); err != nil {
 		return nil, nil, err
 	}
 	own := ""
-	if who, err := cs.logins.Who(ctx); err == nil && who != nil && !who.Is(TagMonitoring) {
+	if who, err := cs.logins.Who(ctx); err == nil && who != nil && !who.Is(identity.TagMonitoring) {
 		own = who.User()
 	}
 	cl := cs.cluster

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/quorate/quorate/broker"
+	"github.com/quorate/quorate/broker/identity"
 	"github.com/quorate/quorate/internal/testcluster"
 )
 
@@ -40,7 +41,7 @@ func TestImportAtStart(t *testing.T) {
 	const queues = 3
 	c := testcluster.StartWith(t, 3, broker.Config{Definitions: broker.BootImport{Document: defined(queues)}})
 	for i := range 3 {
-		found, _, err := c.Broker(i).ListQueues(broker.WithIdentity(t.Context(), broker.Itself()), "shop", 0, "", false)
+		found, _, err := c.Broker(i).ListQueues(identity.WithIdentity(t.Context(), identity.Itself()), "shop", 0, "", false)
 		if err != nil || len(found) != queues || found[0].Policy != "p" {
 			t.Errorf("node %d has %+v, %v", i, found, err)
 		}
@@ -55,7 +56,7 @@ func TestImportAtStart(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx := broker.WithIdentity(t.Context(), chief)
+	ctx := identity.WithIdentity(t.Context(), chief)
 	if _, err := c.Broker(0).DeleteQueue(ctx, "shop", "q1", broker.Deletion{}); err != nil {
 		t.Fatal(err)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/quorate/quorate/broker/audit"
 	"github.com/quorate/quorate/broker/failure"
+	"github.com/quorate/quorate/broker/identity"
 	"github.com/quorate/quorate/cluster/event"
 	"github.com/quorate/quorate/cluster/peer"
 )
@@ -72,7 +73,7 @@ func (w *WatchEvents) sources() peer.Choice {
 func (b *Broker) mayWatch(ctx context.Context, w *WatchEvents) error {
 	s := w.sources()
 	if s.Audit {
-		if err := b.Logins.Require(ctx, TagAdministrator); err != nil {
+		if err := b.Logins.Require(ctx, identity.TagAdministrator); err != nil {
 			return err
 		}
 	}
@@ -91,7 +92,7 @@ func (b *Broker) chosen(ctx context.Context, w *WatchEvents, events []Event) (wa
 	s := w.sources()
 	var seen sight
 	if s.Audit {
-		err = b.Logins.Require(ctx, TagAdministrator)
+		err = b.Logins.Require(ctx, identity.TagAdministrator)
 	}
 	if err == nil && s.Events {
 		seen, err = b.Permissions.sight(ctx, w.VHost)
@@ -198,7 +199,7 @@ type AuditTail struct {
 // TailAudit returns up to limit of the newest audit records that w chooses by vhost, user, name and
 // operation, for administrators (AU-3); 0 stands for DefaultAuditTail.
 func (b *Broker) TailAudit(ctx context.Context, w WatchEvents, limit int) (AuditTail, error) {
-	if err := b.Logins.Require(ctx, TagAdministrator); err != nil {
+	if err := b.Logins.Require(ctx, identity.TagAdministrator); err != nil {
 		return AuditTail{}, err
 	}
 	if err := w.check(); err != nil {

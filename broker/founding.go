@@ -7,6 +7,7 @@ import (
 
 	"github.com/quorate/quorate/broker/audit"
 	"github.com/quorate/quorate/broker/failure"
+	"github.com/quorate/quorate/broker/identity"
 	"github.com/quorate/quorate/broker/serving"
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/internal/password"
@@ -84,7 +85,7 @@ func (ad *admin) makeDefaultUser(ctx context.Context, known bool) error {
 		}
 		err = ad.audit.ByItself(ctx, audit.Act{Operation: audit.OpUserPut, Kind: "user", Name: name}, func(ctx context.Context) error {
 			_, err := ad.commands.Propose(ctx, aboutUser(name), &catalog.PutUser{OnlyNew: true, User: catalog.User{
-				Name: name, PasswordHash: hash, Algorithm: string(a), Tags: []string{TagAdministrator},
+				Name: name, PasswordHash: hash, Algorithm: string(a), Tags: []string{identity.TagAdministrator},
 				UserLimits: catalog.NoUserLimits(),
 			}}, nil)
 			return err

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/quorate/quorate/broker/failure"
+	"github.com/quorate/quorate/broker/identity"
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/cluster/traffic"
 	"github.com/quorate/quorate/message"
@@ -78,7 +79,7 @@ func (b *Broker) SettleToken(ctx context.Context, token string, o Outcome, faile
 // GiveBack returns a message that Get took, as when its client has gone (DEL-8). It is for
 // listeners, and goes on after the client's connection, for a few seconds at most.
 func (b *Broker) GiveBack(token string) error {
-	ctx, stop := context.WithTimeout(WithIdentity(b.life, Itself()), giveBackTimeout)
+	ctx, stop := context.WithTimeout(identity.WithIdentity(b.life, identity.Itself()), giveBackTimeout)
 	defer stop()
 	return b.SettleToken(ctx, token, Return, true, nil, Delay{})
 }

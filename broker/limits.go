@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/quorate/quorate/broker/failure"
+	"github.com/quorate/quorate/broker/identity"
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/cluster/clients"
 	"github.com/quorate/quorate/id"
@@ -195,7 +196,7 @@ func (cs *connections) OpenChannel(ctx context.Context) (closed func(), err erro
 }
 
 // mayEnter tells whether somebody may do anything in a vhost; nil, where nobody logs in, may.
-func (ps *permissions) mayEnter(v *catalog.View, who *Identity, vhost string) bool {
+func (ps *permissions) mayEnter(v *catalog.View, who *identity.Identity, vhost string) bool {
 	if who == nil {
 		return true
 	}

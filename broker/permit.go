@@ -11,6 +11,7 @@ import (
 
 	"github.com/quorate/quorate/access"
 	"github.com/quorate/quorate/broker/failure"
+	"github.com/quorate/quorate/broker/identity"
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/internal/pattern"
 )
@@ -78,7 +79,7 @@ func (g *grants) of(key grantKey, record any, texts [3]string) *grant {
 
 // grantIn returns what somebody may do in a vhost; nil: nothing. Here and in topicPermission it
 // is decided whether the catalog says that or the login (ID-2).
-func (ps *permissions) grantIn(v *catalog.View, who *Identity, vhost string) *grant {
+func (ps *permissions) grantIn(v *catalog.View, who *identity.Identity, vhost string) *grant {
 	if who.Rights() != nil {
 		if g, has := who.Rights().In(vhost); has {
 			return &grant{user: who.User(), patterns: g}
@@ -98,7 +99,7 @@ func (ps *permissions) grantOf(p *catalog.Permission) *grant {
 }
 
 // permission is grantIn, or why there is none.
-func (ps *permissions) permission(v *catalog.View, who *Identity, vhost string) (*grant, error) {
+func (ps *permissions) permission(v *catalog.View, who *identity.Identity, vhost string) (*grant, error) {
 	if _, exists := v.VHost(vhost); !exists {
 		return nil, &failure.Error{Class: failure.NotFound, VHost: vhost, Kind: "vhost", Name: vhost, Reason: "does not exist"}
 	}
@@ -109,7 +110,7 @@ func (ps *permissions) permission(v *catalog.View, who *Identity, vhost string) 
 }
 
 // topicPermission returns what bounds somebody's keys at an exchange; nil: nothing (VH-8).
-func (ps *permissions) topicPermission(v *catalog.View, who *Identity, vhost, exchange string) *grant {
+func (ps *permissions) topicPermission(v *catalog.View, who *identity.Identity, vhost, exchange string) *grant {
 	if who.Rights() != nil {
 		if g, bounded := who.Rights().Topic(vhost, exchange); bounded {
 			return &grant{user: who.User(), patterns: g}
@@ -128,7 +129,7 @@ func (ps *permissions) topicPermission(v *catalog.View, who *Identity, vhost, ex
 // permissionsConfig is what it takes to know what somebody may do.
 type permissionsConfig struct {
 	View   func() *catalog.View
-	Logins *logins
+	Logins *identity.Logins
 	// Hidden tells whether a queue of a name is shown to nobody.
 	Hidden func(name string) bool
 	// Timeouts counts matches of patterns that were broken off (C-8).
@@ -139,7 +140,7 @@ type permissionsConfig struct {
 // permissions knows what somebody may do. All methods may be called concurrently.
 type permissions struct {
 	view     func() *catalog.View
-	logins   *logins
+	logins   *identity.Logins
 	hidden   func(name string) bool
 	timeouts *atomic.Uint64
 	log      *slog.Logger
@@ -155,7 +156,7 @@ func newPermissions(c permissionsConfig) *permissions {
 // Renew has the calls of a context go on with another secret of the same user: see logins.Renew.
 // vhost must be open to it.
 func (ps *permissions) Renew(ctx context.Context, secret, vhost string, from netip.Addr) error {
-	return ps.logins.Renew(ctx, secret, from, func(who *Identity) error {
+	return ps.logins.Renew(ctx, secret, from, func(who *identity.Identity) error {
 		_, err := ps.permission(ps.view(), who, vhost)
 		return err
 	})
@@ -241,11 +242,11 @@ func (t thing) refusedKey(user string, r right, key string) *failure.Error {
 // RequirePolicies refuses who may not set policies of a vhost: it takes the tag
 // policymaker and a permission there, or administrator; for operator policies the latter.
 func (ps *permissions) RequirePolicies(ctx context.Context, vhost string, operator bool) error {
-	err := ps.logins.Require(ctx, TagAdministrator)
+	err := ps.logins.Require(ctx, identity.TagAdministrator)
 	if err == nil || operator {
 		return err
 	}
-	if err := ps.logins.Require(ctx, TagPolicymaker); err != nil {
+	if err := ps.logins.Require(ctx, identity.TagPolicymaker); err != nil {
 		return err
 	}
 	who, err := ps.logins.Who(ctx)

@@ -3,6 +3,7 @@ package broker
 import (
 	"strconv"
 
+	"github.com/quorate/quorate/broker/identity"
 	"github.com/quorate/quorate/catalog"
 )
 
@@ -15,16 +16,16 @@ type sendRight struct {
 }
 
 // decide returns what somebody may do at an exchange, but for set.
-func (ps *permissions) decide(v *catalog.View, who *Identity, x thing) (d sendRight) {
+func (ps *permissions) decide(v *catalog.View, who *identity.Identity, x thing) (d sendRight) {
 	user := who.User()
-	d.any = who.Is(TagImpersonator)
+	d.any = who.Is(identity.TagImpersonator)
 	if !who.Stranger() {
 		now, exists := v.User(user)
 		if !exists {
-			d.err = unauthenticated("user " + strconv.Quote(user) + " does not exist any more")
+			d.err = identity.Unauthenticated("user " + strconv.Quote(user) + " does not exist any more")
 			return d
 		}
-		d.any = Of(now).Is(TagImpersonator)
+		d.any = identity.Of(now).Is(identity.TagImpersonator)
 	}
 	g, err := ps.permission(v, who, x.vhost)
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/quorate/quorate/broker/failure"
+	"github.com/quorate/quorate/broker/identity"
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/cluster"
 	"github.com/quorate/quorate/cluster/clients"
@@ -38,7 +39,7 @@ func (b *Broker) VHostUsage(ctx context.Context, vhost string) ([]LimitUsage, er
 
 // UserUsage returns the limits of a user with what is used of each. Errors: NotFound.
 func (b *Broker) UserUsage(ctx context.Context, user string) ([]LimitUsage, error) {
-	if err := b.Logins.Require(ctx, TagAdministrator); err != nil {
+	if err := b.Logins.Require(ctx, identity.TagAdministrator); err != nil {
 		return nil, err
 	}
 	v, err := b.Serving.ViewOf("")

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/quorate/quorate/broker/failure"
+	"github.com/quorate/quorate/broker/identity"
 	"github.com/quorate/quorate/catalog"
 )
 
@@ -15,8 +16,8 @@ import (
 // goroutine.
 type Sender struct {
 	b       *Broker
-	session *session  // nil: it may do everything
-	who     *Identity // as of the last message; nil: it may do everything
+	session *identity.Session  // nil: it may do everything
+	who     *identity.Identity // as of the last message; nil: it may do everything
 	enter   func(vhost string) error
 	entered string // the vhost that the connection was counted in last
 	decided map[sendTo]sendRight
@@ -35,7 +36,7 @@ func (b *Broker) NewSender(ctx context.Context) (*Sender, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Sender{b: b, session: sessionOf(ctx), who: who, enter: func(vhost string) error { return b.Connections.EnterVHost(ctx, vhost) }}, nil
+	return &Sender{b: b, session: identity.SessionOf(ctx), who: who, enter: func(vhost string) error { return b.Connections.EnterVHost(ctx, vhost) }}, nil
 }
 
 // current sees to it that who is whom the session stands for now (ID-5).
@@ -43,7 +44,7 @@ func (s *Sender) current() error {
 	if s.session == nil {
 		return nil
 	}
-	who, err := s.b.Logins.whoOf(s.session)
+	who, err := s.b.Logins.WhoOf(s.session)
 	if err == nil && who != s.who {
 		s.who, s.decided = who, nil
 	}
@@ -74,7 +75,7 @@ func (p *publishing) permitPublish(v *catalog.View, m *Publish) (sendRight, erro
 	s := m.Sender
 	if s == nil {
 		if p.b.cfg.Authenticate {
-			return sendRight{}, unauthenticated("nobody is logged in; send user and password, or a token")
+			return sendRight{}, identity.Unauthenticated("nobody is logged in; send user and password, or a token")
 		}
 		return sendRight{any: true}, nil
 	}
@@ -103,7 +104,7 @@ func permitUserID(m *Publish, d *sendRight) error {
 	about := aboutMessage(m)
 	about.Class, about.Arg, about.Value = failure.PreconditionFailed, "user_id", strconv.Quote(id)
 	about.Problem, about.User = failure.ProblemUserID, m.Sender.who.User()
-	about.Reason = "the message comes from user " + strconv.Quote(m.Sender.who.User()) + "; send that, none, or get the tag " + TagImpersonator
+	about.Reason = "the message comes from user " + strconv.Quote(m.Sender.who.User()) + "; send that, none, or get the tag " + identity.TagImpersonator
 	return &about
 }
 

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/quorate/quorate/broker/failure"
+	"github.com/quorate/quorate/broker/identity"
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/message"
 )
@@ -19,7 +20,7 @@ func loggedInBroker(t testing.TB, write string) (*Broker, *catalog.Catalog, cont
 	apply(t, c, &catalog.SetPermission{Permission: Permission{User: "u", VHost: "/", Write: write}})
 	b.view = c.View
 	u, _ := c.View().User("u")
-	return b, c, WithIdentity(t.Context(), Of(u))
+	return b, c, identity.WithIdentity(t.Context(), identity.Of(u))
 }
 
 func apply(t testing.TB, c *catalog.Catalog, cmd catalog.Command) {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/quorate/quorate/broker/failure"
+	"github.com/quorate/quorate/broker/identity"
 	"github.com/quorate/quorate/broker/serving"
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/cluster"
@@ -115,7 +116,7 @@ func (b *Broker) tokenToSettle(ctx context.Context, token string) (*cluster.Clus
 	if err != nil {
 		return fail(err)
 	}
-	if who != nil && who.User() != t.user && !who.Is(TagAdministrator) {
+	if who != nil && who.User() != t.user && !who.Is(identity.TagAdministrator) {
 		about.Class, about.Reason = failure.AccessRefused, "was given to another user; settle as the one that took the message"
 		return fail(&about)
 	}

@@ -3,6 +3,7 @@ package broker
 import (
 	"context"
 
+	"github.com/quorate/quorate/broker/identity"
 	"github.com/quorate/quorate/catalog"
 )
 
@@ -18,7 +19,7 @@ type sight struct {
 // AccessRefused for who has neither the tag monitoring nor a permission in the vhost.
 func (ps *permissions) sight(ctx context.Context, vhost string) (sight, error) {
 	s := sight{of: ps, vhost: vhost}
-	refused := ps.logins.Require(ctx, TagMonitoring)
+	refused := ps.logins.Require(ctx, identity.TagMonitoring)
 	if refused == nil {
 		return s, nil
 	}
@@ -31,7 +32,7 @@ func (ps *permissions) sight(ctx context.Context, vhost string) (sight, error) {
 	if g == nil {
 		return s, refused
 	}
-	if !who.Is(TagManagement) {
+	if !who.Is(identity.TagManagement) {
 		s.grant = g
 	}
 	return s, nil
@@ -43,7 +44,7 @@ func (ps *permissions) wholeSight(ctx context.Context, vhost string) error {
 	if err != nil || s.whole() {
 		return err
 	}
-	return ps.logins.Require(ctx, TagManagement)
+	return ps.logins.Require(ctx, identity.TagManagement)
 }
 
 // whole tells that everything in the vhost is seen.

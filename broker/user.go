@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"github.com/quorate/quorate/broker/failure"
+	"github.com/quorate/quorate/broker/identity"
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/internal/password"
 )
@@ -15,9 +16,6 @@ type UserLimits = catalog.UserLimits
 
 // NoUserLimits are those of a user that has none.
 func NoUserLimits() UserLimits { return catalog.NoUserLimits() }
-
-// MaxPasswordBytes bounds a password: hashing takes a time that grows with it.
-const MaxPasswordBytes = 1 << 10
 
 // PutUser describes a user. With neither Password nor Hash it cannot log in by password.
 type PutUser struct {
@@ -96,7 +94,7 @@ func (ad *admin) hashOf(ctx context.Context, u *PutUser) (hash, algorithm string
 	if u.Password == "" {
 		return u.Hash, u.Algorithm, nil
 	}
-	leave, err := ad.logins.enter(ctx)
+	leave, err := ad.logins.Enter(ctx)
 	if err != nil {
 		return "", "", err
 	}
@@ -138,9 +136,9 @@ func userState(err error) error {
 func (u *PutUser) check(about failure.Error) error {
 	about.Class = failure.PreconditionFailed
 	switch {
-	case len(u.Password) > MaxPasswordBytes:
+	case len(u.Password) > identity.MaxPasswordBytes:
 		about.Arg, about.Value = "password", strconv.Itoa(len(u.Password))+" bytes"
-		about.Reason = "the limit is " + strconv.Itoa(MaxPasswordBytes) + " bytes"
+		about.Reason = "the limit is " + strconv.Itoa(identity.MaxPasswordBytes) + " bytes"
 	case u.Password != "" && (u.Hash != "" || u.Algorithm != ""):
 		about.Arg, about.Reason = "password", "is set, and a hash too; give one of them"
 	case u.Password == "":

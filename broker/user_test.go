@@ -6,6 +6,7 @@ import (
 
 	"github.com/quorate/quorate/broker/audit"
 	"github.com/quorate/quorate/broker/failure"
+	"github.com/quorate/quorate/broker/identity"
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/internal/testnode"
 )
@@ -15,7 +16,7 @@ import (
 func TestLastAdministratorOfOldVersion(t *testing.T) {
 	c := catalog.New()
 	for i, name := range []string{"a", "b"} {
-		u := catalog.User{Name: name, PasswordHash: "h", Tags: []string{TagAdministrator}[:1-i], UserLimits: NoUserLimits()}
+		u := catalog.User{Name: name, PasswordHash: "h", Tags: []string{identity.TagAdministrator}[:1-i], UserLimits: NoUserLimits()}
 		if r := c.Apply(c.View().Index()+1, 1, &catalog.PutUser{User: u}); r.Err != nil {
 			t.Fatal(r.Err)
 		}

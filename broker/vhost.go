@@ -7,6 +7,7 @@ import (
 
 	"github.com/quorate/quorate/broker/audit"
 	"github.com/quorate/quorate/broker/failure"
+	"github.com/quorate/quorate/broker/identity"
 	"github.com/quorate/quorate/catalog"
 )
 
@@ -89,7 +90,7 @@ type VHostInfo struct {
 // ListVHosts returns the vhosts, sorted by name: for the tag monitoring all, for management those
 // that it has a permission in (VH-12).
 func (ad *admin) ListVHosts(ctx context.Context) ([]VHostInfo, error) {
-	if err := ad.logins.Require(ctx, TagManagement); err != nil {
+	if err := ad.logins.Require(ctx, identity.TagManagement); err != nil {
 		return nil, err
 	}
 	v, err := ad.serving.ViewOf("")

@@ -7,6 +7,7 @@ import (
 
 	"github.com/quorate/quorate/broker"
 	"github.com/quorate/quorate/broker/failure"
+	"github.com/quorate/quorate/broker/identity"
 	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
 )
 
@@ -310,7 +311,7 @@ func (s *accessServer) WhoAmI(ctx context.Context, _ *brokerv1.WhoAmIRequest) (*
 // MintToken makes a token for the user that is logged in.
 func (s *accessServer) MintToken(ctx context.Context, req *brokerv1.MintTokenRequest) (*brokerv1.MintTokenResponse, error) {
 	ms := req.GetLifetimeMs()
-	if most := broker.MaxTokenLifetime.Milliseconds(); ms < 0 || ms > most { // as a duration it could overflow
+	if most := identity.MaxTokenLifetime.Milliseconds(); ms < 0 || ms > most { // as a duration it could overflow
 		return nil, invalid("token", "lifetime_ms", strconv.FormatInt(ms, 10), "want 0 (default) to "+strconv.FormatInt(most, 10))
 	}
 	t, err := s.b.Logins.MintToken(ctx, time.Duration(ms)*time.Millisecond)

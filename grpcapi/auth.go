@@ -5,13 +5,15 @@ import (
 	"net"
 	"net/netip"
 
-	"github.com/quorate/quorate/broker"
-	"github.com/quorate/quorate/broker/audit"
-	"github.com/quorate/quorate/broker/failure"
-	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
 	"google.golang.org/grpc"
 	grpcmetadata "google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/peer"
+
+	"github.com/quorate/quorate/broker"
+	"github.com/quorate/quorate/broker/audit"
+	"github.com/quorate/quorate/broker/failure"
+	"github.com/quorate/quorate/broker/identity"
+	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
 )
 
 // maxCredentialBytes bounds the header with a credential: a token, or a name and a token in base64.
@@ -35,7 +37,7 @@ func (s *Server) login(ctx context.Context) (context.Context, error) {
 		s.b.Audit.LoginRefused(ctx, audit.LoginTry{From: audit.Origin{Protocol: protocol, Address: address}, User: user}, err)
 		return ctx, err
 	}
-	return broker.WithIdentity(ctx, who), nil
+	return identity.WithIdentity(ctx, who), nil
 }
 
 // caller returns where a call comes from.
@@ -51,7 +53,7 @@ func caller(ctx context.Context) (address string, from netip.Addr) {
 }
 
 // identify returns who calls, and whom a caller with a password says to be.
-func (s *Server) identify(ctx context.Context, from netip.Addr) (who *broker.Identity, user string, err error) {
+func (s *Server) identify(ctx context.Context, from netip.Addr) (who *identity.Identity, user string, err error) {
 	c, err := parseCredential(grpcmetadata.ValueFromIncomingContext(ctx, "authorization"))
 	if err != nil {
 		return nil, "", err
@@ -119,7 +121,7 @@ func clusterStatus(ctx context.Context, b *broker.Broker, req any) error {
 	if r, _ := req.(*brokerv1.ClusterStatusRequest); !r.GetDetails() {
 		return nil
 	}
-	return b.Logins.Require(ctx, broker.TagMonitoring)
+	return b.Logins.Require(ctx, identity.TagMonitoring)
 }
 
 // rules has every method; what is not in it is refused.
@@ -130,7 +132,7 @@ func rules() map[string]rule {
 			out["/"+service+"/"+m] = r
 		}
 	}
-	administrator, monitoring := tagged(broker.TagAdministrator), tagged(broker.TagMonitoring)
+	administrator, monitoring := tagged(identity.TagAdministrator), tagged(identity.TagMonitoring)
 	name := brokerv1.Broker_ServiceDesc.ServiceName
 	add(name, anybody, "Publish", "PublishOne", "Consume", "Get", "Settle", "Connect")
 	name = brokerv1.Admin_ServiceDesc.ServiceName

@@ -9,11 +9,12 @@ import (
 	"sync"
 	"time"
 
+	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/tap"
+
 	"github.com/quorate/quorate/broker/audit"
 	"github.com/quorate/quorate/broker/failure"
 	"github.com/quorate/quorate/internal/gate"
-	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
-	"google.golang.org/grpc/tap"
 )
 
 // What a connection may do that has not logged in, beside the gate's bounds.

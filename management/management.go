@@ -17,6 +17,7 @@ import (
 	"github.com/quorate/quorate/broker"
 	"github.com/quorate/quorate/broker/audit"
 	"github.com/quorate/quorate/broker/failure"
+	"github.com/quorate/quorate/broker/identity"
 	"github.com/quorate/quorate/internal/gate"
 )
 
@@ -56,7 +57,7 @@ func New(c Config) http.Handler {
 // managed lets in who logs in and has the tag management.
 func (a api) managed(then http.HandlerFunc) http.HandlerFunc {
 	return a.login(func(w http.ResponseWriter, r *http.Request) {
-		if err := a.Broker.Logins.Require(r.Context(), broker.TagManagement); err != nil {
+		if err := a.Broker.Logins.Require(r.Context(), identity.TagManagement); err != nil {
 			a.fail(w, err)
 			return
 		}
@@ -72,7 +73,7 @@ func originOf(r *http.Request) audit.Origin {
 // login lets in who logs in.
 func (a api) login(then http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		who := broker.Itself()
+		who := identity.Itself()
 		if a.Broker.Logins.Authenticates() {
 			var user string
 			var err error
@@ -88,7 +89,7 @@ func (a api) login(then http.HandlerFunc) http.HandlerFunc {
 			}
 		}
 		gate.Of(r.Context()).Admit()
-		r = r.WithContext(broker.WithIdentity(r.Context(), who))
+		r = r.WithContext(identity.WithIdentity(r.Context(), who))
 		if firstOf(r.Context(), who.User()) {
 			a.Broker.Audit.LoggedIn(r.Context(), originOf(r), "")
 		}
@@ -97,7 +98,7 @@ func (a api) login(then http.HandlerFunc) http.HandlerFunc {
 }
 
 // identify returns who makes a request, and whom a caller with a password says to be.
-func (a api) identify(r *http.Request) (who *broker.Identity, user string, err error) {
+func (a api) identify(r *http.Request) (who *identity.Identity, user string, err error) {
 	from := addressOf(r.RemoteAddr)
 	if scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " "); strings.EqualFold(scheme, "bearer") {
 		who, err = a.Broker.Logins.LoginToken(r.Context(), token, from)
@@ -227,7 +228,7 @@ func (a api) close(w http.ResponseWriter, r *http.Request) {
 	reason := cmp.Or(r.Header.Get("X-Reason"), "Closed via management API")
 	act := audit.Act{Operation: audit.OpConnectionClose, Kind: "connection", Name: name(r), From: originOf(r)}
 	err := a.Broker.Audit.Audited(r.Context(), act, func(ctx context.Context) error {
-		if err := a.Broker.Logins.Require(ctx, broker.TagAdministrator); err != nil {
+		if err := a.Broker.Logins.Require(ctx, identity.TagAdministrator); err != nil {
 			return err
 		}
 		if err := a.Broker.Serving.Serves(); err != nil {

@@ -15,6 +15,7 @@ import (
 	amqp091 "github.com/rabbitmq/amqp091-go"
 
 	"github.com/quorate/quorate/broker"
+	"github.com/quorate/quorate/broker/identity"
 	"github.com/quorate/quorate/client"
 	"github.com/quorate/quorate/internal/testcluster"
 	"github.com/quorate/quorate/management"
@@ -246,8 +247,8 @@ func testConsumers(t *testing.T, w web, c *amqp091.Connection, of map[string]any
 // management and a permission there, closing administrator.
 func testRights(t *testing.T, b *broker.Broker, w web, connection string) {
 	t.Helper()
-	ctx := broker.WithIdentity(t.Context(), broker.Itself())
-	for name, tags := range map[string][]string{"watcher": {broker.TagMonitoring}, "manager": {broker.TagManagement}, "worker": nil} {
+	ctx := identity.WithIdentity(t.Context(), identity.Itself())
+	for name, tags := range map[string][]string{"watcher": {identity.TagMonitoring}, "manager": {identity.TagManagement}, "worker": nil} {
 		u := broker.PutUser{Name: name, Password: "p", Tags: tags}
 		if _, err := b.Administration.PutUser(ctx, u); err != nil {
 			t.Fatal(err)

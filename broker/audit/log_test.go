@@ -59,7 +59,7 @@ func TestAuditLines(t *testing.T) {
 	for _, row := range []struct {
 		name    string
 		ctx     context.Context
-		Notes   Act
+		act     Act
 		do      func(context.Context) error
 		bounded bool
 	}{
@@ -69,7 +69,7 @@ func TestAuditLines(t *testing.T) {
 		{"refused users", user("app", false), put, refuse, true},
 		{"policies of policymakers", user("app", false), Act{Operation: OpPolicyPut}, changing, false},
 	} {
-		lines := auditOf(t, row.ctx, row.Notes, n, row.do)
+		lines := auditOf(t, row.ctx, row.act, n, row.do)
 		if row.bounded != (len(lines) < n) || len(lines) < UseLines {
 			t.Errorf("%s: %d lines of %d", row.name, len(lines), n)
 		}

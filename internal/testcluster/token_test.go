@@ -10,6 +10,7 @@ import (
 
 	"github.com/quorate/quorate/broker"
 	"github.com/quorate/quorate/broker/failure"
+	"github.com/quorate/quorate/broker/identity"
 	"github.com/quorate/quorate/client"
 	"github.com/quorate/quorate/internal/testcluster"
 	"github.com/quorate/quorate/message"
@@ -18,7 +19,7 @@ import (
 // asItself is a context that may do everything.
 func asItself(t *testing.T) context.Context {
 	t.Helper()
-	return broker.WithIdentity(testContext(t), broker.Itself())
+	return identity.WithIdentity(testContext(t), identity.Itself())
 }
 
 // token takes one message of a queue at a node, and its annotations.

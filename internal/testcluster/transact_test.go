@@ -10,6 +10,7 @@ import (
 
 	"github.com/quorate/quorate/broker"
 	"github.com/quorate/quorate/broker/failure"
+	"github.com/quorate/quorate/broker/identity"
 	"github.com/quorate/quorate/client"
 	"github.com/quorate/quorate/internal/testcluster"
 )
@@ -170,7 +171,7 @@ func TestStreamTransactions(t *testing.T) {
 	}
 	c := testcluster.Start(t, 3)
 	cl := openClient(t, c)
-	ctx := broker.WithIdentity(testContext(t), broker.Itself())
+	ctx := identity.WithIdentity(testContext(t), identity.Itself())
 	for _, q := range []string{"in", "out"} {
 		if _, err := cl.DeclareQueue(ctx, client.Queue{Name: q}); err != nil {
 			t.Fatal(err)

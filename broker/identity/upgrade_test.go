@@ -1,4 +1,4 @@
-package broker
+package identity
 
 import (
 	"crypto/sha256"
@@ -37,7 +37,7 @@ func TestLoginsTakeAlike(t *testing.T) {
 			t.Fatal(r.Err)
 		}
 	}
-	l := testLogins(c.View, loginsConfig{})
+	l := testLogins(c.View, Config{})
 	login := func(user, secret string) (time.Duration, error) {
 		begun := time.Now()
 		_, err := l.Login(t.Context(), user, secret, netip.Addr{})
@@ -63,16 +63,16 @@ func TestLoginsTakeAlike(t *testing.T) {
 	if took, err := login("fast", "right"); err != nil || took < least["slow"]/3 {
 		t.Fatalf("%v after %v, slow ones after %v", err, took, least["slow"])
 	}
-	if u := <-l.upgrades; u.user.Name != "fast" || !password.UpgradeOf(u.hash, passwordSum(u.user)) {
+	if u := <-l.upgrades; u.User.Name != "fast" || !password.UpgradeOf(u.Hash, passwordSum(u.User)) {
 		t.Errorf("%+v is no upgrade", u)
 	}
 }
 
 // More hashes than may wait do not hold up logins.
 func TestUpgradesAreBounded(t *testing.T) {
-	l := testLogins(catalog.New().View, loginsConfig{})
+	l := testLogins(catalog.New().View, Config{})
 	for range 2 * maxUpgrades {
-		l.upgrade(upgrade{})
+		l.upgrade(Upgrade{})
 	}
 	if len(l.upgrades) != maxUpgrades {
 		t.Errorf("%d wait, want %d", len(l.upgrades), maxUpgrades)

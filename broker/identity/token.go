@@ -1,4 +1,4 @@
-package broker
+package identity
 
 import (
 	"context"
@@ -65,7 +65,7 @@ func passwordSum(u *catalog.User) []byte {
 
 // MintToken makes a token, which logs the caller in for so long; 0 is
 // DefaultTokenLifetime. Who logged in by a token cannot.
-func (l *logins) MintToken(ctx context.Context, lifetime time.Duration) (Token, error) {
+func (l *Logins) MintToken(ctx context.Context, lifetime time.Duration) (Token, error) {
 	about := failure.Error{Class: failure.PreconditionFailed, Kind: "token"}
 	who, err := l.Who(ctx)
 	switch {
@@ -113,7 +113,7 @@ func (l *logins) MintToken(ctx context.Context, lifetime time.Duration) (Token, 
 
 // forgetTokens removes what has expired of a user's tokens, and refuses when too many are
 // left.
-func (l *logins) forgetTokens(ctx context.Context, user string, now time.Time) error {
+func (l *Logins) forgetTokens(ctx context.Context, user string, now time.Time) error {
 	v := l.view()
 	left := 0
 	for p := range v.Parameters("") {
@@ -143,7 +143,7 @@ func (l *logins) forgetTokens(ctx context.Context, user string, now time.Time) e
 
 // RevokeToken ends a token by its id, the caller's own or, for administrators, any; and
 // tells whether there was one. Streams that run go on.
-func (l *logins) RevokeToken(ctx context.Context, id string) (deleted bool, err error) {
+func (l *Logins) RevokeToken(ctx context.Context, id string) (deleted bool, err error) {
 	who, err := l.Who(ctx)
 	if err != nil {
 		return false, err
@@ -174,7 +174,7 @@ func findToken(v *catalog.View, id string) (rec tokenRecord, ok bool) {
 }
 
 // LoginToken verifies a token: one that MintToken gave, or of another backend.
-func (l *logins) LoginToken(ctx context.Context, text string, from netip.Addr) (*Identity, error) {
+func (l *Logins) LoginToken(ctx context.Context, text string, from netip.Addr) (*Identity, error) {
 	v := l.view()
 	loopback := from.Unmap().IsLoopback()
 	if who := l.loginHost(text, loopback); who != nil {
@@ -192,7 +192,7 @@ func (l *logins) LoginToken(ctx context.Context, text string, from netip.Addr) (
 	case !ok || !exists || subtle.ConstantTimeCompare(sum[:], rec.Sum) != 1,
 		subtle.ConstantTimeCompare(passwordSum(u), rec.Password) != 1 && !password.UpgradeOf(u.PasswordHash, rec.Password),
 		l.now().UnixMilli() >= rec.ExpireMs:
-		return nil, l.certainty.Definite(ctx, unauthenticated("the token is wrong, has expired, was revoked, or its user has changed the password; mint another"))
+		return nil, l.certainty.Definite(ctx, Unauthenticated("the token is wrong, has expired, was revoked, or its user has changed the password; mint another"))
 	}
 	who, err := l.admitted(u, loopback)
 	if err != nil {

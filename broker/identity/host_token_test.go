@@ -1,4 +1,4 @@
-package broker
+package identity
 
 import (
 	"net/netip"
@@ -14,9 +14,9 @@ func TestHostToken(t *testing.T) {
 	if token == NewHostToken() || !strings.HasPrefix(token, "quorate_host_") {
 		t.Errorf("token %q", token)
 	}
-	b, none := testLogins(catalog.New().View, loginsConfig{HostToken: token}), testLogins(catalog.New().View, loginsConfig{})
+	b, none := testLogins(catalog.New().View, Config{HostToken: token}), testLogins(catalog.New().View, Config{})
 	for _, row := range []struct {
-		b        *logins
+		b        *Logins
 		text     string
 		loopback bool
 		want     bool

@@ -1,4 +1,4 @@
-package broker
+package identity
 
 import (
 	"context"
@@ -82,7 +82,7 @@ func TestTriesAreGivenBack(t *testing.T) {
 		for _, err := range row.backends {
 			backends = append(backends, firmBackend{err})
 		}
-		l := testLogins(catalog.New().View, loginsConfig{Backends: func(access.Backend) []access.Backend { return backends }})
+		l := testLogins(catalog.New().View, Config{Backends: func(access.Backend) []access.Backend { return backends }})
 		from := netip.MustParseAddr("192.0.2.1")
 		for i := range 2 * LoginTries {
 			try := tryOf{tries: &l.tries, from: from}
@@ -112,7 +112,7 @@ func (a firmBackend) Authenticate(context.Context, access.Credentials) (*access.
 
 // A wrong password is checked once; then it is known to be wrong until its user changes.
 func TestWrongPasswords(t *testing.T) {
-	l := testLogins(catalog.New().View, loginsConfig{})
+	l := testLogins(catalog.New().View, Config{})
 	u, changed := &catalog.User{Name: "u"}, &catalog.User{Name: "u"}
 	d := l.digest("password", "u", "wrong")
 	l.tries.refuse(d, u)

@@ -1,4 +1,4 @@
-package broker
+package identity
 
 import (
 	"context"
@@ -76,35 +76,35 @@ func Itself() *Identity { return &Identity{} }
 
 type identityKey struct{}
 
-// session is whom the calls of a context come from, which Renew may change.
-type session struct{ who atomic.Pointer[Identity] }
+// Session is whom the calls of a context come from, which Renew may change.
+type Session struct{ who atomic.Pointer[Identity] }
 
 // WithIdentity returns a context whose calls come from who.
 func WithIdentity(ctx context.Context, who *Identity) context.Context {
-	s := &session{}
+	s := &Session{}
 	s.who.Store(who)
 	return context.WithValue(ctx, identityKey{}, s)
 }
 
-func sessionOf(ctx context.Context) *session {
-	s, _ := ctx.Value(identityKey{}).(*session)
+func SessionOf(ctx context.Context) *Session {
+	s, _ := ctx.Value(identityKey{}).(*Session)
 	return s
 }
 
 // Who returns the user that a context's calls come from; nil: it may do everything, as
 // this node itself may, and everybody where nobody is asked to log in.
-func (l *logins) Who(ctx context.Context) (*Identity, error) {
-	if s := sessionOf(ctx); s != nil {
+func (l *Logins) Who(ctx context.Context) (*Identity, error) {
+	if s := SessionOf(ctx); s != nil {
 		return l.still(s.who.Load())
 	}
 	if !l.cfg.Authenticate {
 		return nil, nil //nolint:nilnil // nobody to be asked about
 	}
-	return nil, unauthenticated("nobody is logged in; send user and password, or a token")
+	return nil, Unauthenticated("nobody is logged in; send user and password, or a token")
 }
 
 // still returns who, nil for this process itself, unless the login has ended (ID-5).
-func (l *logins) still(who *Identity) (*Identity, error) {
+func (l *Logins) still(who *Identity) (*Identity, error) {
 	switch {
 	case who.user == nil:
 		return nil, nil //nolint:nilnil // nobody to be asked about
@@ -114,7 +114,7 @@ func (l *logins) still(who *Identity) (*Identity, error) {
 	return who, nil
 }
 
-func unauthenticated(reason string) *failure.Error {
+func Unauthenticated(reason string) *failure.Error {
 	return &failure.Error{Class: failure.AccessRefused, Kind: "login", Reason: reason, Unauthenticated: true}
 }
 
@@ -133,7 +133,7 @@ func is(u *catalog.User, tag string) bool {
 }
 
 // Require refuses who has neither the tag nor one above it.
-func (l *logins) Require(ctx context.Context, tag string) error {
+func (l *Logins) Require(ctx context.Context, tag string) error {
 	who, err := l.Who(ctx)
 	if err != nil || who == nil || is(who.user, tag) {
 		return err
@@ -145,7 +145,7 @@ func (l *logins) Require(ctx context.Context, tag string) error {
 }
 
 // Caller is Who as the audit tells it.
-func (l *logins) Caller(ctx context.Context) audit.Caller {
+func (l *Logins) Caller(ctx context.Context) audit.Caller {
 	who, err := l.Who(ctx)
 	if err != nil || who == nil {
 		return audit.Caller{}
@@ -165,5 +165,5 @@ func (i *Identity) Rights() access.Rights { return i.rights }
 // Of returns the identity of a user of the catalog.
 func Of(u *catalog.User) *Identity { return &Identity{user: u} }
 
-// whoOf is Who for a session.
-func (l *logins) whoOf(s *session) (*Identity, error) { return l.still(s.who.Load()) }
+// WhoOf is Who for a session.
+func (l *Logins) WhoOf(s *Session) (*Identity, error) { return l.still(s.who.Load()) }

@@ -1,4 +1,4 @@
-package broker
+package identity
 
 import (
 	"crypto/sha256"

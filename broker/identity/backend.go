@@ -1,4 +1,4 @@
-package broker
+package identity
 
 import (
 	"cmp"
@@ -18,7 +18,7 @@ import (
 const InternalUsers = "internal"
 
 // ownUsers is the backend of the users of the catalog.
-type ownUsers struct{ l *logins }
+type ownUsers struct{ l *Logins }
 
 // Name implements access.Backend.
 func (ownUsers) Name() string { return InternalUsers }
@@ -61,7 +61,7 @@ func (o ownUsers) Authenticate(ctx context.Context, c access.Credentials) (*acce
 }
 
 // login asks the backends for as often as the address may be wrong.
-func (l *logins) login(ctx context.Context, c access.Credentials, from netip.Addr) (*Identity, error) {
+func (l *Logins) login(ctx context.Context, c access.Credentials, from netip.Addr) (*Identity, error) {
 	c.Now = l.now()
 	try := tryOf{tries: &l.tries, from: from}
 	id, by, err := l.chain.Authenticate(ctx, c, try.take)
@@ -94,7 +94,7 @@ func (t *tryOf) take() error {
 // backend has refused would otherwise guess as often as he likes.
 func (t *tryOf) done(err error) error {
 	if no, wrong := errors.AsType[*access.Refused](err); wrong {
-		return unauthenticated(no.Reason)
+		return Unauthenticated(no.Reason)
 	}
 	left := errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 	unavailable, is := errors.AsType[*access.Unavailable](err)
@@ -112,12 +112,12 @@ func (t *tryOf) done(err error) error {
 }
 
 // identityOf is who logs in by what a backend has said.
-func (l *logins) identityOf(id *access.Identity, backend string, from netip.Addr) (*Identity, error) {
+func (l *Logins) identityOf(id *access.Identity, backend string, from netip.Addr) (*Identity, error) {
 	loopback := from.Unmap().IsLoopback()
 	if backend == InternalUsers {
 		u, known := l.view().User(id.Name)
 		if !known { // any more
-			return nil, unauthenticated(access.WrongPassword)
+			return nil, Unauthenticated(access.WrongPassword)
 		}
 		return by(audit.MechanismPassword)(l.admitted(u, loopback))
 	}
@@ -125,7 +125,7 @@ func (l *logins) identityOf(id *access.Identity, backend string, from netip.Addr
 		return nil, err
 	}
 	if access.CheckName(id.Name) != nil || id.Rights == nil || strings.HasPrefix(id.Name, hostUserPrefix) || strings.HasPrefix(id.Name, audit.NodeUserPrefix) {
-		return nil, unauthenticated("backend " + backend + " names a user that there cannot be here")
+		return nil, Unauthenticated("backend " + backend + " names a user that there cannot be here")
 	}
 	who := stranger(id.Name, id.Tags...)
 	who.backend, who.mechanism, who.rights, who.ends = backend, backend, id.Rights, id.Expires
@@ -138,8 +138,8 @@ func (l *logins) identityOf(id *access.Identity, backend string, from netip.Addr
 // Renew has the calls of a context go on with another secret of the same user, to which a
 // backend has taken it: rights, tags and end are those of the new one (ID-5), if it may go on then. Logins that do not end have no need of it, and whatever comes is fine (AM-11). Errors: NotAllowed
 // if it is wrong or somebody else's, Unavailable.
-func (l *logins) Renew(ctx context.Context, secret string, from netip.Addr, may func(*Identity) error) error {
-	s := sessionOf(ctx)
+func (l *Logins) Renew(ctx context.Context, secret string, from netip.Addr, may func(*Identity) error) error {
+	s := SessionOf(ctx)
 	if s == nil || s.who.Load().ends.IsZero() {
 		return nil
 	}
@@ -168,11 +168,11 @@ func (l *logins) Renew(ctx context.Context, secret string, from netip.Addr, may 
 }
 
 // LoginCounts are the answers of the backends by their names.
-func (l *logins) LoginCounts() map[string]access.Counts { return l.chain.Counts() }
+func (l *Logins) LoginCounts() map[string]access.Counts { return l.chain.Counts() }
 
 // ended is what who is told whose login is over.
 func (i *Identity) ended() *failure.Error {
-	return unauthenticated("the login of user " + strconv.Quote(i.User()) + " has ended at " + i.ends.UTC().Format(time.RFC3339) + "; log in with a new token")
+	return Unauthenticated("the login of user " + strconv.Quote(i.User()) + " has ended at " + i.ends.UTC().Format(time.RFC3339) + "; log in with a new token")
 }
 
 // loginLook is the longest time between two looks whether a login has ended: clocks are set.
@@ -181,8 +181,8 @@ const loginLook = 30 * time.Second
 // WatchLogin has ended called, at most once and in a goroutine of its own, when the login of a
 // context ends, with what its client is to be told (ID-5). It watches until ctx ends or stop is
 // called; ended may be under way then.
-func (l *logins) WatchLogin(ctx context.Context, ended func(error)) (stop func()) {
-	s := sessionOf(ctx)
+func (l *Logins) WatchLogin(ctx context.Context, ended func(error)) (stop func()) {
+	s := SessionOf(ctx)
 	if s == nil || s.who.Load().ends.IsZero() {
 		return func() {}
 	}

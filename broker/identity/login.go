@@ -1,4 +1,8 @@
-package broker
+// Package identity knows who a call comes from: it verifies passwords, tokens and certificates by the users of
+// the catalog and by other backends, bounds what wrong ones cost, and says by a context whom its calls
+// come from. Logins may be used concurrently; errors are of package failure. What somebody may do is
+// told by package permission.
+package identity
 
 import (
 	"context"
@@ -44,8 +48,8 @@ type certainty interface {
 	Current(context.Context) error
 }
 
-// loginsConfig is what it takes to know who calls. Its settings are those of the Config of a broker.
-type loginsConfig struct {
+// Config is what it takes to know who calls. Its settings are those of the Config of a broker.
+type Config struct {
 	Authenticate  bool
 	LoopbackUsers []string
 	Backends      func(own access.Backend) []access.Backend
@@ -62,10 +66,10 @@ type loginsConfig struct {
 	Log       *slog.Logger
 }
 
-// logins knows who calls: it verifies credentials. One that was verified is remembered by a keyed hash of it,
+// Logins knows who calls: it verifies credentials. One that was verified is remembered by a keyed hash of it,
 // in memory alone, until its user changes. All methods may be called concurrently.
-type logins struct {
-	cfg       loginsConfig
+type Logins struct {
+	cfg       Config
 	view      func() *catalog.View
 	now       func() time.Time
 	log       *slog.Logger
@@ -78,19 +82,19 @@ type logins struct {
 	waiting atomic.Int32
 	tries   tries
 	// upgrades are hashes that take the place of weaker ones; see upgradeHashes.
-	upgrades chan upgrade
+	upgrades chan Upgrade
 
 	mu       sync.RWMutex
 	verified map[[sha256.Size]byte]*catalog.User
 	hashing  map[[sha256.Size]byte]chan struct{} // by credential; closed when that is over
 }
 
-func newLogins(c loginsConfig) *logins {
-	l := &logins{
+func New(c Config) *Logins {
+	l := &Logins{
 		cfg: c, view: c.View, now: c.Now, log: c.Log, certainty: c.Certainty, commands: c.Commands,
 		tries: tries{unseen: c.Unseen},
 		slots: make(chan struct{}, hashesAtOnce(runtime.NumCPU())), verified: map[[sha256.Size]byte]*catalog.User{},
-		hashing: map[[sha256.Size]byte]chan struct{}{}, upgrades: make(chan upgrade, maxUpgrades),
+		hashing: map[[sha256.Size]byte]chan struct{}{}, upgrades: make(chan Upgrade, maxUpgrades),
 	}
 	_, _ = rand.Read(l.key[:]) // never fails
 	backends := []access.Backend{ownUsers{l}}
@@ -104,7 +108,7 @@ func newLogins(c loginsConfig) *logins {
 func hashesAtOnce(processors int) int { return max(1, min(MaxHashes, processors-1)) }
 
 // digest is what stands for a credential.
-func (l *logins) digest(parts ...string) (d [sha256.Size]byte) {
+func (l *Logins) digest(parts ...string) (d [sha256.Size]byte) {
 	h := hmac.New(sha256.New, l.key[:])
 	for _, p := range parts {
 		h.Write([]byte(p))
@@ -115,13 +119,13 @@ func (l *logins) digest(parts ...string) (d [sha256.Size]byte) {
 }
 
 // known tells whether a credential was verified for the user as it is now.
-func (l *logins) known(d [sha256.Size]byte, u *catalog.User) bool {
+func (l *Logins) known(d [sha256.Size]byte, u *catalog.User) bool {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
 	return u != nil && l.verified[d] == u
 }
 
-func (l *logins) remember(d [sha256.Size]byte, u *catalog.User) {
+func (l *Logins) Remember(d [sha256.Size]byte, u *catalog.User) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if len(l.verified) >= maxVerified {
@@ -133,7 +137,7 @@ func (l *logins) remember(d [sha256.Size]byte, u *catalog.User) {
 // alone waits until no other call hashes the same credential; leave ends that. A client whose
 // node is gone opens all its streams on another one at the same moment: one hash is enough for
 // all of them, and is over sooner than several at a time.
-func (l *logins) alone(ctx context.Context, d [sha256.Size]byte) (leave func(), err error) {
+func (l *Logins) alone(ctx context.Context, d [sha256.Size]byte) (leave func(), err error) {
 	defer l.waiting.Add(-1)
 	if l.waiting.Add(1) > MaxHashWaiters {
 		return nil, tooManyLogins()
@@ -154,7 +158,7 @@ func (l *logins) alone(ctx context.Context, d [sha256.Size]byte) (leave func(), 
 
 // begin notes that a credential is being hashed, until mine is closed, and returns nil, or what
 // another call has noted.
-func (l *logins) begin(d [sha256.Size]byte, mine chan struct{}) (other chan struct{}) {
+func (l *Logins) begin(d [sha256.Size]byte, mine chan struct{}) (other chan struct{}) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if other = l.hashing[d]; other == nil {
@@ -163,7 +167,7 @@ func (l *logins) begin(d [sha256.Size]byte, mine chan struct{}) (other chan stru
 	return other
 }
 
-func (l *logins) end(d [sha256.Size]byte, mine chan struct{}) {
+func (l *Logins) end(d [sha256.Size]byte, mine chan struct{}) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.hashing, d)
@@ -177,8 +181,8 @@ func tooManyLogins() *failure.Error {
 	}
 }
 
-// enter waits for its turn to hash a password; leave ends it.
-func (l *logins) enter(ctx context.Context) (leave func(), err error) {
+// Enter waits for its turn to hash a password; leave ends it.
+func (l *Logins) Enter(ctx context.Context) (leave func(), err error) {
 	defer l.waiting.Add(-1)
 	if l.waiting.Add(1) > MaxHashWaiters {
 		return nil, tooManyLogins()
@@ -192,33 +196,33 @@ func (l *logins) enter(ctx context.Context) (leave func(), err error) {
 }
 
 // Hashing returns how many passwords are being hashed: each keeps a processor busy for tens of milliseconds.
-func (l *logins) Hashing() int { return len(l.slots) }
+func (l *Logins) Hashing() int { return len(l.slots) }
 
 // Authenticates tells whether who calls must log in.
-func (l *logins) Authenticates() bool { return l.cfg.Authenticate }
+func (l *Logins) Authenticates() bool { return l.cfg.Authenticate }
 
 // Login verifies name and password of a caller at an address: some users must be on this
 // host (VH-1), and an address may be wrong only so often (LoginTries; ResourceExhausted). The
 // zero address is of nobody knows where. All refusals read the same, whatever is wrong; while this
 // node cannot tell, they are Unavailable (EX-16).
-func (l *logins) Login(ctx context.Context, user, secret string, from netip.Addr) (*Identity, error) {
+func (l *Logins) Login(ctx context.Context, user, secret string, from netip.Addr) (*Identity, error) {
 	return l.login(ctx, access.Credentials{User: user, Secret: secret}, from)
 }
 
 // LoginCertificate takes a user whom a certificate names that the caller's listener has
 // verified.
-func (l *logins) LoginCertificate(ctx context.Context, user string, from netip.Addr) (*Identity, error) {
+func (l *Logins) LoginCertificate(ctx context.Context, user string, from netip.Addr) (*Identity, error) {
 	v := l.view()
 	u, known := v.User(user)
 	if !known {
-		return nil, l.certainty.Definite(ctx, unauthenticated("there is no user of the name in the certificate, "+strconv.Quote(user)))
+		return nil, l.certainty.Definite(ctx, Unauthenticated("there is no user of the name in the certificate, "+strconv.Quote(user)))
 	}
 	return by(audit.MechanismCertificate)(l.admitted(u, from.Unmap().IsLoopback()))
 }
 
 // verify checks a password against the user's hash. Unknown users, and those whose hash is of
 // another kind than new ones, take as long: there is one hash of today's cost in any case.
-func (l *logins) verify(ctx context.Context, u *catalog.User, secret string, d [sha256.Size]byte) error {
+func (l *Logins) verify(ctx context.Context, u *catalog.User, secret string, d [sha256.Size]byte) error {
 	done, err := l.alone(ctx, d)
 	if err != nil {
 		return err
@@ -227,7 +231,7 @@ func (l *logins) verify(ctx context.Context, u *catalog.User, secret string, d [
 	if l.known(d, u) { // another call verified it meanwhile
 		return nil
 	}
-	leave, err := l.enter(ctx)
+	leave, err := l.Enter(ctx)
 	if err != nil {
 		return err
 	}
@@ -245,19 +249,19 @@ func (l *logins) verify(ctx context.Context, u *catalog.User, secret string, d [
 	}
 	if !password.Current(u.PasswordHash, password.Algorithm(u.Algorithm)) {
 		if hash, a := password.Upgrade(secret, u.PasswordHash); right {
-			l.upgrade(upgrade{user: u, credential: d, hash: hash, algorithm: string(a)})
+			l.upgrade(Upgrade{User: u, Credential: d, Hash: hash, Algorithm: string(a)})
 		}
 	}
 	if !right {
 		return wrongPassword()
 	}
-	l.remember(d, u)
+	l.Remember(d, u)
 	return nil
 }
 
 func wrongPassword() error { return &access.Refused{Reason: access.WrongPassword} }
 
-func (l *logins) admitted(u *catalog.User, loopback bool) (*Identity, error) {
+func (l *Logins) admitted(u *catalog.User, loopback bool) (*Identity, error) {
 	if err := l.onLoopback(u.Name, loopback); err != nil {
 		return nil, err
 	}
@@ -265,9 +269,12 @@ func (l *logins) admitted(u *catalog.User, loopback bool) (*Identity, error) {
 }
 
 // onLoopback refuses users that must be on this host, and are not (VH-1).
-func (l *logins) onLoopback(name string, loopback bool) error {
+func (l *Logins) onLoopback(name string, loopback bool) error {
 	if !loopback && slices.Contains(l.cfg.LoopbackUsers, name) {
-		return unauthenticated(access.WrongPassword)
+		return Unauthenticated(access.WrongPassword)
 	}
 	return nil
 }
+
+// MaxPasswordBytes bounds a password: hashing takes a time that grows with it.
+const MaxPasswordBytes = 1 << 10

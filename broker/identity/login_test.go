@@ -1,4 +1,4 @@
-package broker
+package identity
 
 import (
 	"context"
@@ -14,10 +14,10 @@ import (
 )
 
 // testLogins returns logins of a catalog, of which the Config holds what matters.
-func testLogins(v func() *catalog.View, c loginsConfig) *logins {
+func testLogins(v func() *catalog.View, c Config) *Logins {
 	c.View, c.Now, c.Unseen, c.Certainty = v, time.Now, new(atomic.Uint64), certain{}
 	c.Log = slog.New(slog.DiscardHandler)
-	return newLogins(c)
+	return New(c)
 }
 
 // certain is a node whose view is never behind.
@@ -30,7 +30,7 @@ func (certain) Current(context.Context) error               { return nil }
 // credential does.
 func TestLoginsOfOneCredential(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := testLogins(catalog.New().View, loginsConfig{})
+		l := testLogins(catalog.New().View, Config{})
 		d := l.digest("password", "u", "secret")
 		leave, err := l.alone(t.Context(), d)
 		if err != nil {
@@ -86,25 +86,25 @@ func TestLoginsOfOneCredential(t *testing.T) {
 
 // Passwords in flight are bounded; who comes too many is told to come back.
 func TestTooManyLogins(t *testing.T) {
-	l := testLogins(catalog.New().View, loginsConfig{})
+	l := testLogins(catalog.New().View, Config{})
 	for processors, want := range map[int]int{1: 1, 2: 1, 3: 2, 64: MaxHashes} {
 		if n := hashesAtOnce(processors); n != want {
 			t.Errorf("%d processors: %d hashes at a time, want %d", processors, n, want)
 		}
 	}
 	for range cap(l.slots) {
-		if _, err := l.enter(t.Context()); err != nil {
+		if _, err := l.Enter(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	}
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := l.enter(ended); !errors.Is(err, context.Canceled) {
+	if _, err := l.Enter(ended); !errors.Is(err, context.Canceled) {
 		t.Errorf("a caller that has left: %v", err)
 	}
 	l.waiting.Store(MaxHashWaiters)
 	var e *failure.Error
-	if _, err := l.enter(t.Context()); !errors.As(err, &e) || e.Class != failure.ResourceExhausted || e.RetryAfter == 0 {
+	if _, err := l.Enter(t.Context()); !errors.As(err, &e) || e.Class != failure.ResourceExhausted || e.RetryAfter == 0 {
 		t.Errorf("too many: %v", err)
 	}
 }

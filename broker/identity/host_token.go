@@ -1,4 +1,4 @@
-package broker
+package identity
 
 import (
 	"crypto/rand"
@@ -19,7 +19,7 @@ func NewHostToken() string { return hostTokenPrefix + rand.Text() + rand.Text() 
 // loginHost returns whom the token of this node's host stands for: an administrator without
 // permissions, under a name that no user can have (VH-11). nil: it is another token, or comes
 // from elsewhere.
-func (l *logins) loginHost(text string, loopback bool) *Identity {
+func (l *Logins) loginHost(text string, loopback bool) *Identity {
 	if l.cfg.HostToken == "" || !loopback || subtle.ConstantTimeCompare([]byte(text), []byte(l.cfg.HostToken)) != 1 {
 		return nil
 	}
