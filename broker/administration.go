@@ -5,6 +5,7 @@ import (
 
 	"github.com/quorate/quorate/broker/audit"
 	"github.com/quorate/quorate/broker/identity"
+	"github.com/quorate/quorate/broker/permission"
 	"github.com/quorate/quorate/broker/serving"
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/policy"
@@ -20,7 +21,7 @@ type administrationConfig struct {
 	Serving     *serving.Node
 	Commands    *audit.Commands
 	Logins      *identity.Logins
-	Permissions *permissions
+	Permissions *permission.Permissions
 	Audit       *audit.Log
 	Log         *slog.Logger
 }
@@ -34,7 +35,7 @@ type admin struct {
 	serving     *serving.Node
 	commands    *audit.Commands
 	logins      *identity.Logins
-	permissions *permissions
+	permissions *permission.Permissions
 	audit       *audit.Log
 	log         *slog.Logger
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/quorate/quorate/access"
 	"github.com/quorate/quorate/broker/audit"
 	"github.com/quorate/quorate/broker/identity"
+	"github.com/quorate/quorate/broker/permission"
 	"github.com/quorate/quorate/broker/serving"
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/cluster"
@@ -122,7 +123,7 @@ type Broker struct {
 	// The parts that callers use themselves; they never change.
 	Serving        *serving.Node
 	Logins         *identity.Logins
-	Permissions    *permissions
+	Permissions    *permission.Permissions
 	Audit          *audit.Log
 	Administration *admin
 	Connections    *connections
@@ -179,7 +180,7 @@ func (b *Broker) makeParts() {
 		Node: x.node, View: x.view, Now: x.now, Unseen: &x.clients.Counters.LoginsUnseen,
 		Certainty: b.Serving, Commands: b.commands, Log: b.log,
 	})
-	b.Permissions = newPermissions(permissionsConfig{
+	b.Permissions = permission.New(permission.Config{
 		View: x.view, Logins: b.Logins, Hidden: isReplyQueue, Timeouts: &x.clients.Counters.PermissionTimeouts, Log: b.log,
 	})
 	b.Audit = audit.New(audit.Config{

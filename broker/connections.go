@@ -11,6 +11,7 @@ import (
 	"github.com/quorate/quorate/broker/audit"
 	"github.com/quorate/quorate/broker/failure"
 	"github.com/quorate/quorate/broker/identity"
+	"github.com/quorate/quorate/broker/permission"
 	"github.com/quorate/quorate/broker/serving"
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/cluster/clients"
@@ -45,7 +46,7 @@ type connectionsConfig struct {
 	Policies    *policy.Book
 	Serving     *serving.Node
 	Logins      *identity.Logins
-	Permissions *permissions
+	Permissions *permission.Permissions
 	Refusals    refusals
 	// Timeout is for how long a node must be out of reach before its clients' connections are taken
 	// for ended.
@@ -63,7 +64,7 @@ type connections struct {
 	policies    *policy.Book
 	serving     *serving.Node
 	logins      *identity.Logins
-	permissions *permissions
+	permissions *permission.Permissions
 	refusals    refusals
 	timeout     time.Duration
 	log         *slog.Logger

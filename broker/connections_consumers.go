@@ -13,7 +13,7 @@ import (
 // that did not answer. What vhost and queue leave out is not among them; "" leaves out none. It is
 // for those who see the whole vhost (VH-12).
 func (cs *connections) Consumers(ctx context.Context, vhost, queue string) (all []ConsumerInfo, silent []string, err error) {
-	if err := cs.permissions.wholeSight(ctx, vhost); err != nil {
+	if err := cs.permissions.WholeSight(ctx, vhost); err != nil {
 		return nil, nil, err
 	}
 	cl := cs.cluster

@@ -6,6 +6,7 @@ import (
 
 	"github.com/quorate/quorate/argument"
 	"github.com/quorate/quorate/broker/failure"
+	"github.com/quorate/quorate/broker/permission"
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/message"
 )
@@ -62,12 +63,12 @@ func valueOf(t message.Table, name string) *message.Value {
 }
 
 // argumentsOf returns those of an exchange or queue that there may be.
-func argumentsOf(v *catalog.View, t thing) message.Table {
-	if t.kind == "exchange" {
-		if x, ok := v.Exchange(t.vhost, t.name); ok {
+func argumentsOf(v *catalog.View, t permission.Thing) message.Table {
+	if t.Kind == "exchange" {
+		if x, ok := v.Exchange(t.VHost, t.Name); ok {
 			return x.Arguments
 		}
-	} else if q, ok := v.Queue(t.vhost, t.name); ok {
+	} else if q, ok := v.Queue(t.VHost, t.Name); ok {
 		return q.Arguments
 	}
 	return nil

@@ -9,6 +9,7 @@ import (
 	"github.com/quorate/quorate/argument"
 	"github.com/quorate/quorate/broker/audit"
 	"github.com/quorate/quorate/broker/failure"
+	"github.com/quorate/quorate/broker/permission"
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/cluster"
 	"github.com/quorate/quorate/message"
@@ -86,7 +87,7 @@ func (b *Broker) DeclareQueue(ctx context.Context, d DeclareQueue) (Declared, er
 		d.Name = madeUpName()
 	}
 	about := failure.Error{VHost: d.VHost, Kind: "queue", Name: d.Name}
-	if err := b.Permissions.permit(ctx, queueOf(d.VHost, d.Name), configure); err != nil {
+	if err := b.Permissions.Permit(ctx, permission.Queue(d.VHost, d.Name), permission.Configure); err != nil {
 		return Declared{}, err
 	}
 	if !made && reserved(d.Name) {
@@ -124,7 +125,7 @@ func (b *Broker) DeclareQueue(ctx context.Context, d DeclareQueue) (Declared, er
 	before := c.View()
 	reply, err := c.DeclareQueue(ctx, cmd, e.GroupSize, e.BalancedLeader)
 	if err != nil {
-		err = aboutDeclaration(failure.Translate(err, about), d.Arguments, argumentsOf(c.View(), queueOf(d.VHost, d.Name)))
+		err = aboutDeclaration(failure.Translate(err, about), d.Arguments, argumentsOf(c.View(), permission.Queue(d.VHost, d.Name)))
 		if _, exists := c.View().Queue(d.VHost, d.Name); exists {
 			err = failure.AsState(err)
 		}
@@ -145,7 +146,7 @@ func (b *Broker) DeclareQueue(ctx context.Context, d DeclareQueue) (Declared, er
 
 // declarePassive tells of a queue that exists.
 func (b *Broker) declarePassive(ctx context.Context, c *cluster.Cluster, d *DeclareQueue) (Declared, error) {
-	if err := b.Permissions.permitAny(ctx, queueOf(d.VHost, d.Name)); err != nil {
+	if err := b.Permissions.PermitAny(ctx, permission.Queue(d.VHost, d.Name)); err != nil {
 		return Declared{}, err
 	}
 	rec, err := lookUp(c.View(), d.VHost, d.Name)
@@ -178,7 +179,7 @@ func (b *Broker) checkNew(
 	if err != nil {
 		return e, aboutDeclaration(fromArgument(err, about), d.Arguments, nil)
 	}
-	return e, b.Permissions.permitNew(ctx, queueOf(d.VHost, d.Name), e.DeadLetterExchange, e.HasDeadLetterExchange)
+	return e, b.Permissions.PermitNew(ctx, permission.Queue(d.VHost, d.Name), e.DeadLetterExchange, e.HasDeadLetterExchange)
 }
 
 // madeUpChars is how much of a made-up name is random: 5 bits each.

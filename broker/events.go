@@ -13,6 +13,7 @@ import (
 	"github.com/quorate/quorate/broker/audit"
 	"github.com/quorate/quorate/broker/failure"
 	"github.com/quorate/quorate/broker/identity"
+	"github.com/quorate/quorate/broker/permission"
 	"github.com/quorate/quorate/cluster/event"
 	"github.com/quorate/quorate/cluster/peer"
 )
@@ -80,7 +81,7 @@ func (b *Broker) mayWatch(ctx context.Context, w *WatchEvents) error {
 	if !s.Events { // an administrator sees what was done to vhosts that are gone
 		return nil
 	}
-	if _, err := b.Permissions.sight(ctx, w.VHost); err != nil {
+	if _, err := b.Permissions.Sight(ctx, w.VHost); err != nil {
 		return err
 	}
 	_, err := b.Serving.ViewOf(w.VHost)
@@ -90,12 +91,12 @@ func (b *Broker) mayWatch(ctx context.Context, w *WatchEvents) error {
 // chosen returns those of the events that the caller wants and may see now.
 func (b *Broker) chosen(ctx context.Context, w *WatchEvents, events []Event) (wanted []Event, err error) {
 	s := w.sources()
-	var seen sight
+	var seen permission.Sight
 	if s.Audit {
 		err = b.Logins.Require(ctx, identity.TagAdministrator)
 	}
 	if err == nil && s.Events {
-		seen, err = b.Permissions.sight(ctx, w.VHost)
+		seen, err = b.Permissions.Sight(ctx, w.VHost)
 	}
 	if err != nil {
 		return nil, err

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/quorate/quorate/broker/failure"
+	"github.com/quorate/quorate/broker/permission"
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/message"
 	"github.com/quorate/quorate/policy"
@@ -39,7 +40,7 @@ func (b *Broker) DeclareExchange(ctx context.Context, x Exchange, passive bool) 
 	about := failure.Error{VHost: x.VHost, Kind: "exchange", Name: x.Name}
 	_, exists := c.View().Exchange(x.VHost, x.Name)
 	if passive {
-		if err := b.Permissions.permitAny(ctx, exchangeOf(x.VHost, x.Name)); err != nil {
+		if err := b.Permissions.PermitAny(ctx, permission.Exchange(x.VHost, x.Name)); err != nil {
 			return DeclaredExchange{}, err
 		}
 		if !exists {
@@ -48,7 +49,7 @@ func (b *Broker) DeclareExchange(ctx context.Context, x Exchange, passive bool) 
 		}
 		return DeclaredExchange{}, nil
 	}
-	if err := b.Permissions.permit(ctx, exchangeOf(x.VHost, x.Name), configure); err != nil {
+	if err := b.Permissions.Permit(ctx, permission.Exchange(x.VHost, x.Name), permission.Configure); err != nil {
 		return DeclaredExchange{}, err
 	}
 	if !exists {
@@ -70,7 +71,7 @@ func (b *Broker) DeclareExchange(ctx context.Context, x Exchange, passive bool) 
 	}
 	reply, err := b.commands.Commit(ctx, &cmd)
 	if err != nil {
-		err = aboutDeclaration(failure.Translate(err, about), x.Arguments, argumentsOf(c.View(), exchangeOf(x.VHost, x.Name)))
+		err = aboutDeclaration(failure.Translate(err, about), x.Arguments, argumentsOf(c.View(), permission.Exchange(x.VHost, x.Name)))
 		if _, exists = c.View().Exchange(x.VHost, x.Name); exists {
 			err = failure.AsState(err)
 		}
@@ -85,7 +86,7 @@ func (b *Broker) permitNewExchange(ctx context.Context, x *Exchange, about failu
 		return err
 	}
 	alternate, sends := (&catalog.Exchange{Arguments: x.Arguments}).AlternateExchange()
-	return b.Permissions.permitNew(ctx, exchangeOf(x.VHost, x.Name), alternate, sends)
+	return b.Permissions.PermitNew(ctx, permission.Exchange(x.VHost, x.Name), alternate, sends)
 }
 
 // DeleteExchange removes an exchange and its bindings; a missing one is fine. With
@@ -101,7 +102,7 @@ func (b *Broker) DeleteExchange(ctx context.Context, vhost, name string, ifUnuse
 		about.Reason = "is pre-declared, or has a name that is kept for such, and cannot be deleted"
 		return &about
 	}
-	if err := b.Permissions.permit(ctx, exchangeOf(vhost, name), configure); err != nil {
+	if err := b.Permissions.Permit(ctx, permission.Exchange(vhost, name), permission.Configure); err != nil {
 		return err
 	}
 	_, err := b.commands.Commit(ctx, &catalog.DeleteExchange{VHost: vhost, Name: name, IfUnused: ifUnused})
@@ -115,7 +116,7 @@ func (b *Broker) DeleteExchange(ctx context.Context, vhost, name string, ifUnuse
 // ListExchanges returns the exchanges of a vhost, of all if it is empty, sorted by vhost
 // and name: those that the caller sees (VH-12).
 func (b *Broker) ListExchanges(ctx context.Context, vhost string) ([]Exchange, error) {
-	seen, err := b.Permissions.sight(ctx, vhost)
+	seen, err := b.Permissions.Sight(ctx, vhost)
 	if err != nil {
 		return nil, err
 	}
@@ -125,7 +126,7 @@ func (b *Broker) ListExchanges(ctx context.Context, vhost string) ([]Exchange, e
 	}
 	var out []Exchange
 	for x := range v.Exchanges() {
-		if seen.sees(exchangeOf(x.VHost, x.Name)) {
+		if seen.Sees(permission.Exchange(x.VHost, x.Name)) {
 			out = append(out, Exchange{
 				VHost: x.VHost, Name: x.Name, Type: string(x.Type), Durable: x.Durable,
 				AutoDelete: x.AutoDelete, Internal: x.Internal, Arguments: x.Arguments,
@@ -234,7 +235,7 @@ func (b *Broker) proposeBinding(ctx context.Context, x *Binding, cmd catalog.Com
 // ListBindings returns the bindings of a vhost, of all if it is empty, without the
 // implicit ones of the default exchange (EX-3): those that the caller sees (VH-12).
 func (b *Broker) ListBindings(ctx context.Context, vhost string) ([]Binding, error) {
-	seen, err := b.Permissions.sight(ctx, vhost)
+	seen, err := b.Permissions.Sight(ctx, vhost)
 	if err != nil {
 		return nil, err
 	}
@@ -244,7 +245,7 @@ func (b *Broker) ListBindings(ctx context.Context, vhost string) ([]Binding, err
 	}
 	var out []Binding
 	for x := range v.Bindings() {
-		if seen.seesBinding(x) {
+		if seen.SeesBinding(x) {
 			out = append(out, Binding{
 				VHost: x.VHost, Source: x.Source, ToExchange: x.DestinationKind == catalog.ToExchange,
 				Destination: x.Destination, RoutingKey: x.Key, Arguments: x.Arguments,

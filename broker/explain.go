@@ -9,6 +9,7 @@ import (
 
 	"github.com/quorate/quorate/argument"
 	"github.com/quorate/quorate/broker/failure"
+	"github.com/quorate/quorate/broker/permission"
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/cluster"
 	"github.com/quorate/quorate/cluster/gateway"
@@ -53,12 +54,12 @@ type Explained struct {
 // elsewhere. Exchanges that take any of their bindings are shown with one that they may take. Who
 // does not see the whole vhost must see the exchange, and is told the queues that it sees (VH-12).
 func (b *Broker) ExplainRouting(ctx context.Context, vhost, exchange string, keys []string, headers message.Table) (Explained, error) {
-	seen, err := b.Permissions.sight(ctx, vhost)
+	seen, err := b.Permissions.Sight(ctx, vhost)
 	if err != nil {
 		return Explained{}, err
 	}
-	if !seen.whole() {
-		if err := b.Permissions.permitAny(ctx, exchangeOf(vhost, exchange)); err != nil {
+	if !seen.Whole() {
+		if err := b.Permissions.PermitAny(ctx, permission.Exchange(vhost, exchange)); err != nil {
 			return Explained{}, err
 		}
 	}
@@ -69,7 +70,7 @@ func (b *Broker) ExplainRouting(ctx context.Context, vhost, exchange string, key
 	e, err := b.explain(v, vhost, exchange, &catalog.Publication{
 		Keys: keys, Headers: headers, Properties: &message.Properties{}, Local: b.leads, Alternate: b.alternate,
 	})
-	if e.Queues = seenQueues(seen, e.Queues); !seen.whole() {
+	if e.Queues = seenQueues(seen, e.Queues); !seen.Whole() {
 		e.Steps = nil
 	}
 	return e, err
@@ -171,10 +172,10 @@ func (b *Broker) ExplainDeadLetter(ctx context.Context, d DeadLetterQuestion) (D
 	if err != nil {
 		return out, err
 	}
-	seen, err := b.Permissions.sight(ctx, d.VHost)
-	if err == nil && !seen.whole() {
+	seen, err := b.Permissions.Sight(ctx, d.VHost)
+	if err == nil && !seen.Whole() {
 		out.Targets, out.Steps = seenQueues(seen, out.Targets), nil
-		out.Cyclic = slices.DeleteFunc(out.Cyclic, func(name string) bool { return !seen.sees(queueOf(d.VHost, name)) })
+		out.Cyclic = slices.DeleteFunc(out.Cyclic, func(name string) bool { return !seen.Sees(permission.Queue(d.VHost, name)) })
 	}
 	return out, err
 }

@@ -6,7 +6,6 @@ import (
 	"sync"
 
 	"github.com/quorate/quorate/broker/failure"
-	"github.com/quorate/quorate/broker/identity"
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/cluster/clients"
 	"github.com/quorate/quorate/id"
@@ -175,7 +174,7 @@ func (cs *connections) OpenVHost(ctx context.Context, vhost string) error {
 		return err
 	}
 	if who != nil {
-		if _, err := cs.permissions.permission(v, who, vhost); err != nil {
+		if _, err := cs.permissions.Permission(v, who, vhost); err != nil {
 			return err
 		}
 	}
@@ -195,15 +194,6 @@ func (cs *connections) OpenChannel(ctx context.Context) (closed func(), err erro
 	return cs.admitAll(ctx, []clients.Count{{Kind: clients.UserChannels, Name: who.User()}})
 }
 
-// mayEnter tells whether somebody may do anything in a vhost; nil, where nobody logs in, may.
-func (ps *permissions) mayEnter(v *catalog.View, who *identity.Identity, vhost string) bool {
-	if who == nil {
-		return true
-	}
-	_, err := ps.permission(v, who, vhost)
-	return err == nil
-}
-
 // OpenChannelIn counts one more channel of a vhost, if that exists and the caller may do anything there, in
 // the same way. What it does there refuses others.
 func (cs *connections) OpenChannelIn(ctx context.Context, vhost string) (closed func(), err error) {
@@ -212,7 +202,7 @@ func (cs *connections) OpenChannelIn(ctx context.Context, vhost string) (closed 
 		return nil, err
 	}
 	v := cs.view()
-	if _, exists := v.VHost(vhost); exists && cs.permissions.mayEnter(v, who, vhost) {
+	if _, exists := v.VHost(vhost); exists && cs.permissions.MayEnter(v, who, vhost) {
 		return cs.admitAll(ctx, []clients.Count{{Kind: clients.VHostChannels, Name: vhost}})
 	}
 	return func() {}, nil

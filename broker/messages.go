@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/quorate/quorate/broker/failure"
+	"github.com/quorate/quorate/broker/permission"
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/cluster/operation"
 	"github.com/quorate/quorate/quorumq"
@@ -67,7 +68,7 @@ func (b *Broker) RedriveMessages(ctx context.Context, j MessageJob, exchange boo
 		if exchange {
 			return nil // asked for with each exchange
 		}
-		return b.Permissions.permit(ctx, exchangeOf(rec.VHost, ""), write)
+		return b.Permissions.Permit(ctx, permission.Exchange(rec.VHost, ""), permission.Write)
 	})
 }
 
@@ -82,7 +83,7 @@ func (b *Broker) permitQueueTarget(ctx context.Context, v *catalog.View, from *c
 			Reason: "is the queue that the messages are in; name another",
 		}
 	}
-	return b.Permissions.permit(ctx, exchangeOf(from.VHost, ""), write) // as for publishing to it (EX-3)
+	return b.Permissions.Permit(ctx, permission.Exchange(from.VHost, ""), permission.Write) // as for publishing to it (EX-3)
 }
 
 func (b *Broker) permitExchangeTarget(ctx context.Context, v *catalog.View, vhost string, t MoveTarget) error {
@@ -90,7 +91,7 @@ func (b *Broker) permitExchangeTarget(ctx context.Context, v *catalog.View, vhos
 	if err != nil {
 		return err
 	}
-	if err := b.Permissions.permit(ctx, exchangeOf(vhost, t.Exchange), write); err != nil {
+	if err := b.Permissions.Permit(ctx, permission.Exchange(vhost, t.Exchange), permission.Write); err != nil {
 		return err
 	}
 	who, err := b.Logins.Who(ctx)
@@ -99,8 +100,8 @@ func (b *Broker) permitExchangeTarget(ctx context.Context, v *catalog.View, vhos
 	}
 	if who != nil && x.Type == catalog.ExchangeTopic {
 		// VH-8: of the messages' own keys nothing is known here.
-		if g := b.Permissions.topicPermission(v, who, vhost, t.Exchange); g != nil && (!t.HasKey || !b.Permissions.matches(g, write, t.Key)) {
-			return exchangeOf(vhost, t.Exchange).refusedKey(who.User(), write, t.Key)
+		if g := b.Permissions.TopicPermission(v, who, vhost, t.Exchange); g != nil && (!t.HasKey || !b.Permissions.Matches(g, permission.Write, t.Key)) {
+			return permission.Exchange(vhost, t.Exchange).RefusedKey(who.User(), permission.Write, t.Key)
 		}
 	}
 	return b.refuseUnroutable(ctx, v, vhost, t)
@@ -129,7 +130,7 @@ func (b *Broker) startMoving(
 	m := &mover{
 		b: b, c: c, q: q, vhost: j.VHost, job: j, to: to, about: about, origins: make(map[string]error),
 		may: func(exchange string) error {
-			return b.Permissions.permit(context.WithoutCancel(ctx), exchangeOf(j.VHost, exchange), write)
+			return b.Permissions.Permit(context.WithoutCancel(ctx), permission.Exchange(j.VHost, exchange), permission.Write)
 		},
 	}
 	if j.DryRun {

@@ -3,23 +3,24 @@ package broker
 import (
 	"context"
 
+	"github.com/quorate/quorate/broker/permission"
 	"github.com/quorate/quorate/catalog"
 )
 
 // permitBinding asks for the rights of bind and unbind (VH-6, VH-8).
 func (b *Broker) permitBinding(ctx context.Context, x *Binding) error {
-	destination := queueOf(x.VHost, x.Destination)
+	destination := permission.Queue(x.VHost, x.Destination)
 	if x.ToExchange {
-		destination.kind = "exchange"
+		destination.Kind = "exchange"
 	}
-	if err := b.Permissions.permit(ctx, destination, write); err != nil {
+	if err := b.Permissions.Permit(ctx, destination, permission.Write); err != nil {
 		return err
 	}
 	if x.Source == "" || x.ToExchange && x.Destination == "" {
 		return defaultExchangeRefused(x.VHost)
 	}
-	source := exchangeOf(x.VHost, x.Source)
-	if err := b.Permissions.permit(ctx, source, read); err != nil {
+	source := permission.Exchange(x.VHost, x.Source)
+	if err := b.Permissions.Permit(ctx, source, permission.Read); err != nil {
 		return err
 	}
 	who, err := b.Logins.Who(ctx)
@@ -31,8 +32,8 @@ func (b *Broker) permitBinding(ctx context.Context, x *Binding) error {
 	if !ok || rec.Type != catalog.ExchangeTopic {
 		return nil
 	}
-	if g := b.Permissions.topicPermission(v, who, x.VHost, x.Source); g != nil && !b.Permissions.matches(g, read, x.RoutingKey) {
-		return source.refusedKey(who.User(), read, x.RoutingKey)
+	if g := b.Permissions.TopicPermission(v, who, x.VHost, x.Source); g != nil && !b.Permissions.Matches(g, permission.Read, x.RoutingKey) {
+		return source.RefusedKey(who.User(), permission.Read, x.RoutingKey)
 	}
 	return nil
 }

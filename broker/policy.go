@@ -68,7 +68,7 @@ func (ad *admin) DeletePolicy(ctx context.Context, vhost, name string, operator 
 // ListPolicies returns the policies of a vhost, of all if it is "", by vhost and name; in
 // each vhost those of operators last. It is for those who see the whole vhost (VH-12).
 func (ad *admin) ListPolicies(ctx context.Context, vhost string) ([]Policy, error) {
-	if err := ad.permissions.wholeSight(ctx, vhost); err != nil {
+	if err := ad.permissions.WholeSight(ctx, vhost); err != nil {
 		return nil, err
 	}
 	v, err := ad.serving.ViewOf(vhost)

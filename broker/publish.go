@@ -225,7 +225,7 @@ func (p *publishing) prepare(ctx context.Context, m *Publish) (ttlMs int64, err 
 	if m.Exchange == "" { // AM-3
 		v = p.resolveReplies(ctx, m.VHost, v)
 	}
-	if err := p.permitKeys(m, x, right.topic); err != nil {
+	if err := p.permitKeys(m, x, right.Topic); err != nil {
 		return 0, err
 	}
 	if err := permitUserID(m, &right); err != nil {

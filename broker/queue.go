@@ -7,6 +7,7 @@ import (
 
 	"github.com/quorate/quorate/broker/audit"
 	"github.com/quorate/quorate/broker/failure"
+	"github.com/quorate/quorate/broker/permission"
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/cluster"
 	"github.com/quorate/quorate/cluster/gateway"
@@ -32,7 +33,7 @@ func (b *Broker) findQueue(ctx context.Context, vhost, name string) (*gateway.Qu
 
 // queueToRead is findQueue for who may read from it (VH-6).
 func (b *Broker) queueToRead(ctx context.Context, vhost, name string) (*gateway.Queue, failure.Error, error) {
-	if err := b.Permissions.permit(ctx, queueOf(vhost, name), read); err != nil {
+	if err := b.Permissions.Permit(ctx, permission.Queue(vhost, name), permission.Read); err != nil {
 		return nil, failure.Error{}, err
 	}
 	return b.findQueue(ctx, vhost, name)
@@ -78,7 +79,7 @@ func (b *Broker) DeleteQueue(ctx context.Context, vhost, name string, how Deleti
 	c := b.cluster
 	name = catalog.StripName(name)
 	about := failure.Error{VHost: vhost, Kind: "queue", Name: name}
-	if err := b.Permissions.permit(ctx, queueOf(vhost, name), configure); err != nil {
+	if err := b.Permissions.Permit(ctx, permission.Queue(vhost, name), permission.Configure); err != nil {
 		return Deleted{}, err
 	}
 	rec, err := lookUp(c.View(), vhost, name)

@@ -33,7 +33,7 @@ func (s *Sender) look(v *catalog.View, vhost string) *senderGates {
 		g.user = q.user(v, s.who.User())
 	}
 	g.in = nil
-	if s.b.Permissions.mayEnter(v, s.who, vhost) { // else Publish refuses, and nothing is told of the vhost
+	if s.b.Permissions.MayEnter(v, s.who, vhost) { // else Publish refuses, and nothing is told of the vhost
 		g.in = q.vhost(v, vhost)
 	}
 	if len(g.queues) > 0 {

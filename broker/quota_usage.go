@@ -21,7 +21,7 @@ type LimitUsage struct {
 // VHostUsage returns the limits of a vhost with what is used of each, for those who see all of it (VH-12).
 // Errors: NotFound.
 func (b *Broker) VHostUsage(ctx context.Context, vhost string) ([]LimitUsage, error) {
-	if err := b.Permissions.wholeSight(ctx, vhost); err != nil {
+	if err := b.Permissions.WholeSight(ctx, vhost); err != nil {
 		return nil, err
 	}
 	v, err := b.Serving.ViewOf("")

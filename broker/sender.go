@@ -8,6 +8,7 @@ import (
 
 	"github.com/quorate/quorate/broker/failure"
 	"github.com/quorate/quorate/broker/identity"
+	"github.com/quorate/quorate/broker/permission"
 	"github.com/quorate/quorate/catalog"
 )
 
@@ -20,7 +21,7 @@ type Sender struct {
 	who     *identity.Identity // as of the last message; nil: it may do everything
 	enter   func(vhost string) error
 	entered string // the vhost that the connection was counted in last
-	decided map[sendTo]sendRight
+	decided map[sendTo]permission.SendRight
 	gates   senderGates
 	timer   *time.Timer // of AwaitQuotas
 }
@@ -53,17 +54,17 @@ func (s *Sender) current() error {
 
 // right returns what the sender may do at an exchange. It allocates only for what it has
 // not seen.
-func (s *Sender) right(v *catalog.View, vhost, exchange string) sendRight {
+func (s *Sender) right(v *catalog.View, vhost, exchange string) permission.SendRight {
 	set := v.AccessSet(vhost)
 	to := sendTo{vhost, exchange}
 	d, known := s.decided[to]
-	if known && d.set == set {
+	if known && d.Set == set {
 		return d
 	}
-	d = s.b.Permissions.decide(v, s.who, exchangeOf(vhost, exchange))
-	d.set = set
+	d = s.b.Permissions.Decide(v, s.who, permission.Exchange(vhost, exchange))
+	d.Set = set
 	if s.decided == nil || len(s.decided) >= maxDecided {
-		s.decided = map[sendTo]sendRight{}
+		s.decided = map[sendTo]permission.SendRight{}
 	}
 	s.decided[to] = d
 	return d
@@ -71,34 +72,34 @@ func (s *Sender) right(v *catalog.View, vhost, exchange string) sendRight {
 
 // permitPublish asks for the right to publish at the exchange, and returns what bounds the
 // message beyond that.
-func (p *publishing) permitPublish(v *catalog.View, m *Publish) (sendRight, error) {
+func (p *publishing) permitPublish(v *catalog.View, m *Publish) (permission.SendRight, error) {
 	s := m.Sender
 	if s == nil {
 		if p.b.cfg.Authenticate {
-			return sendRight{}, identity.Unauthenticated("nobody is logged in; send user and password, or a token")
+			return permission.SendRight{}, identity.Unauthenticated("nobody is logged in; send user and password, or a token")
 		}
-		return sendRight{any: true}, nil
+		return permission.SendRight{Any: true}, nil
 	}
 	if m.VHost != s.entered { // VH-4
 		if err := s.enter(m.VHost); err != nil {
-			return sendRight{}, err
+			return permission.SendRight{}, err
 		}
 		s.entered = m.VHost
 	}
 	if err := s.current(); err != nil {
-		return sendRight{}, err
+		return permission.SendRight{}, err
 	}
 	if s.who == nil {
-		return sendRight{any: true}, nil
+		return permission.SendRight{Any: true}, nil
 	}
 	d := s.right(v, m.VHost, m.Exchange)
-	return d, d.err
+	return d, d.Err
 }
 
 // permitUserID refuses to publish in somebody else's name (MSG-3).
-func permitUserID(m *Publish, d *sendRight) error {
+func permitUserID(m *Publish, d *permission.SendRight) error {
 	id := m.Properties.UserID
-	if id == "" || d.any || id == m.Sender.who.User() {
+	if id == "" || d.Any || id == m.Sender.who.User() {
 		return nil
 	}
 	about := aboutMessage(m)
@@ -110,13 +111,13 @@ func permitUserID(m *Publish, d *sendRight) error {
 
 // permitKeys asks whether all keys of the message are within the bounds of a topic
 // permission (VH-8).
-func (p *publishing) permitKeys(m *Publish, x *catalog.Exchange, bounds *grant) error {
+func (p *publishing) permitKeys(m *Publish, x *catalog.Exchange, bounds *permission.Grant) error {
 	if bounds == nil || x.Type != catalog.ExchangeTopic {
 		return nil
 	}
-	i := slices.IndexFunc(p.keys, func(key string) bool { return !p.b.Permissions.matches(bounds, write, key) })
+	i := slices.IndexFunc(p.keys, func(key string) bool { return !p.b.Permissions.Matches(bounds, permission.Write, key) })
 	if i < 0 {
 		return nil
 	}
-	return exchangeOf(m.VHost, m.Exchange).refusedKey(m.Sender.who.User(), write, p.keys[i])
+	return permission.Exchange(m.VHost, m.Exchange).RefusedKey(m.Sender.who.User(), permission.Write, p.keys[i])
 }

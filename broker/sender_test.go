@@ -43,8 +43,8 @@ func TestPermittedPublishAllocations(t *testing.T) {
 	v := b.view()
 	if n := testing.AllocsPerRun(1000, func() {
 		for _, x := range []string{"", "amq.fanout", "amq.topic"} {
-			if d := s.right(v, "/", x); d.err != nil {
-				t.Fatal(d.err)
+			if d := s.right(v, "/", x); d.Err != nil {
+				t.Fatal(d.Err)
 			}
 		}
 	}); n != 0 {

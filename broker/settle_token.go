@@ -13,6 +13,7 @@ import (
 
 	"github.com/quorate/quorate/broker/failure"
 	"github.com/quorate/quorate/broker/identity"
+	"github.com/quorate/quorate/broker/permission"
 	"github.com/quorate/quorate/broker/serving"
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/cluster"
@@ -128,7 +129,7 @@ func (b *Broker) tokenToSettle(ctx context.Context, token string) (*cluster.Clus
 		return fail(&about)
 	}
 	about.Kind, about.VHost, about.Name, about.Arg = "queue", q.VHost, q.Name, ""
-	return c, t, about, b.Permissions.permit(ctx, queueOf(about.VHost, about.Name), read)
+	return c, t, about, b.Permissions.Permit(ctx, permission.Queue(about.VHost, about.Name), permission.Read)
 }
 
 // tokenVersion is the first byte of a token: version; queue, epoch, session, tag, message id and

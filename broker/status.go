@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/quorate/quorate/broker/failure"
+	"github.com/quorate/quorate/broker/permission"
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/cluster"
 	"github.com/quorate/quorate/cluster/letters"
@@ -93,8 +94,8 @@ type RaftStats struct {
 // without them.
 func (b *Broker) GetQueue(ctx context.Context, vhost, name string) (Queue, error) {
 	c := b.cluster
-	if b.Permissions.wholeSight(ctx, vhost) != nil {
-		if err := b.Permissions.permitAny(ctx, queueOf(vhost, name)); err != nil {
+	if b.Permissions.WholeSight(ctx, vhost) != nil {
+		if err := b.Permissions.PermitAny(ctx, permission.Queue(vhost, name)); err != nil {
 			return Queue{}, err
 		}
 	}
@@ -245,7 +246,7 @@ const (
 // next page, empty on the last: those that the caller sees (VH-12). An empty vhost stands for all. size 0 is DefaultPageSize.
 func (b *Broker) ListQueues(ctx context.Context, vhost string, size int, token string, figures bool) ([]Queue, string, error) {
 	c := b.cluster
-	seen, err := b.Permissions.sight(ctx, vhost)
+	seen, err := b.Permissions.Sight(ctx, vhost)
 	if err != nil {
 		return nil, "", err
 	}
@@ -264,7 +265,7 @@ func (b *Broker) ListQueues(ctx context.Context, vhost string, size int, token s
 	var page []*catalog.QueueRecord
 	next := ""
 	for q := range v.Queues() {
-		if !after.before(q) || !seen.sees(queueOf(q.VHost, q.Name)) {
+		if !after.before(q) || !seen.Sees(permission.Queue(q.VHost, q.Name)) {
 			continue
 		}
 		if len(page) == size {

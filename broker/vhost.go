@@ -99,7 +99,7 @@ func (ad *admin) ListVHosts(ctx context.Context) ([]VHostInfo, error) {
 	}
 	var out []VHostInfo
 	for h := range v.VHosts() {
-		if _, err := ad.permissions.sight(ctx, h.Name); err == nil {
+		if _, err := ad.permissions.Sight(ctx, h.Name); err == nil {
 			out = append(out, VHostInfo{VHost: *h, Queues: v.QueueCountIn(h.Name)})
 		}
 	}

@@ -1,4 +1,4 @@
-package broker
+package permission
 
 import (
 	"sync"
@@ -99,10 +99,10 @@ func (b *slowBudgets) giveBack(user string) {
 	}
 }
 
-// matches tells whether a permission gives a right at a name. A match that is broken off is none
+// Matches tells whether a permission gives a right at a name. A match that is broken off is none
 // (C-8), and costs its user's budget; without that the names of such a pattern which are not
 // known yet are not tried.
-func (ps *permissions) matches(g *grant, r right, name string) bool {
+func (ps *Permissions) Matches(g *Grant, r right, name string) bool {
 	p := g.patterns[r]
 	if p == nil {
 		return false
@@ -121,7 +121,7 @@ func (ps *permissions) matches(g *grant, r right, name string) bool {
 	return ps.matchesSlowly(g, r, name, s)
 }
 
-func (ps *permissions) matchesSlowly(g *grant, r right, name string, s *slowPattern) bool {
+func (ps *Permissions) matchesSlowly(g *Grant, r right, name string, s *slowPattern) bool {
 	now := time.Now()
 	a, known := s.recall(name)
 	if known && (a.again.IsZero() || now.Before(a.again)) {
@@ -145,7 +145,7 @@ func (ps *permissions) matchesSlowly(g *grant, r right, name string, s *slowPatt
 }
 
 // brokenOff notes that a match took too long; before is what was known of the name.
-func (ps *permissions) brokenOff(g *grant, r right, name string, before slowAnswer, err error) {
+func (ps *Permissions) brokenOff(g *Grant, r right, name string, before slowAnswer, err error) {
 	ps.timeouts.Add(1)
 	now, wait := time.Now(), min(firstRetry<<min(before.tries, 10), mostRetry)
 	g.slow[r].Load().keep(name, slowAnswer{again: now.Add(wait), tries: before.tries + 1})

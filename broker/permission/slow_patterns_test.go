@@ -1,4 +1,4 @@
-package broker
+package permission
 
 import (
 	"bytes"
@@ -21,21 +21,21 @@ func evil(i int) string { return strings.Repeat("a", 100) + strconv.Itoa(i) + "b
 func TestSlowPermissions(t *testing.T) {
 	var log bytes.Buffer
 	var timeouts atomic.Uint64
-	b := newPermissions(permissionsConfig{Timeouts: &timeouts, Log: slog.New(slog.NewTextHandler(&log, nil))})
+	b := New(Config{Timeouts: &timeouts, Log: slog.New(slog.NewTextHandler(&log, nil))})
 	const names = 60
 	mine := b.grantOf(&catalog.Permission{User: "mine", VHost: "/", Write: `^(a+)+$`, Read: ".*"})
-	if !b.matches(mine, write, "aaa") {
+	if !b.Matches(mine, Write, "aaa") {
 		t.Error("a name that matches at once does not match")
 	}
-	if b.matches(mine, write, evil(0)) {
+	if b.Matches(mine, Write, evil(0)) {
 		t.Error("a match that is broken off counts")
 	}
-	if !b.matches(mine, write, "aaaa") {
+	if !b.Matches(mine, Write, "aaaa") {
 		t.Error("a quick name of a slow pattern does not match")
 	}
 	began := time.Now()
 	for i := range names {
-		if b.matches(mine, write, evil(i)) {
+		if b.Matches(mine, Write, evil(i)) {
 			t.Error("a match that is broken off counts")
 		}
 	}
@@ -44,13 +44,13 @@ func TestSlowPermissions(t *testing.T) {
 	if tried > most || tried < SlowMatches {
 		t.Errorf("%d matches were tried and broken off in %v, want at most %d", tried, took, most)
 	}
-	if !b.matches(mine, write, "aaaa") || !b.matches(mine, read, "anything") {
+	if !b.Matches(mine, Write, "aaaa") || !b.Matches(mine, Read, "anything") {
 		t.Error("a name that was known, or another pattern, does not match any more")
 	}
 	other := b.grantOf(&catalog.Permission{User: "other", VHost: "/", Write: `^(a+)+$`})
 	before := timeouts.Load()
-	b.matches(other, write, evil(0))
-	if !b.matches(other, write, "aaaaa") || timeouts.Load() != before+1 {
+	b.Matches(other, Write, evil(0))
+	if !b.Matches(other, Write, "aaaaa") || timeouts.Load() != before+1 {
 		t.Error("another user pays for it")
 	}
 	if lines := strings.Count(log.String(), "\n"); lines < 2 || lines > SlowMatchLines+int(took/SlowMatchLineEvery)+1 {

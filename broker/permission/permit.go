@@ -1,4 +1,7 @@
-package broker
+// Package permission knows what somebody may do: by the permissions of the catalog or those of a login, and
+// what he sees (VH-6, VH-8, VH-12). Patterns that take too long cost their user. Permissions may be used
+// concurrently; errors are of package failure.
+package permission
 
 import (
 	"context"
@@ -20,9 +23,9 @@ import (
 type right = access.Right
 
 const (
-	configure = access.Configure
-	write     = access.Write
-	read      = access.Read
+	Configure = access.Configure
+	Write     = access.Write
+	Read      = access.Read
 )
 
 // defaultExchangeName is what patterns see of the default exchange (VH-6).
@@ -32,10 +35,10 @@ const defaultExchangeName = "amq.default"
 const maxCompiled = 10_000
 
 // grantKey names a permission, with exchange a topic permission.
-type grantKey struct{ user, vhost, exchange string }
+type grantKey struct{ user, VHost, exchange string }
 
-// grant is a permission with its patterns.
-type grant struct {
+// Grant is a permission with its patterns.
+type Grant struct {
 	user     string
 	record   any // the pointer from the view: another one is another permission; nil: of no catalog
 	patterns access.Grant
@@ -46,20 +49,20 @@ type grant struct {
 // ready.
 type grants struct {
 	mu  sync.RWMutex
-	all map[grantKey]*grant
+	all map[grantKey]*Grant
 
 	budgets slowBudgets
 }
 
 // of returns the compiled form of a record; texts are its patterns by right.
-func (g *grants) of(key grantKey, record any, texts [3]string) *grant {
+func (g *grants) of(key grantKey, record any, texts [3]string) *Grant {
 	g.mu.RLock()
 	x := g.all[key]
 	g.mu.RUnlock()
 	if x != nil && x.record == record {
 		return x
 	}
-	x = &grant{user: key.user, record: record}
+	x = &Grant{user: key.user, record: record}
 	for i, text := range texts {
 		if text == "" {
 			continue // matches nothing (VH-6)
@@ -71,18 +74,18 @@ func (g *grants) of(key grantKey, record any, texts [3]string) *grant {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.all == nil || len(g.all) >= maxCompiled {
-		g.all = map[grantKey]*grant{}
+		g.all = map[grantKey]*Grant{}
 	}
 	g.all[key] = x
 	return x
 }
 
-// grantIn returns what somebody may do in a vhost; nil: nothing. Here and in topicPermission it
+// grantIn returns what somebody may do in a vhost; nil: nothing. Here and in TopicPermission it
 // is decided whether the catalog says that or the login (ID-2).
-func (ps *permissions) grantIn(v *catalog.View, who *identity.Identity, vhost string) *grant {
+func (ps *Permissions) grantIn(v *catalog.View, who *identity.Identity, vhost string) *Grant {
 	if who.Rights() != nil {
 		if g, has := who.Rights().In(vhost); has {
-			return &grant{user: who.User(), patterns: g}
+			return &Grant{user: who.User(), patterns: g}
 		}
 		return nil
 	}
@@ -94,12 +97,12 @@ func (ps *permissions) grantIn(v *catalog.View, who *identity.Identity, vhost st
 }
 
 // grantOf returns the compiled form of a permission.
-func (ps *permissions) grantOf(p *catalog.Permission) *grant {
-	return ps.grants.of(grantKey{user: p.User, vhost: p.VHost}, p, [3]string{p.Configure, p.Write, p.Read})
+func (ps *Permissions) grantOf(p *catalog.Permission) *Grant {
+	return ps.grants.of(grantKey{user: p.User, VHost: p.VHost}, p, [3]string{p.Configure, p.Write, p.Read})
 }
 
-// permission is grantIn, or why there is none.
-func (ps *permissions) permission(v *catalog.View, who *identity.Identity, vhost string) (*grant, error) {
+// Permission is grantIn, or why there is none.
+func (ps *Permissions) Permission(v *catalog.View, who *identity.Identity, vhost string) (*Grant, error) {
 	if _, exists := v.VHost(vhost); !exists {
 		return nil, &failure.Error{Class: failure.NotFound, VHost: vhost, Kind: "vhost", Name: vhost, Reason: "does not exist"}
 	}
@@ -109,11 +112,11 @@ func (ps *permissions) permission(v *catalog.View, who *identity.Identity, vhost
 	return nil, noAccess(who.User(), vhost)
 }
 
-// topicPermission returns what bounds somebody's keys at an exchange; nil: nothing (VH-8).
-func (ps *permissions) topicPermission(v *catalog.View, who *identity.Identity, vhost, exchange string) *grant {
+// TopicPermission returns what bounds somebody's keys at an exchange; nil: nothing (VH-8).
+func (ps *Permissions) TopicPermission(v *catalog.View, who *identity.Identity, vhost, exchange string) *Grant {
 	if who.Rights() != nil {
 		if g, bounded := who.Rights().Topic(vhost, exchange); bounded {
-			return &grant{user: who.User(), patterns: g}
+			return &Grant{user: who.User(), patterns: g}
 		}
 		return nil
 	}
@@ -123,11 +126,11 @@ func (ps *permissions) topicPermission(v *catalog.View, who *identity.Identity, 
 		return nil
 	}
 	expand := strings.NewReplacer("{username}", pattern.Escape(user), "{vhost}", pattern.Escape(vhost)).Replace
-	return ps.grants.of(grantKey{user, vhost, exchange}, p, [3]string{write: expand(p.Write), read: expand(p.Read)})
+	return ps.grants.of(grantKey{user, vhost, exchange}, p, [3]string{Write: expand(p.Write), Read: expand(p.Read)})
 }
 
-// permissionsConfig is what it takes to know what somebody may do.
-type permissionsConfig struct {
+// Config is what it takes to know what somebody may do.
+type Config struct {
 	View   func() *catalog.View
 	Logins *identity.Logins
 	// Hidden tells whether a queue of a name is shown to nobody.
@@ -137,8 +140,8 @@ type permissionsConfig struct {
 	Log      *slog.Logger
 }
 
-// permissions knows what somebody may do. All methods may be called concurrently.
-type permissions struct {
+// Permissions knows what somebody may do. All methods may be called concurrently.
+type Permissions struct {
 	view     func() *catalog.View
 	logins   *identity.Logins
 	hidden   func(name string) bool
@@ -147,92 +150,92 @@ type permissions struct {
 	grants   grants
 }
 
-func newPermissions(c permissionsConfig) *permissions {
-	ps := &permissions{view: c.View, logins: c.Logins, hidden: c.Hidden, timeouts: c.Timeouts, log: c.Log}
+func New(c Config) *Permissions {
+	ps := &Permissions{view: c.View, logins: c.Logins, hidden: c.Hidden, timeouts: c.Timeouts, log: c.Log}
 	ps.grants.budgets.lines.Burst, ps.grants.budgets.lines.Every = SlowMatchLines, SlowMatchLineEvery
 	return ps
 }
 
 // Renew has the calls of a context go on with another secret of the same user: see logins.Renew.
 // vhost must be open to it.
-func (ps *permissions) Renew(ctx context.Context, secret, vhost string, from netip.Addr) error {
+func (ps *Permissions) Renew(ctx context.Context, secret, vhost string, from netip.Addr) error {
 	return ps.logins.Renew(ctx, secret, from, func(who *identity.Identity) error {
-		_, err := ps.permission(ps.view(), who, vhost)
+		_, err := ps.Permission(ps.view(), who, vhost)
 		return err
 	})
 }
 
-// thing is what a permission is asked for.
-type thing struct{ vhost, kind, name string }
+// Thing is what a permission is asked for.
+type Thing struct{ VHost, Kind, Name string }
 
-func queueOf(vhost, name string) thing    { return thing{vhost, "queue", name} }
-func exchangeOf(vhost, name string) thing { return thing{vhost, "exchange", name} }
+func Queue(vhost, name string) Thing    { return Thing{vhost, "queue", name} }
+func Exchange(vhost, name string) Thing { return Thing{vhost, "exchange", name} }
 
-func (t thing) matched() string {
-	if t.kind == "exchange" && t.name == "" {
+func (t Thing) matched() string {
+	if t.Kind == "exchange" && t.Name == "" {
 		return defaultExchangeName
 	}
-	return t.name
+	return t.Name
 }
 
-func (t thing) refused(user, needed string) *failure.Error {
+func (t Thing) refused(user, needed string) *failure.Error {
 	return &failure.Error{
-		Class: failure.AccessRefused, VHost: t.vhost, Kind: t.kind, Name: t.matched(), Problem: failure.ProblemNoRight, User: user, Right: needed,
+		Class: failure.AccessRefused, VHost: t.VHost, Kind: t.Kind, Name: t.matched(), Problem: failure.ProblemNoRight, User: user, Right: needed,
 		Reason: "user " + strconv.Quote(user) + " has no " + needed + " access to it",
 	}
 }
 
-// permit refuses who lacks one of the rights at a thing (VH-6).
-func (ps *permissions) permit(ctx context.Context, t thing, rights ...right) error {
+// Permit refuses who lacks one of the rights at a thing (VH-6).
+func (ps *Permissions) Permit(ctx context.Context, t Thing, rights ...right) error {
 	who, err := ps.logins.Who(ctx)
 	if err != nil || who == nil {
 		return err
 	}
 	v := ps.view()
-	g, err := ps.permission(v, who, t.vhost)
+	g, err := ps.Permission(v, who, t.VHost)
 	if err != nil {
 		return err
 	}
 	for _, r := range rights {
-		if !ps.matches(g, r, t.matched()) {
+		if !ps.Matches(g, r, t.matched()) {
 			return t.refused(who.User(), r.String())
 		}
 	}
 	return nil
 }
 
-// permitAny refuses who has none of the three rights at a thing.
-func (ps *permissions) permitAny(ctx context.Context, t thing) error {
+// PermitAny refuses who has none of the three rights at a thing.
+func (ps *Permissions) PermitAny(ctx context.Context, t Thing) error {
 	who, err := ps.logins.Who(ctx)
 	if err != nil || who == nil {
 		return err
 	}
-	for r := configure; r <= read; r++ {
-		if err = ps.permit(ctx, t, r); err == nil {
+	for r := Configure; r <= Read; r++ {
+		if err = ps.Permit(ctx, t, r); err == nil {
 			return nil
 		}
 	}
 	if e, ok := err.(*failure.Error); ok && e.Class == failure.AccessRefused { //nolint:errorlint // permit wraps nothing
 		e = t.refused(who.User(), "configure, write or read")
-		e.Right = configure.String()
+		e.Right = Configure.String()
 		return e
 	}
 	return err
 }
 
-// permitNew asks for what it takes to make a thing that names an exchange to send on to
+// PermitNew asks for what it takes to make a thing that names an exchange to send on to
 // (VH-6, VH-7).
-func (ps *permissions) permitNew(ctx context.Context, t thing, sendsTo string, sends bool) error {
+func (ps *Permissions) PermitNew(ctx context.Context, t Thing, sendsTo string, sends bool) error {
 	if !sends {
 		return nil
 	}
-	if err := ps.permit(ctx, t, read); err != nil {
+	if err := ps.Permit(ctx, t, Read); err != nil {
 		return err
 	}
-	return ps.permit(ctx, exchangeOf(t.vhost, sendsTo), write)
+	return ps.Permit(ctx, Exchange(t.VHost, sendsTo), Write)
 }
 
-func (t thing) refusedKey(user string, r right, key string) *failure.Error {
+func (t Thing) RefusedKey(user string, r right, key string) *failure.Error {
 	e := t.refused(user, r.String())
 	e.Arg, e.Value = "routing_key", strconv.Quote(key)
 	e.Reason = "user " + strconv.Quote(user) + " has no " + r.String() + " access to this key of it"
@@ -241,7 +244,7 @@ func (t thing) refusedKey(user string, r right, key string) *failure.Error {
 
 // RequirePolicies refuses who may not set policies of a vhost: it takes the tag
 // policymaker and a permission there, or administrator; for operator policies the latter.
-func (ps *permissions) RequirePolicies(ctx context.Context, vhost string, operator bool) error {
+func (ps *Permissions) RequirePolicies(ctx context.Context, vhost string, operator bool) error {
 	err := ps.logins.Require(ctx, identity.TagAdministrator)
 	if err == nil || operator {
 		return err
@@ -265,4 +268,13 @@ func noAccess(user, vhost string) *failure.Error {
 		Class: failure.NotAllowed, VHost: vhost, Kind: "vhost", Name: vhost, Problem: failure.ProblemVHostForbidden, User: user,
 		Reason: "user " + strconv.Quote(user) + " has no permission in it; set one first",
 	}
+}
+
+// MayEnter tells whether somebody may do anything in a vhost; nil, where nobody logs in, may.
+func (ps *Permissions) MayEnter(v *catalog.View, who *identity.Identity, vhost string) bool {
+	if who == nil {
+		return true
+	}
+	_, err := ps.Permission(v, who, vhost)
+	return err == nil
 }
