@@ -9,7 +9,7 @@ import (
 
 	"github.com/quorate/quorate/amqp"
 	"github.com/quorate/quorate/amqp/wire"
-	"github.com/quorate/quorate/broker"
+	"github.com/quorate/quorate/broker/connections"
 	"github.com/quorate/quorate/internal/testcluster"
 	"github.com/quorate/quorate/message"
 )
@@ -65,7 +65,7 @@ func TestAlarm(t *testing.T) {
 		t.Errorf("%+v", b)
 	}
 	list, _, err := c.Broker(0).Connections.ClientConnections(all(t), "", "")
-	if err != nil || len(list) != 2 || list[0].State != broker.ConnectionBlocked || list[1].State != broker.ConnectionRunning {
+	if err != nil || len(list) != 2 || list[0].State != connections.ConnectionBlocked || list[1].State != connections.ConnectionRunning {
 		t.Errorf("%+v, %v, want the older one blocked", list, err)
 	}
 	other.send(1, &wire.QueueDeclare{Queue: "q", Passive: true})

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/quorate/quorate/amqp/wire"
-	"github.com/quorate/quorate/broker"
+	"github.com/quorate/quorate/broker/connections"
 	"github.com/quorate/quorate/broker/failure"
 	"github.com/quorate/quorate/internal/testcluster"
 )
@@ -23,7 +23,7 @@ func TestOperatorsAndConnections(t *testing.T) {
 	stranger.start()
 	second.send(2, &wire.ChannelOpen{})
 	want[*wire.ChannelOpenOK](second)
-	list := func(vhost, user string) []broker.ConnectionInfo {
+	list := func(vhost, user string) []connections.ConnectionInfo {
 		t.Helper()
 		found, silent, err := c.Broker(2).Connections.ClientConnections(all(t), vhost, user)
 		if err != nil || len(silent) > 0 {
@@ -38,7 +38,7 @@ func TestOperatorsAndConnections(t *testing.T) {
 	for i, p := range []*peer{first, second} {
 		x := found[i]
 		if string(x.Node) != c.Name(i) || x.Name != p.name() || x.Peer != p.nc.LocalAddr().String() || x.Protocol != "AMQP 0-9-1" || x.TLS ||
-			x.User != "guest" || x.VHost != "/" || x.Channels != i+1 || x.State != broker.ConnectionRunning || x.SinceMs == 0 ||
+			x.User != "guest" || x.VHost != "/" || x.Channels != i+1 || x.State != connections.ConnectionRunning || x.SinceMs == 0 ||
 			x.Received == 0 || x.Sent == 0 || !strings.HasPrefix(x.ID, c.Name(i)+"/") {
 			t.Errorf("%+v", x)
 		}

@@ -3,7 +3,7 @@ package amqp
 import (
 	"time"
 
-	"github.com/quorate/quorate/broker"
+	"github.com/quorate/quorate/broker/connections"
 )
 
 // goneEvery is the least time between two looks whether what connections stand for is there,
@@ -53,7 +53,7 @@ func (s *Server) wait(pause *time.Timer) bool {
 // endIfGone closes an open connection whose vhost or user is deleted, or whose node is cut off.
 func (c *conn) endIfGone() {
 	x := c.show()
-	if x.Name == "" || x.State == broker.ConnectionClosing {
+	if x.Name == "" || x.State == connections.ConnectionClosing {
 		return
 	}
 	if err := c.s.b.Serving.Serves(); err != nil { // since the handshake

@@ -14,8 +14,8 @@ import (
 	"time"
 
 	"github.com/quorate/quorate/amqp/wire"
-	"github.com/quorate/quorate/broker"
 	"github.com/quorate/quorate/broker/audit"
+	"github.com/quorate/quorate/broker/connections"
 	"github.com/quorate/quorate/broker/failure"
 	"github.com/quorate/quorate/broker/identity"
 	"github.com/quorate/quorate/internal/gate"
@@ -224,7 +224,7 @@ func (c *conn) login(m *wire.ConnectionStartOK) error {
 // loggedIn goes on as who logged in.
 func (c *conn) loggedIn(who *identity.Identity) error {
 	c.owner, c.buffer = c.s.b.Connections.Connect(), c.s.b.NewBuffer()
-	c.ctx = broker.WithConnection(identity.WithIdentity(c.ctx, who), c.owner)
+	c.ctx = connections.WithConnection(identity.WithIdentity(c.ctx, who), c.owner)
 	sender, err := c.s.b.NewSender(c.ctx)
 	c.hand.sender = sender
 	return err

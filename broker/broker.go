@@ -17,6 +17,7 @@ import (
 
 	"github.com/quorate/quorate/access"
 	"github.com/quorate/quorate/broker/audit"
+	"github.com/quorate/quorate/broker/connections"
 	"github.com/quorate/quorate/broker/identity"
 	"github.com/quorate/quorate/broker/permission"
 	"github.com/quorate/quorate/broker/serving"
@@ -87,7 +88,7 @@ func (c *Config) setDefaults() {
 		c.DeliveryBufferBytes = DefaultDeliveryBufferBytes
 	}
 	if c.ConnectionTimeout == 0 {
-		c.ConnectionTimeout = DefaultConnectionTimeout
+		c.ConnectionTimeout = connections.DefaultConnectionTimeout
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
@@ -126,7 +127,7 @@ type Broker struct {
 	Permissions    *permission.Permissions
 	Audit          *audit.Log
 	Administration *admin
-	Connections    *connections
+	Connections    *connections.Connections
 
 	commands *audit.Commands
 	imported atomic.Bool     // the definitions of the configuration
@@ -190,7 +191,7 @@ func (b *Broker) makeParts() {
 		DefaultUser: c.DefaultUser, DefaultPassword: c.DefaultPassword, View: x.view, Policies: x.policies,
 		Serving: b.Serving, Commands: b.commands, Logins: b.Logins, Permissions: b.Permissions, Audit: b.Audit, Log: b.log,
 	})
-	b.Connections = newConnections(connectionsConfig{
+	b.Connections = connections.New(connections.Config{
 		Node: x.cluster, View: x.view, Clients: x.clients, Policies: x.policies, Serving: b.Serving, Logins: b.Logins,
 		Permissions: b.Permissions, Refusals: b.quotas, Timeout: c.ConnectionTimeout, Log: b.log,
 	})
@@ -199,7 +200,7 @@ func (b *Broker) makeParts() {
 // run begins what goes on until Close.
 func (b *Broker) run() {
 	c := b.cluster
-	b.running.Go(func() { b.Connections.endOwned(b.life) })
+	b.running.Go(func() { b.Connections.EndOwned(b.life) })
 	b.running.Go(func() { b.Serving.EndConnections(b.life) })
 	b.running.Go(func() { b.Serving.WatchReach(b.life) })
 	b.running.Go(func() { b.quotas.exchange(b.life, c) })

@@ -262,7 +262,7 @@ func TestAutoAckWindow(t *testing.T) {
 func TestConfigValidate(t *testing.T) {
 	c := Config{MaxBodyBytes: -1, DeliveryBufferBytes: -1}
 	err := c.Validate()
-	if n := len(faults(err)); n != 2 {
+	if n := len(failure.Faults(err)); n != 2 {
 		t.Errorf("%d faults: %v", n, err)
 	}
 	if err := new(Config).Validate(); err != nil {

@@ -118,7 +118,7 @@ func (b *Broker) consume(ctx context.Context, q *gateway.Queue, about failure.Er
 	}
 	c.credit = newCreditBook(&o, b.cfg.DeliveryBufferBytes)
 	c.shown = &clients.Consumer{VHost: about.VHost, Queue: about.Name, Look: c.look}
-	uncount, err := b.Connections.openConsumer(ctx, about.VHost, q.UID())
+	uncount, err := b.Connections.OpenConsumer(ctx, about.VHost, q.UID())
 	if err != nil {
 		c.letGo()
 		return nil, err

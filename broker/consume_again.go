@@ -39,7 +39,7 @@ func (c *Consumer) Again(ctx context.Context, o Consume) (bool, error) {
 	if q.UID() != c.c.Queue() || o.TimeoutMs < 0 {
 		return false, nil
 	}
-	uncount, err := c.b.Connections.openConsumer(ctx, about.VHost, q.UID())
+	uncount, err := c.b.Connections.OpenConsumer(ctx, about.VHost, q.UID())
 	if err != nil {
 		return false, err
 	}

@@ -5,6 +5,7 @@ import (
 	"math/bits"
 	"time"
 
+	"github.com/quorate/quorate/broker/connections"
 	"github.com/quorate/quorate/broker/failure"
 	"github.com/quorate/quorate/cluster/clients"
 	"github.com/quorate/quorate/message"
@@ -13,11 +14,11 @@ import (
 // origin is what operators are told of a consumer that does not change, and its connection.
 type origin struct {
 	info       clients.ConsumerInfo
-	connection *Connection // nil: this node's own
+	connection *connections.Connection // nil: this node's own
 }
 
 func (b *Broker) originOf(ctx context.Context, about failure.Error, o *Consume) origin {
-	x := origin{connection: connectionOf(ctx), info: clients.ConsumerInfo{
+	x := origin{connection: connections.ConnectionOf(ctx), info: clients.ConsumerInfo{
 		VHost: about.VHost, Queue: about.Name, Tag: clients.AsText(o.Tag), Prefetch: o.Prefetch, Priority: o.Priority,
 		AutoAck: o.AutoAck, Exclusive: o.Exclusive, SinceMs: time.Now().UnixMilli(),
 	}}
@@ -62,7 +63,7 @@ func (c *Consumer) look() (x clients.ConsumerInfo, from *clients.Connection, ok 
 	defer c.mu.Unlock()
 	x = c.origin.info
 	if c.origin.connection != nil {
-		from = c.origin.connection.open
+		from = c.origin.connection.Open
 	}
 	x.Activity = c.active.String()
 	x.Unsettled, x.Buffered = c.open.count(), uint64(len(c.arrived)-c.at) // not below 0

@@ -8,6 +8,7 @@ import (
 
 	"github.com/quorate/quorate/argument"
 	"github.com/quorate/quorate/broker/audit"
+	"github.com/quorate/quorate/broker/connections"
 	"github.com/quorate/quorate/broker/failure"
 	"github.com/quorate/quorate/broker/permission"
 	"github.com/quorate/quorate/catalog"
@@ -94,7 +95,7 @@ func (b *Broker) DeclareQueue(ctx context.Context, d DeclareQueue) (Declared, er
 		return Declared{}, refusedName(about)
 	}
 	rec, _ := lookUp(c.View(), d.VHost, d.Name)
-	if err := b.Connections.permitOwner(ctx, rec); err != nil {
+	if err := b.Connections.PermitOwner(ctx, rec); err != nil {
 		return Declared{}, err
 	}
 	cmd := catalog.DeclareQueue{
@@ -102,7 +103,7 @@ func (b *Broker) DeclareQueue(ctx context.Context, d DeclareQueue) (Declared, er
 		Arguments: d.Arguments, Type: kind,
 	}
 	if d.Exclusive {
-		owner, err := b.Connections.newOwner(ctx, about)
+		owner, err := b.Connections.NewOwner(ctx, about)
 		if err != nil {
 			return Declared{}, err
 		}
@@ -137,7 +138,7 @@ func (b *Broker) DeclareQueue(ctx context.Context, d DeclareQueue) (Declared, er
 	out := Declared{Name: d.Name, UID: uint64(reply.UID), Created: reply.Created, Warnings: append(unknown, e.Warnings...)}
 	if reply.Created {
 		if d.Exclusive {
-			connectionOf(ctx).owns(reply.UID)
+			connections.ConnectionOf(ctx).Owns(reply.UID)
 		}
 		return out, nil
 	}
@@ -152,7 +153,7 @@ func (b *Broker) declarePassive(ctx context.Context, c *cluster.Cluster, d *Decl
 	rec, err := lookUp(c.View(), d.VHost, d.Name)
 	about := failure.Error{VHost: d.VHost, Kind: "queue", Name: d.Name}
 	if err == nil {
-		err = b.Connections.permitOwner(ctx, rec)
+		err = b.Connections.PermitOwner(ctx, rec)
 	}
 	if err == nil && rec.Dissolving > 0 {
 		about.Class, about.Reason = failure.NotFound, failure.DissolvingReason
@@ -177,7 +178,7 @@ func (b *Broker) checkNew(
 	}
 	e, err := policy.ResolveDeclaration(wanted, byDefault)
 	if err != nil {
-		return e, aboutDeclaration(fromArgument(err, about), d.Arguments, nil)
+		return e, aboutDeclaration(failure.FromArgument(err, about), d.Arguments, nil)
 	}
 	return e, b.Permissions.PermitNew(ctx, permission.Queue(d.VHost, d.Name), e.DeadLetterExchange, e.HasDeadLetterExchange)
 }

@@ -168,7 +168,7 @@ func resolveImported(c *catalog.DeclareQueue) (argument.Settings, error) {
 		Name: c.Name, Durable: c.Durable, Exclusive: c.Exclusive, AutoDelete: c.AutoDelete, Arguments: args,
 	}, c.Type)
 	if err != nil {
-		return e, fromArgument(err, about)
+		return e, failure.FromArgument(err, about)
 	}
 	return e, nil
 }

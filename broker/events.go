@@ -214,7 +214,7 @@ func (b *Broker) TailAudit(ctx context.Context, w WatchEvents, limit int) (Audit
 	if err != nil {
 		return AuditTail{}, failure.Translate(err, failure.Error{Kind: "audit"})
 	}
-	out := AuditTail{Cursor: encodeEventCursor(at), Silent: namesOfNodes(silent)}
+	out := AuditTail{Cursor: encodeEventCursor(at), Silent: nodeNames(silent)}
 	for i := range all {
 		switch {
 		case all[i].Kind == event.Missed:

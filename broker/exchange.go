@@ -220,7 +220,7 @@ func (b *Broker) proposeBinding(ctx context.Context, x *Binding, cmd catalog.Com
 		return err
 	}
 	if rec, ok := c.View().Queue(x.VHost, x.Destination); ok && !x.ToExchange {
-		if err := b.Connections.permitOwner(ctx, rec); err != nil {
+		if err := b.Connections.PermitOwner(ctx, rec); err != nil {
 			return err
 		}
 	}

@@ -94,10 +94,10 @@ func (ad *admin) makeDefaultUser(ctx context.Context, known bool) error {
 			return err
 		}
 	}
-	x := audit.Act{Operation: audit.OpPermissionSet, VHost: DefaultVHost, Kind: "permission", Name: name}
+	x := audit.Act{Operation: audit.OpPermissionSet, VHost: catalog.DefaultVHost, Kind: "permission", Name: name}
 	err := ad.audit.ByItself(ctx, x, func(ctx context.Context) error {
-		_, err := ad.commands.Propose(ctx, aboutPermission(DefaultVHost, name), &catalog.SetPermission{OnlyNew: true, Permission: Permission{
-			User: name, VHost: DefaultVHost, Configure: ".*", Write: ".*", Read: ".*",
+		_, err := ad.commands.Propose(ctx, aboutPermission(catalog.DefaultVHost, name), &catalog.SetPermission{OnlyNew: true, Permission: Permission{
+			User: name, VHost: catalog.DefaultVHost, Configure: ".*", Write: ".*", Read: ".*",
 		}}, nil)
 		return err
 	})

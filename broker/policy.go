@@ -53,7 +53,7 @@ func checkPolicy(p *catalog.Policy, about failure.Error) error {
 		return err
 	}
 	if err := policy.Check(p); err != nil {
-		return fromArgument(err, about)
+		return failure.FromArgument(err, about)
 	}
 	return nil
 }

@@ -24,7 +24,7 @@ func (b *Broker) findQueue(ctx context.Context, vhost, name string) (*gateway.Qu
 	if err != nil {
 		return nil, about, err
 	}
-	if err := b.Connections.permitOwner(ctx, rec); err != nil {
+	if err := b.Connections.PermitOwner(ctx, rec); err != nil {
 		return nil, about, err
 	}
 	q, err := c.Gateway().Queue(rec.UID)
@@ -89,7 +89,7 @@ func (b *Broker) DeleteQueue(ctx context.Context, vhost, name string, how Deleti
 		}
 		return Deleted{}, nil
 	}
-	if err := b.Connections.permitOwner(ctx, rec); err != nil {
+	if err := b.Connections.PermitOwner(ctx, rec); err != nil {
 		return Deleted{}, err
 	}
 	var gone Deleted

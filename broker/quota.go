@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/quorate/quorate/broker/connections"
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/cluster/clients"
 	"github.com/quorate/quorate/cluster/event"
@@ -64,16 +65,16 @@ func (q *quotas) wake() {
 // user returns the gate of a user, nil if nothing bounds what it publishes.
 func (q *quotas) user(v *catalog.View, name string) *gate {
 	u, ok := v.User(name)
-	if !ok || u.MaxMessageRate == Unlimited && u.MaxByteRate == Unlimited {
+	if !ok || u.MaxMessageRate == catalog.Unlimited && u.MaxByteRate == catalog.Unlimited {
 		return nil
 	}
-	return q.gate(clients.QuotaSubject{User: name}, v.Index(), gateLimits{[rates]int64{u.MaxMessageRate, u.MaxByteRate}, Unlimited})
+	return q.gate(clients.QuotaSubject{User: name}, v.Index(), gateLimits{[rates]int64{u.MaxMessageRate, u.MaxByteRate}, catalog.Unlimited})
 }
 
 // vhost returns the gate of a vhost, nil if nothing bounds what is published there.
 func (q *quotas) vhost(v *catalog.View, name string) *gate {
 	h, ok := v.VHost(name)
-	if !ok || h.MaxMessageRate == Unlimited && h.MaxByteRate == Unlimited && h.MaxStoredBytes == Unlimited {
+	if !ok || h.MaxMessageRate == catalog.Unlimited && h.MaxByteRate == catalog.Unlimited && h.MaxStoredBytes == catalog.Unlimited {
 		return nil
 	}
 	return q.gate(clients.QuotaSubject{VHost: name}, v.Index(), gateLimits{[rates]int64{h.MaxMessageRate, h.MaxByteRate}, h.MaxStoredBytes})
@@ -93,8 +94,8 @@ func (q *quotas) queue(v *catalog.View, uid id.QueueUID) *gate {
 	}
 	of := q.b.policies.InForce(v, rec).Quotas
 	found := queueGate{index: v.Index()}
-	if of.MaxMessageRate != Unlimited || of.MaxByteRate != Unlimited {
-		found.gate = q.gate(clients.QuotaSubject{Queue: uid}, v.Index(), gateLimits{[rates]int64{of.MaxMessageRate, of.MaxByteRate}, Unlimited})
+	if of.MaxMessageRate != catalog.Unlimited || of.MaxByteRate != catalog.Unlimited {
+		found.gate = q.gate(clients.QuotaSubject{Queue: uid}, v.Index(), gateLimits{[rates]int64{of.MaxMessageRate, of.MaxByteRate}, catalog.Unlimited})
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -108,7 +109,7 @@ func (q *quotas) gate(of clients.QuotaSubject, index uint64, l gateLimits) *gate
 	g := q.gates[of]
 	if g == nil {
 		g = &gate{q: q, of: of, others: map[id.NodeID]wanted{}}
-		g.limits = gateLimits{[rates]int64{Unlimited, Unlimited}, Unlimited}
+		g.limits = gateLimits{[rates]int64{catalog.Unlimited, catalog.Unlimited}, catalog.Unlimited}
 		q.gates[of] = g
 		q.b.clients.OpenGate(of, g)
 	}
@@ -188,15 +189,15 @@ func (q *quotas) tell(kind event.Kind, of clients.QuotaSubject, limit string, n 
 	e := event.Event{Kind: kind, Cause: limit, Count: uint64(max(0, n))}
 	switch {
 	case of.User != "":
-		e.Name, e.Detail = of.User, scopeName(scopeUser)
+		e.Name, e.Detail = of.User, connections.ScopeName(connections.ScopeUser)
 	case of.VHost != "":
-		e.VHost, e.Name, e.Detail = of.VHost, of.VHost, scopeName(scopeVHost)
+		e.VHost, e.Name, e.Detail = of.VHost, of.VHost, connections.ScopeName(connections.ScopeVHost)
 	default:
 		r, ok := q.b.view().QueueByUID(of.Queue)
 		if !ok {
 			return
 		}
-		e.VHost, e.Name, e.Detail = r.VHost, r.Name, scopeName(scopeQueue)
+		e.VHost, e.Name, e.Detail = r.VHost, r.Name, connections.ScopeName(connections.ScopeQueue)
 	}
 	q.b.tellQuota(e)
 }

@@ -5,14 +5,15 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/quorate/quorate/broker/connections"
 	"github.com/quorate/quorate/cluster/clients"
 	"github.com/quorate/quorate/cluster/event"
 )
 
 // quotaFigures count, by scope and quota.
 type quotaFigures struct {
-	reached [scopes][gateQuotas]atomic.Uint64
-	held    [scopes][gateQuotas]atomic.Int64 // nanoseconds
+	reached [connections.Scopes][gateQuotas]atomic.Uint64
+	held    [connections.Scopes][gateQuotas]atomic.Int64 // nanoseconds
 	refused [clients.CountKinds]atomic.Uint64
 	waiting atomic.Int64
 
@@ -40,11 +41,11 @@ func (q *quotas) Refused(k clients.Count, limit int64) {
 		return
 	}
 	of := clients.QuotaSubject{Queue: k.Queue}
-	scope, name := limitOf(k.Kind)
+	scope, name := connections.LimitOf(k.Kind)
 	switch scope {
-	case scopeUser:
+	case connections.ScopeUser:
 		of.User = k.Name
-	case scopeVHost:
+	case connections.ScopeVHost:
 		of.VHost = k.Name
 	}
 	q.tell(event.QuotaReached, of, name, limit)
@@ -62,17 +63,17 @@ func (b *Broker) QuotaCounts() (all []QuotaCount, waiting int64) {
 	f := &b.quotas.figures
 	for scope := range f.reached {
 		for which := range f.reached[scope] {
-			if which == storedQuota && scope != scopeVHost {
+			if which == storedQuota && scope != connections.ScopeVHost {
 				continue
 			}
 			all = append(all, QuotaCount{
-				scopeName(scope), quotaName(which), f.reached[scope][which].Load(), time.Duration(f.held[scope][which].Load()),
+				connections.ScopeName(scope), quotaName(which), f.reached[scope][which].Load(), time.Duration(f.held[scope][which].Load()),
 			})
 		}
 	}
 	for k := range f.refused {
-		scope, limit := limitOf(clients.CountKind(k))
-		all = append(all, QuotaCount{Scope: scopeName(scope), Quota: limit, Reached: f.refused[k].Load()})
+		scope, limit := connections.LimitOf(clients.CountKind(k))
+		all = append(all, QuotaCount{Scope: connections.ScopeName(scope), Quota: limit, Reached: f.refused[k].Load()})
 	}
 	return all, f.waiting.Load()
 }

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/quorate/quorate/broker/connections"
 	"github.com/quorate/quorate/broker/failure"
 	"github.com/quorate/quorate/catalog"
 )
@@ -140,7 +141,7 @@ func (h Hold) Waits() (ended func()) {
 // Error says which quota holds the sender back, and what helps.
 func (h Hold) Error() *failure.Error {
 	e := &failure.Error{
-		Class: failure.ResourceExhausted, Kind: scopeName(h.gate.scope()), Arg: quotaName(h.which), RetryAfter: failure.RetryAfter,
+		Class: failure.ResourceExhausted, Kind: connections.ScopeName(h.gate.scope()), Arg: quotaName(h.which), RetryAfter: failure.RetryAfter,
 		Reason: "is reached: publish less at a time, or have the limit raised",
 	}
 	h.gate.mu.Lock()

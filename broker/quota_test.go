@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/quorate/quorate/broker/connections"
 	"github.com/quorate/quorate/broker/failure"
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/cluster/clients"
@@ -90,19 +91,19 @@ func TestRatesHoldBack(t *testing.T) {
 		if d := sends(t, s, 1000, 100); d != 0 {
 			t.Errorf("without limits: %v", d)
 		}
-		limitUser(t, c, limitMessageRate, 100)
+		limitUser(t, c, connections.LimitMessageRate, 100)
 		lasts(t, "a user's messages", sends(t, s, 1010, 100), 10*time.Second)
-		limitUser(t, c, limitByteRate, 10_000)
+		limitUser(t, c, connections.LimitByteRate, 10_000)
 		lasts(t, "a user's bytes", sends(t, s, 110, 1000), 11*time.Second)
-		limitVHost(t, c, limitMessageRate, 5)
+		limitVHost(t, c, connections.LimitMessageRate, 5)
 		lasts(t, "a vhost's messages", sends(t, s, 101, 100), 20*time.Second)
-		limitVHost(t, c, limitMessageRate, Unlimited)
-		limitUser(t, c, limitByteRate, Unlimited)
+		limitVHost(t, c, connections.LimitMessageRate, catalog.Unlimited)
+		limitUser(t, c, connections.LimitByteRate, catalog.Unlimited)
 		if d := sends(t, s, 1000, 100); d > lookAgain {
 			t.Errorf("without limits again: %v", d)
 		}
 		counts, waiting := b.QuotaCounts()
-		if got := counts[0]; got.Quota != limitMessageRate || got.Reached != 1 || got.Held < 9*time.Second || waiting != 0 {
+		if got := counts[0]; got.Quota != connections.LimitMessageRate || got.Reached != 1 || got.Held < 9*time.Second || waiting != 0 {
 			t.Errorf("%+v, %d wait", got, waiting)
 		}
 	})
@@ -135,7 +136,7 @@ func TestRateOfQueue(t *testing.T) {
 func TestWaitsForQuota(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, c, s := quotaBroker(t)
-		limitVHost(t, c, limitMessageRate, 0)
+		limitVHost(t, c, connections.LimitMessageRate, 0)
 		var view atomic.Pointer[catalog.View] // the catalog itself belongs to one goroutine
 		view.Store(c.View())
 		b.view = view.Load
@@ -151,7 +152,7 @@ func TestWaitsForQuota(t *testing.T) {
 			t.Errorf("%v, want %s", err, want)
 		}
 		time.AfterFunc(time.Second, func() {
-			limitVHost(t, c, limitMessageRate, Unlimited)
+			limitVHost(t, c, connections.LimitMessageRate, catalog.Unlimited)
 			view.Store(c.View())
 		})
 		if d := sends(t, s, 1, 0); d < time.Second || d > time.Second+lookAgain {
@@ -163,7 +164,7 @@ func TestWaitsForQuota(t *testing.T) {
 // VH-16: a vhost is full at its limit and until it holds less than 95 % of it.
 func TestStoredBytesAgain(t *testing.T) {
 	b, c, s := quotaBroker(t)
-	limitVHost(t, c, limitStoredBytes, 1000)
+	limitVHost(t, c, connections.LimitStoredBytes, 1000)
 	g := b.quotas.vhost(c.View(), "/")
 	for _, x := range []struct {
 		holds uint64
@@ -175,7 +176,7 @@ func TestStoredBytesAgain(t *testing.T) {
 			t.Errorf("with %d bytes: held %v %+v", x.holds, held, h)
 		}
 	}
-	limitVHost(t, c, limitStoredBytes, 5000)
+	limitVHost(t, c, connections.LimitStoredBytes, 5000)
 	if _, held := s.Held("/"); held {
 		t.Error("held back after the limit was raised")
 	}
@@ -186,7 +187,7 @@ func TestPartsOfNodes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, c, s := quotaBroker(t)
 		b.quotas.nodes.Store(2)
-		limitUser(t, c, limitMessageRate, 100)
+		limitUser(t, c, connections.LimitMessageRate, 100)
 		subject := clients.QuotaSubject{User: "u"}
 		exchange := func(wants float64) {
 			b.clients.Exchange(subject, "other", clients.QuotaFigures{Messages: wants})
@@ -202,7 +203,7 @@ func TestPartsOfNodes(t *testing.T) {
 		if len(g.others) > 0 {
 			t.Errorf("remembers %v", g.others)
 		}
-		limitUser(t, c, limitMessageRate, Unlimited)
+		limitUser(t, c, connections.LimitMessageRate, catalog.Unlimited)
 		b.quotas.prune(c.View())
 		if len(b.quotas.all()) > 0 {
 			t.Error("a gate without limits is kept")
@@ -218,8 +219,8 @@ func TestQuotaAllocations(t *testing.T) {
 	_, c, s := quotaBroker(t)
 	for _, limited := range []bool{false, true} {
 		if limited {
-			limitUser(t, c, limitMessageRate, 1<<40)
-			limitVHost(t, c, limitStoredBytes, 1<<40)
+			limitUser(t, c, connections.LimitMessageRate, 1<<40)
+			limitVHost(t, c, connections.LimitStoredBytes, 1<<40)
 		}
 		if n := testing.AllocsPerRun(1000, func() {
 			if _, held := s.Held("/"); held {
@@ -238,8 +239,8 @@ func BenchmarkQuotas(b *testing.B) {
 		x, c, s := quotaBroker(b)
 		name := "none/"
 		if limited {
-			limitUser(b, c, limitMessageRate, 1<<40)
-			limitVHost(b, c, limitByteRate, 1<<40)
+			limitUser(b, c, connections.LimitMessageRate, 1<<40)
+			limitVHost(b, c, connections.LimitByteRate, 1<<40)
 			name = "two/"
 		}
 		v := c.View()

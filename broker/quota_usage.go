@@ -3,6 +3,7 @@ package broker
 import (
 	"context"
 
+	"github.com/quorate/quorate/broker/connections"
 	"github.com/quorate/quorate/broker/failure"
 	"github.com/quorate/quorate/broker/identity"
 	"github.com/quorate/quorate/catalog"
@@ -13,7 +14,7 @@ import (
 // LimitUsage is a limit with what is used of it, over all nodes that answer (VH-4, VH-14).
 type LimitUsage struct {
 	Name     string
-	Limit    int64   // Unlimited: none
+	Limit    int64   // catalog.Unlimited: none
 	Used     float64 // of a rate what was published in the last second
 	Measured bool    // false: Used is not known, since there is no limit
 }
@@ -62,20 +63,20 @@ func (b *Broker) usages(ctx context.Context, v *catalog.View, of clients.QuotaSu
 	for i, l := range limits {
 		x := LimitUsage{Name: l.Name, Limit: l.Value, Measured: true}
 		switch l.Name {
-		case limitConnections:
+		case connections.LimitConnections:
 			x.Used = float64(open.UserConnections + there.UserConnections + open.VHostConnections + there.VHostConnections)
-		case limitChannels:
+		case connections.LimitChannels:
 			x.Used = float64(open.UserChannels + there.UserChannels + open.VHostChannels + there.VHostChannels)
-		case limitConsumers:
+		case connections.LimitConsumers:
 			x.Used = float64(open.UserConsumers + there.UserConsumers + open.VHostConsumers + there.VHostConsumers)
 		case argMaxQueues:
 			x.Used = float64(v.QueueCountIn(of.VHost))
-		case limitMessageRate:
-			x.Used, x.Measured = flow.PublishedMessages, l.Value != Unlimited
-		case limitByteRate:
-			x.Used, x.Measured = flow.PublishedBytes, l.Value != Unlimited
-		case limitStoredBytes:
-			x.Used, x.Measured = float64(flow.StoredBytes), l.Value != Unlimited
+		case connections.LimitMessageRate:
+			x.Used, x.Measured = flow.PublishedMessages, l.Value != catalog.Unlimited
+		case connections.LimitByteRate:
+			x.Used, x.Measured = flow.PublishedBytes, l.Value != catalog.Unlimited
+		case connections.LimitStoredBytes:
+			x.Used, x.Measured = float64(flow.StoredBytes), l.Value != catalog.Unlimited
 		}
 		out[i] = x
 	}

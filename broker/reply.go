@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/quorate/quorate/broker/connections"
 	"github.com/quorate/quorate/broker/failure"
 	"github.com/quorate/quorate/catalog"
 )
@@ -51,7 +52,7 @@ func formerReplyQueueOf(secret string) string { return ReplyName + "." + secret 
 func (b *Broker) ConsumeReplies(ctx context.Context, o Consume) (c *Consumer, address string, err error) {
 	cl := b.cluster
 	about := failure.Error{VHost: o.VHost, Kind: "queue", Name: ReplyName}
-	owner, err := b.Connections.newOwner(ctx, about)
+	owner, err := b.Connections.NewOwner(ctx, about)
 	if err != nil {
 		return nil, "", err
 	}
@@ -66,7 +67,7 @@ func (b *Broker) ConsumeReplies(ctx context.Context, o Consume) (c *Consumer, ad
 	if err != nil {
 		return nil, "", failure.Translate(err, about)
 	}
-	connectionOf(ctx).owns(r.UID)
+	connections.ConnectionOf(ctx).Owns(r.UID)
 	q, err := cl.Gateway().Queue(r.UID)
 	if err != nil {
 		return nil, "", failure.Translate(err, about)

@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc/peer"
 
 	"github.com/quorate/quorate/broker"
+	"github.com/quorate/quorate/broker/connections"
 	"github.com/quorate/quorate/broker/failure"
 	"github.com/quorate/quorate/internal/gate"
 	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
@@ -66,7 +67,7 @@ type countedConn struct {
 	watches  atomic.Int32 // calls for health that run
 
 	once sync.Once
-	c    *broker.Connection
+	c    *connections.Connection
 	life context.Context // ends when streams shall end, for the cause that they tell
 	end  context.CancelCauseFunc
 
@@ -95,15 +96,15 @@ func (x *countedConn) Write(b []byte) (int, error) {
 }
 
 // show returns what operators are told.
-func (x *countedConn) show() broker.ConnectionInfo {
+func (x *countedConn) show() connections.ConnectionInfo {
 	peer := x.RemoteAddr().String()
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	state := broker.ConnectionRunning
+	state := connections.ConnectionRunning
 	if x.closing {
-		state = broker.ConnectionClosing
+		state = connections.ConnectionClosing
 	}
-	return broker.ConnectionInfo{
+	return connections.ConnectionInfo{
 		Name: x.title(), Protocol: "gRPC", TLS: x.tls, Peer: peer, Local: x.LocalAddr().String(), State: state, ClientName: x.name, Product: x.product,
 		Received: x.received.Load(), Sent: x.sent.Load(),
 	}
@@ -152,7 +153,7 @@ func (x *countedConn) leave() {
 
 // shut ends the connection: streams end with the reason, calls that are under way finish, new
 // ones are refused. HTTP/2 has no word of its own for the reason, so it is cut off after that.
-func (x *countedConn) shut(why broker.Closing) {
+func (x *countedConn) shut(why connections.Closing) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.closing {
@@ -254,13 +255,13 @@ func living(ctx context.Context) (context.Context, func()) {
 func withConnection(ctx context.Context) (context.Context, error) {
 	conn := connectionOf(ctx)
 	conn.introduce(ctx)
-	ctx = broker.WithConnection(ctx, conn.c)
+	ctx = connections.WithConnection(ctx, conn.c)
 	given := grpcmetadata.ValueFromIncomingContext(ctx, connectionHeader)
 	switch len(given) {
 	case 0:
 		return ctx, nil
 	case 1:
-		return broker.WithConnectionID(ctx, given[0])
+		return connections.WithConnectionID(ctx, given[0])
 	}
 	return ctx, invalid("connection", "connection", "", "metadata "+connectionHeader+" is given more than once")
 }

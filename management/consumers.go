@@ -4,6 +4,7 @@ import (
 	"net/http"
 
 	"github.com/quorate/quorate/broker"
+	"github.com/quorate/quorate/broker/connections"
 	"github.com/quorate/quorate/message"
 )
 
@@ -33,7 +34,7 @@ type channel struct {
 	peer
 }
 
-func toConsumer(c *broker.ConsumerInfo) consumer {
+func toConsumer(c *connections.ConsumerInfo) consumer {
 	x := consumer{
 		Queue: queue{Name: c.Queue, VHost: c.VHost}, ConsumerTag: c.Tag, AckRequired: !c.AutoAck, Exclusive: c.Exclusive,
 		PrefetchCount: c.Prefetch, Active: true, ActivityStatus: "up", Arguments: toTable(c.Arguments),

@@ -16,6 +16,7 @@ import (
 
 	"github.com/quorate/quorate/broker"
 	"github.com/quorate/quorate/broker/audit"
+	"github.com/quorate/quorate/broker/connections"
 	"github.com/quorate/quorate/broker/failure"
 	"github.com/quorate/quorate/broker/identity"
 	"github.com/quorate/quorate/internal/gate"
@@ -177,7 +178,7 @@ func (a api) overview(w http.ResponseWriter, r *http.Request) {
 }
 
 // connections returns those to all nodes that answer; if there is an error it is sent.
-func (a api) connections(w http.ResponseWriter, r *http.Request) ([]broker.ConnectionInfo, bool) {
+func (a api) connections(w http.ResponseWriter, r *http.Request) ([]connections.ConnectionInfo, bool) {
 	all, silent, err := a.Broker.Connections.ClientConnections(r.Context(), "", "")
 	if err != nil {
 		a.fail(w, err)

@@ -1,4 +1,4 @@
-package broker
+package connections
 
 import (
 	"cmp"
@@ -12,7 +12,7 @@ import (
 // Consumers returns the consumers of the clients of all nodes, by queue and age, and the nodes
 // that did not answer. What vhost and queue leave out is not among them; "" leaves out none. It is
 // for those who see the whole vhost (VH-12).
-func (cs *connections) Consumers(ctx context.Context, vhost, queue string) (all []ConsumerInfo, silent []string, err error) {
+func (cs *Connections) Consumers(ctx context.Context, vhost, queue string) (all []ConsumerInfo, silent []string, err error) {
 	if err := cs.permissions.WholeSight(ctx, vhost); err != nil {
 		return nil, nil, err
 	}

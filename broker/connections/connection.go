@@ -1,4 +1,4 @@
-package broker
+package connections
 
 import (
 	"context"
@@ -18,8 +18,8 @@ import (
 // does by it has a context of WithConnection or WithConnectionID. All methods may be
 // called concurrently.
 type Connection struct {
-	of   *connections
-	open *clients.Connection
+	of   *Connections
+	Open *clients.Connection
 
 	mu     sync.Mutex
 	queues []id.QueueUID // exclusive ones that were declared by it
@@ -27,10 +27,10 @@ type Connection struct {
 
 // Connect begins a connection to this node. It lasts until Close, or as long as this
 // process.
-func (cs *connections) Connect() *Connection { return &Connection{of: cs, open: cs.clients.Connect()} }
+func (cs *Connections) Connect() *Connection { return &Connection{of: cs, Open: cs.clients.Connect()} }
 
 // Close ends the connection: its exclusive queues are deleted soon after.
-func (c *Connection) Close() { c.open.Close() }
+func (c *Connection) Close() { c.Open.Close() }
 
 // Finish is Close that waits until the queues that belong to the connection are gone, no
 // longer than until ctx ends.
@@ -55,8 +55,8 @@ func (c *Connection) Finish(ctx context.Context) {
 // maxOwned is how many queues a connection remembers before it forgets those that are gone.
 const maxOwned = 1000
 
-// owns notes an exclusive queue of the connection, for Finish; nil is no connection.
-func (c *Connection) owns(q id.QueueUID) {
+// Owns notes an exclusive queue of the connection, for Finish; nil is no connection.
+func (c *Connection) Owns(q id.QueueUID) {
 	if c == nil {
 		return
 	}
@@ -89,7 +89,7 @@ func (c *Connection) ID() (string, error) {
 func (c *Connection) owner() (catalog.Owner, error) {
 	cl := c.of.cluster
 	node, epoch := cl.Self()
-	return catalog.Owner{Node: node, Epoch: epoch, Key: c.open.Key()}, nil
+	return catalog.Owner{Node: node, Epoch: epoch, Key: c.Open.Key()}, nil
 }
 
 type (
@@ -117,25 +117,25 @@ func WithConnectionID(ctx context.Context, text string) (context.Context, error)
 	return context.WithValue(ctx, ownerKey{}, catalog.Owner{Node: id.NodeID(node), Epoch: id.Epoch(n), Key: key}), nil
 }
 
-func connectionOf(ctx context.Context) *Connection {
+func ConnectionOf(ctx context.Context) *Connection {
 	c, _ := ctx.Value(connectionKey{}).(*Connection)
 	return c
 }
 
 // ownerOf returns whom exclusive queues of a context's calls belong to; zero: nobody.
-func (cs *connections) ownerOf(ctx context.Context) (catalog.Owner, error) {
+func (cs *Connections) ownerOf(ctx context.Context) (catalog.Owner, error) {
 	if o, ok := ctx.Value(ownerKey{}).(catalog.Owner); ok {
 		return o, nil
 	}
-	if c := connectionOf(ctx); c != nil {
+	if c := ConnectionOf(ctx); c != nil {
 		return c.owner()
 	}
 	return catalog.Owner{}, nil
 }
 
-// newOwner is ownerOf for a queue that is to be made: the connection must not have ended,
+// NewOwner is ownerOf for a queue that is to be made: the connection must not have ended,
 // as far as this node can know.
-func (cs *connections) newOwner(ctx context.Context, about failure.Error) (catalog.Owner, error) {
+func (cs *Connections) NewOwner(ctx context.Context, about failure.Error) (catalog.Owner, error) {
 	o, err := cs.ownerOf(ctx)
 	if err != nil {
 		return o, err
@@ -149,8 +149,8 @@ func (cs *connections) newOwner(ctx context.Context, about failure.Error) (catal
 	return o, nil
 }
 
-// permitOwner refuses who is not the owner of an exclusive queue.
-func (cs *connections) permitOwner(ctx context.Context, q *catalog.QueueRecord) error {
+// PermitOwner refuses who is not the owner of an exclusive queue.
+func (cs *Connections) PermitOwner(ctx context.Context, q *catalog.QueueRecord) error {
 	if q == nil || !q.Exclusive {
 		return nil
 	}

@@ -1,4 +1,4 @@
-package broker
+package connections
 
 import (
 	"context"
@@ -13,54 +13,54 @@ import (
 
 // The names of limits.
 const (
-	limitConnections = "max-connections"
-	limitChannels    = "max-channels"
-	limitConsumers   = "max-consumers"
-	limitMessageRate = "max-message-rate"
-	limitByteRate    = "max-byte-rate"
-	limitStoredBytes = "max-stored-bytes"
+	LimitConnections = "max-connections"
+	LimitChannels    = "max-channels"
+	LimitConsumers   = "max-consumers"
+	LimitMessageRate = "max-message-rate"
+	LimitByteRate    = "max-byte-rate"
+	LimitStoredBytes = "max-stored-bytes"
 )
 
 // What quotas are of.
 const (
-	scopeUser = iota
-	scopeVHost
-	scopeQueue
-	scopes
+	ScopeUser = iota
+	ScopeVHost
+	ScopeQueue
+	Scopes
 )
 
-func scopeName(scope int) string { return [...]string{"user", "vhost", "queue"}[scope] }
+func ScopeName(scope int) string { return [...]string{"user", "vhost", "queue"}[scope] }
 
-// limitOf returns what a limit is of, and its name.
-func limitOf(k clients.CountKind) (scope int, limit string) {
+// LimitOf returns what a limit is of, and its name.
+func LimitOf(k clients.CountKind) (scope int, limit string) {
 	switch k {
 	case clients.UserConnections:
-		return scopeUser, limitConnections
+		return ScopeUser, LimitConnections
 	case clients.UserChannels:
-		return scopeUser, limitChannels
+		return ScopeUser, LimitChannels
 	case clients.UserConsumers:
-		return scopeUser, limitConsumers
+		return ScopeUser, LimitConsumers
 	case clients.VHostConnections:
-		return scopeVHost, limitConnections
+		return ScopeVHost, LimitConnections
 	case clients.VHostChannels:
-		return scopeVHost, limitChannels
+		return ScopeVHost, LimitChannels
 	case clients.VHostConsumers:
-		return scopeVHost, limitConsumers
+		return ScopeVHost, LimitConsumers
 	case clients.QueueConsumers, clients.CountKinds:
 	}
-	return scopeQueue, limitConsumers
+	return ScopeQueue, LimitConsumers
 }
 
-// limit returns how many there may be; Unlimited: any number.
-func (cs *connections) limit(v *catalog.View, k clients.Count) int64 {
-	scope, name := limitOf(k.Kind)
+// limit returns how many there may be; catalog.Unlimited: any number.
+func (cs *Connections) limit(v *catalog.View, k clients.Count) int64 {
+	scope, name := LimitOf(k.Kind)
 	var all []catalog.NamedLimit
 	switch scope {
-	case scopeUser:
+	case ScopeUser:
 		if u, ok := v.User(k.Name); ok {
 			all = u.NamedLimits()
 		}
-	case scopeVHost:
+	case ScopeVHost:
 		if h, ok := v.VHost(k.Name); ok {
 			all = h.NamedLimits()
 		}
@@ -74,16 +74,16 @@ func (cs *connections) limit(v *catalog.View, k clients.Count) int64 {
 			return l.Value
 		}
 	}
-	return Unlimited
+	return catalog.Unlimited
 }
 
 func aboveLimit(v *catalog.View, k clients.Count, limit int64) *failure.Error {
-	scope, name := limitOf(k.Kind)
-	e := &failure.Error{Class: failure.NotAllowed, Kind: scopeName(scope), Name: k.Name, Arg: name, Value: strconv.FormatInt(limit, 10), Problem: failure.ProblemLimit}
+	scope, name := LimitOf(k.Kind)
+	e := &failure.Error{Class: failure.NotAllowed, Kind: ScopeName(scope), Name: k.Name, Arg: name, Value: strconv.FormatInt(limit, 10), Problem: failure.ProblemLimit}
 	switch scope {
-	case scopeVHost:
+	case ScopeVHost:
 		e.VHost = k.Name
-	case scopeQueue:
+	case ScopeQueue:
 		if r, ok := v.QueueByUID(k.Queue); ok {
 			e.VHost, e.Name = r.VHost, r.Name
 		}
@@ -95,11 +95,11 @@ func aboveLimit(v *catalog.View, k clients.Count, limit int64) *failure.Error {
 // admit counts one more, unless that is above its limit, over all nodes that answer. It
 // counts first, so that of two that come to two nodes at the same time none is taken
 // rather than both.
-func (cs *connections) admit(ctx context.Context, k clients.Count) error {
+func (cs *Connections) admit(ctx context.Context, k clients.Count) error {
 	n := cs.clients.Add(k, 1)
 	v := cs.view()
 	limit := cs.limit(v, k)
-	if limit == Unlimited {
+	if limit == catalog.Unlimited {
 		return nil
 	}
 	if n <= limit {
@@ -118,9 +118,9 @@ func (cs *connections) admit(ctx context.Context, k clients.Count) error {
 }
 
 // elsewhere returns how many there are on the other nodes.
-func (cs *connections) elsewhere(ctx context.Context, k clients.Count) int64 {
+func (cs *Connections) elsewhere(ctx context.Context, k clients.Count) int64 {
 	user, vhost := k.Name, ""
-	if scope, _ := limitOf(k.Kind); scope == scopeVHost {
+	if scope, _ := LimitOf(k.Kind); scope == ScopeVHost {
 		user, vhost = "", k.Name
 	}
 	u := cs.cluster.UsageElsewhere(ctx, user, vhost, k.Queue)
@@ -130,38 +130,38 @@ func (cs *connections) elsewhere(ctx context.Context, k clients.Count) int64 {
 }
 
 // enter counts a connection towards something, once, and tells whether it just did.
-func (cs *connections) enter(ctx context.Context, c *Connection, k clients.Count) (first bool, err error) {
+func (cs *Connections) enter(ctx context.Context, c *Connection, k clients.Count) (first bool, err error) {
 	if c == nil || k.Name == "" {
 		return false, nil
 	}
-	return c.open.Enter(k, func() error { return cs.admit(ctx, k) })
+	return c.Open.Enter(k, func() error { return cs.admit(ctx, k) })
 }
 
 // EnterUser counts the context's connection as one of the user that calls by it; it is
 // refused above the user's limit (VH-4). A connection counts once, until it ends; first tells that
 // it does from now on.
-func (cs *connections) EnterUser(ctx context.Context) (first bool, err error) {
+func (cs *Connections) EnterUser(ctx context.Context) (first bool, err error) {
 	who, err := cs.logins.Who(ctx)
 	if err != nil || who == nil {
 		return false, err
 	}
-	return cs.enter(ctx, connectionOf(ctx), clients.Count{Kind: clients.UserConnections, Name: who.User()})
+	return cs.enter(ctx, ConnectionOf(ctx), clients.Count{Kind: clients.UserConnections, Name: who.User()})
 }
 
 // EnterVHost counts the context's connection as one of the vhost, if that exists (VH-4).
-func (cs *connections) EnterVHost(ctx context.Context, vhost string) error {
+func (cs *Connections) EnterVHost(ctx context.Context, vhost string) error {
 	v := cs.view()
 	if _, exists := v.VHost(vhost); !exists {
 		return nil
 	}
-	_, err := cs.enter(ctx, connectionOf(ctx), clients.Count{Kind: clients.VHostConnections, Name: vhost})
+	_, err := cs.enter(ctx, ConnectionOf(ctx), clients.Count{Kind: clients.VHostConnections, Name: vhost})
 	return err
 }
 
 // OpenVHost tells whether the caller may use a vhost at all, as one that opens a connection
 // to it asks: NotAllowed if there is none, it has no permission there, or its limit is
 // reached.
-func (cs *connections) OpenVHost(ctx context.Context, vhost string) error {
+func (cs *Connections) OpenVHost(ctx context.Context, vhost string) error {
 	v, err := cs.serving.ViewOf("")
 	if err != nil {
 		return err
@@ -183,7 +183,7 @@ func (cs *connections) OpenVHost(ctx context.Context, vhost string) error {
 
 // OpenChannel counts one more channel of the caller, which is a stream over gRPC; it is
 // refused above the user's limit (VH-4). closed takes it back.
-func (cs *connections) OpenChannel(ctx context.Context) (closed func(), err error) {
+func (cs *Connections) OpenChannel(ctx context.Context) (closed func(), err error) {
 	who, err := cs.logins.Who(ctx)
 	if err != nil {
 		return nil, err
@@ -196,7 +196,7 @@ func (cs *connections) OpenChannel(ctx context.Context) (closed func(), err erro
 
 // OpenChannelIn counts one more channel of a vhost, if that exists and the caller may do anything there, in
 // the same way. What it does there refuses others.
-func (cs *connections) OpenChannelIn(ctx context.Context, vhost string) (closed func(), err error) {
+func (cs *Connections) OpenChannelIn(ctx context.Context, vhost string) (closed func(), err error) {
 	who, err := cs.logins.Who(ctx)
 	if err != nil {
 		return nil, err
@@ -208,8 +208,8 @@ func (cs *connections) OpenChannelIn(ctx context.Context, vhost string) (closed 
 	return func() {}, nil
 }
 
-// openConsumer counts one more consumer of the caller, of the vhost and of the queue, as OpenChannel does.
-func (cs *connections) openConsumer(ctx context.Context, vhost string, queue id.QueueUID) (closed func(), err error) {
+// OpenConsumer counts one more consumer of the caller, of the vhost and of the queue, as OpenChannel does.
+func (cs *Connections) OpenConsumer(ctx context.Context, vhost string, queue id.QueueUID) (closed func(), err error) {
 	who, err := cs.logins.Who(ctx)
 	if err != nil {
 		return nil, err
@@ -222,7 +222,7 @@ func (cs *connections) openConsumer(ctx context.Context, vhost string, queue id.
 }
 
 // admitAll counts one more of each, or of none. closed takes them back, once.
-func (cs *connections) admitAll(ctx context.Context, all []clients.Count) (closed func(), err error) {
+func (cs *Connections) admitAll(ctx context.Context, all []clients.Count) (closed func(), err error) {
 	for i, k := range all {
 		if err := cs.admit(ctx, k); err != nil {
 			for _, k := range all[:i] {

@@ -1,4 +1,4 @@
-package broker
+package connections
 
 import (
 	"context"
@@ -24,15 +24,15 @@ const (
 // reach. A node that starts anew ends those of its life before by its registration. All
 // fields belong to one goroutine.
 type owners struct {
-	of        *connections
-	c         node
+	of        *Connections
+	c         Cluster
 	seen      *catalog.View
 	exclusive map[id.QueueUID]*catalog.QueueRecord
 	away      map[id.NodeID]time.Time // owners' nodes out of reach, since when
 }
 
-// endOwned runs until ctx ends.
-func (cs *connections) endOwned(ctx context.Context) {
+// EndOwned runs until ctx ends.
+func (cs *Connections) EndOwned(ctx context.Context) {
 	c := cs.cluster
 	o := &owners{
 		of: cs, c: c, seen: catalog.New().View(),

@@ -1,16 +1,16 @@
-package broker
+package connections
 
 import "context"
 
 // CatalogChanged returns a channel that is closed when this node sees another catalog than
 // now. Any goroutine may call it.
-func (cs *connections) CatalogChanged() <-chan struct{} {
+func (cs *Connections) CatalogChanged() <-chan struct{} {
 	return cs.cluster.ViewChanged()
 }
 
 // Gone tells why the connection of a context's caller to the vhost has to end: the vhost, or the
 // user, was deleted (VH-2), or the node is cut off. It is "" while they are there. Any goroutine may call it.
-func (cs *connections) Gone(ctx context.Context, vhost string) string {
+func (cs *Connections) Gone(ctx context.Context, vhost string) string {
 	if why := cs.serving.WhyCutOff(); why != "" {
 		return why
 	}

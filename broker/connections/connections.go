@@ -1,4 +1,7 @@
-package broker
+// Package connections knows the connections and consumers of clients, and what belongs to them: it counts
+// those of this node towards limits (VH-4), ends exclusive queues with them, and asks other nodes for
+// theirs. Connections may be used concurrently; errors are of package failure.
+package connections
 
 import (
 	"context"
@@ -19,8 +22,8 @@ import (
 	"github.com/quorate/quorate/policy"
 )
 
-// node is what it takes of a node's part of the cluster; see *cluster.Cluster.
-type node interface {
+// Cluster is what it takes of a node's part of the cluster; see *cluster.Cluster.
+type Cluster interface {
 	Self() (id.NodeID, id.Epoch)
 	View() *catalog.View
 	ViewChanged() <-chan struct{}
@@ -33,46 +36,46 @@ type node interface {
 	UsageElsewhere(ctx context.Context, user, vhost string, queue id.QueueUID) clients.Usage
 }
 
-// refusals is told of what is above a limit.
-type refusals interface {
+// Refusals is told of what is above a limit.
+type Refusals interface {
 	Refused(k clients.Count, limit int64)
 }
 
-// connectionsConfig is what connections are made of.
-type connectionsConfig struct {
-	Node        node
+// Config is what connections are made of.
+type Config struct {
+	Node        Cluster
 	View        func() *catalog.View
 	Clients     *clients.Registry
 	Policies    *policy.Book
 	Serving     *serving.Node
 	Logins      *identity.Logins
 	Permissions *permission.Permissions
-	Refusals    refusals
+	Refusals    Refusals
 	// Timeout is for how long a node must be out of reach before its clients' connections are taken
 	// for ended.
 	Timeout time.Duration
 	Log     *slog.Logger
 }
 
-// connections knows the connections and consumers of clients: those of this node, which it counts
+// Connections knows the connections and consumers of clients: those of this node, which it counts
 // towards limits and whose queues it ends with them, and by the other nodes theirs. All methods may be
 // called concurrently.
-type connections struct {
-	cluster     node
+type Connections struct {
+	cluster     Cluster
 	view        func() *catalog.View
 	clients     *clients.Registry
 	policies    *policy.Book
 	serving     *serving.Node
 	logins      *identity.Logins
 	permissions *permission.Permissions
-	refusals    refusals
+	refusals    Refusals
 	timeout     time.Duration
 	log         *slog.Logger
 }
 
-// newConnections returns those of a node. endOwned is to be run beside.
-func newConnections(c connectionsConfig) *connections {
-	return &connections{
+// New returns those of a node. EndOwned is to be run beside.
+func New(c Config) *Connections {
+	return &Connections{
 		cluster: c.Node, view: c.View, clients: c.Clients, policies: c.Policies, serving: c.Serving, logins: c.Logins,
 		permissions: c.Permissions, refusals: c.Refusals, timeout: c.Timeout, log: c.Log,
 	}
@@ -95,7 +98,7 @@ const (
 // Show has operators see the connection, and end it. look tells what it is now; user and vhost
 // that it leaves out are those that count the connection. Both functions may be called from any
 // goroutine and must not block.
-func (c *Connection) Show(look func() ConnectionInfo, end func(Closing)) { c.open.Show(look, end) }
+func (c *Connection) Show(look func() ConnectionInfo, end func(Closing)) { c.Open.Show(look, end) }
 
 func namesOfNodes(nodes []id.NodeID) (names []string) {
 	for _, n := range nodes {
@@ -107,7 +110,7 @@ func namesOfNodes(nodes []id.NodeID) (names []string) {
 // ClientConnections returns the connections to all nodes, by node and age, and the nodes that
 // did not answer. What vhost and user leave out is not among them; "" leaves out nothing. The tag
 // monitoring sees all, management those of its own user (VH-12).
-func (cs *connections) ClientConnections(ctx context.Context, vhost, user string) (all []ConnectionInfo, silent []string, err error) {
+func (cs *Connections) ClientConnections(ctx context.Context, vhost, user string) (all []ConnectionInfo, silent []string, err error) {
 	if err := cs.logins.Require(ctx, identity.TagManagement); err != nil {
 		return nil, nil, err
 	}
@@ -129,7 +132,7 @@ func (cs *connections) ClientConnections(ctx context.Context, vhost, user string
 // ClientConnection returns a connection to any node, which is named by its id or its name.
 // Errors: NotFound, Unavailable if a node did not answer that may have it, PreconditionFailed
 // if several have the name.
-func (cs *connections) ClientConnection(ctx context.Context, name string) (ConnectionInfo, error) {
+func (cs *Connections) ClientConnection(ctx context.Context, name string) (ConnectionInfo, error) {
 	about := failure.Error{Kind: "connection", Name: name}
 	all, silent, err := cs.ClientConnections(ctx, "", "")
 	if err != nil {
@@ -151,7 +154,7 @@ func (cs *connections) ClientConnection(ctx context.Context, name string) (Conne
 
 // EndConnection ends a connection to any node, which is named by its id or its name, with a
 // reason that its client is told, over gRPC with the name of the caller. Errors: those of ClientConnection.
-func (cs *connections) EndConnection(ctx context.Context, name, reason string) error {
+func (cs *Connections) EndConnection(ctx context.Context, name, reason string) error {
 	cl := cs.cluster
 	x, err := cs.ClientConnection(ctx, name)
 	if err != nil {
