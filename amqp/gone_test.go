@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/quorate/quorate/amqp/wire"
-	"github.com/quorate/quorate/broker"
+	"github.com/quorate/quorate/broker/administration"
 	"github.com/quorate/quorate/broker/identity"
 	"github.com/quorate/quorate/internal/testcluster"
 )
@@ -24,10 +24,10 @@ func TestConnectionsOfWhatIsDeletedEnd(t *testing.T) {
 		}
 	}
 	for _, vhost := range []string{"kept", "short"} {
-		must(b.Administration.PutVHost(admin, broker.VHost{Name: vhost, VHostLimits: broker.NoVHostLimits()}))
+		must(b.Administration.PutVHost(admin, administration.VHost{Name: vhost, VHostLimits: administration.NoVHostLimits()}))
 		for _, user := range []string{"anna", "bert"} {
-			must(b.Administration.PutUser(admin, broker.PutUser{Name: user, Password: "secret"}))
-			must(b.Administration.SetPermission(admin, broker.Permission{User: user, VHost: vhost, Configure: ".*", Write: ".*", Read: ".*"}))
+			must(b.Administration.PutUser(admin, administration.PutUser{Name: user, Password: "secret"}))
+			must(b.Administration.SetPermission(admin, administration.Permission{User: user, VHost: vhost, Configure: ".*", Write: ".*", Read: ".*"}))
 		}
 	}
 	enter := func(user, vhost string) *peer {

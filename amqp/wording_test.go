@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/quorate/quorate/amqp/wire"
-	"github.com/quorate/quorate/broker"
+	"github.com/quorate/quorate/broker/administration"
 	"github.com/quorate/quorate/internal/testcluster"
 	"github.com/quorate/quorate/message"
 )
@@ -198,11 +198,11 @@ func TestWordingsOfRefusals(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	must(b.Administration.PutUser(ctx, broker.PutUser{Name: "u", Password: "u"}))
-	must(b.Administration.SetPermission(ctx, broker.Permission{User: "u", VHost: "/", Configure: "^mine", Write: "^(mine|amq[.]topic)", Read: "^(mine|amq[.]topic)"}))
-	must(b.Administration.SetTopicPermission(ctx, broker.TopicPermission{User: "u", VHost: "/", Exchange: "amq.topic", Write: "^mine", Read: "^mine"}))
-	must(b.Administration.PutVHost(ctx, broker.VHost{Name: "v", VHostLimits: broker.NoVHostLimits()}))
-	must(b.Administration.PutVHost(ctx, broker.VHost{Name: "small", VHostLimits: broker.NoVHostLimits()}))
+	must(b.Administration.PutUser(ctx, administration.PutUser{Name: "u", Password: "u"}))
+	must(b.Administration.SetPermission(ctx, administration.Permission{User: "u", VHost: "/", Configure: "^mine", Write: "^(mine|amq[.]topic)", Read: "^(mine|amq[.]topic)"}))
+	must(b.Administration.SetTopicPermission(ctx, administration.TopicPermission{User: "u", VHost: "/", Exchange: "amq.topic", Write: "^mine", Read: "^mine"}))
+	must(b.Administration.PutVHost(ctx, administration.VHost{Name: "v", VHostLimits: administration.NoVHostLimits()}))
+	must(b.Administration.PutVHost(ctx, administration.VHost{Name: "small", VHostLimits: administration.NoVHostLimits()}))
 	must(false, b.Administration.SetVHostLimits(ctx, "small", vhostLimits("max-connections", 0)))
 	must(false, b.Administration.SetVHostLimits(ctx, "/", vhostLimits("max-queues", 1)))
 	mine := &wire.QueueDeclare{Queue: "mine", Durable: true}
@@ -226,7 +226,7 @@ func TestWordingsOfRefusals(t *testing.T) {
 			p.send(0, &wire.ConnectionOpen{VirtualHost: vhost})
 		}, wire.ConnectionOpenID, text}
 	}
-	must(b.Administration.SetPermission(ctx, broker.Permission{User: "u", VHost: "small"}))
+	must(b.Administration.SetPermission(ctx, administration.Permission{User: "u", VHost: "small"}))
 	checkWordings(t, func(t *testing.T) *peer { return dial(t, c.AMQP(0)) }, []wording{
 		open("v", "NOT_ALLOWED - access to vhost 'v' refused for user 'u'"),
 		open("nowhere", "NOT_ALLOWED - vhost nowhere not found"),
@@ -244,14 +244,14 @@ func TestWordingsOfRefusals(t *testing.T) {
 }
 
 // vhostLimits are none but one.
-func vhostLimits(name string, n int64) broker.VHostLimits {
-	l := broker.NoVHostLimits()
+func vhostLimits(name string, n int64) administration.VHostLimits {
+	l := administration.NoVHostLimits()
 	l.SetLimit(name, n)
 	return l
 }
 
-func userLimits(name string, n int64) broker.UserLimits {
-	l := broker.NoUserLimits()
+func userLimits(name string, n int64) administration.UserLimits {
+	l := administration.NoUserLimits()
 	l.SetLimit(name, n)
 	return l
 }

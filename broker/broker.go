@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/quorate/quorate/access"
+	"github.com/quorate/quorate/broker/administration"
 	"github.com/quorate/quorate/broker/audit"
 	"github.com/quorate/quorate/broker/connections"
 	"github.com/quorate/quorate/broker/identity"
@@ -94,7 +95,7 @@ func (c *Config) setDefaults() {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
 	if c.DefaultUser == "" {
-		c.DefaultUser, c.DefaultPassword = DefaultUser, DefaultPassword
+		c.DefaultUser, c.DefaultPassword = administration.DefaultUser, administration.DefaultPassword
 	}
 }
 
@@ -126,7 +127,7 @@ type Broker struct {
 	Logins         *identity.Logins
 	Permissions    *permission.Permissions
 	Audit          *audit.Log
-	Administration *admin
+	Administration *administration.Administration
 	Connections    *connections.Connections
 
 	commands *audit.Commands
@@ -187,7 +188,7 @@ func (b *Broker) makeParts() {
 	b.Audit = audit.New(audit.Config{
 		Node: x.node, Who: b.Logins.Caller, Keep: x.keep, Refused: &x.clients.Counters.LoginsRefused, Log: b.log,
 	})
-	b.Administration = newAdministration(administrationConfig{
+	b.Administration = administration.New(administration.Config{
 		DefaultUser: c.DefaultUser, DefaultPassword: c.DefaultPassword, View: x.view, Policies: x.policies,
 		Serving: b.Serving, Commands: b.commands, Logins: b.Logins, Permissions: b.Permissions, Audit: b.Audit, Log: b.log,
 	})
@@ -204,14 +205,14 @@ func (b *Broker) run() {
 	b.running.Go(func() { b.Serving.EndConnections(b.life) })
 	b.running.Go(func() { b.Serving.WatchReach(b.life) })
 	b.running.Go(func() { b.quotas.exchange(b.life, c) })
-	b.running.Go(func() { b.Administration.upgradeHashes(b.life) })
+	b.running.Go(func() { b.Administration.UpgradeHashes(b.life) })
 	b.running.Go(func() { b.tellJoined(b.life, c) })
 	b.running.Go(func() {
 		if b.cfg.Definitions.Document != nil {
 			b.importAtStart(b.life)
 		}
 		if b.cfg.Authenticate {
-			b.Administration.found(b.life)
+			b.Administration.Found(b.life)
 		}
 	})
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/quorate/quorate/argument"
+	"github.com/quorate/quorate/broker/administration"
 	"github.com/quorate/quorate/broker/audit"
 	"github.com/quorate/quorate/broker/connections"
 	"github.com/quorate/quorate/broker/failure"
@@ -81,7 +82,7 @@ func (b *Broker) DeclareQueue(ctx context.Context, d DeclareQueue) (Declared, er
 	if d.Passive {
 		return b.declarePassive(ctx, c, &d)
 	}
-	wanted, byDefault := d.declaration(), vhostDefault(c.View(), d.VHost)
+	wanted, byDefault := d.declaration(), administration.DefaultQueueTypeOf(c.View(), d.VHost)
 	kind := requestedType(wanted, byDefault)
 	made := d.Name == "" && kind == catalog.QueueClassic
 	if made {

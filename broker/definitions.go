@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/quorate/quorate/argument"
+	"github.com/quorate/quorate/broker/administration"
 	"github.com/quorate/quorate/broker/audit"
 	"github.com/quorate/quorate/broker/failure"
 	"github.com/quorate/quorate/catalog"
@@ -124,20 +125,20 @@ func CheckDefinitions(document []byte) error {
 func (b *Broker) vet(o *definitions.Object) error {
 	switch c := o.Command.(type) {
 	case *catalog.PutVHost:
-		return checkPlainName(c.Name, "", aboutVHost(c.Name))
+		return administration.CheckPlainName(c.Name, "", administration.AboutVHost(c.Name))
 	case *catalog.PutUser:
-		if err := checkPlainName(c.Name, ":", aboutUser(c.Name)); err != nil {
+		if err := administration.CheckPlainName(c.Name, ":", administration.AboutUser(c.Name)); err != nil {
 			return err
 		}
-		u := PutUser{Name: c.Name, Password: o.Password, Hash: c.PasswordHash, Algorithm: c.Algorithm}
-		return u.check(aboutUser(c.Name))
+		u := administration.PutUser{Name: c.Name, Password: o.Password, Hash: c.PasswordHash, Algorithm: c.Algorithm}
+		return u.Check(administration.AboutUser(c.Name))
 	case *catalog.SetPermission:
-		return checkPatterns(aboutPermission(c.VHost, c.User),
-			namedPattern{"configure", c.Configure}, namedPattern{"write", c.Write}, namedPattern{"read", c.Read})
+		return administration.CheckPatterns(administration.AboutPermission(c.VHost, c.User),
+			administration.NamedPattern{Arg: "configure", Text: c.Configure}, administration.NamedPattern{Arg: "write", Text: c.Write}, administration.NamedPattern{Arg: "read", Text: c.Read})
 	case *catalog.SetTopicPermission:
-		return checkPatterns(aboutTopicPermission(c.VHost, c.User), namedPattern{"write", c.Write}, namedPattern{"read", c.Read})
+		return administration.CheckPatterns(administration.AboutTopicPermission(c.VHost, c.User), administration.NamedPattern{Arg: "write", Text: c.Write}, administration.NamedPattern{Arg: "read", Text: c.Read})
 	case *catalog.PutPolicy:
-		return checkPolicy(&c.Policy, failure.Error{VHost: c.VHost, Kind: "policy", Name: c.Name})
+		return administration.CheckPolicy(&c.Policy, failure.Error{VHost: c.VHost, Kind: "policy", Name: c.Name})
 	case *catalog.DeclareExchange:
 		return checkName(c.Name, failure.Error{VHost: c.VHost, Kind: "exchange", Name: c.Name})
 	case *catalog.DeclareQueue:

@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/quorate/quorate/broker/administration"
 	"github.com/quorate/quorate/broker/connections"
 	"github.com/quorate/quorate/broker/failure"
 	"github.com/quorate/quorate/catalog"
@@ -32,14 +33,14 @@ func quotaBroker(t testing.TB) (*Broker, *catalog.Catalog, *Sender) {
 
 func limitUser(t testing.TB, c *catalog.Catalog, limit string, n int64) {
 	t.Helper()
-	l := NoUserLimits()
+	l := administration.NoUserLimits()
 	l.SetLimit(limit, n)
 	apply(t, c, &catalog.SetUserLimits{User: "u", Limits: l})
 }
 
 func limitVHost(t testing.TB, c *catalog.Catalog, limit string, n int64) {
 	t.Helper()
-	l := NoVHostLimits()
+	l := administration.NoVHostLimits()
 	l.SetLimit(limit, n)
 	apply(t, c, &catalog.SetVHostLimits{VHost: "/", Limits: l})
 }

@@ -3,6 +3,7 @@ package broker
 import (
 	"context"
 
+	"github.com/quorate/quorate/broker/administration"
 	"github.com/quorate/quorate/broker/connections"
 	"github.com/quorate/quorate/broker/failure"
 	"github.com/quorate/quorate/broker/identity"
@@ -31,7 +32,7 @@ func (b *Broker) VHostUsage(ctx context.Context, vhost string) ([]LimitUsage, er
 	}
 	h, ok := v.VHost(vhost)
 	if !ok {
-		about := aboutVHost(vhost)
+		about := administration.AboutVHost(vhost)
 		about.Class, about.Reason = failure.NotFound, "does not exist"
 		return nil, &about
 	}
@@ -49,7 +50,7 @@ func (b *Broker) UserUsage(ctx context.Context, user string) ([]LimitUsage, erro
 	}
 	u, ok := v.User(user)
 	if !ok {
-		about := aboutUser(user)
+		about := administration.AboutUser(user)
 		about.Class, about.Reason = failure.NotFound, "does not exist"
 		return nil, &about
 	}

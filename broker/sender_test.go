@@ -5,6 +5,7 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/quorate/quorate/broker/administration"
 	"github.com/quorate/quorate/broker/failure"
 	"github.com/quorate/quorate/broker/identity"
 	"github.com/quorate/quorate/catalog"
@@ -17,7 +18,7 @@ func loggedInBroker(t testing.TB, write string) (*Broker, *catalog.Catalog, cont
 	b := testBrokerOf(t, Config{MaxBodyBytes: 1000, Authenticate: true}, func(string) enqueuer { return discarding{} }, "q")
 	c := testCatalog(t, "q")
 	apply(t, c, &catalog.PutUser{User: catalog.User{Name: "u", UserLimits: catalog.NoUserLimits()}})
-	apply(t, c, &catalog.SetPermission{Permission: Permission{User: "u", VHost: "/", Write: write}})
+	apply(t, c, &catalog.SetPermission{Permission: administration.Permission{User: "u", VHost: "/", Write: write}})
 	b.view = c.View
 	u, _ := c.View().User("u")
 	return b, c, identity.WithIdentity(t.Context(), identity.Of(u))
@@ -110,7 +111,7 @@ func TestSenderFollowsTheCatalog(t *testing.T) {
 	if try("amq.fanout") == nil {
 		t.Error("an exchange that does not match is published to")
 	}
-	apply(t, c, &catalog.SetPermission{Permission: Permission{User: "u", VHost: "/", Write: "fanout"}})
+	apply(t, c, &catalog.SetPermission{Permission: administration.Permission{User: "u", VHost: "/", Write: "fanout"}})
 	if err := try("amq.fanout"); err != nil {
 		t.Error(err)
 	}

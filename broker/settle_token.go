@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/quorate/quorate/broker/administration"
 	"github.com/quorate/quorate/broker/failure"
 	"github.com/quorate/quorate/broker/identity"
 	"github.com/quorate/quorate/broker/permission"
@@ -79,7 +80,7 @@ func (b *Broker) settleKey(ctx context.Context) ([]byte, error) {
 	reply, err := b.commands.Propose(ctx, failure.Error{Kind: "settle token"}, &catalog.PutParameter{OnlyNew: true, Parameter: catalog.Parameter{
 		Component: settleComponent, Name: settleKeyName, Value: rand.Text() + rand.Text(),
 	}}, nil)
-	if !existed(err) {
+	if !administration.Existed(err) {
 		return nil, err
 	}
 	c := b.cluster

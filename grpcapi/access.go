@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/quorate/quorate/broker"
+	"github.com/quorate/quorate/broker/administration"
 	"github.com/quorate/quorate/broker/failure"
 	"github.com/quorate/quorate/broker/identity"
 	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
@@ -19,16 +20,16 @@ type accessServer struct {
 // limit is what a limit that may be absent means.
 func limit(n *int64) int64 {
 	if n == nil {
-		return broker.Unlimited
+		return administration.Unlimited
 	}
 	return *n
 }
 
-func fromVhostLimits(l *brokerv1.VhostLimits) broker.VHostLimits {
+func fromVhostLimits(l *brokerv1.VhostLimits) administration.VHostLimits {
 	if l == nil {
 		l = &brokerv1.VhostLimits{}
 	}
-	return broker.VHostLimits{
+	return administration.VHostLimits{
 		MaxConnections: limit(l.MaxConnections), MaxQueues: limit(l.MaxQueues),
 		MaxChannels: limit(l.MaxChannels), MaxConsumers: limit(l.MaxConsumers),
 		MaxMessageRate: limit(l.MaxMessageRate), MaxByteRate: limit(l.MaxByteRate),
@@ -36,18 +37,18 @@ func fromVhostLimits(l *brokerv1.VhostLimits) broker.VHostLimits {
 	}
 }
 
-func fromUserLimits(l *brokerv1.UserLimits) broker.UserLimits {
+func fromUserLimits(l *brokerv1.UserLimits) administration.UserLimits {
 	if l == nil {
 		l = &brokerv1.UserLimits{}
 	}
-	return broker.UserLimits{
+	return administration.UserLimits{
 		MaxConnections: limit(l.MaxConnections), MaxChannels: limit(l.MaxChannels),
 		MaxConsumers: limit(l.MaxConsumers), MaxMessageRate: limit(l.MaxMessageRate),
 		MaxByteRate: limit(l.MaxByteRate),
 	}
 }
 
-func toVhostLimits(l *broker.VHostLimits) *brokerv1.VhostLimits {
+func toVhostLimits(l *administration.VHostLimits) *brokerv1.VhostLimits {
 	return &brokerv1.VhostLimits{
 		MaxConnections: toLimit(l.MaxConnections), MaxQueues: toLimit(l.MaxQueues),
 		MaxChannels: toLimit(l.MaxChannels), MaxConsumers: toLimit(l.MaxConsumers),
@@ -56,7 +57,7 @@ func toVhostLimits(l *broker.VHostLimits) *brokerv1.VhostLimits {
 	}
 }
 
-func toUserLimits(l *broker.UserLimits) *brokerv1.UserLimits {
+func toUserLimits(l *administration.UserLimits) *brokerv1.UserLimits {
 	return &brokerv1.UserLimits{
 		MaxConnections: toLimit(l.MaxConnections), MaxChannels: toLimit(l.MaxChannels),
 		MaxConsumers: toLimit(l.MaxConsumers), MaxMessageRate: toLimit(l.MaxMessageRate),
@@ -66,7 +67,7 @@ func toUserLimits(l *broker.UserLimits) *brokerv1.UserLimits {
 
 // toLimit leaves out a limit that is none.
 func toLimit(n int64) *int64 {
-	if n == broker.Unlimited {
+	if n == administration.Unlimited {
 		return nil
 	}
 	return &n
@@ -94,10 +95,10 @@ func (s *accessServer) PutVhost(ctx context.Context, req *brokerv1.PutVhostReque
 	if err != nil {
 		return nil, err
 	}
-	created, err := s.b.Administration.PutVHost(ctx, broker.VHost{
+	created, err := s.b.Administration.PutVHost(ctx, administration.VHost{
 		Name: h.GetName(), Description: h.GetDescription(), Tags: h.GetTags(), Protected: h.GetProtectedFromDeletion(),
 		MergePolicies: h.GetMergePolicies(), DelayedPublish: h.GetDelayedPublish(), ImportDeaths: h.GetImportDeaths(), VHostLimits: fromVhostLimits(h.GetLimits()),
-		DefaultQueueType: broker.QueueType(h.GetDefaultQueueType()), RefuseUnknown: refuse,
+		DefaultQueueType: administration.QueueType(h.GetDefaultQueueType()), RefuseUnknown: refuse,
 	})
 	if err != nil {
 		return nil, err
@@ -146,7 +147,7 @@ func (s *accessServer) SetVhostLimits(ctx context.Context, req *brokerv1.SetVhos
 
 // PutUser makes or changes a user.
 func (s *accessServer) PutUser(ctx context.Context, req *brokerv1.PutUserRequest) (*brokerv1.PutUserResponse, error) {
-	created, err := s.b.Administration.PutUser(ctx, broker.PutUser{
+	created, err := s.b.Administration.PutUser(ctx, administration.PutUser{
 		Name: req.GetName(), Password: req.GetPassword(), Hash: req.GetPasswordHash(), Algorithm: req.GetHashingAlgorithm(),
 		Tags: req.GetTags(),
 	})
@@ -158,7 +159,7 @@ func (s *accessServer) PutUser(ctx context.Context, req *brokerv1.PutUserRequest
 
 // ChangeUser changes a user in part.
 func (s *accessServer) ChangeUser(ctx context.Context, req *brokerv1.ChangeUserRequest) (*brokerv1.ChangeUserResponse, error) {
-	u := broker.UserChange{Name: req.GetName(), Create: req.GetCreate()}
+	u := administration.UserChange{Name: req.GetName(), Create: req.GetCreate()}
 	if t := req.GetTags(); t != nil {
 		u.Tags = append([]string{}, t.GetTags()...) // not nil, which keeps them
 	}
@@ -232,7 +233,7 @@ func (s *accessServer) SetUserLimits(ctx context.Context, req *brokerv1.SetUserL
 // SetPermission sets what a user may do in a vhost.
 func (s *accessServer) SetPermission(ctx context.Context, req *brokerv1.SetPermissionRequest) (*brokerv1.SetPermissionResponse, error) {
 	p := req.GetPermission()
-	created, err := s.b.Administration.SetPermission(ctx, broker.Permission{
+	created, err := s.b.Administration.SetPermission(ctx, administration.Permission{
 		User: p.GetUser(), VHost: vhostOf(p.GetVhost()), Configure: p.GetConfigure(), Write: p.GetWrite(), Read: p.GetRead(),
 	})
 	if err != nil {
@@ -267,7 +268,7 @@ func (s *accessServer) ListPermissions(_ context.Context, req *brokerv1.ListPerm
 // SetTopicPermission bounds the routing keys of a user at a topic exchange.
 func (s *accessServer) SetTopicPermission(ctx context.Context, req *brokerv1.SetTopicPermissionRequest) (*brokerv1.SetTopicPermissionResponse, error) {
 	p := req.GetPermission()
-	created, err := s.b.Administration.SetTopicPermission(ctx, broker.TopicPermission{
+	created, err := s.b.Administration.SetTopicPermission(ctx, administration.TopicPermission{
 		User: p.GetUser(), VHost: vhostOf(p.GetVhost()), Exchange: p.GetExchange(), Write: p.GetWrite(), Read: p.GetRead(),
 	})
 	if err != nil {

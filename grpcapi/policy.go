@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/quorate/quorate/broker"
+	"github.com/quorate/quorate/broker/administration"
 	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
 )
 
@@ -19,7 +20,7 @@ func (s *policyServer) PutPolicy(ctx context.Context, req *brokerv1.PutPolicyReq
 	if err != nil {
 		return nil, err
 	}
-	created, err := s.b.Administration.PutPolicy(ctx, broker.Policy{
+	created, err := s.b.Administration.PutPolicy(ctx, administration.Policy{
 		VHost: vhostOf(p.GetVhost()), Name: p.GetName(), Operator: p.GetOperator(), Pattern: p.GetPattern(),
 		ApplyTo: p.GetApplyTo(), Priority: p.GetPriority(), Definition: definition,
 	})

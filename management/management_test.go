@@ -15,6 +15,7 @@ import (
 	amqp091 "github.com/rabbitmq/amqp091-go"
 
 	"github.com/quorate/quorate/broker"
+	"github.com/quorate/quorate/broker/administration"
 	"github.com/quorate/quorate/broker/identity"
 	"github.com/quorate/quorate/client"
 	"github.com/quorate/quorate/internal/testcluster"
@@ -249,11 +250,11 @@ func testRights(t *testing.T, b *broker.Broker, w web, connection string) {
 	t.Helper()
 	ctx := identity.WithIdentity(t.Context(), identity.Itself())
 	for name, tags := range map[string][]string{"watcher": {identity.TagMonitoring}, "manager": {identity.TagManagement}, "worker": nil} {
-		u := broker.PutUser{Name: name, Password: "p", Tags: tags}
+		u := administration.PutUser{Name: name, Password: "p", Tags: tags}
 		if _, err := b.Administration.PutUser(ctx, u); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := b.Administration.SetPermission(ctx, broker.Permission{User: name, VHost: "/"}); err != nil {
+		if _, err := b.Administration.SetPermission(ctx, administration.Permission{User: name, VHost: "/"}); err != nil {
 			t.Fatal(err)
 		}
 	}

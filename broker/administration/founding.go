@@ -1,4 +1,4 @@
-package broker
+package administration
 
 import (
 	"context"
@@ -26,9 +26,9 @@ const barrierName = "founding"
 // foundRetry is the time between two tries to make the default user.
 const foundRetry = 100 * time.Millisecond
 
-// found makes the default user of a fresh cluster, once for all times: all nodes try, what
+// Found makes the default user of a fresh cluster, once for all times: all nodes try, what
 // exists is not changed, and a user that was deleted later stays so (VH-1).
-func (ad *admin) found(ctx context.Context) {
+func (ad *Administration) Found(ctx context.Context) {
 	tick := time.NewTicker(foundRetry)
 	defer tick.Stop()
 	told := false
@@ -45,7 +45,7 @@ func (ad *admin) found(ctx context.Context) {
 	}
 }
 
-func (ad *admin) tryFound(ctx context.Context) error {
+func (ad *Administration) tryFound(ctx context.Context) error {
 	mark := func(name string) error {
 		_, err := ad.commands.Propose(ctx, failure.Error{Kind: "parameter", Name: name}, &catalog.PutParameter{Parameter: catalog.Parameter{
 			Component: serving.FoundingComponent, Name: name, Value: "1",
@@ -76,7 +76,7 @@ func hasUsers(v *catalog.View) bool {
 	return false
 }
 
-func (ad *admin) makeDefaultUser(ctx context.Context, known bool) error {
+func (ad *Administration) makeDefaultUser(ctx context.Context, known bool) error {
 	name := ad.cfg.DefaultUser
 	if !known {
 		hash, a, err := password.Hash(ad.cfg.DefaultPassword)
@@ -84,31 +84,31 @@ func (ad *admin) makeDefaultUser(ctx context.Context, known bool) error {
 			return err
 		}
 		err = ad.audit.ByItself(ctx, audit.Act{Operation: audit.OpUserPut, Kind: "user", Name: name}, func(ctx context.Context) error {
-			_, err := ad.commands.Propose(ctx, aboutUser(name), &catalog.PutUser{OnlyNew: true, User: catalog.User{
+			_, err := ad.commands.Propose(ctx, AboutUser(name), &catalog.PutUser{OnlyNew: true, User: catalog.User{
 				Name: name, PasswordHash: hash, Algorithm: string(a), Tags: []string{identity.TagAdministrator},
 				UserLimits: catalog.NoUserLimits(),
 			}}, nil)
 			return err
 		})
-		if !existed(err) {
+		if !Existed(err) {
 			return err
 		}
 	}
 	x := audit.Act{Operation: audit.OpPermissionSet, VHost: catalog.DefaultVHost, Kind: "permission", Name: name}
 	err := ad.audit.ByItself(ctx, x, func(ctx context.Context) error {
-		_, err := ad.commands.Propose(ctx, aboutPermission(catalog.DefaultVHost, name), &catalog.SetPermission{OnlyNew: true, Permission: Permission{
+		_, err := ad.commands.Propose(ctx, AboutPermission(catalog.DefaultVHost, name), &catalog.SetPermission{OnlyNew: true, Permission: Permission{
 			User: name, VHost: catalog.DefaultVHost, Configure: ".*", Write: ".*", Read: ".*",
 		}}, nil)
 		return err
 	})
-	if !existed(err) {
+	if !Existed(err) {
 		return err
 	}
 	return nil
 }
 
-// existed tells that nothing went wrong, or only that another node was faster.
-func existed(err error) bool {
+// Existed tells that nothing went wrong, or only that another node was faster.
+func Existed(err error) bool {
 	var e *failure.Error
 	return err == nil || errors.As(err, &e) && e.Class == failure.PreconditionFailed
 }

@@ -1,4 +1,4 @@
-package broker
+package administration
 
 import (
 	"errors"
@@ -27,7 +27,7 @@ func TestLastAdministratorOfOldVersion(t *testing.T) {
 	if err := part.Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	b := newAdministration(administrationConfig{View: c.View, Commands: audit.NewCommands(part)})
+	b := New(Config{View: c.View, Commands: audit.NewCommands(part)})
 	ctx := t.Context()
 	for name, call := range map[string]func(user string) error{
 		"delete": func(user string) error { _, err := b.DeleteUser(ctx, user); return err },

@@ -1,4 +1,7 @@
-package broker
+// Package administration makes, changes and lists who uses a cluster and by what rules: users, permissions,
+// vhosts and policies. It makes the first user, and puts better hashes of passwords in the place of weak
+// ones. An Administration may be used concurrently; errors are of package failure.
+package administration
 
 import (
 	"log/slog"
@@ -11,8 +14,8 @@ import (
 	"github.com/quorate/quorate/policy"
 )
 
-// administrationConfig is what it takes to administer a cluster.
-type administrationConfig struct {
+// Config is what it takes to administer a cluster.
+type Config struct {
 	// DefaultUser and DefaultPassword are made in a fresh cluster (VH-1).
 	DefaultUser, DefaultPassword string
 
@@ -28,8 +31,8 @@ type administrationConfig struct {
 
 // administration makes, changes and lists users, permissions, vhosts and policies. All methods may be
 // called concurrently.
-type admin struct {
-	cfg         administrationConfig
+type Administration struct {
+	cfg         Config
 	view        func() *catalog.View
 	policies    *policy.Book
 	serving     *serving.Node
@@ -40,8 +43,8 @@ type admin struct {
 	log         *slog.Logger
 }
 
-func newAdministration(c administrationConfig) *admin {
-	return &admin{
+func New(c Config) *Administration {
+	return &Administration{
 		cfg: c, view: c.View, policies: c.Policies, serving: c.Serving, commands: c.Commands,
 		logins: c.Logins, permissions: c.Permissions, audit: c.Audit, log: c.Log,
 	}

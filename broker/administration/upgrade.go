@@ -1,4 +1,4 @@
-package broker
+package administration
 
 import (
 	"context"
@@ -14,10 +14,10 @@ import (
 // upgradeTimeout bounds the time of putting a better hash in the place of a weak one.
 const upgradeTimeout = 10 * time.Second
 
-// upgradeHashes stores better hashes, one after the other: those of other brokers are quick to
+// UpgradeHashes stores better hashes, one after the other: those of other brokers are quick to
 // guess. A user that was changed meanwhile stays as it is. What fails is left to the next login
 // that is not known already, at the latest after the node's next start.
-func (ad *admin) upgradeHashes(ctx context.Context) {
+func (ad *Administration) UpgradeHashes(ctx context.Context) {
 	for {
 		select {
 		case u := <-ad.logins.Upgrades():
@@ -30,7 +30,7 @@ func (ad *admin) upgradeHashes(ctx context.Context) {
 	}
 }
 
-func (ad *admin) storeUpgrade(ctx context.Context, u *identity.Upgrade) error {
+func (ad *Administration) storeUpgrade(ctx context.Context, u *identity.Upgrade) error {
 	ctx, cancel := context.WithTimeout(ctx, upgradeTimeout)
 	defer cancel()
 	name := u.User.Name
@@ -39,7 +39,7 @@ func (ad *admin) storeUpgrade(ctx context.Context, u *identity.Upgrade) error {
 		return nil // builds take part that know no such change
 	}
 	err := ad.audit.ByItself(ctx, audit.Act{Operation: audit.OpUserChange, Kind: "user", Name: name}, func(ctx context.Context) error {
-		_, err := ad.commands.Propose(ctx, aboutUser(name), cmd, nil)
+		_, err := ad.commands.Propose(ctx, AboutUser(name), cmd, nil)
 		return err
 	})
 	switch now, ok := ad.view().User(name); {

@@ -1,4 +1,4 @@
-package broker
+package administration
 
 import (
 	"context"
@@ -15,26 +15,26 @@ type Permission = catalog.Permission
 // TopicPermission bounds the routing keys of a user at a topic exchange (VH-8).
 type TopicPermission = catalog.TopicPermission
 
-// namedPattern is a pattern under the name of its field.
-type namedPattern struct{ arg, text string }
+// NamedPattern is a pattern under the name of its field.
+type NamedPattern struct{ Arg, Text string }
 
-// checkPatterns refuses patterns that do not compile, all at once (C-8).
-func checkPatterns(about failure.Error, patterns ...namedPattern) error {
+// CheckPatterns refuses patterns that do not compile, all at once (C-8).
+func CheckPatterns(about failure.Error, patterns ...NamedPattern) error {
 	about.Class = failure.PreconditionFailed
 	failed := false
 	for _, p := range patterns {
 		var err error
-		if len(p.text) > catalog.MaxPatternBytes { // before work is spent on it
-			err = tooLong(len(p.text))
+		if len(p.Text) > catalog.MaxPatternBytes { // before work is spent on it
+			err = tooLong(len(p.Text))
 		} else {
-			_, err = pattern.Compile(p.text)
+			_, err = pattern.Compile(p.Text)
 		}
 		switch {
 		case err == nil:
 		case failed:
-			about.Reason += "; also " + p.arg + ": " + err.Error()
+			about.Reason += "; also " + p.Arg + ": " + err.Error()
 		default:
-			failed, about.Arg, about.Reason = true, p.arg, err.Error()
+			failed, about.Arg, about.Reason = true, p.Arg, err.Error()
 		}
 	}
 	if !failed {
@@ -50,29 +50,29 @@ func (n tooLong) Error() string {
 	return strconv.Itoa(int(n)) + " bytes, the limit is " + strconv.Itoa(catalog.MaxPatternBytes)
 }
 
-func aboutPermission(vhost, user string) failure.Error {
+func AboutPermission(vhost, user string) failure.Error {
 	return failure.Error{VHost: vhost, Kind: "permission", Name: user}
 }
 
 // SetPermission sets what a user may do in a vhost, and tells whether it had no permission
 // there (VH-6).
-func (ad *admin) SetPermission(ctx context.Context, p Permission) (created bool, err error) {
-	about := aboutPermission(p.VHost, p.User)
-	bad := checkPatterns(about, namedPattern{"configure", p.Configure}, namedPattern{"write", p.Write}, namedPattern{"read", p.Read})
+func (ad *Administration) SetPermission(ctx context.Context, p Permission) (created bool, err error) {
+	about := AboutPermission(p.VHost, p.User)
+	bad := CheckPatterns(about, NamedPattern{"configure", p.Configure}, NamedPattern{"write", p.Write}, NamedPattern{"read", p.Read})
 	reply, err := ad.commands.Propose(ctx, about, &catalog.SetPermission{Permission: p}, bad)
 	return reply.Created, err
 }
 
 // ClearPermission takes from a user all that it may do in a vhost, and tells whether it
 // had a permission.
-func (ad *admin) ClearPermission(ctx context.Context, vhost, user string) (deleted bool, err error) {
-	reply, err := ad.commands.Propose(ctx, aboutPermission(vhost, user), &catalog.ClearPermission{User: user, VHost: vhost}, nil)
+func (ad *Administration) ClearPermission(ctx context.Context, vhost, user string) (deleted bool, err error) {
+	reply, err := ad.commands.Propose(ctx, AboutPermission(vhost, user), &catalog.ClearPermission{User: user, VHost: vhost}, nil)
 	return reply.Deleted, err
 }
 
 // ListPermissions returns the permissions of a vhost, of all if it is "", sorted by vhost
 // and user; with user, only its own.
-func (ad *admin) ListPermissions(vhost, user string) ([]Permission, error) {
+func (ad *Administration) ListPermissions(vhost, user string) ([]Permission, error) {
 	v, err := ad.serving.ViewOf(vhost)
 	if err != nil {
 		return nil, err
@@ -91,30 +91,30 @@ func (ad *admin) ListPermissions(vhost, user string) ([]Permission, error) {
 	return out, nil
 }
 
-func aboutTopicPermission(vhost, user string) failure.Error {
+func AboutTopicPermission(vhost, user string) failure.Error {
 	return failure.Error{VHost: vhost, Kind: "topic permission", Name: user}
 }
 
 // SetTopicPermission bounds the routing keys of a user at a topic exchange, and tells
 // whether there was no bound (VH-8).
-func (ad *admin) SetTopicPermission(ctx context.Context, p TopicPermission) (created bool, err error) {
-	about := aboutTopicPermission(p.VHost, p.User)
-	bad := checkPatterns(about, namedPattern{"write", p.Write}, namedPattern{"read", p.Read})
+func (ad *Administration) SetTopicPermission(ctx context.Context, p TopicPermission) (created bool, err error) {
+	about := AboutTopicPermission(p.VHost, p.User)
+	bad := CheckPatterns(about, NamedPattern{"write", p.Write}, NamedPattern{"read", p.Read})
 	reply, err := ad.commands.Propose(ctx, about, &catalog.SetTopicPermission{TopicPermission: p}, bad)
 	return reply.Created, err
 }
 
 // ClearTopicPermission takes away the bounds of a user at an exchange, "" for all of the
 // vhost, and tells whether there was one.
-func (ad *admin) ClearTopicPermission(ctx context.Context, vhost, user, exchange string) (deleted bool, err error) {
+func (ad *Administration) ClearTopicPermission(ctx context.Context, vhost, user, exchange string) (deleted bool, err error) {
 	cmd := catalog.ClearTopicPermission{User: user, VHost: vhost, Exchange: exchange}
-	reply, err := ad.commands.Propose(ctx, aboutTopicPermission(vhost, user), &cmd, nil)
+	reply, err := ad.commands.Propose(ctx, AboutTopicPermission(vhost, user), &cmd, nil)
 	return reply.Deleted, err
 }
 
 // ListTopicPermissions returns the topic permissions of a vhost, of all if it is "",
 // sorted by vhost, user and exchange; with user, only its own.
-func (ad *admin) ListTopicPermissions(vhost, user string) ([]TopicPermission, error) {
+func (ad *Administration) ListTopicPermissions(vhost, user string) ([]TopicPermission, error) {
 	v, err := ad.serving.ViewOf(vhost)
 	if err != nil {
 		return nil, err

@@ -1,4 +1,4 @@
-package broker
+package administration
 
 import (
 	"context"
@@ -26,13 +26,13 @@ type QueueType = catalog.QueueType
 // Unlimited is a limit that is not set.
 const Unlimited = catalog.Unlimited
 
-func aboutVHost(name string) failure.Error {
+func AboutVHost(name string) failure.Error {
 	return failure.Error{VHost: name, Kind: "vhost", Name: name}
 }
 
-// checkPlainName refuses a name of a new vhost, user or policy with bytes that would be trouble
+// CheckPlainName refuses a name of a new vhost, user or policy with bytes that would be trouble
 // wherever it is shown; alsoBad are more of them. The catalog checks the rest.
-func checkPlainName(name, alsoBad string, about failure.Error) error {
+func CheckPlainName(name, alsoBad string, about failure.Error) error {
 	i := strings.IndexFunc(name, func(r rune) bool { return r < ' ' || r == 0x7f || strings.ContainsRune(alsoBad, r) })
 	if i < 0 {
 		return nil
@@ -45,12 +45,12 @@ func checkPlainName(name, alsoBad string, about failure.Error) error {
 // PutVHost makes a vhost, or replaces the settings of the one that exists, and tells
 // whether it is new (VH-2). Limits count only for a new one. Who makes one gets all rights
 // in it.
-func (ad *admin) PutVHost(ctx context.Context, h VHost) (created bool, err error) {
-	about := aboutVHost(h.Name)
+func (ad *Administration) PutVHost(ctx context.Context, h VHost) (created bool, err error) {
+	about := AboutVHost(h.Name)
 	if h.DefaultQueueType == "" {
 		h.DefaultQueueType = catalog.QueueQuorum
 	}
-	reply, err := ad.commands.Propose(ctx, about, &catalog.PutVHost{VHost: h}, checkPlainName(h.Name, "", about))
+	reply, err := ad.commands.Propose(ctx, about, &catalog.PutVHost{VHost: h}, CheckPlainName(h.Name, "", about))
 	if err != nil || !reply.Created {
 		return reply.Created, err
 	}
@@ -58,7 +58,7 @@ func (ad *admin) PutVHost(ctx context.Context, h VHost) (created bool, err error
 	if err != nil || who == nil || who.Stranger() {
 		return true, err
 	}
-	_, err = ad.commands.Propose(audit.WithoutNotes(ctx), aboutPermission(h.Name, who.User()), &catalog.SetPermission{OnlyNew: true, Permission: Permission{
+	_, err = ad.commands.Propose(audit.WithoutNotes(ctx), AboutPermission(h.Name, who.User()), &catalog.SetPermission{OnlyNew: true, Permission: Permission{
 		User: who.User(), VHost: h.Name, Configure: ".*", Write: ".*", Read: ".*",
 	}}, nil)
 	if err == nil {
@@ -70,14 +70,14 @@ func (ad *admin) PutVHost(ctx context.Context, h VHost) (created bool, err error
 // DeleteVHost removes a vhost with all its queues, exchanges, policies and permissions,
 // ends its consumers, and tells whether there was one. It is refused while the vhost is
 // protected (VH-2).
-func (ad *admin) DeleteVHost(ctx context.Context, name string) (deleted bool, err error) {
-	reply, err := ad.commands.Propose(ctx, aboutVHost(name), &catalog.DeleteVHost{Name: name}, nil)
+func (ad *Administration) DeleteVHost(ctx context.Context, name string) (deleted bool, err error) {
+	reply, err := ad.commands.Propose(ctx, AboutVHost(name), &catalog.DeleteVHost{Name: name}, nil)
 	return reply.Deleted, failure.AsState(err)
 }
 
 // SetVHostLimits replaces the limits of a vhost (VH-4). What is there already stays.
-func (ad *admin) SetVHostLimits(ctx context.Context, name string, l VHostLimits) error {
-	_, err := ad.commands.Propose(ctx, aboutVHost(name), &catalog.SetVHostLimits{VHost: name, Limits: l}, nil)
+func (ad *Administration) SetVHostLimits(ctx context.Context, name string, l VHostLimits) error {
+	_, err := ad.commands.Propose(ctx, AboutVHost(name), &catalog.SetVHostLimits{VHost: name, Limits: l}, nil)
 	return err
 }
 
@@ -89,7 +89,7 @@ type VHostInfo struct {
 
 // ListVHosts returns the vhosts, sorted by name: for the tag monitoring all, for management those
 // that it has a permission in (VH-12).
-func (ad *admin) ListVHosts(ctx context.Context) ([]VHostInfo, error) {
+func (ad *Administration) ListVHosts(ctx context.Context) ([]VHostInfo, error) {
 	if err := ad.logins.Require(ctx, identity.TagManagement); err != nil {
 		return nil, err
 	}
@@ -106,8 +106,8 @@ func (ad *admin) ListVHosts(ctx context.Context) ([]VHostInfo, error) {
 	return out, nil
 }
 
-// vhostDefault is the queue type of declarations in a vhost that name none (Q-3, VH-3).
-func vhostDefault(v *catalog.View, vhost string) catalog.QueueType {
+// DefaultQueueTypeOf is the queue type of declarations in a vhost that name none (Q-3, VH-3).
+func DefaultQueueTypeOf(v *catalog.View, vhost string) catalog.QueueType {
 	if h, ok := v.VHost(vhost); ok {
 		return h.DefaultQueueType
 	}

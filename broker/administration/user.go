@@ -1,4 +1,4 @@
-package broker
+package administration
 
 import (
 	"context"
@@ -35,7 +35,7 @@ type User struct {
 	UserLimits
 }
 
-func aboutUser(name string) failure.Error { return failure.Error{Kind: "user", Name: name} }
+func AboutUser(name string) failure.Error { return failure.Error{Kind: "user", Name: name} }
 
 // UserChange is what of a user changes; the rest stays (VH-10).
 type UserChange struct {
@@ -50,7 +50,7 @@ type UserChange struct {
 
 // PutUser makes a user, or replaces all but the limits of the one that exists, and tells
 // whether it is new. The last administrator is not demoted (VH-10).
-func (ad *admin) PutUser(ctx context.Context, u PutUser) (created bool, err error) {
+func (ad *Administration) PutUser(ctx context.Context, u PutUser) (created bool, err error) {
 	hash, algorithm, err := ad.hashOf(ctx, &u)
 	if err != nil {
 		return false, err
@@ -64,13 +64,13 @@ func (ad *admin) PutUser(ctx context.Context, u PutUser) (created bool, err erro
 
 // ChangeUser changes a user in part, and tells whether it is new. The last administrator is not
 // demoted, and keeps a password (VH-10).
-func (ad *admin) ChangeUser(ctx context.Context, u UserChange) (created bool, err error) {
+func (ad *Administration) ChangeUser(ctx context.Context, u UserChange) (created bool, err error) {
 	hash, algorithm, err := ad.hashOf(ctx, &PutUser{Name: u.Name, Password: u.Password, Hash: u.Hash, Algorithm: u.Algorithm})
 	if err != nil {
 		return false, err
 	}
 	if u.NoPassword && hash != "" {
-		about := aboutUser(u.Name)
+		about := AboutUser(u.Name)
 		about.Class, about.Arg, about.Reason = failure.PreconditionFailed, "password", "is given and taken away; choose one"
 		return false, &about
 	}
@@ -82,13 +82,13 @@ func (ad *admin) ChangeUser(ctx context.Context, u UserChange) (created bool, er
 }
 
 // hashOf checks name and password of a user, and hashes what is not hashed yet.
-func (ad *admin) hashOf(ctx context.Context, u *PutUser) (hash, algorithm string, err error) {
-	about := aboutUser(u.Name)
+func (ad *Administration) hashOf(ctx context.Context, u *PutUser) (hash, algorithm string, err error) {
+	about := AboutUser(u.Name)
 	// A colon ends the name where name and password are sent together.
-	if err := checkPlainName(u.Name, ":", about); err != nil {
+	if err := CheckPlainName(u.Name, ":", about); err != nil {
 		return "", "", err
 	}
-	if err := u.check(about); err != nil {
+	if err := u.Check(about); err != nil {
 		return "", "", err
 	}
 	if u.Password == "" {
@@ -106,8 +106,8 @@ func (ad *admin) hashOf(ctx context.Context, u *PutUser) (hash, algorithm string
 // proposeUser is propose for a command about a user. Before VersionUsers is finalised there is
 // no ChangeUser, and the catalog does not see to it that an administrator is left: until then
 // this node does both by what it knows, which two changes at once can outrun.
-func (ad *admin) proposeUser(ctx context.Context, name string, cmd catalog.Command) (catalog.Reply, error) {
-	about := aboutUser(name)
+func (ad *Administration) proposeUser(ctx context.Context, name string, cmd catalog.Command) (catalog.Reply, error) {
+	about := AboutUser(name)
 	v := ad.view()
 	if v.Version() < catalog.VersionUsers {
 		trial := catalog.From(v)
@@ -132,8 +132,8 @@ func userState(err error) error {
 	return failure.AsState(err)
 }
 
-// check never tells a password or hash: errors are logged and shown.
-func (u *PutUser) check(about failure.Error) error {
+// Check never tells a password or hash: errors are logged and shown.
+func (u *PutUser) Check(about failure.Error) error {
 	about.Class = failure.PreconditionFailed
 	switch {
 	case len(u.Password) > identity.MaxPasswordBytes:
@@ -155,19 +155,19 @@ func (u *PutUser) check(about failure.Error) error {
 
 // DeleteUser removes a user with its permissions, and tells whether there was one. The last
 // administrator stays (VH-10).
-func (ad *admin) DeleteUser(ctx context.Context, name string) (deleted bool, err error) {
+func (ad *Administration) DeleteUser(ctx context.Context, name string) (deleted bool, err error) {
 	reply, err := ad.proposeUser(ctx, name, &catalog.DeleteUser{Name: name})
 	return reply.Deleted, err
 }
 
 // SetUserLimits replaces the limits of a user (VH-4).
-func (ad *admin) SetUserLimits(ctx context.Context, name string, l UserLimits) error {
+func (ad *Administration) SetUserLimits(ctx context.Context, name string, l UserLimits) error {
 	_, err := ad.proposeUser(ctx, name, &catalog.SetUserLimits{User: name, Limits: l})
 	return err
 }
 
 // ListUsers returns all users, sorted by name.
-func (ad *admin) ListUsers() ([]User, error) {
+func (ad *Administration) ListUsers() ([]User, error) {
 	v, err := ad.serving.ViewOf("")
 	if err != nil {
 		return nil, err

@@ -1,4 +1,4 @@
-package broker
+package administration
 
 import (
 	"context"
@@ -32,7 +32,7 @@ func (p *Policy) about() failure.Error {
 // PutPolicy makes a policy, or replaces the one of its name, and tells whether it is new.
 // Faults of pattern and definition are all told at once; nothing is stored then (PO-1).
 // The leaders of queues put it in force as they hear of it (PO-8).
-func (ad *admin) PutPolicy(ctx context.Context, p Policy) (created bool, err error) {
+func (ad *Administration) PutPolicy(ctx context.Context, p Policy) (created bool, err error) {
 	if p.ApplyTo == "" {
 		p.ApplyTo = string(catalog.ApplyToAll)
 	}
@@ -40,16 +40,16 @@ func (ad *admin) PutPolicy(ctx context.Context, p Policy) (created bool, err err
 		VHost: p.VHost, Name: p.Name, Operator: p.Operator, Pattern: p.Pattern,
 		ApplyTo: catalog.ApplyTo(p.ApplyTo), Priority: p.Priority, Definition: p.Definition,
 	}}
-	if err := checkPolicy(&cmd.Policy, p.about()); err != nil {
+	if err := CheckPolicy(&cmd.Policy, p.about()); err != nil {
 		return false, err
 	}
 	reply, err := ad.commands.Commit(ctx, &cmd)
 	return reply.Created, failure.Translate(err, p.about())
 }
 
-// checkPolicy checks of a new policy what the catalog does not.
-func checkPolicy(p *catalog.Policy, about failure.Error) error {
-	if err := checkPlainName(p.Name, "", about); err != nil {
+// CheckPolicy checks of a new policy what the catalog does not.
+func CheckPolicy(p *catalog.Policy, about failure.Error) error {
+	if err := CheckPlainName(p.Name, "", about); err != nil {
 		return err
 	}
 	if err := policy.Check(p); err != nil {
@@ -59,7 +59,7 @@ func checkPolicy(p *catalog.Policy, about failure.Error) error {
 }
 
 // DeletePolicy removes a policy and tells whether there was one.
-func (ad *admin) DeletePolicy(ctx context.Context, vhost, name string, operator bool) (deleted bool, err error) {
+func (ad *Administration) DeletePolicy(ctx context.Context, vhost, name string, operator bool) (deleted bool, err error) {
 	p := Policy{VHost: vhost, Name: name, Operator: operator}
 	reply, err := ad.commands.Commit(ctx, &catalog.DeletePolicy{VHost: vhost, Name: name, Operator: operator})
 	return reply.Deleted, failure.Translate(err, p.about())
@@ -67,7 +67,7 @@ func (ad *admin) DeletePolicy(ctx context.Context, vhost, name string, operator 
 
 // ListPolicies returns the policies of a vhost, of all if it is "", by vhost and name; in
 // each vhost those of operators last. It is for those who see the whole vhost (VH-12).
-func (ad *admin) ListPolicies(ctx context.Context, vhost string) ([]Policy, error) {
+func (ad *Administration) ListPolicies(ctx context.Context, vhost string) ([]Policy, error) {
 	if err := ad.permissions.WholeSight(ctx, vhost); err != nil {
 		return nil, err
 	}
