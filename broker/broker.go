@@ -20,6 +20,7 @@ import (
 	"github.com/quorate/quorate/broker/audit"
 	"github.com/quorate/quorate/broker/connections"
 	"github.com/quorate/quorate/broker/identity"
+	"github.com/quorate/quorate/broker/operators"
 	"github.com/quorate/quorate/broker/permission"
 	"github.com/quorate/quorate/broker/serving"
 	"github.com/quorate/quorate/catalog"
@@ -129,6 +130,7 @@ type Broker struct {
 	Audit          *audit.Log
 	Administration *administration.Administration
 	Connections    *connections.Connections
+	Operators      *operators.Operators
 
 	commands *audit.Commands
 	imported atomic.Bool     // the definitions of the configuration
@@ -192,6 +194,7 @@ func (b *Broker) makeParts() {
 		DefaultUser: c.DefaultUser, DefaultPassword: c.DefaultPassword, View: x.view, Policies: x.policies,
 		Serving: b.Serving, Commands: b.commands, Logins: b.Logins, Permissions: b.Permissions, Audit: b.Audit, Log: b.log,
 	})
+	b.Operators = operators.New(x.cluster, b.Serving)
 	b.Connections = connections.New(connections.Config{
 		Node: x.cluster, View: x.view, Clients: x.clients, Policies: x.policies, Serving: b.Serving, Logins: b.Logins,
 		Permissions: b.Permissions, Refusals: b.quotas, Timeout: c.ConnectionTimeout, Log: b.log,

@@ -12,6 +12,7 @@ import (
 	"github.com/quorate/quorate/broker/connections"
 	"github.com/quorate/quorate/broker/failure"
 	"github.com/quorate/quorate/broker/permission"
+	"github.com/quorate/quorate/broker/serving"
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/cluster"
 	"github.com/quorate/quorate/message"
@@ -95,7 +96,7 @@ func (b *Broker) DeclareQueue(ctx context.Context, d DeclareQueue) (Declared, er
 	if !made && reserved(d.Name) {
 		return Declared{}, refusedName(about)
 	}
-	rec, _ := lookUp(c.View(), d.VHost, d.Name)
+	rec, _ := serving.LookUp(c.View(), d.VHost, d.Name)
 	if err := b.Connections.PermitOwner(ctx, rec); err != nil {
 		return Declared{}, err
 	}
@@ -151,7 +152,7 @@ func (b *Broker) declarePassive(ctx context.Context, c *cluster.Cluster, d *Decl
 	if err := b.Permissions.PermitAny(ctx, permission.Queue(d.VHost, d.Name)); err != nil {
 		return Declared{}, err
 	}
-	rec, err := lookUp(c.View(), d.VHost, d.Name)
+	rec, err := serving.LookUp(c.View(), d.VHost, d.Name)
 	about := failure.Error{VHost: d.VHost, Kind: "queue", Name: d.Name}
 	if err == nil {
 		err = b.Connections.PermitOwner(ctx, rec)
@@ -201,7 +202,7 @@ func requestedType(d policy.Declaration, byDefault catalog.QueueType) catalog.Qu
 
 // declared adds the counts of an existing queue, for which a declare is a use (QX-2).
 func (b *Broker) declared(ctx context.Context, c *cluster.Cluster, d Declared, about failure.Error) (Declared, error) {
-	rec, err := lookUp(c.View(), about.VHost, about.Name)
+	rec, err := serving.LookUp(c.View(), about.VHost, about.Name)
 	if err != nil {
 		return Declared{}, err
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/quorate/quorate/broker/permission"
 	"github.com/quorate/quorate/cluster/event"
 	"github.com/quorate/quorate/cluster/peer"
+	"github.com/quorate/quorate/id"
 )
 
 // Event is something that happened (ST-5).
@@ -214,7 +215,7 @@ func (b *Broker) TailAudit(ctx context.Context, w WatchEvents, limit int) (Audit
 	if err != nil {
 		return AuditTail{}, failure.Translate(err, failure.Error{Kind: "audit"})
 	}
-	out := AuditTail{Cursor: encodeEventCursor(at), Silent: nodeNames(silent)}
+	out := AuditTail{Cursor: encodeEventCursor(at), Silent: id.Names(silent)}
 	for i := range all {
 		switch {
 		case all[i].Kind == event.Missed:

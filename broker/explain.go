@@ -10,6 +10,7 @@ import (
 	"github.com/quorate/quorate/argument"
 	"github.com/quorate/quorate/broker/failure"
 	"github.com/quorate/quorate/broker/permission"
+	"github.com/quorate/quorate/broker/serving"
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/cluster"
 	"github.com/quorate/quorate/cluster/gateway"
@@ -187,7 +188,7 @@ func (b *Broker) explainDeadLetter(ctx context.Context, d DeadLetterQuestion) (D
 	}
 	c := b.cluster
 	v := c.View()
-	rec, err := lookUp(v, d.VHost, d.Queue)
+	rec, err := serving.LookUp(v, d.VHost, d.Queue)
 	if err != nil {
 		return DeadLetterAnswer{}, err
 	}

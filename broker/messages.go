@@ -5,7 +5,9 @@ import (
 	"fmt"
 
 	"github.com/quorate/quorate/broker/failure"
+	"github.com/quorate/quorate/broker/operators"
 	"github.com/quorate/quorate/broker/permission"
+	"github.com/quorate/quorate/broker/serving"
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/cluster/operation"
 	"github.com/quorate/quorate/quorumq"
@@ -36,13 +38,13 @@ type MoveTarget struct {
 }
 
 // DeleteMessages starts to take messages off a queue; nothing dead-letters them.
-func (b *Broker) DeleteMessages(ctx context.Context, j MessageJob) (Operation, Plan, error) {
+func (b *Broker) DeleteMessages(ctx context.Context, j MessageJob) (operators.Operation, operators.Plan, error) {
 	return b.startMoving(ctx, kindDeleteMessages, j, quorumq.Destination{}, nil)
 }
 
 // MoveMessages starts to move messages to where t says. Each gets there once, also when
 // leaders change on the way (DL-25).
-func (b *Broker) MoveMessages(ctx context.Context, j MessageJob, t MoveTarget) (Operation, Plan, error) {
+func (b *Broker) MoveMessages(ctx context.Context, j MessageJob, t MoveTarget) (operators.Operation, operators.Plan, error) {
 	to := quorumq.Destination{Kind: quorumq.ToExchange, Name: t.Exchange, Key: t.Key, HasKey: t.HasKey}
 	if t.Queue != "" {
 		to = quorumq.Destination{Kind: quorumq.ToQueue, Name: t.Queue}
@@ -58,7 +60,7 @@ func (b *Broker) MoveMessages(ctx context.Context, j MessageJob, t MoveTarget) (
 // RedriveMessages starts to move dead letters back to the queue that they died in first, or
 // with exchange to the exchange by which they had come there. What has not died, or whose
 // queue or exchange is gone, stays.
-func (b *Broker) RedriveMessages(ctx context.Context, j MessageJob, exchange bool) (Operation, Plan, error) {
+func (b *Broker) RedriveMessages(ctx context.Context, j MessageJob, exchange bool) (operators.Operation, operators.Plan, error) {
 	to := quorumq.Destination{Kind: quorumq.ToOrigin}
 	if exchange {
 		to.Kind = quorumq.ToOriginExchange
@@ -73,7 +75,7 @@ func (b *Broker) RedriveMessages(ctx context.Context, j MessageJob, exchange boo
 }
 
 func (b *Broker) permitQueueTarget(ctx context.Context, v *catalog.View, from *catalog.QueueRecord, name string) error {
-	to, err := lookUp(v, from.VHost, name)
+	to, err := serving.LookUp(v, from.VHost, name)
 	if err != nil {
 		return err
 	}
@@ -111,13 +113,13 @@ func (b *Broker) permitExchangeTarget(ctx context.Context, v *catalog.View, vhos
 func (b *Broker) startMoving(
 	ctx context.Context, kind operation.Kind, j MessageJob, to quorumq.Destination,
 	check func(*catalog.View, *catalog.QueueRecord) error,
-) (Operation, Plan, error) {
+) (operators.Operation, operators.Plan, error) {
 	q, about, err := b.queueToRead(ctx, j.VHost, j.Queue)
 	if err != nil {
-		return Operation{}, Plan{}, err
+		return operators.Operation{}, operators.Plan{}, err
 	}
 	c := b.cluster
-	rec, err := lookUp(c.View(), j.VHost, j.Queue)
+	rec, err := serving.LookUp(c.View(), j.VHost, j.Queue)
 	if err == nil && check != nil {
 		err = check(c.View(), rec)
 	}
@@ -125,7 +127,7 @@ func (b *Broker) startMoving(
 		err = j.Filter.Validate()
 	}
 	if err != nil {
-		return Operation{}, Plan{}, failure.Translate(err, about)
+		return operators.Operation{}, operators.Plan{}, failure.Translate(err, about)
 	}
 	m := &mover{
 		b: b, c: c, q: q, vhost: j.VHost, job: j, to: to, about: about, origins: make(map[string]error),
@@ -135,10 +137,10 @@ func (b *Broker) startMoving(
 	}
 	if j.DryRun {
 		err := m.run(ctx, func(operation.Progress) {})
-		return Operation{}, m.plan, failure.Translate(err, about)
+		return operators.Operation{}, m.plan, failure.Translate(err, about)
 	}
-	op, err := b.start(ctx, c, kind, fmt.Sprintf("queue %q in vhost %q", j.Queue, j.VHost), func(ctx context.Context, report func(operation.Progress)) error {
+	op, err := b.Operators.Start(ctx, c, kind, fmt.Sprintf("queue %q in vhost %q", j.Queue, j.VHost), func(ctx context.Context, report func(operation.Progress)) error {
 		return failure.Translate(m.run(ctx, report), about)
 	})
-	return op, Plan{}, err
+	return op, operators.Plan{}, err
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/quorate/quorate/broker/failure"
+	"github.com/quorate/quorate/broker/operators"
 	"github.com/quorate/quorate/cluster"
 	"github.com/quorate/quorate/cluster/gateway"
 	"github.com/quorate/quorate/cluster/operation"
@@ -50,7 +51,7 @@ type mover struct {
 	may   func(exchange string) error // whether who asked may write to it
 
 	origins map[string]error // by name of queue or exchange: why nothing goes there
-	plan    Plan
+	plan    operators.Plan
 	looked  uint64
 	total   uint64 // ready messages when it began
 	taken   uint64
@@ -189,7 +190,7 @@ func (m *mover) sample(p *cluster.PeekedMessage) {
 	default:
 		line += ": to " + destinationText(&m.to)
 	}
-	m.plan.add("%s", line)
+	m.plan.Add("%s", line)
 }
 
 // arrive waits until at most so many messages are on their way.

@@ -8,6 +8,7 @@ import (
 	"github.com/quorate/quorate/broker/audit"
 	"github.com/quorate/quorate/broker/failure"
 	"github.com/quorate/quorate/broker/permission"
+	"github.com/quorate/quorate/broker/serving"
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/cluster"
 	"github.com/quorate/quorate/cluster/gateway"
@@ -20,7 +21,7 @@ import (
 func (b *Broker) findQueue(ctx context.Context, vhost, name string) (*gateway.Queue, failure.Error, error) {
 	about := failure.Error{VHost: vhost, Kind: "queue", Name: name}
 	c := b.cluster
-	rec, err := lookUp(c.View(), vhost, name)
+	rec, err := serving.LookUp(c.View(), vhost, name)
 	if err != nil {
 		return nil, about, err
 	}
@@ -37,23 +38,6 @@ func (b *Broker) queueToRead(ctx context.Context, vhost, name string) (*gateway.
 		return nil, failure.Error{}, err
 	}
 	return b.findQueue(ctx, vhost, name)
-}
-
-func lookUp(v *catalog.View, vhost, name string) (*catalog.QueueRecord, error) {
-	if rec, ok := v.Queue(vhost, name); ok {
-		return rec, nil
-	}
-	if _, ok := v.Exchange(vhost, ""); !ok { // every vhost has the default exchange
-		return nil, &failure.Error{Class: failure.NotFound, VHost: vhost, Kind: "vhost", Name: vhost, Reason: "does not exist"}
-	}
-	return nil, noQueue(vhost, name)
-}
-
-func noQueue(vhost, name string) *failure.Error {
-	return &failure.Error{
-		Class: failure.NotFound, VHost: vhost, Kind: "queue", Name: name,
-		Reason: "does not exist; declare it first",
-	}
 }
 
 // Deleted tells what was lost with a queue.
@@ -82,7 +66,7 @@ func (b *Broker) DeleteQueue(ctx context.Context, vhost, name string, how Deleti
 	if err := b.Permissions.Permit(ctx, permission.Queue(vhost, name), permission.Configure); err != nil {
 		return Deleted{}, err
 	}
-	rec, err := lookUp(c.View(), vhost, name)
+	rec, err := serving.LookUp(c.View(), vhost, name)
 	if rec == nil {
 		if e, ok := err.(*failure.Error); ok && e.Kind == "vhost" { //nolint:errorlint // lookUp wraps nothing
 			return Deleted{}, err

@@ -9,6 +9,7 @@ import (
 
 	"github.com/quorate/quorate/broker/failure"
 	"github.com/quorate/quorate/broker/permission"
+	"github.com/quorate/quorate/broker/serving"
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/cluster"
 	"github.com/quorate/quorate/cluster/letters"
@@ -100,9 +101,9 @@ func (b *Broker) GetQueue(ctx context.Context, vhost, name string) (Queue, error
 		}
 	}
 	if isReplyQueue(name) { // AM-3
-		return Queue{}, noQueue(vhost, name)
+		return Queue{}, serving.NoQueue(vhost, name)
 	}
-	rec, err := lookUp(c.View(), vhost, name)
+	rec, err := serving.LookUp(c.View(), vhost, name)
 	if err != nil {
 		return Queue{}, err
 	}
@@ -118,7 +119,7 @@ func (b *Broker) describe(v *catalog.View, rec *catalog.QueueRecord) Queue {
 		EffectivePolicy: policy.Merge(nil, user, operator),
 		VHost:           rec.VHost, Name: rec.Name, UID: uint64(rec.UID), Type: string(rec.Type), Durable: rec.Durable,
 		Exclusive: rec.Exclusive, AutoDelete: rec.AutoDelete,
-		Arguments: rec.Arguments, Members: nodeNames(rec.Members),
+		Arguments: rec.Arguments, Members: id.Names(rec.Members),
 	}
 }
 
@@ -127,14 +128,6 @@ func policyName(p *catalog.Policy) string {
 		return ""
 	}
 	return p.Name
-}
-
-func nodeNames(nodes []id.NodeID) []string {
-	out := make([]string, len(nodes))
-	for i, n := range nodes {
-		out[i] = string(n)
-	}
-	return out
 }
 
 // addFigures asks the queue's leader; without one it says which members run.
@@ -156,9 +149,9 @@ func (b *Broker) addFigures(ctx context.Context, c *cluster.Cluster, rec *catalo
 	if rec.Dissolving > 0 {
 		q.State = StateDeleting
 	}
-	q.Online = nodeNames(s.Online)
+	q.Online = id.Names(s.Online)
 	if len(s.Members) > 0 {
-		q.Members = nodeNames(s.Members)
+		q.Members = id.Names(s.Members)
 	}
 	q.Stats = queueStats(&s.Overview, c.Now())
 	want := b.policies.QueueConfig(c.View(), rec)

@@ -5,6 +5,7 @@ import (
 
 	"github.com/quorate/quorate/broker"
 	"github.com/quorate/quorate/broker/failure"
+	"github.com/quorate/quorate/broker/operators"
 	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
 )
 
@@ -250,7 +251,7 @@ func (a *adminServer) ListBindings(ctx context.Context, req *brokerv1.ListBindin
 
 // ClusterStatus shows the nodes as this one sees them.
 func (a *adminServer) ClusterStatus(ctx context.Context, req *brokerv1.ClusterStatusRequest) (*brokerv1.ClusterStatusResponse, error) {
-	s, err := a.b.ClusterStatus(ctx, req.GetDetails())
+	s, err := a.b.Operators.ClusterStatus(ctx, req.GetDetails())
 	if err != nil {
 		return nil, err
 	}
@@ -280,7 +281,7 @@ func (a *adminServer) ClusterStatus(ctx context.Context, req *brokerv1.ClusterSt
 
 // FinalizeVersion ends an upgrade, or tells what holds it back.
 func (a *adminServer) FinalizeVersion(ctx context.Context, req *brokerv1.FinalizeVersionRequest) (*brokerv1.FinalizeVersionResponse, error) {
-	before, now, held, err := a.b.Finalise(ctx, req.GetDryRun())
+	before, now, held, err := a.b.Operators.Finalise(ctx, req.GetDryRun())
 	if err != nil {
 		return nil, err
 	}
@@ -293,7 +294,7 @@ func (a *adminServer) FinalizeVersion(ctx context.Context, req *brokerv1.Finaliz
 	return out, nil
 }
 
-func clockStatus(c *broker.Clock) *brokerv1.ClockStatus {
+func clockStatus(c *operators.Clock) *brokerv1.ClockStatus {
 	if c == nil {
 		return nil
 	}
@@ -302,7 +303,7 @@ func clockStatus(c *broker.Clock) *brokerv1.ClockStatus {
 	}
 }
 
-func diskStatus(d *broker.Disk) *brokerv1.DiskStatus {
+func diskStatus(d *operators.Disk) *brokerv1.DiskStatus {
 	if d == nil {
 		return nil
 	}
@@ -314,7 +315,7 @@ func diskStatus(d *broker.Disk) *brokerv1.DiskStatus {
 
 // TransferLeadership moves a queue's leadership to another of its members.
 func (a *adminServer) TransferLeadership(ctx context.Context, req *brokerv1.TransferLeadershipRequest) (*brokerv1.TransferLeadershipResponse, error) {
-	if err := a.b.TransferLeadership(ctx, vhostOf(req.GetVhost()), req.GetQueue(), req.GetNode()); err != nil {
+	if err := a.b.Operators.TransferLeadership(ctx, vhostOf(req.GetVhost()), req.GetQueue(), req.GetNode()); err != nil {
 		return nil, err
 	}
 	return &brokerv1.TransferLeadershipResponse{}, nil

@@ -29,7 +29,7 @@ type Config struct {
 	Log         *slog.Logger
 }
 
-// administration makes, changes and lists users, permissions, vhosts and policies. All methods may be
+// Administration makes, changes and lists users, permissions, vhosts and policies. All methods may be
 // called concurrently.
 type Administration struct {
 	cfg         Config
@@ -43,6 +43,7 @@ type Administration struct {
 	log         *slog.Logger
 }
 
+// New returns an Administration of its parts below.
 func New(c Config) *Administration {
 	return &Administration{
 		cfg: c, view: c.View, policies: c.Policies, serving: c.Serving, commands: c.Commands,

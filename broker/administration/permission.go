@@ -50,6 +50,7 @@ func (n tooLong) Error() string {
 	return strconv.Itoa(int(n)) + " bytes, the limit is " + strconv.Itoa(catalog.MaxPatternBytes)
 }
 
+// AboutPermission names a permission in errors.
 func AboutPermission(vhost, user string) failure.Error {
 	return failure.Error{VHost: vhost, Kind: "permission", Name: user}
 }
@@ -91,6 +92,7 @@ func (ad *Administration) ListPermissions(vhost, user string) ([]Permission, err
 	return out, nil
 }
 
+// AboutTopicPermission names a topic permission in errors.
 func AboutTopicPermission(vhost, user string) failure.Error {
 	return failure.Error{VHost: vhost, Kind: "topic permission", Name: user}
 }

@@ -35,6 +35,7 @@ type User struct {
 	UserLimits
 }
 
+// AboutUser names a user in errors.
 func AboutUser(name string) failure.Error { return failure.Error{Kind: "user", Name: name} }
 
 // UserChange is what of a user changes; the rest stays (VH-10).

@@ -26,6 +26,7 @@ type QueueType = catalog.QueueType
 // Unlimited is a limit that is not set.
 const Unlimited = catalog.Unlimited
 
+// AboutVHost names a vhost in errors.
 func AboutVHost(name string) failure.Error {
 	return failure.Error{VHost: name, Kind: "vhost", Name: name}
 }

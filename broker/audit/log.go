@@ -230,6 +230,7 @@ type auditCount struct {
 	done, refused, unknown atomic.Uint64
 }
 
+// New returns a Log of which nothing is counted yet.
 func New(c Config) *Log {
 	a := &Log{
 		cfg: c, log: c.Log, counts: map[Operation]*auditCount{},
@@ -246,8 +247,8 @@ func New(c Config) *Log {
 }
 
 // count counts a record, and tells which list it belongs to.
-func (a *Log) count(op Operation, outcome string) event.AuditList {
-	c := a.counts[op]
+func (l *Log) count(op Operation, outcome string) event.AuditList {
+	c := l.counts[op]
 	switch outcome {
 	case event.Done:
 		c.done.Add(1)

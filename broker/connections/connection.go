@@ -117,6 +117,7 @@ func WithConnectionID(ctx context.Context, text string) (context.Context, error)
 	return context.WithValue(ctx, ownerKey{}, catalog.Owner{Node: id.NodeID(node), Epoch: id.Epoch(n), Key: key}), nil
 }
 
+// ConnectionOf returns what a context's calls come by; nil: no connection.
 func ConnectionOf(ctx context.Context) *Connection {
 	c, _ := ctx.Value(connectionKey{}).(*Connection)
 	return c

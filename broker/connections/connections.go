@@ -100,13 +100,6 @@ const (
 // goroutine and must not block.
 func (c *Connection) Show(look func() ConnectionInfo, end func(Closing)) { c.Open.Show(look, end) }
 
-func namesOfNodes(nodes []id.NodeID) (names []string) {
-	for _, n := range nodes {
-		names = append(names, string(n))
-	}
-	return names
-}
-
 // ClientConnections returns the connections to all nodes, by node and age, and the nodes that
 // did not answer. What vhost and user leave out is not among them; "" leaves out nothing. The tag
 // monitoring sees all, management those of its own user (VH-12).
@@ -123,7 +116,7 @@ func (cs *Connections) ClientConnections(ctx context.Context, vhost, user string
 	if err != nil {
 		return nil, nil, failure.Translate(err, failure.Error{Kind: "connections"})
 	}
-	silent = namesOfNodes(nodes)
+	silent = id.Names(nodes)
 	has := func(names, name string) bool { return name == "" || slices.Contains(strings.Split(names, ","), name) }
 	all = slices.DeleteFunc(all, func(x ConnectionInfo) bool { return !has(x.VHost, vhost) || !has(x.User, user) || !has(x.User, own) })
 	return all, silent, nil

@@ -7,6 +7,7 @@ import (
 
 	"github.com/quorate/quorate/broker/failure"
 	"github.com/quorate/quorate/cluster/clients"
+	"github.com/quorate/quorate/id"
 )
 
 // Consumers returns the consumers of the clients of all nodes, by queue and age, and the nodes
@@ -25,7 +26,7 @@ func (cs *Connections) Consumers(ctx context.Context, vhost, queue string) (all 
 		return cmp.Or(cmp.Compare(a.VHost, b.VHost), cmp.Compare(a.Queue, b.Queue), cmp.Compare(a.SinceMs, b.SinceMs),
 			cmp.Compare(a.Connection, b.Connection), cmp.Compare(a.Tag, b.Tag))
 	})
-	return all, namesOfNodes(nodes), nil
+	return all, id.Names(nodes), nil
 }
 
 // ConsumerInfo is what operators are told of a client's consumer.

@@ -29,6 +29,7 @@ const (
 	Scopes
 )
 
+// ScopeName is how operators see a scope.
 func ScopeName(scope int) string { return [...]string{"user", "vhost", "queue"}[scope] }
 
 // LimitOf returns what a limit is of, and its name.

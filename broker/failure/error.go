@@ -35,13 +35,14 @@ const (
 	Internal           Class = "INTERNAL_ERROR"
 )
 
-// retryAfter is what a client is told to wait after Unavailable.
+// RetryAfter is what a client is told to wait after Unavailable.
 const RetryAfter = 250 * time.Millisecond
 
 // spaceRetryAfter is what a client is told to wait while disks are short of room: they
 // are looked at every second.
 const spaceRetryAfter = 2 * time.Second
 
+// DissolvingReason is why a queue that goes away takes part in nothing.
 const DissolvingReason = "is being deleted: its messages are dead-lettered first; declare it again when it is gone"
 
 // Error is every error that the broker gives to a listener, except those of the
@@ -104,7 +105,7 @@ func (e *Error) Error() string {
 // Unwrap returns what the error was made from, if anything.
 func (e *Error) Unwrap() error { return e.Cause }
 
-// translate makes an *Error of what the packages below return; about names the thing
+// Translate makes an *Error of what the packages below return; about names the thing
 // that was asked for. Errors of the caller's context and nil stay as they are.
 func Translate(err error, about Error) error {
 	if err == nil {
@@ -174,6 +175,7 @@ func classify(err error, about Error) error {
 	return &about
 }
 
+// FromCatalog makes an *Error of a refusal by the catalog.
 func FromCatalog(c *catalog.Error) *Error {
 	e := &Error{VHost: c.VHost, Kind: c.Kind, Name: c.Name, Arg: c.Arg, Value: c.Value, Current: c.Current, Reason: c.Reason, Cause: c}
 	switch c.Code {
@@ -191,7 +193,7 @@ func FromCatalog(c *catalog.Error) *Error {
 	return e
 }
 
-// asState marks a refusal that comes from what exists, not from the request's form.
+// AsState marks a refusal that comes from what exists, not from the request's form.
 func AsState(err error) error {
 	var e *Error
 	if errors.As(err, &e) && e.Class == PreconditionFailed {

@@ -86,6 +86,7 @@ func WithIdentity(ctx context.Context, who *Identity) context.Context {
 	return context.WithValue(ctx, identityKey{}, s)
 }
 
+// SessionOf returns whom a context's calls come from; nil: nobody has said.
 func SessionOf(ctx context.Context) *Session {
 	s, _ := ctx.Value(identityKey{}).(*Session)
 	return s
@@ -114,6 +115,7 @@ func (l *Logins) still(who *Identity) (*Identity, error) {
 	return who, nil
 }
 
+// Unauthenticated is the answer to who has not shown who he is.
 func Unauthenticated(reason string) *failure.Error {
 	return &failure.Error{Class: failure.AccessRefused, Kind: "login", Reason: reason, Unauthenticated: true}
 }

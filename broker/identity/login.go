@@ -89,6 +89,7 @@ type Logins struct {
 	hashing  map[[sha256.Size]byte]chan struct{} // by credential; closed when that is over
 }
 
+// New returns Logins that know no credential yet.
 func New(c Config) *Logins {
 	l := &Logins{
 		cfg: c, view: c.View, now: c.Now, log: c.Log, certainty: c.Certainty, commands: c.Commands,
@@ -125,6 +126,7 @@ func (l *Logins) known(d [sha256.Size]byte, u *catalog.User) bool {
 	return u != nil && l.verified[d] == u
 }
 
+// Remember notes that a credential was verified for the user as it is now.
 func (l *Logins) Remember(d [sha256.Size]byte, u *catalog.User) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -22,6 +22,7 @@ import (
 // right is what a permission gives at a name (VH-6).
 type right = access.Right
 
+// The rights.
 const (
 	Configure = access.Configure
 	Write     = access.Write
@@ -150,6 +151,7 @@ type Permissions struct {
 	grants   grants
 }
 
+// New returns Permissions of which no pattern is compiled yet.
 func New(c Config) *Permissions {
 	ps := &Permissions{view: c.View, logins: c.Logins, hidden: c.Hidden, timeouts: c.Timeouts, log: c.Log}
 	ps.grants.budgets.lines.Burst, ps.grants.budgets.lines.Every = SlowMatchLines, SlowMatchLineEvery
@@ -168,7 +170,9 @@ func (ps *Permissions) Renew(ctx context.Context, secret, vhost string, from net
 // Thing is what a permission is asked for.
 type Thing struct{ VHost, Kind, Name string }
 
+// Queue is a queue as what a permission is asked for.
 func Queue(vhost, name string) Thing    { return Thing{vhost, "queue", name} }
+// Exchange is an exchange as what a permission is asked for.
 func Exchange(vhost, name string) Thing { return Thing{vhost, "exchange", name} }
 
 func (t Thing) matched() string {
@@ -235,6 +239,7 @@ func (ps *Permissions) PermitNew(ctx context.Context, t Thing, sendsTo string, s
 	return ps.Permit(ctx, Exchange(t.VHost, sendsTo), Write)
 }
 
+// RefusedKey is the answer to who has no right at a routing key of an exchange (VH-8).
 func (t Thing) RefusedKey(user string, r right, key string) *failure.Error {
 	e := t.refused(user, r.String())
 	e.Arg, e.Value = "routing_key", strconv.Quote(key)

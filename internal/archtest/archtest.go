@@ -93,14 +93,15 @@ func Table() []Package {
 		{Path: "broker/permission", Imports: []string{"access", "catalog", "broker/failure", "broker/identity", "internal/lograte", "internal/pattern"}},
 		{Path: "broker/administration", Imports: []string{"message", "catalog", "policy", "broker/failure", "broker/serving", "broker/audit", "broker/identity", "broker/permission", "internal/password", "internal/pattern"}},
 		{Path: "broker/connections", Imports: []string{"id", "catalog", "policy", "cluster/clients", "broker/failure", "broker/serving", "broker/audit", "broker/identity", "broker/permission"}},
+		{Path: "broker/operators", Imports: []string{"id", "catalog", "cluster", "cluster/traffic", "cluster/operation", "cluster/nodeclock", "cluster/disk", "broker/failure", "broker/serving", "broker/audit"}},
 		{Path: "broker", Imports: []string{
 			"id", "message", "access", "argument", "catalog", "policy", "quorumq", "quorumq/session", "cluster", "cluster/clients", "cluster/traffic", "cluster/gateway", "cluster/letters", "cluster/operation", "cluster/event", "deadletter",
-			"definitions", "quota", "internal/wait", "internal/lograte", "internal/password", "cluster/nodeclock", "cluster/disk", "cluster/peer",
-			"broker/failure", "broker/serving", "broker/audit", "broker/identity", "broker/permission", "broker/administration", "broker/connections",
+			"definitions", "quota", "internal/wait", "internal/lograte", "internal/password", "cluster/disk", "cluster/peer",
+			"broker/failure", "broker/serving", "broker/audit", "broker/identity", "broker/permission", "broker/administration", "broker/connections", "broker/operators",
 		}},
 		{Path: "amqp", Imports: []string{"id", "amqp/wire", "broker", "broker/failure", "broker/audit", "broker/identity", "broker/connections", "message", "internal/gate", "internal/incoming"}},
 		{
-			Path: "grpcapi", Imports: []string{"id", "broker", "broker/failure", "broker/audit", "broker/identity", "broker/administration", "broker/connections", "message", "proto/broker/v1", "internal/gate", "internal/incoming"},
+			Path: "grpcapi", Imports: []string{"id", "broker", "broker/failure", "broker/audit", "broker/identity", "broker/administration", "broker/connections", "broker/operators", "message", "proto/broker/v1", "internal/gate", "internal/incoming"},
 			ThirdParty: []string{"grpc", "protobuf", "genproto"},
 		},
 		{Path: "management", Imports: []string{"id", "broker", "broker/failure", "broker/audit", "broker/identity", "broker/connections", "catalog", "message", "internal/gate"}},

@@ -361,7 +361,7 @@ func testSettleUnknown(t *testing.T, p peer) {
 func testDrained(t *testing.T, c *testcluster.Cluster, p peer) {
 	ctx, cancel := context.WithCancel(testContext(t))
 	cancel() // alone in its cluster it has nowhere to move leadership to
-	if _, err := c.Broker(0).Drain(identity.WithIdentity(ctx, identity.Itself()), ""); err == nil {
+	if _, err := c.Broker(0).Operators.Drain(identity.WithIdentity(ctx, identity.Itself()), ""); err == nil {
 		t.Log("drained at once")
 	}
 	_, err := publishRequests(t, p)

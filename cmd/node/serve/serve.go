@@ -285,7 +285,7 @@ func (n *node) stop(drain bool) error {
 	if n.api != nil && drain {
 		n.log.Info("node drains", "at_most", n.cfg.Timeouts.Drain)
 		bounded(n.cfg.Timeouts.Drain, func(ctx context.Context) {
-			if _, err := n.broker.Drain(identity.WithIdentity(ctx, identity.Itself()), ""); err != nil {
+			if _, err := n.broker.Operators.Drain(identity.WithIdentity(ctx, identity.Itself()), ""); err != nil {
 				n.log.Warn("drain is incomplete, other nodes take over by election", "error", err)
 			}
 		})

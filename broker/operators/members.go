@@ -1,4 +1,4 @@
-package broker
+package operators
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/quorate/quorate/broker/failure"
+	"github.com/quorate/quorate/broker/serving"
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/cluster"
 	"github.com/quorate/quorate/cluster/operation"
@@ -38,7 +39,7 @@ type Plan struct {
 	Total int      // changes, those without a line included
 }
 
-func (p *Plan) add(format string, args ...any) {
+func (p *Plan) Add(format string, args ...any) {
 	p.Total++
 	if len(p.Lines) < MaxPlanLines {
 		p.Lines = append(p.Lines, fmt.Sprintf(format, args...))
@@ -64,12 +65,12 @@ func (f QueueFilter) String() string {
 }
 
 // filter makes the cluster's filter of f and checks it.
-func (b *Broker) filter(f QueueFilter, evenOnly bool) (cluster.QueueFilter, error) {
+func (o *Operators) filter(f QueueFilter, evenOnly bool) (cluster.QueueFilter, error) {
 	out := cluster.QueueFilter{VHost: f.VHost, Name: f.Pattern, EvenOnly: evenOnly}
 	if err := out.Validate(); err != nil {
 		return out, &failure.Error{Class: failure.PreconditionFailed, Kind: "queues", Arg: "pattern", Value: f.Pattern, Reason: "cannot be read; use *, ? and [a-z], and \\ in front of one of them"}
 	}
-	_, err := b.Serving.ViewOf(f.VHost)
+	_, err := o.serving.ViewOf(f.VHost)
 	return out, err
 }
 
@@ -83,25 +84,25 @@ type Grow struct {
 }
 
 // Grow starts to make a node a member of queues, or plans it.
-func (b *Broker) Grow(ctx context.Context, g Grow) (Operation, Plan, error) {
-	c := b.cluster
-	f, err := b.filter(g.Queues, g.EvenOnly)
+func (o *Operators) Grow(ctx context.Context, g Grow) (Operation, Plan, error) {
+	c := o.cluster
+	f, err := o.filter(g.Queues, g.EvenOnly)
 	if err != nil {
 		return Operation{}, Plan{}, err
 	}
-	if err := b.checkNode(c, g.Node); err != nil {
+	if err := o.checkNode(c, g.Node); err != nil {
 		return Operation{}, Plan{}, err
 	}
 	if g.DryRun {
 		var p Plan
 		for q := range c.View().Queues() {
 			if f.Matches(q) && !isMember(q.Members, g.Node) {
-				p.add("queue %q in vhost %q: node %q becomes member %d", q.Name, q.VHost, g.Node, len(q.Members)+1)
+				p.Add("queue %q in vhost %q: node %q becomes member %d", q.Name, q.VHost, g.Node, len(q.Members)+1)
 			}
 		}
 		return Operation{}, p, nil
 	}
-	op, err := b.start(ctx, c, kindGrow, fmt.Sprintf("node %q, %s", g.Node, g.Queues), func(ctx context.Context, report func(operation.Progress)) error {
+	op, err := o.Start(ctx, c, kindGrow, fmt.Sprintf("node %q, %s", g.Node, g.Queues), func(ctx context.Context, report func(operation.Progress)) error {
 		return c.Grow(ctx, id.NodeID(g.Node), f, report)
 	})
 	return op, Plan{}, err
@@ -118,21 +119,21 @@ type Shrink struct {
 }
 
 // Shrink starts to take a node out of queues, or plans it.
-func (b *Broker) Shrink(ctx context.Context, s Shrink) (Operation, Plan, error) {
-	c := b.cluster
-	f, err := b.filter(s.Queues, false)
+func (o *Operators) Shrink(ctx context.Context, s Shrink) (Operation, Plan, error) {
+	c := o.cluster
+	f, err := o.filter(s.Queues, false)
 	if err != nil {
 		return Operation{}, Plan{}, err
 	}
 	for _, n := range append(slices.Clone(s.Exclude), s.Node) {
-		if err := b.checkNode(c, n); err != nil {
+		if err := o.checkNode(c, n); err != nil {
 			return Operation{}, Plan{}, err
 		}
 	}
 	if s.DryRun {
 		return Operation{}, planLeave(c.View(), f, s.Node, s.KeepSize), nil
 	}
-	op, err := b.start(ctx, c, kindShrink, fmt.Sprintf("node %q, %s", s.Node, s.Queues), func(ctx context.Context, report func(operation.Progress)) error {
+	op, err := o.Start(ctx, c, kindShrink, fmt.Sprintf("node %q, %s", s.Node, s.Queues), func(ctx context.Context, report func(operation.Progress)) error {
 		return c.Shrink(ctx, id.NodeID(s.Node), f, s.KeepSize, nodeIDs(s.Exclude), report)
 	})
 	return op, Plan{}, err
@@ -144,24 +145,24 @@ func planLeave(v *catalog.View, f cluster.QueueFilter, node string, replace bool
 		switch {
 		case !f.Matches(q) || !isMember(q.Members, node):
 		case replace:
-			p.add("queue %q in vhost %q: node %q leaves, another node takes its place if there is one", q.Name, q.VHost, node)
+			p.Add("queue %q in vhost %q: node %q leaves, another node takes its place if there is one", q.Name, q.VHost, node)
 		case len(q.Members) == 1:
-			p.add("queue %q in vhost %q: node %q is the last member and stays", q.Name, q.VHost, node)
+			p.Add("queue %q in vhost %q: node %q is the last member and stays", q.Name, q.VHost, node)
 		default:
-			p.add("queue %q in vhost %q: node %q leaves, %d of %d members stay", q.Name, q.VHost, node, len(q.Members)-1, len(q.Members))
+			p.Add("queue %q in vhost %q: node %q leaves, %d of %d members stay", q.Name, q.VHost, node, len(q.Members)-1, len(q.Members))
 		}
 	}
 	return p
 }
 
 // Rebalance starts to spread members and leaders of queues evenly over the nodes.
-func (b *Broker) Rebalance(ctx context.Context, queues QueueFilter) (Operation, error) {
-	c := b.cluster
-	f, err := b.filter(queues, false)
+func (o *Operators) Rebalance(ctx context.Context, queues QueueFilter) (Operation, error) {
+	c := o.cluster
+	f, err := o.filter(queues, false)
 	if err != nil {
 		return Operation{}, err
 	}
-	return b.start(ctx, c, kindRebalance, queues.String(), func(ctx context.Context, report func(operation.Progress)) error {
+	return o.Start(ctx, c, kindRebalance, queues.String(), func(ctx context.Context, report func(operation.Progress)) error {
 		return c.Rebalance(ctx, f, report)
 	})
 }
@@ -175,13 +176,13 @@ type ChangeMember struct {
 }
 
 // ChangeMember starts to change a queue's members, or plans it.
-func (b *Broker) ChangeMember(ctx context.Context, m ChangeMember) (Operation, Plan, error) {
-	c := b.cluster
-	rec, err := lookUp(c.View(), m.VHost, m.Queue)
+func (o *Operators) ChangeMember(ctx context.Context, m ChangeMember) (Operation, Plan, error) {
+	c := o.cluster
+	rec, err := serving.LookUp(c.View(), m.VHost, m.Queue)
 	if err != nil {
 		return Operation{}, Plan{}, err
 	}
-	if err := b.checkChange(c, rec, m); err != nil {
+	if err := o.checkChange(c, rec, m); err != nil {
 		return Operation{}, Plan{}, err
 	}
 	if m.DryRun {
@@ -192,11 +193,11 @@ func (b *Broker) ChangeMember(ctx context.Context, m ChangeMember) (Operation, P
 	var op Operation
 	switch {
 	case from == "":
-		op, err = b.start(ctx, c, kindAdd, about+fmt.Sprintf("node %q", to), func(ctx context.Context, report func(operation.Progress)) error {
+		op, err = o.Start(ctx, c, kindAdd, about+fmt.Sprintf("node %q", to), func(ctx context.Context, report func(operation.Progress)) error {
 			return c.AddMember(ctx, rec.UID, to, report)
 		})
 	case to == "":
-		op, err = b.start(ctx, c, kindRemove, about+fmt.Sprintf("node %q", from), func(ctx context.Context, report func(operation.Progress)) error {
+		op, err = o.Start(ctx, c, kindRemove, about+fmt.Sprintf("node %q", from), func(ctx context.Context, report func(operation.Progress)) error {
 			return c.RemoveMember(ctx, rec.UID, from, report)
 		})
 	default:
@@ -204,7 +205,7 @@ func (b *Broker) ChangeMember(ctx context.Context, m ChangeMember) (Operation, P
 		if from == to {
 			kind, target = kindRebuild, fmt.Sprintf("node %q", from)
 		}
-		op, err = b.start(ctx, c, kind, about+target, func(ctx context.Context, report func(operation.Progress)) error {
+		op, err = o.Start(ctx, c, kind, about+target, func(ctx context.Context, report func(operation.Progress)) error {
 			return c.ReplaceMember(ctx, rec.UID, from, to, report)
 		})
 	}
@@ -212,7 +213,7 @@ func (b *Broker) ChangeMember(ctx context.Context, m ChangeMember) (Operation, P
 }
 
 // checkChange refuses a change that cannot be meant.
-func (b *Broker) checkChange(c *cluster.Cluster, rec *catalog.QueueRecord, m ChangeMember) error {
+func (o *Operators) checkChange(c *cluster.Cluster, rec *catalog.QueueRecord, m ChangeMember) error {
 	fault := func(arg, value, reason string) error {
 		return &failure.Error{Class: failure.PreconditionFailed, State: true, VHost: rec.VHost, Kind: "queue", Name: rec.Name, Arg: arg, Value: value, Reason: reason}
 	}
@@ -221,7 +222,7 @@ func (b *Broker) checkChange(c *cluster.Cluster, rec *catalog.QueueRecord, m Cha
 		return fault("node", m.From, "is not a member of the queue; "+members)
 	}
 	if m.To != "" && m.To != m.From {
-		if err := b.checkNode(c, m.To); err != nil {
+		if err := o.checkNode(c, m.To); err != nil {
 			return err
 		}
 		if isMember(rec.Members, m.To) {
@@ -237,30 +238,30 @@ func (b *Broker) checkChange(c *cluster.Cluster, rec *catalog.QueueRecord, m Cha
 func planChange(m ChangeMember) (p Plan) {
 	switch {
 	case m.From == "":
-		p.add("queue %q in vhost %q: node %q becomes a member", m.Queue, m.VHost, m.To)
+		p.Add("queue %q in vhost %q: node %q becomes a member", m.Queue, m.VHost, m.To)
 	case m.To == "":
-		p.add("queue %q in vhost %q: node %q leaves, its copy of the messages is deleted", m.Queue, m.VHost, m.From)
+		p.Add("queue %q in vhost %q: node %q leaves, its copy of the messages is deleted", m.Queue, m.VHost, m.From)
 	case m.From == m.To:
-		p.add("queue %q in vhost %q: node %q deletes its copy of the messages and receives it anew from the others", m.Queue, m.VHost, m.From)
+		p.Add("queue %q in vhost %q: node %q deletes its copy of the messages and receives it anew from the others", m.Queue, m.VHost, m.From)
 	default:
-		p.add("queue %q in vhost %q: node %q becomes a member, then node %q leaves and its copy of the messages is deleted", m.Queue, m.VHost, m.To, m.From)
+		p.Add("queue %q in vhost %q: node %q becomes a member, then node %q leaves and its copy of the messages is deleted", m.Queue, m.VHost, m.To, m.From)
 	}
 	return p
 }
 
 // Forget starts to take a node out of the cluster for good, or plans it. With replace
 // other nodes take its place in queues first.
-func (b *Broker) Forget(ctx context.Context, node string, replace, dryRun bool) (Operation, Plan, error) {
-	c := b.cluster
-	if err := b.checkNode(c, node); err != nil {
+func (o *Operators) Forget(ctx context.Context, node string, replace, dryRun bool) (Operation, Plan, error) {
+	c := o.cluster
+	if err := o.checkNode(c, node); err != nil {
 		return Operation{}, Plan{}, err
 	}
 	if dryRun {
 		p := planLeave(c.View(), cluster.QueueFilter{}, node, replace)
-		p.add("node %q is forgotten; it comes back only with an empty data directory", node)
+		p.Add("node %q is forgotten; it comes back only with an empty data directory", node)
 		return Operation{}, p, nil
 	}
-	op, err := b.start(ctx, c, kindForget, fmt.Sprintf("node %q", node), func(ctx context.Context, report func(operation.Progress)) error {
+	op, err := o.Start(ctx, c, kindForget, fmt.Sprintf("node %q", node), func(ctx context.Context, report func(operation.Progress)) error {
 		return c.ForgetNode(ctx, id.NodeID(node), replace, report)
 	})
 	return op, Plan{}, err
@@ -269,9 +270,9 @@ func (b *Broker) Forget(ctx context.Context, node string, replace, dryRun bool) 
 // Replace starts to give up what a node had stored, so that it may come back under its id with
 // an empty data directory, or plans it (RE-9). It is refused while a group would have no
 // majority without the node, and without acceptLoss if messages are nowhere else.
-func (b *Broker) Replace(ctx context.Context, node string, acceptLoss, dryRun bool) (Operation, Plan, error) {
-	c := b.cluster
-	if err := b.checkNode(c, node); err != nil {
+func (o *Operators) Replace(ctx context.Context, node string, acceptLoss, dryRun bool) (Operation, Plan, error) {
+	c := o.cluster
+	if err := o.checkNode(c, node); err != nil {
 		return Operation{}, Plan{}, err
 	}
 	at, err := c.PlanReplacement(ctx, id.NodeID(node))
@@ -284,7 +285,7 @@ func (b *Broker) Replace(ctx context.Context, node string, acceptLoss, dryRun bo
 	if err := at.Err(acceptLoss); err != nil {
 		return Operation{}, Plan{}, refusedNode(node, err)
 	}
-	op, err := b.start(ctx, c, kindLost, fmt.Sprintf("node %q", node), func(ctx context.Context, report func(operation.Progress)) error {
+	op, err := o.Start(ctx, c, kindLost, fmt.Sprintf("node %q", node), func(ctx context.Context, report func(operation.Progress)) error {
 		return c.ReplaceNode(ctx, id.NodeID(node), acceptLoss, report)
 	})
 	return op, Plan{}, err
@@ -300,30 +301,30 @@ func refusedNode(node string, err error) error {
 
 func planReplacement(at *cluster.Replacement) (p Plan) {
 	if at.Vacant {
-		p.add("node %q: what it had stored was given up already; it comes in with an empty data directory", at.Node)
+		p.Add("node %q: what it had stored was given up already; it comes in with an empty data directory", at.Node)
 		return p
 	}
 	for _, q := range at.Short {
-		p.add("REFUSED: queue %q in vhost %q has no majority without node %q", q.Name, q.VHost, at.Node)
+		p.Add("REFUSED: queue %q in vhost %q has no majority without node %q", q.Name, q.VHost, at.Node)
 	}
 	for _, q := range at.Alone {
-		p.add("LOST: queue %q in vhost %q is deleted with its messages, no other node has a copy (--accept-loss)", q.Name, q.VHost)
+		p.Add("LOST: queue %q in vhost %q is deleted with its messages, no other node has a copy (--accept-loss)", q.Name, q.VHost)
 	}
-	p.add("%d queues have a majority without node %q; its members are built anew from the others", at.Keep, at.Node)
+	p.Add("%d queues have a majority without node %q; its members are built anew from the others", at.Keep, at.Node)
 	if at.Waits {
-		p.add("node %q waits with an empty data directory and comes in by itself", at.Node)
+		p.Add("node %q waits with an empty data directory and comes in by itself", at.Node)
 	} else {
-		p.add("node %q comes in when it is started with an empty data directory; its old disk never comes back", at.Node)
+		p.Add("node %q comes in when it is started with an empty data directory; its old disk never comes back", at.Node)
 	}
 	return p
 }
 
 // Remove starts to take a node that runs out of the cluster for good, or plans it: it drains,
 // other nodes, but none of exclude, take its place in queues, then it is forgotten.
-func (b *Broker) Remove(ctx context.Context, node string, exclude []string, dryRun bool) (Operation, Plan, error) {
-	c := b.cluster
+func (o *Operators) Remove(ctx context.Context, node string, exclude []string, dryRun bool) (Operation, Plan, error) {
+	c := o.cluster
 	for _, n := range append(slices.Clone(exclude), node) {
-		if err := b.checkNode(c, n); err != nil {
+		if err := o.checkNode(c, n); err != nil {
 			return Operation{}, Plan{}, err
 		}
 	}
@@ -337,7 +338,7 @@ func (b *Broker) Remove(ctx context.Context, node string, exclude []string, dryR
 	if err := at.Err(id.NodeID(node)); err != nil {
 		return Operation{}, Plan{}, refusedNode(node, err)
 	}
-	op, err := b.start(ctx, c, kindOut, fmt.Sprintf("node %q", node), func(ctx context.Context, report func(operation.Progress)) error {
+	op, err := o.Start(ctx, c, kindOut, fmt.Sprintf("node %q", node), func(ctx context.Context, report func(operation.Progress)) error {
 		return c.RemoveNode(ctx, id.NodeID(node), nodeIDs(exclude), report)
 	})
 	return op, Plan{}, err
@@ -345,22 +346,22 @@ func (b *Broker) Remove(ctx context.Context, node string, exclude []string, dryR
 
 func planRemoval(v *catalog.View, node string, at *cluster.Removal) (p Plan) {
 	for _, q := range at.Last {
-		p.add("REFUSED: queue %q in vhost %q has its only member on node %q, and no other node can take its place", q.Name, q.VHost, node)
+		p.Add("REFUSED: queue %q in vhost %q has its only member on node %q, and no other node can take its place", q.Name, q.VHost, node)
 	}
 	for _, m := range at.Moves {
 		q, ok := v.QueueByUID(m.Group)
 		switch {
 		case !ok:
 		case m.Join == "":
-			p.add("queue %q in vhost %q: node %q leaves, no other node is free: %d of %d members stay", q.Name, q.VHost, node, len(q.Members)-1, len(q.Members))
+			p.Add("queue %q in vhost %q: node %q leaves, no other node is free: %d of %d members stay", q.Name, q.VHost, node, len(q.Members)-1, len(q.Members))
 		default:
-			p.add("queue %q in vhost %q: node %q becomes a member, then node %q leaves", q.Name, q.VHost, m.Join, node)
+			p.Add("queue %q in vhost %q: node %q becomes a member, then node %q leaves", q.Name, q.VHost, m.Join, node)
 		}
 	}
 	if at.End > 0 {
-		p.add("%d queues end with node %q: they are not durable, or exclusive to a connection there", at.End, node)
+		p.Add("%d queues end with node %q: they are not durable, or exclusive to a connection there", at.End, node)
 	}
-	p.add("node %q drains, leads nothing any more, and is forgotten; it comes back only with an empty data directory", node)
+	p.Add("node %q drains, leads nothing any more, and is forgotten; it comes back only with an empty data directory", node)
 	return p
 }
 

@@ -1,4 +1,4 @@
-package broker
+package operators
 
 import (
 	"context"
@@ -26,8 +26,8 @@ const (
 
 // Operations returns the operations of all nodes, oldest first, or only those that run,
 // and the nodes that did not answer.
-func (b *Broker) Operations(ctx context.Context, running bool) (all []Operation, silent []string, err error) {
-	c := b.cluster
+func (o *Operators) Operations(ctx context.Context, running bool) (all []Operation, silent []string, err error) {
+	c := o.cluster
 	found, nodes, err := c.Operations(ctx)
 	if err != nil {
 		return nil, nil, failure.Translate(err, failure.Error{Kind: "operation"})
@@ -37,13 +37,13 @@ func (b *Broker) Operations(ctx context.Context, running bool) (all []Operation,
 			all = append(all, found[i])
 		}
 	}
-	return all, nodeNames(nodes), ctx.Err()
+	return all, id.Names(nodes), ctx.Err()
 }
 
 // AwaitOperation returns an operation as soon as its version is above after; 0 returns it
 // at once.
-func (b *Broker) AwaitOperation(ctx context.Context, text string, after uint64) (Operation, error) {
-	c, x, err := b.operationID(text)
+func (o *Operators) AwaitOperation(ctx context.Context, text string, after uint64) (Operation, error) {
+	c, x, err := o.operationID(text)
 	if err != nil {
 		return Operation{}, err
 	}
@@ -53,8 +53,8 @@ func (b *Broker) AwaitOperation(ctx context.Context, text string, after uint64) 
 
 // CancelOperation asks an operation to end and returns it as it was. What it has changed
 // stays.
-func (b *Broker) CancelOperation(ctx context.Context, text string) (Operation, error) {
-	c, x, err := b.operationID(text)
+func (o *Operators) CancelOperation(ctx context.Context, text string) (Operation, error) {
+	c, x, err := o.operationID(text)
 	if err != nil {
 		return Operation{}, err
 	}
@@ -65,8 +65,8 @@ func (b *Broker) CancelOperation(ctx context.Context, text string) (Operation, e
 	return op, failure.Translate(err, failure.Error{Kind: "operation", Name: text})
 }
 
-func (b *Broker) operationID(text string) (*cluster.Cluster, operation.ID, error) {
-	c := b.cluster
+func (o *Operators) operationID(text string) (*cluster.Cluster, operation.ID, error) {
+	c := o.cluster
 	x, err := operation.ParseID(text)
 	if err != nil {
 		return nil, x, &failure.Error{Class: failure.PreconditionFailed, Kind: "operation", Arg: "id", Value: text, Reason: "want NODE.EPOCH.NUMBER, as the list of operations shows it"}
@@ -79,10 +79,10 @@ const drainMargin = 250 * time.Millisecond
 
 // StartDrain lets a node, "" for this one, move all leadership off itself and take no new
 // work until it is restarted. limit bounds the moving; 0: until it is over.
-func (b *Broker) StartDrain(ctx context.Context, node string, limit time.Duration) (Operation, error) {
-	c := b.cluster
+func (o *Operators) StartDrain(ctx context.Context, node string, limit time.Duration) (Operation, error) {
+	c := o.cluster
 	if node != "" {
-		if err := b.checkNode(c, node); err != nil {
+		if err := o.checkNode(c, node); err != nil {
 			return Operation{}, err
 		}
 	}
@@ -95,14 +95,14 @@ func (b *Broker) StartDrain(ctx context.Context, node string, limit time.Duratio
 
 // Drain is StartDrain, but waits until it is over, at most as long as ctx lasts. What
 // could not be moved is named in the error.
-func (b *Broker) Drain(ctx context.Context, node string) (Operation, error) {
+func (o *Operators) Drain(ctx context.Context, node string) (Operation, error) {
 	limit := time.Duration(0)
 	if end, bounded := ctx.Deadline(); bounded {
 		limit = max(time.Until(end)-drainMargin, time.Millisecond)
 	}
-	op, err := b.StartDrain(ctx, node, limit)
+	op, err := o.StartDrain(ctx, node, limit)
 	for err == nil && op.State == OperationRunning {
-		op, err = b.AwaitOperation(ctx, op.ID.String(), op.Version)
+		op, err = o.AwaitOperation(ctx, op.ID.String(), op.Version)
 	}
 	if err == nil && op.State != OperationDone {
 		err = &failure.Error{Class: failure.PreconditionFailed, State: true, Kind: "node", Name: node, Reason: op.Error}
@@ -111,15 +111,15 @@ func (b *Broker) Drain(ctx context.Context, node string) (Operation, error) {
 }
 
 // checkNode refuses a node that the catalog does not know.
-func (b *Broker) checkNode(c *cluster.Cluster, node string) error {
+func (o *Operators) checkNode(c *cluster.Cluster, node string) error {
 	if _, known := c.View().Node(id.NodeID(node)); known {
 		return nil
 	}
 	return &failure.Error{Class: failure.NotFound, Kind: "node", Name: node, Reason: fmt.Sprintf("node %q is not in the cluster; see the list of nodes", node)}
 }
 
-// start runs a job as an operation of this node.
-func (b *Broker) start(ctx context.Context, c *cluster.Cluster, kind operation.Kind, target string, job operation.Job) (Operation, error) {
+// Start runs a job as an operation of this node.
+func (o *Operators) Start(ctx context.Context, c *cluster.Cluster, kind operation.Kind, target string, job operation.Job) (Operation, error) {
 	op, err := c.StartOperation(kind, target, func(ctx context.Context, report func(operation.Progress)) error {
 		err := job(ctx, report)
 		if errors.Is(err, context.Canceled) && ctx.Err() != nil {

@@ -1,4 +1,4 @@
-package broker
+package operators
 
 import (
 	"context"
@@ -89,8 +89,8 @@ func diskOf(d *disk.State) *Disk {
 type StartProgress = cluster.StartProgress
 
 // ClusterStatus returns the cluster's state. With details every node is asked how it is.
-func (b *Broker) ClusterStatus(ctx context.Context, details bool) (ClusterStatus, error) {
-	c := b.cluster
+func (o *Operators) ClusterStatus(ctx context.Context, details bool) (ClusterStatus, error) {
+	c := o.cluster
 	s, err := c.Status(ctx)
 	if err != nil {
 		return ClusterStatus{}, failure.Translate(err, failure.Error{Kind: "cluster", Name: s.Name})
@@ -100,7 +100,7 @@ func (b *Broker) ClusterStatus(ctx context.Context, details bool) (ClusterStatus
 		Finalised: int(s.Finalised),
 		Nodes:     make([]NodeStatus, len(s.Nodes)), ViewAge: -1,
 	}
-	if err := b.Serving.Serves(); err != nil {
+	if err := o.serving.Serves(); err != nil {
 		out.Hindrance = serving.Hindrance(c).Error()
 	}
 	if age, known := c.ViewAge(); known {
@@ -131,8 +131,8 @@ type HeldVersion = cluster.HeldVersion
 // Finalise finalises the newest version of stored state that this node reads, and returns
 // the one before and the one now. With dryRun it changes nothing, and returns what holds it
 // back.
-func (b *Broker) Finalise(ctx context.Context, dryRun bool) (before, now int, held []HeldVersion, err error) {
-	c := b.cluster
+func (o *Operators) Finalise(ctx context.Context, dryRun bool) (before, now int, held []HeldVersion, err error) {
+	c := o.cluster
 	do := c.Finalise
 	if dryRun {
 		do = c.Versions
@@ -150,9 +150,9 @@ func (b *Broker) Finalise(ctx context.Context, dryRun bool) (before, now int, he
 
 // TransferLeadership moves a queue's leadership to one of its members; an empty node
 // lets the leader choose.
-func (b *Broker) TransferLeadership(ctx context.Context, vhost, queue, node string) error {
-	c := b.cluster
-	rec, err := lookUp(c.View(), vhost, queue)
+func (o *Operators) TransferLeadership(ctx context.Context, vhost, queue, node string) error {
+	c := o.cluster
+	rec, err := serving.LookUp(c.View(), vhost, queue)
 	if err != nil {
 		return err
 	}
