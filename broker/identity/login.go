@@ -40,8 +40,8 @@ const (
 // hashRetryAfter is what a client is told to wait while too many log in.
 const hashRetryAfter = time.Second
 
-// certainty tells what of this node's view of the catalog may be told: see package serving.
-type certainty interface {
+// Certainty tells what of this node's view of the catalog may be told: see package serving.
+type Certainty interface {
 	// Definite returns an error as its caller may be told it.
 	Definite(context.Context, error) error
 	// Current returns nil if the view was fresh when it was called.
@@ -61,7 +61,7 @@ type Config struct {
 	Now func() time.Time
 	// Unseen counts logins that were refused without a look.
 	Unseen    *atomic.Uint64
-	Certainty certainty
+	Certainty Certainty
 	Commands  *audit.Commands
 	Log       *slog.Logger
 }
@@ -73,7 +73,7 @@ type Logins struct {
 	view      func() *catalog.View
 	now       func() time.Time
 	log       *slog.Logger
-	certainty certainty
+	certainty Certainty
 	commands  *audit.Commands
 	chain     *access.Chain
 

@@ -39,6 +39,7 @@ type Plan struct {
 	Total int      // changes, those without a line included
 }
 
+// Add adds a line of a change, as long as there is room.
 func (p *Plan) Add(format string, args ...any) {
 	p.Total++
 	if len(p.Lines) < MaxPlanLines {

@@ -171,7 +171,8 @@ func (ps *Permissions) Renew(ctx context.Context, secret, vhost string, from net
 type Thing struct{ VHost, Kind, Name string }
 
 // Queue is a queue as what a permission is asked for.
-func Queue(vhost, name string) Thing    { return Thing{vhost, "queue", name} }
+func Queue(vhost, name string) Thing { return Thing{vhost, "queue", name} }
+
 // Exchange is an exchange as what a permission is asked for.
 func Exchange(vhost, name string) Thing { return Thing{vhost, "exchange", name} }
 
