@@ -100,10 +100,10 @@ func TestResolveRefusesTogether(t *testing.T) {
 			var got []string
 			for _, e := range joined.Unwrap() {
 				fault, ok := errors.AsType[*argument.Error](e)
-				if !ok || failure.Value == "" || failure.Reason == "" || !strings.Contains(e.Error(), failure.Arg) {
+				if !ok || fault.Value == "" || fault.Reason == "" || !strings.Contains(e.Error(), fault.Arg) {
 					t.Fatalf("imprecise: %v", e)
 				}
-				got = append(got, failure.Arg)
+				got = append(got, fault.Arg)
 			}
 			if !slices.Equal(got, c.want) {
 				t.Errorf("faults %q, want %q: %v", got, c.want, err)

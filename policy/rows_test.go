@@ -187,7 +187,7 @@ func (r rowTest) ofOtherType() {
 		return
 	}
 	_, err := r.resolve(table(r.name(), r.c.good[0].value))
-	if fault, ok := errors.AsType[*argument.Error](err); !ok || failure.Arg != r.name() || !failure.OtherType {
+	if fault, ok := errors.AsType[*argument.Error](err); !ok || fault.Arg != r.name() || !fault.OtherType {
 		r.Errorf("on a quorum queue: %v", err)
 	}
 }
