@@ -215,16 +215,14 @@ func (c *conn) login(m *wire.ConnectionStartOK) error {
 			return c.refusedLogin(m, user, err)
 		}
 	}
-	return c.loggedIn(who)
+	c.loggedIn(who)
+	return nil
 }
 
 // loggedIn goes on as who logged in.
-func (c *conn) loggedIn(who *broker.Identity) error {
+func (c *conn) loggedIn(who *broker.Identity) {
 	c.owner, c.buffer = c.s.b.Connect(), c.s.b.NewBuffer()
 	c.ctx = broker.WithConnection(broker.WithIdentity(c.ctx, who), c.owner)
-	sender, err := c.s.b.NewSender(c.ctx)
-	c.hand.sender = sender
-	return err
 }
 
 // mechanisms are those that the client may choose from.
@@ -268,7 +266,8 @@ func (c *conn) loginExternal(m *wire.ConnectionStartOK) error {
 			return c.refusedLogin(m, user, err)
 		}
 	}
-	return c.loggedIn(who)
+	c.loggedIn(who)
+	return nil
 }
 
 // refusedLogin tells a client that can be told, and closes others' connections.

@@ -8,9 +8,9 @@ import (
 	"github.com/quorate/quorate/catalog"
 )
 
-// Sender is who publishes on one stream, with what was found out about it: while users and
-// permissions stay the same, an exchange is decided about once. It belongs to one
-// goroutine.
+// Sender is who publishes on one stream or channel, with what was found out about it: while users and
+// permissions stay the same, an exchange is decided about once. One goroutine at a time
+// may use it.
 type Sender struct {
 	b       *Broker
 	session *session  // nil: it may do everything
@@ -33,7 +33,7 @@ type sendRight struct {
 }
 
 // maxDecided bounds the exchanges that a Sender remembers.
-const maxDecided = 1000
+const maxDecided = 128
 
 // NewSender returns that of a context's identity.
 func (b *Broker) NewSender(ctx context.Context) (*Sender, error) {
