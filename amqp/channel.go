@@ -93,7 +93,12 @@ func (c *conn) openChannel(f wire.Frame) error {
 		leaveUser()
 		return faultOf(err, id)
 	}
-	leave := func() { leaveUser(); leaveVHost() }
+	leave := func() {
+		leaveUser()
+		if leaveVHost != nil { // else the vhost is being deleted, and the connection ends
+			leaveVHost()
+		}
+	}
 	ch := &channel{c: c, number: f.Channel, sender: sender, leave: leave, consumers: map[string]*consumer{}}
 	ch.done = ch.result
 	c.mu.Lock()

@@ -129,12 +129,18 @@ func (b *Broker) EnterUser(ctx context.Context) (first bool, err error) {
 
 // EnterVHost counts the context's connection as one of the vhost, if that exists (VH-4).
 func (b *Broker) EnterVHost(ctx context.Context, vhost string) error {
+	_, err := b.enterVHost(ctx, vhost)
+	return err
+}
+
+// enterVHost is EnterVHost; exists tells whether there is such a vhost.
+func (b *Broker) enterVHost(ctx context.Context, vhost string) (exists bool, err error) {
 	v := b.view()
 	if _, exists := v.VHost(vhost); !exists {
-		return nil
+		return false, nil
 	}
-	_, err := b.enter(ctx, connectionOf(ctx), clients.Count{Kind: clients.VHostConnections, Name: vhost})
-	return err
+	_, err = b.enter(ctx, connectionOf(ctx), clients.Count{Kind: clients.VHostConnections, Name: vhost})
+	return true, err
 }
 
 // OpenVHost tells whether the caller may use a vhost at all, as one that opens a connection
@@ -183,7 +189,7 @@ func (b *Broker) mayEnter(v *catalog.View, who *Identity, vhost string) bool {
 }
 
 // OpenChannelIn counts one more channel of a vhost, if that exists and the caller may do anything there, in
-// the same way. What it does there refuses others.
+// the same way; nil: it is not counted. What it does there refuses others.
 func (b *Broker) OpenChannelIn(ctx context.Context, vhost string) (closed func(), err error) {
 	who, err := b.Who(ctx)
 	if err != nil {
@@ -193,7 +199,7 @@ func (b *Broker) OpenChannelIn(ctx context.Context, vhost string) (closed func()
 	if _, exists := v.VHost(vhost); exists && b.mayEnter(v, who, vhost) {
 		return b.admitAll(ctx, []clients.Count{{Kind: clients.VHostChannels, Name: vhost}})
 	}
-	return func() {}, nil
+	return nil, nil
 }
 
 // openConsumer counts one more consumer of the caller, of the vhost and of the queue, as OpenChannel does.

@@ -117,7 +117,7 @@ func TestRateOfQueue(t *testing.T) {
 		})
 		b.cfg.Authenticate = false
 		b.open = func(id.QueueUID) (enqueuer, error) { return discarding{}, nil }
-		sender := func() *Sender { return &Sender{b: b, enter: func(string) error { return nil }} }
+		sender := func() *Sender { return &Sender{b: b, enter: func(string) (bool, error) { return true, nil }} }
 		lasts(t, "on one stream", sendsTo(t, b, sender(), "rated", 101), 10*time.Second)
 		began := time.Now()
 		for range 100 {

@@ -13,10 +13,10 @@ import (
 // may use it.
 type Sender struct {
 	b       *Broker
-	session *session  // nil: it may do everything
-	who     *Identity // as of the last message; nil: it may do everything
-	enter   func(vhost string) error
-	entered string // the vhost that the connection was counted in last
+	session *session                                    // nil: it may do everything
+	who     *Identity                                   // as of the last message; nil: it may do everything
+	enter   func(vhost string) (exists bool, err error) // counts the connection in a vhost
+	entered string                                      // the vhost that the connection was counted in last
 	decided map[sendTo]sendRight
 	gates   senderGates
 	timer   *time.Timer // of AwaitQuotas
@@ -41,7 +41,7 @@ func (b *Broker) NewSender(ctx context.Context) (*Sender, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Sender{b: b, session: sessionOf(ctx), who: who, enter: func(vhost string) error { return b.EnterVHost(ctx, vhost) }}, nil
+	return &Sender{b: b, session: sessionOf(ctx), who: who, enter: func(vhost string) (bool, error) { return b.enterVHost(ctx, vhost) }}, nil
 }
 
 // current sees to it that who is whom the session stands for now (ID-5).
@@ -109,10 +109,13 @@ func (p *publishing) permitPublish(v *catalog.View, m *Publish) (sendRight, erro
 		return sendRight{any: true}, nil
 	}
 	if m.VHost != s.entered { // VH-4
-		if err := s.enter(m.VHost); err != nil {
+		exists, err := s.enter(m.VHost)
+		if err != nil {
 			return sendRight{}, err
 		}
-		s.entered = m.VHost
+		if exists {
+			s.entered = m.VHost
+		}
 	}
 	if err := s.current(); err != nil {
 		return sendRight{}, err

@@ -46,7 +46,9 @@ func (x *brokerServer) Consume(stream consumeServer) error {
 	if err != nil {
 		return err
 	}
-	defer closedIn()
+	if closedIn != nil {
+		defer closedIn()
+	}
 	tag := open.GetTag()
 	if tag == "" {
 		tag = "quorate-" + strconv.FormatUint(x.s.tags.Add(1), 10)

@@ -93,7 +93,7 @@ type publishStream struct {
 	// Of the reader alone.
 	sender   *broker.Sender
 	in       string // the vhost that the stream is counted in
-	leave    func() // ends that; nil: it is not counted
+	leave    func() // ends that; nil: it is not counted yet
 	last     uint64
 	first    bool               // the first request was seen
 	producer *broker.ProducerID // nil: none
