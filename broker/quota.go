@@ -203,8 +203,8 @@ func (q *quotas) tell(kind event.Kind, of clients.QuotaSubject, limit string, n 
 
 // AwaitQuotas waits until a single message may be published, as Sender.AwaitQuotas does; it looks
 // also at the queues that the message is for.
-func (b *Broker) AwaitQuotas(ctx context.Context, m *Publish) error {
-	if err := m.Sender.AwaitQuotas(ctx, m.VHost); err != nil || !b.quotas.rated.Load() {
+func (b *Broker) AwaitQuotas(ctx context.Context, m *Publish, giveUp func() bool) error {
+	if err := m.Sender.AwaitQuotas(ctx, m.VHost, giveUp); err != nil || !b.quotas.rated.Load() {
 		return err
 	}
 	p := newPublishing(b)
@@ -216,5 +216,5 @@ func (b *Broker) AwaitQuotas(ctx context.Context, m *Publish) error {
 			}
 		}
 	}
-	return m.Sender.AwaitQuotas(ctx, m.VHost)
+	return m.Sender.AwaitQuotas(ctx, m.VHost, giveUp)
 }

@@ -48,7 +48,7 @@ func sends(t *testing.T, s *Sender, messages, bytes int) time.Duration {
 	t.Helper()
 	began := time.Now()
 	for range messages {
-		if err := s.AwaitQuotas(t.Context(), "/"); err != nil {
+		if err := s.AwaitQuotas(t.Context(), "/", nil); err != nil {
 			t.Fatal(err)
 		}
 		s.charge(s.b.view(), "/", bytes)
@@ -62,7 +62,7 @@ func sendsTo(t *testing.T, b *Broker, s *Sender, queue string, messages int) tim
 	began := time.Now()
 	for range messages {
 		p := &Publish{VHost: "/", RoutingKey: queue, Body: make([]byte, 100), Sender: s}
-		if err := b.AwaitQuotas(t.Context(), p); err != nil {
+		if err := b.AwaitQuotas(t.Context(), p, nil); err != nil {
 			t.Fatal(err)
 		}
 		b.Publish(t.Context(), p, func(r Result) {
@@ -141,7 +141,7 @@ func TestWaitsForQuota(t *testing.T) {
 		ctx, stop := context.WithTimeout(t.Context(), 3*time.Second)
 		defer stop()
 		began := time.Now()
-		err := s.AwaitQuotas(ctx, "/")
+		err := s.AwaitQuotas(ctx, "/", nil)
 		var e *Error
 		if !errors.As(err, &e) || e.Class != ResourceExhausted || ctx.Err() != nil || time.Since(began) < 2*time.Second {
 			t.Errorf("after %v: %v", time.Since(began), err)

@@ -35,9 +35,11 @@ func (x *brokerServer) PublishOne(ctx context.Context, req *brokerv1.PublishOneR
 		return nil, err
 	}
 	p.Sender = sender
-	if err := x.s.b.AwaitQuotas(ctx, &p); err != nil {
+	room := keptOf(ctx)
+	if err := x.s.b.AwaitQuotas(ctx, &p, room.inTheWay); err != nil {
 		return nil, err
 	}
+	room.letGo()
 	result := make(chan broker.Result, 1)
 	x.s.b.Publish(ctx, &p, func(r broker.Result) { result <- r })
 	select {
@@ -113,7 +115,8 @@ func (p *publishStream) run() error {
 // readAll takes messages until the client has no more.
 func (p *publishStream) readAll() error {
 	ctx := p.stream.Context()
-	done := p.result
+	done, room := p.result, keptOf(ctx)
+	inTheWay := room.inTheWay
 	var req brokerv1.PublishRequest
 	var m broker.Publish
 	for {
@@ -141,9 +144,10 @@ func (p *publishStream) readAll() error {
 			}
 		}
 		vhost := vhostOf(req.GetMessage().GetVhost())
-		if err := p.sender.AwaitQuotas(ctx, vhost); err != nil { // VH-14
+		if err := p.sender.AwaitQuotas(ctx, vhost, inTheWay); err != nil { // VH-14
 			return err
 		}
+		room.letGo()
 		refused := p.enter(ctx, vhost)
 		if !p.take() {
 			return nil
