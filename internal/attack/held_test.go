@@ -4,7 +4,6 @@ package attack
 
 import (
 	"context"
-	"encoding/base64"
 	"fmt"
 	"sync"
 	"testing"
@@ -50,7 +49,7 @@ func TestHeldMessages(t *testing.T) {
 	results := make(chan error, each*len(users))
 	m := &brokerv1.Message{Vhost: "held", RoutingKey: "q", Body: make([]byte, large)}
 	for _, u := range users {
-		as := metadata.AppendToOutgoingContext(ctx, "authorization", "Basic "+base64.StdEncoding.EncodeToString([]byte(u+":secret")))
+		as := metadata.AppendToOutgoingContext(ctx, "authorization", basic(u))
 		for i := range each {
 			cl := brokerv1.NewBrokerClient(v.dial())
 			held.Go(func() { results <- publishOnce(as, cl, m, i%2 == 0) })
