@@ -88,7 +88,7 @@ func TestQuotasAfterAllWereKilled(t *testing.T) {
 	}
 	v.until("one node alone serves nobody", func() error {
 		if err := publishWithin(ctx, t, c.Nodes[1], "rated", 10, time.Second); status.Code(err) != codes.Unavailable {
-			return fmt.Errorf("a publish: %v", err)
+			return fmt.Errorf("a publish is answered %v", status.Code(err))
 		}
 		return nil
 	})
