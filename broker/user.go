@@ -99,7 +99,7 @@ func (b *Broker) hashOf(ctx context.Context, u *PutUser) (hash, algorithm string
 	if err != nil {
 		return "", "", err
 	}
-	defer leave()
+	defer leave(true)
 	hash, a, err := password.Hash(u.Password)
 	return hash, string(a), translate(err, about)
 }
