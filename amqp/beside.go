@@ -1,6 +1,7 @@
 package amqp
 
 import (
+	"errors"
 	"time"
 
 	"github.com/quorate/quorate/amqp/wire"
@@ -14,6 +15,8 @@ const (
 	maxMethodsBeside = 16
 	// maxBesideBytes is how much may wait behind them; beyond it nothing is read.
 	maxBesideBytes = 1 << 20
+	// maxRatedBytes is the same while a rate holds a channel back: many may be, and for long.
+	maxRatedBytes = 64 << 10
 	// frameBytes is what a frame costs that waits, beyond its payload.
 	frameBytes = 64
 )
@@ -22,7 +25,6 @@ const (
 type hand struct {
 	now     time.Time // a moment ago: when frames were read, or taken
 	names   wire.Names
-	sender  *broker.Sender
 	publish broker.Publish // used again for every message
 }
 
@@ -33,15 +35,21 @@ type beside struct {
 	ready []*lane          // those that nobody runs, in the order of their turns
 	hands int              // goroutines
 	bytes int              // of frames that wait or run
+	rated int              // lanes that a rate has held back
+	over  bool             // no goroutine begins any more
 	fault error            // ends the connection; the reader takes it
 }
 
 // lane holds the frames of one channel number, in their order, from a method that waits for
-// the broker on to the last that came before that one's end. As long as there is a lane, the
-// number's channel belongs to it and not to the reader.
+// the broker, or a publish that a rate holds back, on to the last that came before that one's end. As
+// long as there is a lane, the number's channel belongs to it and not to the reader.
 type lane struct {
 	number uint16
 	frames []wire.Frame
+	rated  bool // a rate has held it back
+
+	waited func() // while a rate does: ends that; nil: none does
+	timer  *time.Timer
 }
 
 // slow tells whether a frame may wait for more than the queues' windows: for the catalog, a
@@ -75,52 +83,84 @@ func (c *conn) route(f wire.Frame) (ch *channel, elsewhere bool) {
 	case c.channels[f.Channel] == nil || !slow(f):
 		return c.channels[f.Channel], false
 	default:
-		l = &lane{number: f.Channel}
-		if b.lanes == nil {
-			b.lanes = make(map[uint16]*lane)
-		}
-		b.lanes[f.Channel] = l
-		b.ready = append(b.ready, l)
-		if b.hands < maxMethodsBeside {
-			b.hands++
-			c.working.Go(c.work)
-		}
+		l = c.newLane(f.Channel)
+		c.makeReady(l)
 	}
-	b.bytes += frameBytes + len(f.Payload)
+	c.append(l, f)
+	return nil, true
+}
+
+// newLane begins the lane of a channel. The caller holds mu.
+func (c *conn) newLane(channel uint16) *lane {
+	l := &lane{number: channel}
+	if c.beside.lanes == nil {
+		c.beside.lanes = make(map[uint16]*lane)
+	}
+	c.beside.lanes[channel] = l
+	return l
+}
+
+// append has a frame run in a lane, after those that wait there. The caller holds mu.
+func (c *conn) append(l *lane, f wire.Frame) {
+	c.beside.bytes += frameBytes + len(f.Payload)
 	f.Payload = append([]byte(nil), f.Payload...) // the reader's buffer is used again
 	l.frames = append(l.frames, f)
-	return nil, true
+}
+
+// makeReady gives a lane its turn. The caller holds mu.
+func (c *conn) makeReady(l *lane) {
+	b := &c.beside
+	b.ready = append(b.ready, l)
+	if b.hands < maxMethodsBeside && !b.over {
+		b.hands++
+		c.working.Go(c.work)
+	}
 }
 
 // work runs frames beside the reader as long as there are some, one of each lane at a time.
 func (c *conn) work() {
 	h := &hand{}
-	for l := c.nextLane(nil); l != nil; l = c.nextLane(l) {
+	for l := c.nextLane(); l != nil; l = c.nextLane() {
 		c.mu.Lock()
 		f := l.frames[0]
 		c.mu.Unlock()
-		if err := c.runBeside(h, f); err != nil {
+		switch err := c.runBeside(h, f); {
+		case err == nil:
+			c.ran(l)
+		case errors.Is(err, errPaused):
+			c.mu.Lock()
+			c.park(l, c.channels[l.number])
+			c.mu.Unlock()
+		default:
 			c.interrupt(err)
+			c.ran(l)
 		}
 	}
 }
 
-// nextLane takes the first frame of the lane that was run away, and the lane if that was its
-// last one, and returns the one whose turn it is; nil: there is none, and the caller ends.
-func (c *conn) nextLane(done *lane) *lane {
+// ran takes the first frame of a lane away, which was run, and the lane if that was its last one.
+func (c *conn) ran(l *lane) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	b := &c.beside
-	if done != nil {
-		b.bytes -= frameBytes + len(done.frames[0].Payload)
-		done.frames[0] = wire.Frame{}
-		if done.frames = done.frames[1:]; len(done.frames) > 0 {
-			b.ready = append(b.ready, done)
-		} else {
-			delete(b.lanes, done.number)
+	b.bytes -= frameBytes + len(l.frames[0].Payload)
+	l.frames[0] = wire.Frame{}
+	if l.frames = l.frames[1:]; len(l.frames) > 0 {
+		b.ready = append(b.ready, l)
+	} else {
+		delete(b.lanes, l.number)
+		if l.rated {
+			b.rated--
 		}
-		c.changed.Broadcast()
 	}
+	c.changed.Broadcast()
+}
+
+// nextLane returns the lane whose turn it is; nil: there is none, and the caller ends.
+func (c *conn) nextLane() *lane {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	b := &c.beside
 	if len(b.ready) == 0 {
 		b.hands--
 		return nil
@@ -136,17 +176,19 @@ func (c *conn) runBeside(h *hand, f wire.Frame) error {
 	if err := c.life.Err(); err != nil || c.isEnding() {
 		return err
 	}
-	if h.sender == nil {
-		var err error
-		if h.sender, err = c.s.b.NewSender(c.ctx); err != nil {
-			return err
-		}
-	}
 	if err := c.await(c.life, c.hasRoomBeside); err != nil {
 		return err
 	}
 	h.now = time.Now()
 	return c.runFrame(h, c.channel(f.Channel), f)
+}
+
+// most is how many bytes may wait beside the reader.
+func (b *beside) most() int {
+	if b.rated > 0 {
+		return maxRatedBytes
+	}
+	return maxBesideBytes
 }
 
 // interrupt has the reader end the connection for an error, the first one if there are more.

@@ -87,7 +87,7 @@ func (c *conn) awaitUnblocked(by *hand) error {
 			return err
 		}
 	}
-	return c.awaitQuotas(by)
+	return nil
 }
 
 // watchBlocked has a connection let go on when it may.

@@ -14,6 +14,8 @@ type channel struct {
 	c      *conn
 	number uint16
 	by     *hand // of who runs the frame
+	sender *broker.Sender
+	held   broker.Hold // why a publish had to wait last
 
 	leave     func() // gives back what counts the channel
 	closing   bool   // channel.close was sent: all but close and close-ok is dropped
@@ -78,6 +80,10 @@ func (c *conn) openChannel(f wire.Frame) error {
 		}
 		return refuse(wire.NotAllowed, id, "channel %d is above the negotiated channel_max (%d)", f.Channel, c.chanMax)
 	}
+	sender, err := c.s.b.NewSender(c.ctx)
+	if err != nil {
+		return faultOf(err, id)
+	}
 	leaveUser, err := c.s.b.Connections.OpenChannel(c.ctx)
 	if err != nil {
 		return faultOf(err, id)
@@ -87,8 +93,13 @@ func (c *conn) openChannel(f wire.Frame) error {
 		leaveUser()
 		return faultOf(err, id)
 	}
-	leave := func() { leaveUser(); leaveVHost() }
-	ch := &channel{c: c, number: f.Channel, leave: leave, consumers: map[string]*consumer{}}
+	leave := func() {
+		leaveUser()
+		if leaveVHost != nil { // else the vhost is being deleted, and the connection ends
+			leaveVHost()
+		}
+	}
+	ch := &channel{c: c, number: f.Channel, sender: sender, leave: leave, consumers: map[string]*consumer{}}
 	ch.done = ch.result
 	c.mu.Lock()
 	c.channels[f.Channel] = ch

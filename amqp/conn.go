@@ -203,6 +203,7 @@ func (c *conn) end() {
 		c.unwatch()
 	}
 	c.stop()
+	c.endBeside()
 	c.working.Wait()
 	ctx, stop := context.WithTimeout(context.Background(), endWait)
 	defer stop()

@@ -22,7 +22,12 @@ func (c *conn) handle(f wire.Frame) error {
 	if elsewhere {
 		return nil
 	}
-	return c.runFrame(&c.hand, ch, f)
+	err := c.runFrame(&c.hand, ch, f)
+	if errors.Is(err, errPaused) {
+		c.pause(ch, f)
+		return nil
+	}
+	return err
 }
 
 // runFrame runs one frame of a channel, nil: one that is not open.
@@ -102,7 +107,11 @@ func (ch *channel) handle(f wire.Frame) error {
 	}
 	switch id {
 	case wire.BasicPublishID:
-		if err := ch.c.awaitUnblocked(ch.by); err != nil || ch.c.isEnding() {
+		err := ch.c.awaitUnblocked(ch.by)
+		if err == nil {
+			err = ch.awaitQuotas()
+		}
+		if err != nil || ch.c.isEnding() {
 			return err
 		}
 		return ch.publish(f.Payload)

@@ -219,16 +219,14 @@ func (c *conn) login(m *wire.ConnectionStartOK) error {
 			return c.refusedLogin(m, user, err)
 		}
 	}
-	return c.loggedIn(who)
+	c.loggedIn(who)
+	return nil
 }
 
 // loggedIn goes on as who logged in.
-func (c *conn) loggedIn(who *identity.Identity) error {
+func (c *conn) loggedIn(who *identity.Identity) {
 	c.owner, c.buffer = c.s.b.Connections.Connect(), c.s.b.NewBuffer()
 	c.ctx = connections.WithConnection(identity.WithIdentity(c.ctx, who), c.owner)
-	sender, err := c.s.b.NewSender(c.ctx)
-	c.hand.sender = sender
-	return err
 }
 
 // mechanisms are those that the client may choose from.
@@ -272,7 +270,8 @@ func (c *conn) loginExternal(m *wire.ConnectionStartOK) error {
 			return c.refusedLogin(m, user, err)
 		}
 	}
-	return c.loggedIn(who)
+	c.loggedIn(who)
+	return nil
 }
 
 // refusedLogin tells a client that can be told, and closes others' connections.

@@ -18,12 +18,12 @@ const patience = 30 * time.Second
 
 // peer is a client that sends and reads frame by frame, and so may do what no library does.
 type peer struct {
-	t  *testing.T
+	t  testing.TB
 	nc net.Conn
 	in []byte
 }
 
-func dial(t *testing.T, address string) *peer {
+func dial(t testing.TB, address string) *peer {
 	t.Helper()
 	nc, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", address)
 	if err != nil {
@@ -169,13 +169,13 @@ func (p *peer) loginAs(user, password string) {
 }
 
 // connect opens a connection, and channel 1.
-func connect(t *testing.T, address string) *peer {
+func connect(t testing.TB, address string) *peer {
 	t.Helper()
 	return connectAs(t, address, "guest")
 }
 
 // connectAs is connect of a user whose password is its name.
-func connectAs(t *testing.T, address, user string) *peer {
+func connectAs(t testing.TB, address, user string) *peer {
 	t.Helper()
 	p := dial(t, address)
 	p.handshake(user)

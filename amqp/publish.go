@@ -108,7 +108,7 @@ func (ch *channel) enqueue(m *wire.BasicPublish, content *message.Message, body 
 	p := &ch.by.publish
 	*p = broker.Publish{
 		VHost: c.vhost, Exchange: m.Exchange, RoutingKey: m.RoutingKey, Properties: content.Properties,
-		Headers: content.Headers, Body: body, Mandatory: m.Mandatory, Sender: ch.by.sender,
+		Headers: content.Headers, Body: body, Mandatory: m.Mandatory, Sender: ch.sender,
 		Unit: ch.unit,
 	}
 	if ch.confirms {

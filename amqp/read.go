@@ -34,7 +34,7 @@ func (c *conn) await(ctx context.Context, ok func() bool) error {
 // hasRoom is false while there is too much output, too many publishes are on their way, or
 // too much waits beside the reader.
 func (c *conn) hasRoom() bool {
-	return c.hasRoomBeside() && c.beside.bytes < maxBesideBytes || c.beside.fault != nil
+	return c.hasRoomBeside() && c.beside.bytes < c.beside.most() || c.beside.fault != nil
 }
 
 // hasRoomBeside is hasRoom for what was read.

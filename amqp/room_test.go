@@ -31,10 +31,6 @@ func TestQueuesWithoutRoom(t *testing.T) {
 	defer func() { _, _ = near.Close(), far.Close() }()
 	c := newConn(s, near)
 	defer c.stop()
-	var err error
-	if c.hand.sender, err = b.NewSender(t.Context()); err != nil {
-		t.Fatal(err)
-	}
 	c.client.blocked = true
 	scarce.Store(2)
 	for _, q := range []string{"one", "two", "one"} {

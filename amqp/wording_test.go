@@ -205,6 +205,15 @@ func TestWordingsOfRefusals(t *testing.T) {
 	must(b.Administration.PutVHost(ctx, administration.VHost{Name: "small", VHostLimits: administration.NoVHostLimits()}))
 	must(false, b.Administration.SetVHostLimits(ctx, "small", vhostLimits("max-connections", 0)))
 	must(false, b.Administration.SetVHostLimits(ctx, "/", vhostLimits("max-queues", 1)))
+	must(b.Administration.PutUser(ctx, administration.PutUser{Name: "bounded", Password: "bounded"}))
+	must(b.Administration.SetPermission(ctx, administration.Permission{User: "bounded", VHost: "/", Configure: ".*"}))
+	testcluster.Poll(t, "limits of declarers are set", func() error {
+		return b.Administration.SetUserLimits(ctx, "bounded", userLimits("max-queues", 0))
+	})
+	checkWordings(t, func(t *testing.T) *peer { return connectAs(t, c.AMQP(0), "bounded") }, []wording{
+		send1("too many queues of a user", `PRECONDITION_FAILED - user "bounded": max-queues = 0: the user has declared 0 queues, so queue "q" in vhost "/" cannot be made; delete some, or raise the limit`,
+			&wire.QueueDeclare{Queue: "q", Durable: true}),
+	})
 	mine := &wire.QueueDeclare{Queue: "mine", Durable: true}
 	checkWordings(t, func(t *testing.T) *peer { return connectAs(t, c.AMQP(0), "u") }, []wording{
 		send1("configure", "ACCESS_REFUSED - configure access to queue 'q' in vhost '/' refused for user 'u'", &wire.QueueDeclare{Queue: "q", Durable: true}),

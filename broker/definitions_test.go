@@ -42,7 +42,7 @@ func TestImportAtStart(t *testing.T) {
 	c := testcluster.StartWith(t, 3, broker.Config{Definitions: broker.BootImport{Document: defined(queues)}})
 	for i := range 3 {
 		found, _, err := c.Broker(i).ListQueues(identity.WithIdentity(t.Context(), identity.Itself()), "shop", 0, "", false)
-		if err != nil || len(found) != queues || found[0].Policy != "p" {
+		if err != nil || len(found) != queues || found[0].Policy != "p" || found[0].DeclaredBy != "chief" || !found[0].CountsForDeclarer {
 			t.Errorf("node %d has %+v, %v", i, found, err)
 		}
 		if _, err := c.Broker(i).Logins.Login(t.Context(), "chief", "secret", netip.Addr{}); err != nil {

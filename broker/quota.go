@@ -230,8 +230,8 @@ func (q *quotas) tell(kind event.Kind, of clients.QuotaSubject, limit string, n 
 
 // AwaitQuotas waits until a single message may be published, as Sender.AwaitQuotas does; it looks
 // also at the queues that the message is for.
-func (b *Broker) AwaitQuotas(ctx context.Context, m *Publish) error {
-	if err := m.Sender.AwaitQuotas(ctx, m.VHost); err != nil || !b.quotas.rated.Load() {
+func (b *Broker) AwaitQuotas(ctx context.Context, m *Publish, giveUp func() bool) error {
+	if err := m.Sender.AwaitQuotas(ctx, m.VHost, giveUp); err != nil || !b.quotas.rated.Load() {
 		return err
 	}
 	p := newPublishing(b)
@@ -241,5 +241,5 @@ func (b *Broker) AwaitQuotas(ctx context.Context, m *Publish) error {
 			m.Sender.gates.note(b.quotas.queue(v, uid))
 		}
 	}
-	return m.Sender.AwaitQuotas(ctx, m.VHost)
+	return m.Sender.AwaitQuotas(ctx, m.VHost, giveUp)
 }

@@ -185,12 +185,16 @@ func (h Hold) Error() *failure.Error {
 const beforeDeadline = 50 * time.Millisecond
 
 // AwaitQuotas waits until the next message into a vhost may be published. Shortly before ctx's deadline it
-// fails with ResourceExhausted. It belongs to the goroutine that publishes.
-func (s *Sender) AwaitQuotas(ctx context.Context, vhost string) error {
+// fails with ResourceExhausted, and so it does as soon as giveUp says so, which is asked four times a second; nil: nobody
+// is. It belongs to the goroutine that publishes.
+func (s *Sender) AwaitQuotas(ctx context.Context, vhost string, giveUp func() bool) error {
 	for {
 		h, held := s.Held(vhost)
 		if !held {
 			return nil
+		}
+		if giveUp != nil && giveUp() {
+			return h.Error()
 		}
 		wait := h.For
 		if at, bounded := ctx.Deadline(); bounded {

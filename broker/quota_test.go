@@ -52,7 +52,7 @@ func sends(t *testing.T, s *Sender, messages, bytes int) time.Duration {
 	t.Helper()
 	began := time.Now()
 	for range messages {
-		if err := s.AwaitQuotas(t.Context(), "/"); err != nil {
+		if err := s.AwaitQuotas(t.Context(), "/", nil); err != nil {
 			t.Fatal(err)
 		}
 		s.charge(s.b.view(), "/", bytes)
@@ -66,7 +66,7 @@ func sendsTo(t *testing.T, b *Broker, s *Sender, queue string, messages int) tim
 	began := time.Now()
 	for range messages {
 		p := &Publish{VHost: "/", RoutingKey: queue, Body: make([]byte, 100), Sender: s}
-		if err := b.AwaitQuotas(t.Context(), p); err != nil {
+		if err := b.AwaitQuotas(t.Context(), p, nil); err != nil {
 			t.Fatal(err)
 		}
 		b.Publish(t.Context(), p, func(r Result) {
@@ -121,7 +121,7 @@ func TestRateOfQueue(t *testing.T) {
 		})
 		b.cfg.Authenticate = false
 		b.open = func(id.QueueUID) (enqueuer, error) { return discarding{}, nil }
-		sender := func() *Sender { return &Sender{b: b, enter: func(string) error { return nil }} }
+		sender := func() *Sender { return &Sender{b: b, enter: func(string) (bool, error) { return true, nil }} }
 		lasts(t, "on one stream", sendsTo(t, b, sender(), "rated", 101), 10*time.Second)
 		began := time.Now()
 		for range 100 {
@@ -145,7 +145,7 @@ func TestWaitsForQuota(t *testing.T) {
 		ctx, stop := context.WithTimeout(t.Context(), 3*time.Second)
 		defer stop()
 		began := time.Now()
-		err := s.AwaitQuotas(ctx, "/")
+		err := s.AwaitQuotas(ctx, "/", nil)
 		var e *failure.Error
 		if !errors.As(err, &e) || e.Class != failure.ResourceExhausted || ctx.Err() != nil || time.Since(began) < 2*time.Second {
 			t.Errorf("after %v: %v", time.Since(began), err)
@@ -223,7 +223,7 @@ func TestStoredBytesOfUser(t *testing.T) {
 		b.quotas.lookUsers(c.View())
 		b.cfg.Authenticate = false
 		b.open = func(id.QueueUID) (enqueuer, error) { return discarding{}, nil }
-		other := &Sender{b: b, enter: func(string) error { return nil }}
+		other := &Sender{b: b, enter: func(string) (bool, error) { return true, nil }}
 		g := b.quotas.user(c.View(), "u")
 		g.holding(b.quotas.now(), 1000)
 		if h, held := s.Held("/"); !held || !h.Stored || !h.Full() {

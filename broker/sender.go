@@ -12,15 +12,15 @@ import (
 	"github.com/quorate/quorate/catalog"
 )
 
-// Sender is who publishes on one stream, with what was found out about it: while users and
-// permissions stay the same, an exchange is decided about once. It belongs to one
-// goroutine.
+// Sender is who publishes on one stream or channel, with what was found out about it: while users and
+// permissions stay the same, an exchange is decided about once. One goroutine at a time
+// may use it.
 type Sender struct {
 	b       *Broker
-	session *identity.Session  // nil: it may do everything
-	who     *identity.Identity // as of the last message; nil: it may do everything
-	enter   func(vhost string) error
-	entered string // the vhost that the connection was counted in last
+	session *identity.Session                           // nil: it may do everything
+	who     *identity.Identity                          // as of the last message; nil: it may do everything
+	enter   func(vhost string) (exists bool, err error) // counts the connection in a vhost
+	entered string                                      // the vhost that the connection was counted in last
 	decided map[sendTo]permission.SendRight
 	gates   senderGates
 	timer   *time.Timer // of AwaitQuotas
@@ -29,7 +29,7 @@ type Sender struct {
 type sendTo struct{ vhost, exchange string }
 
 // maxDecided bounds the exchanges that a Sender remembers.
-const maxDecided = 1000
+const maxDecided = 128
 
 // NewSender returns that of a context's identity.
 func (b *Broker) NewSender(ctx context.Context) (*Sender, error) {
@@ -37,7 +37,10 @@ func (b *Broker) NewSender(ctx context.Context) (*Sender, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Sender{b: b, session: identity.SessionOf(ctx), who: who, enter: func(vhost string) error { return b.Connections.EnterVHost(ctx, vhost) }}, nil
+	return &Sender{
+		b: b, session: identity.SessionOf(ctx), who: who,
+		enter: func(vhost string) (bool, error) { return b.Connections.EnterVHost(ctx, vhost) },
+	}, nil
 }
 
 // current sees to it that who is whom the session stands for now (ID-5).
@@ -81,10 +84,13 @@ func (p *publishing) permitPublish(v *catalog.View, m *Publish) (permission.Send
 		return permission.SendRight{Any: true}, nil
 	}
 	if m.VHost != s.entered { // VH-4
-		if err := s.enter(m.VHost); err != nil {
+		exists, err := s.enter(m.VHost)
+		if err != nil {
 			return permission.SendRight{}, err
 		}
-		s.entered = m.VHost
+		if exists {
+			s.entered = m.VHost
+		}
 	}
 	if err := s.current(); err != nil {
 		return permission.SendRight{}, err

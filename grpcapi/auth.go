@@ -229,7 +229,8 @@ func (s *Server) permit(ctx context.Context, method string, req any) error {
 		return err
 	}
 	if vhost := vhostOfRequest(req); vhost != "" {
-		return s.b.Connections.EnterVHost(ctx, vhost)
+		_, err := s.b.Connections.EnterVHost(ctx, vhost)
+		return err
 	}
 	return nil
 }

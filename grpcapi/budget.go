@@ -44,8 +44,10 @@ type budget struct {
 	used  int64 // of the node's
 	small int64 // of these, by messages that have room of the reserve
 	users map[string]int64
+	held  map[string]int // messages that were read, and that quotas have not let through, by user
 	conns map[*countedConn]int64
 	wait  list.List            // of *asked
+	short bool                 // one of them lacks the node's room alone, and its user is not held back
 	waits map[*countedConn]int // that wait
 
 	waited, refused, late atomic.Uint64
@@ -61,7 +63,7 @@ type asked struct {
 }
 
 func newBudget(node *incoming.Budget) *budget {
-	b := &budget{node: node, users: map[string]int64{}, conns: map[*countedConn]int64{}, waits: map[*countedConn]int{}}
+	b := &budget{node: node, users: map[string]int64{}, held: map[string]int{}, conns: map[*countedConn]int64{}, waits: map[*countedConn]int{}}
 	node.WhenFreed(b.freed)
 	return b
 }
@@ -86,6 +88,7 @@ func (b *budget) acquire(ctx context.Context, conn *countedConn, user string, by
 	}
 	if over := b.tooMany(conn); over != nil && !a.isIn() {
 		b.drop(at)
+		b.serve()
 		b.refused.Add(1)
 		b.mu.Unlock()
 		return nil, over
@@ -164,35 +167,70 @@ func (b *budget) giveBack(a *asked) {
 	}
 }
 
-// serve lets those in that have room, the one that waits for the longest time first. The caller holds mu.
+// serve lets those in that have room: the one that waits for the longest time first, those of users whose messages a quota
+// holds back after the others. The caller holds mu.
 func (b *budget) serve() {
-	fits := func(used, bytes, most int64) bool { return used == 0 || used+bytes <= most }
-	most, full := b.node.Bytes(), false
-	for at := b.wait.Front(); at != nil; {
-		next := at.Next()
-		a, _ := at.Value.(*asked)
-		if fits(b.users[a.user], a.bytes, most/receiveUserShare) && fits(b.conns[a.conn], a.bytes, most/receiveConnShare) {
-			full = full || b.used > 0 && !b.node.Take(a.bytes) // who comes later does not overtake it
-			switch {
-			case !full && b.used > 0: // it was taken
-			case !full:
-				b.node.Add(a.bytes) // one of gRPC always has room
-			case a.bytes <= most/smallShare && b.small+a.bytes <= most/reserveShare:
-				b.node.Add(a.bytes)
-				b.small += a.bytes
-				a.small = true
-			default:
-				at = next
-				continue
+	full := false
+	for _, held := range []bool{false, true} {
+		for at := b.wait.Front(); at != nil; {
+			next := at.Next()
+			if a, _ := at.Value.(*asked); b.held[a.user] > 0 == held && b.fits(a) {
+				if b.take(a, full) {
+					b.drop(at)
+					close(a.in)
+				} else {
+					full = true // who comes later does not overtake it
+				}
 			}
-			b.used += a.bytes
-			b.users[a.user] += a.bytes
-			b.conns[a.conn] += a.bytes
-			b.drop(at)
-			close(a.in)
+			at = next
 		}
-		at = next
+		if !held {
+			b.short = full
+		}
 	}
+}
+
+// fits tells whether a message has room of its user and its connection. The caller holds mu.
+func (b *budget) fits(a *asked) bool {
+	fits := func(used, most int64) bool { return used == 0 || used+a.bytes <= most }
+	most := b.node.Bytes()
+	return fits(b.users[a.user], most/receiveUserShare) && fits(b.conns[a.conn], most/receiveConnShare)
+}
+
+// take takes the node's room for a message, if there is some; full: others wait for it. The caller holds mu.
+func (b *budget) take(a *asked, full bool) bool {
+	most := b.node.Bytes()
+	switch {
+	case b.used == 0:
+		b.node.Add(a.bytes) // one of gRPC always has room
+	case !full && b.node.Take(a.bytes):
+	case a.bytes <= most/smallShare && b.small+a.bytes <= most/reserveShare:
+		b.node.Add(a.bytes)
+		b.small += a.bytes
+		a.small = true
+	default:
+		return false
+	}
+	b.used += a.bytes
+	b.users[a.user] += a.bytes
+	b.conns[a.conn] += a.bytes
+	return true
+}
+
+// holds notes that a quota may hold back so many more messages of a user; a negative number, fewer.
+func (b *budget) holds(user string, n int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.held[user] += n; b.held[user] == 0 {
+		delete(b.held, user)
+	}
+}
+
+// crowded tells whether somebody waits for room that the messages of others take, over whatever protocol.
+func (b *budget) crowded() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.short || b.node.Waiting() > int64(b.wait.Len())
 }
 
 // figures returns the bytes that are being received, and the messages that wait for room.

@@ -135,3 +135,55 @@ func TestFewWait(t *testing.T) {
 		cancel()
 	})
 }
+
+// Users whose messages a quota holds back come after the others, whose lack of room is seen.
+func TestHeldBackComeLast(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBudget(incoming.New(80)) // 40 for a user, 20 for a connection
+		var order []string
+		let := map[string]func(){}
+		ask := func(user string) {
+			go func() {
+				release, err := b.acquire(t.Context(), &countedConn{}, user, 20)
+				if err != nil {
+					t.Error(err)
+				}
+				order = append(order, user)
+				let[user] = release
+			}()
+			synctest.Wait()
+		}
+		var held []func()
+		for _, user := range []string{"a", "b", "a", "b"} { // all there is
+			k := &kept{b: b, user: user}
+			ask(user)
+			k.keep(let[user])
+			held = append(held, k.letGo)
+		}
+		ask("a")
+		if b.crowded() {
+			t.Error("who has its share is in others' way")
+		}
+		ask("c")
+		if !b.crowded() {
+			t.Error("nobody sees that another one waits")
+		}
+		held[0]()
+		synctest.Wait()
+		if b.crowded() {
+			t.Error("crowded when all others have room")
+		}
+		held[2]()
+		synctest.Wait()
+		if got := order[4:]; len(got) != 2 || got[0] != "c" || got[1] != "a" {
+			t.Errorf("%v came in", got)
+		}
+		held[1]()
+		held[3]()
+		let["a"]()
+		let["c"]()
+		if used, waiting := b.figures(); used != 0 || waiting != 0 || len(b.held) != 0 || b.node.Used() != 0 {
+			t.Errorf("%d bytes, %d wait, held back %v at the end", used, waiting, b.held)
+		}
+	})
+}

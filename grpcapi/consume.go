@@ -40,14 +40,16 @@ func (x *brokerServer) Consume(stream consumeServer) error {
 	if open == nil {
 		return invalid("stream", "open", "", "the first request must open a consumer")
 	}
-	if err := x.s.b.Connections.EnterVHost(stream.Context(), vhostOf(open.GetVhost())); err != nil {
+	if _, err := x.s.b.Connections.EnterVHost(stream.Context(), vhostOf(open.GetVhost())); err != nil {
 		return err
 	}
 	closedIn, err := x.s.b.Connections.OpenChannelIn(stream.Context(), vhostOf(open.GetVhost()))
 	if err != nil {
 		return err
 	}
-	defer closedIn()
+	if closedIn != nil {
+		defer closedIn()
+	}
 	tag := open.GetTag()
 	if tag == "" {
 		tag = "quorate-" + strconv.FormatUint(x.s.tags.Add(1), 10)

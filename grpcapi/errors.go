@@ -117,6 +117,8 @@ func (s *Server) unary(method string, of grpc.MethodHandler) grpc.MethodHandler 
 			return nil, toStatus(s.b.Serving.Definite(ctx, err))
 		}
 		defer leave()
+		ctx, end := s.keeping(ctx, method)
+		defer end()
 		r, err := s.receiver(ctx, method, true)
 		if err != nil {
 			return nil, toStatus(err)
@@ -169,6 +171,8 @@ func (s *Server) stream(srv any, st grpc.ServerStream, info *grpc.StreamServerIn
 		return toStatus(s.b.Serving.Definite(ctx, err))
 	}
 	defer leave()
+	ctx, end := s.keeping(ctx, info.FullMethod)
+	defer end()
 	var done func()
 	if strings.HasPrefix(info.FullMethod, "/grpc.") { // health and reflection know nothing of the server's end
 		ctx, done = living(ctx)

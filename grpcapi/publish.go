@@ -37,9 +37,11 @@ func (x *brokerServer) PublishOne(ctx context.Context, req *brokerv1.PublishOneR
 		return nil, err
 	}
 	p.Sender = sender
-	if err := x.s.b.AwaitQuotas(ctx, &p); err != nil {
+	room := keptOf(ctx)
+	if err := x.s.b.AwaitQuotas(ctx, &p, room.inTheWay); err != nil {
 		return nil, err
 	}
+	room.letGo()
 	result := make(chan broker.Result, 1)
 	x.s.b.Publish(ctx, &p, func(r broker.Result) { result <- r })
 	select {
@@ -95,7 +97,7 @@ type publishStream struct {
 	// Of the reader alone.
 	sender   *broker.Sender
 	in       string // the vhost that the stream is counted in
-	leave    func() // ends that; nil: it is not counted
+	leave    func() // ends that; nil: it is not counted yet
 	last     uint64
 	first    bool               // the first request was seen
 	producer *broker.ProducerID // nil: none
@@ -115,7 +117,8 @@ func (p *publishStream) run() error {
 // readAll takes messages until the client has no more.
 func (p *publishStream) readAll() error {
 	ctx := p.stream.Context()
-	done := p.result
+	done, room := p.result, keptOf(ctx)
+	inTheWay := room.inTheWay
 	var req brokerv1.PublishRequest
 	var m broker.Publish
 	for {
@@ -143,9 +146,10 @@ func (p *publishStream) readAll() error {
 			}
 		}
 		vhost := vhostOf(req.GetMessage().GetVhost())
-		if err := p.sender.AwaitQuotas(ctx, vhost); err != nil { // VH-14
+		if err := p.sender.AwaitQuotas(ctx, vhost, inTheWay); err != nil { // VH-14
 			return err
 		}
+		room.letGo()
 		refused := p.enter(ctx, vhost)
 		if !p.take() {
 			return nil

@@ -49,6 +49,7 @@ type receiver struct {
 	most int // bytes of a message
 	one  bool
 	head [headBytes]byte
+	kept *kept // nil: a message gives its room back as soon as it is read
 }
 
 // receiver returns what reads a call's messages; one: there is only one.
@@ -63,11 +64,15 @@ func (s *Server) receiver(ctx context.Context, method string, one bool) (*receiv
 	} else if who, err := s.b.Logins.Who(ctx); err == nil && who != nil {
 		r.user = who.User()
 	}
+	if r.kept = keptOf(ctx); r.kept != nil {
+		r.kept.user = r.user
+	}
 	return r, nil
 }
 
 // next reads a message into m; io.EOF: there are no more.
 func (r *receiver) next(ctx context.Context, m any) error {
+	r.kept.letGo()
 	if err := r.raw.ReadMessageHeader(r.head[:]); err != nil {
 		if r.one && errors.Is(err, io.EOF) {
 			return status.Error(codes.Internal, "the call ended without a request")
@@ -122,8 +127,11 @@ func (r *receiver) large(ctx context.Context, n int, m any) error {
 	}
 	whole := make(chan error, 1)
 	go func() {
-		defer release()
-		whole <- r.whole(n, m)
+		err := r.whole(n, m)
+		if err != nil || r.kept == nil {
+			release()
+		}
+		whole <- err
 	}()
 	began := time.Now()
 	scarce := scarceTime + time.Duration(n)*time.Second/scarceBytesPerSec
@@ -133,11 +141,19 @@ func (r *receiver) large(ctx context.Context, n int, m any) error {
 	for {
 		select {
 		case err := <-whole:
+			if err == nil {
+				r.kept.keep(release)
+			}
 			return err
 		case <-look.C:
 		}
 		age := time.Since(began)
 		if age >= most || r.s.receiving.node.Scarce() {
+			go func() {
+				if <-whole == nil && r.kept != nil {
+					release()
+				}
+			}()
 			return r.tooSlow(n, age)
 		}
 		look.Reset(min(scarceLook, most-age))

@@ -99,7 +99,7 @@ func (ad *Administration) hashOf(ctx context.Context, u *PutUser) (hash, algorit
 	if err != nil {
 		return "", "", err
 	}
-	defer leave()
+	defer leave(true)
 	hash, a, err := password.Hash(u.Password)
 	return hash, string(a), failure.Translate(err, about)
 }

@@ -150,13 +150,14 @@ func (cs *Connections) EnterUser(ctx context.Context) (first bool, err error) {
 }
 
 // EnterVHost counts the context's connection as one of the vhost, if that exists (VH-4).
-func (cs *Connections) EnterVHost(ctx context.Context, vhost string) error {
+// exists tells whether it does.
+func (cs *Connections) EnterVHost(ctx context.Context, vhost string) (exists bool, err error) {
 	v := cs.view()
 	if _, exists := v.VHost(vhost); !exists {
-		return nil
+		return false, nil
 	}
-	_, err := cs.enter(ctx, ConnectionOf(ctx), clients.Count{Kind: clients.VHostConnections, Name: vhost})
-	return err
+	_, err = cs.enter(ctx, ConnectionOf(ctx), clients.Count{Kind: clients.VHostConnections, Name: vhost})
+	return true, err
 }
 
 // OpenVHost tells whether the caller may use a vhost at all, as one that opens a connection
@@ -179,7 +180,8 @@ func (cs *Connections) OpenVHost(ctx context.Context, vhost string) error {
 			return err
 		}
 	}
-	return cs.EnterVHost(ctx, vhost)
+	_, err = cs.EnterVHost(ctx, vhost)
+	return err
 }
 
 // OpenChannel counts one more channel of the caller, which is a stream over gRPC; it is
@@ -196,7 +198,7 @@ func (cs *Connections) OpenChannel(ctx context.Context) (closed func(), err erro
 }
 
 // OpenChannelIn counts one more channel of a vhost, if that exists and the caller may do anything there, in
-// the same way. What it does there refuses others.
+// the same way; nil: it is not counted. What it does there refuses others.
 func (cs *Connections) OpenChannelIn(ctx context.Context, vhost string) (closed func(), err error) {
 	who, err := cs.logins.Who(ctx)
 	if err != nil {
@@ -206,7 +208,7 @@ func (cs *Connections) OpenChannelIn(ctx context.Context, vhost string) (closed 
 	if _, exists := v.VHost(vhost); exists && cs.permissions.MayEnter(v, who, vhost) {
 		return cs.admitAll(ctx, []clients.Count{{Kind: clients.VHostChannels, Name: vhost}})
 	}
-	return func() {}, nil
+	return nil, nil
 }
 
 // OpenConsumer counts one more consumer of the caller, of the vhost and of the queue, as OpenChannel does.

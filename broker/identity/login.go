@@ -33,6 +33,10 @@ const (
 	MaxHashes = 2
 	// MaxHashWaiters bounds the calls that wait for that; more are told to come back.
 	MaxHashWaiters = 512
+	// restAfterWrong is for how many times of what a wrong password took to be hashed nobody hashes in its place, maxRest at
+	// most: who guesses, from however many addresses, must not take a processor from publishers.
+	restAfterWrong = 2
+	maxRest        = 250 * time.Millisecond
 	// maxVerified bounds the credentials that are known to be right.
 	maxVerified = 10_000
 )
@@ -183,21 +187,29 @@ func tooManyLogins() *failure.Error {
 	}
 }
 
-// Enter waits for its turn to hash a password; leave ends it.
-func (l *Logins) Enter(ctx context.Context) (leave func(), err error) {
+// Enter waits for its turn to hash a password; leave ends it, and its place rests unless the password was right.
+func (l *Logins) Enter(ctx context.Context) (leave func(right bool), err error) {
 	defer l.waiting.Add(-1)
 	if l.waiting.Add(1) > MaxHashWaiters {
 		return nil, tooManyLogins()
 	}
 	select {
 	case l.slots <- struct{}{}:
-		return func() { <-l.slots }, nil
+		began := time.Now()
+		return func(right bool) {
+			if right {
+				<-l.slots
+				return
+			}
+			time.AfterFunc(min(maxRest, restAfterWrong*time.Since(began)), func() { <-l.slots })
+		}, nil
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
 }
 
-// Hashing returns how many passwords are being hashed: each keeps a processor busy for tens of milliseconds.
+// Hashing returns how many passwords are being hashed, each of which keeps a processor busy for tens of milliseconds, or were
+// just now.
 func (l *Logins) Hashing() int { return len(l.slots) }
 
 // Authenticates tells whether who calls must log in.
@@ -237,7 +249,8 @@ func (l *Logins) verify(ctx context.Context, u *catalog.User, secret string, d [
 	if err != nil {
 		return err
 	}
-	defer leave()
+	right := false
+	defer func() { leave(right) }()
 	if len(secret) > MaxPasswordBytes {
 		return wrongPassword()
 	}
@@ -245,7 +258,7 @@ func (l *Logins) verify(ctx context.Context, u *catalog.User, secret string, d [
 		_, _, _ = password.Hash(secret)
 		return wrongPassword()
 	}
-	right, err := password.Matches(secret, u.PasswordHash, password.Algorithm(u.Algorithm))
+	right, err = password.Matches(secret, u.PasswordHash, password.Algorithm(u.Algorithm))
 	if err != nil {
 		l.log.Warn("a user's password hash cannot be read", "user", u.Name, "error", err)
 	}

@@ -84,6 +84,39 @@ func TestLoginsOfOneCredential(t *testing.T) {
 	})
 }
 
+// After a wrong password its place rests for twice as long as it was hashed; after a right one it does not.
+func TestHashesRest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := testLogins(catalog.New().View, Config{})
+		l.slots = make(chan struct{}, 1)
+		for _, x := range []struct {
+			right       bool
+			takes, rest time.Duration
+		}{
+			{true, 30 * time.Millisecond, 0},
+			{false, 30 * time.Millisecond, 60 * time.Millisecond},
+			{false, time.Second, maxRest},
+			{true, time.Second, 0},
+		} {
+			leave, err := l.Enter(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(x.takes)
+			leave(x.right)
+			began := time.Now()
+			next, err := l.Enter(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if d := time.Since(began); d != x.rest {
+				t.Errorf("%+v: it rests for %v", x, d)
+			}
+			next(true)
+		}
+	})
+}
+
 // Passwords in flight are bounded; who comes too many is told to come back.
 func TestTooManyLogins(t *testing.T) {
 	l := testLogins(catalog.New().View, Config{})

@@ -63,6 +63,9 @@ func (b *Budget) Used() int64 { return b.used.Load() }
 // Wait notes that n more wait for room; a negative number, that fewer do.
 func (b *Budget) Wait(n int64) { b.waiting.Add(n) }
 
+// Waiting returns how many wait for room.
+func (b *Budget) Waiting() int64 { return b.waiting.Load() }
+
 // Scarce tells whether somebody waits for room.
 func (b *Budget) Scarce() bool { return b.waiting.Load() > 0 }
 

@@ -26,13 +26,13 @@ func awaitDeclarers(t *testing.T, cl *client.Client, user string, l client.UserL
 }
 
 // dialAMQP connects to a node.
-func dialAMQP(t *testing.T, addr, user string) *amqp091.Connection {
+func dialAMQP(t *testing.T, addr, user string, cfg amqp091.Config) *amqp091.Connection {
 	t.Helper()
-	conn, err := amqp091.DialConfig("amqp://"+user+":secret@"+addr, amqp091.Config{Vhost: "/"})
+	conn, err := amqp091.DialConfig("amqp://"+user+":secret@"+addr, cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = conn.Close() })
+	t.Cleanup(func() { _ = conn.CloseDeadline(time.Now()) })
 	return conn
 }
 
@@ -56,7 +56,7 @@ func declareAtOnce(t *testing.T, c *testcluster.Cluster, user string, each int) 
 	}
 	for node := range 3 {
 		p, _ := asUser(t, c.Addrs()[node], user)
-		conn := dialAMQP(t, c.AMQP(node), user)
+		conn := dialAMQP(t, c.AMQP(node), user, amqp091.Config{Vhost: "/"})
 		for i := range each {
 			running.Go(func() {
 				<-begin
@@ -112,7 +112,7 @@ func TestQueuesOfUser(t *testing.T) {
 	// A queue for answers counts as well.
 	one := int64(1)
 	awaitDeclarers(t, cl, "other", client.UserLimits{MaxQueues: &one})
-	ch, err := dialAMQP(t, c.AMQP(0), "other").Channel()
+	ch, err := dialAMQP(t, c.AMQP(0), "other", amqp091.Config{Vhost: "/"}).Channel()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -139,7 +139,7 @@ func TestQueuesOfUserEnd(t *testing.T) {
 	two := int64(2)
 	awaitDeclarers(t, cl, "u", client.UserLimits{MaxQueues: &two})
 	for node := range 3 {
-		conn := dialAMQP(t, c.AMQP(node), "u")
+		conn := dialAMQP(t, c.AMQP(node), "u", amqp091.Config{Vhost: "/"})
 		testcluster.Poll(t, "there is room for the queues of a connection", func() error {
 			ch, err := conn.Channel()
 			for i := 0; err == nil && i < 2; i++ {
@@ -235,7 +235,7 @@ func wantReached(t *testing.T, cl *client.Client, name, limit, scope string) {
 // then waits for connection.unblocked after what makes room.
 func blockedThenNot(t *testing.T, addr string, room func()) {
 	t.Helper()
-	conn := dialAMQP(t, addr, "other")
+	conn := dialAMQP(t, addr, "other", amqp091.Config{Vhost: "/"})
 	told := conn.NotifyBlocked(make(chan amqp091.Blocking, 100))
 	ch, err := conn.Channel()
 	if err != nil {

@@ -27,6 +27,12 @@ func quotaCluster(t *testing.T, users, vhosts []string) (*testcluster.Cluster, *
 		t.Skip("starts three nodes")
 	}
 	c := testcluster.Start(t, 3)
+	return c, withQuotas(t, c, users, vhosts)
+}
+
+// withQuotas makes the users and vhosts, and waits until quotas can be set.
+func withQuotas(t *testing.T, c *testcluster.Cluster, users, vhosts []string) *client.Client {
+	t.Helper()
 	cl, ctx := openClient(t, c), testContext(t)
 	for _, h := range vhosts {
 		if _, err := cl.PutVHost(ctx, client.VHost{Name: h}); err != nil {
@@ -50,7 +56,7 @@ func quotaCluster(t *testing.T, users, vhosts []string) (*testcluster.Cluster, *
 	if err := cl.SetVHostLimits(ctx, client.SetVHostLimitsRequest{Name: "/", Limits: client.VHostLimits{}}); err != nil {
 		t.Fatal(err)
 	}
-	return c, cl
+	return cl
 }
 
 // publisher publishes as fast as it may until its context ends, and counts confirms.

@@ -1,0 +1,52 @@
+package testcluster_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/quorate/quorate/client"
+	"github.com/quorate/quorate/internal/testcluster"
+)
+
+// VH-14: rates are over the time that goes by, whatever happens to the wall clocks of the nodes' machines.
+func TestQuotaWithSteppedClocks(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts three nodes")
+	}
+	c, clocks := testcluster.StartClocks(t, 3)
+	cl := withQuotas(t, c, []string{"u"}, nil)
+	ctx := testContext(t)
+	if _, err := cl.DeclareQueue(ctx, client.Queue{Name: "q"}); err != nil {
+		t.Fatal(err)
+	}
+	const rate, seconds = 300, 4
+	limit := int64(rate)
+	if err := cl.SetUserLimits(ctx, client.SetUserLimitsRequest{Name: "u", Limits: client.UserLimits{MaxMessageRate: &limit}}); err != nil {
+		t.Fatal(err)
+	}
+	all := []*publisher{overGRPC(t, c.Addrs()[0], "u", "q"), overAMQP(t, c.AMQP(1), "u", "q"), overGRPC(t, c.Addrs()[2], "u", "q")}
+	confirmed := func() (n int64) {
+		for _, p := range all {
+			n += p.confirmed.Load()
+		}
+		return n
+	}
+	<-time.After(2 * time.Second) // the nodes know what all want
+	for _, x := range []struct {
+		what string
+		node int
+		by   time.Duration
+	}{{"right", 0, 0}, {"an hour ahead", 0, time.Hour}, {"an hour behind", 0, -2 * time.Hour}, {"two of them", 1, time.Hour}, {"all of them", 2, -time.Hour}} {
+		clocks[x.node].Step(x.by)
+		before, began := confirmed(), time.Now()
+		<-time.After(seconds * time.Second) // a rate is over a time
+		n, took := confirmed()-before, time.Since(began).Seconds()
+		t.Logf("%s: %.0f a second", x.what, float64(n)/took)
+		if float64(n) < 0.8*rate*took || float64(n) > 1.2*rate*took {
+			t.Errorf("%s: %.0f a second, want %d", x.what, float64(n)/took, rate)
+		}
+	}
+	for _, p := range all {
+		p.end()
+	}
+}
