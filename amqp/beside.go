@@ -31,19 +31,19 @@ type hand struct {
 // beside is the work of a connection that its reader does not do itself. Guarded by the
 // connection's mu.
 type beside struct {
-	lanes map[uint16]*lane // by channel number
-	ready []*lane          // those that nobody runs, in the order of their turns
-	hands int              // goroutines
-	bytes int              // of frames that wait or run
-	rated int              // lanes that a rate has held back
-	over  bool             // no goroutine begins any more
-	fault error            // ends the connection; the reader takes it
+	frameQueues map[uint16]*frameQueue // by channel number
+	ready       []*frameQueue          // those that nobody runs, in the order of their turns
+	hands       int                    // goroutines
+	bytes       int                    // of frames that wait or run
+	rated       int                    // frame queues that a rate has held back
+	over        bool                   // no goroutine begins any more
+	fault       error                  // ends the connection; the reader takes it
 }
 
-// lane holds the frames of one channel number, in their order, from a method that waits for
+// frameQueue holds the frames of one channel number, in their order, from a method that waits for
 // the broker, or a publish that a rate holds back, on to the last that came before that one's end. As
-// long as there is a lane, the number's channel belongs to it and not to the reader.
-type lane struct {
+// long as there is a frame queue, the number's channel belongs to it and not to the reader.
+type frameQueue struct {
 	number uint16
 	frames []wire.Frame
 	rated  bool // a rate has held it back
@@ -77,38 +77,38 @@ func (c *conn) route(f wire.Frame) (ch *channel, elsewhere bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	b := &c.beside
-	l := b.lanes[f.Channel]
+	l := b.frameQueues[f.Channel]
 	switch {
 	case l != nil:
 	case c.channels[f.Channel] == nil || !slow(f):
 		return c.channels[f.Channel], false
 	default:
-		l = c.newLane(f.Channel)
+		l = c.newFrameQueue(f.Channel)
 		c.makeReady(l)
 	}
 	c.append(l, f)
 	return nil, true
 }
 
-// newLane begins the lane of a channel. The caller holds mu.
-func (c *conn) newLane(channel uint16) *lane {
-	l := &lane{number: channel}
-	if c.beside.lanes == nil {
-		c.beside.lanes = make(map[uint16]*lane)
+// newFrameQueue begins the frame queue of a channel. The caller holds mu.
+func (c *conn) newFrameQueue(channel uint16) *frameQueue {
+	l := &frameQueue{number: channel}
+	if c.beside.frameQueues == nil {
+		c.beside.frameQueues = make(map[uint16]*frameQueue)
 	}
-	c.beside.lanes[channel] = l
+	c.beside.frameQueues[channel] = l
 	return l
 }
 
-// append has a frame run in a lane, after those that wait there. The caller holds mu.
-func (c *conn) append(l *lane, f wire.Frame) {
+// append has a frame run in a frame queue, after those that wait there. The caller holds mu.
+func (c *conn) append(l *frameQueue, f wire.Frame) {
 	c.beside.bytes += frameBytes + len(f.Payload)
 	f.Payload = append([]byte(nil), f.Payload...) // the reader's buffer is used again
 	l.frames = append(l.frames, f)
 }
 
-// makeReady gives a lane its turn. The caller holds mu.
-func (c *conn) makeReady(l *lane) {
+// makeReady gives a frame queue its turn. The caller holds mu.
+func (c *conn) makeReady(l *frameQueue) {
 	b := &c.beside
 	b.ready = append(b.ready, l)
 	if b.hands < maxMethodsBeside && !b.over {
@@ -117,10 +117,10 @@ func (c *conn) makeReady(l *lane) {
 	}
 }
 
-// work runs frames beside the reader as long as there are some, one of each lane at a time.
+// work runs frames beside the reader as long as there are some, one of each frame queue at a time.
 func (c *conn) work() {
 	h := &hand{}
-	for l := c.nextLane(); l != nil; l = c.nextLane() {
+	for l := c.nextFrameQueue(); l != nil; l = c.nextFrameQueue() {
 		c.mu.Lock()
 		f := l.frames[0]
 		c.mu.Unlock()
@@ -138,8 +138,8 @@ func (c *conn) work() {
 	}
 }
 
-// ran takes the first frame of a lane away, which was run, and the lane if that was its last one.
-func (c *conn) ran(l *lane) {
+// ran takes the first frame of a frame queue away, which was run, and the frame queue if that was its last one.
+func (c *conn) ran(l *frameQueue) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	b := &c.beside
@@ -148,7 +148,7 @@ func (c *conn) ran(l *lane) {
 	if l.frames = l.frames[1:]; len(l.frames) > 0 {
 		b.ready = append(b.ready, l)
 	} else {
-		delete(b.lanes, l.number)
+		delete(b.frameQueues, l.number)
 		if l.rated {
 			b.rated--
 		}
@@ -156,8 +156,8 @@ func (c *conn) ran(l *lane) {
 	c.changed.Broadcast()
 }
 
-// nextLane returns the lane whose turn it is; nil: there is none, and the caller ends.
-func (c *conn) nextLane() *lane {
+// nextFrameQueue returns the frame queue whose turn it is; nil: there is none, and the caller ends.
+func (c *conn) nextFrameQueue() *frameQueue {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	b := &c.beside
@@ -219,5 +219,5 @@ func (c *conn) takeFault() error {
 // awaitBeside waits until all that was read is done. What is left when the connection ends,
 // or after a fault beside, is dropped.
 func (c *conn) awaitBeside() {
-	_ = c.await(c.life, func() bool { return len(c.beside.lanes) == 0 })
+	_ = c.await(c.life, func() bool { return len(c.beside.frameQueues) == 0 })
 }

@@ -9,7 +9,7 @@ import (
 )
 
 // channel is one channel of a connection. What is above mu's part belongs to the reader, or
-// to the channel's lane while it has one.
+// to the channel's frame queue while it has one.
 type channel struct {
 	c      *conn
 	number uint16

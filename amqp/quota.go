@@ -34,18 +34,18 @@ func (ch *channel) awaitQuotas() error {
 	}
 }
 
-// pause has a publish that the reader has met wait in a lane.
+// pause has a publish that the reader has met wait in a frame queue.
 func (c *conn) pause(ch *channel, f wire.Frame) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	l := c.newLane(f.Channel)
+	l := c.newFrameQueue(f.Channel)
 	c.append(l, f)
 	c.park(l, ch)
 }
 
-// park lays a lane aside until its channel may look again whether it may publish: no hand waits with it.
+// park lays a frame queue aside until its channel may look again whether it may publish: no hand waits with it.
 // The caller holds mu.
-func (c *conn) park(l *lane, ch *channel) {
+func (c *conn) park(l *frameQueue, ch *channel) {
 	if c.beside.over {
 		return
 	}
@@ -65,8 +65,8 @@ func (c *conn) park(l *lane, ch *channel) {
 	})
 }
 
-// unpark ends the wait of a lane. The caller holds mu.
-func (c *conn) unpark(l *lane) {
+// unpark ends the wait of a frame queue. The caller holds mu.
+func (c *conn) unpark(l *frameQueue) {
 	c.flow.Add(-1)
 	l.waited()
 	l.waited = nil
@@ -77,7 +77,7 @@ func (c *conn) endBeside() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.beside.over = true
-	for _, l := range c.beside.lanes {
+	for _, l := range c.beside.frameQueues {
 		if l.waited != nil {
 			l.timer.Stop()
 			c.unpark(l)

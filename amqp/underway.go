@@ -178,7 +178,7 @@ func (c *conn) endLate(age func(*content) time.Duration) {
 	}
 }
 
-// readersChannels returns the channels that have no lane.
+// readersChannels returns the channels that have no frame queue.
 func (c *conn) readersChannels() (own []*channel) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -186,7 +186,7 @@ func (c *conn) readersChannels() (own []*channel) {
 		return nil
 	}
 	for n, ch := range c.channels {
-		if c.beside.lanes[n] == nil {
+		if c.beside.frameQueues[n] == nil {
 			own = append(own, ch)
 		}
 	}

@@ -51,7 +51,7 @@ func (w *writer) run() bool {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
 	for {
-		done, beat := w.turn()
+		done, heartbeat := w.turn()
 		sent := len(w.buf) > 0
 		if sent {
 			if !w.send() {
@@ -64,8 +64,8 @@ func (w *writer) run() bool {
 			c.changed.Broadcast()
 		}
 		switch {
-		case sent && beat > 0:
-			timer.Reset(beat)
+		case sent && heartbeat > 0:
+			timer.Reset(heartbeat)
 			continue
 		case sent:
 			continue
@@ -75,7 +75,7 @@ func (w *writer) run() bool {
 		select {
 		case <-c.news:
 		case <-timer.C:
-			if beat > 0 {
+			if heartbeat > 0 {
 				w.buf = wire.AppendHeartbeat(w.buf)
 			}
 		case <-c.life.Done():
@@ -128,9 +128,9 @@ func (w *writer) last() bool {
 	}
 }
 
-// turn gathers what there is. Done tells that nothing will follow; beat is how often a
+// turn gathers what there is. Done tells that nothing will follow; heartbeat is how often a
 // heartbeat is due.
-func (w *writer) turn() (done bool, beat time.Duration) {
+func (w *writer) turn() (done bool, heartbeat time.Duration) {
 	c := w.c
 	c.mu.Lock()
 	w.buf = append(w.buf, c.out...)
@@ -142,7 +142,7 @@ func (w *writer) turn() (done bool, beat time.Duration) {
 		x.woken = false
 	}
 	w.channels, c.settling = c.settling, w.channels[:0]
-	done, beat = c.done, w.heartbeat/2
+	done, heartbeat = c.done, w.heartbeat/2
 	c.mu.Unlock()
 	for _, ch := range w.channels {
 		w.confirms(ch)
@@ -156,7 +156,7 @@ func (w *writer) turn() (done bool, beat time.Duration) {
 	}
 	clear(w.channels)
 	clear(w.consumer)
-	return done, beat
+	return done, heartbeat
 }
 
 // wakeFirst has consumers taken from before those that are awake.

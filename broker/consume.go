@@ -383,7 +383,7 @@ func (c *Consumer) Finish(ctx context.Context) {
 	cl := c.b.cluster
 	for ctx.Err() == nil {
 		changed := cl.ViewChanged()
-		if r, there := cl.View().QueueByUID(c.c.Queue()); !there || r.Dissolving > 0 {
+		if r, there := cl.View().QueueByUID(c.c.Queue()); !there || r.DrainDeleting > 0 {
 			return
 		}
 		if s, err := cl.Leaders().Status(ctx, c.c.Queue()); err != nil || s.Overview.Consumers > 0 {

@@ -171,8 +171,8 @@ func (b *Broker) declarePassive(ctx context.Context, c *cluster.Cluster, d *Decl
 	if err == nil {
 		err = b.Connections.PermitOwner(ctx, rec)
 	}
-	if err == nil && rec.Dissolving > 0 {
-		about.Class, about.Reason = failure.NotFound, failure.DissolvingReason
+	if err == nil && rec.DrainDeleting > 0 {
+		about.Class, about.Reason = failure.NotFound, failure.DrainDeletingReason
 		err = &about
 	}
 	if err != nil {

@@ -152,7 +152,7 @@ func (m *mover) stays(p *leader.Peeked) (string, error) {
 	v := m.c.View()
 	switch m.to.Kind {
 	case quorumq.ToOrigin:
-		if q, ok := v.Queue(m.vhost, p.OriginQueue); !ok || q.Dissolving > 0 {
+		if q, ok := v.Queue(m.vhost, p.OriginQueue); !ok || q.DrainDeleting > 0 {
 			return fmt.Sprintf("queue %q does not exist", p.OriginQueue), nil
 		}
 	case quorumq.ToOriginExchange:

@@ -43,8 +43,8 @@ func (b *Broker) queueToRead(ctx context.Context, vhost, name string) (*gateway.
 // Deleted tells what was lost with a queue.
 type Deleted struct {
 	Ready, Unsettled, Delayed, Backlog uint64
-	// Dissolving: nothing is lost; its messages are still being dead-lettered, then it goes.
-	Dissolving bool
+	// DrainDeleting: nothing is lost; its messages are still being dead-lettered, then it goes.
+	DrainDeleting bool
 }
 
 // Deletion says how a queue is deleted.
@@ -54,8 +54,8 @@ type Deletion struct {
 	Discard  bool // drop its messages, also if it would dead-letter them first
 }
 
-// dissolveWait is how long DeleteQueue waits for the dead letters of the queue to arrive.
-const dissolveWait = 2 * time.Second
+// drainDeleteWait is how long DeleteQueue waits for the dead letters of the queue to arrive.
+const drainDeleteWait = 2 * time.Second
 
 // DeleteQueue removes a queue; a missing one is fine. One that dead-letters its messages
 // first may take longer than the call.
@@ -90,20 +90,20 @@ func (b *Broker) DeleteQueue(ctx context.Context, vhost, name string, how Deleti
 		// Without a leader nobody knows; without conditions the queue goes all the same.
 		return Deleted{}, failure.Translate(err, about)
 	}
-	if how.Discard || rec.Dissolving == 0 && !b.policies.DrainsBeforeDelete(c.View(), rec) {
+	if how.Discard || rec.DrainDeleting == 0 && !b.policies.DrainsBeforeDelete(c.View(), rec) {
 		_, err = b.commands.Commit(ctx, &catalog.DeleteQueue{VHost: vhost, Name: name, UID: rec.UID})
 		return gone, failure.Translate(err, about)
 	}
-	if _, err = b.commands.Commit(ctx, &catalog.DissolveQueue{VHost: vhost, Name: name, UID: rec.UID}); err != nil {
+	if _, err = b.commands.Commit(ctx, &catalog.DrainDeleteQueue{VHost: vhost, Name: name, UID: rec.UID}); err != nil {
 		return gone, failure.Translate(err, about)
 	}
-	gone.Dissolving = b.awaitDissolved(ctx, c, rec.UID)
+	gone.DrainDeleting = b.awaitDrainDeleted(ctx, c, rec.UID)
 	return gone, nil
 }
 
-// awaitDissolved waits a moment for the end of a queue, and tells whether it is still there.
-func (b *Broker) awaitDissolved(ctx context.Context, c *cluster.Cluster, uid id.QueueUID) bool {
-	ctx, cancel := context.WithTimeout(ctx, dissolveWait)
+// awaitDrainDeleted waits a moment for the end of a queue, and tells whether it is still there.
+func (b *Broker) awaitDrainDeleted(ctx context.Context, c *cluster.Cluster, uid id.QueueUID) bool {
+	ctx, cancel := context.WithTimeout(ctx, drainDeleteWait)
 	defer cancel()
 	for {
 		changed := c.ViewChanged()

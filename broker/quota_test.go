@@ -201,7 +201,8 @@ func TestDeclarer(t *testing.T) {
 	if by, err := b.declarer(t.Context()); err == nil {
 		t.Errorf("somebody who has not logged in is %q", by)
 	}
-	b.cfg.Authenticate = false
+	b = testBrokerOf(t, Config{}, func(string) enqueuer { return discarding{} })
+	b.view = c.View
 	is(t.Context(), "")
 }
 

@@ -152,7 +152,7 @@ func (b *Broker) addFigures(ctx context.Context, c *cluster.Cluster, rec *catalo
 		return
 	}
 	q.State, q.Leader = StateRunning, string(s.Leader)
-	if rec.Dissolving > 0 {
+	if rec.DrainDeleting > 0 {
 		q.State = StateDeleting
 	}
 	q.Online = id.Names(s.Online)

@@ -141,7 +141,7 @@ func (h vhost) target(c *Bind) (target, *Error) {
 		return target{exchange: c.Destination}, nil
 	}
 	q, ok := h.queues.get(c.Destination)
-	if ok && q.Dissolving > 0 {
+	if ok && q.DrainDeleting > 0 {
 		return target{}, &Error{
 			Code: CodeNotFound, Kind: "queue", Name: c.Destination, VHost: c.VHost,
 			Reason: "is being deleted; bind another one, or declare it again when it is gone",

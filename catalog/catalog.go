@@ -98,8 +98,8 @@ func (v *View) apply(cmd Command) (Reply, *Error) {
 		return v.declareQueue(cmd)
 	case *DeleteQueue:
 		return v.deleteQueue(cmd)
-	case *DissolveQueue:
-		return v.dissolveQueue(cmd)
+	case *DrainDeleteQueue:
+		return v.drainDeleteQueue(cmd)
 	case *SetQueueMembers:
 		return v.setQueueMembers(cmd)
 	case *BeginMemberChange:

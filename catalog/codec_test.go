@@ -29,7 +29,7 @@ func samples() map[string]catalog.Command {
 			VHost: "/", Name: "b", Type: catalog.QueueQuorum, Durable: true, Members: []id.NodeID{"n1"}, Leader: "n1", DeclaredBy: "u",
 		},
 		"delete-queue":   &catalog.DeleteQueue{VHost: "/", Name: "q", UID: 1024},
-		"dissolve-queue": &catalog.DissolveQueue{VHost: "/", Name: "q", UID: 1024},
+		"drain-delete-queue": &catalog.DrainDeleteQueue{VHost: "/", Name: "q", UID: 1024},
 		"set-members":    &catalog.SetQueueMembers{UID: 1024, Members: []id.NodeID{"n1"}, Leader: "n1"},
 		"declare-exchange": &catalog.DeclareExchange{
 			VHost: "/", Name: "x", Type: catalog.ExchangeTopic, Durable: true, AutoDelete: true, Internal: true,
@@ -157,10 +157,10 @@ func changing() *catalog.Catalog {
 	return c
 }
 
-// dissolving is populated, with the queue on its way out.
-func dissolving() *catalog.Catalog {
+// drainDeleting is populated, with the queue on its way out.
+func drainDeleting() *catalog.Catalog {
 	c := populated()
-	if r := c.Apply(300, 9000, samples()["dissolve-queue"]); r.Err != nil {
+	if r := c.Apply(300, 9000, samples()["drain-delete-queue"]); r.Err != nil {
 		return nil
 	}
 	return c
@@ -281,8 +281,8 @@ func TestGoldenBytes(t *testing.T) {
 			return hex.Dump(governed().AppendSnapshot(nil))
 		case "snapshot-changing":
 			return hex.Dump(changing().AppendSnapshot(nil))
-		case "snapshot-dissolving":
-			return hex.Dump(dissolving().AppendSnapshot(nil))
+		case "snapshot-drain-deleting":
+			return hex.Dump(drainDeleting().AppendSnapshot(nil))
 		case "snapshot-raised":
 			return hex.Dump(raised().AppendSnapshot(nil))
 		case "snapshot-strict":
@@ -486,7 +486,7 @@ func FuzzRestore(f *testing.F) {
 	f.Add(limited().AppendSnapshot(nil))
 	f.Add(declared().AppendSnapshot(nil))
 	f.Add(governed().AppendSnapshot(nil))
-	f.Add(dissolving().AppendSnapshot(nil))
+	f.Add(drainDeleting().AppendSnapshot(nil))
 	f.Add(raised().AppendSnapshot(nil))
 	f.Add(replaced().AppendSnapshot(nil))
 	f.Fuzz(func(t *testing.T, b []byte) {

@@ -42,7 +42,7 @@ const (
 	kindDeletePolicy
 	kindPutParameter
 	kindDeleteParameter
-	kindDissolveQueue
+	kindDrainDeleteQueue
 	kindRaiseVersion
 	kindRegisterStore
 	kindLeaveCatalog
@@ -110,10 +110,10 @@ type DeleteQueue struct {
 	UID         id.QueueUID // 0 = whichever has the name; else it must match
 }
 
-// DissolveQueue begins the deletion of a queue that dead-letters what it holds before it
+// DrainDeleteQueue begins the deletion of a queue that dead-letters what it holds before it
 // goes: it loses its bindings and its name leads nowhere, but stays taken until the
 // queue's leader deletes the record. A missing queue is fine: the reply has no UID then.
-type DissolveQueue struct {
+type DrainDeleteQueue struct {
 	VHost, Name string
 	UID         id.QueueUID // 0 = whichever has the name; else it must match
 }
@@ -226,18 +226,18 @@ type ForgetNode struct {
 	ID id.NodeID
 }
 
-func (*DeclareQueue) kind() commandKind    { return kindDeclareQueue }
-func (*DeleteQueue) kind() commandKind     { return kindDeleteQueue }
-func (*DissolveQueue) kind() commandKind   { return kindDissolveQueue }
-func (*SetQueueMembers) kind() commandKind { return kindSetQueueMembers }
-func (*DeclareExchange) kind() commandKind { return kindDeclareExchange }
-func (*DeleteExchange) kind() commandKind  { return kindDeleteExchange }
-func (*Bind) kind() commandKind            { return kindBind }
-func (*Unbind) kind() commandKind          { return kindUnbind }
-func (*ForgetNode) kind() commandKind      { return kindForgetNode }
-func (*LeaveCatalog) kind() commandKind    { return kindLeaveCatalog }
-func (*NodeOut) kind() commandKind         { return kindNodeOut }
-func (*ReplaceNode) kind() commandKind     { return kindReplaceNode }
+func (*DeclareQueue) kind() commandKind     { return kindDeclareQueue }
+func (*DeleteQueue) kind() commandKind      { return kindDeleteQueue }
+func (*DrainDeleteQueue) kind() commandKind { return kindDrainDeleteQueue }
+func (*SetQueueMembers) kind() commandKind  { return kindSetQueueMembers }
+func (*DeclareExchange) kind() commandKind  { return kindDeclareExchange }
+func (*DeleteExchange) kind() commandKind   { return kindDeleteExchange }
+func (*Bind) kind() commandKind             { return kindBind }
+func (*Unbind) kind() commandKind           { return kindUnbind }
+func (*ForgetNode) kind() commandKind       { return kindForgetNode }
+func (*LeaveCatalog) kind() commandKind     { return kindLeaveCatalog }
+func (*NodeOut) kind() commandKind          { return kindNodeOut }
+func (*ReplaceNode) kind() commandKind      { return kindReplaceNode }
 func (*BeginMemberChange) kind() commandKind {
 	return kindBeginMemberChange
 }

@@ -71,7 +71,7 @@ func (c *DeleteQueue) append(b []byte) []byte {
 	return binary.AppendUvarint(b, uint64(c.UID))
 }
 
-func (c *DissolveQueue) append(b []byte) []byte {
+func (c *DrainDeleteQueue) append(b []byte) []byte {
 	return binary.AppendUvarint(appendString(appendString(b, c.VHost), c.Name), uint64(c.UID))
 }
 
@@ -184,8 +184,8 @@ func (r *reader) command(kind commandKind) Command {
 		return &DeleteQueue{
 			VHost: r.string("vhost"), Name: r.string("name"), UID: id.QueueUID(r.uvarint("uid")),
 		}
-	case kindDissolveQueue:
-		return &DissolveQueue{
+	case kindDrainDeleteQueue:
+		return &DrainDeleteQueue{
 			VHost: r.string("vhost"), Name: r.string("name"), UID: id.QueueUID(r.uvarint("uid")),
 		}
 	case kindSetQueueMembers:

@@ -57,7 +57,7 @@ type defaultIndex struct{ directIndex }
 
 func (defaultIndex) match(p *Publication, w *walk) {
 	for _, k := range p.Keys {
-		if q, ok := w.queues.get(k); ok && q.Dissolving == 0 {
+		if q, ok := w.queues.get(k); ok && q.DrainDeleting == 0 {
 			w.add("", target{uid: q.UID})
 		}
 	}

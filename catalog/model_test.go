@@ -100,7 +100,7 @@ func (r chance) command() catalog.Command {
 		return d
 	case 3:
 		if r.IntN(3) == 0 {
-			return &catalog.DissolveQueue{VHost: "/", Name: r.queue()}
+			return &catalog.DrainDeleteQueue{VHost: "/", Name: r.queue()}
 		}
 		return &catalog.DeleteQueue{VHost: "/", Name: r.queue()}
 	case 4:
@@ -354,7 +354,7 @@ func naiveRoute(v *catalog.View, exchange string, p *catalog.Publication) []id.Q
 			}
 		}
 		for _, k := range p.Keys {
-			if q, ok := v.Queue("/", k); ok && x.Name == "" && q.Dissolving == 0 {
+			if q, ok := v.Queue("/", k); ok && x.Name == "" && q.DrainDeleting == 0 {
 				found, uids[q.UID] = true, true
 			}
 		}

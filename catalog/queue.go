@@ -23,7 +23,7 @@ func (v *View) declareQueue(c *DeclareQueue) (Reply, *Error) {
 	if !ok {
 		return Reply{}, noVHost(c.VHost)
 	}
-	if old, exists := h.queues.get(c.Name); exists && old.Dissolving > 0 {
+	if old, exists := h.queues.get(c.Name); exists && old.DrainDeleting > 0 {
 		return Reply{}, old.beingDeleted()
 	} else if exists {
 		return Reply{UID: old.UID}, old.equivalent(c)
@@ -155,7 +155,7 @@ func (v *View) endLives(gone func(*QueueRecord) bool) {
 	}
 	for _, q := range ended {
 		if on, _ := q.Arguments.Get(argument.OnDelete); q.Durable && on.EqualClass(message.String(argument.OnDeleteDeadLetter)) {
-			_, _ = v.dissolveQueue(&DissolveQueue{VHost: q.VHost, Name: q.Name, UID: q.UID})
+			_, _ = v.drainDeleteQueue(&DrainDeleteQueue{VHost: q.VHost, Name: q.Name, UID: q.UID})
 			continue
 		}
 		_, _ = v.deleteQueue(&DeleteQueue{VHost: q.VHost, Name: q.Name, UID: q.UID})
@@ -222,7 +222,7 @@ func (v *View) deleteQueue(c *DeleteQueue) (Reply, *Error) {
 	return Reply{UID: q.UID, Deleted: true}, nil
 }
 
-func (v *View) dissolveQueue(c *DissolveQueue) (Reply, *Error) {
+func (v *View) drainDeleteQueue(c *DrainDeleteQueue) (Reply, *Error) {
 	h, ok := v.vhosts.get(c.VHost)
 	if !ok {
 		return Reply{}, noVHost(c.VHost)
@@ -231,11 +231,11 @@ func (v *View) dissolveQueue(c *DissolveQueue) (Reply, *Error) {
 	switch {
 	case !ok || (c.UID != 0 && c.UID != q.UID):
 		return Reply{}, nil
-	case q.Dissolving > 0:
+	case q.DrainDeleting > 0:
 		return Reply{UID: q.UID}, nil
 	}
 	marked := *q
-	marked.Dissolving, marked.Index = v.index, v.index
+	marked.DrainDeleting, marked.Index = v.index, v.index
 	v.putQueue(h.unbindAllTo(ToQueue, q.Name), &marked)
 	return Reply{UID: q.UID}, nil
 }

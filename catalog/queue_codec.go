@@ -21,7 +21,7 @@ func appendQueue(b []byte, q *QueueRecord, version Version) []byte {
 	b = binary.AppendUvarint(b, q.Index)
 	b = binary.AppendUvarint(b, uint64(q.Size))
 	b = binary.AppendUvarint(b, q.Changed)
-	b = binary.AppendUvarint(b, q.Dissolving)
+	b = binary.AppendUvarint(b, q.DrainDeleting)
 	b = appendLife(b, q.Exclusive, q.Owner, q.Durable, q.Home)
 	b = appendBool(b, q.Change != nil)
 	if g := q.Change; g != nil {
@@ -49,7 +49,7 @@ func (r *reader) queue(vhost string) *QueueRecord {
 	}
 	q.Size, q.Changed = r.size("queue size"), r.uvarint("queue changed")
 	if r.form > snapshotWithoutEnd {
-		q.Dissolving = r.uvarint("queue dissolving")
+		q.DrainDeleting = r.uvarint("queue drain-deleting")
 	}
 	q.Owner, q.Home = r.life(q.Exclusive, q.Durable)
 	if r.bool("queue change") {

@@ -218,8 +218,8 @@ func (s *script) show(out *strings.Builder) {
 		if q.Changed != 0 || q.Size != 0 {
 			fmt.Fprintf(out, "  changed at %d, size %d\n", q.Changed, q.Size)
 		}
-		if q.Dissolving > 0 {
-			fmt.Fprintf(out, "  dissolving since %d\n", q.Dissolving)
+		if q.DrainDeleting > 0 {
+			fmt.Fprintf(out, "  drain-deleting since %d\n", q.DrainDeleting)
 		}
 		if q.DeclaredBy != "" {
 			_, counts := v.DeclarerOf(q)
@@ -454,8 +454,8 @@ func command(t *testing.T, tokens []token) catalog.Command {
 		}
 	case "delete-queue":
 		return &catalog.DeleteQueue{VHost: vhost, Name: word(0), UID: id.QueueUID(f.number("uid"))}
-	case "dissolve-queue":
-		return &catalog.DissolveQueue{VHost: vhost, Name: word(0), UID: id.QueueUID(f.number("uid"))}
+	case "drain-delete-queue":
+		return &catalog.DrainDeleteQueue{VHost: vhost, Name: word(0), UID: id.QueueUID(f.number("uid"))}
 	case "set-members":
 		return &catalog.SetQueueMembers{
 			UID: id.QueueUID(f.number("uid")), Members: f.members(), Leader: id.NodeID(f.text("leader", "")),

@@ -69,9 +69,9 @@ type QueueRecord struct {
 	// group's first configuration; later nobody may.
 	Changed uint64
 	Change  *MemberChange // what goes on; nil: nothing
-	// Dissolving is the index of the command that began the queue's deletion; 0: it is not being
+	// DrainDeleting is the index of the command that began the queue's deletion; 0: it is not being
 	// deleted. Nobody may use it any more, and its leader deletes it once it is empty.
-	Dissolving uint64
+	DrainDeleting uint64
 	// DeclaredBy is the user that declared the queue; "": nobody was logged in, or it is older than
 	// VersionDeclarers. Whether it counts towards the limits of a user tells DeclarerOf (VH-17).
 	DeclaredBy string

@@ -165,9 +165,9 @@ type QueueDeleted struct {
 	Unsettled uint64 `api:"unsettled"`
 	Backlog   uint64 `api:"backlog"`
 	Delayed   uint64 `api:"delayed"`
-	// Dissolving says that nothing is lost: the queue's messages are still being dead-lettered, and
+	// DrainDeleting says that nothing is lost: the queue's messages are still being dead-lettered, and
 	// it goes when they have arrived.
-	Dissolving bool `api:"dissolving"`
+	DrainDeleting bool `api:"drain_deleting"`
 }
 
 // ExchangeInfo is an exchange.

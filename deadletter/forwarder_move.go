@@ -54,7 +54,7 @@ func (k *resolver) toQueue(name string) {
 		k.way.text = fmt.Sprintf("queue %q, where messages are moved to, does not exist; declare it", name)
 		return
 	}
-	if q.Dissolving > 0 {
+	if q.DrainDeleting > 0 {
 		k.way.cause, k.way.key = CauseNoQueue, name
 		k.way.text = fmt.Sprintf("queue %q, where messages are moved to, is being deleted; declare it again when it is gone", name)
 		return

@@ -307,7 +307,7 @@ func objectsOf(v *catalog.View, only string) objects {
 		}
 	}
 	for q := range v.Queues() {
-		if wanted(q.VHost) && !q.Exclusive && q.Dissolving == 0 {
+		if wanted(q.VHost) && !q.Exclusive && q.DrainDeleting == 0 {
 			o.Queues = append(o.Queues, jsonQueue{q.Name, named(q.VHost), string(q.Type), q.Durable, q.AutoDelete, withType(q), declarerOf(v, q)})
 		}
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/quorate/quorate/catalog"
 )
 
-// VH-13: an export of RabbitMQ 3.11 with mirrored, lazy and delayed objects comes over whole; what
+// VH-13: an export of RabbitMQ 3.11 with mirrored and delayed objects and lazy queues comes over whole; what
 // has no counterpart is told object by object.
 func TestFromRabbitMQ3(t *testing.T) {
 	text, err := os.ReadFile("testdata/rabbitmq-3.11.json")

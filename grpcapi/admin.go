@@ -43,7 +43,7 @@ func (a *adminServer) DeleteQueue(ctx context.Context, req *brokerv1.DeleteQueue
 	if err != nil {
 		return nil, err
 	}
-	return &brokerv1.DeleteQueueResponse{Ready: d.Ready, Unsettled: d.Unsettled, Backlog: d.Backlog, Delayed: d.Delayed, Dissolving: d.Dissolving}, nil
+	return &brokerv1.DeleteQueueResponse{Ready: d.Ready, Unsettled: d.Unsettled, Backlog: d.Backlog, Delayed: d.Delayed, DrainDeleting: d.DrainDeleting}, nil
 }
 
 // RetryDelayed makes delayed messages ready at once.

@@ -61,12 +61,12 @@ func (q *Queue) applyRetryDelayed(c *RetryDelayed) {
 	q.reply.Left = uint64(q.store.delays.set.len())
 }
 
-// applyDissolve ends all sessions and begins to empty the queue; the timer asks for
+// applyDrainDelete ends all sessions and begins to empty the queue; the timer asks for
 // the chunks.
-func (q *Queue) applyDissolve() {
-	if q.dissolving {
+func (q *Queue) applyDrainDelete() {
+	if q.drainDeleting {
 		return
 	}
 	q.closeSessions(false, q.subs.sessionsOf(func(*node) bool { return true }), Unsent{})
-	q.dissolving = true
+	q.drainDeleting = true
 }

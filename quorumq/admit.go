@@ -5,7 +5,7 @@ package quorumq
 func (q *Queue) admit(body BodyRef, nm *NewMessage) {
 	q.stats.enqueued++
 	m := q.store.ready.newMessage(body, nm, q.now)
-	if q.dissolving { // it was on its way when the queue was deleted
+	if q.drainDeleting { // it was on its way when the queue was deleted
 		h := held{message: m}
 		q.discard(&h, ReasonQueueDeleted)
 		return

@@ -86,8 +86,8 @@ func (q *Queue) dispatch(m Meta, c Command) {
 		q.applyLead()
 	case *Extend:
 		q.applyExtend(c)
-	case *Dissolve:
-		q.applyDissolve()
+	case *DrainDelete:
+		q.applyDrainDelete()
 	case *Renew:
 		q.idle.used = q.now
 	case *RetryDelayed:

@@ -97,7 +97,7 @@ func TestCheckNoticesDamage(t *testing.T) {
 			q.subs.waiters.lines = append(q.subs.waiters.lines, waitLine{priority: -9, consumers: []*consumer{{waiting: true, priority: -9}}})
 		},
 		"waiters: not in line":      func(q *Queue) { anyConsumer(q, func(c *consumer) bool { return !c.waiting }).waiting = true },
-		"dissolving with consumers": func(q *Queue) { q.dissolving = true },
+		"drain-deleting with consumers": func(q *Queue) { q.drainDeleting = true },
 	} {
 		q := damagedQueue(t)
 		damage(q)

@@ -32,7 +32,7 @@ const (
 	kindMove
 	kindRetryDelayed
 	kindTransact
-	kindDissolve
+	kindDrainDelete
 )
 
 // NewMessage is what the machine must know of a message to be enqueued; the body is
@@ -231,13 +231,13 @@ type Extend struct {
 // were, Reply.Left how many are still delayed.
 type RetryDelayed struct{ Limit uint64 }
 
-// Dissolve empties the queue for its deletion: what consumers hold returns, not failed,
+// DrainDelete empties the queue for its deletion: what consumers hold returns, not failed,
 // sessions end, and from then on nothing is ready any more: what was, is delayed or comes is
 // discarded with reason queue_deleted, at most ExpireSlice messages an entry, in the order in
 // which it would have been delivered. Unless dead-lettering is off the discarded wait in the
 // backlog, whatever the strategy: the queue must not go before they have arrived.
 // When it has nothing more, Effects.Unused asks for its deletion. A repeat does nothing.
-type Dissolve struct{}
+type DrainDelete struct{}
 
 // Renew counts as a use of the queue, as a declare of it is (QX-2).
 type Renew struct{}
@@ -264,7 +264,7 @@ func (*Extend) kind() kind        { return kindExtend }
 func (*RetryDelayed) kind() kind  { return kindRetryDelayed }
 func (*Move) kind() kind          { return kindMove }
 func (*Transact) kind() kind      { return kindTransact }
-func (*Dissolve) kind() kind      { return kindDissolve }
+func (*DrainDelete) kind() kind   { return kindDrainDelete }
 
 // Delay says when a message is to be ready: at a time, else after some milliseconds, else
 // by what the queue's configuration says. A time that has passed says nothing (DR-4).

@@ -15,8 +15,8 @@ func (q *Queue) applyCheckout(c *Checkout) {
 		q.reply.Code = CodeUnknownConsumer
 		return
 	}
-	if q.dissolving {
-		q.reply.Code = CodeDissolving
+	if q.drainDeleting {
+		q.reply.Code = CodeDrainDeleting
 		return
 	}
 	q.subs.trust(n, &q.nodes) // it speaks, so it is there
@@ -74,8 +74,8 @@ func (q *Queue) applyGet(c *Get) {
 		q.reply.Code = CodeUnknownConsumer
 		return
 	}
-	if q.dissolving {
-		q.reply.Code = CodeDissolving
+	if q.drainDeleting {
+		q.reply.Code = CodeDrainDeleting
 		return
 	}
 	q.subs.trust(n, &q.nodes)

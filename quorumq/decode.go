@@ -33,7 +33,7 @@ type Decoder struct {
 	retryDelayed  RetryDelayed
 	move          Move
 	transact      Transact
-	dissolve      Dissolve
+	drainDelete   DrainDelete
 
 	messages  []NewMessage
 	producers []ProducerID
@@ -142,8 +142,8 @@ func (d *Decoder) fields(k kind, version byte) Command {
 	case kindTransact:
 		d.transact = Transact{Consumer: r.consumer(), Ranges: d.decodeMsgIDRanges(), Outputs: d.decodeOutputs()}
 		return &d.transact
-	case kindDissolve:
-		return &d.dissolve
+	case kindDrainDelete:
+		return &d.drainDelete
 	default:
 		r.fail(fmt.Errorf("%w: quorumq: kind %d is unknown", ErrNewer, k))
 		return nil

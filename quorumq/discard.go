@@ -11,7 +11,7 @@ func (q *Queue) free(body, notes BodyRef) {
 // left the part that held it: it is accounted for nowhere when discard is called.
 func (q *Queue) discard(h *held, reason Reason) {
 	mode := q.config.DeadLetter
-	if q.dissolving && mode == DeadLetterAtMostOnce {
+	if q.drainDeleting && mode == DeadLetterAtMostOnce {
 		mode = DeadLetterAtLeastOnce // a copy would be lost with the queue
 	}
 	q.stats.discarded[mode][reason]++ // DL-52

@@ -105,7 +105,7 @@ func AppendCommand(b []byte, c Command) []byte {
 			b = putU(putText(b, c.Outputs[i].Exchange), uint64(c.Outputs[i].Size))
 		}
 		return b
-	default: // Expire, Purge, Renew, Dissolve
+	default: // Expire, Purge, Renew, DrainDelete
 		return b
 	}
 }

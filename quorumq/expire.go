@@ -16,8 +16,8 @@ func (q *Queue) expireDue() {
 	for left > 0 && !q.store.nothingDue(q.now) && q.handleFirst() {
 		left--
 	}
-	if q.dissolving {
-		left = q.dissolve(left)
+	if q.drainDeleting {
+		left = q.drainDelete(left)
 	}
 	q.budget.spent += limit - left
 	q.overfull = q.overfull || q.excess() // the rest of an earlier slice
@@ -45,8 +45,8 @@ func (q *Queue) handleFirst() bool {
 	return what != handledNothing
 }
 
-// dissolve discards up to limit messages and returns how many more it could have.
-func (q *Queue) dissolve(limit int) int {
+// drainDelete discards up to limit messages and returns how many more it could have.
+func (q *Queue) drainDelete(limit int) int {
 	for ; limit > 0; limit-- {
 		h, ok := q.store.popHead(&q.config)
 		if !ok {

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-var codeNames = [...]string{"ok", "gap", "fenced", "unknown consumer", "exclusive", "malformed", "single active", "too many", "not held", "dissolving"}
+var codeNames = [...]string{"ok", "gap", "fenced", "unknown consumer", "exclusive", "malformed", "single active", "too many", "not held", "drain-deleting"}
 
 // answer writes a reply and its effects as text.
 func answer(r Reply, e Effects) string {

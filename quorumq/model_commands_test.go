@@ -82,7 +82,7 @@ func (q *model) message(body BodyRef, nm NewMessage) *mMessage {
 
 func (q *model) store(m *mMessage, at Time, ms int64) {
 	q.reply.Stored++
-	if q.dissolved {
+	if q.drainDeleted {
 		q.discard(m, ReasonQueueDeleted)
 		return
 	}
@@ -252,8 +252,8 @@ func (q *model) checkout(c *Checkout) {
 		q.reply.Code = CodeUnknownConsumer
 		return
 	}
-	if q.dissolved {
-		q.reply.Code = CodeDissolving
+	if q.drainDeleted {
+		q.reply.Code = CodeDrainDeleting
 		return
 	}
 	q.trust(c.Consumer.Node)
@@ -360,8 +360,8 @@ func (q *model) get(c *Get) {
 		q.reply.Code = CodeUnknownConsumer
 		return
 	}
-	if q.dissolved {
-		q.reply.Code = CodeDissolving
+	if q.drainDeleted {
+		q.reply.Code = CodeDrainDeleting
 		return
 	}
 	q.trust(c.Session.Node)

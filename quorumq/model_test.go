@@ -11,35 +11,35 @@ import (
 // front, nothing counted, nothing indexed, no chunks. The random test compares it with
 // Queue.
 type model struct {
-	c         Config
-	now       Time
-	timer     Time
-	index     uint64 // of the entry, which has handled so many due messages
-	handled   int
-	overfull  bool // limits are looked at after the assignment
-	granted   bool // a message that comes takes one other's place
-	used      Time
-	consumed  bool
-	dissolved bool // being emptied
-	looks     Time // when ack deadlines are looked at next
-	ord, turn int
-	ready     []*mMessage // in order of enqueue
-	back      []*mMessage // in order of return
-	delayed   []*mMessage // in order of delay
-	level     int         // whose turn it is, with fair priorities, for so many more
-	left      int
-	backlog   []Discarded
-	sizes     map[BodyRef]uint32 // of the backlog
-	seq       Seq                // newest of the backlog
-	returns   uint64
-	baseID    MsgID
-	nodes     map[id.NodeID]*mNode
-	sessions  map[SessionKey]MsgID // base of each
-	consumers []*mConsumer
-	active    *mConsumer
-	joined    int // number of the newest registration
-	line      []*mConsumer
-	sources   map[id.QueueUID]*mSource
+	c            Config
+	now          Time
+	timer        Time
+	index        uint64 // of the entry, which has handled so many due messages
+	handled      int
+	overfull     bool // limits are looked at after the assignment
+	granted      bool // a message that comes takes one other's place
+	used         Time
+	consumed     bool
+	drainDeleted bool // being emptied
+	looks        Time // when ack deadlines are looked at next
+	ord, turn    int
+	ready        []*mMessage // in order of enqueue
+	back         []*mMessage // in order of return
+	delayed      []*mMessage // in order of delay
+	level        int         // whose turn it is, with fair priorities, for so many more
+	left         int
+	backlog      []Discarded
+	sizes        map[BodyRef]uint32 // of the backlog
+	seq          Seq                // newest of the backlog
+	returns      uint64
+	baseID       MsgID
+	nodes        map[id.NodeID]*mNode
+	sessions     map[SessionKey]MsgID // base of each
+	consumers    []*mConsumer
+	active       *mConsumer
+	joined       int // number of the newest registration
+	line         []*mConsumer
+	sources      map[id.QueueUID]*mSource
 
 	reply Reply
 	e     Effects
@@ -259,10 +259,10 @@ func (q *model) command(m Meta, c Command) {
 				}
 			}
 		}
-	case *Dissolve:
-		if !q.dissolved {
+	case *DrainDelete:
+		if !q.drainDeleted {
 			q.closeSessions(false, func(SessionKey) bool { return true })
-			q.dissolved = true
+			q.drainDeleted = true
 		}
 	case *Renew:
 		q.used = q.now
@@ -278,9 +278,9 @@ func (q *model) command(m Meta, c Command) {
 // unused is when the queue is to be deleted.
 func (q *model) unused() Time {
 	switch {
-	case q.dissolved && len(q.live()) == 0:
+	case q.drainDeleted && len(q.live()) == 0:
 		return max(q.used, 1)
-	case q.dissolved:
+	case q.drainDeleted:
 		return 0
 	case slices.ContainsFunc(q.consumers, q.subscribes):
 		return 0
@@ -360,10 +360,10 @@ func (q *model) expireFirst() bool {
 
 // giveUp discards what is left in a queue that is being emptied.
 func (q *model) giveUp() {
-	for ; q.dissolved && q.mayHandle() && len(q.ready)+len(q.back) > 0; q.handled++ {
+	for ; q.drainDeleted && q.mayHandle() && len(q.ready)+len(q.back) > 0; q.handled++ {
 		q.discard(q.takeNext(), ReasonQueueDeleted)
 	}
-	for ; q.dissolved && q.mayHandle() && len(q.delayed) > 0; q.handled++ {
+	for ; q.drainDeleted && q.mayHandle() && len(q.delayed) > 0; q.handled++ {
 		m := q.firstDelayed()
 		q.remove(m)
 		q.discard(m, ReasonQueueDeleted)
@@ -380,7 +380,7 @@ func (q *model) remove(m *mMessage) {
 func (q *model) discard(m *mMessage, r Reason) {
 	d := Discarded{Body: m.body, Annotations: m.notes, Reason: r, DeliveryCount: m.fails, AcquiredCount: m.acquired, At: q.now}
 	mode := q.c.DeadLetter
-	if q.dissolved && mode == DeadLetterAtMostOnce {
+	if q.drainDeleted && mode == DeadLetterAtMostOnce {
 		mode = DeadLetterAtLeastOnce
 	}
 	switch mode {
@@ -467,7 +467,7 @@ func (q *model) setTimer() {
 	if q.excess() {
 		earlier(q.now)
 	}
-	if q.dissolved && len(q.all()) > 0 {
+	if q.drainDeleted && len(q.all()) > 0 {
 		earlier(q.now)
 	}
 	switch at := q.unused(); {

@@ -20,8 +20,8 @@ type Queue struct {
 	annotations annotations
 
 	idle idle
-	// dissolving: it is being emptied for its deletion.
-	dissolving bool
+	// drain-delete: it is being emptied for its deletion.
+	drainDeleting bool
 
 	// timer is the newest Effects.Timer that has not come due yet.
 	timer Time

@@ -56,8 +56,8 @@ func TestDeepQueueAgainstModel(t *testing.T) {
 	}
 }
 
-// TestDissolveAgainstModel does the same with queues that are emptied half way.
-func TestDissolveAgainstModel(t *testing.T) {
+// TestDrainDeleteAgainstModel does the same with queues that are emptied half way.
+func TestDrainDeleteAgainstModel(t *testing.T) {
 	seeds, n := uint64(60), 500
 	if testing.Short() {
 		seeds, n = 10, 200
@@ -65,7 +65,7 @@ func TestDissolveAgainstModel(t *testing.T) {
 	for seed := range seeds {
 		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
 			t.Parallel()
-			runRandom(t, &generator{Rand: rand.New(rand.NewPCG(seed, 2)), index: 1, scale: 1, dissolveAt: n / 2}, n)
+			runRandom(t, &generator{Rand: rand.New(rand.NewPCG(seed, 2)), index: 1, scale: 1, drainDeleteAt: n / 2}, n)
 		})
 	}
 }
@@ -80,8 +80,8 @@ func runRandom(t *testing.T, g *generator, n int) {
 	g.q = q
 	for i := range n {
 		cmd := g.command()
-		if g.dissolveAt > 0 && (i == g.dissolveAt || i > g.dissolveAt && g.one(50)) {
-			cmd = &Dissolve{}
+		if g.drainDeleteAt > 0 && (i == g.drainDeleteAt || i > g.drainDeleteAt && g.one(50)) {
+			cmd = &DrainDelete{}
 		}
 		joins := g.joins
 		meta := g.meta(cmd)
@@ -184,7 +184,7 @@ type generator struct {
 	now        Time
 	epochs     [3]id.Epoch
 	closed     [3]uint64 // sessions below are closed, in the newest epoch mostly
-	dissolveAt int       // number of the command that empties the queue; 0: none
+	drainDeleteAt int       // number of the command that empties the queue; 0: none
 	scale      int       // 1, or how many times more messages there are
 	at         Meta      // of the newest command
 	slot       uint32    // the first that is free of its entry

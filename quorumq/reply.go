@@ -59,8 +59,8 @@ const (
 	// or Discard names none that it holds: they were settled, by an earlier try perhaps, or have
 	// returned to the queue. Leaders of older builds answer CodeOK to the latter.
 	CodeNotHeld
-	// CodeDissolving: the queue is being emptied for its deletion; it takes no consumers.
-	CodeDissolving
+	// CodeDrainDeleting: the queue is being emptied for its deletion; it takes no consumers.
+	CodeDrainDeleting
 )
 
 // Delivery is a message assigned to a consumer.
@@ -161,7 +161,7 @@ type Overview struct {
 	Gets, EmptyGets                                         uint64                    // Gets that had a message, and those that found none
 	ConsumerTimeouts                                        uint64                    // deliveries that consumers had for too long (CT-2)
 	ConsumersIdle                                           int                       // consumers that would take a message now
-	Dissolving                                              bool                      // it is being emptied for its deletion
+	DrainDeleting                                           bool                      // it is being emptied for its deletion
 	Full                                                    bool                      // not even an empty message would be taken (LEN-7)
 	OldestReady                                             Time                      // when the oldest ready message was enqueued; 0 = none
 	OldestBacklog                                           Time                      // when the first message of the backlog came there; 0 = none

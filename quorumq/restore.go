@@ -28,7 +28,7 @@ func Restore(b []byte) (*Queue, error) {
 		q.idle.consumed = q.config.AutoDelete && r.bool()
 		r.check(q.idle.used <= q.now, errRange)
 	}
-	q.dissolving = r.knowsEnd() && r.bool()
+	q.drainDeleting = r.knowsEnd() && r.bool()
 	q.store.ready.nextOrd, q.store.ready.nextReturn, q.backlog.next = r.upTo(1<<58), r.u(), Seq(r.u())
 	if r.knowsDelays() {
 		q.store.delays.next = r.u()

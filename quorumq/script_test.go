@@ -198,8 +198,8 @@ func parseCommand(d *datadriven.TestData) Command {
 		return &RetryDelayed{Limit: uint64(intArg(d, "limit", 0))}
 	case "renew":
 		return &Renew{}
-	case "dissolve":
-		return &Dissolve{}
+	case "drain-delete":
+		return &DrainDelete{}
 	case "lead":
 		return &Lead{Node: "n1", Term: uint64(intArg(d, "term", 1))}
 	default:

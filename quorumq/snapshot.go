@@ -14,7 +14,7 @@ func (q *Queue) putRest(b []byte) []byte {
 	if q.config.AutoDelete {
 		b = putBool(b, q.idle.consumed)
 	}
-	b = putBool(b, q.dissolving)
+	b = putBool(b, q.drainDeleting)
 	b = putU(putU(putU(putU(b, q.store.ready.nextOrd), q.store.ready.nextReturn), uint64(q.backlog.next)), q.store.delays.next)
 	b = append(b, q.store.ready.roundRobin.level, q.store.ready.roundRobin.left)
 	b = putU(putU(b, q.subs.unacked.next), uint64(q.subs.baseID))

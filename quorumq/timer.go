@@ -2,7 +2,7 @@ package quorumq
 
 // due returns when something comes due first, 0 for never.
 func (q *Queue) due() Time {
-	if q.more || q.dissolving && q.store.len() > 0 {
+	if q.more || q.drainDeleting && q.store.len() > 0 {
 		return q.now
 	}
 	unused := q.unusedAt()
@@ -26,7 +26,7 @@ func (q *Queue) due() Time {
 // to announce each change.
 func (q *Queue) setTimer() {
 	passed := q.timer == 0 || q.timer <= q.now
-	if !passed && !q.more && q.store.nothingDue(q.timer-1) && q.nodes.suspects == 0 && q.config.ExpiresMs < 0 && !q.config.AutoDelete && !q.dissolving &&
+	if !passed && !q.more && q.store.nothingDue(q.timer-1) && q.nodes.suspects == 0 && q.config.ExpiresMs < 0 && !q.config.AutoDelete && !q.drainDeleting &&
 		(q.subs.deadlines.due == 0 || q.subs.deadlines.due >= q.timer) {
 		return
 	}
@@ -50,7 +50,7 @@ const RepeatUnusedMs = 1000
 // that cannot be told (QX-1, QX-4). One that is consumed as long as it lives is without use
 // once its last consumer has gone, and one that is being emptied once it is empty.
 func (q *Queue) unusedAt() Time {
-	if q.dissolving {
+	if q.drainDeleting {
 		if q.len() == 0 {
 			return max(q.idle.used, 1)
 		}

@@ -51,7 +51,7 @@ func (q *Queue) Overview() Overview {
 		EmptyGets:         s.emptyGets,
 		ConsumerTimeouts:  s.timeouts,
 		Discarded:         s.discarded,
-		Dissolving:        q.dissolving,
+		DrainDeleting:     q.drainDeleting,
 		Full:              q.refuses(1, 0),
 		Now:               q.now,
 		Config:            q.config,
@@ -167,5 +167,5 @@ func (q *Queue) Active() (ConsumerKey, bool) {
 	return q.subs.single.active.key, true
 }
 
-// Dissolving tells whether the queue is being emptied for its deletion.
-func (q *Queue) Dissolving() bool { return q.dissolving }
+// DrainDeleting tells whether the queue is being emptied for its deletion.
+func (q *Queue) DrainDeleting() bool { return q.drainDeleting }

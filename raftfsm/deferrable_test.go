@@ -9,7 +9,7 @@ import (
 
 // deferrably queues deferrable commands and returns the entries' sizes that a turn makes, if one is
 // asked for.
-func (g *gatherer) lazily(commands int) (entries []int) {
+func (g *gatherer) deferrably(commands int) (entries []int) {
 	for range commands {
 		g.mu.Lock()
 		wake := g.add(item[int]{command: Command{Deferrable: true}, bytes: 1})
@@ -32,40 +32,40 @@ func TestDeferrable(t *testing.T) {
 		want [][]int
 	}{
 		{"alone they wait their time", func(g *gatherer) [][]int {
-			out := [][]int{g.lazily(3)}
+			out := [][]int{g.deferrably(3)}
 			pass(MaxDeferral - 1)
 			out = append(out, g.asking())
 			pass(1)
 			return append(out, g.asking())
 		}, [][]int{nil, nil, {3}}},
 		{"they go with the next one, ahead of it", func(g *gatherer) [][]int {
-			return [][]int{g.lazily(2), g.submit(1, 1), g.submit(1, 1)}
+			return [][]int{g.deferrably(2), g.submit(1, 1), g.submit(1, 1)}
 		}, [][]int{nil, {3}, {1}}},
 		{"each waits its own time", func(g *gatherer) [][]int {
-			out := [][]int{g.lazily(1)}
+			out := [][]int{g.deferrably(1)}
 			pass(MaxDeferral / 2)
-			out = append(out, g.submit(1, 1), g.lazily(1))
+			out = append(out, g.submit(1, 1), g.deferrably(1))
 			pass(MaxDeferral - 1)
 			out = append(out, g.asking())
 			pass(1)
 			return append(out, g.asking())
 		}, [][]int{nil, {2}, nil, nil, {1}}},
 		{"what fills an entry leaves", func(g *gatherer) [][]int {
-			return [][]int{g.lazily(g.limits.commands)}
+			return [][]int{g.deferrably(g.limits.commands)}
 		}, [][]int{{10}}},
 		{"in a hurry they wait no longer, those after them do", func(g *gatherer) [][]int {
-			out := [][]int{g.lazily(2)}
+			out := [][]int{g.deferrably(2)}
 			g.flush()
-			out = append(out, g.asking(), g.lazily(1))
+			out = append(out, g.asking(), g.deferrably(1))
 			pass(MaxDeferral)
 			return append(out, g.asking())
 		}, [][]int{nil, {2}, nil, {1}}},
 		{"a hurry for nothing is none for what comes", func(g *gatherer) [][]int {
 			g.flush()
-			return [][]int{g.asking(), g.lazily(1)}
+			return [][]int{g.asking(), g.deferrably(1)}
 		}, [][]int{nil, nil}},
 		{"what found no place in an entry waits its time", func(g *gatherer) [][]int {
-			out := [][]int{g.submit(g.limits.inFlight, 1), g.submit(1, int(g.limits.bytes)), g.lazily(1)}
+			out := [][]int{g.submit(g.limits.inFlight, 1), g.submit(1, int(g.limits.bytes)), g.deferrably(1)}
 			out = append(out, g.applied()) // there is a place for the one before it
 			pass(MaxDeferral - 1)
 			out = append(out, g.asking(), g.applied())
@@ -73,7 +73,7 @@ func TestDeferrable(t *testing.T) {
 			return append(out, g.asking())
 		}, [][]int{{1, 1, 1, 1, 1, 1, 1, 1}, nil, nil, {1}, nil, nil, {1}}},
 		{"an entry that is applied does not take them along", func(g *gatherer) [][]int {
-			out := [][]int{g.submit(1, 1), g.lazily(1)}
+			out := [][]int{g.submit(1, 1), g.deferrably(1)}
 			return append(out, g.applied())
 		}, [][]int{{1}, nil, nil}},
 	} {

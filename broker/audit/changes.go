@@ -91,7 +91,7 @@ func changesText(all []Change) string {
 // that its proposer had.
 func changesOf(before *catalog.View, cmd catalog.Command, r catalog.Reply) ([]Change, bool) {
 	switch c := cmd.(type) {
-	case *catalog.DeclareQueue, *catalog.DeleteQueue, *catalog.DissolveQueue, *catalog.DeclareExchange, *catalog.DeleteExchange,
+	case *catalog.DeclareQueue, *catalog.DeleteQueue, *catalog.DrainDeleteQueue, *catalog.DeclareExchange, *catalog.DeleteExchange,
 		*catalog.Bind, *catalog.Unbind:
 		return changesOfTopology(before, cmd, r)
 	case *catalog.PutUser, *catalog.ChangeUser, *catalog.DeleteUser, *catalog.SetUserLimits:
@@ -144,9 +144,9 @@ func changesOfTopology(before *catalog.View, cmd catalog.Command, r catalog.Repl
 	case *catalog.DeleteQueue:
 		old, known := before.QueueByUID(c.UID)
 		return differences(queueFields(old), nil), happened(r.Deleted, known, r)
-	case *catalog.DissolveQueue:
+	case *catalog.DrainDeleteQueue:
 		old, known := before.QueueByUID(c.UID)
-		return append(differences(queueFields(old), nil), Change{Field: "state", After: "dissolving"}), known && old.Dissolving == 0
+		return append(differences(queueFields(old), nil), Change{Field: "state", After: "drain-deleting"}), known && old.DrainDeleting == 0
 	case *catalog.DeclareExchange:
 		_, known := before.Exchange(c.VHost, c.Name)
 		return differences(nil, exchangeFields(&catalog.Exchange{

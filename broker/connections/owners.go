@@ -64,7 +64,7 @@ func (o *owners) follow(v *catalog.View) {
 		switch {
 		case is == nil:
 			delete(o.exclusive, was.UID)
-		case is.Dissolving > 0:
+		case is.DrainDeleting > 0:
 			delete(o.exclusive, is.UID)
 		case is.Exclusive:
 			o.exclusive[is.UID] = is
@@ -123,7 +123,7 @@ func (o *owners) remove(ctx context.Context, queues []*catalog.QueueRecord) {
 			defer func() { <-slots }()
 			var remove catalog.Command = &catalog.DeleteQueue{VHost: q.VHost, Name: q.Name, UID: q.UID}
 			if q.Durable && o.of.policies.DrainsBeforeDelete(o.seen, q) {
-				remove = &catalog.DissolveQueue{VHost: q.VHost, Name: q.Name, UID: q.UID}
+				remove = &catalog.DrainDeleteQueue{VHost: q.VHost, Name: q.Name, UID: q.UID}
 			}
 			_, err := o.of.catalog.Propose(ctx, remove)
 			switch {

@@ -43,8 +43,8 @@ const RetryAfter = 250 * time.Millisecond
 // are looked at every second.
 const spaceRetryAfter = 2 * time.Second
 
-// DissolvingReason is why a queue that goes away takes part in nothing.
-const DissolvingReason = "is being deleted: its messages are dead-lettered first; declare it again when it is gone"
+// DrainDeletingReason is why a queue that goes away takes part in nothing.
+const DrainDeletingReason = "is being deleted: its messages are dead-lettered first; declare it again when it is gone"
 
 // Error is every error that the broker gives to a listener, except those of the
 // caller's own context. Callers decide on Class.
@@ -141,8 +141,8 @@ func classify(err error, about Error) error {
 		about.Class, about.RetryAfter, about.Reason = Unavailable, RetryAfter, err.Error()
 	case errors.Is(err, traffic.ErrNoSuchQueue):
 		about.Class, about.Reason = NotFound, "does not exist; declare it first"
-	case errors.Is(err, traffic.ErrDissolving):
-		about.Class, about.Reason = NotFound, DissolvingReason
+	case errors.Is(err, traffic.ErrDrainDeleting):
+		about.Class, about.Reason = NotFound, DrainDeletingReason
 	case errors.Is(err, traffic.ErrExclusive): // CO-2
 		about.Class, about.Problem = AccessRefused, ProblemExclusiveUse
 		about.Reason = "has consumers or an exclusive one; consume without exclusive, or end the other consumers first"

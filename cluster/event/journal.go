@@ -133,8 +133,8 @@ func eventOf(cmd catalog.Command, r catalog.Reply, before *catalog.View) (Event,
 		return made(QueueCreated, "", c.VHost, c.Name)
 	case *catalog.DeleteQueue:
 		return gone(QueueDeleted, c.VHost, c.Name)
-	case *catalog.DissolveQueue:
-		return ofDissolve(r.UID, before)
+	case *catalog.DrainDeleteQueue:
+		return ofDrainDelete(r.UID, before)
 	case *catalog.SetQueueMembers:
 		return ofQueue(QueueChanged, c.UID, before, "")
 	case *catalog.SettleMemberChange:
@@ -171,9 +171,9 @@ func ofQueue(k Kind, uid id.QueueUID, before *catalog.View, detail string) (Even
 	return Event{Kind: k, VHost: q.VHost, Name: q.Name, Detail: detail}, true
 }
 
-// ofDissolve tells that a queue began to go, not of a repeat.
-func ofDissolve(uid id.QueueUID, before *catalog.View) (Event, bool) {
-	if q, ok := before.QueueByUID(uid); !ok || q.Dissolving > 0 {
+// ofDrainDelete tells that a queue began to go, not of a repeat.
+func ofDrainDelete(uid id.QueueUID, before *catalog.View) (Event, bool) {
+	if q, ok := before.QueueByUID(uid); !ok || q.DrainDeleting > 0 {
 		return Event{}, false
 	}
 	return ofQueue(QueueDeleting, uid, before, "")

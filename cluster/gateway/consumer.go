@@ -54,7 +54,7 @@ type ConsumerConfig struct {
 	// the queue (CT-3). A change of leader may swallow it. It must not block.
 	Revoked func(quorumq.MsgIDRange)
 	// Ended tells, once and last, that the consumer is gone without Close: the queue was
-	// deleted (traffic.ErrNoSuchQueue), is being deleted (traffic.ErrDissolving), or cancelled (traffic.ErrConsumerGone).
+	// deleted (traffic.ErrNoSuchQueue), is being deleted (traffic.ErrDrainDeleting), or cancelled (traffic.ErrConsumerGone).
 	Ended func(error)
 }
 

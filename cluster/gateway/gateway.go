@@ -395,11 +395,11 @@ func (g *Gateway) QueueGone(uid id.QueueUID) {
 	}
 }
 
-// QueueDissolves ends the consumers of a queue that is being deleted. What was published
+// QueueDrainDeletes ends the consumers of a queue that is being deleted. What was published
 // before still goes there and is dead-lettered.
-func (g *Gateway) QueueDissolves(uid id.QueueUID) {
+func (g *Gateway) QueueDrainDeletes(uid id.QueueUID) {
 	if q, ok := g.known(uid); ok {
-		q.dissolves()
+		q.drainDeletes()
 	}
 }
 

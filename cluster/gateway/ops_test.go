@@ -20,11 +20,11 @@ func TestUncertain(t *testing.T) {
 		{"an older attempt was refused", true, false, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			var lane opQueue
+			var ops opQueue
 			o := &op{repeat: again, sent: true, done: func(opAnswer) { t.Error("answered") }}
-			lane.add([]*op{o})
-			lane.failed(o, c.definite, c.current, raftfsm.ErrUnknownOutcome, 1024, &outbox{})
-			lane.rewind()
+			ops.add([]*op{o})
+			ops.failed(o, c.definite, c.current, raftfsm.ErrUnknownOutcome, 1024, &outbox{})
+			ops.rewind()
 			if o.uncertain != c.uncertain || o.sent {
 				t.Errorf("uncertain is %v, sent %v", o.uncertain, o.sent)
 			}

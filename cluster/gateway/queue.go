@@ -89,8 +89,8 @@ func newQueue(g *Gateway, uid id.QueueUID) *Queue {
 		}),
 		consumers: map[uint64]*Consumer{},
 	}
-	if r, ok := g.cfg.Views.View().QueueByUID(uid); ok && r.Dissolving > 0 {
-		q.dissolves()
+	if r, ok := g.cfg.Views.View().QueueByUID(uid); ok && r.DrainDeleting > 0 {
+		q.drainDeletes()
 	}
 	q.looked.L = &q.mu
 	q.alarm.ring = func() { q.event(func(i *inbox) { i.tick = true }) }
@@ -240,12 +240,12 @@ func (q *Queue) do(ctx context.Context, cmd quorumq.Command, o op) (quorumq.Repl
 	}
 }
 
-// dissolves ends the consumers; what they have decided before goes first. What they hold the
+// drainDeletes ends the consumers; what they have decided before goes first. What they hold the
 // queue takes back by itself.
-func (q *Queue) dissolves() {
+func (q *Queue) drainDeletes() {
 	var out outbox
 	q.mu.Lock()
-	q.leaves = fmt.Errorf("queue %s: %w: its messages are dead-lettered", q.uid, traffic.ErrDissolving)
+	q.leaves = fmt.Errorf("queue %s: %w: its messages are dead-lettered", q.uid, traffic.ErrDrainDeleting)
 	for _, c := range q.consumers {
 		c.end(q.leaves, &out)
 	}
@@ -253,7 +253,7 @@ func (q *Queue) dissolves() {
 	out.flush()
 }
 
-// end answers everything with err, for good. Of a queue that dissolved, publishes that are
+// end answers everything with err, for good. Of a queue that was drain-deleted, publishes that are
 // not answered may have been dead-lettered, or come too late for that: nobody knows.
 func (q *Queue) end(err error) {
 	var out outbox

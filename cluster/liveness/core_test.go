@@ -360,7 +360,7 @@ func TestOddPeers(t *testing.T) {
 }
 
 // Heartbeats that stay at odds with what is known lead to one question, then to ever fewer.
-func TestOddBeats(t *testing.T) {
+func TestOddHeartbeats(t *testing.T) {
 	k, b := newTestCore("a"), newTestCore("b")
 	now := start()
 	k.judge(now, "b", false)

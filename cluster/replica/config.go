@@ -107,8 +107,8 @@ type Gateway interface {
 	Notice(q id.QueueUID, n quorumq.Notice)
 	// LeaderChanged tells who leads a queue now; "": nobody.
 	LeaderChanged(q id.QueueUID, leader id.NodeID)
-	// QueueDissolves tells that a queue is emptied for its deletion.
-	QueueDissolves(q id.QueueUID)
+	// QueueDrainDeletes tells that a queue is emptied for its deletion.
+	QueueDrainDeletes(q id.QueueUID)
 	// QueueGone tells that a queue is no more.
 	QueueGone(q id.QueueUID)
 	// Followed tells which view was followed: of its queues all was told.

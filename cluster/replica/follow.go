@@ -78,7 +78,7 @@ func (h *Host) compare(v *catalog.View) {
 		}
 		if is == nil {
 			if h.cfg.Policies.DrainsBeforeDelete(h.seen, was) {
-				h.above.Gateway.QueueDissolves(was.UID) // it may have begun and ended since
+				h.above.Gateway.QueueDrainDeletes(was.UID) // it may have begun and ended since
 			}
 			h.above.Gateway.QueueGone(was.UID)
 			h.toDrop[was.UID] = struct{}{}
@@ -89,8 +89,8 @@ func (h *Host) compare(v *catalog.View) {
 		if is.Holds(self) {
 			wanted++
 		}
-		if is.Dissolving > 0 && (was == nil || was.Dissolving == 0) {
-			h.above.Gateway.QueueDissolves(is.UID)
+		if is.DrainDeleting > 0 && (was == nil || was.DrainDeleting == 0) {
+			h.above.Gateway.QueueDrainDeletes(is.UID)
 		}
 		h.todo[is.UID] = struct{}{}
 		change = is.Change != nil || change

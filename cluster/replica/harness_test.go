@@ -96,7 +96,7 @@ func (s *seen) count(n int) {
 }
 
 func (s *seen) Notice(id.QueueUID, quorumq.Notice)                     {}
-func (s *seen) QueueDissolves(id.QueueUID)                             {}
+func (s *seen) QueueDrainDeletes(id.QueueUID)                          {}
 func (s *seen) Followed(*catalog.View)                                 {}
 func (s *seen) Leading(deadletter.Source)                              { s.count(1) }
 func (s *seen) Ceased(deadletter.Source)                               { s.count(-1) }

@@ -103,7 +103,7 @@ func (q *Member) rests(after time.Duration) *nodev1.RestingGroup {
 		return nil
 	}
 	r, exists := q.h.cfg.Views.View().QueueByUID(q.uid)
-	if !exists || r.Change != nil || r.Dissolving > 0 {
+	if !exists || r.Change != nil || r.DrainDeleting > 0 {
 		return nil
 	}
 	for _, m := range r.Members {

@@ -135,7 +135,7 @@ func TestNoLinkReturns(t *testing.T) {
 
 // the record of an unused queue says that it is to be emptied before the queue itself
 // knows. Until then the queue asks for its deletion again, with all its messages in it.
-func TestUnusedDissolvesBeforeItGoes(t *testing.T) {
+func TestUnusedDrainDeletesBeforeItGoes(t *testing.T) {
 	t.Parallel()
 	h := newTestHost(t, nil)
 	text := func(name, s string) message.Field { return message.Field{Name: name, Value: message.String(s)} }
@@ -151,7 +151,7 @@ func TestUnusedDissolvesBeforeItGoes(t *testing.T) {
 	expires.ExpiresMs, expires.DeadLetter = 1, quorumq.DeadLetterAtLeastOnce
 	h.do(uid, &quorumq.Configure{Config: expires})
 	h.poll("the record says that the queue is emptied", func() error {
-		if r, ok := h.views.View().QueueByUID(uid); ok && r.Dissolving == 0 {
+		if r, ok := h.views.View().QueueByUID(uid); ok && r.DrainDeleting == 0 {
 			return errWaiting
 		}
 		return nil

@@ -295,21 +295,21 @@ const hostRetry = 100 * time.Millisecond
 // the record, or a policy, changes. Workers only.
 func (q *Member) heedRecord() {
 	q.configure()
-	q.dissolve()
+	q.drainDelete()
 }
 
-// dissolve lets a queue that is being deleted empty itself, once in each term: the rest
+// drainDelete lets a queue that is being deleted empty itself, once in each term: the rest
 // is its own to do. Workers only.
-func (q *Member) dissolve() {
+func (q *Member) drainDelete() {
 	l := q.led.Load()
 	r, ok := q.h.cfg.Views.View().QueueByUID(q.uid)
-	if l == nil || !ok || r.Dissolving == 0 || l.emptied {
+	if l == nil || !ok || r.DrainDeleting == 0 || l.emptied {
 		return
 	}
 	l.emptied = true
-	q.propose(&quorumq.Dissolve{}, func(err error) {
+	q.propose(&quorumq.DrainDelete{}, func(err error) {
 		if err != nil {
-			q.again(func() { l.emptied = false; q.dissolve() })
+			q.again(func() { l.emptied = false; q.drainDelete() })
 		}
 	})
 }

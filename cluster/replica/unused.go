@@ -67,25 +67,25 @@ func (u *unused) run(ctx context.Context, remove func(context.Context, id.QueueU
 // deleteUnused deletes a queue that is led here and still unused: meanwhile it may have been
 // used, or declared anew (QX-2). One whose messages are to be dead-lettered first is emptied,
 // and asks again when it is: what it asked before it knew of that counts no more, since
-// its record may say so long before the Dissolve command is applied.
+// its record may say so long before the DrainDelete command is applied.
 func (h *Host) deleteUnused(ctx context.Context, uid id.QueueUID) {
 	q := h.Member(uid)
 	r, exists := h.cfg.Views.View().QueueByUID(uid)
 	if q == nil || !exists || q.led.Load() == nil {
 		return
 	}
-	still, dissolving := false, false
-	q.group.Read(func() { still, dissolving = q.machine.queue.Unused(), q.machine.queue.Dissolving() })
-	if !still || dissolving != (r.Dissolving > 0) {
+	still, drainDeleting := false, false
+	q.group.Read(func() { still, drainDeleting = q.machine.queue.Unused(), q.machine.queue.DrainDeleting() })
+	if !still || drainDeleting != (r.DrainDeleting > 0) {
 		return
 	}
 	var remove catalog.Command = &catalog.DeleteQueue{VHost: r.VHost, Name: r.Name, UID: uid}
 	text := "unused queue deleted"
 	switch {
-	case r.Dissolving > 0:
+	case r.DrainDeleting > 0:
 		text = "emptied queue deleted"
 	case h.cfg.Policies.DrainsBeforeDelete(h.cfg.Views.View(), r):
-		remove, text = &catalog.DissolveQueue{VHost: r.VHost, Name: r.Name, UID: uid}, "unused queue is emptied for its deletion"
+		remove, text = &catalog.DrainDeleteQueue{VHost: r.VHost, Name: r.Name, UID: uid}, "unused queue is emptied for its deletion"
 	}
 	if _, err := h.cfg.Catalog.Propose(ctx, remove); err != nil {
 		h.cfg.Logger.Warn("an unused queue is not deleted yet", "queue", uid.String(), "name", r.Name, "vhost", r.VHost, "error", err)

@@ -39,8 +39,8 @@ var (
 	ErrUnknownOutcome = errors.New("cluster: outcome unknown")
 	// ErrNoSuchQueue: the queue is not, or no longer, in the catalog.
 	ErrNoSuchQueue = errors.New("cluster: no such queue")
-	// ErrDissolving: the queue is being deleted and dead-letters its messages first.
-	ErrDissolving = errors.New("cluster: queue is being deleted")
+	// ErrDrainDeleting: the queue is being deleted and dead-letters its messages first.
+	ErrDrainDeleting = errors.New("cluster: queue is being deleted")
 	// ErrRefused: a length limit refused the message (LEN-4).
 	ErrRefused = errors.New("cluster: refused by the queue's length limit")
 	// ErrExclusive: another consumer has or bars exclusive access (CO-2).

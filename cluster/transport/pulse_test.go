@@ -65,7 +65,7 @@ func (t *told) lateFrom(n id.NodeID) bool {
 }
 
 // One connection of a pair carries what both ends say of themselves, with TLS and without.
-func TestBeatsTellBothEnds(t *testing.T) {
+func TestHeartbeatsTellBothEnds(t *testing.T) {
 	ca := newAuthority(t, "ca")
 	for _, secure := range []bool{false, true} {
 		conf1, conf2 := testConfig("n1", 1), testConfig("n2", 3)
@@ -94,7 +94,7 @@ func TestBeatsTellBothEnds(t *testing.T) {
 
 // What a node has to say at once does not wait for the next heartbeat, whoever of the two asks, and
 // the heartbeat that brings it leaves nobody owing one.
-func TestBeatsTellAtOnce(t *testing.T) {
+func TestHeartbeatsTellAtOnce(t *testing.T) {
 	conf1, conf2 := testConfig("n1", 1), testConfig("n2", 3)
 	beats1, beats2 := &told{}, &told{}
 	conf1.Heartbeats, conf2.Heartbeats = beats1, beats2
@@ -123,7 +123,7 @@ func TestBeatsTellAtOnce(t *testing.T) {
 }
 
 // Whichever direction is held up, both ends learn of it within one period of each other.
-func TestBeatsJudgeBothDirections(t *testing.T) {
+func TestHeartbeatsJudgeBothDirections(t *testing.T) {
 	const period = 100 * time.Millisecond
 	for _, c := range []struct {
 		name      string
@@ -170,7 +170,7 @@ func TestBeatsJudgeBothDirections(t *testing.T) {
 }
 
 // A delay is over with the next heartbeat that goes both ways.
-func TestBeatsComeBack(t *testing.T) {
+func TestHeartbeatsComeBack(t *testing.T) {
 	m := &Mux{config: Config{HeartbeatEvery: 100 * time.Millisecond}}
 	p := &pulse{m: m}
 	at := func(ms int) time.Time { return time.Unix(1000, 0).Add(time.Duration(ms) * time.Millisecond) }
@@ -199,7 +199,7 @@ func TestBeatsComeBack(t *testing.T) {
 }
 
 // A peer that freezes is told at once, at both ends, and both drop their links.
-func TestBeatsOfFrozenPeer(t *testing.T) {
+func TestHeartbeatsOfFrozenPeer(t *testing.T) {
 	beats1, beats2 := &told{}, &told{}
 	conf1, conf2 := testConfig("n1", 1), testConfig("n2", 1)
 	conf1.Heartbeats, conf2.Heartbeats = beats1, beats2
@@ -235,7 +235,7 @@ func TestBeatsOfFrozenPeer(t *testing.T) {
 
 // A peer that falls silent after its last heartbeat and before the first one of a session is
 // found, without the session's own pings.
-func TestBeatsThatNeverCome(t *testing.T) {
+func TestHeartbeatsThatNeverCome(t *testing.T) {
 	conf1, conf2 := testConfig("n1", 1), testConfig("n2", 1)
 	conf1.HeartbeatEvery, conf1.PingEvery = time.Hour, time.Hour // it asks once per connection
 	conf2.HeartbeatEvery, conf2.PingTimeout, conf2.PingEvery = 20*time.Millisecond, 300*time.Millisecond, time.Hour
@@ -272,7 +272,7 @@ func TestBeatsThatNeverCome(t *testing.T) {
 }
 
 // Nothing is held against a peer that has never asked: it may have no way here.
-func TestBeatsOfPeerWithoutWay(t *testing.T) {
+func TestHeartbeatsOfPeerWithoutWay(t *testing.T) {
 	conf1, conf2 := testConfig("n1", 1), testConfig("n2", 1)
 	conf2.HeartbeatEvery, conf2.PingTimeout, conf2.PingEvery = time.Millisecond, time.Millisecond, time.Hour
 	a, b := start(t, conf1), start(t, conf2)
@@ -301,7 +301,7 @@ func TestBeatsOfPeerWithoutWay(t *testing.T) {
 }
 
 // Whoever cannot open a link cannot open a connection for heartbeats.
-func TestBeatsRefused(t *testing.T) {
+func TestHeartbeatsRefused(t *testing.T) {
 	ca, other := newAuthority(t, "ca"), newAuthority(t, "other ca")
 	secure, _ := secureConfig(t, "n2", ca)
 	for _, c := range []struct {
@@ -334,7 +334,7 @@ func TestBeatsRefused(t *testing.T) {
 				hello[mdToken] = ""
 			}
 			c.change(hello)
-			got := callBeats(t, n.address, c.cert, hello)
+			got := callHeartbeats(t, n.address, c.cert, hello)
 			if !strings.Contains(got, c.want) {
 				t.Errorf("the answer is %q, want it to have %q", got, c.want)
 			}
@@ -345,8 +345,8 @@ func TestBeatsRefused(t *testing.T) {
 	}
 }
 
-// callBeats opens a connection for heartbeats by hand and returns the refusal, or the error.
-func callBeats(t *testing.T, address string, cert *tls.Certificate, hello map[string]string) string {
+// callHeartbeats opens a connection for heartbeats by hand and returns the refusal, or the error.
+func callHeartbeats(t *testing.T, address string, cert *tls.Certificate, hello map[string]string) string {
 	t.Helper()
 	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", address)
 	if err != nil {
@@ -374,7 +374,7 @@ func callBeats(t *testing.T, address string, cert *tls.Certificate, hello map[st
 }
 
 // What is too long, cut off or no message is an error, and no more is read for it.
-func TestReadBeatFaults(t *testing.T) {
+func TestReadHeartbeatFaults(t *testing.T) {
 	for _, b := range [][]byte{nil, {0}, {0, 5, 1}, {0xff, 0xff, 1, 2, 3}, {0, 2, 0xff, 0xff}} {
 		var m nodev1.Ping
 		if err := readHeartbeat(bufio.NewReaderSize(bytes.NewReader(b), heartbeatHead+maxHeartbeatBytes), &m); err == nil {

@@ -156,16 +156,16 @@ func newQueueDelete(s *session) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				if out.Dissolving && !noWait {
+				if out.DrainDeleting && !noWait {
 					gone, err := s.awaitGone(cmd.Context(), c, r.VHost, r.Name, cmd.ErrOrStderr())
 					if err != nil {
 						return err
 					}
-					out.Dissolving = !gone
+					out.DrainDeleting = !gone
 				}
 				row := []string{
 					fmt.Sprint(out.Ready), fmt.Sprint(out.Unsettled), fmt.Sprint(out.Delayed), fmt.Sprint(out.Backlog),
-					fmt.Sprint(!out.Dissolving),
+					fmt.Sprint(!out.DrainDeleting),
 				}
 				return s.printOne(cmd.OutOrStdout(), []string{"ready", "unacked", "delayed", "backlog", "gone"}, row, out)
 			})

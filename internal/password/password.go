@@ -32,7 +32,7 @@ const (
 	// MemoryKiB is the memory that one hash takes, in KiB.
 	MemoryKiB = 19 << 10
 	passes    = 2
-	lanes     = 1
+	threads   = 1
 	saltBytes = 16
 	sumBytes  = 32
 )
@@ -42,7 +42,7 @@ const (
 const (
 	maxMemoryKiB = 256 << 10
 	maxPasses    = 16
-	maxLanes     = 16
+	maxThreads   = 16
 )
 
 // rabbitSaltBytes stand in front of RabbitMQ's sum.
@@ -58,17 +58,17 @@ func Hash(password string) (hash string, a Algorithm, err error) {
 }
 
 func salted(password string, salt []byte) (hash string) {
-	sum := argon2.IDKey([]byte(password), salt, passes, MemoryKiB, lanes, sumBytes)
+	sum := argon2.IDKey([]byte(password), salt, passes, MemoryKiB, threads, sumBytes)
 	encode := base64.RawStdEncoding.EncodeToString
 	return fmt.Sprintf("$argon2id$v=%d$m=%d,t=%d,p=%d$%s$%s",
-		argon2.Version, MemoryKiB, passes, lanes, encode(salt), encode(sum))
+		argon2.Version, MemoryKiB, passes, threads, encode(salt), encode(sum))
 }
 
 // Current tells whether a hash takes what Hash makes one take today: it was made with argon2id
 // at the same cost.
 func Current(hash string, a Algorithm) bool {
 	h, err := parseArgon2id(hash)
-	return a == Argon2id && err == nil && h.memoryKiB == MemoryKiB && h.passes == passes && h.lanes == lanes
+	return a == Argon2id && err == nil && h.memoryKiB == MemoryKiB && h.passes == passes && h.threads == threads
 }
 
 // Upgrade hashes a password that matches another hash. The salt is made from that, so that
@@ -127,7 +127,7 @@ func unknown(a Algorithm) error {
 
 type argon2idHash struct {
 	memoryKiB, passes uint32
-	lanes             uint8
+	threads           uint8
 	salt, sum         []byte
 }
 
@@ -137,7 +137,7 @@ func parseArgon2id(hash string) (h argon2idHash, err error) {
 	if len(parts) != 6 || parts[0] != "" || parts[1] != "argon2id" || parts[2] != fmt.Sprintf("v=%d", argon2.Version) {
 		return h, malformed
 	}
-	if _, err := fmt.Sscanf(parts[3], "m=%d,t=%d,p=%d", &h.memoryKiB, &h.passes, &h.lanes); err != nil {
+	if _, err := fmt.Sscanf(parts[3], "m=%d,t=%d,p=%d", &h.memoryKiB, &h.passes, &h.threads); err != nil {
 		return h, malformed
 	}
 	if h.salt, err = base64.RawStdEncoding.DecodeString(parts[4]); err != nil {
@@ -146,9 +146,9 @@ func parseArgon2id(hash string) (h argon2idHash, err error) {
 	if h.sum, err = base64.RawStdEncoding.DecodeString(parts[5]); err != nil || len(h.sum) == 0 {
 		return h, malformed
 	}
-	if h.memoryKiB > maxMemoryKiB || h.passes == 0 || h.passes > maxPasses || h.lanes == 0 || h.lanes > maxLanes {
-		return h, fmt.Errorf("password: the hash asks for %d KiB, %d passes and %d lanes; the limits are %d, %d and %d",
-			h.memoryKiB, h.passes, h.lanes, maxMemoryKiB, maxPasses, maxLanes)
+	if h.memoryKiB > maxMemoryKiB || h.passes == 0 || h.passes > maxPasses || h.threads == 0 || h.threads > maxThreads {
+		return h, fmt.Errorf("password: the hash asks for %d KiB, %d passes and %d threads; the limits are %d, %d and %d",
+			h.memoryKiB, h.passes, h.threads, maxMemoryKiB, maxPasses, maxThreads)
 	}
 	return h, nil
 }
@@ -158,7 +158,7 @@ func matchesArgon2id(password, hash string) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	sum := argon2.IDKey([]byte(password), h.salt, h.passes, h.memoryKiB, h.lanes, uint32(len(h.sum)))
+	sum := argon2.IDKey([]byte(password), h.salt, h.passes, h.memoryKiB, h.threads, uint32(len(h.sum)))
 	return subtle.ConstantTimeCompare(sum, h.sum) == 1, nil
 }
 

@@ -19,7 +19,7 @@ type transaction struct {
 	bodies  [][]byte
 	outputs []int // numbers of its messages
 
-	tries, attempt int   // flight: number of the try under way; 0: none
+	tries, attempt int   // attempt: number of the try under way; 0: none
 	until          int64 // when that is given up, ms
 	answers        int   // of the queue
 	told           quorumq.ReplyCode

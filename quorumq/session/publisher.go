@@ -154,7 +154,7 @@ func (p *Publisher[T]) Answer(first quorumq.Seq, n int, r quorumq.Reply, done fu
 			p.Rewind()
 		}
 	case quorumq.CodeFenced, quorumq.CodeMalformed, quorumq.CodeUnknownConsumer, quorumq.CodeExclusive, quorumq.CodeSingleActive,
-		quorumq.CodeTooMany, quorumq.CodeNotHeld, quorumq.CodeDissolving:
+		quorumq.CodeTooMany, quorumq.CodeNotHeld, quorumq.CodeDrainDeleting:
 		p.failed = r.Code
 	}
 }

@@ -414,9 +414,9 @@ type DeleteQueueResponse struct {
 	Unsettled uint64                 `protobuf:"varint,2,opt,name=unsettled,proto3" json:"unsettled,omitempty"`
 	Backlog   uint64                 `protobuf:"varint,3,opt,name=backlog,proto3" json:"backlog,omitempty"`
 	Delayed   uint64                 `protobuf:"varint,4,opt,name=delayed,proto3" json:"delayed,omitempty"`
-	// Dissolving says that nothing is lost: the queue's messages are still being dead-lettered, and
+	// DrainDeleting says that nothing is lost: the queue's messages are still being dead-lettered, and
 	// it goes when they have arrived.
-	Dissolving    bool `protobuf:"varint,5,opt,name=dissolving,proto3" json:"dissolving,omitempty"`
+	DrainDeleting bool `protobuf:"varint,5,opt,name=drain_deleting,json=drainDeleting,proto3" json:"drain_deleting,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -479,9 +479,9 @@ func (x *DeleteQueueResponse) GetDelayed() uint64 {
 	return 0
 }
 
-func (x *DeleteQueueResponse) GetDissolving() bool {
+func (x *DeleteQueueResponse) GetDrainDeleting() bool {
 	if x != nil {
-		return x.Dissolving
+		return x.DrainDeleting
 	}
 	return false
 }
@@ -4738,15 +4738,13 @@ const file_broker_v1_admin_proto_rawDesc = "" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x1b\n" +
 	"\tif_unused\x18\x03 \x01(\bR\bifUnused\x12\x19\n" +
 	"\bif_empty\x18\x04 \x01(\bR\aifEmpty\x12\x18\n" +
-	"\adiscard\x18\x05 \x01(\bR\adiscard\"\x9d\x01\n" +
+	"\adiscard\x18\x05 \x01(\bR\adiscard\"\xa4\x01\n" +
 	"\x13DeleteQueueResponse\x12\x14\n" +
 	"\x05ready\x18\x01 \x01(\x04R\x05ready\x12\x1c\n" +
 	"\tunsettled\x18\x02 \x01(\x04R\tunsettled\x12\x18\n" +
 	"\abacklog\x18\x03 \x01(\x04R\abacklog\x12\x18\n" +
-	"\adelayed\x18\x04 \x01(\x04R\adelayed\x12\x1e\n" +
-	"\n" +
-	"dissolving\x18\x05 \x01(\bR\n" +
-	"dissolving\"U\n" +
+	"\adelayed\x18\x04 \x01(\x04R\adelayed\x12%\n" +
+	"\x0edrain_deleting\x18\x05 \x01(\bR\rdrainDeleting\"U\n" +
 	"\x13RetryDelayedRequest\x12\x14\n" +
 	"\x05vhost\x18\x01 \x01(\tR\x05vhost\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x14\n" +

@@ -8,8 +8,8 @@ import (
 	"github.com/quorate/quorate/client"
 )
 
-// dissolves are arguments of a queue that dead-letters what it holds before it goes.
-var dissolves = args{"x-on-delete": "dead-letter"}
+// drainDeletes are arguments of a queue that dead-letters what it holds before it goes.
+var drainDeletes = args{"x-on-delete": "dead-letter"}
 
 func (k *kase) remove(queue string, how func(*client.DeleteQueueRequest)) client.QueueDeleted {
 	k.Helper()
@@ -35,7 +35,7 @@ func TestT350(t *testing.T) {
 	w := k.watch(k.client.Client, "/", "queue_deleting", "queue_deleted")
 
 	out := k.remove(q, nil)
-	k.same("it held", fmt.Sprint(out.Ready, " ", out.Unsettled, " ", out.Dissolving), "1 2 true")
+	k.same("it held", fmt.Sprint(out.Ready, " ", out.Unsettled, " ", out.DrainDeleting), "1 2 true")
 	w.await("queue_deleting", q)
 	_, err := held.Receive(k.ctx)
 	if !errors.Is(err, client.ErrCancelled) {
@@ -44,7 +44,7 @@ func TestT350(t *testing.T) {
 	k.trouble(q, "does not exist")
 	k.backlog(q, 3)
 
-	_, err = k.client.DeclareQueue(k.ctx, client.Queue{Name: q, Arguments: dissolves})
+	_, err = k.client.DeclareQueue(k.ctx, client.Queue{Name: q, Arguments: drainDeletes})
 	k.class("declare", err, client.ResourceLocked)
 	_, err = k.client.DeclareQueue(k.ctx, client.Queue{Name: q, Passive: true})
 	k.class("passive declare", err, client.NotFound)
@@ -58,7 +58,7 @@ func TestT350(t *testing.T) {
 	s, err := k.client.GetQueue(k.ctx, client.QueueRef{Name: q})
 	k.must(err)
 	k.same("state", s.State, "deleting")
-	k.same("a repeat", k.remove(q, nil).Dissolving, true)
+	k.same("a repeat", k.remove(q, nil).DrainDeleting, true)
 
 	k.exchange("x", "fanout", client.Exchange{})
 	k.bind(x, d, "")
@@ -81,11 +81,11 @@ func TestT351(t *testing.T) {
 	d := k.queue("d", nil)
 	byPolicy := k.queue("policy", dlx(d))
 	k.policy("p", args{"on-delete": "dead-letter"}, func(p *client.Policy) { p.Pattern = "^" + byPolicy + "$" })
-	_, err := k.client.DeclareQueue(k.ctx, client.Queue{Name: k.name("auto"), AutoDelete: true, Arguments: dlx(d, dissolves)})
+	_, err := k.client.DeclareQueue(k.ctx, client.Queue{Name: k.name("auto"), AutoDelete: true, Arguments: dlx(d, drainDeletes)})
 	k.must(err)
 	consumer := k.consume(k.name("auto"), 1)
 	// Its time runs from here on, whatever it gets: long enough for a message on a busy machine.
-	expiring := k.queue("expiring", dlx(d, dissolves, args{"x-expires": 3000}))
+	expiring := k.queue("expiring", dlx(d, drainDeletes, args{"x-expires": 3000}))
 	for _, q := range []string{expiring, byPolicy, k.name("auto")} {
 		k.publish(q, q)
 	}
@@ -103,11 +103,11 @@ func TestT351(t *testing.T) {
 	}
 
 	for name, a := range map[string]args{
-		"discarded": dlx(d, dissolves), "said": dlx(d, args{"x-on-delete": "discard"}), "nowhere": dissolves,
+		"discarded": dlx(d, drainDeletes), "said": dlx(d, args{"x-on-delete": "discard"}), "nowhere": drainDeletes,
 	} {
 		q := k.queue(name, a)
 		k.publish(q, name)
-		k.same(name+" dissolving", k.remove(q, func(r *client.DeleteQueueRequest) { r.Discard = name == "discarded" }).Dissolving, false)
+		k.same(name+" drain-deleting", k.remove(q, func(r *client.DeleteQueueRequest) { r.Discard = name == "discarded" }).DrainDeleting, false)
 		k.gone(q)
 	}
 	k.empty(d)
@@ -115,7 +115,7 @@ func TestT351(t *testing.T) {
 	// One that cannot go on is given up by a second delete.
 	stuck := k.queue("stuck", args{"x-dead-letter-exchange": k.name("none"), "x-on-delete": "dead-letter"})
 	k.publish(stuck, "m")
-	k.same("stuck", k.remove(stuck, nil).Dissolving, true)
+	k.same("stuck", k.remove(stuck, nil).DrainDeleting, true)
 	k.same("given up", k.remove(stuck, func(r *client.DeleteQueueRequest) { r.Discard = true }).Backlog, 1)
 	k.gone(stuck)
 

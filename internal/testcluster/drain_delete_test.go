@@ -20,8 +20,8 @@ func TestDeleteOverCrashes(t *testing.T) {
 	c := testcluster.Start(t, 3)
 	cl := openClient(t, c)
 	ctx := testContext(t)
-	dissolves := client.Table{"x-dead-letter-exchange": "dlx", "x-on-delete": "dead-letter"}
-	for q, args := range map[string]client.Table{"q": dissolves, "d": nil} {
+	drainDeletes := client.Table{"x-dead-letter-exchange": "dlx", "x-on-delete": "dead-letter"}
+	for q, args := range map[string]client.Table{"q": drainDeletes, "d": nil} {
 		if _, err := cl.DeclareQueue(ctx, client.Queue{Name: q, Arguments: args}); err != nil {
 			t.Fatal(err)
 		}
@@ -30,7 +30,7 @@ func TestDeleteOverCrashes(t *testing.T) {
 	p.start(ctx)
 	<-p.enough
 	out, err := cl.DeleteQueue(ctx, client.DeleteQueueRequest{Name: "q"})
-	if err != nil || !out.Dissolving {
+	if err != nil || !out.DrainDeleting {
 		t.Fatalf("deleted: %v, %v", out, err)
 	}
 	crashLeader(t, c, cl, "q")
@@ -47,7 +47,7 @@ func TestDeleteOverCrashes(t *testing.T) {
 	if err := cl.Bind(ctx, client.Binding{Source: "dlx", Destination: "d"}); err != nil {
 		t.Fatal(err)
 	}
-	awaitDissolved(t, cl, "q")
+	awaitDrainDeleted(t, cl, "q")
 	got := takeAll(t, cl, "d")
 	for body := range p.confirmed {
 		if got[body] != 1 {
@@ -65,13 +65,13 @@ func TestDeleteOverCrashes(t *testing.T) {
 	if _, err := cl.PutVHost(ctx, client.VHost{Name: "v"}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := cl.DeclareQueue(ctx, client.Queue{VHost: "v", Name: "q", Arguments: dissolves}); err != nil {
+	if _, err := cl.DeclareQueue(ctx, client.Queue{VHost: "v", Name: "q", Arguments: drainDeletes}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := cl.PublishOne(ctx, client.Message{VHost: "v", RoutingKey: "q"}); err != nil {
 		t.Fatal(err)
 	}
-	if out, err := cl.DeleteQueue(ctx, client.DeleteQueueRequest{VHost: "v", Name: "q"}); err != nil || !out.Dissolving {
+	if out, err := cl.DeleteQueue(ctx, client.DeleteQueueRequest{VHost: "v", Name: "q"}); err != nil || !out.DrainDeleting {
 		t.Fatalf("deleted: %v, %v", out, err)
 	}
 	if _, err := cl.DeleteVHost(ctx, "v"); err != nil {
@@ -126,8 +126,8 @@ func (p *publishers) publish(ctx context.Context, body string) (more bool) {
 	return true
 }
 
-// awaitDissolved waits until a queue is deleted.
-func awaitDissolved(t *testing.T, cl *client.Client, queue string) {
+// awaitDrainDeleted waits until a queue is deleted.
+func awaitDrainDeleted(t *testing.T, cl *client.Client, queue string) {
 	t.Helper()
 	testcluster.Poll(t, queue+" is gone", func() error {
 		q, err := cl.GetQueue(testContext(t), client.QueueRef{Name: queue})
