@@ -4,11 +4,13 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/json"
+	"errors"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
 	"github.com/quorate/quorate/catalog"
+	"github.com/quorate/quorate/cluster/replica"
 	"github.com/quorate/quorate/cluster/transport"
 	"github.com/quorate/quorate/id"
 	nodev1 "github.com/quorate/quorate/proto/node/v1"
@@ -40,27 +42,27 @@ func (s calls) CatalogIndex(ctx context.Context, r *nodev1.CatalogIndexRequest) 
 
 // QueueStatus reads a queue's figures if this node leads it.
 func (s calls) QueueStatus(ctx context.Context, r *nodev1.QueueStatusRequest) (*nodev1.QueueStatusResponse, error) {
-	q := s.c.host.queue(id.QueueUID(r.GetQueue()))
+	q := s.c.host.Member(id.QueueUID(r.GetQueue()))
 	if q == nil && r.GetKept() {
-		if out, o := s.c.host.keptStatus(id.QueueUID(r.GetQueue())); out != nil {
+		if out, o := s.c.host.Kept(id.QueueUID(r.GetQueue())); out != nil {
 			return withOverview(out, o)
 		}
 	}
 	if q == nil {
-		s.c.host.wake(id.QueueUID(r.GetQueue()))
-		return nil, status.Error(codes.NotFound, s.c.host.notHosted(id.QueueUID(r.GetQueue())).Error())
+		s.c.host.Wake(id.QueueUID(r.GetQueue()))
+		return nil, status.Error(codes.NotFound, s.c.host.NotHosted(id.QueueUID(r.GetQueue())).Error())
 	}
-	out := &nodev1.QueueStatusResponse{Group: groupStatus(q.uid.Group(), q.group.Stats(), q.group.Failed())}
-	out.Leader, out.Joined = out.GetGroup().GetLeader(), q.joined
-	if voters, err := q.group.Members(); err == nil {
+	out := &nodev1.QueueStatusResponse{Group: replica.GroupStatus(q.UID().Group(), q.Group().Stats(), q.Group().Failed())}
+	out.Leader, out.Joined = out.GetGroup().GetLeader(), q.Joined()
+	if voters, err := q.Group().Members(); err == nil {
 		out.Voters = nodeNames(voters)
 	}
-	out.Change = s.c.changes.Wire(q.uid)
-	o, err := q.overview(ctx)
+	out.Change = s.c.changes.Wire(q.UID())
+	o, err := q.Overview(ctx)
 	if err != nil {
 		return out, nil //nolint:nilerr // it does not lead: the answer says who does
 	}
-	if l := q.led.Load(); l != nil {
+	if l := q.Led(); l != nil {
 		d := s.c.forwarders.Figures(l)
 		out.BacklogTrouble, out.Waiting, out.Retries, out.Lost = d.BacklogTrouble, d.Waiting, d.Retries, d.Lost
 	}
@@ -80,38 +82,6 @@ func withOverview(out *nodev1.QueueStatusResponse, o *quorumq.Overview) (*nodev1
 	return out, nil
 }
 
-// overview reads the queue's figures so that they are not stale. It fails unless this
-// member leads and a configuration is in force in its term.
-func (q *hosted) overview(ctx context.Context) (quorumq.Overview, error) {
-	if err := q.barrier(ctx); err != nil {
-		return quorumq.Overview{}, err
-	}
-	var o quorumq.Overview
-	q.group.Read(func() { o = q.machine.queue.Overview() })
-	return o, nil
-}
-
-// barrier makes sure that what is read next is not stale; it fails unless this member leads
-// and a configuration is in force in its term.
-func (q *hosted) barrier(ctx context.Context) error {
-	if l := q.led.Load(); l == nil || !l.configured.Load() {
-		leader, _ := q.group.Leader()
-		return &raftfsm.NotLeaderError{Group: q.uid.Group(), Leader: leader}
-	}
-	return q.group.Barrier(ctx)
-}
-
-func groupStatus(g id.GroupID, s raftfsm.Stats, failed error) *nodev1.GroupStatus {
-	out := &nodev1.GroupStatus{
-		Group: uint64(g), Leader: string(s.Leader), Term: s.Term, CommitIndex: s.CommitIndex,
-		AppliedIndex: s.AppliedIndex, SnapshotIndex: s.SnapshotIndex, LastIndex: s.LastIndex, State: s.State,
-	}
-	if failed != nil {
-		out.Failed = failed.Error()
-	}
-	return out
-}
-
 // NodeStatus tells what this node hosts and how far the founding has come.
 func (s calls) NodeStatus(ctx context.Context, r *nodev1.NodeStatusRequest) (*nodev1.NodeStatusResponse, error) {
 	c := s.c
@@ -127,7 +97,7 @@ func (s calls) NodeStatus(ctx context.Context, r *nodev1.NodeStatusRequest) (*no
 		}
 	}
 	c.catalog.TellFounding(out)
-	for uid, err := range c.host.losses() {
+	for uid, err := range c.host.Losses() {
 		out.Lost = append(out.Lost, &nodev1.LostMember{Queue: uint64(uid), Reason: err.Error()})
 	}
 	at := c.StartProgress()
@@ -144,18 +114,11 @@ func (s calls) NodeStatus(ctx context.Context, r *nodev1.NodeStatusRequest) (*no
 		out.Groups = append(out.Groups, g)
 	}
 	g := c.catalog.Raft()
-	add(groupStatus(id.CatalogGroup, g.Stats(), g.Failed()), func() []byte { return c.View().AppendSnapshot(nil) })
-	for _, q := range c.host.all() {
-		add(groupStatus(q.uid.Group(), q.group.Stats(), q.group.Failed()), q.snapshot)
+	add(replica.GroupStatus(id.CatalogGroup, g.Stats(), g.Failed()), func() []byte { return c.View().AppendSnapshot(nil) })
+	for _, q := range c.host.Members() {
+		add(replica.GroupStatus(q.UID().Group(), q.Group().Stats(), q.Group().Failed()), q.Snapshot)
 	}
 	return out, nil
-}
-
-// snapshot returns the machine's state of this moment.
-func (q *hosted) snapshot() []byte {
-	var f raftfsm.Frozen
-	q.group.Read(func() { f = q.machine.Freeze() })
-	return f.AppendSnapshot(nil)
 }
 
 // TellDisk takes the state of a peer's disk.
@@ -170,15 +133,15 @@ func (s calls) TellDisk(ctx context.Context, r *nodev1.TellDiskRequest) (*nodev1
 func (s calls) TransferLeadership(ctx context.Context, r *nodev1.TransferLeadershipRequest) (*nodev1.TransferLeadershipResponse, error) {
 	transfer := s.c.catalog.Raft().TransferLeadership
 	if g := id.GroupID(r.GetGroup()); g != id.CatalogGroup {
-		q := s.c.host.queue(id.QueueUID(g))
+		q := s.c.host.Member(id.QueueUID(g))
 		if q == nil {
-			return nil, status.Error(codes.NotFound, s.c.host.notHosted(id.QueueUID(g)).Error())
+			return nil, status.Error(codes.NotFound, s.c.host.NotHosted(id.QueueUID(g)).Error())
 		}
-		transfer = q.group.TransferLeadership
+		transfer = q.Group().TransferLeadership
 	}
 	if err := transfer(ctx, id.NodeID(r.GetTo())); err != nil {
 		code := codes.Internal
-		if isNotLeader(err) {
+		if errors.As(err, new(*raftfsm.NotLeaderError)) {
 			code = codes.FailedPrecondition
 		}
 		return nil, status.Error(code, err.Error())

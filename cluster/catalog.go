@@ -10,7 +10,7 @@ func (c *Cluster) openCatalog() (*metadata.Group, error) {
 		CommandTimeout: c.cfg.CommandTimeout, Staleness: c.cfg.CatalogStaleness, AwayAfter: c.cfg.Reconcile.Delay,
 		Logger: c.log, Source: c.cfg.Clock, Clock: c.clock, Dir: c.dir, Admission: c.admission, Views: c.views,
 		Journal: c.events, Mux: c.mux, Liveness: c.liveness, Disk: c.disks, Peers: c.peers, Gossip: c.gossip,
-		Registered: c.host.wakeReconcile, Failed: c.cfg.Failed, Life: c.ctx,
+		Registered: func() { c.host.WakeReconcile() }, Failed: c.cfg.Failed, Life: c.ctx,
 	})
 }
 

@@ -6,6 +6,7 @@ import (
 
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/cluster/membership"
+	"github.com/quorate/quorate/cluster/replica"
 	"github.com/quorate/quorate/id"
 )
 
@@ -23,7 +24,6 @@ func (n *testNode) hold(t *testing.T) (letGo func()) {
 		for range membership.MaxMemberChanges {
 			<-n.changeSlots
 		}
-		n.changes.Wake()
 	}
 }
 
@@ -33,23 +33,23 @@ func TestLeaderLostWithinChange(t *testing.T) {
 	t.Parallel()
 	steps := []struct {
 		name string
-		take func(t *testing.T, a *testNode, q *hosted, change uint64)
+		take func(t *testing.T, a *testNode, q *replica.Member, change uint64)
 	}{
-		{"the change is written", func(*testing.T, *testNode, *hosted, uint64) {}},
-		{"non-voter added", func(t *testing.T, _ *testNode, q *hosted, _ uint64) {
-			poll(t, "d is a non-voter", func() error { return q.group.AddNonvoter(testContext(t), "d") })
+		{"the change is written", func(*testing.T, *testNode, *replica.Member, uint64) {}},
+		{"non-voter added", func(t *testing.T, _ *testNode, q *replica.Member, _ uint64) {
+			poll(t, "d is a non-voter", func() error { return q.Group().AddNonvoter(testContext(t), "d") })
 		}},
-		{"voter added", func(t *testing.T, _ *testNode, q *hosted, _ uint64) {
-			poll(t, "d votes", func() error { return q.group.AddVoter(testContext(t), "d") })
+		{"voter added", func(t *testing.T, _ *testNode, q *replica.Member, _ uint64) {
+			poll(t, "d votes", func() error { return q.Group().AddVoter(testContext(t), "d") })
 		}},
 		{"joined is written", settled(catalog.StepJoined)},
-		{"the old one is out", func(t *testing.T, _ *testNode, q *hosted, _ uint64) {
+		{"the old one is out", func(t *testing.T, _ *testNode, q *replica.Member, _ uint64) {
 			poll(t, "b is out", func() error {
-				at, err := q.group.Configuration()
+				at, err := q.Group().Configuration()
 				if err != nil {
 					return err
 				}
-				return q.group.RemoveServer(testContext(t), "b", at.Index)
+				return q.Group().RemoveServer(testContext(t), "b", at.Index)
 			})
 		}},
 	}
@@ -93,13 +93,13 @@ func TestLeaderLostWithinChange(t *testing.T) {
 				t.Fatal(err)
 			}
 			poll(t, "d has opened its member", func() error {
-				if n.nodes["d"].host.queue(q) == nil {
+				if n.nodes["d"].host.Member(q) == nil {
 					return errWaiting
 				}
 				return nil
 			})
 			for _, s := range steps[:last+1] {
-				s.take(t, a, a.host.queue(q), r.Index)
+				s.take(t, a, a.host.Member(q), r.Index)
 			}
 			n.stop("a")
 			for _, f := range letGo {
@@ -114,10 +114,10 @@ func TestLeaderLostWithinChange(t *testing.T) {
 	}
 }
 
-func settled(step catalog.MemberStep) func(*testing.T, *testNode, *hosted, uint64) {
-	return func(t *testing.T, a *testNode, q *hosted, change uint64) {
+func settled(step catalog.MemberStep) func(*testing.T, *testNode, *replica.Member, uint64) {
+	return func(t *testing.T, a *testNode, q *replica.Member, change uint64) {
 		t.Helper()
-		_, err := a.catalog.Propose(testContext(t), &catalog.SettleMemberChange{UID: q.uid, Change: change, Step: step})
+		_, err := a.catalog.Propose(testContext(t), &catalog.SettleMemberChange{UID: q.UID(), Change: change, Step: step})
 		if err != nil {
 			t.Fatal(err)
 		}

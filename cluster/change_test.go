@@ -144,12 +144,12 @@ func (n *testNodes) has(q id.QueueUID, members ...id.NodeID) {
 		if have := slices.Sorted(slices.Values(r.Members)); !ok || r.Change != nil || !slices.Equal(have, members) {
 			return fmt.Errorf("in the catalog: %q, %v", r.Members, r.Change)
 		}
-		at, err := n.leader(q).host.queue(q).group.Configuration()
+		at, err := n.leader(q).host.Member(q).Group().Configuration()
 		if have := slices.Sorted(slices.Values(at.Voters)); err != nil || !slices.Equal(have, members) || len(at.Nonvoters) > 0 {
 			return fmt.Errorf("in the group: %+v, %w", at, err)
 		}
 		for i, node := range n.nodes {
-			if m := node.host.queue(q); (m != nil) != slices.Contains(members, i) {
+			if m := node.host.Member(q); (m != nil) != slices.Contains(members, i) {
 				return fmt.Errorf("node %s: open %v", i, m != nil)
 			}
 			if !slices.Contains(members, i) && node.dir.HasQueue(q) {

@@ -30,14 +30,5 @@ type ClockFigures struct {
 
 // ClockFigures returns the figures of the moment.
 func (c *Cluster) ClockFigures() ClockFigures {
-	f := ClockFigures{Figures: c.clock.Figures()}
-	for _, q := range c.host.all() {
-		if q.led.Load() == nil {
-			continue
-		}
-		if a := q.group.Ahead(); a.Abs() > f.QueueAhead.Abs() {
-			f.QueueAhead = a
-		}
-	}
-	return f
+	return ClockFigures{Figures: c.clock.Figures(), QueueAhead: c.host.Ahead()}
 }

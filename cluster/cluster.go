@@ -16,6 +16,7 @@ import (
 	"github.com/quorate/quorate/cluster/gossip"
 	"github.com/quorate/quorate/cluster/membership"
 	"github.com/quorate/quorate/cluster/nodeclock"
+	"github.com/quorate/quorate/cluster/replica"
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/internal/gate"
 	"github.com/quorate/quorate/wal/vfs"
@@ -81,6 +82,10 @@ type Config struct {
 	// DiskHang is how long a write may take before the node ends; 0: 10 s. After 450 ms to
 	// 1.5 s its leaders are silent, so that others take over.
 	DiskHang time.Duration
+
+	// hosting changes what the host is made of, in tests that put faults between it and the links;
+	// nil: nothing.
+	hosting func(*replica.Config)
 }
 
 // ErrDiskFailed is wrapped with what to do: a write to this node's log, or a sync of it, has

@@ -14,6 +14,7 @@ import (
 
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/cluster/gateway"
+	"github.com/quorate/quorate/cluster/replica"
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/message"
 	"github.com/quorate/quorate/quorumq"
@@ -37,15 +38,12 @@ type testNode struct {
 }
 
 // leading returns the queue's term if this node leads it, nil otherwise.
-func (n *testNode) leading(q id.QueueUID) *Led {
-	m := n.host.queue(q)
+func (n *testNode) leading(q id.QueueUID) *replica.Led {
+	m := n.host.Member(q)
 	if m == nil {
 		return nil
 	}
-	if l := m.led.Load(); l != nil && !l.ceased.Load() {
-		return l
-	}
-	return nil
+	return m.Led()
 }
 
 // newTestNodes names its cluster, for a node may get an address that one of another test had

@@ -25,21 +25,6 @@ const (
 	defaultStaleness = 5 * time.Second
 )
 
-// Limits of this package, beside those of Config.
-const (
-	// maxDeliverBytes bounds the bodies of one frame of deliveries, but not below one
-	// message, and what one turn of a worker holds in memory.
-	maxDeliverBytes = 1 << 20
-	// maxHeldBytes bounds the bodies in one answer to Resume; the rest follows as
-	// deliveries.
-	maxHeldBytes = 16 << 20
-	// maxMailboxDeliveries bounds the deliveries that wait for a worker, per queue. What
-	// comes above is read from the queue again later.
-	maxMailboxDeliveries = 1 << 18
-	// maxOpening bounds the groups that are opened or closed at the same time.
-	maxOpening = 8
-)
-
 // Validate returns all faults of the Config at once.
 func (c Config) Validate() error {
 	var faults []error

@@ -180,7 +180,7 @@ func TestDiskFloor(t *testing.T) {
 
 	d.leave(n, "a", testDiskFloor-1000, wal.PressureFloor)
 	poll(t, "members on a are stopped", func() error {
-		if open := len(a.host.all()); open > 0 {
+		if open := len(a.host.Members()); open > 0 {
 			return fmt.Errorf("%d are open", open)
 		}
 		if own := a.disks.Of("a"); own.Stopped != 2 {

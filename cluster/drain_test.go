@@ -72,7 +72,7 @@ func TestDrainWithinChange(t *testing.T) {
 		t.Fatal(err)
 	}
 	poll(t, "the change waits", func() error {
-		if at, err := n.nodes["a"].host.queue(q).group.Configuration(); err != nil || !slices.Contains(at.Nonvoters, spare) {
+		if at, err := n.nodes["a"].host.Member(q).Group().Configuration(); err != nil || !slices.Contains(at.Nonvoters, spare) {
 			return fmt.Errorf("%+v, %w", at, err)
 		}
 		return nil
@@ -86,9 +86,9 @@ func TestDrainWithinChange(t *testing.T) {
 
 // leadsGroups names the groups that a node leads.
 func (n *testNode) leadsGroups() (all []string) {
-	for _, q := range (membersPart{n.Cluster}).Open() {
-		if q.Leads {
-			all = append(all, q.Queue.String())
+	for _, q := range n.host.Members() {
+		if q.Leads() {
+			all = append(all, q.UID().String())
 		}
 	}
 	if n.catalog.Leads() {

@@ -15,43 +15,12 @@ import (
 // hibernate and that it led last, in no order. They cost no round to other members: a leader
 // that is cut off may yield what is old (ST-3 does not hold for them).
 func (c *Cluster) LedFigures() iter.Seq2[id.QueueUID, *quorumq.Overview] {
-	return func(yield func(id.QueueUID, *quorumq.Overview) bool) {
-		var o quorumq.Overview
-		for _, q := range c.host.all() {
-			if q.led.Load() == nil {
-				continue
-			}
-			q.group.Read(func() { o = q.machine.queue.Overview() })
-			if !yield(q.uid, &o) {
-				return
-			}
-		}
-		for uid, kept := range c.host.keptFigures() {
-			if !yield(uid, kept) {
-				return
-			}
-		}
-	}
-}
-
-// keptFigures are those of queues that hibernate, on the node that led them last.
-func (h *host) keptFigures() map[id.QueueUID]*quorumq.Overview {
-	h.mu.RLock()
-	defer h.mu.RUnlock()
-	all := make(map[id.QueueUID]*quorumq.Overview, len(h.asleep))
-	for uid, a := range h.asleep {
-		if a.kept != nil {
-			all[uid] = a.kept
-		}
-	}
-	return all
+	return c.host.Figures()
 }
 
 // Members returns how many members of queues this node has open, and how many hibernate.
 func (c *Cluster) Members() (open, hibernated int) {
-	c.host.mu.RLock()
-	defer c.host.mu.RUnlock()
-	return len(c.host.queues), len(c.host.asleep)
+	return c.host.Count()
 }
 
 // LinkStats returns the figures of the links to the other nodes.
@@ -70,13 +39,13 @@ type Caches struct{ Bodies, Tail int64 }
 
 // Caches returns what is kept, and what may be.
 func (c *Cluster) Caches() (kept, limit Caches) {
-	s, l := c.host.bodies.Stats(), c.storage.Stats()
+	s, l := c.host.Bodies().Stats(), c.storage.Stats()
 	return Caches{s.Bytes, l.TailBytes}, Caches{s.Limit, l.TailLimit}
 }
 
 // LimitCaches bounds what is kept from now on; what exceeds that is given up at once.
 func (c *Cluster) LimitCaches(to Caches) {
-	c.host.bodies.Limit(to.Bodies)
+	c.host.Bodies().Limit(to.Bodies)
 	c.storage.LimitTail(to.Tail)
 }
 

@@ -106,7 +106,7 @@ func TestFlips(t *testing.T) {
 	publish()
 	for _, q := range queues {
 		n.caughtUp(q, "c")
-		if err := n.nodes["c"].host.queue(q).group.Snapshot(); err != nil {
+		if err := n.nodes["c"].host.Member(q).Group().Snapshot(); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -194,11 +194,11 @@ func (n *testNodes) survives(t *testing.T, what string, queues []id.QueueUID, me
 	n.start("c")
 	for _, q := range queues {
 		poll(t, what+": queue "+q.String()+" is whole", func() error {
-			m := n.nodes["c"].host.queue(q)
+			m := n.nodes["c"].host.Member(q)
 			if m == nil {
 				return errors.New("no member is open")
 			}
-			if err := m.group.Failed(); err != nil {
+			if err := m.Group().Failed(); err != nil {
 				return err
 			}
 			r, _ := n.nodes["a"].View().QueueByUID(q)
@@ -206,7 +206,7 @@ func (n *testNodes) survives(t *testing.T, what string, queues []id.QueueUID, me
 				return fmt.Errorf("members are %q, a change goes on: %v", r.Members, r.Change)
 			}
 			var ready int
-			m.group.Read(func() { ready = int(m.machine.queue.Overview().Ready) })
+			m.Read(func(state *quorumq.Queue) { ready = int(state.Overview().Ready) })
 			if ready != messages {
 				return fmt.Errorf("%d messages, not %d", ready, messages)
 			}
@@ -223,7 +223,7 @@ func (n *testNodes) transferTo(t *testing.T, q id.QueueUID, to id.NodeID) {
 		if leader.cfg.Node == to {
 			return nil
 		}
-		if err := leader.host.queue(q).group.TransferLeadership(t.Context(), to); err != nil {
+		if err := leader.host.Member(q).Group().TransferLeadership(t.Context(), to); err != nil {
 			return err
 		}
 		return errWaiting

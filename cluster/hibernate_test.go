@@ -3,14 +3,16 @@ package cluster
 import (
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
 	"github.com/quorate/quorate/catalog"
-	"github.com/quorate/quorate/cluster/datadir/sealed"
 	"github.com/quorate/quorate/cluster/leader"
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/message"
+	nodev1 "github.com/quorate/quorate/proto/node/v1"
 	"github.com/quorate/quorate/quorumq"
 )
 
@@ -29,7 +31,7 @@ func (n *testNodes) sleeps(q id.QueueUID) {
 	n.t.Helper()
 	poll(n.t, fmt.Sprintf("queue %s hibernates", q), func() error {
 		for i, node := range n.nodes {
-			if node.host.sleeper(q) == nil || node.host.queue(q) != nil {
+			if _, sleeps := node.asleep(q); !sleeps || node.host.Member(q) != nil {
 				return fmt.Errorf("its member on node %s is awake", i)
 			}
 		}
@@ -37,11 +39,18 @@ func (n *testNodes) sleeps(q id.QueueUID) {
 	})
 }
 
+// asleep tells whether a node's member of a queue hibernates, and its figures on the node that led
+// it last.
+func (n *testNode) asleep(q id.QueueUID) (kept *quorumq.Overview, sleeps bool) {
+	status, kept := n.host.Kept(q)
+	return kept, status != nil
+}
+
 // lastLed returns the node that led a hibernating queue last.
 func (n *testNodes) lastLed(q id.QueueUID) id.NodeID {
 	n.t.Helper()
 	for i, node := range n.nodes {
-		if a := node.host.sleeper(q); a != nil && a.kept != nil {
+		if kept, _ := node.asleep(q); kept != nil {
 			return i
 		}
 	}
@@ -64,7 +73,7 @@ func TestHibernate(t *testing.T) {
 		if err != nil || s.Overview.Ready != uint64(sent) {
 			t.Fatalf("figures %+v, %v", s.Overview, err)
 		}
-		if n.nodes[i].host.sleeper(q) == nil {
+		if _, sleeps := n.nodes[i].asleep(q); !sleeps {
 			t.Error("a look at the figures woke the queue")
 		}
 	}
@@ -75,7 +84,7 @@ func TestHibernate(t *testing.T) {
 	consumer, in := n.nodes["b"].consume(t, q)
 	in.await(t, "by a", "by b", "by c")
 	for i, node := range n.nodes {
-		if node.host.sleeper(q) != nil {
+		if _, sleeps := node.asleep(q); sleeps {
 			t.Errorf("the member on node %s hibernates although the queue has a consumer", i)
 		}
 	}
@@ -119,13 +128,13 @@ func TestHibernateAndExpire(t *testing.T) {
 			}
 			poll(t, "the message has expired without being asked for", func() error {
 				for _, node := range n.nodes {
-					if m := node.host.queue(q); m != nil && m.led.Load() != nil {
+					if m := node.host.Member(q); m != nil && m.Led() != nil {
 						var o quorumq.Overview
-						m.group.Read(func() { o = m.machine.queue.Overview() })
+						m.Read(func(state *quorumq.Queue) { o = state.Overview() })
 						if o.Ready == 0 && o.Expired == 1 {
 							return nil
 						}
-					} else if a := node.host.sleeper(q); a != nil && a.kept != nil && a.kept.Expired == 1 {
+					} else if kept, _ := node.asleep(q); kept != nil && kept.Expired == 1 {
 						return nil
 					}
 				}
@@ -160,17 +169,20 @@ func TestHibernateAndLoseNodes(t *testing.T) {
 	in.await(t, "kept", "after")
 }
 
-// note has a node write down what hibernates, and nothing more for a while.
-func (n *testNode) note(t testing.TB) {
-	t.Helper()
-	poll(t, "the node has written its first notes", func() error {
-		_, err := sealed.ReadCopy(n.dir.Path(), asleepFile, 0)
-		return err
-	})
-	n.host.mu.Lock()
-	n.host.unnoted = true
-	n.host.mu.Unlock()
-	n.host.writeNotes()
+// notes returns what nodes that have stopped have noted of queues that hibernate, by file.
+func (n *testNodes) notes() map[string][]byte {
+	n.t.Helper()
+	files, err := filepath.Glob(filepath.Join(n.dir, "*", "asleep*"))
+	if err != nil || len(files) == 0 {
+		n.t.Fatalf("notes %q, %v", files, err)
+	}
+	notes := map[string][]byte{}
+	for _, f := range files {
+		if notes[f], err = os.ReadFile(f); err != nil {
+			n.t.Fatal(err)
+		}
+	}
+	return notes
 }
 
 // Queues that hibernate stay closed over a restart of all nodes, with their figures, and do
@@ -182,24 +194,30 @@ func TestHibernateOverRestart(t *testing.T) {
 	rests := n.nodes["a"].declare(t, "rests", 3)
 	due := n.nodes["b"].declare(t, "due", 3)
 	n.nodes["a"].publish(t, rests, "kept", quorumq.Unlimited)
-	n.nodes["a"].publish(t, due, "short", 4000)
+	n.nodes["a"].publish(t, due, "short", 8000)
 	n.sleeps(rests)
 	n.sleeps(due)
 	used := n.nodes["c"].declare(t, "used", 3)
 	n.sleeps(used)
-	for _, node := range n.nodes {
-		node.note(t)
-	}
-	noted := n.nodes["a"].host.sleeper(used).last
+	term, last, _ := n.nodes["a"].storage.Ends(used.Group())
+	n.stop("a", "b", "c")
+	old := n.notes()
+	n.join = nil
+	n.start("a", "b", "c")
 	consumer, in := n.nodes["b"].consume(t, used)
 	n.nodes["b"].publish(t, used, "seen", quorumq.Unlimited)
 	in.await(t, "seen")
 	n.stop("a", "b", "c")
+	for file, b := range old {
+		if err := os.WriteFile(file, b, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
 	n.join = nil
 	n.start("a", "b", "c")
 	consumer.Close()
 	for i, node := range n.nodes {
-		if node.host.sleeper(rests) == nil || node.host.queue(rests) != nil {
+		if _, sleeps := node.asleep(rests); !sleeps || node.host.Member(rests) != nil {
 			t.Errorf("node %s opened a queue that hibernated", i)
 		}
 		s, err := node.leaders.Figures(testContext(t), rests)
@@ -211,13 +229,16 @@ func TestHibernateOverRestart(t *testing.T) {
 		}
 	}
 	for i, node := range n.nodes {
-		if a := node.host.sleeper(used); a != nil && a.last <= noted {
-			t.Errorf("node %s believes a note of entry %d, and the queue was used since", i, noted)
+		w, err := node.host.Hibernate(t.Context(), &nodev1.HibernateRequest{
+			Groups: []*nodev1.RestingGroup{{Group: uint64(used), Term: term, LastIndex: last}},
+		})
+		if err != nil || w.GetClosed()[0] {
+			t.Errorf("node %s believes a note of entry %d, and the queue was used since; %v", i, last, err)
 		}
 	}
 	poll(t, "the message has expired without being asked for", func() error {
 		for _, node := range n.nodes {
-			if a := node.host.sleeper(due); a != nil && a.kept != nil && a.kept.Expired == 1 {
+			if kept, _ := node.asleep(due); kept != nil && kept.Expired == 1 {
 				return nil
 			}
 		}
@@ -225,47 +246,6 @@ func TestHibernateOverRestart(t *testing.T) {
 	})
 	_, in = n.nodes["b"].consume(t, rests)
 	in.await(t, "kept")
-}
-
-// A note is taken for true only of the log that it was made of.
-func TestNotes(t *testing.T) {
-	t.Parallel()
-	n := newSleepyNodes(t)
-	q := n.nodes["a"].declare(t, "q", 3)
-	n.sleeps(q)
-	n.nodes["c"].note(t)
-	c := n.nodes["c"].Cluster
-	term, last, ok := c.storage.Ends(q.Group())
-	if !ok || last == 0 {
-		t.Fatalf("the log ends in term %d at %d, %v", term, last, ok)
-	}
-	for _, x := range []struct {
-		name  string
-		value string
-		taken bool
-	}{
-		{"true", fmt.Sprintf(`{"term":%d,"last":%d,"due":7,"leader":"a"}`, term, last), true},
-		{"another term", fmt.Sprintf(`{"term":%d,"last":%d,"leader":"a"}`, term-1, last), false},
-		{"another entry", fmt.Sprintf(`{"term":%d,"last":%d,"leader":"a"}`, term, last-1), false},
-		{"not read", `{"term":"x"}`, false},
-		{"status not read", fmt.Sprintf(`{"term":%d,"last":%d,"leader":"a","status":"/w=="}`, term, last), false},
-	} {
-		if err := sealed.Write(c.dir.Path(), asleepFile, 0, sealed.Record{}.With(fmt.Sprint(uint64(q)), x.value)); err != nil {
-			t.Fatal(err)
-		}
-		h := newHost(c)
-		h.readNotes()
-		a := h.asleep[q]
-		if err := h.close(); err != nil {
-			t.Fatal(err)
-		}
-		if (a != nil) != x.taken {
-			t.Errorf("%s: %+v", x.name, a)
-		}
-		if x.taken && (a.leader != "a" || a.due != 7) {
-			t.Errorf("%s: read %+v", x.name, a)
-		}
-	}
 }
 
 // A queue that hibernates can be deleted, and leaves nothing.
@@ -280,7 +260,7 @@ func TestHibernateAndDelete(t *testing.T) {
 	}
 	poll(t, "nothing is left", func() error {
 		for i, node := range n.nodes {
-			if node.host.sleeper(q) != nil || node.host.queue(q) != nil || node.storage.HasQueue(q) {
+			if _, sleeps := node.asleep(q); sleeps || node.host.Member(q) != nil || node.storage.HasQueue(q) {
 				return errors.New("something is left on node " + string(i))
 			}
 		}

@@ -285,7 +285,7 @@ func testDelete(t *testing.T, n *testNodes) {
 			if _, err := os.Stat(node.dir.Queue(q)); !errors.Is(err, os.ErrNotExist) {
 				return fmt.Errorf("its directory: %w", err)
 			}
-			if node.host.queue(q) != nil {
+			if node.host.Member(q) != nil {
 				return errWaiting
 			}
 			_, err := node.Gateway().Queue(q)

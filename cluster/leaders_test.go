@@ -46,8 +46,8 @@ func piledUp(t *testing.T) (*testNodes, []id.QueueUID) {
 func (n *testNodes) leaders() map[id.NodeID]int {
 	led := map[id.NodeID]int{}
 	for name, node := range n.nodes {
-		for _, q := range node.host.all() {
-			if q.led.Load() != nil {
+		for _, q := range node.host.Members() {
+			if q.Led() != nil {
 				led[name]++
 			}
 		}

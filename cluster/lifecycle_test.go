@@ -75,12 +75,12 @@ func TestSnapshots(t *testing.T) {
 	n.nodes["a"].publish(t, q, "before", quorumq.Unlimited)
 	for i, node := range n.nodes {
 		poll(t, "the member has the queue", func() error {
-			if m := node.host.queue(q); m == nil || m.group.Stats().CommitIndex < n.leader(q).host.queue(q).group.Stats().CommitIndex {
+			if m := node.host.Member(q); m == nil || m.Group().Stats().CommitIndex < n.leader(q).host.Member(q).Group().Stats().CommitIndex {
 				return errWaiting
 			}
 			return nil
 		})
-		if err := errors.Join(node.host.queue(q).group.Snapshot(), node.catalog.Raft().Snapshot()); err != nil {
+		if err := errors.Join(node.host.Member(q).Group().Snapshot(), node.catalog.Raft().Snapshot()); err != nil {
 			t.Fatalf("node %s: %v", i, err)
 		}
 	}
@@ -127,14 +127,13 @@ func TestJoinDrainLeave(t *testing.T) {
 	n.stop("d")
 	poll(t, "the queue suspects d", func() error {
 		for _, node := range n.nodes {
-			l := node.leading(q)
-			if l == nil {
+			if node.leading(q) == nil {
 				continue
 			}
-			told := make(chan presence, 1)
-			node.host.queue(q).box.post(func() { told <- l.told["d"] })
-			if p := <-told; p.up || p.epoch == 0 {
-				return fmt.Errorf("told %+v", p)
+			var o quorumq.Overview
+			node.host.Member(q).Read(func(state *quorumq.Queue) { o = state.Overview() })
+			if o.ConsumersIdle != 0 {
+				return fmt.Errorf("it would assign more to d: %+v", o)
 			}
 			return nil
 		}
@@ -201,7 +200,7 @@ func TestCatalogFailover(t *testing.T) {
 	}
 	n.start(leader)
 	poll(t, "the node that was away has both queues", func() error {
-		if v, open := n.nodes[leader].View().QueueCount(), len(n.nodes[leader].host.all()); v != 2 || open != 2 {
+		if v, open := n.nodes[leader].View().QueueCount(), len(n.nodes[leader].host.Members()); v != 2 || open != 2 {
 			return fmt.Errorf("%d in its view, %d open", v, open)
 		}
 		return nil

@@ -33,14 +33,14 @@ func TestLeaderIsReplaced(t *testing.T) {
 	t.Logf("a leader %v after its node began to stop", time.Since(begin))
 	n.start(gone)
 	poll(t, "the node that is back knows the leader and what was committed", func() error {
-		m := n.nodes[gone].host.queue(q)
+		m := n.nodes[gone].host.Member(q)
 		if m == nil {
 			return errWaiting
 		}
-		if leader, _ := m.group.Leader(); leader == "" || leader == gone {
+		if leader, _ := m.Group().Leader(); leader == "" || leader == gone {
 			return errWaiting
 		}
-		if m.group.Stats().AppliedIndex < n.leader(q).host.queue(q).group.Stats().AppliedIndex {
+		if m.Group().Stats().AppliedIndex < n.leader(q).host.Member(q).Group().Stats().AppliedIndex {
 			return errWaiting
 		}
 		return nil
@@ -62,7 +62,7 @@ func TestNoQuorum(t *testing.T) {
 	}
 	t.Logf("it took %v to say so", time.Since(begin))
 	poll(t, "nobody leads", func() error {
-		if leader, _ := n.nodes["a"].host.queue(q).group.Leader(); leader != "" {
+		if leader, _ := n.nodes["a"].host.Member(q).Group().Leader(); leader != "" {
 			return errWaiting
 		}
 		return nil
@@ -77,12 +77,12 @@ func TestNoQuorum(t *testing.T) {
 func (n *testNodes) explain(q id.QueueUID) {
 	n.t.Helper()
 	for i, node := range n.nodes {
-		m := node.host.queue(q)
+		m := node.host.Member(q)
 		if m == nil {
 			n.t.Logf("%s: no member", i)
 			continue
 		}
-		n.t.Logf("%s: %+v, leading %v, failed %v", i, m.group.Stats(), m.group.Leading(), m.group.Failed())
+		n.t.Logf("%s: %+v, leading %v, failed %v", i, m.Group().Stats(), m.Group().Leading(), m.Group().Failed())
 		if l := node.liveness; l != nil {
 			n.t.Logf("%s: %s; %+v", i, l.Explain(q.Group()), l.Stats())
 		}

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/cluster/datadir"
 	"github.com/quorate/quorate/id"
 	nodev1 "github.com/quorate/quorate/proto/node/v1"
@@ -96,7 +97,7 @@ func TestLostMember(t *testing.T) {
 			q := n.nodes["a"].declare(t, "q", 3)
 			n.nodes["a"].publish(t, q, "first", quorumq.Unlimited)
 			n.caughtUp(q, "c")
-			if err := n.nodes["c"].host.queue(q).group.Snapshot(); err != nil {
+			if err := n.nodes["c"].host.Member(q).Group().Snapshot(); err != nil {
 				t.Fatal(err)
 			}
 			n.nodes["a"].publish(t, q, "kept by three", quorumq.Unlimited)
@@ -106,7 +107,7 @@ func TestLostMember(t *testing.T) {
 			n.start("c") // and it becomes ready
 
 			node := n.nodes["c"]
-			if got := node.host.lostMembers(); !slices.Equal(got, []id.QueueUID{q}) {
+			if got := node.host.LostMembers(); !slices.Equal(got, []id.QueueUID{q}) {
 				t.Fatalf("lost members are %v", got)
 			}
 			s, err := calls{c: node.Cluster}.NodeStatus(t.Context(), &nodev1.NodeStatusRequest{})
@@ -116,21 +117,24 @@ func TestLostMember(t *testing.T) {
 			if l := s.GetLost(); len(l) != 1 || l[0].GetQueue() != uint64(q) || !strings.Contains(l[0].GetReason(), c.reason) {
 				t.Errorf("status tells %v, want queue %s and %q", l, q, c.reason)
 			}
-			if m := node.host.queue(q); m != nil && m.group.Failed() == nil {
+			if m := node.host.Member(q); m != nil && m.Group().Failed() == nil {
 				t.Error("the member is open")
 			}
 			n.nodes["a"].publish(t, q, "by two", quorumq.Unlimited)
 			other := node.declare(t, "other", 3)
 			node.publish(t, other, "x", quorumq.Unlimited)
-			if got := node.host.lostMembers(); len(got) != 1 {
+			if got := node.host.LostMembers(); len(got) != 1 {
 				t.Errorf("lost members are %v", got)
 			}
-			if err := node.host.remove(q); err != nil {
+			if _, err := node.catalog.Propose(testContext(t), &catalog.BeginMemberChange{UID: q, Join: "c", Leave: "c"}); err != nil {
 				t.Fatal(err)
 			}
-			if got := node.host.lostMembers(); len(got) != 0 {
-				t.Errorf("after it was wiped lost members are %v", got)
-			}
+			poll(t, "it is wiped, and built anew", func() error {
+				if got := node.host.LostMembers(); len(got) != 0 {
+					return fmt.Errorf("lost members are %v", got)
+				}
+				return nil
+			})
 		})
 	}
 }
@@ -138,13 +142,13 @@ func TestLostMember(t *testing.T) {
 // caughtUp waits until a node's member has applied what its leader has.
 func (n *testNodes) caughtUp(q id.QueueUID, i id.NodeID) {
 	n.t.Helper()
-	want := n.leader(q).host.queue(q).group.Stats().AppliedIndex
+	want := n.leader(q).host.Member(q).Group().Stats().AppliedIndex
 	poll(n.t, fmt.Sprintf("node %s has caught up", i), func() error {
-		m := n.nodes[i].host.queue(q)
+		m := n.nodes[i].host.Member(q)
 		if m == nil {
 			return errors.New("no member is open")
 		}
-		if s := m.group.Stats(); s.AppliedIndex < want {
+		if s := m.Group().Stats(); s.AppliedIndex < want {
 			return fmt.Errorf("at %d of %d", s.AppliedIndex, want)
 		}
 		return nil

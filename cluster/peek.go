@@ -8,6 +8,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/quorate/quorate/cluster/leader"
+	"github.com/quorate/quorate/cluster/replica"
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/message"
 	nodev1 "github.com/quorate/quorate/proto/node/v1"
@@ -24,24 +25,24 @@ const (
 // PeekQueue looks at messages if this node leads their queue.
 func (s calls) PeekQueue(ctx context.Context, r *nodev1.PeekQueueRequest) (*nodev1.PeekQueueResponse, error) {
 	uid := id.QueueUID(r.GetQueue())
-	q := s.c.host.queue(uid)
+	q := s.c.host.Member(uid)
 	if q == nil {
-		s.c.host.wake(uid)
-		return nil, status.Error(codes.NotFound, s.c.host.notHosted(uid).Error())
+		s.c.host.Wake(uid)
+		return nil, status.Error(codes.NotFound, s.c.host.NotHosted(uid).Error())
 	}
 	p, err := leader.PeekOf(r)
 	if err != nil {
 		return nil, status.Error(codes.InvalidArgument, err.Error())
 	}
-	if err := q.barrier(ctx); err != nil {
-		led, _ := q.group.Leader()
+	if err := q.Barrier(ctx); err != nil {
+		led, _ := q.Group().Leader()
 		return &nodev1.PeekQueueResponse{Leader: string(led)}, nil //nolint:nilerr // it does not lead: the answer says who does
 	}
-	return q.peek(&p), nil
+	return peekAt(q, &p), nil
 }
 
-// peek looks at a page's worth of messages and tells of those that are chosen.
-func (q *hosted) peek(p *leader.Peek) *nodev1.PeekQueueResponse {
+// peekAt looks at a page's worth of messages and tells of those that are chosen.
+func peekAt(q *replica.Member, p *leader.Peek) *nodev1.PeekQueueResponse {
 	out := &nodev1.PeekQueueResponse{Leads: true, More: true}
 	from, read := p.From, 0
 	var page []quorumq.Peeked
@@ -51,14 +52,14 @@ func (q *hosted) peek(p *leader.Peek) *nodev1.PeekQueueResponse {
 	for out.More && !full() {
 		limit := min(maxPeekLooked-int(out.Looked), max(p.Limit-len(out.Messages), 16))
 		var next quorumq.PeekFrom
-		q.group.Read(func() { page, next, out.More = q.machine.queue.Peek(page[:0], from, limit) })
+		q.Read(func(state *quorumq.Queue) { page, next, out.More = state.Peek(page[:0], from, limit) })
 		for i := range page {
 			if full() {
 				next, out.More = next.After(&page[i-1]), true
 				break
 			}
 			out.Looked++
-			m, n := q.look(p, &page[i])
+			m, n := look(q, p, &page[i])
 			if read += n; m != nil {
 				out.Messages = append(out.Messages, m)
 			}
@@ -71,7 +72,7 @@ func (q *hosted) peek(p *leader.Peek) *nodev1.PeekQueueResponse {
 
 // look reads a message if that takes its body, and returns it if it is chosen, and how many
 // bytes were read.
-func (q *hosted) look(p *leader.Peek, at *quorumq.Peeked) (*nodev1.PeekedMessage, int) {
+func look(q *replica.Member, p *leader.Peek, at *quorumq.Peeked) (*nodev1.PeekedMessage, int) {
 	if len(p.Numbers) > 0 && !slices.Contains(p.Numbers, at.Number) {
 		return nil, 0
 	}
@@ -79,7 +80,7 @@ func (q *hosted) look(p *leader.Peek, at *quorumq.Peeked) (*nodev1.PeekedMessage
 	if p.Filter.Empty() && p.Detail == leader.PeekPlaces {
 		return out, 0
 	}
-	stored, err := q.group.Body(raftfsm.BodyRef(at.Body))
+	stored, err := q.Group().Body(raftfsm.BodyRef(at.Body))
 	if err != nil {
 		return nil, 0 // it has left the queue meanwhile; a body that is damaged stops the group
 	}
@@ -89,7 +90,7 @@ func (q *hosted) look(p *leader.Peek, at *quorumq.Peeked) (*nodev1.PeekedMessage
 	}
 	out.OriginQueue, out.OriginExchange = m.FirstDeath.Queue, m.FirstDeath.Exchange
 	if p.Detail >= leader.PeekHeads && at.Annotations != (quorumq.BodyRef{}) {
-		if out.Annotations, err = q.group.Body(raftfsm.BodyRef(at.Annotations)); err != nil {
+		if out.Annotations, err = q.Group().Body(raftfsm.BodyRef(at.Annotations)); err != nil {
 			return nil, len(stored)
 		}
 	}

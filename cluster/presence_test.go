@@ -23,9 +23,7 @@ func TestNodeGone(t *testing.T) {
 	gone.await(t, "held")
 	_, in := n.nodes["b"].consume(t, q)
 	n.nodes["c"].gateway.Close() // its client says nothing any more, and then it cannot be reached
-	if l := n.leader(q); l.host.peers.inbound(transport.Peer{Node: "c", Epoch: n.nodes["c"].epoch}, false) {
-		l.host.checkNodes()
-	}
+	n.leader(q).host.Inbound(transport.Peer{Node: "c", Epoch: n.nodes["c"].epoch}, false)
 	in.await(t, "held")
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -92,8 +90,8 @@ func TestForgottenReturns(t *testing.T) {
 	poll(t, "nothing is left of d", func() error {
 		l := n.leader(q)
 		var left int
-		l.host.queue(q).group.Read(func() {
-			for s := range l.host.queue(q).machine.queue.Sessions() {
+		l.host.Member(q).Read(func(state *quorumq.Queue) {
+			for s := range state.Sessions() {
 				if s.Node == "d" {
 					left++
 				}
@@ -151,32 +149,24 @@ func TestSuspicion(t *testing.T) {
 	a, b := n.nodes["a"], n.nodes["b"]
 	q := a.declare(t, "q", 3)
 	_, first := b.consume(t, q)
-	link := func(up bool) {
-		if a.host.peers.inbound(transport.Peer{Node: "b", Epoch: b.epoch}, up) {
-			a.host.checkNodes()
-		}
-	}
-	told := func(want presence, atLeast uint64) {
+	m := a.host.Member(q)
+	link := func(up bool) { a.host.Inbound(transport.Peer{Node: "b", Epoch: b.epoch}, up) }
+	trusts := func(consumers, idle int, atLeast uint64) {
 		t.Helper()
-		l := a.leading(q)
-		m := a.host.queue(q)
-		poll(t, fmt.Sprintf("the queue is told %+v", want), func() error {
-			var got presence
-			done := make(chan struct{})
-			m.box.post(func() { got = l.told["b"]; close(done) })
-			<-done
-			if commands := m.group.Stats().Commands; got != want || commands < atLeast {
-				return fmt.Errorf("told %+v after %d commands", got, commands)
+		poll(t, fmt.Sprintf("of %d consumers %d may be assigned something", consumers, idle), func() error {
+			commands := m.Group().Stats().Commands
+			if o := n.overview(q); o.Consumers != consumers || o.ConsumersIdle != idle || commands < atLeast {
+				return fmt.Errorf("%+v after %d commands", o, commands)
 			}
 			return nil
 		})
 	}
-	down := presence{epoch: b.epoch}
+	trusts(1, 1, 0)
 	link(false)
-	told(down, 0)
-	commands := a.host.queue(q).group.Stats().Commands
+	trusts(1, 0, 0)
+	commands := m.Group().Stats().Commands
 	_, second := b.consume(t, q)
-	told(down, commands+2) // the registration, and the word that b is gone once more
+	trusts(2, 0, commands+2) // the registration, and the word that b is gone once more
 	a.publish(t, q, "x", quorumq.Unlimited)
 	if o := n.overview(q); o.Ready != 1 || o.Unsettled != 0 {
 		t.Errorf("assigned to a node that is gone: %+v", o)
@@ -185,7 +175,6 @@ func TestSuspicion(t *testing.T) {
 		t.Errorf("delivered %q", got)
 	}
 	link(true)
-	told(presence{epoch: b.epoch, up: true}, 0)
 	poll(t, "the message is assigned", func() error {
 		if o := n.overview(q); o.Unsettled != 1 {
 			return fmt.Errorf("%+v", o)

@@ -3,6 +3,8 @@ package cluster
 import (
 	"fmt"
 	"time"
+
+	"github.com/quorate/quorate/cluster/replica"
 )
 
 // StartPhase is what a node does before it serves.
@@ -65,7 +67,7 @@ func (c *Cluster) StartProgress() StartProgress {
 	if p.Phase != StartCatalog || c.catalog.Ready() != nil {
 		return p
 	}
-	p = c.host.startProgress(c.catalog.Registered())
+	p = startOf(c.host.Progress(c.catalog.Registered()))
 	if p.Phase == StartDone {
 		c.starting.Store(&p)
 	}
@@ -100,25 +102,14 @@ func (c *Cluster) tellStart() {
 	}
 }
 
-// startProgress tells how far the groups are that the view had at the index.
-func (h *host) startProgress(index uint64) StartProgress {
-	if h.ready(index) != nil {
-		h.mu.RLock()
-		defer h.mu.RUnlock()
-		return StartProgress{Phase: StartGroups, Done: uint64(len(h.queues) + len(h.asleep)), Total: uint64(h.wanted), Unit: unitGroups}
-	}
-	p := StartProgress{Phase: StartElections, Unit: unitGroups}
-	for _, q := range h.all() {
-		p.Total++
-		if leader, _ := q.group.Leader(); leader != "" || q.group.Failed() != nil {
-			p.Done++
-		}
-	}
-	h.mu.RLock()
-	p.Done, p.Total = p.Done+uint64(len(h.asleep)), p.Total+uint64(len(h.asleep)) // their leaders are there for whoever asks
-	h.mu.RUnlock()
-	if p.Done == p.Total {
+// startOf is how far a start is whose node is in the cluster.
+func startOf(m replica.Progress) StartProgress {
+	p := StartProgress{Phase: StartGroups, Done: m.Done, Total: m.Total, Unit: unitGroups}
+	switch {
+	case m.Electing && p.Done == p.Total:
 		p.Phase = StartDone
+	case m.Electing:
+		p.Phase = StartElections
 	}
 	return p
 }

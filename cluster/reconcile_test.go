@@ -148,8 +148,8 @@ func TestLostMemberIsRebuilt(t *testing.T) {
 	flip(t, n.segments("b")[0], "kept by three")
 	n.start("b")
 	poll(t, "b has joined anew", func() error {
-		m := n.nodes["b"].host.queue(q)
-		if m == nil || m.joined == 0 || len(n.nodes["b"].host.lostMembers()) > 0 {
+		m := n.nodes["b"].host.Member(q)
+		if m == nil || m.Joined() == 0 || len(n.nodes["b"].host.LostMembers()) > 0 {
 			return errWaiting
 		}
 		return nil
@@ -188,10 +188,10 @@ func TestForgottenMember(t *testing.T) {
 			}
 		}
 		n.start(at)
-		if got := n.nodes[at].host.lostMembers(); !slices.Equal(got, []id.QueueUID{q}) {
+		if got := n.nodes[at].host.LostMembers(); !slices.Equal(got, []id.QueueUID{q}) {
 			t.Errorf("node %s: lost members are %v", at, got)
 		}
-		if n.nodes[at].host.queue(q) != nil {
+		if n.nodes[at].host.Member(q) != nil {
 			t.Errorf("node %s has opened its member", at)
 		}
 	}

@@ -64,9 +64,9 @@ func TestRecoverFromLostMajority(t *testing.T) {
 	}
 	n.nodes["b"].publish(t, elsewhere, "gone with its node", quorumq.Unlimited)
 	poll(t, "a has all of the log", func() error {
-		have := n.nodes["a"].host.queue(q).group.Stats().AppliedIndex
+		have := n.nodes["a"].host.Member(q).Group().Stats().AppliedIndex
 		for _, other := range n.nodes {
-			if last := other.host.queue(q).group.Stats().LastIndex; last > have {
+			if last := other.host.Member(q).Group().Stats().LastIndex; last > have {
 				return fmt.Errorf("%d of %d", have, last)
 			}
 		}
@@ -188,7 +188,7 @@ func TestRecoverComparesLogs(t *testing.T) {
 	n.nodes["a"].publish(t, q, "first", quorumq.Unlimited)
 	poll(t, "all have it", func() error {
 		for i, node := range n.nodes {
-			if g := node.host.queue(q); g == nil || g.group.Stats().AppliedIndex == 0 {
+			if g := node.host.Member(q); g == nil || g.Group().Stats().AppliedIndex == 0 {
 				return fmt.Errorf("%s lacks it", i)
 			}
 		}
@@ -197,8 +197,8 @@ func TestRecoverComparesLogs(t *testing.T) {
 	n.stop("b") // lags behind from here on
 	n.nodes["a"].publish(t, q, "second", quorumq.Unlimited)
 	poll(t, "a has it", func() error {
-		want := n.nodes["c"].host.queue(q).group.Stats().CommitIndex
-		if have := n.nodes["a"].host.queue(q).group.Stats().AppliedIndex; have < want {
+		want := n.nodes["c"].host.Member(q).Group().Stats().CommitIndex
+		if have := n.nodes["a"].host.Member(q).Group().Stats().AppliedIndex; have < want {
 			return fmt.Errorf("%d of %d", have, want)
 		}
 		return nil

@@ -1,17 +1,8 @@
 package cluster
 
 import (
-	"errors"
-	"fmt"
-	"math"
-	"time"
-
-	"github.com/quorate/quorate/cluster/traffic"
 	"github.com/quorate/quorate/cluster/transport"
-	"github.com/quorate/quorate/id"
 	nodev1 "github.com/quorate/quorate/proto/node/v1"
-	"github.com/quorate/quorate/quorumq"
-	"github.com/quorate/quorate/raftfsm"
 )
 
 // duplex is the node's end of queue traffic: requests of peers go to the host, answers
@@ -20,15 +11,7 @@ type duplex struct{ c *Cluster }
 
 // HandleRequest is of transport.Handler.
 func (t duplex) HandleRequest(from transport.Peer, f *nodev1.Frame, reply func(*nodev1.Frame) error) {
-	h := t.c.host
-	switch k := f.GetKind().(type) {
-	case *nodev1.Frame_QueueCommand:
-		h.handleCommand(k.QueueCommand, reply)
-	case *nodev1.Frame_Resume:
-		h.handleResume(from, k.Resume, reply)
-	default:
-		t.c.log.Warn("peer sent a request of an unknown kind", "peer", from.Node, "kind", fmt.Sprintf("%T", k))
-	}
+	t.c.host.HandleRequest(from, f, reply)
 }
 
 // HandleAnswer is of transport.Handler.
@@ -52,120 +35,5 @@ func (t duplex) LinkDown(p transport.Peer) {
 
 // Inbound is of transport.Handler.
 func (t duplex) Inbound(p transport.Peer, up bool) {
-	if t.c.host.peers.inbound(p, up) {
-		t.c.host.checkNodes()
-	}
-}
-
-// queueLinks are gateway.Links, over the mux.
-type queueLinks struct{ c *Cluster }
-
-func (l queueLinks) Send(to id.NodeID, f *nodev1.Frame) error { return l.c.mux.Send(to, f) }
-
-func (l queueLinks) Connected(to id.NodeID) (id.Epoch, bool) { return l.c.mux.Connected(to) }
-
-// handleCommand gives a peer's command to the local member and sends the reply back. A
-// reply that finds no link is lost: the gateway asks again.
-func (h *host) handleCommand(c *nodev1.QueueCommand, reply func(*nodev1.Frame) error) {
-	q := id.QueueUID(c.GetQueue())
-	if len(c.GetHeader()) == 0 {
-		h.Flush(q)
-		return
-	}
-	answer := func(r *nodev1.QueueReply) {
-		r.Request = c.GetRequest()
-		h.reply(q, r, reply)
-	}
-	h.Submit(q, raftfsm.Command{Header: c.GetHeader(), Bodies: c.GetBodies(), Deferrable: c.GetDeferrable()}, func(r quorumq.Reply, err error) {
-		if err != nil {
-			answer(&nodev1.QueueReply{Error: queueError(err)})
-			return
-		}
-		if r.Delivery == nil {
-			answer(wireReply(r))
-			return
-		}
-		h.Load(q, *r.Delivery, func(d traffic.Delivery, err error) {
-			if err != nil {
-				// The message is assigned, and only its session's end brings it back.
-				answer(&nodev1.QueueReply{Error: &nodev1.QueueError{
-					Kind: nodev1.QueueError_KIND_UNKNOWN_OUTCOME, Text: err.Error(),
-				}})
-				return
-			}
-			w := wireReply(r)
-			w.Delivery = wireDelivery(&d)
-			answer(w)
-		})
-	})
-}
-
-func (h *host) handleResume(from transport.Peer, r *nodev1.Resume, reply func(*nodev1.Frame) error) {
-	q := id.QueueUID(r.GetQueue())
-	key := quorumq.ConsumerKey{
-		SessionKey: quorumq.SessionKey{Node: from.Node, Epoch: id.Epoch(r.GetEpoch()), Session: r.GetSession()},
-		Tag:        r.GetTag(),
-	}
-	room := int64(traffic.NoRoomLimit)
-	if r.Room != nil {
-		room = int64(min(r.GetRoom(), math.MaxInt64))
-	}
-	h.Held(q, key, quorumq.MsgID(r.GetAfter()), room, func(x traffic.Holding, err error) {
-		w := &nodev1.QueueReply{Request: r.GetRequest(), LastMsgId: uint64(x.Last), Cut: x.Cut}
-		switch {
-		case errors.Is(err, traffic.ErrConsumerGone):
-			w.Code = uint32(quorumq.CodeUnknownConsumer)
-		case err != nil:
-			w.Error = queueError(err)
-		}
-		for i := range x.Deliveries {
-			w.Held = append(w.Held, wireDelivery(&x.Deliveries[i]))
-		}
-		h.reply(q, w, reply)
-	})
-}
-
-// reply sends a reply on the link on which it was asked for. Where there is no room it tries again, for the gateway would wait
-// as long as the link is up.
-func (h *host) reply(q id.QueueUID, r *nodev1.QueueReply, send func(*nodev1.Frame) error) {
-	err := send(&nodev1.Frame{Kind: &nodev1.Frame_QueueReply{QueueReply: r}})
-	switch {
-	case errors.Is(err, transport.ErrLinkFull) && h.c.ctx.Err() == nil:
-		time.AfterFunc(hostRetry, func() { h.reply(q, r, send) })
-	case err != nil:
-		h.c.log.Debug("reply not sent", "queue", q.String(), "error", err)
-	}
-}
-
-func wireReply(r quorumq.Reply) *nodev1.QueueReply {
-	w := &nodev1.QueueReply{
-		Code:      uint32(r.Code),
-		Next:      uint64(r.Next),
-		Stored:    uint64(r.Stored),
-		Count:     r.Count,
-		LastMsgId: uint64(r.LastMsgID),
-	}
-	for _, s := range r.Refused {
-		w.Refused = append(w.Refused, uint64(s))
-	}
-	return w
-}
-
-func queueError(err error) *nodev1.QueueError {
-	e := &nodev1.QueueError{Kind: nodev1.QueueError_KIND_UNKNOWN_OUTCOME, Text: err.Error()}
-	var redirect *raftfsm.NotLeaderError
-	var tooLarge *raftfsm.TooLargeError
-	switch {
-	case errors.As(err, &redirect):
-		e.Kind, e.Leader = nodev1.QueueError_KIND_NOT_LEADER, string(redirect.Leader)
-	case errors.Is(err, raftfsm.ErrStopped):
-		e.Kind = nodev1.QueueError_KIND_NOT_LEADER
-	case errors.Is(err, raftfsm.ErrBusy):
-		e.Kind = nodev1.QueueError_KIND_BUSY
-	case errors.Is(err, traffic.ErrNoSuchQueue):
-		e.Kind = nodev1.QueueError_KIND_NO_SUCH_QUEUE
-	case errors.As(err, &tooLarge):
-		e.Kind = nodev1.QueueError_KIND_REFUSED
-	}
-	return e
+	t.c.host.Inbound(p, up)
 }

@@ -9,12 +9,18 @@ import (
 	"github.com/quorate/quorate/quorumq"
 )
 
+// configOf returns what a node's member of a queue has in force.
+func configOf(n *testNode, q id.QueueUID) (c quorumq.Config) {
+	n.host.Member(q).Read(func(state *quorumq.Queue) { c = state.Config() })
+	return c
+}
+
 // ruled waits until all members of a queue go by these rules.
 func (n *testNodes) ruled(q id.QueueUID, want quorumq.Rules) {
 	n.t.Helper()
 	poll(n.t, fmt.Sprintf("queue %s goes by rules %d", q, want), func() error {
 		for i, node := range n.nodes {
-			if got := node.host.queue(q).config().Rules; got != want {
+			if got := configOf(node, q).Rules; got != want {
 				return fmt.Errorf("on node %s by %d", i, got)
 			}
 		}
@@ -52,8 +58,8 @@ func TestRulesRiseWithTheVersion(t *testing.T) {
 	}, slices.Repeat([][]byte{{1}}, due)...)
 	poll(t, "all slices have expired on all members", func() error {
 		for i, node := range n.nodes {
-			m, expired := node.host.queue(q), uint64(0)
-			m.group.Read(func() { expired = m.machine.queue.Overview().Expired })
+			m, expired := node.host.Member(q), uint64(0)
+			m.Read(func(state *quorumq.Queue) { expired = state.Overview().Expired })
 			if expired != 2*due {
 				return fmt.Errorf("%d on node %s", expired, i)
 			}
@@ -61,46 +67,8 @@ func TestRulesRiseWithTheVersion(t *testing.T) {
 		return nil
 	})
 
-	l := n.leader(q).host.queue(q)
-	old := l.config()
+	old := configOf(n.leader(q), q)
 	old.Rules = quorumq.RulesFirst
 	n.do(q, &quorumq.Configure{Config: old})
 	n.ruled(q, quorumq.NewestRules)
-}
-
-// Who sleeps is not woken for newer rules alone.
-func TestRulesWakeNobody(t *testing.T) {
-	t.Parallel()
-	n := newTestNodes(t, steady)
-	n.start("a", "b", "c")
-	n.finalised("a")
-	node := n.nodes["a"]
-	q := node.declare(t, "orders", 1)
-	r, _ := node.View().QueueByUID(q)
-	has := node.queueConfig(node.View(), r)
-	if has.Rules != quorumq.NewestRules {
-		t.Fatalf("rules %d, want %d", has.Rules, quorumq.NewestRules)
-	}
-	has.Rules = quorumq.RulesFirst
-	if node.settingsDiffer(node.View(), r, has) {
-		t.Error("a queue with the same settings and older rules would be woken")
-	}
-	has.MaxLength = 7
-	if !node.settingsDiffer(node.View(), r, has) {
-		t.Error("a queue with other settings would not be woken")
-	}
-}
-
-// One Expire is on its way at a time, and a time that comes meanwhile is not lost.
-func TestOneExpireAtATime(t *testing.T) {
-	var x expiry
-	if !x.begin(5) || x.begin(7) || x.begin(9) {
-		t.Fatal("not one at a time")
-	}
-	if again := x.end(); again != 9 {
-		t.Errorf("time %d came last, want 9", again)
-	}
-	if !x.begin(9) || x.end() != 0 {
-		t.Error("the next one finds the first")
-	}
 }

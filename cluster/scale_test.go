@@ -261,9 +261,9 @@ func (s *scale) asleep() {
 	s.b.Helper()
 	deadline := time.Now().Add(5 * time.Minute)
 	for _, n := range s.nodes {
-		for len(n.host.all()) > 0 {
+		for len(n.host.Members()) > 0 {
 			if time.Now().After(deadline) {
-				s.b.Fatalf("%d queues do not hibernate on node %s", len(n.host.all()), n.cfg.Node)
+				s.b.Fatalf("%d queues do not hibernate on node %s", len(n.host.Members()), n.cfg.Node)
 			}
 			time.Sleep(50 * time.Millisecond)
 		}

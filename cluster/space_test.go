@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/quorate/quorate/cluster/gateway"
-	"github.com/quorate/quorate/cluster/transport"
+	"github.com/quorate/quorate/cluster/replica"
 	"github.com/quorate/quorate/id"
 	nodev1 "github.com/quorate/quorate/proto/node/v1"
 	"github.com/quorate/quorate/quorumq"
@@ -89,9 +89,22 @@ func slowBody(i int) string { return fmt.Sprintf("%0*d", slowSize, i) }
 // the leader sends it nothing in vain. Then it gets everything once and in order.
 func TestFullBuffer(t *testing.T) {
 	t.Parallel()
-	n := newTestNodes(t, steady)
+	var frames atomic.Int64 // of deliveries that a sends
+	n := newTestNodes(t, func(cfg *Config) {
+		steady(cfg)
+		if cfg.Node != "a" {
+			return
+		}
+		cfg.hosting = func(host *replica.Config) {
+			host.Links = answering{host.Links, func(f *nodev1.Frame) error {
+				if f.GetDeliveries() != nil {
+					frames.Add(1)
+				}
+				return nil
+			}}
+		}
+	})
 	n.start("a", "b", "c")
-	frames := countDeliveries(n.nodes["a"])
 	for _, at := range []id.NodeID{"a", "b"} {
 		q := n.nodes["a"].declare(t, "at-"+string(at), 3)
 		s := newSlowClient(slowLimit)
@@ -160,19 +173,6 @@ func TestFullBuffer(t *testing.T) {
 	}
 }
 
-// countDeliveries counts the frames of deliveries that a node sends from now on.
-func countDeliveries(n *testNode) *atomic.Int64 {
-	var frames atomic.Int64
-	through := n.host.answer
-	n.host.answer = func(p transport.Peer, f *nodev1.Frame, unsent func()) error {
-		if f.GetDeliveries() != nil {
-			frames.Add(1)
-		}
-		return through(p, f, unsent)
-	}
-	return &frames
-}
-
 // Consumers that share a buffer get on in turn, none with more than its share, and one that
 // ends leaves the others its place.
 func TestSharedBuffer(t *testing.T) {
@@ -221,32 +221,5 @@ func TestSharedBuffer(t *testing.T) {
 		if c.Owed() {
 			t.Error("a consumer is owed something in the end")
 		}
-	}
-}
-
-// Consumers that are held back and gone are forgotten.
-func TestHeldBackForgets(t *testing.T) {
-	var b heldBack
-	key := func(i int) quorumq.ConsumerKey {
-		return quorumq.ConsumerKey{SessionKey: quorumq.SessionKey{Node: "n", Epoch: 1, Session: uint64(i)}, Tag: 1}
-	}
-	if b.holds(key(0)) {
-		t.Error("an empty set holds somebody")
-	}
-	for i := range minSweep {
-		if got := b.suspects(); got != nil {
-			t.Fatalf("%d suspects of %d", len(got), i)
-		}
-		b.add(key(i))
-	}
-	if got := b.suspects(); len(got) != minSweep {
-		t.Fatalf("%d suspects, want %d", len(got), minSweep)
-	}
-	if got := b.suspects(); got != nil {
-		t.Errorf("%d suspects again", len(got))
-	}
-	b.remove(key(0))
-	if b.holds(key(0)) || !b.holds(key(1)) {
-		t.Error("the wrong one is held back")
 	}
 }

@@ -24,6 +24,7 @@ import (
 	"github.com/quorate/quorate/cluster/nodeclock"
 	"github.com/quorate/quorate/cluster/operation"
 	"github.com/quorate/quorate/cluster/peer"
+	"github.com/quorate/quorate/cluster/replica"
 	"github.com/quorate/quorate/cluster/storage"
 	"github.com/quorate/quorate/cluster/traffic"
 	"github.com/quorate/quorate/cluster/transport"
@@ -48,7 +49,7 @@ type Cluster struct {
 	wired    atomic.Pointer[transport.Mux] // mux, for logFailed, which may come before there is one
 	members  *gossip.Members
 	catalog  *metadata.Group
-	host     *host
+	host     *replica.Host
 	gateway  *gateway.Gateway
 	clients  *clients.Registry
 	stored   storedBytes
@@ -79,8 +80,7 @@ type Cluster struct {
 	ctx      context.Context               // ends when Close begins
 	stop     context.CancelFunc
 	loops    sync.WaitGroup
-	// writers are the loops that must end before the groups are closed, and before the catalog is given up.
-	writers sync.WaitGroup
+	marking  sync.WaitGroup // of keepMark, which must end before the catalog is given up
 
 	closing  sync.Once
 	closeErr error
@@ -143,20 +143,19 @@ func (c *Cluster) boot() error {
 		return err
 	}
 	c.starts(StartProgress{Phase: StartCatalog})
-	c.host = newHost(c)
-	c.rooms = &disk.Rooms{Board: c.disks, View: c.View, Linked: func(n id.NodeID) bool { _, up := c.mux.Connected(n); return up }}
-	c.gateway = gateway.New(gateway.Config{
-		Node: c.cfg.Node, Epoch: c.epoch, Logger: c.cfg.Logger, ConfirmTimeout: c.cfg.ConfirmTimeout, CommandTimeout: c.cfg.CommandTimeout,
-		PublishWindow: c.cfg.PublishWindow, Views: c.views, Members: c.host, Links: queueLinks{c}, Disks: c.disks, Rooms: c.rooms,
-	})
-	c.forwarders = letters.New(deadletter.Config{Logger: c.cfg.Logger}, letters.Router{Views: c.views, Policies: c.policies}, letters.Sender{Gateway: c.gateway}, c.EmitQueue)
-	c.host.readNotes()
 	if err := c.connect(); err != nil {
 		return err
 	}
 	if c.catalog, err = c.openCatalog(); err != nil {
 		return err
 	}
+	c.host = c.newHost()
+	c.rooms = &disk.Rooms{Board: c.disks, View: c.View, Linked: func(n id.NodeID) bool { _, up := c.mux.Connected(n); return up }}
+	c.gateway = gateway.New(gateway.Config{
+		Node: c.cfg.Node, Epoch: c.epoch, Logger: c.cfg.Logger, ConfirmTimeout: c.cfg.ConfirmTimeout, CommandTimeout: c.cfg.CommandTimeout,
+		PublishWindow: c.cfg.PublishWindow, Views: c.views, Members: c.host, Links: c.mux, Disks: c.disks, Rooms: c.rooms,
+	})
+	c.forwarders = letters.New(deadletter.Config{Logger: c.cfg.Logger}, letters.Router{Views: c.views, Policies: c.policies}, letters.Sender{Gateway: c.gateway}, c.EmitQueue)
 	c.changeMemberships()
 	c.members, err = gossip.Start(gossip.Config{
 		Cluster: c.cfg.Name,
@@ -174,6 +173,12 @@ func (c *Cluster) boot() error {
 	if c.starting.Load().Phase == StartName {
 		c.starts(StartProgress{Phase: StartCatalog})
 	}
+	disks := &disk.Watch{
+		Board: c.disks, Log: c.storage, Links: c.mux, Groups: diskGroups{c}, Alive: c.alive, Every: heartbeatEvery,
+		Hang: c.cfg.DiskHang, Failed: c.cfg.Failed, Logger: c.log,
+	}
+	disks.Look() // before members are opened
+	c.host.Start(replica.Above{Gateway: c.gateway, Letters: c.forwarders, HandOver: c.unloader.HandOver})
 	c.loops.Go(func() {
 		if err := c.mux.Serve(c.cfg.Peers); err != nil {
 			c.log.Error("serving peers", "error", err)
@@ -181,7 +186,7 @@ func (c *Cluster) boot() error {
 	})
 	c.loops.Go(c.followGossip)
 	c.loops.Go(func() {
-		c.clock.Run(c.ctx, heartbeatEvery, nodeclock.Listener{Nodes: c.nodeCount, Turned: c.host.timers.turn, Emit: c.events.EmitNode})
+		c.clock.Run(c.ctx, heartbeatEvery, nodeclock.Listener{Nodes: c.nodeCount, Turned: c.host.Turned, Emit: c.events.EmitNode})
 	})
 	c.loops.Go(c.catalog.Run)
 	c.loops.Go(func() { c.changes.Run(c.ctx.Done()) })
@@ -190,22 +195,11 @@ func (c *Cluster) boot() error {
 		c.loops.Go(c.reconciler.Repair)
 	}
 	c.loops.Go(func() { c.liveness.Run(c.ctx) })
-	disks := &disk.Watch{
-		Board: c.disks, Log: c.storage, Links: c.mux, Groups: diskGroups{c}, Alive: c.alive, Every: heartbeatEvery,
-		Hang: c.cfg.DiskHang, Failed: c.cfg.Failed, Logger: c.log,
-	}
-	disks.Look() // before members are opened
-	c.writers.Go(c.keepMark)
+	c.marking.Go(c.keepMark)
 	c.loops.Go(func() { disks.Run(c.ctx) })
 	c.loops.Go(func() { disks.Tell(c.ctx) })
 	c.loops.Go(func() { c.unloader.Evacuate(c.ctx) })
 	c.loops.Go(func() { c.unloader.Relieve(c.ctx) })
-	c.loops.Go(func() { c.host.timers.run(c.ctx.Done()) })
-	c.loops.Go(func() { c.host.watcher.run(c.ctx.Done()) })
-	c.loops.Go(func() { c.host.unused.run(c.ctx, c.host.deleteUnused) })
-	c.loops.Go(func() { c.host.followReach(c.ctx.Done()) })
-	c.writers.Go(func() { c.host.hibernate(c.ctx.Done()) })
-	c.writers.Go(func() { c.host.reconcile(c.ctx.Done()) })
 	return nil
 }
 
@@ -228,9 +222,9 @@ func (c *Cluster) connect() error {
 	}
 	c.mux, err = transport.New(transport.Config{
 		Node: c.cfg.Node, Epoch: c.epoch, Store: c.dir.Store().Name, Fresh: c.admission.FreshStore, Cluster: c.cfg.Name, Key: c.cfg.Key, TLS: c.cfg.TLS,
-		Handler: duplex{c}, Calls: calls{c: c}, Absent: c.host.absent, Logger: c.log,
+		Handler: duplex{c}, Calls: calls{c: c}, Absent: func(g id.GroupID) bool { return c.host.Absent(g) }, Logger: c.log,
 		Heartbeats: c.liveness, Clock: c.clock, HeartbeatEvery: heartbeatEvery, PingEvery: pingEvery,
-		Refuse: c.judge.Refuses, Refused: func(n id.NodeID, why string) { c.catalog.RefusedBy(n, why) }, Ended: c.host.ended,
+		Refuse: c.judge.Refuses, Refused: func(n id.NodeID, why string) { c.catalog.RefusedBy(n, why) }, Ended: func(n id.NodeID) { c.host.Ended(n) },
 		Silent: func(g id.GroupID) bool { return g == id.CatalogGroup && !c.admission.TakesPart() },
 		Reads:  uint8(catalog.NewestVersion), Finalised: func() uint8 { return uint8(c.View().Version()) },
 		// A link that is given up is lost, so that must not come first.
@@ -256,9 +250,7 @@ func (c *Cluster) followGossip() {
 		if r, known := c.View().Node(e.Node.ID); known && r.Store != "" && r.Store != e.Node.Store {
 			continue // it says nothing about the node that the cluster knows
 		}
-		if c.host.peers.heard(e.Node.ID, e.Node.Epoch) {
-			c.host.checkNodes()
-		}
+		c.host.Heard(e.Node.ID, e.Node.Epoch)
 	}
 }
 
@@ -318,7 +310,7 @@ func (c *Cluster) Ready() error {
 	if err := c.disks.Ready(); err != nil {
 		return err
 	}
-	return c.host.ready(c.catalog.Registered())
+	return c.host.Ready(c.catalog.Registered())
 }
 
 // View returns the catalog as this node knows it.
@@ -373,8 +365,8 @@ func (c *Cluster) shutdown(ctx context.Context) error {
 	}
 	if c.host != nil {
 		// Serve goes on for the groups, all other loops end by c.ctx.
-		c.writers.Wait()
-		errs = append(errs, c.host.close())
+		c.marking.Wait()
+		errs = append(errs, c.host.Close())
 	}
 	if c.catalog != nil {
 		errs = append(errs, c.catalog.Close())

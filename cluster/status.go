@@ -44,9 +44,9 @@ func (c *Cluster) Status(ctx context.Context) (Status, error) {
 			add(gossip.Node{ID: n.ID, Epoch: n.Epoch, PeerAddr: n.Address, ClientAddr: n.ClientAddress})
 		}
 	}
-	for n, l := range c.host.loads.at(v) {
+	for n, l := range c.host.Loads(v) {
 		if i, known := at[n]; known {
-			s.Nodes[i].Replicas, s.Nodes[i].Leaders = l.replicas, l.leaders
+			s.Nodes[i].Replicas, s.Nodes[i].Leaders = l.Replicas, l.Leaders
 		}
 	}
 	return s, nil
@@ -62,17 +62,11 @@ func (c *Cluster) Warning() string {
 		return w
 	}
 	if c.host != nil {
-		if n := len(c.host.lostMembers()); n > 0 {
+		if n := len(c.host.LostMembers()); n > 0 {
 			return fmt.Sprintf("%d members on this node have lost what they had stored and wait to be rebuilt", n)
 		}
 	}
 	return c.clock.Warning()
-}
-
-// Leads tells whether this node leads a queue, as far as its member knows.
-func (c *Cluster) Leads(q id.QueueUID) bool {
-	leader, _ := c.host.LeaderOf(q)
-	return leader == c.cfg.Node
 }
 
 // Name returns the cluster's name and this node's version.

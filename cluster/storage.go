@@ -2,9 +2,7 @@ package cluster
 
 import (
 	"fmt"
-	"slices"
 
-	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/cluster/storage"
 	"github.com/quorate/quorate/id"
 )
@@ -38,26 +36,7 @@ func (c *Cluster) logFailed(err error) {
 // groupLost stops the member of a group whose entries cannot be read.
 func (c *Cluster) groupLost(g id.GroupID, err error) {
 	c.log.Error("a queue's entries on this node are damaged: its member stops; the other members go on", "queue", id.QueueUID(g).String(), "error", err)
-	if m := c.host.queue(id.QueueUID(g)); m != nil {
-		m.group.Fail(err)
+	if m := c.host.Member(id.QueueUID(g)); m != nil {
+		m.Group().Fail(err)
 	}
-}
-
-// endGap says which members have lost all that they had, if records were lost of which the
-// log cannot tell whose they were: those that this node has, as the catalog says, and of
-// which nothing is stored.
-func (h *host) endGap(v *catalog.View) error {
-	if h.c.storage.Gap() == nil || !h.current(v) {
-		return nil
-	}
-	var lost []id.GroupID
-	for r := range v.Queues() {
-		if slices.Contains(r.Members, h.c.cfg.Node) && !h.c.storage.HasQueue(r.UID) {
-			lost = append(lost, r.UID.Group())
-		}
-	}
-	if err := h.c.storage.EndGap(lost); err != nil {
-		return fmt.Errorf("cluster: members that are lost with damaged records: %w", err)
-	}
-	return nil
 }

@@ -64,7 +64,7 @@ func (n *testNodes) idle(i id.NodeID, q id.QueueUID) {
 	if node.admission.TakesPart() || node.catalog.Founded() {
 		n.t.Errorf("node %s takes part in the catalog, which it has forgotten", i)
 	}
-	if node.host.queue(q) != nil || node.storage.HasQueue(q) {
+	if node.host.Member(q) != nil || node.storage.HasQueue(q) {
 		n.t.Errorf("node %s has opened queue %s, which it has forgotten", i, q)
 	}
 }
@@ -264,8 +264,8 @@ func (n *testNodes) built(q id.QueueUID, i id.NodeID) {
 	n.t.Helper()
 	poll(n.t, fmt.Sprintf("the member on node %s is built anew", i), func() error {
 		r, ok := n.nodes[i].View().QueueByUID(q)
-		m := n.nodes[i].host.queue(q)
-		if !ok || r.Change != nil || !slices.Contains(r.Members, i) || m == nil || m.joined == 0 {
+		m := n.nodes[i].host.Member(q)
+		if !ok || r.Change != nil || !slices.Contains(r.Members, i) || m == nil || m.Joined() == 0 {
 			return fmt.Errorf("record %+v, member %v", r, m != nil)
 		}
 		return nil
@@ -400,7 +400,7 @@ func TestShortLog(t *testing.T) {
 			// b lacks what was confirmed, c has lost it.
 			n.launch("b", "c")
 			poll(t, "c keeps its member closed", func() error {
-				if !n.nodes["c"].host.keptClosed(q) {
+				if !slices.Contains(n.nodes["c"].host.LostMembers(), q) {
 					return fmt.Errorf("ready: %w", n.nodes["c"].Ready())
 				}
 				return nil

@@ -43,6 +43,11 @@ func (c *Cluster) dead(n id.NodeID) bool {
 
 // Survey answers for this node's groups.
 func (s calls) Survey(ctx context.Context, r *nodev1.SurveyRequest) (*nodev1.SurveyResponse, error) {
-	s.c.host.wakeFor(ctx, r)
+	s.c.host.WakeFor(ctx, r)
 	return s.c.liveness.Survey(r), nil
+}
+
+// Hibernate closes this node's members of groups that a peer leads.
+func (s calls) Hibernate(ctx context.Context, r *nodev1.HibernateRequest) (*nodev1.HibernateResponse, error) {
+	return s.c.host.Hibernate(ctx, r)
 }

@@ -2,21 +2,15 @@ package cluster
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 
 	"github.com/quorate/quorate/cluster/gateway"
-	"github.com/quorate/quorate/cluster/traffic"
-	"github.com/quorate/quorate/cluster/transport"
 	"github.com/quorate/quorate/id"
-	nodev1 "github.com/quorate/quorate/proto/node/v1"
 	"github.com/quorate/quorate/quorumq"
-	"github.com/quorate/quorate/raftfsm"
 )
 
 // valve passes on what comes to its address, to the other one; what goes back waits while it is
@@ -216,71 +210,5 @@ func TestUnsentBefore(t *testing.T) {
 		if d.DeliveryCount != 1 {
 			t.Errorf("message %d: %d", i, d.DeliveryCount)
 		}
-	}
-}
-
-// DEL-8: what found no link never left. While its session ends, its gateway gets none of it.
-func TestNoLinkReturns(t *testing.T) {
-	t.Parallel()
-	n := newTestNodes(t, steady)
-	n.start("a", "b", "c")
-	a := n.nodes["a"]
-	var down atomic.Bool
-	through := a.host.answer
-	a.host.answer = func(p transport.Peer, f *nodev1.Frame, unsent func()) error {
-		if down.Load() && f.GetDeliveries() != nil {
-			return fmt.Errorf("%w: made up", transport.ErrLinkDown)
-		}
-		return through(p, f, unsent)
-	}
-	uid := a.declare(t, "q", 3)
-	n.ruled(uid, quorumq.NewestRules)
-	gone, in := n.nodes["b"].consume(t, uid)
-	a.publish(t, uid, "left", quorumq.Unlimited)
-	in.await(t, "left")
-	down.Store(true)
-	a.publish(t, uid, "stayed", quorumq.Unlimited)
-
-	q, l := a.host.queue(uid), a.leading(uid)
-	held := func() error {
-		answer := make(chan error, 1)
-		a.host.Held(uid, gone.Token().Consumer, 2, traffic.NoRoomLimit, func(_ traffic.Holding, err error) { answer <- err })
-		return <-answer
-	}
-	turn := func(do func()) {
-		done := make(chan struct{})
-		q.box.post(func() { do(); close(done) })
-		<-done
-	}
-	poll(t, "it is known that it did not leave", func() error {
-		var u quorumq.Unsent
-		turn(func() { u = l.unsent.of(gone.Token().Consumer.SessionKey) })
-		if len(u.Ranges) != 1 || u.Ranges[0] != (quorumq.MsgIDRange{First: 2, Last: 2}) {
-			return fmt.Errorf("%+v", u)
-		}
-		return nil
-	})
-	turn(func() { l.unsent.closing[gone.Token().Consumer.SessionKey] = struct{}{} })
-	if err := held(); !errors.Is(err, raftfsm.ErrBusy) {
-		t.Errorf("while its session ends it gets an answer: %v", err)
-	}
-	turn(func() {
-		q.closeUnsent(l, gone.Token().Consumer.SessionKey, l.unsent.of(gone.Token().Consumer.SessionKey))
-	})
-	poll(t, "the session has ended", func() error {
-		if err := held(); !errors.Is(err, traffic.ErrConsumerGone) {
-			return fmt.Errorf("%w: %w", errWaiting, err)
-		}
-		return nil
-	})
-	_, rest := a.consume(t, uid)
-	rest.await(t, "left", "stayed")
-	rest.mu.Lock()
-	defer rest.mu.Unlock()
-	if d := rest.ds[0]; d.DeliveryCount != 1 || d.AcquiredCount != 1 {
-		t.Errorf("%+v", d)
-	}
-	if d := rest.ds[1]; d.DeliveryCount != 0 || d.AcquiredCount != 1 {
-		t.Errorf("%+v", d)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/cluster/metadata"
 	"github.com/quorate/quorate/cluster/storage"
+	"github.com/quorate/quorate/cluster/transport"
 	"github.com/quorate/quorate/id"
 	nodev1 "github.com/quorate/quorate/proto/node/v1"
 	"github.com/quorate/quorate/quorumq"
@@ -169,14 +170,14 @@ func TestUnreadableQueueCommand(t *testing.T) {
 		Messages: []quorumq.NewMessage{{Size: 5, TTLMs: quorumq.Unlimited}},
 	}
 	n.do(q, enqueue, []byte("hello"))
-	inject(t, n.leader(q).host.queue(q).group, []byte{1, 200})
-	n.stopped(func(node *testNode) error { return node.host.queue(q).group.Failed() })
+	inject(t, n.leader(q).host.Member(q).Group(), []byte{1, 200})
+	n.stopped(func(node *testNode) error { return node.host.Member(q).Group().Failed() })
 	for i, node := range n.nodes {
-		m := node.host.queue(q)
-		if s := m.group.Stats(); s.AppliedIndex >= s.LastIndex {
+		m := node.host.Member(q)
+		if s := m.Group().Stats(); s.AppliedIndex >= s.LastIndex {
 			t.Errorf("node %s: applied up to %d, the log ends at %d", i, s.AppliedIndex, s.LastIndex)
 		}
-		err := m.group.Failed()
+		err := m.Group().Failed()
 		if err == nil {
 			continue
 		}
@@ -184,7 +185,7 @@ func TestUnreadableQueueCommand(t *testing.T) {
 			!strings.Contains(err.Error(), fmt.Sprintf("this build reads version %d", catalog.NewestVersion)) || !strings.Contains(err.Error(), q.Group().String()) {
 			t.Errorf("node %s: %v", i, err)
 		}
-		if lost := node.host.lostMembers(); len(lost) > 0 {
+		if lost := node.host.LostMembers(); len(lost) > 0 {
 			t.Errorf("node %s takes %v for damaged", i, lost)
 		}
 		if err := node.Ready(); err != nil {
@@ -220,7 +221,7 @@ func TestMalformedQueueCommand(t *testing.T) {
 	n.start("a", "b", "c")
 	q := n.nodes["a"].declare(t, "orders", 3)
 	leader := n.leader(q)
-	before := leader.host.queue(q).group.Stats().Commands
+	before := leader.host.Member(q).Group().Stats().Commands
 	good := quorumq.AppendCommand(nil, &quorumq.Purge{})
 	for name, c := range map[string]raftfsm.Command{
 		"of another version":  {Header: append([]byte{2}, good[1:]...)},
@@ -229,9 +230,11 @@ func TestMalformedQueueCommand(t *testing.T) {
 		"with a body":         {Header: good, Bodies: [][]byte{{1}}},
 		"cut":                 {Header: good[:1]},
 	} {
-		frame := &nodev1.QueueCommand{Queue: uint64(q), Request: 7, Header: c.Header, Bodies: c.Bodies}
+		frame := &nodev1.Frame{Kind: &nodev1.Frame_QueueCommand{
+			QueueCommand: &nodev1.QueueCommand{Queue: uint64(q), Request: 7, Header: c.Header, Bodies: c.Bodies},
+		}}
 		answer := make(chan *nodev1.QueueReply, 1)
-		leader.host.handleCommand(frame, func(f *nodev1.Frame) error {
+		leader.host.HandleRequest(transport.Peer{Node: "b"}, frame, func(f *nodev1.Frame) error {
 			answer <- f.GetQueueReply()
 			return nil
 		})
@@ -239,7 +242,7 @@ func TestMalformedQueueCommand(t *testing.T) {
 			t.Errorf("%s: answered %v", name, r)
 		}
 	}
-	if s := leader.host.queue(q).group.Stats(); s.Commands != before || leader.host.queue(q).group.Failed() != nil {
-		t.Errorf("%d commands were applied, before %d; failed %v", s.Commands, before, leader.host.queue(q).group.Failed())
+	if s := leader.host.Member(q).Group().Stats(); s.Commands != before || leader.host.Member(q).Group().Failed() != nil {
+		t.Errorf("%d commands were applied, before %d; failed %v", s.Commands, before, leader.host.Member(q).Group().Failed())
 	}
 }

@@ -77,6 +77,13 @@ func Table() []Package {
 			},
 			ThirdParty: []string{"protobuf"},
 		},
+		{
+			Path: "cluster/replica", Imports: []string{
+				"id", "message", "quorumq", "catalog", "policy", "deadletter", "cluster/transport", "cluster/liveness", "cluster/datadir", "cluster/datadir/sealed",
+				"cluster/storage", "cluster/nodeclock", "cluster/event", "cluster/traffic", "cluster/metadata", "cluster/disk", "raftfsm", "wal", "proto/node/v1", "internal/each", "internal/wait",
+			},
+			ThirdParty: []string{"protobuf", "raft"},
+		},
 		{Path: "cluster/letters", Imports: []string{
 			"id", "quorumq", "catalog", "policy", "deadletter", "cluster/event", "cluster/metadata", "cluster/traffic", "cluster/gateway",
 		}},
@@ -87,15 +94,15 @@ func Table() []Package {
 		},
 		{Path: "cluster/membership", Imports: []string{
 			"id", "catalog", "policy", "raftfsm", "proto/node/v1", "cluster/placement", "cluster/operation", "cluster/event", "cluster/metadata", "cluster/disk",
-			"cluster/traffic", "cluster/peer", "cluster/leader", "internal/each", "internal/wait",
+			"cluster/replica", "cluster/traffic", "cluster/peer", "cluster/leader", "internal/each", "internal/wait",
 		}},
 		{
 			Path: "cluster", Imports: []string{
-				"id", "message", "clock", "quorumq", "quorumq/session", "catalog", "policy", "deadletter", "cluster/gossip", "cluster/transport", "cluster/datadir", "cluster/datadir/sealed",
+				"id", "message", "clock", "quorumq", "catalog", "policy", "deadletter", "cluster/gossip", "cluster/transport", "cluster/datadir", "cluster/datadir/sealed",
 				"cluster/clients", "cluster/traffic", "cluster/gateway", "cluster/letters", "cluster/liveness", "cluster/operation", "cluster/event", "raftfsm", "wal", "wal/vfs", "proto/node/v1", "internal/phase", "internal/gate", "internal/wait",
-				"cluster/storage", "cluster/nodeclock", "cluster/metadata", "cluster/disk", "cluster/peer", "cluster/leader", "cluster/membership",
+				"cluster/storage", "cluster/nodeclock", "cluster/metadata", "cluster/disk", "cluster/replica", "cluster/peer", "cluster/leader", "cluster/membership",
 			},
-			ThirdParty: []string{"grpc", "protobuf"},
+			ThirdParty: []string{"grpc"},
 		},
 		{Path: "access"},
 		{Path: "access/ldap", Imports: []string{"access"}, ThirdParty: []string{"ldap", "asn1-ber"}},

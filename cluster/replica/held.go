@@ -1,4 +1,4 @@
-package cluster
+package replica
 
 import (
 	"fmt"
@@ -63,8 +63,8 @@ func (b *heldBack) suspects() []quorumq.ConsumerKey {
 	return slices.Collect(maps.Keys(b.set))
 }
 
-// holds is host.held on a worker.
-func (q *hosted) holds(c quorumq.ConsumerKey, after quorumq.MsgID, room int64) (x traffic.Holding, err error) {
+// holds is Host.Held on a worker.
+func (q *Member) holds(c quorumq.ConsumerKey, after quorumq.MsgID, room int64) (x traffic.Holding, err error) {
 	defer func() {
 		if !x.Cut {
 			q.back.remove(c)
@@ -73,7 +73,7 @@ func (q *hosted) holds(c quorumq.ConsumerKey, after quorumq.MsgID, room int64) (
 	l := q.led.Load()
 	if l == nil {
 		leader, _ := q.group.Leader()
-		if leader == q.h.c.cfg.Node {
+		if leader == q.h.cfg.Node {
 			leader = "" // its Lead command is on the way
 		}
 		return x, &raftfsm.NotLeaderError{Group: q.uid.Group(), Leader: leader}
@@ -104,8 +104,8 @@ func (q *hosted) holds(c quorumq.ConsumerKey, after quorumq.MsgID, room int64) (
 
 // loadHeld reads what is held, as much as there is room for: one message at least, if there
 // is any.
-func (q *hosted) loadHeld(x *traffic.Holding, ds []quorumq.Delivery, room int64) {
-	most := int64(q.h.maxHeldBytes)
+func (q *Member) loadHeld(x *traffic.Holding, ds []quorumq.Delivery, room int64) {
+	most := int64(q.h.cfg.MaxHeldBytes)
 	if room != traffic.NoRoomLimit {
 		most = min(most, room)
 	}

@@ -1,4 +1,4 @@
-package cluster
+package replica
 
 import (
 	"errors"
@@ -8,10 +8,13 @@ import (
 
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/id"
+	"github.com/quorate/quorate/internal/each"
+	"github.com/quorate/quorate/internal/wait"
 	"github.com/quorate/quorate/quorumq"
 )
 
-func (h *host) wakeReconcile() {
+// WakeReconcile lets the reconcile loop look again, though the view has not changed.
+func (h *Host) WakeReconcile() {
 	select {
 	case h.woken <- struct{}{}:
 	default:
@@ -20,12 +23,12 @@ func (h *host) wakeReconcile() {
 
 // reconcile follows the view until stop is closed: it opens the groups that this node is
 // a member of and closes those that are gone.
-func (h *host) reconcile(stop <-chan struct{}) {
+func (h *Host) reconcile(stop <-chan struct{}) {
 	retry := time.NewTimer(reconcileRetry)
 	defer retry.Stop()
 	for {
-		changed := h.c.views.Next()
-		failed := h.follow(h.c.views.View())
+		changed := h.cfg.Views.Next()
+		failed := h.follow(h.cfg.Views.View())
 		again := retry.C
 		if retry.Reset(reconcileRetry); failed == nil {
 			again = nil
@@ -45,9 +48,9 @@ const reconcileRetry = time.Second
 
 // follow takes what has changed since the view that it followed last, so that a change
 // costs the same however many queues there are.
-func (h *host) follow(v *catalog.View) error {
+func (h *Host) follow(v *catalog.View) error {
 	if h.seen.NodeSet() != v.NodeSet() {
-		h.c.mux.Recheck()
+		h.cfg.Links.Recheck()
 		h.checkNodes()
 	}
 	h.hear(v)
@@ -55,7 +58,7 @@ func (h *host) follow(v *catalog.View) error {
 	if err := h.endGap(v); err != nil {
 		return err
 	}
-	gone := eachOf(keys(h.toDrop), h.remove)
+	gone := each.Of(keys(h.toDrop), maxOpening, h.remove)
 	if gone == nil {
 		clear(h.toDrop)
 	}
@@ -67,17 +70,17 @@ func (h *host) follow(v *catalog.View) error {
 }
 
 // compare finds out at which queues to look.
-func (h *host) compare(v *catalog.View) {
-	self, wanted, change := h.c.cfg.Node, 0, false
+func (h *Host) compare(v *catalog.View) {
+	self, wanted, change := h.cfg.Node, 0, false
 	for was, is := range v.ChangedQueues(h.seen) {
 		if was != nil && was.Holds(self) {
 			wanted--
 		}
 		if is == nil {
-			if h.c.policies.DrainsBeforeDelete(h.seen, was) {
-				h.c.gateway.QueueDissolves(was.UID) // it may have begun and ended since
+			if h.cfg.Policies.DrainsBeforeDelete(h.seen, was) {
+				h.above.Gateway.QueueDissolves(was.UID) // it may have begun and ended since
 			}
-			h.c.gateway.QueueGone(was.UID)
+			h.above.Gateway.QueueGone(was.UID)
 			h.toDrop[was.UID] = struct{}{}
 			delete(h.todo, was.UID)
 			h.noteChanging(was.UID, false)
@@ -87,20 +90,20 @@ func (h *host) compare(v *catalog.View) {
 			wanted++
 		}
 		if is.Dissolving > 0 && (was == nil || was.Dissolving == 0) {
-			h.c.gateway.QueueDissolves(is.UID)
+			h.above.Gateway.QueueDissolves(is.UID)
 		}
 		h.todo[is.UID] = struct{}{}
 		change = is.Change != nil || change
 		h.noteChanging(is.UID, is.Change != nil)
-		if q := h.queue(is.UID); q != nil {
+		if q := h.Member(is.UID); q != nil {
 			q.box.post(q.heedRecord)
 		} else if a := h.sleeper(is.UID); a != nil && was == nil && is.Change == nil {
 			h.remember(is.UID, a) // of before the start
 		} else if a != nil {
-			h.wake(is.UID)
+			h.Wake(is.UID)
 		}
 	}
-	h.c.gateway.Followed(v)
+	h.above.Gateway.Followed(v)
 	if configurationChanged(h.seen, v) {
 		h.reconfigure(v)
 	}
@@ -109,14 +112,14 @@ func (h *host) compare(v *catalog.View) {
 	h.wanted += wanted
 	h.mu.Unlock()
 	if change {
-		h.c.changes.Wake()
+		wait.Wake(h.changes)
 	}
 }
 
 // settingsDiffer tells whether a queue that sleeps is to have other settings than it has. Newer
 // rules are no reason to wake it: it gets them when it is led again.
-func (c *Cluster) settingsDiffer(v *catalog.View, r *catalog.QueueRecord, has quorumq.Config) bool {
-	want := c.queueConfig(v, r)
+func (h *Host) settingsDiffer(v *catalog.View, r *catalog.QueueRecord, has quorumq.Config) bool {
+	want := h.queueConfig(v, r)
 	want.Rules = has.Rules
 	return want != has
 }
@@ -137,8 +140,8 @@ func configurationChanged(old, now *catalog.View) bool {
 
 // reconfigure lets every queue that this node leads compare its configuration, and wakes
 // those that it led last if theirs is another now.
-func (h *host) reconfigure(v *catalog.View) {
-	for _, q := range h.all() {
+func (h *Host) reconfigure(v *catalog.View) {
+	for _, q := range h.Members() {
 		if q.led.Load() != nil {
 			q.box.post(q.configure)
 		}
@@ -146,17 +149,17 @@ func (h *host) reconfigure(v *catalog.View) {
 	h.mu.RLock()
 	var wake []id.QueueUID
 	for uid, a := range h.asleep {
-		if r, exists := v.QueueByUID(uid); exists && a.kept != nil && h.c.settingsDiffer(v, r, a.kept.Config) {
+		if r, exists := v.QueueByUID(uid); exists && a.kept != nil && h.settingsDiffer(v, r, a.kept.Config) {
 			wake = append(wake, uid)
 		}
 	}
 	h.mu.RUnlock()
 	for _, uid := range wake {
-		h.wake(uid)
+		h.Wake(uid)
 	}
 }
 
-func (h *host) noteChanging(uid id.QueueUID, changes bool) {
+func (h *Host) noteChanging(uid id.QueueUID, changes bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if changes {
@@ -166,11 +169,11 @@ func (h *host) noteChanging(uid id.QueueUID, changes bool) {
 	}
 }
 
-// changingHere returns the open members of queues whose members change.
-func (h *host) changingHere() []*hosted {
+// Changing returns the open members of queues whose members change.
+func (h *Host) Changing() []*Member {
 	h.mu.RLock()
 	defer h.mu.RUnlock()
-	var qs []*hosted
+	var qs []*Member
 	for uid := range h.changing {
 		if q := h.queues[uid]; q != nil {
 			qs = append(qs, q)
@@ -182,8 +185,8 @@ func (h *host) changingHere() []*hosted {
 func keys(m map[id.QueueUID]struct{}) []id.QueueUID { return slices.Sorted(maps.Keys(m)) }
 
 // attend does what is due about the queues at which to look; what fails is tried again.
-func (h *host) attend(v *catalog.View) error {
-	current := h.current(v)
+func (h *Host) attend(v *catalog.View) error {
+	current := h.Current(v)
 	var open []*catalog.QueueRecord
 	var drop []id.QueueUID
 	for _, uid := range keys(h.todo) {
@@ -202,17 +205,17 @@ func (h *host) attend(v *catalog.View) error {
 			delete(h.todo, uid)
 		}
 	}
-	if err := eachOf(drop, h.drop); err != nil {
+	if err := each.Of(drop, maxOpening, h.drop); err != nil {
 		return err // else one could be opened on what was to be deleted
 	}
-	return eachOf(open, h.open)
+	return each.Of(open, maxOpening, h.open)
 }
 
 // hear takes what the view says of nodes.
-func (h *host) hear(v *catalog.View) {
+func (h *Host) hear(v *catalog.View) {
 	news := false
 	for n := range v.Nodes() {
-		h.c.setPeer(n.ID, n.Address)
+		h.cfg.Addressed(n.ID, n.Address)
 		news = h.peers.heard(n.ID, n.Epoch) || news
 	}
 	if news {
@@ -222,15 +225,15 @@ func (h *host) hear(v *catalog.View) {
 
 // sweep deletes, once the view is caught up, files of queues that were deleted, or went on
 // without this node, while it was away.
-func (h *host) sweep(v *catalog.View) error {
-	if h.swept || !h.current(v) {
+func (h *Host) sweep(v *catalog.View) error {
+	if h.swept || !h.Current(v) {
 		return nil
 	}
 	stored, err := h.strangers(v)
 	if err != nil {
 		return err
 	}
-	if err := eachOf(stored, h.remove); err != nil {
+	if err := each.Of(stored, maxOpening, h.remove); err != nil {
 		return err
 	}
 	h.swept = true
@@ -238,7 +241,7 @@ func (h *host) sweep(v *catalog.View) error {
 }
 
 // remove ends the local member of a queue, if there is one, and deletes its files.
-func (h *host) remove(uid id.QueueUID) error {
+func (h *Host) remove(uid id.QueueUID) error {
 	h.mu.Lock()
 	h.unclaimed(uid)
 	claim := make(chan struct{}) // nobody opens it while its files are deleted
@@ -254,5 +257,5 @@ func (h *host) remove(uid id.QueueUID) error {
 	if q != nil {
 		err = q.close()
 	}
-	return errors.Join(err, h.c.storage.DropQueue(uid))
+	return errors.Join(err, h.cfg.Storage.DropQueue(uid))
 }

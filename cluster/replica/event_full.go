@@ -1,4 +1,4 @@
-package cluster
+package replica
 
 import (
 	"sync"
@@ -24,7 +24,7 @@ type fullness struct {
 }
 
 // lookFull compares with what was seen before, on the apply path of the leader.
-func (q *hosted) lookFull() {
+func (q *Member) lookFull() {
 	f := &q.full
 	is := q.machine.queue.Full()
 	if is == f.seen {
@@ -42,7 +42,7 @@ func (q *hosted) lookFull() {
 }
 
 // tellFull tells, on a worker, what the queue has come to.
-func (q *hosted) tellFull() {
+func (q *Member) tellFull() {
 	f := &q.full
 	f.mu.Lock()
 	is, changed := f.is, f.is != f.told
@@ -58,5 +58,5 @@ func (q *hosted) tellFull() {
 	if is {
 		kind = event.QueueFull
 	}
-	q.h.c.EmitQueue(q.uid, event.Event{Kind: kind})
+	q.h.cfg.Events.EmitQueue(q.uid, event.Event{Kind: kind})
 }

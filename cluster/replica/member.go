@@ -1,11 +1,10 @@
-package cluster
+package replica
 
 import (
 	"context"
 	"errors"
 	"fmt"
 	"path/filepath"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -14,13 +13,14 @@ import (
 	"github.com/quorate/quorate/cluster/datadir"
 	"github.com/quorate/quorate/cluster/event"
 	"github.com/quorate/quorate/id"
+	"github.com/quorate/quorate/internal/wait"
 	"github.com/quorate/quorate/quorumq"
 	"github.com/quorate/quorate/raftfsm"
 )
 
-// hosted is this node's member of one queue's group. It is the group's Effector.
-type hosted struct {
-	h       *host
+// Member is this node's member of one queue's group. It is the group's Effector.
+type Member struct {
+	h       *Host
 	uid     id.QueueUID
 	first   []id.NodeID   // its members at the declaration
 	joined  uint64        // the change by which it began to join; 0: it is of the declaration
@@ -53,19 +53,45 @@ type hosted struct {
 // group before it does so itself. All write the same configuration.
 const bootstrapGrace = 2 * time.Second
 
-// openHosted opens the member, but hands nothing on before start.
-func openHosted(h *host, r *catalog.QueueRecord) (*hosted, error) {
-	q := &hosted{h: h, uid: r.UID, first: r.Members}
+// UID returns the queue's UID.
+func (q *Member) UID() id.QueueUID { return q.uid }
+
+// Group returns the Raft group of which it is a member.
+func (q *Member) Group() *raftfsm.Group[quorumq.Reply, quorumq.Effects] { return q.group }
+
+// Joined returns the change by which it began to join; 0: it is of the declaration.
+func (q *Member) Joined() uint64 { return q.joined }
+
+// Life ends when the member is closed.
+func (q *Member) Life() context.Context { return q.ctx }
+
+// Led returns the queue as this node leads it, in the present term; nil: it does not, or its Lead
+// command is on the way.
+func (q *Member) Led() *Led { return q.led.Load() }
+
+// Leads tells whether this member leads, by its Lead command or about to.
+func (q *Member) Leads() bool {
+	leader, _ := q.group.Leader()
+	return leader == q.h.cfg.Node && q.group.Failed() == nil
+}
+
+// Read calls f with the queue's state of this moment, which f must not keep: nothing is applied
+// meanwhile.
+func (q *Member) Read(f func(*quorumq.Queue)) { q.group.Read(func() { f(q.machine.queue) }) }
+
+// openMember opens the member, but hands nothing on before start.
+func openMember(h *Host, r *catalog.QueueRecord) (*Member, error) {
+	q := &Member{h: h, uid: r.UID, first: r.Members}
 	q.ctx, q.stop = context.WithCancel(context.Background())
 	q.machine = newQueueMachine(r.UID, &h.decoders, q.spoke)
 	q.box.workers, q.box.act = h.workers, q.carryOut
-	dir := h.c.dir.Queue(r.UID)
+	dir := h.cfg.Dir.Queue(r.UID)
 	fault := func(err error) error { return fmt.Errorf("cluster: opening the group of queue %s: %w", r.UID, err) }
 	var err error
 	if q.joined, err = h.prepare(r); err != nil {
 		return nil, err
 	}
-	storage, err := h.c.storage.Queue(r.UID)
+	storage, err := h.cfg.Storage.Queue(r.UID)
 	if err != nil {
 		return nil, fault(err)
 	}
@@ -78,24 +104,24 @@ func openHosted(h *host, r *catalog.QueueRecord) (*hosted, error) {
 	}
 	q.group, err = raftfsm.Open(raftfsm.Config[quorumq.Reply, quorumq.Effects]{
 		Group:     r.UID.Group(),
-		Node:      h.c.cfg.Node,
+		Node:      h.cfg.Node,
 		Machine:   q.machine,
 		Effector:  q,
 		Storage:   storage,
 		Snapshots: snapshots,
-		Transport: h.c.mux.Raft(r.UID.Group()),
-		Logger:    h.c.log,
+		Transport: h.cfg.Links.Raft(r.UID.Group()),
+		Logger:    h.cfg.Logger,
 		Driven:    true,
 		OnChange:  q.noteChange,
 		BodyCache: h.bodies,
-		Hangs:     h.c.disks.Hangs,
-		Scarce:    h.c.disks.Low,
-		Clock:     h.c.clock.Moment,
+		Hangs:     h.cfg.Disks.Hangs,
+		Scarce:    h.cfg.Disks.Low,
+		Clock:     h.cfg.Clock.Moment,
 	})
 	if err != nil {
 		return nil, errors.Join(fault(err), storage.Close())
 	}
-	if r.Leader == h.c.cfg.Node && r.Changed == 0 && q.empty() {
+	if r.Leader == h.cfg.Node && r.Changed == 0 && q.empty() {
 		if err := q.group.Bootstrap(r.Members); err != nil {
 			return nil, errors.Join(fault(err), q.group.Close())
 		}
@@ -105,15 +131,15 @@ func openHosted(h *host, r *catalog.QueueRecord) (*hosted, error) {
 }
 
 // empty tells that the member has no configuration yet.
-func (q *hosted) empty() bool {
+func (q *Member) empty() bool {
 	s := q.group.Stats()
 	return s.LastIndex == 0 && s.SnapshotIndex == 0
 }
 
 // start hands on what the group has told so far and what it will tell.
-func (q *hosted) start() {
+func (q *Member) start() {
 	q.box.start()
-	q.h.c.liveness.Add(q.uid.Group(), q.group)
+	q.h.cfg.Liveness.Add(q.uid.Group(), q.group)
 	if q.fresh {
 		q.tasks.Go(q.campaign)
 	} else if q.joined == 0 && q.empty() {
@@ -124,19 +150,19 @@ func (q *hosted) start() {
 }
 
 // noteChange lets others be told what has changed. It does not block.
-func (q *hosted) noteChange() {
+func (q *Member) noteChange() {
 	if q.running.Load() {
 		q.h.watcher.add(q)
 	}
 }
 
 // bootstrap stands in for a preferred leader that has not bootstrapped the group.
-func (q *hosted) bootstrap() {
+func (q *Member) bootstrap() {
 	if q.ctx.Err() != nil || !q.empty() || !q.h.mayFound(q.uid) {
 		return
 	}
 	if err := q.group.Bootstrap(q.first); err != nil && q.ctx.Err() == nil {
-		q.h.c.log.Error("bootstrapping a queue's group", "queue", q.uid.String(), "error", err)
+		q.h.cfg.Logger.Error("bootstrapping a queue's group", "queue", q.uid.String(), "error", err)
 	}
 }
 
@@ -146,23 +172,23 @@ const firstElection = 500 * time.Millisecond
 // campaign stands for election at once: a new group has no leader whose silence would
 // have to be waited for, and requests for votes wait where the group is not open yet. If
 // that comes to nothing, liveness takes over.
-func (q *hosted) campaign() {
+func (q *Member) campaign() {
 	ctx, cancel := context.WithTimeout(q.ctx, firstElection)
 	defer cancel()
 	if err := q.group.Campaign(ctx); err != nil && ctx.Err() == nil {
 		// Liveness was faster, or takes over.
-		q.h.c.log.Debug("first election of a queue", "queue", q.uid.String(), "error", err)
+		q.h.cfg.Logger.Debug("first election of a queue", "queue", q.uid.String(), "error", err)
 	}
 }
 
 // close stops the member. What it has told before is still acted on.
-func (q *hosted) close() error {
+func (q *Member) close() error {
 	q.stop()
 	if q.grace != nil {
 		q.grace.Stop()
 	}
 	q.tasks.Wait()
-	q.h.c.liveness.Remove(q.uid.Group())
+	q.h.cfg.Liveness.Remove(q.uid.Group())
 	err := q.group.Close()
 	q.cease()
 	q.h.timers.drop(q.uid)
@@ -174,7 +200,7 @@ func (q *hosted) close() error {
 }
 
 // Leading is of raftfsm.Effector, on the apply path.
-func (q *hosted) Leading(leading bool, term uint64) {
+func (q *Member) Leading(leading bool, term uint64) {
 	q.cease()
 	if !leading {
 		return
@@ -182,29 +208,29 @@ func (q *hosted) Leading(leading bool, term uint64) {
 	l := &Led{queue: q, term: term, told: map[id.NodeID]presence{}, unsent: newUnsent()}
 	q.led.Store(l)
 	q.box.post(func() {
-		q.h.c.forwarders.Leading(l)
-		q.h.c.EmitQueue(q.uid, event.Event{Kind: event.LeaderChanged, Detail: string(q.h.c.cfg.Node)})
-		q.h.c.changes.Wake()
+		q.h.above.Letters.Leading(l)
+		q.h.cfg.Events.EmitQueue(q.uid, event.Event{Kind: event.LeaderChanged, Detail: string(q.h.cfg.Node)})
+		wait.Wake(q.h.changes)
 		q.heedRecord()
 		q.checkNodes()
 	})
 }
 
 // cease ends the leadership that there may be.
-func (q *hosted) cease() {
+func (q *Member) cease() {
 	l := q.led.Swap(nil)
 	if l == nil {
 		return
 	}
 	l.ceased.Store(true)
 	q.h.timers.drop(q.uid)
-	q.box.post(func() { q.h.c.forwarders.Ceased(l) })
+	q.box.post(func() { q.h.above.Letters.Ceased(l) })
 }
 
 // spoke is told on the apply path that a session's node has spoken. If that node is not
 // there, its command was on the way when it was lost, and the queue trusts it again
 // (DC-1): say once more that it is gone.
-func (q *hosted) spoke(n id.NodeID) {
+func (q *Member) spoke(n id.NodeID) {
 	l := q.led.Load()
 	if l == nil || q.h.peers.presence(n).up {
 		return
@@ -216,12 +242,12 @@ func (q *hosted) spoke(n id.NodeID) {
 }
 
 // propose submits a command of the host's own. done may be called on the apply path.
-func (q *hosted) propose(c quorumq.Command, done func(error)) {
+func (q *Member) propose(c quorumq.Command, done func(error)) {
 	q.submit(raftfsm.Command{Header: quorumq.AppendCommand(nil, c)}, func(_ quorumq.Reply, err error) { done(err) })
 }
 
 // submit proposes a command that members can read, and answers others itself.
-func (q *hosted) submit(c raftfsm.Command, done func(quorumq.Reply, error)) {
+func (q *Member) submit(c raftfsm.Command, done func(quorumq.Reply, error)) {
 	before, ok := q.h.decoders.look(c)
 	switch {
 	case !ok:
@@ -237,13 +263,13 @@ func (q *hosted) submit(c raftfsm.Command, done func(quorumq.Reply, error)) {
 
 // purge proposes a purge when no dead letter leaves any more, and takes those off its count
 // that have arrived all the same, or may have.
-func (q *hosted) purge(c raftfsm.Command, done func(quorumq.Reply, error)) {
+func (q *Member) purge(c raftfsm.Command, done func(quorumq.Reply, error)) {
 	l := q.led.Load()
 	if l == nil {
 		q.group.Submit(c, done) // which tells who leads
 		return
 	}
-	q.h.c.forwarders.Purging(l, func(arrived uint64, release func()) {
+	q.h.above.Letters.Purging(l, func(arrived uint64, release func()) {
 		q.group.Submit(c, func(r quorumq.Reply, err error) {
 			release()
 			r.Count -= min(r.Count, arrived)
@@ -253,7 +279,7 @@ func (q *hosted) purge(c raftfsm.Command, done func(quorumq.Reply, error)) {
 }
 
 // again posts a task to the workers after a while, if the queue is still led.
-func (q *hosted) again(do func()) {
+func (q *Member) again(do func()) {
 	l := q.led.Load()
 	time.AfterFunc(hostRetry, func() {
 		if l != nil && q.led.Load() == l {
@@ -267,16 +293,16 @@ const hostRetry = 100 * time.Millisecond
 
 // heedRecord does what the queue's record asks for: when the queue begins to be led and when
 // the record, or a policy, changes. Workers only.
-func (q *hosted) heedRecord() {
+func (q *Member) heedRecord() {
 	q.configure()
 	q.dissolve()
 }
 
 // dissolve lets a queue that is being deleted empty itself, once in each term: the rest
 // is its own to do. Workers only.
-func (q *hosted) dissolve() {
+func (q *Member) dissolve() {
 	l := q.led.Load()
-	r, ok := q.h.c.views.View().QueueByUID(q.uid)
+	r, ok := q.h.cfg.Views.View().QueueByUID(q.uid)
 	if l == nil || !ok || r.Dissolving == 0 || l.emptied {
 		return
 	}
@@ -286,108 +312,4 @@ func (q *hosted) dissolve() {
 			q.again(func() { l.emptied = false; q.dissolve() })
 		}
 	})
-}
-
-// checkNodes tells the queue of nodes with sessions what it does not know yet: that they
-// are there, gone, or started anew (DC-1). Workers only.
-func (q *hosted) checkNodes() {
-	l := q.led.Load()
-	if l == nil {
-		return
-	}
-	sessions := map[id.NodeID][]quorumq.SessionKey{}
-	q.group.Read(func() {
-		for s := range q.machine.queue.Sessions() {
-			sessions[s.Node] = append(sessions[s.Node], s)
-		}
-		l.unsent.keep(func(k quorumq.ConsumerKey) bool { _, there := q.machine.queue.LastMsgID(k); return there })
-	})
-	for n, keys := range sessions {
-		p := q.h.peers.presence(n)
-		for _, s := range keys {
-			if p.epoch < s.Epoch {
-				p = presence{epoch: s.Epoch} // not seen in that life yet
-			}
-		}
-		over := q.h.over(n)
-		if over {
-			p = presence{epoch: p.epoch + 1, up: true} // a life after all that it had ends them
-		}
-		if l.told[n] == p {
-			continue
-		}
-		l.told[n] = p
-		q.tell(l, n, p, keys)
-		if p.up && !over {
-			// What the Lead command told, or the old leader, may have found no link.
-			q.greet(keys)
-		}
-	}
-	// A node without sessions is told about when it has some again.
-	for n := range l.told {
-		if _, has := sessions[n]; !has {
-			delete(l.told, n)
-		}
-	}
-}
-
-// tell proposes what is known of a node, and then ends its consumers if its process is no more: by
-// then it is known of all that they were assigned whether it left.
-func (q *hosted) tell(l *Led, n id.NodeID, p presence, sessions []quorumq.SessionKey) {
-	var c quorumq.Command = &quorumq.NodeDown{Node: n, Epoch: p.epoch}
-	if p.up {
-		c = &quorumq.NodeUp{Node: n, Epoch: p.epoch}
-	}
-	q.propose(c, func(err error) {
-		switch {
-		case err != nil:
-			q.again(func() { delete(l.told, n); q.checkNodes() })
-		case p.ended:
-			q.box.post(func() {
-				if l.told[n] == p {
-					q.closeConsumers(l, n, sessions)
-				}
-			})
-		}
-	})
-}
-
-// closeConsumers ends the consumers of a process that is no more, as failed: nobody will answer
-// for what they hold (DC-1). What was got may still be settled on another node (DEL-5).
-func (q *hosted) closeConsumers(l *Led, n id.NodeID, sessions []quorumq.SessionKey) {
-	tells := false
-	q.group.Read(func() {
-		tells = q.machine.queue.Config().Rules >= quorumq.RulesThird
-		sessions = slices.DeleteFunc(slices.Clone(sessions), func(s quorumq.SessionKey) bool { return !q.machine.queue.Consumes(s) })
-	})
-	for _, s := range sessions {
-		if _, closing := l.unsent.closing[s]; closing {
-			continue
-		}
-		if u := l.unsent.of(s); tells && len(u.Ranges) > 0 {
-			q.closeUnsent(l, s, u)
-			continue
-		}
-		q.propose(&quorumq.SessionClosed{Session: s}, func(err error) {
-			if err != nil {
-				q.again(func() { delete(l.told, n); q.checkNodes() })
-			}
-		})
-	}
-}
-
-// greet lets gateways know who leads, and which consumers are active.
-func (q *hosted) greet(sessions []quorumq.SessionKey) {
-	var activity []quorumq.Notice
-	for _, s := range sessions {
-		q.notify(quorumq.Notice{Consumer: quorumq.ConsumerKey{SessionKey: s}, Kind: quorumq.NoticeLeader})
-	}
-	q.group.Read(func() {
-		for _, s := range sessions {
-			activity = q.machine.queue.Activity(activity, s)
-		}
-	})
-	for _, n := range activity {
-		q.notify(n)
-	}
 }

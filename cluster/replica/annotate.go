@@ -1,4 +1,4 @@
-package cluster
+package replica
 
 import (
 	"errors"
@@ -22,7 +22,7 @@ func (p *prelude) annotate(k quorumq.ConsumerKey, ranges []quorumq.MsgIDRange, a
 
 // annotate proposes a decision with the annotations that its message has and those that it adds.
 // What a consumer holds is not annotated by anybody else, so that it may be looked up before.
-func (q *hosted) annotate(p prelude, c raftfsm.Command, done func(quorumq.Reply, error)) {
+func (q *Member) annotate(p prelude, c raftfsm.Command, done func(quorumq.Reply, error)) {
 	var d quorumq.Delivery
 	q.group.Read(func() { d, _ = q.machine.queue.Holds(p.consumer, p.message) })
 	if d.Annotations == (quorumq.BodyRef{}) {
@@ -32,7 +32,7 @@ func (q *hosted) annotate(p prelude, c raftfsm.Command, done func(quorumq.Reply,
 	posted := q.box.post(func() { // off the caller's goroutine: the log may have to be read
 		merged, err := q.annotations(d.Annotations, c.Bodies[0])
 		if err != nil {
-			q.h.c.log.Warn("annotations of a message cannot be read; its decision waits", "queue", q.uid.String(), "error", err)
+			q.h.cfg.Logger.Warn("annotations of a message cannot be read; its decision waits", "queue", q.uid.String(), "error", err)
 			done(quorumq.Reply{}, raftfsm.ErrBusy)
 			return
 		}
@@ -45,7 +45,7 @@ func (q *hosted) annotate(p prelude, c raftfsm.Command, done func(quorumq.Reply,
 }
 
 // annotations returns the stored form of those at a reference with others added.
-func (q *hosted) annotations(have quorumq.BodyRef, added []byte) ([]byte, error) {
+func (q *Member) annotations(have quorumq.BodyRef, added []byte) ([]byte, error) {
 	stored, err := q.group.Body(raftfsm.BodyRef(have))
 	if err != nil {
 		return nil, err

@@ -1,4 +1,4 @@
-package cluster
+package replica
 
 import (
 	"context"
@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/quorate/quorate/id"
+	"github.com/quorate/quorate/internal/each"
 	"github.com/quorate/quorate/internal/wait"
 	nodev1 "github.com/quorate/quorate/proto/node/v1"
 	"github.com/quorate/quorate/quorumq"
@@ -52,13 +53,13 @@ type asleep struct {
 
 // resting is a queue that is led here and may hibernate.
 type resting struct {
-	queue *hosted
+	queue *Member
 	wire  *nodev1.RestingGroup
 }
 
 // hibernate lets queues that are led here hibernate until stop is closed.
-func (h *host) hibernate(stop <-chan struct{}) {
-	after := h.c.cfg.HibernateAfter
+func (h *Host) hibernate(stop <-chan struct{}) {
+	after := h.cfg.HibernateAfter
 	if after <= 0 {
 		return
 	}
@@ -80,9 +81,9 @@ func (h *host) hibernate(stop <-chan struct{}) {
 }
 
 // resting returns the queues that are led here and have nothing to do.
-func (h *host) resting(after time.Duration) []resting {
+func (h *Host) resting(after time.Duration) []resting {
 	var all []resting
-	for _, q := range h.all() {
+	for _, q := range h.Members() {
 		if q.group.Idle() < after {
 			continue
 		}
@@ -95,18 +96,18 @@ func (h *host) resting(after time.Duration) []resting {
 
 // rests returns the group as it is if this member leads it, nothing is under way, and
 // nobody would miss it; nil otherwise.
-func (q *hosted) rests(after time.Duration) *nodev1.RestingGroup {
+func (q *Member) rests(after time.Duration) *nodev1.RestingGroup {
 	l := q.led.Load()
 	s := q.group.Stats()
 	if l == nil || !l.configured.Load() || s.PendingBytes > 0 || s.CommitIndex != s.LastIndex || q.group.Failed() != nil {
 		return nil
 	}
-	r, exists := q.h.c.View().QueueByUID(q.uid)
+	r, exists := q.h.cfg.Views.View().QueueByUID(q.uid)
 	if !exists || r.Change != nil || r.Dissolving > 0 {
 		return nil
 	}
 	for _, m := range r.Members {
-		if _, up := q.h.c.mux.Connected(m); !up && m != q.h.c.cfg.Node {
+		if _, up := q.h.cfg.Links.Connected(m); !up && m != q.h.cfg.Node {
 			return nil
 		}
 	}
@@ -116,7 +117,7 @@ func (q *hosted) rests(after time.Duration) *nodev1.RestingGroup {
 		return nil
 	}
 	_, due := q.h.timers.at(q.uid)
-	if due != 0 && due < q.h.c.clock.NowMs()+after.Milliseconds() {
+	if due != 0 && due < q.h.cfg.Clock.NowMs()+after.Milliseconds() {
 		return nil
 	}
 	return &nodev1.RestingGroup{Group: uint64(q.uid), Term: l.term, LastIndex: s.LastIndex, DueMs: due}
@@ -124,7 +125,7 @@ func (q *hosted) rests(after time.Duration) *nodev1.RestingGroup {
 
 // layDown closes members of groups that are led here, the others' first. Groups of which
 // not all members could be closed are kept awake.
-func (h *host) layDown(all []resting) {
+func (h *Host) layDown(all []resting) {
 	closed := h.layDownPeers(all)
 	var rest []resting
 	for i, r := range all {
@@ -134,8 +135,8 @@ func (h *host) layDown(all []resting) {
 			r.queue.group.Push() // wakes those that are closed
 		}
 	}
-	_ = eachOf(rest, func(r resting) error {
-		if !h.fallAsleep(r.queue, r.wire, h.c.cfg.Node) {
+	_ = each.Of(rest, maxOpening, func(r resting) error {
+		if !h.fallAsleep(r.queue, r.wire, h.cfg.Node) {
 			r.queue.group.Push()
 		}
 		return nil
@@ -144,14 +145,14 @@ func (h *host) layDown(all []resting) {
 
 // layDownPeers asks the nodes of all other members, and tells for each group whether all
 // of them are closed.
-func (h *host) layDownPeers(all []resting) []bool {
+func (h *Host) layDownPeers(all []resting) []bool {
 	at := map[id.NodeID][]int{}
 	closed := make([]bool, len(all))
 	for i, r := range all {
-		if record, exists := h.c.View().QueueByUID(r.queue.uid); exists {
+		if record, exists := h.cfg.Views.View().QueueByUID(r.queue.uid); exists {
 			closed[i] = true
 			for _, m := range record.Members {
-				if m != h.c.cfg.Node {
+				if m != h.cfg.Node {
 					at[m] = append(at[m], i)
 				}
 			}
@@ -177,33 +178,32 @@ func (h *host) layDownPeers(all []resting) []bool {
 	return closed
 }
 
-func (h *host) askToHibernate(n id.NodeID, r *nodev1.HibernateRequest) []bool {
-	ctx, cancel := context.WithTimeout(h.c.ctx, hibernateTimeout)
+func (h *Host) askToHibernate(n id.NodeID, r *nodev1.HibernateRequest) []bool {
+	ctx, cancel := context.WithTimeout(h.cfg.Life, hibernateTimeout)
 	defer cancel()
-	peer, err := h.c.mux.Client(n)
+	peer, err := h.cfg.Links.Client(n)
 	var w *nodev1.HibernateResponse
 	if err == nil {
 		w, err = peer.Hibernate(ctx, r)
 	}
 	if err != nil {
-		h.c.log.Debug("a node does not let queues hibernate", "peer", string(n), "queues", len(r.GetGroups()), "error", err)
+		h.cfg.Logger.Debug("a node does not let queues hibernate", "peer", string(n), "queues", len(r.GetGroups()), "error", err)
 	}
 	return w.GetClosed()
 }
 
-// Hibernate closes this node's members of groups that a peer leads, if they are where it
-// says.
-func (s calls) Hibernate(ctx context.Context, r *nodev1.HibernateRequest) (*nodev1.HibernateResponse, error) {
-	h, w := s.c.host, &nodev1.HibernateResponse{Closed: make([]bool, len(r.GetGroups()))}
+// Hibernate closes members of groups that a peer leads, if they are where it says.
+func (h *Host) Hibernate(ctx context.Context, r *nodev1.HibernateRequest) (*nodev1.HibernateResponse, error) {
+	w := &nodev1.HibernateResponse{Closed: make([]bool, len(r.GetGroups()))}
 	places := make([]int, len(w.Closed))
 	for i := range places {
 		places[i] = i
 	}
-	err := eachOf(places, func(i int) error {
+	err := each.Of(places, maxOpening, func(i int) error {
 		g := r.GetGroups()[i]
-		if q := h.queue(id.QueueUID(g.GetGroup())); q != nil && s.c.cfg.HibernateAfter > 0 {
+		if q := h.Member(id.QueueUID(g.GetGroup())); q != nil && h.cfg.HibernateAfter > 0 {
 			leader, term := q.group.Leader()
-			w.Closed[i] = q.led.Load() == nil && leader != s.c.cfg.Node && term == g.GetTerm() && h.fallAsleep(q, g, leader)
+			w.Closed[i] = q.led.Load() == nil && leader != h.cfg.Node && term == g.GetTerm() && h.fallAsleep(q, g, leader)
 		} else {
 			w.Closed[i] = h.sleepsAt(g)
 		}
@@ -214,7 +214,7 @@ func (s calls) Hibernate(ctx context.Context, r *nodev1.HibernateRequest) (*node
 
 // fallAsleep closes a member that is where it should be, and tells whether it has. From
 // here on whoever asks for the member wakes it, as soon as it is closed.
-func (h *host) fallAsleep(q *hosted, g *nodev1.RestingGroup, leader id.NodeID) bool {
+func (h *Host) fallAsleep(q *Member, g *nodev1.RestingGroup, leader id.NodeID) bool {
 	if !q.isAt(g) {
 		return false
 	}
@@ -223,10 +223,10 @@ func (h *host) fallAsleep(q *hosted, g *nodev1.RestingGroup, leader id.NodeID) b
 		return false
 	}
 	a := &asleep{leader: leader, term: g.GetTerm(), last: g.GetLastIndex(), due: g.GetDueMs()}
-	if leader == h.c.cfg.Node {
+	if leader == h.cfg.Node {
 		a.kept = &quorumq.Overview{}
 		q.group.Read(func() { *a.kept = q.machine.queue.Overview() })
-		a.status = groupStatus(q.uid.Group(), q.group.Stats(), nil)
+		a.status = GroupStatus(q.uid.Group(), q.group.Stats(), nil)
 	}
 	h.mu.Lock()
 	h.unclaimed(q.uid)
@@ -249,7 +249,7 @@ func (h *host) fallAsleep(q *hosted, g *nodev1.RestingGroup, leader id.NodeID) b
 		return false
 	}
 	if err := q.close(); err != nil {
-		h.c.log.Warn("closing a queue's member that hibernates", "queue", q.uid.String(), "error", err)
+		h.cfg.Logger.Warn("closing a queue's member that hibernates", "queue", q.uid.String(), "error", err)
 	}
 	h.remember(q.uid, a)
 	h.mu.Lock()
@@ -260,37 +260,37 @@ func (h *host) fallAsleep(q *hosted, g *nodev1.RestingGroup, leader id.NodeID) b
 
 // isAt tells whether the member has exactly the log that it should have, all committed.
 // Raft's own entries are not counted as applied, so that says nothing here.
-func (q *hosted) isAt(g *nodev1.RestingGroup) bool {
+func (q *Member) isAt(g *nodev1.RestingGroup) bool {
 	s := q.group.Stats()
 	return s.Term == g.GetTerm() && s.LastIndex == g.GetLastIndex() && s.CommitIndex == s.LastIndex &&
 		s.PendingBytes == 0 && q.group.Failed() == nil
 }
 
 // stagger is how much later than the leader's this node wakes a queue that is due.
-func (h *host) stagger(uid id.QueueUID, leader id.NodeID) time.Duration {
-	r, exists := h.c.View().QueueByUID(uid)
-	if !exists || leader == h.c.cfg.Node {
+func (h *Host) stagger(uid id.QueueUID, leader id.NodeID) time.Duration {
+	r, exists := h.cfg.Views.View().QueueByUID(uid)
+	if !exists || leader == h.cfg.Node {
 		return 0
 	}
-	return time.Duration(1+slices.Index(r.Members, h.c.cfg.Node)) * dueStagger
+	return time.Duration(1+slices.Index(r.Members, h.cfg.Node)) * dueStagger
 }
 
 // sleeper returns what is kept of a member that hibernates, nil if it does not.
-func (h *host) sleeper(uid id.QueueUID) *asleep {
+func (h *Host) sleeper(uid id.QueueUID) *asleep {
 	h.mu.RLock()
 	defer h.mu.RUnlock()
 	return h.asleep[uid]
 }
 
-// wakeFor wakes those of the groups of a survey that hibernate here, and waits a moment
+// WakeFor wakes those of the groups of a survey that hibernate here, and waits a moment
 // for them: the sender needs their votes. One without a log only asks who leads.
-func (h *host) wakeFor(ctx context.Context, r *nodev1.SurveyRequest) {
+func (h *Host) WakeFor(ctx context.Context, r *nodev1.SurveyRequest) {
 	ctx, cancel := context.WithTimeout(ctx, surveyWake)
 	defer cancel()
 	var waking []id.QueueUID
 	for _, g := range r.GetGroups() {
 		uid := id.QueueUID(g.GetGroup())
-		if g.GetLastIndex() > 0 && h.sleeper(uid) != nil && h.wake(uid) {
+		if g.GetLastIndex() > 0 && h.sleeper(uid) != nil && h.Wake(uid) {
 			waking = append(waking, uid)
 		}
 	}
@@ -305,20 +305,20 @@ func (h *host) wakeFor(ctx context.Context, r *nodev1.SurveyRequest) {
 
 // sleepsAt tells whether a member hibernates with the log that it should have, and wakes
 // one that was away, and has another.
-func (h *host) sleepsAt(g *nodev1.RestingGroup) bool {
+func (h *Host) sleepsAt(g *nodev1.RestingGroup) bool {
 	a := h.sleeper(id.QueueUID(g.GetGroup()))
 	if a == nil {
 		return false
 	}
 	same := a.term == g.GetTerm() && a.last == g.GetLastIndex()
 	if !same {
-		h.wake(id.QueueUID(g.GetGroup()))
+		h.Wake(id.QueueUID(g.GetGroup()))
 	}
 	return same
 }
 
-// keptStatus is the answer of a member that hibernates, to those who do not want to wake it.
-func (h *host) keptStatus(uid id.QueueUID) (*nodev1.QueueStatusResponse, *quorumq.Overview) {
+// Kept is the answer of a member that hibernates, to those who do not want to wake it.
+func (h *Host) Kept(uid id.QueueUID) (*nodev1.QueueStatusResponse, *quorumq.Overview) {
 	a := h.sleeper(uid)
 	if a == nil {
 		return nil, nil

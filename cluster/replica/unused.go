@@ -1,4 +1,4 @@
-package cluster
+package replica
 
 import (
 	"context"
@@ -68,9 +68,9 @@ func (u *unused) run(ctx context.Context, remove func(context.Context, id.QueueU
 // used, or declared anew (QX-2). One whose messages are to be dead-lettered first is emptied,
 // and asks again when it is: what it asked before it knew of that counts no more, since
 // its record may say so long before the Dissolve command is applied.
-func (h *host) deleteUnused(ctx context.Context, uid id.QueueUID) {
-	q := h.queue(uid)
-	r, exists := h.c.View().QueueByUID(uid)
+func (h *Host) deleteUnused(ctx context.Context, uid id.QueueUID) {
+	q := h.Member(uid)
+	r, exists := h.cfg.Views.View().QueueByUID(uid)
 	if q == nil || !exists || q.led.Load() == nil {
 		return
 	}
@@ -84,12 +84,12 @@ func (h *host) deleteUnused(ctx context.Context, uid id.QueueUID) {
 	switch {
 	case r.Dissolving > 0:
 		text = "emptied queue deleted"
-	case h.c.policies.DrainsBeforeDelete(h.c.View(), r):
+	case h.cfg.Policies.DrainsBeforeDelete(h.cfg.Views.View(), r):
 		remove, text = &catalog.DissolveQueue{VHost: r.VHost, Name: r.Name, UID: uid}, "unused queue is emptied for its deletion"
 	}
-	if _, err := h.c.catalog.Propose(ctx, remove); err != nil {
-		h.c.log.Warn("an unused queue is not deleted yet", "queue", uid.String(), "name", r.Name, "vhost", r.VHost, "error", err)
+	if _, err := h.cfg.Catalog.Propose(ctx, remove); err != nil {
+		h.cfg.Logger.Warn("an unused queue is not deleted yet", "queue", uid.String(), "name", r.Name, "vhost", r.VHost, "error", err)
 		return
 	}
-	h.c.log.Info("an unused queue goes", "what", text, "queue", uid.String(), "name", r.Name, "vhost", r.VHost)
+	h.cfg.Logger.Info("an unused queue goes", "what", text, "queue", uid.String(), "name", r.Name, "vhost", r.VHost)
 }

@@ -1,4 +1,4 @@
-package cluster
+package replica
 
 import (
 	"maps"
@@ -12,12 +12,12 @@ import (
 
 // A member whose stored bytes are damaged or gone may have voted, or answered for
 // entries, that it no longer knows of. It is kept closed: it does not vote and does not
-// serve until host.remove has wiped it and it joins its group again as a new member. So is
+// serve until Host.remove has wiped it and it joins its group again as a new member. So is
 // one whose state cannot be, as its machine came upon a broken invariant.
 
 // keepClosed notes a member that could not be opened because of damage.
-func (h *host) keepClosed(r *catalog.QueueRecord, err error) {
-	h.c.log.Error("a queue's member has lost what it had stored: it is kept closed and does not vote until it is rebuilt from its peers",
+func (h *Host) keepClosed(r *catalog.QueueRecord, err error) {
+	h.cfg.Logger.Error("a queue's member has lost what it had stored: it is kept closed and does not vote until it is rebuilt from its peers",
 		"queue", r.Name, "vhost", r.VHost, "uid", r.UID.String(), "error", err)
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -27,15 +27,15 @@ func (h *host) keepClosed(r *catalog.QueueRecord, err error) {
 
 // keptClosed tells whether this node's member of a queue could not be opened because of
 // damage.
-func (h *host) keptClosed(uid id.QueueUID) bool {
+func (h *Host) keptClosed(uid id.QueueUID) bool {
 	h.mu.RLock()
 	defer h.mu.RUnlock()
 	return h.damaged[uid] != nil
 }
 
-// losses returns the queues whose member on this node has lost what it had stored, and
+// Losses returns the queues whose member on this node has lost what it had stored, and
 // what: it was kept closed, or it stopped when it came upon the damage.
-func (h *host) losses() map[id.QueueUID]error {
+func (h *Host) Losses() map[id.QueueUID]error {
 	h.mu.RLock()
 	defer h.mu.RUnlock()
 	lost := maps.Clone(h.damaged)
@@ -47,7 +47,7 @@ func (h *host) losses() map[id.QueueUID]error {
 	return lost
 }
 
-// lostMembers returns the queues of losses, ascending. Each stays until host.remove
+// LostMembers returns the queues of Losses, ascending. Each stays until Host.remove
 // has wiped it, which must come after the catalog has taken the member out: else an empty
 // one would be opened in its place, and vote. It may be called concurrently.
-func (h *host) lostMembers() []id.QueueUID { return slices.Sorted(maps.Keys(h.losses())) }
+func (h *Host) LostMembers() []id.QueueUID { return slices.Sorted(maps.Keys(h.Losses())) }

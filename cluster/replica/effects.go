@@ -1,4 +1,4 @@
-package cluster
+package replica
 
 import (
 	"errors"
@@ -25,7 +25,7 @@ type effects struct {
 
 // Act is of raftfsm.Effector, on the apply path: it copies and goes on. Release is not
 // acted on: snapshots tell the log what is still needed.
-func (q *hosted) Act(_ uint64, e quorumq.Effects) {
+func (q *Member) Act(_ uint64, e quorumq.Effects) {
 	l := q.led.Load()
 	if l == nil {
 		return
@@ -59,26 +59,26 @@ func (q *hosted) Act(_ uint64, e quorumq.Effects) {
 }
 
 // carryOut acts on effects, on a worker.
-func (q *hosted) carryOut(e *effects) {
+func (q *Member) carryOut(e *effects) {
 	q.deliver(e.deliver, e.led)
 	for _, n := range e.notices {
 		if n.Kind == quorumq.NoticeRevoked { // CT-2
-			q.h.c.EmitQueue(q.uid, event.Event{
+			q.h.cfg.Events.EmitQueue(q.uid, event.Event{
 				Kind: event.ConsumerTimeout, Detail: string(n.Consumer.Node), Count: uint64(n.Messages.Last-n.Messages.First) + 1,
 			})
 		}
 		q.notify(n)
 	}
 	if len(e.copies) > 0 {
-		q.h.c.forwarders.Copies(e.led, e.copies)
+		q.h.above.Letters.Copies(e.led, e.copies)
 	}
 	if e.backlog {
-		q.h.c.forwarders.Backlog(e.led)
+		q.h.above.Letters.Backlog(e.led)
 	}
 }
 
 // load reads what a delivery delivers.
-func (q *hosted) load(d quorumq.Delivery) (traffic.Delivery, error) {
+func (q *Member) load(d quorumq.Delivery) (traffic.Delivery, error) {
 	out := traffic.Delivery{Delivery: d}
 	var err error
 	if out.Message, err = q.group.Body(raftfsm.BodyRef(d.Body)); err != nil {
@@ -92,7 +92,7 @@ func (q *hosted) load(d quorumq.Delivery) (traffic.Delivery, error) {
 
 // outbox gathers deliveries for one gateway. It belongs to one worker's turn.
 type outbox struct {
-	q     *hosted
+	q     *Member
 	to    transport.Peer
 	first *Led // as of deliver
 	ds    []traffic.Delivery
@@ -101,7 +101,7 @@ type outbox struct {
 
 // deliver brings deliveries to their gateways, in order for each. What was never sent before is
 // noted if it does not leave: first is then the leadership in which it was assigned, else nil.
-func (q *hosted) deliver(ds []quorumq.Delivery, first *Led) {
+func (q *Member) deliver(ds []quorumq.Delivery, first *Led) {
 	var boxes []*outbox // few: one per gateway
 	for i := range ds {
 		d := &ds[i]
@@ -146,8 +146,8 @@ func (b *outbox) flush() {
 	if len(b.ds) == 0 {
 		return
 	}
-	if b.to.Node == b.q.h.c.cfg.Node {
-		b.q.h.c.gateway.Deliver(b.q.uid, b.ds)
+	if b.to.Node == b.q.h.cfg.Node {
+		b.q.h.above.Gateway.Deliver(b.q.uid, b.ds)
 	} else {
 		b.send()
 	}
@@ -160,7 +160,7 @@ func (b *outbox) send() {
 	if l != nil {
 		dropped = func() { q.box.post(func() { l.unsent.add(ds) }) }
 	}
-	switch err := q.h.answer(b.to, deliveriesFrame(q.uid, ds), dropped); {
+	switch err := q.h.cfg.Links.Answer(b.to, deliveriesFrame(q.uid, ds), dropped); {
 	case errors.Is(err, transport.ErrLinkFull):
 		for i := range ds {
 			q.lose(ds[i].Delivery)
@@ -191,13 +191,13 @@ func wireDelivery(d *traffic.Delivery) *nodev1.Delivery {
 
 // notify brings a notice to the consumer's gateway. What finds no link is repaired when
 // there is one: checkNodes greets the gateway.
-func (q *hosted) notify(n quorumq.Notice) {
+func (q *Member) notify(n quorumq.Notice) {
 	k := n.Consumer
-	if k.Node == q.h.c.cfg.Node {
-		q.h.c.gateway.Notice(q.uid, n)
+	if k.Node == q.h.cfg.Node {
+		q.h.above.Gateway.Notice(q.uid, n)
 		return
 	}
-	err := q.h.answer(transport.Peer{Node: k.Node, Epoch: k.Epoch}, &nodev1.Frame{Kind: &nodev1.Frame_Notice{Notice: &nodev1.ConsumerNotice{
+	err := q.h.cfg.Links.Answer(transport.Peer{Node: k.Node, Epoch: k.Epoch}, &nodev1.Frame{Kind: &nodev1.Frame_Notice{Notice: &nodev1.ConsumerNotice{
 		Queue: uint64(q.uid), Epoch: uint64(k.Epoch), Session: k.Session, Tag: k.Tag, Kind: uint32(n.Kind),
 		First: uint64(n.Messages.First), Last: uint64(n.Messages.Last),
 	}}}, nil)
@@ -205,7 +205,7 @@ func (q *hosted) notify(n quorumq.Notice) {
 	case errors.Is(err, transport.ErrLinkFull):
 		q.again(func() { q.notify(n) })
 	case err != nil:
-		q.h.c.log.Debug("notice not sent", "queue", q.uid.String(), "node", k.Node, "error", err)
+		q.h.cfg.Logger.Debug("notice not sent", "queue", q.uid.String(), "node", k.Node, "error", err)
 	}
 }
 
@@ -217,7 +217,7 @@ type lost struct {
 }
 
 // lose gives a delivery up for now. It does not block.
-func (q *hosted) lose(d quorumq.Delivery) {
+func (q *Member) lose(d quorumq.Delivery) {
 	q.lost.mu.Lock()
 	defer q.lost.mu.Unlock()
 	if q.lost.from == nil {
@@ -230,7 +230,7 @@ func (q *hosted) lose(d quorumq.Delivery) {
 }
 
 // redeliver delivers what was lost, as far as consumers still hold it. Workers only.
-func (q *hosted) redeliver() {
+func (q *Member) redeliver() {
 	q.lost.mu.Lock()
 	from := q.lost.from
 	q.lost.from = nil

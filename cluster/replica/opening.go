@@ -1,4 +1,4 @@
-package cluster
+package replica
 
 import (
 	"fmt"
@@ -11,7 +11,7 @@ import (
 
 // open opens the member of a queue that the view has, unless it is open. It may be called
 // from several goroutines.
-func (h *host) open(r *catalog.QueueRecord) error {
+func (h *Host) open(r *catalog.QueueRecord) error {
 	uid := r.UID
 	h.mu.Lock()
 	h.unclaimed(uid)
@@ -25,17 +25,17 @@ func (h *host) open(r *catalog.QueueRecord) error {
 	defer h.release(uid, claim)
 	// Whoever removes the queue waits for the claim from here on, or has removed it
 	// because the view has it no more, or as another node's.
-	r, exists := h.c.View().QueueByUID(uid)
-	if !exists || !r.Holds(h.c.cfg.Node) || h.past(r) {
+	r, exists := h.cfg.Views.View().QueueByUID(uid)
+	if !exists || !r.Holds(h.cfg.Node) || h.past(r) {
 		return nil
 	}
-	q, err := openHosted(h, r)
+	q, err := openMember(h, r)
 	if storage.Damaged(err) {
 		h.keepClosed(r, err)
 		return nil
 	}
 	if err != nil {
-		h.c.log.Error("opening a queue's group", "queue", uid.String(), "error", err)
+		h.cfg.Logger.Error("opening a queue's group", "queue", uid.String(), "error", err)
 		return err
 	}
 	h.mu.Lock()
@@ -48,7 +48,7 @@ func (h *host) open(r *catalog.QueueRecord) error {
 	h.mu.Unlock()
 	q.start()
 	if slept {
-		h.c.liveness.RequestElection(uid.Group())
+		h.cfg.Liveness.RequestElection(uid.Group())
 		h.mu.Lock()
 		delete(h.asleep, uid)
 		h.mu.Unlock()
@@ -57,7 +57,7 @@ func (h *host) open(r *catalog.QueueRecord) error {
 }
 
 // release ends a claim.
-func (h *host) release(uid id.QueueUID, claim chan struct{}) {
+func (h *Host) release(uid id.QueueUID, claim chan struct{}) {
 	h.mu.Lock()
 	delete(h.claims, uid)
 	h.mu.Unlock()
@@ -65,7 +65,7 @@ func (h *host) release(uid id.QueueUID, claim chan struct{}) {
 }
 
 // unclaimed returns when nobody opens the queue. The caller holds mu.
-func (h *host) unclaimed(uid id.QueueUID) {
+func (h *Host) unclaimed(uid id.QueueUID) {
 	for h.claims[uid] != nil {
 		claim := h.claims[uid]
 		h.mu.Unlock()
@@ -74,13 +74,13 @@ func (h *host) unclaimed(uid id.QueueUID) {
 	}
 }
 
-// wake lets a member that is not open be opened before others, because somebody asks for
+// Wake lets a member that is not open be opened before others, because somebody asks for
 // it. It does not block. False if this node has no member to open.
-func (h *host) wake(uid id.QueueUID) bool {
-	v := h.c.View()
+func (h *Host) Wake(uid id.QueueUID) bool {
+	v := h.cfg.Views.View()
 	r, exists := v.QueueByUID(uid)
 	// A member that joins is opened by the reconcile loop, in the right order.
-	if !exists || !r.Holds(h.c.cfg.Node) || h.past(r) || joins(r, h.c.cfg.Node) != nil || !h.current(v) && !h.c.storage.HasQueue(uid) {
+	if !exists || !r.Holds(h.cfg.Node) || h.past(r) || Joins(r, h.cfg.Node) != nil || !h.Current(v) && !h.cfg.Storage.HasQueue(uid) {
 		return false
 	}
 	h.mu.Lock()
@@ -101,7 +101,7 @@ func (h *host) wake(uid id.QueueUID) bool {
 }
 
 // serveDemand opens what is in demand until nothing is.
-func (h *host) serveDemand() {
+func (h *Host) serveDemand() {
 	for {
 		h.mu.Lock()
 		if len(h.demand) == 0 || h.closed {
@@ -113,26 +113,26 @@ func (h *host) serveDemand() {
 		h.demand = h.demand[1:]
 		delete(h.demanded, uid)
 		h.mu.Unlock()
-		if r, exists := h.c.View().QueueByUID(uid); exists {
+		if r, exists := h.cfg.Views.View().QueueByUID(uid); exists {
 			if h.open(r) != nil {
-				h.wakeReconcile() // which tries again
+				h.WakeReconcile() // which tries again
 			}
 		}
 	}
 }
 
-// absent is of transport.Config: a Raft call has come for a group that is not open here. It
+// Absent is of transport.Config: a Raft call has come for a group that is not open here. It
 // waits if the group will be, now or when the view has its queue.
-func (h *host) absent(g id.GroupID) bool {
+func (h *Host) Absent(g id.GroupID) bool {
 	uid := id.QueueUID(g)
 	if uid < id.FirstQueueUID {
 		return false
 	}
 	// UIDs rise, so a larger one may be of a queue that this node has not heard of yet.
-	return uid >= h.c.View().NextQueueUID() || h.wake(uid)
+	return uid >= h.cfg.Views.View().NextQueueUID() || h.Wake(uid)
 }
 
-// notHosted is the error of asking for a queue of which this node has no open member.
-func (h *host) notHosted(q id.QueueUID) error {
-	return fmt.Errorf("%w: node %q has no member of queue %s", traffic.ErrNoSuchQueue, h.c.cfg.Node, q)
+// NotHosted is the error of asking for a queue of which this node has no open member.
+func (h *Host) NotHosted(q id.QueueUID) error {
+	return fmt.Errorf("%w: node %q has no member of queue %s", traffic.ErrNoSuchQueue, h.cfg.Node, q)
 }

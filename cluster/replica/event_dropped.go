@@ -1,4 +1,4 @@
-package cluster
+package replica
 
 import (
 	"sync"
@@ -21,7 +21,7 @@ type dropping struct {
 }
 
 // dropped counts messages, on the apply path of the leader: the first ones are told at once.
-func (q *hosted) dropped(n uint64) {
+func (q *Member) dropped(n uint64) {
 	d := &q.drop
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -35,13 +35,13 @@ func (q *hosted) dropped(n uint64) {
 
 // tellDropped tells, on a worker, what was dropped since it last did. A leader that is none any
 // more tells too: nobody else knows.
-func (q *hosted) tellDropped() {
+func (q *Member) tellDropped() {
 	d := &q.drop
 	d.mu.Lock()
 	n := d.count
 	d.count, d.waiting, d.at = 0, false, time.Now()
 	d.mu.Unlock()
-	q.h.c.EmitQueue(q.uid, event.Event{
+	q.h.cfg.Events.EmitQueue(q.uid, event.Event{
 		Kind: event.MessagesDropped, Count: n, Cause: "they failed more often than x-delivery-limit allows, and the queue has no dead-letter exchange",
 	})
 }

@@ -1,4 +1,4 @@
-package cluster
+package replica
 
 import (
 	"errors"
@@ -23,35 +23,35 @@ const (
 	dutyRenew // the same, and open it empty, to join its group
 )
 
-// joins returns the change by which a node shall join a queue's group, nil if it shall
+// Joins returns the change by which a node shall join a queue's group, nil if it shall
 // not, or not yet.
-func joins(r *catalog.QueueRecord, n id.NodeID) *catalog.MemberChange {
+func Joins(r *catalog.QueueRecord, n id.NodeID) *catalog.MemberChange {
 	if r.Change == nil || r.Change.Join != n || slices.Contains(r.Members, n) {
 		return nil
 	}
 	return r.Change
 }
 
-// current tells whether a view shows all that the catalog had taken when this node
+// Current tells whether a view shows all that the catalog had taken when this node
 // started. An older one may say that this node is not a member yet of a queue in which it
 // votes: whoever deletes files by it, or opens a group without any, could make the node
 // forget its votes.
-func (h *host) current(v *catalog.View) bool {
-	at := h.c.catalog.Registered()
+func (h *Host) Current(v *catalog.View) bool {
+	at := h.cfg.Catalog.Registered()
 	return at > 0 && v.Index() >= at
 }
 
 // past tells whether a queue ended with this node's life before: the node's registration
 // deletes it.
-func (h *host) past(r *catalog.QueueRecord) bool { return !r.Durable && r.Home < h.c.epoch }
+func (h *Host) past(r *catalog.QueueRecord) bool { return !r.Durable && r.Home < h.cfg.Epoch }
 
 // due says what to do about a queue of the view. The reconcile loop calls it.
-func (h *host) due(r *catalog.QueueRecord, current bool) duty {
-	q, closed := h.queue(r.UID), h.keptClosed(r.UID)
+func (h *Host) due(r *catalog.QueueRecord, current bool) duty {
+	q, closed := h.Member(r.UID), h.keptClosed(r.UID)
 	held := q != nil || closed || h.sleeper(r.UID) != nil
-	g := joins(r, h.c.cfg.Node)
+	g := Joins(r, h.cfg.Node)
 	switch {
-	case !r.Holds(h.c.cfg.Node):
+	case !r.Holds(h.cfg.Node):
 		if held && current {
 			return dutyDrop
 		}
@@ -59,16 +59,16 @@ func (h *host) due(r *catalog.QueueRecord, current bool) duty {
 	case g == nil:
 		// A node whose directory was lost must not vote in groups that it has forgotten: it
 		// opens none anew until the catalog has taken it.
-		if !held && (current || h.c.storage.HasQueue(r.UID)) {
+		if !held && (current || h.cfg.Storage.HasQueue(r.UID)) {
 			return dutyOpen
 		}
 	case !current || q != nil && q.joined == g.ID:
-	case g.Cancelled && h.c.dir.Joined(r.UID) != g.ID:
+	case g.Cancelled && h.cfg.Dir.Joined(r.UID) != g.ID:
 		// It is taken back, perhaps because the node's former store had begun to join, and may
 		// have got its vote (RE-9).
-	case !held && h.c.dir.Joined(r.UID) == g.ID:
+	case !held && h.cfg.Dir.Joined(r.UID) == g.ID:
 		return dutyOpen
-	case closed && h.c.dir.Joined(r.UID) == g.ID:
+	case closed && h.cfg.Dir.Joined(r.UID) == g.ID:
 		// Damaged before it has joined. Its leader gives the change up: it may have got its
 		// vote without this node's knowing.
 	default:
@@ -79,54 +79,73 @@ func (h *host) due(r *catalog.QueueRecord, current bool) duty {
 
 // prepare returns the change of which a member is, and makes its directory as that of the
 // change by which it joins if it does.
-func (h *host) prepare(r *catalog.QueueRecord) (joined uint64, err error) {
-	joined = h.c.dir.Joined(r.UID)
-	if g := joins(r, h.c.cfg.Node); g != nil && joined != g.ID {
-		joined, err = g.ID, h.c.dir.SetJoined(r.UID, g.ID)
+func (h *Host) prepare(r *catalog.QueueRecord) (joined uint64, err error) {
+	joined = h.cfg.Dir.Joined(r.UID)
+	if g := Joins(r, h.cfg.Node); g != nil && joined != g.ID {
+		joined, err = g.ID, h.cfg.Dir.SetJoined(r.UID, g.ID)
 	}
 	return joined, err
 }
 
 // mayFound tells whether a member without a log may write the group's first
 // configuration: only while the queue's members are those of its declaration.
-func (h *host) mayFound(uid id.QueueUID) bool {
-	r, ok := h.c.views.View().QueueByUID(uid)
+func (h *Host) mayFound(uid id.QueueUID) bool {
+	r, ok := h.cfg.Views.View().QueueByUID(uid)
 	return ok && r.Changed == 0
 }
 
 // forgotten fails if a member has nothing stored although it must have had something: it
 // votes in a group that was changed since, and its votes are lost.
-func (h *host) forgotten(r *catalog.QueueRecord, log raftfsm.Storage) error {
-	if r.Changed == 0 || joins(r, h.c.cfg.Node) != nil {
+func (h *Host) forgotten(r *catalog.QueueRecord, log raftfsm.Storage) error {
+	if r.Changed == 0 || Joins(r, h.cfg.Node) != nil {
 		return nil
 	}
 	last, err := log.LastIndex()
 	if err != nil || last > 0 {
 		return err
 	}
-	if datadir.HasSnapshot(h.c.dir.Queue(r.UID)) {
+	if datadir.HasSnapshot(h.cfg.Dir.Queue(r.UID)) {
 		return nil
 	}
 	return fmt.Errorf("it has no log, but it is not new, as the queue's members have changed: %w", wal.ErrLost)
 }
 
 // drop ends the local member of a queue that goes on without it.
-func (h *host) drop(uid id.QueueUID) error {
+func (h *Host) drop(uid id.QueueUID) error {
 	err := h.remove(uid)
 	if err == nil {
-		h.c.log.Info("this node's member of a queue is closed and deleted: it is no member any more", "queue", uid.String())
+		h.cfg.Logger.Info("this node's member of a queue is closed and deleted: it is no member any more", "queue", uid.String())
 	}
 	return err
 }
 
 // strangers returns what is stored of queues of which this node holds no member.
-func (h *host) strangers(v *catalog.View) ([]id.QueueUID, error) {
-	stored, err := h.c.storage.Queues()
+func (h *Host) strangers(v *catalog.View) ([]id.QueueUID, error) {
+	stored, err := h.cfg.Storage.Queues()
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
 	return slices.DeleteFunc(stored, func(uid id.QueueUID) bool {
 		r, exists := v.QueueByUID(uid)
-		return exists && r.Holds(h.c.cfg.Node)
+		return exists && r.Holds(h.cfg.Node)
 	}), nil
+}
+
+// endGap says which members have lost all that they had, if records were lost of which the
+// log cannot tell whose they were: those that this node has, as the catalog says, and of
+// which nothing is stored.
+func (h *Host) endGap(v *catalog.View) error {
+	if h.cfg.Storage.Gap() == nil || !h.Current(v) {
+		return nil
+	}
+	var lost []id.GroupID
+	for r := range v.Queues() {
+		if slices.Contains(r.Members, h.cfg.Node) && !h.cfg.Storage.HasQueue(r.UID) {
+			lost = append(lost, r.UID.Group())
+		}
+	}
+	if err := h.cfg.Storage.EndGap(lost); err != nil {
+		return fmt.Errorf("cluster: members that are lost with damaged records: %w", err)
+	}
+	return nil
 }

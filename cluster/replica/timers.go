@@ -1,4 +1,4 @@
-package cluster
+package replica
 
 import (
 	"container/heap"
@@ -98,12 +98,7 @@ func (t *timers) drop(q id.QueueUID) {
 	}
 }
 
-func (t *timers) signal() {
-	select {
-	case t.wake <- struct{}{}:
-	default:
-	}
-}
+func (t *timers) signal() { wait.Wake(t.wake) }
 
 // maxTimerWait bounds one wait: the time of the cluster may go a little faster than a timer.
 const maxTimerWait = time.Second

@@ -1,4 +1,4 @@
-package cluster
+package replica
 
 import (
 	"context"
@@ -18,7 +18,7 @@ var _ deadletter.Source = (*Led)(nil)
 // Led is a queue that this node leads in one term. After Ceased its methods fail with
 // traffic.ErrUnavailable. All methods may be called concurrently.
 type Led struct {
-	queue *hosted
+	queue *Member
 	term  uint64
 
 	ceased     atomic.Bool

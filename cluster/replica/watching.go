@@ -1,4 +1,4 @@
-package cluster
+package replica
 
 import (
 	"sync"
@@ -12,11 +12,11 @@ type watcher struct {
 	wake chan struct{} // of capacity 1
 
 	mu   sync.Mutex
-	todo []*hosted
+	todo []*Member
 }
 
 // add does not block. A member that is there already is told of once.
-func (w *watcher) add(q *hosted) {
+func (w *watcher) add(q *Member) {
 	if !q.changed.CompareAndSwap(false, true) {
 		return
 	}
@@ -50,14 +50,14 @@ func (w *watcher) run(stop <-chan struct{}) {
 
 // tellChange tells the gateway of a new leader, and liveness of every change. It belongs
 // to the watcher's goroutine.
-func (q *hosted) tellChange() {
+func (q *Member) tellChange() {
 	if q.ctx.Err() != nil {
 		return
 	}
 	if q.group.Failed() != nil {
 		wait.Wake(q.h.mends)
 	}
-	q.h.c.liveness.Changed(q.uid.Group())
+	q.h.cfg.Liveness.Changed(q.uid.Group())
 	leader, _ := q.group.Leader()
 	if leader == q.known {
 		return
@@ -66,5 +66,5 @@ func (q *hosted) tellChange() {
 	if leader != "" {
 		q.h.loads.leads(q.uid, leader)
 	}
-	q.h.c.gateway.LeaderChanged(q.uid, leader)
+	q.h.above.Gateway.LeaderChanged(q.uid, leader)
 }

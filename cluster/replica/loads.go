@@ -1,4 +1,4 @@
-package cluster
+package replica
 
 import (
 	"maps"
@@ -14,7 +14,7 @@ type loads struct {
 	mu    sync.Mutex // guards what follows
 	view  *catalog.View
 	led   map[id.QueueUID]leadership
-	nodes map[id.NodeID]carried
+	nodes map[id.NodeID]Load
 }
 
 // leadership is who leads a queue.
@@ -23,16 +23,19 @@ type leadership struct {
 	counted bool // the counts have the queue
 }
 
-// carried is what a node carries.
-type carried struct{ replicas, leaders int }
+// Load is what a node carries by a view: members of queues, and queues that it leads.
+type Load struct{ Replicas, Leaders int }
+
+// Loads returns what each node carries by a view.
+func (h *Host) Loads(v *catalog.View) map[id.NodeID]Load { return h.loads.at(v) }
 
 func newLoads(v *catalog.View) *loads {
-	return &loads{view: v, led: map[id.QueueUID]leadership{}, nodes: map[id.NodeID]carried{}}
+	return &loads{view: v, led: map[id.QueueUID]leadership{}, nodes: map[id.NodeID]Load{}}
 }
 
 // at returns the counts for a view. A queue is led by the node of which leads was told
 // last, or else by its preferred leader.
-func (l *loads) at(v *catalog.View) map[id.NodeID]carried {
+func (l *loads) at(v *catalog.View) map[id.NodeID]Load {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if v.Index() >= l.view.Index() {
@@ -70,7 +73,7 @@ func (l *loads) take(was, is *catalog.QueueRecord) {
 
 func (l *loads) add(n id.NodeID, replicas, leaders int) {
 	c := l.nodes[n]
-	l.nodes[n] = carried{c.replicas + replicas, c.leaders + leaders}
+	l.nodes[n] = Load{c.Replicas + replicas, c.Leaders + leaders}
 }
 
 // leads tells that a queue has a new leader.

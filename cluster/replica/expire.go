@@ -1,4 +1,4 @@
-package cluster
+package replica
 
 import (
 	"sync"
@@ -7,12 +7,12 @@ import (
 )
 
 // due returns when a time of the queue's comes, by the time of the cluster in milliseconds.
-func (q *hosted) due(at quorumq.Time) int64 {
-	return q.h.c.clock.NowMs() + until(int64(at), q.group.Now()).Milliseconds()
+func (q *Member) due(at quorumq.Time) int64 {
+	return q.h.cfg.Clock.NowMs() + until(int64(at), q.group.Now()).Milliseconds()
 }
 
 // rearm sets the timer again, if it is set: the time of the cluster was set.
-func (q *hosted) rearm() {
+func (q *Member) rearm() {
 	if at, _ := q.h.timers.at(q.uid); at != 0 && q.led.Load() != nil {
 		q.h.timers.again(q.uid, at, q.due(at))
 	}
@@ -50,7 +50,7 @@ func (x *expiry) end() quorumq.Time {
 }
 
 // expire proposes Expire when a time of the queue's has come, off the apply path (TTL-6).
-func (q *hosted) expire(at quorumq.Time) {
+func (q *Member) expire(at quorumq.Time) {
 	if q.led.Load() == nil {
 		return
 	}
@@ -66,7 +66,7 @@ func (q *hosted) expire(at quorumq.Time) {
 		switch {
 		case q.led.Load() == nil:
 		case err != nil:
-			q.h.timers.again(q.uid, at, q.h.c.clock.NowMs()+hostRetry.Milliseconds())
+			q.h.timers.again(q.uid, at, q.h.cfg.Clock.NowMs()+hostRetry.Milliseconds())
 		case again != 0: // what the command itself asks for comes after this and counts instead
 			q.h.timers.again(q.uid, again, q.due(again))
 		}

@@ -1,4 +1,4 @@
-package cluster
+package replica
 
 import (
 	"encoding/json"
@@ -38,7 +38,7 @@ type note struct {
 }
 
 // writeNotes writes down which members hibernate, if some were closed since the last time.
-func (h *host) writeNotes() {
+func (h *Host) writeNotes() {
 	h.mu.Lock()
 	if !h.unnoted {
 		h.mu.Unlock()
@@ -59,18 +59,18 @@ func (h *host) writeNotes() {
 		}
 		line, err2 := json.Marshal(n)
 		if err := errors.Join(err, err2); err != nil {
-			h.c.log.Warn("a queue that hibernates is not noted", "queue", uid.String(), "error", err)
+			h.cfg.Logger.Warn("a queue that hibernates is not noted", "queue", uid.String(), "error", err)
 			continue
 		}
 		r = r.With(strconv.FormatUint(uint64(uid), 10), string(line))
 	}
-	if err := sealed.Write(h.c.dir.Path(), asleepFile, 0, r); err != nil {
-		h.c.log.Warn("queues that hibernate are not noted, and will be opened at the next start", "error", err)
+	if err := sealed.Write(h.cfg.Dir.Path(), asleepFile, 0, r); err != nil {
+		h.cfg.Logger.Warn("queues that hibernate are not noted, and will be opened at the next start", "error", err)
 	}
 }
 
 // noteSoon is writeNotes, but not too often.
-func (h *host) noteSoon() {
+func (h *Host) noteSoon() {
 	h.mu.RLock()
 	soon := time.Since(h.noted) < notesEvery
 	h.mu.RUnlock()
@@ -81,24 +81,24 @@ func (h *host) noteSoon() {
 
 // readNotes takes members whose notes are true for hibernating. It is called once, before
 // members are opened.
-func (h *host) readNotes() {
-	if h.c.cfg.HibernateAfter <= 0 {
+func (h *Host) readNotes() {
+	if h.cfg.HibernateAfter <= 0 {
 		return
 	}
-	r, err := sealed.ReadCopy(h.c.dir.Path(), asleepFile, 0)
+	r, err := sealed.ReadCopy(h.cfg.Dir.Path(), asleepFile, 0)
 	if err != nil {
 		if !errors.Is(err, fs.ErrNotExist) {
-			h.c.log.Warn("notes about queues that hibernate cannot be read: all are opened", "error", err)
+			h.cfg.Logger.Warn("notes about queues that hibernate cannot be read: all are opened", "error", err)
 		}
 		return
 	}
 	for _, f := range r {
 		uid, a, err := readNote(f)
 		if err != nil {
-			h.c.log.Warn("a note about a queue that hibernates cannot be read: it is opened", "error", err)
+			h.cfg.Logger.Warn("a note about a queue that hibernates cannot be read: it is opened", "error", err)
 			continue
 		}
-		if term, last, ok := h.c.storage.Ends(uid.Group()); !ok || term != a.term || last != a.last {
+		if term, last, ok := h.cfg.Storage.Ends(uid.Group()); !ok || term != a.term || last != a.last {
 			continue
 		}
 		h.asleep[uid] = a
@@ -124,7 +124,7 @@ func readNote(f sealed.Field) (id.QueueUID, *asleep, error) {
 // remember sets the time at which a member has something to do that was noted as
 // hibernating and is a member still. The reconcile loop calls it when it sees the queue
 // for the first time.
-func (h *host) remember(uid id.QueueUID, a *asleep) {
+func (h *Host) remember(uid id.QueueUID, a *asleep) {
 	if a.due != 0 {
 		h.timers.set(uid, 0, a.due+h.stagger(uid, a.leader).Milliseconds())
 	}

@@ -1,4 +1,4 @@
-package cluster
+package replica
 
 import (
 	"slices"
@@ -79,7 +79,7 @@ func (u *unsent) keep(has func(quorumq.ConsumerKey) bool) {
 // closeUnsent ends the session of a process that is no more; what never left is no failure
 // (DEL-8). Nothing goes to its consumer from then on, or it might be delivered after all: so this
 // is proposed until it is done. Workers only.
-func (q *hosted) closeUnsent(l *Led, s quorumq.SessionKey, u quorumq.Unsent) {
+func (q *Member) closeUnsent(l *Led, s quorumq.SessionKey, u quorumq.Unsent) {
 	l.unsent.closing[s] = struct{}{}
 	q.propose(&quorumq.SessionClosed{Session: s, Unsent: u}, func(err error) {
 		if err != nil {

@@ -1,0 +1,139 @@
+package replica
+
+import (
+	"context"
+	"iter"
+	"time"
+
+	"github.com/quorate/quorate/id"
+	nodev1 "github.com/quorate/quorate/proto/node/v1"
+	"github.com/quorate/quorate/quorumq"
+	"github.com/quorate/quorate/raftfsm"
+)
+
+// Figures yields the figures of the queues that this node leads, and of those that hibernate and
+// that it led last, in no order. They cost no round to other members: a leader that is cut off may
+// yield what is old.
+func (h *Host) Figures() iter.Seq2[id.QueueUID, *quorumq.Overview] {
+	return func(yield func(id.QueueUID, *quorumq.Overview) bool) {
+		var o quorumq.Overview
+		for _, q := range h.Members() {
+			if q.led.Load() == nil {
+				continue
+			}
+			q.group.Read(func() { o = q.machine.queue.Overview() })
+			if !yield(q.uid, &o) {
+				return
+			}
+		}
+		for uid, kept := range h.keptFigures() {
+			if !yield(uid, kept) {
+				return
+			}
+		}
+	}
+}
+
+// keptFigures are those of queues that hibernate, on the node that led them last.
+func (h *Host) keptFigures() map[id.QueueUID]*quorumq.Overview {
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	all := make(map[id.QueueUID]*quorumq.Overview, len(h.asleep))
+	for uid, a := range h.asleep {
+		if a.kept != nil {
+			all[uid] = a.kept
+		}
+	}
+	return all
+}
+
+// Count returns how many members are open, and how many hibernate.
+func (h *Host) Count() (open, hibernated int) {
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	return len(h.queues), len(h.asleep)
+}
+
+// Bodies returns the cache of bodies that all members share.
+func (h *Host) Bodies() *raftfsm.BodyCache { return h.bodies }
+
+// Ahead returns the time of the queue that is furthest from the time of the cluster, of those that
+// this node leads, less that time.
+func (h *Host) Ahead() (most time.Duration) {
+	for _, q := range h.Members() {
+		if q.led.Load() == nil {
+			continue
+		}
+		if a := q.group.Ahead(); a.Abs() > most.Abs() {
+			most = a
+		}
+	}
+	return most
+}
+
+// Overview reads the queue's figures so that they are not stale. It fails unless this
+// member leads and a configuration is in force in its term.
+func (q *Member) Overview(ctx context.Context) (quorumq.Overview, error) {
+	if err := q.Barrier(ctx); err != nil {
+		return quorumq.Overview{}, err
+	}
+	var o quorumq.Overview
+	q.group.Read(func() { o = q.machine.queue.Overview() })
+	return o, nil
+}
+
+// Barrier makes sure that what is read next is not stale; it fails unless this member leads
+// and a configuration is in force in its term.
+func (q *Member) Barrier(ctx context.Context) error {
+	if l := q.led.Load(); l == nil || !l.configured.Load() {
+		leader, _ := q.group.Leader()
+		return &raftfsm.NotLeaderError{Group: q.uid.Group(), Leader: leader}
+	}
+	return q.group.Barrier(ctx)
+}
+
+// GroupStatus returns the status of a group for other nodes.
+func GroupStatus(g id.GroupID, s raftfsm.Stats, failed error) *nodev1.GroupStatus {
+	out := &nodev1.GroupStatus{
+		Group: uint64(g), Leader: string(s.Leader), Term: s.Term, CommitIndex: s.CommitIndex,
+		AppliedIndex: s.AppliedIndex, SnapshotIndex: s.SnapshotIndex, LastIndex: s.LastIndex, State: s.State,
+	}
+	if failed != nil {
+		out.Failed = failed.Error()
+	}
+	return out
+}
+
+// Snapshot returns the machine's state of this moment.
+func (q *Member) Snapshot() []byte {
+	var f raftfsm.Frozen
+	q.group.Read(func() { f = q.machine.Freeze() })
+	return f.AppendSnapshot(nil)
+}
+
+// Progress is how far the members are that a node has to open at its start.
+type Progress struct {
+	Electing    bool // all are open: leaders are waited for
+	Done, Total uint64
+}
+
+// Progress tells how far the groups are that the view had at the index. It looks at every group
+// while leaders are elected.
+func (h *Host) Progress(index uint64) Progress {
+	if h.Ready(index) != nil {
+		h.mu.RLock()
+		defer h.mu.RUnlock()
+		return Progress{Done: uint64(len(h.queues) + len(h.asleep)), Total: uint64(h.wanted)}
+	}
+	p := Progress{Electing: true}
+	for _, q := range h.Members() {
+		p.Total++
+		if leader, _ := q.group.Leader(); leader != "" || q.group.Failed() != nil {
+			p.Done++
+		}
+	}
+	h.mu.RLock()
+	p.Done, p.Total = p.Done+uint64(len(h.asleep)), p.Total+uint64(len(h.asleep)) // their leaders are there for whoever asks
+	h.mu.RUnlock()
+	return p
+}

@@ -1,0 +1,315 @@
+package replica
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/quorate/quorate/catalog"
+	"github.com/quorate/quorate/clock"
+	"github.com/quorate/quorate/cluster/datadir"
+	"github.com/quorate/quorate/cluster/disk"
+	"github.com/quorate/quorate/cluster/event"
+	"github.com/quorate/quorate/cluster/liveness"
+	"github.com/quorate/quorate/cluster/metadata"
+	"github.com/quorate/quorate/cluster/nodeclock"
+	"github.com/quorate/quorate/cluster/storage"
+	"github.com/quorate/quorate/cluster/traffic"
+	"github.com/quorate/quorate/cluster/transport"
+	"github.com/quorate/quorate/deadletter"
+	"github.com/quorate/quorate/id"
+	"github.com/quorate/quorate/message"
+	"github.com/quorate/quorate/policy"
+	nodev1 "github.com/quorate/quorate/proto/node/v1"
+	"github.com/quorate/quorate/quorumq"
+	"github.com/quorate/quorate/raftfsm"
+)
+
+// testHost is the host of node "a" over real parts below it, with links to nobody, and a catalog
+// that takes commands at once. What lies above is in seen.
+type testHost struct {
+	*Host
+
+	t       testing.TB
+	path    string
+	views   *metadata.Views
+	storage *storage.Storage
+	seen    seen
+	stop    func()
+
+	mu      sync.Mutex // guards the catalog
+	catalog *catalog.Catalog
+}
+
+// noTraffic takes nothing from other nodes.
+type noTraffic struct{}
+
+func (noTraffic) HandleRequest(transport.Peer, *nodev1.Frame, func(*nodev1.Frame) error) {}
+func (noTraffic) HandleAnswer(transport.Peer, *nodev1.Frame)                             {}
+func (noTraffic) LinkUp(transport.Peer)                                                  {}
+func (noTraffic) LinkDown(transport.Peer)                                                {}
+func (noTraffic) Inbound(transport.Peer, bool)                                           {}
+
+// lateLinks are those of a mux that is made after what it needs.
+type lateLinks struct{ *transport.Mux }
+
+// seen is what a host has told those above.
+type seen struct {
+	mu         sync.Mutex
+	deliveries []traffic.Delivery
+	leader     map[id.QueueUID]id.NodeID
+	gone       []id.QueueUID
+	terms      int // that have begun and not ended
+}
+
+func (s *seen) Deliver(_ id.QueueUID, ds []traffic.Delivery) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.deliveries = append(s.deliveries, ds...)
+}
+
+func (s *seen) LeaderChanged(q id.QueueUID, leader id.NodeID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.leader == nil {
+		s.leader = map[id.QueueUID]id.NodeID{}
+	}
+	s.leader[q] = leader
+}
+
+func (s *seen) QueueGone(q id.QueueUID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.gone = append(s.gone, q)
+}
+
+func (s *seen) count(n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.terms += n
+}
+
+func (s *seen) Notice(id.QueueUID, quorumq.Notice)                     {}
+func (s *seen) QueueDissolves(id.QueueUID)                             {}
+func (s *seen) Followed(*catalog.View)                                 {}
+func (s *seen) Leading(deadletter.Source)                              { s.count(1) }
+func (s *seen) Ceased(deadletter.Source)                               { s.count(-1) }
+func (s *seen) Backlog(deadletter.Source)                              {}
+func (s *seen) Copies(deadletter.Source, []quorumq.Discarded)          {}
+func (s *seen) Purging(_ deadletter.Source, then func(uint64, func())) { then(0, func() {}) }
+
+// newTestHost starts a host.
+func newTestHost(t testing.TB, edit func(*Config)) *testHost {
+	t.Helper()
+	h := &testHost{t: t, path: t.TempDir(), catalog: catalog.New()}
+	h.views = metadata.NewViews(h.catalog.View())
+	h.start(edit)
+	h.mustPropose(&catalog.RegisterNode{ID: "a", Address: "127.0.0.1:1", Epoch: h.cfg.Epoch})
+	h.mustPropose(&catalog.RaiseVersion{Version: catalog.NewestVersion})
+	return h
+}
+
+// start opens what is in the directory.
+func (h *testHost) start(edit func(*Config)) {
+	h.t.Helper()
+	log := slog.New(slog.DiscardHandler)
+	if os.Getenv("CLUSTER_TEST_LOG") != "" {
+		log = slog.New(slog.NewTextHandler(os.Stderr, nil))
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	check := func(err error) {
+		h.t.Helper()
+		if err != nil {
+			h.t.Fatal(err)
+		}
+	}
+	dir, err := datadir.Open(h.path, h.t.Name(), "a")
+	check(err)
+	epoch, err := dir.NextEpoch()
+	check(err)
+	board := disk.NewBoard("a", h.path, 1<<20, log)
+	h.storage, err = storage.Open(storage.Config{
+		Dir: dir, Logger: log, TailBytes: 1 << 20, LowBytes: 1, FloorBytes: 1,
+		Failed: func(err error) { h.t.Error(err) }, Lost: func(_ id.GroupID, err error) { h.t.Error(err) },
+		Pressed: board.LookSoon, Opening: func(int, int) {},
+	})
+	check(err)
+	now := nodeclock.New(nodeclock.Config{Node: "a", Source: nodeclock.Machine(), Skew: clock.DefaultLimit, Logger: log})
+	var links lateLinks
+	live, err := liveness.New(liveness.Config{Node: "a", Links: &links, Dead: func(id.NodeID) bool { return false }, Logger: log, Judged: func() {}})
+	check(err)
+	links.Mux, err = transport.New(transport.Config{
+		Node: "a", Epoch: epoch, Store: dir.Store().Name, Cluster: h.t.Name(), Handler: noTraffic{}, Heartbeats: live, Logger: log,
+	})
+	check(err)
+	journal := event.NewJournal(event.JournalConfig{Node: "a", Logger: log, View: h.views.View, NowMs: now.NowMs, StartedMs: now.StartedMs})
+	c := Config{
+		Node: "a", Epoch: epoch, Logger: log, Life: ctx, Dir: dir, Storage: h.storage, Clock: now, Disks: board, Views: h.views,
+		Policies: &policy.Matcher{}, Liveness: live, Links: links.Mux, Catalog: h, Events: journal, BodyCacheBytes: 1 << 20,
+		ReachChanged: func() <-chan struct{} { return nil }, Addressed: func(id.NodeID, string) {},
+	}
+	if edit != nil {
+		edit(&c)
+	}
+	h.Host = New(c)
+	h.Start(Above{Gateway: &h.seen, Letters: &h.seen, HandOver: func(context.Context) {}})
+	var loops sync.WaitGroup
+	loops.Go(func() { live.Run(ctx) })
+	loops.Go(func() {
+		now.Run(ctx, 50*time.Millisecond, nodeclock.Listener{Nodes: func() int { return 1 }, Turned: h.Turned, Emit: journal.EmitNode})
+	})
+	h.stop = sync.OnceFunc(func() {
+		cancel()
+		err := h.Close()
+		loops.Wait()
+		if err := errors.Join(err, links.Close(context.Background()), h.storage.Close(), dir.Close()); err != nil {
+			h.t.Error(err)
+		}
+	})
+	h.t.Cleanup(h.stop)
+}
+
+// Propose is of Catalog.
+func (h *testHost) Propose(_ context.Context, cmd catalog.Command) (catalog.Reply, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	r := h.catalog.Apply(h.catalog.View().Index()+1, time.Now().UnixMilli(), cmd)
+	h.views.Publish(h.catalog.View())
+	if r.Err != nil {
+		return r, r.Err
+	}
+	return r, nil
+}
+
+// Registered is of Catalog.
+func (h *testHost) Registered() uint64 { return 1 }
+
+func (h *testHost) mustPropose(cmd catalog.Command) catalog.Reply {
+	h.t.Helper()
+	r, err := h.Propose(h.t.Context(), cmd)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return r
+}
+
+// declare declares a queue whose one member is here, and waits until it is led.
+func (h *testHost) declare(name string, arguments ...message.Field) id.QueueUID {
+	h.t.Helper()
+	uid := h.mustPropose(&catalog.DeclareQueue{
+		VHost: "/", Name: name, Type: catalog.QueueQuorum, Durable: true, Arguments: arguments, Members: []id.NodeID{"a"}, Leader: "a",
+	}).UID
+	h.led(uid)
+	return uid
+}
+
+// led waits until a queue is led and configured.
+func (h *testHost) led(uid id.QueueUID) *Led {
+	h.t.Helper()
+	var l *Led
+	h.poll(fmt.Sprintf("queue %s is led", uid), func() error {
+		m := h.Member(uid)
+		switch {
+		case m == nil:
+			return errors.New("it is not open")
+		case m.Led() == nil:
+			return fmt.Errorf("its group is at %+v", m.group.Stats())
+		case !m.Led().configured.Load():
+			return errors.New("it is not configured")
+		}
+		l = m.Led()
+		return nil
+	})
+	return l
+}
+
+var errWaiting = errors.New("not yet")
+
+// poll waits until f returns nil.
+func (h *testHost) poll(what string, f func() error) {
+	h.t.Helper()
+	deadline := time.Now().Add(time.Minute)
+	for {
+		err := f()
+		if err == nil {
+			return
+		}
+		if time.Now().After(deadline) {
+			h.t.Fatalf("%s: %v", what, err)
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+}
+
+// do has a queue apply a command.
+func (h *testHost) do(uid id.QueueUID, c quorumq.Command, bodies ...[]byte) {
+	h.t.Helper()
+	type answer struct {
+		reply quorumq.Reply
+		err   error
+	}
+	answers := make(chan answer, 1)
+	h.Submit(uid, raftfsm.Command{Header: quorumq.AppendCommand(nil, c), Bodies: bodies}, func(r quorumq.Reply, err error) {
+		answers <- answer{r, err}
+	})
+	a := <-answers
+	if a.err != nil || a.reply.Code != quorumq.CodeOK {
+		h.t.Fatalf("%T: code %d, %v", c, a.reply.Code, a.err)
+	}
+}
+
+// publish stores messages, of which the first has this number.
+func (h *testHost) publish(uid id.QueueUID, first quorumq.Seq, bodies ...string) {
+	h.t.Helper()
+	c := &quorumq.Enqueue{Enqueuer: quorumq.EnqueuerKey{Node: "a", Epoch: 1}, First: first}
+	var all [][]byte
+	for _, b := range bodies {
+		c.Messages = append(c.Messages, quorumq.NewMessage{Size: uint32(len(b)), TTLMs: quorumq.Unlimited})
+		all = append(all, []byte(b))
+	}
+	h.do(uid, c, all...)
+}
+
+// consume subscribes a consumer of a node's only session.
+func (h *testHost) consume(uid id.QueueUID, node id.NodeID) quorumq.ConsumerKey {
+	h.t.Helper()
+	k := quorumq.ConsumerKey{SessionKey: quorumq.SessionKey{Node: node, Epoch: 1, Session: 1}, Tag: traffic.ConsumerTag}
+	h.do(uid, &quorumq.Checkout{Consumer: k})
+	return k
+}
+
+// turn has a worker do something with a queue, in turn with what else it has to do.
+func (h *testHost) turn(uid id.QueueUID, do func()) {
+	h.t.Helper()
+	done := make(chan struct{})
+	if !h.Member(uid).box.post(func() { do(); close(done) }) {
+		h.t.Fatal("the member is closed")
+	}
+	<-done
+}
+
+// delivered waits for deliveries to consumers of this node.
+func (h *testHost) delivered(want ...string) []traffic.Delivery {
+	h.t.Helper()
+	var ds []traffic.Delivery
+	h.poll(fmt.Sprintf("%q is delivered", want), func() error {
+		h.seen.mu.Lock()
+		defer h.seen.mu.Unlock()
+		var got []string
+		for _, d := range h.seen.deliveries {
+			got = append(got, string(d.Message))
+		}
+		if !slices.Equal(got, want) {
+			return fmt.Errorf("got %q", got)
+		}
+		ds = slices.Clone(h.seen.deliveries)
+		return nil
+	})
+	return ds
+}

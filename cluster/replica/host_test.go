@@ -1,0 +1,248 @@
+package replica
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/quorate/quorate/catalog"
+	"github.com/quorate/quorate/cluster/datadir/sealed"
+	"github.com/quorate/quorate/cluster/traffic"
+	"github.com/quorate/quorate/cluster/transport"
+	"github.com/quorate/quorate/id"
+	"github.com/quorate/quorate/message"
+	nodev1 "github.com/quorate/quorate/proto/node/v1"
+	"github.com/quorate/quorate/quorumq"
+	"github.com/quorate/quorate/raftfsm"
+)
+
+// A host opens the members that the view has for it, tells those above who leads, in which terms,
+// and what is gone, and opens what is stored after a restart.
+func TestHostTellsThoseAbove(t *testing.T) {
+	t.Parallel()
+	h := newTestHost(t, nil)
+	h.poll("it is ready", func() error { return h.Ready(h.views.View().Index()) })
+	stays, goes := h.declare("stays"), h.declare("goes")
+	h.publish(stays, 1, "x")
+	told := func(stayLeader, goLeader id.NodeID, terms int, gone ...id.QueueUID) {
+		t.Helper()
+		h.poll("those above are told", func() error {
+			h.seen.mu.Lock()
+			defer h.seen.mu.Unlock()
+			if s := &h.seen; s.leader[stays] != stayLeader || s.leader[goes] != goLeader || s.terms != terms || !slices.Equal(s.gone, gone) {
+				return fmt.Errorf("leaders %v, %d terms, gone %v", s.leader, s.terms, s.gone)
+			}
+			return nil
+		})
+	}
+	told("a", "a", 2)
+	if l := h.Loads(h.views.View())["a"]; l != (Load{Replicas: 2, Leaders: 2}) {
+		t.Errorf("the node carries %+v", l)
+	}
+	h.mustPropose(&catalog.DeleteQueue{VHost: "/", Name: "goes", UID: goes})
+	told("a", "a", 1, goes)
+	h.poll("nothing is left of it", func() error {
+		if h.Member(goes) != nil || h.storage.HasQueue(goes) {
+			return errWaiting
+		}
+		return nil
+	})
+	h.stop()
+	told("a", "a", 0, goes)
+
+	h.start(nil)
+	h.led(stays)
+	k := h.consume(stays, "a")
+	if ds := h.delivered("x"); ds[0].Consumer != k {
+		t.Errorf("delivered to %+v", ds[0].Consumer)
+	}
+}
+
+// noLink are links that find none for deliveries while down is set, and swallow them before.
+type noLink struct {
+	Links
+	down atomic.Bool
+	left atomic.Int64 // frames
+}
+
+func (l *noLink) Answer(p transport.Peer, f *nodev1.Frame, unsent func()) error {
+	if f.GetDeliveries() == nil {
+		return l.Links.Answer(p, f, unsent)
+	}
+	if l.down.Load() {
+		return fmt.Errorf("%w: made up", transport.ErrLinkDown)
+	}
+	l.left.Add(1)
+	return nil
+}
+
+// DEL-8: what found no link never left. While its session ends, its gateway gets none of it.
+func TestNoLinkReturns(t *testing.T) {
+	t.Parallel()
+	var links noLink
+	h := newTestHost(t, func(c *Config) { links.Links, c.Links = c.Links, &links })
+	uid := h.declare("q")
+	h.Inbound(transport.Peer{Node: "b", Epoch: 1}, true)
+	gone := h.consume(uid, "b")
+	h.publish(uid, 1, "left")
+	h.poll("it has left", func() error {
+		if links.left.Load() != 1 {
+			return errWaiting
+		}
+		return nil
+	})
+	links.down.Store(true)
+	h.publish(uid, 2, "stayed")
+
+	q, l := h.Member(uid), h.led(uid)
+	held := func() error {
+		answer := make(chan error, 1)
+		h.Held(uid, gone, 2, traffic.NoRoomLimit, func(_ traffic.Holding, err error) { answer <- err })
+		return <-answer
+	}
+	h.poll("it is known that it did not leave", func() error {
+		var u quorumq.Unsent
+		h.turn(uid, func() { u = l.unsent.of(gone.SessionKey) })
+		if len(u.Ranges) != 1 || u.Ranges[0] != (quorumq.MsgIDRange{First: 2, Last: 2}) {
+			return fmt.Errorf("%+v", u)
+		}
+		return nil
+	})
+	h.turn(uid, func() { l.unsent.closing[gone.SessionKey] = struct{}{} })
+	if err := held(); !errors.Is(err, raftfsm.ErrBusy) {
+		t.Errorf("while its session ends it gets an answer: %v", err)
+	}
+	h.turn(uid, func() { q.closeUnsent(l, gone.SessionKey, l.unsent.of(gone.SessionKey)) })
+	h.poll("the session has ended", func() error {
+		if err := held(); !errors.Is(err, traffic.ErrConsumerGone) {
+			return fmt.Errorf("%w: %w", errWaiting, err)
+		}
+		return nil
+	})
+	h.consume(uid, "a")
+	ds := h.delivered("left", "stayed")
+	if d := ds[0]; d.DeliveryCount != 1 || d.AcquiredCount != 1 {
+		t.Errorf("%+v", d)
+	}
+	if d := ds[1]; d.DeliveryCount != 0 || d.AcquiredCount != 1 {
+		t.Errorf("%+v", d)
+	}
+}
+
+// Q-18: the record of an unused queue says that it is to be emptied before the queue itself
+// knows. Until then the queue asks for its deletion again, with all its messages in it.
+func TestUnusedDissolvesBeforeItGoes(t *testing.T) {
+	t.Parallel()
+	h := newTestHost(t, nil)
+	text := func(name, s string) message.Field { return message.Field{Name: name, Value: message.String(s)} }
+	uid := h.declare("orders", text("x-dead-letter-exchange", "nowhere"), text("x-dead-letter-strategy", "at-least-once"),
+		text("x-overflow", "reject-publish"), text("x-on-delete", "dead-letter"))
+	held, free := make(chan struct{}), make(chan struct{})
+	release := sync.OnceFunc(func() { close(free) })
+	t.Cleanup(release)
+	h.Member(uid).box.post(func() { close(held); <-free })
+	<-held
+	h.publish(uid, 1, "hello")
+	expires := quorumq.DefaultConfig()
+	expires.ExpiresMs, expires.DeadLetter = 1, quorumq.DeadLetterAtLeastOnce
+	h.do(uid, &quorumq.Configure{Config: expires})
+	h.poll("the record says that the queue is emptied", func() error {
+		if r, ok := h.views.View().QueueByUID(uid); ok && r.Dissolving == 0 {
+			return errWaiting
+		}
+		return nil
+	})
+	h.deleteUnused(t.Context(), uid)
+	if _, ok := h.views.View().QueueByUID(uid); !ok {
+		t.Fatal("the queue was deleted with a message in it")
+	}
+
+	release()
+	h.poll("the message is a dead letter", func() error {
+		var o quorumq.Overview
+		h.Member(uid).Read(func(q *quorumq.Queue) { o = q.Overview() })
+		if o.Backlog != 1 {
+			return errWaiting
+		}
+		return nil
+	})
+	h.do(uid, &quorumq.BacklogSettle{Ranges: []quorumq.SeqRange{{First: 1, Last: 1}}})
+	h.poll("the queue goes", func() error {
+		if _, ok := h.views.View().QueueByUID(uid); ok {
+			return errWaiting
+		}
+		return nil
+	})
+}
+
+// A note is taken for true only of the log that it was made of.
+func TestNotes(t *testing.T) {
+	t.Parallel()
+	h := newTestHost(t, func(c *Config) { c.HibernateAfter = 20 * time.Millisecond })
+	uid := h.declare("q")
+	h.poll("the queue hibernates", func() error {
+		if h.sleeper(uid) == nil || h.Member(uid) != nil {
+			return errWaiting
+		}
+		return nil
+	})
+	h.poll("the node has written its first notes, and writes none for a while", func() error {
+		_, err := sealed.ReadCopy(h.path, asleepFile, 0)
+		return err
+	})
+	term, last, ok := h.storage.Ends(uid.Group())
+	if !ok || last == 0 {
+		t.Fatalf("the log ends in term %d at %d, %v", term, last, ok)
+	}
+	for _, x := range []struct {
+		name  string
+		value string
+		taken bool
+	}{
+		{"true", fmt.Sprintf(`{"term":%d,"last":%d,"due":7,"leader":"a"}`, term, last), true},
+		{"another term", fmt.Sprintf(`{"term":%d,"last":%d,"leader":"a"}`, term-1, last), false},
+		{"another entry", fmt.Sprintf(`{"term":%d,"last":%d,"leader":"a"}`, term, last-1), false},
+		{"not read", `{"term":"x"}`, false},
+		{"status not read", fmt.Sprintf(`{"term":%d,"last":%d,"leader":"a","status":"/w=="}`, term, last), false},
+	} {
+		if err := sealed.Write(h.path, asleepFile, 0, sealed.Record{}.With(fmt.Sprint(uint64(uid)), x.value)); err != nil {
+			t.Fatal(err)
+		}
+		again := New(h.cfg)
+		a := again.asleep[uid]
+		if err := again.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if (a != nil) != x.taken {
+			t.Errorf("%s: %+v", x.name, a)
+		}
+		if x.taken && (a.leader != "a" || a.due != 7) {
+			t.Errorf("%s: read %+v", x.name, a)
+		}
+	}
+}
+
+// Who sleeps is not woken for newer rules alone.
+func TestRulesWakeNobody(t *testing.T) {
+	t.Parallel()
+	h := newTestHost(t, nil)
+	uid := h.declare("orders")
+	v := h.views.View()
+	r, _ := v.QueueByUID(uid)
+	has := h.queueConfig(v, r)
+	if has.Rules != quorumq.NewestRules {
+		t.Fatalf("rules %d, want %d", has.Rules, quorumq.NewestRules)
+	}
+	has.Rules = quorumq.RulesFirst
+	if h.settingsDiffer(v, r, has) {
+		t.Error("a queue with the same settings and older rules would be woken")
+	}
+	has.MaxLength = 7
+	if !h.settingsDiffer(v, r, has) {
+		t.Error("a queue with other settings would not be woken")
+	}
+}
