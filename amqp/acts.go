@@ -6,11 +6,12 @@ import (
 
 	"github.com/quorate/quorate/amqp/wire"
 	"github.com/quorate/quorate/broker"
+	"github.com/quorate/quorate/broker/audit"
 )
 
 // origin is where the client is, for the audit.
-func (c *conn) origin() broker.Origin {
-	return broker.Origin{Protocol: "amqp", Address: c.nc.RemoteAddr().String(), Client: cmp.Or(c.client.name, c.client.product)}
+func (c *conn) origin() audit.Origin {
+	return audit.Origin{Protocol: "amqp", Address: c.nc.RemoteAddr().String(), Client: cmp.Or(c.client.name, c.client.product)}
 }
 
 // topologyMethod runs methods of the classes exchange and queue, and has the audit tell of those that
@@ -34,7 +35,7 @@ func (ch *channel) audited(m wire.Method) (handled bool, err error) {
 		_ = run(ch.c.ctx) // it is err
 		return handled, err
 	}
-	_ = ch.c.s.b.Audited(ch.c.ctx, act, func(ctx context.Context) error { return cause(run(ctx)) })
+	_ = ch.c.s.b.Audit.Audited(ch.c.ctx, act, func(ctx context.Context) error { return cause(run(ctx)) })
 	return handled, err
 }
 
@@ -47,30 +48,30 @@ func cause(err error) error {
 }
 
 // actOf says what a method is about to change; false: nothing.
-func (ch *channel) actOf(m wire.Method) (broker.Act, bool) {
-	act := func(op broker.AuditOperation, kind, name string) broker.Act {
-		return broker.Act{Operation: op, VHost: ch.c.vhost, Kind: kind, Name: name, From: ch.c.origin()}
+func (ch *channel) actOf(m wire.Method) (audit.Act, bool) {
+	act := func(op audit.Operation, kind, name string) audit.Act {
+		return audit.Act{Operation: op, VHost: ch.c.vhost, Kind: kind, Name: name, From: ch.c.origin()}
 	}
 	last := func(name string) string { return cmp.Or(name, ch.lastQueue) }
 	switch m := m.(type) {
 	case *wire.QueueDeclare:
-		return act(broker.OpQueueDeclare, "queue", m.Queue), !m.Passive
+		return act(audit.OpQueueDeclare, "queue", m.Queue), !m.Passive
 	case *wire.QueueDelete:
-		return act(broker.OpQueueDelete, "queue", last(m.Queue)), true
+		return act(audit.OpQueueDelete, "queue", last(m.Queue)), true
 	case *wire.QueuePurge:
-		return act(broker.OpQueuePurge, "queue", last(m.Queue)), true
+		return act(audit.OpQueuePurge, "queue", last(m.Queue)), true
 	case *wire.QueueBind:
-		return act(broker.OpBindingCreate, "binding", broker.BindingName(m.Exchange, last(m.Queue))), true
+		return act(audit.OpBindingCreate, "binding", broker.BindingName(m.Exchange, last(m.Queue))), true
 	case *wire.QueueUnbind:
-		return act(broker.OpBindingDelete, "binding", broker.BindingName(m.Exchange, last(m.Queue))), true
+		return act(audit.OpBindingDelete, "binding", broker.BindingName(m.Exchange, last(m.Queue))), true
 	case *wire.ExchangeDeclare:
-		return act(broker.OpExchangeDeclare, "exchange", m.Exchange), !m.Passive
+		return act(audit.OpExchangeDeclare, "exchange", m.Exchange), !m.Passive
 	case *wire.ExchangeDelete:
-		return act(broker.OpExchangeDelete, "exchange", m.Exchange), true
+		return act(audit.OpExchangeDelete, "exchange", m.Exchange), true
 	case *wire.ExchangeBind:
-		return act(broker.OpBindingCreate, "binding", broker.BindingName(m.Source, m.Destination)), true
+		return act(audit.OpBindingCreate, "binding", broker.BindingName(m.Source, m.Destination)), true
 	case *wire.ExchangeUnbind:
-		return act(broker.OpBindingDelete, "binding", broker.BindingName(m.Source, m.Destination)), true
+		return act(audit.OpBindingDelete, "binding", broker.BindingName(m.Source, m.Destination)), true
 	}
-	return broker.Act{}, false
+	return audit.Act{}, false
 }

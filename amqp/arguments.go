@@ -4,13 +4,13 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/quorate/quorate/broker"
+	"github.com/quorate/quorate/broker/failure"
 	"github.com/quorate/quorate/message"
 )
 
 // wordingOfArgument tells what is wrong about a property or argument of a queue's
 // declaration; "": RabbitMQ has no words for it.
-func wordingOfArgument(e *broker.Error, thing string) string {
+func wordingOfArgument(e *failure.Error, thing string) string {
 	switch {
 	case e.Arg == "durable":
 		return "invalid property 'non-durable' for " + thing

@@ -9,7 +9,7 @@ import (
 
 	"github.com/quorate/quorate/amqp"
 	"github.com/quorate/quorate/amqp/wire"
-	"github.com/quorate/quorate/broker"
+	"github.com/quorate/quorate/broker/connections"
 	"github.com/quorate/quorate/internal/testcluster"
 	"github.com/quorate/quorate/message"
 )
@@ -64,8 +64,8 @@ func TestAlarm(t *testing.T) {
 	if b := want[*wire.ConnectionBlocked](p); b.Reason != "the memory is full" {
 		t.Errorf("%+v", b)
 	}
-	list, _, err := c.Broker(0).ClientConnections(all(t), "", "")
-	if err != nil || len(list) != 2 || list[0].State != broker.ConnectionBlocked || list[1].State != broker.ConnectionRunning {
+	list, _, err := c.Broker(0).Connections.ClientConnections(all(t), "", "")
+	if err != nil || len(list) != 2 || list[0].State != connections.ConnectionBlocked || list[1].State != connections.ConnectionRunning {
 		t.Errorf("%+v, %v, want the older one blocked", list, err)
 	}
 	other.send(1, &wire.QueueDeclare{Queue: "q", Passive: true})
@@ -84,7 +84,7 @@ func TestAlarm(t *testing.T) {
 	if n := s.Stats().Blocked; n != 2 {
 		t.Errorf("blocked %d times, want 2", n)
 	}
-	if err := c.Broker(0).EndConnection(all(t), p.name(), "go away"); err != nil {
+	if err := c.Broker(0).Connections.EndConnection(all(t), p.name(), "go away"); err != nil {
 		t.Error(err)
 	}
 	if text := p.closed(wire.ConnectionForced, 0); !strings.Contains(text, "go away") {

@@ -78,11 +78,11 @@ func (c *conn) openChannel(f wire.Frame) error {
 		}
 		return refuse(wire.NotAllowed, id, "channel %d is above the negotiated channel_max (%d)", f.Channel, c.chanMax)
 	}
-	leaveUser, err := c.s.b.OpenChannel(c.ctx)
+	leaveUser, err := c.s.b.Connections.OpenChannel(c.ctx)
 	if err != nil {
 		return faultOf(err, id)
 	}
-	leaveVHost, err := c.s.b.OpenChannelIn(c.ctx, c.vhost)
+	leaveVHost, err := c.s.b.Connections.OpenChannelIn(c.ctx, c.vhost)
 	if err != nil {
 		leaveUser()
 		return faultOf(err, id)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/quorate/quorate/amqp/wire"
 	"github.com/quorate/quorate/broker"
+	"github.com/quorate/quorate/broker/connections"
 	"github.com/quorate/quorate/internal/wait"
 )
 
@@ -47,7 +48,7 @@ type conn struct {
 	in        []byte
 	from, to  int // of in: what was read and not parsed
 	hand      hand
-	owner     *broker.Connection
+	owner     *connections.Connection
 	unwatch   func()         // ends watching the login; nil: nobody does
 	buffer    *broker.Buffer // of deliveries
 	ended     bool
@@ -73,7 +74,7 @@ type conn struct {
 	asked      int64        // bytes of Incoming that it holds or waits for; guarded by that one's mu
 
 	mu       sync.Mutex
-	told     broker.ConnectionInfo // what operators are told of it that stays so; Name is empty until it is open
+	told     connections.ConnectionInfo // what operators are told of it that stays so; Name is empty until it is open
 	channels map[uint16]*channel
 	out      []byte        // frames to send
 	news     chan struct{} // of capacity 1: there is something to send
@@ -235,31 +236,31 @@ func (c *conn) force(why string) {
 // opened has operators see the connection.
 func (c *conn) opened() {
 	c.mu.Lock()
-	c.told = broker.ConnectionInfo{
+	c.told = connections.ConnectionInfo{
 		Name: c.nc.RemoteAddr().String() + " -> " + c.nc.LocalAddr().String(), Protocol: "AMQP 0-9-1", TLS: c.s.cfg.TLS != nil,
 		User: c.user(), VHost: c.vhost, Peer: c.nc.RemoteAddr().String(), Local: c.nc.LocalAddr().String(),
 		ClientName: c.client.name, Product: c.client.product, Mechanism: c.client.mechanism, Properties: c.client.properties,
 		FrameMax: c.frameMax, ChannelMax: uint32(c.chanMax), HeartbeatSeconds: uint32(c.heartbeat / time.Second), // of 16 bits
 	}
 	c.mu.Unlock()
-	c.owner.Show(c.show, func(why broker.Closing) { c.force(cmp.Or(why.Reason, "closed by an operator")) })
+	c.owner.Show(c.show, func(why connections.Closing) { c.force(cmp.Or(why.Reason, "closed by an operator")) })
 }
 
 // show returns what operators are told.
-func (c *conn) show() broker.ConnectionInfo {
+func (c *conn) show() connections.ConnectionInfo {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	x := c.told
 	x.Channels, x.Received, x.Sent = len(c.channels), c.received.Load(), c.sent.Load()
 	switch {
 	case c.closing:
-		x.State = broker.ConnectionClosing
+		x.State = connections.ConnectionClosing
 	case c.blocking.on:
-		x.State = broker.ConnectionBlocked
+		x.State = connections.ConnectionBlocked
 	case c.flow.Load() > 0:
-		x.State = broker.ConnectionFlow
+		x.State = connections.ConnectionFlow
 	default:
-		x.State = broker.ConnectionRunning
+		x.State = connections.ConnectionRunning
 	}
 	return x
 }

@@ -7,7 +7,8 @@ import (
 	"testing"
 
 	"github.com/quorate/quorate/amqp/wire"
-	"github.com/quorate/quorate/broker"
+	"github.com/quorate/quorate/broker/connections"
+	"github.com/quorate/quorate/broker/failure"
 	"github.com/quorate/quorate/internal/testcluster"
 )
 
@@ -22,9 +23,9 @@ func TestOperatorsAndConnections(t *testing.T) {
 	stranger.start()
 	second.send(2, &wire.ChannelOpen{})
 	want[*wire.ChannelOpenOK](second)
-	list := func(vhost, user string) []broker.ConnectionInfo {
+	list := func(vhost, user string) []connections.ConnectionInfo {
 		t.Helper()
-		found, silent, err := c.Broker(2).ClientConnections(all(t), vhost, user)
+		found, silent, err := c.Broker(2).Connections.ClientConnections(all(t), vhost, user)
 		if err != nil || len(silent) > 0 {
 			t.Fatal(silent, err)
 		}
@@ -37,27 +38,27 @@ func TestOperatorsAndConnections(t *testing.T) {
 	for i, p := range []*peer{first, second} {
 		x := found[i]
 		if string(x.Node) != c.Name(i) || x.Name != p.name() || x.Peer != p.nc.LocalAddr().String() || x.Protocol != "AMQP 0-9-1" || x.TLS ||
-			x.User != "guest" || x.VHost != "/" || x.Channels != i+1 || x.State != broker.ConnectionRunning || x.SinceMs == 0 ||
+			x.User != "guest" || x.VHost != "/" || x.Channels != i+1 || x.State != connections.ConnectionRunning || x.SinceMs == 0 ||
 			x.Received == 0 || x.Sent == 0 || !strings.HasPrefix(x.ID, c.Name(i)+"/") {
 			t.Errorf("%+v", x)
 		}
 	}
-	if err := c.Broker(2).EndConnection(all(t), found[0].ID, "it is time"); err != nil {
+	if err := c.Broker(2).Connections.EndConnection(all(t), found[0].ID, "it is time"); err != nil {
 		t.Fatal(err)
 	}
 	if text := first.closed(wire.ConnectionForced, 0); text != "CONNECTION_FORCED - it is time" {
 		t.Error(text)
 	}
-	if err := c.Broker(1).EndConnection(all(t), second.name(), ""); err != nil {
+	if err := c.Broker(1).Connections.EndConnection(all(t), second.name(), ""); err != nil {
 		t.Fatal(err)
 	}
 	if text := second.closed(wire.ConnectionForced, 0); text != "CONNECTION_FORCED - closed by an operator" {
 		t.Error(text)
 	}
-	end := func(class broker.Class) {
+	end := func(class failure.Class) {
 		t.Helper()
-		err := c.Broker(2).EndConnection(all(t), found[1].ID, "")
-		if e, ok := errors.AsType[*broker.Error](err); !ok || e.Class != class {
+		err := c.Broker(2).Connections.EndConnection(all(t), found[1].ID, "")
+		if e, ok := errors.AsType[*failure.Error](err); !ok || e.Class != class {
 			t.Errorf("%v, want %s", err, class)
 		}
 	}
@@ -67,10 +68,10 @@ func TestOperatorsAndConnections(t *testing.T) {
 		}
 		return nil
 	})
-	end(broker.NotFound)
+	end(failure.NotFound)
 	c.Kill(1)
-	if _, silent, err := c.Broker(2).ClientConnections(all(t), "", ""); err != nil || !slices.Equal(silent, []string{c.Name(1)}) {
+	if _, silent, err := c.Broker(2).Connections.ClientConnections(all(t), "", ""); err != nil || !slices.Equal(silent, []string{c.Name(1)}) {
 		t.Errorf("silent %q, %v", silent, err)
 	}
-	end(broker.Unavailable)
+	end(failure.Unavailable)
 }

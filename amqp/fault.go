@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"github.com/quorate/quorate/amqp/wire"
-	"github.com/quorate/quorate/broker"
+	"github.com/quorate/quorate/broker/failure"
 )
 
 // fault closes a channel or, if its code is a hard one, the connection (C-4, C-5).
@@ -26,21 +26,21 @@ func refuse(code wire.ReplyCode, id wire.MethodID, format string, args ...any) *
 }
 
 // replyCode returns the code for a class of errors; hard says that the connection ends with it.
-func replyCode(class broker.Class) (code wire.ReplyCode, hard bool) {
+func replyCode(class failure.Class) (code wire.ReplyCode, hard bool) {
 	switch class {
-	case broker.NotFound:
+	case failure.NotFound:
 		return wire.NotFound, false
-	case broker.AccessRefused:
+	case failure.AccessRefused:
 		return wire.AccessRefused, false
-	case broker.ResourceLocked:
+	case failure.ResourceLocked:
 		return wire.ResourceLocked, false
-	case broker.PreconditionFailed:
+	case failure.PreconditionFailed:
 		return wire.PreconditionFailed, false
-	case broker.NotAllowed:
+	case failure.NotAllowed:
 		return wire.NotAllowed, true
-	case broker.NotImplemented:
+	case failure.NotImplemented:
 		return wire.NotImplemented, true
-	case broker.Unavailable, broker.ResourceExhausted:
+	case failure.Unavailable, failure.ResourceExhausted:
 		return wire.ResourceError, false // of the queue, which is no reason to end the connection
 	default:
 		return wire.InternalError, true
@@ -52,7 +52,7 @@ func faultOf(err error, id wire.MethodID) *fault {
 	if err == nil {
 		return nil
 	}
-	if e, ok := errors.AsType[*broker.Error](err); ok {
+	if e, ok := errors.AsType[*failure.Error](err); ok {
 		code, hard := replyCode(e.Class)
 		return &fault{code: code, text: wording(e), method: id, hard: hard, cause: err}
 	}
@@ -65,7 +65,7 @@ func faultOf(err error, id wire.MethodID) *fault {
 // forced closes a connection to a node that cannot serve it: its client shall use another one.
 func forced(err error) *fault {
 	text := err.Error()
-	if e, ok := errors.AsType[*broker.Error](err); ok {
+	if e, ok := errors.AsType[*failure.Error](err); ok {
 		text = e.Reason
 	}
 	return &fault{code: wire.ConnectionForced, text: text, hard: true}

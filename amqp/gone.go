@@ -3,7 +3,7 @@ package amqp
 import (
 	"time"
 
-	"github.com/quorate/quorate/broker"
+	"github.com/quorate/quorate/broker/connections"
 )
 
 // goneEvery is the least time between two looks whether what connections stand for is there,
@@ -16,7 +16,7 @@ func (s *Server) endGone() {
 	pause := time.NewTimer(goneEvery)
 	defer pause.Stop()
 	for {
-		changed, cut := s.b.CatalogChanged(), s.b.CutOff()
+		changed, cut := s.b.Connections.CatalogChanged(), s.b.Serving.CutOff()
 		s.each((*conn).endIfGone)
 		wait := pause.C
 		if changed != nil {
@@ -53,14 +53,14 @@ func (s *Server) wait(pause *time.Timer) bool {
 // endIfGone closes an open connection whose vhost or user is deleted, or whose node is cut off.
 func (c *conn) endIfGone() {
 	x := c.show()
-	if x.Name == "" || x.State == broker.ConnectionClosing {
+	if x.Name == "" || x.State == connections.ConnectionClosing {
 		return
 	}
-	if err := c.s.b.Serves(); err != nil { // since the handshake
+	if err := c.s.b.Serving.Serves(); err != nil { // since the handshake
 		c.force(forced(err).text)
 		return
 	}
-	if why := c.s.b.Gone(c.ctx, x.VHost); why != "" {
+	if why := c.s.b.Connections.Gone(c.ctx, x.VHost); why != "" {
 		c.log.Info("a connection is closed", "reason", why)
 		c.force(why)
 	}

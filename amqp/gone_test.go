@@ -5,7 +5,8 @@ import (
 	"testing"
 
 	"github.com/quorate/quorate/amqp/wire"
-	"github.com/quorate/quorate/broker"
+	"github.com/quorate/quorate/broker/administration"
+	"github.com/quorate/quorate/broker/identity"
 	"github.com/quorate/quorate/internal/testcluster"
 )
 
@@ -15,7 +16,7 @@ func TestConnectionsOfWhatIsDeletedEnd(t *testing.T) {
 	t.Parallel()
 	c := testcluster.Start(t, 1)
 	b := c.Broker(0)
-	admin := broker.WithIdentity(t.Context(), broker.Itself())
+	admin := identity.WithIdentity(t.Context(), identity.Itself())
 	must := func(_ bool, err error) {
 		t.Helper()
 		if err != nil {
@@ -23,10 +24,10 @@ func TestConnectionsOfWhatIsDeletedEnd(t *testing.T) {
 		}
 	}
 	for _, vhost := range []string{"kept", "short"} {
-		must(b.PutVHost(admin, broker.VHost{Name: vhost, VHostLimits: broker.NoVHostLimits()}))
+		must(b.Administration.PutVHost(admin, administration.VHost{Name: vhost, VHostLimits: administration.NoVHostLimits()}))
 		for _, user := range []string{"anna", "bert"} {
-			must(b.PutUser(admin, broker.PutUser{Name: user, Password: "secret"}))
-			must(b.SetPermission(admin, broker.Permission{User: user, VHost: vhost, Configure: ".*", Write: ".*", Read: ".*"}))
+			must(b.Administration.PutUser(admin, administration.PutUser{Name: user, Password: "secret"}))
+			must(b.Administration.SetPermission(admin, administration.Permission{User: user, VHost: vhost, Configure: ".*", Write: ".*", Read: ".*"}))
 		}
 	}
 	enter := func(user, vhost string) *peer {
@@ -41,11 +42,11 @@ func TestConnectionsOfWhatIsDeletedEnd(t *testing.T) {
 		return p
 	}
 	stays, ofVHost, ofUser := enter("anna", "kept"), enter("anna", "short"), enter("bert", "kept")
-	must(b.DeleteVHost(admin, "short"))
+	must(b.Administration.DeleteVHost(admin, "short"))
 	if text := ofVHost.closed(wire.ConnectionForced, 0); !strings.Contains(text, "vhost 'short' was deleted") {
 		t.Error(text)
 	}
-	must(b.DeleteUser(admin, "bert"))
+	must(b.Administration.DeleteUser(admin, "bert"))
 	if text := ofUser.closed(wire.ConnectionForced, 0); !strings.Contains(text, "user 'bert' was deleted") {
 		t.Error(text)
 	}

@@ -14,7 +14,10 @@ import (
 	"time"
 
 	"github.com/quorate/quorate/amqp/wire"
-	"github.com/quorate/quorate/broker"
+	"github.com/quorate/quorate/broker/audit"
+	"github.com/quorate/quorate/broker/connections"
+	"github.com/quorate/quorate/broker/failure"
+	"github.com/quorate/quorate/broker/identity"
 	"github.com/quorate/quorate/internal/gate"
 	"github.com/quorate/quorate/internal/wait"
 	"github.com/quorate/quorate/message"
@@ -107,13 +110,13 @@ func (c *conn) protocolHeader() error {
 // awaitServing waits for a node that serves nobody yet, or closes the connection (EX-16): before
 // the server's first word, as clients take what ends the login for a wrong password.
 func (c *conn) awaitServing() error {
-	err := c.s.b.Serves()
+	err := c.s.b.Serving.Serves()
 	if err == nil {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(c.ctx, c.s.cfg.ServeTimeout)
 	defer cancel()
-	if err = c.s.b.AwaitServing(ctx); err != nil {
+	if err = c.s.b.Serving.AwaitServing(ctx); err != nil {
 		return c.refuse(forced(err))
 	}
 	return nil
@@ -209,10 +212,10 @@ func (c *conn) login(m *wire.ConnectionStartOK) error {
 	if !ok {
 		return c.refuse(refuse(wire.SyntaxError, m.ID(), "the response of mechanism %s cannot be read", m.Mechanism))
 	}
-	who := broker.Itself()
-	if c.s.b.Authenticates() {
+	who := identity.Itself()
+	if c.s.b.Logins.Authenticates() {
 		var err error
-		if who, err = c.s.b.Login(c.ctx, user, secret, addressOf(c.nc)); err != nil {
+		if who, err = c.s.b.Logins.Login(c.ctx, user, secret, addressOf(c.nc)); err != nil {
 			return c.refusedLogin(m, user, err)
 		}
 	}
@@ -220,9 +223,9 @@ func (c *conn) login(m *wire.ConnectionStartOK) error {
 }
 
 // loggedIn goes on as who logged in.
-func (c *conn) loggedIn(who *broker.Identity) error {
-	c.owner, c.buffer = c.s.b.Connect(), c.s.b.NewBuffer()
-	c.ctx = broker.WithConnection(broker.WithIdentity(c.ctx, who), c.owner)
+func (c *conn) loggedIn(who *identity.Identity) error {
+	c.owner, c.buffer = c.s.b.Connections.Connect(), c.s.b.NewBuffer()
+	c.ctx = connections.WithConnection(identity.WithIdentity(c.ctx, who), c.owner)
 	sender, err := c.s.b.NewSender(c.ctx)
 	c.hand.sender = sender
 	return err
@@ -257,13 +260,13 @@ func (c *conn) loginExternal(m *wire.ConnectionStartOK) error {
 	if own == nil {
 		return c.refuse(refuse(wire.CommandInvalid, m.ID(), "mechanism EXTERNAL takes a client's certificate, there are: %s", c.mechanisms()))
 	}
-	who := broker.Itself()
-	if c.s.b.Authenticates() {
+	who := identity.Itself()
+	if c.s.b.Logins.Authenticates() {
 		user, err := c.s.cfg.CertificateUser(own)
 		if err == nil {
-			who, err = c.s.b.LoginCertificate(user, addressOf(c.nc))
+			who, err = c.s.b.Logins.LoginCertificate(c.ctx, user, addressOf(c.nc))
 		} else {
-			err = &broker.Error{Class: broker.AccessRefused, Kind: "login", Reason: err.Error(), Unauthenticated: true}
+			err = &failure.Error{Class: failure.AccessRefused, Kind: "login", Reason: err.Error(), Unauthenticated: true}
 		}
 		if err != nil {
 			return c.refusedLogin(m, user, err)
@@ -274,10 +277,10 @@ func (c *conn) loginExternal(m *wire.ConnectionStartOK) error {
 
 // refusedLogin tells a client that can be told, and closes others' connections.
 func (c *conn) refusedLogin(m *wire.ConnectionStartOK, user string, err error) error {
-	c.s.b.LoginRefused(c.ctx, broker.LoginTry{From: c.origin(), User: user}, err)
-	if e, ok := errors.AsType[*broker.Error](err); ok && e.Class == broker.Unavailable {
+	c.s.b.Audit.LoginRefused(c.ctx, audit.LoginTry{From: c.origin(), User: user}, err)
+	if e, ok := errors.AsType[*failure.Error](err); ok && e.Class == failure.Unavailable {
 		return c.refuse(forced(err))
-	} else if ok && e.Class != broker.AccessRefused {
+	} else if ok && e.Class != failure.AccessRefused {
 		return c.refuse(faultOf(err, m.ID()))
 	}
 	if !c.client.authFailure {
@@ -288,7 +291,7 @@ func (c *conn) refusedLogin(m *wire.ConnectionStartOK, user string, err error) e
 }
 
 func (c *conn) user() string {
-	who, err := c.s.b.Who(c.ctx)
+	who, err := c.s.b.Logins.Who(c.ctx)
 	if err != nil || who == nil {
 		return ""
 	}
@@ -350,15 +353,15 @@ func lower[N uint16 | uint32](client, server N) N {
 
 // enter opens a vhost.
 func (c *conn) enter(vhost string) error {
-	_, err := c.s.b.EnterUser(c.ctx)
+	_, err := c.s.b.Connections.EnterUser(c.ctx)
 	if err == nil {
-		err = c.s.b.OpenVHost(c.ctx, vhost)
+		err = c.s.b.Connections.OpenVHost(c.ctx, vhost)
 	}
 	if err != nil {
-		c.s.b.LoginRefused(c.ctx, broker.LoginTry{From: c.origin(), User: c.user()}, err)
+		c.s.b.Audit.LoginRefused(c.ctx, audit.LoginTry{From: c.origin(), User: c.user()}, err)
 		return c.refuse(faultOf(err, wire.ConnectionOpenID))
 	}
 	c.vhost = vhost
-	c.s.b.LoggedIn(c.ctx, c.origin(), vhost)
+	c.s.b.Audit.LoggedIn(c.ctx, c.origin(), vhost)
 	return nil
 }

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/quorate/quorate/amqp/wire"
-	"github.com/quorate/quorate/broker"
+	"github.com/quorate/quorate/broker/identity"
 	"github.com/quorate/quorate/message"
 )
 
@@ -238,4 +238,4 @@ func ended() context.Context {
 func errorOf(have any) error { return fmt.Errorf("%+v", have) }
 
 // all is the context of who may do everything.
-func all(t *testing.T) context.Context { return broker.WithIdentity(t.Context(), broker.Itself()) }
+func all(t *testing.T) context.Context { return identity.WithIdentity(t.Context(), identity.Itself()) }

@@ -4,7 +4,8 @@ import (
 	"errors"
 
 	"github.com/quorate/quorate/amqp/wire"
-	"github.com/quorate/quorate/broker"
+	"github.com/quorate/quorate/broker/audit"
+	"github.com/quorate/quorate/broker/failure"
 )
 
 // firstFrameMax is the largest frame before the client has agreed on one, in bytes: a token comes
@@ -13,9 +14,9 @@ const firstFrameMax = 16 << 10
 
 // updateSecret has the connection go on with another secret (AM-11).
 func (c *conn) updateSecret(m *wire.ConnectionUpdateSecret) error {
-	if err := c.s.b.Renew(c.ctx, m.NewSecret, c.vhost, addressOf(c.nc)); err != nil {
-		c.s.b.LoginRefused(c.ctx, broker.LoginTry{From: c.origin(), User: c.user()}, err)
-		if e, ok := errors.AsType[*broker.Error](err); ok && (e.Class == broker.Unavailable || e.Class == broker.ResourceExhausted) {
+	if err := c.s.b.Permissions.Renew(c.ctx, m.NewSecret, c.vhost, addressOf(c.nc)); err != nil {
+		c.s.b.Audit.LoginRefused(c.ctx, audit.LoginTry{From: c.origin(), User: c.user()}, err)
+		if e, ok := errors.AsType[*failure.Error](err); ok && (e.Class == failure.Unavailable || e.Class == failure.ResourceExhausted) {
 			return forced(err) // nobody has said that it is wrong
 		}
 		f := refuse(wire.NotAllowed, m.ID(), "New secret was refused by one of the backends")
@@ -32,7 +33,7 @@ func (c *conn) watchLogin() {
 	if c.unwatch != nil {
 		c.unwatch()
 	}
-	c.unwatch = c.s.b.WatchLogin(c.ctx, func(why error) {
+	c.unwatch = c.s.b.Logins.WatchLogin(c.ctx, func(why error) {
 		c.log.Info("a connection is closed because its login has ended", "error", why)
 		c.force(forced(why).text)
 	})

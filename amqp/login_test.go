@@ -10,7 +10,7 @@ import (
 
 	"github.com/quorate/quorate/amqp"
 	"github.com/quorate/quorate/amqp/wire"
-	"github.com/quorate/quorate/broker"
+	"github.com/quorate/quorate/broker/identity"
 	"github.com/quorate/quorate/internal/authority"
 	"github.com/quorate/quorate/internal/testcluster"
 	"github.com/quorate/quorate/message"
@@ -138,7 +138,7 @@ func TestWrongPasswordsAtSpeed(t *testing.T) {
 	}
 	c := testcluster.Start(t, 1)
 	connect(t, c.AMQP(0)) // its password is known now
-	for i := range 3 * broker.LoginTries {
+	for i := range 3 * identity.LoginTries {
 		p := dial(t, c.AMQP(0))
 		p.login(fmt.Sprint(i))
 		x := want[*wire.ConnectionClose](p)
@@ -147,7 +147,7 @@ func TestWrongPasswordsAtSpeed(t *testing.T) {
 		}
 		_ = p.nc.Close()
 	}
-	if n := c.Broker(0).Counters(); n.LoginsRefused < broker.LoginTries || n.LoginsUnseen == 0 {
+	if n := c.Broker(0).Counters(); n.LoginsRefused < identity.LoginTries || n.LoginsUnseen == 0 {
 		t.Errorf("%+v", n)
 	}
 	connect(t, c.AMQP(0))

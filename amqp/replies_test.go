@@ -131,7 +131,7 @@ func TestRepliesAreSecret(t *testing.T) {
 	if _, err := c.Broker(0).GetQueue(all(t), "/", name); err == nil {
 		t.Error("the queue is shown")
 	}
-	consumers, _, err := c.Broker(0).Consumers(all(t), "/", "")
+	consumers, _, err := c.Broker(0).Connections.Consumers(all(t), "/", "")
 	if err != nil || len(consumers) != 1 || consumers[0].Queue != replyName {
 		t.Errorf("%+v, %v", consumers, err)
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/quorate/quorate/amqp/wire"
 	"github.com/quorate/quorate/broker"
+	"github.com/quorate/quorate/broker/failure"
 )
 
 // open is a delivery that the client has not settled.
@@ -168,8 +169,8 @@ func (ch *channel) decide(taken []open, o settle) error {
 
 // returned tells that a message is back in its queue, or gone with it.
 func returned(err error) bool {
-	e, ok := errors.AsType[*broker.Error](err)
-	return ok && (e.Class == broker.NotFound || e.Class == broker.PreconditionFailed && e.State)
+	e, ok := errors.AsType[*failure.Error](err)
+	return ok && (e.Class == failure.NotFound || e.Class == failure.PreconditionFailed && e.State)
 }
 
 // giveBack returns what a channel got one by one when it ends; consumers return theirs.

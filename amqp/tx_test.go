@@ -68,7 +68,7 @@ func TestTransactionsOverCrashes(t *testing.T) {
 			if leader = c.Index(leaderOf(t, c, q)); leader > 0 {
 				return nil
 			}
-			return errors.Join(c.Broker(0).TransferLeadership(all(t), "/", q, c.Name(1)), errors.New("none does, or the client's node"))
+			return errors.Join(c.Broker(0).Operators.TransferLeadership(all(t), "/", q, c.Name(1)), errors.New("none does, or the client's node"))
 		})
 		return leader
 	}

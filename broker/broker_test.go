@@ -1,20 +1,17 @@
 package broker
 
 import (
-	"context"
-	"errors"
-	"fmt"
 	"math/rand/v2"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/quorate/quorate/broker/failure"
+	"github.com/quorate/quorate/broker/serving"
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/cluster/clients"
-	"github.com/quorate/quorate/cluster/disk"
 	"github.com/quorate/quorate/cluster/event"
 	"github.com/quorate/quorate/cluster/gateway"
-	"github.com/quorate/quorate/cluster/traffic"
 	"github.com/quorate/quorate/message"
 	"github.com/quorate/quorate/policy"
 	"github.com/quorate/quorate/quorumq"
@@ -22,48 +19,25 @@ import (
 
 // alone returns a broker without a cluster: it serves, and its catalog is empty.
 func alone(c Config) *Broker {
-	b := newBroker(c, clients.New(), new(policy.Matcher))
-	b.server, b.view, b.now = &fakeServer{serves: true}, catalog.New().View, time.Now
-	b.keep = func(event.AuditList, event.Event) {}
-	b.tellQuota = func(event.Event) {}
+	var b *Broker
+	x := below{
+		server: up{}, catalog: up{}, now: time.Now, clients: clients.New(), policies: new(policy.Matcher),
+		view: func() *catalog.View { return b.view() }, // which a test may replace
+		keep: func(event.AuditList, event.Event) {}, tellQuota: func(event.Event) {},
+	}
+	b = newBroker(c, x)
+	b.view = catalog.New().View
 	return b
 }
 
-// C-4: classes, and what the texts name.
-func TestTranslate(t *testing.T) {
-	about := Error{VHost: "/", Kind: "queue", Name: "q"}
-	rows := []struct {
-		err   error
-		class Class
-		text  string
-	}{
-		{&catalog.Error{Code: catalog.CodeNotFound, Kind: "exchange", Name: "x", VHost: "v", Reason: "r"}, NotFound, `NOT_FOUND: exchange "x" in vhost "v": r`},
-		{
-			fmt.Errorf("wrapped: %w", &catalog.Error{Code: catalog.CodePreconditionFailed, Kind: "queue", Name: "x", VHost: "v", Arg: "a", Value: "1", Reason: "r"}),
-			PreconditionFailed, `PRECONDITION_FAILED: queue "x" in vhost "v": a = 1: r`,
-		},
-		{&catalog.Error{Code: catalog.CodeAccessRefused, Kind: "exchange", Reason: "r"}, AccessRefused, `ACCESS_REFUSED: exchange "": r`},
-		{&catalog.Error{Code: catalog.CodeResourceLocked, Kind: "queue", Name: "x", Reason: "r"}, ResourceLocked, `RESOURCE_LOCKED: queue "x": r`},
-		{fmt.Errorf("%w: x", traffic.ErrNoSuchQueue), NotFound, `NOT_FOUND: queue "q" in vhost "/": does not exist; declare it first`},
-		{traffic.ErrUnavailable, Unavailable, `UNAVAILABLE: queue "q" in vhost "/": no leader could be reached in time`},
-		{traffic.ErrUnknownOutcome, Unavailable, `UNAVAILABLE: queue "q" in vhost "/": the leader was lost and the outcome is unknown`},
-		{fmt.Errorf("%w: node \"a\"", disk.ErrNoSpace), ResourceExhausted, `RESOURCE_EXHAUSTED: queue "q" in vhost "/": cluster: short of disk space: node "a"`},
-		{traffic.ErrClosed, Unavailable, `UNAVAILABLE: queue "q" in vhost "/": this node is stopping`},
-		{traffic.ErrExclusive, AccessRefused, `ACCESS_REFUSED: queue "q" in vhost "/": has consumers or an exclusive one`},
-		{traffic.ErrConsumerGone, PreconditionFailed, `PRECONDITION_FAILED: queue "q" in vhost "/": the consumer, or its hold`},
-		{errors.New("odd"), Internal, `INTERNAL_ERROR: queue "q" in vhost "/": odd`},
-	}
-	for _, row := range rows {
-		err := translate(row.err, about)
-		var e *Error
-		if !errors.As(err, &e) || e.Class != row.class || !strings.HasPrefix(err.Error(), row.text) || !errors.Is(err, row.err) && row.class == Internal {
-			t.Errorf("%v became %v, want %s", row.err, err, row.text)
-		}
-	}
-	if translate(nil, about) != nil || !errors.Is(translate(context.Canceled, about), context.Canceled) {
-		t.Error("nil and the caller's context are not kept")
-	}
+// up is a node that serves.
+type up struct {
+	serving.Cluster
+	serving.Catalog
 }
+
+func (up) Serves() bool { return true }
+func (up) Fresh() bool  { return true }
 
 // C-3: names.
 func TestCheckName(t *testing.T) {
@@ -76,7 +50,7 @@ func TestCheckName(t *testing.T) {
 		"\xff":                   "PRECONDITION_FAILED: queue \"\\xff\": name: is not valid UTF-8",
 		strings.Repeat("a", 256): "PRECONDITION_FAILED: queue \"" + strings.Repeat("a", 255) + "\": name = 256 bytes: the limit is 255 bytes",
 	} {
-		err := checkName(name, Error{Kind: "queue", Name: name})
+		err := checkName(name, failure.Error{Kind: "queue", Name: name})
 		if want == "" && err != nil || want != "" && (err == nil || !strings.HasPrefix(err.Error(), want)) {
 			t.Errorf("%q: %v, want %s", name, err, want)
 		}
@@ -163,7 +137,7 @@ func TestDecision(t *testing.T) {
 		{Ack, true, nil, "an ack carries neither"},
 		{Requeue, false, message.Table{{Name: "why"}}, `annotations = why: names must start with "x-"`},
 	} {
-		_, err := decision(row.o, row.failed, row.ann, Delay{}, Error{Kind: "queue", Name: "q"})
+		_, err := decision(row.o, row.failed, row.ann, Delay{}, failure.Error{Kind: "queue", Name: "q"})
 		if row.want == "" && err != nil || row.want != "" && (err == nil || !strings.Contains(err.Error(), row.want)) {
 			t.Errorf("%+v: %v", row, err)
 		}
@@ -192,7 +166,7 @@ func TestDecisionDelay(t *testing.T) {
 		{Requeue, Delay{AfterMs: MaxDelayMs + 1}, nil, quorumq.Delay{}, "want 0 to"},
 		{Requeue, Delay{AtMs: -1}, nil, quorumq.Delay{}, "deliver_at = -1: want milliseconds"},
 	} {
-		d, err := decision(row.o, false, row.ann, row.delay, Error{Kind: "queue", Name: "q"})
+		d, err := decision(row.o, false, row.ann, row.delay, failure.Error{Kind: "queue", Name: "q"})
 		if row.fault == "" && err != nil || row.fault != "" && (err == nil || !strings.Contains(err.Error(), row.fault)) {
 			t.Errorf("%+v: %v", row, err)
 		}
@@ -291,7 +265,7 @@ func TestAutoAckWindow(t *testing.T) {
 func TestConfigValidate(t *testing.T) {
 	c := Config{MaxBodyBytes: -1, DeliveryBufferBytes: -1}
 	err := c.Validate()
-	if n := len(faults(err)); n != 2 {
+	if n := len(failure.Faults(err)); n != 2 {
 		t.Errorf("%d faults: %v", n, err)
 	}
 	if err := new(Config).Validate(); err != nil {

@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"sync"
 
+	"github.com/quorate/quorate/broker/failure"
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/cluster/clients"
 	"github.com/quorate/quorate/cluster/gateway"
@@ -52,7 +53,7 @@ type Consumer struct {
 	b          *Broker
 	autoDelete bool // of the queue
 	classic    bool // is the type of the queue
-	about      Error
+	about      failure.Error
 	autoAck    bool
 	origin     origin
 	shown      *clients.Consumer
@@ -102,9 +103,9 @@ func (b *Broker) Consume(ctx context.Context, o Consume) (*Consumer, error) {
 }
 
 // consume is Consume of a queue that was found.
-func (b *Broker) consume(ctx context.Context, q *gateway.Queue, about Error, o Consume) (*Consumer, error) {
+func (b *Broker) consume(ctx context.Context, q *gateway.Queue, about failure.Error, o Consume) (*Consumer, error) {
 	if o.TimeoutMs < 0 {
-		about.Class, about.Arg, about.Value = PreconditionFailed, "consumer_timeout_ms", strconv.FormatInt(o.TimeoutMs, 10)
+		about.Class, about.Arg, about.Value = failure.PreconditionFailed, "consumer_timeout_ms", strconv.FormatInt(o.TimeoutMs, 10)
 		about.Reason = "is negative; want 0 for no timeout, or more"
 		return nil, &about
 	}
@@ -117,7 +118,7 @@ func (b *Broker) consume(ctx context.Context, q *gateway.Queue, about Error, o C
 	}
 	c.credit = newCreditBook(&o, b.cfg.DeliveryBufferBytes)
 	c.shown = &clients.Consumer{VHost: about.VHost, Queue: about.Name, Look: c.look}
-	uncount, err := b.openConsumer(ctx, about.VHost, q.UID())
+	uncount, err := b.Connections.OpenConsumer(ctx, about.VHost, q.UID())
 	if err != nil {
 		c.letGo()
 		return nil, err
@@ -126,7 +127,7 @@ func (b *Broker) consume(ctx context.Context, q *gateway.Queue, about Error, o C
 	cc, err := q.Consume(ctx, c.settings(&o))
 	if err != nil {
 		c.letGo()
-		return nil, translate(err, about)
+		return nil, failure.Translate(err, about)
 	}
 	c.mu.Lock()
 	c.c = cc
@@ -207,7 +208,7 @@ func (c *Consumer) TakeRevoked() []uint64 {
 // that is longer than it may (CT-5). Those it does not hold, or without end, stay as they are.
 func (c *Consumer) ExtendAckDeadline(ctx context.Context, ids []uint64, ms int64) error {
 	about := c.about
-	about.Class = PreconditionFailed
+	about.Class = failure.PreconditionFailed
 	switch {
 	case ms <= 0:
 		about.Arg, about.Value, about.Reason = "milliseconds", strconv.FormatInt(ms, 10), "want 1 or more"
@@ -231,7 +232,7 @@ func (c *Consumer) ExtendAckDeadline(ctx context.Context, ids []uint64, ms int64
 		return nil
 	}
 	_, err := c.c.Extend(ctx, ranges, ms)
-	return translate(err, c.about)
+	return failure.Translate(err, c.about)
 }
 
 // maxDeliveryID is above all ids that are given.
@@ -299,7 +300,7 @@ func (c *Consumer) Take(dst []Delivery, limit, maxBytes int) ([]Delivery, error)
 		d, added, err := decodeDelivery(&batch[i])
 		if err != nil {
 			about := c.about
-			about.Class, about.Reason = Internal, "a stored message cannot be read: "+err.Error()
+			about.Class, about.Reason = failure.Internal, "a stored message cannot be read: "+err.Error()
 			return dst, &about
 		}
 		if len(added) > 0 && !c.autoAck {
@@ -312,7 +313,7 @@ func (c *Consumer) Take(dst []Delivery, limit, maxBytes int) ([]Delivery, error)
 		c.wake()
 	}
 	if n == 0 && ended != nil {
-		return dst, translate(ended, c.about)
+		return dst, failure.Translate(ended, c.about)
 	}
 	return dst, nil
 }
@@ -347,13 +348,15 @@ func (c *Consumer) recycle() {
 func (c *Consumer) Owed() bool { return c.c.Owed() }
 
 // Flush waits until every decision so far is committed.
-func (c *Consumer) Flush(ctx context.Context) error { return translate(c.c.Flush(ctx), c.about) }
+func (c *Consumer) Flush(ctx context.Context) error {
+	return failure.Translate(c.c.Flush(ctx), c.about)
+}
 
 // Cancel ends delivery; what is unsettled stays the client's or, with requeue, returns
 // at once, not failed (CO-3).
 func (c *Consumer) Cancel(ctx context.Context, requeue bool) error {
 	c.hide()
-	return translate(c.c.Cancel(ctx, requeue), c.about)
+	return failure.Translate(c.c.Cancel(ctx, requeue), c.about)
 }
 
 // Close ends the consumer: what is unsettled returns as a failed delivery (DEL-8). It does

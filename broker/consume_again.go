@@ -3,6 +3,7 @@ package broker
 import (
 	"context"
 
+	"github.com/quorate/quorate/broker/failure"
 	"github.com/quorate/quorate/cluster/gateway"
 	"github.com/quorate/quorate/quorumq"
 )
@@ -38,7 +39,7 @@ func (c *Consumer) Again(ctx context.Context, o Consume) (bool, error) {
 	if q.UID() != c.c.Queue() || o.TimeoutMs < 0 {
 		return false, nil
 	}
-	uncount, err := c.b.openConsumer(ctx, about.VHost, q.UID())
+	uncount, err := c.b.Connections.OpenConsumer(ctx, about.VHost, q.UID())
 	if err != nil {
 		return false, err
 	}
@@ -49,7 +50,7 @@ func (c *Consumer) Again(ctx context.Context, o Consume) (bool, error) {
 	}
 	if err := c.c.Again(ctx, settings); err != nil {
 		uncount()
-		return false, translate(err, about)
+		return false, failure.Translate(err, about)
 	}
 	c.counts(uncount)
 	c.b.clients.ShowConsumer(c.shown)

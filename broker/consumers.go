@@ -1,34 +1,31 @@
 package broker
 
 import (
-	"cmp"
 	"context"
 	"math/bits"
-	"slices"
 	"time"
 
+	"github.com/quorate/quorate/broker/connections"
+	"github.com/quorate/quorate/broker/failure"
 	"github.com/quorate/quorate/cluster/clients"
 	"github.com/quorate/quorate/message"
 )
 
-// ConsumerInfo is what operators are told of a client's consumer.
-type ConsumerInfo = clients.ConsumerInfo
-
 // origin is what operators are told of a consumer that does not change, and its connection.
 type origin struct {
-	info       ConsumerInfo
-	connection *Connection // nil: this node's own
+	info       clients.ConsumerInfo
+	connection *connections.Connection // nil: this node's own
 }
 
-func (b *Broker) originOf(ctx context.Context, about Error, o *Consume) origin {
-	x := origin{connection: connectionOf(ctx), info: ConsumerInfo{
+func (b *Broker) originOf(ctx context.Context, about failure.Error, o *Consume) origin {
+	x := origin{connection: connections.ConnectionOf(ctx), info: clients.ConsumerInfo{
 		VHost: about.VHost, Queue: about.Name, Tag: clients.AsText(o.Tag), Prefetch: o.Prefetch, Priority: o.Priority,
 		AutoAck: o.AutoAck, Exclusive: o.Exclusive, SinceMs: time.Now().UnixMilli(),
 	}}
 	if len(o.Arguments) > 0 {
 		x.info.Arguments = message.AppendTable(nil, o.Arguments)
 	}
-	if who, err := b.Who(ctx); err == nil && who != nil {
+	if who, err := b.Logins.Who(ctx); err == nil && who != nil {
 		x.info.User = who.User()
 	}
 	return x
@@ -61,12 +58,12 @@ func (c *Consumer) counts(uncount func()) {
 
 // look returns what operators are told, and the consumer's connection; false if the queue has
 // ended it.
-func (c *Consumer) look() (x ConsumerInfo, from *clients.Connection, ok bool) {
+func (c *Consumer) look() (x clients.ConsumerInfo, from *clients.Connection, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	x = c.origin.info
 	if c.origin.connection != nil {
-		from = c.origin.connection.open
+		from = c.origin.connection.Open
 	}
 	x.Activity = c.active.String()
 	x.Unsettled, x.Buffered = c.open.count(), uint64(len(c.arrived)-c.at) // not below 0
@@ -83,23 +80,4 @@ func (u *undecided) count() uint64 {
 		n -= uint64(bits.OnesCount64(w)) // 0 to 64
 	}
 	return n
-}
-
-// Consumers returns the consumers of the clients of all nodes, by queue and age, and the nodes
-// that did not answer. What vhost and queue leave out is not among them; "" leaves out none. It is
-// for those who see the whole vhost (VH-12).
-func (b *Broker) Consumers(ctx context.Context, vhost, queue string) (all []ConsumerInfo, silent []string, err error) {
-	if err := b.wholeSight(ctx, vhost); err != nil {
-		return nil, nil, err
-	}
-	cl := b.cluster
-	all, nodes, err := cl.AllClients().Consumers(ctx, vhost, queue)
-	if err != nil {
-		return nil, nil, translate(err, Error{Kind: "consumers"})
-	}
-	slices.SortFunc(all, func(a, b ConsumerInfo) int {
-		return cmp.Or(cmp.Compare(a.VHost, b.VHost), cmp.Compare(a.Queue, b.Queue), cmp.Compare(a.SinceMs, b.SinceMs),
-			cmp.Compare(a.Connection, b.Connection), cmp.Compare(a.Tag, b.Tag))
-	})
-	return all, namesOfNodes(nodes), nil
 }

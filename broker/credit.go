@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"github.com/quorate/quorate/broker/failure"
 	"github.com/quorate/quorate/cluster/gateway"
 	"github.com/quorate/quorate/quorumq"
 )
@@ -92,7 +93,7 @@ func (c *Consumer) AddCredit(n uint32) error {
 	if !c.credit.explicit {
 		c.mu.Unlock()
 		about := c.about
-		about.Class, about.State, about.Arg = PreconditionFailed, true, "credit"
+		about.Class, about.State, about.Arg = failure.PreconditionFailed, true, "credit"
 		about.Reason = "the consumer was opened without explicit credit; its prefetch bounds it"
 		return &about
 	}

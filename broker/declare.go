@@ -7,6 +7,12 @@ import (
 	"strings"
 
 	"github.com/quorate/quorate/argument"
+	"github.com/quorate/quorate/broker/administration"
+	"github.com/quorate/quorate/broker/audit"
+	"github.com/quorate/quorate/broker/connections"
+	"github.com/quorate/quorate/broker/failure"
+	"github.com/quorate/quorate/broker/permission"
+	"github.com/quorate/quorate/broker/serving"
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/cluster"
 	"github.com/quorate/quorate/message"
@@ -41,8 +47,8 @@ type Declared struct {
 }
 
 // checkName checks the name of a thing that is to be made (C-3).
-func checkName(name string, about Error) error {
-	about.Class, about.Arg = PreconditionFailed, "name"
+func checkName(name string, about failure.Error) error {
+	about.Class, about.Arg = failure.PreconditionFailed, "name"
 	switch {
 	case name == "":
 		about.Reason = "is empty; choose a name"
@@ -63,8 +69,8 @@ func checkName(name string, about Error) error {
 
 func reserved(name string) bool { return strings.HasPrefix(name, "amq.") }
 
-func refusedName(about Error) error {
-	about.Class, about.Arg, about.Problem = AccessRefused, "", ProblemReservedName
+func refusedName(about failure.Error) error {
+	about.Class, about.Arg, about.Problem = failure.AccessRefused, "", failure.ProblemReservedName
 	about.Reason = `names that start with "amq." are reserved; choose another`
 	return &about
 }
@@ -77,21 +83,21 @@ func (b *Broker) DeclareQueue(ctx context.Context, d DeclareQueue) (Declared, er
 	if d.Passive {
 		return b.declarePassive(ctx, c, &d)
 	}
-	wanted, byDefault := d.declaration(), vhostDefault(c.View(), d.VHost)
+	wanted, byDefault := d.declaration(), administration.DefaultQueueTypeOf(c.View(), d.VHost)
 	kind := requestedType(wanted, byDefault)
 	made := d.Name == "" && kind == catalog.QueueClassic
 	if made {
 		d.Name = madeUpName()
 	}
-	about := Error{VHost: d.VHost, Kind: "queue", Name: d.Name}
-	if err := b.permit(ctx, queueOf(d.VHost, d.Name), configure); err != nil {
+	about := failure.Error{VHost: d.VHost, Kind: "queue", Name: d.Name}
+	if err := b.Permissions.Permit(ctx, permission.Queue(d.VHost, d.Name), permission.Configure); err != nil {
 		return Declared{}, err
 	}
 	if !made && reserved(d.Name) {
 		return Declared{}, refusedName(about)
 	}
-	rec, _ := lookUp(c.View(), d.VHost, d.Name)
-	if err := b.permitOwner(ctx, rec); err != nil {
+	rec, _ := serving.LookUp(c.View(), d.VHost, d.Name)
+	if err := b.Connections.PermitOwner(ctx, rec); err != nil {
 		return Declared{}, err
 	}
 	by, err := b.declarer(ctx)
@@ -103,7 +109,7 @@ func (b *Broker) DeclareQueue(ctx context.Context, d DeclareQueue) (Declared, er
 		Arguments: d.Arguments, Type: kind, DeclaredBy: by,
 	}
 	if d.Exclusive {
-		owner, err := b.newOwner(ctx, about)
+		owner, err := b.Connections.NewOwner(ctx, about)
 		if err != nil {
 			return Declared{}, err
 		}
@@ -126,19 +132,19 @@ func (b *Broker) DeclareQueue(ctx context.Context, d DeclareQueue) (Declared, er
 	before := c.View()
 	reply, err := c.Operator().DeclareQueue(ctx, cmd, e.GroupSize, e.BalancedLeader)
 	if err != nil {
-		err = aboutDeclaration(translate(err, about), d.Arguments, argumentsOf(c.View(), queueOf(d.VHost, d.Name)))
+		err = aboutDeclaration(failure.Translate(err, about), d.Arguments, argumentsOf(c.View(), permission.Queue(d.VHost, d.Name)))
 		if _, exists := c.View().Queue(d.VHost, d.Name); exists {
-			err = asState(err)
+			err = failure.AsState(err)
 		}
 		return Declared{}, err
 	}
-	a := actOf(ctx)
-	a.named(d.Name)
-	a.committed(before, &cmd, reply)
+	a := audit.NotesOf(ctx)
+	a.Named(d.Name)
+	a.Committed(before, &cmd, reply)
 	out := Declared{Name: d.Name, UID: uint64(reply.UID), Created: reply.Created, Warnings: append(unknown, e.Warnings...)}
 	if reply.Created {
 		if d.Exclusive {
-			connectionOf(ctx).owns(reply.UID)
+			connections.ConnectionOf(ctx).Owns(reply.UID)
 		}
 		return out, nil
 	}
@@ -148,7 +154,7 @@ func (b *Broker) DeclareQueue(ctx context.Context, d DeclareQueue) (Declared, er
 // declarer names the user that a context's calls come from, as the record of a queue has it: "" where nobody logs
 // in, for the node itself, and before VersionDeclarers is finalised (VH-17).
 func (b *Broker) declarer(ctx context.Context) (string, error) {
-	who, err := b.Who(ctx)
+	who, err := b.Logins.Who(ctx)
 	if err != nil || who == nil || b.view().Version() < catalog.VersionDeclarers {
 		return "", err
 	}
@@ -157,16 +163,16 @@ func (b *Broker) declarer(ctx context.Context) (string, error) {
 
 // declarePassive tells of a queue that exists (Q-6).
 func (b *Broker) declarePassive(ctx context.Context, c *cluster.Cluster, d *DeclareQueue) (Declared, error) {
-	if err := b.permitAny(ctx, queueOf(d.VHost, d.Name)); err != nil {
+	if err := b.Permissions.PermitAny(ctx, permission.Queue(d.VHost, d.Name)); err != nil {
 		return Declared{}, err
 	}
-	rec, err := lookUp(c.View(), d.VHost, d.Name)
-	about := Error{VHost: d.VHost, Kind: "queue", Name: d.Name}
+	rec, err := serving.LookUp(c.View(), d.VHost, d.Name)
+	about := failure.Error{VHost: d.VHost, Kind: "queue", Name: d.Name}
 	if err == nil {
-		err = b.permitOwner(ctx, rec)
+		err = b.Connections.PermitOwner(ctx, rec)
 	}
 	if err == nil && rec.Dissolving > 0 {
-		about.Class, about.Reason = NotFound, dissolvingReason
+		about.Class, about.Reason = failure.NotFound, failure.DissolvingReason
 		err = &about
 	}
 	if err != nil {
@@ -180,7 +186,7 @@ func (b *Broker) declarePassive(ctx context.Context, c *cluster.Cluster, d *Decl
 func (b *Broker) checkNew(
 	ctx context.Context, d *DeclareQueue, wanted policy.Declaration, byDefault catalog.QueueType,
 ) (argument.Settings, error) {
-	about := Error{VHost: d.VHost, Kind: "queue", Name: d.Name}
+	about := failure.Error{VHost: d.VHost, Kind: "queue", Name: d.Name}
 	if d.Name == wanted.Name {
 		if err := checkName(d.Name, about); err != nil {
 			return argument.Settings{}, err
@@ -188,9 +194,9 @@ func (b *Broker) checkNew(
 	}
 	e, err := policy.ResolveDeclaration(wanted, byDefault)
 	if err != nil {
-		return e, aboutDeclaration(fromArgument(err, about), d.Arguments, nil)
+		return e, aboutDeclaration(failure.FromArgument(err, about), d.Arguments, nil)
 	}
-	return e, b.permitNew(ctx, queueOf(d.VHost, d.Name), e.DeadLetterExchange, e.HasDeadLetterExchange)
+	return e, b.Permissions.PermitNew(ctx, permission.Queue(d.VHost, d.Name), e.DeadLetterExchange, e.HasDeadLetterExchange)
 }
 
 // madeUpChars is how much of a made-up name is random: 5 bits each.
@@ -209,8 +215,8 @@ func requestedType(d policy.Declaration, byDefault catalog.QueueType) catalog.Qu
 }
 
 // declared adds the counts of an existing queue (Q-6), for which a declare is a use (QX-2).
-func (b *Broker) declared(ctx context.Context, c *cluster.Cluster, d Declared, about Error) (Declared, error) {
-	rec, err := lookUp(c.View(), about.VHost, about.Name)
+func (b *Broker) declared(ctx context.Context, c *cluster.Cluster, d Declared, about failure.Error) (Declared, error) {
+	rec, err := serving.LookUp(c.View(), about.VHost, about.Name)
 	if err != nil {
 		return Declared{}, err
 	}
@@ -220,12 +226,12 @@ func (b *Broker) declared(ctx context.Context, c *cluster.Cluster, d Declared, a
 			err = q.Renew(ctx)
 		}
 		if err != nil {
-			return Declared{}, translate(err, about)
+			return Declared{}, failure.Translate(err, about)
 		}
 	}
 	s, err := c.Leaders().Status(ctx, rec.UID)
 	if err != nil {
-		return Declared{}, translate(err, about)
+		return Declared{}, failure.Translate(err, about)
 	}
 	d.Ready, d.Consumers = s.Overview.Ready, s.Overview.Consumers
 	return d, nil

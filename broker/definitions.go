@@ -7,6 +7,9 @@ import (
 	"sync"
 
 	"github.com/quorate/quorate/argument"
+	"github.com/quorate/quorate/broker/administration"
+	"github.com/quorate/quorate/broker/audit"
+	"github.com/quorate/quorate/broker/failure"
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/cluster"
 	"github.com/quorate/quorate/definitions"
@@ -66,7 +69,7 @@ type ImportSummary struct {
 // ExportDefinitions returns the document of all that the cluster has besides messages, or
 // of one vhost unless that is "" (VH-9, ST-4).
 func (b *Broker) ExportDefinitions(vhost string) ([]byte, error) {
-	v, err := b.viewOf(vhost)
+	v, err := b.Serving.ViewOf(vhost)
 	if err != nil {
 		return nil, err
 	}
@@ -81,7 +84,7 @@ func (b *Broker) ExportDefinitions(vhost string) ([]byte, error) {
 // why the import was given up; a repeat goes on where it was.
 func (b *Broker) ImportDefinitions(ctx context.Context, i Import, told func(done []Imported, total int)) (ImportSummary, error) {
 	c := b.cluster
-	if _, err := b.viewOf(i.VHost); err != nil {
+	if _, err := b.Serving.ViewOf(i.VHost); err != nil {
 		return ImportSummary{}, err
 	}
 	doc, err := definitions.Parse(i.Document, i.VHost)
@@ -104,12 +107,12 @@ func (b *Broker) ImportDefinitions(ctx context.Context, i Import, told func(done
 		return run.summary, nil
 	}
 	err = run.all(ctx, v)
-	actOf(ctx).imported(&run.summary)
+	noteImported(audit.NotesOf(ctx), &run.summary)
 	return run.summary, err
 }
 
 func faultyDocument(err error) error {
-	e := &Error{Class: PreconditionFailed, Kind: "definitions", Reason: "nothing is imported: " + err.Error(), cause: err}
+	e := &failure.Error{Class: failure.PreconditionFailed, Kind: "definitions", Reason: "nothing is imported: " + err.Error(), Cause: err}
 	var faults *definitions.Faults
 	if errors.As(err, &faults) && len(faults.List) > 0 {
 		e.Arg = faults.List[0].Path
@@ -127,22 +130,22 @@ func CheckDefinitions(document []byte) error {
 func (b *Broker) vet(o *definitions.Object) error {
 	switch c := o.Command.(type) {
 	case *catalog.PutVHost:
-		return checkPlainName(c.Name, "", aboutVHost(c.Name))
+		return administration.CheckPlainName(c.Name, "", administration.AboutVHost(c.Name))
 	case *catalog.PutUser:
-		if err := checkPlainName(c.Name, ":", aboutUser(c.Name)); err != nil {
+		if err := administration.CheckPlainName(c.Name, ":", administration.AboutUser(c.Name)); err != nil {
 			return err
 		}
-		u := PutUser{Name: c.Name, Password: o.Password, Hash: c.PasswordHash, Algorithm: c.Algorithm}
-		return u.check(aboutUser(c.Name))
+		u := administration.PutUser{Name: c.Name, Password: o.Password, Hash: c.PasswordHash, Algorithm: c.Algorithm}
+		return u.Check(administration.AboutUser(c.Name))
 	case *catalog.SetPermission:
-		return checkPatterns(aboutPermission(c.VHost, c.User),
-			namedPattern{"configure", c.Configure}, namedPattern{"write", c.Write}, namedPattern{"read", c.Read})
+		return administration.CheckPatterns(administration.AboutPermission(c.VHost, c.User),
+			administration.NamedPattern{Arg: "configure", Text: c.Configure}, administration.NamedPattern{Arg: "write", Text: c.Write}, administration.NamedPattern{Arg: "read", Text: c.Read})
 	case *catalog.SetTopicPermission:
-		return checkPatterns(aboutTopicPermission(c.VHost, c.User), namedPattern{"write", c.Write}, namedPattern{"read", c.Read})
+		return administration.CheckPatterns(administration.AboutTopicPermission(c.VHost, c.User), administration.NamedPattern{Arg: "write", Text: c.Write}, administration.NamedPattern{Arg: "read", Text: c.Read})
 	case *catalog.PutPolicy:
-		return checkPolicy(&c.Policy, Error{VHost: c.VHost, Kind: "policy", Name: c.Name})
+		return administration.CheckPolicy(&c.Policy, failure.Error{VHost: c.VHost, Kind: "policy", Name: c.Name})
 	case *catalog.DeclareExchange:
-		return checkName(c.Name, Error{VHost: c.VHost, Kind: "exchange", Name: c.Name})
+		return checkName(c.Name, failure.Error{VHost: c.VHost, Kind: "exchange", Name: c.Name})
 	case *catalog.DeclareQueue:
 		_, err := resolveImported(c)
 		return err
@@ -151,7 +154,7 @@ func (b *Broker) vet(o *definitions.Object) error {
 		return x.check()
 	case *catalog.PutParameter:
 		if c.VHost == "" && c.Component != "" { // those are the broker's own
-			return &Error{Class: AccessRefused, Kind: "parameter", Name: c.Name, Reason: "is the broker's own"}
+			return &failure.Error{Class: failure.AccessRefused, Kind: "parameter", Name: c.Name, Reason: "is the broker's own"}
 		}
 	}
 	return nil
@@ -159,7 +162,7 @@ func (b *Broker) vet(o *definitions.Object) error {
 
 // resolveImported checks a queue of a document, whose type is known.
 func resolveImported(c *catalog.DeclareQueue) (argument.Settings, error) {
-	about := Error{VHost: c.VHost, Kind: "queue", Name: c.Name}
+	about := failure.Error{VHost: c.VHost, Kind: "queue", Name: c.Name}
 	if err := checkName(c.Name, about); err != nil {
 		return argument.Settings{}, err
 	}
@@ -171,7 +174,7 @@ func resolveImported(c *catalog.DeclareQueue) (argument.Settings, error) {
 		Name: c.Name, Durable: c.Durable, Exclusive: c.Exclusive, AutoDelete: c.AutoDelete, Arguments: args,
 	}, c.Type)
 	if err != nil {
-		return e, fromArgument(err, about)
+		return e, failure.FromArgument(err, about)
 	}
 	return e, nil
 }
@@ -296,19 +299,19 @@ func (m *importing) judged(out Imported, err error) Imported {
 		return out
 	}
 	out.Outcome, out.Reason = ImportFailed, err.Error()
-	var e *Error
+	var e *failure.Error
 	if !errors.As(err, &e) {
 		return out
 	}
 	switch e.Class {
-	case PreconditionFailed, ResourceLocked:
+	case failure.PreconditionFailed, failure.ResourceLocked:
 		out.Outcome = ImportRefused
 		if e.State { // somebody else made it meanwhile
 			out.Outcome = ImportDifferent
 		}
-	case NotFound, AccessRefused, NotAllowed, NotImplemented:
+	case failure.NotFound, failure.AccessRefused, failure.NotAllowed, failure.NotImplemented:
 		out.Outcome = ImportRefused
-	case ResourceExhausted, Unavailable, ConnectionForced, Internal:
+	case failure.ResourceExhausted, failure.Unavailable, failure.ConnectionForced, failure.Internal:
 	}
 	return out
 }
@@ -340,13 +343,13 @@ func (m *importing) flush() {
 // audited is create with a record of its own for what says who may do what; the rest is counted in
 // that of the import.
 func (m *importing) audited(ctx context.Context, s *definitions.Step) (created bool, err error) {
-	whole := actOf(ctx)
+	whole := audit.NotesOf(ctx)
 	x, own := actOfObject(s)
 	if whole == nil || !own {
-		return m.create(withoutAct(ctx), s)
+		return m.create(audit.WithoutNotes(ctx), s)
 	}
-	x.From, x.byItself = whole.from, whole.from.Protocol == protocolNode
-	err = m.b.Audited(ctx, x, func(ctx context.Context) (err error) {
+	x.From, x.ByItself = whole.From, whole.From.Protocol == audit.ProtocolNode
+	err = m.b.Audit.Audited(ctx, x, func(ctx context.Context) (err error) {
 		created, err = m.create(ctx, s)
 		return err
 	})
@@ -355,7 +358,7 @@ func (m *importing) audited(ctx context.Context, s *definitions.Step) (created b
 
 // create makes an object and tells whether it is new.
 func (m *importing) create(ctx context.Context, s *definitions.Step) (created bool, err error) {
-	about := Error{VHost: s.VHost, Kind: s.Kind.String(), Name: s.Name}
+	about := failure.Error{VHost: s.VHost, Kind: s.Kind.String(), Name: s.Name}
 	command, sets := s.Command, false
 	switch c := command.(type) {
 	case *catalog.SetVHostLimits:
@@ -373,30 +376,31 @@ func (m *importing) create(ctx context.Context, s *definitions.Step) (created bo
 		// Who imports is no client of the queues: their leaders are spread unless they say otherwise.
 		_, chosen := c.Arguments.Get(argument.LeaderLocator)
 		reply, err := m.c.Operator().DeclareQueue(ctx, *c, e.GroupSize, !chosen || e.BalancedLeader)
-		return reply.Created, asState(translate(err, about))
+		return reply.Created, failure.AsState(failure.Translate(err, about))
 	case *catalog.PutUser:
 		if s.Password == "" {
 			break
 		}
 		hash, a, err := password.Hash(s.Password)
 		if err != nil {
-			return false, translate(err, about)
+			return false, failure.Translate(err, about)
 		}
 		u := *c
 		u.PasswordHash, u.Algorithm = hash, string(a)
 		command = &u
 	}
-	if err := m.early(command, about); err != nil {
-		return false, err
+	if early := m.c.View().Allows(command); early != nil { // a new cluster, or one that is being upgraded
+		about.Class, about.RetryAfter, about.Reason = failure.Unavailable, failure.RetryAfter, early.Reason
+		return false, &about
 	}
-	reply, err := m.b.commit(ctx, m.c, command)
-	return reply.Created || sets, asState(translate(err, about))
+	reply, err := m.b.commands.Commit(ctx, command)
+	return reply.Created || sets, failure.AsState(failure.Translate(err, about))
 }
 
 // early tells that a command cannot be proposed yet: in a new cluster, or one that is being upgraded.
-func (m *importing) early(cmd catalog.Command, about Error) error {
+func (m *importing) early(cmd catalog.Command, about failure.Error) error {
 	if early := m.c.View().Allows(cmd); early != nil {
-		about.Class, about.RetryAfter, about.Reason = Unavailable, retryAfter, early.Reason
+		about.Class, about.RetryAfter, about.Reason = failure.Unavailable, failure.RetryAfter, early.Reason
 		return &about
 	}
 	return nil

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/quorate/quorate/broker"
+	"github.com/quorate/quorate/broker/identity"
 	"github.com/quorate/quorate/internal/testcluster"
 )
 
@@ -40,22 +41,22 @@ func TestImportAtStart(t *testing.T) {
 	const queues = 3
 	c := testcluster.StartWith(t, 3, broker.Config{Definitions: broker.BootImport{Document: defined(queues)}})
 	for i := range 3 {
-		found, _, err := c.Broker(i).ListQueues(broker.WithIdentity(t.Context(), broker.Itself()), "shop", 0, "", false)
-		if err != nil || len(found) != queues || found[0].Policy != "p" || found[0].DeclaredBy != "chief" || !found[0].CountsForDeclarer {
+		found, _, err := c.Broker(i).ListQueues(identity.WithIdentity(t.Context(), identity.Itself()), "shop", 0, "", false)
+		if err != nil || len(found) != queues || found[0].Policy != "p" {
 			t.Errorf("node %d has %+v, %v", i, found, err)
 		}
-		if _, err := c.Broker(i).Login(t.Context(), "chief", "secret", netip.Addr{}); err != nil {
+		if _, err := c.Broker(i).Logins.Login(t.Context(), "chief", "secret", netip.Addr{}); err != nil {
 			t.Errorf("node %d: %v", i, err)
 		}
-		if _, err := c.Broker(i).Login(t.Context(), "guest", "guest", netip.IPv6Loopback()); err == nil {
+		if _, err := c.Broker(i).Logins.Login(t.Context(), "guest", "guest", netip.IPv6Loopback()); err == nil {
 			t.Errorf("node %d has the user guest", i)
 		}
 	}
-	chief, err := c.Broker(0).Login(t.Context(), "chief", "secret", netip.Addr{})
+	chief, err := c.Broker(0).Logins.Login(t.Context(), "chief", "secret", netip.Addr{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx := broker.WithIdentity(t.Context(), chief)
+	ctx := identity.WithIdentity(t.Context(), chief)
 	if _, err := c.Broker(0).DeleteQueue(ctx, "shop", "q1", broker.Deletion{}); err != nil {
 		t.Fatal(err)
 	}

@@ -5,6 +5,7 @@ import (
 	"strconv"
 
 	"github.com/quorate/quorate/argument"
+	"github.com/quorate/quorate/broker/failure"
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/message"
 	"github.com/quorate/quorate/quorumq"
@@ -105,7 +106,7 @@ func (p *publishing) delay(v *catalog.View, x *catalog.Exchange, m *Publish) (qu
 
 func wrongDelay(m *Publish, arg, value, reason string) error {
 	about := aboutMessage(m)
-	about.Class, about.Arg, about.Value, about.Reason = PreconditionFailed, arg, value, reason
+	about.Class, about.Arg, about.Value, about.Reason = failure.PreconditionFailed, arg, value, reason
 	return &about
 }
 

@@ -10,8 +10,13 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/quorate/quorate/broker/audit"
+	"github.com/quorate/quorate/broker/failure"
+	"github.com/quorate/quorate/broker/identity"
+	"github.com/quorate/quorate/broker/permission"
 	"github.com/quorate/quorate/cluster/event"
 	"github.com/quorate/quorate/cluster/peer"
+	"github.com/quorate/quorate/id"
 )
 
 // Event is something that happened (ST-5).
@@ -70,36 +75,36 @@ func (w *WatchEvents) sources() peer.Choice {
 func (b *Broker) mayWatch(ctx context.Context, w *WatchEvents) error {
 	s := w.sources()
 	if s.Audit {
-		if err := b.Require(ctx, TagAdministrator); err != nil {
+		if err := b.Logins.Require(ctx, identity.TagAdministrator); err != nil {
 			return err
 		}
 	}
 	if !s.Events { // an administrator sees what was done to vhosts that are gone
 		return nil
 	}
-	if _, err := b.sight(ctx, w.VHost); err != nil {
+	if _, err := b.Permissions.Sight(ctx, w.VHost); err != nil {
 		return err
 	}
-	_, err := b.viewOf(w.VHost)
+	_, err := b.Serving.ViewOf(w.VHost)
 	return err
 }
 
 // chosen returns those of the events that the caller wants and may see now.
 func (b *Broker) chosen(ctx context.Context, w *WatchEvents, events []Event) (wanted []Event, err error) {
 	s := w.sources()
-	var seen sight
+	var seen permission.Sight
 	if s.Audit {
-		err = b.Require(ctx, TagAdministrator)
+		err = b.Logins.Require(ctx, identity.TagAdministrator)
 	}
 	if err == nil && s.Events {
-		seen, err = b.sight(ctx, w.VHost)
+		seen, err = b.Permissions.Sight(ctx, w.VHost)
 	}
 	if err != nil {
 		return nil, err
 	}
 	for i := range events {
 		e := &events[i]
-		if w.wants(e) && (e.Audit != nil || seen.seesEvent(e)) {
+		if w.wants(e) && (e.Audit != nil || seesEvent(seen, e)) {
 			wanted = append(wanted, *e)
 		}
 	}
@@ -113,13 +118,13 @@ func (w *WatchEvents) check() error {
 			for _, x := range append(event.Kinds(), event.Audit) {
 				known = append(known, string(x))
 			}
-			return &Error{Class: PreconditionFailed, Kind: "events", Arg: "kinds", Value: strconv.Quote(k), Reason: "there are " + strings.Join(known, ", ")}
+			return &failure.Error{Class: failure.PreconditionFailed, Kind: "events", Arg: "kinds", Value: strconv.Quote(k), Reason: "there are " + strings.Join(known, ", ")}
 		}
 	}
 	for arg, pattern := range map[string]string{"name": w.Name, "operation": w.Operation} {
 		if _, err := path.Match(pattern, ""); err != nil {
-			return &Error{
-				Class: PreconditionFailed, Kind: "events", Arg: arg, Value: strconv.Quote(pattern),
+			return &failure.Error{
+				Class: failure.PreconditionFailed, Kind: "events", Arg: arg, Value: strconv.Quote(pattern),
 				Reason: "cannot be read; use *, ? and [a-z], and \\ in front of one of them",
 			}
 		}
@@ -163,8 +168,8 @@ func (w *WatchEvents) from() (*peer.Cursor, error) {
 		err = json.Unmarshal(text, at)
 	}
 	if err != nil {
-		return nil, &Error{
-			Class: PreconditionFailed, Kind: "events", Arg: "cursor", Value: strconv.Quote(w.Cursor),
+		return nil, &failure.Error{
+			Class: failure.PreconditionFailed, Kind: "events", Arg: "cursor", Value: strconv.Quote(w.Cursor),
 			Reason: "is not one that a stream of events gave; send it back unchanged, or leave it empty",
 		}
 	}
@@ -182,7 +187,7 @@ func encodeEventCursor(at peer.Cursor) string {
 // DefaultAuditTail is how many records TailAudit returns of itself, and MaxAuditTail at most.
 const (
 	DefaultAuditTail = 100
-	MaxAuditTail     = 4 * AuditKeep
+	MaxAuditTail     = 4 * audit.Keep
 )
 
 // AuditTail is the newest audit records that the nodes still have.
@@ -196,7 +201,7 @@ type AuditTail struct {
 // TailAudit returns up to limit of the newest audit records that w chooses by vhost, user, name and
 // operation, for administrators (AU-3); 0 stands for DefaultAuditTail.
 func (b *Broker) TailAudit(ctx context.Context, w WatchEvents, limit int) (AuditTail, error) {
-	if err := b.Require(ctx, TagAdministrator); err != nil {
+	if err := b.Logins.Require(ctx, identity.TagAdministrator); err != nil {
 		return AuditTail{}, err
 	}
 	if err := w.check(); err != nil {
@@ -208,9 +213,9 @@ func (b *Broker) TailAudit(ctx context.Context, w WatchEvents, limit int) (Audit
 	}
 	all, at, silent, err := c.Events().AuditTail(ctx)
 	if err != nil {
-		return AuditTail{}, translate(err, Error{Kind: "audit"})
+		return AuditTail{}, failure.Translate(err, failure.Error{Kind: "audit"})
 	}
-	out := AuditTail{Cursor: encodeEventCursor(at), Silent: namesOfNodes(silent)}
+	out := AuditTail{Cursor: encodeEventCursor(at), Silent: id.Names(silent)}
 	for i := range all {
 		switch {
 		case all[i].Kind == event.Missed:

@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/quorate/quorate/broker/failure"
+	"github.com/quorate/quorate/broker/permission"
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/message"
 	"github.com/quorate/quorate/policy"
@@ -35,19 +37,19 @@ func (b *Broker) DeclareExchange(ctx context.Context, x Exchange, passive bool) 
 	if x.Name = catalog.StripName(x.Name); x.Name == "" {
 		return DeclaredExchange{}, defaultExchangeRefused(x.VHost)
 	}
-	about := Error{VHost: x.VHost, Kind: "exchange", Name: x.Name}
+	about := failure.Error{VHost: x.VHost, Kind: "exchange", Name: x.Name}
 	_, exists := c.View().Exchange(x.VHost, x.Name)
 	if passive {
-		if err := b.permitAny(ctx, exchangeOf(x.VHost, x.Name)); err != nil {
+		if err := b.Permissions.PermitAny(ctx, permission.Exchange(x.VHost, x.Name)); err != nil {
 			return DeclaredExchange{}, err
 		}
 		if !exists {
 			_, err := c.View().Route(x.VHost, x.Name, &catalog.Publication{}, nil)
-			return DeclaredExchange{}, translate(err, about)
+			return DeclaredExchange{}, failure.Translate(err, about)
 		}
 		return DeclaredExchange{}, nil
 	}
-	if err := b.permit(ctx, exchangeOf(x.VHost, x.Name), configure); err != nil {
+	if err := b.Permissions.Permit(ctx, permission.Exchange(x.VHost, x.Name), permission.Configure); err != nil {
 		return DeclaredExchange{}, err
 	}
 	if !exists {
@@ -65,13 +67,13 @@ func (b *Broker) DeclareExchange(ctx context.Context, x Exchange, passive bool) 
 	}
 	cmd, err := asked.Resolved()
 	if err != nil {
-		return DeclaredExchange{}, translate(err, about)
+		return DeclaredExchange{}, failure.Translate(err, about)
 	}
-	reply, err := b.commit(ctx, c, &cmd)
+	reply, err := b.commands.Commit(ctx, &cmd)
 	if err != nil {
-		err = aboutDeclaration(translate(err, about), x.Arguments, argumentsOf(c.View(), exchangeOf(x.VHost, x.Name)))
+		err = aboutDeclaration(failure.Translate(err, about), x.Arguments, argumentsOf(c.View(), permission.Exchange(x.VHost, x.Name)))
 		if _, exists = c.View().Exchange(x.VHost, x.Name); exists {
-			err = asState(err)
+			err = failure.AsState(err)
 		}
 	}
 	return DeclaredExchange{Created: reply.Created, Warnings: warnings}, err
@@ -79,35 +81,34 @@ func (b *Broker) DeclareExchange(ctx context.Context, x Exchange, passive bool) 
 
 // permitNewExchange checks the name of an exchange that is to be made, and whether the caller may
 // make it.
-func (b *Broker) permitNewExchange(ctx context.Context, x *Exchange, about Error) error {
+func (b *Broker) permitNewExchange(ctx context.Context, x *Exchange, about failure.Error) error {
 	if err := checkName(x.Name, about); err != nil {
 		return err
 	}
 	alternate, sends := (&catalog.Exchange{Arguments: x.Arguments}).AlternateExchange()
-	return b.permitNew(ctx, exchangeOf(x.VHost, x.Name), alternate, sends)
+	return b.Permissions.PermitNew(ctx, permission.Exchange(x.VHost, x.Name), alternate, sends)
 }
 
 // DeleteExchange removes an exchange and its bindings; a missing one is fine. With
 // ifUnused it must not be the source of a binding.
 func (b *Broker) DeleteExchange(ctx context.Context, vhost, name string, ifUnused bool) error {
-	c := b.cluster
 	name = catalog.StripName(name)
-	about := Error{VHost: vhost, Kind: "exchange", Name: name}
+	about := failure.Error{VHost: vhost, Kind: "exchange", Name: name}
 	switch {
 	case name == "":
 		return defaultExchangeRefused(vhost)
 	case reserved(name):
-		about.Class, about.Problem = AccessRefused, ProblemSystemExchange
+		about.Class, about.Problem = failure.AccessRefused, failure.ProblemSystemExchange
 		about.Reason = "is pre-declared, or has a name that is kept for such, and cannot be deleted"
 		return &about
 	}
-	if err := b.permit(ctx, exchangeOf(vhost, name), configure); err != nil {
+	if err := b.Permissions.Permit(ctx, permission.Exchange(vhost, name), permission.Configure); err != nil {
 		return err
 	}
-	_, err := b.commit(ctx, c, &catalog.DeleteExchange{VHost: vhost, Name: name, IfUnused: ifUnused})
-	err = asState(translate(err, about))
-	if e, ok := errors.AsType[*Error](err); ok && e.Arg == "if_unused" {
-		e.Problem = ProblemInUse
+	_, err := b.commands.Commit(ctx, &catalog.DeleteExchange{VHost: vhost, Name: name, IfUnused: ifUnused})
+	err = failure.AsState(failure.Translate(err, about))
+	if e, ok := errors.AsType[*failure.Error](err); ok && e.Arg == "if_unused" {
+		e.Problem = failure.ProblemInUse
 	}
 	return err
 }
@@ -115,17 +116,17 @@ func (b *Broker) DeleteExchange(ctx context.Context, vhost, name string, ifUnuse
 // ListExchanges returns the exchanges of a vhost, of all if it is empty, sorted by vhost
 // and name: those that the caller sees (VH-12).
 func (b *Broker) ListExchanges(ctx context.Context, vhost string) ([]Exchange, error) {
-	seen, err := b.sight(ctx, vhost)
+	seen, err := b.Permissions.Sight(ctx, vhost)
 	if err != nil {
 		return nil, err
 	}
-	v, err := b.viewOf(vhost)
+	v, err := b.Serving.ViewOf(vhost)
 	if err != nil {
 		return nil, err
 	}
 	var out []Exchange
 	for x := range v.Exchanges() {
-		if seen.sees(exchangeOf(x.VHost, x.Name)) {
+		if seen.Sees(permission.Exchange(x.VHost, x.Name)) {
 			out = append(out, Exchange{
 				VHost: x.VHost, Name: x.Name, Type: string(x.Type), Durable: x.Durable,
 				AutoDelete: x.AutoDelete, Internal: x.Internal, Arguments: x.Arguments,
@@ -133,15 +134,6 @@ func (b *Broker) ListExchanges(ctx context.Context, vhost string) ([]Exchange, e
 		}
 	}
 	return out, nil
-}
-
-// viewOf returns the view, and checks that it has the vhost unless that is empty.
-func (b *Broker) viewOf(vhost string) (*catalog.View, error) {
-	v := b.view()
-	if _, ok := v.Exchange(vhost, ""); vhost != "" && !ok {
-		return nil, &Error{Class: NotFound, VHost: vhost, Kind: "vhost", Name: vhost, Reason: "does not exist"}
-	}
-	return v, nil
 }
 
 // Binding routes from an exchange to a queue, or to an exchange.
@@ -164,8 +156,8 @@ func (x *Binding) kind() catalog.DestinationKind {
 }
 
 func (x *Binding) check() error {
-	about := Error{
-		Class: PreconditionFailed, VHost: x.VHost, Kind: "binding", Name: BindingName(x.Source, x.Destination),
+	about := failure.Error{
+		Class: failure.PreconditionFailed, VHost: x.VHost, Kind: "binding", Name: BindingName(x.Source, x.Destination),
 		Arg: "routing_key",
 	}
 	switch {
@@ -189,7 +181,7 @@ func (b *Broker) Bind(ctx context.Context, x Binding) (warnings []string, err er
 	err = b.proposeBinding(ctx, &x, &catalog.Bind{
 		VHost: x.VHost, Source: x.Source, DestinationKind: x.kind(),
 		Destination: x.Destination, Key: x.RoutingKey, Arguments: x.Arguments,
-	}, func(v *catalog.View, about Error) error {
+	}, func(v *catalog.View, about failure.Error) error {
 		warnings, err = b.unknownOfBinding(ctx, v, &x, about)
 		return err
 	})
@@ -197,7 +189,7 @@ func (b *Broker) Bind(ctx context.Context, x Binding) (warnings []string, err er
 }
 
 // unknownOfBinding is unknownArguments for a binding: those of a headers exchange mean something.
-func (b *Broker) unknownOfBinding(ctx context.Context, v *catalog.View, x *Binding, about Error) ([]string, error) {
+func (b *Broker) unknownOfBinding(ctx context.Context, v *catalog.View, x *Binding, about failure.Error) ([]string, error) {
 	source, ok := v.Exchange(x.VHost, x.Source)
 	if !ok || source.Type != catalog.ExchangeHeaders {
 		return nil, nil
@@ -217,43 +209,43 @@ func (b *Broker) Unbind(ctx context.Context, x Binding) error {
 	return b.proposeBinding(ctx, &x, &catalog.Unbind{
 		VHost: x.VHost, Source: x.Source, DestinationKind: x.kind(),
 		Destination: x.Destination, Key: x.RoutingKey, Arguments: x.Arguments,
-	}, func(*catalog.View, Error) error { return nil })
+	}, func(*catalog.View, failure.Error) error { return nil })
 }
 
 // proposeBinding proposes a command about a binding if the caller may change it and check has
 // nothing against it.
-func (b *Broker) proposeBinding(ctx context.Context, x *Binding, cmd catalog.Command, check func(*catalog.View, Error) error) error {
+func (b *Broker) proposeBinding(ctx context.Context, x *Binding, cmd catalog.Command, check func(*catalog.View, failure.Error) error) error {
 	c := b.cluster
 	if err := b.permitBinding(ctx, x); err != nil {
 		return err
 	}
 	if rec, ok := c.View().Queue(x.VHost, x.Destination); ok && !x.ToExchange {
-		if err := b.permitOwner(ctx, rec); err != nil {
+		if err := b.Connections.PermitOwner(ctx, rec); err != nil {
 			return err
 		}
 	}
-	about := Error{VHost: x.VHost, Kind: "binding", Name: BindingName(x.Source, x.Destination)}
+	about := failure.Error{VHost: x.VHost, Kind: "binding", Name: BindingName(x.Source, x.Destination)}
 	if err := check(c.View(), about); err != nil {
 		return err
 	}
-	_, err := b.commit(ctx, c, cmd)
-	return translate(err, about)
+	_, err := b.commands.Commit(ctx, cmd)
+	return failure.Translate(err, about)
 }
 
 // ListBindings returns the bindings of a vhost, of all if it is empty, without the
 // implicit ones of the default exchange (EX-3): those that the caller sees (VH-12).
 func (b *Broker) ListBindings(ctx context.Context, vhost string) ([]Binding, error) {
-	seen, err := b.sight(ctx, vhost)
+	seen, err := b.Permissions.Sight(ctx, vhost)
 	if err != nil {
 		return nil, err
 	}
-	v, err := b.viewOf(vhost)
+	v, err := b.Serving.ViewOf(vhost)
 	if err != nil {
 		return nil, err
 	}
 	var out []Binding
 	for x := range v.Bindings() {
-		if seen.seesBinding(x) {
+		if seen.SeesBinding(x) {
 			out = append(out, Binding{
 				VHost: x.VHost, Source: x.Source, ToExchange: x.DestinationKind == catalog.ToExchange,
 				Destination: x.Destination, RoutingKey: x.Key, Arguments: x.Arguments,

@@ -4,9 +4,13 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/quorate/quorate/argument"
+	"github.com/quorate/quorate/broker/failure"
+	"github.com/quorate/quorate/broker/permission"
+	"github.com/quorate/quorate/broker/serving"
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/cluster"
 	"github.com/quorate/quorate/cluster/gateway"
@@ -52,23 +56,23 @@ type Explained struct {
 // elsewhere. Exchanges that take any of their bindings are shown with one that they may take. Who
 // does not see the whole vhost must see the exchange, and is told the queues that it sees (VH-12).
 func (b *Broker) ExplainRouting(ctx context.Context, vhost, exchange string, keys []string, headers message.Table) (Explained, error) {
-	seen, err := b.sight(ctx, vhost)
+	seen, err := b.Permissions.Sight(ctx, vhost)
 	if err != nil {
 		return Explained{}, err
 	}
-	if !seen.whole() {
-		if err := b.permitAny(ctx, exchangeOf(vhost, exchange)); err != nil {
+	if !seen.Whole() {
+		if err := b.Permissions.PermitAny(ctx, permission.Exchange(vhost, exchange)); err != nil {
 			return Explained{}, err
 		}
 	}
-	v, err := b.viewOf(vhost)
+	v, err := b.Serving.ViewOf(vhost)
 	if err != nil {
 		return Explained{}, err
 	}
 	e, err := b.explain(v, vhost, exchange, &catalog.Publication{
 		Keys: keys, Headers: headers, Properties: &message.Properties{}, Local: b.leads, Alternate: b.alternate,
 	})
-	if e.Queues = seen.seenQueues(e.Queues); !seen.whole() {
+	if e.Queues = seenQueues(seen, e.Queues); !seen.Whole() {
 		e.Steps = nil
 	}
 	return e, err
@@ -77,7 +81,7 @@ func (b *Broker) ExplainRouting(ctx context.Context, vhost, exchange string, key
 func (b *Broker) explain(v *catalog.View, vhost, exchange string, p *catalog.Publication) (Explained, error) {
 	e, err := v.Explain(vhost, exchange, p)
 	if err != nil {
-		return Explained{}, translate(err, Error{})
+		return Explained{}, failure.Translate(err, failure.Error{})
 	}
 	out := Explained{Queues: b.routedQueues(v, &e, e.Queues)}
 	for i := range e.Steps {
@@ -170,10 +174,10 @@ func (b *Broker) ExplainDeadLetter(ctx context.Context, d DeadLetterQuestion) (D
 	if err != nil {
 		return out, err
 	}
-	seen, err := b.sight(ctx, d.VHost)
-	if err == nil && !seen.whole() {
-		out.Targets, out.Steps = seen.seenQueues(out.Targets), nil
-		out.Cyclic = slices.DeleteFunc(out.Cyclic, func(name string) bool { return !seen.sees(queueOf(d.VHost, name)) })
+	seen, err := b.Permissions.Sight(ctx, d.VHost)
+	if err == nil && !seen.Whole() {
+		out.Targets, out.Steps = seenQueues(seen, out.Targets), nil
+		out.Cyclic = slices.DeleteFunc(out.Cyclic, func(name string) bool { return !seen.Sees(permission.Queue(d.VHost, name)) })
 	}
 	return out, err
 }
@@ -185,7 +189,7 @@ func (b *Broker) explainDeadLetter(ctx context.Context, d DeadLetterQuestion) (D
 	}
 	c := b.cluster
 	v := c.View()
-	rec, err := lookUp(v, d.VHost, d.Queue)
+	rec, err := serving.LookUp(v, d.VHost, d.Queue)
 	if err != nil {
 		return DeadLetterAnswer{}, err
 	}
@@ -215,7 +219,7 @@ func (b *Broker) explainDeadLetter(ctx context.Context, d DeadLetterQuestion) (D
 	p := deadletter.Publication(c.LetterRouter(), rec, &left, &x.Message)
 	e, err := v.Explain(d.VHost, x.Rule.Exchange, &p)
 	if err != nil {
-		return out, translate(err, about)
+		return out, failure.Translate(err, about)
 	}
 	out.Targets = b.routedQueues(v, &e, x.Targets)
 	for i := range e.Steps {
@@ -226,12 +230,12 @@ func (b *Broker) explainDeadLetter(ctx context.Context, d DeadLetterQuestion) (D
 
 // mortal returns the message that is asked about, and how it would leave its queue.
 func (b *Broker) mortal(
-	ctx context.Context, c *cluster.Cluster, q *gateway.Queue, d DeadLetterQuestion, about Error,
+	ctx context.Context, c *cluster.Cluster, q *gateway.Queue, d DeadLetterQuestion, about failure.Error,
 ) (*message.Message, quorumq.Discarded, error) {
 	left := quorumq.Discarded{At: quorumq.Time(c.View().Now()), Reason: quorumq.ReasonRejected}
 	if d.Reason != "" {
 		if left.Reason = reasonOf(d.Reason); left.Reason == 0 {
-			about.Class, about.Arg, about.Value = PreconditionFailed, "reason", quoted(d.Reason)
+			about.Class, about.Arg, about.Value = failure.PreconditionFailed, "reason", strconv.Quote(d.Reason)
 			about.Reason = "want rejected, expired, maxlen, delivery_limit or queue_deleted"
 			return nil, left, &about
 		}
@@ -246,7 +250,7 @@ func (b *Broker) mortal(
 	for looked, more := 0, true; more && looked < MaxPeekLooked; {
 		page, err := c.Leaders().Peek(ctx, q.UID(), ask)
 		if err != nil {
-			return nil, left, translate(err, about)
+			return nil, left, failure.Translate(err, about)
 		}
 		if len(page.Messages) == 0 {
 			ask.From, more = page.Next, page.More
@@ -255,7 +259,7 @@ func (b *Broker) mortal(
 		}
 		p, err := peeked(&page.Messages[0])
 		if err != nil {
-			return nil, left, translate(err, about)
+			return nil, left, failure.Translate(err, about)
 		}
 		left.To, left.DeliveryCount, left.AcquiredCount = page.Messages[0].To, p.DeliveryCount, p.AcquiredCount
 		if d.Part == PartBacklog {
@@ -263,7 +267,7 @@ func (b *Broker) mortal(
 		}
 		return &p.Message, left, nil
 	}
-	about.Class, about.Arg, about.Value = NotFound, "number", fmt.Sprint(d.Number)
+	about.Class, about.Arg, about.Value = failure.NotFound, "number", fmt.Sprint(d.Number)
 	about.Reason = "has no message with this number there, or not any more; peek shows what it has"
 	return nil, left, &about
 }

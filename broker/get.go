@@ -5,6 +5,8 @@ import (
 	"errors"
 	"time"
 
+	"github.com/quorate/quorate/broker/failure"
+	"github.com/quorate/quorate/broker/identity"
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/cluster/traffic"
 	"github.com/quorate/quorate/message"
@@ -35,11 +37,11 @@ func (b *Broker) Get(ctx context.Context, vhost, queue string, autoAck bool) (Go
 		if rec, ok := b.view().QueueByUID(q.UID()); ok && errors.Is(err, traffic.ErrSingleActive) {
 			about.Value = string(rec.Type)
 		}
-		return Got{Ready: ready}, translate(err, about)
+		return Got{Ready: ready}, failure.Translate(err, about)
 	}
 	d, _, err := decodeDelivery(cd)
 	if err != nil {
-		about.Class, about.Reason = Internal, "a stored message cannot be read: "+err.Error()
+		about.Class, about.Reason = failure.Internal, "a stored message cannot be read: "+err.Error()
 		return Got{}, &about
 	}
 	d.ID = 1
@@ -62,7 +64,7 @@ func (b *Broker) SettleToken(ctx context.Context, token string, o Outcome, faile
 	}
 	t := held.ConsumerToken
 	if t.OfStream() {
-		about.Class, about.Arg = PreconditionFailed, "settle_token"
+		about.Class, about.Arg = failure.PreconditionFailed, "settle_token"
 		about.Reason = "is that of a Consume stream; settle its deliveries there, or publish with it"
 		return &about
 	}
@@ -71,13 +73,13 @@ func (b *Broker) SettleToken(ctx context.Context, token string, o Outcome, faile
 		return err
 	}
 	err = c.Gateway().DecideToken(ctx, t, d)
-	return translate(err, held.about(err, about))
+	return failure.Translate(err, held.about(err, about))
 }
 
 // GiveBack returns a message that Get took, as when its client has gone (DEL-8). It is for
 // listeners, and goes on after the client's connection, for a few seconds at most.
 func (b *Broker) GiveBack(token string) error {
-	ctx, stop := context.WithTimeout(WithIdentity(b.life, Itself()), giveBackTimeout)
+	ctx, stop := context.WithTimeout(identity.WithIdentity(b.life, identity.Itself()), giveBackTimeout)
 	defer stop()
 	return b.SettleToken(ctx, token, Requeue, true, nil, Delay{})
 }

@@ -4,6 +4,10 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/quorate/quorate/broker/failure"
+	"github.com/quorate/quorate/broker/operators"
+	"github.com/quorate/quorate/broker/permission"
+	"github.com/quorate/quorate/broker/serving"
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/cluster/operation"
 	"github.com/quorate/quorate/quorumq"
@@ -34,13 +38,13 @@ type MoveTarget struct {
 }
 
 // DeleteMessages starts to take messages off a queue; nothing dead-letters them.
-func (b *Broker) DeleteMessages(ctx context.Context, j MessageJob) (Operation, Plan, error) {
+func (b *Broker) DeleteMessages(ctx context.Context, j MessageJob) (operators.Operation, operators.Plan, error) {
 	return b.startMoving(ctx, kindDeleteMessages, j, quorumq.Destination{}, nil)
 }
 
 // MoveMessages starts to move messages to where t says. Each gets there once, also when
 // leaders change on the way (DL-25).
-func (b *Broker) MoveMessages(ctx context.Context, j MessageJob, t MoveTarget) (Operation, Plan, error) {
+func (b *Broker) MoveMessages(ctx context.Context, j MessageJob, t MoveTarget) (operators.Operation, operators.Plan, error) {
 	to := quorumq.Destination{Kind: quorumq.ToExchange, Name: t.Exchange, Key: t.Key, HasKey: t.HasKey}
 	if t.Queue != "" {
 		to = quorumq.Destination{Kind: quorumq.ToQueue, Name: t.Queue}
@@ -56,7 +60,7 @@ func (b *Broker) MoveMessages(ctx context.Context, j MessageJob, t MoveTarget) (
 // RedriveMessages starts to move dead letters back to the queue that they died in first, or
 // with exchange to the exchange by which they had come there. What has not died, or whose
 // queue or exchange is gone, stays.
-func (b *Broker) RedriveMessages(ctx context.Context, j MessageJob, exchange bool) (Operation, Plan, error) {
+func (b *Broker) RedriveMessages(ctx context.Context, j MessageJob, exchange bool) (operators.Operation, operators.Plan, error) {
 	to := quorumq.Destination{Kind: quorumq.ToOrigin}
 	if exchange {
 		to.Kind = quorumq.ToOriginExchange
@@ -66,22 +70,22 @@ func (b *Broker) RedriveMessages(ctx context.Context, j MessageJob, exchange boo
 		if exchange {
 			return nil // asked for with each exchange
 		}
-		return b.permit(ctx, exchangeOf(rec.VHost, ""), write)
+		return b.Permissions.Permit(ctx, permission.Exchange(rec.VHost, ""), permission.Write)
 	})
 }
 
 func (b *Broker) permitQueueTarget(ctx context.Context, v *catalog.View, from *catalog.QueueRecord, name string) error {
-	to, err := lookUp(v, from.VHost, name)
+	to, err := serving.LookUp(v, from.VHost, name)
 	if err != nil {
 		return err
 	}
 	if to.UID == from.UID {
-		return &Error{
-			Class: PreconditionFailed, VHost: from.VHost, Kind: "queue", Name: name, Arg: "to_queue", Value: name,
+		return &failure.Error{
+			Class: failure.PreconditionFailed, VHost: from.VHost, Kind: "queue", Name: name, Arg: "to_queue", Value: name,
 			Reason: "is the queue that the messages are in; name another",
 		}
 	}
-	return b.permit(ctx, exchangeOf(from.VHost, ""), write) // as for publishing to it (EX-3)
+	return b.Permissions.Permit(ctx, permission.Exchange(from.VHost, ""), permission.Write) // as for publishing to it (EX-3)
 }
 
 func (b *Broker) permitExchangeTarget(ctx context.Context, v *catalog.View, vhost string, t MoveTarget) error {
@@ -89,17 +93,17 @@ func (b *Broker) permitExchangeTarget(ctx context.Context, v *catalog.View, vhos
 	if err != nil {
 		return err
 	}
-	if err := b.permit(ctx, exchangeOf(vhost, t.Exchange), write); err != nil {
+	if err := b.Permissions.Permit(ctx, permission.Exchange(vhost, t.Exchange), permission.Write); err != nil {
 		return err
 	}
-	who, err := b.Who(ctx)
+	who, err := b.Logins.Who(ctx)
 	if err != nil {
 		return err
 	}
 	if who != nil && x.Type == catalog.ExchangeTopic {
 		// VH-8: of the messages' own keys nothing is known here.
-		if g := b.topicPermission(v, who, vhost, t.Exchange); g != nil && (!t.HasKey || !b.matches(g, write, t.Key)) {
-			return exchangeOf(vhost, t.Exchange).refusedKey(who.User(), write, t.Key)
+		if g := b.Permissions.TopicPermission(v, who, vhost, t.Exchange); g != nil && (!t.HasKey || !b.Permissions.Matches(g, permission.Write, t.Key)) {
+			return permission.Exchange(vhost, t.Exchange).RefusedKey(who.User(), permission.Write, t.Key)
 		}
 	}
 	return b.refuseUnroutable(ctx, v, vhost, t)
@@ -109,13 +113,13 @@ func (b *Broker) permitExchangeTarget(ctx context.Context, v *catalog.View, vhos
 func (b *Broker) startMoving(
 	ctx context.Context, kind operation.Kind, j MessageJob, to quorumq.Destination,
 	check func(*catalog.View, *catalog.QueueRecord) error,
-) (Operation, Plan, error) {
+) (operators.Operation, operators.Plan, error) {
 	q, about, err := b.queueToRead(ctx, j.VHost, j.Queue)
 	if err != nil {
-		return Operation{}, Plan{}, err
+		return operators.Operation{}, operators.Plan{}, err
 	}
 	c := b.cluster
-	rec, err := lookUp(c.View(), j.VHost, j.Queue)
+	rec, err := serving.LookUp(c.View(), j.VHost, j.Queue)
 	if err == nil && check != nil {
 		err = check(c.View(), rec)
 	}
@@ -123,20 +127,20 @@ func (b *Broker) startMoving(
 		err = j.Filter.Validate()
 	}
 	if err != nil {
-		return Operation{}, Plan{}, translate(err, about)
+		return operators.Operation{}, operators.Plan{}, failure.Translate(err, about)
 	}
 	m := &mover{
 		b: b, c: c, q: q, vhost: j.VHost, job: j, to: to, about: about, origins: make(map[string]error),
 		may: func(exchange string) error {
-			return b.permit(context.WithoutCancel(ctx), exchangeOf(j.VHost, exchange), write)
+			return b.Permissions.Permit(context.WithoutCancel(ctx), permission.Exchange(j.VHost, exchange), permission.Write)
 		},
 	}
 	if j.DryRun {
 		err := m.run(ctx, func(operation.Progress) {})
-		return Operation{}, m.plan, translate(err, about)
+		return operators.Operation{}, m.plan, failure.Translate(err, about)
 	}
-	op, err := b.start(ctx, c, kind, fmt.Sprintf("queue %q in vhost %q", j.Queue, j.VHost), func(ctx context.Context, report func(operation.Progress)) error {
-		return translate(m.run(ctx, report), about)
+	op, err := b.Operators.Start(ctx, c, kind, fmt.Sprintf("queue %q in vhost %q", j.Queue, j.VHost), func(ctx context.Context, report func(operation.Progress)) error {
+		return failure.Translate(m.run(ctx, report), about)
 	})
-	return op, Plan{}, err
+	return op, operators.Plan{}, err
 }

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/quorate/quorate/broker/failure"
+	"github.com/quorate/quorate/broker/operators"
 	"github.com/quorate/quorate/cluster"
 	"github.com/quorate/quorate/cluster/gateway"
 	"github.com/quorate/quorate/cluster/leader"
@@ -46,11 +48,11 @@ type mover struct {
 	vhost string
 	job   MessageJob
 	to    quorumq.Destination
-	about Error
+	about failure.Error
 	may   func(exchange string) error // whether who asked may write to it
 
 	origins map[string]error // by name of queue or exchange: why nothing goes there
-	plan    Plan
+	plan    operators.Plan
 	looked  uint64
 	total   uint64 // ready messages when it began
 	taken   uint64
@@ -189,7 +191,7 @@ func (m *mover) sample(p *leader.Peeked) {
 	default:
 		line += ": to " + destinationText(&m.to)
 	}
-	m.plan.add("%s", line)
+	m.plan.Add("%s", line)
 }
 
 // arrive waits until at most so many messages are on their way.

@@ -4,7 +4,9 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
 
+	"github.com/quorate/quorate/broker/failure"
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/cluster/leader"
 	"github.com/quorate/quorate/cluster/traffic"
@@ -25,13 +27,13 @@ func (b *Broker) refuseUnroutable(ctx context.Context, v *catalog.View, vhost st
 	})
 	byHeaders := func(s catalog.RouteStep) bool { return s.Exchange != nil && s.Exchange.Type == catalog.ExchangeHeaders }
 	if err != nil || len(e.Queues) > 0 || slices.ContainsFunc(e.Steps, byHeaders) {
-		return translate(err, Error{})
+		return failure.Translate(err, failure.Error{})
 	}
-	if why := b.current(ctx); why != nil {
+	if why := b.Serving.Current(ctx); why != nil {
 		return why
 	}
-	return &Error{
-		Class: PreconditionFailed, State: true, VHost: vhost, Kind: "exchange", Name: t.Exchange, Arg: "routing_key", Value: quoted(t.Key),
+	return &failure.Error{
+		Class: failure.PreconditionFailed, State: true, VHost: vhost, Kind: "exchange", Name: t.Exchange, Arg: "routing_key", Value: strconv.Quote(t.Key),
 		Reason: "routes to no queue, so that the messages would stay on their way; bind one, or name another key",
 	}
 }

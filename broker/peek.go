@@ -5,7 +5,9 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"strconv"
 
+	"github.com/quorate/quorate/broker/failure"
 	"github.com/quorate/quorate/cluster/gateway"
 	"github.com/quorate/quorate/cluster/leader"
 	"github.com/quorate/quorate/message"
@@ -45,10 +47,10 @@ type MessageFilter struct {
 func (f *MessageFilter) Validate() error {
 	const most = 1000
 	if len(f.Numbers) > most || len(f.MessageIDs) > most {
-		return &Error{Class: PreconditionFailed, Kind: "filter", Arg: "numbers", Reason: "more than 1000 numbers or message ids; ask for fewer at a time"}
+		return &failure.Error{Class: failure.PreconditionFailed, Kind: "filter", Arg: "numbers", Reason: "more than 1000 numbers or message ids; ask for fewer at a time"}
 	}
 	if err := message.CheckTable("headers", f.Headers); err != nil {
-		return translate(err, Error{Kind: "filter"})
+		return failure.Translate(err, failure.Error{Kind: "filter"})
 	}
 	return nil
 }
@@ -88,7 +90,7 @@ func (b *Broker) Peek(ctx context.Context, p Peek) (page []Peeked, next string, 
 	}
 	from := quorumq.PeekFrom{Part: p.Part, Skip: p.Skip, Number: p.FromNumber}
 	if err := errors.Join(p.Filter.Validate(), decodeCursor(p.Token, &from)); err != nil {
-		return nil, "", 0, translate(err, about)
+		return nil, "", 0, failure.Translate(err, about)
 	}
 	if p.Limit <= 0 {
 		p.Limit = DefaultPeekLimit
@@ -103,12 +105,12 @@ func (b *Broker) Peek(ctx context.Context, p Peek) (page []Peeked, next string, 
 	for read := 0; ; {
 		got, err := c.Leaders().Peek(ctx, q.UID(), ask)
 		if err != nil {
-			return nil, "", looked, translate(err, about)
+			return nil, "", looked, failure.Translate(err, about)
 		}
 		for i := range got.Messages {
 			m, err := peeked(&got.Messages[i])
 			if err != nil {
-				about.Class, about.Reason = Internal, "a stored message cannot be read: "+err.Error()
+				about.Class, about.Reason = failure.Internal, "a stored message cannot be read: "+err.Error()
 				return nil, "", looked, &about
 			}
 			page = append(page, m)
@@ -146,10 +148,10 @@ func peeked(m *leader.Peeked) (Peeked, error) {
 func destinationText(d *quorumq.Destination) string {
 	s := d.Kind.String()
 	if d.Kind == quorumq.ToQueue || d.Kind == quorumq.ToExchange {
-		s += " " + quoted(d.Name)
+		s += " " + strconv.Quote(d.Name)
 	}
 	if d.HasKey {
-		s += ", key " + quoted(d.Key)
+		s += ", key " + strconv.Quote(d.Key)
 	}
 	return s
 }

@@ -7,6 +7,8 @@ import (
 	"math/rand/v2"
 	"sync/atomic"
 
+	"github.com/quorate/quorate/broker/failure"
+	"github.com/quorate/quorate/broker/serving"
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/cluster/disk"
 	"github.com/quorate/quorate/cluster/gateway"
@@ -121,10 +123,10 @@ func (b *Broker) Publish(ctx context.Context, m *Publish, done func(Result)) {
 	p, _ := b.publishes.Get().(*publishing)
 	p.done, p.token = done, m.Token
 	ttl, err := p.prepare(ctx, m)
-	if len(p.uids) == 0 && (err == nil || negative(err)) { // EX-16
+	if len(p.uids) == 0 && (err == nil || serving.Negative(err)) { // EX-16
 		ttl, err = p.confirm(ctx, m, ttl, err)
 	}
-	if why, ok := err.(*Error); ok && why.Class == Unavailable { //nolint:errorlint // as prepare and confirm make it
+	if why, ok := err.(*failure.Error); ok && why.Class == failure.Unavailable { //nolint:errorlint // as prepare and confirm make it
 		p.refuse(why)
 		return
 	}
@@ -198,7 +200,7 @@ func (p *publishing) prepare(ctx context.Context, m *Publish) (ttlMs int64, err 
 		return 0, p.tooLarge(m)
 	}
 	p.uids = p.uids[:0]
-	v, err := p.b.servingView()
+	v, err := p.b.Serving.View()
 	if err != nil {
 		return 0, err
 	}
@@ -214,16 +216,16 @@ func (p *publishing) prepare(ctx context.Context, m *Publish) (ttlMs int64, err 
 	p.msg.Exchange, p.msg.Body = m.Exchange, m.Body
 	if ttlMs, err = p.expiration(); err != nil {
 		about := aboutMessage(m)
-		about.Problem = ProblemExpiration
-		return 0, translate(err, about)
+		about.Problem = failure.ProblemExpiration
+		return 0, failure.Translate(err, about)
 	}
 	if err := p.routingKeys(m); err != nil {
-		return 0, aboutKeys(translate(err, aboutMessage(m)), m.Headers)
+		return 0, aboutKeys(failure.Translate(err, aboutMessage(m)), m.Headers)
 	}
 	if m.Exchange == "" { // AM-3
 		v = p.resolveReplies(ctx, m.VHost, v)
 	}
-	if err := p.permitKeys(m, x, right.topic); err != nil {
+	if err := p.permitKeys(m, x, right.Topic); err != nil {
 		return 0, err
 	}
 	if err := permitUserID(m, &right); err != nil {
@@ -231,7 +233,7 @@ func (p *publishing) prepare(ctx context.Context, m *Publish) (ttlMs int64, err 
 	}
 	if !withinLimits(&p.msg) {
 		if err := message.CheckLimits(&p.msg, p.b.cfg.MaxBodyBytes); err != nil {
-			return 0, translate(err, aboutMessage(m))
+			return 0, failure.Translate(err, aboutMessage(m))
 		}
 	}
 	if p.later, err = p.delay(v, x, m); err != nil {
@@ -246,7 +248,7 @@ func (p *publishing) prepare(ctx context.Context, m *Publish) (ttlMs int64, err 
 		Chance: m.chance(), Local: p.b.leads, Alternate: p.b.alternate,
 	}
 	p.uids, err = v.Route(m.VHost, m.Exchange, &p.routing, p.uids[:0])
-	return ttlMs, translate(err, aboutMessage(m))
+	return ttlMs, failure.Translate(err, aboutMessage(m))
 }
 
 func newPublishTarget(p *publishing) *publishTarget {
@@ -266,17 +268,17 @@ func (t *publishTarget) answer(err error) {
 // confirm takes what was found for a message that has no queue, an error or none, and looks
 // again if the view was too old to tell. What it could not find out is Unavailable.
 func (p *publishing) confirm(ctx context.Context, m *Publish, ttlMs int64, found error) (int64, error) {
-	if p.b.server.Fresh() {
+	if p.b.catalog.Fresh() {
 		return ttlMs, found
 	}
-	if err := p.b.server.AwaitFresh(ctx); err != nil {
-		return 0, errStale(err)
+	if err := p.b.catalog.AwaitFresh(ctx); err != nil {
+		return 0, serving.ErrStale(err)
 	}
 	return p.prepare(ctx, m)
 }
 
 // refuse ends a publish that this node cannot decide about: nothing is stored.
-func (p *publishing) refuse(why *Error) {
+func (p *publishing) refuse(why *failure.Error) {
 	p.b.clients.Counters.Rejected.Add(1)
 	p.b.clients.Counters.Undecidable.Add(1)
 	p.finish(Result{Kind: Rejected, Rejections: []Rejection{{Cause: CauseUnavailable, Reason: why.Reason}}})

@@ -3,16 +3,17 @@ package broker
 import (
 	"strconv"
 
+	"github.com/quorate/quorate/broker/failure"
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/message"
 	"github.com/quorate/quorate/quorumq"
 )
 
-func aboutMessage(m *Publish) Error { return Error{Kind: "message", VHost: m.VHost} }
+func aboutMessage(m *Publish) failure.Error { return failure.Error{Kind: "message", VHost: m.VHost} }
 
 func (p *publishing) tooLarge(m *Publish) error {
 	about := aboutMessage(m)
-	about.Class, about.Arg, about.Value = PreconditionFailed, "body size", strconv.Itoa(len(m.Body))
+	about.Class, about.Arg, about.Value = failure.PreconditionFailed, "body size", strconv.Itoa(len(m.Body))
 	about.Reason = "above this broker's limit of " + strconv.Itoa(p.b.cfg.MaxBodyBytes) + " bytes; send a smaller body, or a reference to it"
 	return &about
 }
@@ -22,11 +23,11 @@ func checkExchange(v *catalog.View, vhost, name string) (*catalog.Exchange, erro
 	x, ok := v.Exchange(vhost, name)
 	if !ok {
 		_, err := v.Route(vhost, name, &catalog.Publication{}, nil) // names the missing vhost or exchange
-		return nil, translate(err, Error{})
+		return nil, failure.Translate(err, failure.Error{})
 	}
 	if x.Internal {
-		return nil, &Error{
-			Class: AccessRefused, VHost: vhost, Kind: "exchange", Name: name, Problem: ProblemInternalExchange,
+		return nil, &failure.Error{
+			Class: failure.AccessRefused, VHost: vhost, Kind: "exchange", Name: name, Problem: failure.ProblemInternalExchange,
 			Reason: "is internal: only exchanges bound to it may publish to it",
 		}
 	}

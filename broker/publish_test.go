@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/quorate/quorate/broker/failure"
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/cluster/disk"
 	"github.com/quorate/quorate/cluster/gateway"
@@ -83,8 +84,13 @@ func testCatalog(t testing.TB, queues ...string) *catalog.Catalog {
 // testBroker has these queues, each with the end that open gives.
 func testBroker(t testing.TB, open func(name string) enqueuer, queues ...string) *Broker {
 	t.Helper()
+	return testBrokerOf(t, Config{MaxBodyBytes: 1000}, open, queues...)
+}
+
+func testBrokerOf(t testing.TB, c Config, open func(name string) enqueuer, queues ...string) *Broker {
+	t.Helper()
 	v := testCatalog(t, queues...).View()
-	b := alone(Config{MaxBodyBytes: 1000})
+	b := alone(c)
 	b.view = func() *catalog.View { return v }
 	b.open = func(uid id.QueueUID) (enqueuer, error) {
 		q, ok := v.QueueByUID(uid)
@@ -154,7 +160,7 @@ func TestPublishInvalid(t *testing.T) {
 				row.p.VHost = "/"
 			}
 			r := publish(t, b, &row.p)
-			var e *Error
+			var e *failure.Error
 			if r.Kind != Invalid || !errors.As(r.Err, &e) || !strings.HasPrefix(r.Err.Error(), row.want) {
 				t.Errorf("result %d, error %v, want %s", r.Kind, r.Err, row.want)
 			}

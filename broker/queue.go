@@ -5,6 +5,10 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/quorate/quorate/broker/audit"
+	"github.com/quorate/quorate/broker/failure"
+	"github.com/quorate/quorate/broker/permission"
+	"github.com/quorate/quorate/broker/serving"
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/cluster"
 	"github.com/quorate/quorate/cluster/gateway"
@@ -14,43 +18,26 @@ import (
 
 // findQueue looks a queue up and returns this node's end of it, unless it is another
 // connection's.
-func (b *Broker) findQueue(ctx context.Context, vhost, name string) (*gateway.Queue, Error, error) {
-	about := Error{VHost: vhost, Kind: "queue", Name: name}
+func (b *Broker) findQueue(ctx context.Context, vhost, name string) (*gateway.Queue, failure.Error, error) {
+	about := failure.Error{VHost: vhost, Kind: "queue", Name: name}
 	c := b.cluster
-	rec, err := lookUp(c.View(), vhost, name)
+	rec, err := serving.LookUp(c.View(), vhost, name)
 	if err != nil {
 		return nil, about, err
 	}
-	if err := b.permitOwner(ctx, rec); err != nil {
+	if err := b.Connections.PermitOwner(ctx, rec); err != nil {
 		return nil, about, err
 	}
 	q, err := c.Gateway().Queue(rec.UID)
-	return q, about, translate(err, about)
+	return q, about, failure.Translate(err, about)
 }
 
 // queueToRead is findQueue for who may read from it (VH-6).
-func (b *Broker) queueToRead(ctx context.Context, vhost, name string) (*gateway.Queue, Error, error) {
-	if err := b.permit(ctx, queueOf(vhost, name), read); err != nil {
-		return nil, Error{}, err
+func (b *Broker) queueToRead(ctx context.Context, vhost, name string) (*gateway.Queue, failure.Error, error) {
+	if err := b.Permissions.Permit(ctx, permission.Queue(vhost, name), permission.Read); err != nil {
+		return nil, failure.Error{}, err
 	}
 	return b.findQueue(ctx, vhost, name)
-}
-
-func lookUp(v *catalog.View, vhost, name string) (*catalog.QueueRecord, error) {
-	if rec, ok := v.Queue(vhost, name); ok {
-		return rec, nil
-	}
-	if _, ok := v.Exchange(vhost, ""); !ok { // every vhost has the default exchange
-		return nil, &Error{Class: NotFound, VHost: vhost, Kind: "vhost", Name: vhost, Reason: "does not exist"}
-	}
-	return nil, noQueue(vhost, name)
-}
-
-func noQueue(vhost, name string) *Error {
-	return &Error{
-		Class: NotFound, VHost: vhost, Kind: "queue", Name: name,
-		Reason: "does not exist; declare it first",
-	}
 }
 
 // Deleted tells what was lost with a queue.
@@ -70,29 +57,27 @@ type Deletion struct {
 // dissolveWait is how long DeleteQueue waits for the dead letters of the queue to arrive.
 const dissolveWait = 2 * time.Second
 
-const dissolvingReason = "is being deleted: its messages are dead-lettered first; declare it again when it is gone"
-
 // DeleteQueue removes a queue; a missing one is fine. One that dead-letters its messages
 // first may take longer than the call.
 func (b *Broker) DeleteQueue(ctx context.Context, vhost, name string, how Deletion) (Deleted, error) {
 	c := b.cluster
 	name = catalog.StripName(name)
-	about := Error{VHost: vhost, Kind: "queue", Name: name}
-	if err := b.permit(ctx, queueOf(vhost, name), configure); err != nil {
+	about := failure.Error{VHost: vhost, Kind: "queue", Name: name}
+	if err := b.Permissions.Permit(ctx, permission.Queue(vhost, name), permission.Configure); err != nil {
 		return Deleted{}, err
 	}
-	rec, err := lookUp(c.View(), vhost, name)
+	rec, err := serving.LookUp(c.View(), vhost, name)
 	if rec == nil {
-		if e, ok := err.(*Error); ok && e.Kind == "vhost" { //nolint:errorlint // lookUp wraps nothing
+		if e, ok := err.(*failure.Error); ok && e.Kind == "vhost" { //nolint:errorlint // lookUp wraps nothing
 			return Deleted{}, err
 		}
 		return Deleted{}, nil
 	}
-	if err := b.permitOwner(ctx, rec); err != nil {
+	if err := b.Connections.PermitOwner(ctx, rec); err != nil {
 		return Deleted{}, err
 	}
 	var gone Deleted
-	defer func() { actOf(ctx).lost(gone) }()
+	defer func() { audit.NotesOf(ctx).Lost(gone.Ready + gone.Unsettled + gone.Delayed + gone.Backlog) }()
 	s, err := c.Leaders().Status(ctx, rec.UID)
 	switch {
 	case err == nil:
@@ -103,14 +88,14 @@ func (b *Broker) DeleteQueue(ctx context.Context, vhost, name string, how Deleti
 		}
 	case how.IfUnused || how.IfEmpty:
 		// Without a leader nobody knows; without conditions the queue goes all the same.
-		return Deleted{}, translate(err, about)
+		return Deleted{}, failure.Translate(err, about)
 	}
 	if how.Discard || rec.Dissolving == 0 && !b.policies.DrainsBeforeDelete(c.View(), rec) {
-		_, err = b.commit(ctx, c, &catalog.DeleteQueue{VHost: vhost, Name: name, UID: rec.UID})
-		return gone, translate(err, about)
+		_, err = b.commands.Commit(ctx, &catalog.DeleteQueue{VHost: vhost, Name: name, UID: rec.UID})
+		return gone, failure.Translate(err, about)
 	}
-	if _, err = b.commit(ctx, c, &catalog.DissolveQueue{VHost: vhost, Name: name, UID: rec.UID}); err != nil {
-		return gone, translate(err, about)
+	if _, err = b.commands.Commit(ctx, &catalog.DissolveQueue{VHost: vhost, Name: name, UID: rec.UID}); err != nil {
+		return gone, failure.Translate(err, about)
 	}
 	gone.Dissolving = b.awaitDissolved(ctx, c, rec.UID)
 	return gone, nil
@@ -133,15 +118,15 @@ func (b *Broker) awaitDissolved(ctx context.Context, c *cluster.Cluster, uid id.
 	}
 }
 
-func deletable(o *quorumq.Overview, how Deletion, about Error) error {
-	about.Class, about.State, about.Value = PreconditionFailed, true, "true"
+func deletable(o *quorumq.Overview, how Deletion, about failure.Error) error {
+	about.Class, about.State, about.Value = failure.PreconditionFailed, true, "true"
 	messages := o.Ready + o.Unsettled + o.Delayed + o.Backlog
 	switch {
 	case how.IfUnused && o.Consumers > 0:
-		about.Arg, about.Problem = "if_unused", ProblemInUse
+		about.Arg, about.Problem = "if_unused", failure.ProblemInUse
 		about.Reason = "in use by " + strconv.Itoa(o.Consumers) + " consumers; end them first"
 	case how.IfEmpty && messages > 0:
-		about.Arg, about.Problem = "if_empty", ProblemNotEmpty
+		about.Arg, about.Problem = "if_empty", failure.ProblemNotEmpty
 		about.Reason = "holds " + strconv.FormatUint(messages, 10) + " messages (ready " + strconv.FormatUint(o.Ready, 10) +
 			", unacknowledged " + strconv.FormatUint(o.Unsettled, 10) + ", delayed " + strconv.FormatUint(o.Delayed, 10) +
 			", waiting to be dead-lettered " +
@@ -160,8 +145,8 @@ func (b *Broker) RetryDelayed(ctx context.Context, vhost, name string, limit uin
 		return 0, err
 	}
 	n, err := q.RetryDelayed(ctx, limit)
-	actOf(ctx).counted("delayed_messages", n)
-	return n, translate(err, about)
+	audit.NotesOf(ctx).Counted("delayed_messages", n)
+	return n, failure.Translate(err, about)
 }
 
 // PurgeQueue removes ready and delayed messages and the dead-letter backlog, and returns how many
@@ -172,9 +157,9 @@ func (b *Broker) PurgeQueue(ctx context.Context, vhost, name string) (uint64, er
 		return 0, err
 	}
 	n, err := q.Purge(ctx)
-	actOf(ctx).counted("messages", n)
+	audit.NotesOf(ctx).Counted("messages", n)
 	if n > 0 {
 		b.cluster.RetryDeadLetters(q.UID()) // DL-24: it has room
 	}
-	return n, translate(err, about)
+	return n, failure.Translate(err, about)
 }

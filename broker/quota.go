@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/quorate/quorate/broker/connections"
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/cluster/clients"
 	"github.com/quorate/quorate/cluster/event"
@@ -66,7 +67,7 @@ func (q *quotas) wake() {
 // user returns the gate of a user, nil if nothing bounds what it publishes and what its queues hold.
 func (q *quotas) user(v *catalog.View, name string) *gate {
 	u, ok := v.User(name)
-	if !ok || u.MaxMessageRate == Unlimited && u.MaxByteRate == Unlimited && u.MaxStoredBytes == Unlimited {
+	if !ok || u.MaxMessageRate == catalog.Unlimited && u.MaxByteRate == catalog.Unlimited && u.MaxStoredBytes == catalog.Unlimited {
 		return nil
 	}
 	return q.gate(clients.QuotaSubject{User: name}, v.Index(), gateLimits{[rates]int64{u.MaxMessageRate, u.MaxByteRate}, u.MaxStoredBytes})
@@ -74,7 +75,7 @@ func (q *quotas) user(v *catalog.View, name string) *gate {
 
 // declarer returns the gate of a user if it bounds what the queues hold that the user has declared.
 func (q *quotas) declarer(v *catalog.View, name string) *gate {
-	if u, ok := v.User(name); !ok || u.MaxStoredBytes == Unlimited {
+	if u, ok := v.User(name); !ok || u.MaxStoredBytes == catalog.Unlimited {
 		return nil
 	}
 	return q.user(v, name)
@@ -83,7 +84,7 @@ func (q *quotas) declarer(v *catalog.View, name string) *gate {
 // vhost returns the gate of a vhost, nil if nothing bounds what is published there.
 func (q *quotas) vhost(v *catalog.View, name string) *gate {
 	h, ok := v.VHost(name)
-	if !ok || h.MaxMessageRate == Unlimited && h.MaxByteRate == Unlimited && h.MaxStoredBytes == Unlimited {
+	if !ok || h.MaxMessageRate == catalog.Unlimited && h.MaxByteRate == catalog.Unlimited && h.MaxStoredBytes == catalog.Unlimited {
 		return nil
 	}
 	return q.gate(clients.QuotaSubject{VHost: name}, v.Index(), gateLimits{[rates]int64{h.MaxMessageRate, h.MaxByteRate}, h.MaxStoredBytes})
@@ -114,8 +115,8 @@ func (q *quotas) queue(v *catalog.View, uid id.QueueUID) queueGate {
 	}
 	of := q.b.policies.InForce(v, rec).Quotas
 	found := queueGate{index: v.Index()}
-	if of.MaxMessageRate != Unlimited || of.MaxByteRate != Unlimited {
-		found.gate = q.gate(clients.QuotaSubject{Queue: uid}, v.Index(), gateLimits{[rates]int64{of.MaxMessageRate, of.MaxByteRate}, Unlimited})
+	if of.MaxMessageRate != catalog.Unlimited || of.MaxByteRate != catalog.Unlimited {
+		found.gate = q.gate(clients.QuotaSubject{Queue: uid}, v.Index(), gateLimits{[rates]int64{of.MaxMessageRate, of.MaxByteRate}, catalog.Unlimited})
 	}
 	if u, ok := v.DeclarerOf(rec); ok {
 		found.declarer = q.declarer(v, u.Name)
@@ -132,7 +133,7 @@ func (q *quotas) gate(of clients.QuotaSubject, index uint64, l gateLimits) *gate
 	g := q.gates[of]
 	if g == nil {
 		g = &gate{q: q, of: of, others: map[id.NodeID]wanted{}}
-		g.limits = gateLimits{[rates]int64{Unlimited, Unlimited}, Unlimited}
+		g.limits = gateLimits{[rates]int64{catalog.Unlimited, catalog.Unlimited}, catalog.Unlimited}
 		q.gates[of] = g
 		q.b.clients.OpenGate(of, g)
 	}
@@ -183,7 +184,7 @@ func (q *quotas) prune(v *catalog.View) {
 func (q *quotas) lookUsers(v *catalog.View) {
 	is := false
 	for u := range v.Users() {
-		is = is || u.MaxStoredBytes != Unlimited
+		is = is || u.MaxStoredBytes != catalog.Unlimited
 	}
 	if q.byDeclarer.Store(is); is {
 		q.rated.Store(true)
@@ -214,15 +215,15 @@ func (q *quotas) tell(kind event.Kind, of clients.QuotaSubject, limit string, n 
 	e := event.Event{Kind: kind, Cause: limit, Count: uint64(max(0, n))}
 	switch {
 	case of.User != "":
-		e.Name, e.Detail = of.User, scopeName(scopeUser)
+		e.Name, e.Detail = of.User, connections.ScopeName(connections.ScopeUser)
 	case of.VHost != "":
-		e.VHost, e.Name, e.Detail = of.VHost, of.VHost, scopeName(scopeVHost)
+		e.VHost, e.Name, e.Detail = of.VHost, of.VHost, connections.ScopeName(connections.ScopeVHost)
 	default:
 		r, ok := q.b.view().QueueByUID(of.Queue)
 		if !ok {
 			return
 		}
-		e.VHost, e.Name, e.Detail = r.VHost, r.Name, scopeName(scopeQueue)
+		e.VHost, e.Name, e.Detail = r.VHost, r.Name, connections.ScopeName(connections.ScopeQueue)
 	}
 	q.b.tellQuota(e)
 }

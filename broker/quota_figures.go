@@ -5,34 +5,15 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/quorate/quorate/broker/connections"
 	"github.com/quorate/quorate/cluster/clients"
 	"github.com/quorate/quorate/cluster/event"
 )
 
-// The names of limits.
-const (
-	limitConnections = "max-connections"
-	limitChannels    = "max-channels"
-	limitConsumers   = "max-consumers"
-	limitMessageRate = "max-message-rate"
-	limitByteRate    = "max-byte-rate"
-	limitStoredBytes = "max-stored-bytes"
-)
-
-// What quotas are of.
-const (
-	scopeUser = iota
-	scopeVHost
-	scopeQueue
-	scopes
-)
-
-func scopeName(scope int) string { return [...]string{"user", "vhost", "queue"}[scope] }
-
 // quotaFigures count, by scope and quota.
 type quotaFigures struct {
-	reached [scopes][gateQuotas]atomic.Uint64
-	held    [scopes][gateQuotas]atomic.Int64 // nanoseconds
+	reached [connections.Scopes][gateQuotas]atomic.Uint64
+	held    [connections.Scopes][gateQuotas]atomic.Int64 // nanoseconds
 	refused [clients.CountKinds]atomic.Uint64
 	waiting atomic.Int64
 
@@ -43,8 +24,8 @@ type quotaFigures struct {
 // maxTold bounds the refusals whose events are remembered.
 const maxTold = 1000
 
-// refused counts a refusal, and tells of it now and then.
-func (q *quotas) refused(k clients.Count, limit int64) {
+// Refused counts a refusal, and tells of it now and then.
+func (q *quotas) Refused(k clients.Count, limit int64) {
 	f, now := &q.figures, q.now()
 	f.refused[k.Kind].Add(1)
 	f.mu.Lock()
@@ -60,11 +41,11 @@ func (q *quotas) refused(k clients.Count, limit int64) {
 		return
 	}
 	of := clients.QuotaSubject{Queue: k.Queue}
-	scope, name := limitOf(k.Kind)
+	scope, name := connections.LimitOf(k.Kind)
 	switch scope {
-	case scopeUser:
+	case connections.ScopeUser:
 		of.User = k.Name
-	case scopeVHost:
+	case connections.ScopeVHost:
 		of.VHost = k.Name
 	}
 	q.tell(event.QuotaReached, of, name, limit)
@@ -82,17 +63,17 @@ func (b *Broker) QuotaCounts() (all []QuotaCount, waiting int64) {
 	f := &b.quotas.figures
 	for scope := range f.reached {
 		for which := range f.reached[scope] {
-			if which == storedQuota && scope == scopeQueue {
+			if which == storedQuota && scope == connections.ScopeQueue {
 				continue
 			}
 			all = append(all, QuotaCount{
-				scopeName(scope), quotaName(which), f.reached[scope][which].Load(), time.Duration(f.held[scope][which].Load()),
+				connections.ScopeName(scope), quotaName(which), f.reached[scope][which].Load(), time.Duration(f.held[scope][which].Load()),
 			})
 		}
 	}
 	for k := range f.refused {
-		scope, limit := limitOf(clients.CountKind(k))
-		all = append(all, QuotaCount{Scope: scopeName(scope), Quota: limit, Reached: f.refused[k].Load()})
+		scope, limit := connections.LimitOf(clients.CountKind(k))
+		all = append(all, QuotaCount{Scope: connections.ScopeName(scope), Quota: limit, Reached: f.refused[k].Load()})
 	}
 	return all, f.waiting.Load()
 }

@@ -5,6 +5,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/quorate/quorate/broker/connections"
+	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/cluster/clients"
 	"github.com/quorate/quorate/cluster/event"
 	"github.com/quorate/quorate/id"
@@ -22,7 +24,7 @@ const (
 
 // quotaName is the name of the limit.
 func quotaName(which int) string {
-	return [...]string{limitMessageRate, limitByteRate, limitStoredBytes}[which]
+	return [...]string{connections.LimitMessageRate, connections.LimitByteRate, connections.LimitStoredBytes}[which]
 }
 
 const (
@@ -39,7 +41,7 @@ const (
 	storedAgainPercent = 95
 )
 
-// gateLimits are what bounds publishers at a gate; Unlimited: nothing.
+// gateLimits are what bounds publishers at a gate; catalog.Unlimited: nothing.
 type gateLimits struct {
 	rates  [rates]int64
 	stored int64
@@ -102,7 +104,7 @@ func (g *gate) newer(index uint64) bool {
 // share sets the rates of this node. The caller holds mu.
 func (g *gate) share(now time.Duration) {
 	for i := range g.buckets {
-		if g.limits.rates[i] == Unlimited {
+		if g.limits.rates[i] == catalog.Unlimited {
 			continue
 		}
 		var others []float64
@@ -122,7 +124,7 @@ func (g *gate) share(now time.Duration) {
 func (g *gate) weigh() {
 	limit := g.limits.stored
 	switch {
-	case limit == Unlimited:
+	case limit == catalog.Unlimited:
 		g.full = false
 	case g.full:
 		g.full = float64(g.holds) >= float64(limit)*storedAgainPercent/100
@@ -145,7 +147,7 @@ func (g *gate) charge(now time.Duration, bytes int) {
 	defer g.mu.Unlock()
 	g.use(now)
 	for i, n := range [rates]float64{1, float64(bytes)} {
-		if g.limits.rates[i] != Unlimited {
+		if g.limits.rates[i] != catalog.Unlimited {
 			g.buckets[i].Take(now, n)
 			g.meters[i].Add(n)
 		}
@@ -168,7 +170,7 @@ func (g *gate) waiting(now time.Duration, storedOnly bool) (d time.Duration, whi
 	defer g.mu.Unlock()
 	g.use(now)
 	for i := range g.buckets {
-		if storedOnly || g.limits.rates[i] == Unlimited {
+		if storedOnly || g.limits.rates[i] == catalog.Unlimited {
 			continue
 		}
 		wait := g.buckets[i].Wait(now)
@@ -239,7 +241,7 @@ func (g *gate) holding(now time.Duration, bytes uint64) {
 func (g *gate) limitsStored() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.limits.stored != Unlimited
+	return g.limits.stored != catalog.Unlimited
 }
 
 // settle ends episodes in which nobody was held back for long; it returns whether others go on.
@@ -281,9 +283,9 @@ func (g *gate) retire() {
 func (g *gate) scope() int {
 	switch {
 	case g.of.User != "":
-		return scopeUser
+		return connections.ScopeUser
 	case g.of.VHost != "":
-		return scopeVHost
+		return connections.ScopeVHost
 	}
-	return scopeQueue
+	return connections.ScopeQueue
 }

@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/quorate/quorate/broker/connections"
+	"github.com/quorate/quorate/broker/failure"
 	"github.com/quorate/quorate/catalog"
 )
 
@@ -34,7 +36,7 @@ func (s *Sender) look(v *catalog.View, vhost string) *senderGates {
 		g.user = q.user(v, s.who.User())
 	}
 	g.in = nil
-	if s.b.mayEnter(v, s.who, vhost) { // else Publish refuses, and nothing is told of the vhost
+	if s.b.Permissions.MayEnter(v, s.who, vhost) { // else Publish refuses, and nothing is told of the vhost
 		g.in = q.vhost(v, vhost)
 	}
 	g.queues = again(g.queues, func(x *gate) *gate { return q.queue(v, x.of.Queue).gate })
@@ -149,9 +151,9 @@ func (h Hold) Waits() (ended func()) {
 }
 
 // Error says which quota holds the sender back, and what helps.
-func (h Hold) Error() *Error {
-	e := &Error{
-		Class: ResourceExhausted, Kind: scopeName(h.gate.scope()), Arg: quotaName(h.which), RetryAfter: retryAfter,
+func (h Hold) Error() *failure.Error {
+	e := &failure.Error{
+		Class: failure.ResourceExhausted, Kind: connections.ScopeName(h.gate.scope()), Arg: quotaName(h.which), RetryAfter: failure.RetryAfter,
 		Reason: "is reached: publish less at a time, or have the limit raised",
 	}
 	h.gate.mu.Lock()

@@ -10,6 +10,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/quorate/quorate/broker/administration"
+	"github.com/quorate/quorate/broker/connections"
+	"github.com/quorate/quorate/broker/failure"
+	"github.com/quorate/quorate/broker/identity"
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/cluster/clients"
 	"github.com/quorate/quorate/id"
@@ -30,14 +34,14 @@ func quotaBroker(t testing.TB) (*Broker, *catalog.Catalog, *Sender) {
 
 func limitUser(t testing.TB, c *catalog.Catalog, limit string, n int64) {
 	t.Helper()
-	l := NoUserLimits()
+	l := administration.NoUserLimits()
 	l.SetLimit(limit, n)
 	apply(t, c, &catalog.SetUserLimits{User: "u", Limits: l})
 }
 
 func limitVHost(t testing.TB, c *catalog.Catalog, limit string, n int64) {
 	t.Helper()
-	l := NoVHostLimits()
+	l := administration.NoVHostLimits()
 	l.SetLimit(limit, n)
 	apply(t, c, &catalog.SetVHostLimits{VHost: "/", Limits: l})
 }
@@ -89,19 +93,19 @@ func TestRatesHoldBack(t *testing.T) {
 		if d := sends(t, s, 1000, 100); d != 0 {
 			t.Errorf("without limits: %v", d)
 		}
-		limitUser(t, c, limitMessageRate, 100)
+		limitUser(t, c, connections.LimitMessageRate, 100)
 		lasts(t, "a user's messages", sends(t, s, 1010, 100), 10*time.Second)
-		limitUser(t, c, limitByteRate, 10_000)
+		limitUser(t, c, connections.LimitByteRate, 10_000)
 		lasts(t, "a user's bytes", sends(t, s, 110, 1000), 11*time.Second)
-		limitVHost(t, c, limitMessageRate, 5)
+		limitVHost(t, c, connections.LimitMessageRate, 5)
 		lasts(t, "a vhost's messages", sends(t, s, 101, 100), 20*time.Second)
-		limitVHost(t, c, limitMessageRate, Unlimited)
-		limitUser(t, c, limitByteRate, Unlimited)
+		limitVHost(t, c, connections.LimitMessageRate, catalog.Unlimited)
+		limitUser(t, c, connections.LimitByteRate, catalog.Unlimited)
 		if d := sends(t, s, 1000, 100); d > lookAgain {
 			t.Errorf("without limits again: %v", d)
 		}
 		counts, waiting := b.QuotaCounts()
-		if got := counts[0]; got.Quota != limitMessageRate || got.Reached != 1 || got.Held < 9*time.Second || waiting != 0 {
+		if got := counts[0]; got.Quota != connections.LimitMessageRate || got.Reached != 1 || got.Held < 9*time.Second || waiting != 0 {
 			t.Errorf("%+v, %d wait", got, waiting)
 		}
 	})
@@ -134,7 +138,7 @@ func TestRateOfQueue(t *testing.T) {
 func TestWaitsForQuota(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, c, s := quotaBroker(t)
-		limitVHost(t, c, limitMessageRate, 0)
+		limitVHost(t, c, connections.LimitMessageRate, 0)
 		var view atomic.Pointer[catalog.View] // the catalog itself belongs to one goroutine
 		view.Store(c.View())
 		b.view = view.Load
@@ -142,15 +146,15 @@ func TestWaitsForQuota(t *testing.T) {
 		defer stop()
 		began := time.Now()
 		err := s.AwaitQuotas(ctx, "/")
-		var e *Error
-		if !errors.As(err, &e) || e.Class != ResourceExhausted || ctx.Err() != nil || time.Since(began) < 2*time.Second {
+		var e *failure.Error
+		if !errors.As(err, &e) || e.Class != failure.ResourceExhausted || ctx.Err() != nil || time.Since(began) < 2*time.Second {
 			t.Errorf("after %v: %v", time.Since(began), err)
 		}
 		if want := `RESOURCE_EXHAUSTED: vhost "/": max-message-rate = 0: is reached`; !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)
 		}
 		time.AfterFunc(time.Second, func() {
-			limitVHost(t, c, limitMessageRate, Unlimited)
+			limitVHost(t, c, connections.LimitMessageRate, catalog.Unlimited)
 			view.Store(c.View())
 		})
 		if d := sends(t, s, 1, 0); d < time.Second || d > time.Second+lookAgain {
@@ -162,7 +166,7 @@ func TestWaitsForQuota(t *testing.T) {
 // VH-16: a vhost is full at its limit and until it holds less than 95 % of it.
 func TestStoredBytesAgain(t *testing.T) {
 	b, c, s := quotaBroker(t)
-	limitVHost(t, c, limitStoredBytes, 1000)
+	limitVHost(t, c, connections.LimitStoredBytes, 1000)
 	g := b.quotas.vhost(c.View(), "/")
 	for _, x := range []struct {
 		holds uint64
@@ -174,7 +178,7 @@ func TestStoredBytesAgain(t *testing.T) {
 			t.Errorf("with %d bytes: held %v %+v", x.holds, held, h)
 		}
 	}
-	limitVHost(t, c, limitStoredBytes, 5000)
+	limitVHost(t, c, connections.LimitStoredBytes, 5000)
 	if _, held := s.Held("/"); held {
 		t.Error("held back after the limit was raised")
 	}
@@ -193,7 +197,7 @@ func TestDeclarer(t *testing.T) {
 	is(ctx, "")
 	apply(t, c, &catalog.RaiseVersion{Version: catalog.VersionDeclarers})
 	is(ctx, "u")
-	is(WithIdentity(t.Context(), Itself()), "")
+	is(identity.WithIdentity(t.Context(), identity.Itself()), "")
 	if by, err := b.declarer(t.Context()); err == nil {
 		t.Errorf("somebody who has not logged in is %q", by)
 	}
@@ -215,7 +219,7 @@ func TestStoredBytesOfUser(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, c, s := quotaBroker(t)
 		declares(t, c, "mine", "u")
-		limitUser(t, c, limitStoredBytes, 1000)
+		limitUser(t, c, connections.LimitStoredBytes, 1000)
 		b.quotas.lookUsers(c.View())
 		b.cfg.Authenticate = false
 		b.open = func(id.QueueUID) (enqueuer, error) { return discarding{}, nil }
@@ -242,15 +246,15 @@ func TestStoredBytesOfUser(t *testing.T) {
 		if into("mine") || (Hold{}).Full() {
 			t.Error("held back while there is room")
 		}
-		both := NoUserLimits()
+		both := catalog.NoUserLimits()
 		both.MaxStoredBytes, both.MaxMessageRate = 1000, 0
 		apply(t, c, &catalog.SetUserLimits{User: "u", Limits: both})
 		if into("mine") {
 			t.Error("the rate of the user whose queue it is holds back somebody else")
 		}
 		apply(t, c, &catalog.DeleteUser{Name: "u"})
-		apply(t, c, &catalog.PutUser{User: catalog.User{Name: "u", UserLimits: NoUserLimits()}})
-		limitUser(t, c, limitStoredBytes, 0)
+		apply(t, c, &catalog.PutUser{User: catalog.User{Name: "u", UserLimits: catalog.NoUserLimits()}})
+		limitUser(t, c, connections.LimitStoredBytes, 0)
 		if into("mine") {
 			t.Error("the queue counts for another user of the same name")
 		}
@@ -262,7 +266,7 @@ func TestPartsOfNodes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, c, s := quotaBroker(t)
 		b.quotas.nodes.Store(2)
-		limitUser(t, c, limitMessageRate, 100)
+		limitUser(t, c, connections.LimitMessageRate, 100)
 		subject := clients.QuotaSubject{User: "u"}
 		exchange := func(wants float64) {
 			b.clients.Exchange(subject, "other", clients.QuotaFigures{Messages: wants})
@@ -278,7 +282,7 @@ func TestPartsOfNodes(t *testing.T) {
 		if len(g.others) > 0 {
 			t.Errorf("remembers %v", g.others)
 		}
-		limitUser(t, c, limitMessageRate, Unlimited)
+		limitUser(t, c, connections.LimitMessageRate, catalog.Unlimited)
 		b.quotas.prune(c.View())
 		if len(b.quotas.all()) > 0 {
 			t.Error("a gate without limits is kept")
@@ -294,8 +298,8 @@ func TestQuotaAllocations(t *testing.T) {
 	_, c, s := quotaBroker(t)
 	for _, limited := range []bool{false, true} {
 		if limited {
-			limitUser(t, c, limitMessageRate, 1<<40)
-			limitVHost(t, c, limitStoredBytes, 1<<40)
+			limitUser(t, c, connections.LimitMessageRate, 1<<40)
+			limitVHost(t, c, connections.LimitStoredBytes, 1<<40)
 		}
 		if n := testing.AllocsPerRun(1000, func() {
 			if _, held := s.Held("/"); held {
@@ -314,8 +318,8 @@ func BenchmarkQuotas(b *testing.B) {
 		x, c, s := quotaBroker(b)
 		name := "none/"
 		if limited {
-			limitUser(b, c, limitMessageRate, 1<<40)
-			limitVHost(b, c, limitByteRate, 1<<40)
+			limitUser(b, c, connections.LimitMessageRate, 1<<40)
+			limitVHost(b, c, connections.LimitByteRate, 1<<40)
 			name = "two/"
 		}
 		v := c.View()

@@ -3,6 +3,10 @@ package broker
 import (
 	"context"
 
+	"github.com/quorate/quorate/broker/administration"
+	"github.com/quorate/quorate/broker/connections"
+	"github.com/quorate/quorate/broker/failure"
+	"github.com/quorate/quorate/broker/identity"
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/cluster"
 	"github.com/quorate/quorate/cluster/clients"
@@ -11,7 +15,7 @@ import (
 // LimitUsage is a limit with what is used of it, over all nodes that answer (VH-4, VH-14).
 type LimitUsage struct {
 	Name     string
-	Limit    int64   // Unlimited: none
+	Limit    int64   // catalog.Unlimited: none
 	Used     float64 // of a rate what was published in the last second
 	Measured bool    // false: Used is not known, since there is no limit
 }
@@ -19,17 +23,17 @@ type LimitUsage struct {
 // VHostUsage returns the limits of a vhost with what is used of each, for those who see all of it (VH-12).
 // Errors: NotFound.
 func (b *Broker) VHostUsage(ctx context.Context, vhost string) ([]LimitUsage, error) {
-	if err := b.wholeSight(ctx, vhost); err != nil {
+	if err := b.Permissions.WholeSight(ctx, vhost); err != nil {
 		return nil, err
 	}
-	v, err := b.viewOf("")
+	v, err := b.Serving.ViewOf("")
 	if err != nil {
 		return nil, err
 	}
 	h, ok := v.VHost(vhost)
 	if !ok {
-		about := aboutVHost(vhost)
-		about.Class, about.Reason = NotFound, "does not exist"
+		about := administration.AboutVHost(vhost)
+		about.Class, about.Reason = failure.NotFound, "does not exist"
 		return nil, &about
 	}
 	return b.usages(ctx, v, clients.QuotaSubject{VHost: vhost}, h.NamedLimits()), nil
@@ -37,17 +41,17 @@ func (b *Broker) VHostUsage(ctx context.Context, vhost string) ([]LimitUsage, er
 
 // UserUsage returns the limits of a user with what is used of each. Errors: NotFound.
 func (b *Broker) UserUsage(ctx context.Context, user string) ([]LimitUsage, error) {
-	if err := b.Require(ctx, TagAdministrator); err != nil {
+	if err := b.Logins.Require(ctx, identity.TagAdministrator); err != nil {
 		return nil, err
 	}
-	v, err := b.viewOf("")
+	v, err := b.Serving.ViewOf("")
 	if err != nil {
 		return nil, err
 	}
 	u, ok := v.User(user)
 	if !ok {
-		about := aboutUser(user)
-		about.Class, about.Reason = NotFound, "does not exist"
+		about := administration.AboutUser(user)
+		about.Class, about.Reason = failure.NotFound, "does not exist"
 		return nil, &about
 	}
 	return b.usages(ctx, v, clients.QuotaSubject{User: user}, u.NamedLimits()), nil
@@ -60,22 +64,22 @@ func (b *Broker) usages(ctx context.Context, v *catalog.View, of clients.QuotaSu
 	for i, l := range limits {
 		x := LimitUsage{Name: l.Name, Limit: l.Value, Measured: true}
 		switch l.Name {
-		case limitConnections:
+		case connections.LimitConnections:
 			x.Used = float64(open.UserConnections + there.UserConnections + open.VHostConnections + there.VHostConnections)
-		case limitChannels:
+		case connections.LimitChannels:
 			x.Used = float64(open.UserChannels + there.UserChannels + open.VHostChannels + there.VHostChannels)
-		case limitConsumers:
+		case connections.LimitConsumers:
 			x.Used = float64(open.UserConsumers + there.UserConsumers + open.VHostConsumers + there.VHostConsumers)
 		case argMaxQueues:
 			if x.Used = float64(v.QueueCountIn(of.VHost)); of.User != "" {
 				x.Used = float64(v.QueueCountOf(of.User))
 			}
-		case limitMessageRate:
-			x.Used, x.Measured = flow.PublishedMessages, l.Value != Unlimited
-		case limitByteRate:
-			x.Used, x.Measured = flow.PublishedBytes, l.Value != Unlimited
-		case limitStoredBytes:
-			x.Used, x.Measured = float64(flow.StoredBytes), l.Value != Unlimited
+		case connections.LimitMessageRate:
+			x.Used, x.Measured = flow.PublishedMessages, l.Value != catalog.Unlimited
+		case connections.LimitByteRate:
+			x.Used, x.Measured = flow.PublishedBytes, l.Value != catalog.Unlimited
+		case connections.LimitStoredBytes:
+			x.Used, x.Measured = float64(flow.StoredBytes), l.Value != catalog.Unlimited
 		}
 		out[i] = x
 	}

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/quorate/quorate/broker/connections"
+	"github.com/quorate/quorate/broker/failure"
 	"github.com/quorate/quorate/catalog"
 )
 
@@ -49,8 +51,8 @@ func formerReplyQueueOf(secret string) string { return ReplyName + "." + secret 
 // what to wait for.
 func (b *Broker) ConsumeReplies(ctx context.Context, o Consume) (c *Consumer, address string, err error) {
 	cl := b.cluster
-	about := Error{VHost: o.VHost, Kind: "queue", Name: ReplyName}
-	owner, err := b.newOwner(ctx, about)
+	about := failure.Error{VHost: o.VHost, Kind: "queue", Name: ReplyName}
+	owner, err := b.Connections.NewOwner(ctx, about)
 	if err != nil {
 		return nil, "", err
 	}
@@ -67,12 +69,12 @@ func (b *Broker) ConsumeReplies(ctx context.Context, o Consume) (c *Consumer, ad
 		VHost: o.VHost, Name: name, Type: catalog.QueueClassic, Exclusive: true, AutoDelete: true, Owner: owner, DeclaredBy: by,
 	}, 1, false)
 	if err != nil {
-		return nil, "", translate(err, about)
+		return nil, "", failure.Translate(err, about)
 	}
-	connectionOf(ctx).owns(r.UID)
+	connections.ConnectionOf(ctx).Owns(r.UID)
 	q, err := cl.Gateway().Queue(r.UID)
 	if err != nil {
-		return nil, "", translate(err, about)
+		return nil, "", failure.Translate(err, about)
 	}
 	index := r.Index
 	if rec, ok := cl.View().QueueByUID(r.UID); ok {

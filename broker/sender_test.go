@@ -3,11 +3,11 @@ package broker
 import (
 	"context"
 	"errors"
-	"sync/atomic"
 	"testing"
-	"testing/synctest"
-	"time"
 
+	"github.com/quorate/quorate/broker/administration"
+	"github.com/quorate/quorate/broker/failure"
+	"github.com/quorate/quorate/broker/identity"
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/message"
 )
@@ -15,14 +15,13 @@ import (
 // loggedInBroker is testBroker with a user who may write to what the pattern matches.
 func loggedInBroker(t testing.TB, write string) (*Broker, *catalog.Catalog, context.Context) {
 	t.Helper()
-	b := testBroker(t, func(string) enqueuer { return discarding{} }, "q")
-	b.cfg.Authenticate = true
+	b := testBrokerOf(t, Config{MaxBodyBytes: 1000, Authenticate: true}, func(string) enqueuer { return discarding{} }, "q")
 	c := testCatalog(t, "q")
 	apply(t, c, &catalog.PutUser{User: catalog.User{Name: "u", UserLimits: catalog.NoUserLimits()}})
-	apply(t, c, &catalog.SetPermission{Permission: Permission{User: "u", VHost: "/", Write: write}})
+	apply(t, c, &catalog.SetPermission{Permission: administration.Permission{User: "u", VHost: "/", Write: write}})
 	b.view = c.View
 	u, _ := c.View().User("u")
-	return b, c, WithIdentity(t.Context(), &Identity{user: u})
+	return b, c, identity.WithIdentity(t.Context(), identity.Of(u))
 }
 
 func apply(t testing.TB, c *catalog.Catalog, cmd catalog.Command) {
@@ -45,8 +44,8 @@ func TestPermittedPublishAllocations(t *testing.T) {
 	v := b.view()
 	if n := testing.AllocsPerRun(1000, func() {
 		for _, x := range []string{"", "amq.fanout", "amq.topic"} {
-			if d := s.right(v, "/", x); d.err != nil {
-				t.Fatal(d.err)
+			if d := s.right(v, "/", x); d.Err != nil {
+				t.Fatal(d.Err)
 			}
 		}
 	}); n != 0 {
@@ -58,7 +57,7 @@ func TestPermittedPublishAllocations(t *testing.T) {
 // an identity.
 func TestNobodyPublishes(t *testing.T) {
 	b, _, _ := loggedInBroker(t, ".*")
-	var e *Error
+	var e *failure.Error
 	if err := publish(t, b, &Publish{VHost: "/", RoutingKey: "q"}).Err; !errors.As(err, &e) || !e.Unauthenticated {
 		t.Errorf("without a sender: %v", err)
 	}
@@ -78,17 +77,17 @@ func TestUserIDIsCheckedLast(t *testing.T) {
 	for _, row := range []struct {
 		name  string
 		p     Publish
-		class Class
+		class failure.Class
 		arg   string
 	}{
-		{"no right", Publish{Exchange: "amq.fanout"}, AccessRefused, ""},
-		{"no exchange", Publish{Exchange: "nix"}, NotFound, ""},
-		{"expiration", Publish{Properties: message.Properties{Expiration: "soon"}}, PreconditionFailed, "expiration"},
-		{"CC", Publish{Headers: message.Table{{Name: "CC", Value: message.String("q")}}}, PreconditionFailed, "header CC"},
-		{"user_id alone", Publish{RoutingKey: "q"}, PreconditionFailed, "user_id"},
+		{"no right", Publish{Exchange: "amq.fanout"}, failure.AccessRefused, ""},
+		{"no exchange", Publish{Exchange: "nix"}, failure.NotFound, ""},
+		{"expiration", Publish{Properties: message.Properties{Expiration: "soon"}}, failure.PreconditionFailed, "expiration"},
+		{"CC", Publish{Headers: message.Table{{Name: "CC", Value: message.String("q")}}}, failure.PreconditionFailed, "header CC"},
+		{"user_id alone", Publish{RoutingKey: "q"}, failure.PreconditionFailed, "user_id"},
 	} {
 		row.p.VHost, row.p.Sender, row.p.Properties.UserID = "/", s, "somebody"
-		var e *Error
+		var e *failure.Error
 		if err := publish(t, b, &row.p).Err; !errors.As(err, &e) || e.Class != row.class || row.arg != "" && e.Arg != row.arg {
 			t.Errorf("%s: %v", row.name, err)
 		}
@@ -112,7 +111,7 @@ func TestSenderFollowsTheCatalog(t *testing.T) {
 	if try("amq.fanout") == nil {
 		t.Error("an exchange that does not match is published to")
 	}
-	apply(t, c, &catalog.SetPermission{Permission: Permission{User: "u", VHost: "/", Write: "fanout"}})
+	apply(t, c, &catalog.SetPermission{Permission: administration.Permission{User: "u", VHost: "/", Write: "fanout"}})
 	if err := try("amq.fanout"); err != nil {
 		t.Error(err)
 	}
@@ -122,88 +121,5 @@ func TestSenderFollowsTheCatalog(t *testing.T) {
 	apply(t, c, &catalog.ClearPermission{User: "u", VHost: "/"})
 	if try("amq.fanout") == nil {
 		t.Error("a cleared permission still counts")
-	}
-}
-
-// One credential is hashed by one call at a time; all others that have it wait, and no other
-// credential does.
-func TestLoginsOfOneCredential(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := newLogins(new(atomic.Uint64))
-		d := l.digest("password", "u", "secret")
-		leave, err := l.alone(t.Context(), d)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var hashing, most atomic.Int32
-		for range 5 {
-			go func() {
-				leave, err := l.alone(t.Context(), d)
-				if err != nil {
-					t.Error(err)
-					return
-				}
-				if n := hashing.Add(1); n > most.Load() {
-					most.Store(n)
-				}
-				time.Sleep(time.Second)
-				hashing.Add(-1)
-				leave()
-			}()
-		}
-		synctest.Wait()
-		if n := hashing.Load(); n != 0 {
-			t.Errorf("%d calls hash what another one hashes", n)
-		}
-		other, err := l.alone(t.Context(), l.digest("password", "u", "another"))
-		if err != nil {
-			t.Error(err)
-		}
-		other()
-		ended, cancel := context.WithCancel(t.Context())
-		cancel()
-		if _, err := l.alone(ended, d); !errors.Is(err, context.Canceled) {
-			t.Errorf("a caller that has left: %v", err)
-		}
-		l.waiting.Add(MaxHashWaiters)
-		var e *Error
-		if _, err := l.alone(t.Context(), d); !errors.As(err, &e) || e.Class != ResourceExhausted {
-			t.Errorf("too many: %v", err)
-		}
-		l.waiting.Add(-MaxHashWaiters)
-		leave()
-		time.Sleep(time.Minute)
-		synctest.Wait()
-		if n := most.Load(); n != 1 {
-			t.Errorf("%d calls hashed it at the same time", n)
-		}
-		if len(l.hashing) != 0 {
-			t.Errorf("%d credentials are left", len(l.hashing))
-		}
-	})
-}
-
-// Passwords in flight are bounded; who comes too many is told to come back.
-func TestTooManyLogins(t *testing.T) {
-	l := newLogins(new(atomic.Uint64))
-	for processors, want := range map[int]int{1: 1, 2: 1, 3: 2, 64: MaxHashes} {
-		if n := hashesAtOnce(processors); n != want {
-			t.Errorf("%d processors: %d hashes at a time, want %d", processors, n, want)
-		}
-	}
-	for range cap(l.slots) {
-		if _, err := l.enter(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-	}
-	ended, cancel := context.WithCancel(t.Context())
-	cancel()
-	if _, err := l.enter(ended); !errors.Is(err, context.Canceled) {
-		t.Errorf("a caller that has left: %v", err)
-	}
-	l.waiting.Store(MaxHashWaiters)
-	var e *Error
-	if _, err := l.enter(t.Context()); !errors.As(err, &e) || e.Class != ResourceExhausted || e.RetryAfter == 0 {
-		t.Errorf("too many: %v", err)
 	}
 }

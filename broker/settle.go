@@ -3,6 +3,7 @@ package broker
 import (
 	"strings"
 
+	"github.com/quorate/quorate/broker/failure"
 	"github.com/quorate/quorate/cluster/gateway"
 	"github.com/quorate/quorate/message"
 	"github.com/quorate/quorate/quorumq"
@@ -41,7 +42,7 @@ func (c *Consumer) Settle(s *Settlement) (unknown []uint64, err error) {
 	}
 	if len(s.IDs) > MaxSettlementIDs {
 		about := c.about
-		about.Class, about.Arg = PreconditionFailed, "delivery_ids"
+		about.Class, about.Arg = failure.PreconditionFailed, "delivery_ids"
 		about.Reason = "more than 10000 in one settlement; split it"
 		return nil, &about
 	}
@@ -91,8 +92,8 @@ func (c *Consumer) settleUpTo(to uint64, d gateway.Decision, added message.Table
 }
 
 // decision checks and converts what a client decided.
-func decision(o Outcome, failed bool, annotations message.Table, delay Delay, about Error) (gateway.Decision, error) {
-	about.Class = PreconditionFailed
+func decision(o Outcome, failed bool, annotations message.Table, delay Delay, about failure.Error) (gateway.Decision, error) {
+	about.Class = failure.PreconditionFailed
 	var d gateway.Decision
 	switch o {
 	case Ack:
@@ -126,7 +127,7 @@ func decision(o Outcome, failed bool, annotations message.Table, delay Delay, ab
 		}
 	}
 	if err := message.CheckTable("annotations", annotations); err != nil {
-		return d, translate(err, about)
+		return d, failure.Translate(err, about)
 	}
 	d.Annotations = message.AppendTable(nil, annotations)
 	return d, nil

@@ -11,6 +11,11 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/quorate/quorate/broker/administration"
+	"github.com/quorate/quorate/broker/failure"
+	"github.com/quorate/quorate/broker/identity"
+	"github.com/quorate/quorate/broker/permission"
+	"github.com/quorate/quorate/broker/serving"
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/cluster"
 	"github.com/quorate/quorate/cluster/gateway"
@@ -34,7 +39,7 @@ type settleToken struct {
 }
 
 // about names the settle token where its hold has ended, and when that began.
-func (t *settleToken) about(err error, about Error) Error {
+func (t *settleToken) about(err error, about failure.Error) failure.Error {
 	if errors.Is(err, traffic.ErrNotHeld) || errors.Is(err, traffic.ErrConsumerGone) {
 		about.Arg, about.Value = "settle_token", "given at "+time.UnixMilli(t.atMs).UTC().Format(time.RFC3339)
 	}
@@ -58,7 +63,7 @@ func (b *Broker) settleSeal(ctx context.Context) (s settleSeal, err error) {
 	if s.key, err = b.settleKey(ctx); err != nil {
 		return s, err
 	}
-	who, err := b.Who(ctx)
+	who, err := b.Logins.Who(ctx)
 	if who != nil {
 		s.user = who.User()
 	}
@@ -72,30 +77,32 @@ func (b *Broker) settleKey(ctx context.Context) ([]byte, error) {
 	if p, ok := v.Parameter("", settleComponent, settleKeyName); ok {
 		return []byte(p.Value), nil
 	}
-	reply, err := b.propose(ctx, Error{Kind: "settle token"}, &catalog.PutParameter{OnlyNew: true, Parameter: catalog.Parameter{
+	reply, err := b.commands.Propose(ctx, failure.Error{Kind: "settle token"}, &catalog.PutParameter{OnlyNew: true, Parameter: catalog.Parameter{
 		Component: settleComponent, Name: settleKeyName, Value: rand.Text() + rand.Text(),
 	}}, nil)
-	if !existed(err) {
+	if !administration.Existed(err) {
 		return nil, err
 	}
 	c := b.cluster
 	if err := c.AwaitView(ctx, reply.Index); err != nil { // it was there, and this node's view too old to show it
-		return nil, translate(err, Error{Kind: "settle token"})
+		return nil, failure.Translate(err, failure.Error{Kind: "settle token"})
 	}
 	if p, ok := c.View().Parameter("", settleComponent, settleKeyName); ok {
 		return []byte(p.Value), nil
 	}
-	return nil, errStale(nil)
+	return nil, serving.ErrStale(nil)
 }
 
 // tokenToSettle reads a token of what the caller holds, of a queue that it may read. An
 // administrator may settle for others.
-func (b *Broker) tokenToSettle(ctx context.Context, token string) (*cluster.Cluster, settleToken, Error, error) {
-	about := Error{Kind: "message", Arg: "settle_token"}
-	fail := func(err error) (*cluster.Cluster, settleToken, Error, error) { return nil, settleToken{}, about, err }
+func (b *Broker) tokenToSettle(ctx context.Context, token string) (*cluster.Cluster, settleToken, failure.Error, error) {
+	about := failure.Error{Kind: "message", Arg: "settle_token"}
+	fail := func(err error) (*cluster.Cluster, settleToken, failure.Error, error) {
+		return nil, settleToken{}, about, err
+	}
 	sealed, err := splitToken(token)
 	if err != nil {
-		about.Class, about.Reason = PreconditionFailed, err.Error()
+		about.Class, about.Reason = failure.PreconditionFailed, err.Error()
 		return fail(&about)
 	}
 	key, err := b.settleKey(ctx)
@@ -104,26 +111,26 @@ func (b *Broker) tokenToSettle(ctx context.Context, token string) (*cluster.Clus
 	}
 	t, err := sealed.open(key)
 	if err != nil {
-		about.Class, about.Reason = PreconditionFailed, err.Error()
+		about.Class, about.Reason = failure.PreconditionFailed, err.Error()
 		return fail(&about)
 	}
-	who, err := b.Who(ctx)
+	who, err := b.Logins.Who(ctx)
 	if err != nil {
 		return fail(err)
 	}
-	if who != nil && who.User() != t.user && !is(who.user, TagAdministrator) {
-		about.Class, about.Reason = AccessRefused, "was given to another user; settle as the one that took the message"
+	if who != nil && who.User() != t.user && !who.Is(identity.TagAdministrator) {
+		about.Class, about.Reason = failure.AccessRefused, "was given to another user; settle as the one that took the message"
 		return fail(&about)
 	}
 	c := b.cluster
 	q, ok := c.View().QueueByUID(t.Queue)
 	if !ok {
-		about.Class, about.Kind, about.Name = NotFound, "queue", t.Queue.String()
+		about.Class, about.Kind, about.Name = failure.NotFound, "queue", t.Queue.String()
 		about.Reason = "was deleted, and its messages with it"
 		return fail(&about)
 	}
 	about.Kind, about.VHost, about.Name, about.Arg = "queue", q.VHost, q.Name, ""
-	return c, t, about, b.permit(ctx, queueOf(about.VHost, about.Name), read)
+	return c, t, about, b.Permissions.Permit(ctx, permission.Queue(about.VHost, about.Name), permission.Read)
 }
 
 // tokenVersion is the first byte of a token: version; queue, epoch, session, tag, message id and

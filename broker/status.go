@@ -7,6 +7,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/quorate/quorate/broker/failure"
+	"github.com/quorate/quorate/broker/permission"
+	"github.com/quorate/quorate/broker/serving"
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/cluster"
 	"github.com/quorate/quorate/cluster/letters"
@@ -96,15 +99,15 @@ type RaftStats struct {
 // without them.
 func (b *Broker) GetQueue(ctx context.Context, vhost, name string) (Queue, error) {
 	c := b.cluster
-	if b.wholeSight(ctx, vhost) != nil {
-		if err := b.permitAny(ctx, queueOf(vhost, name)); err != nil {
+	if b.Permissions.WholeSight(ctx, vhost) != nil {
+		if err := b.Permissions.PermitAny(ctx, permission.Queue(vhost, name)); err != nil {
 			return Queue{}, err
 		}
 	}
 	if isReplyQueue(name) { // AM-3
-		return Queue{}, noQueue(vhost, name)
+		return Queue{}, serving.NoQueue(vhost, name)
 	}
-	rec, err := lookUp(c.View(), vhost, name)
+	rec, err := serving.LookUp(c.View(), vhost, name)
 	if err != nil {
 		return Queue{}, err
 	}
@@ -121,7 +124,7 @@ func (b *Broker) describe(v *catalog.View, rec *catalog.QueueRecord) Queue {
 		EffectivePolicy: policy.Merge(nil, user, operator),
 		VHost:           rec.VHost, Name: rec.Name, UID: uint64(rec.UID), Type: string(rec.Type), Durable: rec.Durable,
 		Exclusive: rec.Exclusive, AutoDelete: rec.AutoDelete,
-		Arguments: rec.Arguments, Members: nodeNames(rec.Members),
+		Arguments: rec.Arguments, Members: id.Names(rec.Members),
 		DeclaredBy: rec.DeclaredBy, CountsForDeclarer: counts,
 	}
 }
@@ -131,14 +134,6 @@ func policyName(p *catalog.Policy) string {
 		return ""
 	}
 	return p.Name
-}
-
-func nodeNames(nodes []id.NodeID) []string {
-	out := make([]string, len(nodes))
-	for i, n := range nodes {
-		out[i] = string(n)
-	}
-	return out
 }
 
 // addFigures asks the queue's leader; without one it says which members run.
@@ -160,9 +155,9 @@ func (b *Broker) addFigures(ctx context.Context, c *cluster.Cluster, rec *catalo
 	if rec.Dissolving > 0 {
 		q.State = StateDeleting
 	}
-	q.Online = nodeNames(s.Online)
+	q.Online = id.Names(s.Online)
 	if len(s.Members) > 0 {
-		q.Members = nodeNames(s.Members)
+		q.Members = id.Names(s.Members)
 	}
 	q.Stats = queueStats(&s.Overview, c.Now())
 	want := b.policies.QueueConfig(c.View(), rec)
@@ -250,11 +245,11 @@ const (
 // next page, empty on the last: those that the caller sees (VH-12). An empty vhost stands for all. size 0 is DefaultPageSize.
 func (b *Broker) ListQueues(ctx context.Context, vhost string, size int, token string, figures bool) ([]Queue, string, error) {
 	c := b.cluster
-	seen, err := b.sight(ctx, vhost)
+	seen, err := b.Permissions.Sight(ctx, vhost)
 	if err != nil {
 		return nil, "", err
 	}
-	v, err := b.viewOf(vhost)
+	v, err := b.Serving.ViewOf(vhost)
 	if err != nil {
 		return nil, "", err
 	}
@@ -269,7 +264,7 @@ func (b *Broker) ListQueues(ctx context.Context, vhost string, size int, token s
 	var page []*catalog.QueueRecord
 	next := ""
 	for q := range v.Queues() {
-		if !after.before(q) || !seen.sees(queueOf(q.VHost, q.Name)) {
+		if !after.before(q) || !seen.Sees(permission.Queue(q.VHost, q.Name)) {
 			continue
 		}
 		if len(page) == size {
@@ -319,8 +314,8 @@ func (p pageStart) before(q *catalog.QueueRecord) bool {
 }
 
 func badPageToken(token string) error {
-	return &Error{
-		Class: PreconditionFailed, Kind: "page", Arg: "page_token", Value: token,
+	return &failure.Error{
+		Class: failure.PreconditionFailed, Kind: "page", Arg: "page_token", Value: token,
 		Reason: "is not one that a page before gave; send next_page_token back unchanged, or leave it empty",
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"strconv"
 
+	"github.com/quorate/quorate/broker/failure"
 	"github.com/quorate/quorate/cluster/gateway"
 	"github.com/quorate/quorate/message"
 	"github.com/quorate/quorate/quorumq"
@@ -29,7 +30,7 @@ func (b *Broker) SettleAndPublish(ctx context.Context, token string, ids []uint6
 		return err
 	}
 	if len(outputs) > MaxOutputs {
-		about.Class, about.Arg, about.Value = PreconditionFailed, "outputs", strconv.Itoa(len(outputs))
+		about.Class, about.Arg, about.Value = failure.PreconditionFailed, "outputs", strconv.Itoa(len(outputs))
 		about.Reason = "one decision publishes at most " + strconv.Itoa(MaxOutputs) + " messages"
 		return &about
 	}
@@ -47,7 +48,7 @@ func (b *Broker) SettleAndPublish(ctx context.Context, token string, ids []uint6
 		bodies[i] = message.Append(make([]byte, 0, storedSizeHint(&p.msg)), &p.msg)
 	}
 	if err := c.Gateway().Transact(ctx, t, held, made, bodies); err != nil {
-		return translate(err, by.about(err, about))
+		return failure.Translate(err, by.about(err, about))
 	}
 	if v := b.view(); sender != nil {
 		for i := range outputs {
@@ -73,8 +74,8 @@ func (c *Consumer) SettleToken(ctx context.Context) (string, error) {
 }
 
 // heldBy returns the ids as ranges, in their order. The token of one Get has none.
-func heldBy(t *gateway.ConsumerToken, ids []uint64, about Error) ([]quorumq.MsgIDRange, error) {
-	about.Class, about.Arg = PreconditionFailed, "delivery_ids"
+func heldBy(t *gateway.ConsumerToken, ids []uint64, about failure.Error) ([]quorumq.MsgIDRange, error) {
+	about.Class, about.Arg = failure.PreconditionFailed, "delivery_ids"
 	switch {
 	case !t.OfStream() && len(ids) > 0:
 		about.Reason = "are of a Consume stream, the settle token is of one Get; leave them out"
@@ -115,14 +116,14 @@ func (p *publishing) prepareOutput(ctx context.Context, m *Publish) error {
 		return err
 	}
 	about := aboutMessage(m)
-	about.Class = PreconditionFailed
+	about.Class = failure.PreconditionFailed
 	switch {
 	case p.later != (quorumq.Delay{}):
 		about.Arg, about.Reason = "deliver_at", "an output of a decision cannot be delayed; let a consumer or a queue with a TTL do it"
 		return &about
 	case m.Mandatory && len(p.uids) == 0:
-		about.State, about.Arg, about.Value = true, "mandatory", quoted(m.RoutingKey)
-		about.Reason = "exchange " + quoted(m.Exchange) + " routes it to no queue; bind one"
+		about.State, about.Arg, about.Value = true, "mandatory", strconv.Quote(m.RoutingKey)
+		about.Reason = "exchange " + strconv.Quote(m.Exchange) + " routes it to no queue; bind one"
 		return &about
 	}
 	return nil

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/quorate/quorate/broker/failure"
 	"github.com/quorate/quorate/cluster/gateway"
 	"github.com/quorate/quorate/id"
 )
@@ -50,8 +51,8 @@ func (u *Unit) Commit(ctx context.Context) error {
 	for i := range u.shares {
 		if s := &u.shares[i]; s.bytes > gateway.MaxUnitBytes {
 			u.Drop()
-			return &Error{
-				Class: PreconditionFailed, Kind: "transaction",
+			return &failure.Error{
+				Class: failure.PreconditionFailed, Kind: "transaction",
 				Reason: fmt.Sprintf("it has %d bytes for one queue, at most %d are possible: commit more often", s.bytes, gateway.MaxUnitBytes),
 			}
 		}

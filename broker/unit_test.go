@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/quorate/quorate/broker/failure"
 	"github.com/quorate/quorate/cluster/disk"
 	"github.com/quorate/quorate/cluster/gateway"
 	"github.com/quorate/quorate/cluster/traffic"
@@ -70,7 +71,7 @@ func TestUnitIsNotStored(t *testing.T) {
 				})
 			}
 			err := row.end(&u)
-			var e *Error
+			var e *failure.Error
 			if row.want == "" && err != nil || row.want != "" && (!errors.As(err, &e) || !strings.HasPrefix(err.Error(), row.want)) {
 				t.Errorf("error %v, want %q", err, row.want)
 			}

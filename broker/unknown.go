@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/quorate/quorate/broker/failure"
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/message"
 	"github.com/quorate/quorate/policy"
@@ -23,7 +24,7 @@ const (
 // there is room, and returns a sentence about each (C-9). New is what would be made by it: the vhost
 // may refuse that. about names the thing.
 func (b *Broker) unknownArguments(
-	ctx context.Context, v *catalog.View, about Error, args message.Table, found []policy.Unknown, isNew bool,
+	ctx context.Context, v *catalog.View, about failure.Error, args message.Table, found []policy.Unknown, isNew bool,
 ) (warnings []string, err error) {
 	if len(found) == 0 {
 		return nil, nil
@@ -50,9 +51,9 @@ func refusesUnknown(v *catalog.View, vhost string) bool {
 }
 
 // refusedUnknown blames the first of them and names the others.
-func refusedUnknown(about Error, args message.Table, found []policy.Unknown) error {
+func refusedUnknown(about failure.Error, args message.Table, found []policy.Unknown) error {
 	first := &found[0]
-	about.Class, about.Arg, about.Received = PreconditionFailed, first.Name, valueOf(args, first.Name)
+	about.Class, about.Arg, about.Received = failure.PreconditionFailed, first.Name, valueOf(args, first.Name)
 	about.Value = about.Received.String()
 	about.Reason = "is unknown, and the vhost refuses unknown arguments; "
 	if first.Advice == "" {
@@ -70,7 +71,7 @@ func refusedUnknown(about Error, args message.Table, found []policy.Unknown) err
 	return &about
 }
 
-func (b *Broker) logUnknown(ctx context.Context, about Error, u *policy.Unknown, refused bool) {
+func (b *Broker) logUnknown(ctx context.Context, about failure.Error, u *policy.Unknown, refused bool) {
 	b.clients.Counters.UnknownArguments.Add(1)
 	skipped, ok := b.unknownLines.Take(time.Now())
 	if !ok {

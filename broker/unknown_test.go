@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/quorate/quorate/broker/failure"
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/message"
 	"github.com/quorate/quorate/policy"
@@ -17,7 +18,7 @@ func TestUnknownArgumentsAreTold(t *testing.T) {
 	var log bytes.Buffer
 	b := alone(Config{Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	defer b.Close()
-	about := Error{VHost: "/", Kind: "queue", Name: "q"}
+	about := failure.Error{VHost: "/", Kind: "queue", Name: "q"}
 	args := message.Table{{Name: "x-max-lngth", Value: message.Int64(5)}, {Name: "x-" + strings.Repeat("n", 1<<16)}}
 	const n = 3 * UnknownArgumentLines
 	for range n {

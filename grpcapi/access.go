@@ -6,6 +6,9 @@ import (
 	"time"
 
 	"github.com/quorate/quorate/broker"
+	"github.com/quorate/quorate/broker/administration"
+	"github.com/quorate/quorate/broker/failure"
+	"github.com/quorate/quorate/broker/identity"
 	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
 )
 
@@ -17,16 +20,16 @@ type accessServer struct {
 // limit is what a limit that may be absent means.
 func limit(n *int64) int64 {
 	if n == nil {
-		return broker.Unlimited
+		return administration.Unlimited
 	}
 	return *n
 }
 
-func fromVhostLimits(l *brokerv1.VhostLimits) broker.VHostLimits {
+func fromVhostLimits(l *brokerv1.VhostLimits) administration.VHostLimits {
 	if l == nil {
 		l = &brokerv1.VhostLimits{}
 	}
-	return broker.VHostLimits{
+	return administration.VHostLimits{
 		MaxConnections: limit(l.MaxConnections), MaxQueues: limit(l.MaxQueues),
 		MaxChannels: limit(l.MaxChannels), MaxConsumers: limit(l.MaxConsumers),
 		MaxMessageRate: limit(l.MaxMessageRate), MaxByteRate: limit(l.MaxByteRate),
@@ -34,11 +37,11 @@ func fromVhostLimits(l *brokerv1.VhostLimits) broker.VHostLimits {
 	}
 }
 
-func fromUserLimits(l *brokerv1.UserLimits) broker.UserLimits {
+func fromUserLimits(l *brokerv1.UserLimits) administration.UserLimits {
 	if l == nil {
 		l = &brokerv1.UserLimits{}
 	}
-	return broker.UserLimits{
+	return administration.UserLimits{
 		MaxConnections: limit(l.MaxConnections), MaxChannels: limit(l.MaxChannels),
 		MaxConsumers: limit(l.MaxConsumers), MaxMessageRate: limit(l.MaxMessageRate),
 		MaxByteRate: limit(l.MaxByteRate),
@@ -46,7 +49,7 @@ func fromUserLimits(l *brokerv1.UserLimits) broker.UserLimits {
 	}
 }
 
-func toVhostLimits(l *broker.VHostLimits) *brokerv1.VhostLimits {
+func toVhostLimits(l *administration.VHostLimits) *brokerv1.VhostLimits {
 	return &brokerv1.VhostLimits{
 		MaxConnections: toLimit(l.MaxConnections), MaxQueues: toLimit(l.MaxQueues),
 		MaxChannels: toLimit(l.MaxChannels), MaxConsumers: toLimit(l.MaxConsumers),
@@ -55,7 +58,7 @@ func toVhostLimits(l *broker.VHostLimits) *brokerv1.VhostLimits {
 	}
 }
 
-func toUserLimits(l *broker.UserLimits) *brokerv1.UserLimits {
+func toUserLimits(l *administration.UserLimits) *brokerv1.UserLimits {
 	return &brokerv1.UserLimits{
 		MaxConnections: toLimit(l.MaxConnections), MaxChannels: toLimit(l.MaxChannels),
 		MaxConsumers: toLimit(l.MaxConsumers), MaxMessageRate: toLimit(l.MaxMessageRate),
@@ -66,7 +69,7 @@ func toUserLimits(l *broker.UserLimits) *brokerv1.UserLimits {
 
 // toLimit leaves out a limit that is none.
 func toLimit(n int64) *int64 {
-	if n == broker.Unlimited {
+	if n == administration.Unlimited {
 		return nil
 	}
 	return &n
@@ -80,8 +83,8 @@ func refusesUnknown(h *brokerv1.Vhost) (bool, error) {
 	case brokerv1.UnknownArguments_UNKNOWN_ARGUMENTS_REFUSE:
 		return true, nil
 	default:
-		return false, &broker.Error{
-			Class: broker.PreconditionFailed, Kind: "vhost", Name: h.GetName(), Arg: "unknown_arguments",
+		return false, &failure.Error{
+			Class: failure.PreconditionFailed, Kind: "vhost", Name: h.GetName(), Arg: "unknown_arguments",
 			Value: strconv.Itoa(int(h.GetUnknownArguments())), Reason: "want UNKNOWN_ARGUMENTS_WARN or UNKNOWN_ARGUMENTS_REFUSE",
 		}
 	}
@@ -94,10 +97,10 @@ func (s *accessServer) PutVhost(ctx context.Context, req *brokerv1.PutVhostReque
 	if err != nil {
 		return nil, err
 	}
-	created, err := s.b.PutVHost(ctx, broker.VHost{
+	created, err := s.b.Administration.PutVHost(ctx, administration.VHost{
 		Name: h.GetName(), Description: h.GetDescription(), Tags: h.GetTags(), Protected: h.GetProtectedFromDeletion(),
 		MergePolicies: h.GetMergePolicies(), DelayedPublish: h.GetDelayedPublish(), ImportDeaths: h.GetImportDeaths(), VHostLimits: fromVhostLimits(h.GetLimits()),
-		DefaultQueueType: broker.QueueType(h.GetDefaultQueueType()), RefuseUnknown: refuse,
+		DefaultQueueType: administration.QueueType(h.GetDefaultQueueType()), RefuseUnknown: refuse,
 	})
 	if err != nil {
 		return nil, err
@@ -107,7 +110,7 @@ func (s *accessServer) PutVhost(ctx context.Context, req *brokerv1.PutVhostReque
 
 // DeleteVhost removes a vhost with all that is in it.
 func (s *accessServer) DeleteVhost(ctx context.Context, req *brokerv1.DeleteVhostRequest) (*brokerv1.DeleteVhostResponse, error) {
-	deleted, err := s.b.DeleteVHost(ctx, req.GetName())
+	deleted, err := s.b.Administration.DeleteVHost(ctx, req.GetName())
 	if err != nil {
 		return nil, err
 	}
@@ -116,7 +119,7 @@ func (s *accessServer) DeleteVhost(ctx context.Context, req *brokerv1.DeleteVhos
 
 // ListVhosts lists vhosts by name.
 func (s *accessServer) ListVhosts(ctx context.Context, _ *brokerv1.ListVhostsRequest) (*brokerv1.ListVhostsResponse, error) {
-	list, err := s.b.ListVHosts(ctx)
+	list, err := s.b.Administration.ListVHosts(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -138,7 +141,7 @@ func (s *accessServer) ListVhosts(ctx context.Context, _ *brokerv1.ListVhostsReq
 
 // SetVhostLimits replaces the limits of a vhost.
 func (s *accessServer) SetVhostLimits(ctx context.Context, req *brokerv1.SetVhostLimitsRequest) (*brokerv1.SetVhostLimitsResponse, error) {
-	if err := s.b.SetVHostLimits(ctx, req.GetName(), fromVhostLimits(req.GetLimits())); err != nil {
+	if err := s.b.Administration.SetVHostLimits(ctx, req.GetName(), fromVhostLimits(req.GetLimits())); err != nil {
 		return nil, err
 	}
 	return &brokerv1.SetVhostLimitsResponse{}, nil
@@ -146,7 +149,7 @@ func (s *accessServer) SetVhostLimits(ctx context.Context, req *brokerv1.SetVhos
 
 // PutUser makes or changes a user.
 func (s *accessServer) PutUser(ctx context.Context, req *brokerv1.PutUserRequest) (*brokerv1.PutUserResponse, error) {
-	created, err := s.b.PutUser(ctx, broker.PutUser{
+	created, err := s.b.Administration.PutUser(ctx, administration.PutUser{
 		Name: req.GetName(), Password: req.GetPassword(), Hash: req.GetPasswordHash(), Algorithm: req.GetHashingAlgorithm(),
 		Tags: req.GetTags(),
 	})
@@ -158,7 +161,7 @@ func (s *accessServer) PutUser(ctx context.Context, req *brokerv1.PutUserRequest
 
 // ChangeUser changes a user in part.
 func (s *accessServer) ChangeUser(ctx context.Context, req *brokerv1.ChangeUserRequest) (*brokerv1.ChangeUserResponse, error) {
-	u := broker.UserChange{Name: req.GetName(), Create: req.GetCreate()}
+	u := administration.UserChange{Name: req.GetName(), Create: req.GetCreate()}
 	if t := req.GetTags(); t != nil {
 		u.Tags = append([]string{}, t.GetTags()...) // not nil, which keeps them
 	}
@@ -166,7 +169,7 @@ func (s *accessServer) ChangeUser(ctx context.Context, req *brokerv1.ChangeUserR
 		u.Password, u.Hash, u.Algorithm = p.GetPassword(), p.GetPasswordHash(), p.GetHashingAlgorithm()
 		u.NoPassword = u.Password == "" && u.Hash == ""
 	}
-	created, err := s.b.ChangeUser(ctx, u)
+	created, err := s.b.Administration.ChangeUser(ctx, u)
 	if err != nil {
 		return nil, err
 	}
@@ -175,7 +178,7 @@ func (s *accessServer) ChangeUser(ctx context.Context, req *brokerv1.ChangeUserR
 
 // DeleteUser removes a user with its permissions.
 func (s *accessServer) DeleteUser(ctx context.Context, req *brokerv1.DeleteUserRequest) (*brokerv1.DeleteUserResponse, error) {
-	deleted, err := s.b.DeleteUser(ctx, req.GetName())
+	deleted, err := s.b.Administration.DeleteUser(ctx, req.GetName())
 	if err != nil {
 		return nil, err
 	}
@@ -206,7 +209,7 @@ func (s *accessServer) ListLimits(ctx context.Context, req *brokerv1.ListLimitsR
 
 // ListUsers lists users by name.
 func (s *accessServer) ListUsers(context.Context, *brokerv1.ListUsersRequest) (*brokerv1.ListUsersResponse, error) {
-	list, err := s.b.ListUsers()
+	list, err := s.b.Administration.ListUsers()
 	if err != nil {
 		return nil, err
 	}
@@ -223,7 +226,7 @@ func (s *accessServer) ListUsers(context.Context, *brokerv1.ListUsersRequest) (*
 
 // SetUserLimits replaces the limits of a user.
 func (s *accessServer) SetUserLimits(ctx context.Context, req *brokerv1.SetUserLimitsRequest) (*brokerv1.SetUserLimitsResponse, error) {
-	if err := s.b.SetUserLimits(ctx, req.GetName(), fromUserLimits(req.GetLimits())); err != nil {
+	if err := s.b.Administration.SetUserLimits(ctx, req.GetName(), fromUserLimits(req.GetLimits())); err != nil {
 		return nil, err
 	}
 	return &brokerv1.SetUserLimitsResponse{}, nil
@@ -232,7 +235,7 @@ func (s *accessServer) SetUserLimits(ctx context.Context, req *brokerv1.SetUserL
 // SetPermission sets what a user may do in a vhost.
 func (s *accessServer) SetPermission(ctx context.Context, req *brokerv1.SetPermissionRequest) (*brokerv1.SetPermissionResponse, error) {
 	p := req.GetPermission()
-	created, err := s.b.SetPermission(ctx, broker.Permission{
+	created, err := s.b.Administration.SetPermission(ctx, administration.Permission{
 		User: p.GetUser(), VHost: vhostOf(p.GetVhost()), Configure: p.GetConfigure(), Write: p.GetWrite(), Read: p.GetRead(),
 	})
 	if err != nil {
@@ -243,7 +246,7 @@ func (s *accessServer) SetPermission(ctx context.Context, req *brokerv1.SetPermi
 
 // ClearPermission takes a user's permission in a vhost away.
 func (s *accessServer) ClearPermission(ctx context.Context, req *brokerv1.ClearPermissionRequest) (*brokerv1.ClearPermissionResponse, error) {
-	deleted, err := s.b.ClearPermission(ctx, vhostOf(req.GetVhost()), req.GetUser())
+	deleted, err := s.b.Administration.ClearPermission(ctx, vhostOf(req.GetVhost()), req.GetUser())
 	if err != nil {
 		return nil, err
 	}
@@ -252,7 +255,7 @@ func (s *accessServer) ClearPermission(ctx context.Context, req *brokerv1.ClearP
 
 // ListPermissions lists permissions by vhost and user.
 func (s *accessServer) ListPermissions(_ context.Context, req *brokerv1.ListPermissionsRequest) (*brokerv1.ListPermissionsResponse, error) {
-	list, err := s.b.ListPermissions(req.GetVhost(), req.GetUser())
+	list, err := s.b.Administration.ListPermissions(req.GetVhost(), req.GetUser())
 	if err != nil {
 		return nil, err
 	}
@@ -267,7 +270,7 @@ func (s *accessServer) ListPermissions(_ context.Context, req *brokerv1.ListPerm
 // SetTopicPermission bounds the routing keys of a user at a topic exchange.
 func (s *accessServer) SetTopicPermission(ctx context.Context, req *brokerv1.SetTopicPermissionRequest) (*brokerv1.SetTopicPermissionResponse, error) {
 	p := req.GetPermission()
-	created, err := s.b.SetTopicPermission(ctx, broker.TopicPermission{
+	created, err := s.b.Administration.SetTopicPermission(ctx, administration.TopicPermission{
 		User: p.GetUser(), VHost: vhostOf(p.GetVhost()), Exchange: p.GetExchange(), Write: p.GetWrite(), Read: p.GetRead(),
 	})
 	if err != nil {
@@ -278,7 +281,7 @@ func (s *accessServer) SetTopicPermission(ctx context.Context, req *brokerv1.Set
 
 // ClearTopicPermission takes such bounds away.
 func (s *accessServer) ClearTopicPermission(ctx context.Context, req *brokerv1.ClearTopicPermissionRequest) (*brokerv1.ClearTopicPermissionResponse, error) {
-	deleted, err := s.b.ClearTopicPermission(ctx, vhostOf(req.GetVhost()), req.GetUser(), req.GetExchange())
+	deleted, err := s.b.Administration.ClearTopicPermission(ctx, vhostOf(req.GetVhost()), req.GetUser(), req.GetExchange())
 	if err != nil {
 		return nil, err
 	}
@@ -287,7 +290,7 @@ func (s *accessServer) ClearTopicPermission(ctx context.Context, req *brokerv1.C
 
 // ListTopicPermissions lists topic permissions by vhost, user and exchange.
 func (s *accessServer) ListTopicPermissions(_ context.Context, req *brokerv1.ListTopicPermissionsRequest) (*brokerv1.ListTopicPermissionsResponse, error) {
-	list, err := s.b.ListTopicPermissions(req.GetVhost(), req.GetUser())
+	list, err := s.b.Administration.ListTopicPermissions(req.GetVhost(), req.GetUser())
 	if err != nil {
 		return nil, err
 	}
@@ -301,7 +304,7 @@ func (s *accessServer) ListTopicPermissions(_ context.Context, req *brokerv1.Lis
 
 // WhoAmI tells who is logged in.
 func (s *accessServer) WhoAmI(ctx context.Context, _ *brokerv1.WhoAmIRequest) (*brokerv1.WhoAmIResponse, error) {
-	who, err := s.b.Who(ctx)
+	who, err := s.b.Logins.Who(ctx)
 	if err != nil || who == nil {
 		return &brokerv1.WhoAmIResponse{}, err
 	}
@@ -311,10 +314,10 @@ func (s *accessServer) WhoAmI(ctx context.Context, _ *brokerv1.WhoAmIRequest) (*
 // MintToken makes a token for the user that is logged in.
 func (s *accessServer) MintToken(ctx context.Context, req *brokerv1.MintTokenRequest) (*brokerv1.MintTokenResponse, error) {
 	ms := req.GetLifetimeMs()
-	if most := broker.MaxTokenLifetime.Milliseconds(); ms < 0 || ms > most { // as a duration it could overflow
+	if most := identity.MaxTokenLifetime.Milliseconds(); ms < 0 || ms > most { // as a duration it could overflow
 		return nil, invalid("token", "lifetime_ms", strconv.FormatInt(ms, 10), "want 0 (default) to "+strconv.FormatInt(most, 10))
 	}
-	t, err := s.b.MintToken(ctx, time.Duration(ms)*time.Millisecond)
+	t, err := s.b.Logins.MintToken(ctx, time.Duration(ms)*time.Millisecond)
 	if err != nil {
 		return nil, err
 	}
@@ -323,7 +326,7 @@ func (s *accessServer) MintToken(ctx context.Context, req *brokerv1.MintTokenReq
 
 // RevokeToken ends a token.
 func (s *accessServer) RevokeToken(ctx context.Context, req *brokerv1.RevokeTokenRequest) (*brokerv1.RevokeTokenResponse, error) {
-	deleted, err := s.b.RevokeToken(ctx, req.GetId())
+	deleted, err := s.b.Logins.RevokeToken(ctx, req.GetId())
 	if err != nil {
 		return nil, err
 	}

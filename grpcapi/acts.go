@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/quorate/quorate/broker"
+	"github.com/quorate/quorate/broker/audit"
 	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
 )
 
@@ -11,13 +12,13 @@ import (
 const protocol = "grpc"
 
 // actOf says what a request is about to change; false: nothing. req is nil for streams.
-type actOf func(req any) (broker.Act, bool)
+type actOf func(req any) (audit.Act, bool)
 
 // actOf says what a call is about to change, and from where it comes.
-func (s *Server) actOf(ctx context.Context, method string, req any) (broker.Act, bool) {
+func (s *Server) actOf(ctx context.Context, method string, req any) (audit.Act, bool) {
 	f := s.acts[method]
 	if f == nil {
-		return broker.Act{}, false
+		return audit.Act{}, false
 	}
 	act, changes := f(req)
 	if changes {
@@ -27,7 +28,7 @@ func (s *Server) actOf(ctx context.Context, method string, req any) (broker.Act,
 }
 
 // originOf returns where a call comes from.
-func originOf(ctx context.Context) broker.Origin {
+func originOf(ctx context.Context) audit.Origin {
 	address, _ := caller(ctx)
 	conn := connectionOf(ctx)
 	conn.mu.Lock()
@@ -36,28 +37,28 @@ func originOf(ctx context.Context) broker.Origin {
 	if client == "" {
 		client = conn.product
 	}
-	return broker.Origin{Protocol: protocol, Address: address, Client: client}
+	return audit.Origin{Protocol: protocol, Address: address, Client: client}
 }
 
 // object names what a request is about.
 type object struct{ vhost, kind, name string }
 
 // of makes an actOf; object returns what a request is about, and whether it only asks.
-func of[R any](op broker.AuditOperation, about func(r R) (x object, asks bool)) actOf {
-	return func(req any) (broker.Act, bool) {
+func of[R any](op audit.Operation, about func(r R) (x object, asks bool)) actOf {
+	return func(req any) (audit.Act, bool) {
 		r, _ := req.(R) // nil of a stream: its getters return zero
 		x, asks := about(r)
-		return broker.Act{Operation: op, VHost: x.vhost, Kind: x.kind, Name: x.name}, !asks
+		return audit.Act{Operation: op, VHost: x.vhost, Kind: x.kind, Name: x.name}, !asks
 	}
 }
 
 // acts has every method that changes something.
 func acts() map[string]actOf {
 	out := map[string]actOf{
-		brokerv1.Definitions_ImportDefinitions_FullMethodName: of(broker.OpDefinitionsImport, func(*brokerv1.ImportDefinitionsRequest) (object, bool) {
+		brokerv1.Definitions_ImportDefinitions_FullMethodName: of(audit.OpDefinitionsImport, func(*brokerv1.ImportDefinitionsRequest) (object, bool) {
 			return object{kind: "definitions"}, false
 		}),
-		brokerv1.Connections_CloseConnection_FullMethodName: of(broker.OpConnectionClose, func(r *brokerv1.CloseConnectionRequest) (object, bool) {
+		brokerv1.Connections_CloseConnection_FullMethodName: of(audit.OpConnectionClose, func(r *brokerv1.CloseConnectionRequest) (object, bool) {
 			return object{kind: "connection", name: r.GetConnection()}, false
 		}),
 	}
@@ -71,28 +72,28 @@ func acts() map[string]actOf {
 
 func topologyActs() map[string]actOf {
 	return map[string]actOf{
-		brokerv1.Admin_DeclareQueue_FullMethodName: of(broker.OpQueueDeclare, func(r *brokerv1.DeclareQueueRequest) (object, bool) {
+		brokerv1.Admin_DeclareQueue_FullMethodName: of(audit.OpQueueDeclare, func(r *brokerv1.DeclareQueueRequest) (object, bool) {
 			return object{vhostOf(r.GetVhost()), "queue", r.GetName()}, r.GetPassive()
 		}),
-		brokerv1.Admin_DeleteQueue_FullMethodName: of(broker.OpQueueDelete, func(r *brokerv1.DeleteQueueRequest) (object, bool) {
+		brokerv1.Admin_DeleteQueue_FullMethodName: of(audit.OpQueueDelete, func(r *brokerv1.DeleteQueueRequest) (object, bool) {
 			return object{vhostOf(r.GetVhost()), "queue", r.GetName()}, false
 		}),
-		brokerv1.Admin_PurgeQueue_FullMethodName: of(broker.OpQueuePurge, func(r *brokerv1.PurgeQueueRequest) (object, bool) {
+		brokerv1.Admin_PurgeQueue_FullMethodName: of(audit.OpQueuePurge, func(r *brokerv1.PurgeQueueRequest) (object, bool) {
 			return object{vhostOf(r.GetVhost()), "queue", r.GetName()}, false
 		}),
-		brokerv1.Admin_RetryDelayed_FullMethodName: of(broker.OpQueueRetry, func(r *brokerv1.RetryDelayedRequest) (object, bool) {
+		brokerv1.Admin_RetryDelayed_FullMethodName: of(audit.OpQueueRetry, func(r *brokerv1.RetryDelayedRequest) (object, bool) {
 			return object{vhostOf(r.GetVhost()), "queue", r.GetName()}, false
 		}),
-		brokerv1.Admin_DeclareExchange_FullMethodName: of(broker.OpExchangeDeclare, func(r *brokerv1.DeclareExchangeRequest) (object, bool) {
+		brokerv1.Admin_DeclareExchange_FullMethodName: of(audit.OpExchangeDeclare, func(r *brokerv1.DeclareExchangeRequest) (object, bool) {
 			return object{vhostOf(r.GetVhost()), "exchange", r.GetName()}, r.GetPassive()
 		}),
-		brokerv1.Admin_DeleteExchange_FullMethodName: of(broker.OpExchangeDelete, func(r *brokerv1.DeleteExchangeRequest) (object, bool) {
+		brokerv1.Admin_DeleteExchange_FullMethodName: of(audit.OpExchangeDelete, func(r *brokerv1.DeleteExchangeRequest) (object, bool) {
 			return object{vhostOf(r.GetVhost()), "exchange", r.GetName()}, false
 		}),
-		brokerv1.Admin_Bind_FullMethodName: of(broker.OpBindingCreate, func(r *brokerv1.BindRequest) (object, bool) {
+		brokerv1.Admin_Bind_FullMethodName: of(audit.OpBindingCreate, func(r *brokerv1.BindRequest) (object, bool) {
 			return binding(r.GetBinding()), false
 		}),
-		brokerv1.Admin_Unbind_FullMethodName: of(broker.OpBindingDelete, func(r *brokerv1.UnbindRequest) (object, bool) {
+		brokerv1.Admin_Unbind_FullMethodName: of(audit.OpBindingDelete, func(r *brokerv1.UnbindRequest) (object, bool) {
 			return binding(r.GetBinding()), false
 		}),
 	}
@@ -107,13 +108,13 @@ func messageActs() map[string]actOf {
 		return object{vhostOf(j.GetVhost()), "queue", j.GetQueue()}, j.GetDryRun()
 	}
 	return map[string]actOf{
-		brokerv1.Messages_DeleteMessages_FullMethodName: of(broker.OpMessagesDelete, func(r *brokerv1.DeleteMessagesRequest) (object, bool) {
+		brokerv1.Messages_DeleteMessages_FullMethodName: of(audit.OpMessagesDelete, func(r *brokerv1.DeleteMessagesRequest) (object, bool) {
 			return job(r.GetJob())
 		}),
-		brokerv1.Messages_MoveMessages_FullMethodName: of(broker.OpMessagesMove, func(r *brokerv1.MoveMessagesRequest) (object, bool) {
+		brokerv1.Messages_MoveMessages_FullMethodName: of(audit.OpMessagesMove, func(r *brokerv1.MoveMessagesRequest) (object, bool) {
 			return job(r.GetJob())
 		}),
-		brokerv1.Messages_RedriveMessages_FullMethodName: of(broker.OpMessagesRedrive, func(r *brokerv1.RedriveMessagesRequest) (object, bool) {
+		brokerv1.Messages_RedriveMessages_FullMethodName: of(audit.OpMessagesRedrive, func(r *brokerv1.RedriveMessagesRequest) (object, bool) {
 			return job(r.GetJob())
 		}),
 	}
@@ -126,25 +127,25 @@ func accessActs() map[string]actOf {
 	permission := func(vhost, kind, user string) (object, bool) { return object{vhostOf(vhost), kind, user}, false }
 	const topic = "topic permission"
 	return map[string]actOf{
-		brokerv1.Access_PutVhost_FullMethodName:       of(broker.OpVHostPut, func(r *brokerv1.PutVhostRequest) (object, bool) { return vhost(r.GetVhost().GetName()) }),
-		brokerv1.Access_DeleteVhost_FullMethodName:    of(broker.OpVHostDelete, func(r *brokerv1.DeleteVhostRequest) (object, bool) { return vhost(r.GetName()) }),
-		brokerv1.Access_SetVhostLimits_FullMethodName: of(broker.OpVHostLimits, func(r *brokerv1.SetVhostLimitsRequest) (object, bool) { return vhost(r.GetName()) }),
-		brokerv1.Access_PutUser_FullMethodName:        of(broker.OpUserPut, func(r *brokerv1.PutUserRequest) (object, bool) { return user(r.GetName()) }),
-		brokerv1.Access_ChangeUser_FullMethodName:     of(broker.OpUserChange, func(r *brokerv1.ChangeUserRequest) (object, bool) { return user(r.GetName()) }),
-		brokerv1.Access_DeleteUser_FullMethodName:     of(broker.OpUserDelete, func(r *brokerv1.DeleteUserRequest) (object, bool) { return user(r.GetName()) }),
-		brokerv1.Access_SetUserLimits_FullMethodName:  of(broker.OpUserLimits, func(r *brokerv1.SetUserLimitsRequest) (object, bool) { return user(r.GetName()) }),
-		brokerv1.Access_MintToken_FullMethodName:      of(broker.OpTokenMint, func(*brokerv1.MintTokenRequest) (object, bool) { return token("") }),
-		brokerv1.Access_RevokeToken_FullMethodName:    of(broker.OpTokenRevoke, func(r *brokerv1.RevokeTokenRequest) (object, bool) { return token(r.GetId()) }),
-		brokerv1.Access_SetPermission_FullMethodName: of(broker.OpPermissionSet, func(r *brokerv1.SetPermissionRequest) (object, bool) {
+		brokerv1.Access_PutVhost_FullMethodName:       of(audit.OpVHostPut, func(r *brokerv1.PutVhostRequest) (object, bool) { return vhost(r.GetVhost().GetName()) }),
+		brokerv1.Access_DeleteVhost_FullMethodName:    of(audit.OpVHostDelete, func(r *brokerv1.DeleteVhostRequest) (object, bool) { return vhost(r.GetName()) }),
+		brokerv1.Access_SetVhostLimits_FullMethodName: of(audit.OpVHostLimits, func(r *brokerv1.SetVhostLimitsRequest) (object, bool) { return vhost(r.GetName()) }),
+		brokerv1.Access_PutUser_FullMethodName:        of(audit.OpUserPut, func(r *brokerv1.PutUserRequest) (object, bool) { return user(r.GetName()) }),
+		brokerv1.Access_ChangeUser_FullMethodName:     of(audit.OpUserChange, func(r *brokerv1.ChangeUserRequest) (object, bool) { return user(r.GetName()) }),
+		brokerv1.Access_DeleteUser_FullMethodName:     of(audit.OpUserDelete, func(r *brokerv1.DeleteUserRequest) (object, bool) { return user(r.GetName()) }),
+		brokerv1.Access_SetUserLimits_FullMethodName:  of(audit.OpUserLimits, func(r *brokerv1.SetUserLimitsRequest) (object, bool) { return user(r.GetName()) }),
+		brokerv1.Access_MintToken_FullMethodName:      of(audit.OpTokenMint, func(*brokerv1.MintTokenRequest) (object, bool) { return token("") }),
+		brokerv1.Access_RevokeToken_FullMethodName:    of(audit.OpTokenRevoke, func(r *brokerv1.RevokeTokenRequest) (object, bool) { return token(r.GetId()) }),
+		brokerv1.Access_SetPermission_FullMethodName: of(audit.OpPermissionSet, func(r *brokerv1.SetPermissionRequest) (object, bool) {
 			return permission(r.GetPermission().GetVhost(), "permission", r.GetPermission().GetUser())
 		}),
-		brokerv1.Access_ClearPermission_FullMethodName: of(broker.OpPermissionClear, func(r *brokerv1.ClearPermissionRequest) (object, bool) {
+		brokerv1.Access_ClearPermission_FullMethodName: of(audit.OpPermissionClear, func(r *brokerv1.ClearPermissionRequest) (object, bool) {
 			return permission(r.GetVhost(), "permission", r.GetUser())
 		}),
-		brokerv1.Access_SetTopicPermission_FullMethodName: of(broker.OpTopicPermissionSet, func(r *brokerv1.SetTopicPermissionRequest) (object, bool) {
+		brokerv1.Access_SetTopicPermission_FullMethodName: of(audit.OpTopicPermissionSet, func(r *brokerv1.SetTopicPermissionRequest) (object, bool) {
 			return permission(r.GetPermission().GetVhost(), topic, r.GetPermission().GetUser())
 		}),
-		brokerv1.Access_ClearTopicPermission_FullMethodName: of(broker.OpTopicPermissionClear, func(r *brokerv1.ClearTopicPermissionRequest) (object, bool) {
+		brokerv1.Access_ClearTopicPermission_FullMethodName: of(audit.OpTopicPermissionClear, func(r *brokerv1.ClearTopicPermissionRequest) (object, bool) {
 			return permission(r.GetVhost(), topic, r.GetUser())
 		}),
 	}
@@ -159,10 +160,10 @@ func policyActs() map[string]actOf {
 		return object{vhostOf(vhost), kind, name}, false
 	}
 	return map[string]actOf{
-		brokerv1.Policies_PutPolicy_FullMethodName: of(broker.OpPolicyPut, func(r *brokerv1.PutPolicyRequest) (object, bool) {
+		brokerv1.Policies_PutPolicy_FullMethodName: of(audit.OpPolicyPut, func(r *brokerv1.PutPolicyRequest) (object, bool) {
 			return policy(r.GetPolicy().GetVhost(), r.GetPolicy().GetName(), r.GetPolicy().GetOperator())
 		}),
-		brokerv1.Policies_DeletePolicy_FullMethodName: of(broker.OpPolicyDelete, func(r *brokerv1.DeletePolicyRequest) (object, bool) {
+		brokerv1.Policies_DeletePolicy_FullMethodName: of(audit.OpPolicyDelete, func(r *brokerv1.DeletePolicyRequest) (object, bool) {
 			return policy(r.GetVhost(), r.GetName(), r.GetOperator())
 		}),
 	}
@@ -171,13 +172,13 @@ func policyActs() map[string]actOf {
 func nodeActs() map[string]actOf {
 	node := func(name string, asks bool) (object, bool) { return object{kind: "node", name: name}, asks }
 	return map[string]actOf{
-		brokerv1.Admin_Drain_FullMethodName:       of(broker.OpNodeDrain, func(r *brokerv1.DrainRequest) (object, bool) { return node(r.GetNode(), false) }),
-		brokerv1.Admin_ForgetNode_FullMethodName:  of(broker.OpNodeForget, func(r *brokerv1.ForgetNodeRequest) (object, bool) { return node(r.GetNode(), r.GetDryRun()) }),
-		brokerv1.Admin_RemoveNode_FullMethodName:  of(broker.OpNodeRemove, func(r *brokerv1.RemoveNodeRequest) (object, bool) { return node(r.GetNode(), r.GetDryRun()) }),
-		brokerv1.Admin_ReplaceNode_FullMethodName: of(broker.OpNodeReplace, func(r *brokerv1.ReplaceNodeRequest) (object, bool) { return node(r.GetNode(), r.GetDryRun()) }),
-		brokerv1.Admin_GrowQueues_FullMethodName:  of(broker.OpQueuesGrow, func(r *brokerv1.GrowQueuesRequest) (object, bool) { return node(r.GetNode(), r.GetDryRun()) }),
-		brokerv1.Admin_ShrinkNode_FullMethodName:  of(broker.OpQueuesShrink, func(r *brokerv1.ShrinkNodeRequest) (object, bool) { return node(r.GetNode(), r.GetDryRun()) }),
-		brokerv1.Admin_FinalizeVersion_FullMethodName: of(broker.OpVersionFinalise, func(r *brokerv1.FinalizeVersionRequest) (object, bool) {
+		brokerv1.Admin_Drain_FullMethodName:       of(audit.OpNodeDrain, func(r *brokerv1.DrainRequest) (object, bool) { return node(r.GetNode(), false) }),
+		brokerv1.Admin_ForgetNode_FullMethodName:  of(audit.OpNodeForget, func(r *brokerv1.ForgetNodeRequest) (object, bool) { return node(r.GetNode(), r.GetDryRun()) }),
+		brokerv1.Admin_RemoveNode_FullMethodName:  of(audit.OpNodeRemove, func(r *brokerv1.RemoveNodeRequest) (object, bool) { return node(r.GetNode(), r.GetDryRun()) }),
+		brokerv1.Admin_ReplaceNode_FullMethodName: of(audit.OpNodeReplace, func(r *brokerv1.ReplaceNodeRequest) (object, bool) { return node(r.GetNode(), r.GetDryRun()) }),
+		brokerv1.Admin_GrowQueues_FullMethodName:  of(audit.OpQueuesGrow, func(r *brokerv1.GrowQueuesRequest) (object, bool) { return node(r.GetNode(), r.GetDryRun()) }),
+		brokerv1.Admin_ShrinkNode_FullMethodName:  of(audit.OpQueuesShrink, func(r *brokerv1.ShrinkNodeRequest) (object, bool) { return node(r.GetNode(), r.GetDryRun()) }),
+		brokerv1.Admin_FinalizeVersion_FullMethodName: of(audit.OpVersionFinalise, func(r *brokerv1.FinalizeVersionRequest) (object, bool) {
 			return object{kind: "cluster"}, r.GetDryRun()
 		}),
 	}
@@ -186,22 +187,22 @@ func nodeActs() map[string]actOf {
 func memberActs() map[string]actOf {
 	queue := func(vhost, name string, asks bool) (object, bool) { return object{vhostOf(vhost), "queue", name}, asks }
 	return map[string]actOf{
-		brokerv1.Admin_AddMember_FullMethodName: of(broker.OpMemberAdd, func(r *brokerv1.AddMemberRequest) (object, bool) {
+		brokerv1.Admin_AddMember_FullMethodName: of(audit.OpMemberAdd, func(r *brokerv1.AddMemberRequest) (object, bool) {
 			return queue(r.GetVhost(), r.GetQueue(), false)
 		}),
-		brokerv1.Admin_RemoveMember_FullMethodName: of(broker.OpMemberRemove, func(r *brokerv1.RemoveMemberRequest) (object, bool) {
+		brokerv1.Admin_RemoveMember_FullMethodName: of(audit.OpMemberRemove, func(r *brokerv1.RemoveMemberRequest) (object, bool) {
 			return queue(r.GetVhost(), r.GetQueue(), r.GetDryRun())
 		}),
-		brokerv1.Admin_ReplaceMember_FullMethodName: of(broker.OpMemberReplace, func(r *brokerv1.ReplaceMemberRequest) (object, bool) {
+		brokerv1.Admin_ReplaceMember_FullMethodName: of(audit.OpMemberReplace, func(r *brokerv1.ReplaceMemberRequest) (object, bool) {
 			return queue(r.GetVhost(), r.GetQueue(), r.GetDryRun())
 		}),
-		brokerv1.Admin_TransferLeadership_FullMethodName: of(broker.OpLeaderTransfer, func(r *brokerv1.TransferLeadershipRequest) (object, bool) {
+		brokerv1.Admin_TransferLeadership_FullMethodName: of(audit.OpLeaderTransfer, func(r *brokerv1.TransferLeadershipRequest) (object, bool) {
 			return queue(r.GetVhost(), r.GetQueue(), false)
 		}),
-		brokerv1.Admin_RebalanceQueues_FullMethodName: of(broker.OpQueuesRebalance, func(r *brokerv1.RebalanceQueuesRequest) (object, bool) {
+		brokerv1.Admin_RebalanceQueues_FullMethodName: of(audit.OpQueuesRebalance, func(r *brokerv1.RebalanceQueuesRequest) (object, bool) {
 			return object{r.GetQueues().GetVhost(), "queues", r.GetQueues().GetPattern()}, false
 		}),
-		brokerv1.Admin_CancelOperation_FullMethodName: of(broker.OpOperationCancel, func(r *brokerv1.CancelOperationRequest) (object, bool) {
+		brokerv1.Admin_CancelOperation_FullMethodName: of(audit.OpOperationCancel, func(r *brokerv1.CancelOperationRequest) (object, bool) {
 			return object{kind: "operation", name: r.GetId()}, false
 		}),
 	}

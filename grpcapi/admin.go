@@ -4,6 +4,8 @@ import (
 	"context"
 
 	"github.com/quorate/quorate/broker"
+	"github.com/quorate/quorate/broker/failure"
+	"github.com/quorate/quorate/broker/operators"
 	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
 )
 
@@ -17,7 +19,7 @@ func durable(v *bool) bool { return v == nil || *v }
 
 // DeclareQueue makes a queue unless an equivalent one exists.
 func (a *adminServer) DeclareQueue(ctx context.Context, req *brokerv1.DeclareQueueRequest) (*brokerv1.DeclareQueueResponse, error) {
-	args, err := fromNames("arguments", req.GetArguments(), broker.Error{Kind: "queue", VHost: vhostOf(req.GetVhost()), Name: req.GetName()})
+	args, err := fromNames("arguments", req.GetArguments(), failure.Error{Kind: "queue", VHost: vhostOf(req.GetVhost()), Name: req.GetName()})
 	if err != nil {
 		return nil, err
 	}
@@ -141,7 +143,7 @@ func toStats(s *broker.QueueStats) *brokerv1.QueueStats {
 
 // DeclareExchange makes an exchange unless an equivalent one exists.
 func (a *adminServer) DeclareExchange(ctx context.Context, req *brokerv1.DeclareExchangeRequest) (*brokerv1.DeclareExchangeResponse, error) {
-	args, err := fromNames("arguments", req.GetArguments(), broker.Error{Kind: "exchange", VHost: vhostOf(req.GetVhost()), Name: req.GetName()})
+	args, err := fromNames("arguments", req.GetArguments(), failure.Error{Kind: "exchange", VHost: vhostOf(req.GetVhost()), Name: req.GetName()})
 	if err != nil {
 		return nil, err
 	}
@@ -184,7 +186,7 @@ func (a *adminServer) ListExchanges(ctx context.Context, req *brokerv1.ListExcha
 func (a *adminServer) Bind(ctx context.Context, req *brokerv1.BindRequest) (*brokerv1.BindResponse, error) {
 	x, err := fromBinding(req.GetBinding())
 	if err == nil { // what is there already may have them and is unbound as it is
-		err = namesOnce("arguments", x.Arguments, broker.Error{Kind: "binding", VHost: x.VHost})
+		err = namesOnce("arguments", x.Arguments, failure.Error{Kind: "binding", VHost: x.VHost})
 	}
 	if err != nil {
 		return nil, err
@@ -250,7 +252,7 @@ func (a *adminServer) ListBindings(ctx context.Context, req *brokerv1.ListBindin
 
 // ClusterStatus shows the nodes as this one sees them.
 func (a *adminServer) ClusterStatus(ctx context.Context, req *brokerv1.ClusterStatusRequest) (*brokerv1.ClusterStatusResponse, error) {
-	s, err := a.b.ClusterStatus(ctx, req.GetDetails())
+	s, err := a.b.Operators.ClusterStatus(ctx, req.GetDetails())
 	if err != nil {
 		return nil, err
 	}
@@ -280,7 +282,7 @@ func (a *adminServer) ClusterStatus(ctx context.Context, req *brokerv1.ClusterSt
 
 // FinalizeVersion ends an upgrade, or tells what holds it back.
 func (a *adminServer) FinalizeVersion(ctx context.Context, req *brokerv1.FinalizeVersionRequest) (*brokerv1.FinalizeVersionResponse, error) {
-	before, now, held, err := a.b.Finalise(ctx, req.GetDryRun())
+	before, now, held, err := a.b.Operators.Finalise(ctx, req.GetDryRun())
 	if err != nil {
 		return nil, err
 	}
@@ -293,7 +295,7 @@ func (a *adminServer) FinalizeVersion(ctx context.Context, req *brokerv1.Finaliz
 	return out, nil
 }
 
-func clockStatus(c *broker.Clock) *brokerv1.ClockStatus {
+func clockStatus(c *operators.Clock) *brokerv1.ClockStatus {
 	if c == nil {
 		return nil
 	}
@@ -302,7 +304,7 @@ func clockStatus(c *broker.Clock) *brokerv1.ClockStatus {
 	}
 }
 
-func diskStatus(d *broker.Disk) *brokerv1.DiskStatus {
+func diskStatus(d *operators.Disk) *brokerv1.DiskStatus {
 	if d == nil {
 		return nil
 	}
@@ -314,7 +316,7 @@ func diskStatus(d *broker.Disk) *brokerv1.DiskStatus {
 
 // TransferLeadership moves a queue's leadership to another of its members.
 func (a *adminServer) TransferLeadership(ctx context.Context, req *brokerv1.TransferLeadershipRequest) (*brokerv1.TransferLeadershipResponse, error) {
-	if err := a.b.TransferLeadership(ctx, vhostOf(req.GetVhost()), req.GetQueue(), req.GetNode()); err != nil {
+	if err := a.b.Operators.TransferLeadership(ctx, vhostOf(req.GetVhost()), req.GetQueue(), req.GetNode()); err != nil {
 		return nil, err
 	}
 	return &brokerv1.TransferLeadershipResponse{}, nil

@@ -10,6 +10,9 @@ import (
 	"google.golang.org/grpc/peer"
 
 	"github.com/quorate/quorate/broker"
+	"github.com/quorate/quorate/broker/audit"
+	"github.com/quorate/quorate/broker/failure"
+	"github.com/quorate/quorate/broker/identity"
 	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
 )
 
@@ -18,7 +21,7 @@ const maxCredentialBytes = 24 << 10
 
 // login returns the context with the identity that the call's metadata proves.
 func (s *Server) login(ctx context.Context) (context.Context, error) {
-	if !s.b.Authenticates() {
+	if !s.b.Logins.Authenticates() {
 		connectionOf(ctx).stranger.admit()
 		return ctx, nil
 	}
@@ -31,10 +34,10 @@ func (s *Server) login(ctx context.Context) (context.Context, error) {
 	}
 	checked(ctx)
 	if err != nil {
-		s.b.LoginRefused(ctx, broker.LoginTry{From: broker.Origin{Protocol: protocol, Address: address}, User: user}, err)
+		s.b.Audit.LoginRefused(ctx, audit.LoginTry{From: audit.Origin{Protocol: protocol, Address: address}, User: user}, err)
 		return ctx, err
 	}
-	return broker.WithIdentity(ctx, who), nil
+	return identity.WithIdentity(ctx, who), nil
 }
 
 // caller returns where a call comes from.
@@ -50,21 +53,21 @@ func caller(ctx context.Context) (address string, from netip.Addr) {
 }
 
 // identify returns who calls, and whom a caller with a password says to be.
-func (s *Server) identify(ctx context.Context, from netip.Addr) (who *broker.Identity, user string, err error) {
+func (s *Server) identify(ctx context.Context, from netip.Addr) (who *identity.Identity, user string, err error) {
 	c, err := parseCredential(grpcmetadata.ValueFromIncomingContext(ctx, "authorization"))
 	if err != nil {
 		return nil, "", err
 	}
 	if c.bearer {
-		who, err = s.b.LoginToken(ctx, c.token, from)
+		who, err = s.b.Logins.LoginToken(ctx, c.token, from)
 		return who, "", err
 	}
-	who, err = s.b.Login(ctx, c.user, c.password, from)
+	who, err = s.b.Logins.Login(ctx, c.user, c.password, from)
 	return who, c.user, err
 }
 
 func notLoggedIn(reason string) error {
-	return &broker.Error{Class: broker.AccessRefused, Kind: "login", Reason: reason, Unauthenticated: true}
+	return &failure.Error{Class: failure.AccessRefused, Kind: "login", Reason: reason, Unauthenticated: true}
 }
 
 // loggedIn is a stream whose context has the identity.
@@ -99,17 +102,17 @@ type rule func(ctx context.Context, b *broker.Broker, req any) error
 func anybody(context.Context, *broker.Broker, any) error { return nil }
 
 func tagged(tag string) rule {
-	return func(ctx context.Context, b *broker.Broker, _ any) error { return b.Require(ctx, tag) }
+	return func(ctx context.Context, b *broker.Broker, _ any) error { return b.Logins.Require(ctx, tag) }
 }
 
 func putsPolicy(ctx context.Context, b *broker.Broker, req any) error {
 	r, _ := req.(*brokerv1.PutPolicyRequest)
-	return b.RequirePolicies(ctx, vhostOf(r.GetPolicy().GetVhost()), r.GetPolicy().GetOperator())
+	return b.Permissions.RequirePolicies(ctx, vhostOf(r.GetPolicy().GetVhost()), r.GetPolicy().GetOperator())
 }
 
 func deletesPolicy(ctx context.Context, b *broker.Broker, req any) error {
 	r, _ := req.(*brokerv1.DeletePolicyRequest)
-	return b.RequirePolicies(ctx, vhostOf(r.GetVhost()), r.GetOperator())
+	return b.Permissions.RequirePolicies(ctx, vhostOf(r.GetVhost()), r.GetOperator())
 }
 
 // clusterStatus is for everybody, as clients learn the nodes' addresses from it; details
@@ -118,7 +121,7 @@ func clusterStatus(ctx context.Context, b *broker.Broker, req any) error {
 	if r, _ := req.(*brokerv1.ClusterStatusRequest); !r.GetDetails() {
 		return nil
 	}
-	return b.Require(ctx, broker.TagMonitoring)
+	return b.Logins.Require(ctx, identity.TagMonitoring)
 }
 
 // rules has every method; what is not in it is refused.
@@ -129,7 +132,7 @@ func rules() map[string]rule {
 			out["/"+service+"/"+m] = r
 		}
 	}
-	administrator, monitoring := tagged(broker.TagAdministrator), tagged(broker.TagMonitoring)
+	administrator, monitoring := tagged(identity.TagAdministrator), tagged(identity.TagMonitoring)
 	name := brokerv1.Broker_ServiceDesc.ServiceName
 	add(name, anybody, "Publish", "PublishOne", "Consume", "Get", "Settle", "Connect")
 	name = brokerv1.Admin_ServiceDesc.ServiceName
@@ -203,12 +206,12 @@ func (s *Server) enterUser(ctx context.Context) (context.Context, error) {
 	if ctx, err = withConnection(ctx); err != nil {
 		return ctx, err
 	}
-	switch first, err := s.b.EnterUser(ctx); {
+	switch first, err := s.b.Connections.EnterUser(ctx); {
 	case err != nil:
-		s.b.LoginRefused(ctx, broker.LoginTry{From: originOf(ctx)}, err)
+		s.b.Audit.LoginRefused(ctx, audit.LoginTry{From: originOf(ctx)}, err)
 		return ctx, err
 	case first:
-		s.b.LoggedIn(ctx, originOf(ctx), "")
+		s.b.Audit.LoggedIn(ctx, originOf(ctx), "")
 	}
 	return ctx, nil
 }
@@ -220,13 +223,13 @@ func (s *Server) permit(ctx context.Context, method string, req any) error {
 	}
 	r, known := s.rules[method]
 	if !known {
-		return &broker.Error{Class: broker.NotAllowed, Kind: "method", Name: method, Reason: "nobody may call it"}
+		return &failure.Error{Class: failure.NotAllowed, Kind: "method", Name: method, Reason: "nobody may call it"}
 	}
 	if err := r(ctx, s.b, req); err != nil {
 		return err
 	}
 	if vhost := vhostOfRequest(req); vhost != "" {
-		return s.b.EnterVHost(ctx, vhost)
+		return s.b.Connections.EnterVHost(ctx, vhost)
 	}
 	return nil
 }

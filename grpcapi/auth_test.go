@@ -13,7 +13,7 @@ import (
 	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
 
-	"github.com/quorate/quorate/broker"
+	"github.com/quorate/quorate/broker/failure"
 	"github.com/quorate/quorate/internal/testnode"
 	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
 )
@@ -42,7 +42,7 @@ func TestRules(t *testing.T) {
 		err = s.permit(ctx, "/quorate.broker.v1.Admin/Unheard", nil)
 		leave()
 	}
-	if e, ok := errors.AsType[*broker.Error](err); !ok || e.Class != broker.NotAllowed {
+	if e, ok := errors.AsType[*failure.Error](err); !ok || e.Class != failure.NotAllowed {
 		t.Errorf("a method without rule: %v", err)
 	}
 	if conn.calls != 0 {
@@ -89,7 +89,7 @@ func TestNoActAllocatesNothing(t *testing.T) {
 
 // onConnection returns a context of calls by a connection.
 func onConnection(ctx context.Context, s *Server) (context.Context, *countedConn) {
-	conn := &countedConn{c: s.b.Connect(), stranger: newStranger(nil)}
+	conn := &countedConn{c: s.b.Connections.Connect(), stranger: newStranger(nil)}
 	return peer.NewContext(ctx, &peer.Peer{AuthInfo: countedInfo{conn: conn}}), conn
 }
 

@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/quorate/quorate/broker"
+	"github.com/quorate/quorate/broker/failure"
 	"github.com/quorate/quorate/internal/incoming"
 )
 
@@ -136,8 +136,8 @@ func (b *budget) tooMany(conn *countedConn) error {
 	if waits <= most {
 		return nil
 	}
-	return &broker.Error{
-		Class: broker.ResourceExhausted, Kind: "message", RetryAfter: receiveRetry,
+	return &failure.Error{
+		Class: failure.ResourceExhausted, Kind: "message", RetryAfter: receiveRetry,
 		Reason: fmt.Sprintf("%d large messages of %s wait for room already; send fewer at the same time", most, whose),
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"github.com/quorate/quorate/broker"
+	"github.com/quorate/quorate/broker/failure"
 	"github.com/quorate/quorate/internal/incoming"
 )
 
@@ -98,7 +98,7 @@ func TestFewWait(t *testing.T) {
 			for range times {
 				go func() {
 					release, err := b.acquire(ctx, conn, "u", 6)
-					if e, is := errors.AsType[*broker.Error](err); is && e.Class == broker.ResourceExhausted && e.RetryAfter > 0 {
+					if e, is := errors.AsType[*failure.Error](err); is && e.Class == failure.ResourceExhausted && e.RetryAfter > 0 {
 						refused.Add(1)
 					}
 					if err == nil {

@@ -15,6 +15,8 @@ import (
 	"google.golang.org/grpc/peer"
 
 	"github.com/quorate/quorate/broker"
+	"github.com/quorate/quorate/broker/connections"
+	"github.com/quorate/quorate/broker/failure"
 	"github.com/quorate/quorate/internal/gate"
 	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
 )
@@ -65,7 +67,7 @@ type countedConn struct {
 	watches  atomic.Int32 // calls for health that run
 
 	once sync.Once
-	c    *broker.Connection
+	c    *connections.Connection
 	life context.Context // ends when streams shall end, for the cause that they tell
 	end  context.CancelCauseFunc
 
@@ -94,15 +96,15 @@ func (x *countedConn) Write(b []byte) (int, error) {
 }
 
 // show returns what operators are told.
-func (x *countedConn) show() broker.ConnectionInfo {
+func (x *countedConn) show() connections.ConnectionInfo {
 	peer := x.RemoteAddr().String()
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	state := broker.ConnectionRunning
+	state := connections.ConnectionRunning
 	if x.closing {
-		state = broker.ConnectionClosing
+		state = connections.ConnectionClosing
 	}
-	return broker.ConnectionInfo{
+	return connections.ConnectionInfo{
 		Name: x.title(), Protocol: "gRPC", TLS: x.tls, Peer: peer, Local: x.LocalAddr().String(), State: state, ClientName: x.name, Product: x.product,
 		Received: x.received.Load(), Sent: x.sent.Load(),
 	}
@@ -151,7 +153,7 @@ func (x *countedConn) leave() {
 
 // shut ends the connection: streams end with the reason, calls that are under way finish, new
 // ones are refused. HTTP/2 has no word of its own for the reason, so it is cut off after that.
-func (x *countedConn) shut(why broker.Closing) {
+func (x *countedConn) shut(why connections.Closing) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.closing {
@@ -162,7 +164,7 @@ func (x *countedConn) shut(why broker.Closing) {
 	if why.Reason != "" {
 		reason += ": " + why.Reason
 	}
-	x.end(&broker.Error{Class: broker.ConnectionForced, Kind: "connection", Name: x.title(), Reason: reason, RetryAfter: retryNow})
+	x.end(&failure.Error{Class: failure.ConnectionForced, Kind: "connection", Name: x.title(), Reason: reason, RetryAfter: retryNow})
 	time.AfterFunc(closeWait, x.cut)
 	x.cutIfLeft()
 }
@@ -198,7 +200,7 @@ func (x *counted) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo,
 		return nil, nil, err
 	}
 	_, secure := info.(credentials.TLSInfo)
-	out := &countedConn{Conn: conn, raw: raw, tls: secure, stranger: newStranger(raw), c: x.b.Connect()}
+	out := &countedConn{Conn: conn, raw: raw, tls: secure, stranger: newStranger(raw), c: x.b.Connections.Connect()}
 	out.life, out.end = context.WithCancelCause(x.life)
 	out.c.Show(out.show, out.shut)
 	return out, countedInfo{AuthInfo: info, conn: out}, nil
@@ -231,7 +233,7 @@ type lifeKey struct{}
 // the stream is over.
 func (s *Server) whileLoggedIn(ctx context.Context) (with context.Context, done func()) {
 	life, end := context.WithCancelCause(lifeOf(ctx))
-	stop := s.b.WatchLogin(ctx, end)
+	stop := s.b.Logins.WatchLogin(ctx, end)
 	return context.WithValue(ctx, lifeKey{}, life), func() {
 		stop()
 		end(nil)
@@ -253,13 +255,13 @@ func living(ctx context.Context) (context.Context, func()) {
 func withConnection(ctx context.Context) (context.Context, error) {
 	conn := connectionOf(ctx)
 	conn.introduce(ctx)
-	ctx = broker.WithConnection(ctx, conn.c)
+	ctx = connections.WithConnection(ctx, conn.c)
 	given := grpcmetadata.ValueFromIncomingContext(ctx, connectionHeader)
 	switch len(given) {
 	case 0:
 		return ctx, nil
 	case 1:
-		return broker.WithConnectionID(ctx, given[0])
+		return connections.WithConnectionID(ctx, given[0])
 	}
 	return ctx, invalid("connection", "connection", "", "metadata "+connectionHeader+" is given more than once")
 }
@@ -286,15 +288,15 @@ func vhostOfRequest(req any) string {
 // Connect keeps a connection open until the stream ends.
 func (x *brokerServer) Connect(req *brokerv1.ConnectRequest, stream grpc.ServerStreamingServer[brokerv1.ConnectResponse]) error {
 	ctx := stream.Context()
-	if err := x.s.b.Admit(); err != nil {
+	if err := x.s.b.Serving.Admit(); err != nil {
 		return err
 	}
 	if req.GetVhost() != "" {
-		if err := x.s.b.OpenVHost(ctx, req.GetVhost()); err != nil {
+		if err := x.s.b.Connections.OpenVHost(ctx, req.GetVhost()); err != nil {
 			return err
 		}
 	}
-	c := x.s.b.Connect()
+	c := x.s.b.Connections.Connect()
 	defer c.Close()
 	id, err := c.ID()
 	if err != nil {

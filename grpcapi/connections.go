@@ -14,7 +14,7 @@ type connectionsServer struct {
 
 // ListConnections lists clients' connections to all nodes.
 func (s *connectionsServer) ListConnections(ctx context.Context, req *brokerv1.ListConnectionsRequest) (*brokerv1.ListConnectionsResponse, error) {
-	all, silent, err := s.b.ClientConnections(ctx, req.GetVhost(), req.GetUser())
+	all, silent, err := s.b.Connections.ClientConnections(ctx, req.GetVhost(), req.GetUser())
 	if err != nil {
 		return nil, err
 	}
@@ -32,7 +32,7 @@ func (s *connectionsServer) ListConnections(ctx context.Context, req *brokerv1.L
 
 // ListConsumers lists the consumers of clients of all nodes.
 func (s *connectionsServer) ListConsumers(ctx context.Context, req *brokerv1.ListConsumersRequest) (*brokerv1.ListConsumersResponse, error) {
-	all, silent, err := s.b.Consumers(ctx, req.GetVhost(), req.GetQueue())
+	all, silent, err := s.b.Connections.Consumers(ctx, req.GetVhost(), req.GetQueue())
 	if err != nil {
 		return nil, err
 	}
@@ -50,7 +50,7 @@ func (s *connectionsServer) ListConsumers(ctx context.Context, req *brokerv1.Lis
 
 // CloseConnection ends a connection.
 func (s *connectionsServer) CloseConnection(ctx context.Context, req *brokerv1.CloseConnectionRequest) (*brokerv1.CloseConnectionResponse, error) {
-	if err := s.b.EndConnection(ctx, req.GetConnection(), req.GetReason()); err != nil {
+	if err := s.b.Connections.EndConnection(ctx, req.GetConnection(), req.GetReason()); err != nil {
 		return nil, err
 	}
 	return &brokerv1.CloseConnectionResponse{}, nil

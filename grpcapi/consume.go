@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/quorate/quorate/broker"
+	"github.com/quorate/quorate/broker/failure"
 	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
 )
 
@@ -20,10 +21,10 @@ type consumeServer = grpc.BidiStreamingServer[brokerv1.ConsumeRequest, brokerv1.
 
 // Consume delivers messages of one queue.
 func (x *brokerServer) Consume(stream consumeServer) error {
-	if err := x.s.b.Admit(); err != nil {
+	if err := x.s.b.Serving.Admit(); err != nil {
 		return err
 	}
-	closed, err := x.s.b.OpenChannel(stream.Context())
+	closed, err := x.s.b.Connections.OpenChannel(stream.Context())
 	if err != nil {
 		return err
 	}
@@ -39,10 +40,10 @@ func (x *brokerServer) Consume(stream consumeServer) error {
 	if open == nil {
 		return invalid("stream", "open", "", "the first request must open a consumer")
 	}
-	if err := x.s.b.EnterVHost(stream.Context(), vhostOf(open.GetVhost())); err != nil {
+	if err := x.s.b.Connections.EnterVHost(stream.Context(), vhostOf(open.GetVhost())); err != nil {
 		return err
 	}
-	closedIn, err := x.s.b.OpenChannelIn(stream.Context(), vhostOf(open.GetVhost()))
+	closedIn, err := x.s.b.Connections.OpenChannelIn(stream.Context(), vhostOf(open.GetVhost()))
 	if err != nil {
 		return err
 	}
@@ -157,7 +158,7 @@ func (x *consumeStream) readAll(ctx context.Context) error {
 }
 
 func (x *consumeStream) settle(s *brokerv1.Settlement) (*brokerv1.Settled, error) {
-	annotations, err := fromNames("annotations", s.GetAnnotations(), broker.Error{Kind: "message"})
+	annotations, err := fromNames("annotations", s.GetAnnotations(), failure.Error{Kind: "message"})
 	if err != nil {
 		return nil, err
 	}
@@ -232,7 +233,7 @@ func cancelled(cause string) *brokerv1.ConsumeResponse {
 
 // write sends deliveries and notices until the stream ends.
 func (x *consumeStream) write() error {
-	life, cut := lifeOf(x.stream.Context()), x.s.b.CutOff()
+	life, cut := lifeOf(x.stream.Context()), x.s.b.Serving.CutOff()
 	for {
 		select {
 		case <-x.c.Ready():
@@ -249,7 +250,7 @@ func (x *consumeStream) write() error {
 		case <-life.Done():
 			return context.Cause(life)
 		case <-cut:
-			return x.s.b.ErrCutOff()
+			return x.s.b.Serving.ErrCutOff()
 		case <-x.stream.Context().Done():
 			return x.stream.Context().Err()
 		}
@@ -309,15 +310,15 @@ func (x *consumeStream) tellRevoked() error {
 // consumerEnded tells the client that its consumer is gone. Where another node can take
 // over, the stream ends with that error instead.
 func (x *consumeStream) consumerEnded(err error) (ended bool, _ error) {
-	var e *broker.Error
+	var e *failure.Error
 	if !errors.As(err, &e) {
 		return true, err
 	}
 	cause := ""
 	switch e.Class {
-	case broker.NotFound:
+	case failure.NotFound:
 		cause = "queue deleted"
-	case broker.PreconditionFailed:
+	case failure.PreconditionFailed:
 		cause = "consumer lost"
 	default:
 		return true, err
@@ -350,7 +351,7 @@ func (x *brokerServer) Get(ctx context.Context, req *brokerv1.GetRequest) (*brok
 
 // Settle decides about a message that Get took.
 func (x *brokerServer) Settle(ctx context.Context, req *brokerv1.SettleRequest) (*brokerv1.SettleResponse, error) {
-	annotations, err := fromNames("annotations", req.GetAnnotations(), broker.Error{Kind: "message"})
+	annotations, err := fromNames("annotations", req.GetAnnotations(), failure.Error{Kind: "message"})
 	if err != nil {
 		return nil, err
 	}

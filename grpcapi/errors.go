@@ -15,7 +15,7 @@ import (
 	"google.golang.org/protobuf/protoadapt"
 	"google.golang.org/protobuf/types/known/durationpb"
 
-	"github.com/quorate/quorate/broker"
+	"github.com/quorate/quorate/broker/failure"
 	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
 )
 
@@ -23,36 +23,36 @@ import (
 const errorDomain = "broker"
 
 // code is the status code of an error's class (C-4).
-func code(e *broker.Error) codes.Code {
+func code(e *failure.Error) codes.Code {
 	switch e.Class {
-	case broker.NotFound:
+	case failure.NotFound:
 		return codes.NotFound
-	case broker.AccessRefused, broker.NotAllowed:
+	case failure.AccessRefused, failure.NotAllowed:
 		if e.Unauthenticated {
 			return codes.Unauthenticated
 		}
 		return codes.PermissionDenied
-	case broker.ResourceLocked:
+	case failure.ResourceLocked:
 		return codes.FailedPrecondition
-	case broker.PreconditionFailed:
+	case failure.PreconditionFailed:
 		if e.State {
 			return codes.FailedPrecondition
 		}
 		return codes.InvalidArgument
-	case broker.NotImplemented:
+	case failure.NotImplemented:
 		return codes.Unimplemented
-	case broker.ResourceExhausted:
+	case failure.ResourceExhausted:
 		return codes.ResourceExhausted
-	case broker.Unavailable, broker.ConnectionForced:
+	case failure.Unavailable, failure.ConnectionForced:
 		return codes.Unavailable
-	case broker.Internal:
+	case failure.Internal:
 		return codes.Internal
 	}
 	return codes.Unknown
 }
 
 // metadata names what the error is about (C-4); empty parts are left out.
-func metadata(e *broker.Error) map[string]string {
+func metadata(e *failure.Error) map[string]string {
 	m := make(map[string]string, 5)
 	for _, f := range [...]struct{ key, value string }{
 		{"vhost", e.VHost}, {"kind", e.Kind}, {"name", e.Name}, {"arg", e.Arg}, {"value", e.Value},
@@ -69,7 +69,7 @@ func valid(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
 
 // toStatus makes the status of any error.
 func toStatus(err error) error {
-	var e *broker.Error
+	var e *failure.Error
 	if err == nil {
 		return nil
 	}
@@ -95,16 +95,16 @@ func toStatus(err error) error {
 
 // errorDetail is the error of one message of a stream.
 func errorDetail(err error) *brokerv1.ErrorDetail {
-	var e *broker.Error
+	var e *failure.Error
 	if !errors.As(err, &e) {
-		return &brokerv1.ErrorDetail{Class: string(broker.Internal), Text: valid(err.Error())}
+		return &brokerv1.ErrorDetail{Class: string(failure.Internal), Text: valid(err.Error())}
 	}
 	return &brokerv1.ErrorDetail{Class: string(e.Class), Text: valid(e.Error()), Metadata: metadata(e)}
 }
 
 // invalid is a request that breaks the API's rules.
 func invalid(kind, arg, value, reason string) error {
-	return &broker.Error{Class: broker.PreconditionFailed, Kind: kind, Arg: arg, Value: value, Reason: reason}
+	return &failure.Error{Class: failure.PreconditionFailed, Kind: kind, Arg: arg, Value: value, Reason: reason}
 }
 
 // unary has each call's caller logged in before its request is read, which may be as large as the
@@ -114,7 +114,7 @@ func (s *Server) unary(method string, of grpc.MethodHandler) grpc.MethodHandler 
 		defer s.recovered(ctx, method, &err)
 		ctx, leave, err := s.admit(ctx, method)
 		if err != nil {
-			return nil, toStatus(s.b.Definite(ctx, err))
+			return nil, toStatus(s.b.Serving.Definite(ctx, err))
 		}
 		defer leave()
 		r, err := s.receiver(ctx, method, true)
@@ -132,7 +132,7 @@ func (s *Server) received(ctx context.Context, req any, info *grpc.UnaryServerIn
 	if !changes {
 		return s.answer(ctx, req, info.FullMethod, next)
 	}
-	err = s.b.Audited(ctx, act, func(ctx context.Context) error {
+	err = s.b.Audit.Audited(ctx, act, func(ctx context.Context) error {
 		var err error
 		res, err = s.answer(ctx, req, info.FullMethod, next)
 		return err
@@ -145,7 +145,7 @@ func (s *Server) answer(ctx context.Context, req any, method string, next grpc.U
 	if err = s.permit(ctx, method, req); err == nil {
 		res, err = next(ctx, req)
 	}
-	return res, s.b.Definite(ctx, err)
+	return res, s.b.Serving.Definite(ctx, err)
 }
 
 // guarded registers services at a server that logs callers in.
@@ -166,7 +166,7 @@ func (s *Server) stream(srv any, st grpc.ServerStream, info *grpc.StreamServerIn
 	defer s.recovered(st.Context(), info.FullMethod, &err)
 	ctx, leave, err := s.admit(st.Context(), info.FullMethod)
 	if err != nil {
-		return toStatus(s.b.Definite(ctx, err))
+		return toStatus(s.b.Serving.Definite(ctx, err))
 	}
 	defer leave()
 	var done func()
@@ -184,10 +184,10 @@ func (s *Server) stream(srv any, st grpc.ServerStream, info *grpc.StreamServerIn
 				err = next(srv, &loggedIn{ServerStream: st, ctx: ctx, receiver: r})
 			}
 		}
-		return s.b.Definite(ctx, err)
+		return s.b.Serving.Definite(ctx, err)
 	}
 	if act, changes := s.actOf(ctx, info.FullMethod, nil); changes {
-		return toStatus(s.b.Audited(ctx, act, run))
+		return toStatus(s.b.Audit.Audited(ctx, act, run))
 	}
 	return toStatus(run(ctx))
 }
@@ -197,6 +197,6 @@ func (s *Server) recovered(ctx context.Context, method string, err *error) {
 	if p := recover(); p != nil {
 		s.log.ErrorContext(ctx, "call panicked", slog.String("method", method), slog.Any("panic", p),
 			slog.String("stack", string(debug.Stack())))
-		*err = toStatus(&broker.Error{Class: broker.Internal, Reason: "the call failed inside the broker; its log has the details"})
+		*err = toStatus(&failure.Error{Class: failure.Internal, Reason: "the call failed inside the broker; its log has the details"})
 	}
 }

@@ -6,7 +6,7 @@ import (
 
 	"google.golang.org/grpc"
 
-	"github.com/quorate/quorate/broker"
+	"github.com/quorate/quorate/broker/operators"
 	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
 )
 
@@ -15,7 +15,7 @@ const watchTick = 100 * time.Millisecond
 
 // ListOperations lists the long jobs of all nodes that answer.
 func (a *adminServer) ListOperations(ctx context.Context, req *brokerv1.ListOperationsRequest) (*brokerv1.ListOperationsResponse, error) {
-	all, silent, err := a.b.Operations(ctx, req.GetRunning())
+	all, silent, err := a.b.Operators.Operations(ctx, req.GetRunning())
 	if err != nil {
 		return nil, err
 	}
@@ -28,7 +28,7 @@ func (a *adminServer) ListOperations(ctx context.Context, req *brokerv1.ListOper
 
 // GetOperation shows a long job.
 func (a *adminServer) GetOperation(ctx context.Context, req *brokerv1.GetOperationRequest) (*brokerv1.GetOperationResponse, error) {
-	op, err := a.b.AwaitOperation(ctx, req.GetId(), 0)
+	op, err := a.b.Operators.AwaitOperation(ctx, req.GetId(), 0)
 	if err != nil {
 		return nil, err
 	}
@@ -42,7 +42,7 @@ func (a *adminServer) WatchOperation(req *brokerv1.WatchOperationRequest, stream
 	tick := time.NewTicker(watchTick)
 	defer tick.Stop()
 	for known := uint64(0); ; {
-		op, err := a.b.AwaitOperation(ctx, req.GetId(), known)
+		op, err := a.b.Operators.AwaitOperation(ctx, req.GetId(), known)
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
@@ -52,7 +52,7 @@ func (a *adminServer) WatchOperation(req *brokerv1.WatchOperationRequest, stream
 		if err := stream.Send(&brokerv1.WatchOperationResponse{Operation: toOperation(&op)}); err != nil {
 			return err
 		}
-		if op.State != broker.OperationRunning {
+		if op.State != operators.OperationRunning {
 			return nil
 		}
 		known = op.Version
@@ -66,7 +66,7 @@ func (a *adminServer) WatchOperation(req *brokerv1.WatchOperationRequest, stream
 
 // CancelOperation asks a long job to end.
 func (a *adminServer) CancelOperation(ctx context.Context, req *brokerv1.CancelOperationRequest) (*brokerv1.CancelOperationResponse, error) {
-	op, err := a.b.CancelOperation(ctx, req.GetId())
+	op, err := a.b.Operators.CancelOperation(ctx, req.GetId())
 	if err != nil {
 		return nil, err
 	}
@@ -75,15 +75,15 @@ func (a *adminServer) CancelOperation(ctx context.Context, req *brokerv1.CancelO
 
 // Drain moves all leadership off a node.
 func (a *adminServer) Drain(ctx context.Context, req *brokerv1.DrainRequest) (*brokerv1.DrainResponse, error) {
-	var op broker.Operation
+	var op operators.Operation
 	var err error
 	switch ms := req.GetTimeoutMs(); {
 	case ms < 0:
 		return nil, invalid("node", "timeout_ms", "", "must not be negative")
 	case req.GetNoWait():
-		op, err = a.b.StartDrain(ctx, req.GetNode(), time.Duration(ms)*time.Millisecond)
+		op, err = a.b.Operators.StartDrain(ctx, req.GetNode(), time.Duration(ms)*time.Millisecond)
 	default:
-		op, err = a.b.Drain(ctx, req.GetNode())
+		op, err = a.b.Operators.Drain(ctx, req.GetNode())
 	}
 	if err != nil {
 		return nil, err
@@ -93,22 +93,22 @@ func (a *adminServer) Drain(ctx context.Context, req *brokerv1.DrainRequest) (*b
 
 // GrowQueues makes a node a member of queues.
 func (a *adminServer) GrowQueues(ctx context.Context, req *brokerv1.GrowQueuesRequest) (*brokerv1.StartOperationResponse, error) {
-	return started(a.b.Grow(ctx, broker.Grow{
+	return started(a.b.Operators.Grow(ctx, operators.Grow{
 		Node: req.GetNode(), Queues: toFilter(req.GetQueues()), EvenOnly: req.GetEvenOnly(), DryRun: req.GetDryRun(),
 	}))
 }
 
 // ShrinkNode takes a node out of queues.
 func (a *adminServer) ShrinkNode(ctx context.Context, req *brokerv1.ShrinkNodeRequest) (*brokerv1.StartOperationResponse, error) {
-	return started(a.b.Shrink(ctx, broker.Shrink{
+	return started(a.b.Operators.Shrink(ctx, operators.Shrink{
 		Node: req.GetNode(), Queues: toFilter(req.GetQueues()), KeepSize: req.GetKeepSize(), Exclude: req.GetExclude(), DryRun: req.GetDryRun(),
 	}))
 }
 
 // RebalanceQueues spreads members and leaders over the nodes.
 func (a *adminServer) RebalanceQueues(ctx context.Context, req *brokerv1.RebalanceQueuesRequest) (*brokerv1.StartOperationResponse, error) {
-	op, err := a.b.Rebalance(ctx, toFilter(req.GetQueues()))
-	return started(op, broker.Plan{}, err)
+	op, err := a.b.Operators.Rebalance(ctx, toFilter(req.GetQueues()))
+	return started(op, operators.Plan{}, err)
 }
 
 // AddMember makes a node a member of a queue.
@@ -116,7 +116,7 @@ func (a *adminServer) AddMember(ctx context.Context, req *brokerv1.AddMemberRequ
 	if req.GetNode() == "" {
 		return nil, noNode("node")
 	}
-	return started(a.b.ChangeMember(ctx, broker.ChangeMember{VHost: vhostOf(req.GetVhost()), Queue: req.GetQueue(), To: req.GetNode()}))
+	return started(a.b.Operators.ChangeMember(ctx, operators.ChangeMember{VHost: vhostOf(req.GetVhost()), Queue: req.GetQueue(), To: req.GetNode()}))
 }
 
 // RemoveMember takes a node out of a queue.
@@ -124,7 +124,7 @@ func (a *adminServer) RemoveMember(ctx context.Context, req *brokerv1.RemoveMemb
 	if req.GetNode() == "" {
 		return nil, noNode("node")
 	}
-	return started(a.b.ChangeMember(ctx, broker.ChangeMember{
+	return started(a.b.Operators.ChangeMember(ctx, operators.ChangeMember{
 		VHost: vhostOf(req.GetVhost()), Queue: req.GetQueue(), From: req.GetNode(), DryRun: req.GetDryRun(),
 	}))
 }
@@ -137,35 +137,35 @@ func (a *adminServer) ReplaceMember(ctx context.Context, req *brokerv1.ReplaceMe
 	if req.GetTo() == "" {
 		return nil, noNode("to")
 	}
-	return started(a.b.ChangeMember(ctx, broker.ChangeMember{
+	return started(a.b.Operators.ChangeMember(ctx, operators.ChangeMember{
 		VHost: vhostOf(req.GetVhost()), Queue: req.GetQueue(), From: req.GetFrom(), To: req.GetTo(), DryRun: req.GetDryRun(),
 	}))
 }
 
 // ForgetNode takes a node out of the cluster for good.
 func (a *adminServer) ForgetNode(ctx context.Context, req *brokerv1.ForgetNodeRequest) (*brokerv1.StartOperationResponse, error) {
-	return started(a.b.Forget(ctx, req.GetNode(), req.GetReplace(), req.GetDryRun()))
+	return started(a.b.Operators.Forget(ctx, req.GetNode(), req.GetReplace(), req.GetDryRun()))
 }
 
 // RemoveNode takes a node that runs out of the cluster for good.
 func (a *adminServer) RemoveNode(ctx context.Context, req *brokerv1.RemoveNodeRequest) (*brokerv1.StartOperationResponse, error) {
-	return started(a.b.Remove(ctx, req.GetNode(), req.GetExclude(), req.GetDryRun()))
+	return started(a.b.Operators.Remove(ctx, req.GetNode(), req.GetExclude(), req.GetDryRun()))
 }
 
 // ReplaceNode gives up what a node had stored.
 func (a *adminServer) ReplaceNode(ctx context.Context, req *brokerv1.ReplaceNodeRequest) (*brokerv1.StartOperationResponse, error) {
-	return started(a.b.Replace(ctx, req.GetNode(), req.GetAcceptLoss(), req.GetDryRun()))
+	return started(a.b.Operators.Replace(ctx, req.GetNode(), req.GetAcceptLoss(), req.GetDryRun()))
 }
 
 func noNode(arg string) error {
 	return invalid("queue", arg, "", "is empty; name a node of the cluster")
 }
 
-func toFilter(f *brokerv1.QueueFilter) broker.QueueFilter {
-	return broker.QueueFilter{VHost: f.GetVhost(), Pattern: f.GetPattern()}
+func toFilter(f *brokerv1.QueueFilter) operators.QueueFilter {
+	return operators.QueueFilter{VHost: f.GetVhost(), Pattern: f.GetPattern()}
 }
 
-func started(op broker.Operation, p broker.Plan, err error) (*brokerv1.StartOperationResponse, error) {
+func started(op operators.Operation, p operators.Plan, err error) (*brokerv1.StartOperationResponse, error) {
 	if err != nil {
 		return nil, err
 	}
@@ -179,16 +179,16 @@ func started(op broker.Operation, p broker.Plan, err error) (*brokerv1.StartOper
 	return out, nil
 }
 
-func toOperation(o *broker.Operation) *brokerv1.Operation {
+func toOperation(o *operators.Operation) *brokerv1.Operation {
 	state := brokerv1.OperationState_OPERATION_STATE_UNSPECIFIED
 	switch o.State {
-	case broker.OperationRunning:
+	case operators.OperationRunning:
 		state = brokerv1.OperationState_OPERATION_STATE_RUNNING
-	case broker.OperationDone:
+	case operators.OperationDone:
 		state = brokerv1.OperationState_OPERATION_STATE_DONE
-	case broker.OperationFailed:
+	case operators.OperationFailed:
 		state = brokerv1.OperationState_OPERATION_STATE_FAILED
-	case broker.OperationCancelled:
+	case operators.OperationCancelled:
 		state = brokerv1.OperationState_OPERATION_STATE_CANCELLED
 	}
 	return &brokerv1.Operation{

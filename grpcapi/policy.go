@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/quorate/quorate/broker"
+	"github.com/quorate/quorate/broker/administration"
 	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
 )
 
@@ -19,7 +20,7 @@ func (s *policyServer) PutPolicy(ctx context.Context, req *brokerv1.PutPolicyReq
 	if err != nil {
 		return nil, err
 	}
-	created, err := s.b.PutPolicy(ctx, broker.Policy{
+	created, err := s.b.Administration.PutPolicy(ctx, administration.Policy{
 		VHost: vhostOf(p.GetVhost()), Name: p.GetName(), Operator: p.GetOperator(), Pattern: p.GetPattern(),
 		ApplyTo: p.GetApplyTo(), Priority: p.GetPriority(), Definition: definition,
 	})
@@ -31,7 +32,7 @@ func (s *policyServer) PutPolicy(ctx context.Context, req *brokerv1.PutPolicyReq
 
 // DeletePolicy removes a policy.
 func (s *policyServer) DeletePolicy(ctx context.Context, req *brokerv1.DeletePolicyRequest) (*brokerv1.DeletePolicyResponse, error) {
-	deleted, err := s.b.DeletePolicy(ctx, vhostOf(req.GetVhost()), req.GetName(), req.GetOperator())
+	deleted, err := s.b.Administration.DeletePolicy(ctx, vhostOf(req.GetVhost()), req.GetName(), req.GetOperator())
 	if err != nil {
 		return nil, err
 	}
@@ -40,7 +41,7 @@ func (s *policyServer) DeletePolicy(ctx context.Context, req *brokerv1.DeletePol
 
 // ListPolicies lists policies by vhost and name.
 func (s *policyServer) ListPolicies(ctx context.Context, req *brokerv1.ListPoliciesRequest) (*brokerv1.ListPoliciesResponse, error) {
-	list, err := s.b.ListPolicies(ctx, req.GetVhost())
+	list, err := s.b.Administration.ListPolicies(ctx, req.GetVhost())
 	if err != nil {
 		return nil, err
 	}

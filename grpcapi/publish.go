@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/quorate/quorate/broker"
+	"github.com/quorate/quorate/broker/failure"
 	"github.com/quorate/quorate/internal/wait"
 	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
 )
@@ -56,10 +57,10 @@ func (x *brokerServer) PublishOne(ctx context.Context, req *brokerv1.PublishOneR
 
 // Publish carries messages one way and results the other.
 func (x *brokerServer) Publish(stream grpc.BidiStreamingServer[brokerv1.PublishRequest, brokerv1.PublishResponse]) error {
-	if err := x.s.b.Admit(); err != nil {
+	if err := x.s.b.Serving.Admit(); err != nil {
 		return err
 	}
-	closed, err := x.s.b.OpenChannel(stream.Context())
+	closed, err := x.s.b.Connections.OpenChannel(stream.Context())
 	if err != nil {
 		return err
 	}
@@ -168,7 +169,7 @@ func (p *publishStream) enter(ctx context.Context, vhost string) error {
 		p.leave()
 		p.leave = nil
 	}
-	leave, err := p.s.b.OpenChannelIn(ctx, vhost)
+	leave, err := p.s.b.Connections.OpenChannelIn(ctx, vhost)
 	if err == nil {
 		p.in, p.leave = vhost, leave
 	}
@@ -242,7 +243,7 @@ func (p *publishStream) awaitRoom(ctx context.Context) error {
 const retryNow = 50 * time.Millisecond
 
 func errStopping() error {
-	return &broker.Error{Class: broker.Unavailable, Kind: "node", Reason: "this node is stopping; use another node", RetryAfter: retryNow}
+	return &failure.Error{Class: failure.Unavailable, Kind: "node", Reason: "this node is stopping; use another node", RetryAfter: retryNow}
 }
 
 // result takes the result of one message; it is called from any goroutine.
@@ -259,7 +260,7 @@ func (p *publishStream) result(r broker.Result) {
 // the connection's life does, it first waits until every message that was taken has its result,
 // unless the node is cut off: the client sends again what has none.
 func (p *publishStream) write() (end error) {
-	life, cut := lifeOf(p.stream.Context()), p.s.b.CutOff()
+	life, cut := lifeOf(p.stream.Context()), p.s.b.Serving.CutOff()
 	var res brokerv1.PublishResult
 	resp := &brokerv1.PublishResponse{Result: &res}
 	var batch []broker.Result
@@ -298,7 +299,7 @@ func (p *publishStream) write() (end error) {
 			ending, end = true, context.Cause(life)
 		case <-cut: // what was taken has no result for long
 			p.takeNoMore()
-			return p.s.b.ErrCutOff()
+			return p.s.b.Serving.ErrCutOff()
 		case <-p.stream.Context().Done():
 			return p.stream.Context().Err()
 		}

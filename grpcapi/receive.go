@@ -15,7 +15,7 @@ import (
 	"google.golang.org/grpc/mem"
 	"google.golang.org/grpc/status"
 
-	"github.com/quorate/quorate/broker"
+	"github.com/quorate/quorate/broker/failure"
 )
 
 // How slowly a message that takes room in the budget may come, before its call is ended: receiveTime and a second for each
@@ -55,12 +55,12 @@ type receiver struct {
 func (s *Server) receiver(ctx context.Context, method string, one bool) (*receiver, error) {
 	raw, ok := grpc.ServerTransportStreamFromContext(ctx).(rawStream)
 	if !ok {
-		return nil, &broker.Error{Class: broker.Internal, Reason: "gRPC does not show the bytes of calls"}
+		return nil, &failure.Error{Class: failure.Internal, Reason: "gRPC does not show the bytes of calls"}
 	}
 	r := &receiver{s: s, conn: connectionOf(ctx), raw: raw, most: s.b.MaxBodyBytes() + headRoomBytes, one: one}
 	if isOpen(method) {
 		r.most = maxOpenBytes
-	} else if who, err := s.b.Who(ctx); err == nil && who != nil {
+	} else if who, err := s.b.Logins.Who(ctx); err == nil && who != nil {
 		r.user = who.User()
 	}
 	return r, nil
@@ -149,8 +149,8 @@ func (r *receiver) tooSlow(n int, age time.Duration) error {
 	r.s.receiving.late.Add(1)
 	r.s.log.Warn("a call is ended whose message does not come", slog.String("client", r.conn.RemoteAddr().String()),
 		slog.String("user", r.user), slog.Int("bytes", n), slog.Duration("after", age.Round(time.Millisecond)))
-	return &broker.Error{
-		Class: broker.ResourceExhausted, Kind: "message", RetryAfter: receiveRetry,
+	return &failure.Error{
+		Class: failure.ResourceExhausted, Kind: "message", RetryAfter: receiveRetry,
 		Reason: fmt.Sprintf("the message of %d bytes has not come within %v, and others may need its room; send it faster, or smaller ones",
 			n, age.Round(time.Millisecond)),
 	}

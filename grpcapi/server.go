@@ -143,7 +143,7 @@ func New(c Config) *Server {
 	}
 	s := &Server{
 		receiving: newBudget(c.Incoming), codec: encoding.GetCodecV2(proto.Name), cfg: c, log: c.Logger, b: c.Broker, health: health.NewServer(),
-		rules: rules(), tells: tells(), acts: acts(), serves: c.Broker.Serves,
+		rules: rules(), tells: tells(), acts: acts(), serves: c.Broker.Serving.Serves,
 	}
 	s.life, s.stop = context.WithCancelCause(context.Background())
 	creds := insecure.NewCredentials()
@@ -240,7 +240,7 @@ func (s *Server) watchReadiness() {
 	defer tick.Stop()
 	ready, fit := false, false
 	for {
-		if now := s.b.Fit() == nil; now != fit {
+		if now := s.b.Serving.Fit() == nil; now != fit {
 			fit = now
 			s.health.SetServingStatus(FitService, serving(fit))
 		}

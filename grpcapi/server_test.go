@@ -19,6 +19,7 @@ import (
 	"google.golang.org/protobuf/types/known/emptypb"
 
 	"github.com/quorate/quorate/broker"
+	"github.com/quorate/quorate/broker/failure"
 	"github.com/quorate/quorate/cluster"
 	"github.com/quorate/quorate/internal/testnode"
 	"github.com/quorate/quorate/message"
@@ -37,7 +38,7 @@ func brokerOf(t *testing.T, part *cluster.Cluster, authenticates bool) *broker.B
 func servingBroker(t *testing.T) *broker.Broker {
 	t.Helper()
 	b := brokerOf(t, testnode.Start(t), true)
-	if err := b.AwaitServing(testContext(t)); err != nil {
+	if err := b.Serving.AwaitServing(testContext(t)); err != nil {
 		t.Fatal(err)
 	}
 	return b
@@ -217,7 +218,7 @@ func TestBadRequests(t *testing.T) {
 // UNAVAILABLE and a hint, unless it tells what is wrong.
 func TestNobodyIsServed(t *testing.T) {
 	nobody := func() error {
-		return &broker.Error{Class: broker.Unavailable, Kind: "node", Reason: "serves nobody", RetryAfter: time.Second}
+		return &failure.Error{Class: failure.Unavailable, Kind: "node", Reason: "serves nobody", RetryAfter: time.Second}
 	}
 	var served *Server
 	cc := serveWith(t, nil, func(s *Server) { s.serves, served = nobody, s })
@@ -306,15 +307,15 @@ func TestStatusCodes(t *testing.T) {
 		err  error
 		want codes.Code
 	}{
-		{&broker.Error{Class: broker.NotFound}, codes.NotFound},
-		{&broker.Error{Class: broker.AccessRefused}, codes.PermissionDenied},
-		{&broker.Error{Class: broker.NotAllowed}, codes.PermissionDenied},
-		{&broker.Error{Class: broker.ResourceLocked}, codes.FailedPrecondition},
-		{&broker.Error{Class: broker.PreconditionFailed}, codes.InvalidArgument},
-		{&broker.Error{Class: broker.PreconditionFailed, State: true}, codes.FailedPrecondition},
-		{&broker.Error{Class: broker.NotImplemented}, codes.Unimplemented},
-		{&broker.Error{Class: broker.Unavailable, Name: "\xff"}, codes.Unavailable},
-		{&broker.Error{Class: broker.Internal}, codes.Internal},
+		{&failure.Error{Class: failure.NotFound}, codes.NotFound},
+		{&failure.Error{Class: failure.AccessRefused}, codes.PermissionDenied},
+		{&failure.Error{Class: failure.NotAllowed}, codes.PermissionDenied},
+		{&failure.Error{Class: failure.ResourceLocked}, codes.FailedPrecondition},
+		{&failure.Error{Class: failure.PreconditionFailed}, codes.InvalidArgument},
+		{&failure.Error{Class: failure.PreconditionFailed, State: true}, codes.FailedPrecondition},
+		{&failure.Error{Class: failure.NotImplemented}, codes.Unimplemented},
+		{&failure.Error{Class: failure.Unavailable, Name: "\xff"}, codes.Unavailable},
+		{&failure.Error{Class: failure.Internal}, codes.Internal},
 		{context.Canceled, codes.Canceled},
 		{context.DeadlineExceeded, codes.DeadlineExceeded},
 		{net.ErrClosed, codes.Internal},

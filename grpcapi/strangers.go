@@ -12,7 +12,8 @@ import (
 	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/tap"
 
-	"github.com/quorate/quorate/broker"
+	"github.com/quorate/quorate/broker/audit"
+	"github.com/quorate/quorate/broker/failure"
 	"github.com/quorate/quorate/internal/gate"
 )
 
@@ -123,11 +124,11 @@ func (s *Server) look(ctx context.Context, info *tap.Info) (context.Context, err
 	if isOpen(info.FullMethodName) {
 		return ctx, s.countOpen(ctx, conn)
 	}
-	if !s.b.Authenticates() || conn.stranger.known() {
+	if !s.b.Logins.Authenticates() || conn.stranger.known() {
 		return ctx, nil
 	}
 	if _, err := parseCredential(info.Header.Get("authorization")); err != nil {
-		s.b.LoginRefused(ctx, broker.LoginTry{From: broker.Origin{Protocol: protocol, Address: conn.RemoteAddr().String()}}, err)
+		s.b.Audit.LoginRefused(ctx, audit.LoginTry{From: audit.Origin{Protocol: protocol, Address: conn.RemoteAddr().String()}}, err)
 		return ctx, err
 	}
 	return s.awaitCheck(ctx, conn)
@@ -144,8 +145,8 @@ func (s *Server) awaitCheck(ctx context.Context, conn *countedConn) (context.Con
 	case <-conn.life.Done():
 		return ctx, context.Cause(conn.life)
 	case <-within.C:
-		return ctx, &broker.Error{
-			Class: broker.ResourceExhausted, Kind: "login", RetryAfter: retryNow,
+		return ctx, &failure.Error{
+			Class: failure.ResourceExhausted, Kind: "login", RetryAfter: retryNow,
 			Reason: "the credentials of other calls by this connection are still being checked; try again",
 		}
 	}
@@ -171,8 +172,8 @@ func (s *Server) countOpen(ctx context.Context, conn *countedConn) error {
 	}
 	if conn.watches.Add(1) > most {
 		conn.watches.Add(-1)
-		return &broker.Error{
-			Class: broker.ResourceExhausted, Kind: "health",
+		return &failure.Error{
+			Class: failure.ResourceExhausted, Kind: "health",
 			Reason: "too many calls for health run on this connection; end some, or watch with one of them",
 		}
 	}

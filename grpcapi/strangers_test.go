@@ -15,7 +15,7 @@ import (
 	grpcmetadata "google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
-	"github.com/quorate/quorate/broker"
+	"github.com/quorate/quorate/broker/failure"
 	"github.com/quorate/quorate/internal/gate"
 	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
 )
@@ -118,7 +118,7 @@ func TestOneCheckAtATime(t *testing.T) {
 	if err := <-third; err != nil {
 		t.Error(err)
 	}
-	conn.end(&broker.Error{Class: broker.ConnectionForced})
+	conn.end(&failure.Error{Class: failure.ConnectionForced})
 	other := &countedConn{stranger: newStranger(nil), life: conn.life}
 	other.stranger.checks <- struct{}{}
 	if _, err := s.awaitCheck(ctx, other); status.Code(toStatus(err)) != codes.Unavailable {

@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"unicode/utf8"
 
-	"github.com/quorate/quorate/broker"
+	"github.com/quorate/quorate/broker/failure"
 	"github.com/quorate/quorate/message"
 	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
 )
@@ -18,7 +18,7 @@ func fromTable(where string, t *brokerv1.Table) (message.Table, error) {
 
 // fromNames reads a table in which a name stands once, as arguments and annotations do;
 // about is what they belong to.
-func fromNames(where string, t *brokerv1.Table, about broker.Error) (message.Table, error) {
+func fromNames(where string, t *brokerv1.Table, about failure.Error) (message.Table, error) {
 	out, err := fromTable(where, t)
 	if err == nil {
 		err = namesOnce(where, out, about)
@@ -27,14 +27,14 @@ func fromNames(where string, t *brokerv1.Table, about broker.Error) (message.Tab
 }
 
 // namesOnce refuses a table in which a name stands twice.
-func namesOnce(where string, t message.Table, about broker.Error) error {
+func namesOnce(where string, t message.Table, about failure.Error) error {
 	if len(t) < 2 {
 		return nil
 	}
 	seen := make(map[string]struct{}, len(t))
 	for _, f := range t {
 		if _, twice := seen[f.Name]; twice {
-			about.Class, about.Arg, about.Value = broker.PreconditionFailed, f.Name, f.Value.String()
+			about.Class, about.Arg, about.Value = failure.PreconditionFailed, f.Name, f.Value.String()
 			about.Reason = "stands twice in the " + where + "; give it once"
 			return &about
 		}

@@ -3,7 +3,7 @@ package management
 import (
 	"net/netip"
 
-	"github.com/quorate/quorate/broker"
+	"github.com/quorate/quorate/broker/connections"
 	"github.com/quorate/quorate/message"
 )
 
@@ -53,7 +53,7 @@ func hostOf(address string) (host string, port uint16) {
 	return a.Addr().Unmap().String(), a.Port()
 }
 
-func toConnection(c *broker.ConnectionInfo) connection {
+func toConnection(c *connections.ConnectionInfo) connection {
 	host, port := hostOf(c.Local)
 	return connection{
 		Name: c.Name, Type: "network", User: c.User, UserDone: c.User, VHost: c.VHost, Node: string(c.Node), Host: host, Port: port, peer: toPeer(c.Peer),

@@ -4,6 +4,7 @@ import (
 	"net/http"
 
 	"github.com/quorate/quorate/broker"
+	"github.com/quorate/quorate/broker/connections"
 	"github.com/quorate/quorate/message"
 )
 
@@ -33,7 +34,7 @@ type channel struct {
 	peer
 }
 
-func toConsumer(c *broker.ConsumerInfo) consumer {
+func toConsumer(c *connections.ConsumerInfo) consumer {
 	x := consumer{
 		Queue: queue{Name: c.Queue, VHost: c.VHost}, ConsumerTag: c.Tag, AckRequired: !c.AutoAck, Exclusive: c.Exclusive,
 		PrefetchCount: c.Prefetch, Active: true, ActivityStatus: "up", Arguments: toTable(c.Arguments),
@@ -49,7 +50,7 @@ func toConsumer(c *broker.ConsumerInfo) consumer {
 }
 
 func (a api) consumers(w http.ResponseWriter, r *http.Request) {
-	all, silent, err := a.Broker.Consumers(r.Context(), r.PathValue("vhost"), "")
+	all, silent, err := a.Broker.Connections.Consumers(r.Context(), r.PathValue("vhost"), "")
 	if err != nil {
 		a.fail(w, err)
 		return

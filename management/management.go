@@ -15,6 +15,10 @@ import (
 	"strings"
 
 	"github.com/quorate/quorate/broker"
+	"github.com/quorate/quorate/broker/audit"
+	"github.com/quorate/quorate/broker/connections"
+	"github.com/quorate/quorate/broker/failure"
+	"github.com/quorate/quorate/broker/identity"
 	"github.com/quorate/quorate/internal/gate"
 )
 
@@ -54,7 +58,7 @@ func New(c Config) http.Handler {
 // managed lets in who logs in and has the tag management.
 func (a api) managed(then http.HandlerFunc) http.HandlerFunc {
 	return a.login(func(w http.ResponseWriter, r *http.Request) {
-		if err := a.Broker.Require(r.Context(), broker.TagManagement); err != nil {
+		if err := a.Broker.Logins.Require(r.Context(), identity.TagManagement); err != nil {
 			a.fail(w, err)
 			return
 		}
@@ -63,22 +67,22 @@ func (a api) managed(then http.HandlerFunc) http.HandlerFunc {
 }
 
 // originOf is where a request comes from, for the audit.
-func originOf(r *http.Request) broker.Origin {
-	return broker.Origin{Protocol: "http", Address: r.RemoteAddr, Client: r.UserAgent()}
+func originOf(r *http.Request) audit.Origin {
+	return audit.Origin{Protocol: "http", Address: r.RemoteAddr, Client: r.UserAgent()}
 }
 
 // login lets in who logs in.
 func (a api) login(then http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		who := broker.Itself()
-		if a.Broker.Authenticates() {
+		who := identity.Itself()
+		if a.Broker.Logins.Authenticates() {
 			var user string
 			var err error
 			checked := gate.Of(r.Context()).Check()
 			who, user, err = a.identify(r)
 			if checked(); err != nil {
-				a.Broker.LoginRefused(r.Context(), broker.LoginTry{From: originOf(r), User: user}, err)
-				if e, ok := errors.AsType[*broker.Error](err); ok && e.Unauthenticated {
+				a.Broker.Audit.LoginRefused(r.Context(), audit.LoginTry{From: originOf(r), User: user}, err)
+				if e, ok := errors.AsType[*failure.Error](err); ok && e.Unauthenticated {
 					w.Header().Set("WWW-Authenticate", `Basic realm="Quorate"`)
 				}
 				a.fail(w, err)
@@ -86,30 +90,30 @@ func (a api) login(then http.HandlerFunc) http.HandlerFunc {
 			}
 		}
 		gate.Of(r.Context()).Admit()
-		r = r.WithContext(broker.WithIdentity(r.Context(), who))
+		r = r.WithContext(identity.WithIdentity(r.Context(), who))
 		if firstOf(r.Context(), who.User()) {
-			a.Broker.LoggedIn(r.Context(), originOf(r), "")
+			a.Broker.Audit.LoggedIn(r.Context(), originOf(r), "")
 		}
 		then(w, r)
 	}
 }
 
 // identify returns who makes a request, and whom a caller with a password says to be.
-func (a api) identify(r *http.Request) (who *broker.Identity, user string, err error) {
+func (a api) identify(r *http.Request) (who *identity.Identity, user string, err error) {
 	from := addressOf(r.RemoteAddr)
 	if scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " "); strings.EqualFold(scheme, "bearer") {
-		who, err = a.Broker.LoginToken(r.Context(), token, from)
+		who, err = a.Broker.Logins.LoginToken(r.Context(), token, from)
 		return who, "", err
 	}
 	user, password, _ := r.BasicAuth()
-	who, err = a.Broker.Login(r.Context(), user, password, from)
+	who, err = a.Broker.Logins.Login(r.Context(), user, password, from)
 	return who, user, err
 }
 
 // serving lets nobody in while the node serves no client (EX-16).
 func (a api) serving(then http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		if err := a.Broker.Serves(); err != nil {
+		if err := a.Broker.Serving.Serves(); err != nil {
 			a.fail(w, err)
 			return
 		}
@@ -129,17 +133,17 @@ func addressOf(remote string) netip.Addr {
 // fail answers with an error in RabbitMQ's form.
 func (a api) fail(w http.ResponseWriter, err error) {
 	code, kind := http.StatusInternalServerError, "internal_error"
-	if e, ok := errors.AsType[*broker.Error](err); ok {
+	if e, ok := errors.AsType[*failure.Error](err); ok {
 		switch {
 		case e.Unauthenticated:
 			code, kind = http.StatusUnauthorized, "not_authorized"
-		case e.Class == broker.AccessRefused, e.Class == broker.NotAllowed:
+		case e.Class == failure.AccessRefused, e.Class == failure.NotAllowed:
 			code, kind = http.StatusForbidden, "not_authorized"
-		case e.Class == broker.NotFound:
+		case e.Class == failure.NotFound:
 			code, kind = http.StatusNotFound, "Object Not Found"
-		case e.Class == broker.PreconditionFailed:
+		case e.Class == failure.PreconditionFailed:
 			code, kind = http.StatusBadRequest, "bad_request"
-		case e.Class == broker.Unavailable, e.Class == broker.ResourceExhausted:
+		case e.Class == failure.Unavailable, e.Class == failure.ResourceExhausted:
 			code, kind = http.StatusServiceUnavailable, "unavailable"
 		}
 	}
@@ -156,7 +160,7 @@ func (a api) write(w http.ResponseWriter, code int, v any) {
 
 func (a api) whoami(w http.ResponseWriter, r *http.Request) {
 	out := map[string]any{"name": "", "tags": []string{}}
-	if who, err := a.Broker.Who(r.Context()); err == nil && who != nil {
+	if who, err := a.Broker.Logins.Who(r.Context()); err == nil && who != nil {
 		out["name"], out["tags"] = who.User(), who.Tags()
 	}
 	a.write(w, http.StatusOK, out)
@@ -174,8 +178,8 @@ func (a api) overview(w http.ResponseWriter, r *http.Request) {
 }
 
 // connections returns those to all nodes that answer; if there is an error it is sent.
-func (a api) connections(w http.ResponseWriter, r *http.Request) ([]broker.ConnectionInfo, bool) {
-	all, silent, err := a.Broker.ClientConnections(r.Context(), "", "")
+func (a api) connections(w http.ResponseWriter, r *http.Request) ([]connections.ConnectionInfo, bool) {
+	all, silent, err := a.Broker.Connections.ClientConnections(r.Context(), "", "")
 	if err != nil {
 		a.fail(w, err)
 		return nil, false
@@ -213,7 +217,7 @@ func name(r *http.Request) string {
 }
 
 func (a api) get(w http.ResponseWriter, r *http.Request) {
-	x, err := a.Broker.ClientConnection(r.Context(), name(r))
+	x, err := a.Broker.Connections.ClientConnection(r.Context(), name(r))
 	if err != nil {
 		a.fail(w, err)
 		return
@@ -223,15 +227,15 @@ func (a api) get(w http.ResponseWriter, r *http.Request) {
 
 func (a api) close(w http.ResponseWriter, r *http.Request) {
 	reason := cmp.Or(r.Header.Get("X-Reason"), "Closed via management API")
-	act := broker.Act{Operation: broker.OpConnectionClose, Kind: "connection", Name: name(r), From: originOf(r)}
-	err := a.Broker.Audited(r.Context(), act, func(ctx context.Context) error {
-		if err := a.Broker.Require(ctx, broker.TagAdministrator); err != nil {
+	act := audit.Act{Operation: audit.OpConnectionClose, Kind: "connection", Name: name(r), From: originOf(r)}
+	err := a.Broker.Audit.Audited(r.Context(), act, func(ctx context.Context) error {
+		if err := a.Broker.Logins.Require(ctx, identity.TagAdministrator); err != nil {
 			return err
 		}
-		if err := a.Broker.Serves(); err != nil {
+		if err := a.Broker.Serving.Serves(); err != nil {
 			return err
 		}
-		return a.Broker.EndConnection(ctx, name(r), reason)
+		return a.Broker.Connections.EndConnection(ctx, name(r), reason)
 	})
 	if err != nil {
 		a.fail(w, err)

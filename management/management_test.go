@@ -15,6 +15,8 @@ import (
 	amqp091 "github.com/rabbitmq/amqp091-go"
 
 	"github.com/quorate/quorate/broker"
+	"github.com/quorate/quorate/broker/administration"
+	"github.com/quorate/quorate/broker/identity"
 	"github.com/quorate/quorate/client"
 	"github.com/quorate/quorate/internal/testcluster"
 	"github.com/quorate/quorate/management"
@@ -246,13 +248,13 @@ func testConsumers(t *testing.T, w web, c *amqp091.Connection, of map[string]any
 // management and a permission there, closing administrator.
 func testRights(t *testing.T, b *broker.Broker, w web, connection string) {
 	t.Helper()
-	ctx := broker.WithIdentity(t.Context(), broker.Itself())
-	for name, tags := range map[string][]string{"watcher": {broker.TagMonitoring}, "manager": {broker.TagManagement}, "worker": nil} {
-		u := broker.PutUser{Name: name, Password: "p", Tags: tags}
-		if _, err := b.PutUser(ctx, u); err != nil {
+	ctx := identity.WithIdentity(t.Context(), identity.Itself())
+	for name, tags := range map[string][]string{"watcher": {identity.TagMonitoring}, "manager": {identity.TagManagement}, "worker": nil} {
+		u := administration.PutUser{Name: name, Password: "p", Tags: tags}
+		if _, err := b.Administration.PutUser(ctx, u); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := b.SetPermission(ctx, broker.Permission{User: name, VHost: "/"}); err != nil {
+		if _, err := b.Administration.SetPermission(ctx, administration.Permission{User: name, VHost: "/"}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc/codes"
 
 	"github.com/quorate/quorate/broker"
+	"github.com/quorate/quorate/broker/identity"
 	"github.com/quorate/quorate/client"
 	"github.com/quorate/quorate/internal/testcluster"
 	"github.com/quorate/quorate/management"
@@ -49,7 +50,7 @@ type auditing struct {
 
 func startAuditing(t *testing.T, nodes int) *auditing {
 	t.Helper()
-	a := &auditing{t: t, log: &logged{}, hostToken: broker.NewHostToken()}
+	a := &auditing{t: t, log: &logged{}, hostToken: identity.NewHostToken()}
 	a.c = testcluster.StartWith(t, nodes, broker.Config{
 		Logger: slog.New(slog.NewTextHandler(a.log, nil)), HostToken: a.hostToken,
 	})

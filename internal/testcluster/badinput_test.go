@@ -11,7 +11,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/quorate/quorate/broker"
+	"github.com/quorate/quorate/broker/identity"
 	"github.com/quorate/quorate/internal/testcluster"
 	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
 )
@@ -361,7 +361,7 @@ func testSettleUnknown(t *testing.T, p peer) {
 func testDrained(t *testing.T, c *testcluster.Cluster, p peer) {
 	ctx, cancel := context.WithCancel(testContext(t))
 	cancel() // alone in its cluster it has nowhere to move leadership to
-	if _, err := c.Broker(0).Drain(broker.WithIdentity(ctx, broker.Itself()), ""); err == nil {
+	if _, err := c.Broker(0).Operators.Drain(identity.WithIdentity(ctx, identity.Itself()), ""); err == nil {
 		t.Log("drained at once")
 	}
 	_, err := publishRequests(t, p)

@@ -15,6 +15,7 @@ import (
 	"github.com/quorate/quorate/access"
 	"github.com/quorate/quorate/access/ldap"
 	"github.com/quorate/quorate/broker"
+	"github.com/quorate/quorate/broker/identity"
 	"github.com/quorate/quorate/client"
 	"github.com/quorate/quorate/internal/testcluster"
 	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
@@ -101,7 +102,7 @@ func TestDirectory(t *testing.T) {
 		t.Error(err)
 	}
 	refusal(t, "get", get("out"), "no read access")
-	for range 2 * broker.LoginTries { // what is right costs no try, although the first backend refuses it
+	for range 2 * identity.LoginTries { // what is right costs no try, although the first backend refuses it
 		if _, err := ann.WhoAmI(ctx); err != nil {
 			t.Fatal(err)
 		}
@@ -131,7 +132,7 @@ func TestDirectory(t *testing.T) {
 	if _, err := root.WhoAmI(ctx); err != nil {
 		t.Errorf("a user of the catalog: %v", err)
 	}
-	if n := c.Broker(0).LoginCounts()["ldap"]; n.Accepted == 0 || n.Refused == 0 || n.Unavailable == 0 {
+	if n := c.Broker(0).Logins.LoginCounts()["ldap"]; n.Accepted == 0 || n.Refused == 0 || n.Unavailable == 0 {
 		t.Errorf("%+v", n)
 	}
 }

@@ -10,7 +10,7 @@ import (
 
 	"google.golang.org/grpc/codes"
 
-	"github.com/quorate/quorate/broker"
+	"github.com/quorate/quorate/broker/administration"
 	"github.com/quorate/quorate/client"
 	"github.com/quorate/quorate/internal/testcluster"
 )
@@ -408,7 +408,7 @@ func testFirstUserStaysGone(t *testing.T, c *testcluster.Cluster, root *client.C
 		t.Fatal(err)
 	}
 	boss := openClient(t, c, as("boss", "boss"))
-	if _, err := boss.DeleteUser(ctx, broker.DefaultUser); err != nil {
+	if _, err := boss.DeleteUser(ctx, administration.DefaultUser); err != nil {
 		t.Fatal(err)
 	}
 	c.Kill(0)
@@ -419,7 +419,7 @@ func testFirstUserStaysGone(t *testing.T, c *testcluster.Cluster, root *client.C
 		t.Fatal(err)
 	}
 	for _, u := range users {
-		if u.Name == broker.DefaultUser {
+		if u.Name == administration.DefaultUser {
 			t.Error("the deleted first user is back")
 		}
 	}

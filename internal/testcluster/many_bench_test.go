@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/quorate/quorate/broker"
+	"github.com/quorate/quorate/broker/identity"
 	"github.com/quorate/quorate/client"
 	"github.com/quorate/quorate/internal/testcluster"
 )
@@ -229,7 +229,7 @@ func (m *many) settled(name, policy string) error {
 			node = i
 		}
 	}
-	got, err := m.c.Broker(node).GetQueue(broker.WithIdentity(m.Context(), broker.Itself()), "/", name)
+	got, err := m.c.Broker(node).GetQueue(identity.WithIdentity(m.Context(), identity.Itself()), "/", name)
 	if err == nil && (got.Policy != policy || got.Stats == nil || got.SettingsPending) {
 		err = fmt.Errorf("%s: policy %q, want %q, figures: %v, pending: %v, online: %v", name, got.Policy, policy, got.Stats != nil, got.SettingsPending, got.Online)
 	}

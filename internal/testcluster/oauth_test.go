@@ -212,7 +212,7 @@ func TestTokensWithoutIssuer(t *testing.T) {
 	if status.Code(err) != codes.Unavailable || !strings.Contains(err.Error(), "cannot tell now") {
 		t.Error(err)
 	}
-	if n := c.Broker(0).LoginCounts()["oauth2"]; n.Unavailable == 0 || n.Accepted+n.Refused > 0 {
+	if n := c.Broker(0).Logins.LoginCounts()["oauth2"]; n.Unavailable == 0 || n.Accepted+n.Refused > 0 {
 		t.Errorf("%+v", n)
 	}
 }

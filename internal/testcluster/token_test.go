@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/quorate/quorate/broker"
+	"github.com/quorate/quorate/broker/failure"
+	"github.com/quorate/quorate/broker/identity"
 	"github.com/quorate/quorate/client"
 	"github.com/quorate/quorate/internal/testcluster"
 	"github.com/quorate/quorate/message"
@@ -17,7 +19,7 @@ import (
 // asItself is a context that may do everything.
 func asItself(t *testing.T) context.Context {
 	t.Helper()
-	return broker.WithIdentity(testContext(t), broker.Itself())
+	return identity.WithIdentity(testContext(t), identity.Itself())
 }
 
 // token takes one message of a queue at a node, and its annotations.
@@ -50,8 +52,8 @@ func TestTokenSettledOnce(t *testing.T) {
 				t.Fatal(err)
 			}
 			for node := range 3 {
-				var e *broker.Error
-				if err := settle(node, hold, second); !errors.As(err, &e) || e.Class != broker.PreconditionFailed || !e.State || e.Arg != "settle_token" {
+				var e *failure.Error
+				if err := settle(node, hold, second); !errors.As(err, &e) || e.Class != failure.PreconditionFailed || !e.State || e.Arg != "settle_token" {
 					t.Errorf("outcome %d after outcome %d at node %d: %v, want PRECONDITION_FAILED about settle_token", second, first, node, err)
 				}
 			}

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/quorate/quorate/broker"
+	"github.com/quorate/quorate/broker/failure"
+	"github.com/quorate/quorate/broker/identity"
 	"github.com/quorate/quorate/client"
 	"github.com/quorate/quorate/internal/testcluster"
 )
@@ -169,7 +171,7 @@ func TestStreamTransactions(t *testing.T) {
 	}
 	c := testcluster.Start(t, 3)
 	cl := openClient(t, c)
-	ctx := broker.WithIdentity(testContext(t), broker.Itself())
+	ctx := identity.WithIdentity(testContext(t), identity.Itself())
 	for _, q := range []string{"in", "out"} {
 		if _, err := cl.DeclareQueue(ctx, client.Queue{Name: q}); err != nil {
 			t.Fatal(err)
@@ -230,8 +232,8 @@ func TestStreamTransactions(t *testing.T) {
 		"too many":              {transact(0, token, make([]uint64, broker.MaxSettlementIDs+1)...), "delivery_ids"},
 		"a token that is wrong": {transact(0, token[:len(token)-2], ids[1]), "settle_token"},
 	} {
-		var e *broker.Error
-		if !errors.As(row.err, &e) || e.Class != broker.PreconditionFailed || e.Arg != row.arg {
+		var e *failure.Error
+		if !errors.As(row.err, &e) || e.Class != failure.PreconditionFailed || e.Arg != row.arg {
 			t.Errorf("%s: %v, want PRECONDITION_FAILED about %s", name, row.err, row.arg)
 		}
 	}

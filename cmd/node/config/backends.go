@@ -11,7 +11,7 @@ import (
 
 	"github.com/quorate/quorate/access/ldap"
 	"github.com/quorate/quorate/access/oauth2"
-	"github.com/quorate/quorate/broker"
+	"github.com/quorate/quorate/broker/identity"
 )
 
 // OAuth2 are the settings of the issuer of tokens.
@@ -37,13 +37,13 @@ func (c *Config) validateBackends() []error {
 	fault := func(format string, args ...any) { errs = append(errs, fmt.Errorf("config: "+format, args...)) }
 	seen := map[string]bool{}
 	for _, b := range c.Auth.Backends {
-		if b != broker.InternalUsers && b != oauth2.Name && b != ldap.Name || seen[b] {
-			fault("auth.backends has %q: use %s, %s and %s, each at most once", b, broker.InternalUsers, oauth2.Name, ldap.Name)
+		if b != identity.InternalUsers && b != oauth2.Name && b != ldap.Name || seen[b] {
+			fault("auth.backends has %q: use %s, %s and %s, each at most once", b, identity.InternalUsers, oauth2.Name, ldap.Name)
 		}
 		seen[b] = true
 	}
 	if len(seen) == 0 {
-		fault("auth.backends is empty: nobody could log in; use %s, or set auth.mode to none", broker.InternalUsers)
+		fault("auth.backends is empty: nobody could log in; use %s, or set auth.mode to none", identity.InternalUsers)
 	}
 	if o := &c.Auth.OAuth2; !seen[oauth2.Name] && (o.Issuer != "" || o.KeysURL != "") {
 		fault("auth.oauth2.issuer or jwks_url is set, but auth.backends is %q: add %s to it", c.Auth.Backends, oauth2.Name)

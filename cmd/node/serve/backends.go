@@ -49,7 +49,7 @@ func (n *node) backends(own access.Backend) (all []access.Backend) {
 
 func (n *node) loginFigures() map[string]metrics.Logins {
 	out := map[string]metrics.Logins{}
-	for backend, c := range n.broker.LoginCounts() {
+	for backend, c := range n.broker.Logins.LoginCounts() {
 		out[backend] = metrics.Logins(c)
 	}
 	return out

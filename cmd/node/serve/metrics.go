@@ -91,7 +91,7 @@ func (n *node) quotaFigures() ([]metrics.QuotaCount, int64) {
 }
 
 func (n *node) auditFigures() []metrics.AuditCount {
-	counts := n.broker.AuditCounts()
+	counts := n.broker.Audit.Counts()
 	out := make([]metrics.AuditCount, len(counts))
 	for i, c := range counts {
 		out[i] = metrics.AuditCount(c)

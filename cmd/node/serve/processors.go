@@ -79,7 +79,7 @@ func (n *node) watchProcessors() {
 		}
 		at, sum := time.Now(), processorTime()
 		now := runtime.GOMAXPROCS(0) - p.hashes
-		setProcessors(p.next(now, (sum-spent).Seconds()/at.Sub(last).Seconds()), p.beside(n.broker.Hashing()))
+		setProcessors(p.next(now, (sum-spent).Seconds()/at.Sub(last).Seconds()), p.beside(n.broker.Logins.Hashing()))
 		last, spent = at, sum
 		next.Reset(phase.Wait(at, processorsEvery))
 	}

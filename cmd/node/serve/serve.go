@@ -20,6 +20,7 @@ import (
 	"github.com/quorate/quorate/access/oauth2"
 	"github.com/quorate/quorate/amqp"
 	"github.com/quorate/quorate/broker"
+	"github.com/quorate/quorate/broker/identity"
 	"github.com/quorate/quorate/cluster"
 	"github.com/quorate/quorate/cluster/disk"
 	"github.com/quorate/quorate/cluster/membership"
@@ -165,7 +166,7 @@ func (n *node) start(ctx context.Context, version string) error {
 		MaxBodyBytes: n.cfg.Limits.MaxMessageBytes, DeliveryBufferBytes: n.cfg.Limits.DeliveryBufferBytes, Logger: n.log,
 		Authenticate: n.cfg.Authenticate(), DefaultUser: n.cfg.Auth.DefaultUser, DefaultPassword: password,
 		LoopbackUsers: n.cfg.Auth.LoopbackUsers, ConnectionTimeout: n.cfg.Timeouts.Connections,
-		RelaxedTypeCheck: n.cfg.Queue.RelaxedTypeCheck, HostToken: broker.NewHostToken(),
+		RelaxedTypeCheck: n.cfg.Queue.RelaxedTypeCheck, HostToken: identity.NewHostToken(),
 	}
 	if err := b.Validate(); err != nil {
 		return err
@@ -287,7 +288,7 @@ func (n *node) stop(drain bool) error {
 	if n.api != nil && drain {
 		n.log.Info("node drains", "at_most", n.cfg.Timeouts.Drain)
 		bounded(n.cfg.Timeouts.Drain, func(ctx context.Context) {
-			if _, err := n.broker.Drain(broker.WithIdentity(ctx, broker.Itself()), ""); err != nil {
+			if _, err := n.broker.Operators.Drain(identity.WithIdentity(ctx, identity.Itself()), ""); err != nil {
 				n.log.Warn("drain is incomplete, other nodes take over by election", "error", err)
 			}
 		})

@@ -1,0 +1,52 @@
+// Package administration makes, changes and lists who uses a cluster and by what rules: users, permissions,
+// vhosts and policies. It makes the first user, and puts better hashes of passwords in the place of weak
+// ones. An Administration may be used concurrently; errors are of package failure.
+package administration
+
+import (
+	"log/slog"
+
+	"github.com/quorate/quorate/broker/audit"
+	"github.com/quorate/quorate/broker/identity"
+	"github.com/quorate/quorate/broker/permission"
+	"github.com/quorate/quorate/broker/serving"
+	"github.com/quorate/quorate/catalog"
+	"github.com/quorate/quorate/policy"
+)
+
+// Config is what it takes to administer a cluster.
+type Config struct {
+	// DefaultUser and DefaultPassword are made in a fresh cluster (VH-1).
+	DefaultUser, DefaultPassword string
+
+	View        func() *catalog.View
+	Policies    *policy.Matcher
+	Serving     *serving.Node
+	Commands    *audit.Commands
+	Logins      *identity.Logins
+	Permissions *permission.Permissions
+	Audit       *audit.Log
+	Log         *slog.Logger
+}
+
+// Administration makes, changes and lists users, permissions, vhosts and policies. All methods may be
+// called concurrently.
+type Administration struct {
+	cfg         Config
+	view        func() *catalog.View
+	policies    *policy.Matcher
+	serving     *serving.Node
+	commands    *audit.Commands
+	logins      *identity.Logins
+	permissions *permission.Permissions
+	audit       *audit.Log
+	log         *slog.Logger
+}
+
+// New returns an Administration of its parts below.
+func New(c Config) *Administration {
+	return &Administration{
+		cfg: c, view: c.View, policies: c.Policies, serving: c.Serving, commands: c.Commands,
+		logins: c.Logins, permissions: c.Permissions, audit: c.Audit, log: c.Log,
+	}
+}

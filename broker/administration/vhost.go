@@ -1,0 +1,116 @@
+package administration
+
+import (
+	"context"
+	"strconv"
+	"strings"
+
+	"github.com/quorate/quorate/broker/audit"
+	"github.com/quorate/quorate/broker/failure"
+	"github.com/quorate/quorate/broker/identity"
+	"github.com/quorate/quorate/catalog"
+)
+
+// VHost is a namespace with its settings (VH-1, VH-3).
+type VHost = catalog.VHost
+
+// VHostLimits bound what a vhost holds; Unlimited is no limit (VH-4, VH-14).
+type VHostLimits = catalog.VHostLimits
+
+// NoVHostLimits are those of a vhost that has none.
+func NoVHostLimits() VHostLimits { return catalog.NoVHostLimits() }
+
+// QueueType is "quorum" or "classic".
+type QueueType = catalog.QueueType
+
+// Unlimited is a limit that is not set.
+const Unlimited = catalog.Unlimited
+
+// AboutVHost names a vhost in errors.
+func AboutVHost(name string) failure.Error {
+	return failure.Error{VHost: name, Kind: "vhost", Name: name}
+}
+
+// CheckPlainName refuses a name of a new vhost, user or policy with bytes that would be trouble
+// wherever it is shown; alsoBad are more of them. The catalog checks the rest.
+func CheckPlainName(name, alsoBad string, about failure.Error) error {
+	i := strings.IndexFunc(name, func(r rune) bool { return r < ' ' || r == 0x7f || strings.ContainsRune(alsoBad, r) })
+	if i < 0 {
+		return nil
+	}
+	about.Class, about.Arg, about.Value = failure.PreconditionFailed, "name", strconv.Quote(name)
+	about.Reason = "contains " + strconv.Quote(name[i:i+1]) + "; choose a name without"
+	return &about
+}
+
+// PutVHost makes a vhost, or replaces the settings of the one that exists, and tells
+// whether it is new (VH-2). Limits count only for a new one. Who makes one gets all rights
+// in it.
+func (ad *Administration) PutVHost(ctx context.Context, h VHost) (created bool, err error) {
+	about := AboutVHost(h.Name)
+	if h.DefaultQueueType == "" {
+		h.DefaultQueueType = catalog.QueueQuorum
+	}
+	reply, err := ad.commands.Propose(ctx, about, &catalog.PutVHost{VHost: h}, CheckPlainName(h.Name, "", about))
+	if err != nil || !reply.Created {
+		return reply.Created, err
+	}
+	who, err := ad.logins.Who(ctx)
+	if err != nil || who == nil || who.Stranger() {
+		return true, err
+	}
+	_, err = ad.commands.Propose(audit.WithoutNotes(ctx), AboutPermission(h.Name, who.User()), &catalog.SetPermission{OnlyNew: true, Permission: Permission{
+		User: who.User(), VHost: h.Name, Configure: ".*", Write: ".*", Read: ".*",
+	}}, nil)
+	if err == nil {
+		audit.NotesOf(ctx).Note(audit.Change{Field: "permission." + who.User(), After: ".* .* .*"})
+	}
+	return true, err
+}
+
+// DeleteVHost removes a vhost with all its queues, exchanges, policies and permissions,
+// ends its consumers, and tells whether there was one. It is refused while the vhost is
+// protected (VH-2).
+func (ad *Administration) DeleteVHost(ctx context.Context, name string) (deleted bool, err error) {
+	reply, err := ad.commands.Propose(ctx, AboutVHost(name), &catalog.DeleteVHost{Name: name}, nil)
+	return reply.Deleted, failure.AsState(err)
+}
+
+// SetVHostLimits replaces the limits of a vhost (VH-4). What is there already stays.
+func (ad *Administration) SetVHostLimits(ctx context.Context, name string, l VHostLimits) error {
+	_, err := ad.commands.Propose(ctx, AboutVHost(name), &catalog.SetVHostLimits{VHost: name, Limits: l}, nil)
+	return err
+}
+
+// VHostInfo is a vhost with what it holds.
+type VHostInfo struct {
+	VHost
+	Queues int
+}
+
+// ListVHosts returns the vhosts, sorted by name: for the tag monitoring all, for management those
+// that it has a permission in (VH-12).
+func (ad *Administration) ListVHosts(ctx context.Context) ([]VHostInfo, error) {
+	if err := ad.logins.Require(ctx, identity.TagManagement); err != nil {
+		return nil, err
+	}
+	v, err := ad.serving.ViewOf("")
+	if err != nil {
+		return nil, err
+	}
+	var out []VHostInfo
+	for h := range v.VHosts() {
+		if _, err := ad.permissions.Sight(ctx, h.Name); err == nil {
+			out = append(out, VHostInfo{VHost: *h, Queues: v.QueueCountIn(h.Name)})
+		}
+	}
+	return out, nil
+}
+
+// DefaultQueueTypeOf is the queue type of declarations in a vhost that name none (Q-3, VH-3).
+func DefaultQueueTypeOf(v *catalog.View, vhost string) catalog.QueueType {
+	if h, ok := v.VHost(vhost); ok {
+		return h.DefaultQueueType
+	}
+	return ""
+}

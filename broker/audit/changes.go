@@ -1,0 +1,332 @@
+package audit
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/quorate/quorate/catalog"
+	"github.com/quorate/quorate/message"
+)
+
+// field is a property of a record; "" is none, or what it is by default. What is secret is
+// compared and never told.
+type field struct {
+	name, value string
+	secret      bool
+}
+
+// What is told of a secret.
+const (
+	secretSet     = "set"
+	secretChanged = "changed"
+)
+
+// differences returns the fields that differ.
+func differences(before, after []field) (out []Change) {
+	old := make(map[string]field, len(before))
+	for _, f := range before {
+		old[f.name] = f
+	}
+	for _, f := range after {
+		was := old[f.name]
+		delete(old, f.name)
+		if f.value != was.value {
+			out = append(out, f.change(was.value))
+		}
+	}
+	for _, f := range before { // in their order
+		if _, gone := old[f.name]; gone && f.value != "" {
+			is := field{name: f.name, secret: f.secret}
+			out = append(out, is.change(f.value))
+		}
+	}
+	return out
+}
+
+func (f *field) change(was string) Change {
+	c := Change{Field: f.name, Before: was, After: f.value}
+	if !f.secret {
+		return c
+	}
+	if f.value != "" {
+		c.After = secretSet
+	}
+	if was != "" {
+		c.Before = secretSet
+		if f.value != "" {
+			c.After = secretChanged
+		}
+	}
+	return c
+}
+
+// boundedChanges leaves out what is too much.
+func boundedChanges(all []Change) []Change {
+	left := ChangesBytes
+	for i := range all {
+		c := &all[i]
+		c.Field, c.Before, c.After = bounded(c.Field, ValueBytes), bounded(c.Before, ValueBytes), bounded(c.After, ValueBytes)
+		if left -= len(c.Field) + len(c.Before) + len(c.After); left < 0 {
+			return append(all[:i], Change{Field: "left_out", After: strconv.Itoa(len(all)-i) + " fields"})
+		}
+	}
+	return all
+}
+
+// changesText is changes for the log.
+func changesText(all []Change) string {
+	var b strings.Builder
+	for i := range all {
+		c := &all[i]
+		if i > 0 {
+			b.WriteString("; ")
+		}
+		b.WriteString(c.Field + ": " + strconv.Quote(c.Before) + " -> " + strconv.Quote(c.After))
+	}
+	return b.String()
+}
+
+// changesOf says what a command has changed whose reply is r, if anything; before is the view
+// that its proposer had.
+func changesOf(before *catalog.View, cmd catalog.Command, r catalog.Reply) ([]Change, bool) {
+	switch c := cmd.(type) {
+	case *catalog.DeclareQueue, *catalog.DeleteQueue, *catalog.DissolveQueue, *catalog.DeclareExchange, *catalog.DeleteExchange,
+		*catalog.Bind, *catalog.Unbind:
+		return changesOfTopology(before, cmd, r)
+	case *catalog.PutUser, *catalog.ChangeUser, *catalog.DeleteUser, *catalog.SetUserLimits:
+		return changesOfUser(before, cmd, r)
+	case *catalog.SetPermission:
+		old, _ := before.Permission(c.User, c.VHost)
+		return differences(permissionFields(old), permissionFields(&c.Permission)), replaced(c.OnlyNew, old == nil, r)
+	case *catalog.ClearPermission:
+		old, known := before.Permission(c.User, c.VHost)
+		return differences(permissionFields(old), nil), happened(r.Deleted, known, r)
+	case *catalog.SetTopicPermission:
+		old, _ := before.TopicPermission(c.User, c.VHost, c.Exchange)
+		return differences(topicFields(old), topicFields(&c.TopicPermission)), replaced(c.OnlyNew, old == nil, r)
+	case *catalog.ClearTopicPermission:
+		old, known := before.TopicPermission(c.User, c.VHost, c.Exchange)
+		return differences(topicFields(old), nil), happened(r.Deleted, known, r)
+	case *catalog.PutPolicy:
+		old, _ := before.Policy(c.VHost, c.Name, c.Operator)
+		return differences(policyFields(old), policyFields(&c.Policy)), replaced(c.OnlyNew, old == nil, r)
+	case *catalog.DeletePolicy:
+		old, known := before.Policy(c.VHost, c.Name, c.Operator)
+		return differences(policyFields(old), nil), happened(r.Deleted, known, r)
+	case *catalog.PutVHost, *catalog.DeleteVHost, *catalog.SetVHostLimits:
+		return changesOfVHost(before, cmd, r)
+	case *catalog.PutParameter:
+		// Those without a vhost and with a component are the broker's own, tokens among them.
+		changed := replaced(c.OnlyNew, true, r) && (c.VHost != "" || c.Component == "")
+		return []Change{{Field: "value", After: secretChanged}}, changed
+	}
+	return nil, false
+}
+
+// happened tells whether a thing came or went; was says that it was not there, or was. Of a
+// repeat the reply may not tell.
+func happened(told, was bool, r catalog.Reply) bool { return told || r.Repeated && was }
+
+// replaced is happened for what takes the place of what is there, unless it is for new things only:
+// then an equal one is left.
+func replaced(onlyNew, missing bool, r catalog.Reply) bool {
+	return !onlyNew || happened(r.Created, missing, r)
+}
+
+func changesOfTopology(before *catalog.View, cmd catalog.Command, r catalog.Reply) ([]Change, bool) {
+	switch c := cmd.(type) {
+	case *catalog.DeclareQueue:
+		_, known := before.Queue(c.VHost, c.Name)
+		return differences(nil, queueFields(&catalog.QueueRecord{
+			Type: c.Type, Durable: c.Durable, Exclusive: c.Exclusive, AutoDelete: c.AutoDelete, Arguments: c.Arguments, DeclaredBy: c.DeclaredBy,
+		})), happened(r.Created, !known, r)
+	case *catalog.DeleteQueue:
+		old, known := before.QueueByUID(c.UID)
+		return differences(queueFields(old), nil), happened(r.Deleted, known, r)
+	case *catalog.DissolveQueue:
+		old, known := before.QueueByUID(c.UID)
+		return append(differences(queueFields(old), nil), Change{Field: "state", After: "dissolving"}), known && old.Dissolving == 0
+	case *catalog.DeclareExchange:
+		_, known := before.Exchange(c.VHost, c.Name)
+		return differences(nil, exchangeFields(&catalog.Exchange{
+			Type: c.Type, Durable: c.Durable, AutoDelete: c.AutoDelete, Internal: c.Internal, Arguments: c.Arguments,
+		})), happened(r.Created, !known, r)
+	case *catalog.DeleteExchange:
+		old, known := before.Exchange(c.VHost, c.Name)
+		return differences(exchangeFields(old), nil), happened(r.Deleted, known, r)
+	case *catalog.Bind:
+		return differences(nil, bindingFields(c.Key, c.Arguments)), happened(r.Created, true, r)
+	case *catalog.Unbind:
+		return differences(bindingFields(c.Key, c.Arguments), nil), happened(r.Deleted, true, r)
+	}
+	return nil, false
+}
+
+func changesOfUser(before *catalog.View, cmd catalog.Command, r catalog.Reply) ([]Change, bool) {
+	switch c := cmd.(type) {
+	case *catalog.PutUser:
+		old, known := before.User(c.Name)
+		is := c.User
+		if known {
+			is.UserLimits = old.UserLimits
+		}
+		return differences(userFields(old), userFields(&is)), replaced(c.OnlyNew, !known, r)
+	case *catalog.ChangeUser:
+		old, _ := before.User(c.Name)
+		is := c.Of(old)
+		return differences(userFields(old), userFields(&is)), true
+	case *catalog.DeleteUser:
+		old, known := before.User(c.Name)
+		return differences(userFields(old), nil), happened(r.Deleted, known, r)
+	case *catalog.SetUserLimits:
+		old, known := before.User(c.User)
+		if !known {
+			old = &catalog.User{Name: c.User, UserLimits: catalog.NoUserLimits()}
+		}
+		is := *old
+		is.UserLimits = c.Limits
+		return differences(userFields(old), userFields(&is)), true
+	}
+	return nil, false
+}
+
+func changesOfVHost(before *catalog.View, cmd catalog.Command, r catalog.Reply) ([]Change, bool) {
+	switch c := cmd.(type) {
+	case *catalog.PutVHost:
+		old, known := before.VHost(c.Name)
+		is := c.VHost
+		if known {
+			is.VHostLimits = old.VHostLimits
+		}
+		return differences(vhostFields(old), vhostFields(&is)), replaced(c.OnlyNew, !known, r)
+	case *catalog.DeleteVHost:
+		old, known := before.VHost(c.Name)
+		gone := differences(vhostFields(old), nil)
+		if n := before.QueueCountIn(c.Name); n > 0 {
+			gone = append(gone, Change{Field: "queues", Before: strconv.Itoa(n)})
+		}
+		return gone, happened(r.Deleted, known, r)
+	case *catalog.SetVHostLimits:
+		old, known := before.VHost(c.VHost)
+		if !known {
+			old = &catalog.VHost{Name: c.VHost, VHostLimits: catalog.NoVHostLimits()}
+		}
+		is := *old
+		is.VHostLimits = c.Limits
+		return differences(vhostFields(old), vhostFields(&is)), true
+	}
+	return nil, false
+}
+
+func flag(name string, is, usual bool) field {
+	if is == usual {
+		return field{name: name}
+	}
+	return field{name: name, value: strconv.FormatBool(is)}
+}
+
+func onlyIf(is bool, value string) string {
+	if is {
+		return value
+	}
+	return ""
+}
+
+func limitFields(all []catalog.NamedLimit) []field {
+	out := make([]field, len(all))
+	for i, l := range all {
+		if out[i].name = strings.ReplaceAll(l.Name, "-", "_"); l.Value != catalog.Unlimited {
+			out[i].value = strconv.FormatInt(l.Value, 10)
+		}
+	}
+	return out
+}
+
+func tableFields(prefix string, t message.Table) []field {
+	out := make([]field, len(t))
+	for i := range t {
+		out[i] = field{name: prefix + "." + t[i].Name, value: t[i].Value.String()}
+	}
+	return out
+}
+
+func queueFields(q *catalog.QueueRecord) []field {
+	if q == nil {
+		return nil
+	}
+	return append([]field{
+		{name: "type", value: string(q.Type)},
+		flag("durable", q.Durable, true), flag("exclusive", q.Exclusive, false),
+		flag("auto_delete", q.AutoDelete, false),
+		{name: "declared_by", value: q.DeclaredBy},
+	}, tableFields("arguments", q.Arguments)...)
+}
+
+func exchangeFields(x *catalog.Exchange) []field {
+	if x == nil {
+		return nil
+	}
+	return append([]field{
+		{name: "type", value: string(x.Type)},
+		flag("durable", x.Durable, true), flag("auto_delete", x.AutoDelete, false),
+		flag("internal", x.Internal, false),
+	}, tableFields("arguments", x.Arguments)...)
+}
+
+func bindingFields(key string, args message.Table) []field {
+	return append([]field{{name: "routing_key", value: key}}, tableFields("arguments", args)...)
+}
+
+func userFields(u *catalog.User) []field {
+	if u == nil {
+		return nil
+	}
+	return append([]field{
+		{name: "tags", value: names(u.Tags)},
+		{name: "password", value: u.PasswordHash, secret: true},
+		{name: "hashing_algorithm", value: u.Algorithm},
+	}, limitFields(u.NamedLimits())...)
+}
+
+func names(list []string) string {
+	sorted := slices.Sorted(slices.Values(list))
+	return strings.Join(sorted, ",")
+}
+
+func permissionFields(p *catalog.Permission) []field {
+	if p == nil {
+		return nil
+	}
+	return []field{{name: "configure", value: p.Configure}, {name: "write", value: p.Write}, {name: "read", value: p.Read}}
+}
+
+func topicFields(p *catalog.TopicPermission) []field {
+	if p == nil {
+		return nil
+	}
+	return []field{{name: "exchange", value: p.Exchange}, {name: "write", value: p.Write}, {name: "read", value: p.Read}}
+}
+
+func policyFields(p *catalog.Policy) []field {
+	if p == nil {
+		return nil
+	}
+	return append([]field{
+		{name: "pattern", value: p.Pattern}, {name: "apply_to", value: string(p.ApplyTo)}, {name: "priority", value: strconv.FormatInt(p.Priority, 10)},
+	}, tableFields("definition", p.Definition)...)
+}
+
+func vhostFields(h *catalog.VHost) []field {
+	if h == nil {
+		return nil
+	}
+	return append([]field{
+		{name: "description", value: h.Description},
+		{name: "tags", value: names(h.Tags)},
+		{name: "default_queue_type", value: string(h.DefaultQueueType)},
+		flag("tracing", h.Tracing, false), flag("protected_from_deletion", h.Protected, false), flag("merge_policies", h.MergePolicies, false),
+		flag("delayed_publish", h.DelayedPublish, false), flag("import_deaths", h.ImportDeaths, false),
+		{name: "unknown_arguments", value: onlyIf(h.RefuseUnknown, "refuse")},
+	}, limitFields(h.NamedLimits())...)
+}

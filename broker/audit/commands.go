@@ -1,0 +1,54 @@
+package audit
+
+import (
+	"context"
+
+	"github.com/quorate/quorate/broker/failure"
+	"github.com/quorate/quorate/catalog"
+)
+
+// proposer is what it takes of a node's member of the catalog's group to change the catalog.
+type proposer interface {
+	Propose(context.Context, catalog.Command) (catalog.Reply, error)
+}
+
+// Commands hands commands to the catalog, and notes for the audit what they have changed. All methods
+// may be called concurrently.
+type Commands struct {
+	catalog proposer
+	view    func() *catalog.View
+}
+
+// NewCommands returns that of a cluster's catalog.
+func NewCommands(c proposer, view func() *catalog.View) *Commands {
+	return &Commands{catalog: c, view: view}
+}
+
+// Propose hands a command to the catalog, unless a check failed.
+func (x *Commands) Propose(ctx context.Context, about failure.Error, cmd catalog.Command, failed error) (catalog.Reply, error) {
+	if failed != nil {
+		return catalog.Reply{}, failed
+	}
+	reply, err := x.Commit(ctx, cmd)
+	return reply, failure.Translate(err, about)
+}
+
+// Commit has the catalog carry out a command, and notes for the audit what it has changed.
+func (x *Commands) Commit(ctx context.Context, cmd catalog.Command) (catalog.Reply, error) {
+	before := x.view()
+	r, err := x.catalog.Propose(ctx, cmd)
+	if err == nil {
+		NotesOf(ctx).Committed(before, cmd, r)
+	}
+	return r, err
+}
+
+// Committed notes what a command has changed, whose outcome is r.
+func (a *Notes) Committed(before *catalog.View, cmd catalog.Command, r catalog.Reply) {
+	if a == nil {
+		return
+	}
+	if changes, changed := changesOf(before, cmd, r); changed {
+		a.Note(changes...)
+	}
+}

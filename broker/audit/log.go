@@ -1,0 +1,279 @@
+// Package audit keeps and tells records of what was changed, by whom and from where (AU-1 to AU-4): what is
+// carried out through a Log notes by its context what it changes, as commands to the catalog do. A Log
+// and Commands may be used concurrently; all that a record holds is bounded.
+package audit
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/quorate/quorate/broker/failure"
+	"github.com/quorate/quorate/cluster/event"
+	"github.com/quorate/quorate/cluster/traffic"
+	"github.com/quorate/quorate/id"
+	"github.com/quorate/quorate/internal/lograte"
+)
+
+// Bounds of the audit (AU-4).
+const (
+	// Keep is how many records a node keeps at least of what clients do, and as many of
+	// administration.
+	Keep = event.AuditKeep
+	// UseLines is how many lines of the log about what clients do there are at once, and
+	// UseEvery after what time there is one more. It says how many were left out. Lines about
+	// administration are never left out.
+	UseLines = 200
+	UseEvery = 100 * time.Millisecond
+	// NameBytes bounds a name in a record, ValueBytes what a field is or was,
+	// ChangesBytes all fields of a record together, and ReasonBytes why it was refused.
+	NameBytes    = 255
+	ValueBytes   = 256
+	ChangesBytes = 1024
+	ReasonBytes  = 512
+	// auditClientBytes bounds what a client calls itself.
+	auditClientBytes = 128
+)
+
+// Origin is where a call comes from.
+type Origin struct {
+	Protocol string // "grpc", "amqp", "http"; protocolNode: a node does it by itself
+	Address  string // of the client
+	Client   string // what it calls itself
+}
+
+// ProtocolNode is the Protocol of what a node does by itself.
+const ProtocolNode = "node"
+
+// Act is what a caller is about to change.
+type Act struct {
+	Operation  Operation
+	VHost      string
+	Kind, Name string // of the object, such as "queue"
+	From       Origin
+	ByItself   bool   // nobody called
+	told       bool   // its lines are bounded already
+	leftOut    uint64 // acts like this one that were not told
+}
+
+// Change is a field of an object before and after.
+type Change = event.Change
+
+// Notes notes what comes of an Act while it is carried out; nil notes nothing. Its methods may be
+// called concurrently.
+type Notes struct {
+	From Origin
+
+	mu      sync.Mutex
+	name    string // the object's, if it got it meanwhile
+	changed bool
+	changes []Change
+}
+
+type actKey struct{}
+
+// NotesOf returns what notes what comes of a call.
+func NotesOf(ctx context.Context) *Notes {
+	a, _ := ctx.Value(actKey{}).(*Notes)
+	return a
+}
+
+// Note tells that the act has changed something.
+func (a *Notes) Note(changes ...Change) {
+	if a == nil {
+		return
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.changed = true
+	a.changes = append(a.changes, changes...)
+}
+
+// Named tells the name that an object got.
+func (a *Notes) Named(name string) {
+	if a == nil {
+		return
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.name = name
+}
+
+// Audited has do carry out what x tells, which comes from the context's identity, and leaves one
+// record of it: as done if it has changed something, or as refused (AU-1, AU-2). It returns do's
+// error. Everything that changes something for a caller goes through here.
+func (l *Log) Audited(ctx context.Context, x Act, do func(context.Context) error) error {
+	a := &Notes{From: x.From, name: x.Name}
+	err := do(context.WithValue(ctx, actKey{}, a))
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	x.Name = a.name
+	if err == nil && !a.changed || x.ByItself && !a.changed {
+		return err
+	}
+	l.tellAct(ctx, &x, a.changes, outcomeOf(a.changed, err), err)
+	return err
+}
+
+// ByItself is Audited for what this node does by itself, and tells what was done alone.
+func (l *Log) ByItself(ctx context.Context, x Act, do func(context.Context) error) error {
+	x.ByItself, x.From = true, Origin{Protocol: ProtocolNode}
+	return l.Audited(ctx, x, do)
+}
+
+// outcomeOf says what an error means for what was asked for.
+func outcomeOf(changed bool, err error) string {
+	e, known := errors.AsType[*failure.Error](err)
+	switch {
+	case err == nil, changed:
+		return event.Done
+	case errors.Is(err, traffic.ErrUnknownOutcome), errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded),
+		known && e.Class == failure.Internal:
+		return event.Unknown
+	}
+	return event.Refused
+}
+
+// tellAct keeps, counts and logs one record.
+func (l *Log) tellAct(ctx context.Context, x *Act, changes []Change, outcome string, err error) {
+	e := event.Event{Kind: event.Audit, VHost: bounded(x.VHost, NameBytes), Name: bounded(x.Name, NameBytes), Count: x.leftOut}
+	a := &event.Audited{
+		Protocol: x.From.Protocol, Address: bounded(x.From.Address, NameBytes), Client: bounded(x.From.Client, auditClientBytes),
+		Operation: string(x.Operation), Object: x.Kind, Outcome: outcome, Changes: boundedChanges(changes),
+	}
+	if err != nil {
+		e.Cause = bounded(err.Error(), ReasonBytes)
+	}
+	list := l.count(x.Operation, outcome)
+	switch who := l.cfg.Who(ctx); {
+	case x.ByItself:
+		a.User = NodeUserPrefix + string(l.cfg.Node)
+	case who.User != "":
+		a.User, a.Mechanism = bounded(who.User, NameBytes), who.Mechanism
+		switch {
+		case who.Mechanism == MechanismHost:
+			list = event.AuditOfAdministration
+		case outcome == event.Refused && !who.Administrator: // anybody may be refused often
+			list = event.AuditOfUse
+		}
+	}
+	e.Audit = a
+	l.cfg.Keep(list, e)
+	if list == event.AuditOfUse && !x.told {
+		var ok bool
+		if e.Count, ok = l.lines.Take(time.Now()); !ok {
+			return
+		}
+	}
+	l.logAudit(ctx, &e)
+}
+
+func (l *Log) logAudit(ctx context.Context, e *event.Event) {
+	a := e.Audit
+	level := slog.LevelInfo
+	if a.Mechanism == MechanismHost {
+		level = slog.LevelWarn
+	}
+	l.log.LogAttrs(ctx, level, "audit", slog.String("operation", a.Operation), slog.String("outcome", a.Outcome),
+		slog.String("user", a.User), slog.String("mechanism", a.Mechanism), slog.String("protocol", a.Protocol),
+		slog.String("address", a.Address), slog.String("client", a.Client), slog.String("vhost", e.VHost),
+		slog.String("object", a.Object), slog.String("name", e.Name), slog.String("changes", changesText(a.Changes)),
+		slog.String("reason", e.Cause), slog.Uint64("left_out", e.Count))
+}
+
+// bounded is text of so many bytes at most, which nodes can tell one another.
+func bounded(s string, most int) string {
+	if len(s) > most {
+		s = s[:most] + "…"
+	}
+	return strings.ToValidUTF8(s, "\ufffd")
+}
+
+// NodeUserPrefix begins the User of what a node did by itself; a user's name has no colon.
+const NodeUserPrefix = "node:"
+
+// Config is what an audit is made of.
+type Config struct {
+	Node id.NodeID
+	// Who tells whom a context's calls come from.
+	Who func(context.Context) Caller
+	// Keep stores a record.
+	Keep func(event.AuditList, event.Event)
+	// Refused counts logins that were refused.
+	Refused *atomic.Uint64
+	Log     *slog.Logger
+}
+
+// Caller is who calls, as a record tells it; the zero value is nobody who is known.
+type Caller struct {
+	User, Mechanism string
+	Administrator   bool // has that tag
+}
+
+// Log keeps, counts and tells records of what was changed, and bounds lines about them. All methods
+// may be called concurrently.
+type Log struct {
+	cfg    Config
+	log    *slog.Logger
+	counts map[Operation]*auditCount // never changes
+	lines  lograte.Lines
+	logins lograte.Lines // about those that are refused
+}
+
+// auditCount is by outcome.
+type auditCount struct {
+	list                   event.AuditList
+	done, refused, unknown atomic.Uint64
+}
+
+// New returns a Log of which nothing is counted yet.
+func New(c Config) *Log {
+	a := &Log{
+		cfg: c, log: c.Log, counts: map[Operation]*auditCount{},
+		lines:  lograte.Lines{Burst: UseLines, Every: UseEvery},
+		logins: lograte.Lines{Burst: RefusedLoginLines, Every: RefusedLoginEvery},
+	}
+	for _, op := range administration() {
+		a.counts[op] = &auditCount{list: event.AuditOfAdministration}
+	}
+	for _, op := range use() {
+		a.counts[op] = &auditCount{list: event.AuditOfUse}
+	}
+	return a
+}
+
+// count counts a record, and tells which list it belongs to.
+func (l *Log) count(op Operation, outcome string) event.AuditList {
+	c := l.counts[op]
+	switch outcome {
+	case event.Done:
+		c.done.Add(1)
+	case event.Refused:
+		c.refused.Add(1)
+	default:
+		c.unknown.Add(1)
+	}
+	return c.list
+}
+
+// Count is how many records of an operation with an outcome there were.
+type Count struct {
+	Operation, Outcome string
+	Count              uint64
+}
+
+// Counts returns the figures since the node's start, those that are not 0.
+func (l *Log) Counts() (out []Count) {
+	for op, c := range l.counts {
+		for outcome, n := range map[string]uint64{event.Done: c.done.Load(), event.Refused: c.refused.Load(), event.Unknown: c.unknown.Load()} {
+			if n > 0 {
+				out = append(out, Count{string(op), outcome, n})
+			}
+		}
+	}
+	return out
+}

@@ -1,0 +1,79 @@
+package audit
+
+// Operation is what a record of the audit is about (AU-1).
+type Operation string
+
+// The operations: first what takes a tag, or says who may do what, then what clients do.
+const (
+	OpUserPut              Operation = "user.put"
+	OpUserChange           Operation = "user.change"
+	OpUserDelete           Operation = "user.delete"
+	OpUserLimits           Operation = "user.limits"
+	OpPermissionSet        Operation = "permission.set"
+	OpPermissionClear      Operation = "permission.clear"
+	OpTopicPermissionSet   Operation = "topic_permission.set"
+	OpTopicPermissionClear Operation = "topic_permission.clear"
+	OpVHostPut             Operation = "vhost.put"
+	OpVHostDelete          Operation = "vhost.delete"
+	OpVHostLimits          Operation = "vhost.limits"
+	OpPolicyPut            Operation = "policy.put"
+	OpPolicyDelete         Operation = "policy.delete"
+	OpParameterPut         Operation = "parameter.put"
+	OpTokenMint            Operation = "token.mint"
+	OpTokenRevoke          Operation = "token.revoke"
+	OpDefinitionsImport    Operation = "definitions.import"
+	OpConnectionClose      Operation = "connection.close"
+	OpVersionFinalise      Operation = "version.finalize"
+	OpNodeJoin             Operation = "node.join"
+	OpNodeDrain            Operation = "node.drain"
+	OpNodeForget           Operation = "node.forget"
+	OpNodeReplace          Operation = "node.replace"
+	OpNodeRemove           Operation = "node.remove"
+	OpQueuesGrow           Operation = "queues.grow"
+	OpQueuesShrink         Operation = "queues.shrink"
+	OpQueuesRebalance      Operation = "queues.rebalance"
+	OpMemberAdd            Operation = "member.add"
+	OpMemberRemove         Operation = "member.remove"
+	OpMemberReplace        Operation = "member.replace"
+	OpLeaderTransfer       Operation = "leader.transfer"
+	OpOperationCancel      Operation = "operation.cancel"
+
+	OpLogin           Operation = "login"
+	OpQueueDeclare    Operation = "queue.declare"
+	OpQueueDelete     Operation = "queue.delete"
+	OpQueuePurge      Operation = "queue.purge"
+	OpQueueRetry      Operation = "queue.retry"
+	OpExchangeDeclare Operation = "exchange.declare"
+	OpExchangeDelete  Operation = "exchange.delete"
+	OpBindingCreate   Operation = "binding.create"
+	OpBindingDelete   Operation = "binding.delete"
+	OpMessagesDelete  Operation = "messages.delete"
+	OpMessagesMove    Operation = "messages.move"
+	OpMessagesRedrive Operation = "messages.redrive"
+)
+
+// administration are the operations that take a tag, or say who may do what.
+func administration() []Operation {
+	return []Operation{
+		OpUserPut, OpUserChange, OpUserDelete, OpUserLimits, OpPermissionSet, OpPermissionClear, OpTopicPermissionSet, OpTopicPermissionClear,
+		OpVHostPut, OpVHostDelete, OpVHostLimits, OpPolicyPut, OpPolicyDelete, OpParameterPut, OpTokenMint, OpTokenRevoke, OpDefinitionsImport,
+		OpConnectionClose, OpVersionFinalise, OpNodeJoin, OpNodeDrain, OpNodeForget, OpNodeReplace, OpNodeRemove, OpQueuesGrow, OpQueuesShrink,
+		OpQueuesRebalance, OpMemberAdd, OpMemberRemove, OpMemberReplace, OpLeaderTransfer, OpOperationCancel,
+	}
+}
+
+// use are those of clients.
+func use() []Operation {
+	return []Operation{
+		OpLogin, OpQueueDeclare, OpQueueDelete, OpQueuePurge, OpQueueRetry, OpExchangeDeclare, OpExchangeDelete, OpBindingCreate, OpBindingDelete,
+		OpMessagesDelete, OpMessagesMove, OpMessagesRedrive,
+	}
+}
+
+// The mechanisms of logging in, as the audit tells them.
+const (
+	MechanismPassword    = "password"
+	MechanismToken       = "token"
+	MechanismHost        = "administrator-token"
+	MechanismCertificate = "certificate"
+)

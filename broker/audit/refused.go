@@ -1,0 +1,52 @@
+package audit
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/quorate/quorate/broker/failure"
+	"github.com/quorate/quorate/cluster/event"
+)
+
+// Bounds of telling refused logins in the log: a program with an old password, or somebody who
+// guesses, must not fill a disk.
+const (
+	// RefusedLoginLines is how many lines there are at once, and RefusedLoginEvery after what time
+	// there is one more. It says how many were left out.
+	RefusedLoginLines = 20
+	RefusedLoginEvery = 5 * time.Second
+)
+
+// LoginTry is what a listener knows of a login.
+type LoginTry struct {
+	From Origin
+	User string // as the client has named it; "": it has not
+}
+
+// LoginRefused counts a login that a listener refuses because of err, and tells it in the audit as
+// far as there is room. What is not the client's fault is neither.
+func (l *Log) LoginRefused(ctx context.Context, try LoginTry, err error) {
+	e, ok := errors.AsType[*failure.Error](err)
+	if !ok || !e.Unauthenticated && e.Class != failure.ResourceExhausted && e.Class != failure.NotAllowed {
+		return
+	}
+	if e.Unauthenticated { // those refused unseen have a figure of their own
+		l.cfg.Refused.Add(1)
+	}
+	skipped, ok := l.logins.Take(time.Now())
+	if !ok {
+		return
+	}
+	l.tellAct(ctx, &Act{Operation: OpLogin, VHost: e.VHost, Kind: "user", Name: try.User, From: try.From, told: true, leftOut: skipped}, nil, event.Refused, err)
+}
+
+// LoggedIn tells the audit that the context's identity uses a connection from now on, to a vhost if
+// that is known.
+func (l *Log) LoggedIn(ctx context.Context, from Origin, vhost string) {
+	who := l.cfg.Who(ctx)
+	if who.User == "" {
+		return
+	}
+	l.tellAct(ctx, &Act{Operation: OpLogin, VHost: vhost, Kind: "user", Name: who.User, From: from}, nil, event.Done, nil)
+}

@@ -1,0 +1,40 @@
+package audit
+
+import (
+	"bytes"
+	"context"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/quorate/quorate/broker/failure"
+)
+
+// Refused logins are all counted, and told in so many lines, which say what was left out.
+func TestRefusedLoginsAreTold(t *testing.T) {
+	var log bytes.Buffer
+	var refused atomic.Uint64
+	l := testAudit(&log, &refused)
+	try := LoginTry{From: Origin{Protocol: "amqp", Address: "192.0.2.1:5"}, User: "bad\x1b[2J" + strings.Repeat("x", 1000)}
+	wrong := &failure.Error{Class: failure.AccessRefused, Unauthenticated: true, Reason: "wrong"}
+	const n = 3 * RefusedLoginLines
+	for range n {
+		l.LoginRefused(t.Context(), try, wrong)
+	}
+	if got := refused.Load(); got != n {
+		t.Errorf("%d are counted, want %d", got, n)
+	}
+	text := log.String()
+	if lines := strings.Count(text, "\n"); lines < RefusedLoginLines || lines > RefusedLoginLines+2 || len(text) > 600*lines ||
+		!strings.Contains(text, "operation=login outcome=refused user=\"\" mechanism=\"\" protocol=amqp address=192.0.2.1:5 client=\"\" vhost=\"\" object=user name=\"bad\\x1b[2Jx") {
+		t.Errorf("%d lines:\n%s", lines, text)
+	}
+	log.Reset()
+	for _, err := range []error{context.Canceled, &failure.Error{Class: failure.Unavailable, Reason: "starting"}} {
+		l.LoginRefused(t.Context(), try, err)
+	}
+	l.LoginRefused(t.Context(), try, &failure.Error{Class: failure.ResourceExhausted})
+	if refused.Load() != n || strings.Contains(log.String(), "starting") {
+		t.Errorf("what is not the client's doing counts: %s", log.String())
+	}
+}

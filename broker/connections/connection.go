@@ -1,0 +1,166 @@
+package connections
+
+import (
+	"context"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/quorate/quorate/broker/failure"
+	"github.com/quorate/quorate/catalog"
+	"github.com/quorate/quorate/cluster/clients"
+	"github.com/quorate/quorate/id"
+)
+
+// Connection is a client's connection, as a listener sees it: exclusive queues belong to
+// it and are deleted once it has ended, and limits count it (VH-4). What a client
+// does by it has a context of WithConnection or WithConnectionID. All methods may be
+// called concurrently.
+type Connection struct {
+	of   *Connections
+	Open *clients.Connection
+
+	mu     sync.Mutex
+	queues []id.QueueUID // exclusive ones that were declared by it
+}
+
+// Connect begins a connection to this node. It lasts until Close, or as long as this
+// process.
+func (cs *Connections) Connect() *Connection { return &Connection{of: cs, Open: cs.clients.Connect()} }
+
+// Close ends the connection: its exclusive queues are deleted soon after.
+func (c *Connection) Close() { c.Open.Close() }
+
+// Finish is Close that waits until the queues that belong to the connection are gone, no
+// longer than until ctx ends.
+func (c *Connection) Finish(ctx context.Context) {
+	c.Close()
+	cl := c.of.cluster
+	c.mu.Lock()
+	queues := c.queues
+	c.mu.Unlock()
+	for ctx.Err() == nil {
+		changed := cl.ViewChanged()
+		if queues = existing(cl.View(), queues); len(queues) == 0 {
+			return
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+		}
+	}
+}
+
+// maxOwned is how many queues a connection remembers before it forgets those that are gone.
+const maxOwned = 1000
+
+// Owns notes an exclusive queue of the connection, for Finish; nil is no connection.
+func (c *Connection) Owns(q id.QueueUID) {
+	if c == nil {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if n := len(c.queues); n > 0 && n%maxOwned == 0 {
+		c.queues = existing(c.of.view(), c.queues)
+	}
+	c.queues = append(c.queues, q)
+}
+
+// existing returns which of the queues there are.
+func existing(v *catalog.View, queues []id.QueueUID) []id.QueueUID {
+	return slices.DeleteFunc(queues, func(q id.QueueUID) bool {
+		_, there := v.QueueByUID(q)
+		return !there
+	})
+}
+
+// ID names the connection on all nodes, for WithConnectionID. Who knows it may use what
+// belongs to the connection; it cannot be guessed. Error: Unavailable while the node starts.
+func (c *Connection) ID() (string, error) {
+	o, err := c.owner()
+	if err != nil {
+		return "", err
+	}
+	return strconv.FormatUint(uint64(o.Epoch), 10) + "." + o.Key + "." + string(o.Node), nil
+}
+
+func (c *Connection) owner() (catalog.Owner, error) {
+	cl := c.of.cluster
+	node, epoch := cl.Self()
+	return catalog.Owner{Node: node, Epoch: epoch, Key: c.Open.Key()}, nil
+}
+
+type (
+	connectionKey struct{}
+	ownerKey      struct{}
+)
+
+// WithConnection returns a context whose calls come by the connection.
+func WithConnection(ctx context.Context, c *Connection) context.Context {
+	return context.WithValue(ctx, connectionKey{}, c)
+}
+
+// WithConnectionID returns a context whose calls own what the connection of this ID owns,
+// whichever node has it; limits go on counting the one of WithConnection.
+func WithConnectionID(ctx context.Context, text string) (context.Context, error) {
+	epoch, rest, _ := strings.Cut(text, ".")
+	key, node, ok := strings.Cut(rest, ".")
+	n, err := strconv.ParseUint(epoch, 10, 64)
+	if !ok || err != nil || key == "" || node == "" {
+		return ctx, &failure.Error{
+			Class: failure.PreconditionFailed, Kind: "connection", Arg: "connection", Value: strconv.Quote(text),
+			Reason: "is not an id that Connect gave; send it back unchanged",
+		}
+	}
+	return context.WithValue(ctx, ownerKey{}, catalog.Owner{Node: id.NodeID(node), Epoch: id.Epoch(n), Key: key}), nil
+}
+
+// ConnectionOf returns what a context's calls come by; nil: no connection.
+func ConnectionOf(ctx context.Context) *Connection {
+	c, _ := ctx.Value(connectionKey{}).(*Connection)
+	return c
+}
+
+// ownerOf returns whom exclusive queues of a context's calls belong to; zero: nobody.
+func (cs *Connections) ownerOf(ctx context.Context) (catalog.Owner, error) {
+	if o, ok := ctx.Value(ownerKey{}).(catalog.Owner); ok {
+		return o, nil
+	}
+	if c := ConnectionOf(ctx); c != nil {
+		return c.owner()
+	}
+	return catalog.Owner{}, nil
+}
+
+// NewOwner is ownerOf for a queue that is to be made: the connection must not have ended,
+// as far as this node can know.
+func (cs *Connections) NewOwner(ctx context.Context, about failure.Error) (catalog.Owner, error) {
+	o, err := cs.ownerOf(ctx)
+	if err != nil {
+		return o, err
+	}
+	cl := cs.cluster
+	if node, epoch := cl.Self(); o.Node == node && o.Epoch == epoch && !cs.clients.Alive(o.Key) {
+		about.Class, about.State, about.Arg, about.Value = failure.PreconditionFailed, true, "exclusive", "true"
+		about.Reason = "the connection that it shall belong to has ended; connect again"
+		return o, &about
+	}
+	return o, nil
+}
+
+// PermitOwner refuses who is not the owner of an exclusive queue.
+func (cs *Connections) PermitOwner(ctx context.Context, q *catalog.QueueRecord) error {
+	if q == nil || !q.Exclusive {
+		return nil
+	}
+	o, err := cs.ownerOf(ctx)
+	if err != nil {
+		return err
+	}
+	if o != q.Owner {
+		return failure.FromCatalog(q.Locked())
+	}
+	return nil
+}

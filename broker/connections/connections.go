@@ -1,0 +1,186 @@
+// Package connections knows the connections and consumers of clients, and what belongs to them: it counts
+// those of this node towards limits (VH-4), ends exclusive queues with them, and asks other nodes for
+// theirs. Connections may be used concurrently; errors are of package failure.
+package connections
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/quorate/quorate/broker/audit"
+	"github.com/quorate/quorate/broker/failure"
+	"github.com/quorate/quorate/broker/identity"
+	"github.com/quorate/quorate/broker/permission"
+	"github.com/quorate/quorate/broker/serving"
+	"github.com/quorate/quorate/catalog"
+	"github.com/quorate/quorate/cluster/clients"
+	"github.com/quorate/quorate/id"
+	"github.com/quorate/quorate/policy"
+)
+
+// Cluster is what it takes of a node's part of the cluster; see *cluster.Cluster.
+type Cluster interface {
+	Self() (id.NodeID, id.Epoch)
+	View() *catalog.View
+	ViewChanged() <-chan struct{}
+	Linked(id.NodeID) bool
+}
+
+// Catalog is what it takes of a node's member of the catalog's group; see *metadata.Group.
+type Catalog interface {
+	Leads() bool
+	Propose(context.Context, catalog.Command) (catalog.Reply, error)
+}
+
+// Everywhere is what clients have open on all nodes; see *peer.Clients.
+type Everywhere interface {
+	Connections(context.Context) ([]clients.ConnectionInfo, []id.NodeID, error)
+	End(context.Context, id.NodeID, string, clients.Closing) (bool, error)
+	Consumers(ctx context.Context, vhost, queue string) ([]clients.ConsumerInfo, []id.NodeID, error)
+	UsageElsewhere(ctx context.Context, user, vhost string, queue id.QueueUID) clients.Usage
+}
+
+// Refusals is told of what is above a limit.
+type Refusals interface {
+	Refused(k clients.Count, limit int64)
+}
+
+// Config is what connections are made of.
+type Config struct {
+	Node        Cluster
+	Catalog     Catalog
+	Everywhere  Everywhere
+	View        func() *catalog.View
+	Clients     *clients.Registry
+	Policies    *policy.Matcher
+	Serving     *serving.Node
+	Logins      *identity.Logins
+	Permissions *permission.Permissions
+	Refusals    Refusals
+	// Timeout is for how long a node must be out of reach before its clients' connections are taken
+	// for ended.
+	Timeout time.Duration
+	Log     *slog.Logger
+}
+
+// Connections knows the connections and consumers of clients: those of this node, which it counts
+// towards limits and whose queues it ends with them, and by the other nodes theirs. All methods may be
+// called concurrently.
+type Connections struct {
+	cluster     Cluster
+	catalog     Catalog
+	everywhere  Everywhere
+	view        func() *catalog.View
+	clients     *clients.Registry
+	policies    *policy.Matcher
+	serving     *serving.Node
+	logins      *identity.Logins
+	permissions *permission.Permissions
+	refusals    Refusals
+	timeout     time.Duration
+	log         *slog.Logger
+}
+
+// New returns those of a node. EndOwned is to be run beside.
+func New(c Config) *Connections {
+	return &Connections{
+		cluster: c.Node, catalog: c.Catalog, everywhere: c.Everywhere, view: c.View, clients: c.Clients, policies: c.Policies, serving: c.Serving, logins: c.Logins,
+		permissions: c.Permissions, refusals: c.Refusals, timeout: c.Timeout, log: c.Log,
+	}
+}
+
+// ConnectionInfo is what operators are told of a client's connection.
+type ConnectionInfo = clients.ConnectionInfo
+
+// Closing is why a connection is ended.
+type Closing = clients.Closing
+
+// The states of a connection.
+const (
+	ConnectionRunning = "running"
+	ConnectionBlocked = "blocked" // its publishes are held back
+	ConnectionFlow    = "flow"    // the same, by a rate (VH-14)
+	ConnectionClosing = "closing" // its client is told so, and has not gone yet
+)
+
+// Show has operators see the connection, and end it. look tells what it is now; user and vhost
+// that it leaves out are those that count the connection. Both functions may be called from any
+// goroutine and must not block.
+func (c *Connection) Show(look func() ConnectionInfo, end func(Closing)) { c.Open.Show(look, end) }
+
+// ClientConnections returns the connections to all nodes, by node and age, and the nodes that
+// did not answer. What vhost and user leave out is not among them; "" leaves out nothing. The tag
+// monitoring sees all, management those of its own user (VH-12).
+func (cs *Connections) ClientConnections(ctx context.Context, vhost, user string) (all []ConnectionInfo, silent []string, err error) {
+	if err := cs.logins.Require(ctx, identity.TagManagement); err != nil {
+		return nil, nil, err
+	}
+	own := ""
+	if who, err := cs.logins.Who(ctx); err == nil && who != nil && !who.Is(identity.TagMonitoring) {
+		own = who.User()
+	}
+	all, nodes, err := cs.everywhere.Connections(ctx)
+	if err != nil {
+		return nil, nil, failure.Translate(err, failure.Error{Kind: "connections"})
+	}
+	silent = id.Names(nodes)
+	has := func(names, name string) bool { return name == "" || slices.Contains(strings.Split(names, ","), name) }
+	all = slices.DeleteFunc(all, func(x ConnectionInfo) bool { return !has(x.VHost, vhost) || !has(x.User, user) || !has(x.User, own) })
+	return all, silent, nil
+}
+
+// ClientConnection returns a connection to any node, which is named by its id or its name.
+// Errors: NotFound, Unavailable if a node did not answer that may have it, PreconditionFailed
+// if several have the name.
+func (cs *Connections) ClientConnection(ctx context.Context, name string) (ConnectionInfo, error) {
+	about := failure.Error{Kind: "connection", Name: name}
+	all, silent, err := cs.ClientConnections(ctx, "", "")
+	if err != nil {
+		return ConnectionInfo{}, err
+	}
+	all = slices.DeleteFunc(all, func(x ConnectionInfo) bool { return x.ID != name && x.Name != name })
+	switch {
+	case len(all) == 1:
+		return all[0], nil
+	case len(all) > 1:
+		about.Class, about.Reason = failure.PreconditionFailed, strconv.Itoa(len(all))+" connections have this name; name the id of one"
+	case len(silent) > 0:
+		about.Class, about.Reason = failure.Unavailable, "is not to be found, but "+strings.Join(silent, ", ")+" did not answer; try again"
+	default:
+		about.Class, about.Reason = failure.NotFound, "does not exist"
+	}
+	return ConnectionInfo{}, &about
+}
+
+// EndConnection ends a connection to any node, which is named by its id or its name, with a
+// reason that its client is told, over gRPC with the name of the caller. Errors: those of ClientConnection.
+func (cs *Connections) EndConnection(ctx context.Context, name, reason string) error {
+	x, err := cs.ClientConnection(ctx, name)
+	if err != nil {
+		return err
+	}
+	who, err := cs.logins.Who(ctx)
+	if err != nil {
+		return err
+	}
+	why := Closing{Reason: reason}
+	if who != nil {
+		why.By = who.User()
+	}
+	about := failure.Error{Kind: "connection", Name: name}
+	found, err := cs.everywhere.End(ctx, x.Node, x.ID, why)
+	if err != nil {
+		return failure.Translate(err, about)
+	}
+	if !found { // it went meanwhile
+		about.Class, about.Reason = failure.NotFound, "does not exist any more"
+		return &about
+	}
+	audit.NotesOf(ctx).Note(audit.Change{Field: "connection", Before: x.Name}, audit.Change{Field: "user", Before: x.User},
+		audit.Change{Field: "state", Before: x.State, After: ConnectionClosing}, audit.Change{Field: "reason", After: why.Reason})
+	return nil
+}

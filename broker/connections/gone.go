@@ -1,0 +1,29 @@
+package connections
+
+import "context"
+
+// CatalogChanged returns a channel that is closed when this node sees another catalog than
+// now. Any goroutine may call it.
+func (cs *Connections) CatalogChanged() <-chan struct{} {
+	return cs.cluster.ViewChanged()
+}
+
+// Gone tells why the connection of a context's caller to the vhost has to end: the vhost, or the
+// user, was deleted (VH-2), or the node is cut off. It is "" while they are there. Any goroutine may call it.
+func (cs *Connections) Gone(ctx context.Context, vhost string) string {
+	if why := cs.serving.WhyCutOff(); why != "" {
+		return why
+	}
+	v := cs.view()
+	if _, there := v.VHost(vhost); !there {
+		return "vhost '" + vhost + "' was deleted"
+	}
+	who, err := cs.logins.Who(ctx)
+	if err != nil || who == nil || who.Stranger() { // nobody, or not the catalog's; that a login ends is told by WatchLogin
+		return ""
+	}
+	if _, there := v.User(who.User()); !there {
+		return "user '" + who.User() + "' was deleted"
+	}
+	return ""
+}

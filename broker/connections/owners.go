@@ -1,0 +1,139 @@
+package connections
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/quorate/quorate/catalog"
+	"github.com/quorate/quorate/id"
+)
+
+const (
+	// DefaultConnectionTimeout is for how long a node must be out of reach before its
+	// connections are taken for ended.
+	DefaultConnectionTimeout = 10 * time.Second
+	// ownersTick is the time between two looks while there are exclusive queues.
+	ownersTick = 250 * time.Millisecond
+	// maxOwnerDeletes bounds the queues that are deleted at a time.
+	maxOwnerDeletes = 16
+)
+
+// owners deletes exclusive queues whose connection has ended. Each node looks after
+// its own connections; the leader of the catalog after those of nodes that are out of
+// reach. A node that starts anew ends those of its life before by its registration. All
+// fields belong to one goroutine.
+type owners struct {
+	of        *Connections
+	c         Cluster
+	seen      *catalog.View
+	exclusive map[id.QueueUID]*catalog.QueueRecord
+	away      map[id.NodeID]time.Time // owners' nodes out of reach, since when
+}
+
+// EndOwned runs until ctx ends.
+func (cs *Connections) EndOwned(ctx context.Context) {
+	c := cs.cluster
+	o := &owners{
+		of: cs, c: c, seen: catalog.New().View(),
+		exclusive: map[id.QueueUID]*catalog.QueueRecord{}, away: map[id.NodeID]time.Time{},
+	}
+	tick := time.NewTicker(ownersTick)
+	defer tick.Stop()
+	for {
+		changed := c.ViewChanged()
+		o.follow(c.View())
+		o.remove(ctx, o.orphans(time.Now()))
+		var again <-chan time.Time
+		if len(o.exclusive) > 0 {
+			again = tick.C
+		}
+		select {
+		case <-changed:
+		case <-cs.clients.Ended():
+		case <-again:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// follow keeps the exclusive queues, by what has changed since the last view.
+func (o *owners) follow(v *catalog.View) {
+	for was, is := range v.ChangedQueues(o.seen) {
+		switch {
+		case is == nil:
+			delete(o.exclusive, was.UID)
+		case is.Dissolving > 0:
+			delete(o.exclusive, is.UID)
+		case is.Exclusive:
+			o.exclusive[is.UID] = is
+		}
+	}
+	o.seen = v
+}
+
+// orphans returns the queues whose connections have ended, as far as that is this node's to
+// say.
+func (o *owners) orphans(now time.Time) (out []*catalog.QueueRecord) {
+	if len(o.exclusive) == 0 {
+		clear(o.away)
+		return nil
+	}
+	self, epoch := o.c.Self()
+	leads := o.of.catalog.Leads()
+	if !leads {
+		clear(o.away)
+	}
+	for _, q := range o.exclusive {
+		switch w := q.Owner; {
+		case w.Node == self:
+			if w.Epoch != epoch || !o.of.clients.Alive(w.Key) {
+				out = append(out, q)
+			}
+		case leads && o.gone(w.Node, now):
+			out = append(out, q)
+		}
+	}
+	return out
+}
+
+// gone tells whether a node has been out of reach for so long that its connections count
+// as ended.
+func (o *owners) gone(n id.NodeID, now time.Time) bool {
+	if o.c.Linked(n) {
+		delete(o.away, n)
+		return false
+	}
+	since, known := o.away[n]
+	if !known {
+		o.away[n] = now
+		return false
+	}
+	return now.Sub(since) >= o.of.timeout
+}
+
+// remove deletes queues; what fails is found again.
+func (o *owners) remove(ctx context.Context, queues []*catalog.QueueRecord) {
+	var work sync.WaitGroup
+	slots := make(chan struct{}, maxOwnerDeletes)
+	for _, q := range queues {
+		slots <- struct{}{}
+		work.Go(func() {
+			defer func() { <-slots }()
+			var remove catalog.Command = &catalog.DeleteQueue{VHost: q.VHost, Name: q.Name, UID: q.UID}
+			if q.Durable && o.of.policies.DrainsBeforeDelete(o.seen, q) {
+				remove = &catalog.DissolveQueue{VHost: q.VHost, Name: q.Name, UID: q.UID}
+			}
+			_, err := o.of.catalog.Propose(ctx, remove)
+			switch {
+			case err == nil:
+				o.of.log.Info("exclusive queue deleted: its connection has ended", "queue", q.UID.String(), "name", q.Name, "vhost", q.VHost)
+			case ctx.Err() == nil:
+				o.of.log.Warn("an exclusive queue whose connection has ended is not deleted yet",
+					"queue", q.UID.String(), "name", q.Name, "vhost", q.VHost, "error", err)
+			}
+		})
+	}
+	work.Wait()
+}

@@ -1,0 +1,204 @@
+// Package failure holds the errors that the broker gives to listeners: their classes, what they name,
+// and how those of the packages below become them. Translate and its like make them; they are values
+// that any goroutine may read.
+package failure
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/quorate/quorate/catalog"
+	"github.com/quorate/quorate/cluster/disk"
+	"github.com/quorate/quorate/cluster/metadata"
+	"github.com/quorate/quorate/cluster/operation"
+	"github.com/quorate/quorate/cluster/peer"
+	"github.com/quorate/quorate/cluster/traffic"
+	"github.com/quorate/quorate/message"
+)
+
+// Class is an error class (C-4); its text is AMQP's constant name, where AMQP has one.
+type Class string
+
+// The classes.
+const (
+	NotFound           Class = "NOT_FOUND"
+	AccessRefused      Class = "ACCESS_REFUSED"
+	ResourceLocked     Class = "RESOURCE_LOCKED"
+	PreconditionFailed Class = "PRECONDITION_FAILED"
+	NotAllowed         Class = "NOT_ALLOWED"
+	NotImplemented     Class = "NOT_IMPLEMENTED"
+	ResourceExhausted  Class = "RESOURCE_EXHAUSTED"
+	Unavailable        Class = "UNAVAILABLE"
+	ConnectionForced   Class = "CONNECTION_FORCED"
+	Internal           Class = "INTERNAL_ERROR"
+)
+
+// RetryAfter is what a client is told to wait after Unavailable.
+const RetryAfter = 250 * time.Millisecond
+
+// spaceRetryAfter is what a client is told to wait while disks are short of room: they
+// are looked at every second.
+const spaceRetryAfter = 2 * time.Second
+
+// DissolvingReason is why a queue that goes away takes part in nothing.
+const DissolvingReason = "is being deleted: its messages are dead-lettered first; declare it again when it is gone"
+
+// Error is every error that the broker gives to a listener, except those of the
+// caller's own context. Callers decide on Class.
+type Error struct {
+	Class Class
+	VHost string
+	Kind  string // "queue", "exchange", "message", ...
+	Name  string
+	Arg   string // the offending argument or property, if one is to blame
+	Value string // its value as received
+	// Current is, of a redeclaration that differs, the value that exists; else empty.
+	Current string
+	// Reason says what is wrong and what helps.
+	Reason string
+	// Problem says which mistake it is, where a protocol may have its own words; User and Right
+	// belong to it.
+	Problem     Problem
+	User, Right string
+	// Received and Existing are, of a redeclaration that differs in an argument of a table,
+	// the two arguments; nil: there is none.
+	Received, Existing *message.Value
+	// State tells, with PreconditionFailed, that the request is well formed and what
+	// exists is at odds with it.
+	State bool
+	// Unauthenticated tells, with AccessRefused, that it is not known who asks.
+	Unauthenticated bool
+	// RetryAfter is set with Unavailable and ResourceExhausted.
+	RetryAfter time.Duration
+
+	Cause error // what it was made from; nil: nothing
+}
+
+// Error returns the class, the thing, its vhost, the argument and the reason.
+func (e *Error) Error() string {
+	var b strings.Builder
+	b.WriteString(string(e.Class))
+	b.WriteByte(':')
+	if e.Kind != "" {
+		b.WriteString(" " + e.Kind)
+		if e.Name != "" || e.Kind == "queue" || e.Kind == "exchange" {
+			b.WriteString(" " + strconv.Quote(e.Name))
+		}
+		if e.VHost != "" && e.Kind != "vhost" {
+			b.WriteString(" in vhost " + strconv.Quote(e.VHost))
+		}
+		b.WriteByte(':')
+	}
+	if e.Arg != "" {
+		b.WriteString(" " + e.Arg)
+		if e.Value != "" {
+			b.WriteString(" = " + e.Value)
+		}
+		b.WriteByte(':')
+	}
+	b.WriteString(" " + e.Reason)
+	return b.String()
+}
+
+// Unwrap returns what the error was made from, if anything.
+func (e *Error) Unwrap() error { return e.Cause }
+
+// Translate makes an *Error of what the packages below return; about names the thing
+// that was asked for. Errors of the caller's context and nil stay as they are.
+func Translate(err error, about Error) error {
+	if err == nil {
+		return nil // here, so that the usual case costs nothing
+	}
+	return classify(err, about)
+}
+
+func classify(err error, about Error) error {
+	var own *Error
+	var refused *catalog.Error
+	var field *message.FieldError
+	about.Cause = err
+	switch {
+	case errors.As(err, &own):
+		return err
+	case errors.As(err, &refused):
+		return FromCatalog(refused)
+	case errors.As(err, &field):
+		about.Class, about.Arg, about.Value, about.Reason = PreconditionFailed, field.Field, field.Value, field.Reason
+	case errors.Is(err, operation.ErrUnknown):
+		about.Class, about.Reason = NotFound, err.Error()
+	case errors.Is(err, operation.ErrEnded):
+		about.Class, about.State, about.Reason = PreconditionFailed, true, err.Error()
+	case errors.Is(err, operation.ErrBusy):
+		about.Class, about.Reason = ResourceLocked, err.Error()
+	case errors.Is(err, operation.ErrClosed):
+		about.Class, about.RetryAfter, about.Reason = Unavailable, RetryAfter, "this node is stopping; use another node"
+	case errors.Is(err, metadata.ErrHeldBack):
+		about.Class, about.State, about.Reason = PreconditionFailed, true, err.Error()
+	case errors.Is(err, peer.ErrUnreachable):
+		about.Class, about.RetryAfter, about.Reason = Unavailable, RetryAfter, err.Error()
+	case errors.Is(err, traffic.ErrNoSuchQueue):
+		about.Class, about.Reason = NotFound, "does not exist; declare it first"
+	case errors.Is(err, traffic.ErrDissolving):
+		about.Class, about.Reason = NotFound, DissolvingReason
+	case errors.Is(err, traffic.ErrExclusive): // CO-2
+		about.Class, about.Problem = AccessRefused, ProblemExclusiveUse
+		about.Reason = "has consumers or an exclusive one; consume without exclusive, or end the other consumers first"
+	case errors.Is(err, traffic.ErrSingleActive): // DEL-5
+		about.Class, about.Problem = ResourceLocked, ProblemSingleActive
+		about.Reason = "has a single active consumer, so messages cannot be taken one by one; consume instead"
+	case errors.Is(err, traffic.ErrConsumerGone):
+		about.Class, about.State = PreconditionFailed, true
+		about.Reason = "the consumer, or its hold on the message, has ended and the message is back in the queue; consume or get again"
+	case errors.Is(err, traffic.ErrNotHeld): // G-22
+		about.Class, about.State = PreconditionFailed, true
+		about.Reason = "the message is not held any more: an earlier try settled it, or it is back in the queue; drop what came of it, and get again"
+	case errors.Is(err, disk.ErrNoSpace):
+		about.Class, about.Reason, about.RetryAfter = ResourceExhausted, err.Error(), spaceRetryAfter
+	case errors.Is(err, traffic.ErrTooManyMoves):
+		about.Class, about.Reason, about.RetryAfter = ResourceExhausted, err.Error(), RetryAfter
+	case errors.Is(err, traffic.ErrClosed):
+		about.Class, about.RetryAfter = Unavailable, RetryAfter
+		about.Reason = "this node is stopping; use another node"
+	case errors.Is(err, traffic.ErrUnknownOutcome):
+		about.Class, about.RetryAfter = Unavailable, RetryAfter
+		about.Reason = "the leader was lost and the outcome is unknown; look at the state, then repeat"
+	case errors.Is(err, traffic.ErrUnavailable):
+		about.Class, about.RetryAfter = Unavailable, RetryAfter
+		about.Reason = "no leader could be reached in time, nothing was changed; retry, or see that most of its members run"
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return err
+	default:
+		about.Class, about.Reason = Internal, err.Error()
+	}
+	return &about
+}
+
+// FromCatalog makes an *Error of a refusal by the catalog.
+func FromCatalog(c *catalog.Error) *Error {
+	e := &Error{VHost: c.VHost, Kind: c.Kind, Name: c.Name, Arg: c.Arg, Value: c.Value, Current: c.Current, Reason: c.Reason, Cause: c}
+	switch c.Code {
+	case catalog.CodeNotFound:
+		e.Class = NotFound
+	case catalog.CodeAccessRefused:
+		e.Class = AccessRefused
+	case catalog.CodeResourceLocked:
+		e.Class = ResourceLocked
+	case catalog.CodePreconditionFailed:
+		e.Class = PreconditionFailed
+	default:
+		e.Class = Internal
+	}
+	return e
+}
+
+// AsState marks a refusal that comes from what exists, not from the request's form.
+func AsState(err error) error {
+	var e *Error
+	if errors.As(err, &e) && e.Class == PreconditionFailed {
+		e.State = true
+	}
+	return err
+}

@@ -1,0 +1,171 @@
+package identity
+
+import (
+	"context"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/quorate/quorate/access"
+	"github.com/quorate/quorate/broker/audit"
+	"github.com/quorate/quorate/broker/failure"
+	"github.com/quorate/quorate/catalog"
+)
+
+// The tags that say what a user may do beyond its permissions.
+const (
+	TagAdministrator = catalog.TagAdministrator // everything but what permissions govern
+	TagManagement    = "management"             // reads all of the vhosts that it has a permission in
+	TagPolicymaker   = "policymaker"            // that, and policies there
+	TagMonitoring    = "monitoring"             // reads all that the API shows
+	TagImpersonator  = "impersonator"           // publishes with any user_id (MSG-3)
+)
+
+// Identity is who a call or stream comes from: the result of Login. It never changes.
+type Identity struct {
+	user     *catalog.User // nil: this process itself
+	byToken  bool
+	expireMs int64 // of the token
+	// mechanism is by what it was proved: one of the mechanisms, or a backend's name.
+	mechanism string
+
+	strange bool          // no user of the catalog stands behind it
+	rights  access.Rights // of a stranger; nil: what the catalog has under the name
+	backend string        // that told of a stranger; "": none
+	ends    time.Time     // of what a backend told; zero: never
+}
+
+// stranger is an identity without a user in the catalog.
+func stranger(name string, tags ...string) *Identity {
+	return &Identity{strange: true, byToken: true, user: &catalog.User{
+		Name: name, Tags: tags, UserLimits: catalog.NoUserLimits(),
+	}}
+}
+
+// by notes the mechanism of a login.
+func by(mechanism string) func(*Identity, error) (*Identity, error) {
+	return func(who *Identity, err error) (*Identity, error) {
+		if who != nil {
+			who.mechanism = mechanism
+		}
+		return who, err
+	}
+}
+
+// User returns the name; "" is this process.
+func (i *Identity) User() string {
+	if i.user == nil {
+		return ""
+	}
+	return i.user.Name
+}
+
+// Tags returns the user's tags at its login.
+func (i *Identity) Tags() []string {
+	if i.user == nil {
+		return nil
+	}
+	return i.user.Tags
+}
+
+// ExpiresMs is when the login ends, in milliseconds since the Unix epoch; 0: it does not.
+func (i *Identity) ExpiresMs() int64 { return i.expireMs }
+
+// Itself is the identity of what a node does by itself: it may do everything.
+func Itself() *Identity { return &Identity{} }
+
+type identityKey struct{}
+
+// Session is whom the calls of a context come from, which Renew may change.
+type Session struct{ who atomic.Pointer[Identity] }
+
+// WithIdentity returns a context whose calls come from who.
+func WithIdentity(ctx context.Context, who *Identity) context.Context {
+	s := &Session{}
+	s.who.Store(who)
+	return context.WithValue(ctx, identityKey{}, s)
+}
+
+// SessionOf returns whom a context's calls come from; nil: nobody has said.
+func SessionOf(ctx context.Context) *Session {
+	s, _ := ctx.Value(identityKey{}).(*Session)
+	return s
+}
+
+// Who returns the user that a context's calls come from; nil: it may do everything, as
+// this node itself may, and everybody where nobody is asked to log in.
+func (l *Logins) Who(ctx context.Context) (*Identity, error) {
+	if s := SessionOf(ctx); s != nil {
+		return l.still(s.who.Load())
+	}
+	if !l.cfg.Authenticate {
+		return nil, nil //nolint:nilnil // nobody to be asked about
+	}
+	return nil, Unauthenticated("nobody is logged in; send user and password, or a token")
+}
+
+// still returns who, nil for this process itself, unless the login has ended (ID-5).
+func (l *Logins) still(who *Identity) (*Identity, error) {
+	switch {
+	case who.user == nil:
+		return nil, nil //nolint:nilnil // nobody to be asked about
+	case !who.ends.IsZero() && !l.now().Before(who.ends):
+		return nil, who.ended()
+	}
+	return who, nil
+}
+
+// Unauthenticated is the answer to who has not shown who he is.
+func Unauthenticated(reason string) *failure.Error {
+	return &failure.Error{Class: failure.AccessRefused, Kind: "login", Reason: reason, Unauthenticated: true}
+}
+
+// is tells whether a user has a tag, or one that stands above it.
+func is(u *catalog.User, tag string) bool {
+	has := func(tag string) bool { return slices.Contains(u.Tags, tag) }
+	switch {
+	case has(tag):
+		return true
+	case tag == TagImpersonator:
+		return false
+	case tag == TagManagement:
+		return has(TagAdministrator) || has(TagPolicymaker) || has(TagMonitoring)
+	}
+	return has(TagAdministrator)
+}
+
+// Require refuses who has neither the tag nor one above it.
+func (l *Logins) Require(ctx context.Context, tag string) error {
+	who, err := l.Who(ctx)
+	if err != nil || who == nil || is(who.user, tag) {
+		return err
+	}
+	return &failure.Error{
+		Class: failure.AccessRefused, Kind: "user", Name: who.User(),
+		Reason: "needs the tag " + tag + " for this; an administrator can give it",
+	}
+}
+
+// Caller is Who as the audit tells it.
+func (l *Logins) Caller(ctx context.Context) audit.Caller {
+	who, err := l.Who(ctx)
+	if err != nil || who == nil {
+		return audit.Caller{}
+	}
+	return audit.Caller{User: who.User(), Mechanism: who.mechanism, Administrator: who.Is(TagAdministrator)}
+}
+
+// Is tells whether the identity has a tag, or one that stands above it.
+func (i *Identity) Is(tag string) bool { return is(i.user, tag) }
+
+// Stranger tells that no user of the catalog stands behind the identity.
+func (i *Identity) Stranger() bool { return i.strange }
+
+// Rights are those of a stranger; nil: what the catalog has under the name.
+func (i *Identity) Rights() access.Rights { return i.rights }
+
+// Of returns the identity of a user of the catalog.
+func Of(u *catalog.User) *Identity { return &Identity{user: u} }
+
+// WhoOf is Who for a session.
+func (l *Logins) WhoOf(s *Session) (*Identity, error) { return l.still(s.who.Load()) }

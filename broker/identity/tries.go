@@ -1,0 +1,124 @@
+package identity
+
+import (
+	"crypto/sha256"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/quorate/quorate/catalog"
+)
+
+// Bounds of logging in with what is wrong. Checking a password takes memory and a core for
+// some milliseconds, which strangers must not have for nothing.
+const (
+	// LoginTries is how many wrong passwords from one address are checked at once, and
+	// LoginTryEvery after what time one more: whatever else comes from there and is not
+	// known to be right or wrong is refused unseen. An address is one of IPv4, or a /64 of
+	// IPv6.
+	LoginTries    = 20
+	LoginTryEvery = time.Second
+	// maxRefused bounds the credentials that are known to be wrong, maxTriers the addresses
+	// that have sent some lately.
+	maxRefused = 10_000
+	maxTriers  = 10_000
+
+	addressBits6 = 64
+)
+
+// tries knows which credentials are wrong, and who sends such.
+type tries struct {
+	mu      sync.Mutex
+	refused map[[sha256.Size]byte]*catalog.User // the user as it was, nil: there was none
+	from    map[netip.Prefix]trier
+	unseen  *atomic.Uint64 // credentials that were refused without a look
+}
+
+// trier is an address: when its tries that are left were counted.
+type trier struct {
+	left float64
+	at   time.Time
+}
+
+// wrong tells whether a credential was refused for the user as it is now.
+func (t *tries) wrong(d [sha256.Size]byte, u *catalog.User) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	was, known := t.refused[d]
+	return known && was == u
+}
+
+// refuse notes a wrong credential.
+func (t *tries) refuse(d [sha256.Size]byte, u *catalog.User) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.refused == nil || len(t.refused) >= maxRefused {
+		t.refused = map[[sha256.Size]byte]*catalog.User{}
+	}
+	t.refused[d] = u
+}
+
+// take takes one of an address's tries, if there is one. The zero address has no bound.
+func (t *tries) take(from netip.Addr, now time.Time) bool {
+	p := triesOf(from)
+	if !p.IsValid() {
+		return true
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	x, known := t.from[p]
+	if !known {
+		x = trier{left: LoginTries, at: now}
+	}
+	x.left = min(LoginTries, x.left+float64(now.Sub(x.at))/float64(LoginTryEvery))
+	x.at = now
+	ok := x.left >= 1
+	if ok {
+		x.left--
+	} else {
+		t.unseen.Add(1)
+	}
+	if t.from == nil {
+		t.from = map[netip.Prefix]trier{}
+	}
+	t.from[p] = x
+	if len(t.from) > maxTriers {
+		t.forget(now)
+	}
+	return ok
+}
+
+// giveBack returns the try of a credential that was right.
+func (t *tries) giveBack(from netip.Addr) {
+	p := triesOf(from)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if x, known := t.from[p]; known {
+		x.left = min(LoginTries, x.left+1)
+		t.from[p] = x
+	}
+}
+
+// forget drops the addresses that have all their tries again, and all if that frees nothing.
+func (t *tries) forget(now time.Time) {
+	for p, x := range t.from {
+		if x.left+float64(now.Sub(x.at))/float64(LoginTryEvery) >= LoginTries {
+			delete(t.from, p)
+		}
+	}
+	if len(t.from) > maxTriers {
+		clear(t.from)
+	}
+}
+
+// triesOf is what addresses have their tries in common.
+func triesOf(a netip.Addr) netip.Prefix {
+	a = a.Unmap().WithZone("")
+	bits := a.BitLen()
+	if a.Is6() {
+		bits = addressBits6
+	}
+	p, _ := a.Prefix(bits) // of the zero address: the zero prefix
+	return p
+}

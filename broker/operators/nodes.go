@@ -1,0 +1,180 @@
+package operators
+
+import (
+	"context"
+	"strconv"
+	"time"
+
+	"github.com/quorate/quorate/broker/audit"
+	"github.com/quorate/quorate/broker/failure"
+	"github.com/quorate/quorate/broker/serving"
+	"github.com/quorate/quorate/cluster"
+	"github.com/quorate/quorate/cluster/disk"
+	"github.com/quorate/quorate/cluster/metadata"
+	"github.com/quorate/quorate/cluster/nodeclock"
+	"github.com/quorate/quorate/id"
+)
+
+// ClusterStatus is the cluster as this node sees it.
+type ClusterStatus struct {
+	Cluster, Node string
+	CatalogLeader string
+	CatalogIndex  uint64
+	Finalised     int // version of stored state
+	Nodes         []NodeStatus
+	// Hindrance is why this node serves no client; "": it does. ViewAge is how old its view of
+	// the catalog may be; negative: it was never confirmed.
+	Hindrance string
+	ViewAge   time.Duration
+}
+
+// NodeStatus is one node as this one sees it.
+type NodeStatus struct {
+	ID            string
+	Epoch         uint64
+	ClientAddress string
+	Version       string
+	Alive         bool   // by gossip; with TLS between nodes, by a link
+	Connected     bool   // to this node
+	Refused       string // why this node refuses it; "": it does not
+	Replicas      int
+	Leaders       int
+	// Answers tells that the node was asked and what follows is what it said.
+	Answers  bool
+	Draining bool
+	Start    StartProgress
+	Reads    int // newest version of stored state that it reads
+	Counters map[string]uint64
+	Disk     *Disk  // as the node has told it; nil: it has not
+	Clock    *Clock // as this node has measured it; nil: it has not, or not lately
+}
+
+// Clock is how a node's wall clock is (TTL-8).
+type Clock struct {
+	Offset time.Duration // from the time of the cluster
+	Error  time.Duration // how far off that may be
+	Grade  string        // how sure the node is of the time of the cluster
+	Off    bool          // the offset is above the limit
+}
+
+func clockOf(c *nodeclock.Status) *Clock {
+	if c == nil {
+		return nil
+	}
+	return &Clock{Offset: c.Offset, Error: c.Error, Grade: c.Grade.String(), Off: c.Off}
+}
+
+// Disk is how the disk fares that a node's data directory is on.
+type Disk struct {
+	Pressure   string // none, low or floor
+	Path       string
+	Free       uint64        // bytes
+	Low, Floor uint64        // limits of Free; 0: none
+	Hangs      time.Duration // for how long a write has been under way, if that is too long; 0: it is not
+	Stopped    int           // members that wait for room
+	Refused    uint64        // publishes refused for want of room, since the node's start
+	Moved      uint64        // leaders handed over for want of room, since the node's start
+}
+
+func diskOf(d *disk.State) *Disk {
+	if d == nil {
+		return nil
+	}
+	return &Disk{
+		Pressure: d.Pressure.String(), Path: d.Path, Free: d.Free, Low: d.Low, Floor: d.Floor,
+		Hangs: d.Hangs, Stopped: d.Stopped, Refused: d.Refused, Moved: d.Moved,
+	}
+}
+
+// StartProgress is how far a node's start is.
+type StartProgress = cluster.StartProgress
+
+// ClusterStatus returns the cluster's state. With details every node is asked how it is.
+func (o *Operators) ClusterStatus(ctx context.Context, details bool) (ClusterStatus, error) {
+	c := o.cluster
+	s, err := c.Status(ctx)
+	if err != nil {
+		return ClusterStatus{}, failure.Translate(err, failure.Error{Kind: "cluster", Name: s.Name})
+	}
+	out := ClusterStatus{
+		Cluster: s.Name, Node: string(s.Node), CatalogLeader: string(s.CatalogLeader), CatalogIndex: s.CatalogIndex,
+		Finalised: int(s.Finalised),
+		Nodes:     make([]NodeStatus, len(s.Nodes)), ViewAge: -1,
+	}
+	if err := o.serving.Serves(); err != nil {
+		out.Hindrance = serving.Hindrance(c.Catalog()).Error()
+	}
+	if age, known := c.Catalog().ViewAge(); known {
+		out.ViewAge = age
+	}
+	var said map[id.NodeID]cluster.NodeDetails
+	if details {
+		if said, err = c.NodeDetails(ctx); err != nil {
+			return ClusterStatus{}, failure.Translate(err, failure.Error{Kind: "cluster", Name: s.Name})
+		}
+	}
+	for i := range s.Nodes {
+		n := &s.Nodes[i]
+		out.Nodes[i] = NodeStatus{
+			ID: string(n.ID), Epoch: uint64(n.Epoch), ClientAddress: n.ClientAddr, Version: n.Version,
+			Alive: n.Alive, Connected: n.Connected, Refused: n.Refused, Replicas: n.Replicas, Leaders: n.Leaders, Disk: diskOf(n.Disk), Clock: clockOf(n.Clock),
+		}
+		d, answers := said[n.ID]
+		out.Nodes[i].Answers, out.Nodes[i].Draining, out.Nodes[i].Start = answers, d.Draining, d.Start
+		out.Nodes[i].Counters, out.Nodes[i].Reads = d.Counters, int(d.Reads)
+	}
+	return out, nil
+}
+
+// HeldVersion says why a node keeps a version from being finalised.
+type HeldVersion = metadata.HeldVersion
+
+// Finalise finalises the newest version of stored state that this node reads, and returns
+// the one before and the one now. With dryRun it changes nothing, and returns what holds it
+// back.
+func (o *Operators) Finalise(ctx context.Context, dryRun bool) (before, now int, held []HeldVersion, err error) {
+	c := o.cluster
+	do := c.Catalog().Finalise
+	if dryRun {
+		do = c.Catalog().Versions
+	}
+	v, err := do(ctx)
+	if err != nil {
+		name, _ := c.Name()
+		return 0, 0, nil, failure.Translate(err, failure.Error{Kind: "cluster", Name: name})
+	}
+	if !dryRun && v.Newest != v.Finalised {
+		audit.NotesOf(ctx).Note(audit.Change{Field: "version", Before: strconv.Itoa(int(v.Finalised)), After: strconv.Itoa(int(v.Newest))})
+	}
+	return int(v.Finalised), int(v.Newest), v.Held, nil
+}
+
+// TransferLeadership moves a queue's leadership to one of its members; an empty node
+// lets the leader choose.
+func (o *Operators) TransferLeadership(ctx context.Context, vhost, queue, node string) error {
+	c := o.cluster
+	rec, err := serving.LookUp(c.View(), vhost, queue)
+	if err != nil {
+		return err
+	}
+	about := failure.Error{VHost: vhost, Kind: "queue", Name: queue}
+	if node != "" && !isMember(rec.Members, node) {
+		about.Class, about.State, about.Arg, about.Value = failure.PreconditionFailed, true, "node", node
+		about.Reason = "is not a member of the queue; choose one of its members"
+		return &about
+	}
+	err = c.Leaders().Transfer(ctx, rec.UID, id.NodeID(node))
+	if err == nil {
+		audit.NotesOf(ctx).Note(audit.Change{Field: "leader", After: node})
+	}
+	return failure.Translate(err, about)
+}
+
+func isMember(members []id.NodeID, node string) bool {
+	for _, m := range members {
+		if string(m) == node {
+			return true
+		}
+	}
+	return false
+}

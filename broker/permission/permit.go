@@ -1,0 +1,286 @@
+// Package permission knows what somebody may do: by the permissions of the catalog or those of a login, and
+// what he sees (VH-6, VH-8, VH-12). Patterns that take too long cost their user. Permissions may be used
+// concurrently; errors are of package failure.
+package permission
+
+import (
+	"context"
+	"log/slog"
+	"net/netip"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/quorate/quorate/access"
+	"github.com/quorate/quorate/broker/failure"
+	"github.com/quorate/quorate/broker/identity"
+	"github.com/quorate/quorate/catalog"
+	"github.com/quorate/quorate/internal/pattern"
+)
+
+// right is what a permission gives at a name (VH-6).
+type right = access.Right
+
+// The rights.
+const (
+	Configure = access.Configure
+	Write     = access.Write
+	Read      = access.Read
+)
+
+// defaultExchangeName is what patterns see of the default exchange (VH-6).
+const defaultExchangeName = "amq.default"
+
+// maxCompiled bounds the permissions whose compiled patterns are kept.
+const maxCompiled = 10_000
+
+// grantKey names a permission, with exchange a topic permission.
+type grantKey struct{ user, VHost, exchange string }
+
+// Grant is a permission with its patterns.
+type Grant struct {
+	user     string
+	record   any // the pointer from the view: another one is another permission; nil: of no catalog
+	patterns access.Grant
+	slow     [3]atomic.Pointer[slowPattern] // those of which a match was broken off
+}
+
+// grants keeps compiled permissions as long as they stay the same. The zero value is
+// ready.
+type grants struct {
+	mu  sync.RWMutex
+	all map[grantKey]*Grant
+
+	budgets slowBudgets
+}
+
+// of returns the compiled form of a record; texts are its patterns by right.
+func (g *grants) of(key grantKey, record any, texts [3]string) *Grant {
+	g.mu.RLock()
+	x := g.all[key]
+	g.mu.RUnlock()
+	if x != nil && x.record == record {
+		return x
+	}
+	x = &Grant{user: key.user, record: record}
+	for i, text := range texts {
+		if text == "" {
+			continue // matches nothing (VH-6)
+		}
+		if p, err := pattern.Compile(text); err == nil { // else another build accepted it, and it matches nothing here
+			x.patterns[i] = p
+		}
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.all == nil || len(g.all) >= maxCompiled {
+		g.all = map[grantKey]*Grant{}
+	}
+	g.all[key] = x
+	return x
+}
+
+// grantIn returns what somebody may do in a vhost; nil: nothing. Here and in TopicPermission it
+// is decided whether the catalog says that or the login (ID-2).
+func (ps *Permissions) grantIn(v *catalog.View, who *identity.Identity, vhost string) *Grant {
+	if who.Rights() != nil {
+		if g, has := who.Rights().In(vhost); has {
+			return &Grant{user: who.User(), patterns: g}
+		}
+		return nil
+	}
+	p, has := v.Permission(who.User(), vhost)
+	if !has {
+		return nil
+	}
+	return ps.grantOf(p)
+}
+
+// grantOf returns the compiled form of a permission.
+func (ps *Permissions) grantOf(p *catalog.Permission) *Grant {
+	return ps.grants.of(grantKey{user: p.User, VHost: p.VHost}, p, [3]string{p.Configure, p.Write, p.Read})
+}
+
+// Permission is grantIn, or why there is none.
+func (ps *Permissions) Permission(v *catalog.View, who *identity.Identity, vhost string) (*Grant, error) {
+	if _, exists := v.VHost(vhost); !exists {
+		return nil, &failure.Error{Class: failure.NotFound, VHost: vhost, Kind: "vhost", Name: vhost, Reason: "does not exist"}
+	}
+	if g := ps.grantIn(v, who, vhost); g != nil {
+		return g, nil
+	}
+	return nil, noAccess(who.User(), vhost)
+}
+
+// TopicPermission returns what bounds somebody's keys at an exchange; nil: nothing (VH-8).
+func (ps *Permissions) TopicPermission(v *catalog.View, who *identity.Identity, vhost, exchange string) *Grant {
+	if who.Rights() != nil {
+		if g, bounded := who.Rights().Topic(vhost, exchange); bounded {
+			return &Grant{user: who.User(), patterns: g}
+		}
+		return nil
+	}
+	user := who.User()
+	p, has := v.TopicPermission(user, vhost, exchange)
+	if !has {
+		return nil
+	}
+	expand := strings.NewReplacer("{username}", pattern.Escape(user), "{vhost}", pattern.Escape(vhost)).Replace
+	return ps.grants.of(grantKey{user, vhost, exchange}, p, [3]string{Write: expand(p.Write), Read: expand(p.Read)})
+}
+
+// Config is what it takes to know what somebody may do.
+type Config struct {
+	View   func() *catalog.View
+	Logins *identity.Logins
+	// Hidden tells whether a queue of a name is shown to nobody.
+	Hidden func(name string) bool
+	// Timeouts counts matches of patterns that were broken off (C-8).
+	Timeouts *atomic.Uint64
+	Log      *slog.Logger
+}
+
+// Permissions knows what somebody may do. All methods may be called concurrently.
+type Permissions struct {
+	view     func() *catalog.View
+	logins   *identity.Logins
+	hidden   func(name string) bool
+	timeouts *atomic.Uint64
+	log      *slog.Logger
+	grants   grants
+}
+
+// New returns Permissions of which no pattern is compiled yet.
+func New(c Config) *Permissions {
+	ps := &Permissions{view: c.View, logins: c.Logins, hidden: c.Hidden, timeouts: c.Timeouts, log: c.Log}
+	ps.grants.budgets.lines.Burst, ps.grants.budgets.lines.Every = SlowMatchLines, SlowMatchLineEvery
+	return ps
+}
+
+// Renew has the calls of a context go on with another secret of the same user: see logins.Renew.
+// vhost must be open to it.
+func (ps *Permissions) Renew(ctx context.Context, secret, vhost string, from netip.Addr) error {
+	return ps.logins.Renew(ctx, secret, from, func(who *identity.Identity) error {
+		_, err := ps.Permission(ps.view(), who, vhost)
+		return err
+	})
+}
+
+// Thing is what a permission is asked for.
+type Thing struct{ VHost, Kind, Name string }
+
+// Queue is a queue as what a permission is asked for.
+func Queue(vhost, name string) Thing { return Thing{vhost, "queue", name} }
+
+// Exchange is an exchange as what a permission is asked for.
+func Exchange(vhost, name string) Thing { return Thing{vhost, "exchange", name} }
+
+func (t Thing) matched() string {
+	if t.Kind == "exchange" && t.Name == "" {
+		return defaultExchangeName
+	}
+	return t.Name
+}
+
+func (t Thing) refused(user, needed string) *failure.Error {
+	return &failure.Error{
+		Class: failure.AccessRefused, VHost: t.VHost, Kind: t.Kind, Name: t.matched(), Problem: failure.ProblemNoRight, User: user, Right: needed,
+		Reason: "user " + strconv.Quote(user) + " has no " + needed + " access to it",
+	}
+}
+
+// Permit refuses who lacks one of the rights at a thing (VH-6).
+func (ps *Permissions) Permit(ctx context.Context, t Thing, rights ...right) error {
+	who, err := ps.logins.Who(ctx)
+	if err != nil || who == nil {
+		return err
+	}
+	v := ps.view()
+	g, err := ps.Permission(v, who, t.VHost)
+	if err != nil {
+		return err
+	}
+	for _, r := range rights {
+		if !ps.Matches(g, r, t.matched()) {
+			return t.refused(who.User(), r.String())
+		}
+	}
+	return nil
+}
+
+// PermitAny refuses who has none of the three rights at a thing.
+func (ps *Permissions) PermitAny(ctx context.Context, t Thing) error {
+	who, err := ps.logins.Who(ctx)
+	if err != nil || who == nil {
+		return err
+	}
+	for r := Configure; r <= Read; r++ {
+		if err = ps.Permit(ctx, t, r); err == nil {
+			return nil
+		}
+	}
+	if e, ok := err.(*failure.Error); ok && e.Class == failure.AccessRefused { //nolint:errorlint // permit wraps nothing
+		e = t.refused(who.User(), "configure, write or read")
+		e.Right = Configure.String()
+		return e
+	}
+	return err
+}
+
+// PermitNew asks for what it takes to make a thing that names an exchange to send on to
+// (VH-6, VH-7).
+func (ps *Permissions) PermitNew(ctx context.Context, t Thing, sendsTo string, sends bool) error {
+	if !sends {
+		return nil
+	}
+	if err := ps.Permit(ctx, t, Read); err != nil {
+		return err
+	}
+	return ps.Permit(ctx, Exchange(t.VHost, sendsTo), Write)
+}
+
+// RefusedKey is the answer to who has no right at a routing key of an exchange (VH-8).
+func (t Thing) RefusedKey(user string, r right, key string) *failure.Error {
+	e := t.refused(user, r.String())
+	e.Arg, e.Value = "routing_key", strconv.Quote(key)
+	e.Reason = "user " + strconv.Quote(user) + " has no " + r.String() + " access to this key of it"
+	return e
+}
+
+// RequirePolicies refuses who may not set policies of a vhost: it takes the tag
+// policymaker and a permission there, or administrator; for operator policies the latter.
+func (ps *Permissions) RequirePolicies(ctx context.Context, vhost string, operator bool) error {
+	err := ps.logins.Require(ctx, identity.TagAdministrator)
+	if err == nil || operator {
+		return err
+	}
+	if err := ps.logins.Require(ctx, identity.TagPolicymaker); err != nil {
+		return err
+	}
+	who, err := ps.logins.Who(ctx)
+	if err != nil || who == nil {
+		return err
+	}
+	v := ps.view()
+	if ps.grantIn(v, who, vhost) == nil {
+		return noAccess(who.User(), vhost)
+	}
+	return nil
+}
+
+func noAccess(user, vhost string) *failure.Error {
+	return &failure.Error{
+		Class: failure.NotAllowed, VHost: vhost, Kind: "vhost", Name: vhost, Problem: failure.ProblemVHostForbidden, User: user,
+		Reason: "user " + strconv.Quote(user) + " has no permission in it; set one first",
+	}
+}
+
+// MayEnter tells whether somebody may do anything in a vhost; nil, where nobody logs in, may.
+func (ps *Permissions) MayEnter(v *catalog.View, who *identity.Identity, vhost string) bool {
+	if who == nil {
+		return true
+	}
+	_, err := ps.Permission(v, who, vhost)
+	return err == nil
+}

@@ -1,0 +1,41 @@
+package permission
+
+import (
+	"strconv"
+
+	"github.com/quorate/quorate/broker/identity"
+	"github.com/quorate/quorate/catalog"
+)
+
+// SendRight is what a sender may do at an exchange as long as set is the view's.
+type SendRight struct {
+	Set   catalog.AccessSet
+	Err   error
+	Topic *Grant // bounds the keys at a topic exchange; nil: nothing does
+	Any   bool   // may publish with any user_id (MSG-3)
+}
+
+// Decide returns what somebody may do at an exchange, but for set.
+func (ps *Permissions) Decide(v *catalog.View, who *identity.Identity, x Thing) (d SendRight) {
+	user := who.User()
+	d.Any = who.Is(identity.TagImpersonator)
+	if !who.Stranger() {
+		now, exists := v.User(user)
+		if !exists {
+			d.Err = identity.Unauthenticated("user " + strconv.Quote(user) + " does not exist any more")
+			return d
+		}
+		d.Any = identity.Of(now).Is(identity.TagImpersonator)
+	}
+	g, err := ps.Permission(v, who, x.VHost)
+	if err != nil {
+		d.Err = err
+		return d
+	}
+	if !ps.Matches(g, Write, x.matched()) {
+		d.Err = x.refused(user, Write.String())
+		return d
+	}
+	d.Topic = ps.TopicPermission(v, who, x.VHost, x.Name)
+	return d
+}

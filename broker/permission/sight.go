@@ -1,0 +1,73 @@
+package permission
+
+import (
+	"context"
+
+	"github.com/quorate/quorate/broker/identity"
+	"github.com/quorate/quorate/catalog"
+)
+
+// Sight is what a caller sees of a vhost, or of all (VH-12). A caller with a tag sees the whole
+// vhost, anybody else the queues and exchanges that one of its patterns matches.
+type Sight struct {
+	of    *Permissions
+	VHost string // "": all
+	grant *Grant // nil: everything
+}
+
+// Sight returns what the context's caller sees in a vhost, "" for all of them. Errors:
+// AccessRefused for who has neither the tag monitoring nor a permission in the vhost.
+func (ps *Permissions) Sight(ctx context.Context, vhost string) (Sight, error) {
+	s := Sight{of: ps, VHost: vhost}
+	refused := ps.logins.Require(ctx, identity.TagMonitoring)
+	if refused == nil {
+		return s, nil
+	}
+	who, err := ps.logins.Who(ctx)
+	if err != nil || vhost == "" {
+		return s, refused
+	}
+	v := ps.view()
+	g := ps.grantIn(v, who, vhost)
+	if g == nil {
+		return s, refused
+	}
+	if !who.Is(identity.TagManagement) {
+		s.grant = g
+	}
+	return s, nil
+}
+
+// WholeSight is sight for what has no name that a pattern could match.
+func (ps *Permissions) WholeSight(ctx context.Context, vhost string) error {
+	s, err := ps.Sight(ctx, vhost)
+	if err != nil || s.Whole() {
+		return err
+	}
+	return ps.logins.Require(ctx, identity.TagManagement)
+}
+
+// Whole tells that everything in the vhost is seen.
+func (s Sight) Whole() bool { return s.grant == nil }
+
+// Sees tells whether a queue or exchange is seen.
+func (s Sight) Sees(t Thing) bool {
+	if s.VHost != "" && t.VHost != s.VHost || t.Kind == "queue" && s.of.hidden(t.Name) {
+		return false
+	}
+	for r := Configure; !s.Whole() && r <= Read; r++ {
+		if s.of.Matches(s.grant, r, t.matched()) {
+			return true
+		}
+	}
+	return s.Whole()
+}
+
+// SeesBinding tells whether both ends of a binding are seen.
+func (s Sight) SeesBinding(x *catalog.Binding) bool {
+	to := Queue(x.VHost, x.Destination)
+	if x.DestinationKind == catalog.ToExchange {
+		to.Kind = "exchange"
+	}
+	return s.Sees(Exchange(x.VHost, x.Source)) && s.Sees(to)
+}

@@ -1,0 +1,155 @@
+package permission
+
+import (
+	"sync"
+	"time"
+
+	"github.com/quorate/quorate/internal/lograte"
+	"github.com/quorate/quorate/internal/pattern"
+)
+
+// Bounds of what patterns of permissions that take too long may cost (C-8). Names are the
+// clients' choice, and each that takes too long takes three times pattern.Limit of a processor.
+const (
+	// SlowMatches is how many matches of one user's permissions may be broken off at once, and
+	// SlowMatchEvery after what time there may be one more: a tenth of a processor.
+	SlowMatches    = 10
+	SlowMatchEvery = 10 * 3 * pattern.Limit
+	// maxSlowNames bounds the names whose answer is kept, of one pattern that has been too slow.
+	maxSlowNames = 1024
+	// maxSlowUsers bounds the users whose budget is kept.
+	maxSlowUsers = 10_000
+	// A name whose match was broken off is tried again after firstRetry, then after twice that
+	// and so on, at most mostRetry.
+	firstRetry = time.Second
+	mostRetry  = time.Minute
+	// SlowMatchLines is how many lines the log has about that at once, and SlowMatchLineEvery after
+	// what time there is one more.
+	SlowMatchLines     = 20
+	SlowMatchLineEvery = 5 * time.Second
+)
+
+// slowPattern is a pattern of which a match was broken off, with what it said since.
+type slowPattern struct {
+	mu      sync.Mutex
+	answers map[string]slowAnswer // by name
+}
+
+type slowAnswer struct {
+	matched bool
+	again   time.Time // when to try again; zero: never
+	tries   int
+}
+
+func (s *slowPattern) recall(name string) (slowAnswer, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	a, known := s.answers[name]
+	return a, known
+}
+
+func (s *slowPattern) keep(name string, a slowAnswer) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.answers == nil || len(s.answers) >= maxSlowNames {
+		s.answers = map[string]slowAnswer{}
+	}
+	s.answers[name] = a
+}
+
+// slowBudgets are what users may still spend on patterns that are slow. The zero value is ready.
+type slowBudgets struct {
+	mu    sync.Mutex
+	all   map[string]*slowBudget // by user
+	lines lograte.Lines
+}
+
+type slowBudget struct {
+	left float64
+	at   time.Time // when left was counted
+}
+
+// take spends one match of a user's, if there is one left.
+func (b *slowBudgets) take(user string, now time.Time) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	x := b.all[user]
+	if x == nil {
+		if b.all == nil || len(b.all) >= maxSlowUsers {
+			b.all = map[string]*slowBudget{}
+		}
+		x = &slowBudget{left: SlowMatches, at: now}
+		b.all[user] = x
+	}
+	x.left = min(SlowMatches, x.left+float64(now.Sub(x.at))/float64(SlowMatchEvery))
+	x.at = now
+	if x.left < 1 {
+		return false
+	}
+	x.left--
+	return true
+}
+
+// giveBack returns one that was quick after all.
+func (b *slowBudgets) giveBack(user string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if x := b.all[user]; x != nil {
+		x.left = min(SlowMatches, x.left+1)
+	}
+}
+
+// Matches tells whether a permission gives a right at a name. A match that is broken off is none
+// (C-8), and costs its user's budget; without that the names of such a pattern which are not
+// known yet are not tried.
+func (ps *Permissions) Matches(g *Grant, r right, name string) bool {
+	p := g.patterns[r]
+	if p == nil {
+		return false
+	}
+	s := g.slow[r].Load()
+	if s == nil {
+		matched, err := p.Match(name)
+		if err == nil {
+			return matched
+		}
+		g.slow[r].CompareAndSwap(nil, &slowPattern{})
+		ps.brokenOff(g, r, name, slowAnswer{}, err)
+		ps.grants.budgets.take(g.user, time.Now())
+		return false
+	}
+	return ps.matchesSlowly(g, r, name, s)
+}
+
+func (ps *Permissions) matchesSlowly(g *Grant, r right, name string, s *slowPattern) bool {
+	now := time.Now()
+	a, known := s.recall(name)
+	if known && (a.again.IsZero() || now.Before(a.again)) {
+		return a.matched
+	}
+	if !ps.grants.budgets.take(g.user, now) {
+		if skipped, ok := ps.grants.budgets.lines.Take(now); ok {
+			ps.log.Warn("a permission's pattern is not tried: too many matches of its user were broken off",
+				"user", g.user, "pattern", g.patterns[r].String(), "left_out", skipped)
+		}
+		return false
+	}
+	matched, err := g.patterns[r].Match(name)
+	if err != nil {
+		ps.brokenOff(g, r, name, a, err)
+		return false
+	}
+	ps.grants.budgets.giveBack(g.user)
+	s.keep(name, slowAnswer{matched: matched})
+	return matched
+}
+
+// brokenOff notes that a match took too long; before is what was known of the name.
+func (ps *Permissions) brokenOff(g *Grant, r right, name string, before slowAnswer, err error) {
+	ps.timeouts.Add(1)
+	now, wait := time.Now(), min(firstRetry<<min(before.tries, 10), mostRetry)
+	g.slow[r].Load().keep(name, slowAnswer{again: now.Add(wait), tries: before.tries + 1})
+	if skipped, ok := ps.grants.budgets.lines.Take(now); ok {
+		ps.log.Warn("a permission's pattern takes too long", "user", g.user, "error", err, "left_out", skipped)
+	}
+}

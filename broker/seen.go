@@ -1,0 +1,43 @@
+package broker
+
+import (
+	"github.com/quorate/quorate/broker/connections"
+	"github.com/quorate/quorate/broker/permission"
+	"github.com/quorate/quorate/cluster/event"
+)
+
+// seesEvent tells whether an event is about what is seen. Those of bindings and of the vhost
+// itself have no name that a pattern is for.
+func seesEvent(s permission.Sight, e *Event) bool {
+	if e.Kind == event.Missed {
+		return true
+	}
+	if s.Whole() {
+		return !isReplyQueue(e.Name)
+	}
+	switch e.Kind {
+	case event.ExchangeCreated, event.ExchangeDeleted:
+		return s.Sees(permission.Exchange(e.VHost, e.Name))
+	case event.QueueCreated, event.QueueDeleted, event.QueueDeleting, event.QueueChanged, event.MemberAdded, event.MemberRemoved,
+		event.LeaderChanged, event.QueueFull, event.QueueNotFull, event.DeadLetterBlocked, event.DeadLetterUnblocked,
+		event.ConsumerTimeout, event.DegradedStrategy, event.MessagesDropped:
+		return s.Sees(permission.Queue(e.VHost, e.Name))
+	case event.QuotaReached, event.QuotaOver:
+		return e.Detail == connections.ScopeName(connections.ScopeQueue) && s.Sees(permission.Queue(e.VHost, e.Name))
+	default:
+		return false
+	}
+}
+
+// seenQueues leaves out queues that are not seen, and how a message gets to the others.
+func seenQueues(s permission.Sight, all []RoutedQueue) (seen []RoutedQueue) {
+	for i := range all {
+		if q := &all[i]; s.Sees(permission.Queue(s.VHost, q.Name)) {
+			if !s.Whole() {
+				q.Path = nil
+			}
+			seen = append(seen, *q)
+		}
+	}
+	return seen
+}
