@@ -24,7 +24,6 @@ func (n *testNode) hold(t *testing.T) (letGo func()) {
 		for range membership.MaxMemberChanges {
 			<-n.changeSlots
 		}
-		n.changes.Wake()
 	}
 }
 

@@ -86,9 +86,9 @@ func TestDrainWithinChange(t *testing.T) {
 
 // leadsGroups names the groups that a node leads.
 func (n *testNode) leadsGroups() (all []string) {
-	for _, q := range (membersPart{n.Cluster}).Open() {
-		if q.Leads {
-			all = append(all, q.Queue.String())
+	for _, q := range n.host.Members() {
+		if q.Leads() {
+			all = append(all, q.UID().String())
 		}
 	}
 	if n.catalog.Leads() {

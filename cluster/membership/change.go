@@ -9,6 +9,7 @@ import (
 	"github.com/quorate/quorate/cluster/leader"
 	"github.com/quorate/quorate/cluster/metadata"
 	"github.com/quorate/quorate/cluster/operation"
+	"github.com/quorate/quorate/cluster/replica"
 	"github.com/quorate/quorate/id"
 	nodev1 "github.com/quorate/quorate/proto/node/v1"
 )
@@ -41,7 +42,7 @@ type ChangerConfig struct {
 	Logger  *slog.Logger
 	Views   *metadata.Views
 	Catalog *metadata.Group
-	Members Members
+	Members *replica.Host
 	Leaders *leader.Leaders
 	// Slots bounds the changes at the same time: each holds one; of capacity MaxMemberChanges.
 	Slots chan struct{}
@@ -77,8 +78,8 @@ func NewChanger(cfg ChangerConfig) *Changer {
 	}
 }
 
-// Wake lets the changer look for changes soon.
-func (m *Changer) Wake() {
+// wake lets the changer look for changes soon.
+func (m *Changer) wake() {
 	select {
 	case m.woken <- struct{}{}:
 	default:
@@ -111,22 +112,22 @@ func (m *Changer) start() (some bool) {
 	v := m.cfg.Views.View()
 	pending := map[id.QueueUID]struct{}{}
 	for _, q := range m.cfg.Members.Changing() {
-		r, ok := v.QueueByUID(q.Queue)
-		if !ok || r.Change == nil || !q.Led() {
+		r, ok := v.QueueByUID(q.UID())
+		if !ok || r.Change == nil || q.Led() == nil {
 			continue
 		}
-		pending[q.Queue] = struct{}{}
-		s := m.claim(q.Queue, r.Change.ID)
+		pending[q.UID()] = struct{}{}
+		s := m.claim(q.UID(), r.Change.ID)
 		if s == nil {
 			continue
 		}
 		m.work.Go(func() {
-			err := m.change(q.Life, &q, s)
-			m.release(q.Queue)
+			err := m.change(q.Life(), q, s)
+			m.release(q.UID())
 			if err == nil {
-				m.Wake()
-			} else if q.Life.Err() == nil {
-				m.cfg.Logger.Debug("a change of members waits", "queue", q.Queue.String(), "error", err)
+				m.wake()
+			} else if q.Life().Err() == nil {
+				m.cfg.Logger.Debug("a change of members waits", "queue", q.UID().String(), "error", err)
 			}
 		})
 	}

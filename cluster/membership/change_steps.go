@@ -10,6 +10,7 @@ import (
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/cluster/operation"
 	"github.com/quorate/quorate/cluster/peer"
+	"github.com/quorate/quorate/cluster/replica"
 	"github.com/quorate/quorate/cluster/traffic"
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/internal/wait"
@@ -17,13 +18,13 @@ import (
 )
 
 // change takes the next step of the change that goes on. nil: it was taken.
-func (m *Changer) change(ctx context.Context, q *Member, s *changeState) error {
-	r, ok := m.cfg.Views.View().QueueByUID(q.Queue)
+func (m *Changer) change(ctx context.Context, q *replica.Member, s *changeState) error {
+	r, ok := m.cfg.Views.View().QueueByUID(q.UID())
 	if !ok || r.Change == nil || r.Change.ID != s.id {
 		return nil
 	}
 	g := r.Change
-	at, err := q.Group.Configuration()
+	at, err := q.Group().Configuration()
 	if err != nil {
 		return err
 	}
@@ -40,9 +41,9 @@ func (m *Changer) change(ctx context.Context, q *Member, s *changeState) error {
 }
 
 // takeBack undoes what has not taken effect.
-func (m *Changer) takeBack(ctx context.Context, q *Member, s *changeState, g *catalog.MemberChange, at raftfsm.Configuration) error {
+func (m *Changer) takeBack(ctx context.Context, q *replica.Member, s *changeState, g *catalog.MemberChange, at raftfsm.Configuration) error {
 	if slices.Contains(at.Nonvoters, g.Join) {
-		if err := m.reconfigure(ctx, q, s, func(ctx context.Context) error { return q.Group.RemoveServer(ctx, g.Join, at.Index) }); err != nil {
+		if err := m.reconfigure(ctx, q, s, func(ctx context.Context) error { return q.Group().RemoveServer(ctx, g.Join, at.Index) }); err != nil {
 			return err
 		}
 	}
@@ -50,7 +51,7 @@ func (m *Changer) takeBack(ctx context.Context, q *Member, s *changeState, g *ca
 }
 
 // leave takes a node out of the group.
-func (m *Changer) leave(ctx context.Context, q *Member, s *changeState, n id.NodeID, at raftfsm.Configuration) error {
+func (m *Changer) leave(ctx context.Context, q *replica.Member, s *changeState, n id.NodeID, at raftfsm.Configuration) error {
 	if !slices.Contains(at.Voters, n) && !slices.Contains(at.Nonvoters, n) {
 		return m.settle(ctx, q, s, catalog.StepLeft)
 	}
@@ -63,7 +64,7 @@ func (m *Changer) leave(ctx context.Context, q *Member, s *changeState, n id.Nod
 		return m.handOff(ctx, q, s, there)
 	}
 	m.reports(s, operation.Progress{Phase: PhaseLeave, Detail: fmt.Sprintf("node %q leaves", n)})
-	err := m.reconfigure(ctx, q, s, func(ctx context.Context) error { return q.Group.RemoveServer(ctx, n, at.Index) })
+	err := m.reconfigure(ctx, q, s, func(ctx context.Context) error { return q.Group().RemoveServer(ctx, n, at.Index) })
 	if err != nil {
 		return err
 	}
@@ -71,12 +72,12 @@ func (m *Changer) leave(ctx context.Context, q *Member, s *changeState, n id.Nod
 }
 
 // handOff lets another member lead, which then goes on with the change.
-func (m *Changer) handOff(ctx context.Context, q *Member, s *changeState, to []id.NodeID) error {
+func (m *Changer) handOff(ctx context.Context, q *replica.Member, s *changeState, to []id.NodeID) error {
 	m.reports(s, operation.Progress{Phase: PhaseLeave, Detail: fmt.Sprintf("node %q leads and leaves: another member takes over", m.cfg.Node)})
 	var errs []error
 	for _, n := range to {
 		ctx, cancel := context.WithTimeout(ctx, memberTimeout)
-		err := q.Group.TransferLeadership(ctx, n)
+		err := q.Group().TransferLeadership(ctx, n)
 		cancel()
 		if err == nil {
 			return nil
@@ -87,12 +88,12 @@ func (m *Changer) handOff(ctx context.Context, q *Member, s *changeState, to []i
 }
 
 // join makes a node a member without a vote, and with one when it has caught up.
-func (m *Changer) join(ctx context.Context, q *Member, s *changeState, g *catalog.MemberChange, at raftfsm.Configuration) error {
+func (m *Changer) join(ctx context.Context, q *replica.Member, s *changeState, g *catalog.MemberChange, at raftfsm.Configuration) error {
 	if slices.Contains(at.Voters, g.Join) {
 		return m.settle(ctx, q, s, catalog.StepJoined)
 	}
 	if !slices.Contains(at.Nonvoters, g.Join) {
-		return m.reconfigure(ctx, q, s, func(ctx context.Context) error { return q.Group.AddNonvoter(ctx, g.Join) })
+		return m.reconfigure(ctx, q, s, func(ctx context.Context) error { return q.Group().AddNonvoter(ctx, g.Join) })
 	}
 	if err := m.catchUp(ctx, q, s, g); err != nil {
 		return err
@@ -102,7 +103,7 @@ func (m *Changer) join(ctx context.Context, q *Member, s *changeState, g *catalo
 		return m.waits(s, "node %q cannot get its vote: of the members %q a majority must be there, and only %q are", g.Join, all, there)
 	}
 	m.reports(s, operation.Progress{Phase: PhaseJoin, Detail: fmt.Sprintf("node %q gets its vote", g.Join)})
-	if err := m.reconfigure(ctx, q, s, func(ctx context.Context) error { return q.Group.AddVoter(ctx, g.Join) }); err != nil {
+	if err := m.reconfigure(ctx, q, s, func(ctx context.Context) error { return q.Group().AddVoter(ctx, g.Join) }); err != nil {
 		return err
 	}
 	return m.settle(ctx, q, s, catalog.StepJoined)
@@ -111,26 +112,26 @@ func (m *Changer) join(ctx context.Context, q *Member, s *changeState, g *catalo
 // catchUp waits until the joining member has what was committed when it was asked for,
 // and nearly what is committed now. One that has failed, or makes no progress for
 // joinPatience, makes it give the change up.
-func (m *Changer) catchUp(ctx context.Context, q *Member, s *changeState, g *catalog.MemberChange) error {
-	target := q.Group.Stats().CommitIndex
+func (m *Changer) catchUp(ctx context.Context, q *replica.Member, s *changeState, g *catalog.MemberChange) error {
+	target := q.Group().Stats().CommitIndex
 	begun := time.Now()
 	answered := false // by the member, the last time that it was asked
 	for {
 		applied, err := m.joining(ctx, q, g)
 		if err == nil && !answered {
 			// It may have opened after raft's calls were refused, which repeats none.
-			q.Group.Push()
+			q.Group().Push()
 		}
 		answered = err == nil
 		if err == nil && applied > s.applied {
 			s.applied, s.moved, begun = applied, time.Now(), time.Now()
 		}
-		commit := q.Group.Stats().CommitIndex
+		commit := q.Group().Stats().CommitIndex
 		if err == nil && applied >= target && applied+maxJoinLag >= commit {
 			return nil
 		}
 		if stuck := time.Since(s.moved) > joinPatience; stuck || errors.Is(err, errMemberFailed) {
-			m.cfg.Logger.Warn("a member cannot join: the change is taken back", "queue", q.Queue.String(), "member", string(g.Join), "error", err)
+			m.cfg.Logger.Warn("a member cannot join: the change is taken back", "queue", q.UID().String(), "member", string(g.Join), "error", err)
 			return errors.Join(err, m.giveUp(ctx, q, s))
 		}
 		switch {
@@ -148,10 +149,10 @@ func (m *Changer) catchUp(ctx context.Context, q *Member, s *changeState, g *cat
 		if err := wait.For(ctx, joinTick); err != nil {
 			return err
 		}
-		if !q.Led() {
-			return fmt.Errorf("%w: queue %s: leadership was lost", traffic.ErrUnavailable, q.Queue)
+		if q.Led() == nil {
+			return fmt.Errorf("%w: queue %s: leadership was lost", traffic.ErrUnavailable, q.UID())
 		}
-		if r, ok := m.cfg.Views.View().QueueByUID(q.Queue); !ok || r.Change == nil || r.Change.ID != s.id || r.Change.Cancelled {
+		if r, ok := m.cfg.Views.View().QueueByUID(q.UID()); !ok || r.Change == nil || r.Change.ID != s.id || r.Change.Cancelled {
 			return errChangeOver
 		}
 	}
@@ -166,10 +167,10 @@ var (
 
 // joining asks the joining node what its member has applied. A member that is not of this
 // change does not count: it would be wiped.
-func (m *Changer) joining(ctx context.Context, q *Member, g *catalog.MemberChange) (applied uint64, err error) {
+func (m *Changer) joining(ctx context.Context, q *replica.Member, g *catalog.MemberChange) (applied uint64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, memberTimeout)
 	defer cancel()
-	r, err := m.cfg.Leaders.StatusAt(ctx, g.Join, q.Queue)
+	r, err := m.cfg.Leaders.StatusAt(ctx, g.Join, q.UID())
 	if err != nil {
 		return 0, err
 	}
@@ -183,31 +184,31 @@ func (m *Changer) joining(ctx context.Context, q *Member, g *catalog.MemberChang
 }
 
 // giveUp asks the catalog to take the change back; the next attempt does so.
-func (m *Changer) giveUp(ctx context.Context, q *Member, s *changeState) error {
-	_, err := m.cfg.Catalog.Propose(ctx, &catalog.CancelMemberChange{UID: q.Queue, Change: s.id})
+func (m *Changer) giveUp(ctx context.Context, q *replica.Member, s *changeState) error {
+	_, err := m.cfg.Catalog.Propose(ctx, &catalog.CancelMemberChange{UID: q.UID(), Change: s.id})
 	return err
 }
 
 // there returns those of the nodes whose members run.
-func (m *Changer) there(ctx context.Context, q *Member, nodes []id.NodeID) []id.NodeID {
+func (m *Changer) there(ctx context.Context, q *replica.Member, nodes []id.NodeID) []id.NodeID {
 	ctx, cancel := context.WithTimeout(ctx, memberTimeout)
 	defer cancel()
 	return peer.Each(nodes, func(n id.NodeID) bool {
-		r, err := m.cfg.Leaders.StatusAt(ctx, n, q.Queue)
+		r, err := m.cfg.Leaders.StatusAt(ctx, n, q.UID())
 		return err == nil && r.GetGroup().GetFailed() == ""
 	})
 }
 
 // reconfigure changes the group's configuration, after the catalog has said that the
 // change goes on: this node's view may be of a change that is long over.
-func (m *Changer) reconfigure(ctx context.Context, q *Member, s *changeState, change func(context.Context) error) error {
+func (m *Changer) reconfigure(ctx context.Context, q *replica.Member, s *changeState, change func(context.Context) error) error {
 	if err := m.settle(ctx, q, s, catalog.StepNone); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, memberTimeout)
 	defer cancel()
 	err := change(ctx)
-	m.cfg.Reconfigured(q.Queue.Group())
+	m.cfg.Reconfigured(q.UID().Group())
 	if err != nil {
 		return m.waits(s, "changing the group's configuration: %w", err)
 	}
@@ -215,8 +216,8 @@ func (m *Changer) reconfigure(ctx context.Context, q *Member, s *changeState, ch
 }
 
 // settle tells the catalog of a step.
-func (m *Changer) settle(ctx context.Context, q *Member, s *changeState, step catalog.MemberStep) error {
-	_, err := m.cfg.Catalog.Propose(ctx, &catalog.SettleMemberChange{UID: q.Queue, Change: s.id, Step: step})
+func (m *Changer) settle(ctx context.Context, q *replica.Member, s *changeState, step catalog.MemberStep) error {
+	_, err := m.cfg.Catalog.Propose(ctx, &catalog.SettleMemberChange{UID: q.UID(), Change: s.id, Step: step})
 	var refused *catalog.Error
 	if errors.As(err, &refused) {
 		return fmt.Errorf("%w: %w", errChangeOver, err)

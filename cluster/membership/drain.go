@@ -138,19 +138,19 @@ func (u *Unloader) ledGroups() (led []ledGroup) {
 		led = append(led, ledGroup{name, members, transfer})
 	}
 	v := u.cfg.View()
-	for _, q := range u.cfg.Members.Open() {
-		if !q.Leads {
+	for _, q := range u.cfg.Members.Members() {
+		if !q.Leads() {
 			continue
 		}
-		name := "queue " + q.Queue.String()
-		if r, ok := v.QueueByUID(q.Queue); ok {
+		name := "queue " + q.UID().String()
+		if r, ok := v.QueueByUID(q.UID()); ok {
 			name = fmt.Sprintf("queue %q in vhost %q", r.Name, r.VHost)
 		}
-		voters, err := q.Group.Members()
+		voters, err := q.Group().Members()
 		if err != nil {
 			continue // it has stopped
 		}
-		add(name, voters, q.Group.TransferLeadership)
+		add(name, voters, q.Group().TransferLeadership)
 	}
 	if u.cfg.Catalog.Leads() {
 		voters, err := u.cfg.Catalog.Raft().Members()

@@ -54,12 +54,7 @@ func (u *Unloader) Relieve(ctx context.Context) {
 		if !u.cfg.Disks.Low() {
 			continue
 		}
-		err := each.Of(u.cfg.Members.Open(), maxParallelTransfers, func(q Member) error {
-			if !u.cfg.Disks.Low() || ctx.Err() != nil {
-				return nil //nolint:nilerr // it is over
-			}
-			return q.Group.Relieve()
-		})
+		err := u.cfg.Members.Relieve(ctx)
 		if err == nil && u.cfg.Disks.Low() {
 			err = u.cfg.Catalog.Raft().Relieve()
 		}

@@ -10,6 +10,7 @@ import (
 	"github.com/quorate/quorate/cluster/disk"
 	"github.com/quorate/quorate/cluster/metadata"
 	"github.com/quorate/quorate/cluster/placement"
+	"github.com/quorate/quorate/cluster/replica"
 	"github.com/quorate/quorate/cluster/traffic"
 	"github.com/quorate/quorate/id"
 	nodev1 "github.com/quorate/quorate/proto/node/v1"
@@ -22,7 +23,7 @@ type PlacerConfig struct {
 	View    func() *catalog.View
 	Links   Links
 	Catalog *metadata.Group
-	Members Members
+	Members *replica.Host
 	Nodes   Nodes
 	Disks   *disk.Board
 	Rooms   *disk.Rooms

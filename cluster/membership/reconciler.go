@@ -8,11 +8,13 @@ import (
 	"time"
 
 	"github.com/quorate/quorate/catalog"
+	"github.com/quorate/quorate/cluster/datadir"
 	"github.com/quorate/quorate/cluster/disk"
 	"github.com/quorate/quorate/cluster/event"
 	"github.com/quorate/quorate/cluster/leader"
 	"github.com/quorate/quorate/cluster/metadata"
 	"github.com/quorate/quorate/cluster/operation"
+	"github.com/quorate/quorate/cluster/replica"
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/policy"
 )
@@ -60,8 +62,9 @@ type ReconcilerConfig struct {
 	Logger   *slog.Logger
 	View     func() *catalog.View
 	Catalog  *metadata.Group
-	Members  Members
+	Members  *replica.Host
 	Nodes    Nodes
+	Dir      *datadir.Dir
 	Links    Links
 	Leaders  *leader.Leaders
 	Placer   *Placer

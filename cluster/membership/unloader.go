@@ -10,11 +10,11 @@ import (
 	"github.com/quorate/quorate/cluster/metadata"
 	"github.com/quorate/quorate/cluster/operation"
 	"github.com/quorate/quorate/cluster/peer"
+	"github.com/quorate/quorate/cluster/replica"
 	"github.com/quorate/quorate/id"
 )
 
-// maxParallelTransfers bounds the groups that hand leadership over, or give back what they do not
-// need of the log, at the same time.
+// maxParallelTransfers bounds the groups that hand leadership over at the same time.
 const maxParallelTransfers = 8
 
 // UnloaderConfig are the parts that an Unloader is made of. All are needed.
@@ -23,7 +23,7 @@ type UnloaderConfig struct {
 	Logger  *slog.Logger
 	View    func() *catalog.View
 	Catalog *metadata.Group
-	Members Members
+	Members *replica.Host
 	Links   Links
 	Disks   *disk.Board
 	Peers   *peer.Peers

@@ -63,6 +63,17 @@ func (h *Host) NotOpen() int {
 	return max(0, h.wanted-len(h.queues)-len(h.damaged)-len(h.asleep))
 }
 
+// Relieve lets members give back what they do not need of the log, while the disk is low and
+// until ctx ends.
+func (h *Host) Relieve(ctx context.Context) error {
+	return each.Of(h.Members(), maxOpening, func(q *Member) error {
+		if !h.cfg.Disks.Low() || ctx.Err() != nil {
+			return nil //nolint:nilerr // it is over
+		}
+		return q.group.Relieve()
+	})
+}
+
 // HangsChanged tells the members that a write to the disk has begun to hang, or has come back.
 func (h *Host) HangsChanged() {
 	for _, q := range h.Members() {
