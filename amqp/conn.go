@@ -32,8 +32,8 @@ const closeWait = 5 * time.Second
 // its queues are gone: a client that comes back at once must not find them.
 const endWait = 2 * time.Second
 
-// strangerWait is the same for a client that has not logged in.
-const strangerWait = time.Second
+// unauthenticatedWait is the same for a client that has not logged in.
+const unauthenticatedWait = time.Second
 
 // conn is one connection.
 type conn struct {
@@ -186,7 +186,7 @@ func (c *conn) failed(err error) error {
 // finish tells the log how the connection ended, and the client if it was not told.
 func (c *conn) finish(err error) {
 	switch {
-	case errors.Is(err, errClosed), errors.Is(err, errAnswered), errors.Is(err, io.EOF), c.owner == nil: // strangers must not fill a disk
+	case errors.Is(err, errClosed), errors.Is(err, errAnswered), errors.Is(err, io.EOF), c.owner == nil: // unauthenticated clients must not fill a disk
 		c.log.Debug("a client went", "error", err)
 	default:
 		c.log.Info("a connection ended", "error", err)
@@ -331,7 +331,7 @@ func (c *conn) linger(why error) {
 		return
 	}
 	if c.owner == nil {
-		wait = strangerWait
+		wait = unauthenticatedWait
 	}
 	_ = c.nc.SetReadDeadline(time.Now().Add(wait))
 	_, _ = io.Copy(io.Discard, c.nc)

@@ -19,8 +19,8 @@ func TestOperatorsAndConnections(t *testing.T) {
 		t.Skip("starts three nodes")
 	}
 	c := testcluster.Start(t, 3)
-	stranger, first, second := dial(t, c.AMQP(0)), connect(t, c.AMQP(0)), connect(t, c.AMQP(1))
-	stranger.start()
+	unauthenticated, first, second := dial(t, c.AMQP(0)), connect(t, c.AMQP(0)), connect(t, c.AMQP(1))
+	unauthenticated.start()
 	second.send(2, &wire.ChannelOpen{})
 	want[*wire.ChannelOpenOK](second)
 	list := func(vhost, user string) []connections.ConnectionInfo {

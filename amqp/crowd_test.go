@@ -103,7 +103,7 @@ func TestNothingIsLeft(t *testing.T) {
 	want[*wire.QueueDeclareOK](declarer)
 	before := runtime.NumGoroutine()
 	s, address := serve(t, c, amqp.Config{})
-	stranger, half, consumer, publisher := dial(t, address), dial(t, address), connect(t, address), connect(t, address)
+	unauthenticated, half, consumer, publisher := dial(t, address), dial(t, address), connect(t, address), connect(t, address)
 	half.start()
 	consumer.send(1, &wire.BasicConsume{Queue: "q"})
 	want[*wire.BasicConsumeOK](consumer)
@@ -113,8 +113,8 @@ func TestNothingIsLeft(t *testing.T) {
 	publisher.send(1, &wire.BasicPublish{RoutingKey: "q"}) // and no content
 	stopped := make(chan error, 1)
 	go func() { stopped <- s.Shutdown(t.Context()) }()
-	stranger.ended()
-	_ = stranger.nc.Close()
+	unauthenticated.ended()
+	_ = unauthenticated.nc.Close()
 	for _, p := range []*peer{half, consumer, publisher} {
 		if text := want[*wire.ConnectionClose](p).ReplyText; text != "CONNECTION_FORCED - the node stops; connect to another one" {
 			t.Error(text)

@@ -45,7 +45,7 @@ func TestLibraryOverTLS(t *testing.T) {
 	named.Certificates = []tls.Certificate{certificate(t, a, "guest", x509.ExtKeyUsageClientAuth)}
 	unknown.Certificates = []tls.Certificate{certificate(t, a, "nobody", x509.ExtKeyUsageClientAuth)}
 	password, external := &amqp091.PlainAuth{Username: "guest", Password: "guest"}, &amqp091.ExternalAuth{}
-	stranger := errors.New("the server's certificate is not trusted")
+	unauthenticated := errors.New("the server's certificate is not trusted")
 	for _, x := range []struct {
 		name    string
 		trust   *tls.Config
@@ -56,12 +56,12 @@ func TestLibraryOverTLS(t *testing.T) {
 		{"certificate", named, external, nil},
 		{"certificate of nobody", unknown, external, amqp091.ErrCredentials},
 		{"no certificate", trust, external, amqp091.ErrSASL},
-		{"server not known", &tls.Config{MinVersion: tls.VersionTLS12, ServerName: "localhost"}, password, stranger},
+		{"server not known", &tls.Config{MinVersion: tls.VersionTLS12, ServerName: "localhost"}, password, unauthenticated},
 	} {
 		t.Run(x.name, func(t *testing.T) {
 			conn, err := amqp091.DialConfig("amqps://"+address+"/", amqp091.Config{SASL: []amqp091.Authentication{x.login}, TLSClientConfig: x.trust})
 			if _, is := errors.AsType[*tls.CertificateVerificationError](err); is {
-				err = stranger
+				err = unauthenticated
 			}
 			if !errors.Is(err, x.refused) {
 				t.Fatalf("%v, want %v", err, x.refused)

@@ -212,7 +212,7 @@ func (w *writer) deliveries(x *consumer) {
 	clear(w.batch)
 	batch, err := x.c.Take(w.batch[:0], takeMessages, takeBytes)
 	w.batch = batch
-	owed := len(batch) == 0 && err == nil && x.c.Owed()
+	owed := len(batch) == 0 && err == nil && x.c.HasPending()
 	c.mu.Lock()
 	if ch.gone || x.ended {
 		late := !ch.gone && !x.noAck

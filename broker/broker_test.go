@@ -58,10 +58,10 @@ func TestCheckName(t *testing.T) {
 }
 
 // DEL-6: against a naive model.
-func TestUndecided(t *testing.T) {
+func TestUnacked(t *testing.T) {
 	for seed := range uint64(15) {
 		chance := rand.New(rand.NewPCG(seed, 1))
-		var u undecided
+		var u unacked
 		open := map[uint64]bool{}
 		last := uint64(0)
 		for range 2000 {

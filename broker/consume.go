@@ -63,20 +63,20 @@ type Consumer struct {
 
 	buffer *Buffer
 
-	mu      sync.Mutex
-	uncount func()             // takes it off what limits count (VH-4); nil: it does not count
-	arrived []gateway.Delivery // not yet taken
-	bytes   int64              // of these, as they count in the buffer
-	closed  bool               // nothing counts any more
-	at      int                // of arrived that are taken
-	taken   uint64
-	open    undecided
-	notes   notes
-	credit  creditBook
-	ended   error
-	revoked []uint64 // ids, not told yet
-	active  Activity
-	told    Activity // what TakeActivity returned last
+	mu          sync.Mutex
+	uncount     func()             // takes it off what limits count (VH-4); nil: it does not count
+	arrived     []gateway.Delivery // not yet taken
+	bytes       int64              // of these, as they count in the buffer
+	closed      bool               // nothing counts any more
+	at          int                // of arrived that are taken
+	taken       uint64
+	open        unacked
+	annotations annotations
+	credit      creditBook
+	ended       error
+	revoked     []uint64 // ids, not told yet
+	active      Activity
+	told        Activity // what TakeActivity returned last
 }
 
 // Activity says whether a consumer is the one that receives (SAC-4).
@@ -321,10 +321,10 @@ func (c *Consumer) Take(dst []Delivery, limit, maxBytes int) ([]Delivery, error)
 func (c *Consumer) note(id uint64, added message.Table) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.notes == nil {
-		c.notes = make(notes)
+	if c.annotations == nil {
+		c.annotations = make(annotations)
 	}
-	c.notes[id] = added
+	c.annotations[id] = added
 }
 
 // recycle lets go of what was taken, and keeps the room for what arrives next.
@@ -343,9 +343,9 @@ func (c *Consumer) recycle() {
 	}
 }
 
-// Owed tells whether more has been assigned to the consumer than there was room for: that is
+// HasPending tells whether more has been assigned to the consumer than there was room for: that is
 // still to come. Take may have something new when it ends.
-func (c *Consumer) Owed() bool { return c.c.Owed() }
+func (c *Consumer) HasPending() bool { return c.c.HasPending() }
 
 // Flush waits until every decision so far is committed.
 func (c *Consumer) Flush(ctx context.Context) error {

@@ -74,7 +74,7 @@ func (c *Consumer) look() (x clients.ConsumerInfo, from *clients.Connection, ok 
 func (a Activity) String() string { return [...]string{"shared", "active", "waiting"}[a] }
 
 // count returns how many ids are delivered and not decided.
-func (u *undecided) count() uint64 {
+func (u *unacked) count() uint64 {
 	n := u.last - u.base
 	for _, w := range u.decided {
 		n -= uint64(bits.OnesCount64(w)) // 0 to 64

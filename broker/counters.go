@@ -21,14 +21,14 @@ type Counters struct {
 
 // Counters returns the figures.
 func (b *Broker) Counters() Counters {
-	c, letters := &b.clients.Counters, b.cluster.DeadLetterFigures()
+	c, deadLetters := &b.clients.Counters, b.cluster.DeadLetterFigures()
 	return Counters{
 		Published: c.Published.Load(), Confirmed: c.Confirmed.Load(), Rejected: c.Rejected.Load(),
 		UnroutableReturned: c.UnroutableReturned.Load(), UnroutableDropped: c.UnroutableDropped.Load(),
 		Undecidable: c.Undecidable.Load(), Invalid: c.Invalid.Load(), LoginsRefused: c.LoginsRefused.Load(),
 		UnknownArguments:    c.UnknownArguments.Load(),
 		LoginsUnseen:        c.LoginsUnseen.Load(),
-		DeadLetterConfirmed: letters.Confirmed, DeadLetterLost: letters.Lost.Sum(), Alarms: c.PublishersHeld.Load(),
+		DeadLetterConfirmed: deadLetters.Confirmed, DeadLetterLost: deadLetters.Lost.Sum(), Alarms: c.PublishersHeld.Load(),
 		PolicyTimeouts: b.policies.AllTimeouts(), PermissionTimeouts: c.PermissionTimeouts.Load(),
 	}
 }

@@ -197,7 +197,7 @@ func (b *Broker) explainDeadLetter(ctx context.Context, d DeadLetterQuestion) (D
 	if err != nil {
 		return DeadLetterAnswer{}, err
 	}
-	x := deadletter.Explain(v, c.LetterRouter(), rec, m, left)
+	x := deadletter.Explain(v, c.DeadLetterRouter(), rec, m, left)
 	out := b.deadLetterSettings(v, rec)
 	out.Exchange, out.Keys = x.Rule.Exchange, x.Message.RoutingKeys
 	out.Cause, out.Why = x.Cause.String(), x.Why
@@ -216,7 +216,7 @@ func (b *Broker) explainDeadLetter(ctx context.Context, d DeadLetterQuestion) (D
 	if _, ok := v.Exchange(d.VHost, x.Rule.Exchange); !ok {
 		return out, nil
 	}
-	p := deadletter.Publication(c.LetterRouter(), rec, &left, &x.Message)
+	p := deadletter.Publication(c.DeadLetterRouter(), rec, &left, &x.Message)
 	e, err := v.Explain(d.VHost, x.Rule.Exchange, &p)
 	if err != nil {
 		return out, failure.Translate(err, about)

@@ -49,7 +49,7 @@ func (m *mover) unroutable(v *catalog.View, exchange string, p *leader.Peeked) (
 		return "", err
 	}
 	to := m.to
-	x := deadletter.Explain(v, m.c.LetterRouter(), rec, &d.Message, quorumq.Discarded{To: &to})
+	x := deadletter.Explain(v, m.c.DeadLetterRouter(), rec, &d.Message, quorumq.Discarded{To: &to})
 	if x.Cause == deadletter.CauseUnroutable {
 		return fmt.Sprintf("exchange %q routes them to no queue", exchange), nil
 	}

@@ -20,7 +20,7 @@ const (
 )
 
 // Settlement decides about deliveries: those of IDs in that order or, with UpTo above 0,
-// every undecided one up to it.
+// every unacked one up to it.
 type Settlement struct {
 	IDs         []uint64
 	UpTo        uint64
@@ -74,7 +74,7 @@ func (c *Consumer) Settle(s *Settlement) (unknown []uint64, err error) {
 }
 
 func (c *Consumer) decide(r quorumq.MsgIDRange, d gateway.Decision, added message.Table) {
-	c.notes.decide(r, d, added, func(r quorumq.MsgIDRange, d gateway.Decision) { c.c.Decide(r, d) })
+	c.annotations.decide(r, d, added, func(r quorumq.MsgIDRange, d gateway.Decision) { c.c.Decide(r, d) })
 }
 
 func (c *Consumer) settleUpTo(to uint64, d gateway.Decision, added message.Table) (unknown []uint64) {

@@ -12,7 +12,7 @@ import (
 	"github.com/quorate/quorate/broker/serving"
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/cluster"
-	"github.com/quorate/quorate/cluster/letters"
+	"github.com/quorate/quorate/cluster/forwarding"
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/message"
 	"github.com/quorate/quorate/policy"
@@ -77,7 +77,7 @@ type QueueStats struct {
 	DeliveryLimit                             int64  // -1: none
 	DelayedRetry                              string // which returned messages wait (DR-1)
 
-	DeadLetters        letters.DeadLetters
+	DeadLetters        forwarding.DeadLetters
 	Discarded          []Discarded
 	OldestBacklogAgeMs uint64 // since the first message of the backlog came there; 0: none
 	Abandoned          uint64 // dead letters dropped at the end of at-least-once (DL-27)

@@ -23,7 +23,7 @@ type ConsumeConfig struct {
 	// Exclusive refuses if there is another consumer, and bars later ones (CO-2).
 	Exclusive bool
 	Tag       string // names the consumer in listings
-	// Timeout bounds how long a delivery may stay undecided, instead of the queue's timeout
+	// Timeout bounds how long a delivery may stay unacked, instead of the queue's timeout
 	// (CT-1); 0: the queue's, negative: without end.
 	Timeout time.Duration
 	// Concurrency is how many messages Run handles at a time; 0: one. With more the order is
@@ -74,7 +74,7 @@ type Consumer struct {
 	lost       bool                    // some were lost with their stream, and nobody was told yet
 	cancel     *brokerv1.ConsumeCancel // to be sent
 	cancelled  bool                    // by Cancel
-	revoked    map[uint64]bool         // ids of the current stream that are undecided and back in the queue
+	revoked    map[uint64]bool         // ids of the current stream that are unacked and back in the queue
 	extend     []*brokerv1.ExtendAckDeadline
 	changed    chan struct{}
 	wake       chan struct{}

@@ -89,14 +89,14 @@ func (d *Delivery) RequeueAfter(failed bool, delay time.Duration) error {
 // Discard has the message dead-lettered with reason rejected.
 func (d *Delivery) Discard() error { return d.Decide(Decision{Kind: Discard, Failed: true}) }
 
-// ExtendAckDeadline asks that the message may stay undecided for so long from now, if that is longer
+// ExtendAckDeadline asks that the message may stay unacked for so long from now, if that is longer
 // than it may (CT-5). It does not wait. The error is ErrStale when the message is not this
 // consumer's any more.
 func (d *Delivery) ExtendAckDeadline(by time.Duration) error {
 	return d.consumer.extendAckDeadline(d, by)
 }
 
-// Revoked tells that the message was undecided for too long and is back in the queue (CT-3).
+// Revoked tells that the message was unacked for too long and is back in the queue (CT-3).
 // Decide about it all the same: that changes nothing for the message, and the consumer gets
 // no others before.
 func (d *Delivery) Revoked() bool { return d.consumer.isRevoked(d) }

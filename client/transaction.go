@@ -67,7 +67,7 @@ func (s *Consumer) SettleAndPublish(ctx context.Context, ds []*Delivery, outputs
 	return err
 }
 
-// transaction is the request for deliveries of the current stream that are undecided.
+// transaction is the request for deliveries of the current stream that are unacked.
 func (s *Consumer) transaction(ds []*Delivery, outputs []Message) (*brokerv1.SettleAndPublishRequest, error) {
 	s.mu.Lock()
 	token := s.token

@@ -3,7 +3,7 @@ package cluster
 import (
 	"iter"
 
-	"github.com/quorate/quorate/cluster/letters"
+	"github.com/quorate/quorate/cluster/forwarding"
 	"github.com/quorate/quorate/cluster/transport"
 	"github.com/quorate/quorate/deadletter"
 	"github.com/quorate/quorate/id"
@@ -51,11 +51,11 @@ func (c *Cluster) LimitCaches(to Caches) {
 
 // DeadLetterFigures returns the figures of the dead letters of all queues that this node leads, with
 // those of terms that are over.
-func (c *Cluster) DeadLetterFigures() letters.Sums { return c.forwarders.Totals() }
+func (c *Cluster) DeadLetterFigures() forwarding.Sums { return c.forwarders.Totals() }
 
-// LetterRouter tells where dead letters go by this node's view.
-func (c *Cluster) LetterRouter() deadletter.Router {
-	return letters.Router{Views: c.views, Policies: c.policies}
+// DeadLetterRouter tells where dead letters go by this node's view.
+func (c *Cluster) DeadLetterRouter() deadletter.Router {
+	return forwarding.Router{Views: c.views, Policies: c.policies}
 }
 
 // RetryDeadLetters tells the forwarders of this node that a queue may take letters again (DL-24).
@@ -64,8 +64,8 @@ func (c *Cluster) RetryDeadLetters(target id.QueueUID) { c.forwarders.Retry(targ
 // counters are this node's as gateway, and those of its dead letters, by the names under which nodes
 // tell them (ST-2).
 func (c *Cluster) counters() map[string]uint64 {
-	named, letters := c.clients.Counters.Named(), c.forwarders.Totals()
-	named["dead_letters_confirmed"], named["dead_letters_lost"] = letters.Confirmed, letters.Lost.Sum()
+	named, deadLetters := c.clients.Counters.Named(), c.forwarders.Totals()
+	named["dead_letters_confirmed"], named["dead_letters_lost"] = deadLetters.Confirmed, deadLetters.Lost.Sum()
 	named["policy_pattern_timeouts"] = c.policies.AllTimeouts()
 	return named
 }

@@ -125,8 +125,8 @@ func TestFullBuffer(t *testing.T) {
 		publish(100)
 		stopped := func() {
 			poll(t, "the consumer waits", func() error {
-				if held := s.stats.Held.Load(); !c.Owed() || held < slowLimit {
-					return fmt.Errorf("it is owed some: %v, %d bytes are held", c.Owed(), held)
+				if held := s.stats.Held.Load(); !c.HasPending() || held < slowLimit {
+					return fmt.Errorf("it is owed some: %v, %d bytes are held", c.HasPending(), held)
 				}
 				return nil
 			})
@@ -166,8 +166,8 @@ func TestFullBuffer(t *testing.T) {
 			}
 			return nil
 		})
-		if s.stats.Held.Load() != 0 || c.Owed() {
-			t.Errorf("%s: %d bytes are held in the end, owed %v", at, s.stats.Held.Load(), c.Owed())
+		if s.stats.Held.Load() != 0 || c.HasPending() {
+			t.Errorf("%s: %d bytes are held in the end, owed %v", at, s.stats.Held.Load(), c.HasPending())
 		}
 		c.Close()
 	}
@@ -193,7 +193,7 @@ func TestSharedBuffer(t *testing.T) {
 	poll(t, "all but those who were first wait", func() error {
 		waiting := 0
 		for _, c := range all {
-			if c.Owed() {
+			if c.HasPending() {
 				waiting++
 			}
 		}
@@ -218,7 +218,7 @@ func TestSharedBuffer(t *testing.T) {
 		t.Errorf("%d bytes were held, want at most %d", most, slowLimit+slowSize)
 	}
 	for _, c := range all[:queues-1] {
-		if c.Owed() {
+		if c.HasPending() {
 			t.Error("a consumer is owed something in the end")
 		}
 	}

@@ -13,10 +13,10 @@ import (
 	"github.com/quorate/quorate/cluster/datadir"
 	"github.com/quorate/quorate/cluster/disk"
 	"github.com/quorate/quorate/cluster/event"
+	"github.com/quorate/quorate/cluster/forwarding"
 	"github.com/quorate/quorate/cluster/gateway"
 	"github.com/quorate/quorate/cluster/gossip"
 	"github.com/quorate/quorate/cluster/leader"
-	"github.com/quorate/quorate/cluster/letters"
 	"github.com/quorate/quorate/cluster/liveness"
 	"github.com/quorate/quorate/cluster/membership"
 	"github.com/quorate/quorate/cluster/metadata"
@@ -54,7 +54,7 @@ type Cluster struct {
 	stored   storedBytes
 	policies *policy.Matcher
 	// forwarders forward the dead letters of the queues that this node leads.
-	forwarders *letters.Forwarders
+	forwarders *forwarding.Forwarders
 	liveness   *liveness.Manager // lets groups elect leaders
 
 	leaders     *leader.Leaders
@@ -154,7 +154,7 @@ func (c *Cluster) boot() error {
 		Node: c.cfg.Node, Epoch: c.epoch, Logger: c.cfg.Logger, ConfirmTimeout: c.cfg.ConfirmTimeout, CommandTimeout: c.cfg.CommandTimeout,
 		PublishWindow: c.cfg.PublishWindow, Views: c.views, Members: c.host, Links: c.mux, Disks: c.disks, Rooms: c.rooms,
 	})
-	c.forwarders = letters.New(deadletter.Config{Logger: c.cfg.Logger}, letters.Router{Views: c.views, Policies: c.policies}, letters.Sender{Gateway: c.gateway}, c.EmitQueue)
+	c.forwarders = forwarding.New(deadletter.Config{Logger: c.cfg.Logger}, forwarding.Router{Views: c.views, Policies: c.policies}, forwarding.Sender{Gateway: c.gateway}, c.EmitQueue)
 	c.changeMemberships()
 	c.members, err = gossip.Start(gossip.Config{
 		Cluster: c.cfg.Name,
@@ -177,7 +177,7 @@ func (c *Cluster) boot() error {
 		Hang: c.cfg.DiskHang, Failed: c.cfg.Failed, Logger: c.log,
 	}
 	disks.Look() // before members are opened
-	c.host.Start(replica.Above{Gateway: c.gateway, Letters: c.forwarders, HandOver: c.unloader.HandOver})
+	c.host.Start(replica.Above{Gateway: c.gateway, Forwarders: c.forwarders, HandOver: c.unloader.HandOver})
 	c.loops.Go(func() {
 		if err := c.mux.Serve(c.cfg.Peers); err != nil {
 			c.log.Error("serving peers", "error", err)

@@ -22,15 +22,15 @@ const maxCredentialBytes = 24 << 10
 // login returns the context with the identity that the call's metadata proves.
 func (s *Server) login(ctx context.Context) (context.Context, error) {
 	if !s.b.Logins.Authenticates() {
-		connectionOf(ctx).stranger.admit()
+		connectionOf(ctx).unauthenticated.admit()
 		return ctx, nil
 	}
 	address, from := caller(ctx)
 	conn := connectionOf(ctx)
-	done := conn.stranger.conn.Check()
+	done := conn.unauthenticated.conn.Check()
 	who, user, err := s.identify(ctx, from)
 	if done(); err == nil {
-		conn.stranger.admit()
+		conn.unauthenticated.admit()
 	}
 	checked(ctx)
 	if err != nil {
@@ -174,7 +174,7 @@ func (s *Server) admit(ctx context.Context, method string) (with context.Context
 		return ctx, nil, err
 	}
 	if isOpen(method) {
-		if conn := connectionOf(ctx); !conn.stranger.known() && len(grpcmetadata.ValueFromIncomingContext(ctx, "authorization")) > 0 {
+		if conn := connectionOf(ctx); !conn.unauthenticated.known() && len(grpcmetadata.ValueFromIncomingContext(ctx, "authorization")) > 0 {
 			_, _ = s.login(ctx) // it is answered in any case
 		}
 		return ctx, func() {}, nil

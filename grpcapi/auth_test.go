@@ -89,7 +89,7 @@ func TestNoActAllocatesNothing(t *testing.T) {
 
 // onConnection returns a context of calls by a connection.
 func onConnection(ctx context.Context, s *Server) (context.Context, *countedConn) {
-	conn := &countedConn{c: s.b.Connections.Connect(), stranger: newStranger(nil)}
+	conn := &countedConn{c: s.b.Connections.Connect(), unauthenticated: newUnauthenticated(nil)}
 	return peer.NewContext(ctx, &peer.Peer{AuthInfo: countedInfo{conn: conn}}), conn
 }
 

@@ -47,7 +47,7 @@ func TestBudget(t *testing.T) {
 		is("another one of the user goes on", 40, 1)
 		full := begin(ctx, third, "u", 5)
 		is("until the user has its share", 40, 2)
-		stranger := begin(ctx, &countedConn{}, "v", 30)
+		unauthenticated := begin(ctx, &countedConn{}, "v", 30)
 		is("another user goes on", 70, 2)
 		huge := begin(ctx, &countedConn{}, "w", 20)
 		small := begin(ctx, &countedConn{}, "x", 6)
@@ -61,7 +61,7 @@ func TestBudget(t *testing.T) {
 		tinier.release()
 		large.release()
 		is("those that have room come in", 77, 0)
-		for _, a := range []*ask{more, other, full, stranger, huge, small, late} {
+		for _, a := range []*ask{more, other, full, unauthenticated, huge, small, late} {
 			if a.err != nil || !a.done {
 				t.Fatalf("%+v", a)
 			}

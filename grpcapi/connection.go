@@ -63,8 +63,8 @@ type countedConn struct {
 	raw net.Conn // below TLS
 	tls bool
 
-	stranger *stranger
-	watches  atomic.Int32 // calls for health that run
+	unauthenticated *unauthenticated
+	watches         atomic.Int32 // calls for health that run
 
 	once sync.Once
 	c    *connections.Connection
@@ -200,7 +200,7 @@ func (x *counted) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo,
 		return nil, nil, err
 	}
 	_, secure := info.(credentials.TLSInfo)
-	out := &countedConn{Conn: conn, raw: raw, tls: secure, stranger: newStranger(raw), c: x.b.Connections.Connect()}
+	out := &countedConn{Conn: conn, raw: raw, tls: secure, unauthenticated: newUnauthenticated(raw), c: x.b.Connections.Connect()}
 	out.life, out.end = context.WithCancelCause(x.life)
 	out.c.Show(out.show, out.shut)
 	return out, countedInfo{AuthInfo: info, conn: out}, nil

@@ -56,7 +56,7 @@ func (ad *Administration) PutVHost(ctx context.Context, h VHost) (created bool, 
 		return reply.Created, err
 	}
 	who, err := ad.logins.Who(ctx)
-	if err != nil || who == nil || who.Stranger() {
+	if err != nil || who == nil || who.External() {
 		return true, err
 	}
 	_, err = ad.commands.Propose(audit.WithoutNotes(ctx), AboutPermission(h.Name, who.User()), &catalog.SetPermission{OnlyNew: true, Permission: Permission{

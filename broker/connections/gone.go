@@ -19,7 +19,7 @@ func (cs *Connections) Gone(ctx context.Context, vhost string) string {
 		return "vhost '" + vhost + "' was deleted"
 	}
 	who, err := cs.logins.Who(ctx)
-	if err != nil || who == nil || who.Stranger() { // nobody, or not the catalog's; that a login ends is told by WatchLogin
+	if err != nil || who == nil || who.External() { // nobody, or not the catalog's; that a login ends is told by WatchLogin
 		return ""
 	}
 	if _, there := v.User(who.User()); !there {

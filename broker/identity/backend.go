@@ -34,7 +34,7 @@ func (o ownUsers) Remembered(c access.Credentials) (id *access.Identity, err err
 	switch {
 	case o.l.known(d, u):
 		return &access.Identity{Name: c.User}, nil, true
-	case o.l.tries.wrong(d, u):
+	case o.l.throttle.wrong(d, u):
 		return nil, wrongPassword(), true
 	}
 	return nil, nil, false
@@ -50,7 +50,7 @@ func (o ownUsers) Authenticate(ctx context.Context, c access.Credentials) (*acce
 		return &access.Identity{Name: c.User}, nil
 	}
 	if _, wrong := errors.AsType[*access.Refused](err); wrong {
-		o.l.tries.refuse(d, u)
+		o.l.throttle.refuse(d, u)
 		if u == nil { // the view may lack the user
 			if old := o.l.certainty.Current(ctx); old != nil {
 				return nil, old
@@ -63,7 +63,7 @@ func (o ownUsers) Authenticate(ctx context.Context, c access.Credentials) (*acce
 // login asks the backends for as often as the address may be wrong.
 func (l *Logins) login(ctx context.Context, c access.Credentials, from netip.Addr) (*Identity, error) {
 	c.Now = l.now()
-	try := tryOf{tries: &l.tries, from: from}
+	try := attempt{throttle: &l.throttle, from: from}
 	id, by, err := l.chain.Authenticate(ctx, c, try.take)
 	if err = try.done(err); err != nil {
 		return nil, l.certainty.Definite(ctx, err)
@@ -71,16 +71,16 @@ func (l *Logins) login(ctx context.Context, c access.Credentials, from netip.Add
 	return l.identityOf(id, by, from)
 }
 
-// tryOf is one login of an address.
-type tryOf struct {
-	tries *tries
-	from  netip.Addr
-	taken bool
+// attempt is one login of an address.
+type attempt struct {
+	throttle *throttle
+	from     netip.Addr
+	taken    bool
 }
 
 // take refuses what comes from an address that was wrong too often.
-func (t *tryOf) take() error {
-	if t.taken = t.tries.take(t.from, time.Now()); t.taken {
+func (t *attempt) take() error {
+	if t.taken = t.throttle.take(t.from, time.Now()); t.taken {
 		return nil
 	}
 	return &failure.Error{
@@ -92,7 +92,7 @@ func (t *tryOf) take() error {
 // done makes the listeners' error of that of a chain. The address gets the try back but for what was found to be wrong: who was
 // right, who could not be told, who found no room, and who left before the end. But who leaves after one
 // backend has refused would otherwise guess as often as he likes.
-func (t *tryOf) done(err error) error {
+func (t *attempt) done(err error) error {
 	if no, wrong := errors.AsType[*access.Refused](err); wrong {
 		return Unauthenticated(no.Reason)
 	}
@@ -100,7 +100,7 @@ func (t *tryOf) done(err error) error {
 	unavailable, is := errors.AsType[*access.Unavailable](err)
 	_, guessed := errors.AsType[*access.Undecided](err)
 	if t.taken && (is || !guessed || !left) {
-		t.tries.giveBack(t.from)
+		t.throttle.giveBack(t.from)
 	}
 	if is {
 		return &failure.Error{
@@ -127,7 +127,7 @@ func (l *Logins) identityOf(id *access.Identity, backend string, from netip.Addr
 	if access.CheckName(id.Name) != nil || id.Rights == nil || strings.HasPrefix(id.Name, hostUserPrefix) || strings.HasPrefix(id.Name, audit.NodeUserPrefix) {
 		return nil, Unauthenticated("backend " + backend + " names a user that there cannot be here")
 	}
-	who := stranger(id.Name, id.Tags...)
+	who := externalIdentity(id.Name, id.Tags...)
 	who.backend, who.mechanism, who.rights, who.ends = backend, backend, id.Rights, id.Expires
 	if !id.Expires.IsZero() {
 		who.expireMs = id.Expires.UnixMilli()
@@ -145,7 +145,7 @@ func (l *Logins) Renew(ctx context.Context, secret string, from netip.Addr, may 
 	}
 	was := s.who.Load()
 	c := access.Credentials{User: was.User(), Secret: secret, Now: l.now()}
-	try := tryOf{tries: &l.tries, from: from}
+	try := attempt{throttle: &l.throttle, from: from}
 	id, err := l.chain.Again(ctx, was.backend, c, try.take)
 	if err = try.done(err); err != nil {
 		return err

@@ -25,7 +25,7 @@ func (l *Logins) loginHost(text string, loopback bool) *Identity {
 	}
 	name := hostUserPrefix + string(l.cfg.Node)
 	l.log.Warn("somebody has logged in by the token of this node's host", "user", name)
-	who := stranger(name, TagAdministrator)
+	who := externalIdentity(name, TagAdministrator)
 	who.mechanism = audit.MechanismHost
 	return who
 }

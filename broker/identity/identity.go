@@ -29,15 +29,15 @@ type Identity struct {
 	// mechanism is by what it was proved: one of the mechanisms, or a backend's name.
 	mechanism string
 
-	strange bool          // no user of the catalog stands behind it
-	rights  access.Rights // of a stranger; nil: what the catalog has under the name
-	backend string        // that told of a stranger; "": none
-	ends    time.Time     // of what a backend told; zero: never
+	external bool          // no user of the catalog stands behind it
+	rights   access.Rights // of an identity without a user; nil: what the catalog has under the name
+	backend  string        // that told of an identity without a user; "": none
+	ends     time.Time     // of what a backend told; zero: never
 }
 
-// stranger is an identity without a user in the catalog.
-func stranger(name string, tags ...string) *Identity {
-	return &Identity{strange: true, byToken: true, user: &catalog.User{
+// externalIdentity is an identity without a user in the catalog.
+func externalIdentity(name string, tags ...string) *Identity {
+	return &Identity{external: true, byToken: true, user: &catalog.User{
 		Name: name, Tags: tags, UserLimits: catalog.NoUserLimits(),
 	}}
 }
@@ -158,10 +158,10 @@ func (l *Logins) Caller(ctx context.Context) audit.Caller {
 // Is tells whether the identity has a tag, or one that stands above it.
 func (i *Identity) Is(tag string) bool { return is(i.user, tag) }
 
-// Stranger tells that no user of the catalog stands behind the identity.
-func (i *Identity) Stranger() bool { return i.strange }
+// External tells that no user of the catalog stands behind the identity.
+func (i *Identity) External() bool { return i.external }
 
-// Rights are those of a stranger; nil: what the catalog has under the name.
+// Rights are those of an identity without a user; nil: what the catalog has under the name.
 func (i *Identity) Rights() access.Rights { return i.rights }
 
 // Of returns the identity of a user of the catalog.

@@ -81,10 +81,10 @@ type Logins struct {
 	commands  *audit.Commands
 	chain     *access.Chain
 
-	key     [sha256.Size]byte // of this process
-	slots   chan struct{}
-	waiting atomic.Int32
-	tries   tries
+	key      [sha256.Size]byte // of this process
+	slots    chan struct{}
+	waiting  atomic.Int32
+	throttle throttle
 	// upgrades are hashes that take the place of weaker ones; see upgradeHashes.
 	upgrades chan Upgrade
 
@@ -97,8 +97,8 @@ type Logins struct {
 func New(c Config) *Logins {
 	l := &Logins{
 		cfg: c, view: c.View, now: c.Now, log: c.Log, certainty: c.Certainty, commands: c.Commands,
-		tries: tries{unseen: c.Unseen},
-		slots: make(chan struct{}, hashesAtOnce(runtime.NumCPU())), verified: map[[sha256.Size]byte]*catalog.User{},
+		throttle: throttle{unseen: c.Unseen},
+		slots:    make(chan struct{}, hashesAtOnce(runtime.NumCPU())), verified: map[[sha256.Size]byte]*catalog.User{},
 		hashing: map[[sha256.Size]byte]chan struct{}{}, upgrades: make(chan Upgrade, maxUpgrades),
 	}
 	_, _ = rand.Read(l.key[:]) // never fails

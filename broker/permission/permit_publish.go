@@ -19,7 +19,7 @@ type SendRight struct {
 func (ps *Permissions) Decide(v *catalog.View, who *identity.Identity, x Thing) (d SendRight) {
 	user := who.User()
 	d.Any = who.Is(identity.TagImpersonator)
-	if !who.Stranger() {
+	if !who.External() {
 		now, exists := v.User(user)
 		if !exists {
 			d.Err = identity.Unauthenticated("user " + strconv.Quote(user) + " does not exist any more")

@@ -43,7 +43,7 @@ type ConsumerConfig struct {
 	HasTimeout bool
 	TimeoutMs  int64
 	// Deliver takes new deliveries in order, each once. It must not block and owns the slice,
-	// which is empty where Owed ended without any.
+	// which is empty where HasPending ended without any.
 	Deliver func([]Delivery)
 	// Buffer, if not nil, bounds what Deliver was given: its owner calls Release.
 	Buffer *Buffer
@@ -109,7 +109,7 @@ type flush struct {
 }
 
 // Decide takes the client's decision about the delivered messages r and returns how many
-// of them were undecided. It is sent, again if need be, in the order of calls.
+// of them were unacked. It is sent, again if need be, in the order of calls.
 func (c *Consumer) Decide(r quorumq.MsgIDRange, d Decision) int {
 	c.q.mu.Lock()
 	defer c.q.mu.Unlock()

@@ -70,9 +70,9 @@ func (c *Consumer) resumed(cut bool) {
 	c.space.waits = c.cfg.Buffer != nil && c.cfg.Buffer.await(c)
 }
 
-// Owed tells whether the queue has assigned messages to the consumer for which there was no
+// HasPending tells whether the queue has assigned messages to the consumer for which there was no
 // room yet. When that ends, Deliver is called.
-func (c *Consumer) Owed() bool {
+func (c *Consumer) HasPending() bool {
 	c.q.mu.Lock()
 	defer c.q.mu.Unlock()
 	return c.space.short && !c.ended

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/quorate/quorate/cluster/letters"
+	"github.com/quorate/quorate/cluster/forwarding"
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/internal/wait"
 	nodev1 "github.com/quorate/quorate/proto/node/v1"
@@ -20,7 +20,7 @@ type Status struct {
 	Members  []id.NodeID
 	Online   []id.NodeID
 	Group    *nodev1.GroupStatus
-	letters.DeadLetters
+	forwarding.DeadLetters
 }
 
 // Status returns a queue's state, read from its leader.
@@ -55,7 +55,7 @@ func (l *Leaders) status(ctx context.Context, q id.QueueUID, kept bool) (Status,
 			return "", fmt.Errorf("overview from node %q: %w", to, err)
 		}
 		out.Group, out.Leader = r.GetGroup(), to
-		out.DeadLetters = letters.DeadLetters{
+		out.DeadLetters = forwarding.DeadLetters{
 			BacklogTrouble: r.GetBacklogTrouble(), Waiting: r.GetWaiting(), Retries: r.GetRetries(), Lost: r.GetLost(),
 		}
 		return "", nil

@@ -16,11 +16,11 @@ import (
 
 // Group is this node's member of the catalog group. All methods may be called concurrently.
 type Group struct {
-	cfg       Config
-	raft      *raftfsm.Group[catalog.Reply, NoEffects]
-	admission *Admission
-	assurance *assurance
-	spreading *spreading
+	cfg         Config
+	raft        *raftfsm.Group[catalog.Reply, NoEffects]
+	admission   *Admission
+	assurance   *assurance
+	propagation *propagation
 
 	opened catalog.Version // the finalised version that the files had
 
@@ -57,7 +57,7 @@ const (
 func Open(cfg Config) (*Group, error) {
 	g := &Group{
 		cfg: cfg, admission: cfg.Admission, members: make(chan struct{}, 1), joined: make(chan struct{}, 1),
-		assurance: newAssurance(cfg.Staleness, cfg.Source), spreading: newSpreading(cfg.Mux, cfg.Views.View, cfg.Logger),
+		assurance: newAssurance(cfg.Staleness, cfg.Source), propagation: newPropagation(cfg.Mux, cfg.Views.View, cfg.Logger),
 	}
 	if err := g.open(); raftfsm.Damaged(err) && cfg.Dir.Store().Admitted {
 		cfg.Logger.Error("this node's member of the catalog group is damaged: it does not take part until the group has been seen without it", "error", err)

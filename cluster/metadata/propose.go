@@ -42,7 +42,7 @@ func (g *Group) Propose(ctx context.Context, cmd catalog.Command) (catalog.Reply
 		return r, fmt.Errorf("%w: the catalog took the command at index %d, but this node has not caught up in time: "+
 			"check its links to the other nodes", traffic.ErrUnknownOutcome, r.Index)
 	}
-	g.spreading.await(ctx, r.Index)
+	g.propagation.await(ctx, r.Index)
 	return r, nil
 }
 

@@ -92,8 +92,8 @@ type Catalog interface {
 
 // Above is what stands on a Host, is made of it, and is told by it what happens.
 type Above struct {
-	Gateway Gateway
-	Letters Letters
+	Gateway    Gateway
+	Forwarders Forwarders
 	// HandOver hands what this node leads to members that have room, as far as there are some,
 	// before its members stop.
 	HandOver func(context.Context)
@@ -115,9 +115,9 @@ type Gateway interface {
 	Followed(v *catalog.View)
 }
 
-// Letters forward the dead letters of the queues that this node leads, term by term. Calls for one
+// Forwarders forward the dead letters of the queues that this node leads, term by term. Calls for one
 // queue are in order, and none blocks.
-type Letters interface {
+type Forwarders interface {
 	// Leading begins a term.
 	Leading(q deadletter.Source)
 	// Ceased ends a term.

@@ -70,10 +70,10 @@ func (q *Member) carryOut(e *effects) {
 		q.notify(n)
 	}
 	if len(e.copies) > 0 {
-		q.h.above.Letters.Copies(e.led, e.copies)
+		q.h.above.Forwarders.Copies(e.led, e.copies)
 	}
 	if e.backlog {
-		q.h.above.Letters.Backlog(e.led)
+		q.h.above.Forwarders.Backlog(e.led)
 	}
 }
 

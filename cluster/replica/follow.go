@@ -229,7 +229,7 @@ func (h *Host) sweep(v *catalog.View) error {
 	if h.swept || !h.Current(v) {
 		return nil
 	}
-	stored, err := h.strangers(v)
+	stored, err := h.orphans(v)
 	if err != nil {
 		return err
 	}

@@ -158,7 +158,7 @@ func (h *testHost) start(edit func(*Config)) {
 		edit(&c)
 	}
 	h.Host = New(c)
-	h.Start(Above{Gateway: &h.seen, Letters: &h.seen, HandOver: func(context.Context) {}})
+	h.Start(Above{Gateway: &h.seen, Forwarders: &h.seen, HandOver: func(context.Context) {}})
 	var loops sync.WaitGroup
 	loops.Go(func() { live.Run(ctx) })
 	loops.Go(func() {

@@ -119,8 +119,8 @@ func (h *Host) drop(uid id.QueueUID) error {
 	return err
 }
 
-// strangers returns what is stored of queues of which this node holds no member.
-func (h *Host) strangers(v *catalog.View) ([]id.QueueUID, error) {
+// orphans returns what is stored of queues of which this node holds no member.
+func (h *Host) orphans(v *catalog.View) ([]id.QueueUID, error) {
 	stored, err := h.cfg.Storage.Queues()
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err

@@ -32,7 +32,7 @@ type Member struct {
 	led atomic.Pointer[Led]
 
 	lost lost
-	back heldBack
+	back paused
 	full fullness
 	drop dropping
 
@@ -208,7 +208,7 @@ func (q *Member) Leading(leading bool, term uint64) {
 	l := &Led{queue: q, term: term, told: map[id.NodeID]presence{}, unsent: newUnsent()}
 	q.led.Store(l)
 	q.box.post(func() {
-		q.h.above.Letters.Leading(l)
+		q.h.above.Forwarders.Leading(l)
 		q.h.cfg.Events.EmitQueue(q.uid, event.Event{Kind: event.LeaderChanged, Detail: string(q.h.cfg.Node)})
 		wait.Wake(q.h.changes)
 		q.heedRecord()
@@ -224,7 +224,7 @@ func (q *Member) cease() {
 	}
 	l.ceased.Store(true)
 	q.h.timers.drop(q.uid)
-	q.box.post(func() { q.h.above.Letters.Ceased(l) })
+	q.box.post(func() { q.h.above.Forwarders.Ceased(l) })
 }
 
 // spoke is told on the apply path that a session's node has spoken. If that node is not
@@ -269,7 +269,7 @@ func (q *Member) purge(c raftfsm.Command, done func(quorumq.Reply, error)) {
 		q.group.Submit(c, done) // which tells who leads
 		return
 	}
-	q.h.above.Letters.Purging(l, func(arrived uint64, release func()) {
+	q.h.above.Forwarders.Purging(l, func(arrived uint64, release func()) {
 		q.group.Submit(c, func(r quorumq.Reply, err error) {
 			release()
 			r.Count -= min(r.Count, arrived)

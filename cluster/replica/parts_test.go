@@ -153,8 +153,8 @@ func TestMailbox(t *testing.T) {
 }
 
 // Consumers that are held back and gone are forgotten.
-func TestHeldBackForgets(t *testing.T) {
-	var b heldBack
+func TestPausedForgets(t *testing.T) {
+	var b paused
 	key := func(i int) quorumq.ConsumerKey {
 		return quorumq.ConsumerKey{SessionKey: quorumq.SessionKey{Node: "n", Epoch: 1, Session: uint64(i)}, Tag: 1}
 	}

@@ -84,12 +84,12 @@ func Table() []Package {
 			},
 			ThirdParty: []string{"protobuf", "raft"},
 		},
-		{Path: "cluster/letters", Imports: []string{
+		{Path: "cluster/forwarding", Imports: []string{
 			"id", "quorumq", "catalog", "policy", "deadletter", "cluster/event", "cluster/metadata", "cluster/traffic", "cluster/gateway",
 		}},
 		{Path: "cluster/peer", Imports: []string{"id", "catalog", "cluster/operation", "cluster/event", "cluster/clients", "cluster/traffic", "proto/node/v1"}, ThirdParty: []string{"grpc"}},
 		{
-			Path: "cluster/leader", Imports: []string{"id", "message", "quorumq", "catalog", "cluster/traffic", "cluster/letters", "proto/node/v1", "internal/wait"},
+			Path: "cluster/leader", Imports: []string{"id", "message", "quorumq", "catalog", "cluster/traffic", "cluster/forwarding", "proto/node/v1", "internal/wait"},
 			ThirdParty: []string{"grpc"},
 		},
 		{Path: "cluster/membership", Imports: []string{
@@ -99,7 +99,7 @@ func Table() []Package {
 		{
 			Path: "cluster", Imports: []string{
 				"id", "message", "clock", "quorumq", "catalog", "policy", "deadletter", "cluster/gossip", "cluster/transport", "cluster/datadir", "cluster/datadir/sealed",
-				"cluster/clients", "cluster/traffic", "cluster/gateway", "cluster/letters", "cluster/liveness", "cluster/operation", "cluster/event", "raftfsm", "wal", "wal/vfs", "proto/node/v1", "internal/phase", "internal/gate", "internal/wait",
+				"cluster/clients", "cluster/traffic", "cluster/gateway", "cluster/forwarding", "cluster/liveness", "cluster/operation", "cluster/event", "raftfsm", "wal", "wal/vfs", "proto/node/v1", "internal/phase", "internal/gate", "internal/wait",
 				"cluster/storage", "cluster/nodeclock", "cluster/metadata", "cluster/disk", "cluster/replica", "cluster/peer", "cluster/leader", "cluster/membership",
 			},
 			ThirdParty: []string{"grpc"},
@@ -116,7 +116,7 @@ func Table() []Package {
 		{Path: "broker/connections", Imports: []string{"id", "catalog", "policy", "cluster/clients", "broker/failure", "broker/serving", "broker/audit", "broker/identity", "broker/permission"}},
 		{Path: "broker/operators", Imports: []string{"id", "catalog", "cluster", "cluster/traffic", "cluster/operation", "cluster/nodeclock", "cluster/disk", "broker/failure", "broker/serving", "broker/audit", "cluster/metadata", "cluster/membership"}},
 		{Path: "broker", Imports: []string{
-			"id", "message", "access", "argument", "catalog", "policy", "quorumq", "quorumq/session", "cluster", "cluster/clients", "cluster/traffic", "cluster/gateway", "cluster/letters", "cluster/operation", "cluster/event", "deadletter",
+			"id", "message", "access", "argument", "catalog", "policy", "quorumq", "quorumq/session", "cluster", "cluster/clients", "cluster/traffic", "cluster/gateway", "cluster/forwarding", "cluster/operation", "cluster/event", "deadletter",
 			"definitions", "quota", "internal/wait", "internal/lograte", "internal/password", "cluster/metadata", "cluster/leader", "cluster/disk", "cluster/peer",
 			"broker/failure", "broker/serving", "broker/audit", "broker/identity", "broker/permission", "broker/administration", "broker/connections", "broker/operators",
 		}},

@@ -29,7 +29,7 @@ func TestT133(t *testing.T) {
 
 // CT-2, CT-3, CT-5, CT-6: not before its time, and within a second after it.
 func TestT140(t *testing.T) {
-	k := begin(t, "a delivery that stays undecided for too long is revoked and returns, not failed")
+	k := begin(t, "a delivery that stays unacked for too long is revoked and returns, not failed")
 	q := k.queue("q", nil)
 	k.publish(q, "late", "extended")
 	began := time.Now()

@@ -73,7 +73,7 @@ func (c *Consumer) Key() quorumq.ConsumerKey { return c.key }
 func (c *Consumer) Last() quorumq.MsgID { return c.last }
 
 // Gone tells that the queue does not know the consumer: nothing more will come, what
-// was undecided has returned to the queue. A new subscription needs a new key.
+// was unacked has returned to the queue. A new subscription needs a new key.
 func (c *Consumer) Gone() bool { return c.gone }
 
 // Unsettled returns how many deliveries have no outcome yet.

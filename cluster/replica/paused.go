@@ -12,9 +12,9 @@ import (
 	"github.com/quorate/quorate/raftfsm"
 )
 
-// heldBack are the consumers to which nothing is delivered before their gateway asks, for it
+// paused are the consumers to which nothing is delivered before their gateway asks, for it
 // has no room. mu guards the set.
-type heldBack struct {
+type paused struct {
 	count atomic.Int64 // of the set: every delivery asks
 
 	mu    sync.Mutex
@@ -25,7 +25,7 @@ type heldBack struct {
 // minSweep is how many consumers are held back before gone ones are looked for.
 const minSweep = 64
 
-func (b *heldBack) add(c quorumq.ConsumerKey) {
+func (b *paused) add(c quorumq.ConsumerKey) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.set == nil {
@@ -35,14 +35,14 @@ func (b *heldBack) add(c quorumq.ConsumerKey) {
 	b.count.Store(int64(len(b.set)))
 }
 
-func (b *heldBack) remove(c quorumq.ConsumerKey) {
+func (b *paused) remove(c quorumq.ConsumerKey) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	delete(b.set, c)
 	b.count.Store(int64(len(b.set)))
 }
 
-func (b *heldBack) holds(c quorumq.ConsumerKey) bool {
+func (b *paused) holds(c quorumq.ConsumerKey) bool {
 	if b.count.Load() == 0 {
 		return false
 	}
@@ -53,7 +53,7 @@ func (b *heldBack) holds(c quorumq.ConsumerKey) bool {
 }
 
 // suspects returns all, once there are twice as many as when it was last: some may be gone.
-func (b *heldBack) suspects() []quorumq.ConsumerKey {
+func (b *paused) suspects() []quorumq.ConsumerKey {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if len(b.set) < max(b.sweep, minSweep) {

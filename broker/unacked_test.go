@@ -5,12 +5,12 @@ import (
 	"testing"
 )
 
-// count says what a map of the undecided ids says, after any decisions.
-func TestUndecidedCount(t *testing.T) {
+// count says what a map of the unacked ids says, after any decisions.
+func TestUnackedCount(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(200) {
 		r := rand.New(rand.NewPCG(seed, 1)) // a test
-		var u undecided
+		var u unacked
 		open := map[uint64]bool{}
 		last := uint64(0)
 		for range 100 {

@@ -11,7 +11,7 @@ import (
 )
 
 // Bounds of logging in with what is wrong. Checking a password takes memory and a core for
-// some milliseconds, which strangers must not have for nothing.
+// some milliseconds, which unauthenticated clients must not have for nothing.
 const (
 	// LoginTries is how many wrong passwords from one address are checked at once, and
 	// LoginTryEvery after what time one more: whatever else comes from there and is not
@@ -19,30 +19,30 @@ const (
 	// IPv6.
 	LoginTries    = 20
 	LoginTryEvery = time.Second
-	// maxRefused bounds the credentials that are known to be wrong, maxTriers the addresses
+	// maxRefused bounds the credentials that are known to be wrong, maxThrottled the addresses
 	// that have sent some lately.
-	maxRefused = 10_000
-	maxTriers  = 10_000
+	maxRefused   = 10_000
+	maxThrottled = 10_000
 
 	addressBits6 = 64
 )
 
-// tries knows which credentials are wrong, and who sends such.
-type tries struct {
+// throttle knows which credentials are wrong, and who sends such.
+type throttle struct {
 	mu      sync.Mutex
 	refused map[[sha256.Size]byte]*catalog.User // the user as it was, nil: there was none
-	from    map[netip.Prefix]trier
+	from    map[netip.Prefix]throttled
 	unseen  *atomic.Uint64 // credentials that were refused without a look
 }
 
-// trier is an address: when its tries that are left were counted.
-type trier struct {
+// throttled is an address: when its tries that are left were counted.
+type throttled struct {
 	left float64
 	at   time.Time
 }
 
 // wrong tells whether a credential was refused for the user as it is now.
-func (t *tries) wrong(d [sha256.Size]byte, u *catalog.User) bool {
+func (t *throttle) wrong(d [sha256.Size]byte, u *catalog.User) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	was, known := t.refused[d]
@@ -50,7 +50,7 @@ func (t *tries) wrong(d [sha256.Size]byte, u *catalog.User) bool {
 }
 
 // refuse notes a wrong credential.
-func (t *tries) refuse(d [sha256.Size]byte, u *catalog.User) {
+func (t *throttle) refuse(d [sha256.Size]byte, u *catalog.User) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.refused == nil || len(t.refused) >= maxRefused {
@@ -60,8 +60,8 @@ func (t *tries) refuse(d [sha256.Size]byte, u *catalog.User) {
 }
 
 // take takes one of an address's tries, if there is one. The zero address has no bound.
-func (t *tries) take(from netip.Addr, now time.Time) bool {
-	p := triesOf(from)
+func (t *throttle) take(from netip.Addr, now time.Time) bool {
+	p := throttleKey(from)
 	if !p.IsValid() {
 		return true
 	}
@@ -69,7 +69,7 @@ func (t *tries) take(from netip.Addr, now time.Time) bool {
 	defer t.mu.Unlock()
 	x, known := t.from[p]
 	if !known {
-		x = trier{left: LoginTries, at: now}
+		x = throttled{left: LoginTries, at: now}
 	}
 	x.left = min(LoginTries, x.left+float64(now.Sub(x.at))/float64(LoginTryEvery))
 	x.at = now
@@ -80,18 +80,18 @@ func (t *tries) take(from netip.Addr, now time.Time) bool {
 		t.unseen.Add(1)
 	}
 	if t.from == nil {
-		t.from = map[netip.Prefix]trier{}
+		t.from = map[netip.Prefix]throttled{}
 	}
 	t.from[p] = x
-	if len(t.from) > maxTriers {
+	if len(t.from) > maxThrottled {
 		t.forget(now)
 	}
 	return ok
 }
 
 // giveBack returns the try of a credential that was right.
-func (t *tries) giveBack(from netip.Addr) {
-	p := triesOf(from)
+func (t *throttle) giveBack(from netip.Addr) {
+	p := throttleKey(from)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if x, known := t.from[p]; known {
@@ -101,19 +101,19 @@ func (t *tries) giveBack(from netip.Addr) {
 }
 
 // forget drops the addresses that have all their tries again, and all if that frees nothing.
-func (t *tries) forget(now time.Time) {
+func (t *throttle) forget(now time.Time) {
 	for p, x := range t.from {
 		if x.left+float64(now.Sub(x.at))/float64(LoginTryEvery) >= LoginTries {
 			delete(t.from, p)
 		}
 	}
-	if len(t.from) > maxTriers {
+	if len(t.from) > maxThrottled {
 		clear(t.from)
 	}
 }
 
-// triesOf is what addresses have their tries in common.
-func triesOf(a netip.Addr) netip.Prefix {
+// throttleKey is what addresses have their tries in common.
+func throttleKey(a netip.Addr) netip.Prefix {
 	a = a.Unmap().WithZone("")
 	bits := a.BitLen()
 	if a.Is6() {

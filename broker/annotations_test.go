@@ -25,7 +25,7 @@ func TestNotes(t *testing.T) {
 		{quorumq.MsgIDRange{First: 3, Last: 3}, table("x-a"), "[{3 3} {x-a=true}]", 1},
 		{quorumq.MsgIDRange{First: 4, Last: 5}, table("x-b"), "[{4 4} {x-b=true}][{5 5} {x-c=true x-b=true}]", 1},
 	} {
-		n := notes{3: table("x-a"), 5: table("x-c")}
+		n := annotations{3: table("x-a"), 5: table("x-c")}
 		d := gateway.Decision{Kind: gateway.Requeue}
 		if len(row.added) > 0 {
 			d.Annotations = message.AppendTable(nil, row.added)

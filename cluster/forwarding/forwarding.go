@@ -1,8 +1,8 @@
-// Package letters hosts what forwards the dead letters of the queues that a node leads: a forwarder
+// Package forwarding hosts what forwards the dead letters of the queues that a node leads: a forwarder
 // for the backlog of each, and a copier for what is sent at most once, from the beginning of a term
 // of the queue's leadership to its end. Where letters go is told by the node's view and policies
 // (Router), and they go by the node's gateway (Sender).
-package letters
+package forwarding
 
 import (
 	"sync"

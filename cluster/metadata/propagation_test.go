@@ -14,7 +14,7 @@ import (
 // all who came meanwhile.
 func TestSpreadAsksOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := spreading{peers: map[id.NodeID]*sight{}}
+		s := propagation{peers: map[id.NodeID]*sight{}}
 		var asked []uint64
 		answer := make(chan struct{})
 		ask := func(index uint64) error {
@@ -46,7 +46,7 @@ func TestSpreadAsksOnce(t *testing.T) {
 // when their own time is over.
 func TestSpreadFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := spreading{peers: map[id.NodeID]*sight{}}
+		s := propagation{peers: map[id.NodeID]*sight{}}
 		broken, answer := errors.New("broken"), make(chan error)
 		ask := func(uint64) error { return <-answer }
 		first, second, third := make(chan error, 1), make(chan error, 1), make(chan error, 1)

@@ -1,8 +1,8 @@
 package broker
 
-// undecided remembers which deliveries of a consumer its client has not decided about:
-// a bit per delivery from the oldest undecided one on.
-type undecided struct {
+// unacked remembers which deliveries of a consumer its client has not decided about:
+// a bit per delivery from the oldest unacked one on.
+type unacked struct {
 	base    uint64   // id of bit 0 of words, minus 1: ids up to base are decided
 	last    uint64   // newest delivered id
 	decided []uint64 // bit i: id base+1+i is decided
@@ -11,10 +11,10 @@ type undecided struct {
 const wordBits = 64
 
 // deliveredUpTo adds the ids up to n.
-func (u *undecided) deliveredUpTo(n uint64) { u.last = max(u.last, n) }
+func (u *unacked) deliveredUpTo(n uint64) { u.last = max(u.last, n) }
 
 // decide marks an id; false if it was not delivered or is decided already.
-func (u *undecided) decide(n uint64) bool {
+func (u *unacked) decide(n uint64) bool {
 	if n <= u.base || n > u.last {
 		return false
 	}
@@ -31,8 +31,8 @@ func (u *undecided) decide(n uint64) bool {
 	return true
 }
 
-// decideUpTo marks all ids up to n and returns the first that can have been undecided.
-func (u *undecided) decideUpTo(n uint64) (first uint64) {
+// decideUpTo marks all ids up to n and returns the first that can have been unacked.
+func (u *unacked) decideUpTo(n uint64) (first uint64) {
 	n = min(n, u.last)
 	first = u.base + 1
 	if n <= u.base {
@@ -49,7 +49,7 @@ func (u *undecided) decideUpTo(n uint64) (first uint64) {
 }
 
 // trim drops words in front whose ids are all decided.
-func (u *undecided) trim() {
+func (u *unacked) trim() {
 	drop := 0
 	for drop < len(u.decided) && u.decided[drop] == ^uint64(0) {
 		drop++

@@ -14,9 +14,9 @@ import (
 // spreadTimeout bounds how long a change of the catalog waits for other nodes' views.
 const spreadTimeout = 250 * time.Millisecond
 
-// spreading knows how far peers see the catalog. However many changes wait for a peer, one
+// propagation knows how far peers see the catalog. However many changes wait for a peer, one
 // question at a time is on its way, for the newest of them.
-type spreading struct {
+type propagation struct {
 	links Links
 	view  func() *catalog.View
 	log   *slog.Logger
@@ -33,9 +33,9 @@ type Links interface {
 	Client(id.NodeID) (nodev1.NodeClient, error)
 }
 
-// newSpreading returns one that knows of no peer yet. Its methods may be called concurrently.
-func newSpreading(links Links, view func() *catalog.View, log *slog.Logger) *spreading {
-	return &spreading{links: links, view: view, log: log, peers: map[id.NodeID]*sight{}}
+// newPropagation returns one that knows of no peer yet. Its methods may be called concurrently.
+func newPropagation(links Links, view func() *catalog.View, log *slog.Logger) *propagation {
+	return &propagation{links: links, view: view, log: log, peers: map[id.NodeID]*sight{}}
 }
 
 // sight is how far one peer sees.
@@ -47,7 +47,7 @@ type sight struct {
 
 // awaitPeer returns when the peer sees the catalog up to an index. ask asks it, and is called by
 // one at a time; if it fails for one who asks, it fails for that one only.
-func (s *spreading) awaitPeer(ctx context.Context, n id.NodeID, index uint64, ask func(index uint64) error) error {
+func (s *propagation) awaitPeer(ctx context.Context, n id.NodeID, index uint64, ask func(index uint64) error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	p := s.peers[n]
@@ -88,7 +88,7 @@ func (s *spreading) awaitPeer(ctx context.Context, n id.NodeID, index uint64, as
 // await waits until the nodes that this one has links to see the catalog up to an index
 // too, so that whoever is told of a change finds it on any of them (EX-15). A node that
 // does not answer in time follows later.
-func (s *spreading) await(ctx context.Context, index uint64) {
+func (s *propagation) await(ctx context.Context, index uint64) {
 	ctx, cancel := context.WithTimeout(ctx, spreadTimeout)
 	defer cancel()
 	var asked sync.WaitGroup

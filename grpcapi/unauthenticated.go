@@ -19,12 +19,12 @@ import (
 
 // What a connection may do that has not logged in, beside the gate's bounds.
 const (
-	// strangerStreams is how many calls may have their credentials looked at at the same time; the
+	// unauthenticatedStreams is how many calls may have their credentials looked at at the same time; the
 	// next one, and with it the connection, waits for one of them.
-	strangerStreams = 1
-	// strangerWatches is how many calls for health may run, maxWatches the same of a connection
+	unauthenticatedStreams = 1
+	// unauthenticatedWatches is how many calls for health may run, maxWatches the same of a connection
 	// that has logged in.
-	strangerWatches, maxWatches = 4, 16
+	unauthenticatedWatches, maxWatches = 4, 16
 	// maxOpenBytes is the size of a request that needs no login.
 	maxOpenBytes = 4 << 10
 	// maxHeaderBytes is the size of a call's headers.
@@ -68,20 +68,20 @@ func awaitGreeting(c net.Conn) (net.Conn, error) {
 	return &greeted{c, head}, nil // gRPC refuses another greeting
 }
 
-// stranger is what there is of a connection until it has logged in.
-type stranger struct {
+// unauthenticated is what there is of a connection until it has logged in.
+type unauthenticated struct {
 	conn     *gate.Conn
 	checks   chan struct{} // holds as many as credentials are being looked at
 	loggedIn chan struct{} // closed once it has logged in
 	once     sync.Once
 }
 
-func newStranger(c net.Conn) *stranger {
-	return &stranger{conn: gate.From(c), checks: make(chan struct{}, strangerStreams), loggedIn: make(chan struct{})}
+func newUnauthenticated(c net.Conn) *unauthenticated {
+	return &unauthenticated{conn: gate.From(c), checks: make(chan struct{}, unauthenticatedStreams), loggedIn: make(chan struct{})}
 }
 
 // known tells whether the connection has logged in.
-func (x *stranger) known() bool {
+func (x *unauthenticated) known() bool {
 	select {
 	case <-x.loggedIn:
 		return true
@@ -91,7 +91,7 @@ func (x *stranger) known() bool {
 }
 
 // admit notes that it has.
-func (x *stranger) admit() {
+func (x *unauthenticated) admit() {
 	x.once.Do(func() {
 		x.conn.Admit()
 		close(x.loggedIn)
@@ -101,7 +101,7 @@ func (x *stranger) admit() {
 // early looks at calls before a byte of their requests is taken in, and has admit refuse those whose headers
 // have no credentials, or not the form of some. It does not refuse them itself: gRPC would keep each in memory
 // until the time that its caller has set. It runs on the connection's reader, so it does not check
-// credentials. While some of a stranger are being checked, nothing more is read from it.
+// credentials. While some of an unauthenticated client are being checked, nothing more is read from it.
 func (s *Server) early(ctx context.Context, info *tap.Info) (context.Context, error) {
 	with, err := s.look(ctx, info)
 	if err != nil {
@@ -124,7 +124,7 @@ func (s *Server) look(ctx context.Context, info *tap.Info) (context.Context, err
 	if isOpen(info.FullMethodName) {
 		return ctx, s.countOpen(ctx, conn)
 	}
-	if !s.b.Logins.Authenticates() || conn.stranger.known() {
+	if !s.b.Logins.Authenticates() || conn.unauthenticated.known() {
 		return ctx, nil
 	}
 	if _, err := parseCredential(info.Header.Get("authorization")); err != nil {
@@ -139,8 +139,8 @@ func (s *Server) awaitCheck(ctx context.Context, conn *countedConn) (context.Con
 	within := time.NewTimer(max(s.cfg.Gate.LoginTimeout(), time.Second))
 	defer within.Stop()
 	select {
-	case conn.stranger.checks <- struct{}{}:
-	case <-conn.stranger.loggedIn:
+	case conn.unauthenticated.checks <- struct{}{}:
+	case <-conn.unauthenticated.loggedIn:
 		return ctx, nil
 	case <-conn.life.Done():
 		return ctx, context.Cause(conn.life)
@@ -150,7 +150,7 @@ func (s *Server) awaitCheck(ctx context.Context, conn *countedConn) (context.Con
 			Reason: "the credentials of other calls by this connection are still being checked; try again",
 		}
 	}
-	done := sync.OnceFunc(func() { <-conn.stranger.checks })
+	done := sync.OnceFunc(func() { <-conn.unauthenticated.checks })
 	context.AfterFunc(ctx, done) // it may end before it is looked at
 	return context.WithValue(ctx, checkKey{}, done), nil
 }
@@ -166,8 +166,8 @@ func checked(ctx context.Context) {
 
 // countOpen lets a call in that needs no login, unless too many of its connection run.
 func (s *Server) countOpen(ctx context.Context, conn *countedConn) error {
-	most := int32(strangerWatches)
-	if conn.stranger.known() {
+	most := int32(unauthenticatedWatches)
+	if conn.unauthenticated.known() {
 		most = maxWatches
 	}
 	if conn.watches.Add(1) > most {
@@ -177,7 +177,7 @@ func (s *Server) countOpen(ctx context.Context, conn *countedConn) error {
 			Reason: "too many calls for health run on this connection; end some, or watch with one of them",
 		}
 	}
-	release := conn.stranger.conn.Hold()
+	release := conn.unauthenticated.conn.Hold()
 	context.AfterFunc(ctx, func() {
 		conn.watches.Add(-1)
 		release()

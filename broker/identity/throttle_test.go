@@ -15,7 +15,7 @@ import (
 
 // An address has some tries at once and then one each second; others have their own.
 func TestTries(t *testing.T) {
-	x := tries{unseen: new(atomic.Uint64)}
+	x := throttle{unseen: new(atomic.Uint64)}
 	now := time.Unix(1000, 0)
 	a, b := netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("::ffff:10.0.0.2")
 	taken := func(from netip.Addr, most int) (n int) {
@@ -27,9 +27,9 @@ func TestTries(t *testing.T) {
 		return n
 	}
 	for _, step := range []struct {
-		from        netip.Addr
-		later       time.Duration
-		tries, want int
+		from           netip.Addr
+		later          time.Duration
+		throttle, want int
 	}{
 		{a, 0, 100, LoginTries},
 		{b, 0, 1, 1},
@@ -42,8 +42,8 @@ func TestTries(t *testing.T) {
 		{netip.MustParseAddr("2001:db8:0:1::1"), 0, 1, 1},
 	} {
 		now = now.Add(step.later)
-		if n := taken(step.from, step.tries); n != step.want {
-			t.Errorf("%v after %v: %d tries of %d, want %d", step.from, step.later, n, step.tries, step.want)
+		if n := taken(step.from, step.throttle); n != step.want {
+			t.Errorf("%v after %v: %d tries of %d, want %d", step.from, step.later, n, step.throttle, step.want)
 		}
 	}
 	x.giveBack(a)
@@ -51,10 +51,10 @@ func TestTries(t *testing.T) {
 		t.Errorf("%d tries after one was given back", n)
 	}
 	// What is remembered is bounded.
-	for i := range 3 * maxTriers {
+	for i := range 3 * maxThrottled {
 		x.take(netip.AddrFrom4([4]byte{11, byte(i >> 16), byte(i >> 8), byte(i)}), now)
 	}
-	if len(x.from) > maxTriers {
+	if len(x.from) > maxThrottled {
 		t.Errorf("%d addresses", len(x.from))
 	}
 }
@@ -85,7 +85,7 @@ func TestTriesAreGivenBack(t *testing.T) {
 		l := testLogins(catalog.New().View, Config{Backends: func(access.Backend) []access.Backend { return backends }})
 		from := netip.MustParseAddr("192.0.2.1")
 		for i := range 2 * LoginTries {
-			try := tryOf{tries: &l.tries, from: from}
+			try := attempt{throttle: &l.throttle, from: from}
 			_, _, err := l.chain.Authenticate(t.Context(), access.Credentials{User: "u", Secret: "s", Now: time.Now()}, try.take)
 			if _ = try.done(err); !try.taken && (row.back || i < LoginTries) {
 				t.Errorf("%s: there is no try left after %d", what, i)
@@ -115,14 +115,14 @@ func TestWrongPasswords(t *testing.T) {
 	l := testLogins(catalog.New().View, Config{})
 	u, changed := &catalog.User{Name: "u"}, &catalog.User{Name: "u"}
 	d := l.digest("password", "u", "wrong")
-	l.tries.refuse(d, u)
-	if !l.tries.wrong(d, u) || l.tries.wrong(d, changed) || l.tries.wrong(d, nil) || l.tries.wrong(l.digest("password", "u", "other"), u) {
+	l.throttle.refuse(d, u)
+	if !l.throttle.wrong(d, u) || l.throttle.wrong(d, changed) || l.throttle.wrong(d, nil) || l.throttle.wrong(l.digest("password", "u", "other"), u) {
 		t.Error("it is wrong for the user as it was, and nobody else")
 	}
 	for i := range 2 * maxRefused {
-		l.tries.refuse(l.digest(fmt.Sprint(i)), nil)
+		l.throttle.refuse(l.digest(fmt.Sprint(i)), nil)
 	}
-	if n := len(l.tries.refused); n > maxRefused {
+	if n := len(l.throttle.refused); n > maxRefused {
 		t.Errorf("%d credentials are remembered", n)
 	}
 }

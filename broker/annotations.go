@@ -9,14 +9,14 @@ import (
 	"github.com/quorate/quorate/quorumq"
 )
 
-// notes holds the annotations that undecided deliveries came with. The queue keeps one
+// annotations holds the annotations that unacked deliveries came with. The queue keeps one
 // table of annotations per message, the newest, so that what a client adds has to
 // contain what was there before (DEL-11). Deliveries with annotations are rare.
-type notes map[uint64]message.Table
+type annotations map[uint64]message.Table
 
 // decide takes a decision about deliveries to the queue; added are the annotations that
 // are in d. Notes about the deliveries end with it.
-func (n notes) decide(r quorumq.MsgIDRange, d gateway.Decision, added message.Table, to func(quorumq.MsgIDRange, gateway.Decision)) {
+func (n annotations) decide(r quorumq.MsgIDRange, d gateway.Decision, added message.Table, to func(quorumq.MsgIDRange, gateway.Decision)) {
 	if len(n) == 0 {
 		to(r, d)
 		return

@@ -114,13 +114,13 @@ func TestOneCheckAtATime(t *testing.T) {
 		_, err := s.awaitCheck(ctx, conn)
 		third <- err
 	}()
-	conn.stranger.admit()
+	conn.unauthenticated.admit()
 	if err := <-third; err != nil {
 		t.Error(err)
 	}
 	conn.end(&failure.Error{Class: failure.ConnectionForced})
-	other := &countedConn{stranger: newStranger(nil), life: conn.life}
-	other.stranger.checks <- struct{}{}
+	other := &countedConn{unauthenticated: newUnauthenticated(nil), life: conn.life}
+	other.unauthenticated.checks <- struct{}{}
 	if _, err := s.awaitCheck(ctx, other); status.Code(toStatus(err)) != codes.Unavailable {
 		t.Errorf("a connection that ends: %v", err)
 	}
