@@ -25,7 +25,7 @@ type Credentials struct {
 	User string
 	// Secret is a password or a token.
 	Secret string
-	// Bearer tells that Secret was sent as a token and is no password.
+	// Bearer reports that Secret was sent as a token and is no password.
 	Bearer bool
 	// Now is the time by which the credentials are judged.
 	Now time.Time
@@ -44,7 +44,7 @@ const (
 // String returns the name of the right, as scopes and messages have it.
 func (r Right) String() string { return [...]string{"configure", "write", "read"}[r] }
 
-// Matcher tells whether a name is meant. Match may be called concurrently; with an error the name
+// Matcher reports whether a name is meant. Match may be called concurrently; with an error the name
 // does not match.
 type Matcher interface {
 	Match(name string) (bool, error)
@@ -75,14 +75,14 @@ type Identity struct {
 	Expires time.Time
 }
 
-// Ended tells whether the identity is over.
+// Ended reports whether the identity is over.
 func (i *Identity) Ended(now time.Time) bool { return !i.Expires.IsZero() && !now.Before(i.Expires) }
 
 // Backend is a source of identities. Its methods may be called concurrently.
 type Backend interface {
 	// Name is how the configuration and metrics call it.
 	Name() string
-	// Tokens tells that its secrets are JSON Web Tokens: it is asked for these alone, and first.
+	// Tokens reports that its secrets are JSON Web Tokens: it is asked for these alone, and first.
 	Tokens() bool
 	// Authenticate returns whom the credentials prove. Errors: *Refused if they are wrong, anything
 	// else if it cannot tell, best *Unavailable. It returns when ctx ends.
@@ -96,13 +96,13 @@ const WrongPassword = "user or password is wrong, or the user may log in from th
 type Refused struct {
 	// Reason says what is wrong with a token; never what is wrong with a name or a password.
 	Reason string
-	// Passing tells that the same credentials may be right a moment later.
+	// Passing reports that the same credentials may be right a moment later.
 	Passing bool
 }
 
 func (e *Refused) Error() string { return e.Reason }
 
-// Unavailable tells that a backend cannot say now whether credentials are right.
+// Unavailable reports that a backend cannot say now whether credentials are right.
 type Unavailable struct {
 	Backend string
 	Cause   error

@@ -17,7 +17,7 @@ type remembers interface {
 
 // vouches is a Backend that knows who does not guess.
 type vouches interface {
-	// Vouched tells whether the credentials were right a while ago.
+	// Vouched reports whether the credentials were right a while ago.
 	Vouched(c Credentials) bool
 }
 
@@ -154,7 +154,7 @@ func (c *Chain) order(cred Credentials) (out []*member) {
 
 func isToken(c Credentials) bool { return c.Bearer || IsJWT(c.Secret) }
 
-// IsJWT tells whether a text has the form of a signed JSON Web Token; of one that is too long
+// IsJWT reports whether a text has the form of a signed JSON Web Token; of one that is too long
 // nobody looks.
 func IsJWT(text string) bool {
 	if len(text) > MaxTokenBytes || strings.Count(text, ".") != 2 {

@@ -83,7 +83,7 @@ func (c *Guarded) Remembered(cred Credentials) (id *Identity, err error, known b
 	return a.id, a.err, true
 }
 
-// Vouched tells whether the credentials were right a while ago: who shows them does not guess, and
+// Vouched reports whether the credentials were right a while ago: who shows them does not guess, and
 // many who show them at once are no attack.
 func (c *Guarded) Vouched(cred Credentials) bool {
 	c.mu.Lock()

@@ -18,7 +18,7 @@ type rule struct {
 // rights are what scopes give.
 type rights []rule
 
-// IsScope tells whether a text without a prefix is a scope that gives something.
+// IsScope reports whether a text without a prefix is a scope that gives something.
 func IsScope(text string) bool {
 	tag, is := strings.CutPrefix(text, tagScope)
 	_, ok := parseRule(text)

@@ -52,7 +52,7 @@ type frameQueue struct {
 	timer  *time.Timer
 }
 
-// slow tells whether a frame may wait for more than the queues' windows: for the catalog, a
+// slow reports whether a frame may wait for more than the queues' windows: for the catalog, a
 // queue's answer, or its consumers.
 func slow(f wire.Frame) bool {
 	if f.Type != wire.FrameMethod {

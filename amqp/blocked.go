@@ -134,7 +134,7 @@ func (s *Server) unblockAll() {
 	}
 }
 
-// forgetBlocked tells whether no connection is left.
+// forgetBlocked reports whether no connection is left.
 func (s *Server) forgetBlocked(free []*conn) (none bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -272,7 +272,7 @@ func (c *conn) isClosing() bool {
 	return c.closing
 }
 
-// isEnding tells that nothing more is run for the client.
+// isEnding reports that nothing more is run for the client.
 func (c *conn) isEnding() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -118,11 +118,11 @@ func (in *Incoming) Stats() IncomingStats {
 	return IncomingStats{Bytes: used, Waiting: waiting, Waits: in.waits.Load(), Refused: in.refused.Load(), Late: in.late.Load()}
 }
 
-// scarce tells whether somebody waits for room, over AMQP or another protocol.
+// scarce reports whether somebody waits for room, over AMQP or another protocol.
 func (in *Incoming) scarce() bool { return in.budget.Scarce() }
 
 // take gives n bytes to a content, or returns the claim by which it waits for them; over
-// tells that its connection may have no more.
+// reports that its connection may have no more.
 func (in *Incoming) take(x *charge, n int64) (wait *claim, over bool) {
 	in.mu.Lock()
 	defer in.mu.Unlock()

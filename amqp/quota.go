@@ -7,7 +7,7 @@ import (
 	"github.com/quorate/quorate/amqp/wire"
 )
 
-// errPaused tells that a publish was not run, as a rate holds its channel back: it is run again later.
+// errPaused reports that a publish was not run, as a rate holds its channel back: it is run again later.
 var errPaused = errors.New("amqp: a rate holds the channel back")
 
 // awaitQuotas is where a publish waits for quotas (VH-14). What holds too much, a vhost or the queues of a user, holds the whole

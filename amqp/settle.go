@@ -167,7 +167,7 @@ func (ch *channel) decide(taken []open, o settle) error {
 	return nil
 }
 
-// returned tells that a message is back in its queue, or gone with it.
+// returned reports that a message is back in its queue, or gone with it.
 func returned(err error) bool {
 	e, ok := errors.AsType[*failure.Error](err)
 	return ok && (e.Class == failure.NotFound || e.Class == failure.PreconditionFailed && e.State)

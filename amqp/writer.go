@@ -45,7 +45,7 @@ func (w *writer) agreed(frameMax uint32, heartbeat time.Duration) {
 	wait.Wake(w.c.news)
 }
 
-// run writes until the connection ends. It tells whether the client was sent all there was.
+// run writes until the connection ends. It reports whether the client was sent all there was.
 func (w *writer) run() bool {
 	c := w.c
 	timer := time.NewTimer(time.Hour)
@@ -128,7 +128,7 @@ func (w *writer) last() bool {
 	}
 }
 
-// turn gathers what there is. Done tells that nothing will follow; heartbeat is how often a
+// turn gathers what there is. Done reports that nothing will follow; heartbeat is how often a
 // heartbeat is due.
 func (w *writer) turn() (done bool, heartbeat time.Duration) {
 	c := w.c

@@ -54,7 +54,7 @@ type Row struct {
 	Operators bool
 	// Merging is how what several give becomes one value (PO-6, PO-7).
 	Merging Merging
-	// Equality says whether a redeclaration must have it the same.
+	// Equality reports whether a redeclaration must have it the same.
 	Equality Equality
 	// Values are those that it may have.
 	Values Values
@@ -129,7 +129,7 @@ func (r *Row) is(name string) bool {
 	return r.Name == name || r.prefix() && strings.HasPrefix(name, r.Name)
 }
 
-// ComparedOn tells whether a redeclaration of a queue must have the argument the same.
+// ComparedOn reports whether a redeclaration of a queue must have the argument the same.
 func ComparedOn(name string, classic bool) bool {
 	r := Find(name)
 	if r == nil {
@@ -162,7 +162,7 @@ func LeftOut(name string) string {
 	return why
 }
 
-// AsksForClassic tells whether a declaration that names no type has arguments that RabbitMQ
+// AsksForClassic reports whether a declaration that names no type has arguments that RabbitMQ
 // takes for classic queues alone, and so can only mean one.
 func AsksForClassic(args message.Table) bool {
 	asks := false
@@ -183,7 +183,7 @@ type Error struct {
 	Arg    string // "x-max-length", "durable", ...
 	Value  string // as received
 	Reason string // what is wrong and what would be right
-	// OtherType tells that the argument is one of queues of another type.
+	// OtherType reports that the argument is one of queues of another type.
 	OtherType bool
 }
 

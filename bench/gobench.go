@@ -48,7 +48,7 @@ func parse(r io.Reader, processors int) (results, error) {
 	return out, nil
 }
 
-// isFrame tells whether go test wrote the line around the results.
+// isFrame reports whether go test wrote the line around the results.
 func isFrame(line string) bool {
 	for _, prefix := range []string{"goos: ", "goarch: ", "pkg: ", "cpu: ", "ok  \t"} {
 		if strings.HasPrefix(line, prefix) {
@@ -58,7 +58,7 @@ func isFrame(line string) bool {
 	return false
 }
 
-// isLog tells whether the line is of what a benchmark logged, which go test shows behind
+// isLog reports whether the line is of what a benchmark logged, which go test shows behind
 // its result.
 func isLog(line string) bool {
 	return strings.HasPrefix(line, "--- BENCH: ") || strings.HasPrefix(line, "    ")

@@ -172,7 +172,7 @@ type load struct {
 	over                 <-chan struct{} // closed to end; nil: never
 }
 
-// goesOn tells whether another message is due after n of them.
+// goesOn reports whether another message is due after n of them.
 func (l load) goesOn(n int64, since time.Duration) bool {
 	select {
 	case <-l.over:

@@ -114,7 +114,7 @@ func (b *Broker) tryImport(ctx context.Context) (done bool, err error) {
 // lifeOf names a life of a node.
 func lifeOf(node string, epoch uint64) string { return node + " " + strconv.FormatUint(epoch, 10) }
 
-// claimLives tells whether a node that lives imports the document of that hash.
+// claimLives reports whether a node that lives imports the document of that hash.
 func claimLives(claim, hash string, s *cluster.Status) bool {
 	for i := range s.Nodes {
 		n := &s.Nodes[i]

@@ -79,7 +79,7 @@ type Consumer struct {
 	told        Activity // what TakeActivity returned last
 }
 
-// Activity says whether a consumer is the one that receives (SAC-4).
+// Activity reports whether a consumer is the one that receives (SAC-4).
 type Activity uint8
 
 // The activities: of a queue without a single active consumer, or not known yet; the one
@@ -136,7 +136,7 @@ func (b *Broker) consume(ctx context.Context, q *gateway.Queue, about failure.Er
 	return c, nil
 }
 
-// Classic tells whether the queue is of that type.
+// Classic reports whether the queue is of that type.
 func (c *Consumer) Classic() bool { return c.classic }
 
 // record returns what the catalog knows of a queue.
@@ -343,7 +343,7 @@ func (c *Consumer) recycle() {
 	}
 }
 
-// HasPending tells whether more has been assigned to the consumer than there was room for: that is
+// HasPending reports whether more has been assigned to the consumer than there was room for: that is
 // still to come. Take may have something new when it ends.
 func (c *Consumer) HasPending() bool { return c.c.HasPending() }
 

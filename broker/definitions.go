@@ -199,7 +199,7 @@ func (b *Broker) planned(v *catalog.View, s *definitions.Step) Imported {
 	return out
 }
 
-// samePassword tells whether a user that differs does so only in that the document has its
+// samePassword reports whether a user that differs does so only in that the document has its
 // password, and the cluster the hash of it.
 func samePassword(v *catalog.View, s *definitions.Step) bool {
 	c, is := s.Command.(*catalog.PutUser)
@@ -356,7 +356,7 @@ func (m *importing) audited(ctx context.Context, s *definitions.Step) (created b
 	return created, err
 }
 
-// create makes an object and tells whether it is new.
+// create makes an object and reports whether it is new.
 func (m *importing) create(ctx context.Context, s *definitions.Step) (created bool, err error) {
 	about := failure.Error{VHost: s.VHost, Kind: s.Kind.String(), Name: s.Name}
 	command, sets := s.Command, false
@@ -397,7 +397,7 @@ func (m *importing) create(ctx context.Context, s *definitions.Step) (created bo
 	return reply.Created || sets, failure.AsState(failure.Translate(err, about))
 }
 
-// early tells that a command cannot be proposed yet: in a new cluster, or one that is being upgraded.
+// early reports that a command cannot be proposed yet: in a new cluster, or one that is being upgraded.
 func (m *importing) early(cmd catalog.Command, about failure.Error) error {
 	if early := m.c.View().Allows(cmd); early != nil {
 		about.Class, about.RetryAfter, about.Reason = failure.Unavailable, failure.RetryAfter, early.Reason

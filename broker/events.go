@@ -145,7 +145,7 @@ func (w *WatchEvents) wants(e *Event) bool {
 	return matches(w.Name, e.Name)
 }
 
-// matches tells whether a name has a pattern of path.Match; "" is that of all.
+// matches reports whether a name has a pattern of path.Match; "" is that of all.
 func matches(pattern, name string) bool {
 	if pattern == "" {
 		return true

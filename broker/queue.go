@@ -101,7 +101,7 @@ func (b *Broker) DeleteQueue(ctx context.Context, vhost, name string, how Deleti
 	return gone, nil
 }
 
-// awaitDrainDeleted waits a moment for the end of a queue, and tells whether it is still there.
+// awaitDrainDeleted waits a moment for the end of a queue, and reports whether it is still there.
 func (b *Broker) awaitDrainDeleted(ctx context.Context, c *cluster.Cluster, uid id.QueueUID) bool {
 	ctx, cancel := context.WithTimeout(ctx, drainDeleteWait)
 	defer cancel()

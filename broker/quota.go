@@ -21,7 +21,7 @@ type quotas struct {
 	start time.Time
 	kick  chan struct{} // of capacity 1: there is something for exchange to do at once
 	nodes atomic.Int64  // of the cluster
-	// byPolicy tells that a policy bounds the rates of queues, byDeclarer that a user's queues are bounded in what
+	// byPolicy reports that a policy bounds the rates of queues, byDeclarer that a user's queues are bounded in what
 	// they hold, rated that one of these is so, was so, or that an argument bounds a rate.
 	byPolicy, byDeclarer, rated atomic.Bool
 

@@ -94,7 +94,7 @@ func (g *gate) limit(now time.Duration, index uint64, l gateLimits) {
 	g.q.wake()
 }
 
-// newer tells whether the limits are of a newer view than the one of an index.
+// newer reports whether the limits are of a newer view than the one of an index.
 func (g *gate) newer(index uint64) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -133,7 +133,7 @@ func (g *gate) weigh() {
 	}
 }
 
-// use tells that the gate counts, and has it asked about if it did not. The caller holds mu.
+// use reports that the gate counts, and has it asked about if it did not. The caller holds mu.
 func (g *gate) use(now time.Duration) {
 	if g.used == 0 || now-g.used > gateIdle {
 		g.q.wake()
@@ -237,7 +237,7 @@ func (g *gate) holding(now time.Duration, bytes uint64) {
 	g.weigh()
 }
 
-// limitsStored tells whether what is held is bounded.
+// limitsStored reports whether what is held is bounded.
 func (g *gate) limitsStored() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()

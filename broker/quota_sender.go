@@ -101,14 +101,14 @@ func (b *Broker) chargeQueue(q *handle, m *Publish, p *publishing, i int) {
 type Hold struct {
 	// For is how long to wait before looking again; 250 ms at most.
 	For time.Duration
-	// Stored tells that a vhost, or a user's queues, hold too much, which takes longer than rates do.
+	// Stored reports that a vhost, or a user's queues, hold too much, which takes longer than rates do.
 	Stored bool
 
 	gate  *gate
 	which int
 }
 
-// Held tells whether the next message into a vhost has to wait, and how long before one looks again. It
+// Held reports whether the next message into a vhost has to wait, and how long before one looks again. It
 // belongs to the goroutine that publishes.
 func (s *Sender) Held(vhost string) (h Hold, held bool) {
 	v := s.b.view()
@@ -220,7 +220,7 @@ func (s *Sender) AwaitQuotas(ctx context.Context, vhost string, giveUp func() bo
 	}
 }
 
-// Full tells whether what held a sender back because too much is stored still does, as far as this node knows
+// Full reports whether what held a sender back because too much is stored still does, as far as this node knows
 // (VH-16, VH-17); false for the zero Hold. It may be called from any goroutine.
 func (h Hold) Full() bool {
 	if h.gate == nil {

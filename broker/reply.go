@@ -25,7 +25,7 @@ const replyAwaits = 5 * time.Second
 // replySecretBytes is the length of the secret in an address, a rand.Text.
 const replySecretBytes = 26
 
-// isReplyQueue tells whether a name is that of a queue for answers, or an address of one. Such
+// isReplyQueue reports whether a name is that of a queue for answers, or an address of one. Such
 // queues are the business of those who ask and answer alone: they are shown to nobody.
 func isReplyQueue(name string) bool {
 	rest, ok := strings.CutPrefix(name, ReplyName)
@@ -85,7 +85,7 @@ func (b *Broker) ConsumeReplies(ctx context.Context, o Consume) (c *Consumer, ad
 	return c, ReplyName + "." + secret + "." + strconv.FormatUint(index, 36), err
 }
 
-// ReplyExists tells whether answers to an address have a queue, as far as this node knows
+// ReplyExists reports whether answers to an address have a queue, as far as this node knows
 // when it knows of its making. ReplyName itself, which each channel may consume from, is there.
 func (b *Broker) ReplyExists(ctx context.Context, vhost, address string) bool {
 	return address == ReplyName || b.replyQueue(ctx, vhost, address) != ""

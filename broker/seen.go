@@ -6,7 +6,7 @@ import (
 	"github.com/quorate/quorate/cluster/event"
 )
 
-// seesEvent tells whether an event is about what is seen. Those of bindings and of the vhost
+// seesEvent reports whether an event is about what is seen. Those of bindings and of the vhost
 // itself have no name that a pattern is for.
 func seesEvent(s permission.Sight, e *Event) bool {
 	if e.Kind == event.Missed {

@@ -41,7 +41,7 @@ type Queue struct {
 	Policy, OperatorPolicy string
 	Effective              message.Table
 	EffectivePolicy        message.Table // of both policies alone
-	// SettingsPending tells that its leader had something else in force when it gave the
+	// SettingsPending reports that its leader had something else in force when it gave the
 	// figures; false without these.
 	SettingsPending bool
 	// DeclaredBy is the user that declared it, "" for nobody or if it is not known; whether it counts towards

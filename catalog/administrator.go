@@ -6,7 +6,7 @@ import "slices"
 // it that one of them is left (VH-10).
 const TagAdministrator = "administrator"
 
-// governs tells whether the user is an administrator who can log in: there is a password, and
+// governs reports whether the user is an administrator who can log in: there is a password, and
 // connections are not forbidden altogether.
 func (u *User) governs() bool {
 	return slices.Contains(u.Tags, TagAdministrator) && u.PasswordHash != "" && u.MaxConnections != 0
@@ -39,7 +39,7 @@ func (v *View) setUser(name string, u *User) *Error {
 	return nil
 }
 
-// governedBesides tells whether another user is an administrator who can log in.
+// governedBesides reports whether another user is an administrator who can log in.
 func (v *View) governedBesides(name string) (found bool) {
 	v.users.each(func(other string, u *User) bool {
 		found = other != name && u.governs()

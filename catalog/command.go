@@ -171,11 +171,11 @@ type RegisterNode struct {
 	// What follows is not there before VersionStores.
 
 	Store id.StoreID // "": the form of a build that knows no stores
-	// Fresh tells that no catalog has taken the store yet, and FirstEpoch is that of its first
+	// Fresh reports that no catalog has taken the store yet, and FirstEpoch is that of its first
 	// start: a registration between that and Epoch was its own.
 	Fresh      bool
 	FirstEpoch id.Epoch
-	// Empty tells that the node's member of the catalog group has nothing, so that it must not
+	// Empty reports that the node's member of the catalog group has nothing, so that it must not
 	// begin before a former one is out of the group: see LeaveCatalog.
 	Empty bool
 }
@@ -191,7 +191,7 @@ type BeginMemberChange struct {
 	Size  int       // members that the queue shall have from then on (QueueRecord.Size); 0: as before
 }
 
-// SettleMemberChange tells that the group has taken a step of a change. It is refused
+// SettleMemberChange reports that the group has taken a step of a change. It is refused
 // unless that change goes on.
 type SettleMemberChange struct {
 	UID    id.QueueUID

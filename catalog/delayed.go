@@ -33,7 +33,7 @@ func (c *DeclareExchange) Resolved() (DeclareExchange, error) {
 	return DeclareExchange{}, e
 }
 
-// Delays tells whether the header x-delay of what is published to the exchange counts (DLY-2).
+// Delays reports whether the header x-delay of what is published to the exchange counts (DLY-2).
 func (x *Exchange) Delays() bool {
 	v, _ := x.Arguments.Get(argDelayedType)
 	s, is := v.AsString()

@@ -10,7 +10,7 @@ import (
 // ArgMatch is the argument of a binding that says how headers are compared (EX-9).
 const ArgMatch = "x-match"
 
-// ComparesX tells whether a binding with these arguments compares headers whose names begin with
+// ComparesX reports whether a binding with these arguments compares headers whose names begin with
 // x- (EX-9).
 func ComparesX(args message.Table) bool {
 	v, _ := args.Get(ArgMatch)

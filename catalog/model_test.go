@@ -269,7 +269,7 @@ func checkDeclarers(t *testing.T, old, v *catalog.View) {
 	}
 }
 
-// hasAdministrator tells whether an administrator can log in (VH-10).
+// hasAdministrator reports whether an administrator can log in (VH-10).
 func hasAdministrator(v *catalog.View) bool {
 	for u := range v.Users() {
 		if slices.Contains(u.Tags, catalog.TagAdministrator) && u.PasswordHash != "" && u.MaxConnections != 0 {

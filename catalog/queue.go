@@ -106,7 +106,7 @@ func (q *QueueRecord) equivalent(c *DeclareQueue) *Error {
 	return e.sameArguments(q.compares, c.Arguments, q.Arguments)
 }
 
-// compares tells whether a redeclaration must have an argument as the queue has it. The type
+// compares reports whether a redeclaration must have an argument as the queue has it. The type
 // was compared in its resolved form, so naming the default is no difference.
 func (q *QueueRecord) compares(name string) bool {
 	return argument.ComparedOn(name, q.Type == QueueClassic)
@@ -162,11 +162,11 @@ func (v *View) endLives(gone func(*QueueRecord) bool) {
 	}
 }
 
-// EndsWith tells whether a queue ends with a node: it is not durable and is there, or belongs to
+// EndsWith reports whether a queue ends with a node: it is not durable and is there, or belongs to
 // one of its connections.
 func (q *QueueRecord) EndsWith(n id.NodeID) bool { return q.endsWith(n, math.MaxUint64) }
 
-// endsWith tells whether a queue ends with the lives of a node before the epoch.
+// endsWith reports whether a queue ends with the lives of a node before the epoch.
 func (q *QueueRecord) endsWith(n id.NodeID, before id.Epoch) bool {
 	return q.Exclusive && q.Owner.Node == n && q.Owner.Epoch < before ||
 		!q.Durable && q.Members[0] == n && q.Home < before
@@ -248,7 +248,7 @@ func (q *QueueRecord) beingDeleted() *Error {
 	}
 }
 
-// nameFits says whether the name of a new queue or exchange is short enough and text
+// nameFits reports whether the name of a new queue or exchange is short enough and text
 // (C-3), and fills e when it is not.
 func (e *Error) nameFits(name string) bool {
 	switch {

@@ -34,7 +34,7 @@ type Publication struct {
 	// Chance decides where an exchange takes any of its bindings (EX-14). Who may route
 	// a message twice gives the same chance again.
 	Chance uint64
-	// Local tells whether a queue is led on the publisher's node, for x-local-random. nil
+	// Local reports whether a queue is led on the publisher's node, for x-local-random. nil
 	// stands for every queue.
 	Local func(id.QueueUID) bool
 	// Alternate returns an exchange's alternate exchange, as policies may give one

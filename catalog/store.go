@@ -31,7 +31,7 @@ type LeaveCatalog struct {
 	Since uint64
 }
 
-// NodeOut tells that the catalog group's configuration, as it is committed, has no member of a
+// NodeOut reports that the catalog group's configuration, as it is committed, has no member of a
 // node. The group's leader proposes it; Since is the index of View.Leaving. If the node is not
 // leaving since then, it changes nothing.
 type NodeOut struct {

@@ -81,12 +81,12 @@ func (v *View) putVHost(c *PutVHost) (Reply, *Error) {
 	return Reply{}, nil
 }
 
-// Pristine tells whether the vhost is the one that every cluster begins with, as it was then.
+// Pristine reports whether the vhost is the one that every cluster begins with, as it was then.
 func (x *VHost) Pristine() bool {
 	return x.Name == DefaultVHost && x.Equal(newVHostRecord(DefaultVHost))
 }
 
-// Equal tells whether two vhosts have the same settings and limits.
+// Equal reports whether two vhosts have the same settings and limits.
 func (x *VHost) Equal(y *VHost) bool {
 	a, b := *x, *y
 	a.Tags, b.Tags = nil, nil

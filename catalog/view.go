@@ -88,7 +88,7 @@ type MemberChange struct {
 	Cancelled bool      // take back what can be
 }
 
-// Holds tells whether a node shall hold a member of the queue's group: it is one, or it joins.
+// Holds reports whether a node shall hold a member of the queue's group: it is one, or it joins.
 func (q *QueueRecord) Holds(n id.NodeID) bool {
 	return slices.Contains(q.Members, n) || q.Change != nil && q.Change.Join == n && q.Change.Leave != n
 }
@@ -130,7 +130,7 @@ type Node struct {
 	Epoch         id.Epoch
 	// Store is that of the node's data directory; "": it has not registered with one.
 	Store id.StoreID
-	// Vacant tells that the node's store was given up (ReplaceNode): a fresh one may take its
+	// Vacant reports that the node's store was given up (ReplaceNode): a fresh one may take its
 	// place, and Former never comes back.
 	Vacant bool
 	Former id.StoreID
@@ -357,7 +357,7 @@ func (v *View) Nodes() iter.Seq[*Node] {
 	}
 }
 
-// Forgotten tells whether a node was taken out of the cluster: its id comes back only with
+// Forgotten reports whether a node was taken out of the cluster: its id comes back only with
 // another store, a fresh one.
 func (v *View) Forgotten(n id.NodeID) bool {
 	_, is := v.forgotten.get(n)
@@ -370,7 +370,7 @@ func (v *View) Leaving() iter.Seq2[id.NodeID, uint64] {
 	return func(yield func(id.NodeID, uint64) bool) { v.leaving.each(yield) }
 }
 
-// Leaves tells whether a node is one of those.
+// Leaves reports whether a node is one of those.
 func (v *View) Leaves(n id.NodeID) bool {
 	_, is := v.leaving.get(n)
 	return is

@@ -14,7 +14,7 @@ const (
 	DeadQueue = "dead"
 )
 
-// Verdict says whether a history kept the promises.
+// Verdict reports whether a history kept the promises.
 type Verdict string
 
 // The verdicts.

@@ -169,7 +169,7 @@ func (n *nemesis) change(ctx context.Context, pick int) {
 	n.log("the member on node %s is built anew", member)
 }
 
-// over says whether the run has ended.
+// over reports whether the run has ended.
 func over(ctx context.Context) bool { return ctx.Err() != nil }
 
 // sleep waits for d, if it is not over; false if ctx ended.

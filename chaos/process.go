@@ -97,7 +97,7 @@ func (n *Node) Start() error {
 	return nil
 }
 
-// Running says whether the node has a process, and its id.
+// Running reports whether the node has a process, and its id.
 func (n *Node) Running() (pid int, running bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

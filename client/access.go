@@ -140,7 +140,7 @@ func (c *Client) PutVHost(ctx context.Context, h VHost) (isNew bool, err error) 
 	return out.Yes, err
 }
 
-// DeleteVHost removes a vhost with all that is in it, and tells whether there was one.
+// DeleteVHost removes a vhost with all that is in it, and reports whether there was one.
 func (c *Client) DeleteVHost(ctx context.Context, name string) (existed bool, err error) {
 	out, err := ask[deleted](ctx, c, ofName{name}, access, brokerv1.AccessClient.DeleteVhost)
 	return out.Yes, err
@@ -170,7 +170,7 @@ func (c *Client) PutUser(ctx context.Context, u User) (isNew bool, err error) {
 	return out.Yes, err
 }
 
-// ChangeUser changes a user in part, and tells whether it is new.
+// ChangeUser changes a user in part, and reports whether it is new.
 func (c *Client) ChangeUser(ctx context.Context, u UserChange) (isNew bool, err error) {
 	r := &brokerv1.ChangeUserRequest{Name: u.Name, Create: u.Create}
 	if u.Tags != nil {
@@ -185,7 +185,7 @@ func (c *Client) ChangeUser(ctx context.Context, u UserChange) (isNew bool, err 
 	return out.GetCreated(), err
 }
 
-// DeleteUser removes a user with its permissions, and tells whether there was one.
+// DeleteUser removes a user with its permissions, and reports whether there was one.
 func (c *Client) DeleteUser(ctx context.Context, name string) (existed bool, err error) {
 	out, err := ask[deleted](ctx, c, ofName{name}, access, brokerv1.AccessClient.DeleteUser)
 	return out.Yes, err
@@ -237,7 +237,7 @@ func (c *Client) limits(ctx context.Context, of limitsOf) iter.Seq2[Limit, error
 	})
 }
 
-// SetPermission sets what a user may do in a vhost, and tells whether it had no permission
+// SetPermission sets what a user may do in a vhost, and reports whether it had no permission
 // there.
 func (c *Client) SetPermission(ctx context.Context, p Permission) (isNew bool, err error) {
 	type request struct {
@@ -247,7 +247,7 @@ func (c *Client) SetPermission(ctx context.Context, p Permission) (isNew bool, e
 	return out.Yes, err
 }
 
-// ClearPermission takes from a user all that it may do in a vhost, and tells whether it
+// ClearPermission takes from a user all that it may do in a vhost, and reports whether it
 // had a permission.
 func (c *Client) ClearPermission(ctx context.Context, r PermissionRef) (existed bool, err error) {
 	out, err := ask[deleted](ctx, c, r, access, brokerv1.AccessClient.ClearPermission)
@@ -276,7 +276,7 @@ func (c *Client) SetTopicPermission(ctx context.Context, p TopicPermission) (isN
 }
 
 // ClearTopicPermission takes away the bounds of a user at an exchange, or at all of the
-// vhost, and tells whether there was one.
+// vhost, and reports whether there was one.
 func (c *Client) ClearTopicPermission(ctx context.Context, r TopicPermissionRef) (existed bool, err error) {
 	out, err := ask[deleted](ctx, c, r, access, brokerv1.AccessClient.ClearTopicPermission)
 	return out.Yes, err

@@ -47,7 +47,7 @@ type apiWalk struct {
 	seen map[types.Type]bool
 }
 
-// foreign tells whether a package is of the API or of protobuf.
+// foreign reports whether a package is of the API or of protobuf.
 func (apiWalk) foreign(p *types.Package) bool {
 	return p != nil && (strings.HasPrefix(p.Path(), "github.com/quorate/quorate/proto/") || strings.HasPrefix(p.Path(), "google.golang.org/protobuf") ||
 		strings.HasPrefix(p.Path(), "google.golang.org/genproto"))

@@ -208,7 +208,7 @@ func (c *Client) try(ctx context.Context, f func(context.Context, *node) error) 
 	return err
 }
 
-// fromBroker says whether the broker itself answered, as opposed to the connection.
+// fromBroker reports whether the broker itself answered, as opposed to the connection.
 func fromBroker(err error) bool { return len(status.Convert(err).Details()) > 0 }
 
 // gaveUp tells why the last try failed, and keeps the context's error for errors.Is.

@@ -60,7 +60,7 @@ type ClockStatus struct {
 	// Grade says how sure the node is of the time of the cluster: confirmed by a majority of the
 	// wall clocks, presumed without one, or unsettled.
 	Grade string `api:"grade"`
-	// Off tells that the offset is above timeouts.clock_skew.
+	// Off reports that the offset is above timeouts.clock_skew.
 	Off bool `api:"off"`
 }
 

@@ -150,7 +150,7 @@ func (s *Consumer) Receive(ctx context.Context) (*Delivery, error) {
 	}
 }
 
-// current says whether a delivery can still be settled, or was at delivery.
+// current reports whether a delivery can still be settled, or was at delivery.
 func (s *Consumer) current(d *Delivery) bool {
 	if s.cfg.AutoAck {
 		return true
@@ -183,7 +183,7 @@ func (s *Consumer) decide(d *Delivery, decision Decision) error {
 	return nil
 }
 
-// Activity says whether a consumer is the one that receives.
+// Activity reports whether a consumer is the one that receives.
 type Activity uint8
 
 // The activities.

@@ -58,7 +58,7 @@ func (s *Consumer) run() {
 	}
 }
 
-// again says whether opening once more can help.
+// again reports whether opening once more can help.
 func (s *Consumer) again(err error, lost time.Time) bool {
 	s.mu.Lock()
 	cancelled := s.cancelled
@@ -177,7 +177,7 @@ func (s *Consumer) receive(stream consumeStream, number uint64) error {
 	}
 }
 
-// asked says whether Cancel caused the end of delivery, and lets it return.
+// asked reports whether Cancel caused the end of delivery, and lets it return.
 func (s *Consumer) asked() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

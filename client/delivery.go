@@ -96,7 +96,7 @@ func (d *Delivery) ExtendAckDeadline(by time.Duration) error {
 	return d.consumer.extendAckDeadline(d, by)
 }
 
-// Revoked tells that the message was unacked for too long and is back in the queue (CT-3).
+// Revoked reports that the message was unacked for too long and is back in the queue (CT-3).
 // Decide about it all the same: that changes nothing for the message, and the consumer gets
 // no others before.
 func (d *Delivery) Revoked() bool { return d.consumer.isRevoked(d) }

@@ -106,7 +106,7 @@ func (e *Error) fill(metadata map[string]string) {
 	e.Arg, e.Value = metadata["arg"], metadata["value"]
 }
 
-// passing says whether another try, perhaps on another node, can help.
+// passing reports whether another try, perhaps on another node, can help.
 func passing(err error) bool {
 	switch status.Code(err) {
 	case codes.Unavailable, codes.Aborted, codes.Canceled, codes.DeadlineExceeded, codes.Unknown, codes.Internal:

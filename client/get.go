@@ -36,7 +36,7 @@ func (c *Client) Get(ctx context.Context, r GetRequest) (*Taken, error) {
 }
 
 // Settle decides about a message taken by Get. A *Error of class PreconditionFailed about
-// settle_token tells that the message is not held any more: its time ran out, or an earlier
+// settle_token reports that the message is not held any more: its time ran out, or an earlier
 // try, whose answer was lost, has settled it (DEL-6).
 func (c *Client) Settle(ctx context.Context, token string, d Decision) error {
 	annotations, err := d.Annotations.proto()
@@ -53,7 +53,7 @@ func (c *Client) Settle(ctx context.Context, token string, d Decision) error {
 // SettleAndPublish acknowledges a message taken by Get and publishes outputs in its place, in
 // the vhost of its queue: both, or neither (G-22). The outputs then reach each queue that they
 // are routed to exactly once, also when nodes fail. It is tried once. A *Error of class
-// PreconditionFailed with nothing wrong in the outputs tells that the message is not held any
+// PreconditionFailed with nothing wrong in the outputs reports that the message is not held any
 // more, for an earlier try settled it or it is back in its queue; one of class Unavailable may
 // leave open what happened. Either way the message comes again if and only if nothing was
 // published.

@@ -15,7 +15,7 @@ type grace struct {
 	since time.Time // of the first refusal; zero: none since it worked
 }
 
-// forgives says whether another try may help after an error that is a refused login.
+// forgives reports whether another try may help after an error that is a refused login.
 func (g *grace) forgives(err error) bool {
 	if status.Code(err) != codes.Unauthenticated || !g.c.loggedIn.Load() {
 		return false

@@ -91,7 +91,7 @@ func (ns *nodes) inUse() []*node {
 	return used
 }
 
-// judge tells whether to ask the node now, whether to prepare to leave it, once for each time
+// judge reports whether to ask the node now, whether to prepare to leave it, once for each time
 // that it does not answer, and whether to look for a better one.
 func (n *node) judge(now time.Time, stuck bool, cfg *Config) (ask, prepare, leave bool) {
 	n.mu.Lock()
@@ -169,7 +169,7 @@ func (ns *nodes) leaveFor(ctx context.Context, n *node) {
 	}
 }
 
-// serves tells whether the node takes new work and does well for it.
+// serves reports whether the node takes new work and does well for it.
 func (n *node) serves(ctx context.Context) bool {
 	r, err := n.health.Check(ctx, &healthv1.HealthCheckRequest{Service: fitService})
 	if err == nil && r.GetStatus() == healthv1.HealthCheckResponse_NOT_SERVING {

@@ -61,7 +61,7 @@ func (n *trapped) ClusterStatus(context.Context, *brokerv1.ClusterStatusRequest)
 	return &brokerv1.ClusterStatusResponse{Cluster: "test"}, nil
 }
 
-// serveTrapped serves a node. With knows it has the health service that says whether clients do
+// serveTrapped serves a node. With knows it has the health service that reports whether clients do
 // better elsewhere.
 func serveTrapped(t *testing.T, stored *storage, knows bool) (*trapped, string) {
 	t.Helper()

@@ -65,7 +65,7 @@ func (c *Client) MintToken(ctx context.Context, lifetime time.Duration) (Token, 
 	return ask[Token](ctx, c, request{lifetime}, access, brokerv1.AccessClient.MintToken)
 }
 
-// RevokeToken ends a token by its id, and tells whether there was one.
+// RevokeToken ends a token by its id, and reports whether there was one.
 func (c *Client) RevokeToken(ctx context.Context, id string) (existed bool, err error) {
 	out, err := ask[deleted](ctx, c, ofID{id}, access, brokerv1.AccessClient.RevokeToken)
 	return out.Yes, err

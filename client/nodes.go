@@ -123,7 +123,7 @@ func (n *node) doubt() {
 	n.seen = time.Time{}
 }
 
-// avoid has other nodes tried first for a while, and tells whether that is news. What runs
+// avoid has other nodes tried first for a while, and reports whether that is news. What runs
 // over the node ends by itself.
 func (n *node) avoid(now time.Time) bool {
 	n.mu.Lock()

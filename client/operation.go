@@ -9,7 +9,7 @@ import (
 	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
 )
 
-// OperationState tells whether an operation goes on.
+// OperationState reports whether an operation goes on.
 type OperationState string
 
 // The states.
@@ -160,7 +160,7 @@ func (c *Client) ForgetNode(ctx context.Context, r ForgetNodeRequest) (StartedOp
 	return ask[StartedOperation](ctx, c, r, admin, brokerv1.AdminClient.ForgetNode)
 }
 
-// FinalizeVersionRequest says whether an upgrade ends.
+// FinalizeVersionRequest reports whether an upgrade ends.
 type FinalizeVersionRequest struct {
 	DryRun bool `api:"dry_run"` // only tells what holds it back
 }

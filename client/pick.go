@@ -85,7 +85,7 @@ func (ns *nodes) ready(ctx context.Context, n *node, now time.Time, alone bool) 
 	return err
 }
 
-// fresh tells that the node has answered within so long.
+// fresh reports that the node has answered within so long.
 func (n *node) fresh(now time.Time, within time.Duration) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()

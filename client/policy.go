@@ -28,7 +28,7 @@ type PolicyRef struct {
 	Operator bool   `api:"operator"`
 }
 
-// PutPolicy makes a policy, or replaces the one of its name, and tells whether it is new.
+// PutPolicy makes a policy, or replaces the one of its name, and reports whether it is new.
 func (c *Client) PutPolicy(ctx context.Context, p Policy) (isNew bool, err error) {
 	type request struct {
 		Policy Policy `api:"policy"`
@@ -37,7 +37,7 @@ func (c *Client) PutPolicy(ctx context.Context, p Policy) (isNew bool, err error
 	return out.Yes, err
 }
 
-// DeletePolicy removes a policy, and tells whether there was one.
+// DeletePolicy removes a policy, and reports whether there was one.
 func (c *Client) DeletePolicy(ctx context.Context, p PolicyRef) (existed bool, err error) {
 	out, err := ask[deleted](ctx, c, p, policies, brokerv1.PoliciesClient.DeletePolicy)
 	return out.Yes, err

@@ -51,5 +51,5 @@ func (s *Consumer) handleAll(ctx context.Context, handle func(context.Context, *
 	}
 }
 
-// over says whether the caller has ended what runs under ctx.
+// over reports whether the caller has ended what runs under ctx.
 func over(ctx context.Context) bool { return ctx.Err() != nil }

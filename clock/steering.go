@@ -218,7 +218,7 @@ func lower(offsets []time.Duration) time.Duration {
 	return offsets[(len(offsets)-1)/2]
 }
 
-// lasts tells whether the clock should have been there for long enough to be set to it.
+// lasts reports whether the clock should have been there for long enough to be set to it.
 func (s *Steering) lasts(now, target time.Duration) bool {
 	if f := &s.far; !f.is || (target-f.target).Abs() > s.limit {
 		f.is, f.since, f.target = true, now, target

@@ -14,7 +14,7 @@ func (c *Cluster) openCatalog() (*metadata.Group, error) {
 	})
 }
 
-// Catalog returns this node's member of the catalog group: what changes the catalog, and tells whether
+// Catalog returns this node's member of the catalog group: what changes the catalog, and reports whether
 // this node may serve clients by its view.
 func (c *Cluster) Catalog() *metadata.Group { return c.catalog }
 

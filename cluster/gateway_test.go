@@ -228,7 +228,7 @@ func TestConsumerAfterTimedOutSession(t *testing.T) {
 	})
 }
 
-// ids tells whether these were delivered.
+// ids reports whether these were delivered.
 func (i *testInbox) ids(want ...quorumq.MsgID) error {
 	i.mu.Lock()
 	defer i.mu.Unlock()

@@ -39,7 +39,7 @@ func (n *testNodes) sleeps(q id.QueueUID) {
 	})
 }
 
-// asleep tells whether a node's member of a queue hibernates, and its figures on the node that led
+// asleep reports whether a node's member of a queue hibernates, and its figures on the node that led
 // it last.
 func (n *testNode) asleep(q id.QueueUID) (kept *quorumq.Overview, sleeps bool) {
 	status, kept := n.host.Kept(q)

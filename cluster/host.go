@@ -21,7 +21,7 @@ func (c *Cluster) newHost() *replica.Host {
 	return replica.New(made)
 }
 
-// Leads tells whether this node leads a queue, as far as its member knows.
+// Leads reports whether this node leads a queue, as far as its member knows.
 func (c *Cluster) Leads(q id.QueueUID) bool {
 	leader, _ := c.host.LeaderOf(q)
 	return leader == c.cfg.Node

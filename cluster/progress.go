@@ -22,7 +22,7 @@ const (
 	StartGroups StartPhase = "opening groups"
 	// StartElections waits for the groups' leaders.
 	StartElections StartPhase = "electing leaders"
-	// StartDone tells that the node has started: every group that it opened has had a
+	// StartDone reports that the node has started: every group that it opened has had a
 	// leader.
 	StartDone StartPhase = "started"
 )

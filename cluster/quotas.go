@@ -23,7 +23,7 @@ type storedBytes struct {
 	of map[clients.QuotaSubject]uint64
 }
 
-// limitsStored tells whether something bounds what the queues of a vhost, or those that a user has declared, hold.
+// limitsStored reports whether something bounds what the queues of a vhost, or those that a user has declared, hold.
 func limitsStored(v *catalog.View, of clients.QuotaSubject) bool {
 	if of.User != "" {
 		u, ok := v.User(of.User)
@@ -83,7 +83,7 @@ func storedSums(v *catalog.View, queues iter.Seq2[id.QueueUID, *quorumq.Overview
 	return sums
 }
 
-// EmitQuota tells that a quota bounds clients of this node, or does not any more. It does not wait.
+// EmitQuota reports that a quota bounds clients of this node, or does not any more. It does not wait.
 func (c *Cluster) EmitQuota(e event.Event) {
 	c.events.EmitNode(e)
 	c.log.Info("event", "kind", string(e.Kind), "vhost", e.VHost, "name", e.Name, "cause", e.Cause, "detail", e.Detail, "count", e.Count)

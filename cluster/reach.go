@@ -84,5 +84,5 @@ func counted[T any](all iter.Seq[T], n *int) iter.Seq[T] {
 	}
 }
 
-// DiskHangs tells that a write to this node's disk does not come back: it leads nothing then.
+// DiskHangs reports that a write to this node's disk does not come back: it leads nothing then.
 func (c *Cluster) DiskHangs() bool { return c.disks.Hangs() }

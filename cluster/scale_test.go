@@ -181,7 +181,7 @@ func (s *scale) rest(name string) {
 // something to do for a while.
 func (s *scale) calm() {
 	runtime.GC()
-	time.Sleep(12 * time.Second) // nothing tells that all has come to rest
+	time.Sleep(12 * time.Second) // nothing reports that all has come to rest
 }
 
 // measure reports what a member costs at rest.

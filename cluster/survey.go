@@ -28,7 +28,7 @@ func (l links) Say() { l.c.mux.Say() }
 // Client is of liveness.Links.
 func (l links) Client(n id.NodeID) (nodev1.NodeClient, error) { return l.c.mux.Client(n) }
 
-// dead tells whether gossip holds a node for dead.
+// dead reports whether gossip holds a node for dead.
 func (c *Cluster) dead(n id.NodeID) bool {
 	if c.members == nil {
 		return false

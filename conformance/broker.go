@@ -104,7 +104,7 @@ func (q *Quorate) Close() error {
 	return os.RemoveAll(q.dir)
 }
 
-// freeManagement says whether the address that tests of reconnecting need is free.
+// freeManagement reports whether the address that tests of reconnecting need is free.
 func freeManagement() bool {
 	l, err := new(net.ListenConfig).Listen(context.Background(), "tcp", managementAddress)
 	return err == nil && l.Close() == nil

@@ -127,7 +127,7 @@ func (c *Client) next() (Answer, error) {
 	}
 }
 
-// Can says whether the library has all that a scenario needs.
+// Can reports whether the library has all that a scenario needs.
 func (c *Client) Can(s Scenario) bool {
 	return !slices.ContainsFunc(s.Steps, func(step Step) bool {
 		return step.Do != "await" && !slices.Contains(c.verbs, step.Do)

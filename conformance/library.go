@@ -99,7 +99,7 @@ func goTests(cmd *exec.Cmd, least int) (r LibraryTests) {
 	return r
 }
 
-// hasPart says whether a test consists of others with this outcome, "" for any.
+// hasPart reports whether a test consists of others with this outcome, "" for any.
 func hasPart(outcomes map[string]string, name, outcome string) bool {
 	for other, o := range outcomes {
 		if strings.HasPrefix(other, name+"/") && (outcome == "" || o == outcome) {

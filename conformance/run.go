@@ -55,7 +55,7 @@ func (y *tally) one(name string, err error) {
 	}
 }
 
-// Run tries all clients on all brokers and says whether nothing failed.
+// Run tries all clients on all brokers and reports whether nothing failed.
 func Run(ctx context.Context, o Options) (bool, error) {
 	scenarios, err := Load("scenarios")
 	if err != nil {

@@ -179,7 +179,7 @@ func Load(dir string) ([]Scenario, error) {
 	return all, errors.Join(errs...)
 }
 
-// sleeps says whether the scenario takes its time wherever it runs.
+// sleeps reports whether the scenario takes its time wherever it runs.
 func (s *Scenario) sleeps() bool {
 	return slices.ContainsFunc(s.Steps, func(step Step) bool { return step.Do == "sleep" })
 }

@@ -5,7 +5,7 @@ import (
 	"github.com/quorate/quorate/quorumq"
 )
 
-// Cyclic says whether handing a message on to the queue target would let it go round for
+// Cyclic reports whether handing a message on to the queue target would let it go round for
 // ever without anybody touching it (DL-40). deaths is the list after the current death
 // was recorded, newest first, as Rewrite returns it. A message that a consumer rejected
 // is never cyclic; one that came back to target is, unless somewhere on the way round a

@@ -61,7 +61,7 @@ func NewForwarder(c Config, src Source, router Router, sender Sender) *Forwarder
 	return f
 }
 
-// Wake tells that the backlog may have news. It does not block.
+// Wake reports that the backlog may have news. It does not block.
 func (f *Forwarder) Wake() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -76,7 +76,7 @@ func (f *Forwarder) Wake() {
 	}
 }
 
-// Retry tells that the target may take dead letters again: it has room, or a new leader
+// Retry reports that the target may take dead letters again: it has room, or a new leader
 // (DL-24); 0 stands for all targets. It does not block.
 func (f *Forwarder) Retry(target id.QueueUID) {
 	f.mu.Lock()

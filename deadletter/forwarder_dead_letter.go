@@ -35,7 +35,7 @@ type load struct {
 	body []byte // nil: only Transfers on their way have it
 }
 
-// ready tells whether the dead letter can be sent.
+// ready reports whether the dead letter can be sent.
 func (l *deadLetter) ready() bool { return l.load != nil && l.load.body != nil }
 
 // pendingTarget is a target that has not stored the dead letter yet.
@@ -69,7 +69,7 @@ type targetQueue struct {
 	retryAt  time.Time     // not before; zero: at once
 }
 
-// blocked tells whether the target queue waits for its next attempt.
+// blocked reports whether the target queue waits for its next attempt.
 func (n *targetQueue) blocked() bool { return !n.retryAt.IsZero() }
 
 func (n *targetQueue) find(l *deadLetter) (int, bool) {

@@ -42,7 +42,7 @@ func (f *Forwarder) release(h *hold) {
 	f.look()
 }
 
-// holding tells whether no dead letter may leave, and until when answers are waited for: the earliest
+// holding reports whether no dead letter may leave, and until when answers are waited for: the earliest
 // such time of those who have not been told; zero: all have.
 func (f *Forwarder) holding() (held bool, until time.Time) {
 	f.mu.Lock()

@@ -107,7 +107,7 @@ func (r *forwarding) turn() bool {
 	return true
 }
 
-// sweepDue tells whether all dead letters are to be routed anew.
+// sweepDue reports whether all dead letters are to be routed anew.
 func (r *forwarding) sweepDue() bool { return r.again || r.swept != r.view.Index() }
 
 // lookAtView takes a new view up and starts a pass over all dead letters: the route of each
@@ -367,7 +367,7 @@ func (r *forwarding) backoff(failures int) time.Duration {
 	return d/2 + time.Duration(r.cfg.Chance()*float64(d/2))
 }
 
-// over tells whether the forwarder was closed.
+// over reports whether the forwarder was closed.
 func (r *forwarding) over() bool { return r.ctx.Err() != nil }
 
 var errCode = errors.New("deadletter: the target's machine answered with an unknown code")

@@ -48,7 +48,7 @@ type Router interface {
 // Sender carries dead letters to their targets. Its methods may be called concurrently.
 type Sender interface {
 	// Transfer hands dead letters over and waits for the answer of the target's machine. A
-	// repeat is harmless whatever became of the first (DL-25). ErrNoTarget tells that the
+	// repeat is harmless whatever became of the first (DL-25). ErrNoTarget reports that the
 	// target is gone for good, ErrDoubtful that it may have stored them, or will; after any other
 	// error it has not and will not. When ctx ends, dead letters that were not sent are not sent any
 	// more.

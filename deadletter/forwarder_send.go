@@ -263,7 +263,7 @@ func (r *forwarding) handleSettled(a completion) {
 	}
 }
 
-// flying tells whether a Transfer is under way.
+// flying reports whether a Transfer is under way.
 func (r *forwarding) flying() bool {
 	for _, n := range r.targetQueues {
 		if len(n.inFlight) > 0 {

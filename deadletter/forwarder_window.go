@@ -41,7 +41,7 @@ func (r *forwarding) load() bool {
 }
 
 // prepare makes ready what goes next in the target queues that can be tried, the first dead letters
-// first: what is held of later ones would only keep them out. It tells whether there is room
+// first: what is held of later ones would only keep them out. It reports whether there is room
 // for dead letters that are not known yet.
 func (r *forwarding) prepare() bool {
 	open := make([]id.QueueUID, 0, len(r.targetQueues))
@@ -60,7 +60,7 @@ func (r *forwarding) prepare() bool {
 	return all
 }
 
-// prepareTargetQueue tells whether the whole target queue is ready, or waits for something else than room.
+// prepareTargetQueue reports whether the whole target queue is ready, or waits for something else than room.
 // It takes no more of the window than its share among so many target queues.
 func (r *forwarding) prepareTargetQueue(n *targetQueue, targetQueues int) bool {
 	deadLetters, bytes := r.cfg.window/targetQueues, max(r.cfg.windowBytes, r.cfg.transferBytes)/targetQueues
@@ -135,7 +135,7 @@ func (r *forwarding) hold(l *deadLetter, way *routed, take bool) {
 	r.heldBytes += l.load.size
 }
 
-// triable tells whether some target of the dead letter can be tried without waiting.
+// triable reports whether some target of the dead letter can be tried without waiting.
 func (r *forwarding) triable(l *deadLetter) bool {
 	return slices.ContainsFunc(l.pending, func(p pendingTarget) bool {
 		return !p.flying && r.targetQueues[p.uid] != nil && !r.targetQueues[p.uid].blocked()

@@ -91,7 +91,7 @@ type Document struct {
 	Objects []Object
 }
 
-// Has tells whether the document has an object of a kind.
+// Has reports whether the document has an object of a kind.
 func (d *Document) Has(k Kind) bool {
 	for i := range d.Objects {
 		if d.Objects[i].Kind == k {

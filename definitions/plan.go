@@ -143,7 +143,7 @@ func adopts(o *Object) bool {
 	return is && !c.OnlyNew
 }
 
-// exists tells whether something of the object's name is there.
+// exists reports whether something of the object's name is there.
 func (p *planner) exists(o *Object) bool {
 	v := p.trial.View()
 	ok := false
@@ -196,7 +196,7 @@ func limitsText(have, given []catalog.NamedLimit) string {
 	return fmt.Sprintf("has %s, the document says %s; set limits by themselves", strings.Join(is, " and "), strings.Join(says, " and "))
 }
 
-// hasBinding tells whether a binding is there whose arguments look the same in JSON, which
+// hasBinding reports whether a binding is there whose arguments look the same in JSON, which
 // has fewer types than AMQP: one that was exported is not made a second time.
 func (p *planner) hasBinding(o *Object) bool {
 	c, is := o.Command.(*catalog.Bind)

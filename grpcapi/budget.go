@@ -129,7 +129,7 @@ func (b *budget) drop(at *list.Element) {
 	}
 }
 
-// tooMany tells whether more messages wait than may, of a connection or in all. The caller holds mu.
+// tooMany reports whether more messages wait than may, of a connection or in all. The caller holds mu.
 func (b *budget) tooMany(conn *countedConn) error {
 	most := max(leastWaiting, b.node.Bytes()/waitingShare/windowBytes)
 	whose, waits := "this node", int64(b.wait.Len())
@@ -190,7 +190,7 @@ func (b *budget) serve() {
 	}
 }
 
-// fits tells whether a message has room of its user and its connection. The caller holds mu.
+// fits reports whether a message has room of its user and its connection. The caller holds mu.
 func (b *budget) fits(a *asked) bool {
 	fits := func(used, most int64) bool { return used == 0 || used+a.bytes <= most }
 	most := b.node.Bytes()
@@ -226,7 +226,7 @@ func (b *budget) holds(user string, n int) {
 	}
 }
 
-// crowded tells whether somebody waits for room that the messages of others take, over whatever protocol.
+// crowded reports whether somebody waits for room that the messages of others take, over whatever protocol.
 func (b *budget) crowded() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()

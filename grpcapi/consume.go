@@ -287,7 +287,7 @@ func (x *consumeStream) deliver() (ended bool, err error) {
 	return false, err
 }
 
-// tellActivity tells whether the consumer is the active one, if that has changed.
+// tellActivity reports whether the consumer is the active one, if that has changed.
 func (x *consumeStream) tellActivity() error {
 	a, news := x.c.TakeActivity()
 	if !news {

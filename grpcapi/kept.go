@@ -84,7 +84,7 @@ func (k *kept) end() {
 	k.letGo()
 }
 
-// inTheWay tells whether others have lacked the room for long enough that the message must not wait any more.
+// inTheWay reports whether others have lacked the room for long enough that the message must not wait any more.
 func (k *kept) inTheWay() bool {
 	if k == nil {
 		return false

@@ -198,7 +198,7 @@ func (p *publishStream) takeNoMore() {
 	p.ending = true
 }
 
-// accept checks a request's place in the stream; opened tells that it carries no message.
+// accept checks a request's place in the stream; opened reports that it carries no message.
 func (p *publishStream) accept(req *brokerv1.PublishRequest) (opened bool, err error) {
 	if id := req.GetProducer(); len(id) > 0 {
 		switch {

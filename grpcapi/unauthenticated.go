@@ -80,7 +80,7 @@ func newUnauthenticated(c net.Conn) *unauthenticated {
 	return &unauthenticated{conn: gate.From(c), checks: make(chan struct{}, unauthenticatedStreams), loggedIn: make(chan struct{})}
 }
 
-// known tells whether the connection has logged in.
+// known reports whether the connection has logged in.
 func (x *unauthenticated) known() bool {
 	select {
 	case <-x.loggedIn:
@@ -185,7 +185,7 @@ func (s *Server) countOpen(ctx context.Context, conn *countedConn) error {
 	return nil
 }
 
-// isOpen tells that a method asks nobody to log in: health's.
+// isOpen reports that a method asks nobody to log in: health's.
 func isOpen(method string) bool {
 	return method == healthv1.Health_Check_FullMethodName || method == healthv1.Health_Watch_FullMethodName ||
 		method == healthv1.Health_List_FullMethodName

@@ -23,7 +23,7 @@ func ConnContext(ctx context.Context, _ net.Conn) context.Context {
 	return context.WithValue(ctx, loginsKey{}, &logins{users: map[string]bool{}})
 }
 
-// firstOf tells whether a user has not logged in before by the context's connection.
+// firstOf reports whether a user has not logged in before by the context's connection.
 func firstOf(ctx context.Context, user string) bool {
 	l, known := ctx.Value(loginsKey{}).(*logins)
 	if !known {

@@ -32,7 +32,7 @@ func ImportDeaths(m *Message) bool {
 	return true
 }
 
-// same tells whether two entries are of the same queue and reason, of which there is one.
+// same reports whether two entries are of the same queue and reason, of which there is one.
 func (d *Death) same(e Death) bool { return d.Queue == e.Queue && d.Reason == e.Reason }
 
 // fromTable reads an element of x-death.

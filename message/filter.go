@@ -13,12 +13,12 @@ type Filter struct {
 	Dead  bool // it has died
 }
 
-// Empty tells that the filter chooses all.
+// Empty reports that the filter chooses all.
 func (f *Filter) Empty() bool {
 	return len(f.MessageIDs) == 0 && len(f.Headers) == 0 && f.Death == (DeathOrigin{}) && !f.Dead
 }
 
-// Matches tells whether the filter chooses a message.
+// Matches reports whether the filter chooses a message.
 func (f *Filter) Matches(m *Message) bool {
 	switch {
 	case f.Dead && len(m.Deaths) == 0:

@@ -37,7 +37,7 @@ func (t *Table) Set(name string, v Value) {
 	*t = append(*t, Field{name, v})
 }
 
-// Delete removes all fields of that name, in place, and says whether there were any.
+// Delete removes all fields of that name, in place, and reports whether there were any.
 // Use Without when others hold the table.
 func (t *Table) Delete(name string) bool {
 	n := len(*t)
@@ -91,7 +91,7 @@ func MergedAnnotations(before, added Table) Table {
 	return t
 }
 
-// EqualClass says whether both tables have the same names with values that are equal by
+// EqualClass reports whether both tables have the same names with values that are equal by
 // class (see Value.EqualClass), in any order.
 func (t Table) EqualClass(u Table) bool {
 	return t.within(u) && u.within(t)

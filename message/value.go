@@ -125,13 +125,13 @@ func Array(v ...Value) Value { return Value{kind: KindArray, nest: &nest{array: 
 // Kind returns the value's type.
 func (v Value) Kind() Kind { return v.kind }
 
-// IsNull says whether the value is void.
+// IsNull reports whether the value is void.
 func (v Value) IsNull() bool { return v.kind == KindNull }
 
 // AsBool returns the boolean; ok is false for other kinds.
 func (v Value) AsBool() (b, ok bool) { return v.num != 0, v.kind == KindBool }
 
-// IsInt says whether the value is an integer of any width (C-2).
+// IsInt reports whether the value is an integer of any width (C-2).
 func (v Value) IsInt() bool { return v.kind >= KindInt8 && v.kind <= KindUint64 }
 
 // AsInt returns an integer of any width; ok is false for other kinds and for unsigned
@@ -211,7 +211,7 @@ func (v Value) AsArray() (a []Value, ok bool) {
 	return v.nest.array, true
 }
 
-// Equal says whether two values have the same kind and the same bits; tables must have
+// Equal reports whether two values have the same kind and the same bits; tables must have
 // their fields in the same order.
 func (v Value) Equal(w Value) bool {
 	if v.kind != w.kind || v.scale != w.scale || v.num != w.num || v.str != w.str {

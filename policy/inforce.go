@@ -35,7 +35,7 @@ func (b *Matcher) Degraded(v *catalog.View, q *catalog.QueueRecord) string {
 	return "at-least-once needs an overflow that refuses publishes; dead letters are sent at most once"
 }
 
-// DrainsBeforeDelete tells whether what a queue holds is dead-lettered before it is deleted
+// DrainsBeforeDelete reports whether what a queue holds is dead-lettered before it is deleted
 //
 func (b *Matcher) DrainsBeforeDelete(v *catalog.View, q *catalog.QueueRecord) bool {
 	s := b.InForce(v, q)

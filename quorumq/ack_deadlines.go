@@ -43,7 +43,7 @@ func (d *ackDeadlines) notLater(t Time) {
 	}
 }
 
-// passed tells whether something may be due, and if so, begins to find what is due next.
+// passed reports whether something may be due, and if so, begins to find what is due next.
 func (d *ackDeadlines) passed(now Time) bool {
 	if d.due == 0 || d.due > now {
 		return false
@@ -94,7 +94,7 @@ func (c *consumer) revoke(now Time, gen uint64, to []leaving, out *notices) []le
 	return to
 }
 
-// answer notes that the consumer has decided about deliveries that timed out, and tells whether it
+// answer notes that the consumer has decided about deliveries that timed out, and reports whether it
 // now has about all: then it gets new ones (CT-2).
 func (c *consumer) answer(ranges []MsgIDRange) bool {
 	if len(c.late) == 0 {

@@ -32,7 +32,7 @@ func (q *Queue) admit(body BodyRef, nm *NewMessage) {
 	q.budget.granted = false
 }
 
-// waitedFor tells whether a new message that is ready goes to a consumer at once, before any
+// waitedFor reports whether a new message that is ready goes to a consumer at once, before any
 // limit looks at it (LEN-9). That of all messages counts those of consumers too (LEN-8).
 func (q *Queue) waitedFor() bool {
 	return q.config.Rules >= RulesThird && q.store.ready.len() == 0 && !q.length().exceedsTotal(&q.config, 1) && q.subs.waiters.any()

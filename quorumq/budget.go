@@ -27,7 +27,7 @@ func (b *budget) slice(r Rules) int {
 	return max(0, ExpireSlice-b.spent)
 }
 
-// drop tells whether drop-head may take one more victim: one for a message that comes, and a
+// drop reports whether drop-head may take one more victim: one for a message that comes, and a
 // slice for all else of the entry, as when a limit was lowered.
 func (b *budget) drop(r Rules) bool {
 	switch {

@@ -88,7 +88,7 @@ const (
 	SwitchDrop
 )
 
-// apart tells whether the backlog has a limit of its own.
+// apart reports whether the backlog has a limit of its own.
 func (c *Config) apart() bool {
 	return c.DeadLetter == DeadLetterAtLeastOnce && c.Overflow == OverflowDropHead
 }

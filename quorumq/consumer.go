@@ -86,11 +86,11 @@ func (c *consumer) set(to *Checkout) {
 	c.ownTimeout, c.timeout = to.HasTimeout, to.TimeoutMs
 }
 
-// subscribes tells whether it is a consumer in the sense of CO-2: neither Get's nor
+// subscribes reports whether it is a consumer in the sense of CO-2: neither Get's nor
 // cancelled.
 func (c *consumer) subscribes() bool { return c.key.Tag != 0 && !c.cancelled }
 
-// canTake tells whether a message may be assigned to it now (DEL-3).
+// canTake reports whether a message may be assigned to it now (DEL-3).
 func (c *consumer) canTake() bool {
 	return c.subscribes() && !c.standby && len(c.late) == 0 && !c.session.closed && !c.session.node.suspected &&
 		(c.autoAck || c.held.live < int(c.prefetch)) &&

@@ -246,7 +246,7 @@ func (d *Decoder) decodeProducer(m *NewMessage, flags byte) {
 	r.check(m.ProducerSeq > 0, errZero)
 }
 
-// message takes a message but for its producer, and the flags that tell whether there is one.
+// message takes a message but for its producer, and the flags that report whether there is one.
 func (r *reader) message() (NewMessage, byte) {
 	flags := r.flags(messageFlags)
 	m := NewMessage{Size: VoidSize, TTLMs: Unlimited, Priority: DefaultPriority}

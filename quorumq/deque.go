@@ -173,7 +173,7 @@ func (d *deque[T, P]) place(key uint64) (at int, found bool) {
 	return d.first + i, found
 }
 
-// has tells whether the record with the key is there.
+// has reports whether the record with the key is there.
 func (d *deque[T, P]) has(key uint64) bool {
 	at, found := d.place(key)
 	return found && d.blocks[at].live.has(int(key%blockLen))

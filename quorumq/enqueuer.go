@@ -24,7 +24,7 @@ func (e *enqueuer) trim(answered Seq) {
 	e.refused = append(e.refused[:0], e.refused[i:]...)
 }
 
-// refuses tells whether a number that was decided was refused.
+// refuses reports whether a number that was decided was refused.
 func (e *enqueuer) refuses(seq Seq) bool {
 	_, found := slices.BinarySearch(e.refused, seq)
 	return found
@@ -52,7 +52,7 @@ func (e *enqueuer) restoreRefused(r *reader) {
 	}
 }
 
-// check tells whether the refused numbers ascend and have been decided.
+// check reports whether the refused numbers ascend and have been decided.
 func (e *enqueuer) check() bool {
 	for i, s := range e.refused {
 		if s >= e.next || i > 0 && e.refused[i-1] >= s {

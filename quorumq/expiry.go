@@ -38,7 +38,7 @@ func (m *message) expires(queueTTL int64) Time {
 	return after(m.at, max(ttl, 1))
 }
 
-// expired tells whether a message must not be delivered any more (TTL-2).
+// expired reports whether a message must not be delivered any more (TTL-2).
 func (m *message) expired(queueTTL int64, now Time) bool {
 	at := m.expires(queueTTL)
 	return at != 0 && at <= now

@@ -9,7 +9,7 @@ type idle struct {
 	consumed bool // there was a consumer since it is to be deleted with its last
 }
 
-// ends tells whether a queue of so many messages is to be deleted for want of use, once it has
+// ends reports whether a queue of so many messages is to be deleted for want of use, once it has
 // no consumers (QX-4).
 func (i *idle) ends(c *Config, messages int) bool {
 	return i.consumed || c.ExpiresMs > 0 && (!c.ExpiresIfEmpty || messages == 0)

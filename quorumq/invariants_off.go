@@ -2,7 +2,7 @@
 
 package quorumq
 
-// checked tells whether commands are followed by a check.
+// checked reports whether commands are followed by a check.
 const checked = false
 
 // verify does nothing: see the invariants build tag.

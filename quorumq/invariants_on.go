@@ -2,7 +2,7 @@
 
 package quorumq
 
-// checked tells whether commands are followed by a check.
+// checked reports whether commands are followed by a check.
 const checked = true
 
 // fullCheckLen is up to how many messages every command is followed by a full check;

@@ -6,27 +6,27 @@ type length struct {
 	unacked         uint64 // messages that count towards that of all messages (LEN-8)
 }
 
-// limited tells whether there is a limit.
+// limited reports whether there is a limit.
 func (c *Config) limited() bool {
 	return c.MaxLength >= 0 || c.MaxLengthBytes >= 0 || c.MaxLengthTotal >= 0
 }
 
-// exceeds tells whether so much more would exceed a limit (LEN-2, LEN-8).
+// exceeds reports whether so much more would exceed a limit (LEN-2, LEN-8).
 func (l length) exceeds(c *Config, messages, bytes uint64) bool {
 	return c.MaxLength >= 0 && l.messages+messages > uint64(c.MaxLength) ||
 		c.MaxLengthBytes >= 0 && l.bytes+bytes > uint64(c.MaxLengthBytes) || l.exceedsTotal(c, messages)
 }
 
-// exceedsTotal tells whether so many more would exceed the limit of all messages (LEN-8).
+// exceedsTotal reports whether so many more would exceed the limit of all messages (LEN-8).
 func (l length) exceedsTotal(c *Config, messages uint64) bool {
 	return c.MaxLengthTotal >= 0 && l.messages+l.unacked+messages > uint64(c.MaxLengthTotal)
 }
 
-// over tells whether a limit is exceeded, overTotal whether that of all messages is.
+// over reports whether a limit is exceeded, overTotal whether that of all messages is.
 func (l length) over(c *Config) bool      { return l.exceeds(c, 0, 0) }
 func (l length) overTotal(c *Config) bool { return l.exceedsTotal(c, 0) }
 
-// refuses tells whether what would exceed a limit is refused, instead of making room for it: in a
+// refuses reports whether what would exceed a limit is refused, instead of making room for it: in a
 // queue with so many messages in its backlog.
 func (c *Config) refuses(backlog int) bool {
 	return c.Overflow != OverflowDropHead || c.apart() && int64(backlog) >= c.BacklogLimit // DL-20

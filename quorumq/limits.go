@@ -1,6 +1,6 @@
 package quorumq
 
-// Full tells whether a limit leaves no room for one more message with a body (LEN-7).
+// Full reports whether a limit leaves no room for one more message with a body (LEN-7).
 func (q *Queue) Full() bool { return q.length().exceeds(&q.config, 1, 1) }
 
 // dropHead removes ready messages while a limit is exceeded (LEN-3). Those of what is ready
@@ -29,7 +29,7 @@ func (q *Queue) enforce() {
 	}
 }
 
-// excess tells whether something is left that a limit removes.
+// excess reports whether something is left that a limit removes.
 func (q *Queue) excess() bool {
 	if q.config.Rules < RulesThird || !q.config.limited() || q.store.len() == 0 {
 		return false

@@ -157,7 +157,7 @@ type delayed struct {
 	due    Time
 }
 
-// fresh tells that the message was never ready.
+// fresh reports that the message was never ready.
 func (d *delayed) fresh() bool { return d.key() == 0 }
 
 func (*delayed) width() int { return 11 }

@@ -339,7 +339,7 @@ func (q *model) expire() {
 	q.overfull = q.overfull || q.excess()
 }
 
-// mayHandle tells whether the entry has room for one more due message; by the first rules there
+// mayHandle reports whether the entry has room for one more due message; by the first rules there
 // are no chunks here.
 func (q *model) mayHandle() bool { return q.c.Rules < RulesThird || q.handled < ExpireSlice }
 

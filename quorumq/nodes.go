@@ -44,7 +44,7 @@ func (n *node) close(session uint64) {
 	n.closed = append(n.closed, session)
 }
 
-// hasClosed tells whether a session is remembered as closed.
+// hasClosed reports whether a session is remembered as closed.
 func (n *node) hasClosed(session uint64) bool { return slices.Contains(n.closed, session) }
 
 // renew begins the node's next life.
@@ -68,7 +68,7 @@ func (ns *nodes) suspect(n *node, deadline Time) {
 	ns.suspects++
 }
 
-// clear ends a suspicion and tells whether there was one.
+// clear ends a suspicion and reports whether there was one.
 func (ns *nodes) clear(n *node) bool {
 	if !n.suspected {
 		return false
@@ -101,7 +101,7 @@ func (ns *nodes) clearLate(now Time) {
 	}
 }
 
-// lateAt tells whether the sessions of a suspected node are to end.
+// lateAt reports whether the sessions of a suspected node are to end.
 func (n *node) lateAt(now Time) bool { return n.suspected && n.deadline <= now }
 
 // enqueuers returns how many of them have enqueued.

@@ -73,7 +73,7 @@ func (f PeekFrom) After(p *Peeked) PeekFrom {
 	return f
 }
 
-// Peek looks at up to limit messages and appends those that from asks for. more tells that
+// Peek looks at up to limit messages and appends those that from asks for. more reports that
 // there may be others, at next. It changes nothing.
 func (q *Queue) Peek(dst []Peeked, from PeekFrom, limit int) (out []Peeked, next PeekFrom, more bool) {
 	switch from.Part {

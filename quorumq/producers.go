@@ -35,7 +35,7 @@ type producer struct {
 	older, newer *producer
 }
 
-// repeated tells whether the queue has decided about this message of a producer before,
+// repeated reports whether the queue has decided about this message of a producer before,
 // and whether by refusing it.
 func (ps *producers) repeated(m *NewMessage) (known, refused bool) {
 	if m.Producer == nil {

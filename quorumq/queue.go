@@ -75,7 +75,7 @@ func (q *Queue) length() length {
 	return l
 }
 
-// refuses tells whether so much more would exceed a limit and is refused for that (LEN-4).
+// refuses reports whether so much more would exceed a limit and is refused for that (LEN-4).
 func (q *Queue) refuses(messages, bytes uint64) bool {
 	return q.config.refuses(q.backlog.set.len()) && q.length().exceeds(&q.config, messages, bytes)
 }

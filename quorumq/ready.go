@@ -160,7 +160,7 @@ func (r *ready) removeAt(p Place) (held, bool) {
 	return r.removeReturned(p.Return), true
 }
 
-// hasOrd tells whether the message with an ordinal stands in its level.
+// hasOrd reports whether the message with an ordinal stands in its level.
 func (r *ready) hasOrd(ord uint64) bool {
 	return r.level(int(ord & (levels - 1))).has(ord >> ordBits)
 }

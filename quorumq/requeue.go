@@ -73,7 +73,7 @@ func (q *Queue) member(name id.NodeID, epoch id.Epoch) (*node, bool) {
 	return n, q.speaks(n, epoch)
 }
 
-// speaks tells whether this epoch of a node may: a newer one is put in place of that before.
+// speaks reports whether this epoch of a node may: a newer one is put in place of that before.
 func (q *Queue) speaks(n *node, epoch id.Epoch) bool {
 	if epoch <= n.epoch {
 		return epoch == n.epoch

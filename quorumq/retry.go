@@ -48,7 +48,7 @@ type Retry struct {
 	StepsMs       [MaxRetrySteps]int64 // milliseconds, from 1
 }
 
-// applies tells whether a returned message waits (DR-1).
+// applies reports whether a returned message waits (DR-1).
 func (r *Retry) applies(failed bool) bool {
 	switch r.Type {
 	case RetryAll:

@@ -134,7 +134,7 @@ func addMixed[T any](m *merge, blocks []*block[T]) {
 	m.add(&listedRuns{inOrder(rest)})
 }
 
-// ascends tells whether each run ends before the next begins.
+// ascends reports whether each run ends before the next begins.
 func ascends(runs []BodyRun) bool {
 	for i := 1; i < len(runs); i++ {
 		if compareRefs(runs[i-1].last(), runs[i].first()) >= 0 {

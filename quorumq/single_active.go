@@ -65,7 +65,7 @@ func (a *singleActive) favourite(ss sessions) *consumer {
 	return best
 }
 
-// preferred tells whether a consumer should rather be active than another one.
+// preferred reports whether a consumer should rather be active than another one.
 func (a *singleActive) preferred(c, to *consumer) bool {
 	switch {
 	case c.priority != to.priority:
@@ -140,7 +140,7 @@ func (a *singleActive) announce(s *session, out *notices) {
 	}
 }
 
-// standsBy tells whether a consumer does, where one is the favourite.
+// standsBy reports whether a consumer does, where one is the favourite.
 func (a *singleActive) standsBy(c, favourite *consumer) bool {
 	return c.since > 0 && (c != a.active || favourite != nil && favourite != c)
 }

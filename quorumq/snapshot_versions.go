@@ -14,7 +14,7 @@ const (
 	snapshotFirstRules   = 8 // of a queue under RulesFirst, written still: older builds read it
 )
 
-// knowsUse tells whether a snapshot has times of use and ack deadlines.
+// knowsUse reports whether a snapshot has times of use and ack deadlines.
 func (r *reader) knowsUse() bool { return r.version > snapshotWithoutUse }
 
 func (r *reader) knowsDelays() bool { return r.version > snapshotWithoutDelay }

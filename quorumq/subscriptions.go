@@ -72,12 +72,12 @@ func (s *subscriptions) sessionOf(k SessionKey) []*session {
 	return s.closing
 }
 
-// hasSession tells whether a node has one.
+// hasSession reports whether a node has one.
 func (s *subscriptions) hasSession(n *node) bool {
 	return slices.ContainsFunc(s.order, func(x *session) bool { return x.node == n })
 }
 
-// subscribed tells whether there is a consumer.
+// subscribed reports whether there is a consumer.
 func (s *subscriptions) subscribed() bool {
 	for _, x := range s.order {
 		if slices.ContainsFunc(x.consumers, (*consumer).subscribes) {
@@ -87,7 +87,7 @@ func (s *subscriptions) subscribed() bool {
 	return false
 }
 
-// barred tells whether exclusive access stands against a checkout (CO-2).
+// barred reports whether exclusive access stands against a checkout (CO-2).
 func (s *subscriptions) barred(c *Checkout) bool {
 	if s.exclusive != nil && s.exclusive.key != c.Consumer {
 		return true
@@ -199,7 +199,7 @@ func (s *subscriptions) timeOut(late []*session) {
 }
 
 // close ends sessions. What they hold is in leaving then, to be requeued; unsent is what of it
-// never left. It tells whether a consumer has gone with them.
+// never left. It reports whether a consumer has gone with them.
 func (s *subscriptions) close(ss []*session, unsent Unsent) (consumed bool) {
 	s.leaving = s.leaving[:0]
 	for _, x := range ss {
@@ -228,7 +228,7 @@ func (s *subscriptions) close(ss []*session, unsent Unsent) (consumed bool) {
 	return consumed
 }
 
-// has tells whether a message of the consumer with a tag is one of them.
+// has reports whether a message of the consumer with a tag is one of them.
 func (u *Unsent) has(tag uint32, m MsgID) bool {
 	return tag == u.Tag && slices.ContainsFunc(u.Ranges, func(r MsgIDRange) bool { return r.First <= m && m <= r.Last })
 }

@@ -62,7 +62,7 @@ func (q *Queue) unusedAt() Time {
 	return q.idle.end(&q.config)
 }
 
-// Unused tells whether the queue was without use for too long (QX-1), or has lost its last
+// Unused reports whether the queue was without use for too long (QX-1), or has lost its last
 // consumer, or is emptied for its deletion, at its own time: it is never ahead of that of its leader.
 func (q *Queue) Unused() bool {
 	at := q.unusedAt()

@@ -68,7 +68,7 @@ func (s *source) search(seq Seq) int {
 	return i
 }
 
-// has tells whether the letter with a number is stored or settled.
+// has reports whether the letter with a number is stored or settled.
 func (s *source) has(seq Seq) bool {
 	if seq <= s.settled {
 		return true

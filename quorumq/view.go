@@ -133,7 +133,7 @@ func (q *Queue) LastMsgID(k ConsumerKey) (MsgID, bool) {
 	return c.last, true
 }
 
-// Consumes tells whether a session is that of a consumer; another one is of gets.
+// Consumes reports whether a session is that of a consumer; another one is of gets.
 func (q *Queue) Consumes(k SessionKey) bool {
 	s := q.subs.sessions[k]
 	return s != nil && slices.ContainsFunc(s.consumers, func(c *consumer) bool { return c.key.Tag != 0 })
@@ -167,5 +167,5 @@ func (q *Queue) Active() (ConsumerKey, bool) {
 	return q.subs.single.active.key, true
 }
 
-// DrainDeleting tells whether the queue is being emptied for its deletion.
+// DrainDeleting reports whether the queue is being emptied for its deletion.
 func (q *Queue) DrainDeleting() bool { return q.drainDeleting }

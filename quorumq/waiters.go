@@ -93,7 +93,7 @@ func (w *waiters) next() *consumer {
 	return nil
 }
 
-// any tells whether somebody may take a message.
+// any reports whether somebody may take a message.
 func (w *waiters) any() bool {
 	for i := range w.lines {
 		l := &w.lines[i]

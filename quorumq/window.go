@@ -92,7 +92,7 @@ func (w *window) all() iter.Seq[*assigned] {
 	}
 }
 
-// holds tells whether each message of the ranges is there. Ranges that overlap name one twice,
+// holds reports whether each message of the ranges is there. Ranges that overlap name one twice,
 // which is not there a second time.
 func (w *window) holds(ranges []MsgIDRange) bool {
 	seen := make(map[MsgID]bool)

@@ -38,7 +38,7 @@ type Meter struct {
 // Add counts units.
 func (m *Meter) Add(n float64) { m.units += n }
 
-// Hold tells that somebody had to wait.
+// Hold reports that somebody had to wait.
 func (m *Meter) Hold() { m.held = true }
 
 // Wants returns how much is wanted in a second at the time, in seconds since a fixed moment; infinite while

@@ -6,7 +6,7 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// voters tells whether a group's configuration has a single voter, in which case no peer's
+// voters reports whether a group's configuration has a single voter, in which case no peer's
 // answer is needed to commit. But for changed, it belongs to raft's main goroutine.
 //
 // Raft takes a configuration into use when its entry is appended, commits with the new
@@ -25,7 +25,7 @@ type voters struct {
 // changed notes that the configuration may be another one.
 func (v *voters) changed() { v.stale.Store(true) }
 
-// alone tells whether the entries may be committed by this member alone.
+// alone reports whether the entries may be committed by this member alone.
 func (v *voters) alone(logs []*raft.Log) bool {
 	if len(logs) == 0 {
 		return false

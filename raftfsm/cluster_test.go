@@ -327,7 +327,7 @@ func (c *testCluster) propose(header string, bodies ...string) reply {
 	}
 }
 
-// applied tells whether the command is in the log for good.
+// applied reports whether the command is in the log for good.
 func (c *testCluster) applied(header string) bool {
 	c.t.Helper()
 	ctx, cancel := context.WithTimeout(c.t.Context(), deadline)

@@ -79,13 +79,13 @@ type Config[R, E any] struct {
 	// A leader whose write to disk takes longer than StallTimeout falls silent, so that
 	// the others elect another one. 0: 1.5 s; negative: never.
 	StallTimeout time.Duration
-	// Hangs tells that the node's disk takes nothing at present, whoever waits for it: the
+	// Hangs reports that the node's disk takes nothing at present, whoever waits for it: the
 	// member does as if a write of its own hung. It must not block. nil: it never does.
 	Hangs func() bool
 	// TrailingEntries stay in the log behind a snapshot for a follower that is a
 	// little behind, those of them that come to 4 MiB. 0: 1024.
 	TrailingEntries uint64
-	// Scarce tells that the node's disk has little room: snapshots are due sooner, and leave
+	// Scarce reports that the node's disk has little room: snapshots are due sooner, and leave
 	// next to no entries behind. It must not block. nil: it never has.
 	Scarce func() bool
 

@@ -5,7 +5,7 @@ import "errors"
 // errBroken is the base of errors about a machine that came upon a broken invariant.
 var errBroken = errors.New("broken invariant")
 
-// Damaged tells whether an error of Open, OpenBolt, OpenSnapshots or Group.Failed says
+// Damaged reports whether an error of Open, OpenBolt, OpenSnapshots or Group.Failed says
 // that stored bytes of this member are not what was written. Such a member must not vote
 // or serve again: it may have promised what it no longer knows. It is rebuilt from its peers.
 func Damaged(err error) bool { return errors.Is(err, errCorrupt) }
@@ -14,7 +14,7 @@ func Damaged(err error) bool { return errors.Is(err, errCorrupt) }
 // member stops at them, and nothing of it may be removed: a newer build carries on with it.
 var ErrUnreadable = errors.New("stored by a newer version of Quorate, which this build cannot read")
 
-// Broken tells whether an error of Group.Failed says that this member's state cannot be: its
+// Broken reports whether an error of Group.Failed says that this member's state cannot be: its
 // machine has come upon a broken invariant. Its peers may be whole, and it is rebuilt from them.
 func Broken(err error) bool { return errors.Is(err, errBroken) }
 

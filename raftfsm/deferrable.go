@@ -30,13 +30,13 @@ func (p *proposer[R]) leftBehind(now time.Time) {
 	}
 }
 
-// putOff tells whether all that waits is deferrable and may wait on. It is called with the lock
+// putOff reports whether all that waits is deferrable and may wait on. It is called with the lock
 // held.
 func (p *proposer[R]) putOff() bool {
 	return p.deferrable.others == 0 && !p.deferrable.due && !p.full()
 }
 
-// addDeferrable tells whether a deferrable command that was queued takes a turn. It is called with the
+// addDeferrable reports whether a deferrable command that was queued takes a turn. It is called with the
 // lock held.
 func (p *proposer[R]) addDeferrable() (wake bool) {
 	l := &p.deferrable

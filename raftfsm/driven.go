@@ -19,7 +19,7 @@ var errNotInjected = errors.New("the transport cannot hand raft a call of this n
 // State returns what this member is at the moment.
 func (g *Group[R, E]) State() raft.RaftState { return g.raft.Load().State() }
 
-// Stalled tells whether a write to disk has been in progress for longer than
+// Stalled reports whether a write to disk has been in progress for longer than
 // Config.StallTimeout, or Config.Hangs says so of the node's disk. Changed tells of it.
 func (g *Group[R, E]) Stalled() bool { return g.store.stalled() || g.c.Hangs != nil && g.c.Hangs() }
 
@@ -30,7 +30,7 @@ func (g *Group[R, E]) HangsChanged() { g.watch.announce() }
 // none is.
 func (g *Group[R, E]) WriteAge() time.Duration { return g.store.writes.age() }
 
-// Active tells whether entries were applied in the last minute.
+// Active reports whether entries were applied in the last minute.
 func (g *Group[R, E]) Active() bool {
 	return time.Since(g.store.base)-time.Duration(g.pusher.moved.Load()) < activeFor
 }

@@ -67,7 +67,7 @@ func newGate(t raft.Transport, d *durability, open openGate, shut func() bool, s
 	return g
 }
 
-// waits tells whether serve has to run.
+// waits reports whether serve has to run.
 func (t *gate) waits() bool {
 	_, can := t.Transport.(receiver)
 	return t.rpcs != nil && !can

@@ -8,7 +8,7 @@ import "runtime"
 // setting turns it off.
 const gauge = "github.com/hashicorp/raft.emitLogStoreMetrics"
 
-// inGauge tells whether raft's gauge calls the guard's method that calls this.
+// inGauge reports whether raft's gauge calls the guard's method that calls this.
 func inGauge() bool {
 	var at [8]uintptr
 	frames := runtime.CallersFrames(at[:runtime.Callers(3, at[:])])

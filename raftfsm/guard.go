@@ -58,7 +58,7 @@ func (g *guard) write(what string, f func() error) error {
 	return g.do(what, f)
 }
 
-// stalled tells whether a write has been in progress for too long, or something that was
+// stalled reports whether a write has been in progress for too long, or something that was
 // appended has waited too long for the disk.
 func (g *guard) stalled() bool { return g.writes.over() || g.disk.lag.over() }
 

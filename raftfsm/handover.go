@@ -129,7 +129,7 @@ func (g *Group[R, E]) matching(r *raft.Raft, to id.NodeID) (id.NodeID, bool) {
 	return "", false
 }
 
-// idle tells that no entry is on its way.
+// idle reports that no entry is on its way.
 func (p *proposer[R]) idle() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -54,7 +54,7 @@ func (g *Group[R, E]) Leader() (id.NodeID, uint64) {
 	return id.NodeID(leader), term
 }
 
-// Leading tells whether this member leads by its own Lead command.
+// Leading reports whether this member leads by its own Lead command.
 func (g *Group[R, E]) Leading() bool { return g.leading.term.Load() != 0 }
 
 // begin starts acting on effects when this member's Lead command of the term is applied

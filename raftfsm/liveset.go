@@ -71,7 +71,7 @@ func (b *liveBuilder) add(r BodyRun) error {
 	return nil
 }
 
-// fits tells whether the last entry's index is a number at all.
+// fits reports whether the last entry's index is a number at all.
 func (r *BodyRun) fits() bool {
 	if r.Entries == 1 {
 		return true
@@ -151,7 +151,7 @@ func (l liveSet) groups(f func(liveGroup) error) error {
 	return nil
 }
 
-// check tells whether the set is well formed.
+// check reports whether the set is well formed.
 func (l liveSet) check() error { return l.groups(func(liveGroup) error { return nil }) }
 
 // each calls f with every entry's index and slots, which are valid during the call, and

@@ -78,7 +78,7 @@ type Effector[E any] interface {
 	// It is called on the apply path, only between the apply of this node's own Lead
 	// command and the loss of leadership, in log order, and must not block.
 	Act(index uint64, e E)
-	// Leading tells that this member began or ceased to lead by its Lead command. On
+	// Leading reports that this member began or ceased to lead by its Lead command. On
 	// true it is called before the Act of the Lead command's own effects. It must not block.
 	Leading(leading bool, term uint64)
 }

@@ -228,7 +228,7 @@ func leaderTerm(r *raft.Raft) uint64 {
 	return term
 }
 
-// add queues a command and tells whether that takes a turn: else one was asked for, or will
+// add queues a command and reports whether that takes a turn: else one was asked for, or will
 // be when more has gathered or a place among the entries in entry in flight is free. It is called with the lock
 // held.
 func (p *proposer[R]) add(it item[R]) (wake bool) {
@@ -251,12 +251,12 @@ func (p *proposer[R]) add(it item[R]) (wake bool) {
 	}
 }
 
-// full tells whether the queue has all that an entry takes.
+// full reports whether the queue has all that an entry takes.
 func (p *proposer[R]) full() bool {
 	return len(p.queue) >= p.limits.commands || p.queued >= p.limits.bytes
 }
 
-// hold tells whether more is to be gathered before the next entry; then a turn will be
+// hold reports whether more is to be gathered before the next entry; then a turn will be
 // asked for. It is called with the lock held.
 func (p *proposer[R]) hold(now time.Time) bool {
 	wait := p.gather.hold(now)
@@ -391,7 +391,7 @@ func (p *proposer[R]) land(term, seq uint64) *pendingEntry[R] {
 	return nil
 }
 
-// underway tells whether entries were handed to raft and are not answered yet.
+// underway reports whether entries were handed to raft and are not answered yet.
 func (p *proposer[R]) underway() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

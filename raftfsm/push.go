@@ -164,7 +164,7 @@ func (f *findings) add(t told) {
 	}
 }
 
-// done tells that those in reach have everything and know it.
+// done reports that those in reach have everything and know it.
 func (f findings) done() bool { return f.committed && f.behind == 0 && f.absent == 0 }
 
 // tell sends every follower an AppendEntries without entries behind the end of the log.
@@ -225,7 +225,7 @@ func (p *pusher) ask(n id.NodeID) bool {
 	return true
 }
 
-// answered notes that a follower has answered, and tells whether a round waits for that.
+// answered notes that a follower has answered, and reports whether a round waits for that.
 func (p *pusher) answered(n id.NodeID) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

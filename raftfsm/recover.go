@@ -18,7 +18,7 @@ type Stored struct {
 	Voters, Nonvoters   []id.NodeID
 }
 
-// Newer tells whether a member's log makes it win an election against another's.
+// Newer reports whether a member's log makes it win an election against another's.
 func (s Stored) Newer(than Stored) bool {
 	if s.LastTerm != than.LastTerm {
 		return s.LastTerm > than.LastTerm

@@ -153,7 +153,7 @@ func (k *snapshotSink) receiveBodies(r io.Reader, machineSum uint32) (liveSet, e
 	return set, store()
 }
 
-// has says whether this member has an entry already, with all that its own state refers to.
+// has reports whether this member has an entry already, with all that its own state refers to.
 // The leader sends only what its later state does, so that must not come in its place: this
 // state stays if the snapshot never gets here whole. And so all that a snapshot stores is
 // above every state that this member had before, and can be told from what it has.

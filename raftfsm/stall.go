@@ -39,7 +39,7 @@ func (w *stopwatch) stop() {
 	}
 }
 
-// over tells whether the limit has been passed.
+// over reports whether the limit has been passed.
 func (w *stopwatch) over() bool {
 	since := w.since.Load()
 	return w.limit > 0 && since != 0 && time.Since(w.base)-time.Duration(since) >= w.limit

@@ -333,7 +333,7 @@ func (l *Log) carrySome(s *segment, alive []item) error {
 	return nil
 }
 
-// isLive says whether a record of a segment is needed.
+// isLive reports whether a record of a segment is needed.
 func (l *Log) isLive(s *segment, it *item) bool {
 	at := loc{s.seq, uint32(it.at), uint32(it.size)}
 	if it.group == listGroup {

@@ -32,7 +32,7 @@ type listed struct {
 	owed  bool  // there are records behind it
 }
 
-// owesList tells whether a list is due.
+// owesList reports whether a list is due.
 func (s *segment) owesList() bool {
 	return s.listed.owed && (s.end-s.listed.end >= listEvery || len(s.footer)-s.listed.lines >= listLines)
 }

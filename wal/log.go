@@ -343,7 +343,7 @@ func (l *Log) Groups() []id.GroupID {
 	return all
 }
 
-// Has tells whether a group has records.
+// Has reports whether a group has records.
 func (l *Log) Has(group id.GroupID) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

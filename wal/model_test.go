@@ -125,7 +125,7 @@ func look(t *testing.T, g *GroupLog) string {
 	return m.String()
 }
 
-// covered says whether a snapshot has brought an entry of which the log has left its own.
+// covered reports whether a snapshot has brought an entry of which the log has left its own.
 func covered(g *GroupLog, i uint64) bool {
 	g.l.mu.Lock()
 	defer g.l.mu.Unlock()

@@ -35,7 +35,7 @@ func (p patient) Open(name string) (f vfs.File, err error) {
 // SyncDir implements vfs.Dir.
 func (p patient) SyncDir() error { return p.l.awaitDescriptor(p.rolls, p.Dir.SyncDir) }
 
-// lacksDescriptor tells whether the process, or the system, has no file descriptor left.
+// lacksDescriptor reports whether the process, or the system, has no file descriptor left.
 func lacksDescriptor(err error) bool {
 	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE)
 }
@@ -90,7 +90,7 @@ func (l *Log) waitsForDescriptor(rolls bool, change int) {
 	}
 }
 
-// Short tells whether something of the log waits for a file descriptor.
+// Short reports whether something of the log waits for a file descriptor.
 func (l *Log) Short() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -124,7 +124,7 @@ const (
 	minUnseen   = 128 << 10
 )
 
-// nears tells whether the free space is to be asked for before so many bytes are written.
+// nears reports whether the free space is to be asked for before so many bytes are written.
 // The caller holds mu.
 func (l *Log) nears(bytes int64) bool {
 	l.unseen += bytes
@@ -140,7 +140,7 @@ func (l *Log) nears(bytes int64) bool {
 	return l.unseen >= max(minUnseen, left/unseenShare)
 }
 
-// scarce tells whether the log is to give back what it can. The caller holds mu.
+// scarce reports whether the log is to give back what it can. The caller holds mu.
 func (l *Log) scarce() bool { return l.room.Pressure != PressureNone }
 
 // yields are the limits of compaction.

@@ -89,7 +89,7 @@ func (g *GroupLog) Retain(upTo uint64, live iter.Seq2[uint64, uint64]) error {
 // meanwhile, the ranges of Retain do not speak of.
 type reach struct{ end, first uint64 }
 
-// hasDead says whether spans leave out anything, and begins a new generation of keep records
+// hasDead reports whether spans leave out anything, and begins a new generation of keep records
 // if they do. It sets the first index of the reach.
 func (g *GroupLog) hasDead(reach *reach, spans []span) (dead bool, err error) {
 	for at := uint64(0); at < ^uint64(0) && !dead; {

@@ -140,7 +140,7 @@ func (l *Log) noteGap(err error) {
 	}
 }
 
-// Gap tells that records were lost of which nobody knows whose they were, nil if none were.
+// Gap reports that records were lost of which nobody knows whose they were, nil if none were.
 // A group without records may then have had some. It lasts until EndGap.
 func (l *Log) Gap() error {
 	l.mu.Lock()

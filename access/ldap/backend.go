@@ -140,7 +140,7 @@ func (b *Backend) secure(conn *ldap.Conn, server string) error {
 	return conn.StartTLS(b.cfg.tls(u.Hostname()))
 }
 
-// refuses tells whether a directory has said that name or password are wrong, or that the user may
+// refuses reports whether a directory has said that name or password are wrong, or that the user may
 // not log in.
 func refuses(err error) bool {
 	return ldap.IsErrorAnyOf(err, ldap.LDAPResultInvalidCredentials, ldap.LDAPResultInappropriateAuthentication, ldap.LDAPResultNoSuchObject,

@@ -116,13 +116,13 @@ func (k *keyring) try(ctx context.Context) bool {
 	return true
 }
 
-// mayAsk tells whether a fetch may be asked for, with mu held.
+// mayAsk reports whether a fetch may be asked for, with mu held.
 func (k *keyring) mayAsk() bool { return k.tried.IsZero() || !k.busy && time.Since(k.tried) >= k.every }
 
 // answer is what find says of a key.
 type answer struct {
 	key    *key
-	failed error         // the issuer does not answer, so that nobody can tell whether it has the key
+	failed error         // the issuer does not answer, so that nobody can report whether it has the key
 	again  time.Duration // if there is no key: when the issuer may be asked, which it was not since; 0: it has no such key
 }
 

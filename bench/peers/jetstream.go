@@ -118,7 +118,7 @@ func (n *natsServers) start(ctx context.Context, dir string) error {
 // readyTimeout bounds a try: a request that comes before there is a leader is never answered.
 const readyTimeout = 3 * time.Second
 
-// ready tells whether streams with three replicas can be made.
+// ready reports whether streams with three replicas can be made.
 func (n *natsServers) ready(ctx context.Context, stream string) error {
 	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()

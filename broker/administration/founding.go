@@ -107,7 +107,7 @@ func (ad *Administration) makeDefaultUser(ctx context.Context, known bool) error
 	return nil
 }
 
-// Existed tells that nothing went wrong, or only that another node was faster.
+// Existed reports that nothing went wrong, or only that another node was faster.
 func Existed(err error) bool {
 	var e *failure.Error
 	return err == nil || errors.As(err, &e) && e.Class == failure.PreconditionFailed

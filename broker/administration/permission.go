@@ -55,7 +55,7 @@ func AboutPermission(vhost, user string) failure.Error {
 	return failure.Error{VHost: vhost, Kind: "permission", Name: user}
 }
 
-// SetPermission sets what a user may do in a vhost, and tells whether it had no permission
+// SetPermission sets what a user may do in a vhost, and reports whether it had no permission
 // there (VH-6).
 func (ad *Administration) SetPermission(ctx context.Context, p Permission) (created bool, err error) {
 	about := AboutPermission(p.VHost, p.User)
@@ -64,7 +64,7 @@ func (ad *Administration) SetPermission(ctx context.Context, p Permission) (crea
 	return reply.Created, err
 }
 
-// ClearPermission takes from a user all that it may do in a vhost, and tells whether it
+// ClearPermission takes from a user all that it may do in a vhost, and reports whether it
 // had a permission.
 func (ad *Administration) ClearPermission(ctx context.Context, vhost, user string) (deleted bool, err error) {
 	reply, err := ad.commands.Propose(ctx, AboutPermission(vhost, user), &catalog.ClearPermission{User: user, VHost: vhost}, nil)
@@ -107,7 +107,7 @@ func (ad *Administration) SetTopicPermission(ctx context.Context, p TopicPermiss
 }
 
 // ClearTopicPermission takes away the bounds of a user at an exchange, "" for all of the
-// vhost, and tells whether there was one.
+// vhost, and reports whether there was one.
 func (ad *Administration) ClearTopicPermission(ctx context.Context, vhost, user, exchange string) (deleted bool, err error) {
 	cmd := catalog.ClearTopicPermission{User: user, VHost: vhost, Exchange: exchange}
 	reply, err := ad.commands.Propose(ctx, AboutTopicPermission(vhost, user), &cmd, nil)

@@ -29,7 +29,7 @@ func (p *Policy) about() failure.Error {
 	return failure.Error{VHost: p.VHost, Kind: kind, Name: p.Name}
 }
 
-// PutPolicy makes a policy, or replaces the one of its name, and tells whether it is new.
+// PutPolicy makes a policy, or replaces the one of its name, and reports whether it is new.
 // Faults of pattern and definition are all told at once; nothing is stored then (PO-1).
 // The leaders of queues put it in force as they hear of it (PO-8).
 func (ad *Administration) PutPolicy(ctx context.Context, p Policy) (created bool, err error) {
@@ -58,7 +58,7 @@ func CheckPolicy(p *catalog.Policy, about failure.Error) error {
 	return nil
 }
 
-// DeletePolicy removes a policy and tells whether there was one.
+// DeletePolicy removes a policy and reports whether there was one.
 func (ad *Administration) DeletePolicy(ctx context.Context, vhost, name string, operator bool) (deleted bool, err error) {
 	p := Policy{VHost: vhost, Name: name, Operator: operator}
 	reply, err := ad.commands.Commit(ctx, &catalog.DeletePolicy{VHost: vhost, Name: name, Operator: operator})

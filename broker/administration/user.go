@@ -63,7 +63,7 @@ func (ad *Administration) PutUser(ctx context.Context, u PutUser) (created bool,
 	return reply.Created, err
 }
 
-// ChangeUser changes a user in part, and tells whether it is new. The last administrator is not
+// ChangeUser changes a user in part, and reports whether it is new. The last administrator is not
 // demoted, and keeps a password (VH-10).
 func (ad *Administration) ChangeUser(ctx context.Context, u UserChange) (created bool, err error) {
 	hash, algorithm, err := ad.hashOf(ctx, &PutUser{Name: u.Name, Password: u.Password, Hash: u.Hash, Algorithm: u.Algorithm})
@@ -154,7 +154,7 @@ func (u *PutUser) Check(about failure.Error) error {
 	return &about
 }
 
-// DeleteUser removes a user with its permissions, and tells whether there was one. The last
+// DeleteUser removes a user with its permissions, and reports whether there was one. The last
 // administrator stays (VH-10).
 func (ad *Administration) DeleteUser(ctx context.Context, name string) (deleted bool, err error) {
 	reply, err := ad.proposeUser(ctx, name, &catalog.DeleteUser{Name: name})

@@ -69,7 +69,7 @@ func (ad *Administration) PutVHost(ctx context.Context, h VHost) (created bool, 
 }
 
 // DeleteVHost removes a vhost with all its queues, exchanges, policies and permissions,
-// ends its consumers, and tells whether there was one. It is refused while the vhost is
+// ends its consumers, and reports whether there was one. It is refused while the vhost is
 // protected (VH-2).
 func (ad *Administration) DeleteVHost(ctx context.Context, name string) (deleted bool, err error) {
 	reply, err := ad.commands.Propose(ctx, AboutVHost(name), &catalog.DeleteVHost{Name: name}, nil)

@@ -124,7 +124,7 @@ func changesOf(before *catalog.View, cmd catalog.Command, r catalog.Reply) ([]Ch
 	return nil, false
 }
 
-// happened tells whether a thing came or went; was says that it was not there, or was. Of a
+// happened reports whether a thing came or went; was says that it was not there, or was. Of a
 // repeat the reply may not tell.
 func happened(told, was bool, r catalog.Reply) bool { return told || r.Repeated && was }
 

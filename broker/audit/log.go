@@ -82,7 +82,7 @@ func NotesOf(ctx context.Context) *Notes {
 	return a
 }
 
-// Note tells that the act has changed something.
+// Note reports that the act has changed something.
 func (a *Notes) Note(changes ...Change) {
 	if a == nil {
 		return

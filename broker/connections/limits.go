@@ -130,7 +130,7 @@ func (cs *Connections) elsewhere(ctx context.Context, k clients.Count) int64 {
 	}[k.Kind]
 }
 
-// enter counts a connection towards something, once, and tells whether it just did.
+// enter counts a connection towards something, once, and reports whether it just did.
 func (cs *Connections) enter(ctx context.Context, c *Connection, k clients.Count) (first bool, err error) {
 	if c == nil || k.Name == "" {
 		return false, nil
@@ -139,7 +139,7 @@ func (cs *Connections) enter(ctx context.Context, c *Connection, k clients.Count
 }
 
 // EnterUser counts the context's connection as one of the user that calls by it; it is
-// refused above the user's limit (VH-4). A connection counts once, until it ends; first tells that
+// refused above the user's limit (VH-4). A connection counts once, until it ends; first reports that
 // it does from now on.
 func (cs *Connections) EnterUser(ctx context.Context) (first bool, err error) {
 	who, err := cs.logins.Who(ctx)
@@ -150,7 +150,7 @@ func (cs *Connections) EnterUser(ctx context.Context) (first bool, err error) {
 }
 
 // EnterVHost counts the context's connection as one of the vhost, if that exists (VH-4).
-// exists tells whether it does.
+// exists reports whether it does.
 func (cs *Connections) EnterVHost(ctx context.Context, vhost string) (exists bool, err error) {
 	v := cs.view()
 	if _, exists := v.VHost(vhost); !exists {
@@ -160,7 +160,7 @@ func (cs *Connections) EnterVHost(ctx context.Context, vhost string) (exists boo
 	return true, err
 }
 
-// OpenVHost tells whether the caller may use a vhost at all, as one that opens a connection
+// OpenVHost reports whether the caller may use a vhost at all, as one that opens a connection
 // to it asks: NotAllowed if there is none, it has no permission there, or its limit is
 // reached.
 func (cs *Connections) OpenVHost(ctx context.Context, vhost string) error {

@@ -120,7 +120,7 @@ func Unauthenticated(reason string) *failure.Error {
 	return &failure.Error{Class: failure.AccessRefused, Kind: "login", Reason: reason, Unauthenticated: true}
 }
 
-// is tells whether a user has a tag, or one that stands above it.
+// is reports whether a user has a tag, or one that stands above it.
 func is(u *catalog.User, tag string) bool {
 	has := func(tag string) bool { return slices.Contains(u.Tags, tag) }
 	switch {
@@ -155,10 +155,10 @@ func (l *Logins) Caller(ctx context.Context) audit.Caller {
 	return audit.Caller{User: who.User(), Mechanism: who.mechanism, Administrator: who.Is(TagAdministrator)}
 }
 
-// Is tells whether the identity has a tag, or one that stands above it.
+// Is reports whether the identity has a tag, or one that stands above it.
 func (i *Identity) Is(tag string) bool { return is(i.user, tag) }
 
-// External tells that no user of the catalog stands behind the identity.
+// External reports that no user of the catalog stands behind the identity.
 func (i *Identity) External() bool { return i.external }
 
 // Rights are those of an identity without a user; nil: what the catalog has under the name.

@@ -123,7 +123,7 @@ func (l *Logins) digest(parts ...string) (d [sha256.Size]byte) {
 	return d
 }
 
-// known tells whether a credential was verified for the user as it is now.
+// known reports whether a credential was verified for the user as it is now.
 func (l *Logins) known(d [sha256.Size]byte, u *catalog.User) bool {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
@@ -212,7 +212,7 @@ func (l *Logins) Enter(ctx context.Context) (leave func(right bool), err error) 
 // just now.
 func (l *Logins) Hashing() int { return len(l.slots) }
 
-// Authenticates tells whether who calls must log in.
+// Authenticates reports whether who calls must log in.
 func (l *Logins) Authenticates() bool { return l.cfg.Authenticate }
 
 // Login verifies name and password of a caller at an address: some users must be on this

@@ -41,7 +41,7 @@ type throttled struct {
 	at   time.Time
 }
 
-// wrong tells whether a credential was refused for the user as it is now.
+// wrong reports whether a credential was refused for the user as it is now.
 func (t *throttle) wrong(d [sha256.Size]byte, u *catalog.User) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()

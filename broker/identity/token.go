@@ -142,7 +142,7 @@ func (l *Logins) forgetTokens(ctx context.Context, user string, now time.Time) e
 }
 
 // RevokeToken ends a token by its id, the caller's own or, for administrators, any; and
-// tells whether there was one. Streams that run go on.
+// reports whether there was one. Streams that run go on.
 func (l *Logins) RevokeToken(ctx context.Context, id string) (deleted bool, err error) {
 	who, err := l.Who(ctx)
 	if err != nil {

@@ -19,7 +19,7 @@ func fastHash(secret string) string {
 	return base64.StdEncoding.EncodeToString(append([]byte(salt), sum[:]...))
 }
 
-// How long a refusal takes does not tell whether there is the user, nor how its hash was made. A
+// How long a refusal takes does not report whether there is the user, nor how its hash was made. A
 // login takes as long, and does not fail because its hash cannot be stored anew.
 func TestLoginsTakeAlike(t *testing.T) {
 	c := catalog.New()

@@ -39,7 +39,7 @@ type NodeStatus struct {
 	Refused       string // why this node refuses it; "": it does not
 	Replicas      int
 	Leaders       int
-	// Answers tells that the node was asked and what follows is what it said.
+	// Answers reports that the node was asked and what follows is what it said.
 	Answers  bool
 	Draining bool
 	Start    StartProgress

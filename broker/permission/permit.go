@@ -134,7 +134,7 @@ func (ps *Permissions) TopicPermission(v *catalog.View, who *identity.Identity, 
 type Config struct {
 	View   func() *catalog.View
 	Logins *identity.Logins
-	// Hidden tells whether a queue of a name is shown to nobody.
+	// Hidden reports whether a queue of a name is shown to nobody.
 	Hidden func(name string) bool
 	// Timeouts counts matches of patterns that were broken off (C-8).
 	Timeouts *atomic.Uint64
@@ -276,7 +276,7 @@ func noAccess(user, vhost string) *failure.Error {
 	}
 }
 
-// MayEnter tells whether somebody may do anything in a vhost; nil, where nobody logs in, may.
+// MayEnter reports whether somebody may do anything in a vhost; nil, where nobody logs in, may.
 func (ps *Permissions) MayEnter(v *catalog.View, who *identity.Identity, vhost string) bool {
 	if who == nil {
 		return true

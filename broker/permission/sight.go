@@ -47,10 +47,10 @@ func (ps *Permissions) WholeSight(ctx context.Context, vhost string) error {
 	return ps.logins.Require(ctx, identity.TagManagement)
 }
 
-// Whole tells that everything in the vhost is seen.
+// Whole reports that everything in the vhost is seen.
 func (s Sight) Whole() bool { return s.grant == nil }
 
-// Sees tells whether a queue or exchange is seen.
+// Sees reports whether a queue or exchange is seen.
 func (s Sight) Sees(t Thing) bool {
 	if s.VHost != "" && t.VHost != s.VHost || t.Kind == "queue" && s.of.hidden(t.Name) {
 		return false
@@ -63,7 +63,7 @@ func (s Sight) Sees(t Thing) bool {
 	return s.Whole()
 }
 
-// SeesBinding tells whether both ends of a binding are seen.
+// SeesBinding reports whether both ends of a binding are seen.
 func (s Sight) SeesBinding(x *catalog.Binding) bool {
 	to := Queue(x.VHost, x.Destination)
 	if x.DestinationKind == catalog.ToExchange {

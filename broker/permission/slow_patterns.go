@@ -99,7 +99,7 @@ func (b *slowBudgets) giveBack(user string) {
 	}
 }
 
-// Matches tells whether a permission gives a right at a name. A match that is broken off is none
+// Matches reports whether a permission gives a right at a name. A match that is broken off is none
 // (C-8), and costs its user's budget; without that the names of such a pattern which are not
 // known yet are not tried.
 func (ps *Permissions) Matches(g *Grant, r right, name string) bool {

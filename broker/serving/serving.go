@@ -1,4 +1,4 @@
-// Package serving tells whether a node may answer clients, and what of its view of the catalog they may
+// Package serving reports whether a node may answer clients, and what of its view of the catalog they may
 // be told: a node that does not serve, is cut off or is behind sends them elsewhere. A Node may be used
 // concurrently; errors are of package failure, with the class Unavailable.
 package serving
@@ -15,7 +15,7 @@ import (
 	"github.com/quorate/quorate/cluster/clients"
 )
 
-// Config is what it takes to tell whether a node may answer clients.
+// Config is what it takes to report whether a node may answer clients.
 type Config struct {
 	// Node is this node's part of the cluster, Catalog its member of the catalog's group, Unloader what drains it.
 	Node     Cluster
@@ -29,7 +29,7 @@ type Config struct {
 	Log          *slog.Logger
 }
 
-// Node tells whether this node may answer clients, and what of a view of the catalog may be told
+// Node reports whether this node may answer clients, and what of a view of the catalog may be told
 // them. All methods may be called concurrently.
 type Node struct {
 	cfg     Config
@@ -57,7 +57,7 @@ func (s *Node) Serves() error {
 	return errNotServing(Hindrance(s.catalog))
 }
 
-// hasFirstUser tells whether somebody could log in, if that is asked for (VH-1). It stays so.
+// hasFirstUser reports whether somebody could log in, if that is asked for (VH-1). It stays so.
 func (s *Node) hasFirstUser() bool {
 	if s.cfg.Authenticate && !Founded(s.view()) {
 		return false
@@ -122,7 +122,7 @@ func (s *Node) AwaitServing(ctx context.Context) error {
 	}
 }
 
-// Negative tells whether an error says that something is not there, or not allowed, which a
+// Negative reports whether an error says that something is not there, or not allowed, which a
 // view that is behind may say wrongly.
 func Negative(err error) bool {
 	e, ok := errors.AsType[*failure.Error](err)
@@ -190,13 +190,13 @@ func (s *Node) EndConnections(ctx context.Context) {
 	}
 }
 
-// The global parameter that tells that the cluster has had its default user.
+// The global parameter that reports that the cluster has had its default user.
 const (
 	FoundingComponent = "access"
 	FoundedName       = "founded"
 )
 
-// Founded tells whether the cluster's first users were made.
+// Founded reports whether the cluster's first users were made.
 func Founded(v *catalog.View) bool {
 	_, done := v.Parameter("", FoundingComponent, FoundedName)
 	return done
@@ -219,7 +219,7 @@ func (s *Node) ViewOf(vhost string) (*catalog.View, error) {
 	return v, nil
 }
 
-// Admit says whether new streams may begin on this node: not while it is drained, or cut off.
+// Admit reports whether new streams may begin on this node: not while it is drained, or cut off.
 func (s *Node) Admit() error {
 	if s.cfg.Unloader.Draining() {
 		return &failure.Error{Class: failure.Unavailable, Kind: "node", RetryAfter: failure.RetryAfter, Reason: "this node is drained; use another node"}

@@ -103,7 +103,7 @@ func (r *Registry) Connect() *Connection {
 	return c
 }
 
-// Alive tells whether a key is that of a connection of this process that has not ended.
+// Alive reports whether a key is that of a connection of this process that has not ended.
 func (r *Registry) Alive(key string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -162,7 +162,7 @@ func (r *Registry) List(prefix string) []ConnectionInfo {
 	return all
 }
 
-// End ends the connection of an id that begins with prefix, and tells whether there was one.
+// End ends the connection of an id that begins with prefix, and reports whether there was one.
 func (r *Registry) End(prefix, id string, why Closing) bool {
 	found := false
 	r.each(prefix, func(x ConnectionInfo, end func(Closing)) {

@@ -51,7 +51,7 @@ func (c *Connection) Close() {
 	}
 }
 
-// Enter counts the connection towards something, once, and tells whether it just did. admit
+// Enter counts the connection towards something, once, and reports whether it just did. admit
 // counts one more, by Registry.Add, unless it refuses.
 func (c *Connection) Enter(k Count, admit func() error) (first bool, err error) {
 	if c.counted(k) {

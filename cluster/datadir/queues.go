@@ -33,7 +33,7 @@ func (d *Dir) Queues() ([]id.QueueUID, error) {
 	return uids, nil
 }
 
-// HasQueue tells whether something of a queue is stored.
+// HasQueue reports whether something of a queue is stored.
 func (d *Dir) HasQueue(q id.QueueUID) bool {
 	return exists(d.Queue(q))
 }
@@ -88,13 +88,13 @@ func (d *Dir) MakeQueue(q id.QueueUID) error {
 	return sealed.SyncDir(filepath.Dir(dir))
 }
 
-// HasSnapshot tells whether a member's directory has a snapshot.
+// HasSnapshot reports whether a member's directory has a snapshot.
 func HasSnapshot(dir string) bool {
 	found, err := os.ReadDir(filepath.Join(dir, SnapshotsDir))
 	return err == nil && len(found) > 0
 }
 
-// exists tells whether something is at a path.
+// exists reports whether something is at a path.
 func exists(path string) bool {
 	_, err := os.Lstat(path)
 	return !errors.Is(err, fs.ErrNotExist)

@@ -20,13 +20,13 @@ type Store struct {
 	// First is the epoch of its first start: no earlier store of the node had one that is as
 	// high. 0: it is of a build that counted from 1.
 	First id.Epoch
-	// Admitted tells that a catalog has taken the store as that of its node. Until then it is
+	// Admitted reports that a catalog has taken the store as that of its node. Until then it is
 	// fresh: it has promised nothing to anybody.
 	Admitted bool
 	// Began is the index of the catalog from which on the store's member of the catalog group
 	// may have begun with nothing. Whoever finds it empty at a start asks for a newer one.
 	Began uint64
-	// Denied tells that the node was refused with it before the cluster knew stores, so that an
+	// Denied reports that the node was refused with it before the cluster knew stores, so that an
 	// earlier registration of the node was not its own.
 	Denied bool
 }

@@ -77,10 +77,10 @@ func (b *Board) TellSoon() { wait.Wake(b.tells) }
 // Passes has one element after the pressure on this node's disk has changed.
 func (b *Board) Passes() <-chan struct{} { return b.passes }
 
-// Hangs tells whether a write of this node hangs.
+// Hangs reports whether a write of this node hangs.
 func (b *Board) Hangs() bool { return b.hangs.Load() }
 
-// Low tells whether this node has little room.
+// Low reports whether this node has little room.
 func (b *Board) Low() bool { return b.low.Load() }
 
 // Window returns how many bytes of bodies may wait for the answers of a queue.
@@ -127,13 +127,13 @@ func (b *Board) Of(n id.NodeID) *State {
 	return nil
 }
 
-// Fine tells whether a node has room, as far as it has told.
+// Fine reports whether a node has room, as far as it has told.
 func (b *Board) Fine(n id.NodeID) bool {
 	known := b.Of(n)
 	return known == nil || known.Pressure == wal.PressureNone
 }
 
-// Full tells whether this node's members of queues are to stop.
+// Full reports whether this node's members of queues are to stop.
 func (b *Board) Full() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -14,7 +14,7 @@ import (
 type Rooms struct {
 	Board *Board
 	View  func() *catalog.View
-	// Linked tells whether there is a link to another node.
+	// Linked reports whether there is a link to another node.
 	Linked func(id.NodeID) bool
 }
 
@@ -42,7 +42,7 @@ func (r *Rooms) Of(uid id.QueueUID) error {
 		ErrNoSpace, q.Name, q.VHost, q.Members, r.Shortage())
 }
 
-// enough tells whether a majority of members is there and has room, or no member is short
+// enough reports whether a majority of members is there and has room, or no member is short
 // of it: then it is not for want of room if they are too few.
 func (r *Rooms) enough(members []id.NodeID) bool {
 	good, scarce := 0, false

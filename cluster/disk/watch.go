@@ -19,7 +19,7 @@ type Log interface {
 	Space() wal.Space
 	// Stalled returns for how long the present write has been under way, and how long it may be.
 	Stalled() (age, limit time.Duration)
-	// Short tells whether the log waits for a file descriptor.
+	// Short reports whether the log waits for a file descriptor.
 	Short() bool
 	// Hung returns for how long a write has been under way that waits for nothing but the disk.
 	Hung() time.Duration
@@ -27,7 +27,7 @@ type Log interface {
 
 // Links are the ways to other nodes.
 type Links interface {
-	// Connected tells whether there is a link to a node.
+	// Connected reports whether there is a link to a node.
 	Connected(id.NodeID) (id.Epoch, bool)
 	// Client returns the calls of a node.
 	Client(id.NodeID) (nodev1.NodeClient, error)
@@ -41,9 +41,9 @@ type Groups interface {
 	WriteAge() time.Duration
 	// Stopped returns how many members are not open for want of room.
 	Stopped() int
-	// FloorPassed tells that members are to stop, or can be opened again.
+	// FloorPassed reports that members are to stop, or can be opened again.
 	FloorPassed()
-	// HangsChanged tells that a write has begun to hang, or has come back.
+	// HangsChanged reports that a write has begun to hang, or has come back.
 	HangsChanged(hangs bool)
 }
 
@@ -126,7 +126,7 @@ func (w *Watch) look(late time.Duration) (left time.Duration) {
 	return left
 }
 
-// hopeless tells whether the disk has held up a write for so long that the node ends. To wait for a file
+// hopeless reports whether the disk has held up a write for so long that the node ends. To wait for a file
 // descriptor is not the disk's fault, and a start would not bring it sooner.
 func (w *Watch) hopeless() bool {
 	return max(w.Log.Hung(), w.Groups.WriteAge()) >= w.Hang

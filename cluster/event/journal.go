@@ -109,7 +109,7 @@ func (j *Journal) EntryDone() {
 	j.entry = j.entry[:0]
 }
 
-// Restored tells that commands were passed over: their outcome came as a snapshot.
+// Restored reports that commands were passed over: their outcome came as a snapshot.
 func (j *Journal) Restored(from, to uint64) {
 	if from == 0 || to <= from {
 		return
@@ -171,7 +171,7 @@ func ofQueue(k Kind, uid id.QueueUID, before *catalog.View, detail string) (Even
 	return Event{Kind: k, VHost: q.VHost, Name: q.Name, Detail: detail}, true
 }
 
-// ofDrainDelete tells that a queue began to go, not of a repeat.
+// ofDrainDelete reports that a queue began to go, not of a repeat.
 func ofDrainDelete(uid id.QueueUID, before *catalog.View) (Event, bool) {
 	if q, ok := before.QueueByUID(uid); !ok || q.DrainDeleting > 0 {
 		return Event{}, false

@@ -75,7 +75,7 @@ func (f *Forwarders) of(q deadletter.Source) *forwarding {
 	return nil
 }
 
-// Backlog tells that a queue's backlog has news: it wakes the forwarder (DL-22).
+// Backlog reports that a queue's backlog has news: it wakes the forwarder (DL-22).
 func (f *Forwarders) Backlog(q deadletter.Source) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -82,7 +82,7 @@ func (b *Buffer) forget(c *Consumer) {
 	delete(b.waiting, c)
 }
 
-// Release tells that so many bytes of deliveries were taken, or are given up. The caller
+// Release reports that so many bytes of deliveries were taken, or are given up. The caller
 // holds no lock that a consumer's Deliver takes.
 func (b *Buffer) Release(size int64) {
 	b.mu.Lock()

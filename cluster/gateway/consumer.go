@@ -47,10 +47,10 @@ type ConsumerConfig struct {
 	Deliver func([]Delivery)
 	// Buffer, if not nil, bounds what Deliver was given: its owner calls Release.
 	Buffer *Buffer
-	// Active, if not nil, tells whether the consumer is the active one of a queue that has one
+	// Active, if not nil, reports whether the consumer is the active one of a queue that has one
 	// at a time (SAC-4), in order; repeats happen. It must not block.
 	Active func(bool)
-	// Revoked, if not nil, tells that the client had messages for too long and they are back in
+	// Revoked, if not nil, reports that the client had messages for too long and they are back in
 	// the queue (CT-3). A change of leader may swallow it. It must not block.
 	Revoked func(quorumq.MsgIDRange)
 	// Ended tells, once and last, that the consumer is gone without Close: the queue was
@@ -271,7 +271,7 @@ func (c *Consumer) opened(r quorumq.Reply, repeated bool, out *outbox) {
 	c.creditLocked()
 }
 
-// behind tells whether deliveries were missed, or left out, and may be asked for.
+// behind reports whether deliveries were missed, or left out, and may be asked for.
 func (c *Consumer) behind() bool {
 	return c.open && !c.ended && !c.space.waits && (c.tracker.NeedsResume() || c.space.short)
 }
@@ -301,7 +301,7 @@ func (c *Consumer) pump(out *outbox) {
 	}
 }
 
-// patient tells whether acks may wait for other commands to share an entry with: nobody waits
+// patient reports whether acks may wait for other commands to share an entry with: nobody waits
 // for them, and the queue may give the consumer as much again before it has heard of them.
 func (c *Consumer) patient() bool {
 	prefetch := int(c.cfg.Prefetch)
@@ -311,7 +311,7 @@ func (c *Consumer) patient() bool {
 	return !c.ended && len(c.flushes) == 0 && 2*(c.tracker.Unsettled()+c.tracker.Deciding()) < prefetch
 }
 
-// unsent tells whether there are decisions that wait for earlier ones to be answered.
+// unsent reports whether there are decisions that wait for earlier ones to be answered.
 func (c *Consumer) unsent() bool { return !c.lost && c.tracker.Unanswered() > c.inFlight }
 
 // handleOutcome takes the answer to a decision.

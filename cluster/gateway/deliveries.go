@@ -48,7 +48,7 @@ func (c *Consumer) handLocked(fresh []Delivery, out *outbox) {
 	}
 }
 
-// handleHeld takes the answer to a resume; cut tells that there is more than was asked for.
+// handleHeld takes the answer to a resume; cut reports that there is more than was asked for.
 func (c *Consumer) handleHeld(held []traffic.Delivery, last quorumq.MsgID, cut bool, out *outbox) {
 	c.resuming = false
 	if c.ended || !c.open {

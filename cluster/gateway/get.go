@@ -26,7 +26,7 @@ func (c *Consumer) Token() ConsumerToken {
 	return ConsumerToken{Queue: c.q.uid, Consumer: c.key, MsgID: c.base}
 }
 
-// OfStream tells that the token is a consumer's with many messages, not that of one Get.
+// OfStream reports that the token is a consumer's with many messages, not that of one Get.
 func (t *ConsumerToken) OfStream() bool { return t.Consumer.Tag != 0 }
 
 // ranges returns what a token names: one message or, of a consumer with many, those with the

@@ -84,7 +84,7 @@ func (l *opQueue) answer(o *op, a opAnswer, out *outbox) {
 	out.calls = append(out.calls, func() { o.done(a) })
 }
 
-// failed takes an unanswered command out if it must not be sent again. current tells that
+// failed takes an unanswered command out if it must not be sent again. current reports that
 // the attempt which failed is the newest one.
 func (l *opQueue) failed(o *op, definite, current bool, cause error, q id.QueueUID, out *outbox) {
 	switch {

@@ -157,14 +157,14 @@ func (q *Queue) deadline() time.Time {
 	return time.Time{}
 }
 
-// fullLocked tells whether a further body must wait; one alone always has room.
+// fullLocked reports whether a further body must wait; one alone always has room.
 func (q *Queue) fullLocked(size int) bool {
 	return q.waiting >= q.g.cfg.PublishWindow || q.waiting > 0 && q.bytes+int64(size) > q.g.cfg.Disks.Window()
 }
 
 // Transfer hands over dead letters once; an unknown outcome is the caller's to repeat,
 // which is safe (DL-25). disk.ErrNoSpace: nothing was handed over. When ctx ends they are called back:
-// traffic.ErrUnavailable tells that they were not sent, and are not any more.
+// traffic.ErrUnavailable reports that they were not sent, and are not any more.
 func (q *Queue) Transfer(ctx context.Context, t *quorumq.Transfer, bodies [][]byte) (quorumq.Reply, error) {
 	if err := q.g.cfg.Rooms.Admit(q.uid); err != nil {
 		return quorumq.Reply{}, err

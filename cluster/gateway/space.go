@@ -17,7 +17,7 @@ type space struct {
 
 // The following run with the queue's mutex, roomAgain excepted.
 
-// fits tells whether a delivery that came by itself may be handed over; if so it is in the
+// fits reports whether a delivery that came by itself may be handed over; if so it is in the
 // buffer. One that the client has had or that comes out of turn is the tracker's to judge.
 func (c *Consumer) fits(d *traffic.Delivery) bool {
 	switch {
@@ -70,7 +70,7 @@ func (c *Consumer) resumed(cut bool) {
 	c.space.waits = c.cfg.Buffer != nil && c.cfg.Buffer.await(c)
 }
 
-// HasPending tells whether the queue has assigned messages to the consumer for which there was no
+// HasPending reports whether the queue has assigned messages to the consumer for which there was no
 // room yet. When that ends, Deliver is called.
 func (c *Consumer) HasPending() bool {
 	c.q.mu.Lock()

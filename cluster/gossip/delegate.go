@@ -55,7 +55,7 @@ func (d delegate) NotifyAlive(n *memberlist.Node) error {
 	return nil
 }
 
-// supersedes tells that news of a node are over. Epochs of two stores of one id say nothing about
+// supersedes reports that news of a node are over. Epochs of two stores of one id say nothing about
 // which one is right: the catalog knows, and gossip takes whichever lives.
 func (k *known) supersedes(n Node) bool {
 	return k != nil && n.Epoch < k.Epoch && (n.Store == k.Store || k.Alive)
@@ -86,7 +86,7 @@ func (d delegate) NotifyConflict(old, other *memberlist.Node) {
 	}
 }
 
-// twiceFirst tells whether this is the first time that two processes are seen as one node.
+// twiceFirst reports whether this is the first time that two processes are seen as one node.
 func (m *Members) twiceFirst(n id.NodeID) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -170,7 +170,7 @@ func (m *Members) tell() {
 	}
 }
 
-// claims tells whether a node is claimed to be at another address.
+// claims reports whether a node is claimed to be at another address.
 func (m *Members) claims() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()

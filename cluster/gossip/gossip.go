@@ -36,7 +36,7 @@ type Node struct {
 	Alive      bool
 }
 
-// Event tells that a node joined, changed or left.
+// Event reports that a node joined, changed or left.
 type Event struct {
 	Node Node
 }

@@ -195,7 +195,7 @@ func (m *Members) thereAt() []string {
 	return all
 }
 
-// alone tells that no other node is alive.
+// alone reports that no other node is alive.
 func (m *Members) alone() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()

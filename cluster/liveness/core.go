@@ -153,7 +153,7 @@ func (c *core) count(m *member, by int) {
 	}
 }
 
-// content tells that the member knows a leader that is alive.
+// content reports that the member knows a leader that is alive.
 func (c *core) content(m *member) bool {
 	if m.leads() {
 		return true
@@ -161,7 +161,7 @@ func (c *core) content(m *member) bool {
 	return m.leader != "" && m.leader != c.config.Node && !m.denied && c.fit(m.leader)
 }
 
-// led tells whether a group has a leader that is alive and has a quorum, as far as known here.
+// led reports whether a group has a leader that is alive and has a quorum, as far as known here.
 func (c *core) led(g id.GroupID) bool {
 	m := c.groups[g]
 	return m != nil && c.content(m) && c.starved[g] == nil
@@ -233,7 +233,7 @@ func (c *core) help(now time.Time, a *actions) {
 	}
 }
 
-// idle tells that nothing is to be done until something changes.
+// idle reports that nothing is to be done until something changes.
 func (c *core) idle() bool {
 	if len(c.needs)+len(c.starved)+len(c.unproven)+len(c.pushes) > 0 {
 		return false

@@ -66,7 +66,7 @@ func (c *core) hasNeed(now time.Time, m *member) bool {
 	return m.leader != "" && m.leader != c.config.Node || now.Sub(m.since) >= c.config.LeaderlessAfter
 }
 
-// canWin tells whether enough nodes are there for an election, this one among them.
+// canWin reports whether enough nodes are there for an election, this one among them.
 func (c *core) canWin(m *member) bool {
 	if !c.fit(c.config.Node) {
 		return false
@@ -147,7 +147,7 @@ func (c *core) conclude(now time.Time, mine Surveyed, answers map[id.NodeID]Answ
 	return true
 }
 
-// newer tells whether the other node's member stands for election before this one's: its
+// newer reports whether the other node's member stands for election before this one's: its
 // log is newer, or as new and it is its turn by lot, which spreads groups over nodes.
 func newer(other id.NodeID, a Answer, self id.NodeID, mine Surveyed) bool {
 	g := uint64(mine.Group)

@@ -114,7 +114,7 @@ func (m *Manager) observe(now time.Time, g id.GroupID) {
 	m.core.observe(now, g, o)
 }
 
-// LinkChanged tells that a link came up or went down.
+// LinkChanged reports that a link came up or went down.
 func (m *Manager) LinkChanged(n id.NodeID, up bool) {
 	m.mu.Lock()
 	m.core.judge(time.Now(), n, !up)
@@ -176,7 +176,7 @@ func (m *Manager) Answer(groups []Surveyed) []Answer {
 	return answers
 }
 
-// Led tells whether this node's member knows a leader that is alive, or is one that reaches
+// Led reports whether this node's member knows a leader that is alive, or is one that reaches
 // a quorum's nodes.
 func (m *Manager) Led(g id.GroupID) bool {
 	m.mu.Lock()
@@ -184,7 +184,7 @@ func (m *Manager) Led(g id.GroupID) bool {
 	return m.core.led(g)
 }
 
-// Reaches tells whether a node answers.
+// Reaches reports whether a node answers.
 func (m *Manager) Reaches(n id.NodeID) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()

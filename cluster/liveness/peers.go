@@ -56,10 +56,10 @@ func (c *core) peer(n id.NodeID) *peer {
 	return p
 }
 
-// reaches tells whether a node answers.
+// reaches reports whether a node answers.
 func (c *core) reaches(n id.NodeID) bool { return n == c.config.Node || !c.peer(n).lost }
 
-// fit tells whether a node may lead.
+// fit reports whether a node may lead.
 func (c *core) fit(n id.NodeID) bool {
 	if n == c.config.Node {
 		return !c.stalled

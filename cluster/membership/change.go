@@ -107,7 +107,7 @@ func (m *Changer) Run(stop <-chan struct{}) {
 }
 
 // start begins an attempt at every change of a queue that this node leads, as far as
-// there are slots. It tells whether there are such changes.
+// there are slots. It reports whether there are such changes.
 func (m *Changer) start() (some bool) {
 	v := m.cfg.Views.View()
 	pending := map[id.QueueUID]struct{}{}

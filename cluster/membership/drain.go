@@ -31,7 +31,7 @@ const (
 	phaseDrain = "moving leaders"
 )
 
-// Draining tells whether Drain was called: then the node takes no new work.
+// Draining reports whether Drain was called: then the node takes no new work.
 func (u *Unloader) Draining() bool { return u.draining.Load() }
 
 // Drain moves leadership of all groups off this node and waits until it leads nothing,

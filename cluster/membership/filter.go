@@ -31,7 +31,7 @@ func (f QueueFilter) Validate() error {
 	return err
 }
 
-// Matches tells whether the filter chooses a queue.
+// Matches reports whether the filter chooses a queue.
 func (f QueueFilter) Matches(q *catalog.QueueRecord) bool {
 	if f.VHost != "" && f.VHost != q.VHost || f.EvenOnly && len(q.Members)%2 == 1 {
 		return false

@@ -26,6 +26,6 @@ type Links interface {
 type Nodes interface {
 	// Own answers for this node.
 	Own(ctx context.Context) (*nodev1.NodeStatusResponse, error)
-	// Started tells whether who answers so has started.
+	// Started reports whether who answers so has started.
 	Started(r *nodev1.NodeStatusResponse) bool
 }

@@ -88,7 +88,7 @@ func (o *Operator) beginChange(
 	}
 }
 
-// isSo tells whether a queue's members are already what a change would make them.
+// isSo reports whether a queue's members are already what a change would make them.
 func isSo(r *catalog.QueueRecord, b catalog.BeginMemberChange) bool {
 	if b.Join == b.Leave {
 		return false

@@ -30,7 +30,7 @@ type pace struct {
 	again           bool                         // something was left
 }
 
-// due tells whether to look at all queues now.
+// due reports whether to look at all queues now.
 func (p *pace) due(now time.Time, nodes string, policies map[string]catalog.PolicySet) bool {
 	if nodes != p.nodes || !maps.Equal(policies, p.policies) {
 		p.nodes, p.policies, p.changed = nodes, policies, now
@@ -113,7 +113,7 @@ func (rc *Reconciler) wanted(r *catalog.QueueRecord) int {
 	return rc.cfg.Policies.GroupSize(rc.cfg.View(), r)
 }
 
-// complete carries plans out until nothing is left to be done now. It tells whether
+// complete carries plans out until nothing is left to be done now. It reports whether
 // something is left that may work later.
 func (rc *Reconciler) complete(lost map[id.NodeID]bool) (left bool) {
 	for rc.cfg.Life.Err() == nil && rc.cfg.Catalog.Leads() {

@@ -146,7 +146,7 @@ func (p *Removal) Err(n id.NodeID) error {
 		"or delete what is not needed", n, recordNames(p.Last))
 }
 
-// holdsQueues tells whether a node is a member of a queue that does not end with it.
+// holdsQueues reports whether a node is a member of a queue that does not end with it.
 func (o *Operator) holdsQueues(n id.NodeID) bool {
 	for r := range o.cfg.Views.View().Queues() {
 		if r.Holds(n) && !r.EndsWith(n) {

@@ -18,7 +18,7 @@ import (
 // back under its id with an empty data directory (RE-9).
 type Replacement struct {
 	Node id.NodeID
-	// Vacant tells that it was given up already, and Waits that a node with an empty directory
+	// Vacant reports that it was given up already, and Waits that a node with an empty directory
 	// has come to take its place.
 	Vacant, Waits bool
 	// Keep is how many queues have a member there, and a majority without it.
@@ -68,7 +68,7 @@ func (o *Operator) PlanReplacement(ctx context.Context, n id.NodeID) (Replacemen
 	return p, nil
 }
 
-// goesOnWithout tells whether a majority of a queue's members runs on other nodes.
+// goesOnWithout reports whether a majority of a queue's members runs on other nodes.
 func goesOnWithout(q *catalog.QueueRecord, n id.NodeID, answers map[id.NodeID]*nodev1.NodeStatusResponse) bool {
 	running := 0
 	for _, m := range q.Members {

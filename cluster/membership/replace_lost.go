@@ -11,7 +11,7 @@ import (
 
 // replaceLost gives up, while this node leads the catalog, what nodes had stored that have
 // knocked with an empty data directory for ReconcileConfig.ReplaceAfter. What would lose
-// messages, or leave a group without a majority, is left to an operator. It tells whether
+// messages, or leave a group without a majority, is left to an operator. It reports whether
 // somebody knocks.
 func (rc *Reconciler) replaceLost(now time.Time, told map[id.NodeID]string) (waiting bool) {
 	after := rc.cfg.Settings.ReplaceAfter

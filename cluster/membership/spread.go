@@ -35,7 +35,7 @@ const (
 	phaseSpread string = "moving leaders"
 )
 
-// uneasy tells whether it is worth to spread leaders now.
+// uneasy reports whether it is worth to spread leaders now.
 func (rc *Reconciler) uneasy() bool {
 	s := rc.leaderState(nil)
 	ts, _ := placement.Ease(s, 1)

@@ -17,7 +17,7 @@ import (
 // All methods may be called concurrently.
 type Admission struct {
 	taken atomic.Bool // as the data directory says: a catalog has taken the store
-	// part tells that the member acts in the catalog group. Until then Raft calls for it are
+	// part reports that the member acts in the catalog group. Until then Raft calls for it are
 	// refused, and it does not stand.
 	part    atomic.Bool
 	parts   chan struct{}                   // of capacity 1: part was set
@@ -42,7 +42,7 @@ func ReadAdmission(dir *datadir.Dir) (*Admission, error) {
 	return a, nil
 }
 
-// TakesPart tells whether a node's member of the catalog group may act in it when the node
+// TakesPart reports whether a node's member of the catalog group may act in it when the node
 // starts: give votes and answer for entries. What it has stored is whole if it reaches as far
 // as the node knows that it did. A member with nothing may act only if its store has promised itself to a
 // founding, and no catalog has taken it since; any other has been promised to others and was
@@ -51,10 +51,10 @@ func TakesPart(stored, whole, admitted, promised bool) bool {
 	return whole && (stored || !admitted && promised)
 }
 
-// FreshStore tells that no catalog has taken this node's store yet.
+// FreshStore reports that no catalog has taken this node's store yet.
 func (a *Admission) FreshStore() bool { return !a.taken.Load() }
 
-// TakesPart tells that this node's member of the catalog group does.
+// TakesPart reports that this node's member of the catalog group does.
 func (a *Admission) TakesPart() bool { return a.part.Load() }
 
 // Promise returns to whom this node has promised itself for the founding.

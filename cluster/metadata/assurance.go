@@ -77,7 +77,7 @@ func (a *assurance) fresh() bool {
 	return known && age <= a.most
 }
 
-// took takes how an attempt ended that began at a moment. usable tells whether the node may
+// took takes how an attempt ended that began at a moment. usable reports whether the node may
 // take part, and is asked under the lock.
 func (a *assurance) took(began clock.Reading, err error, usable func() bool) {
 	a.mu.Lock()
@@ -229,7 +229,7 @@ func (g *Group) readIndexHere(ctx context.Context) (index uint64, leader id.Node
 	return g.view().Index(), "", nil
 }
 
-// Serves tells whether this node may answer clients: its view of the catalog was confirmed
+// Serves reports whether this node may answer clients: its view of the catalog was confirmed
 // through the catalog's leader in this life, the catalog takes the node, and the node's member
 // of the catalog group runs. It costs next to nothing.
 func (g *Group) Serves() bool { return g.assurance.serves.Load() }
@@ -245,7 +245,7 @@ func (g *Group) Hindrance() error {
 	return g.Ready()
 }
 
-// Fresh tells whether what the view lacks may be told of as not there: it showed everything
+// Fresh reports whether what the view lacks may be told of as not there: it showed everything
 // that was committed at a moment at most Config.Staleness ago.
 func (g *Group) Fresh() bool { return g.assurance.fresh() }
 

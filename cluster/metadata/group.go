@@ -30,7 +30,7 @@ type Group struct {
 	registered atomic.Uint64         // catalog index of this start's registration; 0: not yet
 	unlike     atomic.Pointer[error] // nodes whose Expect is another, as last seen; nil: none
 	// leaderless is since when Ready has seen no leader, in nanoseconds of the monotonic
-	// clock; 0: it has one. ledOnce tells that it had one before.
+	// clock; 0: it has one. ledOnce reports that it had one before.
 	leaderless atomic.Int64
 	ledOnce    atomic.Bool
 	seatedOnce atomic.Bool // seated found nothing missing once in this life
@@ -140,7 +140,7 @@ func (g *Group) Registered() uint64 { return g.registered.Load() }
 // Joined has one element once the catalog has taken this node that it did not know, or had given up.
 func (g *Group) Joined() <-chan struct{} { return g.joined }
 
-// Founded tells whether the member has state: it was bootstrapped, or a leader has
+// Founded reports whether the member has state: it was bootstrapped, or a leader has
 // written to it.
 func (g *Group) Founded() bool {
 	s := g.raft.Stats()
@@ -157,7 +157,7 @@ func (g *Group) Leader() id.NodeID {
 	return leader
 }
 
-// Leads tells whether this node leads the group, as far as it knows.
+// Leads reports whether this node leads the group, as far as it knows.
 func (g *Group) Leads() bool { return g.Leader() == g.cfg.Node }
 
 // watch lets liveness see what becomes of the member, once it takes part.

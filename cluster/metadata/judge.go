@@ -45,7 +45,7 @@ type Knock struct {
 // tries every few seconds.
 const knockAge = 15 * time.Second
 
-// note takes a knock; first tells that it is none of a row, so that it is worth a line.
+// note takes a knock; first reports that it is none of a row, so that it is worth a line.
 func (j *Judge) note(p transport.Peer, reason, why string, now time.Time) (first bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()

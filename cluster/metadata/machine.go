@@ -23,9 +23,9 @@ type Machine struct {
 type Journal interface {
 	// Applied takes a command of an entry, with the view before it.
 	Applied(cmd catalog.Command, r catalog.Reply, before *catalog.View, nowMs int64)
-	// EntryDone tells that all commands of an entry were applied.
+	// EntryDone reports that all commands of an entry were applied.
 	EntryDone()
-	// Restored tells that a snapshot came in the place of the commands between two indexes.
+	// Restored reports that a snapshot came in the place of the commands between two indexes.
 	Restored(from, to uint64)
 }
 

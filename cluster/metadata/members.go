@@ -227,7 +227,7 @@ func (g *Group) tellOut(ctx context.Context, n id.NodeID, since uint64) error {
 	return err
 }
 
-// spares tells whether the voters besides one have a majority that is there.
+// spares reports whether the voters besides one have a majority that is there.
 func (g *Group) spares(at raftfsm.Configuration, n id.NodeID) bool {
 	voters, up := 0, 0
 	for _, v := range at.Voters {

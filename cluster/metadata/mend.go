@@ -49,7 +49,7 @@ func (g *Group) mend() {
 	}
 }
 
-// OthersGoOn tells whether another member leads, runs, and has applied all that this one had
+// OthersGoOn reports whether another member leads, runs, and has applied all that this one had
 // when it failed: then what made it fail is no part of what all have.
 func (g *Group) OthersGoOn() bool {
 	have := g.raft.Stats().AppliedIndex

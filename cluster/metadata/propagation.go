@@ -27,7 +27,7 @@ type propagation struct {
 
 // Links are the ways to other nodes.
 type Links interface {
-	// Connected tells whether there is a link to a node.
+	// Connected reports whether there is a link to a node.
 	Connected(id.NodeID) (id.Epoch, bool)
 	// Client returns the calls of a node.
 	Client(id.NodeID) (nodev1.NodeClient, error)

@@ -8,7 +8,7 @@ import (
 	"github.com/quorate/quorate/cluster/gossip"
 )
 
-// led tells whether the catalog has a leader, or had one a moment ago.
+// led reports whether the catalog has a leader, or had one a moment ago.
 func (g *Group) led() bool {
 	if g.Leader() != "" {
 		g.ledOnce.Store(true)

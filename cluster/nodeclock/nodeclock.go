@@ -181,7 +181,7 @@ func (k *Clock) tell(l Listener, r clock.Reading, o clock.Outcome, was, grade cl
 
 const clockRemedy = "check that NTP runs and is synchronised on all nodes (chronyc tracking, timedatectl); quoratectl nodes ls shows whose clock is off"
 
-// due tells whether a warning may be given again.
+// due reports whether a warning may be given again.
 func (k *Clock) due(kind string, now time.Duration) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -83,7 +83,7 @@ type Operation struct {
 	Version uint64
 }
 
-// PartDone tells that an operation ended before its end, but after it had changed
+// PartDone reports that an operation ended before its end, but after it had changed
 // something.
 func (o *Operation) PartDone() bool {
 	return (o.State == Failed || o.State == Cancelled) && o.Done > 0

@@ -50,7 +50,7 @@ func (c *Clients) Connections(ctx context.Context) (all []clients.ConnectionInfo
 	}, func(x *clients.ConnectionInfo, n id.NodeID) { x.Node = n })
 }
 
-// End ends a connection to a node, and tells whether there was one of the id. Errors:
+// End ends a connection to a node, and reports whether there was one of the id. Errors:
 // traffic.ErrUnavailable, or that of ctx.
 func (c *Clients) End(ctx context.Context, n id.NodeID, id string, why clients.Closing) (bool, error) {
 	if n == c.peers.Node {

@@ -15,7 +15,7 @@ const (
 	unevenPart   = 5
 )
 
-// Uneven tells whether leaders are spread so unevenly over the nodes that run that it is
+// Uneven reports whether leaders are spread so unevenly over the nodes that run that it is
 // worth moving some. Groups whose leader nobody knows do not count.
 func Uneven(s State) bool {
 	b := newBalance(s)

@@ -94,7 +94,7 @@ func (r *Recovery) decide(g Group) Group {
 	return g
 }
 
-// reported tells whether what a node has stored is known.
+// reported reports whether what a node has stored is known.
 func (r *Recovery) reported(n id.NodeID) bool {
 	return n == r.c.Node || slices.ContainsFunc(r.c.Reports, func(p Report) bool { return p.Node == n })
 }

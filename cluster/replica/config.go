@@ -107,9 +107,9 @@ type Gateway interface {
 	Notice(q id.QueueUID, n quorumq.Notice)
 	// LeaderChanged tells who leads a queue now; "": nobody.
 	LeaderChanged(q id.QueueUID, leader id.NodeID)
-	// QueueDrainDeletes tells that a queue is emptied for its deletion.
+	// QueueDrainDeletes reports that a queue is emptied for its deletion.
 	QueueDrainDeletes(q id.QueueUID)
-	// QueueGone tells that a queue is no more.
+	// QueueGone reports that a queue is no more.
 	QueueGone(q id.QueueUID)
 	// Followed tells which view was followed: of its queues all was told.
 	Followed(v *catalog.View)
@@ -122,7 +122,7 @@ type Forwarders interface {
 	Leading(q deadletter.Source)
 	// Ceased ends a term.
 	Ceased(q deadletter.Source)
-	// Backlog tells that a queue's backlog has news (DL-22).
+	// Backlog reports that a queue's backlog has news (DL-22).
 	Backlog(q deadletter.Source)
 	// Copies sends at-most-once dead letters (DL-11). The slice is handed over.
 	Copies(q deadletter.Source, d []quorumq.Discarded)

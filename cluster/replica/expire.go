@@ -26,7 +26,7 @@ type expiry struct {
 	again quorumq.Time
 }
 
-// begin tells whether to propose an Expire for a time that has come. If one is on its way the
+// begin reports whether to propose an Expire for a time that has come. If one is on its way the
 // time is kept: that one may have an earlier stamp.
 func (x *expiry) begin(at quorumq.Time) bool {
 	x.mu.Lock()

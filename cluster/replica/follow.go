@@ -116,7 +116,7 @@ func (h *Host) compare(v *catalog.View) {
 	}
 }
 
-// settingsDiffer tells whether a queue that sleeps is to have other settings than it has. Newer
+// settingsDiffer reports whether a queue that sleeps is to have other settings than it has. Newer
 // rules are no reason to wake it: it gets them when it is led again.
 func (h *Host) settingsDiffer(v *catalog.View, r *catalog.QueueRecord, has quorumq.Config) bool {
 	want := h.queueConfig(v, r)
@@ -124,7 +124,7 @@ func (h *Host) settingsDiffer(v *catalog.View, r *catalog.QueueRecord, has quoru
 	return want != has
 }
 
-// configurationChanged tells whether what is in force for queues may have changed although
+// configurationChanged reports whether what is in force for queues may have changed although
 // their records have not: a vhost, a policy or the finalised version did.
 func configurationChanged(old, now *catalog.View) bool {
 	if old.Version() != now.Version() {

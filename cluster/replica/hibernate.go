@@ -212,7 +212,7 @@ func (h *Host) Hibernate(ctx context.Context, r *nodev1.HibernateRequest) (*node
 	return w, err
 }
 
-// fallAsleep closes a member that is where it should be, and tells whether it has. From
+// fallAsleep closes a member that is where it should be, and reports whether it has. From
 // here on whoever asks for the member wakes it, as soon as it is closed.
 func (h *Host) fallAsleep(q *Member, g *nodev1.RestingGroup, leader id.NodeID) bool {
 	if !q.isAt(g) {
@@ -258,7 +258,7 @@ func (h *Host) fallAsleep(q *Member, g *nodev1.RestingGroup, leader id.NodeID) b
 	return true
 }
 
-// isAt tells whether the member has exactly the log that it should have, all committed.
+// isAt reports whether the member has exactly the log that it should have, all committed.
 // Raft's own entries are not counted as applied, so that says nothing here.
 func (q *Member) isAt(g *nodev1.RestingGroup) bool {
 	s := q.group.Stats()
@@ -303,7 +303,7 @@ func (h *Host) WakeFor(ctx context.Context, r *nodev1.SurveyRequest) {
 	}
 }
 
-// sleepsAt tells whether a member hibernates with the log that it should have, and wakes
+// sleepsAt reports whether a member hibernates with the log that it should have, and wakes
 // one that was away, and has another.
 func (h *Host) sleepsAt(g *nodev1.RestingGroup) bool {
 	a := h.sleeper(id.QueueUID(g.GetGroup()))

@@ -32,7 +32,7 @@ func Joins(r *catalog.QueueRecord, n id.NodeID) *catalog.MemberChange {
 	return r.Change
 }
 
-// Current tells whether a view shows all that the catalog had taken when this node
+// Current reports whether a view shows all that the catalog had taken when this node
 // started. An older one may say that this node is not a member yet of a queue in which it
 // votes: whoever deletes files by it, or opens a group without any, could make the node
 // forget its votes.
@@ -41,7 +41,7 @@ func (h *Host) Current(v *catalog.View) bool {
 	return at > 0 && v.Index() >= at
 }
 
-// past tells whether a queue ended with this node's life before: the node's registration
+// past reports whether a queue ended with this node's life before: the node's registration
 // deletes it.
 func (h *Host) past(r *catalog.QueueRecord) bool { return !r.Durable && r.Home < h.cfg.Epoch }
 
@@ -87,7 +87,7 @@ func (h *Host) prepare(r *catalog.QueueRecord) (joined uint64, err error) {
 	return joined, err
 }
 
-// mayFound tells whether a member without a log may write the group's first
+// mayFound reports whether a member without a log may write the group's first
 // configuration: only while the queue's members are those of its declaration.
 func (h *Host) mayFound(uid id.QueueUID) bool {
 	r, ok := h.cfg.Views.View().QueueByUID(uid)

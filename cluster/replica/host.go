@@ -288,7 +288,7 @@ func (h *Host) followReach(done <-chan struct{}) {
 	}
 }
 
-// over tells whether a node's lives are over for good, as the catalog has it: it was forgotten,
+// over reports whether a node's lives are over for good, as the catalog has it: it was forgotten,
 // or its store was given up. What its clients held need not wait for it (DC-1).
 func (h *Host) over(n id.NodeID) bool {
 	v := h.cfg.Views.View()

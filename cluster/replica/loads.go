@@ -76,7 +76,7 @@ func (l *loads) add(n id.NodeID, replicas, leaders int) {
 	l.nodes[n] = Load{c.Replicas + replicas, c.Leaders + leaders}
 }
 
-// leads tells that a queue has a new leader.
+// leads reports that a queue has a new leader.
 func (l *loads) leads(q id.QueueUID, n id.NodeID) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -25,7 +25,7 @@ func (h *Host) keepClosed(r *catalog.QueueRecord, err error) {
 	wait.Wake(h.mends)
 }
 
-// keptClosed tells whether this node's member of a queue could not be opened because of
+// keptClosed reports whether this node's member of a queue could not be opened because of
 // damage.
 func (h *Host) keptClosed(uid id.QueueUID) bool {
 	h.mu.RLock()

@@ -17,7 +17,7 @@ import (
 type queueMachine struct {
 	queue    *quorumq.Queue
 	decoders *decoders
-	// spoke tells that a command of a session was applied; it must not block.
+	// spoke reports that a command of a session was applied; it must not block.
 	spoke func(id.NodeID)
 }
 
@@ -74,7 +74,7 @@ func (d *queueDecoder) command(header []byte, bodies int) (quorumq.Command, erro
 	return c, nil
 }
 
-// readable tells whether members can carry out a command. Whoever leads asks before it is
+// readable reports whether members can carry out a command. Whoever leads asks before it is
 // proposed: in the log it would stop every member that cannot.
 func (d *decoders) readable(c raftfsm.Command) bool {
 	_, ok := d.look(c)

@@ -69,7 +69,7 @@ func (q *Member) Life() context.Context { return q.ctx }
 // command is on the way.
 func (q *Member) Led() *Led { return q.led.Load() }
 
-// Leads tells whether this member leads, by its Lead command or about to.
+// Leads reports whether this member leads, by its Lead command or about to.
 func (q *Member) Leads() bool {
 	leader, _ := q.group.Leader()
 	return leader == q.h.cfg.Node && q.group.Failed() == nil
@@ -130,7 +130,7 @@ func openMember(h *Host, r *catalog.QueueRecord) (*Member, error) {
 	return q, nil
 }
 
-// empty tells that the member has no configuration yet.
+// empty reports that the member has no configuration yet.
 func (q *Member) empty() bool {
 	s := q.group.Stats()
 	return s.LastIndex == 0 && s.SnapshotIndex == 0

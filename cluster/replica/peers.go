@@ -20,9 +20,9 @@ type peers struct {
 type peerState struct {
 	epoch id.Epoch // newest known; from the link or the catalog
 	up    bool     // its queue link to this node is up, in that epoch
-	// silent tells that it does not answer, though the link is up.
+	// silent reports that it does not answer, though the link is up.
 	silent bool
-	// ended tells that its process is no more: nothing listens where it was.
+	// ended reports that its process is no more: nothing listens where it was.
 	ended bool
 }
 

@@ -88,7 +88,7 @@ func (s *Storage) Queue(q id.QueueUID) (raftfsm.Storage, error) {
 	return s.Group(q.Group())
 }
 
-// HasQueue tells whether this node has something of a queue on disk.
+// HasQueue reports whether this node has something of a queue on disk.
 func (s *Storage) HasQueue(q id.QueueUID) bool { return s.Has(q.Group()) || s.dir.HasQueue(q) }
 
 // Queues returns the queues of which this node has something on disk, ascending.
@@ -116,7 +116,7 @@ func (s *Storage) DropQueue(q id.QueueUID) error {
 	return errors.Join(err, s.dir.RemoveQueue(q))
 }
 
-// Damaged tells whether an error says that a member has lost what it had stored, or has a
+// Damaged reports whether an error says that a member has lost what it had stored, or has a
 // state that cannot be.
 func Damaged(err error) bool {
 	var corrupt *wal.CorruptError

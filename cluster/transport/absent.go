@@ -55,7 +55,7 @@ func (m *Mux) receive(g id.GroupID, c inboundCall) {
 	}
 }
 
-// silent tells that a member here takes no part.
+// silent reports that a member here takes no part.
 func (m *Mux) silent(g id.GroupID) bool { return m.config.Silent != nil && m.config.Silent(g) }
 
 func (m *Mux) noPart(g id.GroupID) error {

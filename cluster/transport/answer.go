@@ -10,7 +10,7 @@ import (
 // deliveries and notices. It never blocks and returns ErrLinkDown or ErrLinkFull.
 //
 // If the link ends before any byte of a queued frame was given to it, unsent, if not nil, is
-// called once, from any goroutine: before Handler.Inbound tells that the link is down, and before
+// called once, from any goroutine: before Handler.Inbound reports that the link is down, and before
 // a frame is taken for another link of that peer. It must not block nor call the Mux.
 func (m *Mux) Answer(p Peer, f *nodev1.Frame, unsent func()) error {
 	m.accepted.mu.Lock()

@@ -19,7 +19,7 @@ type Clock interface {
 	// Heard is what a peer says of its clocks, and what is known of its monotonic clock by
 	// this heartbeat; nil: nothing.
 	Heard(from id.NodeID, c clock.Claim, m *clock.Measured)
-	// Restarted tells that a peer's monotonic clock began anew.
+	// Restarted reports that a peer's monotonic clock began anew.
 	Restarted(n id.NodeID)
 }
 
@@ -50,7 +50,7 @@ func (p *pulse) clocks(came time.Duration) *nodev1.Clocks {
 	return w
 }
 
-// askedFor tells whether a heartbeat answers the newest ping, and when that was sent.
+// askedFor reports whether a heartbeat answers the newest ping, and when that was sent.
 func (p *pulse) askedFor(b *nodev1.Ping) (asked time.Duration, answers bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

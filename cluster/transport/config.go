@@ -17,7 +17,7 @@ type Config struct {
 	Node  id.NodeID
 	Epoch id.Epoch
 	Store id.StoreID // of this node's data directory; "": it has no name
-	// Fresh tells that no catalog has taken this node's store yet; nil: one has. It must not
+	// Fresh reports that no catalog has taken this node's store yet; nil: one has. It must not
 	// block.
 	Fresh   func() bool
 	Cluster string
@@ -51,7 +51,7 @@ type Config struct {
 	// there refuses connections, so the peer's process has ended. nil: nobody is. It must not
 	// block.
 	Ended func(id.NodeID)
-	// Silent tells that this node's member of a group takes no part in it yet, although it
+	// Silent reports that this node's member of a group takes no part in it yet, although it
 	// is open: Raft calls for it are refused. nil: none is. It must not block.
 	Silent func(id.GroupID) bool
 	// Reads is the newest version of stored state that this build reads, and Finalised tells

@@ -33,7 +33,7 @@ const maxDetours = 64
 // forwardBytes is how much of a connection travels in one message.
 const forwardBytes = 64 << 10
 
-// direct tells whether the session's own connection leads to the peer.
+// direct reports whether the session's own connection leads to the peer.
 func (s *session) direct() bool { return s.via == nil }
 
 // dialConn opens a connection to where the session leads.
@@ -283,7 +283,7 @@ func (s *session) seek() error {
 	}
 }
 
-// lostWay tells whether the peer has been silent on a direct way for long enough to look for
+// lostWay reports whether the peer has been silent on a direct way for long enough to look for
 // another one.
 func (s *session) lostWay() bool {
 	p := s.p.m.pulse(s.p.node)

@@ -66,7 +66,7 @@ func (f failedAll) Error() string {
 	return strings.Join(texts, "; ")
 }
 
-// ended tells that nothing listens at any of the addresses.
+// ended reports that nothing listens at any of the addresses.
 func (f failedAll) ended() bool {
 	for _, err := range f {
 		if !errors.Is(err, syscall.ECONNREFUSED) {

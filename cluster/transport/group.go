@@ -61,7 +61,7 @@ func (g *group) Receive(hand func(rpc raft.RPC, done <-chan struct{}) bool) {
 	close(g.received)
 }
 
-// receives tells whether calls go to hand.
+// receives reports whether calls go to hand.
 func (g *group) receives() bool {
 	select {
 	case <-g.received:

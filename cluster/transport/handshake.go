@@ -118,7 +118,7 @@ func twiceErr(n id.NodeID) error {
 		"node id %q is used by two processes: give every node its own id and its own data directory", n)}
 }
 
-// refused tells whether the error will come again until somebody changes something.
+// refused reports whether the error will come again until somebody changes something.
 func refused(err error) bool {
 	var all failedAll
 	if errors.As(err, &all) {
@@ -255,7 +255,7 @@ type epochs struct {
 	newest map[id.NodeID]id.Epoch
 }
 
-// note takes an epoch; newer tells that links of an older one must go.
+// note takes an epoch; newer reports that links of an older one must go.
 func (e *epochs) note(p Peer) (newer bool, err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

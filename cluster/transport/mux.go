@@ -172,7 +172,7 @@ func (m *Mux) Send(n id.NodeID, f *nodev1.Frame) error {
 	return nil
 }
 
-// Connected tells whether this node's links to the peer are up, and its epoch.
+// Connected reports whether this node's links to the peer are up, and its epoch.
 func (m *Mux) Connected(n id.NodeID) (id.Epoch, bool) {
 	s, err := m.session(n)
 	if err != nil {

@@ -199,7 +199,7 @@ func (p *pulse) send(conn net.Conn, b *nodev1.Ping, came time.Duration) {
 	}
 }
 
-// hear takes a heartbeat, and tells whether all before it went both ways.
+// hear takes a heartbeat, and reports whether all before it went both ways.
 func (p *pulse) hear(now time.Time, b *nodev1.Ping) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -297,7 +297,7 @@ func (p *pulse) overdue() {
 	p.due.Reset(lateAfter)
 }
 
-// judges tells whether silence counts against the peer of a session. One that has to ask
+// judges reports whether silence counts against the peer of a session. One that has to ask
 // and never did may have no way here; with the connection of its process it has one,
 // although the first heartbeat of this session may never come.
 func (p *pulse) judges(s *session) bool {

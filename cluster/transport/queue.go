@@ -67,7 +67,7 @@ func (q *sendQueue) take(frames []outFrame) ([]outFrame, bool) {
 	return frames, !q.closed
 }
 
-// wrote tells that bytes left the queue for good.
+// wrote reports that bytes left the queue for good.
 func (q *sendQueue) wrote(bytes int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -96,7 +96,7 @@ func (q *sendQueue) close() {
 	q.signal()
 }
 
-// notSent tells that frames were dropped.
+// notSent reports that frames were dropped.
 func notSent(frames []outFrame) {
 	for i := range frames {
 		if f := frames[i].unsent; f != nil {

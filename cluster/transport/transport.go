@@ -19,7 +19,7 @@ type Peer struct {
 	Node  id.NodeID
 	Epoch id.Epoch
 	Store id.StoreID // of its data directory; "": it does not say
-	// Fresh tells that no catalog had taken that store yet when it said so.
+	// Fresh reports that no catalog had taken that store yet when it said so.
 	Fresh bool
 }
 
@@ -36,7 +36,7 @@ type Handler interface {
 	// LinkUp and LinkDown tell of this node's own queue link to the peer.
 	LinkUp(p Peer)
 	LinkDown(p Peer)
-	// Inbound tells that a peer's queue link to this node came up or went down.
+	// Inbound reports that a peer's queue link to this node came up or went down.
 	Inbound(p Peer, up bool)
 }
 
@@ -52,7 +52,7 @@ type Heartbeat struct {
 type Heartbeats interface {
 	// Heartbeat returns what the next heartbeat to the peer shall say.
 	Heartbeat(to id.NodeID) Heartbeat
-	// Late tells that a heartbeat of the peer has been missing for a moment, or one of this
+	// Late reports that a heartbeat of the peer has been missing for a moment, or one of this
 	// node at the peer; Silent tells since when.
 	Late(from id.NodeID)
 	// HandleHeartbeat takes what a peer's heartbeat said. A peer without Heartbeats of its own is not

@@ -100,7 +100,7 @@ func readDocument(cmd *cobra.Command, name string) ([]byte, error) {
 	return document, err
 }
 
-// worthTelling tells whether an object is not in place, or not as the document has it.
+// worthTelling reports whether an object is not in place, or not as the document has it.
 func worthTelling(x client.ImportedObject) bool {
 	switch x.Outcome {
 	case client.ImportDifferent, client.ImportRefused, client.ImportFailed:

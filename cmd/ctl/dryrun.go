@@ -111,7 +111,7 @@ func userLoss(ctx context.Context, c *client.Client, args []string) (string, err
 	return "", fmt.Errorf("user %q does not exist", args[0])
 }
 
-// lastAdministrator tells whether nobody else could log in and make users (VH-10).
+// lastAdministrator reports whether nobody else could log in and make users (VH-10).
 func lastAdministrator(all []client.UserInfo, u client.UserInfo) bool {
 	governs := func(u client.UserInfo) bool {
 		barred := u.Limits != nil && u.Limits.MaxConnections != nil && *u.Limits.MaxConnections == 0

@@ -57,7 +57,7 @@ func TestGuideCommands(t *testing.T) {
 	}
 }
 
-// looks tells whether a command changes nothing, so that it may be asked again: what others
+// looks reports whether a command changes nothing, so that it may be asked again: what others
 // do in the background may take a while.
 func looks(args []string) bool {
 	return args[0] == "explain" || len(args) > 1 && slices.Contains([]string{"show", "peek", "list", "ls"}, args[1])

@@ -58,7 +58,7 @@ func (j jsonC1) Write(p []byte) (int, error) {
 
 func isC1(r rune) bool { return r >= 0x7f && r <= 0x9f }
 
-// isTerminal tells whether somebody looks at what is written.
+// isTerminal reports whether somebody looks at what is written.
 func isTerminal(w io.Writer) bool {
 	f, is := w.(*os.File)
 	return is && isatty.IsTerminal(f.Fd())

@@ -51,7 +51,7 @@ const (
 // usageError is a command line that cannot be meant.
 type usageError struct{ error }
 
-// unreachableError tells that no node answers.
+// unreachableError reports that no node answers.
 type unreachableError struct{ error }
 
 // Unwrap returns why.
@@ -91,7 +91,7 @@ type session struct {
 	output    string
 	vhost     string
 	timeout   time.Duration
-	// timeoutGiven tells that the command line has --timeout: then it bounds watching too.
+	// timeoutGiven reports that the command line has --timeout: then it bounds watching too.
 	timeoutGiven bool
 	tls          bool
 	tlsFiles     client.TLS

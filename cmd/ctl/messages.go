@@ -55,7 +55,7 @@ func (f *filterOptions) complete() error {
 	return nil
 }
 
-// empty tells that all messages are chosen.
+// empty reports that all messages are chosen.
 func (f *filterOptions) empty() bool {
 	return len(f.numbers)+len(f.MessageIDs)+len(f.headers) == 0 && f.DeathQueue+f.DeathReason+f.DeathExchange == ""
 }

@@ -73,7 +73,7 @@ type job struct {
 	dryRun bool
 }
 
-// newJob adds the flags; dryRun tells whether the operation can be planned.
+// newJob adds the flags; dryRun reports whether the operation can be planned.
 func newJob(s *session, cmd *cobra.Command, dryRun bool) *job {
 	j := &job{s: s}
 	cmd.Flags().BoolVar(&j.wait, "wait", true, "watch the operation until it has ended")

@@ -127,7 +127,7 @@ func makeCerts(c *certsConfig, now time.Time, out io.Writer) error {
 	return nil
 }
 
-// hostName tells whether a name can stand in a certificate as a host's; a node id need
+// hostName reports whether a name can stand in a certificate as a host's; a node id need
 // not.
 func hostName(s string) bool {
 	return !strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r > '~' })

@@ -136,7 +136,7 @@ func (l *ledger) check(err error) {
 	}
 }
 
-// all tells whether every message has come.
+// all reports whether every message has come.
 func (l *ledger) all() (bool, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -188,7 +188,7 @@ func collect(ctx context.Context, c *client.Client, queue string, n int, see fun
 	return errors.Join(err, stop())
 }
 
-// empty tells whether queues hold nothing, not even for somebody.
+// empty reports whether queues hold nothing, not even for somebody.
 func empty(ctx context.Context, c *client.Client, queues ...string) (bool, error) {
 	for _, name := range queues {
 		q, err := c.GetQueue(ctx, client.QueueRef{Name: name})

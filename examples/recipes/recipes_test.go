@@ -84,7 +84,7 @@ func trimmed(text string) (lines []string) {
 	return lines
 }
 
-// contains tells whether the lines want stand in have, one after the other.
+// contains reports whether the lines want stand in have, one after the other.
 func contains(have, want []string) bool {
 	for i := range len(have) - len(want) + 1 {
 		if slices.Equal(have[i:i+len(want)], want) {

@@ -57,7 +57,7 @@ func TestArchitectureDocument(t *testing.T) {
 	}
 }
 
-// exists says whether the package, or for a "/..." row one below it, has source.
+// exists reports whether the package, or for a "/..." row one below it, has source.
 func exists(all []*source, p string) bool {
 	base, subtree := strings.CutSuffix(p, "/...")
 	return slices.ContainsFunc(all, func(s *source) bool {

@@ -49,7 +49,7 @@ func TestEveryLimitIsListed(t *testing.T) {
 	}
 }
 
-// notServed tells whether a file is no part of a node, its client or its tools.
+// notServed reports whether a file is no part of a node, its client or its tools.
 func notServed(path string) bool {
 	for _, dir := range []string{"bench/", "chaos/", "conformance/", "deploy/", "examples/", "internal/", "proto/", "tools/", "cmd/quickstart/"} {
 		if strings.HasPrefix(path, dir) {

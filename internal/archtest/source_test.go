@@ -113,7 +113,7 @@ func rowOf(table []Package, p string) (Package, bool) {
 	return best, found
 }
 
-// within says whether p is base or below it.
+// within reports whether p is base or below it.
 func within(p, base string) bool { return p == base || strings.HasPrefix(p, base+"/") }
 
 // ours returns the path of a project's package relative to the module.
@@ -124,7 +124,7 @@ func ours(imp string) (string, bool) {
 	return strings.CutPrefix(imp, module+"/")
 }
 
-// standard says whether the path is of the standard library: its first element has
+// standard reports whether the path is of the standard library: its first element has
 // no dot.
 func standard(imp string) bool {
 	first, _, _ := strings.Cut(imp, "/")

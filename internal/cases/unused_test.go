@@ -8,7 +8,7 @@ import (
 	"github.com/quorate/quorate/client"
 )
 
-// exists tells whether a queue is there, without using it (QX-2).
+// exists reports whether a queue is there, without using it (QX-2).
 func (k *kase) exists(queue string) bool {
 	k.Helper()
 	_, err := k.client.GetQueue(k.ctx, client.QueueRef{Name: queue})

@@ -106,7 +106,7 @@ func runAll(out io.Writer, targets []target, run func(io.Writer, target) error) 
 	return failed
 }
 
-// timeWasUp tells whether the only failure in the output of a target is an exceeded deadline.
+// timeWasUp reports whether the only failure in the output of a target is an exceeded deadline.
 func timeWasUp(output, name string) bool {
 	begin := regexp.MustCompile(`(?m)^--- FAIL: ` + name + ` \([\d.]+s\)\n`).FindStringIndex(output)
 	if begin == nil {

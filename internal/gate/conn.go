@@ -44,7 +44,7 @@ func From(c net.Conn) *Conn {
 	}
 }
 
-// Known tells whether the connection has logged in.
+// Known reports whether the connection has logged in.
 func (c *Conn) Known() bool { return c == nil || c.known.Load() }
 
 // Admit notes that the connection has logged in.

@@ -46,7 +46,7 @@ func (l *listener) Accept() (net.Conn, error) {
 	}
 }
 
-// passes tells whether Accept may go better after a while.
+// passes reports whether Accept may go better after a while.
 func passes(err error) bool {
 	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) || errors.Is(err, syscall.ENOBUFS) || errors.Is(err, syscall.ENOMEM) ||
 		errors.Is(err, syscall.ECONNABORTED)

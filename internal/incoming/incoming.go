@@ -66,7 +66,7 @@ func (b *Budget) Wait(n int64) { b.waiting.Add(n) }
 // Waiting returns how many wait for room.
 func (b *Budget) Waiting() int64 { return b.waiting.Load() }
 
-// Scarce tells whether somebody waits for room.
+// Scarce reports whether somebody waits for room.
 func (b *Budget) Scarce() bool { return b.waiting.Load() > 0 }
 
 // WhenFreed has f called after bytes were given back, by whoever did so; f looks whether somebody who waits has room. It

@@ -289,7 +289,7 @@ func orDone(ctx context.Context, c <-chan *amqp091.Error) <-chan *amqp091.Error 
 	return out
 }
 
-// tell says whether a client waited for the end of the fault. It is a figure and no condition:
+// tell reports whether a client waited for the end of the fault. It is a figure and no condition:
 // a machine that lacks processors would fail it without reason.
 func (p *pause) tell(t *testing.T, who string) {
 	t.Helper()

@@ -19,7 +19,7 @@ type Lines struct {
 	skipped uint64    // since the last line
 }
 
-// Take tells whether there is a line at this moment, and how many there were none for since the
+// Take reports whether there is a line at this moment, and how many there were none for since the
 // last one.
 func (l *Lines) Take(now time.Time) (skipped uint64, ok bool) {
 	l.mu.Lock()

@@ -74,7 +74,7 @@ func claimBlock() error {
 
 func addressOf(port int) string { return net.JoinHostPort(host, strconv.Itoa(port)) }
 
-// Free tells whether nobody listens at the address now, over TCP or UDP.
+// Free reports whether nobody listens at the address now, over TCP or UDP.
 func Free(address string) bool {
 	var lc net.ListenConfig
 	tcp, err := lc.Listen(context.Background(), "tcp", address)

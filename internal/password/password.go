@@ -64,7 +64,7 @@ func salted(password string, salt []byte) (hash string) {
 		argon2.Version, MemoryKiB, passes, threads, encode(salt), encode(sum))
 }
 
-// Current tells whether a hash takes what Hash makes one take today: it was made with argon2id
+// Current reports whether a hash takes what Hash makes one take today: it was made with argon2id
 // at the same cost.
 func Current(hash string, a Algorithm) bool {
 	h, err := parseArgon2id(hash)
@@ -78,13 +78,13 @@ func Upgrade(password, from string) (hash string, a Algorithm) {
 	return salted(password, sum[:saltBytes]), Argon2id
 }
 
-// UpgradeOf tells whether Upgrade made a hash from another one, of which sum is the SHA-256.
+// UpgradeOf reports whether Upgrade made a hash from another one, of which sum is the SHA-256.
 func UpgradeOf(hash string, sum []byte) bool {
 	h, err := parseArgon2id(hash)
 	return err == nil && len(sum) == sha256.Size && subtle.ConstantTimeCompare(h.salt, sum[:saltBytes]) == 1
 }
 
-// Matches tells whether a password is the one that was hashed, in a time that does not
+// Matches reports whether a password is the one that was hashed, in a time that does not
 // depend on where it differs. An empty hash matches nothing. The error says that the hash
 // cannot be read.
 func Matches(password, hash string, a Algorithm) (bool, error) {

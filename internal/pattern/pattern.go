@@ -59,7 +59,7 @@ func Compile(text string) (*Pattern, error) {
 	return &Pattern{re}, nil
 }
 
-// Match tells whether the pattern is found anywhere in the name. Its error is a
+// Match reports whether the pattern is found anywhere in the name. Its error is a
 // *TimeoutError; the name does not match then.
 func (p *Pattern) Match(name string) (bool, error) {
 	found, inTime := persist(func() (bool, error) { return p.re.MatchString(name) })

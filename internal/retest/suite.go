@@ -68,7 +68,7 @@ func (s *suite) Run(targets []string) (ok bool, err error) {
 	return len(r.faults) == 0, s.write(r)
 }
 
-// again runs a test that failed once more and says whether it passed. A test that is
+// again runs a test that failed once more and reports whether it passed. A test that is
 // skipped now has not passed.
 func (s *suite) again(log io.Writer, f failure) bool {
 	s.say("\n-- again, by itself: %s\n", f)

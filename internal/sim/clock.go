@@ -110,7 +110,7 @@ func (w *world) heartbeats() {
 	}
 }
 
-// hearsTime tells whether a node reaches a majority of machines that are right, itself among them:
+// hearsTime reports whether a node reaches a majority of machines that are right, itself among them:
 // who does not cannot know the time.
 func (w *world) hearsTime(n *node) bool {
 	right := 0
@@ -173,7 +173,7 @@ func (r *replica) lead() {
 	r.clock.Resume(time.Duration(r.g.ledger.now)*time.Millisecond, r.node.clocks.moment())
 }
 
-// knowsTime tells whether a node may lead: before that it takes no command (TTL-8).
+// knowsTime reports whether a node may lead: before that it takes no command (TTL-8).
 func (n *node) knowsTime() bool {
 	return !n.w.swarm.clocks || n.clocks.grade() != clock.Unsettled || n.w.cfg.Fault == FaultHastyClock
 }

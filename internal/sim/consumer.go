@@ -325,7 +325,7 @@ func (c *consumer) decide() {
 // everything heals: outputs are consumed in their turn.
 const maxJoint = 20
 
-// consecutive tells whether the client has all numbers between the first and the last of these.
+// consecutive reports whether the client has all numbers between the first and the last of these.
 func (c *consumer) consecutive(i, n int) bool { return int(c.got[i+n-1]-c.got[i]) == n-1 }
 
 // note returns annotations as they are stored, nil mostly (DEL-11).

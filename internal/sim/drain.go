@@ -135,7 +135,7 @@ func (w *world) passGroup(g *group) {
 	g.commit(len(g.pending))
 }
 
-// idle tells whether nothing is left to do.
+// idle reports whether nothing is left to do.
 func (w *world) idle() bool {
 	for _, g := range w.groups {
 		if !g.deleted && !w.idleGroup(g) {

@@ -210,7 +210,7 @@ func (l *ledger) annotate(c *copied, notes quorumq.BodyRef) {
 	c.notes, c.note = notes, l.w.metas[t].note
 }
 
-// due tells whether a copy's time may be over (TTL-1).
+// due reports whether a copy's time may be over (TTL-1).
 func (l *ledger) due(c *copied) bool { return l.dueBy(c, l.ttl[0]) || l.dueBy(c, l.ttl[1]) }
 
 func (l *ledger) dueBy(c *copied, queueTTL int64) bool {

@@ -17,7 +17,7 @@ type frame func()
 
 func (w *world) pair(a, b int) *pair { return &w.pairs[min(a, b)][max(a, b)] }
 
-// connected tells whether a frame can be sent.
+// connected reports whether a frame can be sent.
 func (w *world) connected(a, b int) bool {
 	return w.nodes[a].up && w.nodes[b].up && w.pair(a, b).downUntil <= w.now
 }

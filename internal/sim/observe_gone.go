@@ -65,7 +65,7 @@ func (l *ledger) reasonHolds(c *copied, r quorumq.Reason) bool {
 	}
 }
 
-// drops tells whether a queue may drop messages for new ones (LEN-3).
+// drops reports whether a queue may drop messages for new ones (LEN-3).
 func drops(c *quorumq.Config) bool {
 	return c.Overflow == quorumq.OverflowDropHead && (c.MaxLength >= 0 || c.MaxLengthBytes >= 0 || c.MaxLengthTotal >= 0)
 }
@@ -130,7 +130,7 @@ func (l *ledger) releasedBody(ref quorumq.BodyRef, index uint64, cmd quorumq.Com
 	}
 }
 
-// drops tells whether what is discarded goes nowhere: by the configuration that a command brings,
+// drops reports whether what is discarded goes nowhere: by the configuration that a command brings,
 // or, for what expires first, by the one that it found.
 func (l *ledger) drops() bool {
 	return l.config.DeadLetter == quorumq.DeadLetterDisabled || l.before.DeadLetter == quorumq.DeadLetterDisabled

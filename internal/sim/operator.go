@@ -80,7 +80,7 @@ func (l *ledger) configured(c *quorumq.Configure) {
 	l.ttl[1] = c.Config.MessageTTLMs
 }
 
-// abandons tells whether the command drops dead letters of the backlog (DL-27).
+// abandons reports whether the command drops dead letters of the backlog (DL-27).
 func (l *ledger) abandons(cmd quorumq.Command, c *copied) bool {
 	if _, is := cmd.(*quorumq.Configure); !is || c.dead.To != nil {
 		return false
@@ -184,7 +184,7 @@ func (w *world) routeMoved(v *catalog.View, to *quorumq.Destination, m *message.
 	return r
 }
 
-// takes tells whether the command takes a copy off the queue for good; one whose time is over
+// takes reports whether the command takes a copy off the queue for good; one whose time is over
 // has expired before.
 func (l *ledger) takes(cmd quorumq.Command, c *copied) bool {
 	m, is := cmd.(*quorumq.Move)

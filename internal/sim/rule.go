@@ -63,7 +63,7 @@ func (w *world) changeRule() {
 	w.setRule(place, r)
 }
 
-// kept tells that no target may have a dead letter by this rule, wherever it is routed.
+// kept reports that no target may have a dead letter by this rule, wherever it is routed.
 func kept(r *deadletter.Rule, hops uint64) bool {
 	return !r.Enabled || r.MaxHops > 0 && hops > r.MaxHops
 }

@@ -143,7 +143,7 @@ func (c *Config) replay() string {
 }
 
 // Run runs one seed until all published messages are accounted for. The error is a
-// *Violation, or tells that the Config is wrong.
+// *Violation, or reports that the Config is wrong.
 func Run(c Config) (Result, error) {
 	if err := c.Validate(); err != nil {
 		return Result{}, err

@@ -192,7 +192,7 @@ func (l *ledger) judgeTransact(cmd quorumq.Command, r *quorumq.Reply) {
 	}
 }
 
-// spans tells whether a range goes over what a transaction decides about.
+// spans reports whether a range goes over what a transaction decides about.
 func (t *transaction) spans(r quorumq.MsgIDRange) bool {
 	return t != nil && slices.ContainsFunc(t.ranges, func(x quorumq.MsgIDRange) bool { return x.First <= r.Last && r.First <= x.Last })
 }

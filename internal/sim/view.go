@@ -53,10 +53,10 @@ func (n *node) restartView() {
 	}
 }
 
-// serves tells whether a node takes clients: its view was confirmed in this life.
+// serves reports whether a node takes clients: its view was confirmed in this life.
 func (n *node) serves() bool { return !n.w.swarm.lags || n.stored.known }
 
-// hearsCatalog tells whether a node reaches a majority, and so the catalog's leader.
+// hearsCatalog reports whether a node reaches a majority, and so the catalog's leader.
 func (w *world) hearsCatalog(n *node) bool {
 	if !w.swarm.lags {
 		return n.up

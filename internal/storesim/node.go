@@ -75,7 +75,7 @@ func (n *node) member(g group) *member {
 	return n.disk.members[g]
 }
 
-// current tells whether this start is registered and the view is not older than that.
+// current reports whether this start is registered and the view is not older than that.
 func (n *node) current() bool { return n.registered > 0 && n.view().Index() >= n.registered }
 
 // takesPart returns the member of a group if it is open, nil if it is not.
@@ -125,7 +125,7 @@ func (n *node) loseCatalog() {
 	n.w.event("%s loses its catalog's log", n.name)
 }
 
-// spares tells whether a majority of the voters of each group has what it had, even if this
+// spares reports whether a majority of the voters of each group has what it had, even if this
 // node's disk is lost: more losses than that are not promised.
 func (w *world) spares(n *node, all bool) bool {
 	for g := range groups {
@@ -162,7 +162,7 @@ func (w *world) configs(g group) (all []*config) {
 	return all
 }
 
-// whole tells whether a voter has all that it ever had in a group.
+// whole reports whether a voter has all that it ever had in a group.
 func (w *world) whole(name id.NodeID, g group) bool {
 	d := w.nodeOf(name).disk
 	return d.members[g] != nil && len(d.members[g].log) > 0

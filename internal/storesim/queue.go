@@ -135,7 +135,7 @@ func (n *node) changeMembers() {
 	}
 }
 
-// caughtUp tells whether the joining member is that of the change, and has all that is
+// caughtUp reports whether the joining member is that of the change, and has all that is
 // committed.
 func (n *node) caughtUp(r *role, g *catalog.MemberChange) bool {
 	p := n.w.nodeOf(g.Join)

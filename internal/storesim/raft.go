@@ -193,7 +193,7 @@ func (n *node) advance(g group) {
 	}
 }
 
-// settled tells whether a leader may change the configuration: it has committed an entry
+// settled reports whether a leader may change the configuration: it has committed an entry
 // of its term, and no change is under way.
 func (n *node) settled(g group) bool {
 	r, m := n.leads(g)

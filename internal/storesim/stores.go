@@ -21,7 +21,7 @@ func (n *node) named() (s id.StoreID, fresh bool) {
 	return n.disk.store, !n.disk.admitted
 }
 
-// admits tells whether a node talks to another one, by its view.
+// admits reports whether a node talks to another one, by its view.
 func (n *node) admits(p *node) bool {
 	store, fresh := p.named()
 	return n.view().Refuses(p.name, store, fresh) == ""

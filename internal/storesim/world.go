@@ -127,7 +127,7 @@ func (w *world) flip(n *node) {
 	}
 }
 
-// linked tells whether two nodes talk to each other: both run, the link is there, and
+// linked reports whether two nodes talk to each other: both run, the link is there, and
 // neither refuses the other's store by its view.
 func (w *world) linked(a, b *node) bool {
 	return a.up && b.up && !w.cut[[2]int{min(a.idx, b.idx), max(a.idx, b.idx)}] && a.admits(b) && b.admits(a)

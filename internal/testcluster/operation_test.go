@@ -275,7 +275,7 @@ func testDrainOther(t *testing.T, c *testcluster.Cluster, nodes []*client.Client
 	}
 }
 
-// asDrained tells whether all nodes have started and only the one drains.
+// asDrained reports whether all nodes have started and only the one drains.
 func asDrained(st client.ClusterStatus, node string) bool {
 	return !slices.ContainsFunc(st.Nodes, func(n client.ClusterNode) bool {
 		return n.Draining != (n.ID == node) || n.Start.Phase != "started"

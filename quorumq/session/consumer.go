@@ -72,7 +72,7 @@ func (c *Consumer) Key() quorumq.ConsumerKey { return c.key }
 // Last returns the newest id handed out: what to resume after.
 func (c *Consumer) Last() quorumq.MsgID { return c.last }
 
-// Gone tells that the queue does not know the consumer: nothing more will come, what
+// Gone reports that the queue does not know the consumer: nothing more will come, what
 // was unacked has returned to the queue. A new subscription needs a new key.
 func (c *Consumer) Gone() bool { return c.gone }
 
@@ -82,7 +82,7 @@ func (c *Consumer) Unsettled() int { return c.unsettled.len() }
 // Deciding returns how many messages have an outcome that the queue has not answered for.
 func (c *Consumer) Deciding() int { return c.deciding }
 
-// Deliver judges a delivery that came by itself. autoAck tells that the queue has
+// Deliver judges a delivery that came by itself. autoAck reports that the queue has
 // settled it at assignment (DEL-4), so that no outcome is expected.
 func (c *Consumer) Deliver(d quorumq.Delivery, autoAck bool) Verdict {
 	switch {
@@ -114,7 +114,7 @@ func (c *Consumer) handle(m quorumq.MsgID, autoAck bool) {
 	}
 }
 
-// NeedsResume tells whether a Missing verdict, or Rewind, still waits for Resumed.
+// NeedsResume reports whether a Missing verdict, or Rewind, still waits for Resumed.
 func (c *Consumer) NeedsResume() bool { return c.resuming }
 
 // Resumed takes the answer to a resume: the deliveries with ids above Last, ascending,

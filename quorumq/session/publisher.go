@@ -126,7 +126,7 @@ func (p *Publisher[T]) NextBatch(maxMessages, maxBytes int) (cmd quorumq.Enqueue
 	return cmd, bodies, true
 }
 
-// unit measures the unit that begins at s, one message as a rule, and tells whether all of
+// unit measures the unit that begins at s, one message as a rule, and reports whether all of
 // it is there.
 func (p *Publisher[T]) unit(s, end quorumq.Seq) (count, bytes int, whole bool) {
 	for ; s < end; s++ {
@@ -204,7 +204,7 @@ func (p *Publisher[T]) Rewind() { p.send = p.first }
 
 // Void gives up the messages that which chooses, with all of their units (PUB-5, PUB-9). What was never sent and has no
 // producer is reported as not accepted at once, and dropped. Anything else keeps its
-// number as a void, which stores nothing: the answer to it tells whether the queue had
+// number as a void, which stores nothing: the answer to it reports whether the queue had
 // taken the message before (accepted) or never will. A producer's message may have been
 // taken before though it was never sent from here: through another node.
 func (p *Publisher[T]) Void(which func(token T) bool, done func(token T, accepted bool)) {
@@ -233,7 +233,7 @@ func (p *Publisher[T]) Void(which func(token T) bool, done func(token T, accepte
 	p.items = p.items[:kept]
 }
 
-// chosen tells whether one of the unit whose first message is items[i] is given up, and where
+// chosen reports whether one of the unit whose first message is items[i] is given up, and where
 // the unit ends.
 func (p *Publisher[T]) chosen(i int, which func(token T) bool) (chosen bool, end int) {
 	for ; i < len(p.items); i++ {

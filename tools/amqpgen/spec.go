@@ -109,7 +109,7 @@ func (s *spec) Replies() []*constant {
 // GoName is the constant's name.
 func (c *constant) GoName() string { return goName(c.Name) }
 
-// Hard says whether the code ends the connection.
+// Hard reports whether the code ends the connection.
 func (c *constant) Hard() bool { return c.Class == "hard-error" }
 
 // Text is how the code begins the text of a close.
@@ -138,7 +138,7 @@ func (m *method) Fields() []*field {
 	return fields
 }
 
-// Fixed says whether a method has no bytes behind its id.
+// Fixed reports whether a method has no bytes behind its id.
 func (m *method) Fixed() bool { return len(m.AllFields) == 0 }
 
 // GoName is the field's name.
@@ -173,7 +173,7 @@ func (s *spec) HardReplies() []*constant {
 	return codes
 }
 
-// Used says whether one of the bits means something.
+// Used reports whether one of the bits means something.
 func (s step) Used() bool {
 	for _, f := range s.Bits {
 		if !f.Reserved {

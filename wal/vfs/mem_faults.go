@@ -56,7 +56,7 @@ func (m *Mem) Count(op Op) int {
 	return m.counts[op]
 }
 
-// step counts an operation that changes something and says whether it fails.
+// step counts an operation that changes something and reports whether it fails.
 func (m *Mem) step(op Op) error {
 	if m.off {
 		return ErrPowerOff

@@ -30,7 +30,7 @@ func (c *Config) AMQPS() string {
 	return "0.0.0.0:5671"
 }
 
-// onLoopback says whether an address can be reached from this host alone.
+// onLoopback reports whether an address can be reached from this host alone.
 func onLoopback(address string) bool {
 	host, _, err := net.SplitHostPort(address)
 	return err != nil || host == "localhost" || net.ParseIP(host).IsLoopback() // what is no address is another fault

@@ -12,7 +12,7 @@ const (
 	authNone     = "none"
 )
 
-// Authenticate tells whether clients must log in.
+// Authenticate reports whether clients must log in.
 func (c *Config) Authenticate() bool { return c.Auth.Mode == authPassword }
 
 // validateAuth lets nobody in without a login but from this host.

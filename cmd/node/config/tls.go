@@ -86,7 +86,7 @@ func (c *Config) checkLoginFrom() error {
 		from, LoginFromCommonName, LoginFromDNS, LoginFromEmail, LoginFromURI)
 }
 
-// On tells whether the listener has TLS.
+// On reports whether the listener has TLS.
 func (f TLSFiles) On() bool { return f.Cert != "" }
 
 // validateTLS returns what is missing among the files; half a setting must not end in

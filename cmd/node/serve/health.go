@@ -80,7 +80,7 @@ func (h *health) watchDisk() {
 	}
 }
 
-// answered tells whether a write failed for what a start of the node would not mend: a disk that is
+// answered reports whether a write failed for what a start of the node would not mend: a disk that is
 // full answers, and one was not even asked for want of a file descriptor.
 func answered(err error) bool {
 	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE)

@@ -43,7 +43,7 @@ type collector struct {
 	broken  bool     // the package failed, by itself or with a case
 }
 
-// Report reads the stream, writes the lines and says whether all is well: at least
+// Report reads the stream, writes the lines and reports whether all is well: at least
 // one case ran and none failed. An error means that the stream could not be read.
 func Report(r io.Reader, w io.Writer) (bool, error) {
 	c := collector{cases: map[string]*result{}}
