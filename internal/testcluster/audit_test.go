@@ -23,6 +23,7 @@ func TestAudit(t *testing.T) {
 		t.Skip("starts three nodes")
 	}
 	a := startAuditing(t, 3)
+	awaitVersion(t, a.c, 3) // so that queues name who declared them
 	ctx := testContext(t)
 	a.access(ctx)
 	a.topology(ctx)
@@ -108,7 +109,7 @@ func (a *auditing) topology(ctx context.Context) {
 	_, err = a.root.DeleteQueue(ctx, client.DeleteQueueRequest{Name: "q"})
 	a.must(err)
 	a.once(
-		audited{"queue.declare", "/", "q", "guest", "grpc", "done", "type:>quorum arguments.x-max-length:>9"},
+		audited{"queue.declare", "/", "q", "guest", "grpc", "done", "type:>quorum declared_by:>guest arguments.x-max-length:>9"},
 		audited{"queue.declare", "/", "q", "guest", "grpc", "refused", "x-max-length"},
 		audited{"exchange.declare", "/", "x", "guest", "grpc", "done", "type:>topic"},
 		audited{"binding.create", "/", "x → q", "guest", "grpc", "done", "routing_key:>k.#"},
