@@ -51,16 +51,16 @@ func (c *Chain) Counts() map[string]Counts {
 	return out
 }
 
-// Undecided is the error of a chain of which one backend could not tell, which is the cause, and another one refused.
-type Undecided struct{ Cause error }
+// Unsure is the error of a chain of which one backend could not tell, which is the cause, and another one refused.
+type Unsure struct{ Cause error }
 
-func (e *Undecided) Error() string { return e.Cause.Error() }
+func (e *Unsure) Error() string { return e.Cause.Error() }
 
-func (e *Undecided) Unwrap() error { return e.Cause }
+func (e *Unsure) Unwrap() error { return e.Cause }
 
 // Authenticate returns whom the credentials prove to one of the backends, and its name. Before
 // one has to look, admit is asked once, whose error ends it. Errors: *Refused if all refuse, that of
-// admit, or that of the first backend that could not tell (ID-1), as *Undecided if others refused.
+// admit, or that of the first backend that could not tell (ID-1), as *Unsure if others refused.
 func (c *Chain) Authenticate(ctx context.Context, cred Credentials, admit func() error) (id *Identity, by string, err error) {
 	return c.ask(ctx, cred, admit, func(*member) bool { return true })
 }
@@ -112,7 +112,7 @@ func (c *Chain) ask(
 		}
 	}
 	if untold != nil && refused != nil {
-		return nil, "", &Undecided{untold}
+		return nil, "", &Unsure{untold}
 	}
 	if untold != nil {
 		return nil, "", untold

@@ -98,7 +98,7 @@ func (t *attempt) done(err error) error {
 	}
 	left := errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 	unavailable, is := errors.AsType[*access.Unavailable](err)
-	_, guessed := errors.AsType[*access.Undecided](err)
+	_, guessed := errors.AsType[*access.Unsure](err)
 	if t.taken && (is || !guessed || !left) {
 		t.throttle.giveBack(t.from)
 	}
