@@ -28,9 +28,9 @@ func samples() map[string]catalog.Command {
 		"declare-by": &catalog.DeclareQueue{
 			VHost: "/", Name: "b", Type: catalog.QueueQuorum, Durable: true, Members: []id.NodeID{"n1"}, Leader: "n1", DeclaredBy: "u",
 		},
-		"delete-queue":   &catalog.DeleteQueue{VHost: "/", Name: "q", UID: 1024},
+		"delete-queue":       &catalog.DeleteQueue{VHost: "/", Name: "q", UID: 1024},
 		"drain-delete-queue": &catalog.DrainDeleteQueue{VHost: "/", Name: "q", UID: 1024},
-		"set-members":    &catalog.SetQueueMembers{UID: 1024, Members: []id.NodeID{"n1"}, Leader: "n1"},
+		"set-members":        &catalog.SetQueueMembers{UID: 1024, Members: []id.NodeID{"n1"}, Leader: "n1"},
 		"declare-exchange": &catalog.DeclareExchange{
 			VHost: "/", Name: "x", Type: catalog.ExchangeTopic, Durable: true, AutoDelete: true, Internal: true,
 			Arguments: message.Table{{Name: "alternate-exchange", Value: message.String("ae")}},

@@ -96,7 +96,7 @@ func TestCheckNoticesDamage(t *testing.T) {
 		"waiters: unknown": func(q *Queue) {
 			q.subs.waiters.lines = append(q.subs.waiters.lines, waitLine{priority: -9, consumers: []*consumer{{waiting: true, priority: -9}}})
 		},
-		"waiters: not in line":      func(q *Queue) { anyConsumer(q, func(c *consumer) bool { return !c.waiting }).waiting = true },
+		"waiters: not in line":          func(q *Queue) { anyConsumer(q, func(c *consumer) bool { return !c.waiting }).waiting = true },
 		"drain-deleting with consumers": func(q *Queue) { q.drainDeleting = true },
 	} {
 		q := damagedQueue(t)

@@ -179,16 +179,16 @@ func (q *model) figures() string {
 // generator makes random commands that mostly make sense.
 type generator struct {
 	*rand.Rand
-	q          *Queue
-	index      uint64
-	now        Time
-	epochs     [3]id.Epoch
-	closed     [3]uint64 // sessions below are closed, in the newest epoch mostly
+	q             *Queue
+	index         uint64
+	now           Time
+	epochs        [3]id.Epoch
+	closed        [3]uint64 // sessions below are closed, in the newest epoch mostly
 	drainDeleteAt int       // number of the command that empties the queue; 0: none
-	scale      int       // 1, or how many times more messages there are
-	at         Meta      // of the newest command
-	slot       uint32    // the first that is free of its entry
-	joins      bool      // the next command is of the same entry
+	scale         int       // 1, or how many times more messages there are
+	at            Meta      // of the newest command
+	slot          uint32    // the first that is free of its entry
+	joins         bool      // the next command is of the same entry
 }
 
 func (g *generator) one(n int) bool { return g.IntN(n) == 0 }

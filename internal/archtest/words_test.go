@@ -101,10 +101,10 @@ func namesAndComments(t *testing.T, file string) map[int]string {
 	lines := map[int]string{}
 	for {
 		pos, tok, lit := s.Scan()
-		switch tok {
-		case token.EOF:
+		if tok == token.EOF {
 			return lines
-		case token.IDENT, token.COMMENT:
+		}
+		if tok == token.IDENT || tok == token.COMMENT {
 			lines[f.Line(pos)] += " " + partNames(lit)
 		}
 	}
