@@ -153,8 +153,8 @@ rewrite: ## rewrites expected output of scripts, the tables of packages and argu
 	@for d in $$(grep -rl --include='*_test.go' cockroachdb/datadriven . | xargs -n1 dirname | sort -u); do \
 	  $(GO) test -tags $(TAGS) $$d -args -rewrite || exit 1; \
 	done
-	$(GO) test ./internal/archtest -args -rewrite
 	$(GO) test ./argument -args -rewrite
+	$(GO) test ./internal/archtest -args -rewrite
 	cd deploy/k8s/test && $(GO) test ./... -args -rewrite
 
 .PHONY: bench

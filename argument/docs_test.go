@@ -42,30 +42,9 @@ func TestDocs(t *testing.T) {
 	}
 	semantics := document{t, "../docs/semantics.md"}
 	semantics.has("| Argument | Values | Default | State |\n|---|---|---|---|\n", "| any other name", strings.Join(rows, "\n")+"\n")
-	semantics.has("for queues those of the arguments:\n", "  Values have", wrapped(users))
-	semantics.has("Operator policies give, of these:\n", "  Any other is refused.", wrapped(operators))
+	semantics.names("for queues those of the arguments:", "Values have", users)
+	semantics.names("Operator policies give, of these:", "Any other is refused.", operators)
 	document{t, "../docs/compatibility.md"}.has("| Argument | | Differences |\n|---|---|---|\n", "| `x-queue-master-locator`", strings.Join(others, "\n")+"\n")
-}
-
-// widest is how wide a line of a paragraph is, in characters.
-const widest = 120
-
-// wrapped lists names as the rest of an item of a list.
-func wrapped(names []string) string {
-	var b strings.Builder
-	line := " "
-	for i, n := range names {
-		n += ","
-		if i == len(names)-1 {
-			n = strings.TrimSuffix(n, ",") + "."
-		}
-		if len(line)+1+len(n) > widest {
-			b.WriteString(line + "\n")
-			line = " "
-		}
-		line += " " + n
-	}
-	return b.String() + line + "\n"
 }
 
 type document struct {
@@ -92,5 +71,28 @@ func (d document) has(from, to, want string) {
 		}
 	default:
 		d.Errorf("%s differs from the table (go test ./argument -rewrite)\nis:\n%s\nwant:\n%s", d.file, got, want)
+	}
+}
+
+// names expects a list of names between two texts of a paragraph, wherever its lines end: internal/archtest wraps them.
+func (d document) names(from, to string, want []string) {
+	d.Helper()
+	text, err := os.ReadFile(d.file)
+	if err != nil {
+		d.Fatal(err)
+	}
+	before, rest, begins := strings.Cut(string(text), from)
+	got, after, ends := strings.Cut(rest, to)
+	list := strings.Join(want, ", ") + "."
+	switch {
+	case !begins || !ends:
+		d.Fatalf("%s has no %q with %q behind it", d.file, from, to)
+	case strings.Join(strings.Fields(got), " ") == list:
+	case *rewrite:
+		if err := os.WriteFile(d.file, []byte(before+from+" "+list+" "+to+after), 0o644); err != nil {
+			d.Fatal(err)
+		}
+	default:
+		d.Errorf("%s differs from the table (go test ./argument -rewrite)\nis:\n%s\nwant:\n%s", d.file, got, list)
 	}
 }
