@@ -18,7 +18,7 @@ import (
 	"github.com/quorate/quorate/raftfsm"
 )
 
-// calls answers peers' calls other than the links.
+// calls answers peers' calls other than the streams.
 type calls struct {
 	nodev1.UnimplementedNodeServer
 

@@ -186,7 +186,7 @@ func (t *gate) AppendEntriesPipeline(id raft.ServerID, to raft.ServerAddress) (r
 	return newGatePipeline(p, t), nil
 }
 
-// now is AppendEntries that does not wait for a link, if the transport knows the
+// now is AppendEntries that does not wait for a connection, if the transport knows the
 // difference.
 func (t *gate) now(to raft.ServerID, req *raft.AppendEntriesRequest, resp *raft.AppendEntriesResponse) error {
 	if t.shut() {

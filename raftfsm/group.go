@@ -324,7 +324,7 @@ func (g *Group[R, E]) shutdown() error {
 	g.halt()
 	stopped := g.stopRaft()
 	// Raft waits for its calls before it closes the transport, and a call to a member that
-	// is down waits for a link.
+	// is down waits for a connection.
 	if t, ok := g.c.Transport.(raft.WithClose); ok {
 		if err := t.Close(); err != nil {
 			g.log.Warn("closing the group's transport", "error", err)

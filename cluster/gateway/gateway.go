@@ -1,7 +1,7 @@
 // Package gateway is a node's end of the queues that its clients use: Gateway finds the leader of
 // each, Queue carries commands to it and sends them again after failures, Consumer brings
 // deliveries back, within the bytes of a Buffer. It stands on the node's own members of queues
-// (Members) and on the links to other nodes (Links).
+// (Members) and on the connections to other nodes (Transport).
 //
 // Each type says which mutex owns it. Errors that callers decide on are those of package traffic;
 // limits are in queue.go and consumer.go.
@@ -40,11 +40,11 @@ type Config struct {
 	CommandTimeout time.Duration // of other commands without a leader (RE-5)
 	PublishWindow  int           // unanswered messages per queue
 
-	Views   *metadata.Views
-	Members Members
-	Links   Links
-	Disks   *disk.Board
-	Rooms   *disk.Rooms
+	Views     *metadata.Views
+	Members   Members
+	Transport Transport
+	Disks     *disk.Board
+	Rooms     *disk.Rooms
 }
 
 // Members are this node's members of queues. Methods may be called concurrently and do not block;
@@ -69,8 +69,8 @@ type Members interface {
 	Rouse(q id.QueueUID)
 }
 
-// Links lead to other nodes, as *transport.Mux does.
-type Links interface {
+// Transport leads to other nodes, as *transport.Mux does.
+type Transport interface {
 	Send(to id.NodeID, f *nodev1.Frame) error
 	Connected(to id.NodeID) (id.Epoch, bool)
 }
@@ -204,7 +204,7 @@ func (g *Gateway) flush(to id.NodeID, q id.QueueUID) {
 		g.cfg.Members.Flush(q)
 		return
 	}
-	_ = g.cfg.Links.Send(to, &nodev1.Frame{Kind: &nodev1.Frame_QueueCommand{QueueCommand: &nodev1.QueueCommand{Queue: uint64(q)}}})
+	_ = g.cfg.Transport.Send(to, &nodev1.Frame{Kind: &nodev1.Frame_QueueCommand{QueueCommand: &nodev1.QueueCommand{Queue: uint64(q)}}})
 }
 
 // load completes the answer to a Get of the local member.
@@ -251,15 +251,15 @@ func (g *Gateway) call(to id.NodeID, f request, frame func(number uint64) *nodev
 	number := g.last
 	g.calls[number] = call{peer: to, request: f}
 	g.mu.Unlock()
-	err := g.cfg.Links.Send(to, frame(number))
+	err := g.cfg.Transport.Send(to, frame(number))
 	if err == nil {
 		return
 	}
 	if _, mine := g.take(number); !mine {
-		return // the link went down meanwhile and the call was answered so
+		return // the connection went down meanwhile and the call was answered so
 	}
 	// What was never queued is not in any log.
-	if errors.Is(err, transport.ErrLinkFull) {
+	if errors.Is(err, transport.ErrStreamFull) {
 		err = raftfsm.ErrBusy
 	} else {
 		err = &raftfsm.NotLeaderError{Group: f.queue.uid.Group()}
@@ -403,15 +403,15 @@ func (g *Gateway) QueueDrainDeletes(uid id.QueueUID) {
 	}
 }
 
-// LinkUp sends what waited for a link.
-func (g *Gateway) LinkUp(transport.Peer) {
+// PeerUp sends what waited for a connection.
+func (g *Gateway) PeerUp(transport.Peer) {
 	for _, q := range g.all() {
 		q.wake()
 	}
 }
 
-// LinkDown answers everything that is on its way to the peer: nobody knows what became of it.
-func (g *Gateway) LinkDown(p transport.Peer) {
+// PeerDown answers everything that is on its way to the peer: nobody knows what became of it.
+func (g *Gateway) PeerDown(p transport.Peer) {
 	g.mu.Lock()
 	var lost []request
 	for number, c := range g.calls {
@@ -425,7 +425,7 @@ func (g *Gateway) LinkDown(p transport.Peer) {
 		f.queue.answered(response{request: f, err: raftfsm.ErrUnknownOutcome})
 	}
 	for _, q := range g.all() {
-		q.lostLink(p.Node)
+		q.disconnected(p.Node)
 	}
 }
 
@@ -433,7 +433,7 @@ func (g *Gateway) LinkDown(p transport.Peer) {
 // that others lead, or soon will.
 func (g *Gateway) HostHangs() {
 	for _, q := range g.all() {
-		q.lostLink(g.cfg.Node)
+		q.disconnected(g.cfg.Node)
 	}
 }
 

@@ -65,7 +65,7 @@ func (q *Queue) led(leader id.NodeID) {
 	q.event(func(in *inbox) { in.leader = &leader })
 }
 
-func (q *Queue) lostLink(n id.NodeID) {
+func (q *Queue) disconnected(n id.NodeID) {
 	q.event(func(in *inbox) { in.lost = append(in.lost, n) })
 }
 

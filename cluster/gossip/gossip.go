@@ -115,7 +115,7 @@ const (
 )
 
 // listConfig turns the Config into memberlist's. LAN defaults but for: probes are
-// less frequent, because links tell sooner which nodes are there, and a cluster at rest is
+// less frequent, because connections tell sooner which nodes are there, and a cluster at rest is
 // to be so; a dead node's name can be taken over at another address at once, because
 // epochs, not addresses, tell incarnations apart.
 func (m *Members) listConfig() (*memberlist.Config, error) {

@@ -72,7 +72,7 @@ func (l *Leaders) peekAt(ctx context.Context, to id.NodeID, request *nodev1.Peek
 	if to == l.cfg.Node {
 		return l.cfg.Own.PeekQueue(ctx, request)
 	}
-	peer, err := l.cfg.Links.Client(to)
+	peer, err := l.cfg.Transport.Client(to)
 	if err != nil {
 		return nil, err
 	}

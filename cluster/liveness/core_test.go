@@ -26,7 +26,7 @@ func leads(self id.NodeID, term uint64) observed {
 	return observed{voters: []id.NodeID{"a", "b", "c"}, state: raft.Leader, leader: self, term: term, proven: true}
 }
 
-// What is known of a link decides whether its peer is lost.
+// What is known of a connection decides whether its peer is lost.
 func TestLook(t *testing.T) {
 	ms := time.Millisecond
 	for _, c := range []struct {
@@ -427,7 +427,7 @@ func TestElectionsAtATime(t *testing.T) {
 	}
 }
 
-// Followers may have missed who leads while a link was down.
+// Followers may have missed who leads while a connection was down.
 func TestPushAfterReturn(t *testing.T) {
 	k := newTestCore("a")
 	now := start()
@@ -510,7 +510,7 @@ func TestLed(t *testing.T) {
 
 func TestConfigFaults(t *testing.T) {
 	_, err := New(Config{Tick: -1, MaxElections: -2})
-	for _, want := range []string{"Node is empty", "Links is nil", "Tick is -1ns", "MaxElections is -2"} {
+	for _, want := range []string{"Node is empty", "Transport is nil", "Tick is -1ns", "MaxElections is -2"} {
 		if err == nil || !strings.Contains(err.Error(), "liveness: "+want) {
 			t.Errorf("%q is not in %v", want, err)
 		}

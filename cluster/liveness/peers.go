@@ -77,7 +77,7 @@ func (c *core) awake(now time.Time, waited time.Duration) {
 	c.ticked = now
 }
 
-// look judges a peer by its link, and by gossip that may hold it for dead.
+// look judges a peer by its connection, and by gossip that may hold it for dead.
 func (c *core) look(now time.Time, n id.NodeID, silent time.Duration, up, dead bool) {
 	limit := c.config.SuspectAfter
 	if dead {

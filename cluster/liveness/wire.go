@@ -10,7 +10,7 @@ import (
 
 // call asks a peer about groups; the answers are in the same order.
 func (m *Manager) call(ctx context.Context, to id.NodeID, groups []Surveyed) ([]Answer, error) {
-	peer, err := m.config.Links.Client(to)
+	peer, err := m.config.Transport.Client(to)
 	if err != nil {
 		return nil, err
 	}

@@ -89,7 +89,7 @@ func (rc *Reconciler) look(now time.Time, unseen map[id.NodeID]time.Time) (nodes
 	lost = map[id.NodeID]bool{}
 	var b strings.Builder
 	for n := range rc.cfg.View().Nodes() {
-		_, up := rc.cfg.Links.Connected(n.ID)
+		_, up := rc.cfg.Transport.Connected(n.ID)
 		since, away := unseen[n.ID]
 		switch {
 		case up || n.ID == rc.cfg.Node:

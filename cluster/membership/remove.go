@@ -38,7 +38,7 @@ func (o *Operator) PlanRemoval(n id.NodeID, exclude []id.NodeID) (Removal, error
 			continue
 		}
 		stay++
-		if _, up := o.cfg.Links.Connected(r.ID); up || r.ID == o.cfg.Node {
+		if _, up := o.cfg.Transport.Connected(r.ID); up || r.ID == o.cfg.Node {
 			there++
 		}
 	}

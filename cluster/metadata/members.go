@@ -139,7 +139,7 @@ func (g *Group) notice(at raftfsm.Configuration, away map[id.NodeID]time.Time, n
 	for _, n := range slices.Concat(at.Voters, at.Nonvoters) {
 		_, noted := away[n]
 		switch {
-		case g.linked(n):
+		case g.connected(n):
 			delete(away, n)
 		case !noted:
 			away[n] = now
@@ -147,13 +147,13 @@ func (g *Group) notice(at raftfsm.Configuration, away map[id.NodeID]time.Time, n
 	}
 }
 
-func (g *Group) linked(n id.NodeID) bool {
+func (g *Group) connected(n id.NodeID) bool {
 	_, up := g.cfg.Mux.Connected(n)
 	return up || n == g.cfg.Node
 }
 
 // nextChange chooses the change that is due. A node is added, and gets a vote, only while
-// there is a link to it, so that a quorum never hangs on one that is not there; a voter goes
+// there is a connection to it, so that a quorum never hangs on one that is not there; a voter goes
 // only if those that stay are a majority.
 func (g *Group) nextChange(at raftfsm.Configuration, away map[id.NodeID]time.Time, now time.Time) (catalogChange, bool) {
 	gone := func(n id.NodeID) bool {
@@ -234,7 +234,7 @@ func (g *Group) spares(at raftfsm.Configuration, n id.NodeID) bool {
 		if v == n {
 			continue
 		}
-		if voters++; g.linked(v) {
+		if voters++; g.connected(v) {
 			up++
 		}
 	}

@@ -50,7 +50,7 @@ const reconcileRetry = time.Second
 // costs the same however many queues there are.
 func (h *Host) follow(v *catalog.View) error {
 	if h.seen.NodeSet() != v.NodeSet() {
-		h.cfg.Links.Recheck()
+		h.cfg.Transport.Recheck()
 		h.checkNodes()
 	}
 	h.hear(v)

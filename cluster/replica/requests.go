@@ -27,7 +27,7 @@ func (h *Host) HandleRequest(from transport.Peer, f *nodev1.Frame, reply func(*n
 }
 
 // handleCommand gives a peer's command to the local member and sends the reply back. A
-// reply that finds no link is lost: the gateway asks again.
+// reply that finds no stream is lost: the gateway asks again.
 func (h *Host) handleCommand(c *nodev1.QueueCommand, reply func(*nodev1.Frame) error) {
 	q := id.QueueUID(c.GetQueue())
 	if len(c.GetHeader()) == 0 {
@@ -87,12 +87,12 @@ func (h *Host) handleResume(from transport.Peer, r *nodev1.Resume, reply func(*n
 	})
 }
 
-// reply sends a reply on the link on which it was asked for. Where there is no room it tries again, for the gateway would wait
-// as long as the link is up.
+// reply sends a reply on the stream on which it was asked for. Where there is no room it tries again, for the gateway would wait
+// as long as the connection is up.
 func (h *Host) reply(q id.QueueUID, r *nodev1.QueueReply, send func(*nodev1.Frame) error) {
 	err := send(&nodev1.Frame{Kind: &nodev1.Frame_QueueReply{QueueReply: r}})
 	switch {
-	case errors.Is(err, transport.ErrLinkFull) && h.cfg.Life.Err() == nil:
+	case errors.Is(err, transport.ErrStreamFull) && h.cfg.Life.Err() == nil:
 		time.AfterFunc(hostRetry, func() { h.reply(q, r, send) })
 	case err != nil:
 		h.cfg.Logger.Debug("reply not sent", "queue", q.String(), "error", err)

@@ -121,7 +121,7 @@ func (a *absent) take(g id.GroupID) []inboundCall {
 	return w.calls
 }
 
-// close lets go of everything: the links end.
+// close lets go of everything: the streams end.
 func (a *absent) close() {
 	for g := range a.groups {
 		a.take(g)

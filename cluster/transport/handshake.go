@@ -30,7 +30,7 @@ const (
 	mdNode    = "quorate-node"
 	mdEpoch   = "quorate-epoch"
 	mdToken   = "quorate-peer-token" //nolint:gosec // the name of a header
-	mdLink    = "quorate-link"
+	mdStream  = "quorate-link"
 	mdProcess = "quorate-process" // optional
 	mdWanted  = "quorate-wanted"  // of a Link: the node that the opener means
 	mdReads   = "quorate-reads"   // newest version of machines that the node reads; without it 1
@@ -105,7 +105,7 @@ func (r refusal) Error() string { return r.text }
 // GRPCStatus gives the refusal to the peer as it is.
 func (r refusal) GRPCStatus() *status.Status { return status.New(r.code, r.text) }
 
-// misled is the answer to a link that is meant for another node. It is no refusal,
+// misled is the answer to a connection that is meant for another node. It is no refusal,
 // because it may pass: names, and IP addresses that are reused, move with the processes.
 func (i identity) misled(from id.NodeID, wanted string) error {
 	return status.Errorf(codes.Unavailable, "node %q answers where node %q looks for node %q: if that lasts, correct the address of %q",
@@ -188,7 +188,7 @@ func (i identity) judge(p Peer) error {
 // refusedStore is the code of refusals by Config.Refuse, and of no others.
 const refusedStore = codes.PermissionDenied
 
-// Recheck judges all peers again that there are links with, and ends the links with those
+// Recheck judges all peers again that this node is connected to, and ends the connections with those
 // that do not read the finalised version, or that Config.Refuse refuses now.
 func (m *Mux) Recheck() {
 	m.mu.Lock()
@@ -196,9 +196,9 @@ func (m *Mux) Recheck() {
 	pulses := slices.Collect(maps.Values(m.pulses))
 	m.mu.Unlock()
 	for _, p := range peers {
-		if s, err := p.session(); err == nil {
-			if err := m.identity.recheck(s.remote, s.reads); err != nil {
-				s.fail(err)
+		if pc, err := p.connection(); err == nil {
+			if err := m.identity.recheck(pc.remote, pc.reads); err != nil {
+				pc.fail(err)
 			}
 		}
 	}
@@ -255,7 +255,7 @@ type epochs struct {
 	newest map[id.NodeID]id.Epoch
 }
 
-// note takes an epoch; newer reports that links of an older one must go.
+// note takes an epoch; newer reports that connections of an older one must go.
 func (e *epochs) note(p Peer) (newer bool, err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -309,7 +309,7 @@ func (m *Mux) admit(ctx context.Context) (context.Context, error) {
 	return context.WithValue(ctx, peerKey{}, p), nil
 }
 
-// noteEpoch drops the links of older incarnations when a newer one shows up.
+// noteEpoch drops the connections of older incarnations when a newer one shows up.
 func (m *Mux) noteEpoch(p Peer) error {
 	newer, err := m.epochs.note(p)
 	if err != nil || !newer {

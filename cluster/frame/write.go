@@ -1,4 +1,4 @@
-package transport
+package frame
 
 import (
 	"github.com/hashicorp/raft"
@@ -103,15 +103,15 @@ func writeAppend(b []byte, r *raft.AppendEntriesRequest) []byte {
 	return appendData(b, 7, r.Leader) //nolint:staticcheck // older members read it
 }
 
-func sizeCall(c *appendCall) int {
-	return uintSize(fieldGroup, c.group) + uintSize(fieldCall, c.request) + bytesSize(fieldCallAppend, c.size)
+func sizeCall(c *AppendCall) int {
+	return uintSize(fieldGroup, c.Group) + uintSize(fieldCall, c.Request) + bytesSize(fieldCallAppend, c.size)
 }
 
-func writeCall(b []byte, c *appendCall) []byte {
-	b = appendUint(b, fieldGroup, c.group)
-	b = appendUint(b, fieldCall, c.request)
+func writeCall(b []byte, c *AppendCall) []byte {
+	b = appendUint(b, fieldGroup, c.Group)
+	b = appendUint(b, fieldCall, c.Request)
 	b = appendLength(b, fieldCallAppend, c.size)
-	return writeAppend(b, &c.args)
+	return writeAppend(b, &c.Args)
 }
 
 func sizeResponse(r *raft.AppendEntriesResponse) int {
@@ -119,16 +119,16 @@ func sizeResponse(r *raft.AppendEntriesResponse) int {
 		boolSize(r.Success) + boolSize(r.NoRetryBackoff)
 }
 
-func sizeAnswer(a *appendAnswer) int {
-	return uintSize(fieldAnswer, a.request) + bytesSize(fieldAnsAppend, sizeResponse(&a.resp))
+func sizeAnswer(a *AppendAnswer) int {
+	return uintSize(fieldAnswer, a.Request) + bytesSize(fieldAnsAppend, sizeResponse(&a.Response))
 }
 
-func writeAnswer(b []byte, a *appendAnswer) []byte {
-	b = appendUint(b, fieldAnswer, a.request)
-	b = appendLength(b, fieldAnsAppend, sizeResponse(&a.resp))
-	b = writeHeader(b, &a.resp.RPCHeader)
-	b = appendUint(b, 2, a.resp.Term)
-	b = appendUint(b, 3, a.resp.LastLog)
-	b = appendBool(b, 4, a.resp.Success)
-	return appendBool(b, 5, a.resp.NoRetryBackoff)
+func writeAnswer(b []byte, a *AppendAnswer) []byte {
+	b = appendUint(b, fieldAnswer, a.Request)
+	b = appendLength(b, fieldAnsAppend, sizeResponse(&a.Response))
+	b = writeHeader(b, &a.Response.RPCHeader)
+	b = appendUint(b, 2, a.Response.Term)
+	b = appendUint(b, 3, a.Response.LastLog)
+	b = appendBool(b, 4, a.Response.Success)
+	return appendBool(b, 5, a.Response.NoRetryBackoff)
 }
