@@ -309,7 +309,7 @@ func (r *forwarding) wait() {
 	case <-r.changed:
 	case <-timer:
 	case a := <-r.completions:
-		r.take(a)
+		r.handleCompletion(a)
 	}
 }
 
@@ -348,8 +348,8 @@ func (r *forwarding) nextTime() time.Time {
 	return next
 }
 
-// take works a command's answer in.
-func (r *forwarding) take(a completion) {
+// handleCompletion works a command's answer in.
+func (r *forwarding) handleCompletion(a completion) {
 	if a.targetQueue == nil {
 		r.handleSettled(a)
 		return

@@ -23,7 +23,7 @@ const bootstrapTimeout = 5 * time.Second
 
 // Group is one member of a Raft group. All methods may be called concurrently.
 //
-// Goroutines: raft's, one proposer (loop), and for a short time one that settles entries
+// Goroutines: raft's, one proposer (loop), and for a short time one that completes entries
 // whose leadership was lost, one that takes a snapshot, and in a driven group that leads,
 // after a burst of entries, some that tell the followers. Locks: each guards one part
 // and none is held while another is taken, but for leading.mu, under which the Effector

@@ -42,8 +42,8 @@ type response struct {
 	err     error
 }
 
-// take works what has happened into the state.
-func (q *Queue) take(in inbox, out *outbox) {
+// handleInbox works what has happened into the state.
+func (q *Queue) handleInbox(in inbox, out *outbox) {
 	for i := range in.published {
 		p := &in.published[i]
 		q.publisher.Push(p.msg, p.body, p.token)

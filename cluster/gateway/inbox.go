@@ -107,7 +107,7 @@ func (q *Queue) run() {
 		in := q.emptyLocked()
 		more := in.any()
 		if more && q.ended == nil {
-			q.take(in, &out)
+			q.handleInbox(in, &out)
 			q.pump(&out)
 			q.armLocked()
 		}

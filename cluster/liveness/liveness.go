@@ -66,12 +66,12 @@ type Surveyed struct {
 
 // Answer is what a node knows of a group that it was asked for.
 type Answer struct {
-	Votes       bool // it has a member that would vote; the log is that member's
-	LastTerm    uint64
-	LastIndex   uint64
-	Leads       bool // it leads the group
-	Content     bool // it knows a leader that it finds alive
-	Campaigning bool // it stands for election just now
+	Votes         bool // it has a member that would vote; the log is that member's
+	LastTerm      uint64
+	LastIndex     uint64
+	Leads         bool // it leads the group
+	HasLiveLeader bool // it knows a leader that it finds alive
+	Campaigning   bool // it stands for election just now
 }
 
 // Config describes a node's Manager. Zero values are the defaults.

@@ -231,9 +231,9 @@ func (m *Manager) Run(ctx context.Context) {
 	for {
 		select {
 		case <-tick.C:
-			wait = m.turn(ctx, wait)
+			wait = m.step(ctx, wait)
 		case <-m.wake:
-			wait = min(m.turn(ctx, 0), m.config.Tick)
+			wait = min(m.step(ctx, 0), m.config.Tick)
 		case <-ctx.Done():
 			return
 		}
@@ -241,9 +241,9 @@ func (m *Manager) Run(ctx context.Context) {
 	}
 }
 
-// turn looks at connections and disks, does what core decides, and returns the time to the next
-// turn. waited is how long the loop meant to wait for this one, 0 if it was woken.
-func (m *Manager) turn(ctx context.Context, waited time.Duration) time.Duration {
+// step looks at connections and disks, does what core decides, and returns the time to the next
+// step. waited is how long the loop meant to wait for this one, 0 if it was woken.
+func (m *Manager) step(ctx context.Context, waited time.Duration) time.Duration {
 	m.mu.Lock()
 	now := time.Now()
 	owes := false // a peer has not answered at once

@@ -77,9 +77,9 @@ func (a *assurance) fresh() bool {
 	return known && age <= a.most
 }
 
-// took takes how an attempt ended that began at a moment. usable reports whether the node may
+// attemptEnded takes how an attempt ended that began at a moment. usable reports whether the node may
 // take part, and is asked under the lock.
-func (a *assurance) took(began clock.Reading, err error, usable func() bool) {
+func (a *assurance) attemptEnded(began clock.Reading, err error, usable func() bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.failing = err
@@ -148,7 +148,7 @@ func (g *Group) assure() {
 	for failures := 0; ; {
 		began := a.clock.Read()
 		err := g.prove(min(proofAttempt<<min(failures, 3), proofPatience), failures)
-		a.took(began, err, func() bool { return g.able() == nil })
+		a.attemptEnded(began, err, func() bool { return g.able() == nil })
 		rest, ask := phase.Wait(time.Now(), a.most/2), a.ask
 		if failures++; err == nil {
 			failures = 0

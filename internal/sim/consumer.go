@@ -225,12 +225,12 @@ func (c *consumer) opened(key quorumq.ConsumerKey, r quorumq.Reply) {
 	early := c.early
 	c.early = nil
 	for _, d := range early {
-		c.take(d)
+		c.handleDelivery(d)
 	}
 }
 
-// take takes a delivery that came by itself.
-func (c *consumer) take(d quorumq.Delivery) {
+// handleDelivery takes a delivery that came by itself.
+func (c *consumer) handleDelivery(d quorumq.Delivery) {
 	if !c.open {
 		c.early = append(c.early, d)
 		return

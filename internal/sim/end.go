@@ -200,7 +200,7 @@ func (e *end) closeSession(k quorumq.ConsumerKey) {
 func (e *end) delivered(d quorumq.Delivery) {
 	for _, c := range e.consumers {
 		if c.key == d.Consumer {
-			c.take(d)
+			c.handleDelivery(d)
 			return
 		}
 	}

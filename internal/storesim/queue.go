@@ -107,7 +107,7 @@ func (n *node) completeQueue() {
 func (n *node) changeMembers() {
 	role, m := n.leads(queueGroup)
 	r := n.record()
-	if role == nil || r == nil || r.Change == nil || !n.settled(queueGroup) {
+	if role == nil || r == nil || r.Change == nil || !n.committedInTerm(queueGroup) {
 		return
 	}
 	g := r.Change

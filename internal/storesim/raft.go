@@ -193,9 +193,9 @@ func (n *node) advance(g group) {
 	}
 }
 
-// settled reports whether a leader may change the configuration: it has committed an entry
+// committedInTerm reports whether a leader may change the configuration: it has committed an entry
 // of its term, and no change is under way.
-func (n *node) settled(g group) bool {
+func (n *node) committedInTerm(g group) bool {
 	r, m := n.leads(g)
 	if r == nil || n.commit[g] < r.begun {
 		return false

@@ -208,7 +208,7 @@ func (w *world) found() {
 	m.term, m.log = 1, []entry{{term: 1, config: c}}
 	w.quiet = true
 	for range 200 {
-		w.settle(w.nodes[:nodes-1])
+		w.runAll(w.nodes[:nodes-1])
 	}
 	lead := w.leader(catalogGroup)
 	if lead == nil {
@@ -217,14 +217,14 @@ func (w *world) found() {
 	}
 	lead.propose(lead, &catalog.RaiseVersion{Version: catalog.VersionStores}, func(catalog.Reply) {})
 	for range 100 {
-		w.settle(w.nodes[:nodes-1])
+		w.runAll(w.nodes[:nodes-1])
 	}
 	lead = w.leader(catalogGroup)
 	lead.propose(lead, &catalog.DeclareQueue{
 		VHost: catalog.DefaultVHost, Name: "q", Type: catalog.QueueQuorum, Durable: true, Members: c.voters, Leader: first.name,
 	}, func(r catalog.Reply) { w.queue = r.UID })
 	for range 200 {
-		w.settle(w.nodes[:nodes-1])
+		w.runAll(w.nodes[:nodes-1])
 	}
 	w.quiet = false
 	if w.queue == 0 {
@@ -243,8 +243,8 @@ func (w *world) leader(g group) (newest *node) {
 	return newest
 }
 
-// settle lets everything happen once that is no fault, in an order by chance.
-func (w *world) settle(among []*node) {
+// runAll lets everything happen once that is no fault, in an order by chance.
+func (w *world) runAll(among []*node) {
 	for _, i := range w.rng.Perm(len(among)) {
 		n := among[i]
 		w.now++
@@ -297,7 +297,7 @@ func (w *world) heal() {
 				n.boot()
 			}
 		}
-		w.settle(w.nodes[:])
+		w.runAll(w.nodes[:])
 	}
 	w.broke("the cluster is not whole again: %s", w.lacks())
 	w.broken.Stuck = true
