@@ -86,7 +86,7 @@ func (l *Line) Moment(elapsed time.Duration) Moment {
 
 // Moment is what a node's clocks tell a leader.
 type Moment struct {
-	Elapsed time.Duration // of the monotonic clock
-	Time    time.Duration // of the cluster, since the Unix epoch
+	Elapsed  time.Duration // of the monotonic clock
+	Time     time.Duration // of the cluster, since the Unix epoch
 	Reliable bool          // the time can be relied on
 }

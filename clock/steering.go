@@ -202,6 +202,7 @@ func (s *Steering) goOn(now time.Duration, walls []time.Duration, clocks []known
 	return now
 }
 
+// offsets returns the offsets of the clocks that have a grade at least.
 func offsets(clocks []known, least Grade) []time.Duration {
 	var all []time.Duration
 	for _, c := range clocks {

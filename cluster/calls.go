@@ -149,6 +149,7 @@ func (s calls) TransferLeadership(ctx context.Context, r *nodev1.TransferLeaders
 	return &nodev1.TransferLeadershipResponse{}, nil
 }
 
+// nodeNames is for frames, which have names as text.
 func nodeNames(ids []id.NodeID) []string {
 	names := make([]string, len(ids))
 	for i, n := range ids {

@@ -21,6 +21,7 @@ type descs struct {
 	logins, keys, keysAge, keyFailures *prometheus.Desc
 }
 
+// newDescs describes the metrics that have labels of their own and no rows.
 func newDescs() descs {
 	desc := func(name, help string, labels ...string) *prometheus.Desc {
 		return prometheus.NewDesc(name, help, labels, nil)
@@ -189,6 +190,7 @@ func ofOne(rows []row[*quorumq.Overview]) []*prometheus.Desc {
 	return all
 }
 
+// gatewayRows are the figures of this node as its clients see it.
 func gatewayRows() []row[*Gateway] {
 	return []row[*Gateway]{
 		{

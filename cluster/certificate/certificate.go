@@ -65,6 +65,7 @@ func distinct(errs []error) []error {
 	return out
 }
 
+// parseChain returns the certificates, the node's own first.
 func parseChain(c tls.Certificate) ([]*x509.Certificate, error) {
 	if len(c.Certificate) == 0 {
 		return nil, errors.New("there is no certificate")
@@ -175,6 +176,7 @@ func shown(c *x509.Certificate) string {
 	return fmt.Sprintf("certificate %q", cut(name))
 }
 
+// cut may break a rune: what is shown is quoted.
 func cut(s string) string {
 	if len(s) > maxShownBytes {
 		return s[:maxShownBytes] + "…"
@@ -184,6 +186,7 @@ func cut(s string) string {
 
 func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
+// usageName is the name that tools for certificates give a usage.
 func usageName(u x509.ExtKeyUsage) string {
 	if u == x509.ExtKeyUsageClientAuth {
 		return "clientAuth"

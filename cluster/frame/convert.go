@@ -29,14 +29,18 @@ func Trim(args *raft.AppendEntriesRequest, maxBytes int) int {
 	return size
 }
 
+// HeaderTo returns raft's header for the wire.
 func HeaderTo(h raft.RPCHeader) *nodev1.RaftHeader {
 	return &nodev1.RaftHeader{ProtocolVersion: int32(h.ProtocolVersion), Id: h.ID, Addr: h.Addr}
 }
 
+// HeaderOf returns a header of the wire as raft takes it.
 func HeaderOf(h *nodev1.RaftHeader) raft.RPCHeader {
 	return raft.RPCHeader{ProtocolVersion: raft.ProtocolVersion(h.GetProtocolVersion()), ID: h.GetId(), Addr: h.GetAddr()}
 }
 
+// appendRequestOf reads calls that were not written by hand. It refuses types of entries that raft would
+// cut to a byte.
 func appendRequestOf(p *nodev1.AppendEntriesRequest) (*raft.AppendEntriesRequest, error) {
 	r := &raft.AppendEntriesRequest{
 		RPCHeader: HeaderOf(p.GetHeader()), Term: p.GetTerm(),
@@ -54,6 +58,7 @@ func appendRequestOf(p *nodev1.AppendEntriesRequest) (*raft.AppendEntriesRequest
 	return r, nil
 }
 
+// VoteRequest returns the call for the wire.
 func VoteRequest(r *raft.RequestVoteRequest) *nodev1.RequestVoteRequest {
 	return &nodev1.RequestVoteRequest{
 		Header: HeaderTo(r.RPCHeader), Term: r.Term, LastLogIndex: r.LastLogIndex, LastLogTerm: r.LastLogTerm,
@@ -62,6 +67,7 @@ func VoteRequest(r *raft.RequestVoteRequest) *nodev1.RequestVoteRequest {
 	}
 }
 
+// PreVoteRequest returns the call for the wire.
 func PreVoteRequest(r *raft.RequestPreVoteRequest) *nodev1.RequestPreVoteRequest {
 	return &nodev1.RequestPreVoteRequest{
 		Header: HeaderTo(r.RPCHeader), Term: r.Term, LastLogIndex: r.LastLogIndex, LastLogTerm: r.LastLogTerm,

@@ -73,6 +73,7 @@ func (f *Out) Measure() int {
 // Size returns the frame's bytes, as Measure found them.
 func (f *Out) Size() int { return f.size }
 
+// append writes exactly the bytes that Measure has counted, if the frame was not changed since.
 func (f *Out) append(b []byte) ([]byte, error) {
 	switch {
 	case f.Call != nil:

@@ -15,6 +15,7 @@ const smallBytes = 1 << 10
 // shared, nobody changes them.
 type names []byte
 
+// share saves an allocation for each header.
 func (n names) share(b []byte) []byte {
 	if bytes.Equal(n, b) {
 		return n
@@ -148,6 +149,8 @@ func countEntries(b []byte) (count, small int, ok bool) {
 	return count, small, ok
 }
 
+// readEntry refuses fields and types of entries that it does not know, which leaves the call to package
+// proto.
 func readEntry(b []byte, l *raft.Log, hold func([]byte) []byte) bool {
 	return fields(b, func(field protowire.Number, v uint64) bool {
 		switch {
@@ -174,6 +177,7 @@ func readEntry(b []byte, l *raft.Log, hold func([]byte) []byte) bool {
 	})
 }
 
+// readHeader shares the peer's id.
 func readHeader(b []byte, h *raft.RPCHeader, known names) bool {
 	return fields(b, func(field protowire.Number, v uint64) bool {
 		h.ProtocolVersion = raft.ProtocolVersion(int32(v))
@@ -208,6 +212,7 @@ func readAnswer(b []byte, known names) (In, bool) {
 	return f, ok && f.Answer != nil
 }
 
+// readAppendResponse returns nil if the bytes are not as this package writes them.
 func readAppendResponse(b []byte, known names) *raft.AppendEntriesResponse {
 	r := &raft.AppendEntriesResponse{}
 	ok := fields(b, func(field protowire.Number, v uint64) bool {

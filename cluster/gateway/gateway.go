@@ -166,6 +166,7 @@ func (g *Gateway) known(uid id.QueueUID) (*Queue, bool) {
 	return q, ok
 }
 
+// all returns a copy, so that no lock is held while queues are called.
 func (g *Gateway) all() []*Queue {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -245,6 +246,8 @@ func (g *Gateway) resume(to id.NodeID, f request, key quorumq.ConsumerKey, after
 	})
 }
 
+// call sends a request to a peer. It is answered once: by the peer, by PeerDown, or here if it could not be
+// sent.
 func (g *Gateway) call(to id.NodeID, f request, frame func(number uint64) *nodev1.Frame) {
 	g.mu.Lock()
 	g.last++
@@ -267,6 +270,7 @@ func (g *Gateway) call(to id.NodeID, f request, frame func(number uint64) *nodev
 	f.queue.answered(response{request: f, err: err})
 }
 
+// take makes the caller the one that answers the request; false: another one does.
 func (g *Gateway) take(number uint64) (call, bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -296,6 +300,7 @@ func (g *Gateway) HandleAnswer(from transport.Peer, f *nodev1.Frame) {
 	}
 }
 
+// key names a consumer of this node.
 func (g *Gateway) key(epoch, session uint64, tag uint32) quorumq.ConsumerKey {
 	return quorumq.ConsumerKey{
 		SessionKey: quorumq.SessionKey{Node: g.cfg.Node, Epoch: id.Epoch(epoch), Session: session},
@@ -303,6 +308,7 @@ func (g *Gateway) key(epoch, session uint64, tag uint32) quorumq.ConsumerKey {
 	}
 }
 
+// heldOf returns deliveries with the node's own name, which frames do not repeat.
 func (g *Gateway) heldOf(ds []*nodev1.Delivery) []traffic.Delivery {
 	out := make([]traffic.Delivery, len(ds))
 	for i, d := range ds {
@@ -320,6 +326,7 @@ func (g *Gateway) heldOf(ds []*nodev1.Delivery) []traffic.Delivery {
 	return out
 }
 
+// answerOf returns the leader's reply as the queue takes it, or why there is none.
 func (g *Gateway) answerOf(f request, r *nodev1.QueueReply) response {
 	a := response{request: f, reply: quorumq.Reply{
 		Code:      quorumq.ReplyCode(r.GetCode()),
@@ -343,6 +350,7 @@ func (g *Gateway) answerOf(f request, r *nodev1.QueueReply) response {
 	return a
 }
 
+// errorOf keeps apart what was never proposed, which may be sent again, and what has an unknown outcome.
 func errorOf(q id.QueueUID, e *nodev1.QueueError) error {
 	switch e.GetKind() {
 	case nodev1.QueueError_KIND_NOT_LEADER, nodev1.QueueError_KIND_NO_SUCH_QUEUE:

@@ -23,6 +23,7 @@ type inbox struct {
 
 // The following bring events from other goroutines; none blocks but delivered.
 
+// post answers at once with an error if the queue has ended.
 func (q *Queue) post(o *op) {
 	q.mu.Lock()
 	if err := q.ended; err != nil {
@@ -71,6 +72,7 @@ func (q *Queue) disconnected(n id.NodeID) {
 
 func (q *Queue) wake() { q.event(func(in *inbox) { in.wake = true }) }
 
+// event drops what happens to a queue that has ended.
 func (q *Queue) event(add func(*inbox)) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -81,6 +83,7 @@ func (q *Queue) event(add func(*inbox)) {
 	q.startLocked()
 }
 
+// startLocked runs the queue's goroutine, which ends when nothing is left to do; q.mu is held.
 func (q *Queue) startLocked() {
 	if !q.running {
 		q.running = true
@@ -141,6 +144,7 @@ type confirmation struct {
 
 func (out *outbox) empty() bool { return len(out.sends)+len(out.confirmed)+len(out.calls) == 0 }
 
+// flush is called without q.mu: what it calls may come back to the queue. The slices are used again.
 func (out *outbox) flush() {
 	for i, f := range out.sends {
 		f()

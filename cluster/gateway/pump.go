@@ -73,6 +73,7 @@ func (q *Queue) findLocked() bool {
 	return true
 }
 
+// reachable is a hint: the connection may break before anything is sent.
 func (q *Queue) reachable(n id.NodeID) bool {
 	if n == q.g.cfg.Node {
 		return true

@@ -216,6 +216,7 @@ func (m *Members) Leave(ctx context.Context) error {
 	return m.leftBy
 }
 
+// stop ends all goroutines. With tell the others learn that the node leaves, and do not take it for failed.
 func (m *Members) stop(ctx context.Context, tell bool) error {
 	m.cancel()
 	var err error

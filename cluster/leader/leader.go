@@ -135,6 +135,7 @@ func (l *Leaders) TransferFrom(ctx context.Context, q id.QueueUID, from, to id.N
 	}
 }
 
+// transferAt asks the node at for it, which may be this one.
 func (l *Leaders) transferAt(ctx context.Context, q id.QueueUID, at, to id.NodeID) error {
 	request := &nodev1.TransferLeadershipRequest{Group: uint64(q.Group()), To: string(to)}
 	if at == l.cfg.Node {

@@ -35,6 +35,8 @@ func (l *Leaders) Figures(ctx context.Context, q id.QueueUID) (Status, error) {
 	return l.status(ctx, q, true)
 }
 
+// status asks the leader. With kept, figures of a hibernated queue may come from the node that put it to
+// sleep.
 func (l *Leaders) status(ctx context.Context, q id.QueueUID, kept bool) (Status, error) {
 	ctx, cancel := wait.Within(ctx, l.cfg.Life, l.cfg.CommandTimeout)
 	defer cancel()
@@ -79,6 +81,7 @@ func (l *Leaders) StatusAt(ctx context.Context, n id.NodeID, q id.QueueUID) (*no
 	return l.askStatus(ctx, n, &nodev1.QueueStatusRequest{Queue: uint64(q)})
 }
 
+// askStatus asks a node, which may be this one.
 func (l *Leaders) askStatus(ctx context.Context, to id.NodeID, request *nodev1.QueueStatusRequest) (*nodev1.QueueStatusResponse, error) {
 	if to == l.cfg.Node {
 		return l.cfg.Own.QueueStatus(ctx, request)

@@ -67,6 +67,7 @@ func (m *member) electionOver() {
 	m.skipped, m.surveys, m.attempts, m.campaigns, m.stood = 0, 0, 0, false, time.Time{}
 }
 
+// newCore takes a Config with defaults.
 func newCore(c Config) *core {
 	return &core{
 		config: c, groups: map[id.GroupID]*member{}, peers: map[id.NodeID]*peer{},

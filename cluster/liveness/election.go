@@ -50,6 +50,7 @@ func (c *core) elect(now time.Time, a *actions) (survey []id.GroupID) {
 	return survey
 }
 
+// compareBool orders false before true, as package cmp does not.
 func compareBool(a, b bool) int {
 	switch {
 	case a == b:

@@ -16,6 +16,7 @@ func (m *Manager) Explain(g id.GroupID) string {
 	return m.core.explain(time.Now(), g)
 }
 
+// explain may change its wording at any time: nothing reads it but people.
 func (c *core) explain(now time.Time, g id.GroupID) string {
 	m := c.groups[g]
 	if m == nil {

@@ -159,6 +159,7 @@ func (c Config) Validate() error {
 	return errors.Join(faults...)
 }
 
+// withDefaults is called after Validate.
 func (c Config) withDefaults() Config {
 	or := func(d *time.Duration, def time.Duration) {
 		if *d == 0 {

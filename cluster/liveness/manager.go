@@ -122,6 +122,7 @@ func (m *Manager) ConnectionChanged(n id.NodeID, up bool) {
 	m.wakeUp()
 }
 
+// wakeUp never blocks: one wake-up that is not taken yet stands for all.
 func (m *Manager) wakeUp() {
 	select {
 	case m.wake <- struct{}{}:

@@ -47,6 +47,7 @@ func mixNode(n id.NodeID, x uint64) uint64 {
 	return mix(x)
 }
 
+// peer returns the peer. One that was never looked at counts as lost.
 func (c *core) peer(n id.NodeID) *peer {
 	p := c.peers[n]
 	if p == nil {
@@ -93,6 +94,7 @@ func (c *core) doubted(now time.Time, n id.NodeID) bool {
 	return n != c.config.Node && c.peer(n).silent >= c.config.SuspectAfter/2 && !now.Before(c.lenientUntil)
 }
 
+// judge begins anew with what the peer says of itself, and looks again at all groups that depend on it.
 func (c *core) judge(now time.Time, n id.NodeID, lost bool) {
 	p := c.peer(n)
 	if p.lost == lost {

@@ -54,6 +54,7 @@ type assurance struct {
 	changed chan struct{} // closed when serves changes
 }
 
+// newAssurance returns one that is not confirmed. A confirmation counts for most, by the clock.
 func newAssurance(most time.Duration, clock nodeclock.Source) *assurance {
 	return &assurance{
 		most: most, clock: clock,
@@ -109,6 +110,7 @@ func (a *assurance) turn(serves bool) {
 	a.changed = make(chan struct{})
 }
 
+// news is closed when the answer to usable changes; ask again for the next change.
 func (a *assurance) news() <-chan struct{} {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -197,6 +199,7 @@ func (g *Group) readIndex(ctx context.Context, attempt int) (uint64, error) {
 	return index, err
 }
 
+// readIndexAt asks the node to, which may be this one. It names the leader if to does not lead.
 func (g *Group) readIndexAt(ctx context.Context, to id.NodeID) (index uint64, leader id.NodeID, err error) {
 	if to == g.cfg.Node {
 		return g.readIndexHere(ctx)

@@ -241,6 +241,7 @@ func (g *Group) spares(at raftfsm.Configuration, n id.NodeID) bool {
 	return up >= voters/2+1
 }
 
+// caughtUp asks the member itself: the leader knows only what it has sent.
 func (g *Group) caughtUp(n id.NodeID) bool {
 	s, err := g.Ask(n)
 	if err != nil {
@@ -254,6 +255,7 @@ func (g *Group) caughtUp(n id.NodeID) bool {
 	return false
 }
 
+// change only logs what fails: the next round finds the same change again.
 func (g *Group) change(c catalogChange) {
 	ctx, cancel := context.WithTimeout(g.cfg.Life, changeTimeout)
 	defer cancel()

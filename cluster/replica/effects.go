@@ -131,6 +131,7 @@ func (q *Member) deliver(ds []quorumq.Delivery, first *Led) {
 	}
 }
 
+// add flushes before a message that would make the frame too large; a larger one goes alone.
 func (b *outbox) add(h traffic.Delivery) {
 	n := len(h.Message) + len(h.Annotations)
 	if b.bytes > 0 && b.bytes+n > maxDeliverBytes {
@@ -154,6 +155,7 @@ func (b *outbox) flush() {
 	b.ds, b.bytes = nil, 0
 }
 
+// send notes what did not leave. What finds no room comes later, by the queue's own record of it.
 func (b *outbox) send() {
 	q, l, ds := b.q, b.first, b.ds
 	var dropped func()
@@ -170,6 +172,7 @@ func (b *outbox) send() {
 	}
 }
 
+// deliveriesFrame has the deliveries of one queue for one gateway.
 func deliveriesFrame(q id.QueueUID, ds []traffic.Delivery) *nodev1.Frame {
 	out := make([]*nodev1.Delivery, len(ds))
 	for i := range ds {
@@ -180,6 +183,7 @@ func deliveriesFrame(q id.QueueUID, ds []traffic.Delivery) *nodev1.Frame {
 	}}
 }
 
+// wireDelivery shares the bytes of d, which nobody changes.
 func wireDelivery(d *traffic.Delivery) *nodev1.Delivery {
 	return &nodev1.Delivery{
 		Epoch: uint64(d.Consumer.Epoch), Session: d.Consumer.Session, Tag: d.Consumer.Tag,

@@ -159,6 +159,7 @@ func (h *Host) reconfigure(v *catalog.View) {
 	}
 }
 
+// noteChanging notes whether the catalog has a change of members open for the queue.
 func (h *Host) noteChanging(uid id.QueueUID, changes bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

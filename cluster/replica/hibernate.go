@@ -178,6 +178,7 @@ func (h *Host) layDownPeers(all []resting) []bool {
 	return closed
 }
 
+// askToHibernate returns nothing for a peer that does not answer: its members stay open.
 func (h *Host) askToHibernate(n id.NodeID, r *nodev1.HibernateRequest) []bool {
 	ctx, cancel := context.WithTimeout(h.cfg.Life, hibernateTimeout)
 	defer cancel()

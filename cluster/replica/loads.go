@@ -47,6 +47,8 @@ func (l *loads) at(v *catalog.View) map[id.NodeID]Load {
 	return maps.Clone(l.nodes)
 }
 
+// applyRecord counts a queue as it is now and no more as it was; nil: it was not, or is no more. l.mu is
+// held.
 func (l *loads) applyRecord(was, is *catalog.QueueRecord) {
 	if was != nil {
 		for _, m := range was.Members {

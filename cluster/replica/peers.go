@@ -17,6 +17,7 @@ type peers struct {
 	seen map[id.NodeID]*peerState
 }
 
+// peerState is what is known of a peer; peers.mu guards it.
 type peerState struct {
 	epoch id.Epoch // newest known; from the connection or the catalog
 	up    bool     // its queue stream to this node is up, in that epoch
@@ -37,6 +38,7 @@ func newPeers(self id.NodeID, epoch id.Epoch) *peers {
 	return &peers{self: self, epoch: epoch, seen: map[id.NodeID]*peerState{}}
 }
 
+// state returns the peer's state, a new one if need be. p.mu is held.
 func (p *peers) state(n id.NodeID) *peerState {
 	s := p.seen[n]
 	if s == nil {
@@ -106,6 +108,7 @@ func (p *peers) heard(n id.NodeID, epoch id.Epoch) bool {
 	return false
 }
 
+// presence is that of a node that was never heard of if nothing is known of it.
 func (p *peers) presence(n id.NodeID) presence {
 	if n == p.self {
 		return presence{epoch: p.epoch, up: true}

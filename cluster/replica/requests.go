@@ -62,6 +62,7 @@ func (h *Host) handleCommand(c *nodev1.QueueCommand, reply func(*nodev1.Frame) e
 	})
 }
 
+// handleResume answers with what the consumer holds after r.After, as much as there is room for.
 func (h *Host) handleResume(from transport.Peer, r *nodev1.Resume, reply func(*nodev1.Frame) error) {
 	q := id.QueueUID(r.GetQueue())
 	key := quorumq.ConsumerKey{
@@ -99,6 +100,7 @@ func (h *Host) reply(q id.QueueUID, r *nodev1.QueueReply, send func(*nodev1.Fram
 	}
 }
 
+// wireReply leaves out what is answered by other frames.
 func wireReply(r quorumq.Reply) *nodev1.QueueReply {
 	w := &nodev1.QueueReply{
 		Code:      uint32(r.Code),
@@ -113,6 +115,7 @@ func wireReply(r quorumq.Reply) *nodev1.QueueReply {
 	return w
 }
 
+// queueError maps errors to kinds, which tell the gateway whether the command may be sent again.
 func queueError(err error) *nodev1.QueueError {
 	e := &nodev1.QueueError{Kind: nodev1.QueueError_KIND_UNKNOWN_OUTCOME, Text: err.Error()}
 	var redirect *raftfsm.NotLeaderError

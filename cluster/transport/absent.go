@@ -20,6 +20,7 @@ type absent struct {
 	turned uint64 // calls refused: too many, or the group did not come
 }
 
+// absentCalls are the calls that wait for one group, oldest first.
 type absentCalls struct {
 	calls []inboundCall
 	bytes int

@@ -32,6 +32,7 @@ type accepted struct {
 	traffic map[id.NodeID]*traffic
 }
 
+// streamKey names the one stream of a peer and class that counts at a time.
 type streamKey struct {
 	node  id.NodeID
 	class class
@@ -81,6 +82,7 @@ func (a *accepted) begin(l *acceptedStream) {
 	l.open = true
 }
 
+// remove takes the stream off, unless a newer one has its place already.
 func (a *accepted) remove(l *acceptedStream) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -125,6 +127,7 @@ func (a *accepted) recheck(judge func(Peer, uint8) error) {
 	}
 }
 
+// stats adds up the streams of a node. The traffic of those that have ended is in it.
 func (a *accepted) stats(n id.NodeID) InboundStats {
 	a.mu.Lock()
 	links := slices.Collect(maps.Values(a.streams))

@@ -16,6 +16,8 @@ type callConn struct {
 	node id.NodeID
 }
 
+// conn returns the connection of the moment; Unavailable, as gRPC's own connections answer, while there is
+// none.
 func (c callConn) conn() (*peerConn, error) {
 	pc, err := c.m.connection(c.node)
 	if err != nil {

@@ -163,6 +163,7 @@ func (c Config) Validate() error {
 	return errors.Join(faults...)
 }
 
+// withDefaults is called after Validate, so no value is negative.
 func (c Config) withDefaults() Config {
 	orInt := func(v *int, def int) {
 		if *v == 0 {

@@ -121,6 +121,8 @@ func (p *peer) openAt(ctx context.Context, address string, patient time.Duration
 	return pc, nil
 }
 
+// dialOptions leaves keepalive out, which gRPC does not allow often enough, and all retries: whoever calls
+// decides on them.
 func (pc *peerConn) dialOptions() []grpc.DialOption {
 	m := pc.p.m
 	c := &m.config

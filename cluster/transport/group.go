@@ -38,6 +38,7 @@ var (
 	_ raft.WithClose   = (*group)(nil)
 )
 
+// newGroup returns the group's transport, which ends with stop alone: the Mux may be closed before raft is.
 func newGroup(m *Mux, g id.GroupID) *group {
 	n := &group{
 		m: m, id: g, consumer: make(chan raft.RPC), received: make(chan struct{}),
@@ -114,6 +115,7 @@ func (g *group) Close() error {
 	return nil
 }
 
+// stop ends calls and pipelines, and lets none begin. It may be called again.
 func (g *group) stop() {
 	g.cancel()
 	g.mu.Lock()
@@ -204,6 +206,7 @@ func (c *syncCall) complete(resp any, err error) {
 	close(c.done)
 }
 
+// callNow sends a call that is of no use late, and waits for its answer.
 func (g *group) callNow(to raft.ServerID, c *nodev1.RaftCall) (any, error) {
 	return g.call(to, false, func(request uint64) frame.Out {
 		c.Group, c.Request = uint64(g.id), request

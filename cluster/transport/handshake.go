@@ -51,6 +51,7 @@ type identity struct {
 	process        string // by chance: tells a call to oneself from a second process of the same id
 }
 
+// newIdentity makes the token once: it does not change while the node runs.
 func newIdentity(c *Config) identity {
 	i := identity{
 		cluster: c.Cluster, self: Peer{Node: c.Node, Epoch: c.Epoch, Store: c.Store},
@@ -66,6 +67,7 @@ func newIdentity(c *Config) identity {
 	return i
 }
 
+// values are computed for each call, because a store ceases to be fresh while the node runs.
 func (i identity) values() map[string]string {
 	v := map[string]string{
 		mdCluster: i.cluster,
@@ -228,6 +230,7 @@ func readsOf(md metadata.MD) uint8 {
 	return uint8(n)
 }
 
+// recheck is check of a peer that was let in before.
 func (i identity) recheck(p Peer, reads uint8) error {
 	if err := i.checkVersion(string(p.Node), reads); err != nil {
 		return err
@@ -235,6 +238,7 @@ func (i identity) recheck(p Peer, reads uint8) error {
 	return i.judge(p)
 }
 
+// keyed shows whether there is a token, and never the token.
 func keyed(token string) string {
 	if token == "" {
 		return "no key"
@@ -242,6 +246,7 @@ func keyed(token string) string {
 	return "with a key"
 }
 
+// first returns "" where there is no such metadata; each of them is sent once.
 func first(md metadata.MD, key string) string {
 	if v := md.Get(key); len(v) > 0 {
 		return v[0]
@@ -267,6 +272,7 @@ func (e *epochs) note(p Peer) (newer bool, err error) {
 	return p.Epoch > seen, nil
 }
 
+// overErr refuses an incarnation that a newer one has taken the place of.
 func overErr(p Peer, seen id.Epoch) error {
 	return refusal{codes.FailedPrecondition, fmt.Sprintf(
 		"epoch %d of node %q is over, epoch %d was seen already: stop the older process, or, if its data directory is an "+
@@ -292,6 +298,7 @@ func connOf(ctx context.Context) *gate.Conn {
 	return caller.conn
 }
 
+// peerKey is the key of the admitted peer in a call's context.
 type peerKey struct{}
 
 // admit checks the caller of a call and notes its epoch.
@@ -338,6 +345,7 @@ func (a admitting) RegisterService(desc *grpc.ServiceDesc, impl any) {
 	a.m.server.RegisterService(&own, impl)
 }
 
+// admitUnary checks the caller before the request is read.
 func (m *Mux) admitUnary(of grpc.MethodHandler) grpc.MethodHandler {
 	return func(srv any, ctx context.Context, read func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {
 		ctx, err := m.admit(ctx)
@@ -357,6 +365,7 @@ type admittedStream struct {
 // Context implements grpc.ServerStream.
 func (s admittedStream) Context() context.Context { return s.ctx }
 
+// admitStream is gRPC's interceptor of streams: it runs before their first message is read.
 func (m *Mux) admitStream(srv any, s grpc.ServerStream, _ *grpc.StreamServerInfo, next grpc.StreamHandler) error {
 	ctx, err := m.admit(s.Context())
 	if err != nil {

@@ -31,6 +31,7 @@ const (
 	heartbeatHead     = 2
 )
 
+// writeHeartbeat writes the message and its length at once, so that one packet has both.
 func writeHeartbeat(w io.Writer, m proto.Message) error {
 	b, err := proto.MarshalOptions{}.MarshalAppend(make([]byte, heartbeatHead, 64), m)
 	if err != nil {
@@ -44,6 +45,7 @@ func writeHeartbeat(w io.Writer, m proto.Message) error {
 	return err
 }
 
+// readHeartbeat peeks before it reads, so that a message is parsed where the reader has it.
 func readHeartbeat(r *bufio.Reader, m proto.Message) error {
 	head, err := r.Peek(heartbeatHead)
 	if err != nil {

@@ -144,6 +144,7 @@ func (m *Mux) RemovePeer(n id.NodeID) {
 	}
 }
 
+// lookup returns nil for a node that is no peer.
 func (m *Mux) lookup(n id.NodeID) *peer {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -234,12 +235,14 @@ func (m *Mux) Raft(g id.GroupID) raft.Transport {
 	return n
 }
 
+// group returns nil for a group that has no member here.
 func (m *Mux) group(g id.GroupID) *group {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.groups[g]
 }
 
+// leave takes the group off, unless it was opened again meanwhile.
 func (m *Mux) leave(g *group) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

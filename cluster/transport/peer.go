@@ -39,6 +39,8 @@ type peer struct {
 	found     *peerConn // by another way, for run to take
 }
 
+// newPeer returns a peer whose run goroutine has still to be started. It begins when after is closed, so
+// that two of one node never connect at once.
 func newPeer(m *Mux, node id.NodeID, after <-chan struct{}) *peer {
 	p := &peer{
 		m: m, node: node, after: after,
@@ -100,6 +102,7 @@ func (p *peer) dropFound() {
 	}
 }
 
+// logUp warns of a detour: it works, but the network needs mending.
 func (p *peer) logUp(pc *peerConn) {
 	if pc.direct() {
 		p.m.log.Info("link is up", "peer", p.node, "epoch", pc.remote.Epoch, "address", pc.address)
@@ -149,6 +152,7 @@ func (p *peer) pause(wait time.Duration, forKick bool) {
 	}
 }
 
+// kickNow ends a pause between two attempts; one kick is kept while nobody pauses.
 func (p *peer) kickNow() {
 	select {
 	case p.kick <- struct{}{}:
@@ -214,6 +218,7 @@ func (p *peer) beginAttempt(pc *peerConn) bool {
 	return slices.Contains(p.addresses, pc.address)
 }
 
+// endAttempt is called once for each beginAttempt, whether it led to a connection or not.
 func (p *peer) endAttempt(pc *peerConn) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -222,6 +227,7 @@ func (p *peer) endAttempt(pc *peerConn) {
 	}
 }
 
+// attach makes the connection the one that is used, and wakes those that wait for it. Only run calls it.
 func (p *peer) attach(pc *peerConn) {
 	p.connect.Add(1)
 	p.mu.Lock()
@@ -233,6 +239,7 @@ func (p *peer) attach(pc *peerConn) {
 	close(p.up)
 }
 
+// detach is the end of attach. The callers that still hold the connection learn of it by over.
 func (p *peer) detach() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -298,6 +305,7 @@ func (p *peer) await(done <-chan struct{}) (*peerConn, error) {
 	}
 }
 
+// stats are read field by field, so they need not be of one moment.
 func (p *peer) stats() PeerStats {
 	s := PeerStats{
 		Node:      p.node,

@@ -30,6 +30,7 @@ const (
 	frameOverheadBytes = 1 << 10
 )
 
+// clientStream is a stream as its opener sees it.
 type clientStream = grpc.BidiStreamingClient[nodev1.LinkRequest, nodev1.LinkResponse]
 
 // waiter is told how a Raft call ended: by raft's response, or by an error. It
@@ -105,6 +106,7 @@ func (pc *peerConn) serve() error {
 	return errors.Join(context.Cause(pc.ctx), pc.closeClient())
 }
 
+// closeClient passes over the error of a connection that was closed already.
 func (pc *peerConn) closeClient() error {
 	if err := pc.client.Close(); err != nil && status.Code(err) != codes.Canceled {
 		return err
@@ -136,7 +138,9 @@ func (pc *peerConn) fail(reason error) {
 	}
 }
 
-func (pc *peerConn) receive(stream messageReceiver, take func(*frame.In)) error {
+// receive calls handle for each frame, in order, until the stream ends, and returns why. A frame is valid
+// only during the call.
+func (pc *peerConn) receive(stream messageReceiver, handle func(*frame.In)) error {
 	m := frame.NewInMessage(pc.p.node)
 	for {
 		if err := stream.RecvMsg(m); err != nil {
@@ -144,7 +148,7 @@ func (pc *peerConn) receive(stream messageReceiver, take func(*frame.In)) error 
 		}
 		pc.p.traffic.received(len(m.Frames), m.Bytes)
 		for i := range m.Frames {
-			take(&m.Frames[i])
+			handle(&m.Frames[i])
 		}
 	}
 }

@@ -94,6 +94,7 @@ func (p *pipeline) Close() error {
 	return nil
 }
 
+// end wakes senders that wait for room; they find that the pipeline has ended.
 func (p *pipeline) end() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -156,6 +157,7 @@ type appendFuture struct {
 	done    chan struct{}
 }
 
+// complete implements waiter. It first fills in the answer, then wakes whoever waits for it.
 func (f *appendFuture) complete(resp any, err error) {
 	if err == nil {
 		err = frame.Into(resp, f.resp)

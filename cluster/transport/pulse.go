@@ -51,6 +51,7 @@ func (m *Mux) pulse(n id.NodeID) *pulse {
 	return p
 }
 
+// everyPulse returns a copy, so that no lock is held while heartbeats are sent.
 func (m *Mux) everyPulse() []*pulse {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -143,6 +144,7 @@ func (p *pulse) serve(conn net.Conn, r *bufio.Reader, peer Peer) error {
 	}
 }
 
+// end takes the connection off, unless a newer one has its place already.
 func (p *pulse) end(conn net.Conn) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -264,6 +266,7 @@ func (p *pulse) patience() time.Duration { return p.m.config.PingTimeout + p.len
 // expect waits for the next heartbeat.
 func (p *pulse) expect() { p.due.Reset(p.m.config.HeartbeatEvery + lateAfter) }
 
+// late is called without the lock: what it notifies may ask for Silent at once.
 func (p *pulse) late() {
 	if heartbeats := p.m.config.Heartbeats; heartbeats != nil {
 		heartbeats.Late(p.node)

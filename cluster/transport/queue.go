@@ -25,6 +25,7 @@ type sendQueue struct {
 	closed  bool
 }
 
+// newSendQueue returns an empty queue; drain, in a goroutine of its own, writes what is added.
 func newSendQueue(c *Config) *sendQueue {
 	q := &sendQueue{maxFrame: c.MaxFrameBytes, maxQueue: c.MaxStreamQueueBytes, wake: make(chan struct{}, 1)}
 	q.room = sync.NewCond(&q.mu)
@@ -105,6 +106,7 @@ func notSent(frames []frame.Out) {
 	}
 }
 
+// signal never blocks: one wake-up that is not taken yet stands for all.
 func (q *sendQueue) signal() {
 	select {
 	case q.wake <- struct{}{}:

@@ -117,6 +117,7 @@ type dialCredentials struct {
 	pc *peerConn
 }
 
+// credentials ends the connection with the precise reason where the handshake fails, which gRPC would hide.
 func (pc *peerConn) credentials() credentials.TransportCredentials {
 	if m := pc.p.m; m.config.TLS != nil {
 		return dialCredentials{credentials.NewTLS(m.dialTLS(pc.p.node)), pc}
@@ -195,6 +196,7 @@ type acceptCredentials struct {
 	m *Mux
 }
 
+// credentials also see the first bytes of callers where TLS is off.
 func (m *Mux) credentials() credentials.TransportCredentials {
 	if m.config.TLS != nil {
 		return acceptCredentials{credentials.NewTLS(m.acceptTLS()), m}
@@ -342,6 +344,7 @@ func (s *refusals) refused(m *Mux, err error) {
 	}
 }
 
+// total counts those too whose reason was not logged.
 func (s *refusals) total() uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -49,6 +49,8 @@ func (g *group) InstallSnapshot(
 	return nil
 }
 
+// sendSnapshot sends the header, then exactly args.Size bytes. io.EOF means that the receiver has ended the
+// stream.
 func sendSnapshot(
 	stream grpc.ClientStreamingClient[nodev1.InstallSnapshotRequest, nodev1.InstallSnapshotResponse],
 	g id.GroupID, args *raft.InstallSnapshotRequest, data io.Reader,
@@ -131,6 +133,7 @@ func (s service) InstallSnapshot(
 	}
 }
 
+// sendSnapshotAnswer gives raft's refusal as Aborted: the way to the member is good.
 func sendSnapshotAnswer(
 	stream grpc.ClientStreamingServer[nodev1.InstallSnapshotRequest, nodev1.InstallSnapshotResponse], r raft.RPCResponse,
 ) error {
@@ -144,6 +147,7 @@ func sendSnapshotAnswer(
 	return stream.SendAndClose(&nodev1.InstallSnapshotResponse{Header: frame.HeaderTo(resp.RPCHeader), Term: resp.Term, Success: resp.Success})
 }
 
+// snapshotRequestOf is the request as raft takes it, without the data.
 func snapshotRequestOf(h *nodev1.InstallSnapshotHeader) *raft.InstallSnapshotRequest {
 	return &raft.InstallSnapshotRequest{
 		RPCHeader: frame.HeaderOf(h.GetHeader()), SnapshotVersion: raft.SnapshotVersion(h.GetSnapshotVersion()),
