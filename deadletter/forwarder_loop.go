@@ -74,6 +74,7 @@ type completion struct {
 	seqs        []quorumq.Seq // of a settlement
 }
 
+// newForwarding begins without knowing the backlog, which it then reads from the start.
 func newForwarding(f *Forwarder) *forwarding {
 	return &forwarding{
 		Forwarder: f, resolver: resolver{rt: f.router, src: f.src}, targetQueues: make(map[id.QueueUID]*targetQueue), more: true,
@@ -240,6 +241,7 @@ func (r *forwarding) reroute(l *deadLetter, take bool) {
 	}
 }
 
+// setCause keeps the counts by cause in step.
 func (r *forwarding) setCause(l *deadLetter, c Cause) {
 	if l.cause != CauseNone {
 		r.waiting[l.cause]--

@@ -277,6 +277,7 @@ func gatewayRows() []row[*Gateway] {
 	}
 }
 
+// listenerRows are the figures of the ports for clients.
 func listenerRows() []row[*Listener] {
 	return []row[*Listener]{
 		{
@@ -314,6 +315,7 @@ func listenerRows() []row[*Listener] {
 	}
 }
 
+// memoryRows are the figures of memory and of the caches that give way.
 func memoryRows() []row[*Memory] {
 	return []row[*Memory]{
 		{
@@ -347,6 +349,7 @@ func memoryRows() []row[*Memory] {
 	}
 }
 
+// linkRows are the figures of the connections to other nodes; their public names say link.
 func linkRows() []row[*Links] {
 	return []row[*Links]{
 		{
@@ -388,6 +391,7 @@ func linkRows() []row[*Links] {
 	}
 }
 
+// logRows are the figures of the node's log.
 func logRows() []row[*wal.Stats] {
 	return []row[*wal.Stats]{
 		{
@@ -483,6 +487,7 @@ func gateRows() []row[*gate.Stats] {
 	}
 }
 
+// truth is how Prometheus shows a fact.
 func truth(b bool) float64 {
 	if b {
 		return 1

@@ -137,6 +137,7 @@ func (c *Config[R, E]) Validate() error {
 	return errors.Join(errs...)
 }
 
+// withDefaults is called after Validate.
 func (c Config[R, E]) withDefaults() Config[R, E] {
 	c.HeartbeatTimeout = orDefault(c.HeartbeatTimeout, defaultTimeout)
 	c.ElectionTimeout = orDefault(c.ElectionTimeout, max(defaultTimeout, c.HeartbeatTimeout))
@@ -168,6 +169,7 @@ func (c Config[R, E]) withDefaults() Config[R, E] {
 	return c
 }
 
+// orDefault takes the zero value for the default.
 func orDefault[T comparable](v, d T) T {
 	var zero T
 	if v == zero {

@@ -56,6 +56,7 @@ const (
 
 var errShut = errors.New("raftfsm: this member is silent: its disk hangs or it has failed")
 
+// newGate keeps answers back only where the log says later what is durable.
 func newGate(t raft.Transport, d *durability, open openGate, shut func() bool, stop <-chan struct{}) *gate {
 	g := &gate{Transport: t, disk: d, open: open, shut: shut, stop: stop}
 	if d.later {

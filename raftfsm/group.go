@@ -315,6 +315,7 @@ func (g *Group[R, E]) Close() error {
 	return g.closeErr
 }
 
+// shutdown returns when no goroutine of the group runs any more, and its storage is closed.
 func (g *Group[R, E]) shutdown() error {
 	ctx, cancel := context.WithTimeout(context.Background(), closeDrain)
 	defer cancel()

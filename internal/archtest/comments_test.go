@@ -53,7 +53,6 @@ func lessCommented() []commentedRow {
 		{"cmd/node/serve", 70},
 		{"cmd/quickstart", 72},
 		{"cmd/waldump", 29},
-		{"deadletter", 84},
 		{"definitions", 58},
 		{"deploy/image", 68},
 		{"deploy/release", 50},
@@ -66,16 +65,12 @@ func lessCommented() []commentedRow {
 		{"internal/issuer", 0},
 		{"internal/password", 0},
 		{"internal/retest", 73},
-		{"internal/sim", 83},
-		{"internal/storesim", 85},
 		{"internal/stress", 50},
 		{"internal/testcluster", 50},
 		{"internal/testnode", 0},
 		{"internal/tlsfiles", 60},
 		{"management", 56},
-		{"metrics", 60},
 		{"quota", 33},
-		{"raftfsm", 80},
 	}
 }
 
