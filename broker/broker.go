@@ -20,6 +20,7 @@ import (
 	"github.com/quorate/quorate/broker/audit"
 	"github.com/quorate/quorate/broker/connections"
 	"github.com/quorate/quorate/broker/identity"
+	"github.com/quorate/quorate/broker/limits"
 	"github.com/quorate/quorate/broker/operators"
 	"github.com/quorate/quorate/broker/permission"
 	"github.com/quorate/quorate/broker/serving"
@@ -136,6 +137,7 @@ type Broker struct {
 	Permissions    *permission.Permissions
 	Audit          *audit.Log
 	Administration *administration.Administration
+	Limits         *limits.Limits
 	Connections    *connections.Connections
 	Operators      *operators.Operators
 
@@ -151,7 +153,6 @@ type Broker struct {
 	handles   handles
 	buffers   gateway.BufferStats
 	alarms    alarms
-	quotas    *quotas
 	// unknownLines bounds what the log tells of unknown arguments.
 	unknownLines lograte.Lines
 }
@@ -177,7 +178,6 @@ func newBroker(c Config, x below) *Broker {
 	b.unknownLines.Burst, b.unknownLines.Every = UnknownArgumentLines, UnknownArgumentEvery
 	b.life, b.end = context.WithCancel(context.Background())
 	b.publishes.New = func() any { return newPublishing(b) }
-	b.quotas = newQuotas(b)
 	b.makeParts()
 	return b
 }
@@ -204,10 +204,14 @@ func (b *Broker) makeParts() {
 		DefaultUser: c.DefaultUser, DefaultPassword: c.DefaultPassword, View: x.view, Policies: x.policies,
 		Serving: b.Serving, Commands: b.commands, Logins: b.Logins, Permissions: b.Permissions, Audit: b.Audit, Log: b.log,
 	})
+	b.Limits = limits.New(limits.Config{
+		Node: x.cluster, Everywhere: x.everywhere, View: x.view, Clients: x.clients, Policies: x.policies,
+		Serving: b.Serving, Logins: b.Logins, Permissions: b.Permissions, Tell: x.tellQuota,
+	})
 	b.Operators = operators.New(x.cluster, b.Serving)
 	b.Connections = connections.New(connections.Config{
 		Node: x.cluster, Catalog: x.group, Everywhere: x.everywhere, View: x.view, Clients: x.clients, Policies: x.policies, Serving: b.Serving, Logins: b.Logins,
-		Permissions: b.Permissions, Refusals: b.quotas, Timeout: c.ConnectionTimeout, Log: b.log,
+		Permissions: b.Permissions, Limits: b.Limits, Timeout: c.ConnectionTimeout, Log: b.log,
 	})
 }
 
@@ -217,7 +221,7 @@ func (b *Broker) run() {
 	b.running.Go(func() { b.Connections.EndOwned(b.life) })
 	b.running.Go(func() { b.Serving.EndConnections(b.life) })
 	b.running.Go(func() { b.Serving.WatchReach(b.life) })
-	b.running.Go(func() { b.quotas.exchange(b.life, c) })
+	b.running.Go(func() { b.Limits.Exchange(b.life) })
 	b.running.Go(func() { b.Administration.UpgradeHashes(b.life) })
 	b.running.Go(func() { b.tellJoined(b.life, c) })
 	b.running.Go(func() {

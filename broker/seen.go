@@ -1,7 +1,7 @@
 package broker
 
 import (
-	"github.com/quorate/quorate/broker/connections"
+	"github.com/quorate/quorate/broker/limits"
 	"github.com/quorate/quorate/broker/permission"
 	"github.com/quorate/quorate/cluster/event"
 )
@@ -23,7 +23,7 @@ func seesEvent(s permission.Sight, e *Event) bool {
 		event.ConsumerTimeout, event.DegradedStrategy, event.MessagesDropped:
 		return s.Sees(permission.Queue(e.VHost, e.Name))
 	case event.QuotaReached, event.QuotaOver:
-		return e.Detail == connections.ScopeName(connections.ScopeQueue) && s.Sees(permission.Queue(e.VHost, e.Name))
+		return e.Detail == limits.ScopeQueue.String() && s.Sees(permission.Queue(e.VHost, e.Name))
 	default:
 		return false
 	}
