@@ -24,6 +24,7 @@ import (
 	"github.com/quorate/quorate/broker/operators"
 	"github.com/quorate/quorate/broker/permission"
 	"github.com/quorate/quorate/broker/serving"
+	"github.com/quorate/quorate/broker/settletoken"
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/cluster"
 	"github.com/quorate/quorate/cluster/clients"
@@ -141,11 +142,12 @@ type Broker struct {
 	Connections    *connections.Connections
 	Operators      *operators.Operators
 
-	commands *audit.Commands
-	imported atomic.Bool     // the definitions of the configuration
-	life     context.Context // ends with Close
-	end      context.CancelFunc
-	running  sync.WaitGroup
+	commands     *audit.Commands
+	settleTokens *settletoken.Tokens
+	imported     atomic.Bool     // the definitions of the configuration
+	life         context.Context // ends with Close
+	end          context.CancelFunc
+	running      sync.WaitGroup
 
 	// alternate returns an exchange's alternate exchange (EX-12).
 	alternate func(*catalog.View, *catalog.Exchange) (string, bool)
@@ -203,6 +205,9 @@ func (b *Broker) makeParts() {
 	b.Administration = administration.New(administration.Config{
 		DefaultUser: c.DefaultUser, DefaultPassword: c.DefaultPassword, View: x.view, Policies: x.policies,
 		Serving: b.Serving, Commands: b.commands, Logins: b.Logins, Permissions: b.Permissions, Audit: b.Audit, Log: b.log,
+	})
+	b.settleTokens = settletoken.New(settletoken.Config{
+		Node: x.cluster, View: x.view, Now: x.now, Commands: b.commands, Logins: b.Logins, Permissions: b.Permissions,
 	})
 	b.Limits = limits.New(limits.Config{
 		Node: x.cluster, Everywhere: x.everywhere, View: x.view, Clients: x.clients, Policies: x.policies,

@@ -113,13 +113,14 @@ func Table() []Package {
 		{Path: "broker/identity", Imports: []string{"id", "access", "catalog", "broker/failure", "broker/audit", "internal/password"}},
 		{Path: "broker/permission", Imports: []string{"access", "catalog", "broker/failure", "broker/identity", "internal/lograte", "internal/pattern"}},
 		{Path: "broker/administration", Imports: []string{"message", "catalog", "policy", "broker/failure", "broker/serving", "broker/audit", "broker/identity", "broker/permission", "internal/password", "internal/pattern"}},
+		{Path: "broker/settletoken", Imports: []string{"id", "catalog", "quorumq", "cluster/gateway", "cluster/traffic", "broker/failure", "broker/serving", "broker/audit", "broker/identity", "broker/permission", "broker/administration"}},
 		{Path: "broker/limits", Imports: []string{"id", "catalog", "policy", "quota", "cluster/clients", "cluster/event", "broker/failure", "broker/serving", "broker/identity", "broker/permission", "broker/administration"}},
 		{Path: "broker/connections", Imports: []string{"id", "catalog", "policy", "cluster/clients", "broker/failure", "broker/serving", "broker/audit", "broker/identity", "broker/permission", "broker/limits"}},
 		{Path: "broker/operators", Imports: []string{"id", "catalog", "cluster", "cluster/traffic", "cluster/operation", "cluster/nodeclock", "cluster/disk", "broker/failure", "broker/serving", "broker/audit", "cluster/metadata", "cluster/membership"}},
 		{Path: "broker", Imports: []string{
 			"id", "message", "access", "argument", "catalog", "policy", "quorumq", "quorumq/session", "cluster", "cluster/clients", "cluster/traffic", "cluster/gateway", "cluster/forwarding", "cluster/operation", "cluster/event", "deadletter",
 			"definitions", "internal/wait", "internal/lograte", "internal/password", "cluster/metadata", "cluster/leader", "cluster/disk", "cluster/peer",
-			"broker/failure", "broker/serving", "broker/audit", "broker/identity", "broker/permission", "broker/administration", "broker/connections", "broker/operators", "broker/limits",
+			"broker/failure", "broker/serving", "broker/audit", "broker/identity", "broker/permission", "broker/administration", "broker/connections", "broker/operators", "broker/limits", "broker/settletoken",
 		}},
 		{Path: "amqp", Imports: []string{"id", "amqp/wire", "broker", "broker/failure", "broker/audit", "broker/identity", "broker/connections", "message", "internal/gate", "internal/incoming", "internal/wait", "broker/limits"}},
 		{
