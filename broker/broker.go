@@ -197,7 +197,7 @@ func (b *Broker) makeParts() {
 		Certainty: b.Serving, Commands: b.commands, Log: b.log,
 	})
 	b.Permissions = permission.New(permission.Config{
-		View: x.view, Logins: b.Logins, Hidden: isReplyQueue, Timeouts: &x.clients.Counters.PermissionTimeouts, Log: b.log,
+		View: x.view, Logins: b.Logins, Timeouts: &x.clients.Counters.PermissionTimeouts, Log: b.log,
 	})
 	b.Audit = audit.New(audit.Config{
 		Node: x.node, Who: b.Logins.Caller, Keep: x.keep, Refused: &x.clients.Counters.LoginsRefused, Log: b.log,

@@ -3,14 +3,13 @@ package broker
 import (
 	"context"
 	"crypto/rand"
-	"strconv"
-	"strings"
 
 	"github.com/quorate/quorate/argument"
 	"github.com/quorate/quorate/broker/administration"
 	"github.com/quorate/quorate/broker/audit"
 	"github.com/quorate/quorate/broker/connections"
 	"github.com/quorate/quorate/broker/failure"
+	"github.com/quorate/quorate/broker/names"
 	"github.com/quorate/quorate/broker/permission"
 	"github.com/quorate/quorate/broker/serving"
 	"github.com/quorate/quorate/catalog"
@@ -46,35 +45,6 @@ type Declared struct {
 	Warnings []string
 }
 
-// checkName checks the name of a thing that is to be made (C-3).
-func checkName(name string, about failure.Error) error {
-	about.Class, about.Arg = failure.PreconditionFailed, "name"
-	switch {
-	case name == "":
-		about.Reason = "is empty; choose a name"
-	case len(name) > catalog.MaxNameBytes:
-		about.Name, about.Value = name[:catalog.MaxNameBytes], strconv.Itoa(len(name))+" bytes"
-		about.Reason = "the limit is " + strconv.Itoa(catalog.MaxNameBytes) + " bytes; choose a shorter name"
-	case strings.ContainsRune(name, 0):
-		about.Reason = "contains a NUL byte; choose a name without"
-	case strings.ToValidUTF8(name, "") != name:
-		about.Reason = "is not valid UTF-8"
-	case reserved(name):
-		return refusedName(about)
-	default:
-		return nil
-	}
-	return &about
-}
-
-func reserved(name string) bool { return strings.HasPrefix(name, "amq.") }
-
-func refusedName(about failure.Error) error {
-	about.Class, about.Arg, about.Problem = failure.AccessRefused, "", failure.ProblemReservedName
-	about.Reason = `names that start with "amq." are reserved; choose another`
-	return &about
-}
-
 // DeclareQueue makes a queue unless an equivalent one exists (Q-3 to Q-13). An exclusive one
 // belongs to the context's connection.
 func (b *Broker) DeclareQueue(ctx context.Context, d DeclareQueue) (Declared, error) {
@@ -93,8 +63,8 @@ func (b *Broker) DeclareQueue(ctx context.Context, d DeclareQueue) (Declared, er
 	if err := b.Permissions.Permit(ctx, permission.Queue(d.VHost, d.Name), permission.Configure); err != nil {
 		return Declared{}, err
 	}
-	if !made && reserved(d.Name) {
-		return Declared{}, refusedName(about)
+	if !made && names.Reserved(d.Name) {
+		return Declared{}, names.ErrReserved(about)
 	}
 	rec, _ := serving.LookUp(c.View(), d.VHost, d.Name)
 	if err := b.Connections.PermitOwner(ctx, rec); err != nil {
@@ -188,7 +158,7 @@ func (b *Broker) checkNew(
 ) (argument.Settings, error) {
 	about := failure.Error{VHost: d.VHost, Kind: "queue", Name: d.Name}
 	if d.Name == wanted.Name {
-		if err := checkName(d.Name, about); err != nil {
+		if err := names.Check(d.Name, about); err != nil {
 			return argument.Settings{}, err
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/quorate/quorate/broker/administration"
 	"github.com/quorate/quorate/broker/audit"
 	"github.com/quorate/quorate/broker/failure"
+	"github.com/quorate/quorate/broker/names"
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/cluster"
 	"github.com/quorate/quorate/definitions"
@@ -130,9 +131,9 @@ func CheckDefinitions(document []byte) error {
 func (b *Broker) vet(o *definitions.Object) error {
 	switch c := o.Command.(type) {
 	case *catalog.PutVHost:
-		return administration.CheckPlainName(c.Name, "", administration.AboutVHost(c.Name))
+		return names.CheckPlain(c.Name, "", administration.AboutVHost(c.Name))
 	case *catalog.PutUser:
-		if err := administration.CheckPlainName(c.Name, ":", administration.AboutUser(c.Name)); err != nil {
+		if err := names.CheckPlain(c.Name, ":", administration.AboutUser(c.Name)); err != nil {
 			return err
 		}
 		u := administration.PutUser{Name: c.Name, Password: o.Password, Hash: c.PasswordHash, Algorithm: c.Algorithm}
@@ -145,13 +146,12 @@ func (b *Broker) vet(o *definitions.Object) error {
 	case *catalog.PutPolicy:
 		return administration.CheckPolicy(&c.Policy, failure.Error{VHost: c.VHost, Kind: "policy", Name: c.Name})
 	case *catalog.DeclareExchange:
-		return checkName(c.Name, failure.Error{VHost: c.VHost, Kind: "exchange", Name: c.Name})
+		return names.Check(c.Name, failure.Error{VHost: c.VHost, Kind: "exchange", Name: c.Name})
 	case *catalog.DeclareQueue:
 		_, err := resolveImported(c)
 		return err
 	case *catalog.Bind:
-		x := Binding{VHost: c.VHost, Source: c.Source, Destination: c.Destination, RoutingKey: c.Key}
-		return x.check()
+		return names.CheckKey(c.Key, failure.Error{VHost: c.VHost, Kind: "binding", Name: names.Binding(c.Source, c.Destination)})
 	case *catalog.PutParameter:
 		if c.VHost == "" && c.Component != "" { // those are the broker's own
 			return &failure.Error{Class: failure.AccessRefused, Kind: "parameter", Name: c.Name, Reason: "is the broker's own"}
@@ -163,7 +163,7 @@ func (b *Broker) vet(o *definitions.Object) error {
 // resolveImported checks a queue of a document, whose type is known.
 func resolveImported(c *catalog.DeclareQueue) (argument.Settings, error) {
 	about := failure.Error{VHost: c.VHost, Kind: "queue", Name: c.Name}
-	if err := checkName(c.Name, about); err != nil {
+	if err := names.Check(c.Name, about); err != nil {
 		return argument.Settings{}, err
 	}
 	args := c.Arguments

@@ -2,6 +2,7 @@ package broker
 
 import (
 	"github.com/quorate/quorate/broker/limits"
+	"github.com/quorate/quorate/broker/names"
 	"github.com/quorate/quorate/broker/permission"
 	"github.com/quorate/quorate/cluster/event"
 )
@@ -13,7 +14,7 @@ func seesEvent(s permission.Sight, e *Event) bool {
 		return true
 	}
 	if s.Whole() {
-		return !isReplyQueue(e.Name)
+		return !names.IsReply(e.Name)
 	}
 	switch e.Kind {
 	case event.ExchangeCreated, event.ExchangeDeleted:
