@@ -12,7 +12,6 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/quorate/quorate/access"
@@ -20,6 +19,7 @@ import (
 	"github.com/quorate/quorate/broker/audit"
 	"github.com/quorate/quorate/broker/connections"
 	"github.com/quorate/quorate/broker/identity"
+	"github.com/quorate/quorate/broker/imports"
 	"github.com/quorate/quorate/broker/limits"
 	"github.com/quorate/quorate/broker/operators"
 	"github.com/quorate/quorate/broker/permission"
@@ -57,7 +57,7 @@ type Config struct {
 	// empty: see NewHostToken.
 	HostToken string
 	// Definitions is imported when the node starts, before the default user is made.
-	Definitions BootImport
+	Definitions imports.AtStart
 	// ConnectionTimeout is for how long a node must be out of reach before its clients'
 	// connections are taken for ended; 0: 10 s.
 	ConnectionTimeout time.Duration
@@ -82,7 +82,7 @@ func (c *Config) Validate() error {
 	if c.ConnectionTimeout < 0 {
 		errs = append(errs, fmt.Errorf("broker: ConnectionTimeout = %v: want 0 (default) or more", c.ConnectionTimeout))
 	}
-	return errors.Join(append(errs, c.Definitions.validate())...)
+	return errors.Join(append(errs, c.Definitions.Validate())...)
 }
 
 // setDefaults puts the defaults in the place of zero values.
@@ -141,10 +141,10 @@ type Broker struct {
 	Limits         *limits.Limits
 	Connections    *connections.Connections
 	Operators      *operators.Operators
+	Definitions    *imports.Definitions
 
 	commands     *audit.Commands
 	settleTokens *settletoken.Tokens
-	imported     atomic.Bool     // the definitions of the configuration
 	life         context.Context // ends with Close
 	end          context.CancelFunc
 	running      sync.WaitGroup
@@ -213,6 +213,9 @@ func (b *Broker) makeParts() {
 		Node: x.cluster, Everywhere: x.everywhere, View: x.view, Clients: x.clients, Policies: x.policies,
 		Serving: b.Serving, Logins: b.Logins, Permissions: b.Permissions, Tell: x.tellQuota,
 	})
+	b.Definitions = imports.New(imports.Config{
+		Cluster: x.cluster, Serving: b.Serving, Logins: b.Logins, Audit: b.Audit, Commands: b.commands, AtStart: c.Definitions, Log: b.log,
+	})
 	b.Operators = operators.New(x.cluster, b.Serving)
 	b.Connections = connections.New(connections.Config{
 		Node: x.cluster, Catalog: x.group, Everywhere: x.everywhere, View: x.view, Clients: x.clients, Policies: x.policies, Serving: b.Serving, Logins: b.Logins,
@@ -230,9 +233,7 @@ func (b *Broker) run() {
 	b.running.Go(func() { b.Administration.UpgradeHashes(b.life) })
 	b.running.Go(func() { b.tellJoined(b.life, c) })
 	b.running.Go(func() {
-		if b.cfg.Definitions.Document != nil {
-			b.importAtStart(b.life)
-		}
+		b.Definitions.ImportAtStart(b.life)
 		if b.cfg.Authenticate {
 			b.Administration.Found(b.life)
 		}
@@ -258,7 +259,7 @@ func (b *Broker) Ready() error {
 		return err
 	case reach.CutOff >= serving.CutOffUnready:
 		return errors.New("broker: " + serving.DescribeReach(reach))
-	case b.cfg.Definitions.Document != nil && !b.imported.Load():
+	case b.Definitions.Pending():
 		return errors.New("broker: the definitions of the configuration are being imported")
 	}
 	return b.Serving.Serves()

@@ -70,7 +70,7 @@ func (b *Broker) DeclareQueue(ctx context.Context, d DeclareQueue) (Declared, er
 	if err := b.Connections.PermitOwner(ctx, rec); err != nil {
 		return Declared{}, err
 	}
-	by, err := b.declarer(ctx)
+	by, err := b.Logins.DeclaredBy(ctx)
 	if err != nil {
 		return Declared{}, err
 	}
@@ -119,16 +119,6 @@ func (b *Broker) DeclareQueue(ctx context.Context, d DeclareQueue) (Declared, er
 		return out, nil
 	}
 	return b.declared(ctx, c, out, about)
-}
-
-// declarer names the user that a context's calls come from, as the record of a queue has it: "" where nobody logs
-// in, for the node itself, and before VersionDeclarers is finalised (VH-17).
-func (b *Broker) declarer(ctx context.Context) (string, error) {
-	who, err := b.Logins.Who(ctx)
-	if err != nil || who == nil || b.view().Version() < catalog.VersionDeclarers {
-		return "", err
-	}
-	return who.User(), nil
 }
 
 // declarePassive tells of a queue that exists.

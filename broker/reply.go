@@ -46,7 +46,7 @@ func (b *Broker) ConsumeReplies(ctx context.Context, o Consume) (c *Consumer, ad
 	if err != nil {
 		return nil, "", err
 	}
-	by, err := b.declarer(ctx)
+	by, err := b.Logins.DeclaredBy(ctx)
 	if err != nil {
 		return nil, "", err
 	}
