@@ -25,6 +25,7 @@ import (
 	"github.com/quorate/quorate/broker/permission"
 	"github.com/quorate/quorate/broker/serving"
 	"github.com/quorate/quorate/broker/settletoken"
+	"github.com/quorate/quorate/broker/watch"
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/cluster"
 	"github.com/quorate/quorate/cluster/clients"
@@ -114,6 +115,7 @@ type below struct {
 	// group is this node's member of the catalog's group, everywhere what clients have open on all nodes.
 	group      *metadata.Group
 	everywhere *peer.Clients
+	events     *peer.Events
 	view       func() *catalog.View
 	open       func(id.QueueUID) (enqueuer, error)
 	leads      func(id.QueueUID) bool // whether this node leads a queue
@@ -142,6 +144,7 @@ type Broker struct {
 	Connections    *connections.Connections
 	Operators      *operators.Operators
 	Definitions    *imports.Definitions
+	Events         *watch.Events
 
 	commands     *audit.Commands
 	settleTokens *settletoken.Tokens
@@ -165,7 +168,7 @@ func New(part *cluster.Cluster, c Config) *Broker {
 	self, _ := part.Self()
 	b := newBroker(c, below{
 		cluster: part, node: self, server: part, catalog: part.Catalog(), drains: part.Unloader(),
-		group: part.Catalog(), everywhere: part.AllClients(), view: part.View, leads: part.Leads, keep: part.Audit, tellQuota: part.EmitQuota,
+		group: part.Catalog(), everywhere: part.AllClients(), events: part.Events(), view: part.View, leads: part.Leads, keep: part.Audit, tellQuota: part.EmitQuota,
 		now: part.Now, clients: part.Clients(), policies: part.Policies(),
 		open: func(uid id.QueueUID) (enqueuer, error) { return part.Gateway().Queue(uid) },
 	})
@@ -213,6 +216,7 @@ func (b *Broker) makeParts() {
 		Node: x.cluster, Everywhere: x.everywhere, View: x.view, Clients: x.clients, Policies: x.policies,
 		Serving: b.Serving, Logins: b.Logins, Permissions: b.Permissions, Tell: x.tellQuota,
 	})
+	b.Events = watch.New(watch.Config{Everywhere: x.events, Serving: b.Serving, Logins: b.Logins, Permissions: b.Permissions})
 	b.Definitions = imports.New(imports.Config{
 		Cluster: x.cluster, Serving: b.Serving, Logins: b.Logins, Audit: b.Audit, Commands: b.commands, AtStart: c.Definitions, Log: b.log,
 	})

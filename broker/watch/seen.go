@@ -1,4 +1,4 @@
-package broker
+package watch
 
 import (
 	"github.com/quorate/quorate/broker/limits"
@@ -28,17 +28,4 @@ func seesEvent(s permission.Sight, e *Event) bool {
 	default:
 		return false
 	}
-}
-
-// seenQueues leaves out queues that are not seen, and how a message gets to the others.
-func seenQueues(s permission.Sight, all []RoutedQueue) (seen []RoutedQueue) {
-	for i := range all {
-		if q := &all[i]; s.Sees(permission.Queue(s.VHost, q.Name)) {
-			if !s.Whole() {
-				q.Path = nil
-			}
-			seen = append(seen, *q)
-		}
-	}
-	return seen
 }
