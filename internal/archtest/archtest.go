@@ -121,7 +121,7 @@ func Table() []Package {
 		{Path: "broker/connections", Imports: []string{"id", "catalog", "policy", "cluster/clients", "broker/failure", "broker/serving", "broker/audit", "broker/identity", "broker/permission", "broker/limits"}},
 		{Path: "broker/operators", Imports: []string{"id", "catalog", "cluster", "cluster/traffic", "cluster/operation", "cluster/nodeclock", "cluster/disk", "broker/failure", "broker/serving", "broker/audit", "cluster/metadata", "cluster/membership"}},
 		{Path: "broker", Imports: []string{
-			"id", "message", "access", "argument", "catalog", "policy", "quorumq", "quorumq/session", "cluster", "cluster/clients", "cluster/traffic", "cluster/gateway", "cluster/forwarding", "cluster/operation", "cluster/event", "deadletter",
+			"id", "message", "access", "argument", "catalog", "policy", "quorumq", "cluster", "cluster/clients", "cluster/traffic", "cluster/gateway", "cluster/forwarding", "cluster/operation", "cluster/event", "deadletter",
 			"internal/wait", "internal/lograte", "cluster/metadata", "cluster/leader", "cluster/disk", "cluster/peer",
 			"broker/failure", "broker/serving", "broker/audit", "broker/identity", "broker/permission", "broker/administration", "broker/connections", "broker/operators", "broker/limits", "broker/settletoken", "broker/names", "broker/imports", "broker/watch",
 		}},
