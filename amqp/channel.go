@@ -6,6 +6,7 @@ import (
 
 	"github.com/quorate/quorate/amqp/wire"
 	"github.com/quorate/quorate/broker"
+	"github.com/quorate/quorate/broker/limits"
 )
 
 // channel is one channel of a connection. What is above mu's part belongs to the reader, or
@@ -15,7 +16,7 @@ type channel struct {
 	number uint16
 	by     *hand // of who runs the frame
 	sender *broker.Sender
-	held   broker.Hold // why a publish had to wait last
+	held   limits.Hold // why a publish had to wait last
 
 	leave     func() // gives back what counts the channel
 	closing   bool   // channel.close was sent: all but close and close-ok is dropped

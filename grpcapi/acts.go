@@ -3,8 +3,8 @@ package grpcapi
 import (
 	"context"
 
-	"github.com/quorate/quorate/broker"
 	"github.com/quorate/quorate/broker/audit"
+	"github.com/quorate/quorate/broker/names"
 	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
 )
 
@@ -100,7 +100,7 @@ func topologyActs() map[string]actOf {
 }
 
 func binding(b *brokerv1.Binding) object {
-	return object{vhostOf(b.GetVhost()), "binding", broker.BindingName(b.GetSource(), b.GetDestination())}
+	return object{vhostOf(b.GetVhost()), "binding", names.Binding(b.GetSource(), b.GetDestination())}
 }
 
 func messageActs() map[string]actOf {

@@ -199,7 +199,7 @@ func TestQueueFramesInOrder(t *testing.T) {
 		return strings.Contains(told, "up n2/3") && strings.Contains(told, "down n2/3")
 	})
 	if err := a.Send("n2", queueFrame(0, 0)); !errors.Is(err, ErrNotConnected) {
-		t.Errorf("error %v, want ErrLinkDown", err)
+		t.Errorf("error %v, want ErrNotConnected", err)
 	}
 	if got := fmt.Sprint(b.recorder.log()); !strings.Contains(got, "inbound n1/1 true") || !strings.Contains(got, "inbound n1/1 false") {
 		t.Errorf("n2 was told %s", got)

@@ -1,7 +1,8 @@
-package broker
+package watch
 
 import (
-	"github.com/quorate/quorate/broker/connections"
+	"github.com/quorate/quorate/broker/limits"
+	"github.com/quorate/quorate/broker/names"
 	"github.com/quorate/quorate/broker/permission"
 	"github.com/quorate/quorate/cluster/event"
 )
@@ -13,7 +14,7 @@ func seesEvent(s permission.Sight, e *Event) bool {
 		return true
 	}
 	if s.Whole() {
-		return !isReplyQueue(e.Name)
+		return !names.IsReply(e.Name)
 	}
 	switch e.Kind {
 	case event.ExchangeCreated, event.ExchangeDeleted:
@@ -23,21 +24,8 @@ func seesEvent(s permission.Sight, e *Event) bool {
 		event.ConsumerTimeout, event.DegradedStrategy, event.MessagesDropped:
 		return s.Sees(permission.Queue(e.VHost, e.Name))
 	case event.QuotaReached, event.QuotaOver:
-		return e.Detail == connections.ScopeName(connections.ScopeQueue) && s.Sees(permission.Queue(e.VHost, e.Name))
+		return e.Detail == limits.ScopeQueue.String() && s.Sees(permission.Queue(e.VHost, e.Name))
 	default:
 		return false
 	}
-}
-
-// seenQueues leaves out queues that are not seen, and how a message gets to the others.
-func seenQueues(s permission.Sight, all []RoutedQueue) (seen []RoutedQueue) {
-	for i := range all {
-		if q := &all[i]; s.Sees(permission.Queue(s.VHost, q.Name)) {
-			if !s.Whole() {
-				q.Path = nil
-			}
-			seen = append(seen, *q)
-		}
-	}
-	return seen
 }

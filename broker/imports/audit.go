@@ -1,4 +1,4 @@
-package broker
+package imports
 
 import (
 	"strconv"
@@ -9,18 +9,18 @@ import (
 )
 
 // noteImported notes what an import came to, if it has made anything.
-func noteImported(a *audit.Notes, s *ImportSummary) {
-	if s.Counts[ImportCreated] == 0 {
+func noteImported(a *audit.Notes, s *Summary) {
+	if s.Counts[Created] == 0 {
 		return
 	}
 	for _, n := range []struct {
 		name  string
 		count int
 	}{
-		{"created", s.Counts[ImportCreated]},
-		{"different", s.Counts[ImportDifferent]},
-		{"refused", s.Counts[ImportRefused]},
-		{"failed", s.Counts[ImportFailed]},
+		{"created", s.Counts[Created]},
+		{"different", s.Counts[Different]},
+		{"refused", s.Counts[Refused]},
+		{"failed", s.Counts[Failed]},
 	} {
 		if n.count > 0 {
 			a.Note(audit.Change{Field: n.name, After: strconv.Itoa(n.count)})

@@ -1,11 +1,10 @@
-package broker
+package limits
 
 import (
 	"context"
 	"time"
 
 	"github.com/quorate/quorate/catalog"
-	"github.com/quorate/quorate/cluster"
 	"github.com/quorate/quorate/cluster/clients"
 )
 
@@ -21,29 +20,29 @@ const (
 	pruneEvery = 10 * time.Second
 )
 
-// exchange keeps the gates up to date until ctx ends: with the limits of the catalog, with what other nodes
+// Exchange keeps the gates up to date until ctx ends: with the limits of the catalog, with what other nodes
 // want, and with what vhosts and users' queues hold. It does nothing while no gate is used.
-func (q *quotas) exchange(ctx context.Context, c *cluster.Cluster) {
+func (l *Limits) Exchange(ctx context.Context) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	var last time.Time // of a time of measurement
 	var pruned pruned
 	for {
-		changed := c.ViewChanged()
-		v := c.View()
+		changed := l.node.ViewChanged()
+		v := l.view()
 		nodes := int64(0)
 		for range v.Nodes() {
 			nodes++
 		}
-		q.nodes.Store(max(1, nodes))
-		q.lookPolicies(v)
-		q.lookUsers(v)
-		later := q.pruneNow(v, &pruned)
+		l.nodes.Store(max(1, nodes))
+		l.lookPolicies(v)
+		l.lookUsers(v)
+		later := l.pruneNow(v, &pruned)
 		next := time.Since(last) >= exchangeEvery
 		if next {
 			last = time.Now()
 		}
-		if q.round(ctx, c, next) {
+		if l.round(ctx, next) {
 			timer.Reset(exchangeEvery)
 		} else if later > 0 {
 			timer.Reset(later)
@@ -57,22 +56,23 @@ func (q *quotas) exchange(ctx context.Context, c *cluster.Cluster) {
 		case <-ctx.Done():
 			return
 		case <-changed:
-		case <-q.kick:
+		case <-l.kick:
 		case <-timer.C:
 		}
 	}
 }
 
-// pruned is the last look for gates that are not needed.
+// pruned is the last look for gates that are not needed. The zero value has had none.
 type pruned struct {
 	index uint64 // of the view
 	at    time.Duration
 	ever  bool
 }
 
-// pruneNow prunes if the view is newer than that of the last time, and that was a while ago; later: how long it must wait.
-func (q *quotas) pruneNow(v *catalog.View, last *pruned) (later time.Duration) {
-	now := q.now()
+// pruneNow prunes if the view is newer than that of the last time, and that was pruneEvery ago; later is how long a newer
+// view still has to wait, 0 if none does.
+func (l *Limits) pruneNow(v *catalog.View, last *pruned) (later time.Duration) {
+	now := l.now()
 	if last.ever && v.Index() == last.index {
 		return 0
 	}
@@ -80,47 +80,48 @@ func (q *quotas) pruneNow(v *catalog.View, last *pruned) (later time.Duration) {
 		return wait
 	}
 	*last = pruned{v.Index(), now, true}
-	q.prune(v)
+	l.prune(v)
 	return 0
 }
 
-// round asks the other nodes about the gates that are used; again: there are some.
-func (q *quotas) round(ctx context.Context, c *cluster.Cluster, next bool) (again bool) {
-	now := q.now()
+// round asks the other nodes about the gates that are used, and begins another time of measurement if next; again reports
+// that another round is needed without being kicked.
+func (l *Limits) round(ctx context.Context, next bool) (again bool) {
+	now := l.now()
 	var gates []*gate
 	var subjects []clients.QuotaSubject
 	var own []clients.QuotaFigures
-	for _, g := range q.all() {
+	for _, g := range l.all() {
 		again = g.settle(now) || again
 		f, active := g.figuresNow(now, next)
 		if !active {
 			continue
 		}
 		if g.limitsStored() {
-			f.StoredBytes = c.StoredBytes(g.of)
+			f.StoredBytes = l.node.StoredBytes(g.of)
 		}
 		gates, subjects, own = append(gates, g), append(subjects, g.of), append(own, f)
 	}
 	for from := 0; from < len(gates); from += maxSubjects {
 		to := min(from+maxSubjects, len(gates))
-		q.ask(ctx, c, gates[from:to], subjects[from:to], own[from:to])
+		l.ask(ctx, gates[from:to], subjects[from:to], own[from:to])
 	}
 	return again || len(gates) > 0
 }
 
-// ask asks the other nodes about some gates, and tells them what this one wants.
-func (q *quotas) ask(ctx context.Context, c *cluster.Cluster, gates []*gate, subjects []clients.QuotaSubject, own []clients.QuotaFigures) {
+// ask has the other nodes answer about some gates, and sends them what this one wants. The three slices are parallel.
+func (l *Limits) ask(ctx context.Context, gates []*gate, subjects []clients.QuotaSubject, own []clients.QuotaFigures) {
 	stored := make([]uint64, len(gates))
 	for i := range own {
 		stored[i] = own[i].StoredBytes
 	}
-	for n, figures := range c.AllClients().Quotas(ctx, subjects, own) {
+	for n, figures := range l.everywhere.Quotas(ctx, subjects, own) {
 		for i, f := range figures {
 			stored[i] += f.StoredBytes
 			gates[i].Learn(n, f)
 		}
 	}
 	for i, g := range gates {
-		g.holding(q.now(), stored[i])
+		g.holding(l.now(), stored[i])
 	}
 }

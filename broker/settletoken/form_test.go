@@ -1,4 +1,4 @@
-package broker
+package settletoken
 
 import (
 	"bytes"
@@ -9,10 +9,10 @@ import (
 	"github.com/quorate/quorate/quorumq"
 )
 
-func readToken(s string, key []byte) (settleToken, error) {
+func readToken(s string, key []byte) (Token, error) {
 	sealed, err := splitToken(s)
 	if err != nil {
-		return settleToken{}, err
+		return Token{}, err
 	}
 	return sealed.open(key)
 }
@@ -20,7 +20,7 @@ func readToken(s string, key []byte) (settleToken, error) {
 // AM-8: a token is read as it was made, and nobody makes one without the cluster's secret.
 func TestSettleToken(t *testing.T) {
 	key := []byte("secret")
-	in := settleToken{user: "guest", atMs: 1 << 41, ConsumerToken: gateway.ConsumerToken{Queue: 1 << 40, MsgID: 77, Consumer: quorumq.ConsumerKey{
+	in := Token{user: "guest", atMs: 1 << 41, ConsumerToken: gateway.ConsumerToken{Queue: 1 << 40, MsgID: 77, Consumer: quorumq.ConsumerKey{
 		SessionKey: quorumq.SessionKey{Node: "node-1", Epoch: 300, Session: 1 << 63}, Tag: 5,
 	}}}
 	token := encodeToken(in, key)

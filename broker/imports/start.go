@@ -1,4 +1,4 @@
-package broker
+package imports
 
 import (
 	"context"
@@ -32,45 +32,52 @@ const (
 	maxImportLines = 100
 )
 
-// BootImport is a document that a node imports when it starts (VH-9).
-type BootImport struct {
+// AtStart is a document that a node imports when it starts (VH-9).
+type AtStart struct {
 	Document []byte // nil: none
 	// Always imports it at every start, even if the cluster has imported the same before: what
 	// was deleted since is made again.
 	Always bool
 }
 
-func (i *BootImport) validate() error {
+// Validate returns what is wrong with the form of the document.
+func (i *AtStart) Validate() error {
 	if i.Document == nil {
 		return nil
 	}
-	if err := CheckDefinitions(i.Document); err != nil {
+	if err := check(i.Document); err != nil {
 		return fmt.Errorf("broker: Definitions: %w", err)
 	}
 	return nil
 }
 
-func (i *BootImport) hash() string {
+func (i *AtStart) hash() string {
 	sum := sha256.Sum256(i.Document)
 	return "sha256:" + hex.EncodeToString(sum[:])
 }
 
-// importAtStart imports the document of the configuration, and tries again until the
+// Pending reports that the document of the configuration is still to be imported.
+func (d *Definitions) Pending() bool { return d.atStart.Document != nil && !d.imported.Load() }
+
+// ImportAtStart imports the document of the configuration, if it has one, and tries again until the
 // cluster can take it. A document that the cluster has imported is passed over; while
 // another node that lives imports the same one, this one waits for it.
-func (b *Broker) importAtStart(ctx context.Context) {
+func (d *Definitions) ImportAtStart(ctx context.Context) {
+	if d.atStart.Document == nil {
+		return
+	}
 	tick := time.NewTicker(importRetry)
 	defer tick.Stop()
 	told := false
 	for {
-		done, err := b.tryImport(ctx)
+		done, err := d.tryImport(ctx)
 		if done {
-			b.imported.Store(true)
+			d.imported.Store(true)
 			return
 		}
 		if err != nil && ctx.Err() == nil && !told {
 			told = true
-			b.log.Info("definitions cannot be imported yet", "error", err)
+			d.log.Info("definitions cannot be imported yet", "error", err)
 		}
 		select {
 		case <-tick.C:
@@ -80,18 +87,17 @@ func (b *Broker) importAtStart(ctx context.Context) {
 	}
 }
 
-func (b *Broker) tryImport(ctx context.Context) (done bool, err error) {
-	hash := b.cfg.Definitions.hash()
-	if err := b.setDefinitions(ctx, importBarrier, "1"); err != nil {
+func (d *Definitions) tryImport(ctx context.Context) (done bool, err error) {
+	hash := d.atStart.hash()
+	if err := d.setParameter(ctx, importBarrier, "1"); err != nil {
 		return false, err // else the view is as new as the log from here on
 	}
-	c := b.cluster
-	v := c.View()
-	if last, ok := v.Parameter("", definitionsComponent, importedName); ok && last.Value == hash && !b.cfg.Definitions.Always {
-		b.log.Info("definitions are unchanged since they were imported", "hash", hash)
+	v := d.cluster.View()
+	if last, ok := v.Parameter("", definitionsComponent, importedName); ok && last.Value == hash && !d.atStart.Always {
+		d.log.Info("definitions are unchanged since they were imported", "hash", hash)
 		return true, nil
 	}
-	status, err := c.Status(ctx)
+	status, err := d.cluster.Status(ctx)
 	if err != nil {
 		return false, err
 	}
@@ -99,16 +105,16 @@ func (b *Broker) tryImport(ctx context.Context) (done bool, err error) {
 	if claim, ok := v.Parameter("", definitionsComponent, importingName); ok && claim.Value != mine && claimLives(claim.Value, hash, &status) {
 		return false, nil
 	}
-	if err := b.setDefinitions(ctx, importingName, mine); err != nil {
+	if err := d.setParameter(ctx, importingName, mine); err != nil {
 		return false, err
 	}
-	err = b.Audit.ByItself(ctx, audit.Act{Operation: audit.OpDefinitionsImport, Kind: "definitions", Name: hash}, func(ctx context.Context) error {
-		return b.importHere(ctx, hash)
+	err = d.audit.ByItself(ctx, audit.Act{Operation: audit.OpDefinitionsImport, Kind: "definitions", Name: hash}, func(ctx context.Context) error {
+		return d.importHere(ctx, hash)
 	})
 	if err != nil {
 		return false, err
 	}
-	return true, b.setDefinitions(ctx, importedName, hash)
+	return true, d.setParameter(ctx, importedName, hash)
 }
 
 // lifeOf names a life of a node.
@@ -125,8 +131,8 @@ func claimLives(claim, hash string, s *cluster.Status) bool {
 	return false
 }
 
-func (b *Broker) setDefinitions(ctx context.Context, name, value string) error {
-	_, err := b.commands.Propose(ctx, failure.Error{Kind: "parameter", Name: name}, &catalog.PutParameter{Parameter: catalog.Parameter{
+func (d *Definitions) setParameter(ctx context.Context, name, value string) error {
+	_, err := d.commands.Propose(ctx, failure.Error{Kind: "parameter", Name: name}, &catalog.PutParameter{Parameter: catalog.Parameter{
 		Component: definitionsComponent, Name: name, Value: value,
 	}}, nil)
 	return err
@@ -137,19 +143,19 @@ func (b *Broker) setDefinitions(ctx context.Context, name, value string) error {
 func toldAtStart(o *Imported) (made bool, why string) {
 	warnings := strings.Join(o.Warnings, "; ")
 	switch {
-	case o.Outcome == ImportDifferent, o.Outcome == ImportRefused, o.Outcome == ImportFailed:
+	case o.Outcome == Different, o.Outcome == Refused, o.Outcome == Failed:
 		return false, o.Reason
-	case o.Outcome == ImportSkipped && warnings != "":
+	case o.Outcome == Skipped && warnings != "":
 		return false, o.Reason + ": " + warnings
-	case o.Outcome == ImportCreated:
+	case o.Outcome == Created:
 		return true, warnings
 	}
 	return false, ""
 }
 
-func (b *Broker) importHere(ctx context.Context, hash string) error {
+func (d *Definitions) importHere(ctx context.Context, hash string) error {
 	lines := 0
-	summary, err := b.ImportDefinitions(identity.WithIdentity(ctx, identity.Itself()), Import{Document: b.cfg.Definitions.Document}, func(done []Imported, _ int) {
+	summary, err := d.Import(identity.WithIdentity(ctx, identity.Itself()), Request{Document: d.atStart.Document}, func(done []Imported, _ int) {
 		for i := range done {
 			o := &done[i]
 			made, why := toldAtStart(o)
@@ -159,7 +165,7 @@ func (b *Broker) importHere(ctx context.Context, hash string) error {
 			if lines++; lines > maxImportLines {
 				continue
 			}
-			log := b.log.With("kind", o.Kind, "vhost", o.VHost, "name", o.Name, "path", o.Path, "reason", why)
+			log := d.log.With("kind", o.Kind, "vhost", o.VHost, "name", o.Name, "path", o.Path, "reason", why)
 			if made {
 				log.Warn("an object of the definitions is imported with changes")
 			} else {
@@ -173,11 +179,11 @@ func (b *Broker) importHere(ctx context.Context, hash string) error {
 		level = slog.LevelWarn
 	}
 	if err == nil {
-		b.log.Log(ctx, level, "definitions are imported", "hash", hash, "created", n[ImportCreated], "unchanged", n[ImportUnchanged],
-			"different", n[ImportDifferent], "refused", n[ImportRefused], "skipped", n[ImportSkipped], "failed", n[ImportFailed])
+		d.log.Log(ctx, level, "definitions are imported", "hash", hash, "created", n[Created], "unchanged", n[Unchanged],
+			"different", n[Different], "refused", n[Refused], "skipped", n[Skipped], "failed", n[Failed])
 	}
-	if err == nil && n[ImportFailed] > 0 {
-		err = &failure.Error{Class: failure.Unavailable, Kind: "definitions", RetryAfter: failure.RetryAfter, Reason: strconv.Itoa(n[ImportFailed]) + " objects could not be made for now"}
+	if err == nil && n[Failed] > 0 {
+		err = &failure.Error{Class: failure.Unavailable, Kind: "definitions", RetryAfter: failure.RetryAfter, Reason: strconv.Itoa(n[Failed]) + " objects could not be made for now"}
 	}
 	return err
 }

@@ -1,14 +1,12 @@
-package broker
+package limits
 
 import (
-	"context"
 	"fmt"
 	"runtime"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/quorate/quorate/broker/connections"
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/cluster/clients"
 	"github.com/quorate/quorate/id"
@@ -21,30 +19,22 @@ import (
 func BenchmarkManyQuotas(b *testing.B) {
 	const queues, users = 10_000, 1_000
 	for _, limited := range []bool{false, true} {
-		x, c, ctx := loggedInBroker(b, ".*")
-		apply(b, c, &catalog.RaiseVersion{Version: catalog.VersionQuotas})
-		for i := range queues {
-			apply(b, c, &catalog.DeclareQueue{
-				VHost: "/", Name: fmt.Sprint("q", i), Type: catalog.QueueQuorum, Durable: true, Members: []id.NodeID{"n"}, Leader: "n",
-			})
+		l, c, p := testLimits(b)
+		uids := make([]id.QueueUID, queues)
+		for i := range uids {
+			uids[i] = declares(b, c, fmt.Sprint("q", i), "")
 		}
 		var names []string
 		for i := range users {
 			names = append(names, fmt.Sprint("u", i))
 			apply(b, c, &catalog.PutUser{User: catalog.User{Name: names[i], UserLimits: catalog.NoUserLimits()}})
 		}
-		x.open = func(id.QueueUID) (enqueuer, error) { return discarding{}, nil }
-		s, err := x.NewSender(ctx)
-		if err != nil {
-			b.Fatal(err)
-		}
-		done := func(Result) {}
 		n := 0
 		publish := func() {
-			p := Publish{VHost: "/", RoutingKey: fmt.Sprint("q", n%queues), Body: make([]byte, 100), Sender: s}
+			p.held()
+			p.Charge(c.View(), p.who, "/", 100)
+			l.ChargeQueue(uids[n%queues], 100, &p.Sender)
 			n++
-			s.Held("/")
-			x.Publish(context.Background(), &p, done)
 		}
 		for range queues { // all queues are known
 			publish()
@@ -57,19 +47,19 @@ func BenchmarkManyQuotas(b *testing.B) {
 				VHost: "/", Name: "rates", Pattern: ".*", ApplyTo: catalog.ApplyToQueues,
 				Definition: message.Table{{Name: "max-message-rate", Value: message.Int64(1 << 40)}},
 			}})
-			l := catalog.NoUserLimits()
-			l.SetLimit(connections.LimitMessageRate, 1<<40)
+			rated := catalog.NoUserLimits()
+			rated.SetLimit(MessageRate, 1<<40)
 			for _, u := range names {
-				apply(b, c, &catalog.SetUserLimits{User: u, Limits: l})
+				apply(b, c, &catalog.SetUserLimits{User: u, Limits: rated})
 			}
-			x.quotas.lookPolicies(c.View())
+			l.lookPolicies(c.View())
 			for range queues {
 				publish()
 			}
 			for _, u := range names {
-				x.quotas.user(c.View(), u).charge(x.quotas.now(), 1)
+				l.user(c.View(), u).charge(l.now(), 1)
 			}
-			b.Logf("%d gates, %d bytes each", len(x.quotas.all()), (heap()-before)/int64(len(x.quotas.all()))) // with -v
+			b.Logf("%d gates, %d bytes each", len(l.all()), (heap()-before)/int64(len(l.all()))) // with -v
 		}
 		b.Run(name+"publish", func(b *testing.B) {
 			for b.Loop() {
@@ -90,40 +80,41 @@ func BenchmarkManyQuotas(b *testing.B) {
 				b.StopTimer()
 				change()
 				b.StartTimer()
-				x.quotas.lookPolicies(c.View())
-				x.quotas.prune(c.View())
+				l.lookPolicies(c.View())
+				l.prune(c.View())
 			}
 		})
 		b.Run(name+"round", func(b *testing.B) {
 			for b.Loop() {
-				now := x.quotas.now()
-				for _, g := range x.quotas.all() {
+				now := l.now()
+				for _, g := range l.all() {
 					g.settle(now)
 					g.figuresNow(now, true)
 					g.Learn("other", clients.QuotaFigures{Messages: 1})
 				}
 			}
 		})
-		runtime.KeepAlive(x)
+		runtime.KeepAlive(l)
 	}
 }
 
 // VH-14: nodes tell one another about all quotas that are used, however many.
 func TestRoundOfManyQuotas(t *testing.T) {
-	b, c, _ := quotaBroker(t)
-	q, now := b.quotas, b.quotas.now()
+	l, c, _ := testLimits(t)
+	node, now := testnode.Waiting(t), l.now()
+	l.node, l.everywhere = node, node.AllClients()
 	const users = maxSubjects + 1000
 	for i := range users {
 		of := clients.QuotaSubject{User: fmt.Sprint("u", i)}
-		g := q.gate(of, c.View().Index(), gateLimits{[rates]int64{10, catalog.Unlimited}, catalog.Unlimited})
+		g := l.gate(of, c.View().Index(), gateLimits{[rates]int64{10, catalog.Unlimited}, catalog.Unlimited})
 		g.others["gone"] = wanted{at: now - 2*toldFor} // the next round forgets it
 		g.charge(now, 1)
 	}
-	if !q.round(t.Context(), testnode.Waiting(t), true) {
+	if !l.round(t.Context(), true) {
 		t.Error("nobody uses a quota")
 	}
 	left := 0
-	for _, g := range q.all() {
+	for _, g := range l.all() {
 		left += len(g.others)
 	}
 	if left > 0 {
@@ -134,23 +125,22 @@ func TestRoundOfManyQuotas(t *testing.T) {
 // Changes of the catalog, however many, have the gates looked at once in a while, and the last change counts.
 func TestPruneNowAndThen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b, c, _ := quotaBroker(t)
-		q := b.quotas
+		l, c, _ := testLimits(t)
 		var last pruned
-		q.pruneNow(c.View(), &last)
-		limitUser(t, c, connections.LimitMessageRate, 10)
-		q.user(c.View(), "u")
-		limitUser(t, c, connections.LimitMessageRate, catalog.Unlimited)
-		later := q.pruneNow(c.View(), &last)
-		if later <= 0 || later > pruneEvery || len(q.all()) != 1 {
-			t.Errorf("at once: %v, %d gates", later, len(q.all()))
+		l.pruneNow(c.View(), &last)
+		limitUser(t, c, MessageRate, 10)
+		l.user(c.View(), "u")
+		limitUser(t, c, MessageRate, catalog.Unlimited)
+		later := l.pruneNow(c.View(), &last)
+		if later <= 0 || later > pruneEvery || len(l.all()) != 1 {
+			t.Errorf("at once: %v, %d gates", later, len(l.all()))
 		}
 		time.Sleep(later)
-		if later := q.pruneNow(c.View(), &last); later != 0 || len(q.all()) != 0 {
-			t.Errorf("later: %v, %d gates", later, len(q.all()))
+		if later := l.pruneNow(c.View(), &last); later != 0 || len(l.all()) != 0 {
+			t.Errorf("later: %v, %d gates", later, len(l.all()))
 		}
 		time.Sleep(2 * pruneEvery)
-		if later := q.pruneNow(c.View(), &last); later != 0 {
+		if later := l.pruneNow(c.View(), &last); later != 0 {
 			t.Errorf("without a change: %v", later)
 		}
 	})

@@ -1,4 +1,4 @@
-package broker_test
+package imports_test
 
 import (
 	"fmt"
@@ -8,6 +8,7 @@ import (
 
 	"github.com/quorate/quorate/broker"
 	"github.com/quorate/quorate/broker/identity"
+	"github.com/quorate/quorate/broker/imports"
 	"github.com/quorate/quorate/internal/testcluster"
 )
 
@@ -25,10 +26,10 @@ func defined(n int) []byte {
 		"queues":[%s],"bindings":[%s]}`, strings.Join(queues, ","), strings.Join(bindings, ","))
 }
 
-func counts(s broker.ImportSummary) string {
+func counts(s imports.Summary) string {
 	n := s.Counts
-	return fmt.Sprintf("%d: %d created, %d unchanged, %d different, %d refused, %d skipped, %d failed", s.Total, n[broker.ImportCreated],
-		n[broker.ImportUnchanged], n[broker.ImportDifferent], n[broker.ImportRefused], n[broker.ImportSkipped], n[broker.ImportFailed])
+	return fmt.Sprintf("%d: %d created, %d unchanged, %d different, %d refused, %d skipped, %d failed", s.Total, n[imports.Created],
+		n[imports.Unchanged], n[imports.Different], n[imports.Refused], n[imports.Skipped], n[imports.Failed])
 }
 
 // VH-9: nodes import what their configuration names before they serve; a fresh cluster has
@@ -39,7 +40,7 @@ func TestImportAtStart(t *testing.T) {
 		t.Skip("starts three nodes: not in short mode")
 	}
 	const queues = 3
-	c := testcluster.StartWith(t, 3, broker.Config{Definitions: broker.BootImport{Document: defined(queues)}})
+	c := testcluster.StartWith(t, 3, broker.Config{Definitions: imports.AtStart{Document: defined(queues)}})
 	for i := range 3 {
 		found, _, err := c.Broker(i).ListQueues(identity.WithIdentity(t.Context(), identity.Itself()), "shop", 0, "", false)
 		if err != nil || len(found) != queues || found[0].Policy != "p" || found[0].DeclaredBy != "chief" || !found[0].CountsForDeclarer {
@@ -69,7 +70,7 @@ func TestImportAtStart(t *testing.T) {
 
 	again := func(want string) {
 		t.Helper()
-		s, err := c.Broker(1).ImportDefinitions(ctx, broker.Import{Document: defined(queues)}, nil)
+		s, err := c.Broker(1).Definitions.Import(ctx, imports.Request{Document: defined(queues)}, nil)
 		if got := counts(s); err != nil || got != want {
 			t.Errorf("%s, want %s; %v", got, want, err)
 		}

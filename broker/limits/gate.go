@@ -1,11 +1,10 @@
-package broker
+package limits
 
 import (
 	"math"
 	"sync"
 	"time"
 
-	"github.com/quorate/quorate/broker/connections"
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/cluster/clients"
 	"github.com/quorate/quorate/cluster/event"
@@ -13,7 +12,7 @@ import (
 	"github.com/quorate/quorate/quota"
 )
 
-// The rates of a gate, and what else it bounds.
+// The quotas of a gate: its rates, which have a bucket and a meter each, and the bytes stored.
 const (
 	messageRate = iota
 	byteRate
@@ -22,20 +21,20 @@ const (
 	gateQuotas  = rates + 1
 )
 
-// quotaName is the name of the limit.
+// quotaName returns the name of the limit behind a quota of a gate.
 func quotaName(which int) string {
-	return [...]string{connections.LimitMessageRate, connections.LimitByteRate, connections.LimitStoredBytes}[which]
+	return [...]string{MessageRate, ByteRate, StoredBytes}[which]
 }
 
 const (
-	// heldAgain is how long nobody must have been held back before it is told that a quota is not
-	// reached any more: so an event is not told with every message.
+	// heldAgain is how long no publisher must have been held back before the event quota_over is emitted:
+	// else there were events with every message.
 	heldAgain = 10 * time.Second
 	// lookAgain bounds a wait before limits are looked at anew.
 	lookAgain = 250 * time.Millisecond
 	// toldFor is how long what another node wants counts.
 	toldFor = 3 * time.Second
-	// gateIdle is how long a gate is not used before nobody asks about it.
+	// gateIdle is how long a gate is not used before other nodes are not asked about it any more.
 	gateIdle = 3 * time.Second
 	// storedAgainPercent of the limit must be left of what a vhost, or a user's queues, hold before publishers go on.
 	storedAgainPercent = 95
@@ -53,10 +52,10 @@ type wanted struct {
 	at    time.Duration
 }
 
-// gate is where publishers of a user, into a vhost or into a queue wait on this node. mu guards all but q
+// gate is where publishers of a user, into a vhost or into a queue wait on this node. mu guards all but l
 // and of.
 type gate struct {
-	q  *quotas
+	l  *Limits
 	of clients.QuotaSubject
 
 	mu      sync.Mutex
@@ -72,7 +71,7 @@ type gate struct {
 	over    [gateQuotas]episode
 }
 
-// episode is a time in which a quota holds somebody back now and then.
+// episode is a time in which a quota holds publishers back now and then. It has one event at its begin and one at its end.
 type episode struct {
 	on   bool
 	last time.Duration
@@ -91,7 +90,7 @@ func (g *gate) limit(now time.Duration, index uint64, l gateLimits) {
 	g.limits, g.ever = l, true
 	g.share(now)
 	g.weigh()
-	g.q.wake()
+	g.l.wake()
 }
 
 // newer reports whether the limits are of a newer view than the one of an index.
@@ -116,7 +115,7 @@ func (g *gate) share(now time.Duration) {
 			others = append(others, w.rates[i])
 		}
 		own := g.meters[i].Wants(now.Seconds())
-		g.buckets[i].SetRate(now, quota.Share(float64(g.limits.rates[i]), own, others, int(g.q.nodes.Load())))
+		g.buckets[i].SetRate(now, quota.Share(float64(g.limits.rates[i]), own, others, int(g.l.nodes.Load())))
 	}
 }
 
@@ -133,10 +132,10 @@ func (g *gate) weigh() {
 	}
 }
 
-// use reports that the gate counts, and has it asked about if it did not. The caller holds mu.
+// use notes that the gate counts now; one that was idle is asked about at once. The caller holds mu.
 func (g *gate) use(now time.Duration) {
 	if g.used == 0 || now-g.used > gateIdle {
-		g.q.wake()
+		g.l.wake()
 	}
 	g.used = now
 }
@@ -159,12 +158,14 @@ func (g *gate) charge(now time.Duration, bytes int) {
 func (g *gate) wait(now time.Duration, storedOnly bool) (d time.Duration, which int) {
 	d, which, began, limit := g.waiting(now, storedOnly)
 	if began {
-		g.q.figures.reached[g.scope()][which].Add(1)
-		g.q.tell(event.QuotaReached, g.of, quotaName(which), limit)
+		g.l.figures.reached[g.scope()][which].Add(1)
+		g.l.tell(event.QuotaReached, g.of, quotaName(which), limit)
 	}
 	return d, which
 }
 
+// waiting is wait without its event, which is emitted when mu is free again: began reports that publishers go by
+// the quota until now, limit is its value.
 func (g *gate) waiting(now time.Duration, storedOnly bool) (d time.Duration, which int, began bool, limit int64) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -178,7 +179,7 @@ func (g *gate) waiting(now time.Duration, storedOnly bool) (d time.Duration, whi
 			continue
 		}
 		if own := g.meters[i].Wants(now.Seconds()); !math.IsInf(own, 1) {
-			g.q.wake() // another node may want less than its part
+			g.l.wake() // another node may want less than its part
 		}
 		g.meters[i].Hold()
 		if wait > d {
@@ -215,13 +216,13 @@ func (g *gate) figuresNow(now time.Duration, next bool) (f clients.QuotaFigures,
 
 // Figures implements clients.QuotaGate.
 func (g *gate) Figures() clients.QuotaFigures {
-	f, _ := g.figuresNow(g.q.now(), false)
+	f, _ := g.figuresNow(g.l.now(), false)
 	return f
 }
 
 // Learn implements clients.QuotaGate.
 func (g *gate) Learn(from id.NodeID, f clients.QuotaFigures) {
-	now := g.q.now()
+	now := g.l.now()
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.others[from] = wanted{[rates]float64{f.Messages, f.Bytes}, now}
@@ -261,7 +262,7 @@ func (g *gate) settle(now time.Duration) (goOn bool) {
 	}
 	g.mu.Unlock()
 	for _, i := range ended {
-		g.q.tell(event.QuotaOver, g.of, quotaName(i), 0)
+		g.l.tell(event.QuotaOver, g.of, quotaName(i), 0)
 	}
 	return goOn
 }
@@ -275,17 +276,18 @@ func (g *gate) retire() {
 	g.mu.Unlock()
 	for i := range over {
 		if over[i].on {
-			g.q.tell(event.QuotaOver, g.of, quotaName(i), 0)
+			g.l.tell(event.QuotaOver, g.of, quotaName(i), 0)
 		}
 	}
 }
 
-func (g *gate) scope() int {
+// scope returns what the gate's limits are of. It needs no lock: of never changes.
+func (g *gate) scope() Scope {
 	switch {
 	case g.of.User != "":
-		return connections.ScopeUser
+		return ScopeUser
 	case g.of.VHost != "":
-		return connections.ScopeVHost
+		return ScopeVHost
 	}
-	return connections.ScopeQueue
+	return ScopeQueue
 }

@@ -1,4 +1,6 @@
-package broker
+// Package watch shows what has happened on the nodes of a cluster to those who may see it (ST-5, AU-3). Events may be
+// used concurrently; errors are of package failure.
+package watch
 
 import (
 	"cmp"
@@ -14,6 +16,7 @@ import (
 	"github.com/quorate/quorate/broker/failure"
 	"github.com/quorate/quorate/broker/identity"
 	"github.com/quorate/quorate/broker/permission"
+	"github.com/quorate/quorate/broker/serving"
 	"github.com/quorate/quorate/cluster/event"
 	"github.com/quorate/quorate/cluster/peer"
 	"github.com/quorate/quorate/id"
@@ -22,8 +25,22 @@ import (
 // Event is something that happened (ST-5).
 type Event = event.Event
 
-// WatchEvents chooses events; what is empty chooses all.
-type WatchEvents struct {
+// Config is what events are watched with. Everywhere has what has happened on all nodes.
+type Config struct {
+	Everywhere  *peer.Events
+	Serving     *serving.Node
+	Logins      *identity.Logins
+	Permissions *permission.Permissions
+}
+
+// Events are those of all nodes. All methods may be called concurrently.
+type Events struct{ cfg Config }
+
+// New returns the events that a node shows.
+func New(c Config) *Events { return &Events{cfg: c} }
+
+// Choice chooses events; what is empty chooses all.
+type Choice struct {
 	VHost string
 	Kinds []string
 	Name  string // of the queue, exchange or other thing, a pattern of path.Match
@@ -35,13 +52,12 @@ type WatchEvents struct {
 	History bool
 }
 
-// WatchEvents calls told with events of all nodes and the cursor behind them, until told
+// Watch calls told with events of all nodes and the cursor behind them, until told
 // fails or ctx ends. The first call has no events. Events are those of what the caller sees
 // (VH-12), as it is when they are told; who sees nothing any more is refused. Audit records are told
 // if Kinds has their kind, to administrators alone (AU-3).
-func (b *Broker) WatchEvents(ctx context.Context, w WatchEvents, told func(events []Event, cursor string) error) error {
-	c := b.cluster
-	if err := b.mayWatch(ctx, &w); err != nil {
+func (es *Events) Watch(ctx context.Context, w Choice, told func(events []Event, cursor string) error) error {
+	if err := es.mayWatch(ctx, &w); err != nil {
 		return err
 	}
 	if err := w.check(); err != nil {
@@ -52,8 +68,8 @@ func (b *Broker) WatchEvents(ctx context.Context, w WatchEvents, told func(event
 		return err
 	}
 	begun := false
-	return c.Events().Watch(ctx, from, w.sources(), func(events []event.Event, at peer.Cursor) error {
-		wanted, err := b.chosen(ctx, &w, events)
+	return es.cfg.Everywhere.Watch(ctx, from, w.sources(), func(events []event.Event, at peer.Cursor) error {
+		wanted, err := es.chosen(ctx, &w, events)
 		if err != nil {
 			return err
 		}
@@ -65,39 +81,39 @@ func (b *Broker) WatchEvents(ctx context.Context, w WatchEvents, told func(event
 	})
 }
 
-// sources are the lists that hold what is wanted.
-func (w *WatchEvents) sources() peer.Choice {
+// sources are the lists that hold what is wanted: audit records are kept apart from other events.
+func (w *Choice) sources() peer.Choice {
 	audit := slices.Contains(w.Kinds, string(event.Audit))
 	return peer.Choice{Audit: audit, Events: !audit || slices.ContainsFunc(w.Kinds, func(k string) bool { return k != string(event.Audit) })}
 }
 
-// mayWatch refuses who may not see what it wants to.
-func (b *Broker) mayWatch(ctx context.Context, w *WatchEvents) error {
+// mayWatch refuses a caller who may not see what the choice asks for.
+func (es *Events) mayWatch(ctx context.Context, w *Choice) error {
 	s := w.sources()
 	if s.Audit {
-		if err := b.Logins.Require(ctx, identity.TagAdministrator); err != nil {
+		if err := es.cfg.Logins.Require(ctx, identity.TagAdministrator); err != nil {
 			return err
 		}
 	}
 	if !s.Events { // an administrator sees what was done to vhosts that are gone
 		return nil
 	}
-	if _, err := b.Permissions.Sight(ctx, w.VHost); err != nil {
+	if _, err := es.cfg.Permissions.Sight(ctx, w.VHost); err != nil {
 		return err
 	}
-	_, err := b.Serving.ViewOf(w.VHost)
+	_, err := es.cfg.Serving.ViewOf(w.VHost)
 	return err
 }
 
 // chosen returns those of the events that the caller wants and may see now.
-func (b *Broker) chosen(ctx context.Context, w *WatchEvents, events []Event) (wanted []Event, err error) {
+func (es *Events) chosen(ctx context.Context, w *Choice, events []Event) (wanted []Event, err error) {
 	s := w.sources()
 	var seen permission.Sight
 	if s.Audit {
-		err = b.Logins.Require(ctx, identity.TagAdministrator)
+		err = es.cfg.Logins.Require(ctx, identity.TagAdministrator)
 	}
 	if err == nil && s.Events {
-		seen, err = b.Permissions.Sight(ctx, w.VHost)
+		seen, err = es.cfg.Permissions.Sight(ctx, w.VHost)
 	}
 	if err != nil {
 		return nil, err
@@ -111,7 +127,8 @@ func (b *Broker) chosen(ctx context.Context, w *WatchEvents, events []Event) (wa
 	return wanted, nil
 }
 
-func (w *WatchEvents) check() error {
+// check refuses kinds that no event has, and patterns that path.Match cannot read.
+func (w *Choice) check() error {
 	for _, k := range w.Kinds {
 		if k != string(event.Audit) && !slices.Contains(event.Kinds(), event.Kind(k)) {
 			var known []string
@@ -132,7 +149,8 @@ func (w *WatchEvents) check() error {
 	return nil
 }
 
-func (w *WatchEvents) wants(e *Event) bool {
+// wants reports whether an event is chosen. Missed always is: the caller has to learn that events are gone.
+func (w *Choice) wants(e *Event) bool {
 	if e.Kind == event.Missed {
 		return true
 	}
@@ -155,7 +173,7 @@ func matches(pattern, name string) bool {
 }
 
 // from is where to begin; nil: now.
-func (w *WatchEvents) from() (*peer.Cursor, error) {
+func (w *Choice) from() (*peer.Cursor, error) {
 	if w.Cursor == "" {
 		if w.History {
 			return &peer.Cursor{}, nil
@@ -176,6 +194,7 @@ func (w *WatchEvents) from() (*peer.Cursor, error) {
 	return at, nil
 }
 
+// encodeEventCursor is the counterpart of Choice.from.
 func encodeEventCursor(at peer.Cursor) string {
 	text, err := json.Marshal(at)
 	if err != nil {
@@ -184,7 +203,7 @@ func encodeEventCursor(at peer.Cursor) string {
 	return base64.RawURLEncoding.EncodeToString(text)
 }
 
-// DefaultAuditTail is how many records TailAudit returns of itself, and MaxAuditTail at most.
+// DefaultAuditTail is how many records Tail returns of itself, and MaxAuditTail at most.
 const (
 	DefaultAuditTail = 100
 	MaxAuditTail     = 4 * audit.Keep
@@ -193,25 +212,24 @@ const (
 // AuditTail is the newest audit records that the nodes still have.
 type AuditTail struct {
 	Events []Event  // the oldest first, by the clocks of the nodes
-	Cursor string   // goes on behind them, in WatchEvents
+	Cursor string   // goes on behind them, in Choice
 	Silent []string // nodes that did not answer
 	Lost   uint64   // records that those that answered have had and do not keep any more
 }
 
-// TailAudit returns up to limit of the newest audit records that w chooses by vhost, user, name and
+// Tail returns up to limit of the newest audit records that w chooses by vhost, user, name and
 // operation, for administrators (AU-3); 0 stands for DefaultAuditTail.
-func (b *Broker) TailAudit(ctx context.Context, w WatchEvents, limit int) (AuditTail, error) {
-	if err := b.Logins.Require(ctx, identity.TagAdministrator); err != nil {
+func (es *Events) Tail(ctx context.Context, w Choice, limit int) (AuditTail, error) {
+	if err := es.cfg.Logins.Require(ctx, identity.TagAdministrator); err != nil {
 		return AuditTail{}, err
 	}
 	if err := w.check(); err != nil {
 		return AuditTail{}, err
 	}
-	c := b.cluster
 	if limit <= 0 {
 		limit = DefaultAuditTail
 	}
-	all, at, silent, err := c.Events().AuditTail(ctx)
+	all, at, silent, err := es.cfg.Everywhere.AuditTail(ctx)
 	if err != nil {
 		return AuditTail{}, failure.Translate(err, failure.Error{Kind: "audit"})
 	}
