@@ -96,7 +96,7 @@ func (s calls) NodeStatus(ctx context.Context, r *nodev1.NodeStatusRequest) (*no
 			out.KnownEpoch = uint64(n.Epoch)
 		}
 	}
-	c.catalog.TellFounding(out)
+	c.catalog.FillFounding(out)
 	for uid, err := range c.host.Losses() {
 		out.Lost = append(out.Lost, &nodev1.LostMember{Queue: uint64(uid), Reason: err.Error()})
 	}

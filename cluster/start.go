@@ -138,7 +138,7 @@ func (c *Cluster) boot() error {
 	}
 	c.dir.Mend(c.log)
 	c.operations = operation.New(operation.Config{Node: c.cfg.Node, Epoch: c.epoch})
-	c.loops.Go(c.tellStart)
+	c.loops.Go(c.reportStart)
 	if err := c.openStorage(); err != nil {
 		return err
 	}
@@ -198,7 +198,7 @@ func (c *Cluster) boot() error {
 	c.loops.Go(func() { c.liveness.Run(c.ctx) })
 	c.marking.Go(c.keepMark)
 	c.loops.Go(func() { disks.Run(c.ctx) })
-	c.loops.Go(func() { disks.Tell(c.ctx) })
+	c.loops.Go(func() { disks.Notify(c.ctx) })
 	c.loops.Go(func() { c.unloader.Evacuate(c.ctx) })
 	c.loops.Go(func() { c.unloader.Relieve(c.ctx) })
 	return nil

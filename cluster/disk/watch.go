@@ -155,7 +155,7 @@ func (w *Watch) pressed(was, now *State) {
 	case wal.PressureFloor:
 		w.Logger.Error("the disk is nearly full: this node's members of queues stop until there is room; free space or make the volume larger", attrs...)
 	}
-	w.Board.TellSoon()
+	w.Board.NotifySoon()
 	wait.Wake(w.Board.passes)
 	if was.Pressure == wal.PressureFloor || now.Pressure == wal.PressureFloor {
 		w.Groups.FloorPassed()
@@ -173,5 +173,5 @@ func (w *Watch) hung(hangs bool, age time.Duration) {
 		w.Logger.Warn("the disk takes writes again", "path", b.own.Path, "hung_for", age)
 	}
 	w.Groups.HangsChanged(hangs)
-	b.TellSoon()
+	b.NotifySoon()
 }

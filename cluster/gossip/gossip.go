@@ -82,7 +82,7 @@ func Start(c Config) (*Members, error) {
 		events: make(chan Event), wake: make(chan struct{}, 1),
 		nodes: map[id.NodeID]*known{c.Node.ID: {Node: c.Node}},
 	}
-	m.joiner = joiner{m: m, news: make(chan struct{}, 1), told: map[string]bool{}}
+	m.joiner = joiner{m: m, news: make(chan struct{}, 1), logged: map[string]bool{}}
 	conf, err := m.listConfig()
 	if err != nil {
 		return nil, err
@@ -98,7 +98,7 @@ func Start(c Config) (*Members, error) {
 			"and set the advertised one if others reach this node by another", c.BindAddr, err)
 	}
 	m.ctx, m.cancel = context.WithCancel(context.Background())
-	m.loops.Go(m.tell)
+	m.loops.Go(m.handOut)
 	m.loops.Go(m.joiner.run)
 	return m, nil
 }

@@ -40,8 +40,8 @@ func (g *Group) IndexFor(ctx context.Context, _ *nodev1.CatalogIndexRequest) (*n
 	return &nodev1.CatalogIndexResponse{Index: index}, nil
 }
 
-// TellFounding tells a peer how far the founding has come.
-func (g *Group) TellFounding(out *nodev1.NodeStatusResponse) {
+// FillFounding tells a peer how far the founding has come.
+func (g *Group) FillFounding(out *nodev1.NodeStatusResponse) {
 	// Founded is read first: a founder never moves on after it has founded. Who was once taken by
 	// a catalog is of a cluster that is founded, whatever it has lost.
 	out.Founded, out.Expect = g.Founded() || g.admission.taken.Load(), uint32(g.cfg.Expect)

@@ -25,8 +25,8 @@ type memberNews struct {
 
 func newMemberNews() *memberNews { return &memberNews{changed: make(chan struct{})} }
 
-// tell wakes all who wait.
-func (m *memberNews) tell() {
+// notify wakes all who wait.
+func (m *memberNews) notify() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	close(m.changed)

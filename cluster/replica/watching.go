@@ -43,14 +43,14 @@ func (w *watcher) run(stop <-chan struct{}) {
 		w.mu.Unlock()
 		for _, q := range todo {
 			q.changed.Store(false)
-			q.tellChange()
+			q.reportChange()
 		}
 	}
 }
 
-// tellChange tells the gateway of a new leader, and liveness of every change. It belongs
+// reportChange tells the gateway of a new leader, and liveness of every change. It belongs
 // to the watcher's goroutine.
-func (q *Member) tellChange() {
+func (q *Member) reportChange() {
 	if q.ctx.Err() != nil {
 		return
 	}

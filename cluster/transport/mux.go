@@ -61,7 +61,7 @@ func New(c Config) (*Mux, error) {
 	}
 	m := &Mux{
 		config: c, log: c.Logger, identity: newIdentity(&c), codec: frame.NewCodec(),
-		refusals:  refusals{told: map[string]bool{}},
+		refusals:  refusals{logged: map[string]bool{}},
 		epochs:    epochs{newest: map[id.NodeID]id.Epoch{}},
 		processes: processes{held: map[id.NodeID]*held{}},
 		pulses:    map[id.NodeID]*pulse{}, news: make(chan struct{}, 1),
