@@ -56,7 +56,7 @@ func (f *Forwarder) holding() (held bool, until time.Time) {
 	return len(f.holds) > 0, until
 }
 
-// notifyHolds tells all who wait that nothing leaves any more.
+// notifyHolds notifies all that wait that nothing leaves any more.
 func (f *Forwarder) notifyHolds(arrived uint64) {
 	f.mu.Lock()
 	var waiting []*hold

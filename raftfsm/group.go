@@ -25,7 +25,7 @@ const bootstrapTimeout = 5 * time.Second
 //
 // Goroutines: raft's, one proposer (loop), and for a short time one that completes entries
 // whose leadership was lost, one that takes a snapshot, and in a driven group that leads,
-// after a burst of entries, some that tell the followers. Locks: each guards one part
+// after a burst of entries, some that notify the followers. Locks: each guards one part
 // and none is held while another is taken, but for leading.mu, under which the Effector
 // is called.
 type Group[R, E any] struct {

@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	// pushDelay is how long after the last entry of a burst followers are told of its
+	// pushDelay is how long after the last entry of a burst followers are notified of its
 	// commit, if Config.PushAfter does not say so. Raft's own commit timer would do it for every
 	// group, busy or not. Rounds that follow sooner do not count as ones without progress.
 	pushDelay = 30 * time.Millisecond
@@ -31,7 +31,7 @@ const (
 	stepDownTimeout = 5 * time.Second
 )
 
-// pusher lets a leader of a driven group tell its followers, after a burst of entries,
+// pusher lets a leader of a driven group notify its followers, after a burst of entries,
 // what is committed and who leads, and goes on until all that can be reached are up to
 // date. There is at most one round at a time, and none at rest.
 type pusher struct {
@@ -59,7 +59,7 @@ func (g *Group[R, E]) moved() {
 	}
 }
 
-// Push lets a leader tell its followers who leads and what is committed, soon. A member
+// Push lets a leader notify its followers who leads and what is committed, soon. A member
 // that does not lead, or is not driven, does nothing.
 func (g *Group[R, E]) Push() { g.pushSoon() }
 
@@ -276,7 +276,7 @@ func (g *Group[R, E]) probe(r *raft.Raft) (*raft.AppendEntriesRequest, bool) {
 	}, true
 }
 
-// notifyOne tells one follower. A newer term there ends this leadership.
+// notifyOne notifies one follower. A newer term there ends this leadership.
 func (g *Group[R, E]) notifyOne(n id.NodeID, req raft.AppendEntriesRequest) pushOutcome {
 	var resp raft.AppendEntriesResponse
 	if err := g.out.now(raft.ServerID(n), &req, &resp); err != nil {

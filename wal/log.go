@@ -3,7 +3,7 @@
 //
 // A Log belongs to one directory and one process. GroupLog is a group's view of it: a
 // raft.LogStore and raft.StableStore whose entries stay readable, after raft has dropped
-// them, until nobody refers to their bodies (RE-8). DESIGN.md tells how it works and
+// them, until nobody refers to their bodies (RE-8). DESIGN.md says how it works and
 // docs/formats/wal-segment.md what is on disk, with the argument why a crash at any point
 // loses nothing that was acknowledged.
 //
@@ -15,7 +15,7 @@
 //
 // Errors: the first failed write, sync or change of names fails every later call with the
 // same error; nothing is tried again, because after a failed sync nobody knows what is on
-// disk. CorruptError tells where stored bytes are wrong. ErrLost, ErrClosed and ErrDeleted
+// disk. CorruptError says where stored bytes are wrong. ErrLost, ErrClosed and ErrDeleted
 // are for callers to decide on.
 package wal
 
@@ -370,7 +370,7 @@ func (l *Log) Ends(group id.GroupID) (term, last uint64, ok bool) {
 	return g.st.term, last, true
 }
 
-// LostGroup tells what a group has lost, nil if nothing.
+// LostGroup reports what a group has lost, nil if nothing.
 func (l *Log) LostGroup(group id.GroupID) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()

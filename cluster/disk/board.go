@@ -7,7 +7,7 @@
 //   - a write hangs: its leaders are silent, so that others are elected; if it does not
 //     come back, the node ends.
 //
-// A Board is what is known, for all who ask; it needs nothing. Rooms tells from it which queues
+// A Board is what is known, for all who ask; it needs nothing. Rooms works out from it which queues
 // take messages, and needs the catalog's view and the connections of this node. A Watch keeps it up to date; it
 // needs the log, the connections, and somebody who acts on the groups.
 package disk
@@ -140,7 +140,7 @@ func (b *Board) Full() bool {
 	return b.own.Pressure == wal.PressureFloor
 }
 
-// Ready tells why this node is not: its members do not count while they are stopped, so
+// Ready reports why this node is not: its members do not count while they are stopped, so
 // that no other node may be taken down.
 func (b *Board) Ready() error {
 	own := b.Of(b.node)
@@ -150,7 +150,7 @@ func (b *Board) Ready() error {
 	return fmt.Errorf("%w: %s: %d members are stopped until there is room", ErrNoSpace, own.describe(b.node), own.Stopped)
 }
 
-// Warning tells what an operator should look at although the node serves; "": nothing.
+// Warning reports what an operator should look at although the node serves; "": nothing.
 func (b *Board) Warning() string {
 	own := b.Of(b.node)
 	switch {

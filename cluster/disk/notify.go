@@ -37,7 +37,7 @@ func (w *Watch) Notify(ctx context.Context) {
 	}
 }
 
-// notifyAll tells every peer that has a connection, and waits for their answers; false: not all of
+// notifyAll notifies every peer that has a connection, and waits for their answers; false: not all of
 // them have answered.
 func (w *Watch) notifyAll(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, tellTimeout)

@@ -160,7 +160,7 @@ func (f *Forwarders) Close() {
 	f.retiring.Wait()
 }
 
-// Retry tells the forwarders that a queue may take letters again (DL-24).
+// Retry notifies the forwarders that a queue may take letters again (DL-24).
 func (f *Forwarders) Retry(target id.QueueUID) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -171,7 +171,7 @@ func (f *Forwarders) Retry(target id.QueueUID) {
 	}
 }
 
-// Figures tells what has come of a queue's dead letters in its term (ST-1, DL-52).
+// Figures reports what has come of a queue's dead letters in its term (ST-1, DL-52).
 func (f *Forwarders) Figures(q deadletter.Source) (d DeadLetters) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -1,4 +1,4 @@
-// Package gossip finds the nodes of the cluster by gossip (memberlist) and tells who
+// Package gossip finds the nodes of the cluster by gossip (memberlist) and reports who
 // seems reachable. What it says are hints: Raft configurations and placement never follow
 // from gossip alone.
 //
@@ -115,7 +115,7 @@ const (
 )
 
 // listConfig turns the Config into memberlist's. LAN defaults but for: probes are
-// less frequent, because connections tell sooner which nodes are there, and a cluster at rest is
+// less frequent, because connections show sooner which nodes are there, and a cluster at rest is
 // to be so; a dead node's name can be taken over at another address at once, because
 // epochs, not addresses, tell incarnations apart.
 func (m *Members) listConfig() (*memberlist.Config, error) {
@@ -209,7 +209,7 @@ func Alive(nodes []Node) []id.NodeID {
 // lost. It is closed by Leave.
 func (m *Members) Events() <-chan Event { return m.events }
 
-// Leave tells the others that this node goes on purpose, then stops. The first call
+// Leave notifies the others that this node goes on purpose, then stops. The first call
 // counts, others return the same.
 func (m *Members) Leave(ctx context.Context) error {
 	m.left.Do(func() { m.leftBy = m.stop(ctx, true) })

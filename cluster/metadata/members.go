@@ -57,7 +57,7 @@ func (g *Group) grow() {
 	}
 }
 
-// seated tells what is missing, once in this life, before the catalog bears the loss of another
+// seated reports what is missing, once in this life, before the catalog bears the loss of another
 // node: this one's vote, while the catalog has votes to give. Whoever restarts or replaces nodes
 // in turn takes the next one when this one is ready (RE-6, RE-9). A running node that loses its
 // vote stays ready, for its queues need it.
@@ -178,7 +178,7 @@ func (g *Group) nextOut(at raftfsm.Configuration) (catalogChange, bool) {
 	return catalogChange{}, false
 }
 
-// recordOut tells the catalog that the group's configuration is without a node, once that is
+// recordOut records in the catalog that the group's configuration is without a node, once that is
 // committed. It stays so: whoever adds a node has applied what says that it is leaving.
 func (g *Group) recordOut(ctx context.Context, n id.NodeID, since uint64) error {
 	committed := g.raft.Stats().CommitIndex // first: what is found then is committed if it is not behind it

@@ -17,7 +17,7 @@ const (
 	followerRest = 10 * time.Second
 )
 
-// memberNews tells all who wait that who is to be a member may have changed.
+// memberNews wakes all that wait for a change of who is to be a member.
 type memberNews struct {
 	mu      sync.Mutex
 	changed chan struct{} // closed at the next change

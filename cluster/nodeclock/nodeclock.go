@@ -1,6 +1,6 @@
 // Package nodeclock is a node's clock of the cluster: what package clock computes, run by this
-// machine's clocks and by what other nodes tell on their heartbeats (ADR 0024). It needs a source of
-// time alone; what it tells of, it is given with Run.
+// machine's clocks and by what other nodes say on their heartbeats (ADR 0024). It needs a source of
+// time alone; whom it notifies is given with Run.
 package nodeclock
 
 import (
@@ -105,7 +105,7 @@ func (k *Clock) StartedMs() int64 {
 type Listener struct {
 	// Nodes returns how many the cluster has, as far as this node knows.
 	Nodes func() int
-	// Turned is told that the time has jumped, or is known at last.
+	// Turned is notified that the time has jumped, or is known at last.
 	Turned func()
 	// Emit takes events of this node.
 	Emit func(event.Event)
@@ -146,7 +146,7 @@ func (k *Clock) steer(l Listener) {
 	k.report(l, r, o, was.Grade, now.Grade, before, off)
 }
 
-// report tells what an operator should know. A step of the wall clock and a jump of the
+// report logs what an operator should know. A step of the wall clock and a jump of the
 // cluster's time are told at once, what lasts every tellEvery.
 func (k *Clock) report(l Listener, r clock.Reading, o clock.Outcome, was, grade clock.Grade, before, off time.Duration) {
 	if o.Step != 0 {
@@ -208,7 +208,7 @@ func signed(d time.Duration) string {
 	return "+" + d.String()
 }
 
-// Warning tells an operator that this node's wall clock is off; "" if it is not.
+// Warning reports that this node's wall clock is off; "" if it is not.
 func (k *Clock) Warning() string {
 	k.mu.Lock()
 	defer k.mu.Unlock()

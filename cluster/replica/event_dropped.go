@@ -33,7 +33,7 @@ func (q *Member) dropped(n uint64) {
 	time.AfterFunc(max(0, droppedEvery-time.Since(d.at)), func() { q.box.post(q.reportDropped) })
 }
 
-// reportDropped tells, on a worker, what was dropped since it last did. A leader that is none any
+// reportDropped reports, on a worker, what was dropped since it last did. A leader that is none any
 // more tells too: nobody else knows.
 func (q *Member) reportDropped() {
 	d := &q.drop

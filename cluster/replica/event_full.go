@@ -11,7 +11,7 @@ import (
 // limit may pass it with every message.
 const fullEvery = time.Second
 
-// fullness tells when a queue comes to its limit and when it has room again (LEN-7). The
+// fullness reports when a queue comes to its limit and when it has room again (LEN-7). The
 // apply path alone uses seen; mu guards the rest.
 type fullness struct {
 	seen bool
@@ -41,7 +41,7 @@ func (q *Member) lookFull() {
 	time.AfterFunc(max(0, fullEvery-time.Since(f.at)), func() { q.box.post(q.reportFull) })
 }
 
-// reportFull tells, on a worker, what the queue has come to.
+// reportFull reports, on a worker, what the queue has come to.
 func (q *Member) reportFull() {
 	f := &q.full
 	f.mu.Lock()

@@ -266,7 +266,7 @@ func (q *Member) submit(c raftfsm.Command, done func(quorumq.Reply, error)) {
 func (q *Member) purge(c raftfsm.Command, done func(quorumq.Reply, error)) {
 	l := q.led.Load()
 	if l == nil {
-		q.group.Submit(c, done) // which tells who leads
+		q.group.Submit(c, done) // whose answer says who leads
 		return
 	}
 	q.h.above.Forwarders.Purging(l, func(arrived uint64, release func()) {

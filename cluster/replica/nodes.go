@@ -7,7 +7,7 @@ import (
 	"github.com/quorate/quorate/quorumq"
 )
 
-// checkNodes tells the queue of nodes with sessions what it does not know yet: that they
+// checkNodes notifies the queue of nodes with sessions what it does not know yet: that they
 // are there, gone, or started anew (DC-1). Workers only.
 func (q *Member) checkNodes() {
 	l := q.led.Load()
