@@ -71,6 +71,10 @@ func (c *Chain) Again(ctx context.Context, by string, cred Credentials, admit fu
 	return id, err
 }
 
+// ask runs Authenticate over the backends that among lets through. The order of the answers
+// decides: the first identity ends the search, an outage outweighs a refusal, because the backend
+// that is down might have accepted (ID-1). admit is called at most once, and only when a backend
+// needs a real look at credentials that it has not vouched for.
 func (c *Chain) ask(
 	ctx context.Context, cred Credentials, admit func() error, among func(*member) bool,
 ) (id *Identity, by string, err error) {
@@ -123,6 +127,8 @@ func (c *Chain) ask(
 	return nil, "", refused
 }
 
+// remembered returns the cached answer of a backend that keeps one; known is false for every other
+// backend.
 func (m *member) remembered(cred Credentials) (id *Identity, err error, known bool) { //nolint:revive // an answer, and whether there is one
 	if r, ok := m.Backend.(remembers); ok {
 		return r.Remembered(cred)

@@ -36,6 +36,7 @@ type Guarded struct {
 	asking  map[[sha256.Size]byte]*question
 }
 
+// answer is a remembered outcome: an identity or a refusal, valid before until.
 type answer struct {
 	id    *Identity
 	err   error
@@ -61,6 +62,9 @@ func Guard(b Backend, keep, within time.Duration) *Guarded {
 	return c
 }
 
+// digest keys the answers with an HMAC under a key of this process, so that a memory dump holds no
+// credentials and no hash that can be looked up in a table (ID-3). The 0xff byte occurs in no UTF-8
+// text and so keeps user and secret apart.
 func (c *Guarded) digest(cred Credentials) (d [sha256.Size]byte) {
 	h := hmac.New(sha256.New, c.key[:])
 	if !c.Tokens() { // a token says itself who it is
@@ -125,6 +129,7 @@ func (c *Guarded) ask(d [sha256.Size]byte) (q *question, mine bool) {
 	return q, true
 }
 
+// told ends the question: later callers ask anew, and those that wait read the answer in q.
 func (c *Guarded) told(d [sha256.Size]byte, q *question) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -151,6 +156,8 @@ func (c *Guarded) answered(ctx context.Context, cred Credentials, d [sha256.Size
 	return id, err
 }
 
+// bounded asks the backend within the time limit. It turns only its own timeout into Unavailable;
+// when the caller's context ends, the caller gets that error.
 func (c *Guarded) bounded(ctx context.Context, cred Credentials) (*Identity, error) {
 	bounded, cancel := context.WithTimeout(ctx, c.within)
 	defer cancel()

@@ -49,6 +49,8 @@ func (r rights) Topic(vhost, exchange string) (Grant, bool) {
 	return grantOf(&keys), true
 }
 
+// grantOf leaves a right nil where no scope names anything for it. Assigning the nil slice would
+// make a non-nil interface.
 func grantOf(of *[3]anyOf) (g Grant) {
 	for i, a := range of {
 		if a != nil {

@@ -23,6 +23,8 @@ func (ch *channel) topologyMethod(m wire.Method) (handled bool, err error) {
 	return ch.audited(m)
 }
 
+// audited runs a topology method. The audit sees the broker's error, the client the fault made from
+// it: handled and err leave by the closure, hence the dropped results.
 func (ch *channel) audited(m wire.Method) (handled bool, err error) {
 	run := func(ctx context.Context) error {
 		if handled, err = ch.exchangeMethod(ctx, m); !handled {

@@ -63,6 +63,8 @@ func wrongArgument(name string, v message.Value) string {
 	return why
 }
 
+// wrongInteger words RabbitMQ's complaint about an integer argument: its type, its sign, or its
+// size.
 func wrongInteger(name string, v message.Value) string {
 	n, isInt := v.AsInt()
 	switch {

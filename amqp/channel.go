@@ -49,12 +49,14 @@ type result struct {
 	refused bool
 }
 
+// channel returns the open channel of a number; nil if there is none. It takes the connection's mu.
 func (c *conn) channel(n uint16) *channel {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.channels[n]
 }
 
+// openChannels copies the channels, so that the caller can drop them without holding mu.
 func (c *conn) openChannels() []*channel {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -98,6 +98,8 @@ type client struct {
 	blocked                   bool
 }
 
+// newConn prepares a connection; run serves it. frameMax starts at firstFrameMax, the limit until
+// tune has agreed on another.
 func newConn(s *Server, nc net.Conn) *conn {
 	c := &conn{
 		s: s, nc: nc, log: s.log.With("client", nc.RemoteAddr().String()), frameMax: firstFrameMax,
@@ -266,6 +268,8 @@ func (c *conn) show() connections.ConnectionInfo {
 	return x
 }
 
+// isClosing reports whether connection.close was sent: from then on only its answer counts. It
+// takes mu.
 func (c *conn) isClosing() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -68,6 +68,8 @@ const madeUpChars = 22
 // madeUpTag is the tag of a consumer whose client leaves it to the server (AM-14).
 func madeUpTag() string { return "amq.ctag-" + rand.Text()[:madeUpChars] }
 
+// consume starts a consumer. Earlier publishes of the channel come first. consume-ok and started
+// are set under one hold of mu, so the writer never sends a delivery before consume-ok.
 func (ch *channel) consume(m *wire.BasicConsume) error {
 	tag := m.ConsumerTag
 	if tag == "" {
@@ -174,6 +176,9 @@ func (ch *channel) arguments(m *wire.BasicConsume, queue string, o *broker.Consu
 	return err
 }
 
+// cancel ends a consumer. cancel-ok follows the last delivery that the queue had handed over; the
+// writer closes done once it has taken those. Deliveries that are unsettled stay with the client
+// (CO-3).
 func (ch *channel) cancel(m *wire.BasicCancel) error {
 	x := ch.consumers[m.ConsumerTag]
 	if x == nil { // it was cancelled before, which is no fault
@@ -240,6 +245,9 @@ func (ch *channel) all() iter.Seq[*consumer] {
 	}
 }
 
+// get answers basic.get. catchUp comes first: messages that this channel has just settled or
+// published must count. The frames are appended under mu together with the delivery tag, so tags
+// rise in the order on the wire.
 func (ch *channel) get(m *wire.BasicGet) error {
 	c := ch.c
 	queue, err := ch.named(m.Queue, m.ID())

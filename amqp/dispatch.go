@@ -130,6 +130,8 @@ func (ch *channel) handle(f wire.Frame) error {
 	return ch.method(m)
 }
 
+// hasTimedOut reports whether the writer closed the channel because of an ack deadline. It takes
+// the connection's mu.
 func (ch *channel) hasTimedOut() bool {
 	ch.c.mu.Lock()
 	defer ch.c.mu.Unlock()
@@ -151,6 +153,7 @@ func (ch *channel) handleClosing(f wire.Frame) error {
 	return nil
 }
 
+// method runs the methods of channel, confirm and tx, and passes on the rest by class.
 func (ch *channel) method(m wire.Method) error {
 	switch m := m.(type) {
 	case *wire.ChannelClose:
@@ -179,6 +182,8 @@ func (ch *channel) method(m wire.Method) error {
 	return ch.basicMethod(m)
 }
 
+// basicMethod runs the methods of class basic but publish and ack, which handle parses without an
+// allocation. A reject counts as a failed delivery, a nack does not (D-11).
 func (ch *channel) basicMethod(m wire.Method) error {
 	switch m := m.(type) {
 	case *wire.BasicQos:

@@ -175,6 +175,8 @@ func (s *Server) properties() message.Table {
 	}
 }
 
+// clientOf reads what the client says of itself in start-ok. Nothing here is verified; a property
+// of a wrong type counts as absent.
 func clientOf(start *wire.ConnectionStartOK) client {
 	properties := start.ClientProperties
 	c := client{mechanism: start.Mechanism, properties: message.AppendTable(nil, properties)}
@@ -289,6 +291,8 @@ func (c *conn) refusedLogin(m *wire.ConnectionStartOK, user string, err error) e
 		"Login was refused using authentication mechanism %s. For details see the broker logfile.", m.Mechanism))
 }
 
+// user returns the name of the login for logs and the audit; "" before the login and on clusters
+// without logins.
 func (c *conn) user() string {
 	who, err := c.s.b.Logins.Who(c.ctx)
 	if err != nil || who == nil {
@@ -343,6 +347,7 @@ func (c *conn) tune() error {
 	return nil
 }
 
+// lower agrees on a limit of connection.tune, where 0 from the client means no limit of its own.
 func lower[N uint16 | uint32](client, server N) N {
 	if client == 0 || client > server {
 		return server

@@ -161,6 +161,8 @@ func (in *Incoming) first() *conn {
 	return nil
 }
 
+// give grants a claim whose bytes the budget has already set aside. It needs mu. A charge enters
+// begun with its first bytes, and that order decides who never waits.
 func (in *Incoming) give(w *claim) {
 	in.used += w.n
 	if w.x.bytes += w.n; w.x.at == nil {
@@ -172,6 +174,8 @@ func (in *Incoming) give(w *claim) {
 // leave gives up a claim that is not waited for any more.
 func (in *Incoming) leave(w *claim) { wake(in.withdraw(w)) }
 
+// withdraw removes a claim that was not granted, and grants others what that makes room for. A
+// granted claim stays: its bytes belong to the charge.
 func (in *Incoming) withdraw(w *claim) (free []*conn) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -191,6 +195,8 @@ func (in *Incoming) release(x *charge) {
 	}
 }
 
+// takeBack frees what a content holds; false if it held nothing. The caller tells the budget
+// without mu, which freed takes.
 func (in *Incoming) takeBack(x *charge) (held bool) {
 	in.mu.Lock()
 	defer in.mu.Unlock()

@@ -36,6 +36,8 @@ func (x *content) unexpected() error {
 	return refuse(wire.UnexpectedFrame, 0, "expected method frame, got non method frame instead")
 }
 
+// publish begins a content with basic.publish. Nothing is checked against the catalog before the
+// body is whole.
 func (ch *channel) publish(payload []byte) error {
 	x := &ch.content
 	if err := wire.ParsePublish(payload, &ch.by.names, &x.m); err != nil {
@@ -48,6 +50,8 @@ func (ch *channel) publish(payload []byte) error {
 	return nil
 }
 
+// header reads the content header. It refuses a body above the broker's limit before a byte of it
+// is buffered.
 func (ch *channel) header(payload []byte) error {
 	x := &ch.content
 	if !x.expected || x.header {
@@ -68,6 +72,8 @@ func (ch *channel) header(payload []byte) error {
 	return err
 }
 
+// body takes one body frame. A body in one frame is published from the read buffer; one in several
+// frames is gathered, and counted by Incoming as it comes.
 func (ch *channel) body(payload []byte) error {
 	x := &ch.content
 	if !x.header {
@@ -151,6 +157,8 @@ func (ch *channel) result(r broker.Result) {
 	}
 }
 
+// firstCause condenses the rejections for a debug line: the first queue, its cause by number, its
+// reason.
 func firstCause(all []broker.Rejection) string {
 	if len(all) == 0 {
 		return ""
@@ -198,6 +206,7 @@ func (ch *channel) giveReturn(m *wire.BasicPublish, content *message.Message, bo
 	wait.Wake(c.news)
 }
 
+// selectConfirms turns on confirm mode, which excludes transactions, as in RabbitMQ.
 func (ch *channel) selectConfirms(m *wire.ConfirmSelect) error {
 	if ch.tx != nil {
 		return refuse(wire.PreconditionFailed, m.ID(), "cannot switch from tx to confirm mode")

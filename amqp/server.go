@@ -41,6 +41,7 @@ type Server struct {
 	blocked map[*conn]struct{} // whose publishes are held back
 }
 
+// counters are since the start, but for channels and consumers, which are levels.
 type counters struct {
 	opened, refused, failed, stalled, blocked atomic.Uint64
 	channels, consumers                       atomic.Int64
@@ -115,6 +116,7 @@ func (s *Server) Serve(l net.Listener) error {
 	}
 }
 
+// isStopping reports that Shutdown has begun. It may be called from any goroutine.
 func (s *Server) isStopping() bool {
 	select {
 	case <-s.stopping:

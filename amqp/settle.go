@@ -102,6 +102,8 @@ func (u *unsettled) putBack(taken []open) {
 	slices.SortFunc(u.all, func(a, b open) int { return cmp.Compare(a.tag, b.tag) })
 }
 
+// holds reports whether the consumer has a delivery that is not settled. It costs a walk over all,
+// and only cancel pays it.
 func (u *unsettled) holds(x *consumer) bool {
 	for i := range u.all {
 		if u.all[i].x == x && !u.all[i].gone {
@@ -122,6 +124,7 @@ func (ch *channel) ack(m *wire.BasicAck) error {
 	return ch.settle(m.DeliveryTag, m.Multiple, settle{outcome: broker.Ack, method: wire.BasicAckID})
 }
 
+// settle decides now, or at tx.commit on a transactional channel.
 func (ch *channel) settle(tag uint64, multiple bool, o settle) error {
 	if ch.tx != nil {
 		return ch.tx.settle(ch, tag, multiple, o)
@@ -129,6 +132,8 @@ func (ch *channel) settle(tag uint64, multiple bool, o settle) error {
 	return ch.settleNow(tag, multiple, o)
 }
 
+// settleNow takes the deliveries out under mu and decides on them without it. An unknown tag closes
+// the channel (AMQP 0-9-1 §1.8.3.13).
 func (ch *channel) settleNow(tag uint64, multiple bool, o settle) error {
 	var few [16]open
 	ch.c.mu.Lock()
@@ -188,6 +193,8 @@ func (ch *channel) giveBack(all []open) {
 	}
 }
 
+// recover requeues all that is unsettled on the channel. Redelivery to the same consumer,
+// requeue=false, is refused as RabbitMQ refuses it.
 func (ch *channel) recover(requeue bool, id wire.MethodID) error {
 	if !requeue {
 		return refuse(wire.NotImplemented, id, "requeue=false")

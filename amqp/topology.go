@@ -89,6 +89,8 @@ func (ch *channel) bindingKey(queue, key string) string {
 	return key
 }
 
+// declare runs queue.declare. A passive one without a name asks for the channel's last queue; names
+// that begin with broker.ReplyName never reach the catalog.
 func (ch *channel) declare(ctx context.Context, m *wire.QueueDeclare) error {
 	c := ch.c
 	if strings.HasPrefix(m.Queue, broker.ReplyName) {
@@ -117,6 +119,8 @@ func (ch *channel) declare(ctx context.Context, m *wire.QueueDeclare) error {
 	})
 }
 
+// purge runs queue.purge. catchUp comes first, so that the count includes what this channel has
+// published and settled.
 func (ch *channel) purge(ctx context.Context, m *wire.QueuePurge) error {
 	name, err := ch.named(m.Queue, m.ID())
 	if err != nil {
@@ -132,6 +136,8 @@ func (ch *channel) purge(ctx context.Context, m *wire.QueuePurge) error {
 	return ch.answer(m.NoWait, &wire.QueuePurgeOK{MessageCount: atMost32(n)})
 }
 
+// delete runs queue.delete. catchUp comes first: if-empty and if-unused must see the channel's own
+// publishes and cancels.
 func (ch *channel) delete(ctx context.Context, m *wire.QueueDelete) error {
 	name, err := ch.named(m.Queue, m.ID())
 	if err != nil {

@@ -36,17 +36,22 @@ func (t *transaction) end() {
 	t.held = 0
 }
 
+// txMessage is a publish that waits for tx.commit, with a copy of its body: the read buffer is
+// reused.
 type txMessage struct {
 	m       wire.BasicPublish
 	message message.Message
 	body    []byte
 }
 
+// txSettle is a decision that waits for tx.commit, with the deliveries that a rollback puts back.
 type txSettle struct {
 	taken []open
 	how   settle
 }
 
+// publish keeps a message, within the bounds of the channel and of the connection. A refused one
+// closes the channel, whose end gives back what is held.
 func (t *transaction) publish(x *content, body []byte) error {
 	if t.bytes += len(body); len(t.messages) == maxTxMessages || t.bytes > maxTxBytes {
 		return refuse(wire.PreconditionFailed, wire.BasicPublishID,
@@ -61,6 +66,8 @@ func (t *transaction) publish(x *content, body []byte) error {
 	return nil
 }
 
+// settle keeps a decision. The deliveries leave unsettled at once, so a second decision on them is
+// the client's fault, as without a transaction.
 func (t *transaction) settle(ch *channel, tag uint64, multiple bool, how settle) error {
 	ch.c.mu.Lock()
 	taken, known := ch.unsettled.take(nil, tag, multiple)
@@ -151,6 +158,8 @@ func (t *transaction) store(ch *channel) error {
 	return err
 }
 
+// publishAll hands the kept messages to the broker as one unit. Each adds one to all, which done
+// takes off when the message's result is known; a fault drops the whole unit.
 func (t *transaction) publishAll(ch *channel, all *sync.WaitGroup) error {
 	for i := range t.messages {
 		x := &t.messages[i]

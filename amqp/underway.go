@@ -57,6 +57,8 @@ func (ch *channel) holdHeader(size int) (held bool, err error) {
 	return ch.hold(n)
 }
 
+// countFields counts the fields of a table with those nested in them: what decoding allocates
+// beyond the bytes on the wire. Depth is bounded by the decoder.
 func countFields(t message.Table) (n int64) {
 	for i := range t {
 		n += 1 + countNested(t[i].Value)
@@ -64,6 +66,7 @@ func countFields(t message.Table) (n int64) {
 	return n
 }
 
+// countNested counts what is inside a value; the elements of an array cost as much as fields do.
 func countNested(v message.Value) (n int64) {
 	if t, ok := v.AsTable(); ok {
 		return countFields(t)

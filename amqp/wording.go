@@ -79,6 +79,8 @@ func wordingOfProblem(e *failure.Error, thing string) string {
 	return ""
 }
 
+// wordingOfLimit words the refusal by a limit as RabbitMQ does, which clients and their operators
+// search logs for; "" for limits that RabbitMQ lacks.
 func wordingOfLimit(e *failure.Error) string {
 	switch {
 	// RabbitMQ has no such limits.

@@ -289,6 +289,8 @@ func (c *conn) consumerTimedOut(x *consumer) {
 	wait.Wake(c.news)
 }
 
+// deliver appends basic.deliver with its content to buf. For answers to direct reply-to the routing
+// key is the consumer's address (AM-3).
 func (w *writer) deliver(x *consumer, tag uint64, d *broker.Delivery) {
 	m := wire.BasicDeliver{
 		ConsumerTag: x.tag, DeliveryTag: tag, Redelivered: d.Redelivered,

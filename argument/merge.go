@@ -66,6 +66,7 @@ func Merge(declared, user, operator message.Table) message.Table {
 	return out
 }
 
+// value returns the argument of a name; nil if the table has none.
 func value(t message.Table, name string) *message.Value {
 	if v, ok := t.Get(name); ok {
 		return &v
@@ -101,6 +102,7 @@ func (m Merging) merged(s sources) (message.Value, bool) {
 	return fold(lowerOf, s.argument, s.policy, s.operator)
 }
 
+// first returns the first value that is given; false if none is.
 func first(all ...*message.Value) (message.Value, bool) {
 	for _, v := range all {
 		if v != nil {
@@ -135,6 +137,7 @@ func integerOf(v message.Value) int64 {
 func lowerOf(a, b int64) int64  { return min(a, b) }
 func higherOf(a, b int64) int64 { return max(a, b) }
 
+// finiteOf returns the lower of two limits, where a negative one means no limit.
 func finiteOf(a, b int64) int64 {
 	if a < 0 || b < 0 {
 		return max(a, b)

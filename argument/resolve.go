@@ -20,6 +20,8 @@ func Resolve(args message.Table, classic bool) (Settings, error) {
 	return resolve(args, classic)
 }
 
+// resolve reads all arguments and gathers every fault before it fails. The type is settled first,
+// because defaults depend on it.
 func resolve(args message.Table, classic bool) (Settings, error) {
 	a := arguments{table: args}
 	if v, named := args.Get(QueueType); named {

@@ -40,6 +40,7 @@ type integer struct {
 	unit      string
 }
 
+// read accepts any integer type of AMQP within the bounds; both ends are included.
 func (k integer) read(v message.Value) (out Value, is, fault string) {
 	if !v.IsInt() {
 		return wrongType(v, "an integer")
@@ -79,6 +80,8 @@ type oneOf struct {
 	foreign, instead string
 }
 
+// read accepts one of the words; Value.Int is its index. For the foreign word, one that RabbitMQ
+// knows, the fault names the replacement.
 func (k oneOf) read(v message.Value) (out Value, is, fault string) {
 	s, ok := v.AsString()
 	if !ok {
@@ -103,6 +106,8 @@ type text struct {
 	note string
 }
 
+// read accepts a string of at most k.most bytes. The fault names the length and not the text, which
+// may be long.
 func (k text) read(v message.Value) (out Value, is, fault string) {
 	s, ok := v.AsString()
 	if !ok {
@@ -116,8 +121,11 @@ func (k text) read(v message.Value) (out Value, is, fault string) {
 
 func (k text) String() string { return "string" + k.note }
 
+// boolean is the kind of an argument that is true or false; the words "true" and "false" are
+// refused.
 type boolean struct{}
 
+// read accepts a boolean of AMQP alone.
 func (boolean) read(v message.Value) (out Value, is, fault string) {
 	b, ok := v.AsBool()
 	if !ok {
@@ -138,6 +146,8 @@ func (anything) String() string { return "any" }
 // backoff is the shape of delayed retry: a word, or a list of waits (DR-7).
 type backoff struct{}
 
+// read accepts linear, exponential, or a comma-separated list of at most quorumq.MaxRetrySteps
+// waits, in the notation of time.ParseDuration and stored in milliseconds.
 func (backoff) read(v message.Value) (out Value, is, fault string) {
 	s, ok := v.AsString()
 	switch {

@@ -53,6 +53,8 @@ func most(rate float64) float64 {
 	return max(1, rate*burst.Seconds())
 }
 
+// fill adds what the rate gives since the last call, up to the bucket's size. A clock that steps
+// back adds nothing.
 func (b *Bucket) fill(now time.Duration) {
 	if d := now - b.at; d > 0 {
 		b.units = min(most(b.rate), b.units+b.rate*d.Seconds())

@@ -58,6 +58,8 @@ func (m *Meter) Rate(now float64) float64 {
 	return m.running(now)
 }
 
+// running returns the rate of the period that is under way, in units per second. minMeasured keeps
+// a burst in its first moments from counting as an enormous rate.
 func (m *Meter) running(now float64) float64 {
 	if d := now - m.since; d > 0 {
 		return m.units / max(d, minMeasured)

@@ -117,6 +117,8 @@ func (b *Backend) ask(ctx context.Context, server string, c access.Credentials) 
 	return &access.Identity{Name: name, Tags: tags, Rights: rights}, nil
 }
 
+// dial opens a connection by the scheme of the server's URL. The context's deadline bounds the
+// dial; the TLS configuration verifies the host name of the URL.
 func (b *Backend) dial(ctx context.Context, server string) (*ldap.Conn, error) {
 	u, err := url.Parse(server)
 	if err != nil {
@@ -129,6 +131,8 @@ func (b *Backend) dial(ctx context.Context, server string) (*ldap.Conn, error) {
 	return ldap.DialURL(server, ldap.DialWithDialer(d), ldap.DialWithTLSConfig(b.cfg.tls(u.Hostname())))
 }
 
+// secure upgrades the connection by StartTLS if the settings ask for it, before any credentials are
+// sent.
 func (b *Backend) secure(conn *ldap.Conn, server string) error {
 	if !b.cfg.StartTLS {
 		return nil

@@ -30,6 +30,9 @@ func (c *Config) identity(claims jwt.MapClaims) (*access.Identity, error) {
 	return &access.Identity{Name: name, Tags: tags, Rights: r, Expires: ends.Add(c.Leeway)}, nil
 }
 
+// userOf takes the user's name from the first of the configured claims that holds a non-empty
+// string. A name that CheckName refuses ends the search: falling through to the next claim could
+// log in as somebody else.
 func (c *Config) userOf(claims jwt.MapClaims) (string, error) {
 	for _, claim := range c.UserClaims {
 		name, is := claims[claim].(string)

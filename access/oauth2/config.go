@@ -118,6 +118,7 @@ func checkURL(text string) error {
 	return errors.New("use https; http is for addresses of this host alone")
 }
 
+// setDefaults fills in what is zero. A negative leeway means none.
 func (c *Config) setDefaults() {
 	if c.Audience == "" {
 		c.Audience = c.ResourceServer

@@ -24,6 +24,8 @@ type fetcher struct {
 	client http.Client
 }
 
+// newFetcher makes the HTTP client. It follows no redirects, keeps no connections between the rare
+// fetches, and bounds the response header.
 func newFetcher(c *Config) *fetcher {
 	return &fetcher{cfg: c, client: http.Client{
 		Transport: &http.Transport{
@@ -80,6 +82,7 @@ func (f *fetcher) discover(ctx context.Context) (string, error) {
 	return about.KeysURL, nil
 }
 
+// get reads one document. MaxDocumentBytes bounds the body; any status but 200 is an error.
 func (f *fetcher) get(ctx context.Context, at string) ([]byte, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, at, http.NoBody)
 	if err != nil {

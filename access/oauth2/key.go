@@ -108,6 +108,8 @@ func (w *webKey) public() (crypto.PublicKey, []string, error) {
 	return nil, nil, fmt.Errorf("is of type %q %q, which is not for signatures by a pair of keys", w.Type, w.Curve)
 }
 
+// rsa decodes an RSA key (RFC 7518 §6.3). It bounds modulus and exponent because the cost of a
+// verification grows with both.
 func (w *webKey) rsa() (*rsa.PublicKey, error) {
 	n, errN := octets(w.N)
 	e, errE := octets(w.E)
@@ -126,6 +128,8 @@ func (w *webKey) rsa() (*rsa.PublicKey, error) {
 	return k, nil
 }
 
+// ecdsa decodes a key on the curve (RFC 7518 §6.2). Coordinates must have the full width of the
+// curve, leading zeros included.
 func (w *webKey) ecdsa(curve elliptic.Curve) (*ecdsa.PublicKey, error) {
 	x, errX := octets(w.X)
 	y, errY := octets(w.Y)
@@ -139,6 +143,7 @@ func (w *webKey) ecdsa(curve elliptic.Curve) (*ecdsa.PublicKey, error) {
 	return ecdsa.ParseUncompressedPublicKey(curve, slices.Concat([]byte{4}, x, y)) // refuses what is not on the curve
 }
 
+// octets decodes the unpadded base64url of a JWK's members (RFC 7515 §2).
 func octets(text string) ([]byte, error) {
 	b, err := base64.RawURLEncoding.DecodeString(text)
 	if err != nil || len(b) == 0 {

@@ -40,6 +40,7 @@ type keyring struct {
 	failures uint64
 }
 
+// newKeyring returns a keyring without keys; run fetches them.
 func newKeyring(c *Config) *keyring {
 	return &keyring{
 		fetch: newFetcher(c), every: c.RefetchEvery, again: c.Refresh, log: c.Logger,
@@ -186,6 +187,8 @@ func (a absentees) with(id, algorithm string) absentees {
 
 func (a absentees) have(id, algorithm string) bool { return a[absentee(id, algorithm)] }
 
+// pick finds the key with the id that fits the algorithm. A token without an id gets a key only if
+// exactly one fits; nil otherwise.
 func pick(keys []key, id, algorithm string) *key {
 	var found *key
 	for i := range keys {

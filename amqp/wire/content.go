@@ -53,6 +53,8 @@ func ParseContentHeader(payload []byte, m *message.Message) (bodySize uint64, er
 	return bodySize, d.end("a content header")
 }
 
+// properties reads the properties whose flags are set, in the order of the bits, which is the order
+// on the wire.
 func (d *decoder) properties(flags uint16, m *message.Message) {
 	p := &m.Properties
 	for _, f := range [...]struct {
@@ -145,6 +147,7 @@ func flagsOf(has message.Presence) uint16 {
 	return flags
 }
 
+// appendText appends a property that has its bit, even an empty one (MSG-1).
 func appendText(b []byte, has, bit message.Presence, s string) []byte {
 	if has&bit == 0 {
 		return b

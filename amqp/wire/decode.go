@@ -16,6 +16,7 @@ type decoder struct {
 	err   error
 }
 
+// fail keeps the first error and moves to the end, so that every later read finds nothing.
 func (d *decoder) fail(format string, args ...any) {
 	if d.err == nil {
 		d.err = fault(SyntaxError, format, args...)
@@ -42,6 +43,7 @@ func (d *decoder) end(what string) error {
 	return d.err
 }
 
+// octet reads 1 byte; 0 after an error.
 func (d *decoder) octet() uint8 {
 	if b := d.take(1, "an octet"); b != nil {
 		return b[0]
@@ -49,6 +51,7 @@ func (d *decoder) octet() uint8 {
 	return 0
 }
 
+// short reads 2 bytes, big-endian; 0 after an error.
 func (d *decoder) short() uint16 {
 	if b := d.take(2, "a short integer"); b != nil {
 		return binary.BigEndian.Uint16(b)
@@ -56,6 +59,7 @@ func (d *decoder) short() uint16 {
 	return 0
 }
 
+// long reads 4 bytes, big-endian; 0 after an error.
 func (d *decoder) long() uint32 {
 	if b := d.take(4, "a long integer"); b != nil {
 		return binary.BigEndian.Uint32(b)
@@ -63,6 +67,7 @@ func (d *decoder) long() uint32 {
 	return 0
 }
 
+// longlong reads 8 bytes, big-endian; 0 after an error.
 func (d *decoder) longlong() uint64 {
 	if b := d.take(8, "a long long integer"); b != nil {
 		return binary.BigEndian.Uint64(b)
@@ -86,6 +91,8 @@ func (d *decoder) size() int {
 	return int(n)
 }
 
+// str reads n bytes as a string: part of text if the decoder has it, else through names, which
+// saves the allocation of one seen before.
 func (d *decoder) str(n int, what string) string {
 	from := d.at
 	b := d.take(n, what)
@@ -130,6 +137,8 @@ func (d *decoder) within(n int, what string, read func()) {
 	}
 }
 
+// tableAt reads a table at a nesting depth; 1 is the outermost. The bounds on fields and depth keep
+// a small frame from costing much memory or stack.
 func (d *decoder) tableAt(depth int) message.Table {
 	size := d.size()
 	if size == 0 || d.tooDeep(depth) {
@@ -149,6 +158,7 @@ func (d *decoder) tableAt(depth int) message.Table {
 	return t
 }
 
+// arrayAt reads an array under the same bounds as tableAt.
 func (d *decoder) arrayAt(depth int) message.Value {
 	size := d.size()
 	if size == 0 || d.tooDeep(depth) {
@@ -167,6 +177,7 @@ func (d *decoder) arrayAt(depth int) message.Value {
 	return message.Array(a...)
 }
 
+// tooDeep fails the decoder where nesting exceeds what messages may store.
 func (d *decoder) tooDeep(depth int) bool {
 	if depth > message.MaxTableDepth {
 		d.fail("tables are nested more than %d deep", message.MaxTableDepth)

@@ -35,6 +35,8 @@ func appendLongstr(b []byte, s string) []byte {
 	return append(b, s...)
 }
 
+// appendBits packs up to eight bits into one octet, the first in the lowest place (AMQP 0-9-1
+// §4.2.5.2).
 func appendBits(b []byte, bits ...bool) []byte {
 	var octet byte
 	for i, bit := range bits {
@@ -45,6 +47,7 @@ func appendBits(b []byte, bits ...bool) []byte {
 	return append(b, octet)
 }
 
+// appendTable appends a table and writes its size over the four bytes kept free for it.
 func appendTable(b []byte, t message.Table) []byte {
 	at := len(b)
 	b = append(b, 0, 0, 0, 0)
@@ -92,6 +95,7 @@ func appendValue(b []byte, v message.Value) []byte {
 	}
 }
 
+// appendArray appends an array with its type letter; the size covers the elements alone.
 func appendArray(b []byte, v message.Value) []byte {
 	a, _ := v.AsArray()
 	b = append(b, 'A', 0, 0, 0, 0)
@@ -103,6 +107,8 @@ func appendArray(b []byte, v message.Value) []byte {
 	return b
 }
 
+// appendInt appends an integer in its own width, by RabbitMQ's letters. An unsigned 64-bit value
+// beyond int64 has no letter and becomes a decimal string.
 func appendInt(b []byte, v message.Value) []byte {
 	n, ok := v.AsInt()
 	if !ok {

@@ -59,6 +59,7 @@ func ParseAck(payload []byte, m *BasicAck) error {
 	return d.end(BasicAckID.String())
 }
 
+// parse reads the fields of a method behind its head. Bytes left over are an error.
 func parse(m Method, payload []byte, names *Names) error {
 	d := decoder{b: payload, at: methodHead, names: names}
 	m.parse(&d)
@@ -97,6 +98,7 @@ const maxNames = 1024
 // keys, so that each is allocated once. The zero value is ready, a nil one keeps nothing.
 type Names struct{ known map[string]string }
 
+// get returns the string of the bytes, the known one without an allocation.
 func (n *Names) get(b []byte) string {
 	if n == nil {
 		return string(b)
