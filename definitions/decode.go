@@ -17,11 +17,14 @@ import (
 // object is a JSON object with its members in the order of the document.
 type object []member
 
+// member is one name of an object with its value; encoding/json would lose the order, which faults
+// and exports keep.
 type member struct {
 	name  string
 	value any // nil, bool, json.Number, string, []any or object
 }
 
+// get returns the first member of the name. Objects are small (maxMembers), so it searches.
 func (o object) get(name string) (any, bool) {
 	for i := range o {
 		if o[i].name == name {
@@ -64,6 +67,8 @@ func decode(text []byte, faults *Faults) (any, bool) {
 	return nil, false
 }
 
+// add counts every fault and keeps the first maxFaults of them, to bound the answer to a document
+// that is wrong throughout.
 func (f *Faults) add(path, reason string) {
 	f.Total++
 	if len(f.List) < maxFaults {
@@ -73,6 +78,7 @@ func (f *Faults) add(path, reason string) {
 
 func (d *decoder) fault(reason string) { d.faults.add("$"+strings.Join(d.path, ""), reason) }
 
+// value reads the value that comes next; the path is the way to it. MaxDepth bounds the recursion.
 func (d *decoder) value() (any, error) {
 	t, err := d.in.Token()
 	if err != nil {
@@ -92,6 +98,7 @@ func (d *decoder) value() (any, error) {
 	return d.object()
 }
 
+// list reads the elements up to the closing bracket, which the last Token call takes.
 func (d *decoder) list() (any, error) {
 	out := []any{}
 	for d.in.More() {
@@ -107,6 +114,8 @@ func (d *decoder) list() (any, error) {
 	return out, err
 }
 
+// object reads the members up to the closing brace. A name that stands twice is a fault, because
+// parsers disagree about which one counts.
 func (d *decoder) object() (any, error) {
 	out := object{}
 	for d.in.More() {
@@ -160,6 +169,8 @@ func (e *entry) need(name string) string {
 	return e.text(name, "")
 }
 
+// text returns the string of a member, or absent if there is none. A value of another type is a
+// fault.
 func (e *entry) text(name, absent string) string {
 	v, ok := e.get(name)
 	if !ok {
@@ -181,6 +192,7 @@ func (e *entry) oneOf(name string, words ...string) string {
 	return s
 }
 
+// boolean returns the truth value of a member, or absent if there is none.
 func (e *entry) boolean(name string, absent bool) bool {
 	v, ok := e.get(name)
 	if !ok {
@@ -193,6 +205,8 @@ func (e *entry) boolean(name string, absent bool) bool {
 	return b
 }
 
+// integer returns the whole number of a member, or absent if there is none. It parses the digits,
+// so numbers beyond 2^53 stay exact.
 func (e *entry) integer(name string, absent int64) int64 {
 	v, ok := e.get(name)
 	if !ok {
@@ -253,6 +267,7 @@ func (e *entry) table(name string) message.Table {
 	return inner.fields()
 }
 
+// fields returns all members as a table, in the order of the document.
 func (e *entry) fields() message.Table {
 	if len(e.object) == 0 {
 		return nil
@@ -286,6 +301,8 @@ func (e *entry) convert(name string, v any) message.Value {
 	return message.Null()
 }
 
+// number keeps integers exact up to 64 bits and takes everything with a point or exponent as a
+// float; longer integers are a fault, as a float would round them.
 func (e *entry) number(name, s string) message.Value {
 	if n, err := strconv.ParseInt(s, 10, 64); err == nil {
 		return message.Int64(n)
@@ -348,6 +365,8 @@ func appendJSON(b []byte, v any) []byte {
 	return append(b, "null"...)
 }
 
+// appendText writes a JSON string without the escapes for HTML, which RabbitMQ does not write
+// either.
 func appendText(b []byte, s string) []byte {
 	out := bytes.NewBuffer(b)
 	e := json.NewEncoder(out)

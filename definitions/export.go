@@ -188,6 +188,8 @@ func Append(b []byte, v *catalog.View, vhost string, from Origin) ([]byte, error
 	return out.Bytes(), nil
 }
 
+// wholeDocument gathers what a cluster has. Lists are never nil: readers of RabbitMQ's documents
+// expect [] and not null.
 func wholeDocument(v *catalog.View, h head) *clusterDocument {
 	d := &clusterDocument{
 		head: h, Users: []jsonUser{}, VHosts: []jsonVHost{}, Permissions: []jsonPermission{},
@@ -221,6 +223,7 @@ func wholeDocument(v *catalog.View, h head) *clusterDocument {
 	return d
 }
 
+// list returns an empty list for nil, so that JSON has [] and not null.
 func list(s []string) []string {
 	if s == nil {
 		return []string{}
@@ -239,6 +242,8 @@ func set(limits []catalog.NamedLimit) map[string]int64 {
 	return out
 }
 
+// metadataOf returns the settings of a vhost under the key metadata, where RabbitMQ has them;
+// unknown keys there do not disturb it.
 func metadataOf(h *catalog.VHost) metadata {
 	m := metadata{
 		Description: h.Description, Tags: list(h.Tags), DefaultQueueType: string(h.DefaultQueueType), Protected: h.Protected,
@@ -289,6 +294,9 @@ func declarerOf(v *catalog.View, q *catalog.QueueRecord) string {
 	return q.DeclaredBy
 }
 
+// objectsOf gathers what lies in vhosts, of one vhost without its name or of all with theirs.
+// Exclusive queues and their bindings, and queues that are being deleted, are left out: nobody
+// could import them.
 func objectsOf(v *catalog.View, only string) objects {
 	o := objects{[]jsonPolicy{}, []jsonQueue{}, []jsonExchange{}, []jsonBinding{}}
 	wanted := func(vhost string) bool { return only == "" || vhost == only }

@@ -55,6 +55,8 @@ func Plan(d *Document, v *catalog.View, vet func(*Object) error) []Step {
 	return steps
 }
 
+// planner tries every object on a copy of the catalog. Only adapt and vet know more than the
+// catalog does.
 type planner struct {
 	before *catalog.View
 	trial  *catalog.Catalog
@@ -77,6 +79,8 @@ func (p *planner) hold(v *catalog.View) {
 	p.trial.Apply(v.Index(), v.Now(), c)
 }
 
+// plan decides about one object and, if it is to be created, applies it to the trial, where later
+// objects find it.
 func (p *planner) plan(s *Step) (Action, string) {
 	o := &s.Object
 	if o.skip == "" {

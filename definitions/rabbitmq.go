@@ -36,6 +36,7 @@ func (s *Step) warn(format string, args ...any) {
 // typeStream is the type of queues that RabbitMQ has besides ours (Q-2).
 const typeStream = "stream"
 
+// adaptVHost takes a copy, as adapt must not change the document.
 func (s *Step) adaptVHost(c catalog.PutVHost) {
 	if c.DefaultQueueType == typeStream {
 		s.warn(`default_queue_type = "stream" becomes %q: there are no streams`, catalog.QueueQuorum)
@@ -79,6 +80,8 @@ const (
 	noShovels    = "there are no shovels; let a program consume at the one end and publish at the other"
 )
 
+// adaptPolicy leaves out the keys without a counterpart. A policy that loses all of them is
+// skipped: if it stood there empty, it would hide the next one that matches (PO-3).
 func (s *Step) adaptPolicy(c catalog.PutPolicy) {
 	kept := make(message.Table, 0, len(c.Definition))
 	for _, f := range c.Definition {
@@ -99,6 +102,7 @@ func (s *Step) adaptPolicy(c catalog.PutPolicy) {
 	s.Command = &c
 }
 
+// adaptParameter warns that the parameter has no effect; it is kept for a later export.
 func (s *Step) adaptParameter(c *catalog.PutParameter) {
 	if c.VHost == "" {
 		return // global ones are notes of their cluster
@@ -113,6 +117,7 @@ func (s *Step) adaptParameter(c *catalog.PutParameter) {
 	}
 }
 
+// adaptExchange resolves x-delayed-message to the type behind it (DLY-2).
 func (s *Step) adaptExchange(c *catalog.DeclareExchange) error {
 	resolved, err := c.Resolved()
 	if err != nil {
@@ -151,6 +156,8 @@ func (s *Step) adaptQueue(c catalog.DeclareQueue, classicByDefault bool) {
 	s.Command = &c
 }
 
+// typeOf finds the type of a queue that names none (Q-3) and warns, since the choice decides about
+// replication.
 func (s *Step) typeOf(c *catalog.DeclareQueue, classicByDefault bool) catalog.QueueType {
 	switch {
 	case !c.Durable || c.AutoDelete || classicByDefault:

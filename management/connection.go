@@ -53,6 +53,7 @@ func hostOf(address string) (host string, port uint16) {
 	return a.Addr().Unmap().String(), a.Port()
 }
 
+// toConnection gives a connection the names that RabbitMQ's HTTP API has.
 func toConnection(c *connections.ConnectionInfo) connection {
 	host, port := hostOf(c.Local)
 	return connection{

@@ -15,6 +15,7 @@ type logins struct {
 	users map[string]bool
 }
 
+// loginsKey is the key of the logins in a connection's context; its own type keeps it unique.
 type loginsKey struct{}
 
 // ConnContext remembers the logins of a connection, so that each is told once; for

@@ -34,6 +34,7 @@ type Config struct {
 	Logger  *slog.Logger // nil: nothing is logged
 }
 
+// api has the handlers. It holds nothing but its configuration, so that they may run concurrently.
 type api struct{ Config }
 
 // New returns the handler of /api/. It may be used concurrently.
@@ -150,6 +151,7 @@ func (a api) fail(w http.ResponseWriter, err error) {
 	a.write(w, code, map[string]string{"error": kind, "reason": err.Error()})
 }
 
+// write sends v as JSON. An error comes after the status is sent, so it only goes to the log.
 func (a api) write(w http.ResponseWriter, code int, v any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(code)
@@ -158,6 +160,7 @@ func (a api) write(w http.ResponseWriter, code int, v any) {
 	}
 }
 
+// whoami answers GET /api/whoami; the name is empty where the node asks for no logins.
 func (a api) whoami(w http.ResponseWriter, r *http.Request) {
 	out := map[string]any{"name": "", "tags": []string{}}
 	if who, err := a.Broker.Logins.Who(r.Context()); err == nil && who != nil {
@@ -166,6 +169,7 @@ func (a api) whoami(w http.ResponseWriter, r *http.Request) {
 	a.write(w, http.StatusOK, out)
 }
 
+// overview answers GET /api/overview with the few figures that clients look for there.
 func (a api) overview(w http.ResponseWriter, r *http.Request) {
 	all, ok := a.connections(w, r)
 	if !ok {
@@ -188,12 +192,14 @@ func (a api) connections(w http.ResponseWriter, r *http.Request) ([]connections.
 	return all, true
 }
 
+// tellSilent names in a header the nodes that did not answer, as the body has no place for them.
 func tellSilent(w http.ResponseWriter, nodes []string) {
 	if len(nodes) > 0 {
 		w.Header().Set(silentHeader, strings.Join(nodes, ","))
 	}
 }
 
+// list answers GET /api/connections.
 func (a api) list(w http.ResponseWriter, r *http.Request) {
 	all, ok := a.connections(w, r)
 	if !ok {
@@ -216,6 +222,7 @@ func name(r *http.Request) string {
 	return n
 }
 
+// get answers GET /api/connections/NAME.
 func (a api) get(w http.ResponseWriter, r *http.Request) {
 	x, err := a.Broker.Connections.ClientConnection(r.Context(), name(r))
 	if err != nil {
@@ -225,6 +232,8 @@ func (a api) get(w http.ResponseWriter, r *http.Request) {
 	a.write(w, http.StatusOK, toConnection(&x))
 }
 
+// close answers DELETE /api/connections/NAME, for administrators. The audit records refused tries
+// as well (AU-1).
 func (a api) close(w http.ResponseWriter, r *http.Request) {
 	reason := cmp.Or(r.Header.Get("X-Reason"), "Closed via management API")
 	act := audit.Act{Operation: audit.OpConnectionClose, Kind: "connection", Name: name(r), From: originOf(r)}

@@ -31,6 +31,9 @@ const (
 
 func main() { os.Exit(run()) }
 
+// run makes a history, or reads the one of -check, and judges it. The exit code is the verdict; a
+// history that was recorded before an error is judged all the same, since a violation in it
+// outweighs the error.
 func run() int {
 	var cfg chaos.RunConfig
 	var binary, dir, check string
@@ -73,6 +76,7 @@ func run() int {
 	}
 }
 
+// read returns the events of a history, none for an empty name.
 func read(name string) ([]chaos.Event, error) {
 	if name == "" {
 		return nil, nil
