@@ -14,12 +14,15 @@ import (
 // auditKind is the kind of the events that are audit records.
 const auditKind = "audit"
 
+// newAudit groups `quoratectl audit`.
 func newAudit(s *session) *cobra.Command {
 	cmd := &cobra.Command{Use: "audit", Short: "Show who changed what, or was refused it"}
 	cmd.AddCommand(newAuditTail(s))
 	return cmd
 }
 
+// newAuditTail makes `audit tail`. --timeout bounds the first answer; with -f the command then
+// follows from the cursor of that answer, so nothing falls between.
 func newAuditTail(s *session) *cobra.Command {
 	r := client.TailAuditRequest{}
 	follow := false
@@ -128,6 +131,7 @@ func (s *session) printAudit(cmd *cobra.Command, e client.Event) {
 	printf(t, "\n")
 }
 
+// changeText shows a change as field=before->after and leaves out the side that is empty.
 func changeText(c client.AuditChange) string {
 	switch {
 	case c.Before == "":

@@ -17,6 +17,7 @@ const completionTimeout = 2 * time.Second
 // completer lists names for the shell.
 type completer func(ctx context.Context, s *session, c *client.Client) ([]string, error)
 
+// queueNames completes queue names of the vhost on the command line.
 func queueNames(ctx context.Context, s *session, c *client.Client) ([]string, error) {
 	vhost := s.vhost
 	if vhost == "" {
@@ -30,6 +31,7 @@ func queueNames(ctx context.Context, s *session, c *client.Client) ([]string, er
 	return names, err
 }
 
+// exchangeNames completes exchange names, without the default exchange, whose name is empty.
 func exchangeNames(ctx context.Context, s *session, c *client.Client) ([]string, error) {
 	vhost := s.vhost
 	if vhost == "" {
@@ -45,6 +47,7 @@ func exchangeNames(ctx context.Context, s *session, c *client.Client) ([]string,
 	return names, err
 }
 
+// vhostNames completes names of vhosts.
 func vhostNames(ctx context.Context, _ *session, c *client.Client) ([]string, error) {
 	all, err := client.Collect(c.VHosts(ctx))
 	var names []string
@@ -54,6 +57,7 @@ func vhostNames(ctx context.Context, _ *session, c *client.Client) ([]string, er
 	return names, err
 }
 
+// userNames completes names of users.
 func userNames(ctx context.Context, _ *session, c *client.Client) ([]string, error) {
 	all, err := client.Collect(c.Users(ctx))
 	var names []string
@@ -63,6 +67,7 @@ func userNames(ctx context.Context, _ *session, c *client.Client) ([]string, err
 	return names, err
 }
 
+// nodeNames completes ids of nodes.
 func nodeNames(ctx context.Context, _ *session, c *client.Client) ([]string, error) {
 	st, err := c.ClusterStatus(ctx)
 	var names []string

@@ -10,12 +10,15 @@ import (
 	"github.com/quorate/quorate/client"
 )
 
+// newConnection groups `quoratectl connection`.
 func newConnection(s *session) *cobra.Command {
 	cmd := &cobra.Command{Use: "connection", Aliases: []string{"connections"}, Short: "List and close clients' connections"}
 	cmd.AddCommand(newConnectionList(s), newConnectionClose(s))
 	return cmd
 }
 
+// newConnectionList makes `connection list`. Nodes that do not answer are named on standard error,
+// and the list is of the others.
 func newConnectionList(s *session) *cobra.Command {
 	r := client.ListConnectionsRequest{}
 	cmd := &cobra.Command{
@@ -39,6 +42,7 @@ func newConnectionList(s *session) *cobra.Command {
 	return cmd
 }
 
+// connectionRow falls back to the product where the client gave its connection no name.
 func connectionRow(x client.ConnectionInfo) []string {
 	protocol, name := x.Protocol, x.ClientName
 	if x.TLS {
@@ -53,6 +57,7 @@ func connectionRow(x client.ConnectionInfo) []string {
 	}
 }
 
+// newConnectionClose makes `connection close`, for administrators.
 func newConnectionClose(s *session) *cobra.Command {
 	reason := ""
 	cmd := &cobra.Command{

@@ -22,6 +22,7 @@ func decisions() map[string]client.Decision {
 	}
 }
 
+// parseDecision reads the value of --do.
 func parseDecision(name string) (client.Decision, error) {
 	d, ok := decisions()[name]
 	if !ok {
@@ -30,6 +31,8 @@ func parseDecision(name string) (client.Decision, error) {
 	return d, nil
 }
 
+// newConsume makes `consume`. --timeout bounds the dialing only. A message is printed before it is
+// decided on: what the user has not seen returns to the queue.
 func newConsume(s *session) *cobra.Command {
 	var count int
 	var idle time.Duration
@@ -97,6 +100,8 @@ func receive(ctx context.Context, c *client.Consumer, idle time.Duration) (*clie
 	return d, err
 }
 
+// newGet makes `get`. The message is settled even if printing fails; it would else stay taken until
+// its hold ends.
 func newGet(s *session) *cobra.Command {
 	var do string
 	cmd := &cobra.Command{

@@ -11,12 +11,15 @@ import (
 	"github.com/quorate/quorate/client"
 )
 
+// newConsumer groups `quoratectl consumer`.
 func newConsumer(s *session) *cobra.Command {
 	cmd := &cobra.Command{Use: "consumer", Aliases: []string{"consumers"}, Short: "List clients' consumers"}
 	cmd.AddCommand(newConsumerList(s))
 	return cmd
 }
 
+// newConsumerList makes `consumer list`. Nodes that do not answer are named on standard error, and
+// the list is of the others.
 func newConsumerList(s *session) *cobra.Command {
 	r := client.ListConsumersRequest{}
 	cmd := &cobra.Command{
@@ -43,6 +46,8 @@ func newConsumerList(s *session) *cobra.Command {
 	return cmd
 }
 
+// consumerRow shows a prefetch of 0 as what it means. Consumers of the broker itself have no
+// connection and show their node.
 func consumerRow(x client.ConsumerInfo) []string {
 	prefetch := "unlimited"
 	if n := x.Prefetch; n > 0 {

@@ -44,6 +44,8 @@ type contexts struct {
 	Contexts map[string]clusterContext `yaml:"contexts"`
 }
 
+// contextsFile returns the path of the file of contexts: the environment's, else one in the user's
+// configuration directory.
 func contextsFile() (string, error) {
 	if name := os.Getenv(contextsEnv); name != "" {
 		return name, nil
@@ -78,6 +80,7 @@ func readContexts() (*contexts, error) {
 	return all, nil
 }
 
+// write replaces the file by a rename, so that a crash or a second command never leaves half of it.
 func (all *contexts) write() error {
 	name, err := contextsFile()
 	if err != nil {
@@ -97,6 +100,7 @@ func (all *contexts) write() error {
 	return os.Rename(fresh, name)
 }
 
+// get returns a context, or an error that names those that exist.
 func (all *contexts) get(name string) (clusterContext, error) {
 	x, ok := all.Contexts[name]
 	if !ok {
@@ -145,6 +149,8 @@ func (s *session) useContext() error {
 	return s.loginOf(&x)
 }
 
+// loginOf reads the login of a context from the files that it names; a token counts before a
+// password.
 func (s *session) loginOf(x *clusterContext) error {
 	secret := func(name string) (string, error) {
 		text, err := os.ReadFile(name)
@@ -164,6 +170,7 @@ func (s *session) loginOf(x *clusterContext) error {
 	return err
 }
 
+// newContext groups `quoratectl context`. These commands talk to no node.
 func newContext(s *session) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "context", Aliases: []string{"contexts"}, Short: "Keep how to reach several clusters",
@@ -176,6 +183,8 @@ func newContext(s *session) *cobra.Command {
 	return cmd
 }
 
+// newContextPut makes `context put`. It keeps what this command line says; secrets are kept as
+// names of files only.
 func newContextPut(s *session) *cobra.Command {
 	var x clusterContext
 	put := &cobra.Command{
@@ -210,6 +219,7 @@ func newContextUse() *cobra.Command {
 	return changeContexts("use NAME", "Make a context the current one", func(all *contexts, name string) { all.Current = name })
 }
 
+// newContextDelete makes `context delete`. Deleting the current context leaves none current.
 func newContextDelete() *cobra.Command {
 	return changeContexts("delete NAME", "Forget a context", func(all *contexts, name string) {
 		delete(all.Contexts, name)
@@ -237,6 +247,7 @@ func changeContexts(use, short string, change func(all *contexts, name string)) 
 	}
 }
 
+// newContextList makes `context list`.
 func newContextList(s *session) *cobra.Command {
 	return &cobra.Command{
 		Use: "list", Aliases: []string{"ls"}, Short: "List contexts; * is the current one", Args: exactArgs(),
@@ -269,6 +280,7 @@ type listedContext struct {
 	clusterContext `yaml:",inline"`
 }
 
+// list returns the contexts by name, for JSON and YAML; never nil, so that no contexts is [].
 func (all *contexts) list() []listedContext {
 	out := []listedContext{}
 	for _, name := range slices.Sorted(maps.Keys(all.Contexts)) {
@@ -277,6 +289,7 @@ func (all *contexts) list() []listedContext {
 	return out
 }
 
+// completeContexts completes names of contexts; a file that cannot be read completes nothing.
 func completeContexts(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 	all, err := readContexts()
 	if err != nil {

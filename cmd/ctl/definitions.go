@@ -16,6 +16,7 @@ import (
 // definitionsMode is that of a file that is written: it has hashes of passwords.
 const definitionsMode = 0o600
 
+// newDefinitions groups `quoratectl definitions`.
 func newDefinitions(s *session) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "definitions", Aliases: []string{"definition"},
@@ -25,6 +26,8 @@ func newDefinitions(s *session) *cobra.Command {
 	return cmd
 }
 
+// newDefinitionsExport makes `definitions export`. The file holds password hashes, hence
+// definitionsMode.
 func newDefinitionsExport(s *session) *cobra.Command {
 	return &cobra.Command{
 		Use: "export [FILE]", Short: "Write users, vhosts, policies, queues, exchanges and bindings, under RabbitMQ's names",
@@ -46,6 +49,8 @@ func newDefinitionsExport(s *session) *cobra.Command {
 	}
 }
 
+// newDefinitionsImport makes `definitions import`. It may run for long, so only a --timeout that is
+// given bounds it. What was imported before an error is printed all the same.
 func newDefinitionsImport(s *session) *cobra.Command {
 	var dryRun, all bool
 	cmd := &cobra.Command{
@@ -89,6 +94,8 @@ func newDefinitionsImport(s *session) *cobra.Command {
 	return cmd
 }
 
+// readDocument reads a file, or the standard input for "-". A file that cannot be read is a mistake
+// on the command line.
 func readDocument(cmd *cobra.Command, name string) ([]byte, error) {
 	if name == "-" {
 		return io.ReadAll(cmd.InOrStdin())
@@ -112,6 +119,7 @@ func worthTelling(x client.ImportedObject) bool {
 	}
 }
 
+// printImported prints the objects that are worth telling; a table without rows is left out.
 func (s *session) printImported(w io.Writer, objects []client.ImportedObject, n client.ImportSummary) error {
 	switch {
 	case s.output != outputTable:

@@ -37,6 +37,8 @@ func (s *session) dryRun(cmd *cobra.Command, told func(context.Context, *client.
 	return cmd
 }
 
+// queueLoss says for --dry-run what a queue holds. A queue without a leader has no figures, which
+// is no error: it can be deleted all the same.
 func (s *session) queueLoss(ctx context.Context, c *client.Client, args []string) (string, error) {
 	q, err := c.GetQueue(ctx, client.QueueRef{VHost: s.vhost, Name: args[0]})
 	if err != nil {
@@ -50,6 +52,7 @@ func (s *session) queueLoss(ctx context.Context, c *client.Client, args []string
 		args[0], n.MessagesReady, n.MessagesUnacknowledged, n.MessagesDLX, n.Consumers), nil
 }
 
+// exchangeLoss counts the bindings from and to the exchange, which are deleted with it.
 func (s *session) exchangeLoss(ctx context.Context, c *client.Client, args []string) (string, error) {
 	all, err := client.Collect(c.Bindings(ctx, s.vhostOrDefault()))
 	if err != nil {
@@ -74,6 +77,8 @@ func (s *session) exchangeLoss(ctx context.Context, c *client.Client, args []str
 	return fmt.Sprintf("exchange %q has %d bindings, which go with it", args[0], bindings), nil
 }
 
+// vhostLoss says how many queues go with a vhost, and fails as the cluster would for one that is
+// protected.
 func vhostLoss(ctx context.Context, c *client.Client, args []string) (string, error) {
 	all, err := client.Collect(c.VHosts(ctx))
 	if err != nil {
@@ -91,6 +96,8 @@ func vhostLoss(ctx context.Context, c *client.Client, args []string) (string, er
 	return "", fmt.Errorf("vhost %q does not exist", args[0])
 }
 
+// userLoss says in how many vhosts a user has permissions, and fails as the cluster would for the
+// last administrator (VH-10).
 func userLoss(ctx context.Context, c *client.Client, args []string) (string, error) {
 	all, err := client.Collect(c.Users(ctx))
 	if err != nil {
@@ -154,6 +161,7 @@ func (s *session) policyLoss(operator *bool) func(context.Context, *client.Clien
 	}
 }
 
+// permissionLoss shows the three patterns that would be cleared.
 func (s *session) permissionLoss(ctx context.Context, c *client.Client, args []string) (string, error) {
 	all, err := client.Collect(c.Permissions(ctx, client.ListPermissionsRequest{VHost: s.vhostOrDefault(), User: args[0]}))
 	if err != nil {
@@ -166,6 +174,8 @@ func (s *session) permissionLoss(ctx context.Context, c *client.Client, args []s
 	return "", fmt.Errorf("user %q has no permission in vhost %q", args[0], s.vhostOrDefault())
 }
 
+// topicPermissionLoss names the exchanges at which the user's keys would be free again. exchange
+// points to a flag, which is only set when the returned function runs.
 func (s *session) topicPermissionLoss(exchange *string) func(context.Context, *client.Client, []string) (string, error) {
 	return func(ctx context.Context, c *client.Client, args []string) (string, error) {
 		all, err := client.Collect(c.TopicPermissions(ctx, client.ListPermissionsRequest{VHost: s.vhostOrDefault(), User: args[0]}))

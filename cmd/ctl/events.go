@@ -12,6 +12,8 @@ import (
 // errEnough ends a watch that has seen as many events as were asked for.
 var errEnough = errors.New("enough")
 
+// newEvents makes `events`. It ends by --count, by ctrl-c, which is no error, or by a --timeout
+// that is given.
 func newEvents(s *session) *cobra.Command {
 	r := client.WatchEventsRequest{}
 	count := 0
@@ -56,6 +58,8 @@ func newEvents(s *session) *cobra.Command {
 	return cmd
 }
 
+// printEvent prints an event as one line, or as one JSON line or YAML document, so that readers
+// need not wait for the end.
 func (s *session) printEvent(cmd *cobra.Command, e client.Event) error {
 	if s.output != outputTable {
 		return s.encodeNext(cmd.OutOrStdout(), plain(e))

@@ -9,6 +9,7 @@ import (
 	"github.com/quorate/quorate/client"
 )
 
+// newExchange groups `quoratectl exchange`.
 func newExchange(s *session) *cobra.Command {
 	var x client.Exchange
 	var arguments []string
@@ -45,6 +46,7 @@ func newExchange(s *session) *cobra.Command {
 	return cmd
 }
 
+// newExchangeDelete makes `exchange delete`.
 func newExchangeDelete(s *session) *cobra.Command {
 	var unused bool
 	remove := &cobra.Command{
@@ -59,6 +61,7 @@ func newExchangeDelete(s *session) *cobra.Command {
 	return s.dryRun(remove, s.exchangeLoss)
 }
 
+// newBinding groups `quoratectl binding`.
 func newBinding(s *session) *cobra.Command {
 	var b client.Binding
 	var arguments []string
@@ -123,6 +126,8 @@ func bindingFlags(cmd *cobra.Command, b *client.Binding, arguments *[]string) {
 	cmd.Flags().BoolVar(&b.ToExchange, "to-exchange", false, "DESTINATION is an exchange")
 }
 
+// newBindingRemove makes `binding remove`. It demands the key that `binding add` may leave out: what
+// goes must be named in full.
 func newBindingRemove(s *session) *cobra.Command {
 	var b client.Binding
 	var arguments []string
@@ -155,6 +160,8 @@ func diskText(d *client.DiskStatus) string {
 	}
 }
 
+// newCluster groups `quoratectl cluster`. `status` shows what one node knows, which may differ from
+// node to node.
 func newCluster(s *session) *cobra.Command {
 	status := &cobra.Command{
 		Use: "status", Short: "Show the nodes as one of them sees the cluster", Args: exactArgs(),

@@ -11,12 +11,14 @@ import (
 	"github.com/quorate/quorate/client"
 )
 
+// newExplain groups `quoratectl explain`.
 func newExplain(s *session) *cobra.Command {
 	cmd := &cobra.Command{Use: "explain", Short: "Tell where messages go, and why"}
 	cmd.AddCommand(newExplainRouting(s), newExplainDeadLetter(s))
 	return cmd
 }
 
+// newExplainRouting makes `explain routing` (G-20).
 func newExplainRouting(s *session) *cobra.Command {
 	var keys, headers []string
 	cmd := &cobra.Command{
@@ -47,6 +49,8 @@ func newExplainRouting(s *session) *cobra.Command {
 	return cmd
 }
 
+// newExplainDeadLetter makes `explain dead-letter`. Without --number it explains a message made up
+// of the other flags.
 func newExplainDeadLetter(s *session) *cobra.Command {
 	r := client.ExplainDeadLetterRequest{}
 	part := "ready"
@@ -79,6 +83,8 @@ func newExplainDeadLetter(s *session) *cobra.Command {
 	return cmd
 }
 
+// printDeadLetter prints the settings first, then the targets or why there are none, then the way
+// there.
 func printDeadLetter(w io.Writer, r client.DeadLetterExplained) {
 	printf(w, "strategy: %s\n", r.Strategy)
 	printSettings(w, "", r.Settings)
@@ -97,6 +103,7 @@ func printDeadLetter(w io.Writer, r client.DeadLetterExplained) {
 	printSteps(w, r.Steps)
 }
 
+// printRouted prints each queue with its policies, the bindings that led to it, and its settings.
 func printRouted(w io.Writer, what string, queues []client.RoutedQueue) {
 	if len(queues) == 0 {
 		printf(w, "%s no queue\n", what)
@@ -116,12 +123,15 @@ func printRouted(w io.Writer, what string, queues []client.RoutedQueue) {
 	}
 }
 
+// printSettings prints where each setting comes from: an argument, a policy or the default.
 func printSettings(w io.Writer, indent string, all []client.SettingSource) {
 	for _, x := range all {
 		printf(w, "%s%s = %s (%s)\n", indent, x.Argument, x.Value, x.Source)
 	}
 }
 
+// printSteps prints the exchanges in the order in which routing visits them, with the bindings that
+// missed.
 func printSteps(w io.Writer, steps []client.RoutingStep) {
 	for _, s := range steps {
 		if s.Missing {

@@ -10,6 +10,8 @@ import (
 	"github.com/quorate/quorate/client"
 )
 
+// newFinalize makes `cluster finalize`. It fails when nodes hold the version back, so that scripts
+// notice.
 func newFinalize(s *session) *cobra.Command {
 	var dryRun bool
 	cmd := &cobra.Command{
@@ -33,6 +35,7 @@ func newFinalize(s *session) *cobra.Command {
 	return cmd
 }
 
+// printFinalized prints the version that is in force, or the nodes that hold it back.
 func (s *session) printFinalized(w io.Writer, r client.VersionFinalized, dryRun bool) error {
 	switch {
 	case s.output != outputTable:

@@ -18,6 +18,8 @@ func harmless(text string) string { return escaped(text, "\n\t") }
 // cell is harmless in a table, where line breaks and tabs would move what follows.
 func cell(text string) string { return escaped(text, "") }
 
+// escaped returns text with everything escaped that could steer a terminal: control characters,
+// unprintable runes and bytes that are not UTF-8. Runes in but pass.
 func escaped(text, but string) string {
 	var b strings.Builder
 	for i := 0; i < len(text); {

@@ -19,6 +19,8 @@ type limitFlag struct {
 	value    **int64
 }
 
+// vhostLimitFlags lists the flags with where they store. The first two have columns of their own in
+// `vhost list`; the rest go into the column quotas.
 func vhostLimitFlags(l *client.VHostLimits) []limitFlag {
 	return []limitFlag{
 		{"max-connections", "connections", &l.MaxConnections},
@@ -31,6 +33,8 @@ func vhostLimitFlags(l *client.VHostLimits) []limitFlag {
 	}
 }
 
+// userLimitFlags lists the flags with where they store. The first two have columns of their own in
+// `user list`; the rest go into the column quotas.
 func userLimitFlags(l *client.UserLimits) []limitFlag {
 	return []limitFlag{
 		{"max-connections", "connections", &l.MaxConnections},

@@ -10,6 +10,7 @@ import (
 	"github.com/quorate/quorate/client"
 )
 
+// newWhoAmI makes `whoami`.
 func newWhoAmI(s *session) *cobra.Command {
 	return &cobra.Command{
 		Use: "whoami", Short: "Show as whom you are logged in", Args: exactArgs(),
@@ -34,12 +35,14 @@ func endText(at time.Time) string {
 	return at.UTC().Format(time.RFC3339)
 }
 
+// newToken groups `quoratectl token`.
 func newToken(s *session) *cobra.Command {
 	cmd := &cobra.Command{Use: "token", Aliases: []string{"tokens"}, Short: "Make and revoke tokens, which log in without a password"}
 	cmd.AddCommand(newTokenMint(s), newTokenRevoke(s))
 	return cmd
 }
 
+// newTokenMint makes `token mint`. The answer alone has the token: it cannot be shown again.
 func newTokenMint(s *session) *cobra.Command {
 	var lifetime time.Duration
 	mint := &cobra.Command{
@@ -60,6 +63,7 @@ func newTokenMint(s *session) *cobra.Command {
 	return mint
 }
 
+// newTokenRevoke makes `token revoke`.
 func newTokenRevoke(s *session) *cobra.Command {
 	return s.dryRun(&cobra.Command{
 		Use: "revoke ID", Short: "End a token of yours, or as administrator of anybody", Args: exactArgs("ID"),

@@ -59,6 +59,8 @@ func (e unreachableError) Unwrap() error { return e.error }
 
 func main() { os.Exit(run(context.Background(), os.Args[1:], os.Stdout, os.Stderr)) }
 
+// run runs one command line and returns the exit code, which tells mistakes of the user, refusals,
+// unreachable clusters and partial success apart (docs/quoratectl.md).
 func run(ctx context.Context, args []string, out, errs io.Writer) int {
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -111,6 +113,8 @@ func newRoot() *cobra.Command {
 	return root
 }
 
+// newSession makes the root command and the session that all commands share. Flags are read before
+// a command runs, so commands find them in the session.
 func newSession() (*session, *cobra.Command) {
 	s := &session{patience: defaultPatience}
 	root := &cobra.Command{
@@ -213,6 +217,7 @@ func (s *session) completeLogin() error {
 	return nil
 }
 
+// checkOutput refuses unknown values of --output before anything is done.
 func (s *session) checkOutput() error {
 	if s.output != outputTable && s.output != outputJSON && s.output != outputYAML {
 		return usageError{fmt.Errorf("--output is %q: use table, json or yaml", s.output)}
@@ -247,6 +252,8 @@ func (s *session) open(cmd *cobra.Command) (*client.Client, error) {
 	return s.dial(ctx)
 }
 
+// dial connects and waits for a first answer; after patience without one it tells the user that it
+// still tries.
 func (s *session) dial(ctx context.Context) (*client.Client, error) {
 	// The server's limit of a message counts, whatever it is.
 	cfg := client.Config{

@@ -22,6 +22,7 @@ func filterFlags(cmd *cobra.Command, f *client.QueueFilter) {
 	cmd.Flags().StringVar(&f.Pattern, "queues", "", "only queues whose name matches, with *, ? and [a-z]; default: all")
 }
 
+// newGrow makes `queue grow`.
 func newGrow(s *session) *cobra.Command {
 	r := client.GrowQueuesRequest{}
 	cmd := &cobra.Command{
@@ -40,6 +41,7 @@ func newGrow(s *session) *cobra.Command {
 	return cmd
 }
 
+// newShrink makes `queue shrink`. It destroys copies, so it offers --dry-run.
 func newShrink(s *session) *cobra.Command {
 	r := client.ShrinkNodeRequest{}
 	cmd := &cobra.Command{
@@ -59,6 +61,7 @@ func newShrink(s *session) *cobra.Command {
 	return cmd
 }
 
+// newRebalance makes `queue rebalance`.
 func newRebalance(s *session) *cobra.Command {
 	r := client.RebalanceQueuesRequest{}
 	cmd := &cobra.Command{Use: "rebalance", Short: "Spread members and leaders of queues evenly over the nodes", Args: exactArgs()}
@@ -73,6 +76,7 @@ func newRebalance(s *session) *cobra.Command {
 	return cmd
 }
 
+// newAddMember makes `queue add-member`.
 func newAddMember(s *session) *cobra.Command {
 	cmd := &cobra.Command{Use: "add-member QUEUE NODE", Short: "Make a node a member of a queue", Args: exactArgs("QUEUE", "NODE")}
 	j := newJob(s, cmd, false)
@@ -84,6 +88,7 @@ func newAddMember(s *session) *cobra.Command {
 	return cmd
 }
 
+// newRemoveMember makes `queue remove-member`.
 func newRemoveMember(s *session) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "remove-member QUEUE NODE", Aliases: []string{"delete-member"},
@@ -98,6 +103,8 @@ func newRemoveMember(s *session) *cobra.Command {
 	return cmd
 }
 
+// newReplaceMember makes `queue replace-member`. The new member has joined before the old one
+// leaves, so the queue never has fewer copies; FROM = TO builds a copy anew.
 func newReplaceMember(s *session) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "replace-member QUEUE FROM TO", Short: "Make one node a member of a queue, then take another out",
@@ -113,6 +120,7 @@ func newReplaceMember(s *session) *cobra.Command {
 	return cmd
 }
 
+// newTransfer makes `queue transfer`.
 func newTransfer(s *session) *cobra.Command {
 	var node string
 	cmd := &cobra.Command{

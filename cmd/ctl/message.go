@@ -84,6 +84,7 @@ func plainProperties(p *client.Properties) map[string]any {
 	return out
 }
 
+// plainDeath gives a death the names of the API. A missing TTL is null, as 0 is a TTL.
 func plainDeath(d *client.Death) map[string]any {
 	out := map[string]any{
 		"queue": d.Queue, "reason": d.Reason, "count": d.Count, "first_time_ms": d.First.UnixMilli(), "last_time_ms": d.Last.UnixMilli(),

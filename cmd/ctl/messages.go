@@ -25,6 +25,7 @@ type filterOptions struct {
 	headers []string
 }
 
+// flags adds the flags that choose messages; those of different kinds must all hold.
 func (f *filterOptions) flags(cmd *cobra.Command) {
 	cmd.Flags().UintSliceVar(&f.numbers, "number", nil, "messages with these numbers, as peek shows them")
 	cmd.Flags().StringSliceVar(&f.MessageIDs, "id", nil, "messages with these message ids")
@@ -60,6 +61,8 @@ func (f *filterOptions) empty() bool {
 	return len(f.numbers)+len(f.MessageIDs)+len(f.headers) == 0 && f.DeathQueue+f.DeathReason+f.DeathExchange == ""
 }
 
+// newPeek makes `queue peek`. Tables are printed page by page; JSON and YAML need the whole list
+// before they can be written.
 func newPeek(s *session) *cobra.Command {
 	r := &client.PeekRequest{}
 	f := &filterOptions{}
@@ -123,6 +126,7 @@ func peekPages(ctx context.Context, cmd *cobra.Command, c *client.Client, r clie
 	}
 }
 
+// parsePart reads the value of --part.
 func parsePart(word string) (client.QueuePart, error) {
 	part := client.QueuePart(strings.ToLower(word))
 	if !slices.Contains([]client.QueuePart{client.PartReady, client.PartUnsettled, client.PartBacklog, client.PartDelayed}, part) {
@@ -131,6 +135,8 @@ func parsePart(word string) (client.QueuePart, error) {
 	return part, nil
 }
 
+// printPeeked prints one page as a table. The last column means what the part makes of it: the
+// consumer's node, the time of return, or the reason and target.
 func printPeeked(cmd *cobra.Command, page []client.Peeked, bodies bool) error {
 	header := []string{"number", "age", "bytes", "exchange", "key", "id", "deliveries", "deaths", "state"}
 	if bodies {
@@ -170,6 +176,7 @@ type choice struct {
 	r      client.MessageJob
 }
 
+// newChoice adds the flags of commands on chosen messages to cmd.
 func newChoice(s *session, cmd *cobra.Command) *choice {
 	c := &choice{job: newJob(s, cmd, true)}
 	c.filter.flags(cmd)
@@ -191,6 +198,7 @@ func (c *choice) start(cmd *cobra.Command, queue string, start func(context.Cont
 	return c.run(cmd, start)
 }
 
+// newDeleteMessages makes `queue delete-messages`.
 func newDeleteMessages(s *session) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "delete-messages QUEUE", Short: "Take chosen ready messages off a queue", Args: exactArgs("QUEUE"),
@@ -205,6 +213,8 @@ func newDeleteMessages(s *session) *cobra.Command {
 	return cmd
 }
 
+// newMove makes `queue move`. --to-exchange "" is the default exchange, so flags are told apart by
+// whether they were given.
 func newMove(s *session) *cobra.Command {
 	var toQueue, exchange, key string
 	cmd := &cobra.Command{
@@ -231,6 +241,7 @@ func newMove(s *session) *cobra.Command {
 	return cmd
 }
 
+// newRedrive makes `queue redrive`.
 func newRedrive(s *session) *cobra.Command {
 	toExchange := false
 	cmd := &cobra.Command{

@@ -15,12 +15,15 @@ import (
 	"github.com/quorate/quorate/client"
 )
 
+// newMigrate groups `quoratectl migrate`.
 func newMigrate(s *session) *cobra.Command {
 	cmd := &cobra.Command{Use: "migrate", Short: "Move to Quorate from another broker"}
 	cmd.AddCommand(newMigrateRabbitMQ(s))
 	return cmd
 }
 
+// newMigrateRabbitMQ makes `migrate rabbitmq`. It is a dry run unless --apply is given: the report
+// is what users come for first.
 func newMigrateRabbitMQ(s *session) *cobra.Command {
 	var apply bool
 	var ca string
@@ -60,6 +63,7 @@ func (s *session) rabbitDocument(cmd *cobra.Command, from, ca string) ([]byte, e
 	return fetchDefinitions(ctx, from, ca)
 }
 
+// migrate imports, or tries to, and prints the report even of an import that broke off.
 func (s *session) migrate(cmd *cobra.Command, document []byte, apply bool) error {
 	c, err := s.open(cmd)
 	if err != nil {
@@ -98,6 +102,7 @@ type report struct {
 	lost, changed, same []client.ImportedObject
 }
 
+// add sorts imported objects by severity as they come in.
 func (r *report) add(done []client.ImportedObject) {
 	for _, x := range done {
 		switch severityOf(x) {
@@ -111,6 +116,8 @@ func (r *report) add(done []client.ImportedObject) {
 	}
 }
 
+// severityOf judges an object by what its owner loses. Skipped without a warning means that there
+// was nothing to bring over.
 func severityOf(x client.ImportedObject) severity {
 	changed := len(x.Warnings) > 0
 	switch x.Outcome {
@@ -140,6 +147,7 @@ type reported struct {
 	Warnings []string `json:"warnings,omitempty"`
 }
 
+// printReport prints what is lost and what is changed in full, and the rest as counts.
 func (s *session) printReport(w io.Writer, r *report) error {
 	if s.output != outputTable {
 		all := []reported{}
@@ -198,6 +206,7 @@ func (r *report) sameText() string {
 	return text
 }
 
+// counted joins a number and a noun; "vhost limits" is a plural already.
 func counted(n int, noun string) string {
 	switch {
 	case n == 1 || noun == "vhost limits":

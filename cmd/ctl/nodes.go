@@ -15,12 +15,14 @@ import (
 	"github.com/quorate/quorate/client"
 )
 
+// newNodes groups `quoratectl nodes`.
 func newNodes(s *session) *cobra.Command {
 	cmd := &cobra.Command{Use: "nodes", Aliases: []string{"node"}, Short: "Look at nodes, drain them, take them out of the cluster"}
 	cmd.AddCommand(newNodesList(s), newNodesStatus(s), newNodesCounters(s), newNodesDrain(s), newNodesReplace(s), newNodesForget(s))
 	return cmd
 }
 
+// newNodesList makes `nodes ls`.
 func newNodesList(s *session) *cobra.Command {
 	return &cobra.Command{
 		Use: "ls", Aliases: []string{"list"}, Short: "List the nodes and how each of them is", Args: exactArgs(),
@@ -90,6 +92,7 @@ func nodeState(n client.ClusterNode) string {
 	return "running"
 }
 
+// newNodesStatus makes `nodes status`.
 func newNodesStatus(s *session) *cobra.Command {
 	return &cobra.Command{
 		Use: "status [NODE]", Short: "Show how far nodes that start have come, with a bar for each", Args: optionalArg("NODE"),
@@ -111,6 +114,7 @@ func newNodesStatus(s *session) *cobra.Command {
 	}
 }
 
+// newNodesCounters makes `nodes counters`.
 func newNodesCounters(s *session) *cobra.Command {
 	return &cobra.Command{
 		Use: "counters", Short: "Show what each node has counted since its start, and the sum", Args: exactArgs(),
@@ -173,6 +177,8 @@ func startBar(p *client.StartProgress) string {
 	return fmt.Sprintf("[%s%s] %d %%  %d of %d %s", strings.Repeat("#", full), strings.Repeat("-", barCells-full), percent, p.Done, p.Total, p.Unit)
 }
 
+// newNodesDrain makes `nodes drain`. With --remove it cannot be undone, so the node's name must be
+// typed a second time.
 func newNodesDrain(s *session) *cobra.Command {
 	r := client.RemoveNodeRequest{}
 	var remove bool
@@ -204,6 +210,8 @@ func newNodesDrain(s *session) *cobra.Command {
 	return cmd
 }
 
+// newNodesForget makes `nodes forget`. It cannot be undone, so the node's name must be typed a
+// second time.
 func newNodesForget(s *session) *cobra.Command {
 	r := client.ForgetNodeRequest{}
 	var typed string
@@ -226,6 +234,8 @@ func newNodesForget(s *session) *cobra.Command {
 	return cmd
 }
 
+// newNodesReplace makes `nodes replace`. The old store is given up for good (RE-9), so the node's
+// name must be typed a second time.
 func newNodesReplace(s *session) *cobra.Command {
 	r := client.ReplaceNodeRequest{}
 	var typed string

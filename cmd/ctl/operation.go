@@ -9,12 +9,15 @@ import (
 	"github.com/quorate/quorate/client"
 )
 
+// newOperations groups `quoratectl operations`.
 func newOperations(s *session) *cobra.Command {
 	cmd := &cobra.Command{Use: "operations", Aliases: []string{"operation", "ops"}, Short: "List, watch and cancel long jobs"}
 	cmd.AddCommand(newOperationsList(s), newOperationsWatch(s), newOperationsCancel(s))
 	return cmd
 }
 
+// newOperationsList makes `operations ls`. Nodes that do not answer are named on standard error,
+// and the list is of the others.
 func newOperationsList(s *session) *cobra.Command {
 	var all bool
 	cmd := &cobra.Command{
@@ -33,6 +36,7 @@ func newOperationsList(s *session) *cobra.Command {
 	return cmd
 }
 
+// newOperationsWatch makes `operations watch`. Ctrl-C ends the watching, not the operation.
 func newOperationsWatch(s *session) *cobra.Command {
 	return &cobra.Command{
 		Use: "watch OPERATION", Short: "Show an operation until it has ended; ctrl-c leaves it running", Args: exactArgs("OPERATION"),
@@ -47,6 +51,8 @@ func newOperationsWatch(s *session) *cobra.Command {
 	}
 }
 
+// newOperationsCancel makes `operations cancel`. It waits for the end, since an operation may
+// succeed before the cancel reaches it.
 func newOperationsCancel(s *session) *cobra.Command {
 	return &cobra.Command{
 		Use: "cancel OPERATION", Short: "Ask an operation to end; what it has changed stays", Args: exactArgs("OPERATION"),

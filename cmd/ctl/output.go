@@ -108,6 +108,7 @@ func (s *session) encodeNext(w io.Writer, v any) error {
 	return e.Encode(v)
 }
 
+// encodeYAML writes one YAML document with the indent that the documentation shows.
 func encodeYAML(w io.Writer, v any) error {
 	e := yaml.NewEncoder(w)
 	e.SetIndent(2)

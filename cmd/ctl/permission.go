@@ -8,12 +8,14 @@ import (
 	"github.com/quorate/quorate/client"
 )
 
+// newPermission groups `quoratectl permission`.
 func newPermission(s *session) *cobra.Command {
 	cmd := &cobra.Command{Use: "permission", Aliases: []string{"permissions"}, Short: "Say what users may do in a vhost"}
 	cmd.AddCommand(newPermissionSet(s), newPermissionClear(s), newPermissionList(s))
 	return cmd
 }
 
+// newPermissionSet makes `permission set` (VH-6).
 func newPermissionSet(s *session) *cobra.Command {
 	return &cobra.Command{
 		Use: "set USER CONFIGURE WRITE READ", Args: exactArgs("USER", "CONFIGURE", "WRITE", "READ"),
@@ -26,6 +28,7 @@ func newPermissionSet(s *session) *cobra.Command {
 	}
 }
 
+// newPermissionClear makes `permission clear`.
 func newPermissionClear(s *session) *cobra.Command {
 	return s.dryRun(&cobra.Command{
 		Use: "clear USER", Short: "Take from a user all that it may do in a vhost", Args: exactArgs("USER"),
@@ -37,6 +40,7 @@ func newPermissionClear(s *session) *cobra.Command {
 	}, s.permissionLoss)
 }
 
+// newPermissionList makes `permission list`.
 func newPermissionList(s *session) *cobra.Command {
 	var user string
 	list := &cobra.Command{
@@ -57,6 +61,7 @@ func newPermissionList(s *session) *cobra.Command {
 	return list
 }
 
+// newTopicPermission groups `quoratectl topic-permission`.
 func newTopicPermission(s *session) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "topic-permission", Aliases: []string{"topic-permissions"}, Short: "Bound the routing keys of users at topic exchanges",
@@ -65,6 +70,7 @@ func newTopicPermission(s *session) *cobra.Command {
 	return cmd
 }
 
+// newTopicPermissionSet makes `topic-permission set` (VH-8).
 func newTopicPermissionSet(s *session) *cobra.Command {
 	return &cobra.Command{
 		Use: "set USER EXCHANGE WRITE READ", Args: exactArgs("USER", "EXCHANGE", "WRITE", "READ"),
@@ -77,6 +83,7 @@ func newTopicPermissionSet(s *session) *cobra.Command {
 	}
 }
 
+// newTopicPermissionClear makes `topic-permission clear`.
 func newTopicPermissionClear(s *session) *cobra.Command {
 	var exchange string
 	remove := &cobra.Command{
@@ -91,6 +98,7 @@ func newTopicPermissionClear(s *session) *cobra.Command {
 	return s.dryRun(remove, s.topicPermissionLoss(&exchange))
 }
 
+// newTopicPermissionList makes `topic-permission list`.
 func newTopicPermissionList(s *session) *cobra.Command {
 	var user string
 	list := &cobra.Command{

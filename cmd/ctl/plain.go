@@ -26,6 +26,8 @@ func plainAll[T any](all []T) []any {
 	return out
 }
 
+// plainStruct takes the fields with a tag api, which is their name in the API; fields without one
+// are not part of the output.
 func plainStruct(v reflect.Value) map[string]any {
 	out := map[string]any{}
 	for i := range v.NumField() {
@@ -36,6 +38,8 @@ func plainStruct(v reflect.Value) map[string]any {
 	return out
 }
 
+// plainField converts by type. The name decides the unit of durations: microseconds for _us, else
+// milliseconds.
 func plainField(name string, v reflect.Value) any {
 	switch x := v.Interface().(type) {
 	case client.Table:
@@ -92,6 +96,7 @@ func plainWord(word string) any {
 	return word
 }
 
+// plainTable converts the values of a table, whose types the API keeps apart.
 func plainTable(t client.Table) map[string]any {
 	out := make(map[string]any, len(t))
 	for name, v := range t {

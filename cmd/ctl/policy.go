@@ -13,12 +13,14 @@ import (
 	"github.com/quorate/quorate/client"
 )
 
+// newPolicy groups `quoratectl policy`.
 func newPolicy(s *session) *cobra.Command {
 	cmd := &cobra.Command{Use: "policy", Short: "Set, clear and list policies"}
 	cmd.AddCommand(newPolicyPut(s), newPolicyDelete(s), newPolicyList(s))
 	return cmd
 }
 
+// newPolicyPut makes `policy put`.
 func newPolicyPut(s *session) *cobra.Command {
 	var p client.Policy
 	put := &cobra.Command{
@@ -46,6 +48,8 @@ func newPolicyPut(s *session) *cobra.Command {
 	return put
 }
 
+// newPolicyDelete makes `policy delete`. Policies of users and of operators have names of their
+// own, hence the flag.
 func newPolicyDelete(s *session) *cobra.Command {
 	var operator bool
 	remove := &cobra.Command{
@@ -60,6 +64,7 @@ func newPolicyDelete(s *session) *cobra.Command {
 	return s.dryRun(remove, s.policyLoss(&operator))
 }
 
+// newPolicyList makes `policy list`.
 func newPolicyList(s *session) *cobra.Command {
 	return &cobra.Command{
 		Use: "list", Short: "List policies; those of operators bound what users set", Args: exactArgs(),
@@ -76,6 +81,7 @@ func newPolicyList(s *session) *cobra.Command {
 	}
 }
 
+// policyRow shows the definition sorted by key, so that equal policies look equal.
 func policyRow(p client.Policy) []string {
 	kind := "user"
 	if p.Operator {

@@ -26,6 +26,8 @@ type publishFlags struct {
 	count     int
 }
 
+// newPublish makes `publish`. Without an exchange the message is mandatory: a queue that is named
+// and missing must be an error.
 func newPublish(s *session) *cobra.Command {
 	var f publishFlags
 	cmd := &cobra.Command{
@@ -80,6 +82,8 @@ func newPublish(s *session) *cobra.Command {
 	return cmd
 }
 
+// publish publishes all bodies without waiting for each confirm, then waits for all of them. It
+// reports the first failure and how many were confirmed.
 func (f *publishFlags) publish(s *session, cmd *cobra.Command, c *client.Client, m client.Message, body []string) error {
 	p, err := c.Publisher(client.PublisherConfig{})
 	if err != nil {

@@ -15,6 +15,7 @@ import (
 	"github.com/quorate/quorate/client"
 )
 
+// newQueue groups `quoratectl queue`.
 func newQueue(s *session) *cobra.Command {
 	cmd := &cobra.Command{Use: "queue", Aliases: []string{"queues"}, Short: "Declare, show, move and remove queues"}
 	cmd.AddCommand(newQueueDeclare(s), newQueueList(s), newQueueShow(s), newQueueDelete(s), newQueuePurge(s), newQueueRetryDelayed(s))
@@ -23,6 +24,8 @@ func newQueue(s *session) *cobra.Command {
 	return cmd
 }
 
+// newQueueDeclare makes `queue declare`. An exclusive queue ends with its connection, so the
+// command then waits until it is interrupted.
 func newQueueDeclare(s *session) *cobra.Command {
 	var arguments []string
 	var q client.Queue
@@ -68,6 +71,7 @@ func holdConnection(ctx context.Context, c *client.Client) error {
 	}
 }
 
+// queueRow shows the figures of the leader; a queue without one shows zeros.
 func queueRow(q client.QueueInfo) []string {
 	n := q.Figures()
 	return []string{
@@ -80,6 +84,7 @@ func queueHeader() []string {
 	return []string{"vhost", "queue", "state", "leader", "online", "ready", "unacked", "delayed", "backlog", "consumers"}
 }
 
+// newQueueList makes `queue list`.
 func newQueueList(s *session) *cobra.Command {
 	return &cobra.Command{
 		Use: "list", Short: "List queues", Args: exactArgs(),
@@ -95,6 +100,7 @@ func newQueueList(s *session) *cobra.Command {
 	}
 }
 
+// newQueueShow makes `queue show`.
 func newQueueShow(s *session) *cobra.Command {
 	return &cobra.Command{
 		Use: "show QUEUE", Short: "Show a queue; --output json has every figure", Args: exactArgs("QUEUE"),
@@ -142,6 +148,8 @@ func waitingLines(s *client.QueueStats) (lines []string) {
 	return lines
 }
 
+// newQueueDelete makes `queue delete`. A queue that is drain-deleting (Q-18) goes by itself;
+// waiting for it is for the user's eyes and may be cut short.
 func newQueueDelete(s *session) *cobra.Command {
 	r := client.DeleteQueueRequest{}
 	var noWait bool
@@ -223,6 +231,7 @@ type messageCount struct {
 	Messages uint64 `api:"messages"`
 }
 
+// newQueuePurge makes `queue purge`.
 func newQueuePurge(s *session) *cobra.Command {
 	return s.dryRun(&cobra.Command{
 		Use: "purge QUEUE", Short: "Remove ready and delayed messages and the dead-letter backlog", Args: exactArgs("QUEUE"),
@@ -238,6 +247,7 @@ func newQueuePurge(s *session) *cobra.Command {
 	}, s.queueLoss)
 }
 
+// newQueueRetryDelayed makes `queue retry-delayed` (DR-6).
 func newQueueRetryDelayed(s *session) *cobra.Command {
 	limit := uint64(0)
 	cmd := &cobra.Command{

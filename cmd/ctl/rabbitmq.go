@@ -65,6 +65,7 @@ func fetchDefinitions(ctx context.Context, from, ca string) ([]byte, error) {
 	return readAnswer(answer, u)
 }
 
+// rabbitTransport trusts the authorities in the file ca, or the system's for "".
 func rabbitTransport(ca string) (*http.Transport, error) {
 	t := &http.Transport{Proxy: http.ProxyFromEnvironment, ResponseHeaderTimeout: headerTimeout}
 	if ca == "" {
@@ -82,6 +83,8 @@ func rabbitTransport(ca string) (*http.Transport, error) {
 	return t, nil
 }
 
+// readAnswer returns the definitions, or an error with the remedy for the usual mistakes of address
+// and login.
 func readAnswer(answer *http.Response, u *url.URL) ([]byte, error) {
 	switch answer.StatusCode {
 	case http.StatusOK:

@@ -56,6 +56,7 @@ func unknownCommand(group *cobra.Command, word string) error {
 	return usageError{fmt.Errorf("unknown command %q for %q; there are %s", word, group.CommandPath(), quoted(all, ", "))}
 }
 
+// quoted joins the names, each in quotes.
 func quoted(names []string, between string) string {
 	all := make([]string, len(names))
 	for i, n := range names {

@@ -17,6 +17,7 @@ import (
 // maxPasswordBytes bounds what is read as a password.
 const maxPasswordBytes = 4 << 10
 
+// newUser groups `quoratectl user`.
 func newUser(s *session) *cobra.Command {
 	cmd := &cobra.Command{Use: "user", Aliases: []string{"users"}, Short: "Make, delete, bound and list users"}
 	cmd.AddCommand(newUserPut(s), newUserPasswd(s), newUserTags(s), newUserDelete(s), newUserList(s), newUserLimits(s), newUsage(s, "user", func(ctx context.Context, c *client.Client, name string) iter.Seq2[client.Limit, error] {
@@ -31,6 +32,7 @@ type userPassword struct {
 	stdin, none           bool
 }
 
+// flags adds the flags for a password, of which at most one may be given.
 func (p *userPassword) flags(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringVar(&p.text, "new-password", "", "its password; others may see it in the list of processes: better --password-stdin")
@@ -85,6 +87,7 @@ func (p *userPassword) change(cmd *cobra.Command, u *client.UserChange) error {
 
 const tagUsage = "administrator, policymaker, monitoring, management or impersonator; repeatable"
 
+// newUserPut makes `user put`. It makes the user or changes it, so scripts may repeat it.
 func newUserPut(s *session) *cobra.Command {
 	var tags []string
 	var p userPassword
@@ -104,6 +107,7 @@ func newUserPut(s *session) *cobra.Command {
 	return put
 }
 
+// newUserPasswd makes `user passwd`. It refuses a user that does not exist.
 func newUserPasswd(s *session) *cobra.Command {
 	var p userPassword
 	passwd := &cobra.Command{
@@ -121,6 +125,8 @@ func newUserPasswd(s *session) *cobra.Command {
 	return passwd
 }
 
+// newUserTags makes `user tags`. Without --tag it demands --none, so that a forgotten flag takes no
+// rights away.
 func newUserTags(s *session) *cobra.Command {
 	var tags []string
 	var none bool
@@ -148,6 +154,7 @@ func (s *session) changeUser(cmd *cobra.Command, u client.UserChange) error {
 	})
 }
 
+// newUserDelete makes `user delete`.
 func newUserDelete(s *session) *cobra.Command {
 	return s.dryRun(&cobra.Command{
 		Use: "delete NAME", Short: "Delete a user with its permissions", Args: exactArgs("NAME"),
@@ -157,6 +164,7 @@ func newUserDelete(s *session) *cobra.Command {
 	}, userLoss)
 }
 
+// newUserList makes `user list`.
 func newUserList(s *session) *cobra.Command {
 	return &cobra.Command{
 		Use: "list", Short: "List users", Args: exactArgs(),
@@ -177,6 +185,8 @@ func newUserList(s *session) *cobra.Command {
 	}
 }
 
+// newUserLimits makes `user limits`. The API replaces all limits at once, so the command reads the
+// present ones first and changes those that are given.
 func newUserLimits(s *session) *cobra.Command {
 	var given client.UserLimits
 	flags := userLimitFlags(&given)

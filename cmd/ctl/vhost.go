@@ -12,6 +12,7 @@ import (
 	"github.com/quorate/quorate/client"
 )
 
+// newVhost groups `quoratectl vhost`.
 func newVhost(s *session) *cobra.Command {
 	cmd := &cobra.Command{Use: "vhost", Aliases: []string{"vhosts"}, Short: "Make, delete, bound and list vhosts"}
 	cmd.AddCommand(newVhostPut(s), newVhostDelete(s), newVhostList(s), newVhostLimits(s), newUsage(s, "vhost", func(ctx context.Context, c *client.Client, name string) iter.Seq2[client.Limit, error] {
@@ -20,6 +21,8 @@ func newVhost(s *session) *cobra.Command {
 	return cmd
 }
 
+// newVhostPut makes `vhost put`. Settings that are not given get their default, also on a vhost
+// that exists.
 func newVhostPut(s *session) *cobra.Command {
 	var h client.VHost
 	var unknown string
@@ -63,6 +66,7 @@ func (s *session) change(cmd *cobra.Command, word string, call func(context.Cont
 	})
 }
 
+// newVhostDelete makes `vhost delete`.
 func newVhostDelete(s *session) *cobra.Command {
 	return s.dryRun(&cobra.Command{
 		Use: "delete NAME", Short: "Delete a vhost with all its queues and messages", Args: exactArgs("NAME"),
@@ -72,6 +76,7 @@ func newVhostDelete(s *session) *cobra.Command {
 	}, vhostLoss)
 }
 
+// newVhostList makes `vhost list`.
 func newVhostList(s *session) *cobra.Command {
 	return &cobra.Command{
 		Use: "list", Short: "List vhosts", Args: exactArgs(),
@@ -110,6 +115,7 @@ func limitText(n *int64) string {
 	return strconv.FormatInt(*n, 10)
 }
 
+// newVhostLimits makes `vhost limits`. Unlike `user limits` it replaces all of them.
 func newVhostLimits(s *session) *cobra.Command {
 	var l client.VHostLimits
 	limits := &cobra.Command{

@@ -68,6 +68,8 @@ func (w *watcher) end() {
 	}
 }
 
+// percentOf returns 0 for a total that is not known yet, and never more than 100: the work may grow
+// while it runs.
 func percentOf(o client.Operation) int64 {
 	if o.Total <= 0 {
 		return 0
@@ -129,6 +131,7 @@ func figures(o client.Operation) string {
 	return strings.Join(parts, "  ")
 }
 
+// shortDuration rounds for display: to 0.1 s below a second, else to seconds.
 func shortDuration(d time.Duration) time.Duration {
 	if d < time.Second {
 		return d.Round(100 * time.Millisecond)
@@ -190,6 +193,7 @@ func operationHeader() []string {
 	return []string{"operation", "kind", "target", "state", "phase", "progress", "started (UTC)", ""}
 }
 
+// operationRow shows the first line of an error instead of the detail.
 func operationRow(o client.Operation) []string {
 	note := o.Detail
 	if o.Error != "" {

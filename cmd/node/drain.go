@@ -83,6 +83,8 @@ type drainTLS struct {
 	files client.TLS
 }
 
+// addFlags adds the flags that count where --address is given; without it the node's own settings
+// say how to reach it.
 func (d *drainTLS) addFlags(f *pflag.FlagSet) {
 	f.BoolVar(&d.on, "tls", false, "with --address: use TLS; the other --tls flags imply it")
 	f.StringVar(&d.files.CA, "tls-ca", "", "with --address: PEM file with the authorities of the nodes' certificates; default: the system's")

@@ -34,6 +34,8 @@ const gcPercent = 200
 
 func main() { os.Exit(run()) }
 
+// run runs the command line and returns the exit code. The first signal asks for an orderly stop,
+// the second ends the process.
 func run() int {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
@@ -48,6 +50,8 @@ func run() int {
 	return 0
 }
 
+// newCommand makes the root command. It refuses words that are no command, with the nearest one as
+// a hint, where cobra would print its help and succeed.
 func newCommand() *cobra.Command {
 	root := &cobra.Command{
 		Use:           "quorate",

@@ -51,6 +51,8 @@ nothing and prints what would be lost. With several nodes left, run it on each w
 	return cmd
 }
 
+// run opens the data directory, which fails while the node runs, and does what the flags ask for.
+// It changes nothing unless nodes are named as lost.
 func (f *recoverFlags) run(out io.Writer) error {
 	if len(f.lost) == 0 && f.report == "" {
 		return errors.New("name the nodes that are lost for good with --lost, or write a report with --report")
@@ -109,6 +111,7 @@ func (f *recoverFlags) act(out io.Writer, r *recovery.Recovery) error {
 	return err
 }
 
+// readReports reads the reports of other survivors, by which the newest data is found.
 func readReports(files []string) (all []recovery.Report, err error) {
 	for _, name := range files {
 		text, err := os.ReadFile(name)
@@ -160,6 +163,7 @@ func printRecovery(out io.Writer, r *recovery.Recovery) error {
 	return err
 }
 
+// join joins node ids with commas.
 func join(ids []id.NodeID) string {
 	out := make([]string, len(ids))
 	for i, n := range ids {

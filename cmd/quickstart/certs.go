@@ -87,6 +87,8 @@ func (c *certsConfig) validate() error {
 	return errors.Join(errs...)
 }
 
+// makeCerts makes an authority, or takes the one that is there, and a certificate for each node and
+// client. Nodes get loopback names too, for trying out on one machine.
 func makeCerts(c *certsConfig, now time.Time, out io.Writer) error {
 	if err := c.validate(); err != nil {
 		return err
@@ -161,6 +163,8 @@ func (c *certsConfig) authority(now time.Time, out io.Writer) (*authority.Author
 	return ca, err
 }
 
+// issue writes a certificate with its key and the authority into a directory of its own. os.Mkdir
+// fails if it exists: keys are never overwritten.
 func (c *certsConfig) issue(ca *authority.Authority, name string, r authority.Request, out io.Writer) error {
 	pair, err := ca.Issue(r)
 	if err != nil {

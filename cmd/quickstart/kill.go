@@ -118,6 +118,7 @@ func (s *show) bringBack(ctx context.Context, n *chaos.Node) error {
 	return nil
 }
 
+// waitFor waits; false: ctx ended first.
 func waitFor(ctx context.Context, d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()

@@ -24,6 +24,7 @@ import (
 
 func main() { os.Exit(run()) }
 
+// run runs the command line. The first signal ends the show in order, the second the process.
 func run() int {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
@@ -38,6 +39,7 @@ func run() int {
 	return 0
 }
 
+// newCommand makes the command line; the program of the nodes is looked for beside this one.
 func newCommand() *cobra.Command {
 	var cfg showConfig
 	root := &cobra.Command{

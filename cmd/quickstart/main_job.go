@@ -128,6 +128,7 @@ func (s *show) reject(ctx context.Context) error {
 	return nil
 }
 
+// checkDeath checks that a dead letter died once, in that queue and for that reason.
 func checkDeath(d *client.Delivery, queue, reason string) error {
 	if len(d.Deaths) != 1 || d.Deaths[0].Queue != queue || d.Deaths[0].Reason != reason || d.Deaths[0].Count != 1 {
 		return fmt.Errorf("a dead letter has deaths %+v, want one of queue %q, reason %s, count 1", d.Deaths, queue, reason)

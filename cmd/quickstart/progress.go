@@ -19,6 +19,7 @@ type progress struct {
 
 const tenths = 10
 
+// progress begins a bar on a terminal; elsewhere there are lines.
 func (s *show) progress(name string, total int) *progress {
 	p := &progress{s: s, name: name, total: int64(total)}
 	if s.cfg.TTY {

@@ -38,6 +38,7 @@ const (
 	bodyBytes    = 1024
 )
 
+// withDefaults fills in the numbers of messages that are 0.
 func (c showConfig) withDefaults() showConfig {
 	for field, value := range map[*int]int{&c.Messages: 100_000, &c.Rejected: 1000, &c.Expiring: 500, &c.Poison: 20} {
 		if *field == 0 {
@@ -87,6 +88,7 @@ func runShow(ctx context.Context, cfg showConfig) error {
 	return nil
 }
 
+// nodes returns the nodes; none before the cluster was made.
 func (s *show) nodes() []*chaos.Node {
 	if s.cluster == nil {
 		return nil
@@ -94,6 +96,8 @@ func (s *show) nodes() []*chaos.Node {
 	return s.cluster.Nodes
 }
 
+// run plays all steps, each within stepTimeout. With Keep the cluster stays, but not after an
+// error.
 func (s *show) run(ctx context.Context) (err error) {
 	defer func() {
 		if s.cluster != nil && (err != nil || !s.cfg.Keep) {
@@ -193,6 +197,7 @@ func deadLetters(target string, more client.Table) client.Table {
 	return t
 }
 
+// stop stops the nodes in order, or kills them after a failure, when an orderly stop could hang.
 func (s *show) stop(failed bool) error {
 	if s.client != nil {
 		s.client.Close()
@@ -236,6 +241,7 @@ func (s *show) sayMore(format string, args ...any) { s.say("   "+format, args...
 
 func (s *show) figure(name, value string) { s.figures = append(s.figures, figure{name, value}) }
 
+// table prints the figures, aligned.
 func (s *show) table() {
 	width := 0
 	for _, f := range s.figures {

@@ -39,6 +39,8 @@ func (c *Config) fields() map[string]reflect.Value {
 	return all
 }
 
+// gather collects the settings by their full names, struct by struct; the fields stay settable, so
+// Take can write through them.
 func gather(all map[string]reflect.Value, prefix string, v reflect.Value) {
 	for i := range v.NumField() {
 		name := prefix + v.Type().Field(i).Tag.Get("koanf")

@@ -59,6 +59,7 @@ func (c *Config) validateBackends() []error {
 	return errs
 }
 
+// validate checks the settings by making the backend's configuration of them, which has the rules.
 func (o *OAuth2) validate() error {
 	c, err := o.config()
 	if err != nil {
@@ -67,6 +68,8 @@ func (o *OAuth2) validate() error {
 	return c.Validate()
 }
 
+// config makes the backend's configuration. A leeway of 0 here means none, where the backend's 0
+// would be its default.
 func (o *OAuth2) config() (oauth2.Config, error) {
 	c := oauth2.Config{
 		Issuer: o.Issuer, KeysURL: o.KeysURL, ResourceServer: o.ResourceServer, Audience: o.Audience, ScopePrefix: o.ScopePrefix,

@@ -221,6 +221,8 @@ func (c *Config) validateAdmission() []error {
 	return nil
 }
 
+// validateNumbers checks all numbers and durations and returns every fault. A setting whose 0 has a
+// meaning of its own is checked only where it is not 0.
 func (c *Config) validateNumbers() []error {
 	var errs []error
 	bounds := func(key string, value, low, high int64, unit string) {
@@ -349,6 +351,8 @@ func (c *Config) ReachableGossip() (string, error) {
 	return told.Reachable(c.Listen.Gossip)
 }
 
+// firstIP returns an address of this host that others may reach: the first of IPv4, else the first
+// of IPv6.
 func firstIP() (string, error) {
 	addresses, err := net.InterfaceAddrs()
 	if err != nil {

@@ -36,6 +36,7 @@ func (l *LDAP) config() (ldap.Config, error) {
 	}, err
 }
 
+// validate checks the settings by making the backend's configuration of them, which has the rules.
 func (l *LDAP) validate() error {
 	c, err := l.config()
 	if err != nil {

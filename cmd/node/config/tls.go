@@ -154,6 +154,8 @@ func (c *Config) ClientTLS(log *slog.Logger) (*tlsfiles.Files, error) {
 	return open("tls.client", c.TLS.Client, log, nil)
 }
 
+// open reads the files of one TLS setting; nil without an error if it is off. check judges the
+// certificate, here and at every reload.
 func open(
 	setting string, files TLSFiles, log *slog.Logger, check func(tls.Certificate, *x509.CertPool) error,
 ) (*tlsfiles.Files, error) {

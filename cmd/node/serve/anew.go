@@ -40,6 +40,7 @@ func (n *node) readAnew() {
 	}
 }
 
+// list joins the names of settings for the log.
 func list(names []string) string {
 	if len(names) == 0 {
 		return "none has changed"

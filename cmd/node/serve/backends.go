@@ -47,6 +47,7 @@ func (n *node) backends(own access.Backend) (all []access.Backend) {
 	return all
 }
 
+// loginFigures returns the answers of each backend under its name.
 func (n *node) loginFigures() map[string]metrics.Logins {
 	out := map[string]metrics.Logins{}
 	for backend, c := range n.broker.Logins.LoginCounts() {

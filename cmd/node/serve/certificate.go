@@ -25,6 +25,8 @@ func certificateUser(from string) func(*x509.Certificate) (string, error) {
 	}
 }
 
+// namesIn returns all names of the kind in a certificate; more than one is ambiguous, and the
+// caller refuses it.
 func namesIn(c *x509.Certificate, from string) (names []string) {
 	switch from {
 	case config.LoginFromCommonName:

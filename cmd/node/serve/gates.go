@@ -32,6 +32,8 @@ const (
 // nodes, and of their gossip. What one of them lets in takes nothing from the others.
 type gates struct{ clients, probes, peers, gossip *gate.Gate }
 
+// newGates makes the gates with bounds of their own, so that a flood of clients keeps out neither
+// probes nor other nodes. Probes never log in, hence no time-out.
 func newGates(cfg *config.Config, log *slog.Logger) gates {
 	return gates{
 		clients: gate.New(gate.Config{

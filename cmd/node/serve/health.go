@@ -39,6 +39,7 @@ func newHealth(dataDir string) *health {
 	return &health{file: filepath.Join(dataDir, "alive"), stop: make(chan struct{}), written: time.Now()}
 }
 
+// started ends the phase of starting: from now on readiness is what ready says.
 func (h *health) started(ready func() error, warning func() string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -86,6 +87,7 @@ func answered(err error) bool {
 	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE)
 }
 
+// writeSynced writes and syncs a small file. Only a sync proves that the disk takes writes.
 func writeSynced(name string) error {
 	f, err := os.Create(name)
 	if err != nil {
@@ -95,6 +97,8 @@ func writeSynced(name string) error {
 	return errors.Join(err, f.Sync(), f.Close())
 }
 
+// live fails when the disk has taken no write for diskStalls. Only that is worth a restart;
+// everything else is a matter of readiness.
 func (h *health) live() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -108,6 +112,7 @@ func (h *health) live() error {
 	return nil
 }
 
+// startup fails until the node has started, with how far the start is.
 func (h *health) startup() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -122,6 +127,7 @@ func (h *health) startup() error {
 	return fmt.Errorf("the node is starting: %s", h.start)
 }
 
+// serving calls ready without mu, because it may take a while.
 func (h *health) serving() error {
 	if err := h.startup(); err != nil {
 		return err
@@ -132,6 +138,7 @@ func (h *health) serving() error {
 	return ready()
 }
 
+// handler answers the three probes; the body has the reason and warnings for people.
 func (h *health) handler() http.Handler {
 	mux := http.NewServeMux()
 	for path, check := range map[string]func() error{
@@ -163,6 +170,7 @@ func (h *health) named(fault string) {
 	h.name = fault
 }
 
+// answer sends 200 or 503. Warnings are in the body alone: they must not make a supervisor act.
 func answer(w http.ResponseWriter, err error, warning string) {
 	body := struct {
 		Status  string `json:"status"`

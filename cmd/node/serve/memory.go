@@ -110,6 +110,7 @@ func (n *node) replanMemory() {
 	n.incoming.Limit(bytes)
 }
 
+// logMemory logs the plan, and warns where it leaves a node too little to work with.
 func (n *node) logMemory(p *memoryPlan, from string) {
 	if p.high == 0 {
 		return
@@ -159,6 +160,8 @@ type memoryWatch struct {
 	last    time.Time      // of the last collect
 }
 
+// watchMemory looks every memoryEvery until the node stops. It takes up a plan that was changed
+// meanwhile.
 func (n *node) watchMemory() {
 	plan := *n.memory.Load()
 	w := memoryWatch{
@@ -234,6 +237,7 @@ func (w *memoryWatch) resize(now time.Time, to cluster.Caches) int64 {
 	return w.measure(now)
 }
 
+// measure runs the collector first: memoryInUse knows what the last collection left.
 func (w *memoryWatch) measure(now time.Time) int64 {
 	w.last = now
 	w.collect()

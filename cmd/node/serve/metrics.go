@@ -46,6 +46,8 @@ func (n *node) showMetrics() {
 	}))
 }
 
+// ledQueues yields the queues that this node leads. The figures share one buffer, so they hold
+// until the next step only.
 func (n *node) ledQueues() iter.Seq[metrics.Queue] {
 	now := quorumq.Time(n.part.Now().UnixMilli())
 	return func(yield func(metrics.Queue) bool) {
@@ -60,6 +62,7 @@ func (n *node) ledQueues() iter.Seq[metrics.Queue] {
 	}
 }
 
+// gatewayFigures gathers the counters of this node as gateway. An unknown age of the view is -1.
 func (n *node) gatewayFigures() metrics.Gateway {
 	c, d := n.broker.Counters(), n.broker.DeadLetterCauses()
 	buffered, stopped := n.broker.Buffered()
@@ -81,6 +84,7 @@ func (n *node) gatewayFigures() metrics.Gateway {
 	}
 }
 
+// quotaFigures converts the counts of quotas, and says how many publishes wait for one.
 func (n *node) quotaFigures() ([]metrics.QuotaCount, int64) {
 	counts, waiting := n.broker.QuotaCounts()
 	out := make([]metrics.QuotaCount, len(counts))
@@ -90,6 +94,7 @@ func (n *node) quotaFigures() ([]metrics.QuotaCount, int64) {
 	return out, waiting
 }
 
+// auditFigures converts the counts of audit records.
 func (n *node) auditFigures() []metrics.AuditCount {
 	counts := n.broker.Audit.Counts()
 	out := make([]metrics.AuditCount, len(counts))
@@ -99,6 +104,7 @@ func (n *node) auditFigures() []metrics.AuditCount {
 	return out
 }
 
+// memoryFigures returns what is in use and what the plan allows, in bytes.
 func (n *node) memoryFigures() metrics.Memory {
 	kept, limit := n.part.Caches()
 	plan := n.memory.Load()
@@ -116,6 +122,7 @@ func (n *node) warning() string {
 	return n.part.Warning()
 }
 
+// linkFigures sums the figures of all links. The first connect of a link is no reconnect.
 func (n *node) linkFigures() metrics.Links {
 	s := n.part.LinkStats()
 	links := metrics.Links{Refused: s.Refused, Starved: s.Starved, Detours: s.Detours}
@@ -135,6 +142,7 @@ func (n *node) linkFigures() metrics.Links {
 	return links
 }
 
+// clockFigures returns how far each node's wall clock is from the clock of the cluster (TTL-8).
 func (n *node) clockFigures() metrics.Clock {
 	f := n.part.ClockFigures()
 	own := f.Nodes[id.NodeID(n.cfg.NodeID)]

@@ -128,6 +128,9 @@ func newNode(cfg *config.Config, version string, log *slog.Logger) *node {
 	return &node{cfg: cfg, version: version, log: log, gates: newGates(cfg, log), health: newHealth(cfg.DataDir), failed: make(chan error, 7), unwatch: make(chan struct{})}
 }
 
+// start starts the parts from below. What can be checked without the cluster is checked first, and
+// probes and profiles are served before the long part begins. After an error stop ends what has
+// started.
 func (n *node) start(ctx context.Context, version string) error {
 	if _, err := n.cfg.GossipKey(); err != nil {
 		return err // before anything is made
@@ -187,6 +190,8 @@ func (n *node) start(ctx context.Context, version string) error {
 	return n.serveClients(ctx)
 }
 
+// clusterConfig makes the configuration of the cluster part. It opens the listener for peers, since
+// its address may be needed to tell others.
 func (n *node) clusterConfig(ctx context.Context, version string) (cluster.Config, error) {
 	caches := n.memory.Load().caches
 	c := cluster.Config{
@@ -234,6 +239,7 @@ func (n *node) fail(err error) {
 	os.Exit(ExitDiskHangs)
 }
 
+// listen opens a TCP listener; the error names its setting.
 func listen(ctx context.Context, key, address string) (net.Listener, error) {
 	var lc net.ListenConfig
 	l, err := lc.Listen(ctx, "tcp", address)
@@ -243,6 +249,8 @@ func listen(ctx context.Context, key, address string) (net.Listener, error) {
 	return l, nil
 }
 
+// serveHealth serves probes and metrics from the first moment on, so that a long start can be
+// watched.
 func (n *node) serveHealth(ctx context.Context) error {
 	l, err := listen(ctx, "listen.http", n.cfg.Listen.HTTP)
 	if err != nil {
@@ -258,6 +266,7 @@ func (n *node) serveHealth(ctx context.Context) error {
 	return nil
 }
 
+// serveClients opens what clients use, after all else has started.
 func (n *node) serveClients(ctx context.Context) error {
 	l, err := listen(ctx, "listen.client", n.cfg.Listen.Client)
 	if err != nil {
@@ -346,6 +355,7 @@ func (n *node) sendClientsAway(drained bool) (err error) {
 	return err
 }
 
+// bounded runs f with a context that ends after d.
 func bounded(d time.Duration, f func(context.Context)) {
 	ctx, cancel := context.WithTimeout(context.Background(), d)
 	defer cancel()
