@@ -46,8 +46,7 @@ func newConsumerList(s *session) *cobra.Command {
 	return cmd
 }
 
-// consumerRow shows a prefetch of 0 as what it means. Consumers of the broker itself have no
-// connection and show their node.
+// consumerRow shows a prefetch of 0 as what it means, and the node where the connection has no id.
 func consumerRow(x client.ConsumerInfo) []string {
 	prefetch := "unlimited"
 	if n := x.Prefetch; n > 0 {

@@ -52,7 +52,7 @@ nothing and prints what would be lost. With several nodes left, run it on each w
 }
 
 // run opens the data directory, which fails while the node runs, and does what the flags ask for.
-// It changes nothing unless nodes are named as lost.
+// It changes nothing without --accept-loss.
 func (f *recoverFlags) run(out io.Writer) error {
 	if len(f.lost) == 0 && f.report == "" {
 		return errors.New("name the nodes that are lost for good with --lost, or write a report with --report")

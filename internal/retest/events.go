@@ -247,7 +247,7 @@ func (c *collector) text(line string) {
 	}
 }
 
-// closeCase ends the numbered case whose lines are being read, as failed.
+// closeCase ends the failed case whose output is being read, if there is one.
 func (c *collector) closeCase() {
 	if c.inCase != nil {
 		c.fail(*c.inCase)

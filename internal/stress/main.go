@@ -73,8 +73,7 @@ func goTest(args ...string) []string {
 	return append([]string{"go", "test", "-tags", "invariants", "-count=1", "-timeout", testLimit}, args...)
 }
 
-// pieces lists what is repeated. A piece with once set takes no seed that would make another round
-// differ.
+// pieces lists what is run, each as a process of its own.
 func pieces() []piece {
 	none := func(string) []string { return nil }
 	same := func(args ...string) func(string) []string { return func(string) []string { return args } }
