@@ -227,6 +227,7 @@ type limitsOf struct {
 	User  string `api:"user"`
 }
 
+// limits turns the one answer into a sequence, like all lists of the client.
 func (c *Client) limits(ctx context.Context, of limitsOf) iter.Seq2[Limit, error] {
 	type answer struct {
 		Limits []Limit `api:"limits"`

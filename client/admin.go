@@ -51,6 +51,7 @@ type Binding struct {
 	Arguments   Table
 }
 
+// proto fails where an argument has a type that tables cannot carry.
 func (b Binding) proto() (*brokerv1.Binding, error) {
 	args, err := b.Arguments.proto()
 	if err != nil {

@@ -170,6 +170,8 @@ func receive[T any](stream interface{ Recv() (T, error) }, each func(T) error) e
 	}
 }
 
+// try makes one attempt on one node and draws the conclusions about that node: whether it is lost,
+// to be avoided, or to be asked again. The caller decides about another attempt.
 func (c *Client) try(ctx context.Context, f func(context.Context, *node) error) error {
 	n, err := c.nodes.pick(ctx)
 	if err != nil {
@@ -229,6 +231,8 @@ func (c *Client) ClusterDetails(ctx context.Context) (ClusterStatus, error) {
 	return c.clusterStatus(ctx, true)
 }
 
+// clusterStatus also learns the addresses of the nodes that are alive, unless the addresses are
+// fixed.
 func (c *Client) clusterStatus(ctx context.Context, details bool) (ClusterStatus, error) {
 	type request struct {
 		Details bool `api:"details"`

@@ -105,6 +105,7 @@ func (c Config) Validate() error {
 	return errors.Join(errs...)
 }
 
+// validAddress demands host and port. gRPC would accept more and fail at the first call only.
 func validAddress(a string) error {
 	host, port, err := net.SplitHostPort(a)
 	if err != nil || host == "" || port == "" {
@@ -113,6 +114,7 @@ func validAddress(a string) error {
 	return nil
 }
 
+// withDefaults fills in what is zero. Negative values stay: they switch off.
 func (c Config) withDefaults() Config {
 	if c.CallTimeout == 0 {
 		c.CallTimeout = defaultCallTimeout

@@ -35,6 +35,7 @@ func (c *Client) ConnectionLost() <-chan struct{} {
 	return c.connection.lost
 }
 
+// open reports whether there is a connection that has not ended.
 func (x *connection) open() bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()

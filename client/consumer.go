@@ -224,6 +224,7 @@ func (s *Consumer) AwaitActivity(ctx context.Context, want Activity) error {
 	}
 }
 
+// setActivity takes what the queue reports about a single active consumer (SAC-4).
 func (s *Consumer) setActivity(a Activity) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -231,6 +232,7 @@ func (s *Consumer) setActivity(a Activity) {
 	s.notify()
 }
 
+// signal wakes the sender; one token is enough, since the sender then looks at everything.
 func (s *Consumer) signal() {
 	select {
 	case s.wake <- struct{}{}:
@@ -271,12 +273,16 @@ func (s *Consumer) Flush(ctx context.Context) error {
 	}
 }
 
+// isRevoked reports whether the queue took the delivery back (CT-2). Deliveries of earlier streams
+// are stale instead.
 func (s *Consumer) isRevoked(d *Delivery) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return d.stream == s.stream && s.revoked[d.id]
 }
 
+// revoke marks deliveries that the queue took back. Ids that the client has settled meanwhile are
+// passed over.
 func (s *Consumer) revoke(ids []uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -354,6 +360,7 @@ func (s *Consumer) Close() {
 	<-s.finished
 }
 
+// end makes the first error the consumer's last word and stops its loops.
 func (s *Consumer) end(err error) {
 	s.mu.Lock()
 	if s.err == nil {
@@ -364,6 +371,7 @@ func (s *Consumer) end(err error) {
 	s.stop()
 }
 
+// failure returns why the consumer ended; nil while it runs.
 func (s *Consumer) failure() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -18,6 +18,7 @@ import (
 // earlier self before it believes in another exclusive consumer.
 const exclusiveGrace = 15 * time.Second
 
+// consumeStream is the stream of one consumer on one node.
 type consumeStream = grpc.BidiStreamingClient[brokerv1.ConsumeRequest, brokerv1.ConsumeResponse]
 
 // run keeps a stream open until the consumer ends.
@@ -130,6 +131,8 @@ func (s *Consumer) attach(token string) uint64 {
 	return s.stream
 }
 
+// detach ends a stream: its deliveries become stale, and decisions that no flush has confirmed
+// count as lost, which the next Flush reports.
 func (s *Consumer) detach() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -188,6 +191,8 @@ func (s *Consumer) asked() bool {
 	return s.cancelled
 }
 
+// deliver notes the deliveries before it hands them over, so that a decision always finds its
+// delivery. It waits while nobody receives; credit bounds what comes.
 func (s *Consumer) deliver(batch []*brokerv1.Delivery, number uint64) error {
 	if !s.cfg.AutoAck {
 		s.mu.Lock()

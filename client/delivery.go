@@ -19,6 +19,7 @@ type Received struct {
 	Annotations   Table   // given with earlier returns and discards (DEL-11)
 }
 
+// receivedFromProto takes the exact routing key where it is not valid UTF-8 (AM-9).
 func receivedFromProto(d *brokerv1.Delivery) Received {
 	return Received{
 		Exchange: d.GetExchange(), RoutingKey: exact(d.GetRoutingKey(), d.GetRawRoutingKey()), Properties: propertiesFromProto(d.GetProperties()),
@@ -37,6 +38,7 @@ const (
 	Discard                         // dead-lettered, or dropped without a dead-letter exchange
 )
 
+// proto leaves an unknown kind unspecified, which the broker refuses.
 func (k DecisionKind) proto() brokerv1.Outcome {
 	switch k {
 	case Ack:

@@ -95,6 +95,8 @@ func fromGRPC(err error) error {
 	return e
 }
 
+// fromDetail makes the broker's error of its details; unknown metadata is kept out, so newer
+// brokers may add some.
 func fromDetail(d *brokerv1.ErrorDetail) error {
 	e := &Error{Class: Class(d.GetClass()), Text: d.GetText()}
 	e.fill(d.GetMetadata())

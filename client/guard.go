@@ -210,6 +210,7 @@ func (n *node) follow(ctx context.Context, pause time.Duration) {
 	}
 }
 
+// setUnfit notes the node's own word on whether clients do better elsewhere.
 func (n *node) setUnfit(is bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

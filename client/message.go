@@ -49,6 +49,7 @@ func TTL(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10
 // Priority returns p as a value for Properties.Priority.
 func Priority(p uint8) *uint8 { return &p }
 
+// proto sends a routing key that is not valid UTF-8 as bytes beside its readable form.
 func (m *Message) proto() (*brokerv1.Message, error) {
 	p, err := m.Properties.proto()
 	if err != nil {
@@ -78,6 +79,8 @@ func delayMs(at time.Time, d time.Duration) int64 {
 	return (d + time.Millisecond - 1).Milliseconds()
 }
 
+// proto sends only what is set: the broker tells an absent property from an empty one (MSG-1).
+// Times before 1970 become 0.
 func (p *Properties) proto() (*brokerv1.Properties, error) {
 	headers, err := p.Headers.proto()
 	if err != nil {
@@ -134,6 +137,7 @@ func rawTexts(p *brokerv1.Properties) map[string][]byte {
 	return out
 }
 
+// optional returns nil for the empty text, which stands for an absent property.
 func optional(s string) *string {
 	if s == "" {
 		return nil
@@ -141,6 +145,8 @@ func optional(s string) *string {
 	return &s
 }
 
+// propertiesFromProto puts the exact bytes of texts that are not valid UTF-8 in place of their
+// readable form, then reads all.
 func propertiesFromProto(p *brokerv1.Properties) Properties {
 	if len(p.GetRaw()) > 0 {
 		for name, s := range texts(p) {
@@ -178,6 +184,7 @@ type Death struct {
 	AcquiredCount uint32
 }
 
+// deathsFromProto keeps the order, newest first (DL-30).
 func deathsFromProto(in []*brokerv1.Death) []Death {
 	if len(in) == 0 {
 		return nil

@@ -92,6 +92,7 @@ func (n *node) tie(ctx, to context.Context) (context.Context, func(), error) {
 	}, ctx.Err()
 }
 
+// used reports whether calls or streams run over the node; guard probes only such nodes.
 func (n *node) used() bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -159,12 +160,14 @@ type nodes struct {
 	closed  bool
 }
 
+// newNodes begins at a random address, so that many clients spread over the nodes.
 func newNodes(cfg Config, with credential) *nodes {
 	ns := &nodes{cfg: cfg, with: with, all: map[string]*node{}, order: slices.Clone(cfg.Addresses)}
 	ns.current = rand.IntN(len(ns.order)) //nolint:gosec // many clients spread over the nodes
 	return ns
 }
 
+// addresses returns the addresses that are known now.
 func (ns *nodes) addresses() []string {
 	ns.mu.Lock()
 	defer ns.mu.Unlock()
@@ -257,6 +260,8 @@ func (ns *nodes) prefer(n *node) {
 	}
 }
 
+// lost marks a node that failed a call, which ends everything over it. A cancelled call proves
+// nothing. One that timed out may hang on a dead connection, hence the new one.
 func (ns *nodes) lost(n *node, cause error) {
 	if errors.Is(cause, context.Canceled) {
 		return
@@ -289,6 +294,7 @@ func (ns *nodes) reconnect(n *node) {
 	_ = n.conn.Close() // nothing can be done about it
 }
 
+// close closes all connections; no new ones are made from then on.
 func (ns *nodes) close() {
 	ns.mu.Lock()
 	defer ns.mu.Unlock()

@@ -144,6 +144,7 @@ func (c *Client) checkSize(m *Message) error {
 	}
 }
 
+// signal wakes the sender; one token is enough, since the sender then looks at the whole ring.
 func (p *Publisher) signal() {
 	select {
 	case p.wake <- struct{}{}:

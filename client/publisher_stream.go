@@ -11,6 +11,7 @@ import (
 	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
 )
 
+// publishStream is the stream of one publisher on one node.
 type publishStream = grpc.BidiStreamingClient[brokerv1.PublishRequest, brokerv1.PublishResponse]
 
 // run keeps a stream open until the publisher ends.

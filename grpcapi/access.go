@@ -12,6 +12,7 @@ import (
 	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
 )
 
+// accessServer serves Access over the broker; it keeps no state.
 type accessServer struct {
 	brokerv1.UnimplementedAccessServer
 	b *broker.Broker
@@ -25,6 +26,7 @@ func limit(n *int64) int64 {
 	return *n
 }
 
+// fromVhostLimits reads limits; an absent one is no limit.
 func fromVhostLimits(l *brokerv1.VhostLimits) administration.VHostLimits {
 	if l == nil {
 		l = &brokerv1.VhostLimits{}
@@ -37,6 +39,7 @@ func fromVhostLimits(l *brokerv1.VhostLimits) administration.VHostLimits {
 	}
 }
 
+// fromUserLimits reads limits; an absent one is no limit.
 func fromUserLimits(l *brokerv1.UserLimits) administration.UserLimits {
 	if l == nil {
 		l = &brokerv1.UserLimits{}
@@ -49,6 +52,7 @@ func fromUserLimits(l *brokerv1.UserLimits) administration.UserLimits {
 	}
 }
 
+// toVhostLimits leaves limits that are not set out of the answer.
 func toVhostLimits(l *administration.VHostLimits) *brokerv1.VhostLimits {
 	return &brokerv1.VhostLimits{
 		MaxConnections: toLimit(l.MaxConnections), MaxQueues: toLimit(l.MaxQueues),
@@ -58,6 +62,7 @@ func toVhostLimits(l *administration.VHostLimits) *brokerv1.VhostLimits {
 	}
 }
 
+// toUserLimits leaves limits that are not set out of the answer.
 func toUserLimits(l *administration.UserLimits) *brokerv1.UserLimits {
 	return &brokerv1.UserLimits{
 		MaxConnections: toLimit(l.MaxConnections), MaxChannels: toLimit(l.MaxChannels),

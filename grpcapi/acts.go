@@ -70,6 +70,8 @@ func acts() map[string]actOf {
 	return out
 }
 
+// topologyActs names what calls on queues, exchanges and bindings change, for the audit (AU-1). A
+// passive declare changes nothing.
 func topologyActs() map[string]actOf {
 	return map[string]actOf{
 		brokerv1.Admin_DeclareQueue_FullMethodName: of(audit.OpQueueDeclare, func(r *brokerv1.DeclareQueueRequest) (object, bool) {
@@ -103,6 +105,7 @@ func binding(b *brokerv1.Binding) object {
 	return object{vhostOf(b.GetVhost()), "binding", broker.BindingName(b.GetSource(), b.GetDestination())}
 }
 
+// messageActs names what jobs on messages change; a dry run changes nothing.
 func messageActs() map[string]actOf {
 	job := func(j *brokerv1.MessageJob) (object, bool) {
 		return object{vhostOf(j.GetVhost()), "queue", j.GetQueue()}, j.GetDryRun()
@@ -120,6 +123,8 @@ func messageActs() map[string]actOf {
 	}
 }
 
+// accessActs names what calls on vhosts, users and permissions change. The token that is minted has
+// no id yet.
 func accessActs() map[string]actOf {
 	vhost := func(name string) (object, bool) { return object{name, "vhost", name}, false }
 	user := func(name string) (object, bool) { return object{kind: "user", name: name}, false }
@@ -151,6 +156,7 @@ func accessActs() map[string]actOf {
 	}
 }
 
+// policyActs names what calls on policies change.
 func policyActs() map[string]actOf {
 	policy := func(vhost, name string, operator bool) (object, bool) {
 		kind := "policy"
@@ -169,6 +175,7 @@ func policyActs() map[string]actOf {
 	}
 }
 
+// nodeActs names what calls on nodes change; a dry run changes nothing.
 func nodeActs() map[string]actOf {
 	node := func(name string, asks bool) (object, bool) { return object{kind: "node", name: name}, asks }
 	return map[string]actOf{
@@ -184,6 +191,7 @@ func nodeActs() map[string]actOf {
 	}
 }
 
+// memberActs names what calls on members and operations change; a dry run changes nothing.
 func memberActs() map[string]actOf {
 	queue := func(vhost, name string, asks bool) (object, bool) { return object{vhostOf(vhost), "queue", name}, asks }
 	return map[string]actOf{

@@ -9,6 +9,7 @@ import (
 	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
 )
 
+// adminServer serves Admin over the broker; it keeps no state.
 type adminServer struct {
 	brokerv1.UnimplementedAdminServer
 	b *broker.Broker
@@ -87,6 +88,7 @@ func (a *adminServer) ListQueues(ctx context.Context, req *brokerv1.ListQueuesRe
 	return out, nil
 }
 
+// toQueue leaves the figures out where no leader gave them: absent and 0 are different answers.
 func toQueue(q *broker.Queue) *brokerv1.Queue {
 	out := &brokerv1.Queue{
 		Vhost: q.VHost, Name: q.Name, Uid: q.UID, Type: q.Type, Durable: q.Durable, Exclusive: q.Exclusive, AutoDelete: q.AutoDelete,
@@ -109,6 +111,7 @@ func toQueue(q *broker.Queue) *brokerv1.Queue {
 	return out
 }
 
+// toStats adds up the totals of the API. Priorities without ready messages are left out.
 func toStats(s *broker.QueueStats) *brokerv1.QueueStats {
 	out := &brokerv1.QueueStats{
 		Messages:      s.Ready + s.Unsettled + s.Delayed + s.Backlog,
@@ -210,6 +213,7 @@ func (a *adminServer) Unbind(ctx context.Context, req *brokerv1.UnbindRequest) (
 	return &brokerv1.UnbindResponse{}, nil
 }
 
+// fromBinding reads a binding; its destination is a queue unless the request says otherwise.
 func fromBinding(b *brokerv1.Binding) (broker.Binding, error) {
 	if b == nil {
 		return broker.Binding{}, invalid("binding", "binding", "", "is not set")
@@ -295,6 +299,7 @@ func (a *adminServer) FinalizeVersion(ctx context.Context, req *brokerv1.Finaliz
 	return out, nil
 }
 
+// clockStatus converts the clock of a node; nil where the node did not tell.
 func clockStatus(c *operators.Clock) *brokerv1.ClockStatus {
 	if c == nil {
 		return nil
@@ -304,6 +309,7 @@ func clockStatus(c *operators.Clock) *brokerv1.ClockStatus {
 	}
 }
 
+// diskStatus converts the disk of a node; nil where the node did not tell.
 func diskStatus(d *operators.Disk) *brokerv1.DiskStatus {
 	if d == nil {
 		return nil

@@ -62,6 +62,8 @@ type asked struct {
 	in    chan struct{} // closed when it has room
 }
 
+// newBudget makes the gRPC part of the node's budget and has itself called when others give bytes
+// back.
 func newBudget(node *incoming.Budget) *budget {
 	b := &budget{node: node, users: map[string]int64{}, held: map[string]int{}, conns: map[*countedConn]int64{}, waits: map[*countedConn]int{}}
 	node.WhenFreed(b.freed)
@@ -110,6 +112,7 @@ func (b *budget) acquire(ctx context.Context, conn *countedConn, user string, by
 	return nil, ctx.Err()
 }
 
+// isIn reports whether the message has got its room.
 func (a *asked) isIn() bool {
 	select {
 	case <-a.in:
@@ -145,6 +148,8 @@ func (b *budget) tooMany(conn *countedConn) error {
 	}
 }
 
+// release gives the room of a message back and tells the other protocols, without mu: freed takes
+// it.
 func (b *budget) release(a *asked) {
 	b.mu.Lock()
 	b.giveBack(a)

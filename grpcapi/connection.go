@@ -144,6 +144,8 @@ func (x *countedConn) enter() error {
 	return nil
 }
 
+// leave ends a call that enter let in, and cuts the connection off if it was the last one of a
+// connection that is being closed.
 func (x *countedConn) leave() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -227,6 +229,7 @@ func lifeOf(ctx context.Context) context.Context {
 	return connectionOf(ctx).life
 }
 
+// lifeKey is the key of a stream's life in its context; its own type keeps it unique.
 type lifeKey struct{}
 
 // whileLoggedIn returns the context of a stream whose life ends with the login (ID-5); done when

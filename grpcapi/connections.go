@@ -7,6 +7,7 @@ import (
 	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
 )
 
+// connectionsServer serves Connections over the broker; it keeps no state.
 type connectionsServer struct {
 	brokerv1.UnimplementedConnectionsServer
 	b *broker.Broker

@@ -17,6 +17,7 @@ import (
 // maxTasks bounds the settlements of one stream that wait for their commit.
 const maxTasks = 1024
 
+// consumeServer is the server's end of one Consume stream.
 type consumeServer = grpc.BidiStreamingServer[brokerv1.ConsumeRequest, brokerv1.ConsumeResponse]
 
 // Consume delivers messages of one queue.
@@ -107,6 +108,8 @@ type task struct {
 	extend  *brokerv1.ExtendAckDeadline // or extend ack deadlines
 }
 
+// run starts reader and worker and writes in the handler's goroutine, as gRPC ends the stream when
+// that returns. The worker must have ended by then; the reader ends with the stream.
 func (x *consumeStream) run() error {
 	ctx, stop := context.WithCancel(x.stream.Context())
 	defer stop()
@@ -159,6 +162,8 @@ func (x *consumeStream) readAll(ctx context.Context) error {
 	}
 }
 
+// settle hands a settlement to the broker. With a request number it returns the answer, which the
+// worker sends once the settlement is committed.
 func (x *consumeStream) settle(s *brokerv1.Settlement) (*brokerv1.Settled, error) {
 	annotations, err := fromNames("annotations", s.GetAnnotations(), failure.Error{Kind: "message"})
 	if err != nil {
@@ -328,6 +333,7 @@ func (x *consumeStream) consumerEnded(err error) (ended bool, _ error) {
 	return true, x.stream.Send(cancelled(cause))
 }
 
+// notify sends what became of tasks, then ends the stream if one failed.
 func (x *consumeStream) notify(n notices) error {
 	for _, r := range n.told {
 		if err := x.stream.Send(r); err != nil {

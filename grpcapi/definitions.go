@@ -14,6 +14,7 @@ import (
 // pieceBytes is the size of the pieces that an export is sent in.
 const pieceBytes = 256 << 10
 
+// definitionsServer serves Definitions over the broker; it keeps no state.
 type definitionsServer struct {
 	brokerv1.UnimplementedDefinitionsServer
 	b *broker.Broker
@@ -62,6 +63,8 @@ func (s *definitionsServer) ImportDefinitions(stream grpc.BidiStreamingServer[br
 	}})
 }
 
+// receiveDocument gathers the pieces of a document up to broker.MaxDefinitionsBytes. The options
+// come first, alone.
 func receiveDocument(stream grpc.BidiStreamingServer[brokerv1.ImportDefinitionsRequest, brokerv1.ImportDefinitionsResponse]) (*brokerv1.ImportOptions, []byte, error) {
 	first, err := stream.Recv()
 	if err != nil {
@@ -85,6 +88,7 @@ func receiveDocument(stream grpc.BidiStreamingServer[brokerv1.ImportDefinitionsR
 	}
 }
 
+// toImported converts what became of each object.
 func toImported(done []broker.Imported) []*brokerv1.ImportedObject {
 	outcomes := map[broker.ImportOutcome]brokerv1.ImportOutcome{
 		broker.ImportCreated:   brokerv1.ImportOutcome_IMPORT_OUTCOME_CREATED,

@@ -164,6 +164,9 @@ func (g guarded) RegisterService(desc *grpc.ServiceDesc, impl any) {
 	g.s.grpc.RegisterService(&own, impl)
 }
 
+// stream is the interceptor of all streams. It logs in, ties the stream to the life of the login,
+// checks the permission and, where the call changes something, has the audit record it. No error
+// leaves without a status.
 func (s *Server) stream(srv any, st grpc.ServerStream, info *grpc.StreamServerInfo, next grpc.StreamHandler) (err error) {
 	defer s.recovered(st.Context(), info.FullMethod, &err)
 	ctx, leave, err := s.admit(st.Context(), info.FullMethod)

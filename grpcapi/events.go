@@ -9,6 +9,7 @@ import (
 	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
 )
 
+// eventsServer serves Events over the broker; it keeps no state.
 type eventsServer struct {
 	brokerv1.UnimplementedEventsServer
 	b *broker.Broker
@@ -48,6 +49,7 @@ func (s *eventsServer) TailAudit(ctx context.Context, req *brokerv1.TailAuditReq
 	return out, nil
 }
 
+// toEvent converts an event; the audit part is there for audit records alone.
 func toEvent(e *broker.Event) *brokerv1.Event {
 	out := &brokerv1.Event{
 		Kind: string(e.Kind), AtMs: e.AtMs, Node: string(e.Node), Vhost: e.VHost, Name: e.Name,

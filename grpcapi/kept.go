@@ -24,6 +24,7 @@ type kept struct {
 	ended   bool
 }
 
+// keptKey is the key of a call's kept room in its context; its own type keeps it unique.
 type keptKey struct{}
 
 // keeping has the messages of a call that publishes keep their room until letGo. end gives back what is left.

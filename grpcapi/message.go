@@ -130,6 +130,7 @@ func toResult(out *brokerv1.PublishResult, r *broker.Result) {
 	}
 }
 
+// toCause converts the cause of a rejection; one that the API does not know stays unspecified.
 func toCause(c broker.RejectionCause) brokerv1.Rejection_Cause {
 	switch c {
 	case broker.CauseMaxLen:
@@ -161,6 +162,8 @@ func setDelivery(out *brokerv1.Delivery, props *brokerv1.Properties, d *broker.D
 	out.Properties = props
 }
 
+// setProperties fills out from the properties that are present, an empty one included (MSG-1). It
+// reuses out, which is on every delivery. Texts that are not valid UTF-8 also go as bytes.
 func setProperties(out *brokerv1.Properties, m *message.Message) {
 	has := m.Present()
 	out.Raw = nil
@@ -211,6 +214,7 @@ func deathHeaders(m *message.Message) message.Table {
 	return kept
 }
 
+// toDeath converts a death; a TTL of 0 and no TTL are different.
 func toDeath(d *message.Death) *brokerv1.Death {
 	out := &brokerv1.Death{
 		Queue: valid(d.Queue), Reason: d.Reason, Count: d.Count, FirstTimeMs: d.FirstTimeMs, LastTimeMs: d.LastTimeMs,

@@ -8,6 +8,7 @@ import (
 	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
 )
 
+// messagesServer serves Messages over the broker; it keeps no state.
 type messagesServer struct {
 	brokerv1.UnimplementedMessagesServer
 	b *broker.Broker
@@ -37,6 +38,7 @@ func (s *messagesServer) Peek(ctx context.Context, req *brokerv1.PeekRequest) (*
 	return out, nil
 }
 
+// toPeeked converts a message that was looked at, with what the part of the queue says of it.
 func toPeeked(p *broker.Peeked) *brokerv1.PeekedMessage {
 	out := &brokerv1.PeekedMessage{
 		Number: p.Number, Message: &brokerv1.Delivery{}, BodyBytes: uint64(p.BodyBytes), AtMs: p.AtMs, ExpiresMs: p.ExpiresMs,
@@ -46,6 +48,7 @@ func toPeeked(p *broker.Peeked) *brokerv1.PeekedMessage {
 	return out
 }
 
+// fromPart reads the part of a queue; unspecified is ready.
 func fromPart(p brokerv1.QueuePart) (broker.Part, error) {
 	switch p {
 	case brokerv1.QueuePart_QUEUE_PART_UNSPECIFIED, brokerv1.QueuePart_QUEUE_PART_READY:
@@ -60,6 +63,7 @@ func fromPart(p brokerv1.QueuePart) (broker.Part, error) {
 	return 0, invalid("queue", "part", p.String(), "is not known; want ready, unsettled, backlog or delayed")
 }
 
+// fromMessageFilter reads which messages are chosen; an empty filter chooses all.
 func fromMessageFilter(f *brokerv1.MessageFilter) (broker.MessageFilter, error) {
 	headers, err := fromTable("headers", f.GetHeaders())
 	if err != nil {
@@ -71,6 +75,7 @@ func fromMessageFilter(f *brokerv1.MessageFilter) (broker.MessageFilter, error) 
 	}}, nil
 }
 
+// fromJob reads what jobs on messages have in common.
 func fromJob(j *brokerv1.MessageJob) (broker.MessageJob, error) {
 	f, err := fromMessageFilter(j.GetFilter())
 	return broker.MessageJob{
@@ -143,6 +148,7 @@ func (s *messagesServer) ExplainDeadLetter(ctx context.Context, req *brokerv1.Ex
 	}, nil
 }
 
+// toRouted converts the queues that a message would reach, with the ways there.
 func toRouted(queues []broker.RoutedQueue) []*brokerv1.RoutedQueue {
 	out := make([]*brokerv1.RoutedQueue, len(queues))
 	for i := range queues {
@@ -155,6 +161,7 @@ func toRouted(queues []broker.RoutedQueue) []*brokerv1.RoutedQueue {
 	return out
 }
 
+// toSettings converts settings with where each comes from.
 func toSettings(all []broker.Setting) []*brokerv1.SettingSource {
 	out := make([]*brokerv1.SettingSource, len(all))
 	for i := range all {
@@ -163,6 +170,7 @@ func toSettings(all []broker.Setting) []*brokerv1.SettingSource {
 	return out
 }
 
+// toSteps converts the exchanges that routing visits. Misses may be fewer than MissesTotal.
 func toSteps(steps []broker.RoutingStep) []*brokerv1.RoutingStep {
 	out := make([]*brokerv1.RoutingStep, len(steps))
 	for i := range steps {
@@ -177,6 +185,7 @@ func toSteps(steps []broker.RoutingStep) []*brokerv1.RoutingStep {
 	return out
 }
 
+// validAll makes each text valid UTF-8, which protobuf demands.
 func validAll(texts []string) []string {
 	out := make([]string, len(texts))
 	for i, s := range texts {

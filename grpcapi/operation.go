@@ -165,6 +165,7 @@ func toFilter(f *brokerv1.QueueFilter) operators.QueueFilter {
 	return operators.QueueFilter{VHost: f.GetVhost(), Pattern: f.GetPattern()}
 }
 
+// started answers a call that begins an operation. A dry run has a plan and no operation.
 func started(op operators.Operation, p operators.Plan, err error) (*brokerv1.StartOperationResponse, error) {
 	if err != nil {
 		return nil, err
@@ -179,6 +180,7 @@ func started(op operators.Operation, p operators.Plan, err error) (*brokerv1.Sta
 	return out, nil
 }
 
+// toOperation converts an operation; times are in milliseconds.
 func toOperation(o *operators.Operation) *brokerv1.Operation {
 	state := brokerv1.OperationState_OPERATION_STATE_UNSPECIFIED
 	switch o.State {

@@ -18,6 +18,7 @@ import (
 	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
 )
 
+// brokerServer serves Broker: publishing, consuming, getting and connecting.
 type brokerServer struct {
 	brokerv1.UnimplementedBrokerServer
 	s *Server
@@ -103,6 +104,8 @@ type publishStream struct {
 	producer *broker.ProducerID // nil: none
 }
 
+// run reads in a second goroutine and writes in the handler's. The reader does its own cleaning up,
+// since it may outlive the handler.
 func (p *publishStream) run() error {
 	go func() {
 		err := p.readAll()

@@ -199,6 +199,7 @@ func (s *Server) Incoming() (x IncomingStats) {
 	return x
 }
 
+// setDefault writes the default over a zero value.
 func setDefault[T comparable](v *T, d T) {
 	var zero T
 	if *v == zero {
@@ -256,6 +257,7 @@ func (s *Server) watchReadiness() {
 	}
 }
 
+// serving gives readiness the word of the health protocol.
 func serving(is bool) healthv1.HealthCheckResponse_ServingStatus {
 	if is {
 		return healthv1.HealthCheckResponse_SERVING
@@ -263,6 +265,8 @@ func serving(is bool) healthv1.HealthCheckResponse_ServingStatus {
 	return healthv1.HealthCheckResponse_NOT_SERVING
 }
 
+// setHealth sets the health of the server as a whole and of the services that balancers ask about
+// by name.
 func (s *Server) setHealth(ready bool) {
 	state := serving(ready)
 	for _, name := range []string{"", brokerv1.Broker_ServiceDesc.ServiceName, brokerv1.Admin_ServiceDesc.ServiceName} {

@@ -43,6 +43,7 @@ func namesOnce(where string, t message.Table, about failure.Error) error {
 	return nil
 }
 
+// fromFields reads a table at a nesting depth. A raw name counts before the readable one.
 func fromFields(where string, fields []*brokerv1.Field, depth int) (message.Table, error) {
 	if len(fields) == 0 {
 		return nil, nil
@@ -112,6 +113,7 @@ func fromValue(where, name string, v *brokerv1.Value, depth int) (message.Value,
 	return message.Value{}, invalid("message", where, strconv.Quote(name), "the value has no kind; set one, void for none")
 }
 
+// fromArray counts an array as a level of nesting, as the stored form does.
 func fromArray(where, name string, values []*brokerv1.Value, depth int) (message.Value, error) {
 	if depth > message.MaxTableDepth {
 		return message.Value{}, tooDeep(where)

@@ -110,6 +110,8 @@ func (s *Server) early(ctx context.Context, info *tap.Info) (context.Context, er
 	return with, nil
 }
 
+// refusedKey is the key, in a call's context, of why it was refused before its headers were read in
+// full.
 type refusedKey struct{}
 
 // refusedEarly returns why admit is to refuse a call; nil: it is not.
@@ -155,6 +157,7 @@ func (s *Server) awaitCheck(ctx context.Context, conn *countedConn) (context.Con
 	return context.WithValue(ctx, checkKey{}, done), nil
 }
 
+// checkKey is the key of what ends the check of a call's credentials.
 type checkKey struct{}
 
 // checked ends a look at a call's credentials.
