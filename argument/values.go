@@ -11,20 +11,20 @@ import (
 	"github.com/quorate/quorate/quorumq"
 )
 
-// Values are the values that an argument may have. Its text is the one of docs/semantics.md.
+// Values are the permitted values of an argument. Its text appears in docs/semantics.md.
 type Values interface {
 	fmt.Stringer
-	// read takes a value, or says of it what it is and what is wrong.
+	// read takes a value, or returns what it is and what is wrong with it.
 	read(v message.Value) (out Value, is, fault string)
 }
 
-// Value is an argument that was read: the field of its kind is set.
+// Value is an argument that was read; the field of its kind is set.
 type Value struct {
-	Int    int64 // of integers; of one of some words its place among them
+	Int    int64 // of an integer; of a word its index
 	Text   string
 	Bool   bool
-	Shape  quorumq.Backoff // of a back-off, with
-	WaitMs []int64         // milliseconds, those of a list
+	Shape  quorumq.Backoff // of a back-off, with WaitMs
+	WaitMs []int64         // waits of a list, in milliseconds
 }
 
 // MaxTimeMs is the highest x-message-ttl and x-expires, ten years in milliseconds.
@@ -34,7 +34,7 @@ func wrongType(v message.Value, want string) (Value, string, string) {
 	return Value{}, v.String(), "want " + want + ", have " + v.Kind().String()
 }
 
-// integer is of any width (C-2), within bounds.
+// integer accepts any width (C-2), within bounds.
 type integer struct {
 	low, high int64
 	unit      string
@@ -73,10 +73,10 @@ func (k integer) String() string {
 	return s
 }
 
-// oneOf is a word of a list.
+// oneOf accepts one of some words.
 type oneOf struct {
 	words []string
-	// foreign is a word that RabbitMQ has besides, and instead what helps who means it.
+	// foreign is a further word of RabbitMQ's, and instead advises users of it.
 	foreign, instead string
 }
 
@@ -100,7 +100,7 @@ func (k oneOf) read(v message.Value) (out Value, is, fault string) {
 
 func (k oneOf) String() string { return "`" + strings.Join(k.words, "`, `") + "`" }
 
-// text has at most so many bytes.
+// text accepts strings up to a length in bytes.
 type text struct {
 	most int
 	note string
@@ -136,7 +136,7 @@ func (boolean) read(v message.Value) (out Value, is, fault string) {
 
 func (boolean) String() string { return "boolean" }
 
-// anything is not looked at.
+// anything accepts every value unseen.
 type anything struct{}
 
 func (anything) read(message.Value) (out Value, is, fault string) { return Value{}, "", "" }

@@ -41,10 +41,11 @@ type decoder struct {
 	path   []string // members and [n] on the way to the present value
 }
 
-// errForm ends decoding: the fault is noted.
+// errForm ends decoding after the fault was recorded.
 var errForm = errors.New("definitions: not JSON")
 
-// decode reads one JSON value and the end behind it. What is no JSON at all is one fault.
+// decode reads one JSON value and checks that nothing follows. A text that is not JSON is one
+// fault.
 func decode(text []byte, faults *Faults) (any, bool) {
 	d := &decoder{in: json.NewDecoder(bytes.NewReader(text)), faults: faults}
 	d.in.UseNumber()
@@ -53,7 +54,7 @@ func decode(text []byte, faults *Faults) (any, bool) {
 		if _, err = d.in.Token(); errors.Is(err, io.EOF) {
 			return v, true
 		}
-		faults.add("$", fmt.Sprintf("goes on behind its end, at byte %d; give one JSON document", d.in.InputOffset()))
+		faults.add("$", fmt.Sprintf("has more behind its end, at byte %d; give one JSON document", d.in.InputOffset()))
 		return nil, false
 	}
 	if !errors.Is(err, errForm) {
@@ -130,7 +131,7 @@ func (d *decoder) object() (any, error) {
 		name, _ := t.(string)
 		d.path = append(d.path, "."+name)
 		if _, twice := out.get(name); twice {
-			d.fault("stands twice")
+			d.fault("occurs twice")
 		}
 		v, err := d.value()
 		if err != nil {
@@ -160,7 +161,7 @@ func (e *entry) get(name string) (any, bool) {
 	return v, ok && v != nil
 }
 
-// need returns a string that must be there.
+// need returns a string that is required.
 func (e *entry) need(name string) string {
 	if _, ok := e.get(name); !ok {
 		e.fault(name, "is missing")
@@ -183,7 +184,7 @@ func (e *entry) text(name, absent string) string {
 	return s
 }
 
-// oneOf reads one of some words; the first is that of an absent one.
+// oneOf reads one of some words; an absent member counts as the first.
 func (e *entry) oneOf(name string, words ...string) string {
 	s := e.text(name, words[0])
 	if !slices.Contains(words, s) {
@@ -220,7 +221,7 @@ func (e *entry) integer(name string, absent int64) int64 {
 	return n
 }
 
-// texts reads a list of strings, or, as older documents have it, one string with commas.
+// texts reads a list of strings or, as in older documents, one string with commas.
 func (e *entry) texts(name string) []string {
 	v, ok := e.get(name)
 	if !ok {
@@ -244,7 +245,7 @@ func (e *entry) texts(name string) []string {
 	return out
 }
 
-// within reads an object; an empty list stands for an empty one, as RabbitMQ writes it.
+// within reads an object. RabbitMQ writes an empty one as an empty list.
 func (e *entry) within(name string) entry {
 	inner := entry{faults: e.faults, path: e.path + "." + name}
 	v, ok := e.get(name)
@@ -279,7 +280,7 @@ func (e *entry) fields() message.Table {
 	return t
 }
 
-// convert makes a typed value. Whole numbers are 64-bit integers.
+// convert gives a value a type. Whole numbers become 64-bit integers.
 func (e *entry) convert(name string, v any) message.Value {
 	switch v := v.(type) {
 	case bool:
@@ -317,7 +318,7 @@ func (e *entry) number(name, s string) message.Value {
 	return message.Float64(f)
 }
 
-// kindOf names the type of a JSON value, with a number's text.
+// kindOf names the type of a JSON value; for a number also its text.
 func kindOf(v any) string {
 	switch v := v.(type) {
 	case bool:
@@ -371,6 +372,6 @@ func appendText(b []byte, s string) []byte {
 	out := bytes.NewBuffer(b)
 	e := json.NewEncoder(out)
 	e.SetEscapeHTML(false)
-	_ = e.Encode(s) // a string always can
+	_ = e.Encode(s) // encoding a string never fails
 	return bytes.TrimSuffix(out.Bytes(), []byte("\n"))
 }

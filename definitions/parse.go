@@ -11,15 +11,15 @@ import (
 	"github.com/quorate/quorate/catalog"
 )
 
-// Names of RabbitMQ's.
+// Names in RabbitMQ's documents.
 const (
 	componentOperatorPolicy = "operator_policy"
 	componentVHostLimits    = "vhost-limits"
 	namesOfBroker           = "amq."
 )
 
-// Parse reads a document. With vhost, only what lies in that vhost is taken, and all of a
-// document of FormatVHost goes there. The error is *Faults: then nothing can be used.
+// Parse reads a document. With vhost it takes only what lies in that vhost; all objects of a
+// FormatVHost document go there. The error is *Faults; then no part of the document is usable.
 func Parse(text []byte, vhost string) (*Document, error) {
 	faults := &Faults{}
 	if len(text) > MaxBytes {
@@ -55,7 +55,7 @@ type parser struct {
 // Parse sorts the objects by Kind, so that each comes after those that it needs.
 func (p *parser) read(top *entry) {
 	if p.doc.Format == FormatVHost && p.vhost == "" {
-		top.fault("rabbitmq_definition_format", "is "+FormatVHost+": its objects name no vhost; say into which one to import them")
+		top.fault("rabbitmq_definition_format", "is "+FormatVHost+": its objects name no vhost; name the vhost to import them into")
 	}
 	for _, list := range []struct {
 		name string
@@ -107,7 +107,7 @@ func (p *parser) each(top *entry, name string, read func(*entry)) {
 	}
 }
 
-// in returns the vhost of an object, and whether it is wanted.
+// in returns the vhost of an object, and whether the import includes it.
 func (p *parser) in(e *entry) (vhost string, wanted bool) {
 	if p.doc.Format == FormatVHost {
 		return p.vhost, true
@@ -145,7 +145,7 @@ func (p *parser) user(e *entry) {
 	}
 }
 
-// vhostOf reads a vhost, whose settings are in its metadata, or beside its name.
+// vhostOf reads a vhost. Its settings are in its metadata or beside its name.
 func (p *parser) vhostOf(e *entry) {
 	meta := e.within("metadata")
 	name := e.need("name")
@@ -230,7 +230,7 @@ func (p *parser) topicPermission(e *entry) {
 	}
 }
 
-// parameter reads what RabbitMQ keeps as parameters; two components stand for more.
+// parameter reads a parameter. Two components stand for operator policies and vhost limits.
 func (p *parser) parameter(e *entry) {
 	x := catalog.Parameter{Component: e.need("component"), Name: e.need("name")}
 	var wanted bool
@@ -260,7 +260,7 @@ func (p *parser) globalParameter(e *entry) {
 		Parameter: catalog.Parameter{Name: name, Value: string(appendJSON(nil, value))}, OnlyNew: true,
 	}}
 	if strings.HasPrefix(name, "internal") || strings.HasPrefix(name, "imported_definition") {
-		o.skip = "belongs to the broker that it comes from"
+		o.skip = "belongs to the broker that exported it"
 	}
 	if p.vhost == "" {
 		p.add(e, o)

@@ -9,9 +9,8 @@ import (
 	"github.com/quorate/quorate/message"
 )
 
-// adapt puts in place of what RabbitMQ has, and this broker has not, what comes nearest, and
-// warns of each difference (VH-13). Commands are replaced, never changed: a document may be
-// planned again.
+// adapt replaces what only RabbitMQ has with the nearest equivalent and warns of each difference
+// (VH-13). It replaces commands and never changes them, because a document may be planned again.
 func (p *planner) adapt(s *Step) error {
 	switch c := s.Command.(type) {
 	case *catalog.PutVHost:
@@ -33,7 +32,7 @@ func (s *Step) warn(format string, args ...any) {
 	s.Warnings = append(s.Warnings, fmt.Sprintf(format, args...))
 }
 
-// typeStream is the type of queues that RabbitMQ has besides ours.
+// typeStream is a queue type that only RabbitMQ has.
 const typeStream = "stream"
 
 // adaptVHost takes a copy, as adapt must not change the document.
@@ -48,7 +47,7 @@ func (s *Step) adaptVHost(c catalog.PutVHost) {
 	s.Command = &c
 }
 
-// foreignKey says why a policy key of RabbitMQ has no counterpart; "": it is none of these.
+// foreignKey returns why a RabbitMQ policy key has no counterpart; "" for all other keys.
 func foreignKey(name string) string {
 	switch name {
 	case "ha-mode", "ha-params", "ha-sync-mode", "ha-sync-batch-size", "ha-promote-on-shutdown", "ha-promote-on-failure":
@@ -76,8 +75,8 @@ func foreignKey(name string) string {
 const (
 	keptOnDisk   = "every queue keeps its messages on disk"
 	noStreams    = "there are no streams"
-	noFederation = "there is no federation; let a program consume at the one end and publish at the other"
-	noShovels    = "there are no shovels; let a program consume at the one end and publish at the other"
+	noFederation = "there is no federation; let a program consume at one end and publish at the other"
+	noShovels    = "there are no shovels; let a program consume at one end and publish at the other"
 )
 
 // adaptPolicy leaves out the keys without a counterpart. A policy that loses all of them is
@@ -105,7 +104,7 @@ func (s *Step) adaptPolicy(c catalog.PutPolicy) {
 // adaptParameter warns that the parameter has no effect; it is kept for a later export.
 func (s *Step) adaptParameter(c *catalog.PutParameter) {
 	if c.VHost == "" {
-		return // global ones are notes of their cluster
+		return // global parameters are notes about their cluster
 	}
 	switch {
 	case strings.HasPrefix(c.Component, "federation-"):
@@ -130,8 +129,8 @@ func (s *Step) adaptExchange(c *catalog.DeclareExchange) error {
 	return nil
 }
 
-// adaptQueue finds the type, which a document may leave open, before it takes out the
-// arguments that tell of it.
+// adaptQueue settles the type, which a document may leave open, before it removes the
+// arguments that imply it.
 func (s *Step) adaptQueue(c catalog.DeclareQueue, classicByDefault bool) {
 	if c.Type == "" {
 		c.Type = s.typeOf(&c, classicByDefault)
@@ -170,7 +169,7 @@ func (s *Step) typeOf(c *catalog.DeclareQueue, classicByDefault bool) catalog.Qu
 	return catalog.QueueQuorum
 }
 
-// exportedType is the type under which importers know the exchange (DLY-2).
+// exportedType is the type that importers expect for the exchange (DLY-2).
 func exportedType(x *catalog.Exchange) string {
 	if x.Delays() {
 		return catalog.ExchangeDelayed

@@ -27,7 +27,7 @@ type queue struct {
 	VHost string `json:"vhost"`
 }
 
-// channel is the consumer's connection: channels are not told apart.
+// channel names the consumer's connection: the broker does not tell channels apart here.
 type channel struct {
 	ConnectionName string `json:"connection_name"`
 	Node           string `json:"node"`

@@ -1,6 +1,6 @@
-// Package management serves those parts of RabbitMQ's HTTP API that clients' tools and tests
-// rely on: who the caller is, clients' connections to all nodes, which can be closed, and their consumers.
-// Paths, names of fields and codes are RabbitMQ's. Everything else is in the gRPC API.
+// Package management serves those parts of RabbitMQ's HTTP API that clients' tools and tests rely
+// on: the caller's identity, clients' connections to all nodes, which can be closed, and their
+// consumers. Paths, names of fields and codes are RabbitMQ's. Everything else is in the gRPC API.
 package management
 
 import (
@@ -22,13 +22,13 @@ import (
 	"github.com/quorate/quorate/internal/gate"
 )
 
-// silentHeader names the nodes, with commas, that did not answer: what their clients have is not
-// in the answer.
+// silentHeader names the nodes, separated by commas, that did not answer; the data of their clients
+// is missing from the answer.
 const silentHeader = "Quorate-Silent"
 
 // Config describes a handler.
 type Config struct {
-	Broker  *broker.Broker // needed
+	Broker  *broker.Broker // required
 	Node    string
 	Version string
 	Logger  *slog.Logger // nil: nothing is logged
@@ -44,7 +44,7 @@ func New(c Config) http.Handler {
 	}
 	a := api{c}
 	mux := http.NewServeMux()
-	// A node that serves nobody answers those that tell what there is on it (EX-16).
+	// A node that serves no clients still answers requests about itself (EX-16).
 	mux.HandleFunc("GET /api/whoami", a.managed(a.whoami))
 	mux.HandleFunc("GET /api/overview", a.managed(a.overview))
 	mux.HandleFunc("GET /api/connections", a.managed(a.list))
@@ -56,7 +56,7 @@ func New(c Config) http.Handler {
 	return mux
 }
 
-// managed lets in who logs in and has the tag management.
+// managed admits users with the tag management.
 func (a api) managed(then http.HandlerFunc) http.HandlerFunc {
 	return a.login(func(w http.ResponseWriter, r *http.Request) {
 		if err := a.Broker.Logins.Require(r.Context(), identity.TagManagement); err != nil {
@@ -67,12 +67,12 @@ func (a api) managed(then http.HandlerFunc) http.HandlerFunc {
 	})
 }
 
-// originOf is where a request comes from, for the audit.
+// originOf is the client's address and program, for the audit.
 func originOf(r *http.Request) audit.Origin {
 	return audit.Origin{Protocol: "http", Address: r.RemoteAddr, Client: r.UserAgent()}
 }
 
-// login lets in who logs in.
+// login admits users that log in.
 func (a api) login(then http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		who := identity.Itself()
@@ -99,7 +99,8 @@ func (a api) login(then http.HandlerFunc) http.HandlerFunc {
 	}
 }
 
-// identify returns who makes a request, and whom a caller with a password says to be.
+// identify returns the identity of the caller, and the user name that a caller with a password
+// gave.
 func (a api) identify(r *http.Request) (who *identity.Identity, user string, err error) {
 	from := addressOf(r.RemoteAddr)
 	if scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " "); strings.EqualFold(scheme, "bearer") {
@@ -111,7 +112,7 @@ func (a api) identify(r *http.Request) (who *identity.Identity, user string, err
 	return who, user, err
 }
 
-// serving lets nobody in while the node serves no client (EX-16).
+// serving refuses requests while the node serves no clients (EX-16).
 func (a api) serving(then http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if err := a.Broker.Serving.Serves(); err != nil {
@@ -122,7 +123,7 @@ func (a api) serving(then http.HandlerFunc) http.HandlerFunc {
 	}
 }
 
-// addressOf is the zero address for what is none.
+// addressOf returns the zero address for a text that is not an address.
 func addressOf(remote string) netip.Addr {
 	a, err := netip.ParseAddrPort(remote)
 	if err != nil {
@@ -156,7 +157,7 @@ func (a api) write(w http.ResponseWriter, code int, v any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(code)
 	if err := json.NewEncoder(w).Encode(v); err != nil {
-		a.Logger.Debug("an answer could not be sent", "error", err)
+		a.Logger.Debug("an HTTP answer could not be sent", "error", err)
 	}
 }
 
@@ -181,7 +182,7 @@ func (a api) overview(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// connections returns those to all nodes that answer; if there is an error it is sent.
+// connections returns the connections to all nodes that answer. If that fails it sends the error.
 func (a api) connections(w http.ResponseWriter, r *http.Request) ([]connections.ConnectionInfo, bool) {
 	all, silent, err := a.Broker.Connections.ClientConnections(r.Context(), "", "")
 	if err != nil {
@@ -212,8 +213,8 @@ func (a api) list(w http.ResponseWriter, r *http.Request) {
 	a.write(w, http.StatusOK, out)
 }
 
-// name is the connection's of a request: it holds blanks and an arrow, escaped once or, by
-// some clients, twice.
+// name returns the connection's name in a request. It holds spaces and an arrow, which clients
+// escape once or twice.
 func name(r *http.Request) string {
 	n := r.PathValue("name")
 	if again, err := url.PathUnescape(n); err == nil {
