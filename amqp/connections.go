@@ -14,7 +14,7 @@ func (s *Server) each(do func(*conn)) {
 	}
 }
 
-// add takes a connection in, unless the server stops.
+// add registers a connection unless the server is stopping.
 func (s *Server) add(c *conn) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -8,7 +8,7 @@ import (
 	"github.com/quorate/quorate/broker"
 )
 
-// exchangeMethod runs methods of class exchange.
+// exchangeMethod runs the methods of class exchange.
 func (ch *channel) exchangeMethod(ctx context.Context, m wire.Method) (handled bool, err error) {
 	c := ch.c
 	switch m := m.(type) {
@@ -42,7 +42,7 @@ func (ch *channel) exchangeMethod(ctx context.Context, m wire.Method) (handled b
 	return false, nil
 }
 
-// queueMethod runs methods of class queue.
+// queueMethod runs the methods of class queue.
 func (ch *channel) queueMethod(ctx context.Context, m wire.Method) (handled bool, err error) {
 	c := ch.c
 	switch m := m.(type) {
@@ -81,7 +81,7 @@ func (ch *channel) binding(queue string, id wire.MethodID) (broker.Binding, erro
 	return broker.Binding{VHost: ch.c.vhost, Destination: name}, err
 }
 
-// bindingKey is the queue's name where a client leaves out both it and the key.
+// bindingKey is the queue's name where a client gives neither the name nor the key.
 func (ch *channel) bindingKey(queue, key string) string {
 	if queue == "" && key == "" {
 		return ch.lastQueue
@@ -153,5 +153,5 @@ func (ch *channel) delete(ctx context.Context, m *wire.QueueDelete) error {
 	return ch.answer(m.NoWait, &wire.QueueDeleteOK{MessageCount: atMost32(d.Ready)})
 }
 
-// atMost32 fits a count into a field of 32 bits.
+// atMost32 caps a count at the range of a 32-bit field.
 func atMost32(n uint64) uint32 { return uint32(min(n, 1<<32-1)) } // bounded

@@ -10,12 +10,12 @@ import (
 	"github.com/quorate/quorate/message"
 )
 
-// Bounds of what is kept for tx.commit: of one channel, and of all channels of a connection.
+// Bounds of what is kept until tx.commit: for one channel, and for all channels of a connection.
 const (
 	maxTxMessages        = 10_000
 	maxTxBytes           = 64 << 20
 	maxConnectionTxBytes = 2 * maxTxBytes
-	// txMessageBytes is what a message costs of maxConnectionTxBytes beside its body.
+	// txMessageBytes is the cost of a message, beside its body, against maxConnectionTxBytes.
 	txMessageBytes = 512
 )
 
@@ -23,14 +23,14 @@ const (
 type transaction struct {
 	c        *conn
 	messages []txMessage
-	bytes    int   // of bodies
-	held     int64 // of maxConnectionTxBytes
+	bytes    int   // of the bodies
+	held     int64 // counted against maxConnectionTxBytes
 	settles  []txSettle
 }
 
 func (c *conn) begin() *transaction { return &transaction{c: c} }
 
-// end gives back what the transaction holds, once.
+// end releases what the transaction holds, once.
 func (t *transaction) end() {
 	t.c.txBytes.Add(-t.held)
 	t.held = 0
@@ -79,7 +79,7 @@ func (t *transaction) settle(ch *channel, tag uint64, multiple bool, how settle)
 	return nil
 }
 
-// transact runs methods of class tx.
+// transact runs the methods of class tx.
 func (ch *channel) transact(m wire.Method) error {
 	if _, selects := m.(*wire.TxSelect); selects {
 		if ch.confirms {
@@ -109,7 +109,7 @@ func (ch *channel) transact(m wire.Method) error {
 	return nil
 }
 
-// rollback forgets the publishes; deliveries that were settled are open again.
+// rollback drops the publishes and reopens the settled deliveries.
 func (t *transaction) rollback(ch *channel) {
 	ch.c.mu.Lock()
 	defer ch.c.mu.Unlock()
@@ -118,8 +118,8 @@ func (t *transaction) rollback(ch *channel) {
 	}
 }
 
-// commit publishes and waits until the queues have decided; then it settles, and waits until
-// that is stored as well.
+// commit publishes and waits for the queues' decisions; then it settles, and waits until the
+// settlements are stored too.
 func (t *transaction) commit(ch *channel) error {
 	if err := t.store(ch); err != nil {
 		t.rollback(ch)
@@ -135,8 +135,8 @@ func (t *transaction) commit(ch *channel) error {
 	return ch.catchUp(wire.TxCommitID)
 }
 
-// store publishes, so that each queue stores all that is routed to it or nothing, and waits
-// for their answers. If a message is at fault none is published.
+// store publishes so that each queue stores all messages routed to it or none, and waits for the
+// answers. If one message is at fault, none is published.
 func (t *transaction) store(ch *channel) error {
 	var all sync.WaitGroup
 	var refused atomic.Int64

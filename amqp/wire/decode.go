@@ -7,10 +7,10 @@ import (
 	"github.com/quorate/quorate/message"
 )
 
-// decoder reads fields; after the first error all are zero.
+// decoder reads fields; after the first error all reads return zero values.
 type decoder struct {
 	b     []byte
-	text  string // the same bytes if strings may refer to them
+	text  string // the same bytes, if strings may refer to them
 	at    int
 	names *Names
 	err   error
@@ -35,10 +35,10 @@ func (d *decoder) take(n int, what string) []byte {
 	return b
 }
 
-// end returns the first error, also when bytes are left.
+// end returns the first error; leftover bytes are an error too.
 func (d *decoder) end(what string) error {
 	if d.err == nil && d.at < len(d.b) {
-		d.fail("%d bytes are left behind %s", len(d.b)-d.at, what)
+		d.fail("%d bytes are left over after %s", len(d.b)-d.at, what)
 	}
 	return d.err
 }
@@ -106,8 +106,8 @@ func (d *decoder) str(n int, what string) string {
 	}
 }
 
-// ParseTable reads the fields of a table that comes without its size, as the response of
-// mechanism AMQPLAIN does. Errors: SyntaxError.
+// ParseTable reads the fields of a table that has no size in front, as in the response of mechanism
+// AMQPLAIN. Errors: SyntaxError.
 func ParseTable(b []byte) (message.Table, error) {
 	if len(b) > math.MaxUint16 {
 		return nil, fault(SyntaxError, "a table of %d bytes", len(b))
@@ -119,7 +119,7 @@ func ParseTable(b []byte) (message.Table, error) {
 
 func (d *decoder) table() message.Table { return d.tableAt(1) }
 
-// within runs read on the next n bytes alone.
+// within runs read on the next n bytes only.
 func (d *decoder) within(n int, what string, read func()) {
 	if n > len(d.b)-d.at {
 		d.take(n, what)
@@ -186,34 +186,33 @@ func (d *decoder) tooDeep(depth int) bool {
 	return false
 }
 
-// value reads a field's value. Letters are those that RabbitMQ and its clients use, which
-// differ from the specification's: there a letter stands for another width, or for nothing
-// that any client sends.
+// value reads a field's value. It uses the type letters of RabbitMQ and its clients. In the
+// specification some letters stand for another width, or for types that no client sends.
 func (d *decoder) value(depth int) message.Value {
 	switch kind := d.octet(); kind {
 	case 't':
 		return message.Bool(d.octet() != 0)
 	case 'b':
-		return message.Int8(int8(d.octet())) // the bits
+		return message.Int8(int8(d.octet())) // the same bits
 	case 'B':
 		return message.Uint8(d.octet())
 	case 's', 'U':
-		return message.Int16(int16(d.short())) // the bits
+		return message.Int16(int16(d.short())) // the same bits
 	case 'u':
 		return message.Uint16(d.short())
 	case 'I':
-		return message.Int32(int32(d.long())) // the bits
+		return message.Int32(int32(d.long())) // the same bits
 	case 'i':
 		return message.Uint32(d.long())
 	case 'l', 'L':
-		return message.Int64(int64(d.longlong())) // the bits
+		return message.Int64(int64(d.longlong())) // the same bits
 	case 'f':
 		return message.Float32(math.Float32frombits(d.long()))
 	case 'd':
 		return message.Float64(math.Float64frombits(d.longlong()))
 	case 'D':
 		scale := d.octet()
-		return message.Decimal(scale, int32(d.long())) // the bits
+		return message.Decimal(scale, int32(d.long())) // the same bits
 	case 'S':
 		return message.String(d.longstr())
 	case 'x':

@@ -17,7 +17,7 @@ func appendLong(b []byte, v uint32) []byte { return binary.BigEndian.AppendUint3
 
 func appendLonglong(b []byte, v uint64) []byte { return binary.BigEndian.AppendUint64(b, v) }
 
-// appendShortstr appends at most 255 bytes of s, whole characters.
+// appendShortstr appends at most 255 bytes of s, cut between characters.
 func appendShortstr(b []byte, s string) []byte {
 	if len(s) > math.MaxUint8 {
 		n := math.MaxUint8
@@ -31,7 +31,7 @@ func appendShortstr(b []byte, s string) []byte {
 }
 
 func appendLongstr(b []byte, s string) []byte {
-	b = binary.BigEndian.AppendUint32(b, uint32(len(s))) // strings are limited with their tables
+	b = binary.BigEndian.AppendUint32(b, uint32(len(s))) // the bounds of tables bound strings
 	return append(b, s...)
 }
 
@@ -59,8 +59,8 @@ func appendTable(b []byte, t message.Table) []byte {
 	return b
 }
 
-// appendValue appends a field's value. An unsigned integer above the range of signed ones
-// has no form that clients understand: it becomes its decimal digits.
+// appendValue appends a field's value. Clients understand no form of an unsigned integer above the
+// signed range, so its decimal digits are sent.
 func appendValue(b []byte, v message.Value) []byte {
 	switch v.Kind() {
 	case message.KindNull:
@@ -115,7 +115,7 @@ func appendInt(b []byte, v message.Value) []byte {
 		u, _ := v.AsUint()
 		return appendLongstr(append(b, 'S'), strconv.FormatUint(u, 10))
 	}
-	bits := uint64(n) // the bits; narrower ones are cut below
+	bits := uint64(n) // the same bits; narrower types are cut below
 	switch v.Kind() {
 	case message.KindInt8:
 		return append(b, 'b', byte(bits))
