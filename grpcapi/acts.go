@@ -11,10 +11,11 @@ import (
 // protocol is this listener's name in the audit.
 const protocol = "grpc"
 
-// actOf says what a request is about to change; false: nothing. req is nil for streams.
+// actOf returns what a request is about to change; false: it changes nothing. req is nil for
+// streams.
 type actOf func(req any) (audit.Act, bool)
 
-// actOf says what a call is about to change, and from where it comes.
+// actOf returns what a call is about to change, and where it comes from.
 func (s *Server) actOf(ctx context.Context, method string, req any) (audit.Act, bool) {
 	f := s.acts[method]
 	if f == nil {
@@ -40,13 +41,13 @@ func originOf(ctx context.Context) audit.Origin {
 	return audit.Origin{Protocol: protocol, Address: address, Client: client}
 }
 
-// object names what a request is about.
+// object is the subject of a request.
 type object struct{ vhost, kind, name string }
 
-// of makes an actOf; object returns what a request is about, and whether it only asks.
+// of makes an actOf. object returns the subject of a request, and whether the request only asks.
 func of[R any](op audit.Operation, about func(r R) (x object, asks bool)) actOf {
 	return func(req any) (audit.Act, bool) {
-		r, _ := req.(R) // nil of a stream: its getters return zero
+		r, _ := req.(R) // nil for a stream: its getters return zero values
 		x, asks := about(r)
 		return audit.Act{Operation: op, VHost: x.vhost, Kind: x.kind, Name: x.name}, !asks
 	}

@@ -11,7 +11,7 @@ import (
 	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
 )
 
-// pieceBytes is the size of the pieces that an export is sent in.
+// pieceBytes is the size of the pieces of an export.
 const pieceBytes = 256 << 10
 
 // definitionsServer serves Definitions over the broker; it keeps no state.
@@ -36,13 +36,13 @@ func (s *definitionsServer) ExportDefinitions(req *brokerv1.ExportDefinitionsReq
 	return nil
 }
 
-// ImportDefinitions takes options and document and tells what becomes of each object.
+// ImportDefinitions receives options and document and sends the outcome for each object.
 func (s *definitionsServer) ImportDefinitions(stream grpc.BidiStreamingServer[brokerv1.ImportDefinitionsRequest, brokerv1.ImportDefinitionsResponse]) error {
 	options, document, err := receiveDocument(stream)
 	if err != nil {
 		return err
 	}
-	var lost error // the caller cannot be told any more
+	var lost error // the caller is gone
 	summary, err := s.b.ImportDefinitions(stream.Context(), broker.Import{
 		Document: document, VHost: options.GetVhost(), DryRun: options.GetDryRun(),
 	}, func(done []broker.Imported, total int) {

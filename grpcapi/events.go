@@ -15,7 +15,7 @@ type eventsServer struct {
 	b *broker.Broker
 }
 
-// WatchEvents tells events of all nodes until the caller ends the stream.
+// WatchEvents sends events of all nodes until the caller ends the stream.
 func (s *eventsServer) WatchEvents(req *brokerv1.WatchEventsRequest, stream grpc.ServerStreamingServer[brokerv1.WatchEventsResponse]) error {
 	ctx, cancel := living(stream.Context())
 	defer cancel()

@@ -14,7 +14,7 @@ type messagesServer struct {
 	b *broker.Broker
 }
 
-// Peek shows a page of messages.
+// Peek returns a page of messages.
 func (s *messagesServer) Peek(ctx context.Context, req *brokerv1.PeekRequest) (*brokerv1.PeekResponse, error) {
 	f, err := fromMessageFilter(req.GetFilter())
 	if err != nil {
@@ -83,7 +83,7 @@ func fromJob(j *brokerv1.MessageJob) (broker.MessageJob, error) {
 	}, err
 }
 
-// DeleteMessages takes chosen messages off a queue.
+// DeleteMessages removes chosen messages from a queue.
 func (s *messagesServer) DeleteMessages(ctx context.Context, req *brokerv1.DeleteMessagesRequest) (*brokerv1.StartOperationResponse, error) {
 	j, err := fromJob(req.GetJob())
 	if err != nil {
@@ -101,7 +101,7 @@ func (s *messagesServer) MoveMessages(ctx context.Context, req *brokerv1.MoveMes
 	case (req.GetToQueue() != "") == (req.ToExchange != nil):
 		return nil, invalid("queue", "to_queue", req.GetToQueue(), "name either to_queue or to_exchange")
 	case req.ToExchange == nil && req.RoutingKey != nil:
-		return nil, invalid("queue", "routing_key", req.GetRoutingKey(), "is for to_exchange; a queue takes messages as they are")
+		return nil, invalid("queue", "routing_key", req.GetRoutingKey(), "applies to to_exchange only; a move to a queue keeps messages as they are")
 	}
 	return started(s.b.MoveMessages(ctx, j, broker.MoveTarget{
 		Queue: req.GetToQueue(), Exchange: req.GetToExchange(), Key: req.GetRoutingKey(), HasKey: req.RoutingKey != nil,
@@ -117,7 +117,7 @@ func (s *messagesServer) RedriveMessages(ctx context.Context, req *brokerv1.Redr
 	return started(s.b.RedriveMessages(ctx, j, req.GetToExchange()))
 }
 
-// ExplainRouting tells where a message would go.
+// ExplainRouting explains where a message would go.
 func (s *messagesServer) ExplainRouting(ctx context.Context, req *brokerv1.ExplainRoutingRequest) (*brokerv1.ExplainRoutingResponse, error) {
 	headers, err := fromTable("headers", req.GetHeaders())
 	if err != nil {
@@ -130,7 +130,7 @@ func (s *messagesServer) ExplainRouting(ctx context.Context, req *brokerv1.Expla
 	return &brokerv1.ExplainRoutingResponse{Queues: toRouted(e.Queues), Steps: toSteps(e.Steps)}, nil
 }
 
-// ExplainDeadLetter tells where a dead letter would go.
+// ExplainDeadLetter explains where a dead letter would go.
 func (s *messagesServer) ExplainDeadLetter(ctx context.Context, req *brokerv1.ExplainDeadLetterRequest) (*brokerv1.ExplainDeadLetterResponse, error) {
 	part, err := fromPart(req.GetPart())
 	if err != nil {
