@@ -23,13 +23,13 @@ func newConnectionList(s *session) *cobra.Command {
 	r := client.ListConnectionsRequest{}
 	cmd := &cobra.Command{
 		Use: "list", Aliases: []string{"ls"}, Short: "List the connections of clients to all nodes, of all vhosts without --vhost", Args: exactArgs(),
-		Long: "List the connections of clients to all nodes, those of AMQP once they have logged in.\n" +
-			"Over gRPC each call logs in: users and vhosts are those that calls have had so far.",
+		Long: "List the connections of clients to all nodes. AMQP connections appear once they have logged in.\n" +
+			"Over gRPC each call logs in: users and vhosts are those of the calls so far.",
 		Example: "  quoratectl connection list --of guest --vhost orders",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return s.with(cmd, func(ctx context.Context, c *client.Client) error {
 				r.VHost = s.vhost
-				all, err := collectAnswered(cmd, c.Connections(ctx, r), "its connections are not here")
+				all, err := collectAnswered(cmd, c.Connections(ctx, r), "its connections are missing")
 				if err != nil {
 					return err
 				}
@@ -38,7 +38,7 @@ func newConnectionList(s *session) *cobra.Command {
 			})
 		},
 	}
-	cmd.Flags().StringVar(&r.User, "of", "", "only those of this user")
+	cmd.Flags().StringVar(&r.User, "of", "", "only connections of this user")
 	return cmd
 }
 
@@ -61,7 +61,7 @@ func connectionRow(x client.ConnectionInfo) []string {
 func newConnectionClose(s *session) *cobra.Command {
 	reason := ""
 	cmd := &cobra.Command{
-		Use: "close ID|NAME", Short: "Close a connection; its client is told the reason", Args: exactArgs("ID|NAME"),
+		Use: "close ID|NAME", Short: "Close a connection; its client receives the reason", Args: exactArgs("ID|NAME"),
 		Example: "  quoratectl connection close node-1/3/17 --reason 'the node is being replaced'",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return s.with(cmd, func(ctx context.Context, c *client.Client) error {
@@ -69,6 +69,6 @@ func newConnectionClose(s *session) *cobra.Command {
 			})
 		},
 	}
-	cmd.Flags().StringVar(&reason, "reason", "", "what the client is told; default, over AMQP: closed by an operator")
+	cmd.Flags().StringVar(&reason, "reason", "", "reason that the client receives; default, over AMQP: closed by an operator")
 	return cmd
 }

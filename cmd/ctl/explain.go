@@ -13,7 +13,7 @@ import (
 
 // newExplain groups `quoratectl explain`.
 func newExplain(s *session) *cobra.Command {
-	cmd := &cobra.Command{Use: "explain", Short: "Tell where messages go, and why"}
+	cmd := &cobra.Command{Use: "explain", Short: "Explain where messages go, and why"}
 	cmd.AddCommand(newExplainRouting(s), newExplainDeadLetter(s))
 	return cmd
 }
@@ -22,7 +22,7 @@ func newExplain(s *session) *cobra.Command {
 func newExplainRouting(s *session) *cobra.Command {
 	var keys, headers []string
 	cmd := &cobra.Command{
-		Use: "routing EXCHANGE", Short: `Tell to which queues a message would go, by which bindings, and what came near; "" is the default exchange`,
+		Use: "routing EXCHANGE", Short: `Explain to which queues a message would go, by which bindings, and which bindings almost matched; "" is the default exchange`,
 		Example: "  quoratectl explain routing orders -k order.new.eu --header kind=order", Args: exactArgs("EXCHANGE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			table, err := parseArguments(headers)
@@ -55,7 +55,7 @@ func newExplainDeadLetter(s *session) *cobra.Command {
 	r := client.ExplainDeadLetterRequest{}
 	part := "ready"
 	cmd := &cobra.Command{
-		Use: "dead-letter QUEUE", Short: "Tell where a dead letter of a queue would go, or why nowhere", Args: exactArgs("QUEUE"),
+		Use: "dead-letter QUEUE", Short: "Explain where a dead letter of a queue would go, or why it goes nowhere", Args: exactArgs("QUEUE"),
 		Example: "  quoratectl explain dead-letter orders --reason expired",
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
 			r.VHost, r.Queue = s.vhost, args[0]
@@ -76,10 +76,10 @@ func newExplainDeadLetter(s *session) *cobra.Command {
 			})
 		},
 	}
-	cmd.Flags().Uint64Var(&r.Number, "number", 0, "of a message in the queue, as peek shows it; default: any message")
-	cmd.Flags().StringVar(&part, "part", part, "where the message is: ready, unsettled, backlog or delayed")
-	cmd.Flags().StringVar(&r.Reason, "reason", "", "rejected (default), expired, maxlen, delivery_limit or queue_deleted")
-	cmd.Flags().StringArrayVarP(&r.RoutingKeys, "routing-key", "k", nil, "keys of the message, without --number; default: the queue's name")
+	cmd.Flags().Uint64Var(&r.Number, "number", 0, "number of a message in the queue, as peek shows it; default: any message")
+	cmd.Flags().StringVar(&part, "part", part, "part of the queue that holds the message: ready, unsettled, backlog or delayed")
+	cmd.Flags().StringVar(&r.Reason, "reason", "", "reason: rejected (default), expired, maxlen, delivery_limit or queue_deleted")
+	cmd.Flags().StringArrayVarP(&r.RoutingKeys, "routing-key", "k", nil, "routing keys of the message, without --number; default: the queue's name")
 	return cmd
 }
 
@@ -98,7 +98,7 @@ func printDeadLetter(w io.Writer, r client.DeadLetterExplained) {
 		printRouted(w, "goes to", r.Targets)
 	}
 	if len(r.Cyclic) > 0 {
-		printf(w, "left out, as it would go round: %s\n", strings.Join(r.Cyclic, ", "))
+		printf(w, "left out because of a cycle: %s\n", strings.Join(r.Cyclic, ", "))
 	}
 	printSteps(w, r.Steps)
 }

@@ -10,16 +10,16 @@ import (
 	"github.com/quorate/quorate/client"
 )
 
-// newQueueMembers returns the commands that change who holds queues (RE-3).
+// newQueueMembers returns the commands that change which nodes hold queues (RE-3).
 func newQueueMembers(s *session) []*cobra.Command {
 	return []*cobra.Command{
 		newGrow(s), newShrink(s), newRebalance(s), newAddMember(s), newRemoveMember(s), newReplaceMember(s), newTransfer(s),
 	}
 }
 
-// filterFlags let a command choose queues by pattern; the vhost is the session's.
+// filterFlags add the flags that choose queues by pattern; the vhost is the session's.
 func filterFlags(cmd *cobra.Command, f *client.QueueFilter) {
-	cmd.Flags().StringVar(&f.Pattern, "queues", "", "only queues whose name matches, with *, ? and [a-z]; default: all")
+	cmd.Flags().StringVar(&f.Pattern, "queues", "", "only queues with a matching name, with *, ? and [a-z]; default: all")
 }
 
 // newGrow makes `queue grow`.
@@ -50,7 +50,7 @@ func newShrink(s *session) *cobra.Command {
 	}
 	j := newJob(s, cmd, true)
 	filterFlags(cmd, &r.Queues)
-	cmd.Flags().StringSliceVar(&r.Exclude, "exclude", nil, "nodes that do not take its place, such as those that go next")
+	cmd.Flags().StringSliceVar(&r.Exclude, "exclude", nil, "nodes that must not take its place, such as those to be removed next")
 	cmd.Flags().BoolVar(&r.KeepSize, "keep-size", false, "let another node take its place in each queue, if there is one")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		r.Node, r.Queues.VHost, r.DryRun = args[0], s.vhost, j.dryRun
@@ -108,7 +108,7 @@ func newRemoveMember(s *session) *cobra.Command {
 func newReplaceMember(s *session) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "replace-member QUEUE FROM TO", Short: "Make one node a member of a queue, then take another out",
-		Long: "Make one node a member of a queue, then take another out. With the same node twice, its\ncopy is deleted and made anew from the other members.",
+		Long: "Make one node a member of a queue, then take another out. With the same node twice, its\ncopy is deleted and rebuilt from the other members.",
 		Args: exactArgs("QUEUE", "FROM", "TO"),
 	}
 	j := newJob(s, cmd, true)
@@ -131,11 +131,11 @@ func newTransfer(s *session) *cobra.Command {
 			})
 		},
 	}
-	cmd.Flags().StringVar(&node, "to", "", "member that shall lead; default: the leader chooses")
+	cmd.Flags().StringVar(&node, "to", "", "new leader; default: the present leader chooses")
 	return cmd
 }
 
-// printPlan writes what would be done.
+// printPlan prints what would be done.
 func (s *session) printPlan(w io.Writer, r client.StartedOperation) error {
 	if s.output != outputTable {
 		return s.encode(w, plain(r))

@@ -68,7 +68,7 @@ func (s *show) consumeAll(ctx context.Context, h *chaos.History, queue, as strin
 	return err
 }
 
-// wait polls until the condition holds; an early end of ended is an error.
+// wait polls until the condition holds; it is an error if ended ends first.
 func (s *show) wait(ctx context.Context, ended <-chan error, holds func() (bool, error)) error {
 	tick := time.NewTicker(pollEvery)
 	defer tick.Stop()
@@ -87,11 +87,11 @@ func (s *show) wait(ctx context.Context, ended <-chan error, holds func() (bool,
 	}
 }
 
-// judge checks a history and that it holds so many confirmed messages.
+// judge checks a history, and that it has the given number of confirmed messages.
 func (s *show) judge(h *chaos.History, confirmed int) error {
 	r := chaos.Check(h.Events())
 	if r.Verdict != chaos.Valid || (confirmed > 0 && r.Confirmed != confirmed) {
-		return fmt.Errorf("the clients saw what must not be: %s", r.String())
+		return fmt.Errorf("the clients saw a violation: %s", r.String())
 	}
 	s.say("   %s confirmed, %s delivered, lost 0, duplicates 0", thousands(r.Confirmed), thousands(r.Delivered))
 	return nil

@@ -3,8 +3,8 @@
 //
 //	waldump [-json] [-records] [-data] [-group n] directory [segment ...]
 //
-// The exit status is 0 if everything is intact, 1 if something is damaged or cannot be
-// read, and 2 if it was called wrongly. It changes nothing.
+// The exit status is 0 if everything is intact, 1 if something is damaged or cannot be read, and 2
+// for wrong usage. It changes nothing.
 package main
 
 import (
@@ -75,7 +75,7 @@ func run(args []string, out, errOut io.Writer) int {
 	return statusOK
 }
 
-// dump gathers what the segments say of each group.
+// dump gathers what the segments hold about each group.
 type dump struct {
 	o       options
 	out     printer

@@ -14,7 +14,7 @@ import (
 	"github.com/quorate/quorate/broker/identity"
 )
 
-// OAuth2 are the settings of the issuer of tokens.
+// OAuth2 has the settings of the token issuer.
 type OAuth2 struct {
 	Issuer           string        `koanf:"issuer"`
 	KeysURL          string        `koanf:"jwks_url"`
@@ -30,8 +30,9 @@ type OAuth2 struct {
 	CA               string        `koanf:"ca"`
 }
 
-// validateBackends asks for the settings of those that are named, and for the names of those that
-// have settings: a half must not leave anybody in, or out, unnoticed.
+// validateBackends demands settings for every backend in auth.backends, and an entry in
+// auth.backends for all settings: half a configuration must neither let users in nor keep them out
+// unnoticed.
 func (c *Config) validateBackends() []error {
 	var errs []error
 	fault := func(format string, args ...any) { errs = append(errs, fmt.Errorf("config: "+format, args...)) }
@@ -80,7 +81,7 @@ func (o *OAuth2) config() (oauth2.Config, error) {
 	return c, err
 }
 
-// pairs reads entries NAME=SCOPE, of which a name may have several.
+// pairs reads entries NAME=SCOPE; a name may occur more than once.
 func pairs(setting string, entries []string) (map[string][]string, error) {
 	out := map[string][]string{}
 	for _, e := range entries {
@@ -93,7 +94,7 @@ func pairs(setting string, entries []string) (map[string][]string, error) {
 	return out, nil
 }
 
-// orNone is a setting whose 0 is none, for a field whose 0 is its default.
+// orNone converts a setting where 0 means none for a field where 0 means its default.
 func orNone(d time.Duration) time.Duration {
 	if d == 0 {
 		return -1
@@ -104,8 +105,8 @@ func orNone(d time.Duration) time.Duration {
 // CacheFor is auth.cache as access.Guard takes it.
 func (c *Config) CacheFor() time.Duration { return orNone(c.Auth.Cache) }
 
-// Tokens returns the settings of backend oauth2, with the authorities that auth.oauth2.ca names; false if it is
-// not among auth.backends.
+// Tokens returns the configuration of backend oauth2, with the authorities of auth.oauth2.ca; false
+// if auth.backends does not have it.
 func (c *Config) Tokens(log *slog.Logger) (own oauth2.Config, on bool, err error) {
 	if !c.Authenticate() || !slices.Contains(c.Auth.Backends, oauth2.Name) {
 		return own, false, nil
@@ -118,7 +119,7 @@ func (c *Config) Tokens(log *slog.Logger) (own oauth2.Config, on bool, err error
 	return own, true, err
 }
 
-// authorities reads those of a file; nil without one.
+// authorities reads the authorities in a file; nil without a file.
 func authorities(setting, name string) (*x509.CertPool, error) {
 	if name == "" {
 		return nil, nil //nolint:nilnil // those of the operating system

@@ -16,21 +16,21 @@ import (
 )
 
 const (
-	diskEvery  = 5 * time.Second  // how often the disk is tried
-	diskStalls = 30 * time.Second // a disk that took nothing for this long is dead
+	diskEvery  = 5 * time.Second  // interval of writes to the disk
+	diskStalls = 30 * time.Second // a disk that took no write for this long counts as dead
 )
 
 // health answers probes about this node alone, never about queues.
 type health struct {
-	file string // written again and again to see that the disk works
+	file string // rewritten periodically to see whether the disk works
 	stop chan struct{}
 
 	mu      sync.Mutex
-	start   cluster.StartProgress // as told last, while ready is nil
+	start   cluster.StartProgress // last reported progress, while ready is nil
 	waits   error                 // why the start waits; nil: it does not
 	ready   func() error          // nil: not started
-	warning func() string         // what to look at although the node serves
-	name    string                // why the node's own name is of no use; "": it is
+	warning func() string         // what an operator should look at although the node serves
+	name    string                // what is wrong with the node's own name; "": nothing
 	written time.Time
 	fault   error
 }
@@ -46,14 +46,14 @@ func (h *health) started(ready func() error, warning func() string) {
 	h.ready, h.warning = ready, warning
 }
 
-// starting takes how far the start is.
+// starting records the progress of the start.
 func (h *health) starting(p cluster.StartProgress) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.start = p
 }
 
-// cannotStart takes why the start waits.
+// cannotStart records why the start waits.
 func (h *health) cannotStart(why error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -62,7 +62,8 @@ func (h *health) cannotStart(why error) {
 
 func (h *health) close() { close(h.stop) }
 
-// watchDisk writes until close. A write that hangs makes the node dead by its age.
+// watchDisk writes until close. A write that hangs makes the node dead, because the last success
+// grows old.
 func (h *health) watchDisk() {
 	tick := time.NewTicker(diskEvery)
 	defer tick.Stop()
@@ -81,8 +82,8 @@ func (h *health) watchDisk() {
 	}
 }
 
-// answered reports whether a write failed for what a start of the node would not mend: a disk that is
-// full answers, and one was not even asked for want of a file descriptor.
+// answered reports whether a write failed for a reason that a restart would not mend: a full disk
+// still answers, and without a file descriptor the disk was not even asked.
 func answered(err error) bool {
 	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE)
 }
@@ -149,7 +150,7 @@ func (h *health) handler() http.Handler {
 	return mux
 }
 
-// warnings tells what an operator should look at although the node serves.
+// warnings returns what an operator should look at although the node serves.
 func (h *health) warnings() string {
 	h.mu.Lock()
 	warning, name := h.warning, h.name
@@ -163,7 +164,7 @@ func (h *health) warnings() string {
 	return strings.TrimSuffix(name+"; "+warning(), "; ")
 }
 
-// named takes what is wrong with the node's own name; "": nothing.
+// named records what is wrong with the node's own name; "": nothing.
 func (h *health) named(fault string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

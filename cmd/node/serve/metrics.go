@@ -12,8 +12,7 @@ import (
 	"github.com/quorate/quorate/quorumq"
 )
 
-// operations answers what listen.http is asked: about health from the first moment on, for
-// metrics once the node has started.
+// operations serves listen.http: health from the first moment, metrics once the node has started.
 func (n *node) operations() http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("/health/", n.health.handler())
@@ -22,7 +21,7 @@ func (n *node) operations() http.Handler {
 	return mux
 }
 
-// shown answers with a part of the metrics.
+// shown serves a part of the metrics.
 func (n *node) shown(part func(*metrics.Metrics) http.Handler) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		m := n.metrics.Load()
@@ -34,7 +33,7 @@ func (n *node) shown(part func(*metrics.Metrics) http.Handler) http.HandlerFunc 
 	}
 }
 
-// showMetrics lets metrics be scraped. All listeners are there.
+// showMetrics makes the metrics available. All listeners exist by then.
 func (n *node) showMetrics() {
 	n.metrics.Store(metrics.New(metrics.Sources{
 		Node: n.cfg.NodeID, Cluster: n.cfg.Cluster.Name, Version: n.version, Logger: n.log,
@@ -114,7 +113,7 @@ func (n *node) memoryFigures() metrics.Memory {
 	}
 }
 
-// warning tells what an operator should look at although the node serves; "": nothing.
+// warning returns what an operator should look at although the node serves; "": nothing.
 func (n *node) warning() string {
 	if a := n.broker.Alarm(); a != nil {
 		return a.Reason
@@ -156,7 +155,7 @@ func (n *node) clockFigures() metrics.Clock {
 	return out
 }
 
-// certificateEnds tells until when the certificates in force are valid, by listener.
+// certificateEnds returns until when the certificates in force are valid, by listener.
 func (n *node) certificateEnds() map[string]time.Time {
 	ends := map[string]time.Time{}
 	for listener, files := range map[string]*tlsfiles.Files{"client": n.clientTLS, "peer": n.peerTLS} {
@@ -168,7 +167,7 @@ func (n *node) certificateEnds() map[string]time.Time {
 	return ends
 }
 
-// incomingFigures are those of messages that are not whole, by protocol.
+// incomingFigures are the figures of incomplete messages, by protocol.
 func (n *node) incomingFigures() metrics.Incoming {
 	return metrics.Incoming{
 		Limit: n.incoming.Bytes(), By: map[string]metrics.IncomingBy{
@@ -177,7 +176,7 @@ func (n *node) incomingFigures() metrics.Incoming {
 	}
 }
 
-// listenerFigures adds those of all AMQP listeners up.
+// listenerFigures adds up the figures of all AMQP listeners.
 func (n *node) listenerFigures() (sum metrics.Listener) {
 	for _, l := range n.amqp {
 		s := l.Stats()
