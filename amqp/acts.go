@@ -5,8 +5,8 @@ import (
 	"context"
 
 	"github.com/quorate/quorate/amqp/wire"
-	"github.com/quorate/quorate/broker"
 	"github.com/quorate/quorate/broker/audit"
+	"github.com/quorate/quorate/broker/names"
 )
 
 // origin is where the client is, for the audit.
@@ -63,17 +63,17 @@ func (ch *channel) actOf(m wire.Method) (audit.Act, bool) {
 	case *wire.QueuePurge:
 		return act(audit.OpQueuePurge, "queue", last(m.Queue)), true
 	case *wire.QueueBind:
-		return act(audit.OpBindingCreate, "binding", broker.BindingName(m.Exchange, last(m.Queue))), true
+		return act(audit.OpBindingCreate, "binding", names.Binding(m.Exchange, last(m.Queue))), true
 	case *wire.QueueUnbind:
-		return act(audit.OpBindingDelete, "binding", broker.BindingName(m.Exchange, last(m.Queue))), true
+		return act(audit.OpBindingDelete, "binding", names.Binding(m.Exchange, last(m.Queue))), true
 	case *wire.ExchangeDeclare:
 		return act(audit.OpExchangeDeclare, "exchange", m.Exchange), !m.Passive
 	case *wire.ExchangeDelete:
 		return act(audit.OpExchangeDelete, "exchange", m.Exchange), true
 	case *wire.ExchangeBind:
-		return act(audit.OpBindingCreate, "binding", broker.BindingName(m.Source, m.Destination)), true
+		return act(audit.OpBindingCreate, "binding", names.Binding(m.Source, m.Destination)), true
 	case *wire.ExchangeUnbind:
-		return act(audit.OpBindingDelete, "binding", broker.BindingName(m.Source, m.Destination)), true
+		return act(audit.OpBindingDelete, "binding", names.Binding(m.Source, m.Destination)), true
 	}
 	return audit.Act{}, false
 }

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/quorate/quorate/amqp/wire"
-	"github.com/quorate/quorate/broker"
+	"github.com/quorate/quorate/broker/limits"
 	"github.com/quorate/quorate/internal/wait"
 )
 
@@ -22,7 +22,7 @@ const (
 type blocking struct {
 	on     bool
 	full   []string    // queues without room
-	stored broker.Hold // a vhost, or a user's queues, hold too much (VH-16, VH-17); zero: neither
+	stored limits.Hold // a vhost, or a user's queues, hold too much (VH-16, VH-17); zero: neither
 }
 
 // block holds the connection's publishes back from now on, and tells the client. queue is the queue
@@ -67,7 +67,7 @@ func (c *conn) unblock() bool {
 	if b.full = full; len(full) > 0 {
 		return false
 	}
-	b.on, b.stored = false, broker.Hold{}
+	b.on, b.stored = false, limits.Hold{}
 	c.held.Store(false)
 	if c.client.blocked && !c.closing {
 		c.out = wire.AppendMethod(c.out, 0, &wire.ConnectionUnblocked{})

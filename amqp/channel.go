@@ -6,6 +6,7 @@ import (
 
 	"github.com/quorate/quorate/amqp/wire"
 	"github.com/quorate/quorate/broker"
+	"github.com/quorate/quorate/broker/limits"
 )
 
 // channel is one channel of a connection. The fields above mu's part belong to the reader, or to
@@ -15,7 +16,7 @@ type channel struct {
 	number uint16
 	by     *hand // the hand that runs the current frame
 	sender *broker.Sender
-	held   broker.Hold // why the last publish that waited had to wait
+	held   limits.Hold // why the last publish that waited had to wait
 
 	leave     func() // ends the count of this channel
 	closing   bool   // channel.close was sent: everything but close and close-ok is dropped

@@ -10,6 +10,7 @@ import (
 
 	"github.com/quorate/quorate/amqp/wire"
 	"github.com/quorate/quorate/broker"
+	"github.com/quorate/quorate/broker/names"
 	"github.com/quorate/quorate/internal/wait"
 	"github.com/quorate/quorate/message"
 )
@@ -102,7 +103,7 @@ func (ch *channel) consume(m *wire.BasicConsume) error {
 func (ch *channel) open(m *wire.BasicConsume, tag string) (*consumer, error) {
 	x := &consumer{ch: ch, tag: tag, noAck: m.NoAck}
 	var err error
-	if m.Queue == broker.ReplyName {
+	if m.Queue == names.ReplyTo {
 		err = ch.openReplies(m, x)
 	} else {
 		x, err = ch.openConsumer(m, x)

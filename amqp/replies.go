@@ -3,6 +3,7 @@ package amqp
 import (
 	"github.com/quorate/quorate/amqp/wire"
 	"github.com/quorate/quorate/broker"
+	"github.com/quorate/quorate/broker/names"
 	"github.com/quorate/quorate/message"
 )
 
@@ -27,7 +28,7 @@ func (ch *channel) openReplies(m *wire.BasicConsume, x *consumer) error {
 
 // ownReplies puts the address of the channel's replies into a request that asks for it.
 func (ch *channel) ownReplies(m *message.Message) error {
-	if m.ReplyTo != broker.ReplyName {
+	if m.ReplyTo != names.ReplyTo {
 		return nil
 	}
 	if ch.replies == nil {

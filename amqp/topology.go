@@ -6,6 +6,7 @@ import (
 
 	"github.com/quorate/quorate/amqp/wire"
 	"github.com/quorate/quorate/broker"
+	"github.com/quorate/quorate/broker/names"
 )
 
 // exchangeMethod runs the methods of class exchange.
@@ -93,7 +94,7 @@ func (ch *channel) bindingKey(queue, key string) string {
 // that begin with broker.ReplyName never reach the catalog.
 func (ch *channel) declare(ctx context.Context, m *wire.QueueDeclare) error {
 	c := ch.c
-	if strings.HasPrefix(m.Queue, broker.ReplyName) {
+	if strings.HasPrefix(m.Queue, names.ReplyTo) {
 		return ch.declareReplies(m)
 	}
 	if m.Queue == "" && m.Passive {

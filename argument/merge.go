@@ -17,7 +17,7 @@ const (
 	ArgumentFirst
 	// OperatorFirst takes the operator, else the argument, else the policy.
 	OperatorFirst
-	// Finite takes the lower limit; any limit beats no limit.
+	// Finite takes the lower limit; any limit counts before no limit.
 	Finite
 	// RetryMin takes the lower of argument and policy, but not below the operator's.
 	RetryMin

@@ -52,7 +52,7 @@ type Config struct {
 	// Cluster.StartProgress tells.
 	Starting  func(StartProgress)
 	Reconcile membership.ReconcileConfig
-	// ManualFinalise leaves it to an operator to finalise a newer version (Cluster.Finalise);
+	// ManualFinalise leaves it to an operator to finalise a newer version (metadata.Group.Finalise);
 	// one node that does is enough.
 	ManualFinalise bool
 

@@ -50,8 +50,12 @@ func TestQueuesBecomeComplete(t *testing.T) {
 	n.has(small, "a")
 	poll(t, "nothing goes on", func() error {
 		for r := range n.nodes["b"].View().Queues() {
-			if r.Change != nil {
-				return fmt.Errorf("queue %s: %v", r.Name, r.Change)
+			want := 3
+			if r.UID == small {
+				want = 1
+			}
+			if r.Change != nil || len(r.Members) != want {
+				return fmt.Errorf("queue %s: members are %q, want %d; change %v", r.Name, r.Members, want, r.Change)
 			}
 		}
 		return nil

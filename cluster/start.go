@@ -49,6 +49,7 @@ type Cluster struct {
 	members  *gossip.Members
 	catalog  *metadata.Group
 	host     *replica.Host
+	hosted   atomic.Pointer[replica.Host] // host, for groupLost, which may come before there is one
 	gateway  *gateway.Gateway
 	clients  *clients.Registry
 	stored   storedBytes
@@ -149,6 +150,7 @@ func (c *Cluster) boot() error {
 		return err
 	}
 	c.host = c.newHost()
+	c.hosted.Store(c.host)
 	c.rooms = &disk.Rooms{Board: c.disks, View: c.View, Linked: func(n id.NodeID) bool { _, up := c.mux.Connected(n); return up }}
 	c.gateway = gateway.New(gateway.Config{
 		Node: c.cfg.Node, Epoch: c.epoch, Logger: c.cfg.Logger, ConfirmTimeout: c.cfg.ConfirmTimeout, CommandTimeout: c.cfg.CommandTimeout,

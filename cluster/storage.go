@@ -33,10 +33,15 @@ func (c *Cluster) logFailed(err error) {
 	}
 }
 
-// groupLost stops the member of a group whose entries cannot be read.
+// groupLost stops the member of a group whose entries cannot be read. The log may find that before there
+// is a host: its members are opened later, and those of lost groups are kept closed.
 func (c *Cluster) groupLost(g id.GroupID, err error) {
 	c.log.Error("a queue's entries on this node are damaged: its member stops; the other members go on", "queue", id.QueueUID(g).String(), "error", err)
-	if m := c.host.Member(id.QueueUID(g)); m != nil {
+	host := c.hosted.Load()
+	if host == nil {
+		return
+	}
+	if m := host.Member(id.QueueUID(g)); m != nil {
 		m.Group().Fail(err)
 	}
 }

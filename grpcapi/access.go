@@ -9,6 +9,7 @@ import (
 	"github.com/quorate/quorate/broker/administration"
 	"github.com/quorate/quorate/broker/failure"
 	"github.com/quorate/quorate/broker/identity"
+	"github.com/quorate/quorate/broker/limits"
 	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
 )
 
@@ -192,12 +193,12 @@ func (s *accessServer) DeleteUser(ctx context.Context, req *brokerv1.DeleteUserR
 
 // ListLimits returns how much of the limits of a vhost or a user is used.
 func (s *accessServer) ListLimits(ctx context.Context, req *brokerv1.ListLimitsRequest) (*brokerv1.ListLimitsResponse, error) {
-	var all []broker.LimitUsage
+	var all []limits.Usage
 	var err error
 	if user, ok := req.GetOf().(*brokerv1.ListLimitsRequest_User); ok {
-		all, err = s.b.UserUsage(ctx, user.User)
+		all, err = s.b.Limits.UserUsage(ctx, user.User)
 	} else {
-		all, err = s.b.VHostUsage(ctx, vhostOf(req.GetVhost()))
+		all, err = s.b.Limits.VHostUsage(ctx, vhostOf(req.GetVhost()))
 	}
 	if err != nil {
 		return nil, err

@@ -3,8 +3,8 @@ package grpcapi
 import (
 	"context"
 
-	"github.com/quorate/quorate/broker"
 	"github.com/quorate/quorate/broker/audit"
+	"github.com/quorate/quorate/broker/names"
 	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
 )
 
@@ -103,7 +103,7 @@ func topologyActs() map[string]actOf {
 }
 
 func binding(b *brokerv1.Binding) object {
-	return object{vhostOf(b.GetVhost()), "binding", broker.BindingName(b.GetSource(), b.GetDestination())}
+	return object{vhostOf(b.GetVhost()), "binding", names.Binding(b.GetSource(), b.GetDestination())}
 }
 
 // messageActs names what jobs on messages change; a dry run changes nothing.

@@ -307,7 +307,7 @@ func (g *Group[R, E]) halt() {
 	g.watch.announce()
 }
 
-// Close stops the member; commands in entry in flight end with ErrStopped or ErrUnknownOutcome.
+// Close stops the member; commands in flight end with ErrStopped or ErrUnknownOutcome.
 // It closes the transport and the storage too. It waits for raft's goroutines, and so for
 // the disk.
 func (g *Group[R, E]) Close() error {

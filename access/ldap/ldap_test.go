@@ -345,7 +345,7 @@ func TestValidate(t *testing.T) {
 		"put ${username}":       func(c *ldap.Config) { c.UserDN = "uid=ann" },
 		"use one of them":       func(c *ldap.Config) { c.LookupBase = "dc=x" },
 		"dn_lookup_attribute":   func(c *ldap.Config) { c.UserDN = "" },
-		"go together":       func(c *ldap.Config) { c.LookupDN = "cn=x" },
+		"go together":           func(c *ldap.Config) { c.LookupDN = "cn=x" },
 		"without group_base":    func(c *ldap.Config) { c.GroupBase = "" },
 		`gives "tag" to "ops"`:  func(c *ldap.Config) { c.Groups["ops"] = []string{"tag"} },
 		`gives "read:x" to "o"`: func(c *ldap.Config) { c.Groups["o"] = []string{"read:x"} },

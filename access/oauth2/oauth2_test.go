@@ -362,7 +362,7 @@ func is[E error](err error) bool {
 
 func TestValidate(t *testing.T) {
 	for want, c := range map[string]oauth2.Config{
-		"are both empty":             {ResourceServer: "q"},
+		"are both empty":              {ResourceServer: "q"},
 		"resource_server_id is empty": {Issuer: "https://login.example"},
 		"use https":                   {Issuer: "http://login.example", ResourceServer: "q"},
 		"jwks_url is \"ftp":           {KeysURL: "ftp://login.example/keys", ResourceServer: "q"},

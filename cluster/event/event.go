@@ -47,7 +47,7 @@ const (
 	ClockStepped Kind = "clock_stepped"
 	ClockJumped  Kind = "clock_jumped"
 	// QuotaReached and QuotaOver come from the node whose clients a quota bounds (VH-14). Cause is the limit,
-	// Detail reports whether Name is a user, a vhost or a queue, Count is the value.
+	// Detail says whether Name is a user, a vhost or a queue, Count is the value.
 	QuotaReached Kind = "quota_reached"
 	QuotaOver    Kind = "quota_over"
 	// Missed stands for events that were not kept long enough; Count says how many.

@@ -50,7 +50,7 @@ type Queue struct {
 	bytes   int64         // of their bodies
 
 	publisher *session.Publisher[publishToken]
-	enqueues  int // in request in this attempt
+	enqueues  int // Enqueue commands in flight in this attempt
 	ops       opQueue
 	consumers map[uint64]*Consumer // by session
 	get       getSession

@@ -55,7 +55,8 @@ func (rc *Reconciler) KeepSizes() {
 	}
 	p, leaders, unseen := fresh()
 	told := map[id.NodeID]string{} // why a node that waits was not let in
-	for busy := true; rc.cfg.Catalog.Turn(busy) == nil; {
+	turns := rc.cfg.Catalog.Turns()
+	for busy := true; turns.Next(busy) == nil; {
 		busy = true
 		if !rc.cfg.Catalog.Leads() {
 			p, leaders, unseen = fresh()

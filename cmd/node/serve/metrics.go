@@ -85,7 +85,7 @@ func (n *node) gatewayFigures() metrics.Gateway {
 
 // quotaFigures converts the counts of quotas, and says how many publishes wait for one.
 func (n *node) quotaFigures() ([]metrics.QuotaCount, int64) {
-	counts, waiting := n.broker.QuotaCounts()
+	counts, waiting := n.broker.Limits.Counts()
 	out := make([]metrics.QuotaCount, len(counts))
 	for i, c := range counts {
 		out[i] = metrics.QuotaCount(c)

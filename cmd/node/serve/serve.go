@@ -21,6 +21,7 @@ import (
 	"github.com/quorate/quorate/amqp"
 	"github.com/quorate/quorate/broker"
 	"github.com/quorate/quorate/broker/identity"
+	"github.com/quorate/quorate/broker/imports"
 	"github.com/quorate/quorate/cluster"
 	"github.com/quorate/quorate/cluster/disk"
 	"github.com/quorate/quorate/cluster/membership"
@@ -164,7 +165,7 @@ func (n *node) start(ctx context.Context, version string) error {
 		return err
 	}
 	b := broker.Config{
-		Definitions:  broker.BootImport{Document: document, Always: !n.cfg.Definitions.SkipIfUnchanged},
+		Definitions:  imports.AtStart{Document: document, Always: !n.cfg.Definitions.SkipIfUnchanged},
 		MaxBodyBytes: n.cfg.Limits.MaxMessageBytes, DeliveryBufferBytes: n.cfg.Limits.DeliveryBufferBytes, Logger: n.log,
 		Authenticate: n.cfg.Authenticate(), DefaultUser: n.cfg.Auth.DefaultUser, DefaultPassword: password,
 		LoopbackUsers: n.cfg.Auth.LoopbackUsers, ConnectionTimeout: n.cfg.Timeouts.Connections,
