@@ -9,8 +9,8 @@ import (
 	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
 )
 
-// Message is a message to be published. The client does not change it, and the caller
-// must not change Body or Headers before the message is answered.
+// Message is a message to publish. The client does not change it, and the caller must not change
+// Body or Headers before the message is answered.
 type Message struct {
 	VHost      string // "": "/"
 	Exchange   string // "": the default exchange, RoutingKey is the queue's name (EX-3)
@@ -19,8 +19,8 @@ type Message struct {
 	Body []byte
 	// Mandatory asks for the outcome Returned when no queue is routed to (PUB-3).
 	Mandatory bool
-	// DeliverAt, or else Delay, both in whole milliseconds, says when the message is to be ready in
-	// its queues: it is confirmed at once and its TTL begins when it is ready (DLY-1). Zero: at once.
+	// DeliverAt, or else Delay, both in whole milliseconds, is when the message becomes ready in its
+	// queues. It is confirmed at once, and its TTL begins when it is ready (DLY-1). Zero: at once.
 	DeliverAt time.Time
 	Delay     time.Duration
 }
@@ -63,7 +63,7 @@ func (m *Message) proto() (*brokerv1.Message, error) {
 	}, nil
 }
 
-// atMs returns a time as the API has it; 0: none.
+// atMs converts a time for the API; 0: none.
 func atMs(t time.Time) int64 {
 	if t.IsZero() {
 		return 0
@@ -71,7 +71,7 @@ func atMs(t time.Time) int64 {
 	return t.UnixMilli()
 }
 
-// delayMs returns a delay as the API has it, where no time goes before it.
+// delayMs converts a delay for the API unless a time takes precedence.
 func delayMs(at time.Time, d time.Duration) int64 {
 	if !at.IsZero() || d == 0 {
 		return 0
@@ -107,7 +107,7 @@ func (p *Properties) proto() (*brokerv1.Properties, error) {
 	return out, nil
 }
 
-// texts are the properties that are texts, by their names.
+// texts are the text properties by their names.
 func texts(p *brokerv1.Properties) map[string]**string {
 	return map[string]**string{
 		"content_type": &p.ContentType, "content_encoding": &p.ContentEncoding, "correlation_id": &p.CorrelationId,
@@ -116,7 +116,7 @@ func texts(p *brokerv1.Properties) map[string]**string {
 	}
 }
 
-// rawTexts takes out of the texts what is not UTF-8 (AM-9); nil for none, which is usual.
+// rawTexts extracts the texts that are not UTF-8 (AM-9); nil if there are none, as is usual.
 func rawTexts(p *brokerv1.Properties) map[string][]byte {
 	usual := true
 	for _, s := range [...]*string{
@@ -178,8 +178,8 @@ type Death struct {
 	First, Last time.Time
 	Exchange    string
 	RoutingKeys []string
-	TTL         *time.Duration // the message's own, if it had one
-	// DeliveryCount and AcquiredCount are what it had when it left last.
+	TTL         *time.Duration // the message's own TTL, if it had one
+	// DeliveryCount and AcquiredCount are the counts when it last left the queue.
 	DeliveryCount uint32
 	AcquiredCount uint32
 }
