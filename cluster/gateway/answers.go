@@ -42,12 +42,13 @@ type response struct {
 	err     error
 }
 
+// stored reports that the queue has all messages of the command which this answers.
+func (a *response) stored() bool {
+	return a.err == nil && a.request.kind == requestEnqueue && a.reply.Code == quorumq.CodeOK && len(a.reply.Refused) == 0
+}
+
 // take works what has happened into the state.
 func (q *Queue) take(in inbox, out *outbox) {
-	for i := range in.published {
-		p := &in.published[i]
-		q.publisher.Push(p.msg, p.body, p.token)
-	}
 	q.ops.add(in.ops)
 	for i := range in.answers {
 		q.handleResponse(&in.answers[i], out)
