@@ -10,8 +10,9 @@ import (
 
 // The following run on the queue's goroutine with its mutex.
 
-// handleDeliveries hands what is new to the clients, in batches of one consumer.
-func (q *Queue) handleDeliveries(ds []traffic.Delivery, out *outbox) {
+// handleDeliveries hands what is new to the clients, in batches of one consumer. It reports whether
+// any of them has to ask the queue for what it missed.
+func (q *Queue) handleDeliveries(ds []traffic.Delivery, out *outbox) (behind bool) {
 	for i := 0; i < len(ds); {
 		c := q.consumers[ds[i].Consumer.Session]
 		j := i + 1
@@ -20,9 +21,11 @@ func (q *Queue) handleDeliveries(ds []traffic.Delivery, out *outbox) {
 		}
 		if c != nil && c.key == ds[i].Consumer && !c.ended {
 			c.handleDeliveries(ds[i:j], out)
+			behind = behind || c.behind()
 		}
 		i = j
 	}
+	return behind
 }
 
 func (c *Consumer) handleDeliveries(ds []traffic.Delivery, out *outbox) {

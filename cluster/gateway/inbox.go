@@ -42,11 +42,15 @@ func (q *Queue) answered(a response) {
 	q.event(func(in *inbox) { in.answers = append(in.answers, a) })
 }
 
-// delivered waits while the inbox is full of deliveries. Looking at them takes no time, but
-// whoever brings them may be faster.
+// delivered takes deliveries, which belong to the queue from then on. It waits while the inbox is
+// full of them: looking at them takes no time, but whoever brings them may be faster.
 func (q *Queue) delivered(ds []traffic.Delivery) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	if !q.running && q.ended == nil {
+		q.deliverLocked(ds)
+		return
+	}
 	for q.ended == nil && q.inbox.bytes > maxInboxBytes {
 		q.looked.Wait()
 	}

@@ -1,5 +1,7 @@
 package gateway
 
+import "github.com/quorate/quorate/cluster/traffic"
+
 // Who works on a queue is the one that sets running, until it takes that back: only it sends and calls
 // back.
 
@@ -67,6 +69,17 @@ func (q *Queue) confirm(a *response) bool {
 	q.inbox.unsent = q.inbox.unsent || q.publisher.HasUnsent()
 	q.doneLocked(&out)
 	return true
+}
+
+// deliverLocked hands deliveries to the clients on the goroutine that brings them: a worker of this
+// node's members, or a link's reader. It lets mu go meanwhile.
+func (q *Queue) deliverLocked(ds []traffic.Delivery) {
+	q.running = true
+	var out outbox
+	if q.handleDeliveries(ds, &out) {
+		q.inbox.unsent = true
+	}
+	q.doneLocked(&out)
 }
 
 // doneLocked sends and calls back what is in out, without mu, and leaves what happened meanwhile to
