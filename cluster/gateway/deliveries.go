@@ -33,19 +33,19 @@ func (c *Consumer) handleDeliveries(ds []traffic.Delivery, out *outbox) {
 		c.handleEarly(ds)
 		return
 	}
-	fresh := make([]Delivery, 0, len(ds))
+	fresh := ds[:0:len(ds)] // in place of those that were looked at
 	for i := range ds {
 		if !c.fits(&ds[i]) {
 			continue
 		}
 		if c.tracker.Deliver(ds[i].Delivery, c.cfg.AutoAck) == session.New {
-			fresh = append(fresh, c.delivery(&ds[i]))
+			fresh = append(fresh, c.numbered(ds[i]))
 		}
 	}
 	c.handLocked(fresh, out)
 }
 
-func (c *Consumer) handLocked(fresh []Delivery, out *outbox) {
+func (c *Consumer) handLocked(fresh []traffic.Delivery, out *outbox) {
 	if len(fresh) > 0 {
 		out.calls = append(out.calls, func() { c.cfg.Deliver(fresh) })
 	}
@@ -63,12 +63,13 @@ func (c *Consumer) handleHeld(held []traffic.Delivery, last quorumq.MsgID, cut b
 		ds[i] = held[i].Delivery
 	}
 	at := 0
-	var fresh []Delivery
+	fresh := held[:0] // in place of those that were looked at
 	c.tracker.Resumed(ds, last, func(d quorumq.Delivery) {
 		for held[at].MsgID != d.MsgID {
 			at++
 		}
-		fresh = append(fresh, c.delivery(&held[at]))
+		fresh = append(fresh, c.numbered(held[at]))
+		at++
 	})
 	c.handLocked(fresh, out)
 	owed := c.space.short
