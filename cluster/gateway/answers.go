@@ -42,9 +42,10 @@ type response struct {
 	err     error
 }
 
-// stored reports that the queue has all messages of the command which this answers.
-func (a *response) stored() bool {
-	return a.err == nil && a.request.kind == requestEnqueue && a.reply.Code == quorumq.CodeOK && len(a.reply.Refused) == 0
+// accepted reports that the queue has carried out all of the command that this answers: what is left is
+// to say so.
+func (a *response) accepted() bool {
+	return a.err == nil && a.request.kind != requestResume && a.reply.Code == quorumq.CodeOK && len(a.reply.Refused) == 0
 }
 
 // take works what has happened into the state.

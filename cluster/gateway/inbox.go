@@ -30,13 +30,17 @@ func (q *Queue) post(o *op) {
 		o.done(opAnswer{err: err})
 		return
 	}
-	q.inbox.ops = append(q.inbox.ops, o)
-	q.startLocked()
+	if q.running {
+		q.inbox.ops = append(q.inbox.ops, o)
+	} else {
+		q.ops.add([]*op{o})
+		q.sendNowLocked()
+	}
 	q.mu.Unlock()
 }
 
 func (q *Queue) answered(a response) {
-	if a.stored() && q.confirm(&a) {
+	if a.accepted() && q.answerNow(&a) {
 		return
 	}
 	q.event(func(in *inbox) { in.answers = append(in.answers, a) })

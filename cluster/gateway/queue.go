@@ -33,10 +33,9 @@ const (
 // All methods may be called concurrently.
 //
 // All state belongs to mu. One goroutine at a time (running) works on it, sends what there is to
-// send and calls back, both without mu, so that sends and calls keep their order. It is that of a
-// publisher whose message finds nothing on its way (sendLocked), that which brings the answer to
-// messages that were stored (confirm), and for all else, which gathers in the inbox, one of the
-// queue's own (run).
+// send and calls back, both without mu, so that sends and calls keep their order: one that brings
+// something, if it finds nobody at work (publishedLocked, sendNowLocked, answerNow, deliverLocked),
+// else, and for all that gathers in the inbox meanwhile, one of the queue's own (run).
 type Queue struct {
 	g   *Gateway
 	uid id.QueueUID

@@ -46,6 +46,12 @@ func (q *Queue) publishedLocked() {
 		q.startLocked()
 		return
 	}
+	q.sendNowLocked()
+}
+
+// sendNowLocked sends what may be sent, on the caller's goroutine, and calls nobody back: the caller may
+// hold locks. Nobody works on the queue. It lets mu go meanwhile.
+func (q *Queue) sendNowLocked() {
 	q.running = true
 	var out outbox
 	q.pump(&out)
@@ -53,11 +59,11 @@ func (q *Queue) publishedLocked() {
 	q.doneLocked(&out)
 }
 
-// confirm tells the publishers of messages that the queue has stored, on the goroutine that brings
-// the answer: the one that applied them, or a link's reader. Neither waits: what it calls must not
-// block, and all else that there is to do is left to the queue's own goroutine. False: somebody else
-// works on the queue, and takes the answer like any other.
-func (q *Queue) confirm(a *response) bool {
+// answerNow tells who waits for a command that the queue has carried out, on the goroutine that brings
+// the answer: the one that applied the command, or a link's reader. Neither waits: what it calls must
+// not block, and all else that there is to do is left to the queue's own goroutine. False: somebody
+// else works on the queue, and takes the answer like any other.
+func (q *Queue) answerNow(a *response) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.running || q.ended != nil {
@@ -66,7 +72,9 @@ func (q *Queue) confirm(a *response) bool {
 	q.running = true
 	var out outbox
 	q.handleResponse(a, &out)
-	q.inbox.unsent = q.inbox.unsent || q.publisher.HasUnsent()
+	f := &a.request
+	q.inbox.unsent = q.inbox.unsent || q.publisher.HasUnsent() || q.ops.hasUnsent() ||
+		f.cons != nil && f.cons.unsent() || f.op != nil && f.op.opens != nil
 	q.doneLocked(&out)
 	return true
 }

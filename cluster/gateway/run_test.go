@@ -4,10 +4,13 @@ import (
 	"fmt"
 	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/cluster/disk"
 	"github.com/quorate/quorate/cluster/metadata"
+	"github.com/quorate/quorate/cluster/traffic"
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/quorumq"
 	"github.com/quorate/quorate/raftfsm"
@@ -22,6 +25,8 @@ type leader struct {
 	decoder   quorumq.Decoder
 	index     uint64
 	submitted chan submitted
+	assigned  []traffic.Delivery // by commands that were applied
+	resumed   chan quorumq.MsgID // after which a consumer asked for its deliveries
 }
 
 type submitted struct {
@@ -33,6 +38,10 @@ func (l *leader) Submit(_ id.QueueUID, c raftfsm.Command, done func(quorumq.Repl
 	l.submitted <- submitted{c, done}
 }
 
+func (l *leader) Held(_ id.QueueUID, _ quorumq.ConsumerKey, after quorumq.MsgID, _ int64, _ func(traffic.Holding, error)) {
+	l.resumed <- after
+}
+
 func (l *leader) LeaderOf(id.QueueUID) (id.NodeID, bool) { return "a", true }
 
 // apply carries out a command that was submitted.
@@ -42,7 +51,10 @@ func (l *leader) apply(s submitted) {
 		l.t.Error(err)
 	}
 	l.index++
-	r, _ := l.queue.Apply(quorumq.Meta{Index: l.index}, c)
+	r, e := l.queue.Apply(quorumq.Meta{Index: l.index}, c)
+	for _, d := range e.Deliver {
+		l.assigned = append(l.assigned, traffic.Delivery{Delivery: d, Message: []byte("body")})
+	}
 	s.done(r, nil)
 }
 
@@ -60,7 +72,7 @@ func ledQueue(t *testing.T) (*Queue, *leader) {
 	}
 	views := metadata.NewViews(catalogue.View())
 	r, _ := views.View().Queue("/", "q")
-	l := &leader{t: t, queue: quorumq.New(r.UID, quorumq.DefaultConfig()), submitted: make(chan submitted, 1000)}
+	l := &leader{t: t, queue: quorumq.New(r.UID, quorumq.DefaultConfig()), submitted: make(chan submitted, 1000), resumed: make(chan quorumq.MsgID, 1)}
 	board := disk.NewBoard("a", "", MaxWaitingBytes, nil)
 	g := New(Config{
 		Node: "a", Epoch: 1, Views: views, Members: l, Disks: board, Rooms: &disk.Rooms{Board: board, View: views.View}, PublishWindow: 1000,
@@ -97,22 +109,89 @@ func TestPublishWithoutHandOver(t *testing.T) {
 	}
 }
 
+// The same holds for other commands.
+func TestCommandWithoutHandOver(t *testing.T) {
+	t.Parallel()
+	q, l := ledQueue(t)
+	answered := false
+	q.post(&op{header: quorumq.AppendCommand(nil, &quorumq.Purge{}), done: func(a opAnswer) { answered = a.err == nil }})
+	if n := len(l.submitted); n != 1 {
+		t.Fatalf("the leader has %d commands when it was posted", n)
+	}
+	l.apply(<-l.submitted)
+	if !answered {
+		t.Fatal("it is not answered when the leader has answered")
+	}
+}
+
+// withoutWaiting runs a test that fails if any of it has to wait for time to pass, as for the alarm
+// of a queue, by which all is sent in the end.
+func withoutWaiting(t *testing.T, test func(*testing.T)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		test(t)
+		if d := time.Since(began); d > 0 {
+			t.Errorf("it took %v", d)
+		}
+	})
+}
+
+// A delivery is the client's when Deliver returns, and one that comes behind a lost one is asked for.
+func TestDeliverWithoutHandOver(t *testing.T) {
+	t.Parallel()
+	withoutWaiting(t, func(t *testing.T) {
+		q, l := ledQueue(t)
+		var got []quorumq.MsgID
+		opened := make(chan error, 1)
+		go func() {
+			_, err := q.Consume(t.Context(), ConsumerConfig{Prefetch: 10, Ended: func(error) {}, Deliver: func(ds []traffic.Delivery) {
+				for i := range ds {
+					got = append(got, ds[i].MsgID)
+				}
+			}})
+			opened <- err
+		}()
+		l.apply(<-l.submitted)
+		if err := <-opened; err != nil {
+			t.Fatal(err)
+		}
+		for range 3 {
+			l.publish(q, func(error) {})
+			l.apply(<-l.submitted)
+		}
+		q.g.Deliver(q.uid, l.assigned[:1])
+		if len(got) != 1 || got[0] != 1 {
+			t.Fatalf("delivered %v when Deliver returns, want the first", got)
+		}
+		q.g.Deliver(q.uid, l.assigned[2:])
+		if after := <-l.resumed; after != 1 {
+			t.Errorf("deliveries are asked for after %d, want 1", after)
+		}
+		if len(got) != 1 {
+			t.Errorf("delivered %v past one that is lost", got)
+		}
+	})
+}
+
 // What comes while others are on their way, or while they are confirmed, reaches the leader as well.
 func TestPublishBesideOthers(t *testing.T) {
 	t.Parallel()
-	q, l := ledQueue(t)
-	confirmed := make(chan error, 3)
-	l.publish(q, func(err error) {
-		l.publish(q, func(err error) { confirmed <- err }) // while answers are handed out
-		confirmed <- err
-	})
-	l.publish(q, func(err error) { confirmed <- err }) // behind the first
-	for range 3 {
-		l.apply(<-l.submitted)
-		if err := <-confirmed; err != nil {
-			t.Error(err)
+	withoutWaiting(t, func(t *testing.T) {
+		q, l := ledQueue(t)
+		confirmed := make(chan error, 3)
+		l.publish(q, func(err error) {
+			l.publish(q, func(err error) { confirmed <- err }) // while answers are handed out
+			confirmed <- err
+		})
+		l.publish(q, func(err error) { confirmed <- err }) // behind the first
+		for range 3 {
+			l.apply(<-l.submitted)
+			if err := <-confirmed; err != nil {
+				t.Error(err)
+			}
 		}
-	}
+	})
 }
 
 // PUB-6: each publisher's messages are confirmed once and in their order, whoever brings the answers.
