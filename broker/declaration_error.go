@@ -6,6 +6,7 @@ import (
 
 	"github.com/quorate/quorate/argument"
 	"github.com/quorate/quorate/broker/failure"
+	"github.com/quorate/quorate/broker/limits"
 	"github.com/quorate/quorate/broker/permission"
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/message"
@@ -13,8 +14,7 @@ import (
 
 // Arguments as errors of the packages below name them.
 const (
-	argMaxQueues = "max-queues" // the limit of a vhost, and of a user
-	argHeader    = "header "    // with the header's name behind it
+	argHeader = "header " // with the header's name behind it
 )
 
 func defaultExchangeRefused(vhost string) *failure.Error {
@@ -38,7 +38,7 @@ func aboutDeclaration(err error, received, existing message.Table) error {
 		e.Received, e.Existing = valueOf(received, e.Arg), valueOf(existing, e.Arg)
 	}
 	switch {
-	case e.Arg == argMaxQueues:
+	case e.Arg == limits.Queues:
 		e.Problem = failure.ProblemLimit
 	case e.Kind == "exchange" && e.Arg == "type" && e.Current == "":
 		e.Problem = failure.ProblemExchangeType

@@ -297,3 +297,16 @@ func (b *Broker) deadLetterSettings(v *catalog.View, rec *catalog.QueueRecord) D
 	}
 	return out
 }
+
+// seenQueues leaves out queues that are not seen, and how a message gets to the others.
+func seenQueues(s permission.Sight, all []RoutedQueue) (seen []RoutedQueue) {
+	for i := range all {
+		if q := &all[i]; s.Sees(permission.Queue(s.VHost, q.Name)) {
+			if !s.Whole() {
+				q.Path = nil
+			}
+			seen = append(seen, *q)
+		}
+	}
+	return seen
+}

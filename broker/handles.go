@@ -68,7 +68,7 @@ func (b *Broker) queueHandle(uid id.QueueUID) (handle, error) {
 	if rec, ok := v.QueueByUID(uid); ok {
 		q.priorities = rec.Priorities()
 		if q.rated = policy.ArgumentsRate(rec.Arguments); q.rated {
-			b.quotas.rated.Store(true)
+			b.Limits.QueueRated()
 		}
 	}
 	b.handles.put(uid, q, func(uid id.QueueUID) bool {

@@ -157,7 +157,7 @@ func (b *Broker) Publish(ctx context.Context, m *Publish, done func(Result)) {
 		q, err := b.queueHandle(uid)
 		if err == nil {
 			nm.Priority = q.priorities.Level(asked)
-			b.chargeQueue(&q, m, p, i)
+			p.chargeQueue(&q, m, i)
 			if m.Unit != nil {
 				m.Unit.add(uid, q, gateway.Part{Message: nm, Body: stored, Done: t.answered})
 			} else {

@@ -4,10 +4,10 @@ import (
 	"context"
 	"slices"
 	"strconv"
-	"time"
 
 	"github.com/quorate/quorate/broker/failure"
 	"github.com/quorate/quorate/broker/identity"
+	"github.com/quorate/quorate/broker/limits"
 	"github.com/quorate/quorate/broker/permission"
 	"github.com/quorate/quorate/catalog"
 )
@@ -22,8 +22,7 @@ type Sender struct {
 	enter   func(vhost string) (exists bool, err error) // counts the connection in a vhost
 	entered string                                      // the vhost that the connection was counted in last
 	decided map[sendTo]permission.SendRight
-	gates   senderGates
-	timer   *time.Timer // of AwaitQuotas
+	gates   limits.Sender
 }
 
 type sendTo struct{ vhost, exchange string }
@@ -38,7 +37,7 @@ func (b *Broker) NewSender(ctx context.Context) (*Sender, error) {
 		return nil, err
 	}
 	return &Sender{
-		b: b, session: identity.SessionOf(ctx), who: who,
+		b: b, session: identity.SessionOf(ctx), who: who, gates: b.Limits.NewSender(),
 		enter: func(vhost string) (bool, error) { return b.Connections.EnterVHost(ctx, vhost) },
 	}, nil
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/quorate/quorate/broker/failure"
+	"github.com/quorate/quorate/broker/names"
 	"github.com/quorate/quorate/broker/permission"
 	"github.com/quorate/quorate/broker/serving"
 	"github.com/quorate/quorate/catalog"
@@ -104,7 +105,7 @@ func (b *Broker) GetQueue(ctx context.Context, vhost, name string) (Queue, error
 			return Queue{}, err
 		}
 	}
-	if isReplyQueue(name) { // AM-3
+	if names.IsReply(name) { // AM-3
 		return Queue{}, serving.NoQueue(vhost, name)
 	}
 	rec, err := serving.LookUp(c.View(), vhost, name)

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/quorate/quorate/broker/failure"
+	"github.com/quorate/quorate/broker/names"
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/message"
 	"github.com/quorate/quorate/policy"
@@ -49,7 +50,7 @@ func (ad *Administration) PutPolicy(ctx context.Context, p Policy) (created bool
 
 // CheckPolicy checks of a new policy what the catalog does not.
 func CheckPolicy(p *catalog.Policy, about failure.Error) error {
-	if err := CheckPlainName(p.Name, "", about); err != nil {
+	if err := names.CheckPlain(p.Name, "", about); err != nil {
 		return err
 	}
 	if err := policy.Check(p); err != nil {

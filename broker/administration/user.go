@@ -7,6 +7,7 @@ import (
 
 	"github.com/quorate/quorate/broker/failure"
 	"github.com/quorate/quorate/broker/identity"
+	"github.com/quorate/quorate/broker/names"
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/internal/password"
 )
@@ -86,7 +87,7 @@ func (ad *Administration) ChangeUser(ctx context.Context, u UserChange) (created
 func (ad *Administration) hashOf(ctx context.Context, u *PutUser) (hash, algorithm string, err error) {
 	about := AboutUser(u.Name)
 	// A colon ends the name where name and password are sent together.
-	if err := CheckPlainName(u.Name, ":", about); err != nil {
+	if err := names.CheckPlain(u.Name, ":", about); err != nil {
 		return "", "", err
 	}
 	if err := u.Check(about); err != nil {

@@ -14,6 +14,7 @@ import (
 	"github.com/quorate/quorate/broker/audit"
 	"github.com/quorate/quorate/broker/failure"
 	"github.com/quorate/quorate/broker/identity"
+	"github.com/quorate/quorate/broker/limits"
 	"github.com/quorate/quorate/broker/permission"
 	"github.com/quorate/quorate/broker/serving"
 	"github.com/quorate/quorate/catalog"
@@ -44,11 +45,6 @@ type Everywhere interface {
 	UsageElsewhere(ctx context.Context, user, vhost string, queue id.QueueUID) clients.Usage
 }
 
-// Refusals is told of what is above a limit.
-type Refusals interface {
-	Refused(k clients.Count, limit int64)
-}
-
 // Config is what connections are made of.
 type Config struct {
 	Node        Cluster
@@ -60,7 +56,7 @@ type Config struct {
 	Serving     *serving.Node
 	Logins      *identity.Logins
 	Permissions *permission.Permissions
-	Refusals    Refusals
+	Limits      *limits.Limits // count refusals
 	// Timeout is for how long a node must be out of reach before its clients' connections are taken
 	// for ended.
 	Timeout time.Duration
@@ -80,7 +76,7 @@ type Connections struct {
 	serving     *serving.Node
 	logins      *identity.Logins
 	permissions *permission.Permissions
-	refusals    Refusals
+	limits      *limits.Limits
 	timeout     time.Duration
 	log         *slog.Logger
 }
@@ -89,7 +85,7 @@ type Connections struct {
 func New(c Config) *Connections {
 	return &Connections{
 		cluster: c.Node, catalog: c.Catalog, everywhere: c.Everywhere, view: c.View, clients: c.Clients, policies: c.Policies, serving: c.Serving, logins: c.Logins,
-		permissions: c.Permissions, refusals: c.Refusals, timeout: c.Timeout, log: c.Log,
+		permissions: c.Permissions, limits: c.Limits, timeout: c.Timeout, log: c.Log,
 	}
 }
 

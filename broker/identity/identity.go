@@ -146,6 +146,16 @@ func (l *Logins) Require(ctx context.Context, tag string) error {
 	}
 }
 
+// DeclaredBy returns the user that a context's calls come from, as the record of a queue has it: "" where nobody logs
+// in, for the node itself, and before VersionDeclarers is finalised (VH-17).
+func (l *Logins) DeclaredBy(ctx context.Context) (string, error) {
+	who, err := l.Who(ctx)
+	if err != nil || who == nil || l.view().Version() < catalog.VersionDeclarers {
+		return "", err
+	}
+	return who.User(), nil
+}
+
 // Caller is Who as the audit tells it.
 func (l *Logins) Caller(ctx context.Context) audit.Caller {
 	who, err := l.Who(ctx)

@@ -134,8 +134,6 @@ func (ps *Permissions) TopicPermission(v *catalog.View, who *identity.Identity, 
 type Config struct {
 	View   func() *catalog.View
 	Logins *identity.Logins
-	// Hidden reports whether a queue of a name is shown to nobody.
-	Hidden func(name string) bool
 	// Timeouts counts matches of patterns that were broken off (C-8).
 	Timeouts *atomic.Uint64
 	Log      *slog.Logger
@@ -145,7 +143,6 @@ type Config struct {
 type Permissions struct {
 	view     func() *catalog.View
 	logins   *identity.Logins
-	hidden   func(name string) bool
 	timeouts *atomic.Uint64
 	log      *slog.Logger
 	grants   grants
@@ -153,7 +150,7 @@ type Permissions struct {
 
 // New returns Permissions of which no pattern is compiled yet.
 func New(c Config) *Permissions {
-	ps := &Permissions{view: c.View, logins: c.Logins, hidden: c.Hidden, timeouts: c.Timeouts, log: c.Log}
+	ps := &Permissions{view: c.View, logins: c.Logins, timeouts: c.Timeouts, log: c.Log}
 	ps.grants.budgets.lines.Burst, ps.grants.budgets.lines.Every = SlowMatchLines, SlowMatchLineEvery
 	return ps
 }

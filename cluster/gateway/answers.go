@@ -23,6 +23,7 @@ type request struct {
 	number  uint64    // outcome
 }
 
+// requestKind tells what the answer to a request is worked into.
 type requestKind uint8
 
 const (
@@ -48,8 +49,8 @@ func (a *response) accepted() bool {
 	return a.err == nil && a.request.kind != requestResume && a.reply.Code == quorumq.CodeOK && len(a.reply.Refused) == 0
 }
 
-// take works what has happened into the state.
-func (q *Queue) take(in inbox, out *outbox) {
+// handleInbox works what has happened into the state.
+func (q *Queue) handleInbox(in inbox, out *outbox) {
 	q.ops.add(in.ops)
 	for i := range in.answers {
 		q.handleResponse(&in.answers[i], out)
@@ -117,6 +118,8 @@ func (q *Queue) handleResponse(a *response, out *outbox) {
 	}
 }
 
+// handleEnqueued confirms or refuses messages in order. A stream that the queue refuses for good is
+// abandoned: its numbers would never be accepted again.
 func (q *Queue) handleEnqueued(f *request, r quorumq.Reply, out *outbox) {
 	now := time.Time{}
 	q.publisher.Answer(f.first, f.n, r, func(token publishToken, accepted bool) {
@@ -223,6 +226,7 @@ func (q *Queue) armLocked() {
 	}
 }
 
+// busyLocked reports whether the queue still owes anybody an answer; q.mu is held.
 func (q *Queue) busyLocked() bool {
 	if q.waiting > 0 || q.ops.len() > 0 {
 		return true

@@ -28,6 +28,8 @@ func (q *Queue) handleDeliveries(ds []traffic.Delivery, out *outbox) (behind boo
 	return behind
 }
 
+// handleDeliveries drops what the consumer has seen already. What comes before the answer to the checkout
+// is kept for later.
 func (c *Consumer) handleDeliveries(ds []traffic.Delivery, out *outbox) {
 	if !c.open {
 		c.handleEarly(ds)
@@ -45,6 +47,7 @@ func (c *Consumer) handleDeliveries(ds []traffic.Delivery, out *outbox) {
 	c.handLocked(fresh, out)
 }
 
+// handLocked hands deliveries over after q.mu is released: the consumer may call the queue.
 func (c *Consumer) handLocked(fresh []traffic.Delivery, out *outbox) {
 	if len(fresh) > 0 {
 		out.calls = append(out.calls, func() { c.cfg.Deliver(fresh) })
@@ -78,6 +81,7 @@ func (c *Consumer) handleHeld(held []traffic.Delivery, last quorumq.MsgID, cut b
 	}
 }
 
+// handleNotice passes over notices for consumers that are not here any more.
 func (q *Queue) handleNotice(n quorumq.Notice, out *outbox) {
 	switch n.Kind {
 	case quorumq.NoticeLeader:

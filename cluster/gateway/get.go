@@ -77,6 +77,7 @@ func (q *Queue) Get(ctx context.Context, autoAck bool) (d *traffic.Delivery, t C
 	}
 }
 
+// getKey opens the session of all Gets of this node at the first one.
 func (q *Queue) getKey() quorumq.SessionKey {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -105,6 +106,7 @@ func (q *Queue) retire(key quorumq.SessionKey) {
 	q.post(&op{header: quorumq.AppendCommand(nil, &quorumq.SessionClosed{Session: key}), done: ignore})
 }
 
+// ackDeadline makes sure that what was got returns if nobody decides about it.
 func (q *Queue) ackDeadline(t ConsumerToken) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -194,6 +196,7 @@ type getSession struct {
 	ackDeadlines []ackDeadline // ascending by end
 }
 
+// ackDeadline is when a message that was got and not decided about returns.
 type ackDeadline struct {
 	consumer quorumq.ConsumerKey
 	msg      quorumq.MsgID

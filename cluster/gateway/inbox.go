@@ -23,6 +23,7 @@ type inbox struct {
 
 // The following bring events from other goroutines; none blocks but delivered.
 
+// post answers at once with an error if the queue has ended.
 func (q *Queue) post(o *op) {
 	q.mu.Lock()
 	if err := q.ended; err != nil {
@@ -76,12 +77,13 @@ func (q *Queue) led(leader id.NodeID) {
 	q.event(func(in *inbox) { in.leader = &leader })
 }
 
-func (q *Queue) lostLink(n id.NodeID) {
+func (q *Queue) disconnected(n id.NodeID) {
 	q.event(func(in *inbox) { in.lost = append(in.lost, n) })
 }
 
 func (q *Queue) wake() { q.event(func(in *inbox) { in.wake = true }) }
 
+// event drops what happens to a queue that has ended.
 func (q *Queue) event(add func(*inbox)) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -23,7 +23,7 @@ func (q *Queue) run() {
 		in := q.emptyLocked()
 		more := in.any()
 		if more && q.ended == nil {
-			q.take(in, &out)
+			q.handleInbox(in, &out)
 			q.pump(&out)
 			q.armLocked()
 		}
@@ -117,6 +117,7 @@ type confirmation struct {
 
 func (out *outbox) empty() bool { return len(out.sends)+len(out.confirmed)+len(out.calls) == 0 }
 
+// flush is called without q.mu: what it calls may come back to the queue. The slices are used again.
 func (out *outbox) flush() {
 	for i, f := range out.sends {
 		f()
