@@ -29,7 +29,8 @@ func (p *Publisher) run() {
 		if p.answered() > before {
 			login.worked()
 		}
-		if !passing(err) && !errors.Is(err, io.EOF) && !login.forgives(err) {
+		least := askedToWait(err)
+		if least == 0 && !passing(err) && !errors.Is(err, io.EOF) && !login.forgives(err) {
 			p.end(fmt.Errorf("client: publisher ended: %w", fromGRPC(err)))
 			return
 		}
@@ -37,7 +38,7 @@ func (p *Publisher) run() {
 		if p.answered() > before {
 			retry = backoff{} // it worked: the next try may be quick again
 		}
-		if !retry.wait(p.ctx) {
+		if !retry.waitFor(p.ctx, least) {
 			p.end(ErrClosed)
 			return
 		}
