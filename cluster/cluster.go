@@ -83,7 +83,7 @@ type Config struct {
 	// 1.5 s its leaders are silent, so that others take over.
 	DiskHang time.Duration
 
-	// hosting changes what the host is made of, in tests that put faults between it and the links;
+	// hosting changes what the host is made of, in tests that put faults between it and the transport;
 	// nil: nothing.
 	hosting func(*replica.Config)
 }

@@ -115,7 +115,7 @@ func TestForgetNode(t *testing.T) {
 	var refused *catalog.Error
 	poll(t, "forgetting a member is refused", func() error {
 		if err := at.operator.ForgetNode(ctx, "c", false, nil); !errors.As(err, &refused) {
-			return fmt.Errorf("%w", err) // its link may be up still
+			return fmt.Errorf("%w", err) // its connection may be up still
 		}
 		return nil
 	})

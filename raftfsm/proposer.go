@@ -67,6 +67,7 @@ func (p *proposer[R]) signal() {
 	}
 }
 
+// pendingBytes are those of commands that are not answered.
 func (p *proposer[R]) pendingBytes() int64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -80,6 +81,7 @@ func (g *Group[R, E]) Propose(ctx context.Context, c Command) (R, error) {
 	return await(ctx, func(done func(R, error)) { g.Submit(c, done) })
 }
 
+// await waits for a reply until ctx ends; the command may take effect after that.
 func await[R any](ctx context.Context, submit func(func(R, error))) (R, error) {
 	type result struct {
 		reply R
@@ -116,6 +118,7 @@ func (g *Group[R, E]) Barrier(ctx context.Context) error {
 	return err
 }
 
+// enqueue answers at once what is not admitted. Whoever adds to an empty queue wakes the proposer.
 func (g *Group[R, E]) enqueue(it item[R]) {
 	p := &g.proposer
 	p.mu.Lock()

@@ -122,6 +122,7 @@ func (l *Log) Add(events ...Event) {
 	}
 }
 
+// add forgets the oldest half when there are twice as many as are kept.
 func (l *Log) add(e Event) {
 	if len(l.events) >= 2*l.keep { // rarely, so that adding costs little
 		l.lost = l.events[len(l.events)-l.keep-1].Seq

@@ -105,7 +105,7 @@ func (g *Group) notice(at raftfsm.Configuration, away map[id.NodeID]time.Time, n
 	for _, n := range slices.Concat(at.Voters, at.Nonvoters) {
 		_, noted := away[n]
 		switch {
-		case g.linked(n):
+		case g.connected(n):
 			delete(away, n)
 		case !noted:
 			away[n] = now
@@ -113,13 +113,13 @@ func (g *Group) notice(at raftfsm.Configuration, away map[id.NodeID]time.Time, n
 	}
 }
 
-func (g *Group) linked(n id.NodeID) bool {
+func (g *Group) connected(n id.NodeID) bool {
 	_, up := g.cfg.Mux.Connected(n)
 	return up || n == g.cfg.Node
 }
 
 // nextChange chooses the change that is due. A node is added, and gets a vote, only while
-// there is a link to it, so that a quorum never hangs on one that is not there; a voter goes
+// there is a connection to it, so that a quorum never hangs on one that is not there; a voter goes
 // only if those that stay are a majority.
 func (g *Group) nextChange(at raftfsm.Configuration, away map[id.NodeID]time.Time, now time.Time) (catalogChange, bool) {
 	gone := func(n id.NodeID) bool {
@@ -200,13 +200,14 @@ func (g *Group) spares(at raftfsm.Configuration, n id.NodeID) bool {
 		if v == n {
 			continue
 		}
-		if voters++; g.linked(v) {
+		if voters++; g.connected(v) {
 			up++
 		}
 	}
 	return up >= voters/2+1
 }
 
+// caughtUp asks the member itself: the leader knows only what it has sent.
 func (g *Group) caughtUp(n id.NodeID) bool {
 	s, err := g.Ask(n)
 	if err != nil {
@@ -220,6 +221,7 @@ func (g *Group) caughtUp(n id.NodeID) bool {
 	return false
 }
 
+// change only logs what fails: the next round finds the same change again.
 func (g *Group) change(c catalogChange) {
 	ctx, cancel := context.WithTimeout(g.cfg.Life, changeTimeout)
 	defer cancel()

@@ -15,7 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/quorate/quorate/cluster/transport"
+	"github.com/quorate/quorate/cluster/certificate"
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/internal/authority"
 )
@@ -68,7 +68,7 @@ func (c *certsConfig) validate() error {
 	if len(c.nodes)+len(c.clients) == 0 {
 		errs = append(errs, errors.New("no --node and no --client: say for whom, for example --node n1 --node n2 --node n3"))
 	}
-	if err := transport.CheckClusterName(c.cluster); err != nil {
+	if err := certificate.CheckClusterName(c.cluster); err != nil {
 		errs = append(errs, fmt.Errorf("--cluster: %w", err))
 	}
 	seen := map[string]bool{}
@@ -100,7 +100,7 @@ func makeCerts(c *certsConfig, now time.Time, out io.Writer) error {
 	}
 	for _, n := range c.nodes {
 		r := authority.Request{
-			CommonName: n, URIs: []*url.URL{transport.CertificateName(c.cluster, id.NodeID(n))},
+			CommonName: n, URIs: []*url.URL{certificate.Name(c.cluster, id.NodeID(n))},
 			Usages:    []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth, x509.ExtKeyUsageServerAuth},
 			NotBefore: now.Add(-clockSkew), NotAfter: now.Add(certificateLife),
 		}

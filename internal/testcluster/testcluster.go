@@ -21,8 +21,8 @@ import (
 	"github.com/quorate/quorate/amqp"
 	"github.com/quorate/quorate/broker"
 	"github.com/quorate/quorate/cluster"
+	"github.com/quorate/quorate/cluster/certificate"
 	"github.com/quorate/quorate/cluster/nodeclock"
-	"github.com/quorate/quorate/cluster/transport"
 	"github.com/quorate/quorate/grpcapi"
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/internal/authority"
@@ -316,7 +316,7 @@ func (c *Cluster) material(n id.NodeID) func() (tls.Certificate, *x509.CertPool)
 		return nil
 	}
 	pair, err := c.authority.Issue(authority.Request{
-		CommonName: string(n), URIs: []*url.URL{transport.CertificateName(clusterName, n)},
+		CommonName: string(n), URIs: []*url.URL{certificate.Name(clusterName, n)},
 		Usages:    []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth, x509.ExtKeyUsageServerAuth},
 		NotBefore: time.Now().Add(-certificateLife), NotAfter: time.Now().Add(certificateLife),
 	})

@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 
-	"github.com/quorate/quorate/cluster/transport"
+	"github.com/quorate/quorate/cluster/certificate"
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/internal/tlsfiles"
 )
@@ -145,7 +145,7 @@ func (c *Config) CheckFiles() error {
 // one that other nodes take for this node's.
 func (c *Config) PeerTLS(log *slog.Logger) (*tlsfiles.Files, error) {
 	return open("tls.peer", c.TLS.Peer, log, func(own tls.Certificate, authorities *x509.CertPool) error {
-		return transport.CheckCertificate(c.Cluster.Name, id.NodeID(c.NodeID), own, authorities)
+		return certificate.Check(c.Cluster.Name, id.NodeID(c.NodeID), own, authorities)
 	})
 }
 
