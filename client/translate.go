@@ -121,6 +121,8 @@ func fromProto(to reflect.Value, m protoreflect.Message) {
 	}
 }
 
+// singleFromProto sets one value that is neither list nor map. Times of 0 stay zero; durations have
+// the unit that the field's name ends in.
 func singleFromProto(to reflect.Value, f protoreflect.FieldDescriptor, v protoreflect.Value) {
 	if to.Kind() == reflect.Pointer {
 		to.Set(reflect.New(to.Type().Elem()))
@@ -181,6 +183,8 @@ func toProto(from reflect.Value, m protoreflect.Message) error {
 	return nil
 }
 
+// singleToProto is the reverse of singleFromProto. Durations are rounded up: who asks for a
+// microsecond does not mean 0.
 func singleToProto(v reflect.Value, f protoreflect.FieldDescriptor, empty func() protoreflect.Value) (protoreflect.Value, error) {
 	if v.Kind() == reflect.Pointer {
 		v = v.Elem()
@@ -245,6 +249,8 @@ func wordOf(e protoreflect.EnumDescriptor, n protoreflect.EnumNumber) string {
 	return strings.ToLower(strings.TrimPrefix(string(v.Name()), prefix))
 }
 
+// numberOf finds the number of an enumeration's word. A bare number stands for a value that only a
+// newer broker knows.
 func numberOf(e protoreflect.EnumDescriptor, word string) (protoreflect.EnumNumber, error) {
 	var known []string
 	for i := range e.Values().Len() {

@@ -123,6 +123,8 @@ func start(t testing.TB, n int, a *authority.Authority, cfg broker.Config) *Clus
 	return (&Cluster{t: t, dir: t.TempDir(), authority: a, broker: cfg}).start(n)
 }
 
+// start starts n nodes and waits until all are ready. Addresses are chosen for all nodes first,
+// since each must know the others'.
 func (c *Cluster) start(n int) *Cluster {
 	t := c.t
 	t.Helper()
@@ -266,6 +268,7 @@ func Poll(t testing.TB, what string, f func() error) {
 	}
 }
 
+// launch starts a node with its directory and addresses, for the first time or again.
 func (c *Cluster) launch(i int) {
 	c.t.Helper()
 	n := c.nodes[i]
@@ -331,6 +334,7 @@ func (c *Cluster) material(n id.NodeID) func() (tls.Certificate, *x509.CertPool)
 	return func() (tls.Certificate, *x509.CertPool) { return own, pool }
 }
 
+// listen opens an address that was chosen earlier, waiting while another process has it.
 func (c *Cluster) listen(addr string) (l net.Listener) {
 	c.t.Helper()
 	// Another test may be looking whether this port is free.
