@@ -21,8 +21,10 @@ const (
 	ScopeUser Scope = iota
 	ScopeVHost
 	ScopeQueue
-	scopes
 )
+
+// scopes is the number of scopes.
+const scopes = int(ScopeQueue) + 1
 
 // String returns the scope as operators see it.
 func (s Scope) String() string { return [...]string{"user", "vhost", "queue"}[s] }
