@@ -104,7 +104,7 @@ func (o *Operators) Grow(ctx context.Context, g Grow) (Operation, Plan, error) {
 		}
 		return Operation{}, p, nil
 	}
-	op, err := o.Start(ctx, c, kindGrow, fmt.Sprintf("node %q, %s", g.Node, g.Queues), func(ctx context.Context, report func(operation.Progress)) error {
+	op, err := o.Start(ctx, kindGrow, fmt.Sprintf("node %q, %s", g.Node, g.Queues), func(ctx context.Context, report func(operation.Progress)) error {
 		return c.Operator().Grow(ctx, id.NodeID(g.Node), f, report)
 	})
 	return op, Plan{}, err
@@ -135,7 +135,7 @@ func (o *Operators) Shrink(ctx context.Context, s Shrink) (Operation, Plan, erro
 	if s.DryRun {
 		return Operation{}, planLeave(c.View(), f, s.Node, s.KeepSize), nil
 	}
-	op, err := o.Start(ctx, c, kindShrink, fmt.Sprintf("node %q, %s", s.Node, s.Queues), func(ctx context.Context, report func(operation.Progress)) error {
+	op, err := o.Start(ctx, kindShrink, fmt.Sprintf("node %q, %s", s.Node, s.Queues), func(ctx context.Context, report func(operation.Progress)) error {
 		return c.Operator().Shrink(ctx, id.NodeID(s.Node), f, s.KeepSize, nodeIDs(s.Exclude), report)
 	})
 	return op, Plan{}, err
@@ -164,7 +164,7 @@ func (o *Operators) Rebalance(ctx context.Context, queues QueueFilter) (Operatio
 	if err != nil {
 		return Operation{}, err
 	}
-	return o.Start(ctx, c, kindRebalance, queues.String(), func(ctx context.Context, report func(operation.Progress)) error {
+	return o.Start(ctx, kindRebalance, queues.String(), func(ctx context.Context, report func(operation.Progress)) error {
 		return c.Operator().Rebalance(ctx, f, report)
 	})
 }
@@ -195,11 +195,11 @@ func (o *Operators) ChangeMember(ctx context.Context, m ChangeMember) (Operation
 	var op Operation
 	switch {
 	case from == "":
-		op, err = o.Start(ctx, c, kindAdd, about+fmt.Sprintf("node %q", to), func(ctx context.Context, report func(operation.Progress)) error {
+		op, err = o.Start(ctx, kindAdd, about+fmt.Sprintf("node %q", to), func(ctx context.Context, report func(operation.Progress)) error {
 			return c.Operator().AddMember(ctx, rec.UID, to, report)
 		})
 	case to == "":
-		op, err = o.Start(ctx, c, kindRemove, about+fmt.Sprintf("node %q", from), func(ctx context.Context, report func(operation.Progress)) error {
+		op, err = o.Start(ctx, kindRemove, about+fmt.Sprintf("node %q", from), func(ctx context.Context, report func(operation.Progress)) error {
 			return c.Operator().RemoveMember(ctx, rec.UID, from, report)
 		})
 	default:
@@ -207,7 +207,7 @@ func (o *Operators) ChangeMember(ctx context.Context, m ChangeMember) (Operation
 		if from == to {
 			kind, target = kindRebuild, fmt.Sprintf("node %q", from)
 		}
-		op, err = o.Start(ctx, c, kind, about+target, func(ctx context.Context, report func(operation.Progress)) error {
+		op, err = o.Start(ctx, kind, about+target, func(ctx context.Context, report func(operation.Progress)) error {
 			return c.Operator().ReplaceMember(ctx, rec.UID, from, to, report)
 		})
 	}
@@ -263,7 +263,7 @@ func (o *Operators) Forget(ctx context.Context, node string, replace, dryRun boo
 		p.Add("node %q is forgotten; it comes back only with an empty data directory", node)
 		return Operation{}, p, nil
 	}
-	op, err := o.Start(ctx, c, kindForget, fmt.Sprintf("node %q", node), func(ctx context.Context, report func(operation.Progress)) error {
+	op, err := o.Start(ctx, kindForget, fmt.Sprintf("node %q", node), func(ctx context.Context, report func(operation.Progress)) error {
 		return c.Operator().ForgetNode(ctx, id.NodeID(node), replace, report)
 	})
 	return op, Plan{}, err
@@ -287,7 +287,7 @@ func (o *Operators) Replace(ctx context.Context, node string, acceptLoss, dryRun
 	if err := at.Err(acceptLoss); err != nil {
 		return Operation{}, Plan{}, refusedNode(node, err)
 	}
-	op, err := o.Start(ctx, c, kindLost, fmt.Sprintf("node %q", node), func(ctx context.Context, report func(operation.Progress)) error {
+	op, err := o.Start(ctx, kindLost, fmt.Sprintf("node %q", node), func(ctx context.Context, report func(operation.Progress)) error {
 		return c.Operator().ReplaceNode(ctx, id.NodeID(node), acceptLoss, report)
 	})
 	return op, Plan{}, err
@@ -340,7 +340,7 @@ func (o *Operators) Remove(ctx context.Context, node string, exclude []string, d
 	if err := at.Err(id.NodeID(node)); err != nil {
 		return Operation{}, Plan{}, refusedNode(node, err)
 	}
-	op, err := o.Start(ctx, c, kindOut, fmt.Sprintf("node %q", node), func(ctx context.Context, report func(operation.Progress)) error {
+	op, err := o.Start(ctx, kindOut, fmt.Sprintf("node %q", node), func(ctx context.Context, report func(operation.Progress)) error {
 		return c.Operator().RemoveNode(ctx, id.NodeID(node), nodeIDs(exclude), report)
 	})
 	return op, Plan{}, err

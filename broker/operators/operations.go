@@ -119,8 +119,8 @@ func (o *Operators) checkNode(c *cluster.Cluster, node string) error {
 }
 
 // Start runs a job as an operation of this node.
-func (o *Operators) Start(ctx context.Context, c *cluster.Cluster, kind operation.Kind, target string, job operation.Job) (Operation, error) {
-	op, err := c.Jobs().Start(kind, target, func(ctx context.Context, report func(operation.Progress)) error {
+func (o *Operators) Start(ctx context.Context, kind operation.Kind, target string, job operation.Job) (Operation, error) {
+	op, err := o.cluster.Jobs().Start(kind, target, func(ctx context.Context, report func(operation.Progress)) error {
 		err := job(ctx, report)
 		if errors.Is(err, context.Canceled) && ctx.Err() != nil {
 			return context.Cause(ctx) // says who ended it
