@@ -2,7 +2,7 @@ package limits
 
 import "github.com/quorate/quorate/cluster/clients"
 
-// The names of limits, as operators set them and errors tell them.
+// The names of limits, as operators set them and errors name them.
 const (
 	Connections = "max-connections"
 	Channels    = "max-channels"

@@ -141,7 +141,7 @@ func (o *Operators) Shrink(ctx context.Context, s Shrink) (Operation, Plan, erro
 	return op, Plan{}, err
 }
 
-// planLeave tells from which queues a node would be taken.
+// planLeave lists the queues that a node would be taken from.
 func planLeave(v *catalog.View, f membership.QueueFilter, node string, replace bool) (p Plan) {
 	for q := range v.Queues() {
 		switch {
@@ -237,6 +237,7 @@ func (o *Operators) checkChange(c *cluster.Cluster, rec *catalog.QueueRecord, m 
 	return nil
 }
 
+// planChange describes a change of one queue's members that checkChange has let pass.
 func planChange(m ChangeMember) (p Plan) {
 	switch {
 	case m.From == "":
@@ -293,6 +294,7 @@ func (o *Operators) Replace(ctx context.Context, node string, acceptLoss, dryRun
 	return op, Plan{}, err
 }
 
+// refusedNode is the refusal of a change of nodes, Unavailable where nodes that do not answer are the reason.
 func refusedNode(node string, err error) error {
 	e := &failure.Error{Class: failure.PreconditionFailed, State: true, Kind: "node", Name: node, Reason: strings.TrimPrefix(err.Error(), "cluster: ")}
 	if errors.Is(err, traffic.ErrUnavailable) {
@@ -301,6 +303,7 @@ func refusedNode(node string, err error) error {
 	return e
 }
 
+// planReplacement describes what Replace would do, with what it would be refused for.
 func planReplacement(at *membership.Replacement) (p Plan) {
 	if at.Vacant {
 		p.Add("node %q: what it had stored was given up already; it comes in with an empty data directory", at.Node)
@@ -346,6 +349,7 @@ func (o *Operators) Remove(ctx context.Context, node string, exclude []string, d
 	return op, Plan{}, err
 }
 
+// planRemoval describes what Remove would do, with what it would be refused for; v is the view that at was made by.
 func planRemoval(v *catalog.View, node string, at *membership.Removal) (p Plan) {
 	for _, q := range at.Last {
 		p.Add("REFUSED: queue %q in vhost %q has its only member on node %q, and no other node can take its place", q.Name, q.VHost, node)
@@ -367,6 +371,7 @@ func planRemoval(v *catalog.View, node string, at *membership.Removal) (p Plan) 
 	return p
 }
 
+// nodeIDs takes names as ids. checkNode has found them in the catalog.
 func nodeIDs(names []string) []id.NodeID {
 	out := make([]id.NodeID, len(names))
 	for i, n := range names {

@@ -65,6 +65,7 @@ func (o *Operators) CancelOperation(ctx context.Context, text string) (Operation
 	return op, failure.Translate(err, failure.Error{Kind: "operation", Name: text})
 }
 
+// operationID reads an id; a node that it names need not exist.
 func (o *Operators) operationID(text string) (*cluster.Cluster, operation.ID, error) {
 	c := o.cluster
 	x, err := operation.ParseID(text)
@@ -123,7 +124,7 @@ func (o *Operators) Start(ctx context.Context, kind operation.Kind, target strin
 	op, err := o.cluster.Jobs().Start(kind, target, func(ctx context.Context, report func(operation.Progress)) error {
 		err := job(ctx, report)
 		if errors.Is(err, context.Canceled) && ctx.Err() != nil {
-			return context.Cause(ctx) // says who ended it
+			return context.Cause(ctx) // has the reason for which it ended
 		}
 		return err
 	})

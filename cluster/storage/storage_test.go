@@ -101,7 +101,7 @@ func (n *node) snapshot(q id.QueueUID) {
 // A node has something of a queue by its log or by its directory, also after a restart, until it drops the queue.
 func TestQueuesOnDisk(t *testing.T) {
 	n := newNode(t)
-	const logged, filed, both, dropped, never = 3, 1, 2, 4, 9
+	const logged, filed, both, dropped, never = 1, 3, 2, 4, 9
 	for _, q := range []id.QueueUID{logged, both, dropped} {
 		n.append(q)
 	}
@@ -117,7 +117,7 @@ func TestQueuesOnDisk(t *testing.T) {
 		t.Errorf("a queue that has nothing: %v", err)
 	}
 	for _, when := range []string{"at once", "after a restart"} {
-		if got, err := n.Queues(); err != nil || !slices.Equal(got, []id.QueueUID{filed, both, logged}) {
+		if got, err := n.Queues(); err != nil || !slices.Equal(got, []id.QueueUID{logged, both, filed}) {
 			t.Errorf("%s: %v, %v", when, got, err)
 		}
 		for q, want := range map[id.QueueUID]bool{logged: true, filed: true, both: true, dropped: false, never: false} {
