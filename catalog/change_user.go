@@ -17,6 +17,7 @@ type ChangeUser struct {
 
 func (*ChangeUser) kind() commandKind { return kindChangeUser }
 
+// append writes a flag before each optional part, so that "not named" and "empty" stay different.
 func (c *ChangeUser) append(b []byte) []byte {
 	b = appendBool(appendString(b, c.Name), c.Create)
 	if b = appendBool(b, c.SetTags); c.SetTags {
@@ -28,6 +29,7 @@ func (c *ChangeUser) append(b []byte) []byte {
 	return appendString(b, c.Was)
 }
 
+// changeUser reads what ChangeUser.append wrote.
 func (r *reader) changeUser() *ChangeUser {
 	c := &ChangeUser{Name: r.string("user"), Create: r.bool("create")}
 	if c.SetTags = r.bool("set tags"); c.SetTags {
@@ -55,6 +57,8 @@ func (c *ChangeUser) Of(u *User) User {
 	return out
 }
 
+// changeUser applies the command to the user as it is now. Was makes it a compare-and-set: of two
+// concurrent password changes that looked at the same hash, the second is refused.
 func (v *View) changeUser(c *ChangeUser) (Reply, *Error) {
 	e := Error{Code: CodePreconditionFailed, Kind: "user", Name: c.Name}
 	old, exists := v.users.get(c.Name)

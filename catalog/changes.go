@@ -74,6 +74,7 @@ type place[K cmp.Ordered, V any] struct {
 	next int
 }
 
+// walkTree stands before the root; depth is the root's height, which all leaves share.
 func walkTree[K cmp.Ordered, V any](t tree[K, V]) *treeWalk[K, V] {
 	w := &treeWalk[K, V]{root: t.root}
 	for n := t.root; n != nil && n.kids != nil; n = n.kids[0] {
@@ -97,6 +98,7 @@ func (w *treeWalk[K, V]) height() int {
 	return ended
 }
 
+// node returns the node that comes next. It may be called only where height is 0 or more.
 func (w *treeWalk[K, V]) node() *treeNode[K, V] {
 	if w.root != nil {
 		return w.root
@@ -114,6 +116,7 @@ func (w *treeWalk[K, V]) entry() (k K, v V) {
 	return p.node.keys[p.next], p.node.vals[p.next]
 }
 
+// skip passes over the node or entry that comes next, with all below it.
 func (w *treeWalk[K, V]) skip() {
 	if w.root != nil {
 		w.root = nil
@@ -122,6 +125,8 @@ func (w *treeWalk[K, V]) skip() {
 	w.path[len(w.path)-1].next++
 }
 
+// open goes into the node that comes next. The place in the parent moves on first, so the walk
+// continues behind the node when its contents are done.
 func (w *treeWalk[K, V]) open() {
 	n := w.node()
 	w.skip()

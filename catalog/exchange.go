@@ -36,6 +36,7 @@ func newExchange(rec *Exchange) *exchange {
 	return x
 }
 
+// newVHost returns a vhost with the pre-declared exchanges (EX-2).
 func newVHost(rec *VHost) vhost {
 	h := vhost{rec: rec}
 	for _, x := range []Exchange{
@@ -53,6 +54,8 @@ func newVHost(rec *VHost) vhost {
 	return h
 }
 
+// declareExchange creates the exchange or compares with the one that exists (EX-5). The comparison
+// comes before the checks of the name, so redeclaring a pre-declared exchange as it is succeeds.
 func (v *View) declareExchange(c *DeclareExchange) (Reply, *Error) {
 	h, ok := v.vhosts.get(c.VHost)
 	if !ok {
@@ -90,6 +93,8 @@ func (v *View) declareExchange(c *DeclareExchange) (Reply, *Error) {
 	return Reply{Created: true}, nil
 }
 
+// checkExchangeArguments checks the arguments of all types, then by trial the type's own: empty is
+// the only code that knows them.
 func checkExchangeArguments(e Error, c *DeclareExchange) *Error {
 	if err := checkArguments(e, c.Arguments); err != nil {
 		return err
@@ -130,6 +135,8 @@ func (x *Exchange) equivalent(c *DeclareExchange) *Error {
 	return e.sameArguments(known, c.Arguments, x.Arguments)
 }
 
+// deleteExchange removes the exchange with the bindings from it and to it (EX-6). if_unused looks
+// at bindings from it alone, as in RabbitMQ.
 func (v *View) deleteExchange(c *DeleteExchange) (Reply, *Error) {
 	h, ok := v.vhosts.get(c.VHost)
 	if !ok {
@@ -153,6 +160,8 @@ func (v *View) deleteExchange(c *DeleteExchange) (Reply, *Error) {
 	return Reply{Deleted: true}, nil
 }
 
+// withoutExchange collects the bindings by prefix in both orders; a binding of the exchange to
+// itself turns up twice, which withoutBindings must bear.
 func (h vhost) withoutExchange(name string) vhost {
 	h.exchanges = h.exchanges.without(name)
 	var doomed []*Binding
@@ -162,6 +171,7 @@ func (h vhost) withoutExchange(name string) vhost {
 	return h.withoutBindings(doomed)
 }
 
+// defaultExchangeRefused words the refusal to change the default exchange; what completes "cannot".
 func defaultExchangeRefused(vhost, what string) *Error {
 	return &Error{
 		Code: CodeAccessRefused, Kind: "exchange", Name: "", VHost: vhost,
@@ -169,6 +179,7 @@ func defaultExchangeRefused(vhost, what string) *Error {
 	}
 }
 
+// noExchange is the error for an exchange that does not exist.
 func noExchange(vhost, name string) *Error {
 	return &Error{
 		Code: CodeNotFound, Kind: "exchange", Name: name, VHost: vhost,

@@ -46,12 +46,15 @@ type trace struct {
 	ways  map[string]way // by exchange: the first way to it
 }
 
+// traced is one visited exchange with what its index took.
 type traced struct {
 	x     *exchange
 	taken map[string]struct{} // what the exchange knows its bindings by
 	uids  []id.QueueUID       // of the default exchange
 }
 
+// way is how a walk first came to an exchange: from which step, by which binding; "" stands for an
+// alternate exchange.
 type way struct {
 	step    int
 	binding string
@@ -61,6 +64,8 @@ func (t *trace) enter(x *exchange) {
 	t.steps = append(t.steps, traced{x: x, taken: map[string]struct{}{}})
 }
 
+// take notes a taken binding at the exchange that is being visited. The default exchange has no
+// stored bindings, so its queues are kept by UID.
 func (t *trace) take(binding string, to target) {
 	at := &t.steps[len(t.steps)-1]
 	at.taken[binding] = struct{}{}
@@ -73,6 +78,8 @@ func (t *trace) take(binding string, to target) {
 
 func (t *trace) alternate(name string) { t.lead(name, "") }
 
+// lead notes the first way to an exchange; later ones change nothing, as the walk visits each
+// exchange once (EX-11).
 func (t *trace) lead(name, binding string) {
 	if _, known := t.ways[name]; !known {
 		t.ways[name] = way{len(t.steps) - 1, binding}

@@ -18,6 +18,7 @@ const (
 
 func (d digest) byte(b byte) digest { return (d ^ digest(b)) * digestPrime }
 
+// text adds the bytes of a text, without its length.
 func (d digest) text(s string) digest {
 	for i := range len(s) {
 		d = d.byte(s[i])
@@ -25,6 +26,7 @@ func (d digest) text(s string) digest {
 	return d
 }
 
+// number adds eight bytes, the lowest first, whatever the machine's byte order.
 func (d digest) number(n uint64) digest {
 	for range 8 {
 		d = d.byte(byte(n))
@@ -33,6 +35,8 @@ func (d digest) number(n uint64) digest {
 	return d
 }
 
+// sum applies the finalizer. Every bit of the result depends on all the input, which the ring and
+// the modulo both need.
 func (d digest) sum() uint64 {
 	h := uint64(d)
 	h ^= h >> 33

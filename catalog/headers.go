@@ -28,6 +28,8 @@ type headerRule struct {
 	buckets []uint64
 }
 
+// newHeaderRule prepares the arguments for matching. The modes are all, any, all-with-x and
+// any-with-x; only the last two compare names that begin with x- (EX-9).
 func newHeaderRule(args message.Table, to target) *headerRule {
 	r := &headerRule{to: to}
 	mode := "all"
@@ -79,6 +81,7 @@ func pairBucket(name string, v message.Value) uint64 {
 	return d.byte(1).value(v).sum()
 }
 
+// with copies the index's head; the trees below are shared with the old one.
 func (x *headerIndex) with(b *Binding, ident string, to target) index {
 	y := *x
 	y.add(ident, newHeaderRule(b.Arguments, to))
@@ -117,6 +120,8 @@ func (x *headerIndex) rarest(pairs message.Table) (best uint64) {
 	return best
 }
 
+// without takes the rule out of the buckets that it was put into. They are stored with the rule,
+// because rarest would choose others by now.
 func (x *headerIndex) without(_ *Binding, ident string) index {
 	r, ok := x.rules.get(ident)
 	if !ok {
@@ -135,6 +140,8 @@ func (x *headerIndex) without(_ *Binding, ident string) index {
 	return &y
 }
 
+// match looks only into the buckets of the message's own headers, then compares each rule found
+// there in full. A rule in several buckets may be added more than once; Route drops repeats.
 func (x *headerIndex) match(p *Publication, w *walk) {
 	headers := p.headers()
 	add := func(binding string, r *headerRule) bool {
@@ -175,6 +182,7 @@ func (*headerIndex) checkBinding(e Error, c *Bind) *Error {
 	return &e
 }
 
+// miss names the first header that does not fit; near is the number of those that do.
 func (*headerIndex) miss(b *Binding, p *Publication) (why string, near int) {
 	r, headers := newHeaderRule(b.Arguments, target{}), p.headers()
 	for i := range r.pairs {

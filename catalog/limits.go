@@ -71,6 +71,8 @@ type limit struct {
 	value *int64
 }
 
+// each lists the limits in the order of their byte form. New ones go to the end of their version's
+// group.
 func (l *VHostLimits) each() []limit {
 	return []limit{
 		{"max-connections", VersionFirst, &l.MaxConnections},
@@ -83,6 +85,7 @@ func (l *VHostLimits) each() []limit {
 	}
 }
 
+// each lists the limits in the order of their byte form, which is by version.
 func (l *UserLimits) each() []limit {
 	return []limit{
 		{"max-connections", VersionFirst, &l.MaxConnections},
@@ -95,6 +98,7 @@ func (l *UserLimits) each() []limit {
 	}
 }
 
+// named copies the limits with their names, for display.
 func named(all []limit) []NamedLimit {
 	out := make([]NamedLimit, len(all))
 	for i, x := range all {
@@ -103,6 +107,7 @@ func named(all []limit) []NamedLimit {
 	return out
 }
 
+// set writes the limit of a name; false if there is none.
 func set(all []limit, name string, n int64) bool {
 	i := slices.IndexFunc(all, func(x limit) bool { return x.name == name })
 	if i >= 0 {
@@ -125,6 +130,7 @@ func limitsSince(all []limit) Version {
 func (l VHostLimits) check(e Error) *Error { return e.limitsFit(l.each()) }
 func (l UserLimits) check(e Error) *Error  { return e.limitsFit(l.each()) }
 
+// limitsFit checks all limits and names the first that is below Unlimited.
 func (e Error) limitsFit(all []limit) *Error {
 	for _, x := range all {
 		if err := e.limitFits(x.name, *x.value); err != nil {
@@ -172,12 +178,16 @@ func (r *reader) readNewer(all []limit) {
 	}
 }
 
+// vhostLimits reads the limits of the first version; all others are Unlimited until readNewer sets
+// them.
 func (r *reader) vhostLimits() VHostLimits {
 	l := NoVHostLimits()
 	r.readFirst(l.each())
 	return l
 }
 
+// userLimits reads the limits of the first version; all others are Unlimited until readNewer sets
+// them.
 func (r *reader) userLimits() UserLimits {
 	l := NoUserLimits()
 	r.readFirst(l.each())

@@ -8,6 +8,7 @@ import (
 	"github.com/quorate/quorate/id"
 )
 
+// byUID returns a queue, or the error for one that was deleted meanwhile.
 func (v *View) byUID(uid id.QueueUID) (*QueueRecord, *Error) {
 	q, ok := v.queues.get(uid)
 	if !ok {
@@ -27,6 +28,8 @@ func (v *View) replaceQueue(q *QueueRecord) Reply {
 	return Reply{UID: q.UID}
 }
 
+// setQueueMembers overwrites the members and drops the change under way: its steps would no longer
+// fit. A transient queue takes the present life of its new node as its home.
 func (v *View) setQueueMembers(c *SetQueueMembers) (Reply, *Error) {
 	old, err := v.byUID(c.UID)
 	if err != nil {
@@ -60,6 +63,8 @@ func keptLeader(leader id.NodeID, members []id.NodeID) id.NodeID {
 	return members[0]
 }
 
+// beginMemberChange notes the change under the index of this command, which becomes its ID. A
+// repeat of the one under way succeeds, so that a proposer may retry.
 func (v *View) beginMemberChange(c *BeginMemberChange) (Reply, *Error) {
 	old, err := v.byUID(c.UID)
 	if err != nil {
@@ -109,6 +114,9 @@ func (v *View) cannotChange(q *QueueRecord, c *BeginMemberChange) string {
 	return ""
 }
 
+// settleMemberChange notes that the group has taken a step. Steps are refused unless they name the
+// change under way: a late report of an older change must not alter this one. The change is over
+// when nobody is left to join or leave.
 func (v *View) settleMemberChange(c *SettleMemberChange) (Reply, *Error) {
 	old, err := v.byUID(c.UID)
 	if err != nil {
@@ -157,6 +165,8 @@ func (v *View) settleMemberChange(c *SettleMemberChange) (Reply, *Error) {
 	return v.replaceQueue(&q), nil
 }
 
+// cancelMemberChange asks the group's leader to stop. Only that leader knows how far the change has
+// come; it answers by SettleMemberChange.
 func (v *View) cancelMemberChange(c *CancelMemberChange) (Reply, *Error) {
 	old, ok := v.queues.get(c.UID)
 	if !ok || old.Change == nil || old.Change.ID != c.Change || old.Change.Cancelled {

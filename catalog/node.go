@@ -9,6 +9,8 @@ import (
 	"github.com/quorate/quorate/id"
 )
 
+// kind picks the older form where the node names no store: nodes before VersionStores read no
+// other.
 func (c *RegisterNode) kind() commandKind {
 	if c.Store == "" {
 		return kindRegisterNode
@@ -16,6 +18,9 @@ func (c *RegisterNode) kind() commandKind {
 	return kindRegisterStore
 }
 
+// registerNode takes a start of a node in. A new epoch ends the queues that lived with the former
+// one. A new store with an empty member makes the former member leave the catalog group
+// first: an empty one must not vote in its place (RE-9).
 func (v *View) registerNode(c *RegisterNode) (Reply, *Error) {
 	fault := func(arg, value, reason string) (Reply, *Error) {
 		return Reply{}, &Error{
@@ -130,6 +135,9 @@ func (v *View) Refuses(n id.NodeID, s id.StoreID, fresh bool) string {
 	return ""
 }
 
+// forgetNode removes a node that holds no member. Queues that end with it, transient or exclusive,
+// go. From VersionStores on its store is remembered, so that an old copy of its data never comes
+// back (RE-9).
 func (v *View) forgetNode(c *ForgetNode) (Reply, *Error) {
 	old, known := v.nodes.get(c.ID)
 	if !known {

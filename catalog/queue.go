@@ -18,6 +18,8 @@ func StripName(name string) string {
 	return strings.NewReplacer("\r", "", "\n", "").Replace(name)
 }
 
+// declareQueue creates the queue or compares with the one that exists. Limits come last: a
+// redeclaration needs no room.
 func (v *View) declareQueue(c *DeclareQueue) (Reply, *Error) {
 	h, ok := v.vhosts.get(c.VHost)
 	if !ok {
@@ -77,6 +79,8 @@ func (v *View) declareQueue(c *DeclareQueue) (Reply, *Error) {
 	return Reply{UID: q.UID, Created: true}, nil
 }
 
+// putQueue stores a record under its name and its UID. Every change of a queue goes through here,
+// so that both always hold the same pointer.
 func (v *View) putQueue(h vhost, q *QueueRecord) {
 	h.queues = h.queues.set(q.Name, q)
 	v.vhosts = v.vhosts.set(q.VHost, h)
@@ -198,6 +202,7 @@ func (e Error) sameArguments(known func(string) bool, received, stored message.T
 	return nil
 }
 
+// inequivalent completes an error about a redeclaration that differs (Q-13, EX-5).
 func (e Error) inequivalent(arg, received, current string) *Error {
 	e.Arg, e.Value, e.Current = arg, received, current
 	e.Reason = fmt.Sprintf("inequivalent to the existing %s: received %s, current %s; "+
@@ -205,6 +210,8 @@ func (e Error) inequivalent(arg, received, current string) *Error {
 	return &e
 }
 
+// deleteQueue removes the queue with its bindings. With a UID it removes that queue alone, never a
+// later one of the same name.
 func (v *View) deleteQueue(c *DeleteQueue) (Reply, *Error) {
 	h, ok := v.vhosts.get(c.VHost)
 	if !ok {
@@ -222,6 +229,8 @@ func (v *View) deleteQueue(c *DeleteQueue) (Reply, *Error) {
 	return Reply{UID: q.UID, Deleted: true}, nil
 }
 
+// drainDeleteQueue marks the queue and takes its bindings. The record stays, and with it the
+// name, until the leader has handed on every message and proposes DeleteQueue.
 func (v *View) drainDeleteQueue(c *DrainDeleteQueue) (Reply, *Error) {
 	h, ok := v.vhosts.get(c.VHost)
 	if !ok {
@@ -266,6 +275,7 @@ func noVHost(name string) *Error {
 	return &Error{Code: CodeNotFound, Kind: "vhost", Name: name, VHost: name, Reason: "does not exist"}
 }
 
+// checkArguments bounds names, depth and size of an argument table.
 func checkArguments(e Error, t message.Table) *Error {
 	if err := message.CheckTable("arguments", t); err != nil {
 		e.Arg, e.Reason = "arguments", err.Error()

@@ -46,6 +46,8 @@ func newHashRing(e Error, args message.Table) (index, *Error) {
 	return &hashRing{input: in}, err
 }
 
+// with adds the binding's places. Where places of two bindings coincide, the list there keeps both
+// in order.
 func (r *hashRing) with(b *Binding, _ string, to target) index {
 	y, p := *r, &ringPlace{ident: b.place(), to: to}
 	eachPlace(b, func(at uint64) {
@@ -55,6 +57,7 @@ func (r *hashRing) with(b *Binding, _ string, to target) index {
 	return &y
 }
 
+// without takes the binding's places off the ring and leaves all others where they were.
 func (r *hashRing) without(b *Binding, _ string) index {
 	y, ident := *r, b.place()
 	eachPlace(b, func(at uint64) {
@@ -101,6 +104,7 @@ func (p *ringPlace) with(q *ringPlace) *ringPlace {
 	return &ringPlace{p.ident, p.to, p.next.with(q)}
 }
 
+// without returns the list without one place. It copies what is before that and shares the rest.
 func (p *ringPlace) without(ident string) *ringPlace {
 	switch {
 	case p == nil:
@@ -111,6 +115,8 @@ func (p *ringPlace) without(ident string) *ringPlace {
 	return &ringPlace{p.ident, p.to, p.next.without(ident)}
 }
 
+// match takes the first place at or after the hash; behind the last place the ring begins anew. Of
+// a list only its head gets messages.
 func (r *hashRing) match(p *Publication, w *walk) {
 	if r.places.len() == 0 {
 		return
@@ -140,6 +146,8 @@ type hashInput struct{ header, property string }
 // hashProperties are the properties that can be hashed.
 func hashProperties() []string { return []string{"message_id", "correlation_id", "timestamp"} }
 
+// newHashInput reads what the exchange shall hash: a header, a property, or neither for the routing
+// key, but not both (EX-14).
 func newHashInput(e Error, args message.Table) (in hashInput, _ *Error) {
 	for _, a := range []struct {
 		name string

@@ -44,6 +44,8 @@ type Publication struct {
 	walk walk
 }
 
+// alternate asks the caller's rule, which knows policies, before the exchange's own argument
+// (EX-12).
 func (p *Publication) alternate(v *View, x *Exchange) (name string, ok bool) {
 	if p.Alternate == nil {
 		return x.AlternateExchange()
@@ -59,6 +61,7 @@ func (p *Publication) headers() message.Table {
 	return p.Headers.Merged(message.DeathHeaders(p.Dead))
 }
 
+// primaryKey returns the routing key, without the CC and BCC keys; "" if there is none.
 func (p *Publication) primaryKey() string {
 	if len(p.Keys) == 0 {
 		return ""
@@ -122,6 +125,7 @@ func (w *walk) following(h *vhost, at int) (int, *exchange) {
 	return at, nil
 }
 
+// addAll adds every target of a set.
 func (w *walk) addAll(d destinations) {
 	d.each(func(binding string, t target) bool {
 		w.add(binding, t)

@@ -64,6 +64,8 @@ func (v *View) AppendSnapshot(b []byte) []byte {
 	return b
 }
 
+// appendSnapshot writes the contents of a vhost in sorted order. Pre-declared exchanges are left
+// out: newVHost makes them, and a later version may have others.
 func (h vhost) appendSnapshot(b []byte, version Version) []byte {
 	declared := 0
 	h.exchanges.each(func(_ string, x *exchange) bool {
@@ -95,6 +97,7 @@ func (h vhost) appendSnapshot(b []byte, version Version) []byte {
 	return appendList(b, h.topicPermissions, appendTopicPermission)
 }
 
+// appendList writes the number of values, then each in the order of the keys.
 func appendList[V any](b []byte, t tree[string, V], add func([]byte, V) []byte) []byte {
 	b = binary.AppendUvarint(b, uint64(t.len()))
 	t.each(func(_ string, v V) bool {
@@ -104,6 +107,7 @@ func appendList[V any](b []byte, t tree[string, V], add func([]byte, V) []byte) 
 	return b
 }
 
+// appendExchange writes a declared exchange; its vhost is the one that it stands in.
 func appendExchange(b []byte, x *Exchange) []byte {
 	b = appendString(b, x.Name)
 	b = appendString(b, x.Type)
@@ -307,6 +311,9 @@ func (r *reader) settings(v *View, h vhost) vhost {
 	return h
 }
 
+// vhost reads what vhost.appendSnapshot wrote. It demands ascending order, which also excludes
+// repeats, and UIDs that nextUID has passed: the bytes may be damaged and must not become a state
+// that no sequence of commands could reach.
 func (r *reader) vhost(v *View, rec *VHost) vhost {
 	h, name := newVHost(rec), rec.Name
 	last := ""
@@ -354,6 +361,8 @@ func (r *reader) vhost(v *View, rec *VHost) vhost {
 	return r.settings(v, h)
 }
 
+// restoreBinding adds a binding as View.bind does, but fails the snapshot where its exchange or
+// destination is missing.
 func (r *reader) restoreBinding(h vhost, ident string, b *Binding) vhost {
 	x, ok := h.exchanges.get(b.Source)
 	if !ok || b.Source == "" {
@@ -375,6 +384,7 @@ func (r *reader) restoreBinding(h vhost, ident string, b *Binding) vhost {
 	return h
 }
 
+// exchange reads an exchange and checks type and arguments, because newExchange relies on them.
 func (r *reader) exchange(vhost string) *Exchange {
 	x := &Exchange{
 		VHost: vhost, Name: r.string("exchange"), Type: ExchangeType(r.string("exchange type")),

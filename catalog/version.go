@@ -95,6 +95,8 @@ func (v *View) Allows(cmd Command) *Error {
 	}
 }
 
+// raiseVersion finalizes a version. Versions never fall: entries in the log may already need the
+// higher one.
 func (v *View) raiseVersion(c *RaiseVersion) (Reply, *Error) {
 	if c.Version < v.version {
 		return Reply{}, &Error{

@@ -251,6 +251,8 @@ func (v *View) BindingsBetween(vhost, source string, kind DestinationKind, desti
 	}
 }
 
+// withPrefix visits the bindings whose key begins with the prefix, until yield returns false.
+// keyPart makes a whole part a prefix of nothing but itself.
 func withPrefix(t tree[string, *Binding], prefix string, yield func(*Binding) bool) {
 	t.from(prefix, func(k string, b *Binding) bool {
 		return strings.HasPrefix(k, prefix) && yield(b)
@@ -344,6 +346,7 @@ func (v *View) Parameters(vhost string) iter.Seq[*Parameter] {
 	return slices.Values(v.parametersOf(vhost))
 }
 
+// values goes over the values of a tree in the order of their keys.
 func values[V any](t tree[string, V]) iter.Seq[V] {
 	return func(yield func(V) bool) {
 		t.each(func(_ string, x V) bool { return yield(x) })

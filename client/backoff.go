@@ -17,6 +17,7 @@ const (
 // backoff spaces tries with full jitter. One goroutine uses it.
 type backoff struct{ tries int }
 
+// next returns the wait before the next try: a random part of a bound that doubles up to maxRetry.
 func (b *backoff) next() time.Duration {
 	bound := firstRetry
 	if b.tries > 0 {

@@ -121,6 +121,8 @@ func fromProto(to reflect.Value, m protoreflect.Message) {
 	}
 }
 
+// singleFromProto sets one value that is neither list nor map. Times of 0 stay zero; durations have
+// the unit that the field's name ends in.
 func singleFromProto(to reflect.Value, f protoreflect.FieldDescriptor, v protoreflect.Value) {
 	if to.Kind() == reflect.Pointer {
 		to.Set(reflect.New(to.Type().Elem()))
@@ -203,7 +205,8 @@ func fieldToProto(v reflect.Value, m protoreflect.Message, f protoreflect.FieldD
 	return nil
 }
 
-// singleToProto translates one value; empty makes the message that a struct fills.
+// singleToProto is the reverse of singleFromProto; empty makes the message that a struct fills. Durations are rounded
+// up: whoever asks for a microsecond does not mean 0.
 func singleToProto(v reflect.Value, f protoreflect.FieldDescriptor, empty func() protoreflect.Value) (protoreflect.Value, error) {
 	if v.Kind() == reflect.Pointer {
 		v = v.Elem()
@@ -268,6 +271,8 @@ func wordOf(e protoreflect.EnumDescriptor, n protoreflect.EnumNumber) string {
 	return strings.ToLower(strings.TrimPrefix(string(v.Name()), prefix))
 }
 
+// numberOf finds the number of an enumeration's word. A bare number stands for a value that only a
+// newer broker knows.
 func numberOf(e protoreflect.EnumDescriptor, word string) (protoreflect.EnumNumber, error) {
 	var known []string
 	for i := range e.Values().Len() {

@@ -151,7 +151,7 @@ func (w *world) tick() {
 		return
 	}
 	m := w.leader.moment()
-	if !w.begun && m.Settled {
+	if !w.begun && m.Reliable {
 		w.begun, w.queue = true, Queue{}
 		w.queue.Resume(w.stamp, m)
 	}

@@ -18,7 +18,7 @@ import (
 	"github.com/quorate/quorate/raftfsm"
 )
 
-// calls answers peers' calls other than the links.
+// calls answers peers' calls other than the streams.
 type calls struct {
 	nodev1.UnimplementedNodeServer
 
@@ -149,6 +149,7 @@ func (s calls) TransferLeadership(ctx context.Context, r *nodev1.TransferLeaders
 	return &nodev1.TransferLeadershipResponse{}, nil
 }
 
+// nodeNames is for frames, which have names as text.
 func nodeNames(ids []id.NodeID) []string {
 	names := make([]string, len(ids))
 	for i, n := range ids {

@@ -52,7 +52,7 @@ type Config struct {
 	// Cluster.StartProgress tells.
 	Starting  func(StartProgress)
 	Reconcile membership.ReconcileConfig
-	// ManualFinalise leaves it to an operator to finalise a newer version (Cluster.Finalise);
+	// ManualFinalise leaves it to an operator to finalise a newer version (metadata.Group.Finalise);
 	// one node that does is enough.
 	ManualFinalise bool
 
@@ -83,7 +83,7 @@ type Config struct {
 	// 1.5 s its leaders are silent, so that others take over.
 	DiskHang time.Duration
 
-	// hosting changes what the host is made of, in tests that put faults between it and the links;
+	// hosting changes what the host is made of, in tests that put faults between it and the transport;
 	// nil: nothing.
 	hosting func(*replica.Config)
 }

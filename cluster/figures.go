@@ -23,7 +23,7 @@ func (c *Cluster) Members() (open, hibernated int) {
 	return c.host.Count()
 }
 
-// LinkStats returns the figures of the links to the other nodes.
+// LinkStats returns the figures of the connections to the other nodes.
 func (c *Cluster) LinkStats() transport.Stats { return c.mux.Stats() }
 
 // LogStats returns the figures of the log that the queues share; false if each has its own.

@@ -61,10 +61,8 @@ func (c *Cluster) Warning() string {
 	if w := c.disks.Warning(); w != "" {
 		return w
 	}
-	if c.host != nil {
-		if n := len(c.host.LostMembers()); n > 0 {
-			return fmt.Sprintf("%d members on this node have lost what they had stored and wait to be rebuilt", n)
-		}
+	if n := len(c.host.LostMembers()); n > 0 {
+		return fmt.Sprintf("%d members on this node have lost what they had stored and wait to be rebuilt", n)
 	}
 	return c.clock.Warning()
 }

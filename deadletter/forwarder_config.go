@@ -76,6 +76,7 @@ func (c *Config) Validate() error {
 	return errors.Join(errs...)
 }
 
+// withDefaults keeps a window that was asked for: then one transfer may fill it.
 func (c Config) withDefaults() Config {
 	set := func(n *int, d int) {
 		if *n == 0 {

@@ -35,6 +35,7 @@ func (f *Forwarder) Hold(then func(arrived uint64, release func())) {
 	}
 }
 
+// release lets the forwarder go on once no hold is left.
 func (f *Forwarder) release(h *hold) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -178,6 +178,7 @@ func read(m *message.Message, src Source, d *quorumq.Discarded) (int, error) {
 	return len(b) + len(a), nil
 }
 
+// deathQueues shows the way of a dead letter, the newest death first.
 func deathQueues(deaths []message.Death) string {
 	var b strings.Builder
 	for i := range deaths {

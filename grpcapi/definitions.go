@@ -12,9 +12,10 @@ import (
 	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
 )
 
-// pieceBytes is the size of the pieces that an export is sent in.
+// pieceBytes is the size of the pieces of an export.
 const pieceBytes = 256 << 10
 
+// definitionsServer serves Definitions over the broker; it keeps no state.
 type definitionsServer struct {
 	brokerv1.UnimplementedDefinitionsServer
 	b *broker.Broker
@@ -36,13 +37,13 @@ func (s *definitionsServer) ExportDefinitions(req *brokerv1.ExportDefinitionsReq
 	return nil
 }
 
-// ImportDefinitions takes options and document and tells what becomes of each object.
+// ImportDefinitions receives options and document and sends the outcome for each object.
 func (s *definitionsServer) ImportDefinitions(stream grpc.BidiStreamingServer[brokerv1.ImportDefinitionsRequest, brokerv1.ImportDefinitionsResponse]) error {
 	options, document, err := receiveDocument(stream)
 	if err != nil {
 		return err
 	}
-	var lost error // the caller cannot be told any more
+	var lost error // the caller is gone
 	summary, err := s.b.Definitions.Import(stream.Context(), imports.Request{
 		Document: document, VHost: options.GetVhost(), DryRun: options.GetDryRun(),
 	}, func(done []imports.Imported, total int) {
@@ -63,6 +64,8 @@ func (s *definitionsServer) ImportDefinitions(stream grpc.BidiStreamingServer[br
 	}})
 }
 
+// receiveDocument gathers the pieces of a document up to broker.MaxDefinitionsBytes. The options
+// come first, alone.
 func receiveDocument(stream grpc.BidiStreamingServer[brokerv1.ImportDefinitionsRequest, brokerv1.ImportDefinitionsResponse]) (*brokerv1.ImportOptions, []byte, error) {
 	first, err := stream.Recv()
 	if err != nil {
@@ -86,6 +89,7 @@ func receiveDocument(stream grpc.BidiStreamingServer[brokerv1.ImportDefinitionsR
 	}
 }
 
+// toImported converts what became of each object.
 func toImported(done []imports.Imported) []*brokerv1.ImportedObject {
 	outcomes := map[imports.Outcome]brokerv1.ImportOutcome{
 		imports.Created:   brokerv1.ImportOutcome_IMPORT_OUTCOME_CREATED,

@@ -10,12 +10,13 @@ import (
 	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
 )
 
+// eventsServer serves Events over the broker; it keeps no state.
 type eventsServer struct {
 	brokerv1.UnimplementedEventsServer
 	b *broker.Broker
 }
 
-// WatchEvents tells events of all nodes until the caller ends the stream.
+// WatchEvents sends events of all nodes until the caller ends the stream.
 func (s *eventsServer) WatchEvents(req *brokerv1.WatchEventsRequest, stream grpc.ServerStreamingServer[brokerv1.WatchEventsResponse]) error {
 	ctx, cancel := living(stream.Context())
 	defer cancel()
@@ -49,6 +50,7 @@ func (s *eventsServer) TailAudit(ctx context.Context, req *brokerv1.TailAuditReq
 	return out, nil
 }
 
+// toEvent converts an event; the audit part is there for audit records alone.
 func toEvent(e *watch.Event) *brokerv1.Event {
 	out := &brokerv1.Event{
 		Kind: string(e.Kind), AtMs: e.AtMs, Node: string(e.Node), Vhost: e.VHost, Name: e.Name,

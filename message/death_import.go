@@ -98,6 +98,7 @@ func origin(t Table, queue, reason, exchange string, d *Death) DeathOrigin {
 	return DeathOrigin{Queue: out[0], Reason: out[1], Exchange: out[2]}
 }
 
+// count32 cuts a number that a client sent to what a count can be; anything else is 0.
 func count32(t Table, name string) uint32 {
 	v, _ := t.Get(name)
 	n, _ := v.AsInt()

@@ -43,6 +43,7 @@ func (f *Filter) Matches(m *Message) bool {
 	return true
 }
 
+// died reports whether a line of the history has all that is asked for.
 func (f *Filter) died(d Death) bool {
 	w := &f.Death
 	return (w.Queue == "" || w.Queue == d.Queue) && (w.Reason == "" || w.Reason == d.Reason) &&

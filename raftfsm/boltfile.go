@@ -65,6 +65,7 @@ func checkBolt(path string, visit func(bucket, key, value []byte) error) (err er
 	return b.page(b.root, nil, nil, nil, 0)
 }
 
+// read takes a file that ends too early for damage.
 func (b *boltFile) read(at int64, n int) ([]byte, error) {
 	p := make([]byte, n)
 	if _, err := b.f.ReadAt(p, at); err != nil {
@@ -107,6 +108,7 @@ func (b *boltFile) metas() error {
 	return nil
 }
 
+// checkMeta checks a meta page before bolt maps the file: bolt would follow what it says.
 func checkMeta(m []byte) error {
 	sum := fnv.New64a()
 	_, _ = sum.Write(m[:boltMetaSum])

@@ -89,6 +89,7 @@ func (g *Group[R, E]) Campaign(ctx context.Context) error {
 	return g.inject(ctx, &raft.TimeoutNowRequest{RPCHeader: g.header()})
 }
 
+// checkVotes refuses to stand for election without a vote: others would answer, and nobody could win.
 func (g *Group[R, E]) checkVotes() error {
 	voters, err := g.Members()
 	if err != nil {
@@ -122,6 +123,7 @@ func (g *Group[R, E]) header() raft.RPCHeader {
 	return raft.RPCHeader{ProtocolVersion: raft.ProtocolVersionMax, ID: []byte(g.c.Node), Addr: []byte(g.c.Node)}
 }
 
+// inject hands the member a call as if a peer had sent it.
 func (g *Group[R, E]) inject(ctx context.Context, command any) error {
 	t, ok := g.c.Transport.(injector)
 	if !ok {

@@ -29,6 +29,7 @@ type heldAnswer struct {
 	answer raft.RPCResponse
 }
 
+// newDurability is told by the log from the start what is durable, if the log can do that.
 func newDurability(log Storage, lag *stopwatch, fail func(error)) *durability {
 	d := &durability{log: log, lag: lag, fail: fail}
 	d.later = log.Notify(d.moved)

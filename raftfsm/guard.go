@@ -122,6 +122,7 @@ func (g *guard) missing(index uint64, out *raft.Log) error {
 	return fmt.Errorf("%w: entry %d is missing in the middle of the log", errCorrupt, index)
 }
 
+// inside reports whether the log has the entry.
 func (g *guard) inside(index uint64) (bool, error) {
 	first, err := g.to.FirstIndex()
 	if err != nil || first == 0 || index < first {

@@ -23,6 +23,7 @@ var _ hclog.Logger = (*raftLogger)(nil)
 
 func newRaftLogger(to *slog.Logger) *raftLogger { return &raftLogger{to: to} }
 
+// slogLevel shows raft's errors as information: what a node has to do about them it logs itself.
 func slogLevel(l hclog.Level) slog.Level {
 	switch l {
 	case hclog.Error:

@@ -25,6 +25,7 @@ type watch struct {
 	changed chan struct{}
 }
 
+// announce wakes all that wait for a change, then calls told without the lock.
 func (w *watch) announce() {
 	w.mu.Lock()
 	close(w.changed)
@@ -111,6 +112,7 @@ func (g *Group[R, E]) act(index, term uint64, e E) {
 	}
 }
 
+// isStopping reports whether Close was called or the group has failed.
 func (g *Group[R, E]) isStopping() bool {
 	select {
 	case <-g.stop:
@@ -169,6 +171,7 @@ func (g *Group[R, E]) TransferLeadership(ctx context.Context, to id.NodeID) erro
 	}
 }
 
+// checkTarget refuses a target that is no voter before raft tries it, which stops proposals meanwhile.
 func (g *Group[R, E]) checkTarget(to id.NodeID) error {
 	members, err := g.Members()
 	if err != nil {

@@ -63,6 +63,7 @@ func (g *Group[R, E]) moved() {
 // that does not lead, or is not driven, does nothing.
 func (g *Group[R, E]) Push() { g.pushSoon() }
 
+// pushSoon gathers what is to be said for PushAfter, so that a burst of entries leads to one round.
 func (g *Group[R, E]) pushSoon() {
 	if !g.c.Driven || g.isStopping() || leaderTerm(g.raft.Load()) == 0 {
 		return
@@ -86,6 +87,7 @@ func (g *Group[R, E]) pushIn(d time.Duration) {
 	}
 }
 
+// pushRound goes on while anything is left to be said.
 func (g *Group[R, E]) pushRound() {
 	wait := g.push()
 	p := &g.pusher

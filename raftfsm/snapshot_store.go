@@ -152,6 +152,7 @@ func (s *snapshots) recover() error {
 	return s.storage.DeleteRange(first, last)
 }
 
+// latest is nil before the first snapshot.
 func (s *snapshots) latest() *snapshotFile {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -290,6 +291,7 @@ func makeDir(dir string) error {
 	return syncDir(parent)
 }
 
+// syncDir makes names durable.
 func syncDir(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {

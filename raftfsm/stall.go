@@ -15,6 +15,7 @@ type stopwatch struct {
 	alarm *time.Timer   // runs meanwhile; nil without a limit
 }
 
+// newStopwatch makes the alarm first, so that start only has to set it.
 func newStopwatch(limit time.Duration, hangs func()) *stopwatch {
 	w := &stopwatch{base: time.Now(), limit: limit, hangs: hangs}
 	if limit > 0 {

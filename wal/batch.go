@@ -21,6 +21,8 @@ type chunkOf struct {
 	footer []byte // if seal
 }
 
+// newBatch takes what gathers until the writer is free. It uses a buffer again if there is one; l.mu is
+// held.
 func (l *Log) newBatch() *batch {
 	b := &batch{done: make(chan struct{}), end: l.appended, groups: l.told}
 	l.told = nil

@@ -479,7 +479,7 @@ func TestManyRestarts(t *testing.T) {
 	for i := range uint64(60) {
 		l := open(t, d, testConfig())
 		stored(t, groupOf(t, l, 1), entries(1+i, 1, 1, 100))
-		settled(l)
+		rollerIdle(l)
 		ok(t, l.tidy())
 		if n := l.Stats().Segments; n > smallSegments+8 {
 			t.Fatalf("%d segments after %d restarts", n, i)

@@ -190,12 +190,15 @@ func (l *Log) sealHead() {
 	l.head = nil
 }
 
+// newSegment numbers a segment; l.mu is held. Its file is made by the roller.
 func (l *Log) newSegment() *segment {
 	s := &segment{seq: l.nextSeq, salt: saltOf(l.nextSeq, l.secret), end: headerBytes, listed: listed{end: headerBytes}}
 	l.nextSeq++
 	return s
 }
 
+// addSegment makes the next segment the one that is written, the one made ahead if there is one; l.mu is
+// held.
 func (l *Log) addSegment() {
 	s := l.ahead
 	if l.ahead = nil; s == nil {
@@ -320,6 +323,7 @@ func (l *Log) Group(group id.GroupID) (*GroupLog, error) {
 	return l.group(group), nil
 }
 
+// group returns the group's part of the log, an empty one if it is new; l.mu is held.
 func (l *Log) group(group id.GroupID) *GroupLog {
 	g := l.groups[group]
 	if g == nil {

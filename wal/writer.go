@@ -194,7 +194,7 @@ func (l *Log) extend(s *segment, end int64) error {
 
 // wrote ends the measurement of what the writer wrote. The caller holds mu.
 func (l *Log) wrote() {
-	l.pace.took(time.Since(l.opened), time.Since(l.began))
+	l.pace.observe(time.Since(l.opened), time.Since(l.began))
 	l.began = time.Time{}
 }
 

@@ -121,6 +121,7 @@ func (r *Registry) Add(k Count, n int64) int64 {
 	return r.addLocked(k, n)
 }
 
+// addLocked returns the new count. r.mu is held. Counts of 0 are not kept: names come and go.
 func (r *Registry) addLocked(k Count, n int64) int64 {
 	if r.count[k] += n; r.count[k] == 0 {
 		delete(r.count, k)

@@ -141,6 +141,7 @@ func (d *Dir) own() error {
 	return d.settleStore()
 }
 
+// prepare makes the parts that are missing, and makes them durable.
 func (d *Dir) prepare() error {
 	for _, sub := range []string{CatalogDir, QueuesDir} {
 		if err := os.MkdirAll(filepath.Join(d.path, sub), dirMode); err != nil {

@@ -47,6 +47,7 @@ func (d *Dir) readMark() (newest Mark) {
 	return newest
 }
 
+// parseMark returns all faults at once. Marks of older builds have no voters.
 func parseMark(r sealed.Record) (m Mark, err error) {
 	read := func(key string, bits int) uint64 {
 		n, fault := strconv.ParseUint(r.Get(key), 10, bits)

@@ -8,8 +8,8 @@
 //     come back, the node ends.
 //
 // A Board is what is known, for all who ask; it needs nothing. Rooms tells from it which queues
-// take messages, and needs the catalog's view and the links. A Watch keeps it up to date; it
-// needs the log, the links, and somebody who acts on the groups.
+// take messages, and needs the catalog's view and the connections of this node. A Watch keeps it up to date; it
+// needs the log, the connections, and somebody who acts on the groups.
 package disk
 
 import (

@@ -48,6 +48,7 @@ func (s *State) Wire() *nodev1.DiskState {
 	}
 }
 
+// fromWire counts pressures that this build does not know as none.
 func fromWire(w *nodev1.DiskState) State {
 	s := State{
 		Path: w.GetPath(), Free: w.GetFreeBytes(), Low: w.GetLowBytes(), Floor: w.GetFloorBytes(),

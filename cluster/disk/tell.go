@@ -37,7 +37,7 @@ func (w *Watch) Tell(ctx context.Context) {
 	}
 }
 
-// tellAll tells every peer that has a link, and waits for their answers; false: not all of
+// tellAll tells every peer that has a connection, and waits for their answers; false: not all of
 // them have answered.
 func (w *Watch) tellAll(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, tellTimeout)
@@ -51,10 +51,10 @@ func (w *Watch) tellAll(ctx context.Context) bool {
 	var asked sync.WaitGroup
 	var missed atomic.Bool
 	for _, n := range w.Alive() {
-		if _, up := w.Links.Connected(n); !up {
+		if _, up := w.Transport.Connected(n); !up {
 			continue
 		}
-		peer, err := w.Links.Client(n)
+		peer, err := w.Transport.Client(n)
 		if err != nil {
 			continue
 		}

@@ -163,6 +163,7 @@ func bindingText(source, destination, key string) string {
 	return source + " " + destination + " " + key
 }
 
+// ofQueue takes the name from the view before the change: afterwards the queue may be gone.
 func ofQueue(k Kind, uid id.QueueUID, before *catalog.View, detail string) (Event, bool) {
 	q, ok := before.QueueByUID(uid)
 	if !ok {

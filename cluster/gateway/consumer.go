@@ -239,6 +239,7 @@ func (c *Consumer) CloseThen(closed func()) {
 
 // The following run on the queue's goroutine with its mutex.
 
+// rewind forgets what is on its way to the last leader; the next one has to be told all that is still open.
 func (c *Consumer) rewind() {
 	c.inFlight, c.resuming = 0, false
 	c.askAgain() // the next leader does not know that it shall wait
@@ -364,6 +365,7 @@ func (c *Consumer) end(err error, out *outbox) {
 	}
 }
 
+// finishFlushes answers all flushes, each once. Their channels have room, so it never blocks.
 func (c *Consumer) finishFlushes(err error) {
 	for _, f := range c.flushes {
 		f.done <- err

@@ -80,6 +80,7 @@ func (q *Queue) Get(ctx context.Context, autoAck bool) (d *Delivery, t ConsumerT
 	}
 }
 
+// getKey opens the session of all Gets of this node at the first one.
 func (q *Queue) getKey() quorumq.SessionKey {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -108,6 +109,7 @@ func (q *Queue) retire(key quorumq.SessionKey) {
 	q.post(&op{header: quorumq.AppendCommand(nil, &quorumq.SessionClosed{Session: key}), done: ignore})
 }
 
+// ackDeadline makes sure that what was got returns if nobody decides about it.
 func (q *Queue) ackDeadline(t ConsumerToken) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -197,6 +199,7 @@ type getSession struct {
 	ackDeadlines []ackDeadline // ascending by end
 }
 
+// ackDeadline is when a message that was got and not decided about returns.
 type ackDeadline struct {
 	consumer quorumq.ConsumerKey
 	msg      quorumq.MsgID

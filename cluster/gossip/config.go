@@ -78,6 +78,7 @@ func (c Config) Validate() error {
 	return errors.Join(faults...)
 }
 
+// withDefaults is called after Validate.
 func (c Config) withDefaults() Config {
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
@@ -97,6 +98,7 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
+// hostPort refuses what memberlist would only find when it uses the address.
 func hostPort(address string) error {
 	host, port, err := net.SplitHostPort(address)
 	if err == nil && host == "" {

@@ -115,7 +115,7 @@ const (
 )
 
 // listConfig turns the Config into memberlist's. LAN defaults but for: probes are
-// less frequent, because links tell sooner which nodes are there, and a cluster at rest is
+// less frequent, because connections tell sooner which nodes are there, and a cluster at rest is
 // to be so; a dead node's name can be taken over at another address at once, because
 // epochs, not addresses, tell incarnations apart.
 func (m *Members) listConfig() (*memberlist.Config, error) {
@@ -216,6 +216,7 @@ func (m *Members) Leave(ctx context.Context) error {
 	return m.leftBy
 }
 
+// stop ends all goroutines. With tell the others learn that the node leaves, and do not take it for failed.
 func (m *Members) stop(ctx context.Context, tell bool) error {
 	m.cancel()
 	var err error

@@ -31,6 +31,7 @@ type joiner struct {
 	stale bool
 }
 
+// run tries again often while the node is alone or its name is contested, and rarely once all is well.
 func (j *joiner) run() {
 	wait := time.Duration(0)
 	every := j.m.config.JoinEvery

@@ -25,6 +25,7 @@ type logWriter struct {
 	told map[string]bool
 }
 
+// newLogWriter knows memberlist's line about foreign labels, from which it makes a message of its own.
 func newLogWriter(l *slog.Logger, cluster string) *logWriter {
 	return &logWriter{
 		log: l, cluster: cluster, told: map[string]bool{},
@@ -67,6 +68,7 @@ func (w *logWriter) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
+// once reports whether the reason is new; after maxReasons different ones none is.
 func (w *logWriter) once(reason string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()

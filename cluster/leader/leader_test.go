@@ -60,7 +60,7 @@ func newCluster(t *testing.T) (*cluster, *Leaders) {
 	})
 	x := &cluster{t: t, view: c.View(), uid: r.UID, leader: "b"}
 	return x, New(Config{
-		Node: "a", View: func() *catalog.View { return x.view }, Members: x, Links: x, Own: member{x, "a"},
+		Node: "a", View: func() *catalog.View { return x.view }, Members: x, Transport: x, Own: member{x, "a"},
 		CommandTimeout: timeout, Life: t.Context(),
 	})
 }

@@ -68,17 +68,19 @@ func (l *Leaders) Peek(ctx context.Context, q id.QueueUID, p Peek) (Page, error)
 	return page, err
 }
 
+// peekAt asks a node, which may be this one.
 func (l *Leaders) peekAt(ctx context.Context, to id.NodeID, request *nodev1.PeekQueueRequest) (*nodev1.PeekQueueResponse, error) {
 	if to == l.cfg.Node {
 		return l.cfg.Own.PeekQueue(ctx, request)
 	}
-	peer, err := l.cfg.Links.Client(to)
+	peer, err := l.cfg.Transport.Client(to)
 	if err != nil {
 		return nil, err
 	}
 	return peer.PeekQueue(ctx, request)
 }
 
+// wire returns the question as nodes send it; a limit below 1 is 1.
 func (p *Peek) wire(q id.QueueUID) *nodev1.PeekQueueRequest {
 	f := &nodev1.PeekFilter{
 		Numbers: p.Numbers, MessageIds: p.Filter.MessageIDs, Dead: p.Filter.Dead,
@@ -117,6 +119,7 @@ func ToCursor(f quorumq.PeekFrom) *nodev1.PeekCursor {
 	}
 }
 
+// fromCursor cuts numbers to their range: what a peer says is input.
 func fromCursor(c *nodev1.PeekCursor) quorumq.PeekFrom {
 	return quorumq.PeekFrom{
 		Part: quorumq.Part(min(c.GetPart(), 255)), Stage: uint8(min(c.GetStage(), 255)), Key: c.GetKey(), Skip: c.GetSkip(),
@@ -137,6 +140,7 @@ func ToPeeked(p *quorumq.Peeked) *nodev1.PeekedMessage {
 	return out
 }
 
+// fromPage returns a page of messages as the peer that leads has sent it.
 func fromPage(r *nodev1.PeekQueueResponse) Page {
 	page := Page{Next: fromCursor(r.GetNext()), More: r.GetMore(), Looked: int(r.GetLooked())}
 	for _, m := range r.GetMessages() {

@@ -163,6 +163,7 @@ func (m *Changer) claim(q id.QueueUID, change uint64) *changeState {
 	return s
 }
 
+// release gives the slot back that the change had taken.
 func (m *Changer) release(q id.QueueUID) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

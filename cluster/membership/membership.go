@@ -17,8 +17,8 @@ const maxNamed = 10
 // unitGroups is what the progress of moving leaders counts.
 const unitGroups = "groups"
 
-// Links lead to the other nodes.
-type Links interface {
+// Transport leads to the other nodes.
+type Transport interface {
 	Connected(n id.NodeID) (id.Epoch, bool)
 }
 

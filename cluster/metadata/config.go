@@ -41,7 +41,7 @@ type Config struct {
 	Disk      Disk
 	Peers     Peers
 
-	// Gossip returns the nodes that gossip knows. It is asked once Run was called, or a link is there.
+	// Gossip returns the nodes that gossip knows. It is asked once Run was called, or a connection is there.
 	Gossip func() []gossip.Node
 	// Registered is told when the catalog has taken this node. It must not block.
 	Registered func()

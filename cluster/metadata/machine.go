@@ -44,6 +44,7 @@ func NewReplay() *Machine {
 // View returns the catalog as it is, which Views may not show yet.
 func (m *Machine) View() *catalog.View { return m.catalog.View() }
 
+// noJournal keeps no events: a replay has no watchers.
 type noJournal struct{}
 
 func (noJournal) Applied(catalog.Command, catalog.Reply, *catalog.View, int64) {}
@@ -91,6 +92,7 @@ func (m *Machine) Freeze() raftfsm.Frozen { return frozenCatalog{m.catalog.View(
 // HeldBytes returns nothing: catalog commands have no bodies.
 func (m *Machine) HeldBytes() uint64 { return 0 }
 
+// frozenCatalog writes a snapshot from an immutable view, while the machine goes on.
 type frozenCatalog struct{ view *catalog.View }
 
 // Live yields nothing: catalog commands have no bodies.

@@ -121,7 +121,7 @@ func (g *Group) registration(version catalog.Version) *catalog.RegisterNode {
 }
 
 // asks returns the finalised version of the cluster, and the epoch in which this node is
-// registered, 0 if it is not, as its view or the peers that it is linked with know them.
+// registered, 0 if it is not, as its view or the peers that it is connected to know them.
 func (g *Group) asks(ctx context.Context) (version catalog.Version, known id.Epoch) {
 	v := g.view()
 	version = v.Version()

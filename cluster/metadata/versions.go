@@ -152,6 +152,7 @@ func (v *Versions) heldBack() error {
 		ErrHeldBack, v.Newest, text)
 }
 
+// raise cannot be undone: older builds are refused from then on.
 func (g *Group) raise(ctx context.Context, to catalog.Version) error {
 	if _, err := g.Propose(ctx, &catalog.RaiseVersion{Version: to}); err != nil {
 		return fmt.Errorf("cluster: finalising version %d: %w", to, err)

@@ -193,6 +193,7 @@ func (k *Clock) due(kind string, now time.Duration) bool {
 	return true
 }
 
+// forget lets the next message of a kind be logged at once.
 func (k *Clock) forget(kind string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -1,6 +1,6 @@
 // Package peer asks the other nodes: all at once and within a time, with those named that do not
 // answer; about the jobs that run on them, what has happened there, and what their clients have
-// open. It needs the catalog's view, which knows the nodes, and the links to them. What others ask
+// open. It needs the catalog's view, which knows the nodes, and the connections to them. What others ask
 // this node for is answered by the same types.
 package peer
 

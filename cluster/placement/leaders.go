@@ -103,11 +103,13 @@ type balance struct {
 	count   map[id.NodeID]int
 }
 
+// handover is a step of a search: this group's leader goes there.
 type handover struct {
 	group int
 	to    id.NodeID
 }
 
+// newBalance counts the leaders of the groups in s.
 func newBalance(s State) *balance {
 	b := &balance{
 		groups: s.Groups, alive: map[id.NodeID]bool{},
@@ -125,6 +127,7 @@ func newBalance(s State) *balance {
 	return b
 }
 
+// lead moves a leader and keeps the counts.
 func (b *balance) lead(group int, to id.NodeID) {
 	from := b.leaders[group]
 	b.count[from]--
@@ -185,6 +188,7 @@ func (b *balance) pathFrom(start id.NodeID) []handover {
 	return path
 }
 
+// transfers returns what is to be done to get from the leaders as they are to those of b.
 func (b *balance) transfers() (ts []Transfer) {
 	for i, g := range b.groups {
 		if b.leaders[i] != g.Leader {

@@ -220,6 +220,7 @@ func (r *Recovery) checkNames() error {
 	return errors.Join(faults...)
 }
 
+// nodes are those of the replayed catalog, the lost ones included.
 func (r *Recovery) nodes() []id.NodeID {
 	var out []id.NodeID
 	for n := range r.view.Nodes() {

@@ -18,7 +18,7 @@ import (
 
 // Host holds this node's members of queue groups. The set of groups belongs to the
 // reconcile loop, which alone opens and closes them; mu guards the map for all others.
-// Exported methods may be called concurrently, those of the links and of gateways from Start on.
+// Exported methods may be called concurrently, those of the transport and of gateways from Start on.
 type Host struct {
 	cfg    Config
 	above  Above // given to Start, and read by nobody before
@@ -242,7 +242,7 @@ func (h *Host) Mends() <-chan struct{} { return h.mends }
 // capacity 1.
 func (h *Host) Changes() <-chan struct{} { return h.changes }
 
-// Inbound takes that a peer's link to this node came up or went down.
+// Inbound takes that a peer's queue stream to this node came up or went down.
 func (h *Host) Inbound(p transport.Peer, up bool) {
 	if h.peers.inbound(p, up) {
 		h.checkNodes()
@@ -264,7 +264,7 @@ func (h *Host) Ended(n id.NodeID) {
 	}
 }
 
-// followReach takes which nodes answer, as they are judged, until done: a link may be up for long
+// followReach takes which nodes answer, as they are judged, until done: a connection may be up for long
 // after the node at its other end has frozen, or the way there is cut.
 func (h *Host) followReach(done <-chan struct{}) {
 	for {
@@ -272,7 +272,7 @@ func (h *Host) followReach(done <-chan struct{}) {
 		news := false
 		for r := range h.cfg.Views.View().Nodes() {
 			n := r.ID
-			_, up := h.cfg.Links.Connected(n)
+			_, up := h.cfg.Transport.Connected(n)
 			if n != h.cfg.Node && h.peers.answers(n, !up || h.cfg.Liveness.Reaches(n)) {
 				news = true
 			}

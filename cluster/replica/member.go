@@ -109,7 +109,7 @@ func openMember(h *Host, r *catalog.QueueRecord) (*Member, error) {
 		Effector:  q,
 		Storage:   storage,
 		Snapshots: snapshots,
-		Transport: h.cfg.Links.Raft(r.UID.Group()),
+		Transport: h.cfg.Transport.Raft(r.UID.Group()),
 		Logger:    h.cfg.Logger,
 		Driven:    true,
 		OnChange:  q.noteChange,

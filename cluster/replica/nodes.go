@@ -38,7 +38,7 @@ func (q *Member) checkNodes() {
 		l.told[n] = p
 		q.tell(l, n, p, keys)
 		if p.up && !over {
-			// What the Lead command told, or the old leader, may have found no link.
+			// What the Lead command told, or the old leader, may have found no stream.
 			q.greet(keys)
 		}
 	}

@@ -9,7 +9,7 @@ import (
 
 // inboundCall is a Raft call on its way through a group's member here.
 type inboundCall struct {
-	link    *acceptedLink
+	link    *acceptedStream
 	request uint64
 	rpc     raft.WithRPCHeader
 	done    chan raft.RPCResponse
@@ -59,7 +59,7 @@ func (l *callQueue) take(idle bool) (inboundCall, bool) {
 	return c, true
 }
 
-// receive takes a call from the reader of a link and never blocks it.
+// receive takes a call from the reader of a stream and never blocks it.
 func (g *group) receive(c inboundCall) {
 	c.done = make(chan raft.RPCResponse, 1)
 	l, serve := &g.calls, g.serveCalls

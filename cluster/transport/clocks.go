@@ -79,6 +79,7 @@ func (p *pulse) hearClocks(b *nodev1.Ping, asked, came time.Duration, answers bo
 	}, m)
 }
 
+// gradeOf counts grades that this build does not know as the lowest, so that nothing is built on them.
 func gradeOf(g nodev1.Clocks_Grade) clock.Grade {
 	switch g {
 	case nodev1.Clocks_GRADE_PRESUMED:

@@ -44,8 +44,10 @@ func Table() []Package {
 			ThirdParty: []string{"raft", "raft-boltdb", "bbolt", "hclog"},
 		},
 		{Path: "cluster/gossip", Imports: []string{"id", "internal/gate"}, ThirdParty: []string{"memberlist"}},
+		{Path: "cluster/certificate", Imports: []string{"id"}},
+		{Path: "cluster/frame", Imports: []string{"id", "proto/node/v1"}, ThirdParty: []string{"grpc", "protobuf", "raft"}},
 		{
-			Path: "cluster/transport", Imports: []string{"id", "clock", "proto/node/v1", "internal/phase", "internal/gate"},
+			Path: "cluster/transport", Imports: []string{"id", "clock", "cluster/certificate", "cluster/frame", "proto/node/v1", "internal/phase", "internal/gate"},
 			ThirdParty: []string{"grpc", "protobuf", "raft"},
 		},
 		{
@@ -138,7 +140,7 @@ func Table() []Package {
 		{Path: "cmd/node/...", Imports: []string{"any"}, ThirdParty: []string{"any"}},
 		{Path: "cmd/ctl/...", Imports: []string{".", "client"}, ThirdParty: []string{"any"}},
 		{
-			Path: "cmd/quickstart", Imports: []string{".", "id", "client", "cluster/transport", "chaos", "chaos/check", "chaos/history", "chaos/workload", "examples/recipes", "internal/authority"},
+			Path: "cmd/quickstart", Imports: []string{".", "id", "client", "cluster/certificate", "chaos", "chaos/check", "chaos/history", "chaos/workload", "examples/recipes", "internal/authority"},
 			ThirdParty: []string{"any"},
 		},
 		{Path: "cmd/waldump", Imports: []string{".", "id", "message", "quorumq", "wal", "wal/vfs"}},
@@ -177,7 +179,7 @@ func Table() []Package {
 		{Path: "internal/storesim", Imports: []string{"id", "catalog"}},
 		{Path: "internal/stress"},
 		{Path: "internal/testnode", Imports: []string{"cluster"}},
-		{Path: "internal/testcluster", Imports: []string{"id", "clock", "access", "access/oauth2", "amqp", "broker", "cluster", "cluster/transport", "grpcapi", "internal/authority", "internal/loopback", "raftfsm", "wal", "cluster/nodeclock"}},
+		{Path: "internal/testcluster", Imports: []string{"id", "clock", "access", "access/oauth2", "amqp", "broker", "cluster", "cluster/certificate", "grpcapi", "internal/authority", "internal/loopback", "raftfsm", "wal", "cluster/nodeclock"}},
 		{Path: "internal/tlsfiles"},
 		{Path: "internal/upgrade"},
 		{Path: "internal/wait"},

@@ -45,6 +45,7 @@ func (c *consumer) transact(r quorumq.MsgIDRange) {
 	c.joint = t
 }
 
+// outputExchange draws where the outputs of a transaction go.
 func (w *world) outputExchange() string {
 	if at := w.rng.IntN(len(queueNames) + 1); at < len(queueNames) {
 		return exchangeOf(queueNames[at])
@@ -66,6 +67,7 @@ func (w *world) trySome() {
 	t.try()
 }
 
+// open returns the transactions that are not over.
 func (w *world) open() (ts []*transaction) {
 	for _, t := range w.transactions {
 		if !t.over {
@@ -75,6 +77,7 @@ func (w *world) open() (ts []*transaction) {
 	return ts
 }
 
+// try sends it to whichever node is drawn, as clients do after an unknown outcome.
 func (t *transaction) try() {
 	w := t.c.w
 	if t.attempt != 0 && w.now < t.until || t.over {

@@ -47,6 +47,7 @@ type Result struct {
 	Steps, Commits, Elections, Crashes, Wiped, Lost, Replaced, Forgotten int
 }
 
+// add adds up the figures of another run.
 func (r *Result) add(o Result) {
 	r.Steps += o.Steps
 	r.Commits += o.Commits

@@ -21,8 +21,8 @@ import (
 	"github.com/quorate/quorate/amqp"
 	"github.com/quorate/quorate/broker"
 	"github.com/quorate/quorate/cluster"
+	"github.com/quorate/quorate/cluster/certificate"
 	"github.com/quorate/quorate/cluster/nodeclock"
-	"github.com/quorate/quorate/cluster/transport"
 	"github.com/quorate/quorate/grpcapi"
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/internal/authority"
@@ -114,6 +114,8 @@ func start(t testing.TB, n int, a *authority.Authority, cfg broker.Config) *Clus
 	return (&Cluster{t: t, dir: t.TempDir(), authority: a, broker: cfg}).start(n)
 }
 
+// start starts n nodes and waits until all are ready. Addresses are chosen for all nodes first,
+// since each must know the others'.
 func (c *Cluster) start(n int) *Cluster {
 	t := c.t
 	t.Helper()
@@ -254,6 +256,7 @@ func Poll(t testing.TB, what string, f func() error) {
 	}
 }
 
+// launch starts a node with its directory and addresses, for the first time or again.
 func (c *Cluster) launch(i int) {
 	c.t.Helper()
 	n := c.nodes[i]
@@ -303,7 +306,7 @@ func (c *Cluster) material(n id.NodeID) func() (tls.Certificate, *x509.CertPool)
 		return nil
 	}
 	pair, err := c.authority.Issue(authority.Request{
-		CommonName: string(n), URIs: []*url.URL{transport.CertificateName(clusterName, n)},
+		CommonName: string(n), URIs: []*url.URL{certificate.Name(clusterName, n)},
 		Usages:    []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth, x509.ExtKeyUsageServerAuth},
 		NotBefore: time.Now().Add(-certificateLife), NotAfter: time.Now().Add(certificateLife),
 	})
@@ -318,6 +321,7 @@ func (c *Cluster) material(n id.NodeID) func() (tls.Certificate, *x509.CertPool)
 	return func() (tls.Certificate, *x509.CertPool) { return own, pool }
 }
 
+// listen opens an address that was chosen earlier, waiting while another process has it.
 func (c *Cluster) listen(addr string) (l net.Listener) {
 	c.t.Helper()
 	// Another test may be looking whether this port is free.

@@ -1,4 +1,4 @@
-package transport
+package frame
 
 import (
 	"bytes"
@@ -11,10 +11,11 @@ import (
 // others of its call; larger data has its own, so that it can be freed alone.
 const smallBytes = 1 << 10
 
-// names are the bytes that headers on a link nearly always have: the peer's id. They are
+// names are the bytes that headers on a connection nearly always have: the peer's id. They are
 // shared, nobody changes them.
 type names []byte
 
+// share saves an allocation for each header.
 func (n names) share(b []byte) []byte {
 	if bytes.Equal(n, b) {
 		return n
@@ -52,26 +53,26 @@ func fields(b []byte, number func(protowire.Number, uint64) bool, data func(prot
 }
 
 // readCall reads a RaftCall that holds AppendEntries; false: it is left to package proto.
-func readCall(b []byte, known names) (inFrame, bool) {
-	var f inFrame
+func readCall(b []byte, known names) (In, bool) {
+	var f In
 	ok := fields(b, func(field protowire.Number, v uint64) bool {
 		switch field {
 		case fieldGroup:
-			f.group = v
+			f.Group = v
 		case fieldCall:
-			f.request = v
+			f.Request = v
 		default:
 			return false
 		}
 		return true
 	}, func(field protowire.Number, v []byte) bool {
-		if field != fieldCallAppend || f.call != nil {
+		if field != fieldCallAppend || f.Call != nil {
 			return false
 		}
-		f.call = readAppendRequest(v, known)
-		return f.call != nil
+		f.Call = readAppendRequest(v, known)
+		return f.Call != nil
 	})
-	return f, ok && f.call != nil
+	return f, ok && f.Call != nil
 }
 
 // readAppendRequest returns nil if the bytes are not as this package writes them.
@@ -148,6 +149,8 @@ func countEntries(b []byte) (count, small int, ok bool) {
 	return count, small, ok
 }
 
+// readEntry refuses fields and types of entries that it does not know, which leaves the call to package
+// proto.
 func readEntry(b []byte, l *raft.Log, hold func([]byte) []byte) bool {
 	return fields(b, func(field protowire.Number, v uint64) bool {
 		switch {
@@ -174,6 +177,7 @@ func readEntry(b []byte, l *raft.Log, hold func([]byte) []byte) bool {
 	})
 }
 
+// readHeader shares the peer's id.
 func readHeader(b []byte, h *raft.RPCHeader, known names) bool {
 	return fields(b, func(field protowire.Number, v uint64) bool {
 		h.ProtocolVersion = raft.ProtocolVersion(int32(v))
@@ -193,21 +197,22 @@ func readHeader(b []byte, h *raft.RPCHeader, known names) bool {
 
 // readAnswer reads a RaftAnswer that holds AppendEntries and no error; false: it is left
 // to package proto.
-func readAnswer(b []byte, known names) (inFrame, bool) {
-	var f inFrame
+func readAnswer(b []byte, known names) (In, bool) {
+	var f In
 	ok := fields(b, func(field protowire.Number, v uint64) bool {
-		f.request = v
+		f.Request = v
 		return field == fieldAnswer
 	}, func(field protowire.Number, v []byte) bool {
-		if field != fieldAnsAppend || f.answer != nil {
+		if field != fieldAnsAppend || f.Answer != nil {
 			return false
 		}
-		f.answer = readAppendResponse(v, known)
-		return f.answer != nil
+		f.Answer = readAppendResponse(v, known)
+		return f.Answer != nil
 	})
-	return f, ok && f.answer != nil
+	return f, ok && f.Answer != nil
 }
 
+// readAppendResponse returns nil if the bytes are not as this package writes them.
 func readAppendResponse(b []byte, known names) *raft.AppendEntriesResponse {
 	r := &raft.AppendEntriesResponse{}
 	ok := fields(b, func(field protowire.Number, v uint64) bool {

@@ -1,4 +1,8 @@
-package transport
+// Package certificate names nodes in X.509 certificates, and judges the certificates of nodes.
+//
+// A node's certificate names it by one URI among its subject alternative names; cluster/transport/DESIGN.md
+// says why. crypto/tls does not look for a URI, so both the name and the chain are checked here.
+package certificate
 
 import (
 	"crypto/tls"
@@ -19,15 +23,15 @@ const nameScheme = "quorate"
 // maxShownBytes bounds what is shown of a name that an unauthenticated client chose.
 const maxShownBytes = 128
 
-// CertificateName returns the URI that the certificate of a node must have among its
+// Name returns the URI that the certificate of a node must have among its
 // subject alternative names: quorate://CLUSTER/node/ID.
-func CertificateName(cluster string, n id.NodeID) *url.URL {
+func Name(cluster string, n id.NodeID) *url.URL {
 	return &url.URL{Scheme: nameScheme, Host: cluster, Path: "/node/" + string(n)}
 }
 
-// CheckCertificate returns all reasons why peers would not take the certificate, or its
+// Check returns all reasons why peers would not take the certificate, or its
 // authorities, for those of this node.
-func CheckCertificate(cluster string, n id.NodeID, own tls.Certificate, authorities *x509.CertPool) error {
+func Check(cluster string, n id.NodeID, own tls.Certificate, authorities *x509.CertPool) error {
 	var faults []error
 	if err := CheckClusterName(cluster); err != nil {
 		faults = append(faults, err)
@@ -40,11 +44,11 @@ func CheckCertificate(cluster string, n id.NodeID, own tls.Certificate, authorit
 		return errors.Join(append(faults, err)...)
 	}
 	for _, usage := range []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth, x509.ExtKeyUsageServerAuth} {
-		if err := verifyChain(chain, authorities, usage); err != nil && authorities != nil {
+		if err := Verify(chain, authorities, usage); err != nil && authorities != nil {
 			faults = append(faults, err)
 		}
 	}
-	if err := checkName(chain[0], cluster, n); err != nil {
+	if err := CheckName(chain[0], cluster, n); err != nil {
 		faults = append(faults, err)
 	}
 	return errors.Join(distinct(faults)...)
@@ -61,6 +65,7 @@ func distinct(errs []error) []error {
 	return out
 }
 
+// parseChain returns the certificates, the node's own first.
 func parseChain(c tls.Certificate) ([]*x509.Certificate, error) {
 	if len(c.Certificate) == 0 {
 		return nil, errors.New("there is no certificate")
@@ -90,9 +95,9 @@ func CheckClusterName(cluster string) error {
 	return nil
 }
 
-// verifyChain checks that an authority issued the chain's first certificate for this
+// Verify checks that an authority issued the chain's first certificate for this
 // use, and that it is valid now.
-func verifyChain(chain []*x509.Certificate, authorities *x509.CertPool, usage x509.ExtKeyUsage) error {
+func Verify(chain []*x509.Certificate, authorities *x509.CertPool, usage x509.ExtKeyUsage) error {
 	leaf := chain[0]
 	if authorities == nil {
 		authorities = x509.NewCertPool() // nil would be the system's
@@ -125,15 +130,15 @@ func verifyChain(chain []*x509.Certificate, authorities *x509.CertPool, usage x5
 	return nil
 }
 
-// otherNodeError is about a certificate that is good, but another node's.
-type otherNodeError struct{ text string }
+// OtherNodeError is about a certificate that is good, but another node's.
+type OtherNodeError struct{ Text string }
 
 // Error implements error.
-func (e otherNodeError) Error() string { return e.text }
+func (e OtherNodeError) Error() string { return e.Text }
 
-// checkName refuses a certificate that does not name a node of the cluster, or names
+// CheckName refuses a certificate that does not name a node of the cluster, or names
 // another one than want; an empty want is any.
-func checkName(c *x509.Certificate, cluster string, want id.NodeID) error {
+func CheckName(c *x509.Certificate, cluster string, want id.NodeID) error {
 	var names []*url.URL
 	for _, u := range c.URIs {
 		if u.Scheme == nameScheme {
@@ -146,18 +151,18 @@ func checkName(c *x509.Certificate, cluster string, want id.NodeID) error {
 	}
 	if len(names) != 1 {
 		return fmt.Errorf("%s names %d nodes: issue it with exactly one URI %s as subject alternative name",
-			shown(c), len(names), CertificateName(cluster, wanted))
+			shown(c), len(names), Name(cluster, wanted))
 	}
 	node, ok := strings.CutPrefix(names[0].Path, "/node/")
 	switch {
 	case !ok || node == "":
-		return fmt.Errorf("%s names no node: issue it with the URI %s as subject alternative name", shown(c), CertificateName(cluster, wanted))
+		return fmt.Errorf("%s names no node: issue it with the URI %s as subject alternative name", shown(c), Name(cluster, wanted))
 	case names[0].Host != cluster:
 		return fmt.Errorf("%s is of cluster %q, this one is %q: issue it with the URI %s, or correct the list of nodes to join",
-			shown(c), cut(names[0].Host), cluster, CertificateName(cluster, wanted))
+			shown(c), cut(names[0].Host), cluster, Name(cluster, wanted))
 	case want != "" && node != string(want):
-		return otherNodeError{fmt.Sprintf("%s names node %q where node %q was expected: give every node its own certificate, with the URI %s",
-			shown(c), cut(node), want, CertificateName(cluster, want))}
+		return OtherNodeError{fmt.Sprintf("%s names node %q where node %q was expected: give every node its own certificate, with the URI %s",
+			shown(c), cut(node), want, Name(cluster, want))}
 	}
 	return nil
 }
@@ -171,6 +176,7 @@ func shown(c *x509.Certificate) string {
 	return fmt.Sprintf("certificate %q", cut(name))
 }
 
+// cut may break a rune: what is shown is quoted.
 func cut(s string) string {
 	if len(s) > maxShownBytes {
 		return s[:maxShownBytes] + "…"
@@ -180,6 +186,7 @@ func cut(s string) string {
 
 func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
+// usageName is the name that tools for certificates give a usage.
 func usageName(u x509.ExtKeyUsage) string {
 	if u == x509.ExtKeyUsageClientAuth {
 		return "clientAuth"

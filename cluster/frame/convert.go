@@ -1,4 +1,4 @@
-package transport
+package frame
 
 import (
 	"errors"
@@ -12,10 +12,10 @@ import (
 // entryOverheadBytes is what an entry takes on the wire besides its data, at most.
 const entryOverheadBytes = 48
 
-// trim cuts entries off a call until it fits, and returns the bytes of what is left. It
+// Trim cuts entries off a call until it fits, and returns the bytes of what is left. It
 // keeps at least one. Raft reads from args what it sent, so cutting is all that is needed;
 // the commit index follows, because the follower knows nothing of entries cut off.
-func trim(args *raft.AppendEntriesRequest, maxBytes int) int {
+func Trim(args *raft.AppendEntriesRequest, maxBytes int) int {
 	size := 0
 	for i, e := range args.Entries {
 		n := entryOverheadBytes + len(e.Data) + len(e.Extensions)
@@ -29,17 +29,21 @@ func trim(args *raft.AppendEntriesRequest, maxBytes int) int {
 	return size
 }
 
-func headerTo(h raft.RPCHeader) *nodev1.RaftHeader {
+// HeaderTo returns raft's header for the wire.
+func HeaderTo(h raft.RPCHeader) *nodev1.RaftHeader {
 	return &nodev1.RaftHeader{ProtocolVersion: int32(h.ProtocolVersion), Id: h.ID, Addr: h.Addr}
 }
 
-func headerOf(h *nodev1.RaftHeader) raft.RPCHeader {
+// HeaderOf returns a header of the wire as raft takes it.
+func HeaderOf(h *nodev1.RaftHeader) raft.RPCHeader {
 	return raft.RPCHeader{ProtocolVersion: raft.ProtocolVersion(h.GetProtocolVersion()), ID: h.GetId(), Addr: h.GetAddr()}
 }
 
+// appendRequestOf reads calls that were not written by hand. It refuses types of entries that raft would
+// cut to a byte.
 func appendRequestOf(p *nodev1.AppendEntriesRequest) (*raft.AppendEntriesRequest, error) {
 	r := &raft.AppendEntriesRequest{
-		RPCHeader: headerOf(p.GetHeader()), Term: p.GetTerm(),
+		RPCHeader: HeaderOf(p.GetHeader()), Term: p.GetTerm(),
 		PrevLogEntry: p.GetPrevLogEntry(), PrevLogTerm: p.GetPrevLogTerm(), LeaderCommitIndex: p.GetLeaderCommitIndex(),
 		Leader: p.GetLeader(), //nolint:staticcheck // older members send it
 	}
@@ -54,90 +58,92 @@ func appendRequestOf(p *nodev1.AppendEntriesRequest) (*raft.AppendEntriesRequest
 	return r, nil
 }
 
-func voteRequest(r *raft.RequestVoteRequest) *nodev1.RequestVoteRequest {
+// VoteRequest returns the call for the wire.
+func VoteRequest(r *raft.RequestVoteRequest) *nodev1.RequestVoteRequest {
 	return &nodev1.RequestVoteRequest{
-		Header: headerTo(r.RPCHeader), Term: r.Term, LastLogIndex: r.LastLogIndex, LastLogTerm: r.LastLogTerm,
+		Header: HeaderTo(r.RPCHeader), Term: r.Term, LastLogIndex: r.LastLogIndex, LastLogTerm: r.LastLogTerm,
 		LeadershipTransfer: r.LeadershipTransfer,
 		Candidate:          r.Candidate, //nolint:staticcheck // older members read it
 	}
 }
 
-func preVoteRequest(r *raft.RequestPreVoteRequest) *nodev1.RequestPreVoteRequest {
+// PreVoteRequest returns the call for the wire.
+func PreVoteRequest(r *raft.RequestPreVoteRequest) *nodev1.RequestPreVoteRequest {
 	return &nodev1.RequestPreVoteRequest{
-		Header: headerTo(r.RPCHeader), Term: r.Term, LastLogIndex: r.LastLogIndex, LastLogTerm: r.LastLogTerm,
+		Header: HeaderTo(r.RPCHeader), Term: r.Term, LastLogIndex: r.LastLogIndex, LastLogTerm: r.LastLogTerm,
 	}
 }
 
-// rpcOf returns the call as raft takes it.
-func rpcOf(c *nodev1.RaftCall) (raft.WithRPCHeader, error) {
+// CallOf returns the call as raft takes it.
+func CallOf(c *nodev1.RaftCall) (raft.WithRPCHeader, error) {
 	switch c := c.GetRpc().(type) {
 	case *nodev1.RaftCall_AppendEntries:
 		return appendRequestOf(c.AppendEntries)
 	case *nodev1.RaftCall_RequestVote:
 		p := c.RequestVote
 		return &raft.RequestVoteRequest{
-			RPCHeader: headerOf(p.GetHeader()), Term: p.GetTerm(), LastLogIndex: p.GetLastLogIndex(), LastLogTerm: p.GetLastLogTerm(),
+			RPCHeader: HeaderOf(p.GetHeader()), Term: p.GetTerm(), LastLogIndex: p.GetLastLogIndex(), LastLogTerm: p.GetLastLogTerm(),
 			LeadershipTransfer: p.GetLeadershipTransfer(),
 			Candidate:          p.GetCandidate(), //nolint:staticcheck // older members send it
 		}, nil
 	case *nodev1.RaftCall_RequestPreVote:
 		p := c.RequestPreVote
 		return &raft.RequestPreVoteRequest{
-			RPCHeader: headerOf(p.GetHeader()), Term: p.GetTerm(), LastLogIndex: p.GetLastLogIndex(), LastLogTerm: p.GetLastLogTerm(),
+			RPCHeader: HeaderOf(p.GetHeader()), Term: p.GetTerm(), LastLogIndex: p.GetLastLogIndex(), LastLogTerm: p.GetLastLogTerm(),
 		}, nil
 	case *nodev1.RaftCall_TimeoutNow:
-		return &raft.TimeoutNowRequest{RPCHeader: headerOf(c.TimeoutNow.GetHeader())}, nil
+		return &raft.TimeoutNowRequest{RPCHeader: HeaderOf(c.TimeoutNow.GetHeader())}, nil
 	default:
 		return nil, errors.New("the Raft call has no known kind: all nodes must run versions that know each other's calls")
 	}
 }
 
-// fillAnswer puts raft's response into an answer. Those to AppendEntries are written by
+// FillAnswer puts raft's response into an answer. Those to AppendEntries are written by
 // hand; see wire.go.
-func fillAnswer(a *nodev1.RaftAnswer, resp any) error {
+func FillAnswer(a *nodev1.RaftAnswer, resp any) error {
 	switch r := resp.(type) {
 	case *raft.RequestVoteResponse:
 		a.Rpc = &nodev1.RaftAnswer_RequestVote{RequestVote: &nodev1.RequestVoteResponse{
-			Header: headerTo(r.RPCHeader), Term: r.Term, Granted: r.Granted, Peers: r.Peers,
+			Header: HeaderTo(r.RPCHeader), Term: r.Term, Granted: r.Granted, Peers: r.Peers,
 		}}
 	case *raft.RequestPreVoteResponse:
 		a.Rpc = &nodev1.RaftAnswer_RequestPreVote{RequestPreVote: &nodev1.RequestPreVoteResponse{
-			Header: headerTo(r.RPCHeader), Term: r.Term, Granted: r.Granted,
+			Header: HeaderTo(r.RPCHeader), Term: r.Term, Granted: r.Granted,
 		}}
 	case *raft.TimeoutNowResponse:
-		a.Rpc = &nodev1.RaftAnswer_TimeoutNow{TimeoutNow: &nodev1.TimeoutNowResponse{Header: headerTo(r.RPCHeader)}}
+		a.Rpc = &nodev1.RaftAnswer_TimeoutNow{TimeoutNow: &nodev1.TimeoutNowResponse{Header: HeaderTo(r.RPCHeader)}}
 	default:
 		return fmt.Errorf("raft answered with %T, which the transport does not know", resp)
 	}
 	return nil
 }
 
-// respOf returns the response in an answer as raft takes it.
-func respOf(a *nodev1.RaftAnswer) (any, error) {
+// ResponseOf returns the response in an answer as raft takes it.
+func ResponseOf(a *nodev1.RaftAnswer) (any, error) {
 	switch c := a.GetRpc().(type) {
 	case *nodev1.RaftAnswer_AppendEntries:
 		p := c.AppendEntries
 		return &raft.AppendEntriesResponse{
-			RPCHeader: headerOf(p.GetHeader()), Term: p.GetTerm(), LastLog: p.GetLastLog(),
+			RPCHeader: HeaderOf(p.GetHeader()), Term: p.GetTerm(), LastLog: p.GetLastLog(),
 			Success: p.GetSuccess(), NoRetryBackoff: p.GetNoRetryBackoff(),
 		}, nil
 	case *nodev1.RaftAnswer_RequestVote:
 		p := c.RequestVote
 		return &raft.RequestVoteResponse{
-			RPCHeader: headerOf(p.GetHeader()), Term: p.GetTerm(), Granted: p.GetGranted(), Peers: p.GetPeers(),
+			RPCHeader: HeaderOf(p.GetHeader()), Term: p.GetTerm(), Granted: p.GetGranted(), Peers: p.GetPeers(),
 		}, nil
 	case *nodev1.RaftAnswer_RequestPreVote:
 		p := c.RequestPreVote
-		return &raft.RequestPreVoteResponse{RPCHeader: headerOf(p.GetHeader()), Term: p.GetTerm(), Granted: p.GetGranted()}, nil
+		return &raft.RequestPreVoteResponse{RPCHeader: HeaderOf(p.GetHeader()), Term: p.GetTerm(), Granted: p.GetGranted()}, nil
 	case *nodev1.RaftAnswer_TimeoutNow:
-		return &raft.TimeoutNowResponse{RPCHeader: headerOf(c.TimeoutNow.GetHeader())}, nil
+		return &raft.TimeoutNowResponse{RPCHeader: HeaderOf(c.TimeoutNow.GetHeader())}, nil
 	default:
 		return nil, errors.New("the answer has no known kind: all nodes must run versions that know each other's calls")
 	}
 }
 
-// into copies a response to where raft wants it.
-func into[T any](resp any, to *T) error {
+// Into copies a response to where raft wants it.
+func Into[T any](resp any, to *T) error {
 	r, ok := resp.(*T)
 	if !ok {
 		return fmt.Errorf("transport: %T came as the answer to a call that is answered by %T", resp, to)

@@ -126,7 +126,7 @@ func TestWrongNodeAtAddress(t *testing.T) {
 	}
 }
 
-// Unary calls are checked like links, and reach Config.Calls with the caller's name.
+// Unary calls are checked like streams, and reach Config.Calls with the caller's name.
 func TestCalls(t *testing.T) {
 	calls := &statusCalls{}
 	conf := testConfig("n2", 1)
@@ -163,7 +163,7 @@ func (statusCalls) NodeStatus(ctx context.Context, _ *nodev1.NodeStatusRequest) 
 	return &nodev1.NodeStatusResponse{Node: fmt.Sprintf("called by %s/%d", p.Node, p.Epoch)}, nil
 }
 
-// Frames keep their order both ways, and links are told of around them.
+// Frames keep their order both ways, and PeerUp and PeerDown come around them.
 func TestQueueFramesInOrder(t *testing.T) {
 	const frames = 5000
 	a, b := start(t, testConfig("n1", 1)), start(t, testConfig("n2", 3))
@@ -198,19 +198,19 @@ func TestQueueFramesInOrder(t *testing.T) {
 		told := fmt.Sprint(a.recorder.log())
 		return strings.Contains(told, "up n2/3") && strings.Contains(told, "down n2/3")
 	})
-	if err := a.Send("n2", queueFrame(0, 0)); !errors.Is(err, ErrLinkDown) {
-		t.Errorf("error %v, want ErrLinkDown", err)
+	if err := a.Send("n2", queueFrame(0, 0)); !errors.Is(err, ErrNotConnected) {
+		t.Errorf("error %v, want ErrNotConnected", err)
 	}
 	if got := fmt.Sprint(b.recorder.log()); !strings.Contains(got, "inbound n1/1 true") || !strings.Contains(got, "inbound n1/1 false") {
 		t.Errorf("n2 was told %s", got)
 	}
 }
 
-// A peer that does not read queue frames fills its own link and nothing else: Send says
+// A peer that does not read queue frames fills its own stream and nothing else: Send says
 // so, Raft calls go on, and all is delivered when the peer reads again.
-func TestLinkFull(t *testing.T) {
+func TestStreamFull(t *testing.T) {
 	conf := testConfig("n1", 1)
-	conf.MaxLinkQueueBytes = 1 << 20
+	conf.MaxStreamQueueBytes = 1 << 20
 	a, b := start(t, conf), start(t, testConfig("n2", 1))
 	gate := make(chan struct{})
 	b.recorder.request = func(Peer, *nodev1.Frame, func(*nodev1.Frame) error) { <-gate }
@@ -220,8 +220,8 @@ func TestLinkFull(t *testing.T) {
 	until(t, "the link is full", func() bool {
 		for {
 			err := a.Send("n2", queueFrame(uint64(sent), 64<<10))
-			if errors.Is(err, ErrLinkFull) {
-				return a.Stats().Peers[0].QueueBytes > a.Stats().MaxLinkQueueBytes-128<<10
+			if errors.Is(err, ErrStreamFull) {
+				return a.Stats().Peers[0].QueueBytes > a.Stats().MaxStreamQueueBytes-128<<10
 			}
 			if err != nil {
 				t.Fatal(err)
@@ -261,7 +261,7 @@ func answer(t testing.TB, tr raft.Transport) {
 	})
 }
 
-// A newer incarnation takes the links of the older one over, at its new address; one
+// A newer incarnation takes the connections of the older one over, at its new address; one
 // that is over does not come back.
 func TestNewEpoch(t *testing.T) {
 	a := start(t, testConfig("n1", 1))
@@ -282,7 +282,7 @@ func TestNewEpoch(t *testing.T) {
 	})
 }
 
-// A node that cuts its links is down for its peers although it was not closed, and stays so.
+// A node that cuts its connections is down for its peers although it was not closed, and stays so.
 func TestCut(t *testing.T) {
 	a, b := start(t, testConfig("n1", 1)), start(t, testConfig("n2", 1))
 	meet(a, b)
@@ -322,7 +322,7 @@ func TestFrozenPeer(t *testing.T) {
 	}
 }
 
-// After Close nothing is left, whatever state the links were in.
+// After Close nothing is left, whatever state the connections were in.
 func TestNothingLeft(t *testing.T) {
 	a, b := start(t, testConfig("n1", 1)), start(t, testConfig("n2", 1))
 	meet(a, b)

@@ -1,4 +1,4 @@
-package transport
+package frame
 
 import (
 	"bytes"
@@ -35,7 +35,7 @@ func calls() []*raft.AppendEntriesRequest {
 // protoCall is the call as proto/node/v1 describes it.
 func protoCall(group, request uint64, r *raft.AppendEntriesRequest) *nodev1.Frame {
 	p := &nodev1.AppendEntriesRequest{
-		Header: headerTo(r.RPCHeader), Term: r.Term, PrevLogEntry: r.PrevLogEntry, PrevLogTerm: r.PrevLogTerm,
+		Header: HeaderTo(r.RPCHeader), Term: r.Term, PrevLogEntry: r.PrevLogEntry, PrevLogTerm: r.PrevLogTerm,
 		LeaderCommitIndex: r.LeaderCommitIndex,
 		Leader:            r.Leader, //nolint:staticcheck // older members read it
 	}
@@ -51,22 +51,22 @@ func protoCall(group, request uint64, r *raft.AppendEntriesRequest) *nodev1.Fram
 
 func encode(t testing.TB, v any) []byte {
 	t.Helper()
-	if m, ours := v.(*outMessage); ours {
-		for i := range m.frames {
-			m.frames[i].measure()
+	if m, ours := v.(*OutMessage); ours {
+		for i := range m.Frames {
+			m.Frames[i].Measure()
 		}
 	}
-	b, err := newCodec().Marshal(v)
+	b, err := NewCodec().Marshal(v)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return b.Materialize()
 }
 
-func decode(t testing.TB, b []byte) *inMessage {
+func decode(t testing.TB, b []byte) *InMessage {
 	t.Helper()
-	m := &inMessage{names: names("n1")}
-	if err := newCodec().Unmarshal(mem.BufferSlice{mem.SliceBuffer(b)}, m); err != nil {
+	m := NewInMessage("n1")
+	if err := NewCodec().Unmarshal(mem.BufferSlice{mem.SliceBuffer(b)}, m); err != nil {
 		t.Fatal(err)
 	}
 	return m
@@ -76,51 +76,51 @@ func decode(t testing.TB, b []byte) *inMessage {
 // by hand is what package proto reads.
 func TestWireIsProto(t *testing.T) {
 	for i, c := range calls() {
-		byHand := encode(t, &outMessage{frames: []outFrame{{call: &appendCall{group: 1024, request: 300, args: *c}}}})
+		byHand := encode(t, &OutMessage{Frames: []Out{{Call: &AppendCall{Group: 1024, Request: 300, Args: *c}}}})
 		byProto := encode(t, &nodev1.LinkRequest{Frames: []*nodev1.Frame{protoCall(1024, 300, c)}})
 		if !bytes.Equal(byHand, byProto) {
 			t.Errorf("call %d is written\n%x, by proto\n%x", i, byHand, byProto)
 		}
 		for _, b := range [][]byte{byHand, byProto} {
-			f := decode(t, b).frames[0]
-			if f.call == nil || f.group != 1024 || f.request != 300 || !sameCall(f.call, c) {
-				t.Errorf("call %d is read %+v of %+v", i, f, f.call)
+			f := decode(t, b).Frames[0]
+			if f.Call == nil || f.Group != 1024 || f.Request != 300 || !sameCall(f.Call, c) {
+				t.Errorf("call %d is read %+v of %+v", i, f, f.Call)
 			}
 		}
 		p := &nodev1.LinkRequest{}
 		if err := proto.Unmarshal(byHand, p); err != nil {
 			t.Fatal(err)
 		}
-		if r, err := rpcOf(p.GetFrames()[0].GetRaftCall()); err != nil || !sameCall(r.(*raft.AppendEntriesRequest), c) { //nolint:errcheck // a test may panic
+		if r, err := CallOf(p.GetFrames()[0].GetRaftCall()); err != nil || !sameCall(r.(*raft.AppendEntriesRequest), c) { //nolint:errcheck // a test may panic
 			t.Errorf("call %d is read by proto %+v, %v", i, r, err)
 		}
 	}
 	for i, r := range []raft.AppendEntriesResponse{
 		{}, {RPCHeader: header("n1"), Term: 7, LastLog: 9, Success: true}, {RPCHeader: header("n2"), Term: 1 << 50, NoRetryBackoff: true},
 	} {
-		byHand := encode(t, &outMessage{frames: []outFrame{{answer: &appendAnswer{request: 5, resp: r}}}})
+		byHand := encode(t, &OutMessage{Frames: []Out{{Answer: &AppendAnswer{Request: 5, Response: r}}}})
 		byProto := encode(t, &nodev1.LinkResponse{Frames: []*nodev1.Frame{{Kind: &nodev1.Frame_RaftAnswer{RaftAnswer: &nodev1.RaftAnswer{
 			Request: 5, Rpc: &nodev1.RaftAnswer_AppendEntries{AppendEntries: &nodev1.AppendEntriesResponse{
-				Header: headerTo(r.RPCHeader), Term: r.Term, LastLog: r.LastLog, Success: r.Success, NoRetryBackoff: r.NoRetryBackoff,
+				Header: HeaderTo(r.RPCHeader), Term: r.Term, LastLog: r.LastLog, Success: r.Success, NoRetryBackoff: r.NoRetryBackoff,
 			}},
 		}}}}})
 		if !bytes.Equal(byHand, byProto) {
 			t.Errorf("answer %d is written\n%x, by proto\n%x", i, byHand, byProto)
 		}
-		f := decode(t, byHand).frames[0]
-		if f.answer == nil || f.request != 5 || !reflect.DeepEqual(*f.answer, r) {
-			t.Errorf("answer %d is read %+v of %+v, want %+v", i, f, f.answer, r)
+		f := decode(t, byHand).Frames[0]
+		if f.Answer == nil || f.Request != 5 || !reflect.DeepEqual(*f.Answer, r) {
+			t.Errorf("answer %d is read %+v of %+v, want %+v", i, f, f.Answer, r)
 		}
 	}
 }
 
-// Golden bytes: nodes of other versions read them.
+// Golden Bytes: nodes of other versions read them.
 func TestWireGolden(t *testing.T) {
 	c := &raft.AppendEntriesRequest{
 		RPCHeader: header("n1"), Term: 2, PrevLogEntry: 3, PrevLogTerm: 1, LeaderCommitIndex: 3,
 		Entries: []*raft.Log{{Index: 4, Term: 2, Type: raft.LogCommand, Data: []byte("ab")}},
 	}
-	got := hex.EncodeToString(encode(t, &outMessage{frames: []outFrame{{call: &appendCall{group: 1024, request: 1, args: *c}}}}))
+	got := hex.EncodeToString(encode(t, &OutMessage{Frames: []Out{{Call: &AppendCall{Group: 1024, Request: 1, Args: *c}}}}))
 	const want = "0a270a250880081001" + "1a1e0a0a080312026e311a026e31" + "100218032001" + "2a080804100222026162" + "3003"
 	if got != want {
 		t.Errorf("bytes %s, want %s", got, want)
@@ -148,16 +148,16 @@ func sameHeader(a, b raft.RPCHeader) bool {
 
 // Frames of all kinds travel in one message, in order.
 func TestWireMixed(t *testing.T) {
-	m := decode(t, encode(t, &outMessage{frames: []outFrame{
-		{frame: &nodev1.Frame{Kind: &nodev1.Frame_Ping{Ping: &nodev1.Ping{Number: 1}}}},
-		{call: &appendCall{group: 1, request: 2, args: *calls()[2]}},
-		{frame: &nodev1.Frame{}},
-		{frame: &nodev1.Frame{Kind: &nodev1.Frame_RaftAnswer{RaftAnswer: &nodev1.RaftAnswer{Request: 3, Error: "no"}}}},
-		{answer: &appendAnswer{request: 4}},
+	m := decode(t, encode(t, &OutMessage{Frames: []Out{
+		{Frame: &nodev1.Frame{Kind: &nodev1.Frame_Ping{Ping: &nodev1.Ping{Number: 1}}}},
+		{Call: &AppendCall{Group: 1, Request: 2, Args: *calls()[2]}},
+		{Frame: &nodev1.Frame{}},
+		{Frame: &nodev1.Frame{Kind: &nodev1.Frame_RaftAnswer{RaftAnswer: &nodev1.RaftAnswer{Request: 3, Error: "no"}}}},
+		{Answer: &AppendAnswer{Request: 4}},
 	}}))
-	if len(m.frames) != 5 || m.frames[0].frame.GetPing().GetNumber() != 1 || m.frames[1].call == nil ||
-		m.frames[2].frame == nil || m.frames[3].frame.GetRaftAnswer().GetError() != "no" || m.frames[4].answer == nil {
-		t.Errorf("%+v", m.frames)
+	if len(m.Frames) != 5 || m.Frames[0].Frame.GetPing().GetNumber() != 1 || m.Frames[1].Call == nil ||
+		m.Frames[2].Frame == nil || m.Frames[3].Frame.GetRaftAnswer().GetError() != "no" || m.Frames[4].Answer == nil {
+		t.Errorf("%+v", m.Frames)
 	}
 }
 
@@ -166,10 +166,10 @@ func TestWireEntryType(t *testing.T) {
 	f := protoCall(1, 1, &raft.AppendEntriesRequest{Entries: []*raft.Log{{Index: 9}}})
 	f.GetRaftCall().GetAppendEntries().GetEntries()[0].Type = 256
 	m := decode(t, encode(t, &nodev1.LinkRequest{Frames: []*nodev1.Frame{f}}))
-	if m.frames[0].call != nil {
+	if m.Frames[0].Call != nil {
 		t.Fatal("read by hand")
 	}
-	if _, err := rpcOf(m.frames[0].frame.GetRaftCall()); err == nil || !strings.Contains(err.Error(), "entry 9 has type 256") {
+	if _, err := CallOf(m.Frames[0].Frame.GetRaftCall()); err == nil || !strings.Contains(err.Error(), "entry 9 has type 256") {
 		t.Errorf("error %v", err)
 	}
 }
@@ -178,33 +178,33 @@ func TestWireEntryType(t *testing.T) {
 // package proto takes it for.
 func FuzzWire(f *testing.F) {
 	for _, c := range calls() {
-		f.Add(encode(f, &outMessage{frames: []outFrame{{call: &appendCall{group: 1024, request: 300, args: *c}}, {answer: &appendAnswer{request: 4}}}}))
+		f.Add(encode(f, &OutMessage{Frames: []Out{{Call: &AppendCall{Group: 1024, Request: 300, Args: *c}}, {Answer: &AppendAnswer{Request: 4}}}}))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
-		m := &inMessage{names: names("n1")}
+		m := NewInMessage("n1")
 		p := &nodev1.LinkRequest{}
 		err, protoErr := m.read(b), proto.Unmarshal(b, p)
 		if protoErr != nil {
 			return // it may be taken: what it says is checked by raft
 		}
-		if err != nil || len(m.frames) != len(p.GetFrames()) {
-			t.Fatalf("%d frames, %v; by proto %d", len(m.frames), err, len(p.GetFrames()))
+		if err != nil || len(m.Frames) != len(p.GetFrames()) {
+			t.Fatalf("%d frames, %v; by proto %d", len(m.Frames), err, len(p.GetFrames()))
 		}
-		for i, in := range m.frames {
-			if in.call == nil || proto.Size(p.GetFrames()[i]) != protoSizeOf(in) {
+		for i, in := range m.Frames {
+			if in.Call == nil || proto.Size(p.GetFrames()[i]) != protoSizeOf(in) {
 				continue // not as this package writes it
 			}
-			r, err := rpcOf(p.GetFrames()[i].GetRaftCall())
-			if err != nil || !sameCall(r.(*raft.AppendEntriesRequest), in.call) { //nolint:errcheck // a test may panic
-				t.Fatalf("read %+v, by proto %+v, %v", in.call, r, err)
+			r, err := CallOf(p.GetFrames()[i].GetRaftCall())
+			if err != nil || !sameCall(r.(*raft.AppendEntriesRequest), in.Call) { //nolint:errcheck // a test may panic
+				t.Fatalf("read %+v, by proto %+v, %v", in.Call, r, err)
 			}
 		}
 	})
 }
 
-func protoSizeOf(in inFrame) int {
-	f := outFrame{call: &appendCall{group: in.group, request: in.request, args: *in.call}}
-	f.measure()
+func protoSizeOf(in In) int {
+	f := Out{Call: &AppendCall{Group: in.Group, Request: in.Request, Args: *in.Call}}
+	f.Measure()
 	return f.size
 }
 
@@ -224,7 +224,7 @@ func TestTrim(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			args := &raft.AppendEntriesRequest{Entries: entries(c.count, c.each), LeaderCommitIndex: c.commit}
-			size := trim(args, c.limit)
+			size := Trim(args, c.limit)
 			if len(args.Entries) != c.kept || args.LeaderCommitIndex != c.wantC || size != c.kept*(c.each+entryOverheadBytes) {
 				t.Errorf("%d entries of %d bytes, commit %d", len(args.Entries), size, args.LeaderCommitIndex)
 			}
@@ -252,4 +252,13 @@ func TestBufferPool(t *testing.T) {
 	if b := p.Get(1400); cap(*b) != 2<<10 {
 		t.Errorf("capacity %d, want 2048", cap(*b))
 	}
+}
+
+// entries are as many as that, of so many bytes each.
+func entries(count, bytesEach int) []*raft.Log {
+	all := make([]*raft.Log, count)
+	for i := range all {
+		all[i] = &raft.Log{Index: uint64(i + 1), Term: 1, Type: raft.LogCommand, Data: bytes.Repeat([]byte{'x'}, bytesEach)}
+	}
+	return all
 }

@@ -1,0 +1,148 @@
+package archtest
+
+import (
+	"fmt"
+	"go/ast"
+	"go/token"
+	"maps"
+	"slices"
+	"testing"
+)
+
+const (
+	// commentedPercent is the least share of a package's unexported declarations that have a comment.
+	commentedPercent = 90
+	// plainLines is by how many lines a function may end below its first one and still need no comment.
+	plainLines = 3
+)
+
+// commentedRow is a package and the share in percent of its unexported declarations that have a comment.
+type commentedRow struct {
+	path    string
+	percent int
+}
+
+// lessCommented lists the packages that do not reach commentedPercent yet, with the share in percent that they
+// must keep. Rows leave this table, none is added.
+func lessCommented() []commentedRow {
+	return []commentedRow{
+		{"access", 66},
+		{"access/ldap", 75},
+		{"access/oauth2", 74},
+		{"amqp", 80},
+		{"amqp/wire", 39},
+		{"argument", 60},
+		{"broker", 70},
+		{"broker/administration", 44},
+		{"broker/audit", 46},
+		{"broker/connections", 75},
+		{"broker/failure", 0},
+		{"broker/identity", 85},
+		{"broker/imports", 87},
+		{"broker/operators", 35},
+		{"broker/permission", 57},
+		{"broker/serving", 75},
+		{"catalog", 46},
+		{"chaos", 57},
+		{"chaos/fault", 62},
+		{"chaos/run", 82},
+		{"chaos/target/local", 0},
+		{"client", 72},
+		{"cmd/ctl", 46},
+		{"cmd/node", 70},
+		{"cmd/node/config", 74},
+		{"cmd/node/serve", 70},
+		{"cmd/quickstart", 72},
+		{"cmd/waldump", 29},
+		{"definitions", 58},
+		{"deploy/image", 68},
+		{"deploy/release", 50},
+		{"examples/recipes/run", 0},
+		{"grpcapi", 69},
+		{"internal/authority", 0},
+		{"internal/cases/report", 77},
+		{"internal/fuzzall", 83},
+		{"internal/gate", 83},
+		{"internal/issuer", 0},
+		{"internal/password", 0},
+		{"internal/retest", 73},
+		{"internal/stress", 50},
+		{"internal/testcluster", 50},
+		{"internal/testnode", 0},
+		{"internal/tlsfiles", 60},
+		{"management", 56},
+		{"quota", 33},
+	}
+}
+
+// Comments say why, or what always holds, for names that godoc does not show too: each package has them on its
+// unexported types and on its unexported functions that are more than a line or two. Tests and generated files
+// are left out.
+func TestUnexportedAreCommented(t *testing.T) {
+	below := map[string]int{}
+	for _, row := range lessCommented() {
+		below[row.path] = row.percent
+	}
+	for _, s := range load(t) {
+		bare, all := s.uncommented()
+		share := 100
+		if all > 0 {
+			share = (all - len(bare)) * 100 / all
+		}
+		least, listed := below[s.path]
+		delete(below, s.path)
+		switch {
+		case listed && share >= commentedPercent:
+			t.Errorf("%s: %d %% are commented: take its row out of lessCommented", s.path, share)
+		case !listed:
+			least = commentedPercent
+		}
+		if share >= least {
+			continue
+		}
+		t.Errorf("%s: %d of %d unexported declarations have no comment, %d %% have one, %d %% are wanted; say why they are there or what always holds:",
+			s.path, len(bare), all, share, least)
+		for _, b := range bare {
+			t.Errorf("\t%s", b)
+		}
+	}
+	for _, gone := range slices.Sorted(maps.Keys(below)) {
+		t.Errorf("lessCommented has a row for %s, which is no package", gone)
+	}
+}
+
+// uncommented returns the package's unexported declarations that need a comment and have none, and how many
+// count at all. A function of a line or two counts only if it has one.
+func (s *source) uncommented() (bare []string, all int) {
+	see := func(name *ast.Ident, commented bool) {
+		if name.IsExported() {
+			return
+		}
+		all++
+		if !commented {
+			bare = append(bare, fmt.Sprintf("%s: %s", s.place(name.Pos()), name.Name))
+		}
+	}
+	for _, f := range s.files {
+		if ast.IsGenerated(f) {
+			continue
+		}
+		for _, d := range f.Decls {
+			switch d := d.(type) {
+			case *ast.FuncDecl:
+				if d.Doc != nil || s.line(d.End())-s.line(d.Pos()) > plainLines {
+					see(d.Name, d.Doc != nil)
+				}
+			case *ast.GenDecl:
+				for _, spec := range d.Specs {
+					if of, is := spec.(*ast.TypeSpec); is {
+						see(of.Name, d.Doc != nil || of.Doc != nil || of.Comment != nil)
+					}
+				}
+			}
+		}
+	}
+	return bare, all
+}
+
+func (s *source) line(p token.Pos) int { return s.fset.Position(p).Line }
