@@ -1,7 +1,8 @@
 package catalog
 
-// ChangeUser changes of a user what is set here and leaves the rest, its limits among it. A
-// missing user is NotFound, unless it is to be made: with what is set here alone, and no limits.
+// ChangeUser changes the parts of a user that are set here and leaves the rest, such as its limits.
+// A missing user is NotFound unless Create is set; the new user then has only what is set here, and
+// no limits.
 type ChangeUser struct {
 	Name   string
 	Create bool
@@ -11,7 +12,8 @@ type ChangeUser struct {
 
 	SetPassword             bool
 	PasswordHash, Algorithm string
-	// Was is the hash that the user must have; "": any. It is for those who have looked before.
+	// Was is the hash that the user must have; "": any. It protects callers that have read the user
+	// before.
 	Was string
 }
 
@@ -42,7 +44,7 @@ func (r *reader) changeUser() *ChangeUser {
 	return c
 }
 
-// Of returns the user that the command makes of one, nil if there is none.
+// Of returns the user that the command makes of u; nil: of a missing user.
 func (c *ChangeUser) Of(u *User) User {
 	out := User{Name: c.Name, UserLimits: NoUserLimits()}
 	if u != nil {

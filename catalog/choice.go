@@ -2,8 +2,8 @@ package catalog
 
 import "strconv"
 
-// places has bindings by their place, in the order of destination and key (EX-14): what takes one of
-// all of them, and what takes them all, looks at nothing else of them.
+// places holds bindings by their place, in the order of destination and key (EX-14). Exchanges that
+// take one of all bindings, or all of them, need nothing else.
 type places struct{ all destinations }
 
 func (x places) add(b *Binding, to target) places { return places{x.all.set(b.place(), to)} }

@@ -12,16 +12,16 @@ import (
 // Format versions (docs/formats/catalog.md).
 const (
 	replyVersion    = 1
-	replyOfConflict = 2 // of a redeclaration that differs: with the value that exists
+	replyOfConflict = 2 // for a redeclaration that differs; it carries the existing value
 	snapshotVersion = 4
 )
 
-// Older versions of snapshots that are read too.
+// Older snapshot versions that can still be read.
 const (
-	// snapshotWithoutEnd knows nothing of queues whose messages are dead-lettered before they go.
+	// snapshotWithoutEnd is from before queues that dead-letter their messages when they are deleted.
 	snapshotWithoutEnd = 2
-	// snapshotOfFirst knows nothing of finalised versions. It is written while VersionFirst is
-	// the one, so that builds can read it that know no other.
+	// snapshotOfFirst is from before finalised versions. It is written while VersionFirst is in force,
+	// so that builds which know no other version can read it.
 	snapshotOfFirst = 3
 )
 
@@ -38,8 +38,8 @@ func appendBool(b []byte, v bool) []byte {
 	return append(b, 0)
 }
 
-// appendTable writes a table with its length in front, so that a reader can hand on
-// exactly its bytes.
+// appendTable writes a table with its length in front, so that a reader can pass on exactly its
+// bytes.
 func appendTable(b []byte, t message.Table) []byte {
 	if len(t) == 0 {
 		return append(b, 0)
@@ -78,9 +78,9 @@ type reader struct {
 	what string // "command", "snapshot", for error texts
 	b    []byte
 	at   int
-	form byte // its version
-	// machine is the version that a node must know to read it: that of a command, or the
-	// finalised one of a snapshot.
+	form byte // its format version
+	// machine is the version that a node must know to read the bytes: that of a command, or the
+	// finalised version of a snapshot.
 	machine Version
 	err     error
 }
@@ -125,7 +125,7 @@ func (r *reader) replyVersion() byte {
 	return v
 }
 
-// end checks that nothing is left.
+// end checks that no bytes are left.
 func (r *reader) end() error {
 	if r.err == nil && r.at != len(r.b) {
 		r.fail("end", fmt.Errorf("%d bytes left over", len(r.b)-r.at))
@@ -152,7 +152,7 @@ func (r *reader) bool(part string) bool {
 	return v == 1
 }
 
-// uvarint accepts the shortest form only, so that a number has one encoding.
+// uvarint accepts only the shortest form, so that each number has one encoding.
 func (r *reader) uvarint(part string) uint64 {
 	if r.err != nil {
 		return 0

@@ -56,8 +56,8 @@ func (directIndex) miss(b *Binding, p *Publication) (why string, near int) {
 	return why, near
 }
 
-// defaultIndex is that of the default exchange: it has no bindings, and routes to queues by their
-// names (EX-3).
+// defaultIndex is the index of the default exchange: it has no bindings, and routes to queues by
+// their names (EX-3).
 type defaultIndex struct{ directIndex }
 
 // match takes the queues named by the keys (EX-3). A queue that is drain-deleting gets nothing more

@@ -9,8 +9,8 @@ import (
 
 const argAlternateExchange = "alternate-exchange"
 
-// ExchangeArguments returns the names of the arguments of exchanges that the broker gives a meaning
-// to, whatever the type. Callers may change the slice.
+// ExchangeArguments returns the names of the exchange arguments that have a meaning for any type.
+// Callers may change the slice.
 func ExchangeArguments() []string {
 	all := []string{argAlternateExchange, argDelayedType}
 	for i := range exchangeKinds {
@@ -19,11 +19,10 @@ func ExchangeArguments() []string {
 	return all
 }
 
-// exchange is a record with what routing needs of its bindings. It is replaced, never
-// changed.
+// exchange is a record with the routing index of its bindings. It is replaced, never changed.
 type exchange struct {
 	rec      *Exchange
-	bindings int // how many have the exchange as source
+	bindings int // number of bindings with the exchange as source
 	index    index
 }
 
@@ -110,8 +109,8 @@ func checkExchangeArguments(e Error, c *DeclareExchange) *Error {
 	return err
 }
 
-// equivalent checks a redeclaration (EX-5). Whether it delays counts too (DLY-2), and what the type
-// routes by.
+// equivalent checks a redeclaration (EX-5). It also compares whether the exchange delays (DLY-2),
+// and the arguments that its type routes by.
 func (x *Exchange) equivalent(c *DeclareExchange) *Error {
 	e := Error{Code: CodePreconditionFailed, Kind: "exchange", Name: x.Name, VHost: x.VHost}
 	if c.Type != x.Type {
@@ -187,12 +186,12 @@ func noExchange(vhost, name string) *Error {
 	}
 }
 
-// with adds a binding of the exchange to what routing needs. The binding was checked.
+// with adds a binding to the exchange's index. The binding was checked.
 func (x *exchange) with(ident string, b *Binding, to target) *exchange {
 	return &exchange{rec: x.rec, bindings: x.bindings + 1, index: x.index.with(b, ident, to)}
 }
 
-// without takes a binding out again.
+// without removes a binding from the index.
 func (x *exchange) without(ident string, b *Binding) *exchange {
 	return &exchange{rec: x.rec, bindings: x.bindings - 1, index: x.index.without(b, ident)}
 }

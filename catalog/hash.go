@@ -6,9 +6,8 @@ import (
 	"github.com/quorate/quorate/message"
 )
 
-// digest is a 64-bit FNV-1a hash with the finalizer of MurmurHash3, which spreads short
-// inputs over all bits. Where messages go depends on it (EX-14), so it never changes;
-// docs/formats/catalog.md defines it.
+// digest is a 64-bit FNV-1a hash with the finalizer of MurmurHash3, which spreads short inputs over
+// all bits. Routing depends on it (EX-14), so it never changes; docs/formats/catalog.md defines it.
 type digest uint64
 
 const (
@@ -50,8 +49,8 @@ func (d digest) sum() uint64 {
 // hashText is the hash of a text alone.
 func hashText(s string) uint64 { return digestStart.text(s).sum() }
 
-// value adds a value so that values which are equal by class (message.Value.EqualClass)
-// give equal digests. It is used in memory only.
+// value adds a value; values that are equal by class (message.Value.EqualClass) give equal digests.
+// Its results exist only in memory.
 func (d digest) value(v message.Value) digest {
 	if n, ok := v.AsInt(); ok {
 		return d.byte('i').number(uint64(n))

@@ -7,7 +7,7 @@ import (
 	"github.com/quorate/quorate/message"
 )
 
-// ArgMatch is the argument of a binding that says how headers are compared (EX-9).
+// ArgMatch is the binding argument that selects how headers are compared (EX-9).
 const ArgMatch = "x-match"
 
 // ComparesX reports whether a binding with these arguments compares headers whose names begin with
@@ -22,9 +22,9 @@ func ComparesX(args message.Table) bool {
 type headerRule struct {
 	to    target
 	any   bool          // one pair is enough
-	pairs message.Table // what takes part: without x-match, and without x- names unless asked for
-	// buckets are where the index has the rule: one of its pairs if all must match, else
-	// each of them.
+	pairs message.Table // the pairs to compare: without x-match, and without x- names unless the mode includes them
+	// buckets are where the index holds the rule: in the bucket of one of its pairs if all must match,
+	// otherwise in those of all pairs.
 	buckets []uint64
 }
 
@@ -46,8 +46,8 @@ func newHeaderRule(args message.Table, to target) *headerRule {
 	return r
 }
 
-// matches compares by class of type and value; a void value asks for presence only. No
-// pairs match everything under all and nothing under any.
+// matches compares by class of type and value; a void value asks for presence only. Without pairs a
+// rule matches everything under all and nothing under any.
 func (r *headerRule) matches(headers message.Table) bool {
 	for i := range r.pairs {
 		have, ok := headers.Get(r.pairs[i].Name)
@@ -62,17 +62,17 @@ func (r *headerRule) matches(headers message.Table) bool {
 	return !r.any
 }
 
-// headerIndex finds the rules that a message may match without looking at the others: a
-// rule is in the bucket of a pair that the message must have. A bucket is that of a hash,
-// so what is in it still has to be matched.
+// headerIndex finds the rules that may match a message without looking at the others: a rule is in
+// the bucket of a pair that the message must have. Buckets are by hash, so the rules found must
+// still be matched.
 type headerIndex struct {
 	byIdentity
 	rules   tree[string, *headerRule]               // by binding identity
-	always  tree[string, *headerRule]               // those that ask for nothing
+	always  tree[string, *headerRule]               // rules that match every message
 	buckets tree[uint64, tree[string, *headerRule]] // by pairBucket
 }
 
-// pairBucket is the bucket of a pair, or of a name if only that is asked for.
+// pairBucket is the bucket of a pair; with a void value, of the name alone.
 func pairBucket(name string, v message.Value) uint64 {
 	d := digestStart.text(name).byte(0)
 	if v.IsNull() {
@@ -88,7 +88,7 @@ func (x *headerIndex) with(b *Binding, ident string, to target) index {
 	return &y
 }
 
-// add is of an index that nobody has seen yet.
+// add changes the index, which must not be shared yet.
 func (x *headerIndex) add(ident string, r *headerRule) {
 	switch {
 	case len(r.pairs) == 0 && !r.any:

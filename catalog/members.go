@@ -20,7 +20,7 @@ func (v *View) byUID(uid id.QueueUID) (*QueueRecord, *Error) {
 	return q, nil
 }
 
-// replaceQueue puts a changed record in the place of the old one.
+// replaceQueue replaces the record of a queue.
 func (v *View) replaceQueue(q *QueueRecord) Reply {
 	q.Index = v.index
 	h, _ := v.vhosts.get(q.VHost)
@@ -50,7 +50,7 @@ func (v *View) setQueueMembers(c *SetQueueMembers) (Reply, *Error) {
 	return v.replaceQueue(&q), nil
 }
 
-// keptLeader is the present preferred leader if it stays a member, else the first member.
+// keptLeader returns the preferred leader if it remains a member, otherwise the first member.
 func keptLeader(leader id.NodeID, members []id.NodeID) id.NodeID {
 	for _, m := range members {
 		if m == leader {
@@ -89,7 +89,7 @@ func (v *View) beginMemberChange(c *BeginMemberChange) (Reply, *Error) {
 	return r, nil
 }
 
-// cannotChange says why a change of members is not possible, "" if it is.
+// cannotChange returns why a change of members is impossible; "" if it is possible.
 func (v *View) cannotChange(q *QueueRecord, c *BeginMemberChange) string {
 	member := slices.Contains(q.Members, c.Join)
 	_, registered := v.nodes.get(c.Join)
@@ -178,7 +178,7 @@ func (v *View) cancelMemberChange(c *CancelMemberChange) (Reply, *Error) {
 	return v.replaceQueue(&q), nil
 }
 
-// String says who joins and who leaves.
+// String describes who joins and who leaves.
 func (g *MemberChange) String() string {
 	switch {
 	case g.Join != "" && g.Join == g.Leave:

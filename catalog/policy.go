@@ -8,10 +8,10 @@ import (
 	"github.com/quorate/quorate/message"
 )
 
-// ApplyTo says what a policy is for (PO-1).
+// ApplyTo is what a policy applies to (PO-1).
 type ApplyTo string
 
-// What a policy can be for.
+// The values of ApplyTo.
 const (
 	ApplyToAll           ApplyTo = "all"
 	ApplyToQueues        ApplyTo = "queues"
@@ -20,19 +20,19 @@ const (
 	ApplyToExchanges     ApplyTo = "exchanges"
 )
 
-// Policy gives settings to the queues and exchanges whose name its pattern matches. Those
-// of operators bound those of users (PO-5, PO-6).
+// Policy gives settings to the queues and exchanges whose name its pattern matches. Operator
+// policies bound user policies (PO-5, PO-6).
 type Policy struct {
 	VHost, Name string
 	Operator    bool
 	Pattern     string
 	ApplyTo     ApplyTo
-	Priority    int64         // the highest one counts (PO-3)
+	Priority    int64         // of the matching policies the one with the highest priority applies (PO-3)
 	Definition  message.Table // by key
 }
 
-// PutPolicy makes a policy, or replaces the one of its name. Pattern and definition are
-// checked by the proposer (PO-1, PO-2).
+// PutPolicy creates a policy, or replaces the one of its name. The proposer checks pattern and
+// definition (PO-1, PO-2).
 type PutPolicy struct {
 	Policy
 	OnlyNew bool // refuse to change one that exists
@@ -44,8 +44,8 @@ type DeletePolicy struct {
 	Operator    bool
 }
 
-// Parameter is a value in JSON that belongs to a component, kept for those who import and
-// export definitions (VH-9). One without a vhost is global.
+// Parameter is a JSON value that belongs to a component, kept for importing and exporting
+// definitions (VH-9). Without a vhost it is global.
 type Parameter struct{ VHost, Component, Name, Value string }
 
 func (p *Parameter) identity() string { return parameterIdentity(p.VHost, p.Component, p.Name) }
@@ -145,7 +145,7 @@ func (p *Policy) check(e Error) *Error {
 	return checkArguments(e, p.Definition)
 }
 
-// policiesOf returns the place of the policies, or of the operators' ones.
+// policiesOf returns a pointer to the policies of users, or of operators.
 func (h *vhost) policiesOf(operator bool) *tree[string, *Policy] {
 	if operator {
 		return &h.operatorPolicies

@@ -110,13 +110,13 @@ func (q *QueueRecord) equivalent(c *DeclareQueue) *Error {
 	return e.sameArguments(q.compares, c.Arguments, q.Arguments)
 }
 
-// compares reports whether a redeclaration must have an argument as the queue has it. The type
-// was compared in its resolved form, so naming the default is no difference.
+// compares reports whether a redeclaration must repeat an argument. The type was compared in its
+// resolved form, so naming the default is no difference.
 func (q *QueueRecord) compares(name string) bool {
 	return argument.ComparedOn(name, q.Type == QueueClassic)
 }
 
-// Locked is what anybody but its owner is told of an exclusive queue.
+// Locked is the error for any connection but the owner of an exclusive queue.
 func (q *QueueRecord) Locked() *Error {
 	return &Error{
 		Code: CodeResourceLocked, Kind: "queue", Name: q.Name, VHost: q.VHost, Arg: "exclusive", Value: "true",
@@ -124,8 +124,8 @@ func (q *QueueRecord) Locked() *Error {
 	}
 }
 
-// checkLife checks that what a queue shall end with is there: the life of its node, or that
-// of its owner's.
+// checkLife checks that what the queue's life depends on exists: the present life of its node, or
+// of its owner's node.
 func (v *View) checkLife(e Error, c *DeclareQueue) *Error {
 	if c.Exclusive {
 		e.Arg, e.Value = "exclusive", "true"
@@ -149,7 +149,7 @@ func (v *View) checkLife(e Error, c *DeclareQueue) *Error {
 	return nil
 }
 
-// endLives deletes the queues that end with what is gone.
+// endLives deletes the queues for which gone is true.
 func (v *View) endLives(gone func(*QueueRecord) bool) {
 	var ended []*QueueRecord
 	for q := range v.Queues() {
@@ -166,11 +166,11 @@ func (v *View) endLives(gone func(*QueueRecord) bool) {
 	}
 }
 
-// EndsWith reports whether a queue ends with a node: it is not durable and is there, or belongs to
-// one of its connections.
+// EndsWith reports whether a queue ends with a node: it is transient and lives there, or belongs to
+// one of the node's connections.
 func (q *QueueRecord) EndsWith(n id.NodeID) bool { return q.endsWith(n, math.MaxUint64) }
 
-// endsWith reports whether a queue ends with the lives of a node before the epoch.
+// endsWith reports whether a queue ends with the node's lives before the epoch.
 func (q *QueueRecord) endsWith(n id.NodeID, before id.Epoch) bool {
 	return q.Exclusive && q.Owner.Node == n && q.Owner.Epoch < before ||
 		!q.Durable && q.Members[0] == n && q.Home < before
@@ -249,7 +249,7 @@ func (v *View) drainDeleteQueue(c *DrainDeleteQueue) (Reply, *Error) {
 	return Reply{UID: q.UID}, nil
 }
 
-// beingDeleted is what a declare is told of a queue that goes.
+// beingDeleted is the error of a declare for a queue that is being deleted.
 func (q *QueueRecord) beingDeleted() *Error {
 	return &Error{
 		Code: CodeResourceLocked, Kind: "queue", Name: q.Name, VHost: q.VHost, Arg: argument.OnDelete, Value: strconv.Quote(argument.OnDeleteDeadLetter),
@@ -257,8 +257,8 @@ func (q *QueueRecord) beingDeleted() *Error {
 	}
 }
 
-// nameFits reports whether the name of a new queue or exchange is short enough and text
-// (C-3), and fills e when it is not.
+// nameFits reports whether the name of a new queue or exchange is short enough and valid UTF-8
+// (C-3), and completes e if not.
 func (e *Error) nameFits(name string) bool {
 	switch {
 	case len(name) > MaxNameBytes:

@@ -134,7 +134,7 @@ func (r *reader) finalized() {
 	}
 }
 
-// restoreForgotten reads the ids of nodes that were taken out.
+// restoreForgotten reads the nodes that were taken out.
 func (v *View) restoreForgotten(r *reader) {
 	last := id.NodeID("")
 	for range r.count("forgotten nodes") {
@@ -155,7 +155,7 @@ func (v *View) restoreForgotten(r *reader) {
 	}
 }
 
-// restoreLeaving reads the nodes whose member of the catalog group is to be taken out.
+// restoreLeaving reads the nodes whose member of the catalog group must leave.
 func (v *View) restoreLeaving(r *reader) {
 	last := id.NodeID("")
 	for range r.count("leaving nodes") {
@@ -171,7 +171,7 @@ func (v *View) restoreLeaving(r *reader) {
 	}
 }
 
-// appendStore adds what VersionStores has brought to nodes.
+// appendStore writes what VersionStores added to nodes.
 func appendStore(b []byte, n *Node) []byte {
 	b = appendString(b, n.Store)
 	b = appendBool(b, n.Vacant)
@@ -179,7 +179,7 @@ func appendStore(b []byte, n *Node) []byte {
 	return binary.AppendUvarint(b, n.Out)
 }
 
-// store reads what appendStore added.
+// store reads what appendStore wrote.
 func (r *reader) store(n *Node) {
 	n.Store, n.Vacant = id.StoreID(r.string("store")), r.bool("vacant")
 	n.Former, n.Out = id.StoreID(r.string("former store")), r.uvarint("out")
@@ -188,9 +188,9 @@ func (r *reader) store(n *Node) {
 	}
 }
 
-// Restore replaces the state by that of a snapshot. After an error the state is as before.
-// Bytes that AppendSnapshot cannot have written are refused. The error is ErrNewer if
-// another build can read them.
+// Restore replaces the state with that of a snapshot. After an error the state is unchanged. It
+// refuses bytes that AppendSnapshot cannot have written. The error is ErrNewer if another build can
+// read them.
 func (c *Catalog) Restore(b []byte) error {
 	r := reader{what: "snapshot", b: b}
 	r.version(snapshotWithoutEnd, snapshotVersion)

@@ -33,8 +33,8 @@ func (topicIndex) miss(b *Binding, p *Publication) (why string, near int) {
 	return missedPattern(b.Key, p.Keys)
 }
 
-// topicNode is a node of the trie of a topic exchange's binding keys (EX-8): one level
-// per word. It is replaced, never changed; nil is the empty trie.
+// topicNode is a node in the trie of a topic exchange's binding keys (EX-8), with one level per
+// word. It is replaced, never changed; nil is the empty trie.
 type topicNode struct {
 	words tree[string, *topicNode]
 	star  *topicNode // "*": exactly one word
@@ -153,7 +153,7 @@ func (n *topicNode) step(word string, next, hashes []*topicNode) (nodes, hashNod
 	return next, hashes
 }
 
-// enter reaches a node, and through "#" for zero words the nodes behind it.
+// enter reaches a node and, through "#" for zero words, the nodes behind it.
 func enter(nodes, hashes []*topicNode, n *topicNode, viaHash bool) (_, _ []*topicNode) {
 	for ; n != nil; n, viaHash = n.hash, true {
 		if !viaHash {

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// fanOut is the most keys of a tree node.
+// fanOut is the maximum number of keys in a tree node.
 const fanOut = 32
 
 // tree is an immutable sorted map: set and without return a new tree that shares all
@@ -58,7 +58,7 @@ func (t tree[K, V]) at(i int) (K, V) {
 	return n.keys[i], n.vals[i]
 }
 
-// ceiling returns the value of the first key from k on.
+// ceiling returns the value of the first key that is not below k.
 func (t tree[K, V]) ceiling(k K) (v V, ok bool) {
 	t.from(k, func(_ K, found V) bool {
 		v, ok = found, true
@@ -75,7 +75,7 @@ func (t tree[K, V]) len() int {
 	return t.root.size
 }
 
-// child returns the place of the kid that would hold k.
+// child returns the index of the kid that would hold k.
 func (n *treeNode[K, V]) child(k K) int {
 	lo, hi := 1, len(n.keys)
 	for lo < hi {
@@ -89,7 +89,7 @@ func (n *treeNode[K, V]) child(k K) int {
 	return lo - 1
 }
 
-// search returns the place of k in a leaf, or where it would be.
+// search returns the index of k in a leaf, or where it would be.
 func (n *treeNode[K, V]) search(k K) (int, bool) {
 	lo, hi := 0, len(n.keys)
 	for lo < hi {

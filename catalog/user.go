@@ -5,11 +5,11 @@ import (
 	"slices"
 )
 
-// User may log in, and do what its tags and permissions allow (VH-1).
+// User may log in and do what its tags and permissions allow (VH-1).
 type User struct {
 	Name string
-	// PasswordHash is in the form of Algorithm, which package that checks passwords
-	// knows; empty: the user cannot log in by password.
+	// PasswordHash has the form of Algorithm, which internal/password defines; empty: the user cannot
+	// log in by password.
 	PasswordHash string
 	Algorithm    string
 	Tags         []string
@@ -18,17 +18,17 @@ type User struct {
 	since uint64
 }
 
-// Permission says by three patterns what a user may do in a vhost (VH-6). A pattern that
-// is empty matches nothing.
+// Permission grants a user rights in a vhost by three patterns (VH-6). An empty pattern matches
+// nothing.
 type Permission struct{ User, VHost, Configure, Write, Read string }
 
-// TopicPermission bounds the routing keys that a user may publish and bind with at one
-// topic exchange (VH-8).
+// TopicPermission restricts the routing keys with which a user may publish and bind at one topic
+// exchange (VH-8).
 type TopicPermission struct{ User, VHost, Exchange, Write, Read string }
 
 func (p *TopicPermission) identity() string { return keyPart(p.User) + keyPart(p.Exchange) }
 
-// PutUser makes a user, or replaces all but the limits of the one that exists.
+// PutUser creates a user, or replaces everything but the limits of an existing one.
 type PutUser struct {
 	User
 	OnlyNew bool // refuse to change one that exists
@@ -184,7 +184,7 @@ func noUser(name string) *Error {
 	return &Error{Code: CodeNotFound, Kind: "user", Name: name, Reason: "does not exist; add it first"}
 }
 
-// userIn returns the vhost of a permission whose user exists.
+// userIn returns the vhost of a permission, after checking that the user exists.
 func (v *View) userIn(user, vhostName string) (vhost, *Error) {
 	h, ok := v.vhosts.get(vhostName)
 	if !ok {
@@ -280,7 +280,8 @@ func (v *View) clearTopicPermission(c *ClearTopicPermission) (Reply, *Error) {
 	return Reply{Deleted: any}, nil
 }
 
-// withoutTopicPermissions removes those of a user for an exchange, for all if it is "".
+// withoutTopicPermissions removes the topic permissions of a user at an exchange, or at all
+// exchanges for "".
 func (h vhost) withoutTopicPermissions(user, exchange string) (_ vhost, any bool) {
 	before := h.topicPermissions
 	before.each(func(ident string, p *TopicPermission) bool {

@@ -18,19 +18,19 @@ type VHost struct {
 	MergePolicies    bool // all matching policies count, not only the first
 	DelayedPublish   bool // the header x-delay holds a message back (DLY-1)
 	ImportDeaths     bool // death headers of publishers count
-	RefuseUnknown    bool // arguments that mean nothing are refused (C-9); from VersionUsers on
+	RefuseUnknown    bool // unknown arguments are refused (C-9); from VersionUsers on
 	VHostLimits
 }
 
-// PutVHost makes a vhost with its pre-declared exchanges, or changes the settings of the
-// one that exists (VH-2). Limits count only for a new one; SetVHostLimits changes them.
+// PutVHost creates a vhost with its pre-declared exchanges, or changes the settings of an existing
+// one (VH-2). Limits apply only to a new one; SetVHostLimits changes them.
 type PutVHost struct {
 	VHost
 	OnlyNew bool // refuse to change one that exists
 }
 
-// DeleteVHost removes a vhost with all that is in it, unless it is protected (VH-2). A
-// missing one is fine.
+// DeleteVHost deletes a vhost with everything in it, unless it is protected (VH-2). A missing one
+// is fine.
 type DeleteVHost struct{ Name string }
 
 // SetVHostLimits replaces the limits of a vhost (VH-4).
@@ -85,7 +85,7 @@ func (v *View) putVHost(c *PutVHost) (Reply, *Error) {
 	return Reply{}, nil
 }
 
-// Pristine reports whether the vhost is the one that every cluster begins with, as it was then.
+// Pristine reports whether the vhost is the initial one of every cluster, unchanged.
 func (x *VHost) Pristine() bool {
 	return x.Name == DefaultVHost && x.Equal(newVHostRecord(DefaultVHost))
 }
@@ -97,7 +97,7 @@ func (x *VHost) Equal(y *VHost) bool {
 	return slices.Equal(x.Tags, y.Tags) && fmt.Sprint(a) == fmt.Sprint(b)
 }
 
-// onlyNew answers a command that must not change what exists.
+// onlyNew is the answer to a command that must not change an existing object.
 func (e Error) onlyNew(same bool) *Error {
 	if same {
 		return nil
@@ -230,7 +230,7 @@ func (r *reader) vhostRecord() VHost {
 	}
 }
 
-// putVHost reads a command of either kind; strict is that which refuses unknown arguments.
+// putVHost reads a command of either kind; strict is the kind that refuses unknown arguments.
 func (r *reader) putVHost(strict bool) *PutVHost {
 	c := &PutVHost{VHost: r.vhostRecord(), OnlyNew: r.bool("only new")}
 	c.RefuseUnknown = strict
