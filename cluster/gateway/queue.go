@@ -33,7 +33,7 @@ const (
 // All methods may be called concurrently.
 //
 // All state belongs to mu. Events gather in the inbox; while there are any, one goroutine
-// (run) works them off, sends what there is to send and calls back, both without mu.
+// (run) works them off, sends what waits and calls back, both without mu.
 type Queue struct {
 	g   *Gateway
 	uid id.QueueUID
