@@ -17,6 +17,7 @@ const (
 	argHeader = "header " // with the header's name behind it
 )
 
+// defaultExchangeRefused is the refusal before the catalog's, which knows no Problem for AMQP.
 func defaultExchangeRefused(vhost string) *failure.Error {
 	return &failure.Error{
 		Class: failure.AccessRefused, VHost: vhost, Kind: "exchange", Problem: failure.ProblemDefaultExchange,
@@ -24,7 +25,7 @@ func defaultExchangeRefused(vhost string) *failure.Error {
 	}
 }
 
-// aboutDeclaration adds to a refusal by the catalog what it says of the arguments of a
+// aboutDeclaration adds to a refusal by the catalog the value of the argument that it names, of a
 // declaration, and of those of the thing that exists.
 func aboutDeclaration(err error, received, existing message.Table) error {
 	e, ok := errors.AsType[*failure.Error](err)
@@ -54,6 +55,7 @@ func aboutKeys(err error, headers message.Table) error {
 	return err
 }
 
+// valueOf returns an argument's value, nil if there is none.
 func valueOf(t message.Table, name string) *message.Value {
 	v, there := t.Get(name)
 	if !there {

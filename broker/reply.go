@@ -22,7 +22,7 @@ const replyAwaits = 5 * time.Second
 // replySecretBytes is the length of the secret in an address, a rand.Text.
 const replySecretBytes = 26
 
-// replyQueueOf is the name of the queue for an address with a secret. Who sees the name, as in a
+// replyQueueOf is the name of the queue for an address with a secret. A reader of the name, as in a
 // log or a metric, cannot answer.
 func replyQueueOf(secret string) string {
 	sum := sha256.Sum256([]byte(secret))
