@@ -23,7 +23,7 @@ type request struct {
 	number  uint64    // outcome
 }
 
-// requestKind tells what the answer to a request is worked into.
+// requestKind is what the answer to a request is worked into.
 type requestKind uint8
 
 const (
@@ -150,7 +150,7 @@ func (q *Queue) confirmLocked(token publishToken, err error, out *outbox) {
 	}
 }
 
-// refusal tells a limit's refusal from a message that was given up (PUB-5).
+// refusal distinguishes a limit's refusal from a message that was given up (PUB-5).
 func (q *Queue) refusal(token publishToken, now time.Time) error {
 	if !token.deadline.IsZero() && !now.Before(token.deadline) {
 		return fmt.Errorf("queue %s: %w within %s; the message is not stored", q.uid, traffic.ErrUnavailable, q.g.cfg.ConfirmTimeout)

@@ -109,7 +109,7 @@ func (q *Queue) handleNotice(n quorumq.Notice, out *outbox) {
 	}
 }
 
-// revoked tells the client what it had for too long. It may still decide about it, which the
+// revoked notifies the client of what it had for too long. It may still decide about it, which the
 // queue wants to hear before it delivers more.
 func (c *Consumer) revoked(r quorumq.MsgIDRange, out *outbox) {
 	if !c.open || c.ended || r.First <= c.base || c.cfg.Revoked == nil {

@@ -42,7 +42,7 @@ func (t *ConsumerToken) ranges(held []quorumq.MsgIDRange) []quorumq.MsgIDRange {
 	return out
 }
 
-// Get takes one message, nil if none is ready, and tells how many are left. Unless
+// Get takes one message, nil if none is ready, and returns how many are left. Unless
 // autoAck, the token settles it, on any node, within GetAckTimeout; then it returns to the queue.
 func (q *Queue) Get(ctx context.Context, autoAck bool) (d *traffic.Delivery, t ConsumerToken, ready uint64, err error) {
 	for {
@@ -146,7 +146,7 @@ func (g *Gateway) DecideToken(ctx context.Context, t ConsumerToken, d Decision) 
 	return notHeld(t, r.Code)
 }
 
-// notHeld tells by the answer to a decision that its message was not held.
+// notHeld finds by the answer to a decision that its message was not held.
 func notHeld(t ConsumerToken, code quorumq.ReplyCode) error {
 	switch code {
 	case quorumq.CodeUnknownConsumer:
