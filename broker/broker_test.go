@@ -11,7 +11,7 @@ import (
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/cluster/clients"
 	"github.com/quorate/quorate/cluster/event"
-	"github.com/quorate/quorate/cluster/gateway"
+	"github.com/quorate/quorate/cluster/traffic"
 	"github.com/quorate/quorate/message"
 	"github.com/quorate/quorate/policy"
 	"github.com/quorate/quorate/quorumq"
@@ -38,24 +38,6 @@ type up struct {
 
 func (up) Serves() bool { return true }
 func (up) Fresh() bool  { return true }
-
-// C-3: names.
-func TestCheckName(t *testing.T) {
-	for name, want := range map[string]string{
-		"ok":                     "",
-		"ünïcode/:*":             "",
-		"":                       "PRECONDITION_FAILED: queue \"\": name: is empty",
-		"amq.gen":                `ACCESS_REFUSED: queue "amq.gen": names that start with "amq." are reserved`,
-		"a\x00b":                 "PRECONDITION_FAILED: queue \"a\\x00b\": name: contains a NUL byte",
-		"\xff":                   "PRECONDITION_FAILED: queue \"\\xff\": name: is not valid UTF-8",
-		strings.Repeat("a", 256): "PRECONDITION_FAILED: queue \"" + strings.Repeat("a", 255) + "\": name = 256 bytes: the limit is 255 bytes",
-	} {
-		err := checkName(name, failure.Error{Kind: "queue", Name: name})
-		if want == "" && err != nil || want != "" && (err == nil || !strings.HasPrefix(err.Error(), want)) {
-			t.Errorf("%q: %v, want %s", name, err, want)
-		}
-	}
-}
 
 // DEL-6: against a naive model.
 func TestUnacked(t *testing.T) {
@@ -198,7 +180,7 @@ func TestCreditWindow(t *testing.T) {
 	c := Consumer{credit: newCreditBook(&Consume{}, room)}
 	c.credit.told = c.credit.limit(0)
 	take := func(n, size int) uint64 {
-		batch := make([]gateway.Delivery, n)
+		batch := make([]traffic.Delivery, n)
 		for i := range batch {
 			batch[i].Message = make([]byte, size)
 		}
@@ -237,7 +219,7 @@ func TestAutoAckWindow(t *testing.T) {
 	body := make([]byte, room)
 	take := func(size int) uint64 {
 		c.taken++
-		c.credit.saw([]gateway.Delivery{{Message: body[:size]}})
+		c.credit.saw([]traffic.Delivery{{Message: body[:size]}})
 		return c.raiseCredit()
 	}
 	waiting := func() uint64 { return c.credit.told - c.taken }

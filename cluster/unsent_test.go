@@ -8,7 +8,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/quorate/quorate/cluster/gateway"
+	"github.com/quorate/quorate/cluster/traffic"
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/quorumq"
 )
@@ -88,7 +88,7 @@ func (c valved) Write(b []byte) (int, error) {
 }
 
 // stuck is a queue that a leads, and a consumer of b that holds all of its messages: some are on
-// their way, and the rest waits for a link that does not move.
+// their way, and the rest waits for a connection that does not move.
 type stuck struct {
 	*testNodes
 	valve *valve
@@ -131,14 +131,14 @@ func newStuck(t *testing.T, manual bool) *stuck {
 }
 
 // end ends the process of b, which says nothing before, and returns what a consumer of a then gets.
-func (s *stuck) end(t *testing.T) []gateway.Delivery {
+func (s *stuck) end(t *testing.T) []traffic.Delivery {
 	t.Helper()
 	s.nodes["b"].gateway.Close()
 	s.stop("b")
 	return s.rest(t)
 }
 
-func (s *stuck) rest(t *testing.T) []gateway.Delivery {
+func (s *stuck) rest(t *testing.T) []traffic.Delivery {
 	t.Helper()
 	_, in := s.nodes["a"].consume(t, s.uid)
 	poll(t, "all have come back", func() error {
@@ -182,7 +182,7 @@ func TestUnsentReturns(t *testing.T) {
 	t.Logf("%d failed, %d did not", counted, len(ds)-counted)
 }
 
-// DEL-8: what did not leave before the link broke is delivered once it is there again, and counts
+// DEL-8: what did not leave before the connection broke is delivered once it is there again, and counts
 // from then on.
 func TestUnsentIsSentLater(t *testing.T) {
 	t.Parallel()

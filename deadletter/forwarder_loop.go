@@ -15,7 +15,7 @@ const (
 	maxTransferBytes = 4 << 20
 	maxSettleBatch   = 4096
 	pageLetters      = 256 // records read ahead
-	sweepLetters     = 32  // routed anew in one turn
+	sweepLetters     = 32  // routed anew in one step
 )
 
 // settleGather is how long dead letters that all targets have wait for others, to be settled with
@@ -74,6 +74,7 @@ type completion struct {
 	seqs        []quorumq.Seq // of a settlement
 }
 
+// newForwarding begins without knowing the backlog, which it then reads from the start.
 func newForwarding(f *Forwarder) *forwarding {
 	return &forwarding{
 		Forwarder: f, resolver: resolver{rt: f.router, src: f.src}, targetQueues: make(map[id.QueueUID]*targetQueue), more: true,
@@ -81,8 +82,8 @@ func newForwarding(f *Forwarder) *forwarding {
 	}
 }
 
-// turn does all that can be done now; false when the term is over.
-func (r *forwarding) turn() bool {
+// step does all that can be done now; false when the term is over.
+func (r *forwarding) step() bool {
 	if r.ctx.Err() != nil {
 		return false
 	}
@@ -189,7 +190,7 @@ func (r *forwarding) tidy(n *targetQueue) {
 	}
 }
 
-// sweep routes dead letters anew, some at a turn. While dead letters are on their way it leaves three
+// sweep routes dead letters anew, some at a step. While dead letters are on their way it leaves three
 // quarters of the time to others: there may be 65,536, and those who publish wait for the same
 // processors.
 func (r *forwarding) sweep() {
@@ -240,6 +241,7 @@ func (r *forwarding) reroute(l *deadLetter, take bool) {
 	}
 }
 
+// setCause keeps the counts by cause in step.
 func (r *forwarding) setCause(l *deadLetter, c Cause) {
 	if l.cause != CauseNone {
 		r.waiting[l.cause]--
@@ -309,7 +311,7 @@ func (r *forwarding) wait() {
 	case <-r.changed:
 	case <-timer:
 	case a := <-r.completions:
-		r.take(a)
+		r.handleCompletion(a)
 	}
 }
 
@@ -348,8 +350,8 @@ func (r *forwarding) nextTime() time.Time {
 	return next
 }
 
-// take works a command's answer in.
-func (r *forwarding) take(a completion) {
+// handleCompletion works a command's answer in.
+func (r *forwarding) handleCompletion(a completion) {
 	if a.targetQueue == nil {
 		r.handleSettled(a)
 		return

@@ -174,10 +174,10 @@ func TestFaults(t *testing.T) {
 	for text, want := range map[string]string{
 		``:                           "$ ends in the middle, at byte 0: the document was cut off",
 		`[]`:                         "$ is a list; want an object",
-		`{} {}`:                      "$ goes on behind its end, at byte 4; give one JSON document",
+		`{} {}`:                      "$ has more behind its end, at byte 4; give one JSON document",
 		`{"users":{}}`:               "$.users is an object; want a list",
 		`{"users":[1]}`:              "$.users[0] is the number 1; want an object",
-		`{"a":1,"a":2}`:              "$.a stands twice",
+		`{"a":1,"a":2}`:              "$.a occurs twice",
 		`{"users":[{"name":1}]}`:     "$.users[0].name is the number 1; want a string",
 		`{"vhosts":[{"name":null}]}`: "$.vhosts[0].name is missing",
 		`{"queues":[{"name":"q"}]}`:  "$.queues[0].vhost is missing",
@@ -185,7 +185,7 @@ func TestFaults(t *testing.T) {
 		`{"queues":[{"name":"q","vhost":"/","arguments":{"a":18446744073709551616}}]}`:          "$.queues[0].arguments.a is 18446744073709551616, beyond 64 bits",
 		`{"policies":[{"vhost":"/","name":"p","pattern":"x","priority":1.5,"definition":[1]}]}`: "$.policies[0].definition is a list; want an object; $.policies[0].priority is the number 1.5; want a whole number",
 		`{"bindings":[{"source":"a","vhost":"/","destination":"b","destination_type":"c"}]}`:    `$.bindings[0].destination_type is "c"; want "queue" or "exchange"`,
-		`{"rabbitmq_definition_format":"single_virtual_host"}`:                                  "$.rabbitmq_definition_format is single_virtual_host: its objects name no vhost; say into which one to import them",
+		`{"rabbitmq_definition_format":"single_virtual_host"}`:                                  "$.rabbitmq_definition_format is single_virtual_host: its objects name no vhost; name the vhost to import them into",
 		strings.Repeat(`{"a":`, 50): "$" + strings.Repeat(".a", MaxDepth) + " is nested deeper than 40 levels",
 	} {
 		if d, err := Parse([]byte(text), ""); d != nil || err == nil || err.Error() != want {
@@ -333,6 +333,35 @@ func TestDeclarers(t *testing.T) {
 	for _, s := range Plan(d, other.View(), nil) {
 		if s.Action != Keep && s.Action != Skip {
 			t.Errorf("imported again: %s %s %s", s.Action.name(), s.Name, s.Reason)
+		}
+	}
+}
+
+// VH-17: in a cluster that is being upgraded queues are made without the declarer that a document names; in a new one
+// they wait for the version that it begins with.
+func TestDeclarersDuringUpgrade(t *testing.T) {
+	const text = `{"queues":[
+		{"name":"there","vhost":"/","type":"quorum","durable":true,"declared_by":"u"},
+		{"name":"new","vhost":"/","type":"quorum","durable":true,"declared_by":"u"}]}`
+	for version, want := range map[catalog.Version]string{
+		catalog.VersionFirst: "u", catalog.VersionStores: "", catalog.VersionDeclarers - 1: "", catalog.VersionDeclarers: "u",
+	} {
+		c := cluster(t)
+		apply(t, c, &catalog.RaiseVersion{Version: version})
+		apply(t, c, &catalog.DeclareQueue{
+			VHost: "/", Name: "there", Type: catalog.QueueQuorum, Durable: true, Members: []id.NodeID{"n1"}, Leader: "n1",
+		})
+		d := parse(t, []byte(text), "")
+		for range 2 { // a document may be planned again
+			steps := Plan(d, c.View(), nil)
+			if s := &steps[0]; s.Action != Keep || len(s.Warnings) > 0 {
+				t.Errorf("version %d: what is there: %s, warnings %q", version, s.Action.name(), s.Warnings)
+			}
+			s := &steps[1]
+			q, is := s.Command.(*catalog.DeclareQueue)
+			if !is || s.Action != Create || q.DeclaredBy != want || (len(s.Warnings) > 0) != (want == "") {
+				t.Errorf("version %d: %s %+v, warnings %q; want the declarer %q", version, s.Action.name(), s.Command, s.Warnings, want)
+			}
 		}
 	}
 }

@@ -34,15 +34,15 @@ type limits struct {
 	bytes              int64
 }
 
-// proposer gathers commands into entries. A goroutine takes turns only while there is
-// something to do: groups at rest have none. What is below mu is guarded by it; turns alone
-// move items from the queue into entries in entry in flight.
+// proposer gathers commands into entries. A goroutine runs steps only while there is
+// something to do: groups at rest have none. What is below mu is guarded by it; steps alone
+// move items from the queue into entries in flight.
 type proposer[R any] struct {
 	limits   limits
-	begin    func()        // starts the goroutine that takes turns
-	asked    atomic.Uint32 // how often a turn was asked for since the goroutine started; 0: none runs
+	begin    func()        // starts the goroutine that runs steps
+	asked    atomic.Uint32 // how often a step was asked for since the goroutine started; 0: none runs
 	news     atomic.Bool   // raft told of another leader or state
-	commands []Command     // of the entry that a turn encodes, reused
+	commands []Command     // of the entry that a step encodes, reused
 
 	mu         sync.Mutex
 	queue      []item[R]
@@ -50,7 +50,7 @@ type proposer[R any] struct {
 	gather     gathering
 	deferrable deferral
 	inFlight   []*pendingEntry[R] // in the order in which raft got them
-	pending    int64              // bytes in queue and entries in entry in flight
+	pending    int64              // bytes in queue and entries in flight
 	term       uint64             // term whose Lead command was proposed; 0: not leader
 	seq        uint64             // of the newest entry
 	paused     int                // transfers of leadership in progress
@@ -60,13 +60,14 @@ type proposer[R any] struct {
 	drained    chan struct{} // closed when closed and no entry in flight is left; nil until asked for
 }
 
-// signal asks for a turn. It does not block.
+// signal asks for a step. It does not block.
 func (p *proposer[R]) signal() {
 	if p.asked.Add(1) == 1 {
 		p.begin()
 	}
 }
 
+// pendingBytes are those of commands that are not answered.
 func (p *proposer[R]) pendingBytes() int64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -80,6 +81,7 @@ func (g *Group[R, E]) Propose(ctx context.Context, c Command) (R, error) {
 	return await(ctx, func(done func(R, error)) { g.Submit(c, done) })
 }
 
+// await waits for a reply until ctx ends; the command may take effect after that.
 func await[R any](ctx context.Context, submit func(func(R, error))) (R, error) {
 	type result struct {
 		reply R
@@ -116,24 +118,29 @@ func (g *Group[R, E]) Barrier(ctx context.Context) error {
 	return err
 }
 
+// enqueue answers at once what is not admitted. Whoever adds to an empty queue wakes the proposer.
 func (g *Group[R, E]) enqueue(it item[R]) {
 	p := &g.proposer
 	p.mu.Lock()
 	err := g.admit(it.bytes)
 	wake := err == nil && p.add(it)
+	inline := wake && p.quiet()
 	p.mu.Unlock()
 	if err != nil {
 		var none R
 		it.done(none, err)
 		return
 	}
-	if wake {
+	switch {
+	case inline:
+		g.stepInline()
+	case wake:
 		p.signal()
 	}
 }
 
-// admit is called with the proposer's lock held. A leader that no turn has noticed yet may
-// gather commands already; if it is none any more, the next turn refuses them.
+// admit is called with the proposer's lock held. A leader that no step has noticed yet may
+// gather commands already; if it is none any more, the next step refuses them.
 func (g *Group[R, E]) admit(bytes int64) error {
 	p := &g.proposer
 	switch {
@@ -163,58 +170,6 @@ func (g *Group[R, E]) observe(o *raft.Observation) (take bool) {
 	return false // there is no channel
 }
 
-// turns notices leadership and turns commands into entries, until nothing more is asked for.
-func (g *Group[R, E]) turns() {
-	p := &g.proposer
-	for {
-		asked := p.asked.Load()
-		if p.news.Swap(false) {
-			g.watch.announce()
-		}
-		if g.isStopping() {
-			return // halt refuses what waits
-		}
-		g.turn(g.raft.Load(), &p.commands)
-		if p.asked.CompareAndSwap(asked, 0) {
-			return
-		}
-	}
-}
-
-// turn looks at the leadership first, so that the Lead command is the first of its term.
-func (g *Group[R, E]) turn(r *raft.Raft, commands *[]Command) {
-	p := &g.proposer
-	term := leaderTerm(r)
-	p.mu.Lock()
-	changed := p.term != term
-	p.mu.Unlock()
-	if changed {
-		g.cease(term)
-		if term != 0 && !g.timeAgreed() {
-			return // p.term stays: the next turn finds it changed, too
-		}
-		p.mu.Lock()
-		p.term, p.wary = term, false
-		p.mu.Unlock()
-		g.awaitDoubtful()
-		g.watch.announce()
-		if term != 0 {
-			g.proposeLead(r, term, commands)
-		}
-	}
-	if term == 0 {
-		g.refuseQueue(g.notLeader())
-		return
-	}
-	for {
-		f := p.next()
-		if f == nil {
-			return
-		}
-		g.hand(r, f, commands)
-	}
-}
-
 // leaderTerm returns the term that this member leads, 0 if none. Raft leaves the state of
 // a leader before it changes the term: a leader between two equal terms led that one.
 func leaderTerm(r *raft.Raft) uint64 {
@@ -228,8 +183,8 @@ func leaderTerm(r *raft.Raft) uint64 {
 	return term
 }
 
-// add queues a command and reports whether that takes a turn: else one was asked for, or will
-// be when more has gathered or a place among the entries in entry in flight is free. It is called with the lock
+// add queues a command and reports whether that needs a step: else one was asked for, or will
+// be when more has gathered or a place among the entries in flight is free. It is called with the lock
 // held.
 func (p *proposer[R]) add(it item[R]) (wake bool) {
 	p.queue = append(p.queue, it)
@@ -256,7 +211,7 @@ func (p *proposer[R]) full() bool {
 	return len(p.queue) >= p.limits.commands || p.queued >= p.limits.bytes
 }
 
-// hold reports whether more is to be gathered before the next entry; then a turn will be
+// hold reports whether more is to be gathered before the next entry; then a step will be
 // asked for. It is called with the lock held.
 func (p *proposer[R]) hold(now time.Time) bool {
 	wait := p.gather.hold(now)
@@ -275,7 +230,7 @@ func (p *proposer[R]) hold(now time.Time) bool {
 	return true
 }
 
-// next makes a entry in flight of what waits, nil if nothing does, too many entries are on their
+// next makes an entry of what waits, nil if nothing does, too many entries are on their
 // way, or more is to be gathered first.
 func (p *proposer[R]) next() *pendingEntry[R] {
 	p.mu.Lock()
@@ -350,8 +305,8 @@ func (g *Group[R, E]) leadHeader(term uint64) (header []byte, latest int64) {
 	return g.machine.Lead(g.c.Node, term), g.machine.Now()
 }
 
-// hand encodes a entry in flight's entry and gives it to raft, whose inbox has a place for every
-// entry in flight, so that it does not block.
+// hand encodes an entry and gives it to raft, whose inbox has a place for every entry
+// in flight, so that it does not block.
 func (g *Group[R, E]) hand(r *raft.Raft, f *pendingEntry[R], commands *[]Command) {
 	list := (*commands)[:0]
 	for i := range f.items {
@@ -376,7 +331,7 @@ func (g *Group[R, E]) hand(r *raft.Raft, f *pendingEntry[R], commands *[]Command
 	g.pushSoon()
 }
 
-// land takes a entry in flight whose entry is being applied off the list; nil if it is not ours or
+// land takes an entry that is being applied off the list of those in flight; nil if it is not ours or
 // was answered before, as unknown.
 func (p *proposer[R]) land(term, seq uint64) *pendingEntry[R] {
 	p.mu.Lock()

@@ -49,7 +49,9 @@ type options struct {
 	faults, workloads string
 }
 
-// command returns the exit code.
+// command makes a history, or reads the one of -check, and judges it. The exit code is the verdict; a
+// history that was recorded before an error is judged all the same, since a violation in it
+// outweighs the error.
 func command() int {
 	var o options
 	flag.Uint64Var(&o.run.Seed, "seed", 1, "seed of the schedule of faults")

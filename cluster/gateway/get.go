@@ -42,9 +42,9 @@ func (t *ConsumerToken) ranges(held []quorumq.MsgIDRange) []quorumq.MsgIDRange {
 	return out
 }
 
-// Get takes one message, nil if none is ready, and tells how many are left. Unless
+// Get takes one message, nil if none is ready, and returns how many are left. Unless
 // autoAck, the token settles it, on any node, within GetAckTimeout; then it returns to the queue.
-func (q *Queue) Get(ctx context.Context, autoAck bool) (d *Delivery, t ConsumerToken, ready uint64, err error) {
+func (q *Queue) Get(ctx context.Context, autoAck bool) (d *traffic.Delivery, t ConsumerToken, ready uint64, err error) {
 	for {
 		key := q.getKey()
 		r, got, err := q.do(ctx, &quorumq.Get{Session: key, AutoAck: autoAck}, op{repeat: once})
@@ -73,13 +73,11 @@ func (q *Queue) Get(ctx context.Context, autoAck bool) (d *Delivery, t ConsumerT
 		if !autoAck {
 			q.ackDeadline(t)
 		}
-		return &Delivery{
-			MsgID: got.MsgID, DeliveryCount: got.DeliveryCount, AcquiredCount: got.AcquiredCount,
-			Message: got.Message, Annotations: got.Annotations,
-		}, t, r.Count, nil
+		return got, t, r.Count, nil
 	}
 }
 
+// getKey opens the session of all Gets of this node at the first one.
 func (q *Queue) getKey() quorumq.SessionKey {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -108,6 +106,7 @@ func (q *Queue) retire(key quorumq.SessionKey) {
 	q.post(&op{header: quorumq.AppendCommand(nil, &quorumq.SessionClosed{Session: key}), done: ignore})
 }
 
+// ackDeadline makes sure that what was got returns if nobody decides about it.
 func (q *Queue) ackDeadline(t ConsumerToken) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -147,7 +146,7 @@ func (g *Gateway) DecideToken(ctx context.Context, t ConsumerToken, d Decision) 
 	return notHeld(t, r.Code)
 }
 
-// notHeld tells by the answer to a decision that its message was not held.
+// notHeld finds by the answer to a decision that its message was not held.
 func notHeld(t ConsumerToken, code quorumq.ReplyCode) error {
 	switch code {
 	case quorumq.CodeUnknownConsumer:
@@ -197,6 +196,7 @@ type getSession struct {
 	ackDeadlines []ackDeadline // ascending by end
 }
 
+// ackDeadline is when a message that was got and not decided about returns.
 type ackDeadline struct {
 	consumer quorumq.ConsumerKey
 	msg      quorumq.MsgID

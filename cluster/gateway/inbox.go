@@ -8,7 +8,7 @@ import (
 
 // inbox is what has happened to a Queue and was not looked at.
 type inbox struct {
-	published  []published
+	unsent     bool // there may be something to send
 	answers    []response
 	deliveries []traffic.Delivery
 	bytes      int64 // of deliveries
@@ -23,6 +23,7 @@ type inbox struct {
 
 // The following bring events from other goroutines; none blocks but delivered.
 
+// post answers at once with an error if the queue has ended.
 func (q *Queue) post(o *op) {
 	q.mu.Lock()
 	if err := q.ended; err != nil {
@@ -30,20 +31,31 @@ func (q *Queue) post(o *op) {
 		o.done(opAnswer{err: err})
 		return
 	}
-	q.inbox.ops = append(q.inbox.ops, o)
-	q.startLocked()
+	if q.running {
+		q.inbox.ops = append(q.inbox.ops, o)
+	} else {
+		q.ops.add([]*op{o})
+		q.sendNowLocked()
+	}
 	q.mu.Unlock()
 }
 
 func (q *Queue) answered(a response) {
+	if a.accepted() && q.answerNow(&a) {
+		return
+	}
 	q.event(func(in *inbox) { in.answers = append(in.answers, a) })
 }
 
-// delivered waits while the inbox is full of deliveries. Looking at them takes no time, but
-// whoever brings them may be faster.
+// delivered takes deliveries, which belong to the queue from then on. It waits while the inbox is
+// full of them: looking at them takes no time, but whoever brings them may be faster.
 func (q *Queue) delivered(ds []traffic.Delivery) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	if !q.running && q.ended == nil {
+		q.deliverLocked(ds)
+		return
+	}
 	for q.ended == nil && q.inbox.bytes > maxInboxBytes {
 		q.looked.Wait()
 	}
@@ -65,12 +77,13 @@ func (q *Queue) led(leader id.NodeID) {
 	q.event(func(in *inbox) { in.leader = &leader })
 }
 
-func (q *Queue) lostLink(n id.NodeID) {
+func (q *Queue) disconnected(n id.NodeID) {
 	q.event(func(in *inbox) { in.lost = append(in.lost, n) })
 }
 
 func (q *Queue) wake() { q.event(func(in *inbox) { in.wake = true }) }
 
+// event drops what happens to a queue that has ended.
 func (q *Queue) event(add func(*inbox)) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -79,13 +92,6 @@ func (q *Queue) event(add func(*inbox)) {
 	}
 	add(&q.inbox)
 	q.startLocked()
-}
-
-func (q *Queue) startLocked() {
-	if !q.running {
-		q.running = true
-		go q.run()
-	}
 }
 
 // emptyLocked takes what is in the inbox.
@@ -98,61 +104,7 @@ func (q *Queue) emptyLocked() inbox {
 	return in
 }
 
-// run works off the inbox until it is empty.
-func (q *Queue) run() {
-	var out outbox
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	for {
-		in := q.emptyLocked()
-		more := in.any()
-		if more && q.ended == nil {
-			q.take(in, &out)
-			q.pump(&out)
-			q.armLocked()
-		}
-		if !more && out.empty() {
-			q.running = false
-			return
-		}
-		q.mu.Unlock()
-		out.flush()
-		q.mu.Lock()
-	}
-}
-
 func (in *inbox) any() bool {
-	return len(in.published)+len(in.answers)+len(in.deliveries)+len(in.ops)+len(in.recalled)+len(in.notices)+len(in.lost) > 0 ||
-		in.leader != nil || in.tick || in.wake
-}
-
-// outbox gathers what a pass over the inbox does once mu is free.
-type outbox struct {
-	sends     []func()
-	confirmed []confirmation
-	calls     []func()
-}
-
-// confirmation is an answer to Enqueue; there are many, so that they are no closures.
-type confirmation struct {
-	done func(error)
-	err  error
-}
-
-func (out *outbox) empty() bool { return len(out.sends)+len(out.confirmed)+len(out.calls) == 0 }
-
-func (out *outbox) flush() {
-	for i, f := range out.sends {
-		f()
-		out.sends[i] = nil
-	}
-	for i, c := range out.confirmed {
-		c.done(c.err)
-		out.confirmed[i] = confirmation{}
-	}
-	for i, f := range out.calls {
-		f()
-		out.calls[i] = nil
-	}
-	out.sends, out.confirmed, out.calls = out.sends[:0], out.confirmed[:0], out.calls[:0]
+	return len(in.answers)+len(in.deliveries)+len(in.ops)+len(in.recalled)+len(in.notices)+len(in.lost) > 0 ||
+		in.leader != nil || in.unsent || in.tick || in.wake
 }

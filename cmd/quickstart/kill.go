@@ -36,12 +36,12 @@ func (s *show) kill(ctx context.Context) error {
 		return err
 	}
 	defer steady.Close()
-	moving, err := client.Dial(ctx, client.Config{Addresses: []string{leader.Client}}) // learns the others
+	moving, err := client.Dial(ctx, client.Config{Addresses: []string{leader.Client}}) // the client learns the other addresses
 	if err != nil {
 		return err
 	}
 	defer moving.Close()
-	s.say("   node %s leads the queue; one publisher is connected to it, another to a node that will survive", leader.ID)
+	s.say("   node %s leads the queue; one publisher is connected to it, another one to a node that will survive", leader.ID)
 
 	record := history.New()
 	consuming, stopConsuming := context.WithCancel(ctx)
@@ -111,7 +111,7 @@ func (s *show) recoveries(record *history.History) error {
 	return nil
 }
 
-// bringBack starts the killed node again: it catches up by itself.
+// bringBack restarts the killed node, which catches up by itself.
 func (s *show) bringBack(ctx context.Context, n *chaos.Node) error {
 	begin := time.Now()
 	if err := n.Start(); err != nil {
@@ -126,6 +126,7 @@ func (s *show) bringBack(ctx context.Context, n *chaos.Node) error {
 	return nil
 }
 
+// waitFor waits; false: ctx ended first.
 func waitFor(ctx context.Context, d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()

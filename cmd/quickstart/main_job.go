@@ -70,7 +70,7 @@ func (s *show) consumeAll(ctx context.Context, h *history.History, queue string,
 	return err
 }
 
-// wait polls until the condition holds; an early end of ended is an error.
+// wait polls until the condition holds; it is an error if ended ends first.
 func (s *show) wait(ctx context.Context, ended <-chan error, holds func() (bool, error)) error {
 	tick := time.NewTicker(pollEvery)
 	defer tick.Stop()
@@ -89,11 +89,11 @@ func (s *show) wait(ctx context.Context, ended <-chan error, holds func() (bool,
 	}
 }
 
-// judge checks a history and that it holds so many confirmed messages.
+// judge checks a history, and that it has the given number of confirmed messages.
 func (s *show) judge(h *history.History, confirmed int) error {
 	r := check.Check(h.Events())
 	if r.Verdict != check.Valid || (confirmed > 0 && r.Counts.Confirmed != confirmed) {
-		return fmt.Errorf("the clients saw what must not be: %s", r.String())
+		return fmt.Errorf("the clients saw a violation: %s", r.String())
 	}
 	s.say("   %s confirmed, %s delivered, lost 0, duplicates 0", thousands(r.Counts.Confirmed), thousands(r.Counts.Delivered-r.Counts.DeadLetters))
 	return nil
@@ -131,6 +131,7 @@ func (s *show) reject(ctx context.Context) error {
 	return nil
 }
 
+// checkDeath checks that a dead letter died once, in that queue and for that reason.
 func checkDeath(d *client.Delivery, queue, reason string) error {
 	if len(d.Deaths) != 1 || d.Deaths[0].Queue != queue || d.Deaths[0].Reason != reason || d.Deaths[0].Count != 1 {
 		return fmt.Errorf("a dead letter has deaths %+v, want one of queue %q, reason %s, count 1", d.Deaths, queue, reason)

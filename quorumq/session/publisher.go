@@ -40,6 +40,7 @@ type Publisher[T any] struct {
 	failed     quorumq.ReplyCode
 }
 
+// pending is a message that the queue has not answered yet.
 type pending[T any] struct {
 	msg      quorumq.NewMessage
 	answered bool
@@ -80,6 +81,9 @@ func (p *Publisher[T]) Pending() int { return p.waiting }
 
 // PendingBytes returns how many bytes of bodies wait for their answer.
 func (p *Publisher[T]) PendingBytes() int64 { return p.bytes }
+
+// HasUnsent reports whether NextBatch may have something.
+func (p *Publisher[T]) HasUnsent() bool { return p.failed == quorumq.CodeOK && p.send < p.end() }
 
 // Failed returns the code that ended this publisher, CodeOK if none did: after
 // CodeFenced or CodeMalformed nothing more is sent and nothing will be answered. What
@@ -159,6 +163,7 @@ func (p *Publisher[T]) Answer(first quorumq.Seq, n int, r quorumq.Reply, done fu
 	}
 }
 
+// decide answers messages numbered from to to, in order, each once.
 func (p *Publisher[T]) decide(from, to quorumq.Seq, refused []quorumq.Seq, done func(T, bool)) {
 	for s := max(from, p.first); s < min(to, p.sent); s++ {
 		it := p.at(s)
@@ -189,6 +194,7 @@ func (it *pending[T]) void() {
 	it.body = nil
 }
 
+// pop moves the window over what was answered at its front.
 func (p *Publisher[T]) pop() {
 	for p.head < len(p.items) && p.items[p.head].answered {
 		p.head++
