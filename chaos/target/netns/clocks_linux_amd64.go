@@ -82,6 +82,7 @@ type vdso struct {
 	clock, spare elf.Symbol
 }
 
+// openVDSO finds the vDSO of a process. Its memory is to be closed.
 func openVDSO(pid int) (*vdso, error) {
 	v := &vdso{pid: pid}
 	maps, err := os.ReadFile(fmt.Sprintf("/proc/%d/maps", pid))

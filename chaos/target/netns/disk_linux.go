@@ -159,6 +159,7 @@ func (c *Cluster) Fail(_ context.Context, node string) error {
 	return c.shutDown(d)
 }
 
+// shutDown lets the file system fail until it is mounted anew.
 func (c *Cluster) shutDown(d *disk) error {
 	how := uint32(noLogFlush)
 	c.mu.Lock()
@@ -210,6 +211,7 @@ func (c *Cluster) Replug(ctx context.Context, node string) error {
 	return nil
 }
 
+// disk returns the disk of a node; that there is none is the caller's mistake in its name.
 func (c *Cluster) disk(node string) (*disk, error) {
 	d := c.disks[node]
 	if d == nil {

@@ -69,6 +69,7 @@ func Open(ctx context.Context, o Options) (*Cluster, error) {
 	return c, nil
 }
 
+// build makes all that Close takes back. What is there when it fails is in c.
 func (c *Cluster) build(ctx context.Context, o Options) error {
 	for _, line := range [][]string{
 		{"mkdir", "-p", namespaces},

@@ -93,6 +93,7 @@ func (w *wire) shape(from, to string, s target.Shape) {
 	w.change(from, to, func(l *link) { l.shape = s })
 }
 
+// change changes the faults of a link: it exists only as long as it has some, so that others cost nothing.
 func (w *wire) change(from, to string, f func(*link)) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -129,12 +130,14 @@ type link struct {
 	held  chan heldPacket
 }
 
+// heldPacket is one that a link delivers when it is due.
 type heldPacket struct {
 	packet []byte
 	to     *port
 	due    time.Time
 }
 
+// newLink makes a link whose packets are delivered in their order until it is closed.
 func newLink() *link {
 	l := &link{held: make(chan heldPacket, linkPackets)}
 	go func() {
