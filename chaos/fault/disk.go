@@ -42,15 +42,12 @@ func diskFull(ctx context.Context, s *Scene, d disked, c Choice) (Fault, error) 
 	err := each(c.Nodes, func(n string) error { return d.Fill(ctx, n) })
 	return Fault{
 		Heal: func(ctx context.Context) error {
-			return errors.Join(each(c.Nodes, func(n string) error { return d.Free(ctx, n) }), revive(ctx, d, c.Nodes))
+			return errors.Join(each(c.Nodes, func(n string) error { return d.Free(ctx, n) }), revive(ctx, s.Cluster, d, c.Nodes))
 		},
 		Bit: func(ctx context.Context) (string, bool, error) {
-			if !d.Running(c.Nodes[0]) {
-				return "the process ended by itself", true, nil
-			}
 			free, err := metric(ctx, s.Cluster, c.Nodes[0], "quorate_disk_free_bytes")
 			if err != nil {
-				return "", false, err
+				return "the node has ended, or ends", true, nil //nolint:nilerr // that is the proof
 			}
 			low, err := metric(ctx, s.Cluster, c.Nodes[0], "quorate_disk_low_bytes")
 			return fmt.Sprintf("the node sees %.0f free bytes and takes no messages below %.0f", free, low), free < low, err
@@ -66,7 +63,7 @@ func diskFrozen(ctx context.Context, s *Scene, d disked, c Choice) (Fault, error
 			if err := each(c.Nodes, func(n string) error { return d.Thaw(ctx, n) }); err != nil {
 				return err
 			}
-			return revive(ctx, d, c.Nodes)
+			return revive(ctx, s.Cluster, d, c.Nodes)
 		},
 		Bit: func(ctx context.Context) (string, bool, error) {
 			after, err := metric(ctx, s.Cluster, c.Nodes[0], "quorate_log_syncs_total")
@@ -112,14 +109,18 @@ func powerCut(ctx context.Context, _ *Scene, d disked, c Choice) (Fault, error) 
 // endTimeout bounds how long a process takes that ends by itself, and lingerTime the wait for one
 // that may.
 const (
-	endTimeout = 5 * time.Second
+	endTimeout = 10 * time.Second
 	lingerTime = time.Second
 )
 
-// revive starts nodes that ended by themselves, now or within a moment: what supervisors do.
-func revive(ctx context.Context, p target.Processes, nodes []string) error {
+// revive starts nodes that ended by themselves, or are about to: what supervisors do.
+func revive(ctx context.Context, c target.Cluster, p target.Processes, nodes []string) error {
 	return each(nodes, func(n string) error {
-		if gone(ctx, p, n, lingerTime) {
+		ended := gone(ctx, p, n, lingerTime)
+		if _, err := metric(ctx, c, n, "quorate_disk_free_bytes"); err != nil && !ended {
+			ended = gone(ctx, p, n, endTimeout)
+		}
+		if ended {
 			return p.Start(ctx, n)
 		}
 		return nil

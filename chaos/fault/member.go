@@ -53,7 +53,7 @@ func change(ctx context.Context, s *Scene, p target.Processes, c Choice) (Fault,
 		Heal: func(ctx context.Context) error { return p.Start(ctx, node) },
 		Bit: func(context.Context) (string, bool, error) {
 			if refused != nil {
-				return fmt.Sprintf("the member on node %s was not built anew: %v", member, refused), false, nil
+				return fmt.Sprintf("the member on node %s was not built anew: %v", member, refused), false, nil //nolint:nilerr // the refusal is what is told
 			}
 			return fmt.Sprintf("the member on node %s was built anew", member), true, nil
 		},
@@ -77,7 +77,7 @@ func transfer(ctx context.Context, s *Scene, c Choice) (Fault, error) {
 		Heal: func(context.Context) error { return nil },
 		Bit: func(context.Context) (string, bool, error) {
 			if refused != nil {
-				return refused.Error(), false, nil
+				return refused.Error(), false, nil //nolint:nilerr // the refusal is what is told
 			}
 			return fmt.Sprintf("node %s took the queue over", node), true, nil
 		},

@@ -159,7 +159,7 @@ func (v *vdso) executes() (bool, error) {
 
 // step writes the code. The process is stopped, so the order does not matter.
 func (v *vdso) step(seconds int32) error {
-	jump := binary.LittleEndian.AppendUint32([]byte{0xe9}, uint32(int32(v.spare.Value)-int32(v.clock.Value)-5)) //nolint:gosec // both are offsets within a page or two
+	jump := binary.LittleEndian.AppendUint32([]byte{0xe9}, uint32(int32(v.spare.Value)-int32(v.clock.Value)-5))
 	for at, code := range map[uint64][]byte{v.begin + v.spare.Value: stepped(seconds), v.begin + v.clock.Value: jump} {
 		if _, err := v.memory.WriteAt(code, int64(at)); err != nil {
 			return fmt.Errorf("netns: vDSO: %w", err)
