@@ -39,8 +39,8 @@ func aboutDeclaration(err error, received, existing message.Table) error {
 		e.Received, e.Existing = valueOf(received, e.Arg), valueOf(existing, e.Arg)
 	}
 	switch {
-	case e.Arg == limits.Queues:
-		e.Problem = failure.ProblemLimit
+	case e.Arg == limits.Queues: // what exists is too much
+		e.Problem, e.State = failure.ProblemLimit, true
 	case e.Kind == "exchange" && e.Arg == "type" && e.Current == "":
 		e.Problem = failure.ProblemExchangeType
 	}

@@ -59,7 +59,7 @@ func (b *Broker) ConsumeReplies(ctx context.Context, o Consume) (c *Consumer, ad
 		VHost: o.VHost, Name: name, Type: catalog.QueueClassic, Exclusive: true, AutoDelete: true, Owner: owner, DeclaredBy: by,
 	}, 1, false)
 	if err != nil {
-		return nil, "", failure.Translate(err, about)
+		return nil, "", aboutDeclaration(failure.Translate(err, about), nil, nil)
 	}
 	connections.ConnectionOf(ctx).Owns(r.UID)
 	q, err := cl.Gateway().Queue(r.UID)

@@ -211,7 +211,11 @@ func (m *importing) create(ctx context.Context, s *definitions.Step) (created bo
 		// The caller is no client of the queues: their leaders are spread unless their arguments choose.
 		_, chosen := c.Arguments.Get(argument.LeaderLocator)
 		reply, err := m.d.cluster.Operator().DeclareQueue(ctx, *c, e.GroupSize, !chosen || e.BalancedLeader)
-		return reply.Created, failure.AsState(failure.Translate(err, about))
+		err = failure.Translate(err, about)
+		if _, exists := m.d.cluster.View().Queue(c.VHost, c.Name); exists { // else it may not be made, as above a limit
+			err = failure.AsState(err)
+		}
+		return reply.Created, err
 	case *catalog.PutUser:
 		if s.Password == "" {
 			break
