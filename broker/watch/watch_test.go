@@ -45,7 +45,7 @@ func newBroker(t *testing.T) (b *broker.Broker, root, app context.Context) {
 
 // names watches until as many events as wanted have come, and returns the names of their things, sorted, and the last
 // cursor.
-func names(t *testing.T, b *broker.Broker, ctx context.Context, c watch.Choice, wanted int) (all []string, cursor string) {
+func names(ctx context.Context, t *testing.T, b *broker.Broker, c watch.Choice, wanted int) (all []string, cursor string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(ctx, watchTimeout)
 	defer cancel()
@@ -87,15 +87,15 @@ func TestWatchChooses(t *testing.T) {
 	}{
 		"all": {root, created, "app.a app.b other"}, "by name": {root, named, "app.b"}, "those that the user sees": {app, created, "app.a app.b"},
 	} {
-		all, _ := names(t, b, row.ctx, row.choice, strings.Count(row.want, " ")+1)
+		all, _ := names(row.ctx, t, b, row.choice, strings.Count(row.want, " ")+1)
 		if got := strings.Join(all, " "); got != row.want {
 			t.Errorf("%s: %s, want %s", what, got, row.want)
 		}
 	}
-	_, cursor := names(t, b, root, created, 3)
+	_, cursor := names(root, t, b, created, 3)
 	declare("app.c")
 	created.Cursor, created.History = cursor, false
-	if all, _ := names(t, b, root, created, 1); !slices.Equal(all, []string{"app.c"}) {
+	if all, _ := names(root, t, b, created, 1); !slices.Equal(all, []string{"app.c"}) {
 		t.Errorf("behind the cursor: %q", all)
 	}
 }
