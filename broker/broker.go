@@ -45,13 +45,13 @@ type Config struct {
 	MaxBodyBytes int
 	// DeliveryBufferBytes bounds the deliveries that a client does not take; 0: 16 MiB.
 	DeliveryBufferBytes int64
-	// Authenticate asks who calls: what comes from nobody is refused.
+	// Authenticate has clients log in: calls without an identity are refused.
 	Authenticate bool
 	// DefaultUser and DefaultPassword are made in a fresh cluster (VH-1); "": guest, guest.
 	DefaultUser, DefaultPassword string
 	// LoopbackUsers may log in from this host alone.
 	LoopbackUsers []string
-	// Backends returns whom to ask who somebody is, in their order, with own, the users of the
+	// Backends returns the backends that logins ask, in their order, with own, the users of the
 	// catalog, among them or not; nil: own alone.
 	Backends func(own access.Backend) []access.Backend
 	// HostToken logs in from this host, on this node alone, as an administrator, if it is not
@@ -120,7 +120,7 @@ type below struct {
 	open       func(id.QueueUID) (enqueuer, error)
 	leads      func(id.QueueUID) bool // whether this node leads a queue
 	keep       func(event.AuditList, event.Event)
-	// tellQuota tells of a quota that is reached, or not any more.
+	// tellQuota emits the event of a quota that is reached, or not any more.
 	tellQuota func(event.Event)
 	now       func() time.Time // the time of the cluster, on which nodes agree although their wall clocks may not
 	// clients are this node's; they count what they do.
@@ -158,7 +158,7 @@ type Broker struct {
 	handles   handles
 	buffers   gateway.BufferStats
 	alarms    alarms
-	// unknownLines bounds what the log tells of unknown arguments.
+	// unknownLines bounds the log's lines about unknown arguments.
 	unknownLines lograte.Lines
 }
 

@@ -9,13 +9,14 @@ import (
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/cluster/clients"
 	"github.com/quorate/quorate/cluster/gateway"
+	"github.com/quorate/quorate/cluster/traffic"
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/message"
 	"github.com/quorate/quorate/policy"
 	"github.com/quorate/quorate/quorumq"
 )
 
-// Consume says what to consume and how.
+// Consume is what to consume, and in which way.
 type Consume struct {
 	VHost, Queue string
 	Tag          string        // the client's name for it, which operators see
@@ -65,7 +66,7 @@ type Consumer struct {
 
 	mu          sync.Mutex
 	uncount     func()             // takes it off what limits count (VH-4); nil: it does not count
-	arrived     []gateway.Delivery // not yet taken
+	arrived     []traffic.Delivery // not yet taken
 	bytes       int64              // of these, as they count in the buffer
 	closed      bool               // nothing counts any more
 	at          int                // of arrived that are taken
@@ -74,7 +75,7 @@ type Consumer struct {
 	annotations annotations
 	credit      creditBook
 	ended       error
-	revoked     []uint64 // ids, not told yet
+	revoked     []uint64 // ids, not taken yet
 	active      Activity
 	told        Activity // what TakeActivity returned last
 }
@@ -144,7 +145,9 @@ func (b *Broker) record(uid id.QueueUID) (*catalog.QueueRecord, bool) {
 	return b.view().QueueByUID(uid)
 }
 
-func (c *Consumer) deliver(ds []gateway.Delivery) {
+// deliver takes what the gateway hands over, in order. Its bytes count in the buffer already; of a closed consumer they
+// are given back.
+func (c *Consumer) deliver(ds []traffic.Delivery) {
 	bytes := sizeOf(ds)
 	c.mu.Lock()
 	if c.closed {
@@ -168,6 +171,7 @@ func (c *Consumer) letGo() {
 	c.buffer.b.Release(bytes)
 }
 
+// end notes why the queue has ended the consumer. What has arrived can still be taken.
 func (c *Consumer) end(err error) {
 	c.mu.Lock()
 	c.ended = err
@@ -175,6 +179,8 @@ func (c *Consumer) end(err error) {
 	c.wake()
 }
 
+// setActive notes whether the queue's single active consumer is this one (SAC-4). It is not called for other queues, so
+// that the zero Activity is theirs.
 func (c *Consumer) setActive(active bool) {
 	c.mu.Lock()
 	c.active = Waiting
@@ -185,6 +191,7 @@ func (c *Consumer) setActive(active bool) {
 	c.wake()
 }
 
+// revoke notes deliveries that the queue has taken back (CT-3), for TakeRevoked.
 func (c *Consumer) revoke(r quorumq.MsgIDRange) {
 	c.mu.Lock()
 	for m := r.First; m <= r.Last; m++ {
@@ -248,6 +255,8 @@ func (c *Consumer) TakeActivity() (a Activity, news bool) {
 	return c.active, news
 }
 
+// wake has the client's goroutine look again. One token is enough for all that is new; mu must not be held, since woken
+// may take locks of the listener.
 func (c *Consumer) wake() {
 	if c.woken != nil {
 		c.woken()
@@ -318,6 +327,8 @@ func (c *Consumer) Take(dst []Delivery, limit, maxBytes int) ([]Delivery, error)
 	return dst, nil
 }
 
+// note keeps the annotations that a delivery came with until it is settled: a return with others must contain them
+// (DEL-11).
 func (c *Consumer) note(id uint64, added message.Table) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -398,7 +409,7 @@ func (c *Consumer) Finish(ctx context.Context) {
 
 // decodeDelivery reads a stored message with what returns and discards added to it; that
 // comes back alone as well.
-func decodeDelivery(d *gateway.Delivery) (_ Delivery, added message.Table, err error) {
+func decodeDelivery(d *traffic.Delivery) (_ Delivery, added message.Table, err error) {
 	m, err := message.Decode(d.Message)
 	if err != nil {
 		return Delivery{}, nil, err

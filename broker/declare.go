@@ -28,13 +28,14 @@ type DeclareQueue struct {
 	Passive     bool // only asks whether it exists
 }
 
+// declaration is what policies and arguments are resolved for: the name may still be left to the broker.
 func (d *DeclareQueue) declaration() policy.Declaration {
 	return policy.Declaration{
 		Name: d.Name, Durable: d.Durable, Exclusive: d.Exclusive, AutoDelete: d.AutoDelete, Arguments: d.Arguments,
 	}
 }
 
-// Declared tells what a declared queue holds.
+// Declared is a declared queue with what it holds.
 type Declared struct {
 	Name      string // without CR and LF; made up if it was empty
 	UID       uint64
@@ -121,7 +122,7 @@ func (b *Broker) DeclareQueue(ctx context.Context, d DeclareQueue) (Declared, er
 	return b.declared(ctx, c, out, about)
 }
 
-// declarePassive tells of a queue that exists.
+// declarePassive describes a queue that exists.
 func (b *Broker) declarePassive(ctx context.Context, c *cluster.Cluster, d *DeclareQueue) (Declared, error) {
 	if err := b.Permissions.PermitAny(ctx, permission.Queue(d.VHost, d.Name)); err != nil {
 		return Declared{}, err

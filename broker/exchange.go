@@ -22,7 +22,7 @@ type Exchange struct {
 	Arguments   message.Table
 }
 
-// DeclaredExchange tells of a declared exchange.
+// DeclaredExchange is the outcome of a declare of an exchange.
 type DeclaredExchange struct {
 	Created bool
 	// Warnings name arguments that are accepted and have no effect (C-9).

@@ -7,13 +7,13 @@ import (
 	"github.com/quorate/quorate/catalog"
 )
 
-// Held reports whether the next message into a vhost has to wait, and how long before one looks again. It
+// Held reports whether the next message into a vhost has to wait, and for how long before it asks again. It
 // belongs to the goroutine that publishes.
 func (s *Sender) Held(vhost string) (limits.Hold, bool) { return s.gates.Held(s.who, vhost) }
 
-// AwaitQuotas waits until the next message into a vhost may be published. Shortly before ctx's deadline it
-// fails with ResourceExhausted, and so it does as soon as giveUp says so, which is asked four times a second; nil: it
-// never does. It belongs to the goroutine that publishes.
+// AwaitQuotas waits until the next message into a vhost may be published. It fails with ResourceExhausted
+// shortly before ctx's deadline, and as soon as giveUp returns true, which is called four times a second; it may be nil.
+// It belongs to the goroutine that publishes.
 func (s *Sender) AwaitQuotas(ctx context.Context, vhost string, giveUp func() bool) error {
 	return s.gates.Await(ctx, s.who, vhost, giveUp)
 }

@@ -22,7 +22,7 @@ const replyAwaits = 5 * time.Second
 // replySecretBytes is the length of the secret in an address, a rand.Text.
 const replySecretBytes = 26
 
-// replyQueueOf is the name of the queue for an address with a secret. Who sees the name, as in a
+// replyQueueOf is the name of the queue for an address with a secret. A reader of the name, as in a
 // log or a metric, cannot answer.
 func replyQueueOf(secret string) string {
 	sum := sha256.Sum256([]byte(secret))
@@ -59,7 +59,7 @@ func (b *Broker) ConsumeReplies(ctx context.Context, o Consume) (c *Consumer, ad
 		VHost: o.VHost, Name: name, Type: catalog.QueueClassic, Exclusive: true, AutoDelete: true, Owner: owner, DeclaredBy: by,
 	}, 1, false)
 	if err != nil {
-		return nil, "", failure.Translate(err, about)
+		return nil, "", aboutDeclaration(failure.Translate(err, about), nil, nil)
 	}
 	connections.ConnectionOf(ctx).Owns(r.UID)
 	q, err := cl.Gateway().Queue(r.UID)

@@ -28,8 +28,11 @@ func (b *backoff) next() time.Duration {
 }
 
 // wait waits for the next try; false if ctx ended first.
-func (b *backoff) wait(ctx context.Context) bool {
-	t := time.NewTimer(b.next())
+func (b *backoff) wait(ctx context.Context) bool { return b.waitFor(ctx, 0) }
+
+// waitFor is wait, but for at least so long.
+func (b *backoff) waitFor(ctx context.Context, least time.Duration) bool {
+	t := time.NewTimer(least + b.next())
 	defer t.Stop()
 	select {
 	case <-t.C:

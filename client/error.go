@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
@@ -105,6 +106,20 @@ func fromDetail(d *brokerv1.ErrorDetail) error {
 func (e *Error) fill(metadata map[string]string) {
 	e.VHost, e.Kind, e.Name = metadata["vhost"], metadata["kind"], metadata["name"]
 	e.Arg, e.Value = metadata["arg"], metadata["value"]
+}
+
+// askedToWait returns how long a node that had no room for something asks to wait before it is sent again; 0: it does not.
+func askedToWait(err error) time.Duration {
+	s := status.Convert(err)
+	if s.Code() != codes.ResourceExhausted {
+		return 0
+	}
+	for _, d := range s.Details() {
+		if info, is := d.(*errdetails.RetryInfo); is {
+			return info.GetRetryDelay().AsDuration()
+		}
+	}
+	return 0
 }
 
 // passing reports whether another try, perhaps on another node, can help.

@@ -30,7 +30,8 @@ func (p *Publisher) run() {
 		if p.answered() > before {
 			login.worked()
 		}
-		if !passing(err) && !errors.Is(err, io.EOF) && !login.forgives(err) {
+		least := askedToWait(err)
+		if least == 0 && !passing(err) && !errors.Is(err, io.EOF) && !login.forgives(err) {
 			p.end(fmt.Errorf("client: publisher ended: %w", fromGRPC(err)))
 			return
 		}
@@ -38,7 +39,7 @@ func (p *Publisher) run() {
 		if p.answered() > before {
 			retry = backoff{} // the stream worked: the next retry may be quick again
 		}
-		if !retry.wait(p.ctx) {
+		if !retry.waitFor(p.ctx, least) {
 			p.end(ErrClosed)
 			return
 		}

@@ -84,7 +84,7 @@ func (l *Line) Moment(elapsed time.Duration) Moment {
 	return Moment{Elapsed: elapsed, Time: elapsed + l.Offset(elapsed), Reliable: l.Grade != Unsettled}
 }
 
-// Moment is what a node's clocks tell a leader.
+// Moment is what a node's clocks show a leader.
 type Moment struct {
 	Elapsed  time.Duration // of the monotonic clock
 	Time     time.Duration // of the cluster, since the Unix epoch

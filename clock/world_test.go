@@ -174,7 +174,7 @@ func round(d time.Duration) string {
 	return d.String()
 }
 
-// show tells how far each clock of the cluster, and the queue's time, are from the true time.
+// show reports how far each clock of the cluster, and the queue's time, are from the true time.
 func (w *world) show() string {
 	var b strings.Builder
 	for _, m := range w.machines {

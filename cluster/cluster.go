@@ -45,10 +45,10 @@ type Config struct {
 	Clock   nodeclock.Source // this machine's clocks; nil: the operating system's
 	// LogDir opens the directory of the node's log; nil: vfs.OS.
 	LogDir func(path string) (vfs.Dir, error)
-	// Failed is told that this node can keep nothing any more and should end: at once and
+	// Failed is notified that this node can keep nothing any more and should end: at once and
 	// without Close, which would wait for the disk, if the error is disk.ErrHangs.
 	Failed func(error)
-	// Starting is told how far Start is, often; it must not block. Once Start has returned,
+	// Starting is notified how far Start is, often; it must not block. Once Start has returned,
 	// Cluster.StartProgress tells.
 	Starting  func(StartProgress)
 	Reconcile membership.ReconcileConfig

@@ -24,7 +24,7 @@ func (t duplex) PeerUp(p transport.Peer) {
 	t.c.admission.AcceptedBy(p.Node)
 	t.c.liveness.ConnectionChanged(p.Node, true)
 	t.c.gateway.PeerUp(p)
-	t.c.disks.TellSoon()
+	t.c.disks.NotifySoon()
 }
 
 // PeerDown is of transport.Handler.

@@ -17,7 +17,7 @@ import (
 	"github.com/quorate/quorate/id"
 )
 
-// BenchmarkGroups tells what many queues cost three nodes of this process, with connections over
+// BenchmarkGroups reports what many queues cost three nodes of this process, with connections over
 // loopback and logs on disk: to create them, at rest, when a node is lost, and to start
 // all nodes again. QUORATE_SCALE_GROUPS is how many there are.
 func BenchmarkGroups(b *testing.B) {
@@ -33,7 +33,7 @@ func BenchmarkGroups(b *testing.B) {
 	}
 }
 
-// BenchmarkRest tells what three nodes of this process cost that hold no queue: what is left
+// BenchmarkRest reports what three nodes of this process cost that hold no queue: what is left
 // is heartbeats, gossip and looks at connections and disks, as often as in a node by default.
 func BenchmarkRest(b *testing.B) {
 	for range b.N {
@@ -240,7 +240,7 @@ func (s *scale) report(name string, since time.Time) {
 	s.b.Logf("%s %.2f", name, time.Since(since).Seconds())
 }
 
-// BenchmarkHibernated tells what queues cost that nobody uses, also when all nodes start
+// BenchmarkHibernated reports what queues cost that nobody uses, also when all nodes start
 // again, and how long it takes to wake one.
 func BenchmarkHibernated(b *testing.B) {
 	groups := scaleGroups(b)

@@ -87,7 +87,7 @@ type Cluster struct {
 }
 
 // Start joins the cluster, or founds it with Config.Expect others, and recovers what the
-// data directory holds. It returns when the node serves its peers; Ready tells when it
+// data directory holds. It returns when the node serves its peers; Ready reports when it
 // can serve clients. ctx bounds Start alone.
 func Start(ctx context.Context, cfg Config) (*Cluster, error) {
 	if err := cfg.Validate(); err != nil {
@@ -138,7 +138,7 @@ func (c *Cluster) boot() error {
 	}
 	c.dir.Mend(c.log)
 	c.operations = operation.New(operation.Config{Node: c.cfg.Node, Epoch: c.epoch})
-	c.loops.Go(c.tellStart)
+	c.loops.Go(c.reportStart)
 	if err := c.openStorage(); err != nil {
 		return err
 	}
@@ -198,7 +198,7 @@ func (c *Cluster) boot() error {
 	c.loops.Go(func() { c.liveness.Run(c.ctx) })
 	c.marking.Go(c.keepMark)
 	c.loops.Go(func() { disks.Run(c.ctx) })
-	c.loops.Go(func() { disks.Tell(c.ctx) })
+	c.loops.Go(func() { disks.Notify(c.ctx) })
 	c.loops.Go(func() { c.unloader.Evacuate(c.ctx) })
 	c.loops.Go(func() { c.unloader.Relieve(c.ctx) })
 	return nil
@@ -338,7 +338,7 @@ func (c *Cluster) shutdown(ctx context.Context) error {
 // leaveTimeout bounds how long a stopping node waits for others to hear of it.
 const leaveTimeout = 2 * time.Second
 
-// leave tells the others that this node goes on purpose. When all stop together nobody
+// leave notifies the others that this node goes on purpose. When all stop together nobody
 // is left to hear it; they would find out by themselves, so that it is no fault.
 func (c *Cluster) leave(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, leaveTimeout)

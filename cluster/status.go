@@ -56,7 +56,7 @@ func (c *Cluster) Status(ctx context.Context) (Status, error) {
 // else nil.
 func (c *Cluster) Room(uid id.QueueUID) error { return c.rooms.Of(uid) }
 
-// Warning tells what an operator should look at although the node serves; "": nothing.
+// Warning reports what an operator should look at although the node serves; "": nothing.
 func (c *Cluster) Warning() string {
 	if w := c.disks.Warning(); w != "" {
 		return w

@@ -128,7 +128,7 @@ func (f *Forwarder) run() {
 	f.mu.Lock()
 	f.running = false
 	f.mu.Unlock()
-	f.tell(0) // the purge fails: this node leads no more
+	f.notifyHolds(0) // the purge fails: this node leads no more
 }
 
 // rest ends the goroutine unless there was news meanwhile.

@@ -4,7 +4,7 @@
 // duplicates, and the Copier that sends at-most-once copies.
 //
 // The package knows nothing of clusters: Source, Router and Sender are what it needs of
-// one. DESIGN.md tells how the Forwarder works.
+// one. DESIGN.md says how the Forwarder works.
 package deadletter
 
 import (

@@ -45,8 +45,8 @@ type budget struct {
 	used  int64 // of the node's budget
 	small int64 // part of used: messages with room in the reserve
 	users map[string]int64
-	held  map[string]int // by user: messages that were read and that quotas hold back
 	conns map[*countedConn]int64
+	held  heldBytes
 	wait  list.List            // of *asked
 	short bool                 // one of them lacks only the node's room, and no quota holds its user back
 	waits map[*countedConn]int // messages that wait, by connection
@@ -54,11 +54,18 @@ type budget struct {
 	waited, refused, late atomic.Uint64
 }
 
+// heldBytes are, of users and conns, those of messages that were read and wait for a quota or the end of an alarm.
+type heldBytes struct {
+	users map[string]int64
+	conns map[*countedConn]int64
+}
+
 // asked is a message that waits for room.
 type asked struct {
 	conn  *countedConn
 	user  string
 	bytes int64
+	keeps bool          // its call may keep the room while a quota holds it back
 	small bool          // it has room in the reserve
 	in    chan struct{} // closed when it has room
 }
@@ -66,7 +73,10 @@ type asked struct {
 // newBudget makes the gRPC part of the node's budget and has itself called when others give bytes
 // back.
 func newBudget(node *incoming.Budget) *budget {
-	b := &budget{node: node, users: map[string]int64{}, held: map[string]int{}, conns: map[*countedConn]int64{}, waits: map[*countedConn]int{}}
+	b := &budget{
+		node: node, users: map[string]int64{}, conns: map[*countedConn]int64{}, waits: map[*countedConn]int{},
+		held: heldBytes{users: map[string]int64{}, conns: map[*countedConn]int64{}},
+	}
 	node.WhenFreed(b.freed)
 	return b
 }
@@ -80,17 +90,17 @@ func (b *budget) freed() {
 
 // acquire waits for room; release gives it back. If too many messages wait already, the message is
 // refused.
-func (b *budget) acquire(ctx context.Context, conn *countedConn, user string, bytes int64) (release func(), err error) {
-	a := &asked{conn: conn, user: user, bytes: bytes, in: make(chan struct{})}
+func (b *budget) acquire(ctx context.Context, a *asked) (release func(), err error) {
+	a.in = make(chan struct{})
 	b.mu.Lock()
 	at := b.wait.PushBack(a)
 	b.node.Wait(1)
-	b.waits[conn]++
+	b.waits[a.conn]++
 	b.serve()
 	if !a.isIn() {
 		b.waited.Add(1)
 	}
-	if over := b.tooMany(conn); over != nil && !a.isIn() {
+	if over := b.tooMany(a.conn); over != nil && !a.isIn() {
 		b.drop(at)
 		b.serve()
 		b.refused.Add(1)
@@ -175,14 +185,14 @@ func (b *budget) giveBack(a *asked) {
 	}
 }
 
-// serve grants room to waiting messages, the oldest first; messages of users whom a quota holds
-// back come last. mu is held.
+// serve grants room to waiting messages, the oldest first; those that may be held back, as others of
+// their users are, come last. mu is held.
 func (b *budget) serve() {
 	full := false
 	for _, held := range []bool{false, true} {
 		for at := b.wait.Front(); at != nil; {
 			next := at.Next()
-			if a, _ := at.Value.(*asked); b.held[a.user] > 0 == held && b.fits(a) {
+			if a, _ := at.Value.(*asked); b.comesLast(a) == held && b.fits(a) {
 				if b.take(a, full) {
 					b.drop(at)
 					close(a.in)
@@ -198,11 +208,21 @@ func (b *budget) serve() {
 	}
 }
 
-// fits reports whether a message is within the bounds of its user and connection. mu is held.
+// comesLast reports whether a message may be held back, as others of its user are. mu is held.
+func (b *budget) comesLast(a *asked) bool { return a.keeps && b.held.users[a.user] > 0 }
+
+// fits reports whether a message is within the bounds of its user and connection. One that no quota
+// holds back, as of SettleAndPublish, does not wait for those that are held back. mu is held.
 func (b *budget) fits(a *asked) bool {
-	fits := func(used, most int64) bool { return used == 0 || used+a.bytes <= most }
+	fits := func(used, held, most int64) bool {
+		if !a.keeps {
+			used -= held
+		}
+		return used == 0 || used+a.bytes <= most
+	}
 	most := b.node.Bytes()
-	return fits(b.users[a.user], most/receiveUserShare) && fits(b.conns[a.conn], most/receiveConnShare)
+	return fits(b.users[a.user], b.held.users[a.user], most/receiveUserShare) &&
+		fits(b.conns[a.conn], b.held.conns[a.conn], most/receiveConnShare)
 }
 
 // take takes room of the node's budget for a message, if there is any; full: others wait for it. mu
@@ -226,12 +246,19 @@ func (b *budget) take(a *asked, full bool) bool {
 	return true
 }
 
-// holds records that a quota may hold back that many more messages of a user; negative: fewer.
-func (b *budget) holds(user string, n int) {
+// holds records that a message that was read may be held back from now on; sign -1: that it is not
+// any more.
+func (b *budget) holds(a *asked, sign int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.held[user] += n; b.held[user] == 0 {
-		delete(b.held, user)
+	if b.held.users[a.user] += sign * a.bytes; b.held.users[a.user] == 0 {
+		delete(b.held.users, a.user)
+	}
+	if b.held.conns[a.conn] += sign * a.bytes; b.held.conns[a.conn] == 0 {
+		delete(b.held.conns, a.conn)
+	}
+	if sign > 0 {
+		b.serve() // others may pass it
 	}
 }
 

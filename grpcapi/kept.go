@@ -13,11 +13,10 @@ import (
 const keptTime = scarceTime
 
 // kept is the room of a large message that a call is about to publish. The message keeps its room
-// until quotas let it through, because it keeps its memory. A nil kept keeps nothing. The goroutine
-// that reads and the one that ends the call may both use it.
+// until alarms and quotas let it through, because it keeps its memory. A nil kept keeps nothing. The
+// goroutine that reads and the one that ends the call may both use it.
 type kept struct {
-	b    *budget
-	user string
+	b *budget
 
 	mu      sync.Mutex // guards what follows
 	release func()     // nil: there is no such message
@@ -45,16 +44,16 @@ func keptOf(ctx context.Context) *kept {
 }
 
 // keep takes over the room of a message that was read.
-func (k *kept) keep(release func()) {
+func (k *kept) keep(a *asked, release func()) {
 	if k == nil {
 		return
 	}
 	k.mu.Lock()
 	ended := k.ended
 	if !ended {
-		k.b.holds(k.user, 1)
+		k.b.holds(a, 1)
 		k.release = func() {
-			k.b.holds(k.user, -1)
+			k.b.holds(a, -1)
 			release()
 		}
 		k.since = time.Now()

@@ -140,12 +140,8 @@ func (p *publishStream) readAll() error {
 		if opened {
 			continue
 		}
-		if a := p.s.b.Alarm(); a != nil { // PUB-10
-			select {
-			case <-a.Ended():
-			case <-ctx.Done():
-				return ctx.Err()
-			}
+		if err := p.awaitAlarm(ctx, inTheWay); err != nil { // PUB-10
+			return err
 		}
 		vhost := vhostOf(req.GetMessage().GetVhost())
 		if err := p.sender.AwaitQuotas(ctx, vhost, inTheWay); err != nil { // VH-14
@@ -163,6 +159,34 @@ func (p *publishStream) readAll() error {
 		m.Token, m.Sender = req.GetSequence(), p.sender
 		m.Producer, m.ProducerSeq = p.producer, req.GetSequence()
 		p.s.b.Publish(ctx, &m, done)
+	}
+}
+
+// alarmLook is the time between two looks whether a stream that waits for the end of an alarm is in the way of others.
+const alarmLook = 250 * time.Millisecond
+
+// awaitAlarm waits while the node takes no messages. It fails with ResourceExhausted as soon as giveUp says so.
+func (p *publishStream) awaitAlarm(ctx context.Context, giveUp func() bool) error {
+	a := p.s.b.Alarm()
+	if a == nil {
+		return nil
+	}
+	look := time.NewTicker(alarmLook)
+	defer look.Stop()
+	for {
+		select {
+		case <-a.Ended():
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-look.C:
+		}
+		if giveUp() {
+			return &failure.Error{
+				Class: failure.ResourceExhausted, Kind: "message", RetryAfter: receiveRetry,
+				Reason: "waits, and others need its room: " + a.Reason,
+			}
+		}
 	}
 }
 

@@ -65,9 +65,7 @@ func (s *Server) receiver(ctx context.Context, method string, one bool) (*receiv
 	} else if who, err := s.b.Logins.Who(ctx); err == nil && who != nil {
 		r.user = who.User()
 	}
-	if r.kept = keptOf(ctx); r.kept != nil {
-		r.kept.user = r.user
-	}
+	r.kept = keptOf(ctx)
 	return r, nil
 }
 
@@ -122,7 +120,8 @@ func (r *receiver) end(b []byte) error {
 // large reads a message that does not fit into the flow-control window, once there is room for it.
 // If it takes too long, the call ends; the goroutine that reads it ends with the call.
 func (r *receiver) large(ctx context.Context, n int, m any) error {
-	release, err := r.s.receiving.acquire(ctx, r.conn, r.user, int64(n))
+	a := &asked{conn: r.conn, user: r.user, bytes: int64(n), keeps: r.kept != nil}
+	release, err := r.s.receiving.acquire(ctx, a)
 	if err != nil {
 		return err
 	}
@@ -143,7 +142,7 @@ func (r *receiver) large(ctx context.Context, n int, m any) error {
 		select {
 		case err := <-whole:
 			if err == nil {
-				r.kept.keep(release)
+				r.kept.keep(a, release)
 			}
 			return err
 		case <-look.C:

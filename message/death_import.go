@@ -2,7 +2,7 @@ package message
 
 import "slices"
 
-// ImportDeaths makes deaths of the headers that tell of them, as DeathHeaders writes them, in
+// ImportDeaths makes deaths of the headers that describe them, as DeathHeaders writes them, in
 // a message that a client publishes anew (G-11): so its counts go on. The headers are taken
 // off then. What cannot be read is left as it is, and nothing is made; false. The time of a
 // latest death is not in the headers: that of the first stands for it.

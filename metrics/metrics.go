@@ -215,7 +215,7 @@ func (r *row[T]) send(ch chan<- prometheus.Metric, v float64) {
 // nodeCollector collects what Node shows.
 type nodeCollector struct{ m *Metrics }
 
-// Describe implements prometheus.Collector: what there is shows when it is collected.
+// Describe implements prometheus.Collector. It describes nothing, which lets Collect send any metric.
 func (nodeCollector) Describe(chan<- *prometheus.Desc) {}
 
 // Collect implements prometheus.Collector.
@@ -309,7 +309,7 @@ type queueCollector struct {
 	name     *regexp.Regexp // nil: any
 }
 
-// Describe implements prometheus.Collector: what there is shows when it is collected.
+// Describe implements prometheus.Collector. It describes nothing, which lets Collect send any metric.
 func (queueCollector) Describe(chan<- *prometheus.Desc) {}
 
 // Collect implements prometheus.Collector.

@@ -76,7 +76,7 @@ func boltOptions(open openFile) *bbolt.Options {
 	}
 }
 
-// boltOpenError tells damage from a second process, for which the remedies differ.
+// boltOpenError distinguishes damage from a second process, for which the remedies differ.
 func boltOpenError(path string, err error) error {
 	if errors.Is(err, bolterrors.ErrTimeout) {
 		return fmt.Errorf("raftfsm: %s is locked by another process: stop the other node that uses this directory", path)

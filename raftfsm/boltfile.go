@@ -78,7 +78,7 @@ func (b *boltFile) read(at int64, n int) ([]byte, error) {
 }
 
 // metas reads both metas. They are written in turn, so that one that is damaged may be the
-// newer: the older tells of a state in which what was acknowledged since is missing.
+// newer: the older describes a state in which what was acknowledged since is missing.
 func (b *boltFile) metas() error {
 	b.size = boltMinPage
 	first, err := b.read(boltPageHead, boltMeta)

@@ -51,7 +51,7 @@ type Config[R, E any] struct {
 	// OnChange is told, from any goroutine, whenever Changed would be; it must not block
 	// and not call the group. It saves the goroutine that would wait. nil: nobody.
 	OnChange func()
-	// Clock tells what time it is in the cluster, by which this member stamps commands while
+	// Clock reports what time it is in the cluster, by which this member stamps commands while
 	// it leads; it begins to when that is reliable. nil: the wall clock. It must not block.
 	Clock func() clock.Moment
 

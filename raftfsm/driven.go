@@ -20,10 +20,10 @@ var errNotInjected = errors.New("the transport cannot hand raft a call of this n
 func (g *Group[R, E]) State() raft.RaftState { return g.raft.Load().State() }
 
 // Stalled reports whether a write to disk has been in progress for longer than
-// Config.StallTimeout, or Config.Hangs says so of the node's disk. Changed tells of it.
+// Config.StallTimeout, or Config.Hangs says so of the node's disk. Changed reports it.
 func (g *Group[R, E]) Stalled() bool { return g.store.stalled() || g.c.Hangs != nil && g.c.Hangs() }
 
-// HangsChanged makes Changed tell that Config.Hangs has another answer.
+// HangsChanged makes Changed report that Config.Hangs has another answer.
 func (g *Group[R, E]) HangsChanged() { g.watch.announce() }
 
 // WriteAge returns for how long the write to the storage that is under way has taken; 0 if

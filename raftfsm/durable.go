@@ -36,7 +36,7 @@ func newDurability(log Storage, lag *stopwatch, fail func(error)) *durability {
 	return d
 }
 
-// wrote is told when something was appended to the log.
+// wrote is called when something was appended to the log.
 func (d *durability) wrote() {
 	if !d.later {
 		return

@@ -103,7 +103,7 @@ func (p *gatePipeline) pass(f raft.AppendFuture, at wal.Position) {
 	}
 }
 
-// Close implements raft.AppendPipeline. The last result is one that tells raft's reader to
+// Close implements raft.AppendPipeline. The last result is one that makes raft's reader
 // leave: when the guard ends raft's sender, which closes the pipeline, nobody else does.
 func (p *gatePipeline) Close() error {
 	close(p.closed)

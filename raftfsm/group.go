@@ -25,7 +25,7 @@ const bootstrapTimeout = 5 * time.Second
 //
 // Goroutines: raft's, one proposer (loop), and for a short time one that completes entries
 // whose leadership was lost, one that takes a snapshot, and in a driven group that leads,
-// after a burst of entries, some that tell the followers. Locks: each guards one part
+// after a burst of entries, some that notify the followers. Locks: each guards one part
 // and none is held while another is taken, but for leading.mu, under which the Effector
 // is called.
 type Group[R, E any] struct {
@@ -84,7 +84,7 @@ func Open[R, E any](c Config[R, E]) (*Group[R, E], error) {
 	}
 	g.proposer.limits = limits{c.MaxInFlight, c.MaxBatchCommands, int64(c.MaxBatchBytes)}
 	g.proposer.begin = func() { g.spawn(g.turns) }
-	g.watch.changed, g.watch.told = make(chan struct{}), c.OnChange
+	g.watch.changed, g.watch.onChange = make(chan struct{}), c.OnChange
 	if err := snaps.bind(c.Group, g.compactSoon); err != nil {
 		return nil, err
 	}

@@ -107,7 +107,7 @@ func (g *guard) GetLog(index uint64, out *raft.Log) error {
 	return err
 }
 
-// missing tells an entry that is not in the log from one that should be. Raft's other
+// missing distinguishes an entry that is not in the log from one that should be. Raft's other
 // goroutines may append and truncate meanwhile, so it looks a second time.
 func (g *guard) missing(index uint64, out *raft.Log) error {
 	if inside, err := g.inside(index); err != nil || !inside {

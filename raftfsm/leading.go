@@ -20,9 +20,9 @@ type leading struct {
 // watch wakes those who wait for a change of the leader, the term, Leading, Stalled or the
 // committed configuration.
 type watch struct {
-	told    func() // Config.OnChange
-	mu      sync.Mutex
-	changed chan struct{}
+	onChange func() // Config.OnChange
+	mu       sync.Mutex
+	changed  chan struct{}
 }
 
 // announce wakes all that wait for a change, then calls told without the lock.
@@ -31,8 +31,8 @@ func (w *watch) announce() {
 	close(w.changed)
 	w.changed = make(chan struct{})
 	w.mu.Unlock()
-	if w.told != nil {
-		w.told()
+	if w.onChange != nil {
+		w.onChange()
 	}
 }
 

@@ -22,7 +22,7 @@ const (
 	barrierTimeout = 2 * time.Second
 )
 
-// fitTrailing tells raft how many entries the next snapshot leaves behind in the log.
+// fitTrailing sets how many entries the next snapshot leaves behind in the log.
 func (g *Group[R, E]) fitTrailing() {
 	r := g.raft.Load()
 	n := min(uint64(minTrailing), g.c.TrailingEntries)

@@ -99,7 +99,7 @@ func (s *snapshots) sweep(suffix string) error {
 	return nil
 }
 
-// bind tells the store whose snapshots it keeps. The newest must be of this group.
+// bind sets whose snapshots it keeps. The newest must be of this group.
 func (s *snapshots) bind(g id.GroupID, onIdle func()) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -110,7 +110,7 @@ func (s *snapshots) bind(g id.GroupID, onIdle func()) error {
 	return nil
 }
 
-// started tells the store that raft has restored the machine, and how to learn of the last
+// started notifies the store that raft has restored the machine, and how to learn of the last
 // entry that raft has handed to it.
 func (s *snapshots) started(applied func() uint64) {
 	s.mu.Lock()

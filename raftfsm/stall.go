@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// stopwatch tells when something that the disk does takes longer than a limit. start and
+// stopwatch reports when something that the disk does takes longer than a limit. start and
 // stop exclude each other.
 type stopwatch struct {
 	base  time.Time

@@ -252,7 +252,7 @@ func TestHangingDisk(t *testing.T) {
 	}
 }
 
-// Who is to be told is told of each batch with records of the group, of no other group's,
+// Whoever asks for it is notified of each batch with records of the group, of no other group's,
 // and of nothing any more after Close.
 func TestNotifyTellsOfTheGroup(t *testing.T) {
 	d := vfs.NewMem()

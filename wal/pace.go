@@ -33,7 +33,7 @@ type pace struct {
 	slowest [paceSlots]time.Duration
 }
 
-// observe takes note of a write that has ended.
+// observe notes a write that has ended.
 func (p *pace) observe(now, d time.Duration) {
 	p.turn(now)
 	if d < MostStall {

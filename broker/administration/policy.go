@@ -22,6 +22,7 @@ type Policy struct {
 	PatternTimeouts uint64
 }
 
+// about names the policy in errors. Policies of operators have names of their own.
 func (p *Policy) about() failure.Error {
 	kind := "policy"
 	if p.Operator {
@@ -31,7 +32,7 @@ func (p *Policy) about() failure.Error {
 }
 
 // PutPolicy makes a policy, or replaces the one of its name, and reports whether it is new.
-// Faults of pattern and definition are all told at once; nothing is stored then (PO-1).
+// Faults of pattern and definition are all returned at once; nothing is stored then (PO-1).
 // The leaders of queues put it in force as they hear of it (PO-8).
 func (ad *Administration) PutPolicy(ctx context.Context, p Policy) (created bool, err error) {
 	if p.ApplyTo == "" {
@@ -67,7 +68,7 @@ func (ad *Administration) DeletePolicy(ctx context.Context, vhost, name string, 
 }
 
 // ListPolicies returns the policies of a vhost, of all if it is "", by vhost and name; in
-// each vhost those of operators last. It is for those who see the whole vhost (VH-12).
+// each vhost those of operators last. It is for callers who see the whole vhost (VH-12).
 func (ad *Administration) ListPolicies(ctx context.Context, vhost string) ([]Policy, error) {
 	if err := ad.permissions.WholeSight(ctx, vhost); err != nil {
 		return nil, err

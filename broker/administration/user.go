@@ -50,7 +50,7 @@ type UserChange struct {
 	NoPassword                bool
 }
 
-// PutUser makes a user, or replaces all but the limits of the one that exists, and tells
+// PutUser makes a user, or replaces all but the limits of the one that exists, and reports
 // whether it is new. The last administrator is not demoted (VH-10).
 func (ad *Administration) PutUser(ctx context.Context, u PutUser) (created bool, err error) {
 	hash, algorithm, err := ad.hashOf(ctx, &u)
@@ -134,7 +134,7 @@ func userState(err error) error {
 	return failure.AsState(err)
 }
 
-// Check never tells a password or hash: errors are logged and shown.
+// Check names no password or hash: errors are logged and shown.
 func (u *PutUser) Check(about failure.Error) error {
 	about.Class = failure.PreconditionFailed
 	switch {

@@ -30,8 +30,8 @@ func AboutVHost(name string) failure.Error {
 	return failure.Error{VHost: name, Kind: "vhost", Name: name}
 }
 
-// PutVHost makes a vhost, or replaces the settings of the one that exists, and tells
-// whether it is new (VH-2). Limits count only for a new one. Who makes one gets all rights
+// PutVHost makes a vhost, or replaces the settings of the one that exists, and reports
+// whether it is new (VH-2). Limits count only for a new one. The user who makes one gets all rights
 // in it.
 func (ad *Administration) PutVHost(ctx context.Context, h VHost) (created bool, err error) {
 	about := AboutVHost(h.Name)

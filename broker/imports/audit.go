@@ -29,7 +29,7 @@ func noteImported(a *audit.Notes, s *Summary) {
 }
 
 // actOfObject is the act of making an object of an import that has a record of its own: one that
-// says who may do what, or governs others.
+// changes rights, or governs others.
 func actOfObject(s *definitions.Step) (audit.Act, bool) {
 	switch c := s.Command.(type) {
 	case *catalog.PutVHost:

@@ -64,7 +64,7 @@ const (
 // MaxBytes bounds the document of an import, in bytes.
 const MaxBytes = definitions.MaxBytes
 
-// Request says what to import, and of it what.
+// Request is what to import.
 type Request struct {
 	Document []byte
 	VHost    string // only what lies in it; "": all
@@ -114,7 +114,7 @@ func (d *Definitions) Export(vhost string) ([]byte, error) {
 
 // Import makes what a document describes and is not there (VH-9). told gets the
 // objects as they are done, in batches, one call at a time; total is the number of all.
-// Nothing is taken of a document with a fault of form. An error after the first batch says
+// Nothing is taken of a document with a fault of form. An error after the first batch is the reason
 // why the import was given up; a repeat goes on where it was.
 func (d *Definitions) Import(ctx context.Context, r Request, told func(done []Imported, total int)) (Summary, error) {
 	if _, err := d.serving.ViewOf(r.VHost); err != nil {
@@ -154,7 +154,7 @@ func faultyDocument(err error) error {
 	return e
 }
 
-// check says what is wrong with the form of a document.
+// check returns what is wrong with the form of a document.
 func check(document []byte) error {
 	_, err := definitions.Parse(document, "")
 	return err

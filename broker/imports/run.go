@@ -61,7 +61,7 @@ type importing struct {
 	failed  error // the last one
 }
 
-// maxUntold bounds the objects that a batch tells.
+// maxUntold bounds the objects of a batch.
 const maxUntold = 256
 
 // all carries the steps out, kind by kind.
@@ -101,7 +101,7 @@ func (m *importing) phase(ctx context.Context, v *catalog.View, steps []definiti
 			created, err := m.audited(ctx, s)
 			out := planned(v, s)
 			if !created {
-				out.Outcome = Unchanged // somebody else made it meanwhile
+				out.Outcome = Unchanged // another caller made it meanwhile
 			}
 			out = m.judged(out, err)
 			if out.Outcome == Different && samePassword(m.d.cluster.View(), s) { // another node imports the same
@@ -114,7 +114,7 @@ func (m *importing) phase(ctx context.Context, v *catalog.View, steps []definiti
 	return m.stopped(ctx)
 }
 
-// stopped tells why the import is given up.
+// stopped returns why the import is given up, nil if it goes on.
 func (m *importing) stopped(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
@@ -140,7 +140,7 @@ func (m *importing) judged(out Imported, err error) Imported {
 	switch e.Class {
 	case failure.PreconditionFailed, failure.ResourceLocked:
 		out.Outcome = Refused
-		if e.State { // somebody else made it meanwhile
+		if e.State { // another caller made it meanwhile
 			out.Outcome = Different
 		}
 	case failure.NotFound, failure.AccessRefused, failure.NotAllowed, failure.NotImplemented:
@@ -150,7 +150,7 @@ func (m *importing) judged(out Imported, err error) Imported {
 	return out
 }
 
-// add counts what became of an object, and tells it with others.
+// add counts what became of an object, and hands it over in a batch.
 func (m *importing) add(o Imported, err error) {
 	m.mu.Lock()
 	m.done = append(m.done, o)
@@ -165,7 +165,7 @@ func (m *importing) add(o Imported, err error) {
 	}
 }
 
-// flush tells what is done.
+// flush hands over what is done. told is called with mu held, so that batches come one at a time.
 func (m *importing) flush() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -175,7 +175,7 @@ func (m *importing) flush() {
 	m.done = nil
 }
 
-// audited is create with a record of its own for what says who may do what; the rest is counted in
+// audited is create with a record of its own for what changes rights; the rest is counted in
 // that of the import.
 func (m *importing) audited(ctx context.Context, s *definitions.Step) (created bool, err error) {
 	whole := audit.NotesOf(ctx)
@@ -208,10 +208,14 @@ func (m *importing) create(ctx context.Context, s *definitions.Step) (created bo
 		if err := m.early(c, about); err != nil {
 			return false, err
 		}
-		// Who imports is no client of the queues: their leaders are spread unless they say otherwise.
+		// The caller is no client of the queues: their leaders are spread unless their arguments choose.
 		_, chosen := c.Arguments.Get(argument.LeaderLocator)
 		reply, err := m.d.cluster.Operator().DeclareQueue(ctx, *c, e.GroupSize, !chosen || e.BalancedLeader)
-		return reply.Created, failure.AsState(failure.Translate(err, about))
+		err = failure.Translate(err, about)
+		if _, exists := m.d.cluster.View().Queue(c.VHost, c.Name); exists { // else it may not be made, as above a limit
+			err = failure.AsState(err)
+		}
+		return reply.Created, err
 	case *catalog.PutUser:
 		if s.Password == "" {
 			break

@@ -87,6 +87,8 @@ func (d *Definitions) ImportAtStart(ctx context.Context) {
 	}
 }
 
+// tryImport imports the document unless the cluster has it, or another node that lives is importing it; done reports
+// that there is nothing left to do. Nodes claim the import by a parameter, so that one of them does it.
 func (d *Definitions) tryImport(ctx context.Context) (done bool, err error) {
 	hash := d.atStart.hash()
 	if err := d.setParameter(ctx, importBarrier, "1"); err != nil {
@@ -131,6 +133,7 @@ func claimLives(claim, hash string, s *cluster.Status) bool {
 	return false
 }
 
+// setParameter commits one of the global parameters about imports. This node's view has it when it returns.
 func (d *Definitions) setParameter(ctx context.Context, name, value string) error {
 	_, err := d.commands.Propose(ctx, failure.Error{Kind: "parameter", Name: name}, &catalog.PutParameter{Parameter: catalog.Parameter{
 		Component: definitionsComponent, Name: name, Value: value,
@@ -138,7 +141,7 @@ func (d *Definitions) setParameter(ctx context.Context, name, value string) erro
 	return err
 }
 
-// toldAtStart is what the log says of an object that is not imported, or made with changes; ""
+// toldAtStart is the reason that the log has of an object that is not imported, or made with changes; ""
 // of all others.
 func toldAtStart(o *Imported) (made bool, why string) {
 	warnings := strings.Join(o.Warnings, "; ")
@@ -153,6 +156,8 @@ func toldAtStart(o *Imported) (made bool, why string) {
 	return false, ""
 }
 
+// importHere imports the document with the rights of the node, and logs what is not as the document has it, at most
+// maxImportLines. Objects that could not be made for now are an error: the import is tried again.
 func (d *Definitions) importHere(ctx context.Context, hash string) error {
 	lines := 0
 	summary, err := d.Import(identity.WithIdentity(ctx, identity.Itself()), Request{Document: d.atStart.Document}, func(done []Imported, _ int) {

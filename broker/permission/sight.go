@@ -17,7 +17,7 @@ type Sight struct {
 }
 
 // Sight returns what the context's caller sees in a vhost, "" for all of them. Errors:
-// AccessRefused for who has neither the tag monitoring nor a permission in the vhost.
+// AccessRefused for a caller with neither the tag monitoring nor a permission in the vhost.
 func (ps *Permissions) Sight(ctx context.Context, vhost string) (Sight, error) {
 	s := Sight{of: ps, VHost: vhost}
 	refused := ps.logins.Require(ctx, identity.TagMonitoring)

@@ -20,7 +20,7 @@ const tokenVersion = 2
 // sealBytes are those of the HMAC-SHA256 that a token ends with.
 const sealBytes = 16
 
-// sealOf returns the seal of a body: without the key nobody makes one that open takes.
+// sealOf returns the seal of a body: without the key none can be made that open takes.
 func sealOf(body, key []byte) []byte {
 	h := hmac.New(sha256.New, key)
 	h.Write(body)

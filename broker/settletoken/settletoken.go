@@ -48,10 +48,10 @@ const (
 	settleKeyName   = "1"
 )
 
-// Token is what a settle token says: who took which message, and when. The zero value is no token.
+// Token is what a settle token holds: which user took which message, and when. The zero value is no token.
 type Token struct {
 	gateway.ConsumerToken
-	user string // "": where nobody logs in
+	user string // "": clients do not log in
 	atMs int64  // milliseconds since the Unix epoch
 }
 

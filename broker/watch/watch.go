@@ -1,4 +1,4 @@
-// Package watch shows what has happened on the nodes of a cluster to those who may see it (ST-5, AU-3). Events may be
+// Package watch shows what has happened on the nodes of a cluster to callers who may see it (ST-5, AU-3). Events may be
 // used concurrently; errors are of package failure.
 package watch
 
@@ -44,9 +44,9 @@ type Choice struct {
 	VHost string
 	Kinds []string
 	Name  string // of the queue, exchange or other thing, a pattern of path.Match
-	// User and Operation choose audit records: who did it, and what, a pattern of path.Match.
+	// User and Operation choose audit records by the user, and by the operation, a pattern of path.Match.
 	User, Operation string
-	// Cursor goes on behind an event. Without one events are told from now on, with History
+	// Cursor goes on behind an event. Without one the events from now on are chosen, with History
 	// those first that the nodes still have.
 	Cursor  string
 	History bool
@@ -54,7 +54,7 @@ type Choice struct {
 
 // Watch calls told with events of all nodes and the cursor behind them, until told
 // fails or ctx ends. The first call has no events. Events are those of what the caller sees
-// (VH-12), as it is when they are told; who sees nothing any more is refused. Audit records are told
+// (VH-12), as it is when they are sent; a caller who sees nothing any more is refused. Audit records are sent
 // if Kinds has their kind, to administrators alone (AU-3).
 func (es *Events) Watch(ctx context.Context, w Choice, told func(events []Event, cursor string) error) error {
 	if err := es.mayWatch(ctx, &w); err != nil {

@@ -32,7 +32,7 @@ type ConnectionInfo struct {
 	// are what was agreed on. They are those of AMQP.
 	Mechanism                              string
 	FrameMax, ChannelMax, HeartbeatSeconds uint32
-	// Properties are what the client tells of itself, as message.AppendTable writes them; nil:
+	// Properties are what the client says of itself, as message.AppendTable writes them; nil:
 	// none.
 	Properties []byte
 }

@@ -123,7 +123,7 @@ func (c *Connection) info(prefix string) (x ConnectionInfo, end func(Closing), o
 	return x, s.end, true
 }
 
-// AsText makes a client's bytes text, which alone nodes can tell one another.
+// AsText makes a client's bytes text, which alone nodes can exchange.
 func AsText(s string) string { return strings.ToValidUTF8(s, "\ufffd") }
 
 // namesOf returns the names of one kind, sorted, so that equal sets are shown alike.

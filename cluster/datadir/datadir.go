@@ -167,7 +167,7 @@ func (d *Dir) refuseBolt() error {
 		"quoratectl queues replace-member QUEUE %s %s; then start this version", d.path, len(files), files[0], d.node, d.node)
 }
 
-// Mend repairs what is stored twice, and tells of it.
+// Mend repairs what is stored twice, and reports it.
 func (d *Dir) Mend(log *slog.Logger) {
 	for _, name := range []string{nodeFile, promiseFile, refusedFile} {
 		mended, err := sealed.Mend(d.path, name)

@@ -79,7 +79,7 @@ func (m Mark) record() sealed.Record {
 // Mark returns the newest mark.
 func (d *Dir) Mark() Mark { return d.mark }
 
-// SetMark writes a mark if it tells something new.
+// SetMark writes a mark if it has changed.
 func (d *Dir) SetMark(m Mark) error {
 	if m.number = d.mark.number; m == d.mark {
 		return nil

@@ -10,7 +10,7 @@ import (
 	"github.com/quorate/quorate/wal"
 )
 
-// Rooms tells which queues have room for messages. All methods may be called concurrently.
+// Rooms reports which queues have room for messages. All methods may be called concurrently.
 type Rooms struct {
 	Board *Board
 	View  func() *catalog.View

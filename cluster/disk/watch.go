@@ -47,16 +47,16 @@ type Groups interface {
 	HangsChanged(hangs bool)
 }
 
-// Watch keeps a Board up to date: it looks at this node's disk and tells peers of it.
+// Watch keeps a Board up to date: it looks at this node's disk and notifies peers of it.
 type Watch struct {
 	Board     *Board
 	Log       Log
 	Transport Transport
 	Groups    Groups
 	Alive     func() []id.NodeID // the nodes that are there
-	Every     time.Duration      // between two looks at a disk that tells no news
+	Every     time.Duration      // between two looks at a disk without news
 	Hang      time.Duration      // how long a write may take before the node ends
-	Failed    func(error)        // told once when it has taken longer; nil: nobody is
+	Failed    func(error)        // told once when it has taken longer; nil: nothing is called
 	Logger    *slog.Logger
 
 	ended sync.Once
@@ -155,7 +155,7 @@ func (w *Watch) pressed(was, now *State) {
 	case wal.PressureFloor:
 		w.Logger.Error("the disk is nearly full: this node's members of queues stop until there is room; free space or make the volume larger", attrs...)
 	}
-	w.Board.TellSoon()
+	w.Board.NotifySoon()
 	wait.Wake(w.Board.passes)
 	if was.Pressure == wal.PressureFloor || now.Pressure == wal.PressureFloor {
 		w.Groups.FloorPassed()
@@ -173,5 +173,5 @@ func (w *Watch) hung(hangs bool, age time.Duration) {
 		w.Logger.Warn("the disk takes writes again", "path", b.own.Path, "hung_for", age)
 	}
 	w.Groups.HangsChanged(hangs)
-	b.TellSoon()
+	b.NotifySoon()
 }

@@ -23,7 +23,7 @@ type request struct {
 	number  uint64    // outcome
 }
 
-// requestKind tells what the answer to a request is worked into.
+// requestKind is what the answer to a request is worked into.
 type requestKind uint8
 
 const (
@@ -43,12 +43,14 @@ type response struct {
 	err     error
 }
 
+// accepted reports that the queue has carried out all of the command that this answers: what is left is
+// to say so.
+func (a *response) accepted() bool {
+	return a.err == nil && a.request.kind != requestResume && a.reply.Code == quorumq.CodeOK && len(a.reply.Refused) == 0
+}
+
 // handleInbox works what has happened into the state.
 func (q *Queue) handleInbox(in inbox, out *outbox) {
-	for i := range in.published {
-		p := &in.published[i]
-		q.publisher.Push(p.msg, p.body, p.token)
-	}
 	q.ops.add(in.ops)
 	for i := range in.answers {
 		q.handleResponse(&in.answers[i], out)
@@ -148,7 +150,7 @@ func (q *Queue) confirmLocked(token publishToken, err error, out *outbox) {
 	}
 }
 
-// refusal tells a limit's refusal from a message that was given up (PUB-5).
+// refusal distinguishes a limit's refusal from a message that was given up (PUB-5).
 func (q *Queue) refusal(token publishToken, now time.Time) error {
 	if !token.deadline.IsZero() && !now.Before(token.deadline) {
 		return fmt.Errorf("queue %s: %w within %s; the message is not stored", q.uid, traffic.ErrUnavailable, q.g.cfg.ConfirmTimeout)

@@ -11,27 +11,13 @@ import (
 	"github.com/quorate/quorate/raftfsm"
 )
 
-// Delivery is a message handed to a consumer of this node's clients.
-type Delivery struct {
-	MsgID         quorumq.MsgID
-	DeliveryCount uint32
-	AcquiredCount uint32
-	Message       []byte // stored form
-	Annotations   []byte // stored form; nil if none
+// numbered returns a delivery as the client gets to see it: it numbers its messages from 1.
+func (c *Consumer) numbered(d traffic.Delivery) traffic.Delivery {
+	d.MsgID -= c.base
+	return d
 }
 
-// Size is what it counts in a Buffer, in bytes.
-func (d *Delivery) Size() int64 { return int64(len(d.Message) + len(d.Annotations)) }
-
-// delivery is what the client gets to see: it numbers its messages from 1.
-func (c *Consumer) delivery(h *traffic.Delivery) Delivery {
-	return Delivery{
-		MsgID: h.MsgID - c.base, DeliveryCount: h.DeliveryCount, AcquiredCount: h.AcquiredCount,
-		Message: h.Message, Annotations: h.Annotations,
-	}
-}
-
-// ConsumerConfig says how to consume; see quorumq.Checkout.
+// ConsumerConfig is how a consumer takes messages; see quorumq.Checkout.
 type ConsumerConfig struct {
 	Prefetch  uint32
 	Credit    bool
@@ -42,9 +28,9 @@ type ConsumerConfig struct {
 	// TimeoutMs is the consumer's own timeout, if HasTimeout (CT-1).
 	HasTimeout bool
 	TimeoutMs  int64
-	// Deliver takes new deliveries in order, each once. It must not block and owns the slice,
-	// which is empty where HasPending ended without any.
-	Deliver func([]Delivery)
+	// Deliver takes new deliveries in order, each once, under the client's numbers: its MsgID begins at
+	// 1. It must not block and owns the slice, which is empty where HasPending ended without any.
+	Deliver func([]traffic.Delivery)
 	// Buffer, if not nil, bounds what Deliver was given: its owner calls Release.
 	Buffer *Buffer
 	// Active, if not nil, reports whether the consumer is the active one of a queue that has one
@@ -53,7 +39,7 @@ type ConsumerConfig struct {
 	// Revoked, if not nil, reports that the client had messages for too long and they are back in
 	// the queue (CT-3). A change of leader may swallow it. It must not block.
 	Revoked func(quorumq.MsgIDRange)
-	// Ended tells, once and last, that the consumer is gone without Close: the queue was
+	// Ended reports, once and last, that the consumer is gone without Close: the queue was
 	// deleted (traffic.ErrNoSuchQueue), is being deleted (traffic.ErrDrainDeleting), or cancelled (traffic.ErrConsumerGone).
 	Ended func(error)
 }
@@ -340,7 +326,7 @@ func (c *Consumer) gone(out *outbox) {
 	c.lose(fmt.Errorf("queue %s: %w: the queue closed its session; consume again", c.q.uid, traffic.ErrConsumerGone), out)
 }
 
-// lose tells the client that the consumer is gone, and closes its session: whoever said
+// lose notifies the client that the consumer is gone, and closes its session: whoever said
 // so may have been a leader of the past, or a registration may still be on its way.
 func (c *Consumer) lose(err error, out *outbox) {
 	c.lost = true
@@ -352,7 +338,7 @@ func (c *Consumer) lose(err error, out *outbox) {
 	})
 }
 
-// end tells the client that the consumer is gone, unless it closed it itself.
+// end notifies the client that the consumer is gone, unless it closed it itself.
 func (c *Consumer) end(err error, out *outbox) {
 	c.finishFlushes(err)
 	if c.ended {

@@ -384,7 +384,7 @@ func (g *Gateway) Notice(uid id.QueueUID, n quorumq.Notice) {
 	}
 }
 
-// LeaderChanged tells what the local member of the group knows of its leader.
+// LeaderChanged takes what the local member of the group knows of its leader.
 func (g *Gateway) LeaderChanged(uid id.QueueUID, leader id.NodeID) {
 	if q, ok := g.known(uid); ok {
 		q.led(leader)

@@ -11,10 +11,10 @@ import (
 	"github.com/quorate/quorate/quorumq"
 )
 
-// Detail says what is told of each message.
+// Detail says what is shown of each message.
 type Detail uint8
 
-// The details; each tells more than the one before.
+// The details; each has more than the one before.
 const (
 	PeekPlaces Detail = iota // where it stands
 	PeekOrigin               // where it died first
@@ -112,7 +112,7 @@ func PeekOf(r *nodev1.PeekQueueRequest) (Peek, error) {
 	return p, err
 }
 
-// ToCursor returns a place to go on from as nodes tell it to one another.
+// ToCursor returns a place to go on from as nodes send it to one another.
 func ToCursor(f quorumq.PeekFrom) *nodev1.PeekCursor {
 	return &nodev1.PeekCursor{
 		Part: uint32(f.Part), Stage: uint32(f.Stage), Key: f.Key, Skip: f.Skip, Number: f.Number, Below: f.Below, Returns: f.Returns,
@@ -127,7 +127,7 @@ func fromCursor(c *nodev1.PeekCursor) quorumq.PeekFrom {
 	}
 }
 
-// ToPeeked returns what a queue knows of a message as nodes tell it to one another.
+// ToPeeked returns what a queue knows of a message as nodes send it to one another.
 func ToPeeked(p *quorumq.Peeked) *nodev1.PeekedMessage {
 	out := &nodev1.PeekedMessage{
 		Order: p.Place.Order, Return: p.Place.Return, Number: p.Number, Priority: uint32(p.Priority), Size: p.Size,

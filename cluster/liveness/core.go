@@ -205,7 +205,7 @@ func (c *core) checkQuorum(now time.Time, m *member) {
 	}
 }
 
-// checkCommit takes note of a leader that has not committed in its term yet.
+// checkCommit notes a leader that has not committed in its term yet.
 func (c *core) checkCommit(now time.Time, m *member, o observed) {
 	if o.state != raft.Leader || o.proven {
 		delete(c.unproven, m.group)
@@ -268,7 +268,7 @@ type actions struct {
 	survey   []id.GroupID // ask the other voters' nodes, then call conclude
 	ask      []id.NodeID  // ask for the groups that they lead
 	stepDown []id.GroupID // candidates that are stuck, leaders without a quorum
-	push     []id.GroupID // tell followers who leads
+	push     []id.GroupID // notify followers of their leader
 }
 
 // tick decides what is to be done. awake and look were called before.
@@ -287,7 +287,7 @@ func (c *core) tick(now time.Time) actions {
 	return a
 }
 
-// answer tells a peer about a group here, but for the log. Whether this member is a voter
+// answer is what a peer is to know of a group here, but for the log. Whether this member is a voter
 // is for the peer to know: one that was just opened has no configuration yet, and one
 // that was just promoted an old one; raft lets both vote.
 func (c *core) answer(now time.Time, g id.GroupID) Answer {

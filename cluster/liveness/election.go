@@ -61,7 +61,7 @@ func compareBool(a, b bool) int {
 	return -1
 }
 
-// hasNeed tells a group whose leader's node is lost, or says that it does not lead, from
+// hasNeed distinguishes a group whose leader's node is lost, or says that it does not lead, from
 // one that may hear of a leader any moment.
 func (c *core) hasNeed(now time.Time, m *member) bool {
 	return m.leader != "" && m.leader != c.config.Node || now.Sub(m.since) >= c.config.LeaderlessAfter

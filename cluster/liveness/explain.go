@@ -8,7 +8,7 @@ import (
 	"github.com/quorate/quorate/id"
 )
 
-// Explain tells in one line what is known here of a group's member, and what is to happen
+// Explain returns in one line what is known here of a group's member, and what is to happen
 // next: for logs and for tests that failed.
 func (m *Manager) Explain(g id.GroupID) string {
 	m.mu.Lock()

@@ -42,13 +42,13 @@ type Group interface {
 	Failed() error
 	Campaign(ctx context.Context) error
 	StepDown(ctx context.Context, term uint64) error
-	// Push lets a leader tell its followers that it leads, soon.
+	// Push lets a leader notify its followers that it leads, soon.
 	Push()
 }
 
 // Transport leads to this node's peers. transport.Mux implements it.
 type Transport interface {
-	// Silent tells for how long the peer has owed an answer, and whether its connections are up.
+	// Silent reports for how long the peer has owed an answer, and whether its connections are up.
 	Silent(n id.NodeID) (d time.Duration, up bool)
 	// Say lets a heartbeat go to every peer soon, not only when the next one is due. It does not
 	// block.
@@ -78,9 +78,9 @@ type Answer struct {
 type Config struct {
 	Node      id.NodeID
 	Transport Transport
-	// Dead is a second opinion: it tells nodes that gossip holds for dead. nil: none.
+	// Dead is a second opinion: it reports nodes that gossip holds for dead. nil: none.
 	Dead func(n id.NodeID) bool
-	// Judged is told that a node was found lost, or not any more; nil: nobody is. It must not block.
+	// Judged is notified that a node was found lost, or not any more; nil: nothing is called. It must not block.
 	Judged func()
 	Logger *slog.Logger // nil: slog.DiscardHandler
 
@@ -100,7 +100,7 @@ type Config struct {
 const (
 	// maxSurveyed bounds the groups in one message of a survey.
 	maxSurveyed = 4096
-	// maxPushes bounds the groups whose followers are told of their leader per tick.
+	// maxPushes bounds the groups whose followers are notified of their leader per tick.
 	maxPushes = 256
 	// maxWait bounds every wait between two attempts.
 	maxWait = 3 * time.Second

@@ -149,7 +149,7 @@ func (m *Manager) HandleHeartbeat(from transport.Peer, b transport.Heartbeat) {
 	m.rouse()
 }
 
-// Answer answers a peer's survey. A group that is led here tells its followers so.
+// Answer answers a peer's survey. A group that is led here notifies its followers.
 func (m *Manager) Answer(groups []Surveyed) []Answer {
 	answers := make([]Answer, len(groups))
 	members := make([]Group, len(groups))

@@ -12,7 +12,7 @@ type pace time.Duration
 // paceFactor is how many times the usual length an election may take.
 const paceFactor = 2
 
-// won takes note of an election that was won. The pace follows longer ones soon and
+// won notes an election that was won. The pace follows longer ones soon and
 // shorter ones slowly.
 func (p *pace) won(d time.Duration) {
 	by := pace(min(d, maxWait)) - *p
@@ -23,7 +23,7 @@ func (p *pace) won(d time.Duration) {
 	}
 }
 
-// gaveUp takes note of an election that was given up: what it would have taken is longer.
+// gaveUp notes an election that was given up: what it would have taken is longer.
 func (p *pace) gaveUp(up time.Duration) { p.won(2 * up) }
 
 // patience is how long an election may take before the candidate is taken for stuck.

@@ -88,7 +88,7 @@ func (c *core) look(now time.Time, n id.NodeID, silent time.Duration, up, dead b
 	c.judge(now, n, !up || silent >= limit && !now.Before(c.lenientUntil))
 }
 
-// doubted tells a node that owes a heartbeat for half the time after which it is lost. Nothing
+// doubted finds a node that owes a heartbeat for half the time after which it is lost. Nothing
 // is done for that alone, but a peer that holds it for lost is not contradicted.
 func (c *core) doubted(now time.Time, n id.NodeID) bool {
 	return n != c.config.Node && c.peer(n).silent >= c.config.SuspectAfter/2 && !now.Before(c.lenientUntil)

@@ -22,7 +22,7 @@ type Transport interface {
 	Connected(n id.NodeID) (id.Epoch, bool)
 }
 
-// Nodes tells what nodes host.
+// Nodes reports what nodes host.
 type Nodes interface {
 	// Own answers for this node.
 	Own(ctx context.Context) (*nodev1.NodeStatusResponse, error)

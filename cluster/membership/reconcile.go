@@ -85,7 +85,7 @@ func policySets(v *catalog.View) map[string]catalog.PolicySet {
 	return sets
 }
 
-// look notes which nodes are seen, and tells which are lost for good.
+// look notes which nodes are seen, and returns which are lost for good.
 func (rc *Reconciler) look(now time.Time, unseen map[id.NodeID]time.Time) (nodes string, lost map[id.NodeID]bool) {
 	lost = map[id.NodeID]bool{}
 	var b strings.Builder

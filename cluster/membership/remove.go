@@ -23,7 +23,7 @@ type Removal struct {
 	End int
 }
 
-// PlanRemoval tells what RemoveNode would do now. It fails if the node is not known, is this
+// PlanRemoval reports what RemoveNode would do now. It fails if the node is not known, is this
 // one, or if those that stay would be no majority.
 func (o *Operator) PlanRemoval(n id.NodeID, exclude []id.NodeID) (Removal, error) {
 	if err := o.checkOperation(QueueFilter{}, append(slices.Clone(exclude), n)...); err != nil {

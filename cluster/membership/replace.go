@@ -31,7 +31,7 @@ type Replacement struct {
 	epoch id.Epoch
 }
 
-// PlanReplacement tells what ReplaceNode would do. It fails if the node is not known, or runs
+// PlanReplacement reports what ReplaceNode would do. It fails if the node is not known, or runs
 // with what it has stored, or if the catalog has no majority.
 func (o *Operator) PlanReplacement(ctx context.Context, n id.NodeID) (Replacement, error) {
 	if err := o.cfg.Catalog.AwaitFresh(ctx); err != nil {

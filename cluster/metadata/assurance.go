@@ -240,7 +240,7 @@ func (g *Group) Serves() bool { return g.assurance.serves.Load() }
 // ServesChanged returns a channel that is closed when Serves changes; ask for it before.
 func (g *Group) ServesChanged() <-chan struct{} { return g.assurance.news() }
 
-// Hindrance tells why Serves is false, or nil.
+// Hindrance reports why Serves is false, or nil.
 func (g *Group) Hindrance() error {
 	if g.Serves() {
 		return nil

@@ -29,7 +29,7 @@ type Journal interface {
 	Restored(from, to uint64)
 }
 
-// NewMachine returns a machine with an empty catalog. nodes is told when nodes have come, gone
+// NewMachine returns a machine with an empty catalog. nodes is called when nodes have come, gone
 // or are to be taken out.
 func NewMachine(views *Views, journal Journal, nodes func()) *Machine {
 	return &Machine{catalog: catalog.New(), views: views, journal: journal, nodes: nodes}
@@ -74,7 +74,7 @@ func (m *Machine) Apply(meta raftfsm.Meta, header []byte, _ int) (catalog.Reply,
 	return r, NoEffects{}, nil
 }
 
-// Unreadable tells what a member is to do about bytes that its machine cannot decode. The
+// Unreadable reports what a member is to do about bytes that its machine cannot decode. The
 // log and the snapshot have checked that they are what was written, so another build wrote them.
 func Unreadable(err error) error {
 	return fmt.Errorf("%w: this build reads version %d of stored state: %w", raftfsm.ErrUnreadable, catalog.NewestVersion, err)

@@ -57,7 +57,7 @@ func (g *Group) grow() {
 	}
 }
 
-// seated tells what is missing, once in this life, before the catalog bears the loss of another
+// seated reports what is missing, once in this life, before the catalog bears the loss of another
 // node: this one's vote, while the catalog has votes to give. Whoever restarts or replaces nodes
 // in turn takes the next one when this one is ready (RE-6, RE-9). A running node that loses its
 // vote stays ready, for its queues need it.
@@ -98,7 +98,7 @@ func (g *Group) changeMembers(away map[id.NodeID]time.Time) {
 }
 
 // membersChange lets the catalog's leader look at its members and at the queues' at once.
-func (g *Group) membersChange() { g.news.tell() }
+func (g *Group) membersChange() { g.news.notify() }
 
 // notice notes since when members are away.
 func (g *Group) notice(at raftfsm.Configuration, away map[id.NodeID]time.Time, now time.Time) {
@@ -168,7 +168,7 @@ func (g *Group) nextOut(at raftfsm.Configuration) (catalogChange, bool) {
 	for n, since := range g.view().Leaving() {
 		switch is := slices.Contains(at.Voters, n) || slices.Contains(at.Nonvoters, n); {
 		case !is:
-			return catalogChange{"known to be out", n, func(ctx context.Context, n id.NodeID) error { return g.tellOut(ctx, n, since) }}, true
+			return catalogChange{"known to be out", n, func(ctx context.Context, n id.NodeID) error { return g.recordOut(ctx, n, since) }}, true
 		case n != g.cfg.Node && g.spares(at, n):
 			return catalogChange{"taken out, what it had is lost", n, func(ctx context.Context, n id.NodeID) error {
 				return g.raft.RemoveServer(ctx, n, at.Index)
@@ -178,9 +178,9 @@ func (g *Group) nextOut(at raftfsm.Configuration) (catalogChange, bool) {
 	return catalogChange{}, false
 }
 
-// tellOut tells the catalog that the group's configuration is without a node, once that is
+// recordOut records in the catalog that the group's configuration is without a node, once that is
 // committed. It stays so: whoever adds a node has applied what says that it is leaving.
-func (g *Group) tellOut(ctx context.Context, n id.NodeID, since uint64) error {
+func (g *Group) recordOut(ctx context.Context, n id.NodeID, since uint64) error {
 	committed := g.raft.Stats().CommitIndex // first: what is found then is committed if it is not behind it
 	at, err := g.raft.Configuration()
 	if err != nil || at.Index > committed || slices.Contains(at.Voters, n) || slices.Contains(at.Nonvoters, n) {

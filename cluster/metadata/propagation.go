@@ -86,7 +86,7 @@ func (s *propagation) awaitPeer(ctx context.Context, n id.NodeID, index uint64, 
 }
 
 // await waits until the nodes that this one has connections to see the catalog up to an index
-// too, so that whoever is told of a change finds it on any of them (EX-15). A node that
+// too, so that whoever is notified of a change finds it on any of them (EX-15). A node that
 // does not answer in time follows later.
 func (s *propagation) await(ctx context.Context, index uint64) {
 	ctx, cancel := context.WithTimeout(ctx, spreadTimeout)

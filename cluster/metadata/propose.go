@@ -141,7 +141,7 @@ func (g *Group) proposeAt(ctx context.Context, to id.NodeID, command []byte) (ca
 	return r, "", nil
 }
 
-// proposeHere tells apart what has surely not got into the log.
+// proposeHere separates what has surely not got into the log from what may have.
 func (g *Group) proposeHere(ctx context.Context, command []byte) (catalog.Reply, id.NodeID, error) {
 	// The group keeps the bytes until it has answered, and that may be after ctx's end.
 	r, err := g.raft.Propose(ctx, raftfsm.Command{Header: slices.Clone(command)})

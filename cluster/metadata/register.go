@@ -27,7 +27,7 @@ const (
 
 // register makes this start of the node known to the catalog, lets its member of the catalog
 // group begin if it has nothing, and registers again when it has to. What it is answered
-// also tells how far the view has to come to be caught up.
+// also reports how far the view has to come to be caught up.
 func (g *Group) register() {
 	unknown := false // an attempt may have taken effect
 	for g.cfg.Life.Err() == nil {

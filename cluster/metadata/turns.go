@@ -17,7 +17,7 @@ const (
 	followerRest = 10 * time.Second
 )
 
-// memberNews tells all who wait that who is to be a member may have changed.
+// memberNews wakes all that wait for a change of who is to be a member.
 type memberNews struct {
 	mu      sync.Mutex
 	changed chan struct{} // closed at the next change
@@ -25,8 +25,8 @@ type memberNews struct {
 
 func newMemberNews() *memberNews { return &memberNews{changed: make(chan struct{})} }
 
-// tell wakes all who wait.
-func (m *memberNews) tell() {
+// notify wakes all who wait.
+func (m *memberNews) notify() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	close(m.changed)

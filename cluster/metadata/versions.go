@@ -18,7 +18,7 @@ import (
 // ErrHeldBack says that nodes keep a newer version from being finalised.
 var ErrHeldBack = errors.New("cluster: not all nodes can read it")
 
-// Versions tells which versions of stored state the nodes' builds read.
+// Versions reports which versions of stored state the nodes' builds read.
 type Versions struct {
 	Finalised catalog.Version
 	Common    catalog.Version // newest that all nodes read, so what can be finalised

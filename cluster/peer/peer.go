@@ -83,7 +83,7 @@ func Each(nodes []id.NodeID, ask func(id.NodeID) bool) []id.NodeID {
 	return those
 }
 
-// ofAll adds what other nodes have to this node's own, by node, and tells each of whose it is.
+// ofAll adds what other nodes have to this node's own, by node, and notes with each whose it is.
 // The nodes that do not answer within Timeout are silent.
 func ofAll[T any](
 	ctx context.Context, p *Peers, own []T, ask func(context.Context, nodev1.NodeClient) ([]T, error), tell func(*T, id.NodeID),

@@ -8,7 +8,7 @@ import (
 	nodev1 "github.com/quorate/quorate/proto/node/v1"
 )
 
-// Quotas tells the other nodes this node's figures of subjects, and returns theirs. Those that do not
+// Quotas sends the other nodes this node's figures of subjects, and returns theirs. Those that do not
 // answer within 2 s are left out.
 func (c *Clients) Quotas(ctx context.Context, subjects []clients.QuotaSubject, own []clients.QuotaFigures) map[id.NodeID][]clients.QuotaFigures {
 	ctx, cancel := context.WithTimeout(ctx, Timeout)

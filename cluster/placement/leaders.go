@@ -38,7 +38,7 @@ func Uneven(s State) bool {
 // members that run, if possible by the preferred one.
 func Balance(s State) []Transfer { return newBalance(s).plan(len(s.Groups)) }
 
-// Ease plans the first transfers of Balance, limit or a few more, and tells how many groups
+// Ease plans the first transfers of Balance, limit or a few more, and returns how many groups
 // there are that nodes lead beyond an even share.
 func Ease(s State, limit int) (ts []Transfer, beyond int) {
 	b := newBalance(s)

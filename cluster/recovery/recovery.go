@@ -289,7 +289,7 @@ func (r *Recovery) force(g *Group) error {
 	return err
 }
 
-// commands tell the catalog who is left.
+// commands record in the catalog who is left.
 func (r *Recovery) commands() (out []raftfsm.Command) {
 	add := func(c catalog.Command) { out = append(out, raftfsm.Command{Header: catalog.AppendCommand(nil, c)}) }
 	for i := range r.Groups[1:] {

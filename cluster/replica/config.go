@@ -90,7 +90,7 @@ type Catalog interface {
 	Registered() uint64
 }
 
-// Above is what stands on a Host, is made of it, and is told by it what happens.
+// Above is what stands on a Host, is made of it, and is notified by it of what happens.
 type Above struct {
 	Gateway    Gateway
 	Forwarders Forwarders
@@ -103,15 +103,15 @@ type Above struct {
 type Gateway interface {
 	// Deliver takes deliveries for consumers of this node, in order. It may block.
 	Deliver(q id.QueueUID, ds []traffic.Delivery)
-	// Notice takes what a queue tells one of its consumers.
+	// Notice takes what a queue notifies one of its consumers of.
 	Notice(q id.QueueUID, n quorumq.Notice)
-	// LeaderChanged tells who leads a queue now; "": nobody.
+	// LeaderChanged reports who leads a queue now; "": nobody.
 	LeaderChanged(q id.QueueUID, leader id.NodeID)
 	// QueueDrainDeletes reports that a queue is emptied for its deletion.
 	QueueDrainDeletes(q id.QueueUID)
 	// QueueGone reports that a queue is no more.
 	QueueGone(q id.QueueUID)
-	// Followed tells which view was followed: of its queues all was told.
+	// Followed reports which view was followed: of its queues all was told.
 	Followed(v *catalog.View)
 }
 

@@ -95,7 +95,7 @@ func (h *Host) resting(after time.Duration) []resting {
 }
 
 // rests returns the group as it is if this member leads it, nothing is under way, and
-// nobody would miss it; nil otherwise.
+// nothing depends on it; nil otherwise.
 func (q *Member) rests(after time.Duration) *nodev1.RestingGroup {
 	l := q.led.Load()
 	s := q.group.Stats()
@@ -143,7 +143,7 @@ func (h *Host) layDown(all []resting) {
 	})
 }
 
-// layDownPeers asks the nodes of all other members, and tells for each group whether all
+// layDownPeers asks the nodes of all other members, and returns for each group whether all
 // of them are closed.
 func (h *Host) layDownPeers(all []resting) []bool {
 	at := map[id.NodeID][]int{}

@@ -29,7 +29,7 @@ type Led struct {
 	// degraded is why dead-lettering is weaker than asked for, as it was told last.
 	degraded string
 	emptied  bool                   // it was told to empty itself for its deletion
-	told     map[id.NodeID]presence // what the queue was told of nodes
+	reported map[id.NodeID]presence // what the queue was told of nodes
 	unsent   unsent
 }
 

@@ -94,7 +94,7 @@ type prelude struct {
 	message   quorumq.MsgID
 }
 
-// look reads a command as readable does, and tells what comes before it is proposed.
+// look reads a command as readable does, and returns what comes before it is proposed.
 func (d *decoders) look(c raftfsm.Command) (before prelude, ok bool) {
 	decoder := d.get()
 	defer d.free.Put(decoder)

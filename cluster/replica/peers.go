@@ -48,7 +48,7 @@ func (p *peers) state(n id.NodeID) *peerState {
 	return s
 }
 
-// inbound takes that a peer's queue stream came up or went down; true if anything changed.
+// inbound notes that a peer's queue stream came up or went down; true if anything changed.
 func (p *peers) inbound(from transport.Peer, up bool) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -77,7 +77,7 @@ func (p *peers) answers(n id.NodeID, does bool) bool {
 	return s.presence() != before
 }
 
-// hasEnded takes that nothing listens where a node was; true if that is news. A connection from it is
+// hasEnded notes that nothing listens where a node was; true if that is news. A connection from it is
 // the better proof that it lives.
 func (p *peers) hasEnded(n id.NodeID) bool {
 	p.mu.Lock()

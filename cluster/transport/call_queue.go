@@ -25,7 +25,7 @@ type callQueue struct {
 	serving bool
 }
 
-// add queues a call. start tells the caller to serve the queue of calls.
+// add queues a call. start: the caller has to serve the queue of calls.
 func (l *callQueue) add(c inboundCall) (start, fits bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -76,7 +76,7 @@ func (g *group) receive(c inboundCall) {
 	}
 }
 
-// heartbeat tells a call that raft's handler may answer past its queue: its log is not
+// heartbeat finds a call that raft's handler may answer past its queue: its log is not
 // touched.
 func heartbeat(rpc raft.WithRPCHeader) bool {
 	a, is := rpc.(*raft.AppendEntriesRequest)

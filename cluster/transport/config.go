@@ -32,24 +32,24 @@ type Config struct {
 	TLS     func() (own tls.Certificate, authorities *x509.CertPool)
 	Handler Handler
 	// Calls answers the calls of proto/node/v1 other than Link and InstallSnapshot; nil:
-	// they are refused as unimplemented. CallerOf tells who asks. Its methods must return
+	// they are refused as unimplemented. CallerOf returns who asks. Its methods must return
 	// when their context ends: Close waits for them.
 	Calls      nodev1.NodeServer
 	Heartbeats Heartbeats // nil: heartbeats say nothing but that this node lives
 	Clock      Clock      // nil: heartbeats say nothing of clocks
-	// Absent is told of a Raft call for a group without a member here. If it returns true
+	// Absent is notified of a Raft call for a group without a member here. If it returns true
 	// the call waits for the group to open, see AbsentTimeout; otherwise it is refused. It
 	// must not block. nil: all are refused.
 	Absent func(id.GroupID) bool
 	// Refuse says why a peer is not talked to, whatever it shows: it was given up, or its store
-	// is not that of its node. nil: nobody is refused. It is asked at each handshake and call,
+	// is not that of its node. nil: nothing is called refused. It is asked at each handshake and call,
 	// and by Recheck, and must not block. The peer is told the error's text.
 	Refuse func(Peer) error
-	// Refused is told that a peer refuses this node by its own Refuse, and why; nil: nobody is.
+	// Refused is notified that a peer refuses this node by its own Refuse, and why; nil: nothing is called.
 	// Connections to that peer that come up later are told by Handler.PeerUp. It must not block.
 	Refused func(by id.NodeID, why string)
 	// Ended is told, at each attempt to connect, that nothing listens where a peer is: the kernel
-	// there refuses connections, so the peer's process has ended. nil: nobody is. It must not
+	// there refuses connections, so the peer's process has ended. nil: nothing is called. It must not
 	// block.
 	Ended func(id.NodeID)
 	// Silent reports that this node's member of a group takes no part in it yet, although it

@@ -279,7 +279,7 @@ func overErr(p Peer, seen id.Epoch) error {
 			"older copy, start it with an empty one", p.Epoch, p.Node, seen)}
 }
 
-// vet tells who calls, and whether this node may talk to it.
+// vet finds out who calls, and whether this node may talk to it.
 func (m *Mux) vet(ctx context.Context, md metadata.MD) (Peer, error) {
 	p, err := m.identity.check(md)
 	if err == nil {

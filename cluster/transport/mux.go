@@ -61,7 +61,7 @@ func New(c Config) (*Mux, error) {
 	}
 	m := &Mux{
 		config: c, log: c.Logger, identity: newIdentity(&c), codec: frame.NewCodec(),
-		refusals:  refusals{told: map[string]bool{}},
+		refusals:  refusals{logged: map[string]bool{}},
 		epochs:    epochs{newest: map[id.NodeID]id.Epoch{}},
 		processes: processes{held: map[id.NodeID]*held{}},
 		pulses:    map[id.NodeID]*pulse{}, news: make(chan struct{}, 1),
@@ -99,7 +99,7 @@ func (m *Mux) Serve(l net.Listener) error {
 	return nil
 }
 
-// SetPeer tells where a peer may be, the best address first; unchanged ones do nothing. The
+// SetPeer sets where a peer may be, the best address first; unchanged ones do nothing. The
 // Mux connects, trying one after the other, and goes on until RemovePeer. The own node is
 // not a peer.
 func (m *Mux) SetPeer(n id.NodeID, addresses ...string) {
@@ -183,8 +183,8 @@ func (m *Mux) Connected(n id.NodeID) (id.Epoch, bool) {
 	return pc.remote.Epoch, true
 }
 
-// Silent tells for how long a heartbeat has been missing between this node and the peer, or an
-// answer on this node's own connection, and whether there is one. Heartbeats tell what was heard: a peer
+// Silent reports for how long a heartbeat has been missing between this node and the peer, or an
+// answer on this node's own connection, and whether there is one. Heartbeats carry what was heard: a peer
 // that can only be heard, or only hears, falls silent here. A node that is too busy to ask
 // does not hold that against its peers, and while it or the peer lacks processors, silence counts
 // from later on.

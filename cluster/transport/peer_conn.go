@@ -159,7 +159,7 @@ func (pc *peerConn) silent() error {
 }
 
 // ping asks the peer for a sign of life again and again, and ends when all stays silent.
-// Heartbeats tell sooner, but of another connection.
+// Heartbeats show it sooner, but for another connection.
 func (pc *peerConn) ping() error {
 	c := &pc.p.m.config
 	wait := func() time.Duration { return phase.Wait(time.Now(), c.PingEvery) }
@@ -194,7 +194,7 @@ func (pc *peerConn) ping() error {
 	}
 }
 
-// unanswered tells for how long the peer has owed an answer, 0 if it does not.
+// unanswered reports for how long the peer has owed an answer, 0 if it does not.
 func (pc *peerConn) unanswered() time.Duration {
 	asked := pc.asked.Load()
 	if asked == 0 {
@@ -268,7 +268,7 @@ type refusedError struct {
 
 func (e *refusedError) Error() string { return fmt.Sprintf("transport: node %q: %s", e.node, e.why) }
 
-// Refused tells groups this error from those of the way to the peer.
+// Refused lets groups distinguish this error from those of the way to the peer.
 func (e *refusedError) Refused() bool { return true }
 
 // answered ends a call. A call that was given up is not there any more.

@@ -6,7 +6,7 @@ import (
 	"github.com/quorate/quorate/id"
 )
 
-// processes tells which process of each node is connected to this one, whichever end opened
+// processes knows which process of each node is connected to this one, whichever end opened
 // them. Two processes with one id and epoch must not share a node: what one of them is asked
 // the other one would answer. mu guards it.
 type processes struct {

@@ -19,7 +19,7 @@ const lateAfter = 50 * time.Millisecond
 
 // pulse is what the heartbeats between this node and a peer tell. Of two nodes the one with
 // the smaller id opens the connection and asks, the other one answers at once; each ping
-// tells which answer came, so that both know of both directions. mu guards what is below it.
+// says which answer came, so that both know of both directions. mu guards what is below it.
 type pulse struct {
 	m    *Mux
 	node id.NodeID
@@ -58,7 +58,7 @@ func (m *Mux) everyPulse() []*pulse {
 	return slices.Collect(maps.Values(m.pulses))
 }
 
-// Say tells all peers at once what this node says of itself, not only with the next heartbeat. It
+// Say sends all peers at once what this node says of itself, not only with the next heartbeat. It
 // does not wait.
 func (m *Mux) Say() {
 	select {
@@ -224,7 +224,7 @@ func (p *pulse) hear(now time.Time, b *nodev1.Ping) bool {
 	return p.since.IsZero()
 }
 
-// unanswered tells for how long a heartbeat has been missing in either direction, 0 if none is. A node
+// unanswered reports for how long a heartbeat has been missing in either direction, 0 if none is. A node
 // that waits to be asked holds nothing against the peer before its own connection was up.
 func (p *pulse) unanswered(now, session time.Time) time.Duration {
 	p.mu.Lock()
@@ -273,7 +273,7 @@ func (p *pulse) late() {
 	}
 }
 
-// overdue runs when no heartbeat came in time: it tells so, and ends the connection if that lasts,
+// overdue runs when no heartbeat came in time: it reports that, and ends the connection if that lasts,
 // for a process that is stopped keeps its sockets.
 func (p *pulse) overdue() {
 	p.late()

@@ -304,9 +304,9 @@ func (l *lookedAt) Close() error {
 
 // refusals counts refused callers and logs each reason once. mu guards told.
 type refusals struct {
-	mu    sync.Mutex
-	count uint64
-	told  map[string]bool
+	mu     sync.Mutex
+	count  uint64
+	logged map[string]bool
 }
 
 // refused notes a caller that was turned away. Connections that just end are none: so do
@@ -328,10 +328,10 @@ func (s *refusals) refused(m *Mux, err error) {
 	}
 	s.mu.Lock()
 	s.count++
-	first := !s.told[reason]
-	last := first && len(s.told) == maxToldRefusals
-	if first && len(s.told) <= maxToldRefusals {
-		s.told[reason] = true
+	first := !s.logged[reason]
+	last := first && len(s.logged) == maxToldRefusals
+	if first && len(s.logged) <= maxToldRefusals {
+		s.logged[reason] = true
 	} else {
 		first = false
 	}

@@ -9,7 +9,7 @@ import (
 	nodev1 "github.com/quorate/quorate/proto/node/v1"
 )
 
-// What a peer that does not read was never sent is told when its stream ends: each frame once, none
+// What was never sent to a peer that does not read is reported when its stream ends: each frame once, none
 // of those that the peer gets, all before the stream is said to be down. What was sent, or finds no
 // stream, is not.
 func TestUnsent(t *testing.T) {

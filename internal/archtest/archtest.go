@@ -179,7 +179,7 @@ func Table() []Package {
 		{Path: "internal/storesim", Imports: []string{"id", "catalog"}},
 		{Path: "internal/stress"},
 		{Path: "internal/testnode", Imports: []string{"cluster"}},
-		{Path: "internal/testcluster", Imports: []string{"id", "clock", "access", "access/oauth2", "amqp", "broker", "cluster", "cluster/certificate", "grpcapi", "internal/authority", "internal/loopback", "raftfsm", "wal", "cluster/nodeclock"}},
+		{Path: "internal/testcluster", Imports: []string{"id", "clock", "access", "access/oauth2", "amqp", "broker", "cluster", "cluster/certificate", "grpcapi", "internal/authority", "internal/incoming", "internal/loopback", "raftfsm", "wal", "cluster/nodeclock"}},
 		{Path: "internal/tlsfiles"},
 		{Path: "internal/upgrade"},
 		{Path: "internal/wait"},

@@ -67,8 +67,8 @@ func (l *ledger) timeOutDeliveries() {
 	}
 }
 
-// told holds the notices against what has timed out: each of them, and nothing else (CT-3).
-func (s *ackDeadlines) told(l *ledger, ns []quorumq.Notice) {
+// checkNotices holds the notices against what has timed out: each of them, and nothing else (CT-3).
+func (s *ackDeadlines) checkNotices(l *ledger, ns []quorumq.Notice) {
 	for _, n := range ns {
 		if n.Kind != quorumq.NoticeRevoked {
 			continue

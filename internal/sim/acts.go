@@ -183,7 +183,7 @@ func (w *world) proposeSome(c quorumq.Command) {
 	g.proposeHere(c)
 }
 
-// suspectSome tells a queue that a node is away, or there.
+// suspectSome notifies a queue that a node is away, or there.
 func (w *world) suspectSome() {
 	n := w.nodes[w.rng.IntN(members)]
 	if w.rng.IntN(2) == 0 {

@@ -108,7 +108,7 @@ func (e *end) find() bool {
 	return e.target >= 0
 }
 
-// pump sends what there is.
+// pump sends what waits.
 func (e *end) pump() {
 	w := e.n.w
 	if e.closed || w.now < e.notBefore || e.target < 0 && !e.find() {

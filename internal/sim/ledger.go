@@ -29,7 +29,7 @@ type meta struct {
 	delayed bool    // its publisher wanted it later (DLY-1)
 }
 
-// metaKind tells where a message came from.
+// metaKind is where a message came from.
 type metaKind uint8
 
 const (

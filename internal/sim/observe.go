@@ -23,7 +23,7 @@ func (l *ledger) observe(index uint64, e *entry, c quorumq.Command, r quorumq.Re
 	if down, is := c.(*quorumq.NodeDown); is {
 		l.down(down)
 	}
-	l.deadlines.told(l, eff.Notices)
+	l.deadlines.checkNotices(l, eff.Notices)
 	for _, n := range eff.Notices {
 		if n.Kind == quorumq.NoticeCancelled && l.sessions[n.Consumer.SessionKey] {
 			l.broke("DC-1", "consumer %v is cancelled before its time", n.Consumer)

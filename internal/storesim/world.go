@@ -310,7 +310,7 @@ func (w *world) heal() {
 	w.broken.Stuck = true
 }
 
-// lacks tells what is missing, "" if nothing is.
+// lacks reports what is missing, "" if nothing is.
 func (w *world) lacks() string {
 	for g := range groups {
 		lead := w.leader(g)

@@ -26,6 +26,7 @@ import (
 	"github.com/quorate/quorate/grpcapi"
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/internal/authority"
+	"github.com/quorate/quorate/internal/incoming"
 	"github.com/quorate/quorate/internal/loopback"
 )
 
@@ -53,6 +54,7 @@ type Cluster struct {
 	hibernate time.Duration // time after which an unused queue is closed; 0: never
 	suspect   time.Duration // how long a node may be silent before the others take it for dead; 0: the node's default
 	clocks    []*Clock      // of the nodes' machines; nil: the operating system's
+	incoming  int64         // limits.incoming_bytes of each node, over gRPC; 0: the default
 }
 
 // node is one node's settings, and its parts while it runs.
@@ -65,7 +67,8 @@ type node struct {
 	cluster *cluster.Cluster
 	server  *grpcapi.Server
 	amqpd   *amqp.Server
-	served  chan error // an error from each server when it ends
+	room    *incoming.Budget // of what the gRPC server receives
+	served  chan error       // an error from each server when it ends
 }
 
 // Start starts n nodes, waits until all are ready, and stops them at the test's end.
@@ -89,6 +92,12 @@ func StartTLS(t testing.TB, n int) *Cluster {
 		t.Fatal(err)
 	}
 	return start(t, n, a, broker.Config{})
+}
+
+// StartIncoming is Start with a bound, in bytes, of the large messages that a node receives over gRPC at the same time.
+func StartIncoming(t testing.TB, n int, bytes int64) *Cluster {
+	t.Helper()
+	return (&Cluster{t: t, dir: t.TempDir(), incoming: bytes}).start(n)
 }
 
 // StartMany is Start for many queues, which hibernate when they are unused for a time, if that is
@@ -171,6 +180,9 @@ func (c *Cluster) AMQP(i int) string { return c.nodes[i].amqp }
 
 // Broker returns the broker of a running node.
 func (c *Cluster) Broker(i int) *broker.Broker { return c.nodes[i].broker }
+
+// Incoming returns the budget of what a running node receives over gRPC.
+func (c *Cluster) Incoming(i int) *incoming.Budget { return c.nodes[i].room }
 
 // Cluster returns a running node's part of the cluster.
 func (c *Cluster) Cluster(i int) *cluster.Cluster { return c.nodes[i].cluster }
@@ -290,7 +302,8 @@ func (c *Cluster) launch(i int) {
 	}
 	n.cluster = started
 	n.broker = broker.New(started, cfg)
-	n.server = grpcapi.New(grpcapi.Config{Broker: n.broker, Logger: log, Reflection: true})
+	n.room = incoming.New(c.incoming)
+	n.server = grpcapi.New(grpcapi.Config{Broker: n.broker, Logger: log, Reflection: true, Incoming: n.room})
 	n.amqpd = amqp.New(amqp.Config{Broker: n.broker, Logger: log, Version: "test", Cluster: clusterName})
 	n.served = make(chan error, 2)
 	l, la := c.listen(n.clients), c.listen(n.amqp)

@@ -49,7 +49,7 @@ type outcome struct {
 	answered    bool
 }
 
-// outcomeKind tells what a consumer decided about deliveries.
+// outcomeKind is what a consumer decided about deliveries.
 type outcomeKind uint8
 
 const (

@@ -18,8 +18,8 @@ const (
 	tellTimeout = 2 * time.Second
 )
 
-// Tell tells peers how this node's disk fares, until ctx ends.
-func (w *Watch) Tell(ctx context.Context) {
+// Notify sends peers how this node's disk fares, until ctx ends.
+func (w *Watch) Notify(ctx context.Context) {
 	again := time.NewTimer(tellEvery)
 	defer again.Stop()
 	for {
@@ -29,7 +29,7 @@ func (w *Watch) Tell(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
-		if w.tellAll(ctx) {
+		if w.notifyAll(ctx) {
 			again.Reset(tellEvery)
 		} else {
 			again.Reset(tellAgain)
@@ -37,9 +37,9 @@ func (w *Watch) Tell(ctx context.Context) {
 	}
 }
 
-// tellAll tells every peer that has a connection, and waits for their answers; false: not all of
+// notifyAll notifies every peer that has a connection, and waits for their answers; false: not all of
 // them have answered.
-func (w *Watch) tellAll(ctx context.Context) bool {
+func (w *Watch) notifyAll(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, tellTimeout)
 	defer cancel()
 	b := w.Board
