@@ -14,6 +14,7 @@ import (
 	"github.com/quorate/quorate/broker/audit"
 	"github.com/quorate/quorate/broker/failure"
 	"github.com/quorate/quorate/broker/identity"
+	"github.com/quorate/quorate/broker/limits"
 	"github.com/quorate/quorate/broker/permission"
 	"github.com/quorate/quorate/broker/serving"
 	"github.com/quorate/quorate/catalog"
@@ -44,11 +45,6 @@ type Everywhere interface {
 	UsageElsewhere(ctx context.Context, user, vhost string, queue id.QueueUID) clients.Usage
 }
 
-// Refusals is told of what is above a limit.
-type Refusals interface {
-	Refused(k clients.Count, limit int64)
-}
-
 // Config is what connections are made of.
 type Config struct {
 	Node        Cluster
@@ -60,7 +56,7 @@ type Config struct {
 	Serving     *serving.Node
 	Logins      *identity.Logins
 	Permissions *permission.Permissions
-	Refusals    Refusals
+	Limits      *limits.Limits // count refusals
 	// Timeout is for how long a node must be out of reach before its clients' connections are taken
 	// for ended.
 	Timeout time.Duration
@@ -80,7 +76,7 @@ type Connections struct {
 	serving     *serving.Node
 	logins      *identity.Logins
 	permissions *permission.Permissions
-	refusals    Refusals
+	limits      *limits.Limits
 	timeout     time.Duration
 	log         *slog.Logger
 }
@@ -89,11 +85,11 @@ type Connections struct {
 func New(c Config) *Connections {
 	return &Connections{
 		cluster: c.Node, catalog: c.Catalog, everywhere: c.Everywhere, view: c.View, clients: c.Clients, policies: c.Policies, serving: c.Serving, logins: c.Logins,
-		permissions: c.Permissions, refusals: c.Refusals, timeout: c.Timeout, log: c.Log,
+		permissions: c.Permissions, limits: c.Limits, timeout: c.Timeout, log: c.Log,
 	}
 }
 
-// ConnectionInfo is what operators are told of a client's connection.
+// ConnectionInfo is what operators see of a client's connection.
 type ConnectionInfo = clients.ConnectionInfo
 
 // Closing is why a connection is ended.
@@ -104,10 +100,10 @@ const (
 	ConnectionRunning = "running"
 	ConnectionBlocked = "blocked" // its publishes are held back
 	ConnectionFlow    = "flow"    // the same, by a rate (VH-14)
-	ConnectionClosing = "closing" // its client is told so, and has not gone yet
+	ConnectionClosing = "closing" // its client has been asked to go, and has not gone yet
 )
 
-// Show has operators see the connection, and end it. look tells what it is now; user and vhost
+// Show has operators see the connection, and end it. look returns what it is now; user and vhost
 // that it leaves out are those that count the connection. Both functions may be called from any
 // goroutine and must not block.
 func (c *Connection) Show(look func() ConnectionInfo, end func(Closing)) { c.Open.Show(look, end) }
@@ -157,7 +153,7 @@ func (cs *Connections) ClientConnection(ctx context.Context, name string) (Conne
 }
 
 // EndConnection ends a connection to any node, which is named by its id or its name, with a
-// reason that its client is told, over gRPC with the name of the caller. Errors: those of ClientConnection.
+// reason that its client gets, over gRPC with the name of the caller. Errors: those of ClientConnection.
 func (cs *Connections) EndConnection(ctx context.Context, name, reason string) error {
 	x, err := cs.ClientConnection(ctx, name)
 	if err != nil {

@@ -6,62 +6,22 @@ import (
 	"sync"
 
 	"github.com/quorate/quorate/broker/failure"
+	"github.com/quorate/quorate/broker/limits"
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/cluster/clients"
 	"github.com/quorate/quorate/id"
 )
 
-// The names of limits.
-const (
-	LimitConnections = "max-connections"
-	LimitChannels    = "max-channels"
-	LimitConsumers   = "max-consumers"
-	LimitMessageRate = "max-message-rate"
-	LimitByteRate    = "max-byte-rate"
-	LimitStoredBytes = "max-stored-bytes"
-)
-
-// What quotas are of.
-const (
-	ScopeUser = iota
-	ScopeVHost
-	ScopeQueue
-	Scopes
-)
-
-// ScopeName is how operators see a scope.
-func ScopeName(scope int) string { return [...]string{"user", "vhost", "queue"}[scope] }
-
-// LimitOf returns what a limit is of, and its name.
-func LimitOf(k clients.CountKind) (scope int, limit string) {
-	switch k {
-	case clients.UserConnections:
-		return ScopeUser, LimitConnections
-	case clients.UserChannels:
-		return ScopeUser, LimitChannels
-	case clients.UserConsumers:
-		return ScopeUser, LimitConsumers
-	case clients.VHostConnections:
-		return ScopeVHost, LimitConnections
-	case clients.VHostChannels:
-		return ScopeVHost, LimitChannels
-	case clients.VHostConsumers:
-		return ScopeVHost, LimitConsumers
-	case clients.QueueConsumers, clients.CountKinds:
-	}
-	return ScopeQueue, LimitConsumers
-}
-
 // limit returns how many there may be; catalog.Unlimited: any number.
 func (cs *Connections) limit(v *catalog.View, k clients.Count) int64 {
-	scope, name := LimitOf(k.Kind)
+	scope, name := limits.OfCount(k.Kind)
 	var all []catalog.NamedLimit
 	switch scope {
-	case ScopeUser:
+	case limits.ScopeUser:
 		if u, ok := v.User(k.Name); ok {
 			all = u.NamedLimits()
 		}
-	case ScopeVHost:
+	case limits.ScopeVHost:
 		if h, ok := v.VHost(k.Name); ok {
 			all = h.NamedLimits()
 		}
@@ -78,13 +38,15 @@ func (cs *Connections) limit(v *catalog.View, k clients.Count) int64 {
 	return catalog.Unlimited
 }
 
+// aboveLimit is the refusal of one more than a limit allows; it names the scope, whose limit an operator has to raise.
 func aboveLimit(v *catalog.View, k clients.Count, limit int64) *failure.Error {
-	scope, name := LimitOf(k.Kind)
-	e := &failure.Error{Class: failure.NotAllowed, Kind: ScopeName(scope), Name: k.Name, Arg: name, Value: strconv.FormatInt(limit, 10), Problem: failure.ProblemLimit}
+	scope, name := limits.OfCount(k.Kind)
+	e := &failure.Error{Class: failure.NotAllowed, Kind: scope.String(), Name: k.Name, Arg: name, Value: strconv.FormatInt(limit, 10), Problem: failure.ProblemLimit}
 	switch scope {
-	case ScopeVHost:
+	case limits.ScopeUser:
+	case limits.ScopeVHost:
 		e.VHost = k.Name
-	case ScopeQueue:
+	case limits.ScopeQueue:
 		if r, ok := v.QueueByUID(k.Queue); ok {
 			e.VHost, e.Name = r.VHost, r.Name
 		}
@@ -111,7 +73,7 @@ func (cs *Connections) admit(ctx context.Context, k clients.Count) error {
 	}
 	cs.clients.Add(k, -1)
 	e := aboveLimit(v, k, limit)
-	cs.refusals.Refused(k, limit)
+	cs.limits.Refused(k, limit)
 	if who, err := cs.logins.Who(ctx); err == nil && who != nil {
 		e.User = who.User()
 	}
@@ -121,7 +83,7 @@ func (cs *Connections) admit(ctx context.Context, k clients.Count) error {
 // elsewhere returns how many there are on the other nodes.
 func (cs *Connections) elsewhere(ctx context.Context, k clients.Count) int64 {
 	user, vhost := k.Name, ""
-	if scope, _ := LimitOf(k.Kind); scope == ScopeVHost {
+	if scope, _ := limits.OfCount(k.Kind); scope == limits.ScopeVHost {
 		user, vhost = "", k.Name
 	}
 	u := cs.everywhere.UsageElsewhere(ctx, user, vhost, k.Queue)

@@ -93,7 +93,7 @@ func TestQuotaHoldsOneChannel(t *testing.T) {
 		}()
 	}
 	testcluster.Poll(t, "all wait", func() error {
-		if _, waiting := c.Broker(1).QuotaCounts(); waiting != held {
+		if _, waiting := c.Broker(1).Limits.Counts(); waiting != held {
 			return fmt.Errorf("%d wait", waiting)
 		}
 		return nil
@@ -109,7 +109,7 @@ func TestQuotaHoldsOneChannel(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, waiting := c.Broker(1).QuotaCounts(); waiting != 0 {
+	if _, waiting := c.Broker(1).Limits.Counts(); waiting != 0 {
 		t.Errorf("%d wait at the end", waiting)
 	}
 }
@@ -128,7 +128,7 @@ func TestQuotaHeldAtEnd(t *testing.T) {
 		}
 		waits := func(want int64) func() error {
 			return func() error {
-				if _, n := c.Broker(2).QuotaCounts(); n != want {
+				if _, n := c.Broker(2).Limits.Counts(); n != want {
 					return fmt.Errorf("%d wait, want %d", n, want)
 				}
 				return nil

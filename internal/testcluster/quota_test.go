@@ -197,7 +197,7 @@ func TestQuotaOfRate(t *testing.T) {
 			}
 		})
 	}
-	counts, _ := c.Broker(0).QuotaCounts()
+	counts, _ := c.Broker(0).Limits.Counts()
 	if got := counts[0]; got.Scope != "user" || got.Quota != "max-message-rate" || got.Reached == 0 || got.Held == 0 {
 		t.Errorf("figures %+v", got)
 	}

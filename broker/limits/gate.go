@@ -1,0 +1,293 @@
+package limits
+
+import (
+	"math"
+	"sync"
+	"time"
+
+	"github.com/quorate/quorate/catalog"
+	"github.com/quorate/quorate/cluster/clients"
+	"github.com/quorate/quorate/cluster/event"
+	"github.com/quorate/quorate/id"
+	"github.com/quorate/quorate/quota"
+)
+
+// The quotas of a gate: its rates, which have a bucket and a meter each, and the bytes stored.
+const (
+	messageRate = iota
+	byteRate
+	rates
+	storedQuota = rates
+	gateQuotas  = rates + 1
+)
+
+// quotaName returns the name of the limit behind a quota of a gate.
+func quotaName(which int) string {
+	return [...]string{MessageRate, ByteRate, StoredBytes}[which]
+}
+
+const (
+	// heldAgain is how long no publisher must have been held back before the event quota_over is emitted:
+	// else there were events with every message.
+	heldAgain = 10 * time.Second
+	// lookAgain bounds a wait before limits are looked at anew.
+	lookAgain = 250 * time.Millisecond
+	// toldFor is how long the figures of another node count.
+	toldFor = 3 * time.Second
+	// gateIdle is how long a gate is not used before other nodes are not asked about it any more.
+	gateIdle = 3 * time.Second
+	// storedAgainPercent of the limit must be left of what a vhost, or a user's queues, hold before publishers go on.
+	storedAgainPercent = 95
+)
+
+// gateLimits are what bounds publishers at a gate; catalog.Unlimited: nothing.
+type gateLimits struct {
+	rates  [rates]int64
+	stored int64
+}
+
+// wanted is what another node wants of a subject.
+type wanted struct {
+	rates [rates]float64
+	at    time.Duration
+}
+
+// gate is where publishers of a user, into a vhost or into a queue wait on this node. mu guards all but l
+// and of.
+type gate struct {
+	l  *Limits
+	of clients.QuotaSubject
+
+	mu      sync.Mutex
+	index   uint64 // of the view that the limits are of
+	limits  gateLimits
+	buckets [rates]quota.Bucket
+	meters  [rates]quota.Meter
+	others  map[id.NodeID]wanted
+	used    time.Duration // when a publisher asked or published last
+	ever    bool
+	holds   uint64 // bytes that the vhost, or the user's queues, hold, as far as this node knows
+	full    bool
+	over    [gateQuotas]episode
+}
+
+// episode is a time in which a quota holds publishers back now and then. It has one event at its begin and one at its end.
+type episode struct {
+	on   bool
+	last time.Duration
+}
+
+// limit sets the limits of a view, unless those of a newer one are there.
+func (g *gate) limit(now time.Duration, index uint64, l gateLimits) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if index < g.index {
+		return
+	}
+	if g.index = index; g.ever && l == g.limits {
+		return
+	}
+	g.limits, g.ever = l, true
+	g.share(now)
+	g.weigh()
+	g.l.wake()
+}
+
+// newer reports whether the limits are of a newer view than the one of an index.
+func (g *gate) newer(index uint64) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.index > index
+}
+
+// share sets the rates of this node. The caller holds mu.
+func (g *gate) share(now time.Duration) {
+	for i := range g.buckets {
+		if g.limits.rates[i] == catalog.Unlimited {
+			continue
+		}
+		var others []float64
+		for n, w := range g.others {
+			if now-w.at > toldFor {
+				delete(g.others, n)
+				continue
+			}
+			others = append(others, w.rates[i])
+		}
+		own := g.meters[i].Wants(now.Seconds())
+		g.buckets[i].SetRate(now, quota.Share(float64(g.limits.rates[i]), own, others, int(g.l.nodes.Load())))
+	}
+}
+
+// weigh compares what is held with its limit. The caller holds mu.
+func (g *gate) weigh() {
+	limit := g.limits.stored
+	switch {
+	case limit == catalog.Unlimited:
+		g.full = false
+	case g.full:
+		g.full = float64(g.holds) >= float64(limit)*storedAgainPercent/100
+	default:
+		g.full = float64(g.holds) >= float64(limit)
+	}
+}
+
+// use notes that the gate counts now; one that was idle is asked about at once. The caller holds mu.
+func (g *gate) use(now time.Duration) {
+	if g.used == 0 || now-g.used > gateIdle {
+		g.l.wake()
+	}
+	g.used = now
+}
+
+// charge counts a message that was taken.
+func (g *gate) charge(now time.Duration, bytes int) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.use(now)
+	for i, n := range [rates]float64{1, float64(bytes)} {
+		if g.limits.rates[i] != catalog.Unlimited {
+			g.buckets[i].Take(now, n)
+			g.meters[i].Add(n)
+		}
+	}
+}
+
+// wait returns how long a publisher must wait before it looks again, and for which quota; 0: not at all. With
+// storedOnly the rates are not asked about.
+func (g *gate) wait(now time.Duration, storedOnly bool) (d time.Duration, which int) {
+	d, which, began, limit := g.waiting(now, storedOnly)
+	if began {
+		g.l.figures.reached[g.scope()][which].Add(1)
+		g.l.tell(event.QuotaReached, g.of, quotaName(which), limit)
+	}
+	return d, which
+}
+
+// waiting is wait without its event, which is emitted when mu is free again: began reports that publishers go by
+// the quota until now, limit is its value.
+func (g *gate) waiting(now time.Duration, storedOnly bool) (d time.Duration, which int, began bool, limit int64) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.use(now)
+	for i := range g.buckets {
+		if storedOnly || g.limits.rates[i] == catalog.Unlimited {
+			continue
+		}
+		wait := g.buckets[i].Wait(now)
+		if wait == 0 {
+			continue
+		}
+		if own := g.meters[i].Wants(now.Seconds()); !math.IsInf(own, 1) {
+			g.l.wake() // another node may want less than its part
+		}
+		g.meters[i].Hold()
+		if wait > d {
+			d, which, limit = wait, i, g.limits.rates[i]
+		}
+	}
+	if g.full {
+		d, which, limit = lookAgain, storedQuota, g.limits.stored
+	}
+	if d == 0 {
+		return 0, 0, false, 0
+	}
+	o := &g.over[which]
+	began = !o.on
+	o.on, o.last = true, now
+	return min(d, lookAgain), which, began, limit
+}
+
+// figuresNow returns what this node wants, and begins another time of measurement if next.
+func (g *gate) figuresNow(now time.Duration, next bool) (f clients.QuotaFigures, active bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	at := now.Seconds()
+	f.Messages, f.Bytes = g.meters[messageRate].Wants(at), g.meters[byteRate].Wants(at)
+	f.PublishedMessages, f.PublishedBytes = g.meters[messageRate].Rate(at), g.meters[byteRate].Rate(at)
+	active = g.used > 0 && now-g.used <= gateIdle || g.full
+	if next {
+		for i := range g.meters {
+			g.meters[i].Next(at)
+		}
+	}
+	return f, active
+}
+
+// Figures implements clients.QuotaGate.
+func (g *gate) Figures() clients.QuotaFigures {
+	f, _ := g.figuresNow(g.l.now(), false)
+	return f
+}
+
+// Learn implements clients.QuotaGate.
+func (g *gate) Learn(from id.NodeID, f clients.QuotaFigures) {
+	now := g.l.now()
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.others[from] = wanted{[rates]float64{f.Messages, f.Bytes}, now}
+	g.share(now)
+}
+
+// holding takes what the vhost, or the user's queues, hold.
+func (g *gate) holding(now time.Duration, bytes uint64) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.holds = bytes
+	g.share(now)
+	g.weigh()
+}
+
+// limitsStored reports whether what is held is bounded.
+func (g *gate) limitsStored() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.limits.stored != catalog.Unlimited
+}
+
+// settle ends episodes in which no publisher was held back for heldAgain; it returns whether others go on.
+func (g *gate) settle(now time.Duration) (goOn bool) {
+	var ended []int
+	g.mu.Lock()
+	for i := range g.over {
+		o := &g.over[i]
+		if i == storedQuota && g.full {
+			o.last = now
+		}
+		if o.on && now-o.last > heldAgain {
+			o.on = false
+			ended = append(ended, i)
+		}
+		goOn = goOn || o.on
+	}
+	g.mu.Unlock()
+	for _, i := range ended {
+		g.l.tell(event.QuotaOver, g.of, quotaName(i), 0)
+	}
+	return goOn
+}
+
+// retire ends a gate that bounds nothing any more.
+func (g *gate) retire() {
+	g.mu.Lock()
+	over := g.over
+	g.over = [gateQuotas]episode{}
+	g.full = false
+	g.mu.Unlock()
+	for i := range over {
+		if over[i].on {
+			g.l.tell(event.QuotaOver, g.of, quotaName(i), 0)
+		}
+	}
+}
+
+// scope returns what the gate's limits are of. It needs no lock: of never changes.
+func (g *gate) scope() Scope {
+	switch {
+	case g.of.User != "":
+		return ScopeUser
+	case g.of.VHost != "":
+		return ScopeVHost
+	}
+	return ScopeQueue
+}

@@ -1,0 +1,75 @@
+package limits
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/quorate/quorate/broker/failure"
+)
+
+// Hold is why a sender's next message has to wait.
+type Hold struct {
+	// For is how long to wait before looking again; 250 ms at most.
+	For time.Duration
+	// Stored reports that a vhost, or a user's queues, hold too much, which takes longer than rates do.
+	Stored bool
+
+	gate  *gate
+	which int
+}
+
+// Waits counts the time of a publisher that waits: it is called when a wait begins, and ended when it has ended.
+func (h Hold) Waits() (ended func()) {
+	f, began := &h.gate.l.figures, time.Now()
+	f.waiting.Add(1)
+	return func() {
+		f.waiting.Add(-1)
+		f.held[h.gate.scope()][h.which].Add(int64(time.Since(began)))
+	}
+}
+
+// Error names the quota that holds the sender back, and the remedy.
+func (h Hold) Error() *failure.Error {
+	e := &failure.Error{
+		Class: failure.ResourceExhausted, Kind: h.gate.scope().String(), Arg: quotaName(h.which), RetryAfter: failure.RetryAfter,
+		Reason: "is reached: publish less at a time, or have the limit raised",
+	}
+	h.gate.mu.Lock()
+	limit := h.gate.limits.stored
+	if h.which < rates {
+		limit = h.gate.limits.rates[h.which]
+	}
+	h.gate.mu.Unlock()
+	e.Value = strconv.FormatInt(limit, 10)
+	if h.which == storedQuota {
+		e.Reason = "is reached: consume or purge messages, or have the limit raised"
+	}
+	switch of := h.gate.of; {
+	case of.User != "":
+		e.Name = of.User
+	case of.VHost != "":
+		e.Name, e.VHost = of.VHost, of.VHost
+	default:
+		if v := h.gate.l.view(); v != nil {
+			if r, ok := v.QueueByUID(of.Queue); ok {
+				e.Name, e.VHost = r.Name, r.VHost
+			}
+		}
+	}
+	return e
+}
+
+// Full reports whether what held a sender back because too much is stored still does, as far as this node knows
+// (VH-16, VH-17); false for the zero Hold. It may be called from any goroutine.
+func (h Hold) Full() bool {
+	if h.gate == nil {
+		return false
+	}
+	l := h.gate.l
+	g := l.of(l.view(), h.gate.of)
+	if g == nil {
+		return false
+	}
+	d, _ := g.wait(l.now(), true)
+	return d > 0
+}

@@ -1,0 +1,50 @@
+package limits
+
+import "github.com/quorate/quorate/cluster/clients"
+
+// The names of limits, as operators set them and errors name them.
+const (
+	Connections = "max-connections"
+	Channels    = "max-channels"
+	Consumers   = "max-consumers"
+	Queues      = "max-queues"
+	MessageRate = "max-message-rate"
+	ByteRate    = "max-byte-rate"
+	StoredBytes = "max-stored-bytes"
+)
+
+// Scope is the kind of thing that a limit is of.
+type Scope uint8
+
+// The scopes.
+const (
+	ScopeUser Scope = iota
+	ScopeVHost
+	ScopeQueue
+)
+
+// scopes is the number of scopes.
+const scopes = int(ScopeQueue) + 1
+
+// String returns the scope as operators see it.
+func (s Scope) String() string { return [...]string{"user", "vhost", "queue"}[s] }
+
+// OfCount returns what a limit of a number of things is of, and its name.
+func OfCount(k clients.CountKind) (scope Scope, limit string) {
+	switch k {
+	case clients.UserConnections:
+		return ScopeUser, Connections
+	case clients.UserChannels:
+		return ScopeUser, Channels
+	case clients.UserConsumers:
+		return ScopeUser, Consumers
+	case clients.VHostConnections:
+		return ScopeVHost, Connections
+	case clients.VHostChannels:
+		return ScopeVHost, Channels
+	case clients.VHostConsumers:
+		return ScopeVHost, Consumers
+	case clients.QueueConsumers, clients.CountKinds:
+	}
+	return ScopeQueue, Consumers
+}
