@@ -124,13 +124,17 @@ func (g *Group[R, E]) enqueue(it item[R]) {
 	p.mu.Lock()
 	err := g.admit(it.bytes)
 	wake := err == nil && p.add(it)
+	inline := wake && p.quiet()
 	p.mu.Unlock()
 	if err != nil {
 		var none R
 		it.done(none, err)
 		return
 	}
-	if wake {
+	switch {
+	case inline:
+		g.turnInline()
+	case wake:
 		p.signal()
 	}
 }
@@ -164,58 +168,6 @@ func (g *Group[R, E]) observe(o *raft.Observation) (take bool) {
 		g.proposer.signal()
 	}
 	return false // there is no channel
-}
-
-// turns notices leadership and turns commands into entries, until nothing more is asked for.
-func (g *Group[R, E]) turns() {
-	p := &g.proposer
-	for {
-		asked := p.asked.Load()
-		if p.news.Swap(false) {
-			g.watch.announce()
-		}
-		if g.isStopping() {
-			return // halt refuses what waits
-		}
-		g.turn(g.raft.Load(), &p.commands)
-		if p.asked.CompareAndSwap(asked, 0) {
-			return
-		}
-	}
-}
-
-// turn looks at the leadership first, so that the Lead command is the first of its term.
-func (g *Group[R, E]) turn(r *raft.Raft, commands *[]Command) {
-	p := &g.proposer
-	term := leaderTerm(r)
-	p.mu.Lock()
-	changed := p.term != term
-	p.mu.Unlock()
-	if changed {
-		g.cease(term)
-		if term != 0 && !g.timeAgreed() {
-			return // p.term stays: the next turn finds it changed, too
-		}
-		p.mu.Lock()
-		p.term, p.wary = term, false
-		p.mu.Unlock()
-		g.awaitDoubtful()
-		g.watch.announce()
-		if term != 0 {
-			g.proposeLead(r, term, commands)
-		}
-	}
-	if term == 0 {
-		g.refuseQueue(g.notLeader())
-		return
-	}
-	for {
-		f := p.next()
-		if f == nil {
-			return
-		}
-		g.hand(r, f, commands)
-	}
 }
 
 // leaderTerm returns the term that this member leads, 0 if none. Raft leaves the state of
