@@ -10,7 +10,7 @@ import (
 // answer answers what is left of items with an error.
 func answer[R any](items []item[R], err error) {
 	var none R
-	for i := range items { // a turn may be taking the command out of its item
+	for i := range items { // a step may be taking the command out of its item
 		items[i].done(none, err)
 	}
 }

@@ -34,15 +34,15 @@ type limits struct {
 	bytes              int64
 }
 
-// proposer gathers commands into entries. A goroutine takes turns only while there is
-// something to do: groups at rest have none. What is below mu is guarded by it; turns alone
+// proposer gathers commands into entries. A goroutine runs steps only while there is
+// something to do: groups at rest have none. What is below mu is guarded by it; steps alone
 // move items from the queue into entries in flight.
 type proposer[R any] struct {
 	limits   limits
-	begin    func()        // starts the goroutine that takes turns
-	asked    atomic.Uint32 // how often a turn was asked for since the goroutine started; 0: none runs
+	begin    func()        // starts the goroutine that runs steps
+	asked    atomic.Uint32 // how often a step was asked for since the goroutine started; 0: none runs
 	news     atomic.Bool   // raft told of another leader or state
-	commands []Command     // of the entry that a turn encodes, reused
+	commands []Command     // of the entry that a step encodes, reused
 
 	mu         sync.Mutex
 	queue      []item[R]
@@ -60,7 +60,7 @@ type proposer[R any] struct {
 	drained    chan struct{} // closed when closed and no entry in flight is left; nil until asked for
 }
 
-// signal asks for a turn. It does not block.
+// signal asks for a step. It does not block.
 func (p *proposer[R]) signal() {
 	if p.asked.Add(1) == 1 {
 		p.begin()
@@ -133,14 +133,14 @@ func (g *Group[R, E]) enqueue(it item[R]) {
 	}
 	switch {
 	case inline:
-		g.turnInline()
+		g.stepInline()
 	case wake:
 		p.signal()
 	}
 }
 
-// admit is called with the proposer's lock held. A leader that no turn has noticed yet may
-// gather commands already; if it is none any more, the next turn refuses them.
+// admit is called with the proposer's lock held. A leader that no step has noticed yet may
+// gather commands already; if it is none any more, the next step refuses them.
 func (g *Group[R, E]) admit(bytes int64) error {
 	p := &g.proposer
 	switch {
@@ -183,7 +183,7 @@ func leaderTerm(r *raft.Raft) uint64 {
 	return term
 }
 
-// add queues a command and reports whether that takes a turn: else one was asked for, or will
+// add queues a command and reports whether that needs a step: else one was asked for, or will
 // be when more has gathered or a place among the entries in flight is free. It is called with the lock
 // held.
 func (p *proposer[R]) add(it item[R]) (wake bool) {
@@ -211,7 +211,7 @@ func (p *proposer[R]) full() bool {
 	return len(p.queue) >= p.limits.commands || p.queued >= p.limits.bytes
 }
 
-// hold reports whether more is to be gathered before the next entry; then a turn will be
+// hold reports whether more is to be gathered before the next entry; then a step will be
 // asked for. It is called with the lock held.
 func (p *proposer[R]) hold(now time.Time) bool {
 	wait := p.gather.hold(now)

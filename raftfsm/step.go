@@ -3,11 +3,11 @@ package raftfsm
 import "github.com/hashicorp/raft"
 
 // maxInlineBytes bounds the commands whose entry is made by who brings the first of them: it may be
-// the reader of a link, for which commands of other queues wait.
+// the reader of a stream, for which commands of other queues wait.
 const maxInlineBytes = 64 << 10
 
-// turns notices leadership and turns commands into entries, until nothing more is asked for.
-func (g *Group[R, E]) turns() {
+// steps notices leadership and turns commands into entries, until nothing more is asked for.
+func (g *Group[R, E]) steps() {
 	p := &g.proposer
 	for {
 		asked := p.asked.Load()
@@ -17,17 +17,17 @@ func (g *Group[R, E]) turns() {
 		if g.isStopping() {
 			return // halt refuses what waits
 		}
-		g.turn(g.raft.Load(), &p.commands)
+		g.step(g.raft.Load(), &p.commands)
 		if p.asked.CompareAndSwap(asked, 0) {
 			return
 		}
 	}
 }
 
-// turnInline takes a turn on the goroutine of who brings a command, if nobody has one: it makes the
+// stepInline runs a step on the goroutine that brings a command, if none is running: it makes the
 // entry, so that no other goroutine has to wake up for it. A change of leadership is not its
-// business, and it takes one turn only.
-func (g *Group[R, E]) turnInline() {
+// business, and it runs one step only.
+func (g *Group[R, E]) stepInline() {
 	p := &g.proposer
 	if p.asked.Add(1) > 1 {
 		return
@@ -45,8 +45,8 @@ func (g *Group[R, E]) turnInline() {
 	p.begin()
 }
 
-// turn looks at the leadership first, so that the Lead command is the first of its term.
-func (g *Group[R, E]) turn(r *raft.Raft, commands *[]Command) {
+// step looks at the leadership first, so that the Lead command is the first of its term.
+func (g *Group[R, E]) step(r *raft.Raft, commands *[]Command) {
 	p := &g.proposer
 	term := leaderTerm(r)
 	p.mu.Lock()
@@ -55,7 +55,7 @@ func (g *Group[R, E]) turn(r *raft.Raft, commands *[]Command) {
 	if changed {
 		g.cease(term)
 		if term != 0 && !g.timeAgreed() {
-			return // p.term stays: the next turn finds it changed, too
+			return // p.term stays: the next step finds it changed, too
 		}
 		p.mu.Lock()
 		p.term, p.wary = term, false
