@@ -60,7 +60,7 @@ func (q *Queue) sendNowLocked() {
 }
 
 // answerNow tells who waits for a command that the queue has carried out, on the goroutine that brings
-// the answer: the one that applied the command, or a link's reader. Neither waits: what it calls must
+// the answer: the one that applied the command, or a stream's reader. Neither waits: what it calls must
 // not block, and all else that there is to do is left to the queue's own goroutine. False: somebody
 // else works on the queue, and takes the answer like any other.
 func (q *Queue) answerNow(a *response) bool {
@@ -80,7 +80,7 @@ func (q *Queue) answerNow(a *response) bool {
 }
 
 // deliverLocked hands deliveries to the clients on the goroutine that brings them: a worker of this
-// node's members, or a link's reader. It lets mu go meanwhile.
+// node's members, or a stream's reader. It lets mu go meanwhile.
 func (q *Queue) deliverLocked(ds []traffic.Delivery) {
 	q.running = true
 	var out outbox

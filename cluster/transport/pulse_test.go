@@ -115,10 +115,10 @@ func TestHeartbeatsTellAtOnce(t *testing.T) {
 		until(t, "the one that asks is told", func() bool { return beats1.heard(Peer{Node: "n2", Epoch: 3}, news) })
 	}
 	if d, up := a.Silent("n2"); d != 0 || !up {
-		t.Errorf("the one that asks is owed %v, link is up: %v", d, up)
+		t.Errorf("the one that asks is owed %v, connection is up: %v", d, up)
 	}
 	if d, up := b.Silent("n1"); d != 0 || !up {
-		t.Errorf("the one that is asked is owed %v, link is up: %v", d, up)
+		t.Errorf("the one that is asked is owed %v, connection is up: %v", d, up)
 	}
 }
 
@@ -222,7 +222,7 @@ func TestHeartbeatsOfFrozenPeer(t *testing.T) {
 	relay1.freeze()
 	relay2.freeze()
 	until(t, "both are told", func() bool { return beats1.lateFrom("n2") && beats2.lateFrom("n1") })
-	until(t, "both drop their links", func() bool {
+	until(t, "both drop their connections", func() bool {
 		_, up1 := a.Connected("n2")
 		_, up2 := b.Connected("n1")
 		return !up1 && !up2

@@ -323,11 +323,11 @@ func TestTLSRotation(t *testing.T) {
 		m1.Store(&keyMaterial{issue(t, step.own, request("n1")), step.trust})
 		m2.Store(&keyMaterial{issue(t, step.own, request("n2")), step.trust})
 		if _, up := a.Connected("n2"); !up || connects() != uint64(i+1) {
-			t.Fatalf("step %d: up %v after %d connects: the link did not stay", i, up, connects())
+			t.Fatalf("step %d: up %v after %d connects: the connection did not stay", i, up, connects())
 		}
 		addresses := []string{newRelay(t, b.address).address, b.address}
 		a.SetPeer("n2", addresses[i%2]) // another address: a new connection
-		until(t, "the link came up again", func() bool { _, up := a.Connected("n2"); return up && connects() == uint64(i+2) })
+		until(t, "the connection came up again", func() bool { _, up := a.Connected("n2"); return up && connects() == uint64(i+2) })
 	}
 	if a.Stats().Peers[0].Failures != 0 && a.Stats().Refused+b.Stats().Refused != 0 {
 		t.Errorf("refused on the way: %+v", a.Stats())
