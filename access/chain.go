@@ -9,22 +9,22 @@ import (
 	"sync/atomic"
 )
 
-// remembers is a Backend that knows some answers without a look.
+// remembers is a Backend that knows some answers without a call.
 type remembers interface {
-	// Remembered returns the answer to the credentials, if it is known.
+	// Remembered returns the answer for the credentials if it is known.
 	Remembered(c Credentials) (id *Identity, err error, known bool)
 }
 
-// vouches is a Backend that knows who does not guess.
+// vouches is a Backend that recognises clients which do not guess passwords.
 type vouches interface {
 	// Vouched reports whether the credentials were right a while ago.
 	Vouched(c Credentials) bool
 }
 
-// Counts are the answers of a backend since the start.
+// Counts are a backend's answers since the start of the process.
 type Counts struct{ Accepted, Refused, Unavailable uint64 }
 
-// member is a backend of a chain.
+// member is a backend of a chain with its counts.
 type member struct {
 	Backend
 	accepted, refused, unavailable atomic.Uint64
@@ -42,7 +42,7 @@ func NewChain(backends ...Backend) *Chain {
 	return c
 }
 
-// Counts returns the answers by the backends' names.
+// Counts returns the counts by the names of the backends.
 func (c *Chain) Counts() map[string]Counts {
 	out := make(map[string]Counts, len(c.members))
 	for _, m := range c.members {
@@ -51,26 +51,32 @@ func (c *Chain) Counts() map[string]Counts {
 	return out
 }
 
-// Unsure is the error of a chain of which one backend could not tell, which is the cause, and another one refused.
+// Unsure is the error when one backend could not decide, which is the Cause, and another one
+// refused.
 type Unsure struct{ Cause error }
 
 func (e *Unsure) Error() string { return e.Cause.Error() }
 
 func (e *Unsure) Unwrap() error { return e.Cause }
 
-// Authenticate returns whom the credentials prove to one of the backends, and its name. Before
-// one has to look, admit is asked once, whose error ends it. Errors: *Refused if all refuse, that of
-// admit, or that of the first backend that could not tell (ID-1), as *Unsure if others refused.
+// Authenticate returns the identity that the credentials prove, and the name of the backend that
+// accepted them. Before the first backend has to do real work it calls admit once; an error of
+// admit ends the login. Errors: *Refused if all backends refuse; the error of admit; or the error
+// of the first backend that could not decide (ID-1), wrapped in *Unsure if others refused.
 func (c *Chain) Authenticate(ctx context.Context, cred Credentials, admit func() error) (id *Identity, by string, err error) {
 	return c.ask(ctx, cred, admit, func(*member) bool { return true })
 }
 
-// Again is Authenticate by one backend alone.
+// Again is Authenticate with one backend alone.
 func (c *Chain) Again(ctx context.Context, by string, cred Credentials, admit func() error) (*Identity, error) {
 	id, _, err := c.ask(ctx, cred, admit, func(m *member) bool { return m.Name() == by })
 	return id, err
 }
 
+// ask runs Authenticate over the backends that among lets through. The order of the answers
+// decides: the first identity ends the search, an outage outweighs a refusal, because the backend
+// that is down might have accepted (ID-1). admit is called at most once, and only when a backend
+// needs a real look at credentials that it has not vouched for.
 func (c *Chain) ask(
 	ctx context.Context, cred Credentials, admit func() error, among func(*member) bool,
 ) (id *Identity, by string, err error) {
@@ -92,7 +98,7 @@ func (c *Chain) ask(
 			id, err = m.Authenticate(ctx, cred)
 		}
 		if err == nil && (id == nil || id.Ended(cred.Now)) {
-			err = &Refused{Reason: "what was shown has ended"}
+			err = &Refused{Reason: "the login has expired"}
 		}
 		no, isNo := errors.AsType[*Refused](err)
 		switch {
@@ -101,7 +107,7 @@ func (c *Chain) ask(
 			return id, m.Name(), nil
 		case isNo:
 			m.refused.Add(1)
-			if refused == nil { // of a token those say most that are asked first
+			if refused == nil { // for a token the backends asked first give the most precise reason
 				refused = no
 			}
 		default:
@@ -118,11 +124,13 @@ func (c *Chain) ask(
 		return nil, "", untold
 	}
 	if refused == nil {
-		refused = &Refused{Reason: "tokens of this kind do not log in here"}
+		refused = &Refused{Reason: "no backend of this cluster accepts tokens of this kind"}
 	}
 	return nil, "", refused
 }
 
+// remembered returns the cached answer of a backend that keeps one; known is false for every other
+// backend.
 func (m *member) remembered(cred Credentials) (id *Identity, err error, known bool) { //nolint:revive // an answer, and whether there is one
 	if r, ok := m.Backend.(remembers); ok {
 		return r.Remembered(cred)
@@ -135,8 +143,8 @@ func (m *member) vouched(cred Credentials) bool {
 	return ok && r.Vouched(cred)
 }
 
-// order returns the backends that the credentials are for, those first that can tell them by
-// their form.
+// order returns the backends that apply to the credentials; those that recognise them by their form
+// come first.
 func (c *Chain) order(cred Credentials) (out []*member) {
 	token := isToken(cred)
 	for _, m := range c.members {
@@ -154,8 +162,8 @@ func (c *Chain) order(cred Credentials) (out []*member) {
 
 func isToken(c Credentials) bool { return c.Bearer || IsJWT(c.Secret) }
 
-// IsJWT reports whether a text has the form of a signed JSON Web Token; of one that is too long
-// nobody looks.
+// IsJWT reports whether a text has the form of a signed JSON Web Token. It does not examine a text
+// that is too long.
 func IsJWT(text string) bool {
 	if len(text) > MaxTokenBytes || strings.Count(text, ".") != 2 {
 		return false

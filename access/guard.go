@@ -15,43 +15,45 @@ import (
 const (
 	// DefaultCache is how long answers are remembered.
 	DefaultCache = 10 * time.Second
-	// DefaultTimeout bounds one question.
+	// DefaultTimeout bounds one call of the backend.
 	DefaultTimeout = 5 * time.Second
-	// maxRemembered bounds the answers of a backend that are remembered; with one more all are forgotten.
+	// maxRemembered bounds the answers that are remembered for a backend; one more clears them all.
 	maxRemembered = 10_000
-	// vouchedFor is how long after its last use an accepted answer says that who shows the same
-	// credentials does not guess them.
+	// vouchedFor is how long an accepted answer, after its last use, proves that a client with the
+	// same credentials does not guess them.
 	vouchedFor = 10 * time.Minute
 )
 
-// Guarded is a backend that answers in time, and whose answers are remembered for a while, by a keyed
-// hash of the credentials and never by these (ID-3).
+// Guarded is a backend with a time limit, whose answers are remembered for a while. The cache is
+// keyed by a keyed hash of the credentials and never holds the credentials themselves (ID-3).
 type Guarded struct {
 	Backend
 	keep, within time.Duration
-	key          [sha256.Size]byte // of this process
+	key          [sha256.Size]byte // random in each process
 
 	mu      sync.Mutex
 	answers map[[sha256.Size]byte]answer
 	asking  map[[sha256.Size]byte]*question
 }
 
+// answer is a remembered outcome: an identity or a refusal, valid before until.
 type answer struct {
 	id    *Identity
 	err   error
 	until time.Time
 }
 
-// question is what the backend is being asked; others with the same credentials wait for its answer.
+// question is a call of the backend that is under way; callers with the same credentials wait for
+// its answer.
 type question struct {
 	over chan struct{} // closed once id and err are set
 	id   *Identity
 	err  error
 }
 
-// Guard returns a backend whose answers are kept so long, but none longer than its identity
-// lasts, and none of what may pass; and that cannot tell what it cannot tell within a time. 0 is
-// 10 s and 5 s; to keep for less than 0 is not at all.
+// Guard bounds each call of a backend by within and remembers its answers for keep. An answer never
+// outlives its identity, and a refusal that may pass is not remembered. 0 means 5 s for within and
+// 10 s for keep; a negative keep remembers nothing.
 func Guard(b Backend, keep, within time.Duration) *Guarded {
 	c := &Guarded{
 		Backend: b, keep: cmp.Or(keep, DefaultCache), within: cmp.Or(within, DefaultTimeout),
@@ -61,18 +63,21 @@ func Guard(b Backend, keep, within time.Duration) *Guarded {
 	return c
 }
 
+// digest keys the answers with an HMAC under a key of this process, so that a memory dump holds no
+// credentials and no hash that can be looked up in a table (ID-3). The 0xff byte occurs in no UTF-8
+// text and so keeps user and secret apart.
 func (c *Guarded) digest(cred Credentials) (d [sha256.Size]byte) {
 	h := hmac.New(sha256.New, c.key[:])
-	if !c.Tokens() { // a token says itself who it is
+	if !c.Tokens() { // a token names its user itself
 		h.Write([]byte(cred.User))
 	}
-	h.Write([]byte{0xff}) // in no UTF-8
+	h.Write([]byte{0xff}) // a byte that never occurs in UTF-8
 	h.Write([]byte(cred.Secret))
 	h.Sum(d[:0])
 	return d
 }
 
-// Remembered returns the answer to the credentials, if it is known.
+// Remembered returns the answer for the credentials if it is known.
 func (c *Guarded) Remembered(cred Credentials) (id *Identity, err error, known bool) { //nolint:revive // an answer, and whether there is one
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -83,8 +88,8 @@ func (c *Guarded) Remembered(cred Credentials) (id *Identity, err error, known b
 	return a.id, a.err, true
 }
 
-// Vouched reports whether the credentials were right a while ago: who shows them does not guess, and
-// many who show them at once are no attack.
+// Vouched reports whether the credentials were right a while ago. A client that presents them does
+// not guess, and many clients that present them at once are no attack.
 func (c *Guarded) Vouched(cred Credentials) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -106,14 +111,15 @@ func (c *Guarded) Authenticate(ctx context.Context, cred Credentials) (*Identity
 		case <-q.over:
 			if !errors.Is(q.err, context.Canceled) && !errors.Is(q.err, context.DeadlineExceeded) {
 				return q.id, q.err
-			} // who asked has gone away
+			} // the caller whose call this was has gone away
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		}
 	}
 }
 
-// ask returns the question that is being asked, or begins it.
+// ask returns the question that is under way for the credentials, or begins one; mine reports the
+// latter.
 func (c *Guarded) ask(d [sha256.Size]byte) (q *question, mine bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -125,6 +131,7 @@ func (c *Guarded) ask(d [sha256.Size]byte) (q *question, mine bool) {
 	return q, true
 }
 
+// told ends the question: later callers ask anew, and waiting callers read the answer in q.
 func (c *Guarded) told(d [sha256.Size]byte, q *question) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -132,7 +139,7 @@ func (c *Guarded) told(d [sha256.Size]byte, q *question) {
 	close(q.over)
 }
 
-// answered asks the backend and remembers what it says.
+// answered asks the backend and remembers its answer.
 func (c *Guarded) answered(ctx context.Context, cred Credentials, d [sha256.Size]byte) (*Identity, error) {
 	id, err := c.bounded(ctx, cred)
 	until := cred.Now.Add(c.keep)
@@ -151,6 +158,8 @@ func (c *Guarded) answered(ctx context.Context, cred Credentials, d [sha256.Size
 	return id, err
 }
 
+// bounded asks the backend within the time limit. It turns only its own timeout into Unavailable;
+// when the caller's context ends, the caller gets that error.
 func (c *Guarded) bounded(ctx context.Context, cred Credentials) (*Identity, error) {
 	bounded, cancel := context.WithTimeout(ctx, c.within)
 	defer cancel()

@@ -5,20 +5,20 @@ import (
 	"strings"
 )
 
-// tagScope begins a scope that is a tag.
+// tagScope is the prefix of a scope that is a tag.
 const tagScope = "tag:"
 
-// rule is one scope that gives a right.
+// rule is one scope that grants a right.
 type rule struct {
 	right       Right
 	vhost, name wildcard
-	keys        wildcard // nil: of topic exchanges none
+	keys        wildcard // nil: the scope has no key, so it grants nothing on keys of topic exchanges
 }
 
-// rights are what scopes give.
+// rights are the rights that scopes grant.
 type rights []rule
 
-// IsScope reports whether a text without a prefix is a scope that gives something.
+// IsScope reports whether a text without a prefix is a scope that grants something.
 func IsScope(text string) bool {
 	tag, is := strings.CutPrefix(text, tagScope)
 	_, ok := parseRule(text)
@@ -38,7 +38,7 @@ func (r rights) In(vhost string) (Grant, bool) {
 	return grantOf(&names), entered
 }
 
-// Topic implements Rights: a topic exchange takes a scope with keys.
+// Topic implements Rights. At a topic exchange only scopes with keys count.
 func (r rights) Topic(vhost, exchange string) (Grant, bool) {
 	keys := [3]anyOf{}
 	for i := range r {
@@ -49,6 +49,8 @@ func (r rights) Topic(vhost, exchange string) (Grant, bool) {
 	return grantOf(&keys), true
 }
 
+// grantOf leaves a right nil where no scope names anything for it. Assigning the nil slice would
+// make a non-nil interface.
 func grantOf(of *[3]anyOf) (g Grant) {
 	for i, a := range of {
 		if a != nil {
@@ -58,7 +60,8 @@ func grantOf(of *[3]anyOf) (g Grant) {
 	return g
 }
 
-// ParseScopes makes rights and tags of scopes without a prefix; what is neither is left out (ID-4).
+// ParseScopes derives rights and tags from scopes without a prefix; it leaves out what is neither
+// (ID-4).
 func ParseScopes(scopes []string) (Rights, []string) {
 	var r rights
 	var tags []string

@@ -5,11 +5,11 @@ import (
 	"strings"
 )
 
-// wildcard is a pattern of a scope: `*` stands for any characters, and the rest, percent-decoded,
-// for itself, for all of a name. nil matches nothing.
-type wildcard []string // what stands between the stars
+// wildcard is a pattern of a scope. `*` stands for any characters; everything else,
+// percent-decoded, stands for itself. A pattern must match the whole name. nil matches nothing.
+type wildcard []string // the texts between the stars
 
-// newWildcard reads a pattern; one that cannot be decoded matches nothing, as in RabbitMQ.
+// newWildcard reads a pattern. A pattern that cannot be decoded matches nothing, as in RabbitMQ.
 func newWildcard(text string) wildcard {
 	parts := strings.Split(text, "*")
 	for i, p := range parts {
@@ -22,7 +22,7 @@ func newWildcard(text string) wildcard {
 	return parts
 }
 
-// matches takes a time that grows with the name and not with the stars.
+// matches takes time proportional to the name, whatever the number of stars.
 func (w wildcard) matches(name string) bool {
 	switch len(w) {
 	case 0:
@@ -45,7 +45,7 @@ func (w wildcard) matches(name string) bool {
 	return true
 }
 
-// anyOf matches what one of them does.
+// anyOf matches what any of its patterns matches.
 type anyOf []wildcard
 
 // String implements Matcher.

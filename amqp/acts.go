@@ -5,8 +5,8 @@ import (
 	"context"
 
 	"github.com/quorate/quorate/amqp/wire"
-	"github.com/quorate/quorate/broker"
 	"github.com/quorate/quorate/broker/audit"
+	"github.com/quorate/quorate/broker/names"
 )
 
 // origin is where the client is, for the audit.
@@ -14,8 +14,8 @@ func (c *conn) origin() audit.Origin {
 	return audit.Origin{Protocol: "amqp", Address: c.nc.RemoteAddr().String(), Client: cmp.Or(c.client.name, c.client.product)}
 }
 
-// topologyMethod runs methods of the classes exchange and queue, and has the audit tell of those that
-// change something.
+// topologyMethod runs the methods of the classes exchange and queue. Those that change something
+// are audited.
 func (ch *channel) topologyMethod(m wire.Method) (handled bool, err error) {
 	if class := m.ID().Class(); class != wire.ExchangeDeclareID.Class() && class != wire.QueueDeclareID.Class() {
 		return false, nil
@@ -23,6 +23,8 @@ func (ch *channel) topologyMethod(m wire.Method) (handled bool, err error) {
 	return ch.audited(m)
 }
 
+// audited runs a topology method. The audit sees the broker's error, the client the fault made from
+// it: handled and err leave by the closure, hence the dropped results.
 func (ch *channel) audited(m wire.Method) (handled bool, err error) {
 	run := func(ctx context.Context) error {
 		if handled, err = ch.exchangeMethod(ctx, m); !handled {
@@ -32,14 +34,14 @@ func (ch *channel) audited(m wire.Method) (handled bool, err error) {
 	}
 	act, changes := ch.actOf(m)
 	if !changes {
-		_ = run(ch.c.ctx) // it is err
+		_ = run(ch.c.ctx) // run has set err
 		return handled, err
 	}
 	_ = ch.c.s.b.Audit.Audited(ch.c.ctx, act, func(ctx context.Context) error { return cause(run(ctx)) })
 	return handled, err
 }
 
-// cause is the broker's error that a fault was made of, if it was of one.
+// cause returns the broker's error behind a fault, or err itself if there is none.
 func cause(err error) error {
 	if f, is := err.(*fault); is && f.cause != nil { //nolint:errorlint // faults are returned bare
 		return f.cause
@@ -47,7 +49,7 @@ func cause(err error) error {
 	return err
 }
 
-// actOf says what a method is about to change; false: nothing.
+// actOf returns what a method is about to change; false: it changes nothing.
 func (ch *channel) actOf(m wire.Method) (audit.Act, bool) {
 	act := func(op audit.Operation, kind, name string) audit.Act {
 		return audit.Act{Operation: op, VHost: ch.c.vhost, Kind: kind, Name: name, From: ch.c.origin()}
@@ -61,17 +63,17 @@ func (ch *channel) actOf(m wire.Method) (audit.Act, bool) {
 	case *wire.QueuePurge:
 		return act(audit.OpQueuePurge, "queue", last(m.Queue)), true
 	case *wire.QueueBind:
-		return act(audit.OpBindingCreate, "binding", broker.BindingName(m.Exchange, last(m.Queue))), true
+		return act(audit.OpBindingCreate, "binding", names.Binding(m.Exchange, last(m.Queue))), true
 	case *wire.QueueUnbind:
-		return act(audit.OpBindingDelete, "binding", broker.BindingName(m.Exchange, last(m.Queue))), true
+		return act(audit.OpBindingDelete, "binding", names.Binding(m.Exchange, last(m.Queue))), true
 	case *wire.ExchangeDeclare:
 		return act(audit.OpExchangeDeclare, "exchange", m.Exchange), !m.Passive
 	case *wire.ExchangeDelete:
 		return act(audit.OpExchangeDelete, "exchange", m.Exchange), true
 	case *wire.ExchangeBind:
-		return act(audit.OpBindingCreate, "binding", broker.BindingName(m.Source, m.Destination)), true
+		return act(audit.OpBindingCreate, "binding", names.Binding(m.Source, m.Destination)), true
 	case *wire.ExchangeUnbind:
-		return act(audit.OpBindingDelete, "binding", broker.BindingName(m.Source, m.Destination)), true
+		return act(audit.OpBindingDelete, "binding", names.Binding(m.Source, m.Destination)), true
 	}
 	return audit.Act{}, false
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/quorate/quorate/message"
 )
 
-// wordingOfArgument tells what is wrong about a property or argument of a queue's
+// wordingOfArgument says in RabbitMQ's words what is wrong with a property or argument of a queue's
 // declaration; "": RabbitMQ has no words for it.
 func wordingOfArgument(e *failure.Error, thing string) string {
 	switch {
@@ -18,7 +18,7 @@ func wordingOfArgument(e *failure.Error, thing string) string {
 		return "invalid property 'exclusive-owner' for " + thing
 	case e.Arg == "auto_delete":
 		return "invalid property 'auto-delete' for " + thing
-	case e.Arg == "name" && e.Name == "": // classic ones may be named by the server
+	case e.Arg == "name" && e.Name == "": // the server may name classic queues
 		return "Cannot declare a server-named queue for type rabbit_quorum_queue"
 	case !strings.HasPrefix(e.Arg, "x-") || e.Received == nil:
 		return ""
@@ -32,8 +32,8 @@ func wordingOfArgument(e *failure.Error, thing string) string {
 	return fmt.Sprintf("invalid arg '%s' for %s: %s", e.Arg, thing, why)
 }
 
-// wrongArgument tells why a value is refused as an argument, as an Erlang term; "": RabbitMQ
-// has none for it.
+// wrongArgument is the reason, as an Erlang term, for which RabbitMQ refuses a value of an
+// argument; "": RabbitMQ has none for it.
 func wrongArgument(name string, v message.Value) string {
 	text, isText := v.AsString()
 	unacceptable := "{unacceptable_type," + typeName(v.Kind()) + "}"
@@ -63,6 +63,8 @@ func wrongArgument(name string, v message.Value) string {
 	return why
 }
 
+// wrongInteger words RabbitMQ's complaint about an integer argument: its type, its sign, or its
+// size.
 func wrongInteger(name string, v message.Value) string {
 	n, isInt := v.AsInt()
 	switch {
@@ -80,7 +82,7 @@ func wrongInteger(name string, v message.Value) string {
 
 func wantInteger(v message.Value) string { return `"expected integer, got ` + typeName(v.Kind()) + `"` }
 
-// typeName is what RabbitMQ calls a type of a table's values.
+// typeName is RabbitMQ's name of a type of table values.
 func typeName(k message.Kind) string {
 	switch k {
 	case message.KindNull:

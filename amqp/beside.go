@@ -8,52 +8,54 @@ import (
 	"github.com/quorate/quorate/broker"
 )
 
-// Bounds of what a connection does beside its reader.
+// Bounds of the work of a connection beside its reader.
 const (
-	// maxMethodsBeside is how many methods of one connection run beside the reader, each of
-	// another channel; others wait for their turn.
+	// maxMethodsBeside is how many methods of one connection run beside the reader, each of another
+	// channel; others wait their turn.
 	maxMethodsBeside = 16
-	// maxBesideBytes is how much may wait behind them; beyond it nothing is read.
+	// maxBesideBytes bounds the frames that wait behind them; beyond it the connection is not read.
 	maxBesideBytes = 1 << 20
-	// maxRatedBytes is the same while a rate holds a channel back: many may be, and for long.
+	// maxRatedBytes is the bound while a rate holds a channel back: then many frames may wait, and for
+	// long.
 	maxRatedBytes = 64 << 10
-	// frameBytes is what a frame costs that waits, beyond its payload.
+	// frameBytes is the cost of a waiting frame beside its payload.
 	frameBytes = 64
 )
 
-// hand is what it takes to run frames; the reader has one, and each goroutine beside it.
+// hand holds what running frames needs. The reader has one, and so has each goroutine beside it.
 type hand struct {
-	now     time.Time // a moment ago: when frames were read, or taken
+	now     time.Time // when the frames were read or taken
 	names   wire.Names
-	publish broker.Publish // used again for every message
+	publish broker.Publish // reused for every message
 }
 
-// beside is the work of a connection that its reader does not do itself. Guarded by the
-// connection's mu.
+// beside is the work of a connection that its reader does not do itself. The connection's mu guards
+// it.
 type beside struct {
 	frameQueues map[uint16]*frameQueue // by channel number
-	ready       []*frameQueue          // those that nobody runs, in the order of their turns
+	ready       []*frameQueue          // frame queues that no goroutine runs, in the order of their turns
 	hands       int                    // goroutines
-	bytes       int                    // of frames that wait or run
-	rated       int                    // frame queues that a rate has held back
-	over        bool                   // no goroutine begins any more
-	fault       error                  // ends the connection; the reader takes it
+	bytes       int                    // of waiting and running frames
+	rated       int                    // frame queues that a rate holds back
+	over        bool                   // no goroutine starts any more
+	fault       error                  // ends the connection; the reader picks it up
 }
 
-// frameQueue holds the frames of one channel number, in their order, from a method that waits for
-// the broker, or a publish that a rate holds back, on to the last that came before that one's end. As
-// long as there is a frame queue, the number's channel belongs to it and not to the reader.
+// frameQueue holds the frames of one channel number, in order. It begins with a method that waits
+// for the broker, or with a publish that a rate holds back, and lasts until its last frame has run.
+// While a channel number has a frame queue, its channel belongs to that queue and not to the
+// reader.
 type frameQueue struct {
 	number uint16
 	frames []wire.Frame
-	rated  bool // a rate has held it back
+	rated  bool // a rate holds it back
 
-	waited func() // while a rate does: ends that; nil: none does
+	waited func() // ends the hold of a rate; nil: no rate holds it
 	timer  *time.Timer
 }
 
-// slow reports whether a frame may wait for more than the queues' windows: for the catalog, a
-// queue's answer, or its consumers.
+// slow reports whether a frame may wait for more than the queues' windows: for the catalog, for a
+// queue's answer, or for its consumers.
 func slow(f wire.Frame) bool {
 	if f.Type != wire.FrameMethod {
 		return false
@@ -71,8 +73,8 @@ func slow(f wire.Frame) bool {
 	}
 }
 
-// route returns the channel of a frame, nil if it is not open, for the reader to run it; or it
-// has the frame run beside, after all frames of its channel before it.
+// route returns the channel of a frame for the reader to run it; nil if it is not open. Otherwise,
+// with elsewhere set, it has passed the frame to the channel's frame queue.
 func (c *conn) route(f wire.Frame) (ch *channel, elsewhere bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -90,7 +92,7 @@ func (c *conn) route(f wire.Frame) (ch *channel, elsewhere bool) {
 	return nil, true
 }
 
-// newFrameQueue begins the frame queue of a channel. The caller holds mu.
+// newFrameQueue begins the frame queue of a channel. mu is held.
 func (c *conn) newFrameQueue(channel uint16) *frameQueue {
 	l := &frameQueue{number: channel}
 	if c.beside.frameQueues == nil {
@@ -100,14 +102,14 @@ func (c *conn) newFrameQueue(channel uint16) *frameQueue {
 	return l
 }
 
-// append has a frame run in a frame queue, after those that wait there. The caller holds mu.
+// append adds a frame to the end of a frame queue. mu is held.
 func (c *conn) append(l *frameQueue, f wire.Frame) {
 	c.beside.bytes += frameBytes + len(f.Payload)
-	f.Payload = append([]byte(nil), f.Payload...) // the reader's buffer is used again
+	f.Payload = append([]byte(nil), f.Payload...) // the reader reuses its buffer
 	l.frames = append(l.frames, f)
 }
 
-// makeReady gives a frame queue its turn. The caller holds mu.
+// makeReady gives a frame queue its turn. mu is held.
 func (c *conn) makeReady(l *frameQueue) {
 	b := &c.beside
 	b.ready = append(b.ready, l)
@@ -117,7 +119,7 @@ func (c *conn) makeReady(l *frameQueue) {
 	}
 }
 
-// work runs frames beside the reader as long as there are some, one of each frame queue at a time.
+// work runs frames beside the reader while there are any, one of each frame queue at a time.
 func (c *conn) work() {
 	h := &hand{}
 	for l := c.nextFrameQueue(); l != nil; l = c.nextFrameQueue() {
@@ -138,7 +140,8 @@ func (c *conn) work() {
 	}
 }
 
-// ran takes the first frame of a frame queue away, which was run, and the frame queue if that was its last one.
+// ran removes the first frame of a frame queue, which has run, and with the last frame the queue
+// itself.
 func (c *conn) ran(l *frameQueue) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -156,7 +159,8 @@ func (c *conn) ran(l *frameQueue) {
 	c.changed.Broadcast()
 }
 
-// nextFrameQueue returns the frame queue whose turn it is; nil: there is none, and the caller ends.
+// nextFrameQueue returns the frame queue whose turn it is; nil: there is none, and the calling
+// goroutine ends.
 func (c *conn) nextFrameQueue() *frameQueue {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -171,7 +175,7 @@ func (c *conn) nextFrameQueue() *frameQueue {
 	return next
 }
 
-// runBeside runs one frame, unless the connection ends.
+// runBeside runs one frame unless the connection is ending.
 func (c *conn) runBeside(h *hand, f wire.Frame) error {
 	if err := c.life.Err(); err != nil || c.isEnding() {
 		return err
@@ -191,7 +195,7 @@ func (b *beside) most() int {
 	return maxBesideBytes
 }
 
-// interrupt has the reader end the connection for an error, the first one if there are more.
+// interrupt makes the reader end the connection with an error; the first error counts.
 func (c *conn) interrupt(err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -201,10 +205,10 @@ func (c *conn) interrupt(err error) {
 	c.beside.fault = err
 	c.interrupted.Store(true)
 	c.changed.Broadcast()
-	_ = c.nc.SetReadDeadline(time.Unix(1, 0)) // it may wait for the client
+	_ = c.nc.SetReadDeadline(time.Unix(1, 0)) // the reader may be waiting for the client
 }
 
-// takeFault returns the error that interrupted the reader, once; nil: none did.
+// takeFault returns the error that interrupted the reader, once; nil: there is none.
 func (c *conn) takeFault() error {
 	if !c.interrupted.Load() {
 		return nil
@@ -216,8 +220,8 @@ func (c *conn) takeFault() error {
 	return c.beside.fault
 }
 
-// awaitBeside waits until all that was read is done. What is left when the connection ends,
-// or after a fault beside, is dropped.
+// awaitBeside waits until all frames that were read have run. Frames left at the connection's end,
+// or after a fault beside, are dropped.
 func (c *conn) awaitBeside() {
 	_ = c.await(c.life, func() bool { return len(c.beside.frameQueues) == 0 })
 }

@@ -10,23 +10,23 @@ import (
 )
 
 const (
-	// blockedEvery is the time between two looks whether queues have room again.
+	// blockedEvery is the time between two checks whether queues have room again.
 	blockedEvery = 250 * time.Millisecond
-	// maxFullQueues bounds the queues without room that a connection waits for; it may meet
-	// others when it goes on.
+	// maxFullQueues bounds the full queues that a connection waits for; it may meet others once it
+	// continues.
 	maxFullQueues = 16
 )
 
-// blocking is why publishes of a connection wait (PUB-10): an alarm of the node, or queues
-// that had no room for an earlier one. Guarded by the connection's mu.
+// blocking is why publishes of a connection wait (PUB-10): an alarm of the node, or queues that had
+// no room for an earlier message. The connection's mu guards it.
 type blocking struct {
 	on     bool
-	full   []string    // queues
-	stored limits.Hold // a vhost, or a user's queues, hold too much (VH-16, VH-17); zero: none does
+	full   []string    // queues without room
+	stored limits.Hold // a vhost, or a user's queues, hold too much (VH-16, VH-17); zero: neither
 }
 
-// block holds the publishes of the connection back from now on, and tells the client. queue
-// is what has no room; "": the node has an alarm.
+// block holds the connection's publishes back from now on, and tells the client. queue is the queue
+// without room; "": the node has an alarm.
 func (c *conn) block(reason, queue string) {
 	c.mu.Lock()
 	b := &c.blocking
@@ -49,7 +49,7 @@ func (c *conn) block(reason, queue string) {
 	}
 }
 
-// unblock lets publishes go on if nothing is in their way any more.
+// unblock lets publishes continue once nothing holds them back.
 func (c *conn) unblock() bool {
 	if c.s.b.Alarm() != nil {
 		return false
@@ -77,7 +77,7 @@ func (c *conn) unblock() bool {
 	return true
 }
 
-// awaitUnblocked is where a publish waits. It returns at once on a connection that ends.
+// awaitUnblocked makes a publish wait. It returns at once if the connection is ending.
 func (c *conn) awaitUnblocked(by *hand) error {
 	if a := c.s.b.Alarm(); a != nil {
 		c.block(a.Reason, "")
@@ -90,7 +90,7 @@ func (c *conn) awaitUnblocked(by *hand) error {
 	return nil
 }
 
-// watchBlocked has a connection let go on when it may.
+// watchBlocked lets a connection continue as soon as it may.
 func (s *Server) watchBlocked(c *conn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -106,7 +106,7 @@ func (s *Server) watchBlocked(c *conn) {
 	}
 }
 
-// unblockAll runs while connections are blocked.
+// unblockAll runs while any connection is blocked.
 func (s *Server) unblockAll() {
 	tick := time.NewTicker(blockedEvery)
 	defer tick.Stop()
@@ -134,12 +134,13 @@ func (s *Server) unblockAll() {
 	}
 }
 
-// forgetBlocked reports whether no connection is left.
+// forgetBlocked removes the connections that are not blocked any more, and reports whether none is
+// left.
 func (s *Server) forgetBlocked(free []*conn) (none bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, c := range free {
-		if !c.held.Load() || c.life.Err() != nil { // it may be blocked anew by now
+		if !c.held.Load() || c.life.Err() != nil { // it may be blocked again by now
 			delete(s.blocked, c)
 		}
 	}

@@ -9,53 +9,55 @@ import (
 	"github.com/quorate/quorate/broker/limits"
 )
 
-// channel is one channel of a connection. What is above mu's part belongs to the reader, or
-// to the channel's frame queue while it has one.
+// channel is one channel of a connection. The fields above mu's part belong to the reader, or to
+// the channel's frame queue while it has one.
 type channel struct {
 	c      *conn
 	number uint16
-	by     *hand // of who runs the frame
+	by     *hand // the hand that runs the current frame
 	sender *broker.Sender
-	held   limits.Hold // why a publish had to wait last
+	held   limits.Hold // why the last publish that waited had to wait
 
-	leave     func() // gives back what counts the channel
-	closing   bool   // channel.close was sent: all but close and close-ok is dropped
+	leave     func() // ends the count of this channel
+	closing   bool   // channel.close was sent: everything but close and close-ok is dropped
 	confirms  bool
 	tx        *transaction
-	unit      *broker.Unit // while a transaction is committed
-	published uint64       // the number of the last publish in confirm mode
-	prefetch  uint16       // of consumers to come (DEL-3)
-	lastQueue string       // what an empty name means
+	unit      *broker.Unit // set while a transaction commits
+	published uint64       // number of the last publish in confirm mode
+	prefetch  uint16       // of future consumers (DEL-3)
+	lastQueue string       // the queue that an empty name stands for
 	consumers map[string]*consumer
-	replies   *consumer   // of answers to the channel's own requests; nil: none
-	retired   []*consumer // cancelled, with deliveries that are unsettled
+	replies   *consumer   // consumer of the replies to the channel's own requests; nil: none
+	retired   []*consumer // cancelled consumers with unsettled deliveries
 	content   content
-	done      func(broker.Result) // takes results of publishes
-	inline    broker.Result       // of the publish that is being made, if it is known at once
+	done      func(broker.Result) // receives the results of publishes
+	inline    broker.Result       // result of the current publish, if it is known at once
 
-	// Guarded by the connection's mu.
+	// The connection's mu guards the following.
 	inFlight  int  // publishes without a result
-	gone      bool // nothing is delivered any more
+	gone      bool // no more deliveries
 	timedOut  bool // the writer has sent channel.close
 	delivered uint64
 	unsettled unsettled
 	results   []result
 
-	told told // the writer's
+	told told // owned by the writer
 }
 
-// result is what a client is told of one publish.
+// result is the result of one publish, as the client gets it.
 type result struct {
 	tag     uint64
 	refused bool
 }
 
+// channel returns the open channel of a number; nil if there is none. It takes the connection's mu.
 func (c *conn) channel(n uint16) *channel {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.channels[n]
 }
 
+// openChannels copies the channels, so that the caller can drop them without holding mu.
 func (c *conn) openChannels() []*channel {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -66,7 +68,7 @@ func (c *conn) openChannels() []*channel {
 	return all
 }
 
-// openChannel takes the first frame of a channel.
+// openChannel handles the first frame of a channel.
 func (c *conn) openChannel(f wire.Frame) error {
 	id, err := wire.MethodOf(f.Payload)
 	if f.Type != wire.FrameMethod || err != nil || id != wire.ChannelOpenID {
@@ -96,7 +98,7 @@ func (c *conn) openChannel(f wire.Frame) error {
 	}
 	leave := func() {
 		leaveUser()
-		if leaveVHost != nil { // else the vhost is being deleted, and the connection ends
+		if leaveVHost != nil { // otherwise the vhost is being deleted, and the connection ends
 			leaveVHost()
 		}
 	}
@@ -110,9 +112,9 @@ func (c *conn) openChannel(f wire.Frame) error {
 	return nil
 }
 
-// fail closes the channel for a fault (C-5).
+// fail closes the channel because of a fault (C-5).
 func (ch *channel) fail(f *fault) {
-	ch.c.log.Warn("a channel is closed for a fault of the client", "channel", ch.number, "error", f, "cause", f.cause)
+	ch.c.log.Warn("a channel is closed because of a fault of the client", "channel", ch.number, "error", f, "cause", f.cause)
 	ch.closing = true
 	ch.quit(ch.c.ctx)
 	ch.send(&wire.ChannelClose{
@@ -120,8 +122,8 @@ func (ch *channel) fail(f *fault) {
 	})
 }
 
-// quit ends the consumers; what is unsettled returns (DEL-8). It waits until the queues know,
-// but not beyond ctx's end, nor for long.
+// quit ends the consumers; unsettled deliveries return to their queues (DEL-8). It waits until the
+// queues know, but neither beyond ctx nor for long.
 func (ch *channel) quit(ctx context.Context) {
 	ctx, stop := context.WithTimeout(ctx, endWait)
 	defer stop()
@@ -147,7 +149,7 @@ func (ch *channel) quit(ctx context.Context) {
 	ch.tx = nil
 }
 
-// drop ends a channel, and forgets it.
+// drop ends a channel and removes it.
 func (c *conn) drop(ctx context.Context, ch *channel) {
 	ch.quit(ctx)
 	c.mu.Lock()
@@ -159,8 +161,8 @@ func (c *conn) drop(ctx context.Context, ch *channel) {
 
 func (ch *channel) send(m wire.Method) { ch.c.send(ch.number, m) }
 
-// catchUp waits until the queues have decided about what the channel has published and
-// settled: a method that looks into a queue finds that done, as its client expects.
+// catchUp waits until the queues have decided on what the channel has published and settled, so
+// that a method which looks into a queue sees that, as its client expects.
 func (ch *channel) catchUp(id wire.MethodID) error {
 	c := ch.c
 	if err := c.awaitPublishes(c.life, &ch.inFlight); err != nil {
@@ -178,15 +180,15 @@ func (ch *channel) catchUp(id wire.MethodID) error {
 	return nil
 }
 
-// awaitPublishes waits until the queues have decided about publishes that are counted in n,
-// which mu guards: what comes after them must not overtake them (AM-13).
+// awaitPublishes waits until the queues have decided on the publishes counted in n, which mu
+// guards: later commands must not overtake them (AM-13).
 func (c *conn) awaitPublishes(ctx context.Context, n *int) error {
 	return c.await(ctx, func() bool { return *n == 0 })
 }
 
-// settleDown is awaitPublishes before an end, which does not wait for long.
+// settleDown is awaitPublishes with a short time limit, before an end.
 func (c *conn) settleDown(n *int) {
 	ctx, stop := context.WithTimeout(c.life, endWait)
 	defer stop()
-	_ = c.awaitPublishes(ctx, n) // those that are left go on without the channel
+	_ = c.awaitPublishes(ctx, n) // what is left completes without the channel
 }

@@ -25,38 +25,37 @@ const (
 
 // Config describes a Server. Zero values are the defaults.
 type Config struct {
-	Broker *broker.Broker // needed
+	Broker *broker.Broker // required
 	Logger *slog.Logger   // nil: nothing is logged
 	// TLS protects connections; nil: plain text.
 	TLS *tls.Config
-	// CertificateUser returns the user whom a client's certificate, which TLS must have
-	// verified, stands for; nil: mechanism EXTERNAL is not offered.
+	// CertificateUser returns the user that a client's certificate stands for. TLS must have verified
+	// the certificate. nil: mechanism EXTERNAL is not offered.
 	CertificateUser func(*x509.Certificate) (string, error)
-	// Version is told to clients.
+	// Version is the version sent to clients.
 	Version string
-	// Cluster is told to clients as the cluster's name; "": quorate.
+	// Cluster is the cluster name sent to clients; "": quorate.
 	Cluster string
-	// FrameMax is offered as the largest frame, in bytes; 0: 128 KiB, at least 4096.
+	// FrameMax is the largest frame offered, in bytes; 0: 128 KiB, at least 4096.
 	FrameMax uint32
-	// ChannelMax is offered as the highest number of a channel; 0: 2047.
+	// ChannelMax is the highest channel number offered; 0: 2047.
 	ChannelMax uint16
-	// Heartbeat is offered as the interval of heartbeats; 0: 60 s. Clients may choose less, or
-	// none.
+	// Heartbeat is the heartbeat interval offered; 0: 60 s. Clients may choose a shorter one, or none.
 	Heartbeat time.Duration
-	// Gate bounds the connections, and the time until connection.open, which is its LoginTimeout;
-	// nil: one with the defaults, for this server alone.
+	// Gate bounds the connections, and the time until connection.open, which is its LoginTimeout; nil:
+	// a gate of this server's own with the defaults.
 	Gate *gate.Gate
-	// ServeTimeout bounds how long a new connection waits for a node that serves nobody yet,
-	// before it is closed; 0: 3 s. It must be below the time that clients allow for a handshake.
+	// ServeTimeout bounds how long a new connection waits for a node that does not serve clients yet,
+	// before it is closed; 0: 3 s. It must be shorter than the time that clients allow for a
+	// handshake.
 	ServeTimeout time.Duration
-	// PublishWindow bounds the messages of one connection that queues have not decided about;
-	// beyond it nothing is read from it. 0: 8192. Their bytes are bounded for each queue.
+	// PublishWindow bounds the messages of one connection that await the queues' decisions; beyond it
+	// the connection is not read. 0: 8192. Their bytes are bounded for each queue.
 	PublishWindow int
-	// Incoming bounds what messages hold that are not whole, of all listeners that have it; nil:
-	// the defaults of NewIncoming, for this one.
+	// Incoming bounds the memory of incomplete messages over all listeners that share it; nil: the
+	// defaults of NewIncoming, for this server alone.
 	Incoming *Incoming
-	// WriteTimeout is how long a client may take nothing of what it is sent before its
-	// connection is cut; 0: 30 s.
+	// WriteTimeout is how long a client may read nothing before its connection is cut off; 0: 30 s.
 	WriteTimeout time.Duration
 }
 
@@ -90,6 +89,7 @@ func (c *Config) Validate() error {
 	return errors.Join(errs...)
 }
 
+// setDefault writes the default over a zero value.
 func setDefault[T comparable](v *T, d T) {
 	var zero T
 	if *v == zero {

@@ -1,23 +1,24 @@
 package amqp
 
-// told is what a channel in confirm mode has told of its publishes: all up to low, and of
-// those above the ones in above.
+// told is what a channel in confirm mode has confirmed to its client: all publishes up to low, and
+// those in above.
 type told struct {
 	low   uint64
 	above map[uint64]bool
 }
 
-// run is one ack or nack: of one publish or, with multiple, of all up to it that were not
-// told before.
+// run is one ack or nack: for one publish or, with multiple, for all publishes up to it that are
+// still unanswered.
 type run struct {
 	tag      uint64
 	multiple bool
 	refused  bool
-	low      bool // all below it is told
+	low      bool // all publishes below it are answered
 }
 
-// decide takes results by ascending tag and returns what to tell. Each publish is told
-// exactly once: neighbours that had the same fate are one run if all below them is told.
+// decide takes results by ascending tag and returns the acks and nacks to send. Each publish is
+// answered exactly once. Neighbours with the same result become one run if all publishes below them
+// are answered.
 func (t *told) decide(results []result) []run {
 	var runs []run
 	for _, r := range results {

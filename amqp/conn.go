@@ -20,19 +20,19 @@ import (
 // Sizes of buffers, in bytes.
 const (
 	firstRead = 4 << 10
-	// outLimit is how much output may wait before nothing more is read from a client.
+	// outLimit is how much output may wait before the connection is not read any more.
 	outLimit = 1 << 20
 )
 
-// closeWait is how long a connection that is being closed waits for the client's answer, and
-// then for the client to close the socket.
+// closeWait is how long a closing connection waits for the client's answer, and then for the client
+// to close the socket.
 const closeWait = 5 * time.Second
 
-// endWait bounds how long the end of a connection or channel waits until its consumers and
-// its queues are gone: a client that comes back at once must not find them.
+// endWait bounds how long the end of a connection or channel waits until its consumers and its
+// queues are gone: a client that reconnects at once must not find them.
 const endWait = 2 * time.Second
 
-// unauthenticatedWait is the same for a client that has not logged in.
+// unauthenticatedWait is closeWait for a client that has not logged in.
 const unauthenticatedWait = time.Second
 
 // conn is one connection.
@@ -43,13 +43,13 @@ type conn struct {
 	life context.Context // ends with the connection
 	stop context.CancelFunc
 
-	// Of the reader.
-	ctx       context.Context // of the broker's calls: life, with who makes them
+	// The reader owns the following.
+	ctx       context.Context // context of calls of the broker: life, with the identity of the caller
 	in        []byte
-	from, to  int // of in: what was read and not parsed
+	from, to  int // part of in that was read and not yet parsed
 	hand      hand
 	owner     *connections.Connection
-	unwatch   func()         // ends watching the login; nil: nobody does
+	unwatch   func()         // ends the watch on the login; nil: none
 	buffer    *broker.Buffer // of deliveries
 	ended     bool
 	vhost     string
@@ -57,47 +57,49 @@ type conn struct {
 	chanMax   uint16
 	heartbeat time.Duration
 	client    client
-	lookAt    time.Time // for messages that have been under way for too long
-	looks     bool      // the socket's deadline is the time to do so
+	lookAt    time.Time // when to check for messages that take too long
+	looks     bool      // the socket's deadline is lookAt
 
 	w           writer
-	working     sync.WaitGroup // what runs beside the reader
+	working     sync.WaitGroup // goroutines beside the reader
 	interrupted atomic.Bool    // beside.fault waits for the reader
-	held        atomic.Bool    // publishes wait: what blocking.on says
+	held        atomic.Bool    // publishes wait; the same as blocking.on
 	flow        atomic.Int32   // publishes that wait for a rate
 
 	received, sent atomic.Uint64 // bytes
-	// unfinished counts the publishes that are being read, and bytes of their headers.
+	// unfinished counts the publishes that are being read and the bytes of their headers.
 	unfinished atomic.Int64
-	txBytes    atomic.Int64 // that transactions hold
+	txBytes    atomic.Int64 // held by transactions
 	waited     atomic.Int64 // nanoseconds for which the reader was held back
-	asked      int64        // bytes of Incoming that it holds or waits for; guarded by that one's mu
+	asked      int64        // bytes of Incoming that it holds or waits for; Incoming's mu guards it
 
 	mu       sync.Mutex
-	told     connections.ConnectionInfo // what operators are told of it that stays so; Name is empty until it is open
+	told     connections.ConnectionInfo // what operators see of it and does not change; Name is empty until the connection is open
 	channels map[uint16]*channel
 	out      []byte        // frames to send
 	news     chan struct{} // of capacity 1: there is something to send
-	changed  sync.Cond     // of mu: there may be room in out or in the window, or nothing in the way
+	changed  sync.Cond     // on mu: out or the window may have room, or publishes may continue
 	blocking blocking
 	beside   beside
-	wakened  []*consumer // have something to take
-	settling []*channel  // have results of publishes
+	wakened  []*consumer // consumers with deliveries to take
+	settling []*channel  // channels with results of publishes
 	inFlight int         // publishes without a result
-	greeted  bool        // it has sent the header of this protocol
-	closing  bool        // connection.close was sent, or is not worth it
-	done     bool        // no more output after what is in out
+	greeted  bool        // the protocol header has arrived
+	closing  bool        // connection.close was sent, or is not worth sending
+	done     bool        // no more output follows
 }
 
-// client is what a client says of itself.
+// client is what a client says about itself.
 type client struct {
-	name, product             string // product with its version
+	name, product             string // product and its version
 	mechanism                 string
-	properties                []byte // all that it says, as message.AppendTable writes it
+	properties                []byte // all its properties, encoded by message.AppendTable
 	cancelNotify, authFailure bool
 	blocked                   bool
 }
 
+// newConn prepares a connection; run serves it. frameMax starts at firstFrameMax, the limit until
+// tune has agreed on another.
 func newConn(s *Server, nc net.Conn) *conn {
 	c := &conn{
 		s: s, nc: nc, log: s.log.With("client", nc.RemoteAddr().String()), frameMax: firstFrameMax,
@@ -111,11 +113,11 @@ func newConn(s *Server, nc net.Conn) *conn {
 }
 
 var (
-	// errClosed ends the reader after connection.close was read, and answered.
+	// errClosed ends the reader after connection.close was read and answered.
 	errClosed = errors.New("amqp: closed by the client")
-	// errAnswered ends it after connection.close-ok was read.
+	// errAnswered ends the reader after connection.close-ok was read.
 	errAnswered = errors.New("amqp: closed")
-	// errOtherProtocol ends it after the header of this one was sent.
+	// errOtherProtocol ends the reader after this protocol's header was sent.
 	errOtherProtocol = errors.New("amqp: the client speaks another protocol")
 )
 
@@ -142,7 +144,7 @@ func (c *conn) run() {
 
 // serve reads until the end.
 func (c *conn) serve() error {
-	defer c.end() // of one that logged in and went no further, too
+	defer c.end() // also for a connection that logged in and came no further
 	if err := c.handshake(); err != nil {
 		c.s.counters.refused.Add(1)
 		return err
@@ -150,7 +152,7 @@ func (c *conn) serve() error {
 	c.s.counters.opened.Add(1)
 	c.opened()
 	c.watchLogin()
-	c.endIfGone() // since it was let in
+	c.endIfGone() // its user or vhost may have gone during the handshake
 	c.log.Info("a client connected", "user", c.user(), "vhost", c.vhost, "name", c.client.name)
 	for {
 		f, err := c.readFrame()
@@ -169,21 +171,21 @@ func (c *conn) serve() error {
 	}
 }
 
-// failed returns nil if the connection is to be closed for a fault, and goes on to the
-// client's answer.
+// failed decides how to continue after an error. It returns nil if it has sent connection.close for
+// a fault; the reader then continues until the client's answer.
 func (c *conn) failed(err error) error {
 	x, told := errors.AsType[*fault](err)
 	if told || errors.Is(err, io.EOF) {
-		c.awaitBeside() // what came before
+		c.awaitBeside() // frames that came before the error
 	}
 	if !told || c.isClosing() {
 		return err
 	}
-	_ = c.takeFault() // the first one is told
+	_ = c.takeFault() // the first fault counts
 	return c.awaitClose(x)
 }
 
-// finish tells the log how the connection ended, and the client if it was not told.
+// finish logs how the connection ended.
 func (c *conn) finish(err error) {
 	switch {
 	case errors.Is(err, errClosed), errors.Is(err, errAnswered), errors.Is(err, io.EOF), c.owner == nil: // unauthenticated clients must not fill a disk
@@ -193,7 +195,7 @@ func (c *conn) finish(err error) {
 	}
 }
 
-// end gives back what the connection holds, once.
+// end releases what the connection holds, once.
 func (c *conn) end() {
 	if c.ended {
 		return
@@ -215,18 +217,18 @@ func (c *conn) end() {
 	}
 }
 
-// cut ends the connection without a word. It may be called from any goroutine.
+// cut closes the connection without notice. It may be called from any goroutine.
 func (c *conn) cut() {
 	c.stop()
 	_ = c.nc.Close()
 }
 
-// force closes the connection by the server's will: 320.
+// force closes the connection on behalf of the server: 320.
 func (c *conn) force(why string) {
 	c.mu.Lock()
 	greeted, done := c.greeted, c.done
 	c.mu.Unlock()
-	if !greeted || done { // it may speak anything, or has been told all
+	if !greeted || done { // its protocol is unknown, or all is sent already
 		c.cut()
 		return
 	}
@@ -234,7 +236,7 @@ func (c *conn) force(why string) {
 	time.AfterFunc(closeWait, c.cut)
 }
 
-// opened has operators see the connection.
+// opened shows the connection to operators.
 func (c *conn) opened() {
 	c.mu.Lock()
 	c.told = connections.ConnectionInfo{
@@ -247,7 +249,7 @@ func (c *conn) opened() {
 	c.owner.Show(c.show, func(why connections.Closing) { c.force(cmp.Or(why.Reason, "closed by an operator")) })
 }
 
-// show returns what operators are told.
+// show returns what operators see.
 func (c *conn) show() connections.ConnectionInfo {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -266,13 +268,15 @@ func (c *conn) show() connections.ConnectionInfo {
 	return x
 }
 
+// isClosing reports whether connection.close was sent: from then on only its answer counts. It
+// takes mu.
 func (c *conn) isClosing() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.closing
 }
 
-// isEnding reports that nothing more is run for the client.
+// isEnding reports that no more frames of the client run.
 func (c *conn) isEnding() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -296,28 +300,28 @@ func (c *conn) sendClose(f *fault) {
 	c.changed.Broadcast()
 }
 
-// tell closes the connection for a fault.
+// tell closes the connection because of a fault.
 func (c *conn) tell(f *fault) {
 	c.s.counters.failed.Add(1)
-	c.log.Warn("a connection is closed for a fault of the client", "error", f, "cause", f.cause)
+	c.log.Warn("a connection is closed because of a fault of the client", "error", f, "cause", f.cause)
 	c.end()
 	c.sendClose(f)
 }
 
-// awaitClose closes the connection for a fault. What still comes is dropped, up to the
-// client's answer.
+// awaitClose closes the connection because of a fault. It drops all frames until the client's
+// answer.
 func (c *conn) awaitClose(f *fault) error {
 	c.tell(f)
-	if f.code == wire.FrameError { // what follows cannot be read
+	if f.code == wire.FrameError { // the following frames cannot be read
 		return f
 	}
 	time.AfterFunc(closeWait, c.cut)
 	return nil
 }
 
-// linger waits for the client to close the socket after the last words to it, and drops what
-// still comes: a socket that is closed with unread bytes loses these words, and clients that
-// find the end of the stream before they have read close-ok take it for a failure.
+// linger waits for the client to close the socket after the last output, and drops what still
+// arrives. A socket that is closed with unread bytes loses that output, and clients that meet the
+// end of the stream before close-ok report a failure.
 func (c *conn) linger(why error) {
 	_, failed := errors.AsType[*fault](why)
 	wait := closeWait
@@ -325,7 +329,7 @@ func (c *conn) linger(why error) {
 	case errors.Is(why, errClosed):
 	case failed, errors.Is(why, errOtherProtocol):
 		if end, ok := c.nc.(interface{ CloseWrite() error }); ok {
-			_ = end.CloseWrite() // it may not answer
+			_ = end.CloseWrite() // the client may not answer
 		}
 	default:
 		return
@@ -337,7 +341,8 @@ func (c *conn) linger(why error) {
 	_, _ = io.Copy(io.Discard, c.nc)
 }
 
-// send appends a method for the writer. It does not wait: the reader does, before each frame.
+// send appends a method for the writer. It does not wait; the reader waits for room before each
+// frame.
 func (c *conn) send(channel uint16, m wire.Method) {
 	c.mu.Lock()
 	c.out = wire.AppendMethod(c.out, channel, m)

@@ -1,5 +1,7 @@
 package amqp
 
+// each calls do for a copy of the connections, without mu: do may end a connection, and remove
+// takes mu.
 func (s *Server) each(do func(*conn)) {
 	s.mu.Lock()
 	all := make([]*conn, 0, len(s.conns))
@@ -12,7 +14,7 @@ func (s *Server) each(do func(*conn)) {
 	}
 }
 
-// add takes a connection in, unless the server stops.
+// add registers a connection unless the server is stopping.
 func (s *Server) add(c *conn) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -23,6 +25,7 @@ func (s *Server) add(c *conn) bool {
 	return true
 }
 
+// remove takes a connection that has ended off the list that each walks.
 func (s *Server) remove(c *conn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -116,7 +116,7 @@ func TestNothingIsLeft(t *testing.T) {
 	unauthenticated.ended()
 	_ = unauthenticated.nc.Close()
 	for _, p := range []*peer{half, consumer, publisher} {
-		if text := want[*wire.ConnectionClose](p).ReplyText; text != "CONNECTION_FORCED - the node stops; connect to another one" {
+		if text := want[*wire.ConnectionClose](p).ReplyText; text != "CONNECTION_FORCED - the node is stopping; connect to another one" {
 			t.Error(text)
 		}
 		p.send(0, &wire.ConnectionCloseOK{})

@@ -10,6 +10,7 @@ import (
 
 	"github.com/quorate/quorate/amqp/wire"
 	"github.com/quorate/quorate/broker"
+	"github.com/quorate/quorate/broker/names"
 	"github.com/quorate/quorate/internal/wait"
 	"github.com/quorate/quorate/message"
 )
@@ -22,18 +23,18 @@ type consumer struct {
 	c     *broker.Consumer
 	noAck bool
 
-	address string // of answers, which is their routing key (AM-3); "": it consumes from a queue
+	address string // reply address, which is the routing key of replies (AM-3); "": it consumes from a queue
 
-	decided bool // the reader's: there are decisions that may not be committed
+	decided bool // owned by the reader: some decisions may not be committed
 
-	// Guarded by the connection's mu.
+	// The connection's mu guards the following.
 	started   bool          // consume-ok is on its way
 	woken     bool          // is in wakened, or was before it started
 	cancelled chan struct{} // not nil: basic.cancel waits for the last delivery
 	ended     bool
 }
 
-// wake tells the writer that there is something to take; it is called from any goroutine.
+// wake tells the writer that deliveries may be waiting. It may be called from any goroutine.
 func (x *consumer) wake() {
 	c := x.ch.c
 	c.mu.Lock()
@@ -48,7 +49,7 @@ func (x *consumer) wake() {
 	}
 }
 
-// finish ends the consumer and waits until its queue knows, no longer than until ctx ends.
+// finish ends the consumer and waits until its queue knows, but not beyond ctx.
 func (x *consumer) finish(ctx context.Context) {
 	c := x.ch.c
 	c.mu.Lock()
@@ -62,12 +63,14 @@ func (x *consumer) finish(ctx context.Context) {
 	c.s.counters.consumers.Add(-1)
 }
 
-// madeUpChars is how much of a made-up tag is random: 5 bits each.
+// madeUpChars is the random part of a generated tag, 5 bits per character.
 const madeUpChars = 22
 
-// madeUpTag is the tag of a consumer whose client leaves it to the server (AM-14).
+// madeUpTag generates a consumer tag where the client gives none (AM-14).
 func madeUpTag() string { return "amq.ctag-" + rand.Text()[:madeUpChars] }
 
+// consume starts a consumer. Earlier publishes of the channel come first. consume-ok and started
+// are set under one hold of mu, so the writer never sends a delivery before consume-ok.
 func (ch *channel) consume(m *wire.BasicConsume) error {
 	tag := m.ConsumerTag
 	if tag == "" {
@@ -96,11 +99,11 @@ func (ch *channel) consume(m *wire.BasicConsume) error {
 	return nil
 }
 
-// open returns the consumer that a client asks for: a new one, or the one that it had.
+// open returns the consumer for a basic.consume: a new one, or the cancelled one of the same tag.
 func (ch *channel) open(m *wire.BasicConsume, tag string) (*consumer, error) {
 	x := &consumer{ch: ch, tag: tag, noAck: m.NoAck}
 	var err error
-	if m.Queue == broker.ReplyName {
+	if m.Queue == names.ReplyTo {
 		err = ch.openReplies(m, x)
 	} else {
 		x, err = ch.openConsumer(m, x)
@@ -108,8 +111,8 @@ func (ch *channel) open(m *wire.BasicConsume, tag string) (*consumer, error) {
 	return x, err
 }
 
-// openConsumer registers a consumer with its queue. One that was cancelled under the same tag
-// and holds deliveries goes on in its place (CO-3).
+// openConsumer registers a consumer with its queue. A consumer that was cancelled under the same
+// tag and holds deliveries continues instead (CO-3).
 func (ch *channel) openConsumer(m *wire.BasicConsume, x *consumer) (*consumer, error) {
 	var err error
 	if x.queue, err = ch.named(m.Queue, m.ID()); err != nil {
@@ -140,8 +143,8 @@ func (ch *channel) openConsumer(m *wire.BasicConsume, x *consumer) (*consumer, e
 	return x, nil
 }
 
-// goOn has a consumer that was cancelled take deliveries again; what comes before consume-ok
-// waits for that.
+// goOn lets a cancelled consumer take deliveries again. Deliveries that arrive before consume-ok
+// wait for it.
 func (ch *channel) goOn(x *consumer, o broker.Consume) (bool, error) {
 	ch.c.mu.Lock()
 	x.started = false
@@ -149,7 +152,7 @@ func (ch *channel) goOn(x *consumer, o broker.Consume) (bool, error) {
 	return x.c.Again(ch.c.ctx, o)
 }
 
-// arguments reads those of a consumer (CO-1).
+// arguments reads the arguments of a consumer (CO-1).
 func (ch *channel) arguments(m *wire.BasicConsume, queue string, o *broker.Consume) error {
 	integer := func(name string, low, high int64) (int64, bool, error) {
 		v, there := m.Arguments.Get(name)
@@ -174,9 +177,12 @@ func (ch *channel) arguments(m *wire.BasicConsume, queue string, o *broker.Consu
 	return err
 }
 
+// cancel ends a consumer. cancel-ok follows the last delivery that the queue had handed over; the
+// writer closes done once it has taken those. Deliveries that are unsettled stay with the client
+// (CO-3).
 func (ch *channel) cancel(m *wire.BasicCancel) error {
 	x := ch.consumers[m.ConsumerTag]
-	if x == nil { // it was cancelled before, which is no fault
+	if x == nil { // it was cancelled already, which is not a fault
 		return ch.answer(m.NoWait, &wire.BasicCancelOK{ConsumerTag: m.ConsumerTag})
 	}
 	if err := ch.c.awaitPublishes(ch.c.life, &ch.inFlight); err != nil {
@@ -196,7 +202,7 @@ func (ch *channel) cancel(m *wire.BasicCancel) error {
 	c.mu.Unlock()
 	wait.Wake(c.news)
 	select {
-	case <-done: // the writer has taken what there was
+	case <-done: // the writer has taken the last deliveries
 	case <-c.ctx.Done():
 		return c.ctx.Err()
 	}
@@ -208,7 +214,7 @@ func (ch *channel) cancel(m *wire.BasicCancel) error {
 	return ch.answer(m.NoWait, &wire.BasicCancelOK{ConsumerTag: m.ConsumerTag})
 }
 
-// retire keeps a cancelled consumer as long as it has deliveries that are unsettled (CO-3).
+// retire keeps a cancelled consumer while it has unsettled deliveries (CO-3).
 func (ch *channel) retire(x *consumer) {
 	c := ch.c
 	c.mu.Lock()
@@ -224,7 +230,7 @@ func (ch *channel) retire(x *consumer) {
 	c.s.counters.consumers.Add(-1)
 }
 
-// all goes over the channel's consumers, those that are cancelled and hold deliveries too.
+// all goes over the channel's consumers, including cancelled ones that hold deliveries.
 func (ch *channel) all() iter.Seq[*consumer] {
 	return func(yield func(*consumer) bool) {
 		for _, x := range ch.consumers {
@@ -240,6 +246,9 @@ func (ch *channel) all() iter.Seq[*consumer] {
 	}
 }
 
+// get answers basic.get. catchUp comes first: messages that this channel has just settled or
+// published must count. The frames are appended under mu together with the delivery tag, so tags
+// rise in the order on the wire.
 func (ch *channel) get(m *wire.BasicGet) error {
 	c := ch.c
 	queue, err := ch.named(m.Queue, m.ID())
@@ -274,8 +283,8 @@ func (ch *channel) get(m *wire.BasicGet) error {
 	return nil
 }
 
-// headersOf are the headers of a delivery: the message's own, what returns and discards
-// added (DEL-11), its deaths (DL-32, DL-34) and, from quorum queues, counts (DEL-10).
+// headersOf are the headers of a delivery: the message's own, what returns and discards added
+// (DEL-11), its deaths (DL-32, DL-34) and, from quorum queues, the counts (DEL-10).
 func headersOf(d *broker.Delivery, classic bool) message.Table {
 	h := d.Message.Headers.Merged(d.Message.Annotations).Merged(message.DeathHeaders(&d.Message))
 	if classic || d.AcquiredCount == 0 && d.DeliveryCount == 0 {

@@ -7,7 +7,7 @@ import (
 	"github.com/quorate/quorate/broker"
 )
 
-// handle runs one frame, or has it run beside.
+// handle runs one frame, or passes it to a goroutine beside the reader.
 func (c *conn) handle(f wire.Frame) error {
 	if err := c.holdBack(&c.hand, c.hasRoom); err != nil {
 		return err
@@ -30,7 +30,7 @@ func (c *conn) handle(f wire.Frame) error {
 	return err
 }
 
-// runFrame runs one frame of a channel, nil: one that is not open.
+// runFrame runs one frame of a channel; nil: the channel is not open.
 func (c *conn) runFrame(by *hand, ch *channel, f wire.Frame) error {
 	if ch == nil {
 		return c.openChannel(f)
@@ -57,7 +57,7 @@ func (c *conn) handleConnection(f wire.Frame) error {
 	switch m := m.(type) {
 	case *wire.ConnectionClose:
 		c.awaitBeside()
-		if x, ok := errors.AsType[*fault](c.takeFault()); ok { // it came before
+		if x, ok := errors.AsType[*fault](c.takeFault()); ok { // it came before the close
 			c.tell(x)
 		}
 		c.settleDown(&c.inFlight)
@@ -121,7 +121,7 @@ func (ch *channel) handle(f wire.Frame) error {
 			return faultOf(err, id)
 		}
 		return ch.ack(&m)
-	default: // those that do not come once a message
+	default: // the rest, which do not come with every message
 	}
 	m, err := wire.ParseMethod(f.Payload, &ch.by.names)
 	if err != nil {
@@ -130,6 +130,8 @@ func (ch *channel) handle(f wire.Frame) error {
 	return ch.method(m)
 }
 
+// hasTimedOut reports whether the writer closed the channel because of an ack deadline. It takes
+// the connection's mu.
 func (ch *channel) hasTimedOut() bool {
 	ch.c.mu.Lock()
 	defer ch.c.mu.Unlock()
@@ -151,6 +153,7 @@ func (ch *channel) handleClosing(f wire.Frame) error {
 	return nil
 }
 
+// method runs the methods of channel, confirm and tx, and passes on the rest by class.
 func (ch *channel) method(m wire.Method) error {
 	switch m := m.(type) {
 	case *wire.ChannelClose:
@@ -159,12 +162,12 @@ func (ch *channel) method(m wire.Method) error {
 		ch.send(&wire.ChannelCloseOK{})
 		return nil
 	case *wire.ChannelFlow:
-		if !m.Active { // a prefetch does that, and clients take for granted that it is refused
+		if !m.Active { // prefetch serves the purpose, and clients expect a refusal
 			return refuse(wire.NotImplemented, m.ID(), "active=false")
 		}
 		ch.send(&wire.ChannelFlowOK{Active: true})
 		return nil
-	case *wire.ChannelFlowOK: // nobody asked for it
+	case *wire.ChannelFlowOK: // the server never asked for it
 		return nil
 	case *wire.ChannelOpen:
 		return refuse(wire.ChannelError, m.ID(), "second 'channel.open' seen")
@@ -179,6 +182,8 @@ func (ch *channel) method(m wire.Method) error {
 	return ch.basicMethod(m)
 }
 
+// basicMethod runs the methods of class basic but publish and ack, which handle parses without an
+// allocation. A reject counts as a failed delivery, a nack does not (D-11).
 func (ch *channel) basicMethod(m wire.Method) error {
 	switch m := m.(type) {
 	case *wire.BasicQos:
@@ -217,10 +222,10 @@ func (ch *channel) basicMethod(m wire.Method) error {
 	case *wire.BasicRecoverAsync:
 		return ch.recover(m.Requeue, m.ID())
 	}
-	return refuse(wire.CommandInvalid, m.ID(), "%s is not a server's to receive on a channel", m.ID())
+	return refuse(wire.CommandInvalid, m.ID(), "%s is not a method that a server receives on a channel", m.ID())
 }
 
-// answer sends the answer of a method that may go without (AM-5).
+// answer sends the answer of a method unless it has no-wait (AM-5).
 func (ch *channel) answer(noWait bool, m wire.Method) error {
 	if !noWait {
 		ch.send(m)
@@ -228,7 +233,7 @@ func (ch *channel) answer(noWait bool, m wire.Method) error {
 	return nil
 }
 
-// named returns the queue's name; an empty one means the channel's last.
+// named returns the queue's name; an empty name stands for the channel's last queue.
 func (ch *channel) named(queue string, id wire.MethodID) (string, error) {
 	if queue != "" {
 		return queue, nil

@@ -11,21 +11,21 @@ import (
 // fault closes a channel or, if its code is a hard one, the connection (C-4, C-5).
 type fault struct {
 	code   wire.ReplyCode
-	text   string // without the code's name
+	text   string // without the name of the code
 	method wire.MethodID
 	hard   bool
-	cause  error // with what helps, for the log; nil: the text has all
+	cause  error // the error with its remedy, for the log; nil: text says everything
 }
 
 // Error returns the text of the close.
 func (f *fault) Error() string { return f.code.String() + " - " + f.text }
 
-// refuse is a fault of the code's own scope.
+// refuse returns a fault with the scope of its code.
 func refuse(code wire.ReplyCode, id wire.MethodID, format string, args ...any) *fault {
 	return &fault{code: code, text: fmt.Sprintf(format, args...), method: id, hard: code.Hard()}
 }
 
-// replyCode returns the code for a class of errors; hard says that the connection ends with it.
+// replyCode returns the code for a class of errors; hard reports that it ends the connection.
 func replyCode(class failure.Class) (code wire.ReplyCode, hard bool) {
 	switch class {
 	case failure.NotFound:
@@ -41,7 +41,7 @@ func replyCode(class failure.Class) (code wire.ReplyCode, hard bool) {
 	case failure.NotImplemented:
 		return wire.NotImplemented, true
 	case failure.Unavailable, failure.ResourceExhausted:
-		return wire.ResourceError, false // of the queue, which is no reason to end the connection
+		return wire.ResourceError, false // of the queue, which does not justify ending the connection
 	default:
 		return wire.InternalError, true
 	}
@@ -62,7 +62,7 @@ func faultOf(err error, id wire.MethodID) *fault {
 	return &fault{code: wire.ConnectionForced, text: err.Error(), method: id, hard: true}
 }
 
-// forced closes a connection to a node that cannot serve it: its client shall use another one.
+// forced closes the connection to a node that cannot serve it; the client should use another node.
 func forced(err error) *fault {
 	text := err.Error()
 	if e, ok := errors.AsType[*failure.Error](err); ok {

@@ -6,12 +6,12 @@ import (
 	"github.com/quorate/quorate/broker/connections"
 )
 
-// goneEvery is the least time between two looks whether what connections stand for is there,
-// so that many changes of the catalog cost one look.
+// goneEvery is the minimum time between two checks whether the vhosts and users of connections
+// still exist, so that many changes of the catalog cost one check.
 const goneEvery = 250 * time.Millisecond
 
-// endGone closes connections whose vhost or user is deleted (VH-2), and all while the node is
-// cut off, until the server stops.
+// endGone closes connections whose vhost or user is deleted (VH-2), and all connections while the
+// node is cut off. It runs until the server stops.
 func (s *Server) endGone() {
 	pause := time.NewTimer(goneEvery)
 	defer pause.Stop()
@@ -31,7 +31,7 @@ func (s *Server) endGone() {
 			if !s.wait(pause) {
 				return
 			}
-		case <-wait: // the node starts
+		case <-wait: // the node is starting
 		case <-s.stopping:
 			return
 		}
@@ -39,7 +39,7 @@ func (s *Server) endGone() {
 	}
 }
 
-// wait lets goneEvery pass; false: the server stops.
+// wait lets goneEvery pass; false: the server is stopping.
 func (s *Server) wait(pause *time.Timer) bool {
 	pause.Reset(goneEvery)
 	select {
@@ -56,7 +56,7 @@ func (c *conn) endIfGone() {
 	if x.Name == "" || x.State == connections.ConnectionClosing {
 		return
 	}
-	if err := c.s.b.Serving.Serves(); err != nil { // since the handshake
+	if err := c.s.b.Serving.Serves(); err != nil { // they may have gone during the handshake
 		c.force(forced(err).text)
 		return
 	}

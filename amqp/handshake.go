@@ -23,14 +23,14 @@ import (
 	"github.com/quorate/quorate/message"
 )
 
-// Mechanisms of SASL that are offered.
+// The SASL mechanisms on offer.
 const (
 	mechanismPlain    = "PLAIN"
 	mechanismAMQPlain = "AMQPLAIN"
 	mechanismExternal = "EXTERNAL"
 )
 
-// limitHandshake sets until when the client may take for what comes next.
+// limitHandshake sets the deadline for the client's next frame.
 func (c *conn) limitHandshake() error {
 	within := c.s.cfg.Gate.LoginTimeout()
 	if within <= 0 {
@@ -66,7 +66,7 @@ func (c *conn) handshake() error {
 		return err
 	}
 	gate.From(c.nc).Admit()
-	if err := c.limitHandshake(); err != nil { // the look at its credentials may have taken as long
+	if err := c.limitHandshake(); err != nil { // checking the credentials may have taken that long
 		return err
 	}
 	if err := c.tune(); err != nil {
@@ -86,7 +86,7 @@ func (c *conn) handshake() error {
 	return nil
 }
 
-// protocolHeader reads the first bytes, and answers others with those of this version.
+// protocolHeader reads the first bytes. It answers any other header with this version's.
 func (c *conn) protocolHeader() error {
 	for c.to < len(wire.ProtocolHeader) {
 		if err := c.fill(len(wire.ProtocolHeader)); err != nil {
@@ -107,8 +107,8 @@ func (c *conn) protocolHeader() error {
 	return fmt.Errorf("%w: its first bytes are %q", errOtherProtocol, c.in[:len(wire.ProtocolHeader)])
 }
 
-// awaitServing waits for a node that serves nobody yet, or closes the connection (EX-16): before
-// the server's first word, as clients take what ends the login for a wrong password.
+// awaitServing waits until the node serves clients, or closes the connection (EX-16). It does so
+// before the server's first frame, because clients take an end of the login for a wrong password.
 func (c *conn) awaitServing() error {
 	err := c.s.b.Serving.Serves()
 	if err == nil {
@@ -122,7 +122,7 @@ func (c *conn) awaitServing() error {
 	return nil
 }
 
-// expect reads the one method that may come now, or the client's close.
+// expect reads the one method that is allowed now, or the client's close.
 func expect[M wire.Method](c *conn) (M, error) {
 	var none M
 	f, err := c.readFrame()
@@ -146,7 +146,7 @@ func expect[M wire.Method](c *conn) (M, error) {
 	return none, c.refuse(refuse(wire.CommandInvalid, m.ID(), "%s before the connection is open, want %s", m.ID(), none.ID()))
 }
 
-// refuse ends a handshake with a reason that the client is told.
+// refuse ends a handshake with a reason that the client receives.
 func (c *conn) refuse(err error) error {
 	f, ok := errors.AsType[*fault](err)
 	if !ok {
@@ -157,7 +157,7 @@ func (c *conn) refuse(err error) error {
 	return f
 }
 
-// properties are what the server tells of itself.
+// properties are what the server says about itself.
 func (s *Server) properties() message.Table {
 	capabilities := message.Table{}
 	for _, name := range []string{
@@ -175,6 +175,8 @@ func (s *Server) properties() message.Table {
 	}
 }
 
+// clientOf reads what the client says about itself in start-ok. Nothing here is verified; a
+// property of a wrong type counts as absent.
 func clientOf(start *wire.ConnectionStartOK) client {
 	properties := start.ClientProperties
 	c := client{mechanism: start.Mechanism, properties: message.AppendTable(nil, properties)}
@@ -196,7 +198,7 @@ func clientOf(start *wire.ConnectionStartOK) client {
 	return c
 }
 
-// login verifies who connects.
+// login authenticates the client.
 func (c *conn) login(m *wire.ConnectionStartOK) error {
 	user, secret, ok := "", "", false
 	switch m.Mechanism {
@@ -223,13 +225,13 @@ func (c *conn) login(m *wire.ConnectionStartOK) error {
 	return nil
 }
 
-// loggedIn goes on as who logged in.
+// loggedIn continues with the identity of the user.
 func (c *conn) loggedIn(who *identity.Identity) {
 	c.owner, c.buffer = c.s.b.Connections.Connect(), c.s.b.NewBuffer()
 	c.ctx = connections.WithConnection(identity.WithIdentity(c.ctx, who), c.owner)
 }
 
-// mechanisms are those that the client may choose from.
+// mechanisms are the mechanisms that the client may choose.
 func (c *conn) mechanisms() string {
 	all := mechanismPlain + " " + mechanismAMQPlain
 	if c.certificate() != nil {
@@ -238,8 +240,8 @@ func (c *conn) mechanisms() string {
 	return all
 }
 
-// certificate is the client's, which the TLS of the configuration has verified; nil: it sent
-// none, or certificates do not log in.
+// certificate returns the client's certificate, which TLS has verified; nil: the client sent none,
+// or certificates cannot log in here.
 func (c *conn) certificate() *x509.Certificate {
 	t, ok := c.nc.(*tls.Conn)
 	if !ok || c.s.cfg.CertificateUser == nil {
@@ -256,7 +258,7 @@ func (c *conn) certificate() *x509.Certificate {
 func (c *conn) loginExternal(m *wire.ConnectionStartOK) error {
 	own := c.certificate()
 	if own == nil {
-		return c.refuse(refuse(wire.CommandInvalid, m.ID(), "mechanism EXTERNAL takes a client's certificate, there are: %s", c.mechanisms()))
+		return c.refuse(refuse(wire.CommandInvalid, m.ID(), "mechanism EXTERNAL needs a client certificate, there are: %s", c.mechanisms()))
 	}
 	who := identity.Itself()
 	if c.s.b.Logins.Authenticates() {
@@ -274,7 +276,8 @@ func (c *conn) loginExternal(m *wire.ConnectionStartOK) error {
 	return nil
 }
 
-// refusedLogin tells a client that can be told, and closes others' connections.
+// refusedLogin sends the refusal to clients that understand it, and closes the connections of
+// others.
 func (c *conn) refusedLogin(m *wire.ConnectionStartOK, user string, err error) error {
 	c.s.b.Audit.LoginRefused(c.ctx, audit.LoginTry{From: c.origin(), User: user}, err)
 	if e, ok := errors.AsType[*failure.Error](err); ok && e.Class == failure.Unavailable {
@@ -289,6 +292,8 @@ func (c *conn) refusedLogin(m *wire.ConnectionStartOK, user string, err error) e
 		"Login was refused using authentication mechanism %s. For details see the broker logfile.", m.Mechanism))
 }
 
+// user returns the name of the login for logs and the audit; "" before the login and on clusters
+// without logins.
 func (c *conn) user() string {
 	who, err := c.s.b.Logins.Who(c.ctx)
 	if err != nil || who == nil {
@@ -297,7 +302,7 @@ func (c *conn) user() string {
 	return who.User()
 }
 
-// addressOf is where a client is; the zero address if it comes by no network.
+// addressOf returns the client's address; the zero address if it does not come over a network.
 func addressOf(nc net.Conn) netip.Addr {
 	if a, ok := nc.RemoteAddr().(*net.TCPAddr); ok {
 		return a.AddrPort().Addr()
@@ -326,9 +331,9 @@ func amqplain(response string) (user, secret string, ok bool) {
 	return user, secret, ok1 && ok2
 }
 
-// tune agrees on limits: the lower one counts, 0 is none.
+// tune agrees on limits: the lower value counts, and 0 means no limit.
 func (c *conn) tune() error {
-	heartbeat := uint16(c.s.cfg.Heartbeat / time.Second) // at most what the flag allows
+	heartbeat := uint16(c.s.cfg.Heartbeat / time.Second) // bounded by the setting
 	c.send(0, &wire.ConnectionTune{ChannelMax: c.s.cfg.ChannelMax, FrameMax: c.s.cfg.FrameMax, Heartbeat: heartbeat})
 	ok, err := expect[*wire.ConnectionTuneOK](c)
 	if err != nil {
@@ -343,6 +348,7 @@ func (c *conn) tune() error {
 	return nil
 }
 
+// lower agrees on a limit of connection.tune, where 0 from the client means no limit of its own.
 func lower[N uint16 | uint32](client, server N) N {
 	if client == 0 || client > server {
 		return server

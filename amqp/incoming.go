@@ -13,18 +13,17 @@ import (
 const (
 	DefaultIncomingConnectionBytes = 128 << 20
 	DefaultIncomingTimeout         = 2 * time.Minute
-	// IncomingSlack is what a connection's bound has at least beyond the largest body.
+	// IncomingSlack is the minimum by which the bound of a connection exceeds the largest body.
 	IncomingSlack = 1 << 20
 )
 
-// Incoming bounds the memory of messages whose bodies have begun to come and are not whole,
-// on all listeners of a node, by its budget, and for each connection. Bytes count as they come, not as they
-// are announced. All methods may be called concurrently.
+// Incoming bounds the memory of messages whose bodies are still arriving: for all listeners of a
+// node by its budget, and for each connection. Bytes count when they arrive, not when they are
+// announced. All methods may be called concurrently.
 //
-// A connection that needs more than the node has left waits, and is not read meanwhile. The
-// one with the message that has been under way for the longest always gets what it asks for:
-// so some message can always go on to its end, whoever waits, and the node holds at most the
-// bound of one connection more than its own.
+// A connection that needs more than the node has left waits and is not read meanwhile. The
+// connection with the oldest incomplete message always gets what it asks for. So some message can
+// always complete, and the node exceeds its own bound by at most the bound of one connection.
 type Incoming struct {
 	timeout atomic.Int64 // nanoseconds
 	budget  *incoming.Budget
@@ -32,29 +31,29 @@ type Incoming struct {
 	mu      sync.Mutex // guards what follows, and conn.asked
 	limits  IncomingLimits
 	used    int64     // of the budget
-	begun   list.List // *charge, first begun first
-	waiting list.List // *claim, first come first
+	begun   list.List // *charge, oldest first
+	waiting list.List // *claim, in the order of arrival
 
 	waits, refused, late atomic.Uint64
 }
 
-// IncomingStats are what messages under way hold now, and counts since the start.
+// IncomingStats are the present figures of incomplete messages, and counts since the start.
 type IncomingStats struct {
 	Bytes   int64
 	Waiting int // connections that wait for room
-	// Waits is how often a connection waited for room, Refused how many were closed at their
-	// own bound, Late how many channels because a message took too long.
+	// Waits is how often a connection waited for room. Refused is how many connections were closed at
+	// their own bound. Late is how many channels were closed because a message took too long.
 	Waits, Refused, Late uint64
 }
 
-// charge is what one content holds.
+// charge is what one message content holds.
 type charge struct {
 	c     *conn
 	bytes int64         // guarded by Incoming's mu
-	at    *list.Element // in begun, guarded by it; nil: it holds nothing
+	at    *list.Element // its place in begun, which it guards; nil: it holds nothing
 }
 
-// claim waits for bytes.
+// claim is a request for bytes that waits.
 type claim struct {
 	x       *charge
 	n       int64
@@ -62,17 +61,18 @@ type claim struct {
 	granted atomic.Bool
 }
 
-// IncomingLimits are bounds; zero values are the defaults.
+// IncomingLimits are the bounds; zero values mean the defaults.
 type IncomingLimits struct {
-	// ConnectionBytes is for the messages of a connection. That must have room for the largest message, and
-	// IncomingSlack; 0: 128 MiB.
+	// ConnectionBytes bounds the messages of a connection. It must have room for the largest message
+	// and IncomingSlack; 0: 128 MiB.
 	ConnectionBytes int64
-	// Timeout bounds the time from basic.publish to the last byte of the body, without that for
-	// which the connection is held back; 0: 2 min. Then the channel is closed.
+	// Timeout bounds the time from basic.publish to the last byte of the body, not counting the time
+	// for which the connection is held back; 0: 2 min. When it is exceeded, the channel is closed.
 	Timeout time.Duration
 }
 
-// NewIncoming returns bounds for the listeners of a node, within its budget; nil: one of 256 MiB.
+// NewIncoming returns the bounds for the listeners of a node, within its budget; nil: a budget of
+// 256 MiB.
 func NewIncoming(b *incoming.Budget, l IncomingLimits) *Incoming {
 	if b == nil {
 		b = incoming.New(0)
@@ -83,7 +83,7 @@ func NewIncoming(b *incoming.Budget, l IncomingLimits) *Incoming {
 	return in
 }
 
-// Limit changes the bounds. What connections hold already they keep.
+// Limit changes the bounds. Connections keep what they hold already.
 func (in *Incoming) Limit(l IncomingLimits) {
 	setDefault(&l.ConnectionBytes, DefaultIncomingConnectionBytes)
 	setDefault(&l.Timeout, DefaultIncomingTimeout)
@@ -93,7 +93,7 @@ func (in *Incoming) Limit(l IncomingLimits) {
 	in.limits = l
 }
 
-// freed grants what there is room for.
+// freed grants the claims that have room now.
 func (in *Incoming) freed() (free []*conn) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -107,10 +107,10 @@ func (in *Incoming) connectionBytes() int64 {
 	return in.limits.ConnectionBytes
 }
 
-// allowed is the time of a message.
+// allowed is the time limit of a message.
 func (in *Incoming) allowed() time.Duration { return time.Duration(in.timeout.Load()) }
 
-// Stats returns the figures of the moment.
+// Stats returns the present figures.
 func (in *Incoming) Stats() IncomingStats {
 	in.mu.Lock()
 	used, waiting := in.used, in.waiting.Len()
@@ -118,11 +118,11 @@ func (in *Incoming) Stats() IncomingStats {
 	return IncomingStats{Bytes: used, Waiting: waiting, Waits: in.waits.Load(), Refused: in.refused.Load(), Late: in.late.Load()}
 }
 
-// scarce reports whether somebody waits for room, over AMQP or another protocol.
+// scarce reports whether any message waits for room, over AMQP or another protocol.
 func (in *Incoming) scarce() bool { return in.budget.Scarce() }
 
-// take gives n bytes to a content, or returns the claim by which it waits for them; over
-// reports that its connection may have no more.
+// take gives n bytes to a content, or returns the claim by which the content waits for them. over
+// reports that the connection is at its own bound.
 func (in *Incoming) take(x *charge, n int64) (wait *claim, over bool) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -142,7 +142,8 @@ func (in *Incoming) take(x *charge, n int64) (wait *claim, over bool) {
 	return wait, false
 }
 
-// room takes what a claim asks for of the budget: for the first connection in any case, for others in their turn, if there is as much.
+// room takes the bytes of a claim from the budget: always for the first connection, for others in
+// turn if there is enough.
 func (in *Incoming) room(w *claim, inTurn bool) bool {
 	if in.begun.Len() == 0 || in.first() == w.x.c {
 		in.budget.Add(w.n)
@@ -151,7 +152,7 @@ func (in *Incoming) room(w *claim, inTurn bool) bool {
 	return inTurn && in.budget.Take(w.n)
 }
 
-// first is the connection that never waits; nil: no message is under way.
+// first is the connection that never waits; nil: no message is arriving.
 func (in *Incoming) first() *conn {
 	if e := in.begun.Front(); e != nil {
 		if x, ok := e.Value.(*charge); ok {
@@ -161,6 +162,8 @@ func (in *Incoming) first() *conn {
 	return nil
 }
 
+// give grants a claim whose bytes the budget has already set aside. It needs mu. A charge enters
+// begun with its first bytes, and that order decides who never waits.
 func (in *Incoming) give(w *claim) {
 	in.used += w.n
 	if w.x.bytes += w.n; w.x.at == nil {
@@ -169,9 +172,11 @@ func (in *Incoming) give(w *claim) {
 	w.granted.Store(true)
 }
 
-// leave gives up a claim that is not waited for any more.
+// leave gives up a claim.
 func (in *Incoming) leave(w *claim) { wake(in.withdraw(w)) }
 
+// withdraw removes a claim that was not granted, and grants others what that makes room for. A
+// granted claim stays: its bytes belong to the charge.
 func (in *Incoming) withdraw(w *claim) (free []*conn) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -184,13 +189,15 @@ func (in *Incoming) withdraw(w *claim) (free []*conn) {
 	return in.serve()
 }
 
-// release gives back what a content holds.
+// release returns what a content holds.
 func (in *Incoming) release(x *charge) {
 	if in.takeBack(x) {
 		in.budget.Tell()
 	}
 }
 
+// takeBack frees what a content holds; false if it held nothing. The caller tells the budget
+// without mu, which freed takes.
 func (in *Incoming) takeBack(x *charge) (held bool) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -205,8 +212,8 @@ func (in *Incoming) takeBack(x *charge) (held bool) {
 	return true
 }
 
-// serve grants what there is room for in the order of the claims, and those of the first
-// connection. It returns the connections that may go on.
+// serve grants the claims that have room, in order, and always those of the first connection. It
+// returns the connections that may continue.
 func (in *Incoming) serve() (free []*conn) {
 	inTurn := true
 	var next *list.Element
@@ -228,7 +235,7 @@ func (in *Incoming) serve() (free []*conn) {
 	return free
 }
 
-// wake has connections look whether they may go on.
+// wake makes connections check whether they may continue.
 func wake(free []*conn) {
 	for _, c := range free {
 		c.mu.Lock()

@@ -8,16 +8,16 @@ import (
 	"github.com/quorate/quorate/broker/failure"
 )
 
-// firstFrameMax is the largest frame before the client has agreed on one, in bytes: a token comes
-// whole in one.
+// firstFrameMax is the largest frame before the handshake has agreed on another, in bytes: a token
+// arrives in a single frame.
 const firstFrameMax = 16 << 10
 
-// updateSecret has the connection go on with another secret (AM-11).
+// updateSecret continues the connection with another secret (AM-11).
 func (c *conn) updateSecret(m *wire.ConnectionUpdateSecret) error {
 	if err := c.s.b.Permissions.Renew(c.ctx, m.NewSecret, c.vhost, addressOf(c.nc)); err != nil {
 		c.s.b.Audit.LoginRefused(c.ctx, audit.LoginTry{From: c.origin(), User: c.user()}, err)
 		if e, ok := errors.AsType[*failure.Error](err); ok && (e.Class == failure.Unavailable || e.Class == failure.ResourceExhausted) {
-			return forced(err) // nobody has said that it is wrong
+			return forced(err) // no backend has refused it
 		}
 		f := refuse(wire.NotAllowed, m.ID(), "New secret was refused by one of the backends")
 		f.cause = err
@@ -28,7 +28,7 @@ func (c *conn) updateSecret(m *wire.ConnectionUpdateSecret) error {
 	return nil
 }
 
-// watchLogin has the connection closed when its login ends (ID-5).
+// watchLogin closes the connection when its login ends (ID-5).
 func (c *conn) watchLogin() {
 	if c.unwatch != nil {
 		c.unwatch()

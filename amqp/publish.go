@@ -12,20 +12,20 @@ import (
 
 // content is a publish that is being read.
 type content struct {
-	expected bool // basic.publish came: a header, then bodies
+	expected bool // basic.publish has arrived: a header and bodies must follow
 	header   bool
 	m        wire.BasicPublish
 	message  message.Message
 	size     uint64
-	buf      []byte // of a body that comes in pieces
+	buf      []byte // a body that arrives in several frames
 
 	began  time.Time
-	waited int64  // of the connection, at its begin
-	loose  int64  // its part of the connection's unfinished
+	waited int64  // the connection's waited when the content began
+	loose  int64  // its share of the connection's unfinished
 	charge charge // what it holds of Incoming
 }
 
-// unexpected is the fault of a frame that is not what the content needs next.
+// unexpected is the fault for a frame that is not the next part of the content.
 func (x *content) unexpected() error {
 	switch {
 	case x.header:
@@ -36,6 +36,8 @@ func (x *content) unexpected() error {
 	return refuse(wire.UnexpectedFrame, 0, "expected method frame, got non method frame instead")
 }
 
+// publish begins a content with basic.publish. Nothing is checked against the catalog before the
+// body is whole.
 func (ch *channel) publish(payload []byte) error {
 	x := &ch.content
 	if err := wire.ParsePublish(payload, &ch.by.names, &x.m); err != nil {
@@ -48,6 +50,8 @@ func (ch *channel) publish(payload []byte) error {
 	return nil
 }
 
+// header reads the content header. It refuses a body above the broker's limit before a byte of it
+// is buffered.
 func (ch *channel) header(payload []byte) error {
 	x := &ch.content
 	if !x.expected || x.header {
@@ -68,6 +72,8 @@ func (ch *channel) header(payload []byte) error {
 	return err
 }
 
+// body takes one body frame. A body in one frame is published from the read buffer; one in several
+// frames is gathered, and counted by Incoming as it comes.
 func (ch *channel) body(payload []byte) error {
 	x := &ch.content
 	if !x.header {
@@ -89,7 +95,7 @@ func (ch *channel) body(payload []byte) error {
 	return nil
 }
 
-// complete publishes the message whose content is whole, or keeps it for tx.commit.
+// complete publishes the message whose content is complete, or keeps it for tx.commit.
 func (ch *channel) complete(body []byte) error {
 	x := &ch.content
 	defer ch.forget()
@@ -132,10 +138,10 @@ func (ch *channel) enqueue(m *wire.BasicPublish, content *message.Message, body 
 	return nil
 }
 
-// result takes what became of a publish; it is called from any goroutine.
+// result receives the result of a publish. It may be called from any goroutine.
 func (ch *channel) result(r broker.Result) {
 	switch r.Kind {
-	case broker.Returned, broker.Invalid: // while Publish runs
+	case broker.Returned, broker.Invalid: // while Publish is running
 		ch.inline = r
 		ch.confirm(result{}, 1)
 	case broker.Rejected:
@@ -151,6 +157,8 @@ func (ch *channel) result(r broker.Result) {
 	}
 }
 
+// firstCause condenses the rejections for a debug line: the first queue, its cause by number, its
+// reason.
 func firstCause(all []broker.Rejection) string {
 	if len(all) == 0 {
 		return ""
@@ -158,8 +166,8 @@ func firstCause(all []broker.Rejection) string {
 	return all[0].Queue + ": " + strconv.Itoa(int(all[0].Cause)) + " " + all[0].Reason
 }
 
-// confirm has the writer tell the client, if the channel is in confirm mode, and counts
-// publishes that are not on their way any more.
+// confirm queues the result for the client if the channel is in confirm mode, and counts the
+// publishes that now have a result.
 func (ch *channel) confirm(r result, decided int) {
 	c := ch.c
 	c.mu.Lock()
@@ -183,7 +191,7 @@ func (ch *channel) confirm(r result, decided int) {
 	}
 }
 
-// giveReturn gives a mandatory message back that no queue is bound for (PUB-3).
+// giveReturn returns a mandatory message that no queue is bound for (PUB-3).
 func (ch *channel) giveReturn(m *wire.BasicPublish, content *message.Message, body []byte) {
 	c := ch.c
 	headers := content.Headers.Without("BCC")
@@ -198,6 +206,7 @@ func (ch *channel) giveReturn(m *wire.BasicPublish, content *message.Message, bo
 	wait.Wake(c.news)
 }
 
+// selectConfirms turns on confirm mode, which excludes transactions, as in RabbitMQ.
 func (ch *channel) selectConfirms(m *wire.ConfirmSelect) error {
 	if ch.tx != nil {
 		return refuse(wire.PreconditionFailed, m.ID(), "cannot switch from tx to confirm mode")

@@ -7,11 +7,13 @@ import (
 	"github.com/quorate/quorate/amqp/wire"
 )
 
-// errPaused reports that a publish was not run, as a rate holds its channel back: it is run again later.
+// errPaused reports that a publish did not run because a rate holds its channel back. It runs
+// later.
 var errPaused = errors.New("amqp: a rate holds the channel back")
 
-// awaitQuotas is where a publish waits for quotas (VH-14). What holds too much, a vhost or the queues of a user, holds the whole
-// connection back, and clients are told. A rate holds back its channel alone, which errPaused tells.
+// awaitQuotas makes a publish wait for quotas (VH-14). A vhost, or a user's queues, that hold too
+// much hold back the whole connection, and the client is notified. A rate holds back its channel
+// alone, which errPaused reports.
 func (ch *channel) awaitQuotas() error {
 	c := ch.c
 	for {
@@ -34,7 +36,7 @@ func (ch *channel) awaitQuotas() error {
 	}
 }
 
-// pause has a publish that the reader has met wait in a frame queue.
+// pause moves a publish from the reader into a frame queue.
 func (c *conn) pause(ch *channel, f wire.Frame) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -43,8 +45,8 @@ func (c *conn) pause(ch *channel, f wire.Frame) {
 	c.park(l, ch)
 }
 
-// park lays a frame queue aside until its channel may look again whether it may publish: no hand waits with it.
-// The caller holds mu.
+// park sets a frame queue aside until its channel may try again to publish; no hand waits with it.
+// mu is held.
 func (c *conn) park(l *frameQueue, ch *channel) {
 	if c.beside.over {
 		return
@@ -65,14 +67,14 @@ func (c *conn) park(l *frameQueue, ch *channel) {
 	})
 }
 
-// unpark ends the wait of a frame queue. The caller holds mu.
+// unpark ends the wait of a frame queue. mu is held.
 func (c *conn) unpark(l *frameQueue) {
 	c.flow.Add(-1)
 	l.waited()
 	l.waited = nil
 }
 
-// endBeside lets no goroutine begin any more, before all are waited for.
+// endBeside prevents new goroutines before the caller waits for the running ones.
 func (c *conn) endBeside() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

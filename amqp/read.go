@@ -10,7 +10,7 @@ import (
 	"github.com/quorate/quorate/amqp/wire"
 )
 
-// await waits until ok, which is asked under mu when something has changed, or until ctx ends.
+// await waits until ok, or until ctx ends. ok is called under mu whenever something has changed.
 func (c *conn) await(ctx context.Context, ok func() bool) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -31,19 +31,18 @@ func (c *conn) await(ctx context.Context, ok func() bool) error {
 	return nil
 }
 
-// hasRoom is false while there is too much output, too many publishes are on their way, or
-// too much waits beside the reader.
+// hasRoom is false while too much output waits, too many publishes await results, or too much waits
+// beside the reader.
 func (c *conn) hasRoom() bool {
 	return c.hasRoomBeside() && c.beside.bytes < c.beside.most() || c.beside.fault != nil
 }
 
-// hasRoomBeside is hasRoom for what was read.
+// hasRoomBeside is hasRoom for frames that were read already.
 func (c *conn) hasRoomBeside() bool {
 	return len(c.out) <= outLimit && c.inFlight < c.s.cfg.PublishWindow
 }
 
-// readFrame returns the next frame that is no heartbeat; its payload is valid until the
-// next call.
+// readFrame returns the next frame, skipping heartbeats. Its payload is valid until the next call.
 func (c *conn) readFrame() (wire.Frame, error) {
 	for {
 		f, n, need, err := wire.ParseFrame(c.in[c.from:c.to], c.frameMax)
@@ -63,7 +62,7 @@ func (c *conn) readFrame() (wire.Frame, error) {
 	}
 }
 
-// fill reads more, with room for need bytes in all.
+// fill reads more into a buffer with room for at least need bytes.
 func (c *conn) fill(need int) error {
 	left := c.to - c.from
 	switch {
@@ -77,7 +76,7 @@ func (c *conn) fill(need int) error {
 	}
 	c.from, c.to = 0, left
 	c.hand.now = time.Now()
-	silent := c.hand.now.Add(2 * c.heartbeat) // too long
+	silent := c.hand.now.Add(2 * c.heartbeat) // the frame is too long
 	for {
 		if err := c.limitRead(silent); err != nil {
 			return err
@@ -93,15 +92,15 @@ func (c *conn) fill(need int) error {
 		switch {
 		case err == nil:
 			return io.ErrNoProgress
-		case c.looks && waits && errors.Is(err, os.ErrDeadlineExceeded): // or a fault beside, which limitRead tells
+		case c.looks && waits && errors.Is(err, os.ErrDeadlineExceeded): // or a fault beside, which limitRead reports
 		default:
 			return err
 		}
 	}
 }
 
-// limitRead sets when the socket gives up: at a time without a heartbeat, or to look after
-// messages that are under way.
+// limitRead sets the socket's deadline: for a missing heartbeat, or to check for messages that take
+// too long.
 func (c *conn) limitRead(silent time.Time) error {
 	var at time.Time
 	set := c.looks || c.heartbeat > 0
@@ -120,7 +119,7 @@ func (c *conn) limitRead(silent time.Time) error {
 			return err
 		}
 	}
-	if c.interrupted.Load() { // before the deadline was set
+	if c.interrupted.Load() { // it came before the deadline was set
 		return os.ErrDeadlineExceeded
 	}
 	return nil

@@ -3,11 +3,12 @@ package amqp
 import (
 	"github.com/quorate/quorate/amqp/wire"
 	"github.com/quorate/quorate/broker"
+	"github.com/quorate/quorate/broker/names"
 	"github.com/quorate/quorate/message"
 )
 
-// openReplies registers the channel's consumer of answers (AM-3). Their address stays the
-// same until it is cancelled.
+// openReplies registers the channel's consumer of replies (AM-3). Its address stays the same until
+// it is cancelled.
 func (ch *channel) openReplies(m *wire.BasicConsume, x *consumer) error {
 	switch {
 	case !m.NoAck:
@@ -25,9 +26,9 @@ func (ch *channel) openReplies(m *wire.BasicConsume, x *consumer) error {
 	return nil
 }
 
-// ownReplies puts the address of the channel's answers into a request that asks for them.
+// ownReplies puts the address of the channel's replies into a request that asks for it.
 func (ch *channel) ownReplies(m *message.Message) error {
-	if m.ReplyTo != broker.ReplyName {
+	if m.ReplyTo != names.ReplyTo {
 		return nil
 	}
 	if ch.replies == nil {
@@ -37,8 +38,8 @@ func (ch *channel) ownReplies(m *message.Message) error {
 	return nil
 }
 
-// declareReplies answers who asks whether there is still somebody to answer; nobody makes such
-// a queue by declaring it.
+// declareReplies answers a declare of a reply address, by which clients ask whether the requester
+// still exists. The declare never makes a queue.
 func (ch *channel) declareReplies(m *wire.QueueDeclare) error {
 	if !ch.c.s.b.ReplyExists(ch.c.ctx, ch.c.vhost, m.Queue) {
 		return refuse(wire.NotFound, m.ID(), "no queue '%s' in vhost '%s'", m.Queue, ch.c.vhost)

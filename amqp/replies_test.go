@@ -7,6 +7,7 @@ import (
 
 	"github.com/quorate/quorate/amqp/wire"
 	"github.com/quorate/quorate/broker"
+	"github.com/quorate/quorate/broker/watch"
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/internal/testcluster"
 	"github.com/quorate/quorate/message"
@@ -157,7 +158,7 @@ func TestRepliesAreSecret(t *testing.T) {
 func testHiddenEvents(t *testing.T, b *broker.Broker) {
 	t.Helper()
 	done := errors.New("enough")
-	err := b.WatchEvents(all(t), broker.WatchEvents{VHost: "/", History: true, Kinds: []string{"queue_created"}}, func(events []broker.Event, _ string) error {
+	err := b.Events.Watch(all(t), watch.Choice{VHost: "/", History: true, Kinds: []string{"queue_created"}}, func(events []watch.Event, _ string) error {
 		for _, e := range events {
 			if e.Name != "rpc" {
 				t.Errorf("%+v", e)

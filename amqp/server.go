@@ -1,12 +1,12 @@
 // Package amqp serves AMQP 0-9-1 to unchanged clients of RabbitMQ, as a thin translation
 // to package broker (AM-1 to AM-9).
 //
-// A connection has two goroutines. The reader owns the protocol: it reads frames, runs the
-// methods of all channels in their order, and appends answers to the output. The writer
-// sends that output, takes deliveries of the consumers that have some, gathers confirms,
-// and sends heartbeats. Methods that wait for the broker are run by a few more goroutines
-// beside the reader, which last as long as there are some. What they all see is guarded by
-// the connection's mu. Nothing here costs a goroutine per channel, consumer or message.
+// A connection has two goroutines. The reader owns the protocol: it reads frames, runs the methods
+// of all channels in their order, and appends answers to the output. The writer sends that output,
+// takes deliveries from the consumers that have some, gathers confirms, and sends heartbeats.
+// Methods that wait for the broker run in a few more goroutines beside the reader, which exist only
+// while there are such methods. The connection's mu guards what they share. There is no goroutine
+// per channel, consumer or message.
 package amqp
 
 import (
@@ -29,7 +29,7 @@ type Server struct {
 	b   *broker.Broker
 
 	incoming *Incoming
-	// room returns why a queue takes no messages for want of disk space.
+	// room returns why a queue has no disk space for messages.
 	room     func(vhost, queue string) error
 	counters counters
 	running  sync.WaitGroup
@@ -38,20 +38,22 @@ type Server struct {
 
 	mu      sync.Mutex
 	conns   map[*conn]struct{}
-	blocked map[*conn]struct{} // whose publishes are held back
+	blocked map[*conn]struct{} // connections whose publishes are held back
 }
 
+// counters are since the start, but for channels and consumers, which are levels.
 type counters struct {
 	opened, refused, failed, stalled, blocked atomic.Uint64
 	channels, consumers                       atomic.Int64
 }
 
-// Stats are counts since the start of the process, and what there is at the moment.
+// Stats are counts since the start of the process, and present levels.
 type Stats struct {
-	// Opened logged in, Refused were turned away before, Failed ended by a fault of the client.
+	// Opened logged in, Refused were turned away before that, Failed ended because of a fault of the
+	// client.
 	Opened, Refused, Failed uint64
-	// Stalled were cut because they took nothing of what they were sent for the
-	// WriteTimeout; Blocked counts how often a connection's publishes were held back.
+	// Stalled were cut off because they read nothing for the WriteTimeout. Blocked counts how often a
+	// connection's publishes were held back.
 	Stalled, Blocked uint64
 	// Connections, Channels and Consumers are open now.
 	Connections, Channels, Consumers int64
@@ -94,7 +96,7 @@ func New(c Config) *Server {
 	}
 }
 
-// Serve answers clients that connect to l until Shutdown; then it returns nil. It closes l.
+// Serve serves clients that connect to l until Shutdown; then it returns nil. It closes l.
 func (s *Server) Serve(l net.Listener) error {
 	l = s.cfg.Gate.Listen(l)
 	go func() {
@@ -115,6 +117,7 @@ func (s *Server) Serve(l net.Listener) error {
 	}
 }
 
+// isStopping reports that Shutdown has begun. It may be called from any goroutine.
 func (s *Server) isStopping() bool {
 	select {
 	case <-s.stopping:
@@ -124,11 +127,11 @@ func (s *Server) isStopping() bool {
 	}
 }
 
-// Shutdown tells clients that the node stops (320), waits until they have gone, and cuts
-// off those that are left when ctx ends.
+// Shutdown tells clients that the node is stopping (320), waits until they have disconnected, and
+// cuts off the rest when ctx ends.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.stopOnce.Do(func() { close(s.stopping) })
-	s.each(func(c *conn) { c.force("the node stops; connect to another one") })
+	s.each(func(c *conn) { c.force("the node is stopping; connect to another one") })
 	gone := make(chan struct{})
 	go func() {
 		s.running.Wait()
@@ -144,7 +147,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	}
 }
 
-// serve runs a connection to its end.
+// serve runs a connection until it ends.
 func (s *Server) serve(nc net.Conn) {
 	if s.cfg.TLS != nil {
 		nc = tls.Server(nc, s.cfg.TLS)

@@ -15,7 +15,7 @@ import (
 // open is a delivery that the client has not settled.
 type open struct {
 	tag   uint64
-	x     *consumer // nil: basic.get, with its token
+	x     *consumer // nil: taken by basic.get, with its token
 	id    uint64
 	token string
 	gone  bool
@@ -35,7 +35,8 @@ func (u *unsettled) find(tag uint64) (at int, there bool) {
 	return at, at < len(u.all) && u.all[at].tag == tag && !u.all[at].gone
 }
 
-// take removes one delivery, or with multiple all up to it; those of tag 0 are all.
+// take removes one delivery, or with multiple all deliveries up to it; tag 0 with multiple stands
+// for all.
 func (u *unsettled) take(dst []open, tag uint64, multiple bool) (taken []open, known bool) {
 	if tag == 0 && multiple {
 		tag = math.MaxUint64
@@ -71,7 +72,7 @@ func (u *unsettled) take(dst []open, tag uint64, multiple bool) (taken []open, k
 	return dst, true
 }
 
-// tidy forgets what is gone once that is most of it.
+// tidy removes the settled entries once they are the majority.
 func (u *unsettled) tidy() {
 	if u.gone == len(u.all) {
 		clear(u.all)
@@ -96,12 +97,14 @@ func (u *unsettled) takeAll() []open {
 	return all
 }
 
-// putBack opens deliveries again that were taken.
+// putBack marks deliveries as open again.
 func (u *unsettled) putBack(taken []open) {
 	u.all = append(u.all, taken...)
 	slices.SortFunc(u.all, func(a, b open) int { return cmp.Compare(a.tag, b.tag) })
 }
 
+// holds reports whether the consumer has a delivery that is not settled. It costs a walk over all,
+// and only cancel pays it.
 func (u *unsettled) holds(x *consumer) bool {
 	for i := range u.all {
 		if u.all[i].x == x && !u.all[i].gone {
@@ -111,7 +114,7 @@ func (u *unsettled) holds(x *consumer) bool {
 	return false
 }
 
-// settle is a decision of the client.
+// settle is a decision of the client about deliveries.
 type settle struct {
 	outcome broker.Outcome
 	failed  bool
@@ -122,6 +125,7 @@ func (ch *channel) ack(m *wire.BasicAck) error {
 	return ch.settle(m.DeliveryTag, m.Multiple, settle{outcome: broker.Ack, method: wire.BasicAckID})
 }
 
+// settle decides now, or at tx.commit on a transactional channel.
 func (ch *channel) settle(tag uint64, multiple bool, o settle) error {
 	if ch.tx != nil {
 		return ch.tx.settle(ch, tag, multiple, o)
@@ -129,6 +133,8 @@ func (ch *channel) settle(tag uint64, multiple bool, o settle) error {
 	return ch.settleNow(tag, multiple, o)
 }
 
+// settleNow takes the deliveries out under mu and decides on them without it. An unknown tag closes
+// the channel (AMQP 0-9-1 §1.8.3.13).
 func (ch *channel) settleNow(tag uint64, multiple bool, o settle) error {
 	var few [16]open
 	ch.c.mu.Lock()
@@ -140,7 +146,7 @@ func (ch *channel) settleNow(tag uint64, multiple bool, o settle) error {
 	return ch.decide(taken, o)
 }
 
-// decide hands decisions to the consumers, neighbouring ones at a time.
+// decide passes decisions to the consumers, batching neighbouring deliveries of one consumer.
 func (ch *channel) decide(taken []open, o settle) error {
 	var ids []uint64
 	for i := 0; i < len(taken); {
@@ -158,8 +164,8 @@ func (ch *channel) decide(taken []open, o settle) error {
 			i++
 		}
 		x.decided = true
-		// What the consumer does not hold any more was taken back when it timed out, or its
-		// queue is gone: the client could not know (CT-2).
+		// Deliveries that the consumer does not hold any more were taken back when it timed out, or their
+		// queue is gone. The client could not know (CT-2).
 		if _, err := x.c.Settle(&broker.Settlement{IDs: ids, Outcome: o.outcome, Failed: o.failed}); err != nil {
 			return faultOf(err, o.method)
 		}
@@ -167,27 +173,30 @@ func (ch *channel) decide(taken []open, o settle) error {
 	return nil
 }
 
-// returned reports that a message is back in its queue, or gone with it.
+// returned reports that a message is back in its queue, or gone with its queue.
 func returned(err error) bool {
 	e, ok := errors.AsType[*failure.Error](err)
 	return ok && (e.Class == failure.NotFound || e.Class == failure.PreconditionFailed && e.State)
 }
 
-// giveBack returns what a channel got one by one when it ends; consumers return theirs.
+// giveBack returns messages that the channel took with basic.get and did not settle; consumers
+// return theirs.
 func (ch *channel) giveBack(all []open) {
 	for i := range all {
 		if all[i].x != nil {
 			continue
 		}
 		token := all[i].token
-		ch.c.s.running.Go(func() { // after the connection's end: its context is over
+		ch.c.s.running.Go(func() { // the connection has ended, and its context with it
 			if err := ch.c.s.b.GiveBack(token); err != nil {
-				ch.c.log.Debug("a message that was got could not be given back; its hold will end by itself", "error", err)
+				ch.c.log.Debug("a message taken with basic.get could not be returned; its hold will expire", "error", err)
 			}
 		})
 	}
 }
 
+// recover requeues all that is unsettled on the channel. Redelivery to the same consumer,
+// requeue=false, is refused as RabbitMQ refuses it.
 func (ch *channel) recover(requeue bool, id wire.MethodID) error {
 	if !requeue {
 		return refuse(wire.NotImplemented, id, "requeue=false")

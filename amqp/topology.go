@@ -6,9 +6,10 @@ import (
 
 	"github.com/quorate/quorate/amqp/wire"
 	"github.com/quorate/quorate/broker"
+	"github.com/quorate/quorate/broker/names"
 )
 
-// exchangeMethod runs methods of class exchange.
+// exchangeMethod runs the methods of class exchange.
 func (ch *channel) exchangeMethod(ctx context.Context, m wire.Method) (handled bool, err error) {
 	c := ch.c
 	switch m := m.(type) {
@@ -42,7 +43,7 @@ func (ch *channel) exchangeMethod(ctx context.Context, m wire.Method) (handled b
 	return false, nil
 }
 
-// queueMethod runs methods of class queue.
+// queueMethod runs the methods of class queue.
 func (ch *channel) queueMethod(ctx context.Context, m wire.Method) (handled bool, err error) {
 	c := ch.c
 	switch m := m.(type) {
@@ -81,7 +82,7 @@ func (ch *channel) binding(queue string, id wire.MethodID) (broker.Binding, erro
 	return broker.Binding{VHost: ch.c.vhost, Destination: name}, err
 }
 
-// bindingKey is the queue's name where a client leaves out both it and the key.
+// bindingKey is the queue's name where a client gives neither the name nor the key.
 func (ch *channel) bindingKey(queue, key string) string {
 	if queue == "" && key == "" {
 		return ch.lastQueue
@@ -89,9 +90,11 @@ func (ch *channel) bindingKey(queue, key string) string {
 	return key
 }
 
+// declare runs queue.declare. A passive one without a name asks for the channel's last queue; names
+// that begin with broker.ReplyName never reach the catalog.
 func (ch *channel) declare(ctx context.Context, m *wire.QueueDeclare) error {
 	c := ch.c
-	if strings.HasPrefix(m.Queue, broker.ReplyName) {
+	if strings.HasPrefix(m.Queue, names.ReplyTo) {
 		return ch.declareReplies(m)
 	}
 	if m.Queue == "" && m.Passive {
@@ -117,6 +120,8 @@ func (ch *channel) declare(ctx context.Context, m *wire.QueueDeclare) error {
 	})
 }
 
+// purge runs queue.purge. catchUp comes first, so that the count includes what this channel has
+// published and settled.
 func (ch *channel) purge(ctx context.Context, m *wire.QueuePurge) error {
 	name, err := ch.named(m.Queue, m.ID())
 	if err != nil {
@@ -132,6 +137,8 @@ func (ch *channel) purge(ctx context.Context, m *wire.QueuePurge) error {
 	return ch.answer(m.NoWait, &wire.QueuePurgeOK{MessageCount: atMost32(n)})
 }
 
+// delete runs queue.delete. catchUp comes first: if-empty and if-unused must see the channel's own
+// publishes and cancels.
 func (ch *channel) delete(ctx context.Context, m *wire.QueueDelete) error {
 	name, err := ch.named(m.Queue, m.ID())
 	if err != nil {
@@ -147,5 +154,5 @@ func (ch *channel) delete(ctx context.Context, m *wire.QueueDelete) error {
 	return ch.answer(m.NoWait, &wire.QueueDeleteOK{MessageCount: atMost32(d.Ready)})
 }
 
-// atMost32 fits a count into a field of 32 bits.
+// atMost32 caps a count at the range of a 32-bit field.
 func atMost32(n uint64) uint32 { return uint32(min(n, 1<<32-1)) } // bounded

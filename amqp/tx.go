@@ -10,12 +10,12 @@ import (
 	"github.com/quorate/quorate/message"
 )
 
-// Bounds of what is kept for tx.commit: of one channel, and of all channels of a connection.
+// Bounds of what is kept until tx.commit: for one channel, and for all channels of a connection.
 const (
 	maxTxMessages        = 10_000
 	maxTxBytes           = 64 << 20
 	maxConnectionTxBytes = 2 * maxTxBytes
-	// txMessageBytes is what a message costs of maxConnectionTxBytes beside its body.
+	// txMessageBytes is the cost of a message, beside its body, against maxConnectionTxBytes.
 	txMessageBytes = 512
 )
 
@@ -23,30 +23,35 @@ const (
 type transaction struct {
 	c        *conn
 	messages []txMessage
-	bytes    int   // of bodies
-	held     int64 // of maxConnectionTxBytes
+	bytes    int   // of the bodies
+	held     int64 // counted against maxConnectionTxBytes
 	settles  []txSettle
 }
 
 func (c *conn) begin() *transaction { return &transaction{c: c} }
 
-// end gives back what the transaction holds, once.
+// end releases what the transaction holds, once.
 func (t *transaction) end() {
 	t.c.txBytes.Add(-t.held)
 	t.held = 0
 }
 
+// txMessage is a publish that waits for tx.commit, with a copy of its body: the read buffer is
+// reused.
 type txMessage struct {
 	m       wire.BasicPublish
 	message message.Message
 	body    []byte
 }
 
+// txSettle is a decision that waits for tx.commit, with the deliveries that a rollback puts back.
 type txSettle struct {
 	taken []open
 	how   settle
 }
 
+// publish keeps a message, within the bounds of the channel and of the connection. A refused one
+// closes the channel, whose end gives back what is held.
 func (t *transaction) publish(x *content, body []byte) error {
 	if t.bytes += len(body); len(t.messages) == maxTxMessages || t.bytes > maxTxBytes {
 		return refuse(wire.PreconditionFailed, wire.BasicPublishID,
@@ -61,6 +66,8 @@ func (t *transaction) publish(x *content, body []byte) error {
 	return nil
 }
 
+// settle keeps a decision. The deliveries leave unsettled at once, so a second decision on them is
+// the client's fault, as without a transaction.
 func (t *transaction) settle(ch *channel, tag uint64, multiple bool, how settle) error {
 	ch.c.mu.Lock()
 	taken, known := ch.unsettled.take(nil, tag, multiple)
@@ -72,7 +79,7 @@ func (t *transaction) settle(ch *channel, tag uint64, multiple bool, how settle)
 	return nil
 }
 
-// transact runs methods of class tx.
+// transact runs the methods of class tx.
 func (ch *channel) transact(m wire.Method) error {
 	if _, selects := m.(*wire.TxSelect); selects {
 		if ch.confirms {
@@ -102,7 +109,7 @@ func (ch *channel) transact(m wire.Method) error {
 	return nil
 }
 
-// rollback forgets the publishes; deliveries that were settled are open again.
+// rollback drops the publishes and reopens the settled deliveries.
 func (t *transaction) rollback(ch *channel) {
 	ch.c.mu.Lock()
 	defer ch.c.mu.Unlock()
@@ -111,8 +118,8 @@ func (t *transaction) rollback(ch *channel) {
 	}
 }
 
-// commit publishes and waits until the queues have decided; then it settles, and waits until
-// that is stored as well.
+// commit publishes and waits for the queues' decisions; then it settles, and waits until the
+// settlements are stored too.
 func (t *transaction) commit(ch *channel) error {
 	if err := t.store(ch); err != nil {
 		t.rollback(ch)
@@ -128,8 +135,8 @@ func (t *transaction) commit(ch *channel) error {
 	return ch.catchUp(wire.TxCommitID)
 }
 
-// store publishes, so that each queue stores all that is routed to it or nothing, and waits
-// for their answers. If a message is at fault none is published.
+// store publishes so that each queue stores all messages routed to it or none, and waits for the
+// answers. If one message is at fault, none is published.
 func (t *transaction) store(ch *channel) error {
 	var all sync.WaitGroup
 	var refused atomic.Int64
@@ -151,6 +158,8 @@ func (t *transaction) store(ch *channel) error {
 	return err
 }
 
+// publishAll hands the kept messages to the broker as one unit. Each adds one to all, which done
+// takes off when the message's result is known; a fault drops the whole unit.
 func (t *transaction) publishAll(ch *channel, all *sync.WaitGroup) error {
 	for i := range t.messages {
 		x := &t.messages[i]

@@ -9,14 +9,15 @@ import (
 )
 
 const (
-	// looseBytes is what content headers of one connection hold that Incoming does not count.
+	// looseBytes is how much the content headers of one connection may hold without being counted by
+	// Incoming.
 	looseBytes = 64 << 10
-	// keptHeader is the largest header that a channel keeps, to write the next one over it.
+	// keptHeader is the largest header whose memory a channel keeps for reuse.
 	keptHeader = 1 << 10
-	// fieldBytes is what a field of a table costs in memory, beside its bytes.
+	// fieldBytes is the memory cost of a table field beside its bytes.
 	fieldBytes = 80
-	// looksPerTimeout is how often in the time of a message a connection looks for messages that
-	// have been under way for longer.
+	// looksPerTimeout is how often, within the time limit of a message, a connection checks for
+	// messages that exceed it.
 	looksPerTimeout = 8
 )
 
@@ -29,7 +30,7 @@ func (ch *channel) begin() {
 	ch.c.unfinished.Add(x.loose)
 }
 
-// forget ends a content, and gives back what it holds.
+// forget ends a content and releases what it holds.
 func (ch *channel) forget() {
 	x := &ch.content
 	x.expected, x.header = false, false
@@ -44,8 +45,8 @@ func (ch *channel) forget() {
 	}
 }
 
-// holdHeader counts the header of a content. Small ones, and those that are followed by their
-// bodies at once, are counted by their connection alone.
+// holdHeader counts the header of a content. Small headers, and headers whose bodies follow at
+// once, count for their connection alone.
 func (ch *channel) holdHeader(size int) (held bool, err error) {
 	x := &ch.content
 	n := int64(size) + fieldBytes*countFields(x.message.Headers)
@@ -57,6 +58,8 @@ func (ch *channel) holdHeader(size int) (held bool, err error) {
 	return ch.hold(n)
 }
 
+// countFields counts the fields of a table with those nested in them: what decoding allocates
+// beyond the bytes on the wire. Depth is bounded by the decoder.
 func countFields(t message.Table) (n int64) {
 	for i := range t {
 		n += 1 + countNested(t[i].Value)
@@ -64,6 +67,7 @@ func countFields(t message.Table) (n int64) {
 	return n
 }
 
+// countNested counts what is inside a value; the elements of an array cost as much as fields do.
 func countNested(v message.Value) (n int64) {
 	if t, ok := v.AsTable(); ok {
 		return countFields(t)
@@ -75,19 +79,19 @@ func countNested(v message.Value) (n int64) {
 	return n
 }
 
-// hold counts n more bytes of the content, and waits until there is room for them. It holds
-// nothing on a connection that ends meanwhile.
+// hold counts n more bytes of the content and waits until there is room for them. It holds nothing
+// if the connection ends meanwhile.
 func (ch *channel) hold(n int64) (held bool, err error) {
 	c, x := ch.c, &ch.content
-	if x.charge.c == nil { // else others may see it
+	if x.charge.c == nil { // set before others can see it
 		x.charge.c = c
 	}
 	in := c.s.incoming
 	w, over := in.take(&x.charge, n)
 	if over {
 		return false, refuse(wire.ResourceError, wire.BasicPublishID,
-			"messages that are not whole hold more than the %d bytes of limits.incoming_connection_bytes: "+
-				"finish some before others begin, or use more connections", in.connectionBytes()).hardened()
+			"incomplete messages hold more than the %d bytes of limits.incoming_connection_bytes: "+
+				"complete some before others begin, or use more connections", in.connectionBytes()).hardened()
 	}
 	if w == nil {
 		return true, nil
@@ -97,19 +101,19 @@ func (ch *channel) hold(n int64) (held bool, err error) {
 	in.leave(w)
 	d := time.Since(began)
 	x.began = x.began.Add(d)
-	if ch.by == &c.hand { // the other channels wait with it
+	if ch.by == &c.hand { // the reader's other channels wait with it
 		x.waited += int64(d)
 		c.waited.Add(int64(d))
 	}
 	return w.granted.Load() && err == nil, err
 }
 
-// gather adds a piece to the body. There is room for what has come, and for as much again at
-// most, whatever the header announces.
+// gather adds a piece to the body. It allocates at most twice what has arrived, whatever size the
+// header announces.
 func (ch *channel) gather(piece []byte) (held bool, err error) {
 	x := &ch.content
 	if need := len(x.buf) + len(piece); need > cap(x.buf) {
-		room := min(max(need, 2*cap(x.buf)), int(x.size)) // at most the largest body
+		room := min(max(need, 2*cap(x.buf)), int(x.size)) // bounded by the largest body
 		if held, err := ch.hold(int64(room - cap(x.buf))); !held {
 			return false, err
 		}
@@ -121,8 +125,9 @@ func (ch *channel) gather(piece []byte) (held bool, err error) {
 	return true, nil
 }
 
-// holdBack waits until ok, which is asked under mu, for who runs frames. While the reader
-// waits the time of messages under way stands still, unless others need the room they take.
+// holdBack waits until ok, which is called under mu, on behalf of the goroutine that runs frames.
+// While the reader waits, the clock of arriving messages stands still, unless others need their
+// room.
 func (c *conn) holdBack(by *hand, ok func() bool) error {
 	c.mu.Lock()
 	free := ok()
@@ -150,8 +155,7 @@ func (c *conn) holdBack(by *hand, ok func() bool) error {
 
 func (c *conn) lookEvery() time.Duration { return max(1, c.s.incoming.allowed()/looksPerTimeout) }
 
-// look ends messages that have been under way for too long, now and then. It returns when to
-// look again.
+// look ends messages that have taken too long. It runs now and then, and returns when to run next.
 func (c *conn) look(now time.Time) time.Time {
 	if now.Before(c.lookAt) {
 		return c.lookAt
@@ -162,8 +166,8 @@ func (c *conn) look(now time.Time) time.Time {
 	return c.lookAt
 }
 
-// endLate closes the channels of messages whose age is beyond what is allowed. It is the
-// reader's, and leaves channels alone that are not.
+// endLate closes the channels of messages that exceed the time limit. It runs in the reader and
+// skips channels that the reader does not own.
 func (c *conn) endLate(age func(*content) time.Duration) {
 	most := c.s.incoming.allowed()
 	for _, ch := range c.readersChannels() {
@@ -172,13 +176,13 @@ func (c *conn) endLate(age func(*content) time.Duration) {
 		}
 		c.s.incoming.late.Add(1)
 		f := refuse(wire.ResourceError, wire.BasicPublishID,
-			"a message is not whole %v after its basic.publish (timeouts.incoming): send bodies without a pause, or smaller ones", most)
+			"a message is incomplete %v after its basic.publish (timeouts.incoming): send bodies without pauses, or smaller ones", most)
 		f.hard = false
 		ch.fail(f)
 	}
 }
 
-// readersChannels returns the channels that have no frame queue.
+// readersChannels returns the channels without a frame queue.
 func (c *conn) readersChannels() (own []*channel) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

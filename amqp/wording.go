@@ -9,8 +9,8 @@ import (
 	"github.com/quorate/quorate/message"
 )
 
-// wording puts an error into the words that clients and people search for: RabbitMQ's, where
-// it has some (AM-15).
+// wording puts an error into the words that clients and operators search for: RabbitMQ's, where it
+// has some (AM-15).
 func wording(e *failure.Error) string {
 	thing := fmt.Sprintf("%s '%s' in vhost '%s'", e.Kind, e.Name, e.VHost)
 	if text := wordingOfProblem(e, thing); text != "" {
@@ -34,7 +34,7 @@ func wording(e *failure.Error) string {
 	return strings.TrimPrefix(e.Error(), string(e.Class)+": ")
 }
 
-// wordingOfProblem returns "" for what is none of the known problems.
+// wordingOfProblem returns "" for anything but the known problems.
 func wordingOfProblem(e *failure.Error, thing string) string {
 	switch e.Problem {
 	case failure.ProblemDefaultExchange:
@@ -79,6 +79,8 @@ func wordingOfProblem(e *failure.Error, thing string) string {
 	return ""
 }
 
+// wordingOfLimit words the refusal by a limit as RabbitMQ does, which clients and their operators
+// search logs for; "" for limits that RabbitMQ lacks.
 func wordingOfLimit(e *failure.Error) string {
 	switch {
 	// RabbitMQ has no such limits.
@@ -102,7 +104,7 @@ func plainText(value string) string {
 	return value
 }
 
-// wrongExpiration tells why a text is no expiration, as an Erlang term.
+// wrongExpiration returns, as an Erlang term, why a text is not an expiration.
 func wrongExpiration(text string) string {
 	rest := strings.TrimLeft(text, "+-")
 	digits := rest[:len(rest)-len(strings.TrimLeft(rest, "0123456789"))]
@@ -118,8 +120,8 @@ func wrongExpiration(text string) string {
 	return "{value_too_large," + digits + "}"
 }
 
-// compared returns what a declaration has and what exists; an argument with its type if it is
-// there on one side alone.
+// compared returns the declared value and the existing one; an argument that only one side has
+// comes with its type.
 func compared(e *failure.Error) (received, current string) {
 	switch {
 	case e.Received != nil && e.Existing == nil:

@@ -14,7 +14,7 @@ import (
 	"github.com/quorate/quorate/internal/wait"
 )
 
-// Bounds of one turn of the writer, and of what it keeps.
+// Bounds of one turn of the writer, and of the memory that it keeps.
 const (
 	takeMessages = 256
 	takeBytes    = 256 << 10
@@ -22,8 +22,7 @@ const (
 	writePiece   = 64 << 10
 )
 
-// writer sends what a connection has for its client. Its fields belong to its goroutine,
-// those behind mu excepted.
+// writer sends a connection's output. Its fields belong to its goroutine unless noted otherwise.
 type writer struct {
 	c   *conn
 	buf []byte
@@ -37,7 +36,7 @@ type writer struct {
 	heartbeat time.Duration // guarded by the connection's mu
 }
 
-// agreed tells what was agreed on in the handshake.
+// agreed sets the limits that the handshake has agreed on.
 func (w *writer) agreed(frameMax uint32, heartbeat time.Duration) {
 	w.c.mu.Lock()
 	w.frameMax, w.heartbeat = frameMax, heartbeat
@@ -45,7 +44,7 @@ func (w *writer) agreed(frameMax uint32, heartbeat time.Duration) {
 	wait.Wake(w.c.news)
 }
 
-// run writes until the connection ends. It reports whether the client was sent all there was.
+// run writes until the connection ends. It reports whether all output was sent.
 func (w *writer) run() bool {
 	c := w.c
 	timer := time.NewTimer(time.Hour)
@@ -84,8 +83,8 @@ func (w *writer) run() bool {
 	}
 }
 
-// send writes the buffer, piece by piece: a client that takes no piece for the time-out is
-// cut off, one that is merely slow is not.
+// send writes the buffer piece by piece. A client that takes not one piece within the time-out is
+// cut off; a slow client is not.
 func (w *writer) send() bool {
 	c := w.c
 	for b := w.buf; len(b) > 0; {
@@ -96,7 +95,7 @@ func (w *writer) send() bool {
 		c.sent.Add(uint64(n)) // not negative
 		if errors.Is(err, os.ErrDeadlineExceeded) && c.life.Err() == nil {
 			c.s.counters.stalled.Add(1)
-			c.log.Warn("a client takes nothing of what it is sent and is cut off", "timeout", c.s.cfg.WriteTimeout)
+			c.log.Warn("a client is cut off because it reads nothing", "timeout", c.s.cfg.WriteTimeout)
 		}
 		if err != nil {
 			return false
@@ -106,7 +105,7 @@ func (w *writer) send() bool {
 	return true
 }
 
-// last sends what the reader still has, such as the reason of a close.
+// last sends the remaining output, such as the reason of a close.
 func (w *writer) last() bool {
 	for {
 		select {
@@ -128,8 +127,8 @@ func (w *writer) last() bool {
 	}
 }
 
-// turn gathers what there is. Done reports that nothing will follow; heartbeat is how often a
-// heartbeat is due.
+// turn gathers the output of one turn. done reports that nothing will follow; heartbeat is the
+// interval of heartbeats.
 func (w *writer) turn() (done bool, heartbeat time.Duration) {
 	c := w.c
 	c.mu.Lock()
@@ -148,7 +147,7 @@ func (w *writer) turn() (done bool, heartbeat time.Duration) {
 		w.confirms(ch)
 	}
 	for i, x := range w.consumer {
-		if len(w.buf) >= takeBytes { // the others come in the next turn, first
+		if len(w.buf) >= takeBytes { // the rest comes first in the next turn
 			c.wakeFirst(w.consumer[i:])
 			break
 		}
@@ -159,7 +158,7 @@ func (w *writer) turn() (done bool, heartbeat time.Duration) {
 	return done, heartbeat
 }
 
-// wakeFirst has consumers taken from before those that are awake.
+// wakeFirst puts these consumers before the ones that are already awake.
 func (c *conn) wakeFirst(xs []*consumer) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -174,8 +173,8 @@ func (c *conn) wakeFirst(xs []*consumer) {
 	wait.Wake(c.news)
 }
 
-// confirms appends acks and nacks: one for all up to the highest below which nothing is
-// open, and one for each above (PUB-4).
+// confirms appends acks and nacks: one for all publishes up to the highest below which nothing is
+// open, and one for each above it (PUB-4).
 func (w *writer) confirms(ch *channel) {
 	c := w.c
 	c.mu.Lock()
@@ -200,13 +199,13 @@ func (w *writer) confirms(ch *channel) {
 	}
 }
 
-// deliveries takes what a consumer has, as much as one turn may.
+// deliveries takes deliveries of a consumer, as many as fit into one turn.
 func (w *writer) deliveries(x *consumer) {
 	c, ch := w.c, x.ch
 	c.mu.Lock()
 	started := x.started
 	c.mu.Unlock()
-	if !started { // it goes on after a cancel, and its consume-ok comes first
+	if !started { // it continues after a cancel, and its consume-ok must come first
 		return
 	}
 	clear(w.batch)
@@ -234,7 +233,7 @@ func (w *writer) deliveries(x *consumer) {
 		x.cancelled = nil
 	}
 	again := (len(batch) > 0 || err != nil && x.cancelled != nil) && !x.woken
-	if again { // until there is nothing: that also answers a cancel
+	if again { // until nothing is left: that also completes a cancel
 		x.woken = true
 		c.wakened = append(c.wakened, x)
 		wait.Wake(c.news)
@@ -251,8 +250,8 @@ func (w *writer) deliveries(x *consumer) {
 	}
 }
 
-// returnLate gives back what came for a consumer that its client has cancelled: nobody will
-// settle it, and it must not wait for the end of the channel.
+// returnLate returns deliveries for a cancelled consumer to the queue: the client will not settle
+// them, and they must not wait for the end of the channel.
 func (x *consumer) returnLate(batch []broker.Delivery) {
 	if len(batch) == 0 {
 		return
@@ -262,14 +261,14 @@ func (x *consumer) returnLate(batch []broker.Delivery) {
 		ids[i] = batch[i].ID
 	}
 	if _, err := x.c.Settle(&broker.Settlement{IDs: ids, Outcome: broker.Requeue}); err != nil {
-		x.ch.c.log.Debug("deliveries to a cancelled consumer could not be given back; they return with its channel", "error", err)
+		x.ch.c.log.Debug("deliveries of a cancelled consumer could not be returned; they return when its channel ends", "error", err)
 	}
 }
 
-// consumerTimedOut ends a consumer that had a delivery for too long (CT-3, CT-4): for good,
-// whatever is settled later. A client that cannot be told loses the channel.
+// consumerTimedOut ends for good a consumer that held a delivery for too long, whatever is settled
+// later (CT-3, CT-4). A client that does not understand basic.cancel loses the channel.
 func (c *conn) consumerTimedOut(x *consumer) {
-	c.log.Warn("a consumer had a delivery for longer than its timeout", "channel", x.ch.number, "tag", x.tag)
+	c.log.Warn("a consumer held a delivery for longer than its timeout", "channel", x.ch.number, "tag", x.tag)
 	x.c.Close()
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -289,6 +288,8 @@ func (c *conn) consumerTimedOut(x *consumer) {
 	wait.Wake(c.news)
 }
 
+// deliver appends basic.deliver with its content to buf. For answers to direct reply-to the routing
+// key is the consumer's address (AM-3).
 func (w *writer) deliver(x *consumer, tag uint64, d *broker.Delivery) {
 	m := wire.BasicDeliver{
 		ConsumerTag: x.tag, DeliveryTag: tag, Redelivered: d.Redelivered,
@@ -299,7 +300,7 @@ func (w *writer) deliver(x *consumer, tag uint64, d *broker.Delivery) {
 	w.buf = wire.AppendBody(w.buf, x.ch.number, d.Message.Body, w.frameMax)
 }
 
-// consumerEnded tells a client that its consumer will get nothing more (CN-1).
+// consumerEnded tells a client that its consumer receives no more messages (CN-1).
 func (c *conn) consumerEnded(x *consumer, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

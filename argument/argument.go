@@ -1,9 +1,9 @@
-// Package argument is the table of the arguments of queues. A row says all that there is to say of
-// one: its name as an argument and as a key of policies, what its values may be, who may give it, how
-// what several give is merged, whether a redeclaration must have it the same, and what it sets.
+// Package argument is the table of the arguments of queues. A row is the single definition of an
+// argument: its names as an argument and as a policy key, its permitted values, who may set it, how
+// values from several sources merge, whether a redeclaration must repeat it, and what it sets.
 //
-// From the table come the checks of a declare and of policies, their errors, what is in force for a
-// queue, which names are known, and the table of docs/semantics.md. The package only computes; all
+// The checks of declares and policies, their errors, the settings in force for a queue, the list of
+// known names and the table of docs/semantics.md all derive from it. The package only computes; all
 // of it may be used concurrently.
 package argument
 
@@ -15,7 +15,7 @@ import (
 	"github.com/quorate/quorate/message"
 )
 
-// Names of arguments that have a meaning besides what they set.
+// Names of arguments that code refers to by name.
 const (
 	QueueType     = "x-queue-type"
 	MaxPriority   = "x-max-priority" // read from the queue's record (PR-1)
@@ -24,12 +24,12 @@ const (
 	OnDelete      = "x-on-delete" // read from the queue's record, too
 	Overflow      = "x-overflow"
 	LeaderLocator = "x-queue-leader-locator"
-	MessageRate   = "x-max-message-rate" // looked for before a queue has a rate at all (VH-15)
+	MessageRate   = "x-max-message-rate" // looked up before a queue has any rate limit (VH-15)
 	ByteRate      = "x-max-byte-rate"
 
-	// DeadLetters is what the names of arguments about dead-lettering begin with.
+	// DeadLetters is the prefix of arguments about dead-lettering.
 	DeadLetters = "x-dead-letter-"
-	// Streams is what the names of arguments of streams begin with.
+	// Streams is the prefix of arguments of streams.
 	Streams = "x-stream-"
 
 	dlExchange   = "x-dead-letter-exchange"
@@ -41,44 +41,46 @@ const (
 	retryMax     = "x-delayed-retry-max"
 )
 
-// OnDeleteDeadLetter is the value of OnDelete that keeps what a deleted queue holds.
+// OnDeleteDeadLetter is the value of OnDelete that dead-letters what a deleted queue holds.
 const OnDeleteDeadLetter = "dead-letter"
 
 // Row is one argument.
 type Row struct {
 	// Name is the name as an argument. One that ends with "-" stands for all that begin with it.
 	Name string
-	// Key is the name as a key of policies; "": only a declare gives it.
+	// Key is the name as a policy key; "": only a declare can set it.
 	Key string
-	// Operators may give it in their policies, too (PO-5).
+	// Operators reports that operator policies may set it too (PO-5).
 	Operators bool
-	// Merging is how what several give becomes one value (PO-6, PO-7).
+	// Merging is how values from several sources become one (PO-6, PO-7).
 	Merging Merging
-	// Equality reports whether a redeclaration must have it the same.
+	// Equality is how a redeclaration is compared.
 	Equality Equality
-	// Values are those that it may have.
+	// Values are the permitted values.
 	Values Values
-	// ClassicOnly are refused on quorum queues (D-2), with a remedy besides leaving them out.
+	// ClassicOnly arguments are refused on quorum queues (D-2). The text is a remedy besides leaving
+	// them out.
 	ClassicOnly bool
 	Remedy      string
-	// LeftOut says why an import leaves it out; "": it does not (VH-13).
+	// LeftOut is why an import leaves it out; "": it does not (VH-13).
 	LeftOut string
-	// Default and State are for docs/semantics.md: what holds without it, and what it does. RabbitMQ is
-	// for docs/compatibility.md: same, better, different or none, and how RabbitMQ's differs.
+	// Default and State are for docs/semantics.md: the value without the argument, and its effect.
+	// RabbitMQ is for docs/compatibility.md: same, better, different or none, and how RabbitMQ's
+	// differs.
 	Default, State, RabbitMQ string
 
-	// sets is nil where the argument is kept and changes nothing that is in force.
+	// sets applies the value; nil if the argument is stored and has no effect.
 	sets func(*Settings, Value)
 }
 
-// Equality says what a redeclaration is compared by.
+// Equality is what a redeclaration is compared by.
 type Equality uint8
 
 // Most arguments are compared.
 const (
 	Compared         Equality = iota
-	ComparedQuorum            // on quorum queues alone: classic ones take it and it has no effect
-	ComparedOnItsOwn          // not as an argument, but for what it means
+	ComparedQuorum            // on quorum queues alone: classic queues accept the argument without effect
+	ComparedOnItsOwn          // not as an argument, but by its meaning
 )
 
 // Rows returns all arguments, in the order in which they are checked.
@@ -92,7 +94,7 @@ func Rows() iter.Seq[*Row] {
 	}
 }
 
-// Find returns the row of an argument, nil for a name that means nothing to the broker.
+// Find returns the row of an argument; nil for a name that the broker does not know.
 func Find(name string) *Row {
 	for i := range rows {
 		if r := &rows[i]; r.is(name) {
@@ -102,7 +104,7 @@ func Find(name string) *Row {
 	return nil
 }
 
-// ByKey returns the row of a key of policies, nil if queues have none of that name (PO-2).
+// ByKey returns the row of a policy key; nil if there is none for queues (PO-2).
 func ByKey(key string) *Row {
 	for i := range rows {
 		if r := &rows[i]; key != "" && r.Key == key {
@@ -112,7 +114,8 @@ func ByKey(key string) *Row {
 	return nil
 }
 
-// Names returns those of all arguments, for who looks for the nearest; callers may change it.
+// Names returns the names of all arguments, to find the nearest one to a misspelt name. Callers may
+// change the slice.
 func Names() []string {
 	out := make([]string, 0, len(rows))
 	for i := range rows {
@@ -129,7 +132,7 @@ func (r *Row) is(name string) bool {
 	return r.Name == name || r.prefix() && strings.HasPrefix(name, r.Name)
 }
 
-// ComparedOn reports whether a redeclaration of a queue must have the argument the same.
+// ComparedOn reports whether a redeclaration of a queue must repeat the argument.
 func ComparedOn(name string, classic bool) bool {
 	r := Find(name)
 	if r == nil {
@@ -138,8 +141,8 @@ func ComparedOn(name string, classic bool) bool {
 	return r.Equality == Compared || r.Equality == ComparedQuorum && !classic
 }
 
-// Former are RabbitMQ's arguments of versions before: whoever migrates has them. They are known to
-// mean nothing here, and neither checked nor compared. The text says why an import leaves one out; ""
+// Former are arguments of earlier RabbitMQ versions, which migrating clients still send. They have
+// no effect here and are neither checked nor compared. The text is why an import leaves one out; ""
 // where it keeps it.
 func Former(name string) (leftOut string, is bool) {
 	switch name {
@@ -153,7 +156,8 @@ func Former(name string) (leftOut string, is bool) {
 	return "", false
 }
 
-// LeftOut says why an import leaves out an argument of RabbitMQ's queues; "": it does not (VH-13).
+// LeftOut returns why an import leaves out an argument of RabbitMQ's queues; "": it does not
+// (VH-13).
 func LeftOut(name string) string {
 	if r := Find(name); r != nil {
 		return r.LeftOut
@@ -163,7 +167,7 @@ func LeftOut(name string) string {
 }
 
 // AsksForClassic reports whether a declaration that names no type has arguments that RabbitMQ
-// takes for classic queues alone, and so can only mean one.
+// accepts on classic queues only, and so can only mean a classic queue.
 func AsksForClassic(args message.Table) bool {
 	asks := false
 	for _, f := range args {
@@ -177,13 +181,13 @@ func AsksForClassic(args message.Table) bool {
 	return asks
 }
 
-// Error is an argument or property of a declare, or a key of a policy, that is refused
+// Error is a refused argument or property of a declare, or a refused policy key
 // (PRECONDITION_FAILED).
 type Error struct {
 	Arg    string // "x-max-length", "durable", ...
 	Value  string // as received
 	Reason string // what is wrong and what would be right
-	// OtherType reports that the argument is one of queues of another type.
+	// OtherType reports that the argument belongs to queues of another type.
 	OtherType bool
 }
 

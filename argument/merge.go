@@ -6,7 +6,7 @@ import (
 	"github.com/quorate/quorate/message"
 )
 
-// Merging says how a key's values from operator, argument and policy become one (PO-6,
+// Merging is how the values of one key from operator policy, argument and policy become one (PO-6,
 // PO-7, and the groups of the table of arguments).
 type Merging uint8
 
@@ -17,17 +17,17 @@ const (
 	ArgumentFirst
 	// OperatorFirst takes the operator, else the argument, else the policy.
 	OperatorFirst
-	// Finite takes the lower limit, and any limit before none.
+	// Finite takes the lower limit; any limit counts before no limit.
 	Finite
 	// RetryMin takes the lower of argument and policy, but not below the operator's.
 	RetryMin
-	// TargetSize takes the higher of both policies if there is an operator's, else the argument,
+	// TargetSize takes the higher of both policies if there is an operator policy, else the argument,
 	// else the policy.
 	TargetSize
 )
 
-// Of returns what a definition of a policy gives, as the arguments of the same meaning; a routing key
-// without an exchange gives nothing.
+// Of returns the arguments that a policy definition stands for. A routing key without an exchange
+// stands for nothing.
 func Of(definition message.Table) message.Table {
 	var args message.Table
 	for i := range rows {
@@ -41,8 +41,8 @@ func Of(definition message.Table) message.Table {
 	return args
 }
 
-// Merge returns the arguments that are in force for a queue: those of its declaration with what its
-// policies give, nil for none (PO-6, PO-7). What policies know nothing of stays.
+// Merge returns the arguments in force for a queue: those of its declaration, merged with its
+// policies, which are nil where there are none (PO-6, PO-7). Arguments without a policy key stay.
 func Merge(declared, user, operator message.Table) message.Table {
 	out := declared.Clone()
 	for i := range rows {
@@ -55,7 +55,7 @@ func Merge(declared, user, operator message.Table) message.Table {
 			out.Set(r.Name, v)
 		}
 	}
-	// what is left of the highest delay is not below the Lowest.
+	// the highest delay is never below the lowest.
 	low, high := value(out, retryMin), value(out, retryMax)
 	if low != nil && high != nil && integerOf(*high) < integerOf(*low) {
 		out.Set(retryMax, *low)
@@ -66,6 +66,7 @@ func Merge(declared, user, operator message.Table) message.Table {
 	return out
 }
 
+// value returns the argument of a name; nil if the table has none.
 func value(t message.Table, name string) *message.Value {
 	if v, ok := t.Get(name); ok {
 		return &v
@@ -73,10 +74,10 @@ func value(t message.Table, name string) *message.Value {
 	return nil
 }
 
-// sources are the values of one key; a nil one is not set.
+// sources are the values of one key; a nil value is not set.
 type sources struct{ argument, policy, operator *message.Value }
 
-// merged returns what is in force of one key.
+// merged returns the value in force.
 func (m Merging) merged(s sources) (message.Value, bool) {
 	switch m {
 	case ArgumentFirst:
@@ -101,6 +102,7 @@ func (m Merging) merged(s sources) (message.Value, bool) {
 	return fold(lowerOf, s.argument, s.policy, s.operator)
 }
 
+// first returns the first value that is given; false if none is.
 func first(all ...*message.Value) (message.Value, bool) {
 	for _, v := range all {
 		if v != nil {
@@ -110,7 +112,7 @@ func first(all ...*message.Value) (message.Value, bool) {
 	return message.Value{}, false
 }
 
-// fold joins the integers that are set; a lone value stays as it is.
+// fold combines the values that are set as integers; a single value stays as it is.
 func fold(join func(a, b int64) int64, all ...*message.Value) (out message.Value, any bool) {
 	for _, v := range all {
 		switch {
@@ -135,6 +137,7 @@ func integerOf(v message.Value) int64 {
 func lowerOf(a, b int64) int64  { return min(a, b) }
 func higherOf(a, b int64) int64 { return max(a, b) }
 
+// finiteOf returns the lower of two limits, where a negative one means no limit.
 func finiteOf(a, b int64) int64 {
 	if a < 0 || b < 0 {
 		return max(a, b)

@@ -10,9 +10,10 @@ import (
 	"github.com/quorate/quorate/quorumq"
 )
 
-// Resolve checks the arguments of a declare against every row of the table and returns what is in
-// force. The type is the one that they name, else the default, which classic tells. All faults are
-// returned at once, joined, each an *Error. Names that the table does not know have no effect.
+// Resolve checks the arguments of a declare against every row of the table and returns the settings
+// in force. The queue type is the one that the arguments name, else the default, which classic
+// selects. It returns all faults at once, joined, each an *Error. Names that the table does not
+// know have no effect.
 func Resolve(args message.Table, classic bool) (Settings, error) {
 	if len(args) == 0 {
 		return Default(classic), nil
@@ -20,11 +21,14 @@ func Resolve(args message.Table, classic bool) (Settings, error) {
 	return resolve(args, classic)
 }
 
+// resolve reads all arguments and gathers every fault before it fails. The type is settled first,
+// because defaults depend on it.
 func resolve(args message.Table, classic bool) (Settings, error) {
 	a := arguments{table: args}
 	if v, named := args.Get(QueueType); named {
 		word, _ := v.AsString()
-		// What asks for a stream is refused for that, and its other arguments are no further faults.
+		// A declare that asks for a stream is refused for that; its other arguments are no further
+		// faults.
 		classic = word == "classic" || word == "stream" || classic && word != "quorum"
 	}
 	s := Default(classic)
@@ -68,7 +72,7 @@ func (a *arguments) check(r *Row, name string, v message.Value, s *Settings) {
 	}
 }
 
-// checkAll checks all arguments whose names begin as the row's.
+// checkAll checks all arguments that begin with the name of the row.
 func (a *arguments) checkAll(r *Row, s *Settings) {
 	for _, f := range a.table {
 		if strings.HasPrefix(f.Name, r.Name) {
@@ -77,7 +81,7 @@ func (a *arguments) checkAll(r *Row, s *Settings) {
 	}
 }
 
-// checkTogether checks what one argument asks of another.
+// checkTogether checks arguments that depend on one another.
 func (a *arguments) checkTogether(s *Settings) {
 	if _, hasExchange := a.table.Get(dlExchange); s.HasDeadLetterRoutingKey && !hasExchange {
 		a.fault(&Error{Arg: dlKey, Value: strconv.Quote(s.DeadLetterRoutingKey), Reason: "needs the argument " + dlExchange + " as well"})

@@ -7,7 +7,7 @@ import (
 	"github.com/quorate/quorate/quorumq"
 )
 
-// Strategy is how discarded messages are handed on (DL-10, DL-20).
+// Strategy is how discarded messages are forwarded (DL-10, DL-20).
 type Strategy string
 
 // The dead-letter strategies.
@@ -19,51 +19,51 @@ const (
 // Defaults of the table.
 const (
 	DefaultConsumerTimeoutMs int64 = 1_800_000
-	// DefaultGroupSize is the number of members of a queue that asks for none (Q-2 table).
+	// DefaultGroupSize is the number of members of a queue that does not ask for a number (Q-2 table).
 	DefaultGroupSize = 3
 )
 
-// Quotas bound what clients do with a queue; quorumq.Unlimited is no bound (VH-15).
+// Quotas bound the rates at which clients use a queue; quorumq.Unlimited is no bound (VH-15).
 type Quotas struct {
 	MaxMessageRate int64 // messages published into it per second
 	MaxByteRate    int64 // bytes of their bodies per second
 	MaxConsumers   int64
 }
 
-// NoQuotas are those of a queue that has none.
+// NoQuotas are the quotas of a queue without any.
 func NoQuotas() Quotas {
 	return Quotas{MaxMessageRate: quorumq.Unlimited, MaxByteRate: quorumq.Unlimited, MaxConsumers: quorumq.Unlimited}
 }
 
-// Settings are what is in force for one queue.
+// Settings are in force for one queue.
 type Settings struct {
-	// Config is what the arguments say of the machine's configuration. What follows from several of
-	// them is in that of QueueConfig alone: DeadLetter, and whether BacklogLimit counts.
+	// Config is the part of the machine's configuration that single arguments set. QueueConfig adds
+	// what follows from several of them: DeadLetter, and whether BacklogLimit counts.
 	quorumq.Config
 
-	Classic              bool   // the type; quorum otherwise
+	Classic              bool   // the queue type; quorum if not set
 	DeadLetterExchange   string // valid when HasDeadLetterExchange; "" is the default exchange
 	DeadLetterRoutingKey string // valid when HasDeadLetterRoutingKey
 	DeadLetterStrategy   Strategy
-	DeadLetterMaxHops    int64 // deaths of a message above which it goes nowhere (DL-43); 0: no limit
+	DeadLetterMaxHops    int64 // deaths above which a message is not forwarded (DL-43); 0: no limit
 	Quotas               Quotas
-	GroupSize            int // members wanted at the declare; a smaller cluster gives all its nodes
-	TargetGroupSize      int // members that the queue should have when there are nodes for them (RE-4); 0: GroupSize
+	GroupSize            int // members at the declare; a smaller cluster uses all its nodes
+	TargetGroupSize      int // members that the queue should have once there are enough nodes (RE-4); 0: GroupSize
 
 	HasDeadLetterExchange   bool
 	HasDeadLetterRoutingKey bool
-	DeadLetterCycles        bool // letters may go round (DL-43)
-	DeadLetterOnDelete      bool // what a deleted queue holds is dead-lettered first
-	BalancedLeader          bool // any member leads a new queue, not the one at its client (RE-2)
+	DeadLetterCycles        bool // dead letters may travel in cycles (DL-43)
+	DeadLetterOnDelete      bool // a deleted queue dead-letters its messages first
+	BalancedLeader          bool // any member may lead a new queue, not the one at its client (RE-2)
 
-	// Warnings tell what is accepted and yet not what it looks like (Q-8, DL-20), a
-	// sentence each.
+	// Warnings are about settings that are accepted and work differently from what they suggest (Q-8,
+	// DL-20), a sentence each.
 	Warnings []string
 }
 
-// Default returns what is in force for a queue that is declared without arguments. Classic ones drop
-// no message for its failures, and returned messages go back to where they stood: their clients rely
-// on both (DEL-1, DEL-9).
+// Default returns the settings of a queue that is declared without arguments. Classic queues drop
+// no message for failed deliveries and put returned messages back in their original position,
+// because their clients rely on both (DEL-1, DEL-9).
 func Default(classic bool) Settings {
 	s := Settings{
 		Config: quorumq.DefaultConfig(), Classic: classic, DeadLetterStrategy: AtMostOnce, GroupSize: DefaultGroupSize, Quotas: NoQuotas(),
@@ -75,9 +75,9 @@ func Default(classic bool) Settings {
 	return s
 }
 
-// EffectiveStrategy is the strategy that holds: at-least-once needs a dead-letter exchange
-// and an overflow mode that refuses publishes, or a limit of the backlog, else it is
-// at-most-once (DL-20). ok is false when dead-lettering is disabled (DL-2).
+// EffectiveStrategy is the strategy in force. At-least-once needs a dead-letter exchange, and an
+// overflow mode that refuses publishes or a limit of the backlog; otherwise it is at-most-once
+// (DL-20). ok is false when dead-lettering is disabled (DL-2).
 func (s *Settings) EffectiveStrategy() (holds Strategy, ok bool) {
 	if !s.HasDeadLetterExchange {
 		return "", false
@@ -92,7 +92,7 @@ func (s *Settings) degrades() bool {
 	return s.Overflow == quorumq.OverflowDropHead && s.BacklogLimit == 0
 }
 
-// QueueConfig is what the machine of a queue is configured with.
+// QueueConfig is the configuration of the queue's machine.
 func (s *Settings) QueueConfig(autoDelete bool) quorumq.Config {
 	c := s.Config
 	c.AutoDelete = autoDelete
@@ -129,8 +129,8 @@ func (s *Settings) warnf(format string, args ...any) {
 	s.Warnings = append(s.Warnings, fmt.Sprintf(format, args...))
 }
 
-// finishRetry fills in what is not said of delayed retry: the highest wait is the lowest one, both
-// are those of a list (DR-7).
+// finishRetry fills in the delayed-retry settings that are not given: the highest wait equals the
+// lowest, and a list sets both (DR-7).
 func (s *Settings) finishRetry() {
 	r := &s.Retry
 	switch {

@@ -7,10 +7,10 @@ import (
 	"github.com/quorate/quorate/quorumq"
 )
 
-// MaxGroupSize is the most members that a queue has.
+// MaxGroupSize is the maximum number of members of a queue.
 const MaxGroupSize = 99
 
-// Texts that stand in several rows.
+// Texts that several rows share.
 const (
 	noLimit  = "no limit"
 	none     = "none"
@@ -18,7 +18,7 @@ const (
 	onDisk   = "every queue keeps its messages on disk"
 )
 
-// rows is the table. They are checked in this order.
+// rows is the table. Arguments are checked in this order.
 var rows = [...]Row{ //nolint:gochecknoglobals // a constant in all but name
 	{
 		Name: QueueType, Equality: ComparedOnItsOwn, Default: "Q-3", State: "in force",

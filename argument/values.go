@@ -11,20 +11,20 @@ import (
 	"github.com/quorate/quorate/quorumq"
 )
 
-// Values are the values that an argument may have. Its text is the one of docs/semantics.md.
+// Values are the permitted values of an argument. Its text appears in docs/semantics.md.
 type Values interface {
 	fmt.Stringer
-	// read takes a value, or says of it what it is and what is wrong.
+	// read takes a value, or returns what it is and what is wrong with it.
 	read(v message.Value) (out Value, is, fault string)
 }
 
-// Value is an argument that was read: the field of its kind is set.
+// Value is an argument that was read; the field of its kind is set.
 type Value struct {
-	Int    int64 // of integers; of one of some words its place among them
+	Int    int64 // of an integer; of a word its index
 	Text   string
 	Bool   bool
-	Shape  quorumq.Backoff // of a back-off, with
-	WaitMs []int64         // milliseconds, those of a list
+	Shape  quorumq.Backoff // of a back-off, with WaitMs
+	WaitMs []int64         // waits of a list, in milliseconds
 }
 
 // MaxTimeMs is the highest x-message-ttl and x-expires, ten years in milliseconds.
@@ -34,12 +34,13 @@ func wrongType(v message.Value, want string) (Value, string, string) {
 	return Value{}, v.String(), "want " + want + ", have " + v.Kind().String()
 }
 
-// integer is of any width (C-2), within bounds.
+// integer accepts any width (C-2), within bounds.
 type integer struct {
 	low, high int64
 	unit      string
 }
 
+// read accepts any integer type of AMQP within the bounds; both ends are included.
 func (k integer) read(v message.Value) (out Value, is, fault string) {
 	if !v.IsInt() {
 		return wrongType(v, "an integer")
@@ -72,13 +73,15 @@ func (k integer) String() string {
 	return s
 }
 
-// oneOf is a word of a list.
+// oneOf accepts one of some words.
 type oneOf struct {
 	words []string
-	// foreign is a word that RabbitMQ has besides, and instead what helps who means it.
+	// foreign is a further word of RabbitMQ's, and instead advises users of it.
 	foreign, instead string
 }
 
+// read accepts one of the words; Value.Int is its index. For the foreign word, one that RabbitMQ
+// knows, the fault names the replacement.
 func (k oneOf) read(v message.Value) (out Value, is, fault string) {
 	s, ok := v.AsString()
 	if !ok {
@@ -97,12 +100,14 @@ func (k oneOf) read(v message.Value) (out Value, is, fault string) {
 
 func (k oneOf) String() string { return "`" + strings.Join(k.words, "`, `") + "`" }
 
-// text has at most so many bytes.
+// text accepts strings up to a length in bytes.
 type text struct {
 	most int
 	note string
 }
 
+// read accepts a string of at most k.most bytes. The fault names the length and not the text, which
+// may be long.
 func (k text) read(v message.Value) (out Value, is, fault string) {
 	s, ok := v.AsString()
 	if !ok {
@@ -116,8 +121,11 @@ func (k text) read(v message.Value) (out Value, is, fault string) {
 
 func (k text) String() string { return "string" + k.note }
 
+// boolean is the kind of an argument that is true or false; the words "true" and "false" are
+// refused.
 type boolean struct{}
 
+// read accepts a boolean of AMQP alone.
 func (boolean) read(v message.Value) (out Value, is, fault string) {
 	b, ok := v.AsBool()
 	if !ok {
@@ -128,7 +136,7 @@ func (boolean) read(v message.Value) (out Value, is, fault string) {
 
 func (boolean) String() string { return "boolean" }
 
-// anything is not looked at.
+// anything accepts every value unseen.
 type anything struct{}
 
 func (anything) read(message.Value) (out Value, is, fault string) { return Value{}, "", "" }
@@ -138,6 +146,8 @@ func (anything) String() string { return "any" }
 // backoff is the shape of delayed retry: a word, or a list of waits (DR-7).
 type backoff struct{}
 
+// read accepts linear, exponential, or a comma-separated list of at most quorumq.MaxRetrySteps
+// waits, in the notation of time.ParseDuration and stored in milliseconds.
 func (backoff) read(v message.Value) (out Value, is, fault string) {
 	s, ok := v.AsString()
 	switch {

@@ -213,6 +213,7 @@ func liveOf(log string) float64 {
 	return 0
 }
 
+// cutLast cuts around the last sep, where strings.Cut takes the first.
 func cutLast(s, sep string) (before, after string, found bool) {
 	if i := strings.LastIndex(s, sep); i >= 0 {
 		return s[:i], s[i+len(sep):], true

@@ -102,6 +102,8 @@ func (s engineSuite) named() string { return s.name }
 
 const idleGroups, manyGroups = 1000, 10_000
 
+// engineSuites lists the rows of the engine with their aims. Each suite is a process of its own, so
+// that one does not disturb the next.
 func engineSuites() []engineSuite {
 	const engine, here, groupsEnv = "./enginebench", "bench", "QUORATE_SCALE_GROUPS="
 	quick := []string{"-quick"}
@@ -205,6 +207,7 @@ func (s engineSuite) rows(r results) []engineRow {
 	return out
 }
 
+// absent returns the rows of a suite that could not run, with the reason in place of values.
 func (s engineSuite) absent(why string) []engineRow {
 	out := make([]engineRow, 0, len(s.figures))
 	for _, f := range s.figures {
@@ -390,6 +393,7 @@ func chooseNamed[T any](all []T, only string, name func(T) string) ([]T, error) 
 	return out, nil
 }
 
+// printEngine prints the rows as a table; the last column is empty for rows without an aim.
 func printEngine(to io.Writer, rows []engineRow) error {
 	w := tabwriter.NewWriter(to, 0, 4, 2, ' ', 0)
 	if _, err := fmt.Fprintln(w, "figure\tvalue\tunit\taim\t"); err != nil {

@@ -43,6 +43,7 @@ type fault struct {
 	heal   func(ctx context.Context, w *failoverWorld, n *chaos.Node) error
 }
 
+// faults lists what may befall a leader's node, each with its undoing.
 func faults() []fault {
 	return []fault{
 		{
@@ -164,6 +165,7 @@ type errCannot string
 
 func (e errCannot) Error() string { return string(e) }
 
+// canFailover reports what this machine lacks for the failover rows; nil: nothing.
 func canFailover() error {
 	if os.Getuid() != 0 {
 		return errCannot("needs root for namespaces and loop devices")

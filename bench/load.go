@@ -31,6 +31,7 @@ type recorder struct {
 
 func newRecorder() *recorder { return &recorder{h: hdrhistogram.New(1, maxMicros, 3)} }
 
+// record counts a duration; the histogram is not safe for concurrent use, hence mu.
 func (r *recorder) record(d time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -119,6 +120,7 @@ type drained struct {
 	closed      bool
 }
 
+// published adds to the messages that have to be acked.
 func (d *drained) published(n int64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -134,6 +136,7 @@ func (d *drained) close() int64 {
 	return d.sent
 }
 
+// ack counts one acked message.
 func (d *drained) ack() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -141,6 +144,7 @@ func (d *drained) ack() {
 	d.check()
 }
 
+// check stops the load once all is acked. mu is held.
 func (d *drained) check() {
 	if d.closed && d.acked >= d.sent {
 		d.stop()

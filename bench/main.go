@@ -20,6 +20,7 @@ import (
 	"github.com/quorate/quorate/bench/peers"
 )
 
+// main ends with 1 on any error.
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -130,6 +131,7 @@ type part struct {
 
 func (p part) named() string { return p.name }
 
+// parts lists what runs without a flag, in this order.
 func parts() []part {
 	of := func(s suite) func(context.Context, options) ([]Row, error) {
 		return func(ctx context.Context, o options) ([]Row, error) { return s.run(ctx, o.module) }
@@ -142,6 +144,7 @@ func parts() []part {
 	}
 }
 
+// names joins the names of parts for -only.
 func names(all []part) string {
 	out := make([]string, 0, len(all))
 	for _, p := range all {

@@ -36,6 +36,8 @@ const (
 	readyLimit      = 64 // bytes of machine state for a ready message
 )
 
+// queueSuite lists the figures of the queue machine. Those with `with` are printed beside the
+// figure that they are compared to.
 func queueSuite() suite {
 	const lives64 = "queue machine, batches of 64"
 	s := suite{

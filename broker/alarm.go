@@ -10,7 +10,7 @@ import (
 // Alarm is why this node takes no messages from its clients for a while (PUB-10). Consuming
 // and settling go on, since they are what makes room.
 type Alarm struct {
-	// Reason says what is short and what helps.
+	// Reason names what is short, and the remedy.
 	Reason string
 	ended  chan struct{}
 }
@@ -60,7 +60,7 @@ func (b *Broker) EndAlarm() {
 }
 
 // Room returns why a queue takes no messages for want of disk space, as ResourceExhausted;
-// nil if it takes some, or does not exist. It asks nobody: all nodes tell of their disks.
+// nil if it takes some, or does not exist. It makes no call: nodes send one another the state of their disks.
 func (b *Broker) Room(vhost, queue string) error {
 	c := b.cluster
 	q, ok := c.View().Queue(vhost, queue)

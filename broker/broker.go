@@ -12,7 +12,6 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/quorate/quorate/access"
@@ -20,10 +19,13 @@ import (
 	"github.com/quorate/quorate/broker/audit"
 	"github.com/quorate/quorate/broker/connections"
 	"github.com/quorate/quorate/broker/identity"
+	"github.com/quorate/quorate/broker/imports"
 	"github.com/quorate/quorate/broker/limits"
 	"github.com/quorate/quorate/broker/operators"
 	"github.com/quorate/quorate/broker/permission"
 	"github.com/quorate/quorate/broker/serving"
+	"github.com/quorate/quorate/broker/settletoken"
+	"github.com/quorate/quorate/broker/watch"
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/cluster"
 	"github.com/quorate/quorate/cluster/clients"
@@ -43,20 +45,20 @@ type Config struct {
 	MaxBodyBytes int
 	// DeliveryBufferBytes bounds the deliveries that a client does not take; 0: 16 MiB.
 	DeliveryBufferBytes int64
-	// Authenticate asks who calls: what comes from nobody is refused.
+	// Authenticate has clients log in: calls without an identity are refused.
 	Authenticate bool
 	// DefaultUser and DefaultPassword are made in a fresh cluster (VH-1); "": guest, guest.
 	DefaultUser, DefaultPassword string
 	// LoopbackUsers may log in from this host alone.
 	LoopbackUsers []string
-	// Backends returns whom to ask who somebody is, in their order, with own, the users of the
+	// Backends returns the backends that logins ask, in their order, with own, the users of the
 	// catalog, among them or not; nil: own alone.
 	Backends func(own access.Backend) []access.Backend
 	// HostToken logs in from this host, on this node alone, as an administrator, if it is not
 	// empty: see NewHostToken.
 	HostToken string
 	// Definitions is imported when the node starts, before the default user is made.
-	Definitions BootImport
+	Definitions imports.AtStart
 	// ConnectionTimeout is for how long a node must be out of reach before its clients'
 	// connections are taken for ended; 0: 10 s.
 	ConnectionTimeout time.Duration
@@ -81,7 +83,7 @@ func (c *Config) Validate() error {
 	if c.ConnectionTimeout < 0 {
 		errs = append(errs, fmt.Errorf("broker: ConnectionTimeout = %v: want 0 (default) or more", c.ConnectionTimeout))
 	}
-	return errors.Join(append(errs, c.Definitions.validate())...)
+	return errors.Join(append(errs, c.Definitions.Validate())...)
 }
 
 // setDefaults puts the defaults in the place of zero values.
@@ -113,11 +115,12 @@ type below struct {
 	// group is this node's member of the catalog's group, everywhere what clients have open on all nodes.
 	group      *metadata.Group
 	everywhere *peer.Clients
+	events     *peer.Events
 	view       func() *catalog.View
 	open       func(id.QueueUID) (enqueuer, error)
 	leads      func(id.QueueUID) bool // whether this node leads a queue
 	keep       func(event.AuditList, event.Event)
-	// tellQuota tells of a quota that is reached, or not any more.
+	// tellQuota emits the event of a quota that is reached, or not any more.
 	tellQuota func(event.Event)
 	now       func() time.Time // the time of the cluster, on which nodes agree although their wall clocks may not
 	// clients are this node's; they count what they do.
@@ -140,12 +143,14 @@ type Broker struct {
 	Limits         *limits.Limits
 	Connections    *connections.Connections
 	Operators      *operators.Operators
+	Definitions    *imports.Definitions
+	Events         *watch.Events
 
-	commands *audit.Commands
-	imported atomic.Bool     // the definitions of the configuration
-	life     context.Context // ends with Close
-	end      context.CancelFunc
-	running  sync.WaitGroup
+	commands     *audit.Commands
+	settleTokens *settletoken.Tokens
+	life         context.Context // ends with Close
+	end          context.CancelFunc
+	running      sync.WaitGroup
 
 	// alternate returns an exchange's alternate exchange (EX-12).
 	alternate func(*catalog.View, *catalog.Exchange) (string, bool)
@@ -153,7 +158,7 @@ type Broker struct {
 	handles   handles
 	buffers   gateway.BufferStats
 	alarms    alarms
-	// unknownLines bounds what the log tells of unknown arguments.
+	// unknownLines bounds the log's lines about unknown arguments.
 	unknownLines lograte.Lines
 }
 
@@ -163,7 +168,7 @@ func New(part *cluster.Cluster, c Config) *Broker {
 	self, _ := part.Self()
 	b := newBroker(c, below{
 		cluster: part, node: self, server: part, catalog: part.Catalog(), drains: part.Unloader(),
-		group: part.Catalog(), everywhere: part.AllClients(), view: part.View, leads: part.Leads, keep: part.Audit, tellQuota: part.EmitQuota,
+		group: part.Catalog(), everywhere: part.AllClients(), events: part.Events(), view: part.View, leads: part.Leads, keep: part.Audit, tellQuota: part.EmitQuota,
 		now: part.Now, clients: part.Clients(), policies: part.Policies(),
 		open: func(uid id.QueueUID) (enqueuer, error) { return part.Gateway().Queue(uid) },
 	})
@@ -195,7 +200,7 @@ func (b *Broker) makeParts() {
 		Certainty: b.Serving, Commands: b.commands, Log: b.log,
 	})
 	b.Permissions = permission.New(permission.Config{
-		View: x.view, Logins: b.Logins, Hidden: isReplyQueue, Timeouts: &x.clients.Counters.PermissionTimeouts, Log: b.log,
+		View: x.view, Logins: b.Logins, Timeouts: &x.clients.Counters.PermissionTimeouts, Log: b.log,
 	})
 	b.Audit = audit.New(audit.Config{
 		Node: x.node, Who: b.Logins.Caller, Keep: x.keep, Refused: &x.clients.Counters.LoginsRefused, Log: b.log,
@@ -204,9 +209,16 @@ func (b *Broker) makeParts() {
 		DefaultUser: c.DefaultUser, DefaultPassword: c.DefaultPassword, View: x.view, Policies: x.policies,
 		Serving: b.Serving, Commands: b.commands, Logins: b.Logins, Permissions: b.Permissions, Audit: b.Audit, Log: b.log,
 	})
+	b.settleTokens = settletoken.New(settletoken.Config{
+		Node: x.cluster, View: x.view, Now: x.now, Commands: b.commands, Logins: b.Logins, Permissions: b.Permissions,
+	})
 	b.Limits = limits.New(limits.Config{
 		Node: x.cluster, Everywhere: x.everywhere, View: x.view, Clients: x.clients, Policies: x.policies,
 		Serving: b.Serving, Logins: b.Logins, Permissions: b.Permissions, Tell: x.tellQuota,
+	})
+	b.Events = watch.New(watch.Config{Everywhere: x.events, Serving: b.Serving, Logins: b.Logins, Permissions: b.Permissions})
+	b.Definitions = imports.New(imports.Config{
+		Cluster: x.cluster, Serving: b.Serving, Logins: b.Logins, Audit: b.Audit, Commands: b.commands, AtStart: c.Definitions, Log: b.log,
 	})
 	b.Operators = operators.New(x.cluster, b.Serving)
 	b.Connections = connections.New(connections.Config{
@@ -225,9 +237,7 @@ func (b *Broker) run() {
 	b.running.Go(func() { b.Administration.UpgradeHashes(b.life) })
 	b.running.Go(func() { b.tellJoined(b.life, c) })
 	b.running.Go(func() {
-		if b.cfg.Definitions.Document != nil {
-			b.importAtStart(b.life)
-		}
+		b.Definitions.ImportAtStart(b.life)
 		if b.cfg.Authenticate {
 			b.Administration.Found(b.life)
 		}
@@ -253,7 +263,7 @@ func (b *Broker) Ready() error {
 		return err
 	case reach.CutOff >= serving.CutOffUnready:
 		return errors.New("broker: " + serving.DescribeReach(reach))
-	case b.cfg.Definitions.Document != nil && !b.imported.Load():
+	case b.Definitions.Pending():
 		return errors.New("broker: the definitions of the configuration are being imported")
 	}
 	return b.Serving.Serves()

@@ -39,24 +39,6 @@ type up struct {
 func (up) Serves() bool { return true }
 func (up) Fresh() bool  { return true }
 
-// C-3: names.
-func TestCheckName(t *testing.T) {
-	for name, want := range map[string]string{
-		"ok":                     "",
-		"ünïcode/:*":             "",
-		"":                       "PRECONDITION_FAILED: queue \"\": name: is empty",
-		"amq.gen":                `ACCESS_REFUSED: queue "amq.gen": names that start with "amq." are reserved`,
-		"a\x00b":                 "PRECONDITION_FAILED: queue \"a\\x00b\": name: contains a NUL byte",
-		"\xff":                   "PRECONDITION_FAILED: queue \"\\xff\": name: is not valid UTF-8",
-		strings.Repeat("a", 256): "PRECONDITION_FAILED: queue \"" + strings.Repeat("a", 255) + "\": name = 256 bytes: the limit is 255 bytes",
-	} {
-		err := checkName(name, failure.Error{Kind: "queue", Name: name})
-		if want == "" && err != nil || want != "" && (err == nil || !strings.HasPrefix(err.Error(), want)) {
-			t.Errorf("%q: %v, want %s", name, err, want)
-		}
-	}
-}
-
 // DEL-6: against a naive model.
 func TestUnacked(t *testing.T) {
 	for seed := range uint64(15) {

@@ -22,6 +22,7 @@ func (b *Broker) Buffered() (bytes int64, stops uint64) {
 	return b.buffers.Held.Load(), b.buffers.Stops.Load()
 }
 
+// sizeOf returns the bytes of deliveries as they count in a Buffer.
 func sizeOf(ds []gateway.Delivery) (sum int64) {
 	for i := range ds {
 		sum += ds[i].Size()

@@ -15,7 +15,7 @@ import (
 	"github.com/quorate/quorate/quorumq"
 )
 
-// Consume says what to consume and how.
+// Consume is what to consume, and in which way.
 type Consume struct {
 	VHost, Queue string
 	Tag          string        // the client's name for it, which operators see
@@ -74,7 +74,7 @@ type Consumer struct {
 	annotations annotations
 	credit      creditBook
 	ended       error
-	revoked     []uint64 // ids, not told yet
+	revoked     []uint64 // ids, not taken yet
 	active      Activity
 	told        Activity // what TakeActivity returned last
 }
@@ -144,6 +144,8 @@ func (b *Broker) record(uid id.QueueUID) (*catalog.QueueRecord, bool) {
 	return b.view().QueueByUID(uid)
 }
 
+// deliver takes what the gateway hands over, in order. Its bytes count in the buffer already; of a closed consumer they
+// are given back.
 func (c *Consumer) deliver(ds []gateway.Delivery) {
 	bytes := sizeOf(ds)
 	c.mu.Lock()
@@ -168,6 +170,7 @@ func (c *Consumer) letGo() {
 	c.buffer.b.Release(bytes)
 }
 
+// end notes why the queue has ended the consumer. What has arrived can still be taken.
 func (c *Consumer) end(err error) {
 	c.mu.Lock()
 	c.ended = err
@@ -175,6 +178,8 @@ func (c *Consumer) end(err error) {
 	c.wake()
 }
 
+// setActive notes whether the queue's single active consumer is this one (SAC-4). It is not called for other queues, so
+// that the zero Activity is theirs.
 func (c *Consumer) setActive(active bool) {
 	c.mu.Lock()
 	c.active = Waiting
@@ -185,6 +190,7 @@ func (c *Consumer) setActive(active bool) {
 	c.wake()
 }
 
+// revoke notes deliveries that the queue has taken back (CT-3), for TakeRevoked.
 func (c *Consumer) revoke(r quorumq.MsgIDRange) {
 	c.mu.Lock()
 	for m := r.First; m <= r.Last; m++ {
@@ -248,6 +254,8 @@ func (c *Consumer) TakeActivity() (a Activity, news bool) {
 	return c.active, news
 }
 
+// wake has the client's goroutine look again. One token is enough for all that is new; mu must not be held, since woken
+// may take locks of the listener.
 func (c *Consumer) wake() {
 	if c.woken != nil {
 		c.woken()
@@ -318,6 +326,8 @@ func (c *Consumer) Take(dst []Delivery, limit, maxBytes int) ([]Delivery, error)
 	return dst, nil
 }
 
+// note keeps the annotations that a delivery came with until it is settled: a return with others must contain them
+// (DEL-11).
 func (c *Consumer) note(id uint64, added message.Table) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -8,7 +8,7 @@ import (
 	"github.com/quorate/quorate/quorumq"
 )
 
-// settings are what the queue is to be told of a consumer. Its credit begins.
+// settings are what the queue gets of a consumer. Its credit begins.
 func (c *Consumer) settings(o *Consume) gateway.ConsumerConfig {
 	c.credit.told = c.credit.limit(c.taken)
 	return gateway.ConsumerConfig{

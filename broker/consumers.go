@@ -11,12 +11,13 @@ import (
 	"github.com/quorate/quorate/message"
 )
 
-// origin is what operators are told of a consumer that does not change, and its connection.
+// origin is what operators see of a consumer and does not change, and its connection.
 type origin struct {
 	info       clients.ConsumerInfo
 	connection *connections.Connection // nil: this node's own
 }
 
+// originOf gathers it once, when the consumer begins: operators may look often.
 func (b *Broker) originOf(ctx context.Context, about failure.Error, o *Consume) origin {
 	x := origin{connection: connections.ConnectionOf(ctx), info: clients.ConsumerInfo{
 		VHost: about.VHost, Queue: about.Name, Tag: clients.AsText(o.Tag), Prefetch: o.Prefetch, Priority: o.Priority,
@@ -56,7 +57,7 @@ func (c *Consumer) counts(uncount func()) {
 	}
 }
 
-// look returns what operators are told, and the consumer's connection; false if the queue has
+// look returns what operators see, and the consumer's connection; false if the queue has
 // ended it.
 func (c *Consumer) look() (x clients.ConsumerInfo, from *clients.Connection, ok bool) {
 	c.mu.Lock()

@@ -7,7 +7,7 @@ import (
 )
 
 // firstWindow is how many deliveries a consumer may have that it has not taken, before
-// anybody knows how large they are. Who asks for no more by its prefetch is not bounded here.
+// their size is known. A consumer whose prefetch is no larger is not bounded here.
 const firstWindow = 256
 
 // firstAutoAck is the same with auto-ack: what was assigned cannot be left in the queue.
@@ -26,6 +26,7 @@ type creditBook struct {
 	window  uint64 // deliveries
 }
 
+// newCreditBook returns the book of a consumer that has taken nothing; room is that of its buffer, in bytes.
 func newCreditBook(o *Consume, room int64) creditBook {
 	b := creditBook{
 		explicit: o.ExplicitCredit, bounded: o.AutoAck || o.Prefetch == 0 || o.Prefetch > firstWindow,
@@ -71,7 +72,7 @@ func (b *creditBook) resize() {
 	}
 }
 
-// raiseCredit returns the limit that the queue is to be told, 0 if it knows. It waits
+// raiseCredit returns the limit to be sent to the queue, 0 if it has that. It waits
 // until a good part is used, so that a command is not spent on each delivery.
 func (c *Consumer) raiseCredit() uint64 {
 	b := &c.credit

@@ -17,6 +17,7 @@ const (
 	argHeader = "header " // with the header's name behind it
 )
 
+// defaultExchangeRefused is the refusal before the catalog's, which knows no Problem for AMQP.
 func defaultExchangeRefused(vhost string) *failure.Error {
 	return &failure.Error{
 		Class: failure.AccessRefused, VHost: vhost, Kind: "exchange", Problem: failure.ProblemDefaultExchange,
@@ -24,7 +25,7 @@ func defaultExchangeRefused(vhost string) *failure.Error {
 	}
 }
 
-// aboutDeclaration adds to a refusal by the catalog what it says of the arguments of a
+// aboutDeclaration adds to a refusal by the catalog the value of the argument that it names, of a
 // declaration, and of those of the thing that exists.
 func aboutDeclaration(err error, received, existing message.Table) error {
 	e, ok := errors.AsType[*failure.Error](err)
@@ -38,8 +39,8 @@ func aboutDeclaration(err error, received, existing message.Table) error {
 		e.Received, e.Existing = valueOf(received, e.Arg), valueOf(existing, e.Arg)
 	}
 	switch {
-	case e.Arg == limits.Queues:
-		e.Problem = failure.ProblemLimit
+	case e.Arg == limits.Queues: // what exists is too much
+		e.Problem, e.State = failure.ProblemLimit, true
 	case e.Kind == "exchange" && e.Arg == "type" && e.Current == "":
 		e.Problem = failure.ProblemExchangeType
 	}
@@ -54,6 +55,7 @@ func aboutKeys(err error, headers message.Table) error {
 	return err
 }
 
+// valueOf returns an argument's value, nil if there is none.
 func valueOf(t message.Table, name string) *message.Value {
 	v, there := t.Get(name)
 	if !there {

@@ -3,14 +3,13 @@ package broker
 import (
 	"context"
 	"crypto/rand"
-	"strconv"
-	"strings"
 
 	"github.com/quorate/quorate/argument"
 	"github.com/quorate/quorate/broker/administration"
 	"github.com/quorate/quorate/broker/audit"
 	"github.com/quorate/quorate/broker/connections"
 	"github.com/quorate/quorate/broker/failure"
+	"github.com/quorate/quorate/broker/names"
 	"github.com/quorate/quorate/broker/permission"
 	"github.com/quorate/quorate/broker/serving"
 	"github.com/quorate/quorate/catalog"
@@ -29,13 +28,14 @@ type DeclareQueue struct {
 	Passive     bool // only asks whether it exists
 }
 
+// declaration is what policies and arguments are resolved for: the name may still be left to the broker.
 func (d *DeclareQueue) declaration() policy.Declaration {
 	return policy.Declaration{
 		Name: d.Name, Durable: d.Durable, Exclusive: d.Exclusive, AutoDelete: d.AutoDelete, Arguments: d.Arguments,
 	}
 }
 
-// Declared tells what a declared queue holds (Q-6).
+// Declared is a declared queue with what it holds (Q-6).
 type Declared struct {
 	Name      string // without CR and LF; made up if it was empty (Q-5)
 	UID       uint64
@@ -44,35 +44,6 @@ type Declared struct {
 	Consumers int
 	// Warnings name arguments that are accepted and not what they look like.
 	Warnings []string
-}
-
-// checkName checks the name of a thing that is to be made (C-3).
-func checkName(name string, about failure.Error) error {
-	about.Class, about.Arg = failure.PreconditionFailed, "name"
-	switch {
-	case name == "":
-		about.Reason = "is empty; choose a name"
-	case len(name) > catalog.MaxNameBytes:
-		about.Name, about.Value = name[:catalog.MaxNameBytes], strconv.Itoa(len(name))+" bytes"
-		about.Reason = "the limit is " + strconv.Itoa(catalog.MaxNameBytes) + " bytes; choose a shorter name"
-	case strings.ContainsRune(name, 0):
-		about.Reason = "contains a NUL byte; choose a name without"
-	case strings.ToValidUTF8(name, "") != name:
-		about.Reason = "is not valid UTF-8"
-	case reserved(name):
-		return refusedName(about)
-	default:
-		return nil
-	}
-	return &about
-}
-
-func reserved(name string) bool { return strings.HasPrefix(name, "amq.") }
-
-func refusedName(about failure.Error) error {
-	about.Class, about.Arg, about.Problem = failure.AccessRefused, "", failure.ProblemReservedName
-	about.Reason = `names that start with "amq." are reserved; choose another`
-	return &about
 }
 
 // DeclareQueue makes a queue unless an equivalent one exists (Q-3 to Q-13). An exclusive one
@@ -93,14 +64,14 @@ func (b *Broker) DeclareQueue(ctx context.Context, d DeclareQueue) (Declared, er
 	if err := b.Permissions.Permit(ctx, permission.Queue(d.VHost, d.Name), permission.Configure); err != nil {
 		return Declared{}, err
 	}
-	if !made && reserved(d.Name) {
-		return Declared{}, refusedName(about)
+	if !made && names.Reserved(d.Name) {
+		return Declared{}, names.ErrReserved(about)
 	}
 	rec, _ := serving.LookUp(c.View(), d.VHost, d.Name)
 	if err := b.Connections.PermitOwner(ctx, rec); err != nil {
 		return Declared{}, err
 	}
-	by, err := b.declarer(ctx)
+	by, err := b.Logins.DeclaredBy(ctx)
 	if err != nil {
 		return Declared{}, err
 	}
@@ -151,17 +122,7 @@ func (b *Broker) DeclareQueue(ctx context.Context, d DeclareQueue) (Declared, er
 	return b.declared(ctx, c, out, about)
 }
 
-// declarer names the user that a context's calls come from, as the record of a queue has it: "" where nobody logs
-// in, for the node itself, and before VersionDeclarers is finalised (VH-17).
-func (b *Broker) declarer(ctx context.Context) (string, error) {
-	who, err := b.Logins.Who(ctx)
-	if err != nil || who == nil || b.view().Version() < catalog.VersionDeclarers {
-		return "", err
-	}
-	return who.User(), nil
-}
-
-// declarePassive tells of a queue that exists (Q-6).
+// declarePassive describes a queue that exists (Q-6).
 func (b *Broker) declarePassive(ctx context.Context, c *cluster.Cluster, d *DeclareQueue) (Declared, error) {
 	if err := b.Permissions.PermitAny(ctx, permission.Queue(d.VHost, d.Name)); err != nil {
 		return Declared{}, err
@@ -188,7 +149,7 @@ func (b *Broker) checkNew(
 ) (argument.Settings, error) {
 	about := failure.Error{VHost: d.VHost, Kind: "queue", Name: d.Name}
 	if d.Name == wanted.Name {
-		if err := checkName(d.Name, about); err != nil {
+		if err := names.Check(d.Name, about); err != nil {
 			return argument.Settings{}, err
 		}
 	}

@@ -11,22 +11,22 @@ import (
 	"github.com/quorate/quorate/quorumq"
 )
 
-// Delay says when a message is to be ready: at a time in milliseconds since the Unix epoch,
+// Delay is when a message is to be ready: at a time in milliseconds since the Unix epoch,
 // or after so many milliseconds; at most one of them. Both 0, or a time that has passed:
-// it is not said.
+// at once.
 type Delay struct {
 	AtMs    int64
 	AfterMs int64
 }
 
-// MaxDelayMs bounds how long a message can be told to wait, ten years in milliseconds.
+// MaxDelayMs bounds how long a message can wait, ten years in milliseconds.
 const MaxDelayMs = argument.MaxTimeMs
 
-// annotationDeliveryTime is the annotation of a returned message that says, as Delay.AtMs
-// does, when it is to be ready (DR-4).
+// annotationDeliveryTime is the annotation of a returned message that has, as Delay.AtMs
+// has, when it is to be ready (DR-4).
 const annotationDeliveryTime = "x-opt-delivery-time"
 
-// headerDelay is the header of a message that says for how many milliseconds it waits, in
+// headerDelay is the header of a message with the milliseconds for which it waits, in
 // vhosts and at exchanges that look at it (DLY-1, DLY-2).
 const headerDelay = "x-delay"
 
@@ -44,7 +44,7 @@ func (d Delay) check() (arg, value, reason string) {
 }
 
 // of returns the delay of what a client decided, by its fields or else by its annotation. A
-// reason tells what is wrong.
+// reason is not empty if something is wrong.
 func (d Delay) of(o Outcome, annotations message.Table) (_ quorumq.Delay, arg, value, reason string) {
 	if o != Requeue {
 		if d != (Delay{}) {
@@ -71,7 +71,7 @@ func (d Delay) queue() quorumq.Delay {
 	return quorumq.Delay{At: quorumq.Time(d.AtMs), Ms: d.AfterMs}
 }
 
-// delay finds out when a publish is to be ready: as it says itself, else by its header, where
+// delay finds out when a publish is to be ready: by its own Delay, else by its header, where
 // the exchange or the vhost looks at that. A header below 0 stands for none, as 0 does.
 func (p *publishing) delay(v *catalog.View, x *catalog.Exchange, m *Publish) (quorumq.Delay, error) {
 	if arg, value, reason := m.Delay.check(); reason != "" {
@@ -104,6 +104,7 @@ func (p *publishing) delay(v *catalog.View, x *catalog.Exchange, m *Publish) (qu
 	return quorumq.Delay{Ms: max(ms, 0)}, nil
 }
 
+// wrongDelay is the refusal of a publish whose delay cannot be meant.
 func wrongDelay(m *Publish, arg, value, reason string) error {
 	about := aboutMessage(m)
 	about.Class, about.Arg, about.Value, about.Reason = failure.PreconditionFailed, arg, value, reason

@@ -3,10 +3,9 @@ package broker
 import (
 	"context"
 	"errors"
-	"strconv"
-	"strings"
 
 	"github.com/quorate/quorate/broker/failure"
+	"github.com/quorate/quorate/broker/names"
 	"github.com/quorate/quorate/broker/permission"
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/message"
@@ -23,7 +22,7 @@ type Exchange struct {
 	Arguments   message.Table
 }
 
-// DeclaredExchange tells of a declared exchange.
+// DeclaredExchange is the outcome of a declare of an exchange.
 type DeclaredExchange struct {
 	Created bool
 	// Warnings name arguments that are accepted and have no effect (C-9).
@@ -82,7 +81,7 @@ func (b *Broker) DeclareExchange(ctx context.Context, x Exchange, passive bool) 
 // permitNewExchange checks the name of an exchange that is to be made, and whether the caller may
 // make it.
 func (b *Broker) permitNewExchange(ctx context.Context, x *Exchange, about failure.Error) error {
-	if err := checkName(x.Name, about); err != nil {
+	if err := names.Check(x.Name, about); err != nil {
 		return err
 	}
 	alternate, sends := (&catalog.Exchange{Arguments: x.Arguments}).AlternateExchange()
@@ -97,7 +96,7 @@ func (b *Broker) DeleteExchange(ctx context.Context, vhost, name string, ifUnuse
 	switch {
 	case name == "":
 		return defaultExchangeRefused(vhost)
-	case reserved(name):
+	case names.Reserved(name):
 		about.Class, about.Problem = failure.AccessRefused, failure.ProblemSystemExchange
 		about.Reason = "is pre-declared, or has a name that is kept for such, and cannot be deleted"
 		return &about
@@ -145,9 +144,7 @@ type Binding struct {
 	Arguments     message.Table
 }
 
-// BindingName names a binding in errors and in the audit.
-func BindingName(source, destination string) string { return source + " → " + destination }
-
+// kind returns what the binding leads to, as the catalog has it.
 func (x *Binding) kind() catalog.DestinationKind {
 	if x.ToExchange {
 		return catalog.ToExchange
@@ -155,27 +152,15 @@ func (x *Binding) kind() catalog.DestinationKind {
 	return catalog.ToQueue
 }
 
-func (x *Binding) check() error {
-	about := failure.Error{
-		Class: failure.PreconditionFailed, VHost: x.VHost, Kind: "binding", Name: BindingName(x.Source, x.Destination),
-		Arg: "routing_key",
-	}
-	switch {
-	case len(x.RoutingKey) > catalog.MaxKeyBytes:
-		about.Value = strconv.Itoa(len(x.RoutingKey)) + " bytes"
-		about.Reason = "the limit is " + strconv.Itoa(catalog.MaxKeyBytes) + " bytes"
-	case strings.ContainsRune(x.RoutingKey, 0):
-		about.Reason = "contains a NUL byte"
-	default:
-		return nil
-	}
-	return &about
+// about is what errors of the binding are about.
+func (x *Binding) about() failure.Error {
+	return failure.Error{VHost: x.VHost, Kind: "binding", Name: names.Binding(x.Source, x.Destination)}
 }
 
 // Bind adds a binding; an equal one is fine (EX-13). The warnings name arguments that are accepted
 // and have no effect (C-9).
 func (b *Broker) Bind(ctx context.Context, x Binding) (warnings []string, err error) {
-	if err := x.check(); err != nil {
+	if err := names.CheckKey(x.RoutingKey, x.about()); err != nil {
 		return nil, err
 	}
 	err = b.proposeBinding(ctx, &x, &catalog.Bind{
@@ -224,7 +209,7 @@ func (b *Broker) proposeBinding(ctx context.Context, x *Binding, cmd catalog.Com
 			return err
 		}
 	}
-	about := failure.Error{VHost: x.VHost, Kind: "binding", Name: BindingName(x.Source, x.Destination)}
+	about := x.about()
 	if err := check(c.View(), about); err != nil {
 		return err
 	}

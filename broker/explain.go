@@ -22,7 +22,7 @@ import (
 	"github.com/quorate/quorate/quorumq"
 )
 
-// Setting tells where a setting in force comes from.
+// Setting is a setting in force with its origin.
 type Setting = policy.Source
 
 // RoutedQueue is a queue that a message would go to.
@@ -46,15 +46,15 @@ type RoutingStep struct {
 // RoutingMiss is a binding that does not match.
 type RoutingMiss struct{ Binding, Why string }
 
-// Explained tells where a message would go (G-20).
+// Explained is where a message would go (G-20).
 type Explained struct {
 	Queues []RoutedQueue
 	Steps  []RoutingStep
 }
 
-// ExplainRouting tells where a message published like this would go now, and why not
-// elsewhere. Exchanges that take any of their bindings are shown with one that they may take. Who
-// does not see the whole vhost must see the exchange, and is told the queues that it sees (VH-12).
+// ExplainRouting finds out where a message published like this would go now, and why not
+// elsewhere. Exchanges that take any of their bindings are shown with one that they may take. A
+// caller who does not see the whole vhost must see the exchange, and gets the queues that it sees (VH-12).
 func (b *Broker) ExplainRouting(ctx context.Context, vhost, exchange string, keys []string, headers message.Table) (Explained, error) {
 	seen, err := b.Permissions.Sight(ctx, vhost)
 	if err != nil {
@@ -78,6 +78,7 @@ func (b *Broker) ExplainRouting(ctx context.Context, vhost, exchange string, key
 	return e, err
 }
 
+// explain is ExplainRouting for a caller who sees everything.
 func (b *Broker) explain(v *catalog.View, vhost, exchange string, p *catalog.Publication) (Explained, error) {
 	e, err := v.Explain(vhost, exchange, p)
 	if err != nil {
@@ -90,6 +91,7 @@ func (b *Broker) explain(v *catalog.View, vhost, exchange string, p *catalog.Pub
 	return out, nil
 }
 
+// routedQueues describes queues with the path to each and the settings in force. One that was deleted since is left out.
 func (b *Broker) routedQueues(v *catalog.View, e *catalog.Explanation, uids []id.QueueUID) (out []RoutedQueue) {
 	for _, uid := range uids {
 		q, ok := v.QueueByUID(uid)
@@ -109,6 +111,7 @@ func (b *Broker) routedQueues(v *catalog.View, e *catalog.Explanation, uids []id
 	return out
 }
 
+// step describes an exchange on the way; s is one of the steps of e, by whose index others refer to it.
 func step(e *catalog.Explanation, s *catalog.RouteStep) RoutingStep {
 	out := RoutingStep{Exchange: s.Name, Missing: s.Exchange == nil, MissCount: s.MissCount}
 	if s.Exchange != nil {
@@ -153,7 +156,7 @@ type DeadLetterQuestion struct {
 	Keys         []string
 }
 
-// DeadLetterAnswer tells where a dead letter would go, or why nowhere.
+// DeadLetterAnswer is where a dead letter would go, or why nowhere.
 type DeadLetterAnswer struct {
 	Strategy   string // disabled, at-most-once or at-least-once
 	Exchange   string
@@ -166,8 +169,8 @@ type DeadLetterAnswer struct {
 	Warnings   []string
 }
 
-// ExplainDeadLetter tells where a message of the queue would go now if it died (G-20): as
-// the queue's forwarder routes it. Who does not see the whole vhost is told the queues that it sees
+// ExplainDeadLetter finds out where a message of the queue would go now if it died (G-20): as
+// the queue's forwarder routes it. A caller who does not see the whole vhost gets the queues that it sees
 // (VH-12).
 func (b *Broker) ExplainDeadLetter(ctx context.Context, d DeadLetterQuestion) (DeadLetterAnswer, error) {
 	out, err := b.explainDeadLetter(ctx, d)
@@ -182,6 +185,7 @@ func (b *Broker) ExplainDeadLetter(ctx context.Context, d DeadLetterQuestion) (D
 	return out, err
 }
 
+// explainDeadLetter is ExplainDeadLetter for a caller who sees the whole vhost.
 func (b *Broker) explainDeadLetter(ctx context.Context, d DeadLetterQuestion) (DeadLetterAnswer, error) {
 	q, about, err := b.queueToRead(ctx, d.VHost, d.Queue)
 	if err != nil {
@@ -272,6 +276,7 @@ func (b *Broker) mortal(
 	return nil, left, &about
 }
 
+// reasonOf returns the reason of a name as x-death has it, 0 if there is none.
 func reasonOf(word string) quorumq.Reason {
 	for r := quorumq.ReasonRejected; r <= quorumq.LastReason; r++ {
 		if r.String() == word {
@@ -281,7 +286,7 @@ func reasonOf(word string) quorumq.Reason {
 	return 0
 }
 
-// deadLetterSettings tells what is in force of dead-lettering, and where it comes from.
+// deadLetterSettings lists what is in force of dead-lettering, with the origin of each.
 func (b *Broker) deadLetterSettings(v *catalog.View, rec *catalog.QueueRecord) DeadLetterAnswer {
 	out := DeadLetterAnswer{Strategy: "disabled"}
 	e := b.policies.InForce(v, rec)
@@ -296,4 +301,17 @@ func (b *Broker) deadLetterSettings(v *catalog.View, rec *catalog.QueueRecord) D
 		}
 	}
 	return out
+}
+
+// seenQueues leaves out queues that are not seen, and how a message gets to the others.
+func seenQueues(s permission.Sight, all []RoutedQueue) (seen []RoutedQueue) {
+	for i := range all {
+		if q := &all[i]; s.Sees(permission.Queue(s.VHost, q.Name)) {
+			if !s.Whole() {
+				q.Path = nil
+			}
+			seen = append(seen, *q)
+		}
+	}
+	return seen
 }

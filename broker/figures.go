@@ -13,7 +13,8 @@ type LedQueue struct {
 	Figures     *quorumq.Overview // valid until the next is yielded
 }
 
-// LedQueues yields the queues that this node leads, in no order. It asks nobody else, and checks no permission: it is for the operator's metrics.
+// LedQueues yields the queues that this node leads, in no order. It asks no other node, and checks no permission: it is
+// for the operator's metrics.
 func (b *Broker) LedQueues() iter.Seq[LedQueue] {
 	return func(yield func(LedQueue) bool) {
 		c := b.cluster

@@ -7,6 +7,7 @@ import (
 
 	"github.com/quorate/quorate/broker/failure"
 	"github.com/quorate/quorate/broker/identity"
+	"github.com/quorate/quorate/broker/settletoken"
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/cluster/traffic"
 	"github.com/quorate/quorate/message"
@@ -26,9 +27,9 @@ func (b *Broker) Get(ctx context.Context, vhost, queue string, autoAck bool) (Go
 	if err != nil {
 		return Got{}, err
 	}
-	var seal settleSeal
+	var seal settletoken.Seal
 	if !autoAck {
-		if seal, err = b.settleSeal(ctx); err != nil {
+		if seal, err = b.settleTokens.Seal(ctx); err != nil {
 			return Got{}, err
 		}
 	}
@@ -50,7 +51,7 @@ func (b *Broker) Get(ctx context.Context, vhost, queue string, autoAck bool) (Go
 		g.Classic = rec.Type == catalog.QueueClassic
 	}
 	if !autoAck {
-		g.Token = seal.text(token)
+		g.Token = seal.Text(token)
 	}
 	return g, nil
 }
@@ -58,7 +59,7 @@ func (b *Broker) Get(ctx context.Context, vhost, queue string, autoAck bool) (Go
 // SettleToken decides about a message that the caller took with Get, on whatever node (AM-8). A
 // refusal because it is not held any more names the argument settle_token (DEL-6).
 func (b *Broker) SettleToken(ctx context.Context, token string, o Outcome, failed bool, annotations message.Table, delay Delay) error {
-	c, held, about, err := b.tokenToSettle(ctx, token)
+	held, about, err := b.settleTokens.Open(ctx, token)
 	if err != nil {
 		return err
 	}
@@ -72,8 +73,8 @@ func (b *Broker) SettleToken(ctx context.Context, token string, o Outcome, faile
 	if err != nil {
 		return err
 	}
-	err = c.Gateway().DecideToken(ctx, t, d)
-	return failure.Translate(err, held.about(err, about))
+	err = b.cluster.Gateway().DecideToken(ctx, t, d)
+	return failure.Translate(err, held.About(err, about))
 }
 
 // GiveBack returns a message that Get took, as when its client has gone (DEL-8). It is for

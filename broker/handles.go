@@ -34,6 +34,7 @@ type handle struct {
 	rated      bool               // its arguments bound what is published into it (VH-15)
 }
 
+// get takes no lock: each publish asks, and the map is never changed in place.
 func (h *handles) get(uid id.QueueUID) (handle, bool) {
 	if m := h.byUID.Load(); m != nil {
 		q, ok := (*m)[uid]
@@ -42,7 +43,7 @@ func (h *handles) get(uid id.QueueUID) (handle, bool) {
 	return handle{}, false
 }
 
-// put adds an entry and forgets those of queues that are gone, as alive tells.
+// put adds an entry and forgets those of queues for which alive is false.
 func (h *handles) put(uid id.QueueUID, q handle, alive func(id.QueueUID) bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -55,6 +56,8 @@ func (h *handles) put(uid id.QueueUID, q handle, alive func(id.QueueUID) bool) {
 	h.byUID.Store(&next)
 }
 
+// queueHandle returns the end of a queue, opened at its first publish. Two that come at once open it twice, which is
+// harmless: both ends are the gateway's one.
 func (b *Broker) queueHandle(uid id.QueueUID) (handle, error) {
 	if q, ok := b.handles.get(uid); ok {
 		return q, nil

@@ -7,13 +7,13 @@ import (
 	"github.com/quorate/quorate/catalog"
 )
 
-// Held reports whether the next message into a vhost has to wait, and how long before one looks again. It
+// Held reports whether the next message into a vhost has to wait, and for how long before it asks again. It
 // belongs to the goroutine that publishes.
 func (s *Sender) Held(vhost string) (limits.Hold, bool) { return s.gates.Held(s.who, vhost) }
 
-// NoteQueues has the sender of a message wait for the queues that the message is for, too (VH-15, VH-17), so that also who
-// has published nothing yet waits. It routes the message, whose body it does not look at, and has it keep its Chance, so that Publish
-// takes the same queues. It may wait for the catalog as Publish does, and notes nothing for what Publish will refuse.
+// NoteQueues has the sender of a message wait for the queues that the message is for (VH-15, VH-17): one that has published
+// nothing yet is no way past them. It routes the message, of whose body it asks the length alone, and draws its Chance, so that
+// Publish takes the same queues. It may wait for the catalog as Publish does. It notes nothing for what Publish will refuse.
 func (b *Broker) NoteQueues(ctx context.Context, m *Publish) {
 	if !b.Limits.MayBoundQueues() {
 		return
@@ -30,9 +30,9 @@ func (b *Broker) NoteQueues(ctx context.Context, m *Publish) {
 	}
 }
 
-// AwaitQuotas waits until a message may be published: for its user, its vhost, and the queues that it is for. Shortly before
-// ctx's deadline it fails with ResourceExhausted, and so it does as soon as giveUp says so, which is asked four times a
-// second; nil: it never does. It belongs to the goroutine that publishes.
+// AwaitQuotas waits until a message may be published: for its user, its vhost, and the queues that it is for. It fails
+// with ResourceExhausted shortly before ctx's deadline, and as soon as giveUp returns true, which is called four times a
+// second; it may be nil. It belongs to the goroutine that publishes.
 func (b *Broker) AwaitQuotas(ctx context.Context, m *Publish, giveUp func() bool) error {
 	s := m.Sender
 	if err := s.gates.Await(ctx, s.who, m.VHost, giveUp); err != nil || !b.Limits.MayBoundQueues() {

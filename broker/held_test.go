@@ -1,12 +1,10 @@
 package broker
 
 import (
-	"context"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/quorate/quorate/broker/identity"
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/message"
@@ -61,26 +59,4 @@ func TestRateOfQueue(t *testing.T) {
 			t.Errorf("into another queue: %v", d)
 		}
 	})
-}
-
-// VH-17: until the version with declarers is finalised queues get none; the node itself is nobody.
-func TestDeclarer(t *testing.T) {
-	b, c, ctx := loggedInBroker(t, ".*")
-	is := func(ctx context.Context, want string) {
-		t.Helper()
-		if by, err := b.declarer(ctx); by != want || err != nil {
-			t.Errorf("%q, %v; want %q", by, err, want)
-		}
-	}
-	apply(t, c, &catalog.RaiseVersion{Version: catalog.VersionDeclarers - 1})
-	is(ctx, "")
-	apply(t, c, &catalog.RaiseVersion{Version: catalog.VersionDeclarers})
-	is(ctx, "u")
-	is(identity.WithIdentity(t.Context(), identity.Itself()), "")
-	if by, err := b.declarer(t.Context()); err == nil {
-		t.Errorf("somebody who has not logged in is %q", by)
-	}
-	b = testBrokerOf(t, Config{}, func(string) enqueuer { return discarding{} })
-	b.view = c.View
-	is(t.Context(), "")
 }

@@ -42,7 +42,7 @@ func (b *Broker) DeleteMessages(ctx context.Context, j MessageJob) (operators.Op
 	return b.startMoving(ctx, kindDeleteMessages, j, quorumq.Destination{}, nil)
 }
 
-// MoveMessages starts to move messages to where t says. Each gets there once, also when
+// MoveMessages starts to move messages to the target. Each gets there once, also when
 // leaders change on the way (DL-25).
 func (b *Broker) MoveMessages(ctx context.Context, j MessageJob, t MoveTarget) (operators.Operation, operators.Plan, error) {
 	to := quorumq.Destination{Kind: quorumq.ToExchange, Name: t.Exchange, Key: t.Key, HasKey: t.HasKey}
@@ -74,6 +74,7 @@ func (b *Broker) RedriveMessages(ctx context.Context, j MessageJob, exchange boo
 	})
 }
 
+// permitQueueTarget refuses a move to a queue that is missing, is the source, or that the caller may not publish to.
 func (b *Broker) permitQueueTarget(ctx context.Context, v *catalog.View, from *catalog.QueueRecord, name string) error {
 	to, err := serving.LookUp(v, from.VHost, name)
 	if err != nil {
@@ -88,6 +89,8 @@ func (b *Broker) permitQueueTarget(ctx context.Context, v *catalog.View, from *c
 	return b.Permissions.Permit(ctx, permission.Exchange(from.VHost, ""), permission.Write) // as for publishing to it (EX-3)
 }
 
+// permitExchangeTarget refuses a move through an exchange that the caller may not publish to, or by a key that leads
+// nowhere.
 func (b *Broker) permitExchangeTarget(ctx context.Context, v *catalog.View, vhost string, t MoveTarget) error {
 	x, err := checkExchange(v, vhost, t.Exchange)
 	if err != nil {
@@ -139,7 +142,7 @@ func (b *Broker) startMoving(
 		err := m.run(ctx, func(operation.Progress) {})
 		return operators.Operation{}, m.plan, failure.Translate(err, about)
 	}
-	op, err := b.Operators.Start(ctx, c, kind, fmt.Sprintf("queue %q in vhost %q", j.Queue, j.VHost), func(ctx context.Context, report func(operation.Progress)) error {
+	op, err := b.Operators.Start(ctx, kind, fmt.Sprintf("queue %q in vhost %q", j.Queue, j.VHost), func(ctx context.Context, report func(operation.Progress)) error {
 		return failure.Translate(m.run(ctx, report), about)
 	})
 	return op, operators.Plan{}, err

@@ -49,7 +49,7 @@ type mover struct {
 	job   MessageJob
 	to    quorumq.Destination
 	about failure.Error
-	may   func(exchange string) error // whether who asked may write to it
+	may   func(exchange string) error // whether the caller may write to it
 
 	origins map[string]error // by name of queue or exchange: why nothing goes there
 	plan    operators.Plan
@@ -60,6 +60,8 @@ type mover struct {
 	began   time.Time
 }
 
+// run looks at the queue page by page, from its head to its end, and takes what is chosen. Messages that come meanwhile
+// may be among them.
 func (m *mover) run(ctx context.Context, report func(operation.Progress)) error {
 	s, err := m.c.Leaders().Status(ctx, m.q.UID())
 	if err != nil {
@@ -87,10 +89,11 @@ func (m *mover) run(ctx context.Context, report func(operation.Progress)) error 
 	return m.arrive(ctx, 0, report)
 }
 
+// detail asks for as little of each message as the target needs: bodies stay where they are.
 func (m *mover) detail() leader.Detail {
 	switch {
 	case m.job.DryRun, m.to.Kind == quorumq.ToExchange, m.to.Kind == quorumq.ToOriginExchange:
-		return leader.PeekHeads // keys and headers say where they are routed to
+		return leader.PeekHeads // keys and headers decide where they are routed to
 	case m.to.Kind == quorumq.ToOrigin:
 		return leader.PeekOrigin
 	}
@@ -147,7 +150,7 @@ func (m *mover) take(ctx context.Context, page []leader.Peeked, report func(oper
 	return wait.For(ctx, time.Until(due))
 }
 
-// stays tells why a chosen message cannot be moved; "": it can.
+// stays returns why a chosen message cannot be moved; "": it can.
 func (m *mover) stays(p *leader.Peeked) (string, error) {
 	v := m.c.View()
 	switch m.to.Kind {
@@ -175,7 +178,7 @@ func (m *mover) stays(p *leader.Peeked) (string, error) {
 	return "", nil
 }
 
-// sample tells of a message that would be taken.
+// sample adds a message that would be taken to the plan.
 func (m *mover) sample(p *leader.Peeked) {
 	line := fmt.Sprintf("message %d, %d bytes", p.Number, p.Size)
 	if d, err := peeked(p); err == nil && d.Message.MessageID != "" {
@@ -220,7 +223,7 @@ func (m *mover) arrive(ctx context.Context, most uint64, report func(operation.P
 	}
 }
 
-// report tells how far the choice is.
+// report reports how far the choice is.
 func (m *mover) report(report func(operation.Progress), trouble string) {
 	detail := fmt.Sprintf("%d taken", m.taken) + m.staying()
 	if trouble != "" {
@@ -231,7 +234,7 @@ func (m *mover) report(report func(operation.Progress), trouble string) {
 	})
 }
 
-// staying tells of chosen messages that cannot be moved.
+// staying lists the reasons of chosen messages that cannot be moved.
 func (m *mover) staying() (detail string) {
 	for i, why := range slices.Sorted(maps.Keys(m.skipped)) {
 		if i == maxReasons {

@@ -38,7 +38,7 @@ func (b *Broker) refuseUnroutable(ctx context.Context, v *catalog.View, vhost st
 	}
 }
 
-// unroutable tells why the exchange that a message is moved to leads it nowhere; "": it does not.
+// unroutable returns why the exchange that a message is moved to leads it nowhere; "": it leads to a queue.
 func (m *mover) unroutable(v *catalog.View, exchange string, p *leader.Peeked) (string, error) {
 	rec, ok := v.QueueByUID(m.q.UID())
 	if !ok {

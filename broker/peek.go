@@ -127,6 +127,7 @@ func (b *Broker) Peek(ctx context.Context, p Peek) (page []Peeked, next string, 
 	}
 }
 
+// peeked reads a message as its leader has sent it. Without heads its stored form is empty, and an error.
 func peeked(m *leader.Peeked) (Peeked, error) {
 	d, _, err := decodeDelivery(&gateway.Delivery{
 		Message: m.Message, Annotations: m.Annotations, DeliveryCount: m.DeliveryCount, AcquiredCount: m.AcquiredCount,
@@ -161,6 +162,7 @@ func encodeCursor(f quorumq.PeekFrom) string {
 	return base64.RawURLEncoding.EncodeToString(b)
 }
 
+// decodeCursor is the counterpart of encodeCursor; "" leaves into as it is.
 func decodeCursor(token string, into *quorumq.PeekFrom) error {
 	if token == "" {
 		return nil

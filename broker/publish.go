@@ -31,7 +31,7 @@ type Publish struct {
 	// recognise a repeat; nil: repeats are not recognised. The id must never change.
 	Producer    *ProducerID
 	ProducerSeq uint64
-	// Delay says when it is to be ready in its queues (DLY-1).
+	// Delay is when it is to be ready in its queues (DLY-1).
 	Delay Delay
 	// Chance decides where an exchange takes any of its bindings (EX-14); 0: Publish draws it.
 	Chance uint64
@@ -39,14 +39,14 @@ type Publish struct {
 	Token uint64
 	// Unit, if not nil, keeps the message until Unit.Commit.
 	Unit *Unit
-	// Sender is who publishes; nil is nobody, which is enough where nobody logs in.
+	// Sender is the publisher; nil, a publisher without a name, is enough where clients do not log in.
 	Sender *Sender
 }
 
 // ProducerID is what a publisher calls itself, the same on all nodes: 16 random bytes.
 type ProducerID [16]byte
 
-// ResultKind says what became of a publish as a whole.
+// ResultKind is what became of a publish as a whole.
 type ResultKind uint8
 
 // The kinds of result.
@@ -70,7 +70,7 @@ type Result struct {
 	Err        error       // with Invalid: an *Error
 }
 
-// RejectionCause says why a queue did not take a message.
+// RejectionCause is why a queue did not take a message.
 type RejectionCause uint8
 
 // The causes.
@@ -85,12 +85,12 @@ const (
 	CauseNoSpace
 )
 
-// Rejection names a queue that did not take a message; none, if this node cannot tell which
+// Rejection names a queue that did not take a message; none, if this node does not know which
 // queues there are.
 type Rejection struct {
 	Queue  string
 	Cause  RejectionCause
-	Reason string // with CauseNoSpace: which nodes are short of what, and what helps; without Queue: why this node cannot tell
+	Reason string // with CauseNoSpace: which nodes are short of what, and what helps; without Queue: why this node does not know
 }
 
 // publishing is one publish on its way. It is used again for later ones, with its slices
@@ -172,7 +172,7 @@ func (b *Broker) Publish(ctx context.Context, m *Publish, done func(Result)) {
 	}
 }
 
-// newMessage is what a queue's machine is told of a message: the only place where a
+// newMessage is what a queue's machine gets of a message: the only place where a
 // publish's TTL and producer reach the machine. Its level is each queue's own matter.
 func newMessage(m *Publish, ttlMs int64) quorumq.NewMessage {
 	return quorumq.NewMessage{
@@ -256,6 +256,7 @@ func (p *publishing) prepare(ctx context.Context, m *Publish) (ttlMs int64, err 
 	return ttlMs, failure.Translate(err, aboutMessage(m))
 }
 
+// newPublishTarget makes the callback once: a method value for each publish would be an allocation.
 func newPublishTarget(p *publishing) *publishTarget {
 	t := &publishTarget{p: p}
 	t.answered = t.answer
@@ -271,7 +272,7 @@ func (t *publishTarget) answer(err error) {
 }
 
 // confirm takes what was found for a message that has no queue, an error or none, and looks
-// again if the view was too old to tell. What it could not find out is Unavailable.
+// again if the view was too old to decide. What it could not find out is Unavailable.
 func (p *publishing) confirm(ctx context.Context, m *Publish, ttlMs int64, found error) (int64, error) {
 	if p.b.catalog.Fresh() {
 		return ttlMs, found
@@ -289,6 +290,7 @@ func (p *publishing) refuse(why *failure.Error) {
 	p.finish(Result{Kind: Rejected, Rejections: []Rejection{{Cause: CauseUnavailable, Reason: why.Reason}}})
 }
 
+// unroutable ends a publish that is routed to no queue (PUB-3).
 func (p *publishing) unroutable(mandatory bool) {
 	r := Result{Kind: Confirmed}
 	if mandatory {
@@ -329,6 +331,7 @@ func (p *publishing) answered() {
 	p.finish(r)
 }
 
+// rejectionCause returns the cause of an error of a queue that has not taken a message.
 func rejectionCause(err error) RejectionCause {
 	switch {
 	case errors.Is(err, traffic.ErrRefused):
@@ -343,6 +346,7 @@ func rejectionCause(err error) RejectionCause {
 	return CauseUnavailable
 }
 
+// queueName returns a queue's name for a client; of one that was deleted meanwhile the UID.
 func (b *Broker) queueName(uid id.QueueUID) string {
 	if q, ok := b.view().QueueByUID(uid); ok {
 		return q.Name

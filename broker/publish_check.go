@@ -11,6 +11,7 @@ import (
 
 func aboutMessage(m *Publish) failure.Error { return failure.Error{Kind: "message", VHost: m.VHost} }
 
+// tooLarge is the refusal of a body above MaxBodyBytes (MSG-2).
 func (p *publishing) tooLarge(m *Publish) error {
 	about := aboutMessage(m)
 	about.Class, about.Arg, about.Value = failure.PreconditionFailed, "body size", strconv.Itoa(len(m.Body))

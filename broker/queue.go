@@ -32,7 +32,7 @@ func (b *Broker) findQueue(ctx context.Context, vhost, name string) (*gateway.Qu
 	return q, about, failure.Translate(err, about)
 }
 
-// queueToRead is findQueue for who may read from it (VH-6).
+// queueToRead is findQueue for callers who may read from the queue (VH-6).
 func (b *Broker) queueToRead(ctx context.Context, vhost, name string) (*gateway.Queue, failure.Error, error) {
 	if err := b.Permissions.Permit(ctx, permission.Queue(vhost, name), permission.Read); err != nil {
 		return nil, failure.Error{}, err
@@ -40,14 +40,14 @@ func (b *Broker) queueToRead(ctx context.Context, vhost, name string) (*gateway.
 	return b.findQueue(ctx, vhost, name)
 }
 
-// Deleted tells what was lost with a queue.
+// Deleted counts what was lost with a queue.
 type Deleted struct {
 	Ready, Unsettled, Delayed, Backlog uint64
 	// DrainDeleting: nothing is lost; its messages are still being dead-lettered, then it goes.
 	DrainDeleting bool
 }
 
-// Deletion says how a queue is deleted.
+// Deletion has the conditions of deleting a queue.
 type Deletion struct {
 	IfUnused bool // refuse while it has a consumer
 	IfEmpty  bool // refuse while it has a message in any state
@@ -87,7 +87,7 @@ func (b *Broker) DeleteQueue(ctx context.Context, vhost, name string, how Deleti
 			return Deleted{}, err
 		}
 	case how.IfUnused || how.IfEmpty:
-		// Without a leader nobody knows; without conditions the queue goes all the same.
+		// Without a leader the conditions cannot be checked; without conditions the queue goes all the same.
 		return Deleted{}, failure.Translate(err, about)
 	}
 	if how.Discard || rec.DrainDeleting == 0 && !b.policies.DrainsBeforeDelete(c.View(), rec) {
@@ -118,6 +118,7 @@ func (b *Broker) awaitDrainDeleted(ctx context.Context, c *cluster.Cluster, uid 
 	}
 }
 
+// deletable refuses by the conditions of a deletion; o is the queue as its leader has it.
 func deletable(o *quorumq.Overview, how Deletion, about failure.Error) error {
 	about.Class, about.State, about.Value = failure.PreconditionFailed, true, "true"
 	messages := o.Ready + o.Unsettled + o.Delayed + o.Backlog

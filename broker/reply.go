@@ -11,12 +11,9 @@ import (
 
 	"github.com/quorate/quorate/broker/connections"
 	"github.com/quorate/quorate/broker/failure"
+	"github.com/quorate/quorate/broker/names"
 	"github.com/quorate/quorate/catalog"
 )
-
-// ReplyName is what clients of AMQP 0-9-1 consume from, and put into reply_to, to get answers
-// without a queue that they would have to name (AM-3).
-const ReplyName = "amq.rabbitmq.reply-to"
 
 // replyAwaits bounds how long an answer waits for this node's catalog to have the queue that
 // it goes to.
@@ -25,23 +22,16 @@ const replyAwaits = 5 * time.Second
 // replySecretBytes is the length of the secret in an address, a rand.Text.
 const replySecretBytes = 26
 
-// isReplyQueue reports whether a name is that of a queue for answers, or an address of one. Such
-// queues are the business of those who ask and answer alone: they are shown to nobody.
-func isReplyQueue(name string) bool {
-	rest, ok := strings.CutPrefix(name, ReplyName)
-	return ok && rest != "" && (rest[0] == '.' || rest[0] == ':')
-}
-
-// replyQueueOf is the name of the queue for an address with a secret. Who sees the name, as in a
+// replyQueueOf is the name of the queue for an address with a secret. A reader of the name, as in a
 // log or a metric, cannot answer.
 func replyQueueOf(secret string) string {
 	sum := sha256.Sum256([]byte(secret))
-	return ReplyName + ":" + hex.EncodeToString(sum[:16])
+	return names.ReplyTo + ":" + hex.EncodeToString(sum[:16])
 }
 
 // formerReplyQueueOf is the name that builds give which read no VersionUsers; until that is
 // finalised they must understand addresses.
-func formerReplyQueueOf(secret string) string { return ReplyName + "." + secret }
+func formerReplyQueueOf(secret string) string { return names.ReplyTo + "." + secret }
 
 // ConsumeReplies makes a queue for answers, which ends with its one consumer or the context's
 // connection, and consumes from it; o.Queue is ignored and o.AutoAck is set. It takes no
@@ -51,12 +41,12 @@ func formerReplyQueueOf(secret string) string { return ReplyName + "." + secret 
 // what to wait for.
 func (b *Broker) ConsumeReplies(ctx context.Context, o Consume) (c *Consumer, address string, err error) {
 	cl := b.cluster
-	about := failure.Error{VHost: o.VHost, Kind: "queue", Name: ReplyName}
+	about := failure.Error{VHost: o.VHost, Kind: "queue", Name: names.ReplyTo}
 	owner, err := b.Connections.NewOwner(ctx, about)
 	if err != nil {
 		return nil, "", err
 	}
-	by, err := b.declarer(ctx)
+	by, err := b.Logins.DeclaredBy(ctx)
 	if err != nil {
 		return nil, "", err
 	}
@@ -69,7 +59,7 @@ func (b *Broker) ConsumeReplies(ctx context.Context, o Consume) (c *Consumer, ad
 		VHost: o.VHost, Name: name, Type: catalog.QueueClassic, Exclusive: true, AutoDelete: true, Owner: owner, DeclaredBy: by,
 	}, 1, false)
 	if err != nil {
-		return nil, "", failure.Translate(err, about)
+		return nil, "", aboutDeclaration(failure.Translate(err, about), nil, nil)
 	}
 	connections.ConnectionOf(ctx).Owns(r.UID)
 	q, err := cl.Gateway().Queue(r.UID)
@@ -82,19 +72,19 @@ func (b *Broker) ConsumeReplies(ctx context.Context, o Consume) (c *Consumer, ad
 	}
 	o.AutoAck = true
 	c, err = b.consume(ctx, q, about, o)
-	return c, ReplyName + "." + secret + "." + strconv.FormatUint(index, 36), err
+	return c, names.ReplyTo + "." + secret + "." + strconv.FormatUint(index, 36), err
 }
 
 // ReplyExists reports whether answers to an address have a queue, as far as this node knows
-// when it knows of its making. ReplyName itself, which each channel may consume from, is there.
+// when it knows of its making. names.ReplyTo itself, which each channel may consume from, is there.
 func (b *Broker) ReplyExists(ctx context.Context, vhost, address string) bool {
-	return address == ReplyName || b.replyQueue(ctx, vhost, address) != ""
+	return address == names.ReplyTo || b.replyQueue(ctx, vhost, address) != ""
 }
 
 // replyQueue returns the queue that an address leads to, "" if there is none, once this node's
 // catalog is at its index. The name of such a queue is no address.
 func (b *Broker) replyQueue(ctx context.Context, vhost, address string) string {
-	secret, number, _ := strings.Cut(strings.TrimPrefix(address, ReplyName+"."), ".")
+	secret, number, _ := strings.Cut(strings.TrimPrefix(address, names.ReplyTo+"."), ".")
 	index, err := strconv.ParseUint(number, 36, 64)
 	cl := b.cluster
 	if err != nil || len(secret) != replySecretBytes {
@@ -118,11 +108,11 @@ func (b *Broker) replyQueue(ctx context.Context, vhost, address string) string {
 // which looks alike. The view is the one to route by.
 func (p *publishing) resolveReplies(ctx context.Context, vhost string, v *catalog.View) *catalog.View {
 	for i, key := range p.keys {
-		if !isReplyQueue(key) {
+		if !names.IsReply(key) {
 			continue
 		}
 		if p.keys[i] = p.b.replyQueue(ctx, vhost, key); p.keys[i] == "" {
-			p.keys[i] = ReplyName
+			p.keys[i] = names.ReplyTo
 		}
 		v = p.b.view()
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/quorate/quorate/catalog"
 )
 
-// Sender is who publishes on one stream or channel, with what was found out about it: while users and
+// Sender is the publisher on one stream or channel, with what was found out about it: while users and
 // permissions stay the same, an exchange is decided about once. One goroutine at a time
 // may use it.
 type Sender struct {
@@ -25,6 +25,7 @@ type Sender struct {
 	gates   limits.Sender
 }
 
+// sendTo is an exchange as a key of Sender.decided.
 type sendTo struct{ vhost, exchange string }
 
 // maxDecided bounds the exchanges that a Sender remembers.
@@ -42,7 +43,7 @@ func (b *Broker) NewSender(ctx context.Context) (*Sender, error) {
 	}, nil
 }
 
-// current sees to it that who is whom the session stands for now (ID-5).
+// current sets who to the identity that the session has now (ID-5).
 func (s *Sender) current() error {
 	if s.session == nil {
 		return nil
@@ -101,7 +102,7 @@ func (p *publishing) permitPublish(v *catalog.View, m *Publish) (permission.Send
 	return d, d.Err
 }
 
-// permitUserID refuses to publish in somebody else's name (MSG-3).
+// permitUserID refuses to publish in the name of another user (MSG-3).
 func permitUserID(m *Publish, d *permission.SendRight) error {
 	id := m.Properties.UserID
 	if id == "" || d.Any || id == m.Sender.who.User() {

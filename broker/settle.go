@@ -77,6 +77,7 @@ func (c *Consumer) decide(r quorumq.MsgIDRange, d gateway.Decision, added messag
 	c.annotations.decide(r, d, added, func(r quorumq.MsgIDRange, d gateway.Decision) { c.c.Decide(r, d) })
 }
 
+// settleUpTo decides about all unacked deliveries up to one. The caller holds mu.
 func (c *Consumer) settleUpTo(to uint64, d gateway.Decision, added message.Table) (unknown []uint64) {
 	if to > c.taken || c.autoAck {
 		unknown = []uint64{to}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/quorate/quorate/broker/failure"
+	"github.com/quorate/quorate/broker/names"
 	"github.com/quorate/quorate/broker/permission"
 	"github.com/quorate/quorate/broker/serving"
 	"github.com/quorate/quorate/catalog"
@@ -44,8 +45,8 @@ type Queue struct {
 	// SettingsPending reports that its leader had something else in force when it gave the
 	// figures; false without these.
 	SettingsPending bool
-	// DeclaredBy is the user that declared it, "" for nobody or if it is not known; whether it counts towards
-	// the limits of this user tells CountsForDeclarer (VH-17).
+	// DeclaredBy is the user that declared it, "" for none or if it is not known. CountsForDeclarer reports
+	// whether the queue counts towards the limits of this user (VH-17).
 	DeclaredBy        string
 	CountsForDeclarer bool
 	State             string // one of the states, or "" where figures were not asked for
@@ -104,7 +105,7 @@ func (b *Broker) GetQueue(ctx context.Context, vhost, name string) (Queue, error
 			return Queue{}, err
 		}
 	}
-	if isReplyQueue(name) { // AM-3
+	if names.IsReply(name) { // AM-3
 		return Queue{}, serving.NoQueue(vhost, name)
 	}
 	rec, err := serving.LookUp(c.View(), vhost, name)
@@ -116,6 +117,7 @@ func (b *Broker) GetQueue(ctx context.Context, vhost, name string) (Queue, error
 	return q, ctx.Err()
 }
 
+// describe is a queue as the catalog has it, without figures. It makes no call.
 func (b *Broker) describe(v *catalog.View, rec *catalog.QueueRecord) Queue {
 	user, operator := b.policies.Queue(v, rec)
 	_, counts := v.DeclarerOf(rec)
@@ -129,6 +131,7 @@ func (b *Broker) describe(v *catalog.View, rec *catalog.QueueRecord) Queue {
 	}
 }
 
+// policyName returns "" for nil, no policy.
 func policyName(p *catalog.Policy) string {
 	if p == nil {
 		return ""
@@ -136,7 +139,7 @@ func policyName(p *catalog.Policy) string {
 	return p.Name
 }
 
-// addFigures asks the queue's leader; without one it says which members run.
+// addFigures asks the queue's leader; without one it finds out which members run.
 func (b *Broker) addFigures(ctx context.Context, c *cluster.Cluster, rec *catalog.QueueRecord, q *Queue) {
 	s, err := c.Leaders().Figures(ctx, rec.UID)
 	if err != nil {
@@ -173,6 +176,7 @@ func (b *Broker) addFigures(ctx context.Context, c *cluster.Cluster, rec *catalo
 	}
 }
 
+// runningMembers returns the members on nodes that live and are not refused, nil if nothing is known of the nodes.
 func runningMembers(ctx context.Context, c *cluster.Cluster, members []id.NodeID) []string {
 	s, err := c.Status(ctx)
 	if err != nil {
@@ -198,6 +202,7 @@ func age(o *quorumq.Overview, since quorumq.Time, now time.Time) uint64 {
 	return uint64(max(max(o.Now, quorumq.Time(now.UnixMilli()))-since, 0))
 }
 
+// queueStats are a queue's figures for clients; now is the cluster's time, for ages.
 func queueStats(o *quorumq.Overview, now time.Time) *QueueStats {
 	s := &QueueStats{
 		Ready: o.Ready, Returned: o.Returned, Unsettled: o.Unsettled, Backlog: o.Backlog, Delayed: o.Delayed,
@@ -222,6 +227,7 @@ func queueStats(o *quorumq.Overview, now time.Time) *QueueStats {
 	return s
 }
 
+// discardedOf lists what is not 0, in the order of strategies and reasons.
 func discardedOf(o *quorumq.Overview) (out []Discarded) {
 	for mode := quorumq.DeadLetterDisabled; mode <= quorumq.LastDeadLetterMode; mode++ {
 		for r := quorumq.ReasonRejected; r <= quorumq.LastReason; r++ {
@@ -276,6 +282,8 @@ func (b *Broker) ListQueues(ctx context.Context, vhost string, size int, token s
 	return b.describePage(ctx, c, page, figures), next, ctx.Err()
 }
 
+// describePage asks the leaders of a page at the same time, at most maxStatusCalls: a queue without one takes as long as
+// the timeout.
 func (b *Broker) describePage(ctx context.Context, c *cluster.Cluster, page []*catalog.QueueRecord, figures bool) []Queue {
 	out := make([]Queue, len(page))
 	for i, rec := range page {
@@ -303,6 +311,7 @@ type pageStart struct {
 	vhost, name string
 }
 
+// before reports whether a queue comes behind the page before, by vhost and name.
 func (p pageStart) before(q *catalog.QueueRecord) bool {
 	if !p.set {
 		return true
@@ -313,6 +322,7 @@ func (p pageStart) before(q *catalog.QueueRecord) bool {
 	return p.name < q.Name
 }
 
+// badPageToken is the refusal of a token that is not one of ours.
 func badPageToken(token string) error {
 	return &failure.Error{
 		Class: failure.PreconditionFailed, Kind: "page", Arg: "page_token", Value: token,
@@ -324,6 +334,7 @@ func encodePage(q *catalog.QueueRecord) string {
 	return base64.RawURLEncoding.EncodeToString([]byte(q.VHost + "\x00" + q.Name))
 }
 
+// decodePage is the counterpart of encodePage; "" is the first page. A NUL parts vhost and name, which neither has.
 func decodePage(token string) (pageStart, error) {
 	if token == "" {
 		return pageStart{}, nil

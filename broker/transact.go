@@ -20,7 +20,7 @@ const MaxOutputs = 1000
 // unless it is mandatory. A refusal because the messages are not held any more names the argument
 // settle_token.
 func (b *Broker) SettleAndPublish(ctx context.Context, token string, ids []uint64, sender *Sender, outputs []Publish) error {
-	c, by, about, err := b.tokenToSettle(ctx, token)
+	by, about, err := b.settleTokens.Open(ctx, token)
 	if err != nil {
 		return err
 	}
@@ -47,8 +47,8 @@ func (b *Broker) SettleAndPublish(ctx context.Context, token string, ids []uint6
 		made[i] = quorumq.Output{Exchange: o.Exchange, Size: uint32(len(o.Body))} // D-5
 		bodies[i] = message.Append(make([]byte, 0, storedSizeHint(&p.msg)), &p.msg)
 	}
-	if err := c.Gateway().Transact(ctx, t, held, made, bodies); err != nil {
-		return failure.Translate(err, by.about(err, about))
+	if err := b.cluster.Gateway().Transact(ctx, t, held, made, bodies); err != nil {
+		return failure.Translate(err, by.About(err, about))
 	}
 	if v := b.view(); sender != nil {
 		for i := range outputs {
@@ -66,11 +66,11 @@ func (c *Consumer) SettleToken(ctx context.Context) (string, error) {
 	if c.autoAck {
 		return "", nil
 	}
-	seal, err := c.b.settleSeal(ctx)
+	seal, err := c.b.settleTokens.Seal(ctx)
 	if err != nil {
 		return "", err
 	}
-	return seal.text(c.c.Token()), nil
+	return seal.Text(c.c.Token()), nil
 }
 
 // heldBy returns the ids as ranges, in their order. The token of one Get has none.

@@ -26,6 +26,7 @@ type share struct {
 // errDropped answers what was never handed to a queue.
 var errDropped = errors.New("broker: the unit was given up")
 
+// add keeps a message until Commit.
 func (u *Unit) add(uid id.QueueUID, q enqueuer, p gateway.Part) {
 	s := u.share(uid, q)
 	s.parts = append(s.parts, p)
@@ -75,6 +76,7 @@ func (u *Unit) Drop() {
 	u.shares = nil
 }
 
+// answer gives every publish of the share the same answer: the queue has stored all or none.
 func (s *share) answer(err error) {
 	for i := range s.parts {
 		s.parts[i].Done(err)

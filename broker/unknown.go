@@ -15,12 +15,12 @@ import (
 // Bounds of telling unknown arguments in the log: programs declare what they need again and again.
 const (
 	// UnknownArgumentLines is how many lines there are at once, and UnknownArgumentEvery after what
-	// time there is one more. It says how many were left out.
+	// time there is one more. It has the number that were left out.
 	UnknownArgumentLines = 20
 	UnknownArgumentEvery = 5 * time.Second
 )
 
-// unknownArguments counts the unknown arguments of a declaration, tells them in the log as far as
+// unknownArguments counts the unknown arguments of a declaration, logs them as far as
 // there is room, and returns a sentence about each (C-9). New is what would be made by it: the vhost
 // may refuse that. about names the thing.
 func (b *Broker) unknownArguments(
@@ -71,6 +71,7 @@ func refusedUnknown(about failure.Error, args message.Table, found []policy.Unkn
 	return &about
 }
 
+// logUnknown counts an unknown argument, and logs it as often as unknownLines allows: clients may declare in a loop.
 func (b *Broker) logUnknown(ctx context.Context, about failure.Error, u *policy.Unknown, refused bool) {
 	b.clients.Counters.UnknownArguments.Add(1)
 	skipped, ok := b.unknownLines.Take(time.Now())

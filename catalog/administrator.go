@@ -2,20 +2,21 @@ package catalog
 
 import "slices"
 
-// TagAdministrator is the tag of users who govern all others. The catalog knows it, as it sees to
-// it that one of them is left (VH-10).
+// TagAdministrator is the tag of users who administer all others. The catalog knows it because it
+// makes sure that one of them is left (VH-10).
 const TagAdministrator = "administrator"
 
-// governs reports whether the user is an administrator who can log in: there is a password, and
-// connections are not forbidden altogether.
+// governs reports whether the user is an administrator who can log in: it has a password, and its
+// connection limit is not 0.
 func (u *User) governs() bool {
 	return slices.Contains(u.Tags, TagAdministrator) && u.PasswordHash != "" && u.MaxConnections != 0
 }
 
-// setUser puts a user, which nobody else has yet, in the place of the one of its name; nil removes it. It is refused if the
-// last administrator who can log in would be lost: nobody could make another one. Commands are
-// applied one after the other, so of two that each take one of two administrators away the second
-// is refused. Builds that read no VersionUsers do not look, so nobody does before it is finalised.
+// setUser replaces the user of a name; u must not be shared yet, and nil removes the user. It
+// refuses to lose the last administrator who can log in, since nobody could make another one.
+// Commands are applied one after the other, so of two that each remove one of two administrators
+// the second is refused. Builds before VersionUsers do not check this, so no build does until that
+// version is finalised.
 func (v *View) setUser(name string, u *User) *Error {
 	old, known := v.users.get(name)
 	if v.version >= VersionUsers && known && old.governs() && (u == nil || !u.governs()) && !v.governedBesides(name) {

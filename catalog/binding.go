@@ -53,6 +53,7 @@ func (b *Binding) place() string {
 	return keyPart(b.Destination) + keyPart(b.Key) + string('0'+byte(b.DestinationKind)) + canonicalArguments(b.Arguments)
 }
 
+// canonicalArguments encodes the arguments so that equal ones give equal bytes (C-2); "" for none.
 func canonicalArguments(t message.Table) string {
 	if len(t) == 0 {
 		return ""
@@ -60,6 +61,8 @@ func canonicalArguments(t message.Table) string {
 	return string(message.AppendTable(nil, canonicalTable(t)))
 }
 
+// canonicalTable sorts by name and widens numbers. The sort is stable, because a table may hold a
+// name twice.
 func canonicalTable(t message.Table) message.Table {
 	out := make(message.Table, len(t))
 	for i, f := range t {
@@ -69,6 +72,8 @@ func canonicalTable(t message.Table) message.Table {
 	return out
 }
 
+// canonicalValue widens every integer to int64 and every float to float64, nested ones included
+// (C-2). Unsigned values above int64 stay as they are.
 func canonicalValue(v message.Value) message.Value {
 	if n, ok := v.AsInt(); ok {
 		return message.Int64(n)
@@ -89,6 +94,8 @@ func canonicalValue(v message.Value) message.Value {
 	return v
 }
 
+// bind adds a binding unless an equal one exists (EX-13). The binding enters both orders of the
+// vhost and the index of its source, or none of them.
 func (v *View) bind(c *Bind) (Reply, *Error) {
 	h, ok := v.vhosts.get(c.VHost)
 	if !ok {
@@ -156,6 +163,7 @@ func (h vhost) target(c *Bind) (target, *Error) {
 	return target{uid: q.UID}, nil
 }
 
+// unbind removes the one binding that is equal in all parts (EX-13).
 func (v *View) unbind(c *Unbind) (Reply, *Error) {
 	h, ok := v.vhosts.get(c.VHost)
 	if !ok {
@@ -176,6 +184,8 @@ func (v *View) unbind(c *Unbind) (Reply, *Error) {
 	return Reply{Deleted: true}, nil
 }
 
+// unbindAllTo removes what leads to a queue or exchange that is going. byDestination finds these
+// bindings without a walk over all.
 func (h vhost) unbindAllTo(kind DestinationKind, name string) vhost {
 	var doomed []*Binding
 	withPrefix(h.byDestination, destinationPrefix(kind, name), func(b *Binding) bool {

@@ -1,10 +1,10 @@
 // Package catalog is the replicated metadata of the cluster: vhosts, exchanges, queues,
 // bindings and nodes as one pure machine, and routing over an immutable view of it.
 //
-// Commands go in through Catalog.Apply and give a Reply; equal commands in equal order
-// give equal state, equal replies and equal snapshot bytes on every node. The package
-// only computes: the time is a parameter in milliseconds since the Unix epoch. Input
-// that is wrong is answered with an *Error in the reply, never with a panic.
+// Commands go in through Catalog.Apply and give a Reply; equal commands in equal order give equal
+// state, equal replies and equal snapshot bytes on every node. The package only computes: the time
+// is a parameter in milliseconds since the Unix epoch. Wrong input yields an *Error in the reply,
+// never a panic.
 //
 // A Catalog belongs to one goroutine at a time. A View never changes and may be read
 // from any goroutine; views share what did not change between them.
@@ -62,7 +62,7 @@ func New() *Catalog {
 	return &Catalog{view: v}
 }
 
-// From returns a catalog that goes on from a view, which stays as it is: for trying out what
+// From returns a catalog that continues from a view, which stays as it is: for trying out what
 // commands would do.
 func From(v *View) *Catalog { return &Catalog{view: v} }
 
@@ -88,7 +88,7 @@ func (c *Catalog) Apply(index uint64, now int64, cmd Command) Reply {
 	return r
 }
 
-// apply changes v, which nobody else sees yet.
+// apply changes v, which is not shared yet.
 func (v *View) apply(cmd Command) (Reply, *Error) {
 	if err := v.Allows(cmd); err != nil {
 		return Reply{}, err

@@ -1,7 +1,8 @@
 package catalog
 
-// ChangeUser changes of a user what is set here and leaves the rest, its limits among it. A
-// missing user is NotFound, unless it is to be made: with what is set here alone, and no limits.
+// ChangeUser changes the parts of a user that are set here and leaves the rest, such as its limits.
+// A missing user is NotFound unless Create is set; the new user then has only what is set here, and
+// no limits.
 type ChangeUser struct {
 	Name   string
 	Create bool
@@ -11,12 +12,14 @@ type ChangeUser struct {
 
 	SetPassword             bool
 	PasswordHash, Algorithm string
-	// Was is the hash that the user must have; "": any. It is for those who have looked before.
+	// Was is the hash that the user must have; "": any. It protects callers that have read the user
+	// before.
 	Was string
 }
 
 func (*ChangeUser) kind() commandKind { return kindChangeUser }
 
+// append writes a flag before each optional part, so that "not named" and "empty" stay different.
 func (c *ChangeUser) append(b []byte) []byte {
 	b = appendBool(appendString(b, c.Name), c.Create)
 	if b = appendBool(b, c.SetTags); c.SetTags {
@@ -28,6 +31,7 @@ func (c *ChangeUser) append(b []byte) []byte {
 	return appendString(b, c.Was)
 }
 
+// changeUser reads what ChangeUser.append wrote.
 func (r *reader) changeUser() *ChangeUser {
 	c := &ChangeUser{Name: r.string("user"), Create: r.bool("create")}
 	if c.SetTags = r.bool("set tags"); c.SetTags {
@@ -40,7 +44,7 @@ func (r *reader) changeUser() *ChangeUser {
 	return c
 }
 
-// Of returns the user that the command makes of one, nil if there is none.
+// Of returns the user that the command makes of u; nil: of a missing user.
 func (c *ChangeUser) Of(u *User) User {
 	out := User{Name: c.Name, UserLimits: NoUserLimits()}
 	if u != nil {
@@ -55,6 +59,8 @@ func (c *ChangeUser) Of(u *User) User {
 	return out
 }
 
+// changeUser applies the command to the user as it is now. Was makes it a compare-and-set: of two
+// concurrent password changes that looked at the same hash, the second is refused.
 func (v *View) changeUser(c *ChangeUser) (Reply, *Error) {
 	e := Error{Code: CodePreconditionFailed, Kind: "user", Name: c.Name}
 	old, exists := v.users.get(c.Name)

@@ -2,8 +2,8 @@ package catalog
 
 import "strconv"
 
-// places has bindings by their place, in the order of destination and key (EX-14): what takes one of
-// all of them, and what takes them all, looks at nothing else of them.
+// places holds bindings by their place, in the order of destination and key (EX-14). Exchanges that
+// take one of all bindings, or all of them, need nothing else.
 type places struct{ all destinations }
 
 func (x places) add(b *Binding, to target) places { return places{x.all.set(b.place(), to)} }
@@ -42,6 +42,8 @@ func (x modulusIndex) with(b *Binding, _ string, to target) index {
 
 func (x modulusIndex) without(b *Binding, _ string) index { return modulusIndex{places: x.remove(b)} }
 
+// match counts over places, so equal sets of bindings choose alike in whatever order they came. A
+// binding more or less moves most keys.
 func (x modulusIndex) match(p *Publication, w *walk) {
 	if n := x.all.len(); n > 0 {
 		w.add(x.all.at(int(hashText(p.primaryKey()) % uint64(n))))
@@ -60,6 +62,7 @@ func (x randomIndex) with(b *Binding, _ string, to target) index {
 
 func (x randomIndex) without(b *Binding, _ string) index { return randomIndex{places: x.remove(b)} }
 
+// match takes Chance from the publication, because the package has no randomness of its own.
 func (x randomIndex) match(p *Publication, w *walk) {
 	if n := x.all.len(); n > 0 {
 		w.add(x.all.at(int(p.Chance % uint64(n))))
@@ -73,6 +76,7 @@ func (x localIndex) with(b *Binding, _ string, to target) index { return localIn
 
 func (x localIndex) without(b *Binding, _ string) index { return localIndex{x.remove(b)} }
 
+// checkBinding refuses exchanges as destinations: only a queue has a leader.
 func (localIndex) checkBinding(e Error, c *Bind) *Error {
 	if c.DestinationKind != ToExchange {
 		return nil
@@ -82,6 +86,8 @@ func (localIndex) checkBinding(e Error, c *Bind) *Error {
 	return &e
 }
 
+// match counts the local queues first and then takes one of them by Chance, with two walks instead
+// of an allocation. Without a local queue the message is unroutable (EX-14).
 func (x localIndex) match(p *Publication, w *walk) {
 	if p.Local == nil {
 		randomIndex{places: x.places}.match(p, w)

@@ -12,16 +12,16 @@ import (
 // Format versions (docs/formats/catalog.md).
 const (
 	replyVersion    = 1
-	replyOfConflict = 2 // of a redeclaration that differs: with the value that exists
+	replyOfConflict = 2 // for a redeclaration that differs; it carries the existing value
 	snapshotVersion = 4
 )
 
-// Older versions of snapshots that are read too.
+// Older snapshot versions that can still be read.
 const (
-	// snapshotWithoutEnd knows nothing of queues whose messages are dead-lettered before they go.
+	// snapshotWithoutEnd is from before queues that dead-letter their messages when they are deleted.
 	snapshotWithoutEnd = 2
-	// snapshotOfFirst knows nothing of finalised versions. It is written while VersionFirst is
-	// the one, so that builds can read it that know no other.
+	// snapshotOfFirst is from before finalised versions. It is written while VersionFirst is in force,
+	// so that builds which know no other version can read it.
 	snapshotOfFirst = 3
 )
 
@@ -30,6 +30,7 @@ func appendString[S ~string](b []byte, s S) []byte {
 	return append(b, s...)
 }
 
+// appendBool writes 1 or 0; a reader refuses any other byte.
 func appendBool(b []byte, v bool) []byte {
 	if v {
 		return append(b, 1)
@@ -37,8 +38,8 @@ func appendBool(b []byte, v bool) []byte {
 	return append(b, 0)
 }
 
-// appendTable writes a table with its length in front, so that a reader can hand on
-// exactly its bytes.
+// appendTable writes a table with its length in front, so that a reader can pass on exactly its
+// bytes.
 func appendTable(b []byte, t message.Table) []byte {
 	if len(t) == 0 {
 		return append(b, 0)
@@ -48,6 +49,7 @@ func appendTable(b []byte, t message.Table) []byte {
 	return append(b, bytes...)
 }
 
+// appendStrings writes the number of strings, then each with its length.
 func appendStrings(b []byte, list []string) []byte {
 	b = binary.AppendUvarint(b, uint64(len(list)))
 	for _, s := range list {
@@ -56,6 +58,7 @@ func appendStrings(b []byte, list []string) []byte {
 	return b
 }
 
+// appendNodeIDs writes the number of nodes, then each with its length.
 func appendNodeIDs(b []byte, ids []id.NodeID) []byte {
 	b = binary.AppendUvarint(b, uint64(len(ids)))
 	for _, n := range ids {
@@ -75,13 +78,14 @@ type reader struct {
 	what string // "command", "snapshot", for error texts
 	b    []byte
 	at   int
-	form byte // its version
-	// machine is the version that a node must know to read it: that of a command, or the
-	// finalised one of a snapshot.
+	form byte // its format version
+	// machine is the version that a node must know to read the bytes: that of a command, or the
+	// finalised version of a snapshot.
 	machine Version
 	err     error
 }
 
+// fail keeps the first error with its place and moves to the end, so that loops over counts stop.
 func (r *reader) fail(part string, err error) {
 	if r.err == nil {
 		r.err = fmt.Errorf("catalog: %s: %s at byte %d: %w", r.what, part, r.at, err)
@@ -121,7 +125,7 @@ func (r *reader) replyVersion() byte {
 	return v
 }
 
-// end checks that nothing is left.
+// end checks that no bytes are left.
 func (r *reader) end() error {
 	if r.err == nil && r.at != len(r.b) {
 		r.fail("end", fmt.Errorf("%d bytes left over", len(r.b)-r.at))
@@ -129,6 +133,7 @@ func (r *reader) end() error {
 	return r.err
 }
 
+// byte reads one byte; 0 after an error.
 func (r *reader) byte(part string) byte {
 	if r.at >= len(r.b) {
 		r.fail(part, errShort)
@@ -138,6 +143,7 @@ func (r *reader) byte(part string) byte {
 	return r.b[r.at-1]
 }
 
+// bool reads 0 or 1. Other values are an error: a state has exactly one byte form.
 func (r *reader) bool(part string) bool {
 	v := r.byte(part)
 	if v > 1 {
@@ -146,7 +152,7 @@ func (r *reader) bool(part string) bool {
 	return v == 1
 }
 
-// uvarint accepts the shortest form only, so that a number has one encoding.
+// uvarint accepts only the shortest form, so that each number has one encoding.
 func (r *reader) uvarint(part string) uint64 {
 	if r.err != nil {
 		return 0
@@ -179,12 +185,15 @@ func (r *reader) count(part string) int {
 	return int(n)
 }
 
+// string reads a length and that many bytes, and copies them.
 func (r *reader) string(part string) string {
 	n := r.count(part)
 	r.at += n
 	return string(r.b[r.at-n : r.at])
 }
 
+// strings reads a list and stops at the first error. It grows the slice as it reads, so a forged
+// count allocates nothing.
 func (r *reader) strings(part string) (list []string) {
 	for range r.count(part) {
 		if list = append(list, r.string(part)); r.err != nil {
@@ -194,6 +203,8 @@ func (r *reader) strings(part string) (list []string) {
 	return list
 }
 
+// table reads a table and checks that its bytes fill the length in front and hold a field, since an
+// empty table has length 0.
 func (r *reader) table(part string) message.Table {
 	n := r.count(part)
 	if r.err != nil || n == 0 {
@@ -211,6 +222,7 @@ func (r *reader) table(part string) message.Table {
 	return t
 }
 
+// nodeIDs reads at most MaxMembers node names.
 func (r *reader) nodeIDs(part string) []id.NodeID {
 	n := r.count(part)
 	if n > MaxMembers {
@@ -227,6 +239,7 @@ func (r *reader) nodeIDs(part string) []id.NodeID {
 	return ids
 }
 
+// destinationKind reads the kind of a binding's destination and refuses unknown ones.
 func (r *reader) destinationKind(part string) DestinationKind {
 	k := DestinationKind(r.byte(part))
 	if k > ToExchange {

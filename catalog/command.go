@@ -61,7 +61,7 @@ const (
 	QueueClassic QueueType = "classic"
 )
 
-// DestinationKind says what a binding leads to.
+// DestinationKind is the kind of a binding's destination.
 type DestinationKind uint8
 
 // The kinds of destination; the numbers are those of the byte form.
@@ -78,9 +78,9 @@ func (k DestinationKind) String() string {
 	return "queue"
 }
 
-// DeclareQueue creates a queue, or checks that the existing one is equivalent. The
-// reply carries the UID and whether the queue is new. Arguments are checked beforehand by
-// package policy; the catalog checks names, members and equivalence.
+// DeclareQueue creates a queue, or checks that the existing one is equivalent. The reply
+// carries the UID and whether the queue is new. Package policy checks the arguments beforehand; the
+// catalog checks names, members and equivalence.
 type DeclareQueue struct {
 	VHost, Name string
 	Type        QueueType // resolved, never empty
@@ -88,15 +88,15 @@ type DeclareQueue struct {
 	Exclusive   bool
 	AutoDelete  bool
 	Arguments   message.Table
-	Members     []id.NodeID // registered nodes that shall hold the group
+	Members     []id.NodeID // registered nodes that hold the group
 	Leader      id.NodeID   // preferred leader, one of Members
 	Owner       Owner       // if Exclusive: the connection that it belongs to
 	Home        id.Epoch    // if not Durable: the present epoch of its one member
-	DeclaredBy  string      // the user; "": nobody. Not before VersionDeclarers (VH-17)
+	DeclaredBy  string      // the declaring user; "": none. Not before VersionDeclarers (VH-17)
 }
 
-// Owner names a client's connection: the node that has it, in which of its lives, and a
-// key that nobody can guess. Package broker makes them; the catalog compares them.
+// Owner names a client's connection: its node, the life of that node, and a key that nobody can
+// guess. Package broker makes owners; the catalog compares them.
 type Owner struct {
 	Node  id.NodeID
 	Epoch id.Epoch
@@ -110,16 +110,16 @@ type DeleteQueue struct {
 	UID         id.QueueUID // 0 = whichever has the name; else it must match
 }
 
-// DrainDeleteQueue begins the deletion of a queue that dead-letters what it holds before it
-// goes: it loses its bindings and its name leads nowhere, but stays taken until the
-// queue's leader deletes the record. A missing queue is fine: the reply has no UID then.
+// DrainDeleteQueue begins the deletion of a queue that first dead-letters its messages. The
+// queue loses its bindings, and its name leads nowhere but stays reserved until the queue's leader
+// deletes the record. A missing queue is fine: the reply has no UID then.
 type DrainDeleteQueue struct {
 	VHost, Name string
 	UID         id.QueueUID // 0 = whichever has the name; else it must match
 }
 
-// SetQueueMembers replaces the members of a queue's group by decree, and ends the change
-// that there may be. Nothing makes the group follow.
+// SetQueueMembers overwrites the members of a queue's group and ends a change under way. It does
+// not make the group follow.
 type SetQueueMembers struct {
 	UID     id.QueueUID
 	Members []id.NodeID
@@ -168,39 +168,39 @@ type RegisterNode struct {
 	ClientAddress string // host:port for clients
 	Epoch         id.Epoch
 
-	// What follows is not there before VersionStores.
+	// The following exists from VersionStores on.
 
-	Store id.StoreID // "": the form of a build that knows no stores
-	// Fresh reports that no catalog has taken the store yet, and FirstEpoch is that of its first
-	// start: a registration between that and Epoch was its own.
+	Store id.StoreID // "": from a build without stores
+	// Fresh reports that no catalog has accepted the store yet, and FirstEpoch is the epoch of its
+	// first start: a registration between that and Epoch was its own.
 	Fresh      bool
 	FirstEpoch id.Epoch
-	// Empty reports that the node's member of the catalog group has nothing, so that it must not
-	// begin before a former one is out of the group: see LeaveCatalog.
+	// Empty reports that the node's member of the catalog group is empty, so that it must not begin
+	// before a former member has left the group: see LeaveCatalog.
 	Empty bool
 }
 
-// BeginMemberChange says how a queue's members shall change (RE-3). One change at a time:
-// a repeat of the one that goes on is fine, another is refused. The group's leader
-// carries it out and tells by SettleMemberChange. The reply's index is the change's ID,
-// unless it goes on already.
+// BeginMemberChange starts a change of a queue's members (RE-3). There is one change at a time: a
+// repeat of the one under way succeeds, another one is refused. The group's leader carries it out
+// and reports by SettleMemberChange. The reply's index is the ID of the change unless it was under
+// way already.
 type BeginMemberChange struct {
 	UID   id.QueueUID
 	Join  id.NodeID // becomes a member; "": none
-	Leave id.NodeID // ceases to be one; "": none. The same as Join: it is built anew
-	Size  int       // members that the queue shall have from then on (QueueRecord.Size); 0: as before
+	Leave id.NodeID // leaves the group; "": none. The same as Join: the member is rebuilt
+	Size  int       // number of members that the queue should have from then on (QueueRecord.Size); 0: unchanged
 }
 
-// SettleMemberChange reports that the group has taken a step of a change. It is refused
-// unless that change goes on.
+// SettleMemberChange reports that the group has completed a step of a change. It is refused unless
+// that change is under way.
 type SettleMemberChange struct {
 	UID    id.QueueUID
 	Change uint64 // MemberChange.ID
 	Step   MemberStep
 }
 
-// CancelMemberChange asks that a change be taken back, as far as it still can be. A
-// change that is over is fine.
+// CancelMemberChange asks to undo a change as far as possible. If the change is over, it succeeds
+// and changes nothing.
 type CancelMemberChange struct {
 	UID    id.QueueUID
 	Change uint64

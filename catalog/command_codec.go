@@ -13,6 +13,8 @@ func AppendCommand(b []byte, cmd Command) []byte {
 	return cmd.append(append(b, byte(Since(cmd)), byte(cmd.kind())))
 }
 
+// append leaves the declarer out where there is none. That form is what nodes before
+// VersionDeclarers read.
 func (c *DeclareQueue) append(b []byte) []byte {
 	b = appendString(b, c.VHost)
 	b = appendString(b, c.Name)
@@ -52,6 +54,8 @@ func (r *reader) life(exclusive, durable bool) (o Owner, home id.Epoch) {
 	return o, home
 }
 
+// declareQueue reads what DeclareQueue.append wrote; the command's version tells whether a declarer
+// follows.
 func (r *reader) declareQueue() *DeclareQueue {
 	c := &DeclareQueue{
 		VHost: r.string("vhost"), Name: r.string("name"), Type: QueueType(r.string("type")),
@@ -65,6 +69,7 @@ func (r *reader) declareQueue() *DeclareQueue {
 	return c
 }
 
+// append writes the UID even where it is 0, which stands for any queue of the name.
 func (c *DeleteQueue) append(b []byte) []byte {
 	b = appendString(b, c.VHost)
 	b = appendString(b, c.Name)
@@ -75,12 +80,14 @@ func (c *DrainDeleteQueue) append(b []byte) []byte {
 	return binary.AppendUvarint(appendString(appendString(b, c.VHost), c.Name), uint64(c.UID))
 }
 
+// append writes the queue by its UID: its name could belong to a later queue.
 func (c *SetQueueMembers) append(b []byte) []byte {
 	b = binary.AppendUvarint(b, uint64(c.UID))
 	b = appendNodeIDs(b, c.Members)
 	return appendString(b, c.Leader)
 }
 
+// append writes a missing node to join or leave as "".
 func (c *BeginMemberChange) append(b []byte) []byte {
 	b = binary.AppendUvarint(b, uint64(c.UID))
 	b = appendString(b, c.Join)
@@ -88,6 +95,7 @@ func (c *BeginMemberChange) append(b []byte) []byte {
 	return binary.AppendUvarint(b, uint64(c.Size))
 }
 
+// append writes the step as its number in MemberStep.
 func (c *SettleMemberChange) append(b []byte) []byte {
 	b = binary.AppendUvarint(b, uint64(c.UID))
 	b = binary.AppendUvarint(b, c.Change)
@@ -99,6 +107,7 @@ func (c *CancelMemberChange) append(b []byte) []byte {
 	return binary.AppendUvarint(b, c.Change)
 }
 
+// append writes the declaration in the order of docs/formats/catalog.md.
 func (c *DeclareExchange) append(b []byte) []byte {
 	b = appendString(b, c.VHost)
 	b = appendString(b, c.Name)
@@ -109,6 +118,7 @@ func (c *DeclareExchange) append(b []byte) []byte {
 	return appendTable(b, c.Arguments)
 }
 
+// append writes the condition as well: only the catalog can decide it without a race.
 func (c *DeleteExchange) append(b []byte) []byte {
 	b = appendString(b, c.VHost)
 	b = appendString(b, c.Name)
@@ -123,6 +133,8 @@ func (c *Unbind) append(b []byte) []byte {
 	return appendBinding(b, (*Binding)(c))
 }
 
+// append leaves the store's part out where the node names none, in the form of kindRegisterNode,
+// which builds before VersionStores read.
 func (c *RegisterNode) append(b []byte) []byte {
 	b = appendNode(b, &Node{ID: c.ID, Address: c.Address, ClientAddress: c.ClientAddress, Epoch: c.Epoch})
 	if c.Store == "" {
@@ -134,6 +146,8 @@ func (c *RegisterNode) append(b []byte) []byte {
 	return appendBool(b, c.Empty)
 }
 
+// registerNode reads either form; stores tells which, by the command's kind. In the newer one a
+// store must have a name.
 func (r *reader) registerNode(stores bool) *RegisterNode {
 	n := r.node()
 	c := &RegisterNode{ID: n.ID, Address: n.Address, ClientAddress: n.ClientAddress, Epoch: n.Epoch}
@@ -176,6 +190,8 @@ func CheckCommand(cmd Command) error {
 	return err
 }
 
+// command reads the fields of a command by its kind. Kinds that only changed their form share a
+// method with a flag.
 func (r *reader) command(kind commandKind) Command {
 	switch kind {
 	case kindDeclareQueue:
@@ -273,6 +289,7 @@ func (r *reader) command(kind commandKind) Command {
 	return nil
 }
 
+// appendBinding writes the fields of Bind, Unbind and a stored Binding alike.
 func appendBinding(b []byte, c *Binding) []byte {
 	b = appendString(b, c.VHost)
 	b = appendString(b, c.Source)
@@ -282,6 +299,7 @@ func appendBinding(b []byte, c *Binding) []byte {
 	return appendTable(b, c.Arguments)
 }
 
+// binding reads what appendBinding wrote.
 func (r *reader) binding() Binding {
 	return Binding{
 		VHost: r.string("vhost"), Source: r.string("source"),
@@ -290,6 +308,7 @@ func (r *reader) binding() Binding {
 	}
 }
 
+// appendNode writes what the first version knew of a node; appendStore adds the rest.
 func appendNode(b []byte, n *Node) []byte {
 	b = appendString(b, n.ID)
 	b = appendString(b, n.Address)
@@ -297,6 +316,7 @@ func appendNode(b []byte, n *Node) []byte {
 	return binary.AppendUvarint(b, uint64(n.Epoch))
 }
 
+// node reads what appendNode wrote.
 func (r *reader) node() Node {
 	return Node{
 		ID: id.NodeID(r.string("id")), Address: r.string("address"),

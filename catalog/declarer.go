@@ -6,8 +6,9 @@ import (
 	"strconv"
 )
 
-// A queue's record names the user that declared it, from VersionDeclarers on, and the index of the command
-// that made this user: one that is deleted and made again is somebody else, and begins with no queues (VH-17).
+// From VersionDeclarers on, a queue's record names the user that declared it, and the index of the
+// command that made this user. A user that was deleted and made again is another one, and begins
+// without queues (VH-17).
 
 // DeclarerOf returns the user whose limits a queue counts towards: the one that declared it. There is none if
 // nobody was logged in, if the declarer has no record in the catalog, or if it was deleted since (VH-17).
@@ -28,7 +29,8 @@ func (v *View) QueueCountOf(user string) int {
 	return n
 }
 
-// countDeclared adds to the count of the user that declared a queue, if it counts for anybody.
+// countDeclared changes the count of the user that declared a queue, if the queue counts for a
+// user.
 func (v *View) countDeclared(q *QueueRecord, by int) {
 	u, counts := v.DeclarerOf(q)
 	if !counts {
@@ -41,7 +43,7 @@ func (v *View) countDeclared(q *QueueRecord, by int) {
 	}
 }
 
-// checkDeclarer checks that the user who declares a new queue may have one more (VH-17).
+// checkDeclarer checks that the declaring user may have one more queue (VH-17).
 func (v *View) checkDeclarer(e Error, c *DeclareQueue) *Error {
 	if !e.nameFits(c.DeclaredBy) {
 		e.Arg = "declared_by"
@@ -58,7 +60,7 @@ func (v *View) checkDeclarer(e Error, c *DeclareQueue) *Error {
 	}
 }
 
-// appendDeclarer adds what VersionDeclarers has brought to queues.
+// appendDeclarer writes what VersionDeclarers added to queues.
 func appendDeclarer(b []byte, q *QueueRecord) []byte {
 	if b = appendString(b, q.DeclaredBy); q.DeclaredBy != "" {
 		b = binary.AppendUvarint(b, q.declarerSince)
@@ -66,7 +68,7 @@ func appendDeclarer(b []byte, q *QueueRecord) []byte {
 	return b
 }
 
-// declarer reads what appendDeclarer added.
+// declarer reads what appendDeclarer wrote.
 func (r *reader) declarer(q *QueueRecord) {
 	if q.DeclaredBy = r.string("declared by"); q.DeclaredBy != "" {
 		q.declarerSince = r.uvarint("declarer since")

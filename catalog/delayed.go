@@ -5,16 +5,16 @@ import (
 	"slices"
 )
 
-// ExchangeDelayed is the type under which RabbitMQ's plugin knows exchanges that hold messages
-// back. It is no type of routing: Resolved says what is stored in its place (DLY-2).
+// ExchangeDelayed is the type that RabbitMQ's plugin gives exchanges which delay messages. It does
+// not route by itself: Resolved returns the type that is stored instead (DLY-2).
 const ExchangeDelayed = "x-delayed-message"
 
 // argDelayedType is the type by which such an exchange routes.
 const argDelayedType = "x-delayed-type"
 
-// Resolved returns the declaration as it is stored: an exchange of ExchangeDelayed is one of
-// the type that its argument x-delayed-type names, and keeps the argument. The error is a
-// *Error. Callers do it before they propose the command; c stays as it is.
+// Resolved returns the declaration as it is stored: an exchange of ExchangeDelayed is one of the
+// type that its argument x-delayed-type names, and keeps the argument. The error is a *Error.
+// Callers resolve before they propose the command; c stays unchanged.
 func (c *DeclareExchange) Resolved() (DeclareExchange, error) {
 	out := *c
 	if c.Type != ExchangeDelayed {
@@ -33,14 +33,14 @@ func (c *DeclareExchange) Resolved() (DeclareExchange, error) {
 	return DeclareExchange{}, e
 }
 
-// Delays reports whether the header x-delay of what is published to the exchange counts (DLY-2).
+// Delays reports whether the exchange heeds the header x-delay of messages (DLY-2).
 func (x *Exchange) Delays() bool {
 	v, _ := x.Arguments.Get(argDelayedType)
 	s, is := v.AsString()
 	return is && s == string(x.Type)
 }
 
-// unknownType says what helps with a type that no exchange here has.
+// unknownType advises on a type that this broker does not have.
 func unknownType(t ExchangeType) string {
 	instead := map[ExchangeType]string{
 		"x-recent-history":        "declare a fanout exchange, and have a queue with x-max-length keep the last messages",

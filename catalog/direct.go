@@ -12,12 +12,15 @@ type directIndex struct {
 	keys tree[string, destinations]
 }
 
+// with adds the binding under its key. x is a copy, and trees are immutable: the caller's index
+// stays as it was.
 func (x directIndex) with(b *Binding, ident string, to target) index {
 	here, _ := x.keys.get(b.Key)
 	x.keys = x.keys.set(b.Key, here.set(ident, to))
 	return x
 }
 
+// without drops a key with its last binding, so that keys that come and go leave nothing behind.
 func (x directIndex) without(b *Binding, ident string) index {
 	here, _ := x.keys.get(b.Key)
 	if here = here.without(ident); here.len() == 0 {
@@ -28,6 +31,7 @@ func (x directIndex) without(b *Binding, ident string) index {
 	return x
 }
 
+// match looks up each key; Route drops the targets that more than one key reaches.
 func (x directIndex) match(p *Publication, w *walk) {
 	for _, k := range p.Keys {
 		if here, ok := x.keys.get(k); ok {
@@ -36,6 +40,7 @@ func (x directIndex) match(p *Publication, w *walk) {
 	}
 }
 
+// miss ranks by the common prefix with the nearest key, and points out a difference in case alone.
 func (directIndex) miss(b *Binding, p *Publication) (why string, near int) {
 	why = fmt.Sprintf("its key %q is none of the message's", b.Key)
 	for _, k := range p.Keys {
@@ -51,10 +56,12 @@ func (directIndex) miss(b *Binding, p *Publication) (why string, near int) {
 	return why, near
 }
 
-// defaultIndex is that of the default exchange: it has no bindings, and routes to queues by their
-// names (EX-3).
+// defaultIndex is the index of the default exchange: it has no bindings, and routes to queues by
+// their names (EX-3).
 type defaultIndex struct{ directIndex }
 
+// match takes the queues named by the keys (EX-3). A queue that is drain-deleting gets nothing more
+//
 func (defaultIndex) match(p *Publication, w *walk) {
 	for _, k := range p.Keys {
 		if q, ok := w.queues.get(k); ok && q.DrainDeleting == 0 {

@@ -9,8 +9,8 @@ import (
 
 const argAlternateExchange = "alternate-exchange"
 
-// ExchangeArguments returns the names of the arguments of exchanges that the broker gives a meaning
-// to, whatever the type. Callers may change the slice.
+// ExchangeArguments returns the names of the exchange arguments that have a meaning for any type.
+// Callers may change the slice.
 func ExchangeArguments() []string {
 	all := []string{argAlternateExchange, argDelayedType}
 	for i := range exchangeKinds {
@@ -19,11 +19,10 @@ func ExchangeArguments() []string {
 	return all
 }
 
-// exchange is a record with what routing needs of its bindings. It is replaced, never
-// changed.
+// exchange is a record with the routing index of its bindings. It is replaced, never changed.
 type exchange struct {
 	rec      *Exchange
-	bindings int // how many have the exchange as source
+	bindings int // number of bindings with the exchange as source
 	index    index
 }
 
@@ -36,6 +35,7 @@ func newExchange(rec *Exchange) *exchange {
 	return x
 }
 
+// newVHost returns a vhost with the pre-declared exchanges (EX-2).
 func newVHost(rec *VHost) vhost {
 	h := vhost{rec: rec}
 	for _, x := range []Exchange{
@@ -53,6 +53,8 @@ func newVHost(rec *VHost) vhost {
 	return h
 }
 
+// declareExchange creates the exchange or compares with the one that exists (EX-5). The comparison
+// comes before the checks of the name, so redeclaring a pre-declared exchange as it is succeeds.
 func (v *View) declareExchange(c *DeclareExchange) (Reply, *Error) {
 	h, ok := v.vhosts.get(c.VHost)
 	if !ok {
@@ -90,6 +92,8 @@ func (v *View) declareExchange(c *DeclareExchange) (Reply, *Error) {
 	return Reply{Created: true}, nil
 }
 
+// checkExchangeArguments checks the arguments of all types, then by trial the type's own: empty is
+// the only code that knows them.
 func checkExchangeArguments(e Error, c *DeclareExchange) *Error {
 	if err := checkArguments(e, c.Arguments); err != nil {
 		return err
@@ -105,8 +109,8 @@ func checkExchangeArguments(e Error, c *DeclareExchange) *Error {
 	return err
 }
 
-// equivalent checks a redeclaration (EX-5). Whether it delays counts too (DLY-2), and what the type
-// routes by.
+// equivalent checks a redeclaration (EX-5). It also compares whether the exchange delays (DLY-2),
+// and the arguments that its type routes by.
 func (x *Exchange) equivalent(c *DeclareExchange) *Error {
 	e := Error{Code: CodePreconditionFailed, Kind: "exchange", Name: x.Name, VHost: x.VHost}
 	if c.Type != x.Type {
@@ -130,6 +134,8 @@ func (x *Exchange) equivalent(c *DeclareExchange) *Error {
 	return e.sameArguments(known, c.Arguments, x.Arguments)
 }
 
+// deleteExchange removes the exchange with the bindings from it and to it (EX-6). if_unused looks
+// at bindings from it alone, as in RabbitMQ.
 func (v *View) deleteExchange(c *DeleteExchange) (Reply, *Error) {
 	h, ok := v.vhosts.get(c.VHost)
 	if !ok {
@@ -153,6 +159,8 @@ func (v *View) deleteExchange(c *DeleteExchange) (Reply, *Error) {
 	return Reply{Deleted: true}, nil
 }
 
+// withoutExchange collects the bindings by prefix in both orders; a binding of the exchange to
+// itself turns up twice, which withoutBindings must bear.
 func (h vhost) withoutExchange(name string) vhost {
 	h.exchanges = h.exchanges.without(name)
 	var doomed []*Binding
@@ -162,6 +170,7 @@ func (h vhost) withoutExchange(name string) vhost {
 	return h.withoutBindings(doomed)
 }
 
+// defaultExchangeRefused words the refusal to change the default exchange; what completes "cannot".
 func defaultExchangeRefused(vhost, what string) *Error {
 	return &Error{
 		Code: CodeAccessRefused, Kind: "exchange", Name: "", VHost: vhost,
@@ -169,6 +178,7 @@ func defaultExchangeRefused(vhost, what string) *Error {
 	}
 }
 
+// noExchange is the error for an exchange that does not exist.
 func noExchange(vhost, name string) *Error {
 	return &Error{
 		Code: CodeNotFound, Kind: "exchange", Name: name, VHost: vhost,
@@ -176,12 +186,12 @@ func noExchange(vhost, name string) *Error {
 	}
 }
 
-// with adds a binding of the exchange to what routing needs. The binding was checked.
+// with adds a binding to the exchange's index. The binding was checked.
 func (x *exchange) with(ident string, b *Binding, to target) *exchange {
 	return &exchange{rec: x.rec, bindings: x.bindings + 1, index: x.index.with(b, ident, to)}
 }
 
-// without takes a binding out again.
+// without removes a binding from the index.
 func (x *exchange) without(ident string, b *Binding) *exchange {
 	return &exchange{rec: x.rec, bindings: x.bindings - 1, index: x.index.without(b, ident)}
 }

@@ -7,28 +7,27 @@ import (
 	"github.com/quorate/quorate/id"
 )
 
-// MaxMisses bounds the bindings of an exchange that an explanation names without their
-// matching.
+// MaxMisses bounds the bindings of an exchange that an explanation lists although they do not
+// match.
 const MaxMisses = 10
 
-// Explanation tells where a message goes and why (G-20). It comes of the routing itself,
-// which says what it takes.
+// Explanation is where a message goes, and why (G-20). The routing code itself records it.
 type Explanation struct {
 	Queues []id.QueueUID // as Route returns them
-	Steps  []RouteStep   // the exchanges that it comes by, in order
+	Steps  []RouteStep   // the exchanges on the way, in order
 }
 
-// RouteStep is an exchange that a message comes by.
+// RouteStep is an exchange on the way of a message.
 type RouteStep struct {
 	Name     string
-	Exchange *Exchange // nil: there is no such exchange
-	// From is the place in Steps of the exchange that led here, -1 for the first; Binding is
-	// what led here, nil for the first and for an alternate exchange.
+	Exchange *Exchange // nil: the exchange does not exist
+	// From is the index in Steps of the exchange that led here, -1 for the first. Binding led here; it
+	// is nil for the first and for an alternate exchange.
 	From    int
 	Binding *Binding
-	// Taken are the bindings that lead on; those of the default exchange are made up (EX-3).
+	// Taken are the bindings that match; for the default exchange they are made up (EX-3).
 	Taken []*Binding
-	// Misses are bindings that do not, the nearest first, at most MaxMisses of MissCount.
+	// Misses are bindings that do not match, the nearest first, at most MaxMisses of MissCount.
 	Misses    []RouteMiss
 	MissCount int
 }
@@ -40,18 +39,21 @@ type RouteMiss struct {
 	near    int
 }
 
-// trace is what a walk says of itself.
+// trace is the record of a walk.
 type trace struct {
 	steps []traced
 	ways  map[string]way // by exchange: the first way to it
 }
 
+// traced is one visited exchange with what its index took.
 type traced struct {
 	x     *exchange
-	taken map[string]struct{} // what the exchange knows its bindings by
-	uids  []id.QueueUID       // of the default exchange
+	taken map[string]struct{} // names that the exchange gives its bindings
+	uids  []id.QueueUID       // for the default exchange
 }
 
+// way is how a walk first came to an exchange: from which step, by which binding; "" stands for an
+// alternate exchange.
 type way struct {
 	step    int
 	binding string
@@ -61,6 +63,8 @@ func (t *trace) enter(x *exchange) {
 	t.steps = append(t.steps, traced{x: x, taken: map[string]struct{}{}})
 }
 
+// take notes a taken binding at the exchange that is being visited. The default exchange has no
+// stored bindings, so its queues are kept by UID.
 func (t *trace) take(binding string, to target) {
 	at := &t.steps[len(t.steps)-1]
 	at.taken[binding] = struct{}{}
@@ -73,14 +77,15 @@ func (t *trace) take(binding string, to target) {
 
 func (t *trace) alternate(name string) { t.lead(name, "") }
 
+// lead notes the first way to an exchange; later ones change nothing, as the walk visits each
+// exchange once (EX-11).
 func (t *trace) lead(name, binding string) {
 	if _, known := t.ways[name]; !known {
 		t.ways[name] = way{len(t.steps) - 1, binding}
 	}
 }
 
-// Explain routes a message as Route does and tells why it goes where it goes, and why not
-// elsewhere.
+// Explain routes a message as Route does, and explains why it goes where it goes and not elsewhere.
 func (v *View) Explain(vhost, exchange string, p *Publication) (Explanation, error) {
 	var e Explanation
 	var err error
@@ -95,7 +100,7 @@ func (v *View) Explain(vhost, exchange string, p *Publication) (Explanation, err
 	for i := range t.steps {
 		e.Steps = append(e.Steps, t.step(v, &t.steps[i], p))
 	}
-	for _, name := range w.exchanges { // those that are not there
+	for _, name := range w.exchanges { // exchanges that do not exist
 		if _, there := h.exchanges.get(name); !there {
 			e.Steps = append(e.Steps, RouteStep{Name: name})
 		}
@@ -116,7 +121,7 @@ func (v *View) Explain(vhost, exchange string, p *Publication) (Explanation, err
 	return e, nil
 }
 
-// step tells of one exchange which bindings led on and which did not.
+// step describes which bindings of an exchange matched and which did not.
 func (t *trace) step(v *View, at *traced, p *Publication) RouteStep {
 	x, index := at.x.rec, at.x.index
 	s := RouteStep{Name: x.Name, Exchange: x}
@@ -147,8 +152,8 @@ func (s *RouteStep) nearest() {
 	s.Misses = s.Misses[:min(len(s.Misses), MaxMisses)]
 }
 
-// Path returns the bindings by which a queue is reached, the first one first; alternate
-// exchanges have none.
+// Path returns the bindings on the way to a queue, the first one first; alternate exchanges add
+// none.
 func (e *Explanation) Path(queue string) []*Binding {
 	for i := range e.Steps {
 		for _, b := range e.Steps[i].Taken {

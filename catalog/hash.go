@@ -6,9 +6,8 @@ import (
 	"github.com/quorate/quorate/message"
 )
 
-// digest is a 64-bit FNV-1a hash with the finalizer of MurmurHash3, which spreads short
-// inputs over all bits. Where messages go depends on it (EX-14), so it never changes;
-// docs/formats/catalog.md defines it.
+// digest is a 64-bit FNV-1a hash with the finalizer of MurmurHash3, which spreads short inputs over
+// all bits. Routing depends on it (EX-14), so it never changes; docs/formats/catalog.md defines it.
 type digest uint64
 
 const (
@@ -18,6 +17,7 @@ const (
 
 func (d digest) byte(b byte) digest { return (d ^ digest(b)) * digestPrime }
 
+// text adds the bytes of a text, without its length.
 func (d digest) text(s string) digest {
 	for i := range len(s) {
 		d = d.byte(s[i])
@@ -25,6 +25,7 @@ func (d digest) text(s string) digest {
 	return d
 }
 
+// number adds eight bytes, the lowest first, whatever the machine's byte order.
 func (d digest) number(n uint64) digest {
 	for range 8 {
 		d = d.byte(byte(n))
@@ -33,6 +34,8 @@ func (d digest) number(n uint64) digest {
 	return d
 }
 
+// sum applies the finalizer. Every bit of the result depends on all the input, which the ring and
+// the modulo both need.
 func (d digest) sum() uint64 {
 	h := uint64(d)
 	h ^= h >> 33
@@ -46,8 +49,8 @@ func (d digest) sum() uint64 {
 // hashText is the hash of a text alone.
 func hashText(s string) uint64 { return digestStart.text(s).sum() }
 
-// value adds a value so that values which are equal by class (message.Value.EqualClass)
-// give equal digests. It is used in memory only.
+// value adds a value; values that are equal by class (message.Value.EqualClass) give equal digests.
+// Its results exist only in memory.
 func (d digest) value(v message.Value) digest {
 	if n, ok := v.AsInt(); ok {
 		return d.byte('i').number(uint64(n))

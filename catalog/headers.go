@@ -7,7 +7,7 @@ import (
 	"github.com/quorate/quorate/message"
 )
 
-// ArgMatch is the argument of a binding that says how headers are compared (EX-9).
+// ArgMatch is the binding argument that selects how headers are compared (EX-9).
 const ArgMatch = "x-match"
 
 // ComparesX reports whether a binding with these arguments compares headers whose names begin with
@@ -22,12 +22,14 @@ func ComparesX(args message.Table) bool {
 type headerRule struct {
 	to    target
 	any   bool          // one pair is enough
-	pairs message.Table // what takes part: without x-match, and without x- names unless asked for
-	// buckets are where the index has the rule: one of its pairs if all must match, else
-	// each of them.
+	pairs message.Table // the pairs to compare: without x-match, and without x- names unless the mode includes them
+	// buckets are where the index holds the rule: in the bucket of one of its pairs if all must match,
+	// otherwise in those of all pairs.
 	buckets []uint64
 }
 
+// newHeaderRule prepares the arguments for matching. The modes are all, any, all-with-x and
+// any-with-x; only the last two compare names that begin with x- (EX-9).
 func newHeaderRule(args message.Table, to target) *headerRule {
 	r := &headerRule{to: to}
 	mode := "all"
@@ -44,8 +46,8 @@ func newHeaderRule(args message.Table, to target) *headerRule {
 	return r
 }
 
-// matches compares by class of type and value; a void value asks for presence only. No
-// pairs match everything under all and nothing under any.
+// matches compares by class of type and value; a void value asks for presence only. Without pairs a
+// rule matches everything under all and nothing under any.
 func (r *headerRule) matches(headers message.Table) bool {
 	for i := range r.pairs {
 		have, ok := headers.Get(r.pairs[i].Name)
@@ -60,17 +62,17 @@ func (r *headerRule) matches(headers message.Table) bool {
 	return !r.any
 }
 
-// headerIndex finds the rules that a message may match without looking at the others: a
-// rule is in the bucket of a pair that the message must have. A bucket is that of a hash,
-// so what is in it still has to be matched.
+// headerIndex finds the rules that may match a message without looking at the others: a rule is in
+// the bucket of a pair that the message must have. Buckets are by hash, so the rules found must
+// still be matched.
 type headerIndex struct {
 	byIdentity
 	rules   tree[string, *headerRule]               // by binding identity
-	always  tree[string, *headerRule]               // those that ask for nothing
+	always  tree[string, *headerRule]               // rules that match every message
 	buckets tree[uint64, tree[string, *headerRule]] // by pairBucket
 }
 
-// pairBucket is the bucket of a pair, or of a name if only that is asked for.
+// pairBucket is the bucket of a pair; with a void value, of the name alone.
 func pairBucket(name string, v message.Value) uint64 {
 	d := digestStart.text(name).byte(0)
 	if v.IsNull() {
@@ -79,13 +81,14 @@ func pairBucket(name string, v message.Value) uint64 {
 	return d.byte(1).value(v).sum()
 }
 
+// with copies the index's head; the trees below are shared with the old one.
 func (x *headerIndex) with(b *Binding, ident string, to target) index {
 	y := *x
 	y.add(ident, newHeaderRule(b.Arguments, to))
 	return &y
 }
 
-// add is of an index that nobody has seen yet.
+// add changes the index, which must not be shared yet.
 func (x *headerIndex) add(ident string, r *headerRule) {
 	switch {
 	case len(r.pairs) == 0 && !r.any:
@@ -117,6 +120,8 @@ func (x *headerIndex) rarest(pairs message.Table) (best uint64) {
 	return best
 }
 
+// without takes the rule out of the buckets that it was put into. They are stored with the rule,
+// because rarest would choose others by now.
 func (x *headerIndex) without(_ *Binding, ident string) index {
 	r, ok := x.rules.get(ident)
 	if !ok {
@@ -135,6 +140,8 @@ func (x *headerIndex) without(_ *Binding, ident string) index {
 	return &y
 }
 
+// match looks only into the buckets of the message's own headers, then compares each rule found
+// there in full. A rule in several buckets may be added more than once; Route drops repeats.
 func (x *headerIndex) match(p *Publication, w *walk) {
 	headers := p.headers()
 	add := func(binding string, r *headerRule) bool {
@@ -175,6 +182,7 @@ func (*headerIndex) checkBinding(e Error, c *Bind) *Error {
 	return &e
 }
 
+// miss names the first header that does not fit; near is the number of those that do.
 func (*headerIndex) miss(b *Binding, p *Publication) (why string, near int) {
 	r, headers := newHeaderRule(b.Arguments, target{}), p.headers()
 	for i := range r.pairs {

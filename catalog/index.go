@@ -19,14 +19,14 @@ const (
 	ExchangeLocalRandom    ExchangeType = "x-local-random"
 )
 
-// exchangeType is all that the catalog knows of a type: how it routes is its index.
+// exchangeType is everything that the catalog knows of a type; its index does the routing.
 type exchangeType struct {
 	name ExchangeType
-	// arguments are those that the type gives a meaning to, besides those of all types. A
-	// redeclaration must have them the same: where messages go depends on them (EX-5).
+	// arguments are those that have a meaning for this type in particular. A redeclaration must repeat
+	// them, because routing depends on them (EX-5).
 	arguments []string
-	// empty returns the index of an exchange without bindings, or says about e what is wrong with
-	// the arguments of the declaration.
+	// empty returns the index of an exchange without bindings, or e completed with what is wrong with
+	// the declaration's arguments.
 	empty func(e Error, args message.Table) (index, *Error)
 }
 
@@ -42,28 +42,28 @@ var exchangeKinds = [...]exchangeType{ //nolint:gochecknoglobals // a constant i
 	{name: ExchangeLocalRandom, empty: plain(localIndex{})},
 }
 
-// index is what an exchange makes of the bindings that have it as source, to find those that a
-// message takes. It is never changed, so that views may share it: with and without return another.
-// Equal sets of bindings route equally, in whatever order they came.
+// index organises the bindings with an exchange as source, to find those that match a message. It
+// never changes, so that views can share it: with and without return another index. Equal sets of
+// bindings route equally, whatever their order of arrival.
 type index interface {
-	// with adds a binding that checkBinding accepts and that is not there; ident is its identity,
-	// to what it leads.
+	// with adds a binding that checkBinding accepts and that is not in the index. ident is its
+	// identity, to its destination.
 	with(b *Binding, ident string, to target) index
-	// without takes a binding out that is there.
+	// without removes a binding that is in the index.
 	without(b *Binding, ident string) index
-	// checkBinding says about e why the type has no use for a binding; nil: it has.
+	// checkBinding returns e completed with why the type cannot use a binding; nil: it can.
 	checkBinding(e Error, c *Bind) *Error
-	// match adds the bindings that a message takes to the walk, by what the index knows them by. It
-	// is on every publish, and allocates nothing in the ordinary case.
+	// match adds the matching bindings to the walk, under the names of knownBy. It runs on every
+	// publish, and normally allocates nothing.
 	match(p *Publication, w *walk)
-	// knownBy returns what match names a binding by.
+	// knownBy returns the name under which match adds a binding.
 	knownBy(b *Binding) string
-	// miss tells why a message does not take a binding, and how near it is: higher is nearer.
-	// Whether it takes it is not decided here.
+	// miss explains why a message does not match a binding, and returns how near it is: higher is
+	// nearer. It does not decide whether it matches.
 	miss(b *Binding, p *Publication) (why string, near int)
 }
 
-// plain is empty of a type without arguments.
+// plain is the empty function of types without arguments.
 func plain(x index) func(Error, message.Table) (index, *Error) {
 	return func(Error, message.Table) (index, *Error) { return x, nil }
 }
@@ -87,12 +87,12 @@ func exchangeTypes() []ExchangeType {
 	return out
 }
 
-// byIdentity is of indexes that know bindings by their identity.
+// byIdentity is for indexes that name bindings by their identity.
 type byIdentity struct{}
 
 func (byIdentity) knownBy(b *Binding) string { return b.identity() }
 
-// takesAny is of indexes that have a use for every binding.
+// takesAny is for indexes that can use every binding.
 type takesAny struct{}
 
 func (takesAny) checkBinding(Error, *Bind) *Error { return nil }

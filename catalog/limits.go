@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// VHostLimits bound what a vhost holds, and what clients do in it; Unlimited is no limit, 0 is none
-// at all (VH-4, VH-14). Those but the first two need VersionQuotas.
+// VHostLimits bound what a vhost holds, and what clients do in it; Unlimited is no limit, 0 allows
+// none (VH-4, VH-14). All but the first two need VersionQuotas.
 type VHostLimits struct {
 	MaxConnections, MaxQueues int64
 	MaxChannels, MaxConsumers int64
@@ -15,8 +15,8 @@ type VHostLimits struct {
 	MaxStoredBytes            int64 // of the bodies that its queues hold
 }
 
-// UserLimits bound what a user opens, does and declares, as VHostLimits do. MaxQueues and MaxStoredBytes
-// need VersionDeclarers.
+// UserLimits bound what a user opens, does and declares, in the same way as VHostLimits. MaxQueues
+// and MaxStoredBytes need VersionDeclarers.
 type UserLimits struct {
 	MaxConnections, MaxChannels int64
 	MaxConsumers                int64
@@ -26,7 +26,7 @@ type UserLimits struct {
 	MaxStoredBytes              int64 // of the bodies that these hold
 }
 
-// NoVHostLimits are those of a vhost that has none.
+// NoVHostLimits returns the limits of a vhost without any.
 func NoVHostLimits() VHostLimits {
 	return VHostLimits{
 		MaxConnections: Unlimited, MaxQueues: Unlimited, MaxChannels: Unlimited, MaxConsumers: Unlimited,
@@ -34,7 +34,7 @@ func NoVHostLimits() VHostLimits {
 	}
 }
 
-// NoUserLimits are those of a user that has none.
+// NoUserLimits returns the limits of a user without any.
 func NoUserLimits() UserLimits {
 	return UserLimits{
 		MaxConnections: Unlimited, MaxChannels: Unlimited, MaxConsumers: Unlimited,
@@ -42,7 +42,7 @@ func NoUserLimits() UserLimits {
 	}
 }
 
-// NamedLimit is a limit with the name that everybody gives it.
+// NamedLimit is a limit with its name in the API, the CLI and definitions.
 type NamedLimit struct {
 	Name  string
 	Value int64
@@ -64,13 +64,15 @@ func (l *VHostLimits) SetLimit(name string, n int64) bool { return set(l.each(),
 // SetLimit sets the limit of a name; false: there is no such limit.
 func (l *UserLimits) SetLimit(name string, n int64) bool { return set(l.each(), name, n) }
 
-// limit is one of a set of limits, which are in the order of their versions.
+// limit is one limit of a set, which is in the order of the versions.
 type limit struct {
 	name  string
-	since Version // that brought it
+	since Version // the version that introduced it
 	value *int64
 }
 
+// each lists the limits in the order of their byte form. New ones go to the end of their version's
+// group.
 func (l *VHostLimits) each() []limit {
 	return []limit{
 		{"max-connections", VersionFirst, &l.MaxConnections},
@@ -83,6 +85,7 @@ func (l *VHostLimits) each() []limit {
 	}
 }
 
+// each lists the limits in the order of their byte form, which is by version.
 func (l *UserLimits) each() []limit {
 	return []limit{
 		{"max-connections", VersionFirst, &l.MaxConnections},
@@ -95,6 +98,7 @@ func (l *UserLimits) each() []limit {
 	}
 }
 
+// named copies the limits with their names, for display.
 func named(all []limit) []NamedLimit {
 	out := make([]NamedLimit, len(all))
 	for i, x := range all {
@@ -103,6 +107,7 @@ func named(all []limit) []NamedLimit {
 	return out
 }
 
+// set writes the limit of a name; false if there is none.
 func set(all []limit, name string, n int64) bool {
 	i := slices.IndexFunc(all, func(x limit) bool { return x.name == name })
 	if i >= 0 {
@@ -111,7 +116,7 @@ func set(all []limit, name string, n int64) bool {
 	return i >= 0
 }
 
-// limitsSince returns the version that a node must know to read those that are set.
+// limitsSince returns the version that a node must know to read the limits that are set.
 func limitsSince(all []limit) Version {
 	needs := VersionFirst
 	for _, x := range all {
@@ -125,6 +130,7 @@ func limitsSince(all []limit) Version {
 func (l VHostLimits) check(e Error) *Error { return e.limitsFit(l.each()) }
 func (l UserLimits) check(e Error) *Error  { return e.limitsFit(l.each()) }
 
+// limitsFit checks all limits and names the first that is below Unlimited.
 func (e Error) limitsFit(all []limit) *Error {
 	for _, x := range all {
 		if err := e.limitFits(x.name, *x.value); err != nil {
@@ -134,7 +140,7 @@ func (e Error) limitsFit(all []limit) *Error {
 	return nil
 }
 
-// appendFirst adds the limits that VersionFirst has.
+// appendFirst writes the limits of VersionFirst.
 func appendFirst(b []byte, all []limit) []byte {
 	for _, x := range all {
 		if x.since == VersionFirst {
@@ -144,7 +150,7 @@ func appendFirst(b []byte, all []limit) []byte {
 	return b
 }
 
-// readFirst reads what appendFirst added.
+// readFirst reads what appendFirst wrote.
 func (r *reader) readFirst(all []limit) {
 	for _, x := range all {
 		if x.since == VersionFirst {
@@ -153,7 +159,7 @@ func (r *reader) readFirst(all []limit) {
 	}
 }
 
-// appendNewer adds the limits that later versions have brought, in bytes of a version.
+// appendNewer writes the limits that later versions introduced, as far as version includes them.
 func appendNewer(b []byte, all []limit, version Version) []byte {
 	for _, x := range all {
 		if x.since > VersionFirst && x.since <= version {
@@ -163,7 +169,7 @@ func appendNewer(b []byte, all []limit, version Version) []byte {
 	return b
 }
 
-// readNewer reads them.
+// readNewer reads what appendNewer wrote.
 func (r *reader) readNewer(all []limit) {
 	for _, x := range all {
 		if x.since > VersionFirst && x.since <= r.machine {
@@ -172,12 +178,16 @@ func (r *reader) readNewer(all []limit) {
 	}
 }
 
+// vhostLimits reads the limits of the first version; all others are Unlimited until readNewer sets
+// them.
 func (r *reader) vhostLimits() VHostLimits {
 	l := NoVHostLimits()
 	r.readFirst(l.each())
 	return l
 }
 
+// userLimits reads the limits of the first version; all others are Unlimited until readNewer sets
+// them.
 func (r *reader) userLimits() UserLimits {
 	l := NoUserLimits()
 	r.readFirst(l.each())

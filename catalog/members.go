@@ -8,6 +8,7 @@ import (
 	"github.com/quorate/quorate/id"
 )
 
+// byUID returns a queue, or the error for one that was deleted meanwhile.
 func (v *View) byUID(uid id.QueueUID) (*QueueRecord, *Error) {
 	q, ok := v.queues.get(uid)
 	if !ok {
@@ -19,7 +20,7 @@ func (v *View) byUID(uid id.QueueUID) (*QueueRecord, *Error) {
 	return q, nil
 }
 
-// replaceQueue puts a changed record in the place of the old one.
+// replaceQueue replaces the record of a queue.
 func (v *View) replaceQueue(q *QueueRecord) Reply {
 	q.Index = v.index
 	h, _ := v.vhosts.get(q.VHost)
@@ -27,6 +28,8 @@ func (v *View) replaceQueue(q *QueueRecord) Reply {
 	return Reply{UID: q.UID}
 }
 
+// setQueueMembers overwrites the members and drops the change under way: its steps would no longer
+// fit. A transient queue takes the present life of its new node as its home.
 func (v *View) setQueueMembers(c *SetQueueMembers) (Reply, *Error) {
 	old, err := v.byUID(c.UID)
 	if err != nil {
@@ -47,7 +50,7 @@ func (v *View) setQueueMembers(c *SetQueueMembers) (Reply, *Error) {
 	return v.replaceQueue(&q), nil
 }
 
-// keptLeader is the present preferred leader if it stays a member, else the first member.
+// keptLeader returns the preferred leader if it remains a member, otherwise the first member.
 func keptLeader(leader id.NodeID, members []id.NodeID) id.NodeID {
 	for _, m := range members {
 		if m == leader {
@@ -60,6 +63,8 @@ func keptLeader(leader id.NodeID, members []id.NodeID) id.NodeID {
 	return members[0]
 }
 
+// beginMemberChange notes the change under the index of this command, which becomes its ID. A
+// repeat of the one under way succeeds, so that a proposer may retry.
 func (v *View) beginMemberChange(c *BeginMemberChange) (Reply, *Error) {
 	old, err := v.byUID(c.UID)
 	if err != nil {
@@ -84,7 +89,7 @@ func (v *View) beginMemberChange(c *BeginMemberChange) (Reply, *Error) {
 	return r, nil
 }
 
-// cannotChange says why a change of members is not possible, "" if it is.
+// cannotChange returns why a change of members is impossible; "" if it is possible.
 func (v *View) cannotChange(q *QueueRecord, c *BeginMemberChange) string {
 	member := slices.Contains(q.Members, c.Join)
 	_, registered := v.nodes.get(c.Join)
@@ -109,6 +114,9 @@ func (v *View) cannotChange(q *QueueRecord, c *BeginMemberChange) string {
 	return ""
 }
 
+// settleMemberChange notes that the group has taken a step. Steps are refused unless they name the
+// change under way: a late report of an older change must not alter this one. The change is over
+// when nobody is left to join or leave.
 func (v *View) settleMemberChange(c *SettleMemberChange) (Reply, *Error) {
 	old, err := v.byUID(c.UID)
 	if err != nil {
@@ -157,6 +165,8 @@ func (v *View) settleMemberChange(c *SettleMemberChange) (Reply, *Error) {
 	return v.replaceQueue(&q), nil
 }
 
+// cancelMemberChange asks the group's leader to stop. Only that leader knows how far the change has
+// come; it answers by SettleMemberChange.
 func (v *View) cancelMemberChange(c *CancelMemberChange) (Reply, *Error) {
 	old, ok := v.queues.get(c.UID)
 	if !ok || old.Change == nil || old.Change.ID != c.Change || old.Change.Cancelled {
@@ -168,7 +178,7 @@ func (v *View) cancelMemberChange(c *CancelMemberChange) (Reply, *Error) {
 	return v.replaceQueue(&q), nil
 }
 
-// String says who joins and who leaves.
+// String describes who joins and who leaves.
 func (g *MemberChange) String() string {
 	switch {
 	case g.Join != "" && g.Join == g.Leave:

@@ -9,6 +9,8 @@ import (
 	"github.com/quorate/quorate/id"
 )
 
+// kind picks the older form where the node names no store: nodes before VersionStores read no
+// other.
 func (c *RegisterNode) kind() commandKind {
 	if c.Store == "" {
 		return kindRegisterNode
@@ -16,6 +18,9 @@ func (c *RegisterNode) kind() commandKind {
 	return kindRegisterStore
 }
 
+// registerNode takes a start of a node in. A new epoch ends the queues that lived with the former
+// one (Q-5). A new store with an empty member makes the former member leave the catalog group
+// first: an empty one must not vote in its place (RE-9).
 func (v *View) registerNode(c *RegisterNode) (Reply, *Error) {
 	fault := func(arg, value, reason string) (Reply, *Error) {
 		return Reply{}, &Error{
@@ -55,8 +60,8 @@ func (v *View) registerNode(c *RegisterNode) (Reply, *Error) {
 	return Reply{Created: taken}, nil
 }
 
-// cannotRegister says why a start of a node cannot be taken, and of what in it; old is the
-// node as it is known, nil if it is not.
+// cannotRegister returns why a start of a node is refused, and which field is to blame. old is the
+// node's record; nil: none.
 func (v *View) cannotRegister(c *RegisterNode, old *Node) (arg, value, reason string) {
 	epoch := strconv.FormatUint(uint64(c.Epoch), 10)
 	if gone, was := v.forgotten.get(c.ID); was {
@@ -81,19 +86,19 @@ func (v *View) cannotRegister(c *RegisterNode, old *Node) (arg, value, reason st
 	return "store", string(c.Store), old.CannotHave(c.Store, c.Fresh, c.FirstEpoch)
 }
 
-// earlyEpoch says that a store's first epoch is not above all that its node had.
+// earlyEpoch is the error of a store whose first epoch is not above all earlier epochs of its node.
 func earlyEpoch(last id.Epoch) string {
 	return fmt.Sprintf("an earlier store of the node had epoch %d: the clock of this node is behind, or was when it first started; "+
 		"set it, and start the node with an empty data directory", last)
 }
 
-// ForgottenStore says that a node was taken out of the cluster with its store.
+// ForgottenStore is the error of a node that was taken out of the cluster with its store.
 func ForgottenStore(n id.NodeID) string {
 	return fmt.Sprintf("node %q was taken out of the cluster, and the store that it had never comes back; "+
 		"start it with an empty data directory: then it joins as a new node", n)
 }
 
-// CannotHave says why a registered node cannot have a store, "" if it can. Of a store that is
+// CannotHave returns why a registered node cannot have a store; "" if it can. If the store is
 // fresh, a registration since its first epoch was its own.
 func (n *Node) CannotHave(s id.StoreID, fresh bool, first id.Epoch) string {
 	const remedy = "if that one is lost for good, give it up with `quoratectl nodes replace %s` and this node comes in by itself; " +
@@ -113,9 +118,9 @@ func (n *Node) CannotHave(s id.StoreID, fresh bool, first id.Epoch) string {
 		n.ID, s, n.Store, n.ID)
 }
 
-// Refuses says why a node is not to be talked to that comes with a store, "" if it is: it was
-// forgotten, or is registered with another store. A store is fresh while no catalog has taken
-// it; "" is that of a build that knows no stores (RE-9).
+// Refuses returns why a node with a store must not be talked to: it was forgotten, or is registered
+// with another store. It returns "" for other nodes. A store is fresh while no catalog has accepted
+// it; "" comes from a build without stores (RE-9).
 func (v *View) Refuses(n id.NodeID, s id.StoreID, fresh bool) string {
 	r, known := v.nodes.get(n)
 	gone, was := v.forgotten.get(n)
@@ -130,6 +135,9 @@ func (v *View) Refuses(n id.NodeID, s id.StoreID, fresh bool) string {
 	return ""
 }
 
+// forgetNode removes a node that holds no member. Queues that end with it, transient or exclusive,
+// go. From VersionStores on its store is remembered, so that an old copy of its data never comes
+// back (RE-9).
 func (v *View) forgetNode(c *ForgetNode) (Reply, *Error) {
 	old, known := v.nodes.get(c.ID)
 	if !known {
@@ -158,7 +166,7 @@ func (v *View) forgetNode(c *ForgetNode) (Reply, *Error) {
 	return Reply{Deleted: true}, nil
 }
 
-// checkMembers checks the members of a group: some, distinct, registered, with the
+// checkMembers checks the members of a group: at least one, all different and registered, with the
 // preferred leader among them.
 func (v *View) checkMembers(e Error, members []id.NodeID, leader id.NodeID) *Error {
 	e.Code = CodePreconditionFailed

@@ -8,10 +8,10 @@ import (
 	"github.com/quorate/quorate/message"
 )
 
-// ApplyTo says what a policy is for (PO-1).
+// ApplyTo is what a policy applies to (PO-1).
 type ApplyTo string
 
-// What a policy can be for.
+// The values of ApplyTo.
 const (
 	ApplyToAll           ApplyTo = "all"
 	ApplyToQueues        ApplyTo = "queues"
@@ -20,19 +20,19 @@ const (
 	ApplyToExchanges     ApplyTo = "exchanges"
 )
 
-// Policy gives settings to the queues and exchanges whose name its pattern matches. Those
-// of operators bound those of users (PO-5, PO-6).
+// Policy gives settings to the queues and exchanges whose name its pattern matches. Operator
+// policies bound user policies (PO-5, PO-6).
 type Policy struct {
 	VHost, Name string
 	Operator    bool
 	Pattern     string
 	ApplyTo     ApplyTo
-	Priority    int64         // the highest one counts (PO-3)
+	Priority    int64         // of the matching policies the one with the highest priority applies (PO-3)
 	Definition  message.Table // by key
 }
 
-// PutPolicy makes a policy, or replaces the one of its name. Pattern and definition are
-// checked by the proposer (PO-1, PO-2).
+// PutPolicy creates a policy, or replaces the one of its name. The proposer checks pattern and
+// definition (PO-1, PO-2).
 type PutPolicy struct {
 	Policy
 	OnlyNew bool // refuse to change one that exists
@@ -44,8 +44,8 @@ type DeletePolicy struct {
 	Operator    bool
 }
 
-// Parameter is a value in JSON that belongs to a component, kept for those who import and
-// export definitions (VH-9). One without a vhost is global.
+// Parameter is a JSON value that belongs to a component, kept for importing and exporting
+// definitions (VH-9). Without a vhost it is global.
 type Parameter struct{ VHost, Component, Name, Value string }
 
 func (p *Parameter) identity() string { return parameterIdentity(p.VHost, p.Component, p.Name) }
@@ -82,6 +82,8 @@ func (c *DeleteParameter) append(b []byte) []byte {
 	return appendString(appendString(appendString(b, c.VHost), c.Component), c.Name)
 }
 
+// putPolicy makes or replaces a policy; those of users and of operators are kept apart, with names
+// of their own.
 func (v *View) putPolicy(c *PutPolicy) (Reply, *Error) {
 	h, ok := v.vhosts.get(c.VHost)
 	if !ok {
@@ -102,6 +104,7 @@ func (v *View) putPolicy(c *PutPolicy) (Reply, *Error) {
 	return Reply{Created: !exists}, nil
 }
 
+// about begins an error about the policy, worded by which kind it is.
 func (p *Policy) about() Error {
 	e := Error{Code: CodePreconditionFailed, Kind: "policy", Name: p.Name, VHost: p.VHost}
 	if p.Operator {
@@ -115,6 +118,9 @@ func (p *Policy) equal(o *Policy) bool {
 		p.Definition.EqualClass(o.Definition)
 }
 
+// check bounds what is stored. Whether the pattern compiles and the keys mean something was checked
+// by the proposer (PO-1, PO-2): a build with other rules must not decide differently when it
+// applies the same entry.
 func (p *Policy) check(e Error) *Error {
 	switch p.ApplyTo {
 	case ApplyToAll, ApplyToQueues, ApplyToQuorumQueues, ApplyToClassicQueues, ApplyToExchanges:
@@ -139,7 +145,7 @@ func (p *Policy) check(e Error) *Error {
 	return checkArguments(e, p.Definition)
 }
 
-// policiesOf returns the place of the policies, or of the operators' ones.
+// policiesOf returns a pointer to the policies of users, or of operators.
 func (h *vhost) policiesOf(operator bool) *tree[string, *Policy] {
 	if operator {
 		return &h.operatorPolicies
@@ -147,6 +153,7 @@ func (h *vhost) policiesOf(operator bool) *tree[string, *Policy] {
 	return &h.policies
 }
 
+// deletePolicy removes a policy of its kind.
 func (v *View) deletePolicy(c *DeletePolicy) (Reply, *Error) {
 	h, ok := v.vhosts.get(c.VHost)
 	if !ok {
@@ -161,6 +168,7 @@ func (v *View) deletePolicy(c *DeletePolicy) (Reply, *Error) {
 	return Reply{Deleted: true}, nil
 }
 
+// putParameter sets a parameter of a vhost, or a global one where VHost is "".
 func (v *View) putParameter(c *PutParameter) (Reply, *Error) {
 	e := Error{Code: CodePreconditionFailed, Kind: "parameter", Name: c.Name, VHost: c.VHost}
 	if _, ok := v.vhosts.get(c.VHost); !ok && c.VHost != "" {
@@ -182,6 +190,7 @@ func (v *View) putParameter(c *PutParameter) (Reply, *Error) {
 	return Reply{Created: !exists}, nil
 }
 
+// deleteParameter removes a parameter; its vhost need not exist.
 func (v *View) deleteParameter(c *DeleteParameter) (Reply, *Error) {
 	ident := parameterIdentity(c.VHost, c.Component, c.Name)
 	if _, exists := v.parameters.get(ident); !exists {
@@ -203,12 +212,14 @@ func (v *View) parametersOf(vhost string) (found []*Parameter) {
 	return found
 }
 
+// appendPolicy writes a policy, in commands and snapshots alike.
 func appendPolicy(b []byte, p *Policy) []byte {
 	b = appendBool(appendString(appendString(b, p.VHost), p.Name), p.Operator)
 	b = appendString(appendString(b, p.Pattern), p.ApplyTo)
 	return appendTable(binary.AppendVarint(b, p.Priority), p.Definition)
 }
 
+// appendParameter writes a parameter, in commands and snapshots alike.
 func appendParameter(b []byte, p *Parameter) []byte {
 	for _, s := range [...]string{p.VHost, p.Component, p.Name, p.Value} {
 		b = appendString(b, s)
@@ -216,6 +227,7 @@ func appendParameter(b []byte, p *Parameter) []byte {
 	return b
 }
 
+// policy reads what appendPolicy wrote.
 func (r *reader) policy() Policy {
 	return Policy{
 		VHost: r.string("vhost"), Name: r.string("policy"), Operator: r.bool("operator"),
@@ -224,6 +236,7 @@ func (r *reader) policy() Policy {
 	}
 }
 
+// parameter reads what appendParameter wrote.
 func (r *reader) parameter() Parameter {
 	return Parameter{
 		VHost: r.string("vhost"), Component: r.string("component"), Name: r.string("parameter"), Value: r.string("value"),

@@ -9,23 +9,24 @@ import (
 // Levels of a queue's machine (PR-1).
 const (
 	priorityLevels = 32
-	// ordinaryLevel is that of a message without priority, and of all where none count.
+	// ordinaryLevel is the level of a message without priority, and of all messages where priorities
+	// do not count.
 	ordinaryLevel = 4
-	// exactLevels are those that stay apart in a queue that tells more priorities apart than
-	// there are levels: small ones are what programs use.
+	// exactLevels are the levels that stay distinct in a queue with more priorities than levels:
+	// programs use small priorities.
 	exactLevels = 16
-	// MostExactPriorities is the highest x-max-priority of which all priorities stay apart.
+	// MostExactPriorities is the highest x-max-priority for which all priorities stay distinct.
 	MostExactPriorities = priorityLevels - 1
 )
 
-// Priorities says which of the 32 levels of a queue a message belongs to (PR-1). The zero
-// value is that of quorum queues.
+// Priorities maps the priorities of messages to the 32 levels of a queue (PR-1). The zero value is
+// that of quorum queues.
 type Priorities struct {
 	classic bool
-	highest int16 // of a classic queue; 0: all are equal
+	highest int16 // for a classic queue; 0: all are equal
 }
 
-// Priorities returns those of the queue; they never change.
+// Priorities returns the mapping of the queue, which never changes.
 func (q *QueueRecord) Priorities() Priorities {
 	if q.Type != QueueClassic {
 		return Priorities{}
@@ -38,9 +39,8 @@ func (q *QueueRecord) Priorities() Priorities {
 	return p
 }
 
-// Level returns the level of a message that asks for a priority from 0 to 255, or, below
-// 0, for none. In a classic queue of more than 31 priorities those above 15 share levels
-// with their neighbours.
+// Level returns the level for a priority from 0 to 255; below 0 stands for no priority. In a
+// classic queue with more than 31 priorities, those above 15 share levels with their neighbours.
 func (p Priorities) Level(asked int16) uint8 {
 	switch {
 	case !p.classic && asked < 0, p.classic && p.highest == 0:

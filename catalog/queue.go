@@ -18,6 +18,8 @@ func StripName(name string) string {
 	return strings.NewReplacer("\r", "", "\n", "").Replace(name)
 }
 
+// declareQueue creates the queue or compares with the one that exists. Limits come last: a
+// redeclaration needs no room.
 func (v *View) declareQueue(c *DeclareQueue) (Reply, *Error) {
 	h, ok := v.vhosts.get(c.VHost)
 	if !ok {
@@ -77,6 +79,8 @@ func (v *View) declareQueue(c *DeclareQueue) (Reply, *Error) {
 	return Reply{UID: q.UID, Created: true}, nil
 }
 
+// putQueue stores a record under its name and its UID. Every change of a queue goes through here,
+// so that both always hold the same pointer.
 func (v *View) putQueue(h vhost, q *QueueRecord) {
 	h.queues = h.queues.set(q.Name, q)
 	v.vhosts = v.vhosts.set(q.VHost, h)
@@ -106,13 +110,13 @@ func (q *QueueRecord) equivalent(c *DeclareQueue) *Error {
 	return e.sameArguments(q.compares, c.Arguments, q.Arguments)
 }
 
-// compares reports whether a redeclaration must have an argument as the queue has it. The type
-// was compared in its resolved form, so naming the default is no difference.
+// compares reports whether a redeclaration must repeat an argument. The type was compared in its
+// resolved form, so naming the default is no difference.
 func (q *QueueRecord) compares(name string) bool {
 	return argument.ComparedOn(name, q.Type == QueueClassic)
 }
 
-// Locked is what anybody but its owner is told of an exclusive queue.
+// Locked is the error for any connection but the owner of an exclusive queue.
 func (q *QueueRecord) Locked() *Error {
 	return &Error{
 		Code: CodeResourceLocked, Kind: "queue", Name: q.Name, VHost: q.VHost, Arg: "exclusive", Value: "true",
@@ -120,8 +124,8 @@ func (q *QueueRecord) Locked() *Error {
 	}
 }
 
-// checkLife checks that what a queue shall end with is there: the life of its node, or that
-// of its owner's.
+// checkLife checks that what the queue's life depends on exists: the present life of its node, or
+// of its owner's node.
 func (v *View) checkLife(e Error, c *DeclareQueue) *Error {
 	if c.Exclusive {
 		e.Arg, e.Value = "exclusive", "true"
@@ -145,7 +149,7 @@ func (v *View) checkLife(e Error, c *DeclareQueue) *Error {
 	return nil
 }
 
-// endLives deletes the queues that end with what is gone.
+// endLives deletes the queues for which gone is true.
 func (v *View) endLives(gone func(*QueueRecord) bool) {
 	var ended []*QueueRecord
 	for q := range v.Queues() {
@@ -162,11 +166,11 @@ func (v *View) endLives(gone func(*QueueRecord) bool) {
 	}
 }
 
-// EndsWith reports whether a queue ends with a node: it is not durable and is there, or belongs to
-// one of its connections.
+// EndsWith reports whether a queue ends with a node: it is transient and lives there, or belongs to
+// one of the node's connections.
 func (q *QueueRecord) EndsWith(n id.NodeID) bool { return q.endsWith(n, math.MaxUint64) }
 
-// endsWith reports whether a queue ends with the lives of a node before the epoch.
+// endsWith reports whether a queue ends with the node's lives before the epoch.
 func (q *QueueRecord) endsWith(n id.NodeID, before id.Epoch) bool {
 	return q.Exclusive && q.Owner.Node == n && q.Owner.Epoch < before ||
 		!q.Durable && q.Members[0] == n && q.Home < before
@@ -198,6 +202,7 @@ func (e Error) sameArguments(known func(string) bool, received, stored message.T
 	return nil
 }
 
+// inequivalent completes an error about a redeclaration that differs (Q-13, EX-5).
 func (e Error) inequivalent(arg, received, current string) *Error {
 	e.Arg, e.Value, e.Current = arg, received, current
 	e.Reason = fmt.Sprintf("inequivalent to the existing %s: received %s, current %s; "+
@@ -205,6 +210,8 @@ func (e Error) inequivalent(arg, received, current string) *Error {
 	return &e
 }
 
+// deleteQueue removes the queue with its bindings. With a UID it removes that queue alone, never a
+// later one of the same name.
 func (v *View) deleteQueue(c *DeleteQueue) (Reply, *Error) {
 	h, ok := v.vhosts.get(c.VHost)
 	if !ok {
@@ -222,6 +229,8 @@ func (v *View) deleteQueue(c *DeleteQueue) (Reply, *Error) {
 	return Reply{UID: q.UID, Deleted: true}, nil
 }
 
+// drainDeleteQueue marks the queue and takes its bindings. The record stays, and with it the
+// name, until the leader has handed on every message and proposes DeleteQueue.
 func (v *View) drainDeleteQueue(c *DrainDeleteQueue) (Reply, *Error) {
 	h, ok := v.vhosts.get(c.VHost)
 	if !ok {
@@ -240,7 +249,7 @@ func (v *View) drainDeleteQueue(c *DrainDeleteQueue) (Reply, *Error) {
 	return Reply{UID: q.UID}, nil
 }
 
-// beingDeleted is what a declare is told of a queue that goes.
+// beingDeleted is the error of a declare for a queue that is being deleted.
 func (q *QueueRecord) beingDeleted() *Error {
 	return &Error{
 		Code: CodeResourceLocked, Kind: "queue", Name: q.Name, VHost: q.VHost, Arg: argument.OnDelete, Value: strconv.Quote(argument.OnDeleteDeadLetter),
@@ -248,8 +257,8 @@ func (q *QueueRecord) beingDeleted() *Error {
 	}
 }
 
-// nameFits reports whether the name of a new queue or exchange is short enough and text
-// (C-3), and fills e when it is not.
+// nameFits reports whether the name of a new queue or exchange is short enough and valid UTF-8
+// (C-3), and completes e if not.
 func (e *Error) nameFits(name string) bool {
 	switch {
 	case len(name) > MaxNameBytes:
@@ -266,6 +275,7 @@ func noVHost(name string) *Error {
 	return &Error{Code: CodeNotFound, Kind: "vhost", Name: name, VHost: name, Reason: "does not exist"}
 }
 
+// checkArguments bounds names, depth and size of an argument table.
 func checkArguments(e Error, t message.Table) *Error {
 	if err := message.CheckTable("arguments", t); err != nil {
 		e.Arg, e.Reason = "arguments", err.Error()

@@ -6,7 +6,7 @@ import (
 	"github.com/quorate/quorate/id"
 )
 
-// appendQueue adds a queue's record, in bytes of a version.
+// appendQueue writes a queue's record in the form of a version.
 func appendQueue(b []byte, q *QueueRecord, version Version) []byte {
 	b = appendString(b, q.Name)
 	b = binary.AppendUvarint(b, uint64(q.UID))
@@ -37,7 +37,7 @@ func appendQueue(b []byte, q *QueueRecord, version Version) []byte {
 	return b
 }
 
-// queue reads what appendQueue added.
+// queue reads what appendQueue wrote.
 func (r *reader) queue(vhost string) *QueueRecord {
 	q := &QueueRecord{
 		VHost: vhost, Name: r.string("queue"), UID: id.QueueUID(r.uvarint("queue uid")),

@@ -7,15 +7,15 @@ import (
 	"github.com/quorate/quorate/id"
 )
 
-// Reply answers one command.
+// Reply is the answer to one command.
 type Reply struct {
 	Err     *Error      // nil when the command was carried out
-	Index   uint64      // the view's index from which on the answer can be seen
-	UID     id.QueueUID // of the queue declared, deleted or changed
+	Index   uint64      // index from which on a view shows the result
+	UID     id.QueueUID // of the queue that was declared, deleted or changed
 	Created bool        // the queue, exchange, binding or node is new
-	Deleted bool        // the queue, exchange, binding or node existed and is gone
-	// Repeated is set by who proposes and in no byte form: an attempt before the one that was
-	// answered may have taken effect, and Created and Deleted may be false for it.
+	Deleted bool        // the queue, exchange, binding or node existed and was deleted
+	// Repeated is set by the proposer and has no byte form: an earlier attempt than the answered one
+	// may have taken effect, which can make Created and Deleted false.
 	Repeated bool
 }
 
@@ -45,20 +45,20 @@ func (c ErrorCode) String() string {
 	return "CODE_" + strconv.Itoa(int(c))
 }
 
-// Error is a refused command or lookup (C-4). Callers decide on Code.
+// Error is a refused command or lookup (C-4). Callers act on Code.
 type Error struct {
 	Code  ErrorCode
 	Kind  string // "queue", "exchange", "vhost", "node", ...
 	Name  string
-	VHost string // empty for what belongs to no vhost
-	Arg   string // the offending argument or property, if one is to blame
+	VHost string // empty for objects outside of vhosts
+	Arg   string // the argument or property at fault, if any
 	Value string // its value as received
-	// Current is, of a redeclaration that differs, the value that exists; else empty.
+	// Current is the existing value where a redeclaration differs; otherwise empty.
 	Current string
-	Reason  string // what is wrong and what helps
+	Reason  string // what is wrong, and the remedy
 }
 
-// Error returns the class, the thing, its vhost, the argument and the reason.
+// Error returns the class, the object, its vhost, the argument and the reason.
 func (e *Error) Error() string {
 	var b strings.Builder
 	b.WriteString(e.Code.String())

@@ -19,8 +19,8 @@ const (
 const (
 	// MaxHashWeight bounds the weight of one binding.
 	MaxHashWeight = 1000
-	// hashPoints is how many places on the ring a weight of 1 has. More would spread
-	// keys more evenly and make a binding cost more.
+	// hashPoints is the number of places on the ring for a weight of 1. More would spread keys more
+	// evenly and make a binding cost more.
 	hashPoints = 64
 )
 
@@ -33,19 +33,21 @@ type hashRing struct {
 	places tree[uint64, *ringPlace]
 }
 
-// ringPlace is one place; places that have the same hash are a list by their identity.
+// ringPlace is one place; places with the same hash form a list in the order of their identity.
 type ringPlace struct {
 	ident string
 	to    target
 	next  *ringPlace
 }
 
-// newHashRing returns an empty ring, or says about e what is wrong with the arguments.
+// newHashRing returns an empty ring, or e completed with what is wrong with the arguments.
 func newHashRing(e Error, args message.Table) (index, *Error) {
 	in, err := newHashInput(e, args)
 	return &hashRing{input: in}, err
 }
 
+// with adds the binding's places. Where places of two bindings coincide, the list there keeps both
+// in order.
 func (r *hashRing) with(b *Binding, _ string, to target) index {
 	y, p := *r, &ringPlace{ident: b.place(), to: to}
 	eachPlace(b, func(at uint64) {
@@ -55,6 +57,7 @@ func (r *hashRing) with(b *Binding, _ string, to target) index {
 	return &y
 }
 
+// without takes the binding's places off the ring and leaves all others where they were.
 func (r *hashRing) without(b *Binding, _ string) index {
 	y, ident := *r, b.place()
 	eachPlace(b, func(at uint64) {
@@ -77,7 +80,7 @@ func (*hashRing) knownBy(b *Binding) string { return b.place() }
 
 func (*hashRing) miss(b *Binding, p *Publication) (why string, near int) { return places{}.miss(b, p) }
 
-// eachPlace calls f with the places of a binding.
+// eachPlace calls f for each place of a binding.
 func eachPlace(b *Binding, f func(at uint64)) {
 	weight, _ := hashWeight(Error{}, b.Key)
 	d := digestStart.text(b.place())
@@ -86,7 +89,7 @@ func eachPlace(b *Binding, f func(at uint64)) {
 	}
 }
 
-// with keeps the list in order, whatever came first: equal sets of bindings are equal
+// with keeps the list sorted, whatever the order of arrival: equal sets of bindings give equal
 // rings.
 func (p *ringPlace) with(q *ringPlace) *ringPlace {
 	if p == nil {
@@ -101,6 +104,7 @@ func (p *ringPlace) with(q *ringPlace) *ringPlace {
 	return &ringPlace{p.ident, p.to, p.next.with(q)}
 }
 
+// without returns the list without one place. It copies what is before that and shares the rest.
 func (p *ringPlace) without(ident string) *ringPlace {
 	switch {
 	case p == nil:
@@ -111,6 +115,8 @@ func (p *ringPlace) without(ident string) *ringPlace {
 	return &ringPlace{p.ident, p.to, p.next.without(ident)}
 }
 
+// match takes the first place at or after the hash; behind the last place the ring begins anew. Of
+// a list only its head gets messages.
 func (r *hashRing) match(p *Publication, w *walk) {
 	if r.places.len() == 0 {
 		return
@@ -122,7 +128,7 @@ func (r *hashRing) match(p *Publication, w *walk) {
 	w.add(at.ident, at.to)
 }
 
-// hashWeight reads the weight that stands in a binding key.
+// hashWeight reads the weight in a binding key.
 func hashWeight(e Error, key string) (int, *Error) {
 	weight, err := strconv.Atoi(key)
 	if err == nil && weight >= 1 && weight <= MaxHashWeight {
@@ -133,13 +139,15 @@ func hashWeight(e Error, key string) (int, *Error) {
 	return 0, &e
 }
 
-// hashInput says what of a message a consistent hash exchange hashes: a header, a
-// property, or else the routing key.
+// hashInput is the part of a message that a consistent hash exchange hashes: a header, a property,
+// or otherwise the routing key.
 type hashInput struct{ header, property string }
 
 // hashProperties are the properties that can be hashed.
 func hashProperties() []string { return []string{"message_id", "correlation_id", "timestamp"} }
 
+// newHashInput reads what the exchange shall hash: a header, a property, or neither for the routing
+// key, but not both (EX-14).
 func newHashInput(e Error, args message.Table) (in hashInput, _ *Error) {
 	for _, a := range []struct {
 		name string
@@ -167,8 +175,7 @@ func newHashInput(e Error, args message.Table) (in hashInput, _ *Error) {
 	return in, nil
 }
 
-// of returns the hash of what the exchange hashes of a message; what the message lacks
-// is hashed as the empty text.
+// of returns the hash of that part of a message; a missing part is hashed as the empty text.
 func (in hashInput) of(p *Publication) uint64 {
 	switch {
 	case in.header != "":

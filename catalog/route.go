@@ -11,39 +11,41 @@ import (
 type walk struct {
 	dst       []id.QueueUID
 	first     string                     // the exchange of the publish
-	queues    tree[string, *QueueRecord] // of the vhost, for the default exchange
-	exchanges []string                   // visited and to be visited, breadth-first; empty while it is only the first
-	seen      map[string]struct{}        // same, once there are many
-	found     int                        // destinations of the exchange that is being visited
-	trace     *trace                     // of an explanation; nil: nobody asks why
+	queues    tree[string, *QueueRecord] // queues of the vhost, for the default exchange
+	exchanges []string                   // visited exchanges and those to visit, breadth-first; empty while there is only the first
+	seen      map[string]struct{}        // the same set, once there are many
+	found     int                        // destinations of the current exchange
+	trace     *trace                     // of an explanation; nil: none
 }
 
-// manyExchanges is the number of exchanges in one walk above which looking through the
-// list costs more than a map.
+// manyExchanges is the number of exchanges in one walk above which searching the list costs more
+// than a map.
 const manyExchanges = 64
 
-// Publication is what routing looks at in a message. It is also where one routing keeps what it is
-// about, so that who routes many messages allocates for none: one goroutine at a time may route it.
+// Publication is the input of routing. It also holds the state of one routing, so that a caller who
+// routes many messages allocates nothing; only one goroutine at a time may route it.
 type Publication struct {
 	Keys    []string      // the routing key, then the CC and BCC keys (EX-7)
 	Headers message.Table // for headers exchanges, and for those that hash one
-	// Dead is a message whose deaths count as headers over Headers (EX-10); nil: none do. These
-	// headers are made only where an exchange looks at them.
+	// Dead is a message whose deaths count as headers in addition to Headers (EX-10); nil: none. These
+	// headers are only made where an exchange needs them.
 	Dead       *message.Message
 	Properties *message.Properties // for exchanges that hash one; nil: none is set
-	// Chance decides where an exchange takes any of its bindings (EX-14). Who may route
-	// a message twice gives the same chance again.
+	// Chance selects the binding where an exchange takes any of its bindings (EX-14). A caller that
+	// may route a message twice passes the same value again.
 	Chance uint64
 	// Local reports whether a queue is led on the publisher's node, for x-local-random. nil
 	// stands for every queue.
 	Local func(id.QueueUID) bool
-	// Alternate returns an exchange's alternate exchange, as policies may give one
-	// (EX-12). nil: only its own argument counts.
+	// Alternate returns an exchange's alternate exchange, which policies may set (EX-12). nil: only
+	// its own argument counts.
 	Alternate func(*View, *Exchange) (name string, ok bool)
 
 	walk walk
 }
 
+// alternate asks the caller's rule, which knows policies, before the exchange's own argument
+// (EX-12).
 func (p *Publication) alternate(v *View, x *Exchange) (name string, ok bool) {
 	if p.Alternate == nil {
 		return x.AlternateExchange()
@@ -51,7 +53,7 @@ func (p *Publication) alternate(v *View, x *Exchange) (name string, ok bool) {
 	return p.Alternate(v, x)
 }
 
-// headers are those that exchanges look at.
+// headers are the headers that exchanges compare.
 func (p *Publication) headers() message.Table {
 	if p.Dead == nil {
 		return p.Headers
@@ -59,6 +61,7 @@ func (p *Publication) headers() message.Table {
 	return p.Headers.Merged(message.DeathHeaders(p.Dead))
 }
 
+// primaryKey returns the routing key, without the CC and BCC keys; "" if there is none.
 func (p *Publication) primaryKey() string {
 	if len(p.Keys) == 0 {
 		return ""
@@ -92,7 +95,7 @@ func (v *View) Route(vhost, exchange string, p *Publication, dst []id.QueueUID) 
 	return dst[:start+len(routed)], nil
 }
 
-// run visits the exchange and all that it leads to.
+// run visits the exchange and all exchanges behind it.
 func (w *walk) run(v *View, h *vhost, x *exchange, p *Publication) {
 	for i := 0; x != nil; i, x = w.following(h, i) {
 		w.found = 0
@@ -112,7 +115,7 @@ func (w *walk) run(v *View, h *vhost, x *exchange, p *Publication) {
 	}
 }
 
-// following returns the next exchange of the walk that exists, nil at the end.
+// following returns the next existing exchange of the walk; nil at the end.
 func (w *walk) following(h *vhost, at int) (int, *exchange) {
 	for at++; at < len(w.exchanges); at++ {
 		if x, ok := h.exchanges.get(w.exchanges[at]); ok {
@@ -122,6 +125,7 @@ func (w *walk) following(h *vhost, at int) (int, *exchange) {
 	return at, nil
 }
 
+// addAll adds every target of a set.
 func (w *walk) addAll(d destinations) {
 	d.each(func(binding string, t target) bool {
 		w.add(binding, t)
@@ -129,7 +133,7 @@ func (w *walk) addAll(d destinations) {
 	})
 }
 
-// add takes a target; binding is what its exchange knows the binding by.
+// add takes a target; binding is the exchange's name for the binding.
 func (w *walk) add(binding string, t target) {
 	w.found++
 	if w.trace != nil {
@@ -142,7 +146,7 @@ func (w *walk) add(binding string, t target) {
 	w.visit(t.exchange)
 }
 
-// visit puts an exchange on the list unless it is there.
+// visit adds an exchange to the list unless it is there already.
 func (w *walk) visit(name string) {
 	if len(w.exchanges) == 0 {
 		w.exchanges = append(make([]string, 0, 8), w.first)

@@ -64,6 +64,8 @@ func (v *View) AppendSnapshot(b []byte) []byte {
 	return b
 }
 
+// appendSnapshot writes the contents of a vhost in sorted order. Pre-declared exchanges are left
+// out: newVHost makes them, and a later version may have others.
 func (h vhost) appendSnapshot(b []byte, version Version) []byte {
 	declared := 0
 	h.exchanges.each(func(_ string, x *exchange) bool {
@@ -95,6 +97,7 @@ func (h vhost) appendSnapshot(b []byte, version Version) []byte {
 	return appendList(b, h.topicPermissions, appendTopicPermission)
 }
 
+// appendList writes the number of values, then each in the order of the keys.
 func appendList[V any](b []byte, t tree[string, V], add func([]byte, V) []byte) []byte {
 	b = binary.AppendUvarint(b, uint64(t.len()))
 	t.each(func(_ string, v V) bool {
@@ -104,6 +107,7 @@ func appendList[V any](b []byte, t tree[string, V], add func([]byte, V) []byte) 
 	return b
 }
 
+// appendExchange writes a declared exchange; its vhost is the one that it stands in.
 func appendExchange(b []byte, x *Exchange) []byte {
 	b = appendString(b, x.Name)
 	b = appendString(b, x.Type)
@@ -130,7 +134,7 @@ func (r *reader) finalized() {
 	}
 }
 
-// restoreForgotten reads the ids of nodes that were taken out.
+// restoreForgotten reads the nodes that were taken out.
 func (v *View) restoreForgotten(r *reader) {
 	last := id.NodeID("")
 	for range r.count("forgotten nodes") {
@@ -151,7 +155,7 @@ func (v *View) restoreForgotten(r *reader) {
 	}
 }
 
-// restoreLeaving reads the nodes whose member of the catalog group is to be taken out.
+// restoreLeaving reads the nodes whose member of the catalog group must leave.
 func (v *View) restoreLeaving(r *reader) {
 	last := id.NodeID("")
 	for range r.count("leaving nodes") {
@@ -167,7 +171,7 @@ func (v *View) restoreLeaving(r *reader) {
 	}
 }
 
-// appendStore adds what VersionStores has brought to nodes.
+// appendStore writes what VersionStores added to nodes.
 func appendStore(b []byte, n *Node) []byte {
 	b = appendString(b, n.Store)
 	b = appendBool(b, n.Vacant)
@@ -175,7 +179,7 @@ func appendStore(b []byte, n *Node) []byte {
 	return binary.AppendUvarint(b, n.Out)
 }
 
-// store reads what appendStore added.
+// store reads what appendStore wrote.
 func (r *reader) store(n *Node) {
 	n.Store, n.Vacant = id.StoreID(r.string("store")), r.bool("vacant")
 	n.Former, n.Out = id.StoreID(r.string("former store")), r.uvarint("out")
@@ -184,9 +188,9 @@ func (r *reader) store(n *Node) {
 	}
 }
 
-// Restore replaces the state by that of a snapshot. After an error the state is as before.
-// Bytes that AppendSnapshot cannot have written are refused. The error is ErrNewer if
-// another build can read them.
+// Restore replaces the state with that of a snapshot. After an error the state is unchanged. It
+// refuses bytes that AppendSnapshot cannot have written. The error is ErrNewer if another build can
+// read them.
 func (c *Catalog) Restore(b []byte) error {
 	r := reader{what: "snapshot", b: b}
 	r.version(snapshotWithoutEnd, snapshotVersion)
@@ -307,6 +311,9 @@ func (r *reader) settings(v *View, h vhost) vhost {
 	return h
 }
 
+// vhost reads what vhost.appendSnapshot wrote. It demands ascending order, which also excludes
+// repeats, and UIDs that nextUID has passed: the bytes may be damaged and must not become a state
+// that no sequence of commands could reach.
 func (r *reader) vhost(v *View, rec *VHost) vhost {
 	h, name := newVHost(rec), rec.Name
 	last := ""
@@ -354,6 +361,8 @@ func (r *reader) vhost(v *View, rec *VHost) vhost {
 	return r.settings(v, h)
 }
 
+// restoreBinding adds a binding as View.bind does, but fails the snapshot where its exchange or
+// destination is missing.
 func (r *reader) restoreBinding(h vhost, ident string, b *Binding) vhost {
 	x, ok := h.exchanges.get(b.Source)
 	if !ok || b.Source == "" {
@@ -375,6 +384,7 @@ func (r *reader) restoreBinding(h vhost, ident string, b *Binding) vhost {
 	return h
 }
 
+// exchange reads an exchange and checks type and arguments, because newExchange relies on them.
 func (r *reader) exchange(vhost string) *Exchange {
 	x := &Exchange{
 		VHost: vhost, Name: r.string("exchange"), Type: ExchangeType(r.string("exchange type")),

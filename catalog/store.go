@@ -10,41 +10,41 @@ import (
 	"github.com/quorate/quorate/id"
 )
 
-// A node's member of the catalog group may have voted, or answered for entries. If its store,
-// or its log alone, is lost, an empty one must not act in its place before the group goes on
-// without it. The catalog holds who is to be taken out: LeaveCatalog, ReplaceNode, ForgetNode
-// and RegisterNode put a node there, the group's leader takes it out of the configuration and
-// says so by NodeOut, and only then an empty member may begin (RE-9).
+// A node's member of the catalog group may have voted, or answered for entries. If its store, or
+// its log alone, is lost, an empty member must not act in its place before the group continues
+// without it. The catalog records which members must leave: LeaveCatalog, ReplaceNode, ForgetNode
+// and RegisterNode add a node to that record, the group's leader removes the member from the
+// configuration and reports that by NodeOut, and only then an empty member may begin (RE-9).
 
-// LeaveCatalog asks that a node's member of the catalog group be taken out, because it has
-// nothing, or must not act with what it has: its log is lost, damaged, or cannot be applied.
+// LeaveCatalog asks to remove a node's member from the catalog group, because the member is empty
+// or must not act with what it has: its log is lost, damaged, or cannot be applied.
 //
-// The node itself proposes it, again and again, with what it knows from its data directory:
-// Since is the index from which on its member may have begun, as the last LeaveCatalog was
-// answered. While the member acts in the group the reply has Deleted false: ask again. With
-// Deleted true it is out. Then the node stores the reply's Index durably, deletes what the
-// member had, and begins an empty one, which takes the log as a member without a vote
-// first. In between it must neither vote nor answer for entries.
+// The node itself proposes it, repeatedly, with what its data directory holds: Since is the index
+// from which on its member may have begun, as answered to the last LeaveCatalog. While the member
+// is in the group, the reply has Deleted false, and the node asks again. With Deleted true the
+// member is out. Then the node stores the reply's Index durably, deletes the member's data, and
+// begins an empty member, which first receives the log without a vote. In between it must neither
+// vote nor answer for entries.
 type LeaveCatalog struct {
 	ID    id.NodeID
 	Store id.StoreID // as it is registered
 	Since uint64
 }
 
-// NodeOut reports that the catalog group's configuration, as it is committed, has no member of a
-// node. The group's leader proposes it; Since is the index of View.Leaving. If the node is not
-// leaving since then, it changes nothing.
+// NodeOut reports that the committed configuration of the catalog group has no member of a node.
+// The group's leader proposes it; Since is the index in View.Leaving. If the node is not leaving
+// since that index, it changes nothing.
 type NodeOut struct {
 	ID    id.NodeID
 	Since uint64
 }
 
-// ReplaceNode gives a node's store up for good: a fresh one may register in its place. The
-// node's members of queues count as lost: none of them votes before it was built anew. Queues
-// of which it is the only member are lost; they are deleted, which must be accepted.
+// ReplaceNode gives a node's store up for good: a fresh one may register in its place. The node's
+// members of queues count as lost: none of them votes before it is rebuilt. Queues of which it is
+// the only member are lost; AcceptLoss must allow their deletion.
 //
-// Epoch is the node's in the view that it was decided by. If another life of the node has
-// registered since, or the store was given up already, it changes nothing.
+// Epoch is the node's epoch in the view on which the decision was based. If another life of the
+// node has registered since, or the store was given up already, it changes nothing.
 type ReplaceNode struct {
 	ID         id.NodeID
 	Epoch      id.Epoch
@@ -63,13 +63,15 @@ func (c *ReplaceNode) append(b []byte) []byte {
 	return appendBool(binary.AppendUvarint(appendString(b, c.ID), uint64(c.Epoch)), c.AcceptLoss)
 }
 
-// leave notes that a node's member of the catalog group is to be taken out.
+// leave records that a node's member must leave the catalog group.
 func (v *View) leave(n id.NodeID) {
 	if _, leaves := v.leaving.get(n); !leaves {
 		v.leaving = v.leaving.set(n, v.index)
 	}
 }
 
+// leaveCatalog notes that the node's member is to go, or reports that it has gone since the node
+// last asked. Out above Since proves that: the configuration lost the member after that point.
 func (v *View) leaveCatalog(c *LeaveCatalog) (Reply, *Error) {
 	n, known := v.nodes.get(c.ID)
 	e := Error{Code: CodePreconditionFailed, Kind: "node", Name: string(c.ID), Arg: "store"}
@@ -87,6 +89,7 @@ func (v *View) leaveCatalog(c *LeaveCatalog) (Reply, *Error) {
 	return Reply{}, nil
 }
 
+// nodeOut ends the leaving that began at Since. A report of an earlier leaving changes nothing.
 func (v *View) nodeOut(c *NodeOut) (Reply, *Error) {
 	if since, leaves := v.leaving.get(c.ID); !leaves || since != c.Since {
 		return Reply{}, nil
@@ -100,6 +103,9 @@ func (v *View) nodeOut(c *NodeOut) (Reply, *Error) {
 	return Reply{Deleted: true}, nil
 }
 
+// replaceNode gives the store up: deletes the queues that nobody else holds, notes the lost members
+// of the others, and leaves the node vacant for a fresh store (RE-9). All checks come before the
+// first change.
 func (v *View) replaceNode(c *ReplaceNode) (Reply, *Error) {
 	old, known := v.nodes.get(c.ID)
 	e := Error{Code: CodePreconditionFailed, Kind: "node", Name: string(c.ID)}
@@ -143,9 +149,9 @@ func (v *View) replaceNode(c *ReplaceNode) (Reply, *Error) {
 	return Reply{Deleted: true}, nil
 }
 
-// loseMember notes that a node has nothing any more of a queue's member. From now on nobody
-// begins the group anew, and an empty member is a lost one; a node that was about to join is
-// not one that joins any more, as it may have got its vote.
+// loseMember records that a node has lost its member of a queue. From now on no node may found the
+// group again, and an empty member counts as lost. A joining node stops joining, because it may
+// have received its vote already.
 func (v *View) loseMember(old *QueueRecord, n id.NodeID) {
 	q := *old
 	joining := q.Change != nil && q.Change.Join == n && q.Change.Leave != n

@@ -22,6 +22,7 @@ func (x topicIndex) without(b *Binding, ident string) index {
 	return x
 }
 
+// match walks the trie once for each key; Route drops the targets that more than one key reaches.
 func (x topicIndex) match(p *Publication, w *walk) {
 	for _, k := range p.Keys {
 		x.root.match(k, w)
@@ -32,8 +33,8 @@ func (topicIndex) miss(b *Binding, p *Publication) (why string, near int) {
 	return missedPattern(b.Key, p.Keys)
 }
 
-// topicNode is a node of the trie of a topic exchange's binding keys (EX-8): one level
-// per word. It is replaced, never changed; nil is the empty trie.
+// topicNode is a node in the trie of a topic exchange's binding keys (EX-8), with one level per
+// word. It is replaced, never changed; nil is the empty trie.
 type topicNode struct {
 	words tree[string, *topicNode]
 	star  *topicNode // "*": exactly one word
@@ -49,6 +50,8 @@ func topicWords(key string) []string {
 	return strings.Split(key, ".")
 }
 
+// with returns the trie with the binding added; it copies the nodes along the key and shares the
+// rest.
 func (n *topicNode) with(words []string, ident string, t target) *topicNode {
 	var m topicNode
 	if n != nil {
@@ -79,6 +82,8 @@ func (n *topicNode) without(words []string, ident string) *topicNode {
 	return &m
 }
 
+// child returns the subtree behind a word of a binding key, wildcards included; nil if there is
+// none.
 func (n *topicNode) child(word string) *topicNode {
 	switch word {
 	case "*":
@@ -90,6 +95,7 @@ func (n *topicNode) child(word string) *topicNode {
 	return c
 }
 
+// setChild replaces a subtree; nil removes it. n must not be shared yet.
 func (n *topicNode) setChild(word string, c *topicNode) {
 	switch {
 	case word == "*":
@@ -136,6 +142,7 @@ func (n *topicNode) match(key string, w *walk) {
 	}
 }
 
+// step goes on by one word of the routing key, by its own name and by "*".
 func (n *topicNode) step(word string, next, hashes []*topicNode) (nodes, hashNodes []*topicNode) {
 	if c, ok := n.words.get(word); ok {
 		next, hashes = enter(next, hashes, c, false)
@@ -146,7 +153,7 @@ func (n *topicNode) step(word string, next, hashes []*topicNode) (nodes, hashNod
 	return next, hashes
 }
 
-// enter reaches a node, and through "#" for zero words the nodes behind it.
+// enter reaches a node and, through "#" for zero words, the nodes behind it.
 func enter(nodes, hashes []*topicNode, n *topicNode, viaHash bool) (_, _ []*topicNode) {
 	for ; n != nil; n, viaHash = n.hash, true {
 		if !viaHash {

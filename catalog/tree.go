@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// fanOut is the most keys of a tree node.
+// fanOut is the maximum number of keys in a tree node.
 const fanOut = 32
 
 // tree is an immutable sorted map: set and without return a new tree that shares all
@@ -30,6 +30,7 @@ func newLeaf[K cmp.Ordered, V any](keys []K, vals []V) *treeNode[K, V] {
 	return &treeNode[K, V]{keys: keys, vals: vals, size: len(keys)}
 }
 
+// newInner makes an inner node, whose size is the sum of its kids'.
 func newInner[K cmp.Ordered, V any](keys []K, kids []*treeNode[K, V]) *treeNode[K, V] {
 	n := &treeNode[K, V]{keys: keys, kids: kids}
 	n.count()
@@ -57,7 +58,7 @@ func (t tree[K, V]) at(i int) (K, V) {
 	return n.keys[i], n.vals[i]
 }
 
-// ceiling returns the value of the first key from k on.
+// ceiling returns the value of the first key that is not below k.
 func (t tree[K, V]) ceiling(k K) (v V, ok bool) {
 	t.from(k, func(_ K, found V) bool {
 		v, ok = found, true
@@ -66,6 +67,7 @@ func (t tree[K, V]) ceiling(k K) (v V, ok bool) {
 	return v, ok
 }
 
+// len returns the number of keys, in constant time.
 func (t tree[K, V]) len() int {
 	if t.root == nil {
 		return 0
@@ -73,7 +75,7 @@ func (t tree[K, V]) len() int {
 	return t.root.size
 }
 
-// child returns the place of the kid that would hold k.
+// child returns the index of the kid that would hold k.
 func (n *treeNode[K, V]) child(k K) int {
 	lo, hi := 1, len(n.keys)
 	for lo < hi {
@@ -87,7 +89,7 @@ func (n *treeNode[K, V]) child(k K) int {
 	return lo - 1
 }
 
-// search returns the place of k in a leaf, or where it would be.
+// search returns the index of k in a leaf, or where it would be.
 func (n *treeNode[K, V]) search(k K) (int, bool) {
 	lo, hi := 0, len(n.keys)
 	for lo < hi {
@@ -101,6 +103,7 @@ func (n *treeNode[K, V]) search(k K) (int, bool) {
 	return lo, lo < len(n.keys) && n.keys[lo] == k
 }
 
+// get finds a key by binary search on each level.
 func (t tree[K, V]) get(k K) (v V, ok bool) {
 	n := t.root
 	if n == nil {
@@ -115,6 +118,8 @@ func (t tree[K, V]) get(k K) (v V, ok bool) {
 	return v, false
 }
 
+// set returns a tree with the value under the key. Where the root was split, the tree grows by a
+// level.
 func (t tree[K, V]) set(k K, v V) tree[K, V] {
 	if t.root == nil {
 		return tree[K, V]{newLeaf([]K{k}, []V{v})}
@@ -171,6 +176,8 @@ func (n *treeNode[K, V]) split() *treeNode[K, V] {
 	return r
 }
 
+// without returns a tree without the key, t itself if it is not there. Roots with one kid are
+// dropped, so that the tree gets shallower again.
 func (t tree[K, V]) without(k K) tree[K, V] {
 	if _, ok := t.get(k); !ok {
 		return t
@@ -211,6 +218,7 @@ func (t tree[K, V]) each(f func(K, V) bool) {
 	}
 }
 
+// each visits the subtree in ascending order; false: f ended the walk.
 func (n *treeNode[K, V]) each(f func(K, V) bool) bool {
 	for i, v := range n.vals {
 		if !f(n.keys[i], v) {
@@ -232,6 +240,8 @@ func (t tree[K, V]) from(k K, f func(K, V) bool) {
 	}
 }
 
+// from visits the keys from k on; only the nodes on the way to k are searched. false: f ended the
+// walk.
 func (n *treeNode[K, V]) from(k K, f func(K, V) bool) bool {
 	if n.kids == nil {
 		i, _ := n.search(k)
@@ -254,6 +264,7 @@ func (n *treeNode[K, V]) from(k K, f func(K, V) bool) bool {
 	return true
 }
 
+// inserted returns a copy with v at place i; the original is shared and stays as it is.
 func inserted[T any](s []T, i int, v T) []T {
 	out := make([]T, len(s)+1)
 	copy(out, s[:i])
@@ -262,6 +273,7 @@ func inserted[T any](s []T, i int, v T) []T {
 	return out
 }
 
+// removed returns a copy without place i; the original is shared and stays as it is.
 func removed[T any](s []T, i int) []T {
 	out := make([]T, len(s)-1)
 	copy(out, s[:i])

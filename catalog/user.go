@@ -5,11 +5,11 @@ import (
 	"slices"
 )
 
-// User may log in, and do what its tags and permissions allow (VH-1).
+// User may log in and do what its tags and permissions allow (VH-1).
 type User struct {
 	Name string
-	// PasswordHash is in the form of Algorithm, which package that checks passwords
-	// knows; empty: the user cannot log in by password.
+	// PasswordHash has the form of Algorithm, which internal/password defines; empty: the user cannot
+	// log in by password.
 	PasswordHash string
 	Algorithm    string
 	Tags         []string
@@ -18,17 +18,17 @@ type User struct {
 	since uint64
 }
 
-// Permission says by three patterns what a user may do in a vhost (VH-6). A pattern that
-// is empty matches nothing.
+// Permission grants a user rights in a vhost by three patterns (VH-6). An empty pattern matches
+// nothing.
 type Permission struct{ User, VHost, Configure, Write, Read string }
 
-// TopicPermission bounds the routing keys that a user may publish and bind with at one
-// topic exchange (VH-8).
+// TopicPermission restricts the routing keys with which a user may publish and bind at one topic
+// exchange (VH-8).
 type TopicPermission struct{ User, VHost, Exchange, Write, Read string }
 
 func (p *TopicPermission) identity() string { return keyPart(p.User) + keyPart(p.Exchange) }
 
-// PutUser makes a user, or replaces all but the limits of the one that exists.
+// PutUser creates a user, or replaces everything but the limits of an existing one.
 type PutUser struct {
 	User
 	OnlyNew bool // refuse to change one that exists
@@ -96,6 +96,8 @@ func (c *ClearTopicPermission) append(b []byte) []byte {
 	return appendString(appendString(appendString(b, c.User), c.VHost), c.Exchange)
 }
 
+// putUser makes or replaces a user. An existing one keeps its limits, which have a command of their
+// own (VH-10).
 func (v *View) putUser(c *PutUser) (Reply, *Error) {
 	e := Error{Code: CodePreconditionFailed, Kind: "user", Name: c.Name}
 	if err := c.check(e); err != nil {
@@ -118,6 +120,7 @@ func (u *User) equal(o *User) bool {
 	return u.PasswordHash == o.PasswordHash && u.Algorithm == o.Algorithm && slices.Equal(u.Tags, o.Tags)
 }
 
+// check bounds what is stored. The hash was made by the proposer; the catalog knows no algorithms.
 func (u *User) check(e Error) *Error {
 	switch {
 	case u.Name == "":
@@ -138,6 +141,8 @@ func (u *User) check(e Error) *Error {
 	return u.UserLimits.check(e)
 }
 
+// deleteUser removes the user and, in every vhost, its permissions: a later user of the name starts
+// without rights.
 func (v *View) deleteUser(c *DeleteUser) (Reply, *Error) {
 	if _, ok := v.users.get(c.Name); !ok {
 		return Reply{}, nil
@@ -158,6 +163,7 @@ func (v *View) deleteUser(c *DeleteUser) (Reply, *Error) {
 	return Reply{Deleted: true}, nil
 }
 
+// setUserLimits replaces all limits of the user at once.
 func (v *View) setUserLimits(c *SetUserLimits) (Reply, *Error) {
 	u, ok := v.users.get(c.User)
 	if !ok {
@@ -178,7 +184,7 @@ func noUser(name string) *Error {
 	return &Error{Code: CodeNotFound, Kind: "user", Name: name, Reason: "does not exist; add it first"}
 }
 
-// userIn returns the vhost of a permission whose user exists.
+// userIn returns the vhost of a permission, after checking that the user exists.
 func (v *View) userIn(user, vhostName string) (vhost, *Error) {
 	h, ok := v.vhosts.get(vhostName)
 	if !ok {
@@ -190,6 +196,7 @@ func (v *View) userIn(user, vhostName string) (vhost, *Error) {
 	return h, nil
 }
 
+// patternsFit bounds the length of patterns; the proposer has compiled them.
 func (e Error) patternsFit(patterns ...string) *Error {
 	for _, p := range patterns {
 		if len(p) > MaxPatternBytes {
@@ -200,6 +207,7 @@ func (e Error) patternsFit(patterns ...string) *Error {
 	return nil
 }
 
+// setPermission replaces the user's three patterns in a vhost. User and vhost must exist.
 func (v *View) setPermission(c *SetPermission) (Reply, *Error) {
 	h, err := v.userIn(c.User, c.VHost)
 	if err != nil {
@@ -219,6 +227,7 @@ func (v *View) setPermission(c *SetPermission) (Reply, *Error) {
 	return Reply{Created: !exists}, nil
 }
 
+// clearPermission takes the user's permissions in a vhost; none to take is fine.
 func (v *View) clearPermission(c *ClearPermission) (Reply, *Error) {
 	h, err := v.userIn(c.User, c.VHost)
 	if err != nil {
@@ -232,6 +241,8 @@ func (v *View) clearPermission(c *ClearPermission) (Reply, *Error) {
 	return Reply{Deleted: true}, nil
 }
 
+// setTopicPermission sets a topic permission at an exchange that exists and is a topic exchange
+// (VH-8).
 func (v *View) setTopicPermission(c *SetTopicPermission) (Reply, *Error) {
 	h, err := v.userIn(c.User, c.VHost)
 	if err != nil {
@@ -257,6 +268,8 @@ func (v *View) setTopicPermission(c *SetTopicPermission) (Reply, *Error) {
 	return Reply{Created: !exists}, nil
 }
 
+// clearTopicPermission removes the topic permissions at one exchange, or at all of the vhost for
+// "".
 func (v *View) clearTopicPermission(c *ClearTopicPermission) (Reply, *Error) {
 	h, err := v.userIn(c.User, c.VHost)
 	if err != nil {
@@ -267,7 +280,8 @@ func (v *View) clearTopicPermission(c *ClearTopicPermission) (Reply, *Error) {
 	return Reply{Deleted: any}, nil
 }
 
-// withoutTopicPermissions removes those of a user for an exchange, for all if it is "".
+// withoutTopicPermissions removes the topic permissions of a user at an exchange, or at all
+// exchanges for "".
 func (h vhost) withoutTopicPermissions(user, exchange string) (_ vhost, any bool) {
 	before := h.topicPermissions
 	before.each(func(ident string, p *TopicPermission) bool {
@@ -286,6 +300,7 @@ func appendUser(b []byte, u *User) []byte {
 
 func appendUserLimits(b []byte, l UserLimits) []byte { return appendFirst(b, l.each()) }
 
+// appendPermission writes a permission, in commands and snapshots alike.
 func appendPermission(b []byte, p *Permission) []byte {
 	for _, s := range [...]string{p.User, p.VHost, p.Configure, p.Write, p.Read} {
 		b = appendString(b, s)
@@ -293,6 +308,7 @@ func appendPermission(b []byte, p *Permission) []byte {
 	return b
 }
 
+// appendTopicPermission writes a topic permission, in commands and snapshots alike.
 func appendTopicPermission(b []byte, p *TopicPermission) []byte {
 	for _, s := range [...]string{p.User, p.VHost, p.Exchange, p.Write, p.Read} {
 		b = appendString(b, s)
@@ -300,6 +316,7 @@ func appendTopicPermission(b []byte, p *TopicPermission) []byte {
 	return b
 }
 
+// user reads a user with the limits of the first version.
 func (r *reader) user() User {
 	return User{
 		Name: r.string("user"), PasswordHash: r.string("password hash"), Algorithm: r.string("algorithm"),
@@ -307,18 +324,21 @@ func (r *reader) user() User {
 	}
 }
 
+// putUser reads the command; newer limits follow the flag.
 func (r *reader) putUser() *PutUser {
 	c := &PutUser{User: r.user(), OnlyNew: r.bool("only new")}
 	r.readNewer(c.each())
 	return c
 }
 
+// setUserLimits reads the command; newer limits follow those of the first version.
 func (r *reader) setUserLimits() *SetUserLimits {
 	c := &SetUserLimits{User: r.string("user"), Limits: r.userLimits()}
 	r.readNewer(c.Limits.each())
 	return c
 }
 
+// permission reads what appendPermission wrote.
 func (r *reader) permission() Permission {
 	return Permission{
 		User: r.string("user"), VHost: r.string("vhost"),
@@ -326,6 +346,7 @@ func (r *reader) permission() Permission {
 	}
 }
 
+// topicPermission reads what appendTopicPermission wrote.
 func (r *reader) topicPermission() TopicPermission {
 	return TopicPermission{
 		User: r.string("user"), VHost: r.string("vhost"), Exchange: r.string("exchange"),

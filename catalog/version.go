@@ -6,35 +6,36 @@ import (
 	"strings"
 )
 
-// Version counts what the cluster's machines can do: which commands they know, and which
-// layouts their state has. The catalog holds the one that is finalised, which all nodes can
-// read; nothing newer is proposed before it is raised (RaiseVersion).
+// Version numbers the abilities of the cluster's machines: the commands that they know, and the
+// layouts of their state. The catalog holds the finalised version, which all nodes can read;
+// nothing newer is proposed before it is raised (RaiseVersion).
 type Version uint8
 
-// The versions, by what they brought.
+// The versions, with what they introduced.
 const (
-	// VersionFirst is that of a cluster in which nothing was finalised yet.
+	// VersionFirst is the version of a cluster that has finalised nothing yet.
 	VersionFirst Version = 1
-	// VersionStores brings the finalised version itself and the identities of nodes' stores.
+	// VersionStores introduced the finalised version itself and the identities of nodes' stores.
 	VersionStores Version = 2
-	// VersionUsers brings ChangeUser, that an administrator is left (VH-10), and vhosts that
-	// refuse unknown arguments (C-9).
+	// VersionUsers introduced ChangeUser, the rule that an administrator is left (VH-10), and vhosts
+	// that refuse unknown arguments (C-9).
 	VersionUsers Version = 3
-	// VersionQuotas brings the limits of users and vhosts that follow the first ones (VH-4, VH-14).
+	// VersionQuotas introduced the limits of users and vhosts beyond the first ones (VH-4, VH-14).
 	VersionQuotas Version = 4
-	// VersionDeclarers brings the users that declared queues, and what bounds these (VH-17).
+	// VersionDeclarers introduced the users that declared queues, and the limits that bound these
+	// (VH-17).
 	VersionDeclarers Version = 5
 
-	// NewestVersion is the newest that this build can read.
+	// NewestVersion is the newest version that this build can read.
 	NewestVersion = VersionDeclarers
 )
 
-// ErrNewer says that bytes are of a version that this build cannot read: they are whole,
-// and a newer build can.
+// ErrNewer reports bytes of a version that this build cannot read: they are intact, and a newer
+// build can read them.
 var ErrNewer = errors.New("written by a newer version of Quorate")
 
-// RaiseVersion finalises a version: from then on commands and snapshots may be such as only
-// nodes can read that know it. It never falls; a repeat is fine.
+// RaiseVersion finalises a version: from then on commands and snapshots may need a node that knows
+// it. The version never falls; a repeat succeeds.
 type RaiseVersion struct {
 	Version Version
 }
@@ -81,8 +82,8 @@ func Since(cmd Command) Version {
 // Version returns the finalised version.
 func (v *View) Version() Version { return v.version }
 
-// Allows tells why a command may not be proposed yet; nil: it may. Members refuse it alike
-// if it stands in the log all the same.
+// Allows returns why a command may not be proposed yet; nil: it may. Members also refuse such a
+// command if it is in the log.
 func (v *View) Allows(cmd Command) *Error {
 	if _, raises := cmd.(*RaiseVersion); raises || Since(cmd) <= v.version {
 		return nil
@@ -95,6 +96,8 @@ func (v *View) Allows(cmd Command) *Error {
 	}
 }
 
+// raiseVersion finalizes a version. Versions never fall: entries in the log may already need the
+// higher one.
 func (v *View) raiseVersion(c *RaiseVersion) (Reply, *Error) {
 	if c.Version < v.version {
 		return Reply{}, &Error{

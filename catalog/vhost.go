@@ -18,19 +18,19 @@ type VHost struct {
 	MergePolicies    bool // all matching policies count, not only the first
 	DelayedPublish   bool // the header x-delay holds a message back (DLY-1)
 	ImportDeaths     bool // death headers of publishers count
-	RefuseUnknown    bool // arguments that mean nothing are refused (C-9); from VersionUsers on
+	RefuseUnknown    bool // unknown arguments are refused (C-9); from VersionUsers on
 	VHostLimits
 }
 
-// PutVHost makes a vhost with its pre-declared exchanges, or changes the settings of the
-// one that exists (VH-2). Limits count only for a new one; SetVHostLimits changes them.
+// PutVHost creates a vhost with its pre-declared exchanges, or changes the settings of an existing
+// one (VH-2). Limits apply only to a new one; SetVHostLimits changes them.
 type PutVHost struct {
 	VHost
 	OnlyNew bool // refuse to change one that exists
 }
 
-// DeleteVHost removes a vhost with all that is in it, unless it is protected (VH-2). A
-// missing one is fine.
+// DeleteVHost deletes a vhost with everything in it, unless it is protected (VH-2). A missing one
+// is fine.
 type DeleteVHost struct{ Name string }
 
 // SetVHostLimits replaces the limits of a vhost (VH-4).
@@ -39,6 +39,8 @@ type SetVHostLimits struct {
 	Limits VHostLimits
 }
 
+// kind uses the newer kind only where RefuseUnknown is set, so that older nodes can read all other
+// commands.
 func (c *PutVHost) kind() commandKind {
 	if c.RefuseUnknown {
 		return kindPutStrictVHost
@@ -62,6 +64,8 @@ func newVHostRecord(name string) *VHost {
 	return &VHost{Name: name, DefaultQueueType: QueueQuorum, VHostLimits: NoVHostLimits()}
 }
 
+// putVHost makes a vhost or replaces its settings. An existing one keeps its limits, which have a
+// command of their own.
 func (v *View) putVHost(c *PutVHost) (Reply, *Error) {
 	e := Error{Code: CodePreconditionFailed, Kind: "vhost", Name: c.Name, VHost: c.Name}
 	if err := c.check(e); err != nil {
@@ -81,7 +85,7 @@ func (v *View) putVHost(c *PutVHost) (Reply, *Error) {
 	return Reply{}, nil
 }
 
-// Pristine reports whether the vhost is the one that every cluster begins with, as it was then.
+// Pristine reports whether the vhost is the initial one of every cluster, unchanged.
 func (x *VHost) Pristine() bool {
 	return x.Name == DefaultVHost && x.Equal(newVHostRecord(DefaultVHost))
 }
@@ -93,7 +97,7 @@ func (x *VHost) Equal(y *VHost) bool {
 	return slices.Equal(x.Tags, y.Tags) && fmt.Sprint(a) == fmt.Sprint(b)
 }
 
-// onlyNew answers a command that must not change what exists.
+// onlyNew is the answer to a command that must not change an existing object.
 func (e Error) onlyNew(same bool) *Error {
 	if same {
 		return nil
@@ -102,6 +106,7 @@ func (e Error) onlyNew(same bool) *Error {
 	return &e
 }
 
+// check bounds what is stored.
 func (x *VHost) check(e Error) *Error {
 	switch {
 	case x.Name == "":
@@ -123,6 +128,7 @@ func (x *VHost) check(e Error) *Error {
 	return x.VHostLimits.check(e)
 }
 
+// limitFits refuses limits below Unlimited.
 func (e Error) limitFits(name string, n int64) *Error {
 	if n >= Unlimited {
 		return nil
@@ -131,6 +137,7 @@ func (e Error) limitFits(name string, n int64) *Error {
 	return &e
 }
 
+// textFits bounds a free text and demands valid UTF-8, as it ends up in JSON.
 func (e Error) textFits(name, text string) *Error {
 	switch {
 	case len(text) > MaxTextBytes:
@@ -143,6 +150,7 @@ func (e Error) textFits(name, text string) *Error {
 	return &e
 }
 
+// tagsFit bounds the number and the length of tags.
 func (e Error) tagsFit(tags []string) *Error {
 	if len(tags) > MaxTags {
 		e.Arg, e.Reason = "tags", fmt.Sprintf("%d of them, the limit is %d", len(tags), MaxTags)
@@ -156,6 +164,8 @@ func (e Error) tagsFit(tags []string) *Error {
 	return nil
 }
 
+// deleteVHost removes a vhost with all in it. Queues and parameters are stored outside of it as
+// well and are taken out one by one; the declarers' counts follow.
 func (v *View) deleteVHost(c *DeleteVHost) (Reply, *Error) {
 	h, ok := v.vhosts.get(c.Name)
 	if !ok {
@@ -179,6 +189,8 @@ func (v *View) deleteVHost(c *DeleteVHost) (Reply, *Error) {
 	return Reply{Deleted: true}, nil
 }
 
+// setVHostLimits replaces all limits of the vhost at once. What exceeds a lowered limit stays
+// (VH-4).
 func (v *View) setVHostLimits(c *SetVHostLimits) (Reply, *Error) {
 	h, ok := v.vhosts.get(c.VHost)
 	if !ok {
@@ -194,6 +206,7 @@ func (v *View) setVHostLimits(c *SetVHostLimits) (Reply, *Error) {
 	return Reply{}, nil
 }
 
+// appendVHost writes a vhost with the limits of the first version, in commands and snapshots alike.
 func appendVHost(b []byte, x *VHost) []byte {
 	b = appendString(appendString(b, x.Name), x.Description)
 	b = appendStrings(b, x.Tags)
@@ -206,6 +219,7 @@ func appendVHost(b []byte, x *VHost) []byte {
 
 func appendVHostLimits(b []byte, l VHostLimits) []byte { return appendFirst(b, l.each()) }
 
+// vhostRecord reads what appendVHost wrote.
 func (r *reader) vhostRecord() VHost {
 	return VHost{
 		Name: r.string("vhost"), Description: r.string("description"), Tags: r.strings("tags"),
@@ -216,7 +230,7 @@ func (r *reader) vhostRecord() VHost {
 	}
 }
 
-// putVHost reads a command of either kind; strict is that which refuses unknown arguments.
+// putVHost reads a command of either kind; strict is the kind that refuses unknown arguments.
 func (r *reader) putVHost(strict bool) *PutVHost {
 	c := &PutVHost{VHost: r.vhostRecord(), OnlyNew: r.bool("only new")}
 	c.RefuseUnknown = strict
@@ -224,6 +238,7 @@ func (r *reader) putVHost(strict bool) *PutVHost {
 	return c
 }
 
+// setVHostLimits reads the command; newer limits follow those of the first version.
 func (r *reader) setVHostLimits() *SetVHostLimits {
 	c := &SetVHostLimits{VHost: r.string("vhost"), Limits: r.vhostLimits()}
 	r.readNewer(c.Limits.each())

@@ -19,10 +19,10 @@ type View struct {
 	vhosts  tree[string, vhost]
 	queues  tree[id.QueueUID, *QueueRecord]
 	nodes   tree[id.NodeID, *Node]
-	// forgotten are nodes that were taken out: none comes back with the store that it had.
+	// forgotten are nodes that were taken out: none may return with the store that it had.
 	forgotten tree[id.NodeID, *forgotten]
-	// leaving are nodes whose member of the catalog group is to be taken out, and since which
-	// index: its log is lost, or its store. Until then no empty one may begin under the id.
+	// leaving are nodes whose member of the catalog group must leave because its log or store is lost,
+	// with the index since which. Until then no empty member may begin under the id.
 	leaving tree[id.NodeID, uint64]
 	users   tree[string, *User]
 	// declared counts, by user, the queues of which it is DeclarerOf; users without any are not in it.
@@ -59,36 +59,38 @@ type QueueRecord struct {
 	Index       uint64    // of the command that last changed the record
 	// Owner is the connection that an exclusive queue belongs to; zero for others.
 	Owner Owner
-	// Home is the life of its one node in which a queue was declared that is not durable: it
-	// ends with it. 0 for durable ones.
+	// Home is the life of the node in which a transient queue was declared: the queue ends with it
+	// . 0 for durable queues.
 	Home id.Epoch
-	// Size is the number of members that an operator has chosen; 0: as the arguments say.
+	// Size is the number of members that an operator has chosen; 0: as the arguments ask.
 	Size int
-	// Changed is the index of the command that began the newest change of members. While
-	// it is 0 they are those of the declaration, and one that has no log yet may write the
-	// group's first configuration; later nobody may.
+	// Changed is the index of the command that began the newest change of members. While it is 0, the
+	// members are those of the declaration, and one that has no log yet may write the group's first
+	// configuration; after that no member may.
 	Changed uint64
-	Change  *MemberChange // what goes on; nil: nothing
+	Change  *MemberChange // the change under way; nil: none
 	// DrainDeleting is the index of the command that began the queue's deletion; 0: it is not being
-	// deleted. Nobody may use it any more, and its leader deletes it once it is empty.
+	// deleted. No client may use such a queue any more, and its leader deletes it once it is empty
+	//
 	DrainDeleting uint64
-	// DeclaredBy is the user that declared the queue; "": nobody was logged in, or it is older than
-	// VersionDeclarers. Whether it counts towards the limits of a user tells DeclarerOf (VH-17).
+	// DeclaredBy is the user that declared the queue; "": nobody was logged in, or the queue is older
+	// than VersionDeclarers. DeclarerOf decides whether it counts towards the user's limits (VH-17).
 	DeclaredBy string
 	// declarerSince is that user's since; 0 also if it had no record.
 	declarerSince uint64
 }
 
-// MemberChange is a change of a queue's members that goes on.
+// MemberChange is a change of a queue's members that is under way.
 type MemberChange struct {
 	ID        uint64    // index of the command that began it
-	Join      id.NodeID // holds a member without a vote until it has joined; "": none, or done
-	Leave     id.NodeID // "": none, or done. The same as Join: it leaves first
+	Join      id.NodeID // has a member without a vote until it has joined; "": none, or done
+	Leave     id.NodeID // "": none, or done. The same as Join: the old member leaves first
 	Size      int       // as BeginMemberChange
-	Cancelled bool      // take back what can be
+	Cancelled bool      // undo what can be undone
 }
 
-// Holds reports whether a node shall hold a member of the queue's group: it is one, or it joins.
+// Holds reports whether a node should hold a member of the queue's group: it is a member, or it is
+// joining.
 func (q *QueueRecord) Holds(n id.NodeID) bool {
 	return slices.Contains(q.Members, n) || q.Change != nil && q.Change.Join == n && q.Change.Leave != n
 }
@@ -128,20 +130,20 @@ type Node struct {
 	Address       string // host:port for other nodes
 	ClientAddress string // host:port for clients
 	Epoch         id.Epoch
-	// Store is that of the node's data directory; "": it has not registered with one.
+	// Store is the store of the node's data directory; "": it has registered without one.
 	Store id.StoreID
-	// Vacant reports that the node's store was given up (ReplaceNode): a fresh one may take its
-	// place, and Former never comes back.
+	// Vacant reports that the node's store was given up (ReplaceNode): a fresh store may take its
+	// place, and Former may never return.
 	Vacant bool
 	Former id.StoreID
-	// Out is the index at which a former member of the catalog group was last seen to be out of
-	// it: an empty one may begin from there on; 0: never.
+	// Out is the index at which a former member of the catalog group was last seen to have left: an
+	// empty member may begin after it; 0: never.
 	Out uint64
 }
 
-// forgotten is what is kept of a node that was taken out.
+// forgotten is the record of a node that was taken out.
 type forgotten struct {
-	epoch id.Epoch // its last one; 0: it is not known
+	epoch id.Epoch // its last epoch; 0: unknown
 	store id.StoreID
 }
 
@@ -251,6 +253,8 @@ func (v *View) BindingsBetween(vhost, source string, kind DestinationKind, desti
 	}
 }
 
+// withPrefix visits the bindings whose key begins with the prefix, until yield returns false.
+// keyPart makes a whole part a prefix of nothing but itself.
 func withPrefix(t tree[string, *Binding], prefix string, yield func(*Binding) bool) {
 	t.from(prefix, func(k string, b *Binding) bool {
 		return strings.HasPrefix(k, prefix) && yield(b)
@@ -282,7 +286,7 @@ func (v *View) User(name string) (*User, bool) { return v.users.get(name) }
 // Users goes over all users, sorted by name.
 func (v *View) Users() iter.Seq[*User] { return values(v.users) }
 
-// Permission returns what a user may do in a vhost; false: nothing.
+// Permission returns a user's permission in a vhost; false: none.
 func (v *View) Permission(user, vhost string) (*Permission, bool) {
 	h, _ := v.vhosts.get(vhost)
 	return h.permissions.get(user)
@@ -294,7 +298,7 @@ func (v *View) Permissions(vhost string) iter.Seq[*Permission] {
 	return values(h.permissions)
 }
 
-// TopicPermission returns what bounds a user at a topic exchange; false: nothing does.
+// TopicPermission returns a user's restriction at a topic exchange; false: none.
 func (v *View) TopicPermission(user, vhost, exchange string) (*TopicPermission, bool) {
 	h, _ := v.vhosts.get(vhost)
 	if h.topicPermissions.len() == 0 {
@@ -323,11 +327,11 @@ func (v *View) Policies(vhost string, operator bool) iter.Seq[*Policy] {
 	return values(*h.policiesOf(operator))
 }
 
-// PolicySet stands for the policies of a vhost in one view: two of them are equal if no
-// policy was changed in between. It is made for caches.
+// PolicySet identifies the policies of a vhost in one view, for caches: two are equal if no policy
+// changed in between.
 type PolicySet struct{ user, operator *treeNode[string, *Policy] }
 
-// PolicySet returns that of a vhost.
+// PolicySet returns the identity of a vhost's policies.
 func (v *View) PolicySet(vhost string) PolicySet {
 	h, _ := v.vhosts.get(vhost)
 	return PolicySet{h.policies.root, h.operatorPolicies.root}
@@ -344,6 +348,7 @@ func (v *View) Parameters(vhost string) iter.Seq[*Parameter] {
 	return slices.Values(v.parametersOf(vhost))
 }
 
+// values goes over the values of a tree in the order of their keys.
 func values[V any](t tree[string, V]) iter.Seq[V] {
 	return func(yield func(V) bool) {
 		t.each(func(_ string, x V) bool { return yield(x) })
@@ -364,28 +369,27 @@ func (v *View) Forgotten(n id.NodeID) bool {
 	return is
 }
 
-// Leaving goes over the nodes whose member of the catalog group is to be taken out, with the
-// index since which (NodeOut.Since), sorted by id.
+// Leaving goes over the nodes whose member of the catalog group must leave, with the index since
+// which (NodeOut.Since), sorted by id.
 func (v *View) Leaving() iter.Seq2[id.NodeID, uint64] {
 	return func(yield func(id.NodeID, uint64) bool) { v.leaving.each(yield) }
 }
 
-// Leaves reports whether a node is one of those.
+// Leaves reports whether a node is among Leaving.
 func (v *View) Leaves(n id.NodeID) bool {
 	_, is := v.leaving.get(n)
 	return is
 }
 
-// NodeSet stands for the nodes of one view, those that were forgotten or are leaving the
-// catalog group included: two of them are equal if nothing of it was changed in between. It is
-// made for caches.
+// NodeSet identifies the nodes of one view, including forgotten and leaving ones, for caches: two
+// are equal if none of them changed in between.
 type NodeSet struct {
 	nodes     *treeNode[id.NodeID, *Node]
 	forgotten *treeNode[id.NodeID, *forgotten]
 	leaving   *treeNode[id.NodeID, uint64]
 }
 
-// NodeSet returns that of the view.
+// NodeSet returns the identity of the view's nodes.
 func (v *View) NodeSet() NodeSet { return NodeSet{v.nodes.root, v.forgotten.root, v.leaving.root} }
 
 // Node looks a registered node up.
@@ -394,15 +398,15 @@ func (v *View) Node(n id.NodeID) (*Node, bool) { return v.nodes.get(n) }
 // NodeCount returns the number of registered nodes.
 func (v *View) NodeCount() int { return v.nodes.len() }
 
-// AccessSet stands for the users, and for what they may do in a vhost, in one view: two of
-// them are equal if nothing of it was changed in between. It is made for caches.
+// AccessSet identifies the users and their rights in a vhost in one view, for caches: two are equal
+// if none of them changed in between.
 type AccessSet struct {
 	users            *treeNode[string, *User]
 	permissions      *treeNode[string, *Permission]
 	topicPermissions *treeNode[string, *TopicPermission]
 }
 
-// AccessSet returns that of a vhost.
+// AccessSet returns the identity of a vhost's users and rights.
 func (v *View) AccessSet(vhost string) AccessSet {
 	h, _ := v.vhosts.get(vhost)
 	return AccessSet{v.users.root, h.permissions.root, h.topicPermissions.root}

@@ -1,8 +1,10 @@
-// Package chaos judges a cluster from the outside: it runs real node processes, lets
-// clients publish and consume, kills, pauses and restarts members by a seeded schedule,
-// records what the clients saw, and checks that record.
+// Package chaos runs clusters of node processes on this machine. The packages below it hit a
+// cluster while clients work with it, and judge what they saw:
 //
-// A history is judged by what clients were promised: nothing confirmed is lost, nothing
-// is invented or stored twice, each publisher's order holds, and a discarded message is
-// in the dead-letter queue exactly once (PUB-6, PUB-7, DL-25).
+//	target    what a cluster can have done to it; target/local drives processes of this machine
+//	fault     kinds of faults, and schedules that a seed makes of them
+//	workload  what clients do meanwhile, and record
+//	history   the record
+//	run       workloads and faults at the same time
+//	check     whether a history keeps the guarantees
 package chaos

@@ -125,7 +125,7 @@ func TestFrozenDisk(t *testing.T) {
 		if b, err := os.ReadFile(first.LogFile()); err == nil {
 			said = string(b)
 		}
-		if !sleep(ctx, pollEvery) {
+		if !pollAgain(ctx) {
 			t.Fatalf("the node has not said that it ends: %s", first.tail())
 		}
 	}
@@ -134,7 +134,7 @@ func TestFrozenDisk(t *testing.T) {
 		if _, running := first.Running(); !running {
 			break
 		}
-		if !sleep(ctx, pollEvery) {
+		if !pollAgain(ctx) {
 			t.Fatal("the process has not ended")
 		}
 	}
@@ -150,5 +150,15 @@ func TestFrozenDisk(t *testing.T) {
 	publish("after")
 	if q, err = others.GetQueue(ctx, client.QueueRef{Name: "q"}); err != nil || q.Figures().MessagesReady != 3 {
 		t.Errorf("%d messages, %v", q.Figures().MessagesReady, err)
+	}
+}
+
+// pollAgain waits until a condition is to be looked at again; false if ctx ended.
+func pollAgain(ctx context.Context) bool {
+	select {
+	case <-time.After(pollEvery):
+		return true
+	case <-ctx.Done():
+		return false
 	}
 }

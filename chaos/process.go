@@ -43,6 +43,9 @@ type Node struct {
 // LogFile returns where the node's processes write.
 func (n *Node) LogFile() string { return filepath.Join(n.Dir, "node.log") }
 
+// DataDir returns the node's data directory.
+func (n *Node) DataDir() string { return filepath.Join(n.Dir, "data") }
+
 // Use makes the node run another build from its next start on, with these variables in its
 // environment besides.
 func (n *Node) Use(binary string, env ...string) {

@@ -16,20 +16,21 @@ type VHost struct {
 	Protected        bool     `api:"protected_from_deletion"` // cannot be deleted
 	MergePolicies    bool     `api:"merge_policies"`          // all policies that match count
 	ImportDeaths     bool     `api:"import_deaths"`           // death headers of a published message count as its deaths (G-11)
-	// DelayedPublish: the header x-delay of a message says for how many milliseconds it waits (DLY-1).
+	// DelayedPublish delays messages in their queues by the milliseconds in their header x-delay
+	// (DLY-1).
 	DelayedPublish bool `api:"delayed_publish"`
-	// UnknownArguments says what becomes of what would be made with an unknown argument (C-9).
+	// UnknownArguments is what the vhost does about declarations with unknown arguments (C-9).
 	UnknownArguments UnknownArguments `api:"unknown_arguments"`
 	Limits           VHostLimits      `api:"limits"`
-	Queues           uint64           `api:"queues"` // that it holds; only of VHosts
+	Queues           uint64           `api:"queues"` // number of its queues; only from VHosts
 }
 
-// UnknownArguments says what becomes of what would be made with an unknown argument.
+// UnknownArguments is what a vhost does about declarations with unknown arguments.
 type UnknownArguments string
 
-// What becomes of it.
+// The values of UnknownArguments.
 const (
-	UnknownWarn   UnknownArguments = "warn" // it is made and told; so it is if empty
+	UnknownWarn   UnknownArguments = "warn" // accept with a warning; also if empty
 	UnknownRefuse UnknownArguments = "refuse"
 )
 
@@ -51,34 +52,34 @@ type UserLimits struct {
 	MaxConsumers   *int64 `api:"max_consumers"`
 	MaxMessageRate *int64 `api:"max_message_rate"` // messages published per second
 	MaxByteRate    *int64 `api:"max_byte_rate"`    // bytes of their bodies per second
-	MaxQueues      *int64 `api:"max_queues"`       // that it has declared
-	MaxStoredBytes *int64 `api:"max_stored_bytes"` // of the bodies that these hold
+	MaxQueues      *int64 `api:"max_queues"`       // number of queues that it has declared
+	MaxStoredBytes *int64 `api:"max_stored_bytes"` // bytes of the bodies in these queues
 }
 
 // User describes a user. With neither Password nor Hash it cannot log in by password.
 type User struct {
 	Name     string `api:"name"`
-	Password string `api:"password"` // the broker keeps a hash of it
-	// Hash and Algorithm are stored as they are: argon2id, rabbit_password_hashing_sha256
-	// or rabbit_password_hashing_sha512.
+	Password string `api:"password"` // the broker stores only a hash of it
+	// Hash and Algorithm are stored unchanged: argon2id, rabbit_password_hashing_sha256 or
+	// rabbit_password_hashing_sha512.
 	Hash      string   `api:"password_hash"`
 	Algorithm string   `api:"hashing_algorithm"`
 	Tags      []string `api:"tags"` // such as administrator, policymaker, monitoring
 }
 
-// UserChange is what of a user changes; the rest stays (VH-10).
+// UserChange is a partial change of a user; everything else stays (VH-10).
 type UserChange struct {
 	Name   string
-	Create bool     // a missing user is made, with what is here; else it is NotFound
-	Tags   []string // nil: they stay; empty: none
-	// Password, or Hash and Algorithm, are as in User; with neither the password stays, unless
-	// NoPassword takes it away.
+	Create bool     // create a missing user with these values; otherwise a missing user is NotFound
+	Tags   []string // nil: the tags stay; empty: no tags
+	// Password, or Hash and Algorithm, are as in User. With neither the password stays, unless
+	// NoPassword removes it.
 	Password, Hash, Algorithm string
 	NoPassword                bool
 }
 
-// Permission says by Perl-style patterns what a user may do in a vhost, "" for "/" (VH-6).
-// An empty pattern matches nothing.
+// Permission grants a user rights in a vhost by Perl-style patterns (VH-6). VHost "" is "/". An
+// empty pattern matches nothing.
 type Permission struct {
 	User      string `api:"user"`
 	VHost     string `api:"vhost"`
@@ -87,7 +88,7 @@ type Permission struct {
 	Read      string `api:"read"`
 }
 
-// TopicPermission bounds by patterns the routing keys of a user at a topic exchange (VH-8).
+// TopicPermission restricts the routing keys of a user at a topic exchange by patterns (VH-8).
 type TopicPermission struct {
 	User     string `api:"user"`
 	VHost    string `api:"vhost"`
@@ -109,7 +110,7 @@ type TopicPermissionRef struct {
 	Exchange string `api:"exchange"`
 }
 
-// ListPermissionsRequest chooses permissions; what is empty chooses all.
+// ListPermissionsRequest selects permissions; an empty field selects all.
 type ListPermissionsRequest struct {
 	VHost string `api:"vhost"`
 	User  string `api:"user"`
@@ -127,8 +128,8 @@ type SetUserLimitsRequest struct {
 	Limits UserLimits `api:"limits"`
 }
 
-// PutVHost makes a vhost, or replaces the settings of the one that exists, and tells
-// whether it is new. Limits count only for a new one.
+// PutVHost creates a vhost, or replaces the settings of an existing one, and reports whether it is
+// new. Limits apply only to a new one.
 func (c *Client) PutVHost(ctx context.Context, h VHost) (isNew bool, err error) {
 	type request struct {
 		VHost VHost `api:"vhost"`
@@ -140,7 +141,7 @@ func (c *Client) PutVHost(ctx context.Context, h VHost) (isNew bool, err error) 
 	return out.Yes, err
 }
 
-// DeleteVHost removes a vhost with all that is in it, and reports whether there was one.
+// DeleteVHost deletes a vhost with everything in it, and reports whether it existed.
 func (c *Client) DeleteVHost(ctx context.Context, name string) (existed bool, err error) {
 	out, err := ask[deleted](ctx, c, ofName{name}, access, brokerv1.AccessClient.DeleteVhost)
 	return out.Yes, err
@@ -163,7 +164,7 @@ func (c *Client) SetVHostLimits(ctx context.Context, r SetVHostLimitsRequest) er
 	return err
 }
 
-// PutUser makes a user, or replaces all but the limits of the one that exists, and tells
+// PutUser creates a user, or replaces everything but the limits of an existing one, and reports
 // whether it is new.
 func (c *Client) PutUser(ctx context.Context, u User) (isNew bool, err error) {
 	out, err := ask[created](ctx, c, u, access, brokerv1.AccessClient.PutUser)
@@ -185,7 +186,7 @@ func (c *Client) ChangeUser(ctx context.Context, u UserChange) (isNew bool, err 
 	return out.GetCreated(), err
 }
 
-// DeleteUser removes a user with its permissions, and reports whether there was one.
+// DeleteUser deletes a user with its permissions, and reports whether it existed.
 func (c *Client) DeleteUser(ctx context.Context, name string) (existed bool, err error) {
 	out, err := ask[deleted](ctx, c, ofName{name}, access, brokerv1.AccessClient.DeleteUser)
 	return out.Yes, err
@@ -208,7 +209,7 @@ func (c *Client) SetUserLimits(ctx context.Context, r SetUserLimitsRequest) erro
 	return err
 }
 
-// LimitsOfVHost lists the limits of a vhost, "" for "/", with what is used of each.
+// LimitsOfVHost lists the limits of a vhost, "" for "/", with the current use of each.
 func (c *Client) LimitsOfVHost(ctx context.Context, name string) iter.Seq2[Limit, error] {
 	if name == "" {
 		name = "/"
@@ -216,7 +217,7 @@ func (c *Client) LimitsOfVHost(ctx context.Context, name string) iter.Seq2[Limit
 	return c.limits(ctx, limitsOf{VHost: name})
 }
 
-// LimitsOfUser lists the limits of a user with what is used of each.
+// LimitsOfUser lists the limits of a user with the current use of each.
 func (c *Client) LimitsOfUser(ctx context.Context, name string) iter.Seq2[Limit, error] {
 	return c.limits(ctx, limitsOf{User: name})
 }
@@ -227,6 +228,7 @@ type limitsOf struct {
 	User  string `api:"user"`
 }
 
+// limits turns the one answer into a sequence, like all lists of the client.
 func (c *Client) limits(ctx context.Context, of limitsOf) iter.Seq2[Limit, error] {
 	type answer struct {
 		Limits []Limit `api:"limits"`
@@ -247,8 +249,7 @@ func (c *Client) SetPermission(ctx context.Context, p Permission) (isNew bool, e
 	return out.Yes, err
 }
 
-// ClearPermission takes from a user all that it may do in a vhost, and reports whether it
-// had a permission.
+// ClearPermission removes a user's permission in a vhost, and reports whether there was one.
 func (c *Client) ClearPermission(ctx context.Context, r PermissionRef) (existed bool, err error) {
 	out, err := ask[deleted](ctx, c, r, access, brokerv1.AccessClient.ClearPermission)
 	return out.Yes, err
@@ -265,8 +266,8 @@ func (c *Client) Permissions(ctx context.Context, r ListPermissionsRequest) iter
 	})
 }
 
-// SetTopicPermission bounds the routing keys of a user at a topic exchange, and tells
-// whether there was no bound.
+// SetTopicPermission restricts the routing keys of a user at a topic exchange, and reports whether
+// this is a new restriction.
 func (c *Client) SetTopicPermission(ctx context.Context, p TopicPermission) (isNew bool, err error) {
 	type request struct {
 		Permission TopicPermission `api:"permission"`
@@ -275,8 +276,8 @@ func (c *Client) SetTopicPermission(ctx context.Context, p TopicPermission) (isN
 	return out.Yes, err
 }
 
-// ClearTopicPermission takes away the bounds of a user at an exchange, or at all of the
-// vhost, and reports whether there was one.
+// ClearTopicPermission removes the restrictions of a user at an exchange, or at all exchanges of
+// the vhost, and reports whether there were any.
 func (c *Client) ClearTopicPermission(ctx context.Context, r TopicPermissionRef) (existed bool, err error) {
 	out, err := ask[deleted](ctx, c, r, access, brokerv1.AccessClient.ClearTopicPermission)
 	return out.Yes, err

@@ -2,7 +2,7 @@ package client
 
 import "time"
 
-// UserInfo is one who may log in.
+// UserInfo is a user that may log in.
 type UserInfo struct {
 	Name string   `api:"name"`
 	Tags []string `api:"tags"`
@@ -11,22 +11,22 @@ type UserInfo struct {
 	Limits           *UserLimits `api:"limits"`
 }
 
-// Limit is a limit with what is used of it, over all nodes that answer.
+// Limit is a limit with its current use, over all nodes that answer.
 type Limit struct {
 	Name string `api:"name"` // such as max-message-rate
-	// Limit is nil if there is none.
+	// Limit is nil if there is no limit.
 	Limit *int64 `api:"limit"`
-	// Used is how many there are; of a rate what was published in the last second. Of rates and of stored bytes it is
-	// nil without a limit.
+	// Used is the current use; for a rate, what was published in the last second. For rates and stored
+	// bytes it is nil if there is no limit.
 	Used *float64 `api:"used"`
 }
 
-// Identity tells who is logged in.
+// Identity is the login of the client.
 type Identity struct {
-	// User: empty where nobody has to log in.
+	// User is empty where logins are off.
 	User string   `api:"user"`
 	Tags []string `api:"tags"`
-	// Expires is when the login ends; zero: it does not.
+	// Expires is when the login expires; zero: never.
 	Expires time.Time `api:"expires_ms"`
 }
 
@@ -35,6 +35,6 @@ type Token struct {
 	Token string `api:"token"`
 	// ID is for RevokeToken.
 	ID string `api:"id"`
-	// Expires is when it ends.
+	// Expires is when the token expires.
 	Expires time.Time `api:"expires_ms"`
 }

@@ -8,19 +8,20 @@ import (
 	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
 )
 
-// Queue describes a queue to declare. What a quorum queue cannot be makes it a classic one
-// (Q-3 to Q-5).
+// Queue describes a queue to declare. Properties that a quorum queue cannot have make it a classic
+// one (Q-3 to Q-5).
 type Queue struct {
 	VHost     string // "": "/"
-	Name      string // "": the broker makes one up, and answers with it
+	Name      string // "": the broker generates a name and returns it
 	Arguments Table  // such as x-max-length or x-dead-letter-exchange
-	// Transient queues end with the process of the node that is asked.
+	// Transient queues are deleted when the process of the node that serves the declare ends.
 	Transient bool
-	// Exclusive queues are the client's alone, and end with it: see ConnectionLost.
+	// Exclusive queues belong to this client and are deleted when its connection ends: see
+	// ConnectionLost.
 	Exclusive bool
-	// AutoDelete queues end when their last consumer has gone.
+	// AutoDelete queues are deleted when their last consumer is gone.
 	AutoDelete bool
-	// Passive only asks whether the queue exists.
+	// Passive only checks whether the queue exists.
 	Passive bool
 }
 
@@ -38,7 +39,7 @@ type Exchange struct {
 	AutoDelete bool   `api:"auto_delete"`
 	Internal   bool   `api:"internal"`
 	Arguments  Table  `api:"arguments"`
-	Passive    bool   `api:"passive"` // only asks whether it exists
+	Passive    bool   `api:"passive"` // only checks whether it exists
 }
 
 // Binding routes from an exchange to a queue, or to an exchange if ToExchange is set.
@@ -51,6 +52,7 @@ type Binding struct {
 	Arguments   Table
 }
 
+// proto fails where an argument has a type that tables cannot carry.
 func (b Binding) proto() (*brokerv1.Binding, error) {
 	args, err := b.Arguments.proto()
 	if err != nil {
@@ -66,7 +68,7 @@ func (b Binding) proto() (*brokerv1.Binding, error) {
 	}, nil
 }
 
-// bindingFromProto is the other way.
+// bindingFromProto is the reverse of proto.
 func bindingFromProto(p *brokerv1.Binding) Binding {
 	return Binding{
 		VHost: p.GetVhost(), Source: p.GetSource(), Destination: p.GetDestination(), RoutingKey: p.GetRoutingKey(),
@@ -87,7 +89,7 @@ func do[Q, R any](ctx context.Context, c *Client, request Q, method rpc[Q, R]) (
 	return out, err
 }
 
-// DeclareQueue makes a queue unless an equivalent one exists (Q-13).
+// DeclareQueue creates a queue unless an equivalent one exists (Q-13).
 func (c *Client) DeclareQueue(ctx context.Context, q Queue) (QueueDeclared, error) {
 	args, err := q.Arguments.proto()
 	if err != nil {
@@ -111,40 +113,41 @@ func (c *Client) DeclareQueue(ctx context.Context, q Queue) (QueueDeclared, erro
 	return owned[QueueDeclared](out), err
 }
 
-// warn tells what a node says of what it has taken.
+// warn reports the warnings of a node about a declaration that it accepted.
 func (c *Client) warn(kind, name string, warnings []string) {
 	for _, w := range warnings {
 		c.cfg.OnWarning(kind + " " + strconv.Quote(name) + ": " + w)
 	}
 }
 
-// DeleteQueue removes a queue with its messages, and tells how many there were; a missing one is
-// no error (Q-15).
+// DeleteQueue deletes a queue with its messages, and returns how many there were; a missing queue
+// is no error (Q-15).
 func (c *Client) DeleteQueue(ctx context.Context, r DeleteQueueRequest) (QueueDeleted, error) {
 	return ask[QueueDeleted](ctx, c, r, admin, brokerv1.AdminClient.DeleteQueue)
 }
 
-// RetryDelayedRequest names a queue, and how many of its delayed messages.
+// RetryDelayedRequest names a queue, and how many of its delayed messages to retry.
 type RetryDelayedRequest struct {
 	VHost string `api:"vhost"` // "": "/"
 	Name  string `api:"name"`
 	Limit uint64 `api:"limit"` // 0: all
 }
 
-// RetryDelayed makes delayed messages of a queue ready at once, those that are due first. It tells
-// how many (DR-6).
+// RetryDelayed makes delayed messages of a queue ready at once, in the order of their due times,
+// and returns how many (DR-6).
 func (c *Client) RetryDelayed(ctx context.Context, r RetryDelayedRequest) (uint64, error) {
 	out, err := ask[counted](ctx, c, r, admin, brokerv1.AdminClient.RetryDelayed)
 	return out.Messages, err
 }
 
-// PurgeQueue removes ready and delayed messages and the dead-letter backlog, and tells how many (Q-17).
+// PurgeQueue removes ready and delayed messages and the dead-letter backlog, and returns how many
+// (Q-17).
 func (c *Client) PurgeQueue(ctx context.Context, q QueueRef) (uint64, error) {
 	out, err := ask[counted](ctx, c, q, admin, brokerv1.AdminClient.PurgeQueue)
 	return out.Messages, err
 }
 
-// GetQueue shows a queue with figures from its leader.
+// GetQueue returns a queue with the figures of its leader.
 func (c *Client) GetQueue(ctx context.Context, q QueueRef) (QueueInfo, error) {
 	type answer struct {
 		Queue QueueInfo `api:"queue"`
@@ -153,13 +156,13 @@ func (c *Client) GetQueue(ctx context.Context, q QueueRef) (QueueInfo, error) {
 	return out.Queue, err
 }
 
-// queuesPage is how many queues are asked for at a time.
+// queuesPage is the number of queues per page.
 const queuesPage = 1000
 
 // ListQueuesRequest chooses queues.
 type ListQueuesRequest struct {
 	VHost     string // "": all
-	WithStats bool   // figures as well, which leaders are asked for
+	WithStats bool   // with figures, for which the leaders are asked
 }
 
 // Queues lists queues.
@@ -180,8 +183,8 @@ func (c *Client) Queues(ctx context.Context, r ListQueuesRequest) iter.Seq2[Queu
 	})
 }
 
-// DeclareExchange makes an exchange unless an equivalent one exists (EX-5), and tells
-// whether it is new.
+// DeclareExchange creates an exchange unless an equivalent one exists (EX-5), and reports whether
+// it is new.
 func (c *Client) DeclareExchange(ctx context.Context, x Exchange) (bool, error) {
 	out, err := ask[warned](ctx, c, x, admin, brokerv1.AdminClient.DeclareExchange)
 	c.warn("exchange", x.Name, out.Warnings)
@@ -192,10 +195,10 @@ func (c *Client) DeclareExchange(ctx context.Context, x Exchange) (bool, error) 
 type DeleteExchangeRequest struct {
 	VHost    string `api:"vhost"` // "": "/"
 	Name     string `api:"name"`
-	IfUnused bool   `api:"if_unused"` // refuses while it is the source of a binding
+	IfUnused bool   `api:"if_unused"` // refuse while it is the source of a binding
 }
 
-// DeleteExchange removes an exchange; a missing one is no error (EX-6).
+// DeleteExchange deletes an exchange; a missing one is no error (EX-6).
 func (c *Client) DeleteExchange(ctx context.Context, r DeleteExchangeRequest) error {
 	_, err := ask[nothing](ctx, c, r, admin, brokerv1.AdminClient.DeleteExchange)
 	return err
@@ -225,7 +228,7 @@ func (c *Client) Bind(ctx context.Context, b Binding) error {
 	return err
 }
 
-// Unbind takes a binding away; a missing one is no error (EX-13).
+// Unbind removes a binding; a missing one is no error (EX-13).
 func (c *Client) Unbind(ctx context.Context, b Binding) error {
 	p, err := b.proto()
 	if err != nil {

@@ -17,6 +17,7 @@ const (
 // backoff spaces tries with full jitter. One goroutine uses it.
 type backoff struct{ tries int }
 
+// next returns the wait before the next try: a random part of a bound that doubles up to maxRetry.
 func (b *backoff) next() time.Duration {
 	bound := firstRetry
 	if b.tries > 0 {
@@ -27,8 +28,11 @@ func (b *backoff) next() time.Duration {
 }
 
 // wait waits for the next try; false if ctx ended first.
-func (b *backoff) wait(ctx context.Context) bool {
-	t := time.NewTimer(b.next())
+func (b *backoff) wait(ctx context.Context) bool { return b.waitFor(ctx, 0) }
+
+// waitFor is wait, but for at least so long.
+func (b *backoff) waitFor(ctx context.Context, least time.Duration) bool {
+	t := time.NewTimer(least + b.next())
 	defer t.Stop()
 	select {
 	case <-t.C:

@@ -15,7 +15,7 @@ import (
 	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
 )
 
-// refreshInterval is how often the addresses are learned anew.
+// refreshInterval is the interval at which the client asks for the nodes' addresses.
 const refreshInterval = 10 * time.Second
 
 // Client is a connection to a cluster, over all its nodes.
@@ -23,16 +23,16 @@ type Client struct {
 	cfg        Config
 	nodes      *nodes
 	connection connection
-	ctx        context.Context // ends with Close
+	ctx        context.Context // ends at Close
 	stop       context.CancelFunc
 	done       sync.WaitGroup
-	loggedIn   atomic.Bool // some node has taken the login
+	loggedIn   atomic.Bool // some node has accepted the login
 
 	mu         sync.Mutex
-	publishers map[*Publisher]struct{} // that run
+	publishers map[*Publisher]struct{} // running goroutines
 }
 
-// New makes a client without talking to the cluster; see Dial.
+// New makes a client without contacting the cluster; see Dial.
 func New(cfg Config) (*Client, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -64,18 +64,18 @@ func Dial(ctx context.Context, cfg Config) (*Client, error) {
 	return c, nil
 }
 
-// Close ends all streams and connections at once; publishers and consumers end with
-// ErrClosed. Close publishers first to have their messages answered.
+// Close ends all streams and connections at once; publishers and consumers end with ErrClosed. To
+// have all messages answered, close the publishers first.
 func (c *Client) Close() {
 	c.stop()
 	c.done.Wait()
 	c.nodes.close()
 }
 
-// Addresses returns the nodes that the client would talk to, those learned included.
+// Addresses returns the nodes that the client may use, including those learned from the cluster.
 func (c *Client) Addresses() []string { return c.nodes.addresses() }
 
-// watch guards the nodes that are in use, and learns addresses.
+// watch guards the nodes in use, and learns addresses.
 func (c *Client) watch() {
 	look := time.NewTicker(min(guardEvery, c.cfg.ProbeInterval))
 	defer look.Stop()
@@ -93,8 +93,8 @@ func (c *Client) watch() {
 	}
 }
 
-// learn asks for the cluster's nodes. A failure is not reported: the next round, or the
-// next call, finds it again.
+// learn asks for the cluster's nodes. It does not report a failure: the next round, or the next
+// call, meets it again.
 func (c *Client) learn() {
 	if c.cfg.FixedAddresses {
 		return
@@ -106,8 +106,8 @@ func (c *Client) learn() {
 	}
 }
 
-// call runs f on a node, and again, on another if need be, while the broker is
-// unavailable and ctx lasts. f must be safe to repeat.
+// call runs f on a node, and retries, on another node if necessary, while the broker is unavailable
+// and ctx lasts. f must be safe to repeat.
 func (c *Client) call(ctx context.Context, f func(context.Context, *node) error) error {
 	if _, bounded := ctx.Deadline(); !bounded && c.cfg.CallTimeout > 0 {
 		var cancel context.CancelFunc
@@ -138,8 +138,8 @@ func (c *Client) call(ctx context.Context, f func(context.Context, *node) error)
 	}
 }
 
-// again waits before a call that goes on until ctx ends is made once more, and returns nil;
-// else why it is not: err is for good, the client is closed or ctx has ended.
+// again waits before the retry of a call that continues until ctx ends. It returns nil to retry,
+// and otherwise why not: err is permanent, the client is closed, or ctx has ended.
 func (c *Client) again(ctx context.Context, retry *backoff, err error) error {
 	switch {
 	case c.ctx.Err() != nil:
@@ -154,7 +154,8 @@ func (c *Client) again(ctx context.Context, retry *backoff, err error) error {
 	return nil
 }
 
-// receive gives each what a stream brings until it ends; nil if the server ended it.
+// receive passes everything from a stream to each until the stream ends; nil if the server ended
+// it.
 func receive[T any](stream interface{ Recv() (T, error) }, each func(T) error) error {
 	for {
 		r, err := stream.Recv()
@@ -170,6 +171,8 @@ func receive[T any](stream interface{ Recv() (T, error) }, each func(T) error) e
 	}
 }
 
+// try makes one attempt on one node and draws the conclusions about that node: whether it is lost,
+// to be avoided, or to be asked again. The caller decides about another attempt.
 func (c *Client) try(ctx context.Context, f func(context.Context, *node) error) error {
 	n, err := c.nodes.pick(ctx)
 	if err != nil {
@@ -182,7 +185,7 @@ func (c *Client) try(ctx context.Context, f func(context.Context, *node) error) 
 	defer release()
 	err = f(use, n)
 	if err != nil && ctx.Err() == nil && errors.Is(context.Cause(use), errNodeLost) {
-		return status.Errorf(codes.Unavailable, "node %s does not answer", n.address) // it is counted as lost already
+		return status.Errorf(codes.Unavailable, "node %s does not answer", n.address) // it counts as lost already
 	}
 	switch status.Code(err) {
 	case codes.Unavailable:
@@ -203,7 +206,7 @@ func (c *Client) try(ctx context.Context, f func(context.Context, *node) error) 
 			c.cfg.Logger.Warn("an operator closed the connection to a node", "address", n.address, "error", fromGRPC(err))
 		}
 	default:
-		n.doubt() // it may be draining: ask before the next try
+		n.doubt() // it may be draining: check before the next try
 	}
 	return err
 }
@@ -211,7 +214,7 @@ func (c *Client) try(ctx context.Context, f func(context.Context, *node) error) 
 // fromBroker reports whether the broker itself answered, as opposed to the connection.
 func fromBroker(err error) bool { return len(status.Convert(err).Details()) > 0 }
 
-// gaveUp tells why the last try failed, and keeps the context's error for errors.Is.
+// gaveUp adds why the last try failed, and keeps the context's error for errors.Is.
 func gaveUp(ctx context.Context, last error) error {
 	if last == nil || errors.Is(last, ctx.Err()) {
 		return ctx.Err()
@@ -224,11 +227,13 @@ func (c *Client) ClusterStatus(ctx context.Context) (ClusterStatus, error) {
 	return c.clusterStatus(ctx, false)
 }
 
-// ClusterDetails is ClusterStatus with what every node says of itself.
+// ClusterDetails is ClusterStatus with what every node reports about itself.
 func (c *Client) ClusterDetails(ctx context.Context) (ClusterStatus, error) {
 	return c.clusterStatus(ctx, true)
 }
 
+// clusterStatus also learns the addresses of the nodes that are alive, unless the addresses are
+// fixed.
 func (c *Client) clusterStatus(ctx context.Context, details bool) (ClusterStatus, error) {
 	type request struct {
 		Details bool `api:"details"`

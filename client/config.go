@@ -12,49 +12,50 @@ import (
 	"google.golang.org/grpc/credentials"
 )
 
-// Config says how to reach a cluster. Zero values are the defaults.
+// Config describes how to reach a cluster. Zero values are the defaults.
 type Config struct {
-	// Addresses are nodes as host:port; one is enough, two survive the loss of one while
-	// the client starts. One that does not answer costs 200 ms: then the next one is asked as well.
+	// Addresses are nodes as host:port. One is enough; with two the client can start while one of them
+	// is down. A node that does not answer costs 200 ms: then the next one is asked as well.
 	Addresses []string
-	// FixedAddresses keeps to Addresses instead of learning the others from the cluster,
-	// for clients that reach nodes by other names than nodes give themselves.
+	// FixedAddresses restricts the client to Addresses. By default it learns further addresses from
+	// the cluster; clients that reach the nodes under other names than the nodes know themselves
+	// cannot use those.
 	FixedAddresses bool
-	// TLS protects the connections by files; nil: Credentials count.
+	// TLS protects the connections with certificate files; nil: see Credentials.
 	TLS *TLS
-	// Credentials protect the connection; nil, and no TLS, is plain text.
+	// Credentials protect the connections; nil without TLS means plain text.
 	Credentials credentials.TransportCredentials
-	// Username and Password log in; both empty: guest and guest, the user of a fresh
-	// cluster, which only the nodes' own hosts may use.
+	// Username and Password log in. Both empty means guest and guest, the user of a fresh cluster,
+	// which may log in only from the nodes' own hosts.
 	Username, Password string
-	// Token logs in instead; see MintToken.
+	// Token is used to log in instead; see MintToken.
 	Token string
-	// Name is what operators see of the client in lists of connections; at most 128 printable
-	// ASCII characters.
+	// Name identifies the client to operators in lists of connections; at most 128 printable ASCII
+	// characters.
 	Name string
 	// CallTimeout bounds a call whose context has no deadline; 0: 30 s, negative: none.
 	CallTimeout time.Duration
-	// ProbeInterval is how often a node that carries streams is asked whether it lives; one that
-	// owes a publisher answers is asked every 100 ms. ProbeTimeout is how long it may take to
-	// answer before its streams move to another node; after half of it, and when the node says
-	// that it is cut off from the others or that its disk hangs, they move if another node
-	// answers that it serves. 0: 1 s each.
+	// ProbeInterval is how often the client probes a node that carries streams; a node that owes a
+	// publisher answers is probed every 100 ms. ProbeTimeout is how long the node may take to answer
+	// before its streams move to another node. After half of it, or when the node reports that it is
+	// cut off from the others or that its disk hangs, they move if another node reports that it can
+	// serve. 0: 1 s each.
 	ProbeInterval time.Duration
 	ProbeTimeout  time.Duration
-	// LoginGrace is for how long a publisher or consumer whose login was good before goes on when
-	// nodes refuse it; 0: 15 s, negative: it ends at once. A first login that is refused is
-	// wrong for good.
+	// LoginGrace is how long a publisher or consumer whose login was accepted before keeps trying when
+	// nodes refuse it; 0: 15 s, negative: it ends at once. If the first login is refused, it ends at
+	// once in any case.
 	LoginGrace time.Duration
 	// MaxMessageBytes bounds a message's body; 0: 16 MiB, negative: only the server's
 	// limit (MSG-2).
 	MaxMessageBytes int
-	// DialOptions are handed to gRPC as they are.
+	// DialOptions are passed to gRPC unchanged.
 	DialOptions []grpc.DialOption
-	// OnWarning is told what nodes say of a declaration or binding that they have taken, such as an
-	// argument that is unknown and has no effect; it may be called concurrently. nil: Logger is.
+	// OnWarning receives nodes' warnings about declarations and bindings that they accepted, such as
+	// an unknown argument without effect. It may be called concurrently. nil: Logger receives them.
 	OnWarning func(text string)
-	// Logger hears about lost and found nodes, and of connections that an operator closed;
-	// nil is silent.
+	// Logger receives messages about lost and recovered nodes, and about connections that an operator
+	// closed; nil is silent.
 	Logger *slog.Logger
 }
 
@@ -64,10 +65,10 @@ const (
 	defaultProbe           = time.Second
 	defaultLoginGrace      = 15 * time.Second
 	defaultMaxMessageBytes = 16 << 20
-	// maxGRPCBytes bounds one gRPC message either way: the server's largest message
-	// limit and what is around it.
+	// maxGRPCBytes bounds one gRPC message in either direction: the server's largest message limit and
+	// the envelope.
 	maxGRPCBytes  = 520 << 20
-	maxClientName = 128 // what the broker shows
+	maxClientName = 128 // the length that the broker shows
 )
 
 // Validate returns all faults at once.
@@ -105,6 +106,7 @@ func (c Config) Validate() error {
 	return errors.Join(errs...)
 }
 
+// validAddress demands host and port. gRPC would accept more and fail at the first call only.
 func validAddress(a string) error {
 	host, port, err := net.SplitHostPort(a)
 	if err != nil || host == "" || port == "" {
@@ -113,6 +115,7 @@ func validAddress(a string) error {
 	return nil
 }
 
+// withDefaults fills in what is zero. Negative values stay: they switch off.
 func (c Config) withDefaults() Config {
 	if c.CallTimeout == 0 {
 		c.CallTimeout = defaultCallTimeout

@@ -11,30 +11,31 @@ import (
 	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
 )
 
-// connectionHeader is the metadata that names the connection that a call comes by.
+// connectionHeader is the metadata that names the connection of a call.
 const connectionHeader = "quorate-connection"
 
-// connection is what the client's exclusive queues belong to: a stream to one node that
-// all calls name. It is opened when the first exclusive queue is declared.
+// connection owns the client's exclusive queues: a stream to one node that all calls name. It is
+// opened when the first exclusive queue is declared.
 type connection struct {
-	opening sync.Mutex // held while one is opened
+	opening sync.Mutex // held while a connection is being opened
 	mu      sync.Mutex
-	lost    chan struct{} // closed when it has ended; nil: never opened
+	lost    chan struct{} // closed when the connection has ended; nil: never opened
 
 	// metadata goes with every call and stream.
 	metadata atomic.Pointer[map[string]string]
 }
 
-// ConnectionLost returns a channel that is closed when the connection that the client's
-// exclusive queues belong to has ended, and they with it: its node was lost, or the client
-// was closed. It is nil before the first exclusive queue was declared. To declare one again
-// opens another connection.
+// ConnectionLost returns a channel that is closed when the connection that owns the client's
+// exclusive queues has ended, and the queues with it: its node was lost, or the client was closed.
+// It is nil before the first exclusive queue is declared. Declaring another exclusive queue opens a
+// new connection.
 func (c *Client) ConnectionLost() <-chan struct{} {
 	c.connection.mu.Lock()
 	defer c.connection.mu.Unlock()
 	return c.connection.lost
 }
 
+// open reports whether there is a connection that has not ended.
 func (x *connection) open() bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -91,7 +92,7 @@ type heldStream struct {
 	end func()
 }
 
-// openConnection opens the stream; call bounds the opening alone.
+// openConnection opens the stream; call bounds only the opening.
 func (c *Client) openConnection(call context.Context, n *node) (*heldStream, string, error) {
 	life, end := context.WithCancel(c.ctx)
 	use, release, err := n.hold(life)

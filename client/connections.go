@@ -7,8 +7,8 @@ import (
 	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
 )
 
-// Connections lists clients' connections to all nodes. It ends in a *SilentNodesError if nodes could
-// not be asked.
+// Connections lists clients' connections to all nodes. The iterator ends with a *SilentNodesError
+// if nodes did not answer.
 func (c *Client) Connections(ctx context.Context, r ListConnectionsRequest) iter.Seq2[ConnectionInfo, error] {
 	type answer struct {
 		Connections []ConnectionInfo `api:"connections"`
@@ -20,8 +20,8 @@ func (c *Client) Connections(ctx context.Context, r ListConnectionsRequest) iter
 	})
 }
 
-// Consumers lists the consumers of clients of all nodes. It ends in a *SilentNodesError if nodes could
-// not be asked.
+// Consumers lists clients' consumers on all nodes. The iterator ends with a *SilentNodesError if
+// nodes did not answer.
 func (c *Client) Consumers(ctx context.Context, r ListConsumersRequest) iter.Seq2[ConsumerInfo, error] {
 	type answer struct {
 		Consumers []ConsumerInfo `api:"consumers"`
@@ -36,10 +36,11 @@ func (c *Client) Consumers(ctx context.Context, r ListConsumersRequest) iter.Seq
 // CloseConnectionRequest names a connection by its id or its name.
 type CloseConnectionRequest struct {
 	Connection string `api:"connection"`
-	Reason     string `api:"reason"` // which its client is told
+	Reason     string `api:"reason"` // which its client receives
 }
 
-// CloseConnection ends a client's connection. The client is told the reason, over gRPC also by whom.
+// CloseConnection ends a client's connection. The client receives the reason, and over gRPC also
+// who closed it.
 func (c *Client) CloseConnection(ctx context.Context, r CloseConnectionRequest) error {
 	_, err := ask[nothing](ctx, c, r, clients, brokerv1.ConnectionsClient.CloseConnection)
 	return err

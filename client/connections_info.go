@@ -7,35 +7,35 @@ type ConnectionInfo struct {
 	// ID names it on all nodes: node/epoch/number.
 	ID   string `api:"id"`
 	Node string `api:"node"`
-	// Name is both ends' addresses: client -> node.
+	// Name has the addresses of both ends: client -> node.
 	Name string `api:"name"`
 	// Protocol is "AMQP 0-9-1" or "gRPC".
 	Protocol string `api:"protocol"`
 	TLS      bool   `api:"tls"`
-	// User that logged in; over gRPC, where each call logs in, all that did, with commas.
+	// User that logged in; over gRPC, where each call logs in, all users so far, separated by commas.
 	User string `api:"user"`
-	// VHost that it was opened to; over gRPC all that calls have worked in, with commas.
+	// VHost of the connection; over gRPC all vhosts of calls so far, separated by commas.
 	VHost string `api:"vhost"`
 	// PeerAddress is the client's host and port.
 	PeerAddress string `api:"peer_address"`
 	// Channels that are open; over gRPC none.
 	Channels uint32 `api:"channels"`
-	// State is "running", "blocked" while its publishes are held back, or "closing" once its
-	// client is told to go.
+	// State is "running", "blocked" while its publishes are held back, or "closing" once it is being
+	// closed.
 	State string `api:"state"`
-	// ClientName is the ConnectionName that an AMQP client gave it; over gRPC the metadata
+	// ClientName is the connection name that an AMQP client gave; over gRPC the metadata
 	// quorate-client-name of its first call.
 	ClientName string `api:"client_name"`
-	// Product of the client, with its version, if it tells; over gRPC its user agent.
+	// Product and version of the client, if it reports them; over gRPC its user agent.
 	Product string `api:"product"`
-	// ConnectedAt is by the clock of its node.
+	// ConnectedAt is a time of its node's clock.
 	ConnectedAt time.Time `api:"connected_at_ms"`
-	// ReceivedBytes and SentBytes are the node's, those of TLS not counted.
+	// ReceivedBytes and SentBytes are counted by the node, without TLS overhead.
 	ReceivedBytes uint64 `api:"received_bytes"`
 	SentBytes     uint64 `api:"sent_bytes"`
 }
 
-// ListConnectionsRequest chooses; what is empty chooses all.
+// ListConnectionsRequest selects connections; an empty field selects all.
 type ListConnectionsRequest struct {
 	VHost string `api:"vhost"`
 	User  string `api:"user"`
@@ -45,7 +45,7 @@ type ListConnectionsRequest struct {
 type ConsumerInfo struct {
 	VHost string `api:"vhost"`
 	Queue string `api:"queue"`
-	// Tag is the consumer's, unique to its connection's channel or its stream.
+	// Tag is unique within the connection's channel, or its stream.
 	Tag string `api:"tag"`
 	// Node that the client is connected to.
 	Node string `api:"node"`
@@ -53,7 +53,7 @@ type ConsumerInfo struct {
 	Connection     string `api:"connection"`
 	ConnectionName string `api:"connection_name"`
 	User           string `api:"user"`
-	// Prefetch is how many deliveries it may hold without a decision; 0: as many as may be.
+	// Prefetch is the maximum number of unsettled deliveries; 0: the broker's bound.
 	Prefetch  uint32 `api:"prefetch"`
 	Priority  int32  `api:"priority"`
 	AutoAck   bool   `api:"auto_ack"`
@@ -61,15 +61,15 @@ type ConsumerInfo struct {
 	// Activity is "active" or "waiting" where a queue has a single active consumer, else
 	// "shared".
 	Activity string `api:"activity"`
-	// Unsettled is how many deliveries the client has been handed and not decided on.
+	// Unsettled is the number of deliveries that the client has received and not settled.
 	Unsettled uint64 `api:"unsettled"`
-	// Buffered is how many deliveries wait at the node for the client to take them.
+	// Buffered is the number of deliveries that wait at the node for the client to read them.
 	Buffered uint64 `api:"buffered"`
-	// ConsumingSince is by the clock of its node.
+	// ConsumingSince is a time of its node's clock.
 	ConsumingSince time.Time `api:"consuming_since_ms"`
 }
 
-// ListConsumersRequest chooses; what is empty chooses all. A queue is that of the vhost.
+// ListConsumersRequest selects consumers; an empty field selects all. Queue is a queue of VHost.
 type ListConsumersRequest struct {
 	VHost string `api:"vhost"`
 	Queue string `api:"queue"`

@@ -10,25 +10,24 @@ import (
 	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
 )
 
-// ConsumeConfig says what to consume and how. Zero values are the defaults.
+// ConsumeConfig describes a consumer. Zero values are the defaults.
 type ConsumeConfig struct {
 	VHost string // "": "/"
 	Queue string
 	// Prefetch bounds the unsettled messages; 0: the broker's bound of 2000 (DEL-3).
 	Prefetch uint32
-	// AutoAck settles at delivery: what the client has not read when it fails is lost (DEL-4).
+	// AutoAck settles at delivery: a client that fails loses what it has not read (DEL-4).
 	AutoAck bool
 	// Priority: higher is served first (DEL-2).
 	Priority int32
-	// Exclusive refuses if there is another consumer, and bars later ones (CO-2).
+	// Exclusive fails if there is another consumer, and prevents others later (CO-2).
 	Exclusive bool
 	Tag       string // names the consumer in listings
-	// Timeout bounds how long a delivery may stay unacked, instead of the queue's timeout
-	// (CT-1); 0: the queue's, negative: without end.
+	// Timeout bounds how long a delivery may stay unacked (CT-1); 0: the queue's timeout, negative: no
+	// timeout.
 	Timeout time.Duration
-	// Concurrency is how many messages Run handles at a time; 0: one. With more the order is
-	// kept no more: a message may be done before one that came earlier. A smaller Prefetch
-	// leaves handlers without work.
+	// Concurrency is how many messages Run handles at a time; 0: one. With more, order is lost: a
+	// message may be finished before an earlier one. A smaller Prefetch leaves handlers idle.
 	Concurrency int
 }
 
@@ -39,14 +38,14 @@ func (c ConsumeConfig) Validate() error {
 		errs = append(errs, errors.New("client: ConsumeConfig.Queue is empty: name the queue to consume"))
 	}
 	if c.Concurrency < 0 {
-		errs = append(errs, fmt.Errorf("client: ConsumeConfig.Concurrency is %d: say how many messages Run handles at a time, 0 for one", c.Concurrency))
+		errs = append(errs, fmt.Errorf("client: ConsumeConfig.Concurrency is %d: set how many messages Run handles at a time, 0 for one", c.Concurrency))
 	}
 	return errors.Join(errs...)
 }
 
 const (
-	maxSettlementIDs = 10000 // of one settlement, by the wire API
-	deliveryBuffer   = 2048  // deliveries that wait for Receive before the stream is held back
+	maxSettlementIDs = 10000 // of one settlement, as in the wire API
+	deliveryBuffer   = 2048  // deliveries that may wait for Receive before the stream is held back
 )
 
 // Consumer receives the messages of a queue, over one stream at a time.
@@ -57,7 +56,7 @@ type Consumer struct {
 	ctx      context.Context
 	stop     context.CancelFunc
 	finished chan struct{}
-	opened   chan error // the first opening's outcome
+	opened   chan error // result of the first opening
 	arrived  chan *Delivery
 
 	mu         sync.Mutex
@@ -65,20 +64,20 @@ type Consumer struct {
 	token      string // names the current stream's deliveries, with their ids
 	lastStream uint64
 	unsettled  map[uint64]bool // ids of the current stream
-	decided    []decided       // not sent yet, in order
-	batch      uint64          // number of the last flush asked for; only its answer counts
-	flushed    uint64          // decisions that the last flush sent covers
+	decided    []decided       // waiting to be sent, in order
+	batch      uint64          // number of the last requested flush; only its answer counts
+	flushed    uint64          // decisions covered by the last flush sent
 	wantFlush  bool
-	decisions  uint64                  // made, on all streams
-	certain    uint64                  // of them committed, or reported as lost
-	lost       bool                    // some were lost with their stream, and nobody was told yet
-	cancel     *brokerv1.ConsumeCancel // to be sent
+	decisions  uint64                  // decisions made on all streams
+	certain    uint64                  // decisions that are committed, or reported as lost
+	lost       bool                    // some were lost with their stream, which no call has reported yet
+	cancel     *brokerv1.ConsumeCancel // waiting to be sent
 	cancelled  bool                    // by Cancel
-	revoked    map[uint64]bool         // ids of the current stream that are unacked and back in the queue
+	revoked    map[uint64]bool         // ids of the current stream that stayed unacked for too long and are back in the queue
 	extend     []*brokerv1.ExtendAckDeadline
 	changed    chan struct{}
 	wake       chan struct{}
-	gone       bool // the queue knows of Cancel
+	gone       bool // the queue has processed Cancel
 	activity   Activity
 	err        error
 }
@@ -90,8 +89,8 @@ type decided struct {
 	annotations *brokerv1.Table
 }
 
-// Consume opens a consumer and waits until the queue knows it, or ctx ends. What ctx
-// bounds is the opening; Close ends the consumer.
+// Consume opens a consumer and waits until the queue has it. ctx bounds only the opening; Close
+// ends the consumer.
 func (c *Client) Consume(ctx context.Context, cfg ConsumeConfig) (*Consumer, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -160,7 +159,7 @@ func (s *Consumer) current(d *Delivery) bool {
 	return d.stream == s.stream
 }
 
-// decide notes a decision for the sender.
+// decide queues a decision for the sender.
 func (s *Consumer) decide(d *Delivery, decision Decision) error {
 	annotations, err := decision.Annotations.proto()
 	if err != nil {
@@ -183,28 +182,28 @@ func (s *Consumer) decide(d *Delivery, decision Decision) error {
 	return nil
 }
 
-// Activity reports whether a consumer is the one that receives.
+// Activity is whether a consumer of a queue is the active one.
 type Activity uint8
 
 // The activities.
 const (
-	// Shared: the queue has no single active consumer, or the broker has not told yet.
+	// Shared: the queue has no single active consumer, or the broker has not reported yet.
 	Shared Activity = iota
-	// Active: the consumer is the one that receives.
+	// Active: this consumer receives the queue's messages.
 	Active
-	// Waiting: another one receives; this one may take over.
+	// Waiting: another consumer receives; this one may take over.
 	Waiting
 )
 
-// Activity returns what the broker told last about the consumer (SAC-4).
+// Activity returns what the broker last reported about the consumer (SAC-4).
 func (s *Consumer) Activity() Activity {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.activity
 }
 
-// AwaitActivity waits until the consumer is what is wanted. It returns the consumer's error
-// when that has ended, or ctx's.
+// AwaitActivity waits until the consumer has the wanted activity. It returns the consumer's error
+// if that has ended, or ctx's.
 func (s *Consumer) AwaitActivity(ctx context.Context, want Activity) error {
 	for {
 		s.mu.Lock()
@@ -224,6 +223,7 @@ func (s *Consumer) AwaitActivity(ctx context.Context, want Activity) error {
 	}
 }
 
+// setActivity takes what the queue reports about a single active consumer (SAC-4).
 func (s *Consumer) setActivity(a Activity) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -231,6 +231,7 @@ func (s *Consumer) setActivity(a Activity) {
 	s.notify()
 }
 
+// signal wakes the sender; one token is enough, since the sender then looks at everything.
 func (s *Consumer) signal() {
 	select {
 	case s.wake <- struct{}{}:
@@ -271,12 +272,16 @@ func (s *Consumer) Flush(ctx context.Context) error {
 	}
 }
 
+// isRevoked reports whether the queue took the delivery back (CT-2). Deliveries of earlier streams
+// are stale instead.
 func (s *Consumer) isRevoked(d *Delivery) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return d.stream == s.stream && s.revoked[d.id]
 }
 
+// revoke marks deliveries that the queue took back. Ids that the client has settled meanwhile are
+// passed over.
 func (s *Consumer) revoke(ids []uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -288,7 +293,7 @@ func (s *Consumer) revoke(ids []uint64) {
 	s.notify()
 }
 
-// extendAckDeadline notes the wish for the sender.
+// extendAckDeadline queues the request for the sender.
 func (s *Consumer) extendAckDeadline(d *Delivery, by time.Duration) error {
 	if by < time.Millisecond {
 		return fmt.Errorf("client: ack deadline of %v: want 1ms or more", by)
@@ -304,7 +309,7 @@ func (s *Consumer) extendAckDeadline(d *Delivery, by time.Duration) error {
 	return nil
 }
 
-// timeout is Timeout as the wire says it.
+// timeout converts Timeout for the wire.
 func (c *ConsumeConfig) timeout() *int64 {
 	if c.Timeout == 0 {
 		return nil
@@ -316,9 +321,9 @@ func (c *ConsumeConfig) timeout() *int64 {
 	return &ms
 }
 
-// Cancel ends delivery and waits until the queue knows. Messages delivered already may
-// still be settled until Close or the loss of the stream; with requeue, those unsettled
-// return to the queue at once, not failed (CO-3).
+// Cancel ends delivery and waits until the queue has processed it. Messages delivered before may
+// still be settled until Close or the loss of the stream; with requeue, unsettled ones return to
+// the queue at once, not failed (CO-3).
 func (s *Consumer) Cancel(ctx context.Context, requeue bool) error {
 	s.mu.Lock()
 	s.cancel = &brokerv1.ConsumeCancel{Requeue: requeue}
@@ -339,8 +344,8 @@ func (s *Consumer) Cancel(ctx context.Context, requeue bool) error {
 	}
 }
 
-// Close ends the consumer; decisions made before are sent, unsettled messages return to
-// the queue as failed deliveries (DEL-8).
+// Close ends the consumer. Decisions made before are sent; unsettled messages return to the queue
+// as failed deliveries (DEL-8).
 func (s *Consumer) Close() {
 	ctx, cancel := context.WithTimeout(s.ctx, s.c.cfg.ProbeTimeout)
 	defer cancel()
@@ -348,12 +353,13 @@ func (s *Consumer) Close() {
 	open := s.stream != 0 && s.err == nil
 	s.mu.Unlock()
 	if open {
-		_ = s.Flush(ctx) // without an answer the messages are delivered again
+		_ = s.Flush(ctx) // without the answer the messages are delivered again
 	}
 	s.end(ErrClosed)
 	<-s.finished
 }
 
+// end makes the first error the consumer's last word and stops its loops.
 func (s *Consumer) end(err error) {
 	s.mu.Lock()
 	if s.err == nil {
@@ -364,13 +370,14 @@ func (s *Consumer) end(err error) {
 	s.stop()
 }
 
+// failure returns why the consumer ended; nil while it runs.
 func (s *Consumer) failure() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.err
 }
 
-// notify wakes all that wait for commits; s.mu is held.
+// notify wakes all goroutines that wait for commits; s.mu is held.
 func (s *Consumer) notify() {
 	close(s.changed)
 	s.changed = make(chan struct{})

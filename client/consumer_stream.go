@@ -14,10 +14,11 @@ import (
 	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
 )
 
-// exclusiveGrace is how long a consumer that lost its stream is refused by its own
-// earlier self before it believes in another exclusive consumer.
+// exclusiveGrace is how long a consumer that lost its stream takes a refusal as exclusive for its
+// own earlier stream; after that it assumes another exclusive consumer.
 const exclusiveGrace = 15 * time.Second
 
+// consumeStream is the stream of one consumer on one node.
 type consumeStream = grpc.BidiStreamingClient[brokerv1.ConsumeRequest, brokerv1.ConsumeResponse]
 
 // run keeps a stream open until the consumer ends.
@@ -58,7 +59,7 @@ func (s *Consumer) run() {
 	}
 }
 
-// again reports whether opening once more can help.
+// again reports whether another attempt to open can help.
 func (s *Consumer) again(err error, lost time.Time) bool {
 	s.mu.Lock()
 	cancelled := s.cancelled
@@ -80,7 +81,7 @@ func final(err error) error {
 	return fromGRPC(err)
 }
 
-// open consumes over one stream until it breaks.
+// open consumes over one stream until the stream breaks.
 func (s *Consumer) open(ctx context.Context, n *node, opened *bool) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -130,6 +131,8 @@ func (s *Consumer) attach(token string) uint64 {
 	return s.stream
 }
 
+// detach ends a stream: its deliveries become stale, and decisions that no flush has confirmed
+// count as lost, which the next Flush reports.
 func (s *Consumer) detach() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -140,7 +143,7 @@ func (s *Consumer) detach() {
 	s.notify()
 }
 
-// receive takes what the broker says until the stream breaks.
+// receive processes what the broker sends until the stream breaks.
 func (s *Consumer) receive(stream consumeStream, number uint64) error {
 	for {
 		r, err := stream.Recv()
@@ -161,7 +164,7 @@ func (s *Consumer) receive(stream consumeStream, number uint64) error {
 			s.mu.Unlock()
 		case *brokerv1.ConsumeResponse_Cancelled:
 			if s.asked() {
-				continue // settling goes on
+				continue // settling continues
 			}
 			return fmt.Errorf("%w: %s", ErrCancelled, k.Cancelled.GetCause())
 		case *brokerv1.ConsumeResponse_Revoked:
@@ -172,12 +175,12 @@ func (s *Consumer) receive(stream consumeStream, number uint64) error {
 			} else {
 				s.setActivity(Waiting)
 			}
-		default: // a notice of a newer broker
+		default: // a notice from a newer broker
 		}
 	}
 }
 
-// asked reports whether Cancel caused the end of delivery, and lets it return.
+// asked reports whether Cancel caused the end of delivery, and completes Cancel.
 func (s *Consumer) asked() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -188,6 +191,8 @@ func (s *Consumer) asked() bool {
 	return s.cancelled
 }
 
+// deliver notes the deliveries before it hands them over, so that a decision always finds its
+// delivery. It waits while nobody receives; credit bounds what comes.
 func (s *Consumer) deliver(batch []*brokerv1.Delivery, number uint64) error {
 	if !s.cfg.AutoAck {
 		s.mu.Lock()
@@ -207,12 +212,12 @@ func (s *Consumer) deliver(batch []*brokerv1.Delivery, number uint64) error {
 	return nil
 }
 
-// send sends decisions, gathered, until the stream ends.
+// send sends gathered decisions until the stream ends.
 func (s *Consumer) send(ctx context.Context, stream consumeStream) {
 	for {
 		for _, r := range s.take() {
 			if stream.Send(r) != nil {
-				return // the receiver knows why
+				return // the receiver has the reason
 			}
 		}
 		select {
@@ -223,7 +228,7 @@ func (s *Consumer) send(ctx context.Context, stream consumeStream) {
 	}
 }
 
-// take turns all decisions into as few requests as their order allows.
+// take packs all decisions into as few requests as their order allows.
 func (s *Consumer) take() []*brokerv1.ConsumeRequest {
 	s.mu.Lock()
 	decided, cancel := s.decided, s.cancel
@@ -258,7 +263,7 @@ func (s *Consumer) take() []*brokerv1.ConsumeRequest {
 		last.DeliveryIds = append(last.DeliveryIds, d.id)
 	}
 	if flush {
-		if last == nil { // all went out before: ask by itself
+		if last == nil { // all decisions are sent already: request the flush alone
 			last = &brokerv1.Settlement{Outcome: brokerv1.Outcome_OUTCOME_ACK}
 			out = append(out, &brokerv1.ConsumeRequest{Kind: &brokerv1.ConsumeRequest_Settlement{Settlement: last}})
 		}

@@ -9,11 +9,11 @@ import (
 	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
 )
 
-// definitionPieceBytes is the size of the pieces that a document is sent in.
+// definitionPieceBytes is the size of the pieces of a document.
 const definitionPieceBytes = 256 << 10
 
-// ExportDefinitions returns all that the cluster has besides messages, or what one vhost
-// has unless that is "", as one JSON document with the names that RabbitMQ uses (VH-9).
+// ExportDefinitions returns everything in the cluster except messages, or in one vhost unless that
+// is "", as one JSON document with RabbitMQ's names (VH-9).
 func (c *Client) ExportDefinitions(ctx context.Context, vhost string) ([]byte, error) {
 	var document []byte
 	err := c.call(ctx, func(ctx context.Context, n *node) error {
@@ -30,34 +30,34 @@ func (c *Client) ExportDefinitions(ctx context.Context, vhost string) ([]byte, e
 	return document, err
 }
 
-// ImportOutcome is what came of an object of a document.
+// ImportOutcome is the result for one object of a document.
 type ImportOutcome string
 
 // The outcomes.
 const (
 	ImportCreated   ImportOutcome = "created"
 	ImportUnchanged ImportOutcome = "unchanged"
-	ImportDifferent ImportOutcome = "different" // it exists with other properties, and is left
+	ImportDifferent ImportOutcome = "different" // it exists with other properties and stays as it is
 	ImportRefused   ImportOutcome = "refused"
 	ImportSkipped   ImportOutcome = "skipped"
 	ImportFailed    ImportOutcome = "failed"
 )
 
-// ImportDefinitionsRequest has a document and says what of it is made.
+// ImportDefinitionsRequest has a document and how to import it.
 type ImportDefinitionsRequest struct {
 	Document []byte
-	// VHost: only what lies in it; a document of a single vhost goes there. All if empty.
+	// VHost restricts the import to that vhost; a document of a single vhost is imported into it.
+	// Empty: everything.
 	VHost string
-	// DryRun tells what would be done and does nothing.
+	// DryRun reports what would be done and changes nothing.
 	DryRun bool
-	// Seen, unless it is nil, gets objects as they are done; total is the number of all.
+	// Seen, unless nil, receives objects as they are processed; total is the number of objects.
 	Seen func(done []ImportedObject, total int)
 }
 
-// ImportDefinitions makes what a document describes and the cluster does not have, and
-// returns how many objects came to what. What exists with other properties is left. Nothing is taken of a document
-// whose form is wrong. An import that was cut off is completed by a repeat. ctx alone bounds
-// the call.
+// ImportDefinitions creates what a document describes and the cluster lacks, and returns the number
+// of objects by outcome. What exists with other properties stays as it is. A malformed document
+// changes nothing. An interrupted import is completed by a repeat. Only ctx bounds the call.
 func (c *Client) ImportDefinitions(ctx context.Context, r ImportDefinitionsRequest) (ImportSummary, error) {
 	begun := false
 	for retry := (backoff{}); ; {
@@ -88,7 +88,7 @@ func (c *Client) ImportDefinitions(ctx context.Context, r ImportDefinitionsReque
 			return summary, nil
 		}
 		if begun && passing(err) && ctx.Err() == nil && c.ctx.Err() == nil {
-			return summary, fmt.Errorf("the import was cut off, a repeat completes it: %w", fromGRPC(err))
+			return summary, fmt.Errorf("the import was interrupted; a repeat completes it: %w", fromGRPC(err))
 		}
 		if err := c.again(ctx, &retry, err); err != nil {
 			return summary, err
@@ -96,8 +96,8 @@ func (c *Client) ImportDefinitions(ctx context.Context, r ImportDefinitionsReque
 	}
 }
 
-// sendDocument sends options and document. A server that has ended the stream says why when
-// it is read.
+// sendDocument sends options and document. If the server has ended the stream, reading it returns
+// the reason.
 func sendDocument(stream brokerv1.Definitions_ImportDefinitionsClient, r *ImportDefinitionsRequest) error {
 	document, o := r.Document, &brokerv1.ImportOptions{Vhost: r.VHost, DryRun: r.DryRun}
 	err := stream.Send(&brokerv1.ImportDefinitionsRequest{Kind: &brokerv1.ImportDefinitionsRequest_Options{Options: o}})

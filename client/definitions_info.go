@@ -2,16 +2,16 @@ package client
 
 // ImportedObject is one object of the document.
 type ImportedObject struct {
-	// Kind is such as "queue" or "topic permission".
+	// Kind of the object, such as "queue" or "topic permission".
 	Kind  string `api:"kind"`
 	VHost string `api:"vhost"`
 	Name  string `api:"name"`
 	// Path in the document, such as $.queues[3].
 	Path    string        `api:"path"`
 	Outcome ImportOutcome `api:"outcome"`
-	// Reason says why it was not made.
+	// Reason why it was not created.
 	Reason string `api:"reason"`
-	// Warnings say what of it is not as the document has it, because it has no counterpart.
+	// Warnings list what differs from the document because it has no counterpart.
 	Warnings []string `api:"warnings"`
 }
 

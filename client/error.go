@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
@@ -25,15 +26,14 @@ const (
 	NotImplemented     Class = "NOT_IMPLEMENTED"
 	ResourceExhausted  Class = "RESOURCE_EXHAUSTED"
 	Unavailable        Class = "UNAVAILABLE"
-	// ConnectionForced: an operator closed the connection; the text says who and why.
+	// ConnectionForced: an operator closed the connection; the text has the operator and the reason.
 	ConnectionForced Class = "CONNECTION_FORCED"
 )
 
-// Error is what the broker said about a call or a message. Fields that do not apply are
-// empty.
+// Error is the broker's error about a call or a message. Fields that do not apply are empty.
 type Error struct {
 	Class Class
-	Code  codes.Code // of gRPC; OK for the fault of one message in a stream
+	Code  codes.Code // of gRPC; OK if one message in a stream is at fault
 	VHost string
 	Kind  string // for example "queue"
 	Name  string
@@ -50,14 +50,14 @@ func (e *Error) Error() string {
 	return string(e.Class) + ": " + e.Text
 }
 
-// Errors that callers decide on.
+// Errors that callers can act on.
 var (
 	// ErrClosed: the client, publisher or consumer was closed.
 	ErrClosed = errors.New("client: closed")
-	// ErrStale: the delivery's stream is lost or the delivery is settled; the queue
-	// delivers it again unless it was settled in time.
+	// ErrStale: the delivery's stream is lost, or the delivery is settled. The queue delivers the
+	// message again unless it was settled in time.
 	ErrStale = errors.New("client: delivery is stale")
-	// ErrCancelled: the queue ended the consumer, for example because it was deleted.
+	// ErrCancelled: the queue ended the consumer, for example because the queue was deleted.
 	ErrCancelled = errors.New("client: consumer was cancelled")
 	// ErrUnknownOutcome: the message may or may not be stored.
 	ErrUnknownOutcome = errors.New("client: outcome unknown")
@@ -72,7 +72,7 @@ func ClassOf(err error) Class {
 	return ""
 }
 
-// fromGRPC turns a gRPC status into *Error; other errors stay.
+// fromGRPC converts a gRPC status to *Error; other errors stay.
 func fromGRPC(err error) error {
 	s, ok := status.FromError(err)
 	if err == nil || !ok {
@@ -95,6 +95,8 @@ func fromGRPC(err error) error {
 	return e
 }
 
+// fromDetail makes the broker's error of its details; unknown metadata is kept out, so newer
+// brokers may add some.
 func fromDetail(d *brokerv1.ErrorDetail) error {
 	e := &Error{Class: Class(d.GetClass()), Text: d.GetText()}
 	e.fill(d.GetMetadata())
@@ -104,6 +106,20 @@ func fromDetail(d *brokerv1.ErrorDetail) error {
 func (e *Error) fill(metadata map[string]string) {
 	e.VHost, e.Kind, e.Name = metadata["vhost"], metadata["kind"], metadata["name"]
 	e.Arg, e.Value = metadata["arg"], metadata["value"]
+}
+
+// askedToWait returns how long a node that had no room for something asks to wait before it is sent again; 0: it does not.
+func askedToWait(err error) time.Duration {
+	s := status.Convert(err)
+	if s.Code() != codes.ResourceExhausted {
+		return 0
+	}
+	for _, d := range s.Details() {
+		if info, is := d.(*errdetails.RetryInfo); is {
+			return info.GetRetryDelay().AsDuration()
+		}
+	}
+	return 0
 }
 
 // passing reports whether another try, perhaps on another node, can help.

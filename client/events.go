@@ -7,11 +7,11 @@ import (
 	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
 )
 
-// WatchEvents calls seen with what happens in the cluster, as r chooses, until ctx ends or
-// seen fails (ST-5). It goes on over another node when the one that it asks is lost. The
-// first call has no events: from then on nothing is missed without being told so.
+// WatchEvents calls seen with the events in the cluster that r selects, until ctx ends or seen
+// fails (ST-5). It continues on another node when the one that it uses is lost. The first call has
+// no events: from then on no event is missed without a report.
 func (c *Client) WatchEvents(ctx context.Context, r WatchEventsRequest, seen func([]Event) error) error {
-	var gone error // of seen
+	var gone error // error of seen
 	begun := false
 	for retry := (backoff{}); ; {
 		err := c.try(ctx, func(ctx context.Context, n *node) error {
@@ -46,9 +46,9 @@ func (c *Client) WatchEvents(ctx context.Context, r WatchEventsRequest, seen fun
 	}
 }
 
-// TailAudit returns the newest records of who changed what that nodes still have (AU-3); WatchEvents
-// goes on behind them with the kind audit and the cursor of the answer, which also names nodes that
-// could not be asked.
+// TailAudit returns the newest audit records that the nodes still keep: which user changed what
+// (AU-3). WatchEvents continues after them with the kind audit and the cursor of the answer. The
+// answer also names the nodes that did not answer.
 func (c *Client) TailAudit(ctx context.Context, r TailAuditRequest) (AuditTail, error) {
 	return ask[AuditTail](ctx, c, r, events, brokerv1.EventsClient.TailAudit)
 }

@@ -2,20 +2,20 @@ package client
 
 import "time"
 
-// WatchEventsRequest says what to tell; what is empty chooses all.
+// WatchEventsRequest selects events; an empty field selects all.
 type WatchEventsRequest struct {
 	VHost string `api:"vhost"`
-	// Kinds such as queue_created, leader_changed or queue_full. The kind audit is told to those
-	// alone who name it, and is for administrators (AU-3).
+	// Kinds such as queue_created, leader_changed or queue_full. The kind audit must be named to be
+	// included, and needs the tag administrator (AU-3).
 	Kinds []string `api:"kinds"`
 	// Name of the queue, exchange, policy or binding, with *, ? and [a-z].
 	Name string `api:"name"`
-	// Cursor of an event: goes on behind it, on whatever node.
+	// Cursor of an event: continue after it, on any node.
 	Cursor string `api:"cursor"`
-	// History begins with the events that the nodes still have, without a cursor; else the
-	// stream begins with what happens from now on.
+	// History begins with the events that the nodes still keep, if there is no cursor; otherwise the
+	// stream begins with new events.
 	History bool `api:"history"`
-	// User who did what audit records tell; "" for all.
+	// User of the audit records; "": any.
 	User string `api:"user"`
 	// Operation of audit records, such as user.put, with *, ? and [a-z].
 	Operation string `api:"operation"`
@@ -23,31 +23,31 @@ type WatchEventsRequest struct {
 
 // Event is something that happened.
 type Event struct {
-	// Kind is such as queue_created, or audit; "missed" stands for events that the nodes did not keep.
+	// Kind such as queue_created, or audit; "missed" stands for events that the nodes did not keep.
 	Kind string `api:"kind"`
-	// At is when, by the clock of the node.
+	// At is the time of the event by the clock of the node.
 	At time.Time `api:"at_ms"`
-	// Node that tells; of changes of the catalog, the one that is asked.
+	// Node that reports the event; for changes of the catalog, the node that was asked.
 	Node  string `api:"node"`
 	VHost string `api:"vhost"`
 	// Name of the queue, exchange, policy, vhost or binding.
 	Name string `api:"name"`
-	// Cause says why, where there is a reason.
+	// Cause of the event, where there is one.
 	Cause string `api:"cause"`
-	// Detail is such as the node that became leader or member.
+	// Detail such as the node that became leader or member.
 	Detail string `api:"detail"`
-	// Count is of "missed" how many events at most, of consumer_timeout the deliveries, of
-	// messages_dropped the messages.
+	// Count is, for "missed", the maximum number of events; for consumer_timeout, the deliveries; for
+	// messages_dropped, the messages.
 	Count uint64 `api:"count"`
-	// Audit is what a record of the kind audit says besides.
+	// Audit has the further fields of an audit record.
 	Audit *Audit `api:"audit"`
 }
 
-// Audit tells who changed what, or was refused it (AU-1). VHost and name of the object are the
-// event's, and so is the cause of a refusal; its count is how many records like this one were left out
-// before it.
+// Audit is an audit record: which user changed what, or was refused (AU-1). VHost and name of the
+// object are those of the event, and so is the cause of a refusal; the event's count is how many
+// similar records were left out before it.
 type Audit struct {
-	// User is empty where nobody has to log in, and "node:ID" of what a node does by itself.
+	// User is empty where logins are off, and "node:ID" for what a node does by itself.
 	User string `api:"user"`
 	// Mechanism by which the user logged in: password, token, administrator-token or certificate.
 	Mechanism string `api:"mechanism"`
@@ -55,25 +55,26 @@ type Audit struct {
 	Protocol string `api:"protocol"`
 	// Address of the client.
 	Address string `api:"address"`
-	// Client is what the client calls itself.
+	// Client is the client's own name.
 	Client string `api:"client"`
-	// Operation is such as queue.declare or user.put.
+	// Operation such as queue.declare or user.put.
 	Operation string `api:"operation"`
-	// Object is the kind of what changes, such as queue.
+	// Object is the kind of object that changes, such as queue.
 	Object string `api:"object"`
 	// Outcome is done, refused, or unknown: it may have been done.
 	Outcome string        `api:"outcome"`
 	Changes []AuditChange `api:"changes"`
 }
 
-// AuditChange is a field before and after; empty is none. Secrets are told as changed.
+// AuditChange is a field before and after the change; empty: no value. Secrets appear only as
+// changed.
 type AuditChange struct {
 	Field  string `api:"field"`
 	Before string `api:"before"`
 	After  string `api:"after"`
 }
 
-// TailAuditRequest chooses records; what is empty chooses all.
+// TailAuditRequest selects records; an empty field selects all.
 type TailAuditRequest struct {
 	VHost string `api:"vhost"`
 	User  string `api:"user"`
@@ -83,13 +84,13 @@ type TailAuditRequest struct {
 	Limit uint32 `api:"limit"`
 }
 
-// AuditTail holds the newest records, the oldest first, by the clocks of the nodes.
+// AuditTail holds the newest records, oldest first, by the clocks of the nodes.
 type AuditTail struct {
 	Events []Event `api:"events"`
-	// Cursor goes on behind them, in WatchEvents.
+	// Cursor after these records, for WatchEvents.
 	Cursor string `api:"cursor"`
 	// Silent are the nodes that did not answer.
 	Silent []string `api:"silent"`
-	// Lost is how many records the nodes that answered have had and do not keep any more.
+	// Lost is how many records the answering nodes have had and dropped.
 	Lost uint64 `api:"lost"`
 }

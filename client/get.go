@@ -6,24 +6,23 @@ import (
 	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
 )
 
-// Taken is a message taken by Get. Token settles it through any node.
+// Taken is a message taken by Get. Its Token settles it through any node.
 type Taken struct {
 	Received
 	Token string // empty with auto-ack
-	Ready uint64 // how many messages are left
+	Ready uint64 // number of messages left
 }
 
 // GetRequest names a queue.
 type GetRequest struct {
 	VHost   string // "": "/"
 	Queue   string
-	AutoAck bool // settles at once: what the client has not read when it fails is lost (DEL-4)
+	AutoAck bool // settle at once: a client that fails loses what it has not read (DEL-4)
 }
 
-// Get takes one message, nil if none is ready. Without AutoAck it is the caller's until
-// Settle, or until the hold of it runs out and it returns to the queue (DEL-5, AM-8).
-// If a try's answer is lost, the message it took returns to the queue by itself; with
-// AutoAck it is gone.
+// Get takes one message, nil if none is ready. Without AutoAck the caller holds it until Settle, or
+// until the hold expires and it returns to the queue (DEL-5, AM-8). If the answer of an attempt is
+// lost, the message returns to the queue by itself; with AutoAck it is lost.
 func (c *Client) Get(ctx context.Context, r GetRequest) (*Taken, error) {
 	q := &brokerv1.GetRequest{Vhost: r.VHost, Queue: r.Queue, AutoAck: r.AutoAck}
 	out, err := do(ctx, c, q, func(ctx context.Context, n *node, r *brokerv1.GetRequest) (*brokerv1.GetResponse, error) {
@@ -35,9 +34,9 @@ func (c *Client) Get(ctx context.Context, r GetRequest) (*Taken, error) {
 	return &Taken{Received: receivedFromProto(out.GetDelivery()), Token: out.GetSettleToken(), Ready: out.GetReady()}, nil
 }
 
-// Settle decides about a message taken by Get. A *Error of class PreconditionFailed about
-// settle_token reports that the message is not held any more: its time ran out, or an earlier
-// try, whose answer was lost, has settled it (DEL-6).
+// Settle settles a message taken by Get. A *Error of class PreconditionFailed about settle_token
+// reports that the caller does not hold the message any more: the hold expired, or an earlier
+// attempt whose answer was lost has settled it (DEL-6).
 func (c *Client) Settle(ctx context.Context, token string, d Decision) error {
 	annotations, err := d.Annotations.proto()
 	if err != nil {
@@ -50,13 +49,13 @@ func (c *Client) Settle(ctx context.Context, token string, d Decision) error {
 	return err
 }
 
-// SettleAndPublish acknowledges a message taken by Get and publishes outputs in its place, in
-// the vhost of its queue: both, or neither (G-22). The outputs then reach each queue that they
-// are routed to exactly once, also when nodes fail. It is tried once. A *Error of class
-// PreconditionFailed with nothing wrong in the outputs reports that the message is not held any
-// more, for an earlier try settled it or it is back in its queue; one of class Unavailable may
-// leave open what happened. Either way the message comes again if and only if nothing was
-// published.
+// SettleAndPublish acknowledges a message taken by Get and publishes outputs in its place, in the
+// vhost of its queue: both, or neither (G-22). The outputs then reach each queue that they are
+// routed to exactly once, also when nodes fail. There is no retry. A *Error of class
+// PreconditionFailed with nothing wrong in the outputs reports that the caller does not hold the
+// message any more, because an earlier attempt settled it or it is back in its queue; after one of
+// class Unavailable the outcome may be unknown. Either way the message is delivered again if and
+// only if nothing was published.
 func (c *Client) SettleAndPublish(ctx context.Context, token string, outputs ...Message) error {
 	r, err := c.transaction(token, outputs)
 	if err != nil {
@@ -72,9 +71,9 @@ func (c *Client) SettleAndPublish(ctx context.Context, token string, outputs ...
 	return nil
 }
 
-// PublishOne publishes one message by itself and waits for its result. It is tried once:
-// an error of class UNAVAILABLE leaves open whether the message is stored. Use a
-// Publisher for more than a few messages.
+// PublishOne publishes one message by itself and waits for its result. There is no retry: after an
+// error of class UNAVAILABLE the message may or may not be stored. Use a Publisher for more than a
+// few messages.
 func (c *Client) PublishOne(ctx context.Context, m Message) (Result, error) {
 	if err := c.checkSize(&m); err != nil {
 		return Result{}, err

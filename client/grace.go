@@ -7,15 +7,15 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// grace is the time for which a stream of a client that was logged in before goes on trying
-// although nodes refuse its login: one that has just started may not know the user yet. Nodes of
-// this build say so themselves, older ones call the password wrong.
+// grace lets a stream of a client that was logged in before continue to try although nodes refuse
+// its login: a node that has just started may not know the user yet. Nodes of this build report
+// that; older ones report a wrong password.
 type grace struct {
 	c     *Client
-	since time.Time // of the first refusal; zero: none since it worked
+	since time.Time // time of the first refusal; zero: none since the login last worked
 }
 
-// forgives reports whether another try may help after an error that is a refused login.
+// forgives reports whether another attempt may help after a refused login.
 func (g *grace) forgives(err error) bool {
 	if status.Code(err) != codes.Unauthenticated || !g.c.loggedIn.Load() {
 		return false
@@ -28,5 +28,5 @@ func (g *grace) forgives(err error) bool {
 	return now.Sub(g.since) < g.c.cfg.LoginGrace
 }
 
-// worked ends the refusals.
+// worked resets the refusals.
 func (g *grace) worked() { g.since = time.Time{} }

@@ -12,22 +12,22 @@ import (
 	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
 )
 
-// A node that is up may serve its clients badly: it is cut off from the others, its disk hangs, or it
-// cannot be reached any more. The guard leaves it for another one, but only for one that
-// answers and serves: where none does, a queue has no leader anywhere, and to go round would
-// help nobody.
+// A node that is up may serve its clients badly: it is cut off from the others, its disk hangs, or
+// it cannot be reached any more. The guard then moves to another node, but only to one that answers
+// and serves: if none does, the queue has no leader anywhere, and moving on would not help.
 
 const (
-	// guardEvery is the time between two looks at the nodes in use.
+	// guardEvery is the interval of checks of the nodes in use.
 	guardEvery = 100 * time.Millisecond
-	// fitService is the health service that is NOT_SERVING while clients do better elsewhere.
+	// fitService is the health service that is NOT_SERVING while clients would do better on another
+	// node.
 	fitService = "quorate.fit"
-	// doubtShare of Config.ProbeTimeout without an answer is when the client logs in elsewhere,
-	// in case it has to go there.
+	// doubtShare is the share of Config.ProbeTimeout without an answer after which the client logs in
+	// elsewhere, in case it has to move.
 	doubtShare = 5
 )
 
-// guard looks at every node that carries calls or streams.
+// guard checks every node that carries calls or streams.
 func (c *Client) guard(now time.Time) {
 	stuck := c.stuck()
 	for _, n := range c.nodes.inUse() {
@@ -66,7 +66,7 @@ func (c *Client) stuck() map[*node]bool {
 	return found
 }
 
-// stuck returns the node that has owed an answer since the last call, nil if none has.
+// stuck returns the node that has owed an answer since the last call; nil if there is none.
 func (p *Publisher) stuck() *node {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -91,8 +91,8 @@ func (ns *nodes) inUse() []*node {
 	return used
 }
 
-// judge reports whether to ask the node now, whether to prepare to leave it, once for each time
-// that it does not answer, and whether to look for a better one.
+// judge reports whether to probe the node now; whether to prepare to leave it, once for each time
+// that it does not answer; and whether to look for a better one.
 func (n *node) judge(now time.Time, stuck bool, cfg *Config) (ask, prepare, leave bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -106,8 +106,8 @@ func (n *node) judge(now time.Time, stuck bool, cfg *Config) (ask, prepare, leav
 	return ask, prepare, n.unfit || asking && now.Sub(n.asked) >= cfg.ProbeTimeout/2
 }
 
-// ask probes a node in use; one that does not answer is lost. One that only drains keeps
-// its streams until it ends them itself.
+// ask probes a node in use. A node that does not answer is lost; a node that only drains keeps its
+// streams until it ends them itself.
 func (ns *nodes) ask(ctx context.Context, n *node) {
 	_, err := n.probe(ctx, ns.cfg.ProbeTimeout)
 	n.mu.Lock()
@@ -118,9 +118,9 @@ func (ns *nodes) ask(ctx context.Context, n *node) {
 	}
 }
 
-// logIn logs in on all other nodes. To check a password costs a node more time than anything
-// else that a client asks for, much more where processors have a lot to do: it is over when
-// the client goes to one of them, if it does.
+// logIn logs in on all other nodes. Checking a password takes a node longer than anything else that
+// a client asks for, much longer on a busy machine. This way it is done before the client moves
+// there, if it does.
 func (ns *nodes) logIn(ctx context.Context, n *node) {
 	others, err := ns.candidates(time.Now())
 	if err != nil {
@@ -131,13 +131,13 @@ func (ns *nodes) logIn(ctx context.Context, n *node) {
 	var asked sync.WaitGroup
 	for _, other := range others {
 		if other != n {
-			asked.Go(func() { _, _ = other.access.WhoAmI(ctx, &brokerv1.WhoAmIRequest{}) }) // it is asked again when it counts
+			asked.Go(func() { _, _ = other.access.WhoAmI(ctx, &brokerv1.WhoAmIRequest{}) }) // the login counts when the client moves
 		}
 	}
 	asked.Wait()
 }
 
-// leaveFor moves what runs over a node to another one that serves, if there is one.
+// leaveFor moves what runs over a node to another node that serves, if there is one.
 func (ns *nodes) leaveFor(ctx context.Context, n *node) {
 	ctx, cancel := context.WithTimeout(ctx, ns.cfg.ProbeTimeout/2)
 	defer cancel()
@@ -169,7 +169,7 @@ func (ns *nodes) leaveFor(ctx context.Context, n *node) {
 	}
 }
 
-// serves reports whether the node takes new work and does well for it.
+// serves reports whether the node accepts new work and is fit for it.
 func (n *node) serves(ctx context.Context) bool {
 	r, err := n.health.Check(ctx, &healthv1.HealthCheckRequest{Service: fitService})
 	if err == nil && r.GetStatus() == healthv1.HealthCheckResponse_NOT_SERVING {
@@ -183,8 +183,8 @@ func (n *node) serves(ctx context.Context) bool {
 	return err == nil && serving
 }
 
-// follow takes the node's word on whether clients do better elsewhere, until the stream ends.
-// After a while guard begins anew.
+// follow takes the node's own reports whether clients do better elsewhere, until the stream ends.
+// After a pause guard starts it again.
 func (n *node) follow(ctx context.Context, pause time.Duration) {
 	defer n.following.Store(false)
 	watch, stop := context.WithCancel(ctx)
@@ -201,7 +201,7 @@ func (n *node) follow(ctx context.Context, pause time.Duration) {
 		n.setUnfit(r.GetStatus() == healthv1.HealthCheckResponse_NOT_SERVING)
 	}
 	stop()
-	n.setUnfit(false) // its probes tell
+	n.setUnfit(false) // probes decide from now on
 	t := time.NewTimer(pause)
 	defer t.Stop()
 	select {
@@ -210,6 +210,7 @@ func (n *node) follow(ctx context.Context, pause time.Duration) {
 	}
 }
 
+// setUnfit notes the node's own word on whether clients do better elsewhere.
 func (n *node) setUnfit(is bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

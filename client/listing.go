@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Collect gathers what a listing brings, up to its error, which ends it.
+// Collect gathers the items of a listing up to its error.
 func Collect[T any](listing iter.Seq2[T, error]) ([]T, error) {
 	var all []T
 	for x, err := range listing {
@@ -17,16 +17,16 @@ func Collect[T any](listing iter.Seq2[T, error]) ([]T, error) {
 	return all, nil
 }
 
-// SilentNodesError says that a listing of what nodes have in memory lacks what these nodes have, for they
-// did not answer. It comes behind all that the others have.
+// SilentNodesError reports that a listing of what nodes keep in memory lacks the data of these
+// nodes, because they did not answer. It follows the data of all others.
 type SilentNodesError struct{ Nodes []string }
 
 // Error implements error.
 func (e *SilentNodesError) Error() string {
-	return "client: the listing lacks what these nodes have, which did not answer: " + strings.Join(e.Nodes, ", ")
+	return "client: the listing is incomplete; these nodes did not answer: " + strings.Join(e.Nodes, ", ")
 }
 
-// fromAll is a listing of what all nodes have in memory, but for the silent ones.
+// fromAll is a listing of what all nodes keep in memory, except the silent ones.
 func fromAll[T any](all func() (items []T, silent []string, err error)) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		items, silent, err := all()
@@ -45,8 +45,9 @@ func fromAll[T any](all func() (items []T, silent []string, err error)) iter.Seq
 	}
 }
 
-// pages is a listing of which page returns a page, and the token of the next one, "" on the last. The first token is "".
-// Each page is asked for when the one before is used up. An error is the last that comes.
+// pages is a listing in pages. page returns a page and the token of the next one, "" on the last.
+// The first token is "". Each page is fetched when the one before is used up. An error ends the
+// listing.
 func pages[T any](page func(token string) (items []T, next string, err error)) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		for token := ""; ; {

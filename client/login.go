@@ -8,7 +8,7 @@ import (
 	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
 )
 
-// DefaultUser is name and password of the user of a fresh cluster (VH-1).
+// DefaultUser is the name and the password of the user of a fresh cluster (VH-1).
 const DefaultUser = "guest"
 
 // nameHeader is the metadata with the client's name.
@@ -17,6 +17,8 @@ const nameHeader = "quorate-client-name"
 // login is the credential that goes with every call and stream, and the client's name.
 type login map[string]string
 
+// login makes the metadata that every call carries. A token counts before user and password; with
+// neither the client logs in as guest.
 func (c *Config) login() login {
 	user, password := c.Username, c.Password
 	if user == "" && password == "" {
@@ -33,8 +35,7 @@ func (c *Config) login() login {
 	return with
 }
 
-// credential is what calls and streams carry: the login, and the connection if there is
-// one.
+// credential is what calls and streams carry: the login, and the connection if there is one.
 type credential struct {
 	login      login
 	connection *connection
@@ -48,16 +49,16 @@ func (c credential) GetRequestMetadata(context.Context, ...string) (map[string]s
 	return c.login, nil
 }
 
-// RequireTransportSecurity returns false: a cluster without TLS is the operator's choice.
+// RequireTransportSecurity returns false: running without TLS is the operator's choice.
 func (credential) RequireTransportSecurity() bool { return false }
 
-// WhoAmI tells as whom the client is logged in.
+// WhoAmI returns the identity of the client's login.
 func (c *Client) WhoAmI(ctx context.Context) (Identity, error) {
 	return ask[Identity](ctx, c, nothing{}, access, brokerv1.AccessClient.WhoAmI)
 }
 
-// MintToken makes a token for the client's user, which lasts so long; 0 is an hour. It
-// ends with its user's password.
+// MintToken makes a token for the client's user with a lifetime; 0 is an hour. The token also ends
+// when the user's password changes.
 func (c *Client) MintToken(ctx context.Context, lifetime time.Duration) (Token, error) {
 	type request struct {
 		Lifetime time.Duration `api:"lifetime_ms"`
@@ -65,7 +66,7 @@ func (c *Client) MintToken(ctx context.Context, lifetime time.Duration) (Token, 
 	return ask[Token](ctx, c, request{lifetime}, access, brokerv1.AccessClient.MintToken)
 }
 
-// RevokeToken ends a token by its id, and reports whether there was one.
+// RevokeToken revokes a token by its id, and reports whether it existed.
 func (c *Client) RevokeToken(ctx context.Context, id string) (existed bool, err error) {
 	out, err := ask[deleted](ctx, c, ofID{id}, access, brokerv1.AccessClient.RevokeToken)
 	return out.Yes, err

@@ -9,8 +9,8 @@ import (
 	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
 )
 
-// Message is a message to be published. The client does not change it, and the caller
-// must not change Body or Headers before the message is answered.
+// Message is a message to publish. The client does not change it, and the caller must not change
+// Body or Headers before the message is answered.
 type Message struct {
 	VHost      string // "": "/"
 	Exchange   string // "": the default exchange, RoutingKey is the queue's name (EX-3)
@@ -19,8 +19,8 @@ type Message struct {
 	Body []byte
 	// Mandatory asks for the outcome Returned when no queue is routed to (PUB-3).
 	Mandatory bool
-	// DeliverAt, or else Delay, both in whole milliseconds, says when the message is to be ready in
-	// its queues: it is confirmed at once and its TTL begins when it is ready (DLY-1). Zero: at once.
+	// DeliverAt, or else Delay, both in whole milliseconds, is when the message becomes ready in its
+	// queues. It is confirmed at once, and its TTL begins when it is ready (DLY-1). Zero: at once.
 	DeliverAt time.Time
 	Delay     time.Duration
 }
@@ -49,6 +49,7 @@ func TTL(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10
 // Priority returns p as a value for Properties.Priority.
 func Priority(p uint8) *uint8 { return &p }
 
+// proto sends a routing key that is not valid UTF-8 as bytes beside its readable form.
 func (m *Message) proto() (*brokerv1.Message, error) {
 	p, err := m.Properties.proto()
 	if err != nil {
@@ -62,7 +63,7 @@ func (m *Message) proto() (*brokerv1.Message, error) {
 	}, nil
 }
 
-// atMs returns a time as the API has it; 0: none.
+// atMs converts a time for the API; 0: none.
 func atMs(t time.Time) int64 {
 	if t.IsZero() {
 		return 0
@@ -70,7 +71,7 @@ func atMs(t time.Time) int64 {
 	return t.UnixMilli()
 }
 
-// delayMs returns a delay as the API has it, where no time goes before it.
+// delayMs converts a delay for the API unless a time takes precedence.
 func delayMs(at time.Time, d time.Duration) int64 {
 	if !at.IsZero() || d == 0 {
 		return 0
@@ -78,6 +79,8 @@ func delayMs(at time.Time, d time.Duration) int64 {
 	return (d + time.Millisecond - 1).Milliseconds()
 }
 
+// proto sends only what is set: the broker tells an absent property from an empty one (MSG-1).
+// Times before 1970 become 0.
 func (p *Properties) proto() (*brokerv1.Properties, error) {
 	headers, err := p.Headers.proto()
 	if err != nil {
@@ -104,7 +107,7 @@ func (p *Properties) proto() (*brokerv1.Properties, error) {
 	return out, nil
 }
 
-// texts are the properties that are texts, by their names.
+// texts are the text properties by their names.
 func texts(p *brokerv1.Properties) map[string]**string {
 	return map[string]**string{
 		"content_type": &p.ContentType, "content_encoding": &p.ContentEncoding, "correlation_id": &p.CorrelationId,
@@ -113,7 +116,7 @@ func texts(p *brokerv1.Properties) map[string]**string {
 	}
 }
 
-// rawTexts takes out of the texts what is not UTF-8 (AM-9); nil for none, which is usual.
+// rawTexts extracts the texts that are not UTF-8 (AM-9); nil if there are none, as is usual.
 func rawTexts(p *brokerv1.Properties) map[string][]byte {
 	usual := true
 	for _, s := range [...]*string{
@@ -134,6 +137,7 @@ func rawTexts(p *brokerv1.Properties) map[string][]byte {
 	return out
 }
 
+// optional returns nil for the empty text, which stands for an absent property.
 func optional(s string) *string {
 	if s == "" {
 		return nil
@@ -141,6 +145,8 @@ func optional(s string) *string {
 	return &s
 }
 
+// propertiesFromProto puts the exact bytes of texts that are not valid UTF-8 in place of their
+// readable form, then reads all.
 func propertiesFromProto(p *brokerv1.Properties) Properties {
 	if len(p.GetRaw()) > 0 {
 		for name, s := range texts(p) {
@@ -172,12 +178,13 @@ type Death struct {
 	First, Last time.Time
 	Exchange    string
 	RoutingKeys []string
-	TTL         *time.Duration // the message's own, if it had one
-	// DeliveryCount and AcquiredCount are what it had when it left last.
+	TTL         *time.Duration // the message's own TTL, if it had one
+	// DeliveryCount and AcquiredCount are the counts when it last left the queue.
 	DeliveryCount uint32
 	AcquiredCount uint32
 }
 
+// deathsFromProto keeps the order, newest first (DL-30).
 func deathsFromProto(in []*brokerv1.Death) []Death {
 	if len(in) == 0 {
 		return nil

@@ -7,19 +7,19 @@ import (
 	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
 )
 
-// Filter chooses messages; the zero value chooses all. All that is set must hold.
+// Filter selects messages. All fields that are set must match; the zero value selects all.
 type Filter struct {
-	Numbers    []uint64 `api:"numbers"` // of messages in the queue, as Peek shows them
+	Numbers    []uint64 `api:"numbers"` // numbers of messages in the queue, as Peek returns them
 	MessageIDs []string `api:"message_ids"`
-	Headers    Table    `api:"headers"` // nil values ask only whether the header is there
-	// DeathQueue, DeathReason and DeathExchange: one death must have all that are set.
+	Headers    Table    `api:"headers"` // a nil value matches any value of the header
+	// DeathQueue, DeathReason and DeathExchange must all match one and the same death.
 	DeathQueue    string `api:"death_queue"`
 	DeathReason   string `api:"death_reason"`
 	DeathExchange string `api:"death_exchange"`
-	Dead          bool   `api:"dead"` // it has died
+	Dead          bool   `api:"dead"` // the message has died
 }
 
-// QueuePart is a part of what a queue holds.
+// QueuePart is a part of a queue's contents.
 type QueuePart string
 
 // The parts.
@@ -30,23 +30,23 @@ const (
 	PartDelayed   QueuePart = "delayed"
 )
 
-// Peeked is a message as it stands in its queue. It cannot be settled.
+// Peeked is a message in its queue. It cannot be settled.
 type Peeked struct {
 	Received
-	// State tells how it stands there: its number, age and size, and who has it.
+	// State is its state in the queue: number, age, size, and the consumer that has it.
 	State PeekedState
 }
 
 // PeekPage is a page of messages.
 type PeekPage struct {
 	Messages []Peeked
-	// Next is the token of the next page, "" on the last. A page may be empty though others follow.
+	// Next is the token of the next page, "" on the last. A page may be empty although others follow.
 	Next string
-	// Looked is how many messages were looked at.
+	// Looked is how many messages were examined.
 	Looked uint64
 }
 
-// Peek shows a page of messages without taking them.
+// Peek returns a page of messages without taking them.
 func (c *Client) Peek(ctx context.Context, r PeekRequest) (PeekPage, error) {
 	q := new(brokerv1.PeekRequest)
 	if err := toProto(reflect.ValueOf(r), q.ProtoReflect()); err != nil {
@@ -62,8 +62,8 @@ func (c *Client) Peek(ctx context.Context, r PeekRequest) (PeekPage, error) {
 	return page, err
 }
 
-// DeleteMessages starts to take chosen ready messages off a queue, or with DryRun counts
-// them. Nothing dead-letters them.
+// DeleteMessages starts to delete selected ready messages, or with DryRun counts them. They are not
+// dead-lettered.
 func (c *Client) DeleteMessages(ctx context.Context, j MessageJob) (StartedOperation, error) {
 	type request struct {
 		Job MessageJob `api:"job"`
@@ -71,23 +71,23 @@ func (c *Client) DeleteMessages(ctx context.Context, j MessageJob) (StartedOpera
 	return ask[StartedOperation](ctx, c, request{j}, messages, brokerv1.MessagesClient.DeleteMessages)
 }
 
-// MoveMessages starts to move chosen ready messages, each once, or with DryRun counts them.
+// MoveMessages starts to move selected ready messages, each once, or with DryRun counts them.
 func (c *Client) MoveMessages(ctx context.Context, r MoveMessagesRequest) (StartedOperation, error) {
 	return ask[StartedOperation](ctx, c, r, messages, brokerv1.MessagesClient.MoveMessages)
 }
 
-// RedriveMessages starts to move chosen dead letters back to where they died first, each
-// once, or with DryRun counts them.
+// RedriveMessages starts to move selected dead letters back to where they first died, each once, or
+// with DryRun counts them.
 func (c *Client) RedriveMessages(ctx context.Context, r RedriveMessagesRequest) (StartedOperation, error) {
 	return ask[StartedOperation](ctx, c, r, messages, brokerv1.MessagesClient.RedriveMessages)
 }
 
-// ExplainRouting tells where a message would go, and why not elsewhere.
+// ExplainRouting explains where a message would go, and why not elsewhere.
 func (c *Client) ExplainRouting(ctx context.Context, r ExplainRoutingRequest) (RoutingExplained, error) {
 	return ask[RoutingExplained](ctx, c, r, messages, brokerv1.MessagesClient.ExplainRouting)
 }
 
-// ExplainDeadLetter tells where a dead letter of a queue would go, or why nowhere.
+// ExplainDeadLetter explains where a dead letter of a queue would go, or why it goes nowhere.
 func (c *Client) ExplainDeadLetter(ctx context.Context, r ExplainDeadLetterRequest) (DeadLetterExplained, error) {
 	return ask[DeadLetterExplained](ctx, c, r, messages, brokerv1.MessagesClient.ExplainDeadLetter)
 }

@@ -20,11 +20,11 @@ import (
 	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
 )
 
-// badTime is how long a lost node, or one to which the connection was closed, is tried after
+// badTime is how long a lost node, or one to which the connection was closed, is tried only after
 // all others.
 const badTime = 2 * time.Second
 
-// node is one address and what runs over it.
+// node is one address and everything that runs over it.
 type node struct {
 	address  string
 	conn     *grpc.ClientConn
@@ -39,24 +39,24 @@ type node struct {
 	clients  brokerv1.ConnectionsClient
 	health   healthv1.HealthClient
 
-	following atomic.Bool // its word on whether it is fit
-	seeking   atomic.Bool // a better one
+	following atomic.Bool // follow is running
+	seeking   atomic.Bool // a search for a better node is running
 
 	mu       sync.Mutex
 	life     context.Context // ends when the node is found lost
 	end      context.CancelCauseFunc
-	work     context.Context // of life; ends as well when the node is left for a better one
+	work     context.Context // derived from life; also ends when the node is left for a better one
 	endWork  context.CancelCauseFunc
 	users    int
 	badUntil time.Time
 	seen     time.Time // last answer to a probe
-	asked    time.Time // when guard began the probe that is under way; zero: none
-	told     time.Time // when its last one ended
-	doubted  bool      // the one under way takes long
-	unfit    bool      // clients do better elsewhere, it says
+	asked    time.Time // when guard began the current probe; zero: none
+	told     time.Time // when its last probe ended
+	doubted  bool      // the current probe takes long
+	unfit    bool      // the node reports that clients do better elsewhere
 }
 
-// begin begins a life, with mu held, or before anybody else knows of the node.
+// begin begins a life. mu is held, or no other goroutine knows the node yet.
 func (n *node) begin() {
 	n.life, n.end = context.WithCancelCause(context.Background())
 	n.work, n.endWork = context.WithCancelCause(n.life)
@@ -64,14 +64,14 @@ func (n *node) begin() {
 
 var errNodeLost = errors.New("client: node does not answer")
 
-// use ties ctx to the node: streams and calls end when it is found lost, or left for a better one.
+// use ties ctx to the node: streams and calls end when the node is lost, or left for a better one.
 func (n *node) use(ctx context.Context) (context.Context, func(), error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.tie(ctx, n.work)
 }
 
-// hold is use for what cannot go elsewhere: it ends when the node is found lost.
+// hold is use for what cannot move to another node: it ends only when the node is lost.
 func (n *node) hold(ctx context.Context) (context.Context, func(), error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -92,6 +92,7 @@ func (n *node) tie(ctx, to context.Context) (context.Context, func(), error) {
 	}, ctx.Err()
 }
 
+// used reports whether calls or streams run over the node; guard probes only such nodes.
 func (n *node) used() bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -107,7 +108,7 @@ func (n *node) lose(now time.Time) {
 	n.begin()
 }
 
-// leave ends what can go on over another node.
+// leave ends everything that can continue on another node.
 func (n *node) leave(now time.Time) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -116,14 +117,14 @@ func (n *node) leave(now time.Time) {
 	n.work, n.endWork = context.WithCancelCause(n.life)
 }
 
-// doubt has the node asked again before it is used the next time.
+// doubt makes the client probe the node before it uses it again.
 func (n *node) doubt() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.seen = time.Time{}
 }
 
-// avoid has other nodes tried first for a while, and reports whether that is news. What runs
+// avoid makes other nodes preferred for a while, and reports whether that is a change. What runs
 // over the node ends by itself.
 func (n *node) avoid(now time.Time) bool {
 	n.mu.Lock()
@@ -133,7 +134,7 @@ func (n *node) avoid(now time.Time) bool {
 	return news
 }
 
-// probe asks whether the node lives, and whether it takes new work.
+// probe checks whether the node answers, and whether it accepts new work.
 func (n *node) probe(ctx context.Context, timeout time.Duration) (serving bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
@@ -154,24 +155,26 @@ type nodes struct {
 
 	mu      sync.Mutex
 	all     map[string]*node
-	order   []string // configured first, then learned
+	order   []string // configured addresses first, then learned ones
 	current int      // index into order where the next pick begins
 	closed  bool
 }
 
+// newNodes begins at a random address, so that many clients spread over the nodes.
 func newNodes(cfg Config, with credential) *nodes {
 	ns := &nodes{cfg: cfg, with: with, all: map[string]*node{}, order: slices.Clone(cfg.Addresses)}
 	ns.current = rand.IntN(len(ns.order)) //nolint:gosec // many clients spread over the nodes
 	return ns
 }
 
+// addresses returns the addresses that are known now.
 func (ns *nodes) addresses() []string {
 	ns.mu.Lock()
 	defer ns.mu.Unlock()
 	return slices.Clone(ns.order)
 }
 
-// learned adds addresses; configured ones stay, whatever the cluster says.
+// learned replaces the learned addresses; configured ones stay, whatever the cluster reports.
 func (ns *nodes) learned(addresses []string) {
 	ns.mu.Lock()
 	defer ns.mu.Unlock()
@@ -188,7 +191,7 @@ func (ns *nodes) learned(addresses []string) {
 	ns.order, ns.current = order, slices.Index(order, at)
 }
 
-// candidates returns the nodes in the order in which they are worth a try.
+// candidates returns the nodes in the order in which to try them.
 func (ns *nodes) candidates(now time.Time) ([]*node, error) {
 	ns.mu.Lock()
 	defer ns.mu.Unlock()
@@ -212,7 +215,7 @@ func (ns *nodes) candidates(now time.Time) ([]*node, error) {
 	return append(good, bad...), nil
 }
 
-// at returns the node of an address, with ns.mu held.
+// at returns the node of an address. ns.mu is held.
 func (ns *nodes) at(address string) (*node, error) {
 	if n := ns.all[address]; n != nil {
 		return n, nil
@@ -248,7 +251,7 @@ func (ns *nodes) at(address string) (*node, error) {
 	return n, nil
 }
 
-// prefer has a node picked first.
+// prefer makes a node the first candidate.
 func (ns *nodes) prefer(n *node) {
 	ns.mu.Lock()
 	defer ns.mu.Unlock()
@@ -257,6 +260,8 @@ func (ns *nodes) prefer(n *node) {
 	}
 }
 
+// lost marks a node that failed a call, which ends everything over it. A cancelled call proves
+// nothing. One that timed out may hang on a dead connection, hence the new one.
 func (ns *nodes) lost(n *node, cause error) {
 	if errors.Is(cause, context.Canceled) {
 		return
@@ -268,9 +273,9 @@ func (ns *nodes) lost(n *node, cause error) {
 	}
 }
 
-// reconnect gives a node that does not answer a new connection. The one it has may be
-// silent for good: a machine that is lost closes nothing, and its address, as a service's
-// or after a restart, leads elsewhere by now. Only a new connection finds out.
+// reconnect gives a node that does not answer a new connection. The one it has may be silent for
+// good: a machine that is lost closes nothing, and its address may lead elsewhere by now, as that
+// of a service does, or after a restart. Only a new connection finds out.
 func (ns *nodes) reconnect(n *node) {
 	ns.mu.Lock()
 	defer ns.mu.Unlock()
@@ -280,20 +285,21 @@ func (ns *nodes) reconnect(n *node) {
 	delete(ns.all, n.address)
 	fresh, err := ns.at(n.address)
 	if err != nil {
-		ns.all[n.address] = n // as it is; the options were good before
+		ns.all[n.address] = n // keep the old one; the options were valid before
 		return
 	}
 	n.mu.Lock()
 	fresh.badUntil = n.badUntil
 	n.mu.Unlock()
-	_ = n.conn.Close() // nothing can be done about it
+	_ = n.conn.Close() // an error changes nothing
 }
 
+// close closes all connections; no new ones are made from then on.
 func (ns *nodes) close() {
 	ns.mu.Lock()
 	defer ns.mu.Unlock()
 	ns.closed = true
 	for _, n := range ns.all {
-		_ = n.conn.Close() // nothing can be done about it
+		_ = n.conn.Close() // an error changes nothing
 	}
 }

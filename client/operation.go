@@ -9,7 +9,7 @@ import (
 	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
 )
 
-// OperationState reports whether an operation goes on.
+// OperationState is the state of an operation.
 type OperationState string
 
 // The states.
@@ -20,20 +20,20 @@ const (
 	OperationCancelled OperationState = "cancelled"
 )
 
-// ofOperation is an answer with an operation.
+// ofOperation is an answer with one operation.
 type ofOperation struct {
 	Operation Operation `api:"operation"`
 }
 
-// drain is a request; with no node the one that is asked.
+// drain is a request; an empty node is the one that serves the call.
 type drain struct {
 	Node   string        `api:"node"`
 	NoWait bool          `api:"no_wait"`
 	Limit  time.Duration `api:"timeout_ms"`
 }
 
-// Drain moves all leadership off the node that is asked, so use a client of that one
-// address with FixedAddresses, and waits until it is over.
+// Drain moves all leadership off the node that serves the call, and waits until that is done. Use a
+// client with only this address and FixedAddresses.
 func (c *Client) Drain(ctx context.Context) error {
 	_, err := ask[nothing](ctx, c, drain{}, admin, brokerv1.AdminClient.Drain)
 	return err
@@ -42,22 +42,23 @@ func (c *Client) Drain(ctx context.Context) error {
 // StartDrainRequest names a node.
 type StartDrainRequest struct {
 	Node  string
-	Limit time.Duration // bounds the drain; 0: it goes on until it is over
+	Limit time.Duration // bounds the drain; 0: no bound
 }
 
-// StartDrain begins to move all leadership off a node. A drain that runs already is returned.
+// StartDrain starts to move all leadership off a node. If a drain is running already, it returns
+// that one.
 func (c *Client) StartDrain(ctx context.Context, r StartDrainRequest) (Operation, error) {
 	out, err := ask[ofOperation](ctx, c, drain{Node: r.Node, NoWait: true, Limit: r.Limit}, admin, brokerv1.AdminClient.Drain)
 	return out.Operation, err
 }
 
-// ListOperationsRequest chooses long jobs.
+// ListOperationsRequest selects operations.
 type ListOperationsRequest struct {
-	Running bool `api:"running"` // only those that run
+	Running bool `api:"running"` // only running ones
 }
 
-// Operations lists the long jobs of all nodes, oldest first. It ends in a *SilentNodesError if nodes
-// could not be asked.
+// Operations lists the operations of all nodes, oldest first. The iterator ends with a
+// *SilentNodesError if nodes did not answer.
 func (c *Client) Operations(ctx context.Context, r ListOperationsRequest) iter.Seq2[Operation, error] {
 	type answer struct {
 		Operations []Operation `api:"operations"`
@@ -69,22 +70,21 @@ func (c *Client) Operations(ctx context.Context, r ListOperationsRequest) iter.S
 	})
 }
 
-// Operation shows a long job.
+// Operation returns an operation.
 func (c *Client) Operation(ctx context.Context, id string) (Operation, error) {
 	out, err := ask[ofOperation](ctx, c, ofID{id}, admin, brokerv1.AdminClient.GetOperation)
 	return out.Operation, err
 }
 
-// CancelOperation asks a long job to end and returns it as it was. What it has changed
-// stays.
+// CancelOperation cancels an operation and returns its state before. What it has changed stays.
 func (c *Client) CancelOperation(ctx context.Context, id string) (Operation, error) {
 	out, err := ask[ofOperation](ctx, c, ofID{id}, admin, brokerv1.AdminClient.CancelOperation)
 	return out.Operation, err
 }
 
-// WatchOperation calls seen, unless it is nil, with a long job as it is, again after each change,
-// and returns it when it has ended. It goes on over another node when the one that it asks is lost,
-// until ctx ends; while the node that runs the job cannot be reached it tries again.
+// WatchOperation calls seen, unless nil, with the operation now and after each change, and returns
+// it when it has ended. It continues on another node when the one that it uses is lost, until ctx
+// ends; while the node that runs the operation is out of reach, it retries.
 func (c *Client) WatchOperation(ctx context.Context, id string, seen func(Operation)) (Operation, error) {
 	var last Operation
 	for retry := (backoff{}); ; {
@@ -105,7 +105,7 @@ func (c *Client) WatchOperation(ctx context.Context, id string, seen func(Operat
 			return last, nil
 		}
 		if err == nil {
-			return last, fmt.Errorf("client: operation %s: the stream ended before it had said anything", id)
+			return last, fmt.Errorf("client: operation %s: the stream ended without an answer", id)
 		}
 		if err := c.again(ctx, &retry, err); err != nil {
 			return last, err
@@ -143,29 +143,29 @@ func (c *Client) ReplaceMember(ctx context.Context, r ReplaceMemberRequest) (Sta
 	return ask[StartedOperation](ctx, c, r, admin, brokerv1.AdminClient.ReplaceMember)
 }
 
-// RemoveNode starts to take a node that runs out of the cluster for good, or plans it: it drains,
-// other nodes take its place in queues, then it is forgotten.
+// RemoveNode starts to remove a running node from the cluster for good, or plans it: the node
+// drains, other nodes take its place in queues, then it is forgotten.
 func (c *Client) RemoveNode(ctx context.Context, r RemoveNodeRequest) (StartedOperation, error) {
 	return ask[StartedOperation](ctx, c, r, admin, brokerv1.AdminClient.RemoveNode)
 }
 
-// ReplaceNode starts to give up for good what a node had stored, because its disk is lost, or plans
-// it: one with an empty data directory takes its place under the same id.
+// ReplaceNode starts to give up a node's stored data for good, because its disk is lost, or plans
+// it: a node with an empty data directory then takes its place under the same id.
 func (c *Client) ReplaceNode(ctx context.Context, r ReplaceNodeRequest) (StartedOperation, error) {
 	return ask[StartedOperation](ctx, c, r, admin, brokerv1.AdminClient.ReplaceNode)
 }
 
-// ForgetNode starts to take a node out of the cluster for good, or plans it.
+// ForgetNode starts to remove a node from the cluster for good, or plans it.
 func (c *Client) ForgetNode(ctx context.Context, r ForgetNodeRequest) (StartedOperation, error) {
 	return ask[StartedOperation](ctx, c, r, admin, brokerv1.AdminClient.ForgetNode)
 }
 
-// FinalizeVersionRequest reports whether an upgrade ends.
+// FinalizeVersionRequest asks to complete an upgrade.
 type FinalizeVersionRequest struct {
-	DryRun bool `api:"dry_run"` // only tells what holds it back
+	DryRun bool `api:"dry_run"` // only report what holds it back
 }
 
-// FinalizeVersion ends an upgrade, or plans it.
+// FinalizeVersion completes an upgrade, or plans it.
 func (c *Client) FinalizeVersion(ctx context.Context, r FinalizeVersionRequest) (VersionFinalized, error) {
 	return ask[VersionFinalized](ctx, c, r, admin, brokerv1.AdminClient.FinalizeVersion)
 }

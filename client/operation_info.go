@@ -2,48 +2,48 @@ package client
 
 import "time"
 
-// Operation is a long job. It ends with the process of its node.
+// Operation is a long-running job. It ends with the process of its node.
 type Operation struct {
 	// ID is NODE.EPOCH.NUMBER and never used again.
 	ID string `api:"id"`
 	// Kind is such as "drain" or "grow-queues".
 	Kind string `api:"kind"`
-	// Target is what the operation is about, in words.
+	// Target is the subject of the operation, in words.
 	Target string `api:"target"`
 	// Node that runs it.
 	Node  string         `api:"node"`
 	State OperationState `api:"state"`
-	// Phase is what goes on now; Done, Total, Rate and ETA are of the phase.
+	// Phase is the current phase; Done, Total, Rate and ETA apply to it.
 	Phase string `api:"phase"`
 	Done  int64  `api:"done"`
-	// Total is 0 while it is not known.
+	// Total is 0 while it is unknown.
 	Total int64 `api:"total"`
-	// Unit of done and total, such as "queues".
+	// Unit of Done and Total, such as "queues".
 	Unit string `api:"unit"`
-	// Rate is in units per second; 0 while it is not known.
+	// Rate is in units per second; 0 while it is unknown.
 	Rate float64 `api:"rate"`
-	// ETA is the rest of the phase at that rate; 0 while it is not known.
+	// ETA is the time left in the phase at that rate; 0 while it is unknown.
 	ETA time.Duration `api:"eta_ms"`
-	// Started and Updated are by the clock of the node that runs it.
+	// Started and Updated are times of the clock of the node that runs it.
 	Started time.Time `api:"started_ms"`
 	Updated time.Time `api:"updated_ms"`
-	// Detail names what the operation waits for or works on.
+	// Detail is what the operation waits for or works on.
 	Detail string `api:"detail"`
-	// Error tells why it failed.
+	// Error is why it failed.
 	Error string `api:"error"`
 }
 
-// StartedOperation holds what was started, or with DryRun what would be done.
+// StartedOperation is the operation that was started or, with DryRun, the plan.
 type StartedOperation struct {
 	// Operation is nil with DryRun.
 	Operation *Operation `api:"operation"`
-	// Plan has a line for each change, with DryRun; at most 1000.
+	// Plan has, with DryRun, a line for each change; at most 1000.
 	Plan []string `api:"plan"`
-	// PlanTotal is the number of changes, those without a line included.
+	// PlanTotal is the number of changes, including those without a line.
 	PlanTotal uint64 `api:"plan_total"`
 }
 
-// QueueFilter chooses queues; the empty one chooses all.
+// QueueFilter selects queues; the empty one selects all.
 type QueueFilter struct {
 	// VHost: all if empty.
 	VHost string `api:"vhost"`
@@ -57,7 +57,7 @@ type GrowQueuesRequest struct {
 	Queues QueueFilter `api:"queues"`
 	// EvenOnly leaves out queues with an odd number of members.
 	EvenOnly bool `api:"even_only"`
-	// DryRun tells what would be done and does nothing.
+	// DryRun reports what would be done and changes nothing.
 	DryRun bool `api:"dry_run"`
 }
 
@@ -67,9 +67,9 @@ type ShrinkNodeRequest struct {
 	Queues QueueFilter `api:"queues"`
 	// KeepSize lets another node take its place in each queue, if there is one.
 	KeepSize bool `api:"keep_size"`
-	// DryRun tells what would be done and does nothing.
+	// DryRun reports what would be done and changes nothing.
 	DryRun bool `api:"dry_run"`
-	// Exclude are nodes that do not take its place, such as those that go next.
+	// Exclude are nodes that must not take its place, such as those to be removed next.
 	Exclude []string `api:"exclude"`
 }
 
@@ -92,7 +92,7 @@ type RemoveMemberRequest struct {
 	VHost string `api:"vhost"`
 	Queue string `api:"queue"`
 	Node  string `api:"node"`
-	// DryRun tells what would be done and does nothing.
+	// DryRun reports what would be done and changes nothing.
 	DryRun bool `api:"dry_run"`
 }
 
@@ -104,16 +104,16 @@ type ReplaceMemberRequest struct {
 	Queue string `api:"queue"`
 	From  string `api:"from"`
 	To    string `api:"to"`
-	// DryRun tells what would be done and does nothing.
+	// DryRun reports what would be done and changes nothing.
 	DryRun bool `api:"dry_run"`
 }
 
 // RemoveNodeRequest names the node.
 type RemoveNodeRequest struct {
 	Node string `api:"node"`
-	// Exclude are nodes that do not take its place, such as those that go next.
+	// Exclude are nodes that must not take its place, such as those to be removed next.
 	Exclude []string `api:"exclude"`
-	// DryRun tells what would be done and does nothing.
+	// DryRun reports what would be done and changes nothing.
 	DryRun bool `api:"dry_run"`
 }
 
@@ -122,7 +122,7 @@ type ReplaceNodeRequest struct {
 	Node string `api:"node"`
 	// AcceptLoss lets queues be deleted whose only member is on the node.
 	AcceptLoss bool `api:"accept_loss"`
-	// DryRun tells what would be done and does nothing.
+	// DryRun reports what would be done and changes nothing.
 	DryRun bool `api:"dry_run"`
 }
 
@@ -132,7 +132,7 @@ type ForgetNodeRequest struct {
 	// Replace lets other nodes take its place in queues first; without it the node must be a
 	// member of none.
 	Replace bool `api:"replace"`
-	// DryRun tells what would be done and does nothing.
+	// DryRun reports what would be done and changes nothing.
 	DryRun bool `api:"dry_run"`
 }
 
@@ -141,6 +141,6 @@ type TransferLeadershipRequest struct {
 	// VHost defaults to "/".
 	VHost string `api:"vhost"`
 	Queue string `api:"queue"`
-	// Node that shall lead; empty lets the leader choose.
+	// Node that should lead; empty lets the leader choose.
 	Node string `api:"node"`
 }

@@ -10,18 +10,19 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// pickStagger is how long a node is asked alone before the next one is asked as well: an address behind which nobody answers
-// costs no more than that.
+// pickStagger is how long a node is asked alone before the next one is asked as well. A dead
+// address costs no more than that.
 const pickStagger = 200 * time.Millisecond
 
-// answer is what came of asking a node.
+// answer is the result of asking a node.
 type answer struct {
 	node *node
-	err  error // nil: it takes new work
+	err  error // nil: it accepts new work
 }
 
-// pick returns a node that answers, the last one used if it does. The others are asked after it, each as soon as one has
-// failed or pickStagger is over; the first one that takes new work counts.
+// pick returns a node that answers, the last one used if it does. The others are asked after it,
+// each as soon as one has failed or pickStagger has passed; the first one that accepts new work
+// wins.
 func (ns *nodes) pick(ctx context.Context) (*node, error) {
 	now := time.Now()
 	candidates, err := ns.candidates(now)
@@ -32,7 +33,7 @@ func (ns *nodes) pick(ctx context.Context) (*node, error) {
 		ns.prefer(first)
 		return first, nil
 	}
-	race, end := context.WithCancel(ctx) // those that are slower are not waited for, and not blamed
+	race, end := context.WithCancel(ctx) // slower ones are neither waited for nor blamed
 	defer end()
 	answers := make(chan answer, len(candidates))
 	turn := time.NewTicker(pickStagger)
@@ -58,7 +59,7 @@ func (ns *nodes) pick(ctx context.Context) (*node, error) {
 				return a.node, nil
 			}
 			errs = append(errs, a.err)
-			if ctx.Err() != nil { // the caller's haste says nothing about the node
+			if ctx.Err() != nil { // the caller's impatience says nothing about the node
 				return nil, noneAnswers(errs)
 			}
 			ns.lost(a.node, a.err)
@@ -72,8 +73,8 @@ func noneAnswers(errs []error) error {
 	return status.Errorf(codes.Unavailable, "no node answers: %v", errors.Join(errs...))
 }
 
-// ready asks a node whether it takes new work, unless it has said so lately. The only one there is may still answer if it
-// does not.
+// ready asks a node whether it accepts new work, unless it has answered so recently. A client's
+// only node counts as ready if it answers at all.
 func (ns *nodes) ready(ctx context.Context, n *node, now time.Time, alone bool) error {
 	if n.fresh(now, ns.cfg.ProbeInterval) {
 		return nil
@@ -85,7 +86,7 @@ func (ns *nodes) ready(ctx context.Context, n *node, now time.Time, alone bool) 
 	return err
 }
 
-// fresh reports that the node has answered within so long.
+// fresh reports that the node has answered within the given time.
 func (n *node) fresh(now time.Time, within time.Duration) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()

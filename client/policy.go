@@ -11,24 +11,24 @@ import (
 type Policy struct {
 	VHost      string `api:"vhost"` // "": "/"
 	Name       string `api:"name"`
-	Operator   bool   `api:"operator"`   // bounds what users set
+	Operator   bool   `api:"operator"`   // an operator policy, which bounds what users set
 	Pattern    string `api:"pattern"`    // Perl-style regular expression, found anywhere in the name
 	ApplyTo    string `api:"apply_to"`   // all (also if empty), queues, quorum_queues, classic_queues, exchanges
-	Priority   int64  `api:"priority"`   // the highest one counts
+	Priority   int64  `api:"priority"`   // of the matching policies the one with the highest priority applies
 	Definition Table  `api:"definition"` // such as max-length or dead-letter-exchange
-	// PatternTimeouts is how often a match of the pattern took too long on the node that answers; the
-	// name counted as not matching then. Only of Policies.
+	// PatternTimeouts is how often matching the pattern took too long on the answering node; the name
+	// then counted as not matching. Only from Policies.
 	PatternTimeouts uint64 `api:"pattern_timeouts"`
 }
 
-// PolicyRef names a policy, or an operator's one.
+// PolicyRef names a policy of users or operators.
 type PolicyRef struct {
 	VHost    string `api:"vhost"` // "": "/"
 	Name     string `api:"name"`
 	Operator bool   `api:"operator"`
 }
 
-// PutPolicy makes a policy, or replaces the one of its name, and reports whether it is new.
+// PutPolicy creates a policy, or replaces the one of its name, and reports whether it is new.
 func (c *Client) PutPolicy(ctx context.Context, p Policy) (isNew bool, err error) {
 	type request struct {
 		Policy Policy `api:"policy"`
@@ -37,7 +37,7 @@ func (c *Client) PutPolicy(ctx context.Context, p Policy) (isNew bool, err error
 	return out.Yes, err
 }
 
-// DeletePolicy removes a policy, and reports whether there was one.
+// DeletePolicy deletes a policy, and reports whether it existed.
 func (c *Client) DeletePolicy(ctx context.Context, p PolicyRef) (existed bool, err error) {
 	out, err := ask[deleted](ctx, c, p, policies, brokerv1.PoliciesClient.DeletePolicy)
 	return out.Yes, err

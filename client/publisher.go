@@ -10,7 +10,7 @@ import (
 	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
 )
 
-// PublisherConfig says how to publish. Zero values are the defaults.
+// PublisherConfig describes a publisher. Zero values are the defaults.
 type PublisherConfig struct {
 	// MaxInFlight bounds the span of unanswered messages; 0: 4096.
 	MaxInFlight int
@@ -19,11 +19,11 @@ type PublisherConfig struct {
 const (
 	defaultInFlight = 4096
 	maxInFlightCap  = 1 << 20
-	sendBatch       = 256 // messages handed to the stream between two looks at the ring
+	sendBatch       = 256 // messages passed to the stream between two looks at the ring
 )
 
-// Publisher publishes over one stream, and over a new one on another node when that is
-// lost. Messages of one publisher to one queue keep their order (PUB-6).
+// Publisher publishes over one stream; if that is lost, over a new one on another node. Messages of
+// one publisher to one queue keep their order (PUB-6).
 type Publisher struct {
 	c        *Client
 	producer []byte
@@ -35,14 +35,14 @@ type Publisher struct {
 	sent     uint64    // sequences below went out on the current stream
 	err      error     // why it ended
 	changed  chan struct{}
-	wake     chan struct{} // the sender has something to look at; one token
+	wake     chan struct{} // the sender has work; one token
 	ctx      context.Context
 	stop     context.CancelFunc
 	finished chan struct{}
 	resent   uint64
-	on       *node // where the current stream goes
+	on       *node // node of the current stream
 
-	lookedBase, lookedSent uint64 // base and sent at guard's last look
+	lookedBase, lookedSent uint64 // base and sent when guard last looked
 }
 
 // pending is an unanswered message; a nil request is an answered one.
@@ -51,7 +51,7 @@ type pending struct {
 	done    func(Result, error)
 }
 
-// Publisher opens a publisher. It connects by itself, now and after every loss.
+// Publisher opens a publisher. It connects by itself, now and after every loss of its stream.
 func (c *Client) Publisher(cfg PublisherConfig) (*Publisher, error) {
 	if cfg.MaxInFlight < 0 || cfg.MaxInFlight > maxInFlightCap {
 		return nil, fmt.Errorf("client: MaxInFlight %d is not within 0 and %d", cfg.MaxInFlight, maxInFlightCap)
@@ -96,9 +96,9 @@ func (p *Publisher) Publish(ctx context.Context, m Message) (Result, error) {
 	}
 }
 
-// PublishAsync hands a message over, waiting while MaxInFlight messages are unanswered.
-// If it returns nil, done is called once with what Publish would return, by a goroutine
-// of the publisher, so it must not block; otherwise nothing was sent. done may be nil.
+// PublishAsync queues a message for publishing, waiting while MaxInFlight messages are unanswered.
+// If it returns nil, done is called once with what Publish would return, from a goroutine of the
+// publisher, so it must not block; otherwise nothing was sent. done may be nil.
 func (p *Publisher) PublishAsync(ctx context.Context, m Message, done func(Result, error)) error {
 	if err := p.c.checkSize(&m); err != nil {
 		return err
@@ -144,6 +144,7 @@ func (c *Client) checkSize(m *Message) error {
 	}
 }
 
+// signal wakes the sender; one token is enough, since the sender then looks at the whole ring.
 func (p *Publisher) signal() {
 	select {
 	case p.wake <- struct{}{}:
@@ -151,7 +152,7 @@ func (p *Publisher) signal() {
 	}
 }
 
-// Flush waits until all messages handed over so far are answered.
+// Flush waits until all messages so far are answered.
 func (p *Publisher) Flush(ctx context.Context) error {
 	p.mu.Lock()
 	upTo := p.next
@@ -174,8 +175,8 @@ func (p *Publisher) Flush(ctx context.Context) error {
 	}
 }
 
-// Close waits until all messages are answered, or ctx ends; then what is left is
-// answered with ErrUnknownOutcome.
+// Close waits until all messages are answered, or ctx ends; the rest are then answered with
+// ErrUnknownOutcome.
 func (p *Publisher) Close(ctx context.Context) error {
 	err := p.Flush(ctx)
 	p.end(ErrClosed)
@@ -204,14 +205,14 @@ func (p *Publisher) end(err error) {
 	p.stop()
 }
 
-// notify wakes all that wait for space or for answers; p.mu is held.
+// notify wakes all goroutines that wait for space or for answers; p.mu is held.
 func (p *Publisher) notify() {
 	close(p.changed)
 	p.changed = make(chan struct{})
 }
 
-// answer takes one result. A number that is not waited for is a late answer to
-// something that was sent twice, and of no interest.
+// answer processes one result. A result that nobody waits for is a late answer to a message that
+// was sent twice, and is ignored.
 func (p *Publisher) answer(r *brokerv1.PublishResponse) {
 	size := uint64(len(p.ring))
 	p.mu.Lock()
@@ -243,7 +244,7 @@ func (p *Publisher) answered() uint64 {
 	return p.base
 }
 
-// rewind makes everything unanswered unsent, for a stream to a node.
+// rewind marks everything unanswered as unsent, for a new stream to a node.
 func (p *Publisher) rewind(on *node) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -256,7 +257,7 @@ func (p *Publisher) rewind(on *node) {
 	p.sent = p.base
 }
 
-// unsent appends what has to be sent next, at most sendBatch messages, and marks it sent.
+// unsent appends the next messages to send, at most sendBatch, and marks them as sent.
 func (p *Publisher) unsent(dst []*brokerv1.PublishRequest) []*brokerv1.PublishRequest {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -268,7 +269,7 @@ func (p *Publisher) unsent(dst []*brokerv1.PublishRequest) []*brokerv1.PublishRe
 	return dst
 }
 
-// fail answers everything that is unanswered.
+// fail answers everything unanswered with the publisher's error.
 func (p *Publisher) fail() {
 	p.mu.Lock()
 	err := p.err

@@ -11,6 +11,7 @@ import (
 	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
 )
 
+// publishStream is the stream of one publisher on one node.
 type publishStream = grpc.BidiStreamingClient[brokerv1.PublishRequest, brokerv1.PublishResponse]
 
 // run keeps a stream open until the publisher ends.
@@ -29,22 +30,23 @@ func (p *Publisher) run() {
 		if p.answered() > before {
 			login.worked()
 		}
-		if !passing(err) && !errors.Is(err, io.EOF) && !login.forgives(err) {
+		least := askedToWait(err)
+		if least == 0 && !passing(err) && !errors.Is(err, io.EOF) && !login.forgives(err) {
 			p.end(fmt.Errorf("client: publisher ended: %w", fromGRPC(err)))
 			return
 		}
 		p.c.cfg.Logger.Debug("publish stream is lost", "error", err)
 		if p.answered() > before {
-			retry = backoff{} // it worked: the next try may be quick again
+			retry = backoff{} // the stream worked: the next retry may be quick again
 		}
-		if !retry.wait(p.ctx) {
+		if !retry.waitFor(p.ctx, least) {
 			p.end(ErrClosed)
 			return
 		}
 	}
 }
 
-// forget takes the publisher from those that the client guards.
+// forget removes the publisher from those that the client guards.
 func (p *Publisher) forget() {
 	p.c.mu.Lock()
 	defer p.c.mu.Unlock()
@@ -80,8 +82,8 @@ func (p *Publisher) stream(ctx context.Context, n *node) error {
 	return p.send(cancel, s, received)
 }
 
-// send sends what is unsent, in order, until the stream breaks. It returns after the
-// receiver has ended.
+// send sends unsent messages in order until the stream breaks. It returns after the receiver has
+// ended.
 func (p *Publisher) send(cancel func(), s publishStream, received chan error) error {
 	batch := make([]*brokerv1.PublishRequest, 0, sendBatch)
 	for {
@@ -94,7 +96,7 @@ func (p *Publisher) send(cancel func(), s publishStream, received chan error) er
 					p.c.cfg.Logger.Debug("publish stream cannot send", "error", err, "stream_error", ended)
 					return err
 				}
-				return <-received // the receiver knows why
+				return <-received // the receiver has the reason
 			}
 		}
 		if len(batch) > 0 {

@@ -15,28 +15,30 @@ type QueueInfo struct {
 	Leader  string   `api:"leader"`
 	Members []string `api:"members"`
 	Online  []string `api:"online"`
-	// Stats and Raft are nil while no leader can be asked.
+	// Stats and Raft are nil while no leader answers.
 	Stats *QueueStats `api:"stats"`
 	Raft  *RaftStats  `api:"raft"`
-	// Policy and OperatorPolicy are the names of what is in force; empty: none.
+	// Policy and OperatorPolicy are the names of the policies in force; empty: none.
 	Policy         string `api:"policy"`
 	OperatorPolicy string `api:"operator_policy"`
-	// EffectiveArguments are the arguments with what the policies give.
+	// EffectiveArguments are the arguments in force, including those from policies.
 	EffectiveArguments Table `api:"effective_arguments"`
 	Exclusive          bool  `api:"exclusive"`
 	AutoDelete         bool  `api:"auto_delete"`
-	// SettingsPending: what arguments and policies give is not yet in force, at the time of the
-	// figures; not told without these.
+	// SettingsPending reports that the settings from arguments and policies were not yet in force at
+	// the time of the figures; only with figures.
 	SettingsPending bool `api:"settings_pending"`
-	// EffectivePolicyDefinition is what policy and operator policy give together.
+	// EffectivePolicyDefinition is what policy and operator policy set together.
 	EffectivePolicyDefinition Table `api:"effective_policy_definition"`
-	// DeclaredBy is the user that declared the queue; empty: nobody was logged in, or it is not known.
+	// DeclaredBy is the user that declared the queue; empty: unknown, or logins were off.
 	DeclaredBy string `api:"declared_by"`
-	// CountsForDeclarer: it counts towards the limits of that user, who has not been deleted since (VH-17).
+	// CountsForDeclarer reports that it counts towards the limits of that user, who has not been
+	// deleted since (VH-17).
 	CountsForDeclarer bool `api:"counts_for_declarer"`
 }
 
-// Figures returns Stats, or zeros while no leader can be asked: who waits for a queue to be empty must look at Stats.
+// Figures returns Stats, or zeros while no leader answers. To wait until a queue is empty, check
+// Stats instead.
 func (q QueueInfo) Figures() QueueStats {
 	if q.Stats == nil {
 		return QueueStats{}

@@ -27,6 +27,8 @@ const maxTableDepth = 32
 
 func (t Table) proto() (*brokerv1.Table, error) { return tableToProto(t, 0) }
 
+// tableToProto writes the fields sorted by name: Go's maps have no order, and equal tables shall be
+// equal bytes.
 func tableToProto(t Table, depth int) (*brokerv1.Table, error) {
 	if t == nil {
 		return nil, nil
@@ -63,6 +65,7 @@ func exact(text string, raw []byte) string {
 	return text
 }
 
+// valueToProto chooses the kind by the Go type, which the broker then keeps (AM-9).
 func valueToProto(v any, depth int) (*brokerv1.Value, error) {
 	switch v := v.(type) {
 	case nil:
@@ -97,6 +100,7 @@ func valueToProto(v any, depth int) (*brokerv1.Value, error) {
 	}
 }
 
+// arrayToProto counts an array as a level of nesting, as the broker does.
 func arrayToProto(values []any, depth int) (*brokerv1.Value, error) {
 	if depth > maxTableDepth {
 		return nil, fmt.Errorf("list is nested deeper than %d levels", maxTableDepth)
@@ -112,6 +116,7 @@ func arrayToProto(values []any, depth int) (*brokerv1.Value, error) {
 	return &brokerv1.Value{Kind: &brokerv1.Value_Array{Array: a}}, nil
 }
 
+// integerToProto keeps the width of the Go type; int travels as 64 bits.
 func integerToProto(v any) (*brokerv1.Value, error) {
 	switch v := v.(type) {
 	case int:
@@ -150,6 +155,7 @@ func tableFromProto(p *brokerv1.Table) Table {
 	return t
 }
 
+// valueFromProto returns the Go type that valueToProto would take for the same kind.
 func valueFromProto(p *brokerv1.Value) any {
 	switch k := p.GetKind().(type) {
 	case *brokerv1.Value_Boolean:

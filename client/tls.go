@@ -24,6 +24,8 @@ type TLS struct {
 	ServerName string
 }
 
+// validate refuses a certificate without its key. The files are read later, when a connection is
+// made.
 func (t *TLS) validate() error {
 	if (t.Cert == "") != (t.Key == "") {
 		return fmt.Errorf("client: TLS has Cert %q and Key %q: set both, or none", t.Cert, t.Key)
@@ -48,6 +50,8 @@ func (t *TLS) credentials() (credentials.TransportCredentials, error) {
 	return credentials.NewTLS(c), errors.Join(errs...)
 }
 
+// own reads the client's certificate anew for each handshake, so that a renewed one needs no
+// restart.
 func (t *TLS) own() (*tls.Certificate, error) {
 	pair, err := tls.LoadX509KeyPair(t.Cert, t.Key)
 	if err != nil {
@@ -56,6 +60,7 @@ func (t *TLS) own() (*tls.Certificate, error) {
 	return &pair, nil
 }
 
+// readAuthorities reads the file whose certificates the nodes' must go back to.
 func readAuthorities(name string) (*x509.CertPool, error) {
 	text, err := os.ReadFile(name)
 	if err != nil {

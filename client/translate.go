@@ -121,6 +121,8 @@ func fromProto(to reflect.Value, m protoreflect.Message) {
 	}
 }
 
+// singleFromProto sets one value that is neither list nor map. Times of 0 stay zero; durations have
+// the unit that the field's name ends in.
 func singleFromProto(to reflect.Value, f protoreflect.FieldDescriptor, v protoreflect.Value) {
 	if to.Kind() == reflect.Pointer {
 		to.Set(reflect.New(to.Type().Elem()))
@@ -161,14 +163,30 @@ func toProto(from reflect.Value, m protoreflect.Message) error {
 		if !ok || f == nil || v.IsZero() {
 			continue // TestEveryFieldIsTranslated knows
 		}
-		if !f.IsList() {
-			x, err := singleToProto(v, f, func() protoreflect.Value { return m.NewField(f) })
+		if err := fieldToProto(v, m, f); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// fieldToProto sets a field: of a map each pair, of a list each element, else the one value.
+func fieldToProto(v reflect.Value, m protoreflect.Message, f protoreflect.FieldDescriptor) error {
+	switch {
+	case f.IsMap():
+		all := m.Mutable(f).Map()
+		for pair := v.MapRange(); pair.Next(); {
+			key, err := singleToProto(pair.Key(), f.MapKey(), nil)
 			if err != nil {
 				return err
 			}
-			m.Set(f, x)
-			continue
+			x, err := singleToProto(pair.Value(), f.MapValue(), all.NewValue)
+			if err != nil {
+				return err
+			}
+			all.Set(key.MapKey(), x)
 		}
+	case f.IsList():
 		all := m.Mutable(f).List()
 		for n := range v.Len() {
 			x, err := singleToProto(v.Index(n), f, all.NewElement)
@@ -177,10 +195,18 @@ func toProto(from reflect.Value, m protoreflect.Message) error {
 			}
 			all.Append(x)
 		}
+	default:
+		x, err := singleToProto(v, f, func() protoreflect.Value { return m.NewField(f) })
+		if err != nil {
+			return err
+		}
+		m.Set(f, x)
 	}
 	return nil
 }
 
+// singleToProto is the reverse of singleFromProto; empty makes the message that a struct fills. Durations are rounded
+// up: whoever asks for a microsecond does not mean 0.
 func singleToProto(v reflect.Value, f protoreflect.FieldDescriptor, empty func() protoreflect.Value) (protoreflect.Value, error) {
 	if v.Kind() == reflect.Pointer {
 		v = v.Elem()
@@ -245,6 +271,8 @@ func wordOf(e protoreflect.EnumDescriptor, n protoreflect.EnumNumber) string {
 	return strings.ToLower(strings.TrimPrefix(string(v.Name()), prefix))
 }
 
+// numberOf finds the number of an enumeration's word. A bare number stands for a value that only a
+// newer broker knows.
 func numberOf(e protoreflect.EnumDescriptor, word string) (protoreflect.EnumNumber, error) {
 	var known []string
 	for i := range e.Values().Len() {

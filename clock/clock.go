@@ -81,12 +81,12 @@ func (l *Line) Offset(elapsed time.Duration) time.Duration {
 
 // Moment returns the time of the cluster.
 func (l *Line) Moment(elapsed time.Duration) Moment {
-	return Moment{Elapsed: elapsed, Time: elapsed + l.Offset(elapsed), Settled: l.Grade != Unsettled}
+	return Moment{Elapsed: elapsed, Time: elapsed + l.Offset(elapsed), Reliable: l.Grade != Unsettled}
 }
 
-// Moment is what a node's clocks tell a leader.
+// Moment is what a node's clocks show a leader.
 type Moment struct {
-	Elapsed time.Duration // of the monotonic clock
-	Time    time.Duration // of the cluster, since the Unix epoch
-	Settled bool          // the time can be relied on
+	Elapsed  time.Duration // of the monotonic clock
+	Time     time.Duration // of the cluster, since the Unix epoch
+	Reliable bool          // the time can be relied on
 }

@@ -52,6 +52,7 @@ type peer struct {
 	heard   time.Duration // when the claim came
 }
 
+// sample is a measurement and when it was made, by the monotonic clock here.
 type sample struct {
 	Measured
 	at time.Duration

@@ -108,7 +108,7 @@ func (s *Steering) Steer(r Reading, nodes int) Outcome {
 	confirmed := 2*agree > nodes
 	o.Agree, o.Known, o.Confirmed = agree, len(walls), confirmed
 	now := s.line.Offset(r.Elapsed)
-	if g, to := s.settle(r.Elapsed, confirmed, target, walls, clocks); g > s.line.Grade {
+	if g, to := s.gradeAndPlace(r.Elapsed, confirmed, target, walls, clocks); g > s.line.Grade {
 		o.Jump = s.jump(r.Elapsed, to)
 		s.line.Grade = g
 		return o
@@ -173,8 +173,8 @@ func middle(offsets []time.Duration) time.Duration {
 	return low + (high-low)/2
 }
 
-// settle returns the grade that the clock has by now, and where it then stands.
-func (s *Steering) settle(now time.Duration, confirmed bool, target time.Duration, walls []time.Duration, clocks []known) (Grade, time.Duration) {
+// gradeAndPlace returns the grade that the clock has by now, and where it then stands.
+func (s *Steering) gradeAndPlace(now time.Duration, confirmed bool, target time.Duration, walls []time.Duration, clocks []known) (Grade, time.Duration) {
 	sure := offsets(clocks, Confirmed)
 	switch {
 	case confirmed:
@@ -202,6 +202,7 @@ func (s *Steering) goOn(now time.Duration, walls []time.Duration, clocks []known
 	return now
 }
 
+// offsets returns the offsets of the clocks that have a grade at least.
 func offsets(clocks []known, least Grade) []time.Duration {
 	var all []time.Duration
 	for _, c := range clocks {

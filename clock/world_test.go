@@ -151,7 +151,7 @@ func (w *world) tick() {
 		return
 	}
 	m := w.leader.moment()
-	if !w.begun && m.Settled {
+	if !w.begun && m.Reliable {
 		w.begun, w.queue = true, Queue{}
 		w.queue.Resume(w.stamp, m)
 	}
@@ -174,7 +174,7 @@ func round(d time.Duration) string {
 	return d.String()
 }
 
-// show tells how far each clock of the cluster, and the queue's time, are from the true time.
+// show reports how far each clock of the cluster, and the queue's time, are from the true time.
 func (w *world) show() string {
 	var b strings.Builder
 	for _, m := range w.machines {

@@ -18,7 +18,7 @@ import (
 	"github.com/quorate/quorate/raftfsm"
 )
 
-// calls answers peers' calls other than the links.
+// calls answers peers' calls other than the streams.
 type calls struct {
 	nodev1.UnimplementedNodeServer
 
@@ -35,7 +35,7 @@ func (s calls) AwaitCatalog(ctx context.Context, r *nodev1.AwaitCatalogRequest) 
 	return s.c.catalog.AwaitFor(ctx, r)
 }
 
-// CatalogIndex tells a peer how far the catalog is if this node leads it.
+// CatalogIndex reports to a peer how far the catalog is if this node leads it.
 func (s calls) CatalogIndex(ctx context.Context, r *nodev1.CatalogIndexRequest) (*nodev1.CatalogIndexResponse, error) {
 	return s.c.catalog.IndexFor(ctx, r)
 }
@@ -82,7 +82,7 @@ func withOverview(out *nodev1.QueueStatusResponse, o *quorumq.Overview) (*nodev1
 	return out, nil
 }
 
-// NodeStatus tells what this node hosts and how far the founding has come.
+// NodeStatus reports what this node hosts and how far the founding has come.
 func (s calls) NodeStatus(ctx context.Context, r *nodev1.NodeStatusRequest) (*nodev1.NodeStatusResponse, error) {
 	c := s.c
 	out := &nodev1.NodeStatusResponse{
@@ -96,7 +96,7 @@ func (s calls) NodeStatus(ctx context.Context, r *nodev1.NodeStatusRequest) (*no
 			out.KnownEpoch = uint64(n.Epoch)
 		}
 	}
-	c.catalog.TellFounding(out)
+	c.catalog.FillFounding(out)
 	for uid, err := range c.host.Losses() {
 		out.Lost = append(out.Lost, &nodev1.LostMember{Queue: uint64(uid), Reason: err.Error()})
 	}
@@ -149,6 +149,7 @@ func (s calls) TransferLeadership(ctx context.Context, r *nodev1.TransferLeaders
 	return &nodev1.TransferLeadershipResponse{}, nil
 }
 
+// nodeNames is for frames, which have names as text.
 func nodeNames(ids []id.NodeID) []string {
 	names := make([]string, len(ids))
 	for i, n := range ids {

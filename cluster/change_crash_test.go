@@ -42,7 +42,7 @@ func TestLeaderLostWithinChange(t *testing.T) {
 		{"voter added", func(t *testing.T, _ *testNode, q *replica.Member, _ uint64) {
 			poll(t, "d votes", func() error { return q.Group().AddVoter(testContext(t), "d") })
 		}},
-		{"joined is written", settled(catalog.StepJoined)},
+		{"joined is written", completed(catalog.StepJoined)},
 		{"the old one is out", func(t *testing.T, _ *testNode, q *replica.Member, _ uint64) {
 			poll(t, "b is out", func() error {
 				at, err := q.Group().Configuration()
@@ -114,7 +114,7 @@ func TestLeaderLostWithinChange(t *testing.T) {
 	}
 }
 
-func settled(step catalog.MemberStep) func(*testing.T, *testNode, *replica.Member, uint64) {
+func completed(step catalog.MemberStep) func(*testing.T, *testNode, *replica.Member, uint64) {
 	return func(t *testing.T, a *testNode, q *replica.Member, change uint64) {
 		t.Helper()
 		_, err := a.catalog.Propose(testContext(t), &catalog.SettleMemberChange{UID: q.UID(), Change: change, Step: step})

@@ -45,14 +45,14 @@ type Config struct {
 	Clock   nodeclock.Source // this machine's clocks; nil: the operating system's
 	// LogDir opens the directory of the node's log; nil: vfs.OS.
 	LogDir func(path string) (vfs.Dir, error)
-	// Failed is told that this node can keep nothing any more and should end: at once and
+	// Failed is notified that this node can keep nothing any more and should end: at once and
 	// without Close, which would wait for the disk, if the error is disk.ErrHangs.
 	Failed func(error)
-	// Starting is told how far Start is, often; it must not block. Once Start has returned,
+	// Starting is notified how far Start is, often; it must not block. Once Start has returned,
 	// Cluster.StartProgress tells.
 	Starting  func(StartProgress)
 	Reconcile membership.ReconcileConfig
-	// ManualFinalise leaves it to an operator to finalise a newer version (Cluster.Finalise);
+	// ManualFinalise leaves it to an operator to finalise a newer version (metadata.Group.Finalise);
 	// one node that does is enough.
 	ManualFinalise bool
 
@@ -83,7 +83,7 @@ type Config struct {
 	// 1.5 s its leaders are silent, so that others take over.
 	DiskHang time.Duration
 
-	// hosting changes what the host is made of, in tests that put faults between it and the links;
+	// hosting changes what the host is made of, in tests that put faults between it and the transport;
 	// nil: nothing.
 	hosting func(*replica.Config)
 }

@@ -83,6 +83,7 @@ func (c Config) Validate() error {
 	return errors.Join(faults...)
 }
 
+// hasBreak finds what would break a line of a log or a file.
 func hasBreak(s string) bool {
 	for _, r := range s {
 		if r < ' ' || r == 0x7f {
@@ -92,6 +93,7 @@ func hasBreak(s string) bool {
 	return false
 }
 
+// withDefaults is called after Validate.
 func (c Config) withDefaults() Config {
 	if c.Expect == 0 {
 		c.Expect = defaultExpect

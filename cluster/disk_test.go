@@ -314,9 +314,9 @@ func TestDiskHangsWhileDescriptorsLack(t *testing.T) {
 	}
 }
 
-// A node whose log has failed cuts its links first: the others have another leader although
+// A node whose log has failed cuts its connections first: the others have another leader although
 // the node has not ended, and nothing of it.
-func TestFailedLogCutsTheLinks(t *testing.T) {
+func TestFailedLogCutsConnections(t *testing.T) {
 	t.Parallel()
 	failed := make(chan error, 10)
 	n, d := newDiskNodes(t, func(c *Config) {

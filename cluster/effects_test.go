@@ -21,9 +21,9 @@ import (
 	"github.com/quorate/quorate/raftfsm"
 )
 
-// answering are links that take what a host answers unless before refuses it.
+// answering is a transport that takes what a host answers unless before refuses it.
 type answering struct {
-	replica.Links
+	replica.Transport
 	before func(*nodev1.Frame) error
 }
 
@@ -31,24 +31,24 @@ func (l answering) Answer(p transport.Peer, f *nodev1.Frame, unsent func()) erro
 	if err := l.before(f); err != nil {
 		return err
 	}
-	return l.Links.Answer(p, f, unsent)
+	return l.Transport.Answer(p, f, unsent)
 }
 
-// Deliveries that find no room on a link come later, all of them and in order; so do
+// Deliveries that find no room on a connection come later, all of them and in order; so do
 // those beyond the bytes of one answer to Resume.
 func TestLostDeliveries(t *testing.T) {
 	t.Parallel()
 	const most = 1000
-	// Once it is full, the link has room for every third frame of deliveries only.
+	// Once it is full, the connection has room for every third frame of deliveries only.
 	var full atomic.Bool
 	var frames atomic.Int64
 	n := newTestNodes(t, func(cfg *Config) {
 		steady(cfg)
 		cfg.hosting = func(host *replica.Config) {
 			host.MaxHeldBytes = most
-			host.Links = answering{host.Links, func(f *nodev1.Frame) error {
+			host.Transport = answering{host.Transport, func(f *nodev1.Frame) error {
 				if full.Load() && f.GetDeliveries() != nil && frames.Add(1)%3 != 0 {
-					return fmt.Errorf("%w: made up", transport.ErrLinkFull)
+					return fmt.Errorf("%w: made up", transport.ErrStreamFull)
 				}
 				return nil
 			}}
@@ -196,12 +196,12 @@ func TestIdleGateway(t *testing.T) {
 		want = append(want, "at "+string(to))
 		in.await(t, want...)
 	}
-	// A leader is elected to which d has no link, and tells when there is one.
+	// A leader is elected to which d has no connection, and tells when there is one.
 	d, b := n.nodes["d"], n.nodes["b"]
 	d.mux.RemovePeer("b")
 	poll(t, "b has no link from d", func() error {
 		err := b.mux.Answer(transport.Peer{Node: "d", Epoch: d.epoch}, &nodev1.Frame{}, nil)
-		if !errors.Is(err, transport.ErrLinkDown) {
+		if !errors.Is(err, transport.ErrNotConnected) {
 			return fmt.Errorf("%w: %w", errWaiting, err)
 		}
 		return nil

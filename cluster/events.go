@@ -11,7 +11,7 @@ import (
 // EventCounts returns how many events of each kind there were on this node since its start.
 func (c *Cluster) EventCounts() map[event.Kind]uint64 { return c.events.Counts() }
 
-// EmitQueue tells of an event of a queue that this node leads. It does not wait.
+// EmitQueue reports an event of a queue that this node leads. It does not wait.
 func (c *Cluster) EmitQueue(q id.QueueUID, e event.Event) { c.events.EmitQueue(q, e) }
 
 // Audit keeps a record of who changed what for those who watch (AU-1), and stamps it. It does not

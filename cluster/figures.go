@@ -23,7 +23,7 @@ func (c *Cluster) Members() (open, hibernated int) {
 	return c.host.Count()
 }
 
-// LinkStats returns the figures of the links to the other nodes.
+// LinkStats returns the figures of the connections to the other nodes.
 func (c *Cluster) LinkStats() transport.Stats { return c.mux.Stats() }
 
 // LogStats returns the figures of the log that the queues share; false if each has its own.
@@ -53,12 +53,12 @@ func (c *Cluster) LimitCaches(to Caches) {
 // those of terms that are over.
 func (c *Cluster) DeadLetterFigures() forwarding.Sums { return c.forwarders.Totals() }
 
-// DeadLetterRouter tells where dead letters go by this node's view.
+// DeadLetterRouter reports where dead letters go by this node's view.
 func (c *Cluster) DeadLetterRouter() deadletter.Router {
 	return forwarding.Router{Views: c.views, Policies: c.policies}
 }
 
-// RetryDeadLetters tells the forwarders of this node that a queue may take letters again (DL-24).
+// RetryDeadLetters notifies the forwarders of this node that a queue may take letters again (DL-24).
 func (c *Cluster) RetryDeadLetters(target id.QueueUID) { c.forwarders.Retry(target) }
 
 // counters are this node's as gateway, and those of its dead letters, by the names under which nodes

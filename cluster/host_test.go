@@ -344,7 +344,7 @@ func testStatus(t *testing.T, n *testNodes) {
 	})
 }
 
-// EX-15: whoever is told of a change finds it on every node that is linked.
+// EX-15: whoever is notified of a change finds it on every node that is connected.
 func testSpread(t *testing.T, n *testNodes) {
 	for i := range 10 {
 		q := n.nodes["b"].declare(t, fmt.Sprintf("spread-%d", i), 3)

@@ -13,7 +13,7 @@ import (
 func (c *Cluster) changeMemberships() {
 	nodes := nodesPart{c}
 	c.leaders = leader.New(leader.Config{
-		Node: c.cfg.Node, View: c.View, Members: c.host, Links: c.mux, Own: calls{c: c}, CommandTimeout: c.cfg.CommandTimeout, Life: c.ctx,
+		Node: c.cfg.Node, View: c.View, Members: c.host, Transport: c.mux, Own: calls{c: c}, CommandTimeout: c.cfg.CommandTimeout, Life: c.ctx,
 	})
 	c.changeSlots = make(chan struct{}, membership.MaxMemberChanges)
 	c.changes = membership.NewChanger(membership.ChangerConfig{
@@ -22,17 +22,17 @@ func (c *Cluster) changeMemberships() {
 	})
 	c.unloader = membership.NewUnloader(membership.UnloaderConfig{
 		Node: c.cfg.Node, Logger: c.log, View: c.View, Catalog: c.catalog, Members: c.host,
-		Links: c.mux, Disks: c.disks, Peers: c.peers, Operations: c.operations, Life: c.ctx,
+		Transport: c.mux, Disks: c.disks, Peers: c.peers, Operations: c.operations, Life: c.ctx,
 	})
 	placer := membership.NewPlacer(membership.PlacerConfig{
-		Node: c.cfg.Node, Epoch: c.epoch, View: c.View, Links: c.mux, Catalog: c.catalog, Members: c.host, Nodes: nodes, Disks: c.disks, Rooms: c.rooms, Life: c.ctx,
+		Node: c.cfg.Node, Epoch: c.epoch, View: c.View, Transport: c.mux, Catalog: c.catalog, Members: c.host, Nodes: nodes, Disks: c.disks, Rooms: c.rooms, Life: c.ctx,
 	})
 	c.operator = membership.NewOperator(membership.OperatorConfig{
-		Node: c.cfg.Node, Logger: c.log, Views: c.views, Catalog: c.catalog, Links: c.mux, Leaders: c.leaders, Placer: placer, Unloader: c.unloader,
+		Node: c.cfg.Node, Logger: c.log, Views: c.views, Catalog: c.catalog, Transport: c.mux, Leaders: c.leaders, Placer: placer, Unloader: c.unloader,
 		Jobs: c.jobs, Judge: c.judge, Events: c.events, CommandTimeout: c.cfg.CommandTimeout, Life: c.ctx,
 	})
 	c.reconciler = membership.NewReconciler(membership.ReconcilerConfig{
-		Settings: c.cfg.Reconcile, Node: c.cfg.Node, Logger: c.log, View: c.View, Catalog: c.catalog, Members: c.host, Nodes: nodes, Dir: c.dir, Links: c.mux,
+		Settings: c.cfg.Reconcile, Node: c.cfg.Node, Logger: c.log, View: c.View, Catalog: c.catalog, Members: c.host, Nodes: nodes, Dir: c.dir, Transport: c.mux,
 		Leaders: c.leaders, Placer: placer, Operator: c.operator, Policies: c.policies, Judge: c.judge, Disks: c.disks, Events: c.events,
 		Operations: c.operations, CommandTimeout: c.cfg.CommandTimeout, Life: c.ctx,
 	})

@@ -41,7 +41,7 @@ func (s calls) PeekQueue(ctx context.Context, r *nodev1.PeekQueueRequest) (*node
 	return peekAt(q, &p), nil
 }
 
-// peekAt looks at a page's worth of messages and tells of those that are chosen.
+// peekAt looks at a page's worth of messages and returns those that are chosen.
 func peekAt(q *replica.Member, p *leader.Peek) *nodev1.PeekQueueResponse {
 	out := &nodev1.PeekQueueResponse{Leads: true, More: true}
 	from, read := p.From, 0

@@ -140,8 +140,8 @@ func pass(to, from net.Conn) {
 	_, _ = to.Close(), from.Close()
 }
 
-// DC-1: a node whose link is down is assigned nothing, even if a command that was on its
-// way makes the queue trust it again; when the link is up, it is.
+// DC-1: a node whose connection is down is assigned nothing, even if a command that was on its
+// way makes the queue trust it again; when the connection is up, it is.
 func TestSuspicion(t *testing.T) {
 	t.Parallel()
 	n := newTestNodes(t, steady)

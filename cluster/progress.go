@@ -74,9 +74,9 @@ func (c *Cluster) StartProgress() StartProgress {
 	return p
 }
 
-// tellStart says in the log, at most once a second, how far the start is, until it is
+// reportStart says in the log, at most once a second, how far the start is, until it is
 // done or the node stops.
-func (c *Cluster) tellStart() {
+func (c *Cluster) reportStart() {
 	tick := time.NewTicker(startTick)
 	defer tick.Stop()
 	began, told := time.Now(), StartProgress{}

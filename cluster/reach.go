@@ -9,7 +9,7 @@ import (
 	"github.com/quorate/quorate/id"
 )
 
-// reach tells those who wait that liveness has judged a node anew.
+// reach wakes those that wait, because liveness has judged a node anew.
 type reach struct {
 	began time.Time
 
@@ -35,7 +35,7 @@ type Reach struct {
 	CutOff time.Duration
 }
 
-// Reach tells how many of the cluster's nodes this one reaches, by the links to them. A node
+// Reach reports how many of the cluster's nodes this one reaches, by the connections to them. A node
 // that knows of no cluster yet is not cut off from it.
 func (c *Cluster) Reach() Reach {
 	var r Reach

@@ -50,8 +50,12 @@ func TestQueuesBecomeComplete(t *testing.T) {
 	n.has(small, "a")
 	poll(t, "nothing goes on", func() error {
 		for r := range n.nodes["b"].View().Queues() {
-			if r.Change != nil {
-				return fmt.Errorf("queue %s: %v", r.Name, r.Change)
+			want := 3
+			if r.UID == small {
+				want = 1
+			}
+			if r.Change != nil || len(r.Members) != want {
+				return fmt.Errorf("queue %s: members are %q, want %d; change %v", r.Name, r.Members, want, r.Change)
 			}
 		}
 		return nil
@@ -111,7 +115,7 @@ func TestForgetNode(t *testing.T) {
 	var refused *catalog.Error
 	poll(t, "forgetting a member is refused", func() error {
 		if err := at.operator.ForgetNode(ctx, "c", false, nil); !errors.As(err, &refused) {
-			return fmt.Errorf("%w", err) // its link may be up still
+			return fmt.Errorf("%w", err) // its connection may be up still
 		}
 		return nil
 	})

@@ -19,18 +19,18 @@ func (t duplex) HandleAnswer(from transport.Peer, f *nodev1.Frame) {
 	t.c.gateway.HandleAnswer(from, f)
 }
 
-// LinkUp is of transport.Handler.
-func (t duplex) LinkUp(p transport.Peer) {
+// PeerUp is of transport.Handler.
+func (t duplex) PeerUp(p transport.Peer) {
 	t.c.admission.AcceptedBy(p.Node)
-	t.c.liveness.LinkChanged(p.Node, true)
-	t.c.gateway.LinkUp(p)
-	t.c.disks.TellSoon()
+	t.c.liveness.ConnectionChanged(p.Node, true)
+	t.c.gateway.PeerUp(p)
+	t.c.disks.NotifySoon()
 }
 
-// LinkDown is of transport.Handler.
-func (t duplex) LinkDown(p transport.Peer) {
-	t.c.liveness.LinkChanged(p.Node, false)
-	t.c.gateway.LinkDown(p)
+// PeerDown is of transport.Handler.
+func (t duplex) PeerDown(p transport.Peer) {
+	t.c.liveness.ConnectionChanged(p.Node, false)
+	t.c.gateway.PeerDown(p)
 }
 
 // Inbound is of transport.Handler.

@@ -17,7 +17,7 @@ import (
 	"github.com/quorate/quorate/id"
 )
 
-// BenchmarkGroups tells what many queues cost three nodes of this process, with links over
+// BenchmarkGroups reports what many queues cost three nodes of this process, with connections over
 // loopback and logs on disk: to create them, at rest, when a node is lost, and to start
 // all nodes again. QUORATE_SCALE_GROUPS is how many there are.
 func BenchmarkGroups(b *testing.B) {
@@ -33,8 +33,8 @@ func BenchmarkGroups(b *testing.B) {
 	}
 }
 
-// BenchmarkRest tells what three nodes of this process cost that hold no queue: what is left
-// is heartbeats, gossip and looks at links and disks, as often as in a node by default.
+// BenchmarkRest reports what three nodes of this process cost that hold no queue: what is left
+// is heartbeats, gossip and looks at connections and disks, as often as in a node by default.
 func BenchmarkRest(b *testing.B) {
 	for range b.N {
 		s := newScale(b, 0, func(c *Config) { c.SuspectAfter = 0 })
@@ -74,7 +74,7 @@ func newScale(b *testing.B, groups int, edit func(*Config)) *scale {
 	s.testNodes = newTestNodes(b, func(c *Config) {
 		c.CommandTimeout = time.Minute
 		// Three nodes in one process share its processors: none is to be taken for dead
-		// because it is busy. One that is killed resets its links.
+		// because it is busy. One that is killed resets its connections.
 		c.SuspectAfter = 5 * time.Second
 		if edit != nil {
 			edit(c)
@@ -240,7 +240,7 @@ func (s *scale) report(name string, since time.Time) {
 	s.b.Logf("%s %.2f", name, time.Since(since).Seconds())
 }
 
-// BenchmarkHibernated tells what queues cost that nobody uses, also when all nodes start
+// BenchmarkHibernated reports what queues cost that nobody uses, also when all nodes start
 // again, and how long it takes to wake one.
 func BenchmarkHibernated(b *testing.B) {
 	groups := scaleGroups(b)

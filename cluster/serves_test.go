@@ -25,7 +25,7 @@ func TestServes(t *testing.T) {
 		return nil
 	})
 	// At rest nothing is written for it.
-	settled := n.nodes["a"].catalog.Raft().Stats().LastIndex
+	last := n.nodes["a"].catalog.Raft().Stats().LastIndex
 	for _, x := range n.nodes {
 		age, _ := x.catalog.ViewAge()
 		poll(t, "another attempt", func() error {
@@ -36,8 +36,8 @@ func TestServes(t *testing.T) {
 			return nil
 		})
 	}
-	if now := n.nodes["a"].catalog.Raft().Stats().LastIndex; now != settled {
-		t.Errorf("the catalog's log went from %d to %d at rest", settled, now)
+	if now := n.nodes["a"].catalog.Raft().Stats().LastIndex; now != last {
+		t.Errorf("the catalog's log went from %d to %d at rest", last, now)
 	}
 
 	n.stop("b")

@@ -40,7 +40,7 @@ func TestSlowFollower(t *testing.T) {
 	}
 	s := a.mux.Stats()
 	for _, p := range s.Peers {
-		if p.RaftQueueBytes+p.QueueBytes > s.MaxLinkQueueBytes {
+		if p.RaftQueueBytes+p.QueueBytes > s.MaxStreamQueueBytes {
 			t.Errorf("%d bytes wait for node %s", p.RaftQueueBytes+p.QueueBytes, p.Node)
 		}
 	}

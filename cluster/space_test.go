@@ -96,7 +96,7 @@ func TestFullBuffer(t *testing.T) {
 			return
 		}
 		cfg.hosting = func(host *replica.Config) {
-			host.Links = answering{host.Links, func(f *nodev1.Frame) error {
+			host.Transport = answering{host.Transport, func(f *nodev1.Frame) error {
 				if f.GetDeliveries() != nil {
 					frames.Add(1)
 				}

@@ -49,6 +49,7 @@ type Cluster struct {
 	members  *gossip.Members
 	catalog  *metadata.Group
 	host     *replica.Host
+	hosted   atomic.Pointer[replica.Host] // host, for groupLost, which may come before there is one
 	gateway  *gateway.Gateway
 	clients  *clients.Registry
 	stored   storedBytes
@@ -86,7 +87,7 @@ type Cluster struct {
 }
 
 // Start joins the cluster, or founds it with Config.Expect others, and recovers what the
-// data directory holds. It returns when the node serves its peers; Ready tells when it
+// data directory holds. It returns when the node serves its peers; Ready reports when it
 // can serve clients. ctx bounds Start alone.
 func Start(ctx context.Context, cfg Config) (*Cluster, error) {
 	if err := cfg.Validate(); err != nil {
@@ -137,7 +138,7 @@ func (c *Cluster) boot() error {
 	}
 	c.dir.Mend(c.log)
 	c.operations = operation.New(operation.Config{Node: c.cfg.Node, Epoch: c.epoch})
-	c.loops.Go(c.tellStart)
+	c.loops.Go(c.reportStart)
 	if err := c.openStorage(); err != nil {
 		return err
 	}
@@ -149,10 +150,11 @@ func (c *Cluster) boot() error {
 		return err
 	}
 	c.host = c.newHost()
-	c.rooms = &disk.Rooms{Board: c.disks, View: c.View, Linked: func(n id.NodeID) bool { _, up := c.mux.Connected(n); return up }}
+	c.hosted.Store(c.host)
+	c.rooms = &disk.Rooms{Board: c.disks, View: c.View, Connected: func(n id.NodeID) bool { _, up := c.mux.Connected(n); return up }}
 	c.gateway = gateway.New(gateway.Config{
 		Node: c.cfg.Node, Epoch: c.epoch, Logger: c.cfg.Logger, ConfirmTimeout: c.cfg.ConfirmTimeout, CommandTimeout: c.cfg.CommandTimeout,
-		PublishWindow: c.cfg.PublishWindow, Views: c.views, Members: c.host, Links: c.mux, Disks: c.disks, Rooms: c.rooms,
+		PublishWindow: c.cfg.PublishWindow, Views: c.views, Members: c.host, Transport: c.mux, Disks: c.disks, Rooms: c.rooms,
 	})
 	c.forwarders = forwarding.New(deadletter.Config{Logger: c.cfg.Logger}, forwarding.Router{Views: c.views, Policies: c.policies}, forwarding.Sender{Gateway: c.gateway}, c.EmitQueue)
 	c.changeMemberships()
@@ -173,7 +175,7 @@ func (c *Cluster) boot() error {
 		c.starts(StartProgress{Phase: StartCatalog})
 	}
 	disks := &disk.Watch{
-		Board: c.disks, Log: c.storage, Links: c.mux, Groups: diskGroups{c}, Alive: c.alive, Every: heartbeatEvery,
+		Board: c.disks, Log: c.storage, Transport: c.mux, Groups: diskGroups{c}, Alive: c.alive, Every: heartbeatEvery,
 		Hang: c.cfg.DiskHang, Failed: c.cfg.Failed, Logger: c.log,
 	}
 	disks.Look() // before members are opened
@@ -196,13 +198,13 @@ func (c *Cluster) boot() error {
 	c.loops.Go(func() { c.liveness.Run(c.ctx) })
 	c.marking.Go(c.keepMark)
 	c.loops.Go(func() { disks.Run(c.ctx) })
-	c.loops.Go(func() { disks.Tell(c.ctx) })
+	c.loops.Go(func() { disks.Notify(c.ctx) })
 	c.loops.Go(func() { c.unloader.Evacuate(c.ctx) })
 	c.loops.Go(func() { c.unloader.Relieve(c.ctx) })
 	return nil
 }
 
-// connect prepares the links, and what is judged by them.
+// connect prepares the transport, and what is judged by them.
 func (c *Cluster) connect() error {
 	refused, err := c.dir.Refused()
 	if err != nil {
@@ -213,7 +215,7 @@ func (c *Cluster) connect() error {
 	}
 	c.judge = metadata.NewJudge(c.View, refused, c.log)
 	c.liveness, err = liveness.New(liveness.Config{
-		Node: c.cfg.Node, Links: links{c}, Dead: c.dead, Logger: c.log,
+		Node: c.cfg.Node, Transport: lateMux{c}, Dead: c.dead, Logger: c.log,
 		SuspectAfter: c.cfg.SuspectAfter, Judged: c.reach.judged,
 	})
 	if err != nil {
@@ -226,7 +228,7 @@ func (c *Cluster) connect() error {
 		Refuse: c.judge.Refuses, Refused: func(n id.NodeID, why string) { c.catalog.RefusedBy(n, why) }, Ended: func(n id.NodeID) { c.host.Ended(n) },
 		Silent: func(g id.GroupID) bool { return g == id.CatalogGroup && !c.admission.TakesPart() },
 		Reads:  uint8(catalog.NewestVersion), Finalised: func() uint8 { return uint8(c.View().Version()) },
-		// A link that is given up is lost, so that must not come first.
+		// A connection that is given up is lost, so that must not come first.
 		PingTimeout: max(time.Second, 2*c.cfg.SuspectAfter),
 	})
 	if err != nil {
@@ -336,7 +338,7 @@ func (c *Cluster) shutdown(ctx context.Context) error {
 // leaveTimeout bounds how long a stopping node waits for others to hear of it.
 const leaveTimeout = 2 * time.Second
 
-// leave tells the others that this node goes on purpose. When all stop together nobody
+// leave notifies the others that this node goes on purpose. When all stop together nobody
 // is left to hear it; they would find out by themselves, so that it is no fault.
 func (c *Cluster) leave(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, leaveTimeout)

@@ -56,15 +56,13 @@ func (c *Cluster) Status(ctx context.Context) (Status, error) {
 // else nil.
 func (c *Cluster) Room(uid id.QueueUID) error { return c.rooms.Of(uid) }
 
-// Warning tells what an operator should look at although the node serves; "": nothing.
+// Warning reports what an operator should look at although the node serves; "": nothing.
 func (c *Cluster) Warning() string {
 	if w := c.disks.Warning(); w != "" {
 		return w
 	}
-	if c.host != nil {
-		if n := len(c.host.LostMembers()); n > 0 {
-			return fmt.Sprintf("%d members on this node have lost what they had stored and wait to be rebuilt", n)
-		}
+	if n := len(c.host.LostMembers()); n > 0 {
+		return fmt.Sprintf("%d members on this node have lost what they had stored and wait to be rebuilt", n)
 	}
 	return c.clock.Warning()
 }

@@ -21,7 +21,7 @@ func (c *Cluster) openStorage() (err error) {
 }
 
 // logFailed ends all groups of this node: nobody knows what the disk has kept, and
-// nothing may be acknowledged any more. A restart reads what is there. The links go first:
+// nothing may be acknowledged any more. A restart reads what is there. The connections go first:
 // by that peers know, and have other leaders long before the node has ended.
 func (c *Cluster) logFailed(err error) {
 	if m := c.wired.Load(); m != nil {
@@ -33,10 +33,15 @@ func (c *Cluster) logFailed(err error) {
 	}
 }
 
-// groupLost stops the member of a group whose entries cannot be read.
+// groupLost stops the member of a group whose entries cannot be read. The log may find that before there
+// is a host: its members are opened later, and those of lost groups are kept closed.
 func (c *Cluster) groupLost(g id.GroupID, err error) {
 	c.log.Error("a queue's entries on this node are damaged: its member stops; the other members go on", "queue", id.QueueUID(g).String(), "error", err)
-	if m := c.host.Member(id.QueueUID(g)); m != nil {
+	host := c.hosted.Load()
+	if host == nil {
+		return
+	}
+	if m := host.Member(id.QueueUID(g)); m != nil {
 		m.Group().Fail(err)
 	}
 }

@@ -11,22 +11,22 @@ import (
 const (
 	// heartbeatEvery is the time between two heartbeats of a pair of nodes, by which liveness judges.
 	heartbeatEvery = 250 * time.Millisecond
-	// pingEvery is the time between two pings on the connection of a link, which show that it
+	// pingEvery is the time between two pings on the connection of the streams, which show that it
 	// is still passed on when heartbeats are.
 	pingEvery = 10 * time.Second
 )
 
-// links are what liveness looks at; the mux is there before it looks.
-type links struct{ c *Cluster }
+// lateMux is what liveness looks at; the mux is there before it looks.
+type lateMux struct{ c *Cluster }
 
-// Silent is of liveness.Links.
-func (l links) Silent(n id.NodeID) (time.Duration, bool) { return l.c.mux.Silent(n) }
+// Silent is of liveness.Transport.
+func (l lateMux) Silent(n id.NodeID) (time.Duration, bool) { return l.c.mux.Silent(n) }
 
-// Say is of liveness.Links.
-func (l links) Say() { l.c.mux.Say() }
+// Say is of liveness.Transport.
+func (l lateMux) Say() { l.c.mux.Say() }
 
-// Client is of liveness.Links.
-func (l links) Client(n id.NodeID) (nodev1.NodeClient, error) { return l.c.mux.Client(n) }
+// Client is of liveness.Transport.
+func (l lateMux) Client(n id.NodeID) (nodev1.NodeClient, error) { return l.c.mux.Client(n) }
 
 // dead reports whether gossip holds a node for dead.
 func (c *Cluster) dead(n id.NodeID) bool {

@@ -88,7 +88,7 @@ func (c valved) Write(b []byte) (int, error) {
 }
 
 // stuck is a queue that a leads, and a consumer of b that holds all of its messages: some are on
-// their way, and the rest waits for a link that does not move.
+// their way, and the rest waits for a connection that does not move.
 type stuck struct {
 	*testNodes
 	valve *valve
@@ -182,7 +182,7 @@ func TestUnsentReturns(t *testing.T) {
 	t.Logf("%d failed, %d did not", counted, len(ds)-counted)
 }
 
-// DEL-8: what did not leave before the link broke is delivered once it is there again, and counts
+// DEL-8: what did not leave before the connection broke is delivered once it is there again, and counts
 // from then on.
 func TestUnsentIsSentLater(t *testing.T) {
 	t.Parallel()

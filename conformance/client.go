@@ -100,6 +100,8 @@ func StartClient(ctx context.Context, name string, line []string) (*Client, erro
 	return c, nil
 }
 
+// read hands the lines of the program's output to next, until it ends. failed is set before answers
+// is closed.
 func (c *Client) read(out io.Reader) {
 	defer close(c.answers)
 	lines := bufio.NewScanner(out)
@@ -115,6 +117,8 @@ func (c *Client) read(out io.Reader) {
 	c.failed = lines.Err()
 }
 
+// next waits for the answer to the last command, at most answerTimeout. An error has what the
+// program wrote to its standard error.
 func (c *Client) next() (Answer, error) {
 	select {
 	case a, more := <-c.answers:

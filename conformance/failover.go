@@ -49,6 +49,9 @@ func Failover(ctx context.Context, k Kind, q *Quorate, messages int) (err error)
 	return failover(p, c, queue, leader, messages)
 }
 
+// failover floods the queue, kills its leader after a quarter of the messages, and demands each
+// message once and in order, with nothing redelivered: publisher and consumer are on other nodes
+// and must notice nothing.
 func failover(p, c *player, queue string, leader *chaos.Node, messages int) error {
 	p.channels, c.channels = map[string]bool{}, map[string]bool{}
 	of := func(more map[string]any) map[string]any { // on connections of their own

@@ -80,6 +80,7 @@ func (p *player) message(m Message, args map[string]any) string {
 	return text
 }
 
+// orDefault names the default exchange, whose name is empty.
 func orDefault(exchange string) string {
 	if exchange == "" {
 		return "(default)"

@@ -45,6 +45,8 @@ func goProgram(ctx context.Context, name string) ([]string, error) {
 // debianPython sees Debian's packages; another python in the path may not.
 const debianPython = "/usr/bin/python3"
 
+// pika installs the package of the distribution and runs the system's Python, the only one that
+// finds it.
 func pika(ctx context.Context) ([]string, error) {
 	there := func() bool {
 		return exec.CommandContext(ctx, debianPython, "-c", "import pika").Run() == nil

@@ -109,6 +109,7 @@ func (r *RabbitMQ) await(ctx context.Context) error {
 	}
 }
 
+// ctl runs rabbitmqctl against this node and returns what it prints.
 func (r *RabbitMQ) ctl(ctx context.Context, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, filepath.Join(rabbitPrograms, "rabbitmqctl"), append([]string{"-q", "-n", r.node}, args...)...)
 	var errs bytes.Buffer

@@ -81,6 +81,8 @@ func Run(ctx context.Context, o Options) (bool, error) {
 	return y.failed == 0, nil
 }
 
+// runBroker runs all clients on one broker, then what is no scenario: tools, the closing test and
+// the examples. A broker that is not installed counts as skipped.
 func runBroker(ctx context.Context, o Options, y *tally, kind string, scenarios []Scenario) error {
 	b, err := startBroker(ctx, kind)
 	if errors.Is(err, ErrAbsent) {
@@ -184,6 +186,7 @@ func runLibraries(ctx context.Context, o Options, y *tally) error {
 	return nil
 }
 
+// startBroker starts RabbitMQ, or three nodes of the binary that Binary finds.
 func startBroker(ctx context.Context, kind string) (Broker, error) {
 	if kind == "rabbitmq" {
 		return StartRabbitMQ(ctx)
@@ -195,6 +198,8 @@ func startBroker(ctx context.Context, kind string) (Broker, error) {
 	return StartQuorate(ctx, binary, 3, "")
 }
 
+// runClient plays the scenarios with one client, leaving out those with verbs that its library
+// lacks. With Rewrite it also puts the client's answers into the scenarios.
 func runClient(ctx context.Context, o Options, y *tally, k Kind, b Broker, scenarios []Scenario) error {
 	name := k.Name + " on " + b.Kind() + " (" + b.Version() + ")"
 	line, err := k.Install(ctx)

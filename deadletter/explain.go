@@ -7,7 +7,7 @@ import (
 	"github.com/quorate/quorate/quorumq"
 )
 
-// Explanation tells where a message that leaves its queue would go (G-20).
+// Explanation reports where a message that leaves its queue would go (G-20).
 type Explanation struct {
 	Rule    Rule            // in force for the queue
 	Message message.Message // as it would arrive; zero where there is no rule or exchange

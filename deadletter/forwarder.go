@@ -95,6 +95,7 @@ func (f *Forwarder) Retry(target id.QueueUID) {
 // maxHints bounds the hints that wait; then one for all targets takes their place.
 const maxHints = 64
 
+// look never blocks: one nudge that is not taken yet stands for all.
 func (f *Forwarder) look() {
 	select {
 	case f.nudge <- struct{}{}:
@@ -115,6 +116,7 @@ func (f *Forwarder) Stats() Stats {
 	return f.stats
 }
 
+// run ends when there is no backlog any more, or this node leads no more; a nudge starts it again.
 func (f *Forwarder) run() {
 	r := newForwarding(f)
 	for r.turn() {
@@ -126,7 +128,7 @@ func (f *Forwarder) run() {
 	f.mu.Lock()
 	f.running = false
 	f.mu.Unlock()
-	f.tell(0) // the purge fails: this node leads no more
+	f.notifyHolds(0) // the purge fails: this node leads no more
 }
 
 // rest ends the goroutine unless there was news meanwhile.

@@ -4,7 +4,7 @@
 // duplicates, and the Copier that sends at-most-once copies.
 //
 // The package knows nothing of clusters: Source, Router and Sender are what it needs of
-// one. DESIGN.md tells how the Forwarder works.
+// one. DESIGN.md says how the Forwarder works.
 package deadletter
 
 import (
@@ -76,6 +76,7 @@ func (c *Config) Validate() error {
 	return errors.Join(errs...)
 }
 
+// withDefaults keeps a window that was asked for: then one transfer may fill it.
 func (c Config) withDefaults() Config {
 	set := func(n *int, d int) {
 		if *n == 0 {

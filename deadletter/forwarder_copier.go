@@ -81,6 +81,7 @@ func (x *Copier) Stats() CopyStats {
 	return x.stats
 }
 
+// run ends when there is nothing to send; what comes then starts it again.
 func (x *Copier) run() {
 	var batch []quorumq.Discarded
 	k := resolver{rt: x.router, src: x.src}
@@ -118,6 +119,7 @@ func (x *Copier) send(k *resolver, d *quorumq.Discarded) {
 	}
 }
 
+// answered counts what became of a copy. It is never sent again: at most once is all it promises.
 func (x *Copier) answered(uid id.QueueUID, err error) {
 	switch {
 	case err == nil:

@@ -44,6 +44,7 @@ type pendingTarget struct {
 	flying bool // part of a Transfer that is not answered
 }
 
+// target is nil if the target has the dead letter, or was none.
 func (l *deadLetter) target(uid id.QueueUID) *pendingTarget {
 	for i := range l.pending {
 		if l.pending[i].uid == uid {
@@ -72,6 +73,7 @@ type targetQueue struct {
 // blocked reports whether the target queue waits for its next attempt.
 func (n *targetQueue) blocked() bool { return !n.retryAt.IsZero() }
 
+// find looks at the end first, where nearly all are added.
 func (n *targetQueue) find(l *deadLetter) (int, bool) {
 	if k := len(n.queue); k == 0 || n.queue[k-1].d.Seq < l.d.Seq {
 		return k, false
@@ -81,12 +83,14 @@ func (n *targetQueue) find(l *deadLetter) (int, bool) {
 	})
 }
 
+// add keeps the order of the backlog; what is there already stays.
 func (n *targetQueue) add(l *deadLetter) {
 	if i, there := n.find(l); !there {
 		n.queue = slices.Insert(n.queue, i, l)
 	}
 }
 
+// remove does nothing if it is not there.
 func (n *targetQueue) remove(l *deadLetter) {
 	if i, there := n.find(l); there {
 		n.queue = slices.Delete(n.queue, i, i+1)

@@ -11,9 +11,9 @@ const holdWait = time.Second
 
 // hold is somebody's wish that no dead letter leaves.
 type hold struct {
-	until time.Time // so long answers are waited for
-	then  func(arrived uint64, release func())
-	told  bool // then was called
+	until    time.Time // so long answers are waited for
+	then     func(arrived uint64, release func())
+	notified bool // then was called
 }
 
 // Hold stops the forwarder, for a purge: from the call of then until that of release no
@@ -27,7 +27,7 @@ func (f *Forwarder) Hold(then func(arrived uint64, release func())) {
 	f.holds = append(f.holds, h)
 	waits := f.running && f.ctx.Err() == nil
 	f.woken = f.woken || waits // the goroutine goes on until it has told
-	h.told = !waits
+	h.notified = !waits
 	f.look()
 	f.mu.Unlock()
 	if !waits {
@@ -35,6 +35,7 @@ func (f *Forwarder) Hold(then func(arrived uint64, release func())) {
 	}
 }
 
+// release lets the forwarder go on once no hold is left.
 func (f *Forwarder) release(h *hold) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -48,20 +49,20 @@ func (f *Forwarder) holding() (held bool, until time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, h := range f.holds {
-		if !h.told && (until.IsZero() || h.until.Before(until)) {
+		if !h.notified && (until.IsZero() || h.until.Before(until)) {
 			until = h.until
 		}
 	}
 	return len(f.holds) > 0, until
 }
 
-// tell tells all who wait that nothing leaves any more.
-func (f *Forwarder) tell(arrived uint64) {
+// notifyHolds notifies all that wait that nothing leaves any more.
+func (f *Forwarder) notifyHolds(arrived uint64) {
 	f.mu.Lock()
 	var waiting []*hold
 	for _, h := range f.holds {
-		if !h.told {
-			h.told = true
+		if !h.notified {
+			h.notified = true
 			waiting = append(waiting, h)
 		}
 	}
@@ -90,7 +91,7 @@ func (r *forwarding) stand(now, until time.Time) bool {
 	r.settle(now, true)
 	// A settlement under way is in the log before the purge, or fails with it.
 	if !until.IsZero() && !r.flying() && !r.settling && (len(r.done) == 0 || over) {
-		r.tell(r.arrived())
+		r.notifyHolds(r.arrived())
 	}
 	return true
 }

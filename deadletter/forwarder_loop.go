@@ -74,6 +74,7 @@ type completion struct {
 	seqs        []quorumq.Seq // of a settlement
 }
 
+// newForwarding begins without knowing the backlog, which it then reads from the start.
 func newForwarding(f *Forwarder) *forwarding {
 	return &forwarding{
 		Forwarder: f, resolver: resolver{rt: f.router, src: f.src}, targetQueues: make(map[id.QueueUID]*targetQueue), more: true,
@@ -240,6 +241,7 @@ func (r *forwarding) reroute(l *deadLetter, take bool) {
 	}
 }
 
+// setCause keeps the counts by cause in step.
 func (r *forwarding) setCause(l *deadLetter, c Cause) {
 	if l.cause != CauseNone {
 		r.waiting[l.cause]--
@@ -309,7 +311,7 @@ func (r *forwarding) wait() {
 	case <-r.changed:
 	case <-timer:
 	case a := <-r.completions:
-		r.take(a)
+		r.handleCompletion(a)
 	}
 }
 
@@ -348,8 +350,8 @@ func (r *forwarding) nextTime() time.Time {
 	return next
 }
 
-// take works a command's answer in.
-func (r *forwarding) take(a completion) {
+// handleCompletion works a command's answer in.
+func (r *forwarding) handleCompletion(a completion) {
 	if a.targetQueue == nil {
 		r.handleSettled(a)
 		return

@@ -69,7 +69,7 @@ func (k *resolver) route(d *quorumq.Discarded) *routed {
 	return &k.way
 }
 
-// barred tells why no message can go on, whatever it is.
+// barred reports why no message can go on, whatever it is.
 func barred(v *catalog.View, rec *catalog.QueueRecord, rule Rule, d *quorumq.Discarded) (Cause, string) {
 	if d.To != nil {
 		return CauseNone, ""
@@ -178,6 +178,7 @@ func read(m *message.Message, src Source, d *quorumq.Discarded) (int, error) {
 	return len(b) + len(a), nil
 }
 
+// deathQueues shows the way of a dead letter, the newest death first.
 func deathQueues(deaths []message.Death) string {
 	var b strings.Builder
 	for i := range deaths {

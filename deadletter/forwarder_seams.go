@@ -32,7 +32,7 @@ type Rule struct {
 	MaxHops       uint64 // deaths after which a message goes nowhere (DL-43); 0: no limit
 }
 
-// Router tells where dead letters go. Its methods may be called concurrently and do not
+// Router reports where dead letters go. Its methods may be called concurrently and do not
 // block.
 type Router interface {
 	// View returns the catalog as this node knows it.

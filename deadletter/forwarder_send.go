@@ -102,6 +102,7 @@ func (r *forwarding) fill(n *targetQueue) int {
 	return k
 }
 
+// completion hands an answer to the loop, or drops it when the loop has ended.
 func (r *forwarding) completion(a completion) {
 	select {
 	case r.completions <- a:

@@ -5,7 +5,7 @@ import (
 	"github.com/quorate/quorate/quorumq"
 )
 
-// Discard tells how a message left its queue and where it goes next.
+// Discard is how a message left its queue and where it goes next.
 type Discard struct {
 	Queue         string // the queue that discarded it
 	Reason        quorumq.Reason

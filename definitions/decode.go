@@ -17,11 +17,14 @@ import (
 // object is a JSON object with its members in the order of the document.
 type object []member
 
+// member is one name of an object with its value; encoding/json would lose the order, which faults
+// and exports keep.
 type member struct {
 	name  string
 	value any // nil, bool, json.Number, string, []any or object
 }
 
+// get returns the first member of the name. Objects are small (maxMembers), so it searches.
 func (o object) get(name string) (any, bool) {
 	for i := range o {
 		if o[i].name == name {
@@ -38,10 +41,11 @@ type decoder struct {
 	path   []string // members and [n] on the way to the present value
 }
 
-// errForm ends decoding: the fault is noted.
+// errForm ends decoding after the fault was recorded.
 var errForm = errors.New("definitions: not JSON")
 
-// decode reads one JSON value and the end behind it. What is no JSON at all is one fault.
+// decode reads one JSON value and checks that nothing follows. A text that is not JSON is one
+// fault.
 func decode(text []byte, faults *Faults) (any, bool) {
 	d := &decoder{in: json.NewDecoder(bytes.NewReader(text)), faults: faults}
 	d.in.UseNumber()
@@ -50,7 +54,7 @@ func decode(text []byte, faults *Faults) (any, bool) {
 		if _, err = d.in.Token(); errors.Is(err, io.EOF) {
 			return v, true
 		}
-		faults.add("$", fmt.Sprintf("goes on behind its end, at byte %d; give one JSON document", d.in.InputOffset()))
+		faults.add("$", fmt.Sprintf("has more behind its end, at byte %d; give one JSON document", d.in.InputOffset()))
 		return nil, false
 	}
 	if !errors.Is(err, errForm) {
@@ -64,6 +68,8 @@ func decode(text []byte, faults *Faults) (any, bool) {
 	return nil, false
 }
 
+// add counts every fault and keeps the first maxFaults of them, to bound the answer to a document
+// that is wrong throughout.
 func (f *Faults) add(path, reason string) {
 	f.Total++
 	if len(f.List) < maxFaults {
@@ -73,6 +79,7 @@ func (f *Faults) add(path, reason string) {
 
 func (d *decoder) fault(reason string) { d.faults.add("$"+strings.Join(d.path, ""), reason) }
 
+// value reads the value that comes next; the path is the way to it. MaxDepth bounds the recursion.
 func (d *decoder) value() (any, error) {
 	t, err := d.in.Token()
 	if err != nil {
@@ -92,6 +99,7 @@ func (d *decoder) value() (any, error) {
 	return d.object()
 }
 
+// list reads the elements up to the closing bracket, which the last Token call takes.
 func (d *decoder) list() (any, error) {
 	out := []any{}
 	for d.in.More() {
@@ -107,6 +115,8 @@ func (d *decoder) list() (any, error) {
 	return out, err
 }
 
+// object reads the members up to the closing brace. A name that stands twice is a fault, because
+// parsers disagree about which one counts.
 func (d *decoder) object() (any, error) {
 	out := object{}
 	for d.in.More() {
@@ -121,7 +131,7 @@ func (d *decoder) object() (any, error) {
 		name, _ := t.(string)
 		d.path = append(d.path, "."+name)
 		if _, twice := out.get(name); twice {
-			d.fault("stands twice")
+			d.fault("occurs twice")
 		}
 		v, err := d.value()
 		if err != nil {
@@ -151,7 +161,7 @@ func (e *entry) get(name string) (any, bool) {
 	return v, ok && v != nil
 }
 
-// need returns a string that must be there.
+// need returns a string that is required.
 func (e *entry) need(name string) string {
 	if _, ok := e.get(name); !ok {
 		e.fault(name, "is missing")
@@ -160,6 +170,8 @@ func (e *entry) need(name string) string {
 	return e.text(name, "")
 }
 
+// text returns the string of a member, or absent if there is none. A value of another type is a
+// fault.
 func (e *entry) text(name, absent string) string {
 	v, ok := e.get(name)
 	if !ok {
@@ -172,7 +184,7 @@ func (e *entry) text(name, absent string) string {
 	return s
 }
 
-// oneOf reads one of some words; the first is that of an absent one.
+// oneOf reads one of some words; an absent member counts as the first.
 func (e *entry) oneOf(name string, words ...string) string {
 	s := e.text(name, words[0])
 	if !slices.Contains(words, s) {
@@ -181,6 +193,7 @@ func (e *entry) oneOf(name string, words ...string) string {
 	return s
 }
 
+// boolean returns the truth value of a member, or absent if there is none.
 func (e *entry) boolean(name string, absent bool) bool {
 	v, ok := e.get(name)
 	if !ok {
@@ -193,6 +206,8 @@ func (e *entry) boolean(name string, absent bool) bool {
 	return b
 }
 
+// integer returns the whole number of a member, or absent if there is none. It parses the digits,
+// so numbers beyond 2^53 stay exact.
 func (e *entry) integer(name string, absent int64) int64 {
 	v, ok := e.get(name)
 	if !ok {
@@ -206,7 +221,7 @@ func (e *entry) integer(name string, absent int64) int64 {
 	return n
 }
 
-// texts reads a list of strings, or, as older documents have it, one string with commas.
+// texts reads a list of strings or, as in older documents, one string with commas.
 func (e *entry) texts(name string) []string {
 	v, ok := e.get(name)
 	if !ok {
@@ -230,7 +245,7 @@ func (e *entry) texts(name string) []string {
 	return out
 }
 
-// within reads an object; an empty list stands for an empty one, as RabbitMQ writes it.
+// within reads an object. RabbitMQ writes an empty one as an empty list.
 func (e *entry) within(name string) entry {
 	inner := entry{faults: e.faults, path: e.path + "." + name}
 	v, ok := e.get(name)
@@ -253,6 +268,7 @@ func (e *entry) table(name string) message.Table {
 	return inner.fields()
 }
 
+// fields returns all members as a table, in the order of the document.
 func (e *entry) fields() message.Table {
 	if len(e.object) == 0 {
 		return nil
@@ -264,7 +280,7 @@ func (e *entry) fields() message.Table {
 	return t
 }
 
-// convert makes a typed value. Whole numbers are 64-bit integers.
+// convert gives a value a type. Whole numbers become 64-bit integers.
 func (e *entry) convert(name string, v any) message.Value {
 	switch v := v.(type) {
 	case bool:
@@ -286,6 +302,8 @@ func (e *entry) convert(name string, v any) message.Value {
 	return message.Null()
 }
 
+// number keeps integers exact up to 64 bits and takes everything with a point or exponent as a
+// float; longer integers are a fault, as a float would round them.
 func (e *entry) number(name, s string) message.Value {
 	if n, err := strconv.ParseInt(s, 10, 64); err == nil {
 		return message.Int64(n)
@@ -300,7 +318,7 @@ func (e *entry) number(name, s string) message.Value {
 	return message.Float64(f)
 }
 
-// kindOf names the type of a JSON value, with a number's text.
+// kindOf names the type of a JSON value; for a number also its text.
 func kindOf(v any) string {
 	switch v := v.(type) {
 	case bool:
@@ -348,10 +366,12 @@ func appendJSON(b []byte, v any) []byte {
 	return append(b, "null"...)
 }
 
+// appendText writes a JSON string without the escapes for HTML, which RabbitMQ does not write
+// either.
 func appendText(b []byte, s string) []byte {
 	out := bytes.NewBuffer(b)
 	e := json.NewEncoder(out)
 	e.SetEscapeHTML(false)
-	_ = e.Encode(s) // a string always can
+	_ = e.Encode(s) // encoding a string never fails
 	return bytes.TrimSuffix(out.Bytes(), []byte("\n"))
 }

@@ -1,6 +1,6 @@
-// Package definitions reads and writes the one JSON document that holds all a cluster has
-// besides messages: users, vhosts, permissions, parameters, policies, queues, exchanges and
-// bindings, under the names that RabbitMQ gives them (VH-9, ST-4).
+// Package definitions reads and writes the JSON document that holds everything of a cluster except
+// messages: users, vhosts, permissions, parameters, policies, queues, exchanges and bindings, under
+// the names that RabbitMQ gives them (VH-9, ST-4).
 //
 // Parse checks the form of a whole document and returns all faults at once, each with its
 // JSON path; Plan says what an import would do, by trying each object on a copy of the
@@ -20,11 +20,11 @@ import (
 const (
 	// MaxBytes bounds a document, in bytes.
 	MaxBytes = 128 << 20
-	// MaxDepth bounds lists and objects within one another.
+	// MaxDepth bounds the nesting of lists and objects.
 	MaxDepth = 40
 	// maxMembers bounds the members of one object.
 	maxMembers = 10_000
-	// maxFaults bounds the faults that an error names; the rest is counted.
+	// maxFaults bounds the faults that an error names; it counts the rest.
 	maxFaults = 50
 )
 
@@ -39,8 +39,8 @@ const (
 // Kind is a kind of object.
 type Kind uint8
 
-// The kinds, in the order in which an import makes them: what comes later may need what
-// came before, and queues find their policies in force.
+// The kinds, in the order in which an import makes them: later ones may need earlier ones, and
+// queues must find their policies in force.
 const (
 	KindVHost Kind = iota
 	KindVHostLimits
@@ -76,18 +76,18 @@ type Object struct {
 	Path string // in the document, such as $.queues[3]
 	// VHost is empty for users, vhosts and global parameters.
 	VHost, Name string
-	// Command makes the object. That of a queue lacks the members, which the importer places.
+	// Command makes the object. For a queue it lacks the members, which the importer chooses.
 	Command catalog.Command
-	// Password is that of a user without a hash; the importer hashes it.
+	// Password is a user's clear-text password where there is no hash; the importer hashes it.
 	Password string
-	// skip says why an import passes the object over.
+	// skip is why an import passes over the object.
 	skip string
 }
 
-// Document is a document whose form is right.
+// Document is a well-formed document.
 type Document struct {
 	Format string // FormatCluster or FormatVHost
-	// Objects are sorted by kind, within a kind as the document has them.
+	// Objects are sorted by kind; within a kind they keep the order of the document.
 	Objects []Object
 }
 
@@ -101,7 +101,7 @@ func (d *Document) Has(k Kind) bool {
 	return false
 }
 
-// DeclareBy makes a user the declarer of the queues of which the document names none (VH-17).
+// DeclareBy sets a user as the declarer of the queues for which the document names none (VH-17).
 func (d *Document) DeclareBy(user string) {
 	for i := range d.Objects {
 		if c, is := d.Objects[i].Command.(*catalog.DeclareQueue); is && c.DeclaredBy == "" {
@@ -113,13 +113,13 @@ func (d *Document) DeclareBy(user string) {
 // Fault is one thing that is wrong with a document.
 type Fault struct{ Path, Reason string }
 
-// Faults is the error of a document of which nothing can be used.
+// Faults is the error of a document that cannot be used at all.
 type Faults struct {
 	List  []Fault // the first ones
 	Total int
 }
 
-// Error returns the faults in a line.
+// Error returns the faults on one line.
 func (f *Faults) Error() string {
 	var b strings.Builder
 	for i, x := range f.List {

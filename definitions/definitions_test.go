@@ -174,10 +174,10 @@ func TestFaults(t *testing.T) {
 	for text, want := range map[string]string{
 		``:                           "$ ends in the middle, at byte 0: the document was cut off",
 		`[]`:                         "$ is a list; want an object",
-		`{} {}`:                      "$ goes on behind its end, at byte 4; give one JSON document",
+		`{} {}`:                      "$ has more behind its end, at byte 4; give one JSON document",
 		`{"users":{}}`:               "$.users is an object; want a list",
 		`{"users":[1]}`:              "$.users[0] is the number 1; want an object",
-		`{"a":1,"a":2}`:              "$.a stands twice",
+		`{"a":1,"a":2}`:              "$.a occurs twice",
 		`{"users":[{"name":1}]}`:     "$.users[0].name is the number 1; want a string",
 		`{"vhosts":[{"name":null}]}`: "$.vhosts[0].name is missing",
 		`{"queues":[{"name":"q"}]}`:  "$.queues[0].vhost is missing",
@@ -185,7 +185,7 @@ func TestFaults(t *testing.T) {
 		`{"queues":[{"name":"q","vhost":"/","arguments":{"a":18446744073709551616}}]}`:          "$.queues[0].arguments.a is 18446744073709551616, beyond 64 bits",
 		`{"policies":[{"vhost":"/","name":"p","pattern":"x","priority":1.5,"definition":[1]}]}`: "$.policies[0].definition is a list; want an object; $.policies[0].priority is the number 1.5; want a whole number",
 		`{"bindings":[{"source":"a","vhost":"/","destination":"b","destination_type":"c"}]}`:    `$.bindings[0].destination_type is "c"; want "queue" or "exchange"`,
-		`{"rabbitmq_definition_format":"single_virtual_host"}`:                                  "$.rabbitmq_definition_format is single_virtual_host: its objects name no vhost; say into which one to import them",
+		`{"rabbitmq_definition_format":"single_virtual_host"}`:                                  "$.rabbitmq_definition_format is single_virtual_host: its objects name no vhost; name the vhost to import them into",
 		strings.Repeat(`{"a":`, 50): "$" + strings.Repeat(".a", MaxDepth) + " is nested deeper than 40 levels",
 	} {
 		if d, err := Parse([]byte(text), ""); d != nil || err == nil || err.Error() != want {

@@ -10,14 +10,13 @@ import (
 	"github.com/quorate/quorate/message"
 )
 
-// RabbitVersion is the release of RabbitMQ whose documents ours are like; importers look at
-// it.
+// RabbitVersion is the RabbitMQ release whose document format is written; importers look at it.
 const RabbitVersion = "4.3.0"
 
-// Origin says where a document comes from.
+// Origin is where a document comes from.
 type Origin struct{ Cluster, Version string }
 
-// head is what a document says of itself.
+// head is what a document says about itself.
 type head struct {
 	RabbitVersion   string `json:"rabbit_version"`
 	RabbitMQVersion string `json:"rabbitmq_version"`
@@ -29,13 +28,13 @@ type head struct {
 	Explanation     string `json:"explanation"`
 }
 
-// What becomes of arguments that mean nothing in a vhost (C-9).
+// What a vhost does with unknown arguments (C-9).
 const (
 	unknownWarn   = "warn"
 	unknownRefuse = "refuse"
 )
 
-// The documents as they are written; names and their order are RabbitMQ's.
+// The documents as written; names and their order are RabbitMQ's.
 type (
 	clusterDocument struct {
 		head
@@ -133,7 +132,7 @@ type (
 		Durable    bool          `json:"durable"`
 		AutoDelete bool          `json:"auto_delete"`
 		Arguments  message.Table `json:"arguments"`
-		// DeclaredBy is what RabbitMQ does not have, and passes over.
+		// DeclaredBy is not in RabbitMQ's format; RabbitMQ ignores it.
 		DeclaredBy string `json:"declared_by,omitempty"`
 	}
 	jsonExchange struct {
@@ -155,9 +154,8 @@ type (
 	}
 )
 
-// Append appends the document of a catalog, or of one vhost unless that is "". Exclusive
-// queues, pre-declared exchanges and what the broker keeps for itself are left out. The
-// vhost must exist.
+// Append appends the document of a catalog, or of one vhost unless that is "". Exclusive queues,
+// pre-declared exchanges and the broker's internal objects are left out. The vhost must exist.
 func Append(b []byte, v *catalog.View, vhost string, from Origin) ([]byte, error) {
 	var document any
 	h := head{
@@ -188,6 +186,8 @@ func Append(b []byte, v *catalog.View, vhost string, from Origin) ([]byte, error
 	return out.Bytes(), nil
 }
 
+// wholeDocument gathers what a cluster has. Lists are never nil: readers of RabbitMQ's documents
+// expect [] and not null.
 func wholeDocument(v *catalog.View, h head) *clusterDocument {
 	d := &clusterDocument{
 		head: h, Users: []jsonUser{}, VHosts: []jsonVHost{}, Permissions: []jsonPermission{},
@@ -214,13 +214,14 @@ func wholeDocument(v *catalog.View, h head) *clusterDocument {
 		d.Parameters = append(d.Parameters, parametersOf(v, rec, rec.Name)...)
 	}
 	for p := range v.Parameters("") {
-		if p.Component == "" { // all others are the broker's own
+		if p.Component == "" { // parameters of other components belong to the broker
 			d.GlobalParameters = append(d.GlobalParameters, jsonGlobal{p.Name, json.RawMessage(p.Value)})
 		}
 	}
 	return d
 }
 
+// list returns an empty list for nil, so that JSON has [] and not null.
 func list(s []string) []string {
 	if s == nil {
 		return []string{}
@@ -228,7 +229,7 @@ func list(s []string) []string {
 	return s
 }
 
-// set leaves out limits that are none.
+// set leaves out limits that are not set.
 func set(limits []catalog.NamedLimit) map[string]int64 {
 	out := map[string]int64{}
 	for _, l := range limits {
@@ -239,6 +240,8 @@ func set(limits []catalog.NamedLimit) map[string]int64 {
 	return out
 }
 
+// metadataOf returns the settings of a vhost under the key metadata, where RabbitMQ has them;
+// unknown keys there do not disturb it.
 func metadataOf(h *catalog.VHost) metadata {
 	m := metadata{
 		Description: h.Description, Tags: list(h.Tags), DefaultQueueType: string(h.DefaultQueueType), Protected: h.Protected,
@@ -250,7 +253,7 @@ func metadataOf(h *catalog.VHost) metadata {
 	return m
 }
 
-// limitsOf is an empty list without limits, as RabbitMQ writes it.
+// limitsOf returns an empty list where no limit is set, as RabbitMQ writes it.
 func limitsOf(h *catalog.VHost) any {
 	if l := vhostLimitsOf(h); len(l) > 0 {
 		return l
@@ -262,8 +265,8 @@ func vhostLimitsOf(h *catalog.VHost) map[string]int64 {
 	return set(h.NamedLimits())
 }
 
-// parametersOf are a vhost's parameters, operators' policies and limits among them; named
-// is "" where the document names no vhost.
+// parametersOf returns a vhost's parameters, including operator policies and limits. named is ""
+// where the document names no vhost.
 func parametersOf(v *catalog.View, h *catalog.VHost, named string) []jsonParameter {
 	out := []jsonParameter{}
 	if l := vhostLimitsOf(h); len(l) > 0 {
@@ -279,8 +282,8 @@ func parametersOf(v *catalog.View, h *catalog.VHost, named string) []jsonParamet
 	return out
 }
 
-// declarerOf leaves out the name of a user that was deleted, if another one has it: to this one the queue would be
-// given where the document is imported (VH-17).
+// declarerOf leaves out the name of a deleted user if another user now has that name: an import
+// would give the queue to the wrong user (VH-17).
 func declarerOf(v *catalog.View, q *catalog.QueueRecord) string {
 	_, taken := v.User(q.DeclaredBy)
 	if _, counts := v.DeclarerOf(q); taken && !counts {
@@ -289,6 +292,9 @@ func declarerOf(v *catalog.View, q *catalog.QueueRecord) string {
 	return q.DeclaredBy
 }
 
+// objectsOf gathers what lies in vhosts, of one vhost without its name or of all with theirs.
+// Exclusive queues and their bindings, and queues that are being deleted, are left out: nobody
+// could import them.
 func objectsOf(v *catalog.View, only string) objects {
 	o := objects{[]jsonPolicy{}, []jsonQueue{}, []jsonExchange{}, []jsonBinding{}}
 	wanted := func(vhost string) bool { return only == "" || vhost == only }
@@ -329,7 +335,7 @@ func objectsOf(v *catalog.View, only string) objects {
 	return o
 }
 
-// withType are a queue's arguments, with the type that importers look for.
+// withType returns a queue's arguments with the type, which importers look for.
 func withType(q *catalog.QueueRecord) message.Table {
 	if _, named := q.Arguments.Get(argument.QueueType); named {
 		return q.Arguments

@@ -11,15 +11,15 @@ import (
 	"github.com/quorate/quorate/catalog"
 )
 
-// Names of RabbitMQ's.
+// Names in RabbitMQ's documents.
 const (
 	componentOperatorPolicy = "operator_policy"
 	componentVHostLimits    = "vhost-limits"
 	namesOfBroker           = "amq."
 )
 
-// Parse reads a document. With vhost, only what lies in that vhost is taken, and all of a
-// document of FormatVHost goes there. The error is *Faults: then nothing can be used.
+// Parse reads a document. With vhost it takes only what lies in that vhost; all objects of a
+// FormatVHost document go there. The error is *Faults; then no part of the document is usable.
 func Parse(text []byte, vhost string) (*Document, error) {
 	faults := &Faults{}
 	if len(text) > MaxBytes {
@@ -44,14 +44,18 @@ func Parse(text []byte, vhost string) (*Document, error) {
 	return p.doc, nil
 }
 
+// parser turns the lists of a document into commands. It goes on after faults, to report all of
+// them at once.
 type parser struct {
 	vhost string // the only one; "": all
 	doc   *Document
 }
 
+// read reads the known lists and passes over unknown ones. Faults are then sorted by their place;
+// Parse sorts the objects by Kind, so that each comes after those that it needs.
 func (p *parser) read(top *entry) {
 	if p.doc.Format == FormatVHost && p.vhost == "" {
-		top.fault("rabbitmq_definition_format", "is "+FormatVHost+": its objects name no vhost; say into which one to import them")
+		top.fault("rabbitmq_definition_format", "is "+FormatVHost+": its objects name no vhost; name the vhost to import them into")
 	}
 	for _, list := range []struct {
 		name string
@@ -82,6 +86,7 @@ func comparePaths(a, b string) int {
 	return cmp.Or(cmp.Compare(listA, listB), cmp.Compare(nA, nB), cmp.Compare(a, b))
 }
 
+// each calls read for every object of a list; elements that are no objects are faults.
 func (p *parser) each(top *entry, name string, read func(*entry)) {
 	v, ok := top.get(name)
 	if !ok {
@@ -102,7 +107,7 @@ func (p *parser) each(top *entry, name string, read func(*entry)) {
 	}
 }
 
-// in returns the vhost of an object, and whether it is wanted.
+// in returns the vhost of an object, and whether the import includes it.
 func (p *parser) in(e *entry) (vhost string, wanted bool) {
 	if p.doc.Format == FormatVHost {
 		return p.vhost, true
@@ -117,6 +122,8 @@ func (p *parser) add(e *entry, o Object) {
 	p.doc.Objects = append(p.doc.Objects, o)
 }
 
+// user reads a user. A clear password is kept apart from the command, for the importer to hash. An
+// import into one vhost takes no users.
 func (p *parser) user(e *entry) {
 	limits := e.within("limits")
 	u := catalog.User{
@@ -138,7 +145,7 @@ func (p *parser) user(e *entry) {
 	}
 }
 
-// vhostOf reads a vhost, whose settings are in its metadata, or beside its name.
+// vhostOf reads a vhost. Its settings are in its metadata or beside its name.
 func (p *parser) vhostOf(e *entry) {
 	meta := e.within("metadata")
 	name := e.need("name")
@@ -201,6 +208,8 @@ func vhostLimits(e *entry, name string) catalog.VHostLimits {
 	return l
 }
 
+// permission reads a permission; its three patterns are all required, as an absent one could not be
+// told from "nothing".
 func (p *parser) permission(e *entry) {
 	x := catalog.Permission{User: e.need("user"), Configure: e.need("configure"), Write: e.need("write"), Read: e.need("read")}
 	var wanted bool
@@ -209,6 +218,7 @@ func (p *parser) permission(e *entry) {
 	}
 }
 
+// topicPermission reads a topic permission of the vhosts that are wanted.
 func (p *parser) topicPermission(e *entry) {
 	x := catalog.TopicPermission{User: e.need("user"), Exchange: e.need("exchange"), Write: e.need("write"), Read: e.need("read")}
 	var wanted bool
@@ -220,7 +230,7 @@ func (p *parser) topicPermission(e *entry) {
 	}
 }
 
-// parameter reads what RabbitMQ keeps as parameters; two components stand for more.
+// parameter reads a parameter. Two components stand for operator policies and vhost limits.
 func (p *parser) parameter(e *entry) {
 	x := catalog.Parameter{Component: e.need("component"), Name: e.need("name")}
 	var wanted bool
@@ -241,6 +251,8 @@ func (p *parser) parameter(e *entry) {
 	}
 }
 
+// globalParameter reads a global parameter. Those that RabbitMQ keeps about itself are skipped with
+// the reason.
 func (p *parser) globalParameter(e *entry) {
 	name := e.need("name")
 	value, _ := e.object.get("value")
@@ -248,13 +260,15 @@ func (p *parser) globalParameter(e *entry) {
 		Parameter: catalog.Parameter{Name: name, Value: string(appendJSON(nil, value))}, OnlyNew: true,
 	}}
 	if strings.HasPrefix(name, "internal") || strings.HasPrefix(name, "imported_definition") {
-		o.skip = "belongs to the broker that it comes from"
+		o.skip = "belongs to the broker that exported it"
 	}
 	if p.vhost == "" {
 		p.add(e, o)
 	}
 }
 
+// policy reads a policy of users; operators' policies come as parameters of the component
+// operator_policy.
 func (p *parser) policy(e *entry) {
 	name := e.need("name")
 	if vhost, wanted := p.in(e); wanted {
@@ -262,6 +276,7 @@ func (p *parser) policy(e *entry) {
 	}
 }
 
+// putPolicy reads what policies of users and of operators have in common.
 func (p *parser) putPolicy(e *entry, vhost, name string, operator bool) {
 	x := catalog.Policy{
 		VHost: vhost, Name: name, Operator: operator, Pattern: e.need("pattern"),
@@ -271,6 +286,8 @@ func (p *parser) putPolicy(e *entry, vhost, name string, operator bool) {
 	p.add(e, Object{Kind: KindPolicy, VHost: vhost, Name: name, Command: &catalog.PutPolicy{Policy: x, OnlyNew: true}})
 }
 
+// queue reads a queue. Its type may stand as member, as argument, or nowhere; planning decides the
+// last.
 func (p *parser) queue(e *entry) {
 	x := catalog.DeclareQueue{
 		Name: e.need("name"), Type: catalog.QueueType(e.text("type", "")),
@@ -295,6 +312,7 @@ func (p *parser) queue(e *entry) {
 	p.add(e, o)
 }
 
+// exchange reads an exchange and skips those that every vhost has anyway.
 func (p *parser) exchange(e *entry) {
 	x := catalog.DeclareExchange{
 		Name: e.need("name"), Type: catalog.ExchangeType(e.need("type")), Durable: e.boolean("durable", true),
@@ -311,6 +329,7 @@ func (p *parser) exchange(e *entry) {
 	p.add(e, o)
 }
 
+// binding reads a binding and skips those of the default exchange, which nobody can make.
 func (p *parser) binding(e *entry) {
 	x := catalog.Bind{
 		Source: e.need("source"), Destination: e.need("destination"), Key: e.text("routing_key", ""), Arguments: e.table("arguments"),

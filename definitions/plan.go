@@ -10,41 +10,42 @@ import (
 	"github.com/quorate/quorate/id"
 )
 
-// Action says what an import does with an object.
+// Action is what an import does with an object.
 type Action uint8
 
 // The actions.
 const (
-	// Create: it is not there, and is made.
+	// Create: the object does not exist and is made.
 	Create Action = iota
-	// Keep: it is there already, just so.
+	// Keep: the object exists as the document has it.
 	Keep
-	// Differ: one of its name is there and is left as it is.
+	// Differ: an object of this name exists with other properties and is left as it is.
 	Differ
-	// Refuse: it cannot be made.
+	// Refuse: the object cannot be made.
 	Refuse
-	// Skip: it is nothing that an import makes.
+	// Skip: an import does not make such objects.
 	Skip
 )
 
-// Step is what becomes of one object.
+// Step is the plan for one object.
 type Step struct {
 	Object
 	Action Action
 	Reason string // with Differ, Refuse and Skip
-	// Warnings say what is otherwise than the document has it (VH-13), a sentence each.
+	// Warnings list what differs from the document (VH-13), a sentence each.
 	Warnings []string
 }
 
-// Plan returns a step for each object of a document, in the order in which they are to be
-// carried out. vet says what the catalog does not check; nil: nothing.
+// Plan returns a step for each object of a document, in the order in which they are to be carried
+// out. vet checks what the catalog does not; nil: nothing.
 //
-// Every object is tried on a copy of the catalog, after those before it. So the plan says
-// what will happen as long as nobody else changes anything in between.
+// It tries every object on a copy of the catalog, after those before it. So the plan holds as long
+// as nobody else changes the catalog in between.
 func Plan(d *Document, v *catalog.View, vet func(*Object) error) []Step {
 	p := planner{before: v, trial: catalog.From(v), vet: vet}
 	p.hold(v)
-	// What the finalised version does not allow yet is only late: who carries it out tries again.
+	// What the finalised version does not allow yet is no fault: the importer retries until the
+	// version allows it.
 	p.trial.Apply(v.Index(), v.Now(), &catalog.RaiseVersion{Version: catalog.NewestVersion})
 	steps := make([]Step, len(d.Objects))
 	for i := range d.Objects {
@@ -55,6 +56,8 @@ func Plan(d *Document, v *catalog.View, vet func(*Object) error) []Step {
 	return steps
 }
 
+// planner tries every object on a copy of the catalog. Only adapt and vet know more than the
+// catalog does.
 type planner struct {
 	before *catalog.View
 	trial  *catalog.Catalog
@@ -62,8 +65,8 @@ type planner struct {
 	holder catalog.Node // stands for the members of queues: the importer places them
 }
 
-// hold chooses who holds the queues of the trial: a node that has not come yet, in a cluster that
-// has just been founded, for then the queues are only late.
+// hold chooses the node that holds the queues of the trial. In a cluster that was just founded no
+// node may be registered yet; a made-up node stands in, since the importer waits for a real one.
 func (p *planner) hold(v *catalog.View) {
 	for n := range v.Nodes() {
 		p.holder = *n
@@ -77,6 +80,8 @@ func (p *planner) hold(v *catalog.View) {
 	p.trial.Apply(v.Index(), v.Now(), c)
 }
 
+// plan decides about one object and, if it is to be created, applies it to the trial, where later
+// objects find it.
 func (p *planner) plan(s *Step) (Action, string) {
 	o := &s.Object
 	if o.skip == "" {
@@ -126,8 +131,8 @@ func (p *planner) plan(s *Step) (Action, string) {
 	return Create, ""
 }
 
-// adopt lets the document's settings count for "/" if it is still as a cluster begins with,
-// which nobody has made.
+// adopt applies the document's settings to "/" if that vhost is still as the cluster began, since
+// no user has made it.
 func (p *planner) adopt(o *Object) {
 	c, is := o.Command.(*catalog.PutVHost)
 	if !is {
@@ -143,7 +148,7 @@ func adopts(o *Object) bool {
 	return is && !c.OnlyNew
 }
 
-// exists reports whether something of the object's name is there.
+// exists reports whether an object of this name exists.
 func (p *planner) exists(o *Object) bool {
 	v := p.trial.View()
 	ok := false
@@ -168,7 +173,7 @@ func (p *planner) exists(o *Object) bool {
 	return ok
 }
 
-// limitsDiffer compares what the catalog leaves out of its comparisons.
+// limitsDiffer compares the limits, which the catalog does not compare.
 func (p *planner) limitsDiffer(o *Object) string {
 	switch c := o.Command.(type) {
 	case *catalog.PutUser:
@@ -176,7 +181,7 @@ func (p *planner) limitsDiffer(o *Object) string {
 			return limitsText(u.NamedLimits(), c.NamedLimits())
 		}
 	case *catalog.SetVHostLimits:
-		// Limits that nobody has set before the import are no difference.
+		// Limits that were not set before the import do not count as different.
 		if h, ok := p.before.VHost(c.VHost); ok && h.VHostLimits != c.Limits && h.VHostLimits != catalog.NoVHostLimits() {
 			return limitsText(h.NamedLimits(), c.Limits.NamedLimits())
 		}
@@ -184,7 +189,7 @@ func (p *planner) limitsDiffer(o *Object) string {
 	return ""
 }
 
-// limitsText tells of the limits that differ.
+// limitsText names the limits that differ.
 func limitsText(have, given []catalog.NamedLimit) string {
 	var is, says []string
 	for i, l := range have {
@@ -193,11 +198,11 @@ func limitsText(have, given []catalog.NamedLimit) string {
 			says = append(says, strconv.FormatInt(given[i].Value, 10))
 		}
 	}
-	return fmt.Sprintf("has %s, the document says %s; set limits by themselves", strings.Join(is, " and "), strings.Join(says, " and "))
+	return fmt.Sprintf("has %s, the document has %s; change limits with their own command", strings.Join(is, " and "), strings.Join(says, " and "))
 }
 
-// hasBinding reports whether a binding is there whose arguments look the same in JSON, which
-// has fewer types than AMQP: one that was exported is not made a second time.
+// hasBinding reports whether a binding exists whose arguments look the same in JSON. JSON has fewer
+// types than AMQP; without this check an exported binding would be made a second time.
 func (p *planner) hasBinding(o *Object) bool {
 	c, is := o.Command.(*catalog.Bind)
 	if !is {

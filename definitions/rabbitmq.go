@@ -9,9 +9,8 @@ import (
 	"github.com/quorate/quorate/message"
 )
 
-// adapt puts in place of what RabbitMQ has, and this broker has not, what comes nearest, and
-// warns of each difference (VH-13). Commands are replaced, never changed: a document may be
-// planned again.
+// adapt replaces what only RabbitMQ has with the nearest equivalent and warns of each difference
+// (VH-13). It replaces commands and never changes them, because a document may be planned again.
 func (p *planner) adapt(s *Step) error {
 	switch c := s.Command.(type) {
 	case *catalog.PutVHost:
@@ -33,9 +32,10 @@ func (s *Step) warn(format string, args ...any) {
 	s.Warnings = append(s.Warnings, fmt.Sprintf(format, args...))
 }
 
-// typeStream is the type of queues that RabbitMQ has besides ours (Q-2).
+// typeStream is a queue type that only RabbitMQ has (Q-2).
 const typeStream = "stream"
 
+// adaptVHost takes a copy, as adapt must not change the document.
 func (s *Step) adaptVHost(c catalog.PutVHost) {
 	if c.DefaultQueueType == typeStream {
 		s.warn(`default_queue_type = "stream" becomes %q: there are no streams`, catalog.QueueQuorum)
@@ -47,7 +47,7 @@ func (s *Step) adaptVHost(c catalog.PutVHost) {
 	s.Command = &c
 }
 
-// foreignKey says why a policy key of RabbitMQ has no counterpart; "": it is none of these.
+// foreignKey returns why a RabbitMQ policy key has no counterpart; "" for all other keys.
 func foreignKey(name string) string {
 	switch name {
 	case "ha-mode", "ha-params", "ha-sync-mode", "ha-sync-batch-size", "ha-promote-on-shutdown", "ha-promote-on-failure":
@@ -75,10 +75,12 @@ func foreignKey(name string) string {
 const (
 	keptOnDisk   = "every queue keeps its messages on disk"
 	noStreams    = "there are no streams"
-	noFederation = "there is no federation; let a program consume at the one end and publish at the other"
-	noShovels    = "there are no shovels; let a program consume at the one end and publish at the other"
+	noFederation = "there is no federation; let a program consume at one end and publish at the other"
+	noShovels    = "there are no shovels; let a program consume at one end and publish at the other"
 )
 
+// adaptPolicy leaves out the keys without a counterpart. A policy that loses all of them is
+// skipped: if it stood there empty, it would hide the next one that matches (PO-3).
 func (s *Step) adaptPolicy(c catalog.PutPolicy) {
 	kept := make(message.Table, 0, len(c.Definition))
 	for _, f := range c.Definition {
@@ -99,9 +101,10 @@ func (s *Step) adaptPolicy(c catalog.PutPolicy) {
 	s.Command = &c
 }
 
+// adaptParameter warns that the parameter has no effect; it is kept for a later export.
 func (s *Step) adaptParameter(c *catalog.PutParameter) {
 	if c.VHost == "" {
-		return // global ones are notes of their cluster
+		return // global parameters are notes about their cluster
 	}
 	switch {
 	case strings.HasPrefix(c.Component, "federation-"):
@@ -113,6 +116,7 @@ func (s *Step) adaptParameter(c *catalog.PutParameter) {
 	}
 }
 
+// adaptExchange resolves x-delayed-message to the type behind it (DLY-2).
 func (s *Step) adaptExchange(c *catalog.DeclareExchange) error {
 	resolved, err := c.Resolved()
 	if err != nil {
@@ -125,8 +129,8 @@ func (s *Step) adaptExchange(c *catalog.DeclareExchange) error {
 	return nil
 }
 
-// adaptQueue finds the type, which a document may leave open (Q-3), before it takes out the
-// arguments that tell of it.
+// adaptQueue settles the type, which a document may leave open (Q-3), before it removes the
+// arguments that imply it.
 func (s *Step) adaptQueue(c catalog.DeclareQueue, classicByDefault bool) {
 	if c.Type == "" {
 		c.Type = s.typeOf(&c, classicByDefault)
@@ -151,6 +155,8 @@ func (s *Step) adaptQueue(c catalog.DeclareQueue, classicByDefault bool) {
 	s.Command = &c
 }
 
+// typeOf finds the type of a queue that names none (Q-3) and warns, since the choice decides about
+// replication.
 func (s *Step) typeOf(c *catalog.DeclareQueue, classicByDefault bool) catalog.QueueType {
 	switch {
 	case !c.Durable || c.AutoDelete || classicByDefault:
@@ -163,7 +169,7 @@ func (s *Step) typeOf(c *catalog.DeclareQueue, classicByDefault bool) catalog.Qu
 	return catalog.QueueQuorum
 }
 
-// exportedType is the type under which importers know the exchange (DLY-2).
+// exportedType is the type that importers expect for the exchange (DLY-2).
 func exportedType(x *catalog.Exchange) string {
 	if x.Delays() {
 		return catalog.ExchangeDelayed

@@ -13,12 +13,13 @@ import (
 	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
 )
 
+// accessServer serves Access over the broker; it keeps no state.
 type accessServer struct {
 	brokerv1.UnimplementedAccessServer
 	b *broker.Broker
 }
 
-// limit is what a limit that may be absent means.
+// limit reads a limit; an absent one is no limit.
 func limit(n *int64) int64 {
 	if n == nil {
 		return administration.Unlimited
@@ -26,6 +27,7 @@ func limit(n *int64) int64 {
 	return *n
 }
 
+// fromVhostLimits reads limits; an absent one is no limit.
 func fromVhostLimits(l *brokerv1.VhostLimits) administration.VHostLimits {
 	if l == nil {
 		l = &brokerv1.VhostLimits{}
@@ -38,6 +40,7 @@ func fromVhostLimits(l *brokerv1.VhostLimits) administration.VHostLimits {
 	}
 }
 
+// fromUserLimits reads limits; an absent one is no limit.
 func fromUserLimits(l *brokerv1.UserLimits) administration.UserLimits {
 	if l == nil {
 		l = &brokerv1.UserLimits{}
@@ -50,6 +53,7 @@ func fromUserLimits(l *brokerv1.UserLimits) administration.UserLimits {
 	}
 }
 
+// toVhostLimits leaves limits that are not set out of the answer.
 func toVhostLimits(l *administration.VHostLimits) *brokerv1.VhostLimits {
 	return &brokerv1.VhostLimits{
 		MaxConnections: toLimit(l.MaxConnections), MaxQueues: toLimit(l.MaxQueues),
@@ -59,6 +63,7 @@ func toVhostLimits(l *administration.VHostLimits) *brokerv1.VhostLimits {
 	}
 }
 
+// toUserLimits leaves limits that are not set out of the answer.
 func toUserLimits(l *administration.UserLimits) *brokerv1.UserLimits {
 	return &brokerv1.UserLimits{
 		MaxConnections: toLimit(l.MaxConnections), MaxChannels: toLimit(l.MaxChannels),
@@ -68,7 +73,7 @@ func toUserLimits(l *administration.UserLimits) *brokerv1.UserLimits {
 	}
 }
 
-// toLimit leaves out a limit that is none.
+// toLimit leaves out a limit that is not set.
 func toLimit(n int64) *int64 {
 	if n == administration.Unlimited {
 		return nil
@@ -76,7 +81,7 @@ func toLimit(n int64) *int64 {
 	return &n
 }
 
-// refusesUnknown reads what becomes of unknown arguments (C-9).
+// refusesUnknown reads what to do with unknown arguments (C-9).
 func refusesUnknown(h *brokerv1.Vhost) (bool, error) {
 	switch h.GetUnknownArguments() {
 	case brokerv1.UnknownArguments_UNKNOWN_ARGUMENTS_UNSPECIFIED, brokerv1.UnknownArguments_UNKNOWN_ARGUMENTS_WARN:
@@ -164,7 +169,7 @@ func (s *accessServer) PutUser(ctx context.Context, req *brokerv1.PutUserRequest
 func (s *accessServer) ChangeUser(ctx context.Context, req *brokerv1.ChangeUserRequest) (*brokerv1.ChangeUserResponse, error) {
 	u := administration.UserChange{Name: req.GetName(), Create: req.GetCreate()}
 	if t := req.GetTags(); t != nil {
-		u.Tags = append([]string{}, t.GetTags()...) // not nil, which keeps them
+		u.Tags = append([]string{}, t.GetTags()...) // not nil: nil would keep the tags
 	}
 	if p := req.GetPassword(); p != nil {
 		u.Password, u.Hash, u.Algorithm = p.GetPassword(), p.GetPasswordHash(), p.GetHashingAlgorithm()
@@ -186,7 +191,7 @@ func (s *accessServer) DeleteUser(ctx context.Context, req *brokerv1.DeleteUserR
 	return &brokerv1.DeleteUserResponse{Deleted: deleted}, nil
 }
 
-// ListLimits tells how much of the limits of a vhost or a user is used.
+// ListLimits returns how much of the limits of a vhost or a user is used.
 func (s *accessServer) ListLimits(ctx context.Context, req *brokerv1.ListLimitsRequest) (*brokerv1.ListLimitsResponse, error) {
 	var all []limits.Usage
 	var err error
@@ -245,7 +250,7 @@ func (s *accessServer) SetPermission(ctx context.Context, req *brokerv1.SetPermi
 	return &brokerv1.SetPermissionResponse{Created: created}, nil
 }
 
-// ClearPermission takes a user's permission in a vhost away.
+// ClearPermission removes a user's permission in a vhost.
 func (s *accessServer) ClearPermission(ctx context.Context, req *brokerv1.ClearPermissionRequest) (*brokerv1.ClearPermissionResponse, error) {
 	deleted, err := s.b.Administration.ClearPermission(ctx, vhostOf(req.GetVhost()), req.GetUser())
 	if err != nil {
@@ -280,7 +285,7 @@ func (s *accessServer) SetTopicPermission(ctx context.Context, req *brokerv1.Set
 	return &brokerv1.SetTopicPermissionResponse{Created: created}, nil
 }
 
-// ClearTopicPermission takes such bounds away.
+// ClearTopicPermission removes topic permissions of a user.
 func (s *accessServer) ClearTopicPermission(ctx context.Context, req *brokerv1.ClearTopicPermissionRequest) (*brokerv1.ClearTopicPermissionResponse, error) {
 	deleted, err := s.b.Administration.ClearTopicPermission(ctx, vhostOf(req.GetVhost()), req.GetUser(), req.GetExchange())
 	if err != nil {
@@ -303,7 +308,7 @@ func (s *accessServer) ListTopicPermissions(_ context.Context, req *brokerv1.Lis
 	return out, nil
 }
 
-// WhoAmI tells who is logged in.
+// WhoAmI returns the identity of the caller.
 func (s *accessServer) WhoAmI(ctx context.Context, _ *brokerv1.WhoAmIRequest) (*brokerv1.WhoAmIResponse, error) {
 	who, err := s.b.Logins.Who(ctx)
 	if err != nil || who == nil {
@@ -312,7 +317,7 @@ func (s *accessServer) WhoAmI(ctx context.Context, _ *brokerv1.WhoAmIRequest) (*
 	return &brokerv1.WhoAmIResponse{User: who.User(), Tags: who.Tags(), ExpiresMs: who.ExpiresMs()}, nil
 }
 
-// MintToken makes a token for the user that is logged in.
+// MintToken makes a token for the caller.
 func (s *accessServer) MintToken(ctx context.Context, req *brokerv1.MintTokenRequest) (*brokerv1.MintTokenResponse, error) {
 	ms := req.GetLifetimeMs()
 	if most := identity.MaxTokenLifetime.Milliseconds(); ms < 0 || ms > most { // as a duration it could overflow

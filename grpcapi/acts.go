@@ -3,18 +3,19 @@ package grpcapi
 import (
 	"context"
 
-	"github.com/quorate/quorate/broker"
 	"github.com/quorate/quorate/broker/audit"
+	"github.com/quorate/quorate/broker/names"
 	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
 )
 
 // protocol is this listener's name in the audit.
 const protocol = "grpc"
 
-// actOf says what a request is about to change; false: nothing. req is nil for streams.
+// actOf returns what a request is about to change; false: it changes nothing. req is nil for
+// streams.
 type actOf func(req any) (audit.Act, bool)
 
-// actOf says what a call is about to change, and from where it comes.
+// actOf returns what a call is about to change, and where it comes from.
 func (s *Server) actOf(ctx context.Context, method string, req any) (audit.Act, bool) {
 	f := s.acts[method]
 	if f == nil {
@@ -40,13 +41,13 @@ func originOf(ctx context.Context) audit.Origin {
 	return audit.Origin{Protocol: protocol, Address: address, Client: client}
 }
 
-// object names what a request is about.
+// object is the subject of a request.
 type object struct{ vhost, kind, name string }
 
-// of makes an actOf; object returns what a request is about, and whether it only asks.
+// of makes an actOf. object returns the subject of a request, and whether the request only asks.
 func of[R any](op audit.Operation, about func(r R) (x object, asks bool)) actOf {
 	return func(req any) (audit.Act, bool) {
-		r, _ := req.(R) // nil of a stream: its getters return zero
+		r, _ := req.(R) // nil for a stream: its getters return zero values
 		x, asks := about(r)
 		return audit.Act{Operation: op, VHost: x.vhost, Kind: x.kind, Name: x.name}, !asks
 	}
@@ -70,6 +71,8 @@ func acts() map[string]actOf {
 	return out
 }
 
+// topologyActs names what calls on queues, exchanges and bindings change, for the audit (AU-1). A
+// passive declare changes nothing.
 func topologyActs() map[string]actOf {
 	return map[string]actOf{
 		brokerv1.Admin_DeclareQueue_FullMethodName: of(audit.OpQueueDeclare, func(r *brokerv1.DeclareQueueRequest) (object, bool) {
@@ -100,9 +103,10 @@ func topologyActs() map[string]actOf {
 }
 
 func binding(b *brokerv1.Binding) object {
-	return object{vhostOf(b.GetVhost()), "binding", broker.BindingName(b.GetSource(), b.GetDestination())}
+	return object{vhostOf(b.GetVhost()), "binding", names.Binding(b.GetSource(), b.GetDestination())}
 }
 
+// messageActs names what jobs on messages change; a dry run changes nothing.
 func messageActs() map[string]actOf {
 	job := func(j *brokerv1.MessageJob) (object, bool) {
 		return object{vhostOf(j.GetVhost()), "queue", j.GetQueue()}, j.GetDryRun()
@@ -120,6 +124,8 @@ func messageActs() map[string]actOf {
 	}
 }
 
+// accessActs names what calls on vhosts, users and permissions change. The token that is minted has
+// no id yet.
 func accessActs() map[string]actOf {
 	vhost := func(name string) (object, bool) { return object{name, "vhost", name}, false }
 	user := func(name string) (object, bool) { return object{kind: "user", name: name}, false }
@@ -151,6 +157,7 @@ func accessActs() map[string]actOf {
 	}
 }
 
+// policyActs names what calls on policies change.
 func policyActs() map[string]actOf {
 	policy := func(vhost, name string, operator bool) (object, bool) {
 		kind := "policy"
@@ -169,6 +176,7 @@ func policyActs() map[string]actOf {
 	}
 }
 
+// nodeActs names what calls on nodes change; a dry run changes nothing.
 func nodeActs() map[string]actOf {
 	node := func(name string, asks bool) (object, bool) { return object{kind: "node", name: name}, asks }
 	return map[string]actOf{
@@ -184,6 +192,7 @@ func nodeActs() map[string]actOf {
 	}
 }
 
+// memberActs names what calls on members and operations change; a dry run changes nothing.
 func memberActs() map[string]actOf {
 	queue := func(vhost, name string, asks bool) (object, bool) { return object{vhostOf(vhost), "queue", name}, asks }
 	return map[string]actOf{

@@ -9,12 +9,13 @@ import (
 	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
 )
 
+// adminServer serves Admin over the broker; it keeps no state.
 type adminServer struct {
 	brokerv1.UnimplementedAdminServer
 	b *broker.Broker
 }
 
-// durable is what a declaration without the field means.
+// durable reads the field of a declaration; an absent one means true.
 func durable(v *bool) bool { return v == nil || *v }
 
 // DeclareQueue makes a queue unless an equivalent one exists.
@@ -64,7 +65,7 @@ func (a *adminServer) PurgeQueue(ctx context.Context, req *brokerv1.PurgeQueueRe
 	return &brokerv1.PurgeQueueResponse{Messages: n}, nil
 }
 
-// GetQueue shows a queue with figures from its leader.
+// GetQueue returns a queue with the figures of its leader.
 func (a *adminServer) GetQueue(ctx context.Context, req *brokerv1.GetQueueRequest) (*brokerv1.GetQueueResponse, error) {
 	q, err := a.b.GetQueue(ctx, vhostOf(req.GetVhost()), req.GetName())
 	if err != nil {
@@ -87,6 +88,7 @@ func (a *adminServer) ListQueues(ctx context.Context, req *brokerv1.ListQueuesRe
 	return out, nil
 }
 
+// toQueue leaves the figures out where no leader gave them: absent and 0 are different answers.
 func toQueue(q *broker.Queue) *brokerv1.Queue {
 	out := &brokerv1.Queue{
 		Vhost: q.VHost, Name: q.Name, Uid: q.UID, Type: q.Type, Durable: q.Durable, Exclusive: q.Exclusive, AutoDelete: q.AutoDelete,
@@ -109,6 +111,7 @@ func toQueue(q *broker.Queue) *brokerv1.Queue {
 	return out
 }
 
+// toStats adds up the totals of the API. Priorities without ready messages are left out.
 func toStats(s *broker.QueueStats) *brokerv1.QueueStats {
 	out := &brokerv1.QueueStats{
 		Messages:      s.Ready + s.Unsettled + s.Delayed + s.Backlog,
@@ -185,7 +188,7 @@ func (a *adminServer) ListExchanges(ctx context.Context, req *brokerv1.ListExcha
 // Bind routes from an exchange to a queue or an exchange.
 func (a *adminServer) Bind(ctx context.Context, req *brokerv1.BindRequest) (*brokerv1.BindResponse, error) {
 	x, err := fromBinding(req.GetBinding())
-	if err == nil { // what is there already may have them and is unbound as it is
+	if err == nil { // an existing binding may have such names, and must be removable
 		err = namesOnce("arguments", x.Arguments, failure.Error{Kind: "binding", VHost: x.VHost})
 	}
 	if err != nil {
@@ -198,7 +201,7 @@ func (a *adminServer) Bind(ctx context.Context, req *brokerv1.BindRequest) (*bro
 	return &brokerv1.BindResponse{Warnings: warnings}, nil
 }
 
-// Unbind takes a binding away.
+// Unbind removes a binding.
 func (a *adminServer) Unbind(ctx context.Context, req *brokerv1.UnbindRequest) (*brokerv1.UnbindResponse, error) {
 	x, err := fromBinding(req.GetBinding())
 	if err != nil {
@@ -210,6 +213,7 @@ func (a *adminServer) Unbind(ctx context.Context, req *brokerv1.UnbindRequest) (
 	return &brokerv1.UnbindResponse{}, nil
 }
 
+// fromBinding reads a binding; its destination is a queue unless the request says otherwise.
 func fromBinding(b *brokerv1.Binding) (broker.Binding, error) {
 	if b == nil {
 		return broker.Binding{}, invalid("binding", "binding", "", "is not set")
@@ -250,7 +254,7 @@ func (a *adminServer) ListBindings(ctx context.Context, req *brokerv1.ListBindin
 	return out, nil
 }
 
-// ClusterStatus shows the nodes as this one sees them.
+// ClusterStatus returns the nodes as this node sees them.
 func (a *adminServer) ClusterStatus(ctx context.Context, req *brokerv1.ClusterStatusRequest) (*brokerv1.ClusterStatusResponse, error) {
 	s, err := a.b.Operators.ClusterStatus(ctx, req.GetDetails())
 	if err != nil {
@@ -280,7 +284,7 @@ func (a *adminServer) ClusterStatus(ctx context.Context, req *brokerv1.ClusterSt
 	return out, nil
 }
 
-// FinalizeVersion ends an upgrade, or tells what holds it back.
+// FinalizeVersion ends an upgrade, or returns what holds it back.
 func (a *adminServer) FinalizeVersion(ctx context.Context, req *brokerv1.FinalizeVersionRequest) (*brokerv1.FinalizeVersionResponse, error) {
 	before, now, held, err := a.b.Operators.Finalise(ctx, req.GetDryRun())
 	if err != nil {
@@ -295,6 +299,7 @@ func (a *adminServer) FinalizeVersion(ctx context.Context, req *brokerv1.Finaliz
 	return out, nil
 }
 
+// clockStatus converts the clock of a node; nil where the node did not report it.
 func clockStatus(c *operators.Clock) *brokerv1.ClockStatus {
 	if c == nil {
 		return nil
@@ -304,6 +309,7 @@ func clockStatus(c *operators.Clock) *brokerv1.ClockStatus {
 	}
 }
 
+// diskStatus converts the disk of a node; nil where the node did not report it.
 func diskStatus(d *operators.Disk) *brokerv1.DiskStatus {
 	if d == nil {
 		return nil

@@ -40,7 +40,7 @@ func (s *Server) login(ctx context.Context) (context.Context, error) {
 	return identity.WithIdentity(ctx, who), nil
 }
 
-// caller returns where a call comes from.
+// caller returns the address that a call comes from.
 func caller(ctx context.Context) (address string, from netip.Addr) {
 	p, ok := peer.FromContext(ctx)
 	if !ok || p.Addr == nil {
@@ -52,7 +52,8 @@ func caller(ctx context.Context) (address string, from netip.Addr) {
 	return p.Addr.String(), from
 }
 
-// identify returns who calls, and whom a caller with a password says to be.
+// identify returns the identity of the caller, and the user name that a caller with a password
+// gave.
 func (s *Server) identify(ctx context.Context, from netip.Addr) (who *identity.Identity, user string, err error) {
 	c, err := parseCredential(grpcmetadata.ValueFromIncomingContext(ctx, "authorization"))
 	if err != nil {
@@ -83,7 +84,7 @@ func (l *loggedIn) RecvMsg(m any) error { return l.receiver.next(l.ctx, m) }
 // Context returns the stream's context.
 func (l *loggedIn) Context() context.Context { return l.ctx }
 
-// tells are the methods that a node answers although it serves nobody (EX-16): those that tell
+// tells are the methods that a node answers while it serves no clients (EX-16): those that report
 // what is wrong with it or with the cluster, and read nothing else.
 func tells() map[string]bool {
 	return map[string]bool{
@@ -95,8 +96,8 @@ func tells() map[string]bool {
 	}
 }
 
-// rule says what a method needs besides a login. Rights at queues and exchanges are asked
-// for by the broker (VH-6), and so is what of a vhost somebody sees (VH-12).
+// rule is what a method needs besides a login. The broker checks rights on queues and exchanges
+// (VH-6) and what a user may see of a vhost (VH-12).
 type rule func(ctx context.Context, b *broker.Broker, req any) error
 
 func anybody(context.Context, *broker.Broker, any) error { return nil }
@@ -115,8 +116,8 @@ func deletesPolicy(ctx context.Context, b *broker.Broker, req any) error {
 	return b.Permissions.RequirePolicies(ctx, vhostOf(r.GetVhost()), r.GetOperator())
 }
 
-// clusterStatus is for everybody, as clients learn the nodes' addresses from it; details
-// are not.
+// everybody may read the status, as clients learn the nodes' addresses from it; the details are
+// restricted.
 func clusterStatus(ctx context.Context, b *broker.Broker, req any) error {
 	if r, _ := req.(*brokerv1.ClusterStatusRequest); !r.GetDetails() {
 		return nil
@@ -124,7 +125,7 @@ func clusterStatus(ctx context.Context, b *broker.Broker, req any) error {
 	return b.Logins.Require(ctx, identity.TagMonitoring)
 }
 
-// rules has every method; what is not in it is refused.
+// rules has every method; methods that are missing are refused.
 func rules() map[string]rule {
 	out := map[string]rule{}
 	add := func(service string, r rule, methods ...string) {
@@ -167,8 +168,9 @@ func rules() map[string]rule {
 	return out
 }
 
-// admit logs the caller in of a call that must leave its connection when it ends, and may enter it.
-// Nothing of the request is read before. Calls that ask nobody to log in come and go as they like.
+// admit logs the caller in and lets the call enter its connection; the call must leave when it
+// ends. It reads nothing of the request. Methods that need no login do not count as calls of the
+// connection.
 func (s *Server) admit(ctx context.Context, method string) (with context.Context, leave func(), err error) {
 	if err := refusedEarly(ctx); err != nil {
 		return ctx, nil, err
@@ -216,7 +218,7 @@ func (s *Server) enterUser(ctx context.Context) (context.Context, error) {
 	return ctx, nil
 }
 
-// permit asks for what the method needs of who has logged in. req is nil for streams.
+// permit checks that the caller has what the method needs. req is nil for streams.
 func (s *Server) permit(ctx context.Context, method string, req any) error {
 	if isOpen(method) {
 		return nil

@@ -12,45 +12,52 @@ import (
 	"github.com/quorate/quorate/internal/incoming"
 )
 
-// Shares of the node's budget of bytes that are being received, for one user and one connection.
+// Shares of the node's budget for received bytes that one user and one connection may have.
 const (
 	receiveUserShare = 2
 	receiveConnShare = 4
 )
 
-// What small messages have for themselves, beyond the budget when large ones fill it.
+// Room for small messages beyond the budget, when large messages fill it.
 const (
-	smallShare   = 16 // of the budget: one is small that takes no more
-	reserveShare = 8  // of the budget: what they take together
+	smallShare   = 16 // of the budget: the size up to which a message is small
+	reserveShare = 8  // of the budget: what small messages may take together
 )
 
-// How many messages may wait for room: each keeps windowBytes that have come, at most.
+// How many messages may wait for room. Each holds at most windowBytes that have arrived.
 const (
-	// waitingShare of the budget is what those of the node may keep; leastWaiting may wait in any case. A connection has
-	// receiveConnShare of them.
+	// waitingShare is the part of the budget that waiting messages of the node may hold; leastWaiting
+	// messages may wait in any case. A connection may have a share of receiveConnShare of them.
 	waitingShare = 4
 	leastWaiting = 64
-	// receiveRetry is when one that was refused may be sent again.
+	// receiveRetry is after what time a refused message may be sent again.
 	receiveRetry = time.Second
 )
 
 // budget bounds the bytes of messages that are being received, for the node, each user and each
-// connection: who asks for more waits, in order, and those whose own bound is reached hold up
-// nobody else, nor do large ones hold up small ones. A message alone always has room. mu guards everything.
+// connection. Messages that exceed a bound wait in order. Those that wait for their own user's or
+// connection's bound hold up nobody else, and large messages do not hold up small ones. A single
+// message always has room. mu guards everything.
 type budget struct {
 	node *incoming.Budget
 
 	mu    sync.Mutex
-	used  int64 // of the node's
-	small int64 // of these, by messages that have room of the reserve
+	used  int64 // of the node's budget
+	small int64 // part of used: messages with room in the reserve
 	users map[string]int64
-	held  map[string]int // messages that were read, and that quotas have not let through, by user
 	conns map[*countedConn]int64
+	held  heldBytes
 	wait  list.List            // of *asked
-	short bool                 // one of them lacks the node's room alone, and its user is not held back
-	waits map[*countedConn]int // that wait
+	short bool                 // one of them lacks only the node's room, and no quota holds its user back
+	waits map[*countedConn]int // messages that wait, by connection
 
 	waited, refused, late atomic.Uint64
+}
+
+// heldBytes are, of users and conns, those of messages that were read and wait for a quota or the end of an alarm.
+type heldBytes struct {
+	users map[string]int64
+	conns map[*countedConn]int64
 }
 
 // asked is a message that waits for room.
@@ -58,35 +65,42 @@ type asked struct {
 	conn  *countedConn
 	user  string
 	bytes int64
-	small bool          // it has room of the reserve
+	keeps bool          // its call may keep the room while a quota holds it back
+	small bool          // it has room in the reserve
 	in    chan struct{} // closed when it has room
 }
 
+// newBudget makes the gRPC part of the node's budget and has itself called when others give bytes
+// back.
 func newBudget(node *incoming.Budget) *budget {
-	b := &budget{node: node, users: map[string]int64{}, held: map[string]int{}, conns: map[*countedConn]int64{}, waits: map[*countedConn]int{}}
+	b := &budget{
+		node: node, users: map[string]int64{}, conns: map[*countedConn]int64{}, waits: map[*countedConn]int{},
+		held: heldBytes{users: map[string]int64{}, conns: map[*countedConn]int64{}},
+	}
 	node.WhenFreed(b.freed)
 	return b
 }
 
-// freed lets those in that have room.
+// freed grants room to waiting messages.
 func (b *budget) freed() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.serve()
 }
 
-// acquire waits for room; release gives it back. Where too many wait already the message is refused.
-func (b *budget) acquire(ctx context.Context, conn *countedConn, user string, bytes int64) (release func(), err error) {
-	a := &asked{conn: conn, user: user, bytes: bytes, in: make(chan struct{})}
+// acquire waits for room; release gives it back. If too many messages wait already, the message is
+// refused.
+func (b *budget) acquire(ctx context.Context, a *asked) (release func(), err error) {
+	a.in = make(chan struct{})
 	b.mu.Lock()
 	at := b.wait.PushBack(a)
 	b.node.Wait(1)
-	b.waits[conn]++
+	b.waits[a.conn]++
 	b.serve()
 	if !a.isIn() {
 		b.waited.Add(1)
 	}
-	if over := b.tooMany(conn); over != nil && !a.isIn() {
+	if over := b.tooMany(a.conn); over != nil && !a.isIn() {
 		b.drop(at)
 		b.serve()
 		b.refused.Add(1)
@@ -100,16 +114,17 @@ func (b *budget) acquire(ctx context.Context, conn *countedConn, user string, by
 	case <-ctx.Done():
 	}
 	b.mu.Lock()
-	if a.isIn() { // just now
+	if a.isIn() { // it got room just now
 		b.giveBack(a)
 	} else {
 		b.drop(at)
 	}
 	b.mu.Unlock()
-	b.node.Tell() // it may have been in the way
+	b.node.Tell() // it may have blocked others
 	return nil, ctx.Err()
 }
 
+// isIn reports whether the message has got its room.
 func (a *asked) isIn() bool {
 	select {
 	case <-a.in:
@@ -119,7 +134,7 @@ func (a *asked) isIn() bool {
 	}
 }
 
-// drop takes a message out of those that wait. The caller holds mu.
+// drop removes a message from those that wait. mu is held.
 func (b *budget) drop(at *list.Element) {
 	a, _ := at.Value.(*asked)
 	b.wait.Remove(at)
@@ -129,7 +144,8 @@ func (b *budget) drop(at *list.Element) {
 	}
 }
 
-// tooMany reports whether more messages wait than may, of a connection or in all. The caller holds mu.
+// tooMany returns an error if more messages wait than allowed, on a connection or in all. mu is
+// held.
 func (b *budget) tooMany(conn *countedConn) error {
 	most := max(leastWaiting, b.node.Bytes()/waitingShare/windowBytes)
 	whose, waits := "this node", int64(b.wait.Len())
@@ -141,10 +157,12 @@ func (b *budget) tooMany(conn *countedConn) error {
 	}
 	return &failure.Error{
 		Class: failure.ResourceExhausted, Kind: "message", RetryAfter: receiveRetry,
-		Reason: fmt.Sprintf("%d large messages of %s wait for room already; send fewer at the same time", most, whose),
+		Reason: fmt.Sprintf("%d large messages of %s already wait for room; send fewer at a time", most, whose),
 	}
 }
 
+// release gives the room of a message back and tells the other protocols, without mu: freed takes
+// it.
 func (b *budget) release(a *asked) {
 	b.mu.Lock()
 	b.giveBack(a)
@@ -152,7 +170,7 @@ func (b *budget) release(a *asked) {
 	b.node.Tell()
 }
 
-// giveBack takes a message out. The caller holds mu.
+// giveBack releases the room of a message. mu is held.
 func (b *budget) giveBack(a *asked) {
 	b.used -= a.bytes
 	if a.small {
@@ -167,19 +185,19 @@ func (b *budget) giveBack(a *asked) {
 	}
 }
 
-// serve lets those in that have room: the one that waits for the longest time first, those of users whose messages a quota
-// holds back after the others. The caller holds mu.
+// serve grants room to waiting messages, the oldest first; those that may be held back, as others of
+// their users are, come last. mu is held.
 func (b *budget) serve() {
 	full := false
 	for _, held := range []bool{false, true} {
 		for at := b.wait.Front(); at != nil; {
 			next := at.Next()
-			if a, _ := at.Value.(*asked); b.held[a.user] > 0 == held && b.fits(a) {
+			if a, _ := at.Value.(*asked); b.comesLast(a) == held && b.fits(a) {
 				if b.take(a, full) {
 					b.drop(at)
 					close(a.in)
 				} else {
-					full = true // who comes later does not overtake it
+					full = true // later ones must not overtake it
 				}
 			}
 			at = next
@@ -190,19 +208,30 @@ func (b *budget) serve() {
 	}
 }
 
-// fits reports whether a message has room of its user and its connection. The caller holds mu.
+// comesLast reports whether a message may be held back, as others of its user are. mu is held.
+func (b *budget) comesLast(a *asked) bool { return a.keeps && b.held.users[a.user] > 0 }
+
+// fits reports whether a message is within the bounds of its user and connection. One that no quota
+// holds back, as of SettleAndPublish, does not wait for those that are held back. mu is held.
 func (b *budget) fits(a *asked) bool {
-	fits := func(used, most int64) bool { return used == 0 || used+a.bytes <= most }
+	fits := func(used, held, most int64) bool {
+		if !a.keeps {
+			used -= held
+		}
+		return used == 0 || used+a.bytes <= most
+	}
 	most := b.node.Bytes()
-	return fits(b.users[a.user], most/receiveUserShare) && fits(b.conns[a.conn], most/receiveConnShare)
+	return fits(b.users[a.user], b.held.users[a.user], most/receiveUserShare) &&
+		fits(b.conns[a.conn], b.held.conns[a.conn], most/receiveConnShare)
 }
 
-// take takes the node's room for a message, if there is some; full: others wait for it. The caller holds mu.
+// take takes room of the node's budget for a message, if there is any; full: others wait for it. mu
+// is held.
 func (b *budget) take(a *asked, full bool) bool {
 	most := b.node.Bytes()
 	switch {
 	case b.used == 0:
-		b.node.Add(a.bytes) // one of gRPC always has room
+		b.node.Add(a.bytes) // one message over gRPC always has room
 	case !full && b.node.Take(a.bytes):
 	case a.bytes <= most/smallShare && b.small+a.bytes <= most/reserveShare:
 		b.node.Add(a.bytes)
@@ -217,23 +246,30 @@ func (b *budget) take(a *asked, full bool) bool {
 	return true
 }
 
-// holds notes that a quota may hold back so many more messages of a user; a negative number, fewer.
-func (b *budget) holds(user string, n int) {
+// holds records that a message that was read may be held back from now on; sign -1: that it is not
+// any more.
+func (b *budget) holds(a *asked, sign int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.held[user] += n; b.held[user] == 0 {
-		delete(b.held, user)
+	if b.held.users[a.user] += sign * a.bytes; b.held.users[a.user] == 0 {
+		delete(b.held.users, a.user)
+	}
+	if b.held.conns[a.conn] += sign * a.bytes; b.held.conns[a.conn] == 0 {
+		delete(b.held.conns, a.conn)
+	}
+	if sign > 0 {
+		b.serve() // others may pass it
 	}
 }
 
-// crowded reports whether somebody waits for room that the messages of others take, over whatever protocol.
+// crowded reports whether messages, over whatever protocol, wait for room that other messages hold.
 func (b *budget) crowded() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.short || b.node.Waiting() > int64(b.wait.Len())
 }
 
-// figures returns the bytes that are being received, and the messages that wait for room.
+// figures returns the bytes that are being received, and the number of messages that wait for room.
 func (b *budget) figures() (bytes int64, waiting int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -25,7 +25,7 @@ func TestBudget(t *testing.T) {
 		begin := func(ctx context.Context, conn *countedConn, user string, bytes int64) *ask {
 			a := &ask{}
 			go func() {
-				a.release, a.err = b.acquire(ctx, conn, user, bytes)
+				a.release, a.err = b.acquire(ctx, &asked{conn: conn, user: user, bytes: bytes})
 				a.done = true
 			}()
 			synctest.Wait()
@@ -89,7 +89,7 @@ func TestFewWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBudget(incoming.New(80))
 		ctx, cancel := context.WithCancel(t.Context())
-		hog, err := b.acquire(ctx, &countedConn{}, "hog", 80)
+		hog, err := b.acquire(ctx, &asked{conn: &countedConn{}, user: "hog", bytes: 80})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -97,7 +97,7 @@ func TestFewWait(t *testing.T) {
 		ask := func(conn *countedConn, times int) {
 			for range times {
 				go func() {
-					release, err := b.acquire(ctx, conn, "u", 6)
+					release, err := b.acquire(ctx, &asked{conn: conn, user: "u", bytes: 6})
 					if e, is := errors.AsType[*failure.Error](err); is && e.Class == failure.ResourceExhausted && e.RetryAfter > 0 {
 						refused.Add(1)
 					}
@@ -142,9 +142,10 @@ func TestHeldBackComeLast(t *testing.T) {
 		b := newBudget(incoming.New(80)) // 40 for a user, 20 for a connection
 		var order []string
 		let := map[string]func(){}
-		ask := func(user string) {
+		ask := func(user string) *asked {
+			a := &asked{conn: &countedConn{}, user: user, bytes: 20, keeps: true}
 			go func() {
-				release, err := b.acquire(t.Context(), &countedConn{}, user, 20)
+				release, err := b.acquire(t.Context(), a)
 				if err != nil {
 					t.Error(err)
 				}
@@ -152,12 +153,12 @@ func TestHeldBackComeLast(t *testing.T) {
 				let[user] = release
 			}()
 			synctest.Wait()
+			return a
 		}
 		var held []func()
 		for _, user := range []string{"a", "b", "a", "b"} { // all there is
-			k := &kept{b: b, user: user}
-			ask(user)
-			k.keep(let[user])
+			k := &kept{b: b}
+			k.keep(ask(user), let[user])
 			held = append(held, k.letGo)
 		}
 		ask("a")
@@ -182,7 +183,61 @@ func TestHeldBackComeLast(t *testing.T) {
 		held[3]()
 		let["a"]()
 		let["c"]()
-		if used, waiting := b.figures(); used != 0 || waiting != 0 || len(b.held) != 0 || b.node.Used() != 0 {
+		if used, waiting := b.figures(); used != 0 || waiting != 0 || len(b.held.users)+len(b.held.conns) != 0 || b.node.Used() != 0 {
+			t.Errorf("%d bytes, %d wait, held back %v at the end", used, waiting, b.held)
+		}
+	})
+}
+
+// What no quota holds back does not wait for the share of its user or connection that held messages have, but for the
+// node's room, and that of others.
+func TestHeldBackArePassed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBudget(incoming.New(80)) // 40 for a user, 20 for a connection
+		conn := &countedConn{}
+		in := 0
+		ask := func(bytes int64, keeps bool) (*asked, func()) {
+			var release func()
+			a := &asked{conn: conn, user: "u", bytes: bytes, keeps: keeps}
+			go func() {
+				let, err := b.acquire(t.Context(), a)
+				if err != nil {
+					t.Error(err)
+				}
+				in++
+				release = let
+			}()
+			synctest.Wait()
+			return a, func() { release() }
+		}
+		k := &kept{b: b}
+		a, publish := ask(20, true)
+		_, early := ask(10, false)
+		if in != 1 {
+			t.Fatal("a message that is not held back yet is passed")
+		}
+		k.keep(a, publish)
+		synctest.Wait()
+		_, second := ask(10, false)
+		if in != 3 {
+			t.Fatalf("%d of a user's messages passed those that are held back", in-1)
+		}
+		_, third := ask(10, false)
+		_, fourth := ask(10, true)
+		if in != 3 {
+			t.Fatal("more came in than a connection may have")
+		}
+		early()
+		synctest.Wait()
+		if in != 4 {
+			t.Fatal("the next one waits")
+		}
+		k.letGo()
+		second()
+		third()
+		synctest.Wait()
+		fourth()
+		if used, waiting := b.figures(); used != 0 || waiting != 0 || len(b.held.users)+len(b.held.conns) != 0 {
 			t.Errorf("%d bytes, %d wait, held back %v at the end", used, waiting, b.held)
 		}
 	})

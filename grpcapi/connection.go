@@ -21,54 +21,54 @@ import (
 	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
 )
 
-// connectionHeader is the metadata that names the connection which a call comes by.
+// connectionHeader is the metadata that names the connection of a call.
 const connectionHeader = "quorate-connection"
 
-// Metadata by which a client says what it is.
+// Metadata by which a client introduces itself.
 const (
 	nameHeader  = "quorate-client-name"
 	agentHeader = "user-agent"
-	// maxClientName is how much of either operators see, in bytes.
+	// maxClientName bounds each of them, as operators see it, in bytes.
 	maxClientName = 128
 )
 
-// How a connection ends that an operator closes.
+// Time limits of a connection that an operator closes.
 const (
 	// closeWait bounds the wait for its calls and streams to end.
 	closeWait = 5 * time.Second
-	// lingerTime is how long their last words have to reach the client.
+	// lingerTime is how long the last answers have to reach the client.
 	lingerTime = 250 * time.Millisecond
 )
 
-// counted has every client connection known to the broker, from its handshake until it is
-// closed. gRPC's stats would tell as well, at the cost of an event per message.
+// counted makes every client connection known to the broker, from its handshake until it is closed.
+// gRPC's stats handler would do as well, at the cost of an event per message.
 type counted struct {
 	credentials.TransportCredentials
 	b    *broker.Broker
-	life context.Context // the server's
-	// within is how long what was sent may go without an acknowledgement. gRPC would set it, but does not
-	// see the connection behind the gate.
+	life context.Context // the server's life
+	// within bounds the time for which sent data may stay unacknowledged. gRPC would set that itself,
+	// but does not see the connection behind the gate.
 	within time.Duration
 }
 
-// countedInfo is what the handshake has found out, with the connection.
+// countedInfo is the result of the handshake, with the connection.
 type countedInfo struct {
 	credentials.AuthInfo
 	conn *countedConn
 }
 
-// countedConn ends the broker's connection with the client's.
+// countedConn ends the broker's connection together with the client's.
 type countedConn struct {
 	net.Conn
-	raw net.Conn // below TLS
+	raw net.Conn // the connection below TLS
 	tls bool
 
 	unauthenticated *unauthenticated
-	watches         atomic.Int32 // calls for health that run
+	watches         atomic.Int32 // health calls under way
 
 	once sync.Once
 	c    *connections.Connection
-	life context.Context // ends when streams shall end, for the cause that they tell
+	life context.Context // ends when streams must end; its cause is what they report
 	end  context.CancelCauseFunc
 
 	received, sent atomic.Uint64 // bytes
@@ -76,26 +76,26 @@ type countedConn struct {
 	introduced atomic.Bool // name and product are known
 
 	mu            sync.Mutex
-	name, product string // that the client gives itself
+	name, product string // the client's own name
 	calls         int    // calls and streams that have not ended
 	closing       bool
 }
 
-// Read counts what comes.
+// Read counts the bytes received.
 func (x *countedConn) Read(b []byte) (int, error) {
 	n, err := x.Conn.Read(b)
 	x.received.Add(uint64(n)) // not negative
 	return n, err
 }
 
-// Write counts what goes.
+// Write counts the bytes sent.
 func (x *countedConn) Write(b []byte) (int, error) {
 	n, err := x.Conn.Write(b)
 	x.sent.Add(uint64(n)) // not negative
 	return n, err
 }
 
-// show returns what operators are told.
+// show returns what operators see.
 func (x *countedConn) show() connections.ConnectionInfo {
 	peer := x.RemoteAddr().String()
 	x.mu.Lock()
@@ -115,7 +115,7 @@ func (x *countedConn) title() string {
 	return x.RemoteAddr().String() + " -> " + x.LocalAddr().String()
 }
 
-// introduce notes what the first call says of the client.
+// introduce records what the first call says about the client.
 func (x *countedConn) introduce(ctx context.Context) {
 	if x.introduced.Load() {
 		return
@@ -133,7 +133,7 @@ func (x *countedConn) introduce(ctx context.Context) {
 	x.introduced.Store(true)
 }
 
-// enter lets a call in, which must leave, unless the connection is being closed.
+// enter admits a call, which must leave when it ends. It fails if the connection is being closed.
 func (x *countedConn) enter() error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -144,6 +144,8 @@ func (x *countedConn) enter() error {
 	return nil
 }
 
+// leave ends a call that enter let in, and cuts the connection off if it was the last one of a
+// connection that is being closed.
 func (x *countedConn) leave() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -151,8 +153,8 @@ func (x *countedConn) leave() {
 	x.cutIfLeft()
 }
 
-// shut ends the connection: streams end with the reason, calls that are under way finish, new
-// ones are refused. HTTP/2 has no word of its own for the reason, so it is cut off after that.
+// shut ends the connection: streams end with the reason, calls under way finish, new calls are
+// refused. HTTP/2 cannot carry the reason itself, so the connection is cut off after that.
 func (x *countedConn) shut(why connections.Closing) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -169,7 +171,7 @@ func (x *countedConn) shut(why connections.Closing) {
 	x.cutIfLeft()
 }
 
-// cutIfLeft cuts a connection off that is being closed once all calls have left, with mu held.
+// cutIfLeft cuts off a closing connection once all calls have ended. mu is held.
 func (x *countedConn) cutIfLeft() {
 	if x.closing && x.calls == 0 {
 		time.AfterFunc(lingerTime, x.cut)
@@ -187,7 +189,7 @@ func (x *countedConn) Close() error {
 	return x.Conn.Close()
 }
 
-// ServerHandshake carries the inner handshake out.
+// ServerHandshake runs the inner handshake.
 func (x *counted) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
 	conn, info, err := x.TransportCredentials.ServerHandshake(raw)
 	if err != nil {
@@ -211,15 +213,15 @@ func (x *counted) Clone() credentials.TransportCredentials {
 	return &counted{TransportCredentials: x.TransportCredentials.Clone(), b: x.b, life: x.life, within: x.within}
 }
 
-// connectionOf returns the connection that a call comes by; all come by one of counted.
+// connectionOf returns the connection of a call; all connections come from counted.
 func connectionOf(ctx context.Context) *countedConn {
 	p, _ := peer.FromContext(ctx)
 	info, _ := p.AuthInfo.(countedInfo)
 	return info.conn
 }
 
-// lifeOf ends when a stream shall end, for the cause that it tells its client: its connection
-// is closed, the server stops, or the login is over.
+// lifeOf returns the context that ends when a stream must end; the client receives its cause: the
+// connection is closed, the server stops, or the login has expired.
 func lifeOf(ctx context.Context) context.Context {
 	if life, ok := ctx.Value(lifeKey{}).(context.Context); ok {
 		return life
@@ -227,6 +229,7 @@ func lifeOf(ctx context.Context) context.Context {
 	return connectionOf(ctx).life
 }
 
+// lifeKey is the key of a stream's life in its context; its own type keeps it unique.
 type lifeKey struct{}
 
 // whileLoggedIn returns the context of a stream whose life ends with the login (ID-5); done when
@@ -240,7 +243,7 @@ func (s *Server) whileLoggedIn(ctx context.Context) (with context.Context, done 
 	}
 }
 
-// living returns ctx, ended with its connection's life as well, and for that cause.
+// living returns ctx, which also ends with the connection's life, and with that cause.
 func living(ctx context.Context) (context.Context, func()) {
 	life := lifeOf(ctx)
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -251,7 +254,7 @@ func living(ctx context.Context) (context.Context, func()) {
 	}
 }
 
-// withConnection returns the context with the connection that the call comes by.
+// withConnection returns the context with the connection that the call comes over.
 func withConnection(ctx context.Context) (context.Context, error) {
 	conn := connectionOf(ctx)
 	conn.introduce(ctx)
@@ -266,7 +269,7 @@ func withConnection(ctx context.Context) (context.Context, error) {
 	return ctx, invalid("connection", "connection", "", "metadata "+connectionHeader+" is given more than once")
 }
 
-// vhostOfRequest returns the vhost that a request works in, "" if none.
+// vhostOfRequest returns the vhost of a request; "" if it has none.
 func vhostOfRequest(req any) string {
 	switch r := req.(type) {
 	case *brokerv1.PublishOneRequest:

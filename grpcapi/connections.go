@@ -7,6 +7,7 @@ import (
 	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
 )
 
+// connectionsServer serves Connections over the broker; it keeps no state.
 type connectionsServer struct {
 	brokerv1.UnimplementedConnectionsServer
 	b *broker.Broker
@@ -30,7 +31,7 @@ func (s *connectionsServer) ListConnections(ctx context.Context, req *brokerv1.L
 	return out, nil
 }
 
-// ListConsumers lists the consumers of clients of all nodes.
+// ListConsumers lists clients' consumers on all nodes.
 func (s *connectionsServer) ListConsumers(ctx context.Context, req *brokerv1.ListConsumersRequest) (*brokerv1.ListConsumersResponse, error) {
 	all, silent, err := s.b.Connections.Consumers(ctx, req.GetVhost(), req.GetQueue())
 	if err != nil {

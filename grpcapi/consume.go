@@ -14,9 +14,10 @@ import (
 	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
 )
 
-// maxTasks bounds the settlements of one stream that wait for their commit.
+// maxTasks bounds the settlements of one stream that await their commit.
 const maxTasks = 1024
 
+// consumeServer is the server's end of one Consume stream.
 type consumeServer = grpc.BidiStreamingServer[brokerv1.ConsumeRequest, brokerv1.ConsumeResponse]
 
 // Consume delivers messages of one queue.
@@ -78,35 +79,37 @@ func (x *brokerServer) Consume(stream consumeServer) error {
 	return st.run()
 }
 
-// consumeStream is one Consume stream. The handler's goroutine writes, a second one
-// reads, and a third one waits for commits when the client asks for them. The reader may
-// outlive the handler by the call in which it is stuck.
+// consumeStream is one Consume stream. The handler's goroutine writes, a second one reads, and a
+// third one waits for commits on the client's request. The reader may outlive the handler by the
+// call that it is in.
 type consumeStream struct {
 	s      *Server
 	stream consumeServer
 	c      *broker.Consumer
 
 	notices chan notices // for the writer
-	tasks   chan task    // what waits for commits, in order
+	tasks   chan task    // what awaits commits, in order
 	read    chan error   // why the reader ended
 
 	batch []broker.Delivery // of the writer
 }
 
-// notices are what became of tasks.
+// notices are the results of tasks.
 type notices struct {
 	told   []*brokerv1.ConsumeResponse
-	failed error // of a task: the stream ends with it
+	failed error // of a task; it ends the stream
 }
 
-// task is what the third goroutine does.
+// task is work of the third goroutine.
 type task struct {
-	settled *brokerv1.Settled // flush, then say so
-	cancel  bool              // or cancel
+	settled *brokerv1.Settled // flush, then send this
+	cancel  bool              // or cancel the consumer
 	requeue bool
 	extend  *brokerv1.ExtendAckDeadline // or extend ack deadlines
 }
 
+// run starts reader and worker and writes in the handler's goroutine, as gRPC ends the stream when
+// that returns. The worker must have ended by then; the reader ends with the stream.
 func (x *consumeStream) run() error {
 	ctx, stop := context.WithCancel(x.stream.Context())
 	defer stop()
@@ -118,7 +121,7 @@ func (x *consumeStream) run() error {
 	return x.write()
 }
 
-// readAll takes settlements and credit until the client ends the stream.
+// readAll reads settlements and credit until the client ends the stream.
 func (x *consumeStream) readAll(ctx context.Context) error {
 	for {
 		req, err := x.stream.Recv()
@@ -147,7 +150,7 @@ func (x *consumeStream) readAll(ctx context.Context) error {
 		case *brokerv1.ConsumeRequest_ExtendAckDeadline:
 			t.extend = k.ExtendAckDeadline
 		case *brokerv1.ConsumeRequest_Open:
-			return invalid("stream", "open", "", "the stream has its consumer; open another stream for another one")
+			return invalid("stream", "open", "", "the stream already has a consumer; open another stream for another consumer")
 		default:
 			return invalid("stream", "kind", "", "the request is empty; want a settlement, credit or cancel")
 		}
@@ -159,6 +162,8 @@ func (x *consumeStream) readAll(ctx context.Context) error {
 	}
 }
 
+// settle hands a settlement to the broker. With a request number it returns the answer, which the
+// worker sends once the settlement is committed.
 func (x *consumeStream) settle(s *brokerv1.Settlement) (*brokerv1.Settled, error) {
 	annotations, err := fromNames("annotations", s.GetAnnotations(), failure.Error{Kind: "message"})
 	if err != nil {
@@ -174,9 +179,8 @@ func (x *consumeStream) settle(s *brokerv1.Settlement) (*brokerv1.Settled, error
 	return &brokerv1.Settled{Request: s.GetRequest(), Unknown: unknown}, nil
 }
 
-// work waits for commits; one wait serves all settlements that have gathered. What became
-// of them waits for the writer: a client that settles and reads nothing is not read either,
-// once its tasks are as many as may be.
+// work waits for commits; one wait covers all settlements gathered so far. Results wait for the
+// writer, so a client that settles without reading is not read either once maxTasks are waiting.
 func (x *consumeStream) work(ctx context.Context) {
 	for {
 		var t task
@@ -197,7 +201,7 @@ func (x *consumeStream) work(ctx context.Context) {
 	}
 }
 
-// carryOut carries a task out, and those that wait behind it.
+// carryOut carries out a task and those queued behind it.
 func (x *consumeStream) carryOut(ctx context.Context, t task) (n notices) {
 	var err error
 	for more := true; more && err == nil; {
@@ -259,7 +263,7 @@ func (x *consumeStream) write() error {
 	}
 }
 
-// deliver sends one response of deliveries; if more wait, Ready says so again.
+// deliver sends one response of deliveries. If more are waiting, Ready fires again.
 func (x *consumeStream) deliver() (ended bool, err error) {
 	if err := x.tellActivity(); err != nil {
 		return false, err
@@ -298,7 +302,7 @@ func (x *consumeStream) tellActivity() error {
 	}})
 }
 
-// tellRevoked tells what the client has had for too long.
+// tellRevoked reports the deliveries that the client held for too long.
 func (x *consumeStream) tellRevoked() error {
 	ids := x.c.TakeRevoked()
 	if len(ids) == 0 {
@@ -309,8 +313,8 @@ func (x *consumeStream) tellRevoked() error {
 	}})
 }
 
-// consumerEnded tells the client that its consumer is gone. Where another node can take
-// over, the stream ends with that error instead.
+// consumerEnded tells the client that its consumer has ended. Where another node can take over, the
+// stream ends with that error instead.
 func (x *consumeStream) consumerEnded(err error) (ended bool, _ error) {
 	var e *failure.Error
 	if !errors.As(err, &e) {
@@ -328,6 +332,7 @@ func (x *consumeStream) consumerEnded(err error) (ended bool, _ error) {
 	return true, x.stream.Send(cancelled(cause))
 }
 
+// notify sends what became of tasks, then ends the stream if one failed.
 func (x *consumeStream) notify(n notices) error {
 	for _, r := range n.told {
 		if err := x.stream.Send(r); err != nil {
@@ -351,7 +356,7 @@ func (x *brokerServer) Get(ctx context.Context, req *brokerv1.GetRequest) (*brok
 	return out, nil
 }
 
-// Settle decides about a message that Get took.
+// Settle settles a message that Get took.
 func (x *brokerServer) Settle(ctx context.Context, req *brokerv1.SettleRequest) (*brokerv1.SettleResponse, error) {
 	annotations, err := fromNames("annotations", req.GetAnnotations(), failure.Error{Kind: "message"})
 	if err != nil {

@@ -8,12 +8,14 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/quorate/quorate/broker"
+	"github.com/quorate/quorate/broker/imports"
 	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
 )
 
-// pieceBytes is the size of the pieces that an export is sent in.
+// pieceBytes is the size of the pieces of an export.
 const pieceBytes = 256 << 10
 
+// definitionsServer serves Definitions over the broker; it keeps no state.
 type definitionsServer struct {
 	brokerv1.UnimplementedDefinitionsServer
 	b *broker.Broker
@@ -21,7 +23,7 @@ type definitionsServer struct {
 
 // ExportDefinitions sends the document in pieces.
 func (s *definitionsServer) ExportDefinitions(req *brokerv1.ExportDefinitionsRequest, stream grpc.ServerStreamingServer[brokerv1.ExportDefinitionsResponse]) error {
-	document, err := s.b.ExportDefinitions(req.GetVhost())
+	document, err := s.b.Definitions.Export(req.GetVhost())
 	if err != nil {
 		return err
 	}
@@ -35,16 +37,16 @@ func (s *definitionsServer) ExportDefinitions(req *brokerv1.ExportDefinitionsReq
 	return nil
 }
 
-// ImportDefinitions takes options and document and tells what becomes of each object.
+// ImportDefinitions receives options and document and sends the outcome for each object.
 func (s *definitionsServer) ImportDefinitions(stream grpc.BidiStreamingServer[brokerv1.ImportDefinitionsRequest, brokerv1.ImportDefinitionsResponse]) error {
 	options, document, err := receiveDocument(stream)
 	if err != nil {
 		return err
 	}
-	var lost error // the caller cannot be told any more
-	summary, err := s.b.ImportDefinitions(stream.Context(), broker.Import{
+	var lost error // the caller is gone
+	summary, err := s.b.Definitions.Import(stream.Context(), imports.Request{
 		Document: document, VHost: options.GetVhost(), DryRun: options.GetDryRun(),
-	}, func(done []broker.Imported, total int) {
+	}, func(done []imports.Imported, total int) {
 		if lost == nil {
 			lost = stream.Send(&brokerv1.ImportDefinitionsResponse{Objects: toImported(done), Total: uint32(total)})
 		}
@@ -57,11 +59,13 @@ func (s *definitionsServer) ImportDefinitions(stream grpc.BidiStreamingServer[br
 	}
 	n := &summary.Counts
 	return stream.Send(&brokerv1.ImportDefinitionsResponse{Total: uint32(summary.Total), Summary: &brokerv1.ImportSummary{
-		Created: uint32(n[broker.ImportCreated]), Unchanged: uint32(n[broker.ImportUnchanged]), Different: uint32(n[broker.ImportDifferent]),
-		Refused: uint32(n[broker.ImportRefused]), Skipped: uint32(n[broker.ImportSkipped]), Failed: uint32(n[broker.ImportFailed]),
+		Created: uint32(n[imports.Created]), Unchanged: uint32(n[imports.Unchanged]), Different: uint32(n[imports.Different]),
+		Refused: uint32(n[imports.Refused]), Skipped: uint32(n[imports.Skipped]), Failed: uint32(n[imports.Failed]),
 	}})
 }
 
+// receiveDocument gathers the pieces of a document up to broker.MaxDefinitionsBytes. The options
+// come first, alone.
 func receiveDocument(stream grpc.BidiStreamingServer[brokerv1.ImportDefinitionsRequest, brokerv1.ImportDefinitionsResponse]) (*brokerv1.ImportOptions, []byte, error) {
 	first, err := stream.Recv()
 	if err != nil {
@@ -79,20 +83,21 @@ func receiveDocument(stream grpc.BidiStreamingServer[brokerv1.ImportDefinitionsR
 		if err != nil {
 			return nil, nil, err
 		}
-		if document = append(document, r.GetPiece()...); len(document) > broker.MaxDefinitionsBytes {
-			return nil, nil, invalid("definitions", "piece", "", "the document has more than "+strconv.Itoa(broker.MaxDefinitionsBytes)+" bytes; import it in parts")
+		if document = append(document, r.GetPiece()...); len(document) > imports.MaxBytes {
+			return nil, nil, invalid("definitions", "piece", "", "the document has more than "+strconv.Itoa(imports.MaxBytes)+" bytes; import it in parts")
 		}
 	}
 }
 
-func toImported(done []broker.Imported) []*brokerv1.ImportedObject {
-	outcomes := map[broker.ImportOutcome]brokerv1.ImportOutcome{
-		broker.ImportCreated:   brokerv1.ImportOutcome_IMPORT_OUTCOME_CREATED,
-		broker.ImportUnchanged: brokerv1.ImportOutcome_IMPORT_OUTCOME_UNCHANGED,
-		broker.ImportDifferent: brokerv1.ImportOutcome_IMPORT_OUTCOME_DIFFERENT,
-		broker.ImportRefused:   brokerv1.ImportOutcome_IMPORT_OUTCOME_REFUSED,
-		broker.ImportSkipped:   brokerv1.ImportOutcome_IMPORT_OUTCOME_SKIPPED,
-		broker.ImportFailed:    brokerv1.ImportOutcome_IMPORT_OUTCOME_FAILED,
+// toImported converts what became of each object.
+func toImported(done []imports.Imported) []*brokerv1.ImportedObject {
+	outcomes := map[imports.Outcome]brokerv1.ImportOutcome{
+		imports.Created:   brokerv1.ImportOutcome_IMPORT_OUTCOME_CREATED,
+		imports.Unchanged: brokerv1.ImportOutcome_IMPORT_OUTCOME_UNCHANGED,
+		imports.Different: brokerv1.ImportOutcome_IMPORT_OUTCOME_DIFFERENT,
+		imports.Refused:   brokerv1.ImportOutcome_IMPORT_OUTCOME_REFUSED,
+		imports.Skipped:   brokerv1.ImportOutcome_IMPORT_OUTCOME_SKIPPED,
+		imports.Failed:    brokerv1.ImportOutcome_IMPORT_OUTCOME_FAILED,
 	}
 	out := make([]*brokerv1.ImportedObject, len(done))
 	for i := range done {

@@ -51,7 +51,7 @@ func code(e *failure.Error) codes.Code {
 	return codes.Unknown
 }
 
-// metadata names what the error is about (C-4); empty parts are left out.
+// metadata names the subject of the error (C-4); it leaves out empty parts.
 func metadata(e *failure.Error) map[string]string {
 	m := make(map[string]string, 5)
 	for _, f := range [...]struct{ key, value string }{
@@ -64,7 +64,7 @@ func metadata(e *failure.Error) map[string]string {
 	return m
 }
 
-// valid makes s fit for a proto string.
+// valid makes s a valid protobuf string.
 func valid(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
 
 // toStatus makes the status of any error.
@@ -93,7 +93,7 @@ func toStatus(err error) error {
 	return st.Err()
 }
 
-// errorDetail is the error of one message of a stream.
+// errorDetail is the error for one message of a stream.
 func errorDetail(err error) *brokerv1.ErrorDetail {
 	var e *failure.Error
 	if !errors.As(err, &e) {
@@ -107,8 +107,8 @@ func invalid(kind, arg, value, reason string) error {
 	return &failure.Error{Class: failure.PreconditionFailed, Kind: kind, Arg: arg, Value: value, Reason: reason}
 }
 
-// unary has each call's caller logged in before its request is read, which may be as large as the
-// largest message.
+// unary logs the caller in before it reads the request, which may be as large as the largest
+// message.
 func (s *Server) unary(method string, of grpc.MethodHandler) grpc.MethodHandler {
 	return func(srv any, ctx context.Context, _ func(any) error, _ grpc.UnaryServerInterceptor) (res any, err error) {
 		defer s.recovered(ctx, method, &err)
@@ -128,7 +128,7 @@ func (s *Server) unary(method string, of grpc.MethodHandler) grpc.MethodHandler 
 	}
 }
 
-// received carries a call out whose request was read, with a record in the audit if it is a change.
+// received carries out a call whose request was read, with an audit record if it is a change.
 func (s *Server) received(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (res any, err error) {
 	act, changes := s.actOf(ctx, info.FullMethod, req)
 	if !changes {
@@ -142,7 +142,7 @@ func (s *Server) received(ctx context.Context, req any, info *grpc.UnaryServerIn
 	return res, err
 }
 
-// answer carries a call out for whom it may be.
+// answer carries out a call if the caller may make it.
 func (s *Server) answer(ctx context.Context, req any, method string, next grpc.UnaryHandler) (res any, err error) {
 	if err = s.permit(ctx, method, req); err == nil {
 		res, err = next(ctx, req)
@@ -150,7 +150,7 @@ func (s *Server) answer(ctx context.Context, req any, method string, next grpc.U
 	return res, s.b.Serving.Definite(ctx, err)
 }
 
-// guarded registers services at a server that logs callers in.
+// guarded registers services so that all their calls log in.
 type guarded struct{ s *Server }
 
 // RegisterService implements grpc.ServiceRegistrar.
@@ -164,6 +164,9 @@ func (g guarded) RegisterService(desc *grpc.ServiceDesc, impl any) {
 	g.s.grpc.RegisterService(&own, impl)
 }
 
+// stream is the interceptor of all streams. It logs in, ties the stream to the life of the login,
+// checks the permission and, where the call changes something, has the audit record it. No error
+// leaves without a status.
 func (s *Server) stream(srv any, st grpc.ServerStream, info *grpc.StreamServerInfo, next grpc.StreamHandler) (err error) {
 	defer s.recovered(st.Context(), info.FullMethod, &err)
 	ctx, leave, err := s.admit(st.Context(), info.FullMethod)
@@ -174,7 +177,7 @@ func (s *Server) stream(srv any, st grpc.ServerStream, info *grpc.StreamServerIn
 	ctx, end := s.keeping(ctx, info.FullMethod)
 	defer end()
 	var done func()
-	if strings.HasPrefix(info.FullMethod, "/grpc.") { // health and reflection know nothing of the server's end
+	if strings.HasPrefix(info.FullMethod, "/grpc.") { // health and reflection do not watch the server's life
 		ctx, done = living(ctx)
 	} else {
 		ctx, done = s.whileLoggedIn(ctx)
@@ -196,11 +199,11 @@ func (s *Server) stream(srv any, st grpc.ServerStream, info *grpc.StreamServerIn
 	return toStatus(run(ctx))
 }
 
-// recovered turns a panic of one call into its INTERNAL error, with the stack in the log.
+// recovered turns a panic of one call into an INTERNAL error, and logs the stack.
 func (s *Server) recovered(ctx context.Context, method string, err *error) {
 	if p := recover(); p != nil {
 		s.log.ErrorContext(ctx, "call panicked", slog.String("method", method), slog.Any("panic", p),
 			slog.String("stack", string(debug.Stack())))
-		*err = toStatus(&failure.Error{Class: failure.Internal, Reason: "the call failed inside the broker; its log has the details"})
+		*err = toStatus(&failure.Error{Class: failure.Internal, Reason: "the call failed because of a fault in the broker; its log has the details"})
 	}
 }

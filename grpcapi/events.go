@@ -6,22 +6,24 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/quorate/quorate/broker"
+	"github.com/quorate/quorate/broker/watch"
 	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
 )
 
+// eventsServer serves Events over the broker; it keeps no state.
 type eventsServer struct {
 	brokerv1.UnimplementedEventsServer
 	b *broker.Broker
 }
 
-// WatchEvents tells events of all nodes until the caller ends the stream.
+// WatchEvents sends events of all nodes until the caller ends the stream.
 func (s *eventsServer) WatchEvents(req *brokerv1.WatchEventsRequest, stream grpc.ServerStreamingServer[brokerv1.WatchEventsResponse]) error {
 	ctx, cancel := living(stream.Context())
 	defer cancel()
-	err := s.b.WatchEvents(ctx, broker.WatchEvents{
+	err := s.b.Events.Watch(ctx, watch.Choice{
 		VHost: req.GetVhost(), Kinds: req.GetKinds(), Name: req.GetName(), Cursor: req.GetCursor(), History: req.GetHistory(),
 		User: req.GetUser(), Operation: req.GetOperation(),
-	}, func(events []broker.Event, cursor string) error {
+	}, func(events []watch.Event, cursor string) error {
 		out := &brokerv1.WatchEventsResponse{Cursor: cursor}
 		for i := range events {
 			out.Events = append(out.Events, toEvent(&events[i]))
@@ -36,8 +38,8 @@ func (s *eventsServer) WatchEvents(req *brokerv1.WatchEventsRequest, stream grpc
 
 // TailAudit returns the newest audit records.
 func (s *eventsServer) TailAudit(ctx context.Context, req *brokerv1.TailAuditRequest) (*brokerv1.TailAuditResponse, error) {
-	w := broker.WatchEvents{VHost: req.GetVhost(), User: req.GetUser(), Operation: req.GetOperation()}
-	tail, err := s.b.TailAudit(ctx, w, int(min(req.GetLimit(), broker.MaxAuditTail)))
+	w := watch.Choice{VHost: req.GetVhost(), User: req.GetUser(), Operation: req.GetOperation()}
+	tail, err := s.b.Events.Tail(ctx, w, int(min(req.GetLimit(), watch.MaxAuditTail)))
 	if err != nil {
 		return nil, err
 	}
@@ -48,7 +50,8 @@ func (s *eventsServer) TailAudit(ctx context.Context, req *brokerv1.TailAuditReq
 	return out, nil
 }
 
-func toEvent(e *broker.Event) *brokerv1.Event {
+// toEvent converts an event; the audit part is there for audit records alone.
+func toEvent(e *watch.Event) *brokerv1.Event {
 	out := &brokerv1.Event{
 		Kind: string(e.Kind), AtMs: e.AtMs, Node: string(e.Node), Vhost: e.VHost, Name: e.Name,
 		Cause: e.Cause, Detail: e.Detail, Count: e.Count,

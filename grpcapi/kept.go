@@ -8,15 +8,15 @@ import (
 	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
 )
 
-// keptTime is how long a message that a quota holds back keeps its room while others lack it; while its own user or
-// connection does, receiveTime.
+// keptTime is how long a message that a quota holds back keeps its room while others lack it; while
+// only its own user or connection lacks it, receiveTime.
 const keptTime = scarceTime
 
-// kept is the room of the large message that a call is about to publish: it takes room until quotas let it through, as it
-// takes memory. A nil kept keeps nothing. The goroutine that reads and the one that ends the call may use it.
+// kept is the room of a large message that a call is about to publish. The message keeps its room
+// until alarms and quotas let it through, because it keeps its memory. A nil kept keeps nothing. The
+// goroutine that reads and the one that ends the call may both use it.
 type kept struct {
-	b    *budget
-	user string
+	b *budget
 
 	mu      sync.Mutex // guards what follows
 	release func()     // nil: there is no such message
@@ -24,9 +24,11 @@ type kept struct {
 	ended   bool
 }
 
+// keptKey is the key of a call's kept room in its context; its own type keeps it unique.
 type keptKey struct{}
 
-// keeping has the messages of a call that publishes keep their room until letGo. end gives back what is left.
+// keeping makes the messages of a publishing call keep their room until letGo. end gives back the
+// rest.
 func (s *Server) keeping(ctx context.Context, method string) (with context.Context, end func()) {
 	if method != brokerv1.Broker_PublishOne_FullMethodName && method != brokerv1.Broker_Publish_FullMethodName {
 		return ctx, func() {}
@@ -41,17 +43,17 @@ func keptOf(ctx context.Context) *kept {
 	return k
 }
 
-// keep takes the room of a message that was read.
-func (k *kept) keep(release func()) {
+// keep takes over the room of a message that was read.
+func (k *kept) keep(a *asked, release func()) {
 	if k == nil {
 		return
 	}
 	k.mu.Lock()
 	ended := k.ended
 	if !ended {
-		k.b.holds(k.user, 1)
+		k.b.holds(a, 1)
 		k.release = func() {
-			k.b.holds(k.user, -1)
+			k.b.holds(a, -1)
 			release()
 		}
 		k.since = time.Now()
@@ -62,7 +64,7 @@ func (k *kept) keep(release func()) {
 	}
 }
 
-// letGo gives the room of a message back, if it has any.
+// letGo gives back the room of a message, if it has any.
 func (k *kept) letGo() {
 	if k == nil {
 		return
@@ -76,7 +78,7 @@ func (k *kept) letGo() {
 	}
 }
 
-// end gives back what is left, and keeps nothing more.
+// end gives back the rest and keeps nothing from then on.
 func (k *kept) end() {
 	k.mu.Lock()
 	k.ended = true
@@ -84,7 +86,8 @@ func (k *kept) end() {
 	k.letGo()
 }
 
-// inTheWay reports whether others have lacked the room for long enough that the message must not wait any more.
+// inTheWay reports whether others have lacked the room for so long that the message may wait no
+// longer.
 func (k *kept) inTheWay() bool {
 	if k == nil {
 		return false

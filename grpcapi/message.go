@@ -11,7 +11,7 @@ import (
 	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
 )
 
-// vhostOf is the vhost that a request means.
+// vhostOf returns the vhost of a request; "" stands for the default one.
 func vhostOf(name string) string {
 	if name == "" {
 		return broker.DefaultVHost
@@ -19,7 +19,7 @@ func vhostOf(name string) string {
 	return name
 }
 
-// setPublish makes a publish of a message of the API; out is overwritten.
+// setPublish converts a message of the API to a publish; it overwrites out.
 func setPublish(out *broker.Publish, m *brokerv1.Message) error {
 	p := m.GetProperties()
 	*out = broker.Publish{
@@ -69,7 +69,7 @@ func setPublish(out *broker.Publish, m *brokerv1.Message) error {
 	return err
 }
 
-// property is a text of the API and of a message.
+// property is a text property, in the API and in a message.
 type property struct {
 	name string
 	api  **string
@@ -77,7 +77,7 @@ type property struct {
 	bit  message.Presence
 }
 
-// texts are the properties that are texts.
+// texts are the text properties.
 func texts(p *brokerv1.Properties, q *message.Properties) [9]property {
 	return [...]property{
 		{"content_type", &p.ContentType, &q.ContentType, message.HasContentType},
@@ -92,7 +92,7 @@ func texts(p *brokerv1.Properties, q *message.Properties) [9]property {
 	}
 }
 
-// takeRaw takes properties that may be other than UTF-8 (AM-9).
+// takeRaw reads properties that may not be UTF-8 (AM-9).
 func takeRaw(p *brokerv1.Properties, q *message.Properties) error {
 	if len(p.GetRaw()) == 0 {
 		return nil
@@ -101,7 +101,7 @@ func takeRaw(p *brokerv1.Properties, q *message.Properties) error {
 	for name, b := range p.GetRaw() {
 		i := slices.IndexFunc(all[:], func(x property) bool { return x.name == name })
 		if i < 0 {
-			return invalid("message", "raw", strconv.Quote(name), "is no property that is a text; want content_type, content_encoding, "+
+			return invalid("message", "raw", strconv.Quote(name), "is not a text property; want content_type, content_encoding, "+
 				"correlation_id, reply_to, expiration, message_id, type, user_id or app_id")
 		}
 		*all[i].own = string(b)
@@ -110,7 +110,7 @@ func takeRaw(p *brokerv1.Properties, q *message.Properties) error {
 	return nil
 }
 
-// toResult makes the API's result of a publish.
+// toResult converts the result of a publish.
 func toResult(out *brokerv1.PublishResult, r *broker.Result) {
 	out.Reset()
 	out.Queues = uint32(r.Queues)
@@ -130,6 +130,7 @@ func toResult(out *brokerv1.PublishResult, r *broker.Result) {
 	}
 }
 
+// toCause converts the cause of a rejection; one that the API does not know stays unspecified.
 func toCause(c broker.RejectionCause) brokerv1.Rejection_Cause {
 	switch c {
 	case broker.CauseMaxLen:
@@ -144,8 +145,8 @@ func toCause(c broker.RejectionCause) brokerv1.Rejection_Cause {
 	return brokerv1.Rejection_CAUSE_UNSPECIFIED
 }
 
-// setDelivery makes the API's form of a delivery. It refers to d, which must stay
-// unchanged while out is in use.
+// setDelivery converts a delivery. The result refers to d, which must stay unchanged while out is
+// in use.
 func setDelivery(out *brokerv1.Delivery, props *brokerv1.Properties, d *broker.Delivery) {
 	m := &d.Message
 	out.DeliveryId = d.ID
@@ -161,6 +162,8 @@ func setDelivery(out *brokerv1.Delivery, props *brokerv1.Properties, d *broker.D
 	out.Properties = props
 }
 
+// setProperties fills out from the properties that are present, an empty one included (MSG-1). It
+// reuses out, which is on every delivery. Texts that are not valid UTF-8 also go as bytes.
 func setProperties(out *brokerv1.Properties, m *message.Message) {
 	has := m.Present()
 	out.Raw = nil
@@ -211,6 +214,7 @@ func deathHeaders(m *message.Message) message.Table {
 	return kept
 }
 
+// toDeath converts a death; a TTL of 0 and no TTL are different.
 func toDeath(d *message.Death) *brokerv1.Death {
 	out := &brokerv1.Death{
 		Queue: valid(d.Queue), Reason: d.Reason, Count: d.Count, FirstTimeMs: d.FirstTimeMs, LastTimeMs: d.LastTimeMs,
@@ -227,7 +231,7 @@ func toDeath(d *message.Death) *brokerv1.Death {
 	return out
 }
 
-// outcome reads what a client decided.
+// outcome reads the client's decision.
 func outcome(o brokerv1.Outcome) broker.Outcome {
 	switch o {
 	case brokerv1.Outcome_OUTCOME_ACK:

@@ -8,12 +8,13 @@ import (
 	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
 )
 
+// messagesServer serves Messages over the broker; it keeps no state.
 type messagesServer struct {
 	brokerv1.UnimplementedMessagesServer
 	b *broker.Broker
 }
 
-// Peek shows a page of messages.
+// Peek returns a page of messages.
 func (s *messagesServer) Peek(ctx context.Context, req *brokerv1.PeekRequest) (*brokerv1.PeekResponse, error) {
 	f, err := fromMessageFilter(req.GetFilter())
 	if err != nil {
@@ -37,6 +38,7 @@ func (s *messagesServer) Peek(ctx context.Context, req *brokerv1.PeekRequest) (*
 	return out, nil
 }
 
+// toPeeked converts a message that was looked at, with what the part of the queue says of it.
 func toPeeked(p *broker.Peeked) *brokerv1.PeekedMessage {
 	out := &brokerv1.PeekedMessage{
 		Number: p.Number, Message: &brokerv1.Delivery{}, BodyBytes: uint64(p.BodyBytes), AtMs: p.AtMs, ExpiresMs: p.ExpiresMs,
@@ -46,6 +48,7 @@ func toPeeked(p *broker.Peeked) *brokerv1.PeekedMessage {
 	return out
 }
 
+// fromPart reads the part of a queue; unspecified is ready.
 func fromPart(p brokerv1.QueuePart) (broker.Part, error) {
 	switch p {
 	case brokerv1.QueuePart_QUEUE_PART_UNSPECIFIED, brokerv1.QueuePart_QUEUE_PART_READY:
@@ -60,6 +63,7 @@ func fromPart(p brokerv1.QueuePart) (broker.Part, error) {
 	return 0, invalid("queue", "part", p.String(), "is not known; want ready, unsettled, backlog or delayed")
 }
 
+// fromMessageFilter reads which messages are chosen; an empty filter chooses all.
 func fromMessageFilter(f *brokerv1.MessageFilter) (broker.MessageFilter, error) {
 	headers, err := fromTable("headers", f.GetHeaders())
 	if err != nil {
@@ -71,6 +75,7 @@ func fromMessageFilter(f *brokerv1.MessageFilter) (broker.MessageFilter, error) 
 	}}, nil
 }
 
+// fromJob reads what jobs on messages have in common.
 func fromJob(j *brokerv1.MessageJob) (broker.MessageJob, error) {
 	f, err := fromMessageFilter(j.GetFilter())
 	return broker.MessageJob{
@@ -78,7 +83,7 @@ func fromJob(j *brokerv1.MessageJob) (broker.MessageJob, error) {
 	}, err
 }
 
-// DeleteMessages takes chosen messages off a queue.
+// DeleteMessages removes chosen messages from a queue.
 func (s *messagesServer) DeleteMessages(ctx context.Context, req *brokerv1.DeleteMessagesRequest) (*brokerv1.StartOperationResponse, error) {
 	j, err := fromJob(req.GetJob())
 	if err != nil {
@@ -96,7 +101,7 @@ func (s *messagesServer) MoveMessages(ctx context.Context, req *brokerv1.MoveMes
 	case (req.GetToQueue() != "") == (req.ToExchange != nil):
 		return nil, invalid("queue", "to_queue", req.GetToQueue(), "name either to_queue or to_exchange")
 	case req.ToExchange == nil && req.RoutingKey != nil:
-		return nil, invalid("queue", "routing_key", req.GetRoutingKey(), "is for to_exchange; a queue takes messages as they are")
+		return nil, invalid("queue", "routing_key", req.GetRoutingKey(), "applies to to_exchange only; a move to a queue keeps messages as they are")
 	}
 	return started(s.b.MoveMessages(ctx, j, broker.MoveTarget{
 		Queue: req.GetToQueue(), Exchange: req.GetToExchange(), Key: req.GetRoutingKey(), HasKey: req.RoutingKey != nil,
@@ -112,7 +117,7 @@ func (s *messagesServer) RedriveMessages(ctx context.Context, req *brokerv1.Redr
 	return started(s.b.RedriveMessages(ctx, j, req.GetToExchange()))
 }
 
-// ExplainRouting tells where a message would go.
+// ExplainRouting explains where a message would go.
 func (s *messagesServer) ExplainRouting(ctx context.Context, req *brokerv1.ExplainRoutingRequest) (*brokerv1.ExplainRoutingResponse, error) {
 	headers, err := fromTable("headers", req.GetHeaders())
 	if err != nil {
@@ -125,7 +130,7 @@ func (s *messagesServer) ExplainRouting(ctx context.Context, req *brokerv1.Expla
 	return &brokerv1.ExplainRoutingResponse{Queues: toRouted(e.Queues), Steps: toSteps(e.Steps)}, nil
 }
 
-// ExplainDeadLetter tells where a dead letter would go.
+// ExplainDeadLetter explains where a dead letter would go.
 func (s *messagesServer) ExplainDeadLetter(ctx context.Context, req *brokerv1.ExplainDeadLetterRequest) (*brokerv1.ExplainDeadLetterResponse, error) {
 	part, err := fromPart(req.GetPart())
 	if err != nil {
@@ -143,6 +148,7 @@ func (s *messagesServer) ExplainDeadLetter(ctx context.Context, req *brokerv1.Ex
 	}, nil
 }
 
+// toRouted converts the queues that a message would reach, with the ways there.
 func toRouted(queues []broker.RoutedQueue) []*brokerv1.RoutedQueue {
 	out := make([]*brokerv1.RoutedQueue, len(queues))
 	for i := range queues {
@@ -155,6 +161,7 @@ func toRouted(queues []broker.RoutedQueue) []*brokerv1.RoutedQueue {
 	return out
 }
 
+// toSettings converts settings with where each comes from.
 func toSettings(all []broker.Setting) []*brokerv1.SettingSource {
 	out := make([]*brokerv1.SettingSource, len(all))
 	for i := range all {
@@ -163,6 +170,7 @@ func toSettings(all []broker.Setting) []*brokerv1.SettingSource {
 	return out
 }
 
+// toSteps converts the exchanges that routing visits. Misses may be fewer than MissesTotal.
 func toSteps(steps []broker.RoutingStep) []*brokerv1.RoutingStep {
 	out := make([]*brokerv1.RoutingStep, len(steps))
 	for i := range steps {
@@ -177,6 +185,7 @@ func toSteps(steps []broker.RoutingStep) []*brokerv1.RoutingStep {
 	return out
 }
 
+// validAll makes each text valid UTF-8, which protobuf demands.
 func validAll(texts []string) []string {
 	out := make([]string, len(texts))
 	for i, s := range texts {

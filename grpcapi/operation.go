@@ -10,7 +10,7 @@ import (
 	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
 )
 
-// watchTick is the least time between two states of an operation in a WatchOperation.
+// watchTick is the minimum time between two states in a WatchOperation.
 const watchTick = 100 * time.Millisecond
 
 // ListOperations lists the long jobs of all nodes that answer.
@@ -35,7 +35,7 @@ func (a *adminServer) GetOperation(ctx context.Context, req *brokerv1.GetOperati
 	return &brokerv1.GetOperationResponse{Operation: toOperation(&op)}, nil
 }
 
-// WatchOperation sends a long job as it is until it has ended.
+// WatchOperation sends the state of a long job until the job has ended.
 func (a *adminServer) WatchOperation(req *brokerv1.WatchOperationRequest, stream grpc.ServerStreamingServer[brokerv1.WatchOperationResponse]) error {
 	ctx, cancel := living(stream.Context())
 	defer cancel()
@@ -147,12 +147,12 @@ func (a *adminServer) ForgetNode(ctx context.Context, req *brokerv1.ForgetNodeRe
 	return started(a.b.Operators.Forget(ctx, req.GetNode(), req.GetReplace(), req.GetDryRun()))
 }
 
-// RemoveNode takes a node that runs out of the cluster for good.
+// RemoveNode takes a running node out of the cluster for good.
 func (a *adminServer) RemoveNode(ctx context.Context, req *brokerv1.RemoveNodeRequest) (*brokerv1.StartOperationResponse, error) {
 	return started(a.b.Operators.Remove(ctx, req.GetNode(), req.GetExclude(), req.GetDryRun()))
 }
 
-// ReplaceNode gives up what a node had stored.
+// ReplaceNode gives up a node's stored data.
 func (a *adminServer) ReplaceNode(ctx context.Context, req *brokerv1.ReplaceNodeRequest) (*brokerv1.StartOperationResponse, error) {
 	return started(a.b.Operators.Replace(ctx, req.GetNode(), req.GetAcceptLoss(), req.GetDryRun()))
 }
@@ -165,6 +165,7 @@ func toFilter(f *brokerv1.QueueFilter) operators.QueueFilter {
 	return operators.QueueFilter{VHost: f.GetVhost(), Pattern: f.GetPattern()}
 }
 
+// started answers a call that begins an operation. A dry run has a plan and no operation.
 func started(op operators.Operation, p operators.Plan, err error) (*brokerv1.StartOperationResponse, error) {
 	if err != nil {
 		return nil, err
@@ -179,6 +180,7 @@ func started(op operators.Operation, p operators.Plan, err error) (*brokerv1.Sta
 	return out, nil
 }
 
+// toOperation converts an operation; times are in milliseconds.
 func toOperation(o *operators.Operation) *brokerv1.Operation {
 	state := brokerv1.OperationState_OPERATION_STATE_UNSPECIFIED
 	switch o.State {

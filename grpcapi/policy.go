@@ -8,6 +8,7 @@ import (
 	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
 )
 
+// policyServer serves Policies over the broker; it keeps no state.
 type policyServer struct {
 	brokerv1.UnimplementedPoliciesServer
 	b *broker.Broker

@@ -18,6 +18,7 @@ import (
 	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
 )
 
+// brokerServer serves Broker: publishing, consuming, getting and connecting.
 type brokerServer struct {
 	brokerv1.UnimplementedBrokerServer
 	s *Server
@@ -57,7 +58,7 @@ func (x *brokerServer) PublishOne(ctx context.Context, req *brokerv1.PublishOneR
 	}
 }
 
-// Publish carries messages one way and results the other.
+// Publish carries messages in one direction and results in the other.
 func (x *brokerServer) Publish(stream grpc.BidiStreamingServer[brokerv1.PublishRequest, brokerv1.PublishResponse]) error {
 	if err := x.s.b.Serving.Admit(); err != nil {
 		return err
@@ -78,31 +79,32 @@ func (x *brokerServer) Publish(stream grpc.BidiStreamingServer[brokerv1.PublishR
 	return p.run()
 }
 
-// publishStream is one Publish stream. The handler's goroutine writes, a second one
-// reads; what lies between them is guarded by mu. The reader may outlive the handler by
-// the call in which it is stuck.
+// publishStream is one Publish stream. The handler's goroutine writes, a second one reads; what
+// lies between them is guarded by mu. The reader may outlive the handler by the call that it is in.
 type publishStream struct {
 	s      *Server
 	stream grpc.BidiStreamingServer[brokerv1.PublishRequest, brokerv1.PublishResponse]
 
-	news chan struct{} // holds a token when there are results
+	news chan struct{} // holds a token when results are waiting
 	room chan struct{} // holds a token when the window has room again
 	read chan error    // why the reader ended
 
 	mu       sync.Mutex
 	results  []broker.Result
-	inFlight int  // taken and not yet in results
-	ending   bool // nothing more is taken
+	inFlight int  // accepted and not yet in results
+	ending   bool // no more messages are accepted
 
-	// Of the reader alone.
+	// Owned by the reader.
 	sender   *broker.Sender
-	in       string // the vhost that the stream is counted in
-	leave    func() // ends that; nil: it is not counted yet
+	in       string // the vhost in which the stream counts
+	leave    func() // ends that count; nil: the stream is not counted yet
 	last     uint64
-	first    bool               // the first request was seen
+	first    bool               // the first request has arrived
 	producer *broker.ProducerID // nil: none
 }
 
+// run reads in a second goroutine and writes in the handler's. The reader does its own cleaning up,
+// since it may outlive the handler.
 func (p *publishStream) run() error {
 	go func() {
 		err := p.readAll()
@@ -114,7 +116,7 @@ func (p *publishStream) run() error {
 	return p.write()
 }
 
-// readAll takes messages until the client has no more.
+// readAll reads messages until the client ends the stream.
 func (p *publishStream) readAll() error {
 	ctx := p.stream.Context()
 	done, room := p.result, keptOf(ctx)
@@ -138,12 +140,8 @@ func (p *publishStream) readAll() error {
 		if opened {
 			continue
 		}
-		if a := p.s.b.Alarm(); a != nil { // PUB-10
-			select {
-			case <-a.Ended():
-			case <-ctx.Done():
-				return ctx.Err()
-			}
+		if err := p.awaitAlarm(ctx, inTheWay); err != nil { // PUB-10
+			return err
 		}
 		wrong := setPublish(&m, req.GetMessage())
 		m.Token, m.Sender = req.GetSequence(), p.sender
@@ -166,7 +164,35 @@ func (p *publishStream) readAll() error {
 	}
 }
 
-// enter counts the stream as a channel of the vhost that its next message is for (VH-4).
+// alarmLook is the time between two looks whether a stream that waits for the end of an alarm is in the way of others.
+const alarmLook = 250 * time.Millisecond
+
+// awaitAlarm waits while the node takes no messages. It fails with ResourceExhausted as soon as giveUp says so.
+func (p *publishStream) awaitAlarm(ctx context.Context, giveUp func() bool) error {
+	a := p.s.b.Alarm()
+	if a == nil {
+		return nil
+	}
+	look := time.NewTicker(alarmLook)
+	defer look.Stop()
+	for {
+		select {
+		case <-a.Ended():
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-look.C:
+		}
+		if giveUp() {
+			return &failure.Error{
+				Class: failure.ResourceExhausted, Kind: "message", RetryAfter: receiveRetry,
+				Reason: "waits, and others need its room: " + a.Reason,
+			}
+		}
+	}
+}
+
+// enter counts the stream as a channel of the vhost of its next message (VH-4).
 func (p *publishStream) enter(ctx context.Context, vhost string) error {
 	if p.leave != nil && vhost == p.in {
 		return nil
@@ -182,8 +208,8 @@ func (p *publishStream) enter(ctx context.Context, vhost string) error {
 	return err
 }
 
-// take counts a message, unless the stream ends: then its client gets no result of it, as of
-// those that are still on their way.
+// take counts a message, unless the stream is ending: then the client gets no result for it, as for
+// all messages still in transit.
 func (p *publishStream) take() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -193,21 +219,21 @@ func (p *publishStream) take() bool {
 	return !p.ending
 }
 
-// takeNoMore ends the reader with the next message that comes.
+// takeNoMore ends the reader at the next message.
 func (p *publishStream) takeNoMore() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.ending = true
 }
 
-// accept checks a request's place in the stream; opened reports that it carries no message.
+// accept checks a request's position in the stream; opened reports that it carries no message.
 func (p *publishStream) accept(req *brokerv1.PublishRequest) (opened bool, err error) {
 	if id := req.GetProducer(); len(id) > 0 {
 		switch {
 		case len(id) != len(broker.ProducerID{}):
 			return false, invalid("stream", "producer", strconv.Itoa(len(id))+" bytes", "want 16 bytes")
 		case p.first && (p.producer == nil || broker.ProducerID(id) != *p.producer):
-			return false, invalid("stream", "producer", "", "belongs into the first request of the stream; open another stream for another publisher")
+			return false, invalid("stream", "producer", "", "belongs in the first request of the stream; open another stream for another publisher")
 		}
 		name := broker.ProducerID(id)
 		p.producer = &name
@@ -245,14 +271,14 @@ func (p *publishStream) awaitRoom(ctx context.Context) error {
 	}
 }
 
-// retryNow is what a client is told to wait before it asks another node.
+// retryNow is how long a client is asked to wait before it tries another node.
 const retryNow = 50 * time.Millisecond
 
 func errStopping() error {
 	return &failure.Error{Class: failure.Unavailable, Kind: "node", Reason: "this node is stopping; use another node", RetryAfter: retryNow}
 }
 
-// result takes the result of one message; it is called from any goroutine.
+// result receives the result of one message. It may be called from any goroutine.
 func (p *publishStream) result(r broker.Result) {
 	p.mu.Lock()
 	p.inFlight--
@@ -262,9 +288,9 @@ func (p *publishStream) result(r broker.Result) {
 	wait.Wake(p.room)
 }
 
-// write sends results, all that have gathered at a time. When the reader has ended, or
-// the connection's life does, it first waits until every message that was taken has its result,
-// unless the node is cut off: the client sends again what has none.
+// write sends results, batching those that have gathered. When the reader or the connection's life
+// has ended, it first waits until every accepted message has a result, unless the node is cut off;
+// the client resends what has none.
 func (p *publishStream) write() (end error) {
 	life, cut := lifeOf(p.stream.Context()), p.s.b.Serving.CutOff()
 	var res brokerv1.PublishResult
@@ -303,7 +329,7 @@ func (p *publishStream) write() (end error) {
 		case <-over:
 			p.takeNoMore()
 			ending, end = true, context.Cause(life)
-		case <-cut: // what was taken has no result for long
+		case <-cut: // accepted messages may get no result for a long time
 			p.takeNoMore()
 			return p.s.b.Serving.ErrCutOff()
 		case <-p.stream.Context().Done():

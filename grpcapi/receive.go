@@ -18,22 +18,23 @@ import (
 	"github.com/quorate/quorate/broker/failure"
 )
 
-// How slowly a message that takes room in the budget may come, before its call is ended: receiveTime and a second for each
-// receiveBytesPerSec; while others wait for room scarceTime, and a second for each scarceBytesPerSec.
+// How slowly a message with room in the budget may arrive before its call is ended: within
+// receiveTime, plus a second for each receiveBytesPerSec; while others wait for room, within
+// scarceTime, plus a second for each scarceBytesPerSec.
 const (
 	receiveTime        = 30 * time.Second
 	receiveBytesPerSec = 64 << 10
 	scarceTime         = 5 * time.Second
 	scarceBytesPerSec  = 1 << 20
-	// scarceLook is the time between two looks whether others wait.
+	// scarceLook is the time between two checks whether others are waiting.
 	scarceLook = time.Second
 )
 
-// headBytes is the size of what stands before each message: whether it is compressed, and its length.
+// headBytes is the size of the prefix of each message: a compression flag and the length.
 const headBytes = 5
 
-// rawStream is gRPC's end of a call below messages. What is not read of it holds the client up by the flow control
-// of HTTP/2, so a message whose length is known can wait for room.
+// rawStream is gRPC's end of a call below the level of messages. Unread data holds the client up by
+// HTTP/2 flow control, so a message whose length is known can wait for room.
 type rawStream interface {
 	ReadMessageHeader(head []byte) error
 	Read(n int) (mem.BufferSlice, error)
@@ -46,17 +47,17 @@ type receiver struct {
 	conn *countedConn
 	raw  rawStream
 	user string
-	most int // bytes of a message
+	most int // of a message
 	one  bool
 	head [headBytes]byte
 	kept *kept // nil: a message gives its room back as soon as it is read
 }
 
-// receiver returns what reads a call's messages; one: there is only one.
+// receiver returns the reader of a call's messages; one: the call has only one.
 func (s *Server) receiver(ctx context.Context, method string, one bool) (*receiver, error) {
 	raw, ok := grpc.ServerTransportStreamFromContext(ctx).(rawStream)
 	if !ok {
-		return nil, &failure.Error{Class: failure.Internal, Reason: "gRPC does not show the bytes of calls"}
+		return nil, &failure.Error{Class: failure.Internal, Reason: "gRPC does not expose the bytes of calls"}
 	}
 	r := &receiver{s: s, conn: connectionOf(ctx), raw: raw, most: s.b.MaxBodyBytes() + headRoomBytes, one: one}
 	if isOpen(method) {
@@ -64,9 +65,7 @@ func (s *Server) receiver(ctx context.Context, method string, one bool) (*receiv
 	} else if who, err := s.b.Logins.Who(ctx); err == nil && who != nil {
 		r.user = who.User()
 	}
-	if r.kept = keptOf(ctx); r.kept != nil {
-		r.kept.user = r.user
-	}
+	r.kept = keptOf(ctx)
 	return r, nil
 }
 
@@ -89,7 +88,7 @@ func (r *receiver) next(ctx context.Context, m any) error {
 	return r.whole(n, m)
 }
 
-// whole reads a message of n bytes into m, and what must follow it.
+// whole reads a message of n bytes into m and checks what follows it.
 func (r *receiver) whole(n int, m any) error {
 	data, err := r.raw.Read(n)
 	if err != nil {
@@ -107,7 +106,7 @@ func (r *receiver) whole(n int, m any) error {
 	return nil
 }
 
-// end waits for the end of a call that has one message.
+// end waits for the end of a call with a single message.
 func (r *receiver) end(b []byte) error {
 	switch err := r.raw.ReadMessageHeader(b); {
 	case errors.Is(err, io.EOF):
@@ -118,10 +117,11 @@ func (r *receiver) end(b []byte) error {
 	return status.Error(codes.Internal, "the call has more than one request")
 }
 
-// large reads a message that is larger than what comes unasked, once there is room for it. Its call ends if it takes too
-// long: what reads it then ends with the call.
+// large reads a message that does not fit into the flow-control window, once there is room for it.
+// If it takes too long, the call ends; the goroutine that reads it ends with the call.
 func (r *receiver) large(ctx context.Context, n int, m any) error {
-	release, err := r.s.receiving.acquire(ctx, r.conn, r.user, int64(n))
+	a := &asked{conn: r.conn, user: r.user, bytes: int64(n), keeps: r.kept != nil}
+	release, err := r.s.receiving.acquire(ctx, a)
 	if err != nil {
 		return err
 	}
@@ -142,7 +142,7 @@ func (r *receiver) large(ctx context.Context, n int, m any) error {
 		select {
 		case err := <-whole:
 			if err == nil {
-				r.kept.keep(release)
+				r.kept.keep(a, release)
 			}
 			return err
 		case <-look.C:
@@ -160,25 +160,25 @@ func (r *receiver) large(ctx context.Context, n int, m any) error {
 	}
 }
 
-// tooSlow is the error of a call whose message does not come.
+// tooSlow is the error of a call whose message arrives too slowly.
 func (r *receiver) tooSlow(n int, age time.Duration) error {
 	r.s.receiving.late.Add(1)
-	r.s.log.Warn("a call is ended whose message does not come", slog.String("client", r.conn.RemoteAddr().String()),
+	r.s.log.Warn("a call is ended because its message does not arrive", slog.String("client", r.conn.RemoteAddr().String()),
 		slog.String("user", r.user), slog.Int("bytes", n), slog.Duration("after", age.Round(time.Millisecond)))
 	return &failure.Error{
 		Class: failure.ResourceExhausted, Kind: "message", RetryAfter: receiveRetry,
-		Reason: fmt.Sprintf("the message of %d bytes has not come within %v, and others may need its room; send it faster, or smaller ones",
+		Reason: fmt.Sprintf("the message of %d bytes has not arrived within %v, and others may need its room; send it faster, or send smaller messages",
 			n, age.Round(time.Millisecond)),
 	}
 }
 
-// decode makes a message of its bytes, which it frees.
+// decode decodes a message and frees its bytes.
 func (r *receiver) decode(compressed byte, data mem.BufferSlice, m any) error {
 	defer func() { data.Free() }()
 	switch name := r.raw.RecvCompress(); {
 	case compressed == 0:
 	case name == "" || name == encoding.Identity || encoding.GetCompressor(name) == nil:
-		return status.Errorf(codes.Unimplemented, "a message is compressed by %q, which is not known here", name)
+		return status.Errorf(codes.Unimplemented, "a message is compressed with %q, which this server does not know", name)
 	default:
 		plain, err := decompress(encoding.GetCompressor(name), data, r.most)
 		if err != nil {
@@ -193,7 +193,7 @@ func (r *receiver) decode(compressed byte, data mem.BufferSlice, m any) error {
 	return nil
 }
 
-// decompress returns the bytes of a compressed message, at most so many.
+// decompress returns at most the given number of bytes of a compressed message.
 func decompress(c encoding.Compressor, data mem.BufferSlice, most int) (mem.BufferSlice, error) {
 	from := data.Reader()
 	defer func() { _ = from.Close() }()
@@ -211,7 +211,7 @@ func decompress(c encoding.Compressor, data mem.BufferSlice, most int) (mem.Buff
 	return mem.BufferSlice{mem.SliceBuffer(plain)}, nil
 }
 
-// cutShort is the error of a call whose end came too early.
+// cutShort is the error of a call that ended within a message.
 func cutShort(err error) error {
 	switch {
 	case errors.Is(err, io.EOF):

@@ -1,9 +1,8 @@
-// Package grpcapi serves the APIs of proto/broker/v1, grpc.health.v1 and, if wanted,
-// reflection, as a thin translation to package broker.
+// Package grpcapi serves the APIs of proto/broker/v1, grpc.health.v1 and, on request, reflection,
+// as a thin translation to package broker.
 //
-// Errors carry google.rpc.ErrorInfo as proto/broker/v1 says, and RetryInfo where a retry
-// helps (C-4). A stream has one reader and one writer; nothing here costs a goroutine per
-// message.
+// Errors carry google.rpc.ErrorInfo as proto/broker/v1 says, and RetryInfo where a retry helps
+// (C-4). A stream has one reader and one writer; there is no goroutine per message.
 package grpcapi
 
 import (
@@ -41,42 +40,43 @@ const (
 	DefaultDeliveryBytes     = 1 << 20
 	DefaultKeepaliveInterval = 15 * time.Second
 	DefaultKeepaliveTimeout  = 10 * time.Second
-	// MinClientKeepalive is the shortest interval of a client's keepalive pings that is
-	// not taken for abuse.
+	// MinClientKeepalive is the shortest interval of a client's keepalive pings that does not count as
+	// abuse.
 	MinClientKeepalive = 5 * time.Second
-	// headRoomBytes is what a request may have beyond the largest body.
+	// headRoomBytes is how much a request may have beyond the largest body.
 	headRoomBytes = 1 << 20
-	// healthEvery is how often readiness is looked at.
+	// healthEvery is the interval of readiness checks.
 	healthEvery = 200 * time.Millisecond
 	bufferBytes = 64 << 10
 
-	// FitService is the name of a health service: NOT_SERVING while clients do better on another node
-	// that is SERVING, although this one goes on (broker.Fit). A node that drains, or starts, is fit:
-	// it serves those that it has.
+	// FitService is the name of a health service. It is NOT_SERVING while clients would do better on
+	// another node that is SERVING, although this node goes on serving (broker.Fit). A node that
+	// drains or starts counts as fit: it still serves the clients that it has.
 	FitService = "quorate.fit"
 )
 
 // Config describes a Server. Zero values are the defaults.
 type Config struct {
-	Broker *broker.Broker // needed
+	Broker *broker.Broker // required
 	Logger *slog.Logger   // nil: nothing is logged
 	// TLS protects the clients' connections; nil: plain text.
 	TLS *tls.Config
-	// Gate bounds the connections, and the time until one has logged in; nil: one with the
-	// defaults, for this server alone.
+	// Gate bounds the connections, and the time until a connection has logged in; nil: a gate of this
+	// server's own with the defaults.
 	Gate *gate.Gate
-	// Reflection serves the descriptions of the APIs to those who have logged in.
+	// Reflection serves the descriptions of the APIs to users that have logged in.
 	Reflection bool
 
-	// Incoming bounds the bytes of large messages that are being received; more wait. nil: 256 MiB, for this server alone.
+	// Incoming bounds the bytes of large messages that are being received; messages beyond it wait.
+	// nil: 256 MiB, for this server alone.
 	Incoming      *incoming.Budget
 	MaxStreams    uint32 // concurrent streams of one connection; 0: 1000
-	PublishWindow int    // messages of one Publish stream without a result; 0: 8192
-	// DeliveryBatch and DeliveryBytes bound one response of a Consume stream: deliveries,
-	// and bytes unless one delivery alone has more; 0: 256, 1 MiB.
+	PublishWindow int    // messages of one Publish stream that have no result yet; 0: 8192
+	// DeliveryBatch and DeliveryBytes bound one response of a Consume stream: the number of
+	// deliveries, and their bytes unless a single delivery has more; 0: 256, 1 MiB.
 	DeliveryBatch int
 	DeliveryBytes int
-	// KeepaliveInterval and KeepaliveTimeout find clients that vanished; 0: 15 s, 10 s.
+	// KeepaliveInterval and KeepaliveTimeout detect clients that have vanished; 0: 15 s, 10 s.
 	KeepaliveInterval, KeepaliveTimeout time.Duration
 }
 
@@ -118,8 +118,8 @@ type Server struct {
 	receiving *budget
 	codec     encoding.CodecV2
 
-	tags    atomic.Uint64   // for consumers that have no tag of their own
-	life    context.Context // ended by Shutdown: streams end, for its cause
+	tags    atomic.Uint64   // for consumers without a tag of their own
+	life    context.Context // ended by Shutdown; streams then end with its cause
 	stop    context.CancelCauseFunc
 	stopped sync.WaitGroup
 }
@@ -159,7 +159,7 @@ func New(c Config) *Server {
 		grpc.WriteBufferSize(bufferBytes),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: c.KeepaliveInterval, Timeout: c.KeepaliveTimeout}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: MinClientKeepalive, PermitWithoutStream: true}),
-		grpc.ConnectionTimeout(2*max(c.Gate.LoginTimeout(), time.Second)), // the gate's comes first
+		grpc.ConnectionTimeout(2*max(c.Gate.LoginTimeout(), time.Second)), // the gate's interceptor comes first
 		grpc.InTapHandle(s.early),
 		grpc.MaxHeaderListSize(maxHeaderBytes),
 		grpc.InitialWindowSize(windowBytes),
@@ -184,11 +184,12 @@ func New(c Config) *Server {
 	return s
 }
 
-// IncomingStats are the large messages that are being received now, and counts since the start.
+// IncomingStats are the present figures of large messages, and counts since the start.
 type IncomingStats struct {
 	Bytes   int64
 	Waiting int // for room
-	// Waits is how many had to wait, Refused how many because too many waited, Late how many took too long.
+	// Waits is how many messages had to wait, Refused how many were refused because too many waited,
+	// Late how many took too long.
 	Waits, Refused, Late uint64
 }
 
@@ -199,6 +200,7 @@ func (s *Server) Incoming() (x IncomingStats) {
 	return x
 }
 
+// setDefault writes the default over a zero value.
 func setDefault[T comparable](v *T, d T) {
 	var zero T
 	if *v == zero {
@@ -206,7 +208,7 @@ func setDefault[T comparable](v *T, d T) {
 	}
 }
 
-// Serve answers clients that connect to l until Shutdown; then it returns nil.
+// Serve serves clients that connect to l until Shutdown; then it returns nil.
 func (s *Server) Serve(l net.Listener) error {
 	s.stopped.Go(s.watchReadiness)
 	return s.grpc.Serve(s.cfg.Gate.Listen(l))
@@ -234,7 +236,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	return err
 }
 
-// watchReadiness keeps the health services at the broker's readiness.
+// watchReadiness keeps the health services in line with the broker's readiness.
 func (s *Server) watchReadiness() {
 	tick := time.NewTicker(healthEvery)
 	defer tick.Stop()
@@ -256,6 +258,7 @@ func (s *Server) watchReadiness() {
 	}
 }
 
+// serving gives readiness the word of the health protocol.
 func serving(is bool) healthv1.HealthCheckResponse_ServingStatus {
 	if is {
 		return healthv1.HealthCheckResponse_SERVING
@@ -263,6 +266,8 @@ func serving(is bool) healthv1.HealthCheckResponse_ServingStatus {
 	return healthv1.HealthCheckResponse_NOT_SERVING
 }
 
+// setHealth sets the health of the server as a whole and of the services that balancers ask about
+// by name.
 func (s *Server) setHealth(ready bool) {
 	state := serving(ready)
 	for _, name := range []string{"", brokerv1.Broker_ServiceDesc.ServiceName, brokerv1.Admin_ServiceDesc.ServiceName} {

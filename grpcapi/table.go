@@ -16,8 +16,8 @@ func fromTable(where string, t *brokerv1.Table) (message.Table, error) {
 	return fromFields(where, t.GetFields(), 1)
 }
 
-// fromNames reads a table in which a name stands once, as arguments and annotations do;
-// about is what they belong to.
+// fromNames reads a table in which each name may occur once, as in arguments and annotations;
+// about names its owner.
 func fromNames(where string, t *brokerv1.Table, about failure.Error) (message.Table, error) {
 	out, err := fromTable(where, t)
 	if err == nil {
@@ -26,7 +26,7 @@ func fromNames(where string, t *brokerv1.Table, about failure.Error) (message.Ta
 	return out, err
 }
 
-// namesOnce refuses a table in which a name stands twice.
+// namesOnce refuses a table in which a name occurs twice.
 func namesOnce(where string, t message.Table, about failure.Error) error {
 	if len(t) < 2 {
 		return nil
@@ -35,7 +35,7 @@ func namesOnce(where string, t message.Table, about failure.Error) error {
 	for _, f := range t {
 		if _, twice := seen[f.Name]; twice {
 			about.Class, about.Arg, about.Value = failure.PreconditionFailed, f.Name, f.Value.String()
-			about.Reason = "stands twice in the " + where + "; give it once"
+			about.Reason = "occurs twice in the " + where + "; give it once"
 			return &about
 		}
 		seen[f.Name] = struct{}{}
@@ -43,6 +43,7 @@ func namesOnce(where string, t message.Table, about failure.Error) error {
 	return nil
 }
 
+// fromFields reads a table at a nesting depth. A raw name counts before the readable one.
 func fromFields(where string, fields []*brokerv1.Field, depth int) (message.Table, error) {
 	if len(fields) == 0 {
 		return nil, nil
@@ -69,7 +70,7 @@ func tooDeep(where string) error {
 	return invalid("message", where, "", fmt.Sprintf("tables and arrays are nested more than %d levels deep", message.MaxTableDepth))
 }
 
-// fromValue reads one value; name is that of the field it belongs to.
+// fromValue reads one value; name is the name of its field.
 func fromValue(where, name string, v *brokerv1.Value, depth int) (message.Value, error) {
 	switch k := v.GetKind().(type) {
 	case *brokerv1.Value_Void:
@@ -112,6 +113,7 @@ func fromValue(where, name string, v *brokerv1.Value, depth int) (message.Value,
 	return message.Value{}, invalid("message", where, strconv.Quote(name), "the value has no kind; set one, void for none")
 }
 
+// fromArray counts an array as a level of nesting, as the stored form does.
 func fromArray(where, name string, values []*brokerv1.Value, depth int) (message.Value, error) {
 	if depth > message.MaxTableDepth {
 		return message.Value{}, tooDeep(where)
@@ -126,7 +128,7 @@ func fromArray(where, name string, values []*brokerv1.Value, depth int) (message
 	return message.Array(out...), nil
 }
 
-// fromNarrow reads the integers that protobuf has no type for.
+// fromNarrow reads the integer types that protobuf lacks.
 func fromNarrow(where, name string, v *brokerv1.Value) (message.Value, error) {
 	var n, low, high int64
 	var kind string
@@ -155,7 +157,7 @@ func outOfRange(where, name string, n int64, kind string, low, high int64) error
 	return invalid("message", where, fmt.Sprintf("%s = %d", strconv.Quote(name), n), fmt.Sprintf("want %d to %d for %s", low, high, kind))
 }
 
-// toTable writes a table for the API; nil for an empty one.
+// toTable converts a table; nil for an empty one.
 func toTable(t message.Table) *brokerv1.Table {
 	if len(t) == 0 {
 		return nil
@@ -172,7 +174,7 @@ func toTable(t message.Table) *brokerv1.Table {
 	return out
 }
 
-// shown returns a text as it can be shown, and, if it is not UTF-8, its bytes (AM-9).
+// shown returns a text in a displayable form and, if it is not UTF-8, its bytes (AM-9).
 func shown(s string) (text string, raw []byte) {
 	if utf8.ValidString(s) {
 		return s, nil
@@ -180,7 +182,7 @@ func shown(s string) (text string, raw []byte) {
 	return valid(s), []byte(s)
 }
 
-// setValue writes one value. Strings that are not UTF-8 have their own kind (AM-9).
+// setValue converts one value. Strings that are not UTF-8 have a kind of their own (AM-9).
 func setValue(out *brokerv1.Value, v message.Value) {
 	n, _ := v.AsInt()
 	switch v.Kind() {

@@ -17,29 +17,29 @@ import (
 	"github.com/quorate/quorate/internal/gate"
 )
 
-// What a connection may do that has not logged in, beside the gate's bounds.
+// What an unauthenticated connection may do, beside the gate's bounds.
 const (
-	// unauthenticatedStreams is how many calls may have their credentials looked at at the same time; the
-	// next one, and with it the connection, waits for one of them.
+	// unauthenticatedStreams is how many calls may have their credentials checked at a time; the next
+	// call, and with it the connection, waits.
 	unauthenticatedStreams = 1
-	// unauthenticatedWatches is how many calls for health may run, maxWatches the same of a connection
+	// unauthenticatedWatches is how many health calls may run, and maxWatches how many on a connection
 	// that has logged in.
 	unauthenticatedWatches, maxWatches = 4, 16
-	// maxOpenBytes is the size of a request that needs no login.
+	// maxOpenBytes bounds a request that needs no login.
 	maxOpenBytes = 4 << 10
-	// maxHeaderBytes is the size of a call's headers.
+	// maxHeaderBytes bounds the headers of a call.
 	maxHeaderBytes = 32 << 10
-	// windowBytes of a call may come before it is read; it does not grow, but for the rest
-	// of a message whose reading has begun.
+	// windowBytes is how much of a call may arrive before it is read. It grows only for the rest of a
+	// message whose reading has begun.
 	windowBytes = 64 << 10
-	// connWindowBytes is how much of all calls may be on its way.
+	// connWindowBytes is how much of all calls of a connection may be in transit.
 	connWindowBytes = 4 << 20
 )
 
-// preface is what each connection of HTTP/2 begins with.
+// preface is the beginning of every HTTP/2 connection.
 const preface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 
-// greeted is a connection whose first bytes were read. One goroutine reads.
+// greeted is a connection whose first bytes were read already. One goroutine reads it.
 type greeted struct {
 	net.Conn
 	head []byte
@@ -58,21 +58,21 @@ func (g *greeted) Read(b []byte) (int, error) {
 	return n, nil
 }
 
-// awaitGreeting waits for the client's first bytes: gRPC takes its buffers before it has read any,
-// which a connection that says nothing is not worth.
+// awaitGreeting waits for the client's first bytes. gRPC allocates its buffers before it reads any,
+// and a silent connection is not worth them.
 func awaitGreeting(c net.Conn) (net.Conn, error) {
 	head := make([]byte, len(preface))
 	if _, err := io.ReadFull(c, head); err != nil {
 		return nil, err
 	}
-	return &greeted{c, head}, nil // gRPC refuses another greeting
+	return &greeted{c, head}, nil // gRPC refuses any other preface
 }
 
-// unauthenticated is what there is of a connection until it has logged in.
+// unauthenticated is the state of a connection until it has logged in.
 type unauthenticated struct {
 	conn     *gate.Conn
-	checks   chan struct{} // holds as many as credentials are being looked at
-	loggedIn chan struct{} // closed once it has logged in
+	checks   chan struct{} // one element for each check of credentials that is under way
+	loggedIn chan struct{} // closed once the connection has logged in
 	once     sync.Once
 }
 
@@ -90,7 +90,7 @@ func (x *unauthenticated) known() bool {
 	}
 }
 
-// admit notes that it has.
+// admit records that the connection has logged in.
 func (x *unauthenticated) admit() {
 	x.once.Do(func() {
 		x.conn.Admit()
@@ -98,10 +98,11 @@ func (x *unauthenticated) admit() {
 	})
 }
 
-// early looks at calls before a byte of their requests is taken in, and has admit refuse those whose headers
-// have no credentials, or not the form of some. It does not refuse them itself: gRPC would keep each in memory
-// until the time that its caller has set. It runs on the connection's reader, so it does not check
-// credentials. While some of an unauthenticated client are being checked, nothing more is read from it.
+// early examines a call before any of its request is accepted. If the headers lack credentials, or
+// have malformed ones, it makes admit refuse the call; if it refused the call itself, gRPC would
+// keep the call in memory until the caller's deadline. It runs on the connection's reader, so it
+// does not check the credentials. While credentials of an unauthenticated client are being checked,
+// it lets nothing more be read from that client.
 func (s *Server) early(ctx context.Context, info *tap.Info) (context.Context, error) {
 	with, err := s.look(ctx, info)
 	if err != nil {
@@ -110,15 +111,17 @@ func (s *Server) early(ctx context.Context, info *tap.Info) (context.Context, er
 	return with, nil
 }
 
+// refusedKey is the key, in a call's context, of why it was refused before its headers were read in
+// full.
 type refusedKey struct{}
 
-// refusedEarly returns why admit is to refuse a call; nil: it is not.
+// refusedEarly returns why admit must refuse a call; nil: it need not.
 func refusedEarly(ctx context.Context) error {
 	err, _ := ctx.Value(refusedKey{}).(error)
 	return err
 }
 
-// look is early, with the error.
+// look is early, with the error as a result.
 func (s *Server) look(ctx context.Context, info *tap.Info) (context.Context, error) {
 	conn := connectionOf(ctx)
 	if isOpen(info.FullMethodName) {
@@ -134,7 +137,8 @@ func (s *Server) look(ctx context.Context, info *tap.Info) (context.Context, err
 	return s.awaitCheck(ctx, conn)
 }
 
-// awaitCheck waits until the call's credentials may be looked at. The context has what ends that.
+// awaitCheck waits until the credentials of the call may be checked. The returned context carries
+// the function that ends the check.
 func (s *Server) awaitCheck(ctx context.Context, conn *countedConn) (context.Context, error) {
 	within := time.NewTimer(max(s.cfg.Gate.LoginTimeout(), time.Second))
 	defer within.Stop()
@@ -147,24 +151,25 @@ func (s *Server) awaitCheck(ctx context.Context, conn *countedConn) (context.Con
 	case <-within.C:
 		return ctx, &failure.Error{
 			Class: failure.ResourceExhausted, Kind: "login", RetryAfter: retryNow,
-			Reason: "the credentials of other calls by this connection are still being checked; try again",
+			Reason: "the credentials of other calls on this connection are still being checked; try again",
 		}
 	}
 	done := sync.OnceFunc(func() { <-conn.unauthenticated.checks })
-	context.AfterFunc(ctx, done) // it may end before it is looked at
+	context.AfterFunc(ctx, done) // the call may end before its credentials are checked
 	return context.WithValue(ctx, checkKey{}, done), nil
 }
 
+// checkKey is the key of what ends the check of a call's credentials.
 type checkKey struct{}
 
-// checked ends a look at a call's credentials.
+// checked ends the check of a call's credentials.
 func checked(ctx context.Context) {
 	if done, ok := ctx.Value(checkKey{}).(func()); ok {
 		done()
 	}
 }
 
-// countOpen lets a call in that needs no login, unless too many of its connection run.
+// countOpen admits a call that needs no login, unless too many such calls run on its connection.
 func (s *Server) countOpen(ctx context.Context, conn *countedConn) error {
 	most := int32(unauthenticatedWatches)
 	if conn.unauthenticated.known() {
@@ -185,23 +190,23 @@ func (s *Server) countOpen(ctx context.Context, conn *countedConn) error {
 	return nil
 }
 
-// isOpen reports that a method asks nobody to log in: health's.
+// isOpen reports that a method needs no login: the health methods.
 func isOpen(method string) bool {
 	return method == healthv1.Health_Check_FullMethodName || method == healthv1.Health_Watch_FullMethodName ||
 		method == healthv1.Health_List_FullMethodName
 }
 
-// credential is what the headers of a call say of its caller.
+// credential is what the headers of a call say about its caller.
 type credential struct {
 	bearer         bool
-	token          string // if it is the bearer of one
-	user, password string // if not
+	token          string // if it is a bearer token
+	user, password string // otherwise
 }
 
 // parseCredential reads the header authorization.
 func parseCredential(given []string) (c credential, err error) {
 	if len(given) == 0 {
-		return c, notLoggedIn("nobody is logged in; send user and password, or a token, as authorization")
+		return c, notLoggedIn("the call has no login; send user and password, or a token, as authorization")
 	}
 	if len(given) > 1 || len(given[0]) > maxCredentialBytes {
 		return c, notLoggedIn("authorization is too long, or there are several")

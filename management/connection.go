@@ -44,7 +44,7 @@ func toPeer(address string) peer {
 	return peer{PeerHost: host, PeerPort: port}
 }
 
-// hostOf splits an address; of what is none the host is empty.
+// hostOf splits an address. The host is empty for a text that is not an address.
 func hostOf(address string) (host string, port uint16) {
 	a, err := netip.ParseAddrPort(address)
 	if err != nil {
@@ -53,6 +53,7 @@ func hostOf(address string) (host string, port uint16) {
 	return a.Addr().Unmap().String(), a.Port()
 }
 
+// toConnection gives a connection the names that RabbitMQ's HTTP API has.
 func toConnection(c *connections.ConnectionInfo) connection {
 	host, port := hostOf(c.Local)
 	return connection{
@@ -63,7 +64,7 @@ func toConnection(c *connections.ConnectionInfo) connection {
 	}
 }
 
-// toTable reads what a node tells of a client's own; what cannot be read is left out.
+// toTable reads the properties that a client sent to a node; it leaves out what cannot be read.
 func toTable(b []byte) message.Table {
 	if len(b) == 0 {
 		return nil

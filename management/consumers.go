@@ -21,12 +21,13 @@ type consumer struct {
 	Channel        channel       `json:"channel_details"`
 }
 
+// queue names the queue of a consumer as RabbitMQ's HTTP API does.
 type queue struct {
 	Name  string `json:"name"`
 	VHost string `json:"vhost"`
 }
 
-// channel is the consumer's connection: channels are not told apart.
+// channel names the consumer's connection: the broker does not tell channels apart here.
 type channel struct {
 	ConnectionName string `json:"connection_name"`
 	Node           string `json:"node"`
@@ -34,6 +35,7 @@ type channel struct {
 	peer
 }
 
+// toConsumer gives a consumer the names and the activity words of RabbitMQ's HTTP API.
 func toConsumer(c *connections.ConsumerInfo) consumer {
 	x := consumer{
 		Queue: queue{Name: c.Queue, VHost: c.VHost}, ConsumerTag: c.Tag, AckRequired: !c.AutoAck, Exclusive: c.Exclusive,
@@ -49,6 +51,8 @@ func toConsumer(c *connections.ConsumerInfo) consumer {
 	return x
 }
 
+// consumers answers GET /api/consumers, also for one vhost. The broker decides what the user may
+// see (VH-12).
 func (a api) consumers(w http.ResponseWriter, r *http.Request) {
 	all, silent, err := a.Broker.Connections.Consumers(r.Context(), r.PathValue("vhost"), "")
 	if err != nil {

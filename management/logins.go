@@ -6,24 +6,26 @@ import (
 	"sync"
 )
 
-// maxLogins bounds the users that a connection remembers; HTTP has no limit of logins by one.
+// maxLogins bounds the users that are remembered for a connection, since one HTTP connection may
+// log in any number of users.
 const maxLogins = 16
 
-// logins are the users that have logged in by a connection.
+// logins are the users that have logged in over a connection.
 type logins struct {
 	mu    sync.Mutex
 	users map[string]bool
 }
 
+// loginsKey is the key of the logins in a connection's context; its own type keeps it unique.
 type loginsKey struct{}
 
-// ConnContext remembers the logins of a connection, so that each is told once; for
+// ConnContext remembers the logins of a connection, so that the log has each user once. It is for
 // http.Server.ConnContext.
 func ConnContext(ctx context.Context, _ net.Conn) context.Context {
 	return context.WithValue(ctx, loginsKey{}, &logins{users: map[string]bool{}})
 }
 
-// firstOf reports whether a user has not logged in before by the context's connection.
+// firstOf reports whether this is the user's first login over the context's connection.
 func firstOf(ctx context.Context, user string) bool {
 	l, known := ctx.Value(loginsKey{}).(*logins)
 	if !known {

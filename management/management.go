@@ -1,6 +1,6 @@
-// Package management serves those parts of RabbitMQ's HTTP API that clients' tools and tests
-// rely on: who the caller is, clients' connections to all nodes, which can be closed, and their consumers.
-// Paths, names of fields and codes are RabbitMQ's. Everything else is in the gRPC API.
+// Package management serves those parts of RabbitMQ's HTTP API that clients' tools and tests rely
+// on: the caller's identity, clients' connections to all nodes, which can be closed, and their
+// consumers. Paths, names of fields and codes are RabbitMQ's. Everything else is in the gRPC API.
 package management
 
 import (
@@ -22,18 +22,19 @@ import (
 	"github.com/quorate/quorate/internal/gate"
 )
 
-// silentHeader names the nodes, with commas, that did not answer: what their clients have is not
-// in the answer.
+// silentHeader names the nodes, separated by commas, that did not answer; the data of their clients
+// is missing from the answer.
 const silentHeader = "Quorate-Silent"
 
 // Config describes a handler.
 type Config struct {
-	Broker  *broker.Broker // needed
+	Broker  *broker.Broker // required
 	Node    string
 	Version string
 	Logger  *slog.Logger // nil: nothing is logged
 }
 
+// api has the handlers. It holds nothing but its configuration, so that they may run concurrently.
 type api struct{ Config }
 
 // New returns the handler of /api/. It may be used concurrently.
@@ -43,7 +44,7 @@ func New(c Config) http.Handler {
 	}
 	a := api{c}
 	mux := http.NewServeMux()
-	// A node that serves nobody answers those that tell what there is on it (EX-16).
+	// A node that serves no clients still answers requests about itself (EX-16).
 	mux.HandleFunc("GET /api/whoami", a.managed(a.whoami))
 	mux.HandleFunc("GET /api/overview", a.managed(a.overview))
 	mux.HandleFunc("GET /api/connections", a.managed(a.list))
@@ -55,7 +56,7 @@ func New(c Config) http.Handler {
 	return mux
 }
 
-// managed lets in who logs in and has the tag management.
+// managed admits users with the tag management.
 func (a api) managed(then http.HandlerFunc) http.HandlerFunc {
 	return a.login(func(w http.ResponseWriter, r *http.Request) {
 		if err := a.Broker.Logins.Require(r.Context(), identity.TagManagement); err != nil {
@@ -66,12 +67,12 @@ func (a api) managed(then http.HandlerFunc) http.HandlerFunc {
 	})
 }
 
-// originOf is where a request comes from, for the audit.
+// originOf is the client's address and program, for the audit.
 func originOf(r *http.Request) audit.Origin {
 	return audit.Origin{Protocol: "http", Address: r.RemoteAddr, Client: r.UserAgent()}
 }
 
-// login lets in who logs in.
+// login admits users that log in.
 func (a api) login(then http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		who := identity.Itself()
@@ -98,7 +99,8 @@ func (a api) login(then http.HandlerFunc) http.HandlerFunc {
 	}
 }
 
-// identify returns who makes a request, and whom a caller with a password says to be.
+// identify returns the identity of the caller, and the user name that a caller with a password
+// gave.
 func (a api) identify(r *http.Request) (who *identity.Identity, user string, err error) {
 	from := addressOf(r.RemoteAddr)
 	if scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " "); strings.EqualFold(scheme, "bearer") {
@@ -110,7 +112,7 @@ func (a api) identify(r *http.Request) (who *identity.Identity, user string, err
 	return who, user, err
 }
 
-// serving lets nobody in while the node serves no client (EX-16).
+// serving refuses requests while the node serves no clients (EX-16).
 func (a api) serving(then http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if err := a.Broker.Serving.Serves(); err != nil {
@@ -121,7 +123,7 @@ func (a api) serving(then http.HandlerFunc) http.HandlerFunc {
 	}
 }
 
-// addressOf is the zero address for what is none.
+// addressOf returns the zero address for a text that is not an address.
 func addressOf(remote string) netip.Addr {
 	a, err := netip.ParseAddrPort(remote)
 	if err != nil {
@@ -150,14 +152,16 @@ func (a api) fail(w http.ResponseWriter, err error) {
 	a.write(w, code, map[string]string{"error": kind, "reason": err.Error()})
 }
 
+// write sends v as JSON. An error comes after the status is sent, so it only goes to the log.
 func (a api) write(w http.ResponseWriter, code int, v any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(code)
 	if err := json.NewEncoder(w).Encode(v); err != nil {
-		a.Logger.Debug("an answer could not be sent", "error", err)
+		a.Logger.Debug("an HTTP answer could not be sent", "error", err)
 	}
 }
 
+// whoami answers GET /api/whoami; the name is empty where the node asks for no logins.
 func (a api) whoami(w http.ResponseWriter, r *http.Request) {
 	out := map[string]any{"name": "", "tags": []string{}}
 	if who, err := a.Broker.Logins.Who(r.Context()); err == nil && who != nil {
@@ -166,6 +170,7 @@ func (a api) whoami(w http.ResponseWriter, r *http.Request) {
 	a.write(w, http.StatusOK, out)
 }
 
+// overview answers GET /api/overview with the few figures that clients look for there.
 func (a api) overview(w http.ResponseWriter, r *http.Request) {
 	all, ok := a.connections(w, r)
 	if !ok {
@@ -177,7 +182,7 @@ func (a api) overview(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// connections returns those to all nodes that answer; if there is an error it is sent.
+// connections returns the connections to all nodes that answer. If that fails it sends the error.
 func (a api) connections(w http.ResponseWriter, r *http.Request) ([]connections.ConnectionInfo, bool) {
 	all, silent, err := a.Broker.Connections.ClientConnections(r.Context(), "", "")
 	if err != nil {
@@ -188,12 +193,14 @@ func (a api) connections(w http.ResponseWriter, r *http.Request) ([]connections.
 	return all, true
 }
 
+// tellSilent names in a header the nodes that did not answer, as the body has no place for them.
 func tellSilent(w http.ResponseWriter, nodes []string) {
 	if len(nodes) > 0 {
 		w.Header().Set(silentHeader, strings.Join(nodes, ","))
 	}
 }
 
+// list answers GET /api/connections.
 func (a api) list(w http.ResponseWriter, r *http.Request) {
 	all, ok := a.connections(w, r)
 	if !ok {
@@ -206,8 +213,8 @@ func (a api) list(w http.ResponseWriter, r *http.Request) {
 	a.write(w, http.StatusOK, out)
 }
 
-// name is the connection's of a request: it holds blanks and an arrow, escaped once or, by
-// some clients, twice.
+// name returns the connection's name in a request. It holds spaces and an arrow, which clients
+// escape once or twice.
 func name(r *http.Request) string {
 	n := r.PathValue("name")
 	if again, err := url.PathUnescape(n); err == nil {
@@ -216,6 +223,7 @@ func name(r *http.Request) string {
 	return n
 }
 
+// get answers GET /api/connections/NAME.
 func (a api) get(w http.ResponseWriter, r *http.Request) {
 	x, err := a.Broker.Connections.ClientConnection(r.Context(), name(r))
 	if err != nil {
@@ -225,6 +233,8 @@ func (a api) get(w http.ResponseWriter, r *http.Request) {
 	a.write(w, http.StatusOK, toConnection(&x))
 }
 
+// close answers DELETE /api/connections/NAME, for administrators. The audit records refused tries
+// as well (AU-1).
 func (a api) close(w http.ResponseWriter, r *http.Request) {
 	reason := cmp.Or(r.Header.Get("X-Reason"), "Closed via management API")
 	act := audit.Act{Operation: audit.OpConnectionClose, Kind: "connection", Name: name(r), From: originOf(r)}

@@ -64,6 +64,7 @@ func Append(b []byte, m *Message) []byte {
 	return append(b, m.Body...)
 }
 
+// appendProperties writes those that has names, in the order of their bits (docs/formats/message.md).
 func appendProperties(b []byte, p *Properties, has Presence) []byte {
 	if has&HasContentType != 0 {
 		b = appendString(b, p.ContentType)
@@ -104,6 +105,8 @@ func appendProperties(b []byte, p *Properties, has Presence) []byte {
 	return b
 }
 
+// appendDeath writes one line of the history of a dead letter. A TTL has a byte before it that says whether
+// it is there.
 func appendDeath(b []byte, d *Death) []byte {
 	b = appendString(b, d.Queue)
 	b = appendString(b, d.Reason)
@@ -122,6 +125,7 @@ func appendDeath(b []byte, d *Death) []byte {
 	return binary.AppendUvarint(b, uint64(d.AcquiredCount))
 }
 
+// appendOrigin writes where the message died first or last.
 func appendOrigin(b []byte, o *DeathOrigin) []byte {
 	b = appendString(b, o.Queue)
 	b = appendString(b, o.Reason)
@@ -133,6 +137,7 @@ func appendString(b []byte, s string) []byte {
 	return append(b, s...)
 }
 
+// appendStrings writes the number of strings, then each with its length.
 func appendStrings(b []byte, list []string) []byte {
 	b = binary.AppendUvarint(b, uint64(len(list)))
 	for _, s := range list {
@@ -145,6 +150,7 @@ func appendStrings(b []byte, list []string) []byte {
 // other formats that hold tables.
 func AppendTable(b []byte, t Table) []byte { return appendTable(b, t) }
 
+// appendTable writes fields in the order that they have: a table is stored as its publisher sent it.
 func appendTable(b []byte, t Table) []byte {
 	b = binary.AppendUvarint(b, uint64(len(t)))
 	for i := range t {
@@ -154,6 +160,8 @@ func appendTable(b []byte, t Table) []byte {
 	return b
 }
 
+// appendValue writes the kind and what that needs. Numbers are little-endian and have the kind's size, so
+// that readers in other languages keep the type.
 func appendValue(b []byte, v *Value) []byte {
 	b = append(b, byte(v.kind))
 	switch v.kind {
@@ -193,6 +201,7 @@ func tableSize(t Table) int {
 	return n
 }
 
+// valueSize counts what appendValue writes.
 func valueSize(v *Value) int {
 	n := 1
 	switch v.kind {
@@ -224,6 +233,7 @@ func valueSize(v *Value) int {
 
 func stringSize(s string) int { return uvarintSize(uint64(len(s))) + len(s) }
 
+// uvarintSize counts what binary.AppendUvarint writes.
 func uvarintSize(n uint64) int {
 	size := 1
 	for ; n >= 0x80; n >>= 7 {

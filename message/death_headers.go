@@ -50,7 +50,7 @@ func DeathHeaderNames() []string {
 	}
 }
 
-// DeathHeaders makes the AMQP 0-9-1 headers that tell a message's deaths: x-death, newest
+// DeathHeaders makes the AMQP 0-9-1 headers that describe a message's deaths: x-death, newest
 // first (DL-32), the first and last death (DL-34), the counts at the last one (DL-38) and how
 // often it has died in all (G-11).
 // It returns nil for a message that never died. Delivered headers are

@@ -2,7 +2,7 @@ package message
 
 import "slices"
 
-// ImportDeaths makes deaths of the headers that tell of them, as DeathHeaders writes them, in
+// ImportDeaths makes deaths of the headers that describe them, as DeathHeaders writes them, in
 // a message that a client publishes anew (G-11): so its counts go on. The headers are taken
 // off then. What cannot be read is left as it is, and nothing is made; false. The time of a
 // latest death is not in the headers: that of the first stands for it.
@@ -98,6 +98,7 @@ func origin(t Table, queue, reason, exchange string, d *Death) DeathOrigin {
 	return DeathOrigin{Queue: out[0], Reason: out[1], Exchange: out[2]}
 }
 
+// count32 cuts a number that a client sent to what a count can be; anything else is 0.
 func count32(t Table, name string) uint32 {
 	v, _ := t.Get(name)
 	n, _ := v.AsInt()

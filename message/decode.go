@@ -43,6 +43,7 @@ func BodySize(b []byte) (int, error) {
 	return bodyLen, err
 }
 
+// lengths reads the prefix, and refuses bytes that are more or fewer than it says.
 func lengths(b []byte) (headLen, bodyLen int, err error) {
 	if len(b) < prefixBytes {
 		return 0, 0, fmt.Errorf("message: %d bytes, a stored message has at least %d", len(b), prefixBytes)
@@ -83,6 +84,7 @@ type decoder struct {
 	err  error
 }
 
+// fail keeps the first error. It moves to the end, so that nothing more is read.
 func (d *decoder) fail(part string, err error) {
 	if d.err == nil {
 		d.err = fmt.Errorf("message: %s at byte %d: %w", part, d.base+d.at, err)
@@ -90,6 +92,7 @@ func (d *decoder) fail(part string, err error) {
 	}
 }
 
+// message refuses bits that this build does not know: it would lose what they stand for.
 func (d *decoder) message(m *Message) {
 	has := Presence(d.uint(2, "presence bits"))
 	if has&^allPresence != 0 {
@@ -125,6 +128,7 @@ func (d *decoder) message(m *Message) {
 	}
 }
 
+// properties reads in the order in which appendProperties writes.
 func (d *decoder) properties(p *Properties, has Presence) {
 	p.Has = has
 	text := func(bit Presence, part string) string {
@@ -153,6 +157,7 @@ func (d *decoder) properties(p *Properties, has Presence) {
 	p.AppID = text(HasAppID, "app_id")
 }
 
+// deaths reads what appendDeath and appendOrigin write.
 func (d *decoder) deaths(m *Message) {
 	n := d.uvarint("deaths")
 	if n == 0 || n > MaxDeaths {
@@ -187,6 +192,7 @@ func (d *decoder) origin(part string) DeathOrigin {
 	return DeathOrigin{Queue: d.string(part), Reason: d.string(part), Exchange: d.string(part)}
 }
 
+// limitedTable refuses a table above MaxHeaderBytes, which Validate lets no publisher store.
 func (d *decoder) limitedTable(part string) Table {
 	start := d.at
 	t := d.table(part, 1)
@@ -196,6 +202,7 @@ func (d *decoder) limitedTable(part string) Table {
 	return t
 }
 
+// table bounds fields and depth before it makes anything: the bytes may come from a damaged disk.
 func (d *decoder) table(part string, depth int) Table {
 	n := d.uvarint(part)
 	if d.err != nil || n == 0 {
@@ -220,6 +227,7 @@ func (d *decoder) table(part string, depth int) Table {
 	return t
 }
 
+// value reads what appendValue writes.
 func (d *decoder) value(part string, depth int) Value {
 	kind := Kind(d.uint(1, part))
 	v := Value{kind: kind}
@@ -258,6 +266,7 @@ func (d *decoder) value(part string, depth int) Value {
 	return v
 }
 
+// array bounds the depth as table does.
 func (d *decoder) array(part string, depth int) []Value {
 	n := d.uvarint(part)
 	if d.err != nil || n == 0 {
@@ -285,6 +294,7 @@ func (d *decoder) capacity(n uint64) int {
 	return int(min(n, uint64(len(d.s)-d.at), maxPreallocated))
 }
 
+// uint reads size bytes, little-endian.
 func (d *decoder) uint(size int, part string) uint64 {
 	if len(d.s)-d.at < size {
 		d.fail(part, errShort)
@@ -298,6 +308,7 @@ func (d *decoder) uint(size int, part string) uint64 {
 	return n
 }
 
+// bool refuses all but 0 and 1, so that a message has one form only.
 func (d *decoder) bool(part string) bool {
 	n := d.uint(1, part)
 	if n > 1 {
@@ -306,6 +317,7 @@ func (d *decoder) bool(part string) bool {
 	return n == 1
 }
 
+// uint32 refuses what does not fit, so that no count is cut.
 func (d *decoder) uint32(part string) uint32 {
 	n := d.uvarint(part)
 	if n > math.MaxUint32 {
@@ -338,6 +350,7 @@ func (d *decoder) varint(part string) int64 {
 	return int64(u>>1) ^ -int64(u&1)
 }
 
+// string shares the bytes that are decoded; nothing changes those.
 func (d *decoder) string(part string) string {
 	n := d.uvarint(part)
 	if n > uint64(len(d.s)-d.at) {
@@ -349,6 +362,7 @@ func (d *decoder) string(part string) string {
 	return s
 }
 
+// strings trusts the count only as far as there are bytes: each string takes one at least.
 func (d *decoder) strings(part string) []string {
 	n := d.uvarint(part)
 	if n > uint64(len(d.s)-d.at) {

@@ -5,7 +5,7 @@ import "slices"
 // Filter chooses messages; the zero value chooses all. All that is set must hold.
 type Filter struct {
 	MessageIDs []string // the message's is one of them
-	// Headers must be there and be equal by class, those that tell of deaths included
+	// Headers must be there and be equal by class, those that describe deaths included
 	// (DL-34); a null value asks only whether there is one.
 	Headers Table
 	// Death: one death must have all that is set.
@@ -43,6 +43,7 @@ func (f *Filter) Matches(m *Message) bool {
 	return true
 }
 
+// died reports whether a line of the history has all that is asked for.
 func (f *Filter) died(d Death) bool {
 	w := &f.Death
 	return (w.Queue == "" || w.Queue == d.Queue) && (w.Reason == "" || w.Reason == d.Reason) &&

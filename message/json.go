@@ -29,6 +29,7 @@ func (t Table) AppendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
+// appendJSON gives timestamps as numbers and bytes as text: JSON has neither.
 func (v Value) appendJSON(b []byte) []byte {
 	if x, ok := v.AsBool(); ok {
 		return strconv.AppendBool(b, x)
@@ -79,6 +80,7 @@ func appendFloatJSON(b []byte, f float64) []byte {
 	return append(b, text...)
 }
 
+// appendTextJSON replaces what is no UTF-8, as package json does.
 func appendTextJSON(b []byte, s string) []byte {
 	out := bytes.NewBuffer(b)
 	e := json.NewEncoder(out)

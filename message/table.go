@@ -97,6 +97,7 @@ func (t Table) EqualClass(u Table) bool {
 	return t.within(u) && u.within(t)
 }
 
+// within reports whether u has all fields of t with equal values; the order does not count.
 func (t Table) within(u Table) bool {
 	for _, f := range t {
 		if w, ok := u.Get(f.Name); !ok || !f.Value.EqualClass(w) {
@@ -113,6 +114,7 @@ func (t Table) String() string {
 	return b.String()
 }
 
+// write is for people: what it writes cannot be read back.
 func (t Table) write(b *strings.Builder) {
 	b.WriteByte('{')
 	for i, f := range t {

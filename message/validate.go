@@ -84,6 +84,7 @@ func SenderSelected(headers Table) (cc, bcc []string, err error) {
 	return cc, bcc, nil
 }
 
+// keysOf passes over elements that are no strings: they are no routing keys.
 func keysOf(headers Table, name string) ([]string, error) {
 	v, ok := headers.Get(name)
 	if !ok {
@@ -148,6 +149,7 @@ type faults []error
 
 func (f *faults) add(err error) { *f = append(*f, err) }
 
+// name refuses what has no room in a short string of AMQP.
 func (f *faults) name(field, s string) {
 	if len(s) > MaxNameBytes {
 		f.add(&FieldError{field, quoteShort(s), fmt.Sprintf("%d bytes, the limit is %d", len(s), MaxNameBytes)})
@@ -178,6 +180,7 @@ func tableDepth(t Table, at int) int {
 	return deepest
 }
 
+// valueDepth stops one above the limit, so that no input makes it deep.
 func valueDepth(v *Value, at int) int {
 	if v.nest == nil || at > MaxTableDepth {
 		return at
@@ -199,6 +202,7 @@ func widest(t Table) int {
 	return n
 }
 
+// widestIn is 0 for what holds no tables.
 func widestIn(v *Value) int {
 	if v.nest == nil {
 		return 0
@@ -220,6 +224,7 @@ func quoteShort(s string) string {
 	return strconv.Quote(s)
 }
 
+// shorten bounds what an error quotes of a client's value.
 func shorten(s string) string {
 	if len(s) > maxQuotedBytes {
 		return s[:runeStart(s, maxQuotedBytes)] + "…"
@@ -227,6 +232,7 @@ func shorten(s string) string {
 	return s
 }
 
+// runeStart returns the start of the rune that has byte i, so that no rune is broken.
 func runeStart(s string, i int) int {
 	for i > 0 && !utf8.RuneStart(s[i]) {
 		i--

@@ -281,6 +281,7 @@ func (v Value) String() string {
 	return b.String()
 }
 
+// write is for people: kinds of numbers look alike.
 func (v Value) write(b *strings.Builder) {
 	switch v.kind {
 	case KindNull:

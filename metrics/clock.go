@@ -12,6 +12,7 @@ type Clock struct {
 	Offsets      map[string]time.Duration // of all nodes' wall clocks from it, by node
 }
 
+// clockRows are the figures of the clock of the cluster.
 func clockRows() []row[*Clock] {
 	confirmed := func(c *Clock) float64 {
 		if c.Confirmed {

@@ -215,7 +215,7 @@ func (r *row[T]) send(ch chan<- prometheus.Metric, v float64) {
 // nodeCollector collects what Node shows.
 type nodeCollector struct{ m *Metrics }
 
-// Describe implements prometheus.Collector: what there is shows when it is collected.
+// Describe implements prometheus.Collector. It describes nothing, which lets Collect send any metric.
 func (nodeCollector) Describe(chan<- *prometheus.Desc) {}
 
 // Collect implements prometheus.Collector.
@@ -282,12 +282,14 @@ func (c nodeCollector) Collect(ch chan<- prometheus.Metric) {
 	ch <- prometheus.MustNewConstMetric(c.m.descs.rabbitLed, prometheus.GaugeValue, led)
 }
 
+// sendRows reads all figures of one source.
 func sendRows[T any](ch chan<- prometheus.Metric, rows []row[T], of T) {
 	for i := range rows {
 		rows[i].send(ch, rows[i].value(of))
 	}
 }
 
+// info sends what has its meaning in labels: which build and which node this is.
 func (m *Metrics) info(ch chan<- prometheus.Metric) {
 	one := func(name, help string, labels prometheus.Labels) {
 		ch <- prometheus.MustNewConstMetric(prometheus.NewDesc(name, help, nil, labels), prometheus.GaugeValue, 1)
@@ -307,7 +309,7 @@ type queueCollector struct {
 	name     *regexp.Regexp // nil: any
 }
 
-// Describe implements prometheus.Collector: what there is shows when it is collected.
+// Describe implements prometheus.Collector. It describes nothing, which lets Collect send any metric.
 func (queueCollector) Describe(chan<- *prometheus.Desc) {}
 
 // Collect implements prometheus.Collector.

@@ -21,6 +21,7 @@ type descs struct {
 	logins, keys, keysAge, keyFailures *prometheus.Desc
 }
 
+// newDescs describes the metrics that have labels of their own and no rows.
 func newDescs() descs {
 	desc := func(name, help string, labels ...string) *prometheus.Desc {
 		return prometheus.NewDesc(name, help, labels, nil)
@@ -189,6 +190,7 @@ func ofOne(rows []row[*quorumq.Overview]) []*prometheus.Desc {
 	return all
 }
 
+// gatewayRows are the figures of this node as its clients see it.
 func gatewayRows() []row[*Gateway] {
 	return []row[*Gateway]{
 		{
@@ -275,6 +277,7 @@ func gatewayRows() []row[*Gateway] {
 	}
 }
 
+// listenerRows are the figures of the ports for clients.
 func listenerRows() []row[*Listener] {
 	return []row[*Listener]{
 		{
@@ -312,6 +315,7 @@ func listenerRows() []row[*Listener] {
 	}
 }
 
+// memoryRows are the figures of memory and of the caches that give way.
 func memoryRows() []row[*Memory] {
 	return []row[*Memory]{
 		{
@@ -345,6 +349,7 @@ func memoryRows() []row[*Memory] {
 	}
 }
 
+// linkRows are the figures of the connections to other nodes; their public names say link.
 func linkRows() []row[*Links] {
 	return []row[*Links]{
 		{
@@ -386,6 +391,7 @@ func linkRows() []row[*Links] {
 	}
 }
 
+// logRows are the figures of the node's log.
 func logRows() []row[*wal.Stats] {
 	return []row[*wal.Stats]{
 		{
@@ -481,6 +487,7 @@ func gateRows() []row[*gate.Stats] {
 	}
 }
 
+// truth is how Prometheus shows a fact.
 func truth(b bool) float64 {
 	if b {
 		return 1

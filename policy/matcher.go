@@ -47,6 +47,7 @@ type matched struct {
 	kind catalog.QueueType
 }
 
+// found is what matches a queue, until policies change.
 type found struct {
 	user, operator *catalog.Policy
 	// unsure: a match was broken off. It is tried again at a time, later with each try.
@@ -87,6 +88,7 @@ func (s *vhostPolicies) recall(m matched, now func() time.Time, look func() foun
 	return f
 }
 
+// entry is a policy with what is worked out of it once.
 type entry struct {
 	*catalog.Policy
 	pattern           *pattern.Pattern
@@ -215,6 +217,7 @@ func (b *Matcher) AlternateExchange(v *catalog.View, x *catalog.Exchange) (name 
 	return value.AsString()
 }
 
+// now is the clock of tests, if there is one.
 func (b *Matcher) now() time.Time {
 	if b.Now != nil {
 		return b.Now()

@@ -108,6 +108,7 @@ func Merge(declared message.Table, user, operator *catalog.Policy) message.Table
 	return argument.Merge(declared, definition(user), definition(operator))
 }
 
+// definition is nil for no policy.
 func definition(p *catalog.Policy) message.Table {
 	if p == nil {
 		return nil

@@ -8,7 +8,7 @@ import (
 	"github.com/quorate/quorate/message"
 )
 
-// Source tells where a setting in force comes from (G-20).
+// Source reports where a setting in force comes from (G-20).
 type Source struct {
 	Arg   string
 	Value message.Value

@@ -143,7 +143,8 @@ type Notice struct {
 	Messages MsgIDRange // of NoticeRevoked
 }
 
-// Overview is the queue's state in figures (ST-1).
+// Overview is the queue's state in figures (ST-1). As JSON it goes between nodes and is stored: its keys
+// never change.
 type Overview struct {
 	Ready, Returned, Unsettled, Backlog, Delayed            uint64 // messages; Ready includes Returned
 	ReadyBytes, UnsettledBytes, BacklogBytes, DelayedBytes  uint64
@@ -161,13 +162,15 @@ type Overview struct {
 	Gets, EmptyGets                                         uint64                    // Gets that had a message, and those that found none
 	ConsumerTimeouts                                        uint64                    // deliveries that consumers had for too long (CT-2)
 	ConsumersIdle                                           int                       // consumers that would take a message now
-	DrainDeleting                                           bool                      // it is being emptied for its deletion (Q-18)
-	Full                                                    bool                      // not even an empty message would be taken (LEN-7)
-	OldestReady                                             Time                      // when the oldest ready message was enqueued; 0 = none
-	OldestBacklog                                           Time                      // when the first message of the backlog came there; 0 = none
-	NextDelayed                                             Time                      // when the first delayed message is due (DR-3); 0 = none
-	Now                                                     Time
-	Config                                                  Config
+	// DrainDeleting: it is being emptied for its deletion (Q-18).
+	DrainDeleting bool `json:"Dissolving"`
+
+	Full          bool // not even an empty message would be taken (LEN-7)
+	OldestReady   Time // when the oldest ready message was enqueued; 0 = none
+	OldestBacklog Time // when the first message of the backlog came there; 0 = none
+	NextDelayed   Time // when the first delayed message is due (DR-3); 0 = none
+	Now           Time
+	Config        Config
 }
 
 // delivery is what the consumer is sent of an assignment.

@@ -1,5 +1,6 @@
-// Package quota does the sums of rates that bound publishers: how long somebody waits who is above
-// one, and which part of it each node gets. It only computes; the time is always a parameter.
+// Package quota computes the rates that bound publishers: how long a publisher above its rate
+// waits, and what share of the rate each node gets. It only computes; the time is always a
+// parameter.
 package quota
 
 import (
@@ -8,28 +9,28 @@ import (
 )
 
 const (
-	// burst is for how long the units of a rate gather while nobody takes them.
+	// burst is how long unused units of a rate accumulate.
 	burst = 100 * time.Millisecond
-	// quantum is for how long they gather before those go on who were held back: so there is one
+	// quantum is how long units accumulate before waiting publishers continue, so that there is one
 	// wait for many messages.
 	quantum = 10 * time.Millisecond
 	// Forever is the wait at a rate of 0.
 	Forever = time.Hour
 )
 
-// Bucket lets so many units pass in a second. Who asks first and takes later may take more than
-// there are: the debt is waited for by all who come next, so the sum over a longer time is that of
-// the rate. The zero value lets nothing pass. It is not for concurrent use.
+// Bucket is a token bucket. Callers that ask first and take later may take more than there is.
+// Later callers wait until the debt is paid off, so that over a longer time the rate holds. The
+// zero value lets nothing pass. It is not for concurrent use.
 //
-// Times are what has gone by since a fixed moment, and do not go back.
+// Times are durations since a fixed moment and never decrease.
 type Bucket struct {
-	rate  float64 // units in a second
-	units float64 // below 0: debt
+	rate  float64 // units per second
+	units float64 // negative: debt
 	at    time.Duration
-	held  bool // until a quantum has gathered
+	held  bool // waiting until a quantum has accumulated
 }
 
-// SetRate sets the units in a second, 0 or more, from now on. What has gathered, or is owed, stays; a
+// SetRate sets the units per second, 0 or more, from now on. Accumulated units and debt stay. The
 // first rate begins with a burst.
 func (b *Bucket) SetRate(now time.Duration, rate float64) {
 	if rate == b.rate {
@@ -42,10 +43,11 @@ func (b *Bucket) SetRate(now time.Duration, rate float64) {
 	b.units = min(b.units, most(rate))
 }
 
-// Rate returns the units in a second.
+// Rate returns the units per second.
 func (b *Bucket) Rate() float64 { return b.rate }
 
-// most is what gathers at a rate: one unit at least, or it would never pass.
+// most is how many units accumulate at a rate: at least one, or a low rate would never let a unit
+// pass.
 func most(rate float64) float64 {
 	if rate <= 0 {
 		return 0
@@ -53,6 +55,8 @@ func most(rate float64) float64 {
 	return max(1, rate*burst.Seconds())
 }
 
+// fill adds what the rate gives since the last call, up to the bucket's size. A clock that steps
+// back adds nothing.
 func (b *Bucket) fill(now time.Duration) {
 	if d := now - b.at; d > 0 {
 		b.units = min(most(b.rate), b.units+b.rate*d.Seconds())
@@ -60,13 +64,13 @@ func (b *Bucket) fill(now time.Duration) {
 	}
 }
 
-// Take takes units away, also if there are fewer.
+// Take removes units, even more than there are.
 func (b *Bucket) Take(now time.Duration, n float64) {
 	b.fill(now)
 	b.units -= n
 }
 
-// Wait returns how long to wait before the next Take; 0: not at all.
+// Wait returns how long to wait before the next Take; 0: no wait.
 func (b *Bucket) Wait(now time.Duration) time.Duration {
 	b.fill(now)
 	if b.rate <= 0 {
@@ -85,5 +89,5 @@ func (b *Bucket) Wait(now time.Duration) time.Duration {
 	return max(time.Microsecond, time.Duration(math.Ceil(seconds*float64(time.Second))))
 }
 
-// tiny is what sums of floats may lack.
+// tiny absorbs rounding errors of float sums.
 const tiny = 1e-6

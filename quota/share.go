@@ -5,12 +5,14 @@ import (
 	"slices"
 )
 
-// Share returns the part of a rate that a node gets that wants so much itself, while others want so much:
-// units in a second, infinite for one that is held back. nodes is how many there are, with those that want nothing.
+// Share returns a node's share of a rate. own is the node's demand and others are the demands of
+// other nodes, in units per second; the demand of a node whose publishers wait is infinite. nodes
+// is the number of nodes, including those without demand.
 //
-// Who wants less than an even part gets what it wants, and the others get even parts of the rest; what nobody
-// wants is for all alike. So the parts that are used add up to the rate as soon as all know what all
-// want. Nobody gets less than an even part of the whole, so that it can begin at once.
+// A node whose demand is below an even share gets its demand, and the other nodes share the rest
+// evenly. What no node demands is divided evenly among all. So the shares in use add up to the rate
+// once all nodes know all demands. No node gets less than an even share of the whole, so that it
+// can start at once.
 func Share(rate, own float64, others []float64, nodes int) float64 {
 	nodes = max(nodes, 1+len(others))
 	wants := append(slices.Clone(others), own)
@@ -27,7 +29,7 @@ func Share(rate, own float64, others []float64, nodes int) float64 {
 	return max(rate/float64(nodes), part+max(0, left)/float64(nodes))
 }
 
-// Meter measures what is taken, and whether somebody had to wait.
+// Meter measures the units taken, and whether a publisher had to wait.
 type Meter struct {
 	units float64
 	held  bool
@@ -38,11 +40,11 @@ type Meter struct {
 // Add counts units.
 func (m *Meter) Add(n float64) { m.units += n }
 
-// Hold reports that somebody had to wait.
+// Hold records that a publisher had to wait.
 func (m *Meter) Hold() { m.held = true }
 
-// Wants returns how much is wanted in a second at the time, in seconds since a fixed moment; infinite while
-// somebody has to wait.
+// Wants returns the demand in units per second; infinite while a publisher has to wait. now is in
+// seconds since a fixed moment.
 func (m *Meter) Wants(now float64) float64 {
 	if m.held {
 		return math.Inf(1)
@@ -50,7 +52,7 @@ func (m *Meter) Wants(now float64) float64 {
 	return max(m.wants, m.running(now))
 }
 
-// Rate returns how much was taken in a second lately.
+// Rate returns the units taken per second in the last period.
 func (m *Meter) Rate(now float64) float64 {
 	if m.wants > 0 {
 		return m.wants
@@ -58,6 +60,8 @@ func (m *Meter) Rate(now float64) float64 {
 	return m.running(now)
 }
 
+// running returns the rate of the period that is under way, in units per second. minMeasured keeps
+// a burst in its first moments from counting as an enormous rate.
 func (m *Meter) running(now float64) float64 {
 	if d := now - m.since; d > 0 {
 		return m.units / max(d, minMeasured)
@@ -65,10 +69,10 @@ func (m *Meter) running(now float64) float64 {
 	return 0
 }
 
-// minMeasured, in seconds, keeps a first message from being taken for a stream of them.
+// minMeasured, in seconds, keeps a first message from counting as a stream of messages.
 const minMeasured = 0.1
 
-// Next begins another time of measurement.
+// Next begins another period.
 func (m *Meter) Next(now float64) {
 	if d := now - m.since; d > 0 {
 		m.wants = m.units / max(d, minMeasured)

@@ -46,6 +46,7 @@ func (v *voters) alone(logs []*raft.Log) bool {
 	return alone
 }
 
+// few reports whether a quorum is one member, for which raft need ask nobody.
 func few(c raft.Configuration) bool {
 	n := 0
 	for _, s := range c.Servers {

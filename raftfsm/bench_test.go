@@ -178,7 +178,7 @@ func (s synced) StoreLogs(logs []*raft.Log) error {
 	return s.Sync()
 }
 
-// BenchmarkGroup keeps a number of commands of so many messages of 100 bytes in entry in flight
+// BenchmarkGroup keeps a number of commands of so many messages of 100 bytes in flight
 // on a group of three members in one process, each with its own log on the same disk.
 func BenchmarkGroup(b *testing.B) {
 	stores := []struct {

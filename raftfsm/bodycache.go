@@ -19,11 +19,13 @@ type BodyCache struct {
 	misses   uint64
 }
 
+// cacheKey names an entry among those of all groups.
 type cacheKey struct {
 	group id.GroupID
 	index uint64
 }
 
+// cached is an entry of the list by use, and knows its key so that it can be dropped.
 type cached struct {
 	key    cacheKey
 	bodies *bodySet
@@ -47,6 +49,7 @@ func (c *BodyCache) Stats() BodyCacheStats {
 	return BodyCacheStats{Hits: c.hits, Misses: c.misses, Bytes: c.bytes, Entries: int64(len(c.entries)), Limit: c.maxBytes}
 }
 
+// get returns nil if the entry is not there; what it returns is used last.
 func (c *BodyCache) get(k cacheKey) *bodySet {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -87,12 +90,14 @@ func (c *BodyCache) Limit(maxBytes int64) {
 	c.shrink()
 }
 
+// shrink drops what was not used for longest until the limit is kept; c.mu is held.
 func (c *BodyCache) shrink() {
 	for c.bytes > c.maxBytes {
 		c.drop(c.recent.Back())
 	}
 }
 
+// drop keeps the bytes in step; c.mu is held.
 func (c *BodyCache) drop(e *list.Element) {
 	old, _ := c.recent.Remove(e).(*cached)
 	delete(c.entries, old.key)

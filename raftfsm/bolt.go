@@ -61,8 +61,10 @@ type bolt struct {
 // goes when Retain says so: one whose bodies are to be kept beyond that is refused.
 func OpenBolt(path string) (Storage, error) { return openBolt(path, nil) }
 
+// openFile is os.OpenFile, or one of tests that fails.
 type openFile func(name string, flag int, mode os.FileMode) (*os.File, error)
 
+// boltOptions leaves the list of free pages out of each write; it is made when the file is opened.
 func boltOptions(open openFile) *bbolt.Options {
 	return &bbolt.Options{
 		Timeout:         boltLockTimeout,
@@ -74,6 +76,7 @@ func boltOptions(open openFile) *bbolt.Options {
 	}
 }
 
+// boltOpenError distinguishes damage from a second process, for which the remedies differ.
 func boltOpenError(path string, err error) error {
 	if errors.Is(err, bolterrors.ErrTimeout) {
 		return fmt.Errorf("raftfsm: %s is locked by another process: stop the other node that uses this directory", path)
@@ -84,6 +87,8 @@ func boltOpenError(path string, err error) error {
 	return fmt.Errorf("raftfsm: open %s: %w", path, err)
 }
 
+// openBolt reads every entry before it trusts the file: raft would find damage only when it needs the
+// entry.
 func openBolt(path string, open openFile) (*bolt, error) {
 	s := &bolt{path: path}
 	err := checkStored(path)
@@ -226,6 +231,7 @@ func (s *bolt) GetLog(index uint64, out *raft.Log) error {
 	return s.read(index, out)
 }
 
+// read takes an entry that cannot be decoded for damage, and one that is not there for what it is.
 func (s *bolt) read(index uint64, out *raft.Log) error {
 	err := mapped(func() error { return s.db.GetLog(index, out) })
 	switch {

@@ -65,6 +65,7 @@ func checkBolt(path string, visit func(bucket, key, value []byte) error) (err er
 	return b.page(b.root, nil, nil, nil, 0)
 }
 
+// read takes a file that ends too early for damage.
 func (b *boltFile) read(at int64, n int) ([]byte, error) {
 	p := make([]byte, n)
 	if _, err := b.f.ReadAt(p, at); err != nil {
@@ -77,7 +78,7 @@ func (b *boltFile) read(at int64, n int) ([]byte, error) {
 }
 
 // metas reads both metas. They are written in turn, so that one that is damaged may be the
-// newer: the older tells of a state in which what was acknowledged since is missing.
+// newer: the older describes a state in which what was acknowledged since is missing.
 func (b *boltFile) metas() error {
 	b.size = boltMinPage
 	first, err := b.read(boltPageHead, boltMeta)
@@ -107,6 +108,7 @@ func (b *boltFile) metas() error {
 	return nil
 }
 
+// checkMeta checks a meta page before bolt maps the file: bolt would follow what it says.
 func checkMeta(m []byte) error {
 	sum := fnv.New64a()
 	_, _ = sum.Write(m[:boltMetaSum])

@@ -45,12 +45,14 @@ func openNumber(key string, b []byte) (uint64, error) {
 // A build that knows of no checksum takes all of it for the candidate: it gives no vote in
 // that term, as it has given one.
 
+// sealVote puts a zero and the checksum behind the candidate.
 func sealVote(term uint64, candidate []byte) []byte {
 	b := append(binary.LittleEndian.AppendUint64(nil, term), candidate...)
 	sum := sumOf(keyVote, b)
 	return binary.LittleEndian.AppendUint32(append(b, 0), sum)
 }
 
+// openVote takes votes without a checksum too, which older builds have written.
 func openVote(b []byte) (term uint64, candidate []byte, err error) {
 	if len(b) < numberBytes {
 		return 0, nil, corruptf("a vote of %d bytes", len(b))
@@ -124,6 +126,7 @@ func checkStored(path string) error {
 	})
 }
 
+// checkConf refuses keys that this build does not write.
 func checkConf(key string, value []byte, first *uint64) (err error) {
 	switch key {
 	case keyTerm:

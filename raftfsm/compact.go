@@ -37,6 +37,7 @@ type footprint struct {
 // live returns the bytes of state and entries.
 func (w *footprint) live() int64 { return int64(w.machine + w.log) }
 
+// count adds a command; only the apply path calls it.
 func (c *compaction) count(bytes int) {
 	c.bytes.Add(uint64(bytes))
 	c.entries++
@@ -44,6 +45,7 @@ func (c *compaction) count(bytes int) {
 	c.allCount++
 }
 
+// latest is the zero footprint before the first snapshot.
 func (c *compaction) latest() footprint {
 	if w := c.last.Load(); w != nil {
 		return *w
@@ -80,6 +82,8 @@ func (g *Group[R, E]) snapshotIfDue() {
 	})
 }
 
+// due reports whether a snapshot is worth its cost: enough was applied since the last one, or the log holds
+// much more than is needed.
 func (g *Group[R, E]) due() bool {
 	c := &g.compact
 	w := c.latest()

@@ -51,8 +51,8 @@ type Config[R, E any] struct {
 	// OnChange is told, from any goroutine, whenever Changed would be; it must not block
 	// and not call the group. It saves the goroutine that would wait. nil: nobody.
 	OnChange func()
-	// Clock tells what time it is in the cluster, by which this member stamps commands while
-	// it leads; it begins to when that is settled. nil: the wall clock. It must not block.
+	// Clock reports what time it is in the cluster, by which this member stamps commands while
+	// it leads; it begins to when that is reliable. nil: the wall clock. It must not block.
 	Clock func() clock.Moment
 
 	HeartbeatTimeout time.Duration // 0: 500 ms
@@ -137,6 +137,7 @@ func (c *Config[R, E]) Validate() error {
 	return errors.Join(errs...)
 }
 
+// withDefaults is called after Validate.
 func (c Config[R, E]) withDefaults() Config[R, E] {
 	c.HeartbeatTimeout = orDefault(c.HeartbeatTimeout, defaultTimeout)
 	c.ElectionTimeout = orDefault(c.ElectionTimeout, max(defaultTimeout, c.HeartbeatTimeout))
@@ -159,7 +160,7 @@ func (c Config[R, E]) withDefaults() Config[R, E] {
 		base := time.Now()
 		c.Clock = func() clock.Moment {
 			now := time.Now()
-			return clock.Moment{Elapsed: now.Sub(base), Time: time.Duration(now.UnixNano()), Settled: true}
+			return clock.Moment{Elapsed: now.Sub(base), Time: time.Duration(now.UnixNano()), Reliable: true}
 		}
 	}
 	if c.Logger == nil {
@@ -168,6 +169,7 @@ func (c Config[R, E]) withDefaults() Config[R, E] {
 	return c
 }
 
+// orDefault takes the zero value for the default.
 func orDefault[T comparable](v, d T) T {
 	var zero T
 	if v == zero {

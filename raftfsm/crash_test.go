@@ -33,7 +33,7 @@ const (
 	// crashTimeout elects; the clock of these tests costs nothing.
 	crashTimeout = 150 * time.Millisecond
 	slowestSync  = 12 * time.Millisecond
-	settleTries  = 40 // of crashTimeout
+	leaderTries  = 40 // of crashTimeout
 )
 
 // lateDir is a directory on a disk whose syncs take effect late.
@@ -288,7 +288,7 @@ func (x *crashRun) end() {
 // check compares the members with what was acknowledged, and with each other.
 func (x *crashRun) check() error {
 	for g := range crashGroups {
-		l, err := x.settled(g)
+		l, err := x.caughtUpLeader(g)
 		if err != nil {
 			return fmt.Errorf("group %d: %w", g, err)
 		}
@@ -309,10 +309,10 @@ func (x *crashRun) check() error {
 	return nil
 }
 
-// settled returns a leader that has applied all that is committed.
-func (x *crashRun) settled(g int) (*member, error) {
+// caughtUpLeader returns a leader that has applied all that is committed.
+func (x *crashRun) caughtUpLeader(g int) (*member, error) {
 	why := errors.New("it has no leader")
-	for range settleTries {
+	for range leaderTries {
 		if l := x.leader(g); l != nil {
 			ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 			why = l.group.Barrier(ctx)
@@ -332,7 +332,7 @@ func (x *crashRun) settled(g int) (*member, error) {
 // follows waits until a member has the leader's state, and reads its bodies.
 func (x *crashRun) follows(m, leader *member) error {
 	for try := 0; m.sum() != leader.sum(); try++ {
-		if try == settleTries {
+		if try == leaderTries {
 			return errors.Join(fmt.Errorf("differs from the leader %s", leader.node), m.group.Failed())
 		}
 		time.Sleep(crashTimeout)

@@ -67,7 +67,7 @@ func (g *Group[R, E]) drain(ctx context.Context) {
 	}
 }
 
-// awaitDoubtful has a goroutine wait for raft's word on entries in entry in flight that may never be
+// awaitDoubtful has a goroutine wait for raft's word on entries in flight that may never be
 // applied: those of a leadership that is over, and, once a transfer of leadership was
 // tried, those of this one, since raft refuses entries during a transfer and somewhat
 // longer. What raft applies is answered by applyEntry as ever.
@@ -95,7 +95,7 @@ func (p *proposer[R]) doubtful() *pendingEntry[R] {
 }
 
 // completeDoubtful ends when no entry in flight is in doubt. It is not waited for: after a shutdown raft
-// leaves futures without an answer, and Close has answered their entries in entry in flight by then.
+// leaves futures without an answer, and Close has answered their entries in flight by then.
 func (g *Group[R, E]) completeDoubtful() {
 	p := &g.proposer
 	for {

@@ -20,10 +20,10 @@ var errNotInjected = errors.New("the transport cannot hand raft a call of this n
 func (g *Group[R, E]) State() raft.RaftState { return g.raft.Load().State() }
 
 // Stalled reports whether a write to disk has been in progress for longer than
-// Config.StallTimeout, or Config.Hangs says so of the node's disk. Changed tells of it.
+// Config.StallTimeout, or Config.Hangs says so of the node's disk. Changed reports it.
 func (g *Group[R, E]) Stalled() bool { return g.store.stalled() || g.c.Hangs != nil && g.c.Hangs() }
 
-// HangsChanged makes Changed tell that Config.Hangs has another answer.
+// HangsChanged makes Changed report that Config.Hangs has another answer.
 func (g *Group[R, E]) HangsChanged() { g.watch.announce() }
 
 // WriteAge returns for how long the write to the storage that is under way has taken; 0 if
@@ -89,6 +89,7 @@ func (g *Group[R, E]) Campaign(ctx context.Context) error {
 	return g.inject(ctx, &raft.TimeoutNowRequest{RPCHeader: g.header()})
 }
 
+// checkVotes refuses to stand for election without a vote: others would answer, and nobody could win.
 func (g *Group[R, E]) checkVotes() error {
 	voters, err := g.Members()
 	if err != nil {
@@ -122,6 +123,7 @@ func (g *Group[R, E]) header() raft.RPCHeader {
 	return raft.RPCHeader{ProtocolVersion: raft.ProtocolVersionMax, ID: []byte(g.c.Node), Addr: []byte(g.c.Node)}
 }
 
+// inject hands the member a call as if a peer had sent it.
 func (g *Group[R, E]) inject(ctx context.Context, command any) error {
 	t, ok := g.c.Transport.(injector)
 	if !ok {

@@ -29,13 +29,14 @@ type heldAnswer struct {
 	answer raft.RPCResponse
 }
 
+// newDurability is told by the log from the start what is durable, if the log can do that.
 func newDurability(log Storage, lag *stopwatch, fail func(error)) *durability {
 	d := &durability{log: log, lag: lag, fail: fail}
 	d.later = log.Notify(d.moved)
 	return d
 }
 
-// wrote is told when something was appended to the log.
+// wrote is called when something was appended to the log.
 func (d *durability) wrote() {
 	if !d.later {
 		return

@@ -164,6 +164,8 @@ func decodeEntry(g id.GroupID, data []byte) (entry, error) {
 	return e, e.checkCommands(g)
 }
 
+// decodeEntryHead trusts nothing of the head before its checksum is right; the bodies have sums of their
+// own.
 func decodeEntryHead(g id.GroupID, data []byte) (entry, error) {
 	e := entry{data: data}
 	if len(data) < entryHeadBytes || len(data) > maxEntryBytes {
@@ -239,6 +241,7 @@ func (s *commandSums) next() (row []byte, sum uint32) {
 	return row, sum
 }
 
+// sumLengths adds up the bodies of a table whose size was checked.
 func sumLengths(table []byte) int {
 	n := 0
 	for i := 0; i < len(table); i += bodyRowBytes {

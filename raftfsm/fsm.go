@@ -134,6 +134,7 @@ func (a *applier[R, E]) barriers() {
 	}
 }
 
+// apply takes the lock for one command, so that readers wait for no longer.
 func (a *applier[R, E]) apply(m Meta, header []byte, bodies int) (R, E, error) {
 	a.g.mu.Lock()
 	defer a.g.mu.Unlock()
@@ -162,6 +163,7 @@ func (f fsm[R, E]) Restore(from io.ReadCloser) error {
 	return nil
 }
 
+// restore replaces the machine, and begins anew to count what was applied since a snapshot.
 func (f fsm[R, E]) restore(r *snapshotReader) error {
 	b, err := r.machine()
 	if err != nil {

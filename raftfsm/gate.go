@@ -56,6 +56,7 @@ const (
 
 var errShut = errors.New("raftfsm: this member is silent: its disk hangs or it has failed")
 
+// newGate keeps answers back only where the log says later what is durable.
 func newGate(t raft.Transport, d *durability, open openGate, shut func() bool, stop <-chan struct{}) *gate {
 	g := &gate{Transport: t, disk: d, open: open, shut: shut, stop: stop}
 	if d.later {
@@ -186,7 +187,7 @@ func (t *gate) AppendEntriesPipeline(id raft.ServerID, to raft.ServerAddress) (r
 	return newGatePipeline(p, t), nil
 }
 
-// now is AppendEntries that does not wait for a link, if the transport knows the
+// now is AppendEntries that does not wait for a connection, if the transport knows the
 // difference.
 func (t *gate) now(to raft.ServerID, req *raft.AppendEntriesRequest, resp *raft.AppendEntriesResponse) error {
 	if t.shut() {

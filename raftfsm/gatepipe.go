@@ -28,6 +28,7 @@ type gatePipeline struct {
 	carrying bool
 }
 
+// newGatePipeline returns a pipeline whose results wait until the leader's own entry is durable.
 func newGatePipeline(p raft.AppendPipeline, t *gate) raft.AppendPipeline {
 	return &gatePipeline{
 		AppendPipeline: p, gate: t, closed: make(chan struct{}),
@@ -70,12 +71,14 @@ func (p *gatePipeline) carry() {
 	}
 }
 
+// first returns the position of the oldest entry on its way; there is one while carry runs.
 func (p *gatePipeline) first() (wal.Position, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.sent[0], true
 }
 
+// next takes the oldest off; false: nothing is on its way any more.
 func (p *gatePipeline) next() (wal.Position, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -100,7 +103,7 @@ func (p *gatePipeline) pass(f raft.AppendFuture, at wal.Position) {
 	}
 }
 
-// Close implements raft.AppendPipeline. The last result is one that tells raft's reader to
+// Close implements raft.AppendPipeline. The last result is one that makes raft's reader
 // leave: when the guard ends raft's sender, which closes the pipeline, nobody else does.
 func (p *gatePipeline) Close() error {
 	close(p.closed)

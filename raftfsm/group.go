@@ -23,9 +23,9 @@ const bootstrapTimeout = 5 * time.Second
 
 // Group is one member of a Raft group. All methods may be called concurrently.
 //
-// Goroutines: raft's, one proposer (loop), and for a short time one that settles entries
+// Goroutines: raft's, one proposer (loop), and for a short time one that completes entries
 // whose leadership was lost, one that takes a snapshot, and in a driven group that leads,
-// after a burst of entries, some that tell the followers. Locks: each guards one part
+// after a burst of entries, some that notify the followers. Locks: each guards one part
 // and none is held while another is taken, but for leading.mu, under which the Effector
 // is called.
 type Group[R, E any] struct {
@@ -84,7 +84,7 @@ func Open[R, E any](c Config[R, E]) (*Group[R, E], error) {
 	}
 	g.proposer.limits = limits{c.MaxInFlight, c.MaxBatchCommands, int64(c.MaxBatchBytes)}
 	g.proposer.begin = func() { g.spawn(g.turns) }
-	g.watch.changed, g.watch.told = make(chan struct{}), c.OnChange
+	g.watch.changed, g.watch.onChange = make(chan struct{}), c.OnChange
 	if err := snaps.bind(c.Group, g.compactSoon); err != nil {
 		return nil, err
 	}
@@ -307,7 +307,7 @@ func (g *Group[R, E]) halt() {
 	g.watch.announce()
 }
 
-// Close stops the member; commands in entry in flight end with ErrStopped or ErrUnknownOutcome.
+// Close stops the member; commands in flight end with ErrStopped or ErrUnknownOutcome.
 // It closes the transport and the storage too. It waits for raft's goroutines, and so for
 // the disk.
 func (g *Group[R, E]) Close() error {
@@ -315,6 +315,7 @@ func (g *Group[R, E]) Close() error {
 	return g.closeErr
 }
 
+// shutdown returns when no goroutine of the group runs any more, and its storage is closed.
 func (g *Group[R, E]) shutdown() error {
 	ctx, cancel := context.WithTimeout(context.Background(), closeDrain)
 	defer cancel()
@@ -324,7 +325,7 @@ func (g *Group[R, E]) shutdown() error {
 	g.halt()
 	stopped := g.stopRaft()
 	// Raft waits for its calls before it closes the transport, and a call to a member that
-	// is down waits for a link.
+	// is down waits for a connection.
 	if t, ok := g.c.Transport.(raft.WithClose); ok {
 		if err := t.Close(); err != nil {
 			g.log.Warn("closing the group's transport", "error", err)

@@ -288,7 +288,7 @@ func TestUnreadableForms(t *testing.T) {
 	}
 }
 
-// A leader that is cut off answers what it had in entry in flight as unknown, each command once,
+// A leader that is cut off answers what it had in flight as unknown, each command once,
 // and what nobody but it had is gone when it comes back.
 func TestUnknownOutcome(t *testing.T) {
 	t.Parallel()

@@ -107,7 +107,7 @@ func (g *guard) GetLog(index uint64, out *raft.Log) error {
 	return err
 }
 
-// missing tells an entry that is not in the log from one that should be. Raft's other
+// missing distinguishes an entry that is not in the log from one that should be. Raft's other
 // goroutines may append and truncate meanwhile, so it looks a second time.
 func (g *guard) missing(index uint64, out *raft.Log) error {
 	if inside, err := g.inside(index); err != nil || !inside {
@@ -122,6 +122,7 @@ func (g *guard) missing(index uint64, out *raft.Log) error {
 	return fmt.Errorf("%w: entry %d is missing in the middle of the log", errCorrupt, index)
 }
 
+// inside reports whether the log has the entry.
 func (g *guard) inside(index uint64) (bool, error) {
 	first, err := g.to.FirstIndex()
 	if err != nil || first == 0 || index < first {

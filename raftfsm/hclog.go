@@ -10,7 +10,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 )
 
-// raftLogger writes what raft logs to a slog.Logger. Raft tells of ordinary elections
+// raftLogger writes what raft logs to a slog.Logger. Raft logs ordinary elections
 // at Info and Warn; those are Debug here and its errors, which are mostly
 // requests to a peer that is away, Info: the group reports what matters itself.
 type raftLogger struct {
@@ -23,6 +23,7 @@ var _ hclog.Logger = (*raftLogger)(nil)
 
 func newRaftLogger(to *slog.Logger) *raftLogger { return &raftLogger{to: to} }
 
+// slogLevel shows raft's errors as information: what a node has to do about them it logs itself.
 func slogLevel(l hclog.Level) slog.Level {
 	switch l {
 	case hclog.Error:

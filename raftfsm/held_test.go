@@ -60,8 +60,8 @@ func TestManyEntriesBehindTheSnapshot(t *testing.T) {
 }
 
 // A pipeline has no limit of time for a call. While results are held back for the disk it
-// ends with its link all the same: the next call fails, and Close leaves nobody behind.
-func TestHeldPipelineEndsWithItsLink(t *testing.T) {
+// ends with its connection all the same: the next call fails, and Close leaves nobody behind.
+func TestHeldPipelineEndsWithItsConnection(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		p := &tap{}

@@ -9,7 +9,7 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// counted counts the calls by which a leader tells its followers something.
+// counted counts the calls by which a leader notifies its followers.
 type counted struct {
 	*heartbeats
 	calls *atomic.Int64

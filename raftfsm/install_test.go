@@ -14,7 +14,7 @@ import (
 )
 
 // spoiled is a transport whose snapshots the test reads before the other side does. spoil
-// is told of those that the other side begins to read, not of calls that find nobody.
+// learns of those that the other side begins to read, not of calls that find nobody.
 type spoiled struct {
 	*heartbeats
 	spoil func(io.Reader) io.Reader

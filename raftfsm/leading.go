@@ -20,18 +20,19 @@ type leading struct {
 // watch wakes those who wait for a change of the leader, the term, Leading, Stalled or the
 // committed configuration.
 type watch struct {
-	told    func() // Config.OnChange
-	mu      sync.Mutex
-	changed chan struct{}
+	onChange func() // Config.OnChange
+	mu       sync.Mutex
+	changed  chan struct{}
 }
 
+// announce wakes all that wait for a change, then calls told without the lock.
 func (w *watch) announce() {
 	w.mu.Lock()
 	close(w.changed)
 	w.changed = make(chan struct{})
 	w.mu.Unlock()
-	if w.told != nil {
-		w.told()
+	if w.onChange != nil {
+		w.onChange()
 	}
 }
 
@@ -111,6 +112,7 @@ func (g *Group[R, E]) act(index, term uint64, e E) {
 	}
 }
 
+// isStopping reports whether Close was called or the group has failed.
 func (g *Group[R, E]) isStopping() bool {
 	select {
 	case <-g.stop:
@@ -169,6 +171,7 @@ func (g *Group[R, E]) TransferLeadership(ctx context.Context, to id.NodeID) erro
 	}
 }
 
+// checkTarget refuses a target that is no voter before raft tries it, which stops proposals meanwhile.
 func (g *Group[R, E]) checkTarget(to id.NodeID) error {
 	members, err := g.Members()
 	if err != nil {

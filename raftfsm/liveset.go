@@ -45,6 +45,8 @@ type liveBuilder struct {
 	open    liveGroup // takes more slots as long as it is one entry; entries 0: none
 }
 
+// add refuses what a machine cannot mean: the set is written to disk and sent, and what it leaves out is
+// deleted.
 func (b *liveBuilder) add(r BodyRun) error {
 	end := uint64(r.Slot) + uint64(r.Slots)
 	if r.Index == 0 || r.Entries == 0 || r.Slots == 0 || end > maxLiveSlots || !r.fits() {
@@ -205,6 +207,7 @@ type uvarints struct {
 	bad bool
 }
 
+// next is 0 once the bytes are at an end or malformed, which bad tells.
 func (d *uvarints) next() uint64 {
 	v, n := binary.Uvarint(d.b)
 	if n <= 0 {

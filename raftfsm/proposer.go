@@ -36,7 +36,7 @@ type limits struct {
 
 // proposer gathers commands into entries. A goroutine takes turns only while there is
 // something to do: groups at rest have none. What is below mu is guarded by it; turns alone
-// move items from the queue into entries in entry in flight.
+// move items from the queue into entries in flight.
 type proposer[R any] struct {
 	limits   limits
 	begin    func()        // starts the goroutine that takes turns
@@ -50,7 +50,7 @@ type proposer[R any] struct {
 	gather     gathering
 	deferrable deferral
 	inFlight   []*pendingEntry[R] // in the order in which raft got them
-	pending    int64              // bytes in queue and entries in entry in flight
+	pending    int64              // bytes in queue and entries in flight
 	term       uint64             // term whose Lead command was proposed; 0: not leader
 	seq        uint64             // of the newest entry
 	paused     int                // transfers of leadership in progress
@@ -67,6 +67,7 @@ func (p *proposer[R]) signal() {
 	}
 }
 
+// pendingBytes are those of commands that are not answered.
 func (p *proposer[R]) pendingBytes() int64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -80,6 +81,7 @@ func (g *Group[R, E]) Propose(ctx context.Context, c Command) (R, error) {
 	return await(ctx, func(done func(R, error)) { g.Submit(c, done) })
 }
 
+// await waits for a reply until ctx ends; the command may take effect after that.
 func await[R any](ctx context.Context, submit func(func(R, error))) (R, error) {
 	type result struct {
 		reply R
@@ -116,6 +118,7 @@ func (g *Group[R, E]) Barrier(ctx context.Context) error {
 	return err
 }
 
+// enqueue answers at once what is not admitted. Whoever adds to an empty queue wakes the proposer.
 func (g *Group[R, E]) enqueue(it item[R]) {
 	p := &g.proposer
 	p.mu.Lock()
@@ -229,7 +232,7 @@ func leaderTerm(r *raft.Raft) uint64 {
 }
 
 // add queues a command and reports whether that takes a turn: else one was asked for, or will
-// be when more has gathered or a place among the entries in entry in flight is free. It is called with the lock
+// be when more has gathered or a place among the entries in flight is free. It is called with the lock
 // held.
 func (p *proposer[R]) add(it item[R]) (wake bool) {
 	p.queue = append(p.queue, it)
@@ -275,7 +278,7 @@ func (p *proposer[R]) hold(now time.Time) bool {
 	return true
 }
 
-// next makes a entry in flight of what waits, nil if nothing does, too many entries are on their
+// next makes an entry of what waits, nil if nothing does, too many entries are on their
 // way, or more is to be gathered first.
 func (p *proposer[R]) next() *pendingEntry[R] {
 	p.mu.Lock()
@@ -350,8 +353,8 @@ func (g *Group[R, E]) leadHeader(term uint64) (header []byte, latest int64) {
 	return g.machine.Lead(g.c.Node, term), g.machine.Now()
 }
 
-// hand encodes a entry in flight's entry and gives it to raft, whose inbox has a place for every
-// entry in flight, so that it does not block.
+// hand encodes an entry and gives it to raft, whose inbox has a place for every entry
+// in flight, so that it does not block.
 func (g *Group[R, E]) hand(r *raft.Raft, f *pendingEntry[R], commands *[]Command) {
 	list := (*commands)[:0]
 	for i := range f.items {
@@ -376,7 +379,7 @@ func (g *Group[R, E]) hand(r *raft.Raft, f *pendingEntry[R], commands *[]Command
 	g.pushSoon()
 }
 
-// land takes a entry in flight whose entry is being applied off the list; nil if it is not ours or
+// land takes an entry that is being applied off the list of those in flight; nil if it is not ours or
 // was answered before, as unknown.
 func (p *proposer[R]) land(term, seq uint64) *pendingEntry[R] {
 	p.mu.Lock()

@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	// pushDelay is how long after the last entry of a burst followers are told of its
+	// pushDelay is how long after the last entry of a burst followers are notified of its
 	// commit, if Config.PushAfter does not say so. Raft's own commit timer would do it for every
 	// group, busy or not. Rounds that follow sooner do not count as ones without progress.
 	pushDelay = 30 * time.Millisecond
@@ -31,7 +31,7 @@ const (
 	stepDownTimeout = 5 * time.Second
 )
 
-// pusher lets a leader of a driven group tell its followers, after a burst of entries,
+// pusher lets a leader of a driven group notify its followers, after a burst of entries,
 // what is committed and who leads, and goes on until all that can be reached are up to
 // date. There is at most one round at a time, and none at rest.
 type pusher struct {
@@ -59,10 +59,11 @@ func (g *Group[R, E]) moved() {
 	}
 }
 
-// Push lets a leader tell its followers who leads and what is committed, soon. A member
+// Push lets a leader notify its followers who leads and what is committed, soon. A member
 // that does not lead, or is not driven, does nothing.
 func (g *Group[R, E]) Push() { g.pushSoon() }
 
+// pushSoon gathers what is to be said for PushAfter, so that a burst of entries leads to one round.
 func (g *Group[R, E]) pushSoon() {
 	if !g.c.Driven || g.isStopping() || leaderTerm(g.raft.Load()) == 0 {
 		return
@@ -86,6 +87,7 @@ func (g *Group[R, E]) pushIn(d time.Duration) {
 	}
 }
 
+// pushRound goes on while anything is left to be said.
 func (g *Group[R, E]) pushRound() {
 	wait := g.push()
 	p := &g.pusher
@@ -117,7 +119,7 @@ func (g *Group[R, E]) push() time.Duration {
 		p.last, p.commit, p.stuck, p.wait = last, commit, 0, g.c.PushAfter
 		return p.wait // the burst goes on
 	}
-	f, led := g.tell(r)
+	f, led := g.notifyFollowers(r)
 	switch {
 	case !led || f.done() && !g.proposer.underway():
 		p.stuck, p.wait = 0, 0
@@ -151,7 +153,7 @@ type findings struct {
 }
 
 // add takes what came of telling one follower.
-func (f *findings) add(t told) {
+func (f *findings) add(t pushOutcome) {
 	switch t {
 	case toldMatches:
 		f.reached++
@@ -167,9 +169,9 @@ func (f *findings) add(t told) {
 // done reports that those in reach have everything and know it.
 func (f findings) done() bool { return f.committed && f.behind == 0 && f.absent == 0 }
 
-// tell sends every follower an AppendEntries without entries behind the end of the log.
+// notifyFollowers sends every follower an AppendEntries without entries behind the end of the log.
 // led: this member still leads.
-func (g *Group[R, E]) tell(r *raft.Raft) (f findings, led bool) {
+func (g *Group[R, E]) notifyFollowers(r *raft.Raft) (f findings, led bool) {
 	req, ok := g.probe(r)
 	if !ok {
 		return f, leaderTerm(r) != 0
@@ -179,7 +181,7 @@ func (g *Group[R, E]) tell(r *raft.Raft) (f findings, led bool) {
 		return f, false // raft is shut down
 	}
 	f.committed = req.LeaderCommitIndex == req.PrevLogEntry
-	answers := make(chan told, len(voters)+len(others))
+	answers := make(chan pushOutcome, len(voters)+len(others))
 	var asked []id.NodeID
 	for _, n := range append(voters, others...) {
 		if n == g.c.Node || !g.pusher.ask(n) {
@@ -187,7 +189,7 @@ func (g *Group[R, E]) tell(r *raft.Raft) (f findings, led bool) {
 		}
 		asked = append(asked, n)
 		g.spawn(func() {
-			answer := g.tellOne(n, *req)
+			answer := g.notifyOne(n, *req)
 			if g.pusher.answered(n) {
 				answers <- answer
 			} else {
@@ -248,13 +250,13 @@ func (p *pusher) giveUp(asked []id.NodeID) (owe int) {
 	return owe
 }
 
-// told is what came of telling a follower.
-type told int
+// pushOutcome is what came of telling a follower.
+type pushOutcome int
 
 const (
-	toldNobody told = iota // its node is not in reach, or owes the answer
-	toldAbsent             // its node has no member of the group, or one that closes
-	toldBehind             // it has not the whole log
+	toldNobody pushOutcome = iota // its node is not in reach, or owes the answer
+	toldAbsent                    // its node has no member of the group, or one that closes
+	toldBehind                    // it has not the whole log
 	toldMatches
 )
 
@@ -274,8 +276,8 @@ func (g *Group[R, E]) probe(r *raft.Raft) (*raft.AppendEntriesRequest, bool) {
 	}, true
 }
 
-// tellOne tells one follower. A newer term there ends this leadership.
-func (g *Group[R, E]) tellOne(n id.NodeID, req raft.AppendEntriesRequest) told {
+// notifyOne notifies one follower. A newer term there ends this leadership.
+func (g *Group[R, E]) notifyOne(n id.NodeID, req raft.AppendEntriesRequest) pushOutcome {
 	var resp raft.AppendEntriesResponse
 	if err := g.out.now(raft.ServerID(n), &req, &resp); err != nil {
 		var refused interface{ Refused() bool }

@@ -60,6 +60,7 @@ func (m *Resting) Inspect() (Stored, error) {
 	return s, nil
 }
 
+// inspect reads snapshot and log without raft, as the member would start from them.
 func (m *Resting) inspect() (s Stored, err error) {
 	if s.Term, err = m.log.GetUint64([]byte(keyTerm)); err != nil && !isNotFound(err) {
 		return s, err
@@ -148,6 +149,8 @@ func Replay[R, E any](m *Resting, into Machine[R, E]) error {
 	return nil
 }
 
+// replay applies what the log has, committed or not. An entry of a leader that had lost its term is passed
+// over, as members pass over it.
 func replay[R, E any](m *Resting, into Machine[R, E]) error {
 	at := uint64(0)
 	if f := m.snaps.latest(); f != nil {
@@ -194,6 +197,8 @@ func (m *Resting) Force(term uint64, voters []id.NodeID, nowMs int64, commands [
 	return nil
 }
 
+// force writes a term and a configuration that nobody else has decided on. Only an operator may do that,
+// and with all other members lost.
 func (m *Resting) force(term uint64, voters []id.NodeID, nowMs int64, commands []Command) error {
 	have, err := m.inspect()
 	switch {

@@ -9,7 +9,7 @@ import (
 const (
 	// trailingBytes bounds the entries that stay behind a snapshot, unless they are no more
 	// than minTrailing. Those always stay: a follower whose entries were never committed is
-	// put right by the leader's log only, and it has no more of them than are in entry in flight.
+	// put right by the leader's log only, and it has no more of them than are in flight.
 	trailingBytes = 4 << 20
 	minTrailing   = 16
 	// scarceBytes, and a scarceShare of what is needed, are let go by a snapshot that is due
@@ -22,7 +22,7 @@ const (
 	barrierTimeout = 2 * time.Second
 )
 
-// fitTrailing tells raft how many entries the next snapshot leaves behind in the log.
+// fitTrailing sets how many entries the next snapshot leaves behind in the log.
 func (g *Group[R, E]) fitTrailing() {
 	r := g.raft.Load()
 	n := min(uint64(minTrailing), g.c.TrailingEntries)

@@ -35,6 +35,7 @@ type snapshotHead struct {
 	configuration raft.Configuration
 }
 
+// append writes the head and its checksum (docs/formats/group-snapshot.md).
 func (h *snapshotHead) append(b []byte) []byte {
 	config := raft.EncodeConfiguration(h.configuration)
 	start := len(b)
@@ -104,6 +105,7 @@ func (f *snapshotFile) id() string { return snapshotID(f.index, f.term) }
 
 func snapshotID(index, term uint64) string { return fmt.Sprintf("%020d-%d", index, term) }
 
+// meta is what raft knows of the snapshot.
 func (f *snapshotFile) meta() *raft.SnapshotMeta {
 	return &raft.SnapshotMeta{
 		Version: raft.SnapshotVersionMax, ID: f.id(), Index: f.index, Term: f.term,

@@ -105,6 +105,7 @@ func (k *snapshotSink) receive(r io.Reader) error {
 	return nil
 }
 
+// receiveBodies reads the bodies that the machine refers to, and refuses a stream that lacks one.
 func (k *snapshotSink) receiveBodies(r io.Reader, machineSum uint32) (liveSet, error) {
 	var stored [sumBytes]byte
 	if _, err := io.ReadFull(r, stored[:]); err != nil {
@@ -184,6 +185,7 @@ func (k *snapshotSink) Close() error {
 	return k.err
 }
 
+// finish makes the snapshot durable and gives it its name, which is when it counts.
 func (k *snapshotSink) finish() error {
 	install := k.pipe != nil
 	if install {

@@ -99,7 +99,7 @@ func (s *snapshots) sweep(suffix string) error {
 	return nil
 }
 
-// bind tells the store whose snapshots it keeps. The newest must be of this group.
+// bind sets whose snapshots it keeps. The newest must be of this group.
 func (s *snapshots) bind(g id.GroupID, onIdle func()) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -110,7 +110,7 @@ func (s *snapshots) bind(g id.GroupID, onIdle func()) error {
 	return nil
 }
 
-// started tells the store that raft has restored the machine, and how to learn of the last
+// started notifies the store that raft has restored the machine, and how to learn of the last
 // entry that raft has handed to it.
 func (s *snapshots) started(applied func() uint64) {
 	s.mu.Lock()
@@ -152,6 +152,7 @@ func (s *snapshots) recover() error {
 	return s.storage.DeleteRange(first, last)
 }
 
+// latest is nil before the first snapshot.
 func (s *snapshots) latest() *snapshotFile {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -290,6 +291,7 @@ func makeDir(dir string) error {
 	return syncDir(parent)
 }
 
+// syncDir makes names durable.
 func syncDir(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {

@@ -23,6 +23,7 @@ const (
 	frameHeadBytes  = 24
 )
 
+// appendStreamHead writes what a receiver has to know before the first byte of the state.
 func appendStreamHead(b []byte, g id.GroupID, machineBytes, liveBytes int64) []byte {
 	start := len(b)
 	b = append(b, streamMagic...)
@@ -33,6 +34,7 @@ func appendStreamHead(b []byte, g id.GroupID, machineBytes, liveBytes int64) []b
 	return binary.LittleEndian.AppendUint32(b, crc32.Checksum(b[start:], castagnoli()))
 }
 
+// readStreamHead refuses a stream of another group or version before anything of it is stored.
 func readStreamHead(r io.Reader, g id.GroupID) (machineBytes, liveBytes int64, err error) {
 	b := make([]byte, streamHeadBytes)
 	if _, err := io.ReadFull(r, b); err != nil {

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// stopwatch tells when something that the disk does takes longer than a limit. start and
+// stopwatch reports when something that the disk does takes longer than a limit. start and
 // stop exclude each other.
 type stopwatch struct {
 	base  time.Time
@@ -15,6 +15,7 @@ type stopwatch struct {
 	alarm *time.Timer   // runs meanwhile; nil without a limit
 }
 
+// newStopwatch makes the alarm first, so that start only has to set it.
 func newStopwatch(limit time.Duration, hangs func()) *stopwatch {
 	w := &stopwatch{base: time.Now(), limit: limit, hangs: hangs}
 	if limit > 0 {

@@ -37,7 +37,7 @@ const agreementPoll = 5 * time.Millisecond
 // timeAgreed reports whether the time of the cluster can be relied on. Until then a new leader does
 // not begin, and what it is given waits; there will be a turn.
 func (g *Group[R, E]) timeAgreed() bool {
-	if g.c.Clock().Settled {
+	if g.c.Clock().Reliable {
 		return true
 	}
 	time.AfterFunc(agreementPoll, g.proposer.signal)

@@ -16,8 +16,8 @@ func TestLeaderAwaitsTheTime(t *testing.T) {
 	t.Parallel()
 	var elapsed, now atomic.Int64 // ns
 	var looks atomic.Int64
-	var settled atomic.Bool
-	settled.Store(true)
+	var reliable atomic.Bool
+	reliable.Store(true)
 	now.Store(int64(100 * time.Hour))
 	tick := func() { // so that the test needs no real time
 		elapsed.Add(int64(time.Second))
@@ -26,7 +26,7 @@ func TestLeaderAwaitsTheTime(t *testing.T) {
 	c := newCluster(t, 1, func(_ *member, config *Config[reply, string]) {
 		config.Clock = func() clock.Moment {
 			looks.Add(1)
-			return clock.Moment{Elapsed: time.Duration(elapsed.Load()), Time: time.Duration(now.Load()), Settled: settled.Load()}
+			return clock.Moment{Elapsed: time.Duration(elapsed.Load()), Time: time.Duration(now.Load()), Reliable: reliable.Load()}
 		}
 	})
 	m := c.members[0]
@@ -41,7 +41,7 @@ func TestLeaderAwaitsTheTime(t *testing.T) {
 		t.Fatalf("stamped %v", got)
 	}
 	c.close(m)
-	settled.Store(false)
+	reliable.Store(false)
 	c.open(m)
 	until(t, "it is elected", func() bool { return m.group.State() == raft.Leader })
 	answered := make(chan error, 1)
@@ -52,7 +52,7 @@ func TestLeaderAwaitsTheTime(t *testing.T) {
 		t.Error("it leads although nobody knows what time it is")
 	}
 	now.Store(int64(99 * time.Hour)) // a leader of the past was ahead
-	settled.Store(true)
+	reliable.Store(true)
 	if err := <-answered; err != nil {
 		t.Fatal(err)
 	}

@@ -85,7 +85,7 @@ func TestTrapTwoCandidatesNeverElect(t *testing.T) {
 }
 
 // A leader whose calls fail waits longer and longer, and goes on waiting when the follower
-// is back. cluster/transport parks calls until there is a link instead of failing them.
+// is back. cluster/transport parks calls until there is a connection instead of failing them.
 func TestTrapFailedCallsDelayCatchingUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		all := trapNodes(t, 3, nil)

@@ -33,7 +33,7 @@ func (g *Group[R, E]) askVoters(ctx context.Context, req raft.AppendEntriesReque
 	if err != nil {
 		return err
 	}
-	answers := make(chan told, len(voters))
+	answers := make(chan pushOutcome, len(voters))
 	needed, waiting := len(voters)/2+1, 0
 	for _, n := range voters {
 		if n == g.c.Node {
@@ -41,7 +41,7 @@ func (g *Group[R, E]) askVoters(ctx context.Context, req raft.AppendEntriesReque
 			continue
 		}
 		waiting++
-		g.spawn(func() { answers <- g.tellOne(n, req) })
+		g.spawn(func() { answers <- g.notifyOne(n, req) })
 	}
 	var silent int
 	for ; needed > 0; waiting-- {

@@ -62,7 +62,7 @@ func (c *testCluster) transfer(to *member) {
 	})
 }
 
-// logState tells how the members of a test that has failed are.
+// logState reports how the members of a test that has failed are.
 func (c *testCluster) logState() {
 	c.t.Helper()
 	for _, m := range c.members {

@@ -22,7 +22,7 @@ func TestFilesGrowAhead(t *testing.T) {
 			before := d.Used()
 			stored(t, g, entries(next, 1, 1, size))
 			next++
-			settled(l)
+			rollerIdle(l)
 			if d.Used() != before {
 				growths++
 			}
@@ -39,7 +39,7 @@ func TestFilesGrowAhead(t *testing.T) {
 	fill(200) // into a second segment
 	ok(t, drop(g, next-1, nil))
 	ok(t, g.Sync())
-	settled(l)
+	rollerIdle(l)
 	ok(t, l.tidy())
 	if s := l.Stats(); s.Spares != 1 {
 		t.Fatalf("nothing was recycled: %+v", s)

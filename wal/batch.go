@@ -21,9 +21,11 @@ type chunkOf struct {
 	footer []byte // if seal
 }
 
+// newBatch takes what gathers until the writer is free. It uses a buffer again if there is one; l.mu is
+// held.
 func (l *Log) newBatch() *batch {
-	b := &batch{done: make(chan struct{}), end: l.appended, groups: l.told}
-	l.told = nil
+	b := &batch{done: make(chan struct{}), end: l.appended, groups: l.spareGroups}
+	l.spareGroups = nil
 	if n := len(l.buffers); n > 0 {
 		b.data, l.buffers = l.buffers[n-1][:0], l.buffers[:n-1]
 	}

@@ -253,7 +253,7 @@ func (d nowhere) Create(name string) (vfs.File, error) {
 
 func (nowhereFile) WriteAt(p []byte, _ int64) (int, error) { return len(p), nil }
 
-// BenchmarkIdleGroup tells what a group costs that has a configuration and a no-op in its
+// BenchmarkIdleGroup reports what a group costs that has a configuration and a no-op in its
 // log and a vote, after its entries have left memory.
 func BenchmarkIdleGroup(b *testing.B) {
 	const groups = 10000

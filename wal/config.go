@@ -105,6 +105,7 @@ func (c Config) Validate() error {
 	return errors.Join(errs...)
 }
 
+// orDefault takes 0 for the default.
 func orDefault[T int | int64 | time.Duration](v, def T) T {
 	if v == 0 {
 		return def
@@ -112,6 +113,7 @@ func orDefault[T int | int64 | time.Duration](v, def T) T {
 	return v
 }
 
+// withDefaults is called after Validate. Spares below 0 are none.
 func (c Config) withDefaults() Config {
 	c.SegmentBytes = orDefault(c.SegmentBytes, DefaultSegmentBytes)
 	c.MaxPendingBytes = orDefault(c.MaxPendingBytes, DefaultMaxPendingBytes)

@@ -54,7 +54,7 @@ func recovered(t *testing.T, d *vfs.Mem, random *rand.Rand, possible []string, c
 		}
 		possible = []string{got}
 		if round == 0 {
-			settled(l)
+			rollerIdle(l)
 			ok(t, l.tidy())
 		} else {
 			stored(t, groupOf(t, l, 8), entries(1, 1, 3, 100))

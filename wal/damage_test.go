@@ -94,7 +94,7 @@ func TestDamageFoundByCompaction(t *testing.T) {
 	seq, _ := parseName(name)
 	s := l.bySeq[seq]
 	l.mu.Unlock()
-	settled(l)
+	rollerIdle(l)
 	ok(t, l.carry([]*segment{s}))
 	if all := l.Lost(); len(all) != 1 || all[2] == nil {
 		t.Errorf("lost are %v", all)

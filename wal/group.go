@@ -34,7 +34,7 @@ type GroupLog struct {
 	keeps       []keepRecord
 	epoch       uint64 // of keeps: see Retain
 	tail        tail
-	batch       *batch // that has the newest record and tells of it
+	batch       *batch // that has the newest record and reports it
 	hurt        string // what recovery found damaged
 	lost        error
 	gone        bool // deleted

@@ -8,6 +8,7 @@ const chunkEntries = 32
 // loc is where a record is. A size of 0 is nowhere.
 type loc struct{ seg, off, size uint32 }
 
+// chunk has the places of chunkEntries neighbouring entries, so that an index of many takes little memory.
 type chunk struct {
 	base uint64 // a multiple of chunkEntries
 	n    int    // entries that are there
@@ -38,6 +39,7 @@ func (x *index) find(i uint64) int {
 	return at
 }
 
+// get is the zero loc for an entry that is not there.
 func (x *index) get(i uint64) loc {
 	at := x.find(i)
 	if at == len(x.chunks) || x.chunks[at].base > i {

@@ -124,6 +124,7 @@ type inspection struct {
 	info  SegmentInfo
 }
 
+// damage notes a fault and lets the inspection go on.
 func (x *inspection) damage(at int64, reason string) {
 	x.info.Damage = append(x.info.Damage, &CorruptError{
 		Segment: filepath.Join(x.dir.Path(), x.info.Name), Offset: at, Reason: reason, Remedy: remedyGroup,
@@ -188,6 +189,7 @@ func (x *inspection) unsealed(f vfs.File, salt uint32) error {
 	return nil
 }
 
+// record shows a record as what it is; lists of the segment itself are not shown.
 func (x *inspection) record(at int64, r *record) error {
 	if r.group == listGroup {
 		return nil
@@ -208,6 +210,7 @@ func (x *inspection) record(at int64, r *record) error {
 	return x.visit(out)
 }
 
+// state notes a state that cannot be read as damage.
 func (x *inspection) state(at int64, r *record) *StateInfo {
 	st, err := parseState(r)
 	if err != nil {
@@ -220,6 +223,7 @@ func (x *inspection) state(at int64, r *record) *StateInfo {
 	}
 }
 
+// keep notes a keep that cannot be read as damage.
 func (x *inspection) keep(at int64, r *record) *KeepInfo {
 	k, err := parseKeep(r)
 	if err != nil {
@@ -229,6 +233,7 @@ func (x *inspection) keep(at int64, r *record) *KeepInfo {
 	return &KeepInfo{Lo: k.lo, Hi: k.hi, Bound: k.bound, Left: pairs(k.left), Brought: pairs(k.brought)}
 }
 
+// pairs is for output: the spans' type is the log's own.
 func pairs(spans []span) [][2]uint64 {
 	var all [][2]uint64
 	for _, s := range spans {

@@ -252,7 +252,7 @@ func TestHangingDisk(t *testing.T) {
 	}
 }
 
-// Who is to be told is told of each batch with records of the group, of no other group's,
+// Whoever asks for it is notified of each batch with records of the group, of no other group's,
 // and of nothing any more after Close.
 func TestNotifyTellsOfTheGroup(t *testing.T) {
 	d := vfs.NewMem()
@@ -479,7 +479,7 @@ func TestManyRestarts(t *testing.T) {
 	for i := range uint64(60) {
 		l := open(t, d, testConfig())
 		stored(t, groupOf(t, l, 1), entries(1+i, 1, 1, 100))
-		settled(l)
+		rollerIdle(l)
 		ok(t, l.tidy())
 		if n := l.Stats().Segments; n > smallSegments+8 {
 			t.Fatalf("%d segments after %d restarts", n, i)

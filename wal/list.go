@@ -83,5 +83,5 @@ func (l *Log) mark() {
 	s.full = max(s.full, end+int64(len(b)))
 }
 
-// isList tells a list from other records.
+// isList distinguishes a list from other records.
 func (r *record) isList() bool { return r.group == listGroup && r.kind == KindRetained }

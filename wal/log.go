@@ -3,7 +3,7 @@
 //
 // A Log belongs to one directory and one process. GroupLog is a group's view of it: a
 // raft.LogStore and raft.StableStore whose entries stay readable, after raft has dropped
-// them, until nobody refers to their bodies (RE-8). DESIGN.md tells how it works and
+// them, until nobody refers to their bodies (RE-8). DESIGN.md says how it works and
 // docs/formats/wal-segment.md what is on disk, with the argument why a crash at any point
 // loses nothing that was acknowledged.
 //
@@ -15,7 +15,7 @@
 //
 // Errors: the first failed write, sync or change of names fails every later call with the
 // same error; nothing is tried again, because after a failed sync nobody knows what is on
-// disk. CorruptError tells where stored bytes are wrong. ErrLost, ErrClosed and ErrDeleted
+// disk. CorruptError says where stored bytes are wrong. ErrLost, ErrClosed and ErrDeleted
 // are for callers to decide on.
 package wal
 
@@ -67,52 +67,52 @@ type Log struct {
 	looking sync.Mutex // held while free space is asked for; taken before mu
 	reserve reserve    // guarded by looking
 
-	mu        sync.Mutex // guards all that follows
-	work      sync.Cond  // there is something to write, or closing
-	space     sync.Cond  // pending has shrunk, or err or closing is set
-	rolling   sync.Cond  // there is something for the roller, or it has done something, or err or written is set
-	groups    map[id.GroupID]*GroupLog
-	deleted   map[id.GroupID]loc // records that say so
-	segs      []*segment         // ascending
-	bySeq     map[uint32]*segment
-	head      *segment // takes records; nil until the first one
-	ahead     *segment // follows the head, with or without a file yet; nil until the head is nearly full
-	wanted    *segment // the writer waits for its file
-	sealing   *ended   // to be sealed
-	before    uint32   // where the records of the newest segment that is full end
-	nextSeq   uint32
-	spares    []spare
-	cur       *batch      // takes records
-	full      []*batch    // take no more and wait, oldest first
-	inflight  *batch      // being written; nil if none
-	buffers   [][]byte    // to be used again
-	told      []*GroupLog // empty, for the groups of the next batch
-	appended  Position
-	durable   atomic.Uint64 // a Position; written under mu
-	freeAt    Position      // an emptied segment waits for this; 0 if none does
-	pending   int64         // bytes appended and not durable
-	synced    loc           // seg and off: where the durable part of the head ends
-	tail      tailBudget
-	room      Space
-	unseen    int64     // bytes written since room was asked for
-	began     time.Time // of the write that is under way; zero: none is
-	pace      pace
-	syncs     uint64
-	carried   uint64    // bytes
-	quiet     bool      // nothing has come for a while
-	marked    loc       // seg and off: where the writer has written a mark
-	gap       error     // records of groups that cannot be told are lost
-	gapAt     loc       // of the record that says so, or that it is over
-	unsure    bool      // a start has found it, and not told all groups
-	found     error     // this start has found one
-	short     int       // calls that wait for a file descriptor
-	rollShort bool      // one of them is the roller's
-	excused   time.Time // when the roller's wait for one had held up the writer
-	forRoller bool      // the writer waits for the roller
-	shortages uint64    // and how often one had to
-	closing   bool
-	written   bool  // the writer has ended
-	err       error // of the first failure
+	mu          sync.Mutex // guards all that follows
+	work        sync.Cond  // there is something to write, or closing
+	space       sync.Cond  // pending has shrunk, or err or closing is set
+	rolling     sync.Cond  // there is something for the roller, or it has done something, or err or written is set
+	groups      map[id.GroupID]*GroupLog
+	deleted     map[id.GroupID]loc // records that say so
+	segs        []*segment         // ascending
+	bySeq       map[uint32]*segment
+	head        *segment // takes records; nil until the first one
+	ahead       *segment // follows the head, with or without a file yet; nil until the head is nearly full
+	wanted      *segment // the writer waits for its file
+	sealing     *ended   // to be sealed
+	before      uint32   // where the records of the newest segment that is full end
+	nextSeq     uint32
+	spares      []spare
+	cur         *batch      // takes records
+	full        []*batch    // take no more and wait, oldest first
+	inflight    *batch      // being written; nil if none
+	buffers     [][]byte    // to be used again
+	spareGroups []*GroupLog // empty, for the groups of the next batch
+	appended    Position
+	durable     atomic.Uint64 // a Position; written under mu
+	freeAt      Position      // an emptied segment waits for this; 0 if none does
+	pending     int64         // bytes appended and not durable
+	synced      loc           // seg and off: where the durable part of the head ends
+	tail        tailBudget
+	room        Space
+	unseen      int64     // bytes written since room was asked for
+	began       time.Time // of the write that is under way; zero: none is
+	pace        pace
+	syncs       uint64
+	carried     uint64    // bytes
+	quiet       bool      // nothing has come for a while
+	marked      loc       // seg and off: where the writer has written a mark
+	gap         error     // records of groups that cannot be told are lost
+	gapAt       loc       // of the record that says so, or that it is over
+	unsure      bool      // a start has found it, and not told all groups
+	found       error     // this start has found one
+	short       int       // calls that wait for a file descriptor
+	rollShort   bool      // one of them is the roller's
+	excused     time.Time // when the roller's wait for one had held up the writer
+	forRoller   bool      // the writer waits for the roller
+	shortages   uint64    // and how often one had to
+	closing     bool
+	written     bool  // the writer has ended
+	err         error // of the first failure
 }
 
 // spare is an emptied segment.
@@ -190,12 +190,15 @@ func (l *Log) sealHead() {
 	l.head = nil
 }
 
+// newSegment numbers a segment; l.mu is held. Its file is made by the roller.
 func (l *Log) newSegment() *segment {
 	s := &segment{seq: l.nextSeq, salt: saltOf(l.nextSeq, l.secret), end: headerBytes, listed: listed{end: headerBytes}}
 	l.nextSeq++
 	return s
 }
 
+// addSegment makes the next segment the one that is written, the one made ahead if there is one; l.mu is
+// held.
 func (l *Log) addSegment() {
 	s := l.ahead
 	if l.ahead = nil; s == nil {
@@ -269,7 +272,7 @@ func (l *Log) fail(err error) {
 		if onFailure != nil {
 			onFailure(failure)
 		}
-		tell(groups, 0, failure)
+		notify(groups, 0, failure)
 	}()
 }
 
@@ -320,6 +323,7 @@ func (l *Log) Group(group id.GroupID) (*GroupLog, error) {
 	return l.group(group), nil
 }
 
+// group returns the group's part of the log, an empty one if it is new; l.mu is held.
 func (l *Log) group(group id.GroupID) *GroupLog {
 	g := l.groups[group]
 	if g == nil {
@@ -366,7 +370,7 @@ func (l *Log) Ends(group id.GroupID) (term, last uint64, ok bool) {
 	return g.st.term, last, true
 }
 
-// LostGroup tells what a group has lost, nil if nothing.
+// LostGroup reports what a group has lost, nil if nothing.
 func (l *Log) LostGroup(group id.GroupID) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -103,12 +103,12 @@ func TestDeletedStaysDeleted(t *testing.T) {
 	}
 	ok(t, other.Sync())
 	was := l.deleted[2]
-	settled(l)
+	rollerIdle(l)
 	ok(t, l.carry([]*segment{l.bySeq[was.seg]}))
 	if l.deleted[2] == was || l.segs[0] != first {
 		t.Fatal("the record was not carried")
 	}
-	settled(l)
+	rollerIdle(l)
 	ok(t, l.tidy())
 	ok(t, l.Close())
 	l = open(t, d, testConfig())
@@ -116,9 +116,9 @@ func TestDeletedStaysDeleted(t *testing.T) {
 		t.Errorf("groups are %v", groups)
 	}
 	for len(l.deleted) > 0 {
-		settled(l)
+		rollerIdle(l)
 		ok(t, l.carry([]*segment{l.segs[0]})) // the oldest, again and again
-		settled(l)
+		rollerIdle(l)
 		ok(t, l.tidy())
 	}
 	ok(t, l.Close())
@@ -149,9 +149,9 @@ func TestPastOfAGroupStaysAway(t *testing.T) {
 	fill()
 	ok(t, other.Sync())
 	want := look(t, groupOf(t, l, 2))
-	settled(l)
+	rollerIdle(l)
 	ok(t, l.carry([]*segment{l.bySeq[was.seg]}))
-	settled(l)
+	rollerIdle(l)
 	ok(t, l.tidy())
 	if l.bySeq[was.seg] != nil || l.segs[0].seq != 1 {
 		t.Fatal("the record is still there")
@@ -199,7 +199,7 @@ func TestSealEndsTheFile(t *testing.T) {
 		}
 		before := l.Stats().Spares
 		ok(t, errors.Join(g.Retain(^uint64(0), func(func(uint64, uint64) bool) {}), g.Sync()))
-		settled(l)
+		rollerIdle(l)
 		ok(t, l.tidy())
 		recycled += max(0, l.Stats().Spares-before)
 		for _, s := range l.segs {

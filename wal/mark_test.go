@@ -30,7 +30,7 @@ func TestMark(t *testing.T) {
 		if end.Segment <= half.Segment || end.Segment < 3 {
 			t.Fatalf("marks %+v and %+v are in too few segments", half, end)
 		}
-		settled(l)
+		rollerIdle(l)
 		return d.Crash(vfs.LoseAll, nil), half, end
 	}
 	reopen := func(t *testing.T, d *vfs.Mem, m Mark) (*Log, error) {

@@ -298,7 +298,7 @@ func deleteGroup() op {
 func tidy() op {
 	return op{
 		"tidy",
-		func(l *Log, _ *GroupLog) error { settled(l); return l.tidy() },
+		func(l *Log, _ *GroupLog) error { rollerIdle(l); return l.tidy() },
 		func(m model) []model { return []model{m} },
 	}
 }

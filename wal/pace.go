@@ -33,8 +33,8 @@ type pace struct {
 	slowest [paceSlots]time.Duration
 }
 
-// took takes note of a write that has ended.
-func (p *pace) took(now, d time.Duration) {
+// observe notes a write that has ended.
+func (p *pace) observe(now, d time.Duration) {
 	p.turn(now)
 	if d < MostStall {
 		at := &p.slowest[p.newest%paceSlots]

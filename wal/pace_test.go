@@ -34,7 +34,7 @@ func TestPace(t *testing.T) {
 	} {
 		var p pace
 		for _, w := range c.writes {
-			p.took(w.at, w.took)
+			p.observe(w.at, w.took)
 		}
 		if got := p.limit(c.now); got != c.limit {
 			t.Errorf("%s: a write may take %v, want %v", c.name, got, c.limit)

@@ -74,6 +74,8 @@ func (l *Log) awaitDescriptor(rolls bool, do func() error) error {
 	return err
 }
 
+// waitsForDescriptor notes that a file could not be opened for want of descriptors, or that this is over.
+// Neither counts as a disk that hangs.
 func (l *Log) waitsForDescriptor(rolls bool, change int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -85,7 +85,7 @@ func (x *randomRun) step() {
 	case n < 10:
 		x.trace = append(x.trace, "tidy")
 		if x.c.manual {
-			settled(x.l)
+			rollerIdle(x.l)
 			ok(x.t, x.l.tidy())
 		}
 	default:
@@ -215,13 +215,13 @@ func (x *randomRun) restart(crash bool) {
 	}
 	for group, rg := range x.groups {
 		got := look(x.t, groupOf(x.t, x.l, group))
-		x.settle(group, rg, got, durable)
+		x.recovered(group, rg, got, durable)
 		rg.begin, rg.history = rg.m.clone(), nil
 	}
 }
 
-// settle finds the state that a group has come back in, and goes on from there.
-func (x *randomRun) settle(group id.GroupID, rg *randomGroup, got string, durable Position) {
+// recovered finds the state that a group has come back in, and goes on from there.
+func (x *randomRun) recovered(group id.GroupID, rg *randomGroup, got string, durable Position) {
 	x.t.Helper()
 	if durable == ^Position(0) || len(rg.history) == 0 {
 		if want := rg.m.String(); got != want {

@@ -47,7 +47,7 @@ func (g *GroupLog) Entry(index uint64, out *raft.Log) error {
 	return g.read(index, at, out)
 }
 
-// Explain tells what the log holds of an entry, for messages about one that is missing.
+// Explain reports what the log holds of an entry, for messages about one that is missing.
 func (g *GroupLog) Explain(index uint64) string {
 	g.l.mu.Lock()
 	defer g.l.mu.Unlock()

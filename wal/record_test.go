@@ -240,7 +240,7 @@ func FuzzOpen(f *testing.F) {
 		for _, group := range l.Groups() {
 			readSome(t, groupOf(t, l, group))
 		}
-		settled(l)
+		rollerIdle(l)
 		ok(t, l.tidy())
 		stored(t, groupOf(t, l, id.GroupID(77)), entries(1, 1, 2, 100))
 		ok(t, l.Close())

@@ -96,6 +96,7 @@ func (l *Log) keepReserve(free, total uint64, low, floor, coming int64) uint64 {
 	return free
 }
 
+// putBy allocates the reserve, and leaves no part of it behind if there is no room.
 func (l *Log) putBy(want int64) error {
 	f, err := l.dir.Create(reserveName)
 	if err != nil {

@@ -52,7 +52,7 @@ func TestRetainInWindows(t *testing.T) {
 				}
 			}
 		}
-		settled(l)
+		rollerIdle(l)
 		ok(t, l.tidy())
 		holds(step)
 		account(t, l)

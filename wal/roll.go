@@ -112,6 +112,8 @@ func (l *Log) create(s *segment) error {
 	return nil
 }
 
+// begin gives a segment's file its header and its name. The name comes last: a file with a segment's name
+// is whole.
 func (l *Log) begin(s *segment, name string) (f vfs.File, err error) {
 	if name == newName {
 		f, err = l.rollFiles.Create(name)

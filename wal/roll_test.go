@@ -13,8 +13,8 @@ import (
 
 func last(steps []model) model { return steps[len(steps)-1] }
 
-// settled waits until the roller has nothing to do.
-func settled(l *Log) {
+// rollerIdle waits until the roller has nothing to do.
+func rollerIdle(l *Log) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for l.err == nil && (l.sealing != nil || l.ahead != nil && l.ahead.file == nil) {
@@ -123,7 +123,7 @@ func TestMadeAhead(t *testing.T) {
 		o := store(i, 1, 1, 300)
 		ok(t, durably(o, l, g))
 		m = last(o.steps(m))
-		settled(l)
+		rollerIdle(l)
 	}
 	if s := l.Stats(); s.Segments != 1 {
 		t.Fatalf("%+v", s)
@@ -138,7 +138,7 @@ func TestMadeAhead(t *testing.T) {
 	if got := look(t, groupOf(t, l, 7)); got != m.String() {
 		t.Errorf("got  %s\nwant %s", got, m)
 	}
-	settled(l)
+	rollerIdle(l)
 	ok(t, l.tidy())
 	ok(t, l.Close())
 	names, err = Segments(crashed)

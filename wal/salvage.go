@@ -13,7 +13,7 @@ import (
 
 // Damage is confined to the groups that it may have hit. In a segment with a footer it is
 // found when an entry is read. In one without, recovery goes on behind the damaged place: if
-// a list tells what was there, it costs no more than in the other; if not, any group may have
+// a list shows what was there, it costs no more than in the other; if not, any group may have
 // lost an entry or a vote, and all are lost on this node. Groups that it cannot even name, as
 // all of their records may have been there, are what Gap stands for.
 

@@ -104,6 +104,7 @@ func saltOf(seq uint32, secret uint64) uint32 {
 // errVersion is wrapped by the error of an intact header of a format that this program does not know.
 var errVersion = errors.New("it was written by another version of the program")
 
+// header is the head of a segment's file (docs/formats/wal-segment.md).
 func header(seq uint32, secret uint64) []byte {
 	b := make([]byte, 0, headerBytes)
 	b = append(b, headerMagic...)
@@ -114,6 +115,7 @@ func header(seq uint32, secret uint64) []byte {
 	return b[:headerBytes]
 }
 
+// parseHeader refuses versions that this build does not know by errVersion, and takes all else for damage.
 func parseHeader(b []byte) (seq uint32, secret uint64, err error) {
 	if len(b) < headerBytes || string(b[:8]) != headerMagic {
 		return 0, 0, errors.New("it does not begin with a segment's header")
@@ -138,6 +140,7 @@ func appendTrailer(b []byte, seq, salt uint32, footerAt, footerSize int64) []byt
 	return binary.LittleEndian.AppendUint32(b, checksum(b[at:])^salt)
 }
 
+// parseTrailer returns where the footer is; not ok: the segment has none that belongs to it.
 func parseTrailer(b []byte, seq, salt uint32) (footerAt, footerSize int64, ok bool) {
 	if len(b) != trailerBytes || !bytes.HasPrefix(b, []byte(trailerMagic)) ||
 		binary.LittleEndian.Uint32(b[16:]) != seq || binary.LittleEndian.Uint32(b[28:])^salt != checksum(b[:28]) {

@@ -48,6 +48,7 @@ func (s *state) record(group id.GroupID, cause Cause) record {
 
 var errMalformed = errors.New("payload is malformed")
 
+// parseState refuses what the log never writes, so that damage is not taken for a state.
 func parseState(r *record) (state, error) {
 	b := r.data
 	if len(b) < stateBytes {
@@ -104,6 +105,7 @@ func appendSpans(b []byte, at uint64, spans []span) []byte {
 	return b
 }
 
+// parseKeep refuses what the log never writes, so that damage is not taken for a keep.
 func parseKeep(r *record) (keep, error) {
 	k := keep{span: span{r.index, r.term}}
 	if len(r.data) < 8 || k.hi < k.lo {
@@ -159,6 +161,7 @@ func addIndex(spans []span, index uint64) []span {
 // cursor walks along ascending spans as ascending indexes are asked for.
 type cursor struct{ spans []span }
 
+// has is asked for rising indexes only.
 func (c *cursor) has(index uint64) bool {
 	for len(c.spans) > 0 && c.spans[0].hi <= index {
 		c.spans = c.spans[1:]

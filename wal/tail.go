@@ -9,6 +9,7 @@ const entryOverheadBytes = 160
 // it to each follower and when it applies it.
 type tail struct{ logs []raft.Log } // contiguous
 
+// get copies the entry; its bytes are shared, and nobody changes them.
 func (t *tail) get(index uint64, out *raft.Log) bool {
 	if len(t.logs) == 0 || index < t.logs[0].Index || index-t.logs[0].Index >= uint64(len(t.logs)) {
 		return false
@@ -17,6 +18,7 @@ func (t *tail) get(index uint64, out *raft.Log) bool {
 	return true
 }
 
+// add begins anew where entries do not follow one another.
 func (t *tail) add(e *raft.Log) {
 	if n := len(t.logs); n > 0 && t.logs[n-1].Index+1 != e.Index {
 		t.clear()
@@ -42,6 +44,7 @@ func (t *tail) upTo(index uint64) {
 	t.shrink()
 }
 
+// shrink gives the memory back once all entries have left.
 func (t *tail) shrink() {
 	if len(t.logs) == 0 {
 		t.logs = nil
@@ -60,12 +63,14 @@ type tailBudget struct {
 	limit int64
 }
 
+// tailEntry is an entry in the order in which entries leave the memory.
 type tailEntry struct {
 	group *GroupLog
 	index uint64
 	bytes int64
 }
 
+// add keeps the entry, and lets the oldest of all groups go until the budget is kept.
 func (b *tailBudget) add(g *GroupLog, e *raft.Log) {
 	bytes := int64(len(e.Data)+len(e.Extensions)) + entryOverheadBytes
 	if bytes > b.limit {

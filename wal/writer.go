@@ -111,16 +111,16 @@ func (l *Log) finish(b *batch) {
 		}
 		b.groups = nil
 		l.mu.Unlock()
-		tell(groups, b.end, nil)
+		notify(groups, b.end, nil)
 		l.mu.Lock()
 		clear(groups)
-		l.told = groups[:0]
+		l.spareGroups = groups[:0]
 	}
 }
 
-// tell lets groups know that something of theirs has become durable, or never will be.
+// notify lets groups know that something of theirs has become durable, or never will be.
 // mu must not be held.
-func tell(groups []*GroupLog, durable Position, err error) {
+func notify(groups []*GroupLog, durable Position, err error) {
 	for _, g := range groups {
 		if f := g.notify.Load(); f != nil {
 			(*f)(durable, err)
@@ -194,7 +194,7 @@ func (l *Log) extend(s *segment, end int64) error {
 
 // wrote ends the measurement of what the writer wrote. The caller holds mu.
 func (l *Log) wrote() {
-	l.pace.took(time.Since(l.opened), time.Since(l.began))
+	l.pace.observe(time.Since(l.opened), time.Since(l.began))
 	l.began = time.Time{}
 }
 

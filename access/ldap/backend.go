@@ -18,12 +18,12 @@ import (
 	"github.com/quorate/quorate/access"
 )
 
-// Name is how the configuration and metrics call the backend.
+// Name is the backend's name in the configuration and in metrics.
 const Name = "ldap"
 
-// Bounds of asking a directory.
+// Limits on calls of a directory.
 const (
-	// MaxBinds bounds the users that a node asks a directory about at a time; more wait.
+	// MaxBinds bounds the users that a node checks with a directory at a time; more logins wait.
 	MaxBinds = 16
 	// MaxGroups bounds the groups of a user.
 	MaxGroups = 1000
@@ -31,10 +31,10 @@ const (
 	maxPacketBytes = 1 << 20
 )
 
-// bound has the library take no longer packets: its bound is one for all connections.
+// bound limits the packets that the library accepts; the library has one limit for all connections.
 var bound = sync.OnceFunc(func() { ber.MaxPacketLengthBytes = maxPacketBytes }) //nolint:gochecknoglobals // as is what it sets
 
-// Backend takes users of a directory. Its methods may be called concurrently.
+// Backend authenticates users of a directory. Its methods may be called concurrently.
 type Backend struct {
 	cfg   Config
 	slots chan struct{}
@@ -61,7 +61,7 @@ func wrong() error { return &access.Refused{Reason: access.WrongPassword} }
 // Authenticate implements access.Backend (ID-6).
 func (b *Backend) Authenticate(ctx context.Context, c access.Credentials) (*access.Identity, error) {
 	if c.Secret == "" || strings.TrimSpace(c.User) != c.User || access.CheckName(c.User) != nil {
-		return nil, wrong() // a directory takes an empty password for nobody's, and blanks for nothing
+		return nil, wrong() // a directory takes an empty password for an anonymous bind, and ignores blanks around a name
 	}
 	select {
 	case b.slots <- struct{}{}:
@@ -85,13 +85,13 @@ func (b *Backend) Authenticate(ctx context.Context, c access.Credentials) (*acce
 	return nil, &access.Unavailable{Backend: Name, Cause: errors.New("no directory answers")}
 }
 
-// ask asks one server.
+// ask tries one server.
 func (b *Backend) ask(ctx context.Context, server string, c access.Credentials) (*access.Identity, error) {
 	conn, err := b.dial(ctx, server)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = conn.Close() }() // it may be closed
+	defer func() { _ = conn.Close() }() // the connection may be closed already
 	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
 	if deadline, has := ctx.Deadline(); has {
 		conn.SetTimeout(max(time.Until(deadline), time.Millisecond))
@@ -117,6 +117,8 @@ func (b *Backend) ask(ctx context.Context, server string, c access.Credentials) 
 	return &access.Identity{Name: name, Tags: tags, Rights: rights}, nil
 }
 
+// dial opens a connection by the scheme of the server's URL. The context's deadline bounds the
+// dial; the TLS configuration verifies the host name of the URL.
 func (b *Backend) dial(ctx context.Context, server string) (*ldap.Conn, error) {
 	u, err := url.Parse(server)
 	if err != nil {
@@ -129,6 +131,8 @@ func (b *Backend) dial(ctx context.Context, server string) (*ldap.Conn, error) {
 	return ldap.DialURL(server, ldap.DialWithDialer(d), ldap.DialWithTLSConfig(b.cfg.tls(u.Hostname())))
 }
 
+// secure upgrades the connection by StartTLS if the settings ask for it, before any credentials are
+// sent.
 func (b *Backend) secure(conn *ldap.Conn, server string) error {
 	if !b.cfg.StartTLS {
 		return nil
@@ -140,14 +144,14 @@ func (b *Backend) secure(conn *ldap.Conn, server string) error {
 	return conn.StartTLS(b.cfg.tls(u.Hostname()))
 }
 
-// refuses reports whether a directory has said that name or password are wrong, or that the user may
-// not log in.
+// refuses reports whether the directory said that the name or password is wrong, or that the user
+// may not log in.
 func refuses(err error) bool {
 	return ldap.IsErrorAnyOf(err, ldap.LDAPResultInvalidCredentials, ldap.LDAPResultInappropriateAuthentication, ldap.LDAPResultNoSuchObject,
 		ldap.LDAPResultInvalidDNSyntax, ldap.LDAPResultUnwillingToPerform, ldap.LDAPResultConstraintViolation, ldap.LDAPResultInsufficientAccessRights)
 }
 
-// find returns the name of a user's entry, and the user's as the directory writes it.
+// find returns the name of a user's entry, and the user's name as the directory writes it.
 func (b *Backend) find(conn *ldap.Conn, user string) (dn, name string, err error) {
 	if b.cfg.UserDN != "" {
 		return strings.ReplaceAll(b.cfg.UserDN, userName, ldap.EscapeDN(user)), user, nil
@@ -160,7 +164,7 @@ func (b *Backend) find(conn *ldap.Conn, user string) (dn, name string, err error
 		"("+a+"="+ldap.EscapeFilter(user)+")", []string{a}, nil))
 	switch {
 	case ldap.IsErrorWithCode(err, ldap.LDAPResultSizeLimitExceeded), err == nil && len(found.Entries) > 1:
-		b.cfg.Logger.Warn("several entries of the directory have the name of a user, who is refused: narrow auth.ldap.dn_lookup_base", "attribute", a)
+		b.cfg.Logger.Warn("a user is refused because several entries of the directory have its name: narrow auth.ldap.dn_lookup_base", "attribute", a)
 		return "", "", wrong()
 	case err != nil:
 		return "", "", err
@@ -172,10 +176,10 @@ func (b *Backend) find(conn *ldap.Conn, user string) (dn, name string, err error
 			return found.Entries[0].DN, value, nil
 		}
 	}
-	return "", "", wrong() // the directory takes for equal what this cluster tells apart
+	return "", "", wrong() // the directory treats names as equal that differ in this cluster
 }
 
-// service binds for searches. That it fails says nothing about a user.
+// service binds for searches. A failure says nothing about the user who logs in.
 func (b *Backend) service(conn *ldap.Conn) error {
 	if b.cfg.LookupDN == "" {
 		return nil
@@ -186,7 +190,7 @@ func (b *Backend) service(conn *ldap.Conn) error {
 	return nil
 }
 
-// scopes returns those of the groups that an entry is in.
+// scopes returns the scopes of the groups that an entry belongs to.
 func (b *Backend) scopes(conn *ldap.Conn, dn string) (scopes []string, err error) {
 	if len(b.cfg.Groups) == 0 {
 		return nil, nil

@@ -1,8 +1,8 @@
 // Package ldap is the backend of access for users of a directory: it binds as the user with the
-// password that was given, and makes rights of the groups that the user is in (ID-6).
+// given password and derives rights from the user's groups (ID-6).
 //
-// Nothing is bound with an empty password: to a directory that is anonymous, and no proof of
-// anything.
+// It never binds with an empty password: a directory treats that as an anonymous bind, which proves
+// nothing.
 package ldap
 
 import (
@@ -18,33 +18,34 @@ import (
 	"github.com/quorate/quorate/access"
 )
 
-// userName is what stands for the user's name in Config.UserDN.
+// userName is the placeholder of the user's name in Config.UserDN.
 const userName = "${username}"
 
 // Config describes a Backend. Zero values are the defaults.
 type Config struct {
-	// Servers are asked in turn until one answers: ldap://HOST[:PORT] or ldaps://HOST[:PORT].
+	// Servers are tried in turn until one answers: ldap://HOST[:PORT] or ldaps://HOST[:PORT].
 	Servers []string
-	// StartTLS begins TLS on ldap:// before anything is said.
+	// StartTLS starts TLS on ldap:// before anything else is sent.
 	StartTLS bool
-	// Authorities have issued the servers' certificates; nil: those of the operating system.
+	// Authorities are the issuers of the servers' certificates; nil: those of the operating system.
 	Authorities *x509.CertPool
-	// UserDN is the name of a user's entry, with ${username}; "": it is looked up.
+	// UserDN is the name of a user's entry, with ${username} in it; "": the entry is looked up.
 	UserDN string
-	// LookupBase and LookupAttribute find a user's entry: the only one below the base whose
-	// attribute has the name.
+	// LookupBase and LookupAttribute find a user's entry: the only entry below the base whose
+	// attribute is the user's name.
 	LookupBase, LookupAttribute string
-	// LookupDN and LookupPassword bind for the search; "": nobody does.
+	// LookupDN and LookupPassword are used to bind for the search; "": the search is anonymous.
 	LookupDN, LookupPassword string
-	// GroupBase is below which groups are whose GroupMember has the user's entry, and whose
-	// GroupName names them; "", member, cn. They are looked for as LookupDN, or else as the user.
+	// GroupBase is the entry below which groups are searched. GroupMember is the attribute of a group
+	// that holds the user's entry, GroupName the one that names the group; "" is member and cn. The
+	// search binds as LookupDN, or else as the user.
 	GroupBase, GroupMember, GroupName string
-	// Groups are scopes without a prefix, by the names of groups.
+	// Groups maps names of groups to scopes without a prefix.
 	Groups map[string][]string
 	Logger *slog.Logger // nil: nothing is logged
 }
 
-// Validate returns all faults at once, with the names of the settings of a node.
+// Validate returns all faults at once, by the names of the node's settings.
 func (c *Config) Validate() error {
 	var errs []error
 	fault := func(format string, args ...any) { errs = append(errs, fmt.Errorf("auth.ldap."+format, args...)) }
@@ -66,10 +67,10 @@ func (c *Config) Validate() error {
 		fault("user_dn_pattern is empty: set it, or dn_lookup_base and dn_lookup_attribute")
 	}
 	if (c.LookupDN == "") != (c.LookupPassword == "") {
-		fault("dn_lookup_bind_dn and dn_lookup_bind_password_file belong together: set both, or none")
+		fault("dn_lookup_bind_dn and dn_lookup_bind_password_file go together: set both, or none")
 	}
 	if len(c.Groups) > 0 && c.GroupBase == "" {
-		fault("groups is set without group_base: name where groups are")
+		fault("groups is set without group_base: set the entry below which groups are")
 	}
 	for group, scopes := range c.Groups {
 		for _, s := range scopes {
@@ -81,7 +82,7 @@ func (c *Config) Validate() error {
 	return errors.Join(errs...)
 }
 
-// checkServer takes no plain text but on this host: passwords cross the wire.
+// checkServer refuses plain text except on this host, because passwords cross the wire.
 func (c *Config) checkServer(text string) error {
 	u, err := url.Parse(text)
 	switch {
@@ -91,7 +92,7 @@ func (c *Config) checkServer(text string) error {
 		return errors.New("use ldaps://HOST or ldap://HOST, with a port if need be")
 	case u.Scheme == "ldaps":
 		if c.StartTLS {
-			return errors.New("has TLS from its start: use ldap:// with auth.ldap.start_tls")
+			return errors.New("uses TLS from the start: use ldap:// with auth.ldap.start_tls")
 		}
 		return nil
 	case u.Scheme != "ldap":
@@ -99,7 +100,7 @@ func (c *Config) checkServer(text string) error {
 	case c.StartTLS || u.Hostname() == "localhost" || net.ParseIP(u.Hostname()).IsLoopback():
 		return nil
 	}
-	return errors.New("use ldaps://, or set auth.ldap.start_tls; passwords in plain are for addresses of this host alone")
+	return errors.New("use ldaps://, or set auth.ldap.start_tls; passwords in plain text are allowed only on addresses of this host")
 }
 
 func (c *Config) tls(host string) *tls.Config {

@@ -13,19 +13,19 @@ import (
 	"github.com/quorate/quorate/access"
 )
 
-// Name is how the configuration and metrics call the backend.
+// Name is the backend's name in the configuration and in metrics.
 const Name = "oauth2"
 
-// maxShown bounds what a message shows of a text that a stranger chose.
+// maxShown bounds how much of a text from a stranger a message shows.
 const maxShown = 64
 
-// Backend takes tokens of one issuer. Its methods may be called concurrently.
+// Backend accepts tokens of one issuer. Its methods may be called concurrently.
 type Backend struct {
 	cfg  Config
 	keys *keyring
 }
 
-// New returns a backend that knows no key before Run. The Config must be valid.
+// New returns a backend that knows no keys until Run fetches them. The Config must be valid.
 func New(c Config) *Backend {
 	c.setDefaults()
 	b := &Backend{cfg: c}
@@ -33,17 +33,17 @@ func New(c Config) *Backend {
 	return b
 }
 
-// Run fetches the issuer's keys, now and again and again, until ctx ends. It is called once.
+// Run fetches the issuer's keys, now and periodically, until ctx ends. It must be called once.
 func (b *Backend) Run(ctx context.Context) { b.keys.run(ctx) }
 
-// Figures are those of the keys.
+// Figures describe the issuer's keys.
 type Figures struct {
 	Keys     int
-	Age      time.Duration // since they were fetched; negative: they never were
-	Failures uint64        // fetches that failed, since the start
+	Age      time.Duration // since they were fetched; negative: never fetched
+	Failures uint64        // failed fetches since the start
 }
 
-// Figures returns those of the moment.
+// Figures returns the present figures.
 func (b *Backend) Figures() (f Figures) {
 	f.Keys, f.Age, f.Failures = b.keys.figures()
 	return f
@@ -82,11 +82,11 @@ func (b *Backend) Authenticate(ctx context.Context, c access.Credentials) (*acce
 // keyOf returns the key that must have signed a token.
 func (b *Backend) keyOf(ctx context.Context, t *jwt.Token) (crypto.PublicKey, error) {
 	if _, has := t.Header["crit"]; has { // RFC 7515, 4.1.11: none of these is known here
-		return nil, refused("the header of the token demands extensions (crit), and there are none here")
+		return nil, refused("the header of the token demands extensions (crit), and this cluster supports none")
 	}
 	id, is := t.Header["kid"].(string)
 	if _, has := t.Header["kid"]; has && !is {
-		return nil, refused("the header of the token has a kid that is no text")
+		return nil, refused("the kid in the header of the token is not a string")
 	}
 	found, err := b.keys.find(ctx, id, t.Method.Alg())
 	switch {
@@ -98,18 +98,17 @@ func (b *Backend) keyOf(ctx context.Context, t *jwt.Token) (crypto.PublicKey, er
 		return nil, &access.Unavailable{Backend: Name, Cause: fmt.Errorf("the keys of the issuer cannot be fetched: %w", found.failed)}
 	case found.again > 0:
 		return nil, &access.Unavailable{Backend: Name, RetryAfter: found.again, Cause: fmt.Errorf(
-			"key %q of the token is not among those of the issuer, whose keys were fetched a moment ago and are fetched again in %v if somebody asks then",
+			"the issuer has no key %q, by which the token is signed; its keys were fetched a moment ago and can be fetched again in %v",
 			id[:min(len(id), maxShown)], found.again.Round(time.Millisecond))}
 	case id == "":
-		return nil, &access.Refused{Reason: "the token names no key (kid), and the issuer has not exactly one for " + t.Method.Alg(), Passing: true}
+		return nil, &access.Refused{Reason: "the token names no key (kid), and the issuer does not have exactly one key for " + t.Method.Alg(), Passing: true}
 	}
 	return nil, &access.Refused{
 		Reason: "the issuer has no key " + strconv.Quote(id[:min(len(id), maxShown)]) + " for " + t.Method.Alg(), Passing: true,
 	}
 }
 
-// why makes an answer of an error of the library, and shows nothing of the token but what was
-// found to be true.
+// why words an error of the library. It shows nothing of the token that was not verified.
 func (b *Backend) why(err error, claims jwt.MapClaims) error {
 	own, isOwn := errors.AsType[*access.Refused](err)
 	unavailable, is := errors.AsType[*access.Unavailable](err)
@@ -121,13 +120,13 @@ func (b *Backend) why(err error, claims jwt.MapClaims) error {
 	case errors.Is(err, jwt.ErrTokenMalformed):
 		return refused("the token cannot be read; send a signed JSON Web Token unchanged")
 	case errors.Is(err, jwt.ErrTokenUnverifiable), errors.Is(err, jwt.ErrTokenSignatureInvalid):
-		return refused(fmt.Sprintf("the signature of the token is wrong, or not by one of %q", b.cfg.Algorithms))
+		return refused(fmt.Sprintf("the signature of the token is wrong, or its algorithm is none of %q", b.cfg.Algorithms))
 	case errors.Is(err, jwt.ErrTokenRequiredClaimMissing):
-		return refused("the token lacks a claim: it needs an end (exp), the audience (aud) and the issuer (iss)")
+		return refused("the token lacks a claim: it needs exp, aud and iss")
 	case errors.Is(err, jwt.ErrTokenInvalidAudience):
 		return refused("the token is not for the audience " + strconv.Quote(b.cfg.Audience))
 	case errors.Is(err, jwt.ErrTokenInvalidIssuer):
-		return refused("the token is not of the issuer " + strconv.Quote(b.cfg.Issuer))
+		return refused("the token is not from the issuer " + strconv.Quote(b.cfg.Issuer))
 	case errors.Is(err, jwt.ErrTokenExpired):
 		return refused("the token has expired" + when(claims.GetExpirationTime()) + "; get a new one")
 	case errors.Is(err, jwt.ErrTokenNotValidYet), errors.Is(err, jwt.ErrTokenUsedBeforeIssued):
@@ -136,7 +135,7 @@ func (b *Backend) why(err error, claims jwt.MapClaims) error {
 	return refused("the claims of the token cannot be read")
 }
 
-// when tells the moment of a claim whose token is signed.
+// when words the time in a claim of a token whose signature is verified.
 func when(at *jwt.NumericDate, err error) string {
 	if err != nil || at == nil {
 		return ""

@@ -9,10 +9,10 @@ import (
 	"github.com/quorate/quorate/access"
 )
 
-// MaxScopes bounds the scopes of a token, those that aliases stand for included.
+// MaxScopes bounds the scopes of a token, including those that aliases stand for.
 const MaxScopes = 1000
 
-// identity makes one of what a token says, which was verified.
+// identity makes an Identity of a verified token.
 func (c *Config) identity(claims jwt.MapClaims) (*access.Identity, error) {
 	name, err := c.userOf(claims)
 	if err != nil {
@@ -24,12 +24,15 @@ func (c *Config) identity(claims jwt.MapClaims) (*access.Identity, error) {
 	}
 	ends, err := claims.GetExpirationTime()
 	if err != nil || ends == nil {
-		return nil, refused("the token has no end (exp); have the issuer set one")
+		return nil, refused("the token has no expiry (exp); have the issuer set one")
 	}
 	r, tags := access.ParseScopes(scopes)
 	return &access.Identity{Name: name, Tags: tags, Rights: r, Expires: ends.Add(c.Leeway)}, nil
 }
 
+// userOf takes the user's name from the first of the configured claims that holds a non-empty
+// string. A name that CheckName refuses ends the search: falling through to the next claim could
+// log in as somebody else.
 func (c *Config) userOf(claims jwt.MapClaims) (string, error) {
 	for _, claim := range c.UserClaims {
 		name, is := claims[claim].(string)
@@ -37,7 +40,7 @@ func (c *Config) userOf(claims jwt.MapClaims) (string, error) {
 			continue
 		}
 		if err := access.CheckName(name); err != nil {
-			return "", refused(fmt.Sprintf("the claim %q of the token is no user's name: %v", claim, err))
+			return "", refused(fmt.Sprintf("the claim %q of the token cannot be a user name: %v", claim, err))
 		}
 		return name, nil
 	}
@@ -71,8 +74,8 @@ func (c *Config) scopesOf(claims jwt.MapClaims) (own []string, err error) {
 	return own, nil
 }
 
-// at appends the scopes at a path, which goes through objects and lists of them. Of too many it
-// reads no more than it takes to know.
+// at appends the scopes at a path. The path leads through objects, and through lists of objects. It
+// stops reading once there are more scopes than allowed.
 func (c *Config) at(to []string, value any, path []string) []string {
 	if len(to) > MaxScopes {
 		return to
@@ -95,8 +98,8 @@ func (c *Config) at(to []string, value any, path []string) []string {
 	return to
 }
 
-// scopes appends those of a claim: a text with blanks between them, a list, or an object that has
-// them, without prefix, under the name of this cluster.
+// scopes appends the scopes of a claim: a string with spaces between them, a list of strings, or an
+// object that holds scopes without a prefix under this cluster's name.
 func (c *Config) scopes(to []string, value any) []string {
 	switch v := value.(type) {
 	case string:

@@ -1,9 +1,9 @@
 // Package oauth2 is the backend of access for JSON Web Tokens of an issuer of OAuth 2 or OpenID
-// Connect: it verifies their signatures by the issuer's published keys, and makes rights of their
-// scopes, in the form that RabbitMQ has for them (ID-4).
+// Connect: it verifies their signatures with the issuer's published keys and derives rights from
+// their scopes, in RabbitMQ's syntax (ID-4).
 //
-// The keys belong to Run, which alone fetches them. An issuer that is out of reach keeps the keys
-// that are known in force.
+// Run owns the keys and alone fetches them. While the issuer is out of reach, the known keys stay
+// in force.
 package oauth2
 
 import (
@@ -29,50 +29,52 @@ const (
 // maxLeeway bounds Config.Leeway.
 const maxLeeway = 5 * time.Minute
 
-// Algorithms returns those of signatures that can be allowed: of pairs of keys alone, so that what
-// is published verifies and cannot sign.
+// Algorithms returns the signature algorithms that may be allowed. All use key pairs, so that a
+// published key can verify but not sign.
 func Algorithms() []string {
 	return []string{"RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"}
 }
 
 // Config describes a Backend. Zero values are the defaults.
 type Config struct {
-	// Issuer is who must have signed tokens, by its URL; its keys are found by discovery, unless
-	// KeysURL names them. "": any whose key is at KeysURL.
+	// Issuer is the URL of the issuer that must have signed a token. Its keys are found by discovery
+	// unless KeysURL is set. "": any issuer whose keys are at KeysURL.
 	Issuer  string
 	KeysURL string
-	// ResourceServer is the name of this cluster among the services of the issuer.
+	// ResourceServer is this cluster's name among the issuer's services.
 	ResourceServer string
-	// Audience must be one of a token's; "": ResourceServer.
+	// Audience must be among the audiences of a token; "": ResourceServer.
 	Audience string
-	// ScopePrefix begins the scopes that are meant for this cluster; "": ResourceServer and a dot.
+	// ScopePrefix is the prefix of scopes that are meant for this cluster; "": ResourceServer and a
+	// dot.
 	ScopePrefix string
-	// AdditionalScopes are claims that hold scopes too, as paths with dots.
+	// AdditionalScopes are further claims that hold scopes, as paths with dots.
 	AdditionalScopes []string
-	// ScopeAliases are scopes that stand for others.
+	// ScopeAliases maps a scope to the scopes that it stands for.
 	ScopeAliases map[string][]string
-	// UserClaims are the claims that may name the user; the first that does counts. Empty: sub,
+	// UserClaims are the claims that may name the user; the first one present counts. Empty: sub,
 	// client_id.
 	UserClaims []string
-	// Algorithms are those that a signature may have; empty: all of Algorithms().
+	// Algorithms are the signature algorithms that are accepted; empty: all of Algorithms().
 	Algorithms []string
-	// Leeway is how far the issuer's clock may be off; 0: 10 s, below 0: not at all.
+	// Leeway is how far the issuer's clock may differ; 0: 10 s, negative: no leeway.
 	Leeway time.Duration
 	// Refresh is how often keys are fetched; 0: 10 min.
 	Refresh time.Duration
-	// RefetchEvery is the least time between two fetches that unknown keys cause; 0: 10 s.
+	// RefetchEvery is the minimum time between two fetches that unknown keys cause; 0: 10 s.
 	RefetchEvery time.Duration
-	// Authorities have issued the certificate of the issuer; nil: those of the operating system.
+	// Authorities are the issuers of the certificate of the token issuer's server; nil: those of the
+	// operating system.
 	Authorities *x509.CertPool
 	Logger      *slog.Logger // nil: nothing is logged
 }
 
-// Validate returns all faults at once, with the names of the settings of a node.
+// Validate returns all faults at once, by the names of the node's settings.
 func (c *Config) Validate() error {
 	var errs []error
 	fault := func(format string, args ...any) { errs = append(errs, fmt.Errorf("auth.oauth2."+format, args...)) }
 	if c.Issuer == "" && c.KeysURL == "" {
-		fault("issuer is empty, and jwks_url too: name the issuer, or the URL of its keys")
+		fault("issuer and jwks_url are both empty: set the issuer, or the URL of its keys")
 	}
 	for _, u := range []struct{ key, value string }{{"issuer", c.Issuer}, {"jwks_url", c.KeysURL}} {
 		if err := checkURL(u.value); u.value != "" && err != nil {
@@ -80,7 +82,7 @@ func (c *Config) Validate() error {
 		}
 	}
 	if c.ResourceServer == "" {
-		fault("resource_server_id is empty: give the name that tokens have this cluster under, for example quorate")
+		fault("resource_server_id is empty: set the name by which tokens refer to this cluster, for example quorate")
 	}
 	for _, a := range c.Algorithms {
 		if !slices.Contains(Algorithms(), a) {
@@ -102,7 +104,8 @@ func (c *Config) Validate() error {
 	return errors.Join(errs...)
 }
 
-// checkURL takes no plain text but on this host: who can change the keys on their way can make any token.
+// checkURL refuses plain text except on this host: whoever can change the keys in transit can forge
+// any token.
 func checkURL(text string) error {
 	u, err := url.Parse(text)
 	switch {
@@ -115,9 +118,10 @@ func checkURL(text string) error {
 	case u.Scheme == "http" && (u.Hostname() == "localhost" || net.ParseIP(u.Hostname()).IsLoopback()):
 		return nil
 	}
-	return errors.New("use https; http is for addresses of this host alone")
+	return errors.New("use https; http is allowed only on addresses of this host")
 }
 
+// setDefaults fills in what is zero. A negative leeway means none.
 func (c *Config) setDefaults() {
 	if c.Audience == "" {
 		c.Audience = c.ResourceServer

@@ -12,9 +12,9 @@ import (
 )
 
 const (
-	// MaxDocumentBytes bounds what is read of an answer of the issuer.
+	// MaxDocumentBytes bounds an answer of the issuer.
 	MaxDocumentBytes = 256 << 10
-	// fetchTimeout bounds one look at the issuer: its description and its keys.
+	// fetchTimeout bounds one fetch: the issuer's description and its keys.
 	fetchTimeout = 5 * time.Second
 )
 
@@ -24,18 +24,20 @@ type fetcher struct {
 	client http.Client
 }
 
+// newFetcher makes the HTTP client. It follows no redirects, keeps no connections between the rare
+// fetches, and bounds the response header.
 func newFetcher(c *Config) *fetcher {
 	return &fetcher{cfg: c, client: http.Client{
 		Transport: &http.Transport{
 			Proxy: http.ProxyFromEnvironment, TLSClientConfig: c.tls(), MaxResponseHeaderBytes: MaxDocumentBytes,
 			DisableKeepAlives: true, ForceAttemptHTTP2: true,
 		},
-		// Where the keys are is said by the settings and the issuer, and by nobody on the way.
+		// Only the settings and the issuer decide where the keys are, never a redirect on the way.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}
 }
 
-// keys returns those that the issuer publishes now.
+// keys returns the keys that the issuer publishes now.
 func (f *fetcher) keys(ctx context.Context) ([]key, []error, error) {
 	ctx, cancel := context.WithTimeout(ctx, fetchTimeout)
 	defer cancel()
@@ -57,7 +59,7 @@ func (f *fetcher) keys(ctx context.Context) ([]key, []error, error) {
 	return keys, told, nil
 }
 
-// discover returns where the issuer's keys are.
+// discover returns the URL of the issuer's keys.
 func (f *fetcher) discover(ctx context.Context) (string, error) {
 	at := strings.TrimSuffix(f.cfg.Issuer, "/") + "/.well-known/openid-configuration"
 	document, err := f.get(ctx, at)
@@ -69,17 +71,18 @@ func (f *fetcher) discover(ctx context.Context) (string, error) {
 		KeysURL string `json:"jwks_uri"`
 	}
 	if err := json.Unmarshal(document, &about); err != nil {
-		return "", fmt.Errorf("%s is no description of an issuer: %w", at, err)
+		return "", fmt.Errorf("%s is not a description of an issuer: %w", at, err)
 	}
 	if about.Issuer != f.cfg.Issuer {
 		return "", fmt.Errorf("%s describes the issuer %.200q: set auth.oauth2.issuer to exactly that, or correct the URL", at, about.Issuer)
 	}
 	if err := checkURL(about.KeysURL); err != nil {
-		return "", fmt.Errorf("%s names the keys' URL %.200q: %w", at, about.KeysURL, err)
+		return "", fmt.Errorf("%s gives %.200q as the URL of its keys: %w", at, about.KeysURL, err)
 	}
 	return about.KeysURL, nil
 }
 
+// get reads one document. MaxDocumentBytes bounds the body; any status but 200 is an error.
 func (f *fetcher) get(ctx context.Context, at string) ([]byte, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, at, http.NoBody)
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 const (
 	// MaxKeys bounds the keys of an issuer.
 	MaxKeys = 100
-	// leastRSABits is the shortest RSA key that is taken.
+	// leastRSABits is the shortest RSA key that is accepted.
 	leastRSABits = 2048
 	maxRSABits   = 8192
 )
@@ -25,11 +25,11 @@ const (
 // key is a public key of an issuer.
 type key struct {
 	id         string
-	algorithms []string // that it may verify
+	algorithms []string // for which the key may verify
 	public     crypto.PublicKey
 }
 
-// webKey is a key as RFC 7517 writes it.
+// webKey is a JSON Web Key (RFC 7517).
 type webKey struct {
 	Type      string `json:"kty"`
 	ID        string `json:"kid"`
@@ -42,14 +42,14 @@ type webKey struct {
 	Y         string `json:"y"`
 }
 
-// parseKeys reads a set of keys. What is for something else, or of a kind that is not known, is
-// left out; told are those that cannot be used and should be. It is an error if none is left.
+// parseKeys reads a set of keys. It leaves out keys for other purposes and of unknown kinds; told
+// has the keys that ought to be usable and are not. It is an error if no key is left.
 func parseKeys(document []byte) (keys []key, told []error, err error) {
 	var set struct {
 		Keys []webKey `json:"keys"`
 	}
 	if err := json.Unmarshal(document, &set); err != nil {
-		return nil, nil, fmt.Errorf("is no set of keys: %w", err)
+		return nil, nil, fmt.Errorf("is not a set of keys: %w", err)
 	}
 	if n := len(set.Keys); n > MaxKeys {
 		return nil, nil, fmt.Errorf("has %d keys, the limit is %d", n, MaxKeys)
@@ -65,7 +65,7 @@ func parseKeys(document []byte) (keys []key, told []error, err error) {
 			told = append(told, fmt.Errorf("key %q: %w", w.ID, err))
 			continue
 		case w.Algorithm != "" && !slices.Contains(k.algorithms, w.Algorithm):
-			continue // for encryption, or of an algorithm that is never taken
+			continue // for encryption, or for an algorithm that is never accepted
 		case w.Algorithm != "":
 			k.algorithms = []string{w.Algorithm}
 		}
@@ -77,8 +77,8 @@ func parseKeys(document []byte) (keys []key, told []error, err error) {
 	return keys, told, nil
 }
 
-// public returns the key and which algorithms it is for; none: it is of a kind that is not for
-// signatures of pairs.
+// public returns the key and the algorithms that it is for; no algorithms: the kind of key is not
+// for signatures by key pairs.
 func (w *webKey) public() (crypto.PublicKey, []string, error) {
 	switch w.Type {
 	case "RSA":
@@ -105,9 +105,11 @@ func (w *webKey) public() (crypto.PublicKey, []string, error) {
 			return ed25519.PublicKey(x), []string{"EdDSA"}, err
 		}
 	}
-	return nil, nil, fmt.Errorf("is of type %q %q, which is not for signatures by a pair of keys", w.Type, w.Curve)
+	return nil, nil, fmt.Errorf("is of type %q %q, which is not for signatures by key pairs", w.Type, w.Curve)
 }
 
+// rsa decodes an RSA key (RFC 7518 §6.3). It bounds modulus and exponent because the cost of a
+// verification grows with both.
 func (w *webKey) rsa() (*rsa.PublicKey, error) {
 	n, errN := octets(w.N)
 	e, errE := octets(w.E)
@@ -117,15 +119,17 @@ func (w *webKey) rsa() (*rsa.PublicKey, error) {
 	k := &rsa.PublicKey{N: new(big.Int).SetBytes(n)}
 	exponent := new(big.Int).SetBytes(e)
 	if !exponent.IsInt64() || exponent.Int64() < 3 || exponent.Int64() > 1<<31-1 || exponent.Bit(0) == 0 {
-		return nil, errors.New("has an exponent that is not odd, or not from 3 to 2147483647")
+		return nil, errors.New("has an exponent that is even or not from 3 to 2147483647")
 	}
 	k.E = int(exponent.Int64())
 	if bits := k.N.BitLen(); bits < leastRSABits || bits > maxRSABits {
-		return nil, fmt.Errorf("has %d bits, %d to %d are taken", bits, leastRSABits, maxRSABits)
+		return nil, fmt.Errorf("has %d bits, %d to %d are accepted", bits, leastRSABits, maxRSABits)
 	}
 	return k, nil
 }
 
+// ecdsa decodes a key on the curve (RFC 7518 §6.2). Coordinates must have the full width of the
+// curve, leading zeros included.
 func (w *webKey) ecdsa(curve elliptic.Curve) (*ecdsa.PublicKey, error) {
 	x, errX := octets(w.X)
 	y, errY := octets(w.Y)
@@ -136,9 +140,10 @@ func (w *webKey) ecdsa(curve elliptic.Curve) (*ecdsa.PublicKey, error) {
 	if len(x) != size || len(y) != size {
 		return nil, fmt.Errorf("has coordinates of %d and %d bytes, %s has %d", len(x), len(y), curve.Params().Name, size)
 	}
-	return ecdsa.ParseUncompressedPublicKey(curve, slices.Concat([]byte{4}, x, y)) // refuses what is not on the curve
+	return ecdsa.ParseUncompressedPublicKey(curve, slices.Concat([]byte{4}, x, y)) // it refuses points that are not on the curve
 }
 
+// octets decodes the unpadded base64url of a JWK's members (RFC 7515 §2).
 func octets(text string) ([]byte, error) {
 	b, err := base64.RawURLEncoding.DecodeString(text)
 	if err != nil || len(b) == 0 {

@@ -9,37 +9,39 @@ import (
 	"time"
 )
 
-// Waits of fetching again after a failure.
+// Waits before the next fetch after a failed one.
 const (
 	firstRetry   = time.Second
 	maxRetryWait = time.Minute
-	// leastAgain is after how long at least one is to ask again for a key that may be new.
+	// leastAgain is the shortest time after which to ask again for a key that may be new.
 	leastAgain = 100 * time.Millisecond
-	// maxAbsent bounds the keys that are remembered as absent; of others one is told to ask again.
+	// maxAbsent bounds the keys that are remembered as absent; for any other key the caller is asked
+	// to try again.
 	maxAbsent = 1000
 )
 
-// keyring are the keys of an issuer as they were fetched last. Run alone fetches; the others look, and
-// may ask for it.
+// keyring holds the issuer's keys as last fetched. Run alone fetches; other goroutines look keys up
+// and may request a fetch.
 type keyring struct {
 	fetch *fetcher
-	every time.Duration // least time between two fetches that somebody asks for
+	every time.Duration // minimum time between two requested fetches
 	again time.Duration
 	log   *slog.Logger
 	ask   chan struct{} // of capacity 1
 
 	mu       sync.Mutex // guards what follows
 	keys     []key
-	fetched  time.Time     // when keys were; zero: never
-	tried    time.Time     // when the last try began; zero: never
-	busy     bool          // there is one
-	failed   error         // of the last one that is over
-	wanted   absentees     // keys that were looked for before the try that is under way, or the next one, began
-	absent   absentees     // those of them that the last one has not found
-	over     chan struct{} // closed when the next one is over
+	fetched  time.Time     // when keys were fetched; zero: never
+	tried    time.Time     // when the last fetch began; zero: never
+	busy     bool          // a fetch is under way
+	failed   error         // error of the last fetch that ended
+	wanted   absentees     // keys that were looked up before the fetch under way, or the next one, began
+	absent   absentees     // those that the last fetch did not find
+	over     chan struct{} // closed when the next fetch ends
 	failures uint64
 }
 
+// newKeyring returns a keyring without keys; run fetches them.
 func newKeyring(c *Config) *keyring {
 	return &keyring{
 		fetch: newFetcher(c), every: c.RefetchEvery, again: c.Refresh, log: c.Logger,
@@ -47,7 +49,7 @@ func newKeyring(c *Config) *keyring {
 	}
 }
 
-// run fetches at once, again and again, and when it is asked to, until ctx ends.
+// run fetches at once, then periodically and on request, until ctx ends.
 func (k *keyring) run(ctx context.Context) {
 	retry := firstRetry
 	for {
@@ -64,7 +66,7 @@ func (k *keyring) run(ctx context.Context) {
 	}
 }
 
-// rest waits, or until somebody asks who may; false: ctx ended.
+// rest waits for the time, or for a request that mayAsk allows; false: ctx ended.
 func (k *keyring) rest(ctx context.Context, wait time.Duration) bool {
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
@@ -102,32 +104,32 @@ func (k *keyring) try(ctx context.Context) bool {
 	if err != nil {
 		if ctx.Err() == nil {
 			k.failures++
-			k.log.Warn("the keys of the issuer of tokens cannot be fetched", "known_keys_stay", known, "error", err)
+			k.log.Warn("cannot fetch the keys of the token issuer", "known_keys_stay", known, "error", err)
 		}
 		return false
 	}
 	if !known || len(keys) != len(k.keys) {
-		k.log.Info("keys of the issuer of tokens are in use", "keys", len(keys))
+		k.log.Info("the keys of the token issuer are in use", "keys", len(keys))
 		for _, why := range told {
-			k.log.Info("a key of the issuer of tokens is not used", "reason", why)
+			k.log.Info("a key of the token issuer is not used", "reason", why)
 		}
 	}
 	k.keys, k.fetched, k.absent = keys, time.Now(), asked
 	return true
 }
 
-// mayAsk reports whether a fetch may be asked for, with mu held.
+// mayAsk reports whether a fetch may be requested now. mu is held.
 func (k *keyring) mayAsk() bool { return k.tried.IsZero() || !k.busy && time.Since(k.tried) >= k.every }
 
-// answer is what find says of a key.
+// answer is what find knows of a key.
 type answer struct {
 	key    *key
-	failed error         // the issuer does not answer, so that nobody can report whether it has the key
-	again  time.Duration // if there is no key: when the issuer may be asked, which it was not since; 0: it has no such key
+	failed error         // the issuer does not answer, so nobody knows whether it has the key
+	again  time.Duration // without a key: when the issuer may be asked again, as it has not been asked since; 0: it has no such key
 }
 
-// find returns the key of an id; for "" the only one that is for the algorithm. One that is not known is looked for at once,
-// or as soon as that may be done again.
+// find returns the key with the id; for "" the only key for the algorithm. It looks for an unknown
+// key at once, or as soon as a fetch is allowed again.
 func (k *keyring) find(ctx context.Context, id, algorithm string) (answer, error) {
 	k.mu.Lock()
 	found := pick(k.keys, id, algorithm)
@@ -142,7 +144,7 @@ func (k *keyring) find(ctx context.Context, id, algorithm string) (answer, error
 	k.mu.Unlock()
 	select {
 	case k.ask <- struct{}{}:
-	default: // somebody has
+	default: // a fetch was requested already
 	}
 	select {
 	case <-over:
@@ -154,8 +156,9 @@ func (k *keyring) find(ctx context.Context, id, algorithm string) (answer, error
 	return k.answer(pick(k.keys, id, algorithm), id, algorithm), nil
 }
 
-// answer says of a key what is known now. A key that was not among those of the last fetch may be new since, unless it was
-// already looked for then, has no name, or is known by its name for other algorithms. The caller holds mu.
+// answer returns what is known of a key now. A key that the last fetch did not bring may be new,
+// unless that fetch already looked for it, the token does not name it, or it is known for other
+// algorithms. mu is held.
 func (k *keyring) answer(found *key, id, algorithm string) answer {
 	switch {
 	case found != nil, k.failed != nil:
@@ -166,14 +169,14 @@ func (k *keyring) answer(found *key, id, algorithm string) answer {
 	return answer{again: max(k.every-time.Since(k.tried), leastAgain)}
 }
 
-// absentees are keys, by a hash of what tokens call them.
+// absentees are keys that the issuer did not have, by a hash of their ids in tokens.
 type absentees map[[sha256.Size]byte]bool
 
 func absentee(id, algorithm string) [sha256.Size]byte {
 	return sha256.Sum256([]byte(algorithm + " " + id))
 }
 
-// with returns them with one more, if there is room.
+// with returns the set with one more key if there is room.
 func (a absentees) with(id, algorithm string) absentees {
 	if a == nil {
 		a = absentees{}
@@ -186,6 +189,8 @@ func (a absentees) with(id, algorithm string) absentees {
 
 func (a absentees) have(id, algorithm string) bool { return a[absentee(id, algorithm)] }
 
+// pick finds the key with the id that fits the algorithm. A token without an id gets a key only if
+// exactly one fits; nil otherwise.
 func pick(keys []key, id, algorithm string) *key {
 	var found *key
 	for i := range keys {
@@ -200,7 +205,8 @@ func pick(keys []key, id, algorithm string) *key {
 	return found
 }
 
-// figures returns how many keys there are and how old they are; age is negative if there are none yet.
+// figures returns the number of keys and their age; the age is negative if no keys were fetched
+// yet.
 func (k *keyring) figures() (keys int, age time.Duration, failures uint64) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

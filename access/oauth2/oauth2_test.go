@@ -127,7 +127,7 @@ func TestWrongTokens(t *testing.T) {
 		"another type of key":      {i.SignAs(map[string]any{"kid": "k"}, "EdDSA", edwards, good), "no key"},
 		"another algorithm":        {i.Sign("k", "RS512", good), "no key"},
 		"no kid, of several keys":  {i.SignAs(nil, "PS256", stranger, good), "names no key"},
-		"a kid that is a number":   {i.SignAs(map[string]any{"kid": 7}, "RS256", stranger, good), "no text"},
+		"a kid that is a number":   {i.SignAs(map[string]any{"kid": 7}, "RS256", stranger, good), "is not a string"},
 		"demands an extension":     {i.SignAs(map[string]any{"kid": "k", "crit": []string{"b64"}}, "RS256", stranger, good), "crit"},
 		"wrong audience":           {with("aud", []string{"rabbitmq", "quorate2"}), `audience "quorate"`},
 		"no audience":              {with("aud", nil), "lacks"},
@@ -140,8 +140,8 @@ func TestWrongTokens(t *testing.T) {
 		"not valid yet":            {with("nbf", hour), "not valid yet (20"},
 		"no user":                  {with("sub", nil), "none of the claims"},
 		"a user that is no text":   {with("sub", 7), "none of the claims"},
-		"a user with a line break": {with("sub", "ann\nroot"), "no user's name"},
-		"a long user":              {with("sub", strings.Repeat("x", 256)), "no user's name"},
+		"a user with a line break": {with("sub", "ann\nroot"), "cannot be a user name"},
+		"a long user":              {with("sub", strings.Repeat("x", 256)), "cannot be a user name"},
 		"no token":                 {"x.y.z", "cannot be read"},
 		"nothing":                  {"", "cannot be read"},
 		"a huge token":             {"eyJhbGciOiJSUzI1NiJ9." + strings.Repeat("e", 1<<20) + ".x", "the limit is 16384"},
@@ -362,7 +362,7 @@ func is[E error](err error) bool {
 
 func TestValidate(t *testing.T) {
 	for want, c := range map[string]oauth2.Config{
-		"issuer is empty":             {ResourceServer: "q"},
+		"are both empty":              {ResourceServer: "q"},
 		"resource_server_id is empty": {Issuer: "https://login.example"},
 		"use https":                   {Issuer: "http://login.example", ResourceServer: "q"},
 		"jwks_url is \"ftp":           {KeysURL: "ftp://login.example/keys", ResourceServer: "q"},

@@ -6,8 +6,8 @@ import (
 	"github.com/quorate/quorate/message"
 )
 
-// Bits of a content header: each says that a property is there, in this order. The last one
-// is the cluster id of older versions.
+// Flags of a content header, one for each property, in this order. The last one is the cluster id
+// of older protocol versions.
 const (
 	flagContentType uint16 = 1 << (15 - iota)
 	flagContentEncoding
@@ -27,11 +27,10 @@ const (
 
 const contentHead = 12
 
-// ParseContentHeader reads a content header of class basic into properties and headers of
-// m, whose other parts stay as they are, and returns the size of the body in bytes. It
-// allocates one copy of the payload, to which all strings refer, and what headers need; each
-// property that is there is there in m, be it empty (MSG-1). Errors: SyntaxError; FrameError
-// for another class.
+// ParseContentHeader reads a content header of class basic into properties and headers of m, leaves
+// the other fields of m alone, and returns the size of the body in bytes. It allocates one copy of
+// the payload, to which all strings refer, and what the headers need. A property that is present
+// but empty is present in m (MSG-1). Errors: SyntaxError; FrameError for another class.
 func ParseContentHeader(payload []byte, m *message.Message) (bodySize uint64, err error) {
 	if len(payload) < contentHead+2 {
 		return 0, fault(SyntaxError, "a content header of %d bytes, want at least %d", len(payload), contentHead+2)
@@ -53,6 +52,8 @@ func ParseContentHeader(payload []byte, m *message.Message) (bodySize uint64, er
 	return bodySize, d.end("a content header")
 }
 
+// properties reads the properties whose flags are set, in the order of the bits, which is the order
+// on the wire.
 func (d *decoder) properties(flags uint16, m *message.Message) {
 	p := &m.Properties
 	for _, f := range [...]struct {
@@ -92,18 +93,17 @@ func (d *decoder) properties(flags uint16, m *message.Message) {
 		}
 	}
 	if flags&flagClusterID != 0 {
-		d.shortstr() // nobody uses it, and no message keeps it
+		d.shortstr() // no message keeps it
 	}
 }
 
-// AppendContentHeader appends the frame with a message's properties and these headers, which
-// a delivery may have more of than the message, and the size of its body. It allocates
-// nothing beyond b.
+// AppendContentHeader appends the frame with a message's properties, the given headers and the size
+// of its body. A delivery may have more headers than the message. It allocates nothing beyond b.
 func AppendContentHeader(b []byte, channel uint16, m *message.Message, headers message.Table) []byte {
 	at := len(b)
 	b = AppendFrameHead(b, FrameHeader, channel, 0)
 	b = binary.BigEndian.AppendUint16(b, ClassBasic)
-	b = append(b, 0, 0) // weight, which is not used
+	b = append(b, 0, 0) // weight, which is unused
 	b = binary.BigEndian.AppendUint64(b, uint64(len(m.Body)))
 	has := m.Properties.Present()
 	if len(headers) > 0 {
@@ -145,6 +145,7 @@ func flagsOf(has message.Presence) uint16 {
 	return flags
 }
 
+// appendText appends a property that has its bit, even an empty one (MSG-1).
 func appendText(b []byte, has, bit message.Presence, s string) []byte {
 	if has&bit == 0 {
 		return b
@@ -152,8 +153,8 @@ func appendText(b []byte, has, bit message.Presence, s string) []byte {
 	return appendShortstr(b, s)
 }
 
-// AppendBody appends a body in frames of at most frameMax bytes, 0 for no limit, and nothing
-// for an empty one.
+// AppendBody appends a body in frames of at most frameMax bytes, 0 for no limit; an empty body has
+// no frames.
 func AppendBody(b []byte, channel uint16, body []byte, frameMax uint32) []byte {
 	most := len(body)
 	if frameMax > FrameOverhead {

@@ -7,15 +7,16 @@ import (
 	"github.com/quorate/quorate/message"
 )
 
-// decoder reads fields; after the first error all are zero.
+// decoder reads fields; after the first error all reads return zero values.
 type decoder struct {
 	b     []byte
-	text  string // the same bytes if strings may refer to them
+	text  string // the same bytes, if strings may refer to them
 	at    int
 	names *Names
 	err   error
 }
 
+// fail keeps the first error and moves to the end, so that every later read finds nothing.
 func (d *decoder) fail(format string, args ...any) {
 	if d.err == nil {
 		d.err = fault(SyntaxError, format, args...)
@@ -34,14 +35,15 @@ func (d *decoder) take(n int, what string) []byte {
 	return b
 }
 
-// end returns the first error, also when bytes are left.
+// end returns the first error; leftover bytes are an error too.
 func (d *decoder) end(what string) error {
 	if d.err == nil && d.at < len(d.b) {
-		d.fail("%d bytes are left behind %s", len(d.b)-d.at, what)
+		d.fail("%d bytes are left over after %s", len(d.b)-d.at, what)
 	}
 	return d.err
 }
 
+// octet reads 1 byte; 0 after an error.
 func (d *decoder) octet() uint8 {
 	if b := d.take(1, "an octet"); b != nil {
 		return b[0]
@@ -49,6 +51,7 @@ func (d *decoder) octet() uint8 {
 	return 0
 }
 
+// short reads 2 bytes, big-endian; 0 after an error.
 func (d *decoder) short() uint16 {
 	if b := d.take(2, "a short integer"); b != nil {
 		return binary.BigEndian.Uint16(b)
@@ -56,6 +59,7 @@ func (d *decoder) short() uint16 {
 	return 0
 }
 
+// long reads 4 bytes, big-endian; 0 after an error.
 func (d *decoder) long() uint32 {
 	if b := d.take(4, "a long integer"); b != nil {
 		return binary.BigEndian.Uint32(b)
@@ -63,6 +67,7 @@ func (d *decoder) long() uint32 {
 	return 0
 }
 
+// longlong reads 8 bytes, big-endian; 0 after an error.
 func (d *decoder) longlong() uint64 {
 	if b := d.take(8, "a long long integer"); b != nil {
 		return binary.BigEndian.Uint64(b)
@@ -86,6 +91,8 @@ func (d *decoder) size() int {
 	return int(n)
 }
 
+// str reads n bytes as a string: part of text if the decoder has it, else through names, which
+// saves the allocation of one seen before.
 func (d *decoder) str(n int, what string) string {
 	from := d.at
 	b := d.take(n, what)
@@ -99,8 +106,8 @@ func (d *decoder) str(n int, what string) string {
 	}
 }
 
-// ParseTable reads the fields of a table that comes without its size, as the response of
-// mechanism AMQPLAIN does. Errors: SyntaxError.
+// ParseTable reads the fields of a table that has no size in front, as in the response of mechanism
+// AMQPLAIN. Errors: SyntaxError.
 func ParseTable(b []byte) (message.Table, error) {
 	if len(b) > math.MaxUint16 {
 		return nil, fault(SyntaxError, "a table of %d bytes", len(b))
@@ -112,7 +119,7 @@ func ParseTable(b []byte) (message.Table, error) {
 
 func (d *decoder) table() message.Table { return d.tableAt(1) }
 
-// within runs read on the next n bytes alone.
+// within runs read on the next n bytes only.
 func (d *decoder) within(n int, what string, read func()) {
 	if n > len(d.b)-d.at {
 		d.take(n, what)
@@ -130,6 +137,8 @@ func (d *decoder) within(n int, what string, read func()) {
 	}
 }
 
+// tableAt reads a table at a nesting depth; 1 is the outermost. The bounds on fields and depth keep
+// a small frame from costing much memory or stack.
 func (d *decoder) tableAt(depth int) message.Table {
 	size := d.size()
 	if size == 0 || d.tooDeep(depth) {
@@ -149,6 +158,7 @@ func (d *decoder) tableAt(depth int) message.Table {
 	return t
 }
 
+// arrayAt reads an array under the same bounds as tableAt.
 func (d *decoder) arrayAt(depth int) message.Value {
 	size := d.size()
 	if size == 0 || d.tooDeep(depth) {
@@ -167,6 +177,7 @@ func (d *decoder) arrayAt(depth int) message.Value {
 	return message.Array(a...)
 }
 
+// tooDeep fails the decoder where nesting exceeds what messages may store.
 func (d *decoder) tooDeep(depth int) bool {
 	if depth > message.MaxTableDepth {
 		d.fail("tables are nested more than %d deep", message.MaxTableDepth)
@@ -175,34 +186,33 @@ func (d *decoder) tooDeep(depth int) bool {
 	return false
 }
 
-// value reads a field's value. Letters are those that RabbitMQ and its clients use, which
-// differ from the specification's: there a letter stands for another width, or for nothing
-// that any client sends.
+// value reads a field's value. It uses the type letters of RabbitMQ and its clients. In the
+// specification some letters stand for another width, or for types that no client sends.
 func (d *decoder) value(depth int) message.Value {
 	switch kind := d.octet(); kind {
 	case 't':
 		return message.Bool(d.octet() != 0)
 	case 'b':
-		return message.Int8(int8(d.octet())) // the bits
+		return message.Int8(int8(d.octet())) // the same bits
 	case 'B':
 		return message.Uint8(d.octet())
 	case 's', 'U':
-		return message.Int16(int16(d.short())) // the bits
+		return message.Int16(int16(d.short())) // the same bits
 	case 'u':
 		return message.Uint16(d.short())
 	case 'I':
-		return message.Int32(int32(d.long())) // the bits
+		return message.Int32(int32(d.long())) // the same bits
 	case 'i':
 		return message.Uint32(d.long())
 	case 'l', 'L':
-		return message.Int64(int64(d.longlong())) // the bits
+		return message.Int64(int64(d.longlong())) // the same bits
 	case 'f':
 		return message.Float32(math.Float32frombits(d.long()))
 	case 'd':
 		return message.Float64(math.Float64frombits(d.longlong()))
 	case 'D':
 		scale := d.octet()
-		return message.Decimal(scale, int32(d.long())) // the bits
+		return message.Decimal(scale, int32(d.long())) // the same bits
 	case 'S':
 		return message.String(d.longstr())
 	case 'x':

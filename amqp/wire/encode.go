@@ -17,7 +17,7 @@ func appendLong(b []byte, v uint32) []byte { return binary.BigEndian.AppendUint3
 
 func appendLonglong(b []byte, v uint64) []byte { return binary.BigEndian.AppendUint64(b, v) }
 
-// appendShortstr appends at most 255 bytes of s, whole characters.
+// appendShortstr appends at most 255 bytes of s, cut between characters.
 func appendShortstr(b []byte, s string) []byte {
 	if len(s) > math.MaxUint8 {
 		n := math.MaxUint8
@@ -31,10 +31,12 @@ func appendShortstr(b []byte, s string) []byte {
 }
 
 func appendLongstr(b []byte, s string) []byte {
-	b = binary.BigEndian.AppendUint32(b, uint32(len(s))) // strings are limited with their tables
+	b = binary.BigEndian.AppendUint32(b, uint32(len(s))) // the bounds of tables bound strings
 	return append(b, s...)
 }
 
+// appendBits packs up to eight bits into one octet, the first in the lowest place (AMQP 0-9-1
+// §4.2.5.2).
 func appendBits(b []byte, bits ...bool) []byte {
 	var octet byte
 	for i, bit := range bits {
@@ -45,6 +47,7 @@ func appendBits(b []byte, bits ...bool) []byte {
 	return append(b, octet)
 }
 
+// appendTable appends a table and writes its size over the four bytes kept free for it.
 func appendTable(b []byte, t message.Table) []byte {
 	at := len(b)
 	b = append(b, 0, 0, 0, 0)
@@ -56,8 +59,8 @@ func appendTable(b []byte, t message.Table) []byte {
 	return b
 }
 
-// appendValue appends a field's value. An unsigned integer above the range of signed ones
-// has no form that clients understand: it becomes its decimal digits.
+// appendValue appends a field's value. Clients understand no form of an unsigned integer above the
+// signed range, so its decimal digits are sent.
 func appendValue(b []byte, v message.Value) []byte {
 	switch v.Kind() {
 	case message.KindNull:
@@ -92,6 +95,7 @@ func appendValue(b []byte, v message.Value) []byte {
 	}
 }
 
+// appendArray appends an array with its type letter; the size covers the elements alone.
 func appendArray(b []byte, v message.Value) []byte {
 	a, _ := v.AsArray()
 	b = append(b, 'A', 0, 0, 0, 0)
@@ -103,13 +107,15 @@ func appendArray(b []byte, v message.Value) []byte {
 	return b
 }
 
+// appendInt appends an integer in its own width, by RabbitMQ's letters. An unsigned 64-bit value
+// beyond int64 has no letter and becomes a decimal string.
 func appendInt(b []byte, v message.Value) []byte {
 	n, ok := v.AsInt()
 	if !ok {
 		u, _ := v.AsUint()
 		return appendLongstr(append(b, 'S'), strconv.FormatUint(u, 10))
 	}
-	bits := uint64(n) // the bits; narrower ones are cut below
+	bits := uint64(n) // the same bits; narrower types are cut below
 	switch v.Kind() {
 	case message.KindInt8:
 		return append(b, 'b', byte(bits))

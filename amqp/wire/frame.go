@@ -3,10 +3,9 @@
 // connection.blocked and update-secret, its types of fields). Structs of methods are
 // generated from the specification by tools/amqpgen.
 //
-// The package only computes; sockets and states of connections are package amqp's. What is
-// read refers to the bytes it was read from only where that is said. Nothing here may be
-// used from several goroutines at the same time, but for values that nobody changes.
-// Input errors are *Error with the reply code of the specification, never panics.
+// The package only computes; package amqp owns sockets and connection states. Results refer to the
+// input bytes only where a comment says so. No value may be used concurrently unless it is not
+// changed any more. Input errors are *Error with the reply code of the specification, never panics.
 package wire
 
 import (
@@ -14,14 +13,14 @@ import (
 	"fmt"
 )
 
-// ProtocolHeader is what a client of this version sends first, and what is sent to any
-// other one before its connection is closed.
+// ProtocolHeader is the first thing that a client of this version sends. The server sends it to
+// other clients before it closes the connection.
 const ProtocolHeader = "AMQP\x00\x00\x09\x01"
 
-// FrameType tells what a frame carries.
+// FrameType is the kind of a frame.
 type FrameType uint8
 
-// The types of frames.
+// The kinds of frames.
 const (
 	FrameMethod    FrameType = 1
 	FrameHeader    FrameType = 2
@@ -31,9 +30,9 @@ const (
 
 // Sizes of frames, in bytes.
 const (
-	// FrameOverhead is what a frame has beside its payload; frame-max counts both.
+	// FrameOverhead is the size of a frame beside its payload; frame-max counts both.
 	FrameOverhead = frameHead + 1
-	// MinFrameMax is the smallest frame-max that may be agreed on; until then it is the limit.
+	// MinFrameMax is the smallest frame-max that may be agreed on, and the limit until then.
 	MinFrameMax = 4096
 
 	frameHead = 7
@@ -47,11 +46,11 @@ type Frame struct {
 	Payload []byte
 }
 
-// ParseFrame reads the first frame of b and tells how many bytes it takes, 0 if it is not
-// whole yet; need is then how many bytes b must have before another call is worthwhile.
-// frameMax is what was agreed on in connection.tune, in bytes, 0 for no limit. Errors:
-// FrameError for a size above it, an unknown type or a wrong last byte; nothing that
-// follows can be read after one.
+// ParseFrame reads the first frame of b and returns its length in bytes. The length is 0 if the
+// frame is incomplete; need is then how many bytes b must have before another call is worthwhile.
+// frameMax is the size agreed on in connection.tune, in bytes; 0 is no limit. Errors: FrameError
+// for a size above it, an unknown type or a wrong last byte; nothing after such an error can be
+// read.
 func ParseFrame(b []byte, frameMax uint32) (f Frame, n, need int, err error) {
 	if len(b) < frameHead {
 		return Frame{}, 0, frameHead, nil
@@ -78,8 +77,8 @@ func ParseFrame(b []byte, frameMax uint32) (f Frame, n, need int, err error) {
 	return f, n, n, nil
 }
 
-// AppendFrameHead appends what comes before a payload of so many bytes. AppendFrameEnd must
-// follow the payload.
+// AppendFrameHead appends the head of a frame whose payload has the given size. The payload and
+// AppendFrameEnd must follow.
 func AppendFrameHead(b []byte, t FrameType, channel uint16, size int) []byte {
 	b = append(b, byte(t))
 	b = binary.BigEndian.AppendUint16(b, channel)
@@ -94,16 +93,16 @@ func AppendHeartbeat(b []byte) []byte {
 	return AppendFrameEnd(AppendFrameHead(b, FrameHeartbeat, 0, 0))
 }
 
-// sealFrame ends the frame that begins at an offset of b.
+// sealFrame completes the frame that begins at an offset of b.
 func sealFrame(b []byte, at int) []byte {
 	binary.BigEndian.PutUint32(b[at+3:], uint32(len(b)-at-frameHead)) // frames are limited by frame-max
 	return append(b, frameEnd)
 }
 
-// ReplyCode says why a channel or connection is closed, or a message returned.
+// ReplyCode is why a channel or connection is closed, or a message is returned.
 type ReplyCode uint16
 
-// Error is a fault of what a peer sent.
+// Error is a fault in the peer's input.
 type Error struct {
 	Code   ReplyCode
 	Reason string

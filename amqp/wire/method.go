@@ -4,7 +4,7 @@ import (
 	"encoding/binary"
 )
 
-// MethodID is the class in the upper 16 bits and the method within it in the lower ones.
+// MethodID has the class in the upper 16 bits and the method's number in the lower 16.
 type MethodID uint32
 
 // Class returns the class.
@@ -15,7 +15,7 @@ func (id MethodID) Method() uint16 { return uint16(id & 0xFFFF) } // the lower h
 
 // Method is one of the generated structs.
 type Method interface {
-	// ID tells which one it is.
+	// ID returns the id of the method.
 	ID() MethodID
 	parse(d *decoder)
 	appendFields(b []byte) []byte
@@ -26,7 +26,7 @@ const methodHead = 4
 // MethodOf returns the id of the method in a payload. Errors: SyntaxError.
 func MethodOf(payload []byte) (MethodID, error) {
 	if len(payload) < methodHead {
-		return 0, fault(SyntaxError, "a method frame of %d bytes, the ids alone have %d", len(payload), methodHead)
+		return 0, fault(SyntaxError, "a method frame of %d bytes, the ids alone take %d", len(payload), methodHead)
 	}
 	return MethodID(binary.BigEndian.Uint32(payload)), nil
 }
@@ -59,32 +59,33 @@ func ParseAck(payload []byte, m *BasicAck) error {
 	return d.end(BasicAckID.String())
 }
 
+// parse reads the fields of a method behind its head. Bytes left over are an error.
 func parse(m Method, payload []byte, names *Names) error {
 	d := decoder{b: payload, at: methodHead, names: names}
 	m.parse(&d)
 	return d.end(m.ID().String())
 }
 
-// AppendMethod appends a frame with a method. A string that is too long for its field is cut
-// if it is the text of a close, which is all that a peer cannot have chosen.
+// AppendMethod appends a frame with a method. The text of a close is cut if it is too long for its
+// field; all other strings come from the peer and so fit.
 func AppendMethod(b []byte, channel uint16, m Method) []byte {
 	at := len(b)
 	return sealFrame(m.appendFields(appendMethodHead(b, channel, m.ID())), at)
 }
 
-// appendMethodHead appends what comes before a method's fields.
+// appendMethodHead appends what precedes a method's fields.
 func appendMethodHead(b []byte, channel uint16, id MethodID) []byte {
 	return binary.BigEndian.AppendUint32(AppendFrameHead(b, FrameMethod, channel, 0), uint32(id))
 }
 
-// AppendDeliver is AppendMethod of basic.deliver, and allocates nothing: m does not become an
-// interface.
+// AppendDeliver is AppendMethod for basic.deliver. It allocates nothing, because m does not become
+// an interface.
 func AppendDeliver(b []byte, channel uint16, m *BasicDeliver) []byte {
 	at := len(b)
 	return sealFrame(m.appendFields(appendMethodHead(b, channel, BasicDeliverID)), at)
 }
 
-// AppendAck is AppendMethod of basic.ack, and allocates nothing.
+// AppendAck is AppendMethod for basic.ack. It allocates nothing.
 func AppendAck(b []byte, channel uint16, m *BasicAck) []byte {
 	at := len(b)
 	return sealFrame(m.appendFields(appendMethodHead(b, channel, BasicAckID)), at)
@@ -93,10 +94,11 @@ func AppendAck(b []byte, channel uint16, m *BasicAck) []byte {
 // maxNames bounds how many strings Names keeps.
 const maxNames = 1024
 
-// Names keeps strings that come again and again in methods, such as exchanges and routing
-// keys, so that each is allocated once. The zero value is ready, a nil one keeps nothing.
+// Names keeps strings that recur in methods, such as exchanges and routing keys, so that each is
+// allocated once. The zero value is ready; a nil one keeps nothing.
 type Names struct{ known map[string]string }
 
+// get returns the string of the bytes, the known one without an allocation.
 func (n *Names) get(b []byte) string {
 	if n == nil {
 		return string(b)
@@ -105,7 +107,7 @@ func (n *Names) get(b []byte) string {
 		return s
 	}
 	s := string(b)
-	if n.known == nil || len(n.known) >= maxNames { // many that come once push nobody out for long
+	if n.known == nil || len(n.known) >= maxNames { // strings that occur once displace the others only briefly
 		n.known = make(map[string]string)
 	}
 	n.known[s] = s

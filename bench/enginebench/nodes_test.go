@@ -62,8 +62,8 @@ type silent struct{}
 
 func (silent) HandleRequest(transport.Peer, *nodev1.Frame, func(*nodev1.Frame) error) {}
 func (silent) HandleAnswer(transport.Peer, *nodev1.Frame)                             {}
-func (silent) LinkUp(transport.Peer)                                                  {}
-func (silent) LinkDown(transport.Peer)                                                {}
+func (silent) PeerUp(transport.Peer)                                                  {}
+func (silent) PeerDown(transport.Peer)                                                {}
 func (silent) Inbound(transport.Peer, bool)                                           {}
 
 // volatile is a log that no restart finds again.

@@ -23,6 +23,8 @@ type overAMQP struct {
 // dialTimeout bounds a connection's beginning.
 const dialTimeout = 30 * time.Second
 
+// dialAMQP opens a connection with one channel; ctx cuts it off. The channel's and the connection's
+// end are both reported, since a fault may close either.
 func dialAMQP(ctx context.Context, address string) (*overAMQP, error) {
 	s := &overAMQP{ends: make(chan error, 2)}
 	dial := amqp.DefaultDial(dialTimeout)
@@ -56,6 +58,7 @@ func dialAMQP(ctx context.Context, address string) (*overAMQP, error) {
 
 func (s *overAMQP) lost() <-chan error { return s.ends }
 
+// close closes the connection and waits for the goroutines that its end stops.
 func (s *overAMQP) close() error {
 	s.keep()
 	err := s.conn.Close()
@@ -80,6 +83,8 @@ type amqpPublisher struct {
 	sent uint64
 }
 
+// publisher turns on confirms and reports each with the time of its publish. The window bounds what
+// is unconfirmed, so at needs only one place more.
 func (s *overAMQP) publisher(_ context.Context, window int, confirmed func(int64)) (publisher, error) {
 	if err := s.ch.Confirm(false); err != nil {
 		return nil, err
@@ -98,12 +103,14 @@ func (s *overAMQP) publisher(_ context.Context, window int, confirmed func(int64
 	return p, nil
 }
 
+// publish notes the time under the number that the confirm will have.
 func (p *amqpPublisher) publish(ctx context.Context, queue string, body []byte, at int64) error {
 	p.sent++
 	p.at[p.sent%uint64(len(p.at))] = at
 	return p.ch.PublishWithContext(ctx, "", queue, false, false, amqp.Publishing{DeliveryMode: amqp.Persistent, Body: body})
 }
 
+// consume acks each message by itself, as the other systems must.
 func (s *overAMQP) consume(_ context.Context, queues []string, prefetch int, received func(int, []byte)) error {
 	if err := s.ch.Qos(prefetch, 0, false); err != nil {
 		return err

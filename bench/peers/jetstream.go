@@ -60,6 +60,7 @@ func (n *natsServers) knowsSync(ctx context.Context) error {
 	return nil
 }
 
+// name names the row; with sync always it is a system of its own.
 func (n *natsServers) name() string {
 	if n.always {
 		return "JetStream, sync always"
@@ -67,6 +68,7 @@ func (n *natsServers) name() string {
 	return "JetStream"
 }
 
+// about states what an acknowledgement is worth, as that differs most between the systems.
 func (n *natsServers) about() string {
 	sync := "its default: a message is acknowledged before anything is synced; files are synced every 2 minutes"
 	if n.always {
@@ -75,6 +77,8 @@ func (n *natsServers) about() string {
 	return n.version + ", its own protocol with nats.go, streams with three replicas in files; " + sync
 }
 
+// start writes the servers' files, starts them, and waits until a stream with three replicas can be
+// made.
 func (n *natsServers) start(ctx context.Context, dir string) error {
 	all, err := ports(2 * serverCount)
 	if err != nil {
@@ -133,6 +137,7 @@ func (n *natsServers) ready(ctx context.Context, stream string) error {
 	return err
 }
 
+// stop ends the servers; their files are the caller's to remove.
 func (n *natsServers) stop() error {
 	for _, p := range n.servers {
 		p.end()
@@ -140,6 +145,7 @@ func (n *natsServers) stop() error {
 	return nil
 }
 
+// roots returns the processes whose CPU counts.
 func (n *natsServers) roots() []int {
 	var out []int
 	for _, p := range n.servers {
@@ -158,6 +164,8 @@ type overNATS struct {
 	keep      func() bool
 }
 
+// session connects to one server without reconnects: a lost connection must fail the run, not blur
+// it.
 func (n *natsServers) session(ctx context.Context, i int) (session, error) {
 	s := &overNATS{ends: make(chan error, 1)}
 	nc, err := nats.Connect("nats://"+loopback(n.clients[i]), nats.NoReconnect(), nats.ClosedHandler(func(nc *nats.Conn) {
@@ -182,6 +190,7 @@ func stampOf(body []byte) int64 { return int64(binary.LittleEndian.Uint64(body))
 
 func (s *overNATS) lost() <-chan error { return s.ends }
 
+// close stops consuming before the connection goes.
 func (s *overNATS) close() error {
 	s.keep()
 	for _, c := range s.consuming {
@@ -191,6 +200,7 @@ func (s *overNATS) close() error {
 	return nil
 }
 
+// declare makes a stream that works as a queue, with one durable consumer that all sessions share.
 func (s *overNATS) declare(ctx context.Context, queue string) error {
 	if _, err := s.js.CreateStream(ctx, jetstream.StreamConfig{
 		Name: queue, Subjects: []string{queue}, Retention: jetstream.WorkQueuePolicy,
@@ -219,6 +229,7 @@ func (s *overNATS) publish(_ context.Context, queue string, body []byte, _ int64
 	return err
 }
 
+// consume acks each message by itself, as the other systems must.
 func (s *overNATS) consume(ctx context.Context, queues []string, prefetch int, received func(int, []byte)) error {
 	for i, q := range queues {
 		c, err := s.js.Consumer(ctx, q, "bench")

@@ -46,6 +46,7 @@ func (c Config) Validate() error {
 
 const defaultTime = 2 * time.Second
 
+// systems returns the systems to measure, by their names in Only.
 func (c Config) systems() []string {
 	if c.Only == "" {
 		return []string{"quorate", "rabbitmq", "nats"}
@@ -112,6 +113,8 @@ func Run(ctx context.Context, c Config) (*Report, error) {
 	return r, errors.Join(errs...)
 }
 
+// finders returns what finds each system on this machine. JetStream counts twice, for its two ways
+// to sync.
 func (c Config) finders() []func(context.Context) (system, error) {
 	jetStream := func(always bool) func(context.Context) (system, error) {
 		return func(ctx context.Context) (system, error) { return findNATS(ctx, c.NATS, always) }

@@ -67,6 +67,7 @@ func (p *process) end() {
 	<-p.gone
 }
 
+// ended reports whether the process has ended, without waiting.
 func (p *process) ended() bool {
 	select {
 	case <-p.gone:
@@ -171,6 +172,7 @@ func parseStat(line string) (stat, error) {
 	return s, err
 }
 
+// readStat reads the CPU times of a process from /proc.
 func readStat(pid int) (stat, error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
@@ -219,6 +221,7 @@ func cpu(roots []int) (time.Duration, error) {
 	return time.Duration(ticks) * time.Second / clockTicks, nil
 }
 
+// isRoot reports whether a process is one of those whose children count too.
 func isRoot(roots []int, pid int) bool {
 	for _, r := range roots {
 		if r == pid {

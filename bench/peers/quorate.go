@@ -25,6 +25,7 @@ func (q *quorate) about() string {
 	return "AMQP 0-9-1, three replicas, each confirm after fsync on two"
 }
 
+// start starts three nodes with default settings but for the level of the log.
 func (q *quorate) start(ctx context.Context, dir string) error {
 	var err error
 	if q.cluster, err = chaos.NewCluster(chaos.ClusterConfig{
@@ -35,6 +36,7 @@ func (q *quorate) start(ctx context.Context, dir string) error {
 	return q.cluster.Start(ctx)
 }
 
+// stop kills the nodes; nothing of a run is kept.
 func (q *quorate) stop() error {
 	if q.cluster != nil {
 		q.cluster.Kill()
@@ -83,6 +85,7 @@ func abort(ctx context.Context, n *chaos.Node) error {
 	return nil
 }
 
+// roots returns the processes whose CPU counts.
 func (q *quorate) roots() []int {
 	var out []int
 	for _, n := range q.cluster.Nodes {
@@ -93,6 +96,7 @@ func (q *quorate) roots() []int {
 	return out
 }
 
+// session connects to one node over AMQP, as to RabbitMQ.
 func (q *quorate) session(ctx context.Context, i int) (session, error) {
 	if i >= len(q.cluster.Nodes) {
 		return nil, errors.New("there is no node " + fmt.Sprint(i))

@@ -72,6 +72,7 @@ func (r *rabbit) node(i int) string { return fmt.Sprintf("q%d@localhost", i+1) }
 // home is the directory of a node, with the cookie that all share.
 func (r *rabbit) home(i int) string { return filepath.Join(r.dir, fmt.Sprintf("rabbit%d", i+1)) }
 
+// prepare makes a node's home. All nodes have the same cookie, or they could not join.
 func (r *rabbit) prepare(i int) error {
 	dir := r.home(i)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -83,6 +84,8 @@ func (r *rabbit) prepare(i int) error {
 	)
 }
 
+// environment gives a node directories and ports of its own, so that an installed RabbitMQ stays
+// untouched.
 func (r *rabbit) environment(i int) []string {
 	dir := r.home(i)
 	return []string{
@@ -97,6 +100,7 @@ func (r *rabbit) environment(i int) []string {
 	}
 }
 
+// start starts the port mapper and three nodes, then joins the second and the third to the first.
 func (r *rabbit) start(ctx context.Context, dir string) error {
 	r.dir = dir
 	all, err := ports(1 + 2*serverCount)
@@ -135,6 +139,7 @@ func (r *rabbit) start(ctx context.Context, dir string) error {
 	return nil
 }
 
+// control runs rabbitmqctl against node i.
 func (r *rabbit) control(ctx context.Context, i int, words ...string) error {
 	cmd := exec.CommandContext(ctx, r.program("rabbitmqctl"), append([]string{"-q"}, words...)...)
 	cmd.Env = append(os.Environ(), r.environment(i)...)
@@ -144,6 +149,7 @@ func (r *rabbit) control(ctx context.Context, i int, words ...string) error {
 	return nil
 }
 
+// stop ends the nodes, then the port mapper.
 func (r *rabbit) stop() error {
 	for _, p := range r.servers {
 		p.end()
@@ -154,6 +160,7 @@ func (r *rabbit) stop() error {
 	return nil
 }
 
+// roots returns the processes whose CPU counts; the port mapper does nothing while messages flow.
 func (r *rabbit) roots() []int {
 	var out []int
 	for _, p := range r.servers {

@@ -54,6 +54,7 @@ type times struct {
 
 func newTimes() *times { return &times{h: hdrhistogram.New(1, maxMicros, 3)} }
 
+// record counts a duration; the histogram is not safe for concurrent use, hence mu.
 func (t *times) record(d time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -81,12 +82,15 @@ type load struct {
 
 func (l *load) now() int64 { return int64(time.Since(l.epoch)) }
 
+// check closes done once all that was sent is received. Both ends call it: the last message may
+// come before closed is set.
 func (l *load) check() {
 	if l.closed.Load() && l.received.Load() >= l.sent.Load() {
 		l.once.Do(func() { close(l.done) })
 	}
 }
 
+// take counts a received message and how long it was on its way.
 func (l *load) take(_ int, body []byte) {
 	l.endToEnd.record(time.Duration(l.now() - stampOf(body)))
 	l.received.Add(1)
@@ -158,6 +162,8 @@ func (l *load) share(i int) []string {
 	return out
 }
 
+// run publishes for the time of the workload, waits for every message at the consumers, and makes
+// the figures. CPU is that of the servers alone.
 func (l *load) run(ctx context.Context, s system, publishers []*sender) (Figures, error) {
 	out := Figures{System: s.name(), Workload: l.w}
 	before, err := cpu(s.roots())
@@ -208,6 +214,7 @@ type sender struct {
 	next   int // of the queues
 }
 
+// confirmed takes a confirm, or a refusal, and gives its place in the window back.
 func (p *sender) confirmed(at int64) {
 	p.l.confirmed.Add(1)
 	if at == refused {

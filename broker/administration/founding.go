@@ -45,6 +45,8 @@ func (ad *Administration) Found(ctx context.Context) {
 	}
 }
 
+// tryFound makes the default user unless the cluster was founded before. Two nodes that do it at once make one user:
+// what they propose is for new things only.
 func (ad *Administration) tryFound(ctx context.Context) error {
 	mark := func(name string) error {
 		_, err := ad.commands.Propose(ctx, failure.Error{Kind: "parameter", Name: name}, &catalog.PutParameter{Parameter: catalog.Parameter{
@@ -69,6 +71,7 @@ func (ad *Administration) tryFound(ctx context.Context) error {
 	return mark(serving.FoundedName)
 }
 
+// hasUsers reports whether the cluster has a user: then an operator, or an import, has made it.
 func hasUsers(v *catalog.View) bool {
 	for range v.Users() {
 		return true
@@ -76,6 +79,7 @@ func hasUsers(v *catalog.View) bool {
 	return false
 }
 
+// makeDefaultUser makes the user, unless known, and its permission: a node may have died between the two.
 func (ad *Administration) makeDefaultUser(ctx context.Context, known bool) error {
 	name := ad.cfg.DefaultUser
 	if !known {

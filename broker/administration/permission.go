@@ -9,7 +9,7 @@ import (
 	"github.com/quorate/quorate/internal/pattern"
 )
 
-// Permission says by three patterns what a user may do in a vhost (VH-6).
+// Permission gives a user rights in a vhost by three patterns (VH-6).
 type Permission = catalog.Permission
 
 // TopicPermission bounds the routing keys of a user at a topic exchange (VH-8).
@@ -97,7 +97,7 @@ func AboutTopicPermission(vhost, user string) failure.Error {
 	return failure.Error{VHost: vhost, Kind: "topic permission", Name: user}
 }
 
-// SetTopicPermission bounds the routing keys of a user at a topic exchange, and tells
+// SetTopicPermission bounds the routing keys of a user at a topic exchange, and reports
 // whether there was no bound (VH-8).
 func (ad *Administration) SetTopicPermission(ctx context.Context, p TopicPermission) (created bool, err error) {
 	about := AboutTopicPermission(p.VHost, p.User)

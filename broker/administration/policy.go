@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/quorate/quorate/broker/failure"
+	"github.com/quorate/quorate/broker/names"
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/message"
 	"github.com/quorate/quorate/policy"
@@ -21,6 +22,7 @@ type Policy struct {
 	PatternTimeouts uint64
 }
 
+// about names the policy in errors. Policies of operators have names of their own.
 func (p *Policy) about() failure.Error {
 	kind := "policy"
 	if p.Operator {
@@ -30,7 +32,7 @@ func (p *Policy) about() failure.Error {
 }
 
 // PutPolicy makes a policy, or replaces the one of its name, and reports whether it is new.
-// Faults of pattern and definition are all told at once; nothing is stored then (PO-1).
+// Faults of pattern and definition are all returned at once; nothing is stored then (PO-1).
 // The leaders of queues put it in force as they hear of it (PO-8).
 func (ad *Administration) PutPolicy(ctx context.Context, p Policy) (created bool, err error) {
 	if p.ApplyTo == "" {
@@ -49,7 +51,7 @@ func (ad *Administration) PutPolicy(ctx context.Context, p Policy) (created bool
 
 // CheckPolicy checks of a new policy what the catalog does not.
 func CheckPolicy(p *catalog.Policy, about failure.Error) error {
-	if err := CheckPlainName(p.Name, "", about); err != nil {
+	if err := names.CheckPlain(p.Name, "", about); err != nil {
 		return err
 	}
 	if err := policy.Check(p); err != nil {
@@ -66,7 +68,7 @@ func (ad *Administration) DeletePolicy(ctx context.Context, vhost, name string, 
 }
 
 // ListPolicies returns the policies of a vhost, of all if it is "", by vhost and name; in
-// each vhost those of operators last. It is for those who see the whole vhost (VH-12).
+// each vhost those of operators last. It is for callers who see the whole vhost (VH-12).
 func (ad *Administration) ListPolicies(ctx context.Context, vhost string) ([]Policy, error) {
 	if err := ad.permissions.WholeSight(ctx, vhost); err != nil {
 		return nil, err

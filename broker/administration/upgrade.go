@@ -30,6 +30,8 @@ func (ad *Administration) UpgradeHashes(ctx context.Context) {
 	}
 }
 
+// storeUpgrade stores one better hash. The catalog compares the old one, so that a password that was changed meanwhile
+// is not undone.
 func (ad *Administration) storeUpgrade(ctx context.Context, u *identity.Upgrade) error {
 	ctx, cancel := context.WithTimeout(ctx, upgradeTimeout)
 	defer cancel()
@@ -49,7 +51,7 @@ func (ad *Administration) storeUpgrade(ctx context.Context, u *identity.Upgrade)
 		return nil
 	}
 	if e, refused := errors.AsType[*failure.Error](err); refused && (e.Class == failure.PreconditionFailed || e.Class == failure.NotFound) {
-		return nil // somebody has changed the user
+		return nil // the user was changed meanwhile
 	}
 	return err
 }

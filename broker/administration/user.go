@@ -7,6 +7,7 @@ import (
 
 	"github.com/quorate/quorate/broker/failure"
 	"github.com/quorate/quorate/broker/identity"
+	"github.com/quorate/quorate/broker/names"
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/internal/password"
 )
@@ -49,7 +50,7 @@ type UserChange struct {
 	NoPassword                bool
 }
 
-// PutUser makes a user, or replaces all but the limits of the one that exists, and tells
+// PutUser makes a user, or replaces all but the limits of the one that exists, and reports
 // whether it is new. The last administrator is not demoted (VH-10).
 func (ad *Administration) PutUser(ctx context.Context, u PutUser) (created bool, err error) {
 	hash, algorithm, err := ad.hashOf(ctx, &u)
@@ -86,7 +87,7 @@ func (ad *Administration) ChangeUser(ctx context.Context, u UserChange) (created
 func (ad *Administration) hashOf(ctx context.Context, u *PutUser) (hash, algorithm string, err error) {
 	about := AboutUser(u.Name)
 	// A colon ends the name where name and password are sent together.
-	if err := CheckPlainName(u.Name, ":", about); err != nil {
+	if err := names.CheckPlain(u.Name, ":", about); err != nil {
 		return "", "", err
 	}
 	if err := u.Check(about); err != nil {
@@ -133,7 +134,7 @@ func userState(err error) error {
 	return failure.AsState(err)
 }
 
-// Check never tells a password or hash: errors are logged and shown.
+// Check names no password or hash: errors are logged and shown.
 func (u *PutUser) Check(about failure.Error) error {
 	about.Class = failure.PreconditionFailed
 	switch {

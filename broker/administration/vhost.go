@@ -2,12 +2,11 @@ package administration
 
 import (
 	"context"
-	"strconv"
-	"strings"
 
 	"github.com/quorate/quorate/broker/audit"
 	"github.com/quorate/quorate/broker/failure"
 	"github.com/quorate/quorate/broker/identity"
+	"github.com/quorate/quorate/broker/names"
 	"github.com/quorate/quorate/catalog"
 )
 
@@ -31,27 +30,15 @@ func AboutVHost(name string) failure.Error {
 	return failure.Error{VHost: name, Kind: "vhost", Name: name}
 }
 
-// CheckPlainName refuses a name of a new vhost, user or policy with bytes that would be trouble
-// wherever it is shown; alsoBad are more of them. The catalog checks the rest.
-func CheckPlainName(name, alsoBad string, about failure.Error) error {
-	i := strings.IndexFunc(name, func(r rune) bool { return r < ' ' || r == 0x7f || strings.ContainsRune(alsoBad, r) })
-	if i < 0 {
-		return nil
-	}
-	about.Class, about.Arg, about.Value = failure.PreconditionFailed, "name", strconv.Quote(name)
-	about.Reason = "contains " + strconv.Quote(name[i:i+1]) + "; choose a name without"
-	return &about
-}
-
-// PutVHost makes a vhost, or replaces the settings of the one that exists, and tells
-// whether it is new (VH-2). Limits count only for a new one. Who makes one gets all rights
+// PutVHost makes a vhost, or replaces the settings of the one that exists, and reports
+// whether it is new (VH-2). Limits count only for a new one. The user who makes one gets all rights
 // in it.
 func (ad *Administration) PutVHost(ctx context.Context, h VHost) (created bool, err error) {
 	about := AboutVHost(h.Name)
 	if h.DefaultQueueType == "" {
 		h.DefaultQueueType = catalog.QueueQuorum
 	}
-	reply, err := ad.commands.Propose(ctx, about, &catalog.PutVHost{VHost: h}, CheckPlainName(h.Name, "", about))
+	reply, err := ad.commands.Propose(ctx, about, &catalog.PutVHost{VHost: h}, names.CheckPlain(h.Name, "", about))
 	if err != nil || !reply.Created {
 		return reply.Created, err
 	}

@@ -10,13 +10,13 @@ import (
 )
 
 // field is a property of a record; "" is none, or what it is by default. What is secret is
-// compared and never told.
+// compared and never recorded.
 type field struct {
 	name, value string
 	secret      bool
 }
 
-// What is told of a secret.
+// What a record has of a secret.
 const (
 	secretSet     = "set"
 	secretChanged = "changed"
@@ -44,6 +44,7 @@ func differences(before, after []field) (out []Change) {
 	return out
 }
 
+// change is the field with the value that it had. Of a secret a record has only that it was set or changed.
 func (f *field) change(was string) Change {
 	c := Change{Field: f.name, Before: was, After: f.value}
 	if !f.secret {
@@ -87,7 +88,7 @@ func changesText(all []Change) string {
 	return b.String()
 }
 
-// changesOf says what a command has changed whose reply is r, if anything; before is the view
+// changesOf returns what a command with the reply r has changed, if anything; before is the view
 // that its proposer had.
 func changesOf(before *catalog.View, cmd catalog.Command, r catalog.Reply) ([]Change, bool) {
 	switch c := cmd.(type) {
@@ -124,8 +125,8 @@ func changesOf(before *catalog.View, cmd catalog.Command, r catalog.Reply) ([]Ch
 	return nil, false
 }
 
-// happened reports whether a thing came or went; was says that it was not there, or was. Of a
-// repeat the reply may not tell.
+// happened reports whether a thing came or went; was reports that it was not there, or was: the
+// reply to a repeat may not have it.
 func happened(told, was bool, r catalog.Reply) bool { return told || r.Repeated && was }
 
 // replaced is happened for what takes the place of what is there, unless it is for new things only:
@@ -134,6 +135,7 @@ func replaced(onlyNew, missing bool, r catalog.Reply) bool {
 	return !onlyNew || happened(r.Created, missing, r)
 }
 
+// changesOfTopology is changesOf for queues, exchanges and bindings. A declare changes nothing of what exists.
 func changesOfTopology(before *catalog.View, cmd catalog.Command, r catalog.Reply) ([]Change, bool) {
 	switch c := cmd.(type) {
 	case *catalog.DeclareQueue:
@@ -163,6 +165,7 @@ func changesOfTopology(before *catalog.View, cmd catalog.Command, r catalog.Repl
 	return nil, false
 }
 
+// changesOfUser is changesOf for users. A new password leaves the limits as they were.
 func changesOfUser(before *catalog.View, cmd catalog.Command, r catalog.Reply) ([]Change, bool) {
 	switch c := cmd.(type) {
 	case *catalog.PutUser:
@@ -191,6 +194,7 @@ func changesOfUser(before *catalog.View, cmd catalog.Command, r catalog.Reply) (
 	return nil, false
 }
 
+// changesOfVHost is changesOf for vhosts. The queues that go with one are counted, not listed.
 func changesOfVHost(before *catalog.View, cmd catalog.Command, r catalog.Reply) ([]Change, bool) {
 	switch c := cmd.(type) {
 	case *catalog.PutVHost:
@@ -219,6 +223,7 @@ func changesOfVHost(before *catalog.View, cmd catalog.Command, r catalog.Reply) 
 	return nil, false
 }
 
+// flag is a field that has no value where it is as usual: records have what is out of the ordinary.
 func flag(name string, is, usual bool) field {
 	if is == usual {
 		return field{name: name}
@@ -226,6 +231,7 @@ func flag(name string, is, usual bool) field {
 	return field{name: name, value: strconv.FormatBool(is)}
 }
 
+// onlyIf returns the value of a field, or "", by which the field is as usual.
 func onlyIf(is bool, value string) string {
 	if is {
 		return value
@@ -233,6 +239,7 @@ func onlyIf(is bool, value string) string {
 	return ""
 }
 
+// limitFields are named as in the API, with _ for -. A limit that is not set has no value.
 func limitFields(all []catalog.NamedLimit) []field {
 	out := make([]field, len(all))
 	for i, l := range all {
@@ -243,6 +250,7 @@ func limitFields(all []catalog.NamedLimit) []field {
 	return out
 }
 
+// tableFields has a field for each entry, so that a record shows the one that has changed.
 func tableFields(prefix string, t message.Table) []field {
 	out := make([]field, len(t))
 	for i := range t {
@@ -251,6 +259,8 @@ func tableFields(prefix string, t message.Table) []field {
 	return out
 }
 
+// queueFields are none for nil, a queue that was not there: then all of the other side are changes. So it is with the
+// fields of the other things.
 func queueFields(q *catalog.QueueRecord) []field {
 	if q == nil {
 		return nil
@@ -263,6 +273,7 @@ func queueFields(q *catalog.QueueRecord) []field {
 	}, tableFields("arguments", q.Arguments)...)
 }
 
+// exchangeFields are none for an exchange that was not there.
 func exchangeFields(x *catalog.Exchange) []field {
 	if x == nil {
 		return nil
@@ -278,6 +289,7 @@ func bindingFields(key string, args message.Table) []field {
 	return append([]field{{name: "routing_key", value: key}}, tableFields("arguments", args)...)
 }
 
+// userFields are none for a user who was not there. The hash is compared, and never recorded.
 func userFields(u *catalog.User) []field {
 	if u == nil {
 		return nil
@@ -294,6 +306,7 @@ func names(list []string) string {
 	return strings.Join(sorted, ",")
 }
 
+// permissionFields are none for a permission that was not there.
 func permissionFields(p *catalog.Permission) []field {
 	if p == nil {
 		return nil
@@ -301,6 +314,7 @@ func permissionFields(p *catalog.Permission) []field {
 	return []field{{name: "configure", value: p.Configure}, {name: "write", value: p.Write}, {name: "read", value: p.Read}}
 }
 
+// topicFields are none for a topic permission that was not there.
 func topicFields(p *catalog.TopicPermission) []field {
 	if p == nil {
 		return nil
@@ -308,6 +322,7 @@ func topicFields(p *catalog.TopicPermission) []field {
 	return []field{{name: "exchange", value: p.Exchange}, {name: "write", value: p.Write}, {name: "read", value: p.Read}}
 }
 
+// policyFields are none for a policy that was not there.
 func policyFields(p *catalog.Policy) []field {
 	if p == nil {
 		return nil
@@ -317,6 +332,7 @@ func policyFields(p *catalog.Policy) []field {
 	}, tableFields("definition", p.Definition)...)
 }
 
+// vhostFields are none for a vhost that was not there.
 func vhostFields(h *catalog.VHost) []field {
 	if h == nil {
 		return nil

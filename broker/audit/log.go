@@ -1,4 +1,4 @@
-// Package audit keeps and tells records of what was changed, by whom and from where (AU-1 to AU-4): what is
+// Package audit keeps and emits records of what was changed, by whom and from where (AU-1 to AU-4): what is
 // carried out through a Log notes by its context what it changes, as commands to the catalog do. A Log
 // and Commands may be used concurrently; all that a record holds is bounded.
 package audit
@@ -25,7 +25,7 @@ const (
 	// administration.
 	Keep = event.AuditKeep
 	// UseLines is how many lines of the log about what clients do there are at once, and
-	// UseEvery after what time there is one more. It says how many were left out. Lines about
+	// UseEvery after what time there is one more. It has the number that were left out. Lines about
 	// administration are never left out.
 	UseLines = 200
 	UseEvery = 100 * time.Millisecond
@@ -55,9 +55,9 @@ type Act struct {
 	VHost      string
 	Kind, Name string // of the object, such as "queue"
 	From       Origin
-	ByItself   bool   // nobody called
+	ByItself   bool   // no client called
 	told       bool   // its lines are bounded already
-	leftOut    uint64 // acts like this one that were not told
+	leftOut    uint64 // acts like this one without a record
 }
 
 // Change is a field of an object before and after.
@@ -74,6 +74,7 @@ type Notes struct {
 	changes []Change
 }
 
+// actKey is the key of the context's value with the Notes of a call.
 type actKey struct{}
 
 // NotesOf returns what notes what comes of a call.
@@ -93,7 +94,7 @@ func (a *Notes) Note(changes ...Change) {
 	a.changes = append(a.changes, changes...)
 }
 
-// Named tells the name that an object got.
+// Named notes the name that an object got.
 func (a *Notes) Named(name string) {
 	if a == nil {
 		return
@@ -103,7 +104,7 @@ func (a *Notes) Named(name string) {
 	a.name = name
 }
 
-// Audited has do carry out what x tells, which comes from the context's identity, and leaves one
+// Audited has do carry out the act x, which comes from the context's identity, and leaves one
 // record of it: as done if it has changed something, or as refused (AU-1, AU-2). It returns do's
 // error. Everything that changes something for a caller goes through here.
 func (l *Log) Audited(ctx context.Context, x Act, do func(context.Context) error) error {
@@ -119,13 +120,13 @@ func (l *Log) Audited(ctx context.Context, x Act, do func(context.Context) error
 	return err
 }
 
-// ByItself is Audited for what this node does by itself, and tells what was done alone.
+// ByItself is Audited for what this node does by itself, and records only what was done.
 func (l *Log) ByItself(ctx context.Context, x Act, do func(context.Context) error) error {
 	x.ByItself, x.From = true, Origin{Protocol: ProtocolNode}
 	return l.Audited(ctx, x, do)
 }
 
-// outcomeOf says what an error means for what was asked for.
+// outcomeOf returns the outcome of an act with an error.
 func outcomeOf(changed bool, err error) string {
 	e, known := errors.AsType[*failure.Error](err)
 	switch {
@@ -172,6 +173,8 @@ func (l *Log) tellAct(ctx context.Context, x *Act, changes []Change, outcome str
 	l.logAudit(ctx, &e)
 }
 
+// logAudit writes a record to the log. What a login by the host token has done stands out as a warning: it needs no
+// password.
 func (l *Log) logAudit(ctx context.Context, e *event.Event) {
 	a := e.Audit
 	level := slog.LevelInfo
@@ -185,7 +188,7 @@ func (l *Log) logAudit(ctx context.Context, e *event.Event) {
 		slog.String("reason", e.Cause), slog.Uint64("left_out", e.Count))
 }
 
-// bounded is text of so many bytes at most, which nodes can tell one another.
+// bounded is text of so many bytes at most. It is valid UTF-8, as messages between nodes have to be.
 func bounded(s string, most int) string {
 	if len(s) > most {
 		s = s[:most] + "…"
@@ -199,7 +202,7 @@ const NodeUserPrefix = "node:"
 // Config is what an audit is made of.
 type Config struct {
 	Node id.NodeID
-	// Who tells whom a context's calls come from.
+	// Who returns the caller of a context.
 	Who func(context.Context) Caller
 	// Keep stores a record.
 	Keep func(event.AuditList, event.Event)
@@ -208,13 +211,13 @@ type Config struct {
 	Log     *slog.Logger
 }
 
-// Caller is who calls, as a record tells it; the zero value is nobody who is known.
+// Caller is the caller as a record has it; the zero value is an unknown one.
 type Caller struct {
 	User, Mechanism string
 	Administrator   bool // has that tag
 }
 
-// Log keeps, counts and tells records of what was changed, and bounds lines about them. All methods
+// Log keeps, counts and emits records of what was changed, and bounds lines about them. All methods
 // may be called concurrently.
 type Log struct {
 	cfg    Config
@@ -246,7 +249,7 @@ func New(c Config) *Log {
 	return a
 }
 
-// count counts a record, and tells which list it belongs to.
+// count counts a record, and returns the list that it belongs to.
 func (l *Log) count(op Operation, outcome string) event.AuditList {
 	c := l.counts[op]
 	switch outcome {

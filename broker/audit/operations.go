@@ -3,7 +3,7 @@ package audit
 // Operation is what a record of the audit is about (AU-1).
 type Operation string
 
-// The operations: first what takes a tag, or says who may do what, then what clients do.
+// The operations: first what takes a tag, or changes rights, then what clients do.
 const (
 	OpUserPut              Operation = "user.put"
 	OpUserChange           Operation = "user.change"
@@ -52,7 +52,7 @@ const (
 	OpMessagesRedrive Operation = "messages.redrive"
 )
 
-// administration are the operations that take a tag, or say who may do what.
+// administration are the operations that take a tag, or change rights.
 func administration() []Operation {
 	return []Operation{
 		OpUserPut, OpUserChange, OpUserDelete, OpUserLimits, OpPermissionSet, OpPermissionClear, OpTopicPermissionSet, OpTopicPermissionClear,
@@ -70,7 +70,7 @@ func use() []Operation {
 	}
 }
 
-// The mechanisms of logging in, as the audit tells them.
+// The mechanisms of logging in, as records name them.
 const (
 	MechanismPassword    = "password"
 	MechanismToken       = "token"

@@ -9,11 +9,11 @@ import (
 	"github.com/quorate/quorate/cluster/event"
 )
 
-// Bounds of telling refused logins in the log: a program with an old password, or somebody who
+// Bounds of lines about refused logins: a program with an old password, or an attacker who
 // guesses, must not fill a disk.
 const (
 	// RefusedLoginLines is how many lines there are at once, and RefusedLoginEvery after what time
-	// there is one more. It says how many were left out.
+	// there is one more. It has the number that were left out.
 	RefusedLoginLines = 20
 	RefusedLoginEvery = 5 * time.Second
 )
@@ -24,7 +24,7 @@ type LoginTry struct {
 	User string // as the client has named it; "": it has not
 }
 
-// LoginRefused counts a login that a listener refuses because of err, and tells it in the audit as
+// LoginRefused counts a login that a listener refuses because of err, and records it as
 // far as there is room. What is not the client's fault is neither.
 func (l *Log) LoginRefused(ctx context.Context, try LoginTry, err error) {
 	e, ok := errors.AsType[*failure.Error](err)
@@ -41,7 +41,7 @@ func (l *Log) LoginRefused(ctx context.Context, try LoginTry, err error) {
 	l.tellAct(ctx, &Act{Operation: OpLogin, VHost: e.VHost, Kind: "user", Name: try.User, From: try.From, told: true, leftOut: skipped}, nil, event.Refused, err)
 }
 
-// LoggedIn tells the audit that the context's identity uses a connection from now on, to a vhost if
+// LoggedIn records that the context's identity uses a connection from now on, to a vhost if
 // that is known.
 func (l *Log) LoggedIn(ctx context.Context, from Origin, vhost string) {
 	who := l.cfg.Who(ctx)

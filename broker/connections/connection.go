@@ -76,7 +76,7 @@ func existing(v *catalog.View, queues []id.QueueUID) []id.QueueUID {
 	})
 }
 
-// ID names the connection on all nodes, for WithConnectionID. Who knows it may use what
+// ID names the connection on all nodes, for WithConnectionID. A caller who knows it may use what
 // belongs to the connection; it cannot be guessed. Error: Unavailable while the node starts.
 func (c *Connection) ID() (string, error) {
 	o, err := c.owner()
@@ -86,12 +86,14 @@ func (c *Connection) ID() (string, error) {
 	return strconv.FormatUint(uint64(o.Epoch), 10) + "." + o.Key + "." + string(o.Node), nil
 }
 
+// owner is the connection as records of exclusive queues have it: the epoch tells it from one of the node's life before.
 func (c *Connection) owner() (catalog.Owner, error) {
 	cl := c.of.cluster
 	node, epoch := cl.Self()
 	return catalog.Owner{Node: node, Epoch: epoch, Key: c.Open.Key()}, nil
 }
 
+// The keys of a context's values with its connection, and with the owner that WithConnectionID set.
 type (
 	connectionKey struct{}
 	ownerKey      struct{}
@@ -123,7 +125,7 @@ func ConnectionOf(ctx context.Context) *Connection {
 	return c
 }
 
-// ownerOf returns whom exclusive queues of a context's calls belong to; zero: nobody.
+// ownerOf returns the owner of exclusive queues that a context's calls declare; zero: none.
 func (cs *Connections) ownerOf(ctx context.Context) (catalog.Owner, error) {
 	if o, ok := ctx.Value(ownerKey{}).(catalog.Owner); ok {
 		return o, nil
@@ -150,7 +152,7 @@ func (cs *Connections) NewOwner(ctx context.Context, about failure.Error) (catal
 	return o, nil
 }
 
-// PermitOwner refuses who is not the owner of an exclusive queue.
+// PermitOwner refuses callers other than the owner of an exclusive queue.
 func (cs *Connections) PermitOwner(ctx context.Context, q *catalog.QueueRecord) error {
 	if q == nil || !q.Exclusive {
 		return nil

@@ -89,7 +89,7 @@ func New(c Config) *Connections {
 	}
 }
 
-// ConnectionInfo is what operators are told of a client's connection.
+// ConnectionInfo is what operators see of a client's connection.
 type ConnectionInfo = clients.ConnectionInfo
 
 // Closing is why a connection is ended.
@@ -100,10 +100,10 @@ const (
 	ConnectionRunning = "running"
 	ConnectionBlocked = "blocked" // its publishes are held back
 	ConnectionFlow    = "flow"    // the same, by a rate (VH-14)
-	ConnectionClosing = "closing" // its client is told so, and has not gone yet
+	ConnectionClosing = "closing" // its client has been asked to go, and has not gone yet
 )
 
-// Show has operators see the connection, and end it. look tells what it is now; user and vhost
+// Show has operators see the connection, and end it. look returns what it is now; user and vhost
 // that it leaves out are those that count the connection. Both functions may be called from any
 // goroutine and must not block.
 func (c *Connection) Show(look func() ConnectionInfo, end func(Closing)) { c.Open.Show(look, end) }
@@ -153,7 +153,7 @@ func (cs *Connections) ClientConnection(ctx context.Context, name string) (Conne
 }
 
 // EndConnection ends a connection to any node, which is named by its id or its name, with a
-// reason that its client is told, over gRPC with the name of the caller. Errors: those of ClientConnection.
+// reason that its client gets, over gRPC with the name of the caller. Errors: those of ClientConnection.
 func (cs *Connections) EndConnection(ctx context.Context, name, reason string) error {
 	x, err := cs.ClientConnection(ctx, name)
 	if err != nil {

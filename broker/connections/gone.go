@@ -8,7 +8,7 @@ func (cs *Connections) CatalogChanged() <-chan struct{} {
 	return cs.cluster.ViewChanged()
 }
 
-// Gone tells why the connection of a context's caller to the vhost has to end: the vhost, or the
+// Gone returns why the connection of a context's caller to the vhost has to end: the vhost, or the
 // user, was deleted (VH-2), or the node is cut off. It is "" while they are there. Any goroutine may call it.
 func (cs *Connections) Gone(ctx context.Context, vhost string) string {
 	if why := cs.serving.WhyCutOff(); why != "" {
@@ -19,7 +19,7 @@ func (cs *Connections) Gone(ctx context.Context, vhost string) string {
 		return "vhost '" + vhost + "' was deleted"
 	}
 	who, err := cs.logins.Who(ctx)
-	if err != nil || who == nil || who.External() { // nobody, or not the catalog's; that a login ends is told by WatchLogin
+	if err != nil || who == nil || who.External() { // no user, or not the catalog's; WatchLogin reports the end of a login
 		return ""
 	}
 	if _, there := v.User(who.User()); !there {

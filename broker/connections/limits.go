@@ -43,6 +43,7 @@ func aboveLimit(v *catalog.View, k clients.Count, limit int64) *failure.Error {
 	scope, name := limits.OfCount(k.Kind)
 	e := &failure.Error{Class: failure.NotAllowed, Kind: scope.String(), Name: k.Name, Arg: name, Value: strconv.FormatInt(limit, 10), Problem: failure.ProblemLimit}
 	switch scope {
+	case limits.ScopeUser:
 	case limits.ScopeVHost:
 		e.VHost = k.Name
 	case limits.ScopeQueue:

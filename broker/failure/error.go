@@ -36,10 +36,10 @@ const (
 	Internal           Class = "INTERNAL_ERROR"
 )
 
-// RetryAfter is what a client is told to wait after Unavailable.
+// RetryAfter is when a client should come again after Unavailable.
 const RetryAfter = 250 * time.Millisecond
 
-// spaceRetryAfter is what a client is told to wait while disks are short of room: they
+// spaceRetryAfter is when a client should come again while disks are short of room: they
 // are looked at every second.
 const spaceRetryAfter = 2 * time.Second
 
@@ -57,19 +57,19 @@ type Error struct {
 	Value string // its value as received
 	// Current is, of a redeclaration that differs, the value that exists; else empty.
 	Current string
-	// Reason says what is wrong and what helps.
+	// Reason is the fault and the remedy.
 	Reason string
-	// Problem says which mistake it is, where a protocol may have its own words; User and Right
+	// Problem is the mistake, where a protocol may have its own words; User and Right
 	// belong to it.
 	Problem     Problem
 	User, Right string
 	// Received and Existing are, of a redeclaration that differs in an argument of a table,
 	// the two arguments; nil: there is none.
 	Received, Existing *message.Value
-	// State tells, with PreconditionFailed, that the request is well formed and what
+	// State reports, with PreconditionFailed, that the request is well formed and what
 	// exists is at odds with it.
 	State bool
-	// Unauthenticated tells, with AccessRefused, that it is not known who asks.
+	// Unauthenticated reports, with AccessRefused, that the caller is not known.
 	Unauthenticated bool
 	// RetryAfter is set with Unavailable and ResourceExhausted.
 	RetryAfter time.Duration
@@ -115,6 +115,7 @@ func Translate(err error, about Error) error {
 	return classify(err, about)
 }
 
+// classify is Translate of an error. The first case that matches counts: wrapped errors may be of several kinds.
 func classify(err error, about Error) error {
 	var own *Error
 	var refused *catalog.Error

@@ -111,7 +111,7 @@ func (t *attempt) done(err error) error {
 	return err
 }
 
-// identityOf is who logs in by what a backend has said.
+// identityOf makes the identity of a login from a backend's answer.
 func (l *Logins) identityOf(id *access.Identity, backend string, from netip.Addr) (*Identity, error) {
 	loopback := from.Unmap().IsLoopback()
 	if backend == InternalUsers {
@@ -137,7 +137,7 @@ func (l *Logins) identityOf(id *access.Identity, backend string, from netip.Addr
 
 // Renew has the calls of a context go on with another secret of the same user, to which a
 // backend has taken it: rights, tags and end are those of the new one (ID-5), if it may go on then. Logins that do not end have no need of it, and whatever comes is fine (AM-11). Errors: NotAllowed
-// if it is wrong or somebody else's, Unavailable.
+// if it is wrong or another user's, Unavailable.
 func (l *Logins) Renew(ctx context.Context, secret string, from netip.Addr, may func(*Identity) error) error {
 	s := SessionOf(ctx)
 	if s == nil || s.who.Load().ends.IsZero() {
@@ -170,7 +170,7 @@ func (l *Logins) Renew(ctx context.Context, secret string, from netip.Addr, may 
 // LoginCounts are the answers of the backends by their names.
 func (l *Logins) LoginCounts() map[string]access.Counts { return l.chain.Counts() }
 
-// ended is what who is told whose login is over.
+// ended is the error of calls after the login has ended.
 func (i *Identity) ended() *failure.Error {
 	return Unauthenticated("the login of user " + strconv.Quote(i.User()) + " has ended at " + i.ends.UTC().Format(time.RFC3339) + "; log in with a new token")
 }

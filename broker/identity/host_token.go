@@ -10,13 +10,13 @@ import (
 // hostTokenPrefix begins the token of a node's host, so that one that has leaked can be found.
 const hostTokenPrefix = tokenPrefix + "host_"
 
-// hostUserPrefix begins the name of who logs in by it; a user's has no colon.
+// hostUserPrefix begins the name of a login by the host token; a user's name has no colon.
 const hostUserPrefix = "host:"
 
-// NewHostToken returns a token for Config.HostToken that nobody can guess.
+// NewHostToken returns a random token for Config.HostToken.
 func NewHostToken() string { return hostTokenPrefix + rand.Text() + rand.Text() }
 
-// loginHost returns whom the token of this node's host stands for: an administrator without
+// loginHost returns the identity that the token of this node's host stands for: an administrator without
 // permissions, under a name that no user can have (VH-11). nil: it is another token, or comes
 // from elsewhere.
 func (l *Logins) loginHost(text string, loopback bool) *Identity {

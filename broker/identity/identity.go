@@ -12,7 +12,7 @@ import (
 	"github.com/quorate/quorate/catalog"
 )
 
-// The tags that say what a user may do beyond its permissions.
+// The tags, which give a user rights beyond its permissions.
 const (
 	TagAdministrator = catalog.TagAdministrator // everything but what permissions govern
 	TagManagement    = "management"             // reads all of the vhosts that it has a permission in
@@ -21,7 +21,7 @@ const (
 	TagImpersonator  = "impersonator"           // publishes with any user_id (MSG-3)
 )
 
-// Identity is who a call or stream comes from: the result of Login. It never changes.
+// Identity is the user that a call or stream comes from: the result of Login. It never changes.
 type Identity struct {
 	user     *catalog.User // nil: this process itself
 	byToken  bool
@@ -31,8 +31,8 @@ type Identity struct {
 
 	external bool          // no user of the catalog stands behind it
 	rights   access.Rights // of an identity without a user; nil: what the catalog has under the name
-	backend  string        // that told of an identity without a user; "": none
-	ends     time.Time     // of what a backend told; zero: never
+	backend  string        // that an identity without a user comes from; "": none
+	ends     time.Time     // of a backend's answer; zero: never
 }
 
 // externalIdentity is an identity without a user in the catalog.
@@ -74,9 +74,10 @@ func (i *Identity) ExpiresMs() int64 { return i.expireMs }
 // Itself is the identity of what a node does by itself: it may do everything.
 func Itself() *Identity { return &Identity{} }
 
+// identityKey is the key of the context's value with its Session.
 type identityKey struct{}
 
-// Session is whom the calls of a context come from, which Renew may change.
+// Session is the identity that the calls of a context come from, which Renew may change.
 type Session struct{ who atomic.Pointer[Identity] }
 
 // WithIdentity returns a context whose calls come from who.
@@ -86,36 +87,36 @@ func WithIdentity(ctx context.Context, who *Identity) context.Context {
 	return context.WithValue(ctx, identityKey{}, s)
 }
 
-// SessionOf returns whom a context's calls come from; nil: nobody has said.
+// SessionOf returns the session of a context's calls; nil: none was set.
 func SessionOf(ctx context.Context) *Session {
 	s, _ := ctx.Value(identityKey{}).(*Session)
 	return s
 }
 
 // Who returns the user that a context's calls come from; nil: it may do everything, as
-// this node itself may, and everybody where nobody is asked to log in.
+// this node itself may, and every client where Authenticate is off.
 func (l *Logins) Who(ctx context.Context) (*Identity, error) {
 	if s := SessionOf(ctx); s != nil {
 		return l.still(s.who.Load())
 	}
 	if !l.cfg.Authenticate {
-		return nil, nil //nolint:nilnil // nobody to be asked about
+		return nil, nil //nolint:nilnil // no user, who may do everything
 	}
 	return nil, Unauthenticated("nobody is logged in; send user and password, or a token")
 }
 
-// still returns who, nil for this process itself, unless the login has ended (ID-5).
+// still returns the identity, nil for this process itself, unless the login has ended (ID-5).
 func (l *Logins) still(who *Identity) (*Identity, error) {
 	switch {
 	case who.user == nil:
-		return nil, nil //nolint:nilnil // nobody to be asked about
+		return nil, nil //nolint:nilnil // no user, who may do everything
 	case !who.ends.IsZero() && !l.now().Before(who.ends):
 		return nil, who.ended()
 	}
 	return who, nil
 }
 
-// Unauthenticated is the answer to who has not shown who he is.
+// Unauthenticated is the refusal of a caller without, or with wrong, credentials.
 func Unauthenticated(reason string) *failure.Error {
 	return &failure.Error{Class: failure.AccessRefused, Kind: "login", Reason: reason, Unauthenticated: true}
 }
@@ -134,7 +135,7 @@ func is(u *catalog.User, tag string) bool {
 	return has(TagAdministrator)
 }
 
-// Require refuses who has neither the tag nor one above it.
+// Require refuses callers with neither the tag nor one above it.
 func (l *Logins) Require(ctx context.Context, tag string) error {
 	who, err := l.Who(ctx)
 	if err != nil || who == nil || is(who.user, tag) {
@@ -146,7 +147,17 @@ func (l *Logins) Require(ctx context.Context, tag string) error {
 	}
 }
 
-// Caller is Who as the audit tells it.
+// DeclaredBy returns the user that a context's calls come from, as the record of a queue has it: "" where clients do not
+// log in, for the node itself, and before VersionDeclarers is finalised (VH-17).
+func (l *Logins) DeclaredBy(ctx context.Context) (string, error) {
+	who, err := l.Who(ctx)
+	if err != nil || who == nil || l.view().Version() < catalog.VersionDeclarers {
+		return "", err
+	}
+	return who.User(), nil
+}
+
+// Caller is Who as audit records have it.
 func (l *Logins) Caller(ctx context.Context) audit.Caller {
 	who, err := l.Who(ctx)
 	if err != nil || who == nil {

@@ -1,7 +1,7 @@
-// Package identity knows who a call comes from: it verifies passwords, tokens and certificates by the users of
-// the catalog and by other backends, bounds what wrong ones cost, and says by a context whom its calls
-// come from. Logins may be used concurrently; errors are of package failure. What somebody may do is
-// told by package permission.
+// Package identity finds the user that a call comes from: it verifies passwords, tokens and certificates by the users of
+// the catalog and by other backends, bounds what wrong ones cost, and keeps in a context the identity that its calls
+// come from. Logins may be used concurrently; errors are of package failure. What a user may do is
+// known to package permission.
 package identity
 
 import (
@@ -31,28 +31,28 @@ const (
 	// MaxHashes bounds the passwords that a node hashes at a time: each takes memory and a
 	// core for some milliseconds. One core is left for what else the node does, if there are several.
 	MaxHashes = 2
-	// MaxHashWaiters bounds the calls that wait for that; more are told to come back.
+	// MaxHashWaiters bounds the calls that wait for that; more are refused, to come again.
 	MaxHashWaiters = 512
-	// restAfterWrong is for how many times of what a wrong password took to be hashed nobody hashes in its place, maxRest at
-	// most: who guesses, from however many addresses, must not take a processor from publishers.
+	// restAfterWrong is for how many times of what a wrong password took to be hashed its place stays empty, maxRest at
+	// most: guessing, from however many addresses, must not take a processor from publishers.
 	restAfterWrong = 2
 	maxRest        = 250 * time.Millisecond
 	// maxVerified bounds the credentials that are known to be right.
 	maxVerified = 10_000
 )
 
-// hashRetryAfter is what a client is told to wait while too many log in.
+// hashRetryAfter is when a client should come again while too many log in.
 const hashRetryAfter = time.Second
 
-// Certainty tells what of this node's view of the catalog may be told: see package serving.
+// Certainty reports whether this node's view of the catalog is fit to answer by: see package serving.
 type Certainty interface {
-	// Definite returns an error as its caller may be told it.
+	// Definite returns an error as its caller may get it.
 	Definite(context.Context, error) error
 	// Current returns nil if the view was fresh when it was called.
 	Current(context.Context) error
 }
 
-// Config is what it takes to know who calls. Its settings are those of the Config of a broker.
+// Config is what logins are made of. Its settings are those of the Config of a broker.
 type Config struct {
 	Authenticate  bool
 	LoopbackUsers []string
@@ -70,7 +70,7 @@ type Config struct {
 	Log       *slog.Logger
 }
 
-// Logins knows who calls: it verifies credentials. One that was verified is remembered by a keyed hash of it,
+// Logins verifies credentials. One that was verified is remembered by a keyed hash of it,
 // in memory alone, until its user changes. All methods may be called concurrently.
 type Logins struct {
 	cfg       Config
@@ -173,6 +173,7 @@ func (l *Logins) begin(d [sha256.Size]byte, mine chan struct{}) (other chan stru
 	return other
 }
 
+// end lets those go on that wait for mine.
 func (l *Logins) end(d [sha256.Size]byte, mine chan struct{}) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -180,6 +181,7 @@ func (l *Logins) end(d [sha256.Size]byte, mine chan struct{}) {
 	close(mine)
 }
 
+// tooManyLogins is the refusal above MaxHashWaiters: each waiter holds a client's connection.
 func tooManyLogins() *failure.Error {
 	return &failure.Error{
 		Class: failure.ResourceExhausted, Kind: "login", RetryAfter: hashRetryAfter,
@@ -212,18 +214,18 @@ func (l *Logins) Enter(ctx context.Context) (leave func(right bool), err error) 
 // just now.
 func (l *Logins) Hashing() int { return len(l.slots) }
 
-// Authenticates reports whether who calls must log in.
+// Authenticates reports whether callers must log in.
 func (l *Logins) Authenticates() bool { return l.cfg.Authenticate }
 
 // Login verifies name and password of a caller at an address: some users must be on this
 // host (VH-1), and an address may be wrong only so often (LoginTries; ResourceExhausted). The
-// zero address is of nobody knows where. All refusals read the same, whatever is wrong; while this
+// zero address is an unknown one. All refusals read the same, whatever is wrong; while this
 // node cannot tell, they are Unavailable (EX-16).
 func (l *Logins) Login(ctx context.Context, user, secret string, from netip.Addr) (*Identity, error) {
 	return l.login(ctx, access.Credentials{User: user, Secret: secret}, from)
 }
 
-// LoginCertificate takes a user whom a certificate names that the caller's listener has
+// LoginCertificate takes a user that a certificate names that the caller's listener has
 // verified.
 func (l *Logins) LoginCertificate(ctx context.Context, user string, from netip.Addr) (*Identity, error) {
 	v := l.view()
@@ -276,6 +278,7 @@ func (l *Logins) verify(ctx context.Context, u *catalog.User, secret string, d [
 
 func wrongPassword() error { return &access.Refused{Reason: access.WrongPassword} }
 
+// admitted is the identity of a user whose secret was right; loopback reports that the call comes from this host.
 func (l *Logins) admitted(u *catalog.User, loopback bool) (*Identity, error) {
 	if err := l.onLoopback(u.Name, loopback); err != nil {
 		return nil, err

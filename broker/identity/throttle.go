@@ -27,7 +27,7 @@ const (
 	addressBits6 = 64
 )
 
-// throttle knows which credentials are wrong, and who sends such.
+// throttle remembers which credentials were wrong, and how often an address has sent such.
 type throttle struct {
 	mu      sync.Mutex
 	refused map[[sha256.Size]byte]*catalog.User // the user as it was, nil: there was none

@@ -64,7 +64,7 @@ func passwordSum(u *catalog.User) []byte {
 }
 
 // MintToken makes a token, which logs the caller in for so long; 0 is
-// DefaultTokenLifetime. Who logged in by a token cannot.
+// DefaultTokenLifetime. A login by token cannot mint one.
 func (l *Logins) MintToken(ctx context.Context, lifetime time.Duration) (Token, error) {
 	about := failure.Error{Class: failure.PreconditionFailed, Kind: "token"}
 	who, err := l.Who(ctx)
@@ -165,6 +165,7 @@ func (l *Logins) RevokeToken(ctx context.Context, id string) (deleted bool, err 
 	return reply.Deleted, err
 }
 
+// findToken reads a token's record from the view. A record that cannot be read is none.
 func findToken(v *catalog.View, id string) (rec tokenRecord, ok bool) {
 	p, ok := v.Parameter("", tokenComponent, id)
 	if !ok {

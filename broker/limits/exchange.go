@@ -9,7 +9,7 @@ import (
 )
 
 const (
-	// exchangeEvery is the time between two rounds in which nodes tell each other what they publish.
+	// exchangeEvery is the time between two rounds in which nodes exchange what their clients publish.
 	exchangeEvery = time.Second
 	// exchangeLeast is the least time between two that are asked for.
 	exchangeLeast = 200 * time.Millisecond

@@ -46,6 +46,7 @@ func (l *Limits) Refused(k clients.Count, limit int64) {
 		of.User = k.Name
 	case ScopeVHost:
 		of.VHost = k.Name
+	case ScopeQueue:
 	}
 	l.tell(event.QuotaReached, of, name, limit)
 }

@@ -32,7 +32,7 @@ const (
 	heldAgain = 10 * time.Second
 	// lookAgain bounds a wait before limits are looked at anew.
 	lookAgain = 250 * time.Millisecond
-	// toldFor is how long what another node wants counts.
+	// toldFor is how long the figures of another node count.
 	toldFor = 3 * time.Second
 	// gateIdle is how long a gate is not used before other nodes are not asked about it any more.
 	gateIdle = 3 * time.Second
@@ -64,7 +64,7 @@ type gate struct {
 	buckets [rates]quota.Bucket
 	meters  [rates]quota.Meter
 	others  map[id.NodeID]wanted
-	used    time.Duration // when somebody asked or published last
+	used    time.Duration // when a publisher asked or published last
 	ever    bool
 	holds   uint64 // bytes that the vhost, or the user's queues, hold, as far as this node knows
 	full    bool
@@ -245,7 +245,7 @@ func (g *gate) limitsStored() bool {
 	return g.limits.stored != catalog.Unlimited
 }
 
-// settle ends episodes in which nobody was held back for long; it returns whether others go on.
+// settle ends episodes in which no publisher was held back for heldAgain; it returns whether others go on.
 func (g *gate) settle(now time.Duration) (goOn bool) {
 	var ended []int
 	g.mu.Lock()

@@ -28,7 +28,7 @@ func (h Hold) Waits() (ended func()) {
 	}
 }
 
-// Error says which quota holds the sender back, and what helps.
+// Error names the quota that holds the sender back, and the remedy.
 func (h Hold) Error() *failure.Error {
 	e := &failure.Error{
 		Class: failure.ResourceExhausted, Kind: h.gate.scope().String(), Arg: quotaName(h.which), RetryAfter: failure.RetryAfter,

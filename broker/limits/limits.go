@@ -1,5 +1,5 @@
 // Package limits holds publishers back that are above a rate, or whose vhost, or the declarer of whose queues,
-// stores too much (VH-14 to VH-17); it counts what limits refuse, and shows what is used of them (VH-4). How long a
+// stores too much (VH-14 to VH-17); it counts what limits refuse, and shows how much of them is used (VH-4). How long a
 // publisher waits is computed by package quota. Limits may be used concurrently; errors are of package failure.
 package limits
 

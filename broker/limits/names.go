@@ -2,7 +2,7 @@ package limits
 
 import "github.com/quorate/quorate/cluster/clients"
 
-// The names of limits, as operators set them and errors tell them.
+// The names of limits, as operators set them and errors name them.
 const (
 	Connections = "max-connections"
 	Channels    = "max-channels"
@@ -21,8 +21,10 @@ const (
 	ScopeUser Scope = iota
 	ScopeVHost
 	ScopeQueue
-	scopes
 )
+
+// scopes is the number of scopes.
+const scopes = int(ScopeQueue) + 1
 
 // String returns the scope as operators see it.
 func (s Scope) String() string { return [...]string{"user", "vhost", "queue"}[s] }

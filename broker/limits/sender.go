@@ -30,7 +30,7 @@ type Sender struct {
 // NewSender returns the gates of one publisher.
 func (l *Limits) NewSender() Sender { return Sender{l: l} }
 
-// look finds the gates of who for a vhost. It allocates only where there are limits.
+// look finds the gates of the user who, nil for none, and of a vhost. It allocates only where there are limits.
 func (s *Sender) look(v *catalog.View, who *identity.Identity, vhost string) {
 	if s.known && s.index == v.Index() && s.vhost == vhost {
 		return
@@ -39,7 +39,7 @@ func (s *Sender) look(v *catalog.View, who *identity.Identity, vhost string) {
 		s.user = s.l.user(v, who.User())
 	}
 	s.in = nil
-	if s.l.permissions.MayEnter(v, who, vhost) { // else the publish is refused, and nothing is told of the vhost
+	if s.l.permissions.MayEnter(v, who, vhost) { // else the publish is refused, and shows nothing of the vhost
 		s.in = s.l.vhost(v, vhost)
 	}
 	s.queues = renewed(s.queues, func(x *gate) *gate { return s.l.queue(v, x.of.Queue).gate })
@@ -74,7 +74,7 @@ func with(gates []*gate, g *gate) []*gate {
 	return append(gates, g)
 }
 
-// Charge counts a message of who, nil for somebody without a name, into a vhost; bytes are those of its body.
+// Charge counts a message of the user who, nil for none, into a vhost; bytes are those of its body.
 func (s *Sender) Charge(v *catalog.View, who *identity.Identity, vhost string, bytes int) {
 	s.look(v, who, vhost)
 	if s.user == nil && s.in == nil {
@@ -100,7 +100,8 @@ func (l *Limits) ChargeQueue(uid id.QueueUID, bytes int, s *Sender) {
 	}
 }
 
-// Held reports whether the next message of who into a vhost has to wait, and how long before one looks again.
+// Held reports whether the next message of the user who, nil for none, into a vhost has to wait, and for how long before
+// it asks again.
 func (s *Sender) Held(who *identity.Identity, vhost string) (h Hold, held bool) {
 	s.look(s.l.view(), who, vhost)
 	if s.user == nil && s.in == nil && len(s.queues) == 0 && len(s.declarers) == 0 {
@@ -135,8 +136,8 @@ func (s *Sender) Held(who *identity.Identity, vhost string) (h Hold, held bool) 
 // still reaches the caller.
 const beforeDeadline = 50 * time.Millisecond
 
-// Await waits until the next message of who into a vhost may be published. Shortly before ctx's deadline it fails with
-// ResourceExhausted, and so it does as soon as giveUp says so, which is asked four times a second; nil: it never does.
+// Await waits until the next message of the user who into a vhost may be published. It fails with ResourceExhausted
+// shortly before ctx's deadline, and as soon as giveUp returns true, which is called four times a second; it may be nil.
 func (s *Sender) Await(ctx context.Context, who *identity.Identity, vhost string, giveUp func() bool) error {
 	for {
 		h, held := s.Held(who, vhost)

@@ -18,7 +18,7 @@ type Usage struct {
 	Measured bool    // false: Used is not known, since there is no limit
 }
 
-// VHostUsage returns the limits of a vhost with what is used of each, for those who see all of it (VH-12).
+// VHostUsage returns the limits of a vhost with what is used of each, for callers who see all of it (VH-12).
 // Errors: NotFound.
 func (l *Limits) VHostUsage(ctx context.Context, vhost string) ([]Usage, error) {
 	if err := l.permissions.WholeSight(ctx, vhost); err != nil {

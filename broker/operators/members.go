@@ -104,7 +104,7 @@ func (o *Operators) Grow(ctx context.Context, g Grow) (Operation, Plan, error) {
 		}
 		return Operation{}, p, nil
 	}
-	op, err := o.Start(ctx, c, kindGrow, fmt.Sprintf("node %q, %s", g.Node, g.Queues), func(ctx context.Context, report func(operation.Progress)) error {
+	op, err := o.Start(ctx, kindGrow, fmt.Sprintf("node %q, %s", g.Node, g.Queues), func(ctx context.Context, report func(operation.Progress)) error {
 		return c.Operator().Grow(ctx, id.NodeID(g.Node), f, report)
 	})
 	return op, Plan{}, err
@@ -135,13 +135,13 @@ func (o *Operators) Shrink(ctx context.Context, s Shrink) (Operation, Plan, erro
 	if s.DryRun {
 		return Operation{}, planLeave(c.View(), f, s.Node, s.KeepSize), nil
 	}
-	op, err := o.Start(ctx, c, kindShrink, fmt.Sprintf("node %q, %s", s.Node, s.Queues), func(ctx context.Context, report func(operation.Progress)) error {
+	op, err := o.Start(ctx, kindShrink, fmt.Sprintf("node %q, %s", s.Node, s.Queues), func(ctx context.Context, report func(operation.Progress)) error {
 		return c.Operator().Shrink(ctx, id.NodeID(s.Node), f, s.KeepSize, nodeIDs(s.Exclude), report)
 	})
 	return op, Plan{}, err
 }
 
-// planLeave tells from which queues a node would be taken.
+// planLeave lists the queues that a node would be taken from.
 func planLeave(v *catalog.View, f membership.QueueFilter, node string, replace bool) (p Plan) {
 	for q := range v.Queues() {
 		switch {
@@ -164,7 +164,7 @@ func (o *Operators) Rebalance(ctx context.Context, queues QueueFilter) (Operatio
 	if err != nil {
 		return Operation{}, err
 	}
-	return o.Start(ctx, c, kindRebalance, queues.String(), func(ctx context.Context, report func(operation.Progress)) error {
+	return o.Start(ctx, kindRebalance, queues.String(), func(ctx context.Context, report func(operation.Progress)) error {
 		return c.Operator().Rebalance(ctx, f, report)
 	})
 }
@@ -195,11 +195,11 @@ func (o *Operators) ChangeMember(ctx context.Context, m ChangeMember) (Operation
 	var op Operation
 	switch {
 	case from == "":
-		op, err = o.Start(ctx, c, kindAdd, about+fmt.Sprintf("node %q", to), func(ctx context.Context, report func(operation.Progress)) error {
+		op, err = o.Start(ctx, kindAdd, about+fmt.Sprintf("node %q", to), func(ctx context.Context, report func(operation.Progress)) error {
 			return c.Operator().AddMember(ctx, rec.UID, to, report)
 		})
 	case to == "":
-		op, err = o.Start(ctx, c, kindRemove, about+fmt.Sprintf("node %q", from), func(ctx context.Context, report func(operation.Progress)) error {
+		op, err = o.Start(ctx, kindRemove, about+fmt.Sprintf("node %q", from), func(ctx context.Context, report func(operation.Progress)) error {
 			return c.Operator().RemoveMember(ctx, rec.UID, from, report)
 		})
 	default:
@@ -207,7 +207,7 @@ func (o *Operators) ChangeMember(ctx context.Context, m ChangeMember) (Operation
 		if from == to {
 			kind, target = kindRebuild, fmt.Sprintf("node %q", from)
 		}
-		op, err = o.Start(ctx, c, kind, about+target, func(ctx context.Context, report func(operation.Progress)) error {
+		op, err = o.Start(ctx, kind, about+target, func(ctx context.Context, report func(operation.Progress)) error {
 			return c.Operator().ReplaceMember(ctx, rec.UID, from, to, report)
 		})
 	}
@@ -237,6 +237,7 @@ func (o *Operators) checkChange(c *cluster.Cluster, rec *catalog.QueueRecord, m 
 	return nil
 }
 
+// planChange describes a change of one queue's members that checkChange has let pass.
 func planChange(m ChangeMember) (p Plan) {
 	switch {
 	case m.From == "":
@@ -263,7 +264,7 @@ func (o *Operators) Forget(ctx context.Context, node string, replace, dryRun boo
 		p.Add("node %q is forgotten; it comes back only with an empty data directory", node)
 		return Operation{}, p, nil
 	}
-	op, err := o.Start(ctx, c, kindForget, fmt.Sprintf("node %q", node), func(ctx context.Context, report func(operation.Progress)) error {
+	op, err := o.Start(ctx, kindForget, fmt.Sprintf("node %q", node), func(ctx context.Context, report func(operation.Progress)) error {
 		return c.Operator().ForgetNode(ctx, id.NodeID(node), replace, report)
 	})
 	return op, Plan{}, err
@@ -287,12 +288,13 @@ func (o *Operators) Replace(ctx context.Context, node string, acceptLoss, dryRun
 	if err := at.Err(acceptLoss); err != nil {
 		return Operation{}, Plan{}, refusedNode(node, err)
 	}
-	op, err := o.Start(ctx, c, kindLost, fmt.Sprintf("node %q", node), func(ctx context.Context, report func(operation.Progress)) error {
+	op, err := o.Start(ctx, kindLost, fmt.Sprintf("node %q", node), func(ctx context.Context, report func(operation.Progress)) error {
 		return c.Operator().ReplaceNode(ctx, id.NodeID(node), acceptLoss, report)
 	})
 	return op, Plan{}, err
 }
 
+// refusedNode is the refusal of a change of nodes, Unavailable where nodes that do not answer are the reason.
 func refusedNode(node string, err error) error {
 	e := &failure.Error{Class: failure.PreconditionFailed, State: true, Kind: "node", Name: node, Reason: strings.TrimPrefix(err.Error(), "cluster: ")}
 	if errors.Is(err, traffic.ErrUnavailable) {
@@ -301,6 +303,7 @@ func refusedNode(node string, err error) error {
 	return e
 }
 
+// planReplacement describes what Replace would do, with what it would be refused for.
 func planReplacement(at *membership.Replacement) (p Plan) {
 	if at.Vacant {
 		p.Add("node %q: what it had stored was given up already; it comes in with an empty data directory", at.Node)
@@ -340,12 +343,13 @@ func (o *Operators) Remove(ctx context.Context, node string, exclude []string, d
 	if err := at.Err(id.NodeID(node)); err != nil {
 		return Operation{}, Plan{}, refusedNode(node, err)
 	}
-	op, err := o.Start(ctx, c, kindOut, fmt.Sprintf("node %q", node), func(ctx context.Context, report func(operation.Progress)) error {
+	op, err := o.Start(ctx, kindOut, fmt.Sprintf("node %q", node), func(ctx context.Context, report func(operation.Progress)) error {
 		return c.Operator().RemoveNode(ctx, id.NodeID(node), nodeIDs(exclude), report)
 	})
 	return op, Plan{}, err
 }
 
+// planRemoval describes what Remove would do, with what it would be refused for; v is the view that at was made by.
 func planRemoval(v *catalog.View, node string, at *membership.Removal) (p Plan) {
 	for _, q := range at.Last {
 		p.Add("REFUSED: queue %q in vhost %q has its only member on node %q, and no other node can take its place", q.Name, q.VHost, node)
@@ -367,6 +371,7 @@ func planRemoval(v *catalog.View, node string, at *membership.Removal) (p Plan) 
 	return p
 }
 
+// nodeIDs takes names as ids. checkNode has found them in the catalog.
 func nodeIDs(names []string) []id.NodeID {
 	out := make([]id.NodeID, len(names))
 	for i, n := range names {

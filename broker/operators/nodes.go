@@ -39,13 +39,13 @@ type NodeStatus struct {
 	Refused       string // why this node refuses it; "": it does not
 	Replicas      int
 	Leaders       int
-	// Answers reports that the node was asked and what follows is what it said.
+	// Answers reports that the node was asked and what follows is its answer.
 	Answers  bool
 	Draining bool
 	Start    StartProgress
 	Reads    int // newest version of stored state that it reads
 	Counters map[string]uint64
-	Disk     *Disk  // as the node has told it; nil: it has not
+	Disk     *Disk  // as the node has sent it; nil: it has not
 	Clock    *Clock // as this node has measured it; nil: it has not, or not lately
 }
 
@@ -57,6 +57,7 @@ type Clock struct {
 	Off    bool          // the offset is above the limit
 }
 
+// clockOf returns nil where nothing was measured.
 func clockOf(c *nodeclock.Status) *Clock {
 	if c == nil {
 		return nil
@@ -76,6 +77,7 @@ type Disk struct {
 	Moved      uint64        // leaders handed over for want of room, since the node's start
 }
 
+// diskOf returns nil where the node has sent nothing.
 func diskOf(d *disk.State) *Disk {
 	if d == nil {
 		return nil
@@ -126,7 +128,7 @@ func (o *Operators) ClusterStatus(ctx context.Context, details bool) (ClusterSta
 	return out, nil
 }
 
-// HeldVersion says why a node keeps a version from being finalised.
+// HeldVersion is why a node keeps a version from being finalised.
 type HeldVersion = metadata.HeldVersion
 
 // Finalise finalises the newest version of stored state that this node reads, and returns
@@ -170,6 +172,7 @@ func (o *Operators) TransferLeadership(ctx context.Context, vhost, queue, node s
 	return failure.Translate(err, about)
 }
 
+// isMember compares a name that an operator gave with ids.
 func isMember(members []id.NodeID, node string) bool {
 	for _, m := range members {
 		if string(m) == node {

@@ -65,6 +65,7 @@ func (o *Operators) CancelOperation(ctx context.Context, text string) (Operation
 	return op, failure.Translate(err, failure.Error{Kind: "operation", Name: text})
 }
 
+// operationID reads an id; a node that it names need not exist.
 func (o *Operators) operationID(text string) (*cluster.Cluster, operation.ID, error) {
 	c := o.cluster
 	x, err := operation.ParseID(text)
@@ -119,11 +120,11 @@ func (o *Operators) checkNode(c *cluster.Cluster, node string) error {
 }
 
 // Start runs a job as an operation of this node.
-func (o *Operators) Start(ctx context.Context, c *cluster.Cluster, kind operation.Kind, target string, job operation.Job) (Operation, error) {
-	op, err := c.Jobs().Start(kind, target, func(ctx context.Context, report func(operation.Progress)) error {
+func (o *Operators) Start(ctx context.Context, kind operation.Kind, target string, job operation.Job) (Operation, error) {
+	op, err := o.cluster.Jobs().Start(kind, target, func(ctx context.Context, report func(operation.Progress)) error {
 		err := job(ctx, report)
 		if errors.Is(err, context.Canceled) && ctx.Err() != nil {
-			return context.Cause(ctx) // says who ended it
+			return context.Cause(ctx) // has the reason for which it ended
 		}
 		return err
 	})

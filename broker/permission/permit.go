@@ -1,4 +1,4 @@
-// Package permission knows what somebody may do: by the permissions of the catalog or those of a login, and
+// Package permission knows what a user may do: by the permissions of the catalog or those of a login, and
 // what he sees (VH-6, VH-8, VH-12). Patterns that take too long cost their user. Permissions may be used
 // concurrently; errors are of package failure.
 package permission
@@ -81,8 +81,8 @@ func (g *grants) of(key grantKey, record any, texts [3]string) *Grant {
 	return x
 }
 
-// grantIn returns what somebody may do in a vhost; nil: nothing. Here and in TopicPermission it
-// is decided whether the catalog says that or the login (ID-2).
+// grantIn returns what a user may do in a vhost; nil: nothing. Here and in TopicPermission it
+// is decided whether the rights are those of the catalog or of the login (ID-2).
 func (ps *Permissions) grantIn(v *catalog.View, who *identity.Identity, vhost string) *Grant {
 	if who.Rights() != nil {
 		if g, has := who.Rights().In(vhost); has {
@@ -113,7 +113,7 @@ func (ps *Permissions) Permission(v *catalog.View, who *identity.Identity, vhost
 	return nil, noAccess(who.User(), vhost)
 }
 
-// TopicPermission returns what bounds somebody's keys at an exchange; nil: nothing (VH-8).
+// TopicPermission returns what bounds a user's keys at an exchange; nil: nothing (VH-8).
 func (ps *Permissions) TopicPermission(v *catalog.View, who *identity.Identity, vhost, exchange string) *Grant {
 	if who.Rights() != nil {
 		if g, bounded := who.Rights().Topic(vhost, exchange); bounded {
@@ -130,22 +130,19 @@ func (ps *Permissions) TopicPermission(v *catalog.View, who *identity.Identity, 
 	return ps.grants.of(grantKey{user, vhost, exchange}, p, [3]string{Write: expand(p.Write), Read: expand(p.Read)})
 }
 
-// Config is what it takes to know what somebody may do.
+// Config is what permissions are made of.
 type Config struct {
 	View   func() *catalog.View
 	Logins *identity.Logins
-	// Hidden reports whether a queue of a name is shown to nobody.
-	Hidden func(name string) bool
 	// Timeouts counts matches of patterns that were broken off (C-8).
 	Timeouts *atomic.Uint64
 	Log      *slog.Logger
 }
 
-// Permissions knows what somebody may do. All methods may be called concurrently.
+// Permissions knows what users may do. All methods may be called concurrently.
 type Permissions struct {
 	view     func() *catalog.View
 	logins   *identity.Logins
-	hidden   func(name string) bool
 	timeouts *atomic.Uint64
 	log      *slog.Logger
 	grants   grants
@@ -153,7 +150,7 @@ type Permissions struct {
 
 // New returns Permissions of which no pattern is compiled yet.
 func New(c Config) *Permissions {
-	ps := &Permissions{view: c.View, logins: c.Logins, hidden: c.Hidden, timeouts: c.Timeouts, log: c.Log}
+	ps := &Permissions{view: c.View, logins: c.Logins, timeouts: c.Timeouts, log: c.Log}
 	ps.grants.budgets.lines.Burst, ps.grants.budgets.lines.Every = SlowMatchLines, SlowMatchLineEvery
 	return ps
 }
@@ -176,6 +173,7 @@ func Queue(vhost, name string) Thing { return Thing{vhost, "queue", name} }
 // Exchange is an exchange as what a permission is asked for.
 func Exchange(vhost, name string) Thing { return Thing{vhost, "exchange", name} }
 
+// matched returns the name that patterns are matched with: the default exchange has none of its own.
 func (t Thing) matched() string {
 	if t.Kind == "exchange" && t.Name == "" {
 		return defaultExchangeName
@@ -183,6 +181,7 @@ func (t Thing) matched() string {
 	return t.Name
 }
 
+// refused is the refusal of a right at a thing, which exists or not: the answer is the same.
 func (t Thing) refused(user, needed string) *failure.Error {
 	return &failure.Error{
 		Class: failure.AccessRefused, VHost: t.VHost, Kind: t.Kind, Name: t.matched(), Problem: failure.ProblemNoRight, User: user, Right: needed,
@@ -190,7 +189,7 @@ func (t Thing) refused(user, needed string) *failure.Error {
 	}
 }
 
-// Permit refuses who lacks one of the rights at a thing (VH-6).
+// Permit refuses callers who lack one of the rights at a thing (VH-6).
 func (ps *Permissions) Permit(ctx context.Context, t Thing, rights ...right) error {
 	who, err := ps.logins.Who(ctx)
 	if err != nil || who == nil {
@@ -209,7 +208,7 @@ func (ps *Permissions) Permit(ctx context.Context, t Thing, rights ...right) err
 	return nil
 }
 
-// PermitAny refuses who has none of the three rights at a thing.
+// PermitAny refuses callers with none of the three rights at a thing.
 func (ps *Permissions) PermitAny(ctx context.Context, t Thing) error {
 	who, err := ps.logins.Who(ctx)
 	if err != nil || who == nil {
@@ -240,7 +239,7 @@ func (ps *Permissions) PermitNew(ctx context.Context, t Thing, sendsTo string, s
 	return ps.Permit(ctx, Exchange(t.VHost, sendsTo), Write)
 }
 
-// RefusedKey is the answer to who has no right at a routing key of an exchange (VH-8).
+// RefusedKey is the refusal of a user without a right at a routing key of an exchange (VH-8).
 func (t Thing) RefusedKey(user string, r right, key string) *failure.Error {
 	e := t.refused(user, r.String())
 	e.Arg, e.Value = "routing_key", strconv.Quote(key)
@@ -248,7 +247,7 @@ func (t Thing) RefusedKey(user string, r right, key string) *failure.Error {
 	return e
 }
 
-// RequirePolicies refuses who may not set policies of a vhost: it takes the tag
+// RequirePolicies refuses callers who may not set policies of a vhost: it takes the tag
 // policymaker and a permission there, or administrator; for operator policies the latter.
 func (ps *Permissions) RequirePolicies(ctx context.Context, vhost string, operator bool) error {
 	err := ps.logins.Require(ctx, identity.TagAdministrator)
@@ -269,6 +268,7 @@ func (ps *Permissions) RequirePolicies(ctx context.Context, vhost string, operat
 	return nil
 }
 
+// noAccess is the refusal of a user without any permission in a vhost.
 func noAccess(user, vhost string) *failure.Error {
 	return &failure.Error{
 		Class: failure.NotAllowed, VHost: vhost, Kind: "vhost", Name: vhost, Problem: failure.ProblemVHostForbidden, User: user,
@@ -276,7 +276,7 @@ func noAccess(user, vhost string) *failure.Error {
 	}
 }
 
-// MayEnter reports whether somebody may do anything in a vhost; nil, where nobody logs in, may.
+// MayEnter reports whether a user has a permission in a vhost; nil, where clients do not log in, has.
 func (ps *Permissions) MayEnter(v *catalog.View, who *identity.Identity, vhost string) bool {
 	if who == nil {
 		return true

@@ -15,7 +15,7 @@ type SendRight struct {
 	Any   bool   // may publish with any user_id (MSG-3)
 }
 
-// Decide returns what somebody may do at an exchange, but for set.
+// Decide returns what a user may do at an exchange, but for set.
 func (ps *Permissions) Decide(v *catalog.View, who *identity.Identity, x Thing) (d SendRight) {
 	user := who.User()
 	d.Any = who.Is(identity.TagImpersonator)

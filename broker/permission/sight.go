@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/quorate/quorate/broker/identity"
+	"github.com/quorate/quorate/broker/names"
 	"github.com/quorate/quorate/catalog"
 )
 
@@ -16,7 +17,7 @@ type Sight struct {
 }
 
 // Sight returns what the context's caller sees in a vhost, "" for all of them. Errors:
-// AccessRefused for who has neither the tag monitoring nor a permission in the vhost.
+// AccessRefused for a caller with neither the tag monitoring nor a permission in the vhost.
 func (ps *Permissions) Sight(ctx context.Context, vhost string) (Sight, error) {
 	s := Sight{of: ps, VHost: vhost}
 	refused := ps.logins.Require(ctx, identity.TagMonitoring)
@@ -52,7 +53,7 @@ func (s Sight) Whole() bool { return s.grant == nil }
 
 // Sees reports whether a queue or exchange is seen.
 func (s Sight) Sees(t Thing) bool {
-	if s.VHost != "" && t.VHost != s.VHost || t.Kind == "queue" && s.of.hidden(t.Name) {
+	if s.VHost != "" && t.VHost != s.VHost || t.Kind == "queue" && names.IsReply(t.Name) {
 		return false
 	}
 	for r := Configure; !s.Whole() && r <= Read; r++ {

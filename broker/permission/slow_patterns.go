@@ -29,18 +29,21 @@ const (
 	SlowMatchLineEvery = 5 * time.Second
 )
 
-// slowPattern is a pattern of which a match was broken off, with what it said since.
+// slowPattern is a pattern of which a match was broken off, with its answers since.
 type slowPattern struct {
 	mu      sync.Mutex
 	answers map[string]slowAnswer // by name
 }
 
+// slowAnswer is the answer of a slow pattern about a name: whether it matches, or that the match was broken off, tries
+// times in a row.
 type slowAnswer struct {
 	matched bool
 	again   time.Time // when to try again; zero: never
 	tries   int
 }
 
+// recall returns the answer about a name, if it is known.
 func (s *slowPattern) recall(name string) (slowAnswer, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -48,6 +51,8 @@ func (s *slowPattern) recall(name string) (slowAnswer, bool) {
 	return a, known
 }
 
+// keep remembers an answer. Above maxSlowNames all are forgotten: clients choose names, and no order of them is worth its
+// memory.
 func (s *slowPattern) keep(name string, a slowAnswer) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -64,6 +69,7 @@ type slowBudgets struct {
 	lines lograte.Lines
 }
 
+// slowBudget is what one user may still spend, in matches.
 type slowBudget struct {
 	left float64
 	at   time.Time // when left was counted
@@ -121,6 +127,8 @@ func (ps *Permissions) Matches(g *Grant, r right, name string) bool {
 	return ps.matchesSlowly(g, r, name, s)
 }
 
+// matchesSlowly is Matches for a pattern of which a match was broken off before. A match is paid for before it is tried,
+// and given back if it was quick.
 func (ps *Permissions) matchesSlowly(g *Grant, r right, name string, s *slowPattern) bool {
 	now := time.Now()
 	a, known := s.recall(name)

@@ -16,7 +16,7 @@ func LookUp(v *catalog.View, vhost, name string) (*catalog.QueueRecord, error) {
 	return nil, NoQueue(vhost, name)
 }
 
-// NoQueue says that there is no such queue.
+// NoQueue is the error of a queue that does not exist.
 func NoQueue(vhost, name string) *failure.Error {
 	return &failure.Error{
 		Class: failure.NotFound, VHost: vhost, Kind: "queue", Name: name,

@@ -15,7 +15,7 @@ import (
 
 // Times for which a node must not have reached a majority of the cluster's nodes.
 const (
-	// CutOffTold is until clients are told that they do better elsewhere, see Broker.Fit.
+	// CutOffTold is how long a node is cut off before clients are sent to others, see Broker.Fit.
 	CutOffTold = 300 * time.Millisecond
 	// CutOffUnready is until the node is not ready.
 	CutOffUnready = time.Second
@@ -40,7 +40,7 @@ func (s *Node) CutOff() <-chan struct{} {
 	return s.reach.cut
 }
 
-// WhyCutOff says that this node is cut off; "": it is not.
+// WhyCutOff describes by what this node is cut off; "": it is not.
 func (s *Node) WhyCutOff() string {
 	s.reach.mu.Lock()
 	defer s.reach.mu.Unlock()
@@ -65,7 +65,7 @@ func (s *Node) Fit() error {
 	return nil
 }
 
-// DescribeReach tells whom this node reaches, and what to do.
+// DescribeReach names the nodes that this node reaches, and the remedy.
 func DescribeReach(r cluster.Reach) string {
 	return fmt.Sprintf("this node reaches %d of the cluster's %d nodes, which is no majority; use another node", r.Reached, r.Nodes)
 }

@@ -1,5 +1,5 @@
 // Package serving reports whether a node may answer clients, and what of its view of the catalog they may
-// be told: a node that does not serve, is cut off or is behind sends them elsewhere. A Node may be used
+// see: a node that does not serve, is cut off or is behind sends them elsewhere. A Node may be used
 // concurrently; errors are of package failure, with the class Unavailable.
 package serving
 
@@ -29,8 +29,8 @@ type Config struct {
 	Log          *slog.Logger
 }
 
-// Node reports whether this node may answer clients, and what of a view of the catalog may be told
-// them. All methods may be called concurrently.
+// Node reports whether this node may answer clients, and what of a view of the catalog they may
+// see. All methods may be called concurrently.
 type Node struct {
 	cfg     Config
 	cluster Cluster
@@ -38,7 +38,7 @@ type Node struct {
 	view    func() *catalog.View
 	clients *clients.Registry
 	log     *slog.Logger
-	founded atomic.Bool // somebody can log in, if that is asked for
+	founded atomic.Bool // a user can log in, if that is asked for
 	reach   *reach
 }
 
@@ -48,7 +48,7 @@ func New(c Config) *Node {
 }
 
 // Serves returns nil when this node may answer clients, else Unavailable with what it waits
-// for (EX-16): listeners ask before each call and connection, but for those that tell how the
+// for (EX-16): listeners ask before each call and connection, but for those about how the
 // node fares.
 func (s *Node) Serves() error {
 	if s.catalog.Serves() && (s.founded.Load() || s.hasFirstUser()) {
@@ -57,7 +57,7 @@ func (s *Node) Serves() error {
 	return errNotServing(Hindrance(s.catalog))
 }
 
-// hasFirstUser reports whether somebody could log in, if that is asked for (VH-1). It stays so.
+// hasFirstUser reports whether a user could log in, if that is asked for (VH-1). It stays so.
 func (s *Node) hasFirstUser() bool {
 	if s.cfg.Authenticate && !Founded(s.view()) {
 		return false
@@ -66,7 +66,7 @@ func (s *Node) hasFirstUser() bool {
 	return true
 }
 
-// Catalog is what a *metadata.Group says of how this node may answer clients; see there.
+// Catalog is what it takes of a *metadata.Group; see there.
 type Catalog interface {
 	Serves() bool
 	ServesChanged() <-chan struct{}
@@ -75,12 +75,12 @@ type Catalog interface {
 	AwaitFresh(context.Context) error
 }
 
-// Unloader is what a *membership.Unloader says of this node; see there.
+// Unloader is what it takes of a *membership.Unloader; see there.
 type Unloader interface {
 	Draining() bool
 }
 
-// Cluster is what a *cluster.Cluster says of how this node fares; see there.
+// Cluster is what it takes of a *cluster.Cluster; see there.
 type Cluster interface {
 	ViewChanged() <-chan struct{}
 	DiskHangs() bool
@@ -88,7 +88,7 @@ type Cluster interface {
 	ReachChanged() <-chan struct{}
 }
 
-// Hindrance tells what a node that does not serve waits for.
+// Hindrance is what a node that does not serve waits for.
 func Hindrance(c Catalog) error {
 	if err := c.Hindrance(); err != nil {
 		return err
@@ -98,6 +98,7 @@ func Hindrance(c Catalog) error {
 
 var errFirstUser = errors.New("broker: the cluster's first user is being made")
 
+// errNotServing sends a client elsewhere; why is what the node waits for.
 func errNotServing(why error) *failure.Error {
 	return &failure.Error{
 		Class: failure.Unavailable, Kind: "node", RetryAfter: failure.RetryAfter, Cause: why,
@@ -122,16 +123,16 @@ func (s *Node) AwaitServing(ctx context.Context) error {
 	}
 }
 
-// Negative reports whether an error says that something is not there, or not allowed, which a
-// view that is behind may say wrongly.
+// Negative reports whether an error is that something is not there, or not allowed, which a
+// view that is behind may have wrong.
 func Negative(err error) bool {
 	e, ok := errors.AsType[*failure.Error](err)
 	return ok && (e.Class == failure.NotFound || e.Class == failure.AccessRefused || e.Class == failure.NotAllowed)
 }
 
-// Definite returns an error of a use case as its caller may be told it: that something is not
+// Definite returns an error of a use case as its caller may get it: that something is not
 // there, or not allowed, only if this node's view of the catalog is confirmed and not older than it
-// may be, else that the node cannot tell (EX-16).
+// may be, else that the node does not know (EX-16).
 func (s *Node) Definite(ctx context.Context, err error) error {
 	if err == nil || !Negative(err) {
 		return err

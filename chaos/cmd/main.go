@@ -1,6 +1,6 @@
-// Command chaos runs three nodes under a seeded schedule of faults and judges what
-// clients saw. It exits with 0 if the history is valid, 1 if it is not, 2 if too little
-// was seen to tell, and 3 if the run itself failed.
+// Command chaos runs workloads on three nodes while a seeded schedule of faults hits them, and
+// judges what the clients saw. It exits with 0 if the history is valid, 1 if it is not, 2 if too little was seen to tell,
+// and 3 if the run itself failed.
 //
 //	chaos -seed 1 -duration 60s
 //	chaos -check history.jsonl
@@ -14,11 +14,20 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
+	"strings"
 	"syscall"
 	"time"
 
 	"github.com/quorate/quorate"
 	"github.com/quorate/quorate/chaos"
+	"github.com/quorate/quorate/chaos/check"
+	"github.com/quorate/quorate/chaos/fault"
+	"github.com/quorate/quorate/chaos/history"
+	"github.com/quorate/quorate/chaos/run"
+	"github.com/quorate/quorate/chaos/target"
+	"github.com/quorate/quorate/chaos/target/local"
+	"github.com/quorate/quorate/chaos/workload"
 )
 
 // Exit codes.
@@ -29,29 +38,44 @@ const (
 	exitFailed
 )
 
-func main() { os.Exit(run()) }
+func main() { os.Exit(command()) }
 
-func run() int {
-	var cfg chaos.RunConfig
-	var binary, dir, check string
-	flag.Uint64Var(&cfg.Seed, "seed", 1, "seed of the schedule of faults")
-	flag.DurationVar(&cfg.Length, "duration", time.Minute, "how long to publish")
-	flag.IntVar(&cfg.Rate, "rate", 500, "messages per second of each of three publishers")
-	flag.StringVar(&binary, "binary", "bin/quorate", "the program of nodes")
-	flag.StringVar(&dir, "dir", "", "directory for the nodes and the history; empty: a new one")
-	flag.StringVar(&check, "check", "", "judge this history instead of making one")
+// options are the flags.
+type options struct {
+	run               run.Config
+	binary, dir       string
+	check             string
+	faults, workloads string
+}
+
+// command makes a history, or reads the one of -check, and judges it. The exit code is the verdict; a
+// history that was recorded before an error is judged all the same, since a violation in it
+// outweighs the error.
+func command() int {
+	var o options
+	flag.Uint64Var(&o.run.Seed, "seed", 1, "seed of the schedule of faults")
+	flag.DurationVar(&o.run.Length, "duration", time.Minute, "how long to publish")
+	flag.IntVar(&o.run.Rate, "rate", 500, "messages per second of each workload")
+	flag.StringVar(&o.binary, "binary", "bin/quorate", "the program of nodes")
+	flag.StringVar(&o.dir, "dir", "", "directory for the nodes and the history; empty: a new one")
+	flag.StringVar(&o.faults, "faults", "", "names of faults, with commas between; empty: all that can be put in; list: print them")
+	flag.StringVar(&o.workloads, "workloads", "", "names of workloads, with commas between; empty: all; list: print them")
+	flag.StringVar(&o.check, "check", "", "judge this history instead of making one")
 	version := flag.Bool("version", false, "print version, commit and Go version")
 	flag.Parse()
-	if *version {
+	switch {
+	case *version:
 		fmt.Println(quorate.About("chaos"))
+		return exitValid
+	case o.faults == "list" || o.workloads == "list":
+		list()
 		return exitValid
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
-
-	events, err := read(check)
-	if check == "" {
-		events, err = record(ctx, cfg, binary, dir)
+	events, err := read(o.check)
+	if o.check == "" {
+		events, err = record(ctx, o)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "chaos:", err)
@@ -59,21 +83,34 @@ func run() int {
 			return exitFailed
 		}
 	}
-	report := chaos.Check(events)
+	report := check.Check(events)
 	fmt.Println(report.String())
 	switch {
-	case report.Verdict == chaos.Invalid:
+	case report.Verdict == check.Invalid:
 		return exitInvalid
 	case err != nil:
 		return exitFailed
-	case report.Verdict == chaos.Undecidable:
+	case report.Verdict == check.Undecidable:
 		return exitUnknown
 	default:
 		return exitValid
 	}
 }
 
-func read(name string) ([]chaos.Event, error) {
+// list prints the kinds of faults and workloads.
+func list() {
+	fmt.Println("faults:")
+	for _, k := range fault.Kinds() {
+		fmt.Printf("  %-14s %s\n", k.Name, k.Does)
+	}
+	fmt.Println("workloads:")
+	for _, k := range workload.Kinds() {
+		fmt.Printf("  %-14s %s (%s)\n", k.Name, k.Does, strings.Join(k.Protocols, ", "))
+	}
+}
+
+// read returns a history that was recorded; nothing for the empty name.
+func read(name string) ([]history.Event, error) {
 	if name == "" {
 		return nil, nil
 	}
@@ -81,40 +118,84 @@ func read(name string) ([]chaos.Event, error) {
 	if err != nil {
 		return nil, err
 	}
-	events, err := chaos.ReadHistory(f)
+	events, err := history.Read(f)
 	return events, errors.Join(err, f.Close())
 }
 
 // record runs the cluster and returns the history, which it also writes to a file.
-func record(ctx context.Context, cfg chaos.RunConfig, binary, dir string) (events []chaos.Event, err error) {
-	if dir == "" {
-		if dir, err = os.MkdirTemp("", "quorate-chaos-"); err != nil {
+func record(ctx context.Context, o options) (events []history.Event, err error) {
+	if o.dir == "" {
+		if o.dir, err = os.MkdirTemp("", "quorate-chaos-"); err != nil {
 			return nil, err
 		}
 	}
-	fmt.Printf("seed %d, %v of publishing, nodes in %s\n", cfg.Seed, cfg.Length, dir)
+	fmt.Printf("seed %d, %v of publishing, nodes in %s\n", o.run.Seed, o.run.Length, o.dir)
 	begin := time.Now()
-	cfg.Log = func(format string, args ...any) {
+	o.run.Log = func(format string, args ...any) {
 		fmt.Printf("%6.1fs  %s\n", time.Since(begin).Seconds(), fmt.Sprintf(format, args...))
 	}
-	if cfg.Cluster, err = chaos.NewCluster(chaos.ClusterConfig{Binary: binary, Dir: dir}); err != nil {
+	nodes, err := chaos.NewCluster(chaos.ClusterConfig{Binary: o.binary, Dir: o.dir})
+	if err != nil {
 		return nil, err
 	}
-	defer cfg.Cluster.Kill()
+	defer nodes.Kill()
+	o.run.Cluster = &local.Cluster{Cluster: nodes, Binary: o.binary}
+	if err := choose(&o); err != nil {
+		return nil, err
+	}
 	starting, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
-	if err := cfg.Cluster.Start(starting); err != nil {
+	if err := nodes.Start(starting); err != nil {
 		return nil, err
 	}
-	events, err = chaos.Run(ctx, cfg)
-	name := filepath.Join(dir, "history.jsonl")
+	events, err = run.Run(ctx, o.run)
+	name := filepath.Join(o.dir, "history.jsonl")
 	f, errFile := os.Create(name)
 	if errFile != nil {
 		return events, errors.Join(err, errFile)
 	}
-	err = errors.Join(err, chaos.WriteHistory(f, events), f.Close())
+	err = errors.Join(err, history.Write(f, events), f.Close())
 	fmt.Println("history:", name)
 	stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
 	defer cancel()
-	return events, errors.Join(err, cfg.Cluster.Stop(stopping))
+	return events, errors.Join(err, nodes.Stop(stopping))
+}
+
+// choose finds the faults and workloads that are named, and makes the schedule.
+func choose(o *options) error {
+	for _, k := range workload.Kinds() {
+		if named(o.workloads, k.Name) {
+			o.run.Workloads = append(o.run.Workloads, k)
+		}
+	}
+	if len(o.run.Workloads) == 0 {
+		return fmt.Errorf("there is no workload %q: -workloads list prints them", o.workloads)
+	}
+	kinds, err := faults(o.faults, o.run.Cluster)
+	o.run.Faults, o.run.Steps = kinds, fault.Schedule(kinds, o.run.Seed, o.run.Length)
+	return err
+}
+
+// faults returns the kinds that are named, or all that the cluster's driver can put in.
+func faults(names string, c target.Cluster) ([]fault.Kind, error) {
+	var out []fault.Kind
+	for _, k := range fault.Kinds() {
+		if !named(names, k.Name) {
+			continue
+		}
+		if err := k.Needs(c); err == nil {
+			out = append(out, k)
+		} else if names != "" {
+			return nil, fmt.Errorf("fault %s: %w", k.Name, err)
+		}
+	}
+	if len(out) == 0 {
+		return nil, fmt.Errorf("there is no fault %q: -faults list prints them", names)
+	}
+	return out, nil
+}
+
+// named reports whether a name is in the list; the empty list has all.
+func named(list, name string) bool {
+	return list == "" || slices.Contains(strings.Split(list, ","), name)
 }

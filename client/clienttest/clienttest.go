@@ -1,7 +1,7 @@
-// Package clienttest runs a Quorate cluster inside a test, for programs that use package client
-// or an AMQP library: the nodes are real ones, in the test's process and on loopback, with their
-// data in a directory of the test. One node starts in less than a second. What holds there holds
-// in production, and what fails can be tried: a node is killed and comes back.
+// Package clienttest runs a Quorate cluster inside a test, for programs that use package client or
+// an AMQP library: the nodes are real ones, in the test's process and on loopback, with their data
+// in a directory of the test. One node starts in less than a second. The cluster behaves as in
+// production, and failures can be tried out: nodes can be killed and restarted.
 package clienttest
 
 import (
@@ -17,16 +17,16 @@ type Cluster struct {
 	nodes *testcluster.Cluster
 }
 
-// Start starts so many nodes, waits until all serve, and stops them when the test ends. A
-// queue is kept by three nodes, or by as many as there are. Users and passwords are those of a
-// fresh cluster: guest and guest.
+// Start starts n nodes, waits until all are ready, and stops them when the test ends. A queue is
+// replicated to three nodes, or to all if there are fewer. Users and passwords are those of a fresh
+// cluster: guest and guest.
 func Start(t testing.TB, nodes int) *Cluster {
 	t.Helper()
 	return &Cluster{t: t, nodes: testcluster.Start(t, nodes)}
 }
 
-// Addresses returns where the nodes serve package client, host:port, in the order of their
-// numbers from 0.
+// Addresses returns the nodes' addresses for package client, host:port, in the order of the nodes
+// from 0.
 func (c *Cluster) Addresses() []string { return c.nodes.Addrs() }
 
 // AMQP returns the URL of a node for AMQP libraries, as amqp://guest:guest@host:port/.
@@ -43,13 +43,13 @@ func (c *Cluster) Client() *client.Client {
 	return cl
 }
 
-// Kill ends a node as a crash does: what it had stored stays, nothing else.
+// Kill ends a node as a crash does: only what it had stored survives.
 func (c *Cluster) Kill(node int) {
 	c.t.Helper()
 	c.nodes.Kill(node)
 }
 
-// Restart starts a node that was killed with what it had stored, and waits until it serves.
+// Restart restarts a killed node with what it had stored, and waits until it is ready.
 func (c *Cluster) Restart(node int) {
 	c.t.Helper()
 	c.nodes.Restart(node)

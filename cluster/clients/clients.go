@@ -32,7 +32,7 @@ type ConnectionInfo struct {
 	// are what was agreed on. They are those of AMQP.
 	Mechanism                              string
 	FrameMax, ChannelMax, HeartbeatSeconds uint32
-	// Properties are what the client tells of itself, as message.AppendTable writes them; nil:
+	// Properties are what the client says of itself, as message.AppendTable writes them; nil:
 	// none.
 	Properties []byte
 }
@@ -121,6 +121,7 @@ func (r *Registry) Add(k Count, n int64) int64 {
 	return r.addLocked(k, n)
 }
 
+// addLocked returns the new count. r.mu is held. Counts of 0 are not kept: names come and go.
 func (r *Registry) addLocked(k Count, n int64) int64 {
 	if r.count[k] += n; r.count[k] == 0 {
 		delete(r.count, k)

@@ -72,6 +72,7 @@ func (c *Connection) Enter(k Count, admit func() error) (first bool, err error) 
 	return false, nil
 }
 
+// counted reports whether the connection was counted for it, so that its end is counted once.
 func (c *Connection) counted(k Count) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -122,9 +123,10 @@ func (c *Connection) info(prefix string) (x ConnectionInfo, end func(Closing), o
 	return x, s.end, true
 }
 
-// AsText makes a client's bytes text, which alone nodes can tell one another.
+// AsText makes a client's bytes text, which alone nodes can exchange.
 func AsText(s string) string { return strings.ToValidUTF8(s, "\ufffd") }
 
+// namesOf returns the names of one kind, sorted, so that equal sets are shown alike.
 func namesOf(counts []Count, kind CountKind) string {
 	var names []string
 	for _, k := range counts {

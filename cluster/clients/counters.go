@@ -18,7 +18,7 @@ type Counters struct {
 	PublishersHeld     atomic.Uint64 // times that publishers were held back (PUB-10)
 }
 
-// Named returns the figures by the names under which nodes tell them.
+// Named returns the figures by the names under which nodes exchange them.
 func (c *Counters) Named() map[string]uint64 {
 	return map[string]uint64{
 		"published": c.Published.Load(), "confirmed": c.Confirmed.Load(), "rejected": c.Rejected.Load(),

@@ -141,6 +141,7 @@ func (d *Dir) own() error {
 	return d.settleStore()
 }
 
+// prepare makes the parts that are missing, and makes them durable.
 func (d *Dir) prepare() error {
 	for _, sub := range []string{CatalogDir, QueuesDir} {
 		if err := os.MkdirAll(filepath.Join(d.path, sub), dirMode); err != nil {
@@ -166,7 +167,7 @@ func (d *Dir) refuseBolt() error {
 		"quoratectl queues replace-member QUEUE %s %s; then start this version", d.path, len(files), files[0], d.node, d.node)
 }
 
-// Mend repairs what is stored twice, and tells of it.
+// Mend repairs what is stored twice, and reports it.
 func (d *Dir) Mend(log *slog.Logger) {
 	for _, name := range []string{nodeFile, promiseFile, refusedFile} {
 		mended, err := sealed.Mend(d.path, name)

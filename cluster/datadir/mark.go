@@ -47,6 +47,7 @@ func (d *Dir) readMark() (newest Mark) {
 	return newest
 }
 
+// parseMark returns all faults at once. Marks of older builds have no voters.
 func parseMark(r sealed.Record) (m Mark, err error) {
 	read := func(key string, bits int) uint64 {
 		n, fault := strconv.ParseUint(r.Get(key), 10, bits)
@@ -78,7 +79,7 @@ func (m Mark) record() sealed.Record {
 // Mark returns the newest mark.
 func (d *Dir) Mark() Mark { return d.mark }
 
-// SetMark writes a mark if it tells something new.
+// SetMark writes a mark if it has changed.
 func (d *Dir) SetMark(m Mark) error {
 	if m.number = d.mark.number; m == d.mark {
 		return nil

@@ -48,6 +48,7 @@ const (
 	epochBits = 12
 )
 
+// newStoreID is by chance, so that two stores never have one name.
 func newStoreID() id.StoreID {
 	var b [storeBytes]byte
 	_, _ = rand.Read(b[:]) // it never fails
@@ -71,6 +72,7 @@ func (d *Dir) begin() error {
 	return d.writeStore()
 }
 
+// writeStore writes both copies; a crash leaves one of them whole.
 func (d *Dir) writeStore() error {
 	s := d.store
 	r := sealed.Record{}.

@@ -7,9 +7,9 @@
 //   - a write hangs: its leaders are silent, so that others are elected; if it does not
 //     come back, the node ends.
 //
-// A Board is what is known, for all who ask; it needs nothing. Rooms tells from it which queues
-// take messages, and needs the catalog's view and the links. A Watch keeps it up to date; it
-// needs the log, the links, and somebody who acts on the groups.
+// A Board is what is known, for all who ask; it needs nothing. Rooms works out from it which queues
+// take messages, and needs the catalog's view and the connections of this node. A Watch keeps it up to date; it
+// needs the log, the connections, and somebody who acts on the groups.
 package disk
 
 import (
@@ -45,11 +45,11 @@ type Board struct {
 	mu     sync.Mutex // guards what follows
 	own    State
 	number uint64 // of the newest word to peers
-	peers  map[id.NodeID]told
+	peers  map[id.NodeID]reported
 }
 
-// told is what a peer told last.
-type told struct {
+// reported is what a peer told last.
+type reported struct {
 	State
 
 	epoch  id.Epoch
@@ -62,7 +62,7 @@ func NewBoard(node id.NodeID, path string, mostWaiting int64, log *slog.Logger) 
 	b := &Board{
 		node: node, log: log, most: mostWaiting,
 		looks: make(chan struct{}, 1), tells: make(chan struct{}, 1), passes: make(chan struct{}, 1),
-		own: State{Path: path}, peers: map[id.NodeID]told{},
+		own: State{Path: path}, peers: map[id.NodeID]reported{},
 	}
 	b.window.Store(mostWaiting)
 	return b
@@ -71,8 +71,8 @@ func NewBoard(node id.NodeID, path string, mostWaiting int64, log *slog.Logger) 
 // LookSoon lets this node's disk be looked at without waiting for the next time.
 func (b *Board) LookSoon() { wait.Wake(b.looks) }
 
-// TellSoon lets peers be told of this node's disk.
-func (b *Board) TellSoon() { wait.Wake(b.tells) }
+// NotifySoon lets peers be told of this node's disk.
+func (b *Board) NotifySoon() { wait.Wake(b.tells) }
 
 // Passes has one element after the pressure on this node's disk has changed.
 func (b *Board) Passes() <-chan struct{} { return b.passes }
@@ -140,7 +140,7 @@ func (b *Board) Full() bool {
 	return b.own.Pressure == wal.PressureFloor
 }
 
-// Ready tells why this node is not: its members do not count while they are stopped, so
+// Ready reports why this node is not: its members do not count while they are stopped, so
 // that no other node may be taken down.
 func (b *Board) Ready() error {
 	own := b.Of(b.node)
@@ -150,7 +150,7 @@ func (b *Board) Ready() error {
 	return fmt.Errorf("%w: %s: %d members are stopped until there is room", ErrNoSpace, own.describe(b.node), own.Stopped)
 }
 
-// Warning tells what an operator should look at although the node serves; "": nothing.
+// Warning reports what an operator should look at although the node serves; "": nothing.
 func (b *Board) Warning() string {
 	own := b.Of(b.node)
 	switch {
@@ -170,7 +170,7 @@ func (b *Board) Hear(n id.NodeID, epoch id.Epoch, r *nodev1.TellDiskRequest) {
 	if was.epoch > epoch || was.epoch == epoch && was.number >= r.GetNumber() {
 		return
 	}
-	now := told{State: fromWire(r.GetDisk()), epoch: epoch, number: r.GetNumber()}
+	now := reported{State: fromWire(r.GetDisk()), epoch: epoch, number: r.GetNumber()}
 	b.peers[n] = now
 	b.count()
 	if now.Pressure != was.Pressure {

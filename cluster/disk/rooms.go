@@ -10,12 +10,12 @@ import (
 	"github.com/quorate/quorate/wal"
 )
 
-// Rooms tells which queues have room for messages. All methods may be called concurrently.
+// Rooms reports which queues have room for messages. All methods may be called concurrently.
 type Rooms struct {
 	Board *Board
 	View  func() *catalog.View
-	// Linked reports whether there is a link to another node.
-	Linked func(id.NodeID) bool
+	// Connected reports whether there is a connection to another node.
+	Connected func(id.NodeID) bool
 }
 
 // Admit refuses what would make a queue grow, if too few of its members have room
@@ -51,7 +51,7 @@ func (r *Rooms) enough(members []id.NodeID) bool {
 			scarce = true
 			continue
 		}
-		if m == r.Board.node || r.Linked(m) {
+		if m == r.Board.node || r.Connected(m) {
 			good++
 		}
 	}

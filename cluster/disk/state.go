@@ -30,7 +30,7 @@ type State struct {
 	Moved      uint64        // leaders that it handed over for want of room, since its start
 }
 
-// describe tells which limit is passed and by how much.
+// describe reports which limit is passed and by how much.
 func (s *State) describe(n id.NodeID) string {
 	key, limit := "storage.disk_low", s.Low
 	if s.Pressure == wal.PressureFloor {
@@ -39,7 +39,7 @@ func (s *State) describe(n id.NodeID) string {
 	return fmt.Sprintf("node %q has %d bytes free on %s, and %s is %d; it recovers at %d", n, s.Free, s.Path, key, limit, limit+limit/4)
 }
 
-// Wire returns the state as nodes tell it to one another.
+// Wire returns the state as nodes send it to one another.
 func (s *State) Wire() *nodev1.DiskState {
 	return &nodev1.DiskState{
 		Pressure: nodev1.DiskState_Pressure(s.Pressure) + nodev1.DiskState_PRESSURE_NONE, Path: s.Path,
@@ -48,6 +48,7 @@ func (s *State) Wire() *nodev1.DiskState {
 	}
 }
 
+// fromWire counts pressures that this build does not know as none.
 func fromWire(w *nodev1.DiskState) State {
 	s := State{
 		Path: w.GetPath(), Free: w.GetFreeBytes(), Low: w.GetLowBytes(), Floor: w.GetFloorBytes(),

@@ -25,9 +25,9 @@ type Log interface {
 	Hung() time.Duration
 }
 
-// Links are the ways to other nodes.
-type Links interface {
-	// Connected reports whether there is a link to a node.
+// Transport leads to other nodes.
+type Transport interface {
+	// Connected reports whether there is a connection to a node.
 	Connected(id.NodeID) (id.Epoch, bool)
 	// Client returns the calls of a node.
 	Client(id.NodeID) (nodev1.NodeClient, error)
@@ -47,17 +47,17 @@ type Groups interface {
 	HangsChanged(hangs bool)
 }
 
-// Watch keeps a Board up to date: it looks at this node's disk and tells peers of it.
+// Watch keeps a Board up to date: it looks at this node's disk and notifies peers of it.
 type Watch struct {
-	Board  *Board
-	Log    Log
-	Links  Links
-	Groups Groups
-	Alive  func() []id.NodeID // the nodes that are there
-	Every  time.Duration      // between two looks at a disk that tells no news
-	Hang   time.Duration      // how long a write may take before the node ends
-	Failed func(error)        // told once when it has taken longer; nil: nobody is
-	Logger *slog.Logger
+	Board     *Board
+	Log       Log
+	Transport Transport
+	Groups    Groups
+	Alive     func() []id.NodeID // the nodes that are there
+	Every     time.Duration      // between two looks at a disk without news
+	Hang      time.Duration      // how long a write may take before the node ends
+	Failed    func(error)        // told once when it has taken longer; nil: nothing is called
+	Logger    *slog.Logger
 
 	ended sync.Once
 }
@@ -136,7 +136,7 @@ func (w *Watch) hopeless() bool {
 // to hang, and how long it takes until then.
 func (w *Watch) oldestWrite(late time.Duration) (age, left time.Duration) {
 	age, usual := w.Log.Stalled()
-	left = untilStall(age, usual, w.Links.Leniency(), late)
+	left = untilStall(age, usual, w.Transport.Leniency(), late)
 	own := w.Groups.WriteAge()
 	return max(age, own), min(left, untilStall(own, wal.MostStall, 0, late))
 }
@@ -155,7 +155,7 @@ func (w *Watch) pressed(was, now *State) {
 	case wal.PressureFloor:
 		w.Logger.Error("the disk is nearly full: this node's members of queues stop until there is room; free space or make the volume larger", attrs...)
 	}
-	w.Board.TellSoon()
+	w.Board.NotifySoon()
 	wait.Wake(w.Board.passes)
 	if was.Pressure == wal.PressureFloor || now.Pressure == wal.PressureFloor {
 		w.Groups.FloorPassed()
@@ -173,5 +173,5 @@ func (w *Watch) hung(hangs bool, age time.Duration) {
 		w.Logger.Warn("the disk takes writes again", "path", b.own.Path, "hung_for", age)
 	}
 	w.Groups.HangsChanged(hangs)
-	b.TellSoon()
+	b.NotifySoon()
 }

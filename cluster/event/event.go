@@ -47,7 +47,7 @@ const (
 	ClockStepped Kind = "clock_stepped"
 	ClockJumped  Kind = "clock_jumped"
 	// QuotaReached and QuotaOver come from the node whose clients a quota bounds (VH-14). Cause is the limit,
-	// Detail reports whether Name is a user, a vhost or a queue, Count is the value.
+	// Detail says whether Name is a user, a vhost or a queue, Count is the value.
 	QuotaReached Kind = "quota_reached"
 	QuotaOver    Kind = "quota_over"
 	// Missed stands for events that were not kept long enough; Count says how many.
@@ -122,6 +122,7 @@ func (l *Log) Add(events ...Event) {
 	}
 }
 
+// add forgets the oldest half when there are twice as many as are kept.
 func (l *Log) add(e Event) {
 	if len(l.events) >= 2*l.keep { // rarely, so that adding costs little
 		l.lost = l.events[len(l.events)-l.keep-1].Seq

@@ -54,7 +54,7 @@ func (j *Journal) Counts() map[Kind]uint64 {
 	return out
 }
 
-// EmitQueue tells of an event of a queue that this node leads. It does not wait.
+// EmitQueue reports an event of a queue that this node leads. It does not wait.
 func (j *Journal) EmitQueue(q id.QueueUID, e Event) {
 	rec, ok := j.View().QueueByUID(q)
 	if !ok {
@@ -73,7 +73,7 @@ func (j *Journal) EmitQueue(q id.QueueUID, e Event) {
 	log("event", "kind", string(e.Kind), "vhost", e.VHost, "queue", e.Name, "cause", e.Cause, "detail", e.Detail, "count", e.Count)
 }
 
-// EmitNode tells of an event of this node itself. It does not wait.
+// EmitNode reports an event of this node itself. It does not wait.
 func (j *Journal) EmitNode(e Event) {
 	e.Node, e.AtMs = j.Node, j.NowMs()
 	j.queues.Add(e)
@@ -86,7 +86,7 @@ func (j *Journal) Record(list AuditList, e Event) {
 	j.audit[list].Add(e)
 }
 
-// Applied takes note of a catalog command that was carried out, on the apply path.
+// Applied notes a catalog command that was carried out, on the apply path.
 func (j *Journal) Applied(cmd catalog.Command, r catalog.Reply, before *catalog.View, nowMs int64) {
 	if r.Err != nil || nowMs < j.StartedMs() {
 		return
@@ -100,7 +100,7 @@ func (j *Journal) Applied(cmd catalog.Command, r catalog.Reply, before *catalog.
 	j.Logger.Debug("event", "kind", string(e.Kind), "vhost", e.VHost, "name", e.Name, "detail", e.Detail)
 }
 
-// EntryDone tells what the commands of an entry have changed, on the apply path.
+// EntryDone reports what the commands of an entry have changed, on the apply path.
 func (j *Journal) EntryDone() {
 	if len(j.entry) == 0 {
 		return
@@ -163,6 +163,7 @@ func bindingText(source, destination, key string) string {
 	return source + " " + destination + " " + key
 }
 
+// ofQueue takes the name from the view before the change: afterwards the queue may be gone.
 func ofQueue(k Kind, uid id.QueueUID, before *catalog.View, detail string) (Event, bool) {
 	q, ok := before.QueueByUID(uid)
 	if !ok {
@@ -179,7 +180,7 @@ func ofDrainDelete(uid id.QueueUID, before *catalog.View) (Event, bool) {
 	return ofQueue(QueueDeleting, uid, before, "")
 }
 
-// ofChange tells of members that came and went.
+// ofChange reports members that came and went.
 func ofChange(c *catalog.SettleMemberChange, before *catalog.View) (Event, bool) {
 	q, ok := before.QueueByUID(c.UID)
 	if !ok || q.Change == nil {

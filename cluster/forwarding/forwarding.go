@@ -20,7 +20,7 @@ type Forwarders struct {
 	cfg    deadletter.Config
 	router deadletter.Router
 	sender deadletter.Sender
-	tell   func(id.QueueUID, event.Event)
+	report func(id.QueueUID, event.Event)
 
 	mu       sync.Mutex
 	led      map[id.QueueUID]*forwarding
@@ -39,9 +39,9 @@ type forwarding struct {
 	copier    *deadletter.Copier
 }
 
-// New returns what hosts no forwarder yet. tell tells of an event of a queue.
-func New(c deadletter.Config, r deadletter.Router, s deadletter.Sender, tell func(id.QueueUID, event.Event)) *Forwarders {
-	return &Forwarders{cfg: c, router: r, sender: s, tell: tell, led: map[id.QueueUID]*forwarding{}}
+// New returns what hosts no forwarder yet. report is called with events of queues.
+func New(c deadletter.Config, r deadletter.Router, s deadletter.Sender, report func(id.QueueUID, event.Event)) *Forwarders {
+	return &Forwarders{cfg: c, router: r, sender: s, report: report, led: map[id.QueueUID]*forwarding{}}
 }
 
 // Leading begins a term.
@@ -124,7 +124,7 @@ func (f *Forwarders) forwarder(x *forwarding) *deadletter.Forwarder {
 			if cause != "" {
 				kind = event.DeadLetterBlocked
 			}
-			f.tell(uid, event.Event{Kind: kind, Cause: cause, Detail: reason})
+			f.report(uid, event.Event{Kind: kind, Cause: cause, Detail: reason})
 		}
 		x.forwarder = deadletter.NewForwarder(c, x.q, f.router, f.sender)
 	}
@@ -160,7 +160,7 @@ func (f *Forwarders) Close() {
 	f.retiring.Wait()
 }
 
-// Retry tells the forwarders that a queue may take letters again (DL-24).
+// Retry notifies the forwarders that a queue may take letters again (DL-24).
 func (f *Forwarders) Retry(target id.QueueUID) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -171,7 +171,7 @@ func (f *Forwarders) Retry(target id.QueueUID) {
 	}
 }
 
-// Figures tells what has come of a queue's dead letters in its term (ST-1, DL-52).
+// Figures reports what has come of a queue's dead letters in its term (ST-1, DL-52).
 func (f *Forwarders) Figures(q deadletter.Source) (d DeadLetters) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -23,6 +23,7 @@ type request struct {
 	number  uint64    // outcome
 }
 
+// requestKind is what the answer to a request is worked into.
 type requestKind uint8
 
 const (
@@ -42,8 +43,8 @@ type response struct {
 	err     error
 }
 
-// take works what has happened into the state.
-func (q *Queue) take(in inbox, out *outbox) {
+// handleInbox works what has happened into the state.
+func (q *Queue) handleInbox(in inbox, out *outbox) {
 	for i := range in.published {
 		p := &in.published[i]
 		q.publisher.Push(p.msg, p.body, p.token)
@@ -115,6 +116,8 @@ func (q *Queue) handleResponse(a *response, out *outbox) {
 	}
 }
 
+// handleEnqueued confirms or refuses messages in order. A stream that the queue refuses for good is
+// abandoned: its numbers would never be accepted again.
 func (q *Queue) handleEnqueued(f *request, r quorumq.Reply, out *outbox) {
 	now := time.Time{}
 	q.publisher.Answer(f.first, f.n, r, func(token publishToken, accepted bool) {
@@ -145,7 +148,7 @@ func (q *Queue) confirmLocked(token publishToken, err error, out *outbox) {
 	}
 }
 
-// refusal tells a limit's refusal from a message that was given up (PUB-5).
+// refusal distinguishes a limit's refusal from a message that was given up (PUB-5).
 func (q *Queue) refusal(token publishToken, now time.Time) error {
 	if !token.deadline.IsZero() && !now.Before(token.deadline) {
 		return fmt.Errorf("queue %s: %w within %s; the message is not stored", q.uid, traffic.ErrUnavailable, q.g.cfg.ConfirmTimeout)
@@ -221,6 +224,7 @@ func (q *Queue) armLocked() {
 	}
 }
 
+// busyLocked reports whether the queue still owes anybody an answer; q.mu is held.
 func (q *Queue) busyLocked() bool {
 	if q.waiting > 0 || q.ops.len() > 0 {
 		return true

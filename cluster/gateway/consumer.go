@@ -31,7 +31,7 @@ func (c *Consumer) delivery(h *traffic.Delivery) Delivery {
 	}
 }
 
-// ConsumerConfig says how to consume; see quorumq.Checkout.
+// ConsumerConfig is how a consumer takes messages; see quorumq.Checkout.
 type ConsumerConfig struct {
 	Prefetch  uint32
 	Credit    bool
@@ -53,7 +53,7 @@ type ConsumerConfig struct {
 	// Revoked, if not nil, reports that the client had messages for too long and they are back in
 	// the queue (CT-3). A change of leader may swallow it. It must not block.
 	Revoked func(quorumq.MsgIDRange)
-	// Ended tells, once and last, that the consumer is gone without Close: the queue was
+	// Ended reports, once and last, that the consumer is gone without Close: the queue was
 	// deleted (traffic.ErrNoSuchQueue), is being deleted (traffic.ErrDrainDeleting), or cancelled (traffic.ErrConsumerGone).
 	Ended func(error)
 }
@@ -239,6 +239,7 @@ func (c *Consumer) CloseThen(closed func()) {
 
 // The following run on the queue's goroutine with its mutex.
 
+// rewind forgets what is on its way to the last leader; the next one has to be told all that is still open.
 func (c *Consumer) rewind() {
 	c.inFlight, c.resuming = 0, false
 	c.askAgain() // the next leader does not know that it shall wait
@@ -339,7 +340,7 @@ func (c *Consumer) gone(out *outbox) {
 	c.lose(fmt.Errorf("queue %s: %w: the queue closed its session; consume again", c.q.uid, traffic.ErrConsumerGone), out)
 }
 
-// lose tells the client that the consumer is gone, and closes its session: whoever said
+// lose notifies the client that the consumer is gone, and closes its session: whoever said
 // so may have been a leader of the past, or a registration may still be on its way.
 func (c *Consumer) lose(err error, out *outbox) {
 	c.lost = true
@@ -351,7 +352,7 @@ func (c *Consumer) lose(err error, out *outbox) {
 	})
 }
 
-// end tells the client that the consumer is gone, unless it closed it itself.
+// end notifies the client that the consumer is gone, unless it closed it itself.
 func (c *Consumer) end(err error, out *outbox) {
 	c.finishFlushes(err)
 	if c.ended {
@@ -364,6 +365,7 @@ func (c *Consumer) end(err error, out *outbox) {
 	}
 }
 
+// finishFlushes answers all flushes, each once. Their channels have room, so it never blocks.
 func (c *Consumer) finishFlushes(err error) {
 	for _, f := range c.flushes {
 		f.done <- err

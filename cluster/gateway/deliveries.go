@@ -25,6 +25,8 @@ func (q *Queue) handleDeliveries(ds []traffic.Delivery, out *outbox) {
 	}
 }
 
+// handleDeliveries drops what the consumer has seen already. What comes before the answer to the checkout
+// is kept for later.
 func (c *Consumer) handleDeliveries(ds []traffic.Delivery, out *outbox) {
 	if !c.open {
 		c.handleEarly(ds)
@@ -42,6 +44,7 @@ func (c *Consumer) handleDeliveries(ds []traffic.Delivery, out *outbox) {
 	c.handLocked(fresh, out)
 }
 
+// handLocked hands deliveries over after q.mu is released: the consumer may call the queue.
 func (c *Consumer) handLocked(fresh []Delivery, out *outbox) {
 	if len(fresh) > 0 {
 		out.calls = append(out.calls, func() { c.cfg.Deliver(fresh) })
@@ -74,6 +77,7 @@ func (c *Consumer) handleHeld(held []traffic.Delivery, last quorumq.MsgID, cut b
 	}
 }
 
+// handleNotice passes over notices for consumers that are not here any more.
 func (q *Queue) handleNotice(n quorumq.Notice, out *outbox) {
 	switch n.Kind {
 	case quorumq.NoticeLeader:
@@ -101,7 +105,7 @@ func (q *Queue) handleNotice(n quorumq.Notice, out *outbox) {
 	}
 }
 
-// revoked tells the client what it had for too long. It may still decide about it, which the
+// revoked notifies the client of what it had for too long. It may still decide about it, which the
 // queue wants to hear before it delivers more.
 func (c *Consumer) revoked(r quorumq.MsgIDRange, out *outbox) {
 	if !c.open || c.ended || r.First <= c.base || c.cfg.Revoked == nil {

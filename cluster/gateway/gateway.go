@@ -1,7 +1,7 @@
 // Package gateway is a node's end of the queues that its clients use: Gateway finds the leader of
 // each, Queue carries commands to it and sends them again after failures, Consumer brings
 // deliveries back, within the bytes of a Buffer. It stands on the node's own members of queues
-// (Members) and on the links to other nodes (Links).
+// (Members) and on the connections to other nodes (Transport).
 //
 // Each type says which mutex owns it. Errors that callers decide on are those of package traffic;
 // limits are in queue.go and consumer.go.
@@ -40,11 +40,11 @@ type Config struct {
 	CommandTimeout time.Duration // of other commands without a leader (RE-5)
 	PublishWindow  int           // unanswered messages per queue
 
-	Views   *metadata.Views
-	Members Members
-	Links   Links
-	Disks   *disk.Board
-	Rooms   *disk.Rooms
+	Views     *metadata.Views
+	Members   Members
+	Transport Transport
+	Disks     *disk.Board
+	Rooms     *disk.Rooms
 }
 
 // Members are this node's members of queues. Methods may be called concurrently and do not block;
@@ -69,8 +69,8 @@ type Members interface {
 	Rouse(q id.QueueUID)
 }
 
-// Links lead to other nodes, as *transport.Mux does.
-type Links interface {
+// Transport leads to other nodes, as *transport.Mux does.
+type Transport interface {
 	Send(to id.NodeID, f *nodev1.Frame) error
 	Connected(to id.NodeID) (id.Epoch, bool)
 }
@@ -166,6 +166,7 @@ func (g *Gateway) known(uid id.QueueUID) (*Queue, bool) {
 	return q, ok
 }
 
+// all returns a copy, so that no lock is held while queues are called.
 func (g *Gateway) all() []*Queue {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -204,7 +205,7 @@ func (g *Gateway) flush(to id.NodeID, q id.QueueUID) {
 		g.cfg.Members.Flush(q)
 		return
 	}
-	_ = g.cfg.Links.Send(to, &nodev1.Frame{Kind: &nodev1.Frame_QueueCommand{QueueCommand: &nodev1.QueueCommand{Queue: uint64(q)}}})
+	_ = g.cfg.Transport.Send(to, &nodev1.Frame{Kind: &nodev1.Frame_QueueCommand{QueueCommand: &nodev1.QueueCommand{Queue: uint64(q)}}})
 }
 
 // load completes the answer to a Get of the local member.
@@ -245,21 +246,23 @@ func (g *Gateway) resume(to id.NodeID, f request, key quorumq.ConsumerKey, after
 	})
 }
 
+// call sends a request to a peer. It is answered once: by the peer, by PeerDown, or here if it could not be
+// sent.
 func (g *Gateway) call(to id.NodeID, f request, frame func(number uint64) *nodev1.Frame) {
 	g.mu.Lock()
 	g.last++
 	number := g.last
 	g.calls[number] = call{peer: to, request: f}
 	g.mu.Unlock()
-	err := g.cfg.Links.Send(to, frame(number))
+	err := g.cfg.Transport.Send(to, frame(number))
 	if err == nil {
 		return
 	}
 	if _, mine := g.take(number); !mine {
-		return // the link went down meanwhile and the call was answered so
+		return // the connection went down meanwhile and the call was answered so
 	}
 	// What was never queued is not in any log.
-	if errors.Is(err, transport.ErrLinkFull) {
+	if errors.Is(err, transport.ErrStreamFull) {
 		err = raftfsm.ErrBusy
 	} else {
 		err = &raftfsm.NotLeaderError{Group: f.queue.uid.Group()}
@@ -267,6 +270,7 @@ func (g *Gateway) call(to id.NodeID, f request, frame func(number uint64) *nodev
 	f.queue.answered(response{request: f, err: err})
 }
 
+// take makes the caller the one that answers the request; false: another one does.
 func (g *Gateway) take(number uint64) (call, bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -296,6 +300,7 @@ func (g *Gateway) HandleAnswer(from transport.Peer, f *nodev1.Frame) {
 	}
 }
 
+// key names a consumer of this node.
 func (g *Gateway) key(epoch, session uint64, tag uint32) quorumq.ConsumerKey {
 	return quorumq.ConsumerKey{
 		SessionKey: quorumq.SessionKey{Node: g.cfg.Node, Epoch: id.Epoch(epoch), Session: session},
@@ -303,6 +308,7 @@ func (g *Gateway) key(epoch, session uint64, tag uint32) quorumq.ConsumerKey {
 	}
 }
 
+// heldOf returns deliveries with the node's own name, which frames do not repeat.
 func (g *Gateway) heldOf(ds []*nodev1.Delivery) []traffic.Delivery {
 	out := make([]traffic.Delivery, len(ds))
 	for i, d := range ds {
@@ -320,6 +326,7 @@ func (g *Gateway) heldOf(ds []*nodev1.Delivery) []traffic.Delivery {
 	return out
 }
 
+// answerOf returns the leader's reply as the queue takes it, or why there is none.
 func (g *Gateway) answerOf(f request, r *nodev1.QueueReply) response {
 	a := response{request: f, reply: quorumq.Reply{
 		Code:      quorumq.ReplyCode(r.GetCode()),
@@ -343,6 +350,7 @@ func (g *Gateway) answerOf(f request, r *nodev1.QueueReply) response {
 	return a
 }
 
+// errorOf keeps apart what was never proposed, which may be sent again, and what has an unknown outcome.
 func errorOf(q id.QueueUID, e *nodev1.QueueError) error {
 	switch e.GetKind() {
 	case nodev1.QueueError_KIND_NOT_LEADER, nodev1.QueueError_KIND_NO_SUCH_QUEUE:
@@ -376,7 +384,7 @@ func (g *Gateway) Notice(uid id.QueueUID, n quorumq.Notice) {
 	}
 }
 
-// LeaderChanged tells what the local member of the group knows of its leader.
+// LeaderChanged takes what the local member of the group knows of its leader.
 func (g *Gateway) LeaderChanged(uid id.QueueUID, leader id.NodeID) {
 	if q, ok := g.known(uid); ok {
 		q.led(leader)
@@ -403,15 +411,15 @@ func (g *Gateway) QueueDrainDeletes(uid id.QueueUID) {
 	}
 }
 
-// LinkUp sends what waited for a link.
-func (g *Gateway) LinkUp(transport.Peer) {
+// PeerUp sends what waited for a connection.
+func (g *Gateway) PeerUp(transport.Peer) {
 	for _, q := range g.all() {
 		q.wake()
 	}
 }
 
-// LinkDown answers everything that is on its way to the peer: nobody knows what became of it.
-func (g *Gateway) LinkDown(p transport.Peer) {
+// PeerDown answers everything that is on its way to the peer: nobody knows what became of it.
+func (g *Gateway) PeerDown(p transport.Peer) {
 	g.mu.Lock()
 	var lost []request
 	for number, c := range g.calls {
@@ -425,7 +433,7 @@ func (g *Gateway) LinkDown(p transport.Peer) {
 		f.queue.answered(response{request: f, err: raftfsm.ErrUnknownOutcome})
 	}
 	for _, q := range g.all() {
-		q.lostLink(p.Node)
+		q.disconnected(p.Node)
 	}
 }
 
@@ -433,7 +441,7 @@ func (g *Gateway) LinkDown(p transport.Peer) {
 // that others lead, or soon will.
 func (g *Gateway) HostHangs() {
 	for _, q := range g.all() {
-		q.lostLink(g.cfg.Node)
+		q.disconnected(g.cfg.Node)
 	}
 }
 

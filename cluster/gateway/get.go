@@ -42,7 +42,7 @@ func (t *ConsumerToken) ranges(held []quorumq.MsgIDRange) []quorumq.MsgIDRange {
 	return out
 }
 
-// Get takes one message, nil if none is ready, and tells how many are left. Unless
+// Get takes one message, nil if none is ready, and returns how many are left. Unless
 // autoAck, the token settles it, on any node, within GetAckTimeout; then it returns to the queue.
 func (q *Queue) Get(ctx context.Context, autoAck bool) (d *Delivery, t ConsumerToken, ready uint64, err error) {
 	for {
@@ -80,6 +80,7 @@ func (q *Queue) Get(ctx context.Context, autoAck bool) (d *Delivery, t ConsumerT
 	}
 }
 
+// getKey opens the session of all Gets of this node at the first one.
 func (q *Queue) getKey() quorumq.SessionKey {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -108,6 +109,7 @@ func (q *Queue) retire(key quorumq.SessionKey) {
 	q.post(&op{header: quorumq.AppendCommand(nil, &quorumq.SessionClosed{Session: key}), done: ignore})
 }
 
+// ackDeadline makes sure that what was got returns if nobody decides about it.
 func (q *Queue) ackDeadline(t ConsumerToken) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -147,7 +149,7 @@ func (g *Gateway) DecideToken(ctx context.Context, t ConsumerToken, d Decision) 
 	return notHeld(t, r.Code)
 }
 
-// notHeld tells by the answer to a decision that its message was not held.
+// notHeld finds by the answer to a decision that its message was not held.
 func notHeld(t ConsumerToken, code quorumq.ReplyCode) error {
 	switch code {
 	case quorumq.CodeUnknownConsumer:
@@ -197,6 +199,7 @@ type getSession struct {
 	ackDeadlines []ackDeadline // ascending by end
 }
 
+// ackDeadline is when a message that was got and not decided about returns.
 type ackDeadline struct {
 	consumer quorumq.ConsumerKey
 	msg      quorumq.MsgID

@@ -23,6 +23,7 @@ type inbox struct {
 
 // The following bring events from other goroutines; none blocks but delivered.
 
+// post answers at once with an error if the queue has ended.
 func (q *Queue) post(o *op) {
 	q.mu.Lock()
 	if err := q.ended; err != nil {
@@ -65,12 +66,13 @@ func (q *Queue) led(leader id.NodeID) {
 	q.event(func(in *inbox) { in.leader = &leader })
 }
 
-func (q *Queue) lostLink(n id.NodeID) {
+func (q *Queue) disconnected(n id.NodeID) {
 	q.event(func(in *inbox) { in.lost = append(in.lost, n) })
 }
 
 func (q *Queue) wake() { q.event(func(in *inbox) { in.wake = true }) }
 
+// event drops what happens to a queue that has ended.
 func (q *Queue) event(add func(*inbox)) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -81,6 +83,7 @@ func (q *Queue) event(add func(*inbox)) {
 	q.startLocked()
 }
 
+// startLocked runs the queue's goroutine, which ends when nothing is left to do; q.mu is held.
 func (q *Queue) startLocked() {
 	if !q.running {
 		q.running = true
@@ -107,7 +110,7 @@ func (q *Queue) run() {
 		in := q.emptyLocked()
 		more := in.any()
 		if more && q.ended == nil {
-			q.take(in, &out)
+			q.handleInbox(in, &out)
 			q.pump(&out)
 			q.armLocked()
 		}
@@ -141,6 +144,7 @@ type confirmation struct {
 
 func (out *outbox) empty() bool { return len(out.sends)+len(out.confirmed)+len(out.calls) == 0 }
 
+// flush is called without q.mu: what it calls may come back to the queue. The slices are used again.
 func (out *outbox) flush() {
 	for i, f := range out.sends {
 		f()

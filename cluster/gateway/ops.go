@@ -40,6 +40,7 @@ const (
 	once
 )
 
+// opAnswer is how an op ended: the queue's reply, or why there is none.
 type opAnswer struct {
 	reply quorumq.Reply
 	got   *traffic.Delivery
@@ -56,6 +57,7 @@ func (l *opQueue) len() int { return len(l.ops) }
 
 func (l *opQueue) add(ops []*op) { l.ops = append(l.ops, ops...) }
 
+// rewind marks what was sent as uncertain: the last leader may have committed it.
 func (l *opQueue) rewind() {
 	l.next = 0
 	for _, o := range l.ops {
@@ -64,6 +66,7 @@ func (l *opQueue) rewind() {
 	}
 }
 
+// pump sends ops in order, and none before the one that it has to come after.
 func (l *opQueue) pump(q *Queue, out *outbox) {
 	for ; l.next < len(l.ops); l.next++ {
 		o := l.ops[l.next]
@@ -75,6 +78,7 @@ func (l *opQueue) pump(q *Queue, out *outbox) {
 	}
 }
 
+// answer does nothing the second time: a late answer of a former leader may follow.
 func (l *opQueue) answer(o *op, a opAnswer, out *outbox) {
 	if o.closed {
 		return
@@ -109,6 +113,7 @@ func (l *opQueue) recall(o *op, q id.QueueUID, out *outbox) {
 	l.answer(o, opAnswer{err: fmt.Errorf("queue %s: %w: it was called back", q, err)}, out)
 }
 
+// remove keeps next where it points to.
 func (l *opQueue) remove(o *op) {
 	for i, other := range l.ops {
 		if other == o {
@@ -137,6 +142,7 @@ func (l *opQueue) expire(now time.Time, q id.QueueUID, out *outbox) {
 	}
 }
 
+// end answers all that is left with err.
 func (l *opQueue) end(err error, out *outbox) {
 	for len(l.ops) > 0 {
 		l.answer(l.ops[0], opAnswer{err: err}, out)

@@ -39,7 +39,7 @@ func (q *Queue) sendLocked(out *outbox, f request, c raftfsm.Command) {
 }
 
 // findLocked chooses the node to ask: whom another node named, else whom the local member
-// believes in, else the members in rotation, those first to whom there is a link. A local member
+// believes in, else the members in rotation, those first to whom there is a connection. A local member
 // whose disk hangs may take itself for the leader long after others have elected one.
 func (q *Queue) findLocked() bool {
 	hangs := q.g.cfg.Disks.Hangs()
@@ -73,10 +73,11 @@ func (q *Queue) findLocked() bool {
 	return true
 }
 
+// reachable is a hint: the connection may break before anything is sent.
 func (q *Queue) reachable(n id.NodeID) bool {
 	if n == q.g.cfg.Node {
 		return true
 	}
-	_, up := q.g.cfg.Links.Connected(n)
+	_, up := q.g.cfg.Transport.Connected(n)
 	return up
 }

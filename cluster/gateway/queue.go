@@ -33,7 +33,7 @@ const (
 // All methods may be called concurrently.
 //
 // All state belongs to mu. Events gather in the inbox; while there are any, one goroutine
-// (run) works them off, sends what there is to send and calls back, both without mu.
+// (run) works them off, sends what waits and calls back, both without mu.
 type Queue struct {
 	g   *Gateway
 	uid id.QueueUID
@@ -50,7 +50,7 @@ type Queue struct {
 	bytes   int64         // of their bodies
 
 	publisher *session.Publisher[publishToken]
-	enqueues  int // in request in this attempt
+	enqueues  int // Enqueue commands in flight in this attempt
 	ops       opQueue
 	consumers map[uint64]*Consumer // by session
 	get       getSession
@@ -72,12 +72,14 @@ type publishToken struct {
 	size     int       // bytes of body
 }
 
+// published is a message that waits for the queue's goroutine.
 type published struct {
 	msg   quorumq.NewMessage
 	body  []byte
 	token publishToken
 }
 
+// newQueue returns a queue without a goroutine; the first event starts it.
 func newQueue(g *Gateway, uid id.QueueUID) *Queue {
 	key := quorumq.EnqueuerKey{Node: g.cfg.Node, Epoch: g.cfg.Epoch}
 	q := &Queue{
@@ -142,6 +144,7 @@ func (q *Queue) awaitRoomLocked(ctx context.Context, size int) error {
 	return q.ended
 }
 
+// publishLocked keeps the message until the queue's goroutine numbers it; q.mu is held.
 func (q *Queue) publishLocked(m quorumq.NewMessage, body []byte, done func(error), deadline time.Time) {
 	q.waiting++
 	q.bytes += int64(len(body))

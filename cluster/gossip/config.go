@@ -23,7 +23,7 @@ type Config struct {
 	// AdvertiseWait is how long Start waits until a name in Advertise resolves to an
 	// address of this machine; 0: 15 s.
 	AdvertiseWait time.Duration
-	Waits         func()     // is called when that wait begins; nil: nobody is told
+	Waits         func()     // is called when that wait begins; nil: nothing is called told
 	Join          []string   // host:port or DNS names with port, which may have several addresses
 	Key           []byte     // 16, 24 or 32 bytes; empty: gossip is not encrypted
 	Gate          *gate.Gate // of connections for gossip; nil: one with its own bounds
@@ -78,6 +78,7 @@ func (c Config) Validate() error {
 	return errors.Join(faults...)
 }
 
+// withDefaults is called after Validate.
 func (c Config) withDefaults() Config {
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
@@ -97,6 +98,7 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
+// hostPort refuses what memberlist would only find when it uses the address.
 func hostPort(address string) error {
 	host, port, err := net.SplitHostPort(address)
 	if err == nil && host == "" {

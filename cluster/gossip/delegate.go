@@ -146,8 +146,8 @@ func (m *Members) newsLocked(n id.NodeID) {
 	}
 }
 
-// tell hands out events, the oldest news first, each with the node's newest state.
-func (m *Members) tell() {
+// handOut hands out events, the oldest news first, each with the node's newest state.
+func (m *Members) handOut() {
 	for {
 		var to chan<- Event
 		var e Event

@@ -1,4 +1,4 @@
-// Package gossip finds the nodes of the cluster by gossip (memberlist) and tells who
+// Package gossip finds the nodes of the cluster by gossip (memberlist) and reports who
 // seems reachable. What it says are hints: Raft configurations and placement never follow
 // from gossip alone.
 //
@@ -82,7 +82,7 @@ func Start(c Config) (*Members, error) {
 		events: make(chan Event), wake: make(chan struct{}, 1),
 		nodes: map[id.NodeID]*known{c.Node.ID: {Node: c.Node}},
 	}
-	m.joiner = joiner{m: m, news: make(chan struct{}, 1), told: map[string]bool{}}
+	m.joiner = joiner{m: m, news: make(chan struct{}, 1), logged: map[string]bool{}}
 	conf, err := m.listConfig()
 	if err != nil {
 		return nil, err
@@ -98,7 +98,7 @@ func Start(c Config) (*Members, error) {
 			"and set the advertised one if others reach this node by another", c.BindAddr, err)
 	}
 	m.ctx, m.cancel = context.WithCancel(context.Background())
-	m.loops.Go(m.tell)
+	m.loops.Go(m.handOut)
 	m.loops.Go(m.joiner.run)
 	return m, nil
 }
@@ -115,7 +115,7 @@ const (
 )
 
 // listConfig turns the Config into memberlist's. LAN defaults but for: probes are
-// less frequent, because links tell sooner which nodes are there, and a cluster at rest is
+// less frequent, because connections show sooner which nodes are there, and a cluster at rest is
 // to be so; a dead node's name can be taken over at another address at once, because
 // epochs, not addresses, tell incarnations apart.
 func (m *Members) listConfig() (*memberlist.Config, error) {
@@ -209,13 +209,14 @@ func Alive(nodes []Node) []id.NodeID {
 // lost. It is closed by Leave.
 func (m *Members) Events() <-chan Event { return m.events }
 
-// Leave tells the others that this node goes on purpose, then stops. The first call
+// Leave notifies the others that this node goes on purpose, then stops. The first call
 // counts, others return the same.
 func (m *Members) Leave(ctx context.Context) error {
 	m.left.Do(func() { m.leftBy = m.stop(ctx, true) })
 	return m.leftBy
 }
 
+// stop ends all goroutines. With tell the others learn that the node leaves, and do not take it for failed.
 func (m *Members) stop(ctx context.Context, tell bool) error {
 	m.cancel()
 	var err error

@@ -22,15 +22,16 @@ const (
 // those that were known. So a cluster that fell apart, or came up in parts, grows
 // together again. Its run goroutine owns it.
 type joiner struct {
-	m    *Members
-	news chan struct{}   // of capacity 1: who is alive changed
-	told map[string]bool // reasons that were logged since nobody was missing
+	m      *Members
+	news   chan struct{}   // of capacity 1: who is alive changed
+	logged map[string]bool // reasons that were logged since nobody was missing
 	// stale: there were news since states were last exchanged. Whoever joins a node that
 	// learns of others at that moment may get neither its state with them in it, nor what is
 	// said of them by datagrams, which nobody repeats for half a minute.
 	stale bool
 }
 
+// run tries again often while the node is alone or its name is contested, and rarely once all is well.
 func (j *joiner) run() {
 	wait := time.Duration(0)
 	every := j.m.config.JoinEvery
@@ -63,7 +64,7 @@ func (j *joiner) run() {
 func (j *joiner) attempt() bool {
 	missing := j.missing()
 	if len(missing) == 0 {
-		clear(j.told)
+		clear(j.logged)
 		return false
 	}
 	for _, err := range j.join(missing) {
@@ -166,10 +167,10 @@ func (j *joiner) explain(err error) {
 	case strings.Contains(s, "EOF"):
 		kind = "closed"
 	}
-	if j.told[kind] {
+	if j.logged[kind] {
 		return
 	}
-	j.told[kind] = true
+	j.logged[kind] = true
 	attrs := []any{"cluster", j.m.config.Cluster, "error", err}
 	switch kind {
 	case "key":

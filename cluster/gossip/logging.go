@@ -21,13 +21,14 @@ type logWriter struct {
 	cluster string
 	label   *regexp.Regexp // the other cluster's name and address in a refusal
 
-	mu   sync.Mutex
-	told map[string]bool
+	mu     sync.Mutex
+	logged map[string]bool
 }
 
+// newLogWriter knows memberlist's line about foreign labels, from which it makes a message of its own.
 func newLogWriter(l *slog.Logger, cluster string) *logWriter {
 	return &logWriter{
-		log: l, cluster: cluster, told: map[string]bool{},
+		log: l, cluster: cluster, logged: map[string]bool{},
 		label: regexp.MustCompile(`unacceptable label (".*"): from=(\S+?)(:\d+)?$`),
 	}
 }
@@ -67,12 +68,13 @@ func (w *logWriter) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
+// once reports whether the reason is new; after maxReasons different ones none is.
 func (w *logWriter) once(reason string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.told[reason] || len(w.told) >= maxReasons {
+	if w.logged[reason] || len(w.logged) >= maxReasons {
 		return false
 	}
-	w.told[reason] = true
+	w.logged[reason] = true
 	return true
 }

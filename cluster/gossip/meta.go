@@ -54,6 +54,7 @@ func readMeta(b []byte) (Node, error) {
 	return n, err
 }
 
+// readMetaText returns a text and what comes after it. Nothing is read beyond b, whatever its length says.
 func readMetaText(b []byte) (text string, rest []byte, err error) {
 	size, used := binary.Uvarint(b)
 	if used <= 0 || size > uint64(len(b)-used) {

@@ -25,13 +25,13 @@ type Members interface {
 	LeaderOf(q id.QueueUID) (id.NodeID, bool)
 }
 
-// Links lead to the other nodes.
-type Links interface {
+// Transport leads to the other nodes.
+type Transport interface {
 	Connected(n id.NodeID) (id.Epoch, bool)
 	Client(n id.NodeID) (nodev1.NodeClient, error)
 }
 
-// Own answers for this node what others answer over the links.
+// Own answers for this node what others answer.
 type Own interface {
 	QueueStatus(ctx context.Context, r *nodev1.QueueStatusRequest) (*nodev1.QueueStatusResponse, error)
 	PeekQueue(ctx context.Context, r *nodev1.PeekQueueRequest) (*nodev1.PeekQueueResponse, error)
@@ -40,11 +40,11 @@ type Own interface {
 
 // Config are the parts that Leaders are made of. All are needed.
 type Config struct {
-	Node    id.NodeID // this one
-	View    func() *catalog.View
-	Members Members
-	Links   Links
-	Own     Own
+	Node      id.NodeID // this one
+	View      func() *catalog.View
+	Members   Members
+	Transport Transport
+	Own       Own
 	// CommandTimeout bounds a command without a leader (RE-5); not above 0: nothing does.
 	CommandTimeout time.Duration
 	// Life ends when this node stops.
@@ -135,13 +135,14 @@ func (l *Leaders) TransferFrom(ctx context.Context, q id.QueueUID, from, to id.N
 	}
 }
 
+// transferAt asks the node at for it, which may be this one.
 func (l *Leaders) transferAt(ctx context.Context, q id.QueueUID, at, to id.NodeID) error {
 	request := &nodev1.TransferLeadershipRequest{Group: uint64(q.Group()), To: string(to)}
 	if at == l.cfg.Node {
 		_, err := l.cfg.Own.TransferLeadership(ctx, request)
 		return err
 	}
-	peer, err := l.cfg.Links.Client(at)
+	peer, err := l.cfg.Transport.Client(at)
 	if err == nil {
 		_, err = peer.TransferLeadership(ctx, request)
 	}

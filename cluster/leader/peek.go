@@ -11,10 +11,10 @@ import (
 	"github.com/quorate/quorate/quorumq"
 )
 
-// Detail says what is told of each message.
+// Detail says what is shown of each message.
 type Detail uint8
 
-// The details; each tells more than the one before.
+// The details; each has more than the one before.
 const (
 	PeekPlaces Detail = iota // where it stands
 	PeekOrigin               // where it died first
@@ -68,17 +68,19 @@ func (l *Leaders) Peek(ctx context.Context, q id.QueueUID, p Peek) (Page, error)
 	return page, err
 }
 
+// peekAt asks a node, which may be this one.
 func (l *Leaders) peekAt(ctx context.Context, to id.NodeID, request *nodev1.PeekQueueRequest) (*nodev1.PeekQueueResponse, error) {
 	if to == l.cfg.Node {
 		return l.cfg.Own.PeekQueue(ctx, request)
 	}
-	peer, err := l.cfg.Links.Client(to)
+	peer, err := l.cfg.Transport.Client(to)
 	if err != nil {
 		return nil, err
 	}
 	return peer.PeekQueue(ctx, request)
 }
 
+// wire returns the question as nodes send it; a limit below 1 is 1.
 func (p *Peek) wire(q id.QueueUID) *nodev1.PeekQueueRequest {
 	f := &nodev1.PeekFilter{
 		Numbers: p.Numbers, MessageIds: p.Filter.MessageIDs, Dead: p.Filter.Dead,
@@ -110,13 +112,14 @@ func PeekOf(r *nodev1.PeekQueueRequest) (Peek, error) {
 	return p, err
 }
 
-// ToCursor returns a place to go on from as nodes tell it to one another.
+// ToCursor returns a place to go on from as nodes send it to one another.
 func ToCursor(f quorumq.PeekFrom) *nodev1.PeekCursor {
 	return &nodev1.PeekCursor{
 		Part: uint32(f.Part), Stage: uint32(f.Stage), Key: f.Key, Skip: f.Skip, Number: f.Number, Below: f.Below, Returns: f.Returns,
 	}
 }
 
+// fromCursor cuts numbers to their range: what a peer says is input.
 func fromCursor(c *nodev1.PeekCursor) quorumq.PeekFrom {
 	return quorumq.PeekFrom{
 		Part: quorumq.Part(min(c.GetPart(), 255)), Stage: uint8(min(c.GetStage(), 255)), Key: c.GetKey(), Skip: c.GetSkip(),
@@ -124,7 +127,7 @@ func fromCursor(c *nodev1.PeekCursor) quorumq.PeekFrom {
 	}
 }
 
-// ToPeeked returns what a queue knows of a message as nodes tell it to one another.
+// ToPeeked returns what a queue knows of a message as nodes send it to one another.
 func ToPeeked(p *quorumq.Peeked) *nodev1.PeekedMessage {
 	out := &nodev1.PeekedMessage{
 		Order: p.Place.Order, Return: p.Place.Return, Number: p.Number, Priority: uint32(p.Priority), Size: p.Size,
@@ -137,6 +140,7 @@ func ToPeeked(p *quorumq.Peeked) *nodev1.PeekedMessage {
 	return out
 }
 
+// fromPage returns a page of messages as the peer that leads has sent it.
 func fromPage(r *nodev1.PeekQueueResponse) Page {
 	page := Page{Next: fromCursor(r.GetNext()), More: r.GetMore(), Looked: int(r.GetLooked())}
 	for _, m := range r.GetMessages() {

@@ -35,6 +35,8 @@ func (l *Leaders) Figures(ctx context.Context, q id.QueueUID) (Status, error) {
 	return l.status(ctx, q, true)
 }
 
+// status asks the leader. With kept, figures of a hibernated queue may come from the node that put it to
+// sleep.
 func (l *Leaders) status(ctx context.Context, q id.QueueUID, kept bool) (Status, error) {
 	ctx, cancel := wait.Within(ctx, l.cfg.Life, l.cfg.CommandTimeout)
 	defer cancel()
@@ -46,7 +48,7 @@ func (l *Leaders) status(ctx context.Context, q id.QueueUID, kept bool) (Status,
 		}
 		if !r.GetHasOverview() {
 			leader := id.NodeID(r.GetLeader())
-			if _, up := l.cfg.Links.Connected(leader); r.GetHibernated() && (leader == to || leader != l.cfg.Node && !up) {
+			if _, up := l.cfg.Transport.Connected(leader); r.GetHibernated() && (leader == to || leader != l.cfg.Node && !up) {
 				kept = false // who has the figures is gone: another one must lead
 			}
 			return leader, fmt.Errorf("node %q does not lead it", to)
@@ -66,7 +68,7 @@ func (l *Leaders) status(ctx context.Context, q id.QueueUID, kept bool) (Status,
 	if r, ok := l.cfg.View().QueueByUID(q); ok {
 		out.Members = slices.Clone(r.Members)
 		for _, m := range r.Members {
-			if _, up := l.cfg.Links.Connected(m); up || m == l.cfg.Node {
+			if _, up := l.cfg.Transport.Connected(m); up || m == l.cfg.Node {
 				out.Online = append(out.Online, m)
 			}
 		}
@@ -79,11 +81,12 @@ func (l *Leaders) StatusAt(ctx context.Context, n id.NodeID, q id.QueueUID) (*no
 	return l.askStatus(ctx, n, &nodev1.QueueStatusRequest{Queue: uint64(q)})
 }
 
+// askStatus asks a node, which may be this one.
 func (l *Leaders) askStatus(ctx context.Context, to id.NodeID, request *nodev1.QueueStatusRequest) (*nodev1.QueueStatusResponse, error) {
 	if to == l.cfg.Node {
 		return l.cfg.Own.QueueStatus(ctx, request)
 	}
-	peer, err := l.cfg.Links.Client(to)
+	peer, err := l.cfg.Transport.Client(to)
 	if err != nil {
 		return nil, err
 	}

@@ -11,11 +11,11 @@ import (
 
 // core decides. It is not safe for concurrent use, and reads no clock.
 type core struct {
-	config  Config // with defaults
-	stalled bool   // this node's own disk hangs
-	ticked  time.Time
-	lenient time.Time // until then silence proves nothing
-	pace    pace
+	config       Config // with defaults
+	stalled      bool   // this node's own disk hangs
+	ticked       time.Time
+	lenientUntil time.Time // until then silence proves nothing
+	pace         pace
 
 	groups   map[id.GroupID]*member
 	peers    map[id.NodeID]*peer
@@ -48,8 +48,8 @@ type member struct {
 	notBefore time.Time // the next attempt
 	busy      bool      // an attempt is under way
 	campaigns bool      // it counts as an election
-	turn      int       // candidates of lower rank had their turn
-	tries     int       // surveys that found no majority
+	skipped   int       // candidates of lower rank that were waited for
+	surveys   int       // surveys that found no majority
 	attempts  int       // elections that were lost
 }
 
@@ -62,11 +62,12 @@ func (m *member) majority() int          { return len(m.voters)/2 + 1 }
 func (m *member) after(t time.Time) bool { return !t.Before(m.notBefore) }
 func (m *member) wait(until time.Time)   { m.notBefore, m.busy = until, false }
 
-// settle ends what is known of elections.
-func (m *member) settle() {
-	m.turn, m.tries, m.attempts, m.campaigns, m.stood = 0, 0, 0, false, time.Time{}
+// electionOver ends what is known of elections.
+func (m *member) electionOver() {
+	m.skipped, m.surveys, m.attempts, m.campaigns, m.stood = 0, 0, 0, false, time.Time{}
 }
 
+// newCore takes a Config with defaults.
 func newCore(c Config) *core {
 	return &core{
 		config: c, groups: map[id.GroupID]*member{}, peers: map[id.NodeID]*peer{},
@@ -97,9 +98,9 @@ func (c *core) observe(now time.Time, g id.GroupID, o observed) {
 	if m.leader != o.leader || m.term != o.term {
 		m.denied = false
 	}
-	c.prove(now, m, o)
+	c.checkCommit(now, m, o)
 	if o.state == raft.Leader && !m.stood.IsZero() {
-		c.pace.took(now.Sub(m.stood))
+		c.pace.won(now.Sub(m.stood))
 		m.stood = time.Time{}
 	}
 	if o.state == raft.Candidate && (m.state != raft.Candidate || m.term != o.term) {
@@ -118,7 +119,7 @@ func (c *core) observe(now time.Time, g id.GroupID, o observed) {
 	}
 	c.count(m, +1)
 	c.assess(now, m)
-	c.starve(now, m)
+	c.checkQuorum(now, m)
 }
 
 // forget drops a member that was closed.
@@ -153,8 +154,8 @@ func (c *core) count(m *member, by int) {
 	}
 }
 
-// content reports that the member knows a leader that is alive.
-func (c *core) content(m *member) bool {
+// hasLiveLeader reports that the member knows a leader that is alive.
+func (c *core) hasLiveLeader(m *member) bool {
 	if m.leads() {
 		return true
 	}
@@ -164,14 +165,14 @@ func (c *core) content(m *member) bool {
 // led reports whether a group has a leader that is alive and has a quorum, as far as known here.
 func (c *core) led(g id.GroupID) bool {
 	m := c.groups[g]
-	return m != nil && c.content(m) && c.starved[g] == nil
+	return m != nil && c.hasLiveLeader(m) && c.starved[g] == nil
 }
 
 // assess finds out whether the member is in need of a leader.
 func (c *core) assess(now time.Time, m *member) {
-	if !m.self || c.content(m) {
+	if !m.self || c.hasLiveLeader(m) {
 		delete(c.needs, m.group)
-		m.settle()
+		m.electionOver()
 		return
 	}
 	if c.needs[m.group] == nil {
@@ -187,8 +188,8 @@ func (c *core) requestElection(now time.Time, g id.GroupID) {
 	}
 }
 
-// starve finds out whether a leader has a quorum within reach.
-func (c *core) starve(now time.Time, m *member) {
+// checkQuorum finds out whether a leader has a quorum within reach.
+func (c *core) checkQuorum(now time.Time, m *member) {
 	reached := 0
 	for _, v := range m.voters {
 		if c.reaches(v) {
@@ -204,8 +205,8 @@ func (c *core) starve(now time.Time, m *member) {
 	}
 }
 
-// prove takes note of a leader that has not committed in its term yet.
-func (c *core) prove(now time.Time, m *member, o observed) {
+// checkCommit notes a leader that has not committed in its term yet.
+func (c *core) checkCommit(now time.Time, m *member, o observed) {
 	if o.state != raft.Leader || o.proven {
 		delete(c.unproven, m.group)
 		return
@@ -239,7 +240,7 @@ func (c *core) idle() bool {
 		return false
 	}
 	for _, p := range c.peers {
-		if !p.oddSince.IsZero() {
+		if !p.mismatchedSince.IsZero() {
 			return false
 		}
 	}
@@ -267,12 +268,12 @@ type actions struct {
 	survey   []id.GroupID // ask the other voters' nodes, then call conclude
 	ask      []id.NodeID  // ask for the groups that they lead
 	stepDown []id.GroupID // candidates that are stuck, leaders without a quorum
-	push     []id.GroupID // tell followers who leads
+	push     []id.GroupID // notify followers of their leader
 }
 
 // tick decides what is to be done. awake and look were called before.
 func (c *core) tick(now time.Time) actions {
-	a := actions{ask: c.odd(now)}
+	a := actions{ask: c.mismatched(now)}
 	n := min(len(c.pushes), maxPushes)
 	a.push, c.pushes = c.pushes[:n:n], c.pushes[n:]
 	for g, m := range c.starved {
@@ -286,7 +287,7 @@ func (c *core) tick(now time.Time) actions {
 	return a
 }
 
-// answer tells a peer about a group here, but for the log. Whether this member is a voter
+// answer is what a peer is to know of a group here, but for the log. Whether this member is a voter
 // is for the peer to know: one that was just opened has no configuration yet, and one
 // that was just promoted an old one; raft lets both vote.
 func (c *core) answer(now time.Time, g id.GroupID) Answer {
@@ -295,9 +296,9 @@ func (c *core) answer(now time.Time, g id.GroupID) Answer {
 		return Answer{}
 	}
 	return Answer{
-		Leads:   m.leads() && !c.stalled,
-		Content: !m.leads() && c.content(m) && !c.doubted(now, m.leader),
-		Votes:   !m.leads() && !c.stalled,
+		Leads:         m.leads() && !c.stalled,
+		HasLiveLeader: !m.leads() && c.hasLiveLeader(m) && !c.doubted(now, m.leader),
+		Votes:         !m.leads() && !c.stalled,
 		Campaigning: m.campaigns ||
 			m.state == raft.Candidate && now.Sub(m.candidate) < c.patience(m),
 	}

@@ -26,7 +26,7 @@ func leads(self id.NodeID, term uint64) observed {
 	return observed{voters: []id.NodeID{"a", "b", "c"}, state: raft.Leader, leader: self, term: term, proven: true}
 }
 
-// What is known of a link decides whether its peer is lost.
+// What is known of a connection decides whether its peer is lost.
 func TestLook(t *testing.T) {
 	ms := time.Millisecond
 	for _, c := range []struct {
@@ -131,8 +131,8 @@ func TestConclude(t *testing.T) {
 		{"the other log is of a newer term", map[id.NodeID]Answer{"c": votes(6, 1)}, false},
 		{"nobody answers", nil, false},
 		{"the other does not vote", map[id.NodeID]Answer{"c": {}}, false},
-		{"the other knows a leader", map[id.NodeID]Answer{"c": {Votes: true, Content: true}}, false},
-		{"one knows a leader, one agrees", map[id.NodeID]Answer{"b": {Votes: true, Content: true}, "c": votes(5, 9)}, true},
+		{"the other knows a leader", map[id.NodeID]Answer{"c": {Votes: true, HasLiveLeader: true}}, false},
+		{"one knows a leader, one agrees", map[id.NodeID]Answer{"b": {Votes: true, HasLiveLeader: true}, "c": votes(5, 9)}, true},
 		{"the other leads", map[id.NodeID]Answer{"b": votes(5, 9), "c": {Leads: true}}, false},
 		{"the other stands", map[id.NodeID]Answer{"c": {Votes: true, Campaigning: true}}, false},
 	} {
@@ -167,19 +167,19 @@ func TestAnswerOfNewMember(t *testing.T) {
 	now := start()
 	k.judge(now, "b", false)
 	k.observe(now, 1, observed{state: raft.Follower, leader: "b", term: 2})
-	if a := k.answer(now, 1); a.Votes != true || !a.Content {
+	if a := k.answer(now, 1); a.Votes != true || !a.HasLiveLeader {
 		t.Errorf("its leader lives: %+v", a)
 	}
 	k.look(now, "b", 200*time.Millisecond, true, false)
-	if a := k.answer(now, 1); !a.Votes || a.Content || len(k.needs) > 0 {
+	if a := k.answer(now, 1); !a.Votes || a.HasLiveLeader || len(k.needs) > 0 {
 		t.Errorf("its leader is late: %+v, in need: %v", a, len(k.needs) > 0)
 	}
 	k.look(now, "b", 0, true, false)
-	if a := k.answer(now, 1); !a.Content {
+	if a := k.answer(now, 1); !a.HasLiveLeader {
 		t.Errorf("its leader is back: %+v", a)
 	}
 	k.judge(now, "b", true)
-	if a := k.answer(now, 1); !a.Votes || a.Content {
+	if a := k.answer(now, 1); !a.Votes || a.HasLiveLeader {
 		t.Errorf("its leader is lost: %+v", a)
 	}
 	if a := k.answer(now, 2); a.Votes {
@@ -427,7 +427,7 @@ func TestElectionsAtATime(t *testing.T) {
 	}
 }
 
-// Followers may have missed who leads while a link was down.
+// Followers may have missed who leads while a connection was down.
 func TestPushAfterReturn(t *testing.T) {
 	k := newTestCore("a")
 	now := start()
@@ -510,7 +510,7 @@ func TestLed(t *testing.T) {
 
 func TestConfigFaults(t *testing.T) {
 	_, err := New(Config{Tick: -1, MaxElections: -2})
-	for _, want := range []string{"Node is empty", "Links is nil", "Tick is -1ns", "MaxElections is -2"} {
+	for _, want := range []string{"Node is empty", "Transport is nil", "Tick is -1ns", "MaxElections is -2"} {
 		if err == nil || !strings.Contains(err.Error(), "liveness: "+want) {
 			t.Errorf("%q is not in %v", want, err)
 		}

@@ -25,9 +25,9 @@ func (c *core) elect(now time.Time, a *actions) (survey []id.GroupID) {
 				// by rank, with more time.
 				m.busy = true
 				m.attempts++
-				c.pace.gave(now.Sub(m.candidate))
+				c.pace.gaveUp(now.Sub(m.candidate))
 				m.stood = time.Time{}
-				m.turn = 0
+				m.skipped = 0
 				a.stepDown = append(a.stepDown, g)
 			}
 			elections++
@@ -50,6 +50,7 @@ func (c *core) elect(now time.Time, a *actions) (survey []id.GroupID) {
 	return survey
 }
 
+// compareBool orders false before true, as package cmp does not.
 func compareBool(a, b bool) int {
 	switch {
 	case a == b:
@@ -60,7 +61,7 @@ func compareBool(a, b bool) int {
 	return -1
 }
 
-// hasNeed tells a group whose leader's node is lost, or says that it does not lead, from
+// hasNeed distinguishes a group whose leader's node is lost, or says that it does not lead, from
 // one that may hear of a leader any moment.
 func (c *core) hasNeed(now time.Time, m *member) bool {
 	return m.leader != "" && m.leader != c.config.Node || now.Sub(m.since) >= c.config.LeaderlessAfter
@@ -82,7 +83,7 @@ func (c *core) canWin(m *member) bool {
 
 // jitter is a share of d that differs from group to group, node to node and attempt to attempt.
 func (c *core) jitter(m *member, d time.Duration) time.Duration {
-	x := mixNode(c.config.Node, uint64(m.group)) + mix(uint64(m.attempts)<<32+uint64(m.tries)<<16+uint64(m.turn))
+	x := mixNode(c.config.Node, uint64(m.group)) + mix(uint64(m.attempts)<<32+uint64(m.surveys)<<16+uint64(m.skipped))
 	return time.Duration(mix(x) % uint64(max(d, 1)))
 }
 
@@ -123,7 +124,7 @@ func (c *core) conclude(now time.Time, mine Surveyed, answers map[id.NodeID]Answ
 				c.assess(now, m)
 			}
 			return false
-		case a.Content || !a.Votes:
+		case a.HasLiveLeader || !a.Votes:
 			continue
 		}
 		agree++
@@ -134,12 +135,12 @@ func (c *core) conclude(now time.Time, mine Surveyed, answers map[id.NodeID]Answ
 	switch {
 	case agree < m.majority():
 		// The others may be about to find out; or it is this node that is cut off.
-		m.tries++
-		wait := min(c.config.Tick<<min(m.tries, 10), maxWait)
+		m.surveys++
+		wait := min(c.config.Tick<<min(m.surveys, 10), maxWait)
 		m.wait(now.Add(wait/2 + c.jitter(m, wait/2)))
 		return false
-	case rank > m.turn:
-		m.turn++
+	case rank > m.skipped:
+		m.skipped++
 		m.wait(now.Add(c.patience(m)))
 		return false
 	}
@@ -166,7 +167,7 @@ func (c *core) acted(now time.Time, g id.GroupID) {
 		m.wait(now.Add(c.jitter(m, c.config.TurnAfter/2)))
 		if m.leads() { // it did not step down: begin again
 			delete(c.starved, g)
-			c.starve(now, m)
+			c.checkQuorum(now, m)
 			m.proving = now
 		}
 	}

@@ -8,7 +8,7 @@ import (
 	"github.com/quorate/quorate/id"
 )
 
-// Explain tells in one line what is known here of a group's member, and what is to happen
+// Explain returns in one line what is known here of a group's member, and what is to happen
 // next: for logs and for tests that failed.
 func (m *Manager) Explain(g id.GroupID) string {
 	m.mu.Lock()
@@ -16,6 +16,7 @@ func (m *Manager) Explain(g id.GroupID) string {
 	return m.core.explain(time.Now(), g)
 }
 
+// explain may change its wording at any time: nothing reads it but people.
 func (c *core) explain(now time.Time, g id.GroupID) string {
 	m := c.groups[g]
 	if m == nil {
@@ -30,8 +31,8 @@ func (c *core) explain(now time.Time, g id.GroupID) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%v in term %d, leader %q (denied %v), voters %v (self %v)", m.state, m.term, m.leader, m.denied, m.voters, m.self)
 	if c.needs[g] != nil {
-		fmt.Fprintf(&b, "; in need since %s, next attempt %s, busy %v, turn %d, tries %d, lost elections %d, candidate since %s",
-			ago(m.since), ago(m.notBefore), m.busy, m.turn, m.tries, m.attempts, ago(m.candidate))
+		fmt.Fprintf(&b, "; in need since %s, next attempt %s, busy %v, candidates waited for %d, surveys %d, lost elections %d, candidate since %s",
+			ago(m.since), ago(m.notBefore), m.busy, m.skipped, m.surveys, m.attempts, ago(m.candidate))
 	}
 	if c.starved[g] != nil {
 		fmt.Fprintf(&b, "; no quorum in reach since %s, busy %v", ago(m.starving), m.busy)
@@ -45,7 +46,7 @@ func (c *core) explain(now time.Time, g id.GroupID) string {
 	for _, v := range m.voters {
 		if p := c.peers[v]; p != nil {
 			fmt.Fprintf(&b, "; %s: lost %v, disk hangs %v, leads %d, believed %d, at odds since %s",
-				v, p.lost, p.stalled, p.said.count, p.believed.count, ago(p.oddSince))
+				v, p.lost, p.stalled, p.said.count, p.believed.count, ago(p.mismatchedSince))
 		}
 	}
 	return b.String()

@@ -20,7 +20,7 @@ func TestElectsAfterStart(t *testing.T) {
 	}
 }
 
-// The link of a killed process is reset, and its groups have leaders at once.
+// The connection of a killed process is reset, and its groups have leaders at once.
 func TestNodeKilled(t *testing.T) {
 	t.Parallel()
 	ns := startNodes(t, false)

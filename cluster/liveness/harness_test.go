@@ -136,7 +136,7 @@ func (c *changes) tell(ctx context.Context, n *node) {
 	}
 }
 
-// node is one node: links, groups and its Manager.
+// node is one node: connections, groups and its Manager.
 type node struct {
 	said    atomic.Int64 // how often all peers were told at once
 	t       testing.TB
@@ -167,9 +167,9 @@ type node struct {
 
 func (n *node) HandleRequest(transport.Peer, *nodev1.Frame, func(*nodev1.Frame) error) {}
 func (n *node) HandleAnswer(transport.Peer, *nodev1.Frame)                             {}
-func (n *node) LinkUp(p transport.Peer)                                                { n.manager.LinkChanged(p.Node, true) }
+func (n *node) PeerUp(p transport.Peer)                                                { n.manager.ConnectionChanged(p.Node, true) }
 
-func (n *node) LinkDown(p transport.Peer)    { n.manager.LinkChanged(p.Node, false) }
+func (n *node) PeerDown(p transport.Peer)    { n.manager.ConnectionChanged(p.Node, false) }
 func (n *node) Inbound(transport.Peer, bool) {}
 
 type calls struct {
@@ -201,7 +201,7 @@ func startNode(t testing.TB, name id.NodeID, epoch id.Epoch, dir string, stores 
 		logger = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelDebug})).With("node", string(name))
 	}
 	var err error
-	if n.manager, err = New(Config{Node: name, Links: n, Logger: logger}); err != nil {
+	if n.manager, err = New(Config{Node: name, Transport: n, Logger: logger}); err != nil {
 		t.Fatal(err)
 	}
 	n.mux, err = transport.New(transport.Config{
@@ -303,7 +303,7 @@ func (n *node) group(g id.GroupID) *group {
 	return n.groups[g]
 }
 
-// kill drops all links, as the end of the process does; a second time nothing.
+// kill drops all connections, as the end of the process does; a second time nothing.
 func (n *node) kill() {
 	n.disk.freeze(false)
 	n.stop()

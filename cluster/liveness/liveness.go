@@ -1,9 +1,9 @@
-// Package liveness judges which nodes are alive by the heartbeats on their links, and lets
+// Package liveness judges which nodes are alive by the heartbeats between them, and lets
 // members of Raft groups stand for election when the node of their leader is not. The
 // groups' own timers are off, so that ten thousand idle ones cost nothing.
 //
-// A peer is lost when its link is down, or when it has not answered for
-// Config.SuspectAfter on this node's own link: an answer has gone both ways, so that a
+// A peer is lost when its connection is down, or when it has not answered for
+// Config.SuspectAfter on this node's own connection: an answer has gone both ways, so that a
 // peer that only hears, or is only heard, is lost too. Gossip that holds it for dead
 // halves that time. A peer that says that its disk hangs is alive, but no good as leader.
 //
@@ -42,13 +42,13 @@ type Group interface {
 	Failed() error
 	Campaign(ctx context.Context) error
 	StepDown(ctx context.Context, term uint64) error
-	// Push lets a leader tell its followers that it leads, soon.
+	// Push lets a leader notify its followers that it leads, soon.
 	Push()
 }
 
-// Links are this node's links to peers. transport.Mux implements it.
-type Links interface {
-	// Silent tells for how long the peer has owed an answer, and whether its links are up.
+// Transport leads to this node's peers. transport.Mux implements it.
+type Transport interface {
+	// Silent reports for how long the peer has owed an answer, and whether its connections are up.
 	Silent(n id.NodeID) (d time.Duration, up bool)
 	// Say lets a heartbeat go to every peer soon, not only when the next one is due. It does not
 	// block.
@@ -66,21 +66,21 @@ type Surveyed struct {
 
 // Answer is what a node knows of a group that it was asked for.
 type Answer struct {
-	Votes       bool // it has a member that would vote; the log is that member's
-	LastTerm    uint64
-	LastIndex   uint64
-	Leads       bool // it leads the group
-	Content     bool // it knows a leader that it finds alive
-	Campaigning bool // it stands for election just now
+	Votes         bool // it has a member that would vote; the log is that member's
+	LastTerm      uint64
+	LastIndex     uint64
+	Leads         bool // it leads the group
+	HasLiveLeader bool // it knows a leader that it finds alive
+	Campaigning   bool // it stands for election just now
 }
 
 // Config describes a node's Manager. Zero values are the defaults.
 type Config struct {
-	Node  id.NodeID
-	Links Links
-	// Dead is a second opinion: it tells nodes that gossip holds for dead. nil: none.
+	Node      id.NodeID
+	Transport Transport
+	// Dead is a second opinion: it reports nodes that gossip holds for dead. nil: none.
 	Dead func(n id.NodeID) bool
-	// Judged is told that a node was found lost, or not any more; nil: nobody is. It must not block.
+	// Judged is notified that a node was found lost, or not any more; nil: nothing is called. It must not block.
 	Judged func()
 	Logger *slog.Logger // nil: slog.DiscardHandler
 
@@ -100,7 +100,7 @@ type Config struct {
 const (
 	// maxSurveyed bounds the groups in one message of a survey.
 	maxSurveyed = 4096
-	// maxPushes bounds the groups whose followers are told of their leader per tick.
+	// maxPushes bounds the groups whose followers are notified of their leader per tick.
 	maxPushes = 256
 	// maxWait bounds every wait between two attempts.
 	maxWait = 3 * time.Second
@@ -132,8 +132,8 @@ func (c Config) Validate() error {
 	if c.Node == "" {
 		fault("Node is empty: set the node's id")
 	}
-	if c.Links == nil {
-		fault("Links is nil: set the node's links")
+	if c.Transport == nil {
+		fault("Transport is nil: set what leads to the peers")
 	}
 	if c.MaxElections < 0 {
 		fault("MaxElections is %d: set a positive number, or 0 for the default", c.MaxElections)
@@ -159,6 +159,7 @@ func (c Config) Validate() error {
 	return errors.Join(faults...)
 }
 
+// withDefaults is called after Validate.
 func (c Config) withDefaults() Config {
 	or := func(d *time.Duration, def time.Duration) {
 		if *d == 0 {

@@ -114,14 +114,15 @@ func (m *Manager) observe(now time.Time, g id.GroupID) {
 	m.core.observe(now, g, o)
 }
 
-// LinkChanged reports that a link came up or went down.
-func (m *Manager) LinkChanged(n id.NodeID, up bool) {
+// ConnectionChanged reports that a connection came up or went down.
+func (m *Manager) ConnectionChanged(n id.NodeID, up bool) {
 	m.mu.Lock()
 	m.core.judge(time.Now(), n, !up)
 	m.mu.Unlock()
 	m.wakeUp()
 }
 
+// wakeUp never blocks: one wake-up that is not taken yet stands for all.
 func (m *Manager) wakeUp() {
 	select {
 	case m.wake <- struct{}{}:
@@ -148,7 +149,7 @@ func (m *Manager) HandleHeartbeat(from transport.Peer, b transport.Heartbeat) {
 	m.rouse()
 }
 
-// Answer answers a peer's survey. A group that is led here tells its followers so.
+// Answer answers a peer's survey. A group that is led here notifies its followers.
 func (m *Manager) Answer(groups []Surveyed) []Answer {
 	answers := make([]Answer, len(groups))
 	members := make([]Group, len(groups))
@@ -231,9 +232,9 @@ func (m *Manager) Run(ctx context.Context) {
 	for {
 		select {
 		case <-tick.C:
-			wait = m.turn(ctx, wait)
+			wait = m.step(ctx, wait)
 		case <-m.wake:
-			wait = min(m.turn(ctx, 0), m.config.Tick)
+			wait = min(m.step(ctx, 0), m.config.Tick)
 		case <-ctx.Done():
 			return
 		}
@@ -241,9 +242,9 @@ func (m *Manager) Run(ctx context.Context) {
 	}
 }
 
-// turn looks at links and disks, does what core decides, and returns the time to the next
-// turn. waited is how long the loop meant to wait for this one, 0 if it was woken.
-func (m *Manager) turn(ctx context.Context, waited time.Duration) time.Duration {
+// step looks at connections and disks, does what core decides, and returns the time to the next
+// step. waited is how long the loop meant to wait for this one, 0 if it was woken.
+func (m *Manager) step(ctx context.Context, waited time.Duration) time.Duration {
 	m.mu.Lock()
 	now := time.Now()
 	owes := false // a peer has not answered at once
@@ -252,7 +253,7 @@ func (m *Manager) turn(ctx context.Context, waited time.Duration) time.Duration 
 	} else {
 		m.core.awake(now, waited)
 		for n := range m.core.peers {
-			silent, up := m.config.Links.Silent(n)
+			silent, up := m.config.Transport.Silent(n)
 			dead := up && silent >= m.config.SuspectAfter/2 && m.config.Dead(n)
 			m.core.look(now, n, silent, up, dead)
 			owes = owes || up && silent >= m.config.Tick
@@ -319,7 +320,7 @@ func (m *Manager) disk(g id.GroupID, hangs bool) {
 	}
 	if stalled := len(m.hanging) > 0; m.core.stalled != stalled {
 		m.core.stalled = stalled
-		m.config.Links.Say()
+		m.config.Transport.Say()
 		m.config.Logger.Warn("a write to the disk hangs, or hangs no longer", "hangs", stalled)
 	}
 }

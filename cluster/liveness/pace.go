@@ -12,9 +12,9 @@ type pace time.Duration
 // paceFactor is how many times the usual length an election may take.
 const paceFactor = 2
 
-// took takes note of an election that was won. The pace follows longer ones soon and
+// won notes an election that was won. The pace follows longer ones soon and
 // shorter ones slowly.
-func (p *pace) took(d time.Duration) {
+func (p *pace) won(d time.Duration) {
 	by := pace(min(d, maxWait)) - *p
 	if by > 0 {
 		*p += by / 4
@@ -23,8 +23,8 @@ func (p *pace) took(d time.Duration) {
 	}
 }
 
-// gave takes note of an election that was given up: what it would have taken is longer.
-func (p *pace) gave(up time.Duration) { p.took(2 * up) }
+// gaveUp notes an election that was given up: what it would have taken is longer.
+func (p *pace) gaveUp(up time.Duration) { p.won(2 * up) }
 
 // patience is how long an election may take before the candidate is taken for stuck.
 func (c *core) patience(m *member) time.Duration {

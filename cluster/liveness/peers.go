@@ -19,10 +19,10 @@ type peer struct {
 	said     digest // groups that it leads and this node is a voter of, by its last heartbeat
 	saidAt   time.Time
 
-	oddSince time.Time // since when said and believed differ; zero: they do not
-	askAt    time.Time // not before this is it asked again
-	askWait  time.Duration
-	asked    [2]digest // said and believed when it was asked
+	mismatchedSince time.Time // since when said and believed differ; zero: they do not
+	askAt           time.Time // not before this is it asked again
+	askWait         time.Duration
+	asked           [2]digest // said and believed when it was asked
 }
 
 // digest is a set of groups, small enough for a heartbeat.
@@ -47,6 +47,7 @@ func mixNode(n id.NodeID, x uint64) uint64 {
 	return mix(x)
 }
 
+// peer returns the peer. One that was never looked at counts as lost.
 func (c *core) peer(n id.NodeID) *peer {
 	p := c.peers[n]
 	if p == nil {
@@ -72,34 +73,35 @@ func (c *core) fit(n id.NodeID) bool {
 // itself must not take that for the silence of others.
 func (c *core) awake(now time.Time, waited time.Duration) {
 	if !c.ticked.IsZero() && now.Sub(c.ticked) > waited+c.config.SuspectAfter/2 {
-		c.lenient = now.Add(c.config.SuspectAfter)
+		c.lenientUntil = now.Add(c.config.SuspectAfter)
 	}
 	c.ticked = now
 }
 
-// look judges a peer by its link, and by gossip that may hold it for dead.
+// look judges a peer by its connection, and by gossip that may hold it for dead.
 func (c *core) look(now time.Time, n id.NodeID, silent time.Duration, up, dead bool) {
 	limit := c.config.SuspectAfter
 	if dead {
 		limit /= 2
 	}
 	c.peer(n).silent = silent
-	c.judge(now, n, !up || silent >= limit && !now.Before(c.lenient))
+	c.judge(now, n, !up || silent >= limit && !now.Before(c.lenientUntil))
 }
 
-// doubted tells a node that owes a heartbeat for half the time after which it is lost. Nothing
+// doubted finds a node that owes a heartbeat for half the time after which it is lost. Nothing
 // is done for that alone, but a peer that holds it for lost is not contradicted.
 func (c *core) doubted(now time.Time, n id.NodeID) bool {
-	return n != c.config.Node && c.peer(n).silent >= c.config.SuspectAfter/2 && !now.Before(c.lenient)
+	return n != c.config.Node && c.peer(n).silent >= c.config.SuspectAfter/2 && !now.Before(c.lenientUntil)
 }
 
+// judge begins anew with what the peer says of itself, and looks again at all groups that depend on it.
 func (c *core) judge(now time.Time, n id.NodeID, lost bool) {
 	p := c.peer(n)
 	if p.lost == lost {
 		return
 	}
 	p.lost, p.judged = lost, now
-	p.oddSince, p.askAt, p.askWait = time.Time{}, time.Time{}, 0
+	p.mismatchedSince, p.askAt, p.askWait = time.Time{}, time.Time{}, 0
 	if lost {
 		p.said, p.saidAt = digest{}, time.Time{}
 	}
@@ -122,7 +124,7 @@ func (c *core) review(now time.Time, n id.NodeID, back bool) {
 	for _, m := range c.groups {
 		switch {
 		case m.leads() && m.follows(n):
-			c.starve(now, m)
+			c.checkQuorum(now, m)
 			if back {
 				c.pushes = append(c.pushes, m.group)
 			}
@@ -137,22 +139,22 @@ func (c *core) review(now time.Time, n id.NodeID, back bool) {
 	}
 }
 
-// odd returns the peers to ask for the groups that they lead, because their heartbeats have
+// mismatched returns the peers to ask for the groups that they lead, because their heartbeats have
 // told something else for a while, or nothing, though they answer. While that does not
 // change, a peer is asked ever less often.
-func (c *core) odd(now time.Time) []id.NodeID {
+func (c *core) mismatched(now time.Time) []id.NodeID {
 	var ask []id.NodeID
 	for n, p := range c.peers {
 		heard := !p.saidAt.IsZero() && now.Sub(p.saidAt) < 2*c.config.SuspectAfter
 		if p.lost || heard && p.said == p.believed || !heard && p.believed.count == 0 {
-			p.oddSince, p.askWait = time.Time{}, 0
+			p.mismatchedSince, p.askWait = time.Time{}, 0
 			continue
 		}
-		if p.oddSince.IsZero() {
-			p.oddSince = now
+		if p.mismatchedSince.IsZero() {
+			p.mismatchedSince = now
 			continue
 		}
-		if now.Sub(p.oddSince) < c.config.MismatchAfter {
+		if now.Sub(p.mismatchedSince) < c.config.MismatchAfter {
 			continue
 		}
 		news := p.asked != [2]digest{p.said, p.believed} && !now.Before(p.askAt.Add(c.config.MismatchAfter-p.askWait))

@@ -10,7 +10,7 @@ import (
 
 // call asks a peer about groups; the answers are in the same order.
 func (m *Manager) call(ctx context.Context, to id.NodeID, groups []Surveyed) ([]Answer, error) {
-	peer, err := m.config.Links.Client(to)
+	peer, err := m.config.Transport.Client(to)
 	if err != nil {
 		return nil, err
 	}
@@ -29,7 +29,7 @@ func (m *Manager) call(ctx context.Context, to id.NodeID, groups []Surveyed) ([]
 	for i, a := range w.GetAnswers() {
 		answers[i] = Answer{
 			Votes: a.GetVotes(), LastTerm: a.GetLastTerm(), LastIndex: a.GetLastIndex(),
-			Leads: a.GetLeads(), Content: a.GetContent(), Campaigning: a.GetCampaigning(),
+			Leads: a.GetLeads(), HasLiveLeader: a.GetContent(), Campaigning: a.GetCampaigning(),
 		}
 	}
 	return answers, nil
@@ -45,7 +45,7 @@ func (m *Manager) Survey(r *nodev1.SurveyRequest) *nodev1.SurveyResponse {
 	for i, a := range m.Answer(groups) {
 		w.Answers[i] = &nodev1.SurveyAnswer{
 			Votes: a.Votes, LastTerm: a.LastTerm, LastIndex: a.LastIndex,
-			Leads: a.Leads, Content: a.Content, Campaigning: a.Campaigning,
+			Leads: a.Leads, Content: a.HasLiveLeader, Campaigning: a.Campaigning,
 		}
 	}
 	return w

@@ -46,7 +46,7 @@ type ChangerConfig struct {
 	Leaders *leader.Leaders
 	// Slots bounds the changes at the same time: each holds one; of capacity MaxMemberChanges.
 	Slots chan struct{}
-	// Reconfigured is told that the members of a group may have changed.
+	// Reconfigured is notified that the members of a group may have changed.
 	Reconfigured func(id.GroupID)
 }
 
@@ -163,6 +163,7 @@ func (m *Changer) claim(q id.QueueUID, change uint64) *changeState {
 	return s
 }
 
+// release gives the slot back that the change had taken.
 func (m *Changer) release(q id.QueueUID) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -47,13 +47,13 @@ func (m *Changer) takeBack(ctx context.Context, q *replica.Member, s *changeStat
 			return err
 		}
 	}
-	return m.settle(ctx, q, s, catalog.StepCancelled)
+	return m.complete(ctx, q, s, catalog.StepCancelled)
 }
 
 // leave takes a node out of the group.
 func (m *Changer) leave(ctx context.Context, q *replica.Member, s *changeState, n id.NodeID, at raftfsm.Configuration) error {
 	if !slices.Contains(at.Voters, n) && !slices.Contains(at.Nonvoters, n) {
-		return m.settle(ctx, q, s, catalog.StepLeft)
+		return m.complete(ctx, q, s, catalog.StepLeft)
 	}
 	stay := slices.DeleteFunc(slices.Clone(at.Voters), func(v id.NodeID) bool { return v == n })
 	there := m.there(ctx, q, stay)
@@ -68,7 +68,7 @@ func (m *Changer) leave(ctx context.Context, q *replica.Member, s *changeState, 
 	if err != nil {
 		return err
 	}
-	return m.settle(ctx, q, s, catalog.StepLeft)
+	return m.complete(ctx, q, s, catalog.StepLeft)
 }
 
 // handOff lets another member lead, which then goes on with the change.
@@ -90,7 +90,7 @@ func (m *Changer) handOff(ctx context.Context, q *replica.Member, s *changeState
 // join makes a node a member without a vote, and with one when it has caught up.
 func (m *Changer) join(ctx context.Context, q *replica.Member, s *changeState, g *catalog.MemberChange, at raftfsm.Configuration) error {
 	if slices.Contains(at.Voters, g.Join) {
-		return m.settle(ctx, q, s, catalog.StepJoined)
+		return m.complete(ctx, q, s, catalog.StepJoined)
 	}
 	if !slices.Contains(at.Nonvoters, g.Join) {
 		return m.reconfigure(ctx, q, s, func(ctx context.Context) error { return q.Group().AddNonvoter(ctx, g.Join) })
@@ -106,7 +106,7 @@ func (m *Changer) join(ctx context.Context, q *replica.Member, s *changeState, g
 	if err := m.reconfigure(ctx, q, s, func(ctx context.Context) error { return q.Group().AddVoter(ctx, g.Join) }); err != nil {
 		return err
 	}
-	return m.settle(ctx, q, s, catalog.StepJoined)
+	return m.complete(ctx, q, s, catalog.StepJoined)
 }
 
 // catchUp waits until the joining member has what was committed when it was asked for,
@@ -202,7 +202,7 @@ func (m *Changer) there(ctx context.Context, q *replica.Member, nodes []id.NodeI
 // reconfigure changes the group's configuration, after the catalog has said that the
 // change goes on: this node's view may be of a change that is long over.
 func (m *Changer) reconfigure(ctx context.Context, q *replica.Member, s *changeState, change func(context.Context) error) error {
-	if err := m.settle(ctx, q, s, catalog.StepNone); err != nil {
+	if err := m.complete(ctx, q, s, catalog.StepNone); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, memberTimeout)
@@ -215,8 +215,8 @@ func (m *Changer) reconfigure(ctx context.Context, q *replica.Member, s *changeS
 	return nil
 }
 
-// settle tells the catalog of a step.
-func (m *Changer) settle(ctx context.Context, q *replica.Member, s *changeState, step catalog.MemberStep) error {
+// complete writes to the catalog that a step is done.
+func (m *Changer) complete(ctx context.Context, q *replica.Member, s *changeState, step catalog.MemberStep) error {
 	_, err := m.cfg.Catalog.Propose(ctx, &catalog.SettleMemberChange{UID: q.UID(), Change: s.id, Step: step})
 	var refused *catalog.Error
 	if errors.As(err, &refused) {

@@ -84,6 +84,7 @@ type holdUps struct {
 	first error // of the first name in order
 }
 
+// note keeps the error of the name that comes first, so that the same trouble is told alike each time.
 func (h *holdUps) note(name string, err error) error {
 	if err == nil {
 		return nil
@@ -162,6 +163,7 @@ func (u *Unloader) ledGroups() (led []ledGroup) {
 	return led
 }
 
+// undrained is nil if the node leads nothing. It names a few of the groups that are left.
 func (u *Unloader) undrained(ctx context.Context, last error) error {
 	led := u.ledGroups()
 	if len(led) == 0 {

@@ -70,7 +70,7 @@ func (u *Unloader) HandOver(ctx context.Context) {
 	var moved atomic.Uint64
 	err := each.Of(u.ledGroups(), maxParallelTransfers, func(g ledGroup) error {
 		takers := slices.DeleteFunc(slices.Clone(g.members), func(n id.NodeID) bool {
-			_, up := u.cfg.Links.Connected(n)
+			_, up := u.cfg.Transport.Connected(n)
 			return n == u.cfg.Node || !up || !u.cfg.Disks.Fine(n)
 		})
 		if len(takers) == 0 {

@@ -17,12 +17,12 @@ const maxNamed = 10
 // unitGroups is what the progress of moving leaders counts.
 const unitGroups = "groups"
 
-// Links lead to the other nodes.
-type Links interface {
+// Transport leads to the other nodes.
+type Transport interface {
 	Connected(n id.NodeID) (id.Epoch, bool)
 }
 
-// Nodes tells what nodes host.
+// Nodes reports what nodes host.
 type Nodes interface {
 	// Own answers for this node.
 	Own(ctx context.Context) (*nodev1.NodeStatusResponse, error)

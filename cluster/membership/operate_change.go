@@ -128,7 +128,7 @@ func (o *Operator) awaitChange(ctx context.Context, q id.QueueUID, change uint64
 // changeProgress asks the members how far the change is; the leader knows.
 func (o *Operator) changeProgress(ctx context.Context, r *catalog.QueueRecord) operation.Progress {
 	for _, n := range r.Members {
-		if _, up := o.cfg.Links.Connected(n); !up && n != o.cfg.Node {
+		if _, up := o.cfg.Transport.Connected(n); !up && n != o.cfg.Node {
 			continue
 		}
 		ctx, cancel := context.WithTimeout(ctx, memberTimeout)

@@ -106,7 +106,7 @@ func (o *Operator) ForgetNode(ctx context.Context, n id.NodeID, replace bool, re
 	if err := o.checkOperation(QueueFilter{}, n); err != nil {
 		return err
 	}
-	if _, up := o.cfg.Links.Connected(n); up || n == o.cfg.Node {
+	if _, up := o.cfg.Transport.Connected(n); up || n == o.cfg.Node {
 		return fmt.Errorf("cluster: node %q runs: stop it for good before the cluster forgets it", n)
 	}
 	if report == nil {

@@ -18,17 +18,17 @@ import (
 
 // OperatorConfig are the parts that an Operator is made of. All are needed.
 type OperatorConfig struct {
-	Node     id.NodeID
-	Logger   *slog.Logger
-	Views    *metadata.Views
-	Catalog  *metadata.Group
-	Links    Links
-	Leaders  *leader.Leaders
-	Placer   *Placer
-	Unloader *Unloader
-	Jobs     *peer.Operations
-	Judge    *metadata.Judge
-	Events   *event.Journal
+	Node      id.NodeID
+	Logger    *slog.Logger
+	Views     *metadata.Views
+	Catalog   *metadata.Group
+	Transport Transport
+	Leaders   *leader.Leaders
+	Placer    *Placer
+	Unloader  *Unloader
+	Jobs      *peer.Operations
+	Judge     *metadata.Judge
+	Events    *event.Journal
 	// CommandTimeout bounds a command without a leader (RE-5); not above 0: nothing does.
 	CommandTimeout time.Duration
 	Life           context.Context // ends when this node stops

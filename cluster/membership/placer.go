@@ -18,16 +18,16 @@ import (
 
 // PlacerConfig are the parts that a Placer is made of. All are needed.
 type PlacerConfig struct {
-	Node    id.NodeID
-	Epoch   id.Epoch
-	View    func() *catalog.View
-	Links   Links
-	Catalog *metadata.Group
-	Members *replica.Host
-	Nodes   Nodes
-	Disks   *disk.Board
-	Rooms   *disk.Rooms
-	Life    context.Context // ends when this node stops
+	Node      id.NodeID
+	Epoch     id.Epoch
+	View      func() *catalog.View
+	Transport Transport
+	Catalog   *metadata.Group
+	Members   *replica.Host
+	Nodes     Nodes
+	Disks     *disk.Board
+	Rooms     *disk.Rooms
+	Life      context.Context // ends when this node stops
 }
 
 // Placer says which nodes there are for members of queues, and what they carry. All methods may be
@@ -81,7 +81,7 @@ func (p *Placer) ask() map[id.NodeID]*nodev1.NodeStatusResponse {
 	answers := map[id.NodeID]*nodev1.NodeStatusResponse{}
 	var asked sync.WaitGroup
 	for n := range p.cfg.View().Nodes() {
-		_, up := p.cfg.Links.Connected(n.ID)
+		_, up := p.cfg.Transport.Connected(n.ID)
 		if !up && n.ID != p.cfg.Node {
 			continue
 		}
@@ -161,7 +161,7 @@ func (p *Placer) candidates() []placement.Candidate {
 	loads := p.cfg.Members.Loads(v)
 	var nodes []placement.Candidate
 	for n := range v.Nodes() {
-		_, up := p.cfg.Links.Connected(n.ID)
+		_, up := p.cfg.Transport.Connected(n.ID)
 		l := loads[n.ID]
 		nodes = append(nodes, placement.Candidate{
 			// A node whose disk is nearly full comes last, as one that is down.

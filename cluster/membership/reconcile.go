@@ -35,9 +35,9 @@ func (p *pace) due(now time.Time, nodes string, policies map[string]catalog.Poli
 	if nodes != p.nodes || !maps.Equal(policies, p.policies) {
 		p.nodes, p.policies, p.changed = nodes, policies, now
 	}
-	settled := !p.changed.IsZero() && now.Sub(p.changed) >= p.delay
+	steady := !p.changed.IsZero() && now.Sub(p.changed) >= p.delay
 	repeat := p.again && now.Sub(p.last) >= p.delay
-	if !settled && !repeat && now.Sub(p.last) < p.interval {
+	if !steady && !repeat && now.Sub(p.last) < p.interval {
 		return false
 	}
 	p.last, p.changed, p.again = now, time.Time{}, false
@@ -55,7 +55,8 @@ func (rc *Reconciler) KeepSizes() {
 	}
 	p, leaders, unseen := fresh()
 	told := map[id.NodeID]string{} // why a node that waits was not let in
-	for busy := true; rc.cfg.Catalog.Turn(busy) == nil; {
+	turns := rc.cfg.Catalog.Turns()
+	for busy := true; turns.Next(busy) == nil; {
 		busy = true
 		if !rc.cfg.Catalog.Leads() {
 			p, leaders, unseen = fresh()
@@ -84,12 +85,12 @@ func policySets(v *catalog.View) map[string]catalog.PolicySet {
 	return sets
 }
 
-// look notes which nodes are seen, and tells which are lost for good.
+// look notes which nodes are seen, and returns which are lost for good.
 func (rc *Reconciler) look(now time.Time, unseen map[id.NodeID]time.Time) (nodes string, lost map[id.NodeID]bool) {
 	lost = map[id.NodeID]bool{}
 	var b strings.Builder
 	for n := range rc.cfg.View().Nodes() {
-		_, up := rc.cfg.Links.Connected(n.ID)
+		_, up := rc.cfg.Transport.Connected(n.ID)
 		since, away := unseen[n.ID]
 		switch {
 		case up || n.ID == rc.cfg.Node:

@@ -57,22 +57,22 @@ func (c ReconcileConfig) WithDefaults() ReconcileConfig {
 
 // ReconcilerConfig are the parts that a Reconciler is made of. All are needed.
 type ReconcilerConfig struct {
-	Settings ReconcileConfig // with defaults
-	Node     id.NodeID
-	Logger   *slog.Logger
-	View     func() *catalog.View
-	Catalog  *metadata.Group
-	Members  *replica.Host
-	Nodes    Nodes
-	Dir      *datadir.Dir
-	Links    Links
-	Leaders  *leader.Leaders
-	Placer   *Placer
-	Operator *Operator
-	Policies *policy.Matcher
-	Judge    *metadata.Judge
-	Disks    *disk.Board
-	Events   *event.Journal
+	Settings  ReconcileConfig // with defaults
+	Node      id.NodeID
+	Logger    *slog.Logger
+	View      func() *catalog.View
+	Catalog   *metadata.Group
+	Members   *replica.Host
+	Nodes     Nodes
+	Dir       *datadir.Dir
+	Transport Transport
+	Leaders   *leader.Leaders
+	Placer    *Placer
+	Operator  *Operator
+	Policies  *policy.Matcher
+	Judge     *metadata.Judge
+	Disks     *disk.Board
+	Events    *event.Journal
 	// Operations run what takes long, so that it can be watched and cancelled.
 	Operations *operation.Registry
 	// CommandTimeout bounds a command without a leader (RE-5); not above 0: nothing does.

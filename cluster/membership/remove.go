@@ -23,7 +23,7 @@ type Removal struct {
 	End int
 }
 
-// PlanRemoval tells what RemoveNode would do now. It fails if the node is not known, is this
+// PlanRemoval reports what RemoveNode would do now. It fails if the node is not known, is this
 // one, or if those that stay would be no majority.
 func (o *Operator) PlanRemoval(n id.NodeID, exclude []id.NodeID) (Removal, error) {
 	if err := o.checkOperation(QueueFilter{}, append(slices.Clone(exclude), n)...); err != nil {
@@ -38,7 +38,7 @@ func (o *Operator) PlanRemoval(n id.NodeID, exclude []id.NodeID) (Removal, error
 			continue
 		}
 		stay++
-		if _, up := o.cfg.Links.Connected(r.ID); up || r.ID == o.cfg.Node {
+		if _, up := o.cfg.Transport.Connected(r.ID); up || r.ID == o.cfg.Node {
 			there++
 		}
 	}
@@ -48,6 +48,7 @@ func (o *Operator) PlanRemoval(n id.NodeID, exclude []id.NodeID) (Removal, error
 	return o.removal(n, exclude), nil
 }
 
+// removal plans what goes with the node. It changes nothing.
 func (o *Operator) removal(n id.NodeID, exclude []id.NodeID) (out Removal) {
 	moves, without := o.planShrink(n, QueueFilter{}, true, exclude)
 	out.Moves = moves

@@ -31,7 +31,7 @@ type Replacement struct {
 	epoch id.Epoch
 }
 
-// PlanReplacement tells what ReplaceNode would do. It fails if the node is not known, or runs
+// PlanReplacement reports what ReplaceNode would do. It fails if the node is not known, or runs
 // with what it has stored, or if the catalog has no majority.
 func (o *Operator) PlanReplacement(ctx context.Context, n id.NodeID) (Replacement, error) {
 	if err := o.cfg.Catalog.AwaitFresh(ctx); err != nil {
@@ -45,7 +45,7 @@ func (o *Operator) PlanReplacement(ctx context.Context, n id.NodeID) (Replacemen
 	p := Replacement{Node: n, Vacant: r.Vacant, epoch: r.Epoch}
 	k, knocks := o.cfg.Judge.Of(n, time.Now())
 	p.Waits = knocks && k.Fresh
-	if _, up := o.cfg.Links.Connected(n); (up || n == o.cfg.Node) && !r.Vacant {
+	if _, up := o.cfg.Transport.Connected(n); (up || n == o.cfg.Node) && !r.Vacant {
 		return p, fmt.Errorf("cluster: node %q runs with the data directory that the cluster knows it by: nothing of it is lost", n)
 	}
 	if r.Vacant {

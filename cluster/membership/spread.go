@@ -74,7 +74,7 @@ func (rc *Reconciler) EaseLeaders(ctx context.Context, report func(operation.Pro
 	p := operation.Progress{Phase: phaseSpread, Unit: unitGroups}
 	failed := map[id.QueueUID]bool{}
 	var errs []error
-	linked := rc.linked()
+	connected := rc.connected()
 	next := time.NewTicker(time.Second / leadersPerSecond)
 	defer next.Stop()
 	var ts []placement.Transfer
@@ -92,7 +92,7 @@ func (rc *Reconciler) EaseLeaders(ctx context.Context, report func(operation.Pro
 			case <-ctx.Done():
 				return ctx.Err()
 			}
-			if rc.linked() != linked || !rc.cfg.Catalog.Leads() {
+			if rc.connected() != connected || !rc.cfg.Catalog.Leads() {
 				p.Detail = "broken off, as nodes came or went; it begins anew when they have been calm"
 				report(p)
 				return nil
@@ -138,11 +138,11 @@ func (rc *Reconciler) easedState(ctx context.Context, failed map[id.QueueUID]boo
 	}
 }
 
-// linked stands for the nodes that are there.
-func (rc *Reconciler) linked() string {
+// connected stands for the nodes that are there.
+func (rc *Reconciler) connected() string {
 	var there []string
 	for n := range rc.cfg.View().Nodes() {
-		if epoch, up := rc.cfg.Links.Connected(n.ID); up || n.ID == rc.cfg.Node {
+		if epoch, up := rc.cfg.Transport.Connected(n.ID); up || n.ID == rc.cfg.Node {
 			there = append(there, fmt.Sprintf("%q/%d", n.ID, epoch))
 		}
 	}

@@ -19,14 +19,14 @@ const maxParallelTransfers = 8
 
 // UnloaderConfig are the parts that an Unloader is made of. All are needed.
 type UnloaderConfig struct {
-	Node    id.NodeID
-	Logger  *slog.Logger
-	View    func() *catalog.View
-	Catalog *metadata.Group
-	Members *replica.Host
-	Links   Links
-	Disks   *disk.Board
-	Peers   *peer.Peers
+	Node      id.NodeID
+	Logger    *slog.Logger
+	View      func() *catalog.View
+	Catalog   *metadata.Group
+	Members   *replica.Host
+	Transport Transport
+	Disks     *disk.Board
+	Peers     *peer.Peers
 	// Operations run drains, so that they can be watched and cancelled.
 	Operations *operation.Registry
 	Life       context.Context // ends when this node stops

@@ -13,7 +13,7 @@ import (
 )
 
 // Admission is whether this node's store is that of its node, and whether its member of the
-// catalog group takes part (RE-9): docs/adr/0017-stores.md. The links ask it, which a Group needs.
+// catalog group takes part (RE-9): docs/adr/0017-stores.md. The transport asks it, and a Group is made of that.
 // All methods may be called concurrently.
 type Admission struct {
 	taken atomic.Bool // as the data directory says: a catalog has taken the store
@@ -84,14 +84,14 @@ func (a *Admission) shutBy(n id.NodeID, why string) {
 }
 
 // refusal says why this node may not take part: the catalog says so, or peers refuse it and
-// none talks to it, as linked tells.
-func (a *Admission) refusal(linked func() bool) error {
+// none talks to it, as connected reports.
+func (a *Admission) refusal(connected func() bool) error {
 	if err := a.refused.Load(); err != nil {
 		return *err
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if len(a.shut) == 0 || linked() {
+	if len(a.shut) == 0 || connected() {
 		return nil
 	}
 	n := slices.Min(slices.Collect(maps.Keys(a.shut)))

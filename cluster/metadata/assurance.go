@@ -54,6 +54,7 @@ type assurance struct {
 	changed chan struct{} // closed when serves changes
 }
 
+// newAssurance returns one that is not confirmed. A confirmation counts for most, by the clock.
 func newAssurance(most time.Duration, clock nodeclock.Source) *assurance {
 	return &assurance{
 		most: most, clock: clock,
@@ -77,9 +78,9 @@ func (a *assurance) fresh() bool {
 	return known && age <= a.most
 }
 
-// took takes how an attempt ended that began at a moment. usable reports whether the node may
+// attemptEnded takes how an attempt ended that began at a moment. usable reports whether the node may
 // take part, and is asked under the lock.
-func (a *assurance) took(began clock.Reading, err error, usable func() bool) {
+func (a *assurance) attemptEnded(began clock.Reading, err error, usable func() bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.failing = err
@@ -109,6 +110,7 @@ func (a *assurance) turn(serves bool) {
 	a.changed = make(chan struct{})
 }
 
+// news is closed when the answer to usable changes; ask again for the next change.
 func (a *assurance) news() <-chan struct{} {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -148,7 +150,7 @@ func (g *Group) assure() {
 	for failures := 0; ; {
 		began := a.clock.Read()
 		err := g.prove(min(proofAttempt<<min(failures, 3), proofPatience), failures)
-		a.took(began, err, func() bool { return g.able() == nil })
+		a.attemptEnded(began, err, func() bool { return g.able() == nil })
 		rest, ask := phase.Wait(time.Now(), a.most/2), a.ask
 		if failures++; err == nil {
 			failures = 0
@@ -197,6 +199,7 @@ func (g *Group) readIndex(ctx context.Context, attempt int) (uint64, error) {
 	return index, err
 }
 
+// readIndexAt asks the node to, which may be this one. It names the leader if to does not lead.
 func (g *Group) readIndexAt(ctx context.Context, to id.NodeID) (index uint64, leader id.NodeID, err error) {
 	if to == g.cfg.Node {
 		return g.readIndexHere(ctx)
@@ -237,7 +240,7 @@ func (g *Group) Serves() bool { return g.assurance.serves.Load() }
 // ServesChanged returns a channel that is closed when Serves changes; ask for it before.
 func (g *Group) ServesChanged() <-chan struct{} { return g.assurance.news() }
 
-// Hindrance tells why Serves is false, or nil.
+// Hindrance reports why Serves is false, or nil.
 func (g *Group) Hindrance() error {
 	if g.Serves() {
 		return nil

@@ -24,7 +24,7 @@ func TestAssuranceAges(t *testing.T) {
 		changed := a.news()
 		began := a.clock.Read()
 		time.Sleep(time.Second)
-		a.took(began, nil, able)
+		a.attemptEnded(began, nil, able)
 		<-changed
 		if age, known := a.age(); !known || age != time.Second {
 			t.Errorf("age %v, %v after an attempt of a second", age, known)
@@ -46,7 +46,7 @@ func TestAssuranceAges(t *testing.T) {
 		if _, known := a.age(); known || a.serves.Load() {
 			t.Error("it serves, or has an age, after the node was refused")
 		}
-		a.took(a.clock.Read(), nil, func() bool { return false })
+		a.attemptEnded(a.clock.Read(), nil, func() bool { return false })
 		if a.fresh() || a.serves.Load() {
 			t.Error("an attempt that was under way confirmed the view of a node that was refused meanwhile")
 		}
@@ -59,20 +59,20 @@ func TestAssuranceAwait(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		a := newAssurance(time.Second, nodeclock.Machine())
-		a.took(a.clock.Read(), nil, able)
+		a.attemptEnded(a.clock.Read(), nil, able)
 		old := a.clock.Read()
 		time.Sleep(time.Minute)
 		got := make(chan error)
 		go func() { got <- a.await(t.Context()) }()
 		<-a.ask
-		a.took(old, nil, able) // it began before the pause
+		a.attemptEnded(old, nil, able) // it began before the pause
 		synctest.Wait()
 		select {
 		case err := <-got:
 			t.Fatalf("an attempt of before the pause was enough: %v", err)
 		default:
 		}
-		a.took(a.clock.Read(), nil, able)
+		a.attemptEnded(a.clock.Read(), nil, able)
 		if err := <-got; err != nil {
 			t.Error(err)
 		}
@@ -83,13 +83,13 @@ func TestAssuranceAwait(t *testing.T) {
 			t.Errorf("without an answer: %v after %v", err, time.Since(begin))
 		}
 		failure := errors.New("no majority")
-		a.took(a.clock.Read(), failure, able)
+		a.attemptEnded(a.clock.Read(), failure, able)
 		begin = time.Now()
 		if err := a.await(t.Context()); !errors.Is(err, failure) || time.Since(begin) != 0 {
 			t.Errorf("while attempts fail: %v after %v", err, time.Since(begin))
 		}
-		a.took(a.clock.Read(), nil, able)
-		a.took(a.clock.Read(), failure, able)
+		a.attemptEnded(a.clock.Read(), nil, able)
+		a.attemptEnded(a.clock.Read(), failure, able)
 		if err := a.await(t.Context()); err != nil {
 			t.Errorf("while the view is fresh yet: %v", err)
 		}
@@ -109,7 +109,7 @@ func TestAssuranceAgesWhileSuspended(t *testing.T) {
 	t.Parallel()
 	c := &suspended{}
 	a := newAssurance(time.Second, c)
-	a.took(c.Read(), nil, able)
+	a.attemptEnded(c.Read(), nil, able)
 	if !a.fresh() {
 		t.Error("a view that was confirmed now is not fresh")
 	}

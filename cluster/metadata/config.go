@@ -41,11 +41,11 @@ type Config struct {
 	Disk      Disk
 	Peers     Peers
 
-	// Gossip returns the nodes that gossip knows. It is asked once Run was called, or a link is there.
+	// Gossip returns the nodes that gossip knows. It is asked once Run was called, or a connection is there.
 	Gossip func() []gossip.Node
-	// Registered is told when the catalog has taken this node. It must not block.
+	// Registered is called when the catalog has taken this node. It must not block.
 	Registered func()
-	// Failed is told that this node is to begin anew (ErrFailed); nil: nobody is.
+	// Failed is notified that this node is to begin anew (ErrFailed); nil: nothing is called.
 	Failed func(error)
 	Life   context.Context // ends when this node stops, and with it Run and all calls
 }

@@ -48,6 +48,8 @@ func (g *Group) found() {
 	}
 }
 
+// foundingStep looks once. A node that has promised to follow a founder asks that one alone until it has
+// founded, or is known not to.
 func (g *Group) foundingStep() error {
 	self := g.cfg.Node
 	own := g.admission.Promise()
@@ -118,6 +120,7 @@ func (g *Group) lead(own datadir.Promise, ids []id.NodeID, seen map[id.NodeID]*n
 	return nil
 }
 
+// promiseTo writes the promise before anything is done by it: a node that forgets it could found twice.
 func (g *Group) promiseTo(p datadir.Promise) error {
 	if err := g.cfg.Dir.WritePromise(p); err != nil {
 		return err
@@ -195,6 +198,7 @@ func agrees(s *nodev1.NodeStatusResponse, p datadir.Promise) bool {
 	return s.GetFounder() == string(p.Founder) && s.GetFoundingRound() == p.Round && slices.Equal(nodeIDs(s.GetFounding()), p.Members)
 }
 
+// nodeIDs takes names as peers send them.
 func nodeIDs(names []string) []id.NodeID {
 	ids := make([]id.NodeID, len(names))
 	for i, n := range names {

@@ -25,7 +25,7 @@ type Group struct {
 	opened catalog.Version // the finalised version that the files had
 
 	givenUp    atomic.Pointer[error] // why the member is to be built anew; nil: it is not
-	members    chan struct{}         // of capacity 1: who is to be a member may have changed
+	news       *memberNews
 	joined     chan struct{}         // of capacity 1: the catalog knows this node now, and did not before
 	registered atomic.Uint64         // catalog index of this start's registration; 0: not yet
 	unlike     atomic.Pointer[error] // nodes whose Expect is another, as last seen; nil: none
@@ -56,7 +56,7 @@ const (
 // before Run. If what is stored is damaged, and a catalog has taken this node, it is set aside.
 func Open(cfg Config) (*Group, error) {
 	g := &Group{
-		cfg: cfg, admission: cfg.Admission, members: make(chan struct{}, 1), joined: make(chan struct{}, 1),
+		cfg: cfg, admission: cfg.Admission, news: newMemberNews(), joined: make(chan struct{}, 1),
 		assurance: newAssurance(cfg.Staleness, cfg.Source), propagation: newPropagation(cfg.Mux, cfg.Views.View, cfg.Logger),
 	}
 	if err := g.open(); raftfsm.Damaged(err) && cfg.Dir.Store().Admitted {

@@ -29,7 +29,7 @@ type Journal interface {
 	Restored(from, to uint64)
 }
 
-// NewMachine returns a machine with an empty catalog. nodes is told when nodes have come, gone
+// NewMachine returns a machine with an empty catalog. nodes is called when nodes have come, gone
 // or are to be taken out.
 func NewMachine(views *Views, journal Journal, nodes func()) *Machine {
 	return &Machine{catalog: catalog.New(), views: views, journal: journal, nodes: nodes}
@@ -44,6 +44,7 @@ func NewReplay() *Machine {
 // View returns the catalog as it is, which Views may not show yet.
 func (m *Machine) View() *catalog.View { return m.catalog.View() }
 
+// noJournal keeps no events: a replay has no watchers.
 type noJournal struct{}
 
 func (noJournal) Applied(catalog.Command, catalog.Reply, *catalog.View, int64) {}
@@ -73,7 +74,7 @@ func (m *Machine) Apply(meta raftfsm.Meta, header []byte, _ int) (catalog.Reply,
 	return r, NoEffects{}, nil
 }
 
-// Unreadable tells what a member is to do about bytes that its machine cannot decode. The
+// Unreadable reports what a member is to do about bytes that its machine cannot decode. The
 // log and the snapshot have checked that they are what was written, so another build wrote them.
 func Unreadable(err error) error {
 	return fmt.Errorf("%w: this build reads version %d of stored state: %w", raftfsm.ErrUnreadable, catalog.NewestVersion, err)
@@ -91,6 +92,7 @@ func (m *Machine) Freeze() raftfsm.Frozen { return frozenCatalog{m.catalog.View(
 // HeldBytes returns nothing: catalog commands have no bodies.
 func (m *Machine) HeldBytes() uint64 { return 0 }
 
+// frozenCatalog writes a snapshot from an immutable view, while the machine goes on.
 type frozenCatalog struct{ view *catalog.View }
 
 // Live yields nothing: catalog commands have no bodies.

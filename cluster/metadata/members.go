@@ -9,46 +9,11 @@ import (
 
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/id"
-	"github.com/quorate/quorate/internal/phase"
-	"github.com/quorate/quorate/internal/wait"
 	"github.com/quorate/quorate/raftfsm"
 )
 
-const (
-	// leaderTick is the time between two looks of the catalog's leader at what is not as it
-	// should be, and leaderRest while all is.
-	leaderTick = 500 * time.Millisecond
-	leaderRest = time.Second
-	// followerRest is how often other nodes look whether they lead, should a change have gone
-	// unnoticed.
-	followerRest = 10 * time.Second
-	// changeTimeout bounds a change of the group's members.
-	changeTimeout = 2 * time.Second
-)
-
-// Turn waits for the next look of the catalog's leader, elsewhere until that may have
-// changed. An error: the node stops.
-func (g *Group) Turn(busy bool) error {
-	changed := g.raft.Changed()
-	leader, _ := g.raft.Leader()
-	rest := phase.Wait(time.Now(), leaderRest)
-	switch {
-	case leader != g.cfg.Node:
-		rest = followerRest
-	case busy:
-		rest = leaderTick
-	}
-	t := time.NewTimer(rest)
-	defer t.Stop()
-	select {
-	case <-t.C:
-	case <-changed:
-	case <-g.members:
-	case <-g.cfg.Life.Done():
-		return g.cfg.Life.Err()
-	}
-	return nil
-}
+// changeTimeout bounds a change of the group's members.
+const changeTimeout = 2 * time.Second
 
 // maxCatalogLag is how many entries a non-voter may lack when it becomes a voter.
 const maxCatalogLag = 100
@@ -69,7 +34,8 @@ type catalogChange struct {
 // is taken out, and a voter that is away gives its vote to another.
 func (g *Group) grow() {
 	away := map[id.NodeID]time.Time{}
-	for busy := true; g.Turn(busy) == nil; {
+	turns := g.Turns()
+	for busy := true; turns.Next(busy) == nil; {
 		busy = true
 		if !g.Leads() {
 			clear(away)
@@ -91,7 +57,7 @@ func (g *Group) grow() {
 	}
 }
 
-// seated tells what is missing, once in this life, before the catalog bears the loss of another
+// seated reports what is missing, once in this life, before the catalog bears the loss of another
 // node: this one's vote, while the catalog has votes to give. Whoever restarts or replaces nodes
 // in turn takes the next one when this one is ready (RE-6, RE-9). A running node that loses its
 // vote stays ready, for its queues need it.
@@ -131,15 +97,15 @@ func (g *Group) changeMembers(away map[id.NodeID]time.Time) {
 	}
 }
 
-// membersChange lets the catalog's leader look at its members at once.
-func (g *Group) membersChange() { wait.Wake(g.members) }
+// membersChange lets the catalog's leader look at its members and at the queues' at once.
+func (g *Group) membersChange() { g.news.notify() }
 
 // notice notes since when members are away.
 func (g *Group) notice(at raftfsm.Configuration, away map[id.NodeID]time.Time, now time.Time) {
 	for _, n := range slices.Concat(at.Voters, at.Nonvoters) {
 		_, noted := away[n]
 		switch {
-		case g.linked(n):
+		case g.connected(n):
 			delete(away, n)
 		case !noted:
 			away[n] = now
@@ -147,13 +113,13 @@ func (g *Group) notice(at raftfsm.Configuration, away map[id.NodeID]time.Time, n
 	}
 }
 
-func (g *Group) linked(n id.NodeID) bool {
+func (g *Group) connected(n id.NodeID) bool {
 	_, up := g.cfg.Mux.Connected(n)
 	return up || n == g.cfg.Node
 }
 
 // nextChange chooses the change that is due. A node is added, and gets a vote, only while
-// there is a link to it, so that a quorum never hangs on one that is not there; a voter goes
+// there is a connection to it, so that a quorum never hangs on one that is not there; a voter goes
 // only if those that stay are a majority.
 func (g *Group) nextChange(at raftfsm.Configuration, away map[id.NodeID]time.Time, now time.Time) (catalogChange, bool) {
 	gone := func(n id.NodeID) bool {
@@ -202,7 +168,7 @@ func (g *Group) nextOut(at raftfsm.Configuration) (catalogChange, bool) {
 	for n, since := range g.view().Leaving() {
 		switch is := slices.Contains(at.Voters, n) || slices.Contains(at.Nonvoters, n); {
 		case !is:
-			return catalogChange{"known to be out", n, func(ctx context.Context, n id.NodeID) error { return g.tellOut(ctx, n, since) }}, true
+			return catalogChange{"known to be out", n, func(ctx context.Context, n id.NodeID) error { return g.recordOut(ctx, n, since) }}, true
 		case n != g.cfg.Node && g.spares(at, n):
 			return catalogChange{"taken out, what it had is lost", n, func(ctx context.Context, n id.NodeID) error {
 				return g.raft.RemoveServer(ctx, n, at.Index)
@@ -212,9 +178,9 @@ func (g *Group) nextOut(at raftfsm.Configuration) (catalogChange, bool) {
 	return catalogChange{}, false
 }
 
-// tellOut tells the catalog that the group's configuration is without a node, once that is
+// recordOut records in the catalog that the group's configuration is without a node, once that is
 // committed. It stays so: whoever adds a node has applied what says that it is leaving.
-func (g *Group) tellOut(ctx context.Context, n id.NodeID, since uint64) error {
+func (g *Group) recordOut(ctx context.Context, n id.NodeID, since uint64) error {
 	committed := g.raft.Stats().CommitIndex // first: what is found then is committed if it is not behind it
 	at, err := g.raft.Configuration()
 	if err != nil || at.Index > committed || slices.Contains(at.Voters, n) || slices.Contains(at.Nonvoters, n) {
@@ -234,13 +200,14 @@ func (g *Group) spares(at raftfsm.Configuration, n id.NodeID) bool {
 		if v == n {
 			continue
 		}
-		if voters++; g.linked(v) {
+		if voters++; g.connected(v) {
 			up++
 		}
 	}
 	return up >= voters/2+1
 }
 
+// caughtUp asks the member itself: the leader knows only what it has sent.
 func (g *Group) caughtUp(n id.NodeID) bool {
 	s, err := g.Ask(n)
 	if err != nil {
@@ -254,6 +221,7 @@ func (g *Group) caughtUp(n id.NodeID) bool {
 	return false
 }
 
+// change only logs what fails: the next round finds the same change again.
 func (g *Group) change(c catalogChange) {
 	ctx, cancel := context.WithTimeout(g.cfg.Life, changeTimeout)
 	defer cancel()

@@ -17,25 +17,25 @@ const spreadTimeout = 250 * time.Millisecond
 // propagation knows how far peers see the catalog. However many changes wait for a peer, one
 // question at a time is on its way, for the newest of them.
 type propagation struct {
-	links Links
-	view  func() *catalog.View
-	log   *slog.Logger
+	transport Transport
+	view      func() *catalog.View
+	log       *slog.Logger
 
 	mu    sync.Mutex // guards what follows
 	peers map[id.NodeID]*sight
 }
 
-// Links are the ways to other nodes.
-type Links interface {
-	// Connected reports whether there is a link to a node.
+// Transport leads to other nodes.
+type Transport interface {
+	// Connected reports whether there is a connection to a node.
 	Connected(id.NodeID) (id.Epoch, bool)
 	// Client returns the calls of a node.
 	Client(id.NodeID) (nodev1.NodeClient, error)
 }
 
 // newPropagation returns one that knows of no peer yet. Its methods may be called concurrently.
-func newPropagation(links Links, view func() *catalog.View, log *slog.Logger) *propagation {
-	return &propagation{links: links, view: view, log: log, peers: map[id.NodeID]*sight{}}
+func newPropagation(transport Transport, view func() *catalog.View, log *slog.Logger) *propagation {
+	return &propagation{transport: transport, view: view, log: log, peers: map[id.NodeID]*sight{}}
 }
 
 // sight is how far one peer sees.
@@ -85,18 +85,18 @@ func (s *propagation) awaitPeer(ctx context.Context, n id.NodeID, index uint64, 
 	return err
 }
 
-// await waits until the nodes that this one has links to see the catalog up to an index
-// too, so that whoever is told of a change finds it on any of them (EX-15). A node that
+// await waits until the nodes that this one has connections to see the catalog up to an index
+// too, so that whoever is notified of a change finds it on any of them (EX-15). A node that
 // does not answer in time follows later.
 func (s *propagation) await(ctx context.Context, index uint64) {
 	ctx, cancel := context.WithTimeout(ctx, spreadTimeout)
 	defer cancel()
 	var asked sync.WaitGroup
 	for n := range s.view().Nodes() {
-		if _, up := s.links.Connected(n.ID); !up {
+		if _, up := s.transport.Connected(n.ID); !up {
 			continue
 		}
-		peer, err := s.links.Client(n.ID)
+		peer, err := s.transport.Client(n.ID)
 		if err != nil {
 			continue
 		}

@@ -78,6 +78,7 @@ func (g *Group) propose(ctx context.Context, command []byte) (r catalog.Reply, r
 	}
 }
 
+// unavailable says ErrUnknownOutcome if any attempt may have got into the log.
 func (g *Group) unavailable(unknown bool, last error) error {
 	if g.cfg.Life.Err() != nil {
 		return fmt.Errorf("%w: catalog command", traffic.ErrClosed)
@@ -113,6 +114,8 @@ func (g *Group) target(attempt int) id.NodeID {
 // errNotProposed marks attempts that have left nothing in the log.
 var errNotProposed = errors.New("cluster: not proposed")
 
+// proposeAt asks the node to, which may be this one. Errors that are not errNotProposed leave the outcome
+// open.
 func (g *Group) proposeAt(ctx context.Context, to id.NodeID, command []byte) (catalog.Reply, id.NodeID, error) {
 	ctx, cancel := context.WithTimeout(ctx, catalogAttempt)
 	defer cancel()
@@ -138,6 +141,7 @@ func (g *Group) proposeAt(ctx context.Context, to id.NodeID, command []byte) (ca
 	return r, "", nil
 }
 
+// proposeHere separates what has surely not got into the log from what may have.
 func (g *Group) proposeHere(ctx context.Context, command []byte) (catalog.Reply, id.NodeID, error) {
 	// The group keeps the bytes until it has answered, and that may be after ctx's end.
 	r, err := g.raft.Propose(ctx, raftfsm.Command{Header: slices.Clone(command)})

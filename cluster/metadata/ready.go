@@ -20,7 +20,7 @@ func (g *Group) led() bool {
 	return g.ledOnce.Load() && now-time.Duration(g.leaderless.Load()) < leaderlessGrace
 }
 
-// Ready tells what is missing before this node can do its part.
+// Ready reports what is missing before this node can do its part.
 func (g *Group) Ready() error {
 	if err := g.reached(); err != nil {
 		return err
@@ -31,7 +31,7 @@ func (g *Group) Ready() error {
 	return g.seated()
 }
 
-// reached tells what is missing before the view shows this node's registration.
+// reached reports what is missing before the view shows this node's registration.
 func (g *Group) reached() error {
 	if err := g.able(); err != nil {
 		return err
@@ -51,7 +51,7 @@ func (g *Group) reached() error {
 	return g.admitted()
 }
 
-// able tells why this node will not take part, whatever it waits for.
+// able reports why this node will not take part, whatever it waits for.
 func (g *Group) able() error {
 	if err := g.Refusal(); err != nil {
 		return err
@@ -62,7 +62,7 @@ func (g *Group) able() error {
 	return nil
 }
 
-// admitted tells what is missing before the view shows that the catalog takes this node.
+// admitted reports what is missing before the view shows that the catalog takes this node.
 func (g *Group) admitted() error {
 	if err := g.able(); err != nil {
 		return err

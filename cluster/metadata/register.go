@@ -27,7 +27,7 @@ const (
 
 // register makes this start of the node known to the catalog, lets its member of the catalog
 // group begin if it has nothing, and registers again when it has to. What it is answered
-// also tells how far the view has to come to be caught up.
+// also reports how far the view has to come to be caught up.
 func (g *Group) register() {
 	unknown := false // an attempt may have taken effect
 	for g.cfg.Life.Err() == nil {
@@ -121,7 +121,7 @@ func (g *Group) registration(version catalog.Version) *catalog.RegisterNode {
 }
 
 // asks returns the finalised version of the cluster, and the epoch in which this node is
-// registered, 0 if it is not, as its view or the peers that it is linked with know them.
+// registered, 0 if it is not, as its view or the peers that it is connected to know them.
 func (g *Group) asks(ctx context.Context) (version catalog.Version, known id.Epoch) {
 	v := g.view()
 	version = v.Version()

@@ -31,7 +31,7 @@ func (g *Group) AwaitFor(ctx context.Context, r *nodev1.AwaitCatalogRequest) (*n
 	return &nodev1.AwaitCatalogResponse{}, nil
 }
 
-// IndexFor tells a peer how far the catalog is if this node leads it.
+// IndexFor reports to a peer how far the catalog is if this node leads it.
 func (g *Group) IndexFor(ctx context.Context, _ *nodev1.CatalogIndexRequest) (*nodev1.CatalogIndexResponse, error) {
 	index, leader, err := g.readIndexHere(ctx)
 	if err != nil {
@@ -40,8 +40,8 @@ func (g *Group) IndexFor(ctx context.Context, _ *nodev1.CatalogIndexRequest) (*n
 	return &nodev1.CatalogIndexResponse{Index: index}, nil
 }
 
-// TellFounding tells a peer how far the founding has come.
-func (g *Group) TellFounding(out *nodev1.NodeStatusResponse) {
+// FillFounding fills in how far the founding has come.
+func (g *Group) FillFounding(out *nodev1.NodeStatusResponse) {
 	// Founded is read first: a founder never moves on after it has founded. Who was once taken by
 	// a catalog is of a cluster that is founded, whatever it has lost.
 	out.Founded, out.Expect = g.Founded() || g.admission.taken.Load(), uint32(g.cfg.Expect)

@@ -18,7 +18,7 @@ import (
 // ErrHeldBack says that nodes keep a newer version from being finalised.
 var ErrHeldBack = errors.New("cluster: not all nodes can read it")
 
-// Versions tells which versions of stored state the nodes' builds read.
+// Versions reports which versions of stored state the nodes' builds read.
 type Versions struct {
 	Finalised catalog.Version
 	Common    catalog.Version // newest that all nodes read, so what can be finalised
@@ -152,6 +152,7 @@ func (v *Versions) heldBack() error {
 		ErrHeldBack, v.Newest, text)
 }
 
+// raise cannot be undone: older builds are refused from then on.
 func (g *Group) raise(ctx context.Context, to catalog.Version) error {
 	if _, err := g.Propose(ctx, &catalog.RaiseVersion{Version: to}); err != nil {
 		return fmt.Errorf("cluster: finalising version %d: %w", to, err)

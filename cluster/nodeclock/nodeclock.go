@@ -1,6 +1,6 @@
 // Package nodeclock is a node's clock of the cluster: what package clock computes, run by this
-// machine's clocks and by what other nodes tell on their heartbeats (ADR 0024). It needs a source of
-// time alone; what it tells of, it is given with Run.
+// machine's clocks and by what other nodes say on their heartbeats (ADR 0024). It needs a source of
+// time alone; whom it notifies is given with Run.
 package nodeclock
 
 import (
@@ -61,7 +61,7 @@ type Clock struct {
 	steering *clock.Steering
 	off      time.Duration // of this node's wall clock from the time of the cluster
 	outcome  clock.Outcome
-	told     map[string]time.Duration // when each kind of warning was given, by the monotonic clock
+	warned   map[string]time.Duration // when each kind of warning was given, by the monotonic clock
 }
 
 // Config is what a Clock goes by.
@@ -76,7 +76,7 @@ type Config struct {
 func New(c Config) *Clock {
 	k := &Clock{
 		node: c.Node, log: c.Logger, source: c.Source, limit: c.Skew / 2,
-		heard: make(chan struct{}, 1), told: map[string]time.Duration{},
+		heard: make(chan struct{}, 1), warned: map[string]time.Duration{},
 	}
 	r := k.source.Read()
 	k.began, k.steering = r.Elapsed, clock.NewSteering(c.Skew, r)
@@ -105,7 +105,7 @@ func (k *Clock) StartedMs() int64 {
 type Listener struct {
 	// Nodes returns how many the cluster has, as far as this node knows.
 	Nodes func() int
-	// Turned is told that the time has jumped, or is known at last.
+	// Turned is notified that the time has jumped, or is known at last.
 	Turned func()
 	// Emit takes events of this node.
 	Emit func(event.Event)
@@ -143,12 +143,12 @@ func (k *Clock) steer(l Listener) {
 	if o.Jump != 0 || was.Grade == clock.Unsettled && now.Grade != clock.Unsettled {
 		l.Turned()
 	}
-	k.tell(l, r, o, was.Grade, now.Grade, before, off)
+	k.report(l, r, o, was.Grade, now.Grade, before, off)
 }
 
-// tell tells what an operator should know. A step of the wall clock and a jump of the
+// report logs what an operator should know. A step of the wall clock and a jump of the
 // cluster's time are told at once, what lasts every tellEvery.
-func (k *Clock) tell(l Listener, r clock.Reading, o clock.Outcome, was, grade clock.Grade, before, off time.Duration) {
+func (k *Clock) report(l Listener, r clock.Reading, o clock.Outcome, was, grade clock.Grade, before, off time.Duration) {
 	if o.Step != 0 {
 		k.steps.Add(1)
 		if o.Step.Abs() > k.limit {
@@ -185,18 +185,19 @@ const clockRemedy = "check that NTP runs and is synchronised on all nodes (chron
 func (k *Clock) due(kind string, now time.Duration) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	last, given := k.told[kind]
+	last, given := k.warned[kind]
 	if given && now-last < tellEvery {
 		return false
 	}
-	k.told[kind] = now
+	k.warned[kind] = now
 	return true
 }
 
+// forget lets the next message of a kind be logged at once.
 func (k *Clock) forget(kind string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	delete(k.told, kind)
+	delete(k.warned, kind)
 }
 
 // signed writes a duration with its sign, to the millisecond.
@@ -207,7 +208,7 @@ func signed(d time.Duration) string {
 	return "+" + d.String()
 }
 
-// Warning tells an operator that this node's wall clock is off; "" if it is not.
+// Warning reports that this node's wall clock is off; "" if it is not.
 func (k *Clock) Warning() string {
 	k.mu.Lock()
 	defer k.mu.Unlock()

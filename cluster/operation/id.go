@@ -35,6 +35,7 @@ func ParseID(s string) (ID, error) {
 	return ID{id.NodeID(node), id.Epoch(e), n}, nil
 }
 
+// cutLast is strings.Cut at the last dot: names of nodes may have dots.
 func cutLast(s string) (before, after string, found bool) {
 	i := strings.LastIndexByte(s, '.')
 	if i < 0 {

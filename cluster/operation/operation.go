@@ -112,6 +112,7 @@ type Registry struct {
 	closed  bool
 }
 
+// entry is a job and what is needed to follow it; Registry.mu guards it.
 type entry struct {
 	op      Operation
 	key     string
@@ -170,6 +171,7 @@ func (r *Registry) Start(kind Kind, target string, job Job) (Operation, error) {
 	return e.op, nil
 }
 
+// run ends the entry however the job ends, in a panic too.
 func (r *Registry) run(ctx context.Context, e *entry, job Job) {
 	err := protect(func() error { return job(ctx, func(p Progress) { r.report(e, p) }) })
 	r.mu.Lock()
@@ -201,6 +203,7 @@ func protect(f func() error) (err error) {
 	return f()
 }
 
+// report does nothing once the job has ended: what it began may still report.
 func (r *Registry) report(e *entry, p Progress) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -251,6 +254,7 @@ func (r *Registry) forget() {
 	}
 }
 
+// cut bounds what a job may keep in memory; it may break a rune.
 func cut(s string) string {
 	if len(s) <= MaxDetailBytes {
 		return s

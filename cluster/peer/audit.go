@@ -71,6 +71,7 @@ func auditOf(ctx context.Context, n id.NodeID, node nodev1.NodeClient, list even
 	}
 }
 
+// lastOf is 0 if there are none.
 func lastOf(events []event.Event) uint64 {
 	if len(events) == 0 {
 		return 0
@@ -157,12 +158,14 @@ func (w *Events) askAudit(ctx context.Context, n id.NodeID, list event.AuditList
 	return s, nil
 }
 
+// toEvent leaves the node out: the receiver knows whom it asked.
 func toEvent(e *event.Event) *nodev1.Event {
 	return &nodev1.Event{
 		Seq: e.Seq, AtMs: e.AtMs, Kind: string(e.Kind), Vhost: e.VHost, Name: e.Name, Cause: e.Cause, Detail: e.Detail, Count: e.Count,
 	}
 }
 
+// fromEvent puts in the node that was asked.
 func fromEvent(n id.NodeID, e *nodev1.Event) event.Event {
 	return event.Event{
 		Seq: e.GetSeq(), AtMs: e.GetAtMs(), Node: n, Kind: event.Kind(e.GetKind()), VHost: e.GetVhost(), Name: e.GetName(),
@@ -170,6 +173,7 @@ func fromEvent(n id.NodeID, e *nodev1.Event) event.Event {
 	}
 }
 
+// toRecord writes an event that stands for lost records without the fields of a record.
 func toRecord(e *event.Event) *nodev1.AuditRecord {
 	out := &nodev1.AuditRecord{Event: toEvent(e)}
 	a := e.Audit
@@ -184,6 +188,7 @@ func toRecord(e *event.Event) *nodev1.AuditRecord {
 	return out
 }
 
+// fromRecord is the reverse of toRecord.
 func fromRecord(n id.NodeID, r *nodev1.AuditRecord) event.Event {
 	e := fromEvent(n, r.GetEvent())
 	if e.Kind != event.Audit {

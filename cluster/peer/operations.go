@@ -187,7 +187,7 @@ func WireError(err error) error {
 	return status.Error(code, err.Error())
 }
 
-// ToWire returns an operation as nodes tell it to one another.
+// ToWire returns an operation as nodes send it to one another.
 func ToWire(o operation.Operation) *nodev1.Operation {
 	return &nodev1.Operation{
 		Id: o.ID.String(), Kind: string(o.Kind), Target: o.Target, State: string(o.State), Phase: o.Phase, Done: o.Done, Total: o.Total,

@@ -1,6 +1,6 @@
 // Package peer asks the other nodes: all at once and within a time, with those named that do not
 // answer; about the jobs that run on them, what has happened there, and what their clients have
-// open. It needs the catalog's view, which knows the nodes, and the links to them. What others ask
+// open. It needs the catalog's view, which knows the nodes, and the connections to them. What others ask
 // this node for is answered by the same types.
 package peer
 
@@ -83,7 +83,7 @@ func Each(nodes []id.NodeID, ask func(id.NodeID) bool) []id.NodeID {
 	return those
 }
 
-// ofAll adds what other nodes have to this node's own, by node, and tells each of whose it is.
+// ofAll adds what other nodes have to this node's own, by node, and notes with each whose it is.
 // The nodes that do not answer within Timeout are silent.
 func ofAll[T any](
 	ctx context.Context, p *Peers, own []T, ask func(context.Context, nodev1.NodeClient) ([]T, error), tell func(*T, id.NodeID),

@@ -11,7 +11,7 @@ import (
 	nodev1 "github.com/quorate/quorate/proto/node/v1"
 )
 
-// Ask asks all others at once: who has no link, and who does not answer, is named as silent; what
+// Ask asks all others at once: who has no connection, and who does not answer, is named as silent; what
 // the answers are taken for is joined.
 func TestAsk(t *testing.T) {
 	c := catalog.New()

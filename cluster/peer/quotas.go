@@ -8,7 +8,7 @@ import (
 	nodev1 "github.com/quorate/quorate/proto/node/v1"
 )
 
-// Quotas tells the other nodes this node's figures of subjects, and returns theirs. Those that do not
+// Quotas sends the other nodes this node's figures of subjects, and returns theirs. Those that do not
 // answer within 2 s are left out.
 func (c *Clients) Quotas(ctx context.Context, subjects []clients.QuotaSubject, own []clients.QuotaFigures) map[id.NodeID][]clients.QuotaFigures {
 	ctx, cancel := context.WithTimeout(ctx, Timeout)
@@ -48,6 +48,7 @@ func (c *Clients) ExchangeQuotas(_ context.Context, r *nodev1.QuotasRequest) (*n
 	return &nodev1.QuotasResponse{Figures: quotaFiguresToProto(own)}, nil
 }
 
+// quotaFigures keeps the order, by which both ends know whose figures they are.
 func quotaFigures(all []*nodev1.QuotaFigures) []clients.QuotaFigures {
 	out := make([]clients.QuotaFigures, len(all))
 	for i, f := range all {
@@ -59,6 +60,7 @@ func quotaFigures(all []*nodev1.QuotaFigures) []clients.QuotaFigures {
 	return out
 }
 
+// quotaFiguresToProto keeps the order, by which both ends know whose figures they are.
 func quotaFiguresToProto(all []clients.QuotaFigures) []*nodev1.QuotaFigures {
 	out := make([]*nodev1.QuotaFigures, len(all))
 	for i, f := range all {

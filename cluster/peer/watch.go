@@ -44,6 +44,7 @@ type Position struct {
 	Seq   uint64   `json:"s"`
 }
 
+// clone copies the maps: a caller keeps its cursor while the next one grows.
 func (k *Cursor) clone() Cursor {
 	out := Cursor{Catalog: k.Catalog, Nodes: make(map[id.NodeID]Position, len(k.Nodes)), Audit: make(map[string]Position, len(k.Audit))}
 	for n, p := range k.Nodes {
@@ -252,6 +253,8 @@ func (w *Events) readPeer(ctx context.Context, ask askLog, at Position, known bo
 	}
 }
 
+// askEvents waits until the peer has events after at, or ctx ends. A peer without a known position begins
+// now.
 func (w *Events) askEvents(ctx context.Context, n id.NodeID, at Position, known bool) (eventsOf, error) {
 	s := eventsOf{node: n}
 	node, err := w.peers.Client(n)

@@ -38,7 +38,7 @@ func Uneven(s State) bool {
 // members that run, if possible by the preferred one.
 func Balance(s State) []Transfer { return newBalance(s).plan(len(s.Groups)) }
 
-// Ease plans the first transfers of Balance, limit or a few more, and tells how many groups
+// Ease plans the first transfers of Balance, limit or a few more, and returns how many groups
 // there are that nodes lead beyond an even share.
 func Ease(s State, limit int) (ts []Transfer, beyond int) {
 	b := newBalance(s)
@@ -103,11 +103,13 @@ type balance struct {
 	count   map[id.NodeID]int
 }
 
+// handover is a step of a search: this group's leader goes there.
 type handover struct {
 	group int
 	to    id.NodeID
 }
 
+// newBalance counts the leaders of the groups in s.
 func newBalance(s State) *balance {
 	b := &balance{
 		groups: s.Groups, alive: map[id.NodeID]bool{},
@@ -125,6 +127,7 @@ func newBalance(s State) *balance {
 	return b
 }
 
+// lead moves a leader and keeps the counts.
 func (b *balance) lead(group int, to id.NodeID) {
 	from := b.leaders[group]
 	b.count[from]--
@@ -185,6 +188,7 @@ func (b *balance) pathFrom(start id.NodeID) []handover {
 	return path
 }
 
+// transfers returns what is to be done to get from the leaders as they are to those of b.
 func (b *balance) transfers() (ts []Transfer) {
 	for i, g := range b.groups {
 		if b.leaders[i] != g.Leader {

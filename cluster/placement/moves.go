@@ -43,6 +43,7 @@ type plan struct {
 	moves    []Move
 }
 
+// plan counts the members of each node.
 func (s State) plan() *plan {
 	p := &plan{replicas: map[id.NodeID]int{}, nodes: s.Nodes}
 	for _, g := range s.Groups {
@@ -68,6 +69,7 @@ func (p *plan) best(g Group) id.NodeID {
 	return found
 }
 
+// move adds a move and keeps the counts, so that the next one sees it.
 func (p *plan) move(g Group, join, leave id.NodeID) {
 	p.moves = append(p.moves, Move{Group: g.UID, Join: join, Leave: leave})
 	if join != "" {

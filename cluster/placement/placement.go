@@ -99,6 +99,7 @@ func first(chosen []Candidate, local id.NodeID, locator Locator) id.NodeID {
 	}).Node
 }
 
+// check refuses what would make a choice impossible or ambiguous.
 func check(nodes []Candidate, size int, local id.NodeID, locator Locator) error {
 	if len(nodes) == 0 {
 		return errors.New("placement: there are no nodes to choose from")
@@ -134,6 +135,7 @@ func before(a, b bool) int {
 	}
 }
 
+// names lists nodes for an error.
 func names(nodes []id.NodeID) string {
 	s := make([]string, len(nodes))
 	for i, n := range nodes {

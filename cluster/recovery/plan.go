@@ -43,6 +43,7 @@ func (r *Recovery) logs(g id.GroupID) map[id.NodeID]raftfsm.Stored {
 	return out
 }
 
+// newestReport is the zero Stored if nobody has anything of the group.
 func (r *Recovery) newestReport(g id.GroupID) (newest raftfsm.Stored) {
 	for _, s := range r.logs(g) {
 		if s.Newer(newest) {
@@ -52,6 +53,7 @@ func (r *Recovery) newestReport(g id.GroupID) (newest raftfsm.Stored) {
 	return newest
 }
 
+// decide fills in who is left, which log is the newest and what is to be done. It changes nothing on disk.
 func (r *Recovery) decide(g Group) Group {
 	g.Logs = map[id.NodeID]raftfsm.Stored{}
 	logs := r.logs(g.Group)

@@ -220,6 +220,7 @@ func (r *Recovery) checkNames() error {
 	return errors.Join(faults...)
 }
 
+// nodes are those of the replayed catalog, the lost ones included.
 func (r *Recovery) nodes() []id.NodeID {
 	var out []id.NodeID
 	for n := range r.view.Nodes() {
@@ -288,7 +289,7 @@ func (r *Recovery) force(g *Group) error {
 	return err
 }
 
-// commands tell the catalog who is left.
+// commands record in the catalog who is left.
 func (r *Recovery) commands() (out []raftfsm.Command) {
 	add := func(c catalog.Command) { out = append(out, raftfsm.Command{Header: catalog.AppendCommand(nil, c)}) }
 	for i := range r.Groups[1:] {

@@ -46,16 +46,16 @@ type Config struct {
 	Logger *slog.Logger
 	Life   context.Context // ends when the node begins to stop
 
-	Dir      *datadir.Dir
-	Storage  *storage.Storage
-	Clock    *nodeclock.Clock
-	Disks    *disk.Board
-	Views    *metadata.Views
-	Policies *policy.Matcher
-	Liveness *liveness.Manager
-	Links    Links
-	Catalog  Catalog
-	Events   *event.Journal
+	Dir       *datadir.Dir
+	Storage   *storage.Storage
+	Clock     *nodeclock.Clock
+	Disks     *disk.Board
+	Views     *metadata.Views
+	Policies  *policy.Matcher
+	Liveness  *liveness.Manager
+	Transport Transport
+	Catalog   Catalog
+	Events    *event.Journal
 
 	// BodyCacheBytes bounds the bodies of messages that are kept in memory.
 	BodyCacheBytes int64
@@ -70,14 +70,14 @@ type Config struct {
 	Addressed func(n id.NodeID, address string)
 }
 
-// Links lead to other nodes, as *transport.Mux does.
-type Links interface {
-	// Answer sends on the link that a gateway opened; see transport.Mux.Answer.
+// Transport leads to other nodes, as *transport.Mux does.
+type Transport interface {
+	// Answer sends on the stream that a gateway opened; see transport.Mux.Answer.
 	Answer(p transport.Peer, f *nodev1.Frame, unsent func()) error
 	Connected(n id.NodeID) (id.Epoch, bool)
 	Client(n id.NodeID) (nodev1.NodeClient, error)
 	Raft(g id.GroupID) raft.Transport
-	// Recheck looks again at who may be linked, since the catalog's nodes are others.
+	// Recheck looks again at who may be connected, since the catalog's nodes are others.
 	Recheck()
 }
 
@@ -90,7 +90,7 @@ type Catalog interface {
 	Registered() uint64
 }
 
-// Above is what stands on a Host, is made of it, and is told by it what happens.
+// Above is what stands on a Host, is made of it, and is notified by it of what happens.
 type Above struct {
 	Gateway    Gateway
 	Forwarders Forwarders
@@ -103,15 +103,15 @@ type Above struct {
 type Gateway interface {
 	// Deliver takes deliveries for consumers of this node, in order. It may block.
 	Deliver(q id.QueueUID, ds []traffic.Delivery)
-	// Notice takes what a queue tells one of its consumers.
+	// Notice takes what a queue notifies one of its consumers of.
 	Notice(q id.QueueUID, n quorumq.Notice)
-	// LeaderChanged tells who leads a queue now; "": nobody.
+	// LeaderChanged reports who leads a queue now; "": nobody.
 	LeaderChanged(q id.QueueUID, leader id.NodeID)
 	// QueueDrainDeletes reports that a queue is emptied for its deletion.
 	QueueDrainDeletes(q id.QueueUID)
 	// QueueGone reports that a queue is no more.
 	QueueGone(q id.QueueUID)
-	// Followed tells which view was followed: of its queues all was told.
+	// Followed reports which view was followed: of its queues all was told.
 	Followed(v *catalog.View)
 }
 

@@ -131,6 +131,7 @@ func (q *Member) deliver(ds []quorumq.Delivery, first *Led) {
 	}
 }
 
+// add flushes before a message that would make the frame too large; a larger one goes alone.
 func (b *outbox) add(h traffic.Delivery) {
 	n := len(h.Message) + len(h.Annotations)
 	if b.bytes > 0 && b.bytes+n > maxDeliverBytes {
@@ -140,8 +141,8 @@ func (b *outbox) add(h traffic.Delivery) {
 	b.bytes += n
 }
 
-// flush hands over what was added. What finds no link is dropped: the gateway resumes
-// when the link is up again. What finds no room is delivered later.
+// flush hands over what was added. What finds no stream is dropped: the gateway resumes
+// when the connection is up again. What finds no room is delivered later.
 func (b *outbox) flush() {
 	if len(b.ds) == 0 {
 		return
@@ -154,22 +155,24 @@ func (b *outbox) flush() {
 	b.ds, b.bytes = nil, 0
 }
 
+// send notes what did not leave. What finds no room comes later, by the queue's own record of it.
 func (b *outbox) send() {
 	q, l, ds := b.q, b.first, b.ds
 	var dropped func()
 	if l != nil {
 		dropped = func() { q.box.post(func() { l.unsent.add(ds) }) }
 	}
-	switch err := q.h.cfg.Links.Answer(b.to, deliveriesFrame(q.uid, ds), dropped); {
-	case errors.Is(err, transport.ErrLinkFull):
+	switch err := q.h.cfg.Transport.Answer(b.to, deliveriesFrame(q.uid, ds), dropped); {
+	case errors.Is(err, transport.ErrStreamFull):
 		for i := range ds {
 			q.lose(ds[i].Delivery)
 		}
-	case errors.Is(err, transport.ErrLinkDown) && l != nil:
+	case errors.Is(err, transport.ErrNotConnected) && l != nil:
 		l.unsent.add(ds)
 	}
 }
 
+// deliveriesFrame has the deliveries of one queue for one gateway.
 func deliveriesFrame(q id.QueueUID, ds []traffic.Delivery) *nodev1.Frame {
 	out := make([]*nodev1.Delivery, len(ds))
 	for i := range ds {
@@ -180,6 +183,7 @@ func deliveriesFrame(q id.QueueUID, ds []traffic.Delivery) *nodev1.Frame {
 	}}
 }
 
+// wireDelivery shares the bytes of d, which nobody changes.
 func wireDelivery(d *traffic.Delivery) *nodev1.Delivery {
 	return &nodev1.Delivery{
 		Epoch: uint64(d.Consumer.Epoch), Session: d.Consumer.Session, Tag: d.Consumer.Tag,
@@ -189,7 +193,7 @@ func wireDelivery(d *traffic.Delivery) *nodev1.Delivery {
 	}
 }
 
-// notify brings a notice to the consumer's gateway. What finds no link is repaired when
+// notify brings a notice to the consumer's gateway. What finds no stream is repaired when
 // there is one: checkNodes greets the gateway.
 func (q *Member) notify(n quorumq.Notice) {
 	k := n.Consumer
@@ -197,12 +201,12 @@ func (q *Member) notify(n quorumq.Notice) {
 		q.h.above.Gateway.Notice(q.uid, n)
 		return
 	}
-	err := q.h.cfg.Links.Answer(transport.Peer{Node: k.Node, Epoch: k.Epoch}, &nodev1.Frame{Kind: &nodev1.Frame_Notice{Notice: &nodev1.ConsumerNotice{
+	err := q.h.cfg.Transport.Answer(transport.Peer{Node: k.Node, Epoch: k.Epoch}, &nodev1.Frame{Kind: &nodev1.Frame_Notice{Notice: &nodev1.ConsumerNotice{
 		Queue: uint64(q.uid), Epoch: uint64(k.Epoch), Session: k.Session, Tag: k.Tag, Kind: uint32(n.Kind),
 		First: uint64(n.Messages.First), Last: uint64(n.Messages.Last),
 	}}}, nil)
 	switch {
-	case errors.Is(err, transport.ErrLinkFull):
+	case errors.Is(err, transport.ErrStreamFull):
 		q.again(func() { q.notify(n) })
 	case err != nil:
 		q.h.cfg.Logger.Debug("notice not sent", "queue", q.uid.String(), "node", k.Node, "error", err)

@@ -30,12 +30,12 @@ func (q *Member) dropped(n uint64) {
 		return
 	}
 	d.waiting = true
-	time.AfterFunc(max(0, droppedEvery-time.Since(d.at)), func() { q.box.post(q.tellDropped) })
+	time.AfterFunc(max(0, droppedEvery-time.Since(d.at)), func() { q.box.post(q.reportDropped) })
 }
 
-// tellDropped tells, on a worker, what was dropped since it last did. A leader that is none any
+// reportDropped reports, on a worker, what was dropped since it last did. A leader that is none any
 // more tells too: nobody else knows.
-func (q *Member) tellDropped() {
+func (q *Member) reportDropped() {
 	d := &q.drop
 	d.mu.Lock()
 	n := d.count

@@ -11,16 +11,16 @@ import (
 // limit may pass it with every message.
 const fullEvery = time.Second
 
-// fullness tells when a queue comes to its limit and when it has room again (LEN-7). The
+// fullness reports when a queue comes to its limit and when it has room again (LEN-7). The
 // apply path alone uses seen; mu guards the rest.
 type fullness struct {
 	seen bool
 
-	mu      sync.Mutex
-	is      bool
-	told    bool
-	at      time.Time // of the last event
-	waiting bool      // a timer will look again
+	mu       sync.Mutex
+	is       bool
+	reported bool
+	at       time.Time // of the last event
+	waiting  bool      // a timer will look again
 }
 
 // lookFull compares with what was seen before, on the apply path of the leader.
@@ -38,15 +38,15 @@ func (q *Member) lookFull() {
 		return
 	}
 	f.waiting = true
-	time.AfterFunc(max(0, fullEvery-time.Since(f.at)), func() { q.box.post(q.tellFull) })
+	time.AfterFunc(max(0, fullEvery-time.Since(f.at)), func() { q.box.post(q.reportFull) })
 }
 
-// tellFull tells, on a worker, what the queue has come to.
-func (q *Member) tellFull() {
+// reportFull reports, on a worker, what the queue has come to.
+func (q *Member) reportFull() {
 	f := &q.full
 	f.mu.Lock()
-	is, changed := f.is, f.is != f.told
-	f.waiting, f.told = false, is
+	is, changed := f.is, f.is != f.reported
+	f.waiting, f.reported = false, is
 	if changed {
 		f.at = time.Now()
 	}

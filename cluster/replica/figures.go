@@ -117,7 +117,7 @@ type Progress struct {
 	Done, Total uint64
 }
 
-// Progress tells how far the groups are that the view had at the index. It looks at every group
+// Progress reports how far the groups are that the view had at the index. It looks at every group
 // while leaders are elected.
 func (h *Host) Progress(index uint64) Progress {
 	if h.Ready(index) != nil {

@@ -50,7 +50,7 @@ const reconcileRetry = time.Second
 // costs the same however many queues there are.
 func (h *Host) follow(v *catalog.View) error {
 	if h.seen.NodeSet() != v.NodeSet() {
-		h.cfg.Links.Recheck()
+		h.cfg.Transport.Recheck()
 		h.checkNodes()
 	}
 	h.hear(v)
@@ -159,6 +159,7 @@ func (h *Host) reconfigure(v *catalog.View) {
 	}
 }
 
+// noteChanging notes whether the catalog has a change of members open for the queue.
 func (h *Host) noteChanging(uid id.QueueUID, changes bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -31,7 +31,7 @@ import (
 	"github.com/quorate/quorate/raftfsm"
 )
 
-// testHost is the host of node "a" over real parts below it, with links to nobody, and a catalog
+// testHost is the host of node "a" over real parts below it, with connections to nobody, and a catalog
 // that takes commands at once. What lies above is in seen.
 type testHost struct {
 	*Host
@@ -52,12 +52,12 @@ type noTraffic struct{}
 
 func (noTraffic) HandleRequest(transport.Peer, *nodev1.Frame, func(*nodev1.Frame) error) {}
 func (noTraffic) HandleAnswer(transport.Peer, *nodev1.Frame)                             {}
-func (noTraffic) LinkUp(transport.Peer)                                                  {}
-func (noTraffic) LinkDown(transport.Peer)                                                {}
+func (noTraffic) PeerUp(transport.Peer)                                                  {}
+func (noTraffic) PeerDown(transport.Peer)                                                {}
 func (noTraffic) Inbound(transport.Peer, bool)                                           {}
 
-// lateLinks are those of a mux that is made after what it needs.
-type lateLinks struct{ *transport.Mux }
+// lateMux is a mux that is made after what needs it.
+type lateMux struct{ *transport.Mux }
 
 // seen is what a host has told those above.
 type seen struct {
@@ -141,8 +141,8 @@ func (h *testHost) start(edit func(*Config)) {
 	})
 	check(err)
 	now := nodeclock.New(nodeclock.Config{Node: "a", Source: nodeclock.Machine(), Skew: clock.DefaultLimit, Logger: log})
-	var links lateLinks
-	live, err := liveness.New(liveness.Config{Node: "a", Links: &links, Dead: func(id.NodeID) bool { return false }, Logger: log, Judged: func() {}})
+	var links lateMux
+	live, err := liveness.New(liveness.Config{Node: "a", Transport: &links, Dead: func(id.NodeID) bool { return false }, Logger: log, Judged: func() {}})
 	check(err)
 	links.Mux, err = transport.New(transport.Config{
 		Node: "a", Epoch: epoch, Store: dir.Store().Name, Cluster: h.t.Name(), Handler: noTraffic{}, Heartbeats: live, Logger: log,
@@ -151,7 +151,7 @@ func (h *testHost) start(edit func(*Config)) {
 	journal := event.NewJournal(event.JournalConfig{Node: "a", Logger: log, View: h.views.View, NowMs: now.NowMs, StartedMs: now.StartedMs})
 	c := Config{
 		Node: "a", Epoch: epoch, Logger: log, Life: ctx, Dir: dir, Storage: h.storage, Clock: now, Disks: board, Views: h.views,
-		Policies: &policy.Matcher{}, Liveness: live, Links: links.Mux, Catalog: h, Events: journal, BodyCacheBytes: 1 << 20,
+		Policies: &policy.Matcher{}, Liveness: live, Transport: links.Mux, Catalog: h, Events: journal, BodyCacheBytes: 1 << 20,
 		ReachChanged: func() <-chan struct{} { return nil }, Addressed: func(id.NodeID, string) {},
 	}
 	if edit != nil {

@@ -95,7 +95,7 @@ func (h *Host) resting(after time.Duration) []resting {
 }
 
 // rests returns the group as it is if this member leads it, nothing is under way, and
-// nobody would miss it; nil otherwise.
+// nothing depends on it; nil otherwise.
 func (q *Member) rests(after time.Duration) *nodev1.RestingGroup {
 	l := q.led.Load()
 	s := q.group.Stats()
@@ -107,7 +107,7 @@ func (q *Member) rests(after time.Duration) *nodev1.RestingGroup {
 		return nil
 	}
 	for _, m := range r.Members {
-		if _, up := q.h.cfg.Links.Connected(m); !up && m != q.h.cfg.Node {
+		if _, up := q.h.cfg.Transport.Connected(m); !up && m != q.h.cfg.Node {
 			return nil
 		}
 	}
@@ -143,7 +143,7 @@ func (h *Host) layDown(all []resting) {
 	})
 }
 
-// layDownPeers asks the nodes of all other members, and tells for each group whether all
+// layDownPeers asks the nodes of all other members, and returns for each group whether all
 // of them are closed.
 func (h *Host) layDownPeers(all []resting) []bool {
 	at := map[id.NodeID][]int{}
@@ -178,10 +178,11 @@ func (h *Host) layDownPeers(all []resting) []bool {
 	return closed
 }
 
+// askToHibernate returns nothing for a peer that does not answer: its members stay open.
 func (h *Host) askToHibernate(n id.NodeID, r *nodev1.HibernateRequest) []bool {
 	ctx, cancel := context.WithTimeout(h.cfg.Life, hibernateTimeout)
 	defer cancel()
-	peer, err := h.cfg.Links.Client(n)
+	peer, err := h.cfg.Transport.Client(n)
 	var w *nodev1.HibernateResponse
 	if err == nil {
 		w, err = peer.Hibernate(ctx, r)

@@ -18,7 +18,7 @@ import (
 
 // Host holds this node's members of queue groups. The set of groups belongs to the
 // reconcile loop, which alone opens and closes them; mu guards the map for all others.
-// Exported methods may be called concurrently, those of the links and of gateways from Start on.
+// Exported methods may be called concurrently, those of the transport and of gateways from Start on.
 type Host struct {
 	cfg    Config
 	above  Above // given to Start, and read by nobody before
@@ -102,7 +102,7 @@ func New(c Config) *Host {
 }
 
 // Start follows the view from now on: it opens the node's members, until Config.Life ends, and
-// tells those above what happens. It is called once, when those above are there.
+// notifies those above of what happens. It is called once, when those above are there.
 func (h *Host) Start(above Above) {
 	h.above = above
 	done := h.cfg.Life.Done()
@@ -232,7 +232,7 @@ func (h *Host) checkNodes() {
 	}
 }
 
-// Turned takes that the time of the cluster was set.
+// Turned notes that the time of the cluster was set.
 func (h *Host) Turned() { h.timers.turn() }
 
 // Mends gets a value when a member has lost what it had stored; it is of capacity 1.
@@ -242,7 +242,7 @@ func (h *Host) Mends() <-chan struct{} { return h.mends }
 // capacity 1.
 func (h *Host) Changes() <-chan struct{} { return h.changes }
 
-// Inbound takes that a peer's link to this node came up or went down.
+// Inbound notes that a peer's queue stream to this node came up or went down.
 func (h *Host) Inbound(p transport.Peer, up bool) {
 	if h.peers.inbound(p, up) {
 		h.checkNodes()
@@ -256,7 +256,7 @@ func (h *Host) Heard(n id.NodeID, epoch id.Epoch) {
 	}
 }
 
-// Ended takes that a node's process is no more.
+// Ended notes that a node's process is no more.
 func (h *Host) Ended(n id.NodeID) {
 	if h.peers.hasEnded(n) {
 		h.cfg.Logger.Info("a node's process has ended: nothing listens at its address", "peer", n)
@@ -264,7 +264,7 @@ func (h *Host) Ended(n id.NodeID) {
 	}
 }
 
-// followReach takes which nodes answer, as they are judged, until done: a link may be up for long
+// followReach takes which nodes answer, as they are judged, until done: a connection may be up for long
 // after the node at its other end has frozen, or the way there is cut.
 func (h *Host) followReach(done <-chan struct{}) {
 	for {
@@ -272,7 +272,7 @@ func (h *Host) followReach(done <-chan struct{}) {
 		news := false
 		for r := range h.cfg.Views.View().Nodes() {
 			n := r.ID
-			_, up := h.cfg.Links.Connected(n)
+			_, up := h.cfg.Transport.Connected(n)
 			if n != h.cfg.Node && h.peers.answers(n, !up || h.cfg.Liveness.Reaches(n)) {
 				news = true
 			}
@@ -296,7 +296,7 @@ func (h *Host) over(n id.NodeID) bool {
 	return v.Forgotten(n) || known && r.Vacant
 }
 
-// Ready tells how many groups are not open yet, of those that the view had at the index.
+// Ready reports how many groups are not open yet, of those that the view had at the index.
 func (h *Host) Ready(index uint64) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -62,29 +62,29 @@ func TestHostTellsThoseAbove(t *testing.T) {
 	}
 }
 
-// noLink are links that find none for deliveries while down is set, and swallow them before.
-type noLink struct {
-	Links
+// cutTransport finds no stream for deliveries while down is set, and swallows them before.
+type cutTransport struct {
+	Transport
 	down atomic.Bool
 	left atomic.Int64 // frames
 }
 
-func (l *noLink) Answer(p transport.Peer, f *nodev1.Frame, unsent func()) error {
+func (l *cutTransport) Answer(p transport.Peer, f *nodev1.Frame, unsent func()) error {
 	if f.GetDeliveries() == nil {
-		return l.Links.Answer(p, f, unsent)
+		return l.Transport.Answer(p, f, unsent)
 	}
 	if l.down.Load() {
-		return fmt.Errorf("%w: made up", transport.ErrLinkDown)
+		return fmt.Errorf("%w: made up", transport.ErrNotConnected)
 	}
 	l.left.Add(1)
 	return nil
 }
 
-// DEL-8: what found no link never left. While its session ends, its gateway gets none of it.
-func TestNoLinkReturns(t *testing.T) {
+// DEL-8: what found no stream never left. While its session ends, its gateway gets none of it.
+func TestNoStreamReturns(t *testing.T) {
 	t.Parallel()
-	var links noLink
-	h := newTestHost(t, func(c *Config) { links.Links, c.Links = c.Links, &links })
+	var links cutTransport
+	h := newTestHost(t, func(c *Config) { links.Transport, c.Transport = c.Transport, &links })
 	uid := h.declare("q")
 	h.Inbound(transport.Peer{Node: "b", Epoch: 1}, true)
 	gone := h.consume(uid, "b")

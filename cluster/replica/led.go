@@ -29,7 +29,7 @@ type Led struct {
 	// degraded is why dead-lettering is weaker than asked for, as it was told last.
 	degraded string
 	emptied  bool                   // it was told to empty itself for its deletion
-	told     map[id.NodeID]presence // what the queue was told of nodes
+	reported map[id.NodeID]presence // what the queue was told of nodes
 	unsent   unsent
 }
 
@@ -39,6 +39,7 @@ func (l *Led) UID() id.QueueUID { return l.queue.uid }
 // Term returns the term of the leadership.
 func (l *Led) Term() uint64 { return l.term }
 
+// check is asked before each use: leadership ends without notice.
 func (l *Led) check() error {
 	if l.ceased.Load() {
 		return fmt.Errorf("%w: queue %s: this node no longer leads it in term %d", traffic.ErrUnavailable, l.queue.uid, l.term)

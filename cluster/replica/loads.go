@@ -40,14 +40,16 @@ func (l *loads) at(v *catalog.View) map[id.NodeID]Load {
 	defer l.mu.Unlock()
 	if v.Index() >= l.view.Index() {
 		for was, is := range v.ChangedQueues(l.view) {
-			l.take(was, is)
+			l.applyRecord(was, is)
 		}
 		l.view = v
 	}
 	return maps.Clone(l.nodes)
 }
 
-func (l *loads) take(was, is *catalog.QueueRecord) {
+// applyRecord counts a queue as it is now and no more as it was; nil: it was not, or is no more. l.mu is
+// held.
+func (l *loads) applyRecord(was, is *catalog.QueueRecord) {
 	if was != nil {
 		for _, m := range was.Members {
 			l.add(m, -1, 0)

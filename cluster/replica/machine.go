@@ -25,6 +25,7 @@ type queueMachine struct {
 // queue has none.
 type decoders struct{ free sync.Pool }
 
+// get returns one for the caller alone until it is put back.
 func (d *decoders) get() *queueDecoder {
 	if free, ok := d.free.Get().(*queueDecoder); ok {
 		return free
@@ -32,6 +33,7 @@ func (d *decoders) get() *queueDecoder {
 	return new(queueDecoder)
 }
 
+// newQueueMachine returns an empty machine. It calls spoke with the nodes whose commands it applies.
 func newQueueMachine(uid id.QueueUID, d *decoders, spoke func(id.NodeID)) *queueMachine {
 	return &queueMachine{
 		decoders: d,
@@ -63,6 +65,7 @@ func (m *queueMachine) Apply(meta raftfsm.Meta, header []byte, bodies int) (quor
 // queueDecoder decodes commands that stand beside bodies.
 type queueDecoder struct{ quorumq.Decoder }
 
+// command refuses commands whose bodies are not those that they count on.
 func (d *queueDecoder) command(header []byte, bodies int) (quorumq.Command, error) {
 	c, err := d.Decode(header)
 	if err != nil {
@@ -91,7 +94,7 @@ type prelude struct {
 	message   quorumq.MsgID
 }
 
-// look reads a command as readable does, and tells what comes before it is proposed.
+// look reads a command as readable does, and returns what comes before it is proposed.
 func (d *decoders) look(c raftfsm.Command) (before prelude, ok bool) {
 	decoder := d.get()
 	defer d.free.Put(decoder)
@@ -154,6 +157,7 @@ func (m *queueMachine) Now() int64 { return int64(m.queue.Now()) }
 // Freeze returns the queue's state of this moment.
 func (m *queueMachine) Freeze() raftfsm.Frozen { return frozenQueue{m.queue.Freeze()} }
 
+// frozenQueue writes a snapshot of the machine as it was, while that goes on.
 type frozenQueue struct{ *quorumq.Frozen }
 
 // Live yields the bodies that the queue refers to.

@@ -109,7 +109,7 @@ func openMember(h *Host, r *catalog.QueueRecord) (*Member, error) {
 		Effector:  q,
 		Storage:   storage,
 		Snapshots: snapshots,
-		Transport: h.cfg.Links.Raft(r.UID.Group()),
+		Transport: h.cfg.Transport.Raft(r.UID.Group()),
 		Logger:    h.cfg.Logger,
 		Driven:    true,
 		OnChange:  q.noteChange,
@@ -205,7 +205,7 @@ func (q *Member) Leading(leading bool, term uint64) {
 	if !leading {
 		return
 	}
-	l := &Led{queue: q, term: term, told: map[id.NodeID]presence{}, unsent: newUnsent()}
+	l := &Led{queue: q, term: term, reported: map[id.NodeID]presence{}, unsent: newUnsent()}
 	q.led.Store(l)
 	q.box.post(func() {
 		q.h.above.Forwarders.Leading(l)
@@ -236,7 +236,7 @@ func (q *Member) spoke(n id.NodeID) {
 		return
 	}
 	q.box.post(func() {
-		delete(l.told, n)
+		delete(l.reported, n)
 		q.checkNodes()
 	})
 }
@@ -266,7 +266,7 @@ func (q *Member) submit(c raftfsm.Command, done func(quorumq.Reply, error)) {
 func (q *Member) purge(c raftfsm.Command, done func(quorumq.Reply, error)) {
 	l := q.led.Load()
 	if l == nil {
-		q.group.Submit(c, done) // which tells who leads
+		q.group.Submit(c, done) // whose answer says who leads
 		return
 	}
 	q.h.above.Forwarders.Purging(l, func(arrived uint64, release func()) {

@@ -7,7 +7,7 @@ import (
 	"github.com/quorate/quorate/quorumq"
 )
 
-// checkNodes tells the queue of nodes with sessions what it does not know yet: that they
+// checkNodes notifies the queue of nodes with sessions what it does not know yet: that they
 // are there, gone, or started anew (DC-1). Workers only.
 func (q *Member) checkNodes() {
 	l := q.led.Load()
@@ -32,27 +32,27 @@ func (q *Member) checkNodes() {
 		if over {
 			p = presence{epoch: p.epoch + 1, up: true} // a life after all that it had ends them
 		}
-		if l.told[n] == p {
+		if l.reported[n] == p {
 			continue
 		}
-		l.told[n] = p
-		q.tell(l, n, p, keys)
+		l.reported[n] = p
+		q.reportNode(l, n, p, keys)
 		if p.up && !over {
-			// What the Lead command told, or the old leader, may have found no link.
+			// What the Lead command told, or the old leader, may have found no stream.
 			q.greet(keys)
 		}
 	}
 	// A node without sessions is told about when it has some again.
-	for n := range l.told {
+	for n := range l.reported {
 		if _, has := sessions[n]; !has {
-			delete(l.told, n)
+			delete(l.reported, n)
 		}
 	}
 }
 
-// tell proposes what is known of a node, and then ends its consumers if its process is no more: by
+// reportNode proposes what is known of a node, and then ends its consumers if its process is no more: by
 // then it is known of all that they were assigned whether it left.
-func (q *Member) tell(l *Led, n id.NodeID, p presence, sessions []quorumq.SessionKey) {
+func (q *Member) reportNode(l *Led, n id.NodeID, p presence, sessions []quorumq.SessionKey) {
 	var c quorumq.Command = &quorumq.NodeDown{Node: n, Epoch: p.epoch}
 	if p.up {
 		c = &quorumq.NodeUp{Node: n, Epoch: p.epoch}
@@ -60,10 +60,10 @@ func (q *Member) tell(l *Led, n id.NodeID, p presence, sessions []quorumq.Sessio
 	q.propose(c, func(err error) {
 		switch {
 		case err != nil:
-			q.again(func() { delete(l.told, n); q.checkNodes() })
+			q.again(func() { delete(l.reported, n); q.checkNodes() })
 		case p.ended:
 			q.box.post(func() {
-				if l.told[n] == p {
+				if l.reported[n] == p {
 					q.closeConsumers(l, n, sessions)
 				}
 			})
@@ -89,7 +89,7 @@ func (q *Member) closeConsumers(l *Led, n id.NodeID, sessions []quorumq.SessionK
 		}
 		q.propose(&quorumq.SessionClosed{Session: s}, func(err error) {
 			if err != nil {
-				q.again(func() { delete(l.told, n); q.checkNodes() })
+				q.again(func() { delete(l.reported, n); q.checkNodes() })
 			}
 		})
 	}

@@ -106,6 +106,7 @@ func (h *Host) readNotes() {
 	}
 }
 
+// readNote returns the record of one hibernated queue, or what is wrong with it.
 func readNote(f sealed.Field) (id.QueueUID, *asleep, error) {
 	uid, err := strconv.ParseUint(f.Key, 10, 64)
 	var n note

@@ -64,7 +64,7 @@ func TestTimers(t *testing.T) {
 	})
 }
 
-// What a host knows of a peer: epochs win over links, and links over one another in time.
+// What a host knows of a peer: epochs win over connections, and connections over one another in time.
 func TestPeers(t *testing.T) {
 	p := newPeers("self", 7)
 	if got := p.presence("self"); got != (presence{epoch: 7, up: true}) {

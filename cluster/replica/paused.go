@@ -25,6 +25,7 @@ type paused struct {
 // minSweep is how many consumers are held back before gone ones are looked for.
 const minSweep = 64
 
+// add keeps count in step with set, which readers look at first.
 func (b *paused) add(c quorumq.ConsumerKey) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -35,6 +36,7 @@ func (b *paused) add(c quorumq.ConsumerKey) {
 	b.count.Store(int64(len(b.set)))
 }
 
+// remove keeps count in step with set, which readers look at first.
 func (b *paused) remove(c quorumq.ConsumerKey) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -42,6 +44,7 @@ func (b *paused) remove(c quorumq.ConsumerKey) {
 	b.count.Store(int64(len(b.set)))
 }
 
+// holds takes no lock while nothing is paused, which is nearly always.
 func (b *paused) holds(c quorumq.ConsumerKey) bool {
 	if b.count.Load() == 0 {
 		return false

@@ -17,10 +17,11 @@ type peers struct {
 	seen map[id.NodeID]*peerState
 }
 
+// peerState is what is known of a peer; peers.mu guards it.
 type peerState struct {
-	epoch id.Epoch // newest known; from the link or the catalog
-	up    bool     // its queue link to this node is up, in that epoch
-	// silent reports that it does not answer, though the link is up.
+	epoch id.Epoch // newest known; from the connection or the catalog
+	up    bool     // its queue stream to this node is up, in that epoch
+	// silent reports that it does not answer, though the connection is up.
 	silent bool
 	// ended reports that its process is no more: nothing listens where it was.
 	ended bool
@@ -37,6 +38,7 @@ func newPeers(self id.NodeID, epoch id.Epoch) *peers {
 	return &peers{self: self, epoch: epoch, seen: map[id.NodeID]*peerState{}}
 }
 
+// state returns the peer's state, a new one if need be. p.mu is held.
 func (p *peers) state(n id.NodeID) *peerState {
 	s := p.seen[n]
 	if s == nil {
@@ -46,7 +48,7 @@ func (p *peers) state(n id.NodeID) *peerState {
 	return s
 }
 
-// inbound takes that a peer's link came up or went down; true if anything changed.
+// inbound notes that a peer's queue stream came up or went down; true if anything changed.
 func (p *peers) inbound(from transport.Peer, up bool) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -65,7 +67,7 @@ func (p *peers) inbound(from transport.Peer, up bool) bool {
 	return s.presence() != before
 }
 
-// answers takes whether a node answers on its links; true if anything changed.
+// answers takes whether a node answers on its connections; true if anything changed.
 func (p *peers) answers(n id.NodeID, does bool) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -75,7 +77,7 @@ func (p *peers) answers(n id.NodeID, does bool) bool {
 	return s.presence() != before
 }
 
-// hasEnded takes that nothing listens where a node was; true if that is news. A link from it is
+// hasEnded notes that nothing listens where a node was; true if that is news. A connection from it is
 // the better proof that it lives.
 func (p *peers) hasEnded(n id.NodeID) bool {
 	p.mu.Lock()
@@ -91,7 +93,7 @@ func (s *peerState) presence() presence {
 }
 
 // heard takes an epoch that the catalog or gossip tells; true if it is news. Whether the
-// node is there is for its link alone to say: gossip errs when machines are busy.
+// node is there is for its connection alone to say: gossip errs when machines are busy.
 func (p *peers) heard(n id.NodeID, epoch id.Epoch) bool {
 	if n == p.self {
 		return false
@@ -106,6 +108,7 @@ func (p *peers) heard(n id.NodeID, epoch id.Epoch) bool {
 	return false
 }
 
+// presence is that of a node that was never heard of if nothing is known of it.
 func (p *peers) presence(n id.NodeID) presence {
 	if n == p.self {
 		return presence{epoch: p.epoch, up: true}

@@ -27,7 +27,7 @@ func (h *Host) HandleRequest(from transport.Peer, f *nodev1.Frame, reply func(*n
 }
 
 // handleCommand gives a peer's command to the local member and sends the reply back. A
-// reply that finds no link is lost: the gateway asks again.
+// reply that finds no stream is lost: the gateway asks again.
 func (h *Host) handleCommand(c *nodev1.QueueCommand, reply func(*nodev1.Frame) error) {
 	q := id.QueueUID(c.GetQueue())
 	if len(c.GetHeader()) == 0 {
@@ -62,6 +62,7 @@ func (h *Host) handleCommand(c *nodev1.QueueCommand, reply func(*nodev1.Frame) e
 	})
 }
 
+// handleResume answers with what the consumer holds after r.After, as much as there is room for.
 func (h *Host) handleResume(from transport.Peer, r *nodev1.Resume, reply func(*nodev1.Frame) error) {
 	q := id.QueueUID(r.GetQueue())
 	key := quorumq.ConsumerKey{
@@ -87,18 +88,19 @@ func (h *Host) handleResume(from transport.Peer, r *nodev1.Resume, reply func(*n
 	})
 }
 
-// reply sends a reply on the link on which it was asked for. Where there is no room it tries again, for the gateway would wait
-// as long as the link is up.
+// reply sends a reply on the stream on which it was asked for. Where there is no room it tries again, for the gateway would wait
+// as long as the connection is up.
 func (h *Host) reply(q id.QueueUID, r *nodev1.QueueReply, send func(*nodev1.Frame) error) {
 	err := send(&nodev1.Frame{Kind: &nodev1.Frame_QueueReply{QueueReply: r}})
 	switch {
-	case errors.Is(err, transport.ErrLinkFull) && h.cfg.Life.Err() == nil:
+	case errors.Is(err, transport.ErrStreamFull) && h.cfg.Life.Err() == nil:
 		time.AfterFunc(hostRetry, func() { h.reply(q, r, send) })
 	case err != nil:
 		h.cfg.Logger.Debug("reply not sent", "queue", q.String(), "error", err)
 	}
 }
 
+// wireReply leaves out what is answered by other frames.
 func wireReply(r quorumq.Reply) *nodev1.QueueReply {
 	w := &nodev1.QueueReply{
 		Code:      uint32(r.Code),
@@ -113,6 +115,7 @@ func wireReply(r quorumq.Reply) *nodev1.QueueReply {
 	return w
 }
 
+// queueError maps errors to kinds, which tell the gateway whether the command may be sent again.
 func queueError(err error) *nodev1.QueueError {
 	e := &nodev1.QueueError{Kind: nodev1.QueueError_KIND_UNKNOWN_OUTCOME, Text: err.Error()}
 	var redirect *raftfsm.NotLeaderError

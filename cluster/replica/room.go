@@ -74,7 +74,7 @@ func (h *Host) Relieve(ctx context.Context) error {
 	})
 }
 
-// HangsChanged tells the members that a write to the disk has begun to hang, or has come back.
+// HangsChanged notifies the members that a write to the disk has begun to hang, or has come back.
 func (h *Host) HangsChanged() {
 	for _, q := range h.Members() {
 		q.group.HangsChanged()

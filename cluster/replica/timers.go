@@ -28,6 +28,7 @@ type timers struct {
 	turns chan struct{} // of capacity 1: the time of the cluster was set
 }
 
+// timer is the earliest deadline of a queue that is led here.
 type timer struct {
 	queue id.QueueUID
 	at    quorumq.Time // by the queue's time
@@ -35,6 +36,7 @@ type timer struct {
 	place int          // in the heap
 }
 
+// newTimers returns an empty set. due is called without a lock.
 func newTimers(now func() int64, due func(id.QueueUID, quorumq.Time), turned func()) *timers {
 	return &timers{
 		now: now, due: due, turned: turned,
@@ -136,6 +138,7 @@ func (t *timers) run(stop <-chan struct{}) {
 	}
 }
 
+// first returns a copy: the timer may be moved meanwhile.
 func (t *timers) first() (timer, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

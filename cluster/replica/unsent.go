@@ -8,7 +8,7 @@ import (
 )
 
 // unsent is what certainly never left this node of what a queue has assigned to consumers of
-// others, in one leadership: deliveries that found no link, or waited for one that broke. Whatever
+// others, in one leadership: deliveries that found no stream, or waited for one that broke. Whatever
 // sends deliveries once more forgets the consumer first. It belongs to the worker that runs
 // the queue's mailbox.
 type unsent struct {

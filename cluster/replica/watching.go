@@ -7,7 +7,7 @@ import (
 )
 
 // watcher knows the members whose leader, term or state may have changed. One goroutine of
-// the node tells of all of them, where each group would need one to wait.
+// the node watches all of them, where each group would need one to wait.
 type watcher struct {
 	wake chan struct{} // of capacity 1
 
@@ -15,7 +15,7 @@ type watcher struct {
 	todo []*Member
 }
 
-// add does not block. A member that is there already is told of once.
+// add does not block. A member that is there already is reported once.
 func (w *watcher) add(q *Member) {
 	if !q.changed.CompareAndSwap(false, true) {
 		return
@@ -29,7 +29,7 @@ func (w *watcher) add(q *Member) {
 	}
 }
 
-// run tells until stop is closed.
+// run reports changes until stop is closed.
 func (w *watcher) run(stop <-chan struct{}) {
 	for {
 		select {
@@ -43,14 +43,14 @@ func (w *watcher) run(stop <-chan struct{}) {
 		w.mu.Unlock()
 		for _, q := range todo {
 			q.changed.Store(false)
-			q.tellChange()
+			q.reportChange()
 		}
 	}
 }
 
-// tellChange tells the gateway of a new leader, and liveness of every change. It belongs
+// reportChange notifies the gateway of a new leader, and liveness of every change. It belongs
 // to the watcher's goroutine.
-func (q *Member) tellChange() {
+func (q *Member) reportChange() {
 	if q.ctx.Err() != nil {
 		return
 	}

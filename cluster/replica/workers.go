@@ -12,6 +12,7 @@ type workers struct {
 	running sync.WaitGroup
 }
 
+// startWorkers starts n goroutines, which run until close.
 func startWorkers(n int) *workers {
 	w := &workers{}
 	w.wake = sync.NewCond(&w.mu)
@@ -21,6 +22,7 @@ func startWorkers(n int) *workers {
 	return w
 }
 
+// schedule puts a mailbox in line. It must not be in line already, or two workers would run it.
 func (w *workers) schedule(m *mailbox) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -28,6 +30,7 @@ func (w *workers) schedule(m *mailbox) {
 	w.wake.Signal()
 }
 
+// run lets each mailbox do a bounded part, then the others, so that no queue starves another.
 func (w *workers) run() {
 	for {
 		w.mu.Lock()
@@ -104,6 +107,7 @@ func (m *mailbox) gather(add func(e *effects, waiting int) (added int)) {
 	m.signal()
 }
 
+// signal puts the mailbox in line once, however much it gets; m.mu is held.
 func (m *mailbox) signal() {
 	if m.open && !m.scheduled {
 		m.scheduled = true

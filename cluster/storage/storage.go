@@ -1,6 +1,6 @@
 // Package storage is where the groups of a node's queues keep their log, term and vote: one log
 // for all of them, in the node's data directory. It knows what is stored of which queue, and what
-// is lost. It needs the data directory, and tells whoever opens it when the log fails, when a
+// is lost. It needs the data directory, and notifies whoever opens it when the log fails, when a
 // group's entries cannot be read, and when room runs short.
 package storage
 
@@ -17,7 +17,7 @@ import (
 	"github.com/quorate/quorate/wal/vfs"
 )
 
-// Config is what the log of a node rests on. What it tells may come before Open returns, and from
+// Config is what the log of a node rests on. Its calls may come before Open returns, and from
 // any goroutine; it must not block.
 type Config struct {
 	Dir *datadir.Dir
@@ -26,7 +26,7 @@ type Config struct {
 	Logger *slog.Logger
 	// TailBytes, LowBytes and FloorBytes are as those of wal.Config.
 	TailBytes, LowBytes, FloorBytes int64
-	// Failed is told that nothing is written any more; Lost, that a group's entries cannot be
+	// Failed is notified that nothing is written any more; Lost, that a group's entries cannot be
 	// read; Pressed, that the room on the disk has passed a limit; Opening, how many segments of
 	// how many are read.
 	Failed  func(error)
@@ -68,7 +68,7 @@ func Open(c Config) (*Storage, error) {
 	return &Storage{Log: log, dir: c.Dir}, nil
 }
 
-// remedyRebuild tells an operator what to do about a member that is kept closed.
+// remedyRebuild is what to do about a member that is kept closed.
 const remedyRebuild = "restore them, or let this member be rebuilt from its peers"
 
 // Queue opens a queue's part of the node's log. It fails with wal.ErrLost, or another sign of

@@ -20,6 +20,7 @@ type absent struct {
 	turned uint64 // calls refused: too many, or the group did not come
 }
 
+// absentCalls are the calls that wait for one group, oldest first.
 type absentCalls struct {
 	calls []inboundCall
 	bytes int
@@ -121,7 +122,7 @@ func (a *absent) take(g id.GroupID) []inboundCall {
 	return w.calls
 }
 
-// close lets go of everything: the links end.
+// close lets go of everything: the streams end.
 func (a *absent) close() {
 	for g := range a.groups {
 		a.take(g)

@@ -14,30 +14,32 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
+	"github.com/quorate/quorate/cluster/frame"
 	"github.com/quorate/quorate/id"
 	nodev1 "github.com/quorate/quorate/proto/node/v1"
 )
 
-// service answers peers: links and snapshots itself, all else by Config.Calls.
+// service answers peers: streams and snapshots itself, all else by Config.Calls.
 type service struct {
 	nodev1.NodeServer
 	m *Mux
 }
 
-// accepted holds the links which peers opened: one per peer and class. mu guards it.
+// accepted holds the streams which peers opened: one per peer and class. mu guards it.
 type accepted struct {
 	mu      sync.Mutex
-	links   map[linkKey]*acceptedLink
+	streams map[streamKey]*acceptedStream
 	traffic map[id.NodeID]*traffic
 }
 
-type linkKey struct {
+// streamKey names the one stream of a peer and class that counts at a time.
+type streamKey struct {
 	node  id.NodeID
 	class class
 }
 
-// acceptedLink is one stream that a peer opened.
-type acceptedLink struct {
+// acceptedStream is one stream that a peer opened.
+type acceptedStream struct {
 	m       *Mux
 	peer    Peer
 	reads   uint8
@@ -47,75 +49,76 @@ type acceptedLink struct {
 	traffic *traffic
 	ctx     context.Context
 	cancel  context.CancelCauseFunc
-	open    bool          // nothing of the peer's link before it is on its way; belongs to accepted.mu
+	open    bool          // nothing of the peer's stream before it is on its way; belongs to accepted.mu
 	written chan struct{} // closed when nothing more is sent, and all that was dropped is told
-	done    chan struct{} // closed when nothing of the link will be handled any more
+	done    chan struct{} // closed when nothing of the stream will be handled any more
 }
 
 func (a *accepted) init() {
-	a.links, a.traffic = map[linkKey]*acceptedLink{}, map[id.NodeID]*traffic{}
+	a.streams, a.traffic = map[streamKey]*acceptedStream{}, map[id.NodeID]*traffic{}
 }
 
-// add makes the link the only one of its peer and class. It returns the one before,
+// add makes the stream the only one of its peer and class. It returns the one before,
 // which is told to end.
-func (a *accepted) add(l *acceptedLink) (old *acceptedLink) {
+func (a *accepted) add(l *acceptedStream) (old *acceptedStream) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if l.traffic = a.traffic[l.peer.Node]; l.traffic == nil {
 		l.traffic = &traffic{}
 		a.traffic[l.peer.Node] = l.traffic
 	}
-	k := linkKey{l.peer.Node, l.class}
-	if old = a.links[k]; old != nil {
-		old.cancel(fmt.Errorf("%w: node %q opened it again", ErrLinkDown, l.peer.Node))
+	k := streamKey{l.peer.Node, l.class}
+	if old = a.streams[k]; old != nil {
+		old.cancel(fmt.Errorf("%w: node %q opened it again", ErrNotConnected, l.peer.Node))
 	}
-	a.links[k] = l
+	a.streams[k] = l
 	return old
 }
 
-// begin lets frames be sent on a link.
-func (a *accepted) begin(l *acceptedLink) {
+// begin lets frames be sent on a stream.
+func (a *accepted) begin(l *acceptedStream) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	l.open = true
 }
 
-func (a *accepted) remove(l *acceptedLink) {
+// remove takes the stream off, unless a newer one has its place already.
+func (a *accepted) remove(l *acceptedStream) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	k := linkKey{l.peer.Node, l.class}
-	if a.links[k] == l {
-		delete(a.links, k)
+	k := streamKey{l.peer.Node, l.class}
+	if a.streams[k] == l {
+		delete(a.streams, k)
 	}
 }
 
-// dropOlder ends links of incarnations before p.
+// dropOlder ends streams of incarnations before p.
 func (a *accepted) dropOlder(p Peer) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	for _, l := range a.links {
+	for _, l := range a.streams {
 		if l.peer.Node == p.Node && l.peer.Epoch < p.Epoch {
-			l.cancel(fmt.Errorf("%w: epoch %d of node %q is over, %d was seen", ErrLinkDown, l.peer.Epoch, p.Node, p.Epoch))
+			l.cancel(fmt.Errorf("%w: epoch %d of node %q is over, %d was seen", ErrNotConnected, l.peer.Epoch, p.Node, p.Epoch))
 		}
 	}
 }
 
-// drop ends the links of a peer that is silent: what is sent on them would wait for it, or for
+// drop ends the streams of a peer that is silent: what is sent on them would wait for it, or for
 // nobody.
 func (a *accepted) drop(p Peer, why error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	for _, l := range a.links {
+	for _, l := range a.streams {
 		if l.peer == p {
 			l.cancel(why)
 		}
 	}
 }
 
-// recheck ends links of nodes that may not be talked to any more.
+// recheck ends streams of nodes that may not be talked to any more.
 func (a *accepted) recheck(judge func(Peer, uint8) error) {
 	a.mu.Lock()
-	links := slices.Collect(maps.Values(a.links))
+	links := slices.Collect(maps.Values(a.streams))
 	a.mu.Unlock()
 	for _, l := range links {
 		if err := judge(l.peer, l.reads); err != nil {
@@ -124,9 +127,10 @@ func (a *accepted) recheck(judge func(Peer, uint8) error) {
 	}
 }
 
+// stats adds up the streams of a node. The traffic of those that have ended is in it.
 func (a *accepted) stats(n id.NodeID) InboundStats {
 	a.mu.Lock()
-	links := slices.Collect(maps.Values(a.links))
+	links := slices.Collect(maps.Values(a.streams))
 	t := a.traffic[n]
 	a.mu.Unlock()
 	var s InboundStats
@@ -148,10 +152,10 @@ func (s service) Link(stream grpc.BidiStreamingServer[nodev1.LinkRequest, nodev1
 	from, _ := CallerOf(stream.Context())
 	md, _ := metadata.FromIncomingContext(stream.Context())
 	if wanted := first(md, mdWanted); wanted != "" && wanted != string(s.m.identity.self.Node) {
-		return s.m.identity.misled(from.Node, wanted) // before it takes the place of a link that is meant
+		return s.m.identity.misled(from.Node, wanted) // before it takes the place of a stream that is meant
 	}
-	l := &acceptedLink{
-		m: s.m, peer: from, reads: readsOf(md), class: class(first(md, mdLink)), stream: stream,
+	l := &acceptedStream{
+		m: s.m, peer: from, reads: readsOf(md), class: class(first(md, mdStream)), stream: stream,
 		out: newSendQueue(&s.m.config), written: make(chan struct{}), done: make(chan struct{}),
 	}
 	switch l.class {
@@ -194,14 +198,14 @@ func (s service) Link(stream grpc.BidiStreamingServer[nodev1.LinkRequest, nodev1
 }
 
 // write sends answers to the peer.
-func (l *acceptedLink) write() {
+func (l *acceptedStream) write() {
 	defer close(l.written)
 	l.cancel(l.out.drain(l.ctx.Done(), l.traffic, l.stream))
 	l.out.close()
 }
 
 // read handles what the peer sends, in order.
-func (l *acceptedLink) read() {
+func (l *acceptedStream) read() {
 	defer close(l.done)
 	take := l.raftCall
 	switch l.class {
@@ -213,33 +217,33 @@ func (l *acceptedLink) read() {
 			<-l.written // what never left is known; the stream ends, for l.ctx has
 			h.Inbound(l.peer, false)
 		}()
-		take = func(f *inFrame) {
-			if f.frame != nil {
-				h.HandleRequest(l.peer, f.frame, l.out.push)
+		take = func(f *frame.In) {
+			if f.Frame != nil {
+				h.HandleRequest(l.peer, f.Frame, l.out.push)
 			}
 		}
 	case classControl:
 		take = l.heartbeat
 	}
-	m := inMessage{names: names(l.peer.Node)}
+	m := frame.NewInMessage(l.peer.Node)
 	for {
-		if err := l.stream.RecvMsg(&m); err != nil {
+		if err := l.stream.RecvMsg(m); err != nil {
 			l.cancel(err)
 			return
 		}
-		l.traffic.received(len(m.frames), m.bytes)
-		for i := range m.frames {
+		l.traffic.received(len(m.Frames), m.Bytes)
+		for i := range m.Frames {
 			if l.ctx.Err() != nil {
 				return
 			}
-			take(&m.frames[i])
+			take(&m.Frames[i])
 		}
 	}
 }
 
 // heartbeat answers pings; all else is a Raft call.
-func (l *acceptedLink) heartbeat(f *inFrame) {
-	p := f.frame.GetPing()
+func (l *acceptedStream) heartbeat(f *frame.In) {
+	p := f.Frame.GetPing()
 	if p == nil {
 		l.raftCall(f)
 		return
@@ -250,18 +254,18 @@ func (l *acceptedLink) heartbeat(f *inFrame) {
 }
 
 // raftCall hands a call to its group here, or refuses it.
-func (l *acceptedLink) raftCall(f *inFrame) {
-	var rpc raft.WithRPCHeader = f.call
-	group, request := f.group, f.request
-	if f.call == nil {
-		c := f.frame.GetRaftCall()
+func (l *acceptedStream) raftCall(f *frame.In) {
+	var rpc raft.WithRPCHeader = f.Call
+	group, request := f.Group, f.Request
+	if f.Call == nil {
+		c := f.Frame.GetRaftCall()
 		if c == nil {
 			l.cancel(fmt.Errorf("transport: node %q sent something on its Raft link that is no Raft call", l.peer.Node))
 			return
 		}
 		group, request = c.GetGroup(), c.GetRequest()
 		var err error
-		if rpc, err = rpcOf(c); err != nil {
+		if rpc, err = frame.CallOf(c); err != nil {
 			l.answer(request, nil, err)
 			return
 		}
@@ -273,7 +277,7 @@ func (l *acceptedLink) raftCall(f *inFrame) {
 	l.m.receive(id.GroupID(group), inboundCall{link: l, request: request, rpc: rpc})
 }
 
-// checkSender refuses Raft calls in the name of another node than the link's.
+// checkSender refuses Raft calls in the name of another node than the stream's.
 func (m *Mux) checkSender(sender []byte, from Peer) error {
 	if string(sender) == string(from.Node) {
 		return nil
@@ -287,20 +291,20 @@ func (m *Mux) noGroup(g id.GroupID) error {
 }
 
 // answer sends the end of a Raft call. An answer that cannot be queued would stop the
-// caller's pipeline for good, so the link is dropped instead.
-func (l *acceptedLink) answer(request uint64, resp any, err error) {
-	var f outFrame
+// caller's pipeline for good, so the connection is dropped instead.
+func (l *acceptedStream) answer(request uint64, resp any, err error) {
+	var f frame.Out
 	if r, is := resp.(*raft.AppendEntriesResponse); is && err == nil {
-		f.answer = &appendAnswer{request: request, resp: *r}
+		f.Answer = &frame.AppendAnswer{Request: request, Response: *r}
 	} else {
 		a := &nodev1.RaftAnswer{Request: request}
 		if err == nil {
-			err = fillAnswer(a, resp)
+			err = frame.FillAnswer(a, resp)
 		}
 		if err != nil {
 			a.Error = err.Error()
 		}
-		f.frame = &nodev1.Frame{Kind: &nodev1.Frame_RaftAnswer{RaftAnswer: a}}
+		f.Frame = &nodev1.Frame{Kind: &nodev1.Frame_RaftAnswer{RaftAnswer: a}}
 	}
 	if err := l.out.add(f, false); err != nil {
 		l.cancel(err)

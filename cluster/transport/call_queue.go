@@ -9,7 +9,7 @@ import (
 
 // inboundCall is a Raft call on its way through a group's member here.
 type inboundCall struct {
-	link    *acceptedLink
+	link    *acceptedStream
 	request uint64
 	rpc     raft.WithRPCHeader
 	done    chan raft.RPCResponse
@@ -25,7 +25,7 @@ type callQueue struct {
 	serving bool
 }
 
-// add queues a call. start tells the caller to serve the queue of calls.
+// add queues a call. start: the caller has to serve the queue of calls.
 func (l *callQueue) add(c inboundCall) (start, fits bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -59,7 +59,7 @@ func (l *callQueue) take(idle bool) (inboundCall, bool) {
 	return c, true
 }
 
-// receive takes a call from the reader of a link and never blocks it.
+// receive takes a call from the reader of a stream and never blocks it.
 func (g *group) receive(c inboundCall) {
 	c.done = make(chan raft.RPCResponse, 1)
 	l, serve := &g.calls, g.serveCalls
@@ -76,7 +76,7 @@ func (g *group) receive(c inboundCall) {
 	}
 }
 
-// heartbeat tells a call that raft's handler may answer past its queue: its log is not
+// heartbeat finds a call that raft's handler may answer past its queue: its log is not
 // touched.
 func heartbeat(rpc raft.WithRPCHeader) bool {
 	a, is := rpc.(*raft.AppendEntriesRequest)

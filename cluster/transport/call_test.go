@@ -92,7 +92,7 @@ func TestCloseGroup(t *testing.T) {
 }
 
 // AppendEntries to a peer that is down, or not even known, waits and goes out when the
-// link comes up; votes do not wait.
+// connection comes up; votes do not wait.
 func TestParked(t *testing.T) {
 	conf := testConfig("n1", 1)
 	conf.MaxParkedCalls = 1
@@ -107,7 +107,7 @@ func TestParked(t *testing.T) {
 		t.Errorf("error %v, want ErrUnknownPeer", err)
 	}
 	err := group.AppendEntries("n2", "n2", appendArgs(10), &raft.AppendEntriesResponse{})
-	if !errors.Is(err, ErrLinkDown) || !strings.Contains(err.Error(), "1 calls wait for it already") {
+	if !errors.Is(err, ErrNotConnected) || !strings.Contains(err.Error(), "1 calls wait for it already") {
 		t.Errorf("error %v", err)
 	}
 	b := start(t, testConfig("n2", 1))
@@ -245,7 +245,7 @@ func TestTooManyInboundCalls(t *testing.T) {
 }
 
 // The pipeline blocks at its depth and at its bytes, goes on when a call is answered,
-// and ends with the link: a sender that waits does not wait for ever.
+// and ends with the connection: a sender that waits does not wait for ever.
 func TestPipelineLimits(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -294,7 +294,7 @@ func TestPipelineLimits(t *testing.T) {
 				t.Errorf("%+v", f)
 			}
 			b.stop(t)
-			if err := <-sent; !errors.Is(err, raft.ErrPipelineShutdown) && !errors.Is(err, ErrLinkDown) {
+			if err := <-sent; !errors.Is(err, raft.ErrPipelineShutdown) && !errors.Is(err, ErrNotConnected) {
 				t.Errorf("error %v", err)
 			}
 			if f := <-p.Consumer(); f.Error() == nil || f.Response().Success {
@@ -372,13 +372,13 @@ func TestPipelineEndsAtFailure(t *testing.T) {
 	})
 }
 
-// A call does not wait for a link for ever.
+// A call does not wait for a connection for ever.
 func TestParkTimeout(t *testing.T) {
 	conf := testConfig("n1", 1)
 	conf.ParkTimeout = 20 * time.Millisecond
 	a := start(t, conf)
 	err := a.Raft(1024).AppendEntries("n2", "n2", appendArgs(10), &raft.AppendEntriesResponse{})
-	if !errors.Is(err, ErrLinkDown) || !strings.Contains(err.Error(), `node "n2" for 20ms`) {
+	if !errors.Is(err, ErrNotConnected) || !strings.Contains(err.Error(), `node "n2" for 20ms`) {
 		t.Errorf("error %v", err)
 	}
 	if n := a.Stats().Peers[0].Parked; n != 0 {

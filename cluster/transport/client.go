@@ -10,27 +10,29 @@ import (
 	"github.com/quorate/quorate/id"
 )
 
-// peerConn is the connection to a peer as it is at each call.
-type peerConn struct {
+// callConn is the connection to a peer as it is at each call.
+type callConn struct {
 	m    *Mux
 	node id.NodeID
 }
 
-func (c peerConn) conn() (*session, error) {
-	s, err := c.m.session(c.node)
+// conn returns the connection of the moment; Unavailable, as gRPC's own connections answer, while there is
+// none.
+func (c callConn) conn() (*peerConn, error) {
+	pc, err := c.m.connection(c.node)
 	if err != nil {
 		return nil, status.Error(codes.Unavailable, err.Error())
 	}
-	return s, nil
+	return pc, nil
 }
 
 // Invoke implements grpc.ClientConnInterface.
-func (c peerConn) Invoke(ctx context.Context, method string, args, reply any, opts ...grpc.CallOption) error {
-	s, err := c.conn()
+func (c callConn) Invoke(ctx context.Context, method string, args, reply any, opts ...grpc.CallOption) error {
+	pc, err := c.conn()
 	if err != nil {
 		return err
 	}
-	err = s.conn.Invoke(ctx, method, args, reply, opts...)
+	err = pc.client.Invoke(ctx, method, args, reply, opts...)
 	if status.Code(err) == codes.Canceled && ctx.Err() == nil {
 		// The connection was closed under the call; the caller did not give up.
 		return status.Error(codes.Unavailable, err.Error())
@@ -39,12 +41,12 @@ func (c peerConn) Invoke(ctx context.Context, method string, args, reply any, op
 }
 
 // NewStream implements grpc.ClientConnInterface.
-func (c peerConn) NewStream(
+func (c callConn) NewStream(
 	ctx context.Context, desc *grpc.StreamDesc, method string, opts ...grpc.CallOption,
 ) (grpc.ClientStream, error) {
-	s, err := c.conn()
+	pc, err := c.conn()
 	if err != nil {
 		return nil, err
 	}
-	return s.conn.NewStream(ctx, desc, method, opts...)
+	return pc.client.NewStream(ctx, desc, method, opts...)
 }

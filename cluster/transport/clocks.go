@@ -8,7 +8,7 @@ import (
 	nodev1 "github.com/quorate/quorate/proto/node/v1"
 )
 
-// Clock is this node's, which heartbeats tell peers of, and is told of theirs. Methods may be
+// Clock is this node's clock. Heartbeats carry its claims to peers and bring it theirs. Methods may be
 // called concurrently and must not block.
 type Clock interface {
 	// Elapsed reads the monotonic clock by which the ways of heartbeats are measured. It is above 0.
@@ -58,7 +58,7 @@ func (p *pulse) askedFor(b *nodev1.Ping) (asked time.Duration, answers bool) {
 }
 
 // hearClocks takes what a heartbeat, which came at a time, says of the peer's clocks. The node
-// that asks measures, and tells the other one.
+// that asks measures, and sends the result to the other one.
 func (p *pulse) hearClocks(b *nodev1.Ping, asked, came time.Duration, answers bool) {
 	c, w := p.m.config.Clock, b.GetClocks()
 	if c == nil || w == nil {
@@ -79,6 +79,7 @@ func (p *pulse) hearClocks(b *nodev1.Ping, asked, came time.Duration, answers bo
 	}, m)
 }
 
+// gradeOf counts grades that this build does not know as the lowest, so that nothing is built on them.
 func gradeOf(g nodev1.Clocks_Grade) clock.Grade {
 	switch g {
 	case nodev1.Clocks_GRADE_PRESUMED:

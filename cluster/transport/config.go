@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/quorate/quorate/cluster/certificate"
 	"github.com/quorate/quorate/id"
 	nodev1 "github.com/quorate/quorate/proto/node/v1"
 )
@@ -24,31 +25,31 @@ type Config struct {
 	// Key is the cluster's secret, the same as for gossip; empty: with TLS peers are known
 	// by their certificates, without it they are not checked.
 	Key []byte
-	// TLS returns this node's certificate, which names it as CertificateName says, and the
+	// TLS returns this node's certificate, which names it as certificate.Name says, and the
 	// authorities that issue those of all nodes; nil: no TLS. It is called for every
 	// connection, so that new material counts from the next one on, and concurrently; it
 	// must not block. All nodes of a cluster have TLS, or none.
 	TLS     func() (own tls.Certificate, authorities *x509.CertPool)
 	Handler Handler
 	// Calls answers the calls of proto/node/v1 other than Link and InstallSnapshot; nil:
-	// they are refused as unimplemented. CallerOf tells who asks. Its methods must return
+	// they are refused as unimplemented. CallerOf returns who asks. Its methods must return
 	// when their context ends: Close waits for them.
 	Calls      nodev1.NodeServer
 	Heartbeats Heartbeats // nil: heartbeats say nothing but that this node lives
 	Clock      Clock      // nil: heartbeats say nothing of clocks
-	// Absent is told of a Raft call for a group without a member here. If it returns true
+	// Absent is notified of a Raft call for a group without a member here. If it returns true
 	// the call waits for the group to open, see AbsentTimeout; otherwise it is refused. It
 	// must not block. nil: all are refused.
 	Absent func(id.GroupID) bool
 	// Refuse says why a peer is not talked to, whatever it shows: it was given up, or its store
-	// is not that of its node. nil: nobody is refused. It is asked at each handshake and call,
+	// is not that of its node. nil: nothing is called refused. It is asked at each handshake and call,
 	// and by Recheck, and must not block. The peer is told the error's text.
 	Refuse func(Peer) error
-	// Refused is told that a peer refuses this node by its own Refuse, and why; nil: nobody is.
-	// Links to that peer that come up later are told by Handler.LinkUp. It must not block.
+	// Refused is notified that a peer refuses this node by its own Refuse, and why; nil: nothing is called.
+	// Connections to that peer that come up later are told by Handler.PeerUp. It must not block.
 	Refused func(by id.NodeID, why string)
 	// Ended is told, at each attempt to connect, that nothing listens where a peer is: the kernel
-	// there refuses connections, so the peer's process has ended. nil: nobody is. It must not
+	// there refuses connections, so the peer's process has ended. nil: nothing is called. It must not
 	// block.
 	Ended func(id.NodeID)
 	// Silent reports that this node's member of a group takes no part in it yet, although it
@@ -61,15 +62,15 @@ type Config struct {
 	Finalised func() uint8
 	Logger    *slog.Logger // nil: slog.DiscardHandler
 
-	MaxFrameBytes     int // bytes of one frame; 0: 64 MiB
-	MaxLinkQueueBytes int // bytes waiting to be sent on one link; 0: 64 MiB
-	MaxRaftInFlight   int // AppendEntries in flight per group and peer; 0: 8
-	MaxRaftBytes      int // bytes of entries in flight per group and peer; 0: 8 MiB
-	MaxAppendBytes    int // bytes of entries in one AppendEntries, but at least one entry; 0: 4 MiB
-	MaxInboundCalls   int // Raft calls of one group that wait for its member here; 0: 256
-	MaxParkedCalls    int // Raft calls per peer that wait for its link; 0: 65536
-	MaxAbsentCalls    int // Raft calls that wait for groups to open here; 0: 65536
-	MaxAbsentBytes    int // bytes of their entries; 0: 64 MiB
+	MaxFrameBytes       int // bytes of one frame; 0: 64 MiB
+	MaxStreamQueueBytes int // bytes waiting to be sent on one stream; 0: 64 MiB
+	MaxRaftInFlight     int // AppendEntries in flight per group and peer; 0: 8
+	MaxRaftBytes        int // bytes of entries in flight per group and peer; 0: 8 MiB
+	MaxAppendBytes      int // bytes of entries in one AppendEntries, but at least one entry; 0: 4 MiB
+	MaxInboundCalls     int // Raft calls of one group that wait for its member here; 0: 256
+	MaxParkedCalls      int // Raft calls per peer that wait for its connection; 0: 65536
+	MaxAbsentCalls      int // Raft calls that wait for groups to open here; 0: 65536
+	MaxAbsentBytes      int // bytes of their entries; 0: 64 MiB
 
 	DialTimeout time.Duration // connecting to an address and the handshake; 0: 2 s
 	// FallbackAfter is how long a peer's address may take to accept a connection before the
@@ -80,10 +81,10 @@ type Config struct {
 	RetryRefuse    time.Duration // wait after the peer refused this node; 0: 5 s
 	HeartbeatEvery time.Duration // between two heartbeats of each pair of nodes; 0: 250 ms
 	PingEvery      time.Duration // between pings on the connection of the streams; 0: 1 s
-	PingTimeout    time.Duration // without heartbeats, or an answer to pings, the link is dropped; 0: 1 s
+	PingTimeout    time.Duration // without heartbeats, or an answer to pings, the connection is dropped; 0: 1 s
 	CallTimeout    time.Duration // a Raft call, from when it is sent; 0: 30 s
-	ParkTimeout    time.Duration // AppendEntries and snapshots wait so long for a link; 0: 10 min
-	// DetourAfter is how long a peer may not answer, at a link or when one is opened, before
+	ParkTimeout    time.Duration // AppendEntries and snapshots wait so long for a connection; 0: 10 min
+	// DetourAfter is how long a peer may not answer, on a connection or when one is opened, before
 	// this node looks for a way through another one; 0: 400 ms. DetourBack is the time between
 	// two looks from there whether the direct way leads there again; 0: 5 s.
 	DetourAfter, DetourBack time.Duration
@@ -108,7 +109,7 @@ func (c Config) Validate() error {
 	}
 	if c.TLS != nil {
 		own, authorities := c.TLS()
-		if err := CheckCertificate(c.Cluster, c.Node, own, authorities); err != nil {
+		if err := certificate.Check(c.Cluster, c.Node, own, authorities); err != nil {
 			fault("TLS: %w", err)
 		}
 	}
@@ -117,7 +118,7 @@ func (c Config) Validate() error {
 		value int
 	}{
 		{"MaxFrameBytes", c.MaxFrameBytes},
-		{"MaxLinkQueueBytes", c.MaxLinkQueueBytes},
+		{"MaxLinkQueueBytes", c.MaxStreamQueueBytes},
 		{"MaxRaftInFlight", c.MaxRaftInFlight},
 		{"MaxRaftBytes", c.MaxRaftBytes},
 		{"MaxAppendBytes", c.MaxAppendBytes},
@@ -162,6 +163,7 @@ func (c Config) Validate() error {
 	return errors.Join(faults...)
 }
 
+// withDefaults is called after Validate, so no value is negative.
 func (c Config) withDefaults() Config {
 	orInt := func(v *int, def int) {
 		if *v == 0 {
@@ -169,7 +171,7 @@ func (c Config) withDefaults() Config {
 		}
 	}
 	orInt(&c.MaxFrameBytes, 64<<20)
-	orInt(&c.MaxLinkQueueBytes, 64<<20)
+	orInt(&c.MaxStreamQueueBytes, 64<<20)
 	orInt(&c.MaxRaftInFlight, 8)
 	orInt(&c.MaxRaftBytes, 8<<20)
 	orInt(&c.MaxAppendBytes, min(4<<20, c.MaxFrameBytes))

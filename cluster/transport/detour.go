@@ -21,36 +21,36 @@ import (
 
 // A detour is a way to a peer through a third node, for as long as there is no direct one.
 // The third node passes bytes on between a stream, which the one end opened to it, and a
-// connection, which it opens to the other. So a session on a detour is one like any other:
+// connection, which it opens to the other. So a peer connection on a detour is one like any other:
 // both ends see who is there by the same handshake, with the same TLS, and the node between
 // them can read nothing that TLS protects. It goes through one node and no further, because
 // that takes the direct way alone.
 
 // maxDetours bounds the connections that a node passes on for others at the same time. Each
-// session needs one, and one more for its heartbeats.
+// peer connection needs one, and one more for its heartbeats.
 const maxDetours = 64
 
 // forwardBytes is how much of a connection travels in one message.
 const forwardBytes = 64 << 10
 
-// direct reports whether the session's own connection leads to the peer.
-func (s *session) direct() bool { return s.via == nil }
+// direct reports whether the connection leads to the peer.
+func (pc *peerConn) direct() bool { return pc.via == nil }
 
-// dialConn opens a connection to where the session leads.
-func (s *session) dialConn(ctx context.Context) (net.Conn, error) {
-	if s.via != nil {
-		return s.forwarded(ctx)
+// dialConn opens a network connection, or a pipe on a detour, to where the peer connection leads.
+func (pc *peerConn) dialConn(ctx context.Context) (net.Conn, error) {
+	if pc.via != nil {
+		return pc.forwarded(ctx)
 	}
-	conn, err := (&net.Dialer{Timeout: s.patient}).DialContext(ctx, "tcp", s.address)
-	s.deserted.Store(errors.Is(err, syscall.ECONNREFUSED))
+	conn, err := (&net.Dialer{Timeout: pc.patient}).DialContext(ctx, "tcp", pc.address)
+	pc.deserted.Store(errors.Is(err, syscall.ECONNREFUSED))
 	return conn, err
 }
 
-// forwarded opens a connection to the peer through the third node. It ends with the session.
-func (s *session) forwarded(ctx context.Context) (net.Conn, error) {
-	life, end := context.WithCancel(s.ctx)
+// forwarded opens a pipe to the peer through the third node. It ends with the peer connection.
+func (pc *peerConn) forwarded(ctx context.Context) (net.Conn, error) {
+	life, end := context.WithCancel(pc.ctx)
 	stop := context.AfterFunc(ctx, end)
-	stream, err := nodev1.NewNodeClient(s.via.conn).Forward(metadata.AppendToOutgoingContext(life, mdWanted, string(s.p.node)))
+	stream, err := nodev1.NewNodeClient(pc.via.client).Forward(metadata.AppendToOutgoingContext(life, mdWanted, string(pc.p.node)))
 	var header metadata.MD
 	if err == nil {
 		header, err = stream.Header()
@@ -63,10 +63,10 @@ func (s *session) forwarded(ctx context.Context) (net.Conn, error) {
 	}
 	if err != nil {
 		end()
-		return nil, fmt.Errorf("through node %q: %w", s.via.remote.Node, err)
+		return nil, fmt.Errorf("through node %q: %w", pc.via.remote.Node, err)
 	}
 	mine, theirs := net.Pipe()
-	s.p.m.running.Go(func() {
+	pc.p.m.running.Go(func() {
 		defer end()
 		pass(theirs, func(b []byte) error { return stream.Send(&nodev1.ForwardRequest{Data: b}) },
 			func() ([]byte, error) { r, err := stream.Recv(); return r.GetData(), err }, end)
@@ -101,7 +101,7 @@ func (s service) Forward(stream nodev1.Node_ForwardServer) error {
 // openFor opens a connection to a node for a peer, and counts it. It refuses at once where
 // this node has no direct way there itself.
 func (m *Mux) openFor(ctx context.Context, from, to id.NodeID) (net.Conn, error) {
-	there, err := m.session(to)
+	there, err := m.connection(to)
 	if err != nil {
 		return nil, status.Error(codes.Unavailable, err.Error())
 	}
@@ -148,24 +148,24 @@ func pass(conn net.Conn, send func([]byte) error, receive func() ([]byte, error)
 	out.Wait()
 }
 
-// dialDetour opens a session to the peer through the first node that has a way there.
-func (p *peer) dialDetour(ctx context.Context) (*session, error) {
+// dialDetour opens a connection to the peer through the first node that has a way there.
+func (p *peer) dialDetour(ctx context.Context) (*peerConn, error) {
 	err := error(nil)
 	for _, via := range p.m.between(p.node) {
-		s, failed := p.open(ctx, via)
+		pc, failed := p.open(ctx, via)
 		if failed == nil || ctx.Err() != nil {
-			return s, failed
+			return pc, failed
 		}
 		err = errors.Join(err, failed)
 	}
 	if err == nil {
-		err = fmt.Errorf("%w: node %q, and no other node is connected that could pass a link on", ErrLinkDown, p.node)
+		err = fmt.Errorf("%w: node %q, and no other node is connected that could pass a link on", ErrNotConnected, p.node)
 	}
 	return nil, err
 }
 
-// between returns the links by which a detour to a node may lead.
-func (m *Mux) between(to id.NodeID) []*session {
+// between returns the connections by which a detour to a node may lead.
+func (m *Mux) between(to id.NodeID) []*peerConn {
 	m.mu.Lock()
 	peers := make([]*peer, 0, len(m.peers))
 	for n, p := range m.peers {
@@ -174,37 +174,37 @@ func (m *Mux) between(to id.NodeID) []*session {
 		}
 	}
 	m.mu.Unlock()
-	var ways []*session
+	var ways []*peerConn
 	for _, p := range peers {
-		if s, err := p.session(); err == nil && s.direct() {
-			ways = append(ways, s)
+		if pc, err := p.connection(); err == nil && pc.direct() {
+			ways = append(ways, pc)
 		}
 	}
-	slices.SortFunc(ways, func(a, b *session) int { return int(a.owed() - b.owed()) })
+	slices.SortFunc(ways, func(a, b *peerConn) int { return int(a.unanswered() - b.unanswered()) })
 	return ways
 }
 
-// dialEither opens a session: by the direct way, or by a detour if that fails, has failed for
+// dialEither opens a connection: by the direct way, or by a detour if that fails, has failed for
 // long enough, or does not lead there in time. Who answers but does not agree is no matter of
 // the way.
-func (p *peer) dialEither(failing time.Duration) (*session, error) {
+func (p *peer) dialEither(failing time.Duration) (*peerConn, error) {
 	ctx, stop := context.WithCancel(p.ctx)
 	defer stop()
 	type attempt struct {
-		s      *session
+		s      *peerConn
 		err    error
 		direct bool
 	}
 	done, tried := make(chan attempt, 2), 1
 	go func() {
-		s, err := p.open(ctx, nil)
-		done <- attempt{s, err, true}
+		pc, err := p.open(ctx, nil)
+		done <- attempt{pc, err, true}
 	}()
 	detour := func() {
 		tried++
 		go func() {
-			s, err := p.dialDetour(ctx)
-			done <- attempt{s, err, false}
+			pc, err := p.dialDetour(ctx)
+			done <- attempt{pc, err, false}
 		}()
 	}
 	late := time.NewTimer(p.m.config.DetourAfter)
@@ -240,61 +240,61 @@ func (p *peer) dialEither(failing time.Duration) (*session, error) {
 	return nil, fault
 }
 
-// drop ends a session that is not wanted and does not serve.
-func (s *session) drop() {
-	s.cancel(fmt.Errorf("%w: node %q has another way", ErrLinkDown, s.p.node))
-	_ = s.closeConn() // it never served
+// drop ends a connection that is not wanted and does not serve.
+func (pc *peerConn) drop() {
+	pc.cancel(fmt.Errorf("%w: node %q has another way", ErrNotConnected, pc.p.node))
+	_ = pc.closeClient() // it never served
 }
 
-// seek looks for another way while this one is silent, or a detour, and ends the session for it.
-func (s *session) seek() error {
+// seek looks for another way while this one is silent, or a detour, and ends the connection for it.
+func (pc *peerConn) seek() error {
 	look := make(<-chan time.Time)
-	if !s.direct() {
-		t := time.NewTicker(s.p.m.config.DetourBack)
+	if !pc.direct() {
+		t := time.NewTicker(pc.p.m.config.DetourBack)
 		defer t.Stop()
 		look = t.C
 	}
 	for {
-		var found *session
+		var found *peerConn
 		var err error
 		select {
-		case <-s.astray:
-			found, err = s.p.dialDetour(s.ctx)
+		case <-pc.astray:
+			found, err = pc.p.dialDetour(pc.ctx)
 		case <-look:
-			found, err = s.p.open(s.ctx, nil)
-		case <-s.ctx.Done():
-			return context.Cause(s.ctx)
+			found, err = pc.p.open(pc.ctx, nil)
+		case <-pc.ctx.Done():
+			return context.Cause(pc.ctx)
 		}
 		switch {
 		case err != nil:
 			continue
 		case found.direct():
-			err = fmt.Errorf("%w: node %q can be reached directly again", ErrLinkDown, s.p.node)
-		case !s.lostWay():
+			err = fmt.Errorf("%w: node %q can be reached directly again", ErrNotConnected, pc.p.node)
+		case !pc.lostWay():
 			found.drop() // it was silent for a moment
 			continue
 		default:
-			err = fmt.Errorf("%w: node %q is silent, but another node reaches it", ErrLinkDown, s.p.node)
+			err = fmt.Errorf("%w: node %q is silent, but another node reaches it", ErrNotConnected, pc.p.node)
 		}
-		s.p.mu.Lock()
-		s.p.found = found
-		s.p.mu.Unlock()
+		pc.p.mu.Lock()
+		pc.p.found = found
+		pc.p.mu.Unlock()
 		return err
 	}
 }
 
 // lostWay reports whether the peer has been silent on a direct way for long enough to look for
 // another one.
-func (s *session) lostWay() bool {
-	p := s.p.m.pulse(s.p.node)
-	return s.direct() && p.judges(s) && p.owed(time.Now(), s.began) >= s.p.m.config.DetourAfter+p.leniency()
+func (pc *peerConn) lostWay() bool {
+	p := pc.p.m.pulse(pc.p.node)
+	return pc.direct() && p.judges(pc) && p.unanswered(time.Now(), pc.began) >= pc.p.m.config.DetourAfter+p.leniency()
 }
 
-// takeFound returns the session that was found while the last one was up.
-func (p *peer) takeFound() *session {
+// takeFound returns the connection that was found while the last one was up.
+func (p *peer) takeFound() *peerConn {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	s := p.found
+	pc := p.found
 	p.found = nil
-	return s
+	return pc
 }

@@ -73,7 +73,7 @@ func (w *trio) cut(t *testing.T) {
 	}
 }
 
-// echo sends frames from a to b, which come back in order. They are lost with their link, which
+// echo sends frames from a to b, which come back in order. They are lost with their connection, which
 // a busy machine may lose: then they are sent again.
 func (w *trio) echo(t *testing.T) {
 	t.Helper()

@@ -19,9 +19,9 @@ import (
 )
 
 // open connects to where the peer is now, directly or by way of another. Its addresses are
-// tried one after the other: two sessions at once would take the place of each other. ctx
+// tried one after the other: two connections at once would take the place of each other. ctx
 // bounds the opening alone.
-func (p *peer) open(ctx context.Context, via *session) (*session, error) {
+func (p *peer) open(ctx context.Context, via *peerConn) (*peerConn, error) {
 	all := p.candidates()
 	switch {
 	case len(all) == 0:
@@ -36,9 +36,9 @@ func (p *peer) open(ctx context.Context, via *session) (*session, error) {
 		if i < len(all)-1 {
 			patient = c.FallbackAfter
 		}
-		s, err := p.openAt(ctx, address, patient, via)
+		pc, err := p.openAt(ctx, address, patient, via)
 		if err == nil {
-			return s, nil
+			return pc, nil
 		}
 		failed = append(failed, err)
 		if ctx.Err() != nil || p.ctx.Err() != nil || !slices.Contains(p.candidates(), address) {
@@ -77,57 +77,59 @@ func (f failedAll) ended() bool {
 }
 
 // openAt connects to an address of the peer, or by way of another, and opens all streams.
-func (p *peer) openAt(ctx context.Context, address string, patient time.Duration, via *session) (*session, error) {
+func (p *peer) openAt(ctx context.Context, address string, patient time.Duration, via *peerConn) (*peerConn, error) {
 	c := &p.m.config
-	s := &session{
-		p: p, address: address, patient: patient, via: via, astray: make(chan struct{}, 1), over: make(chan struct{}),
+	pc := &peerConn{
+		p: p, address: address, patient: patient, via: via, astray: make(chan struct{}, 1), detached: make(chan struct{}),
 		heartbeats: newSendQueue(c), raft: newSendQueue(c), queue: newSendQueue(c),
 		calls: map[uint64]waiter{},
 	}
-	s.ctx, s.cancel = context.WithCancelCause(p.ctx)
-	if !p.tries(s) {
-		s.cancel(nil)
+	pc.ctx, pc.cancel = context.WithCancelCause(p.ctx)
+	if !p.beginAttempt(pc) {
+		pc.cancel(nil)
 		return nil, fmt.Errorf("transport: node %q is at %s no longer", p.node, address)
 	}
-	defer p.tried(s)
-	given := context.AfterFunc(ctx, func() { s.cancel(context.Cause(ctx)) })
-	conn, err := grpc.NewClient("passthrough:///"+address, s.dialOptions()...)
+	defer p.endAttempt(pc)
+	given := context.AfterFunc(ctx, func() { pc.cancel(context.Cause(ctx)) })
+	conn, err := grpc.NewClient("passthrough:///"+address, pc.dialOptions()...)
 	if err != nil {
-		s.cancel(err)
+		pc.cancel(err)
 		return nil, fmt.Errorf("transport: address %q of node %q: %w", address, p.node, err)
 	}
-	s.conn = conn
+	pc.client = conn
 	late := time.AfterFunc(c.DialTimeout, func() {
-		s.cancel(fmt.Errorf("transport: node %q at %s did not answer within %v", p.node, address, c.DialTimeout))
+		pc.cancel(fmt.Errorf("transport: node %q at %s did not answer within %v", p.node, address, c.DialTimeout))
 	})
-	err = s.openStreams()
+	err = pc.openStreams()
 	if err == nil && p.m.pulse(p.node).asks {
-		s.line, err = s.openHeartbeats()
+		pc.heartbeatLine, err = pc.openHeartbeats()
 	}
-	s.began = time.Now()
+	pc.began = time.Now()
 	if lost := !late.Stop() || !given(); lost && err == nil {
-		err = context.Cause(s.ctx)
+		err = context.Cause(pc.ctx)
 	}
 	if err != nil {
-		if cause := context.Cause(s.ctx); cause != nil {
+		if cause := context.Cause(pc.ctx); cause != nil {
 			err = cause
 		}
-		s.cancel(err)
-		if s.deserted.Load() {
+		pc.cancel(err)
+		if pc.deserted.Load() {
 			err = fmt.Errorf("transport: node %q at %s: %w", p.node, address, syscall.ECONNREFUSED)
 		}
 		return nil, errors.Join(err, conn.Close())
 	}
-	return s, nil
+	return pc, nil
 }
 
-func (s *session) dialOptions() []grpc.DialOption {
-	m := s.p.m
+// dialOptions leaves keepalive out, which gRPC does not allow often enough, and all retries: whoever calls
+// decides on them.
+func (pc *peerConn) dialOptions() []grpc.DialOption {
+	m := pc.p.m
 	c := &m.config
 	return []grpc.DialOption{
-		grpc.WithTransportCredentials(s.credentials()),
+		grpc.WithTransportCredentials(pc.credentials()),
 		grpc.WithPerRPCCredentials(m.identity),
-		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return s.dialConn(ctx) }),
+		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return pc.dialConn(ctx) }),
 		grpc.WithConnectParams(grpc.ConnectParams{
 			Backoff:           backoff.Config{BaseDelay: c.RetryMin, Multiplier: 2, Jitter: 0.3, MaxDelay: c.RetryMax},
 			MinConnectTimeout: c.DialTimeout,
@@ -148,44 +150,44 @@ func (s *session) dialOptions() []grpc.DialOption {
 }
 
 // openStreams opens the streams and checks who is at the other end.
-func (s *session) openStreams() error {
-	client := nodev1.NewNodeClient(s.conn)
+func (pc *peerConn) openStreams() error {
+	client := nodev1.NewNodeClient(pc.client)
 	for _, l := range []struct {
 		class  class
-		stream *linkStream
-	}{{classControl, &s.controlStream}, {classRaft, &s.raftStream}, {classQueue, &s.queueStream}} {
-		stream, err := client.Link(metadata.AppendToOutgoingContext(s.ctx, mdLink, string(l.class), mdWanted, string(s.p.node)))
+		stream *clientStream
+	}{{classControl, &pc.controlStream}, {classRaft, &pc.raftStream}, {classQueue, &pc.queueStream}} {
+		stream, err := client.Link(metadata.AppendToOutgoingContext(pc.ctx, mdStream, string(l.class), mdWanted, string(pc.p.node)))
 		if err != nil {
-			return fmt.Errorf("transport: node %q at %s: %w", s.p.node, s.address, err)
+			return fmt.Errorf("transport: node %q at %s: %w", pc.p.node, pc.address, err)
 		}
 		header, err := stream.Header()
 		if err == nil && header == nil {
 			_, err = stream.Recv()
 		}
-		if m := s.p.m; status.Code(err) == refusedStore && m.config.Refused != nil {
-			m.config.Refused(s.p.node, status.Convert(err).Message())
+		if m := pc.p.m; status.Code(err) == refusedStore && m.config.Refused != nil {
+			m.config.Refused(pc.p.node, status.Convert(err).Message())
 		}
 		if err != nil {
-			return fmt.Errorf("transport: node %q at %s: %w", s.p.node, s.address, err)
+			return fmt.Errorf("transport: node %q at %s: %w", pc.p.node, pc.address, err)
 		}
-		remote, err := s.p.m.identity.check(header)
+		remote, err := pc.p.m.identity.check(header)
 		if err != nil {
 			return err
 		}
-		if remote.Node != s.p.node {
-			return fmt.Errorf("transport: node %q answers at %s, where node %q was expected", remote.Node, s.address, s.p.node)
+		if remote.Node != pc.p.node {
+			return fmt.Errorf("transport: node %q answers at %s, where node %q was expected", remote.Node, pc.address, pc.p.node)
 		}
-		if err := s.p.m.noteEpoch(remote); err != nil {
+		if err := pc.p.m.noteEpoch(remote); err != nil {
 			return err
 		}
-		if s.remote.Node == "" {
-			release, err := s.p.m.processes.hold(remote, first(header, mdProcess))
+		if pc.remote.Node == "" {
+			release, err := pc.p.m.processes.hold(remote, first(header, mdProcess))
 			if err != nil {
 				return err
 			}
-			context.AfterFunc(s.ctx, release)
+			context.AfterFunc(pc.ctx, release)
 		}
-		s.remote, s.reads, *l.stream = remote, readsOf(header), stream
+		pc.remote, pc.reads, *l.stream = remote, readsOf(header), stream
 	}
 	return nil
 }

@@ -8,7 +8,7 @@ import (
 )
 
 // A peer is looked for at all of its addresses, and at the one that led to it first when
-// its links are opened again.
+// its connections are opened again.
 func TestAddresses(t *testing.T) {
 	closed := func(t *testing.T, _ *node) string {
 		var lc net.ListenConfig

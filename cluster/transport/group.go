@@ -9,6 +9,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"github.com/quorate/quorate/cluster/frame"
 	"github.com/quorate/quorate/id"
 	nodev1 "github.com/quorate/quorate/proto/node/v1"
 )
@@ -37,6 +38,7 @@ var (
 	_ raft.WithClose   = (*group)(nil)
 )
 
+// newGroup returns the group's transport, which ends with stop alone: the Mux may be closed before raft is.
 func newGroup(m *Mux, g id.GroupID) *group {
 	n := &group{
 		m: m, id: g, consumer: make(chan raft.RPC), received: make(chan struct{}),
@@ -113,6 +115,7 @@ func (g *group) Close() error {
 	return nil
 }
 
+// stop ends calls and pipelines, and lets none begin. It may be called again.
 func (g *group) stop() {
 	g.cancel()
 	g.mu.Lock()
@@ -125,34 +128,34 @@ func (g *group) stop() {
 }
 
 // AppendEntries implements raft.Transport. While the peer is down the call waits, so
-// that raft's back-off does not grow and the call goes out as soon as the link is up.
+// that raft's back-off does not grow and the call goes out as soon as the connection is up.
 // Entries beyond Config.MaxAppendBytes are cut off args: raft goes on behind what was sent.
 func (g *group) AppendEntries(
 	to raft.ServerID, _ raft.ServerAddress, args *raft.AppendEntriesRequest, resp *raft.AppendEntriesResponse,
 ) error {
-	trim(args, g.m.config.MaxAppendBytes)
-	c := &appendCall{group: uint64(g.id), args: *args}
-	got, err := g.call(to, true, func(request uint64) outFrame {
-		c.request = request
-		return outFrame{call: c}
+	frame.Trim(args, g.m.config.MaxAppendBytes)
+	c := &frame.AppendCall{Group: uint64(g.id), Args: *args}
+	got, err := g.call(to, true, func(request uint64) frame.Out {
+		c.Request = request
+		return frame.Out{Call: c}
 	})
 	if err != nil {
 		return err
 	}
-	return into(got, resp)
+	return frame.Into(got, resp)
 }
 
 // AppendEntriesNow is AppendEntries that fails at once while the peer is down.
 func (g *group) AppendEntriesNow(to raft.ServerID, args *raft.AppendEntriesRequest, resp *raft.AppendEntriesResponse) error {
-	c := &appendCall{group: uint64(g.id), args: *args}
-	got, err := g.call(to, false, func(request uint64) outFrame {
-		c.request = request
-		return outFrame{call: c}
+	c := &frame.AppendCall{Group: uint64(g.id), Args: *args}
+	got, err := g.call(to, false, func(request uint64) frame.Out {
+		c.Request = request
+		return frame.Out{Call: c}
 	})
 	if err != nil {
 		return err
 	}
-	return into(got, resp)
+	return frame.Into(got, resp)
 }
 
 // RequestVote implements raft.Transport. It fails at once while the peer is down: a vote
@@ -160,22 +163,22 @@ func (g *group) AppendEntriesNow(to raft.ServerID, args *raft.AppendEntriesReque
 func (g *group) RequestVote(
 	to raft.ServerID, _ raft.ServerAddress, args *raft.RequestVoteRequest, resp *raft.RequestVoteResponse,
 ) error {
-	got, err := g.callNow(to, &nodev1.RaftCall{Rpc: &nodev1.RaftCall_RequestVote{RequestVote: voteRequest(args)}})
+	got, err := g.callNow(to, &nodev1.RaftCall{Rpc: &nodev1.RaftCall_RequestVote{RequestVote: frame.VoteRequest(args)}})
 	if err != nil {
 		return err
 	}
-	return into(got, resp)
+	return frame.Into(got, resp)
 }
 
 // RequestPreVote implements raft.WithPreVote; see RequestVote.
 func (g *group) RequestPreVote(
 	to raft.ServerID, _ raft.ServerAddress, args *raft.RequestPreVoteRequest, resp *raft.RequestPreVoteResponse,
 ) error {
-	got, err := g.callNow(to, &nodev1.RaftCall{Rpc: &nodev1.RaftCall_RequestPreVote{RequestPreVote: preVoteRequest(args)}})
+	got, err := g.callNow(to, &nodev1.RaftCall{Rpc: &nodev1.RaftCall_RequestPreVote{RequestPreVote: frame.PreVoteRequest(args)}})
 	if err != nil {
 		return err
 	}
-	return into(got, resp)
+	return frame.Into(got, resp)
 }
 
 // TimeoutNow implements raft.Transport; see RequestVote.
@@ -183,12 +186,12 @@ func (g *group) TimeoutNow(
 	to raft.ServerID, _ raft.ServerAddress, args *raft.TimeoutNowRequest, resp *raft.TimeoutNowResponse,
 ) error {
 	got, err := g.callNow(to, &nodev1.RaftCall{Rpc: &nodev1.RaftCall_TimeoutNow{
-		TimeoutNow: &nodev1.TimeoutNowRequest{Header: headerTo(args.RPCHeader)},
+		TimeoutNow: &nodev1.TimeoutNowRequest{Header: frame.HeaderTo(args.RPCHeader)},
 	}})
 	if err != nil {
 		return err
 	}
-	return into(got, resp)
+	return frame.Into(got, resp)
 }
 
 // syncCall is a call that a goroutine waits for.
@@ -203,25 +206,26 @@ func (c *syncCall) complete(resp any, err error) {
 	close(c.done)
 }
 
+// callNow sends a call that is of no use late, and waits for its answer.
 func (g *group) callNow(to raft.ServerID, c *nodev1.RaftCall) (any, error) {
-	return g.call(to, false, func(request uint64) outFrame {
+	return g.call(to, false, func(request uint64) frame.Out {
 		c.Group, c.Request = uint64(g.id), request
-		return outFrame{frame: &nodev1.Frame{Kind: &nodev1.Frame_RaftCall{RaftCall: c}}}
+		return frame.Out{Frame: &nodev1.Frame{Kind: &nodev1.Frame_RaftCall{RaftCall: c}}}
 	})
 }
 
-// call sends and waits for the answer; if park is set, it first waits for a link.
-func (g *group) call(to raft.ServerID, park bool, frame func(request uint64) outFrame) (any, error) {
-	s, err := g.session(to, park)
+// call sends and waits for the answer; if park is set, it first waits for a connection.
+func (g *group) call(to raft.ServerID, park bool, of func(request uint64) frame.Out) (any, error) {
+	pc, err := g.connection(to, park)
 	if err != nil {
 		return nil, err
 	}
 	late := time.NewTimer(g.m.config.CallTimeout)
 	defer late.Stop()
 	w := &syncCall{done: make(chan struct{})}
-	request, err := s.register(w)
+	request, err := pc.register(w)
 	if err == nil {
-		err = s.send(g.id, request, frame(request))
+		err = pc.send(g.id, request, of(request))
 	}
 	if err != nil {
 		return nil, err
@@ -234,14 +238,14 @@ func (g *group) call(to raft.ServerID, park bool, frame func(request uint64) out
 	case <-g.done:
 		err = ErrClosed
 	}
-	s.forget(request)
+	pc.forget(request)
 	return nil, err
 }
 
-// session returns the links to a node, and waits for them if park is set.
-func (g *group) session(to raft.ServerID, park bool) (*session, error) {
+// connection returns the connection to a node, and waits for one if park is set.
+func (g *group) connection(to raft.ServerID, park bool) (*peerConn, error) {
 	if !park {
-		return g.m.session(id.NodeID(to))
+		return g.m.connection(id.NodeID(to))
 	}
 	p := g.m.ensure(id.NodeID(to))
 	if p == nil {

@@ -30,7 +30,7 @@ const (
 	mdNode    = "quorate-node"
 	mdEpoch   = "quorate-epoch"
 	mdToken   = "quorate-peer-token" //nolint:gosec // the name of a header
-	mdLink    = "quorate-link"
+	mdStream  = "quorate-link"
 	mdProcess = "quorate-process" // optional
 	mdWanted  = "quorate-wanted"  // of a Link: the node that the opener means
 	mdReads   = "quorate-reads"   // newest version of machines that the node reads; without it 1
@@ -51,6 +51,7 @@ type identity struct {
 	process        string // by chance: tells a call to oneself from a second process of the same id
 }
 
+// newIdentity makes the token once: it does not change while the node runs.
 func newIdentity(c *Config) identity {
 	i := identity{
 		cluster: c.Cluster, self: Peer{Node: c.Node, Epoch: c.Epoch, Store: c.Store},
@@ -66,6 +67,7 @@ func newIdentity(c *Config) identity {
 	return i
 }
 
+// values are computed for each call, because a store ceases to be fresh while the node runs.
 func (i identity) values() map[string]string {
 	v := map[string]string{
 		mdCluster: i.cluster,
@@ -105,7 +107,7 @@ func (r refusal) Error() string { return r.text }
 // GRPCStatus gives the refusal to the peer as it is.
 func (r refusal) GRPCStatus() *status.Status { return status.New(r.code, r.text) }
 
-// misled is the answer to a link that is meant for another node. It is no refusal,
+// misled is the answer to a connection that is meant for another node. It is no refusal,
 // because it may pass: names, and IP addresses that are reused, move with the processes.
 func (i identity) misled(from id.NodeID, wanted string) error {
 	return status.Errorf(codes.Unavailable, "node %q answers where node %q looks for node %q: if that lasts, correct the address of %q",
@@ -188,7 +190,7 @@ func (i identity) judge(p Peer) error {
 // refusedStore is the code of refusals by Config.Refuse, and of no others.
 const refusedStore = codes.PermissionDenied
 
-// Recheck judges all peers again that there are links with, and ends the links with those
+// Recheck judges all peers again that this node is connected to, and ends the connections with those
 // that do not read the finalised version, or that Config.Refuse refuses now.
 func (m *Mux) Recheck() {
 	m.mu.Lock()
@@ -196,9 +198,9 @@ func (m *Mux) Recheck() {
 	pulses := slices.Collect(maps.Values(m.pulses))
 	m.mu.Unlock()
 	for _, p := range peers {
-		if s, err := p.session(); err == nil {
-			if err := m.identity.recheck(s.remote, s.reads); err != nil {
-				s.fail(err)
+		if pc, err := p.connection(); err == nil {
+			if err := m.identity.recheck(pc.remote, pc.reads); err != nil {
+				pc.fail(err)
 			}
 		}
 	}
@@ -228,6 +230,7 @@ func readsOf(md metadata.MD) uint8 {
 	return uint8(n)
 }
 
+// recheck is check of a peer that was let in before.
 func (i identity) recheck(p Peer, reads uint8) error {
 	if err := i.checkVersion(string(p.Node), reads); err != nil {
 		return err
@@ -235,6 +238,7 @@ func (i identity) recheck(p Peer, reads uint8) error {
 	return i.judge(p)
 }
 
+// keyed shows whether there is a token, and never the token.
 func keyed(token string) string {
 	if token == "" {
 		return "no key"
@@ -242,6 +246,7 @@ func keyed(token string) string {
 	return "with a key"
 }
 
+// first returns "" where there is no such metadata; each of them is sent once.
 func first(md metadata.MD, key string) string {
 	if v := md.Get(key); len(v) > 0 {
 		return v[0]
@@ -255,7 +260,7 @@ type epochs struct {
 	newest map[id.NodeID]id.Epoch
 }
 
-// note takes an epoch; newer reports that links of an older one must go.
+// note takes an epoch; newer reports that connections of an older one must go.
 func (e *epochs) note(p Peer) (newer bool, err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -267,13 +272,14 @@ func (e *epochs) note(p Peer) (newer bool, err error) {
 	return p.Epoch > seen, nil
 }
 
+// overErr refuses an incarnation that a newer one has taken the place of.
 func overErr(p Peer, seen id.Epoch) error {
 	return refusal{codes.FailedPrecondition, fmt.Sprintf(
 		"epoch %d of node %q is over, epoch %d was seen already: stop the older process, or, if its data directory is an "+
 			"older copy, start it with an empty one", p.Epoch, p.Node, seen)}
 }
 
-// vet tells who calls, and whether this node may talk to it.
+// vet finds out who calls, and whether this node may talk to it.
 func (m *Mux) vet(ctx context.Context, md metadata.MD) (Peer, error) {
 	p, err := m.identity.check(md)
 	if err == nil {
@@ -292,6 +298,7 @@ func connOf(ctx context.Context) *gate.Conn {
 	return caller.conn
 }
 
+// peerKey is the key of the admitted peer in a call's context.
 type peerKey struct{}
 
 // admit checks the caller of a call and notes its epoch.
@@ -309,7 +316,7 @@ func (m *Mux) admit(ctx context.Context) (context.Context, error) {
 	return context.WithValue(ctx, peerKey{}, p), nil
 }
 
-// noteEpoch drops the links of older incarnations when a newer one shows up.
+// noteEpoch drops the connections of older incarnations when a newer one shows up.
 func (m *Mux) noteEpoch(p Peer) error {
 	newer, err := m.epochs.note(p)
 	if err != nil || !newer {
@@ -338,6 +345,7 @@ func (a admitting) RegisterService(desc *grpc.ServiceDesc, impl any) {
 	a.m.server.RegisterService(&own, impl)
 }
 
+// admitUnary checks the caller before the request is read.
 func (m *Mux) admitUnary(of grpc.MethodHandler) grpc.MethodHandler {
 	return func(srv any, ctx context.Context, read func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {
 		ctx, err := m.admit(ctx)
@@ -357,6 +365,7 @@ type admittedStream struct {
 // Context implements grpc.ServerStream.
 func (s admittedStream) Context() context.Context { return s.ctx }
 
+// admitStream is gRPC's interceptor of streams: it runs before their first message is read.
 func (m *Mux) admitStream(srv any, s grpc.ServerStream, _ *grpc.StreamServerInfo, next grpc.StreamHandler) error {
 	ctx, err := m.admit(s.Context())
 	if err != nil {

@@ -59,8 +59,8 @@ func (r *recorder) HandleAnswer(_ Peer, f *nodev1.Frame) {
 	r.answers = append(r.answers, f)
 }
 
-func (r *recorder) LinkUp(p Peer)   { r.note("up %s/%d", p.Node, p.Epoch) }
-func (r *recorder) LinkDown(p Peer) { r.note("down %s/%d", p.Node, p.Epoch) }
+func (r *recorder) PeerUp(p Peer)   { r.note("up %s/%d", p.Node, p.Epoch) }
+func (r *recorder) PeerDown(p Peer) { r.note("down %s/%d", p.Node, p.Epoch) }
 func (r *recorder) Inbound(p Peer, up bool) {
 	r.note("inbound %s/%d %v", p.Node, p.Epoch, up)
 }
@@ -357,4 +357,9 @@ func entries(count, bytesEach int) []*raft.Log {
 		all[i] = &raft.Log{Index: uint64(i + 1), Term: 1, Type: raft.LogCommand, Data: bytes.Repeat([]byte{'x'}, bytesEach)}
 	}
 	return all
+}
+
+// header is that of a call in the name of a node.
+func header(name string) raft.RPCHeader {
+	return raft.RPCHeader{ProtocolVersion: 3, ID: []byte(name), Addr: []byte(name)}
 }

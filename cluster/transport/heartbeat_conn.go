@@ -31,6 +31,7 @@ const (
 	heartbeatHead     = 2
 )
 
+// writeHeartbeat writes the message and its length at once, so that one packet has both.
 func writeHeartbeat(w io.Writer, m proto.Message) error {
 	b, err := proto.MarshalOptions{}.MarshalAppend(make([]byte, heartbeatHead, 64), m)
 	if err != nil {
@@ -44,6 +45,7 @@ func writeHeartbeat(w io.Writer, m proto.Message) error {
 	return err
 }
 
+// readHeartbeat peeks before it reads, so that a message is parsed where the reader has it.
 func readHeartbeat(r *bufio.Reader, m proto.Message) error {
 	head, err := r.Peek(heartbeatHead)
 	if err != nil {
@@ -68,30 +70,30 @@ func newHeartbeatReader(c net.Conn) *bufio.Reader {
 	return bufio.NewReaderSize(c, heartbeatHead+maxHeartbeatBytes)
 }
 
-// heartbeatConn is the connection for heartbeats that belongs to a session.
+// heartbeatConn is the connection for heartbeats that belongs to a peer connection.
 type heartbeatConn struct {
 	conn   net.Conn
 	reader *bufio.Reader
 }
 
-// openHeartbeats opens the connection for heartbeats to where the session's streams go. It ends with
-// the session.
-func (s *session) openHeartbeats() (*heartbeatConn, error) {
-	m := s.p.m
+// openHeartbeats opens the connection for heartbeats to where the streams go. It ends with the
+// peer connection.
+func (pc *peerConn) openHeartbeats() (*heartbeatConn, error) {
+	m := pc.p.m
 	fault := func(err error) (*heartbeatConn, error) {
-		return nil, fmt.Errorf("transport: heartbeats to node %q at %s: %w", s.p.node, s.address, err)
+		return nil, fmt.Errorf("transport: heartbeats to node %q at %s: %w", pc.p.node, pc.address, err)
 	}
-	conn, err := s.dialConn(s.ctx)
+	conn, err := pc.dialConn(pc.ctx)
 	if err != nil {
 		return fault(err)
 	}
 	raw := conn
-	context.AfterFunc(s.ctx, func() { _ = raw.Close() })
+	context.AfterFunc(pc.ctx, func() { _ = raw.Close() })
 	if m.config.TLS != nil {
-		c := m.dialTLS(s.p.node)
+		c := m.dialTLS(pc.p.node)
 		c.NextProtos = []string{heartbeatProtocol}
 		secure := tls.Client(conn, c)
-		if err := secure.HandshakeContext(s.ctx); err != nil {
+		if err := secure.HandshakeContext(pc.ctx); err != nil {
 			return fault(err)
 		}
 		conn = secure
@@ -99,7 +101,7 @@ func (s *session) openHeartbeats() (*heartbeatConn, error) {
 		return fault(err)
 	}
 	mine := m.identity.values()
-	mine[mdWanted] = string(s.p.node)
+	mine[mdWanted] = string(pc.p.node)
 	if err := writeHeartbeat(conn, &nodev1.HeartbeatHello{Identity: mine}); err != nil {
 		return fault(err)
 	}
@@ -115,9 +117,9 @@ func (s *session) openHeartbeats() (*heartbeatConn, error) {
 	if err != nil {
 		return nil, err
 	}
-	if remote.Node != s.remote.Node || remote.Epoch != s.remote.Epoch {
+	if remote.Node != pc.remote.Node || remote.Epoch != pc.remote.Epoch {
 		return fault(fmt.Errorf("node %q in epoch %d answers, its links are to node %q in epoch %d",
-			remote.Node, remote.Epoch, s.remote.Node, s.remote.Epoch))
+			remote.Node, remote.Epoch, pc.remote.Node, pc.remote.Epoch))
 	}
 	return l, nil
 }

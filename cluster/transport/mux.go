@@ -14,16 +14,17 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/keepalive"
 
+	"github.com/quorate/quorate/cluster/frame"
 	"github.com/quorate/quorate/id"
 	nodev1 "github.com/quorate/quorate/proto/node/v1"
 )
 
-// Mux is this node's end of all links. All methods may be called concurrently.
+// Mux is this node's end of all connections. All methods may be called concurrently.
 type Mux struct {
 	config       Config
 	log          *slog.Logger
 	identity     identity
-	codec        codec
+	codec        frame.Codec
 	ctx          context.Context
 	cancel       context.CancelFunc
 	server       *grpc.Server
@@ -31,7 +32,7 @@ type Mux struct {
 	refusals     refusals
 	accepted     accepted
 	processes    processes
-	running      sync.WaitGroup // runs of peers, readers of accepted links, heartbeats
+	running      sync.WaitGroup // runs of peers, readers of accepted streams, heartbeats
 	heartbeating sync.Once      // the first connection for heartbeats
 	news         chan struct{}  // of capacity 1: peers are to be told now
 	starved      starved
@@ -59,8 +60,8 @@ func New(c Config) (*Mux, error) {
 		c.Calls = nodev1.UnimplementedNodeServer{}
 	}
 	m := &Mux{
-		config: c, log: c.Logger, identity: newIdentity(&c), codec: newCodec(),
-		refusals:  refusals{told: map[string]bool{}},
+		config: c, log: c.Logger, identity: newIdentity(&c), codec: frame.NewCodec(),
+		refusals:  refusals{logged: map[string]bool{}},
 		epochs:    epochs{newest: map[id.NodeID]id.Epoch{}},
 		processes: processes{held: map[id.NodeID]*held{}},
 		pulses:    map[id.NodeID]*pulse{}, news: make(chan struct{}, 1),
@@ -98,7 +99,7 @@ func (m *Mux) Serve(l net.Listener) error {
 	return nil
 }
 
-// SetPeer tells where a peer may be, the best address first; unchanged ones do nothing. The
+// SetPeer sets where a peer may be, the best address first; unchanged ones do nothing. The
 // Mux connects, trying one after the other, and goes on until RemovePeer. The own node is
 // not a peer.
 func (m *Mux) SetPeer(n id.NodeID, addresses ...string) {
@@ -106,7 +107,7 @@ func (m *Mux) SetPeer(n id.NodeID, addresses ...string) {
 		return
 	}
 	if p := m.ensure(n); p != nil {
-		p.moved(addresses)
+		p.setAddresses(addresses)
 	}
 }
 
@@ -125,7 +126,7 @@ func (m *Mux) ensure(n id.NodeID) *peer {
 	return p
 }
 
-// RemovePeer drops the links to a peer. It does not wait for LinkDown.
+// RemovePeer drops the connections to a peer. It does not wait for PeerDown.
 func (m *Mux) RemovePeer(n id.NodeID) {
 	m.mu.Lock()
 	p, heartbeats := m.peers[n], m.pulses[n]
@@ -143,56 +144,57 @@ func (m *Mux) RemovePeer(n id.NodeID) {
 	}
 }
 
+// lookup returns nil for a node that is no peer.
 func (m *Mux) lookup(n id.NodeID) *peer {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.peers[n]
 }
 
-// session returns the links to a peer if they are up.
-func (m *Mux) session(n id.NodeID) (*session, error) {
+// connection returns the connection to a peer if it is up.
+func (m *Mux) connection(n id.NodeID) (*peerConn, error) {
 	p := m.lookup(n)
 	if p == nil {
 		return nil, fmt.Errorf("%w: node %q", ErrUnknownPeer, n)
 	}
-	return p.session()
+	return p.connection()
 }
 
-// Send queues a frame on this node's own queue link to the peer. It never blocks. The
-// frame must not be changed afterwards. Errors: ErrUnknownPeer, ErrLinkDown,
-// ErrLinkFull, ErrFrameTooLarge.
+// Send queues a frame on this node's own queue stream to the peer. It never blocks. The
+// frame must not be changed afterwards. Errors: ErrUnknownPeer, ErrNotConnected,
+// ErrStreamFull, ErrFrameTooLarge.
 func (m *Mux) Send(n id.NodeID, f *nodev1.Frame) error {
-	s, err := m.session(n)
+	pc, err := m.connection(n)
 	if err != nil {
 		return err
 	}
-	if err := s.queue.push(f); err != nil {
+	if err := pc.queue.push(f); err != nil {
 		return fmt.Errorf("node %q: %w", n, err)
 	}
 	return nil
 }
 
-// Connected reports whether this node's links to the peer are up, and its epoch.
+// Connected reports whether this node is connected to the peer, and its epoch.
 func (m *Mux) Connected(n id.NodeID) (id.Epoch, bool) {
-	s, err := m.session(n)
+	pc, err := m.connection(n)
 	if err != nil {
 		return 0, false
 	}
-	return s.remote.Epoch, true
+	return pc.remote.Epoch, true
 }
 
-// Silent tells for how long a heartbeat has been missing between this node and the peer, or an
-// answer on this node's own links, and that these are up. Heartbeats tell what was heard: a peer
+// Silent reports for how long a heartbeat has been missing between this node and the peer, or an
+// answer on this node's own connection, and whether there is one. Heartbeats carry what was heard: a peer
 // that can only be heard, or only hears, falls silent here. A node that is too busy to ask
 // does not hold that against its peers, and while it or the peer lacks processors, silence counts
 // from later on.
 func (m *Mux) Silent(n id.NodeID) (d time.Duration, up bool) {
-	s, err := m.session(n)
+	pc, err := m.connection(n)
 	if err != nil {
 		return 0, false
 	}
 	p := m.pulse(n)
-	return max(0, max(s.owed(), p.owed(time.Now(), s.began))-p.leniency()), true
+	return max(0, max(pc.unanswered(), p.unanswered(time.Now(), pc.began))-p.leniency()), true
 }
 
 // Client returns the peer's calls on the shared connection. It may be kept: each call
@@ -203,14 +205,14 @@ func (m *Mux) Client(n id.NodeID) (nodev1.NodeClient, error) {
 	if p == nil || len(p.candidates()) == 0 {
 		return nil, fmt.Errorf("%w: node %q", ErrUnknownPeer, n)
 	}
-	return nodev1.NewNodeClient(peerConn{m: m, node: n}), nil
+	return nodev1.NewNodeClient(callConn{m: m, node: n}), nil
 }
 
 // Raft returns the group's transport. ServerID and ServerAddress are both the node's id.
 // Closing it (raft.WithClose) ends the group here; opening a group again closes the
 // transport returned before.
 //
-// Raft's Shutdown waits for its calls, and calls wait for links: close the transport
+// Raft's Shutdown waits for its calls, and calls wait for connections: close the transport
 // first, then wait for the future of Shutdown.
 func (m *Mux) Raft(g id.GroupID) raft.Transport {
 	n := newGroup(m, g)
@@ -233,12 +235,14 @@ func (m *Mux) Raft(g id.GroupID) raft.Transport {
 	return n
 }
 
+// group returns nil for a group that has no member here.
 func (m *Mux) group(g id.GroupID) *group {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.groups[g]
 }
 
+// leave takes the group off, unless it was opened again meanwhile.
 func (m *Mux) leave(g *group) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -251,7 +255,7 @@ func (m *Mux) leave(g *group) {
 // lacks processors.
 func (m *Mux) Leniency() time.Duration { return leniency(m.starved.share.Load(), m.config.PingTimeout) }
 
-// Cut drops all links for good, and does not wait: this node can do nothing for its peers any
+// Cut drops all connections for good, and does not wait: this node can do nothing for its peers any
 // more, and they shall know. Close has still to be called.
 func (m *Mux) Cut() {
 	m.mu.Lock()
@@ -261,7 +265,7 @@ func (m *Mux) Cut() {
 	go m.server.Stop() // at once for connections; it waits for calls that they carried
 }
 
-// Close drops all links, ends all groups here and stops Serve. It returns when all
+// Close drops all connections, ends all groups here and stops Serve. It returns when all
 // goroutines have ended, or with the context's error before that.
 func (m *Mux) Close(ctx context.Context) error {
 	m.mu.Lock()

@@ -14,7 +14,7 @@ import (
 	"github.com/quorate/quorate/id"
 )
 
-// peer keeps this node's own links to one other node up. Its run goroutine owns the
+// peer keeps this node's own connection to one other node up. Its run goroutine owns the
 // connecting; mu guards the fields below it.
 type peer struct {
 	m       *Mux
@@ -29,16 +29,18 @@ type peer struct {
 	failure atomic.Uint64
 
 	mu        sync.Mutex
-	addresses []string // where the peer may be, the best first; none: not known
-	worked    string   // the one of them that led to the peer last; "": none yet
-	trying    *session // that connects by the direct way
-	sess      *session
-	up        chan struct{} // closed when a session came up
+	addresses []string  // where the peer may be, the best first; none: not known
+	worked    string    // the one of them that led to the peer last; "": none yet
+	trying    *peerConn // that connects by the direct way
+	conn      *peerConn
+	up        chan struct{} // closed when a connection came up
 	parked    int
 	lastErr   error
-	found     *session // by another way, for run to take
+	found     *peerConn // by another way, for run to take
 }
 
+// newPeer returns a peer whose run goroutine has still to be started. It begins when after is closed, so
+// that two of one node never connect at once.
 func newPeer(m *Mux, node id.NodeID, after <-chan struct{}) *peer {
 	p := &peer{
 		m: m, node: node, after: after,
@@ -48,7 +50,7 @@ func newPeer(m *Mux, node id.NodeID, after <-chan struct{}) *peer {
 	return p
 }
 
-// run connects, serves the links until they break, and connects again.
+// run connects, serves the connection until it breaks, and connects again.
 func (p *peer) run() {
 	defer close(p.done)
 	if p.after != nil {
@@ -57,18 +59,18 @@ func (p *peer) run() {
 	defer p.dropFound()
 	var wait time.Duration
 	var told string
-	var failing time.Time // since when; zero: the last session was opened
+	var failing time.Time // since when; zero: the last connection was opened
 	for p.ctx.Err() == nil {
-		sess, err := p.dial(failing)
+		pc, err := p.dial(failing)
 		if err == nil {
 			failing = time.Time{}
 			told, wait = "", p.m.config.RetryMin
-			p.attach(sess)
-			p.tellUp(sess)
-			err = sess.serve()
+			p.attach(pc)
+			p.logUp(pc)
+			err = pc.serve()
 			p.detach()
 			if p.ctx.Err() == nil {
-				p.m.log.Warn("link went down", "peer", p.node, "epoch", sess.remote.Epoch, "error", err)
+				p.m.log.Warn("link went down", "peer", p.node, "epoch", pc.remote.Epoch, "error", err)
 			}
 		} else if p.ctx.Err() == nil && !errors.Is(err, ErrUnknownPeer) {
 			wait = p.failed(err, wait, &told)
@@ -80,11 +82,11 @@ func (p *peer) run() {
 	}
 }
 
-// dial returns the next session: the one that was found while the last one was up, or a new
+// dial returns the next connection: the one that was found while the last one was up, or a new
 // one. Opening has failed since a time, unless that is zero.
-func (p *peer) dial(failing time.Time) (*session, error) {
-	if s := p.takeFound(); s != nil {
-		return s, nil
+func (p *peer) dial(failing time.Time) (*peerConn, error) {
+	if pc := p.takeFound(); pc != nil {
+		return pc, nil
 	}
 	var since time.Duration
 	if !failing.IsZero() {
@@ -95,18 +97,19 @@ func (p *peer) dial(failing time.Time) (*session, error) {
 
 // dropFound closes what nobody takes any more.
 func (p *peer) dropFound() {
-	if s := p.takeFound(); s != nil {
-		s.drop()
+	if pc := p.takeFound(); pc != nil {
+		pc.drop()
 	}
 }
 
-func (p *peer) tellUp(s *session) {
-	if s.direct() {
-		p.m.log.Info("link is up", "peer", p.node, "epoch", s.remote.Epoch, "address", s.address)
+// logUp warns of a detour: it works, but the network needs mending.
+func (p *peer) logUp(pc *peerConn) {
+	if pc.direct() {
+		p.m.log.Info("link is up", "peer", p.node, "epoch", pc.remote.Epoch, "address", pc.address)
 		return
 	}
 	p.m.log.Warn("link is up by a detour: this node does not reach the peer itself, another one passes the link on; look at the network between the two",
-		"peer", p.node, "epoch", s.remote.Epoch, "address", s.address, "through", s.via.remote.Node)
+		"peer", p.node, "epoch", pc.remote.Epoch, "address", pc.address, "through", pc.via.remote.Node)
 }
 
 // failed notes an attempt that did not succeed, logs a new reason once, and returns
@@ -149,6 +152,7 @@ func (p *peer) pause(wait time.Duration, forKick bool) {
 	}
 }
 
+// kickNow ends a pause between two attempts; one kick is kept while nobody pauses.
 func (p *peer) kickNow() {
 	select {
 	case p.kick <- struct{}{}:
@@ -156,38 +160,38 @@ func (p *peer) kickNow() {
 	}
 }
 
-// moved takes the peer's addresses; changed ones are tried at once. Links to one that is
+// setAddresses takes the peer's addresses; changed ones are tried at once. Connections to one that is
 // still among them stay.
-func (p *peer) moved(addresses []string) {
+func (p *peer) setAddresses(addresses []string) {
 	p.mu.Lock()
 	if slices.Equal(p.addresses, addresses) {
 		p.mu.Unlock()
 		return
 	}
 	p.addresses, p.worked = slices.Clone(addresses), ""
-	var gone [2]*session
-	for i, s := range []*session{p.sess, p.trying} {
-		if s != nil && !slices.Contains(addresses, s.address) {
-			gone[i] = s
+	var gone [2]*peerConn
+	for i, pc := range []*peerConn{p.conn, p.trying} {
+		if pc != nil && !slices.Contains(addresses, pc.address) {
+			gone[i] = pc
 		}
 	}
 	p.mu.Unlock()
-	why := fmt.Errorf("%w: node %q is now at %s", ErrLinkDown, p.node, strings.Join(addresses, ", "))
-	for _, s := range gone {
-		if s != nil {
-			s.fail(why)
+	why := fmt.Errorf("%w: node %q is now at %s", ErrNotConnected, p.node, strings.Join(addresses, ", "))
+	for _, pc := range gone {
+		if pc != nil {
+			pc.fail(why)
 		}
 	}
 	p.kickNow()
 }
 
-// dropOlder ends links to an incarnation that is over.
+// dropOlder ends connections to an incarnation that is over.
 func (p *peer) dropOlder(epoch id.Epoch) {
 	p.mu.Lock()
-	sess := p.sess
+	pc := p.conn
 	p.mu.Unlock()
-	if sess != nil && sess.remote.Epoch < epoch {
-		sess.fail(fmt.Errorf("%w: epoch %d of it is over, %d was seen", ErrLinkDown, sess.remote.Epoch, epoch))
+	if pc != nil && pc.remote.Epoch < epoch {
+		pc.fail(fmt.Errorf("%w: epoch %d of it is over, %d was seen", ErrNotConnected, pc.remote.Epoch, epoch))
 	}
 	p.kickNow()
 }
@@ -203,69 +207,72 @@ func (p *peer) candidates() []string {
 	return all
 }
 
-// tries notes the session that connects by the direct way, of which there is one at a time;
+// beginAttempt notes an attempt to connect by the direct way, of which there is one at a time;
 // false: the peer has left its address meanwhile.
-func (p *peer) tries(s *session) bool {
+func (p *peer) beginAttempt(pc *peerConn) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if s.direct() {
-		p.trying = s
+	if pc.direct() {
+		p.trying = pc
 	}
-	return slices.Contains(p.addresses, s.address)
+	return slices.Contains(p.addresses, pc.address)
 }
 
-func (p *peer) tried(s *session) {
+// endAttempt is called once for each beginAttempt, whether it led to a connection or not.
+func (p *peer) endAttempt(pc *peerConn) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.trying == s {
+	if p.trying == pc {
 		p.trying = nil
 	}
 }
 
-func (p *peer) attach(s *session) {
+// attach makes the connection the one that is used, and wakes those that wait for it. Only run calls it.
+func (p *peer) attach(pc *peerConn) {
 	p.connect.Add(1)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.sess, p.lastErr = s, nil
-	if s.direct() && slices.Contains(p.addresses, s.address) {
-		p.worked = s.address
+	p.conn, p.lastErr = pc, nil
+	if pc.direct() && slices.Contains(p.addresses, pc.address) {
+		p.worked = pc.address
 	}
 	close(p.up)
 }
 
+// detach is the end of attach. The callers that still hold the connection learn of it by over.
 func (p *peer) detach() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	close(p.sess.over)
-	p.sess = nil
+	close(p.conn.detached)
+	p.conn = nil
 	p.up = make(chan struct{})
 }
 
-// session returns the links if they are up.
-func (p *peer) session() (*session, error) {
+// connection returns the connection if it is up.
+func (p *peer) connection() (*peerConn, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if len(p.addresses) == 0 {
 		return nil, fmt.Errorf("%w: node %q", ErrUnknownPeer, p.node)
 	}
-	if p.sess == nil || p.sess.ctx.Err() != nil {
-		return nil, fmt.Errorf("%w: node %q at %s", ErrLinkDown, p.node, p.addresses[0])
+	if p.conn == nil || p.conn.ctx.Err() != nil {
+		return nil, fmt.Errorf("%w: node %q at %s", ErrNotConnected, p.node, p.addresses[0])
 	}
-	return p.sess, nil
+	return p.conn, nil
 }
 
-// await parks the caller until the links are up. The number of those that wait is
+// await parks the caller until there is a connection. The number of those that wait is
 // bounded; Config.ParkTimeout and done end the wait.
-func (p *peer) await(done <-chan struct{}) (*session, error) {
-	if s, err := p.session(); err == nil {
-		return s, nil
+func (p *peer) await(done <-chan struct{}) (*peerConn, error) {
+	if pc, err := p.connection(); err == nil {
+		return pc, nil
 	}
 	late := time.NewTimer(p.m.config.ParkTimeout)
 	defer late.Stop()
 	p.mu.Lock()
 	if p.parked >= p.m.config.MaxParkedCalls {
 		p.mu.Unlock()
-		return nil, fmt.Errorf("%w: node %q, and %d calls wait for it already", ErrLinkDown, p.node, p.m.config.MaxParkedCalls)
+		return nil, fmt.Errorf("%w: node %q, and %d calls wait for it already", ErrNotConnected, p.node, p.m.config.MaxParkedCalls)
 	}
 	p.parked++
 	p.mu.Unlock()
@@ -276,20 +283,20 @@ func (p *peer) await(done <-chan struct{}) (*session, error) {
 	}()
 	for {
 		p.mu.Lock()
-		sess, up := p.sess, p.up
+		pc, up := p.conn, p.up
 		p.mu.Unlock()
-		if sess != nil && sess.ctx.Err() == nil {
-			return sess, nil
+		if pc != nil && pc.ctx.Err() == nil {
+			return pc, nil
 		}
-		var over <-chan struct{} // a session that failed and was not taken off yet
-		if sess != nil {
-			over, up = sess.over, nil
+		var over <-chan struct{} // a connection that failed and was not taken off yet
+		if pc != nil {
+			over, up = pc.detached, nil
 		}
 		select {
 		case <-up:
 		case <-over:
 		case <-late.C:
-			return nil, fmt.Errorf("%w: node %q for %v", ErrLinkDown, p.node, p.m.config.ParkTimeout)
+			return nil, fmt.Errorf("%w: node %q for %v", ErrNotConnected, p.node, p.m.config.ParkTimeout)
 		case <-done:
 			return nil, ErrClosed
 		case <-p.ctx.Done():
@@ -298,6 +305,7 @@ func (p *peer) await(done <-chan struct{}) (*session, error) {
 	}
 }
 
+// stats are read field by field, so they need not be of one moment.
 func (p *peer) stats() PeerStats {
 	s := PeerStats{
 		Node:      p.node,
@@ -314,12 +322,12 @@ func (p *peer) stats() PeerStats {
 	if p.lastErr != nil {
 		s.LastError = p.lastErr.Error()
 	}
-	if p.sess != nil {
-		s.Up, s.Epoch, s.Address = p.sess.ctx.Err() == nil, p.sess.remote.Epoch, p.sess.address
-		if !p.sess.direct() {
-			s.Through = p.sess.via.remote.Node
+	if p.conn != nil {
+		s.Up, s.Epoch, s.Address = p.conn.ctx.Err() == nil, p.conn.remote.Epoch, p.conn.address
+		if !p.conn.direct() {
+			s.Through = p.conn.via.remote.Node
 		}
-		s.RaftQueueBytes, s.QueueBytes = p.sess.raft.bytes(), p.sess.queue.bytes()
+		s.RaftQueueBytes, s.QueueBytes = p.conn.raft.bytes(), p.conn.queue.bytes()
 	}
 	return s
 }

@@ -7,20 +7,21 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"github.com/quorate/quorate/cluster/frame"
 	"github.com/quorate/quorate/id"
 )
 
 // pipeline is raft's AppendEntries pipeline to one follower: raft.AppendPipeline. It is
-// bound to one session: it ends with the link, and at the first call that did not
+// bound to one connection: it ends with the connection, and at the first call that did not
 // succeed, because raft reads no result after that one. So a sender never waits for a
 // reader that has left.
 //
-// Results must never hold up the reader of the link. They go into a channel; what does
+// Results must never hold up the reader of the stream. They go into a channel; what does
 // not fit is carried there by a goroutine that lives only while there is such a result,
 // and counts as in flight. mu guards the fields below it.
 type pipeline struct {
 	g       *group
-	s       *session
+	s       *peerConn
 	results chan raft.AppendFuture
 	closed  chan struct{} // by raft, which then reads no more results
 
@@ -36,11 +37,11 @@ type pipeline struct {
 // AppendEntriesPipeline implements raft.Transport. It fails while the peer is down; raft
 // falls back to AppendEntries, which waits.
 func (g *group) AppendEntriesPipeline(to raft.ServerID, _ raft.ServerAddress) (raft.AppendPipeline, error) {
-	s, err := g.m.session(id.NodeID(to))
+	pc, err := g.m.connection(id.NodeID(to))
 	if err != nil {
 		return nil, err
 	}
-	p := &pipeline{g: g, s: s, results: make(chan raft.AppendFuture, 2*g.m.config.MaxRaftInFlight), closed: make(chan struct{})}
+	p := &pipeline{g: g, s: pc, results: make(chan raft.AppendFuture, 2*g.m.config.MaxRaftInFlight), closed: make(chan struct{})}
 	p.room = sync.NewCond(&p.mu)
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -55,7 +56,7 @@ func (g *group) AppendEntriesPipeline(to raft.ServerID, _ raft.ServerAddress) (r
 // are in flight as may be; one call always may.
 func (p *pipeline) AppendEntries(args *raft.AppendEntriesRequest, resp *raft.AppendEntriesResponse) (raft.AppendFuture, error) {
 	c := &p.g.m.config
-	size := trim(args, c.MaxAppendBytes)
+	size := frame.Trim(args, c.MaxAppendBytes)
 	p.mu.Lock()
 	for !p.ended && p.inFlight+len(p.late) > 0 && (p.inFlight+len(p.late) >= c.MaxRaftInFlight || p.bytes+size > c.MaxRaftBytes) {
 		p.room.Wait()
@@ -70,7 +71,7 @@ func (p *pipeline) AppendEntries(args *raft.AppendEntriesRequest, resp *raft.App
 	f := &appendFuture{p: p, started: time.Now(), args: args, resp: resp, size: size, done: make(chan struct{})}
 	request, err := p.s.register(f)
 	if err == nil {
-		err = p.s.send(p.g.id, request, outFrame{call: &appendCall{group: uint64(p.g.id), request: request, args: *args}})
+		err = p.s.send(p.g.id, request, frame.Out{Call: &frame.AppendCall{Group: uint64(p.g.id), Request: request, Args: *args}})
 	}
 	if err != nil {
 		p.end()
@@ -93,6 +94,7 @@ func (p *pipeline) Close() error {
 	return nil
 }
 
+// end wakes senders that wait for room; they find that the pipeline has ended.
 func (p *pipeline) end() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -155,9 +157,10 @@ type appendFuture struct {
 	done    chan struct{}
 }
 
+// complete implements waiter. It first fills in the answer, then wakes whoever waits for it.
 func (f *appendFuture) complete(resp any, err error) {
 	if err == nil {
-		err = into(resp, f.resp)
+		err = frame.Into(resp, f.resp)
 	}
 	f.err = err
 	close(f.done)

@@ -6,7 +6,7 @@ import (
 	"github.com/quorate/quorate/id"
 )
 
-// processes tells which process of each node has links with this one, whichever end opened
+// processes knows which process of each node is connected to this one, whichever end opened
 // them. Two processes with one id and epoch must not share a node: what one of them is asked
 // the other one would answer. mu guards it.
 type processes struct {
@@ -14,14 +14,14 @@ type processes struct {
 	held map[id.NodeID]*held
 }
 
-// held is one process and the number of its links and sessions.
+// held is one process and the number of its streams and connections.
 type held struct {
 	epoch id.Epoch
 	name  string // "" if it does not say
 	links int
 }
 
-// hold takes a link of a process, until release is called. While a process has links it
+// hold takes a stream of a process, until release is called. While a process has streams it
 // refuses another one of the same epoch, and those of epochs before.
 func (p *processes) hold(peer Peer, name string) (release func(), err error) {
 	p.mu.Lock()

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// Two nodes with one id do not take turns: the first that came keeps its links, whichever
+// Two nodes with one id do not take turns: the first that came keeps its connections, whichever
 // end opened them.
 func TestSecondProcessOfANode(t *testing.T) {
 	const want = `node id "n2" is used by two processes`

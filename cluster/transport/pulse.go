@@ -19,7 +19,7 @@ const lateAfter = 50 * time.Millisecond
 
 // pulse is what the heartbeats between this node and a peer tell. Of two nodes the one with
 // the smaller id opens the connection and asks, the other one answers at once; each ping
-// tells which answer came, so that both know of both directions. mu guards what is below it.
+// says which answer came, so that both know of both directions. mu guards what is below it.
 type pulse struct {
 	m    *Mux
 	node id.NodeID
@@ -51,13 +51,14 @@ func (m *Mux) pulse(n id.NodeID) *pulse {
 	return p
 }
 
+// everyPulse returns a copy, so that no lock is held while heartbeats are sent.
 func (m *Mux) everyPulse() []*pulse {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return slices.Collect(maps.Values(m.pulses))
 }
 
-// Say tells all peers at once what this node says of itself, not only with the next heartbeat. It
+// Say sends all peers at once what this node says of itself, not only with the next heartbeat. It
 // does not wait.
 func (m *Mux) Say() {
 	select {
@@ -143,6 +144,7 @@ func (p *pulse) serve(conn net.Conn, r *bufio.Reader, peer Peer) error {
 	}
 }
 
+// end takes the connection off, unless a newer one has its place already.
 func (p *pulse) end(conn net.Conn) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -222,9 +224,9 @@ func (p *pulse) hear(now time.Time, b *nodev1.Ping) bool {
 	return p.since.IsZero()
 }
 
-// owed tells for how long a heartbeat has been missing in either direction, 0 if none is. A node
-// that waits to be asked holds nothing against the peer before its own session was up.
-func (p *pulse) owed(now, session time.Time) time.Duration {
+// unanswered reports for how long a heartbeat has been missing in either direction, 0 if none is. A node
+// that waits to be asked holds nothing against the peer before its own connection was up.
+func (p *pulse) unanswered(now, session time.Time) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	heard := p.last
@@ -258,52 +260,53 @@ func (p *pulse) said() uint32 {
 	return p.starved
 }
 
-// patience is for how long the peer may be silent before its session is given up.
+// patience is for how long the peer may be silent before its connection is given up.
 func (p *pulse) patience() time.Duration { return p.m.config.PingTimeout + p.leniency() }
 
 // expect waits for the next heartbeat.
 func (p *pulse) expect() { p.due.Reset(p.m.config.HeartbeatEvery + lateAfter) }
 
+// late is called without the lock: what it notifies may ask for Silent at once.
 func (p *pulse) late() {
 	if heartbeats := p.m.config.Heartbeats; heartbeats != nil {
 		heartbeats.Late(p.node)
 	}
 }
 
-// overdue runs when no heartbeat came in time: it tells so, and ends the session if that lasts,
+// overdue runs when no heartbeat came in time: it reports that, and ends the connection if that lasts,
 // for a process that is stopped keeps its sockets.
 func (p *pulse) overdue() {
 	p.late()
-	s, err := p.m.session(p.node)
+	pc, err := p.m.connection(p.node)
 	if err != nil {
 		return
 	}
-	if !p.judges(s) {
+	if !p.judges(pc) {
 		return
 	}
-	owed := p.owed(time.Now(), s.began)
+	owed := p.unanswered(time.Now(), pc.began)
 	if owed >= p.patience() {
 		p.giveUp()
-		s.fail(s.silent())
-		p.m.accepted.drop(s.remote, s.silent())
+		pc.fail(pc.silent())
+		p.m.accepted.drop(pc.remote, pc.silent())
 		return
 	}
-	if s.lostWay() {
+	if pc.lostWay() {
 		select {
-		case s.astray <- struct{}{}:
+		case pc.astray <- struct{}{}:
 		default:
 		}
 	}
 	p.due.Reset(lateAfter)
 }
 
-// judges reports whether silence counts against the peer of a session. One that has to ask
+// judges reports whether silence counts against the peer of a connection. One that has to ask
 // and never did may have no way here; with the connection of its process it has one,
-// although the first heartbeat of this session may never come.
-func (p *pulse) judges(s *session) bool {
+// although the first heartbeat of this connection may never come.
+func (p *pulse) judges(pc *peerConn) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.asks || !p.last.Before(s.began) || p.conn != nil && p.peer.Epoch == s.remote.Epoch
+	return p.asks || !p.last.Before(pc.began) || p.conn != nil && p.peer.Epoch == pc.remote.Epoch
 }
 
 // giveUp ends a connection on which all is silent: it proves no longer that the peer has a

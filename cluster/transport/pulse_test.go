@@ -159,10 +159,10 @@ func TestHeartbeatsJudgeBothDirections(t *testing.T) {
 			if c.hears && c.heardBack {
 				want = 0
 			}
-			if d := asker.owed(now, begin); d != want {
+			if d := asker.unanswered(now, begin); d != want {
 				t.Errorf("the asker is owed %v, want %v", d, want)
 			}
-			if d := asked.owed(now, begin); d != want {
+			if d := asked.unanswered(now, begin); d != want {
 				t.Errorf("the one that is asked is owed %v, want %v", d, want)
 			}
 		})
@@ -189,16 +189,16 @@ func TestHeartbeatsComeBack(t *testing.T) {
 		if ok := p.hear(at(b.ms), &nodev1.Ping{Number: b.number, Heard: b.heard}); ok != (b.owed == 0) {
 			t.Errorf("after heartbeat %d: %v", b.number, ok)
 		}
-		if d := p.owed(at(b.ms), at(0)); d != b.owed {
+		if d := p.unanswered(at(b.ms), at(0)); d != b.owed {
 			t.Errorf("after heartbeat %d %v is owed, want %v", b.number, d, b.owed)
 		}
 	}
-	if d := p.owed(at(5000), at(4000)); d != 900*time.Millisecond {
+	if d := p.unanswered(at(5000), at(4000)); d != 900*time.Millisecond {
 		t.Errorf("a session of 4000 ms is owed %v at 5000", d)
 	}
 }
 
-// A peer that freezes is told at once, at both ends, and both drop their links.
+// A peer that freezes is told at once, at both ends, and both drop their connections.
 func TestHeartbeatsOfFrozenPeer(t *testing.T) {
 	beats1, beats2 := &told{}, &told{}
 	conf1, conf2 := testConfig("n1", 1), testConfig("n2", 1)
@@ -213,11 +213,11 @@ func TestHeartbeatsOfFrozenPeer(t *testing.T) {
 	connected(t, a, b)
 	connected(t, b, a)
 	until(t, "the one that is asked is asked in this session", func() bool {
-		s, err := b.session("n1")
+		pc, err := b.connection("n1")
 		p := b.pulse("n1")
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		return err == nil && !p.last.Before(s.began) // before that, nothing is held against the peer
+		return err == nil && !p.last.Before(pc.began) // before that, nothing is held against the peer
 	})
 	relay1.freeze()
 	relay2.freeze()
@@ -233,8 +233,8 @@ func TestHeartbeatsOfFrozenPeer(t *testing.T) {
 	connected(t, b, a)
 }
 
-// A peer that falls silent after its last heartbeat and before the first one of a session is
-// found, without the session's own pings.
+// A peer that falls silent after its last heartbeat and before the first one of a connection is
+// found, without the connection's own pings.
 func TestHeartbeatsThatNeverCome(t *testing.T) {
 	conf1, conf2 := testConfig("n1", 1), testConfig("n2", 1)
 	conf1.HeartbeatEvery, conf1.PingEvery = time.Hour, time.Hour // it asks once per connection
@@ -252,21 +252,21 @@ func TestHeartbeatsThatNeverCome(t *testing.T) {
 	p.mu.Unlock()
 	b.SetPeer("n1", a.address)
 	connected(t, b, a)
-	var s *session
+	var pc *peerConn
 	until(t, "there is a session", func() (up bool) {
 		var err error
-		s, err = b.session("n1")
+		pc, err = b.connection("n1")
 		return err == nil
 	})
-	if !last.Before(s.began) {
+	if !last.Before(pc.began) {
 		t.Fatal("the session began before the heartbeat")
 	}
 	select {
-	case <-s.ctx.Done():
+	case <-pc.ctx.Done():
 	case <-time.After(time.Minute):
 		t.Fatal("the silence is never noticed")
 	}
-	if err := context.Cause(s.ctx); !strings.Contains(err.Error(), "did not answer within") {
+	if err := context.Cause(pc.ctx); !strings.Contains(err.Error(), "did not answer within") {
 		t.Errorf("the session ended for another reason: %v", err)
 	}
 }
@@ -278,15 +278,15 @@ func TestHeartbeatsOfPeerWithoutWay(t *testing.T) {
 	a, b := start(t, conf1), start(t, conf2)
 	b.SetPeer("n1", a.address)
 	connected(t, b, a)
-	s, err := b.session("n1")
+	pc, err := b.connection("n1")
 	if err != nil {
 		t.Fatal(err)
 	}
 	p := b.pulse("n1")
-	until(t, "a heartbeat is owed for too long", func() bool { return p.owed(time.Now(), s.began) > conf2.PingTimeout })
+	until(t, "a heartbeat is owed for too long", func() bool { return p.unanswered(time.Now(), pc.began) > conf2.PingTimeout })
 	p.overdue()
-	if err := s.ctx.Err(); err != nil {
-		t.Errorf("the session ended: %v", context.Cause(s.ctx))
+	if err := pc.ctx.Err(); err != nil {
+		t.Errorf("the session ended: %v", context.Cause(pc.ctx))
 	}
 	// The connection of another process, which is gone, proves nothing either.
 	one, other := net.Pipe()
@@ -295,12 +295,12 @@ func TestHeartbeatsOfPeerWithoutWay(t *testing.T) {
 	p.conn, p.peer.Epoch = one, 0
 	p.mu.Unlock()
 	p.overdue()
-	if err := s.ctx.Err(); err != nil {
-		t.Errorf("the session ended for the connection of an older process: %v", context.Cause(s.ctx))
+	if err := pc.ctx.Err(); err != nil {
+		t.Errorf("the session ended for the connection of an older process: %v", context.Cause(pc.ctx))
 	}
 }
 
-// Whoever cannot open a link cannot open a connection for heartbeats.
+// Whoever cannot open a stream cannot open a connection for heartbeats.
 func TestHeartbeatsRefused(t *testing.T) {
 	ca, other := newAuthority(t, "ca"), newAuthority(t, "other ca")
 	secure, _ := secureConfig(t, "n2", ca)

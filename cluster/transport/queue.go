@@ -4,10 +4,11 @@ import (
 	"fmt"
 	"sync"
 
+	"github.com/quorate/quorate/cluster/frame"
 	nodev1 "github.com/quorate/quorate/proto/node/v1"
 )
 
-// maxBatchBytes bounds what the writer of a link puts into one message; a larger frame
+// maxBatchBytes bounds what the writer of a stream puts into one message; a larger frame
 // travels alone. Small enough that a stream never holds back its neighbours for long.
 const maxBatchBytes = 1 << 20
 
@@ -19,24 +20,24 @@ type sendQueue struct {
 
 	mu      sync.Mutex
 	room    *sync.Cond // bytes left the queue, or it closed
-	frames  []outFrame
+	frames  []frame.Out
 	waiting int // bytes pushed and not yet written
 	closed  bool
 }
 
+// newSendQueue returns an empty queue; drain, in a goroutine of its own, writes what is added.
 func newSendQueue(c *Config) *sendQueue {
-	q := &sendQueue{maxFrame: c.MaxFrameBytes, maxQueue: c.MaxLinkQueueBytes, wake: make(chan struct{}, 1)}
+	q := &sendQueue{maxFrame: c.MaxFrameBytes, maxQueue: c.MaxStreamQueueBytes, wake: make(chan struct{}, 1)}
 	q.room = sync.NewCond(&q.mu)
 	return q
 }
 
 // push queues a frame without blocking. One frame always fits into an empty queue.
-func (q *sendQueue) push(f *nodev1.Frame) error { return q.add(outFrame{frame: f}, false) }
+func (q *sendQueue) push(f *nodev1.Frame) error { return q.add(frame.Out{Frame: f}, false) }
 
 // add queues a frame; wait lets it block while the queue is full.
-func (q *sendQueue) add(f outFrame, wait bool) error {
-	f.measure()
-	size := f.size
+func (q *sendQueue) add(f frame.Out, wait bool) error {
+	size := f.Measure()
 	if size > q.maxFrame {
 		return fmt.Errorf("%w: %d bytes, the limit is %d: raise MaxFrameBytes on all nodes or send less at once",
 			ErrFrameTooLarge, size, q.maxFrame)
@@ -45,12 +46,12 @@ func (q *sendQueue) add(f outFrame, wait bool) error {
 	defer q.mu.Unlock()
 	for !q.closed && q.waiting > 0 && q.waiting+size > q.maxQueue {
 		if !wait {
-			return fmt.Errorf("%w: %d bytes wait and %d more do not fit into %d", ErrLinkFull, q.waiting, size, q.maxQueue)
+			return fmt.Errorf("%w: %d bytes wait and %d more do not fit into %d", ErrStreamFull, q.waiting, size, q.maxQueue)
 		}
 		q.room.Wait()
 	}
 	if q.closed {
-		return ErrLinkDown
+		return ErrNotConnected
 	}
 	q.frames = append(q.frames, f)
 	q.waiting += size
@@ -59,7 +60,7 @@ func (q *sendQueue) add(f outFrame, wait bool) error {
 }
 
 // take returns all that gathered; the given slice is emptied and used for what comes.
-func (q *sendQueue) take(frames []outFrame) ([]outFrame, bool) {
+func (q *sendQueue) take(frames []frame.Out) ([]frame.Out, bool) {
 	clear(frames)
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -97,14 +98,15 @@ func (q *sendQueue) close() {
 }
 
 // notSent reports that frames were dropped.
-func notSent(frames []outFrame) {
+func notSent(frames []frame.Out) {
 	for i := range frames {
-		if f := frames[i].unsent; f != nil {
+		if f := frames[i].Unsent; f != nil {
 			f()
 		}
 	}
 }
 
+// signal never blocks: one wake-up that is not taken yet stands for all.
 func (q *sendQueue) signal() {
 	select {
 	case q.wake <- struct{}{}:
@@ -121,8 +123,8 @@ type (
 // drain writes what gathers, in order and as few messages as the limits allow, until
 // the queue is closed or done is, or a write fails.
 func (q *sendQueue) drain(done <-chan struct{}, count *traffic, stream messageSender) error {
-	var frames []outFrame
-	var message outMessage
+	var frames []frame.Out
+	var message frame.OutMessage
 	for {
 		select {
 		case <-q.wake:
@@ -134,12 +136,12 @@ func (q *sendQueue) drain(done <-chan struct{}, count *traffic, stream messageSe
 			return nil
 		}
 		for from := 0; from < len(frames); {
-			to, bytes := from+1, frames[from].size
-			for to < len(frames) && bytes+frames[to].size <= maxBatchBytes {
-				bytes += frames[to].size
+			to, bytes := from+1, frames[from].Size()
+			for to < len(frames) && bytes+frames[to].Size() <= maxBatchBytes {
+				bytes += frames[to].Size()
 				to++
 			}
-			message.frames = frames[from:to]
+			message.Frames = frames[from:to]
 			if err := stream.SendMsg(&message); err != nil {
 				notSent(frames[to:])
 				return err

@@ -55,9 +55,9 @@ func equal(t *testing.T, last string, members ...*member) {
 	})
 }
 
-// Many groups of three share the links: they elect, replicate, and go on when links
+// Many groups of three share the connections: they elect, replicate, and go on when connections
 // break and when a node comes back as a new incarnation at another address.
-func TestGroupsOverLinks(t *testing.T) {
+func TestGroupsOverConnections(t *testing.T) {
 	nodes, members := clusterOf(t, testGroups)
 	for _, ms := range members {
 		propose(t, ms, 0, 5)
@@ -67,11 +67,11 @@ func TestGroupsOverLinks(t *testing.T) {
 	}
 
 	for _, n := range nodes[1:] { // all connections that node 1 opened break
-		s, err := nodes[0].session(n.config.Node)
+		pc, err := nodes[0].connection(n.config.Node)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := s.conn.Close(); err != nil {
+		if err := pc.client.Close(); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -102,7 +102,7 @@ func TestGroupsOverLinks(t *testing.T) {
 }
 
 // A follower that is far behind gets a snapshot, larger than any message, on the
-// connection of the links.
+// connection of the streams.
 func TestInstallSnapshot(t *testing.T) {
 	nodes, members := clusterOf(t, 1)
 	ms := members[0]

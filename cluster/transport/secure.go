@@ -16,6 +16,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	grpcpeer "google.golang.org/grpc/peer"
 
+	"github.com/quorate/quorate/cluster/certificate"
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/internal/gate"
 )
@@ -80,11 +81,11 @@ func (m *Mux) verify(chain []*x509.Certificate, usage x509.ExtKeyUsage, want id.
 	err := errors.New("the peer sent no certificate: " + noTLS)
 	if len(chain) > 0 {
 		_, authorities := m.config.TLS()
-		if err = verifyChain(chain, authorities, usage); err == nil {
-			err = checkName(chain[0], m.config.Cluster, want)
+		if err = certificate.Verify(chain, authorities, usage); err == nil {
+			err = certificate.CheckName(chain[0], m.config.Cluster, want)
 		}
 	}
-	if other := (otherNodeError{}); err == nil || errors.As(err, &other) {
+	if other := (certificate.OtherNodeError{}); err == nil || errors.As(err, &other) {
 		return err
 	}
 	return refusal{codes.Unauthenticated, err.Error()}
@@ -101,7 +102,7 @@ func (m *Mux) certified(ctx context.Context, p Peer) error {
 	if !ok || len(info.State.PeerCertificates) == 0 {
 		return refusal{codes.Unauthenticated, fmt.Sprintf("node %q calls without a certificate: %s", p.Node, noTLS)}
 	}
-	if err := checkName(info.State.PeerCertificates[0], m.config.Cluster, p.Node); err != nil {
+	if err := certificate.CheckName(info.State.PeerCertificates[0], m.config.Cluster, p.Node); err != nil {
 		err = refusal{codes.Unauthenticated, fmt.Sprintf("a call in the name of node %q: %v", p.Node, err)}
 		m.refusals.refused(m, err)
 		return err
@@ -109,18 +110,19 @@ func (m *Mux) certified(ctx context.Context, p Peer) error {
 	return nil
 }
 
-// dialCredentials secure one session's connection and end the session with the precise
+// dialCredentials secure one connection and end it with the precise
 // reason if that fails.
 type dialCredentials struct {
 	credentials.TransportCredentials
-	s *session
+	pc *peerConn
 }
 
-func (s *session) credentials() credentials.TransportCredentials {
-	if m := s.p.m; m.config.TLS != nil {
-		return dialCredentials{credentials.NewTLS(m.dialTLS(s.p.node)), s}
+// credentials ends the connection with the precise reason where the handshake fails, which gRPC would hide.
+func (pc *peerConn) credentials() credentials.TransportCredentials {
+	if m := pc.p.m; m.config.TLS != nil {
+		return dialCredentials{credentials.NewTLS(m.dialTLS(pc.p.node)), pc}
 	}
-	return dialCredentials{insecure.NewCredentials(), s}
+	return dialCredentials{insecure.NewCredentials(), pc}
 }
 
 // Clone implements credentials.TransportCredentials.
@@ -138,42 +140,42 @@ func (d dialCredentials) ClientHandshake(ctx context.Context, authority string, 
 // first looks at what the peer sends first: in TLS 1.3 it is then that the peer refuses
 // this node's certificate.
 func (d dialCredentials) first(b []byte, err error) error {
-	if d.s.p.m.config.TLS != nil {
+	if d.pc.p.m.config.TLS != nil {
 		return d.fault(err)
 	}
 	if len(b) > 1 && b[0] == recordAlert && b[1] == recordMajor {
 		err = refusal{codes.Unauthenticated, fmt.Sprintf("node %q at %s speaks TLS, node %q does not: %s",
-			d.s.p.node, d.s.address, d.s.p.m.config.Node, noTLS)}
-		d.s.cancel(err)
+			d.pc.p.node, d.pc.address, d.pc.p.m.config.Node, noTLS)}
+		d.pc.cancel(err)
 	}
 	return err
 }
 
-// fault ends the session with the precise reason, if this knows it: a refusal, unless it
+// fault ends the connection with the precise reason, if this knows it: a refusal, unless it
 // may pass by itself.
 func (d dialCredentials) fault(err error) error {
 	var record tls.RecordHeaderError
 	var known refusal
-	var other otherNodeError
+	var other certificate.OtherNodeError
 	alert, alerted := alertOf(err)
-	node, address := d.s.p.node, d.s.address
+	node, address := d.pc.p.node, d.pc.address
 	switch {
 	case errors.As(err, &other):
-		err = fmt.Errorf("transport: node %q at %s: %s; or, if that lasts, correct the address of %q", node, address, other.text, node)
-		d.s.cancel(err)
+		err = fmt.Errorf("transport: node %q at %s: %s; or, if that lasts, correct the address of %q", node, address, other.Text, node)
+		d.pc.cancel(err)
 		return err
 	case errors.As(err, &known):
 		known.text = fmt.Sprintf("node %q at %s: %s", node, address, known.text)
 	case errors.As(err, &record):
 		known = refusal{codes.Unauthenticated, fmt.Sprintf("node %q at %s does not speak TLS, node %q does: %s",
-			node, address, d.s.p.m.config.Node, noTLS)}
+			node, address, d.pc.p.m.config.Node, noTLS)}
 	case alerted:
 		known = refusal{codes.Unauthenticated, fmt.Sprintf("node %q at %s does not take the certificate of node %q (%s): the log of node %q says why",
-			node, address, d.s.p.m.config.Node, alert, node)}
+			node, address, d.pc.p.m.config.Node, alert, node)}
 	default:
 		return err
 	}
-	d.s.cancel(known)
+	d.pc.cancel(known)
 	return known
 }
 
@@ -194,6 +196,7 @@ type acceptCredentials struct {
 	m *Mux
 }
 
+// credentials also see the first bytes of callers where TLS is off.
 func (m *Mux) credentials() credentials.TransportCredentials {
 	if m.config.TLS != nil {
 		return acceptCredentials{credentials.NewTLS(m.acceptTLS()), m}
@@ -301,9 +304,9 @@ func (l *lookedAt) Close() error {
 
 // refusals counts refused callers and logs each reason once. mu guards told.
 type refusals struct {
-	mu    sync.Mutex
-	count uint64
-	told  map[string]bool
+	mu     sync.Mutex
+	count  uint64
+	logged map[string]bool
 }
 
 // refused notes a caller that was turned away. Connections that just end are none: so do
@@ -325,10 +328,10 @@ func (s *refusals) refused(m *Mux, err error) {
 	}
 	s.mu.Lock()
 	s.count++
-	first := !s.told[reason]
-	last := first && len(s.told) == maxToldRefusals
-	if first && len(s.told) <= maxToldRefusals {
-		s.told[reason] = true
+	first := !s.logged[reason]
+	last := first && len(s.logged) == maxToldRefusals
+	if first && len(s.logged) <= maxToldRefusals {
+		s.logged[reason] = true
 	} else {
 		first = false
 	}
@@ -341,6 +344,7 @@ func (s *refusals) refused(m *Mux, err error) {
 	}
 }
 
+// total counts those too whose reason was not logged.
 func (s *refusals) total() uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()

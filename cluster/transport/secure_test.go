@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
 
+	"github.com/quorate/quorate/cluster/certificate"
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/internal/authority"
 	nodev1 "github.com/quorate/quorate/proto/node/v1"
@@ -56,7 +57,7 @@ func poolOf(t testing.TB, all ...*authority.Authority) *x509.CertPool {
 // request is for a certificate that is right for the node n of the cluster "test".
 func request(n id.NodeID) authority.Request {
 	return authority.Request{
-		CommonName: string(n), URIs: []*url.URL{CertificateName("test", n)},
+		CommonName: string(n), URIs: []*url.URL{certificate.Name("test", n)},
 		Usages:    []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth, x509.ExtKeyUsageServerAuth},
 		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
 	}
@@ -145,7 +146,7 @@ func TestTLSRefused(t *testing.T) {
 			logged1: `a call in the name of node \"n2\": certificate`,
 		},
 		{
-			name: "another cluster", own: changed("n2", func(r *authority.Request) { r.URIs = []*url.URL{CertificateName("prod", "n2")} }),
+			name: "another cluster", own: changed("n2", func(r *authority.Request) { r.URIs = []*url.URL{certificate.Name("prod", "n2")} }),
 			wantOf1: `certificate "quorate://prod/node/n2" is of cluster "prod", this one is "test": issue it with the URI quorate://test/node/n2`,
 			logged1: `is of cluster \"prod\", this one is \"test\"`,
 		},
@@ -338,7 +339,7 @@ func TestCheckCertificate(t *testing.T) {
 	ca := newAuthority(t, "ca")
 	r := request("n9")
 	r.Usages = nil
-	err := CheckCertificate("te st", "n1", issue(t, ca, r), poolOf(t, ca))
+	err := certificate.Check("te st", "n1", issue(t, ca, r), poolOf(t, ca))
 	for _, want := range []string{
 		`cluster name "te st" cannot stand in a certificate`, "is not for clientAuth", "is not for serverAuth", `is of cluster "test", this one is "te st"`,
 	} {
@@ -346,11 +347,11 @@ func TestCheckCertificate(t *testing.T) {
 			t.Errorf("error lacks %q:\n%v", want, err)
 		}
 	}
-	if err := CheckCertificate("test", "n1", tls.Certificate{}, nil); err == nil || !strings.Contains(err.Error(), "no authorities") {
+	if err := certificate.Check("test", "n1", tls.Certificate{}, nil); err == nil || !strings.Contains(err.Error(), "no authorities") {
 		t.Error(err)
 	}
 	for _, n := range []id.NodeID{"n1", "a b%c?d#é", "quorate-0.example"} {
-		if err := CheckCertificate("test", n, issue(t, ca, request(n)), poolOf(t, ca)); err != nil {
+		if err := certificate.Check("test", n, issue(t, ca, request(n)), poolOf(t, ca)); err != nil {
 			t.Errorf("node %q: %v", n, err)
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/quorate/quorate/cluster/frame"
 	"github.com/quorate/quorate/id"
 	nodev1 "github.com/quorate/quorate/proto/node/v1"
 )
@@ -19,19 +20,19 @@ import (
 const chunkBytes = 256 << 10
 
 // InstallSnapshot implements raft.Transport: it streams the snapshot, as fast as the
-// receiver takes it, on the connection of the links.
+// receiver takes it, on the connection of the streams.
 func (g *group) InstallSnapshot(
 	to raft.ServerID, _ raft.ServerAddress, args *raft.InstallSnapshotRequest, resp *raft.InstallSnapshotResponse, data io.Reader,
 ) error {
-	s, err := g.session(to, true)
+	pc, err := g.connection(to, true)
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithCancel(s.ctx)
+	ctx, cancel := context.WithCancel(pc.ctx)
 	defer cancel()
 	stop := context.AfterFunc(g.ctx, cancel)
 	defer stop()
-	stream, err := nodev1.NewNodeClient(s.conn).InstallSnapshot(ctx)
+	stream, err := nodev1.NewNodeClient(pc.client).InstallSnapshot(ctx)
 	if err != nil {
 		return fmt.Errorf("transport: snapshot of group %s to node %q: %w", g.id, to, err)
 	}
@@ -44,16 +45,18 @@ func (g *group) InstallSnapshot(
 	if err != nil {
 		return fmt.Errorf("transport: snapshot of group %s to node %q: %w", g.id, to, err)
 	}
-	*resp = raft.InstallSnapshotResponse{RPCHeader: headerOf(p.GetHeader()), Term: p.GetTerm(), Success: p.GetSuccess()}
+	*resp = raft.InstallSnapshotResponse{RPCHeader: frame.HeaderOf(p.GetHeader()), Term: p.GetTerm(), Success: p.GetSuccess()}
 	return nil
 }
 
+// sendSnapshot sends the header, then exactly args.Size bytes. io.EOF means that the receiver has ended the
+// stream.
 func sendSnapshot(
 	stream grpc.ClientStreamingClient[nodev1.InstallSnapshotRequest, nodev1.InstallSnapshotResponse],
 	g id.GroupID, args *raft.InstallSnapshotRequest, data io.Reader,
 ) error {
 	err := stream.Send(&nodev1.InstallSnapshotRequest{Header: &nodev1.InstallSnapshotHeader{
-		Group: uint64(g), Header: headerTo(args.RPCHeader), SnapshotVersion: int32(args.SnapshotVersion),
+		Group: uint64(g), Header: frame.HeaderTo(args.RPCHeader), SnapshotVersion: int32(args.SnapshotVersion),
 		Term: args.Term, Leader: args.Leader, LastLogIndex: args.LastLogIndex, LastLogTerm: args.LastLogTerm, Peers: args.Peers,
 		Configuration: args.Configuration, ConfigurationIndex: args.ConfigurationIndex, Size: args.Size,
 	}})
@@ -130,6 +133,7 @@ func (s service) InstallSnapshot(
 	}
 }
 
+// sendSnapshotAnswer gives raft's refusal as Aborted: the way to the member is good.
 func sendSnapshotAnswer(
 	stream grpc.ClientStreamingServer[nodev1.InstallSnapshotRequest, nodev1.InstallSnapshotResponse], r raft.RPCResponse,
 ) error {
@@ -140,12 +144,13 @@ func sendSnapshotAnswer(
 	if !ok {
 		return status.Errorf(codes.Internal, "raft answered a snapshot with %T", r.Response)
 	}
-	return stream.SendAndClose(&nodev1.InstallSnapshotResponse{Header: headerTo(resp.RPCHeader), Term: resp.Term, Success: resp.Success})
+	return stream.SendAndClose(&nodev1.InstallSnapshotResponse{Header: frame.HeaderTo(resp.RPCHeader), Term: resp.Term, Success: resp.Success})
 }
 
+// snapshotRequestOf is the request as raft takes it, without the data.
 func snapshotRequestOf(h *nodev1.InstallSnapshotHeader) *raft.InstallSnapshotRequest {
 	return &raft.InstallSnapshotRequest{
-		RPCHeader: headerOf(h.GetHeader()), SnapshotVersion: raft.SnapshotVersion(h.GetSnapshotVersion()),
+		RPCHeader: frame.HeaderOf(h.GetHeader()), SnapshotVersion: raft.SnapshotVersion(h.GetSnapshotVersion()),
 		Term: h.GetTerm(), Leader: h.GetLeader(), LastLogIndex: h.GetLastLogIndex(), LastLogTerm: h.GetLastLogTerm(),
 		Peers: h.GetPeers(), Configuration: h.GetConfiguration(), ConfigurationIndex: h.GetConfigurationIndex(), Size: h.GetSize(),
 	}

@@ -30,7 +30,7 @@ type starved struct {
 	average float64 // of the goroutine that measures
 }
 
-// ran takes note that a timer ran so late, and for how long it had been waited for, that included.
+// ran notes that a timer ran so late, and for how long it had been waited for, that included.
 func (s *starved) ran(late, waited time.Duration) {
 	if waited <= 0 {
 		return

@@ -8,46 +8,46 @@ import (
 	"github.com/quorate/quorate/id"
 )
 
-// Stats are the figures of all links.
+// Stats are the figures of all connections.
 type Stats struct {
-	MaxLinkQueueBytes int         // the limit of QueueBytes of each link
-	Peers             []PeerStats // ordered by node
-	Refused           uint64      // callers whose certificate, or lack of one, was refused
-	AbsentCalls       int         // Raft calls that wait for groups to open here
-	AbsentRefused     uint64      // those for which there was no room, or whose group did not open in time
-	Detours           int         // connections that this node passes on for others
-	Starved           float64     // share of the recent time for which this node lacked a processor, 0 to 1
+	MaxStreamQueueBytes int         // the limit of QueueBytes of each stream
+	Peers               []PeerStats // ordered by node
+	Refused             uint64      // callers whose certificate, or lack of one, was refused
+	AbsentCalls         int         // Raft calls that wait for groups to open here
+	AbsentRefused       uint64      // those for which there was no room, or whose group did not open in time
+	Detours             int         // connections that this node passes on for others
+	Starved             float64     // share of the recent time for which this node lacked a processor, 0 to 1
 }
 
-// PeerStats are the figures of the links to one peer since it was set. Frames and bytes
-// are those of this node's own links; the connection that the peer opened is in Inbound.
+// PeerStats are the figures of the connections with one peer since it was set. Frames and bytes
+// are those of this node's own connection; the one that the peer opened is in Inbound.
 type PeerStats struct {
 	Node           id.NodeID
 	Epoch          id.Epoch // 0: not connected yet
-	Address        string   // of the links; while there are none, the first that is tried
+	Address        string   // of the connection; while there is none, the first that is tried
 	Up             bool
-	Through        id.NodeID // the node that passes the links on; "": none does
+	Through        id.NodeID // the node that passes the connection on; "": none does
 	FramesOut      uint64
 	FramesIn       uint64
 	BytesOut       uint64
 	BytesIn        uint64
-	RaftQueueBytes int    // waiting on the Raft link
-	QueueBytes     int    // waiting on the queue link
-	Parked         int    // Raft calls that wait for the link
-	Connects       uint64 // times the links came up; all but the first are reconnects
+	RaftQueueBytes int    // waiting on the Raft stream
+	QueueBytes     int    // waiting on the queue stream
+	Parked         int    // Raft calls that wait for the connection
+	Connects       uint64 // times it was connected; all but the first are reconnects
 	Failures       uint64 // attempts that failed
 	LastError      string // of the last failed attempt; empty while up
 	Inbound        InboundStats
 }
 
-// InboundStats are the figures of the links which a peer opened to this node.
+// InboundStats are the figures of the streams which a peer opened to this node.
 type InboundStats struct {
 	Links      int // streams that are open
 	FramesOut  uint64
 	FramesIn   uint64
 	BytesOut   uint64
 	BytesIn    uint64
-	QueueBytes int // answers that wait for the peer, all links
+	QueueBytes int // answers that wait for the peer, all streams
 }
 
 // traffic counts frames and their bytes; all fields are atomic.
@@ -67,7 +67,7 @@ func (t *traffic) received(frames, bytes int) {
 
 // Stats returns the figures of the moment.
 func (m *Mux) Stats() Stats {
-	s := Stats{MaxLinkQueueBytes: m.config.MaxLinkQueueBytes, Refused: m.refusals.total(), Starved: float64(m.starved.share.Load()) / 1000}
+	s := Stats{MaxStreamQueueBytes: m.config.MaxStreamQueueBytes, Refused: m.refusals.total(), Starved: float64(m.starved.share.Load()) / 1000}
 	m.mu.Lock()
 	s.Detours = int(m.detours.Load())
 	s.AbsentCalls, s.AbsentRefused = m.absent.calls, m.absent.turned

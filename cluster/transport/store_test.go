@@ -65,8 +65,8 @@ func (r *total) by(n id.NodeID) string {
 	return r.all[n]
 }
 
-// Both ends of a link show their stores, and whether these are fresh, and each judges the other
-// (RE-9). One that is given up meanwhile loses its links in both directions, is told why, and is
+// Both ends of a connection show their stores, and whether these are fresh, and each judges the other
+// (RE-9). One that is given up meanwhile loses its connections in both directions, is told why, and is
 // let in again without a restart of anybody.
 func TestStoresInHandshakes(t *testing.T) {
 	var gate1, gate2 storeGate

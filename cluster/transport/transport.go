@@ -3,8 +3,8 @@
 // Raft groups, a stream for queue traffic, a stream for heartbeats, votes and pings, and
 // calls for the rest; and between each two nodes one small connection for heartbeats.
 //
-// Links are kept up by themselves. What is lost with a link is lost: callers learn that
-// the link went down and repeat what they must. DESIGN.md says why it is built this way.
+// Connections are kept up by themselves. What is lost with one is lost: callers learn that
+// the peer was lost and repeat what they must. DESIGN.md says why it is built this way.
 package transport
 
 import (
@@ -14,7 +14,7 @@ import (
 	nodev1 "github.com/quorate/quorate/proto/node/v1"
 )
 
-// Peer is the other end of a link: a node in one of its incarnations.
+// Peer is the other end of a connection: a node in one of its incarnations.
 type Peer struct {
 	Node  id.NodeID
 	Epoch id.Epoch
@@ -26,17 +26,17 @@ type Peer struct {
 // Handler receives queue traffic. Calls for one peer and direction come one at a time
 // and in order; they must not block.
 type Handler interface {
-	// HandleRequest takes a frame that a peer sent on the link which it opened: commands
+	// HandleRequest takes a frame that a peer sent on the stream which it opened: commands
 	// and Resume. Answers go through reply, which may be called later, from anywhere,
-	// until the link is down: it never blocks and returns ErrLinkDown or ErrLinkFull.
+	// until the connection is down: it never blocks and returns ErrNotConnected or ErrStreamFull.
 	HandleRequest(from Peer, f *nodev1.Frame, reply func(*nodev1.Frame) error)
-	// HandleAnswer takes a frame that came back on this node's own link to the peer:
+	// HandleAnswer takes a frame that came back on this node's own connection to the peer:
 	// replies, deliveries, notices.
 	HandleAnswer(from Peer, f *nodev1.Frame)
-	// LinkUp and LinkDown tell of this node's own queue link to the peer.
-	LinkUp(p Peer)
-	LinkDown(p Peer)
-	// Inbound reports that a peer's queue link to this node came up or went down.
+	// PeerUp and PeerDown report this node's own queue stream to the peer.
+	PeerUp(p Peer)
+	PeerDown(p Peer)
+	// Inbound reports that a peer's queue stream to this node came up or went down.
 	Inbound(p Peer, up bool)
 }
 
@@ -48,7 +48,7 @@ type Heartbeat struct {
 }
 
 // Heartbeats fills the heartbeats that this node sends and takes those of its peers. Calls come
-// from the goroutines of links and must not block.
+// from the goroutines of streams and must not block.
 type Heartbeats interface {
 	// Heartbeat returns what the next heartbeat to the peer shall say.
 	Heartbeat(to id.NodeID) Heartbeat
@@ -62,9 +62,9 @@ type Heartbeats interface {
 
 // Errors of sending.
 var (
-	ErrLinkDown    = errors.New("transport: no link to the peer")
-	ErrLinkFull    = errors.New("transport: too many bytes wait for the peer")
-	ErrUnknownPeer = errors.New("transport: address of the peer is not known")
+	ErrNotConnected = errors.New("transport: no link to the peer")
+	ErrStreamFull   = errors.New("transport: too many bytes wait for the peer")
+	ErrUnknownPeer  = errors.New("transport: address of the peer is not known")
 	// ErrFrameTooLarge means that a frame can never be sent; it is not queued.
 	ErrFrameTooLarge = errors.New("transport: frame is larger than the limit")
 	// ErrClosed means that the Mux or the group's transport was closed.

@@ -9,9 +9,9 @@ import (
 	nodev1 "github.com/quorate/quorate/proto/node/v1"
 )
 
-// What a peer that does not read was never sent is told when its link ends: each frame once, none
-// of those that the peer gets, all before the link is said to be down. What was sent, or finds no
-// link, is not.
+// What was never sent to a peer that does not read is reported when its stream ends: each frame once, none
+// of those that the peer gets, all before the stream is said to be down. What was sent, or finds no
+// stream, is not.
 func TestUnsent(t *testing.T) {
 	const frames = 2000
 	a, b := start(t, testConfig("n1", 1)), start(t, testConfig("n2", 1))
@@ -30,11 +30,11 @@ func TestUnsent(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	a.accepted.drop(peer, fmt.Errorf("%w: for the test", ErrLinkDown))
+	a.accepted.drop(peer, fmt.Errorf("%w: for the test", ErrNotConnected))
 	const down = "inbound n2/1 false"
 	until(t, "the link is down", func() bool { return slices.Contains(a.recorder.log(), down) })
 	told := a.recorder.log()
-	if err := a.Answer(Peer{Node: "n2", Epoch: 2}, notice(0), func() { t.Error("told of what was refused") }); !errors.Is(err, ErrLinkDown) {
+	if err := a.Answer(Peer{Node: "n2", Epoch: 2}, notice(0), func() { t.Error("told of what was refused") }); !errors.Is(err, ErrNotConnected) {
 		t.Errorf("an answer to an epoch that has no link: %v", err)
 	}
 	close(gate)

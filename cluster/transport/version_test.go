@@ -13,7 +13,7 @@ import (
 )
 
 // A node of an older build takes part until a version is finalised that it cannot read. From
-// then on it is refused, whoever opens the link, with what to do; others stay.
+// then on it is refused, whoever opens the connection, with what to do; others stay.
 func TestOlderBuild(t *testing.T) {
 	var finalised atomic.Uint32
 	finalised.Store(1)
@@ -30,14 +30,14 @@ func TestOlderBuild(t *testing.T) {
 	connected(t, old, a)
 	connected(t, a, b)
 	connected(t, old, b)
-	b1, err := old.lookup("n1").session()
+	b1, err := old.lookup("n1").connection()
 	if err != nil {
 		t.Fatal(err)
 	}
 
 	finalised.Store(2)
 	a.Recheck()
-	<-b1.over
+	<-b1.detached
 	for _, n := range []*node{a, old} {
 		other := "n3"
 		if n == old {

@@ -11,22 +11,25 @@ import (
 	"github.com/quorate/quorate/client"
 )
 
-// auditKind is the kind of the events that are audit records.
+// auditKind is the kind of events that are audit records.
 const auditKind = "audit"
 
+// newAudit groups `quoratectl audit`.
 func newAudit(s *session) *cobra.Command {
-	cmd := &cobra.Command{Use: "audit", Short: "Show who changed what, or was refused it"}
+	cmd := &cobra.Command{Use: "audit", Short: "Show which user changed what, and which changes were refused"}
 	cmd.AddCommand(newAuditTail(s))
 	return cmd
 }
 
+// newAuditTail makes `audit tail`. --timeout bounds the first answer; with -f the command then
+// follows from the cursor of that answer, so nothing falls between.
 func newAuditTail(s *session) *cobra.Command {
 	r := client.TailAuditRequest{}
 	follow := false
 	cmd := &cobra.Command{
-		Use: "tail", Short: "Show the newest records of all nodes, with -f also those that come, until ctrl-c", Args: exactArgs(),
-		Long: "Show the newest records of who changed what, or was refused it, of all nodes: for administrators.\n" +
-			"Nodes keep the newest records only, and none over a restart; the log of each node has them all.",
+		Use: "tail", Short: "Show the newest records of all nodes; with -f also new ones as they come, until ctrl-c", Args: exactArgs(),
+		Long: "Show the newest audit records of all nodes: which user changed what, and which changes were refused. Needs the tag administrator.\n" +
+			"Nodes keep only the newest records, and none over a restart; the log of each node has all of them.",
 		Example: "  quoratectl audit tail --operation 'user.*'\n  quoratectl audit tail -f --of alice -o json",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			r.VHost = s.vhost
@@ -45,17 +48,17 @@ func newAuditTail(s *session) *cobra.Command {
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&r.User, "of", "", "only what this user did, or node:ID what a node did by itself")
+	f.StringVar(&r.User, "of", "", "only what this user did; node:ID for what a node did by itself")
 	f.StringVar(&r.Operation, "operation", "", "such as user.put, with *, ? and [a-z]")
-	f.Uint32VarP(&r.Limit, "last", "n", 0, "so many records at most; 0: 100")
-	f.BoolVarP(&follow, "follow", "f", false, "go on with those that come, until ctrl-c")
+	f.Uint32VarP(&r.Limit, "last", "n", 0, "maximum number of records; 0: 100")
+	f.BoolVarP(&follow, "follow", "f", false, "then follow new records, until ctrl-c")
 	return cmd
 }
 
-// printTail prints records, and on the standard error what is not among them.
+// printTail prints records, and reports on standard error which ones are missing.
 func (s *session) printTail(cmd *cobra.Command, tail client.AuditTail) error {
 	for _, n := range tail.Silent {
-		printf(cmd.ErrOrStderr(), "%s does not answer: its records are not here\n", n)
+		printf(cmd.ErrOrStderr(), "%s does not answer: its records are missing\n", n)
 	}
 	if n := tail.Lost; n > 0 {
 		printf(cmd.ErrOrStderr(), "%d older records are not kept any more; the logs of the nodes have them\n", n)
@@ -68,7 +71,7 @@ func (s *session) printTail(cmd *cobra.Command, tail client.AuditTail) error {
 	return nil
 }
 
-// followAudit prints what comes behind a cursor.
+// followAudit prints the records after a cursor.
 func (s *session) followAudit(cmd *cobra.Command, r client.TailAuditRequest, cursor string) error {
 	c, err := s.open(cmd)
 	if err != nil {
@@ -89,12 +92,12 @@ func (s *session) followAudit(cmd *cobra.Command, r client.TailAuditRequest, cur
 		return nil
 	})
 	if cmd.Context().Err() != nil {
-		return nil // ctrl-c is how it ends
+		return nil // ctrl-c is the normal end
 	}
 	return err
 }
 
-// printAudit prints a record as a line.
+// printAudit prints a record as one line.
 func (s *session) printAudit(cmd *cobra.Command, e client.Event) {
 	a, t := e.Audit, cmd.OutOrStdout()
 	at := e.At.UTC().Format("2006-01-02T15:04:05.000Z")
@@ -128,6 +131,7 @@ func (s *session) printAudit(cmd *cobra.Command, e client.Event) {
 	printf(t, "\n")
 }
 
+// changeText shows a change as field=before->after and leaves out the side that is empty.
 func changeText(c client.AuditChange) string {
 	switch {
 	case c.Before == "":

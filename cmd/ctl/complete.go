@@ -11,12 +11,13 @@ import (
 	"github.com/quorate/quorate/client"
 )
 
-// completionTimeout bounds how long a shell waits for names.
+// completionTimeout bounds how long the shell waits for names.
 const completionTimeout = 2 * time.Second
 
 // completer lists names for the shell.
 type completer func(ctx context.Context, s *session, c *client.Client) ([]string, error)
 
+// queueNames completes queue names of the vhost on the command line.
 func queueNames(ctx context.Context, s *session, c *client.Client) ([]string, error) {
 	vhost := s.vhost
 	if vhost == "" {
@@ -30,6 +31,7 @@ func queueNames(ctx context.Context, s *session, c *client.Client) ([]string, er
 	return names, err
 }
 
+// exchangeNames completes exchange names, without the default exchange, whose name is empty.
 func exchangeNames(ctx context.Context, s *session, c *client.Client) ([]string, error) {
 	vhost := s.vhost
 	if vhost == "" {
@@ -45,6 +47,7 @@ func exchangeNames(ctx context.Context, s *session, c *client.Client) ([]string,
 	return names, err
 }
 
+// vhostNames completes names of vhosts.
 func vhostNames(ctx context.Context, _ *session, c *client.Client) ([]string, error) {
 	all, err := client.Collect(c.VHosts(ctx))
 	var names []string
@@ -54,6 +57,7 @@ func vhostNames(ctx context.Context, _ *session, c *client.Client) ([]string, er
 	return names, err
 }
 
+// userNames completes names of users.
 func userNames(ctx context.Context, _ *session, c *client.Client) ([]string, error) {
 	all, err := client.Collect(c.Users(ctx))
 	var names []string
@@ -63,6 +67,7 @@ func userNames(ctx context.Context, _ *session, c *client.Client) ([]string, err
 	return names, err
 }
 
+// nodeNames completes ids of nodes.
 func nodeNames(ctx context.Context, _ *session, c *client.Client) ([]string, error) {
 	st, err := c.ClusterStatus(ctx)
 	var names []string
@@ -72,7 +77,7 @@ func nodeNames(ctx context.Context, _ *session, c *client.Client) ([]string, err
 	return names, err
 }
 
-// asked makes names for the shell of what the cluster says; an error means no names.
+// asked completes names with an answer of the cluster; an error means no names.
 func (s *session) asked(names completer) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
 		if s.complete() != nil { // the flags given so far
@@ -96,7 +101,7 @@ func (s *session) asked(names completer) cobra.CompletionFunc {
 	}
 }
 
-// addCompletion gives every command whose arguments or flags are names the names that there are.
+// addCompletion completes names in the arguments and flags of every command.
 func (s *session) addCompletion(root *cobra.Command) {
 	byArgument := map[string]completer{
 		"QUEUE": queueNames, "EXCHANGE": exchangeNames, "USER": userNames, "NODE": nodeNames,
@@ -106,7 +111,7 @@ func (s *session) addCompletion(root *cobra.Command) {
 	visit = func(cmd *cobra.Command) {
 		words := strings.Fields(cmd.Use)[1:]
 		for i := range words {
-			if words[i] == "NAME" { // of what the group of commands is about
+			if words[i] == "NAME" { // names of what the group of commands manages
 				words[i] = cmd.Parent().Name()
 			}
 		}
@@ -130,7 +135,7 @@ func (s *session) addCompletion(root *cobra.Command) {
 		}
 	}
 	visit(root)
-	_ = root.RegisterFlagCompletionFunc("vhost", s.asked(vhostNames)) // the flag exists
+	_ = root.RegisterFlagCompletionFunc("vhost", s.asked(vhostNames)) // the flag is known to exist
 	_ = root.RegisterFlagCompletionFunc("context", completeContexts)
 	_ = root.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{outputTable, outputJSON, outputYAML}, cobra.ShellCompDirectiveNoFileComp))
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/quorate/quorate/client"
 )
 
-// decisions are what can be done with a message from the command line.
+// decisions are what the command line can do with a message.
 func decisions() map[string]client.Decision {
 	return map[string]client.Decision{
 		"ack":     {Kind: client.Ack},
@@ -22,6 +22,7 @@ func decisions() map[string]client.Decision {
 	}
 }
 
+// parseDecision reads the value of --do.
 func parseDecision(name string) (client.Decision, error) {
 	d, ok := decisions()[name]
 	if !ok {
@@ -30,6 +31,8 @@ func parseDecision(name string) (client.Decision, error) {
 	return d, nil
 }
 
+// newConsume makes `consume`. --timeout bounds the dialing only. A message is printed before it is
+// decided on: what the user has not seen returns to the queue.
 func newConsume(s *session) *cobra.Command {
 	var count int
 	var idle time.Duration
@@ -74,11 +77,11 @@ func newConsume(s *session) *cobra.Command {
 			return nil
 		},
 	}
-	cmd.Flags().IntVarP(&count, "count", "n", 0, "end after so many; 0: never")
-	cmd.Flags().DurationVar(&idle, "idle", 0, "end when nothing came for this long; 0: never")
+	cmd.Flags().IntVarP(&count, "count", "n", 0, "end after this many messages; 0: never")
+	cmd.Flags().DurationVar(&idle, "idle", 0, "end when no message came for this long; 0: never")
 	cmd.Flags().StringVar(&do, "do", "ack", strings.Join([]string{"ack", "return", "fail", "discard"}, ", "))
-	cmd.Flags().Uint32Var(&prefetch, "prefetch", 100, "unsettled messages at a time")
-	cmd.Flags().DurationVar(&timeout, "consumer-timeout", 0, "a message that is not decided for this long goes back; 0: as the queue says, negative: without end")
+	cmd.Flags().Uint32Var(&prefetch, "prefetch", 100, "maximum number of unsettled messages")
+	cmd.Flags().DurationVar(&timeout, "consumer-timeout", 0, "a message that stays unsettled for this long returns to the queue; 0: the queue's timeout, negative: no timeout")
 	return cmd
 }
 
@@ -97,6 +100,8 @@ func receive(ctx context.Context, c *client.Consumer, idle time.Duration) (*clie
 	return d, err
 }
 
+// newGet makes `get`. The message is settled even if printing fails; otherwise it would stay taken
+// until its hold expires.
 func newGet(s *session) *cobra.Command {
 	var do string
 	cmd := &cobra.Command{

@@ -11,23 +11,26 @@ import (
 	"github.com/quorate/quorate/client"
 )
 
+// newConsumer groups `quoratectl consumer`.
 func newConsumer(s *session) *cobra.Command {
 	cmd := &cobra.Command{Use: "consumer", Aliases: []string{"consumers"}, Short: "List clients' consumers"}
 	cmd.AddCommand(newConsumerList(s))
 	return cmd
 }
 
+// newConsumerList makes `consumer list`. Nodes that do not answer are named on standard error, and
+// the list is of the others.
 func newConsumerList(s *session) *cobra.Command {
 	r := client.ListConsumersRequest{}
 	cmd := &cobra.Command{
 		Use: "list", Aliases: []string{"ls"}, Short: "List the consumers of clients of all nodes, of all vhosts without --vhost", Args: exactArgs(),
-		Long: "List the consumers of clients of all nodes: who takes a queue's messages, and who holds them.\n" +
-			"Unsettled is what a client has been handed and not decided on, buffered what waits for it to read.",
+		Long: "List the consumers of clients of all nodes: which clients take a queue's messages, and which hold them.\n" +
+			"unsettled: deliveries that the client has received and not settled; buffered: deliveries that wait until it reads them.",
 		Example: "  quoratectl consumer list --vhost / --queue orders",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return s.with(cmd, func(ctx context.Context, c *client.Client) error {
 				r.VHost = s.vhost
-				all, err := collectAnswered(cmd, c.Consumers(ctx, r), "the consumers of its clients are not here")
+				all, err := collectAnswered(cmd, c.Consumers(ctx, r), "the consumers of its clients are missing")
 				if err != nil {
 					return err
 				}
@@ -39,10 +42,11 @@ func newConsumerList(s *session) *cobra.Command {
 			})
 		},
 	}
-	cmd.Flags().StringVar(&r.Queue, "queue", "", "only those of queues of this name")
+	cmd.Flags().StringVar(&r.Queue, "queue", "", "only consumers of queues of this name")
 	return cmd
 }
 
+// consumerRow shows a prefetch of 0 as what it means, and the node where the connection has no id.
 func consumerRow(x client.ConsumerInfo) []string {
 	prefetch := "unlimited"
 	if n := x.Prefetch; n > 0 {

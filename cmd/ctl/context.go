@@ -14,16 +14,16 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Where contexts are kept, and which one counts.
+// Where contexts are kept, and which one applies.
 const (
 	contextsEnv = "QUORATE_CONTEXTS" // the file
 	contextEnv  = "QUORATE_CONTEXT"  // the name
-	// contextsMode is that of the file: it may have passwords.
+	// contextsMode is the mode of the file: it may have passwords.
 	contextsMode    = 0o600
 	contextsDirMode = 0o700
 )
 
-// clusterContext says how to reach one cluster; what is empty is as without it.
+// clusterContext describes how to reach a cluster; empty fields have no effect.
 type clusterContext struct {
 	Addresses []string `yaml:"addresses" json:"addresses"`
 	Vhost     string   `yaml:"vhost,omitempty" json:"vhost"`
@@ -38,24 +38,26 @@ type clusterContext struct {
 	ServerName   string `yaml:"tls_server_name,omitempty" json:"tls_server_name"`
 }
 
-// contexts is the file of them.
+// contexts is the content of the file.
 type contexts struct {
 	Current  string                    `yaml:"current,omitempty"`
 	Contexts map[string]clusterContext `yaml:"contexts"`
 }
 
+// contextsFile returns the path of the file of contexts: the environment's, else one in the user's
+// configuration directory.
 func contextsFile() (string, error) {
 	if name := os.Getenv(contextsEnv); name != "" {
 		return name, nil
 	}
 	dir, err := os.UserConfigDir()
 	if err != nil {
-		return "", fmt.Errorf("no place for contexts (%w): name a file in %s", err, contextsEnv)
+		return "", fmt.Errorf("no place for contexts (%w): set a file in %s", err, contextsEnv)
 	}
 	return filepath.Join(dir, "quoratectl", "contexts.yaml"), nil
 }
 
-// readContexts returns none if there is no file, and nowhere to look for one.
+// readContexts returns no contexts if there is no file, or no place for one.
 func readContexts() (*contexts, error) {
 	all := &contexts{Contexts: map[string]clusterContext{}}
 	name, err := contextsFile()
@@ -78,6 +80,7 @@ func readContexts() (*contexts, error) {
 	return all, nil
 }
 
+// write replaces the file by a rename, so that a crash or a second command never leaves half of it.
 func (all *contexts) write() error {
 	name, err := contextsFile()
 	if err != nil {
@@ -97,6 +100,7 @@ func (all *contexts) write() error {
 	return os.Rename(fresh, name)
 }
 
+// get returns a context, or an error that names those that exist.
 func (all *contexts) get(name string) (clusterContext, error) {
 	x, ok := all.Contexts[name]
 	if !ok {
@@ -106,7 +110,7 @@ func (all *contexts) get(name string) (clusterContext, error) {
 	return x, nil
 }
 
-// useContext fills in what neither the command line nor the environment says.
+// useContext fills in what neither the command line nor the environment gives.
 func (s *session) useContext() error {
 	name := s.context
 	if name == "" {
@@ -137,7 +141,7 @@ func (s *session) useContext() error {
 		s.tlsFiles.CA, s.tlsFiles.Cert, s.tlsFiles.Key, s.tlsFiles.ServerName = x.CA, x.Cert, x.Key, x.ServerName
 	}
 	if s.password != "" && s.user == "" && s.token == "" && os.Getenv(userEnv) == "" {
-		s.user = x.User // the password goes before the context's
+		s.user = x.User // a password given here overrides the context's
 	}
 	if s.user != "" || s.password != "" || s.token != "" || os.Getenv(tokenEnv) != "" || os.Getenv(userEnv) != "" {
 		return nil
@@ -145,6 +149,8 @@ func (s *session) useContext() error {
 	return s.loginOf(&x)
 }
 
+// loginOf reads the login of a context from the files that it names; a token counts before a
+// password.
 func (s *session) loginOf(x *clusterContext) error {
 	secret := func(name string) (string, error) {
 		text, err := os.ReadFile(name)
@@ -164,18 +170,21 @@ func (s *session) loginOf(x *clusterContext) error {
 	return err
 }
 
+// newContext groups `quoratectl context`. These commands talk to no node.
 func newContext(s *session) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "context", Aliases: []string{"contexts"}, Short: "Keep how to reach several clusters",
-		Long: "Contexts say how to reach a cluster: addresses, vhost, login, TLS. The current one counts, or that of --context or " + contextEnv + ";\n" +
-			"flags and other variables go before it. They are kept in the file that " + contextsEnv + " names, else in the user's configuration.",
-		// What is kept is what the command line says, not what the current context adds to it.
+		Use: "context", Aliases: []string{"contexts"}, Short: "Manage contexts: named ways to reach clusters",
+		Long: "A context holds how to reach a cluster: addresses, vhost, login, TLS. The current context applies, or the one of --context or " + contextEnv + ";\n" +
+			"flags and other variables override it. Contexts are kept in the file that " + contextsEnv + " names, otherwise in the user's configuration directory.",
+		// It keeps what the command line says, without what the current context adds.
 		PersistentPreRunE: func(*cobra.Command, []string) error { return s.checkOutput() },
 	}
 	cmd.AddCommand(newContextPut(s), newContextUse(), newContextList(s), newContextDelete())
 	return cmd
 }
 
+// newContextPut makes `context put`. It keeps what this command line says; secrets are kept as
+// names of files only.
 func newContextPut(s *session) *cobra.Command {
 	var x clusterContext
 	put := &cobra.Command{
@@ -190,7 +199,7 @@ func newContextPut(s *session) *cobra.Command {
 				return usageError{errors.New("contexts keep no secrets: use --password-file or --token-file")}
 			}
 			if len(s.addresses) == 0 {
-				return usageError{errors.New("--address is missing: a context is the addresses of a cluster")}
+				return usageError{errors.New("--address is missing: a context needs the addresses of a cluster")}
 			}
 			x.Addresses, x.Vhost, x.User, x.TLS = s.addresses, s.vhost, s.user, s.tls
 			x.CA, x.Cert, x.Key, x.ServerName = s.tlsFiles.CA, s.tlsFiles.Cert, s.tlsFiles.Key, s.tlsFiles.ServerName
@@ -210,6 +219,7 @@ func newContextUse() *cobra.Command {
 	return changeContexts("use NAME", "Make a context the current one", func(all *contexts, name string) { all.Current = name })
 }
 
+// newContextDelete makes `context delete`. Deleting the current context leaves none current.
 func newContextDelete() *cobra.Command {
 	return changeContexts("delete NAME", "Forget a context", func(all *contexts, name string) {
 		delete(all.Contexts, name)
@@ -219,7 +229,7 @@ func newContextDelete() *cobra.Command {
 	})
 }
 
-// changeContexts is a command that does something about a context that there is.
+// changeContexts makes a command that changes an existing context.
 func changeContexts(use, short string, change func(all *contexts, name string)) *cobra.Command {
 	return &cobra.Command{
 		Use: use, Short: short, Args: exactArgs("NAME"), ValidArgsFunction: completeContexts,
@@ -237,6 +247,7 @@ func changeContexts(use, short string, change func(all *contexts, name string)) 
 	}
 }
 
+// newContextList makes `context list`.
 func newContextList(s *session) *cobra.Command {
 	return &cobra.Command{
 		Use: "list", Aliases: []string{"ls"}, Short: "List contexts; * is the current one", Args: exactArgs(),
@@ -262,13 +273,14 @@ func newContextList(s *session) *cobra.Command {
 	}
 }
 
-// listedContext is a context as programs see it.
+// listedContext is a context in JSON and YAML.
 type listedContext struct {
 	Name           string `yaml:"name" json:"name"`
 	Current        bool   `yaml:"current" json:"current"`
 	clusterContext `yaml:",inline"`
 }
 
+// list returns the contexts by name, for JSON and YAML; never nil, so that no contexts is [].
 func (all *contexts) list() []listedContext {
 	out := []listedContext{}
 	for _, name := range slices.Sorted(maps.Keys(all.Contexts)) {
@@ -277,6 +289,7 @@ func (all *contexts) list() []listedContext {
 	return out
 }
 
+// completeContexts completes names of contexts; a file that cannot be read completes nothing.
 func completeContexts(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 	all, err := readContexts()
 	if err != nil {

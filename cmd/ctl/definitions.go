@@ -13,22 +13,25 @@ import (
 	"github.com/quorate/quorate/client"
 )
 
-// definitionsMode is that of a file that is written: it has hashes of passwords.
+// definitionsMode is the mode of an exported file: it has password hashes.
 const definitionsMode = 0o600
 
+// newDefinitions groups `quoratectl definitions`.
 func newDefinitions(s *session) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "definitions", Aliases: []string{"definition"},
-		Short: "Export and import all but messages as one JSON document",
+		Short: "Export and import everything except messages as one JSON document",
 	}
 	cmd.AddCommand(newDefinitionsExport(s), newDefinitionsImport(s))
 	return cmd
 }
 
+// newDefinitionsExport makes `definitions export`. The file holds password hashes, hence
+// definitionsMode.
 func newDefinitionsExport(s *session) *cobra.Command {
 	return &cobra.Command{
 		Use: "export [FILE]", Short: "Write users, vhosts, policies, queues, exchanges and bindings, under RabbitMQ's names",
-		Long: "Write what the cluster has, messages apart, to a file or the standard output. With --vhost, what that vhost has, without users.",
+		Long: "Write everything in the cluster except messages to a file or the standard output. With --vhost, only what is in that vhost, without users.",
 		Args: optionalArg("FILE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return s.with(cmd, func(ctx context.Context, c *client.Client) error {
@@ -46,14 +49,16 @@ func newDefinitionsExport(s *session) *cobra.Command {
 	}
 }
 
+// newDefinitionsImport makes `definitions import`. It may run for long, so only a --timeout that is
+// given bounds it. What was imported before an error is printed all the same.
 func newDefinitionsImport(s *session) *cobra.Command {
 	var dryRun, all bool
 	cmd := &cobra.Command{
-		Use: "import FILE", Short: "Make what a document describes and the cluster does not have; - reads the standard input",
-		Long: "Make what a document describes and the cluster does not have. What exists with other properties is left and reported.\n" +
-			"What RabbitMQ has and this broker has not becomes what comes nearest, and is reported; see also: quoratectl migrate.\n" +
-			"Nothing is taken of a document whose form is wrong. Ends with exit code 3 if some objects differ, are refused or failed.\n" +
-			"With --vhost only what lies in that vhost is taken, and all of a document of a single vhost goes there.",
+		Use: "import FILE", Short: "Create what a document describes and the cluster lacks; - reads the standard input",
+		Long: "Create what a document describes and the cluster lacks. What exists with other properties stays as it is and is reported.\n" +
+			"What only RabbitMQ has becomes its nearest equivalent and is reported; see also: quoratectl migrate.\n" +
+			"A malformed document changes nothing. The exit code is 3 if some objects differ, are refused or fail.\n" +
+			"With --vhost, only objects of that vhost are imported; a document of a single vhost is imported into it.",
 		Example: "  quoratectl definitions import rabbitmq.json --dry-run",
 		Args:    exactArgs("FILE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -84,11 +89,13 @@ func newDefinitionsImport(s *session) *cobra.Command {
 			return concludeImport(cmd, summary, dryRun)
 		},
 	}
-	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "print what would be done and do nothing")
-	cmd.Flags().BoolVar(&all, "all", false, "also list what is made and what is there already")
+	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "print what would be done and change nothing")
+	cmd.Flags().BoolVar(&all, "all", false, "also list objects that are created or exist already")
 	return cmd
 }
 
+// readDocument reads a file, or the standard input for "-". A file that cannot be read is a mistake
+// on the command line.
 func readDocument(cmd *cobra.Command, name string) ([]byte, error) {
 	if name == "-" {
 		return io.ReadAll(cmd.InOrStdin())
@@ -100,7 +107,7 @@ func readDocument(cmd *cobra.Command, name string) ([]byte, error) {
 	return document, err
 }
 
-// worthTelling reports whether an object is not in place, or not as the document has it.
+// worthTelling reports whether an object is missing, or differs from the document.
 func worthTelling(x client.ImportedObject) bool {
 	switch x.Outcome {
 	case client.ImportDifferent, client.ImportRefused, client.ImportFailed:
@@ -112,6 +119,7 @@ func worthTelling(x client.ImportedObject) bool {
 	}
 }
 
+// printImported prints the objects that are worth telling; a table without rows is left out.
 func (s *session) printImported(w io.Writer, objects []client.ImportedObject, n client.ImportSummary) error {
 	switch {
 	case s.output != outputTable:
@@ -125,7 +133,7 @@ func (s *session) printImported(w io.Writer, objects []client.ImportedObject, n 
 	})
 }
 
-// reasons say why an object is not made, or not as the document has it.
+// reasons are why an object was not created, or not as in the document.
 func reasons(x client.ImportedObject) []string {
 	if x.Reason == "" {
 		return x.Warnings
@@ -133,7 +141,7 @@ func reasons(x client.ImportedObject) []string {
 	return append([]string{x.Reason}, x.Warnings...)
 }
 
-// concludeImport prints the counts and tells by the exit code whether all is in place.
+// concludeImport prints the counts and reports by its error whether every object is in place.
 func concludeImport(cmd *cobra.Command, n client.ImportSummary, dryRun bool) error {
 	would := ""
 	if dryRun {

@@ -11,12 +11,12 @@ import (
 	"github.com/quorate/quorate/client"
 )
 
-// dryRun adds --dry-run to a command that destroys: then told says what would go, and
-// nothing is changed. told fails if there is nothing to destroy, or the cluster would
-// refuse it.
+// dryRun adds --dry-run to a destructive command. With that flag told reports what would be
+// destroyed, and nothing changes. told fails if there is nothing to destroy, or if the cluster
+// would refuse.
 func (s *session) dryRun(cmd *cobra.Command, told func(context.Context, *client.Client, []string) (string, error)) *cobra.Command {
 	var only bool
-	cmd.Flags().BoolVar(&only, "dry-run", false, "print what would be destroyed and do nothing")
+	cmd.Flags().BoolVar(&only, "dry-run", false, "print what would be destroyed and change nothing")
 	destroy := cmd.RunE
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if !only {
@@ -37,6 +37,8 @@ func (s *session) dryRun(cmd *cobra.Command, told func(context.Context, *client.
 	return cmd
 }
 
+// queueLoss says for --dry-run what a queue holds. A queue without a leader has no figures, which
+// is no error: it can be deleted all the same.
 func (s *session) queueLoss(ctx context.Context, c *client.Client, args []string) (string, error) {
 	q, err := c.GetQueue(ctx, client.QueueRef{VHost: s.vhost, Name: args[0]})
 	if err != nil {
@@ -44,12 +46,13 @@ func (s *session) queueLoss(ctx context.Context, c *client.Client, args []string
 	}
 	n := q.Stats
 	if n == nil {
-		return fmt.Sprintf("queue %q has no leader that can be asked: how many messages it holds is not known", args[0]), nil
+		return fmt.Sprintf("queue %q has no leader to ask: the number of its messages is unknown", args[0]), nil
 	}
 	return fmt.Sprintf("queue %q holds %d ready messages, %d unacknowledged, %d in its dead-letter backlog, and has %d consumers",
 		args[0], n.MessagesReady, n.MessagesUnacknowledged, n.MessagesDLX, n.Consumers), nil
 }
 
+// exchangeLoss counts the bindings from and to the exchange, which are deleted with it.
 func (s *session) exchangeLoss(ctx context.Context, c *client.Client, args []string) (string, error) {
 	all, err := client.Collect(c.Bindings(ctx, s.vhostOrDefault()))
 	if err != nil {
@@ -71,9 +74,11 @@ func (s *session) exchangeLoss(ctx context.Context, c *client.Client, args []str
 	if !known {
 		return "", fmt.Errorf("exchange %q does not exist", args[0])
 	}
-	return fmt.Sprintf("exchange %q has %d bindings, which go with it", args[0], bindings), nil
+	return fmt.Sprintf("exchange %q has %d bindings, which are deleted with it", args[0], bindings), nil
 }
 
+// vhostLoss says how many queues go with a vhost, and fails as the cluster would for one that is
+// protected.
 func vhostLoss(ctx context.Context, c *client.Client, args []string) (string, error) {
 	all, err := client.Collect(c.VHosts(ctx))
 	if err != nil {
@@ -86,11 +91,13 @@ func vhostLoss(ctx context.Context, c *client.Client, args []string) (string, er
 		if h.Protected {
 			return "", fmt.Errorf("vhost %q is protected from deletion", args[0])
 		}
-		return fmt.Sprintf("vhost %q has %d queues, which go with their messages", args[0], h.Queues), nil
+		return fmt.Sprintf("vhost %q has %d queues, which are deleted with their messages", args[0], h.Queues), nil
 	}
 	return "", fmt.Errorf("vhost %q does not exist", args[0])
 }
 
+// userLoss says in how many vhosts a user has permissions, and fails as the cluster would for the
+// last administrator (VH-10).
 func userLoss(ctx context.Context, c *client.Client, args []string) (string, error) {
 	all, err := client.Collect(c.Users(ctx))
 	if err != nil {
@@ -105,13 +112,13 @@ func userLoss(ctx context.Context, c *client.Client, args []string) (string, err
 			if lastAdministrator(all, u) {
 				return "", fmt.Errorf("user %q is the last administrator who can log in; make another one first", args[0])
 			}
-			return fmt.Sprintf("user %q has permissions in %d vhosts, which go with it", args[0], len(may)), nil
+			return fmt.Sprintf("user %q has permissions in %d vhosts, which are deleted with it", args[0], len(may)), nil
 		}
 	}
 	return "", fmt.Errorf("user %q does not exist", args[0])
 }
 
-// lastAdministrator reports whether nobody else could log in and make users (VH-10).
+// lastAdministrator reports whether no other administrator could log in (VH-10).
 func lastAdministrator(all []client.UserInfo, u client.UserInfo) bool {
 	governs := func(u client.UserInfo) bool {
 		barred := u.Limits != nil && u.Limits.MaxConnections != nil && *u.Limits.MaxConnections == 0
@@ -120,7 +127,7 @@ func lastAdministrator(all []client.UserInfo, u client.UserInfo) bool {
 	return governs(u) && !slices.ContainsFunc(all, func(o client.UserInfo) bool { return o.Name != u.Name && governs(o) })
 }
 
-// policyLoss tells what a policy is in force for.
+// policyLoss reports the queues for which a policy is in force.
 func (s *session) policyLoss(operator *bool) func(context.Context, *client.Client, []string) (string, error) {
 	return func(ctx context.Context, c *client.Client, args []string) (string, error) {
 		all, err := client.Collect(c.Policies(ctx, s.vhostOrDefault()))
@@ -150,22 +157,25 @@ func (s *session) policyLoss(operator *bool) func(context.Context, *client.Clien
 				n++
 			}
 		}
-		return fmt.Sprintf("policy %q is in force for %d queues, which go back to what was there before", args[0], n), nil
+		return fmt.Sprintf("policy %q is in force for %d queues, which would lose its settings", args[0], n), nil
 	}
 }
 
+// permissionLoss shows the three patterns that would be cleared.
 func (s *session) permissionLoss(ctx context.Context, c *client.Client, args []string) (string, error) {
 	all, err := client.Collect(c.Permissions(ctx, client.ListPermissionsRequest{VHost: s.vhostOrDefault(), User: args[0]}))
 	if err != nil {
 		return "", err
 	}
 	for _, p := range all {
-		return fmt.Sprintf("user %q may configure %q, write to %q and read from %q in vhost %q, and then nothing",
+		return fmt.Sprintf("user %q may configure %q, write to %q and read from %q in vhost %q, and would lose these permissions",
 			args[0], p.Configure, p.Write, p.Read, p.VHost), nil
 	}
 	return "", fmt.Errorf("user %q has no permission in vhost %q", args[0], s.vhostOrDefault())
 }
 
+// topicPermissionLoss names the exchanges at which the user's keys would be free again. exchange
+// points to a flag, which is only set when the returned function runs.
 func (s *session) topicPermissionLoss(exchange *string) func(context.Context, *client.Client, []string) (string, error) {
 	return func(ctx context.Context, c *client.Client, args []string) (string, error) {
 		all, err := client.Collect(c.TopicPermissions(ctx, client.ListPermissionsRequest{VHost: s.vhostOrDefault(), User: args[0]}))
@@ -179,13 +189,13 @@ func (s *session) topicPermissionLoss(exchange *string) func(context.Context, *c
 			}
 		}
 		if len(at) == 0 {
-			return "", fmt.Errorf("the keys of user %q are not bounded there", args[0])
+			return "", fmt.Errorf("user %q has no topic permission there", args[0])
 		}
-		return fmt.Sprintf("the keys of user %q are bounded at %s, and then no more", args[0], strings.Join(at, ", ")), nil
+		return fmt.Sprintf("user %q has topic permissions at %s, whose routing keys would be unrestricted", args[0], strings.Join(at, ", ")), nil
 	}
 }
 
-// bindingLoss tells of the bindings of a key, which differ in their arguments.
+// bindingLoss reports the bindings with a key; they may differ in their arguments.
 func (s *session) bindingLoss(b *client.Binding) func(context.Context, *client.Client, []string) (string, error) {
 	return func(ctx context.Context, c *client.Client, args []string) (string, error) {
 		all, err := client.Collect(c.Bindings(ctx, s.vhostOrDefault()))
@@ -200,20 +210,20 @@ func (s *session) bindingLoss(b *client.Binding) func(context.Context, *client.C
 		}
 		switch n {
 		case 0:
-			return "", fmt.Errorf("there is no binding of exchange %q to %q by the key %q", args[0], args[1], args[2])
+			return "", fmt.Errorf("there is no binding of exchange %q to %q with the key %q", args[0], args[1], args[2])
 		case 1:
-			return fmt.Sprintf("exchange %q has one binding to %q by the key %q", args[0], args[1], args[2]), nil
+			return fmt.Sprintf("exchange %q has one binding to %q with the key %q", args[0], args[1], args[2]), nil
 		}
-		return fmt.Sprintf("exchange %q has %d bindings to %q by the key %q; the one with the arguments given goes", args[0], n, args[1], args[2]), nil
+		return fmt.Sprintf("exchange %q has %d bindings to %q with the key %q; the one with the given arguments is removed", args[0], n, args[1], args[2]), nil
 	}
 }
 
-// tokenLoss tells what can be told: tokens are not listed.
+// tokenLoss describes the loss in general: tokens cannot be listed.
 func tokenLoss(_ context.Context, _ *client.Client, args []string) (string, error) {
-	return fmt.Sprintf("who logs in with token %q, if there is one, could not any more", args[0]), nil
+	return fmt.Sprintf("nobody could log in with token %q any more, if it exists", args[0]), nil
 }
 
-// vhostOrDefault is the vhost that a call without one means.
+// vhostOrDefault is the vhost of a call that names none.
 func (s *session) vhostOrDefault() string {
 	if s.vhost == "" {
 		return "/"

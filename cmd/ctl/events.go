@@ -9,16 +9,18 @@ import (
 	"github.com/quorate/quorate/client"
 )
 
-// errEnough ends a watch that has seen as many events as were asked for.
+// errEnough ends a watch that has seen the requested number of events.
 var errEnough = errors.New("enough")
 
+// newEvents makes `events`. It ends by --count, by ctrl-c, which is no error, or by a --timeout
+// that is given.
 func newEvents(s *session) *cobra.Command {
 	r := client.WatchEventsRequest{}
 	count := 0
 	cmd := &cobra.Command{
-		Use: "events", Short: "Show what happens to queues, exchanges, policies and the like, until ctrl-c",
-		Long: "Show what happens to queues, exchanges, bindings, policies and vhosts on all nodes, until ctrl-c.\n" +
-			"Nodes keep the newest events only: one that was not kept long enough is counted as missed.",
+		Use: "events", Short: "Show events of queues, exchanges, policies and the like, until ctrl-c",
+		Long: "Show events of queues, exchanges, bindings, policies and vhosts on all nodes, until ctrl-c.\n" +
+			"Nodes keep only the newest events: an event that a node has dropped already is counted as missed.",
 		Example: "  quoratectl events --kind queue_full --kind dead_letter_blocked -o json",
 		Args:    exactArgs(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -43,19 +45,21 @@ func newEvents(s *session) *cobra.Command {
 				return nil
 			})
 			if errors.Is(err, errEnough) || cmd.Context().Err() != nil {
-				return nil // ctrl-c is how it ends
+				return nil // ctrl-c is the normal end
 			}
 			return err
 		},
 	}
 	f := cmd.Flags()
-	f.StringSliceVar(&r.Kinds, "kind", nil, "such as queue_created, leader_changed or queue_full; repeatable; all if none")
-	f.StringVar(&r.Name, "name", "", "of the queue, exchange or policy, with *, ? and [a-z]")
-	f.BoolVar(&r.History, "history", false, "begin with what the nodes still have")
-	f.IntVar(&count, "count", 0, "end after so many; 0: never")
+	f.StringSliceVar(&r.Kinds, "kind", nil, "only events of this kind, such as queue_created, leader_changed or queue_full; repeatable; default: all")
+	f.StringVar(&r.Name, "name", "", "name of the queue, exchange or policy, with *, ? and [a-z]")
+	f.BoolVar(&r.History, "history", false, "begin with the events that the nodes still keep")
+	f.IntVar(&count, "count", 0, "end after this many events; 0: never")
 	return cmd
 }
 
+// printEvent prints an event as one line, or as one JSON line or YAML document, so that readers
+// need not wait for the end.
 func (s *session) printEvent(cmd *cobra.Command, e client.Event) error {
 	if s.output != outputTable {
 		return s.encodeNext(cmd.OutOrStdout(), plain(e))

@@ -9,11 +9,12 @@ import (
 	"github.com/quorate/quorate/client"
 )
 
+// newExchange groups `quoratectl exchange`.
 func newExchange(s *session) *cobra.Command {
 	var x client.Exchange
 	var arguments []string
 	declare := &cobra.Command{
-		Use: "declare EXCHANGE TYPE", Short: "Make an exchange (direct, fanout, topic, headers) unless it exists",
+		Use: "declare EXCHANGE TYPE", Short: "Create an exchange (direct, fanout, topic, headers) unless it exists",
 		Args: exactArgs("EXCHANGE", "TYPE"),
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
 			x.VHost, x.Name, x.Type = s.vhost, args[0], args[1]
@@ -24,7 +25,7 @@ func newExchange(s *session) *cobra.Command {
 		},
 	}
 	declare.Flags().StringSliceVarP(&arguments, "argument", "x", nil, "name=value, repeatable")
-	declare.Flags().BoolVar(&x.AutoDelete, "auto-delete", false, "vanishes with its last binding")
+	declare.Flags().BoolVar(&x.AutoDelete, "auto-delete", false, "delete it with its last binding")
 	declare.Flags().BoolVar(&x.Internal, "internal", false, "clients cannot publish to it")
 	list := &cobra.Command{
 		Use: "list", Short: "List exchanges", Args: exactArgs(),
@@ -45,20 +46,22 @@ func newExchange(s *session) *cobra.Command {
 	return cmd
 }
 
+// newExchangeDelete makes `exchange delete`.
 func newExchangeDelete(s *session) *cobra.Command {
 	var unused bool
 	remove := &cobra.Command{
-		Use: "delete EXCHANGE", Short: "Remove an exchange and its bindings; a missing one is fine", Args: exactArgs("EXCHANGE"),
+		Use: "delete EXCHANGE", Short: "Delete an exchange and its bindings; it is no error if it does not exist", Args: exactArgs("EXCHANGE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return s.with(cmd, func(ctx context.Context, c *client.Client) error {
 				return c.DeleteExchange(ctx, client.DeleteExchangeRequest{VHost: s.vhost, Name: args[0], IfUnused: unused})
 			})
 		},
 	}
-	remove.Flags().BoolVar(&unused, "if-unused", false, "refuse while bindings lead from it")
+	remove.Flags().BoolVar(&unused, "if-unused", false, "refuse while it is the source of bindings")
 	return s.dryRun(remove, s.exchangeLoss)
 }
 
+// newBinding groups `quoratectl binding`.
 func newBinding(s *session) *cobra.Command {
 	var b client.Binding
 	var arguments []string
@@ -108,7 +111,7 @@ func newBinding(s *session) *cobra.Command {
 	return cmd
 }
 
-// bindingRow is a binding as programs read it.
+// bindingRow is a binding in JSON and YAML.
 type bindingRow struct {
 	VHost           string       `api:"vhost"`
 	Source          string       `api:"source"`
@@ -123,11 +126,13 @@ func bindingFlags(cmd *cobra.Command, b *client.Binding, arguments *[]string) {
 	cmd.Flags().BoolVar(&b.ToExchange, "to-exchange", false, "DESTINATION is an exchange")
 }
 
+// newBindingRemove makes `binding remove`. It demands the key that `binding add` may leave out: what
+// goes must be named in full.
 func newBindingRemove(s *session) *cobra.Command {
 	var b client.Binding
 	var arguments []string
 	remove := &cobra.Command{
-		Use: "remove EXCHANGE DESTINATION ROUTING-KEY", Short: "Remove a binding; a missing one is fine",
+		Use: "remove EXCHANGE DESTINATION ROUTING-KEY", Short: "Remove a binding; it is no error if it does not exist",
 		Args: exactArgs("EXCHANGE", "DESTINATION", "ROUTING-KEY"),
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
 			b.VHost, b.Source, b.Destination, b.RoutingKey = s.vhost, args[0], args[1], args[2]
@@ -141,7 +146,7 @@ func newBindingRemove(s *session) *cobra.Command {
 	return s.dryRun(remove, s.bindingLoss(&b))
 }
 
-// diskText tells how a node's disk fares in a word or two.
+// diskText describes a node's disk in a word or two.
 func diskText(d *client.DiskStatus) string {
 	switch {
 	case d == nil:
@@ -155,6 +160,8 @@ func diskText(d *client.DiskStatus) string {
 	}
 }
 
+// newCluster groups `quoratectl cluster`. `status` shows what one node knows, which may differ from
+// node to node.
 func newCluster(s *session) *cobra.Command {
 	status := &cobra.Command{
 		Use: "status", Short: "Show the nodes as one of them sees the cluster", Args: exactArgs(),

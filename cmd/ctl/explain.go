@@ -11,16 +11,18 @@ import (
 	"github.com/quorate/quorate/client"
 )
 
+// newExplain groups `quoratectl explain`.
 func newExplain(s *session) *cobra.Command {
-	cmd := &cobra.Command{Use: "explain", Short: "Tell where messages go, and why"}
+	cmd := &cobra.Command{Use: "explain", Short: "Explain where messages go, and why"}
 	cmd.AddCommand(newExplainRouting(s), newExplainDeadLetter(s))
 	return cmd
 }
 
+// newExplainRouting makes `explain routing` (G-20).
 func newExplainRouting(s *session) *cobra.Command {
 	var keys, headers []string
 	cmd := &cobra.Command{
-		Use: "routing EXCHANGE", Short: `Tell to which queues a message would go, by which bindings, and what came near; "" is the default exchange`,
+		Use: "routing EXCHANGE", Short: `Explain to which queues a message would go, by which bindings, and which bindings almost matched; "" is the default exchange`,
 		Example: "  quoratectl explain routing orders -k order.new.eu --header kind=order", Args: exactArgs("EXCHANGE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			table, err := parseArguments(headers)
@@ -47,11 +49,13 @@ func newExplainRouting(s *session) *cobra.Command {
 	return cmd
 }
 
+// newExplainDeadLetter makes `explain dead-letter`. Without --number it explains a message made up
+// of the other flags.
 func newExplainDeadLetter(s *session) *cobra.Command {
 	r := client.ExplainDeadLetterRequest{}
 	part := "ready"
 	cmd := &cobra.Command{
-		Use: "dead-letter QUEUE", Short: "Tell where a dead letter of a queue would go, or why nowhere", Args: exactArgs("QUEUE"),
+		Use: "dead-letter QUEUE", Short: "Explain where a dead letter of a queue would go, or why it goes nowhere", Args: exactArgs("QUEUE"),
 		Example: "  quoratectl explain dead-letter orders --reason expired",
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
 			r.VHost, r.Queue = s.vhost, args[0]
@@ -72,13 +76,15 @@ func newExplainDeadLetter(s *session) *cobra.Command {
 			})
 		},
 	}
-	cmd.Flags().Uint64Var(&r.Number, "number", 0, "of a message in the queue, as peek shows it; default: any message")
-	cmd.Flags().StringVar(&part, "part", part, "where the message is: ready, unsettled, backlog or delayed")
-	cmd.Flags().StringVar(&r.Reason, "reason", "", "rejected (default), expired, maxlen, delivery_limit or queue_deleted")
-	cmd.Flags().StringArrayVarP(&r.RoutingKeys, "routing-key", "k", nil, "keys of the message, without --number; default: the queue's name")
+	cmd.Flags().Uint64Var(&r.Number, "number", 0, "number of a message in the queue, as peek shows it; default: any message")
+	cmd.Flags().StringVar(&part, "part", part, "part of the queue that holds the message: ready, unsettled, backlog or delayed")
+	cmd.Flags().StringVar(&r.Reason, "reason", "", "reason: rejected (default), expired, maxlen, delivery_limit or queue_deleted")
+	cmd.Flags().StringArrayVarP(&r.RoutingKeys, "routing-key", "k", nil, "routing keys of the message, without --number; default: the queue's name")
 	return cmd
 }
 
+// printDeadLetter prints the settings first, then the targets or why there are none, then the way
+// there.
 func printDeadLetter(w io.Writer, r client.DeadLetterExplained) {
 	printf(w, "strategy: %s\n", r.Strategy)
 	printSettings(w, "", r.Settings)
@@ -92,11 +98,12 @@ func printDeadLetter(w io.Writer, r client.DeadLetterExplained) {
 		printRouted(w, "goes to", r.Targets)
 	}
 	if len(r.Cyclic) > 0 {
-		printf(w, "left out, as it would go round: %s\n", strings.Join(r.Cyclic, ", "))
+		printf(w, "left out because of a cycle: %s\n", strings.Join(r.Cyclic, ", "))
 	}
 	printSteps(w, r.Steps)
 }
 
+// printRouted prints each queue with its policies, the bindings that led to it, and its settings.
 func printRouted(w io.Writer, what string, queues []client.RoutedQueue) {
 	if len(queues) == 0 {
 		printf(w, "%s no queue\n", what)
@@ -116,12 +123,15 @@ func printRouted(w io.Writer, what string, queues []client.RoutedQueue) {
 	}
 }
 
+// printSettings prints where each setting comes from: an argument, a policy or the default.
 func printSettings(w io.Writer, indent string, all []client.SettingSource) {
 	for _, x := range all {
 		printf(w, "%s%s = %s (%s)\n", indent, x.Argument, x.Value, x.Source)
 	}
 }
 
+// printSteps prints the exchanges in the order in which routing visits them, with the bindings that
+// missed.
 func printSteps(w io.Writer, steps []client.RoutingStep) {
 	for _, s := range steps {
 		if s.Missing {

@@ -10,10 +10,12 @@ import (
 	"github.com/quorate/quorate/client"
 )
 
+// newFinalize makes `cluster finalize`. It fails when nodes hold the version back, so that scripts
+// notice.
 func newFinalize(s *session) *cobra.Command {
 	var dryRun bool
 	cmd := &cobra.Command{
-		Use: "finalize", Short: "End an upgrade: older builds, which cannot read what is written from then on, are refused for good", Args: exactArgs(),
+		Use: "finalize", Short: "Complete an upgrade: from then on the cluster refuses older builds, which cannot read what it writes", Args: exactArgs(),
 		Example: "  quoratectl cluster finalize --dry-run\n  quoratectl cluster finalize",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return s.with(cmd, func(ctx context.Context, c *client.Client) error {
@@ -29,10 +31,11 @@ func newFinalize(s *session) *cobra.Command {
 			})
 		},
 	}
-	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "tell what holds it back and do nothing")
+	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "show what holds it back and change nothing")
 	return cmd
 }
 
+// printFinalized prints the version that is in force, or the nodes that hold it back.
 func (s *session) printFinalized(w io.Writer, r client.VersionFinalized, dryRun bool) error {
 	switch {
 	case s.output != outputTable:
@@ -44,7 +47,7 @@ func (s *session) printFinalized(w io.Writer, r client.VersionFinalized, dryRun 
 	case r.Before == r.Finalized:
 		printf(w, "version %d is finalised already\n", r.Finalized)
 	case dryRun:
-		printf(w, "dry run: version %d would be finalised, and builds that read no more than %d refused; nothing was done\n", r.Finalized, r.Before)
+		printf(w, "dry run: version %d would be finalised, and builds that read only up to %d refused; nothing was done\n", r.Finalized, r.Before)
 	default:
 		printf(w, "version %d is finalised\n", r.Finalized)
 	}

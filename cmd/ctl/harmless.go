@@ -11,13 +11,15 @@ import (
 	"github.com/mattn/go-isatty"
 )
 
-// harmless shows what a terminal would obey as an escape, as logs do: names, headers and bodies
-// come from whoever may declare and publish. Line breaks and tabs stay.
+// harmless escapes what a terminal would interpret, as logs do: names, headers and bodies come from
+// anyone who may declare or publish. Line breaks and tabs stay.
 func harmless(text string) string { return escaped(text, "\n\t") }
 
-// cell is harmless in a table, where line breaks and tabs would move what follows.
+// cell is harmless for a table, where line breaks and tabs would shift the columns.
 func cell(text string) string { return escaped(text, "") }
 
+// escaped returns text with everything escaped that could steer a terminal: control characters,
+// unprintable runes and bytes that are not UTF-8. Runes in but pass.
 func escaped(text, but string) string {
 	var b strings.Builder
 	for i := 0; i < len(text); {
@@ -33,8 +35,8 @@ func escaped(text, but string) string {
 	return b.String()
 }
 
-// jsonC1 escapes the control characters that JSON leaves as they are, of which terminals obey some.
-// They stand in texts alone.
+// jsonC1 escapes the control characters that JSON leaves as they are, because terminals interpret
+// some of them. They occur only inside strings.
 type jsonC1 struct{ w io.Writer }
 
 // Write never splits a character: an encoder writes whole values.
@@ -58,7 +60,7 @@ func (j jsonC1) Write(p []byte) (int, error) {
 
 func isC1(r rune) bool { return r >= 0x7f && r <= 0x9f }
 
-// isTerminal reports whether somebody looks at what is written.
+// isTerminal reports whether the output is a terminal.
 func isTerminal(w io.Writer) bool {
 	f, is := w.(*os.File)
 	return is && isatty.IsTerminal(f.Fd())

@@ -13,12 +13,14 @@ import (
 	"github.com/quorate/quorate/client"
 )
 
-// limitFlag is a limit of a vhost or user as a flag, which is also its name.
+// limitFlag is a limit of a vhost or user with a flag of the same name.
 type limitFlag struct {
 	name, of string
 	value    **int64
 }
 
+// vhostLimitFlags lists the flags with where they store. The first two have columns of their own in
+// `vhost list`; the rest go into the column quotas.
 func vhostLimitFlags(l *client.VHostLimits) []limitFlag {
 	return []limitFlag{
 		{"max-connections", "connections", &l.MaxConnections},
@@ -27,10 +29,12 @@ func vhostLimitFlags(l *client.VHostLimits) []limitFlag {
 		{"max-consumers", "consumers", &l.MaxConsumers},
 		{"max-message-rate", "messages published per second; publishers above it wait", &l.MaxMessageRate},
 		{"max-byte-rate", "bytes of bodies published per second; publishers above it wait", &l.MaxByteRate},
-		{"max-stored-bytes", "bytes of bodies in all queues; publishers wait while there are as many", &l.MaxStoredBytes},
+		{"max-stored-bytes", "bytes of bodies in all queues; publishers wait while the limit is reached", &l.MaxStoredBytes},
 	}
 }
 
+// userLimitFlags lists the flags with where they store. The first two have columns of their own in
+// `user list`; the rest go into the column quotas.
 func userLimitFlags(l *client.UserLimits) []limitFlag {
 	return []limitFlag{
 		{"max-connections", "connections", &l.MaxConnections},
@@ -39,7 +43,7 @@ func userLimitFlags(l *client.UserLimits) []limitFlag {
 		{"max-message-rate", "messages published per second; publishers above it wait", &l.MaxMessageRate},
 		{"max-byte-rate", "bytes of bodies published per second; publishers above it wait", &l.MaxByteRate},
 		{"max-queues", "queues that it has declared", &l.MaxQueues},
-		{"max-stored-bytes", "bytes of bodies in the queues that it has declared; publishers into these wait while there are as many", &l.MaxStoredBytes},
+		{"max-stored-bytes", "bytes of bodies in the queues that it has declared; publishers to these wait while the limit is reached", &l.MaxStoredBytes},
 	}
 }
 
@@ -52,10 +56,10 @@ func orNone(l *client.UserLimits) *client.UserLimits {
 }
 
 func (f limitFlag) add(cmd *cobra.Command) {
-	cmd.Flags().AddFlag(&pflag.Flag{Name: f.name, Usage: f.of + "; -1: no limit, 0: none at all", Value: limitValue{f.value}, DefValue: strconv.Itoa(noLimit)})
+	cmd.Flags().AddFlag(&pflag.Flag{Name: f.name, Usage: f.of + "; -1: no limit, 0: none allowed", Value: limitValue{f.value}, DefValue: strconv.Itoa(noLimit)})
 }
 
-// limitValue is a number that may not be given.
+// limitValue is a number that may be absent.
 type limitValue struct{ to **int64 }
 
 func (v limitValue) String() string {
@@ -90,10 +94,10 @@ func quotaText(of []limitFlag) string {
 	return strings.Join(set, ",")
 }
 
-// newUsage shows the limits of a vhost or user with what is used of each.
+// newUsage makes `show` for the limits of a vhost or user, with the current use of each.
 func newUsage(s *session, of string, list func(context.Context, *client.Client, string) iter.Seq2[client.Limit, error]) *cobra.Command {
 	return &cobra.Command{
-		Use: "show NAME", Short: "Show the limits of a " + of + ", and what is used of each", Args: exactArgs("NAME"),
+		Use: "show NAME", Short: "Show the limits of a " + of + "and the current use of each", Args: exactArgs("NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return s.with(cmd, func(ctx context.Context, c *client.Client) error {
 				all, err := client.Collect(list(ctx, c, args[0]))

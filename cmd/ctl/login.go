@@ -10,9 +10,10 @@ import (
 	"github.com/quorate/quorate/client"
 )
 
+// newWhoAmI makes `whoami`.
 func newWhoAmI(s *session) *cobra.Command {
 	return &cobra.Command{
-		Use: "whoami", Short: "Show as whom you are logged in", Args: exactArgs(),
+		Use: "whoami", Short: "Show the user that you are logged in as", Args: exactArgs(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return s.with(cmd, func(ctx context.Context, c *client.Client) error {
 				who, err := c.WhoAmI(ctx)
@@ -34,16 +35,18 @@ func endText(at time.Time) string {
 	return at.UTC().Format(time.RFC3339)
 }
 
+// newToken groups `quoratectl token`.
 func newToken(s *session) *cobra.Command {
-	cmd := &cobra.Command{Use: "token", Aliases: []string{"tokens"}, Short: "Make and revoke tokens, which log in without a password"}
+	cmd := &cobra.Command{Use: "token", Aliases: []string{"tokens"}, Short: "Create and revoke tokens, which log in without a password"}
 	cmd.AddCommand(newTokenMint(s), newTokenRevoke(s))
 	return cmd
 }
 
+// newTokenMint makes `token mint`. The answer alone has the token: it cannot be shown again.
 func newTokenMint(s *session) *cobra.Command {
 	var lifetime time.Duration
 	mint := &cobra.Command{
-		Use: "mint", Short: "Make a token for yourself; it is shown once", Args: exactArgs(),
+		Use: "mint", Short: "Create a token for yourself; it is shown only once", Args: exactArgs(),
 		Example: `  export ` + tokenEnv + `=$(quoratectl token mint --for 8h -o json | jq -r .token)`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return s.with(cmd, func(ctx context.Context, c *client.Client) error {
@@ -56,13 +59,14 @@ func newTokenMint(s *session) *cobra.Command {
 			})
 		},
 	}
-	mint.Flags().DurationVar(&lifetime, "for", time.Hour, "how long it lasts, at most 720h; it ends with the user's password")
+	mint.Flags().DurationVar(&lifetime, "for", time.Hour, "lifetime, at most 720h; the token also ends when the user's password changes")
 	return mint
 }
 
+// newTokenRevoke makes `token revoke`.
 func newTokenRevoke(s *session) *cobra.Command {
 	return s.dryRun(&cobra.Command{
-		Use: "revoke ID", Short: "End a token of yours, or as administrator of anybody", Args: exactArgs("ID"),
+		Use: "revoke ID", Short: "Revoke one of your tokens; administrators can revoke any token", Args: exactArgs("ID"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return s.change(cmd, "deleted", func(ctx context.Context, c *client.Client) (bool, error) { return c.RevokeToken(ctx, args[0]) })
 		},

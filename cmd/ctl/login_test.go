@@ -71,7 +71,7 @@ func TestRefusedLogin(t *testing.T) {
 	c := testcluster.Start(t, 1)
 	for line, want := range map[string]string{
 		"--user ops --password wrong": `the login of user "ops" was refused at ` + c.Addrs()[0],
-		"--token none":                "the login by a token was refused at " + c.Addrs()[0],
+		"--token none":                "the login with a token was refused at " + c.Addrs()[0],
 	} {
 		var errs bytes.Buffer
 		code := run(t.Context(), append([]string{"-a", c.Addrs()[0], "whoami"}, strings.Fields(line)...), &bytes.Buffer{}, &errs)
@@ -85,11 +85,11 @@ func TestRefusedLogin(t *testing.T) {
 func TestSecretsOnTheCommandLine(t *testing.T) {
 	t.Setenv(addressesEnv, "127.0.0.1:1")
 	for line, want := range map[string]string{
-		"whoami --user a --password hush":         "warning: every user of this host may see --password in the list of processes: use QUORATE_PASSWORD, or",
-		"whoami --token hush":                     "warning: every user of this host may see --token in the list of processes: use QUORATE_TOKEN, or",
-		"user put a --new-password hush":          "warning: every user of this host may see --new-password in the list of processes: use --password-stdin",
+		"whoami --user a --password hush":         "warning: every user of this host can see --password in the list of processes: use QUORATE_PASSWORD, or",
+		"whoami --token hush":                     "warning: every user of this host can see --token in the list of processes: use QUORATE_TOKEN, or",
+		"user put a --new-password hush":          "warning: every user of this host can see --new-password in the list of processes: use --password-stdin",
 		"user passwd a --new-password=hush":       "use --password-stdin",
-		"migrate rabbitmq http://a:hush@[::1]:1/": "warning: every user of this host may see the URL in the list of processes: use " + rabbitPasswordEnv,
+		"migrate rabbitmq http://a:hush@[::1]:1/": "warning: every user of this host can see the URL in the list of processes: use " + rabbitPasswordEnv,
 		"whoami --user a":                         "",
 		"migrate rabbitmq http://a@[::1]:1/":      "",
 		"user put a --no-password":                "",

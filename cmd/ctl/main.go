@@ -1,9 +1,8 @@
 // Command ctl, built as quoratectl, is the operator's command line: it publishes,
 // consumes, declares and shows over the same API as any client.
 //
-// Exit codes: 0 done; 1 the cluster refused, or the command was given up; 2 the command
-// line is wrong; 3 an operation ended before its end, and what it has done stays; 4 no
-// node could be reached.
+// Exit codes: 0 done; 1 the cluster refused, or the command was given up; 2 the command line is
+// wrong; 3 an operation ended early, and what it has done stays; 4 no node could be reached.
 package main
 
 import (
@@ -48,17 +47,19 @@ const (
 	outputYAML  = "yaml"
 )
 
-// usageError is a command line that cannot be meant.
+// usageError is a mistake in the command line.
 type usageError struct{ error }
 
-// unreachableError reports that no node answers.
+// unreachableError reports that no node answered.
 type unreachableError struct{ error }
 
-// Unwrap returns why.
+// Unwrap returns the cause.
 func (e unreachableError) Unwrap() error { return e.error }
 
 func main() { os.Exit(run(context.Background(), os.Args[1:], os.Stdout, os.Stderr)) }
 
+// run runs one command line and returns the exit code, which tells mistakes of the user, refusals,
+// unreachable clusters and partial success apart (docs/quoratectl.md).
 func run(ctx context.Context, args []string, out, errs io.Writer) int {
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -84,14 +85,14 @@ func run(ctx context.Context, args []string, out, errs io.Writer) int {
 	return exitRefused
 }
 
-// session is what every command needs.
+// session is the state that every command needs.
 type session struct {
 	addresses []string
 	fixed     bool
 	output    string
 	vhost     string
 	timeout   time.Duration
-	// timeoutGiven reports that the command line has --timeout: then it bounds watching too.
+	// timeoutGiven reports that the command line has --timeout, which then bounds watching too.
 	timeoutGiven bool
 	tls          bool
 	tlsFiles     client.TLS
@@ -100,7 +101,8 @@ type session struct {
 	token        string
 	context      string
 	errs         io.Writer // where warnings go; nil: nowhere
-	// patience is for how long no node answers before the user is told that the command still tries.
+	// patience is how long the command waits for an answer before it tells the user that it still
+	// tries.
 	patience time.Duration
 }
 
@@ -111,10 +113,12 @@ func newRoot() *cobra.Command {
 	return root
 }
 
+// newSession makes the root command and the session that all commands share. Flags are read before
+// a command runs, so commands find them in the session.
 func newSession() (*session, *cobra.Command) {
 	s := &session{patience: defaultPatience}
 	root := &cobra.Command{
-		Use: "quoratectl", Short: "Publish to, consume from and look after a Quorate cluster",
+		Use: "quoratectl", Short: "Publish to, consume from and operate a Quorate cluster",
 		Version: quorate.About("quoratectl"), SilenceErrors: true, SilenceUsage: true,
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
 			if cmd.HasSubCommands() {
@@ -133,16 +137,16 @@ func newSession() (*session, *cobra.Command) {
 	f.BoolVar(&s.fixed, "fixed-addresses", false, "use these addresses only, instead of learning the others from the cluster")
 	f.StringVarP(&s.output, "output", "o", outputTable, "table, json or yaml")
 	f.StringVar(&s.vhost, "vhost", "", "vhost; default /")
-	f.DurationVar(&s.timeout, "timeout", 10*time.Second, "give up after this; consuming goes on, and watching unless it is given")
+	f.DurationVar(&s.timeout, "timeout", 10*time.Second, "give up after this time; consuming is not bounded, and watching only if the flag is given")
 	f.BoolVar(&s.tls, "tls", false, "use TLS; the other --tls flags imply it")
 	f.StringVar(&s.tlsFiles.CA, "tls-ca", "", "PEM file with the authorities of the nodes' certificates; default: the system's")
 	f.StringVar(&s.tlsFiles.Cert, "tls-cert", "", "PEM file with a certificate, for nodes that ask for one")
 	f.StringVar(&s.tlsFiles.Key, "tls-key", "", "PEM file with its key")
 	f.StringVar(&s.tlsFiles.ServerName, "tls-server-name", "", "name in the nodes' certificates; default: the host of each address")
 	f.StringVar(&s.user, "user", "", "user to log in as ("+userEnv+"; default guest)")
-	f.StringVar(&s.password, "password", "", "its password; others may see it in the list of processes: better "+passwordEnv+" (default guest)")
-	f.StringVar(&s.token, "token", "", "a token instead of user and password; others may see it in the list of processes: better "+tokenEnv)
-	f.StringVar(&s.context, "context", "", "a context of quoratectl context ("+contextEnv+"; default: the current one)")
+	f.StringVar(&s.password, "password", "", "password of the user; other users of this host can see it in the list of processes: better use "+passwordEnv+" (default guest)")
+	f.StringVar(&s.token, "token", "", "token instead of user and password; other users of this host can see it in the list of processes: better use "+tokenEnv)
+	f.StringVar(&s.context, "context", "", "name of a context, see quoratectl context ("+contextEnv+"; default: the current one)")
 	root.AddCommand(newPublish(s), newConsume(s), newGet(s), newQueue(s), newExchange(s), newBinding(s), newPolicy(s), newCluster(s),
 		newOperations(s), newNodes(s), newVhost(s), newUser(s), newPermission(s), newTopicPermission(s), newConnection(s), newConsumer(s), newWhoAmI(s), newToken(s), newDefinitions(s), newMigrate(s), newExplain(s), newEvents(s), newAudit(s),
 		newContext(s))
@@ -153,7 +157,7 @@ func newSession() (*session, *cobra.Command) {
 	return s, root
 }
 
-// warnOfSecrets warns of secrets on the command line, which all users of the host may see there.
+// warnOfSecrets warns of secrets on the command line, which all users of the host can see.
 func warnOfSecrets(cmd *cobra.Command) {
 	for _, f := range [...]struct{ name, instead string }{
 		{"password", passwordEnv + ", or a context with --password-file"},
@@ -167,7 +171,7 @@ func warnOfSecrets(cmd *cobra.Command) {
 }
 
 func warnOfSecret(cmd *cobra.Command, where, instead string) {
-	printf(cmd.ErrOrStderr(), "warning: every user of this host may see %s in the list of processes: use %s\n", where, instead)
+	printf(cmd.ErrOrStderr(), "warning: every user of this host can see %s in the list of processes: use %s\n", where, instead)
 }
 
 // complete fills in what the command line left out.
@@ -193,7 +197,7 @@ func (s *session) complete() error {
 	return nil
 }
 
-// completeLogin fills in from the environment as whom to log in.
+// completeLogin takes the login from the environment where the command line has none.
 func (s *session) completeLogin() error {
 	if s.token == "" && s.user == "" && s.password == "" {
 		s.token = os.Getenv(tokenEnv)
@@ -208,11 +212,12 @@ func (s *session) completeLogin() error {
 		s.password = os.Getenv(passwordEnv)
 	}
 	if s.user == "" && s.password != "" {
-		return usageError{errors.New("there is a password, by --password or " + passwordEnv + ", and no user: give --user or " + userEnv + " as well")}
+		return usageError{errors.New("there is a password, from --password or " + passwordEnv + ", and no user: give --user or " + userEnv + " as well")}
 	}
 	return nil
 }
 
+// checkOutput refuses unknown values of --output before anything is done.
 func (s *session) checkOutput() error {
 	if s.output != outputTable && s.output != outputJSON && s.output != outputYAML {
 		return usageError{fmt.Errorf("--output is %q: use table, json or yaml", s.output)}
@@ -232,7 +237,7 @@ func (s *session) with(cmd *cobra.Command, f func(context.Context, *client.Clien
 	return f(ctx, c)
 }
 
-// bound is the time of what goes on by itself: --timeout ends it only if it is given.
+// bound limits commands that run on their own: --timeout ends them only if it is given.
 func (s *session) bound(ctx context.Context) (context.Context, context.CancelFunc) {
 	if s.timeoutGiven {
 		return context.WithTimeout(ctx, s.timeout)
@@ -240,15 +245,17 @@ func (s *session) bound(ctx context.Context) (context.Context, context.CancelFun
 	return context.WithCancel(ctx)
 }
 
-// open makes a client that a node has answered within --timeout.
+// open returns a client once a node has answered within --timeout.
 func (s *session) open(cmd *cobra.Command) (*client.Client, error) {
 	ctx, cancel := context.WithTimeout(cmd.Context(), s.timeout)
 	defer cancel()
 	return s.dial(ctx)
 }
 
+// dial connects and waits for a first answer; after patience without one it tells the user that it
+// still tries.
 func (s *session) dial(ctx context.Context) (*client.Client, error) {
-	// The server's limit of a message counts, whatever it is.
+	// only the server's limit of message sizes applies
 	cfg := client.Config{
 		Name:      "quoratectl",
 		Addresses: s.addresses, FixedAddresses: s.fixed, MaxMessageBytes: -1,
@@ -271,14 +278,15 @@ func (s *session) dial(ctx context.Context) (*client.Client, error) {
 
 func (s *session) usesTLS() bool { return s.tls || s.tlsFiles != (client.TLS{}) }
 
-// warn tells what a node says of what it has taken.
+// warn prints a warning of a node.
 func (s *session) warn(text string) {
 	if s.errs != nil {
 		printf(s.errs, "warning: %s\n", text)
 	}
 }
 
-// tellWaiting tells, while nobody answers, what the command waits for, until the function that it returns is called.
+// tellWaiting tells the user what the command waits for, while no node answers, until the returned
+// function is called.
 func (s *session) tellWaiting(ctx context.Context) (answered func()) {
 	if s.errs == nil {
 		return func() {}
@@ -303,17 +311,18 @@ func (s *session) tellWaiting(ctx context.Context) (answered func()) {
 	}
 }
 
-// noPreface is what gRPC says of a peer that ends the connection at its first bytes, as those do that want TLS.
+// noPreface is gRPC's error for a peer that closes the connection at the first bytes, as a peer
+// that expects TLS does.
 const noPreface = "error reading server preface"
 
-// undialed says why there is no client: a node that refuses a call has answered.
+// undialed words why there is no client. A node that refuses a call has answered.
 func (s *session) undialed(ctx context.Context, err error) error {
 	at := strings.Join(s.addresses, ", ")
 	var answer *client.Error
 	switch {
 	case ctx.Err() != nil && !s.usesTLS() && strings.Contains(err.Error(), noPreface):
-		return unreachableError{fmt.Errorf("what answers at %s does not speak gRPC without TLS: give --tls or --tls-ca if the nodes have TLS, "+
-			"and the port of listen.client: %w", at, err)}
+		return unreachableError{fmt.Errorf("the server at %s does not speak gRPC without TLS: give --tls or --tls-ca if the nodes use TLS, "+
+			"and check that the port is that of listen.client: %w", at, err)}
 	case ctx.Err() != nil:
 		return unreachableError{fmt.Errorf("no node answers at %s: %w", at, err)}
 	case !errors.As(err, &answer):
@@ -321,16 +330,15 @@ func (s *session) undialed(ctx context.Context, err error) error {
 	case answer.Code != codes.Unauthenticated:
 		return fmt.Errorf("refused at %s: %w", at, err)
 	case s.token != "":
-		return fmt.Errorf("the login by a token was refused at %s: %w", at, err)
+		return fmt.Errorf("the login with a token was refused at %s: %w", at, err)
 	case s.user == "":
-		return fmt.Errorf("the login of user %q was refused at %s; log in as another by --user and %s: %w", client.DefaultUser, at, passwordEnv, err)
+		return fmt.Errorf("the login of user %q was refused at %s; log in as another user with --user and %s: %w", client.DefaultUser, at, passwordEnv, err)
 	default:
 		return fmt.Errorf("the login of user %q was refused at %s: %w", s.user, at, err)
 	}
 }
 
-// exactArgs is cobra.ExactArgs with an error that counts as wrong usage and names what
-// is missing.
+// exactArgs is cobra.ExactArgs with a usage error that names the missing arguments.
 func exactArgs(names ...string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) != len(names) {
@@ -340,7 +348,7 @@ func exactArgs(names ...string) cobra.PositionalArgs {
 	}
 }
 
-// optionalArg takes one argument or none.
+// optionalArg accepts one argument or none.
 func optionalArg(name string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) > 1 {
@@ -350,7 +358,7 @@ func optionalArg(name string) cobra.PositionalArgs {
 	}
 }
 
-// parseArguments reads name=value pairs; values that look like numbers or booleans are.
+// parseArguments reads name=value pairs. Values that look like numbers or booleans become such.
 func parseArguments(pairs []string) (client.Table, error) {
 	t := client.Table{}
 	for _, p := range pairs {

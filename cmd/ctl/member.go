@@ -10,18 +10,19 @@ import (
 	"github.com/quorate/quorate/client"
 )
 
-// newQueueMembers returns the commands that change who holds queues (RE-3).
+// newQueueMembers returns the commands that change which nodes hold queues (RE-3).
 func newQueueMembers(s *session) []*cobra.Command {
 	return []*cobra.Command{
 		newGrow(s), newShrink(s), newRebalance(s), newAddMember(s), newRemoveMember(s), newReplaceMember(s), newTransfer(s),
 	}
 }
 
-// filterFlags let a command choose queues by pattern; the vhost is the session's.
+// filterFlags add the flags that choose queues by pattern; the vhost is the session's.
 func filterFlags(cmd *cobra.Command, f *client.QueueFilter) {
-	cmd.Flags().StringVar(&f.Pattern, "queues", "", "only queues whose name matches, with *, ? and [a-z]; default: all")
+	cmd.Flags().StringVar(&f.Pattern, "queues", "", "only queues with a matching name, with *, ? and [a-z]; default: all")
 }
 
+// newGrow makes `queue grow`.
 func newGrow(s *session) *cobra.Command {
 	r := client.GrowQueuesRequest{}
 	cmd := &cobra.Command{
@@ -40,6 +41,7 @@ func newGrow(s *session) *cobra.Command {
 	return cmd
 }
 
+// newShrink makes `queue shrink`. It destroys copies, so it offers --dry-run.
 func newShrink(s *session) *cobra.Command {
 	r := client.ShrinkNodeRequest{}
 	cmd := &cobra.Command{
@@ -48,7 +50,7 @@ func newShrink(s *session) *cobra.Command {
 	}
 	j := newJob(s, cmd, true)
 	filterFlags(cmd, &r.Queues)
-	cmd.Flags().StringSliceVar(&r.Exclude, "exclude", nil, "nodes that do not take its place, such as those that go next")
+	cmd.Flags().StringSliceVar(&r.Exclude, "exclude", nil, "nodes that must not take its place, such as those to be removed next")
 	cmd.Flags().BoolVar(&r.KeepSize, "keep-size", false, "let another node take its place in each queue, if there is one")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		r.Node, r.Queues.VHost, r.DryRun = args[0], s.vhost, j.dryRun
@@ -59,6 +61,7 @@ func newShrink(s *session) *cobra.Command {
 	return cmd
 }
 
+// newRebalance makes `queue rebalance`.
 func newRebalance(s *session) *cobra.Command {
 	r := client.RebalanceQueuesRequest{}
 	cmd := &cobra.Command{Use: "rebalance", Short: "Spread members and leaders of queues evenly over the nodes", Args: exactArgs()}
@@ -73,6 +76,7 @@ func newRebalance(s *session) *cobra.Command {
 	return cmd
 }
 
+// newAddMember makes `queue add-member`.
 func newAddMember(s *session) *cobra.Command {
 	cmd := &cobra.Command{Use: "add-member QUEUE NODE", Short: "Make a node a member of a queue", Args: exactArgs("QUEUE", "NODE")}
 	j := newJob(s, cmd, false)
@@ -84,6 +88,7 @@ func newAddMember(s *session) *cobra.Command {
 	return cmd
 }
 
+// newRemoveMember makes `queue remove-member`.
 func newRemoveMember(s *session) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "remove-member QUEUE NODE", Aliases: []string{"delete-member"},
@@ -98,10 +103,12 @@ func newRemoveMember(s *session) *cobra.Command {
 	return cmd
 }
 
+// newReplaceMember makes `queue replace-member`. The new member has joined before the old one
+// leaves, so the queue never has fewer copies; FROM = TO builds a copy anew.
 func newReplaceMember(s *session) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "replace-member QUEUE FROM TO", Short: "Make one node a member of a queue, then take another out",
-		Long: "Make one node a member of a queue, then take another out. With the same node twice, its\ncopy is deleted and made anew from the other members.",
+		Long: "Make one node a member of a queue, then take another out. With the same node twice, its\ncopy is deleted and rebuilt from the other members.",
 		Args: exactArgs("QUEUE", "FROM", "TO"),
 	}
 	j := newJob(s, cmd, true)
@@ -113,6 +120,7 @@ func newReplaceMember(s *session) *cobra.Command {
 	return cmd
 }
 
+// newTransfer makes `queue transfer`.
 func newTransfer(s *session) *cobra.Command {
 	var node string
 	cmd := &cobra.Command{
@@ -123,11 +131,11 @@ func newTransfer(s *session) *cobra.Command {
 			})
 		},
 	}
-	cmd.Flags().StringVar(&node, "to", "", "member that shall lead; default: the leader chooses")
+	cmd.Flags().StringVar(&node, "to", "", "new leader; default: the present leader chooses")
 	return cmd
 }
 
-// printPlan writes what would be done.
+// printPlan prints what would be done.
 func (s *session) printPlan(w io.Writer, r client.StartedOperation) error {
 	if s.output != outputTable {
 		return s.encode(w, plain(r))

@@ -22,7 +22,7 @@ func (s *session) printMessage(w io.Writer, r *client.Received) error {
 	case !utf8.Valid(r.Body):
 		line = strconv.Quote(line)
 	case isTerminal(w):
-		line = harmless(line) // programs get it as it is
+		line = harmless(line) // programs get the exact body
 	}
 	for _, d := range r.Deaths {
 		line += cell(fmt.Sprintf("  [%s from %s, %d times]", d.Reason, d.Queue, d.Count))
@@ -31,7 +31,7 @@ func (s *session) printMessage(w io.Writer, r *client.Received) error {
 	return err
 }
 
-// plainMessage is a message for programs. A body that is no text is in body_base64 instead.
+// plainMessage is a message for programs. A body that is not text is in body_base64 instead.
 func plainMessage(r *client.Received) map[string]any {
 	deaths := make([]any, len(r.Deaths))
 	for i := range r.Deaths {
@@ -48,7 +48,7 @@ func plainMessage(r *client.Received) map[string]any {
 	return out
 }
 
-// plainPeeked is a message as it stands in its queue. Its body is null unless it was asked for.
+// plainPeeked is a message with its state in the queue. The body is null unless it was requested.
 func plainPeeked(p *client.Peeked, body bool) map[string]any {
 	out := plainMessage(&p.Received)
 	if !body {
@@ -58,7 +58,7 @@ func plainPeeked(p *client.Peeked, body bool) map[string]any {
 	return out
 }
 
-// plainProperties has the properties that a message has, headers apart.
+// plainProperties has the message's properties without the headers.
 func plainProperties(p *client.Properties) map[string]any {
 	out := map[string]any{}
 	for name, text := range map[string]string{
@@ -84,6 +84,7 @@ func plainProperties(p *client.Properties) map[string]any {
 	return out
 }
 
+// plainDeath gives a death the names of the API. A missing TTL is null, as 0 is a TTL.
 func plainDeath(d *client.Death) map[string]any {
 	out := map[string]any{
 		"queue": d.Queue, "reason": d.Reason, "count": d.Count, "first_time_ms": d.First.UnixMilli(), "last_time_ms": d.Last.UnixMilli(),

@@ -13,7 +13,7 @@ import (
 	"github.com/quorate/quorate/client"
 )
 
-// newQueueMessages returns the commands about single messages of a queue.
+// newQueueMessages returns the commands for single messages of a queue.
 func newQueueMessages(s *session) []*cobra.Command {
 	return []*cobra.Command{newPeek(s), newDeleteMessages(s), newMove(s), newRedrive(s)}
 }
@@ -25,10 +25,11 @@ type filterOptions struct {
 	headers []string
 }
 
+// flags adds the flags that choose messages; those of different kinds must all hold.
 func (f *filterOptions) flags(cmd *cobra.Command) {
 	cmd.Flags().UintSliceVar(&f.numbers, "number", nil, "messages with these numbers, as peek shows them")
 	cmd.Flags().StringSliceVar(&f.MessageIDs, "id", nil, "messages with these message ids")
-	cmd.Flags().StringArrayVar(&f.headers, "header", nil, "name=value that must be among the headers, or a name alone; repeatable")
+	cmd.Flags().StringArrayVar(&f.headers, "header", nil, "messages with this header, as name=value, or a name alone for any value; repeatable")
 	cmd.Flags().StringVar(&f.DeathQueue, "death-queue", "", "messages that died in this queue")
 	cmd.Flags().StringVar(&f.DeathReason, "death-reason", "", "messages that died for this reason: rejected, expired, maxlen, delivery_limit or queue_deleted")
 	cmd.Flags().StringVar(&f.DeathExchange, "death-exchange", "", "messages that had come through this exchange when they died")
@@ -55,11 +56,13 @@ func (f *filterOptions) complete() error {
 	return nil
 }
 
-// empty reports that all messages are chosen.
+// empty reports that the filter chooses all messages.
 func (f *filterOptions) empty() bool {
 	return len(f.numbers)+len(f.MessageIDs)+len(f.headers) == 0 && f.DeathQueue+f.DeathReason+f.DeathExchange == ""
 }
 
+// newPeek makes `queue peek`. Tables are printed page by page; JSON and YAML need the whole list
+// before they can be written.
 func newPeek(s *session) *cobra.Command {
 	r := &client.PeekRequest{}
 	f := &filterOptions{}
@@ -96,16 +99,16 @@ func newPeek(s *session) *cobra.Command {
 	}
 	f.flags(cmd)
 	cmd.Flags().StringVar(&part, "part", part, "ready, unsettled, backlog or delayed")
-	cmd.Flags().Uint32Var(&r.Limit, "limit", 10, "messages of a page, at most 1000")
-	cmd.Flags().Uint64Var(&r.Skip, "skip", 0, "leave out so many messages first")
+	cmd.Flags().Uint32Var(&r.Limit, "limit", 10, "messages per page, at most 1000")
+	cmd.Flags().Uint64Var(&r.Skip, "skip", 0, "skip this many messages first")
 	cmd.Flags().Uint64Var(&r.FromNumber, "from-number", 0, "only messages with this number or a higher one")
 	cmd.Flags().BoolVar(&r.WithBodies, "bodies", false, "show bodies too")
-	cmd.Flags().StringVar(&r.PageToken, "page-token", "", "go on where an earlier page ended")
-	cmd.Flags().BoolVar(&all, "all", false, "all pages")
+	cmd.Flags().StringVar(&r.PageToken, "page-token", "", "continue where an earlier page ended")
+	cmd.Flags().BoolVar(&all, "all", false, "show all pages")
 	return cmd
 }
 
-// peekPages gives each page, up to the first one that has messages unless all are wanted.
+// peekPages yields pages: all of them, or up to the first one that has messages.
 func peekPages(ctx context.Context, cmd *cobra.Command, c *client.Client, r client.PeekRequest, all bool, each func([]client.Peeked) error) error {
 	for {
 		page, err := c.Peek(ctx, r)
@@ -123,6 +126,7 @@ func peekPages(ctx context.Context, cmd *cobra.Command, c *client.Client, r clie
 	}
 }
 
+// parsePart reads the value of --part.
 func parsePart(word string) (client.QueuePart, error) {
 	part := client.QueuePart(strings.ToLower(word))
 	if !slices.Contains([]client.QueuePart{client.PartReady, client.PartUnsettled, client.PartBacklog, client.PartDelayed}, part) {
@@ -131,6 +135,8 @@ func parsePart(word string) (client.QueuePart, error) {
 	return part, nil
 }
 
+// printPeeked prints one page as a table. The last column means what the part makes of it: the
+// consumer's node, the time of return, or the reason and target.
 func printPeeked(cmd *cobra.Command, page []client.Peeked, bodies bool) error {
 	header := []string{"number", "age", "bytes", "exchange", "key", "id", "deliveries", "deaths", "state"}
 	if bodies {
@@ -170,12 +176,13 @@ type choice struct {
 	r      client.MessageJob
 }
 
+// newChoice adds the flags of commands on chosen messages to cmd.
 func newChoice(s *session, cmd *cobra.Command) *choice {
 	c := &choice{job: newJob(s, cmd, true)}
 	c.filter.flags(cmd)
-	cmd.Flags().BoolVar(&c.all, "all", false, "all messages: needed where no other flag chooses")
-	cmd.Flags().Uint64Var(&c.r.Limit, "limit", 0, "at most so many messages; 0: all that are there")
-	cmd.Flags().Uint32Var(&c.r.Rate, "rate", 0, "at most so many messages in a second; 0: as many as it can")
+	cmd.Flags().BoolVar(&c.all, "all", false, "choose all messages; required if no other flag chooses messages")
+	cmd.Flags().Uint64Var(&c.r.Limit, "limit", 0, "maximum number of messages; 0: all")
+	cmd.Flags().Uint32Var(&c.r.Rate, "rate", 0, "maximum number of messages per second; 0: no limit")
 	return c
 }
 
@@ -191,9 +198,10 @@ func (c *choice) start(cmd *cobra.Command, queue string, start func(context.Cont
 	return c.run(cmd, start)
 }
 
+// newDeleteMessages makes `queue delete-messages`.
 func newDeleteMessages(s *session) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "delete-messages QUEUE", Short: "Take chosen ready messages off a queue", Args: exactArgs("QUEUE"),
+		Use: "delete-messages QUEUE", Short: "Delete chosen ready messages of a queue", Args: exactArgs("QUEUE"),
 		Example: "  quoratectl queue delete-messages dead --header tenant=acme --dry-run",
 	}
 	c := newChoice(s, cmd)
@@ -205,6 +213,8 @@ func newDeleteMessages(s *session) *cobra.Command {
 	return cmd
 }
 
+// newMove makes `queue move`. --to-exchange "" is the default exchange, so flags are told apart by
+// whether they were given.
 func newMove(s *session) *cobra.Command {
 	var toQueue, exchange, key string
 	cmd := &cobra.Command{
@@ -214,7 +224,7 @@ func newMove(s *session) *cobra.Command {
 	c := newChoice(s, cmd)
 	cmd.Flags().StringVar(&toQueue, "to", "", "queue")
 	cmd.Flags().StringVar(&exchange, "to-exchange", "", "exchange")
-	cmd.Flags().StringVar(&key, "routing-key", "", "for --to-exchange; default: each message's own keys")
+	cmd.Flags().StringVar(&key, "routing-key", "", "routing key for --to-exchange; default: each message's own keys")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		r := client.MoveMessagesRequest{ToQueue: toQueue}
 		if cmd.Flags().Changed("to-exchange") {
@@ -224,21 +234,22 @@ func newMove(s *session) *cobra.Command {
 			r.RoutingKey = &key
 		}
 		return c.start(cmd, args[0], func(ctx context.Context, x *client.Client) (client.StartedOperation, error) {
-			r.Job = c.r // which start has filled
+			r.Job = c.r // start has filled it
 			return x.MoveMessages(ctx, r)
 		})
 	}
 	return cmd
 }
 
+// newRedrive makes `queue redrive`.
 func newRedrive(s *session) *cobra.Command {
 	toExchange := false
 	cmd := &cobra.Command{
-		Use: "redrive QUEUE", Short: "Move chosen dead letters back to the queues that they died in first, each once", Args: exactArgs("QUEUE"),
+		Use: "redrive QUEUE", Short: "Move chosen dead letters back to the queues where they first died, each once", Args: exactArgs("QUEUE"),
 		Example: "  quoratectl queue redrive dead --death-queue orders --rate 50",
 	}
 	c := newChoice(s, cmd)
-	cmd.Flags().BoolVar(&toExchange, "to-exchange", false, "through the exchanges that they came from, instead of straight to the queues")
+	cmd.Flags().BoolVar(&toExchange, "to-exchange", false, "send them through the exchanges that they came from, instead of straight to the queues")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		return c.start(cmd, args[0], func(ctx context.Context, x *client.Client) (client.StartedOperation, error) {
 			return x.RedriveMessages(ctx, client.RedriveMessagesRequest{Job: c.r, ToExchange: toExchange})

@@ -15,20 +15,23 @@ import (
 	"github.com/quorate/quorate/client"
 )
 
+// newMigrate groups `quoratectl migrate`.
 func newMigrate(s *session) *cobra.Command {
 	cmd := &cobra.Command{Use: "migrate", Short: "Move to Quorate from another broker"}
 	cmd.AddCommand(newMigrateRabbitMQ(s))
 	return cmd
 }
 
+// newMigrateRabbitMQ makes `migrate rabbitmq`. It is a dry run unless --apply is given: the report
+// is what users come for first.
 func newMigrateRabbitMQ(s *session) *cobra.Command {
 	var apply bool
 	var ca string
 	cmd := &cobra.Command{
-		Use: "rabbitmq FILE|URL", Short: "Say what of a RabbitMQ's definitions comes over, and with --apply import it",
-		Long: "Read what RabbitMQ exports as definitions, from a file, the standard input (-) or its management, and say what of it will not\n" +
-			"come over, what changes, and what is as it is there. Nothing is done unless --apply is given; a repeat goes on where it was.\n" +
-			"Messages are not moved. Ends with exit code 3 if objects are refused, differ or failed.",
+		Use: "rabbitmq FILE|URL", Short: "Report how RabbitMQ's definitions would be imported, and with --apply import them",
+		Long: "Read RabbitMQ's definitions from a file, the standard input (-) or its management API, and report what will not be imported,\n" +
+			"what changes, and what stays the same. Nothing is done unless --apply is given; a repeated command continues where the last one stopped.\n" +
+			"Messages are not moved. The exit code is 3 if objects are refused, differ or fail.",
 		Example: "  quoratectl migrate rabbitmq definitions.json\n" +
 			"  " + rabbitPasswordEnv + "=… quoratectl migrate rabbitmq https://admin@rabbit.example.com:15671 --apply",
 		Args: exactArgs("FILE|URL"),
@@ -40,12 +43,12 @@ func newMigrateRabbitMQ(s *session) *cobra.Command {
 			return s.migrate(cmd, document, apply)
 		},
 	}
-	cmd.Flags().BoolVar(&apply, "apply", false, "import it")
-	cmd.Flags().StringVar(&ca, "rabbitmq-ca", "", "PEM file with the authorities of the management's certificate; default: the system's")
+	cmd.Flags().BoolVar(&apply, "apply", false, "import the definitions")
+	cmd.Flags().StringVar(&ca, "rabbitmq-ca", "", "PEM file with the authorities of the management API's certificate; default: the system's")
 	return cmd
 }
 
-// rabbitDocument reads what the argument names.
+// rabbitDocument reads the document from the source in the argument.
 func (s *session) rabbitDocument(cmd *cobra.Command, from, ca string) ([]byte, error) {
 	if !strings.HasPrefix(from, "http://") && !strings.HasPrefix(from, "https://") {
 		return readDocument(cmd, from)
@@ -60,6 +63,7 @@ func (s *session) rabbitDocument(cmd *cobra.Command, from, ca string) ([]byte, e
 	return fetchDefinitions(ctx, from, ca)
 }
 
+// migrate imports, or tries to, and prints the report even of an import that broke off.
 func (s *session) migrate(cmd *cobra.Command, document []byte, apply bool) error {
 	c, err := s.open(cmd)
 	if err != nil {
@@ -82,13 +86,13 @@ func (s *session) migrate(cmd *cobra.Command, document []byte, apply bool) error
 	return err
 }
 
-// severity says how well an object comes over.
+// severity is how much of an object is lost by the import.
 type severity string
 
 // The severities, the worst one first.
 const (
-	severityLost    severity = "lost"    // it is not there, or another one is
-	severityChanged severity = "changed" // not all of it
+	severityLost    severity = "lost"    // the object is missing, or a different one exists
+	severityChanged severity = "changed" // a part of it is lost
 	severitySame    severity = "same"
 )
 
@@ -98,6 +102,7 @@ type report struct {
 	lost, changed, same []client.ImportedObject
 }
 
+// add sorts imported objects by severity as they come in.
 func (r *report) add(done []client.ImportedObject) {
 	for _, x := range done {
 		switch severityOf(x) {
@@ -111,13 +116,15 @@ func (r *report) add(done []client.ImportedObject) {
 	}
 }
 
+// severityOf judges an object by what its owner loses. Skipped without a warning means that there
+// was nothing to bring over.
 func severityOf(x client.ImportedObject) severity {
 	changed := len(x.Warnings) > 0
 	switch x.Outcome {
 	case client.ImportDifferent, client.ImportRefused, client.ImportFailed:
 		return severityLost
 	case client.ImportSkipped:
-		if changed { // else there is nothing to bring over
+		if changed { // otherwise there was nothing to import
 			return severityLost
 		}
 	default:
@@ -128,7 +135,7 @@ func severityOf(x client.ImportedObject) severity {
 	return severitySame
 }
 
-// reported is an object as programs read it.
+// reported is an object in JSON and YAML.
 type reported struct {
 	Severity severity `json:"severity"`
 	Outcome  string   `json:"outcome"`
@@ -140,6 +147,7 @@ type reported struct {
 	Warnings []string `json:"warnings,omitempty"`
 }
 
+// printReport prints what is lost and what is changed in full, and the rest as counts.
 func (s *session) printReport(w io.Writer, r *report) error {
 	if s.output != outputTable {
 		all := []reported{}
@@ -148,9 +156,9 @@ func (s *session) printReport(w io.Writer, r *report) error {
 		}
 		return s.encode(w, all)
 	}
-	title := "will not come over"
+	title := "will not be imported"
 	if r.applied {
-		title = "did not come over"
+		title = "was not imported"
 	}
 	for _, part := range []struct {
 		title   string
@@ -165,11 +173,11 @@ func (s *session) printReport(w io.Writer, r *report) error {
 		}
 		printf(w, "\n")
 	}
-	printf(w, "as it is: %s\n", r.sameText())
+	printf(w, "unchanged: %s\n", r.sameText())
 	return nil
 }
 
-// reportRows has a row for each thing to be said of an object.
+// reportRows has a row for each remark about an object.
 func reportRows(objects []client.ImportedObject) (rows [][]string) {
 	for _, x := range objects {
 		head := []string{x.Kind, x.VHost, x.Name, x.Path}
@@ -181,7 +189,7 @@ func reportRows(objects []client.ImportedObject) (rows [][]string) {
 	return rows
 }
 
-// sameText counts the objects that come over as they are, by kind.
+// sameText counts, by kind, the objects that are imported unchanged.
 func (r *report) sameText() string {
 	kinds := map[string]int{}
 	for _, x := range r.same {
@@ -198,6 +206,7 @@ func (r *report) sameText() string {
 	return text
 }
 
+// counted joins a number and a noun; "vhost limits" is a plural already.
 func counted(n int, noun string) string {
 	switch {
 	case n == 1 || noun == "vhost limits":

@@ -66,25 +66,25 @@ func TestMigrateRabbitMQ(t *testing.T) {
 		never    string
 	}{
 		{args: []string{rabbitExport}, want: []string{
-			"will not come over: 3 objects", "ha-all", "changed: 19 objects", "becomes a classic queue", "as it is: 39 objects (16 bindings, 7 exchanges", "--apply",
+			"will not be imported: 3 objects", "ha-all", "changed: 19 objects", "becomes a classic queue", "unchanged: 39 objects (16 bindings, 7 exchanges", "--apply",
 		}},
 		{args: []string{odd}, code: exitPartDone, want: []string{
-			"will not come over: 1 object\n", "there are no streams", "changed: 1 object\n", "x-queue-mode", "as it is: 1 object (1 queue)",
+			"will not be imported: 1 object\n", "there are no streams", "changed: 1 object\n", "x-queue-mode", "unchanged: 1 object (1 queue)",
 		}},
 		{args: []string{odd, "-o", "json"}, code: exitPartDone, want: []string{`"severity": "lost"`, `"severity": "changed"`, `"severity": "same"`}},
-		{args: []string{in(plain.URL, login, "")}, want: []string{"will not come over: 3 objects"}},
-		{args: []string{in(plain.URL, login, "/mq/")}, want: []string{"will not come over: 3 objects"}},
-		{args: []string{in(plain.URL, login, "/api/definitions")}, want: []string{"will not come over: 3 objects"}},
-		{args: []string{in(plain.URL, "ops@", "/")}, password: "s:e/c@ret", want: []string{"will not come over: 3 objects"}},
+		{args: []string{in(plain.URL, login, "")}, want: []string{"will not be imported: 3 objects"}},
+		{args: []string{in(plain.URL, login, "/mq/")}, want: []string{"will not be imported: 3 objects"}},
+		{args: []string{in(plain.URL, login, "/api/definitions")}, want: []string{"will not be imported: 3 objects"}},
+		{args: []string{in(plain.URL, "ops@", "/")}, password: "s:e/c@ret", want: []string{"will not be imported: 3 objects"}},
 		{args: []string{in(plain.URL, "ops:wrong@", "/")}, code: exitRefused, want: []string{"401", "user and password", "administrator"}, never: "wrong"},
 		{args: []string{in(plain.URL, login, "/api/definitions/nix")}, code: exitRefused, want: []string{"404"}, never: "ret@"},
-		{args: []string{in(secure.URL, login, ""), "--rabbitmq-ca", ca}, want: []string{"will not come over: 3 objects"}},
+		{args: []string{in(secure.URL, login, ""), "--rabbitmq-ca", ca}, want: []string{"will not be imported: 3 objects"}},
 		{args: []string{in(secure.URL, login, "")}, code: exitRefused, want: []string{"--rabbitmq-ca"}, never: "s%3A"},
 		{args: []string{"http://ops:secret@127.0.0.1:1"}, code: exitRefused, want: []string{"127.0.0.1:1"}, never: "secret"},
 		{args: []string{"http://ops:sec/ret@host"}, code: exitUsage, want: []string{"%XX"}, never: "sec"},
 		{args: []string{filepath.Join(dir, "none.json")}, code: exitUsage, want: []string{"no such file"}},
 		{args: []string{"ftp://host"}, code: exitUsage, want: []string{"no such file"}},
-		{args: []string{rabbitExport, "--apply"}, want: []string{"did not come over: 3 objects", "57 created"}},
+		{args: []string{rabbitExport, "--apply"}, want: []string{"was not imported: 3 objects", "57 created"}},
 		{args: []string{rabbitExport}, want: []string{"0 created, 57 unchanged"}},
 	} {
 		t.Setenv(rabbitPasswordEnv, row.password)

@@ -15,15 +15,17 @@ import (
 	"github.com/quorate/quorate/client"
 )
 
+// newNodes groups `quoratectl nodes`.
 func newNodes(s *session) *cobra.Command {
-	cmd := &cobra.Command{Use: "nodes", Aliases: []string{"node"}, Short: "Look at nodes, drain them, take them out of the cluster"}
+	cmd := &cobra.Command{Use: "nodes", Aliases: []string{"node"}, Short: "Show nodes, drain them, remove them from the cluster"}
 	cmd.AddCommand(newNodesList(s), newNodesStatus(s), newNodesCounters(s), newNodesDrain(s), newNodesReplace(s), newNodesForget(s))
 	return cmd
 }
 
+// newNodesList makes `nodes ls`.
 func newNodesList(s *session) *cobra.Command {
 	return &cobra.Command{
-		Use: "ls", Aliases: []string{"list"}, Short: "List the nodes and how each of them is", Args: exactArgs(),
+		Use: "ls", Aliases: []string{"list"}, Short: "List the nodes and their states", Args: exactArgs(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return s.with(cmd, func(ctx context.Context, c *client.Client) error {
 				st, err := c.ClusterDetails(ctx)
@@ -40,7 +42,7 @@ func nodeRow(n client.ClusterNode) []string {
 	return []string{n.ID, n.ClientAddress, n.Version, readsText(n), nodeState(n), fmt.Sprint(n.Replicas), fmt.Sprint(n.Leaders), clockText(n.Clock)}
 }
 
-// clockText tells how far a node's wall clock is from the time of the cluster.
+// clockText shows how far a node's wall clock is from the time of the cluster.
 func clockText(c *client.ClockStatus) string {
 	if c == nil {
 		return "-"
@@ -72,14 +74,14 @@ func readsText(n client.ClusterNode) string {
 // startDone is the phase of a node that has started.
 const startDone = "started"
 
-// nodeState says how a node is, in a word or two.
+// nodeState describes a node's state in a word or two.
 func nodeState(n client.ClusterNode) string {
 	at := n.Start
 	switch {
 	case n.Refused != "":
 		return "refused"
 	case at == nil && n.Alive:
-		return "silent" // it gossips and does not answer
+		return "silent" // it gossips but does not answer
 	case at == nil:
 		return "down"
 	case n.Draining:
@@ -90,9 +92,10 @@ func nodeState(n client.ClusterNode) string {
 	return "running"
 }
 
+// newNodesStatus makes `nodes status`.
 func newNodesStatus(s *session) *cobra.Command {
 	return &cobra.Command{
-		Use: "status [NODE]", Short: "Show how far nodes that start have come, with a bar for each", Args: optionalArg("NODE"),
+		Use: "status [NODE]", Short: "Show the progress of starting nodes, with a bar for each", Args: optionalArg("NODE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return s.with(cmd, func(ctx context.Context, c *client.Client) error {
 				st, err := c.ClusterDetails(ctx)
@@ -111,9 +114,10 @@ func newNodesStatus(s *session) *cobra.Command {
 	}
 }
 
+// newNodesCounters makes `nodes counters`.
 func newNodesCounters(s *session) *cobra.Command {
 	return &cobra.Command{
-		Use: "counters", Short: "Show what each node has counted since its start, and the sum", Args: exactArgs(),
+		Use: "counters", Short: "Show the counters of each node since its start, and their sum", Args: exactArgs(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return s.with(cmd, func(ctx context.Context, c *client.Client) error {
 				st, err := c.ClusterDetails(ctx)
@@ -163,7 +167,7 @@ func counterText(n client.ClusterNode, name string) string {
 	return fmt.Sprint(n.Counters[name])
 }
 
-// startBar shows how far a start is.
+// startBar shows the progress of a start.
 func startBar(p *client.StartProgress) string {
 	if p == nil || p.Total == 0 {
 		return ""
@@ -173,24 +177,26 @@ func startBar(p *client.StartProgress) string {
 	return fmt.Sprintf("[%s%s] %d %%  %d of %d %s", strings.Repeat("#", full), strings.Repeat("-", barCells-full), percent, p.Done, p.Total, p.Unit)
 }
 
+// newNodesDrain makes `nodes drain`. With --remove it cannot be undone, so the node's name must be
+// typed a second time.
 func newNodesDrain(s *session) *cobra.Command {
 	r := client.RemoveNodeRequest{}
 	var remove bool
 	var typed string
 	cmd := &cobra.Command{
-		Use: "drain NODE", Short: "Move all leadership off a node, which takes no new work until it is restarted; or take it out for good", Args: exactArgs("NODE"),
+		Use: "drain NODE", Short: "Move all leadership off a node, which accepts no new work until it is restarted; or remove it for good", Args: exactArgs("NODE"),
 		Example: "  quoratectl nodes drain node-5\n  quoratectl nodes drain node-5 --remove --exclude node-4 --confirm node-5",
 	}
 	j := newJob(s, cmd, true)
-	cmd.Flags().BoolVar(&remove, "remove", false, "let other nodes take its place in queues, then take it out of the cluster for good")
-	cmd.Flags().StringSliceVar(&r.Exclude, "exclude", nil, "with --remove: nodes that do not take its place, such as those that go next")
-	cmd.Flags().StringVar(&typed, "confirm", "", "with --remove: the node's name once more")
+	cmd.Flags().BoolVar(&remove, "remove", false, "let other nodes take its place in queues, then remove it from the cluster for good")
+	cmd.Flags().StringSliceVar(&r.Exclude, "exclude", nil, "with --remove: nodes that must not take its place, such as those to be removed next")
+	cmd.Flags().StringVar(&typed, "confirm", "", "with --remove: the node's name again")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		switch {
 		case !remove && (j.dryRun || len(r.Exclude) > 0 || typed != ""):
 			return usageError{errors.New("--dry-run, --exclude and --confirm go with --remove")}
 		case remove && !j.dryRun && typed != args[0]:
-			return usageError{fmt.Errorf("node %q is taken out for good: look at --dry-run, then say --confirm %s", args[0], args[0])}
+			return usageError{fmt.Errorf("node %q would be removed for good: look at --dry-run, then give --confirm %s", args[0], args[0])}
 		}
 		r.Node, r.DryRun = args[0], j.dryRun
 		return j.run(cmd, func(ctx context.Context, c *client.Client) (client.StartedOperation, error) {
@@ -204,19 +210,21 @@ func newNodesDrain(s *session) *cobra.Command {
 	return cmd
 }
 
+// newNodesForget makes `nodes forget`. It cannot be undone, so the node's name must be typed a
+// second time.
 func newNodesForget(s *session) *cobra.Command {
 	r := client.ForgetNodeRequest{}
 	var typed string
 	cmd := &cobra.Command{
-		Use: "forget NODE", Short: "Take a node out of the cluster for good", Args: exactArgs("NODE"),
+		Use: "forget NODE", Short: "Remove a node from the cluster for good", Args: exactArgs("NODE"),
 		Example: "  quoratectl nodes forget node-2 --replace --dry-run\n  quoratectl nodes forget node-2 --replace --confirm node-2",
 	}
 	j := newJob(s, cmd, true)
 	cmd.Flags().BoolVar(&r.Replace, "replace", false, "let other nodes take its place in queues first; without it the node must hold none")
-	cmd.Flags().StringVar(&typed, "confirm", "", "the node's name once more: it never comes back under it")
+	cmd.Flags().StringVar(&typed, "confirm", "", "the node's name again: the node can never come back under it")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if !j.dryRun && typed != args[0] {
-			return usageError{fmt.Errorf("forgetting node %q cannot be undone: look at --dry-run, then say --confirm %s", args[0], args[0])}
+			return usageError{fmt.Errorf("forgetting node %q cannot be undone: look at --dry-run, then give --confirm %s", args[0], args[0])}
 		}
 		r.Node, r.DryRun = args[0], j.dryRun
 		return j.run(cmd, func(ctx context.Context, c *client.Client) (client.StartedOperation, error) {
@@ -226,19 +234,21 @@ func newNodesForget(s *session) *cobra.Command {
 	return cmd
 }
 
+// newNodesReplace makes `nodes replace`. The old store is given up for good (RE-9), so the node's
+// name must be typed a second time.
 func newNodesReplace(s *session) *cobra.Command {
 	r := client.ReplaceNodeRequest{}
 	var typed string
 	cmd := &cobra.Command{
-		Use: "replace NODE", Short: "Give up what a node had stored, so that it comes back under its name with an empty disk", Args: exactArgs("NODE"),
+		Use: "replace NODE", Short: "Give up a node's stored data, so that it can come back under its name with an empty disk", Args: exactArgs("NODE"),
 		Example: "  quoratectl nodes replace node-2 --dry-run\n  quoratectl nodes replace node-2 --confirm node-2",
 	}
 	j := newJob(s, cmd, true)
-	cmd.Flags().BoolVar(&r.AcceptLoss, "accept-loss", false, "delete queues that no other node has a copy of, with their messages")
-	cmd.Flags().StringVar(&typed, "confirm", "", "the node's name once more: its old disk never comes back")
+	cmd.Flags().BoolVar(&r.AcceptLoss, "accept-loss", false, "delete the queues of which no other node has a copy, with their messages")
+	cmd.Flags().StringVar(&typed, "confirm", "", "the node's name again: its old disk can never come back")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if !j.dryRun && typed != args[0] {
-			return usageError{fmt.Errorf("what node %q had stored is given up for good: look at --dry-run, then say --confirm %s", args[0], args[0])}
+			return usageError{fmt.Errorf("the stored data of node %q would be given up for good: look at --dry-run, then give --confirm %s", args[0], args[0])}
 		}
 		r.Node, r.DryRun = args[0], j.dryRun
 		return j.run(cmd, func(ctx context.Context, c *client.Client) (client.StartedOperation, error) {

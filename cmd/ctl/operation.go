@@ -9,19 +9,22 @@ import (
 	"github.com/quorate/quorate/client"
 )
 
+// newOperations groups `quoratectl operations`.
 func newOperations(s *session) *cobra.Command {
 	cmd := &cobra.Command{Use: "operations", Aliases: []string{"operation", "ops"}, Short: "List, watch and cancel long jobs"}
 	cmd.AddCommand(newOperationsList(s), newOperationsWatch(s), newOperationsCancel(s))
 	return cmd
 }
 
+// newOperationsList makes `operations ls`. Nodes that do not answer are named on standard error,
+// and the list is of the others.
 func newOperationsList(s *session) *cobra.Command {
 	var all bool
 	cmd := &cobra.Command{
-		Use: "ls", Aliases: []string{"list"}, Short: "List the operations of all nodes that run; --all adds those that have ended", Args: exactArgs(),
+		Use: "ls", Aliases: []string{"list"}, Short: "List the running operations of all nodes; --all adds those that have ended", Args: exactArgs(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return s.with(cmd, func(ctx context.Context, c *client.Client) error {
-				listed, err := collectAnswered(cmd, c.Operations(ctx, client.ListOperationsRequest{Running: !all}), "what it runs is not in the list")
+				listed, err := collectAnswered(cmd, c.Operations(ctx, client.ListOperationsRequest{Running: !all}), "its operations are missing")
 				if err != nil {
 					return err
 				}
@@ -29,10 +32,11 @@ func newOperationsList(s *session) *cobra.Command {
 			})
 		},
 	}
-	cmd.Flags().BoolVar(&all, "all", false, "also those that have ended, as long as their nodes remember them")
+	cmd.Flags().BoolVar(&all, "all", false, "also list operations that have ended, as long as their nodes remember them")
 	return cmd
 }
 
+// newOperationsWatch makes `operations watch`. Ctrl-C ends the watching, not the operation.
 func newOperationsWatch(s *session) *cobra.Command {
 	return &cobra.Command{
 		Use: "watch OPERATION", Short: "Show an operation until it has ended; ctrl-c leaves it running", Args: exactArgs("OPERATION"),
@@ -47,9 +51,11 @@ func newOperationsWatch(s *session) *cobra.Command {
 	}
 }
 
+// newOperationsCancel makes `operations cancel`. It waits for the end, since an operation may
+// succeed before the cancel reaches it.
 func newOperationsCancel(s *session) *cobra.Command {
 	return &cobra.Command{
-		Use: "cancel OPERATION", Short: "Ask an operation to end; what it has changed stays", Args: exactArgs("OPERATION"),
+		Use: "cancel OPERATION", Short: "Cancel an operation; what it has changed stays", Args: exactArgs("OPERATION"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return s.with(cmd, func(ctx context.Context, c *client.Client) error {
 				if _, err := c.CancelOperation(ctx, args[0]); err != nil {
@@ -73,18 +79,18 @@ type job struct {
 	dryRun bool
 }
 
-// newJob adds the flags; dryRun reports whether the operation can be planned.
+// newJob adds the flags; dryRun reports whether the operation can be planned without being started.
 func newJob(s *session, cmd *cobra.Command, dryRun bool) *job {
 	j := &job{s: s}
 	cmd.Flags().BoolVar(&j.wait, "wait", true, "watch the operation until it has ended")
-	cmd.Flags().BoolVar(&j.noWait, "no-wait", false, "print the operation and leave it to itself")
+	cmd.Flags().BoolVar(&j.noWait, "no-wait", false, "print the operation and do not wait for it")
 	if dryRun {
-		cmd.Flags().BoolVar(&j.dryRun, "dry-run", false, "print what would be done and do nothing")
+		cmd.Flags().BoolVar(&j.dryRun, "dry-run", false, "print what would be done and change nothing")
 	}
 	return j
 }
 
-// run starts the operation and, unless told otherwise, watches it.
+// run starts the operation and, unless a flag prevents it, watches it.
 func (j *job) run(cmd *cobra.Command, start func(context.Context, *client.Client) (client.StartedOperation, error)) error {
 	if j.noWait && j.wait && cmd.Flags().Changed("wait") {
 		return usageError{errors.New("--wait and --no-wait exclude each other")}

@@ -16,7 +16,7 @@ import (
 	"github.com/quorate/quorate/client"
 )
 
-// parseValue reads a number or a boolean; text in double quotes is always text.
+// parseValue reads a number or a boolean; text in double quotes is always a string.
 func parseValue(s string) any {
 	if n, err := strconv.ParseInt(s, 10, 64); err == nil {
 		return n
@@ -44,7 +44,7 @@ func printRows(w io.Writer, header []string, rows ...[]string) error {
 	return t.Flush()
 }
 
-// collectAnswered gathers a listing, and tells of each node that did not answer what is missing.
+// collectAnswered gathers a listing, and reports for each node that did not answer what is missing.
 func collectAnswered[T any](cmd *cobra.Command, listing iter.Seq2[T, error], missing string) ([]T, error) {
 	all, err := client.Collect(listing)
 	var silent *client.SilentNodesError
@@ -77,7 +77,7 @@ func (s *session) printOne(w io.Writer, header, row []string, m any) error {
 	return printRows(w, header, row)
 }
 
-// printWord writes a word with what it is, or an object of that.
+// printWord writes a word and its value, or an object of both.
 func (s *session) printWord(w io.Writer, word string, is any) error {
 	if s.output != outputTable {
 		return s.encode(w, map[string]any{word: is})
@@ -86,7 +86,7 @@ func (s *session) printWord(w io.Writer, word string, is any) error {
 	return nil
 }
 
-// encode writes all that a command has to say, as JSON or YAML.
+// encode writes the whole output of a command as JSON or YAML.
 func (s *session) encode(w io.Writer, v any) error {
 	if s.output == outputYAML {
 		return encodeYAML(w, v)
@@ -97,7 +97,7 @@ func (s *session) encode(w io.Writer, v any) error {
 	return e.Encode(v)
 }
 
-// encodeNext writes one of what a command says while it goes on, as a line of JSON or a YAML document.
+// encodeNext writes one item of continuous output, as a line of JSON or a YAML document.
 func (s *session) encodeNext(w io.Writer, v any) error {
 	if s.output == outputYAML {
 		printf(w, "---\n")
@@ -108,14 +108,15 @@ func (s *session) encodeNext(w io.Writer, v any) error {
 	return e.Encode(v)
 }
 
+// encodeYAML writes one YAML document with the indent that the documentation shows.
 func encodeYAML(w io.Writer, v any) error {
 	e := yaml.NewEncoder(w)
 	e.SetIndent(2)
 	return errors.Join(e.Encode(v), e.Close())
 }
 
-// printf writes what a command says, texts among the arguments harmless to a terminal; a reader
-// that has gone away is no failure of the command.
+// printf writes output, with texts among the arguments made harmless to a terminal. A reader that
+// has gone away is no failure of the command.
 func printf(w io.Writer, format string, args ...any) {
 	for i, a := range args {
 		switch a := a.(type) {

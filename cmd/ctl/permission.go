@@ -8,16 +8,18 @@ import (
 	"github.com/quorate/quorate/client"
 )
 
+// newPermission groups `quoratectl permission`.
 func newPermission(s *session) *cobra.Command {
-	cmd := &cobra.Command{Use: "permission", Aliases: []string{"permissions"}, Short: "Say what users may do in a vhost"}
+	cmd := &cobra.Command{Use: "permission", Aliases: []string{"permissions"}, Short: "Manage what users may do in a vhost"}
 	cmd.AddCommand(newPermissionSet(s), newPermissionClear(s), newPermissionList(s))
 	return cmd
 }
 
+// newPermissionSet makes `permission set` (VH-6).
 func newPermissionSet(s *session) *cobra.Command {
 	return &cobra.Command{
 		Use: "set USER CONFIGURE WRITE READ", Args: exactArgs("USER", "CONFIGURE", "WRITE", "READ"),
-		Short:   "Say by three patterns what a user may configure, write to and read from; an empty one matches nothing",
+		Short:   "Set by three patterns what a user may configure, write to and read from; an empty pattern matches nothing",
 		Example: `  quoratectl permission set app '^app\.' '^(app\.|amq\.default$)' '.*' --vhost orders`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			p := client.Permission{User: args[0], VHost: s.vhost, Configure: args[1], Write: args[2], Read: args[3]}
@@ -26,9 +28,10 @@ func newPermissionSet(s *session) *cobra.Command {
 	}
 }
 
+// newPermissionClear makes `permission clear`.
 func newPermissionClear(s *session) *cobra.Command {
 	return s.dryRun(&cobra.Command{
-		Use: "clear USER", Short: "Take from a user all that it may do in a vhost", Args: exactArgs("USER"),
+		Use: "clear USER", Short: "Remove all permissions of a user in a vhost", Args: exactArgs("USER"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return s.change(cmd, "deleted", func(ctx context.Context, c *client.Client) (bool, error) {
 				return c.ClearPermission(ctx, client.PermissionRef{VHost: s.vhost, User: args[0]})
@@ -37,6 +40,7 @@ func newPermissionClear(s *session) *cobra.Command {
 	}, s.permissionLoss)
 }
 
+// newPermissionList makes `permission list`.
 func newPermissionList(s *session) *cobra.Command {
 	var user string
 	list := &cobra.Command{
@@ -57,18 +61,20 @@ func newPermissionList(s *session) *cobra.Command {
 	return list
 }
 
+// newTopicPermission groups `quoratectl topic-permission`.
 func newTopicPermission(s *session) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "topic-permission", Aliases: []string{"topic-permissions"}, Short: "Bound the routing keys of users at topic exchanges",
+		Use: "topic-permission", Aliases: []string{"topic-permissions"}, Short: "Restrict the routing keys of users at topic exchanges",
 	}
 	cmd.AddCommand(newTopicPermissionSet(s), newTopicPermissionClear(s), newTopicPermissionList(s))
 	return cmd
 }
 
+// newTopicPermissionSet makes `topic-permission set` (VH-8).
 func newTopicPermissionSet(s *session) *cobra.Command {
 	return &cobra.Command{
 		Use: "set USER EXCHANGE WRITE READ", Args: exactArgs("USER", "EXCHANGE", "WRITE", "READ"),
-		Short:   "Say by patterns which keys a user may publish and bind; {username} and {vhost} stand for those",
+		Short:   "Set by patterns which routing keys a user may publish and bind with; {username} and {vhost} are replaced",
 		Example: `  quoratectl topic-permission set app amq.topic '^{username}\.' '.*'`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			p := client.TopicPermission{User: args[0], VHost: s.vhost, Exchange: args[1], Write: args[2], Read: args[3]}
@@ -77,10 +83,11 @@ func newTopicPermissionSet(s *session) *cobra.Command {
 	}
 }
 
+// newTopicPermissionClear makes `topic-permission clear`.
 func newTopicPermissionClear(s *session) *cobra.Command {
 	var exchange string
 	remove := &cobra.Command{
-		Use: "clear USER", Short: "Take such bounds away", Args: exactArgs("USER"),
+		Use: "clear USER", Short: "Remove topic permissions of a user", Args: exactArgs("USER"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return s.change(cmd, "deleted", func(ctx context.Context, c *client.Client) (bool, error) {
 				return c.ClearTopicPermission(ctx, client.TopicPermissionRef{VHost: s.vhost, User: args[0], Exchange: exchange})
@@ -91,6 +98,7 @@ func newTopicPermissionClear(s *session) *cobra.Command {
 	return s.dryRun(remove, s.topicPermissionLoss(&exchange))
 }
 
+// newTopicPermissionList makes `topic-permission list`.
 func newTopicPermissionList(s *session) *cobra.Command {
 	var user string
 	list := &cobra.Command{

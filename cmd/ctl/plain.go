@@ -12,12 +12,12 @@ import (
 	"github.com/quorate/quorate/client"
 )
 
-// plain turns a struct of the client into what programs expect of JSON and YAML: all its fields under the names that the API has
-// for them, numbers as numbers, words for enumerations, tables as objects, times and durations as numbers in the unit that the name
-// ends in, and null for what is not there. docs/quoratectl.md promises it.
+// plain converts a struct of the client for JSON and YAML: all its fields under their API names,
+// numbers as numbers, words for enumerations, tables as objects, times and durations as numbers in
+// the unit that the name ends with, and null for absent values. docs/quoratectl.md promises it.
 func plain(of any) map[string]any { return plainStruct(reflect.ValueOf(of)) }
 
-// plainAll is plain for a list; an empty one is a list as well.
+// plainAll is plain for a list; an empty list stays a list.
 func plainAll[T any](all []T) []any {
 	out := make([]any, len(all))
 	for i, x := range all {
@@ -26,6 +26,8 @@ func plainAll[T any](all []T) []any {
 	return out
 }
 
+// plainStruct takes the fields with a tag api, which is their name in the API; fields without one
+// are not part of the output.
 func plainStruct(v reflect.Value) map[string]any {
 	out := map[string]any{}
 	for i := range v.NumField() {
@@ -36,6 +38,8 @@ func plainStruct(v reflect.Value) map[string]any {
 	return out
 }
 
+// plainField converts by type. The name decides the unit of durations: microseconds for _us, else
+// milliseconds.
 func plainField(name string, v reflect.Value) any {
 	switch x := v.Interface().(type) {
 	case client.Table:
@@ -81,7 +85,8 @@ func plainField(name string, v reflect.Value) any {
 	}
 }
 
-// plainWord returns the word for a value of an enumeration; nil for the unset one, and the number of one of a newer broker.
+// plainWord returns the word for a value of an enumeration: nil for the unset value, and the number
+// for a value of a newer broker.
 func plainWord(word string) any {
 	if word == "" {
 		return nil
@@ -92,6 +97,7 @@ func plainWord(word string) any {
 	return word
 }
 
+// plainTable converts the values of a table, whose types the API keeps apart.
 func plainTable(t client.Table) map[string]any {
 	out := make(map[string]any, len(t))
 	for name, v := range t {
@@ -100,7 +106,7 @@ func plainTable(t client.Table) map[string]any {
 	return out
 }
 
-// plainValue turns a value of a table into one that JSON has.
+// plainValue converts a value of a table to a JSON value.
 func plainValue(v any) any {
 	switch v := v.(type) {
 	case client.Table:
@@ -126,7 +132,7 @@ func plainValue(v any) any {
 	}
 }
 
-// plainFloat returns a text for what JSON has no number for.
+// plainFloat returns a string for values that JSON numbers cannot express.
 func plainFloat(v float64) any {
 	switch {
 	case math.IsNaN(v):

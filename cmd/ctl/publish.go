@@ -14,7 +14,7 @@ import (
 	"github.com/quorate/quorate/client"
 )
 
-// publishFlags are what a message can be given.
+// publishFlags are the parts of a message that flags set.
 type publishFlags struct {
 	exchange  string
 	ttl       time.Duration
@@ -26,6 +26,8 @@ type publishFlags struct {
 	count     int
 }
 
+// newPublish makes `publish`. Without an exchange the message is mandatory: a queue that is named
+// and missing must be an error.
 func newPublish(s *session) *cobra.Command {
 	var f publishFlags
 	cmd := &cobra.Command{
@@ -49,7 +51,7 @@ func newPublish(s *session) *cobra.Command {
 				return err
 			}
 			m := client.Message{VHost: s.vhost, Exchange: f.exchange, RoutingKey: args[0]}
-			// A queue that is named and does not exist is a mistake, not a matter of routing.
+			// Naming a queue that does not exist is a mistake, not a matter of routing.
 			m.Mandatory = f.mandatory || f.exchange == ""
 			m.Headers, m.DeliveryMode = headers, 2
 			if cmd.Flags().Changed("ttl") {
@@ -70,16 +72,18 @@ func newPublish(s *session) *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVarP(&f.exchange, "exchange", "e", "", "exchange; empty: ROUTING-KEY is the queue's name")
-	cmd.Flags().DurationVar(&f.ttl, "ttl", 0, "expires after this")
-	cmd.Flags().DurationVar(&f.delay, "delay", 0, "is ready in its queues after this; its time to live begins then")
-	cmd.Flags().IntVar(&f.priority, "priority", -1, "0 to 255; -1: none")
+	cmd.Flags().DurationVar(&f.ttl, "ttl", 0, "time until the message expires")
+	cmd.Flags().DurationVar(&f.delay, "delay", 0, "time until the message is ready in its queues; its time to live begins then")
+	cmd.Flags().IntVar(&f.priority, "priority", -1, "priority, 0 to 255; -1: none")
 	cmd.Flags().StringSliceVar(&f.headers, "header", nil, "name=value, repeatable")
 	cmd.Flags().BoolVar(&f.mandatory, "mandatory", false, "fail when the exchange routes to no queue; a queue named by ROUTING-KEY must exist anyway")
-	cmd.Flags().BoolVar(&f.lines, "lines", false, "every line of standard input is a message")
-	cmd.Flags().IntVar(&f.count, "count", 1, "publish the message so many times")
+	cmd.Flags().BoolVar(&f.lines, "lines", false, "publish every line of standard input as a message")
+	cmd.Flags().IntVar(&f.count, "count", 1, "publish the message this many times")
 	return cmd
 }
 
+// publish publishes all bodies without waiting for each confirm, then waits for all of them. It
+// reports the first failure and how many were confirmed.
 func (f *publishFlags) publish(s *session, cmd *cobra.Command, c *client.Client, m client.Message, body []string) error {
 	p, err := c.Publisher(client.PublisherConfig{})
 	if err != nil {
@@ -112,7 +116,7 @@ func (f *publishFlags) publish(s *session, cmd *cobra.Command, c *client.Client,
 	return errors.Join(err, s.printWord(cmd.OutOrStdout(), "confirmed", confirmed.Load()))
 }
 
-// unrouted says what to do about a message that no queue takes.
+// unrouted adds a remedy to the error for a message that was routed nowhere.
 func unrouted(m client.Message, err error) error {
 	var not *client.NotConfirmedError
 	switch {
@@ -125,7 +129,7 @@ func unrouted(m client.Message, err error) error {
 	}
 }
 
-// bodies hands every message's body to send.
+// bodies passes the body of every message to send.
 func (f *publishFlags) bodies(in io.Reader, given []string, send func([]byte) error) error {
 	if f.lines {
 		const longest = 16 << 20

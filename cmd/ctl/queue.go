@@ -15,6 +15,7 @@ import (
 	"github.com/quorate/quorate/client"
 )
 
+// newQueue groups `quoratectl queue`.
 func newQueue(s *session) *cobra.Command {
 	cmd := &cobra.Command{Use: "queue", Aliases: []string{"queues"}, Short: "Declare, show, move and remove queues"}
 	cmd.AddCommand(newQueueDeclare(s), newQueueList(s), newQueueShow(s), newQueueDelete(s), newQueuePurge(s), newQueueRetryDelayed(s))
@@ -23,12 +24,14 @@ func newQueue(s *session) *cobra.Command {
 	return cmd
 }
 
+// newQueueDeclare makes `queue declare`. An exclusive queue ends with its connection, so the
+// command then waits until it is interrupted.
 func newQueueDeclare(s *session) *cobra.Command {
 	var arguments []string
 	var q client.Queue
 	cmd := &cobra.Command{
 		Use:     "declare QUEUE",
-		Short:   "Make a queue unless it exists",
+		Short:   "Create a queue unless it exists",
 		Example: "  quoratectl queue declare orders -x x-max-length=1000 -x x-dead-letter-exchange=",
 		Args:    exactArgs("QUEUE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -52,13 +55,13 @@ func newQueueDeclare(s *session) *cobra.Command {
 		},
 	}
 	cmd.Flags().StringSliceVarP(&arguments, "argument", "x", nil, "name=value, repeatable")
-	cmd.Flags().BoolVar(&q.Transient, "transient", false, "let it end with the process of the node that is asked; makes it a classic queue")
-	cmd.Flags().BoolVar(&q.AutoDelete, "auto-delete", false, "let it end with its last consumer; makes it a classic queue")
-	cmd.Flags().BoolVar(&q.Exclusive, "exclusive", false, "keep it to this command, which waits until it is interrupted and ends the queue then; makes it a classic queue")
+	cmd.Flags().BoolVar(&q.Transient, "transient", false, "delete it when the process of the answering node ends; makes it a classic queue")
+	cmd.Flags().BoolVar(&q.AutoDelete, "auto-delete", false, "delete it with its last consumer; makes it a classic queue")
+	cmd.Flags().BoolVar(&q.Exclusive, "exclusive", false, "reserve it for this command, which waits until it is interrupted and then deletes the queue; makes it a classic queue")
 	return cmd
 }
 
-// holdConnection waits until the user has enough of an exclusive queue, or it is lost.
+// holdConnection waits until the user interrupts, or the exclusive queue is lost.
 func holdConnection(ctx context.Context, c *client.Client) error {
 	select {
 	case <-ctx.Done():
@@ -68,6 +71,7 @@ func holdConnection(ctx context.Context, c *client.Client) error {
 	}
 }
 
+// queueRow shows the figures of the leader; a queue without one shows zeros.
 func queueRow(q client.QueueInfo) []string {
 	n := q.Figures()
 	return []string{
@@ -80,6 +84,7 @@ func queueHeader() []string {
 	return []string{"vhost", "queue", "state", "leader", "online", "ready", "unacked", "delayed", "backlog", "consumers"}
 }
 
+// newQueueList makes `queue list`.
 func newQueueList(s *session) *cobra.Command {
 	return &cobra.Command{
 		Use: "list", Short: "List queues", Args: exactArgs(),
@@ -95,9 +100,10 @@ func newQueueList(s *session) *cobra.Command {
 	}
 }
 
+// newQueueShow makes `queue show`.
 func newQueueShow(s *session) *cobra.Command {
 	return &cobra.Command{
-		Use: "show QUEUE", Short: "Show a queue; --output json has every figure", Args: exactArgs("QUEUE"),
+		Use: "show QUEUE", Short: "Show a queue; --output json shows every figure", Args: exactArgs("QUEUE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return s.with(cmd, func(ctx context.Context, c *client.Client) error {
 				q, err := c.GetQueue(ctx, client.QueueRef{VHost: s.vhost, Name: args[0]})
@@ -119,18 +125,19 @@ func newQueueShow(s *session) *cobra.Command {
 	}
 }
 
-// declarerLine tells who has declared a queue, and whether it counts towards that user's limits.
+// declarerLine names the user that declared a queue, and whether the queue counts towards that
+// user's limits.
 func declarerLine(q client.QueueInfo) string {
 	if q.CountsForDeclarer {
 		return fmt.Sprintf("declared by user %q", q.DeclaredBy)
 	}
-	return fmt.Sprintf("declared by user %q; it counts towards no user's limits, as none of this name has been there since", q.DeclaredBy)
+	return fmt.Sprintf("declared by user %q; it counts towards no user's limits, because the user was deleted since", q.DeclaredBy)
 }
 
-// waitingLines tells why dead letters of a queue wait, and since when.
+// waitingLines describes why dead letters of a queue wait, and since when.
 func waitingLines(s *client.QueueStats) (lines []string) {
 	if s == nil {
-		return nil // no leader has told
+		return nil // no leader has reported
 	}
 	waiting := s.DeadLettersWaiting
 	for _, cause := range slices.Sorted(maps.Keys(waiting)) {
@@ -142,13 +149,15 @@ func waitingLines(s *client.QueueStats) (lines []string) {
 	return lines
 }
 
+// newQueueDelete makes `queue delete`. A queue that is drain-deleting (Q-18) goes by itself;
+// waiting for it is for the user's eyes and may be cut short.
 func newQueueDelete(s *session) *cobra.Command {
 	r := client.DeleteQueueRequest{}
 	var noWait bool
 	cmd := &cobra.Command{
-		Use: "delete QUEUE", Short: "Remove a queue and its messages", Args: exactArgs("QUEUE"),
-		Long: "Remove a queue and its messages. With x-on-delete = dead-letter these are dead-lettered first: the command shows how\n" +
-			"far that is, and ends when the queue is gone. Interrupted, or with --no-wait, it goes on without it.",
+		Use: "delete QUEUE", Short: "Delete a queue and its messages", Args: exactArgs("QUEUE"),
+		Long: "Delete a queue and its messages. With x-on-delete = dead-letter the messages are dead-lettered first: the command shows the\n" +
+			"progress and ends when the queue is gone. If it is interrupted, or with --no-wait, the deletion continues without it.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			r.VHost, r.Name = s.vhost, args[0]
 			return s.with(cmd, func(ctx context.Context, c *client.Client) error {
@@ -173,16 +182,16 @@ func newQueueDelete(s *session) *cobra.Command {
 	}
 	cmd.Flags().BoolVar(&r.IfUnused, "if-unused", false, "refuse while there are consumers")
 	cmd.Flags().BoolVar(&r.IfEmpty, "if-empty", false, "refuse while there are messages")
-	cmd.Flags().BoolVar(&r.Discard, "discard", false, "drop its messages at once, also if x-on-delete says to dead-letter them")
+	cmd.Flags().BoolVar(&r.Discard, "discard", false, "drop its messages at once, even if x-on-delete asks to dead-letter them")
 	cmd.Flags().BoolVar(&noWait, "no-wait", false, "do not wait for messages that are dead-lettered first")
 	return s.dryRun(cmd, s.queueLoss)
 }
 
-// deletePoll is the time between two looks at a queue that is being deleted.
+// deletePoll is the time between two checks of a queue that is being deleted.
 const deletePoll = 500 * time.Millisecond
 
-// awaitGone shows how far the deletion of a queue is until it is gone; false if the user has
-// enough of it before.
+// awaitGone shows the progress of a queue's deletion until the queue is gone; false if the user
+// interrupts.
 func (s *session) awaitGone(ctx context.Context, c *client.Client, vhost, name string, progress io.Writer) (bool, error) {
 	told := ""
 	for {
@@ -191,9 +200,9 @@ func (s *session) awaitGone(ctx context.Context, c *client.Client, vhost, name s
 		cancel()
 		switch {
 		case client.ClassOf(err) == client.NotFound || err == nil && q.State != stateDeleting && q.Stats != nil:
-			return true, nil // gone, or made anew meanwhile
+			return true, nil // gone, or created again meanwhile
 		case ctx.Err() != nil:
-			printf(progress, "the queue goes on to be deleted: see quoratectl queue show %s\n", name)
+			printf(progress, "the deletion continues: see quoratectl queue show %s\n", name)
 			return false, nil //nolint:nilerr // the user's interrupt is what ended the look
 		case err != nil:
 			return false, err
@@ -215,14 +224,15 @@ func (s *session) awaitGone(ctx context.Context, c *client.Client, vhost, name s
 	}
 }
 
-// stateDeleting is the state of a queue whose messages are dead-lettered before it goes.
+// stateDeleting is the state of a queue that dead-letters its messages before it is deleted.
 const stateDeleting = "deleting"
 
-// messageCount is how many messages it was, as programs read it.
+// messageCount is a number of messages in JSON and YAML.
 type messageCount struct {
 	Messages uint64 `api:"messages"`
 }
 
+// newQueuePurge makes `queue purge`.
 func newQueuePurge(s *session) *cobra.Command {
 	return s.dryRun(&cobra.Command{
 		Use: "purge QUEUE", Short: "Remove ready and delayed messages and the dead-letter backlog", Args: exactArgs("QUEUE"),
@@ -238,11 +248,12 @@ func newQueuePurge(s *session) *cobra.Command {
 	}, s.queueLoss)
 }
 
+// newQueueRetryDelayed makes `queue retry-delayed` (DR-6).
 func newQueueRetryDelayed(s *session) *cobra.Command {
 	limit := uint64(0)
 	cmd := &cobra.Command{
 		Use:     "retry-delayed QUEUE",
-		Short:   "Make delayed messages ready at once, those that are due first",
+		Short:   "Make delayed messages ready at once, in the order of their due times",
 		Example: "  quoratectl queue retry-delayed orders --limit 100",
 		Args:    exactArgs("QUEUE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -255,6 +266,6 @@ func newQueueRetryDelayed(s *session) *cobra.Command {
 			})
 		},
 	}
-	cmd.Flags().Uint64Var(&limit, "limit", 0, "how many at most; 0: all that are delayed now")
+	cmd.Flags().Uint64Var(&limit, "limit", 0, "maximum number of messages; 0: all that are delayed now")
 	return cmd
 }

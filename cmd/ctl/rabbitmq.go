@@ -15,23 +15,23 @@ import (
 )
 
 const (
-	// rabbitPasswordEnv has the password of a user whom a URL names without one, so that it is
-	// in no list of processes.
+	// rabbitPasswordEnv holds the password for a URL that has a user and no password, so that no list
+	// of processes shows it.
 	rabbitPasswordEnv = "RABBITMQ_PASSWORD"
-	// definitionsPath is where RabbitMQ's management has its definitions.
+	// definitionsPath is the path of the definitions in RabbitMQ's management API.
 	definitionsPath = "/api/definitions"
-	// headerTimeout bounds how long the management may take to begin its answer.
+	// headerTimeout bounds the wait for the header of the answer.
 	headerTimeout = time.Minute
 )
 
 var errURL = usageError{errors.New("the URL cannot be read: give http://USER:PASSWORD@HOST:15672, and special characters of the password as %XX")}
 
-// fetchDefinitions gets the definitions of the RabbitMQ whose management is at the URL, which
-// has user and password. Errors have neither.
+// fetchDefinitions gets RabbitMQ's definitions from the management API at the URL, which holds user
+// and password. Errors contain neither.
 func fetchDefinitions(ctx context.Context, from, ca string) ([]byte, error) {
 	u, err := url.Parse(from)
 	if err != nil {
-		return nil, errURL // and not err, which may have parts of the password
+		return nil, errURL // and not err, which may contain parts of the password
 	}
 	login := u.User
 	u.User = nil
@@ -56,15 +56,16 @@ func fetchDefinitions(ctx context.Context, from, ca string) ([]byte, error) {
 	defer t.CloseIdleConnections()
 	answer, err := (&http.Client{Transport: t}).Do(get)
 	if _, unknown := errors.AsType[*tls.CertificateVerificationError](err); unknown {
-		return nil, fmt.Errorf("%w: name its authority by --rabbitmq-ca", err)
+		return nil, fmt.Errorf("%w: name its authority with --rabbitmq-ca", err)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("RabbitMQ's management does not answer, see that the port is that of its HTTP API: %w", err)
+		return nil, fmt.Errorf("RabbitMQ's management API does not answer, check that the port is that of its HTTP API: %w", err)
 	}
 	defer func() { _ = answer.Body.Close() }()
 	return readAnswer(answer, u)
 }
 
+// rabbitTransport trusts the authorities in the file ca, or the system's for "".
 func rabbitTransport(ca string) (*http.Transport, error) {
 	t := &http.Transport{Proxy: http.ProxyFromEnvironment, ResponseHeaderTimeout: headerTimeout}
 	if ca == "" {
@@ -82,15 +83,17 @@ func rabbitTransport(ca string) (*http.Transport, error) {
 	return t, nil
 }
 
+// readAnswer returns the definitions, or an error with the remedy for the usual mistakes of address
+// and login.
 func readAnswer(answer *http.Response, u *url.URL) ([]byte, error) {
 	switch answer.StatusCode {
 	case http.StatusOK:
 	case http.StatusUnauthorized, http.StatusForbidden:
 		return nil, fmt.Errorf("%s: %s: give user and password, http://USER:PASSWORD@HOST:15672, of a user with the tag administrator", u, answer.Status)
 	default:
-		return nil, fmt.Errorf("%s: %s: give the address of RabbitMQ's management, http://USER:PASSWORD@HOST:15672", u, answer.Status)
+		return nil, fmt.Errorf("%s: %s: give the address of RabbitMQ's management API, http://USER:PASSWORD@HOST:15672", u, answer.Status)
 	}
-	document, err := io.ReadAll(answer.Body) // the cluster says if it is too large, as of a file
+	document, err := io.ReadAll(answer.Body) // the cluster refuses a document that is too large, as it does for a file
 	if err != nil {
 		return nil, fmt.Errorf("%s: the definitions were cut off: %w", u, err)
 	}

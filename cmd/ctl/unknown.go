@@ -7,11 +7,11 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// suggestionDistance is how many letters may be wrong in a word that is taken for a command.
+// suggestionDistance is how many letters of a word may be wrong for a command to be suggested.
 const suggestionDistance = 2
 
-// refuseUnknown lets a group of commands, and the groups in it, refuse words that are none of their commands. By itself
-// cobra shows their help instead, and is content. Without a word the group's help is what is wanted.
+// refuseUnknown makes a group of commands, and its subgroups, refuse words that are not their
+// commands; cobra itself would show the help and succeed. Without a word, the group shows its help.
 func refuseUnknown(group *cobra.Command) {
 	if group.Name() == "help" {
 		group.Args = refuseUnknownHelp
@@ -33,7 +33,7 @@ func refuseUnknown(group *cobra.Command) {
 	}
 }
 
-// refuseUnknownHelp does the same for the words behind help.
+// refuseUnknownHelp does the same for the words after help.
 func refuseUnknownHelp(cmd *cobra.Command, args []string) error {
 	found, rest, err := cmd.Root().Find(args)
 	if err == nil && found.HasSubCommands() && len(rest) > 0 {
@@ -42,7 +42,7 @@ func refuseUnknownHelp(cmd *cobra.Command, args []string) error {
 	return err
 }
 
-// unknownCommand says what may have been meant, or else what there is.
+// unknownCommand suggests similar commands, or else lists all.
 func unknownCommand(group *cobra.Command, word string) error {
 	if near := group.SuggestionsFor(word); len(near) > 0 {
 		return usageError{fmt.Errorf("unknown command %q for %q; did you mean %s?", word, group.CommandPath(), quoted(near, " or "))}
@@ -56,6 +56,7 @@ func unknownCommand(group *cobra.Command, word string) error {
 	return usageError{fmt.Errorf("unknown command %q for %q; there are %s", word, group.CommandPath(), quoted(all, ", "))}
 }
 
+// quoted joins the names, each in quotes.
 func quoted(names []string, between string) string {
 	all := make([]string, len(names))
 	for i, n := range names {

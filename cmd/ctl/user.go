@@ -14,34 +14,36 @@ import (
 	"github.com/quorate/quorate/client"
 )
 
-// maxPasswordBytes bounds what is read as a password.
+// maxPasswordBytes bounds a password that is read.
 const maxPasswordBytes = 4 << 10
 
+// newUser groups `quoratectl user`.
 func newUser(s *session) *cobra.Command {
-	cmd := &cobra.Command{Use: "user", Aliases: []string{"users"}, Short: "Make, delete, bound and list users"}
+	cmd := &cobra.Command{Use: "user", Aliases: []string{"users"}, Short: "Create, delete, limit and list users"}
 	cmd.AddCommand(newUserPut(s), newUserPasswd(s), newUserTags(s), newUserDelete(s), newUserList(s), newUserLimits(s), newUsage(s, "user", func(ctx context.Context, c *client.Client, name string) iter.Seq2[client.Limit, error] {
 		return c.LimitsOfUser(ctx, name)
 	}))
 	return cmd
 }
 
-// userPassword are the ways to give the password of a user; one of them is needed.
+// userPassword holds the flags for a user's password; one of them is required.
 type userPassword struct {
 	text, hash, algorithm string
 	stdin, none           bool
 }
 
+// flags adds the flags for a password, of which at most one may be given.
 func (p *userPassword) flags(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.StringVar(&p.text, "new-password", "", "its password; others may see it in the list of processes: better --password-stdin")
-	f.BoolVar(&p.stdin, "password-stdin", false, "read its password from the standard input, up to the first line's end")
-	f.StringVar(&p.hash, "password-hash", "", "store this hash as it is, with --hashing-algorithm")
-	f.StringVar(&p.algorithm, "hashing-algorithm", "rabbit_password_hashing_sha256", "of --password-hash: argon2id, rabbit_password_hashing_sha256 or ..._sha512")
-	f.BoolVar(&p.none, "no-password", false, "it cannot log in by password")
+	f.StringVar(&p.text, "new-password", "", "password of the user; other users of this host can see it in the list of processes: better use --password-stdin")
+	f.BoolVar(&p.stdin, "password-stdin", false, "read the password from the standard input, up to the end of the first line")
+	f.StringVar(&p.hash, "password-hash", "", "store this hash unchanged, with --hashing-algorithm")
+	f.StringVar(&p.algorithm, "hashing-algorithm", "rabbit_password_hashing_sha256", "algorithm of --password-hash: argon2id, rabbit_password_hashing_sha256 or ..._sha512")
+	f.BoolVar(&p.none, "no-password", false, "the user cannot log in by password")
 	cmd.MarkFlagsMutuallyExclusive("new-password", "password-stdin", "password-hash", "no-password")
 }
 
-// put fills the password of a user in.
+// put sets the password in a request for a new user.
 func (p *userPassword) put(cmd *cobra.Command, u *client.User) error {
 	switch {
 	case p.none:
@@ -75,7 +77,7 @@ func readSecret(in io.Reader) (string, error) {
 	return strings.TrimSuffix(line, "\r"), nil
 }
 
-// change fills the new password of a user in.
+// change sets the new password in a change of a user.
 func (p *userPassword) change(cmd *cobra.Command, u *client.UserChange) error {
 	var of client.User
 	err := p.put(cmd, &of)
@@ -85,11 +87,12 @@ func (p *userPassword) change(cmd *cobra.Command, u *client.UserChange) error {
 
 const tagUsage = "administrator, policymaker, monitoring, management or impersonator; repeatable"
 
+// newUserPut makes `user put`. It makes the user or changes it, so scripts may repeat it.
 func newUserPut(s *session) *cobra.Command {
 	var tags []string
 	var p userPassword
 	put := &cobra.Command{
-		Use: "put NAME", Short: "Make a user, or give the one that exists a password and, if there are any, these tags", Args: exactArgs("NAME"),
+		Use: "put NAME", Short: "Create a user, or set the password and, if given, the tags of an existing one", Args: exactArgs("NAME"),
 		Example: `  quoratectl user put ops --tag administrator --password-stdin <password.txt`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			u := client.UserChange{Name: args[0], Create: true, Tags: tags}
@@ -100,14 +103,15 @@ func newUserPut(s *session) *cobra.Command {
 		},
 	}
 	p.flags(put)
-	put.Flags().StringArrayVar(&tags, "tag", nil, tagUsage+"; without any those it has stay")
+	put.Flags().StringArrayVar(&tags, "tag", nil, tagUsage+"; without any, the user keeps its tags")
 	return put
 }
 
+// newUserPasswd makes `user passwd`. It refuses a user that does not exist.
 func newUserPasswd(s *session) *cobra.Command {
 	var p userPassword
 	passwd := &cobra.Command{
-		Use: "passwd NAME", Short: "Change the password of a user; its tokens end", Args: exactArgs("NAME"),
+		Use: "passwd NAME", Short: "Change the password of a user; this ends its tokens", Args: exactArgs("NAME"),
 		Example: `  quoratectl user passwd ops --password-stdin <password.txt`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			u := client.UserChange{Name: args[0]}
@@ -121,6 +125,8 @@ func newUserPasswd(s *session) *cobra.Command {
 	return passwd
 }
 
+// newUserTags makes `user tags`. Without --tag it demands --none, so that a forgotten flag takes no
+// rights away.
 func newUserTags(s *session) *cobra.Command {
 	var tags []string
 	var none bool
@@ -129,18 +135,18 @@ func newUserTags(s *session) *cobra.Command {
 		Example: `  quoratectl user tags ops --tag administrator --tag monitoring`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(tags) == 0 && !none {
-				return usageError{errors.New("no tags are given: use --tag, or --none to take all of them away")}
+				return usageError{errors.New("no tags are given: use --tag, or --none to remove all tags")}
 			}
 			return s.changeUser(cmd, client.UserChange{Name: args[0], Tags: append([]string{}, tags...)})
 		},
 	}
 	cmd.Flags().StringArrayVar(&tags, "tag", nil, tagUsage)
-	cmd.Flags().BoolVar(&none, "none", false, "it has no tags")
+	cmd.Flags().BoolVar(&none, "none", false, "remove all tags")
 	cmd.MarkFlagsMutuallyExclusive("tag", "none")
 	return cmd
 }
 
-// changeUser changes a user that exists.
+// changeUser changes an existing user.
 func (s *session) changeUser(cmd *cobra.Command, u client.UserChange) error {
 	return s.with(cmd, func(ctx context.Context, c *client.Client) error {
 		_, err := c.ChangeUser(ctx, u)
@@ -148,6 +154,7 @@ func (s *session) changeUser(cmd *cobra.Command, u client.UserChange) error {
 	})
 }
 
+// newUserDelete makes `user delete`.
 func newUserDelete(s *session) *cobra.Command {
 	return s.dryRun(&cobra.Command{
 		Use: "delete NAME", Short: "Delete a user with its permissions", Args: exactArgs("NAME"),
@@ -157,6 +164,7 @@ func newUserDelete(s *session) *cobra.Command {
 	}, userLoss)
 }
 
+// newUserList makes `user list`.
 func newUserList(s *session) *cobra.Command {
 	return &cobra.Command{
 		Use: "list", Short: "List users", Args: exactArgs(),
@@ -177,14 +185,16 @@ func newUserList(s *session) *cobra.Command {
 	}
 }
 
+// newUserLimits makes `user limits`. The API replaces all limits at once, so the command reads the
+// present ones first and changes those that are given.
 func newUserLimits(s *session) *cobra.Command {
 	var given client.UserLimits
 	flags := userLimitFlags(&given)
 	limits := &cobra.Command{
-		Use: "limits NAME", Short: "Set limits of a user; those not given stay", Args: exactArgs("NAME"),
+		Use: "limits NAME", Short: "Set limits of a user; limits that are not given stay", Args: exactArgs("NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if !slices.ContainsFunc(flags, func(f limitFlag) bool { return *f.value != nil }) {
-				return usageError{errors.New("no limit is given: use --" + flags[0].name + " or another one")}
+				return usageError{errors.New("no limit is given: use --" + flags[0].name + " or another limit")}
 			}
 			return s.with(cmd, func(ctx context.Context, c *client.Client) error {
 				l, err := limitsOf(ctx, c, args[0])
@@ -206,7 +216,7 @@ func newUserLimits(s *session) *cobra.Command {
 	return limits
 }
 
-// limitsOf returns the limits of a user, none for a missing one: to set them is refused then.
+// limitsOf returns the limits of a user, none for a missing user: setting them is refused then.
 func limitsOf(ctx context.Context, c *client.Client, name string) (client.UserLimits, error) {
 	for u, err := range c.Users(ctx) {
 		if err != nil {

@@ -12,19 +12,22 @@ import (
 	"github.com/quorate/quorate/client"
 )
 
+// newVhost groups `quoratectl vhost`.
 func newVhost(s *session) *cobra.Command {
-	cmd := &cobra.Command{Use: "vhost", Aliases: []string{"vhosts"}, Short: "Make, delete, bound and list vhosts"}
+	cmd := &cobra.Command{Use: "vhost", Aliases: []string{"vhosts"}, Short: "Create, delete, limit and list vhosts"}
 	cmd.AddCommand(newVhostPut(s), newVhostDelete(s), newVhostList(s), newVhostLimits(s), newUsage(s, "vhost", func(ctx context.Context, c *client.Client, name string) iter.Seq2[client.Limit, error] {
 		return c.LimitsOfVHost(ctx, name)
 	}))
 	return cmd
 }
 
+// newVhostPut makes `vhost put`. Settings that are not given get their default, also on a vhost
+// that exists.
 func newVhostPut(s *session) *cobra.Command {
 	var h client.VHost
 	var unknown string
 	put := &cobra.Command{
-		Use: "put NAME", Short: "Make a vhost, or replace the settings of the one that exists", Args: exactArgs("NAME"),
+		Use: "put NAME", Short: "Create a vhost, or replace the settings of an existing one", Args: exactArgs("NAME"),
 		Example: `  quoratectl vhost put orders --description "the shop" --tag prod --protected`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if unknown != unknownWarn && unknown != unknownRefuse {
@@ -35,24 +38,24 @@ func newVhostPut(s *session) *cobra.Command {
 		},
 	}
 	f := put.Flags()
-	f.StringVar(&h.Description, "description", "", "what it is for")
+	f.StringVar(&h.Description, "description", "", "description")
 	f.StringArrayVar(&h.Tags, "tag", nil, "a tag; repeatable")
-	f.StringVar(&h.DefaultQueueType, "default-queue-type", "quorum", "of durable queues that name none: quorum or classic")
-	f.BoolVar(&h.Protected, "protected", false, "cannot be deleted until it is put again without")
-	f.BoolVar(&h.DelayedPublish, "delayed-publish", false, "the header x-delay of a message says for how many milliseconds it waits in its queues")
-	f.BoolVar(&h.ImportDeaths, "import-deaths", false, "headers such as x-death of a published message count as its deaths")
-	f.BoolVar(&h.MergePolicies, "merge-policies", false, "all policies that match count, not only the first")
-	f.StringVar(&unknown, "unknown-arguments", unknownWarn, "arguments that begin with x- and mean nothing, such as misspelt ones: warn, or refuse what would be made with one")
+	f.StringVar(&h.DefaultQueueType, "default-queue-type", "quorum", "type of durable queues that name none: quorum or classic")
+	f.BoolVar(&h.Protected, "protected", false, "refuse to delete it until it is put again without this flag")
+	f.BoolVar(&h.DelayedPublish, "delayed-publish", false, "delay messages in their queues by the milliseconds in their header x-delay")
+	f.BoolVar(&h.ImportDeaths, "import-deaths", false, "count headers such as x-death of a published message as its deaths")
+	f.BoolVar(&h.MergePolicies, "merge-policies", false, "apply all matching policies, not only the first")
+	f.StringVar(&unknown, "unknown-arguments", unknownWarn, "what to do about unknown arguments that begin with x-, such as misspelt ones: warn, or refuse the declaration")
 	return put
 }
 
-// What becomes of unknown arguments.
+// What to do about unknown arguments.
 const (
 	unknownWarn   = "warn"
 	unknownRefuse = "refuse"
 )
 
-// change runs a call and prints the word with what the call tells.
+// change runs a call and prints the word with the call's answer.
 func (s *session) change(cmd *cobra.Command, word string, call func(context.Context, *client.Client) (bool, error)) error {
 	return s.with(cmd, func(ctx context.Context, c *client.Client) error {
 		changed, err := call(ctx, c)
@@ -63,6 +66,7 @@ func (s *session) change(cmd *cobra.Command, word string, call func(context.Cont
 	})
 }
 
+// newVhostDelete makes `vhost delete`.
 func newVhostDelete(s *session) *cobra.Command {
 	return s.dryRun(&cobra.Command{
 		Use: "delete NAME", Short: "Delete a vhost with all its queues and messages", Args: exactArgs("NAME"),
@@ -72,6 +76,7 @@ func newVhostDelete(s *session) *cobra.Command {
 	}, vhostLoss)
 }
 
+// newVhostList makes `vhost list`.
 func newVhostList(s *session) *cobra.Command {
 	return &cobra.Command{
 		Use: "list", Short: "List vhosts", Args: exactArgs(),
@@ -94,7 +99,7 @@ func newVhostList(s *session) *cobra.Command {
 	}
 }
 
-// unknownText shows what becomes of unknown arguments.
+// unknownText shows what a vhost does about unknown arguments.
 func unknownText(u client.UnknownArguments) string {
 	if u == client.UnknownRefuse {
 		return unknownRefuse
@@ -110,10 +115,11 @@ func limitText(n *int64) string {
 	return strconv.FormatInt(*n, 10)
 }
 
+// newVhostLimits makes `vhost limits`. Unlike `user limits` it replaces all of them.
 func newVhostLimits(s *session) *cobra.Command {
 	var l client.VHostLimits
 	limits := &cobra.Command{
-		Use: "limits NAME", Short: "Replace the limits of a vhost; those not given are none", Args: exactArgs("NAME"),
+		Use: "limits NAME", Short: "Replace the limits of a vhost; limits that are not given are removed", Args: exactArgs("NAME"),
 		Example: `  quoratectl vhost limits shop --max-queues 100 --max-message-rate 5000 --max-stored-bytes 10000000000`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return s.with(cmd, func(ctx context.Context, c *client.Client) error {
@@ -127,5 +133,5 @@ func newVhostLimits(s *session) *cobra.Command {
 	return limits
 }
 
-// noLimit is a limit that is none.
+// noLimit stands for no limit.
 const noLimit = -1

@@ -17,35 +17,34 @@ import (
 
 const (
 	barCells = 20
-	// barColumns is how wide a bar's line gets at most: one that wraps cannot be written over.
+	// barColumns is the maximum width of a bar's line: a wrapped line cannot be overwritten.
 	barColumns = 100
-	// lineEvery is after how many percent a line follows the last one where there is no
-	// terminal.
+	// lineEvery is the progress in percent between two lines where there is no terminal.
 	lineEvery = 10
 )
 
-// partDoneError is an operation that ended before its end and had changed something.
+// partDoneError is an operation that ended early after it had changed something.
 type partDoneError struct{ error }
 
 // Unwrap returns why it ended.
 func (e partDoneError) Unwrap() error { return e.error }
 
-// watcher shows an operation as it goes on.
+// watcher shows the progress of an operation.
 type watcher struct {
 	out io.Writer
-	bar bool // out is a terminal: write over the last line
-	// what was shown last, without a terminal
+	bar bool // out is a terminal: overwrite the last line
+	// the last line shown, without a terminal
 	phase   string
 	percent int64
 	detail  string
-	open    bool // a bar stands there without an end of its line
+	open    bool // the last line is a bar without a line end
 }
 
 func newWatcher(out io.Writer) *watcher {
 	return &watcher{out: out, bar: isTerminal(out), percent: -1}
 }
 
-// show takes the operation as it is now.
+// show takes the present state of the operation.
 func (w *watcher) show(o client.Operation) {
 	if w.bar {
 		printf(w.out, "\r%s\x1b[K", clip(barLine(o)))
@@ -60,7 +59,7 @@ func (w *watcher) show(o client.Operation) {
 	printf(w.out, "%s\n", plainLine(o))
 }
 
-// end leaves the bar.
+// end completes the line of the bar.
 func (w *watcher) end() {
 	if w.open {
 		printf(w.out, "\n")
@@ -68,6 +67,8 @@ func (w *watcher) end() {
 	}
 }
 
+// percentOf returns 0 for a total that is not known yet, and never more than 100: the work may grow
+// while it runs.
 func percentOf(o client.Operation) int64 {
 	if o.Total <= 0 {
 		return 0
@@ -75,7 +76,7 @@ func percentOf(o client.Operation) int64 {
 	return min(100, 100*o.Done/o.Total)
 }
 
-// barLine is the operation in one line with a bar.
+// barLine is the operation on one line with a bar.
 func barLine(o client.Operation) string {
 	cells := strings.Repeat(" ", barCells)
 	if o.Total > 0 {
@@ -85,12 +86,12 @@ func barLine(o client.Operation) string {
 	return fmt.Sprintf("%s [%s] %s", o.Kind, cells, withState(o))
 }
 
-// plainLine is the operation in one line for a log.
+// plainLine is the operation on one line for a log.
 func plainLine(o client.Operation) string {
 	return fmt.Sprintf("%s %s: %s", o.ID, o.Kind, withState(o))
 }
 
-// withState adds to the figures what goes on, or how it ended.
+// withState adds the phase, or how the operation ended.
 func withState(o client.Operation) string {
 	parts := []string{figures(o)}
 	if running(o) {
@@ -109,7 +110,7 @@ func running(o client.Operation) bool {
 	return o.State == client.OperationRunning
 }
 
-// figures are percent, done of total, rate and rest, those that are known.
+// figures are percent, done of total, rate and time left, as far as known.
 func figures(o client.Operation) string {
 	var parts []string
 	add := func(format string, args ...any) { parts = append(parts, fmt.Sprintf(format, args...)) }
@@ -129,6 +130,7 @@ func figures(o client.Operation) string {
 	return strings.Join(parts, "  ")
 }
 
+// shortDuration rounds for display: to 0.1 s below a second, else to seconds.
 func shortDuration(d time.Duration) time.Duration {
 	if d < time.Second {
 		return d.Round(100 * time.Millisecond)
@@ -140,7 +142,7 @@ func stateName(s client.OperationState) string {
 	return cmp.Or(string(s), "unspecified")
 }
 
-// clip cuts a line that a terminal might wrap, and keeps to one line.
+// clip cuts a line that a terminal might wrap, and drops all after the first line.
 func clip(s string) string {
 	s, _, _ = strings.Cut(s, "\n")
 	if r := []rune(s); len(r) > barColumns {
@@ -149,8 +151,8 @@ func clip(s string) string {
 	return s
 }
 
-// follow watches an operation until it has ended and turns its end into the command's.
-// When ctx ends first, the operation goes on.
+// follow watches an operation until it has ended and turns its result into the command's. If ctx
+// ends first, the operation continues.
 func (s *session) follow(ctx context.Context, cmd *cobra.Command, c *client.Client, o client.Operation) error {
 	ctx, cancel := s.bound(ctx)
 	defer cancel()
@@ -159,7 +161,7 @@ func (s *session) follow(ctx context.Context, cmd *cobra.Command, c *client.Clie
 	w.end()
 	if err != nil {
 		if ctx.Err() != nil {
-			printf(cmd.ErrOrStderr(), "operation %s goes on: watch it again with\n  quoratectl operations watch %s\nor end it with\n  quoratectl operations cancel %s\n",
+			printf(cmd.ErrOrStderr(), "operation %s continues: watch it again with\n  quoratectl operations watch %s\nor end it with\n  quoratectl operations cancel %s\n",
 				o.ID, o.ID, o.ID)
 			if errors.Is(err, context.Canceled) {
 				return fmt.Errorf("no longer watching operation %s", o.ID)
@@ -176,7 +178,7 @@ func (s *session) follow(ctx context.Context, cmd *cobra.Command, c *client.Clie
 	}
 	err = fmt.Errorf("operation %s %s: %s", end.ID, stateName(end.State), end.Error)
 	if end.Done > 0 {
-		return partDoneError{fmt.Errorf("%w: %d of %d %s are done and stay so", err, end.Done, end.Total, end.Unit)}
+		return partDoneError{fmt.Errorf("%w: %d of %d %s are done and stay done", err, end.Done, end.Total, end.Unit)}
 	}
 	return err
 }
@@ -190,6 +192,7 @@ func operationHeader() []string {
 	return []string{"operation", "kind", "target", "state", "phase", "progress", "started (UTC)", ""}
 }
 
+// operationRow shows the first line of an error instead of the detail.
 func operationRow(o client.Operation) []string {
 	note := o.Detail
 	if o.Error != "" {

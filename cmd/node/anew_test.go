@@ -92,7 +92,7 @@ func TestHangUp(t *testing.T) {
 		}
 	}
 
-	hangUp(ctx, t, n, "settings were read anew", `taken_over="none has changed"`)
+	hangUp(ctx, t, n, "settings were reloaded", `taken_over=none`)
 	before := shownAt(ctx, t, n.Client)
 	replace(t, certs, "n1")
 	settings("limits:\n  incoming_bytes: 50000000\n  publish_window: 100\nlog:\n  level: debug\n")
@@ -100,7 +100,7 @@ func TestHangUp(t *testing.T) {
 	if !strings.Contains(line, "settings=limits.publish_window") {
 		t.Errorf("what needs a restart: %s", line)
 	}
-	line = hangUp(ctx, t, n, "settings were read anew", "none has changed")
+	line = hangUp(ctx, t, n, "settings were reloaded", "taken_over=none")
 	if shownAt(ctx, t, n.Client).Equal(before) {
 		t.Errorf("the old certificate is shown after %s", line)
 	}
@@ -128,7 +128,7 @@ func TestHangUp(t *testing.T) {
 	}
 
 	settings("limits:\n  incoming_bytes: 60000000\nlog:\n  level: loud\n")
-	line = hangUp(ctx, t, n, "cannot be read anew")
+	line = hangUp(ctx, t, n, "cannot reload the settings")
 	if !strings.Contains(line, "log.level") {
 		t.Errorf("the error does not name the setting: %s", line)
 	}
@@ -137,7 +137,7 @@ func TestHangUp(t *testing.T) {
 	if err := os.WriteFile(key, []byte("no key"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	line = hangUp(ctx, t, n, "cannot be read anew")
+	line = hangUp(ctx, t, n, "cannot reload the settings")
 	if !strings.Contains(line, key) || strings.Contains(line, "no key") {
 		t.Errorf("the error does not name the file: %s", line)
 	}

@@ -20,13 +20,14 @@ import (
 	"github.com/quorate/quorate/cmd/node/serve"
 )
 
-// Variables with the login of drain, as quoratectl reads them.
+// Variables with the login for drain, as in quoratectl.
 const (
 	userEnv     = "QUORATE_USER"
 	passwordEnv = "QUORATE_PASSWORD"
 )
 
-// newDrain asks the node of this host to give up leadership while it serves clients.
+// newDrain makes `quorate drain`, which asks the node of this host to give up leadership while it
+// still serves clients.
 func newDrain() *cobra.Command {
 	var file, address string
 	var timeout time.Duration
@@ -34,7 +35,7 @@ func newDrain() *cobra.Command {
 	var login client.Config
 	cmd := &cobra.Command{
 		Use:   "drain",
-		Short: "Move all leadership off the node on this host, which takes no new work from then on",
+		Short: "Move all leadership off the node on this host, which accepts no new work from then on",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			target, err := drainTarget(file, address, &secure)
@@ -45,7 +46,7 @@ func newDrain() *cobra.Command {
 				login.Username = os.Getenv(userEnv)
 			}
 			if login.Password != "" {
-				_, _ = fmt.Fprintf(cmd.ErrOrStderr(), "warning: every user of this host may see --password in the list of processes: use %s\n", passwordEnv)
+				_, _ = fmt.Fprintf(cmd.ErrOrStderr(), "warning: every user of this host can see --password in the list of processes: use %s\n", passwordEnv)
 			}
 			if login.Username != "" && login.Password == "" {
 				login.Password = os.Getenv(passwordEnv)
@@ -70,19 +71,21 @@ func newDrain() *cobra.Command {
 	}
 	cmd.Flags().StringVarP(&file, "config", "c", "", "YAML file of the node, for its listen.client and tls.client")
 	cmd.Flags().StringVar(&address, "address", "", "client address of the node; empty: listen.client on this host")
-	cmd.Flags().DurationVar(&timeout, "timeout", 60*time.Second, "give up after this")
+	cmd.Flags().DurationVar(&timeout, "timeout", 60*time.Second, "give up after this time")
 	cmd.Flags().StringVar(&login.Username, "user", "", "administrator to log in as ("+userEnv+"); empty: the token of the node's host, else auth.default_user")
-	cmd.Flags().StringVar(&login.Password, "password", "", "its password; better "+passwordEnv+"; empty: auth.default_password")
+	cmd.Flags().StringVar(&login.Password, "password", "", "password of the user; better use "+passwordEnv+"; empty: auth.default_password")
 	secure.addFlags(cmd.Flags())
 	return cmd
 }
 
-// drainTLS are the flags for a node at --address; the node on this host has its settings.
+// drainTLS has the flags for a node at --address; the node on this host has its own settings.
 type drainTLS struct {
 	on    bool
 	files client.TLS
 }
 
+// addFlags adds the flags, which apply only with --address; without it the node's own settings
+// describe how to reach it.
 func (d *drainTLS) addFlags(f *pflag.FlagSet) {
 	f.BoolVar(&d.on, "tls", false, "with --address: use TLS; the other --tls flags imply it")
 	f.StringVar(&d.files.CA, "tls-ca", "", "with --address: PEM file with the authorities of the nodes' certificates; default: the system's")
@@ -91,7 +94,7 @@ func (d *drainTLS) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&d.files.ServerName, "tls-server-name", "", "with --address: name in the node's certificate; default: the address's host")
 }
 
-// drainTarget says how to reach the node.
+// drainTarget returns how to reach the node.
 func drainTarget(file, address string, secure *drainTLS) (client.Config, error) {
 	out := client.Config{Addresses: []string{address}, FixedAddresses: true}
 	given := secure.on || secure.files != (client.TLS{})
@@ -102,7 +105,7 @@ func drainTarget(file, address string, secure *drainTLS) (client.Config, error) 
 		return out, nil
 	}
 	if given {
-		return out, errors.New("the --tls flags belong to --address: the node on this host is reached by its own tls.client settings")
+		return out, errors.New("the --tls flags go with --address: the node on this host is reached with its own tls.client settings")
 	}
 	cfg, err := config.Load(file, os.Environ(), nil)
 	if err != nil {
@@ -120,9 +123,9 @@ func drainTarget(file, address string, secure *drainTLS) (client.Config, error) 
 	return out, err
 }
 
-// addOwnLogin logs in by the token of the node's host (VH-11), which no change of users makes
-// worthless; or as the administrator of the founding, where the node would not take the token or it
-// cannot be read.
+// addOwnLogin logs in with the token of the node's host (VH-11), which stays valid whatever happens
+// to users. If the node would not accept the token, or it cannot be read, it logs in as the
+// administrator of the founding.
 func addOwnLogin(c *client.Config, cfg *config.Config) error {
 	host, _, err := net.SplitHostPort(c.Addresses[0])
 	if err != nil {
@@ -138,9 +141,8 @@ func addOwnLogin(c *client.Config, cfg *config.Config) error {
 	return err
 }
 
-// ownCredentials are for the node on this host: it must show the very certificate of its
-// settings, whatever names stand in it, and is shown the same by a caller that has the
-// key.
+// ownCredentials are for the node on this host: it must present exactly the certificate of its
+// settings, whatever names that has, and the caller presents the same one if it can read the key.
 func ownCredentials(cfg *config.Config) (credentials.TransportCredentials, error) {
 	files, err := cfg.ClientTLS(slog.New(slog.DiscardHandler))
 	if err != nil {
@@ -155,15 +157,15 @@ func ownCredentials(cfg *config.Config) (credentials.TransportCredentials, error
 		},
 		VerifyConnection: func(s tls.ConnectionState) error {
 			if len(s.PeerCertificates) == 0 || !bytes.Equal(s.PeerCertificates[0].Raw, own.Certificate[0]) {
-				return fmt.Errorf("another certificate is shown at this address than that of tls.client.cert %s: "+
-					"is it the node of these settings, and were its files changed a moment ago?", cfg.TLS.Client.Cert)
+				return fmt.Errorf("the certificate at this address is not that of tls.client.cert %s: "+
+					"check that it is the node of these settings, and whether its files have just been changed", cfg.TLS.Client.Cert)
 			}
 			return nil
 		},
 	}), nil
 }
 
-// local returns how a listener is reached on its own host.
+// local returns how to reach a listener from its own host.
 func local(listen string) (string, error) {
 	host, port, err := net.SplitHostPort(listen)
 	if err != nil {

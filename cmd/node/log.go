@@ -13,7 +13,7 @@ import (
 
 func terminal(f *os.File) bool { return isatty.IsTerminal(f.Fd()) }
 
-// newLogger returns the node's logger, whose level can be changed; the configuration is valid.
+// newLogger returns the node's logger, whose level can change. The configuration must be valid.
 func newLogger(cfg *config.Config, level *slog.LevelVar, w io.Writer, tty bool) *slog.Logger {
 	if l, err := cfg.Level(); err == nil {
 		level.Set(l)
@@ -30,7 +30,8 @@ func newLogger(cfg *config.Config, level *slog.LevelVar, w io.Writer, tty bool) 
 	}
 }
 
-// inSeconds turns durations into seconds, and has their keys say so: in JSON they would be numbers of nanoseconds.
+// inSeconds converts durations to seconds and marks their keys with the unit; in JSON they would be
+// numbers of nanoseconds.
 func inSeconds(_ []string, a slog.Attr) slog.Attr {
 	if a.Value.Kind() != slog.KindDuration {
 		return a

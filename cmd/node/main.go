@@ -1,4 +1,4 @@
-// Command quorate is a node of a cluster, and what is done on its host.
+// Command quorate runs a node of a cluster, and administers it on its host.
 //
 //	quorate node --config node.yaml    run a node until SIGTERM, which drains it first
 //	quorate drain                      move leadership off the node on this host
@@ -28,12 +28,14 @@ import (
 	"github.com/quorate/quorate/cmd/node/serve"
 )
 
-// gcPercent is used unless GOGC says otherwise: a broker's heap is small beside what it
-// moves, and half as many collections cost half the CPU.
+// gcPercent applies unless GOGC is set. A broker's heap is small compared with its traffic, and
+// half as many collections cost half the CPU.
 const gcPercent = 200
 
 func main() { os.Exit(run()) }
 
+// run runs the command line and returns the exit code. The first signal asks for an orderly stop,
+// the second ends the process.
 func run() int {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
@@ -48,11 +50,13 @@ func run() int {
 	return 0
 }
 
+// newCommand makes the root command. It refuses words that are no command, with the nearest one as
+// a hint, where cobra would print its help and succeed.
 func newCommand() *cobra.Command {
 	root := &cobra.Command{
 		Use:           "quorate",
 		Version:       quorate.About("quorate"),
-		Short:         "Run a node of a Quorate cluster, and look after it",
+		Short:         "Run a node of a Quorate cluster, and administer it",
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
@@ -76,21 +80,21 @@ func newCommand() *cobra.Command {
 	return root
 }
 
-// loadSettings reads the settings and checks the files that they name. All faults come back at once.
+// loadSettings reads the settings and checks the files in them. It returns all faults at once.
 func loadSettings(file string, flags *pflag.FlagSet) (*config.Config, error) {
 	cfg, err := config.Load(file, os.Environ(), flags)
-	if cfg != nil { // the settings could be read
+	if cfg != nil { // continue only if the settings could be read
 		err = errors.Join(err, cfg.CheckFiles())
 	}
 	return cfg, err
 }
 
-// newNode runs a node.
+// newNode makes `quorate node`, which runs a node.
 func newNode() *cobra.Command {
 	var file string
 	cmd := &cobra.Command{
 		Use:   "node",
-		Short: "Run a node until SIGTERM, which drains it first; SIGHUP has it read settings and certificates anew",
+		Short: "Run a node until SIGTERM, which drains it first; SIGHUP makes it reload settings and certificates",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			anew := serve.Anew{Level: &slog.LevelVar{}, Load: func() (*config.Config, error) { return loadSettings(file, cmd.Flags()) }}
@@ -107,7 +111,7 @@ func newNode() *cobra.Command {
 			}
 			log := newLogger(cfg, anew.Level, os.Stderr, terminal(os.Stderr))
 			for _, f := range config.SecretFlags(cmd.Flags()) {
-				log.Warn("every user of this host may see a secret of a flag in the list of processes", "setting", f.Setting, "use", f.Instead)
+				log.Warn("every user of this host can see the secret in a flag in the list of processes", "setting", f.Setting, "use", f.Instead)
 			}
 			return serve.Run(cmd.Context(), cfg, quorate.Version(), log, anew)
 		},

@@ -18,7 +18,7 @@ import (
 	"github.com/quorate/quorate/id"
 )
 
-// recoverFlags are those of quorate recover.
+// recoverFlags are the flags of quorate recover.
 type recoverFlags struct {
 	file       string
 	lost       []string
@@ -27,13 +27,14 @@ type recoverFlags struct {
 	acceptLoss string
 }
 
-// newRecover gives up nodes that are lost for good, on one that is left and stopped.
+// newRecover makes `quorate recover`, which gives up nodes that are lost for good. It runs on a
+// remaining node that is stopped.
 func newRecover() *cobra.Command {
 	var f recoverFlags
 	cmd := &cobra.Command{
 		Use:   "recover",
-		Short: "Go on without nodes that are lost for good, although they were the majority",
-		Long: `Go on without nodes that are lost for good, although they were the majority.
+		Short: "Continue without nodes that are lost for good, although they were the majority",
+		Long: `Continue without nodes that are lost for good, although they were the majority.
 
 Run it on each node that is left, while it is stopped. Without --accept-loss it changes
 nothing and prints what would be lost. With several nodes left, run it on each with
@@ -44,13 +45,15 @@ nothing and prints what would be lost. With several nodes left, run it on each w
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd.OutOrStdout()) },
 	}
 	cmd.Flags().StringVarP(&f.file, "config", "c", "", "YAML file of the node")
-	cmd.Flags().StringSliceVar(&f.lost, "lost", nil, "id of a node that never comes back; repeatable")
-	cmd.Flags().StringSliceVar(&f.survivors, "survivor", nil, "report of another node that is left; repeatable")
+	cmd.Flags().StringSliceVar(&f.lost, "lost", nil, "id of a node that will never come back; repeatable")
+	cmd.Flags().StringSliceVar(&f.survivors, "survivor", nil, "report of another remaining node; repeatable")
 	cmd.Flags().StringVar(&f.report, "report", "", "write this node's report to a file")
-	cmd.Flags().StringVar(&f.acceptLoss, "accept-loss", "", "the ids of all lost nodes once more, with commas: do it")
+	cmd.Flags().StringVar(&f.acceptLoss, "accept-loss", "", "the ids of all lost nodes again, separated by commas: carry the plan out")
 	return cmd
 }
 
+// run opens the data directory, which fails while the node runs, and does what the flags ask for.
+// It changes nothing without --accept-loss.
 func (f *recoverFlags) run(out io.Writer) error {
 	if len(f.lost) == 0 && f.report == "" {
 		return errors.New("name the nodes that are lost for good with --lost, or write a report with --report")
@@ -75,7 +78,7 @@ func (f *recoverFlags) run(out io.Writer) error {
 	return errors.Join(f.act(out, r), r.Close())
 }
 
-// act writes the report, prints the plan, and carries it out if that is accepted.
+// act writes the report, prints the plan, and carries it out if the loss is accepted.
 func (f *recoverFlags) act(out io.Writer, r *recovery.Recovery) error {
 	if f.report != "" {
 		text, err := json.MarshalIndent(r.Report, "", "  ")
@@ -87,7 +90,7 @@ func (f *recoverFlags) act(out io.Writer, r *recovery.Recovery) error {
 		}
 	}
 	if len(f.lost) == 0 {
-		_, err := fmt.Fprintf(out, "report of node %s written to %s: give it to quorate recover on the other nodes that are left\n", r.Report.Node, f.report)
+		_, err := fmt.Fprintf(out, "report of node %s written to %s: give it to quorate recover on the other remaining nodes\n", r.Report.Node, f.report)
 		return err
 	}
 	if err := printRecovery(out, r); err != nil {
@@ -105,10 +108,11 @@ func (f *recoverFlags) act(out io.Writer, r *recovery.Recovery) error {
 	if err := r.Run(); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(out, "\nDone. Start node %s; the lost nodes' ids never come back, new nodes need others.\n", r.Report.Node)
+	_, err := fmt.Fprintf(out, "\nDone. Start node %s. The ids of the lost nodes cannot be used again; new nodes need other ids.\n", r.Report.Node)
 	return err
 }
 
+// readReports reads the reports of other survivors, by which the newest data is found.
 func readReports(files []string) (all []recovery.Report, err error) {
 	for _, name := range files {
 		text, err := os.ReadFile(name)
@@ -124,10 +128,10 @@ func readReports(files []string) (all []recovery.Report, err error) {
 	return all, nil
 }
 
-// printRecovery says what is lost.
+// printRecovery prints what would be lost.
 func printRecovery(out io.Writer, r *recovery.Recovery) error {
 	t := tabwriter.NewWriter(out, 0, 4, 2, ' ', 0)
-	row := func(cells ...string) { _, _ = fmt.Fprintln(t, strings.Join(cells, "\t")) } // Flush has the error
+	row := func(cells ...string) { _, _ = fmt.Fprintln(t, strings.Join(cells, "\t")) } // Flush returns the error
 	row("GROUP", "LOST", "LEFT: LAST TERM/ENTRY", "WHAT HAPPENS")
 	whole, again := 0, 0
 	for i := range r.Groups {
@@ -160,6 +164,7 @@ func printRecovery(out io.Writer, r *recovery.Recovery) error {
 	return err
 }
 
+// join joins node ids with commas.
 func join(ids []id.NodeID) string {
 	out := make([]string, len(ids))
 	for i, n := range ids {

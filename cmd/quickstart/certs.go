@@ -15,7 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/quorate/quorate/cluster/transport"
+	"github.com/quorate/quorate/cluster/certificate"
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/internal/authority"
 )
@@ -32,7 +32,7 @@ const (
 	pairCert, pairKey           = "tls.crt", "tls.key"
 )
 
-// certsConfig says which certificates are made.
+// certsConfig describes which certificates to make.
 type certsConfig struct {
 	dir, cluster          string
 	nodes, clients, hosts []string
@@ -43,15 +43,15 @@ func newCerts() *cobra.Command {
 	var c certsConfig
 	cmd := &cobra.Command{
 		Use:   "certs",
-		Short: "Make a small certificate authority and certificates from it, for trying TLS out",
-		Long: "Make a small certificate authority and certificates from it, for trying TLS out.\n\n" +
-			"DIR/ca.crt and DIR/ca.key are the authority, which is used again if it is there. Every node and client gets\n" +
-			"a directory of its name with tls.crt, tls.key and ca.crt. All are valid for a year. Nothing is overwritten.",
+		Short: "Create a small certificate authority and certificates from it, for trying out TLS",
+		Long: "Create a small certificate authority and certificates from it, for trying out TLS.\n\n" +
+			"DIR/ca.crt and DIR/ca.key are the authority, which is reused if it exists. Every node and client gets\n" +
+			"a directory of its own with tls.crt, tls.key and ca.crt. All are valid for a year. Nothing is overwritten.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return makeCerts(&c, time.Now(), cmd.OutOrStdout()) },
 	}
 	f := cmd.Flags()
-	f.StringVar(&c.dir, "dir", "", "directory for the files; needed")
+	f.StringVar(&c.dir, "dir", "", "directory for the files; required")
 	f.StringVar(&c.cluster, "cluster", "quorate", "name of the cluster, as in cluster.name")
 	f.StringSliceVar(&c.nodes, "node", nil, "node id, as in node_id; repeatable")
 	f.StringSliceVar(&c.clients, "client", nil, "name of a client that gets a certificate; repeatable")
@@ -66,27 +66,29 @@ func (c *certsConfig) validate() error {
 		errs = append(errs, errors.New("--dir is empty: name a directory for the files"))
 	}
 	if len(c.nodes)+len(c.clients) == 0 {
-		errs = append(errs, errors.New("no --node and no --client: say for whom, for example --node n1 --node n2 --node n3"))
+		errs = append(errs, errors.New("no --node and no --client: name at least one, for example --node n1 --node n2 --node n3"))
 	}
-	if err := transport.CheckClusterName(c.cluster); err != nil {
+	if err := certificate.CheckClusterName(c.cluster); err != nil {
 		errs = append(errs, fmt.Errorf("--cluster: %w", err))
 	}
 	seen := map[string]bool{}
 	for _, name := range append(append([]string{}, c.nodes...), c.clients...) {
 		if name == "" || name == "." || name == ".." || strings.ContainsAny(name, "/\\ \t\n") || strings.HasPrefix(name, "ca.") {
-			errs = append(errs, fmt.Errorf("name %q cannot be that of a directory and a node: use one without spaces and slashes", name))
+			errs = append(errs, fmt.Errorf("name %q cannot be a directory and a node id: use one without spaces and slashes", name))
 		}
 		if seen[name] {
 			errs = append(errs, fmt.Errorf("name %q is given twice: names of nodes and clients must differ", name))
 		}
 		seen[name] = true
 		if _, err := os.Lstat(filepath.Join(c.dir, name)); !errors.Is(err, fs.ErrNotExist) {
-			errs = append(errs, fmt.Errorf("%s is there already: remove it, or choose another --dir", filepath.Join(c.dir, name)))
+			errs = append(errs, fmt.Errorf("%s exists already: remove it, or choose another --dir", filepath.Join(c.dir, name)))
 		}
 	}
 	return errors.Join(errs...)
 }
 
+// makeCerts makes an authority, or takes the one that is there, and a certificate for each node and
+// client. Nodes get loopback names too, for trying out on one machine.
 func makeCerts(c *certsConfig, now time.Time, out io.Writer) error {
 	if err := c.validate(); err != nil {
 		return err
@@ -100,7 +102,7 @@ func makeCerts(c *certsConfig, now time.Time, out io.Writer) error {
 	}
 	for _, n := range c.nodes {
 		r := authority.Request{
-			CommonName: n, URIs: []*url.URL{transport.CertificateName(c.cluster, id.NodeID(n))},
+			CommonName: n, URIs: []*url.URL{certificate.Name(c.cluster, id.NodeID(n))},
 			Usages:    []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth, x509.ExtKeyUsageServerAuth},
 			NotBefore: now.Add(-clockSkew), NotAfter: now.Add(certificateLife),
 		}
@@ -127,13 +129,12 @@ func makeCerts(c *certsConfig, now time.Time, out io.Writer) error {
 	return nil
 }
 
-// hostName reports whether a name can stand in a certificate as a host's; a node id need
-// not.
+// hostName reports whether a certificate can hold a name as a host name; a node id need not be one.
 func hostName(s string) bool {
 	return !strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r > '~' })
 }
 
-// authority loads what an earlier run made, or makes it.
+// authority loads the authority of an earlier run, or makes one.
 func (c *certsConfig) authority(now time.Time, out io.Writer) (*authority.Authority, error) {
 	cert, key := filepath.Join(c.dir, authorityCert), filepath.Join(c.dir, authorityKey)
 	var pair authority.Pair
@@ -161,6 +162,8 @@ func (c *certsConfig) authority(now time.Time, out io.Writer) (*authority.Author
 	return ca, err
 }
 
+// issue writes a certificate with its key and the authority into a directory of its own. os.Mkdir
+// fails if it exists: keys are never overwritten.
 func (c *certsConfig) issue(ca *authority.Authority, name string, r authority.Request, out io.Writer) error {
 	pair, err := ca.Issue(r)
 	if err != nil {
@@ -180,7 +183,7 @@ func (c *certsConfig) issue(ca *authority.Authority, name string, r authority.Re
 	return err
 }
 
-// writeNew writes a file that must not be there yet.
+// writeNew writes a file that must not exist yet.
 func writeNew(name string, text []byte) error {
 	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, certFileMode)
 	if err != nil {

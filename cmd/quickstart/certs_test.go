@@ -40,7 +40,7 @@ func TestCerts(t *testing.T) {
 	}
 	err = makeCerts(&certsConfig{dir: dir, cluster: "a b", nodes: []string{"n1", "n9", "n9", "a/b"}}, time.Now(), &out)
 	for _, want := range []string{
-		filepath.Join(dir, "n1") + " is there already", `"n9" is given twice`, `name "a/b" cannot be`, `--cluster: cluster name "a b"`,
+		filepath.Join(dir, "n1") + " exists already", `"n9" is given twice`, `name "a/b" cannot be`, `--cluster: cluster name "a b"`,
 	} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error lacks %q:\n%v", want, err)

@@ -15,7 +15,7 @@ import (
 const (
 	minTTL, maxTTL = 200 * time.Millisecond, 4 * time.Second
 	maxLateness    = time.Second // p99; the aim is far below
-	poisonLimit    = 3           // failed deliveries that a message may have
+	poisonLimit    = 3           // failed deliveries allowed for a message
 )
 
 // expire publishes with TTLs in mixed order; every message must reach the delay target
@@ -127,7 +127,7 @@ func (s *show) poison(ctx context.Context) error {
 				err = d.Requeue(true)
 			}
 			if err != nil {
-				return // stop, or the dead letters that are missing then tell
+				return // stop waiting; missing dead letters are reported next
 			}
 		}
 	}()
@@ -146,7 +146,7 @@ func (s *show) poison(ctx context.Context) error {
 	return nil
 }
 
-// takeDead takes one dead letter and looks at its death.
+// takeDead takes one dead letter and checks its death.
 func (s *show) takeDead(ctx context.Context, queue, from, reason string) error {
 	var taken *client.Taken
 	err := s.wait(ctx, nil, func() (bool, error) {

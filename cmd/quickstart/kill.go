@@ -8,6 +8,9 @@ import (
 	"time"
 
 	"github.com/quorate/quorate/chaos"
+	"github.com/quorate/quorate/chaos/check"
+	"github.com/quorate/quorate/chaos/history"
+	"github.com/quorate/quorate/chaos/workload"
 	"github.com/quorate/quorate/client"
 )
 
@@ -33,18 +36,18 @@ func (s *show) kill(ctx context.Context) error {
 		return err
 	}
 	defer steady.Close()
-	moving, err := client.Dial(ctx, client.Config{Addresses: []string{leader.Client}}) // learns the others
+	moving, err := client.Dial(ctx, client.Config{Addresses: []string{leader.Client}}) // the client learns the other addresses
 	if err != nil {
 		return err
 	}
 	defer moving.Close()
-	s.say("   node %s leads the queue; one publisher is connected to it, another to a node that will survive", leader.ID)
+	s.say("   node %s leads the queue; one publisher is connected to it, another one to a node that will survive", leader.ID)
 
-	history := chaos.NewHistory()
+	record := history.New()
 	consuming, stopConsuming := context.WithCancel(ctx)
 	defer stopConsuming()
 	ended := make(chan error, 1)
-	consumer := &chaos.Consumer{Client: steady, History: history, Queue: "survivor", As: chaos.MainQueue, Prefetch: prefetch}
+	consumer := &workload.Consumer{Client: steady, History: record, Queue: "survivor", Prefetch: prefetch}
 	go func() { ended <- consumer.Run(consuming) }()
 
 	publishing, stopPublishing := context.WithTimeout(ctx, beforeKill+afterKill)
@@ -52,13 +55,13 @@ func (s *show) kill(ctx context.Context) error {
 	var publishers sync.WaitGroup
 	errs := make([]error, 3)
 	for i, c := range []*client.Client{steady, moving} {
-		p := &chaos.Publisher{Client: c, History: history, Number: i + 1, Queue: "survivor", Size: bodyBytes, Rate: killRate}
+		p := &workload.Publisher{Client: c, History: record, Class: killClasses()[i], Queue: "survivor", Size: bodyBytes, Rate: killRate}
 		publishers.Go(func() { errs[i] = p.Run(publishing, answerTimeout) })
 	}
 	if !waitFor(ctx, beforeKill) {
 		return ctx.Err()
 	}
-	history.Add(chaos.Event{Kind: chaos.Fault, Node: leader.ID, Note: "kill of leader"})
+	record.Add(history.Event{Kind: history.Fault, Nodes: []string{leader.ID}, Note: "kill of leader"})
 	errs[2] = leader.Kill()
 	s.say("   SIGKILL to node %s while both publish", leader.ID)
 	publishers.Wait()
@@ -75,23 +78,28 @@ func (s *show) kill(ctx context.Context) error {
 	if err := <-ended; err != nil {
 		return err
 	}
-	history.Add(chaos.Event{Kind: chaos.Drained, Queue: chaos.MainQueue})
-	if err := s.judge(history, 0); err != nil {
+	record.Add(history.Event{Kind: history.Drained, Queue: "survivor"})
+	if err := s.judge(record, 0); err != nil {
 		return err
 	}
-	return errors.Join(s.recoveries(history), s.bringBack(ctx, leader))
+	return errors.Join(s.recoveries(record), s.bringBack(ctx, leader))
+}
+
+// killClasses returns the classes of the publishers, in the order of their clients.
+func killClasses() [2]string {
+	return [2]string{"publisher on a surviving node", "publisher on the killed node"}
 }
 
 // recoveries reports the time to the first confirm after the kill for each publisher.
-func (s *show) recoveries(history *chaos.History) error {
-	for number, who := range []string{"publisher on a surviving node", "publisher on the killed node"} {
-		var own []chaos.Event
-		for _, e := range history.Events() {
-			if e.Publisher == number+1 || e.Kind == chaos.Fault {
+func (s *show) recoveries(record *history.History) error {
+	for _, who := range killClasses() {
+		var own []history.Event
+		for _, e := range record.Events() {
+			if e.Client == who || e.Kind == history.Fault {
 				own = append(own, e)
 			}
 		}
-		r := chaos.Check(own)
+		r := check.Check(own)
 		if len(r.Recoveries) != 1 || r.Recoveries[0].Confirm < 0 {
 			return fmt.Errorf("%s got no confirm after the kill", who)
 		}
@@ -103,7 +111,7 @@ func (s *show) recoveries(history *chaos.History) error {
 	return nil
 }
 
-// bringBack starts the killed node again: it catches up by itself.
+// bringBack restarts the killed node, which catches up by itself.
 func (s *show) bringBack(ctx context.Context, n *chaos.Node) error {
 	begin := time.Now()
 	if err := n.Start(); err != nil {
@@ -118,6 +126,7 @@ func (s *show) bringBack(ctx context.Context, n *chaos.Node) error {
 	return nil
 }
 
+// waitFor waits; false: ctx ended first.
 func waitFor(ctx context.Context, d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()

@@ -1,6 +1,6 @@
 // Command quickstart shows the whole idea on one machine: three node processes, real clients, dead
-// letters, expiry, poison messages, recipes made of these, and the kill of a leader. It says what
-// happens in plain words, checks every promise it shows, and ends with a table of figures.
+// letters, expiry, poison messages, recipes made of these, and the kill of a leader. It describes
+// each step in plain words, checks every promise that it shows, and ends with a table of figures.
 //
 //	quickstart [--keep]          three nodes on loopback show the whole idea
 //	quickstart certs --dir DIR   make certificates for trying TLS out
@@ -24,6 +24,7 @@ import (
 
 func main() { os.Exit(run()) }
 
+// run runs the command line. The first signal ends the show in order, the second the process.
 func run() int {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
@@ -38,6 +39,7 @@ func run() int {
 	return 0
 }
 
+// newCommand makes the command line; the program of the nodes is looked for beside this one.
 func newCommand() *cobra.Command {
 	var cfg showConfig
 	root := &cobra.Command{
@@ -56,7 +58,7 @@ func newCommand() *cobra.Command {
 				cfg.Binary = filepath.Join(filepath.Dir(self), "quorate")
 			}
 			if _, err := os.Stat(cfg.Binary); err != nil {
-				return fmt.Errorf("the nodes' program is not there: %w: name it with --node", err)
+				return fmt.Errorf("the nodes' program does not exist: %w: name it with --node", err)
 			}
 			cfg.Out, cfg.TTY = os.Stdout, isatty.IsTerminal(os.Stdout.Fd())
 			return runShow(cmd.Context(), cfg)

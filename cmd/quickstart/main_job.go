@@ -7,7 +7,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/quorate/quorate/chaos"
+	"github.com/quorate/quorate/chaos/check"
+	"github.com/quorate/quorate/chaos/history"
+	"github.com/quorate/quorate/chaos/workload"
 	"github.com/quorate/quorate/client"
 )
 
@@ -19,11 +21,11 @@ const (
 
 // publishAndConsume is the main job: publish with confirms, then consume and ack.
 func (s *show) publishAndConsume(ctx context.Context) error {
-	history := chaos.NewHistory()
+	record := history.New()
 	bar := s.progress("confirmed", s.cfg.Messages)
 	begin := time.Now()
-	p := &chaos.Publisher{
-		Client: s.client, History: history, Number: 1, Queue: "orders", Size: bodyBytes,
+	p := &workload.Publisher{
+		Client: s.client, History: record, Queue: "orders", Size: bodyBytes,
 		Count: uint64(s.cfg.Messages), Progress: bar.step,
 	}
 	err := p.Run(ctx, answerTimeout)
@@ -36,13 +38,13 @@ func (s *show) publishAndConsume(ctx context.Context) error {
 	bar = s.progress("consumed and acked", s.cfg.Messages)
 	begin = time.Now()
 	see := func(*client.Delivery) error { bar.step(); return nil }
-	err = s.consumeAll(ctx, history, "orders", chaos.MainQueue, nil, see)
+	err = s.consumeAll(ctx, record, "orders", nil, see)
 	bar.end()
 	if err != nil {
 		return err
 	}
 	s.rate("consumed and acked", s.cfg.Messages, time.Since(begin))
-	return s.judge(history, s.cfg.Messages)
+	return s.judge(record, s.cfg.Messages)
 }
 
 func (s *show) rate(what string, messages int, took time.Duration) {
@@ -50,10 +52,10 @@ func (s *show) rate(what string, messages int, took time.Duration) {
 }
 
 // consumeAll consumes a queue until it holds nothing any more.
-func (s *show) consumeAll(ctx context.Context, h *chaos.History, queue, as string, discard func(chaos.Message) bool, see func(*client.Delivery) error) error {
+func (s *show) consumeAll(ctx context.Context, h *history.History, queue string, decide func(history.Message, *client.Delivery) history.Outcome, see func(*client.Delivery) error) error {
 	consuming, stop := context.WithCancel(ctx)
 	defer stop()
-	c := &chaos.Consumer{Client: s.client, History: h, Queue: queue, As: as, Prefetch: prefetch, Discard: discard, See: see}
+	c := &workload.Consumer{Client: s.client, History: h, Queue: queue, Prefetch: prefetch, Decide: decide, See: see}
 	ended := make(chan error, 1)
 	go func() { ended <- c.Run(consuming) }()
 	err := s.wait(ctx, ended, func() (bool, error) {
@@ -63,12 +65,12 @@ func (s *show) consumeAll(ctx context.Context, h *chaos.History, queue, as strin
 	stop()
 	if err == nil {
 		err = <-ended
-		h.Add(chaos.Event{Kind: chaos.Drained, Queue: as})
+		h.Add(history.Event{Kind: history.Drained, Queue: queue})
 	}
 	return err
 }
 
-// wait polls until the condition holds; an early end of ended is an error.
+// wait polls until the condition holds; it is an error if ended ends first.
 func (s *show) wait(ctx context.Context, ended <-chan error, holds func() (bool, error)) error {
 	tick := time.NewTicker(pollEvery)
 	defer tick.Stop()
@@ -87,26 +89,27 @@ func (s *show) wait(ctx context.Context, ended <-chan error, holds func() (bool,
 	}
 }
 
-// judge checks a history and that it holds so many confirmed messages.
-func (s *show) judge(h *chaos.History, confirmed int) error {
-	r := chaos.Check(h.Events())
-	if r.Verdict != chaos.Valid || (confirmed > 0 && r.Confirmed != confirmed) {
-		return fmt.Errorf("the clients saw what must not be: %s", r.String())
+// judge checks a history, and that it has the given number of confirmed messages.
+func (s *show) judge(h *history.History, confirmed int) error {
+	r := check.Check(h.Events())
+	if r.Verdict != check.Valid || (confirmed > 0 && r.Counts.Confirmed != confirmed) {
+		return fmt.Errorf("the clients saw a violation: %s", r.String())
 	}
-	s.say("   %s confirmed, %s delivered, lost 0, duplicates 0", thousands(r.Confirmed), thousands(r.Delivered))
+	s.say("   %s confirmed, %s delivered, lost 0, duplicates 0", thousands(r.Counts.Confirmed), thousands(r.Counts.Delivered-r.Counts.DeadLetters))
 	return nil
 }
 
 // reject publishes, discards and looks at every dead letter's deaths.
 func (s *show) reject(ctx context.Context) error {
-	history := chaos.NewHistory()
-	p := &chaos.Publisher{Client: s.client, History: history, Number: 1, Queue: "orders", Size: bodyBytes, Count: uint64(s.cfg.Rejected)}
+	record := history.New()
+	p := &workload.Publisher{Client: s.client, History: record, Queue: "orders", Size: bodyBytes, Count: uint64(s.cfg.Rejected)}
 	if err := p.Run(ctx, answerTimeout); err != nil {
 		return err
 	}
 	begin := time.Now()
-	all := func(chaos.Message) bool { return true }
-	if err := s.consumeAll(ctx, history, "orders", chaos.MainQueue, all, nil); err != nil {
+	record.Add(history.Event{Kind: history.Declared, Queue: "orders", Spec: &history.Queue{DeadTo: "orders.dead", DeliveryLimit: -1, Ordered: true}})
+	all := func(history.Message, *client.Delivery) history.Outcome { return history.Discard }
+	if err := s.consumeAll(ctx, record, "orders", all, nil); err != nil {
 		return err
 	}
 	var letters atomic.Int64
@@ -114,13 +117,13 @@ func (s *show) reject(ctx context.Context) error {
 		letters.Add(1)
 		return checkDeath(d, "orders", "rejected")
 	}
-	if err := s.consumeAll(ctx, history, "orders.dead", chaos.DeadQueue, nil, see); err != nil {
+	if err := s.consumeAll(ctx, record, "orders.dead", nil, see); err != nil {
 		return err
 	}
 	if n := int(letters.Load()); n != s.cfg.Rejected {
 		return fmt.Errorf("%d dead letters arrived, want %d", n, s.cfg.Rejected)
 	}
-	if err := s.judge(history, s.cfg.Rejected); err != nil {
+	if err := s.judge(record, s.cfg.Rejected); err != nil {
 		return err
 	}
 	s.say("   each is in orders.dead once, with its death: queue orders, reason rejected, count 1")
@@ -128,6 +131,7 @@ func (s *show) reject(ctx context.Context) error {
 	return nil
 }
 
+// checkDeath checks that a dead letter died once, in that queue and for that reason.
 func checkDeath(d *client.Delivery, queue, reason string) error {
 	if len(d.Deaths) != 1 || d.Deaths[0].Queue != queue || d.Deaths[0].Reason != reason || d.Deaths[0].Count != 1 {
 		return fmt.Errorf("a dead letter has deaths %+v, want one of queue %q, reason %s, count 1", d.Deaths, queue, reason)

@@ -7,7 +7,7 @@ import (
 	"github.com/vbauerster/mpb/v8/decor"
 )
 
-// progress shows how far a long part is: a bar on a terminal, else a line at every tenth.
+// progress shows how far a long step is: a bar on a terminal, otherwise a line at every tenth.
 type progress struct {
 	s     *show
 	name  string
@@ -19,6 +19,7 @@ type progress struct {
 
 const tenths = 10
 
+// progress begins a bar on a terminal; elsewhere there are lines.
 func (s *show) progress(name string, total int) *progress {
 	p := &progress{s: s, name: name, total: int64(total)}
 	if s.cfg.TTY {

@@ -15,7 +15,7 @@ import (
 	"github.com/quorate/quorate/examples/recipes"
 )
 
-// showConfig says how large the show is. Zero values are the defaults.
+// showConfig is the size of the show. Zero values are the defaults.
 type showConfig struct {
 	Binary string // the node's program; required
 	Dir    string // for the nodes; "": a new temporary one, removed when all went well
@@ -25,8 +25,8 @@ type showConfig struct {
 
 	Messages int // published with confirms, consumed and acked; 0: 100,000
 	Rejected int // discarded by the consumer; 0: 1,000
-	Expiring int // with mixed TTLs; 0: 500
-	Poison   int // that no consumer can handle; 0: 20
+	Expiring int // messages with mixed TTLs; 0: 500
+	Poison   int // messages that no consumer can handle; 0: 20
 }
 
 const (
@@ -38,6 +38,7 @@ const (
 	bodyBytes    = 1024
 )
 
+// withDefaults fills in the numbers of messages that are 0.
 func (c showConfig) withDefaults() showConfig {
 	for field, value := range map[*int]int{&c.Messages: 100_000, &c.Rejected: 1000, &c.Expiring: 500, &c.Poison: 20} {
 		if *field == 0 {
@@ -47,7 +48,7 @@ func (c showConfig) withDefaults() showConfig {
 	return c
 }
 
-// show is one run; one goroutine walks through it.
+// show is one run; one goroutine owns it.
 type show struct {
 	cfg     showConfig
 	dir     string
@@ -59,8 +60,8 @@ type show struct {
 // figure is a row of the closing table.
 type figure struct{ name, value string }
 
-// runShow goes through all steps. The last line that it writes is "quickstart: ok", or what
-// failed, which it also returns.
+// runShow runs all steps. The last line that it writes is "quickstart: ok", or the error that it
+// also returns.
 func runShow(ctx context.Context, cfg showConfig) error {
 	s := &show{cfg: cfg.withDefaults(), dir: cfg.Dir}
 	err := s.run(ctx)
@@ -87,6 +88,7 @@ func runShow(ctx context.Context, cfg showConfig) error {
 	return nil
 }
 
+// nodes returns the nodes; none before the cluster was made.
 func (s *show) nodes() []*chaos.Node {
 	if s.cluster == nil {
 		return nil
@@ -94,6 +96,8 @@ func (s *show) nodes() []*chaos.Node {
 	return s.cluster.Nodes
 }
 
+// run plays all steps, each within stepTimeout. With Keep the cluster stays, but not after an
+// error.
 func (s *show) run(ctx context.Context) (err error) {
 	defer func() {
 		if s.cluster != nil && (err != nil || !s.cfg.Keep) {
@@ -130,11 +134,11 @@ func (s *show) run(ctx context.Context) (err error) {
 	return nil
 }
 
-// shown are the recipes of the guide to dead-lettering that the show has; each checks that every
+// shown are the recipes of the dead-lettering guide that the show includes; each checks that every
 // message arrived once.
 var shown = []string{"ladder", "backoff", "redrive", "pipeline"} //nolint:gochecknoglobals // a constant in all but name
 
-// start runs the cluster and declares what the show needs.
+// start starts the cluster and declares what the show needs.
 func (s *show) start(ctx context.Context) (err error) {
 	if s.dir == "" {
 		if s.dir, err = os.MkdirTemp("", "quorate-quickstart-"); err != nil {
@@ -181,7 +185,7 @@ func (s *show) start(ctx context.Context) (err error) {
 	return nil
 }
 
-// deadLetters returns arguments of a queue whose dead letters go to target, at least once.
+// deadLetters returns the arguments of a queue whose dead letters go to target, at least once.
 func deadLetters(target string, more client.Table) client.Table {
 	t := client.Table{
 		"x-dead-letter-exchange": "", "x-dead-letter-routing-key": target,
@@ -193,6 +197,7 @@ func deadLetters(target string, more client.Table) client.Table {
 	return t
 }
 
+// stop stops the nodes in order, or kills them after a failure, when an orderly stop could hang.
 func (s *show) stop(failed bool) error {
 	if s.client != nil {
 		s.client.Close()
@@ -207,7 +212,7 @@ func (s *show) stop(failed bool) error {
 	return s.cluster.Stop(ctx)
 }
 
-// howTo prints how to talk to the cluster.
+// howTo prints how to use the cluster.
 func (s *show) howTo() {
 	address := s.cluster.Nodes[0].Client
 	s.say("\nThe cluster keeps running until Ctrl-C; its files are in %s. In another terminal:\n", s.dir)
@@ -231,11 +236,12 @@ func (s *show) keep(ctx context.Context) error {
 // say writes a line; a reader that has gone away does not end the show.
 func (s *show) say(format string, args ...any) { _, _ = fmt.Fprintf(s.cfg.Out, format+"\n", args...) }
 
-// sayMore writes a line about what a step has shown.
+// sayMore writes a line about the result of a step.
 func (s *show) sayMore(format string, args ...any) { s.say("   "+format, args...) }
 
 func (s *show) figure(name, value string) { s.figures = append(s.figures, figure{name, value}) }
 
+// table prints the figures, aligned.
 func (s *show) table() {
 	width := 0
 	for _, f := range s.figures {

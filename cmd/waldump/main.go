@@ -3,8 +3,8 @@
 //
 //	waldump [-json] [-records] [-data] [-group n] directory [segment ...]
 //
-// The exit status is 0 if everything is intact, 1 if something is damaged or cannot be
-// read, and 2 if it was called wrongly. It changes nothing.
+// The exit status is 0 if everything is intact, 1 if something is damaged or cannot be read, and 2
+// for wrong usage. It changes nothing.
 package main
 
 import (
@@ -34,6 +34,7 @@ type options struct {
 	group               uint64 // 0 is all
 }
 
+// run dumps the log and returns the exit status. It goes on behind damage, which it counts.
 func run(args []string, out, errOut io.Writer) int {
 	var o options
 	flags := flag.NewFlagSet("waldump", flag.ContinueOnError)
@@ -74,7 +75,7 @@ func run(args []string, out, errOut io.Writer) int {
 	return statusOK
 }
 
-// dump gathers what the segments say of each group.
+// dump gathers what the segments hold about each group.
 type dump struct {
 	o       options
 	out     printer
@@ -93,6 +94,7 @@ type groupInfo struct {
 	State    *wal.StateInfo `json:"state"`   // the newest; nil if none was read
 }
 
+// newDump picks the printer by the flags.
 func newDump(o options, out io.Writer) *dump {
 	d := &dump{o: o, groups: map[id.GroupID]*groupInfo{}}
 	if o.json {
@@ -130,6 +132,7 @@ func (d *dump) directory(path string, names []string) error {
 	return nil
 }
 
+// segment reads one segment record by record, so a large log needs little memory.
 func (d *dump) segment(dir vfs.Dir, name string) error {
 	groups := map[id.GroupID]struct{}{}
 	info, err := wal.Inspect(dir, name, func(r wal.Record) error {
@@ -150,6 +153,8 @@ func (d *dump) segment(dir vfs.Dir, name string) error {
 	return d.out.segment(&info, len(groups))
 }
 
+// count adds a record to its group. The newest state counts; one after a deletion means that the
+// group was made again.
 func (d *dump) count(r *wal.Record) {
 	g := d.groups[r.Group]
 	if g == nil {

@@ -27,12 +27,14 @@ type table struct {
 	rows *tabwriter.Writer // of segments; they are shown behind the records
 }
 
+// newTable begins the table of segments; its columns are aligned when finish writes it.
 func newTable(out io.Writer, o options) *table {
 	t := &table{out: out, o: o, rows: tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)}
 	_, _ = fmt.Fprintln(t.rows, "segment\tbytes\tend\trecords\tgroups\tstate")
 	return t
 }
 
+// record prints a record as a line at once, before all tables.
 func (t *table) record(segment string, r *wal.Record) error {
 	_, err := fmt.Fprintf(t.out, "%s %10d %8d  %-8s %s", segment, r.Offset, r.Bytes, r.Kind, r.Group)
 	if err != nil {
@@ -59,6 +61,7 @@ func (t *table) record(segment string, r *wal.Record) error {
 	return err
 }
 
+// bounds prints the first and last index of a log, or where an empty one begins.
 func bounds(s *wal.StateInfo) string {
 	if s.Last < s.First {
 		return fmt.Sprintf("empty at %d", s.First)
@@ -66,6 +69,7 @@ func bounds(s *wal.StateInfo) string {
 	return fmt.Sprintf("%d..%d", s.First, s.Last)
 }
 
+// voteOf prints a group's last vote.
 func voteOf(s *wal.StateInfo) string {
 	if s.VoteFor == "" {
 		return "none"
@@ -73,6 +77,7 @@ func voteOf(s *wal.StateInfo) string {
 	return fmt.Sprintf("%s in term %d", s.VoteFor, s.VoteTerm)
 }
 
+// segment adds a row, with the damage below it.
 func (t *table) segment(info *wal.SegmentInfo, groups int) error {
 	state := "sealed"
 	if !info.Sealed {
@@ -90,6 +95,7 @@ func (t *table) segment(info *wal.SegmentInfo, groups int) error {
 	return err
 }
 
+// finish writes the table of segments and then that of groups.
 func (t *table) finish(d *dump) error {
 	if d.o.records {
 		if _, err := fmt.Fprintln(t.out); err != nil {
@@ -125,6 +131,7 @@ type lines struct {
 
 func newJSON(out io.Writer, o options) *lines { return &lines{json.NewEncoder(out), o} }
 
+// jsonRecord is a record on a line of its own.
 type jsonRecord struct {
 	What       string         `json:"what"` // record
 	Segment    string         `json:"segment"`
@@ -142,6 +149,7 @@ type jsonRecord struct {
 	Keep       *wal.KeepInfo  `json:"keep,omitempty"`
 }
 
+// record leaves out the fields that the kind of record does not have.
 func (l *lines) record(segment string, r *wal.Record) error {
 	j := jsonRecord{
 		What: "record", Segment: segment, Offset: r.Offset, Bytes: r.Bytes, Kind: r.Kind.String(), Group: uint64(r.Group),
@@ -160,11 +168,13 @@ func (l *lines) record(segment string, r *wal.Record) error {
 	return l.out.Encode(j)
 }
 
+// jsonDamage is a place of a segment that cannot be read.
 type jsonDamage struct {
 	Offset int64  `json:"offset"`
 	Reason string `json:"reason"`
 }
 
+// jsonSegment is a segment on a line of its own.
 type jsonSegment struct {
 	What    string       `json:"what"` // segment
 	Name    string       `json:"name"`
@@ -176,6 +186,7 @@ type jsonSegment struct {
 	Damage  []jsonDamage `json:"damage"`
 }
 
+// segment prints a segment; damage is [] where there is none.
 func (l *lines) segment(info *wal.SegmentInfo, groups int) error {
 	j := jsonSegment{
 		What: "segment", Name: info.Name, Bytes: info.Bytes, End: info.End, Records: info.Records,
@@ -187,11 +198,13 @@ func (l *lines) segment(info *wal.SegmentInfo, groups int) error {
 	return l.out.Encode(j)
 }
 
+// jsonGroup is a group on a line of its own, with its counts over all segments that were read.
 type jsonGroup struct {
 	What string `json:"what"` // group
 	*groupInfo
 }
 
+// finish prints the groups, sorted by their number.
 func (l *lines) finish(d *dump) error {
 	for _, group := range slices.Sorted(maps.Keys(d.groups)) {
 		if err := l.out.Encode(jsonGroup{"group", d.groups[group]}); err != nil {

@@ -18,6 +18,7 @@ import (
 	"github.com/quorate/quorate/conformance"
 )
 
+// main ends with 2 if the run itself failed, and with 1 if a scenario did.
 func main() {
 	o := conformance.Options{Out: os.Stdout}
 	clients := flag.String("clients", "", "which clients, with commas between them; empty: all")

@@ -96,6 +96,7 @@ type imageConfig struct {
 	RootFS       rootFS    `json:"rootfs"`
 }
 
+// runConfig is what a runtime does with the image, in the members of the OCI image specification.
 type runConfig struct {
 	User         string              `json:"User"`
 	ExposedPorts map[string]struct{} `json:"ExposedPorts"`
@@ -106,6 +107,7 @@ type runConfig struct {
 	Labels       map[string]string   `json:"Labels"`
 }
 
+// rootFS lists the layers by the digests of their uncompressed bytes.
 type rootFS struct {
 	Type    string   `json:"type"`
 	DiffIDs []string `json:"diff_ids"`
@@ -168,6 +170,8 @@ func Write(w io.Writer, c Config) (string, error) {
 	})
 }
 
+// configOf returns the configuration of the image. It has no build time: equal binaries give equal
+// bytes and the same digest.
 func configOf(c Config, arch, diffID string) imageConfig {
 	labels := map[string]string{
 		"org.opencontainers.image.title":    "quorate",

@@ -12,6 +12,7 @@ import (
 	"os"
 )
 
+// main ends with 1 on any error.
 func main() {
 	if err := run(os.Args[1:]); err != nil {
 		fmt.Fprintf(os.Stderr, "image: %v\n", err)
@@ -19,6 +20,8 @@ func main() {
 	}
 }
 
+// run packs the image to the file of -out and prints the name and digest under which a registry
+// will have it.
 func run(args []string) error {
 	var c Config
 	flags := flag.NewFlagSet("image", flag.ContinueOnError)

@@ -34,6 +34,7 @@ func filesOf(dir string) ([]file, error) {
 	return out, nil
 }
 
+// sumOf returns the SHA-256 of a file in hexadecimal, reading it piece by piece.
 func sumOf(path string) (string, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -63,6 +64,7 @@ type binary struct {
 	settings        []setting
 }
 
+// setting is one setting of a build, as `go version -m` prints it.
 type setting struct{ key, value string }
 
 // readBinary reads what a program of Go says of its build; false: the file is none.

@@ -18,6 +18,7 @@ const (
 	provenanceFile = "provenance.intoto.json"
 )
 
+// main ends with 1 on any error.
 func main() {
 	dir := flag.String("dir", "", "directory with the files of the release")
 	version := flag.String("version", "", "version of the release; one that ends in -dirty has changes that are not committed")
@@ -36,6 +37,8 @@ type source struct{ version, commit, flags string }
 
 func (s *source) modified() bool { return strings.HasSuffix(s.version, "-dirty") }
 
+// release writes the provenance first and the checksums last, so that the sums cover the provenance
+// too.
 func release(dir string, of source, dirty bool) error {
 	switch {
 	case dir == "" || of.version == "" || of.commit == "":

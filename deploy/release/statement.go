@@ -14,14 +14,17 @@ const (
 	buildType     = repository + "/blob/main/Makefile#release"
 )
 
+// digests are hashes by algorithm, in hexadecimal.
 type digests map[string]string
 
+// resource is a subject or dependency, in the members of in-toto's ResourceDescriptor.
 type resource struct {
 	Name   string  `json:"name,omitempty"`
 	URI    string  `json:"uri,omitempty"`
 	Digest digests `json:"digest,omitempty"`
 }
 
+// provenance is the predicate of SLSA provenance v1.
 type provenance struct {
 	BuildDefinition struct {
 		BuildType            string            `json:"buildType"`
@@ -36,6 +39,7 @@ type provenance struct {
 	} `json:"runDetails"`
 }
 
+// inTotoStatement is the envelope that ties a predicate to the files that it speaks of.
 type inTotoStatement struct {
 	Type          string     `json:"_type"`
 	Subject       []resource `json:"subject"`

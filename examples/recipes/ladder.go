@@ -106,6 +106,7 @@ type ladderWorker struct {
 	rejected []time.Time
 }
 
+// handle rejects what has to climb the ladder, and checks how late each rung let a message go.
 func (w *ladderWorker) handle(d *client.Delivery) error {
 	i, err := strconv.Atoi(string(d.Body))
 	if err != nil {

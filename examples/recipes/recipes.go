@@ -236,6 +236,8 @@ type lateness struct {
 	all []time.Duration
 }
 
+// add notes how late a message came. One that came early, by more than rounding, is an error: a
+// delay may run over, never under.
 func (l *lateness) add(message int, due time.Time) error {
 	late := time.Since(due)
 	if late < -rounding {

@@ -114,6 +114,8 @@ func (a *Authority) Issue(r Request) (Pair, error) {
 	return sign(template, a.cert, key, a.key)
 }
 
+// newTemplate begins a certificate. Names longer than X.520 allows are cut: the common name is for
+// people only.
 func newTemplate(name string, notBefore, notAfter time.Time) (*x509.Certificate, error) {
 	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), serialBits))
 	if err != nil {
@@ -125,6 +127,7 @@ func newTemplate(name string, notBefore, notAfter time.Time) (*x509.Certificate,
 	}, nil
 }
 
+// newKey makes a key on P-256, which every client understands.
 func newKey() (*ecdsa.PrivateKey, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -133,6 +136,7 @@ func newKey() (*ecdsa.PrivateKey, error) {
 	return key, nil
 }
 
+// sign issues the certificate of key and returns both as PEM, the key as PKCS #8.
 func sign(template, parent *x509.Certificate, key, signer *ecdsa.PrivateKey) (Pair, error) {
 	cert, errCert := x509.CreateCertificate(rand.Reader, template, parent, key.Public(), signer)
 	raw, errKey := x509.MarshalPKCS8PrivateKey(key)

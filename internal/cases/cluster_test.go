@@ -8,7 +8,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/quorate/quorate/chaos"
+	"github.com/quorate/quorate/chaos/check"
+	"github.com/quorate/quorate/chaos/fault"
+	"github.com/quorate/quorate/chaos/run"
+	"github.com/quorate/quorate/chaos/target/local"
+	"github.com/quorate/quorate/chaos/workload"
 	"github.com/quorate/quorate/client"
 )
 
@@ -40,15 +44,16 @@ func TestT149(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 2*caseTimeout)
 	defer cancel()
-	events, err := chaos.Run(ctx, chaos.RunConfig{
-		Cluster: k.cluster, Length: 10 * time.Second, Rate: 1000, Queue: k.name("q"), Log: k.Logf,
-		Steps: []chaos.Step{
-			{At: 2 * time.Second, Kind: chaos.Kill, Role: chaos.Leader, For: time.Second},
-			{At: 6 * time.Second, Kind: chaos.Kill, Role: chaos.Leader, For: time.Second},
+	events, err := run.Run(ctx, run.Config{
+		Cluster: &local.Cluster{Cluster: k.cluster}, Workloads: []workload.Kind{workload.Publish()},
+		Length: 10 * time.Second, Rate: 3000, Prefix: k.name("q"), Log: k.Logf,
+		Steps: []fault.Step{
+			{At: 2 * time.Second, Kind: "kill", Role: fault.Leader, For: time.Second},
+			{At: 6 * time.Second, Kind: "kill", Role: fault.Leader, For: time.Second},
 		},
 	})
 	k.must(err)
-	if r := chaos.Check(events); r.Verdict != chaos.Valid {
+	if r := check.Check(events); r.Verdict != check.Valid {
 		k.Error(r.String())
 	}
 }

@@ -6,7 +6,7 @@ import (
 	"sync"
 )
 
-// Of runs f for all, up to most at the same time, and joins the errors in the order of all.
+// Of runs f for all, up to most at the same time, which is above 0, and joins the errors in the order of all.
 func Of[T any](all []T, most int, f func(T) error) error {
 	var work sync.WaitGroup
 	slots := make(chan struct{}, most)

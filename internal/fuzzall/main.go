@@ -28,6 +28,7 @@ import (
 // maxRuns is how often a target may be run.
 const maxRuns = 3
 
+// main ends with 1 if a target failed. All targets run, even after one has failed.
 func main() {
 	duration := flag.Duration("time", 30*time.Second, "how long each target runs")
 	tags := flag.String("tags", "", "build tags")

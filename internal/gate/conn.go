@@ -135,6 +135,7 @@ func (c *Conn) Close() error {
 	return c.TCPConn.Close()
 }
 
+// connKey is the key of a connection in a context; its own type keeps it unique.
 type connKey struct{}
 
 // Context returns a context of what a connection's client asks, for Admit.

@@ -66,6 +66,7 @@ func (c *Config) Validate() error {
 	return errors.Join(errs...)
 }
 
+// setDefault writes the default over a zero value.
 func setDefault[T comparable](v *T, d T) {
 	var zero T
 	if *v == zero {

@@ -20,6 +20,7 @@ func (g *Gate) Listen(l net.Listener) net.Listener {
 	return &listener{Listener: l, g: g, closed: make(chan struct{})}
 }
 
+// listener adds a wait to Accept, which must end when the listener is closed; hence closed.
 type listener struct {
 	net.Listener
 	g      *Gate
@@ -67,6 +68,7 @@ func (g *Gate) relieve() {
 	}
 }
 
+// rest waits for file descriptors to come free, or for Close.
 func (l *listener) rest() {
 	t := time.NewTimer(acceptRetry)
 	defer t.Stop()

@@ -48,6 +48,7 @@ func Start(t testing.TB) *Issuer { return start(t, (*httptest.Server).Start) }
 // StartTLS is Start on HTTPS; Server().Certificate() is its own authority.
 func StartTLS(t testing.TB) *Issuer { return start(t, (*httptest.Server).StartTLS) }
 
+// start starts the server; begin chooses TLS or not. It ends with the test.
 func start(t testing.TB, begin func(*httptest.Server)) *Issuer {
 	i := &Issuer{t: t, private: map[string]crypto.Signer{}}
 	i.server = httptest.NewUnstartedServer(http.HandlerFunc(i.serve))
@@ -85,6 +86,8 @@ func Down(w http.ResponseWriter, _ *http.Request) {
 	http.Error(w, "down", http.StatusServiceUnavailable)
 }
 
+// serve answers discovery and keys as an OpenID provider does, or however the test has set. It
+// counts the requests for keys.
 func (i *Issuer) serve(w http.ResponseWriter, r *http.Request) {
 	i.mu.Lock()
 	broken, public := i.broken, i.public
@@ -123,6 +126,7 @@ func (i *Issuer) Rotate(kid, algorithm string, alone bool) {
 	i.public = append(i.public[:len(i.public):len(i.public)], described)
 }
 
+// generate makes a key pair for the algorithm, and the members of its JWK (RFC 7518 §6).
 func (i *Issuer) generate(algorithm string) (crypto.Signer, map[string]string) {
 	i.t.Helper()
 	encode := base64.RawURLEncoding.EncodeToString
@@ -151,6 +155,7 @@ func (i *Issuer) generate(algorithm string) (crypto.Signer, map[string]string) {
 	return k, map[string]string{"kty": "EC", "crv": curve.Params().Name, "x": encode(point[1 : 1+half]), "y": encode(point[1+half:])}
 }
 
+// must fails the test on an error.
 func (i *Issuer) must(err error) {
 	i.t.Helper()
 	if err != nil {

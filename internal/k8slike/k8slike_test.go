@@ -13,7 +13,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/quorate/quorate/chaos"
+	"github.com/quorate/quorate/chaos/check"
+	"github.com/quorate/quorate/chaos/history"
+	"github.com/quorate/quorate/chaos/workload"
 	"github.com/quorate/quorate/client"
 )
 
@@ -90,7 +92,7 @@ func inside(t *testing.T, binary string) {
 	w.drained = func(pod string) error { return load.ledBy(ctx, pod) }
 	for _, r := range rounds(w) {
 		t.Log(r.name)
-		load.history.Add(chaos.Event{Kind: chaos.Fault, Node: "pods", Note: r.name})
+		load.history.Add(history.Event{Kind: history.Fault, Nodes: []string{"pods"}, Note: r.name})
 		from := load.publisher.Confirmed()
 		r.do()
 		load.goesOn(from, r.name)
@@ -104,8 +106,8 @@ func inside(t *testing.T, binary string) {
 type load struct {
 	t         *testing.T
 	client    *client.Client
-	history   *chaos.History
-	publisher *chaos.Publisher
+	history   *history.History
+	publisher *workload.Publisher
 	stop      [2]context.CancelFunc // publishing, consuming
 	done      [2]chan error
 }
@@ -122,9 +124,9 @@ func newLoad(ctx context.Context, t *testing.T) *load {
 			t.Fatal(err)
 		}
 	}
-	l := &load{t: t, client: c, history: chaos.NewHistory()}
-	l.publisher = &chaos.Publisher{Client: c, History: l.history, Number: 1, Queue: "q0", Size: 256, Rate: 200}
-	consumer := &chaos.Consumer{Client: c, History: l.history, Queue: "q0", As: chaos.MainQueue, Prefetch: 100}
+	l := &load{t: t, client: c, history: history.New()}
+	l.publisher = &workload.Publisher{Client: c, History: l.history, Queue: "q0", Size: 256, Rate: 200}
+	consumer := &workload.Consumer{Client: c, History: l.history, Queue: "q0", Prefetch: 100}
 	for i, f := range []func(context.Context) error{
 		func(ctx context.Context) error { return l.publisher.Run(ctx, time.Minute) }, consumer.Run,
 	} {
@@ -208,15 +210,15 @@ func (l *load) finish(ctx context.Context) {
 		q, err := l.client.GetQueue(ctx, client.QueueRef{Name: "q0"})
 		return err == nil && q.Stats != nil && q.Stats.Messages == 0
 	})
-	l.history.Add(chaos.Event{Kind: chaos.Drained, Queue: chaos.MainQueue})
+	l.history.Add(history.Event{Kind: history.Drained, Queue: "q0"})
 	l.stop[1]()
 	if err := <-l.done[1]; err != nil {
 		l.t.Error(err)
 	}
-	report := chaos.Check(l.history.Events())
+	report := check.Check(l.history.Events())
 	l.t.Log(report.String())
-	if report.Verdict != chaos.Valid || report.Unknown > 0 || report.Refused > 0 {
-		l.t.Errorf("history is %s, %d unknown, %d refused", report.Verdict, report.Unknown, report.Refused)
+	if report.Verdict != check.Valid || report.Counts.Unknown > 0 || report.Counts.Refused > 0 {
+		l.t.Errorf("history is %s, %d unknown, %d refused", report.Verdict, report.Counts.Unknown, report.Counts.Refused)
 	}
 }
 

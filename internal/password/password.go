@@ -57,6 +57,7 @@ func Hash(password string) (hash string, a Algorithm, err error) {
 	return salted(password, salt), Argon2id, nil
 }
 
+// salted hashes at the present cost, in the PHC string format.
 func salted(password string, salt []byte) (hash string) {
 	sum := argon2.IDKey([]byte(password), salt, passes, MemoryKiB, threads, sumBytes)
 	encode := base64.RawStdEncoding.EncodeToString
@@ -125,12 +126,15 @@ func unknown(a Algorithm) error {
 	return fmt.Errorf("password: hashing algorithm %q is unknown; want %s, %s or %s", a, Argon2id, RabbitSHA256, RabbitSHA512)
 }
 
+// argon2idHash is a parsed hash with the cost that it asks for.
 type argon2idHash struct {
 	memoryKiB, passes uint32
 	threads           uint8
 	salt, sum         []byte
 }
 
+// parseArgon2id reads the PHC string format and refuses costs above the bounds: checking such a
+// hash could exhaust the node.
 func parseArgon2id(hash string) (h argon2idHash, err error) {
 	malformed := errors.New("password: the hash is not of the form $argon2id$v=19$m=…,t=…,p=…$salt$sum")
 	parts := strings.Split(hash, "$")
@@ -153,6 +157,7 @@ func parseArgon2id(hash string) (h argon2idHash, err error) {
 	return h, nil
 }
 
+// matchesArgon2id computes the sum at the hash's own cost and compares in constant time.
 func matchesArgon2id(password, hash string) (bool, error) {
 	h, err := parseArgon2id(hash)
 	if err != nil {
@@ -162,6 +167,7 @@ func matchesArgon2id(password, hash string) (bool, error) {
 	return subtle.ConstantTimeCompare(sum, h.sum) == 1, nil
 }
 
+// splitRabbit splits a hash of RabbitMQ into its salt and a sum of size bytes.
 func splitRabbit(hash string, size int) (salt, sum []byte, err error) {
 	b, err := base64.StdEncoding.DecodeString(hash)
 	if err != nil || len(b) != rabbitSaltBytes+size {
@@ -170,6 +176,8 @@ func splitRabbit(hash string, size int) (salt, sum []byte, err error) {
 	return b[:rabbitSaltBytes], b[rabbitSaltBytes:], nil
 }
 
+// matchesRabbit computes RabbitMQ's sum, of the salt followed by the password, and compares in
+// constant time.
 func matchesRabbit(hash string, size int, sum func([]byte) []byte, password string) (bool, error) {
 	salt, want, err := splitRabbit(hash, size)
 	if err != nil {

@@ -70,6 +70,7 @@ type test struct {
 	last   string // line that was logged last
 }
 
+// newCollector begins the events of one target.
 func newCollector(target string, show io.Writer) *collector {
 	return &collector{
 		target: target, show: show,
@@ -113,6 +114,7 @@ func (c *collector) end(err error) {
 	}
 }
 
+// line takes a line of go test -json; other lines, such as make's, are passed on as they are.
 func (c *collector) line(line string) {
 	var e event
 	if !strings.HasPrefix(line, "{") || json.Unmarshal([]byte(line), &e) != nil || e.Action == "" {
@@ -182,6 +184,8 @@ func (c *collector) heed(e event) {
 	}
 }
 
+// fail notes a failed test. Where its output has a line that no rerun could excuse, the line
+// becomes a reason not to run it again.
 func (c *collector) fail(f failure) {
 	c.failed = append(c.failed, f)
 	for _, line := range f.output {
@@ -192,6 +196,8 @@ func (c *collector) fail(f failure) {
 	}
 }
 
+// packageFailed accounts for tests that never ended and for packages that failed without a failed
+// test: neither can be run again by name.
 func (c *collector) packageFailed(e event) {
 	if line := c.fatals[e.Package]; line != "" {
 		c.reasons = append(c.reasons, fmt.Sprintf("%s printed %q", e.Package, line))
@@ -241,6 +247,7 @@ func (c *collector) text(line string) {
 	}
 }
 
+// closeCase ends the failed case whose output is being read, if there is one.
 func (c *collector) closeCase() {
 	if c.inCase != nil {
 		c.fail(*c.inCase)

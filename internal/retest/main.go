@@ -23,6 +23,7 @@ import (
 	"path/filepath"
 )
 
+// main ends with 2 if it was called wrongly or could not run, and with 1 if tests failed for good.
 func main() {
 	name := flag.String("name", "test", "names the files in -dir")
 	dir := flag.String("dir", "dist/ci", "where logs and figures go")

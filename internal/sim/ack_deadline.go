@@ -14,6 +14,7 @@ type ackDeadlines struct {
 	ended map[giftKey]bool
 }
 
+// newAckDeadlines knows of no consumer yet.
 func newAckDeadlines() ackDeadlines {
 	return ackDeadlines{
 		own: make(map[quorumq.ConsumerKey]int64), late: make(map[quorumq.ConsumerKey]map[quorumq.MsgID]bool),
@@ -66,8 +67,8 @@ func (l *ledger) timeOutDeliveries() {
 	}
 }
 
-// told holds the notices against what has timed out: each of them, and nothing else (CT-3).
-func (s *ackDeadlines) told(l *ledger, ns []quorumq.Notice) {
+// checkNotices holds the notices against what has timed out: each of them, and nothing else (CT-3).
+func (s *ackDeadlines) checkNotices(l *ledger, ns []quorumq.Notice) {
 	for _, n := range ns {
 		if n.Kind != quorumq.NoticeRevoked {
 			continue
@@ -132,6 +133,7 @@ type use struct {
 
 func newUse() use { return use{subscribed: make(map[quorumq.ConsumerKey]bool)} }
 
+// begin notes the first use only.
 func (u *use) begin(now quorumq.Time) {
 	if u.at == 0 {
 		u.at = now

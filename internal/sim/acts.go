@@ -89,6 +89,7 @@ func (w *world) someGroup() *group {
 	return w.groups[len(w.groups)-1]
 }
 
+// pumpSome lets a gateway of one node send what waits for a queue.
 func (w *world) pumpSome() {
 	if n := w.someNode(); n >= 0 {
 		if e := w.nodes[n].ends[w.someGroup()]; e != nil {
@@ -97,6 +98,7 @@ func (w *world) pumpSome() {
 	}
 }
 
+// commitSome commits a few entries, and elects a leader now and then where there is none.
 func (w *world) commitSome() {
 	g := w.someGroup()
 	if g.leader < 0 && w.rng.IntN(4) == 0 {
@@ -105,6 +107,7 @@ func (w *world) commitSome() {
 	g.commit(1 + w.rng.IntN(6))
 }
 
+// electMissing gives each queue without a leader one that may lead.
 func (w *world) electMissing() {
 	for _, g := range w.groups {
 		if !g.deleted && g.leader < 0 {
@@ -143,6 +146,7 @@ func (w *world) look(n int) {
 
 func (w *world) keepSome() { w.someGroup().reps[w.rng.IntN(members)].keep() }
 
+// returnNodes starts the nodes that have been down for long enough.
 func (w *world) returnNodes() {
 	for _, n := range w.nodes {
 		if !n.up && n.upAt <= w.now {
@@ -151,12 +155,14 @@ func (w *world) returnNodes() {
 	}
 }
 
+// closeSome closes a consumer, which its client opens again later.
 func (w *world) closeSome() {
 	if c := w.consumers[w.rng.IntN(len(w.consumers))]; c.node >= 0 {
 		c.close()
 	}
 }
 
+// crashSome takes a node down with all that it had in memory.
 func (w *world) crashSome() {
 	if n := w.someNode(); n >= 0 {
 		w.nodes[n].crash()
@@ -170,13 +176,14 @@ func (g *group) proposeHere(c quorumq.Command) {
 	}
 }
 
+// proposeSome proposes a command of no client to a queue.
 func (w *world) proposeSome(c quorumq.Command) {
 	g := w.someGroup()
 	w.event("propose queue", int64(g.uid))
 	g.proposeHere(c)
 }
 
-// suspectSome tells a queue that a node is away, or there.
+// suspectSome notifies a queue that a node is away, or there.
 func (w *world) suspectSome() {
 	n := w.nodes[w.rng.IntN(members)]
 	if w.rng.IntN(2) == 0 {
@@ -186,6 +193,7 @@ func (w *world) suspectSome() {
 	w.proposeSome(&quorumq.NodeUp{Node: n.name, Epoch: n.epoch})
 }
 
+// voidSome lets a gateway send an entry that changes nothing, as after a failure.
 func (w *world) voidSome() {
 	if n := w.someNode(); n >= 0 {
 		if e := w.nodes[n].ends[w.someGroup()]; e != nil {

@@ -35,6 +35,7 @@ type clocks struct {
 // truth is the true time, since the Unix epoch.
 func (w *world) truth() time.Duration { return time.Duration(w.now) * time.Millisecond }
 
+// newClocks starts the clocks of a machine whose wall clock is ahead by so many milliseconds.
 func newClocks(w *world, ahead int64) clocks {
 	c := clocks{w: w, at: w.truth(), rate: 1, elapsed: time.Duration(1+w.clockRNG.Int64N(1e9)) * time.Millisecond}
 	c.wall = c.at - c.elapsed + time.Duration(ahead)*time.Millisecond

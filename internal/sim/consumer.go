@@ -88,6 +88,7 @@ func (c *consumer) close() {
 	c.lost()
 }
 
+// rewind forgets what is on its way to the last leader, as a gateway does.
 func (c *consumer) rewind() {
 	c.opening, c.resuming, c.inFlight, c.granted, c.granting = false, false, 0, 0, false
 	if c.open {
@@ -194,6 +195,7 @@ func (r *replica) assigned(k quorumq.ConsumerKey, after quorumq.MsgID) answer {
 	return a
 }
 
+// resumed passes over the answer to a consumer that was closed, or opened anew, meanwhile.
 func (c *consumer) resumed(key quorumq.ConsumerKey, a answer) {
 	if c.node < 0 || c.key != key {
 		return
@@ -225,12 +227,12 @@ func (c *consumer) opened(key quorumq.ConsumerKey, r quorumq.Reply) {
 	early := c.early
 	c.early = nil
 	for _, d := range early {
-		c.take(d)
+		c.handleDelivery(d)
 	}
 }
 
-// take takes a delivery that came by itself.
-func (c *consumer) take(d quorumq.Delivery) {
+// handleDelivery takes a delivery that came by itself.
+func (c *consumer) handleDelivery(d quorumq.Delivery) {
 	if !c.open {
 		c.early = append(c.early, d)
 		return

@@ -117,6 +117,8 @@ func (w *world) pass() {
 	}
 }
 
+// passGroup gives a queue what it needs to come to rest: followers catch up, gateways send, timers run,
+// entries commit.
 func (w *world) passGroup(g *group) {
 	for i := range g.reps {
 		r := g.reps[i]
@@ -150,6 +152,7 @@ func (w *world) idle() bool {
 	return len(w.open()) == 0
 }
 
+// idleGroup reports whether nothing is left that could still move.
 func (w *world) idleGroup(g *group) bool {
 	l := g.ledger
 	if len(g.pending) > 0 || l.count[ready] > 0 || l.count[assigned] > 0 {
@@ -210,6 +213,7 @@ func (w *world) takeStock() {
 	}
 }
 
+// takeStock finds bodies and annotations that are kept though nothing refers to them.
 func (l *ledger) takeStock() {
 	for ref, n := range l.notes {
 		if n == 0 {

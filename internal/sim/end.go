@@ -47,6 +47,7 @@ type op struct {
 	sent   bool
 }
 
+// newEnd knows neither the leader nor a number of the stream yet.
 func newEnd(n *node, g *group) *end {
 	return &end{
 		n: n, g: g, target: -1, hint: -1, renumbered: 1,
@@ -107,7 +108,7 @@ func (e *end) find() bool {
 	return e.target >= 0
 }
 
-// pump sends what there is.
+// pump sends what waits.
 func (e *end) pump() {
 	w := e.n.w
 	if e.closed || w.now < e.notBefore || e.target < 0 && !e.find() {
@@ -160,6 +161,7 @@ func (e *end) send(header []byte, bodies [][]byte, done func(answer)) {
 		func(a answer) { e.answered(a, attempt, to, done) })
 }
 
+// answered takes an answer for what it says, and sends again after one that says nothing.
 func (e *end) answered(a answer, attempt, from int, done func(answer)) {
 	switch {
 	case e.closed:
@@ -173,6 +175,7 @@ func (e *end) answered(a answer, attempt, from int, done func(answer)) {
 	}
 }
 
+// enqueued works the answer to a publish in. A queue that refuses the stream breaks PUB-6.
 func (e *end) enqueued(first quorumq.Seq, n int, r quorumq.Reply) {
 	if e.n.w.cfg.Fault == FaultNoSequence && r.Code == quorumq.CodeGap {
 		e.renumbered = r.Next
@@ -200,12 +203,13 @@ func (e *end) closeSession(k quorumq.ConsumerKey) {
 func (e *end) delivered(d quorumq.Delivery) {
 	for _, c := range e.consumers {
 		if c.key == d.Consumer {
-			c.take(d)
+			c.handleDelivery(d)
 			return
 		}
 	}
 }
 
+// noticed passes notices on to the consumers that they are for.
 func (e *end) noticed(n quorumq.Notice) {
 	for _, c := range slices.Clone(e.consumers) {
 		switch {

@@ -90,6 +90,7 @@ func (f *forwarder) route(l *deadLetter) bool {
 	return len(l.todo) == 0 && len(l.stored) > 0
 }
 
+// targetQueue keeps the targets sorted, so that a seed has one course.
 func (f *forwarder) targetQueue(uid id.QueueUID) {
 	i, found := slices.BinarySearchFunc(f.targetQueues, uid, func(n *targetQueue, uid id.QueueUID) int { return int(n.uid) - int(uid) })
 	if !found {

@@ -37,6 +37,7 @@ type answer struct {
 	known bool
 }
 
+// failure is why a command was not answered.
 type failure uint8
 
 const (
@@ -88,6 +89,7 @@ type group struct {
 	unused   bool // its leader was told to delete it (QX-1)
 }
 
+// newGroup makes a member on each node, and the machine that the ledger is checked against.
 func newGroup(w *world, uid id.QueueUID, place int) *group {
 	c := w.swarm.queues[place]
 	g := &group{w: w, uid: uid, name: queueNames[place], place: place, madeAt: w.now, leader: -1}

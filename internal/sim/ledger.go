@@ -29,6 +29,7 @@ type meta struct {
 	delayed bool    // its publisher wanted it later (DLY-1)
 }
 
+// metaKind is where a message came from.
 type metaKind uint8
 
 const (
@@ -105,6 +106,7 @@ type gift struct {
 	handed             bool // the client has it
 }
 
+// giftKey names a delivery.
 type giftKey struct {
 	consumer quorumq.ConsumerKey
 	msg      quorumq.MsgID
@@ -169,6 +171,7 @@ type ledger struct {
 	exempt    map[quorumq.ConsumerKey]bool      // held messages when one consumer was made the active one
 }
 
+// newLedger begins empty, with the configuration that the queue begins with.
 func newLedger(g *group, c quorumq.Config) *ledger {
 	return &ledger{
 		w: g.w, g: g, config: c, ttl: [2]int64{c.MessageTTLMs, c.MessageTTLMs},
@@ -213,6 +216,7 @@ func (l *ledger) annotate(c *copied, notes quorumq.BodyRef) {
 // due reports whether a copy's time may be over (TTL-1).
 func (l *ledger) due(c *copied) bool { return l.dueBy(c, l.ttl[0]) || l.dueBy(c, l.ttl[1]) }
 
+// dueBy reports whether the message is to expire, by its own time to live or by that of the queue.
 func (l *ledger) dueBy(c *copied, queueTTL int64) bool {
 	if c.due > 0 && c.acquired == 0 { // its time to live has not begun (DLY-1)
 		return false

@@ -61,6 +61,7 @@ func (w *world) carry() {
 	}
 }
 
+// arrive delivers the oldest frame between two nodes: frames keep their order.
 func (w *world) arrive(from, to int) {
 	q := w.frames[from][to]
 	f := q[0]

@@ -35,6 +35,7 @@ func (n *node) end(g *group) *end {
 	return e
 }
 
+// lostLink lets the gateway turn to another leader, as it does when a connection breaks.
 func (n *node) lostLink(to int) {
 	if !n.up {
 		return

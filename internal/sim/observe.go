@@ -23,7 +23,7 @@ func (l *ledger) observe(index uint64, e *entry, c quorumq.Command, r quorumq.Re
 	if down, is := c.(*quorumq.NodeDown); is {
 		l.down(down)
 	}
-	l.deadlines.told(l, eff.Notices)
+	l.deadlines.checkNotices(l, eff.Notices)
 	for _, n := range eff.Notices {
 		if n.Kind == quorumq.NoticeCancelled && l.sessions[n.Consumer.SessionKey] {
 			l.broke("DC-1", "consumer %v is cancelled before its time", n.Consumer)
@@ -58,6 +58,7 @@ func (l *ledger) observe(index uint64, e *entry, c quorumq.Command, r quorumq.Re
 	}
 }
 
+// command notes what an applied command means, by the rules and not by the machine's code.
 func (l *ledger) command(index uint64, c quorumq.Command, r *quorumq.Reply) {
 	switch c := c.(type) {
 	case *quorumq.Enqueue:
@@ -140,6 +141,7 @@ func (l *ledger) command(index uint64, c quorumq.Command, r *quorumq.Reply) {
 	}
 }
 
+// noted keeps annotations of a message alive as long as it.
 func (l *ledger) noted(c *copied, annotated bool, index uint64) {
 	if annotated {
 		l.annotate(c, quorumq.BodyRef{Index: index})
@@ -154,6 +156,7 @@ func (l *ledger) speaks(n id.NodeID, e id.Epoch) {
 	}
 }
 
+// raised begins anew with a node's numbers when a newer epoch of it shows up.
 func (l *ledger) raised(n id.NodeID, e id.Epoch) {
 	if have, known := l.epochs[n]; known && e > have {
 		l.epochs[n], l.next[n] = e, 1

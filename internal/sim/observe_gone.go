@@ -50,6 +50,7 @@ func (l *ledger) discarded(d *quorumq.Discarded, to state) *copied {
 	return c
 }
 
+// reasonHolds reports whether the message could be discarded for the reason at this moment.
 func (l *ledger) reasonHolds(c *copied, r quorumq.Reason) bool {
 	switch r {
 	case quorumq.ReasonRejected:
@@ -147,6 +148,7 @@ func (l *ledger) releasedNotes() {
 	l.goneNotes = l.goneNotes[:0]
 }
 
+// anyReason reports whether there is any reason for which the message may be discarded.
 func (l *ledger) anyReason(c *copied) bool {
 	for r := quorumq.ReasonRejected; r <= quorumq.ReasonDeliveryLimit; r++ {
 		if l.reasonHolds(c, r) {

@@ -59,6 +59,7 @@ func (w *world) change1(g *group, c *quorumq.Config, aspect int) {
 	}
 }
 
+// orUnlimited is for limits: 0 stands for none.
 func orUnlimited(n int64) int64 {
 	if n == 0 {
 		return quorumq.Unlimited
@@ -121,6 +122,7 @@ func (w *world) moveSome() {
 	e.ops = append(e.ops, &op{header: quorumq.AppendCommand(nil, c)})
 }
 
+// destination draws where messages are moved to.
 func (w *world) destination(g *group) quorumq.Destination {
 	kinds := 5
 	if w.swarm.repeats {

@@ -23,6 +23,7 @@ type producer struct {
 	pending []*publishing // not answered, in order
 }
 
+// publishing is a message that the client has published and not seen confirmed.
 type publishing struct {
 	msg  int
 	new  quorumq.NewMessage
@@ -159,6 +160,7 @@ func (p *producer) answered(m *publishing, conn int, accepted bool) {
 	p.pending = slices.Delete(p.pending, i, i+1)
 }
 
+// truth is how a trace shows a fact.
 func truth(b bool) int64 {
 	if b {
 		return 1

@@ -29,6 +29,7 @@ func (w *world) ruleOf(v *catalog.View, queue string) deadletter.Rule {
 	return r
 }
 
+// setRule writes a rule for dead letters, as users do by a parameter.
 func (w *world) setRule(place int, r deadletter.Rule) {
 	text, err := json.Marshal(r)
 	if err != nil {

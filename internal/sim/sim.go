@@ -127,7 +127,7 @@ type Violation struct {
 	Events []string // the last ones
 }
 
-// Error tells how to see it again.
+// Error reports how to see it again.
 func (v *Violation) Error() string {
 	return fmt.Sprintf("seed %d: %s: %s\nreplay: %s\nlast events:\n  %s", v.Config.Seed, v.Rule, v.Text, v.Config.replay(),
 		strings.Join(v.Events, "\n  "))

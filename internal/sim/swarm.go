@@ -58,6 +58,8 @@ func rate(r *rand.Rand, most int) int {
 	return 1 + r.IntN(most)
 }
 
+// drawSwarm draws how often each act comes: a swarm has some acts often and others never. What it draws,
+// and in which order, decides what a seed means.
 func drawSwarm(r *rand.Rand) swarm {
 	s := swarm{
 		crash: rate(r, 25), breaks: rate(r, 100), elect: rate(r, 60), restore: rate(r, 100), topology: rate(r, 30),

@@ -38,6 +38,7 @@ func (t *trace) bytes(b []byte) {
 	t.sum = h
 }
 
+// text adds s to the sum by which two runs of a seed are compared.
 func (t *trace) text(s string) {
 	h := t.sum
 	for i := range len(s) {
@@ -74,6 +75,7 @@ func (e *event) String() string {
 	return b.String()
 }
 
+// last returns the newest events, the oldest of them first.
 func (t *trace) last() []string {
 	var out []string
 	for i := max(0, t.next-traceLen); i < t.next; i++ {

@@ -22,7 +22,7 @@ type transaction struct {
 	tries, attempt int   // attempt: number of the try under way; 0: none
 	until          int64 // when that is given up, ms
 	answers        int   // of the queue
-	told           quorumq.ReplyCode
+	code           quorumq.ReplyCode
 	over           bool // it is answered, or given up
 }
 
@@ -45,6 +45,7 @@ func (c *consumer) transact(r quorumq.MsgIDRange) {
 	c.joint = t
 }
 
+// outputExchange draws where the outputs of a transaction go.
 func (w *world) outputExchange() string {
 	if at := w.rng.IntN(len(queueNames) + 1); at < len(queueNames) {
 		return exchangeOf(queueNames[at])
@@ -66,6 +67,7 @@ func (w *world) trySome() {
 	t.try()
 }
 
+// open returns the transactions that are not over.
 func (w *world) open() (ts []*transaction) {
 	for _, t := range w.transactions {
 		if !t.over {
@@ -75,6 +77,7 @@ func (w *world) open() (ts []*transaction) {
 	return ts
 }
 
+// try sends it to whichever node is drawn, as clients do after an unknown outcome.
 func (t *transaction) try() {
 	w := t.c.w
 	if t.attempt != 0 && w.now < t.until || t.over {
@@ -103,7 +106,7 @@ func (t *transaction) try() {
 				t.attempt = 0
 			}
 			if a.err == ok && !t.over {
-				t.answers, t.told = t.answers+1, a.reply.Code
+				t.answers, t.code = t.answers+1, a.reply.Code
 				t.answered()
 			}
 		})
@@ -117,10 +120,10 @@ func (t *transaction) answered() {
 		stored += w.msgs[n].stored
 	}
 	switch {
-	case t.told == quorumq.CodeOK && stored != len(t.outputs):
+	case t.code == quorumq.CodeOK && stored != len(t.outputs):
 		w.broke("G-22", "a transaction has published %d of its %d outputs", stored, len(t.outputs))
-	case t.told != quorumq.CodeOK && t.tries == 1 && stored > 0:
-		w.broke("G-22", "a transaction was refused with code %d, and %d outputs are there", t.told, stored)
+	case t.code != quorumq.CodeOK && t.tries == 1 && stored > 0:
+		w.broke("G-22", "a transaction was refused with code %d, and %d outputs are there", t.code, stored)
 	}
 	t.end()
 }
@@ -133,7 +136,7 @@ func (t *transaction) end() {
 		c.joint = nil
 		if c.node >= 0 && c.key == t.key {
 			for _, r := range t.ranges {
-				if t.answers > 0 && t.told == quorumq.CodeOK {
+				if t.answers > 0 && t.code == quorumq.CodeOK {
 					c.tracker.Settle(r)
 				} else {
 					c.tracker.Requeue(r, false, nil, quorumq.Delay{})

@@ -59,6 +59,7 @@ type world struct {
 	transactions []*transaction
 }
 
+// newWorld draws from several sources of chance, so that new acts leave the course of old seeds as it was.
 func newWorld(c Config) *world {
 	w := &world{
 		cfg: c, rng: rand.New(rand.NewPCG(c.Seed, 0x5157)), now: startMs,
@@ -124,6 +125,7 @@ func newWorld(c Config) *world {
 	return w
 }
 
+// hireClients makes the clients that the swarm asks for.
 func (w *world) hireClients() {
 	for i := range w.swarm.producers + w.swarm.plain {
 		p := &producer{w: w, node: -1, channel: w.newChannel()}
@@ -155,6 +157,7 @@ func (w *world) newChannel() int {
 	return w.channels
 }
 
+// nodeOf returns the first node for a name that is none.
 func (w *world) nodeOf(name id.NodeID) *node {
 	for _, n := range w.nodes {
 		if n.name == name {

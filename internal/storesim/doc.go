@@ -47,6 +47,7 @@ type Result struct {
 	Steps, Commits, Elections, Crashes, Wiped, Lost, Replaced, Forgotten int
 }
 
+// add adds up the figures of another run.
 func (r *Result) add(o Result) {
 	r.Steps += o.Steps
 	r.Commits += o.Commits
@@ -66,7 +67,7 @@ type Violation struct {
 	Events []string // the last ones
 }
 
-// Error tells how to see it again.
+// Error reports how to see it again.
 func (v *Violation) Error() string {
 	return fmt.Sprintf("seed %d: %s\nreplay: go test -count=1 -run 'TestSeeds$' ./internal/storesim -args -seed %d -seeds 1\nlast events:\n  %s",
 		v.Config.Seed, v.Text, v.Config.Seed, strings.Join(v.Events, "\n  "))

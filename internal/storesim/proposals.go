@@ -48,7 +48,7 @@ func (n *node) apply() {
 	}
 }
 
-// answer tells those that wait for an entry what came of it.
+// answer notifies those that wait for an entry of what came of it.
 func (n *node) answer(index, term uint64, r catalog.Reply) {
 	n.waits = slices.DeleteFunc(n.waits, func(w waiting) bool {
 		if w.index != index {

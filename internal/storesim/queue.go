@@ -107,7 +107,7 @@ func (n *node) completeQueue() {
 func (n *node) changeMembers() {
 	role, m := n.leads(queueGroup)
 	r := n.record()
-	if role == nil || r == nil || r.Change == nil || !n.settled(queueGroup) {
+	if role == nil || r == nil || r.Change == nil || !n.committedInTerm(queueGroup) {
 		return
 	}
 	g := r.Change
@@ -153,6 +153,7 @@ func (n *node) granted(r *role, g *catalog.MemberChange) bool {
 	return false
 }
 
+// step writes that a step of a change is done, once at a time: the answer may be long in coming.
 func (n *node) step(r *role, g *catalog.MemberChange, step catalog.MemberStep) {
 	if r.waiting > n.w.now {
 		return

@@ -45,6 +45,7 @@ type member struct {
 
 func (m *member) last() uint64 { return uint64(len(m.log)) }
 
+// lastTerm is 0 for an empty log.
 func (m *member) lastTerm() uint64 {
 	if len(m.log) == 0 {
 		return 0
@@ -193,9 +194,9 @@ func (n *node) advance(g group) {
 	}
 }
 
-// settled reports whether a leader may change the configuration: it has committed an entry
+// committedInTerm reports whether a leader may change the configuration: it has committed an entry
 // of its term, and no change is under way.
-func (n *node) settled(g group) bool {
+func (n *node) committedInTerm(g group) bool {
 	r, m := n.leads(g)
 	if r == nil || n.commit[g] < r.begun {
 		return false
@@ -211,6 +212,7 @@ func (n *node) reconfigure(g group, c *config) {
 	m.log = append(m.log, entry{term: r.term, config: c})
 }
 
+// countOf counts those for which is holds.
 func countOf[T any](all []T, is func(T) bool) (n int) {
 	for _, x := range all {
 		if is(x) {

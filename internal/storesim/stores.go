@@ -80,7 +80,7 @@ func (n *node) register() {
 
 // grow is what the catalog's leader does about the group's members, one change at a time.
 func (n *node) grow() {
-	if r, _ := n.leads(catalogGroup); r == nil || !n.settled(catalogGroup) {
+	if r, _ := n.leads(catalogGroup); r == nil || !n.committedInTerm(catalogGroup) {
 		return
 	}
 	if d := n.nextConfig(); d != nil {

@@ -53,11 +53,13 @@ type world struct {
 	payload uint64
 }
 
+// act is something that may happen, and how often compared with others.
 type act struct {
 	weight int
 	do     func(n *node)
 }
 
+// newWorld founds the cluster of all nodes but one, which joins later, and draws how often each act comes.
 func newWorld(c Config) *world {
 	w := &world{cfg: c, rng: rand.New(rand.NewPCG(c.Seed, 0x57)), cut: map[[2]int]bool{}}
 	for g := range w.leaders {
@@ -106,6 +108,7 @@ func (w *world) pairwise(do func(*node, group, *node)) func(*node) {
 	return func(n *node) { do(n, group(w.rng.IntN(int(groups))), w.nodes[w.rng.IntN(nodes)]) }
 }
 
+// step lets one act happen, drawn by weight.
 func (w *world) step() {
 	w.now++
 	p := w.rng.IntN(w.total)
@@ -133,6 +136,7 @@ func (w *world) linked(a, b *node) bool {
 	return a.up && b.up && !w.cut[[2]int{min(a.idx, b.idx), max(a.idx, b.idx)}] && a.admits(b) && b.admits(a)
 }
 
+// nodeOf is nil for a name that is none.
 func (w *world) nodeOf(name id.NodeID) *node {
 	for _, n := range w.nodes {
 		if n.name == name {
@@ -142,6 +146,7 @@ func (w *world) nodeOf(name id.NodeID) *node {
 	return nil
 }
 
+// event keeps the last traceLen events.
 func (w *world) event(format string, args ...any) {
 	if len(w.events) == traceLen {
 		w.events = w.events[1:]
@@ -149,6 +154,7 @@ func (w *world) event(format string, args ...any) {
 	w.events = append(w.events, strconv.Itoa(w.result.Steps)+": "+fmt.Sprintf(format, args...))
 }
 
+// broke keeps the first violation: later ones may follow from it.
 func (w *world) broke(format string, args ...any) {
 	if w.broken == nil {
 		w.broken = &Violation{Config: w.cfg, Text: fmt.Sprintf(format, args...), Events: slices.Clone(w.events)}
@@ -188,6 +194,7 @@ func same(a, b *entry) bool {
 	return a.term == b.term && a.message == b.message && a.config == b.config
 }
 
+// sortedKeys makes the order of a map the same in each run of a seed.
 func sortedKeys[K cmp.Ordered, V any](m map[K]V) []K {
 	keys := make([]K, 0, len(m))
 	for k := range m {
@@ -208,7 +215,7 @@ func (w *world) found() {
 	m.term, m.log = 1, []entry{{term: 1, config: c}}
 	w.quiet = true
 	for range 200 {
-		w.settle(w.nodes[:nodes-1])
+		w.runAll(w.nodes[:nodes-1])
 	}
 	lead := w.leader(catalogGroup)
 	if lead == nil {
@@ -217,14 +224,14 @@ func (w *world) found() {
 	}
 	lead.propose(lead, &catalog.RaiseVersion{Version: catalog.VersionStores}, func(catalog.Reply) {})
 	for range 100 {
-		w.settle(w.nodes[:nodes-1])
+		w.runAll(w.nodes[:nodes-1])
 	}
 	lead = w.leader(catalogGroup)
 	lead.propose(lead, &catalog.DeclareQueue{
 		VHost: catalog.DefaultVHost, Name: "q", Type: catalog.QueueQuorum, Durable: true, Members: c.voters, Leader: first.name,
 	}, func(r catalog.Reply) { w.queue = r.UID })
 	for range 200 {
-		w.settle(w.nodes[:nodes-1])
+		w.runAll(w.nodes[:nodes-1])
 	}
 	w.quiet = false
 	if w.queue == 0 {
@@ -243,8 +250,8 @@ func (w *world) leader(g group) (newest *node) {
 	return newest
 }
 
-// settle lets everything happen once that is no fault, in an order by chance.
-func (w *world) settle(among []*node) {
+// runAll lets everything happen once that is no fault, in an order by chance.
+func (w *world) runAll(among []*node) {
 	for _, i := range w.rng.Perm(len(among)) {
 		n := among[i]
 		w.now++
@@ -297,13 +304,13 @@ func (w *world) heal() {
 				n.boot()
 			}
 		}
-		w.settle(w.nodes[:])
+		w.runAll(w.nodes[:])
 	}
 	w.broke("the cluster is not whole again: %s", w.lacks())
 	w.broken.Stuck = true
 }
 
-// lacks tells what is missing, "" if nothing is.
+// lacks reports what is missing, "" if nothing is.
 func (w *world) lacks() string {
 	for g := range groups {
 		lead := w.leader(g)

@@ -20,6 +20,7 @@ import (
 	"time"
 )
 
+// main ends with 1 if a piece failed or was interrupted.
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -72,6 +73,7 @@ func goTest(args ...string) []string {
 	return append([]string{"go", "test", "-tags", "invariants", "-count=1", "-timeout", testLimit}, args...)
 }
 
+// pieces lists what is run, each as a process of its own.
 func pieces() []piece {
 	none := func(string) []string { return nil }
 	same := func(args ...string) func(string) []string { return func(string) []string { return args } }
@@ -142,6 +144,8 @@ func run(ctx context.Context, to io.Writer, chosen []piece, length time.Duration
 	return failed
 }
 
+// run runs a piece within pieceLimit and prints how to run it again. Its output is shown only if it
+// failed.
 func (p piece) run(ctx context.Context, to io.Writer, seed string) bool {
 	ctx, cancel := context.WithTimeout(ctx, pieceLimit)
 	defer cancel()

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"google.golang.org/grpc/codes"
+
 	"github.com/quorate/quorate/client"
 	"github.com/quorate/quorate/internal/testcluster"
 )
@@ -226,8 +228,9 @@ func testVhostLimits(t *testing.T, cl *client.Client) {
 	if err := declare("a"); err != nil {
 		t.Fatal(err)
 	}
-	if err := declare("b"); client.ClassOf(err) != client.PreconditionFailed || !strings.Contains(err.Error(), "max-queues") {
-		t.Errorf("a second queue: %v", err)
+	refused := declare("b")
+	if e, is := errors.AsType[*client.Error](refused); !is || e.Class != client.PreconditionFailed || e.Code != codes.FailedPrecondition || e.Arg != "max-queues" {
+		t.Errorf("a second queue: %v", refused)
 	}
 	if err := declare("a"); err != nil {
 		t.Errorf("redeclare: %v", err)

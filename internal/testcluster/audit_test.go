@@ -11,7 +11,7 @@ import (
 
 	amqp091 "github.com/rabbitmq/amqp091-go"
 
-	"github.com/quorate/quorate/broker"
+	"github.com/quorate/quorate/broker/watch"
 	"github.com/quorate/quorate/client"
 	"github.com/quorate/quorate/cluster/event"
 )
@@ -367,7 +367,7 @@ func (a *auditing) overflow(ctx context.Context) {
 	for range n {
 		a.c.Cluster(0).Audit(event.AuditOfUse, event.Event{Name: "flood", Audit: &event.Audited{Operation: "queue.declare", Outcome: event.Done}})
 	}
-	out, err := a.root.TailAudit(ctx, client.TailAuditRequest{Limit: broker.MaxAuditTail})
+	out, err := a.root.TailAudit(ctx, client.TailAuditRequest{Limit: watch.MaxAuditTail})
 	a.must(err)
 	if got := int(out.Lost) + len(out.Events); out.Lost == 0 || got != len(before)+n {
 		a.t.Errorf("%d lost and %d kept, want %d together", out.Lost, len(out.Events), len(before)+n)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/quorate/quorate/broker"
 	"github.com/quorate/quorate/broker/identity"
+	"github.com/quorate/quorate/broker/watch"
 	"github.com/quorate/quorate/client"
 	"github.com/quorate/quorate/internal/testcluster"
 	"github.com/quorate/quorate/management"
@@ -82,7 +83,7 @@ func (a *auditing) refused(err error) {
 // tail returns all records, and their text.
 func (a *auditing) tail() ([]client.Event, string) {
 	a.t.Helper()
-	out, err := a.root.TailAudit(testContext(a.t), client.TailAuditRequest{Limit: broker.MaxAuditTail})
+	out, err := a.root.TailAudit(testContext(a.t), client.TailAuditRequest{Limit: watch.MaxAuditTail})
 	a.must(err)
 	if len(out.Silent) > 0 {
 		a.t.Errorf("%q did not answer", out.Silent)

@@ -51,7 +51,7 @@ func single(t *testing.T, addr string) (peer, func()) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = cc.Close() }) // a second time is refused
-	return peer{brokerv1.NewBrokerClient(cc), brokerv1.NewAdminClient(cc), nil}, func() { _ = cc.Close() }
+	return peer{brokerv1.NewBrokerClient(cc), brokerv1.NewAdminClient(cc), nil, brokerv1.NewTransactionsClient(cc)}, func() { _ = cc.Close() }
 }
 
 func classicQueue(name string, more func(*brokerv1.DeclareQueueRequest)) *brokerv1.DeclareQueueRequest {

@@ -21,7 +21,7 @@ func TestConsumersOfAllNodes(t *testing.T) {
 	peers := make([]peer, 2)
 	for i := range peers {
 		cc := named(t, c.Addrs()[i], fmt.Sprint("client ", i))
-		peers[i] = peer{brokerv1.NewBrokerClient(cc), brokerv1.NewAdminClient(cc), &peers}
+		peers[i] = peer{brokerv1.NewBrokerClient(cc), brokerv1.NewAdminClient(cc), &peers, nil}
 	}
 	peers[0].declare(t, "single", field("x-single-active-consumer", &brokerv1.Value{Kind: &brokerv1.Value_Boolean{Boolean: true}}))
 	peers[0].declare(t, "shared")

@@ -96,7 +96,7 @@ func TestQueuesOfUser(t *testing.T) {
 		_, err := u.admin.DeclareQueue(ctx, &brokerv1.DeclareQueueRequest{Name: name})
 		return err
 	}
-	refused(t, declare("one more"), codes.InvalidArgument, "PRECONDITION_FAILED",
+	refused(t, declare("one more"), codes.FailedPrecondition, "PRECONDITION_FAILED",
 		`user "u": max-queues = 7: the user has declared 7 queues, so queue "one more" in vhost "/" cannot be made`)
 	other, _ := asUser(t, c.Addrs()[2], "other")
 	if _, err := other.admin.DeclareQueue(ctx, &brokerv1.DeclareQueueRequest{Name: "others"}); err != nil {

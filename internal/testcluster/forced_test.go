@@ -93,7 +93,7 @@ func forced(t *testing.T, what string, err error, x *client.ConnectionInfo) {
 func testClosedStreams(t *testing.T, c *testcluster.Cluster, operator *client.Client) {
 	ctx := testContext(t)
 	cc := named(t, c.Addrs()[0], "streams")
-	p := peer{brokerv1.NewBrokerClient(cc), brokerv1.NewAdminClient(cc), nil}
+	p := peer{brokerv1.NewBrokerClient(cc), brokerv1.NewAdminClient(cc), nil, brokerv1.NewTransactionsClient(cc)}
 	p.declare(t, "taken")
 	p.declare(t, "idle")
 	consumer := p.open(t, &brokerv1.ConsumeOpen{Queue: "idle"})
@@ -292,7 +292,7 @@ func closeAll(ctx context.Context, t *testing.T, operator *client.Client, name s
 func testClosedStuck(t *testing.T, c *testcluster.Cluster, operator *client.Client) {
 	const n = 64
 	cc := named(t, c.Addrs()[0], "stuck")
-	p := peer{brokerv1.NewBrokerClient(cc), brokerv1.NewAdminClient(cc), nil}
+	p := peer{brokerv1.NewBrokerClient(cc), brokerv1.NewAdminClient(cc), nil, brokerv1.NewTransactionsClient(cc)}
 	p.declare(t, "unread")
 	p.publishBodies(t, "unread", n, 64<<10)
 	p.open(t, &brokerv1.ConsumeOpen{Queue: "unread"})

@@ -33,7 +33,7 @@ func asUser(t *testing.T, addr, user string) (p peer, end func()) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = cc.Close() }) // a second time is refused
-	return peer{brokerv1.NewBrokerClient(cc), brokerv1.NewAdminClient(cc), nil}, func() { _ = cc.Close() }
+	return peer{brokerv1.NewBrokerClient(cc), brokerv1.NewAdminClient(cc), nil, brokerv1.NewTransactionsClient(cc)}, func() { _ = cc.Close() }
 }
 
 // VH-4: limits count over all nodes, from the first call that a connection carries until it

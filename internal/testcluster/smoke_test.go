@@ -22,6 +22,7 @@ type peer struct {
 	brokerv1.BrokerClient
 	admin brokerv1.AdminClient
 	all   *[]peer // of the cluster; nil: this one alone
+	tx    brokerv1.TransactionsClient
 }
 
 // guest is the login of the first user.
@@ -44,7 +45,7 @@ func dial(t *testing.T, addr string) peer {
 			t.Error(err)
 		}
 	})
-	return peer{brokerv1.NewBrokerClient(cc), brokerv1.NewAdminClient(cc), nil}
+	return peer{brokerv1.NewBrokerClient(cc), brokerv1.NewAdminClient(cc), nil, brokerv1.NewTransactionsClient(cc)}
 }
 
 func testContext(t *testing.T) context.Context {

@@ -21,11 +21,12 @@ import (
 	"github.com/quorate/quorate/amqp"
 	"github.com/quorate/quorate/broker"
 	"github.com/quorate/quorate/cluster"
+	"github.com/quorate/quorate/cluster/certificate"
 	"github.com/quorate/quorate/cluster/nodeclock"
-	"github.com/quorate/quorate/cluster/transport"
 	"github.com/quorate/quorate/grpcapi"
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/internal/authority"
+	"github.com/quorate/quorate/internal/incoming"
 	"github.com/quorate/quorate/internal/loopback"
 )
 
@@ -53,6 +54,7 @@ type Cluster struct {
 	hibernate time.Duration // how long a queue is unused until it is closed; 0: never
 	suspect   time.Duration // how long a node may be silent; 0: as in a node by default
 	clocks    []*Clock      // of the nodes' machines; nil: the operating system's
+	incoming  int64         // limits.incoming_bytes of each node, over gRPC; 0: the default
 }
 
 // node is one node's settings, and what runs while it does.
@@ -65,7 +67,8 @@ type node struct {
 	cluster *cluster.Cluster
 	server  *grpcapi.Server
 	amqpd   *amqp.Server
-	served  chan error // an error from each server when it ends
+	room    *incoming.Budget // of what the gRPC server receives
+	served  chan error       // an error from each server when it ends
 }
 
 // Start starts n nodes, waits until all are ready, and stops them at the test's end.
@@ -91,6 +94,12 @@ func StartTLS(t testing.TB, n int) *Cluster {
 	return start(t, n, a, broker.Config{})
 }
 
+// StartIncoming is Start with so many bytes of large messages that a node receives over gRPC at a time.
+func StartIncoming(t testing.TB, n int, bytes int64) *Cluster {
+	t.Helper()
+	return (&Cluster{t: t, dir: t.TempDir(), incoming: bytes}).start(n)
+}
+
 // StartMany is Start for many queues, which hibernate when they are not used for a time, if
 // that is not 0. Nodes of one process share its processors: none is taken for dead because it
 // is busy.
@@ -114,6 +123,8 @@ func start(t testing.TB, n int, a *authority.Authority, cfg broker.Config) *Clus
 	return (&Cluster{t: t, dir: t.TempDir(), authority: a, broker: cfg}).start(n)
 }
 
+// start starts n nodes and waits until all are ready. Addresses are chosen for all nodes first,
+// since each must know the others'.
 func (c *Cluster) start(n int) *Cluster {
 	t := c.t
 	t.Helper()
@@ -169,6 +180,9 @@ func (c *Cluster) AMQP(i int) string { return c.nodes[i].amqp }
 
 // Broker returns a running node's broker.
 func (c *Cluster) Broker(i int) *broker.Broker { return c.nodes[i].broker }
+
+// Incoming returns the budget of what a running node receives over gRPC.
+func (c *Cluster) Incoming(i int) *incoming.Budget { return c.nodes[i].room }
 
 // Cluster returns a running node's part of the cluster.
 func (c *Cluster) Cluster(i int) *cluster.Cluster { return c.nodes[i].cluster }
@@ -254,6 +268,7 @@ func Poll(t testing.TB, what string, f func() error) {
 	}
 }
 
+// launch starts a node with its directory and addresses, for the first time or again.
 func (c *Cluster) launch(i int) {
 	c.t.Helper()
 	n := c.nodes[i]
@@ -287,7 +302,8 @@ func (c *Cluster) launch(i int) {
 	}
 	n.cluster = started
 	n.broker = broker.New(started, cfg)
-	n.server = grpcapi.New(grpcapi.Config{Broker: n.broker, Logger: log, Reflection: true})
+	n.room = incoming.New(c.incoming)
+	n.server = grpcapi.New(grpcapi.Config{Broker: n.broker, Logger: log, Reflection: true, Incoming: n.room})
 	n.amqpd = amqp.New(amqp.Config{Broker: n.broker, Logger: log, Version: "test", Cluster: clusterName})
 	n.served = make(chan error, 2)
 	l, la := c.listen(n.clients), c.listen(n.amqp)
@@ -303,7 +319,7 @@ func (c *Cluster) material(n id.NodeID) func() (tls.Certificate, *x509.CertPool)
 		return nil
 	}
 	pair, err := c.authority.Issue(authority.Request{
-		CommonName: string(n), URIs: []*url.URL{transport.CertificateName(clusterName, n)},
+		CommonName: string(n), URIs: []*url.URL{certificate.Name(clusterName, n)},
 		Usages:    []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth, x509.ExtKeyUsageServerAuth},
 		NotBefore: time.Now().Add(-certificateLife), NotAfter: time.Now().Add(certificateLife),
 	})
@@ -318,6 +334,7 @@ func (c *Cluster) material(n id.NodeID) func() (tls.Certificate, *x509.CertPool)
 	return func() (tls.Certificate, *x509.CertPool) { return own, pool }
 }
 
+// listen opens an address that was chosen earlier, waiting while another process has it.
 func (c *Cluster) listen(addr string) (l net.Listener) {
 	c.t.Helper()
 	// Another test may be looking whether this port is free.

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/quorate/quorate/broker"
+	"github.com/quorate/quorate/broker/imports"
 	"github.com/quorate/quorate/client"
 	"github.com/quorate/quorate/internal/testcluster"
 )
@@ -138,7 +139,7 @@ func TestUnknownArgumentsAtStart(t *testing.T) {
 		"users": [{"name": "guest", "password": "guest", "tags": "administrator"}],
 		"permissions": [{"user": "guest", "vhost": "/", "configure": ".*", "write": ".*", "read": ".*"}],
 		"queues": [{"name": "q", "vhost": "strict", "durable": true, "arguments": {"x-queue-type": "quorum", "x-max-lngth": 5}}]}`)
-	c := testcluster.StartWith(t, 1, broker.Config{Definitions: broker.BootImport{Document: document}})
+	c := testcluster.StartWith(t, 1, broker.Config{Definitions: imports.AtStart{Document: document}})
 	testcluster.Poll(t, "a node that is ready", c.Broker(0).Ready)
 	v := c.Cluster(0).View()
 	if h, ok := v.VHost("strict"); !ok || !h.RefuseUnknown {

@@ -37,6 +37,8 @@ func Waiting(t testing.TB) *cluster.Cluster {
 	return start(t, 2)
 }
 
+// start starts a cluster's only node, which ends with the test; expect may be higher for one that
+// waits for others.
 func start(t testing.TB, expect int) *cluster.Cluster {
 	t.Helper()
 	peers, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")

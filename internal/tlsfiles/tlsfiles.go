@@ -53,6 +53,7 @@ type Files struct {
 // texts are the bytes of the files, in the order cert, key, CA.
 type texts [3][]byte
 
+// equal reports whether no file has changed.
 func (t texts) equal(o texts) bool {
 	for i := range t {
 		if !bytes.Equal(t[i], o[i]) {
@@ -147,6 +148,7 @@ func (f *Files) Reload() error {
 	return f.takeNew(text)
 }
 
+// takeNew puts new files in force and logs until when the certificate holds.
 func (f *Files) takeNew(text texts) error {
 	if err := f.take(text); err != nil {
 		return err
@@ -176,6 +178,7 @@ func (f *Files) warnOfEnd(w *watch) {
 	f.cfg.Logger.Warn("certificate expires soon: put a new one into the file", "setting", f.cfg.Setting+".cert", "not_after", end)
 }
 
+// read reads all files and returns every fault. The authorities are optional.
 func (f *Files) read() (texts, error) {
 	var text texts
 	var errs []error
@@ -191,6 +194,7 @@ func (f *Files) read() (texts, error) {
 	return text, errors.Join(errs...)
 }
 
+// readFile bounds the size, as a mistaken name could be a file of any size.
 func readFile(name string) ([]byte, error) {
 	info, err := os.Stat(name)
 	if err != nil {

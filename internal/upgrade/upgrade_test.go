@@ -20,6 +20,10 @@ import (
 	"google.golang.org/grpc/metadata"
 
 	"github.com/quorate/quorate/chaos"
+	"github.com/quorate/quorate/chaos/check"
+	"github.com/quorate/quorate/chaos/run"
+	"github.com/quorate/quorate/chaos/target/local"
+	"github.com/quorate/quorate/chaos/workload"
 	"github.com/quorate/quorate/client"
 	nodev1 "github.com/quorate/quorate/proto/node/v1"
 )
@@ -259,8 +263,8 @@ func TestRoll(t *testing.T) {
 	}
 	defer r.client.Close()
 
-	events, err := chaos.Run(ctx, chaos.RunConfig{
-		Cluster: r.cluster, Length: testTimeout, Rate: 100, Log: t.Logf,
+	events, err := run.Run(ctx, run.Config{
+		Cluster: &local.Cluster{Cluster: r.cluster}, Workloads: []workload.Kind{workload.Publish()}, Length: testTimeout, Rate: 300, Log: t.Logf,
 		Meanwhile: func(ctx context.Context) error {
 			for _, to := range []string{r.new, r.old, r.new} {
 				if err := r.all(ctx, to); err != nil {
@@ -273,10 +277,10 @@ func TestRoll(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if report := chaos.Check(events); report.Verdict != chaos.Valid || report.Buried == 0 {
+	if report := check.Check(events); report.Verdict != check.Valid || report.Counts.DeadLetters == 0 {
 		t.Errorf("%s", report.String())
 	} else {
-		t.Logf("%d confirmed, %d redelivered, %d dead letters", report.Confirmed, report.Redelivered, report.Buried)
+		t.Logf("%d confirmed, %d redelivered, %d dead letters", report.Counts.Confirmed, report.Counts.Redelivered, report.Counts.DeadLetters)
 	}
 	for g, of := range r.states(ctx) {
 		for n, state := range of {

@@ -49,6 +49,7 @@ type outcome struct {
 	answered    bool
 }
 
+// outcomeKind is what a consumer decided about deliveries.
 type outcomeKind uint8
 
 const (
@@ -170,6 +171,8 @@ func (c *Consumer) Discard(r quorumq.MsgIDRange, failed bool, annotations []byte
 	return c.decide(outcome{kind: discarded, failed: failed, annotations: annotations}, r)
 }
 
+// decide takes r out of what is unsettled, and returns how many of it were. An outcome like the last one
+// that was not sent is merged into it.
 func (c *Consumer) decide(o outcome, r quorumq.MsgIDRange) int {
 	n := 0
 	c.unsettled.remove(r, func(r quorumq.MsgIDRange) {

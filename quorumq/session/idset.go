@@ -25,7 +25,7 @@ func (s *idSet) add(m quorumq.MsgID) {
 	s.ranges = append(s.ranges, quorumq.MsgIDRange{First: m, Last: m})
 }
 
-// remove takes out all ids of r and tells which they were, as ascending ranges.
+// remove takes out all ids of r and returns which they were, as ascending ranges.
 func (s *idSet) remove(r quorumq.MsgIDRange, removed func(quorumq.MsgIDRange)) {
 	i, _ := slices.BinarySearchFunc(s.ranges, r.First, func(have quorumq.MsgIDRange, first quorumq.MsgID) int {
 		if have.Last < first {

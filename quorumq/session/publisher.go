@@ -40,6 +40,7 @@ type Publisher[T any] struct {
 	failed     quorumq.ReplyCode
 }
 
+// pending is a message that the queue has not answered yet.
 type pending[T any] struct {
 	msg      quorumq.NewMessage
 	answered bool
@@ -159,6 +160,7 @@ func (p *Publisher[T]) Answer(first quorumq.Seq, n int, r quorumq.Reply, done fu
 	}
 }
 
+// decide answers messages numbered from to to, in order, each once.
 func (p *Publisher[T]) decide(from, to quorumq.Seq, refused []quorumq.Seq, done func(T, bool)) {
 	for s := max(from, p.first); s < min(to, p.sent); s++ {
 		it := p.at(s)
@@ -189,6 +191,7 @@ func (it *pending[T]) void() {
 	it.body = nil
 }
 
+// pop moves the window over what was answered at its front.
 func (p *Publisher[T]) pop() {
 	for p.head < len(p.items) && p.items[p.head].answered {
 		p.head++

@@ -17,6 +17,7 @@ import (
 	_ "github.com/rabbitmq/amqp091-go" // its module carries the specification
 )
 
+// main ends with 1 on any error and writes no file then.
 func main() {
 	path := flag.String("spec", "", "the specification, an XML file")
 	out := flag.String("out", "", "the Go file to write")
@@ -27,6 +28,8 @@ func main() {
 	}
 }
 
+// run generates the code in memory and formats it before it writes, so that a fault leaves the old
+// file in place.
 func run(path, out string) error {
 	b, err := os.ReadFile(path)
 	if err != nil {

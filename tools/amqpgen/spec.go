@@ -12,23 +12,28 @@ type spec struct {
 	Classes   []*class    `xml:"class"`
 }
 
+// constant is a frame type or reply code; Class is soft-error or hard-error for codes that are
+// faults.
 type constant struct {
 	Name  string `xml:"name,attr"`
 	Value int    `xml:"value,attr"`
 	Class string `xml:"class,attr"`
 }
 
+// domain names a type; the specification gives most fields a domain instead.
 type domain struct {
 	Name string `xml:"name,attr"`
 	Type string `xml:"type,attr"`
 }
 
+// class is a class of methods; Index is its number on the wire.
 type class struct {
 	Name    string    `xml:"name,attr"`
 	Index   int       `xml:"index,attr"`
 	Methods []*method `xml:"method"`
 }
 
+// method is a method of a class; Content: a header and a body follow it.
 type method struct {
 	Name      string   `xml:"name,attr"`
 	Index     int      `xml:"index,attr"`
@@ -39,6 +44,7 @@ type method struct {
 	Steps []step
 }
 
+// field is an argument of a method. Reserved ones are written as zero and not read.
 type field struct {
 	Name     string `xml:"name,attr"`
 	Domain   string `xml:"domain,attr"`
@@ -75,6 +81,8 @@ func (s *spec) resolve() error {
 	return nil
 }
 
+// step adds a field to the steps. Up to eight bits that follow one another share an octet (AMQP
+// 0-9-1 §4.2.5.2).
 func (m *method) step(f *field) {
 	if f.Type != "bit" {
 		m.Steps = append(m.Steps, step{Field: f})

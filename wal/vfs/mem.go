@@ -58,6 +58,7 @@ func (m *Mem) SetCapacity(bytes uint64) {
 	m.capacity = bytes
 }
 
+// used counts space that was allocated and not written too; m.mu is held.
 func (m *Mem) used() uint64 {
 	n := uint64(0)
 	for _, d := range m.names {
@@ -190,6 +191,7 @@ func (m *Mem) Lock(name string) (io.Closer, error) {
 	return memLock{m}, nil
 }
 
+// memLock unlocks the directory by Close.
 type memLock struct{ m *Mem }
 
 func (l memLock) Close() error {
@@ -238,6 +240,7 @@ func (f *memFile) WriteAt(p []byte, off int64) (int, error) {
 	return len(p), nil
 }
 
+// write marks the sectors that a crash may lose.
 func (d *memData) write(p []byte, off int64) {
 	if len(p) == 0 {
 		return

@@ -43,6 +43,7 @@ func (m *Mem) HangAt(op Op, n int) (hung <-chan struct{}, release func()) {
 	return p.hung, func() { close(p.hang) }
 }
 
+// plan adds a fault that is to happen.
 func (m *Mem) plan(p *plan) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -66,6 +67,7 @@ func (m *Mem) step(op Op) error {
 	return m.meet(op, true)
 }
 
+// read is called for each read, with m.mu held, and returns the fault that was planned for it.
 func (m *Mem) read() error {
 	if m.off {
 		return ErrPowerOff
@@ -142,6 +144,7 @@ func (m *Mem) Crash(loss Loss, random *rand.Rand) *Mem {
 	return next
 }
 
+// crash returns what is on the disk after the power was lost: synced bytes, and by loss some of the others.
 func (d *memData) crash(loss Loss, random *rand.Rand) []byte {
 	if loss == LoseNone {
 		return slices.Clone(d.data)

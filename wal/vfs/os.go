@@ -33,6 +33,7 @@ func (d osDir) Create(name string) (File, error) {
 
 func (d osDir) Open(name string) (File, error) { return d.open(name, os.O_RDWR) }
 
+// open opens a file of this directory; name has no path.
 func (d osDir) open(name string, flag int) (File, error) {
 	f, err := os.OpenFile(d.in(name), flag, fileMode)
 	if err != nil {

@@ -24,6 +24,7 @@ func (d osDir) Lock(name string) (io.Closer, error) {
 	return removing{f}, nil
 }
 
+// removing is a file that is removed when it is closed.
 type removing struct{ *os.File }
 
 func (r removing) Close() error { return errors.Join(r.File.Close(), os.Remove(r.Name())) }

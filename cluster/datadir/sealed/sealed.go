@@ -51,6 +51,7 @@ func Path(dir, name string, copyNo int) string {
 	return filepath.Join(dir, fmt.Sprintf("%s.%d", name, copyNo))
 }
 
+// encode writes the version, a line for each field, and the checksum of all that.
 func encode(r Record) []byte {
 	var b bytes.Buffer
 	b.WriteString(version + "\n")
@@ -61,6 +62,7 @@ func encode(r Record) []byte {
 	return b.Bytes()
 }
 
+// decode takes only what encode would write for the same fields: anything else is damage.
 func decode(b []byte) (Record, error) {
 	at := bytes.LastIndex(b, []byte("crc32c "))
 	if at < 0 || len(b) > maxSealed {

@@ -5,8 +5,8 @@ import "net"
 // listenOff switches a listener off that has a default.
 const listenOff = "off"
 
-// AMQP returns the address for clients of AMQP 0-9-1 without TLS; "": none. Where nobody
-// logs in the default is loopback.
+// AMQP returns the address for AMQP 0-9-1 clients without TLS; "": none. Without logins the default
+// is loopback.
 func (c *Config) AMQP() string {
 	switch {
 	case c.Listen.AMQP == listenOff, c.Listen.AMQP == "" && c.TLS.Client.Cert != "":
@@ -19,7 +19,7 @@ func (c *Config) AMQP() string {
 	return "0.0.0.0:5672"
 }
 
-// AMQPS returns the address for clients of AMQP 0-9-1 with TLS; "": none.
+// AMQPS returns the address for AMQP 0-9-1 clients with TLS; "": none.
 func (c *Config) AMQPS() string {
 	switch {
 	case c.Listen.AMQPS == listenOff, c.Listen.AMQPS == "" && c.TLS.Client.Cert == "":
@@ -30,8 +30,8 @@ func (c *Config) AMQPS() string {
 	return "0.0.0.0:5671"
 }
 
-// onLoopback reports whether an address can be reached from this host alone.
+// onLoopback reports whether only this host can reach an address.
 func onLoopback(address string) bool {
 	host, _, err := net.SplitHostPort(address)
-	return err != nil || host == "localhost" || net.ParseIP(host).IsLoopback() // what is no address is another fault
+	return err != nil || host == "localhost" || net.ParseIP(host).IsLoopback() // a malformed address is reported elsewhere
 }

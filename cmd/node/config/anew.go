@@ -2,7 +2,7 @@ package config
 
 import "reflect"
 
-// Live are the settings that a running node takes over; all others count from its next start on.
+// Live are the settings that a running node takes over; all others apply from its next start.
 func Live() []string {
 	return []string{
 		"log.level", "limits.body_cache_bytes", "limits.memory_high", "limits.incoming_bytes", "limits.incoming_connection_bytes",
@@ -10,8 +10,8 @@ func Live() []string {
 	}
 }
 
-// Take makes those of next that are Live the settings of c. It returns the names of those that
-// have changed, and of others that differ.
+// Take copies the Live settings of next to c. It returns the names of those that changed, and of
+// other settings that differ.
 func (c *Config) Take(next *Config) (taken, restart []string) {
 	now, then := c.fields(), next.fields()
 	live := map[string]bool{}
@@ -39,6 +39,8 @@ func (c *Config) fields() map[string]reflect.Value {
 	return all
 }
 
+// gather collects the settings by their full names, struct by struct; the fields stay settable, so
+// Take can write through them.
 func gather(all map[string]reflect.Value, prefix string, v reflect.Value) {
 	for i := range v.NumField() {
 		name := prefix + v.Type().Field(i).Tag.Get("koanf")

@@ -15,7 +15,7 @@ const (
 // Authenticate reports whether clients must log in.
 func (c *Config) Authenticate() bool { return c.Auth.Mode == authPassword }
 
-// validateAuth lets nobody in without a login but from this host.
+// validateAuth makes sure that only this host can get in without a login.
 func (c *Config) validateAuth() []error {
 	a := &c.Auth
 	var errs []error
@@ -30,7 +30,7 @@ func (c *Config) validateAuth() []error {
 		{"listen.management", c.Listen.Management},
 	} {
 		if a.Mode == authNone && l.address != "" && !onLoopback(l.address) {
-			fault("auth.mode is none and %s is %s, which strangers may reach: listen on 127.0.0.1, or set auth.mode to password",
+			fault("auth.mode is none and %s is %s, which is reachable from other hosts: listen on 127.0.0.1, or set auth.mode to password",
 				l.key, l.address)
 		}
 	}
@@ -46,8 +46,7 @@ func (c *Config) validateAuth() []error {
 	return append(errs, c.validateBackends()...)
 }
 
-// DefaultPassword returns the password of auth.default_user: that of the file, if one is
-// named.
+// DefaultPassword returns the password of auth.default_user, from the file if one is set.
 func (c *Config) DefaultPassword() (string, error) {
 	name := c.Auth.DefaultPasswordFile
 	if name == "" {

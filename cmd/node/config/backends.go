@@ -14,7 +14,7 @@ import (
 	"github.com/quorate/quorate/broker/identity"
 )
 
-// OAuth2 are the settings of the issuer of tokens.
+// OAuth2 has the settings of the token issuer.
 type OAuth2 struct {
 	Issuer           string        `koanf:"issuer"`
 	KeysURL          string        `koanf:"jwks_url"`
@@ -30,8 +30,9 @@ type OAuth2 struct {
 	CA               string        `koanf:"ca"`
 }
 
-// validateBackends asks for the settings of those that are named, and for the names of those that
-// have settings: a half must not leave anybody in, or out, unnoticed.
+// validateBackends demands settings for every backend in auth.backends, and an entry in
+// auth.backends for all settings: half a configuration must neither let users in nor keep them out
+// unnoticed.
 func (c *Config) validateBackends() []error {
 	var errs []error
 	fault := func(format string, args ...any) { errs = append(errs, fmt.Errorf("config: "+format, args...)) }
@@ -59,6 +60,7 @@ func (c *Config) validateBackends() []error {
 	return errs
 }
 
+// validate checks the settings by making the backend's configuration of them, which has the rules.
 func (o *OAuth2) validate() error {
 	c, err := o.config()
 	if err != nil {
@@ -67,6 +69,8 @@ func (o *OAuth2) validate() error {
 	return c.Validate()
 }
 
+// config makes the backend's configuration. A leeway of 0 here means none, where the backend's 0
+// would be its default.
 func (o *OAuth2) config() (oauth2.Config, error) {
 	c := oauth2.Config{
 		Issuer: o.Issuer, KeysURL: o.KeysURL, ResourceServer: o.ResourceServer, Audience: o.Audience, ScopePrefix: o.ScopePrefix,
@@ -77,7 +81,7 @@ func (o *OAuth2) config() (oauth2.Config, error) {
 	return c, err
 }
 
-// pairs reads entries NAME=SCOPE, of which a name may have several.
+// pairs reads entries NAME=SCOPE; a name may occur more than once.
 func pairs(setting string, entries []string) (map[string][]string, error) {
 	out := map[string][]string{}
 	for _, e := range entries {
@@ -90,7 +94,7 @@ func pairs(setting string, entries []string) (map[string][]string, error) {
 	return out, nil
 }
 
-// orNone is a setting whose 0 is none, for a field whose 0 is its default.
+// orNone converts a setting where 0 means none for a field where 0 means its default.
 func orNone(d time.Duration) time.Duration {
 	if d == 0 {
 		return -1
@@ -101,8 +105,8 @@ func orNone(d time.Duration) time.Duration {
 // CacheFor is auth.cache as access.Guard takes it.
 func (c *Config) CacheFor() time.Duration { return orNone(c.Auth.Cache) }
 
-// Tokens returns the settings of backend oauth2, with the authorities that auth.oauth2.ca names; false if it is
-// not among auth.backends.
+// Tokens returns the configuration of backend oauth2, with the authorities of auth.oauth2.ca; false
+// if auth.backends does not have it.
 func (c *Config) Tokens(log *slog.Logger) (own oauth2.Config, on bool, err error) {
 	if !c.Authenticate() || !slices.Contains(c.Auth.Backends, oauth2.Name) {
 		return own, false, nil
@@ -115,7 +119,7 @@ func (c *Config) Tokens(log *slog.Logger) (own oauth2.Config, on bool, err error
 	return own, true, err
 }
 
-// authorities reads those of a file; nil without one.
+// authorities reads the authorities in a file; nil without a file.
 func authorities(setting, name string) (*x509.CertPool, error) {
 	if name == "" {
 		return nil, nil //nolint:nilnil // those of the operating system

@@ -9,7 +9,7 @@ import (
 	"github.com/quorate/quorate/internal/nearest"
 )
 
-// MinTLS is tls.min_version; 0: it is none.
+// MinTLS is tls.min_version; 0: not valid.
 func (c *Config) MinTLS() uint16 {
 	switch c.TLS.MinVersion {
 	case "1.2":
@@ -20,7 +20,7 @@ func (c *Config) MinTLS() uint16 {
 	return 0
 }
 
-// Ciphers are the suites of tls.cipher_suites; nil: those of Go's choice.
+// Ciphers are the suites of tls.cipher_suites; nil: Go's choice.
 func (c *Config) Ciphers() (ids []uint16) {
 	for _, s := range tls.CipherSuites() {
 		if slices.Contains(c.TLS.CipherSuites, s.Name) {
@@ -43,13 +43,13 @@ func (c *Config) validateCiphers() (errs []error) {
 		case slices.Contains(ciphersOf12(tls.InsecureCipherSuites()), name):
 			fault("tls.cipher_suites has %s, which is not safe: use some of %s", name, strings.Join(known, ", "))
 		case slices.ContainsFunc(tls.CipherSuites(), func(s *tls.CipherSuite) bool { return s.Name == name }):
-			fault("tls.cipher_suites has %s, which is of TLS 1.3, whose suites cannot be chosen: leave it out", name)
+			fault("tls.cipher_suites has %s, which belongs to TLS 1.3, whose suites cannot be chosen: leave it out", name)
 		default:
 			hint := "use some of " + strings.Join(known, ", ")
 			if best := nearest.Name(name, known); best != "" {
 				hint = fmt.Sprintf("did you mean %s?", best)
 			}
-			fault("tls.cipher_suites has %q, which is none: %s", name, hint)
+			fault("tls.cipher_suites has %q, which is not a cipher suite: %s", name, hint)
 		}
 	}
 	if c.MinTLS() == tls.VersionTLS13 && len(c.TLS.CipherSuites) > 0 {
@@ -58,7 +58,7 @@ func (c *Config) validateCiphers() (errs []error) {
 	return errs
 }
 
-// ciphersOf12 returns the names of those that TLS 1.2 has.
+// ciphersOf12 returns the names of the suites of TLS 1.2.
 func ciphersOf12(all []*tls.CipherSuite) (names []string) {
 	for _, s := range all {
 		if slices.Contains(s.SupportedVersions, tls.VersionTLS12) {

@@ -17,9 +17,9 @@ func TestCiphers(t *testing.T) {
 		version + "1.1":   "tls.min_version is \"1.1\": use 1.2 or 1.3",
 		version + "TLS12": "tls.min_version is \"TLS12\"",
 		suites + "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA25": "did you mean TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256?",
-		suites + "ALL":                      "tls.cipher_suites has \"ALL\", which is none: use some of TLS_ECDHE",
+		suites + "ALL":                      "tls.cipher_suites has \"ALL\", which is not a cipher suite: use some of TLS_ECDHE",
 		suites + "TLS_RSA_WITH_RC4_128_SHA": "TLS_RSA_WITH_RC4_128_SHA, which is not safe",
-		suites + "TLS_AES_128_GCM_SHA256":   "TLS_AES_128_GCM_SHA256, which is of TLS 1.3",
+		suites + "TLS_AES_128_GCM_SHA256":   "TLS_AES_128_GCM_SHA256, which belongs to TLS 1.3",
 		version + "1.3 " + suites + "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256": "leave one of them out",
 	} {
 		if _, err := load(settings); err == nil || !strings.Contains(err.Error(), want) {

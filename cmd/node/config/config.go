@@ -1,5 +1,5 @@
-// Package config reads the node's settings: flags before the environment before a YAML
-// file before defaults. Names that nobody knows are errors, wherever they stand.
+// Package config reads the node's settings: flags before the environment before a YAML file before
+// defaults. Unknown names are errors in all of them.
 package config
 
 import (
@@ -18,7 +18,7 @@ import (
 	"github.com/quorate/quorate/clock"
 )
 
-// Config is all that a node can be told; fields as in Keys.
+// Config has all settings of a node; the fields are those of Keys.
 type Config struct {
 	NodeID  string `koanf:"node_id"`
 	DataDir string `koanf:"data_dir"`
@@ -33,7 +33,8 @@ type Config struct {
 		GossipKeyFile string   `koanf:"gossip_key_file"`
 		Admission     string   `koanf:"admission"`
 		Finalize      string   `koanf:"finalize"`
-		// ReplaceLostAfter is when a node is let in by itself that comes with an empty directory.
+		// ReplaceLostAfter is the time after which a node that comes with an empty directory is admitted
+		// automatically.
 		ReplaceLostAfter time.Duration `koanf:"replace_lost_after"`
 		Reconcile        struct {
 			Enabled    bool          `koanf:"enabled"`
@@ -41,7 +42,7 @@ type Config struct {
 			Delay      time.Duration `koanf:"delay"`
 			AutoRemove time.Duration `koanf:"auto_remove"`
 			Leaders    bool          `koanf:"leaders"`
-			// LeadersDelay is how long nodes must have been calm before leaders are spread.
+			// LeadersDelay is how long no node must have come or gone before leaders are spread.
 			LeadersDelay time.Duration `koanf:"leaders_delay"`
 		} `koanf:"reconcile"`
 	} `koanf:"cluster"`
@@ -75,8 +76,7 @@ type Config struct {
 		DefaultPassword     string   `koanf:"default_password"`
 		DefaultPasswordFile string   `koanf:"default_password_file"`
 		LoopbackUsers       []string `koanf:"loopback_users"`
-		// Backends are asked in this order who somebody is; Cache and Timeout are of those that
-		// are not internal.
+		// Backends are asked in this order at a login; Cache and Timeout apply to all but internal.
 		Backends []string      `koanf:"backends"`
 		Cache    time.Duration `koanf:"cache"`
 		Timeout  time.Duration `koanf:"timeout"`
@@ -96,13 +96,13 @@ type Config struct {
 		BodyCacheBytes  int64 `koanf:"body_cache_bytes"`
 		PublishWindow   int   `koanf:"publish_window"`
 		MemoryHigh      int64 `koanf:"memory_high"`
-		// DeliveryBufferBytes is for each AMQP connection or consume stream.
+		// DeliveryBufferBytes applies to each AMQP connection or consume stream.
 		DeliveryBufferBytes int64 `koanf:"delivery_buffer_bytes"`
-		// Connections of clients, and those of them that have not logged in.
+		// Connections bounds all clients' connections, Unauthenticated those that have not logged in.
 		Connections               int `koanf:"connections"`
 		Unauthenticated           int `koanf:"unauthenticated"`
 		UnauthenticatedPerAddress int `koanf:"unauthenticated_per_address"`
-		// Incoming bytes are those of messages that are not whole: of all, and for each connection of AMQP.
+		// Incoming bounds the bytes of incomplete messages: of the node, and of each AMQP connection.
 		IncomingBytes           int64 `koanf:"incoming_bytes"`
 		IncomingConnectionBytes int64 `koanf:"incoming_connection_bytes"`
 	} `koanf:"limits"`
@@ -113,28 +113,28 @@ type Config struct {
 		Confirm time.Duration `koanf:"confirm"`
 		Command time.Duration `koanf:"command"`
 		Suspect time.Duration `koanf:"suspect"`
-		// CatalogStaleness is how old a node's view of the catalog may be for it to say that
-		// something is not there.
+		// CatalogStaleness is the maximum age of a node's view of the catalog for the node to report that
+		// something does not exist.
 		CatalogStaleness time.Duration `koanf:"catalog_staleness"`
 		Hibernate        time.Duration `koanf:"hibernate"`
 		Drain            time.Duration `koanf:"drain"`
 		DiskHang         time.Duration `koanf:"disk_hang"`
-		// ClockSkew is twice by how much wall clocks may differ and still agree.
+		// ClockSkew is twice the difference up to which wall clocks count as agreeing.
 		ClockSkew time.Duration `koanf:"clock_skew"`
-		// Connections is when those of a node that does not answer are taken for ended.
+		// Connections is how long a node must be silent before its clients' connections count as ended.
 		Connections time.Duration `koanf:"connections"`
 		Login       time.Duration `koanf:"login"`
-		// Incoming is from basic.publish to the end of the body.
+		// Incoming is the time from basic.publish to the end of the body.
 		Incoming time.Duration `koanf:"incoming"`
 	} `koanf:"timeouts"`
 }
 
 const (
 	maxExpect       = 7
-	maxMessageBytes = 30 << 20 // below the largest command of a group, 32 MiB, with its headers
+	maxMessageBytes = 30 << 20 // with its headers below the largest command of a group, 32 MiB
 )
 
-// Validate returns all faults at once, each by the name of its setting.
+// Validate returns all faults at once, by the names of the settings.
 func (c *Config) Validate() error {
 	var errs []error
 	fault := func(key string, value any, remedy string) {
@@ -196,8 +196,8 @@ func (c *Config) Validate() error {
 	return errors.Join(errs...)
 }
 
-// validateAdmission asks for a key where unauthenticated clients could gossip: who does may name nodes
-// that do not exist, and without TLS also speak for those that do.
+// validateAdmission demands a key where unauthenticated clients could gossip: a peer that gossips
+// can announce nodes that do not exist and, without TLS, speak for those that do.
 func (c *Config) validateAdmission() []error {
 	switch c.Cluster.Admission {
 	case "open":
@@ -212,15 +212,17 @@ func (c *Config) validateAdmission() []error {
 	for _, l := range []struct{ key, address string }{{"listen.gossip", c.Listen.Gossip}, {"listen.peer", c.Listen.Peer}} {
 		host, _, err := net.SplitHostPort(l.address)
 		if err != nil || host == "localhost" || net.ParseIP(host).IsLoopback() {
-			continue // a fault of its own, or nobody else's
+			continue // another fault, or only this host reaches it
 		}
-		return []error{fmt.Errorf("config: cluster.gossip_key_file is \"\" and %s is %s, which strangers may reach: "+
+		return []error{fmt.Errorf("config: cluster.gossip_key_file is \"\" and %s is %s, which is reachable from other hosts: "+
 			"name a file made with `head -c 32 /dev/urandom | base64`, the same on every node, or set cluster.admission to open to try things out",
 			l.key, l.address)}
 	}
 	return nil
 }
 
+// validateNumbers checks all numbers and durations and returns every fault. A setting whose 0 has a
+// meaning of its own is checked only where it is not 0.
 func (c *Config) validateNumbers() []error {
 	var errs []error
 	bounds := func(key string, value, low, high int64, unit string) {
@@ -234,14 +236,14 @@ func (c *Config) validateNumbers() []error {
 	if low := c.Storage.DiskLow; low > 0 && c.Storage.DiskFloor > low {
 		errs = append(errs, fmt.Errorf("config: storage.disk_floor is %d: use at most storage.disk_low, %d", c.Storage.DiskFloor, low))
 	}
-	if c.Limits.BodyCacheBytes != 0 { // 0: by the limit of memory
+	if c.Limits.BodyCacheBytes != 0 { // 0: derived from the memory limit
 		bounds("limits.body_cache_bytes", c.Limits.BodyCacheBytes, 1<<20, 1<<40, "bytes")
 	}
 	bounds("limits.delivery_buffer_bytes", c.Limits.DeliveryBufferBytes, 64<<10, 1<<40, "bytes")
 	bounds("limits.connections", int64(c.Limits.Connections), 1, 1<<20, "connections")
 	bounds("limits.unauthenticated", int64(c.Limits.Unauthenticated), 1, 1<<20, "connections")
 	bounds("limits.unauthenticated_per_address", int64(c.Limits.UnauthenticatedPerAddress), 0, 1<<20, "connections")
-	if c.Limits.IncomingBytes != 0 { // 0: by the limit of memory
+	if c.Limits.IncomingBytes != 0 { // 0: derived from the memory limit
 		bounds("limits.incoming_bytes", c.Limits.IncomingBytes, 1<<20, 1<<40, "bytes")
 	}
 	if c.Limits.IncomingConnectionBytes != 0 {
@@ -293,7 +295,7 @@ func (c *Config) Level() (slog.Level, error) {
 	return l, err
 }
 
-// ReadDefinitions reads the document to be imported; nil if there is none.
+// ReadDefinitions reads the document to import; nil if there is none.
 func (c *Config) ReadDefinitions() ([]byte, error) {
 	if c.Definitions.File == "" {
 		return nil, nil
@@ -341,14 +343,16 @@ func (c *Config) Reachable(listen string) (string, error) {
 	return net.JoinHostPort(host, port), nil
 }
 
-// ReachableGossip returns the address at which others reach the gossip listener. Gossip
-// carries IP addresses: where a name lags behind, as a pod's does, it is told one.
+// ReachableGossip returns the address at which others reach the gossip listener. Gossip carries IP
+// addresses: where a name lags behind, as a pod's does, advertise.gossip can give one.
 func (c *Config) ReachableGossip() (string, error) {
 	told := *c
 	told.Advertise.Host = cmp.Or(c.Advertise.Gossip, c.Advertise.Host)
 	return told.Reachable(c.Listen.Gossip)
 }
 
+// firstIP returns an address of this host that others may reach: the first of IPv4, else the first
+// of IPv6.
 func firstIP() (string, error) {
 	addresses, err := net.InterfaceAddrs()
 	if err != nil {

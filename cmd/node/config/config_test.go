@@ -53,11 +53,11 @@ func TestFaults(t *testing.T) {
 		},
 		"settings of old": {
 			file: "storage:\n  queue_log: shared\n", env: []string{"QUORATE_STORAGE__QUEUE_LOG=bolt"},
-			want: []string{`node.yaml: there is no setting "storage.queue_log" any more`, `QUORATE_STORAGE__QUEUE_LOG: there is no setting "storage.queue_log" any more`, "take the line out"},
+			want: []string{`node.yaml: there is no setting "storage.queue_log" any more`, `QUORATE_STORAGE__QUEUE_LOG: there is no setting "storage.queue_log" any more`, "remove the line"},
 		},
 		"a name that was": {
 			file: "limits:\n  receive_bytes: 1\n", env: []string{"QUORATE_LIMITS__RECEIVE_BYTES=1"},
-			want: []string{`node.yaml: there is no setting "limits.receive_bytes" any more: use "limits.incoming_bytes" in its place`, "QUORATE_LIMITS__RECEIVE_BYTES: there is no"},
+			want: []string{`node.yaml: there is no setting "limits.receive_bytes" any more: use "limits.incoming_bytes" instead`, "QUORATE_LIMITS__RECEIVE_BYTES: there is no"},
 		},
 		"all at once": {
 			file: "node_id: a b\ncluster:\n  expect: 0\n  join: [nobody]\nlisten:\n  http: x:99999\nlog:\n  level: loud\n  format: xml\nlimits:\n  max_message_bytes: 0\ntimeouts:\n  command: 1ms\n",
@@ -108,7 +108,7 @@ func TestAdmission(t *testing.T) {
 	const here, there = "listen:\n  gossip: 127.0.0.1:1\n  peer: \"[::1]:2\"\n", "listen:\n  gossip: localhost:1\n  peer: 10.0.0.1:2\n"
 	for text, want := range map[string]string{
 		here:  "",
-		there: "listen.peer is 10.0.0.1:2, which strangers may reach",
+		there: "listen.peer is 10.0.0.1:2, which is reachable from other hosts",
 		"":    "listen.gossip is 0.0.0.0:7072",
 		there + "cluster:\n  gossip_key_file: x\n":          "",
 		there + "cluster:\n  admission: open\n":             "",

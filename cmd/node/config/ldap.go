@@ -10,7 +10,7 @@ import (
 	"github.com/quorate/quorate/access/ldap"
 )
 
-// LDAP are the settings of the directory.
+// LDAP has the settings of the directory.
 type LDAP struct {
 	Servers            []string `koanf:"servers"`
 	StartTLS           bool     `koanf:"start_tls"`
@@ -26,7 +26,8 @@ type LDAP struct {
 	Groups             []string `koanf:"groups"`
 }
 
-// config is without what is in files; a password that is to be read is there by its file's name.
+// config makes the backend's configuration without the content of files; the name of the password
+// file stands in for the password.
 func (l *LDAP) config() (ldap.Config, error) {
 	groups, err := pairs("auth.ldap.groups", l.Groups)
 	return ldap.Config{
@@ -36,6 +37,7 @@ func (l *LDAP) config() (ldap.Config, error) {
 	}, err
 }
 
+// validate checks the settings by making the backend's configuration of them, which has the rules.
 func (l *LDAP) validate() error {
 	c, err := l.config()
 	if err != nil {
@@ -44,8 +46,8 @@ func (l *LDAP) validate() error {
 	return c.Validate()
 }
 
-// Directory returns the settings of backend ldap, with what is in the files that they name; false if it is not
-// among auth.backends.
+// Directory returns the configuration of backend ldap, with the content of its files; false if
+// auth.backends does not have it.
 func (c *Config) Directory(log *slog.Logger) (own ldap.Config, on bool, err error) {
 	if !c.Authenticate() || !slices.Contains(c.Auth.Backends, ldap.Name) {
 		return own, false, nil

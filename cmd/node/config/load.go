@@ -18,7 +18,7 @@ import (
 // AddFlags declares a flag for every key.
 func AddFlags(flags *pflag.FlagSet) {
 	for _, k := range Keys() {
-		help := strings.ReplaceAll(k.Help, "`", "") // what pflag takes for the name of the value
+		help := strings.ReplaceAll(k.Help, "`", "") // the value's name, as pflag reads it from the usage
 		switch d := k.Default.(type) {
 		case string:
 			flags.String(k.Name, d, help)
@@ -34,8 +34,8 @@ func AddFlags(flags *pflag.FlagSet) {
 	}
 }
 
-// Load reads the settings: file may be "", environ is as from os.Environ. All unknown
-// names and all faults come back at once.
+// Load reads the settings. file may be ""; environ is like os.Environ. It returns all unknown names
+// and all faults at once.
 func Load(file string, environ []string, flags *pflag.FlagSet) (*Config, error) {
 	k := koanf.New(".")
 	defaults := map[string]any{}
@@ -51,7 +51,7 @@ func Load(file string, environ []string, flags *pflag.FlagSet) (*Config, error) 
 	if flags != nil {
 		flags.Visit(func(f *pflag.Flag) {
 			if !slices.ContainsFunc(Keys(), func(k Key) bool { return k.Name == f.Name }) {
-				return // --config and the like
+				return // --config and other flags that are not settings
 			}
 			fromFlags[f.Name] = f.Value.String()
 			if list, ok := f.Value.(pflag.SliceValue); ok {
@@ -74,14 +74,14 @@ func Load(file string, environ []string, flags *pflag.FlagSet) (*Config, error) 
 	if c.NodeID == "" {
 		name, err := os.Hostname()
 		if err != nil {
-			return nil, fmt.Errorf("config: this host does not know its name (%w): set node_id", err)
+			return nil, fmt.Errorf("config: cannot read the name of this host (%w): set node_id", err)
 		}
 		c.NodeID = name
 	}
 	return &c, c.Validate()
 }
 
-// checkTypes returns all values that are not of their setting's type.
+// checkTypes returns all values of a wrong type.
 func checkTypes(k *koanf.Koanf) error {
 	var errs []error
 	for _, key := range Keys() {
@@ -126,7 +126,7 @@ func checkTypes(k *koanf.Koanf) error {
 	return errors.Join(errs...)
 }
 
-// readFile returns the file's settings with names joined by dots.
+// readFile returns the settings of the file, with names joined by dots.
 func readFile(name string) (map[string]any, error) {
 	if name == "" {
 		return nil, nil
@@ -152,7 +152,7 @@ func readFile(name string) (map[string]any, error) {
 	return k.All(), errors.Join(errs...)
 }
 
-// readEnv returns the settings among the variables.
+// readEnv returns the settings in the environment.
 func readEnv(environ []string) (map[string]any, error) {
 	out := map[string]any{}
 	var errs []error

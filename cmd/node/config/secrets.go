@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// leastToken is how long a token is at least, in bytes: it can be tried without a limit.
+// leastToken is the minimum length of a token in bytes: guesses are not limited.
 const leastToken = 16
 
 // MetricsToken reads the token of http.metrics_token_file; "": none.
@@ -30,15 +30,14 @@ func (c *Config) MetricsToken() (string, error) {
 	return token, nil
 }
 
-// othersMay are the bits of a file's mode by which every user of the host may read or change it. Its
-// group is left to whoever has chosen it: in Kubernetes that is how a container reads a secret.
+// othersMay are the mode bits that let every user of the host read or change a file. The group is
+// up to the file's owner: in Kubernetes a container reads a secret through it.
 const othersMay fs.FileMode = 0o006
 
-// SecretFlag is a setting with a secret that was given on the command line, which every user of the
-// host may see there.
+// SecretFlag is a secret setting on the command line, which every user of the host can see there.
 type SecretFlag struct{ Setting, Instead string }
 
-// SecretFlags returns those among the flags.
+// SecretFlags returns the secrets among the flags.
 func SecretFlags(flags *pflag.FlagSet) (given []SecretFlag) {
 	for _, name := range []string{"auth.default_password"} {
 		if k, err := find(name, "a flag"); err == nil && flags.Changed(name) {
@@ -48,13 +47,13 @@ func SecretFlags(flags *pflag.FlagSet) (given []SecretFlag) {
 	return given
 }
 
-// OpenSecret is a file with a secret that every user of the host may read or change.
+// OpenSecret is a file with a secret that every user of the host can read or change.
 type OpenSecret struct {
 	Setting, File string
 	Mode          fs.FileMode
 }
 
-// OpenSecrets returns those among the files that settings name.
+// OpenSecrets returns such files among those in settings.
 func (c *Config) OpenSecrets() (open []OpenSecret) {
 	for _, f := range [...]OpenSecret{
 		{Setting: "tls.peer.key", File: c.TLS.Peer.Key},
@@ -66,7 +65,7 @@ func (c *Config) OpenSecrets() (open []OpenSecret) {
 	} {
 		info, err := os.Stat(f.File)
 		if f.File == "" || err != nil || info.Mode()&othersMay == 0 {
-			continue // what cannot be read is told where it is needed
+			continue // unreadable files are reported where they are needed
 		}
 		f.Mode = info.Mode().Perm()
 		open = append(open, f)

@@ -7,32 +7,31 @@ import (
 	"fmt"
 	"log/slog"
 
-	"github.com/quorate/quorate/cluster/transport"
+	"github.com/quorate/quorate/cluster/certificate"
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/internal/tlsfiles"
 )
 
-// TLSFiles are PEM files of one listener.
+// TLSFiles are the PEM files of one listener.
 type TLSFiles struct {
 	Cert string `koanf:"cert"`
 	Key  string `koanf:"key"`
 	CA   string `koanf:"ca"`
-	// LoginFrom says what of a client's certificate names its user; of tls.client alone.
+	// LoginFrom is the part of a client's certificate that names the user; for tls.client only.
 	LoginFrom string `koanf:"login_from"`
-	// Auth is whether clients show a certificate; of tls.client alone. See ClientAuth.
+	// Auth is whether clients present a certificate; for tls.client only. See ClientAuth.
 	Auth string `koanf:"auth"`
 }
 
-// Whether clients show a certificate of an authority in tls.client.ca: they are not asked for
-// one; they may, and it must be good; or they must.
+// Whether clients present a certificate of an authority in tls.client.ca: they are not asked for
+// one; they may, and then it must be valid; or they must.
 const (
 	ClientAuthNone     = "none"
 	ClientAuthOptional = "optional"
 	ClientAuthRequired = "required"
 )
 
-// ClientAuth is tls.client.auth, or what it is by default: required if there is a
-// tls.client.ca.
+// ClientAuth is tls.client.auth, or its default: required if tls.client.ca is set.
 func (c *Config) ClientAuth() string {
 	switch f := c.TLS.Client; {
 	case f.Auth != "":
@@ -50,7 +49,7 @@ func (c *Config) checkClientAuth() error {
 		return nil
 	case ClientAuthOptional, ClientAuthRequired:
 		if f.CA == "" {
-			return fmt.Errorf("config: tls.client.auth is %s: set tls.client.ca too, whose certificates are taken", f.Auth)
+			return fmt.Errorf("config: tls.client.auth is %s: set tls.client.ca too, whose certificates are accepted", f.Auth)
 		}
 		return nil
 	default:
@@ -58,7 +57,7 @@ func (c *Config) checkClientAuth() error {
 	}
 }
 
-// What of a client's certificate may name its user.
+// Parts of a client's certificate that may name the user.
 const (
 	LoginFromCommonName = "common_name"
 	LoginFromDNS        = "san_dns"
@@ -89,8 +88,7 @@ func (c *Config) checkLoginFrom() error {
 // On reports whether the listener has TLS.
 func (f TLSFiles) On() bool { return f.Cert != "" }
 
-// validateTLS returns what is missing among the files; half a setting must not end in
-// plain text.
+// validateTLS returns which files are missing; half a configuration must not end in plain text.
 func (c *Config) validateTLS() []error {
 	var errs []error
 	missing := func(setting, other, why string) {
@@ -141,11 +139,11 @@ func (c *Config) CheckFiles() error {
 	return errors.Join(errs[:]...)
 }
 
-// PeerTLS opens the files of tls.peer; nil if they are not set. The certificate must be
-// one that other nodes take for this node's.
+// PeerTLS opens the files of tls.peer; nil if they are not set. Other nodes must accept the
+// certificate as this node's.
 func (c *Config) PeerTLS(log *slog.Logger) (*tlsfiles.Files, error) {
 	return open("tls.peer", c.TLS.Peer, log, func(own tls.Certificate, authorities *x509.CertPool) error {
-		return transport.CheckCertificate(c.Cluster.Name, id.NodeID(c.NodeID), own, authorities)
+		return certificate.Check(c.Cluster.Name, id.NodeID(c.NodeID), own, authorities)
 	})
 }
 
@@ -154,6 +152,8 @@ func (c *Config) ClientTLS(log *slog.Logger) (*tlsfiles.Files, error) {
 	return open("tls.client", c.TLS.Client, log, nil)
 }
 
+// open reads the files of one TLS setting; nil without an error if it is off. check judges the
+// certificate, here and at every reload.
 func open(
 	setting string, files TLSFiles, log *slog.Logger, check func(tls.Certificate, *x509.CertPool) error,
 ) (*tlsfiles.Files, error) {

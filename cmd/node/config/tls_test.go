@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/quorate/quorate/cluster/transport"
+	"github.com/quorate/quorate/cluster/certificate"
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/internal/authority"
 )
@@ -55,7 +55,7 @@ func files(t *testing.T, cluster string, n id.NodeID, usages ...x509.ExtKeyUsage
 		t.Fatal(err)
 	}
 	pair, err := ca.Issue(authority.Request{
-		URIs: []*url.URL{transport.CertificateName(cluster, n)}, Usages: usages, NotBefore: begin, NotAfter: end,
+		URIs: []*url.URL{certificate.Name(cluster, n)}, Usages: usages, NotBefore: begin, NotAfter: end,
 	})
 	if err != nil {
 		t.Fatal(err)

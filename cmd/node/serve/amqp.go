@@ -11,6 +11,8 @@ import (
 	"github.com/quorate/quorate/management"
 )
 
+// serveAMQP opens one listener for AMQP; an empty address is none. The listeners with and without
+// TLS share the bound of what is being received.
 func (n *node) serveAMQP(ctx context.Context, key, address string, secure *tls.Config) error {
 	if address == "" {
 		return nil
@@ -40,6 +42,8 @@ func (n *node) serveAMQP(ctx context.Context, key, address string, secure *tls.C
 	return nil
 }
 
+// serveManagement serves the HTTP API behind the clients' gate, which counts its connections until
+// they log in.
 func (n *node) serveManagement(ctx context.Context) error {
 	address := n.cfg.Listen.Management
 	if address == "" {

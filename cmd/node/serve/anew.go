@@ -8,20 +8,20 @@ import (
 	"github.com/quorate/quorate/cmd/node/config"
 )
 
-// Anew is how a node that runs takes settings that have changed (SIGHUP).
+// Anew is how a running node takes over changed settings (SIGHUP).
 type Anew struct {
-	Asked <-chan os.Signal // each asks for it; nil: nobody does
-	// Load reads all settings, and checks the files that they name.
+	Asked <-chan os.Signal // each signal asks for a reload; nil: there is none
+	// Load reads all settings and checks the files in them.
 	Load  func() (*config.Config, error)
-	Level *slog.LevelVar // of the log
+	Level *slog.LevelVar // level of the log
 }
 
-// readAnew takes settings and files as they are now, as far as that needs no restart. If
-// anything is wrong with them all stay as they were.
+// readAnew takes over the present settings and files as far as that needs no restart. If anything
+// is wrong, it changes nothing.
 func (n *node) readAnew() {
 	next, err := n.anew.Load()
 	if err != nil {
-		n.log.Error("settings cannot be read anew, the ones in force stay: mend them, and send SIGHUP again", "node", n.cfg.NodeID, "error", err)
+		n.log.Error("cannot reload the settings; the present ones stay in force: correct them, and send SIGHUP again", "node", n.cfg.NodeID, "error", err)
 		return
 	}
 	taken, restart := n.cfg.Take(next)
@@ -30,19 +30,20 @@ func (n *node) readAnew() {
 	}
 	n.replanMemory()
 	n.reloadTLS()
-	if err := n.readMetricsToken(); err != nil { // it was good a moment ago
-		n.log.Error("the token for /metrics/queues cannot be read anew, the old one stays in force", "error", err)
+	if err := n.readMetricsToken(); err != nil { // Load has just checked it
+		n.log.Error("cannot reload the token for /metrics/queues; the old one stays in force", "error", err)
 	}
 	n.warnOfSecrets()
-	n.log.Info("settings were read anew", "node", n.cfg.NodeID, "taken_over", list(taken))
+	n.log.Info("settings were reloaded", "node", n.cfg.NodeID, "taken_over", list(taken))
 	if len(restart) > 0 {
-		n.log.Warn("settings have changed that count from the next start on: restart the node", "node", n.cfg.NodeID, "settings", list(restart))
+		n.log.Warn("some changed settings apply from the next start: restart the node", "node", n.cfg.NodeID, "settings", list(restart))
 	}
 }
 
+// list joins the names of settings for the log.
 func list(names []string) string {
 	if len(names) == 0 {
-		return "none has changed"
+		return "none"
 	}
 	return strings.Join(names, ", ")
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/quorate/quorate/metrics"
 )
 
-// openBackends makes those of auth.backends, besides the users of the cluster.
+// openBackends makes the backends of auth.backends besides the users of the cluster.
 func (n *node) openBackends() error {
 	directory, on, err := n.cfg.Directory(n.log)
 	if err != nil {
@@ -32,7 +32,7 @@ func (n *node) openBackends() error {
 	return nil
 }
 
-// backends returns those of auth.backends in their order.
+// backends returns the backends of auth.backends in their order.
 func (n *node) backends(own access.Backend) (all []access.Backend) {
 	for _, name := range n.cfg.Auth.Backends {
 		switch {
@@ -47,6 +47,7 @@ func (n *node) backends(own access.Backend) (all []access.Backend) {
 	return all
 }
 
+// loginFigures returns the answers of each backend under its name.
 func (n *node) loginFigures() map[string]metrics.Logins {
 	out := map[string]metrics.Logins{}
 	for backend, c := range n.broker.Logins.LoginCounts() {
@@ -55,7 +56,7 @@ func (n *node) loginFigures() map[string]metrics.Logins {
 	return out
 }
 
-// keyFigures are those of the keys of the issuer of tokens; false: there is none.
+// keyFigures describe the keys of the token issuer; false: there is no issuer.
 func (n *node) keyFigures() (metrics.IssuerKeys, bool) {
 	if n.tokens == nil {
 		return metrics.IssuerKeys{}, false

@@ -8,7 +8,8 @@ import (
 	"github.com/quorate/quorate/cmd/node/config"
 )
 
-// certificateUser returns how a client's certificate names its user; nil: not at all.
+// certificateUser returns the function that finds the user of a client's certificate; nil:
+// certificates do not log in.
 func certificateUser(from string) func(*x509.Certificate) (string, error) {
 	if from == "" {
 		return nil
@@ -25,6 +26,8 @@ func certificateUser(from string) func(*x509.Certificate) (string, error) {
 	}
 }
 
+// namesIn returns all names of the kind in a certificate; more than one is ambiguous, and the
+// caller refuses it.
 func namesIn(c *x509.Certificate, from string) (names []string) {
 	switch from {
 	case config.LoginFromCommonName:

@@ -8,16 +8,15 @@ import (
 	"strings"
 )
 
-// containerPart of a container's memory, in tenths, is the limit of the Go runtime where
-// GOMEMLIMIT is not set: the rest is for what the runtime does not count.
+// containerPart is the part of a container's memory, in tenths, that becomes the limit of the Go
+// runtime where GOMEMLIMIT is not set. The rest is for memory that the runtime does not count.
 const containerPart = 9
 
-// unlimitedMemory is above what any machine has: cgroup v1 says something like it for none.
+// unlimitedMemory is more than any machine has; cgroup v1 reports such a value for no limit.
 const unlimitedMemory = math.MaxInt64 / 2
 
-// containerMemory returns the smallest limit of memory of this process's control groups,
-// version 1 or 2, and of those around them; 0 if there is none. Files are looked for below
-// root.
+// containerMemory returns the smallest memory limit of this process's control groups, version 1 or
+// 2, and of their parents; 0 if there is none. It looks for files below root.
 func containerMemory(root string) int64 {
 	groups, err := os.ReadFile(filepath.Join(root, "proc/self/cgroup"))
 	if err != nil {
@@ -42,14 +41,14 @@ func containerMemory(root string) int64 {
 	return least
 }
 
-// memoryAbove returns the smallest limit of a group and of those above it. In a container the
-// group's own path may not be there, and the root is its own.
+// memoryAbove returns the smallest limit of a group and its parents. In a container the group's own
+// path may be missing, and the root is the container's own group.
 func memoryAbove(mount, path, file string) int64 {
 	least := int64(unlimitedMemory)
 	for path = filepath.Clean("/" + path); ; path = filepath.Dir(path) {
 		if b, err := os.ReadFile(filepath.Join(mount, path, file)); err == nil {
 			if n, err := strconv.ParseInt(strings.TrimSpace(string(b)), 10, 64); err == nil && n > 0 {
-				least = min(least, n) // "max" is no number
+				least = min(least, n) // "max" is not a number
 			}
 		}
 		if path == "/" {

@@ -6,10 +6,10 @@ import (
 	"net/http/pprof"
 )
 
-// profiles answers what listen.debug is asked: Go's profiles of this process.
+// profiles serves listen.debug: Go's profiles of this process.
 func profiles() http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("/debug/pprof/", pprof.Index) // and each profile by its name
+	mux.HandleFunc("/debug/pprof/", pprof.Index) // and each profile under its name
 	mux.HandleFunc("/debug/pprof/cmdline", pprof.Cmdline)
 	mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
 	mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
@@ -17,8 +17,8 @@ func profiles() http.Handler {
 	return mux
 }
 
-// serveDebug serves profiles from the first moment on, if it is asked to: what hangs at the
-// start shows in them.
+// serveDebug serves profiles from the first moment, if it is configured: a start that hangs shows
+// in them.
 func (n *node) serveDebug(ctx context.Context) error {
 	address := n.cfg.Listen.Debug
 	if address == "" {

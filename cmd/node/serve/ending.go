@@ -14,14 +14,14 @@ import (
 	"github.com/quorate/quorate/internal/wait"
 )
 
-// Exit codes of a node, of sysexits.h. What they mean and what the next start does stands in
-// docs/operations.md, "How a node ends".
+// Exit codes of a node, from sysexits.h. docs/operations.md, "How a node ends", explains what they
+// mean and what the next start does.
 const (
-	ExitError      = 1  // the settings, or anything else
-	ExitDamaged    = 65 // something that is stored is damaged, and the node cannot do without it
+	ExitError      = 1  // settings, or any other error
+	ExitDamaged    = 65 // stored data is damaged that the node cannot do without
 	ExitNoData     = 73 // the data directory cannot be used: it is read-only, or not this user's
 	ExitDiskFailed = 74 // the disk has failed a read, a write or a sync
-	ExitDiskHangs  = 75 // the disk has taken nothing for too long
+	ExitDiskHangs  = 75 // the disk has accepted no write for too long
 )
 
 // ExitCode returns the exit code of a node that Run has ended with an error.
@@ -40,18 +40,18 @@ func ExitCode(err error) int {
 }
 
 const (
-	// refusalDelay is how long a node waits that cannot start because of its disk, before it
-	// ends: a supervisor that starts it again at once would do so all the time.
+	// refusalDelay is how long a node that cannot start because of its disk waits before it ends: a
+	// supervisor that restarts it at once would otherwise do so continuously.
 	refusalDelay = 5 * time.Second
-	// againFirst and againLongest bound the wait before a node begins anew in its process, but
-	// for the first time.
+	// againFirst and againLongest bound the wait before a node restarts in its process; the first
+	// restart does not wait.
 	againFirst   = 10 * time.Second
 	againLongest = 10 * time.Minute
 	// roomEvery is the time between two attempts to start on a disk that is full.
 	roomEvery = 2 * time.Second
 )
 
-// againAfter returns the wait before a node begins anew that did so before.
+// againAfter returns the wait before a restart in the process, after some restarts before.
 func againAfter(before uint64) time.Duration {
 	if before == 0 {
 		return 0
@@ -59,7 +59,7 @@ func againAfter(before uint64) time.Duration {
 	return min(againFirst<<min(before-1, 10), againLongest)
 }
 
-// slowly waits before a node ends whose next start will not go better.
+// slowly waits before a node ends if its next start will fare no better.
 func (n *node) slowly(ctx context.Context, err error) {
 	if code := ExitCode(err); code != ExitError {
 		n.log.Error("the node cannot start", "node", n.cfg.NodeID, "exit_code", code, "ends_in", refusalDelay, "error", err)
@@ -67,15 +67,15 @@ func (n *node) slowly(ctx context.Context, err error) {
 	}
 }
 
-// join starts the node's part of the cluster. A disk that is full is waited for: somebody
-// makes room, and to end would make none.
+// join starts the node's part of the cluster. If the disk is full it waits for somebody to make
+// room: ending would make none.
 func (n *node) join(ctx context.Context, c cluster.Config) error {
 	for told := false; ; told = true {
 		var err error
 		if n.part, err = cluster.Start(ctx, c); err == nil {
 			return nil
 		}
-		_ = c.Peers.Close() // an error of Start is what matters
+		_ = c.Peers.Close() // the error of Start counts
 		if !errors.Is(err, syscall.ENOSPC) && !errors.Is(err, syscall.EDQUOT) {
 			return err
 		}
@@ -90,8 +90,8 @@ func (n *node) join(ctx context.Context, c cluster.Config) error {
 	}
 }
 
-// listenAgain opens the listener for peers after a while. Another process may have taken its
-// port since for a connection of its own, which it gives back.
+// listenAgain opens the listener for peers after a while. Meanwhile another process may have used
+// its port for an outgoing connection; that ends.
 func (n *node) listenAgain(ctx context.Context) (l net.Listener, err error) {
 	for {
 		if err := wait.For(ctx, roomEvery); err != nil {
@@ -104,7 +104,7 @@ func (n *node) listenAgain(ctx context.Context) (l net.Listener, err error) {
 	}
 }
 
-// dropFailures forgets what an attempt to start has told of the disk.
+// dropFailures discards what an attempt to start has reported about the disk.
 func (n *node) dropFailures() {
 	for range len(n.failed) {
 		if err := <-n.failed; !errors.Is(err, cluster.ErrDiskFailed) {

@@ -13,25 +13,27 @@ import (
 )
 
 const (
-	// maxProbes bounds the connections to listen.http and listen.debug, which ask nobody to log in, and
+	// maxProbes bounds the connections to listen.http and listen.debug, which need no login, and
 	// maxProbesPerAddress those of one address.
 	maxProbes, maxProbesPerAddress = 256, 128
-	// maxCallers bounds the connections to listen.peer that no node has shown to be its own.
+	// maxCallers bounds the connections to listen.peer on which no node has identified itself.
 	maxCallers = 256
-	// maxPeers bounds all of these.
+	// maxPeers bounds all connections to listen.peer.
 	maxPeers = 4096
 
-	// probeBytes bounds the headers of a request of HTTP.
+	// probeBytes bounds the headers of an HTTP request.
 	probeBytes = 16 << 10
-	// probeTime bounds the reading of what a client of HTTP asks, answerTime the writing of the answer,
-	// and restTime the time between two.
+	// probeTime bounds reading a request, answerTime writing the answer, and restTime the time between
+	// two requests.
 	probeTime, answerTime, restTime = 10 * time.Second, time.Minute, 2 * time.Minute
 )
 
-// gates bound the connections to a node: of clients over all protocols, of probes, of other
-// nodes, and of their gossip. What one of them lets in takes nothing from the others.
+// gates bound the connections to a node: of clients over all protocols, of probes, of other nodes,
+// and of their gossip. They share no bounds.
 type gates struct{ clients, probes, peers, gossip *gate.Gate }
 
+// newGates makes the gates with bounds of their own, so that a flood of clients keeps out neither
+// probes nor other nodes. Probes never log in, hence no time-out.
 func newGates(cfg *config.Config, log *slog.Logger) gates {
 	return gates{
 		clients: gate.New(gate.Config{
@@ -49,7 +51,7 @@ func newGates(cfg *config.Config, log *slog.Logger) gates {
 	}
 }
 
-// figures are those of all gates, by name.
+// figures are the figures of all gates, by name.
 func (g gates) figures() map[string]gate.Stats {
 	return map[string]gate.Stats{"clients": g.clients.Stats(), "probes": g.probes.Stats(), "peers": g.peers.Stats(), "gossip": g.gossip.Stats()}
 }
@@ -63,7 +65,7 @@ func (n *node) listenPeers(ctx context.Context) (net.Listener, error) {
 	return n.gates.peers.Listen(l), nil
 }
 
-// probed is a server of HTTP that waits for nobody for ever.
+// probed returns an HTTP server with a time limit on everything.
 func probed(h http.Handler) *http.Server {
 	return &http.Server{Handler: h, MaxHeaderBytes: probeBytes, ReadHeaderTimeout: probeTime, ReadTimeout: probeTime, WriteTimeout: answerTime, IdleTimeout: restTime}
 }

@@ -16,21 +16,21 @@ import (
 )
 
 const (
-	diskEvery  = 5 * time.Second  // how often the disk is tried
-	diskStalls = 30 * time.Second // a disk that took nothing for this long is dead
+	diskEvery  = 5 * time.Second  // interval of writes to the disk
+	diskStalls = 30 * time.Second // a disk that took no write for this long counts as dead
 )
 
 // health answers probes about this node alone, never about queues.
 type health struct {
-	file string // written again and again to see that the disk works
+	file string // rewritten periodically to see whether the disk works
 	stop chan struct{}
 
 	mu      sync.Mutex
-	start   cluster.StartProgress // as told last, while ready is nil
+	start   cluster.StartProgress // last reported progress, while ready is nil
 	waits   error                 // why the start waits; nil: it does not
 	ready   func() error          // nil: not started
-	warning func() string         // what to look at although the node serves
-	name    string                // why the node's own name is of no use; "": it is
+	warning func() string         // what an operator should look at although the node serves
+	name    string                // what is wrong with the node's own name; "": nothing
 	written time.Time
 	fault   error
 }
@@ -39,20 +39,21 @@ func newHealth(dataDir string) *health {
 	return &health{file: filepath.Join(dataDir, "alive"), stop: make(chan struct{}), written: time.Now()}
 }
 
+// started ends the phase of starting: from now on readiness is what ready says.
 func (h *health) started(ready func() error, warning func() string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.ready, h.warning = ready, warning
 }
 
-// starting takes how far the start is.
+// starting records the progress of the start.
 func (h *health) starting(p cluster.StartProgress) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.start = p
 }
 
-// cannotStart takes why the start waits.
+// cannotStart records why the start waits.
 func (h *health) cannotStart(why error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -61,7 +62,8 @@ func (h *health) cannotStart(why error) {
 
 func (h *health) close() { close(h.stop) }
 
-// watchDisk writes until close. A write that hangs makes the node dead by its age.
+// watchDisk writes until close. A write that hangs makes the node dead, because the last success
+// grows old.
 func (h *health) watchDisk() {
 	tick := time.NewTicker(diskEvery)
 	defer tick.Stop()
@@ -80,12 +82,13 @@ func (h *health) watchDisk() {
 	}
 }
 
-// answered reports whether a write failed for what a start of the node would not mend: a disk that is
-// full answers, and one was not even asked for want of a file descriptor.
+// answered reports whether a write failed for a reason that a restart would not mend: a full disk
+// still answers, and without a file descriptor the disk was not even asked.
 func answered(err error) bool {
 	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE)
 }
 
+// writeSynced writes and syncs a small file. Only a sync proves that the disk takes writes.
 func writeSynced(name string) error {
 	f, err := os.Create(name)
 	if err != nil {
@@ -95,6 +98,8 @@ func writeSynced(name string) error {
 	return errors.Join(err, f.Sync(), f.Close())
 }
 
+// live fails when the disk has taken no write for diskStalls. Only that is worth a restart;
+// everything else is a matter of readiness.
 func (h *health) live() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -108,6 +113,7 @@ func (h *health) live() error {
 	return nil
 }
 
+// startup fails until the node has started, with how far the start is.
 func (h *health) startup() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -122,6 +128,7 @@ func (h *health) startup() error {
 	return fmt.Errorf("the node is starting: %s", h.start)
 }
 
+// serving calls ready without mu, because it may take a while.
 func (h *health) serving() error {
 	if err := h.startup(); err != nil {
 		return err
@@ -132,6 +139,7 @@ func (h *health) serving() error {
 	return ready()
 }
 
+// handler answers the three probes; the body has the reason and warnings for people.
 func (h *health) handler() http.Handler {
 	mux := http.NewServeMux()
 	for path, check := range map[string]func() error{
@@ -142,7 +150,7 @@ func (h *health) handler() http.Handler {
 	return mux
 }
 
-// warnings tells what an operator should look at although the node serves.
+// warnings returns what an operator should look at although the node serves.
 func (h *health) warnings() string {
 	h.mu.Lock()
 	warning, name := h.warning, h.name
@@ -156,13 +164,14 @@ func (h *health) warnings() string {
 	return strings.TrimSuffix(name+"; "+warning(), "; ")
 }
 
-// named takes what is wrong with the node's own name; "": nothing.
+// named records what is wrong with the node's own name; "": nothing.
 func (h *health) named(fault string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.name = fault
 }
 
+// answer sends 200 or 503. Warnings are in the body alone: they must not make a supervisor act.
 func answer(w http.ResponseWriter, err error, warning string) {
 	body := struct {
 		Status  string `json:"status"`

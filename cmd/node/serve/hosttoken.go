@@ -9,37 +9,37 @@ import (
 	"strings"
 )
 
-// The file of the data directory with the token of this node's host (docs/security.md). It is the
-// way back for those who have no administrator's password any more: who can read it can read all
-// that the node has.
+// The file of the data directory with the token of this node's host (docs/security.md). It lets
+// operators back in who have lost every administrator's password. Whoever can read it can read all
+// of the node's data anyway.
 const (
 	hostTokenFile     = "administrator.token"
 	hostTokenFileMode = 0o600
 )
 
-// keepHostToken writes the token of this life in the place of the last one's. The data directory
-// must be this process's by then. Without the file, as on a full disk, nobody knows the token.
+// keepHostToken replaces the file with the token of this life. This process must own the data
+// directory by then. Without the file, as on a full disk, nobody knows the token.
 func (n *node) keepHostToken(token string) {
 	if !n.cfg.Authenticate() {
 		return
 	}
 	name := filepath.Join(n.cfg.DataDir, hostTokenFile)
 	if err := writeSecret(name, token+"\n"); err != nil {
-		n.log.Warn("the token of this node's host cannot be written; it is tried at the next start", "file", name, "error", err)
+		n.log.Warn("cannot write the token of this node's host; the next start tries again", "file", name, "error", err)
 	}
 }
 
-// HostToken returns the token of the host of the node that holds the data directory. The node
-// takes it from a loopback address alone.
+// HostToken returns the host token of the node that owns the data directory. The node accepts it
+// from loopback addresses only.
 func HostToken(dataDir string) (string, error) {
 	text, err := os.ReadFile(filepath.Join(dataDir, hostTokenFile))
 	return strings.TrimSpace(string(text)), err
 }
 
-// writeSecret writes a file anew that its owner alone may read.
+// writeSecret replaces a file; only its owner may read it.
 func writeSecret(name, text string) error {
 	made := name + ".new"
-	if err := os.Remove(made); err != nil && !errors.Is(err, fs.ErrNotExist) { // it may have other rights
+	if err := os.Remove(made); err != nil && !errors.Is(err, fs.ErrNotExist) { // an old one may have another mode
 		return err
 	}
 	if err := os.WriteFile(made, []byte(text), hostTokenFileMode); err != nil {

@@ -16,12 +16,12 @@ import (
 	"github.com/quorate/quorate/internal/lograte"
 )
 
-// serveHTTP answers over l until the server is closed, with TLS if secure is set. key is the
+// serveHTTP serves l until the server is closed, with TLS if secure is set. key is the name of the
 // listener's setting.
 func (n *node) serveHTTP(key string, s *http.Server, l net.Listener, secure *tls.Config) {
 	s.ReadHeaderTimeout = shutdownTimeout
 	s.ErrorLog = n.errorLog(key)
-	s.Protocols = &http.Protocols{} // HTTP/2 would want a say in tls.cipher_suites
+	s.Protocols = &http.Protocols{} // HTTP/2 would constrain tls.cipher_suites
 	s.Protocols.SetHTTP1(true)
 	s.TLSConfig = secure
 	serve := s.Serve
@@ -35,17 +35,17 @@ func (n *node) serveHTTP(key string, s *http.Server, l net.Listener, secure *tls
 	}()
 }
 
-// Bounds of what HTTP servers tell in the log of their clients' faults.
+// Bounds of log lines about faults of HTTP clients.
 const (
-	// HTTPErrorLines is how many lines there are at once, and HTTPErrorEvery after what time there is
-	// one more. It says how many were left out.
+	// HTTPErrorLines is how many lines may come at once, and HTTPErrorEvery the time after which one
+	// more may come. A line has the number of those left out before it.
 	HTTPErrorLines = 20
 	HTTPErrorEvery = 5 * time.Second
-	// maxHTTPError bounds such a line, maxHTTPPanic one about a fault of the node, in bytes.
+	// maxHTTPError bounds such a line, and maxHTTPPanic one about a panic in the node, in bytes.
 	maxHTTPError, maxHTTPPanic = 512, 8 << 10
 )
 
-// httpErrors has what an HTTP server says in the node's log.
+// httpErrors writes the messages of an HTTP server to the node's log.
 type httpErrors struct {
 	log      *slog.Logger
 	listener string
@@ -64,7 +64,7 @@ func (h *httpErrors) Write(text []byte) (int, error) {
 	said := strings.TrimSpace(string(text))
 	skipped, ok := h.lines.Take(time.Now())
 	switch {
-	case strings.HasPrefix(said, "http: panic serving"): // the node's own fault, which is never left out
+	case strings.HasPrefix(said, "http: panic serving"): // the node's own fault, which is always logged
 		h.log.Error("an HTTP request failed", "listener", h.listener, "error", said[:min(len(said), maxHTTPPanic)])
 	case ok:
 		h.log.Info("an HTTP connection failed", "listener", h.listener, "error", said[:min(len(said), maxHTTPError)], "left_out", skipped)
@@ -72,7 +72,7 @@ func (h *httpErrors) Write(text []byte) (int, error) {
 	return len(text), nil
 }
 
-// readMetricsToken takes the token of http.metrics_token_file.
+// readMetricsToken reads the token of http.metrics_token_file.
 func (n *node) readMetricsToken() error {
 	token, err := n.cfg.MetricsToken()
 	if err != nil {
@@ -87,15 +87,15 @@ func (n *node) readMetricsToken() error {
 	return nil
 }
 
-// withToken lets in who shows the token, or everybody if there is none.
+// withToken admits requests with the token, or all if there is none.
 func (n *node) withToken(then http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if want := n.metricsToken.Load(); want != nil {
 			scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
-			got := sha256.Sum256([]byte(token)) // equally long, whatever was sent
+			got := sha256.Sum256([]byte(token)) // the same length whatever was sent
 			if !strings.EqualFold(scheme, "Bearer") || subtle.ConstantTimeCompare(got[:], want[:]) != 1 {
 				w.Header().Set("WWW-Authenticate", `Bearer realm="Quorate"`)
-				http.Error(w, "this page tells names of queues: it wants the token of http.metrics_token_file, as authorization: Bearer", http.StatusUnauthorized)
+				http.Error(w, "this page shows names of queues: send the token of http.metrics_token_file as authorization: Bearer", http.StatusUnauthorized)
 				return
 			}
 		}

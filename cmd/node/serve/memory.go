@@ -18,24 +18,24 @@ import (
 
 const (
 	memoryEvery = time.Second
-	// collectEvery is the time after which memory in use is found out anew while publishers
-	// are held back: without them there may be nothing that makes the collector run.
+	// collectEvery is the time after which memory in use is measured again while publishers are held
+	// back: without publishes nothing else may run the collector.
 	collectEvery = 5 * time.Second
-	// highPart of the limit, in quarters, is memory_high where none is set.
+	// highPart is the part of the limit, in quarters, that memory_high defaults to.
 	highPart = 3
-	// Parts of the limit for caches where none are set, and their usual sizes.
+	// Parts of the limit that caches default to, and the defaults without a limit.
 	bodiesShare, tailShare = 8, 16
-	// incomingShare is that of what is being received.
+	// incomingShare is the part for messages that are being received.
 	incomingShare = 8
 	defaultBodies = 256 << 20
-	// Caches are not made smaller than that: raft reads back what it has just written.
+	// Caches never become smaller than this: raft reads back what it has just written.
 	leastBodies, leastTail = 1 << 20, 2 << 20
-	// leastIncoming is room for messages that are not whole on a node without much memory.
+	// leastIncoming is the minimum room for incomplete messages, however little memory there is.
 	leastIncoming = 8 << 20
-	// growSteps is in how many steps caches come back.
+	// growSteps is the number of steps in which caches grow back.
 	growSteps = 16
-	// leastMemory is below what a node is too small to work: it takes some 60 MiB at rest, and
-	// room for what is on its way.
+	// leastMemory is the least memory with which a node can work: it takes some 60 MiB at rest, and
+	// room for traffic.
 	leastMemory = 192 << 20
 )
 
@@ -43,10 +43,10 @@ const (
 type memoryPlan struct {
 	limit  int64          // of the Go runtime; 0: none
 	high   int64          // publishers are held back above it; 0: never
-	caches cluster.Caches // at most
+	caches cluster.Caches // maximum sizes
 }
 
-// planOf returns the plan for a limit and settings, of which 0 means the default.
+// planOf returns the plan for a limit and the settings, where 0 means the default.
 func planOf(limit, high, bodies int64) memoryPlan {
 	p := memoryPlan{limit: limit, high: high, caches: cluster.Caches{Bodies: bodies, Tail: wal.DefaultTailBytes}}
 	if bodies == 0 {
@@ -65,7 +65,7 @@ func planOf(limit, high, bodies int64) memoryPlan {
 	return p
 }
 
-// incomingOf returns the bounds of messages that are not whole, of all and of those over AMQP; a connection has room
+// incomingOf returns the bounds of incomplete messages, in all and over AMQP. A connection has room
 // for the largest message.
 func incomingOf(limit int64, set *config.Config) (bytes int64, l amqp.IncomingLimits) {
 	bytes, l = set.Limits.IncomingBytes, amqp.IncomingLimits{
@@ -83,7 +83,8 @@ func incomingOf(limit int64, set *config.Config) (bytes int64, l amqp.IncomingLi
 	return bytes, l
 }
 
-// planMemory sets the runtime's limit where only the container has one, and plans by it.
+// planMemory sets the runtime's limit from the container's if GOMEMLIMIT is not set, and plans with
+// it.
 func (n *node) planMemory() {
 	limit, from := debug.SetMemoryLimit(-1), "GOMEMLIMIT"
 	if limit == math.MaxInt64 {
@@ -100,7 +101,7 @@ func (n *node) planMemory() {
 	n.logMemory(&p, from)
 }
 
-// replanMemory plans anew for settings that have changed.
+// replanMemory plans again after a reload of the settings.
 func (n *node) replanMemory() {
 	limit := n.memory.Load().limit
 	p := planOf(limit, n.cfg.Limits.MemoryHigh, n.cfg.Limits.BodyCacheBytes)
@@ -110,6 +111,7 @@ func (n *node) replanMemory() {
 	n.incoming.Limit(bytes)
 }
 
+// logMemory logs the plan, and warns where it leaves a node too little to work with.
 func (n *node) logMemory(p *memoryPlan, from string) {
 	if p.high == 0 {
 		return
@@ -132,8 +134,8 @@ var inUse = []string{ //nolint:gochecknoglobals // a constant in all but name
 	"/memory/classes/metadata/other:bytes", "/memory/classes/other:bytes",
 }
 
-// memoryInUse returns the bytes that the process needs: what the last collection left of the
-// heap, stacks, and what the runtime keeps for both. Garbage does not count.
+// memoryInUse returns the bytes that the process needs: what the last collection left of the heap,
+// stacks, and the runtime's overhead. Garbage does not count.
 func memoryInUse() (n int64) {
 	samples := make([]metrics.Sample, len(inUse))
 	for i, name := range inUse {
@@ -148,17 +150,19 @@ func memoryInUse() (n int64) {
 	return n
 }
 
-// memoryWatch gives caches up while memory is short, then holds publishers back.
+// memoryWatch shrinks caches while memory is short, then holds publishers back.
 type memoryWatch struct {
-	plan    memoryPlan // that is followed
+	plan    memoryPlan // the plan in force
 	used    func() int64
-	collect func() // after it used is exact
+	collect func() // makes used exact
 	limits  func(cluster.Caches)
 	broker  *broker.Broker
-	now     cluster.Caches // their limits
-	last    time.Time      // of the last collect
+	now     cluster.Caches // present limits of the caches
+	last    time.Time      // time of the last collect
 }
 
+// watchMemory looks every memoryEvery until the node stops. It takes up a plan that was changed
+// meanwhile.
 func (n *node) watchMemory() {
 	plan := *n.memory.Load()
 	w := memoryWatch{
@@ -177,7 +181,7 @@ func (n *node) watchMemory() {
 	}
 }
 
-// follow takes another plan. Caches that were given up for want of memory stay so.
+// follow takes over another plan. Caches that were shrunk for lack of memory stay small.
 func (w *memoryWatch) follow(p memoryPlan) {
 	if p == w.plan {
 		return
@@ -195,9 +199,9 @@ func (w *memoryWatch) follow(p memoryPlan) {
 	}
 }
 
-// look compares what is in use with memory_high. From seven eighths on caches are halved,
-// above it they go as far as they can, and only if that does not help publishers are held
-// back, until a tenth less is in use. Below five eighths the caches come back step by step.
+// look compares what is in use with memory_high. From seven eighths of it, caches are halved. Above
+// it, they shrink to their minimum, and if that does not help, publishers are held back until a
+// tenth less is in use. Below five eighths the caches grow back step by step.
 func (w *memoryWatch) look(now time.Time) {
 	if w.plan.high == 0 {
 		return
@@ -220,20 +224,21 @@ func (w *memoryWatch) look(now time.Time) {
 	}
 	switch {
 	case !raised && used > high:
-		w.broker.RaiseAlarm(fmt.Sprintf("this node has %d bytes of memory in use, limits.memory_high is %d, and its caches are given up: "+
+		w.broker.RaiseAlarm(fmt.Sprintf("this node has %d bytes of memory in use, limits.memory_high is %d, and its caches are at their minimum: "+
 			"consume, or give it more memory", used, high))
 	case raised && used < high-high/10:
 		w.broker.EndAlarm()
 	}
 }
 
-// resize gives caches up and returns what is in use then.
+// resize changes the caches and returns the memory in use after that.
 func (w *memoryWatch) resize(now time.Time, to cluster.Caches) int64 {
 	w.now = to
 	w.limits(to)
 	return w.measure(now)
 }
 
+// measure runs the collector first: memoryInUse knows what the last collection left.
 func (w *memoryWatch) measure(now time.Time) int64 {
 	w.last = now
 	w.collect()

@@ -12,8 +12,7 @@ import (
 	"github.com/quorate/quorate/quorumq"
 )
 
-// operations answers what listen.http is asked: about health from the first moment on, for
-// metrics once the node has started.
+// operations serves listen.http: health from the first moment, metrics once the node has started.
 func (n *node) operations() http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("/health/", n.health.handler())
@@ -22,7 +21,7 @@ func (n *node) operations() http.Handler {
 	return mux
 }
 
-// shown answers with a part of the metrics.
+// shown serves a part of the metrics.
 func (n *node) shown(part func(*metrics.Metrics) http.Handler) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		m := n.metrics.Load()
@@ -34,7 +33,7 @@ func (n *node) shown(part func(*metrics.Metrics) http.Handler) http.HandlerFunc 
 	}
 }
 
-// showMetrics lets metrics be scraped. All listeners are there.
+// showMetrics makes the metrics available. All listeners exist by then.
 func (n *node) showMetrics() {
 	n.metrics.Store(metrics.New(metrics.Sources{
 		Node: n.cfg.NodeID, Cluster: n.cfg.Cluster.Name, Version: n.version, Logger: n.log,
@@ -46,6 +45,8 @@ func (n *node) showMetrics() {
 	}))
 }
 
+// ledQueues yields the queues that this node leads. The figures share one buffer, so they hold
+// until the next step only.
 func (n *node) ledQueues() iter.Seq[metrics.Queue] {
 	now := quorumq.Time(n.part.Now().UnixMilli())
 	return func(yield func(metrics.Queue) bool) {
@@ -60,6 +61,7 @@ func (n *node) ledQueues() iter.Seq[metrics.Queue] {
 	}
 }
 
+// gatewayFigures gathers the counters of this node as gateway. An unknown age of the view is -1.
 func (n *node) gatewayFigures() metrics.Gateway {
 	c, d := n.broker.Counters(), n.broker.DeadLetterCauses()
 	buffered, stopped := n.broker.Buffered()
@@ -81,6 +83,7 @@ func (n *node) gatewayFigures() metrics.Gateway {
 	}
 }
 
+// quotaFigures converts the counts of quotas, and says how many publishes wait for one.
 func (n *node) quotaFigures() ([]metrics.QuotaCount, int64) {
 	counts, waiting := n.broker.Limits.Counts()
 	out := make([]metrics.QuotaCount, len(counts))
@@ -90,6 +93,7 @@ func (n *node) quotaFigures() ([]metrics.QuotaCount, int64) {
 	return out, waiting
 }
 
+// auditFigures converts the counts of audit records.
 func (n *node) auditFigures() []metrics.AuditCount {
 	counts := n.broker.Audit.Counts()
 	out := make([]metrics.AuditCount, len(counts))
@@ -99,6 +103,7 @@ func (n *node) auditFigures() []metrics.AuditCount {
 	return out
 }
 
+// memoryFigures returns what is in use and what the plan allows, in bytes.
 func (n *node) memoryFigures() metrics.Memory {
 	kept, limit := n.part.Caches()
 	plan := n.memory.Load()
@@ -108,7 +113,7 @@ func (n *node) memoryFigures() metrics.Memory {
 	}
 }
 
-// warning tells what an operator should look at although the node serves; "": nothing.
+// warning returns what an operator should look at although the node serves; "": nothing.
 func (n *node) warning() string {
 	if a := n.broker.Alarm(); a != nil {
 		return a.Reason
@@ -116,6 +121,7 @@ func (n *node) warning() string {
 	return n.part.Warning()
 }
 
+// linkFigures sums the figures of all links. The first connect of a link is no reconnect.
 func (n *node) linkFigures() metrics.Links {
 	s := n.part.LinkStats()
 	links := metrics.Links{Refused: s.Refused, Starved: s.Starved, Detours: s.Detours}
@@ -135,6 +141,7 @@ func (n *node) linkFigures() metrics.Links {
 	return links
 }
 
+// clockFigures returns how far each node's wall clock is from the clock of the cluster (TTL-8).
 func (n *node) clockFigures() metrics.Clock {
 	f := n.part.ClockFigures()
 	own := f.Nodes[id.NodeID(n.cfg.NodeID)]
@@ -148,7 +155,7 @@ func (n *node) clockFigures() metrics.Clock {
 	return out
 }
 
-// certificateEnds tells until when the certificates in force are valid, by listener.
+// certificateEnds returns until when the certificates in force are valid, by listener.
 func (n *node) certificateEnds() map[string]time.Time {
 	ends := map[string]time.Time{}
 	for listener, files := range map[string]*tlsfiles.Files{"client": n.clientTLS, "peer": n.peerTLS} {
@@ -160,7 +167,7 @@ func (n *node) certificateEnds() map[string]time.Time {
 	return ends
 }
 
-// incomingFigures are those of messages that are not whole, by protocol.
+// incomingFigures are the figures of incomplete messages, by protocol.
 func (n *node) incomingFigures() metrics.Incoming {
 	return metrics.Incoming{
 		Limit: n.incoming.Bytes(), By: map[string]metrics.IncomingBy{
@@ -169,7 +176,7 @@ func (n *node) incomingFigures() metrics.Incoming {
 	}
 }
 
-// listenerFigures adds those of all AMQP listeners up.
+// listenerFigures adds up the figures of all AMQP listeners.
 func (n *node) listenerFigures() (sum metrics.Listener) {
 	for _, l := range n.amqp {
 		s := l.Stats()

@@ -7,17 +7,17 @@ import (
 )
 
 const (
-	// nameEvery is the time between two looks whether this node's own name resolves. At first
-	// they are told every nameTold; a name that is new resolves within nameNew, and one that
-	// does not is told as a warning every nameNew.
+	// nameEvery is the interval of checks whether this node's own name resolves. Every nameTold a
+	// failure is logged. A new name resolves within nameNew; after that failures are logged as
+	// warnings, every nameNew.
 	nameEvery = time.Second
 	nameTold  = 5 * time.Second
 	nameNew   = time.Minute
 )
 
-// watchName looks whether this node's own name resolves until it does: in an orchestrator
-// the name is published a little after the process has started. Nothing waits for it: other
-// nodes reach this one at the address of its gossip first. It is told to clients, though.
+// watchName checks whether this node's own name resolves, until it does: an orchestrator publishes
+// the name shortly after the process has started. Nothing waits for it, because other nodes first
+// reach this one at its gossip address. But clients receive the name.
 func (n *node) watchName(name string, lookup func(context.Context, string) ([]string, error)) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -40,16 +40,16 @@ func (n *node) watchName(name string, lookup func(context.Context, string) ([]st
 		case err == nil:
 			n.health.named("")
 			if !told.IsZero() {
-				n.log.Info("own name resolves", "advertise_host", name, "waited", waited)
+				n.log.Info("the node's own name resolves", "advertise_host", name, "waited", waited)
 			}
 			return
 		case waited < nameNew && time.Since(told) >= nameTold:
 			told = time.Now()
-			n.log.Info("own name does not resolve yet: the node starts without it", "advertise_host", name, "waited", waited, "error", err)
+			n.log.Info("the node's own name does not resolve yet; the node starts without it", "advertise_host", name, "waited", waited, "error", err)
 		case waited >= nameNew && time.Since(told) >= nameNew:
 			told = time.Now()
-			n.log.Warn("own name does not resolve: clients that are told it, and nodes that do not reach the address of this node's gossip, "+
-				"do not find this node: correct advertise.host or DNS", "advertise_host", name, "waited", waited, "error", err)
+			n.log.Warn("the node's own name does not resolve: clients that receive it, and nodes that cannot reach this node's gossip address, "+
+				"cannot find this node: correct advertise.host or DNS", "advertise_host", name, "waited", waited, "error", err)
 		}
 		n.health.named(fmt.Sprintf("advertise.host %q does not resolve: %v", name, err))
 		select {

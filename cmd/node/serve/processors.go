@@ -10,30 +10,28 @@ import (
 )
 
 const (
-	// processorsEvery is the time between two looks at how much processor time the node takes.
+	// processorsEvery is the interval of checks of how much processor time the node uses.
 	processorsEvery = 500 * time.Millisecond
-	// moreAbove is the part of its processors above which a node gets more, and fewerBelow
-	// the part of those that it would have left, below which it gives one up after
-	// fewerAfter looks.
+	// moreAbove is the utilisation above which the node gets another processor. fewerBelow is the
+	// utilisation of the remaining processors below which it gives one up after fewerAfter checks.
 	moreAbove, fewerBelow = 0.7, 0.5
 	fewerAfter            = 10
 )
 
-// processors says how many processors Go should use: as many as the node's work takes, and one
-// at first. A goroutine that becomes ready wakes another processor up to look for it, which
-// costs more than most steps of a broker's work do, and is in vain while one processor has
-// time for all of them.
+// processors decides how many processors Go should use: as many as the node's work needs, beginning
+// with one. A goroutine that becomes ready wakes another processor to run it. That costs more than
+// most steps of a broker's work, and gains nothing while one processor has time for all of them.
 //
-// Passwords that are hashed get some beside those: a hash holds one for tens of milliseconds, and Go lets nothing else run on
-// it for 10 ms at a time, whereas the system gives a thread that has just become ready its turn at once. So there may be more
-// than the machine has.
+// Password hashing gets processors beyond those. A hash occupies one for tens of milliseconds, and
+// Go preempts it only every 10 ms, whereas the operating system lets a thread that has just become
+// ready run at once. So there may be more processors than the machine has.
 type processors struct {
-	calm   int // looks in a row with processors to spare
-	hashes int // that got a processor each
-	fewer  int // looks in a row with fewer hashes than that
+	calm   int // consecutive checks with processors to spare
+	hashes int // hashes that got a processor each
+	fewer  int // consecutive checks with fewer hashes than that
 }
 
-// beside returns how many there should be for hashes, of which so many are under way.
+// beside returns the number of processors for hashes, given how many are under way.
 func (p *processors) beside(hashes int) int {
 	if hashes >= p.hashes {
 		p.hashes, p.fewer = hashes, 0
@@ -43,7 +41,8 @@ func (p *processors) beside(hashes int) int {
 	return p.hashes
 }
 
-// next returns how many there should be in place of now, of which the node used so many.
+// next returns the number of processors to use instead of now, of which the node used the given
+// part.
 func (p *processors) next(now int, used float64) int {
 	switch {
 	case used > moreAbove*float64(now):
@@ -60,8 +59,8 @@ func (p *processors) next(now int, used float64) int {
 	return now
 }
 
-// watchProcessors sets GOMAXPROCS to what the node's work takes, and to what Go would set at
-// most, beside what hashes of passwords get. If the environment sets it, that holds.
+// watchProcessors sets GOMAXPROCS to what the node's work needs, up to Go's own default, plus the
+// processors for password hashes. It does nothing if the environment sets GOMAXPROCS.
 func (n *node) watchProcessors() {
 	if os.Getenv("GOMAXPROCS") != "" {
 		return
@@ -85,8 +84,9 @@ func (n *node) watchProcessors() {
 	}
 }
 
-// setProcessors lets Go use so many processors, as far as the machine has them, and some beside. What there are at most is
-// looked up anew, for the machine or the container may have got others.
+// setProcessors lets Go use this many processors, as far as the machine has them, plus those for
+// hashes. It reads the machine's number each time, because it may change in a virtual machine or
+// container.
 func setProcessors(want, beside int) {
 	if want+beside > runtime.GOMAXPROCS(0) {
 		runtime.SetDefaultGOMAXPROCS()
@@ -97,9 +97,9 @@ func setProcessors(want, beside int) {
 	}
 }
 
-// processorTime is what the process has used since its start.
+// processorTime is the CPU time of the process since its start.
 func processorTime() time.Duration {
 	var u syscall.Rusage
-	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &u) // it fails for wrong arguments alone
+	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &u) // it fails only for invalid arguments
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/quorate/quorate/amqp"
 	"github.com/quorate/quorate/broker"
 	"github.com/quorate/quorate/broker/identity"
+	"github.com/quorate/quorate/broker/imports"
 	"github.com/quorate/quorate/cluster"
 	"github.com/quorate/quorate/cluster/disk"
 	"github.com/quorate/quorate/cluster/membership"
@@ -37,16 +38,16 @@ import (
 const (
 	// shutdownTimeout bounds each step of stopping after the drain.
 	shutdownTimeout = 10 * time.Second
-	// failedTimeout bounds that for clients of a node that has failed.
+	// failedTimeout bounds the same for clients of a node that has failed.
 	failedTimeout = time.Second
 	dirMode       = 0o750
-	// lastWords is how long the log may take to say that the disk hangs.
+	// lastWords is how long the log may take to record that the disk hangs.
 	lastWords = time.Second
-	// maxShownBytes bounds what is logged of a name that an unauthenticated client chose.
+	// maxShownBytes bounds how much of a name from an unauthenticated client is logged.
 	maxShownBytes = 128
 )
 
-// node is what runs; one goroutine starts and stops it.
+// node is the running node; one goroutine starts and stops it.
 type node struct {
 	cfg          *config.Config
 	version      string
@@ -63,12 +64,12 @@ type node struct {
 	management   *http.Server                    // nil: none
 	debug        *http.Server                    // nil: none
 	metrics      atomic.Pointer[metrics.Metrics] // nil before the node has started
-	// metricsToken is the hash of what /metrics/queues asks for; nil: nothing.
+	// metricsToken is the hash of the token that /metrics/queues needs; nil: none.
 	metricsToken atomic.Pointer[[sha256.Size]byte]
-	failed       chan error // a listener ended by itself, or nothing can be stored any more
+	failed       chan error // a listener ended unexpectedly, or nothing can be stored any more
 
-	tokens    *oauth2.Backend // nil: no issuer's tokens log in
-	directory *ldap.Backend   // nil: no users of a directory log in
+	tokens    *oauth2.Backend // nil: backend oauth2 is off
+	directory *ldap.Backend   // nil: backend ldap is off
 	gates     gates
 
 	peerTLS, clientTLS *tlsfiles.Files // nil: no TLS
@@ -77,9 +78,8 @@ type node struct {
 	memory             atomic.Pointer[memoryPlan]
 }
 
-// Run runs a node until ctx ends, then drains and stops it. version is told to others. A node
-// whose member of the catalog is to be built anew begins anew in this process. cfg is changed by
-// what is read anew.
+// Run runs a node until ctx ends, then drains and stops it. Other nodes receive version. A node
+// whose member of the catalog must be rebuilt restarts within this process. A reload changes cfg.
 func Run(ctx context.Context, cfg *config.Config, version string, log *slog.Logger, anew Anew) error {
 	for again := uint64(0); ; again++ {
 		n := newNode(cfg, version, log)
@@ -88,18 +88,18 @@ func Run(ctx context.Context, cfg *config.Config, version string, log *slog.Logg
 		if !errors.Is(err, metadata.ErrFailed) || ctx.Err() != nil {
 			return err
 		}
-		log.Warn("the node begins anew in its process", "node", cfg.NodeID, "times", again+1, "error", err)
+		log.Warn("the node restarts in its process", "node", cfg.NodeID, "times", again+1, "error", err)
 		if wait.For(ctx, againAfter(again)) != nil {
 			return nil //nolint:nilerr // it was asked to stop
 		}
 	}
 }
 
-// live is one life of the node.
+// live runs one life of the node.
 func (n *node) live(ctx context.Context) error {
 	err := n.start(ctx, n.version)
 	if err == nil {
-		n.log.Info("node is started", "node", n.cfg.NodeID, "cluster", n.cfg.Cluster.Name, "version", n.version,
+		n.log.Info("the node is started", "node", n.cfg.NodeID, "cluster", n.cfg.Cluster.Name, "version", n.version,
 			"client", n.cfg.Listen.Client, "peer", n.cfg.Listen.Peer, "http", n.cfg.Listen.HTTP, "data_dir", n.cfg.DataDir)
 		err = n.running(ctx)
 	} else if ctx.Err() != nil {
@@ -110,7 +110,7 @@ func (n *node) live(ctx context.Context) error {
 	return errors.Join(err, n.stop(err == nil))
 }
 
-// running returns when the node is to stop, with the error of one that failed.
+// running returns when the node must stop, with the error if it has failed.
 func (n *node) running(ctx context.Context) error {
 	for {
 		select {
@@ -128,12 +128,15 @@ func newNode(cfg *config.Config, version string, log *slog.Logger) *node {
 	return &node{cfg: cfg, version: version, log: log, gates: newGates(cfg, log), health: newHealth(cfg.DataDir), failed: make(chan error, 7), unwatch: make(chan struct{})}
 }
 
+// start starts the parts from below. What can be checked without the cluster is checked first, and
+// probes and profiles are served before the long part begins. After an error stop ends what has
+// started.
 func (n *node) start(ctx context.Context, version string) error {
 	if _, err := n.cfg.GossipKey(); err != nil {
-		return err // before anything is made
+		return err // before anything is created
 	}
 	if err := os.MkdirAll(n.cfg.DataDir, dirMode); err != nil {
-		return fmt.Errorf("data_dir: %w: name a directory that user %d may make and write", err, os.Getuid())
+		return fmt.Errorf("data_dir: %w: name a directory that user %d may create and write", err, os.Getuid())
 	}
 	var err error
 	if n.clientTLS, err = n.cfg.ClientTLS(n.log); err != nil {
@@ -162,7 +165,7 @@ func (n *node) start(ctx context.Context, version string) error {
 		return err
 	}
 	b := broker.Config{
-		Definitions:  broker.BootImport{Document: document, Always: !n.cfg.Definitions.SkipIfUnchanged},
+		Definitions:  imports.AtStart{Document: document, Always: !n.cfg.Definitions.SkipIfUnchanged},
 		MaxBodyBytes: n.cfg.Limits.MaxMessageBytes, DeliveryBufferBytes: n.cfg.Limits.DeliveryBufferBytes, Logger: n.log,
 		Authenticate: n.cfg.Authenticate(), DefaultUser: n.cfg.Auth.DefaultUser, DefaultPassword: password,
 		LoopbackUsers: n.cfg.Auth.LoopbackUsers, ConnectionTimeout: n.cfg.Timeouts.Connections,
@@ -187,6 +190,8 @@ func (n *node) start(ctx context.Context, version string) error {
 	return n.serveClients(ctx)
 }
 
+// clusterConfig makes the configuration of the cluster part. It opens the listener for peers, since
+// its address may be needed to tell others.
 func (n *node) clusterConfig(ctx context.Context, version string) (cluster.Config, error) {
 	caches := n.memory.Load().caches
 	c := cluster.Config{
@@ -222,8 +227,8 @@ func (n *node) clusterConfig(ctx context.Context, version string) (cluster.Confi
 	return c, errors.Join(errs[:]...)
 }
 
-// fail ends the node. If its disk hangs, it ends the process: stopping would wait for the
-// disk, and so may the log.
+// fail ends the node. If the disk hangs it ends the process, because an orderly stop would wait for
+// the disk, and so may the log.
 func (n *node) fail(err error) {
 	if !errors.Is(err, disk.ErrHangs) {
 		n.failed <- err
@@ -234,6 +239,7 @@ func (n *node) fail(err error) {
 	os.Exit(ExitDiskHangs)
 }
 
+// listen opens a TCP listener; the error names its setting.
 func listen(ctx context.Context, key, address string) (net.Listener, error) {
 	var lc net.ListenConfig
 	l, err := lc.Listen(ctx, "tcp", address)
@@ -243,6 +249,8 @@ func listen(ctx context.Context, key, address string) (net.Listener, error) {
 	return l, nil
 }
 
+// serveHealth serves probes and metrics from the first moment on, so that a long start can be
+// watched.
 func (n *node) serveHealth(ctx context.Context) error {
 	l, err := listen(ctx, "listen.http", n.cfg.Listen.HTTP)
 	if err != nil {
@@ -258,6 +266,7 @@ func (n *node) serveHealth(ctx context.Context) error {
 	return nil
 }
 
+// serveClients opens what clients use, after all else has started.
 func (n *node) serveClients(ctx context.Context) error {
 	l, err := listen(ctx, "listen.client", n.cfg.Listen.Client)
 	if err != nil {
@@ -281,15 +290,15 @@ func (n *node) serveClients(ctx context.Context) error {
 	return errors.Join(err, n.serveManagement(ctx))
 }
 
-// stop drains while clients are served, unless the node failed, then closes from the
-// outside in.
+// stop drains the node while it serves clients, unless the node has failed; then it closes the
+// parts from the outside in.
 func (n *node) stop(drain bool) error {
 	var errs []error
 	if n.api != nil && drain {
-		n.log.Info("node drains", "at_most", n.cfg.Timeouts.Drain)
+		n.log.Info("the node is draining", "at_most", n.cfg.Timeouts.Drain)
 		bounded(n.cfg.Timeouts.Drain, func(ctx context.Context) {
 			if _, err := n.broker.Operators.Drain(identity.WithIdentity(ctx, identity.Itself()), ""); err != nil {
-				n.log.Warn("drain is incomplete, other nodes take over by election", "error", err)
+				n.log.Warn("the drain is incomplete; other nodes take over by election", "error", err)
 			}
 		})
 	}
@@ -309,12 +318,12 @@ func (n *node) stop(drain bool) error {
 	}
 	close(n.unwatch)
 	n.watches.Wait()
-	n.log.Info("node is stopped", "node", n.cfg.NodeID)
+	n.log.Info("the node is stopped", "node", n.cfg.NodeID)
 	return errors.Join(errs...)
 }
 
-// sendClientsAway closes what clients use, all of it at the same time: on a node that has failed
-// they wait in vain, and do better elsewhere.
+// sendClientsAway closes all clients' listeners and connections at the same time. On a node that
+// has failed clients would wait in vain, and other nodes can serve them.
 func (n *node) sendClientsAway(drained bool) (err error) {
 	within := shutdownTimeout
 	if !drained {
@@ -346,6 +355,7 @@ func (n *node) sendClientsAway(drained bool) (err error) {
 	return err
 }
 
+// bounded runs f with a context that ends after d.
 func bounded(d time.Duration, f func(context.Context)) {
 	ctx, cancel := context.WithTimeout(context.Background(), d)
 	defer cancel()

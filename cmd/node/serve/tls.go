@@ -11,13 +11,13 @@ import (
 	"github.com/quorate/quorate/internal/tlsfiles"
 )
 
-// watchTLS takes new files while the node runs, and warns of secrets that everybody may read.
+// watchTLS takes over new files while the node runs, and warns of secrets that every user can read.
 func (n *node) watchTLS() {
 	n.warnOfSecrets()
 	if n.peerTLS != nil {
 		n.watches.Go(func() { n.peerTLS.Watch(n.unwatch) })
 		if n.cfg.Cluster.GossipKeyFile == "" {
-			n.log.Warn("tls.peer is set and cluster.gossip_key_file is not: gossip is open to everybody who reaches its port")
+			n.log.Warn("tls.peer is set and cluster.gossip_key_file is not: gossip is open to anyone who reaches its port")
 		}
 	}
 	if n.clientTLS != nil {
@@ -25,27 +25,27 @@ func (n *node) watchTLS() {
 	}
 }
 
-// warnOfSecrets warns of secrets that everybody may read.
+// warnOfSecrets warns of secrets that every user of the host can read.
 func (n *node) warnOfSecrets() {
 	for _, s := range n.cfg.OpenSecrets() {
-		n.log.Warn("every user of this host may read or change a secret: take that away, as by chmod o=", "setting", s.Setting, "file", s.File, "mode", s.Mode.String())
+		n.log.Warn("every user of this host can read or change a secret: remove these rights, for example with chmod o=", "setting", s.Setting, "file", s.File, "mode", s.Mode.String())
 	}
 }
 
-// reloadTLS takes new files at once.
+// reloadTLS takes over new files at once.
 func (n *node) reloadTLS() {
 	for _, f := range []*tlsfiles.Files{n.peerTLS, n.clientTLS} {
 		if f == nil {
 			continue
 		}
-		if err := f.Reload(); err != nil { // they were good a moment ago
-			n.log.Error("changed TLS files cannot be used, the old ones stay in force", "error", err)
+		if err := f.Reload(); err != nil { // Load has just checked them
+			n.log.Error("cannot use the changed TLS files; the old ones stay in force", "error", err)
 		}
 	}
 }
 
-// forAnybody is the TLS of listeners that ask for no certificate, with the node's own of the
-// moment for each connection.
+// forAnybody is the TLS configuration of listeners that ask for no certificate. Each connection
+// gets the node's present certificate.
 func (n *node) forAnybody() *tls.Config {
 	return &tls.Config{
 		MinVersion:   max(n.cfg.MinTLS(), tls.VersionTLS12),
@@ -57,10 +57,10 @@ func (n *node) forAnybody() *tls.Config {
 	}
 }
 
-// forClients is the TLS of the clients' listeners.
+// forClients is the TLS configuration of the clients' listeners.
 func (n *node) forClients() *tls.Config {
 	c := n.forAnybody()
-	switch n.cfg.ClientAuth() { // certificates are checked below, with the authorities of the moment
+	switch n.cfg.ClientAuth() { // verifyClient checks certificates, with the present authorities
 	case config.ClientAuthNone:
 		return c
 	case config.ClientAuthOptional:
@@ -81,11 +81,11 @@ func (n *node) forClients() *tls.Config {
 	return c
 }
 
-// verifyClient takes certificates of the authorities in tls.client.ca, and the node's
-// own: whoever has its key is the node itself, which drains itself that way.
+// verifyClient accepts certificates of the authorities in tls.client.ca, and the node's own
+// certificate: its key proves that the client is the node itself, which drains itself that way.
 func (n *node) verifyClient(chain []*x509.Certificate) error {
 	if len(chain) == 0 {
-		return errors.New("the client sent none: it needs one of an authority in tls.client.ca")
+		return errors.New("the client sent no certificate: it needs one from an authority in tls.client.ca")
 	}
 	own, authorities := n.clientTLS.Current()
 	if bytes.Equal(chain[0].Raw, own.Certificate[0]) {
@@ -100,7 +100,7 @@ func (n *node) verifyClient(chain []*x509.Certificate) error {
 	})
 	if err != nil {
 		name := chain[0].Subject.CommonName
-		return fmt.Errorf("certificate %q: %w: it must be valid, for clientAuth, and of an authority in tls.client.ca",
+		return fmt.Errorf("certificate %q: %w: it must be valid, for clientAuth, and from an authority in tls.client.ca",
 			name[:min(len(name), maxShownBytes)], err)
 	}
 	return nil

@@ -162,7 +162,7 @@ func TestVerifyClient(t *testing.T) {
 		"a server's":        {[]*x509.Certificate{server.Leaf}, "incompatible key usage"},
 		"another authority": {[]*x509.Certificate{stranger.Leaf}, "unknown authority"},
 		"expired":           {[]*x509.Certificate{expired.Leaf}, "expired"},
-		"none":              {nil, "sent none"},
+		"none":              {nil, "sent no certificate"},
 	} {
 		err := n.verifyClient(c.chain)
 		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {

@@ -68,10 +68,12 @@ type (
 		Active     bool       `json:"active"`
 		Secret     string     `json:"secret"`
 	}
+	// connection keeps the reason of its close, which the library tells once and to listeners alone.
 	connection struct {
 		*amqp.Connection
 		gone closing
 	}
+	// channel gathers what the library hands over at any time: returns, cancels, deliveries.
 	channel struct {
 		*amqp.Channel
 		conn      *connection
@@ -88,11 +90,15 @@ type (
 	}
 )
 
+// program has the connections by name, and the channels by "connection/channel", of the scenario
+// that is under way.
 type program struct {
 	conns    map[string]*connection
 	channels map[string]*channel
 }
 
+// main answers each line of the input with one line. The first line that it writes says which verbs
+// it knows; a scenario with another verb is left out.
 func main() {
 	p := &program{}
 	p.clear()
@@ -119,6 +125,7 @@ func main() {
 	}
 }
 
+// clear closes all connections, between scenarios.
 func (p *program) clear() {
 	for _, c := range p.conns {
 		_ = c.Close()
@@ -144,6 +151,8 @@ func (p *program) fault(c *command, err error) object {
 	return object{"broken": err.Error()}
 }
 
+// closes takes the reason of a close in the background. The library blocks on a listener that does
+// not read.
 func closes(c chan *amqp.Error) closing {
 	x := closing{done: make(chan struct{}), err: &amqp.Error{}}
 	go func() {
@@ -168,6 +177,7 @@ func (x *closing) wait() *amqp.Error {
 	}
 }
 
+// run carries out a command of a connection or of none, and hands those of channels on.
 func (p *program) run(c *command) (object, error) {
 	switch c.Do {
 	case "reset":
@@ -206,6 +216,7 @@ func (p *program) run(c *command) (object, error) {
 	return ch.run(c)
 }
 
+// connect opens a connection, as guest on / unless the command says otherwise.
 func (p *program) connect(c *command) (object, error) {
 	if c.User == "" {
 		c.User, c.Password = "guest", "guest"
@@ -225,6 +236,8 @@ func (p *program) connect(c *command) (object, error) {
 	return object{"server": conn.Properties}, nil
 }
 
+// open opens a channel and registers its listeners at once, with room for all that a scenario
+// causes.
 func (p *program) open(c *command) (object, error) {
 	conn := p.conns[c.Conn]
 	if conn == nil {
@@ -284,6 +297,7 @@ func (ch *channel) run(c *command) (object, error) {
 	return ch.consuming(c)
 }
 
+// queue carries out the methods of class queue.
 func (ch *channel) queue(c *command) (object, error) {
 	switch c.Do {
 	case "queue.declare":

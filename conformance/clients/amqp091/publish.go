@@ -9,6 +9,8 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 )
 
+// publish publishes and, in confirm mode, waits for the confirm. Brokers send basic.return before
+// basic.ack, so a return has come by then.
 func (ch *channel) publish(c *command) (object, error) {
 	m, err := publishing(c)
 	if err != nil {
@@ -41,6 +43,7 @@ func (ch *channel) publish(c *command) (object, error) {
 	return answer, nil
 }
 
+// returned waits for returned messages, one at least.
 func (ch *channel) returned(c *command) (object, error) {
 	var all []any
 	for len(all) < max(c.N, 1) {

@@ -16,6 +16,7 @@ func integers(t amqp.Table) amqp.Table {
 	return t
 }
 
+// integer makes int64 of a float64 that is whole: JSON knows no integers, AMQP tells them apart.
 func integer(v any) any {
 	switch v := v.(type) {
 	case float64:
@@ -70,6 +71,7 @@ func publishing(c *command) (amqp.Publishing, error) {
 	return m, nil
 }
 
+// message is a delivery in the form in which scenarios expect it.
 func message(d *amqp.Delivery) object {
 	return object{
 		"tag": d.DeliveryTag, "body": string(d.Body), "redelivered": d.Redelivered, "exchange": d.Exchange, "key": d.RoutingKey,
@@ -82,6 +84,7 @@ func message(d *amqp.Delivery) object {
 	}
 }
 
+// returned is a returned message in the form in which scenarios expect it.
 func returned(r *amqp.Return) object {
 	return object{
 		"code": r.ReplyCode, "text": r.ReplyText, "body": string(r.Body), "exchange": r.Exchange, "key": r.RoutingKey,

@@ -18,6 +18,8 @@ import (
 
 const batch = 100
 
+// main publishes the same messages in three ways. They differ in how many confirms may be
+// outstanding.
 func main() {
 	n := 1000
 	if len(os.Args) > 1 {

@@ -20,6 +20,8 @@ const (
 	waiting = "example.waiting"
 )
 
+// main builds a delay of two queues: nobody consumes from the first, and what expires there is
+// dead-lettered into the second.
 func main() {
 	if len(os.Args) < 2 {
 		fmt.Fprintln(os.Stderr, "usage: delay wait | after MILLISECONDS TEXT")

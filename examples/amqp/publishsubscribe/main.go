@@ -18,6 +18,8 @@ import (
 
 const exchange = "example.news"
 
+// main declares the exchange on both sides, so that either may be started first. Each listener has
+// a queue of its own, which ends with it.
 func main() {
 	if len(os.Args) < 2 {
 		fmt.Fprintln(os.Stderr, "usage: publishsubscribe listen | tell TEXT")

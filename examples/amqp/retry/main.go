@@ -25,6 +25,8 @@ const (
 	tries   = 3
 )
 
+// main lets rejected jobs pause in a second queue, from which they expire back. The program counts
+// the rounds by x-death and gives up after so many.
 func main() {
 	if len(os.Args) < 2 {
 		fmt.Fprintln(os.Stderr, "usage: retry work | add JOB")

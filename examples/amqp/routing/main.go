@@ -16,6 +16,7 @@ import (
 
 const exchange = "example.log"
 
+// main binds the listener's own queue once for each level that it asks for.
 func main() {
 	if len(os.Args) < 3 {
 		fmt.Fprintln(os.Stderr, "usage: routing listen LEVEL… | log LEVEL TEXT")

@@ -18,6 +18,7 @@ import (
 
 const queue = "example.squares"
 
+// main declares the queue of questions on both sides, so that either may be started first.
 func main() {
 	if len(os.Args) < 2 {
 		fmt.Fprintln(os.Stderr, "usage: rpc serve | ask NUMBER")
@@ -34,6 +35,7 @@ func main() {
 	serve(ch)
 }
 
+// serve answers one question at a time, and acks a question only after its answer is published.
 func serve(ch *amqp.Channel) {
 	connect.Must(ch.Qos(1, 0, false))
 	questions, err := ch.Consume(queue, "", false, false, false, false, nil)
@@ -51,6 +53,7 @@ func serve(ch *amqp.Channel) {
 	}
 }
 
+// ask takes only the answer with its own correlation id; others may be left from earlier questions.
 func ask(ch *amqp.Channel, number string) {
 	mine, err := ch.QueueDeclare("", false, false, true, false, nil)
 	connect.Must(err)

@@ -17,6 +17,7 @@ import (
 
 const exchange = "example.sensors"
 
+// main binds the listener's own queue once for each pattern that it asks for.
 func main() {
 	if len(os.Args) < 3 {
 		fmt.Fprintln(os.Stderr, "usage: topics listen PATTERN… | tell KEY TEXT")

@@ -18,6 +18,7 @@ import (
 
 const queue = "example.tasks"
 
+// main declares the queue on both sides, so that either may be started first.
 func main() {
 	if len(os.Args) < 2 {
 		fmt.Fprintln(os.Stderr, "usage: workqueue work | add TASK")
@@ -34,6 +35,7 @@ func main() {
 	work(ch)
 }
 
+// add publishes a persistent task, which survives a restart of the broker.
 func add(ch *amqp.Channel, task string) {
 	connect.Must(ch.PublishWithContext(context.Background(), "", queue, false, false, amqp.Publishing{
 		DeliveryMode: amqp.Persistent, ContentType: "text/plain", Body: []byte(task),
@@ -41,6 +43,7 @@ func add(ch *amqp.Channel, task string) {
 	fmt.Println("added", task)
 }
 
+// work takes one task at a time; several workers share the queue evenly by that.
 func work(ch *amqp.Channel) {
 	connect.Must(ch.Qos(1, 0, false)) // one task at a time
 	tasks, err := ch.Consume(queue, "", false, false, false, false, nil)

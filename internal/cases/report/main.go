@@ -19,6 +19,7 @@ import (
 	"os"
 )
 
+// main ends with 2 if the input cannot be read, and with 1 if a case failed.
 func main() {
 	ok, err := Report(os.Stdin, os.Stdout)
 	if err != nil {

@@ -155,6 +155,7 @@ func line(b *strings.Builder, t *result, state, text string) {
 	b.WriteString(strings.TrimRight(l, " ") + "\n")
 }
 
+// indent sets a case's output off from the lines of the report.
 func indent(b *strings.Builder, output []string) {
 	for _, o := range output {
 		b.WriteString("     | " + strings.TrimRight(o, "\n") + "\n")

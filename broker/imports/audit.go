@@ -1,0 +1,51 @@
+package imports
+
+import (
+	"strconv"
+
+	"github.com/quorate/quorate/broker/audit"
+	"github.com/quorate/quorate/catalog"
+	"github.com/quorate/quorate/definitions"
+)
+
+// noteImported notes what an import came to, if it has made anything.
+func noteImported(a *audit.Notes, s *Summary) {
+	if s.Counts[Created] == 0 {
+		return
+	}
+	for _, n := range []struct {
+		name  string
+		count int
+	}{
+		{"created", s.Counts[Created]},
+		{"different", s.Counts[Different]},
+		{"refused", s.Counts[Refused]},
+		{"failed", s.Counts[Failed]},
+	} {
+		if n.count > 0 {
+			a.Note(audit.Change{Field: n.name, After: strconv.Itoa(n.count)})
+		}
+	}
+}
+
+// actOfObject is the act of making an object of an import that has a record of its own: one that
+// changes rights, or governs others.
+func actOfObject(s *definitions.Step) (audit.Act, bool) {
+	switch c := s.Command.(type) {
+	case *catalog.PutVHost:
+		return audit.Act{Operation: audit.OpVHostPut, VHost: c.Name, Kind: "vhost", Name: c.Name}, true
+	case *catalog.SetVHostLimits:
+		return audit.Act{Operation: audit.OpVHostLimits, VHost: c.VHost, Kind: "vhost", Name: c.VHost}, true
+	case *catalog.PutUser:
+		return audit.Act{Operation: audit.OpUserPut, Kind: "user", Name: c.Name}, true
+	case *catalog.SetPermission:
+		return audit.Act{Operation: audit.OpPermissionSet, VHost: c.VHost, Kind: "permission", Name: c.User}, true
+	case *catalog.SetTopicPermission:
+		return audit.Act{Operation: audit.OpTopicPermissionSet, VHost: c.VHost, Kind: "topic permission", Name: c.User}, true
+	case *catalog.PutPolicy:
+		return audit.Act{Operation: audit.OpPolicyPut, VHost: c.VHost, Kind: "policy", Name: c.Name}, true
+	case *catalog.PutParameter:
+		return audit.Act{Operation: audit.OpParameterPut, VHost: c.VHost, Kind: "parameter", Name: c.Name}, true
+	}
+	return audit.Act{}, false
+}

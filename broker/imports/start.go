@@ -1,0 +1,194 @@
+package imports
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"log/slog"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/quorate/quorate/broker/audit"
+	"github.com/quorate/quorate/broker/failure"
+	"github.com/quorate/quorate/broker/identity"
+	"github.com/quorate/quorate/catalog"
+	"github.com/quorate/quorate/cluster"
+)
+
+// Global parameters about the definitions that nodes import when they start.
+const (
+	definitionsComponent = "definitions"
+	importBarrier        = "barrier"
+	importedName         = "imported"  // the hash of the document that was imported last
+	importingName        = "importing" // hash and node of the import that goes on
+)
+
+const (
+	// importRetry is the time between two tries to import at the start.
+	importRetry = 500 * time.Millisecond
+	// maxImportLines bounds the log lines about objects of one import.
+	maxImportLines = 100
+)
+
+// AtStart is a document that a node imports when it starts (VH-9).
+type AtStart struct {
+	Document []byte // nil: none
+	// Always imports it at every start, even if the cluster has imported the same before: what
+	// was deleted since is made again.
+	Always bool
+}
+
+// Validate returns what is wrong with the form of the document.
+func (i *AtStart) Validate() error {
+	if i.Document == nil {
+		return nil
+	}
+	if err := check(i.Document); err != nil {
+		return fmt.Errorf("broker: Definitions: %w", err)
+	}
+	return nil
+}
+
+func (i *AtStart) hash() string {
+	sum := sha256.Sum256(i.Document)
+	return "sha256:" + hex.EncodeToString(sum[:])
+}
+
+// Pending reports that the document of the configuration is still to be imported.
+func (d *Definitions) Pending() bool { return d.atStart.Document != nil && !d.imported.Load() }
+
+// ImportAtStart imports the document of the configuration, if it has one, and tries again until the
+// cluster can take it. A document that the cluster has imported is passed over; while
+// another node that lives imports the same one, this one waits for it.
+func (d *Definitions) ImportAtStart(ctx context.Context) {
+	if d.atStart.Document == nil {
+		return
+	}
+	tick := time.NewTicker(importRetry)
+	defer tick.Stop()
+	told := false
+	for {
+		done, err := d.tryImport(ctx)
+		if done {
+			d.imported.Store(true)
+			return
+		}
+		if err != nil && ctx.Err() == nil && !told {
+			told = true
+			d.log.Info("definitions cannot be imported yet", "error", err)
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// tryImport imports the document unless the cluster has it, or another node that lives is importing it; done reports
+// that there is nothing left to do. Nodes claim the import by a parameter, so that one of them does it.
+func (d *Definitions) tryImport(ctx context.Context) (done bool, err error) {
+	hash := d.atStart.hash()
+	if err := d.setParameter(ctx, importBarrier, "1"); err != nil {
+		return false, err // else the view is as new as the log from here on
+	}
+	v := d.cluster.View()
+	if last, ok := v.Parameter("", definitionsComponent, importedName); ok && last.Value == hash && !d.atStart.Always {
+		d.log.Info("definitions are unchanged since they were imported", "hash", hash)
+		return true, nil
+	}
+	status, err := d.cluster.Status(ctx)
+	if err != nil {
+		return false, err
+	}
+	mine := hash + " " + lifeOf(string(status.Node), uint64(status.Epoch))
+	if claim, ok := v.Parameter("", definitionsComponent, importingName); ok && claim.Value != mine && claimLives(claim.Value, hash, &status) {
+		return false, nil
+	}
+	if err := d.setParameter(ctx, importingName, mine); err != nil {
+		return false, err
+	}
+	err = d.audit.ByItself(ctx, audit.Act{Operation: audit.OpDefinitionsImport, Kind: "definitions", Name: hash}, func(ctx context.Context) error {
+		return d.importHere(ctx, hash)
+	})
+	if err != nil {
+		return false, err
+	}
+	return true, d.setParameter(ctx, importedName, hash)
+}
+
+// lifeOf names a life of a node.
+func lifeOf(node string, epoch uint64) string { return node + " " + strconv.FormatUint(epoch, 10) }
+
+// claimLives reports whether a node that lives imports the document of that hash.
+func claimLives(claim, hash string, s *cluster.Status) bool {
+	for i := range s.Nodes {
+		n := &s.Nodes[i]
+		if n.Alive && claim == hash+" "+lifeOf(string(n.ID), uint64(n.Epoch)) {
+			return true
+		}
+	}
+	return false
+}
+
+// setParameter commits one of the global parameters about imports. This node's view has it when it returns.
+func (d *Definitions) setParameter(ctx context.Context, name, value string) error {
+	_, err := d.commands.Propose(ctx, failure.Error{Kind: "parameter", Name: name}, &catalog.PutParameter{Parameter: catalog.Parameter{
+		Component: definitionsComponent, Name: name, Value: value,
+	}}, nil)
+	return err
+}
+
+// toldAtStart is the reason that the log has of an object that is not imported, or made with changes; ""
+// of all others.
+func toldAtStart(o *Imported) (made bool, why string) {
+	warnings := strings.Join(o.Warnings, "; ")
+	switch {
+	case o.Outcome == Different, o.Outcome == Refused, o.Outcome == Failed:
+		return false, o.Reason
+	case o.Outcome == Skipped && warnings != "":
+		return false, o.Reason + ": " + warnings
+	case o.Outcome == Created:
+		return true, warnings
+	}
+	return false, ""
+}
+
+// importHere imports the document with the rights of the node, and logs what is not as the document has it, at most
+// maxImportLines. Objects that could not be made for now are an error: the import is tried again.
+func (d *Definitions) importHere(ctx context.Context, hash string) error {
+	lines := 0
+	summary, err := d.Import(identity.WithIdentity(ctx, identity.Itself()), Request{Document: d.atStart.Document}, func(done []Imported, _ int) {
+		for i := range done {
+			o := &done[i]
+			made, why := toldAtStart(o)
+			if why == "" {
+				continue
+			}
+			if lines++; lines > maxImportLines {
+				continue
+			}
+			log := d.log.With("kind", o.Kind, "vhost", o.VHost, "name", o.Name, "path", o.Path, "reason", why)
+			if made {
+				log.Warn("an object of the definitions is imported with changes")
+			} else {
+				log.Warn("an object of the definitions is not imported")
+			}
+		}
+	})
+	n := summary.Counts
+	level := slog.LevelInfo
+	if lines > 0 {
+		level = slog.LevelWarn
+	}
+	if err == nil {
+		d.log.Log(ctx, level, "definitions are imported", "hash", hash, "created", n[Created], "unchanged", n[Unchanged],
+			"different", n[Different], "refused", n[Refused], "skipped", n[Skipped], "failed", n[Failed])
+	}
+	if err == nil && n[Failed] > 0 {
+		err = &failure.Error{Class: failure.Unavailable, Kind: "definitions", RetryAfter: failure.RetryAfter, Reason: strconv.Itoa(n[Failed]) + " objects could not be made for now"}
+	}
+	return err
+}

@@ -1,0 +1,31 @@
+package watch
+
+import (
+	"github.com/quorate/quorate/broker/limits"
+	"github.com/quorate/quorate/broker/names"
+	"github.com/quorate/quorate/broker/permission"
+	"github.com/quorate/quorate/cluster/event"
+)
+
+// seesEvent reports whether an event is about what is seen. Those of bindings and of the vhost
+// itself have no name that a pattern is for.
+func seesEvent(s permission.Sight, e *Event) bool {
+	if e.Kind == event.Missed {
+		return true
+	}
+	if s.Whole() {
+		return !names.IsReply(e.Name)
+	}
+	switch e.Kind {
+	case event.ExchangeCreated, event.ExchangeDeleted:
+		return s.Sees(permission.Exchange(e.VHost, e.Name))
+	case event.QueueCreated, event.QueueDeleted, event.QueueDeleting, event.QueueChanged, event.MemberAdded, event.MemberRemoved,
+		event.LeaderChanged, event.QueueFull, event.QueueNotFull, event.DeadLetterBlocked, event.DeadLetterUnblocked,
+		event.ConsumerTimeout, event.DegradedStrategy, event.MessagesDropped:
+		return s.Sees(permission.Queue(e.VHost, e.Name))
+	case event.QuotaReached, event.QuotaOver:
+		return e.Detail == limits.ScopeQueue.String() && s.Sees(permission.Queue(e.VHost, e.Name))
+	default:
+		return false
+	}
+}

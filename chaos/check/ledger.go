@@ -1,0 +1,148 @@
+package check
+
+import (
+	"slices"
+
+	"github.com/quorate/quorate/chaos/history"
+)
+
+// place is a message in a queue. A message that is routed to two queues is two places.
+type place struct {
+	queue string
+	history.Message
+}
+
+// fate is what a history tells of a message in a queue, in the order in which it happened.
+type fate struct {
+	expected   bool // published to the queue by a client, not by dead-lettering
+	published  int  // index of the first event; -1: none
+	confirmed  int  // likewise
+	refused    int
+	unknown    bool
+	deliveries []int // indexes of events
+	deciding   []int
+	decided    []int
+}
+
+// ledger is a history, put in order by message.
+type ledger struct {
+	events  []history.Event
+	queues  map[string]*history.Queue
+	drained map[string]bool
+	deadOf  map[string][]string // dead-letter queue → its sources
+	fates   map[place]*fate
+	places  []place // in the order of their first event
+	counts  Counts
+}
+
+// read puts a history in order.
+func read(events []history.Event) *ledger {
+	l := &ledger{
+		events: events, queues: map[string]*history.Queue{}, drained: map[string]bool{},
+		deadOf: map[string][]string{}, fates: map[place]*fate{},
+	}
+	targets := map[history.Message][]string{}
+	for i := range events {
+		e := &events[i]
+		switch e.Kind {
+		case history.Declared:
+			l.queues[e.Queue] = e.Spec
+			if to := e.Spec.DeadTo; to != "" && !slices.Contains(l.deadOf[to], e.Queue) {
+				l.deadOf[to] = append(l.deadOf[to], e.Queue)
+			}
+		case history.Published:
+			if !e.Resend {
+				l.counts.Published++
+				targets[e.Message()] = e.Queues
+			}
+			l.publication(targets, e, func(f *fate) { f.expected = true; f.published = first(f.published, i) })
+		case history.Confirmed:
+			l.counts.Confirmed++
+			l.publication(targets, e, func(f *fate) { f.confirmed = first(f.confirmed, i) })
+		case history.Refused:
+			l.counts.Refused++
+			l.publication(targets, e, func(f *fate) { f.refused = first(f.refused, i) })
+		case history.Unknown:
+			l.counts.Unknown++
+			l.publication(targets, e, func(f *fate) { f.unknown = true })
+		case history.Delivered:
+			l.delivered(i)
+		case history.Deciding:
+			f := l.fate(place{e.Queue, e.Message()})
+			f.deciding = append(f.deciding, i)
+		case history.Decided:
+			f := l.fate(place{e.Queue, e.Message()})
+			f.decided = append(f.decided, i)
+		case history.Drained:
+			l.drained[e.Queue] = true
+		case history.Fault:
+			l.counts.Faults++
+		default:
+		}
+	}
+	return l
+}
+
+// first keeps the first of two indexes; -1 is none.
+func first(have, i int) int {
+	if have >= 0 {
+		return have
+	}
+	return i
+}
+
+// publication calls f for the message in each queue that it was published to.
+func (l *ledger) publication(targets map[history.Message][]string, e *history.Event, f func(*fate)) {
+	for _, q := range targets[e.Message()] {
+		f(l.fate(place{q, e.Message()}))
+	}
+}
+
+func (l *ledger) delivered(i int) {
+	e := &l.events[i]
+	f := l.fate(place{e.Queue, e.Message()})
+	if len(f.deliveries) == 0 {
+		l.counts.Delivered++
+		if len(l.deadOf[e.Queue]) > 0 {
+			l.counts.DeadLetters++
+		}
+	} else {
+		l.counts.Redelivered++
+	}
+	f.deliveries = append(f.deliveries, i)
+}
+
+// fate returns what is known of a message in a queue.
+func (l *ledger) fate(p place) *fate {
+	f := l.fates[p]
+	if f == nil {
+		f = &fate{published: -1, confirmed: -1, refused: -1}
+		l.fates[p] = f
+		l.places = append(l.places, p)
+	}
+	return f
+}
+
+// spec returns what was declared of a queue, or that nothing is known.
+func (l *ledger) spec(queue string) history.Queue {
+	if q := l.queues[queue]; q != nil {
+		return *q
+	}
+	return history.Queue{DeliveryLimit: -1}
+}
+
+// asNew counts the deliveries that nobody had before.
+func (l *ledger) asNew(f *fate) int {
+	n := 0
+	for _, i := range f.deliveries {
+		if l.events[i].Acquired == 0 {
+			n++
+		}
+	}
+	return n
+}
+
+// settled reports whether a consumer began to settle the message for good (Ack, Discard).
+func (l *ledger) settled(f *fate, with history.Outcome) bool {
+	return slices.ContainsFunc(f.deciding, func(i int) bool { return l.events[i].Outcome == with })
+}

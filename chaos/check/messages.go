@@ -1,0 +1,162 @@
+package check
+
+import (
+	"fmt"
+
+	"github.com/quorate/quorate/chaos/history"
+)
+
+// finding returns a breach at the event of this index.
+func (l *ledger) finding(p place, at int, format string, args ...any) Finding {
+	return Finding{At: l.events[at].At, Queue: p.queue, Message: p.Message, Why: fmt.Sprintf(format, args...)}
+}
+
+// noLoss: a confirmed message is delivered (PUB-7).
+func noLoss(l *ledger) Guarantee {
+	g := Guarantee{Name: "no confirmed message is lost", Rule: "PUB-7"}
+	for _, p := range l.places {
+		f := l.fates[p]
+		if f.confirmed < 0 {
+			continue
+		}
+		if !l.drained[p.queue] {
+			g.Missing = "queue " + p.queue + " was not drained"
+			continue
+		}
+		g.Checked++
+		if len(f.deliveries) == 0 {
+			g.Broken = append(g.Broken, l.finding(p, f.confirmed, "confirmed, and never delivered"))
+		}
+	}
+	return g
+}
+
+// nothingInvented: what is delivered was published, and not refused (PUB-5).
+func nothingInvented(l *ledger) Guarantee {
+	g := Guarantee{Name: "nothing is invented", Rule: "PUB-5"}
+	for _, p := range l.places {
+		f := l.fates[p]
+		if len(f.deliveries) == 0 || len(l.deadOf[p.queue]) > 0 && !f.expected {
+			continue
+		}
+		g.Checked++
+		switch at := f.deliveries[0]; {
+		case f.published < 0:
+			g.Broken = append(g.Broken, l.finding(p, at, "delivered, and never published to the queue"))
+		case f.refused >= 0:
+			g.Broken = append(g.Broken, l.finding(p, at, "delivered, though it was refused for good"))
+		}
+	}
+	return g
+}
+
+// storedOnce: a message is stored once, so it is delivered as new once (PUB-6).
+func storedOnce(l *ledger) Guarantee {
+	g := Guarantee{Name: "nothing is stored twice", Rule: "PUB-6"}
+	for _, p := range l.places {
+		f := l.fates[p]
+		if len(f.deliveries) == 0 || !f.expected || l.spec(p.queue).Moved {
+			continue
+		}
+		g.Checked++
+		if n := l.asNew(f); n > 1 {
+			g.Broken = append(g.Broken, l.finding(p, f.deliveries[len(f.deliveries)-1], "delivered %d times as new", n))
+		}
+	}
+	return g
+}
+
+// settledStays: after the commit of an ack or a discard the message is not delivered.
+func settledStays(l *ledger) Guarantee {
+	g := Guarantee{Name: "what is settled stays settled", Rule: "G4"}
+	for _, p := range l.places {
+		f := l.fates[p]
+		for _, i := range f.decided {
+			o := l.events[i].Outcome
+			if o != history.Ack && o != history.Discard {
+				continue
+			}
+			g.Checked++
+			if n := len(f.deliveries); f.deliveries[n-1] > i {
+				g.Broken = append(g.Broken, l.finding(p, f.deliveries[n-1], "delivered after its %s was committed", o))
+			}
+			break
+		}
+	}
+	return g
+}
+
+// inOrder: each publisher's messages are delivered as new in its order (PUB-6).
+func inOrder(l *ledger) Guarantee {
+	g := Guarantee{Name: "each publisher's order holds", Rule: "PUB-6"}
+	type line struct {
+		queue     string
+		publisher int
+	}
+	newest := map[line]uint64{}
+	for i := range l.events {
+		e := &l.events[i]
+		if e.Kind != history.Delivered || e.Acquired != 0 || !l.spec(e.Queue).Ordered {
+			continue
+		}
+		g.Checked++
+		at := line{e.Queue, e.Publisher}
+		if e.ID < newest[at] {
+			g.Broken = append(g.Broken, l.finding(place{e.Queue, e.Message()}, i, "delivered as new after %d/%d", e.Publisher, newest[at]))
+		}
+		newest[at] = max(newest[at], e.ID)
+	}
+	return g
+}
+
+// deadLettersOnce: a message whose discard is committed is in the dead-letter queue once
+// (DL-21, DL-25).
+func deadLettersOnce(l *ledger) Guarantee {
+	g := Guarantee{Name: "dead letters arrive exactly once", Rule: "DL-21, DL-25"}
+	for _, p := range l.places {
+		f := l.fates[p]
+		to := l.spec(p.queue).DeadTo
+		if to == "" {
+			continue
+		}
+		for _, i := range f.decided {
+			if l.events[i].Outcome != history.Discard {
+				continue
+			}
+			g.Checked++
+			if dead := l.fates[place{to, p.Message}]; dead == nil || len(dead.deliveries) == 0 {
+				if !l.drained[to] {
+					g.Missing = "dead-letter queue " + to + " was not drained"
+					continue
+				}
+				g.Broken = append(g.Broken, l.finding(p, i, "discarded, and not in %s", to))
+			}
+		}
+	}
+	for _, p := range l.places {
+		f := l.fates[p]
+		sources := l.deadOf[p.queue]
+		if len(sources) == 0 || f.expected || len(f.deliveries) == 0 {
+			continue
+		}
+		g.Checked++
+		at := f.deliveries[len(f.deliveries)-1]
+		if n := l.asNew(f); n > 1 {
+			g.Broken = append(g.Broken, l.finding(p, at, "dead-lettered %d times", n))
+		}
+		if !l.discardedFrom(p.Message, sources) {
+			g.Broken = append(g.Broken, l.finding(p, at, "dead-lettered, though nobody discarded it"))
+		}
+	}
+	return g
+}
+
+// discardedFrom reports whether a consumer of one of the queues discarded the message.
+func (l *ledger) discardedFrom(m history.Message, queues []string) bool {
+	for _, q := range queues {
+		if f := l.fates[place{q, m}]; f != nil && l.settled(f, history.Discard) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,117 @@
+// Package fault holds the kinds of faults, and the schedules that a seed makes of them.
+package fault
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/quorate/quorate/chaos/target"
+	"github.com/quorate/quorate/client"
+)
+
+// Role chooses the nodes that are hit, by the leadership of the queue at that moment.
+type Role string
+
+// The roles.
+const (
+	Leader   Role = "leader"
+	Follower Role = "follower"
+	Anyone   Role = "anyone"
+	Majority Role = "majority" // the leader and as many others as make a majority
+	All      Role = "all"
+)
+
+// roles returns all roles.
+func roles() []Role { return []Role{Leader, Follower, Anyone, Majority, All} }
+
+// Scene is where a fault is put in.
+type Scene struct {
+	Cluster target.Cluster
+	// Client reaches all nodes.
+	Client *client.Client
+	// Queue is the queue whose leader and followers are meant.
+	Queue string
+	Log   func(format string, args ...any)
+}
+
+// Choice is what a schedule has drawn for one fault.
+type Choice struct {
+	Nodes []string      // that are hit, the leader first if it is among them
+	For   time.Duration // until it is healed
+	Pick  uint64        // more randomness, for what the kind chooses by itself
+}
+
+// Fault is one that was put in.
+type Fault struct {
+	// Heal ends it. It waits until what it started again runs, not until it is ready.
+	Heal func(ctx context.Context) error
+	// Bit returns what proves that the fault was felt, and false if nothing does: it is asked
+	// before Heal. Nil: the putting in is proof enough, such as a process that is gone.
+	Bit func(ctx context.Context) (proof string, bit bool, err error)
+}
+
+// Kind is a kind of fault.
+type Kind struct {
+	Name  string
+	Does  string // one line
+	Roles []Role // that make sense; empty: all
+	// Class is what the limits of pauses are given for; see Limits. Empty: none.
+	Class string
+	// Needs returns nil if the cluster has the abilities, else what it lacks.
+	Needs func(c target.Cluster) error
+	// Put puts it in.
+	Put func(ctx context.Context, s *Scene, c Choice) (Fault, error)
+	// Shortest and Longest bound how long it lasts.
+	Shortest, Longest time.Duration
+}
+
+// Kinds returns all kinds in order of their names.
+func Kinds() []Kind {
+	out := slices.Concat(processKinds())
+	slices.SortFunc(out, func(a, b Kind) int { return cmp.Compare(a.Name, b.Name) })
+	return out
+}
+
+// using completes a kind that takes the ability A; lacks says what a driver without it cannot.
+func using[A any](k Kind, lacks string, put func(context.Context, *Scene, A, Choice) (Fault, error)) Kind {
+	able := func(c target.Cluster) (A, error) {
+		a, has := c.(A)
+		if !has {
+			return a, errors.New("fault: the cluster's driver cannot " + lacks)
+		}
+		return a, nil
+	}
+	k.Needs = func(c target.Cluster) error {
+		_, err := able(c)
+		return err
+	}
+	k.Put = func(ctx context.Context, s *Scene, c Choice) (Fault, error) {
+		a, err := able(s.Cluster)
+		if err != nil {
+			return Fault{}, err
+		}
+		return put(ctx, s, a, c)
+	}
+	return k
+}
+
+// each calls do for every node, and returns all errors.
+func each(nodes []string, do func(node string) error) error {
+	errs := make([]error, 0, len(nodes))
+	for _, n := range nodes {
+		errs = append(errs, do(n))
+	}
+	return errors.Join(errs...)
+}
+
+// rotated returns the nodes beginning at another one.
+func rotated(nodes []string, pick uint64) []string {
+	if len(nodes) == 0 {
+		return nil
+	}
+	i := int(pick % uint64(len(nodes)))
+	return slices.Concat(nodes[i:], nodes[:i])
+}

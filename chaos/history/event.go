@@ -1,0 +1,155 @@
+package history
+
+import (
+	"fmt"
+	"time"
+)
+
+// Kind is what an event of a history is about.
+type Kind string
+
+// The kinds of events. Those of a message name Publisher and ID; those of a fault name Fault.
+const (
+	// Declared gives the properties of Queue, on which what may become of its messages depends.
+	Declared Kind = "declared"
+	// Deleted says that Queue is gone, or may be.
+	Deleted Kind = "deleted"
+
+	// Published: a publisher began to publish. Queues are those that the message should reach.
+	Published Kind = "published"
+	// Confirmed: the message is stored in all of its queues.
+	Confirmed Kind = "confirmed"
+	// Refused: the message is not stored, and will not be.
+	Refused Kind = "refused"
+	// Unknown: the message may be stored, now or later.
+	Unknown Kind = "unknown"
+
+	// Delivered: Consumer received the message from Queue.
+	Delivered Kind = "delivered"
+	// Deciding: Consumer began to settle the delivery with Outcome; it may not have counted.
+	Deciding Kind = "deciding"
+	// Decided: the settlement is committed.
+	Decided Kind = "decided"
+	// Active and Inactive bound the time in which Consumer was the single active one of Queue,
+	// as it was notified.
+	Active   Kind = "active"
+	Inactive Kind = "inactive"
+	// Opened and Lost bound a consumer's life: what it had not settled comes again (Lost).
+	Opened Kind = "opened"
+	Lost   Kind = "lost"
+
+	// Fault: Nodes are hit by what Note names. Healed ends it, Bit proves that it was felt.
+	Fault  Kind = "fault"
+	Bit    Kind = "bit"
+	Healed Kind = "healed"
+	// Led: every queue has had a leader again, since the last fault was healed.
+	Led Kind = "led"
+
+	// Drained: Queue was empty at the end. Left: it holds Messages at the end, Note says why.
+	Drained Kind = "drained"
+	Left    Kind = "left"
+
+	// Register is an operation on a register, for the linearizability of declare and delete.
+	Register Kind = "register"
+	// Digest is a member's state at the end: Queue, Node, Index and Note, its digest.
+	Digest Kind = "digest"
+	// Resources are a node's, Figures by name; Note is begin or end.
+	Resources Kind = "resources"
+)
+
+// Outcome is how a consumer settles a delivery.
+type Outcome string
+
+// The outcomes.
+const (
+	Ack     Outcome = "ack"
+	Requeue Outcome = "requeue" // counts as a failed attempt (DLV-9)
+	Return  Outcome = "return"  // goes back without counting
+	Discard Outcome = "discard" // dead-letters the message
+)
+
+// Event is one line of a history.
+type Event struct {
+	At   time.Duration `json:"at"` // since the history began, by the harness's monotonic clock
+	Kind Kind          `json:"kind"`
+	// Client is the class of the client, for the pauses of each class: its protocol and the nodes
+	// that it knows, for example grpc/all or amqp/one.
+	Client string `json:"client,omitempty"`
+	Queue  string `json:"queue,omitempty"`
+
+	Publisher int           `json:"publisher,omitempty"` // unique in the history, from 1
+	ID        uint64        `json:"id,omitempty"`        // ascending for each publisher, from 1
+	Queues    []string      `json:"queues,omitempty"`    // Published
+	TTL       time.Duration `json:"ttl,omitempty"`       // Published: the message's own; 0: none
+	Delay     time.Duration `json:"delay,omitempty"`     // Published: not delivered before; 0: none
+	Priority  uint8         `json:"priority,omitempty"`  // Published
+	Resend    bool          `json:"resend,omitempty"`    // Published: an ID that was published before
+	Sent      time.Duration `json:"sent,omitempty"`      // Confirmed: when it was published
+
+	Consumer string  `json:"consumer,omitempty"` // unique in the history
+	Acquired uint32  `json:"acquired,omitempty"` // Delivered: earlier deliveries
+	Count    uint32  `json:"count,omitempty"`    // Delivered: failed attempts
+	Again    bool    `json:"again,omitempty"`    // Delivered: the flag redelivered
+	Deaths   []Death `json:"deaths,omitempty"`   // Delivered: newest first
+	Outcome  Outcome `json:"outcome,omitempty"`  // Deciding, Decided
+
+	Spec *Queue `json:"spec,omitempty"` // Declared
+
+	Fault    int                `json:"fault,omitempty"` // pairs Fault, Bit and Healed; from 1
+	Nodes    []string           `json:"nodes,omitempty"`
+	Node     string             `json:"node,omitempty"`
+	Index    uint64             `json:"index,omitempty"`
+	Messages uint64             `json:"messages,omitempty"`
+	Figures  map[string]float64 `json:"figures,omitempty"`
+	Op       *Operation         `json:"op,omitempty"` // Register
+	Note     string             `json:"note,omitempty"`
+}
+
+// Death is one way in which a message left a queue, and how often (DL-30).
+type Death struct {
+	Queue  string `json:"queue"`
+	Reason string `json:"reason"`
+	Count  uint64 `json:"count"`
+}
+
+// Queue is what a checker must know of a queue. Zero values are the absence of the property.
+type Queue struct {
+	// DeadTo is the queue that dead letters reach, exactly once (DL-25); empty: they are dropped.
+	DeadTo string `json:"dead_to,omitempty"`
+	// DeliveryLimit is the number of failed attempts after which a message is dead-lettered;
+	// negative: none.
+	DeliveryLimit int           `json:"delivery_limit"`
+	TTL           time.Duration `json:"ttl,omitempty"`
+	SingleActive  bool          `json:"single_active,omitempty"`
+	// Ordered says that each publisher's messages are delivered in its order (PUB-6): false where
+	// priorities, delays or several paths to the queue are used.
+	Ordered bool `json:"ordered,omitempty"`
+	// Moved says that operators move messages into or out of the queue, so deliveries as new may
+	// repeat.
+	Moved bool `json:"moved,omitempty"`
+}
+
+// Operation is one call on a register, such as a queue's name, which exists or does not.
+type Operation struct {
+	Client int           `json:"client"`
+	Name   string        `json:"name"`  // of the register
+	Write  bool          `json:"write"` // else a read
+	Value  string        `json:"value"` // written or read
+	Call   time.Duration `json:"call"`
+	Return time.Duration `json:"return"`
+	// Uncertain says that the outcome of a write is unknown: it may take effect at any time after
+	// Call.
+	Uncertain bool `json:"uncertain,omitempty"`
+}
+
+// Message names a message of a history.
+type Message struct {
+	Publisher int
+	ID        uint64
+}
+
+// String returns publisher/id.
+func (m Message) String() string { return fmt.Sprintf("%d/%d", m.Publisher, m.ID) }
+
+// Message returns the message that the event is about; zero if it is about none.
+func (e *Event) Message() Message { return Message{e.Publisher, e.ID} }

@@ -1,0 +1,80 @@
+package history
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// History is a record under way. All methods may be called concurrently.
+type History struct {
+	begin      time.Time
+	publishers atomic.Int64
+	consumers  atomic.Int64
+
+	mu     sync.Mutex
+	events []Event
+}
+
+// New begins a history now.
+func New() *History { return &History{begin: time.Now()} }
+
+// Now returns the time since the beginning, monotonic.
+func (h *History) Now() time.Duration { return time.Since(h.begin) }
+
+// Publisher returns a number that no other publisher of the history has.
+func (h *History) Publisher() int { return int(h.publishers.Add(1)) }
+
+// Consumer returns a name that no other consumer of the history has.
+func (h *History) Consumer() string { return fmt.Sprintf("c%d", h.consumers.Add(1)) }
+
+// Add adds events and stamps them; order and time agree.
+func (h *History) Add(events ...Event) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	now := h.Now()
+	for i := range events {
+		events[i].At = now
+	}
+	h.events = append(h.events, events...)
+}
+
+// Events returns a copy.
+func (h *History) Events() []Event {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return append([]Event(nil), h.events...)
+}
+
+// Write writes events as lines of JSON.
+func Write(w io.Writer, events []Event) error {
+	b := bufio.NewWriter(w)
+	e := json.NewEncoder(b)
+	for i := range events {
+		if err := e.Encode(&events[i]); err != nil {
+			return fmt.Errorf("history: write event %d: %w", i+1, err)
+		}
+	}
+	return b.Flush()
+}
+
+// Read reads what Write wrote.
+func Read(r io.Reader) ([]Event, error) {
+	var out []Event
+	d := json.NewDecoder(r)
+	for {
+		var e Event
+		err := d.Decode(&e)
+		if err == io.EOF {
+			return out, nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("history: read event %d: %w", len(out)+1, err)
+		}
+		out = append(out, e)
+	}
+}

@@ -1,0 +1,213 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/quorate/quorate/chaos/fault"
+	"github.com/quorate/quorate/chaos/history"
+	"github.com/quorate/quorate/client"
+)
+
+// healTimeout bounds the wait for nodes to be ready, and for queues to be led, after a fault.
+const healTimeout = 60 * time.Second
+
+// nemesis goes through the steps of a schedule. One goroutine alone uses it.
+type nemesis struct {
+	cfg    Config
+	client *client.Client
+	queues []string // whose leaders are meant, in turn
+	number int      // of the last fault
+	open   []open   // that are not healed, in the order in which they end
+}
+
+// open is a fault that is not healed yet.
+type open struct {
+	fault.Fault
+	number int
+	kind   string
+	nodes  []string
+	until  time.Time
+}
+
+// run goes through the steps until publishing ends. What was put in is healed in any case.
+func (n *nemesis) run(ctx, publishing context.Context) error {
+	begin := time.Now()
+	var failed error
+	for _, s := range n.cfg.Steps {
+		if !s.Beside {
+			failed = n.healAll(ctx, publishing)
+		}
+		if failed == nil {
+			failed = n.healUntil(ctx, publishing, begin.Add(s.At))
+		}
+		if failed != nil || publishing.Err() != nil {
+			break
+		}
+		if failed = n.put(ctx, s); failed != nil {
+			break
+		}
+	}
+	return errors.Join(failed, n.healAll(ctx, publishing))
+}
+
+// put puts one fault in.
+func (n *nemesis) put(ctx context.Context, s fault.Step) error {
+	i := slices.IndexFunc(n.cfg.Faults, func(k fault.Kind) bool { return k.Name == s.Kind })
+	if i < 0 {
+		return fmt.Errorf("there is no fault %q", s.Kind)
+	}
+	kind := n.cfg.Faults[i]
+	if err := kind.Needs(n.cfg.Cluster); err != nil {
+		return fmt.Errorf("fault %s: %w", s.Kind, err)
+	}
+	queue := n.queues[n.number%len(n.queues)]
+	nodes, err := n.choose(ctx, queue, s)
+	if err != nil || len(nodes) == 0 {
+		return err
+	}
+	n.number++
+	note := fmt.Sprintf("%s of %s", s.Kind, s.Role)
+	n.cfg.Log("%s: %v for %v", note, nodes, s.For.Round(time.Millisecond))
+	n.cfg.History.Add(history.Event{Kind: history.Fault, Fault: n.number, Nodes: nodes, Queue: queue, Note: note, Client: kind.Class})
+	scene := &fault.Scene{Cluster: n.cfg.Cluster, Client: n.client, Queue: queue, Log: n.cfg.Log}
+	f, err := kind.Put(ctx, scene, fault.Choice{Nodes: nodes, For: s.For, Pick: s.Pick})
+	if err != nil {
+		err = fmt.Errorf("%s of %v: %w", note, nodes, err)
+	}
+	if f.Heal != nil { // a fault that failed half way is healed too
+		n.open = append(n.open, open{Fault: f, number: n.number, kind: note, nodes: nodes, until: time.Now().Add(s.For)})
+	}
+	return err
+}
+
+// choose returns the nodes of the step's role, without those that another fault holds.
+func (n *nemesis) choose(ctx context.Context, queue string, s fault.Step) ([]string, error) {
+	var free []string
+	for _, x := range n.cfg.Cluster.Nodes() {
+		held := slices.ContainsFunc(n.open, func(o open) bool { return slices.Contains(o.nodes, x.ID) })
+		if !held {
+			free = append(free, x.ID)
+		}
+	}
+	if len(free) == 0 {
+		return nil, nil
+	}
+	leader := ""
+	asking, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	if q, err := n.client.GetQueue(asking, client.QueueRef{VHost: n.cfg.VHost, Name: queue}); err == nil {
+		leader = q.Leader
+	} else if len(n.open) == 0 {
+		return nil, fmt.Errorf("leader of queue %q: %w", queue, err)
+	}
+	return fault.Choose(free, leader, s.Role, s.Pick), nil
+}
+
+// healUntil heals what is due until at.
+func (n *nemesis) healUntil(ctx, publishing context.Context, at time.Time) error {
+	for {
+		i, next := n.nextDue()
+		if i < 0 || next.After(at) {
+			wait(publishing, time.Until(at))
+			return nil
+		}
+		wait(publishing, time.Until(next))
+		if err := n.heal(ctx, i); err != nil {
+			return err
+		}
+	}
+}
+
+// nextDue returns the open fault that ends first; -1: there is none.
+func (n *nemesis) nextDue() (i int, at time.Time) {
+	i = -1
+	for j, o := range n.open {
+		if i < 0 || o.until.Before(at) {
+			i, at = j, o.until
+		}
+	}
+	return i, at
+}
+
+// healAll heals all faults, each when it is due or at once when publishing is over.
+func (n *nemesis) healAll(ctx, publishing context.Context) error {
+	if len(n.open) == 0 {
+		return nil
+	}
+	var errs []error
+	hit := map[string]bool{}
+	for len(n.open) > 0 {
+		i, next := n.nextDue()
+		wait(publishing, time.Until(next))
+		for _, x := range n.open[i].nodes {
+			hit[x] = true
+		}
+		errs = append(errs, n.heal(ctx, i))
+	}
+	ready, cancel := context.WithTimeout(ctx, healTimeout)
+	defer cancel()
+	for _, x := range n.cfg.Cluster.Nodes() {
+		if err := n.cfg.Cluster.WaitReady(ready, x.ID); err != nil {
+			errs = append(errs, fmt.Errorf("node %s after the faults: %w", x.ID, err))
+		}
+	}
+	if err := n.led(ready); err != nil {
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+// heal ends one fault and records whether it was felt.
+func (n *nemesis) heal(ctx context.Context, i int) error {
+	o := n.open[i]
+	n.open = slices.Delete(n.open, i, i+1)
+	if o.Bit != nil {
+		proof, bit, err := o.Bit(ctx)
+		switch {
+		case err != nil:
+			proof = "not known: " + err.Error()
+		case !bit:
+			proof = "did not bite: " + proof
+		}
+		n.cfg.History.Add(history.Event{Kind: history.Bit, Fault: o.number, Nodes: o.nodes, Note: proof, Again: bit && err == nil})
+	}
+	err := o.Heal(ctx)
+	n.cfg.History.Add(history.Event{Kind: history.Healed, Fault: o.number, Nodes: o.nodes})
+	if err != nil {
+		return fmt.Errorf("healing %s of %v: %w", o.kind, o.nodes, err)
+	}
+	return nil
+}
+
+// led waits until every queue whose leader is meant has one.
+func (n *nemesis) led(ctx context.Context) error {
+	for _, queue := range n.queues {
+		for {
+			q, err := n.client.GetQueue(ctx, client.QueueRef{VHost: n.cfg.VHost, Name: queue})
+			if err == nil && q.Leader != "" {
+				break
+			}
+			if !wait(ctx, 20*time.Millisecond) {
+				return fmt.Errorf("queue %q has no leader %v after the faults: %w", queue, healTimeout, errors.Join(err, ctx.Err()))
+			}
+		}
+	}
+	n.cfg.History.Add(history.Event{Kind: history.Led})
+	return nil
+}
+
+// wait waits for d, or until ctx ends: false.
+func wait(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

@@ -1,0 +1,159 @@
+// Package run lets workloads and faults loose on a cluster at the same time, and returns the
+// history of what happened.
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/quorate/quorate/chaos/fault"
+	"github.com/quorate/quorate/chaos/history"
+	"github.com/quorate/quorate/chaos/target"
+	"github.com/quorate/quorate/chaos/workload"
+	"github.com/quorate/quorate/client"
+)
+
+// Config says what to do to a cluster. Zero values are the defaults.
+type Config struct {
+	Cluster   target.Cluster  // its nodes are ready
+	Workloads []workload.Kind // that run side by side; at least one
+	Seed      uint64
+	Length    time.Duration // of publishing; 0: 60 s
+	Steps     []fault.Step  // in the order of At
+	Faults    []fault.Kind  // what the steps name; nil: all
+	// Meanwhile, if set, runs while messages are published, which ends with it.
+	Meanwhile func(context.Context) error
+	Rate      int           // messages per second of each workload; 0: 500
+	Settle    time.Duration // for answers and for draining, after publishing; 0: 90 s
+	Prefix    string        // of the names of what is declared; "": chaos
+	VHost     string        // "": "/"
+	Log       func(format string, args ...any)
+	// History, if set, is where events go as they happen, for a display; nil: a new one.
+	History *history.History
+}
+
+func (c Config) withDefaults() Config {
+	if c.Length == 0 {
+		c.Length = time.Minute
+	}
+	if c.Rate == 0 {
+		c.Rate = 500
+	}
+	if c.Settle == 0 {
+		c.Settle = 90 * time.Second
+	}
+	if c.Prefix == "" {
+		c.Prefix = "chaos"
+	}
+	if c.VHost == "" {
+		c.VHost = "/"
+	}
+	if c.Log == nil {
+		c.Log = func(string, ...any) {}
+	}
+	if c.History == nil {
+		c.History = history.New()
+	}
+	if c.Faults == nil {
+		c.Faults = fault.Kinds()
+	}
+	return c
+}
+
+// Run prepares the workloads, publishes and consumes while the nodes are hit by the steps,
+// drains the queues and returns the history. An error means that the run itself failed, not
+// that a guarantee was broken.
+func Run(ctx context.Context, cfg Config) ([]history.Event, error) {
+	cfg = cfg.withDefaults()
+	if len(cfg.Workloads) == 0 {
+		return nil, errors.New("run: there is no workload: name at least one")
+	}
+	c, err := client.Dial(ctx, cfg.Cluster.Dial())
+	if err != nil {
+		return nil, fmt.Errorf("run: %w", err)
+	}
+	defer c.Close()
+	loads, err := prepare(ctx, cfg, c)
+	if err != nil {
+		return nil, err
+	}
+	consuming, stopConsuming := context.WithCancel(ctx)
+	defer stopConsuming()
+	publishing, stopPublishing := context.WithTimeout(ctx, cfg.Length)
+	defer stopPublishing()
+	var working sync.WaitGroup
+	failures := &failures{stop: stopPublishing}
+	for i, w := range loads {
+		working.Go(func() { failures.add(cfg.Workloads[i].Name, w.Publish(consuming, publishing)) })
+	}
+	working.Go(func() {
+		n := nemesis{cfg: cfg, client: c, queues: leading(loads)}
+		failures.add("faults", n.run(ctx, publishing))
+	})
+	if cfg.Meanwhile != nil {
+		working.Go(func() {
+			failures.add("meanwhile", cfg.Meanwhile(publishing))
+			stopPublishing()
+		})
+	}
+	working.Wait()
+	cfg.Log("publishing is over: draining")
+	draining, cancel := context.WithTimeout(ctx, cfg.Settle)
+	defer cancel()
+	for i, w := range loads {
+		failures.add(cfg.Workloads[i].Name, w.Drain(draining))
+	}
+	stopConsuming()
+	return cfg.History.Events(), failures.err()
+}
+
+// prepare makes the workloads and what they declare.
+func prepare(ctx context.Context, cfg Config, c *client.Client) ([]workload.Workload, error) {
+	var out []workload.Workload
+	for i, k := range cfg.Workloads {
+		w := k.New(&workload.World{
+			Cluster: cfg.Cluster, History: cfg.History, Client: c, Prefix: cfg.Prefix + "." + k.Name, VHost: cfg.VHost,
+			Seed: cfg.Seed + uint64(i), Rate: cfg.Rate, Settle: cfg.Settle, Log: cfg.Log,
+		})
+		if err := w.Prepare(ctx); err != nil {
+			return nil, fmt.Errorf("run: prepare workload %s: %w", k.Name, err)
+		}
+		out = append(out, w)
+	}
+	return out, nil
+}
+
+// leading returns the queues whose leaders are hit.
+func leading(loads []workload.Workload) []string {
+	out := make([]string, 0, len(loads))
+	for _, w := range loads {
+		out = append(out, w.Leading())
+	}
+	return out
+}
+
+// failures collects the errors of the parts of a run. The first one ends the publishing.
+type failures struct {
+	stop func()
+	mu   sync.Mutex
+	all  []error
+}
+
+func (f *failures) add(part string, err error) {
+	if err == nil {
+		return
+	}
+	f.stop()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.all = append(f.all, fmt.Errorf("run: %s: %w", part, err))
+}
+
+func (f *failures) err() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return errors.Join(f.all...)
+}

@@ -1,0 +1,80 @@
+package metadata
+
+import (
+	"sync"
+	"time"
+
+	"github.com/quorate/quorate/internal/phase"
+)
+
+const (
+	// leaderTick is the time between two looks of the catalog's leader at what is not as it
+	// should be, and leaderRest while all is.
+	leaderTick = 500 * time.Millisecond
+	leaderRest = time.Second
+	// followerRest is how often other nodes look whether they lead, should a change have gone
+	// unnoticed.
+	followerRest = 10 * time.Second
+)
+
+// memberNews wakes all that wait for a change of who is to be a member.
+type memberNews struct {
+	mu      sync.Mutex
+	changed chan struct{} // closed at the next change
+}
+
+func newMemberNews() *memberNews { return &memberNews{changed: make(chan struct{})} }
+
+// notify wakes all who wait.
+func (m *memberNews) notify() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	close(m.changed)
+	m.changed = make(chan struct{})
+}
+
+func (m *memberNews) next() <-chan struct{} {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.changed
+}
+
+// Turns are the looks of one loop at what the catalog's leader keeps in order. One goroutine uses it.
+type Turns struct {
+	g       *Group
+	changed <-chan struct{} // of the time before the last look, so that nothing is missed meanwhile
+}
+
+// Turns begins the looks of a loop. It may be called concurrently; each loop has turns of its own.
+func (g *Group) Turns() *Turns { return &Turns{g: g, changed: g.news.next()} }
+
+// Next waits for the next look of the catalog's leader, elsewhere until that may have changed. busy: the
+// last look left something to do. An error: the node stops.
+func (t *Turns) Next(busy bool) error {
+	led := t.g.raft.Changed()
+	leader, _ := t.g.raft.Leader()
+	rest := phase.Wait(time.Now(), leaderRest)
+	switch {
+	case leader != t.g.cfg.Node:
+		rest = followerRest
+	case busy:
+		rest = leaderTick
+	}
+	return t.await(rest, led)
+}
+
+// await waits for a time, for another leader, or until who is to be a member may have changed since the
+// last look.
+func (t *Turns) await(rest time.Duration, led <-chan struct{}) error {
+	timer := time.NewTimer(rest)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-led:
+	case <-t.changed:
+	case <-t.g.cfg.Life.Done():
+		return t.g.cfg.Life.Err()
+	}
+	t.changed = t.g.news.next()
+	return nil
+}

@@ -1,0 +1,296 @@
+package transport
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/quorate/quorate/cluster/frame"
+	"github.com/quorate/quorate/id"
+	"github.com/quorate/quorate/internal/phase"
+	nodev1 "github.com/quorate/quorate/proto/node/v1"
+)
+
+// Flow control of HTTP/2 in bytes. The window of a stream bounds what the receiver
+// buffers of one that it does not read; the connection's is given back on receipt, so
+// a stream that is not read never holds up the others.
+const (
+	streamWindowBytes = 4 << 20
+	connWindowBytes   = 16 << 20
+	socketBufferBytes = 64 << 10
+	// frameOverheadBytes is what a message on a stream may be larger than its frame.
+	frameOverheadBytes = 1 << 10
+)
+
+// clientStream is a stream as its opener sees it.
+type clientStream = grpc.BidiStreamingClient[nodev1.LinkRequest, nodev1.LinkResponse]
+
+// waiter is told how a Raft call ended: by raft's response, or by an error. It
+// must not block: the reader of the stream calls it.
+type waiter interface {
+	complete(resp any, err error)
+}
+
+// peerConn is one connection to a peer with its streams, from when both ends accepted
+// each other until the first of them breaks.
+type peerConn struct {
+	p             *peer
+	address       string
+	patient       time.Duration // to connect
+	remote        Peer
+	reads         uint8
+	ctx           context.Context
+	cancel        context.CancelCauseFunc
+	client        *grpc.ClientConn
+	deserted      atomic.Bool    // nothing listens at the address
+	via           *peerConn      // to the node that passes all of it on; nil: the direct way
+	astray        chan struct{}  // of capacity 1: all is silent, look for another way
+	detached      chan struct{}  // closed when the peer's run took the connection off
+	began         time.Time      // when all of it was open
+	heartbeatLine *heartbeatConn // nil: the peer opens it
+	sent          atomic.Uint64  // number of the last ping
+	asked         atomic.Int64   // when the oldest ping without an answer was sent, nanoseconds since began; 0: none
+
+	heartbeats, raft, queue                *sendQueue
+	raftStream, queueStream, controlStream clientStream
+
+	mu     sync.Mutex // guards what follows
+	calls  map[uint64]waiter
+	next   uint64
+	closed error
+}
+
+// serve moves frames until the connection fails, and returns why.
+func (pc *peerConn) serve() error {
+	var all sync.WaitGroup
+	count := &pc.p.traffic
+	all.Go(func() {
+		pc.fail(pc.raft.drain(pc.ctx.Done(), count, pc.raftStream))
+	})
+	all.Go(func() {
+		pc.fail(pc.queue.drain(pc.ctx.Done(), count, pc.queueStream))
+	})
+	all.Go(func() { pc.fail(pc.receive(pc.raftStream, pc.answered)) })
+	all.Go(func() {
+		h := pc.p.m.config.Handler
+		h.PeerUp(pc.remote)
+		pc.fail(pc.receive(pc.queueStream, func(f *frame.In) {
+			if f.Frame != nil {
+				h.HandleAnswer(pc.remote, f.Frame)
+			}
+		}))
+		h.PeerDown(pc.remote)
+	})
+	all.Go(func() {
+		pc.fail(pc.heartbeats.drain(pc.ctx.Done(), count, pc.controlStream))
+	})
+	all.Go(func() { pc.fail(pc.receive(pc.controlStream, pc.heartbeat)) })
+	all.Go(func() { pc.fail(pc.ping()) })
+	all.Go(func() { pc.fail(pc.seek()) })
+	pulse := pc.p.m.pulse(pc.p.node)
+	if pc.heartbeatLine != nil {
+		all.Go(func() { pc.fail(pulse.serve(pc.heartbeatLine.conn, pc.heartbeatLine.reader, pc.remote)) })
+	} else {
+		pulse.expect()
+	}
+	all.Wait()
+	pc.p.m.log.Debug("session ended", "peer", pc.p.node, "error", context.Cause(pc.ctx))
+	return errors.Join(context.Cause(pc.ctx), pc.closeClient())
+}
+
+// closeClient passes over the error of a connection that was closed already.
+func (pc *peerConn) closeClient() error {
+	if err := pc.client.Close(); err != nil && status.Code(err) != codes.Canceled {
+		return err
+	}
+	return nil
+}
+
+// fail ends the connection; the first reason counts. Calls in flight learn of it.
+func (pc *peerConn) fail(reason error) {
+	switch {
+	case reason == nil || errors.Is(reason, io.EOF):
+		reason = fmt.Errorf("%w: node %q closed it", ErrNotConnected, pc.p.node)
+	case !errors.Is(reason, ErrNotConnected):
+		reason = fmt.Errorf("%w: node %q: %w", ErrNotConnected, pc.p.node, reason)
+	}
+	pc.cancel(reason)
+	pc.heartbeats.close()
+	pc.raft.close()
+	pc.queue.close()
+	pc.mu.Lock()
+	if pc.closed == nil {
+		pc.closed = context.Cause(pc.ctx)
+	}
+	calls := pc.calls
+	pc.calls = nil
+	pc.mu.Unlock()
+	for _, w := range calls {
+		w.complete(nil, pc.closed)
+	}
+}
+
+// receive calls handle for each frame, in order, until the stream ends, and returns why. A frame is valid
+// only during the call.
+func (pc *peerConn) receive(stream messageReceiver, handle func(*frame.In)) error {
+	m := frame.NewInMessage(pc.p.node)
+	for {
+		if err := stream.RecvMsg(m); err != nil {
+			return err
+		}
+		pc.p.traffic.received(len(m.Frames), m.Bytes)
+		for i := range m.Frames {
+			handle(&m.Frames[i])
+		}
+	}
+}
+
+// silent is why a connection is given up whose peer is not heard.
+func (pc *peerConn) silent() error {
+	return fmt.Errorf("%w: node %q did not answer within %v", ErrNotConnected, pc.p.node, pc.p.m.pulse(pc.p.node).patience())
+}
+
+// ping asks the peer for a sign of life again and again, and ends when all stays silent.
+// Heartbeats show it sooner, but for another connection.
+func (pc *peerConn) ping() error {
+	c := &pc.p.m.config
+	wait := func() time.Duration { return phase.Wait(time.Now(), c.PingEvery) }
+	next := time.NewTimer(wait())
+	defer next.Stop()
+	late := time.NewTimer(c.PingTimeout)
+	late.Stop()
+	defer late.Stop()
+	for number := uint64(1); ; {
+		select {
+		case <-next.C:
+			next.Reset(wait())
+			pc.sent.Store(number)
+			if pc.asked.CompareAndSwap(0, pc.now()) {
+				late.Reset(c.PingTimeout)
+			}
+			if err := pc.heartbeats.push(pingFrame(number)); err != nil {
+				return err
+			}
+			number++
+		case <-late.C:
+			owed, most := pc.unanswered(), pc.p.m.pulse(pc.p.node).patience()
+			if owed >= most {
+				return pc.silent()
+			}
+			if owed > 0 {
+				late.Reset(most - owed)
+			}
+		case <-pc.ctx.Done():
+			return context.Cause(pc.ctx)
+		}
+	}
+}
+
+// unanswered reports for how long the peer has owed an answer, 0 if it does not.
+func (pc *peerConn) unanswered() time.Duration {
+	asked := pc.asked.Load()
+	if asked == 0 {
+		return 0
+	}
+	return time.Duration(max(1, pc.now()-asked))
+}
+
+// now is the monotonic time since the connection began, in nanoseconds, above 0: a wall clock
+// that is set must not end it.
+func (pc *peerConn) now() int64 { return max(1, int64(time.Since(pc.began))) }
+
+func pingFrame(number uint64) *nodev1.Frame {
+	return &nodev1.Frame{Kind: &nodev1.Frame_Ping{Ping: &nodev1.Ping{Number: number}}}
+}
+
+// heartbeat takes what comes back on the stream of small frames.
+func (pc *peerConn) heartbeat(f *frame.In) {
+	p := f.Frame.GetPing()
+	if p == nil {
+		pc.answered(f)
+		return
+	}
+	if p.GetNumber() == pc.sent.Load() {
+		pc.asked.Store(0)
+	} else {
+		pc.asked.Store(pc.now())
+	}
+}
+
+// register takes a call up; w learns the end of it exactly once, unless it is forgotten.
+func (pc *peerConn) register(w waiter) (request uint64, err error) {
+	pc.mu.Lock()
+	defer pc.mu.Unlock()
+	if pc.closed != nil {
+		return 0, pc.closed
+	}
+	pc.next++
+	pc.calls[pc.next] = w
+	return pc.next, nil
+}
+
+// send queues a call that was registered. It blocks while the stream's queue is full. Calls
+// that touch the log keep their order; heartbeats and votes go past them.
+func (pc *peerConn) send(group id.GroupID, request uint64, f frame.Out) error {
+	q := pc.heartbeats
+	if f.Call != nil && !heartbeat(&f.Call.Args) {
+		q = pc.raft
+	}
+	if err := q.add(f, true); err != nil && pc.forget(request) {
+		return fmt.Errorf("node %q, group %s: %w", pc.p.node, group, err)
+	}
+	return nil
+}
+
+// forget takes a call back; false: its waiter was told or is being told.
+func (pc *peerConn) forget(request uint64) bool {
+	pc.mu.Lock()
+	defer pc.mu.Unlock()
+	_, held := pc.calls[request]
+	delete(pc.calls, request)
+	return held
+}
+
+// refusedError is a peer's word that it did not carry a Raft call out: the way to it is
+// good, but it has no such member, or no room.
+type refusedError struct {
+	node id.NodeID
+	why  string
+}
+
+func (e *refusedError) Error() string { return fmt.Sprintf("transport: node %q: %s", e.node, e.why) }
+
+// Refused lets groups distinguish this error from those of the way to the peer.
+func (e *refusedError) Refused() bool { return true }
+
+// answered ends a call. A call that was given up is not there any more.
+func (pc *peerConn) answered(f *frame.In) {
+	request, resp, err := f.Request, any(f.Answer), error(nil)
+	if f.Answer == nil {
+		a := f.Frame.GetRaftAnswer()
+		if a == nil {
+			return
+		}
+		request = a.GetRequest()
+		if a.GetError() != "" {
+			err = &refusedError{node: pc.p.node, why: a.GetError()}
+		} else {
+			resp, err = frame.ResponseOf(a)
+		}
+	}
+	pc.mu.Lock()
+	w := pc.calls[request]
+	delete(pc.calls, request)
+	pc.mu.Unlock()
+	if w != nil {
+		w.complete(resp, err)
+	}
+}
