@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/quorate/quorate/amqp/wire"
+	"github.com/quorate/quorate/broker"
 )
 
 // errPaused reports that a publish did not run because a rate holds its channel back. It runs
@@ -34,6 +35,26 @@ func (ch *channel) awaitQuotas() error {
 			return err
 		}
 	}
+}
+
+// awaitQueues makes a content whose header was read wait for quotas of the queues that it is for
+// (VH-15, VH-17). Its body is not held meanwhile.
+func (ch *channel) awaitQueues() error {
+	c, x := ch.c, &ch.content
+	x.resume(c)
+	p := &ch.by.publish
+	*p = broker.Publish{
+		VHost: c.vhost, Exchange: x.m.Exchange, RoutingKey: x.m.RoutingKey, Properties: x.message.Properties,
+		Headers: x.message.Headers, Mandatory: x.m.Mandatory, Sender: ch.sender, Chance: x.chance,
+	}
+	c.s.b.NoteQueues(c.ctx, p)
+	x.chance = p.Chance
+	x.pause(c)
+	err := ch.awaitQuotas()
+	if err == nil {
+		x.resume(c)
+	}
+	return err
 }
 
 // pause moves a publish from the reader into a frame queue.
