@@ -9,7 +9,7 @@ import (
 )
 
 // errPaused reports that a publish did not run because a rate holds its channel back. It runs
-// later.
+// later, unless it is dropped.
 var errPaused = errors.New("amqp: a rate holds the channel back")
 
 // awaitQuotas makes a publish wait for quotas (VH-14). A vhost, or a user's queues, that hold too
@@ -30,7 +30,7 @@ func (ch *channel) awaitQuotas() error {
 		c.blocking.stored = h
 		c.mu.Unlock()
 		c.block(h.Error().Error(), "")
-		err := c.holdBack(ch.by, func() bool { return !c.held.Load() || c.endingLocked() })
+		err := c.awaitNotHeld(ch.by)
 		if ended(); err != nil {
 			return err
 		}
@@ -69,7 +69,12 @@ func (c *conn) pause(ch *channel, f wire.Frame) {
 // park sets a frame queue aside until its channel may try again to publish; no hand waits with it.
 // mu is held.
 func (c *conn) park(l *frameQueue, ch *channel) {
-	if c.beside.over {
+	switch {
+	case c.beside.over:
+		return
+	case c.beside.dropping:
+		c.remove(l)
+		c.changed.Broadcast()
 		return
 	}
 	if !l.rated {
@@ -106,4 +111,20 @@ func (c *conn) endBeside() {
 			c.unpark(l)
 		}
 	}
+}
+
+// dropHeld drops publishes that are held back now, and from now on, with what is behind them on
+// their channels.
+func (c *conn) dropHeld() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.beside.dropping = true
+	for _, l := range c.beside.frameQueues {
+		if l.waited != nil {
+			l.timer.Stop()
+			c.unpark(l)
+			c.remove(l)
+		}
+	}
+	c.changed.Broadcast() // goroutines beside that wait with a blocked publish
 }
