@@ -14,7 +14,7 @@ import (
 
 // Bounds of the dead-letter rows.
 const (
-	moveRounds   = 3 // of each trigger and size; the figures are those of all together
+	moveRounds   = 3 // of each trigger and size; the figures cover all of them together
 	moveTimeout  = 5 * time.Minute
 	movePoll     = 25 * time.Millisecond
 	quickWaiting = 20_000
@@ -23,11 +23,11 @@ const (
 	sourceQueue  = "source"
 	targetQueue  = "target"
 	bystander    = "bystander"
-	waitingTime  = 10 * time.Second // that letters wait while the bystander's publishers are timed
+	waitingTime  = 10 * time.Second // dead letters that wait while the bystander's publishers are timed
 	sampleEvery  = 200 * time.Millisecond
 )
 
-// deadSuite is a part of the dead-letter rows; each has a cluster of its own.
+// deadSuite is a part of the dead-letter rows; each part has a cluster of its own.
 type deadSuite struct {
 	name string
 	run  func(context.Context, *deadWorld) ([]engineRow, error)
@@ -37,16 +37,16 @@ func (s deadSuite) named() string { return s.name }
 
 func deadSuites() []deadSuite { return []deadSuite{{"move", moveRows}, {"wait", waitRows}} }
 
-// deadWorld is a cluster with a queue whose dead letters go to another one at least once,
-// each with three replicas. They are led by different nodes, so that letters cross a link.
+// deadWorld is a cluster with a queue that dead-letters at least once to another one, each with
+// three replicas. Different nodes lead the two queues, so that dead letters cross a link.
 type deadWorld struct {
 	o       options
 	cluster *chaos.Cluster
 	admin   *client.Client
-	clients []*client.Client // one of each node
+	clients []*client.Client // one for each node
 }
 
-// runDeadLetters measures the chosen parts one after another, prints the table and stores it.
+// runDeadLetters measures the chosen parts one after another, prints the table and stores the rows.
 func runDeadLetters(ctx context.Context, o options, only string) error {
 	if o.quick {
 		o.waiting, o.time, o.latencyTime = min(o.waiting, quickWaiting), quickTime, quickTime
@@ -78,7 +78,7 @@ func inDeadWorld(ctx context.Context, o options, s deadSuite) (rows []engineRow,
 	if err != nil {
 		return nil, err
 	}
-	// The nodes tell of each collection in their logs: that is how much of the heap lives.
+	// Each node logs its garbage collections: the log has the size of the live heap.
 	if err := os.Setenv("GODEBUG", gcTrace); err != nil {
 		return nil, err
 	}
@@ -105,7 +105,7 @@ func inDeadWorld(ctx context.Context, o options, s deadSuite) (rows []engineRow,
 	return s.run(ctx, w)
 }
 
-// declare makes the queues and has each led by a node of its own.
+// declare declares the queues and moves the lead of each to a node of its own.
 func (w *deadWorld) declare(ctx context.Context) error {
 	for i, q := range []client.Queue{
 		{Name: sourceQueue, Arguments: client.Table{
@@ -125,7 +125,7 @@ func (w *deadWorld) declare(ctx context.Context) error {
 	return nil
 }
 
-// lead has a queue led by the node.
+// lead moves the lead of a queue to a node.
 func (w *deadWorld) lead(ctx context.Context, queue, node string) error {
 	var last error
 	err := w.until(ctx, func() (bool, error) {
@@ -133,18 +133,18 @@ func (w *deadWorld) lead(ctx context.Context, queue, node string) error {
 		if err != nil || q.Leader == node {
 			return err == nil, err
 		}
-		last = w.admin.TransferLeadership(ctx, client.TransferLeadershipRequest{Queue: queue, Node: node}) // refused for a moment after an election
+		last = w.admin.TransferLeadership(ctx, client.TransferLeadershipRequest{Queue: queue, Node: node}) // a node refuses this for a moment after an election
 		return false, nil
 	})
 	if err != nil {
-		return fmt.Errorf("queue %s is to be led by %s: %w", queue, node, errors.Join(err, last))
+		return fmt.Errorf("move the lead of queue %s to %s: %w", queue, node, errors.Join(err, last))
 	}
 	return nil
 }
 
-// until asks again and again until it is so, an error comes, or moveTimeout is over.
+// until polls until the condition holds, an error occurs, or moveTimeout is over.
 func (w *deadWorld) until(ctx context.Context, so func() (bool, error)) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, moveTimeout, fmt.Errorf("it was not so within %s", moveTimeout))
+	ctx, cancel := context.WithTimeoutCause(ctx, moveTimeout, fmt.Errorf("the condition did not hold within %s", moveTimeout))
 	defer cancel()
 	tick := time.NewTicker(movePoll)
 	defer tick.Stop()
@@ -163,13 +163,13 @@ func (w *deadWorld) until(ctx context.Context, so func() (bool, error)) error {
 // stats reads a queue's figures.
 func (w *deadWorld) stats(ctx context.Context, queue string) (client.QueueStats, error) {
 	q, err := w.admin.GetQueue(ctx, client.QueueRef{Name: queue})
-	if q.Stats == nil { // nobody leads it
+	if q.Stats == nil { // the queue has no leader now
 		q.Stats = new(client.QueueStats)
 	}
 	return *q.Stats, err
 }
 
-// arrived waits until the source has nothing and the target exactly n messages.
+// arrived waits until the source has no messages and the target has exactly n.
 func (w *deadWorld) arrived(ctx context.Context, n int64) error {
 	err := w.until(ctx, func() (bool, error) {
 		to, err := w.stats(ctx, targetQueue)
@@ -177,7 +177,7 @@ func (w *deadWorld) arrived(ctx context.Context, n int64) error {
 			return false, err
 		}
 		if to.Messages > uint64(n) {
-			return false, fmt.Errorf("queue %s has %d messages, %d were to go there", targetQueue, to.Messages, n)
+			return false, fmt.Errorf("queue %s has %d messages, want %d", targetQueue, to.Messages, n)
 		}
 		if to.MessagesReady < uint64(n) {
 			return false, nil
@@ -191,8 +191,8 @@ func (w *deadWorld) arrived(ctx context.Context, n int64) error {
 	return nil
 }
 
-// setTTL gives the source's messages a TTL of a millisecond, those that are there too
-// (PO-9), or takes it away again.
+// setTTL sets the source's message TTL to a millisecond, which applies to stored messages too
+// (PO-9), or removes it again.
 func (w *deadWorld) setTTL(ctx context.Context, on bool) error {
 	if on {
 		_, err := w.admin.PutPolicy(ctx, client.Policy{
@@ -204,7 +204,7 @@ func (w *deadWorld) setTTL(ctx context.Context, on bool) error {
 	if _, err := w.admin.DeletePolicy(ctx, client.PolicyRef{Name: expirePolicy}); err != nil {
 		return err
 	}
-	return w.until(ctx, func() (bool, error) { // what is published next must not expire
+	return w.until(ctx, func() (bool, error) { // later messages must not expire
 		q, err := w.admin.GetQueue(ctx, client.QueueRef{Name: sourceQueue})
 		return q.Policy == "" && !q.SettingsPending && q.Stats != nil, err
 	})

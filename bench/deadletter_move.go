@@ -11,7 +11,7 @@ import (
 	"github.com/quorate/quorate/client"
 )
 
-// work is what was done in some time, and what the nodes used for it.
+// work is a number of messages, and the time and processor time that they took.
 type work struct {
 	messages  int64
 	time, cpu time.Duration
@@ -23,10 +23,10 @@ func (w *work) add(other work) {
 
 func (w work) rate() float64 { return float64(w.messages) / w.time.Seconds() }
 
-// million is the processor time of a million, in seconds.
+// million returns the processor time for a million messages, in seconds.
 func (w work) million() float64 { return w.cpu.Seconds() * 1e6 / float64(w.messages) }
 
-// timed does something and adds up what it took.
+// timed runs do and measures its time and the nodes' processor time.
 func (w *deadWorld) timed(do func() (int64, error)) (out work, err error) {
 	before, err := cpu(w.cluster)
 	if err != nil {
@@ -39,7 +39,7 @@ func (w *deadWorld) timed(do func() (int64, error)) (out work, err error) {
 	out.time = time.Since(begin)
 	after, err := cpu(w.cluster)
 	if out.cpu = after - before; err == nil && out.messages == 0 {
-		err = errors.New("no message was handled")
+		err = errors.New("no message was processed")
 	}
 	return out, err
 }
@@ -68,8 +68,8 @@ func (w *deadWorld) fill(ctx context.Context, l load) (work, error) {
 	})
 }
 
-// expire has all n messages of the source expire at once, which is no client's work, and
-// waits until they have arrived.
+// expire makes all n messages of the source expire at once, so that no client takes part, and waits
+// until they have arrived.
 func (w *deadWorld) expire(ctx context.Context, n int64) (work, error) {
 	out, err := w.timed(func() (int64, error) {
 		if err := w.setTTL(ctx, true); err != nil {
@@ -80,8 +80,7 @@ func (w *deadWorld) expire(ctx context.Context, n int64) (work, error) {
 	return out, errors.Join(err, w.setTTL(ctx, false))
 }
 
-// reject has consumers on every node reject all n messages, and waits until they have
-// arrived.
+// reject makes consumers on every node reject all n messages, and waits until they have arrived.
 func (w *deadWorld) reject(ctx context.Context, n int64) (work, error) {
 	consuming, stop := context.WithCancel(ctx)
 	defer stop()
@@ -99,7 +98,7 @@ func (w *deadWorld) reject(ctx context.Context, n int64) (work, error) {
 	return out, errors.Join(append(errs, err)...)
 }
 
-// rejectAll rejects until consuming ends.
+// rejectAll rejects messages until consuming ends.
 func rejectAll(ctx, consuming context.Context, c *client.Client) error {
 	s, err := c.Consume(ctx, client.ConsumeConfig{Queue: sourceQueue, Prefetch: prefetch})
 	if err != nil {
@@ -120,8 +119,8 @@ func rejectAll(ctx, consuming context.Context, c *client.Client) error {
 	}
 }
 
-// moveRows measures how fast messages are published to the source, and how fast these then
-// go on to the target.
+// moveRows measures the rate of publishes to the source, and the rate at which the messages then
+// move to the target.
 func moveRows(ctx context.Context, w *deadWorld) ([]engineRow, error) {
 	var rows []engineRow
 	rounds := moveRounds

@@ -16,16 +16,17 @@ import (
 	"github.com/quorate/quorate/client"
 )
 
-// gcTrace has a node write a line about each garbage collection.
+// gcTrace makes a node write a line about each garbage collection.
 const gcTrace = "gctrace=1"
 
-// waitBytes is the size of bodies that wait: a million in memory would be seen.
+// waitBytes is the size of waiting bodies. It is so large that a million bodies in memory would
+// show in the figures.
 const waitBytes = 1024
 
 const fullPolicy = "full"
 
-// waitRows has messages lie ready, then as dead letters that their target refuses because it
-// is full, and then lets them go, while others publish to a queue of their own.
+// waitRows measures messages while they are ready, then as dead letters that a full target refuses,
+// and then while the target takes them. Meanwhile other publishers use a queue of their own.
 func waitRows(ctx context.Context, w *deadWorld) ([]engineRow, error) {
 	n := int64(w.o.waiting)
 	if err := w.fillTarget(ctx); err != nil {
@@ -69,7 +70,7 @@ func waitRows(ctx context.Context, w *deadWorld) ([]engineRow, error) {
 	return waitedRows(fmt.Sprintf("%d of %d B: ", n, waitBytes), published, drain, filling, ready, waiting, draining), nil
 }
 
-// fillTarget bounds the target to one message, and gives it that.
+// fillTarget bounds the target to one message and publishes that message.
 func (w *deadWorld) fillTarget(ctx context.Context) error {
 	_, err := w.admin.PutPolicy(ctx, client.Policy{
 		Name: fullPolicy, Pattern: "^" + targetQueue + "$", ApplyTo: "queues", Definition: client.Table{"max-length": 1},
@@ -98,8 +99,8 @@ func (w *deadWorld) allWait(ctx context.Context, n int64) error {
 	return nil
 }
 
-// observed publishes to the bystander at a modest rate for waitingTime, or until do has ended
-// if that takes longer.
+// observed publishes to the bystander at a modest rate for waitingTime, or until do has ended if
+// that takes longer.
 func (w *deadWorld) observed(ctx context.Context, do func() error) (out observation, err error) {
 	atLeast := waitingTime
 	if w.o.quick {
@@ -132,20 +133,20 @@ func (w *deadWorld) observed(ctx context.Context, do func() error) (out observat
 	return out, errors.Join(err, counting, publishing, sampling, purging)
 }
 
-// observation is what was seen of the cluster for a while.
+// observation is what was measured of the cluster for a while.
 type observation struct {
-	memory   memory                  // the largest of a node
+	memory   memory                  // the largest of any node
 	confirms *hdrhistogram.Histogram // of the bystander's publisher, in microseconds
-	cores    float64                 // that all nodes used
+	cores    float64                 // of all nodes
 }
 
-// memory is what the node with most of it uses, in MB.
+// memory is the memory of the node that uses most, in MB.
 type memory struct {
-	resident float64 // without pages of files
-	live     float64 // of the heap, when it was collected last
+	resident float64 // without file pages
+	live     float64 // live heap after the last garbage collection
 }
 
-// watchMemory samples until over, and returns the largest of each.
+// watchMemory samples until over and returns the maximum of each figure.
 func watchMemory(cluster *chaos.Cluster, over <-chan struct{}) (most memory, err error) {
 	tick := time.NewTicker(sampleEvery)
 	defer tick.Stop()
@@ -169,7 +170,7 @@ func watchMemory(cluster *chaos.Cluster, over <-chan struct{}) (most memory, err
 func memoryOf(n *chaos.Node) (m memory, err error) {
 	pid, running := n.Running()
 	if !running {
-		return m, fmt.Errorf("node %s does not run: see %s", n.ID, n.LogFile())
+		return m, fmt.Errorf("node %s is not running: see %s", n.ID, n.LogFile())
 	}
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
@@ -186,7 +187,7 @@ func memoryOf(n *chaos.Node) (m memory, err error) {
 	return m, nil
 }
 
-// residentOf reads RssAnon, which is in kB, and returns MB.
+// residentOf parses RssAnon, which is in kB, and returns MB.
 func residentOf(status string) (float64, error) {
 	_, rest, found := strings.Cut(status, "\nRssAnon:")
 	fields := strings.Fields(rest)
@@ -197,8 +198,8 @@ func residentOf(status string) (float64, error) {
 	return kb * 1024 / 1e6, err
 }
 
-// liveOf returns the MB that lived after the last collection that a log tells of: the third
-// number of "4->5->3 MB". 0: it tells of none.
+// liveOf returns the MB that were live after the last collection in a log: the third number of
+// "4->5->3 MB". 0: the log has none.
 func liveOf(log string) float64 {
 	at := strings.LastIndex(log, " MB, ")
 	for at >= 0 {
@@ -221,8 +222,8 @@ func cutLast(s, sep string) (before, after string, found bool) {
 	return s, "", false
 }
 
-// waitedRows compares dead letters that wait with ready messages, and publishers during the
-// drain with those before, and with those that other publishers disturb at full speed.
+// waitedRows compares waiting dead letters with ready messages. It compares publishers during the
+// drain with publishers before it, and with publishers that others disturb at full speed.
 func waitedRows(label string, published, drain work, filling, ready, waiting, draining observation) []engineRow {
 	p99 := func(o observation) float64 { return milliseconds(o.confirms.ValueAtQuantile(99)) }
 	return []engineRow{

@@ -17,12 +17,12 @@ import (
 // Bounds of the end-to-end part.
 const (
 	startTimeout = time.Minute
-	syncCount    = 500  // appends whose fsync is timed
+	syncCount    = 500  // timed appends and fsyncs
 	syncBytes    = 4096 // of each
 )
 
-// endToEnd measures a cluster with its data in memory, then one on disk that is compared
-// with it.
+// endToEnd measures a cluster with its data in memory, then one with its data on disk, and compares
+// the two.
 func endToEnd(ctx context.Context, o options) ([]Row, error) {
 	sync, err := syncTimes(os.TempDir())
 	if err != nil {
@@ -47,7 +47,7 @@ func endToEnd(ctx context.Context, o options) ([]Row, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", c.label, err)
 		}
-		for i := range inMemory { // none without a directory in memory
+		for i := range inMemory { // 0: no comparison without a directory in memory
 			measured[i].ComparedWith = inMemory[i].Name
 		}
 		if c.memory {
@@ -85,8 +85,8 @@ func syncTimes(dir string) (h *hdrhistogram.Histogram, err error) {
 	return r.h, nil
 }
 
-// measureCluster starts a cluster with its data under a temporary directory in parent,
-// and measures each size of body. Rows come in the same order at every call.
+// measureCluster starts a cluster with its data in a temporary directory in parent, and measures
+// each size of body. The rows have the same order at every call.
 func measureCluster(ctx context.Context, o options, parent, label string) (rows []Row, err error) {
 	dir, err := os.MkdirTemp(parent, "quorate-bench-")
 	if err != nil {
@@ -116,7 +116,7 @@ func measureCluster(ctx context.Context, o options, parent, label string) (rows 
 	return rows, nil
 }
 
-// measure runs everything for one size of body.
+// measure runs all measurements for one size of body.
 func measure(ctx context.Context, cluster *chaos.Cluster, o options, label string, size int) ([]Row, error) {
 	queue := fmt.Sprintf("bench-%d", size)
 	admin, err := client.Dial(ctx, client.Config{Addresses: cluster.Addresses()})

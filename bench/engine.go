@@ -17,20 +17,20 @@ import (
 	"time"
 )
 
-// engineRow is one figure of the replication engine. Value is null, and Met says why, if
+// engineRow is one figure of the replication engine. Value is null, and Met has the reason, if
 // nothing was measured.
 type engineRow struct {
 	Name         string   `json:"name"`
 	Value        *float64 `json:"value"`
 	Unit         string   `json:"unit"`
-	ComparedWith string   `json:"compared_with"` // "the aim", or nothing
-	Ratio        *float64 `json:"ratio"`         // of Value to the aim
+	ComparedWith string   `json:"compared_with"` // "the aim", or empty
+	Ratio        *float64 `json:"ratio"`         // Value divided by the aim
 	Aim          string   `json:"aim"`
 	Met          string   `json:"met"`
-	Load         float64  `json:"load"` // average of the machine when the row's benchmark began
+	Load         float64  `json:"load"` // the machine's load average when the row's benchmark began
 }
 
-// What Met says.
+// Values of Met.
 const (
 	met         = "met"
 	notMet      = "not met"
@@ -39,8 +39,7 @@ const (
 	failed      = "failed"
 )
 
-// goal is a figure's aim: a limit to stay at or below, or at or above; the zero value is
-// none.
+// goal is a figure's aim: a limit to stay at or below, or at or above; the zero value is no aim.
 type goal struct {
 	limit   float64
 	atLeast bool
@@ -61,7 +60,7 @@ func (g goal) String() string {
 	}
 }
 
-// row makes a row of what was measured.
+// row makes a row from a measured value.
 func (g goal) row(name, unit string, value float64) engineRow {
 	r := engineRow{Name: name, Value: &value, Unit: unit, Aim: g.String(), Met: reported}
 	if g == (goal{}) {
@@ -75,26 +74,26 @@ func (g goal) row(name, unit string, value float64) engineRow {
 	return r
 }
 
-// absent makes a row of nothing.
+// absent makes a row without a value.
 func (g goal) absent(name, unit, why string) engineRow {
 	return engineRow{Name: name, Unit: unit, Aim: g.String(), Met: why}
 }
 
-// engineFigure makes a row of one metric of one benchmark.
+// engineFigure makes a row from one metric of one benchmark.
 type engineFigure struct {
 	bench, metric, name, unit string
 	goal                      goal
 }
 
-// engineSuite is a benchmark of a package and the rows that are made of it. Without pkg
-// it is failover, which runs processes.
+// engineSuite is a benchmark of a package and the rows that come from it. Without pkg it is
+// failover, which starts processes.
 type engineSuite struct {
 	name, pkg, pattern string
-	in                 string // directory of the module that has the package; "": the main one
+	in                 string // directory of the module with the package; "": the main module
 	benchTime          string
-	env                []string // besides this process's own
+	env                []string // besides that of this process
 	quickEnv           []string // with -quick
-	args               []string // of the test's binary with -quick
+	args               []string // of the test binary with -quick
 	figures            []engineFigure
 }
 
@@ -103,7 +102,7 @@ func (s engineSuite) named() string { return s.name }
 const idleGroups, manyGroups = 1000, 10_000
 
 // engineSuites lists the rows of the engine with their aims. Each suite is a process of its own, so
-// that one does not disturb the next.
+// that no suite disturbs the next.
 func engineSuites() []engineSuite {
 	const engine, here, groupsEnv = "./enginebench", "bench", "QUORATE_SCALE_GROUPS="
 	quick := []string{"-quick"}
@@ -178,13 +177,13 @@ func failoverFigures() []engineFigure {
 	return out
 }
 
-// beyondLive is computed of what BenchmarkDiskUse reports at its end, in segments.
+// beyondLive is computed from the final report of BenchmarkDiskUse, in segments.
 const (
 	beyondLive = "segments-beyond-3×live"
 	segmentMB  = 64 * 1.048576
 )
 
-// addBeyondLive says how many segments the disk holds beyond three times what lives.
+// addBeyondLive adds how many segments the disk has beyond three times the live data.
 func addBeyondLive(r results) {
 	disk, ok1 := r["DiskUse"]["disk-MB"]
 	live, ok2 := r["DiskUse"]["live-MB"]
@@ -193,7 +192,8 @@ func addBeyondLive(r results) {
 	}
 }
 
-// rows makes the suite's rows. What the benchmarks do not report is not there yet.
+// rows makes the suite's rows. A row whose metric the benchmarks do not report counts as not
+// measured yet.
 func (s engineSuite) rows(r results) []engineRow {
 	out := make([]engineRow, 0, len(s.figures))
 	for _, f := range s.figures {
@@ -207,7 +207,7 @@ func (s engineSuite) rows(r results) []engineRow {
 	return out
 }
 
-// absent returns the rows of a suite that could not run, with the reason in place of values.
+// absent returns the rows of a suite that could not run, with the reason instead of values.
 func (s engineSuite) absent(why string) []engineRow {
 	out := make([]engineRow, 0, len(s.figures))
 	for _, f := range s.figures {
@@ -237,7 +237,7 @@ func (s engineSuite) run(ctx context.Context, o options) ([]engineRow, error) {
 	return s.rows(r), nil
 }
 
-// results gives each fault's times the form of a benchmark.
+// results converts each fault's times to the form of benchmark results.
 func (t failoverTimes) results() results {
 	out := results{}
 	for fault, times := range t {
@@ -292,7 +292,8 @@ func (s engineSuite) bench(ctx context.Context, o options) (results, error) {
 	return parse(&out, processors)
 }
 
-// loadAverage returns the machine's of the last minute, 0 where nobody tells.
+// loadAverage returns the machine's load average of the last minute; 0 if the system does not
+// report it.
 func loadAverage() float64 {
 	text, err := os.ReadFile("/proc/loadavg")
 	if err != nil {
@@ -306,10 +307,10 @@ func loadAverage() float64 {
 	return load
 }
 
-// busyAt is the load for each processor at which the start of a run is called busy.
+// busyAt is the load per processor from which the start of a run counts as busy.
 const busyAt = 0.5
 
-// runEngine measures the chosen suites one after another, prints the table and stores it.
+// runEngine measures the chosen suites one after another, prints the table and stores the rows.
 func runEngine(ctx context.Context, o options, only string) error {
 	suites, err := chooseNamed(engineSuites(), only, engineSuite.named)
 	if err != nil {
@@ -317,7 +318,7 @@ func runEngine(ctx context.Context, o options, only string) error {
 	}
 	m := measurement{
 		title: "The replication engine, three members", file: "engine",
-		whole: only == "" && !o.quick, // a part would take the place of the whole
+		whole: only == "" && !o.quick, // the file of a part would replace that of the whole
 	}
 	for _, s := range suites {
 		m.parts = append(m.parts, measured{s.name, func(ctx context.Context) ([]engineRow, error) { return s.run(ctx, o) }})
@@ -328,19 +329,19 @@ func runEngine(ctx context.Context, o options, only string) error {
 // measurement is a table of rows with aims.
 type measurement struct {
 	title, file string
-	whole       bool // it is stored
+	whole       bool // the rows are stored
 	parts       []measured
 }
 
-// measured is what some rows come from.
+// measured is the source of some rows.
 type measured struct {
 	name string
 	run  func(context.Context) ([]engineRow, error)
 }
 
-// run measures the parts one after another, prints the table and stores it.
+// run measures the parts one after another, prints the table and stores the rows.
 func (m *measurement) run(ctx context.Context, o options) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, o.limit, fmt.Errorf("it took more than -limit=%s", o.limit))
+	ctx, cancel := context.WithTimeoutCause(ctx, o.limit, fmt.Errorf("the run took more than -limit=%s", o.limit))
 	defer cancel()
 	before := loadAverage()
 	var all []engineRow

@@ -25,17 +25,17 @@ const (
 	bridgeAddress   = "10.78.0.1"
 	failoverQueue   = "failover"
 	failoverRate    = 500              // messages per second of the queue's publisher
-	failoverRounds  = 20               // of each fault
-	failoverTimeout = 30 * time.Second // without a confirm the run fails
+	failoverRounds  = 20               // rounds of each fault
+	failoverTimeout = 30 * time.Second // the run fails after this time without a confirm
 	calmFor         = 700 * time.Millisecond
-	imageBytes      = 1 << 30 // of each node's disk, sparse
+	imageBytes      = 1 << 30 // size of each node's disk, sparse
 )
 
 // failoverTimes are the times to the next confirm by kind of fault, in seconds.
 type failoverTimes map[string][]float64
 
-// fault is what happens to the leader's node, and how it is undone. Held is how long it
-// lasts at least, also when confirms are back before.
+// fault is a fault of the leader's node, and its repair. Held is its least duration, also when
+// confirms resume before.
 type fault struct {
 	name   string
 	held   time.Duration
@@ -43,7 +43,7 @@ type fault struct {
 	heal   func(ctx context.Context, w *failoverWorld, n *chaos.Node) error
 }
 
-// faults lists what may befall a leader's node, each with its undoing.
+// faults lists the faults that may hit a leader's node, each with its repair.
 func faults() []fault {
 	return []fault{
 		{
@@ -62,7 +62,7 @@ func faults() []fault {
 			func(ctx context.Context, w *failoverWorld, n *chaos.Node) error { return w.cut(ctx, n, "del") },
 		},
 		{
-			// Disks that take only somewhat less are slow, which nodes are patient with.
+			// A disk that still takes some data is only slow, and nodes tolerate slow disks.
 			"disk frozen", 2 * time.Second,
 			func(ctx context.Context, w *failoverWorld, n *chaos.Node) error {
 				return command(ctx, "fsfreeze", "-f", dataOf(n))
@@ -79,28 +79,28 @@ func faults() []fault {
 	}
 }
 
-// fsShutdown is FS_IOC_SHUTDOWN of linux/fs.h, and noLogFlush an argument of it: whatever a
-// file system is asked for from then on answers EIO.
+// fsShutdown is FS_IOC_SHUTDOWN of linux/fs.h, and noLogFlush its argument. From then on, the file
+// system answers every request with EIO.
 const (
 	fsShutdown = 0x8004587d
 	noLogFlush = 2
 )
 
-// shutDown lets a file system fail.
+// shutDown makes a file system fail.
 func shutDown(dir string) error {
 	f, err := os.Open(dir)
 	if err != nil {
 		return err
 	}
 	how := uint32(noLogFlush)
-	if _, _, e := syscall.Syscall(syscall.SYS_IOCTL, f.Fd(), fsShutdown, uintptr(unsafe.Pointer(&how))); e != 0 { // how the call is
+	if _, _, e := syscall.Syscall(syscall.SYS_IOCTL, f.Fd(), fsShutdown, uintptr(unsafe.Pointer(&how))); e != 0 { // the ioctl takes a pointer to its argument
 		err = fmt.Errorf("shutting the file system of %s down: %w", dir, e)
 	}
 	return errors.Join(err, f.Close())
 }
 
-// replug mounts the disk of a node anew that has failed, when the node has ended by that, and
-// starts it.
+// replug waits until a node has ended because of its failed disk, mounts the disk again and starts
+// the node.
 func (w *failoverWorld) replug(ctx context.Context, n *chaos.Node) error {
 	ending, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
@@ -110,7 +110,7 @@ func (w *failoverWorld) replug(ctx context.Context, n *chaos.Node) error {
 		}
 		select {
 		case <-ending.Done():
-			return fmt.Errorf("node %s has not ended by its disk: %w", n.ID, ending.Err())
+			return fmt.Errorf("node %s did not end when its disk failed: %w", n.ID, ending.Err())
 		case <-time.After(20 * time.Millisecond):
 		}
 	}
@@ -124,7 +124,7 @@ func (w *failoverWorld) replug(ctx context.Context, n *chaos.Node) error {
 func dataOf(n *chaos.Node) string  { return filepath.Join(n.Dir, "data") }
 func imageOf(n *chaos.Node) string { return n.Dir + ".img" }
 
-// command runs a program to its end.
+// command runs a program until it ends.
 func command(ctx context.Context, name string, args ...string) error {
 	out, err := exec.CommandContext(ctx, name, args...).CombinedOutput()
 	if err != nil {
@@ -133,8 +133,8 @@ func command(ctx context.Context, name string, args ...string) error {
 	return nil
 }
 
-// failover runs this program again in network and mount namespaces of its own, where it
-// may cut nodes off and freeze their disks; all of that goes when that process ends.
+// failover runs this program again in network and mount namespaces of its own, where it may cut
+// nodes off and freeze their disks. The kernel removes all of that when the process ends.
 func failover(ctx context.Context, o options) (failoverTimes, error) {
 	if err := canFailover(); err != nil {
 		return nil, err
@@ -160,12 +160,12 @@ func failover(ctx context.Context, o options) (failoverTimes, error) {
 	return times, json.Unmarshal(out.Bytes(), &times)
 }
 
-// errCannot says what this machine lacks for a row.
+// errCannot is the reason why this machine cannot measure a row.
 type errCannot string
 
 func (e errCannot) Error() string { return string(e) }
 
-// canFailover reports what this machine lacks for the failover rows; nil: nothing.
+// canFailover returns the reason why this machine cannot measure the failover rows; nil: it can.
 func canFailover() error {
 	if os.Getuid() != 0 {
 		return errCannot("needs root for namespaces and loop devices")
@@ -178,11 +178,11 @@ func canFailover() error {
 	return nil
 }
 
-// failoverWorld is three nodes, each in a network namespace and on an ext4 of its own.
+// failoverWorld is three nodes, each in a network namespace and on an ext4 file system of its own.
 type failoverWorld struct {
 	cluster *chaos.Cluster
 	hosts   []string
-	clients map[string]*client.Client // by node, each to that node alone
+	clients map[string]*client.Client // one for each node, connected only to it
 }
 
 // runFailoverWorld measures inside the namespaces and prints the times as JSON.
@@ -215,7 +215,7 @@ func runFailoverWorld(ctx context.Context, o options) (err error) {
 	return json.NewEncoder(os.Stdout).Encode(times)
 }
 
-// build makes the network and the disks, and starts the nodes.
+// build creates the network and the disks, and starts the nodes.
 func (w *failoverWorld) build(ctx context.Context, dir, binary string) error {
 	for _, c := range [][]string{
 		{"mkdir", "-p", "/run/netns"},
@@ -273,7 +273,7 @@ func (w *failoverWorld) build(ctx context.Context, dir, binary string) error {
 	return err
 }
 
-// makeDisk mounts an ext4 of its own where the node's data will be.
+// makeDisk mounts an ext4 file system of its own where the node's data will be.
 func makeDisk(ctx context.Context, dir, node string) error {
 	image, data := filepath.Join(dir, node+".img"), filepath.Join(dir, node, "data")
 	if err := os.MkdirAll(data, 0o750); err != nil {
@@ -289,7 +289,8 @@ func makeDisk(ctx context.Context, dir, node string) error {
 	)
 }
 
-// cut takes the node's way to its peers away, or gives it back; what they say arrives.
+// cut blocks packets from the node to its peers, or restores the way. Packets from the peers still
+// arrive.
 func (w *failoverWorld) cut(ctx context.Context, n *chaos.Node, what string) error {
 	var errs []error
 	for i, o := range w.cluster.Nodes {
@@ -300,7 +301,7 @@ func (w *failoverWorld) cut(ctx context.Context, n *chaos.Node, what string) err
 	return errors.Join(errs...)
 }
 
-// close ends the nodes; their disks go with the namespaces.
+// close stops the nodes; their disks disappear with the namespaces.
 func (w *failoverWorld) close() {
 	for _, c := range w.clients {
 		c.Close()
@@ -310,7 +311,7 @@ func (w *failoverWorld) close() {
 	}
 	ctx := context.Background()
 	for _, n := range w.cluster.Nodes {
-		_ = command(ctx, "fsfreeze", "-u", dataOf(n)) // if a run was cut short
+		_ = command(ctx, "fsfreeze", "-u", dataOf(n)) // after a run that was cut short
 	}
 	w.cluster.Kill()
 	for _, n := range w.cluster.Nodes {
@@ -318,8 +319,8 @@ func (w *failoverWorld) close() {
 	}
 }
 
-// leader waits until all nodes are ready and the queue has a leader, and returns its node
-// and a client of another one.
+// leader waits until all nodes are ready and the queue has a leader. It returns the leader's node
+// and a client of another node.
 func (w *failoverWorld) leader(ctx context.Context) (*chaos.Node, *client.Client, error) {
 	for _, n := range w.cluster.Nodes {
 		if err := n.WaitReady(ctx); err != nil {
@@ -344,10 +345,10 @@ func (w *failoverWorld) leader(ctx context.Context) (*chaos.Node, *client.Client
 	}
 }
 
-// round injects the fault at a queue's leader under load, and returns the time from the
-// beginning of the fault until a message is confirmed that was published when the fault
-// was there for certain: one that slips through before says nothing. Who publishes is connected to a node
-// that is not hit.
+// round injects the fault at a queue's leader under load. It returns the time from the start of the
+// fault to the first confirm of a message that was published when the fault was certainly in
+// effect. An earlier message may have slipped through and shows nothing. The publisher is connected
+// to a node without the fault.
 func (w *failoverWorld) round(ctx context.Context, f fault) (time.Duration, error) {
 	ready, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
@@ -356,11 +357,11 @@ func (w *failoverWorld) round(ctx context.Context, f fault) (time.Duration, erro
 		return 0, err
 	}
 	publishing, stop := context.WithCancel(ctx)
-	var hit atomic.Int64 // when the fault was there for certain, nanoseconds; 0: not yet
+	var hit atomic.Int64 // time when the fault was certainly in effect, in nanoseconds; 0: not yet
 	first := make(chan time.Time, 1)
 	ended := make(chan error, 1)
 	go func() { ended <- publishOn(publishing, c, &hit, first) }()
-	time.Sleep(calmFor) // the load is to be there, and the round before to be forgotten
+	time.Sleep(calmFor) // lets the load start, and lets the nodes recover from the previous round
 	begin := time.Now()
 	err = f.inject(ctx, w, node)
 	hit.Store(time.Now().UnixNano())
@@ -379,8 +380,8 @@ func (w *failoverWorld) round(ctx context.Context, f fault) (time.Duration, erro
 	return took, errors.Join(err, <-ended)
 }
 
-// publishOn publishes on the clock until ctx ends, and tells when the first message that
-// was sent after the hit is confirmed.
+// publishOn publishes at fixed times until ctx ends, and reports the confirm of the first message
+// that was sent after the fault.
 func publishOn(ctx context.Context, c *client.Client, hit *atomic.Int64, first chan<- time.Time) error {
 	p, err := c.Publisher(client.PublisherConfig{MaxInFlight: int(failoverTimeout.Seconds()) * failoverRate})
 	if err != nil {

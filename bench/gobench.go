@@ -9,13 +9,13 @@ import (
 	"strings"
 )
 
-// results are the metrics of benchmarks by name and unit. Names lack the word Benchmark
-// and the number of processors.
+// results are the metrics of benchmarks by name and unit. Names lack the word Benchmark and the
+// number of processors.
 type results map[string]map[string]float64
 
-// parse reads the output of `go test -bench` that ran on so many processors. It is strict:
-// a line that it does not know, a benchmark or unit that comes twice, and output that does
-// not end well are errors, because a figure that is silently absent or wrong is worse.
+// parse parses the output of `go test -bench` that ran on this many processors. It is strict: an
+// unknown line, a repeated benchmark or unit, and output without a proper end are errors. A figure
+// that is silently absent or wrong would be worse.
 func parse(r io.Reader, processors int) (results, error) {
 	out := results{}
 	passed := false
@@ -48,7 +48,7 @@ func parse(r io.Reader, processors int) (results, error) {
 	return out, nil
 }
 
-// isFrame reports whether go test wrote the line around the results.
+// isFrame reports whether go test itself wrote the line, around the results.
 func isFrame(line string) bool {
 	for _, prefix := range []string{"goos: ", "goarch: ", "pkg: ", "cpu: ", "ok  \t"} {
 		if strings.HasPrefix(line, prefix) {
@@ -58,13 +58,12 @@ func isFrame(line string) bool {
 	return false
 }
 
-// isLog reports whether the line is of what a benchmark logged, which go test shows behind
-// its result.
+// isLog reports whether a benchmark logged the line; go test shows such lines behind the result.
 func isLog(line string) bool {
 	return strings.HasPrefix(line, "--- BENCH: ") || strings.HasPrefix(line, "    ")
 }
 
-// parseLine reads one result: the name, the count, then pairs of a value and its unit.
+// parseLine parses one result: the name, the count, then pairs of a value and its unit.
 func parseLine(line string, processors int) (string, map[string]float64, error) {
 	fields := strings.Fields(line)
 	if len(fields) < 4 || len(fields)%2 != 0 {

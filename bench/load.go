@@ -35,19 +35,19 @@ func newRecorder() *recorder { return &recorder{h: hdrhistogram.New(1, maxMicros
 func (r *recorder) record(d time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	_ = r.h.RecordValue(min(max(1, d.Microseconds()), maxMicros)) // within its bounds
+	_ = r.h.RecordValue(min(max(1, d.Microseconds()), maxMicros)) // the value is within the histogram's bounds
 }
 
-// through is the outcome of a throughput run. CPU is what the nodes used until the last
-// message was acked.
+// through is the result of a throughput run. CPU is the processor time of the nodes until the last
+// ack.
 type through struct {
 	messages                 int64
 	confirmed, consumed, cpu time.Duration
 	confirms                 *hdrhistogram.Histogram // in microseconds
 }
 
-// throughput publishes and consumes at the same time, through every node, for o.time and
-// then until all that was published is acked.
+// throughput publishes and consumes at the same time, through every node, for o.time, and then
+// waits until every published message is acked.
 func throughput(ctx context.Context, cluster *chaos.Cluster, o options, queue string, size int) (through, error) {
 	clients, hangUp, err := dialEach(ctx, cluster)
 	if err != nil {
@@ -72,7 +72,7 @@ func throughput(ctx context.Context, cluster *chaos.Cluster, o options, queue st
 			n, err := publish(ctx, c, load{queue: queue, size: size, inFlight: o.inFlight, during: o.time}, confirms)
 			done.published(n)
 			if err != nil {
-				stop() // what was not published would be waited for
+				stop() // otherwise the run would wait for messages that were not published
 			}
 			errs <- err
 		})
@@ -93,7 +93,8 @@ func throughput(ctx context.Context, cluster *chaos.Cluster, o options, queue st
 	return out, err
 }
 
-// dialEach returns a client of each node alone, and what ends them.
+// dialEach returns a client for each node, connected only to it, and a function that closes them
+// all.
 func dialEach(ctx context.Context, cluster *chaos.Cluster) (clients []*client.Client, hangUp func(), err error) {
 	hangUp = func() {
 		for _, c := range clients {
@@ -111,8 +112,8 @@ func dialEach(ctx context.Context, cluster *chaos.Cluster) (clients []*client.Cl
 	return clients, hangUp, nil
 }
 
-// drained calls stop when as many messages are acked as were published. Its methods may be
-// called concurrently.
+// drained calls stop when as many messages are acked as were published. Its methods may be called
+// concurrently.
 type drained struct {
 	stop        func()
 	mu          sync.Mutex
@@ -120,14 +121,14 @@ type drained struct {
 	closed      bool
 }
 
-// published adds to the messages that have to be acked.
+// published adds to the messages that must be acked.
 func (d *drained) published(n int64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.sent += n
 }
 
-// close says that nothing more will be published and returns how much was.
+// close ends publishing and returns the number of published messages.
 func (d *drained) close() int64 {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -144,15 +145,15 @@ func (d *drained) ack() {
 	d.check()
 }
 
-// check stops the load once all is acked. mu is held.
+// check stops the load when every message is acked. The caller holds mu.
 func (d *drained) check() {
 	if d.closed && d.acked >= d.sent {
 		d.stop()
 	}
 }
 
-// latency publishes at a modest rate, a message at a time on the clock, and returns the
-// times to the confirms in microseconds.
+// latency publishes single messages at fixed times and a modest rate. It returns the times to the
+// confirms in microseconds.
 func latency(ctx context.Context, cluster *chaos.Cluster, o options, queue string, size int) (*hdrhistogram.Histogram, error) {
 	c, err := client.Dial(ctx, client.Config{Addresses: cluster.Addresses()})
 	if err != nil {
@@ -167,16 +168,16 @@ func latency(ctx context.Context, cluster *chaos.Cluster, o options, queue strin
 	return r.h, err
 }
 
-// load is what one publisher does. Rate is in messages per second; 0: as fast as it goes.
+// load is the work of one publisher. Rate is in messages per second; 0: as fast as possible.
 type load struct {
 	queue                string
 	size, inFlight, rate int
 	during               time.Duration
-	limit                int64           // messages to end at; 0: none
-	over                 <-chan struct{} // closed to end; nil: never
+	limit                int64           // messages to stop at; 0: no bound
+	over                 <-chan struct{} // closed to stop; nil: never
 }
 
-// goesOn reports whether another message is due after n of them.
+// goesOn reports whether another message is due after n messages.
 func (l load) goesOn(n int64, since time.Duration) bool {
 	select {
 	case <-l.over:
@@ -208,7 +209,7 @@ func publish(ctx context.Context, c *client.Client, l load, r *recorder) (int64,
 			return n, errors.Join(err, p.Close(ctx))
 		}
 		sent = time.Now()
-		if l.rate > 0 { // measured from when it was due: a late start is part of the latency
+		if l.rate > 0 { // measured from the time when it was due: a late start is part of the latency
 			sent = begin.Add(time.Duration(n+1) * time.Second / time.Duration(l.rate))
 			time.Sleep(time.Until(sent))
 		}
@@ -220,7 +221,7 @@ func publish(ctx context.Context, c *client.Client, l load, r *recorder) (int64,
 	return n, err
 }
 
-// consume acks until consuming ends, then waits until its acks are answered.
+// consume acks messages until consuming ends, then waits until its acks are answered.
 func consume(ctx, consuming context.Context, c *client.Client, queue string, done *drained) error {
 	s, err := c.Consume(ctx, client.ConsumeConfig{Queue: queue, Prefetch: prefetch})
 	if err != nil {
@@ -248,7 +249,7 @@ func cpu(cluster *chaos.Cluster) (time.Duration, error) {
 	for _, n := range cluster.Nodes {
 		pid, running := n.Running()
 		if !running {
-			return 0, fmt.Errorf("node %s does not run: see %s", n.ID, n.LogFile())
+			return 0, fmt.Errorf("node %s is not running: see %s", n.ID, n.LogFile())
 		}
 		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 		if err != nil {
@@ -263,14 +264,13 @@ func cpu(cluster *chaos.Cluster) (time.Duration, error) {
 	return total, nil
 }
 
-// ticksOf returns user plus system time, fields 14 and 15; the name in parentheses may
-// hold spaces.
+// ticksOf returns user plus system time, fields 14 and 15; the name in parentheses may have spaces.
 func ticksOf(stat string) (int64, error) {
 	_, rest, ok := strings.Cut(stat[strings.LastIndex(stat, ")")+1:], " ")
 	fields := strings.Fields(rest)
-	const user, system = 14 - 3, 15 - 3 // the state, field 3, is the first here
+	const user, system = 14 - 3, 15 - 3 // the first field here is the state, field 3
 	if !ok || len(fields) <= system {
-		return 0, fmt.Errorf("%q is not the form of /proc/PID/stat", stat)
+		return 0, fmt.Errorf("%q does not have the form of /proc/PID/stat", stat)
 	}
 	u, errUser := strconv.ParseInt(fields[user], 10, 64)
 	s, errSystem := strconv.ParseInt(fields[system], 10, 64)

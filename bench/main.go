@@ -1,8 +1,7 @@
-// Command bench measures the project: the benchmarks of packages through go test, and
-// three node processes on this machine with real clients over gRPC. It prints tables and
-// writes the rows as JSON, one file for each part, so that a figure can be followed over
-// time. Figures of one machine compare with those of the same machine only; ratios within
-// one run carry further.
+// Command bench measures the project: the benchmarks of packages through go test, and three node
+// processes on this machine with real clients over gRPC. It prints tables and writes the rows as
+// JSON, one file for each part, so that figures can be compared over time. Absolute figures are
+// comparable only on the same machine; ratios within one run are more general.
 package main
 
 import (
@@ -20,36 +19,36 @@ import (
 	"github.com/quorate/quorate/bench/peers"
 )
 
-// main ends with 1 on any error.
+// main exits with 1 on any error.
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	var o options
 	var only string
-	flag.StringVar(&only, "only", "", "parts to run, with commas between; empty: "+names(parts()))
+	flag.StringVar(&only, "only", "", "parts to run, separated by commas; empty: "+names(parts()))
 	flag.StringVar(&o.module, "module", "..", "directory of the main module")
-	flag.StringVar(&o.binary, "binary", "../bin/quorate", "the program of nodes")
+	flag.StringVar(&o.binary, "binary", "../bin/quorate", "path of the node program")
 	flag.StringVar(&o.results, "results", "results", "directory for the rows as JSON; empty: none")
-	flag.StringVar(&o.memory, "memory", "/dev/shm", "directory in memory, to compare the disk with; empty or absent: no comparison")
+	flag.StringVar(&o.memory, "memory", "/dev/shm", "directory in memory to compare the disk with; empty or absent: no comparison")
 	flag.DurationVar(&o.limit, "limit", 10*time.Minute, "time after which the whole run fails")
 	flag.DurationVar(&o.time, "time", 4*time.Second, "length of each throughput run")
-	flag.IntVar(&o.inFlight, "in-flight", 1024, "unanswered messages of each of three publishers")
+	flag.IntVar(&o.inFlight, "in-flight", 1024, "unconfirmed messages of each of three publishers")
 	flag.IntVar(&o.rate, "rate", 2000, "messages per second of the latency runs")
 	flag.DurationVar(&o.latencyTime, "latency-time", 3*time.Second, "length of each latency run")
 	flag.BoolVar(&o.engine, "engine", false, "measure the replication engine against its aims instead; -only names its rows")
 	flag.BoolVar(&o.deadLetters, "deadletter", false, "measure at-least-once dead-lettering against its aims instead; -only names its parts")
-	flag.IntVar(&o.waiting, "waiting", 1_000_000, "with -deadletter: messages that wait for a target")
-	flag.BoolVar(&o.quick, "quick", false, "with -engine or -deadletter: only to see that it runs, nothing is stored; with -peers: a part of the workloads")
-	flag.IntVar(&o.rounds, "rounds", failoverRounds, "with -engine: times that each fault hits a leader")
+	flag.IntVar(&o.waiting, "waiting", 1_000_000, "with -deadletter: number of messages that wait for a target")
+	flag.BoolVar(&o.quick, "quick", false, "with -engine or -deadletter: a short trial that stores nothing; with -peers: a part of the workloads")
+	flag.IntVar(&o.rounds, "rounds", failoverRounds, "with -engine: how often each fault hits a leader")
 	flag.StringVar(&o.profile, "profile", "", "with -engine: directory for a CPU profile of each package's benchmarks")
-	flag.BoolVar(&o.peers, "peers", false, "measure over AMQP beside RabbitMQ and NATS JetStream, where they are installed; -only names some of quorate,rabbitmq,nats")
-	flag.StringVar(&o.rabbitmq, "rabbitmq", "", "with -peers: directory of rabbitmq-server and rabbitmqctl; empty: where they are installed")
-	flag.StringVar(&o.nats, "nats", "", "with -peers: the program nats-server; empty: the one in PATH")
+	flag.BoolVar(&o.peers, "peers", false, "compare with RabbitMQ over AMQP and with NATS JetStream, where they are installed; -only names some of quorate,rabbitmq,nats")
+	flag.StringVar(&o.rabbitmq, "rabbitmq", "", "with -peers: directory of rabbitmq-server and rabbitmqctl; empty: the usual ones")
+	flag.StringVar(&o.nats, "nats", "", "with -peers: path of nats-server; empty: search PATH")
 	flag.DurationVar(&o.peersTime, "peers-time", 0, "with -peers: how long each workload publishes; 0: 2 s")
-	flag.IntVar(&o.filter.Size, "size", 0, "with -peers: bodies of this size alone; nothing is stored")
-	flag.IntVar(&o.filter.Queues, "queues", 0, "with -peers: workloads with so many queues alone; nothing is stored")
-	flag.IntVar(&o.filter.Window, "window", 0, "with -peers: workloads with this window alone; nothing is stored")
-	flag.BoolVar(&o.world, "failover-world", false, "what -engine starts in namespaces of its own; not for use by hand")
+	flag.IntVar(&o.filter.Size, "size", 0, "with -peers: only bodies of this size in bytes; nothing is stored")
+	flag.IntVar(&o.filter.Queues, "queues", 0, "with -peers: only workloads with this number of queues; nothing is stored")
+	flag.IntVar(&o.filter.Window, "window", 0, "with -peers: only workloads with this window; nothing is stored")
+	flag.BoolVar(&o.world, "failover-world", false, "internal: -engine starts this in namespaces of its own")
 	version := flag.Bool("version", false, "print version, commit and Go version")
 	flag.Parse()
 	if *version {
@@ -62,7 +61,7 @@ func main() {
 	}
 }
 
-// start does what the flags ask for.
+// start runs the command that the flags select.
 func start(ctx context.Context, o options, only string) error {
 	if err := o.validate(); err != nil {
 		return err
@@ -123,7 +122,7 @@ func (o options) validate() error {
 	return errors.Join(errs...)
 }
 
-// part is what one file of results holds.
+// part is the content of one file of results.
 type part struct {
 	name, file, about string
 	run               func(context.Context, options) ([]Row, error)
@@ -131,7 +130,7 @@ type part struct {
 
 func (p part) named() string { return p.name }
 
-// parts lists what runs without a flag, in this order.
+// parts lists the parts that run without a flag, in this order.
 func parts() []part {
 	of := func(s suite) func(context.Context, options) ([]Row, error) {
 		return func(ctx context.Context, o options) ([]Row, error) { return s.run(ctx, o.module) }
@@ -153,10 +152,10 @@ func names(all []part) string {
 	return strings.Join(out, ",")
 }
 
-// run runs parts one after another, so that none takes another's processor time. Each
-// part's rows are stored when it ends; a part that fails does not stop the next one.
+// run runs parts one after another, so that no part takes processor time from another. It stores
+// each part's rows when the part ends; a failed part does not stop the next one.
 func run(ctx context.Context, o options, chosen []part) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, o.limit, fmt.Errorf("it took more than -limit=%s", o.limit))
+	ctx, cancel := context.WithTimeoutCause(ctx, o.limit, fmt.Errorf("the run took more than -limit=%s", o.limit))
 	defer cancel()
 	var errs []error
 	for _, p := range chosen {
@@ -175,9 +174,10 @@ func run(ctx context.Context, o options, chosen []part) error {
 	return errors.Join(errs...)
 }
 
-// runPeers compares with other brokers. Whatever was measured is printed and stored also when something fails.
+// runPeers compares with other brokers. It prints and stores the measured rows even if something
+// fails.
 func runPeers(ctx context.Context, o options, only string) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, o.limit, fmt.Errorf("it took more than -limit=%s", o.limit))
+	ctx, cancel := context.WithTimeoutCause(ctx, o.limit, fmt.Errorf("the run took more than -limit=%s", o.limit))
 	defer cancel()
 	report, err := peers.Run(ctx, peers.Config{
 		Binary: o.binary, RabbitMQ: o.rabbitmq, NATS: o.nats, Only: only, Quick: o.quick, Log: os.Stderr,

@@ -12,32 +12,31 @@ import (
 	"time"
 )
 
-// suite is the benchmarks of one package and the rows that are made of them.
+// suite is the benchmarks of one package and the rows that come from them.
 type suite struct {
 	pkg, pattern, benchTime string
 	figures                 []figure
 }
 
-// figure makes a row of one metric of one benchmark.
+// figure makes a row from one metric of one benchmark.
 type figure struct {
 	bench, metric string
 	name, unit    string
-	scale         float64 // of the metric to the row's value; 0: 1
+	scale         float64 // factor from the metric to the row's value; 0: 1
 	aim           string
 	with          string  // the row to compare with; "": none, unless limit is set
 	limit         float64 // the aim as a number, to compare with; 0: none
 }
 
-// Commands that one message takes in BenchmarkEnqueueAssignSettle: an Enqueue and a Settle
-// for each batch.
+// Commands for one message in BenchmarkEnqueueAssignSettle: an Enqueue and a Settle for each batch.
 const (
 	commandsBatch1  = 2
 	commandsBatch64 = 2.0 / 64
-	readyLimit      = 64 // bytes of machine state for a ready message
+	readyLimit      = 64 // bytes of machine state for each ready message
 )
 
-// queueSuite lists the figures of the queue machine. Those with `with` are printed beside the
-// figure that they are compared to.
+// queueSuite lists the figures of the queue machine. The table shows a row with `with` beside the
+// row that it names.
 func queueSuite() suite {
 	const lives64 = "queue machine, batches of 64"
 	s := suite{
@@ -70,8 +69,8 @@ func queueSuite() suite {
 	return s
 }
 
-// groupSuite is a Raft group of three members in one process, with its log in memory and
-// in bolt, as the catalog's is.
+// groupSuite is a Raft group of three members in one process. Its log is in memory, or in bolt as
+// the catalog's is.
 func groupSuite() suite {
 	s := suite{pkg: "./raftfsm", pattern: "^BenchmarkGroup$", benchTime: "1s"}
 	for _, load := range []struct{ bench, name string }{
@@ -98,7 +97,7 @@ func groupSuite() suite {
 	return s
 }
 
-// logSuite is the node's shared log beside one bolt file for each group.
+// logSuite is the node's shared log, compared with one bolt file for each group.
 func logSuite() suite {
 	s := suite{pkg: "./wal", pattern: "^BenchmarkAppend$/^groups=(1|100)$", benchTime: "1x"}
 	for _, groups := range []int{1, 100} {
@@ -158,7 +157,7 @@ func (s suite) rows(r results) ([]Row, error) {
 const (
 	suiteTimeout = 2 * time.Minute
 	stopTimeout  = 10 * time.Second // after an interrupt
-	shownBytes   = 4096             // of the output of benchmarks that fail
+	shownBytes   = 4096             // of the output of failed benchmarks
 )
 
 // run runs the package's benchmarks in the module at dir.

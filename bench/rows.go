@@ -15,8 +15,8 @@ type Row struct {
 	Name         string   `json:"name"`
 	Value        float64  `json:"value"`
 	Unit         string   `json:"unit"`
-	ComparedWith string   `json:"compared_with"` // another row's name, or a limit; "": nothing
-	Ratio        *float64 `json:"ratio"`         // of Value to what it is compared with; null: nothing
+	ComparedWith string   `json:"compared_with"` // another row's name, or a limit; "": no comparison
+	Ratio        *float64 `json:"ratio"`         // Value divided by that; null: no comparison
 	Aim          string   `json:"aim"`
 }
 
@@ -26,8 +26,8 @@ const (
 	lower  = "lower"
 )
 
-// compare sets the ratio of rows[i] to the row that it names. Rows that name none keep
-// theirs; a name that no row has is an error.
+// compare sets the ratio of rows[i] to the row that it names. Rows without such a name keep their
+// ratio; an unknown name is an error.
 func compare(rows []Row) error {
 	values := make(map[string]float64, len(rows))
 	for _, r := range rows {
@@ -44,7 +44,7 @@ func compare(rows []Row) error {
 		if !ok {
 			return fmt.Errorf("row %q is compared with %q, which was not measured", r.Name, r.ComparedWith)
 		}
-		if other != 0 { // a ratio to nothing is none
+		if other != 0 { // a ratio to zero does not exist
 			ratio := r.Value / other
 			rows[i].Ratio = &ratio
 		}
@@ -52,7 +52,8 @@ func compare(rows []Row) error {
 	return nil
 }
 
-// printTable writes rows with the ratio first: it is what compares between machines.
+// printTable writes rows with the ratio first, because only the ratio is comparable between
+// machines.
 func printTable(to io.Writer, rows []Row) error {
 	w := tabwriter.NewWriter(to, 0, 4, 2, ' ', 0)
 	if _, err := fmt.Fprintln(w, "ratio\tfigure\tvalue\tunit\taim\tcompared with"); err != nil {

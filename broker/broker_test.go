@@ -11,7 +11,7 @@ import (
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/cluster/clients"
 	"github.com/quorate/quorate/cluster/event"
-	"github.com/quorate/quorate/cluster/gateway"
+	"github.com/quorate/quorate/cluster/traffic"
 	"github.com/quorate/quorate/message"
 	"github.com/quorate/quorate/policy"
 	"github.com/quorate/quorate/quorumq"
@@ -180,7 +180,7 @@ func TestCreditWindow(t *testing.T) {
 	c := Consumer{credit: newCreditBook(&Consume{}, room)}
 	c.credit.told = c.credit.limit(0)
 	take := func(n, size int) uint64 {
-		batch := make([]gateway.Delivery, n)
+		batch := make([]traffic.Delivery, n)
 		for i := range batch {
 			batch[i].Message = make([]byte, size)
 		}
@@ -219,7 +219,7 @@ func TestAutoAckWindow(t *testing.T) {
 	body := make([]byte, room)
 	take := func(size int) uint64 {
 		c.taken++
-		c.credit.saw([]gateway.Delivery{{Message: body[:size]}})
+		c.credit.saw([]traffic.Delivery{{Message: body[:size]}})
 		return c.raiseCredit()
 	}
 	waiting := func() uint64 { return c.credit.told - c.taken }

@@ -1,6 +1,9 @@
 package broker
 
-import "github.com/quorate/quorate/cluster/gateway"
+import (
+	"github.com/quorate/quorate/cluster/gateway"
+	"github.com/quorate/quorate/cluster/traffic"
+)
 
 // DefaultDeliveryBufferBytes is the default of Config.DeliveryBufferBytes.
 const DefaultDeliveryBufferBytes = 16 << 20
@@ -23,7 +26,7 @@ func (b *Broker) Buffered() (bytes int64, stops uint64) {
 }
 
 // sizeOf returns the bytes of deliveries as they count in a Buffer.
-func sizeOf(ds []gateway.Delivery) (sum int64) {
+func sizeOf(ds []traffic.Delivery) (sum int64) {
 	for i := range ds {
 		sum += ds[i].Size()
 	}
@@ -31,7 +34,7 @@ func sizeOf(ds []gateway.Delivery) (sum int64) {
 }
 
 // freeLocked returns how much room the taking of a batch makes.
-func (c *Consumer) freeLocked(batch []gateway.Delivery) int64 {
+func (c *Consumer) freeLocked(batch []traffic.Delivery) int64 {
 	if c.closed {
 		return 0
 	}

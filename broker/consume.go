@@ -9,6 +9,7 @@ import (
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/cluster/clients"
 	"github.com/quorate/quorate/cluster/gateway"
+	"github.com/quorate/quorate/cluster/traffic"
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/message"
 	"github.com/quorate/quorate/policy"
@@ -65,7 +66,7 @@ type Consumer struct {
 
 	mu          sync.Mutex
 	uncount     func()             // takes it off what limits count (VH-4); nil: it does not count
-	arrived     []gateway.Delivery // not yet taken
+	arrived     []traffic.Delivery // not yet taken
 	bytes       int64              // of these, as they count in the buffer
 	closed      bool               // nothing counts any more
 	at          int                // of arrived that are taken
@@ -146,7 +147,7 @@ func (b *Broker) record(uid id.QueueUID) (*catalog.QueueRecord, bool) {
 
 // deliver takes what the gateway hands over, in order. Its bytes count in the buffer already; of a closed consumer they
 // are given back.
-func (c *Consumer) deliver(ds []gateway.Delivery) {
+func (c *Consumer) deliver(ds []traffic.Delivery) {
 	bytes := sizeOf(ds)
 	c.mu.Lock()
 	if c.closed {
@@ -408,7 +409,7 @@ func (c *Consumer) Finish(ctx context.Context) {
 
 // decodeDelivery reads a stored message with what returns and discards added to it; that
 // comes back alone as well.
-func decodeDelivery(d *gateway.Delivery) (_ Delivery, added message.Table, err error) {
+func decodeDelivery(d *traffic.Delivery) (_ Delivery, added message.Table, err error) {
 	m, err := message.Decode(d.Message)
 	if err != nil {
 		return Delivery{}, nil, err

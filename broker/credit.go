@@ -2,7 +2,7 @@ package broker
 
 import (
 	"github.com/quorate/quorate/broker/failure"
-	"github.com/quorate/quorate/cluster/gateway"
+	"github.com/quorate/quorate/cluster/traffic"
 	"github.com/quorate/quorate/quorumq"
 )
 
@@ -39,7 +39,7 @@ func newCreditBook(o *Consume, room int64) creditBook {
 }
 
 // saw learns from deliveries that were taken how large they are.
-func (b *creditBook) saw(batch []gateway.Delivery) {
+func (b *creditBook) saw(batch []traffic.Delivery) {
 	if len(batch) == 0 {
 		return
 	}

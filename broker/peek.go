@@ -8,8 +8,8 @@ import (
 	"strconv"
 
 	"github.com/quorate/quorate/broker/failure"
-	"github.com/quorate/quorate/cluster/gateway"
 	"github.com/quorate/quorate/cluster/leader"
+	"github.com/quorate/quorate/cluster/traffic"
 	"github.com/quorate/quorate/message"
 	"github.com/quorate/quorate/quorumq"
 )
@@ -129,8 +129,8 @@ func (b *Broker) Peek(ctx context.Context, p Peek) (page []Peeked, next string, 
 
 // peeked reads a message as its leader has sent it. Without heads its stored form is empty, and an error.
 func peeked(m *leader.Peeked) (Peeked, error) {
-	d, _, err := decodeDelivery(&gateway.Delivery{
-		Message: m.Message, Annotations: m.Annotations, DeliveryCount: m.DeliveryCount, AcquiredCount: m.AcquiredCount,
+	d, _, err := decodeDelivery(&traffic.Delivery{
+		Delivery: quorumq.Delivery{DeliveryCount: m.DeliveryCount, AcquiredCount: m.AcquiredCount}, Message: m.Message, Annotations: m.Annotations,
 	})
 	out := Peeked{
 		Delivery: d, Number: m.Number, BodyBytes: m.Size, Priority: m.Priority, AtMs: int64(m.At), ExpiresMs: int64(m.Expires),

@@ -9,6 +9,7 @@ import (
 
 	"github.com/quorate/quorate/cluster/gateway"
 	"github.com/quorate/quorate/cluster/operation"
+	"github.com/quorate/quorate/cluster/traffic"
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/quorumq"
 )
@@ -105,9 +106,9 @@ func (l *load) check(at *testNode, q id.QueueUID) {
 func (n *testNode) drained(t *testing.T, q id.QueueUID) map[string]int {
 	t.Helper()
 	const prefetch = 500
-	came := make(chan []gateway.Delivery, prefetch)
+	came := make(chan []traffic.Delivery, prefetch)
 	c, err := n.queue(t, q).Consume(testContext(t), gateway.ConsumerConfig{
-		Prefetch: prefetch, Ended: func(error) {}, Deliver: func(ds []gateway.Delivery) { came <- ds },
+		Prefetch: prefetch, Ended: func(error) {}, Deliver: func(ds []traffic.Delivery) { came <- ds },
 	})
 	if err != nil {
 		t.Fatal(err)

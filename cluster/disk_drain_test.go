@@ -11,6 +11,7 @@ import (
 
 	"github.com/quorate/quorate/cluster/disk"
 	"github.com/quorate/quorate/cluster/gateway"
+	"github.com/quorate/quorate/cluster/traffic"
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/quorumq"
 	"github.com/quorate/quorate/wal"
@@ -55,9 +56,9 @@ func (n *testNode) fillUp(t *testing.T, q id.QueueUID) (confirmed uint64) {
 // drain consumes and acknowledges until no message is ready.
 func (n *testNodes) drain(at *testNode, q id.QueueUID) {
 	n.t.Helper()
-	taken := make(chan []gateway.Delivery, 1000)
+	taken := make(chan []traffic.Delivery, 1000)
 	c, err := at.queue(n.t, q).Consume(testContext(n.t), gateway.ConsumerConfig{
-		Prefetch: 20, Deliver: func(ds []gateway.Delivery) { taken <- ds }, Ended: func(error) {},
+		Prefetch: 20, Deliver: func(ds []traffic.Delivery) { taken <- ds }, Ended: func(error) {},
 	})
 	if err != nil {
 		n.t.Fatal(err)

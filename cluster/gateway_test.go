@@ -94,7 +94,7 @@ func TestLeaderChangesUnderLoad(t *testing.T) {
 	consumer := make(chan *gateway.Consumer, 1)
 	c, err := end.Consume(ctx, gateway.ConsumerConfig{
 		Prefetch: 200,
-		Deliver: func(ds []gateway.Delivery) {
+		Deliver: func(ds []traffic.Delivery) {
 			for _, d := range ds {
 				book.enter(d.Message)
 			}

@@ -35,10 +35,10 @@ func (n *testNode) publish(t testing.TB, q id.QueueUID, body string, ttlMs int64
 // inbox gathers what a consumer is delivered.
 type testInbox struct {
 	mu sync.Mutex
-	ds []gateway.Delivery
+	ds []traffic.Delivery
 }
 
-func (i *testInbox) take(ds []gateway.Delivery) {
+func (i *testInbox) take(ds []traffic.Delivery) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.ds = append(i.ds, ds...)
@@ -269,7 +269,7 @@ func testDelete(t *testing.T, n *testNodes) {
 	q := n.nodes["a"].declare(t, "deleted", 3)
 	end := n.nodes["b"].queue(t, q)
 	gone := make(chan error, 1)
-	_, err := end.Consume(testContext(t), gateway.ConsumerConfig{Deliver: func([]gateway.Delivery) {}, Ended: func(err error) { gone <- err }})
+	_, err := end.Consume(testContext(t), gateway.ConsumerConfig{Deliver: func([]traffic.Delivery) {}, Ended: func(err error) { gone <- err }})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/quorate/quorate/cluster/gateway"
 	"github.com/quorate/quorate/cluster/replica"
+	"github.com/quorate/quorate/cluster/traffic"
 	"github.com/quorate/quorate/id"
 	nodev1 "github.com/quorate/quorate/proto/node/v1"
 	"github.com/quorate/quorate/quorumq"
@@ -19,9 +20,9 @@ type slowClient struct {
 	buffer *gateway.Buffer
 
 	mu      sync.Mutex
-	arrived []gateway.Delivery
+	arrived []traffic.Delivery
 	most    int64 // that were in the buffer at a time
-	taken   []gateway.Delivery
+	taken   []traffic.Delivery
 	last    map[id.QueueUID]quorumq.MsgID // that has arrived
 }
 
@@ -31,7 +32,7 @@ func newSlowClient(limit int64) *slowClient {
 	return s
 }
 
-func (s *slowClient) deliver(q id.QueueUID, ds []gateway.Delivery) {
+func (s *slowClient) deliver(q id.QueueUID, ds []traffic.Delivery) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.last[q] = ds[len(ds)-1].MsgID
@@ -69,7 +70,7 @@ func (s *slowClient) takeOne() bool {
 func (s *slowClient) consume(t *testing.T, n *testNode, q id.QueueUID) *gateway.Consumer {
 	t.Helper()
 	c, err := n.queue(t, q).Consume(testContext(t), gateway.ConsumerConfig{
-		Deliver: func(ds []gateway.Delivery) { s.deliver(q, ds) }, Buffer: s.buffer, Ended: func(error) {},
+		Deliver: func(ds []traffic.Delivery) { s.deliver(q, ds) }, Buffer: s.buffer, Ended: func(error) {},
 	})
 	if err != nil {
 		t.Fatal(err)

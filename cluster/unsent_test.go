@@ -8,7 +8,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/quorate/quorate/cluster/gateway"
+	"github.com/quorate/quorate/cluster/traffic"
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/quorumq"
 )
@@ -131,14 +131,14 @@ func newStuck(t *testing.T, manual bool) *stuck {
 }
 
 // end ends the process of b, which says nothing before, and returns what a consumer of a then gets.
-func (s *stuck) end(t *testing.T) []gateway.Delivery {
+func (s *stuck) end(t *testing.T) []traffic.Delivery {
 	t.Helper()
 	s.nodes["b"].gateway.Close()
 	s.stop("b")
 	return s.rest(t)
 }
 
-func (s *stuck) rest(t *testing.T) []gateway.Delivery {
+func (s *stuck) rest(t *testing.T) []traffic.Delivery {
 	t.Helper()
 	_, in := s.nodes["a"].consume(t, s.uid)
 	poll(t, "all have come back", func() error {

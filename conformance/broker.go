@@ -14,22 +14,23 @@ import (
 	"github.com/quorate/quorate/client"
 )
 
-// Broker is a running server that clients are tried on.
+// Broker is a running server that the clients are tried on.
 type Broker interface {
-	// Kind is quorate or rabbitmq; known differences go by it.
+	// Kind is quorate or rabbitmq; known differences refer to it.
 	Kind() string
-	// Version is what a reader wants to know of it.
+	// Version describes its version for the report.
 	Version() string
-	// Address is where the next connection goes. Nodes of a cluster take turns.
+	// Address is the address for the next connection. Nodes of a cluster take turns.
 	Address() (host, port string)
-	// Close ends it.
+	// Close stops it.
 	Close() error
 }
 
 // startTimeout bounds the start of a broker.
 const startTimeout = 2 * time.Minute
 
-// managementAddress is the one that tests of reconnecting ask to drop connections.
+// managementAddress is the HTTP address at which the reconnect tests ask the broker to drop
+// connections.
 const managementAddress = "127.0.0.1:15672"
 
 // Quorate is a cluster of processes of this broker.
@@ -37,12 +38,12 @@ type Quorate struct {
 	Cluster *chaos.Cluster
 	dir     string
 	turn    int
-	// Only, unless nil, are the nodes to connect to.
+	// Only, unless nil, has the indexes of the nodes to connect to.
 	Only []*chaos.Node
 }
 
-// StartQuorate starts n nodes of a binary; management, unless empty, is where the first one
-// serves RabbitMQ's HTTP paths.
+// StartQuorate starts n nodes of a binary. management, unless empty, is the address at which the
+// first node serves RabbitMQ's HTTP paths.
 func StartQuorate(ctx context.Context, binary string, n int, management string) (*Quorate, error) {
 	dir, err := os.MkdirTemp("", "conformance")
 	if err != nil {
@@ -64,10 +65,10 @@ func StartQuorate(ctx context.Context, binary string, n int, management string) 
 // Kind returns quorate.
 func (q *Quorate) Kind() string { return "quorate" }
 
-// Version says how many nodes there are.
+// Version returns the number of nodes.
 func (q *Quorate) Version() string { return fmt.Sprintf("%d nodes", len(q.Cluster.Nodes)) }
 
-// Address is that of each node in turn.
+// Address returns the nodes' addresses in turn.
 func (q *Quorate) Address() (host, port string) {
 	nodes := q.Only
 	if nodes == nil {
@@ -104,13 +105,13 @@ func (q *Quorate) Close() error {
 	return os.RemoveAll(q.dir)
 }
 
-// freeManagement reports whether the address that tests of reconnecting need is free.
+// freeManagement reports whether the address that the reconnect tests need is free.
 func freeManagement() bool {
 	l, err := new(net.ListenConfig).Listen(context.Background(), "tcp", managementAddress)
 	return err == nil && l.Close() == nil
 }
 
-// Binary returns where `make build` puts the node's program.
+// Binary returns the path where `make build` writes the node's program.
 func Binary() (string, error) {
 	path, err := filepath.Abs("../bin/quorate")
 	if err != nil {
@@ -122,7 +123,7 @@ func Binary() (string, error) {
 	return path, nil
 }
 
-// firstLine is what an error or output begins with.
+// firstLine returns the first line of an error or output.
 func firstLine(text string) string {
 	line, _, _ := strings.Cut(strings.TrimSpace(text), "\n")
 	return line

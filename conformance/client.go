@@ -14,17 +14,16 @@ import (
 	"time"
 )
 
-// answerTimeout bounds the wait for an answer; nothing takes a fraction of it but on a
-// machine that is very busy.
+// answerTimeout bounds the wait for an answer. Answers come much sooner unless the machine is very
+// busy.
 const answerTimeout = 3 * time.Minute
 
 // maxLine bounds an answer, in bytes.
 const maxLine = 64 << 20
 
-// Answer is what a client's program says about a command.
+// Answer is a client program's answer to a command.
 type Answer struct {
-	// Hello, in the first line alone: the library with its version, and the commands it can
-	// carry out.
+	// Hello, in the first line only: the library with its version, and the commands that it supports.
 	Client string   `json:"client,omitempty"`
 	Verbs  []string `json:"verbs,omitempty"`
 
@@ -52,7 +51,7 @@ type Fault struct {
 	Text  string `json:"text"`
 }
 
-// Message is one that was delivered, got or returned.
+// Message is a message that was delivered, got or returned.
 type Message struct {
 	Code        int            `json:"code,omitempty"`
 	Text        string         `json:"text,omitempty"`
@@ -65,7 +64,7 @@ type Message struct {
 	Headers     map[string]any `json:"headers,omitempty"`
 }
 
-// ErrAbsent says that a client is not installed.
+// ErrAbsent means that a client is not installed.
 var ErrAbsent = errors.New("is not installed")
 
 // Client is a running program of a client library. Its methods may be called by one
@@ -76,11 +75,11 @@ type Client struct {
 	cmd           *exec.Cmd
 	in            io.WriteCloser
 	answers       chan Answer
-	failed        error // why answers ended; read once it is closed
+	failed        error // why answers ended; read it once answers is closed
 	stderr        *tail
 }
 
-// StartClient starts a client's program.
+// StartClient starts a client library's program.
 func StartClient(ctx context.Context, name string, line []string) (*Client, error) {
 	cmd := exec.CommandContext(ctx, line[0], line[1:]...)
 	c := &Client{Name: name, cmd: cmd, answers: make(chan Answer), stderr: &tail{}}
@@ -94,14 +93,14 @@ func StartClient(ctx context.Context, name string, line []string) (*Client, erro
 	go c.read(out)
 	hello, err := c.next()
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("client %s did not begin: %w", name, err), c.Close())
+		return nil, errors.Join(fmt.Errorf("client %s did not start: %w", name, err), c.Close())
 	}
 	c.Version, c.verbs = hello.Client, hello.Verbs
 	return c, nil
 }
 
-// read hands the lines of the program's output to next, until it ends. failed is set before answers
-// is closed.
+// read sends the lines of the program's output to next until the output ends. It sets failed before
+// it closes answers.
 func (c *Client) read(out io.Reader) {
 	defer close(c.answers)
 	lines := bufio.NewScanner(out)
@@ -109,7 +108,7 @@ func (c *Client) read(out io.Reader) {
 	for lines.Scan() {
 		var a Answer
 		if err := json.Unmarshal(lines.Bytes(), &a); err != nil {
-			c.failed = fmt.Errorf("%q is no answer: %w", lines.Text(), err)
+			c.failed = fmt.Errorf("%q is not an answer: %w", lines.Text(), err)
 			return
 		}
 		c.answers <- a
@@ -117,28 +116,28 @@ func (c *Client) read(out io.Reader) {
 	c.failed = lines.Err()
 }
 
-// next waits for the answer to the last command, at most answerTimeout. An error has what the
-// program wrote to its standard error.
+// next waits for the answer to the last command, at most answerTimeout. An error has the program's
+// standard error in it.
 func (c *Client) next() (Answer, error) {
 	select {
 	case a, more := <-c.answers:
 		if !more {
-			return Answer{}, errors.Join(fmt.Errorf("it ended; it said: %s", c.stderr), c.failed)
+			return Answer{}, errors.Join(fmt.Errorf("the program ended; its standard error: %s", c.stderr), c.failed)
 		}
 		return a, nil
 	case <-time.After(answerTimeout):
-		return Answer{}, fmt.Errorf("no answer in %v; it said: %s", answerTimeout, c.stderr)
+		return Answer{}, fmt.Errorf("no answer in %v; standard error: %s", answerTimeout, c.stderr)
 	}
 }
 
-// Can reports whether the library has all that a scenario needs.
+// Can reports whether the library supports all commands of a scenario.
 func (c *Client) Can(s Scenario) bool {
 	return !slices.ContainsFunc(s.Steps, func(step Step) bool {
 		return step.Do != "await" && !slices.Contains(c.verbs, step.Do)
 	})
 }
 
-// Call has the client carry out a command.
+// Call makes the client carry out a command.
 func (c *Client) Call(do string, args map[string]any) (Answer, error) {
 	m := map[string]any{"do": do}
 	for k, v := range args {
@@ -149,7 +148,7 @@ func (c *Client) Call(do string, args map[string]any) (Answer, error) {
 		return Answer{}, err
 	}
 	if _, err := c.in.Write(append(line, '\n')); err != nil {
-		return Answer{}, fmt.Errorf("client %s: %w; it said: %s", c.Name, err, c.stderr)
+		return Answer{}, fmt.Errorf("client %s: %w; standard error: %s", c.Name, err, c.stderr)
 	}
 	a, err := c.next()
 	if err != nil {
@@ -160,9 +159,9 @@ func (c *Client) Call(do string, args map[string]any) (Answer, error) {
 
 // Close ends the program.
 func (c *Client) Close() error {
-	_ = c.in.Close() // it ends at the end of its input
+	_ = c.in.Close() // it ends when its input ends
 	go func() {
-		for range c.answers { // what nobody waits for any more
+		for range c.answers { // answers that nothing waits for any more
 		}
 	}()
 	done := make(chan error, 1)
@@ -171,11 +170,11 @@ func (c *Client) Close() error {
 	case err := <-done:
 		return err
 	case <-time.After(answerTimeout):
-		return errors.Join(fmt.Errorf("client %s does not end", c.Name), c.cmd.Process.Kill())
+		return errors.Join(fmt.Errorf("client %s did not end", c.Name), c.cmd.Process.Kill())
 	}
 }
 
-// tail keeps the end of what a program writes.
+// tail keeps the end of a program's output.
 type tail struct {
 	mu  sync.Mutex
 	buf []byte
@@ -183,7 +182,7 @@ type tail struct {
 
 const tailBytes = 2000
 
-// Write takes more, and forgets what is older.
+// Write appends to the tail and drops the oldest bytes.
 func (t *tail) Write(p []byte) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -194,7 +193,7 @@ func (t *tail) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// String returns the end.
+// String returns the end of the output.
 func (t *tail) String() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()

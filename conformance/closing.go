@@ -8,11 +8,11 @@ import (
 	"strings"
 )
 
-// closingRounds of a whole run close four connections each.
+// closingRounds is the number of rounds of a whole run; each closes four connections.
 const closingRounds = 50
 
-// Closing closes connections of amqplib, which writes on until it has read close-ok, while
-// messages are delivered or wait in its buffers, and says which of them did not end cleanly
+// Closing closes connections of amqplib while messages are delivered or wait in its buffers; the
+// client keeps writing until it has read close-ok. It reports which connections did not end cleanly
 // (AM-10).
 func Closing(ctx context.Context, b Broker, rounds int) error {
 	line, err := node(ctx, "closing.js")

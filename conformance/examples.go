@@ -13,17 +13,17 @@ import (
 	"strings"
 )
 
-// Example is a program of examples/amqp and what it shall print.
+// Example is a program of examples/amqp and its expected output.
 type Example struct {
 	Name string
-	// Listeners are the arguments of runs that go on; Tellers of those that come after them, one
-	// after the other, when all have said that they are ready.
+	// Listeners are the arguments of runs that keep running. Tellers are those of runs that follow,
+	// one after the other, when all listeners have printed that they are ready.
 	Listeners, Tellers [][]string
-	// Want are the lines of all of them, in any order, but for ready.
+	// Want are the lines of all runs together, in any order, without the ready lines.
 	Want []string
 }
 
-// Examples are those of a language: go, python or javascript.
+// Examples returns the examples in a language: go, python or javascript.
 func Examples(language string) []Example {
 	work := Example{
 		Name: "workqueue", Listeners: [][]string{{"work"}, {"work"}}, Tellers: [][]string{{"add", "one thing"}, {"add", "two"}, {"add", "three"}},
@@ -69,7 +69,7 @@ func Examples(language string) []Example {
 
 const examplesDir = "../examples/amqp"
 
-// Program returns the beginning of an example's command line, and what its environment needs.
+// Program returns the beginning of an example's command line, and the environment that it needs.
 func Program(ctx context.Context, language string) (line func(name string) []string, env []string, err error) {
 	switch language {
 	case "python":
@@ -97,10 +97,10 @@ func Program(ctx context.Context, language string) (line func(name string) []str
 	return func(name string) []string { return []string{filepath.Join(dir, name)} }, nil, nil
 }
 
-// RunExample runs an example on a broker and compares what it prints.
+// RunExample runs an example on a broker and compares its output.
 func RunExample(ctx context.Context, x Example, line, env []string, b Broker) error {
 	ctx, cancel := context.WithTimeout(ctx, patience())
-	defer cancel() // ends the listeners as well
+	defer cancel() // stops the listeners as well
 	command := func(args []string) *exec.Cmd {
 		cmd := exec.CommandContext(ctx, line[0], append(slices.Clone(line[1:]), args...)...)
 		host, port := b.Address()
@@ -119,7 +119,7 @@ func RunExample(ctx context.Context, x Example, line, env []string, b Broker) er
 			for lines := bufio.NewScanner(out); lines.Scan(); {
 				heard <- lines.Text()
 			}
-			_ = cmd.Wait() // it is killed
+			_ = cmd.Wait() // it was killed
 		}()
 	}
 	var got []string
@@ -162,7 +162,7 @@ func RunExample(ctx context.Context, x Example, line, env []string, b Broker) er
 	return nil
 }
 
-// runExamples runs the examples of all languages on a broker.
+// runExamples runs the examples in all languages on a broker.
 func runExamples(ctx context.Context, y *tally, b Broker, kind string) error {
 	for _, language := range []string{"go", "python", "javascript"} {
 		name := "examples in " + language + " on " + kind

@@ -10,8 +10,8 @@ import (
 )
 
 // Failover kills the node that leads a queue while a client publishes to it and another one
-// consumes it, both connected to other nodes: their connections stay, each message is
-// confirmed, and comes once and in order (RE-5, DEL-12, PUB-6). The node runs again at the
+// consumes it, both connected to other nodes: their connections stay open, each message is
+// confirmed, and each arrives once and in order (RE-5, DEL-12, PUB-6). The node runs again at the
 // end.
 func Failover(ctx context.Context, k Kind, q *Quorate, messages int) (err error) {
 	line, err := k.Install(ctx)
@@ -28,7 +28,7 @@ func Failover(ctx context.Context, k Kind, q *Quorate, messages int) (err error)
 		defer func() { err = errors.Join(err, client.Close()) }()
 		*each = &player{client: client, broker: q, channels: map[string]bool{}}
 	}
-	// The queue's leader is not where clients are: they move away from it.
+	// No client is connected to the leader's node: clients on it move to the others.
 	if err := must(p, "queue.declare", map[string]any{"q": queue, "durable": true, "args": map[string]any{"x-queue-type": "quorum"}}); err != nil {
 		return err
 	}
@@ -50,8 +50,8 @@ func Failover(ctx context.Context, k Kind, q *Quorate, messages int) (err error)
 }
 
 // failover floods the queue, kills its leader after a quarter of the messages, and demands each
-// message once and in order, with nothing redelivered: publisher and consumer are on other nodes
-// and must notice nothing.
+// message once and in order, with no redelivery: publisher and consumer are on other nodes and must
+// not notice the failure.
 func failover(p, c *player, queue string, leader *chaos.Node, messages int) error {
 	p.channels, c.channels = map[string]bool{}, map[string]bool{}
 	of := func(more map[string]any) map[string]any { // on connections of their own
@@ -112,7 +112,7 @@ func failover(p, c *player, queue string, leader *chaos.Node, messages int) erro
 	return nil
 }
 
-// must carries out a command that has nothing to tell.
+// must carries out a command without a result of interest.
 func must(p *player, do string, args map[string]any) error {
 	if args["conn"] == nil {
 		args["conn"], args["ch"] = "a", "1"

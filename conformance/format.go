@@ -9,13 +9,13 @@ import (
 	"strings"
 )
 
-// longBody is the length above which a body is shown by its size and hash, in bytes.
+// longBody is the length in bytes above which scripts show a body by its size and hash.
 const longBody = 100
 
-// generated matches what servers invent.
+// generated matches names that servers generate.
 var generated = regexp.MustCompile(`amq\.(gen-|ctag-|rabbitmq\.reply-to\.)[A-Za-z0-9_+/=.-]+`)
 
-// lines writes an answer as scripts have it.
+// lines writes an answer in the form that scripts have.
 func (p *player) lines(do string, a Answer, args map[string]any) []string {
 	var out []string
 	for _, m := range a.Returned {
@@ -52,7 +52,7 @@ func (p *player) lines(do string, a Answer, args map[string]any) []string {
 	return out
 }
 
-// message writes a message: its tag and body, and what the command asks to show.
+// message writes a message: its tag and body, and the parts that the command asks to show.
 func (p *player) message(m Message, args map[string]any) string {
 	text := fmt.Sprintf("%q", m.Body)
 	if len(m.Body) > longBody {
@@ -80,7 +80,7 @@ func (p *player) message(m Message, args map[string]any) string {
 	return text
 }
 
-// orDefault names the default exchange, whose name is empty.
+// orDefault gives a name to the default exchange, whose own name is empty.
 func orDefault(exchange string) string {
 	if exchange == "" {
 		return "(default)"
@@ -88,7 +88,7 @@ func orDefault(exchange string) string {
 	return exchange
 }
 
-// timeless leaves out what tells when something happened.
+// timeless leaves out times, which differ from run to run.
 func timeless(v any) any {
 	switch v := v.(type) {
 	case map[string]any:
@@ -108,7 +108,7 @@ func timeless(v any) any {
 	return v
 }
 
-// compact writes a value as JSON, members in the order of their names.
+// compact writes a value as JSON, with members in the order of their names.
 func compact(v any) string {
 	var b strings.Builder
 	e := json.NewEncoder(&b)
@@ -119,5 +119,5 @@ func compact(v any) string {
 	return strings.TrimSpace(b.String())
 }
 
-// number makes a value as scripts have it.
+// number converts a value to the form that scripts have.
 func number(n int) json.Number { return json.Number(fmt.Sprint(n)) }

@@ -12,14 +12,14 @@ import (
 // Kind is a client library with its program.
 type Kind struct {
 	Name string
-	// Install gets what is missing, if it can, and returns the program's command line;
-	// ErrAbsent says how to get it otherwise.
+	// Install installs what is missing, if it can, and returns the program's command line. If it
+	// cannot, it returns ErrAbsent with the way to install it.
 	Install func(context.Context) ([]string, error)
-	// Failover says that the program can flood a queue and collect from one.
+	// Failover means that the program can flood a queue and collect from one.
 	Failover bool
 }
 
-// Kinds are all there are.
+// Kinds returns all client libraries.
 func Kinds() []Kind {
 	return []Kind{
 		{"amqp091-go", func(ctx context.Context) ([]string, error) { return goProgram(ctx, "amqp091") }, true},
@@ -42,11 +42,11 @@ func goProgram(ctx context.Context, name string) ([]string, error) {
 	return []string{out}, nil
 }
 
-// debianPython sees Debian's packages; another python in the path may not.
+// debianPython is the Python that finds Debian's packages; another one in PATH may not.
 const debianPython = "/usr/bin/python3"
 
-// pika installs the package of the distribution and runs the system's Python, the only one that
-// finds it.
+// pika installs the distribution's package and runs the system's Python, the only one that finds
+// it.
 func pika(ctx context.Context) ([]string, error) {
 	there := func() bool {
 		return exec.CommandContext(ctx, debianPython, "-c", "import pika").Run() == nil
@@ -57,7 +57,7 @@ func pika(ctx context.Context) ([]string, error) {
 	return []string{debianPython, "-u", "clients/pika/runner.py"}, nil
 }
 
-// apt installs packages of Debian unless they are there.
+// apt installs Debian packages unless they are installed.
 func apt(ctx context.Context, there func() bool, names ...string) error {
 	if there() {
 		return nil
@@ -79,7 +79,7 @@ func apt(ctx context.Context, there func() bool, names ...string) error {
 	return nil
 }
 
-// node installs what package-lock.json names and returns the line of a program.
+// node installs the packages of package-lock.json and returns a program's command line.
 func node(ctx context.Context, program string) ([]string, error) {
 	if _, err := exec.LookPath("node"); err != nil {
 		return nil, fmt.Errorf("node %w: install Node.js 20 or later with npm", ErrAbsent)

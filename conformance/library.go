@@ -12,18 +12,18 @@ import (
 	"strings"
 )
 
-// LibraryTests are what became of a library's own tests. Tests that consist of others are not
-// counted.
+// LibraryTests is the outcome of a library's own tests. It does not count tests that consist of
+// subtests.
 type LibraryTests struct {
 	Passed int
-	// Failed has the output of each test that did, Skipped the reason of what was left out.
+	// Failed has the output of each failed test, Skipped the reasons of those left out.
 	Failed, Skipped []string
 }
 
-// OwnTests runs amqp091-go's integration tests, as they are, against a node of its own. Three
-// run only where the server calls itself RabbitMQ, and leave their connection open
-// elsewhere. Those that reconnect ask the HTTP API of a broker at port 15672 to drop their
-// connections; they are left out, and counted as skipped, if that port is another's.
+// OwnTests runs amqp091-go's integration tests, as they are, against a node of its own. Three of
+// them run only if the server's name is RabbitMQ, and otherwise leave their connection open. The
+// reconnect tests ask a broker's HTTP API at port 15672 to drop their connections; if another
+// program has that port, they are left out and counted as skipped.
 func OwnTests(ctx context.Context) (r LibraryTests, err error) {
 	binary, err := Binary()
 	if err != nil {
@@ -33,7 +33,7 @@ func OwnTests(ctx context.Context) (r LibraryTests, err error) {
 	var skipped []string
 	if !freeManagement() {
 		leave, management = leave+"|Recover", ""
-		skipped = append(skipped, "those that reconnect: they need port 15672, which is in use")
+		skipped = append(skipped, "reconnect tests: they need port 15672, which is in use")
 	}
 	q, err := StartQuorate(ctx, binary, 1, management)
 	if err != nil {
@@ -52,11 +52,11 @@ type testEvent struct {
 	Action, Test, Output string
 }
 
-// maxFailureLines bounds what is kept of the output of a test.
+// maxFailureLines bounds the lines kept of a test's output.
 const maxFailureLines = 40
 
-// goTests runs a go test -json of which at least so many tests pass; with fewer it was not
-// what was meant to run.
+// goTests runs a go test -json of which at least so many tests must pass. Fewer mean that it did
+// not run the intended tests.
 func goTests(cmd *exec.Cmd, least int) (r LibraryTests) {
 	complaint := &tail{}
 	cmd.Stderr = complaint
@@ -99,7 +99,7 @@ func goTests(cmd *exec.Cmd, least int) (r LibraryTests) {
 	return r
 }
 
-// hasPart reports whether a test consists of others with this outcome, "" for any.
+// hasPart reports whether a test has a subtest with this outcome; "" for any outcome.
 func hasPart(outcomes map[string]string, name, outcome string) bool {
 	for other, o := range outcomes {
 		if strings.HasPrefix(other, name+"/") && (outcome == "" || o == outcome) {
@@ -109,15 +109,15 @@ func hasPart(outcomes map[string]string, name, outcome string) bool {
 	return false
 }
 
-// readTests returns the last action of each test and what it said by its methods; what a
-// program prints besides is left out. The output of no test has the name "".
+// readTests returns the last action of each test and what it logged; other output of the program is
+// left out. The output outside tests has the name "".
 func readTests(out io.Reader) (outcomes map[string]string, outputs map[string][]string, err error) {
 	outcomes, outputs = map[string]string{}, map[string][]string{}
 	d := json.NewDecoder(out)
 	for {
 		var e testEvent
 		if err := d.Decode(&e); err != nil {
-			_, _ = io.Copy(io.Discard, out) // lets the program end
+			_, _ = io.Copy(io.Discard, out) // lets the program finish
 			if err == io.EOF {
 				err = nil
 			}

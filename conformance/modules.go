@@ -14,22 +14,22 @@ import (
 	"github.com/quorate/quorate/client"
 )
 
-// Library is one in Go whose own tests run against a node, though no module of this project
-// requires it: it is fetched into a directory of its own, where its own go.mod counts, and
-// nothing of it is kept.
+// Library is a Go library whose own tests run against a node. No module of this project requires
+// it: it is fetched into a directory of its own, where its own go.mod applies, and removed
+// afterwards.
 type Library struct {
 	Name, Module, Version string
-	Package               string // of the tests, seen from the module
-	// Variable tells the tests where the broker is. Where it stands in File as Fixed instead,
-	// that is replaced by the node's address.
+	Package               string // of the tests, relative to the module
+	// Variable is the environment variable with the broker's address for the tests. If File has a
+	// fixed address instead, Fixed, it is replaced by the node's.
 	Variable, File, Fixed string
-	Classic               bool // durable queues shall be classic ones, as they are in RabbitMQ
-	// Tags of the whole form, and the program by which its tests restart their broker.
+	Classic               bool // durable queues must be classic ones, as they are in RabbitMQ
+	// Tags of the long form, and the program with which its tests restart their broker.
 	Tags, Restarts string
-	Least          int // how many tests there are at least
+	Least          int // least number of tests
 }
 
-// Libraries are all there are. Their versions stand here alone.
+// Libraries returns all libraries. Their versions are only here.
 func Libraries() []Library {
 	return []Library{
 		{
@@ -43,15 +43,15 @@ func Libraries() []Library {
 	}
 }
 
-// parallelTests is how many tests of a library run at once, as watermill's Makefile has it:
-// they wait more than they compute. testsTimeout bounds all of them.
+// parallelTests is how many tests of a library run at once, as watermill's Makefile has it: they
+// mostly wait. testsTimeout bounds all of them.
 const (
 	parallelTests = "20"
 	testsTimeout  = "20m"
 )
 
-// Tests runs the library's own tests, or a short form of them, against a node of its own;
-// ErrAbsent if the library or what its tests need cannot be fetched.
+// Tests runs the library's own tests, or a short form of them, against a node of its own. It
+// returns ErrAbsent if the library or a dependency of its tests cannot be fetched.
 func (l Library) Tests(ctx context.Context, short bool) (r LibraryTests, err error) {
 	binary, err := Binary()
 	if err != nil {
@@ -91,7 +91,7 @@ func (l Library) Tests(ctx context.Context, short bool) (r LibraryTests, err err
 	return r, <-failed
 }
 
-// command runs the tests.
+// command returns the command that runs the tests.
 func (l Library) command(ctx context.Context, dir, address string, short bool) *exec.Cmd {
 	args := []string{"test", "-mod=mod", "-json", "-count=1", "-parallel", parallelTests, "-timeout", testsTimeout}
 	if short {
@@ -107,11 +107,11 @@ func (l Library) command(ctx context.Context, dir, address string, short bool) *
 	return cmd
 }
 
-// fetch copies the module into a directory and gets all that its tests import.
+// fetch copies the module into a directory and downloads all that its tests import.
 func (l Library) fetch(ctx context.Context, dir string) error {
 	var module struct{ Dir, Error string }
 	get := exec.CommandContext(ctx, "go", "mod", "download", "-json", l.Module+"@"+l.Version)
-	get.Dir = dir // no other module
+	get.Dir = dir // outside any other module
 	out, err := get.Output()
 	if err := errors.Join(err, json.Unmarshal(out, &module)); err != nil {
 		return fmt.Errorf("%s@%s %w: go mod download: %w: %s", l.Module, l.Version, ErrAbsent, err, firstLine(module.Error))
@@ -124,12 +124,12 @@ func (l Library) fetch(ctx context.Context, dir string) error {
 	var complaint bytes.Buffer
 	list.Stderr = &complaint
 	if err := list.Run(); err != nil {
-		return fmt.Errorf("what the tests of %s@%s need %w: go list: %w: %s", l.Module, l.Version, ErrAbsent, err, firstLine(complaint.String()))
+		return fmt.Errorf("dependencies of the tests of %s@%s: %w: go list: %w: %s", l.Module, l.Version, ErrAbsent, err, firstLine(complaint.String()))
 	}
 	return nil
 }
 
-// point makes tests that have a broker's address of their own use the node's.
+// point replaces the broker's address in tests that have a fixed one by the node's.
 func (l Library) point(dir, address string) error {
 	if l.File == "" {
 		return nil
@@ -140,12 +140,12 @@ func (l Library) point(dir, address string) error {
 		return err
 	}
 	if !bytes.Contains(text, []byte(l.Fixed)) {
-		return fmt.Errorf("%s of %s@%s does not have %s any more: say in Libraries where it is", l.File, l.Module, l.Version, l.Fixed)
+		return fmt.Errorf("%s of %s@%s does not contain %s any more: correct File and Fixed in Libraries", l.File, l.Module, l.Version, l.Fixed)
 	}
 	return os.WriteFile(file, bytes.ReplaceAll(text, []byte(l.Fixed), []byte(address)), 0o600)
 }
 
-// queues gives the vhost the type of durable queues that the library takes for granted.
+// queues gives the vhost the default type of durable queues that the library expects.
 func (l Library) queues(ctx context.Context, q *Quorate) error {
 	if !l.Classic {
 		return nil

@@ -26,10 +26,10 @@ type RabbitMQ struct {
 	env                      []string
 }
 
-// Debian's package puts its programs here; those in /usr/sbin run as another user.
+// Debian's package installs its programs here; those in /usr/sbin run as another user.
 const rabbitPrograms = "/usr/lib/rabbitmq/bin"
 
-// freePorts returns ports of loopback that nobody listens at.
+// freePorts returns free ports of loopback.
 func freePorts(n int) ([]string, error) {
 	ports := make([]string, n)
 	for i := range ports {
@@ -79,7 +79,7 @@ func StartRabbitMQ(ctx context.Context) (*RabbitMQ, error) {
 		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
 	go func() {
-		_ = r.cmd.Wait() // the log says why
+		_ = r.cmd.Wait() // the log has the reason
 		close(r.ended)
 	}()
 	if err := r.await(ctx); err != nil {
@@ -124,13 +124,13 @@ func (r *RabbitMQ) ctl(ctx context.Context, args ...string) (string, error) {
 // Kind returns rabbitmq.
 func (r *RabbitMQ) Kind() string { return "rabbitmq" }
 
-// Version is the node's.
+// Version returns the node's version.
 func (r *RabbitMQ) Version() string { return r.version }
 
-// Address is the node's.
+// Address returns the node's address.
 func (r *RabbitMQ) Address() (host, port string) { return "127.0.0.1", r.port }
 
-// Close stops the node, with the process that knows its name, and removes its files.
+// Close stops the node and its port mapper daemon, and removes its files.
 func (r *RabbitMQ) Close() error {
 	// The server is a shell script, so the whole process group ends.
 	err := syscall.Kill(-r.cmd.Process.Pid, syscall.SIGTERM)

@@ -9,17 +9,17 @@ import (
 	"time"
 )
 
-// restartProgram stands in for a program that restarts a broker: it leaves a file, and ends
-// when that is taken away.
+// restartProgram replaces a program that restarts a broker: it creates a file and ends when the
+// file is removed.
 const restartProgram = `#!/bin/sh
 asked="$0.asked.$$"
 : >"$asked"
 while [ -e "$asked" ]; do sleep 0.1; done
 `
 
-// restarts makes a program of this name in a directory, each run of which restarts the nodes
-// once until ctx ends. The channel tells what failed, which stops all that goes on, or nil at
-// the end.
+// restarts creates a program with this name in a directory. Each run of the program restarts the
+// nodes once, until ctx ends. The channel gets a failure, after which no more restarts are done, or
+// nil at the end.
 func (q *Quorate) restarts(ctx context.Context, stop func(), dir, name string) (failed <-chan error, err error) {
 	program := filepath.Join(dir, name)
 	if err := errors.Join(os.MkdirAll(dir, 0o750), os.WriteFile(program, []byte(restartProgram), 0o700)); err != nil {

@@ -16,12 +16,12 @@ import (
 	"github.com/quorate/quorate/client"
 )
 
-// resumeMessages is how many messages an example for gRPC publishes and consumes; its node is
-// killed after a quarter of them, each time.
+// resumeMessages is how many messages an example for gRPC publishes and consumes. Each time, its
+// node is killed after a quarter of them.
 const resumeMessages = 20_000
 
-// resumeProgram returns the command line of the example for gRPC in a language, python or
-// javascript, and what its environment needs. Code is generated into dir.
+// resumeProgram returns the command line of the gRPC example in a language, python or javascript,
+// and the environment that it needs. It generates code into dir.
 func resumeProgram(ctx context.Context, language, dir string) (line, env []string, err error) {
 	if language == "javascript" {
 		_, err := node(ctx, "")
@@ -39,7 +39,7 @@ func resumeProgram(ctx context.Context, language, dir string) (line, env []strin
 	if err != nil {
 		return nil, nil, err
 	}
-	// Debian has no recent grpc_tools; this is what they do.
+	// Debian has no recent grpc_tools; these commands do the same.
 	generate := exec.CommandContext(ctx, "protoc", "-I", "../proto", "--python_out="+dir, "--grpc_python_out="+dir,
 		"--plugin=protoc-gen-grpc_python="+plugin, "broker/v1/broker.proto", "broker/v1/admin.proto")
 	if out, err := generate.CombinedOutput(); err != nil {
@@ -48,9 +48,9 @@ func resumeProgram(ctx context.Context, language, dir string) (line, env []strin
 	return []string{debianPython, "../examples/python/resume.py"}, []string{"PYTHONPATH=" + dir}, nil
 }
 
-// Resume runs the example for gRPC in a language over three nodes. The node that it uses is
-// killed while it publishes, and again while it consumes: all messages are confirmed, each is
-// stored once, and all are consumed (PUB-6, DEL-8). All nodes run again at the end.
+// Resume runs the gRPC example in a language over three nodes. It kills the node that the example
+// uses while it publishes, and again while it consumes. All messages must be confirmed, each stored
+// once, and all consumed (PUB-6, DEL-8). All nodes run again at the end.
 func Resume(ctx context.Context, language string, q *Quorate, messages int) (err error) {
 	dir, err := os.MkdirTemp("", "resume")
 	if err != nil {
@@ -67,7 +67,7 @@ func Resume(ctx context.Context, language string, q *Quorate, messages int) (err
 	env = append(env, "QUORATE="+strings.Join(q.Cluster.Addresses(), ","))
 	for _, step := range []struct {
 		do   string
-		left uint64 // messages that the queue has afterwards
+		left uint64 // messages left in the queue
 	}{{"publish", uint64(messages)}, {"consume", 0}} {
 		args := append(slices.Clone(line), step.do, queue, strconv.Itoa(messages))
 		if err := resume(ctx, q, args, env, messages); err != nil {
@@ -87,7 +87,7 @@ func Resume(ctx context.Context, language string, q *Quorate, messages int) (err
 	return nil
 }
 
-// resume runs the program and kills the node that it uses when it is a quarter through.
+// resume runs the program and kills the node that it uses after a quarter of the messages.
 func resume(ctx context.Context, q *Quorate, args, env []string, messages int) error {
 	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
 	complaint := &tail{}
@@ -114,20 +114,20 @@ func resume(ctx context.Context, q *Quorate, args, env []string, messages int) e
 		}
 	}
 	if err := cmd.Wait(); err != nil {
-		return fmt.Errorf("%w: it said %q, %s", err, said, complaint)
+		return fmt.Errorf("%w: it printed %q, %s", err, said, complaint)
 	}
 	if killed == "" || killed == using || !slices.Contains(said, "lost "+killed) || !slices.Contains(said, "done") {
-		return fmt.Errorf("it did not lose a node and go on: it said %q", said)
+		return fmt.Errorf("it did not lose a node and continue: it printed %q", said)
 	}
 	return nil
 }
 
-// at returns the node that serves clients at an address, which must be one of the cluster's.
+// at returns the node with this client address, which must be one of the cluster's.
 func (q *Quorate) at(address string) *chaos.Node {
 	return q.Cluster.Nodes[slices.IndexFunc(q.Cluster.Nodes, func(n *chaos.Node) bool { return n.Client == address })]
 }
 
-// messages returns how many messages a queue has, in whatever state.
+// messages returns the number of a queue's messages in any state.
 func (q *Quorate) messages(ctx context.Context, queue string) (uint64, error) {
 	c, err := client.Dial(ctx, client.Config{Addresses: q.Cluster.Addresses()})
 	if err != nil {

@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// With returns the scenario with the answers that a client got: as those of all, or, if how
-// is "differences", as those of the broker where they differ. The rule that says why is to
-// be written by hand.
+// With returns the scenario with the answers that a client got: as the common answers or, if how is
+// "differences", as the broker's where they differ. The rule that explains a difference must be
+// added by hand.
 func (s Scenario) With(how, broker string, r Result) Scenario {
 	s.Steps = slices.Clone(s.Steps)
 	for i, got := range r.Answers {
@@ -25,8 +25,8 @@ func (s Scenario) With(how, broker string, r Result) Scenario {
 	return s
 }
 
-// Save writes scenarios over those of the same names in a directory's files; what is
-// between them stays.
+// Save writes scenarios over those with the same names in a directory's files. The text between
+// scenarios stays.
 func Save(dir string, all []Scenario) error {
 	files, err := filepath.Glob(filepath.Join(dir, "*.txt"))
 	if err != nil {
@@ -44,7 +44,7 @@ func Save(dir string, all []Scenario) error {
 	return nil
 }
 
-// rewritten puts answers behind the commands of a file.
+// rewritten writes answers behind the commands of a file.
 func rewritten(text string, all []Scenario) string {
 	var out []string
 	var s *Scenario
@@ -70,7 +70,7 @@ func rewritten(text string, all []Scenario) string {
 	return strings.Join(out, "\n")
 }
 
-// text writes a step's answers.
+// text returns a step's answers as script text.
 func (s *Step) text() []string {
 	out := slices.Clone(s.Want)
 	for _, d := range s.Otherwise {

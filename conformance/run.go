@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// Options say what Run does.
+// Options are the options of Run.
 type Options struct {
 	Out              io.Writer
 	Clients, Brokers []string // empty: all
@@ -20,13 +20,13 @@ type Options struct {
 	Rewrite          string // see Rewrite
 }
 
-// tally counts over all suites.
+// tally has the counts of all suites.
 type tally struct {
 	out                               io.Writer
 	passed, expected, failed, skipped int
 }
 
-// say prints; a screen that fails is nothing to act on.
+// say prints progress; an error in writing it changes nothing.
 func (y *tally) say(format string, args ...any) { _, _ = fmt.Fprintf(y.out, format, args...) }
 
 func (y *tally) skip(what, why string) {
@@ -34,7 +34,7 @@ func (y *tally) skip(what, why string) {
 	y.say("%-44s skipped: %s\n", what, why)
 }
 
-// suite prints the figures of one suite; what failed comes behind them.
+// suite prints the figures of one suite, then its failures.
 func (y *tally) suite(name string, passed, expected int, faults []string, note string) {
 	y.passed, y.expected, y.failed = y.passed+passed, y.expected+expected, y.failed+len(faults)
 	y.say("%-44s → %d passed, %d expected failures, %d failed%s\n", name, passed, expected, len(faults), note)
@@ -43,7 +43,7 @@ func (y *tally) suite(name string, passed, expected int, faults []string, note s
 	}
 }
 
-// one is a suite of a single test; ErrAbsent skips it.
+// one runs a suite of a single test; ErrAbsent skips it.
 func (y *tally) one(name string, err error) {
 	switch {
 	case errors.Is(err, ErrAbsent):
@@ -55,7 +55,7 @@ func (y *tally) one(name string, err error) {
 	}
 }
 
-// Run tries all clients on all brokers and reports whether nothing failed.
+// Run runs all clients against all brokers and reports whether nothing failed.
 func Run(ctx context.Context, o Options) (bool, error) {
 	scenarios, err := Load("scenarios")
 	if err != nil {
@@ -76,13 +76,13 @@ func Run(ctx context.Context, o Options) (bool, error) {
 			return false, err
 		}
 	}
-	y.say("%d of those that passed are expected failures: they differ as is known\n", y.expected)
+	y.say("%d of those that passed are expected failures: known differences\n", y.expected)
 	y.say("%d passed, %d failed, %d skipped\n", y.passed+y.expected, y.failed, y.skipped)
 	return y.failed == 0, nil
 }
 
-// runBroker runs all clients on one broker, then what is no scenario: tools, the closing test and
-// the examples. A broker that is not installed counts as skipped.
+// runBroker runs all clients against one broker, then the suites without scenarios: tools, the
+// closing test and the examples. A broker that is not installed counts as skipped.
 func runBroker(ctx context.Context, o Options, y *tally, kind string, scenarios []Scenario) error {
 	b, err := startBroker(ctx, kind)
 	if errors.Is(err, ErrAbsent) {
@@ -119,7 +119,7 @@ func runBroker(ctx context.Context, o Options, y *tally, kind string, scenarios 
 // Messages of a failover.
 const failoverMessages = 2000
 
-// runMore runs what is no script: failovers, and tests of the library's own.
+// runMore runs the suites without scripts: failovers, and the libraries' own tests.
 func runMore(ctx context.Context, o Options, y *tally) error {
 	if len(o.Brokers) > 0 && !slices.Contains(o.Brokers, "quorate") {
 		return nil
@@ -154,7 +154,7 @@ func runMore(ctx context.Context, o Options, y *tally) error {
 	return runLibraries(ctx, o, y)
 }
 
-// runLibraries runs the own tests of libraries in Go.
+// runLibraries runs the own tests of Go libraries.
 func runLibraries(ctx context.Context, o Options, y *tally) error {
 	own := func(library string, tests func() (LibraryTests, error)) error {
 		if len(o.Clients) > 0 && !slices.Contains(o.Clients, library) {
@@ -198,8 +198,8 @@ func startBroker(ctx context.Context, kind string) (Broker, error) {
 	return StartQuorate(ctx, binary, 3, "")
 }
 
-// runClient plays the scenarios with one client, leaving out those with verbs that its library
-// lacks. With Rewrite it also puts the client's answers into the scenarios.
+// runClient plays the scenarios with one client. It leaves out those with commands that its library
+// does not support. With Rewrite, it also writes the client's answers into the scenarios.
 func runClient(ctx context.Context, o Options, y *tally, k Kind, b Broker, scenarios []Scenario) error {
 	name := k.Name + " on " + b.Kind() + " (" + b.Version() + ")"
 	line, err := k.Install(ctx)
@@ -243,7 +243,7 @@ func runClient(ctx context.Context, o Options, y *tally, k Kind, b Broker, scena
 	}
 	note := ""
 	if beyond > 0 {
-		note = fmt.Sprintf("; %d scenarios have what it cannot say", beyond)
+		note = fmt.Sprintf("; %d scenarios use commands that it does not support", beyond)
 	}
 	y.suite(name, passed, expected, faults, note)
 	if o.Rewrite != "" {
@@ -254,5 +254,5 @@ func runClient(ctx context.Context, o Options, y *tally, k Kind, b Broker, scena
 	return c.Close()
 }
 
-// String names the outcome.
+// String returns the outcome's name.
 func (o Outcome) String() string { return [...]string{"passed", "expected failure", "failed"}[o] }

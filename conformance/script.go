@@ -19,24 +19,25 @@ type Scenario struct {
 	Steps []Step
 }
 
-// Step is a command and what it must answer.
+// Step is a command and its expected answer.
 type Step struct {
-	Line string // as it is written
+	Line string // as written in the script
 	Do   string
 	Args map[string]any
 	Want []string
-	// Otherwise is what others answer, by the name of a broker, a client, or both with a
-	// slash between them.
+	// Otherwise has the answers that differ, by the name of a broker, a client, or both with a slash
+	// between them.
 	Otherwise []Difference
 }
 
-// Difference is a known one.
+// Difference is a known difference.
 type Difference struct {
 	Who, Rule, Why string
 	Want           []string
 }
 
-// want returns what this client must see at this broker, and the difference if that is one.
+// want returns the expected answer of this client and broker, and the difference if it is a known
+// one.
 func (s *Step) want(broker, client string) ([]string, *Difference) {
 	for _, who := range []string{broker + "/" + client, client, broker} {
 		for i := range s.Otherwise {
@@ -61,12 +62,12 @@ var (
 //	! broker RULE-3: why it differs there
 //	what it answers there
 //
-// A value is a word or JSON; $ in it stands for the prefix of the scenario's names, and the word
-// @reply for the reply_to of the message that came last and has one. Lines that begin with # are comments.
+// A value is a word or JSON. $ in it stands for the prefix of the scenario's names, and the word
+// @reply for the reply_to of the last message that had one. Lines that begin with # are comments.
 func ParseScenarios(text string) ([]Scenario, error) {
 	var all []Scenario
 	var errs []error
-	var answer *[]string // where lines that are no command go
+	var answer *[]string // target of lines that are not commands
 	for i, line := range strings.Split(text, "\n") {
 		fault := func(format string, args ...any) {
 			errs = append(errs, fmt.Errorf("line %d: %s", i+1, fmt.Sprintf(format, args...)))
@@ -81,7 +82,7 @@ func ParseScenarios(text string) ([]Scenario, error) {
 			}
 			all, answer = append(all, Scenario{Name: m[1], Rules: strings.Split(m[2], ", "), Title: m[3]}), nil
 		case len(all) == 0:
-			fault("%q is in no scenario", line)
+			fault("%q is outside a scenario", line)
 		case strings.HasPrefix(line, "> "):
 			s := &all[len(all)-1]
 			do, args, err := parseCommand(line[2:])
@@ -91,7 +92,7 @@ func ParseScenarios(text string) ([]Scenario, error) {
 			s.Steps = append(s.Steps, Step{Line: line[2:], Do: do, Args: args})
 			answer = &s.Steps[len(s.Steps)-1].Want
 		case answer == nil:
-			fault("%q answers no command", line)
+			fault("%q is an answer without a command", line)
 		case strings.HasPrefix(line, "! "):
 			m := differenceLine.FindStringSubmatch(line)
 			if m == nil {
@@ -130,7 +131,7 @@ func parseCommand(line string) (do string, args map[string]any, err error) {
 	return do, args, nil
 }
 
-// parseValue takes JSON, or else a word, from the beginning of a text.
+// parseValue parses JSON, or else a word, at the beginning of a text.
 func parseValue(text string) (v any, rest string, err error) {
 	if text != "" && strings.ContainsRune(`{["`, rune(text[0])) {
 		d := json.NewDecoder(strings.NewReader(text))
@@ -170,7 +171,7 @@ func Load(dir string) ([]Scenario, error) {
 		}
 		for _, s := range some {
 			if names[s.Name] {
-				errs = append(errs, fmt.Errorf("%s: a second scenario %s", f, s.Name))
+				errs = append(errs, fmt.Errorf("%s: scenario %s exists twice", f, s.Name))
 			}
 			names[s.Name] = true
 		}
@@ -179,7 +180,7 @@ func Load(dir string) ([]Scenario, error) {
 	return all, errors.Join(errs...)
 }
 
-// sleeps reports whether the scenario takes its time wherever it runs.
+// sleeps reports whether the scenario waits for time to pass, so that it is slow on any machine.
 func (s *Scenario) sleeps() bool {
 	return slices.ContainsFunc(s.Steps, func(step Step) bool { return step.Do == "sleep" })
 }

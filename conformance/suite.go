@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// patience bounds the wait for a queue to have some number of messages or consumers, and
-// waits of the clients for what must come; PATIENCE, in seconds, makes it another.
+// patience bounds the wait until a queue has a number of messages or consumers, and the clients'
+// waits for expected messages. PATIENCE, in seconds, changes it.
 func patience() time.Duration {
 	if s, err := strconv.Atoi(os.Getenv("PATIENCE")); err == nil {
 		return time.Duration(s) * time.Second
@@ -19,19 +19,19 @@ func patience() time.Duration {
 	return 90 * time.Second
 }
 
-// Outcome of a scenario.
+// Outcome is the outcome of a scenario.
 type Outcome int
 
 const (
-	// Passed is: all answers are as the rules say.
+	// Passed: all answers are as the rules require.
 	Passed Outcome = iota
-	// Expected is: answers differ, each as it is known to.
+	// Expected: some answers differ, each in a known way.
 	Expected
-	// Failed is: an answer is another one, or a known difference is gone.
+	// Failed: an answer is wrong, or a known difference no longer exists.
 	Failed
 )
 
-// Result is what became of a scenario.
+// Result is the result of a scenario.
 type Result struct {
 	Scenario string
 	Outcome  Outcome
@@ -46,7 +46,7 @@ type player struct {
 	broker   Broker
 	prefix   string // of the names of queues and exchanges
 	channels map[string]bool
-	replyTo  string // of the message that came last and has one
+	replyTo  string // of the last message that had one
 }
 
 // Play runs a scenario and leaves no connection open.
@@ -74,7 +74,7 @@ func Play(s Scenario, c *Client, b Broker) Result {
 			}
 		}
 		if err != nil {
-			return r // the client has lost its way
+			return r // the client is out of step
 		}
 	}
 	if _, err := c.Call("reset", nil); err != nil {
@@ -137,14 +137,14 @@ func (p *player) publish(args map[string]any) ([]string, error) {
 	return out, nil
 }
 
-// await asks until a queue has what is wanted, every so many milliseconds. Where RabbitMQ
-// is known to wait in vain, patience has the seconds for it.
+// await asks every few milliseconds until a queue has the wanted number. Where RabbitMQ is known
+// not to reach it, patience is the wait in seconds.
 func (p *player) await(args map[string]any) ([]string, error) {
 	every, within := 20*time.Millisecond, patience()
 	if n, ok := args["every"].(json.Number); ok {
 		ms, _ := n.Int64()
 		every = time.Duration(ms) * time.Millisecond
-		time.Sleep(every) // to ask is to use the queue
+		time.Sleep(every) // asking would count as use of the queue
 	}
 	if n, ok := args["patience"].(json.Number); ok && p.broker.Kind() == "rabbitmq" {
 		s, _ := n.Int64()
@@ -177,7 +177,7 @@ func (p *player) await(args map[string]any) ([]string, error) {
 	}
 }
 
-// call opens the connection and channel that a command needs and carries it out.
+// call opens the connection and channel that a command needs, and carries the command out.
 func (p *player) call(do string, args map[string]any) (Answer, error) {
 	conn, ch := fmt.Sprint(args["conn"]), fmt.Sprint(args["ch"])
 	if do == "connect" {
@@ -222,7 +222,7 @@ func (p *player) call(do string, args map[string]any) (Answer, error) {
 	return a, nil
 }
 
-// named puts the prefix in place of each $.
+// named replaces each $ by the prefix.
 func (p *player) named(v any) any {
 	switch v := v.(type) {
 	case string:

@@ -9,15 +9,15 @@ import (
 	"strings"
 )
 
-// toolCall is a run of one of librabbitmq's amqp-tools.
+// toolCall is one call of librabbitmq's amqp-tools.
 type toolCall struct {
 	line  string // the program and its arguments; Q stands for the queue
 	input string
-	want  string // its output
-	fails string // in its complaint, unless it shall succeed
+	want  string // expected output
+	fails string // part of the expected error; empty: the call must succeed
 }
 
-// toolCalls are one scenario: the tools share nothing but the broker.
+// toolCalls form one scenario: the tools share only the broker.
 func toolCalls() []toolCall {
 	return []toolCall{
 		{line: "amqp-declare-queue -d -q Q", want: "Q"},
@@ -32,7 +32,7 @@ func toolCalls() []toolCall {
 	}
 }
 
-// Tools runs amqp-tools on a broker and returns what they did otherwise.
+// Tools runs amqp-tools on a broker and returns the differences.
 func Tools(ctx context.Context, b Broker) (passed int, faults []string, err error) {
 	there := func() bool { _, err := exec.LookPath("amqp-publish"); return err == nil }
 	if err := apt(ctx, there, "amqp-tools"); err != nil {

@@ -119,7 +119,7 @@ func (f *Forwarder) Stats() Stats {
 // run ends when there is no backlog any more, or this node leads no more; a nudge starts it again.
 func (f *Forwarder) run() {
 	r := newForwarding(f)
-	for r.turn() {
+	for r.step() {
 		if r.empty() && f.rest() {
 			return
 		}

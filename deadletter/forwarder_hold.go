@@ -72,7 +72,7 @@ func (f *Forwarder) notifyHolds(arrived uint64) {
 	}
 }
 
-// stand is a turn in which nothing leaves: what is under way comes to its end; until is when
+// stand is a step in which nothing leaves: what is under way comes to its end; until is when
 // that is waited for no more, zero if nobody waits.
 func (r *forwarding) stand(now, until time.Time) bool {
 	_, settled, err := r.src.Backlog(nil, r.loaded, 0)

@@ -15,7 +15,7 @@ const (
 	maxTransferBytes = 4 << 20
 	maxSettleBatch   = 4096
 	pageLetters      = 256 // records read ahead
-	sweepLetters     = 32  // routed anew in one turn
+	sweepLetters     = 32  // routed anew in one step
 )
 
 // settleGather is how long dead letters that all targets have wait for others, to be settled with
@@ -82,8 +82,8 @@ func newForwarding(f *Forwarder) *forwarding {
 	}
 }
 
-// turn does all that can be done now; false when the term is over.
-func (r *forwarding) turn() bool {
+// step does all that can be done now; false when the term is over.
+func (r *forwarding) step() bool {
 	if r.ctx.Err() != nil {
 		return false
 	}
@@ -190,7 +190,7 @@ func (r *forwarding) tidy(n *targetQueue) {
 	}
 }
 
-// sweep routes dead letters anew, some at a turn. While dead letters are on their way it leaves three
+// sweep routes dead letters anew, some at a step. While dead letters are on their way it leaves three
 // quarters of the time to others: there may be 65,536, and those who publish wait for the same
 // processors.
 func (r *forwarding) sweep() {

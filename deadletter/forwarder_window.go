@@ -7,7 +7,7 @@ import (
 )
 
 // load takes the next dead letters of the backlog up while the window has room, a page of those
-// that only wait in a turn; false when the term is over.
+// that only wait in a step; false when the term is over.
 func (r *forwarding) load() bool {
 	for wait := 0; r.room() > 0 && len(r.deadLetters) < r.cfg.MaxLetters; {
 		if wait == pageLetters {

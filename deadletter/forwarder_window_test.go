@@ -41,7 +41,7 @@ func TestForwarderWindowHolds(t *testing.T) {
 				if n > 100_000 {
 					t.Fatalf("%d of %d letters are known, %d wait in the backlog", len(r.deadLetters), deadLetters, w.backlog(source))
 				}
-				if !r.turn() {
+				if !r.step() {
 					t.Fatal("the term is over")
 				}
 				most = max(most, r.held)
@@ -78,7 +78,7 @@ func TestForwarderReadsAhead(t *testing.T) {
 		r := newForwarding(f)
 		turn := func() (flying *targetQueue) {
 			r.wait()
-			if !r.turn() {
+			if !r.step() {
 				t.Fatal("the term is over")
 			}
 			if n := r.targetQueues[target]; n != nil && len(n.inFlight) > 0 {
@@ -86,7 +86,7 @@ func TestForwarderReadsAhead(t *testing.T) {
 			}
 			return nil
 		}
-		for r.turn(); len(r.deadLetters) < deadLetters; turn() {
+		for r.step(); len(r.deadLetters) < deadLetters; turn() {
 		}
 		w.mu.Lock()
 		delete(w.down, target)

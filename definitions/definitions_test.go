@@ -337,6 +337,35 @@ func TestDeclarers(t *testing.T) {
 	}
 }
 
+// VH-17: in a cluster that is being upgraded queues are made without the declarer that a document names; in a new one
+// they wait for the version that it begins with.
+func TestDeclarersDuringUpgrade(t *testing.T) {
+	const text = `{"queues":[
+		{"name":"there","vhost":"/","type":"quorum","durable":true,"declared_by":"u"},
+		{"name":"new","vhost":"/","type":"quorum","durable":true,"declared_by":"u"}]}`
+	for version, want := range map[catalog.Version]string{
+		catalog.VersionFirst: "u", catalog.VersionStores: "", catalog.VersionDeclarers - 1: "", catalog.VersionDeclarers: "u",
+	} {
+		c := cluster(t)
+		apply(t, c, &catalog.RaiseVersion{Version: version})
+		apply(t, c, &catalog.DeclareQueue{
+			VHost: "/", Name: "there", Type: catalog.QueueQuorum, Durable: true, Members: []id.NodeID{"n1"}, Leader: "n1",
+		})
+		d := parse(t, []byte(text), "")
+		for range 2 { // a document may be planned again
+			steps := Plan(d, c.View(), nil)
+			if s := &steps[0]; s.Action != Keep || len(s.Warnings) > 0 {
+				t.Errorf("version %d: what is there: %s, warnings %q", version, s.Action.name(), s.Warnings)
+			}
+			s := &steps[1]
+			q, is := s.Command.(*catalog.DeclareQueue)
+			if !is || s.Action != Create || q.DeclaredBy != want || (len(s.Warnings) > 0) != (want == "") {
+				t.Errorf("version %d: %s %+v, warnings %q; want the declarer %q", version, s.Action.name(), s.Command, s.Warnings, want)
+			}
+		}
+	}
+}
+
 func FuzzParse(f *testing.F) {
 	for _, file := range []string{"testdata/rabbitmq-4.1.json", "testdata/rabbitmq-3.11.json"} {
 		text, err := os.ReadFile(file)

@@ -93,6 +93,7 @@ func (p *planner) plan(s *Step) (Action, string) {
 		return Skip, o.skip
 	}
 	p.adopt(o)
+	p.dropDeclarer(s)
 	if p.vet != nil && !p.exists(o) {
 		if err := p.vet(o); err != nil {
 			return Refuse, err.Error()
@@ -141,6 +142,24 @@ func (p *planner) adopt(o *Object) {
 	if h, ok := p.trial.View().VHost(c.Name); ok && h.Pristine() && !c.Equal(h) {
 		o.Command = &catalog.PutVHost{VHost: c.VHost}
 	}
+}
+
+// dropDeclarer leaves out who declared a queue while the cluster is being upgraded to the version that knows
+// declarers, which may take days: queues get none until then (VH-17). A new cluster begins with that version at
+// once; the importer waits for it.
+func (p *planner) dropDeclarer(s *Step) {
+	c, is := s.Command.(*catalog.DeclareQueue)
+	version := p.before.Version()
+	if !is || c.DeclaredBy == "" || version == catalog.VersionFirst || version >= catalog.VersionDeclarers {
+		return
+	}
+	if !p.exists(&s.Object) {
+		s.warn("declared_by = %q is left out: it needs version %d, and version %d is finalised; finish the upgrade first to keep it",
+			c.DeclaredBy, catalog.VersionDeclarers, version)
+	}
+	nobodys := *c
+	nobodys.DeclaredBy = ""
+	s.Command = &nobodys
 }
 
 func adopts(o *Object) bool {

@@ -36,7 +36,7 @@ func (p *proposer[R]) putOff() bool {
 	return p.deferrable.others == 0 && !p.deferrable.due && !p.full()
 }
 
-// addDeferrable reports whether a deferrable command that was queued takes a turn. It is called with the
+// addDeferrable reports whether a deferrable command that was queued needs a step. It is called with the
 // lock held.
 func (p *proposer[R]) addDeferrable() (wake bool) {
 	l := &p.deferrable

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// deferrably queues deferrable commands and returns the entries' sizes that a turn makes, if one is
+// deferrably queues deferrable commands and returns the entries' sizes that a step makes, if one is
 // asked for.
 func (g *gatherer) deferrably(commands int) (entries []int) {
 	for range commands {
@@ -15,7 +15,7 @@ func (g *gatherer) deferrably(commands int) (entries []int) {
 		wake := g.add(item[int]{command: Command{Deferrable: true}, bytes: 1})
 		g.mu.Unlock()
 		if wake {
-			entries = append(entries, g.turn()...)
+			entries = append(entries, g.step()...)
 		}
 	}
 	return entries

@@ -10,8 +10,8 @@ import (
 // answer answers what is left of items with an error.
 func answer[R any](items []item[R], err error) {
 	var none R
-	for _, it := range items {
-		it.done(none, err)
+	for i := range items { // a step may be taking the command out of its item
+		items[i].done(none, err)
 	}
 }
 

@@ -29,7 +29,7 @@ type gathering struct {
 	last     int           // in the entry that left last
 	left     time.Time     // when it did
 	took     time.Duration // from when the newest applied entry left until it was
-	waits    bool          // a timer asks for a turn
+	waits    bool          // a timer asks for a step
 
 	until time.Time // the queue is held; zero: it is not
 	quiet time.Time // if nothing has come since, it is in vain

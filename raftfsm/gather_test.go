@@ -31,7 +31,7 @@ func TestHold(t *testing.T) {
 	}
 }
 
-// gatherer is a proposer without raft whose turns the test takes.
+// gatherer is a proposer without raft whose steps the test runs.
 type gatherer struct {
 	proposer[int]
 	turns int // asked for
@@ -45,7 +45,7 @@ func newGatherer() *gatherer {
 }
 
 // submit queues commands of so many messages of a byte, and returns the entries' sizes in
-// commands that a turn makes, if one is asked for.
+// commands that a step makes, if one is asked for.
 func (g *gatherer) submit(commands, messages int) (entries []int) {
 	for range commands {
 		c := Command{Bodies: make([][]byte, messages)}
@@ -53,20 +53,20 @@ func (g *gatherer) submit(commands, messages int) (entries []int) {
 		wake := g.add(item[int]{command: c, bytes: int64(messages)})
 		g.mu.Unlock()
 		if wake {
-			entries = append(entries, g.turn()...)
+			entries = append(entries, g.step()...)
 		}
 	}
 	return entries
 }
 
-func (g *gatherer) turn() (entries []int) {
+func (g *gatherer) step() (entries []int) {
 	for f := g.next(); f != nil; f = g.next() {
 		entries = append(entries, len(f.items))
 	}
 	return entries
 }
 
-// applied lands the oldest entry in flight, and takes the turn that it asks for.
+// applied lands the oldest entry in flight, and runs the step that it asks for.
 func (g *gatherer) applied() (entries []int) {
 	g.mu.Lock()
 	f := g.inFlight[0]
@@ -75,12 +75,12 @@ func (g *gatherer) applied() (entries []int) {
 	return g.asking()
 }
 
-// asking takes the turn that was asked for since the last one, if any.
+// asking runs the step that was asked for since the last one, if any.
 func (g *gatherer) asking() []int {
 	if g.asked.Swap(0) == 0 {
 		return nil
 	}
-	return g.turn()
+	return g.step()
 }
 
 // Under load what comes while an entry is on its way, and as long again, shares the next.

@@ -83,7 +83,7 @@ func Open[R, E any](c Config[R, E]) (*Group[R, E], error) {
 		stop: make(chan struct{}),
 	}
 	g.proposer.limits = limits{c.MaxInFlight, c.MaxBatchCommands, int64(c.MaxBatchBytes)}
-	g.proposer.begin = func() { g.spawn(g.turns) }
+	g.proposer.begin = func() { g.spawn(g.steps) }
 	g.watch.changed, g.watch.onChange = make(chan struct{}), c.OnChange
 	if err := snaps.bind(c.Group, g.compactSoon); err != nil {
 		return nil, err

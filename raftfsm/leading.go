@@ -59,7 +59,7 @@ func (g *Group[R, E]) Leader() (id.NodeID, uint64) {
 func (g *Group[R, E]) Leading() bool { return g.leading.term.Load() != 0 }
 
 // begin starts acting on effects when this member's Lead command of the term is applied
-// and it still leads. If it loses the leadership just after, the next turn ends it.
+// and it still leads. If it loses the leadership just after, the next step ends it.
 func (g *Group[R, E]) begin(term uint64) {
 	// All that earlier leaders have stamped is applied by now.
 	g.mu.Lock()

@@ -34,15 +34,15 @@ type limits struct {
 	bytes              int64
 }
 
-// proposer gathers commands into entries. A goroutine takes turns only while there is
-// something to do: groups at rest have none. What is below mu is guarded by it; turns alone
+// proposer gathers commands into entries. A goroutine runs steps only while there is
+// something to do: groups at rest have none. What is below mu is guarded by it; steps alone
 // move items from the queue into entries in flight.
 type proposer[R any] struct {
 	limits   limits
-	begin    func()        // starts the goroutine that takes turns
-	asked    atomic.Uint32 // how often a turn was asked for since the goroutine started; 0: none runs
+	begin    func()        // starts the goroutine that runs steps
+	asked    atomic.Uint32 // how often a step was asked for since the goroutine started; 0: none runs
 	news     atomic.Bool   // raft told of another leader or state
-	commands []Command     // of the entry that a turn encodes, reused
+	commands []Command     // of the entry that a step encodes, reused
 
 	mu         sync.Mutex
 	queue      []item[R]
@@ -60,7 +60,7 @@ type proposer[R any] struct {
 	drained    chan struct{} // closed when closed and no entry in flight is left; nil until asked for
 }
 
-// signal asks for a turn. It does not block.
+// signal asks for a step. It does not block.
 func (p *proposer[R]) signal() {
 	if p.asked.Add(1) == 1 {
 		p.begin()
@@ -124,19 +124,23 @@ func (g *Group[R, E]) enqueue(it item[R]) {
 	p.mu.Lock()
 	err := g.admit(it.bytes)
 	wake := err == nil && p.add(it)
+	inline := wake && p.quiet()
 	p.mu.Unlock()
 	if err != nil {
 		var none R
 		it.done(none, err)
 		return
 	}
-	if wake {
+	switch {
+	case inline:
+		g.stepInline()
+	case wake:
 		p.signal()
 	}
 }
 
-// admit is called with the proposer's lock held. A leader that no turn has noticed yet may
-// gather commands already; if it is none any more, the next turn refuses them.
+// admit is called with the proposer's lock held. A leader that no step has noticed yet may
+// gather commands already; if it is none any more, the next step refuses them.
 func (g *Group[R, E]) admit(bytes int64) error {
 	p := &g.proposer
 	switch {
@@ -166,58 +170,6 @@ func (g *Group[R, E]) observe(o *raft.Observation) (take bool) {
 	return false // there is no channel
 }
 
-// turns notices leadership and turns commands into entries, until nothing more is asked for.
-func (g *Group[R, E]) turns() {
-	p := &g.proposer
-	for {
-		asked := p.asked.Load()
-		if p.news.Swap(false) {
-			g.watch.announce()
-		}
-		if g.isStopping() {
-			return // halt refuses what waits
-		}
-		g.turn(g.raft.Load(), &p.commands)
-		if p.asked.CompareAndSwap(asked, 0) {
-			return
-		}
-	}
-}
-
-// turn looks at the leadership first, so that the Lead command is the first of its term.
-func (g *Group[R, E]) turn(r *raft.Raft, commands *[]Command) {
-	p := &g.proposer
-	term := leaderTerm(r)
-	p.mu.Lock()
-	changed := p.term != term
-	p.mu.Unlock()
-	if changed {
-		g.cease(term)
-		if term != 0 && !g.timeAgreed() {
-			return // p.term stays: the next turn finds it changed, too
-		}
-		p.mu.Lock()
-		p.term, p.wary = term, false
-		p.mu.Unlock()
-		g.awaitDoubtful()
-		g.watch.announce()
-		if term != 0 {
-			g.proposeLead(r, term, commands)
-		}
-	}
-	if term == 0 {
-		g.refuseQueue(g.notLeader())
-		return
-	}
-	for {
-		f := p.next()
-		if f == nil {
-			return
-		}
-		g.hand(r, f, commands)
-	}
-}
-
 // leaderTerm returns the term that this member leads, 0 if none. Raft leaves the state of
 // a leader before it changes the term: a leader between two equal terms led that one.
 func leaderTerm(r *raft.Raft) uint64 {
@@ -231,7 +183,7 @@ func leaderTerm(r *raft.Raft) uint64 {
 	return term
 }
 
-// add queues a command and reports whether that takes a turn: else one was asked for, or will
+// add queues a command and reports whether that needs a step: else one was asked for, or will
 // be when more has gathered or a place among the entries in flight is free. It is called with the lock
 // held.
 func (p *proposer[R]) add(it item[R]) (wake bool) {
@@ -259,7 +211,7 @@ func (p *proposer[R]) full() bool {
 	return len(p.queue) >= p.limits.commands || p.queued >= p.limits.bytes
 }
 
-// hold reports whether more is to be gathered before the next entry; then a turn will be
+// hold reports whether more is to be gathered before the next entry; then a step will be
 // asked for. It is called with the lock held.
 func (p *proposer[R]) hold(now time.Time) bool {
 	wait := p.gather.hold(now)

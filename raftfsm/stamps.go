@@ -35,7 +35,7 @@ func (s *stamps) resume(latest int64, m clock.Moment) {
 const agreementPoll = 5 * time.Millisecond
 
 // timeAgreed reports whether the time of the cluster can be relied on. Until then a new leader does
-// not begin, and what it is given waits; there will be a turn.
+// not begin, and what it is given waits; there will be a step.
 func (g *Group[R, E]) timeAgreed() bool {
 	if g.c.Clock().Reliable {
 		return true

@@ -41,7 +41,7 @@ func TestTrapTimeoutNowAsksNobody(t *testing.T) {
 // Two members that stand at the same time vote for themselves and then wait for a whole
 // ElectionTimeout, which is ten minutes in driven groups; being told once more changes
 // nothing. A request for a vote that they must refuse makes one a follower, which can be
-// elected. cluster/liveness lets survivors take turns, and Group.StepDown is that request.
+// elected. cluster/liveness lets survivors stand one after the other, and Group.StepDown is that request.
 func TestTrapTwoCandidatesNeverElect(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		all := trapNodes(t, 3, longTimers)

@@ -35,7 +35,7 @@ type pace struct {
 
 // observe notes a write that has ended.
 func (p *pace) observe(now, d time.Duration) {
-	p.turn(now)
+	p.forget(now)
 	if d < MostStall {
 		at := &p.slowest[p.newest%paceSlots]
 		*at = max(*at, d)
@@ -44,14 +44,14 @@ func (p *pace) observe(now, d time.Duration) {
 
 // limit is how long a write that is under way may take.
 func (p *pace) limit(now time.Duration) time.Duration {
-	p.turn(now)
+	p.forget(now)
 	slowest := p.slowest
 	slices.Sort(slowest[:])
 	return min(max(LeastStall, stallFactor*slowest[paceSlots-slowSlots]), MostStall)
 }
 
-// turn forgets what is older than the slots that are remembered.
-func (p *pace) turn(now time.Duration) {
+// forget empties the slots of times that have gone by.
+func (p *pace) forget(now time.Duration) {
 	slot := int64(now / paceSlot)
 	for range min(max(0, slot-p.newest), paceSlots) {
 		p.newest++

@@ -16,15 +16,15 @@ type overAMQP struct {
 	conn *amqp.Connection
 	ch   *amqp.Channel
 	wg   sync.WaitGroup
-	ends chan error  // of capacity 2: of the connection and of the channel
-	keep func() bool // the end of the context does not cut the connection any more
+	ends chan error  // capacity 2: one for the connection, one for the channel
+	keep func() bool // ctx no longer cuts the connection
 }
 
 // dialTimeout bounds a connection's beginning.
 const dialTimeout = 30 * time.Second
 
-// dialAMQP opens a connection with one channel; ctx cuts it off. The channel's and the connection's
-// end are both reported, since a fault may close either.
+// dialAMQP opens a connection with one channel; ctx cuts the connection. It reports the end of the
+// channel and of the connection, since a fault may close either.
 func dialAMQP(ctx context.Context, address string) (*overAMQP, error) {
 	s := &overAMQP{ends: make(chan error, 2)}
 	dial := amqp.DefaultDial(dialTimeout)
@@ -58,7 +58,7 @@ func dialAMQP(ctx context.Context, address string) (*overAMQP, error) {
 
 func (s *overAMQP) lost() <-chan error { return s.ends }
 
-// close closes the connection and waits for the goroutines that its end stops.
+// close closes the connection and waits for the goroutines that then stop.
 func (s *overAMQP) close() error {
 	s.keep()
 	err := s.conn.Close()
@@ -76,15 +76,15 @@ func (s *overAMQP) remove(_ context.Context, queue string) error {
 	return err
 }
 
-// amqpPublisher gives the times of publishes back by their numbers.
+// amqpPublisher finds the times of publishes by their numbers.
 type amqpPublisher struct {
 	ch   *amqp.Channel
 	at   []int64 // by number, modulo its length
 	sent uint64
 }
 
-// publisher turns on confirms and reports each with the time of its publish. The window bounds what
-// is unconfirmed, so at needs only one place more.
+// publisher turns on confirms, and reports each with the time of its publish. The window bounds the
+// unconfirmed messages, so at needs only one place more.
 func (s *overAMQP) publisher(_ context.Context, window int, confirmed func(int64)) (publisher, error) {
 	if err := s.ch.Confirm(false); err != nil {
 		return nil, err
@@ -103,7 +103,7 @@ func (s *overAMQP) publisher(_ context.Context, window int, confirmed func(int64
 	return p, nil
 }
 
-// publish notes the time under the number that the confirm will have.
+// publish stores the time under the number that the confirm will have.
 func (p *amqpPublisher) publish(ctx context.Context, queue string, body []byte, at int64) error {
 	p.sent++
 	p.at[p.sent%uint64(len(p.at))] = at
@@ -124,7 +124,7 @@ func (s *overAMQP) consume(_ context.Context, queues []string, prefetch int, rec
 			for d := range deliveries {
 				received(i, d.Body)
 				if d.Ack(false) != nil {
-					return // the connection is gone, which its other users notice
+					return // the connection has ended, and its other users report that
 				}
 			}
 		})

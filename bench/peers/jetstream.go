@@ -14,16 +14,16 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// natsServers is NATS with JetStream: a queue is a stream of the work queue's policy with
-// three replicas and one durable consumer.
+// natsServers is NATS with JetStream: a queue is a stream with work-queue retention, three replicas
+// and one durable consumer.
 type natsServers struct {
 	program, version string
-	always           bool // sync each message, which newer servers can
+	always           bool // sync each message, which newer servers support
 	clients          []int
 	servers          []*process
 }
 
-// findNATS looks for nats-server. With always, it must be able to sync each message.
+// findNATS looks for nats-server. With always, the server must be able to sync each message.
 func findNATS(ctx context.Context, program string, always bool) (*natsServers, error) {
 	n := &natsServers{program: program, always: always}
 	if program == "" {
@@ -60,7 +60,7 @@ func (n *natsServers) knowsSync(ctx context.Context) error {
 	return nil
 }
 
-// name names the row; with sync always it is a system of its own.
+// name names the row; with sync always it counts as a system of its own.
 func (n *natsServers) name() string {
 	if n.always {
 		return "JetStream, sync always"
@@ -68,7 +68,7 @@ func (n *natsServers) name() string {
 	return "JetStream"
 }
 
-// about states what an acknowledgement is worth, as that differs most between the systems.
+// about states what an acknowledgement guarantees, because the systems differ most in that.
 func (n *natsServers) about() string {
 	sync := "its default: a message is acknowledged before anything is synced; files are synced every 2 minutes"
 	if n.always {
@@ -78,7 +78,7 @@ func (n *natsServers) about() string {
 }
 
 // start writes the servers' files, starts them, and waits until a stream with three replicas can be
-// made.
+// created.
 func (n *natsServers) start(ctx context.Context, dir string) error {
 	all, err := ports(2 * serverCount)
 	if err != nil {
@@ -119,10 +119,10 @@ func (n *natsServers) start(ctx context.Context, dir string) error {
 	})
 }
 
-// readyTimeout bounds a try: a request that comes before there is a leader is never answered.
+// readyTimeout bounds one try: a request that arrives before there is a leader is never answered.
 const readyTimeout = 3 * time.Second
 
-// ready reports whether streams with three replicas can be made.
+// ready reports whether streams with three replicas can be created.
 func (n *natsServers) ready(ctx context.Context, stream string) error {
 	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()
@@ -137,7 +137,7 @@ func (n *natsServers) ready(ctx context.Context, stream string) error {
 	return err
 }
 
-// stop ends the servers; their files are the caller's to remove.
+// stop stops the servers; the caller removes their files.
 func (n *natsServers) stop() error {
 	for _, p := range n.servers {
 		p.end()
@@ -145,7 +145,7 @@ func (n *natsServers) stop() error {
 	return nil
 }
 
-// roots returns the processes whose CPU counts.
+// roots returns the processes whose processor time counts.
 func (n *natsServers) roots() []int {
 	var out []int
 	for _, p := range n.servers {
@@ -160,12 +160,12 @@ type overNATS struct {
 	js        jetstream.JetStream
 	confirmed func(int64)
 	consuming []jetstream.ConsumeContext
-	ends      chan error // of capacity 1
+	ends      chan error // capacity 1
 	keep      func() bool
 }
 
-// session connects to one server without reconnects: a lost connection must fail the run, not blur
-// it.
+// session connects to one server without reconnects: a lost connection must fail the run, not
+// distort its figures.
 func (n *natsServers) session(ctx context.Context, i int) (session, error) {
 	s := &overNATS{ends: make(chan error, 1)}
 	nc, err := nats.Connect("nats://"+loopback(n.clients[i]), nats.NoReconnect(), nats.ClosedHandler(func(nc *nats.Conn) {
@@ -177,7 +177,7 @@ func (n *natsServers) session(ctx context.Context, i int) (session, error) {
 		return nil, err
 	}
 	s.nc, s.keep = nc, context.AfterFunc(ctx, nc.Close)
-	const many = 1 << 20 // the window is kept by who publishes
+	const many = 1 << 20 // publishers keep the window themselves
 	s.js, err = jetstream.New(nc, jetstream.WithPublishAsyncMaxPending(many),
 		jetstream.WithPublishAsyncAckHandler(func(_ jetstream.JetStream, m *nats.Msg, _ *jetstream.PubAck) {
 			s.confirmed(stampOf(m.Data))
@@ -200,7 +200,8 @@ func (s *overNATS) close() error {
 	return nil
 }
 
-// declare makes a stream that works as a queue, with one durable consumer that all sessions share.
+// declare creates a stream that works as a queue, with one durable consumer that all sessions
+// share.
 func (s *overNATS) declare(ctx context.Context, queue string) error {
 	if _, err := s.js.CreateStream(ctx, jetstream.StreamConfig{
 		Name: queue, Subjects: []string{queue}, Retention: jetstream.WorkQueuePolicy,
@@ -223,9 +224,9 @@ func (s *overNATS) publisher(_ context.Context, _ int, confirmed func(int64)) (p
 	return s, nil
 }
 
-// publish sends a body that begins with the time at, by which its confirm knows it.
+// publish publishes a body that begins with the time at; the confirm is matched by it.
 func (s *overNATS) publish(_ context.Context, queue string, body []byte, _ int64) error {
-	_, err := s.js.PublishAsync(queue, append([]byte(nil), body...)) // the library keeps it
+	_, err := s.js.PublishAsync(queue, append([]byte(nil), body...)) // the library keeps the slice
 	return err
 }
 
@@ -238,7 +239,7 @@ func (s *overNATS) consume(ctx context.Context, queues []string, prefetch int, r
 		}
 		cc, err := c.Consume(func(m jetstream.Msg) {
 			received(i, m.Data())
-			_ = m.Ack() // a lost one comes again, and is counted again
+			_ = m.Ack() // a lost ack leads to a redelivery, which is counted
 		}, jetstream.PullMaxMessages(prefetch))
 		if err != nil {
 			return err

@@ -11,17 +11,17 @@ import (
 	"time"
 )
 
-// Config says what to measure. Zero values are the defaults, Binary aside.
+// Config is the configuration of a comparison. Zero values are the defaults, except for Binary.
 type Config struct {
-	Binary   string        // this project's node
-	RabbitMQ string        // directory of rabbitmq-server and rabbitmqctl; "": where they are installed
-	NATS     string        // nats-server; "": the one in PATH
-	Only     string        // systems to measure, with commas between: quorate, rabbitmq, nats; "": all
-	Time     time.Duration // for which each workload publishes; 0: 2 s
+	Binary   string        // path of this project's node program
+	RabbitMQ string        // directory of rabbitmq-server and rabbitmqctl; "": the usual ones
+	NATS     string        // path of nats-server; "": search PATH
+	Only     string        // systems to measure, separated by commas: quorate, rabbitmq, nats; "": all
+	Time     time.Duration // how long each workload publishes; 0: 2 s
 	Quick    bool          // a part of the workloads
-	Filter   Workload      // those with its values alone; 0: any
-	Log      io.Writer     // gets a line for each workload; nil: none
-	Stuck    string        // directory for what servers did when nothing came any more; "": that for temporary files
+	Filter   Workload      // only workloads with these values; 0: any
+	Log      io.Writer     // gets a line for each workload; nil: no output
+	Stuck    string        // directory for diagnostics of servers that stopped making progress; "": the temporary directory
 }
 
 // Validate returns all faults at once.
@@ -54,7 +54,7 @@ func (c Config) systems() []string {
 	return strings.Split(c.Only, ",")
 }
 
-// Workloads returns the matrix, those of one number of queues behind each other.
+// Workloads returns the matrix, grouped by the number of queues.
 func Workloads(quick bool) []Workload {
 	sizes, windows := []int{12, 1 << 10, 16 << 10}, []int{1, 100, 1000, 5000}
 	if quick {
@@ -71,7 +71,7 @@ func Workloads(quick bool) []Workload {
 	return out
 }
 
-// workloads returns those that are asked for.
+// workloads returns the selected workloads.
 func (c Config) workloads() []Workload {
 	return slices.DeleteFunc(Workloads(c.Quick), func(w Workload) bool {
 		f := c.Filter
@@ -79,8 +79,8 @@ func (c Config) workloads() []Workload {
 	})
 }
 
-// Run measures every system that is there, one after another. What fails is in the
-// report and in the error; the rest goes on.
+// Run measures every installed system, one after another. A failure is in the report and in the
+// error, and does not stop the other measurements.
 func Run(ctx context.Context, c Config) (*Report, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
@@ -113,8 +113,8 @@ func Run(ctx context.Context, c Config) (*Report, error) {
 	return r, errors.Join(errs...)
 }
 
-// finders returns what finds each system on this machine. JetStream counts twice, for its two ways
-// to sync.
+// finders returns a function for each system that finds it on this machine. JetStream counts twice,
+// for its two ways to sync.
 func (c Config) finders() []func(context.Context) (system, error) {
 	jetStream := func(always bool) func(context.Context) (system, error) {
 		return func(ctx context.Context) (system, error) { return findNATS(ctx, c.NATS, always) }
@@ -133,7 +133,7 @@ func (c Config) finders() []func(context.Context) (system, error) {
 	return out
 }
 
-// measureSystem starts a system, measures each workload and leaves nothing of it.
+// measureSystem starts a system, measures each workload, stops the system and removes its files.
 func (c Config) measureSystem(ctx context.Context, s system, r *Report) (err error) {
 	dir, err := os.MkdirTemp("", "quorate-bench-")
 	if err != nil {
@@ -155,20 +155,21 @@ func (c Config) measureSystem(ctx context.Context, s system, r *Report) (err err
 		err := c.measureQueues(ctx, s, all[:n], r)
 		errs = append(errs, err)
 		if isStuck(err) {
-			break // its servers may have ended
+			break // the system's servers may have ended
 		}
 		all = all[n:]
 	}
 	return errors.Join(errs...)
 }
 
-// measureQueues measures workloads of one number of queues.
+// measureQueues measures the workloads with one number of queues.
 func (c Config) measureQueues(ctx context.Context, s system, all []Workload, r *Report) (err error) {
 	queues := make([]string, all[0].Queues)
 	for i := range queues {
 		queues[i] = fmt.Sprintf("bench-%d-%d", len(queues), i)
 	}
-	// A queue's leader is where it was declared, with those that do not place it elsewhere.
+	// A queue's leader is on the node where it was declared, in systems that do not place it
+	// elsewhere.
 	err = onServers(ctx, s, queues, session.declare)
 	defer func() {
 		if !isStuck(err) {
@@ -196,7 +197,7 @@ func (c Config) measureQueues(ctx context.Context, s system, all []Workload, r *
 	return errors.Join(errs...)
 }
 
-// onServers does something for each queue, with the servers in turn.
+// onServers calls a function for each queue, with the servers in turn.
 func onServers(ctx context.Context, s system, queues []string, do func(session, context.Context, string) error) (err error) {
 	var sessions []session
 	defer func() {
@@ -219,7 +220,7 @@ func onServers(ctx context.Context, s system, queues []string, do func(session, 
 	return nil
 }
 
-// loadAverage is of the last minute, before the run.
+// loadAverage is the load average of the last minute before the run.
 func loadAverage() float64 {
 	var one float64
 	text, err := os.ReadFile("/proc/loadavg")

@@ -23,8 +23,8 @@ type process struct {
 	gone chan struct{}
 }
 
-// run starts a program; what it prints goes to a file in dir. The kernel ends it with this
-// process.
+// run starts a program and writes its output to a file in dir. The kernel ends the program with
+// this process.
 func run(dir, name string, env []string, program string, args ...string) (*process, error) {
 	p := &process{name: name, log: filepath.Join(dir, name+".out"), gone: make(chan struct{})}
 	out, err := os.Create(p.log)
@@ -56,7 +56,7 @@ func run(dir, name string, env []string, program string, args ...string) (*proce
 	return p, nil
 }
 
-// end kills the process and its group, and whatever it started besides.
+// end kills the process, its group and its other descendants.
 func (p *process) end() {
 	for _, pid := range descendants([]int{p.pid}) {
 		if pid != p.pid {
@@ -67,7 +67,7 @@ func (p *process) end() {
 	<-p.gone
 }
 
-// ended reports whether the process has ended, without waiting.
+// ended reports whether the process has ended; it does not wait.
 func (p *process) ended() bool {
 	select {
 	case <-p.gone:
@@ -77,7 +77,7 @@ func (p *process) ended() bool {
 	}
 }
 
-// tail returns the end of what the process printed.
+// tail returns the end of the process's output.
 func (p *process) tail() string {
 	const most = 600
 	text, err := os.ReadFile(p.log)
@@ -87,7 +87,7 @@ func (p *process) tail() string {
 	return string(text[max(0, len(text)-most):])
 }
 
-// awaitPort waits until something listens at an address, for as long as the process lives.
+// awaitPort waits until something listens at an address or the process ends.
 func (p *process) awaitPort(ctx context.Context, address string) error {
 	var d net.Dialer
 	return until(ctx, func() error {
@@ -102,10 +102,10 @@ func (p *process) awaitPort(ctx context.Context, address string) error {
 	})
 }
 
-// final is an error that waiting does not mend.
+// final marks an error that waiting cannot fix.
 type final struct{ error }
 
-// until calls check until it returns nil, a final error, or ctx ends.
+// until calls check until it returns nil or a final error, or ctx ends.
 func until(ctx context.Context, check func() error) error {
 	for {
 		err := check()
@@ -127,7 +127,7 @@ func ports(n int) ([]int, error) {
 	var open []net.Listener
 	defer func() {
 		for _, l := range open {
-			_ = l.Close() // nobody used it
+			_ = l.Close() // it was never used
 		}
 	}()
 	for range n {
@@ -147,15 +147,15 @@ func ports(n int) ([]int, error) {
 
 func loopback(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }
 
-// stat is what is read of /proc/PID/stat.
+// stat is the part of /proc/PID/stat that the package needs.
 type stat struct {
 	parent int
-	ticks  int64 // user and system, those of children that ended with them
+	ticks  int64 // user and system time, with children that have ended
 }
 
 const clockTicks = 100 // per second in /proc; fixed on Linux
 
-// parseStat reads a line of /proc/PID/stat; the name in parentheses may hold spaces.
+// parseStat parses a line of /proc/PID/stat; the name in parentheses may have spaces.
 func parseStat(line string) (stat, error) {
 	fields := strings.Fields(line[strings.LastIndex(line, ")")+1:])
 	const first = 3 // the number of the first field behind the name
@@ -181,7 +181,7 @@ func readStat(pid int) (stat, error) {
 	return parseStat(string(text))
 }
 
-// descendants returns processes with all that they started and that still runs.
+// descendants returns processes and all of their descendants that still run.
 func descendants(roots []int) []int {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {

@@ -25,7 +25,7 @@ func (q *quorate) about() string {
 	return "AMQP 0-9-1, three replicas, each confirm after fsync on two"
 }
 
-// start starts three nodes with default settings but for the level of the log.
+// start starts three nodes with default settings except for the log level.
 func (q *quorate) start(ctx context.Context, dir string) error {
 	var err error
 	if q.cluster, err = chaos.NewCluster(chaos.ClusterConfig{
@@ -36,7 +36,7 @@ func (q *quorate) start(ctx context.Context, dir string) error {
 	return q.cluster.Start(ctx)
 }
 
-// stop kills the nodes; nothing of a run is kept.
+// stop kills the nodes.
 func (q *quorate) stop() error {
 	if q.cluster != nil {
 		q.cluster.Kill()
@@ -44,8 +44,8 @@ func (q *quorate) stop() error {
 	return nil
 }
 
-// testify stores each node's metrics, then its log with the stacks of its goroutines, which
-// ends the node.
+// testify stores each node's metrics, then its log with the stacks of its goroutines. Writing the
+// stacks ends the node.
 func (q *quorate) testify(ctx context.Context, dir string) error {
 	var errs []error
 	for _, n := range q.cluster.Nodes {
@@ -62,8 +62,8 @@ func (q *quorate) testify(ctx context.Context, dir string) error {
 	return errors.Join(errs...)
 }
 
-// abort ends a node by SIGQUIT, on which it writes the stacks of its goroutines to its log, and waits
-// until it is gone. One that is paused goes on for that.
+// abort ends a node with SIGQUIT and waits until it has ended. The node first writes the stacks of its
+// goroutines to its log. SIGCONT lets a paused node do that.
 func abort(ctx context.Context, n *chaos.Node) error {
 	pid, running := n.Running()
 	if !running {
@@ -85,7 +85,7 @@ func abort(ctx context.Context, n *chaos.Node) error {
 	return nil
 }
 
-// roots returns the processes whose CPU counts.
+// roots returns the processes whose processor time counts.
 func (q *quorate) roots() []int {
 	var out []int
 	for _, n := range q.cluster.Nodes {

@@ -22,7 +22,7 @@ type rabbit struct {
 	servers []*process
 }
 
-// Where Debian keeps the scripts themselves; those in PATH become another user.
+// Debian keeps the scripts themselves here; those in PATH switch to another user.
 const debianRabbit = "/usr/lib/rabbitmq/bin"
 
 // findRabbit looks for RabbitMQ: in bin, or where it is usually installed.
@@ -69,10 +69,10 @@ func (r *rabbit) about() string {
 
 func (r *rabbit) node(i int) string { return fmt.Sprintf("q%d@localhost", i+1) }
 
-// home is the directory of a node, with the cookie that all share.
+// home is the directory of a node, with the Erlang cookie that all nodes share.
 func (r *rabbit) home(i int) string { return filepath.Join(r.dir, fmt.Sprintf("rabbit%d", i+1)) }
 
-// prepare makes a node's home. All nodes have the same cookie, or they could not join.
+// prepare creates a node's home. All nodes need the same cookie to join.
 func (r *rabbit) prepare(i int) error {
 	dir := r.home(i)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -149,7 +149,7 @@ func (r *rabbit) control(ctx context.Context, i int, words ...string) error {
 	return nil
 }
 
-// stop ends the nodes, then the port mapper.
+// stop stops the nodes, then the port mapper.
 func (r *rabbit) stop() error {
 	for _, p := range r.servers {
 		p.end()
@@ -160,7 +160,8 @@ func (r *rabbit) stop() error {
 	return nil
 }
 
-// roots returns the processes whose CPU counts; the port mapper does nothing while messages flow.
+// roots returns the processes whose processor time counts. The port mapper is not one of them: it
+// is idle while messages flow.
 func (r *rabbit) roots() []int {
 	var out []int
 	for _, p := range r.servers {

@@ -10,7 +10,7 @@ import (
 	"text/tabwriter"
 )
 
-// System is one that was measured.
+// System is a measured system.
 type System struct {
 	Name  string `json:"name"`
 	About string `json:"about"`
@@ -27,7 +27,8 @@ type Report struct {
 	Means   []Mean    `json:"means"`
 }
 
-// Ratios compare the first system with a peer under one workload; above 1 the first is better.
+// Ratios compare the first system with a peer under one workload; above 1 the first system is
+// better.
 type Ratios struct {
 	Peer string `json:"peer"`
 	Workload
@@ -39,7 +40,7 @@ type Ratios struct {
 	EndToEndP99 float64 `json:"end_to_end_p99"`
 }
 
-// Mean sums up a peer's ratios of messages for each second of the servers' processors.
+// Mean summarizes a peer's ratios of messages per second of server processor time.
 type Mean struct {
 	Peer      string  `json:"peer"`
 	Workloads int     `json:"workloads"`
@@ -48,7 +49,7 @@ type Mean struct {
 	Most      float64 `json:"most"`
 }
 
-// Compare fills in ratios and means.
+// Compare computes ratios and means.
 func (r *Report) Compare() {
 	r.Ratios, r.Means = nil, nil
 	if len(r.Systems) == 0 {
@@ -86,10 +87,10 @@ func (r *Report) Compare() {
 	}
 }
 
-// Print writes the tables: what each did, then how the first compares.
+// Print writes the tables: each system's figures, then the comparison with the first one.
 func (r *Report) Print(to io.Writer) error {
 	w := tabwriter.NewWriter(to, 0, 4, 2, ' ', 0)
-	p := func(format string, args ...any) { _, _ = fmt.Fprintf(w, format, args...) } // Flush tells
+	p := func(format string, args ...any) { _, _ = fmt.Fprintf(w, format, args...) } // Flush returns the first error
 	for _, s := range r.Systems {
 		p("%s: %s\n", s.Name, s.About)
 	}

@@ -13,24 +13,25 @@ import (
 	"time"
 )
 
-// standstill is for how long nothing may come: no confirm while messages are unconfirmed,
-// no delivery after that. However slow a machine is, servers that answer are waited for.
+// standstill is how long a run may stay without progress: without a confirm while messages are
+// unconfirmed, without a delivery after that. However slow the machine is, a run waits for servers
+// that still answer.
 const standstill = 20 * time.Second
 
-// witness is a system that can tell what its servers do. They may end by that.
+// witness is a system that can store diagnostics of its servers. Storing them may end the servers.
 type witness interface {
-	// testify stores it in a directory.
+	// testify stores the diagnostics in a directory.
 	testify(ctx context.Context, dir string) error
 }
 
-// Bounds of how long a witness may take, and for one answer of a server.
+// Bounds of the time for all diagnostics, and for one answer of a server.
 const (
 	testifyTimeout = 40 * time.Second
 	fetchTimeout   = 3 * time.Second
 )
 
-// stuck is a workload that came to no end: nothing moved, or a connection was lost. What
-// its servers did, if they can tell, is in dir.
+// stuck is a workload that did not finish: it made no progress, or a connection was lost. dir has
+// the diagnostics of its servers, if they support that.
 type stuck struct{ why, dir string }
 
 func (s *stuck) Error() string { return s.why + "; what client and servers did is in " + s.dir }
@@ -40,7 +41,7 @@ func isStuck(err error) bool {
 	return errors.As(err, &s)
 }
 
-// progress is what the load waits for, and how many came.
+// progress is what the load waits for, and the count so far.
 func (l *load) progress() (what string, n int64) {
 	if !l.closed.Load() {
 		return "confirm", l.confirmed.Load()
@@ -48,7 +49,7 @@ func (l *load) progress() (what string, n int64) {
 	return "delivery", l.received.Load()
 }
 
-// watch calls end when nothing came for a while or a connection was lost.
+// watch cancels calls when there was no progress for a while, or a connection was lost.
 func (l *load) watch(ctx context.Context, s system, after time.Duration, keep string, end func(error)) {
 	tick := time.NewTicker(after / 20)
 	defer tick.Stop()
@@ -75,19 +76,19 @@ func (l *load) watch(ctx context.Context, s system, after time.Duration, keep st
 	end(errors.Join(&stuck{why: why, dir: dir}, err))
 }
 
-// heed tells watch of a session that ends by itself.
+// heed reports a session to watch when it ends by itself.
 func (l *load) heed(ctx context.Context, x session) {
 	select {
 	case err := <-x.lost():
 		select {
 		case l.lost <- err:
-		default: // another one was first
+		default: // another session was first
 		}
 	case <-ctx.Done():
 	}
 }
 
-// gather stores what this process and the servers do in a new directory in keep.
+// gather stores diagnostics of this process and of the servers in a new directory in keep.
 func (l *load) gather(ctx context.Context, s system, keep string) (dir string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, testifyTimeout)
 	defer cancel()
@@ -117,7 +118,7 @@ func store(path string, write func(io.Writer) error) error {
 	return errors.Join(write(f), f.Close())
 }
 
-// fetch stores what an address answers.
+// fetch stores the response of an HTTP address.
 func fetch(ctx context.Context, url, path string) error {
 	ctx, cancel := context.WithTimeout(ctx, fetchTimeout)
 	defer cancel()

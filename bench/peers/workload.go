@@ -14,7 +14,7 @@ import (
 
 // Workload is one row of the matrix.
 type Workload struct {
-	Size   int `json:"size_bytes"` // of each body
+	Size   int `json:"size_bytes"` // bytes of each body
 	Queues int `json:"queues"`     // publishers take them in turn
 	Window int `json:"window"`     // unconfirmed messages of each of three publishers
 }
@@ -25,12 +25,12 @@ func (w Workload) String() string {
 
 const (
 	prefetch   = 1000
-	stampBytes = 8 // at the beginning of a body: when it was published
+	stampBytes = 8 // time of the publish, at the beginning of a body
 	refused    = -1
 	maxMicros  = 120_000_000
 )
 
-// Figures are what one system did under one workload.
+// Figures are one system's results under one workload.
 type Figures struct {
 	System string `json:"system"`
 	Workload
@@ -46,26 +46,26 @@ type Figures struct {
 	MessagesPerCPUs float64 `json:"messages_per_server_cpu_second"`
 }
 
-// times counts durations; record may be called concurrently.
+// times is a histogram of durations; record may be called concurrently.
 type times struct {
 	mu sync.Mutex
-	h  *hdrhistogram.Histogram // of microseconds
+	h  *hdrhistogram.Histogram // in microseconds
 }
 
 func newTimes() *times { return &times{h: hdrhistogram.New(1, maxMicros, 3)} }
 
-// record counts a duration; the histogram is not safe for concurrent use, hence mu.
+// record adds a duration; the histogram is not safe for concurrent use, hence mu.
 func (t *times) record(d time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	_ = t.h.RecordValue(min(max(1, d.Microseconds()), maxMicros)) // within its bounds
+	_ = t.h.RecordValue(min(max(1, d.Microseconds()), maxMicros)) // the value is within the histogram's bounds
 }
 
 func (t *times) milliseconds(quantile float64) float64 {
 	return float64(t.h.ValueAtQuantile(quantile)) / 1000
 }
 
-// run is one workload under way.
+// run is one workload while it runs.
 type load struct {
 	w                  Workload
 	queues             []string
@@ -73,32 +73,32 @@ type load struct {
 	epoch              time.Time
 	confirms, endToEnd *times
 	sent, received     atomic.Int64
-	confirmed, refused atomic.Int64  // those refused count as confirmed as well
-	done               chan struct{} // closed when all that was sent is received
-	closed             atomic.Bool   // nothing more is sent
+	confirmed, refused atomic.Int64  // refused messages count as confirmed as well
+	done               chan struct{} // closed when every sent message was received
+	closed             atomic.Bool   // no more messages will be sent
 	once               sync.Once
-	lost               chan error // of capacity 1: why a connection ended
+	lost               chan error // capacity 1: why a connection ended
 }
 
 func (l *load) now() int64 { return int64(time.Since(l.epoch)) }
 
-// check closes done once all that was sent is received. Both ends call it: the last message may
-// come before closed is set.
+// check closes done when every sent message was received. Publishers and consumers both call it:
+// the last message may arrive before closed is set.
 func (l *load) check() {
 	if l.closed.Load() && l.received.Load() >= l.sent.Load() {
 		l.once.Do(func() { close(l.done) })
 	}
 }
 
-// take counts a received message and how long it was on its way.
+// take counts a received message and records its latency.
 func (l *load) take(_ int, body []byte) {
 	l.endToEnd.record(time.Duration(l.now() - stampOf(body)))
 	l.received.Add(1)
 	l.check()
 }
 
-// measure runs one workload against servers that run and queues that exist. What they tell
-// when nothing moves any more goes to a directory in keep.
+// measure runs one workload against running servers and existing queues. If there is no progress,
+// it stores diagnostics in a directory in keep.
 func measure(ctx context.Context, s system, w Workload, queues []string, during time.Duration, keep string) (out Figures, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -117,7 +117,7 @@ func measure(ctx context.Context, s system, w Workload, queues []string, during 
 			err = errors.Join(err, x.close())
 		}
 		if cause := context.Cause(ctx); cause != nil {
-			err = cause // what else failed is its consequence
+			err = cause // other errors are its consequences
 		}
 	}()
 	connect := func(i int) (session, error) {
@@ -150,7 +150,7 @@ func measure(ctx context.Context, s system, w Workload, queues []string, during 
 	return l.run(ctx, s, publishers)
 }
 
-// share are the queues that consumer i takes from: the only one, or every third.
+// share returns the queues that consumer i consumes: the only one, or every third.
 func (l *load) share(i int) []string {
 	if len(l.queues) == 1 {
 		return l.queues
@@ -162,8 +162,8 @@ func (l *load) share(i int) []string {
 	return out
 }
 
-// run publishes for the time of the workload, waits for every message at the consumers, and makes
-// the figures. CPU is that of the servers alone.
+// run publishes for the time of the workload, waits until the consumers have every message, and
+// computes the figures. CPU covers only the servers.
 func (l *load) run(ctx context.Context, s system, publishers []*sender) (Figures, error) {
 	out := Figures{System: s.name(), Workload: l.w}
 	before, err := cpu(s.roots())
@@ -214,7 +214,7 @@ type sender struct {
 	next   int // of the queues
 }
 
-// confirmed takes a confirm, or a refusal, and gives its place in the window back.
+// confirmed handles a confirm, or a refusal, and frees its place in the window.
 func (p *sender) confirmed(at int64) {
 	p.l.confirmed.Add(1)
 	if at == refused {
@@ -240,7 +240,7 @@ func (p *sender) run(ctx context.Context) error {
 		}
 		p.next++
 	}
-	for range cap(p.tokens) { // all of them: nothing is unconfirmed
+	for range cap(p.tokens) { // the whole window is free: nothing is unconfirmed
 		if err := p.reserve(ctx); err != nil {
 			return err
 		}

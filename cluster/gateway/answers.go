@@ -43,12 +43,14 @@ type response struct {
 	err     error
 }
 
+// accepted reports that the queue has carried out all of the command that this answers: what is left is
+// to say so.
+func (a *response) accepted() bool {
+	return a.err == nil && a.request.kind != requestResume && a.reply.Code == quorumq.CodeOK && len(a.reply.Refused) == 0
+}
+
 // handleInbox works what has happened into the state.
 func (q *Queue) handleInbox(in inbox, out *outbox) {
-	for i := range in.published {
-		p := &in.published[i]
-		q.publisher.Push(p.msg, p.body, p.token)
-	}
 	q.ops.add(in.ops)
 	for i := range in.answers {
 		q.handleResponse(&in.answers[i], out)

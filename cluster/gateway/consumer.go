@@ -11,24 +11,10 @@ import (
 	"github.com/quorate/quorate/raftfsm"
 )
 
-// Delivery is a message handed to a consumer of this node's clients.
-type Delivery struct {
-	MsgID         quorumq.MsgID
-	DeliveryCount uint32
-	AcquiredCount uint32
-	Message       []byte // stored form
-	Annotations   []byte // stored form; nil if none
-}
-
-// Size is what it counts in a Buffer, in bytes.
-func (d *Delivery) Size() int64 { return int64(len(d.Message) + len(d.Annotations)) }
-
-// delivery is what the client gets to see: it numbers its messages from 1.
-func (c *Consumer) delivery(h *traffic.Delivery) Delivery {
-	return Delivery{
-		MsgID: h.MsgID - c.base, DeliveryCount: h.DeliveryCount, AcquiredCount: h.AcquiredCount,
-		Message: h.Message, Annotations: h.Annotations,
-	}
+// numbered returns a delivery as the client gets to see it: it numbers its messages from 1.
+func (c *Consumer) numbered(d traffic.Delivery) traffic.Delivery {
+	d.MsgID -= c.base
+	return d
 }
 
 // ConsumerConfig is how a consumer takes messages; see quorumq.Checkout.
@@ -42,9 +28,9 @@ type ConsumerConfig struct {
 	// TimeoutMs is the consumer's own timeout, if HasTimeout (CT-1).
 	HasTimeout bool
 	TimeoutMs  int64
-	// Deliver takes new deliveries in order, each once. It must not block and owns the slice,
-	// which is empty where HasPending ended without any.
-	Deliver func([]Delivery)
+	// Deliver takes new deliveries in order, each once, under the client's numbers: its MsgID begins at
+	// 1. It must not block and owns the slice, which is empty where HasPending ended without any.
+	Deliver func([]traffic.Delivery)
 	// Buffer, if not nil, bounds what Deliver was given: its owner calls Release.
 	Buffer *Buffer
 	// Active, if not nil, reports whether the consumer is the active one of a queue that has one

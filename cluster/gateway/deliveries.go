@@ -10,8 +10,9 @@ import (
 
 // The following run on the queue's goroutine with its mutex.
 
-// handleDeliveries hands what is new to the clients, in batches of one consumer.
-func (q *Queue) handleDeliveries(ds []traffic.Delivery, out *outbox) {
+// handleDeliveries hands what is new to the clients, in batches of one consumer. It reports whether
+// any of them has to ask the queue for what it missed.
+func (q *Queue) handleDeliveries(ds []traffic.Delivery, out *outbox) (behind bool) {
 	for i := 0; i < len(ds); {
 		c := q.consumers[ds[i].Consumer.Session]
 		j := i + 1
@@ -20,9 +21,11 @@ func (q *Queue) handleDeliveries(ds []traffic.Delivery, out *outbox) {
 		}
 		if c != nil && c.key == ds[i].Consumer && !c.ended {
 			c.handleDeliveries(ds[i:j], out)
+			behind = behind || c.behind()
 		}
 		i = j
 	}
+	return behind
 }
 
 // handleDeliveries drops what the consumer has seen already. What comes before the answer to the checkout
@@ -32,20 +35,20 @@ func (c *Consumer) handleDeliveries(ds []traffic.Delivery, out *outbox) {
 		c.handleEarly(ds)
 		return
 	}
-	fresh := make([]Delivery, 0, len(ds))
+	fresh := ds[:0:len(ds)] // in place of those that were looked at
 	for i := range ds {
 		if !c.fits(&ds[i]) {
 			continue
 		}
 		if c.tracker.Deliver(ds[i].Delivery, c.cfg.AutoAck) == session.New {
-			fresh = append(fresh, c.delivery(&ds[i]))
+			fresh = append(fresh, c.numbered(ds[i]))
 		}
 	}
 	c.handLocked(fresh, out)
 }
 
 // handLocked hands deliveries over after q.mu is released: the consumer may call the queue.
-func (c *Consumer) handLocked(fresh []Delivery, out *outbox) {
+func (c *Consumer) handLocked(fresh []traffic.Delivery, out *outbox) {
 	if len(fresh) > 0 {
 		out.calls = append(out.calls, func() { c.cfg.Deliver(fresh) })
 	}
@@ -63,12 +66,13 @@ func (c *Consumer) handleHeld(held []traffic.Delivery, last quorumq.MsgID, cut b
 		ds[i] = held[i].Delivery
 	}
 	at := 0
-	var fresh []Delivery
+	fresh := held[:0] // in place of those that were looked at
 	c.tracker.Resumed(ds, last, func(d quorumq.Delivery) {
 		for held[at].MsgID != d.MsgID {
 			at++
 		}
-		fresh = append(fresh, c.delivery(&held[at]))
+		fresh = append(fresh, c.numbered(held[at]))
+		at++
 	})
 	c.handLocked(fresh, out)
 	owed := c.space.short

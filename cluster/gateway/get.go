@@ -44,7 +44,7 @@ func (t *ConsumerToken) ranges(held []quorumq.MsgIDRange) []quorumq.MsgIDRange {
 
 // Get takes one message, nil if none is ready, and returns how many are left. Unless
 // autoAck, the token settles it, on any node, within GetAckTimeout; then it returns to the queue.
-func (q *Queue) Get(ctx context.Context, autoAck bool) (d *Delivery, t ConsumerToken, ready uint64, err error) {
+func (q *Queue) Get(ctx context.Context, autoAck bool) (d *traffic.Delivery, t ConsumerToken, ready uint64, err error) {
 	for {
 		key := q.getKey()
 		r, got, err := q.do(ctx, &quorumq.Get{Session: key, AutoAck: autoAck}, op{repeat: once})
@@ -73,10 +73,7 @@ func (q *Queue) Get(ctx context.Context, autoAck bool) (d *Delivery, t ConsumerT
 		if !autoAck {
 			q.ackDeadline(t)
 		}
-		return &Delivery{
-			MsgID: got.MsgID, DeliveryCount: got.DeliveryCount, AcquiredCount: got.AcquiredCount,
-			Message: got.Message, Annotations: got.Annotations,
-		}, t, r.Count, nil
+		return got, t, r.Count, nil
 	}
 }
 

@@ -57,6 +57,9 @@ func (l *opQueue) len() int { return len(l.ops) }
 
 func (l *opQueue) add(ops []*op) { l.ops = append(l.ops, ops...) }
 
+// hasUnsent reports whether commands wait to be sent.
+func (l *opQueue) hasUnsent() bool { return l.next < len(l.ops) }
+
 // rewind marks what was sent as uncertain: the last leader may have committed it.
 func (l *opQueue) rewind() {
 	l.next = 0

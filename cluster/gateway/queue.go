@@ -32,14 +32,16 @@ const (
 // sent in order, and again after a change of leader, until it is answered (PUB-6).
 // All methods may be called concurrently.
 //
-// All state belongs to mu. Events gather in the inbox; while there are any, one goroutine
-// (run) works them off, sends what waits and calls back, both without mu.
+// All state belongs to mu. One goroutine at a time (running) works on it, sends what there is to
+// send and calls back, both without mu, so that sends and calls keep their order: one that brings
+// something, if it finds nobody at work (publishedLocked, sendNowLocked, answerNow, deliverLocked),
+// else, and for all that gathers in the inbox meanwhile, one of the queue's own (run).
 type Queue struct {
 	g   *Gateway
 	uid id.QueueUID
 
 	mu      sync.Mutex
-	running bool
+	running bool  // a goroutine works on the queue, or will
 	ended   error // set once: the queue is gone or the node stops
 	leaves  error // why there are no consumers any more: the queue is being deleted
 	inbox   inbox
@@ -70,13 +72,6 @@ type publishToken struct {
 	done     func(error)
 	deadline time.Time // zero: none
 	size     int       // bytes of body
-}
-
-// published is a message that waits for the queue's goroutine.
-type published struct {
-	msg   quorumq.NewMessage
-	body  []byte
-	token publishToken
 }
 
 // newQueue returns a queue without a goroutine; the first event starts it.
@@ -120,7 +115,7 @@ func (q *Queue) Enqueue(ctx context.Context, m quorumq.NewMessage, body []byte, 
 		return err
 	}
 	q.publishLocked(m, body, done, q.deadline())
-	q.startLocked()
+	q.publishedLocked()
 	return nil
 }
 
@@ -148,8 +143,7 @@ func (q *Queue) awaitRoomLocked(ctx context.Context, size int) error {
 func (q *Queue) publishLocked(m quorumq.NewMessage, body []byte, done func(error), deadline time.Time) {
 	q.waiting++
 	q.bytes += int64(len(body))
-	t := publishToken{done: done, deadline: deadline, size: len(body)}
-	q.inbox.published = append(q.inbox.published, published{msg: m, body: body, token: t})
+	q.publisher.Push(m, body, publishToken{done: done, deadline: deadline, size: len(body)})
 }
 
 // deadline is when a message that is handed over now is given up (PUB-5); zero: never.
@@ -271,9 +265,6 @@ func (q *Queue) end(err error) {
 		unanswered = fmt.Errorf("queue %s: %w: it was deleted meanwhile", q.uid, traffic.ErrUnknownOutcome)
 	}
 	in := q.emptyLocked()
-	for i := range in.published {
-		q.confirmLocked(in.published[i].token, unanswered, &out)
-	}
 	q.publisher.Abandon(func(token publishToken) { q.confirmLocked(token, unanswered, &out) })
 	q.ops.add(in.ops)
 	q.ops.end(err, &out)

@@ -45,6 +45,6 @@ func (q *Queue) EnqueueUnit(ctx context.Context, parts []Part) error {
 		p.Message.Joined = i < len(parts)-1
 		q.publishLocked(p.Message, p.Body, p.Done, deadline)
 	}
-	q.startLocked()
+	q.publishedLocked()
 	return nil
 }

@@ -90,7 +90,7 @@ func (a *assurance) attemptEnded(began clock.Reading, err error, usable func() b
 		return
 	}
 	a.proven.Store(&began)
-	a.turn(true)
+	a.setServes(true)
 }
 
 // revoke ends what was confirmed: this node may not take part, or its catalog group has failed.
@@ -98,11 +98,11 @@ func (a *assurance) revoke() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.proven.Store(nil)
-	a.turn(false)
+	a.setServes(false)
 }
 
-// turn is called with the lock held.
-func (a *assurance) turn(serves bool) {
+// setServes wakes all that wait for news, if the answer is another one now; a.mu is held.
+func (a *assurance) setServes(serves bool) {
 	if a.serves.Swap(serves) == serves {
 		return
 	}

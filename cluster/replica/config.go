@@ -27,7 +27,7 @@ import (
 // Limits of this package, beside those of Config.
 const (
 	// maxDeliverBytes bounds the bodies of one frame of deliveries, but not below one
-	// message, and what one turn of a worker holds in memory.
+	// message, and what one step of a worker holds in memory.
 	maxDeliverBytes = 1 << 20
 	// maxHeldBytes bounds the bodies in one answer to Resume; the rest follows as
 	// deliveries.

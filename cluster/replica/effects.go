@@ -14,7 +14,7 @@ import (
 	"github.com/quorate/quorate/raftfsm"
 )
 
-// effects are what gathered between two turns of a worker, of one leadership.
+// effects are what gathered between two steps of a worker, of one leadership.
 type effects struct {
 	led     *Led
 	deliver []quorumq.Delivery
@@ -90,7 +90,7 @@ func (q *Member) load(d quorumq.Delivery) (traffic.Delivery, error) {
 	return out, err
 }
 
-// outbox gathers deliveries for one gateway. It belongs to one worker's turn.
+// outbox gathers deliveries for one gateway. It belongs to one worker's step.
 type outbox struct {
 	q     *Member
 	to    transport.Peer

@@ -44,7 +44,7 @@ func (w *workers) run() {
 		m := w.ready[0]
 		w.ready = w.ready[1:]
 		w.mu.Unlock()
-		if m.turn() {
+		if m.step() {
 			w.schedule(m)
 		}
 	}
@@ -125,8 +125,8 @@ func (m *mailbox) start() {
 	}
 }
 
-// turn does what has gathered; true if there is more.
-func (m *mailbox) turn() bool {
+// step does what has gathered; true if there is more.
+func (m *mailbox) step() bool {
 	m.mu.Lock()
 	tasks := m.tasks
 	m.tasks, m.spare, m.waiting = m.spare[:0], nil, 0

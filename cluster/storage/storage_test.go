@@ -56,7 +56,7 @@ func (n *node) close() {
 	if n.dir == nil {
 		return
 	}
-	if err := errors.Join(n.Storage.Close(), n.dir.Close()); err != nil {
+	if err := errors.Join(n.Close(), n.dir.Close()); err != nil {
 		n.t.Error(err)
 	}
 	n.dir = nil
@@ -179,7 +179,7 @@ func TestDropAfterClose(t *testing.T) {
 	if err := n.dir.MakeQueue(1); err != nil {
 		t.Fatal(err)
 	}
-	if err := n.Storage.Close(); err != nil {
+	if err := n.Close(); err != nil {
 		t.Fatal(err)
 	}
 	if err := n.DropQueue(1); err != nil {

@@ -31,7 +31,7 @@ type absentCalls struct {
 // never blocks.
 func (m *Mux) receive(g id.GroupID, c inboundCall) {
 	if m.silent(g) {
-		c.link.answer(c.request, nil, m.noPart(g))
+		c.stream.answer(c.request, nil, m.noPart(g))
 		return
 	}
 	if member := m.group(g); member != nil {
@@ -39,7 +39,7 @@ func (m *Mux) receive(g id.GroupID, c inboundCall) {
 		return
 	}
 	if m.config.Absent == nil || !m.config.Absent(g) {
-		c.link.answer(c.request, nil, m.noGroup(g))
+		c.stream.answer(c.request, nil, m.noGroup(g))
 		return
 	}
 	m.mu.Lock()
@@ -52,7 +52,7 @@ func (m *Mux) receive(g id.GroupID, c inboundCall) {
 	case member != nil: // it opened meanwhile
 		member.receive(c)
 	case !kept:
-		c.link.answer(c.request, nil, fmt.Errorf("%w; too much waits for groups to open", m.noGroup(g)))
+		c.stream.answer(c.request, nil, fmt.Errorf("%w; too much waits for groups to open", m.noGroup(g)))
 	}
 }
 
@@ -105,7 +105,7 @@ func (m *Mux) giveUp(g id.GroupID, w *absentCalls) {
 	}
 	m.mu.Unlock()
 	for _, c := range calls {
-		c.link.answer(c.request, nil, m.noGroup(g))
+		c.stream.answer(c.request, nil, m.noGroup(g))
 	}
 }
 

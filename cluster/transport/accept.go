@@ -118,9 +118,9 @@ func (a *accepted) drop(p Peer, why error) {
 // recheck ends streams of nodes that may not be talked to any more.
 func (a *accepted) recheck(judge func(Peer, uint8) error) {
 	a.mu.Lock()
-	links := slices.Collect(maps.Values(a.streams))
+	streams := slices.Collect(maps.Values(a.streams))
 	a.mu.Unlock()
-	for _, l := range links {
+	for _, l := range streams {
 		if err := judge(l.peer, l.reads); err != nil {
 			l.cancel(err)
 		}
@@ -130,7 +130,7 @@ func (a *accepted) recheck(judge func(Peer, uint8) error) {
 // stats adds up the streams of a node. The traffic of those that have ended is in it.
 func (a *accepted) stats(n id.NodeID) InboundStats {
 	a.mu.Lock()
-	links := slices.Collect(maps.Values(a.streams))
+	streams := slices.Collect(maps.Values(a.streams))
 	t := a.traffic[n]
 	a.mu.Unlock()
 	var s InboundStats
@@ -138,9 +138,9 @@ func (a *accepted) stats(n id.NodeID) InboundStats {
 		s.FramesOut, s.FramesIn = t.framesOut.Load(), t.framesIn.Load()
 		s.BytesOut, s.BytesIn = t.bytesOut.Load(), t.bytesIn.Load()
 	}
-	for _, l := range links {
+	for _, l := range streams {
 		if l.peer.Node == n {
-			s.Links++
+			s.Streams++
 			s.QueueBytes += l.out.bytes()
 		}
 	}
@@ -274,7 +274,7 @@ func (l *acceptedStream) raftCall(f *frame.In) {
 		l.answer(request, nil, err)
 		return
 	}
-	l.m.receive(id.GroupID(group), inboundCall{link: l, request: request, rpc: rpc})
+	l.m.receive(id.GroupID(group), inboundCall{stream: l, request: request, rpc: rpc})
 }
 
 // checkSender refuses Raft calls in the name of another node than the stream's.

@@ -9,7 +9,7 @@ import (
 
 // inboundCall is a Raft call on its way through a group's member here.
 type inboundCall struct {
-	link    *acceptedStream
+	stream  *acceptedStream
 	request uint64
 	rpc     raft.WithRPCHeader
 	done    chan raft.RPCResponse
@@ -68,7 +68,7 @@ func (g *group) receive(c inboundCall) {
 	}
 	start, fits := l.add(c)
 	if !fits {
-		c.link.answer(c.request, nil, fmt.Errorf("%d calls wait for group %s on node %q already", l.limit, g.id, g.m.config.Node))
+		c.stream.answer(c.request, nil, fmt.Errorf("%d calls wait for group %s on node %q already", l.limit, g.id, g.m.config.Node))
 		return
 	}
 	if start {
@@ -93,9 +93,9 @@ func (g *group) serveHeartbeats() {
 		(*g.heartbeat.Load())(raft.RPC{Command: c.rpc, RespChan: c.done})
 		select {
 		case r := <-c.done:
-			c.link.answer(c.request, r.Response, r.Error)
+			c.stream.answer(c.request, r.Response, r.Error)
 		default: // raft ignores heartbeats once it is shut down
-			c.link.answer(c.request, nil, g.m.noGroup(g.id))
+			c.stream.answer(c.request, nil, g.m.noGroup(g.id))
 		}
 	}
 }
@@ -133,7 +133,7 @@ func (g *group) serveCalls() {
 		case <-received:
 			continue
 		case r := <-answered:
-			open[0].link.answer(open[0].request, r.Response, r.Error)
+			open[0].stream.answer(open[0].request, r.Response, r.Error)
 			open = open[1:]
 		case <-g.calls.wake:
 		case <-g.done:
@@ -151,7 +151,7 @@ func sendReady(open []inboundCall) []inboundCall {
 	for len(open) > 0 {
 		select {
 		case r := <-open[0].done:
-			open[0].link.answer(open[0].request, r.Response, r.Error)
+			open[0].stream.answer(open[0].request, r.Response, r.Error)
 			open = open[1:]
 		default:
 			return open
@@ -164,14 +164,14 @@ func sendReady(open []inboundCall) []inboundCall {
 // service, so that it refuses from here on.
 func (g *group) refuse(open []inboundCall, next inboundCall, has bool) {
 	for _, c := range open {
-		c.link.answer(c.request, nil, g.m.noGroup(g.id))
+		c.stream.answer(c.request, nil, g.m.noGroup(g.id))
 	}
 	for has {
-		next.link.answer(next.request, nil, g.m.noGroup(g.id))
+		next.stream.answer(next.request, nil, g.m.noGroup(g.id))
 		next, has = g.calls.take(true)
 	}
 	// One that came after the last look is refused by the goroutine that it starts.
 	for c, ok := g.calls.take(true); ok; c, ok = g.calls.take(true) {
-		c.link.answer(c.request, nil, g.m.noGroup(g.id))
+		c.stream.answer(c.request, nil, g.m.noGroup(g.id))
 	}
 }

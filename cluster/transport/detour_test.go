@@ -89,7 +89,7 @@ func (w *trio) echo(t *testing.T) {
 				return false
 			}
 		}
-		until(t, "all frames came back, or their link is lost", func() bool {
+		until(t, "all frames came back, or their connection is lost", func() bool {
 			answers, _ := w.a.recorder.count()
 			return answers-before == frames || w.a.Stats().Peers[0].Connects != connects
 		})
@@ -139,7 +139,7 @@ func TestDetourEnds(t *testing.T) {
 	until(t, "a has no way to b", func() bool { _, up := way(w.a, "b"); return !up })
 	until(t, "b has no way to a", func() bool { _, up := way(w.b, "a"); return !up })
 	if _, err := w.a.openFor(t.Context(), "b", "c"); err == nil {
-		t.Error("a passes links on to c, which is gone")
+		t.Error("a passes connections on to c, which is gone")
 	}
 }
 
@@ -150,7 +150,7 @@ func TestDetourLimit(t *testing.T) {
 	for _, r := range w.relays {
 		r.freeze()
 	}
-	until(t, "the link is given up", func() bool { _, up := way(w.a, "b"); return !up })
+	until(t, "the connection is given up", func() bool { _, up := way(w.a, "b"); return !up })
 	w.c.detours.Store(0)
 	w.cut(t)
 	if n := w.c.Stats().Detours; n < 1 || n > maxDetours {

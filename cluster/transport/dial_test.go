@@ -43,7 +43,7 @@ func TestAddresses(t *testing.T) {
 			a.SetPeer("n2", wrong, b.address)
 			connected(t, a, b)
 			if got := a.Stats().Peers[0].Address; got != b.address {
-				t.Errorf("the link is to %s, want %s", got, b.address)
+				t.Errorf("the connection is to %s, want %s", got, b.address)
 			}
 			if got := a.lookup("n2").candidates(); got[0] != b.address || got[1] != wrong {
 				t.Errorf("next time %v are tried, want what worked first", got)
@@ -52,7 +52,7 @@ func TestAddresses(t *testing.T) {
 	}
 }
 
-// Links stay while their address is among the peer's, and go with it. A peer that is refused
+// Connections stay while their address is among the peer's, and go with it. A peer that is refused
 // at one address and not reached at the other is tried often.
 func TestAddressesChange(t *testing.T) {
 	conf := testConfig("n1", 1)

@@ -102,7 +102,7 @@ func (pc *peerConn) serve() error {
 		pulse.expect()
 	}
 	all.Wait()
-	pc.p.m.log.Debug("session ended", "peer", pc.p.node, "error", context.Cause(pc.ctx))
+	pc.p.m.log.Debug("peer connection ended", "peer", pc.p.node, "error", context.Cause(pc.ctx))
 	return errors.Join(context.Cause(pc.ctx), pc.closeClient())
 }
 

@@ -119,7 +119,7 @@ func TestWrongNodeAtAddress(t *testing.T) {
 					t.Errorf("failed with\n%s\nwant\n%s", s.LastError, c.want)
 				}
 				if s.Node == "n2" && (!s.Up || s.Connects != 1) {
-					t.Errorf("the link that is meant: up %v, connected %d times, want once", s.Up, s.Connects)
+					t.Errorf("the connection that is meant: up %v, connected %d times, want once", s.Up, s.Connects)
 				}
 			}
 		})
@@ -217,7 +217,7 @@ func TestStreamFull(t *testing.T) {
 	meet(a, b)
 	connected(t, a, b)
 	sent := 0
-	until(t, "the link is full", func() bool {
+	until(t, "the stream is full", func() bool {
 		for {
 			err := a.Send("n2", queueFrame(uint64(sent), 64<<10))
 			if errors.Is(err, ErrStreamFull) {
@@ -271,7 +271,7 @@ func TestNewEpoch(t *testing.T) {
 	connected(t, old, a)
 	again := start(t, testConfig("n2", 2)) // the old one still runs, as after a partition
 	again.SetPeer("n1", a.address)
-	until(t, "the old links are dropped", func() bool {
+	until(t, "the old connections are dropped", func() bool {
 		_, up := a.Connected("n2")
 		return !up && strings.Contains(fmt.Sprint(a.recorder.log()), "inbound n2/1 false")
 	})
@@ -313,7 +313,7 @@ func TestFrozenPeer(t *testing.T) {
 	a.SetPeer("n2", relay.address)
 	connected(t, a, b)
 	relay.freeze()
-	until(t, "the link is dropped", func() bool { _, up := a.Connected("n2"); return !up })
+	until(t, "the connection is dropped", func() bool { _, up := a.Connected("n2"); return !up })
 	until(t, "it is said why", func() bool { return strings.Contains(fmt.Sprint(a.recorder.log()), "down n2/1") })
 	relay.thaw()
 	connected(t, a, b)
@@ -334,7 +334,7 @@ func TestNothingLeft(t *testing.T) {
 	go func() {
 		failed <- group.AppendEntries("n3", "n3", &raft.AppendEntriesRequest{Term: 1}, &raft.AppendEntriesResponse{})
 	}()
-	until(t, "the call waits for its link", func() bool { return a.Stats().Peers[1].Parked == 1 })
+	until(t, "the call waits for its connection", func() bool { return a.Stats().Peers[1].Parked == 1 })
 	a.RemovePeer("n2")
 	a.stop(t)
 	if err := <-failed; err == nil {

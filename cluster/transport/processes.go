@@ -18,7 +18,7 @@ type processes struct {
 type held struct {
 	epoch id.Epoch
 	name  string // "" if it does not say
-	links int
+	uses  int
 }
 
 // hold takes a stream of a process, until release is called. While a process has streams it
@@ -36,12 +36,12 @@ func (p *processes) hold(peer Peer, name string) (release func(), err error) {
 	case h.name != name:
 		return nil, twiceErr(peer.Node)
 	}
-	h.links++
+	h.uses++
 	return sync.OnceFunc(func() {
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		h.links--
-		if h.links == 0 && p.held[peer.Node] == h {
+		h.uses--
+		if h.uses == 0 && p.held[peer.Node] == h {
 			delete(p.held, peer.Node)
 		}
 	}), nil

@@ -15,7 +15,7 @@ func TestSecondProcessOfANode(t *testing.T) {
 		later func(a, first, second *node) *Mux
 	}{
 		{
-			name:  "the first one has links both ways",
+			name:  "the first one has connections both ways",
 			first: func(t *testing.T, a, b *node) { meet(a, b); connected(t, a, b); connected(t, b, a) },
 			later: func(a, _, second *node) *Mux { second.SetPeer("n1", a.address); return second.Mux },
 		},
@@ -41,7 +41,7 @@ func TestSecondProcessOfANode(t *testing.T) {
 			for _, n := range []*node{a, b} {
 				for _, s := range n.Stats().Peers {
 					if n.Mux != refused && (!s.Up || s.Connects != 1) {
-						t.Errorf("link of the first one from %s: up %v, connected %d times, want once", n.config.Node, s.Up, s.Connects)
+						t.Errorf("connection of the first one from %s: up %v, connected %d times, want once", n.config.Node, s.Up, s.Connects)
 					}
 				}
 			}

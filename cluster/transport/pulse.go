@@ -226,17 +226,17 @@ func (p *pulse) hear(now time.Time, b *nodev1.Ping) bool {
 
 // unanswered reports for how long a heartbeat has been missing in either direction, 0 if none is. A node
 // that waits to be asked holds nothing against the peer before its own connection was up.
-func (p *pulse) unanswered(now, session time.Time) time.Duration {
+func (p *pulse) unanswered(now, began time.Time) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	heard := p.last
-	if heard.Before(session) {
-		heard = session
+	if heard.Before(began) {
+		heard = began
 	}
 	return p.missing(now, heard)
 }
 
-// missing is owed of a peer that was heard last at a time. It is called with the lock held.
+// missing is unanswered for a peer that was heard last at a time. p.mu is held.
 func (p *pulse) missing(now, heard time.Time) time.Duration {
 	var d time.Duration
 	if !p.since.IsZero() {

@@ -115,10 +115,10 @@ func TestHeartbeatsTellAtOnce(t *testing.T) {
 		until(t, "the one that asks is told", func() bool { return beats1.heard(Peer{Node: "n2", Epoch: 3}, news) })
 	}
 	if d, up := a.Silent("n2"); d != 0 || !up {
-		t.Errorf("the one that asks is owed %v, link is up: %v", d, up)
+		t.Errorf("the one that asks is owed %v, connection is up: %v", d, up)
 	}
 	if d, up := b.Silent("n1"); d != 0 || !up {
-		t.Errorf("the one that is asked is owed %v, link is up: %v", d, up)
+		t.Errorf("the one that is asked is owed %v, connection is up: %v", d, up)
 	}
 }
 
@@ -194,7 +194,7 @@ func TestHeartbeatsComeBack(t *testing.T) {
 		}
 	}
 	if d := p.unanswered(at(5000), at(4000)); d != 900*time.Millisecond {
-		t.Errorf("a session of 4000 ms is owed %v at 5000", d)
+		t.Errorf("a connection of 4000 ms is owed %v at 5000", d)
 	}
 }
 
@@ -212,7 +212,7 @@ func TestHeartbeatsOfFrozenPeer(t *testing.T) {
 	b.SetPeer("n1", relay1.address)
 	connected(t, a, b)
 	connected(t, b, a)
-	until(t, "the one that is asked is asked in this session", func() bool {
+	until(t, "the one that is asked is asked in this connection", func() bool {
 		pc, err := b.connection("n1")
 		p := b.pulse("n1")
 		p.mu.Lock()
@@ -222,7 +222,7 @@ func TestHeartbeatsOfFrozenPeer(t *testing.T) {
 	relay1.freeze()
 	relay2.freeze()
 	until(t, "both are told", func() bool { return beats1.lateFrom("n2") && beats2.lateFrom("n1") })
-	until(t, "both drop their links", func() bool {
+	until(t, "both drop their connections", func() bool {
 		_, up1 := a.Connected("n2")
 		_, up2 := b.Connected("n1")
 		return !up1 && !up2
@@ -253,13 +253,13 @@ func TestHeartbeatsThatNeverCome(t *testing.T) {
 	b.SetPeer("n1", a.address)
 	connected(t, b, a)
 	var pc *peerConn
-	until(t, "there is a session", func() (up bool) {
+	until(t, "there is a connection", func() (up bool) {
 		var err error
 		pc, err = b.connection("n1")
 		return err == nil
 	})
 	if !last.Before(pc.began) {
-		t.Fatal("the session began before the heartbeat")
+		t.Fatal("the connection began before the heartbeat")
 	}
 	select {
 	case <-pc.ctx.Done():
@@ -267,7 +267,7 @@ func TestHeartbeatsThatNeverCome(t *testing.T) {
 		t.Fatal("the silence is never noticed")
 	}
 	if err := context.Cause(pc.ctx); !strings.Contains(err.Error(), "did not answer within") {
-		t.Errorf("the session ended for another reason: %v", err)
+		t.Errorf("the connection ended for another reason: %v", err)
 	}
 }
 
@@ -286,7 +286,7 @@ func TestHeartbeatsOfPeerWithoutWay(t *testing.T) {
 	until(t, "a heartbeat is owed for too long", func() bool { return p.unanswered(time.Now(), pc.began) > conf2.PingTimeout })
 	p.overdue()
 	if err := pc.ctx.Err(); err != nil {
-		t.Errorf("the session ended: %v", context.Cause(pc.ctx))
+		t.Errorf("the connection ended: %v", context.Cause(pc.ctx))
 	}
 	// The connection of another process, which is gone, proves nothing either.
 	one, other := net.Pipe()
@@ -296,7 +296,7 @@ func TestHeartbeatsOfPeerWithoutWay(t *testing.T) {
 	p.mu.Unlock()
 	p.overdue()
 	if err := pc.ctx.Err(); err != nil {
-		t.Errorf("the session ended for the connection of an older process: %v", context.Cause(pc.ctx))
+		t.Errorf("the connection ended for the connection of an older process: %v", context.Cause(pc.ctx))
 	}
 }
 

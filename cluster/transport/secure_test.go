@@ -323,38 +323,20 @@ func TestTLSRotation(t *testing.T) {
 		m1.Store(&keyMaterial{issue(t, step.own, request("n1")), step.trust})
 		m2.Store(&keyMaterial{issue(t, step.own, request("n2")), step.trust})
 		if _, up := a.Connected("n2"); !up || connects() != uint64(i+1) {
-			t.Fatalf("step %d: up %v after %d connects: the link did not stay", i, up, connects())
+			t.Fatalf("step %d: up %v after %d connects: the connection did not stay", i, up, connects())
 		}
 		addresses := []string{newRelay(t, b.address).address, b.address}
 		a.SetPeer("n2", addresses[i%2]) // another address: a new connection
-		until(t, "the link came up again", func() bool { _, up := a.Connected("n2"); return up && connects() == uint64(i+2) })
+		until(t, "the connection came up again", func() bool { _, up := a.Connected("n2"); return up && connects() == uint64(i+2) })
 	}
 	if a.Stats().Peers[0].Failures != 0 && a.Stats().Refused+b.Stats().Refused != 0 {
 		t.Errorf("refused on the way: %+v", a.Stats())
 	}
 }
 
-// A node does not start with a certificate that no peer would take; all reasons are told.
-func TestCheckCertificate(t *testing.T) {
+// A node does not start with a certificate that no peer would take.
+func TestWrongCertificateAtStart(t *testing.T) {
 	ca := newAuthority(t, "ca")
-	r := request("n9")
-	r.Usages = nil
-	err := certificate.Check("te st", "n1", issue(t, ca, r), poolOf(t, ca))
-	for _, want := range []string{
-		`cluster name "te st" cannot stand in a certificate`, "is not for clientAuth", "is not for serverAuth", `is of cluster "test", this one is "te st"`,
-	} {
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("error lacks %q:\n%v", want, err)
-		}
-	}
-	if err := certificate.Check("test", "n1", tls.Certificate{}, nil); err == nil || !strings.Contains(err.Error(), "no authorities") {
-		t.Error(err)
-	}
-	for _, n := range []id.NodeID{"n1", "a b%c?d#é", "quorate-0.example"} {
-		if err := certificate.Check("test", n, issue(t, ca, request(n)), poolOf(t, ca)); err != nil {
-			t.Errorf("node %q: %v", n, err)
-		}
-	}
 	conf, s := secureConfig(t, "n1", ca)
 	s.Store(&keyMaterial{issue(t, ca, request("n2")), poolOf(t, ca)})
 	conf.Handler = &recorder{}

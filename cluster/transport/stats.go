@@ -42,7 +42,7 @@ type PeerStats struct {
 
 // InboundStats are the figures of the streams which a peer opened to this node.
 type InboundStats struct {
-	Links      int // streams that are open
+	Streams    int // streams that are open
 	FramesOut  uint64
 	FramesIn   uint64
 	BytesOut   uint64

@@ -94,7 +94,7 @@ func TestStoresInHandshakes(t *testing.T) {
 	gate2.close("s1")
 	b.Recheck()
 	for _, pair := range [][2]*node{{a, b}, {b, a}} {
-		until(t, "the links end in both directions", func() bool {
+		until(t, "the connections end in both directions", func() bool {
 			_, up := pair[0].Connected(pair[1].config.Node)
 			return !up
 		})

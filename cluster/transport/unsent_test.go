@@ -32,10 +32,10 @@ func TestUnsent(t *testing.T) {
 	}
 	a.accepted.drop(peer, fmt.Errorf("%w: for the test", ErrNotConnected))
 	const down = "inbound n2/1 false"
-	until(t, "the link is down", func() bool { return slices.Contains(a.recorder.log(), down) })
+	until(t, "the connection is down", func() bool { return slices.Contains(a.recorder.log(), down) })
 	told := a.recorder.log()
 	if err := a.Answer(Peer{Node: "n2", Epoch: 2}, notice(0), func() { t.Error("told of what was refused") }); !errors.Is(err, ErrNotConnected) {
-		t.Errorf("an answer to an epoch that has no link: %v", err)
+		t.Errorf("an answer to an epoch that has no connection: %v", err)
 	}
 	close(gate)
 
@@ -50,7 +50,7 @@ func TestUnsent(t *testing.T) {
 	from := frames - len(unsent)
 	for i, n := range unsent {
 		if n != from+i || from == 0 {
-			t.Fatalf("told before the link was down: %d frames, number %d of them is %d", len(unsent), i, n)
+			t.Fatalf("told before the connection was down: %d frames, number %d of them is %d", len(unsent), i, n)
 		}
 	}
 	if len(unsent) == 0 {
@@ -58,7 +58,7 @@ func TestUnsent(t *testing.T) {
 	}
 
 	const last = 1 << 20
-	until(t, "the next link takes a frame", func() bool { return a.Answer(peer, notice(last), nil) == nil })
+	until(t, "the next connection takes a frame", func() bool { return a.Answer(peer, notice(last), nil) == nil })
 	var got []uint64
 	until(t, "it comes", func() bool {
 		b.recorder.mu.Lock()

@@ -65,6 +65,6 @@ func TestOlderBuild(t *testing.T) {
 		t.Errorf("a call of the older build: %v", err)
 	}
 	if _, up := a.Connected("n2"); !up || a.Stats().Peers[0].Connects != 1 {
-		t.Errorf("the link between newer builds: up %v, %+v", up, a.Stats().Peers[0])
+		t.Errorf("the connection between newer builds: up %v, %+v", up, a.Stats().Peers[0])
 	}
 }

@@ -1,9 +1,9 @@
-// Command run tries AMQP 0-9-1 clients on this broker and on RabbitMQ:
+// Command run runs AMQP 0-9-1 clients against this broker and RabbitMQ:
 //
 //	go run ./run -clients amqp091-go,pika -brokers quorate,rabbitmq -only '^declare'
 //
-// It prints a line for each client and broker, what failed, and at last a count. What is
-// not installed is skipped, with the reason.
+// It prints a line for each client and broker, the failures, and a count at the end. It skips what
+// is not installed and prints the reason.
 package main
 
 import (
@@ -18,14 +18,14 @@ import (
 	"github.com/quorate/quorate/conformance"
 )
 
-// main ends with 2 if the run itself failed, and with 1 if a scenario did.
+// main exits with 2 if the run itself failed, and with 1 if a scenario failed.
 func main() {
 	o := conformance.Options{Out: os.Stdout}
-	clients := flag.String("clients", "", "which clients, with commas between them; empty: all")
-	brokers := flag.String("brokers", "", "quorate, rabbitmq; empty: both")
+	clients := flag.String("clients", "", "clients, separated by commas; empty: all")
+	brokers := flag.String("brokers", "", "brokers, separated by commas: quorate, rabbitmq; empty: both")
 	only := flag.String("only", "", "pattern of the scenarios to run; empty: all")
 	flag.BoolVar(&o.Verbose, "v", false, "print a JSON line for each scenario")
-	flag.StringVar(&o.Rewrite, "rewrite", "", "rewrite the scenarios' answers to what the clients get: `answers` for the answers of all, or differences")
+	flag.StringVar(&o.Rewrite, "rewrite", "", "write the answers that the clients get into the scenarios: `answers` for the common answers, or differences")
 	flag.Parse()
 	o.Clients, o.Brokers = names(*clients), names(*brokers)
 	var err error

@@ -5,18 +5,17 @@ import (
 	"fmt"
 )
 
-// architecture returns the Go name of the processor that the binary is for. It
-// refuses what cannot run in an empty image: no Linux binary, or one that needs a
-// dynamic linker.
+// architecture returns the Go name of the processor that the binary is for. It refuses a binary
+// that cannot run in an empty image: one that is not for Linux, or that needs a dynamic linker.
 func architecture(file string) (string, error) {
 	f, err := elf.Open(file)
 	if err != nil {
-		return "", fmt.Errorf("binary %s is no Linux (ELF) binary: %w", file, err)
+		return "", fmt.Errorf("binary %s is not a Linux (ELF) binary: %w", file, err)
 	}
 	defer f.Close() //nolint:errcheck // opened for reading, nothing is lost
 	for _, p := range f.Progs {
 		if p.Type == elf.PT_INTERP {
-			return "", fmt.Errorf("binary %s needs a dynamic linker, which the image has not: build it with CGO_ENABLED=0", file)
+			return "", fmt.Errorf("binary %s needs a dynamic linker, which the image lacks: build it with CGO_ENABLED=0", file)
 		}
 	}
 	switch f.Machine {

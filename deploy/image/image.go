@@ -27,10 +27,10 @@ const (
 	typeLayer    = "application/vnd.oci.image.layer.v1.tar+gzip"
 )
 
-// Config says what goes into the image.
+// Config describes the image.
 type Config struct {
-	Binary  string // path of the static binary of nodes
-	Ctl     string // path of that of quoratectl
+	Binary  string // path of the static binary quorate
+	Ctl     string // path of the static binary quoratectl
 	Name    string // repository and tag: "quorate/quorate:dev"
 	Version string // label; empty is left out
 }
@@ -64,7 +64,7 @@ func (c Config) FullName() string {
 	}
 }
 
-// descriptor points to a blob.
+// descriptor refers to a blob.
 type descriptor struct {
 	MediaType   string            `json:"mediaType"`
 	Digest      string            `json:"digest"`
@@ -80,14 +80,14 @@ type manifest struct {
 	Layers        []descriptor `json:"layers"`
 }
 
-// index is the entry of the layout.
+// index is the entry point of the layout.
 type index struct {
 	SchemaVersion int          `json:"schemaVersion"`
 	MediaType     string       `json:"mediaType"`
 	Manifests     []descriptor `json:"manifests"`
 }
 
-// imageConfig is how the image is run.
+// imageConfig is the configuration of the image.
 type imageConfig struct {
 	Created      time.Time `json:"created"`
 	Architecture string    `json:"architecture"`
@@ -170,8 +170,8 @@ func Write(w io.Writer, c Config) (string, error) {
 	})
 }
 
-// configOf returns the configuration of the image. It has no build time: equal binaries give equal
-// bytes and the same digest.
+// configOf returns the configuration of the image. It has no build time, so equal binaries give
+// equal bytes and the same digest.
 func configOf(c Config, arch, diffID string) imageConfig {
 	labels := map[string]string{
 		"org.opencontainers.image.title":    "quorate",
@@ -195,10 +195,10 @@ func configOf(c Config, arch, diffID string) imageConfig {
 	}
 }
 
-// file is an executable of the image: its name in the root directory, and where it is now.
+// file is an executable of the image: its name in the root directory, and its path on this machine.
 type file struct{ name, path string }
 
-// layer returns the file system with the binaries alone, as a tar and compressed.
+// layer returns a file system with only the binaries, as a tar and compressed.
 func layer(files ...file) (plain, packed []byte, err error) {
 	var t bytes.Buffer
 	tw := tar.NewWriter(&t)
@@ -229,7 +229,7 @@ type entry struct {
 	content []byte
 }
 
-// pack writes the files, and the directories that some readers ask for, as a tar.
+// pack writes the files as a tar, with the directories that some readers need.
 func pack(w io.Writer, entries []entry) error {
 	tw := tar.NewWriter(w)
 	for _, dir := range []string{"blobs/", "blobs/sha256/"} {
@@ -264,5 +264,5 @@ func digestOf(b []byte) string {
 	return "sha256:" + hex.EncodeToString(sum[:])
 }
 
-// blob returns the place of the content in the layout.
+// blob returns the path of the content in the layout.
 func blob(b []byte) string { return "blobs/sha256/" + strings.TrimPrefix(digestOf(b), "sha256:") }

@@ -93,7 +93,7 @@ func TestRefused(t *testing.T) {
 		{"no binary", []string{"-out", "x", "-ctl", "x", "-name", "a/b:c"}, "-binary is missing"},
 		{"no quoratectl", []string{"-out", "x", "-binary", "x", "-name", "a/b:c"}, "-ctl is missing"},
 		{"no tag", []string{"-out", "x", "-binary", "x", "-ctl", "x", "-name", "host:5000/node"}, `-name is "host:5000/node"`},
-		{"a script", []string{"-out", filepath.Join(t.TempDir(), "x"), "-binary", text, "-ctl", text, "-name", "a/b:c"}, "no Linux (ELF) binary"},
+		{"a script", []string{"-out", filepath.Join(t.TempDir(), "x"), "-binary", text, "-ctl", text, "-name", "a/b:c"}, "is not a Linux (ELF) binary"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if err := run(tt.args); err == nil || !strings.Contains(err.Error(), tt.want) {

@@ -12,7 +12,7 @@ import (
 	"os"
 )
 
-// main ends with 1 on any error.
+// main exits with 1 on any error.
 func main() {
 	if err := run(os.Args[1:]); err != nil {
 		fmt.Fprintf(os.Stderr, "image: %v\n", err)
@@ -20,8 +20,8 @@ func main() {
 	}
 }
 
-// run packs the image to the file of -out and prints the name and digest under which a registry
-// will have it.
+// run packs the image into the file of -out. It prints the name and digest that a registry will
+// give the image.
 func run(args []string) error {
 	var c Config
 	flags := flag.NewFlagSet("image", flag.ContinueOnError)

@@ -14,7 +14,7 @@ import (
 // file is a file of the release with the SHA-256 of its bytes.
 type file struct{ name, sum string }
 
-// filesOf returns the files of a directory by name, but not the sums.
+// filesOf returns the files of a directory by name, without the file of checksums.
 func filesOf(dir string) ([]file, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -34,7 +34,7 @@ func filesOf(dir string) ([]file, error) {
 	return out, nil
 }
 
-// sumOf returns the SHA-256 of a file in hexadecimal, reading it piece by piece.
+// sumOf returns the SHA-256 of a file in hexadecimal. It reads the file piece by piece.
 func sumOf(path string) (string, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -57,7 +57,7 @@ func sums(files []file) []byte {
 	return b.Bytes()
 }
 
-// binary is a program with what it says of its build.
+// binary is a program with its build information.
 type binary struct {
 	file
 	goVersion, path string
@@ -67,7 +67,7 @@ type binary struct {
 // setting is one setting of a build, as `go version -m` prints it.
 type setting struct{ key, value string }
 
-// readBinary reads what a program of Go says of its build; false: the file is none.
+// readBinary reads a Go program's build information; false: the file is not a Go program.
 func readBinary(path string, f file) (binary, bool, error) {
 	info, err := buildinfo.ReadFile(path)
 	if err != nil {
@@ -83,7 +83,7 @@ func readBinary(path string, f file) (binary, bool, error) {
 	return b, true, nil
 }
 
-// isText tells the files of a release that are no programs.
+// isText reports whether a file of the release is not a program.
 func isText(name string) bool {
 	switch filepath.Ext(name) {
 	case ".json", ".txt", ".md":

@@ -1,7 +1,7 @@
 // Command release describes binaries that were built for a release: SHA256SUMS for all files of a
-// directory, and provenance.intoto.json, an in-toto statement with a SLSA provenance that says of
-// which commit, with which Go and with which flags its binaries were built. Nothing in it is of the
-// time or the machine, so that whoever builds the commit again gets the same bytes. It is not signed.
+// directory, and provenance.intoto.json, an in-toto statement with a SLSA provenance. The
+// provenance has the commit, Go version and flags of the build. It depends on neither the time nor
+// the machine, so another build of the commit gives the same bytes. It is not signed.
 package main
 
 import (
@@ -12,19 +12,19 @@ import (
 	"strings"
 )
 
-// Names of the files that it writes.
+// Names of the files that the command writes.
 const (
 	sumsFile       = "SHA256SUMS"
 	provenanceFile = "provenance.intoto.json"
 )
 
-// main ends with 1 on any error.
+// main exits with 1 on any error.
 func main() {
 	dir := flag.String("dir", "", "directory with the files of the release")
-	version := flag.String("version", "", "version of the release; one that ends in -dirty has changes that are not committed")
-	commit := flag.String("commit", "", "commit that the binaries were built of")
-	flags := flag.String("flags", "", "flags of go build; the binaries do not tell those of the linker")
-	dirty := flag.Bool("dirty", false, "allow binaries of a tree with changes that are not committed, to try it out")
+	version := flag.String("version", "", "version of the release; the suffix -dirty means uncommitted changes")
+	commit := flag.String("commit", "", "commit that the binaries were built from")
+	flags := flag.String("flags", "", "flags of go build; the binaries do not record linker flags")
+	dirty := flag.Bool("dirty", false, "allow binaries from a tree with uncommitted changes, to try it out")
 	flag.Parse()
 	if err := release(*dir, source{*version, *commit, strings.TrimSpace(*flags)}, *dirty); err != nil {
 		fmt.Fprintln(os.Stderr, "release:", err)
@@ -32,7 +32,7 @@ func main() {
 	}
 }
 
-// source is what the binaries were built of.
+// source is the source that the binaries were built from.
 type source struct{ version, commit, flags string }
 
 func (s *source) modified() bool { return strings.HasSuffix(s.version, "-dirty") }
@@ -42,9 +42,9 @@ func (s *source) modified() bool { return strings.HasSuffix(s.version, "-dirty")
 func release(dir string, of source, dirty bool) error {
 	switch {
 	case dir == "" || of.version == "" || of.commit == "":
-		return fmt.Errorf("-dir is %q, -version %q and -commit %q: give all of them; the commit is git's", dir, of.version, of.commit)
+		return fmt.Errorf("-dir is %q, -version %q and -commit %q: set all of them, -commit to the git commit", dir, of.version, of.commit)
 	case of.modified() && !dirty:
-		return fmt.Errorf("version %s has changes that are not committed: commit them, or try it out with -dirty", of.version)
+		return fmt.Errorf("version %s has uncommitted changes: commit them, or try it out with -dirty", of.version)
 	}
 	files, err := filesOf(dir)
 	if err != nil {

@@ -24,7 +24,7 @@ func TestRelease(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for want, of := range map[string]source{"give all of them": {version: "1"}, "not committed": {version: "1+c-dirty", commit: "c"}} {
+	for want, of := range map[string]source{"set all of them": {version: "1"}, "uncommitted changes": {version: "1+c-dirty", commit: "c"}} {
 		if err := release(dir, of, false); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v: %v, want %s", of, err, want)
 		}
@@ -75,7 +75,7 @@ func TestStatement(t *testing.T) {
 		t.Errorf("%s", text)
 	}
 	if text, _ = statement([]binary{one, two}, &source{version: "1-dirty"}); !strings.Contains(string(text), `"modified": "true"`) {
-		t.Error("changes that are not committed are not told")
+		t.Error("uncommitted changes are not reported")
 	}
 	two.goVersion = "go1"
 	for _, bad := range [][]binary{nil, {one, two}} {

@@ -6,7 +6,7 @@ import (
 	"fmt"
 )
 
-// What the statement's types mean is on these pages.
+// These pages define the statement's types.
 const (
 	statementType = "https://in-toto.io/Statement/v1"
 	predicateType = "https://slsa.dev/provenance/v1"
@@ -29,7 +29,7 @@ type provenance struct {
 	BuildDefinition struct {
 		BuildType            string            `json:"buildType"`
 		ExternalParameters   map[string]string `json:"externalParameters"`
-		InternalParameters   map[string]any    `json:"internalParameters"` // of each binary, what it says itself
+		InternalParameters   map[string]any    `json:"internalParameters"` // the build information in each binary
 		ResolvedDependencies []resource        `json:"resolvedDependencies"`
 	} `json:"buildDefinition"`
 	RunDetails struct {
@@ -47,7 +47,7 @@ type inTotoStatement struct {
 	Predicate     provenance `json:"predicate"`
 }
 
-// statement describes binaries, which must be of one Go.
+// statement describes binaries, which must have one Go version.
 func statement(built []binary, of *source) ([]byte, error) {
 	if len(built) == 0 {
 		return nil, errors.New("there is no binary")
@@ -59,7 +59,7 @@ func statement(built []binary, of *source) ([]byte, error) {
 	for i := range built {
 		b := &built[i]
 		if b.goVersion != first.goVersion {
-			return nil, fmt.Errorf("%s was built by %s, %s by %s: build all of them anew", b.name, b.goVersion, first.name, first.goVersion)
+			return nil, fmt.Errorf("%s was built by %s, %s by %s: build all of them again", b.name, b.goVersion, first.name, first.goVersion)
 		}
 		settings := map[string]string{"path": b.path}
 		for _, x := range b.settings {

@@ -71,8 +71,7 @@ func Later(ctx context.Context, c *client.Client, say Say) error {
 	})
 }
 
-// delayed publishes messages and sees that each comes out of a queue once, and not before its
-// time.
+// delayed publishes messages and checks that each leaves a queue once, and not before its time.
 func delayed(ctx context.Context, c *client.Client, say Say, queue string, n int, next func(int) (client.Message, time.Duration)) error {
 	ms, due := make([]client.Message, n), make([]time.Time, n)
 	began := time.Now()

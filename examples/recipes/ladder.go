@@ -85,7 +85,7 @@ func buildLadder(ctx context.Context, c *client.Client, rungs []time.Duration) e
 	return nil
 }
 
-// tries tells how often a message was rejected by a worker.
+// tries returns how often a worker rejected a message.
 func tries(d *client.Delivery) (n int) {
 	for _, death := range d.Deaths {
 		if death.Reason == "rejected" {
@@ -95,7 +95,7 @@ func tries(d *client.Delivery) (n int) {
 	return n
 }
 
-// ladderWorker rejects poison for ever, and everything twice.
+// ladderWorker rejects poison messages always, and every other message twice.
 type ladderWorker struct {
 	rungs  []time.Duration
 	poison int
@@ -106,7 +106,8 @@ type ladderWorker struct {
 	rejected []time.Time
 }
 
-// handle rejects what has to climb the ladder, and checks how late each rung let a message go.
+// handle rejects messages that have to climb the ladder, and checks how late each rung released a
+// message.
 func (w *ladderWorker) handle(d *client.Delivery) error {
 	i, err := strconv.Atoi(string(d.Body))
 	if err != nil {

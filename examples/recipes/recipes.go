@@ -1,6 +1,6 @@
-// Package recipes has the recipes of docs/dead-lettering.md as programs: each makes its queues,
-// sends messages through them as real clients do, and checks that every message arrived once,
-// where and when it should. The guide shows parts of this very code, and a test compares.
+// Package recipes has the recipes of docs/dead-lettering.md as programs. Each declares its queues,
+// sends messages through them as real clients do, and checks that every message arrived once, at
+// the right place and time. The guide shows parts of this code, and a test compares them.
 //
 // Run them against a cluster of yours: go run ./examples/recipes/run.
 package recipes
@@ -17,17 +17,17 @@ import (
 	"github.com/quorate/quorate/client"
 )
 
-// Recipe is one of the guide's. Recipes may run at the same time, on one cluster; two runs of
-// the same recipe may not.
+// Recipe is one of the guide's recipes. Recipes may run at the same time on one cluster; two runs
+// of the same recipe may not.
 type Recipe struct {
 	Name  string // a word
 	Title string
-	// Run makes the queues, or finds them, empties them, and shows the recipe. An error tells
-	// which message is not where it should be.
+	// Run declares the queues, or finds and empties them, and runs the recipe. An error names the
+	// message that is in the wrong place.
 	Run func(ctx context.Context, c *client.Client, say Say) error
 }
 
-// Say takes a line that tells what has happened.
+// Say prints a line about the outcome.
 type Say func(format string, args ...any)
 
 // All returns the recipes in the order of the guide.
@@ -44,7 +44,7 @@ func All() []Recipe {
 	}
 }
 
-// declare makes queues and takes off what an earlier run may have left.
+// declare declares queues and removes messages that an earlier run may have left.
 func declare(ctx context.Context, c *client.Client, queues ...client.Queue) error {
 	for _, q := range queues {
 		if _, err := c.DeclareQueue(ctx, q); err != nil {
@@ -57,7 +57,7 @@ func declare(ctx context.Context, c *client.Client, queues ...client.Queue) erro
 	return nil
 }
 
-// publish publishes messages and waits until a majority has each.
+// publish publishes messages and waits until a majority of replicas has each of them.
 func publish(ctx context.Context, c *client.Client, messages ...client.Message) error {
 	p, err := c.Publisher(client.PublisherConfig{})
 	if err != nil {
@@ -80,7 +80,7 @@ func publish(ctx context.Context, c *client.Client, messages ...client.Message) 
 	return nil
 }
 
-// numbered returns messages for a queue whose bodies are 0 to n-1.
+// numbered returns messages for a queue with the bodies 0 to n-1.
 func numbered(queue string, n int) []client.Message {
 	ms := make([]client.Message, n)
 	for i := range ms {
@@ -89,33 +89,33 @@ func numbered(queue string, n int) []client.Message {
 	return ms
 }
 
-// ledger counts how often each of some numbered messages has come.
+// ledger counts how often each of the numbered messages arrived.
 type ledger struct {
 	mu    sync.Mutex
 	times []int
 	left  int
-	err   error // the first thing that must not be
+	err   error // the first violation
 }
 
 func newLedger(n int) *ledger { return &ledger{times: make([]int, n), left: n} }
 
-// take notes that a message has come and returns its number. That a message which was
-// delivered before comes again to the same consumers, who were cut off meanwhile, is no fault:
-// fresh is false then.
+// take records that a message arrived and returns its number. fresh is false for a redelivered
+// message that was delivered before; that is no fault, because the consumers may have been cut off
+// meanwhile.
 func (l *ledger) take(d *client.Delivery) (i int, fresh bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	i, err := strconv.Atoi(string(d.Body))
 	switch {
 	case err != nil || i < 0 || i >= len(l.times):
-		l.fail(fmt.Errorf("message %q is none of these", d.Body))
+		l.fail(fmt.Errorf("message %q is not one of the expected messages", d.Body))
 	case l.times[i] == 0:
 		l.times[i]++
 		l.left--
 		return i, true
 	case !d.Redelivered:
 		l.times[i]++
-		l.fail(fmt.Errorf("message %d has come %d times", i, l.times[i]))
+		l.fail(fmt.Errorf("message %d arrived %d times", i, l.times[i]))
 	}
 	return i, false
 }
@@ -127,7 +127,7 @@ func (l *ledger) fail(err error) {
 	}
 }
 
-// check notes an error, if it is one.
+// check records an error; nil changes nothing.
 func (l *ledger) check(err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -136,7 +136,7 @@ func (l *ledger) check(err error) {
 	}
 }
 
-// all reports whether every message has come.
+// all reports whether every message arrived.
 func (l *ledger) all() (bool, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -146,8 +146,8 @@ func (l *ledger) all() (bool, error) {
 	return true, l.err
 }
 
-// work consumes a queue until stop, which returns what went wrong. handle decides about each
-// message; what it leaves is acked.
+// work consumes a queue until the caller calls stop, which returns the first error. handle decides
+// about each message; work acks those that handle leaves open.
 func work(ctx context.Context, c *client.Client, queue string, handle func(*client.Delivery) error) (stop func() error, err error) {
 	working, cancel := context.WithCancel(ctx)
 	s, err := c.Consume(working, client.ConsumeConfig{Queue: queue, Prefetch: 100})
@@ -166,8 +166,8 @@ func work(ctx context.Context, c *client.Client, queue string, handle func(*clie
 	}, nil
 }
 
-// collect consumes a queue until n numbered messages have come out of it and nothing is left;
-// see looks at each.
+// collect consumes a queue until n numbered messages have arrived from it and it is empty; see
+// checks each message.
 func collect(ctx context.Context, c *client.Client, queue string, n int, see func(i int, d *client.Delivery) error) error {
 	l := newLedger(n)
 	stop, err := work(ctx, c, queue, func(d *client.Delivery) error {
@@ -179,7 +179,7 @@ func collect(ctx context.Context, c *client.Client, queue string, n int, see fun
 	if err != nil {
 		return err
 	}
-	err = eventually(ctx, "all messages have come out of "+queue, func() (bool, error) {
+	err = eventually(ctx, "all messages have left "+queue, func() (bool, error) {
 		if all, err := l.all(); !all || err != nil {
 			return false, err
 		}
@@ -188,7 +188,7 @@ func collect(ctx context.Context, c *client.Client, queue string, n int, see fun
 	return errors.Join(err, stop())
 }
 
-// empty reports whether queues hold nothing, not even for somebody.
+// empty reports whether queues have no messages, not even unacked ones.
 func empty(ctx context.Context, c *client.Client, queues ...string) (bool, error) {
 	for _, name := range queues {
 		q, err := c.GetQueue(ctx, client.QueueRef{Name: name})
@@ -204,13 +204,13 @@ func empty(ctx context.Context, c *client.Client, queues ...string) (bool, error
 
 // emptied waits until queues are empty.
 func emptied(ctx context.Context, c *client.Client, queues ...string) error {
-	return eventually(ctx, "nothing is left", func() (bool, error) { return empty(ctx, c, queues...) })
+	return eventually(ctx, "the queues are empty", func() (bool, error) { return empty(ctx, c, queues...) })
 }
 
-// pollEvery is how often a condition is looked at.
+// pollEvery is how often a condition is checked.
 const pollEvery = 10 * time.Millisecond
 
-// eventually waits until a condition holds, or an error comes of it.
+// eventually waits until a condition holds or fails with an error.
 func eventually(ctx context.Context, what string, holds func() (bool, error)) error {
 	tick := time.NewTicker(pollEvery)
 	defer tick.Stop()
@@ -227,21 +227,21 @@ func eventually(ctx context.Context, what string, holds func() (bool, error)) er
 	}
 }
 
-// rounding is what cutting times to whole milliseconds takes from a delay.
+// rounding is the most that a delay loses when times are cut to whole milliseconds.
 const rounding = 2 * time.Millisecond
 
-// lateness gathers how late messages are; one that is early is an error.
+// lateness collects how late messages arrive; an early message is an error.
 type lateness struct {
 	mu  sync.Mutex
 	all []time.Duration
 }
 
-// add notes how late a message came. One that came early, by more than rounding, is an error: a
-// delay may run over, never under.
+// add records how late a message arrived. A message that is early by more than rounding is an
+// error: a delay may be too long, never too short.
 func (l *lateness) add(message int, due time.Time) error {
 	late := time.Since(due)
 	if late < -rounding {
-		return fmt.Errorf("message %d came %v early", message, -late)
+		return fmt.Errorf("message %d arrived %v early", message, -late)
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -249,7 +249,7 @@ func (l *lateness) add(message int, due time.Time) error {
 	return nil
 }
 
-// String tells how late messages were.
+// String returns the quantiles of the lateness.
 func (l *lateness) String() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()

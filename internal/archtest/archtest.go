@@ -10,19 +10,19 @@ package archtest
 
 // Package is a row of the table.
 type Package struct {
-	// Path is relative to the module. A path that ends in "/..." stands for the
-	// package and all below it, which may import one another.
+	// Path is relative to the module. A path that ends in "/..." stands for the package and all below
+	// it; these may import one another.
 	Path string
 	// Imports are the project's packages that it may import; "any" is all of them.
 	Imports []string
 	// ThirdParty are names from Modules; "any" is every module of go.mod.
 	ThirdParty []string
-	// Pure packages only compute: PureStd is all they see of the standard library.
+	// Pure packages only compute: of the standard library they may import only PureStd.
 	Pure bool
 }
 
-// Table returns a row for every package, those that are still planned included.
-// A new package or a new arrow is a line here and in docs/architecture.md §2.
+// Table returns a row for every package, including planned ones. A new package or a new arrow needs
+// a line here and in docs/architecture.md §2.
 func Table() []Package {
 	return []Package{
 		{Path: "."},
@@ -186,8 +186,8 @@ func Table() []Package {
 	}
 }
 
-// Modules maps the names that the table and the document use to module paths; a
-// path matches its subpackages and later major versions too.
+// Modules maps the names in the table and the document to module paths; a path matches its
+// subpackages and later major versions too.
 func Modules() map[string]string {
 	return map[string]string{
 		"raft":        "github.com/hashicorp/raft",
@@ -207,8 +207,8 @@ func Modules() map[string]string {
 	}
 }
 
-// PureStd is what a pure package may import of the standard library: no files,
-// sockets, locks or chance. Of package time only types and constants may be used.
+// PureStd is what a pure package may import of the standard library: no files, sockets, locks or
+// randomness. Of package time it may use only types and constants.
 func PureStd() []string {
 	return []string{
 		"bytes", "cmp", "container/heap", "encoding/binary", "encoding/json", "errors", "fmt", "hash", "hash/crc32", "io", "iter",
@@ -216,8 +216,8 @@ func PureStd() []string {
 	}
 }
 
-// Clock is what a pure package may not use of package time: all that reads a clock
-// or waits. Time is a parameter there.
+// Clock is what a pure package may not use of package time: all that reads a clock or waits. Pure
+// packages take the time as a parameter.
 func Clock() []string {
 	return []string{
 		"Now", "Since", "Until", "Sleep", "After", "AfterFunc", "Tick", "NewTimer", "NewTicker", "Timer", "Ticker", "Local",

@@ -1,3 +1,3 @@
-// Package attack has tests alone: what who has not logged in does to real nodes, and what it costs
-// them, while a client that behaves well goes on.
+// Package attack has only tests: of what unauthenticated clients can do to real nodes, and of what
+// that costs the nodes, while a well-behaved client keeps working.
 package attack

@@ -22,7 +22,7 @@ import (
 )
 
 const (
-	// maxCommonNameBytes is X.509's limit of a common name.
+	// maxCommonNameBytes is X.509's limit for a common name.
 	maxCommonNameBytes = 64
 	serialBits         = 127
 
@@ -42,17 +42,17 @@ type Authority struct {
 	key  *ecdsa.PrivateKey
 }
 
-// Request says what a certificate is for.
+// Request describes a certificate.
 type Request struct {
-	CommonName          string // for people; cut at 64 bytes
+	CommonName          string // for people; cut to 64 bytes
 	URIs                []*url.URL
 	DNSNames            []string
 	IPs                 []net.IP
 	Usages              []x509.ExtKeyUsage
-	NotBefore, NotAfter time.Time // the authority's own end counts if it is earlier
+	NotBefore, NotAfter time.Time // the authority's own end applies if it is earlier
 }
 
-// New makes an authority with a new key.
+// New returns an authority with a new key.
 func New(name string, notBefore, notAfter time.Time) (*Authority, error) {
 	template, err := newTemplate(name, notBefore, notAfter)
 	if err != nil {
@@ -71,7 +71,7 @@ func New(name string, notBefore, notAfter time.Time) (*Authority, error) {
 	return Load(pair)
 }
 
-// Load returns the authority that New made.
+// Load returns an authority that New created earlier.
 func Load(pair Pair) (*Authority, error) {
 	both, err := tls.X509KeyPair(pair.Cert, pair.Key)
 	if err != nil {
@@ -79,10 +79,10 @@ func Load(pair Pair) (*Authority, error) {
 	}
 	key, ok := both.PrivateKey.(*ecdsa.PrivateKey)
 	if !ok {
-		return nil, fmt.Errorf("authority: the key is a %T: only ECDSA keys are used here", both.PrivateKey)
+		return nil, fmt.Errorf("authority: the key is a %T: use an ECDSA key", both.PrivateKey)
 	}
 	if !both.Leaf.IsCA {
-		return nil, fmt.Errorf("authority: the certificate %q is not one of an authority", both.Leaf.Subject.CommonName)
+		return nil, fmt.Errorf("authority: the certificate %q is not that of an authority", both.Leaf.Subject.CommonName)
 	}
 	return &Authority{pair: pair, cert: both.Leaf, key: key}, nil
 }
@@ -90,13 +90,13 @@ func Load(pair Pair) (*Authority, error) {
 // Pair returns the authority's own certificate and key.
 func (a *Authority) Pair() Pair { return a.pair }
 
-// NotAfter returns when the authority's certificate ends.
+// NotAfter returns when the authority's certificate expires.
 func (a *Authority) NotAfter() time.Time { return a.cert.NotAfter }
 
-// Issue makes a certificate with a new key.
+// Issue issues a certificate with a new key.
 func (a *Authority) Issue(r Request) (Pair, error) {
 	if !r.NotBefore.Before(a.cert.NotAfter) {
-		return Pair{}, fmt.Errorf("authority: %q ended at %s: make a new one", a.cert.Subject.CommonName, a.cert.NotAfter.Format(time.RFC3339))
+		return Pair{}, fmt.Errorf("authority: %q expired at %s: create a new one", a.cert.Subject.CommonName, a.cert.NotAfter.Format(time.RFC3339))
 	}
 	if r.NotAfter.After(a.cert.NotAfter) {
 		r.NotAfter = a.cert.NotAfter
@@ -114,8 +114,8 @@ func (a *Authority) Issue(r Request) (Pair, error) {
 	return sign(template, a.cert, key, a.key)
 }
 
-// newTemplate begins a certificate. Names longer than X.520 allows are cut: the common name is for
-// people only.
+// newTemplate returns the common parts of a certificate. It cuts names longer than X.520 allows:
+// the common name is for people only.
 func newTemplate(name string, notBefore, notAfter time.Time) (*x509.Certificate, error) {
 	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), serialBits))
 	if err != nil {
@@ -136,7 +136,7 @@ func newKey() (*ecdsa.PrivateKey, error) {
 	return key, nil
 }
 
-// sign issues the certificate of key and returns both as PEM, the key as PKCS #8.
+// sign issues the certificate for key and returns both as PEM, the key as PKCS #8.
 func sign(template, parent *x509.Certificate, key, signer *ecdsa.PrivateKey) (Pair, error) {
 	cert, errCert := x509.CreateCertificate(rand.Reader, template, parent, key.Public(), signer)
 	raw, errKey := x509.MarshalPKCS8PrivateKey(key)

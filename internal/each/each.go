@@ -1,4 +1,4 @@
-// Package each does something with all of many, some at the same time.
+// Package each calls a function for many items, for some of them at the same time.
 package each
 
 import (
@@ -6,7 +6,8 @@ import (
 	"sync"
 )
 
-// Of runs f for all, up to most at the same time, which is above 0, and joins the errors in the order of all.
+// Of calls f for all items, for at most the given number at the same time, which must be positive.
+// It joins the errors in the order of the items.
 func Of[T any](all []T, most int, f func(T) error) error {
 	var work sync.WaitGroup
 	slots := make(chan struct{}, most)

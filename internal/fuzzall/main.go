@@ -3,11 +3,11 @@
 //
 //	fuzzall -time 30s -tags hashicorpmetrics
 //
-// It goes on after one that fails and names these at the end. Exit status is 1 then.
+// It continues after a failure and names the failed targets at the end. The exit status is then 1.
 //
-// A target that ends in nothing but an exceeded deadline is run again: before Go 1.27 the
-// end of the time itself is now and then told as a failure (go.dev/issue/75804). What a
-// target finds is told with the input that it stored, and is never run again.
+// It runs a target again if an exceeded deadline is the only failure: before Go 1.27, go test
+// sometimes reports the end of the fuzz time as a failure (go.dev/issue/75804). A target that found
+// something is not run again; its output names the stored input.
 package main
 
 import (
@@ -25,17 +25,17 @@ import (
 	"time"
 )
 
-// maxRuns is how often a target may be run.
+// maxRuns bounds the runs of one target.
 const maxRuns = 3
 
-// main ends with 1 if a target failed. All targets run, even after one has failed.
+// main exits with 1 if a target failed. It runs all targets, even after a failure.
 func main() {
-	duration := flag.Duration("time", 30*time.Second, "how long each target runs")
+	duration := flag.Duration("time", 30*time.Second, "time for each target")
 	tags := flag.String("tags", "", "build tags")
 	flag.Parse()
 	targets, err := find(os.DirFS("."))
 	if err == nil && len(targets) == 0 {
-		err = errors.New("no fuzz target below this directory: run it where go.mod is")
+		err = errors.New("no fuzz target below this directory: run fuzzall where go.mod is")
 	}
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "fuzzall: %v\n", err)
@@ -56,7 +56,7 @@ func main() {
 	}
 }
 
-// say writes a line for who looks on.
+// say writes a progress line.
 func say(to io.Writer, format string, args ...any) { _, _ = fmt.Fprintf(to, format+"\n", args...) }
 
 // target is one fuzz target. dir begins with "./".
@@ -64,7 +64,7 @@ type target struct{ dir, name string }
 
 var declared = regexp.MustCompile(`(?m)^func (Fuzz\w+)\(`)
 
-// find returns the targets of all test files of a module, in order. Other modules below it are left out.
+// find returns the targets of all test files of a module, in order. It leaves out modules below it.
 func find(module fs.FS) (found []target, err error) {
 	err = fs.WalkDir(module, ".", func(at string, e fs.DirEntry, err error) error {
 		if err != nil {
@@ -101,13 +101,13 @@ func runAll(out io.Writer, targets []target, run func(io.Writer, target) error) 
 				failed = append(failed, t)
 				break
 			}
-			say(out, "the time was up, nothing was found (go.dev/issue/75804): once more")
+			say(out, "the time was up and nothing was found (go.dev/issue/75804): running it again")
 		}
 	}
 	return failed
 }
 
-// timeWasUp reports whether the only failure in the output of a target is an exceeded deadline.
+// timeWasUp reports whether an exceeded deadline is the only failure in the output of a target.
 func timeWasUp(output, name string) bool {
 	begin := regexp.MustCompile(`(?m)^--- FAIL: ` + name + ` \([\d.]+s\)\n`).FindStringIndex(output)
 	if begin == nil {

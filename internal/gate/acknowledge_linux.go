@@ -9,9 +9,9 @@ import (
 // tcpUserTimeout is TCP_USER_TIMEOUT of linux/tcp.h, which package syscall lacks.
 const tcpUserTimeout = 18
 
-// AcknowledgeWithin has the kernel end the connection when what was sent over it is not acknowledged within a time, which is
-// kept to milliseconds. Without, a client that vanished is found only when the kernel has sent everything again for
-// a quarter of an hour.
+// AcknowledgeWithin has the kernel end the connection when sent data stays unacknowledged for a
+// time, in whole milliseconds. Without it, a node finds a vanished client only when the kernel
+// gives up retransmission, after about a quarter of an hour.
 func (c *Conn) AcknowledgeWithin(d time.Duration) error {
 	if c == nil {
 		return nil

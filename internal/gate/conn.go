@@ -9,12 +9,13 @@ import (
 	"time"
 )
 
-// askedTime is for how long a connection may stay without a login that has asked for health, each
-// time that it does.
+// askedTime is how much longer a connection without a login may stay open after a health request.
+// Each request starts it again.
 const askedTime = time.Minute
 
-// Conn is a connection that was let in. Those of its methods that net.Conn does not have may be
-// called concurrently, and of nil, which is a connection that came through no gate.
+// Conn is a connection that the gate has accepted. The methods that it adds to net.Conn may be
+// called concurrently. They may also be called on nil, which stands for a connection that came
+// through no gate.
 type Conn struct {
 	*net.TCPConn
 	g       *Gate
@@ -22,15 +23,15 @@ type Conn struct {
 	known   atomic.Bool // it has logged in
 
 	// Guarded by the gate's mu.
-	inside   bool          // it is counted
-	crowd    *crowd        // nil: it is no unauthenticated client any more
-	place    *list.Element // among the silent ones; nil: its credentials are being looked at
-	checking int           // looks at its credentials that have not ended
-	holds    int           // that keep it although it does not log in
-	timer    *time.Timer   // nil: it may be an unauthenticated client for ever
+	inside   bool          // the gate counts it as open
+	crowd    *crowd        // nil: it is not an unauthenticated client any more
+	place    *list.Element // in the crowd's list of silent clients; nil while its credentials are being checked
+	checking int           // credential checks that have not ended
+	holds    int           // holds that keep it open although it does not log in
+	timer    *time.Timer   // nil: it may stay unauthenticated without a time limit
 }
 
-// From returns the gate's connection below others, as TLS's; nil if there is none.
+// From returns the gate's connection underneath other layers, such as TLS; nil if there is none.
 func From(c net.Conn) *Conn {
 	for {
 		switch x := c.(type) {
@@ -47,7 +48,7 @@ func From(c net.Conn) *Conn {
 // Known reports whether the connection has logged in.
 func (c *Conn) Known() bool { return c == nil || c.known.Load() }
 
-// Admit notes that the connection has logged in.
+// Admit records that the connection has logged in.
 func (c *Conn) Admit() {
 	if c.Known() {
 		return
@@ -62,8 +63,8 @@ func (c *Conn) Admit() {
 	c.g.stats.Admitted++
 }
 
-// Check notes that credentials of the connection are being looked at, until done is called: as long
-// it gives way to nobody.
+// Check records that a check of the connection's credentials is under way, until the caller calls
+// done. Until then, the gate does not close the connection to make room for another one.
 func (c *Conn) Check() (done func()) {
 	if c.Known() {
 		return func() {}
@@ -81,7 +82,7 @@ func (c *Conn) Check() (done func()) {
 	}
 }
 
-// hush takes the connection out of the silent ones. The caller holds the gate's mu.
+// hush takes the connection off the list of silent clients. The caller holds the gate's mu.
 func (c *Conn) hush() {
 	if c.place != nil {
 		c.crowd.silent.Remove(c.place)
@@ -89,8 +90,8 @@ func (c *Conn) hush() {
 	}
 }
 
-// Hold keeps a connection that has asked for health and does not log in: until release is called, and
-// for a minute from then on. It still gives way when too many others come.
+// Hold keeps a connection that asks for health and does not log in: until the caller calls release,
+// and for a minute after that. The gate may still close it to make room.
 func (c *Conn) Hold() (release func()) {
 	if c.Known() {
 		return func() {}
@@ -107,7 +108,7 @@ func (c *Conn) Hold() (release func()) {
 	}
 }
 
-// late closes a connection that has not logged in in time.
+// late closes a connection whose client has not logged in in time.
 func (c *Conn) late() {
 	g := c.g
 	g.mu.Lock()
@@ -124,7 +125,7 @@ func (c *Conn) late() {
 	g.stats.Late++
 	g.mu.Unlock()
 	_ = c.TCPConn.Close()
-	g.lines.tell("they did not log in in time", "client", c.RemoteAddr().String(), "limit", g.cfg.LoginTimeout)
+	g.lines.tell("the client did not log in in time", "client", c.RemoteAddr().String(), "limit", g.cfg.LoginTimeout)
 }
 
 // Close closes the connection.
@@ -138,7 +139,8 @@ func (c *Conn) Close() error {
 // connKey is the key of a connection in a context; its own type keeps it unique.
 type connKey struct{}
 
-// Context returns a context of what a connection's client asks, for Admit.
+// Context returns a context that carries the connection to the code that handles the client's
+// requests, which calls Admit on it.
 func Context(ctx context.Context, c net.Conn) context.Context {
 	return context.WithValue(ctx, connKey{}, From(c))
 }

@@ -7,8 +7,8 @@ import (
 	"net"
 )
 
-// descriptorLimit returns how many handles the process may have: systems without file descriptors
-// give as many as there is memory for.
+// descriptorLimit returns how many handles the process may have. On systems without file
+// descriptors, only memory bounds them.
 func descriptorLimit() int { return math.MaxInt }
 
 func descriptorOf(*net.TCPConn) int { return 0 }

@@ -18,7 +18,7 @@ func descriptorLimit() int {
 	return int(l.Cur)
 }
 
-// descriptorOf returns the number of a connection's file descriptor; 0 if it is closed.
+// descriptorOf returns the number of a connection's file descriptor; 0 if the connection is closed.
 func descriptorOf(c *net.TCPConn) (number int) {
 	raw, err := c.SyscallConn()
 	if err == nil {

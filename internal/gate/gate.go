@@ -1,12 +1,12 @@
-// Package gate bounds what clients cost that have not logged in: how many of their connections
-// there are, in all and from one address, for how long each may go without a login, and that they
-// leave the process the file descriptors that it needs for itself.
+// Package gate bounds the cost of clients that have not logged in. It limits their connections, in
+// all and from one address, and the time that each has for its login. It also keeps file
+// descriptors free that the process needs for itself.
 //
-// A Gate stands before the listeners that share its bounds. A listener's server tells it of each
-// connection who has logged in (Conn.Admit). The others are unauthenticated clients: when there are too many, the one that has
-// been silent for the longest time gives way, of the address that has the most. Whose
-// credentials are being looked at gives way to nobody, so that many who come at once get in one after the
-// other.
+// A Gate stands before the listeners that share its bounds. A server calls Conn.Admit when a client
+// has logged in. All other connections are unauthenticated clients. When there are too many, the
+// Gate takes the address that has the most, and closes its connection that has been silent for the
+// longest time. It never closes a connection whose credentials are being checked, so that many
+// clients that connect at once log in one after the other.
 package gate
 
 import (
@@ -34,21 +34,21 @@ const (
 
 // Config describes a Gate. Zero values are the defaults.
 type Config struct {
-	Name   string       // what the log calls it
+	Name   string       // name in the log
 	Logger *slog.Logger // nil: nothing is logged
-	// MaxConnections bounds the connections, those that have not logged in included; 0: 10,000.
+	// MaxConnections bounds all connections, also those that have not logged in; 0: 10,000.
 	MaxConnections int
-	// MaxUnauthenticated bounds those of them that have not logged in; 0: 2,000. Of a process that has few
-	// file descriptors they are fewer.
+	// MaxUnauthenticated bounds the connections that have not logged in; 0: 2,000. A process with few
+	// file descriptors accepts fewer.
 	MaxUnauthenticated int
-	// MaxPerAddress bounds those of one address, of IPv4 or a /64 of IPv6; 0: a quarter of
-	// MaxUnauthenticated.
+	// MaxPerAddress bounds the unauthenticated connections of one address, which is an IPv4 address or
+	// an IPv6 /64; 0: a quarter of MaxUnauthenticated.
 	MaxPerAddress int
-	// LoginTimeout is how long a connection may be without a login before it is closed; 0: 10 s,
-	// negative: for ever.
+	// LoginTimeout is how long a connection may stay open without a login; 0: 10 s, negative: without
+	// limit.
 	LoginTimeout time.Duration
-	// Own is set for what the node itself needs, as links to other nodes and probes: such
-	// connections may use file descriptors that those of clients leave free.
+	// Own marks connections that the node itself needs, such as links to other nodes and probes. They
+	// may use file descriptors that client connections leave free.
 	Own bool
 }
 
@@ -89,17 +89,17 @@ type Gate struct {
 // crowd are the unauthenticated clients of one address.
 type crowd struct {
 	count  int
-	silent list.List // of *Conn: whose credentials nobody looks at, the one that came first in front
+	silent list.List // of *Conn: clients whose credentials are not being checked, the oldest in front
 }
 
-// Stats are counts since the start of the process, and what there is at the moment.
+// Stats are counts since the start of the process, and current figures.
 type Stats struct {
-	// Admitted have logged in.
+	// Admitted connections have logged in.
 	Admitted uint64
-	// CrowdedOut had not logged in when too many others came; Refused came when there was no
-	// room, and Scarce of them because file descriptors were short; Late did not log in in time.
+	// CrowdedOut connections had not logged in and were closed to make room. Refused ones found no
+	// room; Scarce ones, a part of them, found no file descriptor. Late ones did not log in in time.
 	CrowdedOut, Refused, Scarce, Late uint64
-	// Connections and Unauthenticated clients are open now; Unauthenticated clients have not logged in.
+	// Connections are open now. Unauthenticated ones of them have not logged in.
 	Connections, Unauthenticated int
 }
 
@@ -124,11 +124,12 @@ func (g *Gate) Stats() Stats {
 	return s
 }
 
-// LoginTimeout returns how long a connection may be without a login; not positive: for ever.
+// LoginTimeout returns how long a connection may stay open without a login; not positive: without
+// limit.
 func (g *Gate) LoginTimeout() time.Duration { return g.cfg.LoginTimeout }
 
-// Enter lets a connection in that was accepted, and returns it as a *Conn; nil if there is no room, and it
-// is closed. One of another network than TCP passes as it is.
+// Enter admits an accepted connection and returns it as a *Conn. If there is no room, it closes the
+// connection and returns nil. A connection of another network than TCP is returned unchanged.
 func (g *Gate) Enter(nc net.Conn) net.Conn {
 	tcp, ok := nc.(*net.TCPConn)
 	if !ok {
@@ -140,7 +141,7 @@ func (g *Gate) Enter(nc net.Conn) net.Conn {
 	return nil
 }
 
-// enter lets a connection in, as an unauthenticated client; nil if there is no room.
+// enter admits a connection as an unauthenticated client; nil if there is no room.
 func (g *Gate) enter(tcp *net.TCPConn) *Conn {
 	c := &Conn{TCPConn: tcp, g: g, address: addressOf(tcp.RemoteAddr())}
 	number := descriptorOf(tcp)
@@ -155,22 +156,23 @@ func (g *Gate) enter(tcp *net.TCPConn) *Conn {
 	}
 	g.mu.Unlock()
 	for _, v := range victims {
-		_ = v.TCPConn.Close() // its server learns of it, and closes it as well
+		_ = v.TCPConn.Close() // its server gets an error, and closes it as well
 	}
 	if len(victims) > 0 {
-		g.lines.tell("some have not logged in, and give way to others", "client", tcp.RemoteAddr().String())
+		g.lines.tell("clients without a login were closed to make room", "client", tcp.RemoteAddr().String())
 	}
 	if !ok {
 		_ = tcp.Close()
-		g.lines.tell("there is no room for one more", "client", tcp.RemoteAddr().String(),
+		g.lines.tell("there is no room for another connection", "client", tcp.RemoteAddr().String(),
 			"limit", min(g.cfg.MaxConnections, ceiling), "descriptor", number)
 		return nil
 	}
 	return c
 }
 
-// makeRoom takes unauthenticated clients out until one more connection has room, beside at most so many; false: it has none.
-// A connection without leave to keep its file descriptor has none in any case. The caller holds mu, and closes the victims.
+// makeRoom removes unauthenticated clients until there is room for another connection, and at most
+// so many are left. It returns false if there is no room; without leave to keep its file descriptor
+// there is none in any case. The caller holds mu, and closes the victims.
 func (g *Gate) makeRoom(from netip.Prefix, most int, leave bool) (victims []*Conn, ok bool) {
 	drop := func(of *crowd) bool {
 		v := g.oldest(of)
@@ -192,15 +194,16 @@ func (g *Gate) makeRoom(from netip.Prefix, most int, leave bool) (victims []*Con
 			return victims, false
 		}
 	}
-	if !leave { // all below are in use
+	if !leave { // all lower descriptors are in use
 		g.stats.Scarce++
-		drop(g.busiest()) // for the next one that comes
+		drop(g.busiest()) // makes room for the next connection
 		return victims, false
 	}
 	return victims, true
 }
 
-// oldest returns the unauthenticated client of some that has been silent for the longest time.
+// oldest returns the crowd's unauthenticated client that has been silent for the longest time; nil
+// if there is none.
 func (g *Gate) oldest(of *crowd) *Conn {
 	if of == nil || of.silent.Len() == 0 {
 		return nil
@@ -209,7 +212,7 @@ func (g *Gate) oldest(of *crowd) *Conn {
 	return c
 }
 
-// busiest returns the unauthenticated clients of the address that has the most silent ones.
+// busiest returns the crowd of the address that has the most silent clients.
 func (g *Gate) busiest() (most *crowd) {
 	for _, c := range g.from {
 		if most == nil || c.silent.Len() > most.silent.Len() {
@@ -219,7 +222,7 @@ func (g *Gate) busiest() (most *crowd) {
 	return most
 }
 
-// add takes a connection in as an unauthenticated client. The caller holds mu.
+// add counts a connection as an unauthenticated client. The caller holds mu.
 func (g *Gate) add(c *Conn) {
 	g.open++
 	g.unauthenticated++
@@ -236,7 +239,7 @@ func (g *Gate) add(c *Conn) {
 	}
 }
 
-// known takes a connection out of the unauthenticated clients. The caller holds mu.
+// known stops counting a connection as an unauthenticated client. The caller holds mu.
 func (g *Gate) known(c *Conn) {
 	of := c.crowd
 	if of == nil {
@@ -262,10 +265,10 @@ func (g *Gate) remove(c *Conn) {
 	}
 }
 
-// addressBits6 of an IPv6 address are one customer's.
+// addressBits6 is the IPv6 prefix length that one customer usually gets.
 const addressBits6 = 64
 
-// addressOf is what connections have their bound in common.
+// addressOf returns the prefix whose connections share one bound.
 func addressOf(a net.Addr) netip.Prefix {
 	tcp, ok := a.(*net.TCPAddr)
 	if !ok {

@@ -11,11 +11,12 @@ import (
 	"github.com/quorate/quorate/internal/lograte"
 )
 
-// acceptRetry is how long Accept waits when the process can take no connection.
+// acceptRetry is how long Accept waits when the process cannot take a connection.
 const acceptRetry = 50 * time.Millisecond
 
-// Listen returns a listener whose connections the gate has let in, each a *Conn. Its Accept waits while
-// the process has no file descriptor for one more. Connections of other networks than TCP pass as they are.
+// Listen returns a listener whose connections the gate has accepted, each as a *Conn. Its Accept
+// waits while the process has no free file descriptor. Connections of other networks than TCP are
+// returned unchanged.
 func (g *Gate) Listen(l net.Listener) net.Listener {
 	return &listener{Listener: l, g: g, closed: make(chan struct{})}
 }
@@ -36,7 +37,7 @@ func (l *listener) Accept() (net.Conn, error) {
 			if !passes(err) {
 				return nil, err
 			}
-			l.g.lines.tell("none can be accepted", "error", err)
+			l.g.lines.tell("the system accepts no connection", "error", err)
 			l.g.relieve()
 			l.rest()
 			continue
@@ -47,13 +48,13 @@ func (l *listener) Accept() (net.Conn, error) {
 	}
 }
 
-// passes reports whether Accept may go better after a while.
+// passes reports whether the error is temporary, so that a later Accept may succeed.
 func passes(err error) bool {
 	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) || errors.Is(err, syscall.ENOBUFS) || errors.Is(err, syscall.ENOMEM) ||
 		errors.Is(err, syscall.ECONNABORTED)
 }
 
-// relieve closes the unauthenticated client that is silent for the longest time.
+// relieve closes the unauthenticated client that has been silent for the longest time.
 func (g *Gate) relieve() {
 	g.mu.Lock()
 	g.stats.Scarce++
@@ -68,7 +69,7 @@ func (g *Gate) relieve() {
 	}
 }
 
-// rest waits for file descriptors to come free, or for Close.
+// rest waits for a time in which file descriptors may become free, or until Close.
 func (l *listener) rest() {
 	t := time.NewTimer(acceptRetry)
 	defer t.Stop()
@@ -84,22 +85,23 @@ func (l *listener) Close() error {
 	return l.Listener.Close()
 }
 
-// Bounds of telling in the log why connections are turned away: unauthenticated clients must not fill a disk by it.
+// Bounds of log lines about refused connections: unauthenticated clients must not fill a disk with
+// them.
 const (
-	// TurnedAwayLines is how many lines there are at once for each reason, and TurnedAwayEvery after what
-	// time there is one more. It says how many were left out.
+	// TurnedAwayLines is how many lines are written at once for each reason; TurnedAwayEvery is the
+	// time until the next one. That line has the number of those left out.
 	TurnedAwayLines = 1
 	TurnedAwayEvery = 5 * time.Second
 )
 
-// lines are what is logged of unauthenticated clients. mu guards the map.
+// lines bounds the log lines that unauthenticated clients cause. mu guards the map.
 type lines struct {
 	log *slog.Logger
 	mu  sync.Mutex
 	of  map[string]*lograte.Lines // by reason
 }
 
-// tell logs why connections are turned away, as far as there is a line.
+// tell logs why the gate closes connections, within the bounds.
 func (l *lines) tell(why string, attrs ...any) {
 	l.mu.Lock()
 	of := l.of[why]
@@ -109,6 +111,6 @@ func (l *lines) tell(why string, attrs ...any) {
 	}
 	l.mu.Unlock()
 	if left, ok := of.Take(time.Now()); ok {
-		l.log.Warn("connections are turned away", append(attrs, "why", why, "left_out", left)...)
+		l.log.Warn("connections are refused or closed", append(attrs, "why", why, "left_out", left)...)
 	}
 }

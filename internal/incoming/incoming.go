@@ -1,5 +1,5 @@
-// Package incoming bounds the bytes of messages that a node is receiving, by whatever protocol they come: for all of them there is one
-// budget, of which each protocol gives to its connections by rules of its own.
+// Package incoming bounds the bytes of messages that a node is receiving. All protocols share one
+// budget; each protocol divides its part among its connections by its own rules.
 package incoming
 
 import (
@@ -7,11 +7,12 @@ import (
 	"sync/atomic"
 )
 
-// DefaultBytes is the budget of a node without a limit of memory.
+// DefaultBytes is the budget of a node without a memory limit.
 const DefaultBytes = 256 << 20
 
-// Budget is how many bytes of messages that are not whole a node may hold. All methods may be called concurrently, also
-// under locks of the callers; Tell and Limit are not, for they call those who wait.
+// Budget bounds the bytes of incomplete messages that a node holds. All methods may be called
+// concurrently. All but Tell and Limit may be called under the caller's locks; these two call the
+// functions given to WhenFreed.
 type Budget struct {
 	limit, used, waiting atomic.Int64
 
@@ -26,7 +27,7 @@ func New(limit int64) *Budget {
 	return b
 }
 
-// Limit changes the budget, and tells who may wait; 0: 256 MiB. What is held stays.
+// Limit changes the budget, and calls Tell; 0: 256 MiB. It takes nothing back.
 func (b *Budget) Limit(limit int64) {
 	if limit == 0 {
 		limit = DefaultBytes
@@ -38,7 +39,7 @@ func (b *Budget) Limit(limit int64) {
 // Bytes returns the budget.
 func (b *Budget) Bytes() int64 { return b.limit.Load() }
 
-// Take takes n bytes, if there are as many.
+// Take takes n bytes if the budget has room for them.
 func (b *Budget) Take(n int64) bool {
 	for {
 		used := b.used.Load()
@@ -51,33 +52,33 @@ func (b *Budget) Take(n int64) bool {
 	}
 }
 
-// Add takes n bytes, whether there are as many or not.
+// Add takes n bytes even if they exceed the budget.
 func (b *Budget) Add(n int64) { b.used.Add(n) }
 
-// GiveBack gives n bytes back. Who has done so calls Tell.
+// GiveBack gives n bytes back. The caller calls Tell afterwards.
 func (b *Budget) GiveBack(n int64) { b.used.Add(-n) }
 
-// Used returns the bytes that are taken.
+// Used returns how many bytes are taken.
 func (b *Budget) Used() int64 { return b.used.Load() }
 
-// Wait notes that n more wait for room; a negative number, that fewer do.
+// Wait records that n more connections wait for room; a negative n, that fewer do.
 func (b *Budget) Wait(n int64) { b.waiting.Add(n) }
 
-// Waiting returns how many wait for room.
+// Waiting returns how many connections wait for room.
 func (b *Budget) Waiting() int64 { return b.waiting.Load() }
 
-// Scarce reports whether somebody waits for room.
+// Scarce reports whether a connection waits for room.
 func (b *Budget) Scarce() bool { return b.waiting.Load() > 0 }
 
-// WhenFreed has f called after bytes were given back, by whoever did so; f looks whether somebody who waits has room. It
-// is called while the parts of a node are made.
+// WhenFreed registers f, which Tell calls after bytes were given back; f checks whether one of its
+// connections now has room. Call it only while the node is constructed.
 func (b *Budget) WhenFreed(f func()) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.freed = append(b.freed, f)
 }
 
-// Tell calls whoever may wait. The caller holds no lock that they take.
+// Tell calls the registered functions. The caller holds no lock that they take.
 func (b *Budget) Tell() {
 	b.mu.Lock()
 	all := b.freed

@@ -1,5 +1,6 @@
-// Package issuer is a small issuer of OAuth 2 tokens on loopback, for tests: real keys, real
-// HTTP or HTTPS, discovery, and what a real one does to its clients: new keys, silence, rubbish.
+// Package issuer is a small issuer of OAuth 2 tokens on loopback, for tests. It has real keys, real
+// HTTP or HTTPS, and discovery. It can also rotate keys, go silent or answer rubbish, as a real
+// issuer may.
 package issuer
 
 import (
@@ -26,7 +27,7 @@ import (
 
 const (
 	rsaBits = 2048
-	// lifetime is that of a token that says nothing else.
+	// lifetime is that of a token without an expiry of its own.
 	lifetime = time.Hour
 )
 
@@ -38,17 +39,17 @@ type Issuer struct {
 	mu      sync.Mutex
 	private map[string]crypto.Signer // by kid
 	public  []map[string]string
-	broken  http.HandlerFunc // answers instead; nil: all is well
-	asked   int              // how often for the keys
+	broken  http.HandlerFunc // answers requests instead; nil: the issuer answers them itself
+	asked   int              // number of requests for the keys
 }
 
-// Start starts an issuer on HTTP, without keys, until the test's end.
+// Start starts an issuer on HTTP, without keys. It stops at the test's end.
 func Start(t testing.TB) *Issuer { return start(t, (*httptest.Server).Start) }
 
 // StartTLS is Start on HTTPS; Server().Certificate() is its own authority.
 func StartTLS(t testing.TB) *Issuer { return start(t, (*httptest.Server).StartTLS) }
 
-// start starts the server; begin chooses TLS or not. It ends with the test.
+// start starts the server; begin chooses TLS or not. The server stops at the test's end.
 func start(t testing.TB, begin func(*httptest.Server)) *Issuer {
 	i := &Issuer{t: t, private: map[string]crypto.Signer{}}
 	i.server = httptest.NewUnstartedServer(http.HandlerFunc(i.serve))
@@ -58,36 +59,36 @@ func start(t testing.TB, begin func(*httptest.Server)) *Issuer {
 	return i
 }
 
-// URL is the issuer's name.
+// URL returns the issuer's name.
 func (i *Issuer) URL() string { return i.server.URL }
 
-// KeysURL is where its keys are.
+// KeysURL returns the URL of its keys.
 func (i *Issuer) KeysURL() string { return i.server.URL + "/keys" }
 
-// Server is the web server.
+// Server returns the web server.
 func (i *Issuer) Server() *httptest.Server { return i.server }
 
-// Asked tells how often the keys were asked for.
+// Asked returns how often clients requested the keys.
 func (i *Issuer) Asked() int {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	return i.asked
 }
 
-// Break has all requests answered by h, until Break(nil).
+// Break makes h answer all requests, until Break(nil).
 func (i *Issuer) Break(h http.HandlerFunc) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.broken = h
 }
 
-// Down answers that the issuer cannot now.
+// Down is a handler for Break: it answers that the issuer is unavailable.
 func Down(w http.ResponseWriter, _ *http.Request) {
 	http.Error(w, "down", http.StatusServiceUnavailable)
 }
 
-// serve answers discovery and keys as an OpenID provider does, or however the test has set. It
-// counts the requests for keys.
+// serve answers discovery and keys as an OpenID provider does, or as the test has set with Break.
+// It counts the requests for keys.
 func (i *Issuer) serve(w http.ResponseWriter, r *http.Request) {
 	i.mu.Lock()
 	broken, public := i.broken, i.public
@@ -108,11 +109,11 @@ func (i *Issuer) serve(w http.ResponseWriter, r *http.Request) {
 		http.NotFound(w, r)
 		return
 	}
-	_ = json.NewEncoder(w).Encode(answer) // a client that is gone has no need of it
+	_ = json.NewEncoder(w).Encode(answer) // the client may be gone
 }
 
-// Rotate makes a key for an algorithm, which is published from now on beside those that there are,
-// or without them.
+// Rotate creates a key for an algorithm and publishes it, beside the earlier keys or instead of
+// them.
 func (i *Issuer) Rotate(kid, algorithm string, alone bool) {
 	i.t.Helper()
 	signer, described := i.generate(algorithm)
@@ -126,7 +127,7 @@ func (i *Issuer) Rotate(kid, algorithm string, alone bool) {
 	i.public = append(i.public[:len(i.public):len(i.public)], described)
 }
 
-// generate makes a key pair for the algorithm, and the members of its JWK (RFC 7518 §6).
+// generate creates a key pair for the algorithm, and the members of its JWK (RFC 7518 §6).
 func (i *Issuer) generate(algorithm string) (crypto.Signer, map[string]string) {
 	i.t.Helper()
 	encode := base64.RawURLEncoding.EncodeToString
@@ -163,14 +164,15 @@ func (i *Issuer) must(err error) {
 	}
 }
 
-// Public returns a key that was made.
+// Public returns the public key with this id.
 func (i *Issuer) Public(kid string) crypto.PublicKey {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	return i.private[kid].Public()
 }
 
-// Claims are those of a token for a user and an audience that is good for an hour, and more; nil takes one away.
+// Claims returns the claims of a token for a user and an audience that is valid for an hour, with
+// additions; a nil value removes a claim.
 func (i *Issuer) Claims(user, audience string, more map[string]any) jwt.MapClaims {
 	now := time.Now()
 	claims := jwt.MapClaims{
@@ -181,7 +183,7 @@ func (i *Issuer) Claims(user, audience string, more map[string]any) jwt.MapClaim
 	return claims
 }
 
-// Sign signs claims with a key that was made, published or not.
+// Sign signs claims with one of the issuer's keys, published or not.
 func (i *Issuer) Sign(kid, algorithm string, claims jwt.MapClaims) string {
 	i.t.Helper()
 	i.mu.Lock()
@@ -193,7 +195,7 @@ func (i *Issuer) Sign(kid, algorithm string, claims jwt.MapClaims) string {
 	return i.SignAs(map[string]any{"kid": kid}, algorithm, key, claims)
 }
 
-// SignAs signs claims with any key, and any header besides alg.
+// SignAs signs claims with any key, and with any header besides alg.
 func (i *Issuer) SignAs(header map[string]any, algorithm string, key any, claims jwt.MapClaims) string {
 	i.t.Helper()
 	t := jwt.NewWithClaims(jwt.GetSigningMethod(algorithm), claims)
@@ -203,7 +205,7 @@ func (i *Issuer) SignAs(header map[string]any, algorithm string, key any, claims
 	return text
 }
 
-// Unreachable is a URL of loopback where nobody listens.
+// Unreachable returns a URL on loopback where nothing listens.
 func Unreachable(t testing.TB) string {
 	t.Helper()
 	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")

@@ -1,5 +1,5 @@
-// Package lograte bounds lines of a log that unauthenticated clients cause: who knocks at a port without end
-// must not fill a disk.
+// Package lograte bounds the log lines that unauthenticated clients cause: a client that connects
+// again and again must not fill a disk.
 package lograte
 
 import (
@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Lines is how many lines may be written: Burst at once, then one each Every. Take may be called
-// concurrently; the fields must not change by then.
+// Lines bounds a log: Burst lines at once, then one for each Every. Take may be called
+// concurrently; the fields must not change after the first call.
 type Lines struct {
 	Burst int
 	Every time.Duration
@@ -19,7 +19,7 @@ type Lines struct {
 	skipped uint64    // since the last line
 }
 
-// Take reports whether there is a line at this moment, and how many there were none for since the
+// Take reports whether the caller may write a line now, and how many lines were left out since the
 // last one.
 func (l *Lines) Take(now time.Time) (skipped uint64, ok bool) {
 	l.mu.Lock()

@@ -1,7 +1,6 @@
-// Package loopback hands out addresses of this machine to processes that are started,
-// killed and started again at the same address. No two processes that ask this package get
-// the same one, so that tests that run side by side do not take each other's ports while a
-// node is down.
+// Package loopback hands out addresses of this machine to processes that are started, killed and
+// restarted at the same address. No two processes that use this package get the same address. Tests
+// that run side by side therefore do not take each other's ports while a node is down.
 package loopback
 
 import (
@@ -14,9 +13,9 @@ import (
 	"sync"
 )
 
-// Ports below those that the kernel gives to outgoing connections, which could take the
-// port of a process that is down. They are claimed by the block: whoever listens at a
-// block's first port owns the others, and the kernel ends the claim with the process.
+// Ports below those that the kernel gives to outgoing connections, which could take the port of a
+// process that is down. A process claims a block of ports when it listens at the block's first
+// port. The kernel ends the claim with the process.
 const (
 	host          = "127.0.0.1"
 	lowest        = 10000
@@ -25,20 +24,20 @@ const (
 	firstHandedIn = 1 // place in a block of the first port that is handed out
 )
 
-// ErrNone is for a process that can get no port: others have them all.
+// ErrNone means that other processes have claimed all ports.
 var ErrNone = errors.New("loopback: no port is left: end other processes that run nodes for tests")
 
-// claim is the block of this process. Ports are handed out in turn, so that one which was
-// given up is not soon given to another.
+// claim is the block of this process. It hands ports out in turn, so that a port that was given up
+// is not reused soon.
 var claim struct { //nolint:gochecknoglobals // the claim is the whole process's
 	sync.Mutex
-	listener net.Listener // at the block's first port; nil: there is no block yet
+	listener net.Listener // at the block's first port; nil: no block is claimed yet
 	first    int
 	next     int
 }
 
-// Address returns a host:port that is free for TCP and UDP and that no other process gets
-// from this package while this one runs. For concurrent use.
+// Address returns a host:port that is free for TCP and UDP. No other process gets it from this
+// package while this one runs. For concurrent use.
 func Address() (string, error) {
 	claim.Lock()
 	defer claim.Unlock()
@@ -59,7 +58,7 @@ func Address() (string, error) {
 	return "", fmt.Errorf("%w: all of %d to %d are in use", ErrNone, claim.first, claim.first+blockPorts-1)
 }
 
-// claimBlock takes any block that is free; its caller holds the lock.
+// claimBlock claims any free block. The caller holds the lock.
 func claimBlock() error {
 	for _, block := range rand.Perm(blocks) {
 		first := lowest + block*blockPorts
@@ -74,7 +73,7 @@ func claimBlock() error {
 
 func addressOf(port int) string { return net.JoinHostPort(host, strconv.Itoa(port)) }
 
-// Free reports whether nobody listens at the address now, over TCP or UDP.
+// Free reports whether the address is free now, for TCP and UDP.
 func Free(address string) bool {
 	var lc net.ListenConfig
 	tcp, err := lc.Listen(context.Background(), "tcp", address)

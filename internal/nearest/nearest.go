@@ -1,9 +1,9 @@
-// Package nearest finds the name that somebody meant who mistyped it.
+// Package nearest finds the known name that is closest to a mistyped one.
 package nearest
 
-// Name returns the known name that takes the fewest bytes to insert, delete or change, of
-// equal ones the first; "" if that is more than a third of the name, but two are always
-// allowed. It is pure, for concurrent use.
+// Name returns the known name with the smallest edit distance in bytes; of equal ones the first. It
+// returns "" if the distance is more than a third of the name's length, but it always allows two.
+// It is pure, for concurrent use.
 func Name(name string, known []string) string {
 	best, least := "", max(2, len(name)/3)+1
 	for _, k := range known {
@@ -14,7 +14,7 @@ func Name(name string, known []string) string {
 	return best
 }
 
-// distance counts the bytes to insert, delete or change (Levenshtein).
+// distance is the Levenshtein distance: how many bytes to insert, delete or change.
 func distance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {

@@ -1,6 +1,6 @@
-// Package password hashes passwords with argon2id and checks them against what it, or
-// RabbitMQ, has hashed. Nothing keeps a password. All functions may be called
-// concurrently; hashing and checking take some milliseconds and MemoryKiB of memory each.
+// Package password hashes passwords with argon2id, and checks them against its own hashes and
+// RabbitMQ's. It keeps no password. All functions may be called concurrently; a hash or check takes
+// some milliseconds and MemoryKiB of memory.
 package password
 
 import (
@@ -16,18 +16,18 @@ import (
 	"golang.org/x/crypto/argon2"
 )
 
-// Algorithm names how a hash was made. The names of RabbitMQ's are as in its definitions.
+// Algorithm names how a hash was made. RabbitMQ's have the names of its definitions.
 type Algorithm string
 
-// The algorithms that are checked; new hashes are made with Argon2id.
+// The supported algorithms; new hashes use Argon2id.
 const (
 	Argon2id     Algorithm = "argon2id"
 	RabbitSHA256 Algorithm = "rabbit_password_hashing_sha256"
 	RabbitSHA512 Algorithm = "rabbit_password_hashing_sha512"
 )
 
-// Cost of new hashes: the second recommendation of RFC 9106 with less memory, as many
-// clients may log in at once. A hash says its own cost.
+// Cost of new hashes: the second recommendation of RFC 9106 with less memory, because many clients
+// may log in at once. Each hash has its own cost in it.
 const (
 	// MemoryKiB is the memory that one hash takes, in KiB.
 	MemoryKiB = 19 << 10
@@ -37,27 +37,26 @@ const (
 	sumBytes  = 32
 )
 
-// Bounds of the cost that a stored hash may ask for: a hash comes from definitions that
-// may be forged.
+// Bounds of the cost that a stored hash may ask for: a hash may come from forged definitions.
 const (
 	maxMemoryKiB = 256 << 10
 	maxPasses    = 16
 	maxThreads   = 16
 )
 
-// rabbitSaltBytes stand in front of RabbitMQ's sum.
+// rabbitSaltBytes is the length of the salt in front of RabbitMQ's sum.
 const rabbitSaltBytes = 4
 
 // Hash hashes a password with a new salt.
 func Hash(password string) (hash string, a Algorithm, err error) {
 	salt := make([]byte, saltBytes)
 	if _, err := rand.Read(salt); err != nil {
-		return "", "", fmt.Errorf("password: no random salt: %w", err)
+		return "", "", fmt.Errorf("password: make a random salt: %w", err)
 	}
 	return salted(password, salt), Argon2id, nil
 }
 
-// salted hashes at the present cost, in the PHC string format.
+// salted returns a hash with the current cost, in the PHC string format.
 func salted(password string, salt []byte) (hash string) {
 	sum := argon2.IDKey([]byte(password), salt, passes, MemoryKiB, threads, sumBytes)
 	encode := base64.RawStdEncoding.EncodeToString
@@ -65,15 +64,16 @@ func salted(password string, salt []byte) (hash string) {
 		argon2.Version, MemoryKiB, passes, threads, encode(salt), encode(sum))
 }
 
-// Current reports whether a hash takes what Hash makes one take today: it was made with argon2id
-// at the same cost.
+// Current reports whether a hash has the cost of new ones: it was made with argon2id and the same
+// parameters.
 func Current(hash string, a Algorithm) bool {
 	h, err := parseArgon2id(hash)
 	return a == Argon2id && err == nil && h.memoryKiB == MemoryKiB && h.passes == passes && h.threads == threads
 }
 
-// Upgrade hashes a password that matches another hash. The salt is made from that, so that
-// UpgradeOf can tell where the new hash comes from; both have the same work to be guessed.
+// Upgrade hashes a password that matches another hash. It derives the salt from that hash, so that
+// UpgradeOf can tell where the new hash comes from. Guessing a password takes the same work for
+// both.
 func Upgrade(password, from string) (hash string, a Algorithm) {
 	sum := sha256.Sum256([]byte(from))
 	return salted(password, sum[:saltBytes]), Argon2id
@@ -85,9 +85,8 @@ func UpgradeOf(hash string, sum []byte) bool {
 	return err == nil && len(sum) == sha256.Size && subtle.ConstantTimeCompare(h.salt, sum[:saltBytes]) == 1
 }
 
-// Matches reports whether a password is the one that was hashed, in a time that does not
-// depend on where it differs. An empty hash matches nothing. The error says that the hash
-// cannot be read.
+// Matches reports whether a password is the hashed one, in a time that does not depend on where it
+// differs. An empty hash matches nothing. An error means that the hash is malformed.
 func Matches(password, hash string, a Algorithm) (bool, error) {
 	if hash == "" {
 		return false, nil
@@ -103,7 +102,7 @@ func Matches(password, hash string, a Algorithm) (bool, error) {
 	return false, unknown(a)
 }
 
-// Check says why a hash cannot be stored: it could never be matched.
+// Check returns why a hash must not be stored: no password could ever match it.
 func Check(hash string, a Algorithm) error {
 	if hash == "" && a == "" {
 		return nil
@@ -133,8 +132,8 @@ type argon2idHash struct {
 	salt, sum         []byte
 }
 
-// parseArgon2id reads the PHC string format and refuses costs above the bounds: checking such a
-// hash could exhaust the node.
+// parseArgon2id parses the PHC string format. It refuses costs above the bounds, because checking
+// such a hash could exhaust the node.
 func parseArgon2id(hash string) (h argon2idHash, err error) {
 	malformed := errors.New("password: the hash is not of the form $argon2id$v=19$m=…,t=…,p=…$salt$sum")
 	parts := strings.Split(hash, "$")
@@ -157,7 +156,7 @@ func parseArgon2id(hash string) (h argon2idHash, err error) {
 	return h, nil
 }
 
-// matchesArgon2id computes the sum at the hash's own cost and compares in constant time.
+// matchesArgon2id computes the sum with the hash's own cost and compares in constant time.
 func matchesArgon2id(password, hash string) (bool, error) {
 	h, err := parseArgon2id(hash)
 	if err != nil {

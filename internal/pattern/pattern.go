@@ -1,6 +1,6 @@
-// Package pattern matches names with Perl-style regular expressions, as permissions and
-// policies use them: with look-around, and therefore without a bound on the steps that a
-// match takes. A match ends after Limit instead (C-8).
+// Package pattern matches names with Perl-style regular expressions, as permissions and policies
+// use them. They have look-around, so the number of steps of a match has no bound. Limit bounds its
+// time instead (C-8).
 package pattern
 
 import (
@@ -15,11 +15,12 @@ import (
 const Limit = 10 * time.Millisecond
 
 const (
-	// clockPeriod is how exactly the library measures Limit: by a clock that a goroutine sets.
+	// clockPeriod is the resolution at which the library measures Limit: a goroutine sets the
+	// library's clock at this period.
 	clockPeriod = 5 * time.Millisecond
-	// tries is how often a match may end at Limit before it counts. On a busy machine the clock
-	// may be late, and leap past the limit while the simplest match goes on; or it is the match
-	// that has to wait.
+	// tries is how often a match must exceed Limit before it counts as too slow. On a busy machine the
+	// library's clock may be late and then leap past the limit during the simplest match, or the match
+	// itself may have to wait.
 	tries = 3
 )
 
@@ -29,26 +30,26 @@ var setClock = sync.OnceFunc(func() { regexp2.SetTimeoutCheckPeriod(clockPeriod)
 // Pattern is a compiled pattern. It may be used concurrently.
 type Pattern struct{ re *regexp2.Regexp }
 
-// SyntaxError says why a text is no pattern.
+// SyntaxError means that a text is not a valid pattern.
 type SyntaxError struct {
 	Pattern string
 	Cause   error
 }
 
 func (e *SyntaxError) Error() string {
-	return fmt.Sprintf("pattern %q is no regular expression: %v", e.Pattern, e.Cause)
+	return fmt.Sprintf("pattern %q is not a regular expression: %v", e.Pattern, e.Cause)
 }
 
 func (e *SyntaxError) Unwrap() error { return e.Cause }
 
-// TimeoutError says that a match took longer than Limit, each time it was tried.
+// TimeoutError means that a match took longer than Limit at each try.
 type TimeoutError struct{ Pattern, Name string }
 
 func (e *TimeoutError) Error() string {
 	return fmt.Sprintf("pattern %q takes longer than %v with %q and counts as no match; make it simpler", e.Pattern, Limit, e.Name)
 }
 
-// Compile reads a pattern; its error is a *SyntaxError.
+// Compile compiles a pattern; its error is a *SyntaxError.
 func Compile(text string) (*Pattern, error) {
 	re, err := regexp2.Compile(text, regexp2.None)
 	if err != nil {
@@ -59,8 +60,8 @@ func Compile(text string) (*Pattern, error) {
 	return &Pattern{re}, nil
 }
 
-// Match reports whether the pattern is found anywhere in the name. Its error is a
-// *TimeoutError; the name does not match then.
+// Match reports whether the pattern occurs anywhere in the name. Its error is a *TimeoutError; the
+// name does not match then.
 func (p *Pattern) Match(name string) (bool, error) {
 	found, inTime := persist(func() (bool, error) { return p.re.MatchString(name) })
 	if !inTime {
@@ -79,8 +80,8 @@ func persist(match func() (found bool, timeout error)) (found, inTime bool) {
 	return false, false
 }
 
-// String returns the text.
+// String returns the text that was compiled.
 func (p *Pattern) String() string { return p.re.String() }
 
-// Escape returns the pattern that matches a text as it is.
+// Escape returns the pattern that matches exactly this text.
 func Escape(text string) string { return regexp2.Escape(text) }

@@ -33,44 +33,44 @@ func (f failure) String() string { return f.pkg[strings.LastIndexByte(f.pkg, '/'
 var (
 	// caseLine is what internal/cases/report prints of a numbered case.
 	caseLine = regexp.MustCompile(`^(T[0-9]{3}) (ok|skip|FAIL) +[0-9.]+s *(.*)$`)
-	// fatal is what no second run excuses, wherever in a package's output it is.
+	// fatal matches lines that exclude a second run, wherever they are in a package's output.
 	fatal = regexp.MustCompile(`^(panic: |fatal error: |\s*(\| )?WARNING: DATA RACE)`)
-	// fatalInTest is the same in what a failed test printed or logged, of processes that it started too.
+	// fatalInTest matches the same in the output of a failed test, and in that of processes which it
+	// started.
 	fatalInTest = regexp.MustCompile(`panic: |panicked: |fatal error: |DATA RACE|broken invariant|state is inconsistent`)
-	// logged is what t.Log and t.Skip write.
+	// logged matches what t.Log and t.Skip write.
 	logged = regexp.MustCompile(`^\s+\S+\.go:\d+: (.*)`)
 )
 
-// casesPackage is where the numbered cases are; their target prints no events.
+// casesPackage has the numbered cases; their target prints no events.
 const casesPackage = "internal/cases"
 
-// collector takes the output of one target. Write it whole lines or parts of them;
-// one goroutine uses it.
+// collector reads the output of one target, in whole lines or parts of them. One goroutine uses it.
 type collector struct {
 	target string
-	show   io.Writer // what a reader wants to see
+	show   io.Writer // the report for people
 
 	ran     bool // a test or case ended
-	passed  int  // top level only
+	passed  int  // top-level tests only
 	failed  []failure
 	skips   []string
-	broken  []string // what failed and is no test: builds, packages
-	reasons []string // why nothing may be repeated
+	broken  []string // failures that are not tests: builds, packages
+	reasons []string // reasons to repeat nothing
 
 	running map[string]*test  // by package and test, from its first event
 	fatals  map[string]string // first fatal line of a package that still runs
 	failing map[string]int    // failed tests of a package that still runs
-	partial []byte            // of a line
-	inCase  *failure          // whose lines follow
+	partial []byte            // the incomplete last line
+	inCase  *failure          // the numbered case that the next lines belong to
 }
 
-// test is one that runs, with its subtests' output.
+// test is a running test, with its subtests' output.
 type test struct {
 	output []string
-	last   string // line that was logged last
+	last   string // the last line that it logged
 }
 
-// newCollector begins the events of one target.
+// newCollector returns a collector for one target.
 func newCollector(target string, show io.Writer) *collector {
 	return &collector{
 		target: target, show: show,
@@ -91,8 +91,8 @@ func (c *collector) Write(p []byte) (int, error) {
 	}
 }
 
-// end takes how the target ended. A target that failed without saying what, or ran
-// nothing, has failed itself.
+// end records how the target ended. A target that failed without naming a failure, or ran nothing,
+// has failed itself.
 func (c *collector) end(err error) {
 	if len(c.partial) > 0 {
 		c.line(string(c.partial))
@@ -100,7 +100,7 @@ func (c *collector) end(err error) {
 	}
 	c.closeCase()
 	for _, name := range slices.Sorted(maps.Keys(c.running)) {
-		c.broken = append(c.broken, name+" never ended")
+		c.broken = append(c.broken, name+" did not end")
 	}
 	switch {
 	case len(c.failed)+len(c.broken) > 0:
@@ -114,7 +114,7 @@ func (c *collector) end(err error) {
 	}
 }
 
-// line takes a line of go test -json; other lines, such as make's, are passed on as they are.
+// line reads a line of go test -json. It passes on other lines, such as make's, unchanged.
 func (c *collector) line(line string) {
 	var e event
 	if !strings.HasPrefix(line, "{") || json.Unmarshal([]byte(line), &e) != nil || e.Action == "" {
@@ -139,7 +139,7 @@ func (c *collector) line(line string) {
 	}
 }
 
-// ofTest takes an event of a test or of a subtest.
+// ofTest reads an event of a test or subtest.
 func (c *collector) ofTest(e event) {
 	top, _, subtest := strings.Cut(e.Test, "/")
 	key := e.Package + " " + top
@@ -177,14 +177,14 @@ func (c *collector) ofTest(e event) {
 	}
 }
 
-// heed notes the first line of a package that no second run excuses.
+// heed records the first line of a package that excludes a second run.
 func (c *collector) heed(e event) {
 	if c.fatals[e.Package] == "" && fatal.MatchString(e.Output) {
 		c.fatals[e.Package] = strings.TrimSpace(e.Output)
 	}
 }
 
-// fail notes a failed test. Where its output has a line that no rerun could excuse, the line
+// fail records a failed test. If its output has a line that no second run could excuse, that line
 // becomes a reason not to run it again.
 func (c *collector) fail(f failure) {
 	c.failed = append(c.failed, f)
@@ -196,8 +196,8 @@ func (c *collector) fail(f failure) {
 	}
 }
 
-// packageFailed accounts for tests that never ended and for packages that failed without a failed
-// test: neither can be run again by name.
+// packageFailed records tests that did not end, and packages that failed without a failed test.
+// Neither can be run again by name.
 func (c *collector) packageFailed(e event) {
 	if line := c.fatals[e.Package]; line != "" {
 		c.reasons = append(c.reasons, fmt.Sprintf("%s printed %q", e.Package, line))
@@ -210,7 +210,7 @@ func (c *collector) packageFailed(e event) {
 		for _, line := range t.output {
 			c.print(line)
 		}
-		c.broken = append(c.broken, failure{pkg: pkg, test: name}.String()+" never ended")
+		c.broken = append(c.broken, failure{pkg: pkg, test: name}.String()+" did not end")
 		delete(c.running, key)
 		c.failing[e.Package]++
 	}
@@ -218,13 +218,13 @@ func (c *collector) packageFailed(e event) {
 	case e.FailedBuild != "":
 		c.broken = append(c.broken, e.Package+" does not build")
 	case c.failing[e.Package] == 0:
-		c.broken = append(c.broken, e.Package+" failed outside of its tests")
+		c.broken = append(c.broken, e.Package+" failed outside its tests")
 	}
 	delete(c.fatals, e.Package)
 	delete(c.failing, e.Package)
 }
 
-// text takes a line that is no event: of make, of the go command, of a numbered case.
+// text reads a line that is not an event: of make, of the go command, of a numbered case.
 func (c *collector) text(line string) {
 	c.print(line + "\n")
 	if output, found := strings.CutPrefix(line, "     | "); found && c.inCase != nil {
@@ -247,7 +247,7 @@ func (c *collector) text(line string) {
 	}
 }
 
-// closeCase ends the failed case whose output is being read, if there is one.
+// closeCase ends the current failed case, if there is one.
 func (c *collector) closeCase() {
 	if c.inCase != nil {
 		c.fail(*c.inCase)
@@ -255,7 +255,7 @@ func (c *collector) closeCase() {
 	}
 }
 
-// print shows text; a screen that fails is nothing to act on.
+// print writes to the report for people; an error in writing it changes nothing.
 func (c *collector) print(text string) {
 	_, _ = io.WriteString(c.show, text)
 }

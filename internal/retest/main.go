@@ -1,12 +1,12 @@
-// Command retest runs make targets that are tests and, when few of them failed and
-// nothing worse happened, runs each of those once more by itself:
+// Command retest runs make targets that are tests. If only a few tests failed and nothing worse
+// happened, it runs each of those once more by itself:
 //
 //	retest -name test -dir dist/ci test-main cases
 //
-// A test that passes alone is told as flaky, loudly, and what its first run printed
-// is kept in DIR. One that fails again has failed. Nothing is repeated after more than
-// -limit failures, a build that failed, a panic, a data race, a fatal error of the
-// runtime or a package that took too long: those are never chance alone.
+// It reports a test that passes alone as flaky, and keeps the output of its first run in DIR. A
+// test that fails again has failed. It repeats nothing after more than -limit failures, a failed
+// build, a panic, a data race, a fatal runtime error or a package that took too long: those are
+// never chance alone.
 //
 // The targets take TESTFLAGS, and PKG or ALL for their packages. Output of tests that
 // pass is left out; DIR/NAME.events.log has all of it. DIR/NAME.result has the figures and a
@@ -23,11 +23,11 @@ import (
 	"path/filepath"
 )
 
-// main ends with 2 if it was called wrongly or could not run, and with 1 if tests failed for good.
+// main exits with 2 if it was called wrongly or could not run, and with 1 if tests failed for good.
 func main() {
-	name := flag.String("name", "test", "names the files in -dir")
-	dir := flag.String("dir", "dist/ci", "where logs and figures go")
-	limit := flag.Int("limit", 3, "tests that may have failed for them to be run again; 0: none is")
+	name := flag.String("name", "test", "name of the files in -dir")
+	dir := flag.String("dir", "dist/ci", "directory for logs and figures")
+	limit := flag.Int("limit", 3, "most failed tests that are run again; 0: none")
 	flag.Parse()
 	if flag.NArg() == 0 || *limit < 0 {
 		fmt.Fprintf(os.Stderr, "retest: %d targets, -limit %d: name a target of the Makefile at least, and a limit of 0 or more\n", flag.NArg(), *limit)
@@ -51,7 +51,7 @@ func runMake(to io.Writer, target string, vars []string) error {
 	return cmd.Run()
 }
 
-// create makes the file of this name in dir, and dir.
+// create creates the file with this name in dir, and dir.
 func create(dir, name string) (*os.File, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, err

@@ -139,12 +139,12 @@ func TestRun(t *testing.T) {
 		{
 			name: "a package out of time", targets: []string{"main"},
 			first:  map[string]string{"main": "!" + events(p, "-TestB", "?TestA", "TestA: panic: test timed out after 10m0s", "F")},
-			result: "figures 0 2 0 0\nfailed pkg.TestA never ended\nfailed pkg.TestB\n",
+			result: "figures 0 2 0 0\nfailed pkg.TestA did not end\nfailed pkg.TestB\n",
 		},
 		{
 			name: "a process that ends", targets: []string{"main"},
 			first:  map[string]string{"main": "!" + events(p, "+TestA", "F")},
-			result: "figures 1 1 0 0\nfailed " + p + " failed outside of its tests\n",
+			result: "figures 1 1 0 0\nfailed " + p + " failed outside its tests\n",
 		},
 		{
 			name: "a panic in a test that wants it says nothing of others", targets: []string{"main"}, ok: true,

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// runner runs a make target with the variables given, writes all that it prints, and
-// returns how it ended.
+// runner runs a make target with the given variables, writes all of its output, and returns how it
+// ended.
 type runner func(to io.Writer, target string, vars []string) error
 
 // suite runs targets one after the other; one goroutine uses it.
@@ -17,17 +17,17 @@ type suite struct {
 	out   io.Writer
 	name  string
 	dir   string
-	limit int // tests that may have failed for them to be run again
+	limit int // most failed tests that are run again
 }
 
-// result is what the targets came to.
+// result is the outcome of the targets.
 type result struct {
 	passed               int
 	skips, flaky, faults []string
 }
 
-// Run runs the targets, repeats what may be repeated, writes the figures, and says
-// whether nothing failed. An error means that a file could not be written.
+// Run runs the targets, repeats what may be repeated, writes the figures, and reports whether
+// nothing failed. An error means that it could not write a file.
 func (s *suite) Run(targets []string) (ok bool, err error) {
 	log, err := create(s.dir, s.name+".events.log")
 	if err != nil {
@@ -68,8 +68,8 @@ func (s *suite) Run(targets []string) (ok bool, err error) {
 	return len(r.faults) == 0, s.write(r)
 }
 
-// again runs a test that failed once more and reports whether it passed. A test that is
-// skipped now has not passed.
+// again runs a failed test once more and reports whether it passed. A test that is skipped now has
+// not passed.
 func (s *suite) again(log io.Writer, f failure) bool {
 	s.say("\n-- again, by itself: %s\n", f)
 	c := newCollector(f.target, s.out)
@@ -91,7 +91,7 @@ func (s *suite) keep(f failure) (path string, err error) {
 	return file.Name(), errors.Join(err, file.Close())
 }
 
-// write writes the figures and a line for all that did not simply pass.
+// write writes the figures, and a line for each test that was skipped, is flaky or failed.
 func (s *suite) write(r result) error {
 	file, err := create(s.dir, s.name+".result")
 	if err != nil {
@@ -111,5 +111,5 @@ func (s *suite) write(r result) error {
 }
 
 func (s *suite) say(format string, args ...any) {
-	_, _ = fmt.Fprintf(s.out, format, args...) // a screen that fails is nothing to act on
+	_, _ = fmt.Fprintf(s.out, format, args...) // an error in writing to the screen changes nothing
 }

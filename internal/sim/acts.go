@@ -116,14 +116,14 @@ func (w *world) electMissing() {
 	}
 }
 
-// forwardSome gives a forwarder a turn, that of a leader of the past perhaps.
+// forwardSome lets a forwarder take a step, that of a leader of the past perhaps.
 func (w *world) forwardSome() {
 	r := w.someGroup().reps[w.rng.IntN(members)]
 	if g := r.g; g.leader >= 0 && w.rng.IntN(2) == 0 {
 		r = g.reps[g.leader]
 	}
 	if r.fwd != nil && r.node.up {
-		r.fwd.turn()
+		r.fwd.step()
 	}
 }
 

@@ -91,7 +91,7 @@ func (w *world) heal() {
 	}
 }
 
-// pass gives everything a turn.
+// pass lets everything take a step.
 func (w *world) pass() {
 	w.now += passMs
 	w.heartbeats()
@@ -127,7 +127,7 @@ func (w *world) passGroup(g *group) {
 			r.learn(g.leader, g.term)
 		}
 		if r.fwd != nil {
-			r.fwd.turn()
+			r.fwd.step()
 		}
 		if e := w.nodes[i].ends[g]; e != nil {
 			e.pump()

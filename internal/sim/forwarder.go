@@ -11,7 +11,7 @@ import (
 )
 
 // forwarder hands the backlog of a queue on, in one term of its leader. deadletter's own
-// one has goroutines and timers; this one keeps the same protocol in turns: route anew at
+// one has goroutines and timers; this one keeps the same protocol in steps: route anew at
 // each attempt, one Transfer at a time to each target, settle what all targets have.
 type forwarder struct {
 	r            *replica
@@ -48,8 +48,8 @@ const (
 
 func newForwarder(r *replica) *forwarder { return &forwarder{r: r} }
 
-// turn does what can be done now.
-func (f *forwarder) turn() {
+// step does what can be done now.
+func (f *forwarder) step() {
 	q, w := f.r.m.q, f.r.g.w
 	settled := q.BacklogSettled()
 	f.deadLetters = slices.DeleteFunc(f.deadLetters, func(l *deadLetter) bool { return l.d.Seq <= settled })

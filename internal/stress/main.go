@@ -1,7 +1,7 @@
-// Command stress repeats what looks for rare faults, with other seeds each time, until
-// its time is over: power losses and elections, the simulation, real processes under all
-// faults, and once the race detector. Every piece prints a line, a failed one its last
-// output and how to repeat it; the last line counts.
+// Command stress repeats the tests that look for rare faults, with other seeds each time, until its
+// time is over: power losses and elections, the simulation, real processes under all faults, and
+// once the race detector. Every piece prints a line; a failed one also prints its last output and
+// the command that repeats it. The last line has the counts.
 package main
 
 import (
@@ -20,21 +20,21 @@ import (
 	"time"
 )
 
-// main ends with 1 if a piece failed or was interrupted.
+// main exits with 1 if a piece failed or was interrupted.
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	length := flag.Duration("time", 15*time.Minute, "how long: no piece begins later; each runs once at least")
-	seed := flag.Uint64("seed", 1, "seed of the first round; the next rounds take the next ones")
-	only := flag.String("only", "", "run only the pieces whose name has this in it; empty: all")
+	length := flag.Duration("time", 15*time.Minute, "time after which no piece starts; each piece runs at least once")
+	seed := flag.Uint64("seed", 1, "seed of the first round; each further round uses the next number")
+	only := flag.String("only", "", "run only the pieces whose name contains this; empty: all")
 	flag.Parse()
 	if *length < 0 {
-		fmt.Fprintf(os.Stderr, "stress: -time is %v: set 0 for one round, or more\n", *length)
+		fmt.Fprintf(os.Stderr, "stress: -time is %v: use 0 for one round, or more\n", *length)
 		os.Exit(2)
 	}
 	chosen := slices.DeleteFunc(pieces(), func(p piece) bool { return !strings.Contains(p.name, *only) })
 	if len(chosen) == 0 {
-		fmt.Fprintf(os.Stderr, "stress: -only %q: no piece has that in its name\n", *only)
+		fmt.Fprintf(os.Stderr, "stress: -only %q: no piece's name contains that\n", *only)
 		os.Exit(2) //nolint:gocritic // nothing has begun
 	}
 	if failed := run(ctx, os.Stdout, chosen, *length, *seed); failed > 0 || ctx.Err() != nil {
@@ -73,7 +73,7 @@ func goTest(args ...string) []string {
 	return append([]string{"go", "test", "-tags", "invariants", "-count=1", "-timeout", testLimit}, args...)
 }
 
-// pieces lists what is run, each as a process of its own.
+// pieces lists the pieces, each a process of its own.
 func pieces() []piece {
 	none := func(string) []string { return nil }
 	same := func(args ...string) func(string) []string { return func(string) []string { return args } }
@@ -102,7 +102,7 @@ func pieces() []piece {
 		{
 			name: "simulation in one thread", env: none,
 			args: func(seed string) []string {
-				n, _ := strconv.ParseUint(seed, 10, 64) // it was a number
+				n, _ := strconv.ParseUint(seed, 10, 64) // the seed was read as a number
 				return append(goTest("./internal/sim"), "-args", "-seed", strconv.FormatUint(n*simSeeds, 10), "-seeds", strconv.Itoa(simSeeds))
 			},
 		},
@@ -113,14 +113,14 @@ func pieces() []piece {
 			},
 		},
 		{
-			name: "what the pinned hashicorp/raft does", env: none,
+			name: "behaviour of the pinned hashicorp/raft", env: none,
 			args: same(append(goTest("-run", "^TestTrap"), "-count=5", "./raftfsm")...),
 		},
 		{name: "race detector", once: true, env: none, args: same(append(goTest("-race", "-short"), concurrent()...)...)},
 	}
 }
 
-// run returns how many pieces failed.
+// run runs the rounds and returns how many pieces failed.
 func run(ctx context.Context, to io.Writer, chosen []piece, length time.Duration, first uint64) (failed int) {
 	begin := time.Now()
 	passed := 0
@@ -144,7 +144,7 @@ func run(ctx context.Context, to io.Writer, chosen []piece, length time.Duration
 	return failed
 }
 
-// run runs a piece within pieceLimit and prints how to run it again. Its output is shown only if it
+// run runs a piece within pieceLimit and prints its command. It prints its output only if the piece
 // failed.
 func (p piece) run(ctx context.Context, to io.Writer, seed string) bool {
 	ctx, cancel := context.WithTimeout(ctx, pieceLimit)
@@ -170,5 +170,5 @@ func (p piece) run(ctx context.Context, to io.Writer, seed string) bool {
 }
 
 func say(to io.Writer, format string, args ...any) {
-	_, _ = fmt.Fprintf(to, format, args...) // nobody is left to tell
+	_, _ = fmt.Fprintf(to, format, args...) // an error in writing to the screen changes nothing
 }

@@ -7,13 +7,13 @@ import (
 	"github.com/quorate/quorate/clock"
 )
 
-// Clock are the clocks of a node's machine, which a test sets wrong. They go on while the
-// node is down. All methods may be called concurrently; mu guards all.
+// Clock is the clocks of a node's machine, which a test can set wrong. They run on while the node
+// is down. All methods may be called concurrently; mu guards all fields.
 type Clock struct {
 	mu      sync.Mutex
-	read    time.Time     // by the true clocks, when
-	elapsed time.Duration // was the time of the monotonic clock
-	rate    float64       // of both clocks
+	read    time.Time     // true time of the last read
+	elapsed time.Duration // monotonic clock at the last read
+	rate    float64       // speed of both clocks; 1 is right
 	wall    time.Duration // by how much the wall clock is ahead of the monotonic one
 }
 
@@ -43,7 +43,7 @@ func (c *Clock) Step(by time.Duration) {
 	c.wall += by
 }
 
-// Drift lets both clocks go at another rate from now on; 1 is right.
+// Drift makes both clocks run at another rate from now on; 1 is right.
 func (c *Clock) Drift(rate float64) {
 	c.Read()
 	c.mu.Lock()

@@ -1,6 +1,6 @@
 // Package testcluster runs a cluster of real nodes in one process, on loopback: gossip,
-// node-to-node and client connections are those of a real cluster, and so are the data
-// directories. It serves tests of everything above package cluster.
+// node-to-node connections, client connections and data directories are those of a real cluster. It
+// is for tests of everything above package cluster.
 package testcluster
 
 import (
@@ -51,13 +51,13 @@ type Cluster struct {
 	// authority issues the nodes' certificates; nil: no TLS between them.
 	broker    broker.Config
 	authority *authority.Authority
-	hibernate time.Duration // how long a queue is unused until it is closed; 0: never
-	suspect   time.Duration // how long a node may be silent; 0: as in a node by default
+	hibernate time.Duration // time after which an unused queue is closed; 0: never
+	suspect   time.Duration // how long a node may be silent before the others take it for dead; 0: the node's default
 	clocks    []*Clock      // of the nodes' machines; nil: the operating system's
 	incoming  int64         // limits.incoming_bytes of each node, over gRPC; 0: the default
 }
 
-// node is one node's settings, and what runs while it does.
+// node is one node's settings, and its parts while it runs.
 type node struct {
 	name                         id.NodeID
 	gossip, peers, clients, amqp string // host:port, kept over restarts
@@ -77,8 +77,8 @@ func Start(t testing.TB, n int) *Cluster {
 	return start(t, n, nil, broker.Config{})
 }
 
-// StartWith is Start with settings of the brokers; those that have one of their own here
-// stay as they are.
+// StartWith is Start with settings of the brokers. The cluster's own values apply where they have
+// one.
 func StartWith(t testing.TB, n int, cfg broker.Config) *Cluster {
 	t.Helper()
 	return start(t, n, nil, cfg)
@@ -94,21 +94,21 @@ func StartTLS(t testing.TB, n int) *Cluster {
 	return start(t, n, a, broker.Config{})
 }
 
-// StartIncoming is Start with so many bytes of large messages that a node receives over gRPC at a time.
+// StartIncoming is Start with a bound, in bytes, of the large messages that a node receives over gRPC at the same time.
 func StartIncoming(t testing.TB, n int, bytes int64) *Cluster {
 	t.Helper()
 	return (&Cluster{t: t, dir: t.TempDir(), incoming: bytes}).start(n)
 }
 
-// StartMany is Start for many queues, which hibernate when they are not used for a time, if
-// that is not 0. Nodes of one process share its processors: none is taken for dead because it
-// is busy.
+// StartMany is Start for many queues, which hibernate when they are unused for a time, if that is
+// not 0. The nodes share one process's processors: a long timeout keeps busy nodes from being taken for
+// dead.
 func StartMany(t testing.TB, n int, hibernate time.Duration) *Cluster {
 	t.Helper()
 	return (&Cluster{t: t, dir: t.TempDir(), hibernate: hibernate, suspect: busyTimeout}).start(n)
 }
 
-// StartClocks is Start on machines whose clocks can be set.
+// StartClocks is Start on machines whose clocks a test can set.
 func StartClocks(t testing.TB, n int) (*Cluster, []*Clock) {
 	t.Helper()
 	c := &Cluster{t: t, dir: t.TempDir()}
@@ -123,8 +123,8 @@ func start(t testing.TB, n int, a *authority.Authority, cfg broker.Config) *Clus
 	return (&Cluster{t: t, dir: t.TempDir(), authority: a, broker: cfg}).start(n)
 }
 
-// start starts n nodes and waits until all are ready. Addresses are chosen for all nodes first,
-// since each must know the others'.
+// start starts n nodes and waits until all are ready. It chooses the addresses of all nodes first,
+// because each node must know the others'.
 func (c *Cluster) start(n int) *Cluster {
 	t := c.t
 	t.Helper()
@@ -166,7 +166,7 @@ func freeAddr(t testing.TB) string {
 	return address
 }
 
-// Addrs returns the addresses for clients, node by node.
+// Addrs returns the addresses for clients, in the order of the nodes.
 func (c *Cluster) Addrs() []string {
 	out := make([]string, len(c.nodes))
 	for i, n := range c.nodes {
@@ -175,10 +175,10 @@ func (c *Cluster) Addrs() []string {
 	return out
 }
 
-// AMQP returns the address for clients of AMQP 0-9-1 of a node.
+// AMQP returns a node's address for AMQP 0-9-1 clients.
 func (c *Cluster) AMQP(i int) string { return c.nodes[i].amqp }
 
-// Broker returns a running node's broker.
+// Broker returns the broker of a running node.
 func (c *Cluster) Broker(i int) *broker.Broker { return c.nodes[i].broker }
 
 // Incoming returns the budget of what a running node receives over gRPC.
@@ -190,7 +190,7 @@ func (c *Cluster) Cluster(i int) *cluster.Cluster { return c.nodes[i].cluster }
 // Name returns a node's id.
 func (c *Cluster) Name(i int) string { return string(c.nodes[i].name) }
 
-// Index returns the place of the node with this id, -1 if there is none.
+// Index returns the place of the node with this id; -1 if there is none.
 func (c *Cluster) Index(name string) int {
 	for i, n := range c.nodes {
 		if string(n.name) == name {
@@ -208,7 +208,7 @@ func (c *Cluster) Kill(i int) {
 		return
 	}
 	n.running = false
-	// An ended context: calls are cut off, nothing is waited for.
+	// The context has ended: calls are cut off, and Shutdown waits for nothing.
 	ended, cancel := context.WithCancel(context.Background())
 	cancel()
 	if err := n.server.Shutdown(ended); err != nil && !errors.Is(err, context.Canceled) {
@@ -235,7 +235,7 @@ func (c *Cluster) Restart(i int) {
 	c.AwaitReady(i)
 }
 
-// RestartAll starts all nodes, which were killed, on their data directories.
+// RestartAll starts all nodes on their data directories. All must have been killed.
 func (c *Cluster) RestartAll() {
 	c.t.Helper()
 	for i := range c.nodes {
@@ -329,15 +329,15 @@ func (c *Cluster) material(n id.NodeID) func() (tls.Certificate, *x509.CertPool)
 	own, err := tls.X509KeyPair(pair.Cert, pair.Key)
 	pool := x509.NewCertPool()
 	if err != nil || !pool.AppendCertsFromPEM(c.authority.Pair().Cert) {
-		c.t.Fatal("no material for TLS: ", err)
+		c.t.Fatal("no TLS material: ", err)
 	}
 	return func() (tls.Certificate, *x509.CertPool) { return own, pool }
 }
 
-// listen opens an address that was chosen earlier, waiting while another process has it.
+// listen opens an address that was chosen earlier. It waits while another process has the port.
 func (c *Cluster) listen(addr string) (l net.Listener) {
 	c.t.Helper()
-	// Another test may be looking whether this port is free.
+	// Another test may be checking whether this port is free.
 	Poll(c.t, "listening on "+addr, func() (err error) {
 		l, err = new(net.ListenConfig).Listen(context.Background(), "tcp", addr)
 		return err

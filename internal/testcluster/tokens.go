@@ -10,8 +10,8 @@ import (
 	"github.com/quorate/quorate/broker"
 )
 
-// StartTokens is Start of nodes that take the tokens of an issuer for the audience quorate as well,
-// and its clock to be theirs.
+// StartTokens is Start of nodes that also accept the issuer's tokens for the audience quorate. It allows
+// no leeway, because issuer and nodes share one clock.
 func StartTokens(t testing.TB, n int, issuer string) *Cluster {
 	t.Helper()
 	b := oauth2.New(oauth2.Config{Issuer: issuer, ResourceServer: "quorate", Leeway: -1})

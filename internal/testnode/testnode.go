@@ -1,5 +1,5 @@
-// Package testnode starts a cluster of one real node, for tests of what stands above package
-// cluster and below package testcluster.
+// Package testnode starts a cluster of one real node, for tests of packages above cluster and below
+// testcluster.
 package testnode
 
 import (
@@ -18,7 +18,7 @@ const (
 	pollEvery    = 5 * time.Millisecond
 )
 
-// Start starts a node that can serve clients, and closes it at the test's end.
+// Start starts a node that can serve clients. It closes the node at the test's end.
 func Start(t testing.TB) *cluster.Cluster {
 	t.Helper()
 	c := start(t, 1)
@@ -30,15 +30,15 @@ func Start(t testing.TB) *cluster.Cluster {
 	return c
 }
 
-// Waiting starts a node that serves nobody, as it waits for another one to found the cluster with,
-// and closes it at the test's end.
+// Waiting starts a node that serves no client, because it waits for another node to found the
+// cluster with. It closes the node at the test's end.
 func Waiting(t testing.TB) *cluster.Cluster {
 	t.Helper()
 	return start(t, 2)
 }
 
-// start starts a cluster's only node, which ends with the test; expect may be higher for one that
-// waits for others.
+// start starts the only node of a cluster and closes it at the test's end; expect is higher for a
+// node that waits for others.
 func start(t testing.TB, expect int) *cluster.Cluster {
 	t.Helper()
 	peers, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")

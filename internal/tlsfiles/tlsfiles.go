@@ -1,8 +1,8 @@
-// Package tlsfiles keeps a certificate, its key and its authorities as they are in files,
-// while other programs replace these: by renaming, by writing, or by moving a symbolic
-// link as Kubernetes does for secrets.
+// Package tlsfiles keeps a certificate, its key and its authorities up to date with their files.
+// Other programs replace the files: by renaming, by writing, or by moving a symbolic link as
+// Kubernetes does for secrets.
 //
-// The files are read again every few seconds and their bytes compared. That needs no
+// The package reads the files again every few seconds and compares their bytes. That needs no
 // watches, works on every file system, and three small files cost nothing.
 package tlsfiles
 
@@ -21,22 +21,23 @@ import (
 
 const (
 	defaultEvery = 10 * time.Second
-	// expiryNotice is how long before its end a certificate is warned of.
+	// expiryNotice is how long before a certificate expires the log warns of it.
 	expiryNotice = 14 * 24 * time.Hour
-	// maxFileBytes bounds a file: many certificates fit, a mistaken path does no harm.
+	// maxFileBytes bounds a file. It has room for many certificates, and bounds the harm of a wrong
+	// path.
 	maxFileBytes = 4 << 20
 )
 
 // Config names the files.
 type Config struct {
-	// Setting begins the names of the settings in errors: tls.peer for tls.peer.cert.
+	// Setting is the common beginning of the setting names in errors: tls.peer for tls.peer.cert.
 	Setting string
 	Cert    string // PEM, the certificate first, then its intermediates
 	Key     string // PEM
 	CA      string // PEM, one or many authorities; "": none
-	// Check refuses material that cannot be used; nil: all is good.
+	// Check may refuse material; nil: all material is accepted.
 	Check  func(cert tls.Certificate, authorities *x509.CertPool) error
-	Every  time.Duration // between looks at the files; 0: 10 s
+	Every  time.Duration // time between two reads of the files; 0: 10 s
 	Logger *slog.Logger  // nil: slog.DiscardHandler
 }
 
@@ -47,7 +48,7 @@ type Files struct {
 	mu          sync.Mutex // guards what follows
 	certificate tls.Certificate
 	authorities *x509.CertPool
-	text        texts // of which they were made
+	text        texts // the bytes that the material was made of
 }
 
 // texts are the bytes of the files, in the order cert, key, CA.
@@ -63,8 +64,8 @@ func (t texts) equal(o texts) bool {
 	return true
 }
 
-// Open reads the files. All faults come back at once, each by the name of its setting;
-// none shows what is in a key.
+// Open reads the files. It returns all faults at once, each with the name of its setting. No fault
+// shows the content of a key.
 func Open(c Config) (*Files, error) {
 	if c.Every == 0 {
 		c.Every = defaultEvery
@@ -80,16 +81,16 @@ func Open(c Config) (*Files, error) {
 	return f, f.take(text)
 }
 
-// Current returns the material of the moment; it must not be changed. Without CA the
-// pool is nil.
+// Current returns the current material, which the caller must not change. Without CA the pool is
+// nil.
 func (f *Files) Current() (tls.Certificate, *x509.CertPool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.certificate, f.authorities
 }
 
-// Watch takes changed files until done is closed. Files that cannot be used leave the
-// material as it was; that is logged once for each content.
+// Watch reads changed files until done is closed. If it cannot use them, it keeps the old material,
+// and logs that once for each content.
 func (f *Files) Watch(done <-chan struct{}) {
 	tick := time.NewTicker(f.cfg.Every)
 	defer tick.Stop()
@@ -104,15 +105,16 @@ func (f *Files) Watch(done <-chan struct{}) {
 	}
 }
 
-// watch is what the loop remembers from look to look.
+// watch is the state of Watch's loop.
 type watch struct {
-	pending texts  // seen once: taken or refused if the next look sees the same
+	pending texts  // seen once: used or refused if the next read finds the same
 	told    string // the last fault that was logged
 	warned  string // the certificate whose end was logged, and how
 }
 
-// look takes files that changed. A writer may be between two files, so that what does
-// not fit together is a fault only if it stays.
+// look reads the files and uses them if they changed. Another program may have replaced only some
+// of them so far. Files that do not fit together are therefore a fault only if the next read finds
+// the same.
 func (f *Files) look(w *watch) {
 	text, err := f.read()
 	f.mu.Lock()
@@ -127,13 +129,13 @@ func (f *Files) look(w *watch) {
 	case !text.equal(w.pending):
 	case w.told != err.Error():
 		w.told = err.Error()
-		f.cfg.Logger.Error("changed TLS files cannot be used, the old ones stay in force", "setting", f.cfg.Setting, "error", err)
+		f.cfg.Logger.Error("cannot use the changed TLS files; the old ones stay in force", "setting", f.cfg.Setting, "error", err)
 	}
 	w.pending = text
 	f.warnOfEnd(w)
 }
 
-// Reload takes changed files at once. Files that cannot be used leave the material as it was.
+// Reload uses changed files at once. If it cannot use them, it keeps the old material.
 func (f *Files) Reload() error {
 	text, err := f.read()
 	if err != nil {
@@ -148,7 +150,7 @@ func (f *Files) Reload() error {
 	return f.takeNew(text)
 }
 
-// takeNew puts new files in force and logs until when the certificate holds.
+// takeNew uses new files and logs when the certificate expires.
 func (f *Files) takeNew(text texts) error {
 	if err := f.take(text); err != nil {
 		return err
@@ -158,7 +160,7 @@ func (f *Files) takeNew(text texts) error {
 	return nil
 }
 
-// warnOfEnd tells once that the certificate ends soon, and once that it ended.
+// warnOfEnd logs once that the certificate expires soon, and once that it has expired.
 func (f *Files) warnOfEnd(w *watch) {
 	certificate, _ := f.Current()
 	end := certificate.Leaf.NotAfter
@@ -172,13 +174,13 @@ func (f *Files) warnOfEnd(w *watch) {
 	}
 	w.warned = notice
 	if left <= 0 {
-		f.cfg.Logger.Error("certificate has expired: put a new one into the file", "setting", f.cfg.Setting+".cert", "not_after", end)
+		f.cfg.Logger.Error("certificate has expired: write a new one to the file", "setting", f.cfg.Setting+".cert", "not_after", end)
 		return
 	}
-	f.cfg.Logger.Warn("certificate expires soon: put a new one into the file", "setting", f.cfg.Setting+".cert", "not_after", end)
+	f.cfg.Logger.Warn("certificate expires soon: write a new one to the file", "setting", f.cfg.Setting+".cert", "not_after", end)
 }
 
-// read reads all files and returns every fault. The authorities are optional.
+// read reads all files and returns all faults. The authorities are optional.
 func (f *Files) read() (texts, error) {
 	var text texts
 	var errs []error
@@ -194,19 +196,19 @@ func (f *Files) read() (texts, error) {
 	return text, errors.Join(errs...)
 }
 
-// readFile bounds the size, as a mistaken name could be a file of any size.
+// readFile bounds the size, because a wrong path could name a file of any size.
 func readFile(name string) ([]byte, error) {
 	info, err := os.Stat(name)
 	if err != nil {
 		return nil, err
 	}
 	if size := info.Size(); size > maxFileBytes {
-		return nil, fmt.Errorf("%s has %d bytes, the limit is %d: name a PEM file", name, size, maxFileBytes)
+		return nil, fmt.Errorf("%s has %d bytes; the limit is %d: name a PEM file", name, size, maxFileBytes)
 	}
 	return os.ReadFile(name)
 }
 
-// take makes the material of the files' bytes, if all is well.
+// take makes the material from the files' bytes if they are valid.
 func (f *Files) take(text texts) error {
 	var errs []error
 	certificate, err := tls.X509KeyPair(text[0], text[1])
@@ -234,8 +236,8 @@ func (f *Files) take(text texts) error {
 	return nil
 }
 
-// parseAuthorities reads every certificate of the text; one that cannot be read is an
-// error, because a list that is cut short would refuse peers later.
+// parseAuthorities reads every certificate of the text. A certificate that it cannot read is an
+// error: with a shorter list the node would refuse peers later.
 func parseAuthorities(text []byte) (*x509.CertPool, error) {
 	pool, found := x509.NewCertPool(), false
 	for block, rest := pem.Decode(text); block != nil; block, rest = pem.Decode(rest) {
@@ -244,13 +246,13 @@ func parseAuthorities(text []byte) (*x509.CertPool, error) {
 		}
 		cert, err := x509.ParseCertificate(block.Bytes)
 		if err != nil {
-			return nil, fmt.Errorf("a certificate in it cannot be read: %w", err)
+			return nil, fmt.Errorf("contains a certificate that cannot be read: %w", err)
 		}
 		pool.AddCert(cert)
 		found = true
 	}
 	if !found {
-		return nil, errors.New("holds no PEM certificate: put the certificates of the authorities there")
+		return nil, errors.New("contains no PEM certificate: write the authorities' certificates to it")
 	}
 	return pool, nil
 }

@@ -111,7 +111,7 @@ func TestOpen(t *testing.T) {
 		"good":               {good.Cert, good.Key, ca.Pair().Cert, nil},
 		"nothing there":      {nil, nil, nil, []string{"tls.peer.cert: stat ", "tls.peer.key: stat ", "tls.peer.ca: stat "}},
 		"key of another":     {good.Cert, other.Key, ca.Pair().Cert, []string{"tls.peer.cert ", "tls.peer.key ", "does not match"}},
-		"no PEM":             {[]byte("x"), []byte("y"), []byte("z"), []string{"failed to find any PEM data", "tls.peer.ca ", "holds no PEM certificate"}},
+		"no PEM":             {[]byte("x"), []byte("y"), []byte("z"), []string{"failed to find any PEM data", "tls.peer.ca ", "contains no PEM certificate"}},
 		"certificate is cut": {good.Cert, good.Key, append([]byte("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"), ca.Pair().Cert...), []string{"tls.peer.ca ", "cannot be read"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -196,7 +196,7 @@ func TestBadFilesKeepTheOld(t *testing.T) {
 		want string
 	}{
 		{func() { write(t, dir, "tls.crt", second.Cert) }, "does not match"},
-		{func() { write(t, dir, "ca.crt", []byte("no")) }, "holds no PEM certificate"},
+		{func() { write(t, dir, "ca.crt", []byte("no")) }, "contains no PEM certificate"},
 		{func() {
 			if err := os.Remove(filepath.Join(dir, "tls.key")); err != nil {
 				t.Fatal(err)
@@ -208,7 +208,7 @@ func TestBadFilesKeepTheOld(t *testing.T) {
 		}, "names another node"},
 	} {
 		step.do()
-		until(t, "the fault is logged", func() bool { return log.containing("cannot be used") == i+1 && log.containing(step.want) > 0 })
+		until(t, "the fault is logged", func() bool { return log.containing("cannot use") == i+1 && log.containing(step.want) > 0 })
 		if got := name(f); got != "first" {
 			t.Fatalf("step %d: certificate %q is in use", i, got)
 		}

@@ -1,7 +1,6 @@
-// Package upgrade rolls a cluster of real processes, one node after another, from an older
-// build to this one and back while clients publish, consume and discard. There is nothing but
-// tests in it.
+// Package upgrade rolls a cluster of real processes, one node after another, from an older build to
+// this one and back while clients publish, consume and discard. It has only tests.
 //
-// The older build is made from the git repository. Where its commit is not there, as in a
-// shallow clone, the tests are skipped and say so.
+// The tests build the older version from the git repository. Where its commit is absent, as in a
+// shallow clone, they are skipped with the reason.
 package upgrade

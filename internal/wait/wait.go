@@ -1,4 +1,5 @@
-// Package wait waits for a time that may be cut short, bounds waiting, and wakes who waits.
+// Package wait waits for a time that a context may cut short, bounds waits, and wakes waiting
+// goroutines.
 package wait
 
 import (
@@ -6,8 +7,8 @@ import (
 	"time"
 )
 
-// For waits for a time, and returns nil; or the error of ctx as soon as that ends, also if there is nothing to wait for. It may be
-// called concurrently.
+// For waits for a time and returns nil. If ctx ends first, or has ended before, it returns the
+// error of ctx, also for a time of zero. It may be called concurrently.
 func For(ctx context.Context, d time.Duration) error {
 	if d <= 0 {
 		return ctx.Err()
@@ -22,8 +23,8 @@ func For(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// Wake puts an element into a channel of capacity 1, unless it has one: whoever waits on the channel looks
-// once for all who called meanwhile. It does not block, and may be called concurrently.
+// Wake puts an element into a channel of capacity 1 unless it has one. One element wakes the
+// receiver once for all calls so far. Wake does not block, and may be called concurrently.
 func Wake(c chan<- struct{}) {
 	select {
 	case c <- struct{}{}:
@@ -31,8 +32,8 @@ func Wake(c chan<- struct{}) {
 	}
 }
 
-// Within returns a context that ends with ctx, with life, or after d if that is positive. What comes with it is to be
-// called when the context is not needed any more. It may be called concurrently.
+// Within returns a context that ends with ctx, with life, or after d if d is positive. Call the
+// returned function when the context is not needed any more. Within may be called concurrently.
 func Within(ctx, life context.Context, d time.Duration) (context.Context, context.CancelFunc) {
 	var cancel context.CancelFunc
 	if d > 0 {

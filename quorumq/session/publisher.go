@@ -82,6 +82,9 @@ func (p *Publisher[T]) Pending() int { return p.waiting }
 // PendingBytes returns how many bytes of bodies wait for their answer.
 func (p *Publisher[T]) PendingBytes() int64 { return p.bytes }
 
+// HasUnsent reports whether NextBatch may have something.
+func (p *Publisher[T]) HasUnsent() bool { return p.failed == quorumq.CodeOK && p.send < p.end() }
+
 // Failed returns the code that ended this publisher, CodeOK if none did: after
 // CodeFenced or CodeMalformed nothing more is sent and nothing will be answered. What
 // still waits has an unknown outcome; Abandon hands it back.

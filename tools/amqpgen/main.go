@@ -17,10 +17,10 @@ import (
 	_ "github.com/rabbitmq/amqp091-go" // its module carries the specification
 )
 
-// main ends with 1 on any error and writes no file then.
+// main exits with 1 on any error and then writes no file.
 func main() {
-	path := flag.String("spec", "", "the specification, an XML file")
-	out := flag.String("out", "", "the Go file to write")
+	path := flag.String("spec", "", "path of the specification, an XML file")
+	out := flag.String("out", "", "path of the Go file to write")
 	flag.Parse()
 	if err := run(*path, *out); err != nil {
 		fmt.Fprintln(os.Stderr, "amqpgen:", err)
@@ -28,7 +28,7 @@ func main() {
 	}
 }
 
-// run generates the code in memory and formats it before it writes, so that a fault leaves the old
+// run generates and formats the code in memory before it writes, so that a fault leaves the old
 // file in place.
 func run(path, out string) error {
 	b, err := os.ReadFile(path)
@@ -48,12 +48,12 @@ func run(path, out string) error {
 	}
 	formatted, err := format.Source(code.Bytes())
 	if err != nil {
-		return fmt.Errorf("what was generated is no Go: %w", err)
+		return fmt.Errorf("the generated code is not valid Go: %w", err)
 	}
 	return os.WriteFile(out, formatted, 0o644)
 }
 
-// goName turns a name of the specification into one of Go.
+// goName converts a name of the specification to a Go name.
 func goName(parts ...string) string {
 	var b strings.Builder
 	for _, p := range parts {

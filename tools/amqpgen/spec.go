@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// spec is what is read of the specification.
+// spec is the part of the specification that the generator reads.
 type spec struct {
 	Constants []*constant `xml:"constant"`
 	Domains   []domain    `xml:"domain"`
@@ -33,7 +33,7 @@ type class struct {
 	Methods []*method `xml:"method"`
 }
 
-// method is a method of a class; Content: a header and a body follow it.
+// method is a method of a class; with Content, a header and a body follow it.
 type method struct {
 	Name      string   `xml:"name,attr"`
 	Index     int      `xml:"index,attr"`
@@ -44,7 +44,7 @@ type method struct {
 	Steps []step
 }
 
-// field is an argument of a method. Reserved ones are written as zero and not read.
+// field is an argument of a method. Reserved fields are written as zero and not read.
 type field struct {
 	Name     string `xml:"name,attr"`
 	Domain   string `xml:"domain,attr"`
@@ -58,7 +58,7 @@ type step struct {
 	Bits  []*field
 }
 
-// resolve replaces domains by types and gathers bits.
+// resolve replaces domains by types and combines neighbouring bits.
 func (s *spec) resolve() error {
 	types := map[string]string{}
 	for _, d := range s.Domains {
@@ -95,7 +95,7 @@ func (m *method) step(f *field) {
 	m.Steps = append(m.Steps, step{Bits: []*field{f}})
 }
 
-// goTypes maps types of the wire to those of Go.
+// goTypes maps wire types to Go types.
 func goTypes() map[string]string {
 	return map[string]string{
 		"bit": "bool", "octet": "uint8", "short": "uint16", "long": "uint32", "longlong": "uint64",
@@ -103,7 +103,7 @@ func goTypes() map[string]string {
 	}
 }
 
-// Replies are the constants that close a channel or a connection, or say why not.
+// Replies returns the reply codes. The other constants describe frames.
 func (s *spec) Replies() []*constant {
 	var codes []*constant
 	for _, c := range s.Constants {
@@ -114,28 +114,28 @@ func (s *spec) Replies() []*constant {
 	return codes
 }
 
-// GoName is the constant's name.
+// GoName returns the constant's name.
 func (c *constant) GoName() string { return goName(c.Name) }
 
 // Hard reports whether the code ends the connection.
 func (c *constant) Hard() bool { return c.Class == "hard-error" }
 
-// Text is how the code begins the text of a close.
+// Text returns the beginning of a close's reply text.
 func (c *constant) Text() string { return strings.ToUpper(strings.ReplaceAll(c.Name, "-", "_")) }
 
-// GoName is the name of the class.
+// GoName returns the class's Go name.
 func (c *class) GoName() string { return goName(c.Name) }
 
-// GoName is the name of the method's struct.
+// GoName returns the name of the method's struct.
 func (m *method) GoName() string { return goName(m.class.Name, m.Name) }
 
-// ID is the class in the upper half and the method in the lower one.
+// ID returns the class in the upper half and the method in the lower half.
 func (m *method) ID() string { return fmt.Sprintf("%d<<16 | %d", m.class.Index, m.Index) }
 
-// Full is the name in the specification's form.
+// Full returns the name in the specification's form.
 func (m *method) Full() string { return m.class.Name + "." + m.Name }
 
-// Fields are those that mean something.
+// Fields returns the fields that are not reserved.
 func (m *method) Fields() []*field {
 	var fields []*field
 	for _, f := range m.AllFields {
@@ -146,19 +146,19 @@ func (m *method) Fields() []*field {
 	return fields
 }
 
-// Fixed reports whether a method has no bytes behind its id.
+// Fixed reports whether a method has no bytes after its id.
 func (m *method) Fixed() bool { return len(m.AllFields) == 0 }
 
-// GoName is the field's name.
+// GoName returns the field's name.
 func (f *field) GoName() string { return goName(f.Name) }
 
-// GoType is the field's type.
+// GoType returns the field's type.
 func (f *field) GoType() string { return goTypes()[f.Type] }
 
-// Read is the expression that reads the field.
+// Read returns the expression that reads the field.
 func (f *field) Read() string { return "d." + f.Type + "()" }
 
-// Append is the statement that appends the field to b.
+// Append returns the statement that appends the field to b.
 func (f *field) Append() string {
 	value := "m." + f.GoName()
 	if f.Reserved {
@@ -170,7 +170,7 @@ func (f *field) Append() string {
 	return fmt.Sprintf("b = append%s(b, %s)", strings.ToUpper(f.Type[:1])+f.Type[1:], value)
 }
 
-// HardReplies are those that end the connection.
+// HardReplies returns the codes that end the connection.
 func (s *spec) HardReplies() []*constant {
 	var codes []*constant
 	for _, c := range s.Replies() {
@@ -181,7 +181,7 @@ func (s *spec) HardReplies() []*constant {
 	return codes
 }
 
-// Used reports whether one of the bits means something.
+// Used reports whether one of the bits is not reserved.
 func (s step) Used() bool {
 	for _, f := range s.Bits {
 		if !f.Reserved {

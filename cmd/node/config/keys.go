@@ -26,8 +26,8 @@ func Keys() []Key {
 	return []Key{
 		{"node_id", "", "name of this node, unique in the cluster and never changed; empty: the host's name"},
 		{"data_dir", "/var/lib/quorate", "directory of all data of this node; only one process may use it at a time"},
-		{"storage.disk_low", 0, "free bytes of the data directory's disk below which the node hands its leaders over and counts as unable to take messages; 0: 1 GiB, or a twentieth of the disk if that is less"},
-		{"storage.disk_floor", 0, "free bytes below which the node's members of queues stop until there is room again; 0: 256 MiB, or an eightieth of the disk if that is less"},
+		{"storage.disk_low", 0, "free bytes of the data directory's disk below which the node hands its leaders over and counts as unable to take messages; 0: 1 GiB, or a twentieth of the disk if that is less, but at least 128 MiB or a quarter of it"},
+		{"storage.disk_floor", 0, "free bytes below which the node gives up its reserve, and without it stops its members of queues until there is room again; 0: 256 MiB, or a quarter of what 0 means for storage.disk_low if that is less"},
 		{"cluster.name", "quorate", "name of the cluster; nodes with another name are refused"},
 		{"cluster.expect", 3, "number of nodes that found the cluster at its very first start; the same on every node"},
 		{"cluster.join", []string{}, "gossip addresses of other nodes, host:port; names are resolved periodically"},

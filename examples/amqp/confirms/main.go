@@ -1,5 +1,5 @@
-// Command confirms publishes messages and waits until the broker says that it keeps them:
-// one by one, in batches, and all at once with the confirms as they come.
+// Command confirms publishes messages and waits until the broker confirms them: one by one, in
+// batches, and asynchronously, with the confirms as they come.
 //
 //	go run ./confirms 1000
 package main
@@ -44,7 +44,7 @@ func main() {
 	fmt.Println("the queue had", count)
 }
 
-// publish sends n messages and waits for confirms after each window of them.
+// publish publishes n messages and waits for confirms after each window of them.
 func publish(ch *amqp.Channel, queue string, n, window int) (confirmed int) {
 	var open []*amqp.DeferredConfirmation
 	for i := range n {

@@ -1,4 +1,4 @@
-// Package connect is what every program here begins with.
+// Package connect has the connection code that all programs here share.
 package connect
 
 import (
@@ -8,8 +8,8 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 )
 
-// Channel connects to the broker of AMQP_URL and opens a channel; a program ends when it
-// cannot. The function closes both.
+// Channel connects to the broker of AMQP_URL and opens a channel. It ends the program if it cannot.
+// The returned function closes both.
 func Channel() (*amqp.Channel, func()) {
 	url := os.Getenv("AMQP_URL")
 	if url == "" {

@@ -1,5 +1,5 @@
-// Command delay does something later: a message waits in a queue that nobody consumes,
-// expires there, and goes by its dead-letter exchange to the queue where it is due.
+// Command delay delays messages: a message waits in a queue without consumers, expires there, and
+// its dead-letter exchange routes it to the queue where it is due.
 //
 //	go run ./delay wait
 //	go run ./delay after 1500 "tea is ready"
@@ -20,8 +20,8 @@ const (
 	waiting = "example.waiting"
 )
 
-// main builds a delay of two queues: nobody consumes from the first, and what expires there is
-// dead-lettered into the second.
+// main builds a delay from two queues: the first has no consumers, and messages that expire in it
+// are dead-lettered to the second.
 func main() {
 	if len(os.Args) < 2 {
 		fmt.Fprintln(os.Stderr, "usage: delay wait | after MILLISECONDS TEXT")

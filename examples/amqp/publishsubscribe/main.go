@@ -1,5 +1,5 @@
-// Command publishsubscribe tells everybody who listens: each listener has a queue of its own,
-// named by the broker, that ends with its connection.
+// Command publishsubscribe sends each message to all listeners: each listener has a queue of its
+// own, named by the broker, that is deleted when its connection ends.
 //
 //	go run ./publishsubscribe listen
 //	go run ./publishsubscribe tell "door opened"
@@ -19,7 +19,7 @@ import (
 const exchange = "example.news"
 
 // main declares the exchange on both sides, so that either may be started first. Each listener has
-// a queue of its own, which ends with it.
+// a queue of its own, which is deleted when the listener ends.
 func main() {
 	if len(os.Args) < 2 {
 		fmt.Fprintln(os.Stderr, "usage: publishsubscribe listen | tell TEXT")

@@ -1,6 +1,6 @@
-// Command retry tries again what failed, after a pause, and gives up after three tries: a
-// rejected message goes to a queue where it waits, and comes back when it expires there. Its
-// header x-death tells how often that was.
+// Command retry retries failed jobs after a pause, and gives up after three tries: a rejected
+// message goes to a queue where it waits, and comes back when it expires there. Its header x-death
+// has the number of rounds.
 //
 //	go run ./retry work
 //	go run ./retry add "call a service that is down"
@@ -25,8 +25,8 @@ const (
 	tries   = 3
 )
 
-// main lets rejected jobs pause in a second queue, from which they expire back. The program counts
-// the rounds by x-death and gives up after so many.
+// main makes rejected jobs wait in a second queue, from which they expire back to the first. It
+// counts the rounds by x-death and gives up after a fixed number.
 func main() {
 	if len(os.Args) < 2 {
 		fmt.Fprintln(os.Stderr, "usage: retry work | add JOB")
@@ -53,7 +53,7 @@ func main() {
 		try := rejections(m.Headers) + 1
 		fmt.Printf("try %d of %s\n", try, m.Body)
 		if try < tries {
-			connect.Must(m.Reject(false)) // to the pause
+			connect.Must(m.Reject(false)) // to the queue where jobs wait
 			continue
 		}
 		publish(ch, failed, m.Body)
@@ -66,7 +66,7 @@ func publish(ch *amqp.Channel, queue string, body []byte) {
 	connect.Must(ch.PublishWithContext(context.Background(), "", queue, false, false, amqp.Publishing{DeliveryMode: amqp.Persistent, Body: body}))
 }
 
-// rejections counts how often a message was rejected from the queue of jobs.
+// rejections returns how often a message was rejected from the queue of jobs.
 func rejections(headers amqp.Table) int {
 	deaths, _ := headers["x-death"].([]any)
 	for _, d := range deaths {

@@ -1,4 +1,4 @@
-// Command routing hands on what listeners ask for by name.
+// Command routing routes log lines to the listeners that asked for their level.
 //
 //	go run ./routing listen warning error
 //	go run ./routing log error "disk full"
@@ -16,7 +16,7 @@ import (
 
 const exchange = "example.log"
 
-// main binds the listener's own queue once for each level that it asks for.
+// main binds the listener's own queue once for each level that the listener asks for.
 func main() {
 	if len(os.Args) < 3 {
 		fmt.Fprintln(os.Stderr, "usage: routing listen LEVEL… | log LEVEL TEXT")

@@ -1,4 +1,4 @@
-// Command rpc asks a question over one queue and gets the answer over another.
+// Command rpc sends a question through one queue and gets the answer through another.
 //
 //	go run ./rpc serve
 //	go run ./rpc ask 12
@@ -53,7 +53,8 @@ func serve(ch *amqp.Channel) {
 	}
 }
 
-// ask takes only the answer with its own correlation id; others may be left from earlier questions.
+// ask takes only the answer with its own correlation id. The queue may also have answers to earlier
+// questions.
 func ask(ch *amqp.Channel, number string) {
 	mine, err := ch.QueueDeclare("", false, false, true, false, nil)
 	connect.Must(err)

@@ -1,5 +1,5 @@
-// Command topics hands on what listeners ask for by patterns of words: * is any one word, #
-// any number of them.
+// Command topics routes messages to the listeners whose patterns match their keys. A key is words
+// with dots between them: * is any one word, # any number of them.
 //
 //	go run ./topics listen "sensor.*.temperature" "#.alarm"
 //	go run ./topics tell sensor.cellar.temperature "11 °C"
@@ -17,7 +17,7 @@ import (
 
 const exchange = "example.sensors"
 
-// main binds the listener's own queue once for each pattern that it asks for.
+// main binds the listener's own queue once for each pattern that the listener asks for.
 func main() {
 	if len(os.Args) < 3 {
 		fmt.Fprintln(os.Stderr, "usage: topics listen PATTERN… | tell KEY TEXT")

@@ -1,5 +1,5 @@
-// Command workqueue shares out tasks among workers: each goes to one of them, to the next
-// one if that one dies, and busy workers get no more than they can do.
+// Command workqueue distributes tasks to workers: each task goes to one of them, and to another one
+// if that one dies. A worker gets its next task only when it is free.
 //
 //	go run ./workqueue work         # in as many terminals as you like
 //	go run ./workqueue add "resize picture 7"
@@ -43,7 +43,7 @@ func add(ch *amqp.Channel, task string) {
 	fmt.Println("added", task)
 }
 
-// work takes one task at a time; several workers share the queue evenly by that.
+// work takes one task at a time, so that several workers share the queue evenly.
 func work(ch *amqp.Channel) {
 	connect.Must(ch.Qos(1, 0, false)) // one task at a time
 	tasks, err := ch.Consume(queue, "", false, false, false, false, nil)
@@ -51,6 +51,6 @@ func work(ch *amqp.Channel) {
 	fmt.Println("ready")
 	for task := range tasks {
 		fmt.Println("did", string(task.Body))
-		connect.Must(task.Ack(false)) // only now is it gone
+		connect.Must(task.Ack(false)) // only the ack removes the task
 	}
 }

@@ -19,7 +19,7 @@ import (
 
 const timeout = 5 * time.Minute
 
-// main ends with 1 if a recipe fails.
+// main exits with 1 if a recipe fails.
 func main() {
 	if err := run(os.Args[1:]); err != nil {
 		fmt.Fprintln(os.Stderr, "recipes:", err)
@@ -27,7 +27,7 @@ func main() {
 	}
 }
 
-// run runs the recipes of these names, or all, on a cluster that is there already.
+// run runs the recipes with these names, or all, on a running cluster.
 func run(names []string) error {
 	addresses := []string{"127.0.0.1:7070"}
 	if given := os.Getenv("QUORATE_ADDRESSES"); given != "" {

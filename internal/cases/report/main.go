@@ -8,10 +8,10 @@
 //	T013 FAIL    0.31s
 //	2 passed, 1 failed, 1 skipped
 //
-// A case is a test TestT001 with any number of subtests; its title is what the test
-// gave to t.Attr("case", title). A test whose every subtest was skipped counts as
-// skipped. The output of a failed case follows its line. Exit status is 1 when a case
-// failed, when the package did not build, or when no case ran at all.
+// A case is a test TestT001 with any number of subtests; the test sets its title with
+// t.Attr("case", title). A test whose every subtest was skipped counts as skipped. The output of a
+// failed case follows its line. Exit status is 1 when a case failed, when the package did not
+// build, or when no case ran at all.
 package main
 
 import (
@@ -19,7 +19,7 @@ import (
 	"os"
 )
 
-// main ends with 2 if the input cannot be read, and with 1 if a case failed.
+// main exits with 2 if it cannot read the input, and with 1 if a case failed.
 func main() {
 	ok, err := Report(os.Stdin, os.Stdout)
 	if err != nil {

@@ -24,27 +24,27 @@ type event struct {
 	Value   string
 }
 
-// result is what is known about one case so far.
+// result is what the collector has read about one case so far.
 type result struct {
 	name     string // "T011"
 	title    string
 	state    string // "pass", "fail", "skip"; empty while it runs
 	seconds  float64
 	output   []string // of the test and its subtests
-	reason   string   // last logged line: says why a skipped case was skipped
+	reason   string   // last logged line: the reason if the case was skipped
 	subtests int
 	skipped  int // subtests that were skipped
 }
 
-// collector gathers events; one goroutine uses it.
+// collector collects events; one goroutine uses it.
 type collector struct {
 	cases   map[string]*result
-	outside []string // output that belongs to no case: builds, panics, package lines
-	broken  bool     // the package failed, by itself or with a case
+	outside []string // output outside cases: builds, panics, package lines
+	broken  bool     // the package failed, by itself or because of a case
 }
 
-// Report reads the stream, writes the lines and reports whether all is well: at least
-// one case ran and none failed. An error means that the stream could not be read.
+// Report reads the stream, writes the lines, and reports whether at least one case ran and none
+// failed. An error means that it could not read the stream.
 func Report(r io.Reader, w io.Writer) (bool, error) {
 	c := collector{cases: map[string]*result{}}
 	lines := bufio.NewReader(r)
@@ -63,8 +63,8 @@ func Report(r io.Reader, w io.Writer) (bool, error) {
 	return c.print(w)
 }
 
-// add takes one line of the stream. What is not JSON is kept as it is: the go
-// command prints some of its own failures as plain text.
+// add reads one line of the stream. It keeps a line that is not JSON unchanged: the go command
+// prints some of its own failures as plain text.
 func (c *collector) add(line []byte) {
 	var e event
 	if err := json.Unmarshal(line, &e); err != nil {
@@ -89,7 +89,7 @@ func (c *collector) add(line []byte) {
 	t.add(e, strings.Contains(e.Test, "/"))
 }
 
-// add takes an event of the case or of one of its subtests.
+// add records an event of the case or of one of its subtests.
 func (t *result) add(e event, subtest bool) {
 	switch e.Action {
 	case "output":
@@ -131,7 +131,7 @@ func (c *collector) print(w io.Writer) (bool, error) {
 		case t.state == "pass":
 			passed++
 			line(&b, t, "ok", t.title)
-		default: // failed, or began and never ended
+		default: // failed, or did not end
 			failed++
 			line(&b, t, "FAIL", t.title)
 			indent(&b, t.output)
@@ -141,7 +141,7 @@ func (c *collector) print(w io.Writer) (bool, error) {
 	if !ok && failed == 0 {
 		indent(&b, c.outside)
 		if len(all) == 0 && !c.broken {
-			b.WriteString("no case ran: is there a TestT001 in internal/cases?\n")
+			b.WriteString("no case ran: check that internal/cases has a TestT001\n")
 		}
 		failed++ // the package itself
 	}
@@ -155,7 +155,7 @@ func line(b *strings.Builder, t *result, state, text string) {
 	b.WriteString(strings.TrimRight(l, " ") + "\n")
 }
 
-// indent sets a case's output off from the lines of the report.
+// indent indents a case's output, to set it off from the lines of the report.
 func indent(b *strings.Builder, output []string) {
 	for _, o := range output {
 		b.WriteString("     | " + strings.TrimRight(o, "\n") + "\n")

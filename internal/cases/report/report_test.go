@@ -76,7 +76,7 @@ T003 skip    0.00s  needs AMQP
 		{
 			name: "nothing at all has failed",
 			in:   "",
-			want: `no case ran: is there a TestT001 in internal/cases?
+			want: `no case ran: check that internal/cases has a TestT001
 0 passed, 1 failed, 0 skipped
 `,
 		},
@@ -84,7 +84,7 @@ T003 skip    0.00s  needs AMQP
 			name: "plain text of the go command is shown",
 			in:   "stat internal/cases: directory not found\n",
 			want: `     | stat internal/cases: directory not found
-no case ran: is there a TestT001 in internal/cases?
+no case ran: check that internal/cases has a TestT001
 0 passed, 1 failed, 0 skipped
 `,
 		},

@@ -1,0 +1,235 @@
+package gateway
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/quorate/quorate/catalog"
+	"github.com/quorate/quorate/cluster/disk"
+	"github.com/quorate/quorate/cluster/metadata"
+	"github.com/quorate/quorate/cluster/traffic"
+	"github.com/quorate/quorate/id"
+	"github.com/quorate/quorate/quorumq"
+	"github.com/quorate/quorate/raftfsm"
+)
+
+// leader leads the only queue of node "a", without Raft: it applies a command, and answers it, when a
+// test says so, on the test's goroutine.
+type leader struct {
+	Members
+	t         *testing.T
+	queue     *quorumq.Queue
+	decoder   quorumq.Decoder
+	index     uint64
+	submitted chan submitted
+	assigned  []traffic.Delivery // by commands that were applied
+	resumed   chan quorumq.MsgID // after which a consumer asked for its deliveries
+}
+
+type submitted struct {
+	command raftfsm.Command
+	done    func(quorumq.Reply, error)
+}
+
+func (l *leader) Submit(_ id.QueueUID, c raftfsm.Command, done func(quorumq.Reply, error)) {
+	l.submitted <- submitted{c, done}
+}
+
+func (l *leader) Held(_ id.QueueUID, _ quorumq.ConsumerKey, after quorumq.MsgID, _ int64, _ func(traffic.Holding, error)) {
+	l.resumed <- after
+}
+
+func (l *leader) LeaderOf(id.QueueUID) (id.NodeID, bool) { return "a", true }
+
+// apply carries out a command that was submitted.
+func (l *leader) apply(s submitted) {
+	c, err := l.decoder.Decode(s.command.Header)
+	if err != nil {
+		l.t.Error(err)
+	}
+	l.index++
+	r, e := l.queue.Apply(quorumq.Meta{Index: l.index}, c)
+	for _, d := range e.Deliver {
+		l.assigned = append(l.assigned, traffic.Delivery{Delivery: d, Message: []byte("body")})
+	}
+	s.done(r, nil)
+}
+
+// ledQueue returns node "a"'s end of a queue that the leader leads.
+func ledQueue(t *testing.T) (*Queue, *leader) {
+	t.Helper()
+	catalogue := catalog.New()
+	for i, cmd := range []catalog.Command{
+		&catalog.RegisterNode{ID: "a", Epoch: 1},
+		&catalog.DeclareQueue{VHost: "/", Name: "q", Type: catalog.QueueQuorum, Durable: true, Members: []id.NodeID{"a"}, Leader: "a"},
+	} {
+		if err := catalogue.Apply(uint64(i)+1, 0, cmd).Err; err != nil {
+			t.Fatal(err)
+		}
+	}
+	views := metadata.NewViews(catalogue.View())
+	r, _ := views.View().Queue("/", "q")
+	l := &leader{t: t, queue: quorumq.New(r.UID, quorumq.DefaultConfig()), submitted: make(chan submitted, 1000), resumed: make(chan quorumq.MsgID, 1)}
+	board := disk.NewBoard("a", "", MaxWaitingBytes, nil)
+	g := New(Config{
+		Node: "a", Epoch: 1, Views: views, Members: l, Disks: board, Rooms: &disk.Rooms{Board: board, View: views.View}, PublishWindow: 1000,
+	})
+	t.Cleanup(g.Close)
+	q, err := g.Queue(r.UID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return q, l
+}
+
+func (l *leader) publish(q *Queue, done func(error)) {
+	if err := q.Enqueue(l.t.Context(), quorumq.NewMessage{Size: 4, TTLMs: quorumq.Unlimited}, []byte("body"), done); err != nil {
+		l.t.Error(err)
+	}
+}
+
+// A message that finds nothing on its way is with the leader when Enqueue returns, and confirmed when
+// the leader has answered: no goroutine lies in between.
+func TestPublishWithoutHandOver(t *testing.T) {
+	t.Parallel()
+	q, l := ledQueue(t)
+	for i := range 3 {
+		confirmed := false
+		l.publish(q, func(err error) { confirmed = err == nil })
+		if n := len(l.submitted); n != 1 {
+			t.Fatalf("message %d: the leader has %d commands when Enqueue returns", i, n)
+		}
+		l.apply(<-l.submitted)
+		if !confirmed {
+			t.Fatalf("message %d is not confirmed when the leader has answered", i)
+		}
+	}
+}
+
+// The same holds for other commands.
+func TestCommandWithoutHandOver(t *testing.T) {
+	t.Parallel()
+	q, l := ledQueue(t)
+	answered := false
+	q.post(&op{header: quorumq.AppendCommand(nil, &quorumq.Purge{}), done: func(a opAnswer) { answered = a.err == nil }})
+	if n := len(l.submitted); n != 1 {
+		t.Fatalf("the leader has %d commands when it was posted", n)
+	}
+	l.apply(<-l.submitted)
+	if !answered {
+		t.Fatal("it is not answered when the leader has answered")
+	}
+}
+
+// withoutWaiting runs a test that fails if any of it has to wait for time to pass, as for the alarm
+// of a queue, by which all is sent in the end.
+func withoutWaiting(t *testing.T, test func(*testing.T)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		test(t)
+		if d := time.Since(began); d > 0 {
+			t.Errorf("it took %v", d)
+		}
+	})
+}
+
+// A delivery is the client's when Deliver returns, and one that comes behind a lost one is asked for.
+func TestDeliverWithoutHandOver(t *testing.T) {
+	t.Parallel()
+	withoutWaiting(t, func(t *testing.T) {
+		q, l := ledQueue(t)
+		var got []quorumq.MsgID
+		opened := make(chan error, 1)
+		go func() {
+			_, err := q.Consume(t.Context(), ConsumerConfig{Prefetch: 10, Ended: func(error) {}, Deliver: func(ds []traffic.Delivery) {
+				for i := range ds {
+					got = append(got, ds[i].MsgID)
+				}
+			}})
+			opened <- err
+		}()
+		l.apply(<-l.submitted)
+		if err := <-opened; err != nil {
+			t.Fatal(err)
+		}
+		for range 3 {
+			l.publish(q, func(error) {})
+			l.apply(<-l.submitted)
+		}
+		q.g.Deliver(q.uid, l.assigned[:1])
+		if len(got) != 1 || got[0] != 1 {
+			t.Fatalf("delivered %v when Deliver returns, want the first", got)
+		}
+		q.g.Deliver(q.uid, l.assigned[2:])
+		if after := <-l.resumed; after != 1 {
+			t.Errorf("deliveries are asked for after %d, want 1", after)
+		}
+		if len(got) != 1 {
+			t.Errorf("delivered %v past one that is lost", got)
+		}
+	})
+}
+
+// What comes while others are on their way, or while they are confirmed, reaches the leader as well.
+func TestPublishBesideOthers(t *testing.T) {
+	t.Parallel()
+	withoutWaiting(t, func(t *testing.T) {
+		q, l := ledQueue(t)
+		confirmed := make(chan error, 3)
+		l.publish(q, func(err error) {
+			l.publish(q, func(err error) { confirmed <- err }) // while answers are handed out
+			confirmed <- err
+		})
+		l.publish(q, func(err error) { confirmed <- err }) // behind the first
+		for range 3 {
+			l.apply(<-l.submitted)
+			if err := <-confirmed; err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}
+
+// PUB-6: each publisher's messages are confirmed once and in their order, whoever brings the answers.
+func TestConfirmsKeepOrder(t *testing.T) {
+	t.Parallel()
+	const publishers, each = 10, 1000
+	q, l := ledQueue(t)
+	var next [publishers]int
+	var all, confirmed sync.WaitGroup
+	for p := range publishers {
+		confirmed.Add(each)
+		all.Go(func() {
+			for i := range each {
+				l.publish(q, func(err error) {
+					defer confirmed.Done()
+					if err != nil || next[p] != i { // one at a time calls back: no lock guards next
+						l.t.Error(fmt.Errorf("publisher %d: message %d confirmed where %d was due: %w", p, i, next[p], err))
+					}
+					next[p]++
+				})
+			}
+		})
+	}
+	ended := make(chan struct{})
+	all.Go(func() {
+		for {
+			select {
+			case s := <-l.submitted:
+				l.apply(s)
+			case <-ended:
+				return
+			}
+		}
+	})
+	confirmed.Wait()
+	close(ended)
+	all.Wait()
+	if got := l.queue.Overview().Ready; got != publishers*each {
+		t.Errorf("the queue has %d messages, want %d", got, publishers*each)
+	}
+}
