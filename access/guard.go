@@ -131,7 +131,7 @@ func (c *Guarded) ask(d [sha256.Size]byte) (q *question, mine bool) {
 	return q, true
 }
 
-// told ends the question: later callers ask anew, and waiting callers read the answer in q.
+// told ends the question: later callers ask again, and waiting callers read the answer in q.
 func (c *Guarded) told(d [sha256.Size]byte, q *question) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

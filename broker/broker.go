@@ -1,6 +1,6 @@
 // Package broker holds the use cases of a message broker, neutral of any protocol:
-// declare, publish, consume, get, settle, administer. Listeners translate; they see this package, the parts that
-// a Broker shows, such as Connections and Limits, and package message.
+// declare, publish, consume, get, settle, administer. Listeners translate; they see only this package with
+// its parts, the packages below its path, and package message.
 //
 // A Broker is made of a part of a cluster that has started. Everything may be called at any time
 // and concurrently. Errors are *failure.Error, or the error of the caller's context.

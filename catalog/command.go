@@ -211,7 +211,7 @@ type MemberStep uint8
 
 // The steps.
 const (
-	// StepNone changes nothing: who is not refused knows that the change goes on.
+	// StepNone changes nothing: a caller that gets no refusal knows that the change is still under way.
 	StepNone MemberStep = iota
 	// StepJoined: the joining node votes, so it is a member.
 	StepJoined

@@ -102,7 +102,7 @@ type QueueStats struct {
 	DeliveryLimit int64 `api:"delivery_limit"`
 	// DelayedRetry tells which returned messages wait: disabled, all, failed or returned.
 	DelayedRetry string `api:"delayed_retry"`
-	// DeadLettersWaiting, by cause: letters of the backlog that cannot go on now. This, the
+	// DeadLettersWaiting, by cause: dead letters in the backlog that cannot be forwarded now. This, the
 	// retries and what was lost are figures of the leader's term.
 	DeadLettersWaiting map[string]uint64 `api:"dead_letters_waiting"`
 	// DeadLetterRetries, by cause: attempts to forward that failed.

@@ -44,7 +44,7 @@ func Parse(text []byte, vhost string) (*Document, error) {
 	return p.doc, nil
 }
 
-// parser turns the lists of a document into commands. It goes on after faults, to report all of
+// parser turns the lists of a document into commands. It continues after faults, to report all of
 // them at once.
 type parser struct {
 	vhost string // the only one; "": all
@@ -86,7 +86,7 @@ func comparePaths(a, b string) int {
 	return cmp.Or(cmp.Compare(listA, listB), cmp.Compare(nA, nB), cmp.Compare(a, b))
 }
 
-// each calls read for every object of a list; elements that are no objects are faults.
+// each calls read for every object of a list; elements that are not objects are faults.
 func (p *parser) each(top *entry, name string, read func(*entry)) {
 	v, ok := top.get(name)
 	if !ok {

@@ -50,7 +50,7 @@ const (
 	bufferBytes = 64 << 10
 
 	// FitService is the name of a health service. It is NOT_SERVING while clients would do better on
-	// another node that is SERVING, although this node goes on serving (broker.Fit). A node that
+	// another node that is SERVING, although this node keeps serving (broker.Fit). A node that
 	// drains or starts counts as fit: it still serves the clients that it has.
 	FitService = "quorate.fit"
 )

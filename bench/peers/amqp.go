@@ -33,7 +33,7 @@ func dialAMQP(ctx context.Context, address string) (*overAMQP, error) {
 		Dial: func(network, addr string) (net.Conn, error) {
 			nc, err := dial(network, addr)
 			if err == nil {
-				s.keep = context.AfterFunc(ctx, func() { _ = nc.Close() }) // whoever uses it is told
+				s.keep = context.AfterFunc(ctx, func() { _ = nc.Close() }) // its users get the error
 			}
 			return nc, err
 		},

@@ -202,7 +202,7 @@ func TestLimitsRefuse(t *testing.T) {
 func TestShowsAndEndsConnections(t *testing.T) {
 	n := newNode(t)
 	ended := map[string]connections.Closing{}
-	show := func(user, name string) *connections.Connection {
+	show := func(user, name string) {
 		c := n.Connections.Connect()
 		t.Cleanup(c.Close)
 		if _, err := n.Connections.EnterUser(connections.WithConnection(n.as(user), c)); err != nil {
@@ -212,7 +212,6 @@ func TestShowsAndEndsConnections(t *testing.T) {
 			return connections.ConnectionInfo{Name: name, VHost: "/", State: connections.ConnectionRunning}
 		},
 			func(why connections.Closing) { ended[name] = why })
-		return c
 	}
 	show("u", "first")
 	show("m", "second")

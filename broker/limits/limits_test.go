@@ -18,6 +18,7 @@ import (
 	"github.com/quorate/quorate/cluster/clients"
 	"github.com/quorate/quorate/cluster/event"
 	"github.com/quorate/quorate/id"
+	"github.com/quorate/quorate/message"
 	"github.com/quorate/quorate/policy"
 )
 
@@ -159,19 +160,41 @@ func TestStoredBytesAgain(t *testing.T) {
 	l, c, p := testLimits(t)
 	limitVHost(t, c, StoredBytes, 1000)
 	g := l.vhost(c.View(), "/")
+	var last Hold // the newest one
 	for _, x := range []struct {
 		holds uint64
 		full  bool
 	}{{0, false}, {999, false}, {1000, true}, {2000, true}, {951, true}, {950, true}, {949, false}, {999, false}, {1000, true}} {
 		g.holding(l.now(), x.holds)
 		h, held := p.held()
-		if held != x.full || held && !h.Stored || h.Full() != x.full {
+		if held {
+			last = h
+		}
+		if held != x.full || held && !h.Stored || last.Full() != x.full {
 			t.Errorf("with %d bytes: held %v %+v", x.holds, held, h)
 		}
 	}
 	limitVHost(t, c, StoredBytes, 5000)
 	if _, held := p.held(); held {
 		t.Error("held back after the limit was raised")
+	}
+}
+
+// VH-15: a sender waits for a queue that it has published into, until the rate of that is taken away.
+func TestRateOfQueueIsTakenAway(t *testing.T) {
+	l, c, p := testLimits(t)
+	q, _ := c.View().Queue("/", "q")
+	apply(t, c, &catalog.PutPolicy{Policy: catalog.Policy{
+		VHost: "/", Name: "rate", Pattern: ".*", ApplyTo: catalog.ApplyToQueues,
+		Definition: message.Table{{Name: MessageRate, Value: message.Int64(0)}},
+	}})
+	l.ChargeQueue(q.UID, 1, &p.Sender)
+	if h, held := p.held(); !held || h.Stored {
+		t.Errorf("with a rate of 0: held %v, %+v", held, h)
+	}
+	apply(t, c, &catalog.DeletePolicy{VHost: "/", Name: "rate"})
+	if h, held := p.held(); held {
+		t.Errorf("without a rate: %+v", h)
 	}
 }
 

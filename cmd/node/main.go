@@ -2,7 +2,7 @@
 //
 //	quorate node --config node.yaml    run a node until SIGTERM, which drains it first
 //	quorate drain                      move leadership off the node on this host
-//	quorate recover                    go on although a majority is lost for good
+//	quorate recover                    continue although a majority is lost for good
 //	quorate --version                  version, commit and Go version
 //
 // Settings come from flags, QUORATE_ variables, a YAML file and defaults, in this order;

@@ -34,7 +34,7 @@ type options struct {
 	group               uint64 // 0 is all
 }
 
-// run dumps the log and returns the exit status. It goes on behind damage, which it counts.
+// run dumps the log and returns the exit status. It skips and counts damaged parts.
 func run(args []string, out, errOut io.Writer) int {
 	var o options
 	flags := flag.NewFlagSet("waldump", flag.ContinueOnError)
