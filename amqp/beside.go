@@ -1,6 +1,7 @@
 package amqp
 
 import (
+	"context"
 	"errors"
 	"time"
 
@@ -38,6 +39,7 @@ type beside struct {
 	bytes       int                    // of waiting and running frames
 	rated       int                    // frame queues that a rate holds back
 	over        bool                   // no goroutine starts any more
+	dropping    bool                   // publishes that are held back are dropped
 	fault       error                  // ends the connection; the reader picks it up
 }
 
@@ -151,12 +153,21 @@ func (c *conn) ran(l *frameQueue) {
 	if l.frames = l.frames[1:]; len(l.frames) > 0 {
 		b.ready = append(b.ready, l)
 	} else {
-		delete(b.frameQueues, l.number)
-		if l.rated {
-			b.rated--
-		}
+		c.remove(l)
 	}
 	c.changed.Broadcast()
+}
+
+// remove takes a frame queue away, with the frames that are left in it. mu is held.
+func (c *conn) remove(l *frameQueue) {
+	b := &c.beside
+	for _, f := range l.frames {
+		b.bytes -= frameBytes + len(f.Payload)
+	}
+	delete(b.frameQueues, l.number)
+	if l.rated {
+		b.rated--
+	}
 }
 
 // nextFrameQueue returns the frame queue whose turn it is; nil: there is none, and the calling
@@ -220,8 +231,16 @@ func (c *conn) takeFault() error {
 	return c.beside.fault
 }
 
-// awaitBeside waits until all frames that were read have run. Frames left at the connection's end,
-// or after a fault beside, are dropped.
-func (c *conn) awaitBeside() {
-	_ = c.await(c.life, func() bool { return len(c.beside.frameQueues) == 0 })
+// awaitBeside waits until all frames that were read have run. Publishes that are held back then,
+// or after bound, are dropped with what is behind them, and so are frames left at the connection's
+// end or after a fault beside.
+func (c *conn) awaitBeside(bound time.Duration) {
+	none := func() bool { return len(c.beside.frameQueues) == 0 }
+	ctx, stop := context.WithTimeout(c.life, bound)
+	defer stop()
+	if bound > 0 && c.await(ctx, none) == nil {
+		return
+	}
+	c.dropHeld()
+	_ = c.await(c.life, none)
 }

@@ -83,11 +83,22 @@ func (c *conn) awaitUnblocked(by *hand) error {
 		c.block(a.Reason, "")
 	}
 	if c.held.Load() {
-		if err := c.holdBack(by, func() bool { return !c.held.Load() || c.endingLocked() }); err != nil {
-			return err
-		}
+		return c.awaitNotHeld(by)
 	}
 	return nil
+}
+
+// awaitNotHeld waits until publishes go on or the connection is ending; errPaused: they are dropped.
+func (c *conn) awaitNotHeld(by *hand) error {
+	dropped := false
+	err := c.holdBack(by, func() bool {
+		dropped = c.held.Load() && c.beside.dropping
+		return dropped || !c.held.Load() || c.endingLocked()
+	})
+	if err == nil && dropped {
+		return errPaused
+	}
+	return err
 }
 
 // watchBlocked lets a connection continue as soon as it may.

@@ -32,6 +32,10 @@ const closeWait = 5 * time.Second
 // queues are gone: a client that reconnects at once must not find them.
 const endWait = 2 * time.Second
 
+// heldWait bounds how long the close of a connection waits for publishes that quotas or alarms hold
+// back (AM-16).
+const heldWait = 5 * time.Second
+
 // unauthenticatedWait is closeWait for a client that has not logged in.
 const unauthenticatedWait = time.Second
 
@@ -175,8 +179,11 @@ func (c *conn) serve() error {
 // a fault; the reader then continues until the client's answer.
 func (c *conn) failed(err error) error {
 	x, told := errors.AsType[*fault](err)
-	if told || errors.Is(err, io.EOF) {
-		c.awaitBeside() // frames that came before the error
+	switch { // frames that came before the error
+	case told:
+		c.awaitBeside(heldWait)
+	case errors.Is(err, io.EOF):
+		c.awaitBeside(0) // nobody would learn what became of publishes that are held back
 	}
 	if !told || c.isClosing() {
 		return err

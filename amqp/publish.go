@@ -23,6 +23,10 @@ type content struct {
 	waited int64  // the connection's waited when the content began
 	loose  int64  // its share of the connection's unfinished
 	charge charge // what it holds of Incoming
+
+	chance uint64        // see broker.Publish
+	paused bool          // a rate holds it back, at its header
+	age    time.Duration // with paused: its age when it was paused, which it keeps
 }
 
 // unexpected is the fault for a frame that is not the next part of the content.
@@ -63,6 +67,11 @@ func (ch *channel) header(payload []byte) error {
 	}
 	if most := uint64(ch.c.s.b.MaxBodyBytes()); size > most { // positive
 		return refuse(wire.PreconditionFailed, wire.BasicPublishID, "message size %d is larger than configured max size %d", size, most)
+	}
+	if ch.c.s.b.Limits.MayBoundQueues() {
+		if err := ch.awaitQueues(); err != nil || ch.c.isEnding() {
+			return err
+		}
 	}
 	x.header, x.size = true, size
 	if size == 0 {
@@ -105,17 +114,17 @@ func (ch *channel) complete(body []byte) error {
 	if ch.tx != nil {
 		return ch.tx.publish(x, body)
 	}
-	return ch.enqueue(&x.m, &x.message, body)
+	return ch.enqueue(&x.m, &x.message, body, x.chance)
 }
 
 // enqueue hands a message to the broker.
-func (ch *channel) enqueue(m *wire.BasicPublish, content *message.Message, body []byte) error {
+func (ch *channel) enqueue(m *wire.BasicPublish, content *message.Message, body []byte, chance uint64) error {
 	c := ch.c
 	p := &ch.by.publish
 	*p = broker.Publish{
 		VHost: c.vhost, Exchange: m.Exchange, RoutingKey: m.RoutingKey, Properties: content.Properties,
 		Headers: content.Headers, Body: body, Mandatory: m.Mandatory, Sender: ch.sender,
-		Unit: ch.unit,
+		Unit: ch.unit, Chance: chance,
 	}
 	if ch.confirms {
 		ch.published++

@@ -5,10 +5,11 @@ import (
 	"time"
 
 	"github.com/quorate/quorate/amqp/wire"
+	"github.com/quorate/quorate/broker"
 )
 
 // errPaused reports that a publish did not run because a rate holds its channel back. It runs
-// later.
+// later, unless it is dropped.
 var errPaused = errors.New("amqp: a rate holds the channel back")
 
 // awaitQuotas makes a publish wait for quotas (VH-14). A vhost, or a user's queues, that hold too
@@ -29,11 +30,31 @@ func (ch *channel) awaitQuotas() error {
 		c.blocking.stored = h
 		c.mu.Unlock()
 		c.block(h.Error().Error(), "")
-		err := c.holdBack(ch.by, func() bool { return !c.held.Load() || c.endingLocked() })
+		err := c.awaitNotHeld(ch.by)
 		if ended(); err != nil {
 			return err
 		}
 	}
+}
+
+// awaitQueues makes a content whose header was read wait for quotas of the queues that it is for
+// (VH-15, VH-17). Its body is not held meanwhile.
+func (ch *channel) awaitQueues() error {
+	c, x := ch.c, &ch.content
+	x.resume(c)
+	p := &ch.by.publish
+	*p = broker.Publish{
+		VHost: c.vhost, Exchange: x.m.Exchange, RoutingKey: x.m.RoutingKey, Properties: x.message.Properties,
+		Headers: x.message.Headers, Mandatory: x.m.Mandatory, Sender: ch.sender, Chance: x.chance,
+	}
+	c.s.b.NoteQueues(c.ctx, p)
+	x.chance = p.Chance
+	x.pause(c)
+	err := ch.awaitQuotas()
+	if err == nil {
+		x.resume(c)
+	}
+	return err
 }
 
 // pause moves a publish from the reader into a frame queue.
@@ -48,7 +69,12 @@ func (c *conn) pause(ch *channel, f wire.Frame) {
 // park sets a frame queue aside until its channel may try again to publish; no hand waits with it.
 // mu is held.
 func (c *conn) park(l *frameQueue, ch *channel) {
-	if c.beside.over {
+	switch {
+	case c.beside.over:
+		return
+	case c.beside.dropping:
+		c.remove(l)
+		c.changed.Broadcast()
 		return
 	}
 	if !l.rated {
@@ -85,4 +111,20 @@ func (c *conn) endBeside() {
 			c.unpark(l)
 		}
 	}
+}
+
+// dropHeld drops publishes that are held back now, and from now on, with what is behind them on
+// their channels.
+func (c *conn) dropHeld() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.beside.dropping = true
+	for _, l := range c.beside.frameQueues {
+		if l.waited != nil {
+			l.timer.Stop()
+			c.unpark(l)
+			c.remove(l)
+		}
+	}
+	c.changed.Broadcast() // goroutines beside that wait with a blocked publish
 }

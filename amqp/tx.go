@@ -42,6 +42,7 @@ type txMessage struct {
 	m       wire.BasicPublish
 	message message.Message
 	body    []byte
+	chance  uint64
 }
 
 // txSettle is a decision that waits for tx.commit, with the deliveries that a rollback puts back.
@@ -62,7 +63,7 @@ func (t *transaction) publish(x *content, body []byte) error {
 		return refuse(wire.PreconditionFailed, wire.BasicPublishID,
 			"the transactions of this connection hold more than %d bytes; commit more often, or use more connections", int64(maxConnectionTxBytes))
 	}
-	t.messages = append(t.messages, txMessage{x.m, x.message, slices.Clone(body)})
+	t.messages = append(t.messages, txMessage{x.m, x.message, slices.Clone(body), x.chance})
 	return nil
 }
 
@@ -164,7 +165,7 @@ func (t *transaction) publishAll(ch *channel, all *sync.WaitGroup) error {
 	for i := range t.messages {
 		x := &t.messages[i]
 		all.Add(1)
-		if err := ch.enqueue(&x.m, &x.message, x.body); err != nil {
+		if err := ch.enqueue(&x.m, &x.message, x.body, x.chance); err != nil {
 			ch.unit.Drop()
 			return err
 		}

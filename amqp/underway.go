@@ -24,16 +24,34 @@ const (
 // begin starts a content.
 func (ch *channel) begin() {
 	x := &ch.content
-	x.expected, x.header = true, false
+	x.expected, x.header, x.chance = true, false, 0
 	x.began, x.waited = ch.by.now, ch.c.waited.Load()
 	x.loose = 1
 	ch.c.unfinished.Add(x.loose)
 }
 
+// pause has the age of a content stand still while a quota holds it back.
+func (x *content) pause(c *conn) {
+	x.paused, x.age = true, x.ageAt(time.Now(), c.waited.Load())
+}
+
+// resume has a content go on with the age that it was paused at.
+func (x *content) resume(c *conn) {
+	if !x.paused {
+		return
+	}
+	x.paused, x.began, x.waited = false, time.Now().Add(-x.age), c.waited.Load()
+}
+
+// ageAt is how long a content has been under way, without the time in which its connection was not read.
+func (x *content) ageAt(now time.Time, waited int64) time.Duration {
+	return now.Sub(x.began) - time.Duration(waited-x.waited)
+}
+
 // forget ends a content and releases what it holds.
 func (ch *channel) forget() {
 	x := &ch.content
-	x.expected, x.header = false, false
+	x.expected, x.header, x.paused = false, false, false
 	ch.c.unfinished.Add(-x.loose)
 	if x.loose > keptHeader {
 		x.message = message.Message{}
@@ -162,7 +180,7 @@ func (c *conn) look(now time.Time) time.Time {
 	}
 	c.lookAt = now.Add(c.lookEvery())
 	waited := c.waited.Load()
-	c.endLate(func(x *content) time.Duration { return now.Sub(x.began) - time.Duration(waited-x.waited) })
+	c.endLate(func(x *content) time.Duration { return x.ageAt(now, waited) })
 	return c.lookAt
 }
 
@@ -171,7 +189,7 @@ func (c *conn) look(now time.Time) time.Time {
 func (c *conn) endLate(age func(*content) time.Duration) {
 	most := c.s.incoming.allowed()
 	for _, ch := range c.readersChannels() {
-		if x := &ch.content; !x.expected || age(x) <= most {
+		if x := &ch.content; !x.expected || x.paused || age(x) <= most {
 			continue
 		}
 		c.s.incoming.late.Add(1)

@@ -3,7 +3,7 @@
 // its parts, the packages below its path, and package message.
 //
 // A Broker is made of a part of a cluster that has started. Everything may be called at any time
-// and concurrently. Errors are *Error, or the error of the caller's context.
+// and concurrently. Errors are *failure.Error, or the error of the caller's context.
 package broker
 
 import (

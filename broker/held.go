@@ -11,27 +11,35 @@ import (
 // belongs to the goroutine that publishes.
 func (s *Sender) Held(vhost string) (limits.Hold, bool) { return s.gates.Held(s.who, vhost) }
 
-// AwaitQuotas waits until the next message into a vhost may be published. It fails with ResourceExhausted
-// shortly before ctx's deadline, and as soon as giveUp returns true, which is called four times a second; it may be nil.
-// It belongs to the goroutine that publishes.
-func (s *Sender) AwaitQuotas(ctx context.Context, vhost string, giveUp func() bool) error {
-	return s.gates.Await(ctx, s.who, vhost, giveUp)
+// NoteQueues has the sender of a message wait for the queues that the message is for (VH-15, VH-17): one that has published
+// nothing yet is no way past them. It routes the message, of whose body it asks the length alone, and draws its Chance, so that
+// Publish takes the same queues. It may wait for the catalog as Publish does. It notes nothing for what Publish will refuse.
+func (b *Broker) NoteQueues(ctx context.Context, m *Publish) {
+	if !b.Limits.MayBoundQueues() {
+		return
+	}
+	m.Chance = m.chance()
+	p, _ := b.publishes.Get().(*publishing)
+	defer p.release()
+	if _, err := p.prepare(ctx, m); err != nil {
+		return
+	}
+	v := b.view()
+	for _, uid := range p.uids {
+		m.Sender.gates.NoteQueue(v, uid)
+	}
 }
 
-// AwaitQuotas waits until a single message may be published, as Sender.AwaitQuotas does; it looks
-// also at the queues that the message is for.
+// AwaitQuotas waits until a message may be published: for its user, its vhost, and the queues that it is for. It fails
+// with ResourceExhausted shortly before ctx's deadline, and as soon as giveUp returns true, which is called four times a
+// second; it may be nil. It belongs to the goroutine that publishes.
 func (b *Broker) AwaitQuotas(ctx context.Context, m *Publish, giveUp func() bool) error {
-	if err := m.Sender.AwaitQuotas(ctx, m.VHost, giveUp); err != nil || !b.Limits.MayBoundQueues() {
+	s := m.Sender
+	if err := s.gates.Await(ctx, s.who, m.VHost, giveUp); err != nil || !b.Limits.MayBoundQueues() {
 		return err
 	}
-	p := newPublishing(b)
-	_, err := p.prepare(ctx, m)
-	if v := b.view(); err == nil { // else Publish will fail with the same
-		for _, uid := range p.uids {
-			m.Sender.gates.NoteQueue(v, uid)
-		}
-	}
-	return m.Sender.AwaitQuotas(ctx, m.VHost, giveUp)
+	b.NoteQueues(ctx, m)
+	return s.gates.Await(ctx, s.who, m.VHost, giveUp)
 }
 
 // charge counts a message for its sender and vhost; bytes are those of its body.

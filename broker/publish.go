@@ -33,6 +33,8 @@ type Publish struct {
 	ProducerSeq uint64
 	// Delay is when it is to be ready in its queues (DLY-1).
 	Delay Delay
+	// Chance decides where an exchange takes any of its bindings (EX-14); 0: Publish draws it.
+	Chance uint64
 	// Token comes back in the Result.
 	Token uint64
 	// Unit, if not nil, keeps the message until Unit.Commit.
@@ -185,7 +187,10 @@ func newMessage(m *Publish, ttlMs int64) quorumq.NewMessage {
 // chance decides where an exchange takes any of its bindings (EX-14). A producer's repeat
 // has the chance of the first try, so that it goes to the same queue, which knows it.
 func (m *Publish) chance() uint64 {
-	if m.Producer == nil {
+	switch {
+	case m.Chance != 0:
+		return m.Chance
+	case m.Producer == nil:
 		return rand.Uint64() //nolint:gosec // spreads messages and hides nothing
 	}
 	const odd = 0x9e3779b97f4a7c15 // spreads consecutive numbers over all bits
@@ -349,13 +354,18 @@ func (b *Broker) queueName(uid id.QueueUID) string {
 	return uid.String()
 }
 
-// finish hands the result over and gives p back for the next publish.
+// finish hands the result over.
 func (p *publishing) finish(r Result) {
 	done := p.done
 	r.Token = p.token
+	p.release()
+	done(r)
+}
+
+// release gives p back for the next publish.
+func (p *publishing) release() {
 	p.done = nil
 	clear(p.keys)
 	p.msg, p.routing = message.Message{}, catalog.Publication{}
 	p.b.publishes.Put(p)
-	done(r)
 }

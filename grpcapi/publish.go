@@ -143,21 +143,23 @@ func (p *publishStream) readAll() error {
 		if err := p.awaitAlarm(ctx, inTheWay); err != nil { // PUB-10
 			return err
 		}
-		vhost := vhostOf(req.GetMessage().GetVhost())
-		if err := p.sender.AwaitQuotas(ctx, vhost, inTheWay); err != nil { // VH-14
-			return err
+		wrong := setPublish(&m, req.GetMessage())
+		m.Token, m.Sender = req.GetSequence(), p.sender
+		m.Producer, m.ProducerSeq = p.producer, req.GetSequence()
+		if wrong == nil {
+			if err := p.s.b.AwaitQuotas(ctx, &m, inTheWay); err != nil { // VH-14
+				return err
+			}
 		}
 		room.letGo()
-		refused := p.enter(ctx, vhost)
+		refused := p.enter(ctx, m.VHost)
 		if !p.take() {
 			return nil
 		}
-		if err := cmp.Or(refused, setPublish(&m, req.GetMessage())); err != nil {
-			done(broker.Result{Token: req.GetSequence(), Kind: broker.Invalid, Err: err})
+		if err := cmp.Or(refused, wrong); err != nil {
+			done(broker.Result{Token: m.Token, Kind: broker.Invalid, Err: err})
 			continue
 		}
-		m.Token, m.Sender = req.GetSequence(), p.sender
-		m.Producer, m.ProducerSeq = p.producer, req.GetSequence()
 		p.s.b.Publish(ctx, &m, done)
 	}
 }

@@ -16,7 +16,7 @@ type Upgrade struct {
 	Hash, Algorithm string
 }
 
-// Upgrade leaves a better hash to upgradeHashes, unless it has too many. A login does not wait.
+// upgrade puts a better hash into Upgrades, unless too many wait there. A login does not wait.
 func (l *Logins) upgrade(u Upgrade) {
 	select {
 	case l.upgrades <- u:

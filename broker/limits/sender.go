@@ -112,7 +112,8 @@ func (s *Sender) Held(who *identity.Identity, vhost string) (h Hold, held bool) 
 		if x == nil {
 			return
 		}
-		if d, which := x.wait(now, storedOnly); d > h.For {
+		d, which := x.wait(now, storedOnly)
+		if stored := which == storedQuota; d > h.For || d > 0 && stored && !h.Stored { // clients are told of what is full
 			h = Hold{For: d, Stored: which == storedQuota, gate: x, which: which}
 		}
 	}

@@ -155,7 +155,7 @@ func New(c Config) *Permissions {
 	return ps
 }
 
-// Renew has the calls of a context go on with another secret of the same user: see logins.Renew.
+// Renew has the calls of a context go on with another secret of the same user: see identity.Logins.Renew.
 // vhost must be open to it.
 func (ps *Permissions) Renew(ctx context.Context, secret, vhost string, from netip.Addr) error {
 	return ps.logins.Renew(ctx, secret, from, func(who *identity.Identity) error {

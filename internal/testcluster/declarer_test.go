@@ -203,6 +203,7 @@ func TestStoredBytesOfUser(t *testing.T) {
 	if err != nil || all[len(all)-1].Name != "max-stored-bytes" || *all[len(all)-1].Used < float64(limit) {
 		t.Errorf("shown: %v, %v", all, err)
 	}
+	blockedAtOnce(t, cl, c.AMQP(1))
 	wantReached(t, cl, "u", "max-stored-bytes", "user")
 	blockedThenNot(t, c.AMQP(2), func() {
 		for _, q := range []string{"mine", "mine too"} {
@@ -228,6 +229,32 @@ func wantReached(t *testing.T, cl *client.Client, name, limit, scope string) {
 	})
 	if !errors.Is(err, seen) {
 		t.Errorf("watching for the event: %v", err)
+	}
+}
+
+// blockedAtOnce has user "other" publish into the full queue "mine" by a new connection, whose first message must wait.
+func blockedAtOnce(t *testing.T, cl *client.Client, addr string) {
+	t.Helper()
+	ctx := testContext(t)
+	before, err := cl.GetQueue(ctx, client.QueueRef{Name: "mine"})
+	if err != nil || before.Stats == nil {
+		t.Fatal(before, err)
+	}
+	conn := dialAMQP(t, addr, "other", amqp091.Config{Vhost: "/"})
+	told := conn.NotifyBlocked(make(chan amqp091.Blocking, 1))
+	if err := channelOf(t, conn).PublishWithContext(ctx, "", "mine", false, false, amqp091.Publishing{Body: []byte("x")}); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case b := <-told:
+		if !b.Active || !strings.Contains(b.Reason, `user "u": max-stored-bytes`) {
+			t.Errorf("blocked: %+v", b)
+		}
+	case <-time.After(20 * time.Second):
+		t.Error("connection.blocked did not come for the first message")
+	}
+	if now, err := cl.GetQueue(ctx, client.QueueRef{Name: "mine"}); err != nil || now.Stats == nil || now.Stats.Messages != before.Stats.Messages {
+		t.Errorf("now %+v, before %+v; %v", now.Stats, before.Stats, err)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/quorate/quorate/client"
 	"github.com/quorate/quorate/internal/testcluster"
+	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
 )
 
 // ratedQueues declares queues that take so many messages a second.
@@ -111,6 +112,61 @@ func TestQuotaHoldsOneChannel(t *testing.T) {
 	}
 	if _, waiting := c.Broker(1).Limits.Counts(); waiting != 0 {
 		t.Errorf("%d wait at the end", waiting)
+	}
+}
+
+// VH-15: a queue's rate holds back publishers whose channel, stream or connection is a new one for each message.
+func TestQuotaOfNewChannels(t *testing.T) {
+	c, cl := quotaCluster(t, []string{"u"}, nil)
+	const rate, seconds = 5, 4
+	conn := dialAMQP(t, c.AMQP(0), "u", amqp091.Config{})
+	p, _ := asUser(t, c.Addrs()[0], "u")
+	overAMQP := func(ch *amqp091.Channel, queue string) error {
+		if err := ch.PublishWithContext(t.Context(), "", "elsewhere", false, false, amqp091.Publishing{}); err != nil {
+			return err
+		}
+		if err := ch.PublishWithContext(t.Context(), "", queue, false, false, amqp091.Publishing{Body: []byte("x")}); err != nil {
+			return err
+		}
+		return ch.Close()
+	}
+	for name, once := range map[string]func(queue string) error{
+		"channel": func(queue string) error { return overAMQP(channelOf(t, conn), queue) },
+		"connection": func(queue string) error {
+			conn := dialAMQP(t, c.AMQP(0), "u", amqp091.Config{})
+			if err := overAMQP(channelOf(t, conn), queue); err != nil {
+				return err
+			}
+			return conn.Close()
+		},
+		"stream": func(queue string) error {
+			stream, err := p.Publish(testContext(t))
+			if err != nil {
+				return err
+			}
+			for i, key := range []string{"elsewhere", queue} {
+				if err := stream.Send(&brokerv1.PublishRequest{Sequence: uint64(i + 1), Message: &brokerv1.Message{RoutingKey: key}}); err != nil {
+					return err
+				}
+				if _, err := stream.Recv(); err != nil {
+					return err
+				}
+			}
+			return stream.CloseSend()
+		},
+	} {
+		ratedQueues(t, cl, rate, name)
+		began, n := time.Now(), 0
+		for ; time.Since(began) < seconds*time.Second; n++ {
+			if err := once(name); err != nil {
+				t.Fatal(name, err)
+			}
+		}
+		took := time.Since(began).Seconds()
+		if most := rate*1.1*took + 3; float64(n) > most { // a node learns of the rate with the first message
+			t.Errorf("%d messages, each by a %s of its own, in %.2f s at %d a second", n, name, took, rate)
+		}
+		t.Logf("%s: %d in %.2f s", name, n, took)
 	}
 }
 
