@@ -18,7 +18,7 @@ func machineKinds() []Kind {
 			Shortest: 2 * time.Second, Longest: 6 * time.Second,
 		}, "step clocks", clock),
 		using(Kind{
-			Name: "cpu", Does: "leaves a node 5 to 30 % of a processor", Roles: one,
+			Name: "cpu", Does: "leaves a node 2 to 10 % of a processor", Roles: one,
 			Shortest: time.Second, Longest: 6 * time.Second,
 		}, "bound processors", cpu),
 	}
@@ -53,7 +53,7 @@ func cpu(ctx context.Context, _ *Scene, l target.Limits, c Choice) (Fault, error
 	if err != nil {
 		return Fault{}, err
 	}
-	err = l.CPU(ctx, node, float64(5+c.Pick%26)/100)
+	err = l.CPU(ctx, node, float64(2+c.Pick%9)/100)
 	return Fault{
 		Heal: func(ctx context.Context) error { return l.CPU(ctx, node, 0) },
 		Bit: func(ctx context.Context) (string, bool, error) {

@@ -110,6 +110,10 @@ func (n *nemesis) choose(ctx context.Context, queue string, s fault.Step) ([]str
 	defer cancel()
 	if q, err := n.client.GetQueue(asking, client.QueueRef{VHost: n.cfg.VHost, Name: queue}); err == nil {
 		leader = q.Leader
+		follows := func(n string) bool { return slices.Contains(q.Members, n) }
+		if s.Role == fault.Follower && slices.ContainsFunc(free, follows) { // other nodes follow nobody
+			free = slices.DeleteFunc(free, func(n string) bool { return !follows(n) })
+		}
 	} else if len(n.open) == 0 {
 		return nil, fmt.Errorf("leader of queue %q: %w", queue, err)
 	}
