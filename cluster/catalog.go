@@ -1,6 +1,11 @@
 package cluster
 
-import "github.com/quorate/quorate/cluster/metadata"
+import (
+	"errors"
+
+	"github.com/quorate/quorate/cluster/metadata"
+	"github.com/quorate/quorate/raftfsm"
+)
 
 // openCatalog opens this node's member of the catalog group.
 func (c *Cluster) openCatalog() (*metadata.Group, error) {
@@ -10,8 +15,19 @@ func (c *Cluster) openCatalog() (*metadata.Group, error) {
 		CommandTimeout: c.cfg.CommandTimeout, Staleness: c.cfg.CatalogStaleness, AwayAfter: c.cfg.Reconcile.Delay,
 		Logger: c.log, Source: c.cfg.Clock, Clock: c.clock, Dir: c.dir, Admission: c.admission, Views: c.views,
 		Journal: c.events, Mux: c.mux, Liveness: c.liveness, Disk: c.disks, Peers: c.peers, Gossip: c.gossip,
-		Registered: func() { c.host.WakeReconcile() }, Failed: c.cfg.Failed, Life: c.ctx,
+		Registered: func() { c.host.WakeReconcile() }, Failed: c.catalogFailed, Life: c.ctx,
 	})
+}
+
+// catalogFailed ends the node as when its log for queues fails if the catalog's log cannot be written:
+// one that stays would serve nobody until somebody starts it again. Else the node begins anew.
+func (c *Cluster) catalogFailed(err error) {
+	switch {
+	case errors.Is(err, raftfsm.ErrWriteFailed):
+		c.logFailed(err)
+	case c.cfg.Failed != nil:
+		c.cfg.Failed(err)
+	}
 }
 
 // Catalog returns this node's member of the catalog group: what changes the catalog, and reports whether

@@ -10,13 +10,16 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/quorate/quorate/cluster/datadir"
 	"github.com/quorate/quorate/cluster/datadir/sealed"
 	"github.com/quorate/quorate/cluster/metadata"
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/quorumq"
+	"github.com/quorate/quorate/raftfsm"
 	"github.com/quorate/quorate/wal"
 )
 
@@ -65,6 +68,32 @@ func TestFailedCatalogIsBuiltAnew(t *testing.T) {
 	if _, ok := n.nodes["c"].View().QueueByUID(q); !ok {
 		t.Error("the view does not have what was declared meanwhile")
 	}
+}
+
+// A node whose catalog's log cannot be written, as where the disk was filled at once, ends: one that
+// stays would serve nobody, also when there is room again.
+func TestCatalogOnFailedDisk(t *testing.T) {
+	t.Parallel()
+	told := make(chan error, 9)
+	n := newTestNodes(t, func(c *Config) {
+		if c.Node == "c" {
+			c.Failed = func(err error) { told <- err }
+		}
+	})
+	n.start("a", "b", "c")
+	n.votes("c")
+	n.nodes["c"].catalog.Raft().Fail(fmt.Errorf("append to the log failed, %w: %w", raftfsm.ErrWriteFailed, syscall.ENOSPC))
+	select {
+	case err := <-told:
+		if !errors.Is(err, ErrDiskFailed) || errors.Is(err, metadata.ErrFailed) || !errors.Is(err, syscall.ENOSPC) {
+			t.Fatalf("the node ends by %v", err)
+		}
+	case <-time.After(20 * time.Second):
+		t.Fatal("the node does not end")
+	}
+	n.stop("c")
+	n.start("c")
+	n.votes("c")
 }
 
 // If all members fail at the same place, nobody gives up what he has stored.

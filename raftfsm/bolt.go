@@ -186,13 +186,17 @@ func (s *bolt) readError(what string, err error) error {
 	return fmt.Errorf("raftfsm: %s: read %s: %w", s.path, what, err)
 }
 
+// ErrWriteFailed says that a group's own log could not be written, and that it is not tried again:
+// nobody knows what the disk has kept.
+var ErrWriteFailed = errors.New("nothing is written any more until the file is opened again")
+
 // write runs a write unless one has failed before, and remembers a failure for good.
 func (s *bolt) write(what string, f func() error) error {
 	if p := s.failed.Load(); p != nil {
 		return *p
 	}
 	if err := mapped(f); err != nil {
-		err = fmt.Errorf("raftfsm: %s: %s failed, nothing is written any more until the file is opened again: %w", s.path, what, err)
+		err = fmt.Errorf("raftfsm: %s: %s failed, %w: %w", s.path, what, ErrWriteFailed, err)
 		s.failed.CompareAndSwap(nil, &err)
 		return *s.failed.Load()
 	}

@@ -315,3 +315,19 @@ func singles(indexes iter.Seq[uint64]) iter.Seq2[uint64, uint64] {
 		}
 	}
 }
+
+// A write that failed is told as such, and never tried again.
+func TestBoltWriteFails(t *testing.T) {
+	s, err := openBolt(filepath.Join(t.TempDir(), "log.db"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.db.Close(); err != nil { // as good as a disk that takes nothing
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := s.StoreLog(&raft.Log{Index: 1, Term: 1}); !errors.Is(err, ErrWriteFailed) {
+			t.Errorf("stored: %v", err)
+		}
+	}
+}

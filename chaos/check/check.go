@@ -59,6 +59,8 @@ type Report struct {
 	Counts     Counts      `json:"counts"`
 	Guarantees []Guarantee `json:"guarantees"`
 	Recoveries []Recovery  `json:"recoveries,omitempty"`
+	// Unfelt are the faults that nothing shows to have been felt, as history.Bit.
+	Unfelt []history.Event `json:"unfelt,omitempty"`
 }
 
 // checkers returns all that look at a history's ledger.
@@ -71,7 +73,7 @@ func checkers() []func(*ledger) Guarantee {
 // Check judges a history.
 func Check(events []history.Event) Report {
 	l := read(events)
-	r := Report{Verdict: Valid, Counts: l.counts, Recoveries: recoveries(events)}
+	r := Report{Verdict: Valid, Counts: l.counts, Recoveries: recoveries(events), Unfelt: unfelt(events)}
 	for _, c := range checkers() {
 		g := c(l)
 		slices.SortFunc(g.Broken, func(a, b Finding) int {

@@ -66,3 +66,14 @@ func recovery(events []history.Event, fault int) Recovery {
 	}
 	return r
 }
+
+// unfelt returns what is recorded of faults that were looked for and not felt.
+func unfelt(events []history.Event) []history.Event {
+	var out []history.Event
+	for _, e := range events {
+		if e.Kind == history.Bit && !e.Again {
+			out = append(out, e)
+		}
+	}
+	return out
+}

@@ -19,6 +19,9 @@ func (r *Report) String() string {
 		fmt.Fprintf(&b, "first confirm %v, longest pause %v after %s %v at %v\n", f.Confirm.Round(time.Millisecond),
 			f.Pause.Round(time.Millisecond), f.Fault.Note, f.Fault.Nodes, f.Fault.At.Round(time.Millisecond))
 	}
+	for _, e := range r.Unfelt {
+		fmt.Fprintf(&b, "fault %d of %v: %s\n", e.Fault, e.Nodes, e.Note)
+	}
 	for _, g := range r.Guarantees {
 		if len(g.Broken) == 0 {
 			continue

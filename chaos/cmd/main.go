@@ -1,4 +1,4 @@
-// Command chaos runs workloads on three nodes while a seeded schedule of faults hits them, and
+// Command chaos runs workloads on nodes while a seeded schedule of faults hits them, and
 // judges what the clients saw. It exits with 0 if the history is valid, 1 if it is not, 2 if too little was seen to tell,
 // and 3 if the run itself failed.
 //
@@ -20,13 +20,12 @@ import (
 	"time"
 
 	"github.com/quorate/quorate"
-	"github.com/quorate/quorate/chaos"
 	"github.com/quorate/quorate/chaos/check"
 	"github.com/quorate/quorate/chaos/fault"
 	"github.com/quorate/quorate/chaos/history"
 	"github.com/quorate/quorate/chaos/run"
 	"github.com/quorate/quorate/chaos/target"
-	"github.com/quorate/quorate/chaos/target/local"
+	"github.com/quorate/quorate/chaos/target/netns"
 	"github.com/quorate/quorate/chaos/workload"
 )
 
@@ -43,7 +42,9 @@ func main() { os.Exit(command()) }
 // options are the flags.
 type options struct {
 	run               run.Config
-	binary, dir       string
+	binary, other     string
+	dir, target       string
+	nodes             int
 	check             string
 	faults, workloads string
 }
@@ -57,22 +58,27 @@ func command() int {
 	flag.DurationVar(&o.run.Length, "duration", time.Minute, "how long to publish")
 	flag.IntVar(&o.run.Rate, "rate", 500, "messages per second of each workload")
 	flag.StringVar(&o.binary, "binary", "bin/quorate", "the program of nodes")
+	flag.StringVar(&o.other, "other", "", "the program of another build, for the fault build; empty: there is none")
+	flag.StringVar(&o.target, "target", processes, "how nodes are run: "+processes+" of this machine on loopback, or "+namespaces+", each with a network and a disk of its own, on Linux as root")
+	flag.IntVar(&o.nodes, "nodes", 3, "number of nodes, such as 3 or 5")
 	flag.StringVar(&o.dir, "dir", "", "directory for the nodes and the history; empty: a new one")
 	flag.StringVar(&o.faults, "faults", "", "names of faults, with commas between; empty: all that can be put in; list: print them")
 	flag.StringVar(&o.workloads, "workloads", "", "names of workloads, with commas between; empty: all; list: print them")
 	flag.StringVar(&o.check, "check", "", "judge this history instead of making one")
 	version := flag.Bool("version", false, "print version, commit and Go version")
 	flag.Parse()
-	switch {
-	case *version:
+	if *version {
 		fmt.Println(quorate.About("chaos"))
-		return exitValid
-	case o.faults == "list" || o.workloads == "list":
-		list()
 		return exitValid
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
+	if o.faults == "list" || o.workloads == "list" {
+		return list(ctx, o)
+	}
+	if o.target == namespaces && o.check == "" && !netns.Inside() {
+		return again(ctx)
+	}
 	events, err := read(o.check)
 	if o.check == "" {
 		events, err = record(ctx, o)
@@ -94,18 +100,6 @@ func command() int {
 		return exitUnknown
 	default:
 		return exitValid
-	}
-}
-
-// list prints the kinds of faults and workloads.
-func list() {
-	fmt.Println("faults:")
-	for _, k := range fault.Kinds() {
-		fmt.Printf("  %-14s %s\n", k.Name, k.Does)
-	}
-	fmt.Println("workloads:")
-	for _, k := range workload.Kinds() {
-		fmt.Printf("  %-14s %s (%s)\n", k.Name, k.Does, strings.Join(k.Protocols, ", "))
 	}
 }
 
@@ -134,18 +128,22 @@ func record(ctx context.Context, o options) (events []history.Event, err error) 
 	o.run.Log = func(format string, args ...any) {
 		fmt.Printf("%6.1fs  %s\n", time.Since(begin).Seconds(), fmt.Sprintf(format, args...))
 	}
-	nodes, err := chaos.NewCluster(chaos.ClusterConfig{Binary: o.binary, Dir: o.dir})
+	c, err := open(ctx, o)
 	if err != nil {
 		return nil, err
 	}
-	defer nodes.Kill()
-	o.run.Cluster = &local.Cluster{Cluster: nodes, Binary: o.binary}
+	defer func() {
+		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
+		defer cancel()
+		err = errors.Join(err, c.Close(closing))
+	}()
+	o.run.Cluster = c.Cluster
 	if err := choose(&o); err != nil {
 		return nil, err
 	}
 	starting, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
-	if err := nodes.Start(starting); err != nil {
+	if err := c.start(starting); err != nil {
 		return nil, err
 	}
 	events, err = run.Run(ctx, o.run)
@@ -156,9 +154,7 @@ func record(ctx context.Context, o options) (events []history.Event, err error) 
 	}
 	err = errors.Join(err, history.Write(f, events), f.Close())
 	fmt.Println("history:", name)
-	stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
-	defer cancel()
-	return events, errors.Join(err, nodes.Stop(stopping))
+	return events, err
 }
 
 // choose finds the faults and workloads that are named, and makes the schedule.

@@ -33,8 +33,8 @@ type Scene struct {
 	// Client reaches all nodes.
 	Client *client.Client
 	// Queue is the queue whose leader and followers are meant.
-	Queue string
-	Log   func(format string, args ...any)
+	Queue, VHost string
+	Log          func(format string, args ...any)
 }
 
 // Choice is what a schedule has drawn for one fault.
@@ -64,13 +64,16 @@ type Kind struct {
 	Needs func(c target.Cluster) error
 	// Put puts it in.
 	Put func(ctx context.Context, s *Scene, c Choice) (Fault, error)
+	// Alone says that no other fault lasts at the same time: what this one takes away, or needs to
+	// be healed, is all that a minority may lack.
+	Alone bool
 	// Shortest and Longest bound how long it lasts.
 	Shortest, Longest time.Duration
 }
 
 // Kinds returns all kinds in order of their names.
 func Kinds() []Kind {
-	out := slices.Concat(processKinds())
+	out := slices.Concat(processKinds(), networkKinds(), diskKinds(), dataKinds(), machineKinds(), memberKinds())
 	slices.SortFunc(out, func(a, b Kind) int { return cmp.Compare(a.Name, b.Name) })
 	return out
 }
@@ -81,6 +84,9 @@ func using[A any](k Kind, lacks string, put func(context.Context, *Scene, A, Cho
 		a, has := c.(A)
 		if !has {
 			return a, errors.New("fault: the cluster's driver cannot " + lacks)
+		}
+		if p, partial := c.(target.Partial); partial {
+			return a, p.Lacks((*A)(nil))
 		}
 		return a, nil
 	}

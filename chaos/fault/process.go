@@ -23,6 +23,10 @@ func processKinds() []Kind {
 			Name: "restart", Does: "drains processes one after another and starts each again", Class: "restarted",
 			Longest: time.Second,
 		}, "end processes", restart),
+		using(Kind{
+			Name: "strobe", Does: "stops processes for 250 ms and lets them go on for 150, over and over", Class: "paused", Roles: []Role{Leader, Follower, Anyone},
+			Shortest: 2 * time.Second, Longest: 6 * time.Second,
+		}, "pause processes", strobe),
 	}
 }
 
@@ -39,6 +43,15 @@ func pause(ctx context.Context, _ *Scene, p target.Pausing, c Choice) (Fault, er
 	return Fault{Heal: func(ctx context.Context) error {
 		return each(c.Nodes, func(n string) error { return p.Resume(ctx, n) })
 	}}, err
+}
+
+func strobe(ctx context.Context, _ *Scene, p target.Pausing, c Choice) (Fault, error) {
+	return Fault{Heal: alternate(ctx, 250*time.Millisecond, 150*time.Millisecond,
+		func(ctx context.Context) error { return each(c.Nodes, func(n string) error { return p.Pause(ctx, n) }) },
+		func(ctx context.Context) error {
+			return each(c.Nodes, func(n string) error { return p.Resume(ctx, n) })
+		},
+	)}, nil
 }
 
 // stopTimeout bounds a node's drain.

@@ -38,7 +38,8 @@ const (
 	Opened Kind = "opened"
 	Lost   Kind = "lost"
 
-	// Fault: Nodes are hit by what Note names. Healed ends it, Bit proves that it was felt.
+	// Fault: Nodes are hit by what Note names. Healed ends it. Bit says in Note what shows that it
+	// was felt, with Again; without it nothing does.
 	Fault  Kind = "fault"
 	Bit    Kind = "bit"
 	Healed Kind = "healed"

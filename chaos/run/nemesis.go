@@ -28,6 +28,7 @@ type nemesis struct {
 type open struct {
 	fault.Fault
 	number int
+	name   string // of its kind
 	kind   string
 	nodes  []string
 	until  time.Time
@@ -38,7 +39,7 @@ func (n *nemesis) run(ctx, publishing context.Context) error {
 	begin := time.Now()
 	var failed error
 	for _, s := range n.cfg.Steps {
-		if !s.Beside {
+		if !s.Beside || n.alone(s) {
 			failed = n.healAll(ctx, publishing)
 		}
 		if failed == nil {
@@ -52,6 +53,14 @@ func (n *nemesis) run(ctx, publishing context.Context) error {
 		}
 	}
 	return errors.Join(failed, n.healAll(ctx, publishing))
+}
+
+// alone reports whether the step waits until nothing else lasts, whatever the schedule says.
+func (n *nemesis) alone(s fault.Step) bool {
+	named := func(kind string) bool {
+		return slices.ContainsFunc(n.cfg.Faults, func(k fault.Kind) bool { return k.Name == kind && k.Alone })
+	}
+	return named(s.Kind) || slices.ContainsFunc(n.open, func(o open) bool { return named(o.name) })
 }
 
 // put puts one fault in.
@@ -73,13 +82,13 @@ func (n *nemesis) put(ctx context.Context, s fault.Step) error {
 	note := fmt.Sprintf("%s of %s", s.Kind, s.Role)
 	n.cfg.Log("%s: %v for %v", note, nodes, s.For.Round(time.Millisecond))
 	n.cfg.History.Add(history.Event{Kind: history.Fault, Fault: n.number, Nodes: nodes, Queue: queue, Note: note, Client: kind.Class})
-	scene := &fault.Scene{Cluster: n.cfg.Cluster, Client: n.client, Queue: queue, Log: n.cfg.Log}
+	scene := &fault.Scene{Cluster: n.cfg.Cluster, Client: n.client, Queue: queue, VHost: n.cfg.VHost, Log: n.cfg.Log}
 	f, err := kind.Put(ctx, scene, fault.Choice{Nodes: nodes, For: s.For, Pick: s.Pick})
 	if err != nil {
 		err = fmt.Errorf("%s of %v: %w", note, nodes, err)
 	}
 	if f.Heal != nil { // a fault that failed half way is healed too
-		n.open = append(n.open, open{Fault: f, number: n.number, kind: note, nodes: nodes, until: time.Now().Add(s.For)})
+		n.open = append(n.open, open{Fault: f, number: n.number, name: s.Kind, kind: note, nodes: nodes, until: time.Now().Add(s.For)})
 	}
 	return err
 }
@@ -173,6 +182,7 @@ func (n *nemesis) heal(ctx context.Context, i int) error {
 		case !bit:
 			proof = "did not bite: " + proof
 		}
+		n.cfg.Log("%s of %v: %s", o.kind, o.nodes, proof)
 		n.cfg.History.Add(history.Event{Kind: history.Bit, Fault: o.number, Nodes: o.nodes, Note: proof, Again: bit && err == nil})
 	}
 	err := o.Heal(ctx)

@@ -34,6 +34,14 @@ type Cluster interface {
 	Close(ctx context.Context) error
 }
 
+// Partial is implemented by drivers whose abilities depend on the machine, or on how they were
+// made.
+type Partial interface {
+	// Lacks returns why the driver, in spite of its methods, does not have an ability; nil: it has.
+	// The ability is a nil pointer to its interface, such as (*Limits)(nil).
+	Lacks(ability any) error
+}
+
 // Processes is the ability to end, pause and start a node's process.
 type Processes interface {
 	// Kill ends the process at once and waits until it is gone.
@@ -64,7 +72,7 @@ type Shape struct {
 type Network interface {
 	// Cut lets nothing from one node reach the other.
 	Cut(ctx context.Context, from, to string) error
-	// Join ends a cut.
+	// Join ends a cut; a link that was cut several times is joined as often.
 	Join(ctx context.Context, from, to string) error
 	// Shape changes what the link does; the zero Shape ends it.
 	Shape(ctx context.Context, from, to string, s Shape) error
@@ -112,9 +120,10 @@ type Limits interface {
 	Throttled(ctx context.Context, node string) (time.Duration, error)
 }
 
-// Builds is the ability to run another build of the node from its next start on.
+// Builds is the ability to run another build of the node.
 type Builds interface {
-	// Use chooses the build by name: current or other.
+	Processes
+	// Use chooses the build by name, current or other, from the next start on.
 	Use(ctx context.Context, node, build string) error
 }
 

@@ -2,6 +2,7 @@ package datadir
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -101,28 +102,30 @@ func TestEpoch(t *testing.T) {
 		{"left over", func(t *testing.T, dir, _, _ string) { harm(t, filepath.Join(dir, "epoch.0.new"), []byte("x")) }, false},
 		{"both torn", func(t *testing.T, _, newer, older string) { harm(t, newer, nil); harm(t, older, nil) }, true},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			d := openTestDir(t, t.TempDir())
-			last := id.Epoch(0)
-			for range 5 {
-				e, err := d.NextEpoch()
-				if err != nil || e <= last {
-					t.Fatalf("epoch %d after %d: %v", e, last, err)
+		for _, lives := range []int{1, 2, 5} {
+			t.Run(fmt.Sprintf("%s after %d", c.name, lives), func(t *testing.T) {
+				d := openTestDir(t, t.TempDir())
+				last := id.Epoch(0)
+				for range lives {
+					e, err := d.NextEpoch()
+					if err != nil || e <= last {
+						t.Fatalf("epoch %d after %d: %v", e, last, err)
+					}
+					last = e
 				}
-				last = e
-			}
-			c.harm(t, d.path, sealed.Path(d.path, epochFile, int(last%2)), sealed.Path(d.path, epochFile, int(last+1)%2))
-			e, err := d.NextEpoch()
-			if (err != nil) != c.fails {
-				t.Fatalf("error %v", err)
-			}
-			if !c.fails && e <= last {
-				t.Errorf("epoch %d after %d", e, last)
-			}
-			if c.fails && !strings.Contains(err.Error(), d.path) {
-				t.Errorf("error %q does not name %q", err, d.path)
-			}
-		})
+				c.harm(t, d.path, sealed.Path(d.path, epochFile, int(last%2)), sealed.Path(d.path, epochFile, int(last+1)%2))
+				e, err := d.NextEpoch()
+				if (err != nil) != c.fails {
+					t.Fatalf("error %v", err)
+				}
+				if !c.fails && e <= last {
+					t.Errorf("epoch %d after %d", e, last)
+				}
+				if c.fails && !strings.Contains(err.Error(), d.path) {
+					t.Errorf("error %q does not name %q", err, d.path)
+				}
+			})
+		}
 	}
 }
 

@@ -13,8 +13,8 @@ import (
 
 // NextEpoch returns an epoch that this directory has never handed out, durably.
 //
-// The two copies are written in turn. If the newer is torn, the older is one behind, so
-// the next epoch skips one.
+// The two copies are written in turn, and both in a store's first life. If the newer is torn, the
+// older is one behind, so the next epoch skips one.
 func (d *Dir) NextEpoch() (id.Epoch, error) {
 	var newest uint64
 	var faults []error
@@ -41,7 +41,7 @@ func (d *Dir) NextEpoch() (id.Epoch, error) {
 	}
 	first := max(uint64(d.store.First), 1)
 	next := max(newest+1, first)
-	if len(faults) > 0 || missing == 1 && newest > first {
+	if len(faults) > 0 || missing == 1 {
 		next++
 	}
 	r, copyNo := sealed.Record{}.With(fieldEpoch, strconv.FormatUint(next, 10)), int(next%sealed.Copies)
@@ -49,7 +49,7 @@ func (d *Dir) NextEpoch() (id.Epoch, error) {
 	if errors.Is(err, syscall.ENOSPC) && len(faults) == 0 {
 		err = sealed.Overwrite(d.path, epochFile, copyNo, r) // the older one
 	}
-	if err == nil && len(faults) > 0 { // this one went where the whole copy was
+	if err == nil && (len(faults) > 0 || missing == sealed.Copies) { // this one went where the whole copy was, or is the only one
 		err = sealed.Write(d.path, epochFile, 1-copyNo, sealed.Record{}.With(fieldEpoch, strconv.FormatUint(next-1, 10)))
 	}
 	return id.Epoch(next), err

@@ -8,6 +8,7 @@ import (
 	"github.com/quorate/quorate/cluster/storage"
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/internal/wait"
+	"github.com/quorate/quorate/raftfsm"
 )
 
 // A member of the catalog group that has failed shows no change any more. If it is damaged or
@@ -36,7 +37,10 @@ func (g *Group) mend() {
 	}
 	err := g.raft.Failed()
 	if !storage.Damaged(err) {
-		return // the disk has failed, or a newer build wrote what is there: neither goes away
+		if errors.Is(err, raftfsm.ErrWriteFailed) && g.cfg.Failed != nil {
+			g.cfg.Failed(err) // the disk is full or has failed: a start reads what is there, and waits for room
+		}
+		return // a newer build wrote what is there, which does not go away
 	}
 	for !g.OthersGoOn() {
 		if wait.For(g.cfg.Life, mendEvery) != nil {

@@ -149,6 +149,7 @@ func Table() []Package {
 		{Path: "chaos/check", Imports: []string{"chaos/history"}},
 		{Path: "chaos/target", Imports: []string{"client"}},
 		{Path: "chaos/target/local", Imports: []string{"chaos", "chaos/target", "client"}},
+		{Path: "chaos/target/netns", Imports: []string{"chaos", "chaos/target", "chaos/target/local"}},
 		{Path: "chaos/fault", Imports: []string{"chaos/target", "client"}},
 		{Path: "chaos/workload", Imports: []string{"chaos/history", "chaos/target", "client"}},
 		{Path: "chaos/run", Imports: []string{"chaos/fault", "chaos/history", "chaos/target", "chaos/workload", "client"}},

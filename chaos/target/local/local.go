@@ -4,6 +4,7 @@ package local
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"time"
@@ -26,7 +27,17 @@ var _ interface {
 	target.Processes
 	target.Pausing
 	target.Files
+	target.Builds
+	target.Partial
 } = (*Cluster)(nil)
+
+// Lacks implements target.Partial.
+func (c *Cluster) Lacks(ability any) error {
+	if _, builds := ability.(*target.Builds); builds && c.OtherBinary == "" {
+		return errors.New("local: there is no other build: name its program")
+	}
+	return nil
+}
 
 // Nodes implements target.Cluster.
 func (c *Cluster) Nodes() []target.Node {

@@ -1,0 +1,191 @@
+package fault
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/quorate/quorate/chaos/target"
+	"github.com/quorate/quorate/client"
+)
+
+// stored are drivers that change what a node has stored.
+type stored interface {
+	target.Files
+	target.Processes
+}
+
+// dataKinds are the faults that take from one node what it had stored. No more than a minority
+// may be hit before all is whole again, so they wait for that.
+func dataKinds() []Kind {
+	one := []Role{Leader, Follower, Anyone}
+	return []Kind{
+		using(Kind{
+			Name: "bit-flip", Does: "flips a bit in a file of a node that was killed, and starts it", Roles: one, Class: "damaged", Alone: true,
+		}, "change files", bitFlip),
+		using(Kind{
+			Name: "wiped", Does: "empties a node's disk; it comes back under its id when its store is given up", Roles: one, Class: "wiped", Alone: true,
+			Shortest: time.Second, Longest: 4 * time.Second,
+		}, "empty disks", wiped),
+	}
+}
+
+func wiped(ctx context.Context, s *Scene, d stored, c Choice) (Fault, error) {
+	node := c.Nodes[0]
+	err := d.Kill(ctx, node)
+	if err == nil {
+		err = d.Wipe(ctx, node)
+	}
+	return Fault{Heal: func(ctx context.Context) error {
+		if err := d.Start(ctx, node); err != nil {
+			return err
+		}
+		return errors.Join(replaced(ctx, s, node), whole(ctx, s))
+	}}, err
+}
+
+// replaced gives a node's store up as soon as the cluster can do without it, and waits for the
+// node to be let in.
+func replaced(ctx context.Context, s *Scene, node string) error {
+	ctx, cancel := context.WithTimeout(ctx, wholeTimeout)
+	defer cancel()
+	for {
+		_, err := s.Client.ReplaceNode(ctx, client.ReplaceNodeRequest{Node: node})
+		if err == nil {
+			return s.Cluster.WaitReady(ctx, node)
+		}
+		if !pass(ctx, 10*pollEvery) {
+			return fmt.Errorf("fault: replace node %s: %w", node, err)
+		}
+	}
+}
+
+func bitFlip(ctx context.Context, s *Scene, d stored, c Choice) (Fault, error) {
+	node := c.Nodes[0]
+	if err := d.Kill(ctx, node); err != nil {
+		return Fault{}, err
+	}
+	at := time.Now()
+	before, _ := s.Cluster.Log(ctx, node, at) // none yet, or not kept
+	what, err := flip(d.Dir(node), c.Pick)
+	if err == nil {
+		s.Log("flipped %s", what)
+	}
+	err = errors.Join(err, d.Start(ctx, node))
+	return Fault{
+		Bit: func(ctx context.Context) (string, bool, error) {
+			if err := s.Cluster.WaitReady(ctx, node); err != nil {
+				return "", false, err
+			}
+			log, err := s.Cluster.Log(ctx, node, at)
+			log = bytes.TrimPrefix(log, before)
+			for line := range bytes.Lines(log) {
+				for _, word := range []string{"damaged", "checksum", "is lost", "set aside", "second copy", "torn"} {
+					if bytes.Contains(bytes.ToLower(line), []byte(word)) {
+						return fmt.Sprintf("%s; %s", what, bytes.TrimSpace(line)), true, nil
+					}
+				}
+			}
+			return what + ": nobody reads that", false, err
+		},
+		Heal: func(ctx context.Context) error { return whole(ctx, s) },
+	}, err
+}
+
+// flip changes one bit of what is not zero in one file, each file as likely as another, and says
+// where: a file that was made larger in advance has little but zeros.
+func flip(dir string, pick uint64) (what string, err error) {
+	var files []string
+	err = filepath.WalkDir(dir, func(name string, e fs.DirEntry, err error) error {
+		if err == nil && e.Type().IsRegular() && !rewritten(e.Name()) {
+			if i, errInfo := e.Info(); errInfo == nil && i.Size() > 0 {
+				files = append(files, name)
+			}
+		}
+		return err
+	})
+	if err != nil {
+		return "", fmt.Errorf("fault: %w", err)
+	}
+	r := rand.New(rand.NewPCG(pick, 0))
+	r.Shuffle(len(files), func(i, j int) { files[i], files[j] = files[j], files[i] })
+	for _, name := range files {
+		content, err := os.ReadFile(name)
+		if err != nil {
+			return "", fmt.Errorf("fault: %w", err)
+		}
+		used := bytes.TrimRight(content, "\x00")
+		if len(used) == 0 {
+			continue
+		}
+		at := r.IntN(len(used))
+		used[at] ^= 1 << r.IntN(8)
+		f, err := os.OpenFile(name, os.O_WRONLY, 0)
+		if err != nil {
+			return "", fmt.Errorf("fault: %w", err)
+		}
+		_, err = f.WriteAt(used[at:at+1], int64(at))
+		name, _ = filepath.Rel(dir, name)
+		return fmt.Sprintf("a bit of byte %d of %s, which has %d", at, name, len(used)), errors.Join(err, f.Close())
+	}
+	return "", fmt.Errorf("fault: %s has no file with content", dir)
+}
+
+// rewritten reports whether a node writes a file anew at each start, so that nobody ever reads
+// what was flipped there (docs/operations.md, "Damaged files").
+func rewritten(name string) bool {
+	return slices.Contains([]string{"asleep", "lock", "alive", "administrator.token"}, name) || strings.HasPrefix(name, "spare-") ||
+		strings.HasSuffix(name, ".new") || strings.HasSuffix(name, ".tmp")
+}
+
+// wholeTimeout bounds the time in which a node gets back what it lost.
+const wholeTimeout = 60 * time.Second
+
+// whole waits until every node is ready and has lost nothing, and every member of every queue is
+// there.
+func whole(ctx context.Context, s *Scene) error {
+	ctx, cancel := context.WithTimeout(ctx, wholeTimeout)
+	defer cancel()
+	for {
+		err := isWhole(ctx, s)
+		if err == nil || !pass(ctx, 5*pollEvery) {
+			return err
+		}
+	}
+}
+
+func isWhole(ctx context.Context, s *Scene) error {
+	for _, n := range s.Cluster.Nodes() {
+		if err := s.Cluster.WaitReady(ctx, n.ID); err != nil {
+			return err
+		}
+		lost, err := metric(ctx, s.Cluster, n.ID, "quorate_log_groups_lost")
+		if err != nil || lost > 0 {
+			return fmt.Errorf("fault: node %s has lost %.0f groups: %w", n.ID, lost, err)
+		}
+	}
+	members := min(defaultMembers, len(s.Cluster.Nodes()))
+	for q, err := range s.Client.Queues(ctx, client.ListQueuesRequest{}) {
+		if err == nil { // a list has no figures
+			q, err = s.Client.GetQueue(ctx, client.QueueRef{VHost: q.VHost, Name: q.Name})
+		}
+		switch {
+		case err != nil:
+			return fmt.Errorf("fault: %w", err)
+		case q.Leader == "" || len(q.Online) < len(q.Members) || len(q.Members) < members:
+			return fmt.Errorf("fault: queue %q has %v of %v, led by %q", q.Name, q.Online, q.Members, q.Leader)
+		}
+	}
+	return nil
+}
+
+// defaultMembers is how many a queue has unless it says otherwise.
+const defaultMembers = 3

@@ -1,0 +1,138 @@
+package fault
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/quorate/quorate/chaos/target"
+)
+
+// disked are drivers that hurt disks, and start what ends by that.
+type disked interface {
+	target.Disks
+	target.Processes
+}
+
+// diskKinds are the faults of disks that keep what they stored.
+func diskKinds() []Kind {
+	one := []Role{Leader, Follower, Anyone}
+	return []Kind{
+		using(Kind{
+			Name: "disk-full", Does: "takes all free space of a node's disk", Roles: one, Class: "disk full",
+			Shortest: time.Second, Longest: 6 * time.Second,
+		}, "fill disks", diskFull),
+		using(Kind{
+			Name: "disk-frozen", Does: "lets every write of a node hang", Roles: one, Class: "disk frozen",
+			Shortest: time.Second, Longest: 14 * time.Second, // some beyond timeouts.disk_hang
+		}, "freeze disks", diskFrozen),
+		using(Kind{
+			Name: "disk-fails", Does: "lets a node's disk answer EIO; it is back, with what was synced, when that ended the process", Roles: one,
+			Class: "disk failed", Shortest: time.Second, Longest: 6 * time.Second,
+		}, "let disks fail", diskFails),
+		using(Kind{
+			Name: "power-cut", Does: "ends nodes at the same moment, and loses what was not synced", Roles: []Role{Leader, Follower, Majority, All},
+			Class: "power cut", Shortest: time.Second, Longest: 4 * time.Second,
+		}, "cut power", powerCut),
+	}
+}
+
+func diskFull(ctx context.Context, s *Scene, d disked, c Choice) (Fault, error) {
+	err := each(c.Nodes, func(n string) error { return d.Fill(ctx, n) })
+	return Fault{
+		Heal: func(ctx context.Context) error {
+			return errors.Join(each(c.Nodes, func(n string) error { return d.Free(ctx, n) }), revive(ctx, s.Cluster, d, c.Nodes))
+		},
+		Bit: func(ctx context.Context) (string, bool, error) {
+			free, err := metric(ctx, s.Cluster, c.Nodes[0], "quorate_disk_free_bytes")
+			if err != nil {
+				return "the node has ended, or ends", true, nil //nolint:nilerr // that is the proof
+			}
+			low, err := metric(ctx, s.Cluster, c.Nodes[0], "quorate_disk_low_bytes")
+			return fmt.Sprintf("the node sees %.0f free bytes and takes no messages below %.0f", free, low), free < low, err
+		},
+	}, err
+}
+
+func diskFrozen(ctx context.Context, s *Scene, d disked, c Choice) (Fault, error) {
+	err := each(c.Nodes, func(n string) error { return d.Freeze(ctx, n) })
+	syncs, _ := metric(ctx, s.Cluster, c.Nodes[0], "quorate_log_syncs_total") // unknown: then the node's silence is the proof
+	return Fault{
+		Heal: func(ctx context.Context) error {
+			if err := each(c.Nodes, func(n string) error { return d.Thaw(ctx, n) }); err != nil {
+				return err
+			}
+			return revive(ctx, s.Cluster, d, c.Nodes)
+		},
+		Bit: func(ctx context.Context) (string, bool, error) {
+			after, err := metric(ctx, s.Cluster, c.Nodes[0], "quorate_log_syncs_total")
+			if err != nil {
+				return "the node has ended, or does not answer", true, nil //nolint:nilerr // that is the proof
+			}
+			waiting, err := metric(ctx, s.Cluster, c.Nodes[0], "quorate_log_pending_bytes")
+			return fmt.Sprintf("%.0f bytes wait for the disk, after %.0f syncs", waiting, after-syncs), waiting > 0, err
+		},
+	}, err
+}
+
+func diskFails(ctx context.Context, _ *Scene, d disked, c Choice) (Fault, error) {
+	err := each(c.Nodes, func(n string) error { return d.Fail(ctx, n) })
+	return Fault{
+		Heal: func(ctx context.Context) error {
+			return each(c.Nodes, func(n string) error {
+				if d.Running(n) && !gone(ctx, d, n, endTimeout) { // a disk does not come back to a process that uses it
+					if err := d.Kill(ctx, n); d.Running(n) {
+						return err
+					}
+				}
+				return errors.Join(d.Replug(ctx, n), d.Start(ctx, n))
+			})
+		},
+		Bit: func(ctx context.Context) (string, bool, error) {
+			if gone(ctx, d, c.Nodes[0], endTimeout) {
+				return "the process ended by itself", true, nil
+			}
+			return "the process runs on", false, nil
+		},
+	}, err
+}
+
+func powerCut(ctx context.Context, _ *Scene, d disked, c Choice) (Fault, error) {
+	err := d.CutPower(ctx, c.Nodes...)
+	back := rotated(c.Nodes, c.Pick)
+	return Fault{Heal: func(ctx context.Context) error {
+		return each(back, func(n string) error { return errors.Join(d.Replug(ctx, n), d.Start(ctx, n)) })
+	}}, err
+}
+
+// endTimeout bounds how long a process takes that ends by itself, and lingerTime the wait for one
+// that may.
+const (
+	endTimeout = 10 * time.Second
+	lingerTime = time.Second
+)
+
+// revive starts nodes that ended by themselves, or are about to: what supervisors do.
+func revive(ctx context.Context, c target.Cluster, p target.Processes, nodes []string) error {
+	return each(nodes, func(n string) error {
+		ended := gone(ctx, p, n, lingerTime)
+		if _, err := metric(ctx, c, n, "quorate_disk_free_bytes"); err != nil && !ended {
+			ended = gone(ctx, p, n, endTimeout)
+		}
+		if ended {
+			return p.Start(ctx, n)
+		}
+		return nil
+	})
+}
+
+// gone waits until a node has no process, for so long.
+func gone(ctx context.Context, p target.Processes, node string, limit time.Duration) bool {
+	for end := time.Now().Add(limit); p.Running(node); {
+		if time.Now().After(end) || !pass(ctx, pollEvery) {
+			return false
+		}
+	}
+	return true
+}

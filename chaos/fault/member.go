@@ -1,0 +1,103 @@
+package fault
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/quorate/quorate/chaos/target"
+	"github.com/quorate/quorate/client"
+)
+
+// memberKinds are the changes that operators make, while or without something fails.
+func memberKinds() []Kind {
+	one := []Role{Leader, Follower, Anyone}
+	transfer := Kind{
+		Name: "transfer", Does: "lets another member lead the queue", Roles: []Role{Follower}, Class: "transferred",
+		Needs: func(target.Cluster) error { return nil }, Put: transfer, Longest: time.Second,
+	}
+	return []Kind{
+		using(Kind{
+			Name: "change", Does: "has a member of the queue built anew, and kills a node meanwhile", Roles: one, Class: "killed",
+			Shortest: time.Second, Longest: 4 * time.Second,
+		}, "end processes", change),
+		transfer,
+		using(Kind{
+			Name: "build", Does: "restarts nodes one after another with another build, and then back", Roles: []Role{Anyone, Majority, All},
+			Class: "restarted", Alone: true, Longest: 2 * time.Second,
+		}, "run another build", otherBuild),
+	}
+}
+
+// maxWithinChange is the longest time after the beginning of a change at which a node is killed;
+// a change takes about so long.
+const maxWithinChange = 300 * time.Millisecond
+
+// change does not wait for the member to be built: it goes on while nodes are hit. One that is
+// refused, since the member is the last one just now, did not bite.
+func change(ctx context.Context, s *Scene, p target.Processes, c Choice) (Fault, error) {
+	node := c.Nodes[0]
+	info, err := s.Client.GetQueue(ctx, client.QueueRef{VHost: s.VHost, Name: s.Queue})
+	var refused error
+	member := node
+	if err == nil && len(info.Members) > 0 {
+		member = info.Members[c.Pick%uint64(len(info.Members))]
+	}
+	asking, cancel := context.WithTimeout(ctx, endTimeout)
+	defer cancel()
+	_, refused = s.Client.ReplaceMember(asking, client.ReplaceMemberRequest{VHost: s.VHost, Queue: s.Queue, From: member, To: member})
+	pass(ctx, time.Duration(c.Pick%uint64(maxWithinChange)))
+	err = p.Kill(ctx, node)
+	return Fault{
+		Heal: func(ctx context.Context) error { return p.Start(ctx, node) },
+		Bit: func(context.Context) (string, bool, error) {
+			if refused != nil {
+				return fmt.Sprintf("the member on node %s was not built anew: %v", member, refused), false, nil //nolint:nilerr // the refusal is what is told
+			}
+			return fmt.Sprintf("the member on node %s was built anew", member), true, nil
+		},
+	}, err
+}
+
+// transfer lets the node that is chosen lead, which must have caught up: one that has not is tried
+// again for a moment.
+func transfer(ctx context.Context, s *Scene, c Choice) (Fault, error) {
+	node := c.Nodes[0]
+	trying, cancel := context.WithTimeout(ctx, endTimeout)
+	defer cancel()
+	var refused error
+	for {
+		refused = s.Client.TransferLeadership(trying, client.TransferLeadershipRequest{VHost: s.VHost, Queue: s.Queue, Node: node})
+		if refused == nil || !pass(trying, 5*pollEvery) {
+			break
+		}
+	}
+	return Fault{
+		Heal: func(context.Context) error { return nil },
+		Bit: func(context.Context) (string, bool, error) {
+			if refused != nil {
+				return refused.Error(), false, nil //nolint:nilerr // the refusal is what is told
+			}
+			return fmt.Sprintf("node %s took the queue over", node), true, nil
+		},
+	}, nil
+}
+
+func otherBuild(ctx context.Context, s *Scene, b target.Builds, c Choice) (Fault, error) {
+	roll := func(ctx context.Context, build string) error {
+		for _, n := range c.Nodes {
+			if err := b.Use(ctx, n, build); err != nil {
+				return err
+			}
+			stopping, cancel := context.WithTimeout(ctx, stopTimeout)
+			err := errors.Join(b.Stop(stopping, n), b.Start(ctx, n), s.Cluster.WaitReady(stopping, n))
+			cancel()
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	return Fault{Heal: func(ctx context.Context) error { return roll(ctx, target.Current) }}, roll(ctx, target.Other)
+}
