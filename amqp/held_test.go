@@ -14,7 +14,7 @@ import (
 )
 
 // awaitHeld waits until so many publishes wait for quotas.
-func awaitHeld(t *testing.T, c *testcluster.Cluster, want int64) {
+func awaitHeld(t testing.TB, c *testcluster.Cluster, want int64) {
 	t.Helper()
 	testcluster.Poll(t, fmt.Sprint(want, " publishes wait"), func() error {
 		if _, n := c.Broker(0).Limits.Counts(); n != want {
@@ -34,7 +34,7 @@ func (p *peer) holds(c *testcluster.Cluster, publishes int) {
 	for range publishes {
 		p.publish("", "never", false, message.Message{Body: []byte("x")})
 	}
-	awaitHeld(p.t.(*testing.T), c, 1)
+	awaitHeld(p.t, c, 1)
 }
 
 // VH-14, AM-16: publishes that a rate holds back for good keep no connection of a client without heartbeats.
