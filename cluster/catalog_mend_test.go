@@ -23,8 +23,10 @@ import (
 	"github.com/quorate/quorate/wal"
 )
 
-// votes waits until a node is a voter of the catalog group, as its leader has it.
-func (n *testNodes) votes(i id.NodeID) {
+// mendedVotes waits until the node whose member is built anew is a voter of the catalog group, as
+// its leader has it.
+func (n *testNodes) mendedVotes() {
+	const i id.NodeID = "c"
 	n.t.Helper()
 	poll(n.t, fmt.Sprintf("node %s is a voter", i), func() error {
 		for _, node := range n.nodes {
@@ -49,7 +51,7 @@ func TestFailedCatalogIsBuiltAnew(t *testing.T) {
 		}
 	})
 	n.start("a", "b", "c")
-	n.votes("c")
+	n.mendedVotes()
 	n.nodes["c"].catalog.Raft().Fail(fmt.Errorf("entry 7: %w", wal.ErrLost))
 	if err := <-told; !errors.Is(err, metadata.ErrFailed) || !strings.Contains(err.Error(), "entry 7") {
 		t.Fatalf("told %v", err)
@@ -64,7 +66,7 @@ func TestFailedCatalogIsBuiltAnew(t *testing.T) {
 		t.Errorf("what it had stored was not kept: %v", err)
 	}
 	n.start("c")
-	n.votes("c")
+	n.mendedVotes()
 	if _, ok := n.nodes["c"].View().QueueByUID(q); !ok {
 		t.Error("the view does not have what was declared meanwhile")
 	}
@@ -81,7 +83,7 @@ func TestCatalogOnFailedDisk(t *testing.T) {
 		}
 	})
 	n.start("a", "b", "c")
-	n.votes("c")
+	n.mendedVotes()
 	n.nodes["c"].catalog.Raft().Fail(fmt.Errorf("append to the log failed, %w: %w", raftfsm.ErrWriteFailed, syscall.ENOSPC))
 	select {
 	case err := <-told:
@@ -93,7 +95,7 @@ func TestCatalogOnFailedDisk(t *testing.T) {
 	}
 	n.stop("c")
 	n.start("c")
-	n.votes("c")
+	n.mendedVotes()
 }
 
 // If all members fail at the same place, nobody gives up what he has stored.

@@ -55,7 +55,7 @@ func (c *Cluster) DeadLetterFigures() forwarding.Sums { return c.forwarders.Tota
 
 // DeadLetterRouter reports where dead letters go by this node's view.
 func (c *Cluster) DeadLetterRouter() deadletter.Router {
-	return forwarding.Router{Views: c.views, Policies: c.policies}
+	return forwarding.Router{Catalog: c.catalog, Views: c.views, Policies: c.policies}
 }
 
 // RetryDeadLetters notifies the forwarders of this node that a queue may take letters again (DL-24).

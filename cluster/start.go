@@ -156,7 +156,7 @@ func (c *Cluster) boot() error {
 		Node: c.cfg.Node, Epoch: c.epoch, Logger: c.cfg.Logger, ConfirmTimeout: c.cfg.ConfirmTimeout, CommandTimeout: c.cfg.CommandTimeout,
 		PublishWindow: c.cfg.PublishWindow, Views: c.views, Members: c.host, Transport: c.mux, Disks: c.disks, Rooms: c.rooms,
 	})
-	c.forwarders = forwarding.New(deadletter.Config{Logger: c.cfg.Logger}, forwarding.Router{Views: c.views, Policies: c.policies}, forwarding.Sender{Gateway: c.gateway}, c.EmitQueue)
+	c.forwarders = forwarding.New(deadletter.Config{Logger: c.cfg.Logger}, c.DeadLetterRouter(), forwarding.Sender{Gateway: c.gateway}, c.EmitQueue)
 	c.changeMemberships()
 	c.members, err = gossip.Start(gossip.Config{
 		Cluster: c.cfg.Name,

@@ -95,7 +95,26 @@ func (x *Copier) run() {
 		}
 		x.mu.Unlock()
 		for i := range batch {
+			if !x.awaitServing() {
+				break
+			}
 			x.send(&k, &batch[i])
+		}
+	}
+}
+
+// awaitServing waits until the view was confirmed (EX-16); false when the copier is closed. What
+// comes meanwhile waits, up to Config.MaxCopies.
+func (x *Copier) awaitServing() bool {
+	for {
+		changed := x.router.ServesChanged()
+		if x.router.Serves() {
+			return true
+		}
+		select {
+		case <-changed:
+		case <-x.ctx.Done():
+			return false
 		}
 	}
 }

@@ -35,6 +35,7 @@ type forwarding struct {
 	resolver resolver
 	view     *catalog.View
 	changed  <-chan struct{}
+	unserved bool // the view is not confirmed: see Router.Serves
 	// sweepAt is the place in deadLetters of a pass over all of them after a change of the
 	// view; len(deadLetters) or more: none is under way. nextSweep keeps passes apart.
 	sweepAt   int
@@ -92,6 +93,12 @@ func (r *forwarding) step() bool {
 	now := time.Now()
 	if held, until := r.holding(); held {
 		return r.stand(now, until)
+	}
+	// Nothing is routed by a view that may lack a target: a letter that leaves the backlog would
+	// never reach it (DL-23).
+	r.changed = r.router.ServesChanged()
+	if r.unserved = !r.router.Serves(); r.unserved {
+		return r.stand(now, time.Time{})
 	}
 	r.lookAtView(now)
 	r.unblock(now, hints)
@@ -334,6 +341,9 @@ func (r *forwarding) nextTime() time.Time {
 		if time.Now().Before(until) {
 			earliest(until)
 		}
+		return next
+	}
+	if r.unserved {
 		return next
 	}
 	for _, n := range r.targetQueues {

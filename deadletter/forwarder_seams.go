@@ -35,6 +35,11 @@ type Rule struct {
 // Router reports where dead letters go. Its methods may be called concurrently and do not
 // block.
 type Router interface {
+	// Serves reports whether the view was confirmed in this life of the node (EX-16): one that
+	// comes from the disk may lack bindings that were made while the node was away.
+	Serves() bool
+	// ServesChanged returns a channel that is closed when Serves changes; ask for it before.
+	ServesChanged() <-chan struct{}
 	// View returns the catalog as this node knows it.
 	View() *catalog.View
 	// Changed returns a channel that is closed at the next change of the view.

@@ -31,6 +31,9 @@ type world struct {
 	machines map[id.QueueUID]*machine
 	rules    map[string]Rule
 
+	unserved bool          // the view was not confirmed yet
+	serves   chan struct{} // closed when that changes
+
 	moves     bool          // dead letters without a death are fine
 	slow      time.Duration // what a Transfer takes
 	transfers int
@@ -45,7 +48,7 @@ type machine struct {
 
 func newWorld(t testing.TB, seed uint64) *world {
 	w := &world{
-		t: t, chance: rand.New(rand.NewPCG(seed, seed)), catalog: catalog.New(), changed: make(chan struct{}),
+		t: t, chance: rand.New(rand.NewPCG(seed, seed)), catalog: catalog.New(), changed: make(chan struct{}), serves: make(chan struct{}),
 		down: make(map[id.QueueUID]bool), machines: make(map[id.QueueUID]*machine), rules: make(map[string]Rule),
 	}
 	w.propose(&catalog.RegisterNode{ID: "n", Address: "a", ClientAddress: "b", Epoch: 1})
@@ -210,6 +213,27 @@ func (w *world) Changed() <-chan struct{} {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.changed
+}
+
+func (w *world) Serves() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return !w.unserved
+}
+
+func (w *world) ServesChanged() <-chan struct{} {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.serves
+}
+
+// serve says that the view was confirmed, or is not any more.
+func (w *world) serve(serves bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.unserved = !serves
+	close(w.serves)
+	w.serves = make(chan struct{})
 }
 
 func (w *world) Rule(q *catalog.QueueRecord) Rule {

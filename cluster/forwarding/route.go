@@ -15,11 +15,25 @@ import (
 	"github.com/quorate/quorate/quorumq"
 )
 
+// Catalog reports whether this node's view of the catalog was confirmed (EX-16); a
+// *metadata.Group is one.
+type Catalog interface {
+	Serves() bool
+	ServesChanged() <-chan struct{}
+}
+
 // Router is deadletter.Router over this node's view.
 type Router struct {
+	Catalog  Catalog
 	Views    *metadata.Views
 	Policies *policy.Matcher
 }
+
+// Serves implements deadletter.Router.
+func (r Router) Serves() bool { return r.Catalog.Serves() }
+
+// ServesChanged implements deadletter.Router.
+func (r Router) ServesChanged() <-chan struct{} { return r.Catalog.ServesChanged() }
 
 // View implements deadletter.Router.
 func (r Router) View() *catalog.View { return r.Views.View() }

@@ -114,7 +114,7 @@ func TestAgainstCluster(t *testing.T) {
 	ctl(0, "rabbit_password_hashing_sha256", "users list")
 	ctl(0, "created true", "permission set app ^app \\.w r --vhost orders")
 	ctl(0, "\\.w", "permission list --of app")
-	ctl(1, "no regular expression", "permission set app ( w r")
+	ctl(1, "is not a regular expression", "permission set app ( w r")
 	ctl(0, "created true", "topic-permission set app amq.topic ^{username} r")
 	ctl(0, "^{username}", "topic-permission list -o json")
 	testUsers(ctl)

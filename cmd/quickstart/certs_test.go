@@ -53,7 +53,7 @@ func TestCerts(t *testing.T) {
 		t.Errorf("the key was overwritten, %v", err)
 	}
 	if err := makeCerts(&certsConfig{dir: dir, cluster: "orders", nodes: []string{"n4"}}, time.Now().Add(2*certificateLife), &out); err == nil ||
-		!strings.Contains(err.Error(), "make a new one") {
+		!strings.Contains(err.Error(), "create a new one") {
 		t.Errorf("an authority that ended issued a certificate: %v", err)
 	}
 	if err := os.Remove(filepath.Join(dir, authorityKey)); err != nil {

@@ -19,6 +19,8 @@ type forwarder struct {
 	loaded       quorumq.Seq
 	targetQueues []*targetQueue // ascending by UID
 
+	copies []quorumq.Discarded // at most once, that wait until their node's view is confirmed
+
 	settling    int // number of the settlement under way; 0: none
 	settles     int
 	settleUntil int64 // ms
@@ -48,8 +50,18 @@ const (
 
 func newForwarder(r *replica) *forwarder { return &forwarder{r: r} }
 
+// routes reports whether dead letters are routed by the node's view: it was confirmed (DL-23).
+func (r *replica) routes() bool {
+	return r.node.serves() || r.g.w.cfg.Fault == FaultEarlyForwarding
+}
+
 // step does what can be done now.
 func (f *forwarder) step() {
+	if !f.r.routes() {
+		return
+	}
+	f.r.copies(f.copies)
+	f.copies = nil
 	q, w := f.r.m.q, f.r.g.w
 	settled := q.BacklogSettled()
 	f.deadLetters = slices.DeleteFunc(f.deadLetters, func(l *deadLetter) bool { return l.d.Seq <= settled })
@@ -293,7 +305,11 @@ func (r *replica) act(eff quorumq.Effects) {
 	if eff.Unused {
 		g.unused = true
 	}
-	if len(eff.Copies) > 0 {
+	switch {
+	case len(eff.Copies) == 0:
+	case r.fwd == nil || r.routes():
 		r.copies(eff.Copies)
+	default:
+		r.fwd.copies = append(r.fwd.copies, eff.Copies...)
 	}
 }

@@ -102,6 +102,9 @@ const (
 	FaultEarlyService
 	// FaultOldViews: a node says by any view that there is no such queue (EX-16).
 	FaultOldViews
+	// FaultEarlyForwarding: a forwarder routes by what its node has stored of the catalog, before
+	// the view was confirmed (DL-23).
+	FaultEarlyForwarding
 
 	faults
 )

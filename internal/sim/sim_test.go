@@ -81,6 +81,7 @@ func TestSeedsOfThePast(t *testing.T) {
 	for _, c := range []Config{
 		{Seed: 3410, Steady: true}, // what expires by the command that ends that dead letters are dropped
 		{Seed: 5216, Steady: true}, // more is left for one consumer than it takes in a minute
+		{Seed: 8967},               // a node that has just started routed a dead letter by the catalog on its disk
 	} {
 		if _, err := Run(c); err != nil {
 			t.Error(err)
@@ -153,6 +154,7 @@ func TestPlantedFaults(t *testing.T) {
 		{"leaders that do not know the time", FaultHastyClock, "TTL-8", 1},
 		{"nodes that take clients by what they have stored", FaultEarlyService, "EX-16", 1},
 		{"queues that old views do not have", FaultOldViews, "EX-16", 1},
+		{"dead letters routed by what a node has stored", FaultEarlyForwarding, "DL-21", 8900}, // rare: that of the past,
 		{"sessions left open", FaultOpenSession, "drained", 700},
 	} {
 		t.Run(strings.ReplaceAll(c.name, " ", "-"), func(t *testing.T) {

@@ -83,7 +83,8 @@ func newWorld(c Config) *world {
 		w.swarm.stressViews()
 	default:
 	}
-	if c.Fault != NoFault && c.Fault != FaultOpenSession { // that one shows among leaders that last
+	// Those two show among leaders that last.
+	if c.Fault != NoFault && c.Fault != FaultOpenSession && c.Fault != FaultEarlyForwarding {
 		w.swarm.stress()
 	}
 	if c.Fault == FaultOpenSession { // what is left with a session must not time out

@@ -199,7 +199,7 @@ func (a *auditing) overHTTP() {
 	a.once(
 		audited{"connection.close", "", name, "alice", "http", "refused", "needs the tag administrator"},
 		audited{"connection.close", "", name, "guest", "http", "done", "user:alice>"},
-		audited{"login", "", "alice", "", "http", "refused", "is wrong"},
+		audited{"login", "", "alice", "", "http", "refused", "wrong user or password"},
 		audited{"login", "", "alice", "alice", "http", "done", ""},
 		audited{"login", "", "guest", "guest", "http", "done", ""},
 	)
@@ -216,7 +216,7 @@ func (a *auditing) logins(ctx context.Context) {
 		a.t.Error("alice is let into a vhost without a permission")
 	}
 	a.once(
-		audited{"login", "", "carol", "", "amqp", "refused", "is wrong"},
+		audited{"login", "", "carol", "", "amqp", "refused", "wrong user or password"},
 		audited{"login", "/", "alice", "alice", "amqp", "refused", "has no permission in it"},
 	)
 	all, _ := a.tail()

@@ -186,7 +186,7 @@ func testBadPublishStream(t *testing.T, p peer) {
 		{[]*brokerv1.PublishRequest{good(5), good(4)}, 1, "sequence = 4"},
 		{[]*brokerv1.PublishRequest{producer(3, good(1))}, 0, "producer = 3 bytes: want 16"},
 		{[]*brokerv1.PublishRequest{producer(16, good(1)), producer(17, good(2))}, 1, "producer = 17 bytes"},
-		{[]*brokerv1.PublishRequest{good(1), producer(16, good(2))}, 1, "belongs into the first request"},
+		{[]*brokerv1.PublishRequest{good(1), producer(16, good(2))}, 1, "belongs in the first request"},
 		{[]*brokerv1.PublishRequest{good(1), {Sequence: 2}}, 1, "message: is not set"},
 	}
 	for _, row := range rows {
@@ -297,7 +297,7 @@ func testBadConsume(t *testing.T, p peer) {
 	}{
 		{bad, "PRECONDITION_FAILED", "the stream ended before its first request", nil},
 		{bad, "PRECONDITION_FAILED", "the first request must open", []*brokerv1.ConsumeRequest{credit}},
-		{bad, "PRECONDITION_FAILED", "the stream has its consumer", []*brokerv1.ConsumeRequest{q, q}},
+		{bad, "PRECONDITION_FAILED", "the stream already has a consumer", []*brokerv1.ConsumeRequest{q, q}},
 		{bad, "PRECONDITION_FAILED", "the request is empty", []*brokerv1.ConsumeRequest{q, {}}},
 		{state, "PRECONDITION_FAILED", "without explicit credit", []*brokerv1.ConsumeRequest{q, credit}},
 		{bad, "PRECONDITION_FAILED", "outcome: not set", []*brokerv1.ConsumeRequest{q, settlement(&brokerv1.Settlement{UpTo: 1})}},

@@ -1,0 +1,77 @@
+package deadletter
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/quorate/quorate/catalog"
+	"github.com/quorate/quorate/quorumq"
+)
+
+// DL-23, EX-16: a node that has just started knows the catalog of its disk. A binding that was
+// made while it was away is missing there, so nothing is routed before the view was confirmed.
+func TestForwarderWaitsForTheView(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 1)
+		w.exchange(catalog.ExchangeFanout)
+		source := w.declare("source", atLeastOnce)
+		known, later := w.declare("known", nil), w.declare("later", nil)
+		w.bind("known", "")
+		w.rules["source"] = Rule{Enabled: true, Exchange: "dlx"}
+		w.serve(false)
+		w.discard(source, quorumq.ReasonRejected, "k", "a", "b")
+		f, _ := w.start(source, Config{})
+		time.Sleep(time.Minute)
+		if n := w.backlog(source); n != 2 {
+			t.Fatalf("%d letters are in the backlog, want 2: they were routed by a view that was not confirmed", n)
+		}
+		if told := w.purge(f, w.declare("other", atLeastOnce)); told != 0 { // a purge does not wait for the view
+			t.Errorf("a purge meanwhile reports %d arrived", told)
+		}
+		w.bind("later", "")
+		w.serve(true)
+		time.Sleep(time.Second)
+		if a, b := bodiesOf(w.take(known, 9)), bodiesOf(w.take(later, 9)); a != "a b" || b != "a b" {
+			t.Errorf("the targets have %q and %q", a, b)
+		}
+		w.serve(false) // the catalog refuses the node
+		w.discard(source, quorumq.ReasonRejected, "k", "c")
+		f.Wake()
+		time.Sleep(time.Minute)
+		if n := w.backlog(source); n != 1 {
+			t.Errorf("%d letters are in the backlog, want 1", n)
+		}
+		f.Close()
+		f.Wait()
+	})
+}
+
+// DL-10: copies wait as well, as many as Config.MaxCopies.
+func TestCopierWaitsForTheView(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 1)
+		w.exchange(catalog.ExchangeFanout)
+		source, target := w.declare("source", atMostOnce), w.declare("target", nil)
+		w.rules["source"] = Rule{Enabled: true, Exchange: "dlx"}
+		w.serve(false)
+		w.discard(source, quorumq.ReasonRejected, "k", "a", "b")
+		x := NewCopier(Config{}, &term{w: w, uid: source}, w, w)
+		x.Add(w.machine(source).copies)
+		time.Sleep(time.Minute)
+		w.bind("target", "")
+		if s := x.Stats(); s.Sent != 0 || s.Lost.Sum() != 0 {
+			t.Errorf("stats are %+v before the view was confirmed", s)
+		}
+		w.serve(true)
+		synctest.Wait()
+		if got := bodiesOf(w.take(target, 9)); got != "a b" {
+			t.Errorf("the target has %q", got)
+		}
+		w.serve(false)
+		x.Add(w.machine(source).copies)
+		synctest.Wait()
+		x.Close()
+		x.Wait()
+	})
+}
