@@ -71,10 +71,10 @@ func TestBothWays(t *testing.T) {
 
 func TestParse(t *testing.T) {
 	for text, want := range map[string]string{
-		"> get q=a":                         "is in no scenario",
+		"> get q=a":                         "is outside a scenario",
 		"=== A [Q-1] t":                     "want === name",
 		"=== a [] t":                        "want === name",
-		"=== a [Q-1] t\nok":                 "answers no command",
+		"=== a [Q-1] t\nok":                 "is an answer without a command",
 		"=== a [Q-1] t\n> get q={\"a\"\nok": "q of",
 		"=== a [Q-1] t\n> get q=a\nok\n! rabbitmq": "want ! who",
 	} {
