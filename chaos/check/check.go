@@ -66,7 +66,8 @@ type Report struct {
 // checkers returns all that look at a history's ledger.
 func checkers() []func(*ledger) Guarantee {
 	return []func(*ledger) Guarantee{
-		noLoss, nothingInvented, storedOnce, settledStays, inOrder, deadLettersOnce,
+		noLoss, nothingInvented, storedOnce, settledStays, inOrder, caused, limited, onTime, deadLettersOnce,
+		oneActive, sameState, ledAgain, noLeak,
 	}
 }
 

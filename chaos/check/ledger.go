@@ -2,6 +2,7 @@ package check
 
 import (
 	"slices"
+	"time"
 
 	"github.com/quorate/quorate/chaos/history"
 )
@@ -32,6 +33,9 @@ type ledger struct {
 	deadOf  map[string][]string // dead-letter queue → its sources
 	fates   map[place]*fate
 	places  []place // in the order of their first event
+	deleted map[string]bool
+	lost    map[string]time.Duration // consumer → when it was lost
+	faults  []span
 	counts  Counts
 }
 
@@ -39,7 +43,8 @@ type ledger struct {
 func read(events []history.Event) *ledger {
 	l := &ledger{
 		events: events, queues: map[string]*history.Queue{}, drained: map[string]bool{},
-		deadOf: map[string][]string{}, fates: map[place]*fate{},
+		deadOf: map[string][]string{}, fates: map[place]*fate{}, deleted: map[string]bool{}, lost: map[string]time.Duration{},
+		faults: faultSpans(events),
 	}
 	targets := map[history.Message][]string{}
 	for i := range events {
@@ -73,6 +78,10 @@ func read(events []history.Event) *ledger {
 		case history.Decided:
 			f := l.fate(place{e.Queue, e.Message()})
 			f.decided = append(f.decided, i)
+		case history.Deleted:
+			l.deleted[e.Queue] = true
+		case history.Lost:
+			l.lost[e.Consumer] = e.At
 		case history.Drained:
 			l.drained[e.Queue] = true
 		case history.Fault:

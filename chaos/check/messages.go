@@ -11,26 +11,6 @@ func (l *ledger) finding(p place, at int, format string, args ...any) Finding {
 	return Finding{At: l.events[at].At, Queue: p.queue, Message: p.Message, Why: fmt.Sprintf(format, args...)}
 }
 
-// noLoss: a confirmed message is delivered (PUB-7).
-func noLoss(l *ledger) Guarantee {
-	g := Guarantee{Name: "no confirmed message is lost", Rule: "PUB-7"}
-	for _, p := range l.places {
-		f := l.fates[p]
-		if f.confirmed < 0 {
-			continue
-		}
-		if !l.drained[p.queue] {
-			g.Missing = "queue " + p.queue + " was not drained"
-			continue
-		}
-		g.Checked++
-		if len(f.deliveries) == 0 {
-			g.Broken = append(g.Broken, l.finding(p, f.confirmed, "confirmed, and never delivered"))
-		}
-	}
-	return g
-}
-
 // nothingInvented: what is delivered was published, and not refused (PUB-5).
 func nothingInvented(l *ledger) Guarantee {
 	g := Guarantee{Name: "nothing is invented", Rule: "PUB-5"}
@@ -107,56 +87,4 @@ func inOrder(l *ledger) Guarantee {
 		newest[at] = max(newest[at], e.ID)
 	}
 	return g
-}
-
-// deadLettersOnce: a message whose discard is committed is in the dead-letter queue once
-// (DL-21, DL-25).
-func deadLettersOnce(l *ledger) Guarantee {
-	g := Guarantee{Name: "dead letters arrive exactly once", Rule: "DL-21, DL-25"}
-	for _, p := range l.places {
-		f := l.fates[p]
-		to := l.spec(p.queue).DeadTo
-		if to == "" {
-			continue
-		}
-		for _, i := range f.decided {
-			if l.events[i].Outcome != history.Discard {
-				continue
-			}
-			g.Checked++
-			if dead := l.fates[place{to, p.Message}]; dead == nil || len(dead.deliveries) == 0 {
-				if !l.drained[to] {
-					g.Missing = "dead-letter queue " + to + " was not drained"
-					continue
-				}
-				g.Broken = append(g.Broken, l.finding(p, i, "discarded, and not in %s", to))
-			}
-		}
-	}
-	for _, p := range l.places {
-		f := l.fates[p]
-		sources := l.deadOf[p.queue]
-		if len(sources) == 0 || f.expected || len(f.deliveries) == 0 {
-			continue
-		}
-		g.Checked++
-		at := f.deliveries[len(f.deliveries)-1]
-		if n := l.asNew(f); n > 1 {
-			g.Broken = append(g.Broken, l.finding(p, at, "dead-lettered %d times", n))
-		}
-		if !l.discardedFrom(p.Message, sources) {
-			g.Broken = append(g.Broken, l.finding(p, at, "dead-lettered, though nobody discarded it"))
-		}
-	}
-	return g
-}
-
-// discardedFrom reports whether a consumer of one of the queues discarded the message.
-func (l *ledger) discardedFrom(m history.Message, queues []string) bool {
-	for _, q := range queues {
-		if f := l.fates[place{q, m}]; f != nil && l.settled(f, history.Discard) {
-			return true
-		}
-	}
-	return false
 }

@@ -1,0 +1,51 @@
+package check
+
+import (
+	"time"
+
+	"github.com/quorate/quorate/chaos/history"
+)
+
+// activeWindow is how long a consumer that is not the active one any more may still receive what
+// was on its way to it.
+const activeWindow = time.Second
+
+// oneActive: of a queue with a single active consumer one receives at a time (SAC-1). A consumer
+// that another one has followed receives nothing more, but for what was on its way, unless it
+// becomes active again. What lasts while a fault does is not judged: a consumer that is cut off
+// reads what it was sent when it can.
+func oneActive(l *ledger) Guarantee {
+	g := Guarantee{Name: "a single active consumer is never two", Rule: "SAC-1"}
+	type turn struct {
+		consumer string
+		since    time.Duration
+	}
+	now := map[string]turn{}                  // by queue
+	followed := map[[2]string]time.Duration{} // queue and consumer → when another one followed
+	for i := range l.events {
+		e := &l.events[i]
+		if !l.spec(e.Queue).SingleActive {
+			continue
+		}
+		me := [2]string{e.Queue, e.Consumer}
+		switch e.Kind {
+		case history.Active:
+			delete(followed, me)
+		case history.Delivered:
+			g.Checked++
+			t := now[e.Queue]
+			at, was := followed[me]
+			switch {
+			case was && e.At > at+activeWindow && !l.faulty(at, e.At):
+				g.Broken = append(g.Broken, l.finding(place{e.Queue, e.Message()}, i, "delivered to %s, %v after %s followed it", e.Consumer, e.At-at, t.consumer))
+			case t.consumer != e.Consumer && !was:
+				if t.consumer != "" {
+					followed[[2]string{e.Queue, t.consumer}] = e.At
+				}
+				now[e.Queue] = turn{e.Consumer, e.At}
+			}
+		default:
+		}
+	}
+	return g
+}

@@ -1,0 +1,117 @@
+package check
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/quorate/quorate/chaos/history"
+)
+
+// sameState: at the end all members of a group have the same state at the same index (G10).
+func sameState(l *ledger) Guarantee {
+	g := Guarantee{Name: "members have the same state", Rule: "G10"}
+	last := map[string]map[string]int{} // group → node → index of its newest event
+	var groups []string
+	for i := range l.events {
+		if e := &l.events[i]; e.Kind == history.Digest {
+			if last[e.Queue] == nil {
+				last[e.Queue] = map[string]int{}
+				groups = append(groups, e.Queue)
+			}
+			last[e.Queue][e.Node] = i
+		}
+	}
+	for _, q := range groups {
+		byIndex := map[uint64]int{}
+		for _, i := range last[q] {
+			e := &l.events[i]
+			other, is := byIndex[e.Index]
+			if !is {
+				byIndex[e.Index] = i
+				continue
+			}
+			g.Checked++
+			if o := &l.events[other]; o.Note != e.Note {
+				g.Broken = append(g.Broken, Finding{At: e.At, Queue: q, Why: fmt.Sprintf("at index %d node %s has the state %s, node %s %s", e.Index, e.Node, e.Note, o.Node, o.Note)})
+			}
+		}
+		if len(byIndex) > 1 {
+			g.Missing = "members of " + q + " did not come to rest at one index"
+		}
+	}
+	return g
+}
+
+// ledSoon is how soon after the faults were healed every queue has a leader.
+const ledSoon = 5 * time.Second
+
+// ledAgain: after all faults are healed every queue has a leader within five seconds.
+func ledAgain(l *ledger) Guarantee {
+	g := Guarantee{Name: "every queue is led again", Rule: "G11"}
+	healed := time.Duration(-1)
+	for i := range l.events {
+		switch e := &l.events[i]; e.Kind {
+		case history.Healed:
+			healed = e.At
+		case history.Led:
+			if healed < 0 {
+				continue
+			}
+			g.Checked++
+			if took := e.At - healed; took > ledSoon {
+				g.Broken = append(g.Broken, Finding{At: e.At, Why: fmt.Sprintf("%v after the last fault was healed", took.Round(time.Millisecond))})
+			}
+			healed = -1
+		default:
+		}
+	}
+	return g
+}
+
+// A resource may grow by this factor, and by this much besides, from the beginning to the end.
+const leakFactor = 1.25
+
+// leakSlack returns how much more of a resource is no leak.
+func leakSlack(name string) float64 {
+	switch name {
+	case "resident_bytes":
+		return 128 << 20 // caches, and what the garbage collector has not given back
+	case "disk_bytes":
+		return 256 << 20 // segments that wait for their compaction
+	default: // goroutines, files
+		return 64
+	}
+}
+
+// noLeak: goroutines, open files, memory and disk come back to what they were.
+func noLeak(l *ledger) Guarantee {
+	g := Guarantee{Name: "nothing leaks", Rule: "G11"}
+	begin := map[string]map[string]float64{}
+	for i := range l.events {
+		e := &l.events[i]
+		if e.Kind != history.Resources {
+			continue
+		}
+		if begin[e.Node] == nil {
+			begin[e.Node] = e.Figures
+			continue
+		}
+		names := make([]string, 0, len(e.Figures))
+		for name := range e.Figures {
+			names = append(names, name)
+		}
+		slices.Sort(names)
+		for _, name := range names {
+			from, is := begin[e.Node][name]
+			if !is {
+				continue
+			}
+			g.Checked++
+			if to := e.Figures[name]; to > from*leakFactor+leakSlack(name) {
+				g.Broken = append(g.Broken, Finding{At: e.At, Why: fmt.Sprintf("node %s: %s went from %.0f to %.0f", e.Node, name, from, to)})
+			}
+		}
+	}
+	return g
+}

@@ -1,0 +1,64 @@
+package check
+
+import (
+	"time"
+)
+
+// SkewLimit is how much too early or too late a message may expire or become ready (G9).
+const SkewLimit = time.Second
+
+// ttl returns the TTL in force for a message in a queue (TTL-1); 0: none.
+func (l *ledger) ttl(f *fate, queue string) time.Duration {
+	ttl := l.spec(queue).TTL
+	if f.published >= 0 {
+		if own := l.events[f.published].TTL; own > 0 && (ttl == 0 || own < ttl) {
+			ttl = own
+		}
+	}
+	return ttl
+}
+
+// onTime: no message is delivered after its expiry, dead-lettered as expired before it, or
+// delivered before its delay has passed, but for the skew limit (TTL-2, DLY-1, G9). Deliveries
+// while a fault lasts are not judged: they may have waited on their way.
+func onTime(l *ledger) Guarantee {
+	g := Guarantee{Name: "nothing expires early or is delivered late", Rule: "TTL-2, DLY-1, G9"}
+	for _, p := range l.places {
+		f := l.fates[p]
+		if f.published < 0 {
+			continue
+		}
+		sent := &l.events[f.published]
+		ttl := l.ttl(f, p.queue)
+		if ttl == 0 && sent.Delay == 0 {
+			continue
+		}
+		for _, i := range f.deliveries {
+			e := &l.events[i]
+			g.Checked++
+			if e.At < sent.At+sent.Delay-SkewLimit {
+				g.Broken = append(g.Broken, l.finding(p, i, "delivered %v after it was published, its delay is %v", e.At-sent.At, sent.Delay))
+			}
+			if ttl == 0 || f.confirmed < 0 || l.faulty(sent.At, e.At) {
+				continue
+			}
+			if end := max(l.events[f.confirmed].At, sent.At+sent.Delay) + ttl; e.At > end+SkewLimit {
+				g.Broken = append(g.Broken, l.finding(p, i, "delivered %v after its expiry", e.At-end))
+			}
+		}
+		to := l.spec(p.queue).DeadTo
+		dead := l.fates[place{to, p.Message}]
+		if to == "" || dead == nil || len(dead.deliveries) == 0 || ttl == 0 {
+			continue
+		}
+		e := &l.events[dead.deliveries[0]]
+		if len(e.Deaths) == 0 || e.Deaths[0].Queue != p.queue || e.Deaths[0].Reason != "expired" {
+			continue
+		}
+		g.Checked++
+		if due := sent.At + sent.Delay + ttl; e.At < due-SkewLimit {
+			g.Broken = append(g.Broken, l.finding(p, dead.deliveries[0], "expired %v early", due-e.At))
+		}
+	}
+	return g
+}
