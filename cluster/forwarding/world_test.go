@@ -38,7 +38,7 @@ func newWorld(t testing.TB) (*world, *Forwarders) {
 	w := &world{t: t, catalog: catalog.New(), machines: map[id.QueueUID]*quorumq.Queue{}, bodies: map[quorumq.BodyRef][]byte{}}
 	w.views = metadata.NewViews(w.catalog.View())
 	w.propose(&catalog.RegisterNode{ID: "n", Epoch: 1})
-	f := New(deadletter.Config{}, Router{Views: w.views, Policies: new(policy.Matcher)}, w, func(_ id.QueueUID, e event.Event) {
+	f := New(deadletter.Config{}, Router{Catalog: serving{}, Views: w.views, Policies: new(policy.Matcher)}, w, func(_ id.QueueUID, e event.Event) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		w.told = append(w.told, string(e.Kind)+" "+e.Cause)
@@ -183,3 +183,9 @@ func (s *term) SettleBacklog(_ context.Context, r []quorumq.SeqRange) error {
 	s.w.apply(s.uid, &quorumq.BacklogSettle{Ranges: r})
 	return nil
 }
+
+// serving is a catalog whose view was confirmed.
+type serving struct{}
+
+func (serving) Serves() bool                   { return true }
+func (serving) ServesChanged() <-chan struct{} { return nil }
