@@ -164,6 +164,11 @@ func with(more ...history.Event) mutation {
 	}
 }
 
+// came adds a delivery and how it was settled.
+func came(when time.Duration, id uint64, queue string, acquired uint32, o history.Outcome) mutation {
+	return with(slices.Concat([]history.Event{at(when, delivered(id, queue, "c", acquired, 0))}, both(when, id, queue, "c", o))...)
+}
+
 // change changes the first event of a kind and message.
 func change(k history.Kind, id uint64, queue string, to func(*history.Event)) mutation {
 	return func(events []history.Event) []history.Event {
@@ -199,14 +204,11 @@ func TestRejects(t *testing.T) {
 		}), []string{loss}},
 		"expired and lost":                   {without(of(8, deadQueue)), []string{loss}},
 		"dead letter delivered and vanished": {without(func(e history.Event) bool { return of(2, deadQueue)(e) && e.Outcome != "" }), []string{loss}},
-		"never published": {with(slices.Concat([]history.Event{at(10*s, delivered(99, mainQueue, "c", 0, 0))}, both(10*s, 99, mainQueue, "c", history.Ack))...),
-			[]string{invented, order}},
-		"refused, yet delivered": {with(slices.Concat([]history.Event{at(22*ms, delivered(4, mainQueue, "c", 0, 0))}, both(22*ms, 4, mainQueue, "c", history.Ack))...), []string{invented}},
-		"stored twice":           {with(at(3*ms, delivered(1, mainQueue, "c", 0, 0))), []string{twice, order}},
-		"back after its ack": {with(slices.Concat([]history.Event{at(22*ms, delivered(1, mainQueue, "c", 1, 0))}, both(22*ms, 1, mainQueue, "c", history.Ack))...),
-			[]string{stays}},
-		"back after its discard": {with(slices.Concat([]history.Event{at(22*ms, delivered(2, mainQueue, "c", 1, 0))}, both(22*ms, 2, mainQueue, "c", history.Discard))...),
-			[]string{stays}},
+		"never published":                    {came(10*s, 99, mainQueue, 0, history.Ack), []string{invented, order}},
+		"refused, yet delivered":             {came(22*ms, 4, mainQueue, 0, history.Ack), []string{invented}},
+		"stored twice":                       {with(at(3*ms, delivered(1, mainQueue, "c", 0, 0))), []string{twice, order}},
+		"back after its ack":                 {came(22*ms, 1, mainQueue, 1, history.Ack), []string{stays}},
+		"back after its discard":             {came(22*ms, 2, mainQueue, 1, history.Discard), []string{stays}},
 		"out of order": {func(events []history.Event) []history.Event {
 			i := slices.IndexFunc(events, func(e history.Event) bool { return e.Kind == history.Delivered && e.ID == 1 })
 			events[i], events[i+1] = events[i+1], events[i]
@@ -215,21 +217,27 @@ func TestRejects(t *testing.T) {
 		"delivered again without a cause": {func(events []history.Event) []history.Event {
 			return without(func(e history.Event) bool { return of(6, mainQueue)(e) && e.Outcome == history.Requeue })(events)
 		}, []string{causes}},
-		"one assignment for two":  {with(at(15*ms, delivered(3, mainQueue, "e", 1, 0))), []string{causes}},
-		"count of failures falls": {change(history.Delivered, 6, mainQueue, func(e *history.Event) { e.Count = 2 }), []string{causes}},
-		"beyond the limit":        {change(history.Delivered, 7, limited3, func(e *history.Event) { e.Count = 2 }), []string{causes, limit}},
-		"delivered after its expiry": {with(slices.Concat([]history.Event{at(16*s, delivered(8, limited3, "c", 0, 0))}, both(16*s, 8, limited3, "c", history.Ack))...),
-			[]string{expires}},
-		"expired early":             {change(history.Delivered, 8, deadQueue, func(e *history.Event) { e.At = 12*s + 500*ms }), []string{expires}},
-		"delivered before its time": {change(history.Delivered, 12, mainQueue, func(e *history.Event) { e.At = 21 * s }), []string{expires}},
-		"dead letter twice":         {with(at(24*ms, dead(2, mainQueue, "rejected"))), []string{letters}},
-		"dead without a discard":    {with(slices.Concat([]history.Event{at(24*ms, dead(1, mainQueue, "rejected"))}, both(24*ms, 1, deadQueue, "d", history.Ack))...), []string{letters}},
-		"expired without a TTL":     {change(history.Delivered, 2, deadQueue, func(e *history.Event) { e.Deaths[0].Reason = "expired" }), []string{letters}},
-		"limit without a limit":     {change(history.Delivered, 2, deadQueue, func(e *history.Event) { e.Deaths[0].Reason = "delivery_limit" }), []string{letters}},
-		"death counted twice":       {change(history.Delivered, 2, deadQueue, func(e *history.Event) { e.Deaths[0].Count = 2 }), []string{letters}},
-		"died where it never was":   {change(history.Delivered, 2, deadQueue, func(e *history.Event) { e.Deaths[0].Queue = limited3 }), []string{letters}},
-		"two active": {with(slices.Concat([]history.Event{at(18*s+500*ms, published(13, single)), at(18*s+500*ms, delivered(13, single, "s1", 0, 0))},
-			both(19*s, 13, single, "s1", history.Ack))...), []string{oneIsActive}},
+		"one assignment for two":     {with(at(15*ms, delivered(3, mainQueue, "e", 1, 0))), []string{causes}},
+		"count of failures falls":    {change(history.Delivered, 6, mainQueue, func(e *history.Event) { e.Count = 2 }), []string{causes}},
+		"beyond the limit":           {change(history.Delivered, 7, limited3, func(e *history.Event) { e.Count = 2 }), []string{causes, limit}},
+		"delivered after its expiry": {came(16*s, 8, limited3, 0, history.Ack), []string{expires}},
+		"expired early":              {change(history.Delivered, 8, deadQueue, func(e *history.Event) { e.At = 12*s + 500*ms }), []string{expires}},
+		"delivered before its time":  {change(history.Delivered, 12, mainQueue, func(e *history.Event) { e.At = 21 * s }), []string{expires}},
+		"dead letter twice":          {with(at(24*ms, dead(2, mainQueue, "rejected"))), []string{letters}},
+		"dead without a discard": {
+			with(slices.Concat([]history.Event{at(24*ms, dead(1, mainQueue, "rejected"))}, both(24*ms, 1, deadQueue, "d", history.Ack))...),
+			[]string{letters},
+		},
+		"expired without a TTL":   {change(history.Delivered, 2, deadQueue, func(e *history.Event) { e.Deaths[0].Reason = "expired" }), []string{letters}},
+		"limit without a limit":   {change(history.Delivered, 2, deadQueue, func(e *history.Event) { e.Deaths[0].Reason = "delivery_limit" }), []string{letters}},
+		"death counted twice":     {change(history.Delivered, 2, deadQueue, func(e *history.Event) { e.Deaths[0].Count = 2 }), []string{letters}},
+		"died where it never was": {change(history.Delivered, 2, deadQueue, func(e *history.Event) { e.Deaths[0].Queue = limited3 }), []string{letters}},
+		"two active": {
+			with(slices.Concat([]history.Event{
+				at(18*s+500*ms, published(13, single)), at(18*s+500*ms, delivered(13, single, "s1", 0, 0)),
+			}, both(19*s, 13, single, "s1", history.Ack))...),
+			[]string{oneIsActive},
+		},
 		"members differ": {change(history.Digest, 0, mainQueue, func(e *history.Event) { e.Note = "bb" }), []string{states}},
 		"led late":       {change(history.Led, 0, "", func(e *history.Event) { e.At = 6 * s }), []string{led}},
 		"leak":           {with(at(26*s, figures("n1", 500))), []string{leaks}},

@@ -17,7 +17,7 @@ func noLoss(l *ledger) Guarantee {
 			g.Missing = "queue " + p.queue + " was not drained"
 			continue
 		}
-		at, why := l.end(p, f)
+		at, why := l.end(f)
 		if why == "" {
 			g.Checked++
 			continue
@@ -41,7 +41,7 @@ func noLoss(l *ledger) Guarantee {
 
 // end returns nothing if the last consumer acked the message, else the last event of the message
 // in the queue and what became of it as far as the queue shows.
-func (l *ledger) end(p place, f *fate) (at int, why string) {
+func (l *ledger) end(f *fate) (at int, why string) {
 	if len(f.deliveries) == 0 {
 		return f.confirmed, "confirmed, and never delivered"
 	}

@@ -35,3 +35,14 @@ func (w *World) drained(ctx context.Context, queues ...string) {
 		}
 	}
 }
+
+// deadLetters adds to a queue's arguments that it dead-letters at least once.
+func deadLetters(to string, arguments client.Table) client.Table {
+	for name, value := range map[string]any{
+		"x-dead-letter-exchange": "", "x-dead-letter-routing-key": to,
+		"x-dead-letter-strategy": "at-least-once", "x-overflow": "reject-publish",
+	} {
+		arguments[name] = value
+	}
+	return arguments
+}

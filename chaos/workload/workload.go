@@ -55,4 +55,4 @@ type Kind struct {
 }
 
 // Kinds returns all kinds in order of their names.
-func Kinds() []Kind { return []Kind{Publish()} }
+func Kinds() []Kind { return []Kind{Publish(), Retry()} }
