@@ -24,7 +24,8 @@ type Config struct {
 	Length    time.Duration // of publishing; 0: 60 s
 	Steps     []fault.Step  // in the order of At
 	Faults    []fault.Kind  // what the steps name; nil: all
-	// Meanwhile, if set, runs while messages are published, which ends with it.
+	// Meanwhile, if set, runs while messages are published, which ends with it. The history has it
+	// as one fault.
 	Meanwhile func(context.Context) error
 	Rate      int           // messages per second of each workload; 0: 500
 	Settle    time.Duration // for answers and for draining, after publishing; 0: 90 s
@@ -95,7 +96,10 @@ func Run(ctx context.Context, cfg Config) ([]history.Event, error) {
 	})
 	if cfg.Meanwhile != nil {
 		working.Go(func() {
+			// What it does to nodes is the cause of what clients see until it ends.
+			cfg.History.Add(history.Event{Kind: history.Fault, Note: "meanwhile"})
 			failures.add("meanwhile", cfg.Meanwhile(publishing))
+			cfg.History.Add(history.Event{Kind: history.Healed})
 			stopPublishing()
 		})
 	}

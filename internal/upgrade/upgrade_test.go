@@ -277,7 +277,7 @@ func TestRoll(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if report := check.Check(events); report.Verdict != check.Valid || report.Counts.DeadLetters == 0 {
+	if report := check.Check(events); report.Verdict != check.Valid || report.Counts.DeadLetters == 0 || report.Counts.Faults != 1 {
 		t.Errorf("%s", report.String())
 	} else {
 		t.Logf("%d confirmed, %d redelivered, %d dead letters", report.Counts.Confirmed, report.Counts.Redelivered, report.Counts.DeadLetters)
