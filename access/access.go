@@ -93,7 +93,7 @@ type Backend interface {
 }
 
 // WrongPassword is the Reason of every refusal of a name and password, whatever is wrong with them.
-const WrongPassword = "wrong user or password, or the user may log in only from the nodes' own hosts"
+const WrongPassword = "wrong user or password, or the user may log in only from the nodes' own hosts" //nolint:gosec // a text for clients
 
 // Refused is a definite refusal.
 type Refused struct {

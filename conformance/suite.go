@@ -23,11 +23,11 @@ func patience() time.Duration {
 type Outcome int
 
 const (
-	// Passed: all answers are as the rules require.
+	// Passed means that all answers are as the rules require.
 	Passed Outcome = iota
-	// Expected: some answers differ, each in a known way.
+	// Expected means that some answers differ, each in a known way.
 	Expected
-	// Failed: an answer is wrong, or a known difference no longer exists.
+	// Failed means that an answer is wrong, or a known difference no longer exists.
 	Failed
 )
 

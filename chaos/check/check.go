@@ -101,13 +101,3 @@ func (r *Report) conclude() {
 		}
 	}
 }
-
-// Guarantee returns what the checker of this name found; nil if there is none.
-func (r *Report) Guarantee(name string) *Guarantee {
-	for i := range r.Guarantees {
-		if r.Guarantees[i].Name == name {
-			return &r.Guarantees[i]
-		}
-	}
-	return nil
-}
