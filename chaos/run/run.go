@@ -24,8 +24,8 @@ type Config struct {
 	Length    time.Duration // of publishing; 0: 60 s
 	Steps     []fault.Step  // in the order of At
 	Faults    []fault.Kind  // what the steps name; nil: all
-	// Meanwhile, if set, runs while messages are published, which ends with it. The history has it
-	// as one fault.
+	// Meanwhile, if set, runs while messages are published, which ends with it. Without Steps
+	// the history has it as one fault.
 	Meanwhile func(context.Context) error
 	Rate      int           // messages per second of each workload; 0: 500
 	Settle    time.Duration // for answers and for draining, after publishing; 0: 90 s
@@ -96,10 +96,7 @@ func Run(ctx context.Context, cfg Config) ([]history.Event, error) {
 	})
 	if cfg.Meanwhile != nil {
 		working.Go(func() {
-			// What it does to nodes is the cause of what clients see until it ends.
-			cfg.History.Add(history.Event{Kind: history.Fault, Note: "meanwhile"})
-			failures.add("meanwhile", cfg.Meanwhile(publishing))
-			cfg.History.Add(history.Event{Kind: history.Healed})
+			failures.add("meanwhile", meanwhile(publishing, cfg))
 			stopPublishing()
 		})
 	}
@@ -112,6 +109,17 @@ func Run(ctx context.Context, cfg Config) ([]history.Event, error) {
 	}
 	stopConsuming()
 	return cfg.History.Events(), failures.err()
+}
+
+// meanwhile runs Config.Meanwhile. Without steps, what it does to nodes is the cause of what clients
+// see until it ends; with steps it only waits for them.
+func meanwhile(ctx context.Context, cfg Config) error {
+	if len(cfg.Steps) > 0 {
+		return cfg.Meanwhile(ctx)
+	}
+	cfg.History.Add(history.Event{Kind: history.Fault, Note: "meanwhile"})
+	defer cfg.History.Add(history.Event{Kind: history.Healed})
+	return cfg.Meanwhile(ctx)
 }
 
 // prepare makes the workloads and what they declare.
