@@ -14,6 +14,7 @@ import (
 
 	"github.com/quorate/quorate/client"
 	"github.com/quorate/quorate/cmd/node/serve"
+	"github.com/quorate/quorate/internal/wait"
 )
 
 // Requests of linux/fs.h.
@@ -125,7 +126,7 @@ func TestFrozenDisk(t *testing.T) {
 		if b, err := os.ReadFile(first.LogFile()); err == nil {
 			said = string(b)
 		}
-		if !pollAgain(ctx) {
+		if wait.For(ctx, pollEvery) != nil {
 			t.Fatalf("the node has not said that it ends: %s", first.tail())
 		}
 	}
@@ -134,7 +135,7 @@ func TestFrozenDisk(t *testing.T) {
 		if _, running := first.Running(); !running {
 			break
 		}
-		if !pollAgain(ctx) {
+		if wait.For(ctx, pollEvery) != nil {
 			t.Fatal("the process has not ended")
 		}
 	}
@@ -150,15 +151,5 @@ func TestFrozenDisk(t *testing.T) {
 	publish("after")
 	if q, err = others.GetQueue(ctx, client.QueueRef{Name: "q"}); err != nil || q.Figures().MessagesReady != 3 {
 		t.Errorf("%d messages, %v", q.Figures().MessagesReady, err)
-	}
-}
-
-// pollAgain waits until a condition is to be looked at again; false if ctx ended.
-func pollAgain(ctx context.Context) bool {
-	select {
-	case <-time.After(pollEvery):
-		return true
-	case <-ctx.Done():
-		return false
 	}
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/quorate/quorate/chaos/target"
 	"github.com/quorate/quorate/client"
+	"github.com/quorate/quorate/internal/wait"
 )
 
 // stored are drivers that change what a node has stored.
@@ -62,7 +63,7 @@ func replaced(ctx context.Context, s *Scene, node string) error {
 		if err == nil {
 			return s.Cluster.WaitReady(ctx, node)
 		}
-		if !pass(ctx, 10*pollEvery) {
+		if wait.For(ctx, 10*pollEvery) != nil {
 			return fmt.Errorf("fault: replace node %s: %w", node, err)
 		}
 	}
@@ -156,7 +157,7 @@ func whole(ctx context.Context, s *Scene) error {
 	defer cancel()
 	for {
 		err := isWhole(ctx, s)
-		if err == nil || !pass(ctx, 5*pollEvery) {
+		if err == nil || wait.For(ctx, 5*pollEvery) != nil {
 			return err
 		}
 	}

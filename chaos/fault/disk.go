@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/quorate/quorate/chaos/target"
+	"github.com/quorate/quorate/internal/wait"
 )
 
 // disked are drivers that hurt disks, and start what ends by that.
@@ -130,7 +131,7 @@ func revive(ctx context.Context, c target.Cluster, p target.Processes, nodes []s
 // gone waits until a node has no process, for so long.
 func gone(ctx context.Context, p target.Processes, node string, limit time.Duration) bool {
 	for end := time.Now().Add(limit); p.Running(node); {
-		if time.Now().After(end) || !pass(ctx, pollEvery) {
+		if time.Now().After(end) || wait.For(ctx, pollEvery) != nil {
 			return false
 		}
 	}

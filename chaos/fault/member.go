@@ -8,6 +8,7 @@ import (
 
 	"github.com/quorate/quorate/chaos/target"
 	"github.com/quorate/quorate/client"
+	"github.com/quorate/quorate/internal/wait"
 )
 
 // memberKinds are the changes that operators make, while or without something fails.
@@ -47,7 +48,7 @@ func change(ctx context.Context, s *Scene, p target.Processes, c Choice) (Fault,
 	asking, cancel := context.WithTimeout(ctx, endTimeout)
 	defer cancel()
 	_, refused = s.Client.ReplaceMember(asking, client.ReplaceMemberRequest{VHost: s.VHost, Queue: s.Queue, From: member, To: member})
-	pass(ctx, time.Duration(c.Pick%uint64(maxWithinChange)))
+	_ = wait.For(ctx, time.Duration(c.Pick%uint64(maxWithinChange)))
 	err = p.Kill(ctx, node)
 	return Fault{
 		Heal: func(ctx context.Context) error { return p.Start(ctx, node) },
@@ -69,7 +70,7 @@ func transfer(ctx context.Context, s *Scene, c Choice) (Fault, error) {
 	var refused error
 	for {
 		refused = s.Client.TransferLeadership(trying, client.TransferLeadershipRequest{VHost: s.VHost, Queue: s.Queue, Node: node})
-		if refused == nil || !pass(trying, 5*pollEvery) {
+		if refused == nil || wait.For(trying, 5*pollEvery) != nil {
 			break
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/quorate/quorate/chaos/target"
+	"github.com/quorate/quorate/internal/wait"
 )
 
 // way is a link, from one node to another.
@@ -215,29 +216,17 @@ func alternate(ctx context.Context, in, out time.Duration, put, undo func(contex
 		working := context.WithoutCancel(ctx)
 		for ctx.Err() == nil {
 			err := put(working)
-			pass(ctx, in)
+			_ = wait.For(ctx, in)
 			if err = errors.Join(err, undo(working)); err != nil {
 				ended <- err
 				return
 			}
-			pass(ctx, out)
+			_ = wait.For(ctx, out)
 		}
 		ended <- nil
 	}()
 	return func(context.Context) error {
 		stop()
 		return <-ended
-	}
-}
-
-// pass waits for d, or until ctx ends: false.
-func pass(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/quorate/quorate/chaos/fault"
 	"github.com/quorate/quorate/chaos/history"
 	"github.com/quorate/quorate/client"
+	"github.com/quorate/quorate/internal/wait"
 )
 
 // healTimeout bounds the wait for nodes to be ready, and for queues to be led, after a fault.
@@ -125,10 +126,10 @@ func (n *nemesis) healUntil(ctx, publishing context.Context, at time.Time) error
 	for {
 		i, next := n.nextDue()
 		if i < 0 || next.After(at) {
-			wait(publishing, time.Until(at))
+			_ = wait.For(publishing, time.Until(at)) // its end is looked at elsewhere
 			return nil
 		}
-		wait(publishing, time.Until(next))
+		_ = wait.For(publishing, time.Until(next)) // its end is looked at elsewhere
 		if err := n.heal(ctx, i); err != nil {
 			return err
 		}
@@ -155,7 +156,7 @@ func (n *nemesis) healAll(ctx, publishing context.Context) error {
 	hit := map[string]bool{}
 	for len(n.open) > 0 {
 		i, next := n.nextDue()
-		wait(publishing, time.Until(next))
+		_ = wait.For(publishing, time.Until(next)) // its end is looked at elsewhere
 		for _, x := range n.open[i].nodes {
 			hit[x] = true
 		}
@@ -205,23 +206,11 @@ func (n *nemesis) led(ctx context.Context) error {
 			if err == nil && q.Leader != "" {
 				break
 			}
-			if !wait(ctx, 20*time.Millisecond) {
+			if wait.For(ctx, 20*time.Millisecond) != nil {
 				return fmt.Errorf("queue %q has no leader %v after the faults: %w", queue, healTimeout, errors.Join(err, ctx.Err()))
 			}
 		}
 	}
 	n.cfg.History.Add(history.Event{Kind: history.Led})
 	return nil
-}
-
-// wait waits for d, or until ctx ends: false.
-func wait(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }

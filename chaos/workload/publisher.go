@@ -9,6 +9,7 @@ import (
 
 	"github.com/quorate/quorate/chaos/history"
 	"github.com/quorate/quorate/client"
+	"github.com/quorate/quorate/internal/wait"
 )
 
 // Publisher publishes numbered messages and records their fate.
@@ -42,7 +43,7 @@ func (p *Publisher) Run(ctx context.Context, settle time.Duration) error {
 	p.number = p.History.Publisher()
 	begin := time.Now()
 	for id := uint64(1); (p.Count == 0 || id <= p.Count) && ctx.Err() == nil; id++ {
-		if p.Rate > 0 && !sleep(ctx, time.Duration(id)*time.Second/time.Duration(p.Rate)-time.Since(begin)) {
+		if p.Rate > 0 && wait.For(ctx, time.Duration(id)*time.Second/time.Duration(p.Rate)-time.Since(begin)) != nil {
 			break
 		}
 		sent := p.History.Now()

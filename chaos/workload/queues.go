@@ -7,6 +7,7 @@ import (
 
 	"github.com/quorate/quorate/chaos/history"
 	"github.com/quorate/quorate/client"
+	"github.com/quorate/quorate/internal/wait"
 )
 
 // declare makes a queue and records what a checker must know of it.
@@ -28,7 +29,7 @@ func (w *World) drained(ctx context.Context, queues ...string) {
 				w.History.Add(history.Event{Kind: history.Drained, Queue: name})
 				break
 			}
-			if !sleep(ctx, 50*time.Millisecond) {
+			if wait.For(ctx, 50*time.Millisecond) != nil {
 				w.History.Add(history.Event{Kind: history.Left, Queue: name, Messages: state.Figures().Messages, Note: fmt.Sprint(err)})
 				break
 			}

@@ -12,6 +12,7 @@ import (
 	"github.com/quorate/quorate/chaos/history"
 	"github.com/quorate/quorate/chaos/workload"
 	"github.com/quorate/quorate/client"
+	"github.com/quorate/quorate/internal/wait"
 )
 
 const (
@@ -58,8 +59,8 @@ func (s *show) kill(ctx context.Context) error {
 		p := &workload.Publisher{Client: c, History: record, Class: killClasses()[i], Queue: "survivor", Size: bodyBytes, Rate: killRate}
 		publishers.Go(func() { errs[i] = p.Run(publishing, answerTimeout) })
 	}
-	if !waitFor(ctx, beforeKill) {
-		return ctx.Err()
+	if err := wait.For(ctx, beforeKill); err != nil {
+		return err
 	}
 	record.Add(history.Event{Kind: history.Fault, Nodes: []string{leader.ID}, Note: "kill of leader"})
 	errs[2] = leader.Kill()
@@ -124,16 +125,4 @@ func (s *show) bringBack(ctx context.Context, n *chaos.Node) error {
 	s.say("   node %s is started again and ready after %v", n.ID, took)
 	s.figure("killed node ready again after", took.String())
 	return nil
-}
-
-// waitFor waits; false: ctx ended first.
-func waitFor(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }
