@@ -22,24 +22,24 @@ func clockRows() []row[*Clock] {
 	}
 	return []row[*Clock]{
 		{
-			"quorate_clock_steps_total", "", "Times that this node's wall clock was set.", counter, nil, false,
+			"quorate_clock_steps_total", "", "Times that this node's wall clock was set, by 50 ms or more.", counter, nil, false,
 			func(c *Clock) float64 { return float64(c.Steps) },
 		},
 		{
-			"quorate_clock_jumps_total", "", "Times that the time of queues was set on this node.", counter, nil, false,
+			"quorate_clock_jumps_total", "", "Times that the time with which this node stamps commands jumped by more than the limit.", counter, nil, false,
 			func(c *Clock) float64 { return float64(c.Jumps) },
 		},
 		{
-			"quorate_clock_error_seconds", "", "This node's wall clock less the time of the cluster.", gauge, nil, false,
+			"quorate_clock_error_seconds", "", "This node's wall clock minus the cluster's time.", gauge, nil, false,
 			func(c *Clock) float64 { return c.Error.Seconds() },
 		},
 		{
-			"quorate_clock_limit_seconds", "", "By how much wall clocks may differ and agree.", gauge, nil, false,
+			"quorate_clock_limit_seconds", "", "Half of timeouts.clock_skew: the maximum difference at which wall clocks still agree.", gauge, nil, false,
 			func(c *Clock) float64 { return c.Limit.Seconds() },
 		},
-		{"quorate_clock_confirmed", "", "1 if a majority of wall clocks agrees on the time of the cluster.", gauge, nil, false, confirmed},
+		{"quorate_clock_confirmed", "", "1 while a majority of the cluster's wall clocks agrees on the time.", gauge, nil, false, confirmed},
 		{
-			"quorate_clock_queue_ahead_seconds", "", "Time of the led queue that is furthest from the time of the cluster, less that.", gauge, nil, false,
+			"quorate_clock_queue_ahead_seconds", "", "Time of a queue minus the cluster's time, for the queue led by this node that deviates most.", gauge, nil, false,
 			func(c *Clock) float64 { return c.QueueAhead.Seconds() },
 		},
 	}

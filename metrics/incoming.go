@@ -17,14 +17,14 @@ func incomingRows() []row[*Incoming] {
 				func(x *Incoming) float64 { return value(x.By[protocol]) },
 			})
 		}
-		add("quorate_incoming_bytes", "Bytes held by messages that are not whole yet, or over gRPC put by for them.", gauge,
+		add("quorate_incoming_bytes", "Bytes that incomplete incoming messages hold; for gRPC also the bytes reserved for them.", gauge,
 			func(x IncomingBy) float64 { return float64(x.Bytes) })
-		add("quorate_incoming_waiting", "AMQP connections, or messages over gRPC, that wait for room.", gauge,
+		add("quorate_incoming_waiting", "AMQP connections, or gRPC messages, that wait for memory.", gauge,
 			func(x IncomingBy) float64 { return float64(x.Waiting) })
-		add("quorate_incoming_waits_total", "Times that one had to wait.", counter, func(x IncomingBy) float64 { return float64(x.Waits) })
-		add("quorate_incoming_refused_total", "AMQP connections closed at limits.incoming_connection_bytes, messages over gRPC refused because too many waited.",
+		add("quorate_incoming_waits_total", "Times that an AMQP connection or a gRPC message had to wait for memory.", counter, func(x IncomingBy) float64 { return float64(x.Waits) })
+		add("quorate_incoming_refused_total", "AMQP connections closed at limits.incoming_connection_bytes, and gRPC messages refused because too many were waiting.",
 			counter, func(x IncomingBy) float64 { return float64(x.Refused) })
-		add("quorate_incoming_late_total", "Messages that were not whole in time.", counter, func(x IncomingBy) float64 { return float64(x.Late) })
+		add("quorate_incoming_late_total", "Messages that did not arrive completely in time.", counter, func(x IncomingBy) float64 { return float64(x.Late) })
 	}
 	return all
 }

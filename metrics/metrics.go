@@ -294,7 +294,7 @@ func (m *Metrics) info(ch chan<- prometheus.Metric) {
 	one := func(name, help string, labels prometheus.Labels) {
 		ch <- prometheus.MustNewConstMetric(prometheus.NewDesc(name, help, nil, labels), prometheus.GaugeValue, 1)
 	}
-	one("quorate_info", "The node, its cluster and its version.",
+	one("quorate_info", "Always 1; the labels identify the node, its cluster and its version.",
 		prometheus.Labels{"node": m.src.Node, "cluster": m.src.Cluster, "version": m.src.Version})
 	one("rabbitmq_identity_info", "The node and its cluster.",
 		prometheus.Labels{"rabbitmq_node": m.src.Node, "rabbitmq_cluster": m.src.Cluster})

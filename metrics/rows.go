@@ -27,28 +27,28 @@ func newDescs() descs {
 		return prometheus.NewDesc(name, help, labels, nil)
 	}
 	return descs{
-		waiting:      desc("quorate_dead_letters_waiting", "Dead letters that cannot go on now, by cause.", "cause"),
-		retries:      desc("quorate_dead_letter_retries_total", "Attempts to forward dead letters that failed, by cause.", "cause"),
-		quotaReached: desc("quorate_quota_reached_total", "Times that a quota refused or began to hold back somebody (VH-14).", "scope", "quota"),
-		quotaHeld:    desc("quorate_quota_held_seconds_total", "Time for which publishers waited for a quota, one after the other (VH-14).", "scope", "quota"),
-		audit:        desc("quorate_audit_events_total", "Changes by users and operators that the audit has told (AU-1).", "operation", "outcome"),
-		lost:         desc("quorate_dead_letter_copies_lost_total", "Dead letters sent at most once that no target took, by cause.", "cause"),
-		offset:       desc("quorate_clock_offset_seconds", "Wall clock of a node, this one included, less the time of the cluster, by node.", "node"),
+		waiting:      desc("quorate_dead_letters_waiting", "Dead letters that cannot be forwarded now, by cause.", "cause"),
+		retries:      desc("quorate_dead_letter_retries_total", "Failed attempts to forward dead letters, by cause.", "cause"),
+		quotaReached: desc("quorate_quota_reached_total", "Times that a quota refused a request or began to hold a publisher back (VH-4, VH-14 to VH-17).", "scope", "quota"),
+		quotaHeld:    desc("quorate_quota_held_seconds_total", "Total time that publishers waited for a quota.", "scope", "quota"),
+		audit:        desc("quorate_audit_events_total", "Audited changes by users and operators (AU-1).", "operation", "outcome"),
+		lost:         desc("quorate_dead_letter_copies_lost_total", "Dead letters, sent at most once, that no target queue stored, by cause.", "cause"),
+		offset:       desc("quorate_clock_offset_seconds", "A node's wall clock minus the cluster's time, by node, this node included.", "node"),
 		members:      desc("quorate_queue_members", "Members of queues on this node.", "state"),
 		led:          desc("quorate_queues_led", "Queues that this node leads."),
-		spread:       desc("quorate_leaders_spread_total", "Queues whose leadership this node has moved to even out leaders."),
+		spread:       desc("quorate_leaders_spread_total", "Queues whose leadership this node moved to even out the leaders."),
 		replaced:     desc("quorate_nodes_replaced_total", "Nodes whose stores this node has given up for good."),
-		refused:      desc("quorate_peers_refused", "Nodes that this node refuses now, by reason.", "reason"),
+		refused:      desc("quorate_peers_refused", "Nodes whose connections this node refuses now, by reason.", "reason"),
 		rabbitLed:    desc("rabbitmq_queues", "Queues that this node leads."),
-		finalised:    desc("quorate_version_finalized", "Version of stored state that all nodes must be able to read."),
-		reads:        desc("quorate_version_readable", "Newest version of stored state that this node's build reads."),
-		certificate: desc("quorate_tls_certificate_expiry_timestamp_seconds", "When the certificate in force ends, in seconds since the Unix epoch, by listener.",
+		finalised:    desc("quorate_version_finalized", "Version of stored state that is finalised in the cluster."),
+		reads:        desc("quorate_version_readable", "Newest version of stored state that this node's build can read."),
+		certificate: desc("quorate_tls_certificate_expiry_timestamp_seconds", "Expiry of the certificate in use, in seconds since the Unix epoch, by listener.",
 			"listener"),
-		logins:      desc("quorate_logins_total", "Answers of backends to logins, by backend and outcome.", "backend", "outcome"),
-		keys:        desc("quorate_oauth_keys", "Keys of the issuer of tokens."),
-		keysAge:     desc("quorate_oauth_keys_age_seconds", "How long ago the keys of the issuer of tokens were fetched; infinite before that."),
-		keyFailures: desc("quorate_oauth_key_fetch_failures_total", "Fetches of the keys of the issuer of tokens that failed."),
-		leftOut:     desc("quorate_metrics_queues_left_out", "Queues that match and are above the limit of one answer."),
+		logins:      desc("quorate_logins_total", "Answers of backends to logins, including cached ones, by backend and outcome.", "backend", "outcome"),
+		keys:        desc("quorate_oauth_keys", "Keys known of the token issuer."),
+		keysAge:     desc("quorate_oauth_keys_age_seconds", "Time since the token issuer's keys were fetched; infinite before the first fetch."),
+		keyFailures: desc("quorate_oauth_key_fetch_failures_total", "Failed attempts to fetch the token issuer's keys."),
+		leftOut:     desc("quorate_metrics_queues_left_out", "Queues that match and exceed the limit of one answer."),
 	}
 }
 
@@ -56,23 +56,23 @@ func newDescs() descs {
 func queueRows() []row[*quorumq.Overview] {
 	return append([]row[*quorumq.Overview]{
 		{
-			"quorate_queue_messages_ready", "rabbitmq_queue_messages_ready", "Messages ready to be delivered.", gauge, nil, false,
+			"quorate_queue_messages_ready", "rabbitmq_queue_messages_ready", "Messages ready for delivery.", gauge, nil, false,
 			func(o *quorumq.Overview) float64 { return float64(o.Ready) },
 		},
 		{
-			"quorate_queue_messages_unsettled", "rabbitmq_queue_messages_unacked", "Messages delivered and not settled.", gauge, nil, false,
+			"quorate_queue_messages_unsettled", "rabbitmq_queue_messages_unacked", "Messages delivered to consumers and not yet settled.", gauge, nil, false,
 			func(o *quorumq.Overview) float64 { return float64(o.Unsettled) },
 		},
 		{
-			"quorate_queue_messages_delayed", "", "Messages that are not ready before their time.", gauge, nil, false,
+			"quorate_queue_messages_delayed", "", "Messages that wait for their delay to end.", gauge, nil, false,
 			func(o *quorumq.Overview) float64 { return float64(o.Delayed) },
 		},
 		{
-			"quorate_queue_ready_bytes", "rabbitmq_queue_messages_ready_bytes", "Bytes of ready messages.", gauge, nil, false,
+			"quorate_queue_ready_bytes", "rabbitmq_queue_messages_ready_bytes", "Bytes of the ready messages.", gauge, nil, false,
 			func(o *quorumq.Overview) float64 { return float64(o.ReadyBytes) },
 		},
 		{
-			"quorate_queue_unsettled_bytes", "rabbitmq_queue_messages_unacked_bytes", "Bytes of messages delivered and not settled.", gauge, nil, false,
+			"quorate_queue_unsettled_bytes", "rabbitmq_queue_messages_unacked_bytes", "Bytes of the messages delivered and not yet settled.", gauge, nil, false,
 			func(o *quorumq.Overview) float64 { return float64(o.UnsettledBytes) },
 		},
 		{
@@ -84,11 +84,11 @@ func queueRows() []row[*quorumq.Overview] {
 			func(o *quorumq.Overview) float64 { return float64(o.Consumers) },
 		},
 		{
-			"quorate_queue_consumers_idle", "", "Consumers that would take a message now.", gauge, nil, false,
+			"quorate_queue_consumers_idle", "", "Consumers that could take a message now.", gauge, nil, false,
 			func(o *quorumq.Overview) float64 { return float64(o.ConsumersIdle) },
 		},
 		{
-			"quorate_queue_full", "", "1 if the queue takes no message (LEN-7).", gauge, nil, false,
+			"quorate_queue_full", "", "1 while the queue accepts no messages because it is full (LEN-7).", gauge, nil, false,
 			func(o *quorumq.Overview) float64 { return truth(o.Full) },
 		},
 		{
@@ -96,15 +96,15 @@ func queueRows() []row[*quorumq.Overview] {
 			func(o *quorumq.Overview) float64 { return float64(o.Enqueued) },
 		},
 		{
-			"quorate_queue_refused_total", "", "Messages refused for want of room.", counter, nil, false,
+			"quorate_queue_refused_total", "", "Messages refused because the queue was full.", counter, nil, false,
 			func(o *quorumq.Overview) float64 { return float64(o.Refused) },
 		},
 		{
-			"quorate_queue_delivered_total", "rabbitmq_queue_messages_delivered_total", "Messages delivered to consumers, redelivered ones again.", counter, nil, false,
+			"quorate_queue_delivered_total", "rabbitmq_queue_messages_delivered_total", "Deliveries to consumers; a redelivery counts again.", counter, nil, false,
 			func(o *quorumq.Overview) float64 { return float64(o.Delivered) },
 		},
 		{
-			"quorate_queue_redelivered_total", "rabbitmq_queue_messages_redelivered_total", "Messages delivered once more.", counter, nil, false,
+			"quorate_queue_redelivered_total", "rabbitmq_queue_messages_redelivered_total", "Deliveries of messages that had been delivered before.", counter, nil, false,
 			func(o *quorumq.Overview) float64 { return float64(o.Redelivered) },
 		},
 		{
@@ -120,47 +120,47 @@ func queueRows() []row[*quorumq.Overview] {
 			func(o *quorumq.Overview) float64 { return float64(o.Expired) },
 		},
 		{
-			"quorate_queue_delivery_limit_total", "", "Messages that exceeded the delivery limit.", counter, nil, false,
+			"quorate_queue_delivery_limit_total", "", "Messages that reached the delivery limit.", counter, nil, false,
 			func(o *quorumq.Overview) float64 { return float64(o.DeliveryLimitHits) },
 		},
 		{
-			"quorate_queue_consumer_timeouts_total", "", "Deliveries that consumers had for too long (CT-2).", counter, nil, false,
+			"quorate_queue_consumer_timeouts_total", "", "Deliveries whose ack deadline passed (CT-2).", counter, nil, false,
 			func(o *quorumq.Overview) float64 { return float64(o.ConsumerTimeouts) },
 		},
 		{
-			"quorate_queue_gets_total", "rabbitmq_queue_get_total", "Gets that had a message.", counter, nil, false,
+			"quorate_queue_gets_total", "rabbitmq_queue_get_total", "Gets that returned a message.", counter, nil, false,
 			func(o *quorumq.Overview) float64 { return float64(o.Gets) },
 		},
 		{
-			"quorate_queue_empty_gets_total", "rabbitmq_queue_get_empty_total", "Gets that found none.", counter, nil, false,
+			"quorate_queue_empty_gets_total", "rabbitmq_queue_get_empty_total", "Gets that found the queue empty.", counter, nil, false,
 			func(o *quorumq.Overview) float64 { return float64(o.EmptyGets) },
 		},
 		{
-			"quorate_queue_repeats_total", "", "Messages that a producer sent again and that were stored already.", counter, nil, false,
+			"quorate_queue_repeats_total", "", "Messages that a producer sent again and that the queue had already stored.", counter, nil, false,
 			func(o *quorumq.Overview) float64 { return float64(o.Repeats) },
 		},
 		{
-			"quorate_dead_letter_backlog_messages", "", "Dead letters kept at their source until every target has them.", gauge, nil, false,
+			"quorate_dead_letter_backlog_messages", "", "Dead letters that their source queue keeps until every target queue has stored them.", gauge, nil, false,
 			func(o *quorumq.Overview) float64 { return float64(o.Backlog) },
 		},
 		{
-			"quorate_dead_letter_backlog_bytes", "", "Bytes of these.", gauge, nil, false,
+			"quorate_dead_letter_backlog_bytes", "", "Bytes of these dead letters.", gauge, nil, false,
 			func(o *quorumq.Overview) float64 { return float64(o.BacklogBytes) },
 		},
 		{
-			"quorate_dead_letter_backlog_oldest_age_seconds", "", "How long the first of these waits.", gauge, nil, true,
+			"quorate_dead_letter_backlog_oldest_age_seconds", "", "Age of the oldest of these dead letters.", gauge, nil, true,
 			func(o *quorumq.Overview) float64 { return ageSeconds(o, o.OldestBacklog) },
 		},
 		{
-			"quorate_dead_letters_confirmed_total", "rabbitmq_global_messages_dead_lettered_confirmed_total", "Dead letters that every target has.", counter, nil, false,
+			"quorate_dead_letters_confirmed_total", "rabbitmq_global_messages_dead_lettered_confirmed_total", "Dead letters that every target queue has stored.", counter, nil, false,
 			func(o *quorumq.Overview) float64 { return float64(o.Confirmed) },
 		},
 		{
-			"quorate_dead_letters_abandoned_total", "", "Dead letters dropped when at-least-once ended (DL-27).", counter, nil, false,
+			"quorate_dead_letters_abandoned_total", "", "Dead letters dropped because their queue stopped using at-least-once dead-lettering (DL-27).", counter, nil, false,
 			func(o *quorumq.Overview) float64 { return float64(o.Abandoned) },
 		},
 		{
-			"quorate_dead_letter_repeats_total", "", "Dead letters that came again and were stored already.", counter, nil, false,
+			"quorate_dead_letter_repeats_total", "", "Dead letters that arrived again and were already stored.", counter, nil, false,
 			func(o *quorumq.Overview) float64 { return float64(o.Dedup) },
 		},
 	}, deadLetterRows()...)
@@ -194,7 +194,7 @@ func ofOne(rows []row[*quorumq.Overview]) []*prometheus.Desc {
 func gatewayRows() []row[*Gateway] {
 	return []row[*Gateway]{
 		{
-			"quorate_messages_routed_total", "rabbitmq_global_messages_routed_total", "Messages published that at least one queue took.", counter, nil, false,
+			"quorate_messages_routed_total", "rabbitmq_global_messages_routed_total", "Published messages that at least one queue accepted.", counter, nil, false,
 			func(g *Gateway) float64 { return float64(g.Published) },
 		},
 		{
@@ -202,31 +202,31 @@ func gatewayRows() []row[*Gateway] {
 			func(g *Gateway) float64 { return float64(g.Confirmed) },
 		},
 		{
-			"quorate_messages_rejected_total", "", "Messages refused by a queue.", counter, nil, false,
+			"quorate_messages_rejected_total", "", "Messages that a queue refused, or that the node could not route.", counter, nil, false,
 			func(g *Gateway) float64 { return float64(g.Rejected) },
 		},
 		{
-			"quorate_messages_invalid_total", "", "Messages refused for a fault of their own.", counter, nil, false,
+			"quorate_messages_invalid_total", "", "Messages refused because they were invalid.", counter, nil, false,
 			func(g *Gateway) float64 { return float64(g.Invalid) },
 		},
 		{
-			"quorate_messages_unroutable_returned_total", "rabbitmq_global_messages_unroutable_returned_total", "Mandatory messages without a queue, returned.", counter, nil, false,
+			"quorate_messages_unroutable_returned_total", "rabbitmq_global_messages_unroutable_returned_total", "Mandatory messages that matched no queue and were returned.", counter, nil, false,
 			func(g *Gateway) float64 { return float64(g.UnroutableReturned) },
 		},
 		{
-			"quorate_messages_unroutable_dropped_total", "rabbitmq_global_messages_unroutable_dropped_total", "Messages without a queue, dropped.", counter, nil, false,
+			"quorate_messages_unroutable_dropped_total", "rabbitmq_global_messages_unroutable_dropped_total", "Messages that matched no queue and were dropped.", counter, nil, false,
 			func(g *Gateway) float64 { return float64(g.UnroutableDropped) },
 		},
 		{
-			"quorate_messages_undecidable_total", "", "Messages refused because the node's view of the catalog was too old to tell that no queue takes them (EX-16).", counter, nil, false,
+			"quorate_messages_undecidable_total", "", "Messages refused because the node's view of the catalog was too old to decide that no queue takes them (EX-16).", counter, nil, false,
 			func(g *Gateway) float64 { return float64(g.Undecidable) },
 		},
 		{
-			"quorate_catalog_view_confirmed", "", "1 while the node serves clients: its view of the catalog was confirmed through the catalog's leader since its start.", gauge, nil, false,
+			"quorate_catalog_view_confirmed", "", "1 once the catalog's leader has confirmed this node's view of the catalog since the node started; the node serves clients from then on.", gauge, nil, false,
 			func(g *Gateway) float64 { return truth(g.Serves) },
 		},
 		{
-			"quorate_catalog_view_age_seconds", "", "How old the node's view of the catalog may be; infinite before it was confirmed.", gauge, nil, false,
+			"quorate_catalog_view_age_seconds", "", "Maximum age of the node's view of the catalog; infinite before it is confirmed.", gauge, nil, false,
 			func(g *Gateway) float64 {
 				if g.ViewAge < 0 {
 					return math.Inf(1)
@@ -239,15 +239,15 @@ func gatewayRows() []row[*Gateway] {
 			func(g *Gateway) float64 { return float64(g.LoginsRefused) },
 		},
 		{
-			"quorate_logins_unseen_total", "", "Logins refused without a look, as too many wrong ones came from their address.", counter, nil, false,
+			"quorate_logins_unseen_total", "", "Logins refused without checking the credentials, because too many wrong ones had come from the same address.", counter, nil, false,
 			func(g *Gateway) float64 { return float64(g.LoginsUnseen) },
 		},
 		{
-			"quorate_unknown_arguments_total", "", "Arguments of declarations, bindings and consumers that begin with x- and are unknown (C-9).", counter, nil, false,
+			"quorate_unknown_arguments_total", "", "Unknown arguments in declarations, bindings and consumers that begin with x- (C-9).", counter, nil, false,
 			func(g *Gateway) float64 { return float64(g.UnknownArguments) },
 		},
 		{
-			"quorate_alarms_total", "", "Times that publishers were held back (PUB-10).", counter, nil, false,
+			"quorate_alarms_total", "", "Memory alarms, each of which held publishers back (PUB-10).", counter, nil, false,
 			func(g *Gateway) float64 { return float64(g.Alarms) },
 		},
 		{
@@ -255,23 +255,23 @@ func gatewayRows() []row[*Gateway] {
 			func(g *Gateway) float64 { return float64(g.QuotaWaiting) },
 		},
 		{
-			"quorate_deliveries_buffered_bytes", "", "Bytes of deliveries that wait for clients to take them.", gauge, nil, false,
+			"quorate_deliveries_buffered_bytes", "", "Bytes of deliveries that wait for clients to read them.", gauge, nil, false,
 			func(g *Gateway) float64 { return float64(g.Buffered) },
 		},
 		{
-			"quorate_consumers_stopped_total", "", "Times that a consumer was sent nothing more because its client did not take what was there.", counter, nil, false,
+			"quorate_consumers_stopped_total", "", "Times that the node paused a consumer because its client did not read the deliveries already sent.", counter, nil, false,
 			func(g *Gateway) float64 { return float64(g.Stopped) },
 		},
 		{
-			"quorate_alarm_memory", "rabbitmq_alarms_memory_used_watermark", "1 while publishers are held back because memory is short.", gauge, nil, false,
+			"quorate_alarm_memory", "rabbitmq_alarms_memory_used_watermark", "1 while the node holds publishers back because memory is short.", gauge, nil, false,
 			func(g *Gateway) float64 { return truth(g.Alarm) },
 		},
 		{
-			"quorate_dead_letters_forwarded_total", "", "Dead letters that this node forwarded to every target.", counter, nil, false,
+			"quorate_dead_letters_forwarded_total", "", "Dead letters that this node forwarded to all their target queues.", counter, nil, false,
 			func(g *Gateway) float64 { return float64(g.DeadLetterConfirmed) },
 		},
 		{
-			"quorate_queues_dead_letter_blocked", "", "Queues whose dead letters wait; the causes are in quorate_dead_letters_waiting.", gauge, nil, false,
+			"quorate_queues_dead_letter_blocked", "", "Queues that have dead letters waiting; quorate_dead_letters_waiting has the causes.", gauge, nil, false,
 			func(g *Gateway) float64 { return float64(g.Blocked) },
 		},
 	}
@@ -289,7 +289,7 @@ func listenerRows() []row[*Listener] {
 			func(l *Listener) float64 { return float64(l.Channels) },
 		},
 		{
-			"quorate_amqp_consumers", "rabbitmq_consumers", "Consumers over AMQP.", gauge, nil, false,
+			"quorate_amqp_consumers", "rabbitmq_consumers", "AMQP consumers.", gauge, nil, false,
 			func(l *Listener) float64 { return float64(l.Consumers) },
 		},
 		{
@@ -297,19 +297,19 @@ func listenerRows() []row[*Listener] {
 			func(l *Listener) float64 { return float64(l.Opened) },
 		},
 		{
-			"quorate_amqp_connections_refused_total", "", "AMQP connections turned away before that.", counter, nil, false,
+			"quorate_amqp_connections_refused_total", "", "AMQP connections closed before they logged in.", counter, nil, false,
 			func(l *Listener) float64 { return float64(l.Refused) },
 		},
 		{
-			"quorate_amqp_connections_failed_total", "", "AMQP connections ended by a fault of the client.", counter, nil, false,
+			"quorate_amqp_connections_failed_total", "", "AMQP connections closed because of an error of the client.", counter, nil, false,
 			func(l *Listener) float64 { return float64(l.Failed) },
 		},
 		{
-			"quorate_amqp_connections_stalled_total", "", "AMQP connections cut because the client took nothing.", counter, nil, false,
+			"quorate_amqp_connections_stalled_total", "", "AMQP connections closed because the client stopped reading.", counter, nil, false,
 			func(l *Listener) float64 { return float64(l.Stalled) },
 		},
 		{
-			"quorate_amqp_connections_blocked_total", "", "Times that a connection's publishes were held back.", counter, nil, false,
+			"quorate_amqp_connections_blocked_total", "", "Times that an AMQP connection was blocked from publishing.", counter, nil, false,
 			func(l *Listener) float64 { return float64(l.Blocked) },
 		},
 	}
@@ -319,31 +319,31 @@ func listenerRows() []row[*Listener] {
 func memoryRows() []row[*Memory] {
 	return []row[*Memory]{
 		{
-			"quorate_memory_used_bytes", "", "Memory in use without garbage, caches included; it is compared with quorate_memory_high_bytes.", gauge, nil, false,
+			"quorate_memory_used_bytes", "", "Memory in use, caches included and garbage excluded; the node compares it with quorate_memory_high_bytes.", gauge, nil, false,
 			func(m *Memory) float64 { return float64(m.Used) },
 		},
 		{
-			"quorate_memory_limit_bytes", "", "GOMEMLIMIT, or what the container's limit makes of it; 0: none.", gauge, nil, false,
+			"quorate_memory_limit_bytes", "", "GOMEMLIMIT, or the limit derived from the container's; 0: none.", gauge, nil, false,
 			func(m *Memory) float64 { return float64(m.Limit) },
 		},
 		{
-			"quorate_memory_high_bytes", "", "limits.memory_high in force: publishers are held back above it; 0: never.", gauge, nil, false,
+			"quorate_memory_high_bytes", "", "limits.memory_high in force: the node holds publishers back above it; 0: never.", gauge, nil, false,
 			func(m *Memory) float64 { return float64(m.High) },
 		},
 		{
-			"quorate_body_cache_bytes", "", "Bodies of messages kept in memory.", gauge, nil, false,
+			"quorate_body_cache_bytes", "", "Bytes of message bodies cached in memory.", gauge, nil, false,
 			func(m *Memory) float64 { return float64(m.Bodies) },
 		},
 		{
-			"quorate_body_cache_limit_bytes", "", "How many there may be at present: fewer while memory is short.", gauge, nil, false,
+			"quorate_body_cache_limit_bytes", "", "Current limit of that cache; lower while memory is short.", gauge, nil, false,
 			func(m *Memory) float64 { return float64(m.BodiesLimit) },
 		},
 		{
-			"quorate_log_cache_bytes", "", "Recent entries of the log kept in memory.", gauge, nil, false,
+			"quorate_log_cache_bytes", "", "Bytes of recent log entries cached in memory.", gauge, nil, false,
 			func(m *Memory) float64 { return float64(m.Tail) },
 		},
 		{
-			"quorate_log_cache_limit_bytes", "", "How many there may be at present: fewer while memory is short.", gauge, nil, false,
+			"quorate_log_cache_limit_bytes", "", "Current limit of that cache; lower while memory is short.", gauge, nil, false,
 			func(m *Memory) float64 { return float64(m.TailLimit) },
 		},
 	}
@@ -353,39 +353,39 @@ func memoryRows() []row[*Memory] {
 func linkRows() []row[*Links] {
 	return []row[*Links]{
 		{
-			"quorate_links_up", "", "Nodes to which this node has its links.", gauge, nil, false,
+			"quorate_links_up", "", "Nodes to which this node has a link.", gauge, nil, false,
 			func(l *Links) float64 { return float64(l.Up) },
 		},
 		{
-			"quorate_links_down", "", "Nodes to which it has none.", gauge, nil, false,
+			"quorate_links_down", "", "Nodes to which this node has no link.", gauge, nil, false,
 			func(l *Links) float64 { return float64(l.Down) },
 		},
 		{
-			"quorate_links_detour", "", "Nodes to which it has its links through another node.", gauge, nil, false,
+			"quorate_links_detour", "", "Nodes that this node reaches only through another node.", gauge, nil, false,
 			func(l *Links) float64 { return float64(l.Around) },
 		},
 		{
-			"quorate_detours", "", "Connections that this node passes on between others.", gauge, nil, false,
+			"quorate_detours", "", "Connections that this node relays for two other nodes.", gauge, nil, false,
 			func(l *Links) float64 { return float64(l.Detours) },
 		},
 		{
-			"quorate_link_queue_bytes", "", "Bytes that wait for links.", gauge, nil, false,
+			"quorate_link_queue_bytes", "", "Bytes queued for other nodes.", gauge, nil, false,
 			func(l *Links) float64 { return float64(l.QueueBytes) },
 		},
 		{
-			"quorate_link_reconnects_total", "", "Times that links came up again.", counter, nil, false,
+			"quorate_link_reconnects_total", "", "Times that a link was established again.", counter, nil, false,
 			func(l *Links) float64 { return float64(l.Reconnects) },
 		},
 		{
-			"quorate_link_failures_total", "", "Attempts to connect to a node that failed.", counter, nil, false,
+			"quorate_link_failures_total", "", "Failed attempts to connect to another node.", counter, nil, false,
 			func(l *Links) float64 { return float64(l.Failures) },
 		},
 		{
-			"quorate_link_callers_refused_total", "", "Callers refused for their certificate, or for want of one.", counter, nil, false,
+			"quorate_link_callers_refused_total", "", "Incoming connections refused because the certificate was missing or not accepted.", counter, nil, false,
 			func(l *Links) float64 { return float64(l.Refused) },
 		},
 		{
-			"quorate_processor_starvation_ratio", "", "Share of the recent time for which the node lacked a processor.", gauge, nil, false,
+			"quorate_processor_starvation_ratio", "", "Share of the last 4 s in which the node lacked a processor.", gauge, nil, false,
 			func(l *Links) float64 { return l.Starved },
 		},
 	}
@@ -395,7 +395,7 @@ func linkRows() []row[*Links] {
 func logRows() []row[*wal.Stats] {
 	return []row[*wal.Stats]{
 		{
-			"quorate_log_segments", "", "Files with records.", gauge, nil, false,
+			"quorate_log_segments", "", "Segment files that hold records.", gauge, nil, false,
 			func(s *wal.Stats) float64 { return float64(s.Segments) },
 		},
 		{
@@ -403,19 +403,19 @@ func logRows() []row[*wal.Stats] {
 			func(s *wal.Stats) float64 { return float64(s.DiskBytes) },
 		},
 		{
-			"quorate_log_live_bytes", "", "Bytes of records that are needed.", gauge, nil, false,
+			"quorate_log_live_bytes", "", "Bytes of records that are still needed.", gauge, nil, false,
 			func(s *wal.Stats) float64 { return float64(s.LiveBytes) },
 		},
 		{
-			"quorate_log_pending_bytes", "", "Bytes appended and not durable.", gauge, nil, false,
+			"quorate_log_pending_bytes", "", "Bytes appended and not yet durable.", gauge, nil, false,
 			func(s *wal.Stats) float64 { return float64(s.PendingBytes) },
 		},
 		{
-			"quorate_log_groups", "", "Groups with records.", gauge, nil, false,
+			"quorate_log_groups", "", "Groups that have records in the log.", gauge, nil, false,
 			func(s *wal.Stats) float64 { return float64(s.Groups) },
 		},
 		{
-			"quorate_log_groups_lost", "", "Groups that must not act any more.", gauge, nil, false,
+			"quorate_log_groups_lost", "", "Groups whose records are damaged or missing, so that this node must not take part in them.", gauge, nil, false,
 			func(s *wal.Stats) float64 { return float64(s.Lost) },
 		},
 		{
@@ -427,7 +427,7 @@ func logRows() []row[*wal.Stats] {
 			func(s *wal.Stats) float64 { return float64(s.Appended) },
 		},
 		{
-			"quorate_log_waits_for_descriptor", "", "1 while the log waits for a file descriptor, and with it all writes.", gauge, nil, false,
+			"quorate_log_waits_for_descriptor", "", "1 while the log, and so every write, waits for a file descriptor.", gauge, nil, false,
 			func(s *wal.Stats) float64 { return truth(s.Short) },
 		},
 		{
@@ -435,19 +435,19 @@ func logRows() []row[*wal.Stats] {
 			func(s *wal.Stats) float64 { return float64(s.Shortages) },
 		},
 		{
-			"quorate_disk_free_bytes", "rabbitmq_disk_space_available_bytes", "Free bytes of the file system of the data directory.", gauge, nil, false,
+			"quorate_disk_free_bytes", "rabbitmq_disk_space_available_bytes", "Free bytes on the file system of the data directory.", gauge, nil, false,
 			func(s *wal.Stats) float64 { return float64(s.FreeBytes) },
 		},
 		{
-			"quorate_disk_low_bytes", "rabbitmq_disk_space_available_limit_bytes", "Free bytes below which the node takes no messages.", gauge, nil, false,
+			"quorate_disk_low_bytes", "rabbitmq_disk_space_available_limit_bytes", "Free bytes below which the node accepts no messages.", gauge, nil, false,
 			func(s *wal.Stats) float64 { return float64(max(0, s.LowBytes)) },
 		},
 		{
-			"quorate_disk_floor_bytes", "", "Free bytes below which the reserve is given up, and then members stop.", gauge, nil, false,
+			"quorate_disk_floor_bytes", "", "Free bytes below which the node gives up its reserve and then stops its members of queues.", gauge, nil, false,
 			func(s *wal.Stats) float64 { return float64(max(0, s.FloorBytes)) },
 		},
 		{
-			"quorate_disk_reserve_bytes", "", "Bytes put by for what frees space; 0 once they are given up.", gauge, nil, false,
+			"quorate_disk_reserve_bytes", "", "Bytes reserved for work that frees space; 0 once the reserve is given up.", gauge, nil, false,
 			func(s *wal.Stats) float64 { return float64(s.ReserveBytes) },
 		},
 	}
@@ -457,11 +457,11 @@ func logRows() []row[*wal.Stats] {
 func gateRows() []row[*gate.Stats] {
 	return []row[*gate.Stats]{
 		{
-			"quorate_gate_connections", "", "Connections to this node.", gauge, nil, false,
+			"quorate_gate_connections", "", "Open connections.", gauge, nil, false,
 			func(s *gate.Stats) float64 { return float64(s.Connections) },
 		},
 		{
-			"quorate_gate_unauthenticated", "", "Those of them that have not logged in.", gauge, nil, false,
+			"quorate_gate_unauthenticated", "", "Open connections that have not logged in.", gauge, nil, false,
 			func(s *gate.Stats) float64 { return float64(s.Unauthenticated) },
 		},
 		{
@@ -469,15 +469,15 @@ func gateRows() []row[*gate.Stats] {
 			func(s *gate.Stats) float64 { return float64(s.Admitted) },
 		},
 		{
-			"quorate_gate_crowded_out_total", "", "Connections that had not logged in and gave way to others.", counter, nil, false,
+			"quorate_gate_crowded_out_total", "", "Connections closed before they logged in, to make room for others.", counter, nil, false,
 			func(s *gate.Stats) float64 { return float64(s.CrowdedOut) },
 		},
 		{
-			"quorate_gate_refused_total", "", "Connections closed at once, because there was no room.", counter, nil, false,
+			"quorate_gate_refused_total", "", "Connections closed at once because there was no room.", counter, nil, false,
 			func(s *gate.Stats) float64 { return float64(s.Refused) },
 		},
 		{
-			"quorate_gate_descriptors_short_total", "", "Connections that came when file descriptors were short.", counter, nil, false,
+			"quorate_gate_descriptors_short_total", "", "Connections closed at once because file descriptors were short.", counter, nil, false,
 			func(s *gate.Stats) float64 { return float64(s.Scarce) },
 		},
 		{
