@@ -222,7 +222,7 @@ func gatewayRows() []row[*Gateway] {
 			func(g *Gateway) float64 { return float64(g.Undecidable) },
 		},
 		{
-			"quorate_catalog_view_confirmed", "", "1 once the catalog's leader has confirmed this node's view of the catalog since the node started; the node serves clients from then on.", gauge, nil, false,
+			"quorate_catalog_view_confirmed", "", "1 while the node serves clients, which requires that the catalog's leader has confirmed its view of the catalog since it started.", gauge, nil, false,
 			func(g *Gateway) float64 { return truth(g.Serves) },
 		},
 		{
