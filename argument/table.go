@@ -76,13 +76,13 @@ var rows = [...]Row{ //nolint:gochecknoglobals // a constant in all but name
 	{
 		Name: "x-message-ttl", Key: "message-ttl", Operators: true, Merging: Lowest,
 		Values: integer{0, MaxTimeMs, "ms (ten years)"}, Default: none, State: "in force (TTL-1)",
-		RabbitMQ: "better: messages expire wherever they stand (TTL-5)",
+		RabbitMQ: "better: messages expire at any position in the queue (TTL-5)",
 		sets:     func(s *Settings, v Value) { s.MessageTTLMs = v.Int },
 	},
 	{
 		Name: "x-expires", Key: "expires", Operators: true, Merging: Lowest,
 		Values: integer{1, MaxTimeMs, "ms"}, Default: none, State: "in force (QX-1)",
-		RabbitMQ: "better: a redeclare is a use (QX-2)",
+		RabbitMQ: "better: a redeclare counts as a use (QX-2)",
 		sets:     func(s *Settings, v Value) { s.ExpiresMs = v.Int },
 	},
 	{
@@ -99,12 +99,12 @@ var rows = [...]Row{ //nolint:gochecknoglobals // a constant in all but name
 	{
 		Name: "x-max-in-memory-length", Key: "max-in-memory-length", Operators: true, Merging: Lowest,
 		Values: integer{0, math.MaxInt64, "messages"}, Default: none, State: inMemory,
-		RabbitMQ: "same: kept, without effect",
+		RabbitMQ: "same: stored, without effect",
 	},
 	{
 		Name: "x-max-in-memory-bytes", Key: "max-in-memory-bytes", Operators: true, Merging: Lowest,
 		Values: integer{0, math.MaxInt64, "bytes"}, Default: none, State: inMemory,
-		RabbitMQ: "same: kept, without effect",
+		RabbitMQ: "same: stored, without effect",
 	},
 	{
 		Name: dlExchange, Key: "dead-letter-exchange", Merging: ArgumentFirst,
@@ -160,13 +160,13 @@ var rows = [...]Row{ //nolint:gochecknoglobals // a constant in all but name
 	{
 		Name:   "x-quorum-initial-group-size",
 		Values: integer{1, math.MaxInt64, "nodes; more than the cluster has is all of them"}, Default: "3", State: "in force (RE-1)",
-		RabbitMQ: "same: more than there are nodes is all of them",
+		RabbitMQ: "same: a number above that of the nodes means all nodes",
 		sets:     func(s *Settings, v Value) { s.GroupSize = int(min(v.Int, MaxGroupSize)) },
 	},
 	{
 		Name: "x-quorum-target-group-size", Key: "target-group-size", Operators: true, Merging: TargetSize,
 		Values: integer{1, math.MaxInt64, "nodes"}, Default: "as the initial size", State: "in force (RE-4)",
-		RabbitMQ: "same: the initial size is the target without it (RE-4)",
+		RabbitMQ: "same: without it the initial size is the target (RE-4)",
 		sets:     func(s *Settings, v Value) { s.TargetGroupSize = int(min(v.Int, MaxGroupSize)) },
 	},
 	{
@@ -184,7 +184,7 @@ var rows = [...]Row{ //nolint:gochecknoglobals // a constant in all but name
 	{
 		Name: "x-consumer-timeout", Key: "consumer-timeout", Merging: Lowest,
 		Values: integer{0, math.MaxInt64, "ms; 0 is off"}, Default: "1,800,000", State: "in force (CT-1)",
-		RabbitMQ: "better: 0 is off (D-14)",
+		RabbitMQ: "better: 0 turns it off (D-14)",
 		sets:     func(s *Settings, v Value) { s.ConsumerTimeoutMs = v.Int },
 	},
 	{
@@ -196,7 +196,7 @@ var rows = [...]Row{ //nolint:gochecknoglobals // a constant in all but name
 	{
 		Name: retryType, Key: "delayed-retry-type", Operators: true, Merging: OperatorFirst,
 		Values: oneOf{words: []string{"disabled", "all", "failed", "returned"}}, Default: "`disabled`", State: "in force (DR-1)",
-		RabbitMQ: "better: faulty ones are refused (Q-10)",
+		RabbitMQ: "better: invalid values are refused (Q-10)",
 		sets: func(s *Settings, v Value) {
 			s.Retry.Type = [...]quorumq.RetryType{quorumq.RetryDisabled, quorumq.RetryAll, quorumq.RetryFailed, quorumq.RetryReturned}[v.Int]
 		},
@@ -205,14 +205,14 @@ var rows = [...]Row{ //nolint:gochecknoglobals // a constant in all but name
 		Name: retryMin, Key: "delayed-retry-min", Operators: true, Merging: RetryMin,
 		Values:  integer{1, math.MaxInt64, "ms; a type other than `disabled` needs it, unless the back-off is a list"},
 		Default: "with a list, its shortest wait", State: "in force (DR-2)",
-		RabbitMQ: "better: faulty ones are refused (Q-10)",
+		RabbitMQ: "better: invalid values are refused (Q-10)",
 		sets:     func(s *Settings, v Value) { s.Retry.MinMs = v.Int },
 	},
 	{
 		Name: retryMax, Key: "delayed-retry-max", Operators: true, Merging: Lowest,
 		Values:  integer{1, math.MaxInt64, "ms, not below `x-delayed-retry-min`"},
 		Default: "as `x-delayed-retry-min` (D-8); with a list, its longest wait", State: "in force (DR-2)",
-		RabbitMQ: "better: faulty ones are refused (Q-10)",
+		RabbitMQ: "better: invalid values are refused (Q-10)",
 		sets:     func(s *Settings, v Value) { s.Retry.MaxMs = v.Int },
 	},
 	{
@@ -250,12 +250,12 @@ var rows = [...]Row{ //nolint:gochecknoglobals // a constant in all but name
 	},
 	{
 		Name: MaxPriority, Values: integer{0, math.MaxUint8, ""}, ClassicOnly: true, Default: none, State: "in force on classic queues (PR-1)",
-		RabbitMQ: "different: on classic queues alone; 32 levels (PR-1)",
+		RabbitMQ: "different: on classic queues only; 32 levels (PR-1)",
 		Remedy:   ", for quorum queues have 32 priorities without it, or ask for a classic queue: x-queue-type classic, or a vhost with that as its default",
 	},
-	{Name: QueueMode, Values: anything{}, ClassicOnly: true, Equality: ComparedQuorum, LeftOut: onDisk, Default: none, State: "stored on classic queues and not compared", RabbitMQ: "better: refused on quorum queues; kept without effect on classic ones, and no difference in a redeclare"},
-	{Name: QueueVersion, Values: anything{}, ClassicOnly: true, Equality: ComparedQuorum, LeftOut: onDisk, Default: none, State: "stored on classic queues and not compared", RabbitMQ: "better: refused on quorum queues; kept without effect on classic ones, and no difference in a redeclare"},
-	{Name: "x-max-age", Values: anything{}, ClassicOnly: true, Default: none, State: "stored on classic queues", RabbitMQ: "same: refused on quorum queues; kept without effect on classic ones"},
-	{Name: "x-initial-cluster-size", Values: anything{}, ClassicOnly: true, Default: none, State: "stored on classic queues", RabbitMQ: "same: refused on quorum queues; kept without effect on classic ones"},
-	{Name: Streams, Values: anything{}, ClassicOnly: true, Default: none, State: "stored on classic queues", RabbitMQ: "same: refused on quorum queues; kept without effect on classic ones"},
+	{Name: QueueMode, Values: anything{}, ClassicOnly: true, Equality: ComparedQuorum, LeftOut: onDisk, Default: none, State: "stored on classic queues and not compared", RabbitMQ: "better: refused on quorum queues; stored without effect on classic ones, and not compared by a redeclare"},
+	{Name: QueueVersion, Values: anything{}, ClassicOnly: true, Equality: ComparedQuorum, LeftOut: onDisk, Default: none, State: "stored on classic queues and not compared", RabbitMQ: "better: refused on quorum queues; stored without effect on classic ones, and not compared by a redeclare"},
+	{Name: "x-max-age", Values: anything{}, ClassicOnly: true, Default: none, State: "stored on classic queues", RabbitMQ: "same: refused on quorum queues; stored without effect on classic ones"},
+	{Name: "x-initial-cluster-size", Values: anything{}, ClassicOnly: true, Default: none, State: "stored on classic queues", RabbitMQ: "same: refused on quorum queues; stored without effect on classic ones"},
+	{Name: Streams, Values: anything{}, ClassicOnly: true, Default: none, State: "stored on classic queues", RabbitMQ: "same: refused on quorum queues; stored without effect on classic ones"},
 }
