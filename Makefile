@@ -14,7 +14,7 @@ SCALE      ?= 10000
 SEEDS      ?= 1000
 FUZZTIME   ?= 30s
 FAILOVERS  ?= 3000
-CHAOS_TIME ?= 60s
+CHAOS_TIME ?= 1h
 STRESS_TIME ?= 15m
 IMAGE      ?= quorate/quorate:dev
 # Programs tell the number in the file VERSION, and the commit as build metadata.
@@ -137,8 +137,12 @@ stress-links: ## FAILOVERS changes of leaders under faults decided by SEED
 	QUORATE_STRESS_FAILOVERS=$(FAILOVERS) QUORATE_STRESS_SEED=$(SEED) $(GO) test -v -count=1 -timeout 0 -tags $(TAGS) -run TestStress ./cluster/liveness
 
 .PHONY: chaos
-chaos: build ## processes under a seeded schedule of faults, history checked
-	$(GO) run ./chaos/cmd -seed $(SEED) -duration $(CHAOS_TIME) $(ARGS)
+chaos: build ## nodes under a seeded schedule of all faults for CHAOS_TIME, history checked; ARGS="--target netns"
+	$(BIN)/quoratectl chaos run --seed $(SEED) --time $(CHAOS_TIME) $(ARGS)
+
+.PHONY: chaos-soak
+chaos-soak: build ## the same, seed after seed until interrupted; what failing runs left is kept in dist/soak
+	$(BIN)/quoratectl chaos run --soak --out dist/soak --seed $(SEED) --time 10m $(ARGS)
 
 .PHONY: sim
 sim: ## SEEDS seeds from SEED on of the simulation in one thread

@@ -46,7 +46,7 @@ func TestPrograms(t *testing.T) {
 	}
 	dir := t.TempDir()
 	for name, pkg := range map[string]string{
-		"quorate": "./cmd/node", "quoratectl": "./cmd/ctl", "waldump": "./cmd/waldump", "chaos": "./chaos/cmd",
+		"quorate": "./cmd/node", "quoratectl": "./cmd/ctl", "waldump": "./cmd/waldump",
 	} {
 		file := filepath.Join(dir, name)
 		build := exec.CommandContext(t.Context(), "go", "build", "-ldflags", "-X github.com/quorate/quorate.commit=0123abc", "-o", file, pkg)

@@ -21,6 +21,7 @@ import (
 	"google.golang.org/grpc/codes"
 
 	"github.com/quorate/quorate"
+	"github.com/quorate/quorate/chaos/command"
 	"github.com/quorate/quorate/client"
 )
 
@@ -70,6 +71,12 @@ func run(ctx context.Context, args []string, out, errs io.Writer) int {
 	err := root.ExecuteContext(ctx)
 	if err == nil {
 		return 0
+	}
+	if failure := (*command.Failure)(nil); errors.As(err, &failure) {
+		if failure.Err != nil {
+			printf(errs, "quoratectl: %v\n", err)
+		}
+		return failure.Code
 	}
 	printf(errs, "quoratectl: %v\n", err)
 	if usage := (usageError{}); errors.As(err, &usage) {
@@ -149,7 +156,7 @@ func newSession() (*session, *cobra.Command) {
 	f.StringVar(&s.context, "context", "", "name of a context, see quoratectl context ("+contextEnv+"; default: the current one)")
 	root.AddCommand(newPublish(s), newConsume(s), newGet(s), newQueue(s), newExchange(s), newBinding(s), newPolicy(s), newCluster(s),
 		newOperations(s), newNodes(s), newVhost(s), newUser(s), newPermission(s), newTopicPermission(s), newConnection(s), newConsumer(s), newWhoAmI(s), newToken(s), newDefinitions(s), newMigrate(s), newExplain(s), newEvents(s), newAudit(s),
-		newContext(s))
+		newChaos(), newContext(s))
 	s.addCompletion(root)
 	root.InitDefaultCompletionCmd()
 	root.InitDefaultHelpCmd()

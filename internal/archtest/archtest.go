@@ -138,7 +138,7 @@ func Table() []Package {
 		{Path: "proto/broker/v1", ThirdParty: []string{"grpc", "protobuf", "genproto"}},
 		{Path: "proto/node/v1", ThirdParty: []string{"grpc", "protobuf"}},
 		{Path: "cmd/node/...", Imports: []string{"any"}, ThirdParty: []string{"any"}},
-		{Path: "cmd/ctl/...", Imports: []string{".", "client"}, ThirdParty: []string{"any"}},
+		{Path: "cmd/ctl/...", Imports: []string{".", "client", "chaos/command"}, ThirdParty: []string{"any"}},
 		{
 			Path: "cmd/quickstart", Imports: []string{".", "id", "client", "cluster/certificate", "chaos", "chaos/check", "chaos/history", "chaos/workload", "examples/recipes", "internal/authority", "internal/wait"},
 			ThirdParty: []string{"any"},
@@ -153,7 +153,7 @@ func Table() []Package {
 		{Path: "chaos/fault", Imports: []string{"chaos/target", "client", "internal/wait"}},
 		{Path: "chaos/workload", Imports: []string{"chaos/history", "chaos/target", "client", "internal/wait"}},
 		{Path: "chaos/run", Imports: []string{"chaos/fault", "chaos/history", "chaos/target", "chaos/workload", "client", "internal/wait"}},
-		{Path: "chaos/cmd", Imports: []string{"any"}},
+		{Path: "chaos/command", Imports: []string{"chaos", "chaos/check", "chaos/fault", "chaos/history", "chaos/run", "chaos/target", "chaos/target/local", "chaos/target/netns", "chaos/workload"}},
 		{Path: "deploy/image"},
 		{Path: "deploy/release"},
 		{Path: "examples/recipes/...", Imports: []string{"client"}},

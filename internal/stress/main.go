@@ -109,7 +109,7 @@ func pieces() []piece {
 		{
 			name: "processes under faults", env: none,
 			args: func(seed string) []string {
-				return []string{"go", "run", "./chaos/cmd", "-seed", seed, "-duration", chaosTime}
+				return []string{"bin/quoratectl", "chaos", "run", "--seed", seed, "--time", chaosTime}
 			},
 		},
 		{

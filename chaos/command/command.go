@@ -1,0 +1,233 @@
+// Package command is `quoratectl chaos`: it opens a cluster, lets workloads and faults loose on it
+// and judges what the clients saw.
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/quorate/quorate/chaos/check"
+	"github.com/quorate/quorate/chaos/history"
+	"github.com/quorate/quorate/chaos/run"
+	"github.com/quorate/quorate/chaos/target/netns"
+)
+
+// Exit codes of a Failure; 4 is what quoratectl has for a cluster that cannot be reached.
+const (
+	ExitInvalid = 1 // the history breaks a guarantee
+	ExitUsage   = 2 // the options are wrong
+	ExitFailed  = 3 // the run itself failed, for example a node did not start
+	ExitUnknown = 5 // too little was seen to tell, or a fault that had to bite did not
+)
+
+// Failure is the end of a command that is not a valid history. Err is nil if all was told already.
+type Failure struct {
+	Code int
+	Err  error
+}
+
+// Error implements error.
+func (f *Failure) Error() string {
+	if f.Err == nil {
+		return fmt.Sprintf("chaos: exit code %d", f.Code)
+	}
+	return f.Err.Error()
+}
+
+// Unwrap returns the cause.
+func (f *Failure) Unwrap() error { return f.Err }
+
+// Options are what the command line says. Zero values are the defaults.
+type Options struct {
+	Target    string        // see Targets; "": processes, or that of Replay
+	Faults    []string      // names; empty: all that the cluster can have
+	Workloads []string      // names; empty: all
+	Length    time.Duration // of publishing; 0: 60 s
+	Seed      uint64
+	Rate      int    // messages per second of each workload; 0: 500
+	Nodes     int    // of clusters that are made; 0: 3
+	Binary    string // the program of nodes of clusters that are made; "": found beside this one or on PATH
+	Other     string // another build of it; "": there is none
+	Out       string // directory for what the run leaves; "": a new one
+	Replay    string // directory of a recorded run whose seed, schedule and workloads are taken
+	// Strict makes a kind of fault that never bit a failure.
+	Strict bool
+	// Soak runs seed after seed until ctx ends, and keeps what failing runs left.
+	Soak bool
+	// Args are the arguments of this program, which some targets run once more.
+	Args []string
+	// Output is where the run is told about.
+	Output io.Writer
+}
+
+// Run makes a history and judges it. The error is a *Failure.
+func Run(ctx context.Context, o Options) error {
+	p, err := o.plan()
+	if err != nil {
+		return &Failure{ExitUsage, err}
+	}
+	if p.Target == namespaces && !netns.Inside() {
+		return again(ctx, o.Args)
+	}
+	if !o.Soak {
+		return o.once(ctx, p)
+	}
+	for ctx.Err() == nil {
+		err := o.once(ctx, p)
+		if failure := (*Failure)(nil); errors.As(err, &failure) && failure.Code == ExitFailed && ctx.Err() == nil {
+			return err // the next one would fail as well
+		}
+		p.Seed++
+		p.Steps = nil
+	}
+	return nil
+}
+
+// once makes and judges one history. A soak keeps it only if it is not valid.
+func (o *Options) once(ctx context.Context, p plan) error {
+	dir, err := o.directory(p.Seed)
+	if err != nil {
+		return &Failure{ExitUsage, err}
+	}
+	err = o.judged(ctx, p, dir)
+	interrupted := ctx.Err() != nil
+	if o.Soak && (err == nil || interrupted) {
+		return errors.Join(err, os.RemoveAll(dir))
+	}
+	o.tell("what the run left: %s\n", dir)
+	return err
+}
+
+// judged makes one history in the directory. A history that was recorded before an error is judged all
+// the same: a violation in it outweighs the error.
+func (o *Options) judged(ctx context.Context, p plan, dir string) error {
+	events, err := o.record(ctx, p, dir)
+	if err != nil && len(events) == 0 {
+		return &Failure{ExitFailed, err}
+	}
+	report := check.Check(events)
+	o.tell("%s\n", report.String())
+	failure := verdict(report)
+	switch {
+	case failure != nil && failure.Code == ExitInvalid:
+		failure.Err = err
+		return failure
+	case err != nil:
+		return &Failure{ExitFailed, err}
+	case failure != nil:
+		return failure
+	case o.Strict:
+		return unfelt(events)
+	default:
+		return nil
+	}
+}
+
+// Check judges the history in a file, or in a directory that a run left.
+func Check(name string, output io.Writer) error {
+	if info, err := os.Stat(name); err == nil && info.IsDir() {
+		name = filepath.Join(name, historyFile)
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		return &Failure{ExitFailed, err}
+	}
+	events, err := history.Read(f)
+	if err = errors.Join(err, f.Close()); err != nil {
+		return &Failure{ExitFailed, err}
+	}
+	report := check.Check(events)
+	if _, err := fmt.Fprintln(output, report.String()); err != nil {
+		return err
+	}
+	if failure := verdict(report); failure != nil {
+		return failure
+	}
+	return nil
+}
+
+// verdict returns nil for a valid history.
+func verdict(r check.Report) *Failure {
+	switch r.Verdict {
+	case check.Invalid:
+		return &Failure{Code: ExitInvalid}
+	case check.Undecidable:
+		return &Failure{Code: ExitUnknown}
+	default:
+		return nil
+	}
+}
+
+// What a run leaves in its directory, besides the nodes' files.
+const (
+	historyFile = "history.jsonl"
+	planFile    = "run.json"
+)
+
+// directory makes the place for what a run leaves; those of a soak have their seed in the name.
+func (o *Options) directory(seed uint64) (string, error) {
+	dir := o.Out
+	if dir == "" {
+		return os.MkdirTemp("", "quorate-chaos-")
+	}
+	if o.Soak {
+		dir = filepath.Join(dir, fmt.Sprintf("seed-%d", seed))
+	}
+	if _, err := os.Stat(filepath.Join(dir, historyFile)); err == nil {
+		return "", fmt.Errorf("%s has the history of another run: name a directory without one", dir)
+	}
+	return dir, os.MkdirAll(dir, 0o750)
+}
+
+// record runs the cluster and returns the history, which it also writes to a file.
+func (o *Options) record(ctx context.Context, p plan, dir string) (events []history.Event, err error) {
+	begin := time.Now()
+	log := func(format string, args ...any) {
+		o.tell("%6.1fs  %s\n", time.Since(begin).Seconds(), fmt.Sprintf(format, args...))
+	}
+	c, err := o.open(ctx, p, dir)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
+		defer cancel()
+		err = errors.Join(err, c.Close(closing))
+	}()
+	cfg, err := p.config(c.Cluster)
+	if err != nil {
+		return nil, err
+	}
+	cfg.Log = log
+	p.Steps = cfg.Steps
+	if err := p.write(filepath.Join(dir, planFile)); err != nil {
+		return nil, err
+	}
+	o.tell("target %s, seed %d, %v of publishing, %d faults of %d kinds\n", p.Target, p.Seed, p.Length, len(cfg.Steps), len(cfg.Faults))
+	starting, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	if err := c.start(starting); err != nil {
+		return nil, err
+	}
+	events, err = run.Run(ctx, cfg)
+	return events, errors.Join(err, writeHistory(filepath.Join(dir, historyFile), events))
+}
+
+// writeHistory writes events to a file.
+func writeHistory(name string, events []history.Event) error {
+	f, err := os.Create(name)
+	if err != nil {
+		return err
+	}
+	return errors.Join(history.Write(f, events), f.Close())
+}
+
+// tell prints for who watches the run; a terminal that is gone does not end it.
+func (o *Options) tell(format string, args ...any) {
+	_, _ = fmt.Fprintf(o.Output, format, args...)
+}

@@ -1,0 +1,188 @@
+package command
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/quorate/quorate/chaos/history"
+)
+
+// nodeBinary returns the program of nodes, or skips the test.
+func nodeBinary(t *testing.T) string {
+	t.Helper()
+	binary, err := filepath.Abs(filepath.Join("..", "..", "bin", "quorate"))
+	if err == nil {
+		_, err = os.Stat(binary)
+	}
+	if err != nil || testing.Short() {
+		t.Skipf("starts processes of bin/quorate, which `make build` makes; without -short (%v)", err)
+	}
+	return binary
+}
+
+// code returns the exit code of a command.
+func code(t *testing.T, err error) int {
+	t.Helper()
+	if err == nil {
+		return 0
+	}
+	failure := (*Failure)(nil)
+	if !errors.As(err, &failure) {
+		t.Fatalf("not a failure: %v", err)
+	}
+	return failure.Code
+}
+
+// A run leaves its history and its plan; the history is judged again, and the plan carried out
+// again.
+func TestRunCheckReplay(t *testing.T) {
+	var out bytes.Buffer
+	dir := filepath.Join(t.TempDir(), "run")
+	o := Options{Binary: nodeBinary(t), Faults: []string{"kill"}, Workloads: []string{"publish"}, Length: 10 * time.Second, Seed: 3, Rate: 100, Out: dir, Output: &out}
+	if err := Run(t.Context(), o); err != nil {
+		t.Fatalf("%v\n%s", err, &out)
+	}
+	out.Reset()
+	if err := Check(dir, &out); err != nil || !strings.Contains(out.String(), "valid") {
+		t.Errorf("the check: %v, %s", err, &out)
+	}
+	if got := code(t, Run(t.Context(), o)); got != ExitUsage {
+		t.Errorf("a second run in the same directory: exit code %d", got)
+	}
+	again := Options{Binary: o.Binary, Replay: dir, Out: dir + "-again", Output: &out}
+	if err := Run(t.Context(), again); err != nil {
+		t.Fatalf("%v\n%s", err, &out)
+	}
+	if a, b := faultsOf(t, dir), faultsOf(t, again.Out); len(a) == 0 || !slices.Equal(a, b) {
+		t.Errorf("the faults were %v, and of the replay %v", a, b)
+	}
+}
+
+// faultsOf returns what the history in a directory has of faults.
+func faultsOf(t *testing.T, dir string) (out []string) {
+	t.Helper()
+	f, err := os.Open(filepath.Join(dir, historyFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close() //nolint:errcheck // only read
+	events, err := history.Read(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range events {
+		if e.Kind == history.Fault {
+			out = append(out, e.Note)
+		}
+	}
+	return out
+}
+
+// A soak goes from seed to seed until it is interrupted, and leaves nothing of runs that were valid.
+func TestSoak(t *testing.T) {
+	var out bytes.Buffer
+	dir := t.TempDir()
+	o := Options{
+		Binary: nodeBinary(t), Faults: []string{"transfer"}, Workloads: []string{"publish"}, Length: 3 * time.Second, Rate: 50,
+		Soak: true, Out: dir, Output: &out,
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	if err := Run(ctx, o); err != nil {
+		t.Errorf("%v\n%s", err, &out)
+	}
+	if n := strings.Count(out.String(), "history is valid"); n < 2 {
+		t.Errorf("%d runs were valid\n%s", n, &out)
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+		t.Errorf("left: %v, %v", left, err)
+	}
+}
+
+// What the history shows decides the exit code.
+func TestCheck(t *testing.T) {
+	declared := history.Event{Kind: history.Declared, Queue: "q", Spec: &history.Queue{DeliveryLimit: -1}}
+	published := history.Event{Kind: history.Published, Publisher: 1, ID: 1, Queues: []string{"q"}}
+	confirmed := history.Event{Kind: history.Confirmed, Publisher: 1, ID: 1}
+	drained := history.Event{Kind: history.Drained, Queue: "q"}
+	for name, test := range map[string]struct {
+		events []history.Event
+		want   int
+	}{
+		"nothing confirmed": {[]history.Event{declared, published, drained}, ExitUnknown},
+		"not drained":       {[]history.Event{declared, published, confirmed}, ExitUnknown},
+		"lost":              {[]history.Event{declared, published, confirmed, drained}, ExitInvalid},
+	} {
+		file := filepath.Join(t.TempDir(), historyFile)
+		if err := writeHistory(file, test.events); err != nil {
+			t.Fatal(err)
+		}
+		if got := code(t, Check(file, &bytes.Buffer{})); got != test.want {
+			t.Errorf("%s: exit code %d, want %d", name, got, test.want)
+		}
+	}
+	if got := code(t, Check(filepath.Join(t.TempDir(), "none"), &bytes.Buffer{})); got != ExitFailed {
+		t.Errorf("no file: exit code %d", got)
+	}
+}
+
+// Wrong names are found before anything is started, all at once.
+func TestWrongNames(t *testing.T) {
+	err := Run(t.Context(), Options{Target: "moon", Faults: []string{"flood"}, Workloads: []string{"none"}, Output: &bytes.Buffer{}})
+	for _, want := range []string{`target "moon"`, `fault "flood"`, `workload "none"`} {
+		if code(t, err) != ExitUsage || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v lacks %s", err, want)
+		}
+	}
+	dir := t.TempDir()
+	if got := code(t, Run(t.Context(), Options{Replay: dir, Output: &bytes.Buffer{}})); got != ExitUsage {
+		t.Errorf("a replay of nothing: %d", got)
+	}
+	if err := os.WriteFile(filepath.Join(dir, planFile), []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got := code(t, Run(t.Context(), Options{Replay: dir, Output: &bytes.Buffer{}})); got != ExitUsage {
+		t.Errorf("a replay of half a plan: %d", got)
+	}
+}
+
+// A kind of fault counts as felt if one of its faults was, or needs no proof.
+func TestUnfelt(t *testing.T) {
+	fault := func(n int, note string) history.Event {
+		return history.Event{Kind: history.Fault, Fault: n, Note: note}
+	}
+	bit := func(n int, felt bool) history.Event { return history.Event{Kind: history.Bit, Fault: n, Again: felt} }
+	err := unfelt([]history.Event{
+		fault(1, "kill of leader"), fault(2, "delay of all"), bit(2, false),
+		fault(3, "loss of anyone"), bit(3, false), fault(4, "loss of leader"), bit(4, true),
+	})
+	if code(t, err) != ExitUnknown || !strings.HasSuffix(err.Error(), ": delay") {
+		t.Errorf("%v", err)
+	}
+}
+
+// A plan survives its file.
+func TestPlanFile(t *testing.T) {
+	p, err := (&Options{Seed: 7, Faults: []string{"kill"}}).plan()
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), planFile)
+	if err := p.write(file); err != nil {
+		t.Fatal(err)
+	}
+	got, err := (&Options{Replay: filepath.Dir(file)}).plan()
+	a, _ := json.Marshal(p)
+	b, _ := json.Marshal(got)
+	if err != nil || !bytes.Equal(a, b) {
+		t.Errorf("%s became %s, %v", a, b, err)
+	}
+}

@@ -1,0 +1,155 @@
+package command
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/quorate/quorate/chaos/fault"
+	"github.com/quorate/quorate/chaos/history"
+	"github.com/quorate/quorate/chaos/run"
+	"github.com/quorate/quorate/chaos/target"
+	"github.com/quorate/quorate/chaos/workload"
+)
+
+// Defaults of a plan.
+const (
+	defaultLength = time.Minute
+	defaultRate   = 500
+	defaultNodes  = 3
+)
+
+// plan is what a run does, as it is kept beside the history so that it can be done again.
+type plan struct {
+	Target    string        `json:"target"`
+	Nodes     int           `json:"nodes"`
+	Seed      uint64        `json:"seed"`
+	Length    time.Duration `json:"length"`
+	Rate      int           `json:"rate"`
+	Faults    []string      `json:"faults,omitempty"`    // that were named; empty: all that the cluster could have
+	Workloads []string      `json:"workloads,omitempty"` // that were named; empty: all
+	Steps     []fault.Step  `json:"steps"`
+}
+
+// plan returns what the options ask for, or what the run did that is to be done again.
+func (o *Options) plan() (plan, error) {
+	p := plan{
+		Target: o.Target, Nodes: o.Nodes, Seed: o.Seed, Length: o.Length, Rate: o.Rate,
+		Faults: o.Faults, Workloads: o.Workloads,
+	}
+	if o.Replay != "" {
+		name := filepath.Join(o.Replay, planFile)
+		text, err := os.ReadFile(name)
+		if err != nil {
+			return p, fmt.Errorf("--replay takes the directory that a run left: %w", err)
+		}
+		p = plan{}
+		if err := json.Unmarshal(text, &p); err != nil {
+			return p, fmt.Errorf("%s is not what a run left: %w", name, err)
+		}
+		p.Target = cmp.Or(o.Target, p.Target)
+	}
+	p.Target = cmp.Or(p.Target, processes)
+	p.Length = cmp.Or(p.Length, defaultLength)
+	p.Rate = cmp.Or(p.Rate, defaultRate)
+	p.Nodes = cmp.Or(p.Nodes, defaultNodes)
+	return p, p.validate()
+}
+
+// validate finds wrong names before anything is started.
+func (p *plan) validate() error {
+	var errs []error
+	if !slices.ContainsFunc(targets(), func(t driver) bool { return t.name == p.Target }) {
+		errs = append(errs, fmt.Errorf("there is no target %q: quoratectl chaos list prints them", p.Target))
+	}
+	kinds, loads := map[string]bool{}, map[string]bool{}
+	for _, k := range fault.Kinds() {
+		kinds[k.Name] = true
+	}
+	for _, k := range workload.Kinds() {
+		loads[k.Name] = true
+	}
+	for _, name := range p.Faults {
+		if !kinds[name] {
+			errs = append(errs, fmt.Errorf("there is no fault %q: quoratectl chaos list prints them", name))
+		}
+	}
+	for _, name := range p.Workloads {
+		if !loads[name] {
+			errs = append(errs, fmt.Errorf("there is no workload %q: there are %s", name, strings.Join(slices.Sorted(maps.Keys(loads)), ", ")))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// config returns the run of the plan on a cluster.
+func (p *plan) config(c target.Cluster) (run.Config, error) {
+	cfg := run.Config{Cluster: c, Seed: p.Seed, Length: p.Length, Rate: p.Rate, Steps: p.Steps}
+	for _, k := range workload.Kinds() {
+		if len(p.Workloads) == 0 || slices.Contains(p.Workloads, k.Name) {
+			cfg.Workloads = append(cfg.Workloads, k)
+		}
+	}
+	for _, k := range fault.Kinds() {
+		named := slices.Contains(p.Faults, k.Name)
+		if !named && len(p.Faults) > 0 {
+			continue
+		}
+		switch err := k.Needs(c); {
+		case err == nil:
+			cfg.Faults = append(cfg.Faults, k)
+		case named:
+			return cfg, fmt.Errorf("fault %s: %w", k.Name, err)
+		}
+	}
+	if cfg.Steps == nil {
+		cfg.Steps = fault.Schedule(cfg.Faults, p.Seed, p.Length)
+	}
+	return cfg, nil
+}
+
+// write keeps the plan in a file.
+func (p *plan) write(name string) error {
+	text, err := json.MarshalIndent(p, "", "  ")
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(name, append(text, '\n'), 0o640)
+}
+
+// unfelt returns a failure that names the kinds of faults of which none was felt.
+func unfelt(events []history.Event) error {
+	felt := map[string]bool{} // by kind; false: nothing shows it
+	kinds := map[int]string{}
+	for _, e := range events {
+		if e.Kind == history.Fault {
+			kind, _, _ := strings.Cut(e.Note, " of ")
+			kinds[e.Fault] = kind
+		}
+		if e.Kind == history.Bit {
+			felt[kinds[e.Fault]] = felt[kinds[e.Fault]] || e.Again
+			delete(kinds, e.Fault)
+		}
+	}
+	for _, kind := range kinds { // those that are their own proof have no Bit
+		felt[kind] = true
+	}
+	var none []string
+	for kind, bit := range felt {
+		if !bit {
+			none = append(none, kind)
+		}
+	}
+	if len(none) == 0 {
+		return nil
+	}
+	slices.Sort(none)
+	return &Failure{ExitUnknown, fmt.Errorf("faults that never bit: %s", strings.Join(none, ", "))}
+}
