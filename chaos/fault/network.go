@@ -17,9 +17,9 @@ type way [2]string
 // networkKinds are the faults of links between nodes.
 func networkKinds() []Kind {
 	one := []Role{Leader, Follower, Anyone}
-	partition := func(name, does string, roles []Role, cut func(nodes, all []string, pick uint64) []way) Kind {
+	partition := func(name, does, class string, roles []Role, cut func(nodes, all []string, pick uint64) []way) Kind {
 		return using(Kind{
-			Name: name, Does: does, Roles: roles, Class: "cut off", Shortest: time.Second, Longest: 6 * time.Second,
+			Name: name, Does: does, Roles: roles, Class: class, Shortest: time.Second, Longest: 6 * time.Second,
 		}, "cut links", func(ctx context.Context, s *Scene, n target.Network, c Choice) (Fault, error) {
 			return partitioned(ctx, n, cut(c.Nodes, ids(s.Cluster), c.Pick))
 		})
@@ -31,7 +31,8 @@ func networkKinds() []Kind {
 			return slowed(ctx, n, around(c.Nodes, ids(s.Cluster)), shape(c.Pick))
 		})
 	}
-	ring := partition("ring", "leaves each node the links to its two neighbours in a ring", []Role{All}, ringOf)
+	const cutOff, oneWay = "cut off", "one way"
+	ring := partition("ring", "leaves each node the links to its two neighbours in a ring", cutOff, []Role{All}, ringOf)
 	ring.Needs = both(ring.Needs, func(c target.Cluster) error {
 		if n := len(c.Nodes()); n < 5 {
 			return fmt.Errorf("fault: a ring of %d nodes has all links: 5 are needed", n)
@@ -39,16 +40,16 @@ func networkKinds() []Kind {
 		return nil
 	})
 	return []Kind{
-		partition("isolate", "cuts a node off from all others", one, func(nodes, all []string, _ uint64) []way { return around(nodes, all) }),
-		partition("halves", "cuts the cluster in two; the node that is hit is in the smaller part", one, halvesOf),
-		partition("one-way-out", "lets nothing from a node reach others", one, func(nodes, all []string, _ uint64) []way { return toOthers(nodes, all) }),
-		partition("one-way-in", "lets nothing from others reach a node", one, func(nodes, all []string, _ uint64) []way {
+		partition("isolate", "cuts a node off from all others", cutOff, one, func(nodes, all []string, _ uint64) []way { return around(nodes, all) }),
+		partition("halves", "cuts the cluster in two; the node that is hit is in the smaller part", cutOff, one, halvesOf),
+		partition("one-way-out", "lets nothing from a node reach others", oneWay, one, func(nodes, all []string, _ uint64) []way { return toOthers(nodes, all) }),
+		partition("one-way-in", "lets nothing from others reach a node", oneWay, one, func(nodes, all []string, _ uint64) []way {
 			return reversed(toOthers(nodes, all))
 		}),
-		partition("bridge", "cuts the link of two nodes, which reach each other through a third", one, bridgeOf),
+		partition("bridge", "cuts the link of two nodes, which reach each other through a third", cutOff, one, bridgeOf),
 		ring,
 		using(Kind{
-			Name: "flapping", Does: "cuts a node off and joins it again, every 0.3 s", Roles: one, Class: "cut off",
+			Name: "flapping", Does: "cuts a node off and joins it again, every 0.3 s", Roles: one, Class: "flapping",
 			Shortest: 2 * time.Second, Longest: 6 * time.Second,
 		}, "cut links", flapping),
 		shaped("delay", "delays what a node sends and receives by 5 to 200 ms, with as much jitter, and reorders a tenth", func(pick uint64) target.Shape {

@@ -10,6 +10,9 @@ type Kind string
 
 // The kinds of events. Those of a message name Publisher and ID; those of a fault name Fault.
 const (
+	// Began is the first event of a run: Settings say how the run was made.
+	Began Kind = "began"
+
 	// Declared gives the properties of Queue, on which what may become of its messages depends.
 	Declared Kind = "declared"
 	// Deleted says that Queue is gone, or may be.
@@ -38,19 +41,21 @@ const (
 	Opened Kind = "opened"
 	Lost   Kind = "lost"
 
-	// Fault: Nodes are hit by what Note names. Healed ends it. Bit says in Note what shows that it
+	// Fault: Nodes are hit by what Note names, a fault of Class. Healed ends it. Bit says in Note what shows that it
 	// was felt, with Again; without it nothing does.
 	Fault  Kind = "fault"
 	Bit    Kind = "bit"
 	Healed Kind = "healed"
 	// Led: every queue has had a leader again, since the last fault was healed.
 	Led Kind = "led"
+	// Leader: Node leads Queue from now on; without a Node nobody does, or nobody tells.
+	Leader Kind = "leader"
 
 	// Drained: Queue was empty at the end. Left: it holds Messages at the end, Note says why.
 	Drained Kind = "drained"
 	Left    Kind = "left"
 
-	// Register is an operation on a register, for the linearizability of declare and delete.
+	// Register is an operation on a register, for the linearizability of declare and delete: Op.
 	Register Kind = "register"
 	// Digest is a member's state at the end: Queue, Node, Index and Note, its digest.
 	Digest Kind = "digest"
@@ -96,7 +101,10 @@ type Event struct {
 
 	Spec *Queue `json:"spec,omitempty"` // Declared
 
+	Settings *Settings `json:"settings,omitempty"` // Began
+
 	Fault    int                `json:"fault,omitempty"` // pairs Fault, Bit and Healed; from 1
+	Class    string             `json:"class,omitempty"` // Fault: what the limits of pauses are given for
 	Nodes    []string           `json:"nodes,omitempty"`
 	Node     string             `json:"node,omitempty"`
 	Index    uint64             `json:"index,omitempty"`
@@ -130,7 +138,35 @@ type Queue struct {
 	Moved bool `json:"moved,omitempty"`
 }
 
-// Operation is one call on a register, such as a queue's name, which exists or does not.
+// Settings are how a run was made, and what its history is judged by.
+type Settings struct {
+	At      time.Time `json:"at"` // the harness's wall clock when the history began, for the nodes' logs
+	Seed    uint64    `json:"seed"`
+	Command string    `json:"command,omitempty"` // that makes the run again
+	Build   string    `json:"build,omitempty"`   // of the nodes
+	Machine string    `json:"machine,omitempty"`
+	Target  string    `json:"target,omitempty"` // how nodes are run
+	Nodes   []string  `json:"nodes,omitempty"`
+	// Workloads run side by side.
+	Workloads []Workload    `json:"workloads,omitempty"`
+	Length    time.Duration `json:"length"`
+	Rate      int           `json:"rate"` // messages per second of each workload
+	// MaxPause is the factor by which pauses may be longer than the limits for a quiet machine;
+	// 0: pauses are measured, not judged.
+	MaxPause float64 `json:"max_pause,omitempty"`
+}
+
+// Workload is what clients did in a run.
+type Workload struct {
+	Name   string `json:"name"`
+	Does   string `json:"does"`
+	Prefix string `json:"prefix"` // of the names of its queues
+	// Protocols are those of its clients: grpc, amqp.
+	Protocols []string `json:"protocols,omitempty"`
+}
+
+// Operation is one call on a register, such as a queue's name, which exists or does not. The value
+// of a register that nobody has written is empty.
 type Operation struct {
 	Client int           `json:"client"`
 	Name   string        `json:"name"`  // of the register

@@ -82,7 +82,7 @@ func (n *nemesis) put(ctx context.Context, s fault.Step) error {
 	n.number++
 	note := fmt.Sprintf("%s of %s", s.Kind, s.Role)
 	n.cfg.Log("%s: %v for %v", note, nodes, s.For.Round(time.Millisecond))
-	n.cfg.History.Add(history.Event{Kind: history.Fault, Fault: n.number, Nodes: nodes, Queue: queue, Note: note, Client: kind.Class})
+	n.cfg.History.Add(history.Event{Kind: history.Fault, Fault: n.number, Nodes: nodes, Queue: queue, Note: note, Class: kind.Class})
 	scene := &fault.Scene{Cluster: n.cfg.Cluster, Client: n.client, Queue: queue, VHost: n.cfg.VHost, Log: n.cfg.Log}
 	f, err := kind.Put(ctx, scene, fault.Choice{Nodes: nodes, For: s.For, Pick: s.Pick})
 	if err != nil {
