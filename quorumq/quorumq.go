@@ -31,7 +31,8 @@
 //
 // # Reading order
 //
-// A file uses what stands in it or above it, which TestFilesStandInOrder looks after:
+// A file uses what stands in it or above it, which TestFilesStandInOrder of internal/archtest looks
+// after:
 //
 //   - words: quorumq.go, rules.go, retry.go, config.go
 //   - bytes: wire.go, wire_config.go, snapshot_versions.go, destination.go

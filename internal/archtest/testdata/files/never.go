@@ -1,0 +1,5 @@
+//go:build never
+
+package files
+
+func never() int { return function() }
