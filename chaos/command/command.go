@@ -55,6 +55,8 @@ type Options struct {
 	Other     string // another build of it; "": there is none
 	Out       string // directory for what the run leaves; "": a new one
 	Replay    string // directory of a recorded run whose seed, schedule and workloads are taken
+	// Stop ends the publishing when the history so far breaks a guarantee.
+	Stop bool
 	// Strict makes a kind of fault that never bit a failure.
 	Strict bool
 	// Soak runs seed after seed until ctx ends, and keeps what failing runs left.
@@ -204,6 +206,9 @@ func (o *Options) record(ctx context.Context, p plan, dir string) (events []hist
 		return nil, err
 	}
 	cfg.Log = log
+	if o.Stop {
+		cfg.Enough = broken
+	}
 	p.Steps = cfg.Steps
 	if err := p.write(filepath.Join(dir, planFile)); err != nil {
 		return nil, err
@@ -217,6 +222,9 @@ func (o *Options) record(ctx context.Context, p plan, dir string) (events []hist
 	events, err = run.Run(ctx, cfg)
 	return events, errors.Join(err, writeHistory(filepath.Join(dir, historyFile), events))
 }
+
+// broken reports whether the events so far break a guarantee.
+func broken(events []history.Event) bool { return check.Check(events).Verdict == check.Invalid }
 
 // writeHistory writes events to a file.
 func writeHistory(name string, events []history.Event) error {

@@ -14,6 +14,7 @@ import (
 	"github.com/quorate/quorate/chaos/target"
 	"github.com/quorate/quorate/chaos/workload"
 	"github.com/quorate/quorate/client"
+	"github.com/quorate/quorate/internal/wait"
 )
 
 // Config says what to do to a cluster. Zero values are the defaults.
@@ -29,9 +30,12 @@ type Config struct {
 	Meanwhile func(context.Context) error
 	Rate      int           // messages per second of each workload; 0: 500
 	Settle    time.Duration // for answers and for draining, after publishing; 0: 90 s
-	Prefix    string        // of the names of what is declared; "": chaos
-	VHost     string        // "": "/"
-	Log       func(format string, args ...any)
+	// Enough, if set, is asked every few seconds about the events so far, and ends the publishing
+	// when it is true twice in a row: what one look takes for a breach the next event may explain.
+	Enough func([]history.Event) bool
+	Prefix string // of the names of what is declared; "": chaos
+	VHost  string // "": "/"
+	Log    func(format string, args ...any)
 	// History, if set, is where events go as they happen, for a display; nil: a new one.
 	History *history.History
 }
@@ -100,6 +104,12 @@ func Run(ctx context.Context, cfg Config) ([]history.Event, error) {
 			stopPublishing()
 		})
 	}
+	if cfg.Enough != nil {
+		working.Go(func() {
+			untilEnough(publishing, cfg)
+			stopPublishing()
+		})
+	}
 	working.Wait()
 	cfg.Log("publishing is over: draining")
 	draining, cancel := context.WithTimeout(ctx, cfg.Settle)
@@ -120,6 +130,21 @@ func meanwhile(ctx context.Context, cfg Config) error {
 	cfg.History.Add(history.Event{Kind: history.Fault, Note: "meanwhile"})
 	defer cfg.History.Add(history.Event{Kind: history.Healed})
 	return cfg.Meanwhile(ctx)
+}
+
+// enoughEvery is the time between two questions of Config.Enough.
+const enoughEvery = 3 * time.Second
+
+// untilEnough returns when Config.Enough has said so twice in a row, or ctx ends.
+func untilEnough(ctx context.Context, cfg Config) {
+	for was := false; wait.For(ctx, enoughEvery) == nil; {
+		is := cfg.Enough(cfg.History.Events())
+		if is && was {
+			cfg.Log("enough was seen")
+			return
+		}
+		was = is
+	}
 }
 
 // prepare makes the workloads and what they declare.

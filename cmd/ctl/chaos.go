@@ -45,6 +45,7 @@ func newChaosRun() *cobra.Command {
 	f.IntVar(&o.Rate, "rate", 500, "messages per second of each workload")
 	f.StringVar(&o.Out, "out", "", "directory for the history and what else the run leaves; default: a new one")
 	f.StringVar(&o.Replay, "replay", "", "directory that a run left: take its seed, schedule and workloads")
+	f.BoolVar(&o.Stop, "stop", false, "end the publishing when the history so far breaks a guarantee")
 	f.BoolVar(&o.Strict, "strict", false, "fail if nothing shows that a kind of fault was felt")
 	f.BoolVar(&o.Soak, "soak", false, "run seed after seed until interrupted, and keep what failing runs left")
 	return cmd
