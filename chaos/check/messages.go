@@ -66,12 +66,20 @@ func settledStays(l *ledger) Guarantee {
 	return g
 }
 
+// session returns the session of its publisher that the message belongs to.
+func (l *ledger) session(p place) int {
+	if f := l.fates[p]; f.published >= 0 {
+		return l.events[f.published].Session
+	}
+	return 0
+}
+
 // inOrder: each publisher's messages are delivered as new in its order (PUB-6).
 func inOrder(l *ledger) Guarantee {
 	g := Guarantee{Name: "each publisher's order holds", Rule: "PUB-6"}
 	type line struct {
-		queue     string
-		publisher int
+		queue              string
+		publisher, session int
 	}
 	newest := map[line]uint64{}
 	for i := range l.events {
@@ -80,7 +88,7 @@ func inOrder(l *ledger) Guarantee {
 			continue
 		}
 		g.Checked++
-		at := line{e.Queue, e.Publisher}
+		at := line{e.Queue, e.Publisher, l.session(place{e.Queue, e.Message()})}
 		if e.ID < newest[at] {
 			g.Broken = append(g.Broken, l.finding(place{e.Queue, e.Message()}, i, "delivered as new after %d/%d", e.Publisher, newest[at]))
 		}

@@ -67,6 +67,9 @@ func caused(l *ledger) Guarantee {
 	return g
 }
 
+// noticed is how much later than others a client may see that its connection is lost.
+const noticed = time.Second
+
 // returned reports whether the consumer of a delivery gave it back, or was lost, before the time.
 func (l *ledger) returned(f *fate, delivery int, before time.Duration) bool {
 	to := l.events[delivery].Consumer
@@ -76,7 +79,7 @@ func (l *ledger) returned(f *fate, delivery int, before time.Duration) bool {
 		}
 	}
 	lost, is := l.lost[to]
-	return is && lost <= before
+	return is && lost <= before+noticed
 }
 
 // limited: no message is delivered that has failed more often than the delivery limit (DEL-9).

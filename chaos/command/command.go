@@ -49,7 +49,7 @@ type Options struct {
 	Workloads []string      // names; empty: all
 	Length    time.Duration // of publishing; 0: 60 s
 	Seed      uint64
-	Rate      int    // messages per second of each workload; 0: 500
+	Rate      int    // messages per second of each workload; 0: what each kind says
 	Nodes     int    // of clusters that are made; 0: 3
 	Binary    string // the program of nodes of clusters that are made; "": found beside this one or on PATH
 	Other     string // another build of it; "": there is none

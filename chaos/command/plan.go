@@ -22,7 +22,6 @@ import (
 // Defaults of a plan.
 const (
 	defaultLength = time.Minute
-	defaultRate   = 500
 	defaultNodes  = 3
 )
 
@@ -32,7 +31,7 @@ type plan struct {
 	Nodes     int           `json:"nodes"`
 	Seed      uint64        `json:"seed"`
 	Length    time.Duration `json:"length"`
-	Rate      int           `json:"rate"`
+	Rate      int           `json:"rate"`                // 0: what each kind of workload says
 	Faults    []string      `json:"faults,omitempty"`    // that were named; empty: all that the cluster could have
 	Workloads []string      `json:"workloads,omitempty"` // that were named; empty: all
 	Steps     []fault.Step  `json:"steps"`
@@ -58,7 +57,6 @@ func (o *Options) plan() (plan, error) {
 	}
 	p.Target = cmp.Or(p.Target, processes)
 	p.Length = cmp.Or(p.Length, defaultLength)
-	p.Rate = cmp.Or(p.Rate, defaultRate)
 	p.Nodes = cmp.Or(p.Nodes, defaultNodes)
 	return p, p.validate()
 }

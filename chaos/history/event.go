@@ -90,9 +90,11 @@ type Event struct {
 	Delay     time.Duration `json:"delay,omitempty"`     // Published: not delivered before; 0: none
 	Priority  uint8         `json:"priority,omitempty"`  // Published
 	Resend    bool          `json:"resend,omitempty"`    // Published: an ID that was published before
+	Session   int           `json:"session,omitempty"`   // Published: the order of a publisher holds within one
 	Sent      time.Duration `json:"sent,omitempty"`      // Confirmed: when it was published
 
 	Consumer string  `json:"consumer,omitempty"` // unique in the history
+	Prefetch uint32  `json:"prefetch,omitempty"` // Opened: how many deliveries it may hold unsettled
 	Acquired uint32  `json:"acquired,omitempty"` // Delivered: earlier deliveries
 	Count    uint32  `json:"count,omitempty"`    // Delivered: failed attempts
 	Again    bool    `json:"again,omitempty"`    // Delivered: the flag redelivered

@@ -3,6 +3,7 @@
 package run
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -28,7 +29,7 @@ type Config struct {
 	// Meanwhile, if set, runs while messages are published, which ends with it. Without Steps
 	// the history has it as one fault.
 	Meanwhile func(context.Context) error
-	Rate      int           // messages per second of each workload; 0: 500
+	Rate      int           // messages per second of each workload; 0: what each kind says
 	Settle    time.Duration // for answers and for draining, after publishing; 0: 90 s
 	// Enough, if set, is asked every few seconds about the events so far, and ends the publishing
 	// when it is true twice in a row: what one look takes for a breach the next event may explain.
@@ -43,9 +44,6 @@ type Config struct {
 func (c Config) withDefaults() Config {
 	if c.Length == 0 {
 		c.Length = time.Minute
-	}
-	if c.Rate == 0 {
-		c.Rate = 500
 	}
 	if c.Settle == 0 {
 		c.Settle = 90 * time.Second
@@ -153,7 +151,7 @@ func prepare(ctx context.Context, cfg Config, c *client.Client) ([]workload.Work
 	for i, k := range cfg.Workloads {
 		w := k.New(&workload.World{
 			Cluster: cfg.Cluster, History: cfg.History, Client: c, Prefix: cfg.Prefix + "." + k.Name, VHost: cfg.VHost,
-			Seed: cfg.Seed + uint64(i), Rate: cfg.Rate, Settle: cfg.Settle, Log: cfg.Log,
+			Seed: cfg.Seed + uint64(i), Rate: cmp.Or(cfg.Rate, k.Rate), Settle: cfg.Settle, Log: cfg.Log,
 		})
 		if err := w.Prepare(ctx); err != nil {
 			return nil, fmt.Errorf("run: prepare workload %s: %w", k.Name, err)

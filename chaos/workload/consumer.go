@@ -4,14 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"time"
 
 	"github.com/quorate/quorate/chaos/history"
 	"github.com/quorate/quorate/client"
+	"github.com/quorate/quorate/internal/wait"
 )
 
-// Consumer consumes one queue over gRPC and records what it sees. Its stream is opened again,
-// by the client, when its node is gone.
+// Consumer consumes one queue over gRPC, or in a workload over AMQP, and records what it sees. It
+// comes back by itself when its node is gone.
 type Consumer struct {
 	Client   *client.Client
 	History  *history.History
@@ -20,99 +22,280 @@ type Consumer struct {
 	Queue    string
 	Prefetch uint32
 	// Decide chooses the outcome of a delivery; nil: all are acked.
-	Decide func(m history.Message, d *client.Delivery) history.Outcome
+	Decide func(d *history.Event) history.Outcome
 	// See, if set, looks at every delivery before it is settled.
-	See func(*client.Delivery) error
+	See func(d *history.Event) error
 
-	name string
+	amqp   *dialer       // it consumes over AMQP
+	hold   int           // so many deliveries stay unsettled until more come or none does for a while
+	slow   time.Duration // what each delivery takes
+	comes  *comings      // it comes and goes
+	single bool          // the queue has a single active consumer, and the client is told who is
+}
+
+// comings say how long a consumer stays, about, and stays away; it leaves what it holds unsettled.
+type comings struct {
+	stay, away time.Duration
+	crash      bool // its connection breaks, without a word
+	random     *rand.Rand
+}
+
+// about returns d, half longer at the most.
+func (c *comings) about(d time.Duration) time.Duration {
+	return d + time.Duration(c.random.Int64N(int64(d)/2+1))
 }
 
 const (
 	flushEvery = 500 // settlements between two waits for their commit
 	idleFlush  = 100 * time.Millisecond
+	// flushTimeout bounds the wait for a commit: without it the messages come again.
+	flushTimeout = 10 * time.Second
 )
+
+// errGone says that a consumer has lost what it held, and must be opened again.
+var errGone = errors.New("workload: the consumer is gone")
+
+// inlet is an open consumer of a queue.
+type inlet interface {
+	// receive waits for a delivery until ctx ends; errGone if there will be none.
+	receive(ctx context.Context) (*received, error)
+	// settle settles a delivery; one that the consumer does not hold any more is no error.
+	settle(d *received, o history.Outcome) (held bool, err error)
+	// flush waits until what was settled is committed.
+	flush(ctx context.Context) error
+	// active reports whether the consumer was told that it is the single active one.
+	active() bool
+	// close ends the consumer: with crash its connection breaks, if it has one of its own.
+	close(crash bool)
+}
+
+// received is a delivery.
+type received struct {
+	history.Event // as it is recorded
+	body          []byte
+	grpc          *client.Delivery
+	tag           uint64 // of AMQP
+}
 
 // Run consumes until ctx ends.
 func (c *Consumer) Run(ctx context.Context) error {
-	s, err := c.Client.Consume(ctx, client.ConsumeConfig{VHost: c.VHost, Queue: c.Queue, Prefetch: c.Prefetch})
-	if err != nil {
-		if ctx.Err() != nil {
-			return nil
-		}
-		return err
-	}
-	defer s.Close()
-	c.name = c.History.Consumer()
-	c.History.Add(history.Event{Kind: history.Opened, Queue: c.Queue, Consumer: c.name, Client: c.Class})
-	var decided []history.Event // committed with the next flush
-	for ctx.Err() == nil {
-		waiting, cancel := context.WithTimeout(ctx, idleFlush)
-		d, err := s.Receive(waiting)
-		idle := err != nil && waiting.Err() != nil
-		cancel()
-		if err != nil && !idle {
+	for first := true; ctx.Err() == nil; first = false {
+		in, err := c.open(ctx, first)
+		if err != nil {
+			if ctx.Err() != nil {
+				return nil //nolint:nilerr // its end is what the caller wants
+			}
 			return fmt.Errorf("workload: consumer of %q: %w", c.Queue, err)
 		}
-		if err == nil {
-			e, err := c.settle(d)
-			if err != nil {
-				return err
-			}
-			if e.Kind != "" {
-				decided = append(decided, e)
-			}
+		staying, cancel := ctx, context.CancelFunc(func() {})
+		if c.comes != nil {
+			staying, cancel = context.WithTimeout(ctx, c.comes.about(c.comes.stay))
 		}
-		if len(decided) >= flushEvery || (idle && len(decided) > 0) {
-			// Without a commit the messages come again, and are settled again.
-			if s.Flush(context.WithoutCancel(ctx)) == nil {
-				c.History.Add(decided...)
-			}
-			decided = decided[:0]
+		life := visit{Consumer: c, in: in, name: c.History.Consumer()}
+		err = life.run(ctx, staying)
+		cancel()
+		if err != nil && !errors.Is(err, errGone) {
+			return fmt.Errorf("workload: consumer of %q: %w", c.Queue, err)
+		}
+		if c.comes != nil {
+			_ = wait.For(ctx, c.comes.about(c.comes.away)) // ctx is looked at
 		}
 	}
 	return nil
 }
 
-// settle handles one delivery and returns what its commit will mean.
-func (c *Consumer) settle(d *client.Delivery) (history.Event, error) {
-	m, err := DecodeID(d.Body)
-	if err != nil {
-		return history.Event{}, err
-	}
-	e := history.Event{
-		Kind: history.Delivered, Client: c.Class, Publisher: m.Publisher, ID: m.ID, Queue: c.Queue, Consumer: c.name,
-		Acquired: d.AcquiredCount, Count: d.DeliveryCount, Again: d.Redelivered, Deaths: deaths(d.Deaths),
-	}
-	c.History.Add(e)
-	if c.See != nil {
-		if err := c.See(d); err != nil {
-			return history.Event{}, err
+// open opens the consumer. The first time an error of gRPC is final, since the cluster is well.
+func (c *Consumer) open(ctx context.Context, first bool) (inlet, error) {
+	for begin := time.Now(); ; {
+		var in inlet
+		var err error
+		if c.amqp != nil {
+			in, err = c.openAMQP(ctx)
+		} else {
+			in, err = c.openGRPC(ctx)
+		}
+		if err == nil || first && c.amqp == nil || time.Since(begin) > patience {
+			return in, err
+		}
+		if wait.For(ctx, redialEvery) != nil {
+			return nil, err
 		}
 	}
-	e = history.Event{Kind: history.Deciding, Publisher: m.Publisher, ID: m.ID, Queue: c.Queue, Consumer: c.name, Outcome: history.Ack}
-	if c.Decide != nil {
-		e.Outcome = c.Decide(m, d)
-	}
-	c.History.Add(e)
-	switch e.Outcome {
-	case history.Ack:
-		err = d.Ack()
-	case history.Discard:
-		err = d.Discard()
-	case history.Requeue:
-		err = d.Requeue(true)
-	case history.Return:
-		err = d.Requeue(false)
-	}
-	if errors.Is(err, client.ErrStale) {
-		return history.Event{}, nil // it comes again
-	}
-	e.Kind = history.Decided
-	return e, err
 }
 
-// deaths returns what a history keeps of deaths.
-func deaths(of []client.Death) []history.Death {
+// openGRPC opens a consumer over gRPC, whose stream the client opens again.
+func (c *Consumer) openGRPC(ctx context.Context) (inlet, error) {
+	s, err := c.Client.Consume(ctx, client.ConsumeConfig{VHost: c.VHost, Queue: c.Queue, Prefetch: c.Prefetch})
+	if err != nil {
+		return nil, err
+	}
+	return &grpcInlet{s}, nil
+}
+
+// visit is one life of a consumer, under a name of its own.
+type visit struct {
+	*Consumer
+	in      inlet
+	name    string
+	held    []*received     // that are not settled yet, in order
+	decided []history.Event // committed with the next flush
+	active  bool            // as it was recorded
+}
+
+// run consumes until staying ends, or the consumer is gone. What it holds is lost then.
+func (v *visit) run(ctx, staying context.Context) error {
+	v.History.Add(history.Event{Kind: history.Opened, Queue: v.Queue, Consumer: v.name, Client: v.Class, Prefetch: v.Prefetch})
+	err := v.consume(ctx, staying)
+	v.turn(false)
+	v.History.Add(history.Event{Kind: history.Lost, Queue: v.Queue, Consumer: v.name})
+	v.in.close(ctx.Err() == nil && v.comes != nil && v.comes.crash)
+	return err
+}
+
+// consume is the loop of run.
+func (v *visit) consume(ctx, staying context.Context) error {
+	for staying.Err() == nil {
+		waiting, cancel := context.WithTimeout(staying, idleFlush)
+		d, err := v.in.receive(waiting)
+		idle := err != nil && waiting.Err() != nil
+		cancel()
+		if v.single {
+			v.turn(v.in.active())
+		}
+		if err != nil && !idle {
+			return err
+		}
+		if err == nil {
+			if err := v.take(staying, d); err != nil {
+				return err
+			}
+		}
+		for len(v.held) > 0 && (idle && staying.Err() == nil || len(v.held) > v.hold) {
+			if err := v.settle(); err != nil {
+				return err
+			}
+		}
+		if len(v.decided) >= flushEvery || idle && len(v.decided) > 0 {
+			if err := v.flush(ctx); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// turn records that the consumer has become the active one, or is not any more.
+func (v *visit) turn(active bool) {
+	if active == v.active {
+		return
+	}
+	v.active = active
+	kind := history.Inactive
+	if active {
+		kind = history.Active
+	}
+	v.History.Add(history.Event{Kind: kind, Queue: v.Queue, Consumer: v.name})
+}
+
+// flush waits for the commit of what was settled, and records it. Without a commit the messages
+// come again, and are settled again.
+func (v *visit) flush(ctx context.Context) error {
+	flushing, cancel := context.WithTimeout(context.WithoutCancel(ctx), flushTimeout)
+	defer cancel()
+	err := v.in.flush(flushing)
+	if err == nil {
+		v.History.Add(v.decided...)
+	}
+	v.decided = v.decided[:0]
+	if errors.Is(err, errGone) {
+		return err
+	}
+	return nil
+}
+
+// take records a delivery. A body that nobody can have sent is recorded as the message 0/0, which
+// nobody publishes.
+func (v *visit) take(ctx context.Context, d *received) error {
+	m, err := DecodeID(d.body)
+	if err != nil {
+		d.Note = err.Error()
+	}
+	d.Kind, d.Client, d.Queue, d.Consumer = history.Delivered, v.Class, v.Queue, v.name
+	d.Publisher, d.ID = m.Publisher, m.ID
+	v.History.Add(d.Event)
+	if v.See != nil {
+		if err := v.See(&d.Event); err != nil {
+			return err
+		}
+	}
+	if v.slow > 0 {
+		_ = wait.For(ctx, v.slow) // ctx is looked at
+	}
+	v.held = append(v.held, d)
+	return nil
+}
+
+// settle settles the oldest delivery that is held.
+func (v *visit) settle() error {
+	d := v.held[0]
+	v.held = v.held[1:]
+	e := history.Event{Kind: history.Deciding, Publisher: d.Publisher, ID: d.ID, Queue: v.Queue, Consumer: v.name, Outcome: history.Ack}
+	if v.Decide != nil {
+		e.Outcome = v.Decide(&d.Event)
+	}
+	v.History.Add(e)
+	held, err := v.in.settle(d, e.Outcome)
+	if err == nil && held { // else it comes again
+		e.Kind = history.Decided
+		v.decided = append(v.decided, e)
+	}
+	return err
+}
+
+// grpcInlet is a consumer over gRPC.
+type grpcInlet struct{ s *client.Consumer }
+
+// receive takes a cancel by the queue for a loss: the client has opened lost streams by itself.
+func (in *grpcInlet) receive(ctx context.Context) (*received, error) {
+	d, err := in.s.Receive(ctx)
+	if err != nil && ctx.Err() == nil && errors.Is(err, client.ErrCancelled) {
+		return nil, errGone
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &received{
+		Event: history.Event{Acquired: d.AcquiredCount, Count: d.DeliveryCount, Again: d.Redelivered, Deaths: Deaths(d.Deaths)},
+		body:  d.Body, grpc: d,
+	}, nil
+}
+
+// settle does not wait for the commit. What is stale is not held any more.
+func (*grpcInlet) settle(d *received, o history.Outcome) (held bool, err error) {
+	switch o {
+	case history.Discard:
+		err = d.grpc.Discard()
+	case history.Requeue:
+		err = d.grpc.Requeue(true)
+	case history.Return:
+		err = d.grpc.Requeue(false)
+	default:
+		err = d.grpc.Ack()
+	}
+	if errors.Is(err, client.ErrStale) {
+		return false, nil
+	}
+	return true, err
+}
+
+func (in *grpcInlet) flush(ctx context.Context) error { return in.s.Flush(ctx) }
+
+func (in *grpcInlet) active() bool { return in.s.Activity() == client.Active }
+
+func (in *grpcInlet) close(bool) { in.s.Close() }
+
+// Deaths returns what a history keeps of deaths.
+func Deaths(of []client.Death) []history.Death {
 	if len(of) == 0 {
 		return nil
 	}

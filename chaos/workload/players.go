@@ -15,27 +15,61 @@ type players struct {
 	failed []error
 }
 
-// add makes the players play over gRPC, with a client that knows all nodes.
-func (p *players) add(w *World, publishers []*Publisher, consumers []*Consumer) {
-	const class = "grpc/all"
-	for _, x := range publishers {
-		x.Client, x.History, x.Class, x.VHost, x.Size = w.Client, w.History, class, w.VHost, bodyBytes
+// publisher adds a publisher of a class.
+func (p *players) publisher(c Class, x *Publisher) {
+	x.Class = string(c)
+	p.publishers = append(p.publishers, x)
+}
+
+// consumer adds a consumer of a class.
+func (p *players) consumer(c Class, x *Consumer) {
+	x.Class = string(c)
+	p.consumers = append(p.consumers, x)
+}
+
+const (
+	bodyBytes = 256
+	prefetch  = 200
+)
+
+// equip gives the players their clients, which are closed when ctx ends.
+func (p *players) equip(ctx context.Context, w *World) error {
+	var errs []error
+	for i, x := range p.publishers {
+		var err error
+		x.Client, err = w.grpc(ctx, Class(x.Class), i)
+		x.amqp, x.History, x.VHost = w.dialer(Class(x.Class), i), w.History, w.VHost
+		if x.Rate == 0 {
+			x.Rate = max(1, w.Rate/len(p.publishers))
+		}
+		if x.Size == 0 {
+			x.Size = bodyBytes
+		}
+		errs = append(errs, err)
 	}
-	for _, x := range consumers {
-		x.Client, x.History, x.Class, x.VHost, x.Prefetch = w.Client, w.History, class, w.VHost, prefetch
+	for i, x := range p.consumers {
+		var err error
+		x.Client, err = w.grpc(ctx, Class(x.Class), i+1)
+		x.amqp, x.History, x.VHost = w.dialer(Class(x.Class), i+1), w.History, w.VHost
+		if x.Prefetch == 0 {
+			x.Prefetch = prefetch
+		}
+		errs = append(errs, err)
 	}
-	p.publishers, p.consumers = append(p.publishers, publishers...), append(p.consumers, consumers...)
+	return errors.Join(errs...)
 }
 
 // play lets the publishers publish until publishing ends and waits for their answers; the
 // consumers go on until ctx ends.
 func (p *players) play(ctx, publishing context.Context, w *World) error {
+	if err := p.equip(ctx, w); err != nil {
+		return err
+	}
 	for _, x := range p.consumers {
 		go func() { p.fails(x.Run(ctx)) }()
 	}
 	var working sync.WaitGroup
 	for _, x := range p.publishers {
-		x.Rate = max(1, w.Rate/len(p.publishers))
 		working.Go(func() { p.fails(x.Run(publishing, w.Settle)) })
 	}
 	working.Wait()

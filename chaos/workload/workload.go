@@ -51,7 +51,9 @@ type Kind struct {
 	Does string // one line
 	// Protocols are those of its clients: grpc, amqp.
 	Protocols []string
-	New       func(w *World) Workload
+	// Rate is World.Rate unless the user says otherwise: so small that all kinds run side by side.
+	Rate int
+	New  func(w *World) Workload
 }
 
 // Kinds returns all kinds in order of their names.

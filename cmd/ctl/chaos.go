@@ -42,7 +42,7 @@ func newChaosRun() *cobra.Command {
 	f.StringSliceVar(&o.Workloads, "workloads", nil, "names of workloads, with commas between; default: all")
 	f.DurationVar(&o.Length, "time", time.Minute, "how long messages are published")
 	f.Uint64Var(&o.Seed, "seed", 1, "decides the schedule of faults")
-	f.IntVar(&o.Rate, "rate", 500, "messages per second of each workload")
+	f.IntVar(&o.Rate, "rate", 0, "messages per second of each workload; 0: what each kind says")
 	f.StringVar(&o.Out, "out", "", "directory for the history and what else the run leaves; default: a new one")
 	f.StringVar(&o.Replay, "replay", "", "directory that a run left: take its seed, schedule and workloads")
 	f.BoolVar(&o.Stop, "stop", false, "end the publishing when the history so far breaks a guarantee")

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/quorate/quorate/chaos/workload"
 	"github.com/quorate/quorate/client"
 )
 
@@ -85,7 +86,7 @@ func (s *show) arrival(ctx context.Context, c *client.Consumer, due []time.Time,
 		return 0, fmt.Errorf("message %q in the delay target is unknown or was there before", d.Body)
 	}
 	seen[i] = true
-	if err := checkDeath(d, "waiting", "expired"); err != nil {
+	if err := checkDeath(workload.Deaths(d.Deaths), "waiting", "expired"); err != nil {
 		return 0, err
 	}
 	late := now.Sub(due[i])
@@ -157,5 +158,5 @@ func (s *show) takeDead(ctx context.Context, queue, from, reason string) error {
 	if err != nil {
 		return fmt.Errorf("nothing more in %s: %w", queue, err)
 	}
-	return checkDeath(&client.Delivery{Received: taken.Received}, from, reason)
+	return checkDeath(workload.Deaths(taken.Deaths), from, reason)
 }

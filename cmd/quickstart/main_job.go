@@ -37,7 +37,7 @@ func (s *show) publishAndConsume(ctx context.Context) error {
 
 	bar = s.progress("consumed and acked", s.cfg.Messages)
 	begin = time.Now()
-	see := func(*client.Delivery) error { bar.step(); return nil }
+	see := func(*history.Event) error { bar.step(); return nil }
 	err = s.consumeAll(ctx, record, "orders", nil, see)
 	bar.end()
 	if err != nil {
@@ -52,7 +52,7 @@ func (s *show) rate(what string, messages int, took time.Duration) {
 }
 
 // consumeAll consumes a queue until it holds nothing any more.
-func (s *show) consumeAll(ctx context.Context, h *history.History, queue string, decide func(history.Message, *client.Delivery) history.Outcome, see func(*client.Delivery) error) error {
+func (s *show) consumeAll(ctx context.Context, h *history.History, queue string, decide func(*history.Event) history.Outcome, see func(*history.Event) error) error {
 	consuming, stop := context.WithCancel(ctx)
 	defer stop()
 	c := &workload.Consumer{Client: s.client, History: h, Queue: queue, Prefetch: prefetch, Decide: decide, See: see}
@@ -108,14 +108,14 @@ func (s *show) reject(ctx context.Context) error {
 	}
 	begin := time.Now()
 	record.Add(history.Event{Kind: history.Declared, Queue: "orders", Spec: &history.Queue{DeadTo: "orders.dead", DeliveryLimit: -1, Ordered: true}})
-	all := func(history.Message, *client.Delivery) history.Outcome { return history.Discard }
+	all := func(*history.Event) history.Outcome { return history.Discard }
 	if err := s.consumeAll(ctx, record, "orders", all, nil); err != nil {
 		return err
 	}
 	var letters atomic.Int64
-	see := func(d *client.Delivery) error {
+	see := func(d *history.Event) error {
 		letters.Add(1)
-		return checkDeath(d, "orders", "rejected")
+		return checkDeath(d.Deaths, "orders", "rejected")
 	}
 	if err := s.consumeAll(ctx, record, "orders.dead", nil, see); err != nil {
 		return err
@@ -132,9 +132,9 @@ func (s *show) reject(ctx context.Context) error {
 }
 
 // checkDeath checks that a dead letter died once, in that queue and for that reason.
-func checkDeath(d *client.Delivery, queue, reason string) error {
-	if len(d.Deaths) != 1 || d.Deaths[0].Queue != queue || d.Deaths[0].Reason != reason || d.Deaths[0].Count != 1 {
-		return fmt.Errorf("a dead letter has deaths %+v, want one of queue %q, reason %s, count 1", d.Deaths, queue, reason)
+func checkDeath(deaths []history.Death, queue, reason string) error {
+	if len(deaths) != 1 || deaths[0] != (history.Death{Queue: queue, Reason: reason, Count: 1}) {
+		return fmt.Errorf("a dead letter has deaths %+v, want one of queue %q, reason %s, count 1", deaths, queue, reason)
 	}
 	return nil
 }

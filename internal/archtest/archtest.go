@@ -151,7 +151,7 @@ func Table() []Package {
 		{Path: "chaos/target/local", Imports: []string{"chaos", "chaos/target", "client"}},
 		{Path: "chaos/target/netns", Imports: []string{"chaos", "chaos/target", "chaos/target/local"}},
 		{Path: "chaos/fault", Imports: []string{"chaos/target", "client", "internal/wait"}},
-		{Path: "chaos/workload", Imports: []string{"chaos/history", "chaos/target", "client", "internal/wait"}},
+		{Path: "chaos/workload", Imports: []string{"chaos/history", "chaos/target", "client", "internal/wait"}, ThirdParty: []string{"amqp091"}},
 		{Path: "chaos/run", Imports: []string{"chaos/fault", "chaos/history", "chaos/target", "chaos/workload", "client", "internal/wait"}},
 		{Path: "chaos/command", Imports: []string{"chaos", "chaos/check", "chaos/fault", "chaos/history", "chaos/run", "chaos/target", "chaos/target/local", "chaos/target/netns", "chaos/workload"}},
 		{Path: "deploy/image"},
@@ -192,6 +192,7 @@ func Table() []Package {
 func Modules() map[string]string {
 	return map[string]string{
 		"raft":        "github.com/hashicorp/raft",
+		"amqp091":     "github.com/rabbitmq/amqp091-go",
 		"raft-boltdb": "github.com/hashicorp/raft-boltdb",
 		"bbolt":       "go.etcd.io/bbolt",
 		"crypto":      "golang.org/x/crypto",

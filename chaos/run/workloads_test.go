@@ -1,0 +1,129 @@
+package run
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/quorate/quorate/chaos"
+	"github.com/quorate/quorate/chaos/check"
+	"github.com/quorate/quorate/chaos/fault"
+	"github.com/quorate/quorate/chaos/history"
+	"github.com/quorate/quorate/chaos/target/local"
+	"github.com/quorate/quorate/chaos/workload"
+)
+
+// promises are the guarantees that each workload must be able to break.
+func promises() map[string][]string {
+	return map[string][]string{
+		"publish": {
+			"no confirmed message is lost", "nothing is invented", "nothing is stored twice", "what is settled stays settled",
+			"each publisher's order holds", "dead letters arrive exactly once",
+		},
+		"retry": {
+			"no confirmed message is lost", "nothing is stored twice", "redeliveries have a cause", "the delivery limit holds",
+			"nothing expires early or is delivered late", "dead letters arrive exactly once",
+		},
+	}
+}
+
+// All workloads run side by side on one cluster of processes: first without faults, then while
+// leaders are killed. Both histories are valid, and each workload's own part could break what it
+// promises.
+func TestWorkloads(t *testing.T) {
+	binary := filepath.Join("..", "..", "bin", "quorate")
+	if _, err := os.Stat(binary); err != nil || testing.Short() {
+		t.Skipf("starts processes of %s, which `make build` makes; without -short (%v)", binary, err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
+	defer cancel()
+	nodes, err := chaos.NewCluster(chaos.ClusterConfig{Binary: binary, Dir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(nodes.Kill)
+	if err := nodes.Start(ctx); err != nil {
+		t.Fatal(err)
+	}
+	kinds := workload.Kinds()
+	if only := os.Getenv("QUORATE_TEST_WORKLOADS"); only != "" { // names with commas between, to look at some closely
+		kinds = slices.DeleteFunc(kinds, func(k workload.Kind) bool { return !slices.Contains(strings.Split(only, ","), k.Name) })
+	}
+	for _, part := range []struct {
+		name   string
+		length time.Duration
+		steps  []fault.Step
+	}{
+		{"well", 6 * time.Second, nil},
+		{"kills", 9 * time.Second, []fault.Step{
+			{At: 2 * time.Second, Kind: "kill", Role: fault.Leader, For: time.Second},
+			{At: 6 * time.Second, Kind: "kill", Role: fault.Leader, For: time.Second},
+		}},
+	} {
+		began := time.Now()
+		events, err := Run(ctx, Config{
+			Cluster: &local.Cluster{Cluster: nodes}, Workloads: kinds, Length: part.length, Steps: part.steps, Prefix: part.name, Log: t.Logf,
+		})
+		t.Logf("%s: took %v", part.name, time.Since(began).Round(100*time.Millisecond))
+		if err != nil {
+			t.Error(err)
+		}
+		report := check.Check(events)
+		t.Log(report.String())
+		if report.Verdict != check.Valid || report.Counts.Faults != len(part.steps) {
+			t.Errorf("%s: the history is %s: %s; %d of %d faults", part.name, report.Verdict, report.Why, report.Counts.Faults, len(part.steps))
+		}
+		for _, k := range kinds {
+			canBreak(t, part.name+"."+k.Name, k.Name, events)
+		}
+		if name := os.Getenv("QUORATE_TEST_HISTORY"); name != "" { // a directory, to look at what was seen
+			write(t, filepath.Join(name, part.name+".jsonl"), events)
+		}
+	}
+}
+
+// write keeps a history.
+func write(t *testing.T, name string, events []history.Event) {
+	t.Helper()
+	f, err := os.Create(name)
+	if err == nil {
+		err = history.Write(f, events)
+		_ = f.Close() // what matters is written
+	}
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+// canBreak checks that the part of a history that is about one workload could break its promises.
+func canBreak(t *testing.T, prefix, kind string, events []history.Event) {
+	t.Helper()
+	publishers := map[int]bool{}
+	about := func(queue string) bool { return strings.HasPrefix(queue, prefix+".") }
+	var own []history.Event
+	for _, e := range events {
+		if slices.ContainsFunc(e.Queues, about) {
+			publishers[e.Publisher] = true
+		}
+		if about(e.Queue) || publishers[e.Publisher] || e.Op != nil && about(e.Op.Name) {
+			own = append(own, e)
+		}
+	}
+	report := check.Check(own)
+	for _, name := range promises()[kind] {
+		i := slices.IndexFunc(report.Guarantees, func(g check.Guarantee) bool { return g.Name == name })
+		if i < 0 || report.Guarantees[i].Checked == 0 {
+			t.Errorf("%s: nothing in its history could break %q", prefix, name)
+		}
+	}
+	if len(promises()[kind]) == 0 {
+		t.Errorf("workload %s promises nothing", kind)
+	}
+	c := report.Counts
+	t.Logf("%-24s published %d, confirmed %d, refused %d, unknown %d, delivered %d (%d again), dead letters %d",
+		prefix, c.Published, c.Confirmed, c.Refused, c.Unknown, c.Delivered, c.Redelivered, c.DeadLetters)
+}
