@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -16,12 +18,13 @@ type History struct {
 	publishers atomic.Int64
 	consumers  atomic.Int64
 
-	mu     sync.Mutex
-	events []Event
+	mu      sync.Mutex
+	events  []Event
+	lasting map[int]Event // faults that are not healed
 }
 
 // New begins a history now.
-func New() *History { return &History{begin: time.Now()} }
+func New() *History { return &History{begin: time.Now(), lasting: map[int]Event{}} }
 
 // Now returns the time since the beginning, monotonic.
 func (h *History) Now() time.Duration { return time.Since(h.begin) }
@@ -39,6 +42,13 @@ func (h *History) Add(events ...Event) {
 	now := h.Now()
 	for i := range events {
 		events[i].At = now
+		switch e := &events[i]; e.Kind {
+		case Fault:
+			h.lasting[e.Fault] = *e
+		case Healed:
+			delete(h.lasting, e.Fault)
+		default:
+		}
 	}
 	h.events = append(h.events, events...)
 }
@@ -48,6 +58,13 @@ func (h *History) Events() []Event {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return append([]Event(nil), h.events...)
+}
+
+// Lasting returns the faults that are not healed, in no order.
+func (h *History) Lasting() []Event {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return slices.Collect(maps.Values(h.lasting))
 }
 
 // Write writes events as lines of JSON.

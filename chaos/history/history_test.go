@@ -41,3 +41,11 @@ func TestTimesRise(t *testing.T) {
 		t.Fatalf("times %v %v %v", e[0].At, e[1].At, e[2].At)
 	}
 }
+
+func TestLasting(t *testing.T) {
+	h := New()
+	h.Add(Event{Kind: Fault, Fault: 1}, Event{Kind: Fault, Fault: 2, Note: "kill"}, Event{Kind: Healed, Fault: 1})
+	if l := h.Lasting(); len(l) != 1 || l[0].Note != "kill" {
+		t.Fatalf("lasting %+v", l)
+	}
+}

@@ -20,6 +20,11 @@ import (
 // promises are the guarantees that each workload must be able to break.
 func promises() map[string][]string {
 	return map[string][]string{
+		"crashes":       {"no confirmed message is lost", "nothing is stored twice", "what is settled stays settled", "redeliveries have a cause"},
+		"delayed":       {"no confirmed message is lost", "nothing expires early or is delivered late"},
+		"large":         {"no confirmed message is lost", "nothing is invented"},
+		"members":       {"no confirmed message is lost", "nothing is stored twice", "what is settled stays settled", "each publisher's order holds"},
+		"single-active": {"no confirmed message is lost", "redeliveries have a cause", "a single active consumer is never two"},
 		"publish": {
 			"no confirmed message is lost", "nothing is invented", "nothing is stored twice", "what is settled stays settled",
 			"each publisher's order holds", "dead letters arrive exactly once",

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"sync"
 	"time"
 
 	"github.com/quorate/quorate/chaos/history"
@@ -139,13 +140,22 @@ type visit struct {
 	name    string
 	held    []*received     // that are not settled yet, in order
 	decided []history.Event // committed with the next flush
-	active  bool            // as it was recorded
+
+	mu     sync.Mutex
+	active bool // as it was recorded
 }
 
 // run consumes until staying ends, or the consumer is gone. What it holds is lost then.
 func (v *visit) run(ctx, staying context.Context) error {
 	v.History.Add(history.Event{Kind: history.Opened, Queue: v.Queue, Consumer: v.name, Client: v.Class, Prefetch: v.Prefetch})
+	watching, stop := context.WithCancel(staying)
+	var watcher sync.WaitGroup
+	if v.single {
+		watcher.Go(func() { v.watch(watching) })
+	}
 	err := v.consume(ctx, staying)
+	stop()
+	watcher.Wait()
 	v.turn(false)
 	v.History.Add(history.Event{Kind: history.Lost, Queue: v.Queue, Consumer: v.name})
 	v.in.close(ctx.Err() == nil && v.comes != nil && v.comes.crash)
@@ -159,7 +169,7 @@ func (v *visit) consume(ctx, staying context.Context) error {
 		d, err := v.in.receive(waiting)
 		idle := err != nil && waiting.Err() != nil
 		cancel()
-		if v.single {
+		if v.single { // before the delivery is recorded
 			v.turn(v.in.active())
 		}
 		if err != nil && !idle {
@@ -184,8 +194,17 @@ func (v *visit) consume(ctx, staying context.Context) error {
 	return nil
 }
 
+// watch records whether the consumer is active also while it waits for something else.
+func (v *visit) watch(ctx context.Context) {
+	for wait.For(ctx, idleFlush/10) == nil {
+		v.turn(v.in.active())
+	}
+}
+
 // turn records that the consumer has become the active one, or is not any more.
 func (v *visit) turn(active bool) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
 	if active == v.active {
 		return
 	}

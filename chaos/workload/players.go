@@ -10,6 +10,7 @@ import (
 type players struct {
 	publishers []*Publisher
 	consumers  []*Consumer
+	others     []func(ctx, publishing context.Context) error
 
 	mu     sync.Mutex
 	failed []error
@@ -25,6 +26,11 @@ func (p *players) publisher(c Class, x *Publisher) {
 func (p *players) consumer(c Class, x *Consumer) {
 	x.Class = string(c)
 	p.consumers = append(p.consumers, x)
+}
+
+// other adds a player of another kind, which plays until publishing ends.
+func (p *players) other(f func(ctx, publishing context.Context) error) {
+	p.others = append(p.others, f)
 }
 
 const (
@@ -71,6 +77,9 @@ func (p *players) play(ctx, publishing context.Context, w *World) error {
 	var working sync.WaitGroup
 	for _, x := range p.publishers {
 		working.Go(func() { p.fails(x.Run(publishing, w.Settle)) })
+	}
+	for _, f := range p.others {
+		working.Go(func() { p.fails(f(ctx, publishing)) })
 	}
 	working.Wait()
 	return p.failures()

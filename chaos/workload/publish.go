@@ -12,35 +12,26 @@ func Publish() Kind {
 	return Kind{
 		Name: "publish", Protocols: []string{overGRPC, overAMQP}, Rate: 160,
 		Does: "two queues, each with four publishers and a consumer that acks and discards; dead letters at least once",
-		New:  func(w *World) Workload { return &publish{World: w} },
+		New:  func(w *World) Workload { return &publish{base{World: w}} },
 	}
 }
 
-const (
-	publishQueues = 2
-	discardEvery  = 20 // every so many messages one is discarded
-)
+// discardEvery: every so many messages one is discarded.
+const discardEvery = 20
 
 // publish is the workload of Publish.
-type publish struct {
-	*World
-	players players
-}
-
-func (p *publish) queues() []string { return []string{p.Queue("q1"), p.Queue("q2")} }
-func (p *publish) dead() string     { return p.Queue("dead") }
-
-// Leading implements Workload.
-func (p *publish) Leading() string { return p.queues()[0] }
+type publish struct{ base }
 
 // Prepare implements Workload.
 func (p *publish) Prepare(ctx context.Context) error {
-	if err := p.declare(ctx, p.dead(), nil, history.Queue{DeliveryLimit: -1}); err != nil {
+	queues, dead := []string{p.Queue("q1"), p.Queue("q2")}, p.Queue("dead")
+	p.drains = append(queues, dead)
+	if err := p.declare(ctx, dead, nil, history.Queue{DeliveryLimit: -1}); err != nil {
 		return err
 	}
-	for i, q := range p.queues() {
-		spec := history.Queue{DeliveryLimit: -1, DeadTo: p.dead(), Ordered: true}
-		if err := p.declare(ctx, q, deadLetters(p.dead(), client.Table{"x-delivery-limit": -1}), spec); err != nil {
+	for i, q := range queues {
+		spec := history.Queue{DeliveryLimit: -1, DeadTo: dead, Ordered: true}
+		if err := p.declare(ctx, q, deadLetters(dead, client.Table{"x-delivery-limit": -1}), spec); err != nil {
 			return err
 		}
 		for n := range 4 {
@@ -50,8 +41,8 @@ func (p *publish) Prepare(ctx context.Context) error {
 		// served.
 		p.players.consumer(p.class(i), &Consumer{Queue: q, Decide: discardSome})
 	}
-	p.players.consumer(p.class(2), &Consumer{Queue: p.dead()})
-	p.players.consumer(p.class(3), &Consumer{Queue: p.dead()})
+	p.players.consumer(p.class(2), &Consumer{Queue: dead})
+	p.players.consumer(p.class(3), &Consumer{Queue: dead})
 	return nil
 }
 
@@ -61,16 +52,4 @@ func discardSome(d *history.Event) history.Outcome {
 		return history.Discard
 	}
 	return history.Ack
-}
-
-// Publish implements Workload.
-func (p *publish) Publish(ctx, publishing context.Context) error {
-	return p.players.play(ctx, publishing, p.World)
-}
-
-// Drain implements Workload: first the queues, then their dead letters, since nothing flows the
-// other way.
-func (p *publish) Drain(ctx context.Context) error {
-	p.drained(ctx, append(p.queues(), p.dead())...)
-	return p.players.failures()
 }

@@ -29,6 +29,7 @@ type Publisher struct {
 	amqp  *dialer                // it publishes over AMQP
 	post  func(id uint64) post   // what it publishes; nil: to Queue
 	burst int                    // it publishes so many at once; 0: 1
+	every time.Duration          // between two messages, instead of Rate
 	fates func(e *history.Event) // is told of every answer, if set
 
 	number     int // of the publisher
@@ -118,7 +119,11 @@ func (p *Publisher) pace(ctx context.Context, begin time.Time, id uint64) bool {
 	if p.Rate <= 0 || p.burst > 1 && id%uint64(p.burst) != 0 {
 		return ctx.Err() == nil
 	}
-	return wait.For(ctx, time.Duration(id)*time.Second/time.Duration(p.Rate)-time.Since(begin)) == nil
+	due := time.Duration(id) * time.Second / time.Duration(p.Rate)
+	if p.every > 0 {
+		due = time.Duration(id) * p.every
+	}
+	return wait.For(ctx, due-time.Since(begin)) == nil
 }
 
 // next returns what the message of this number is.

@@ -14,7 +14,7 @@ func Retry() Kind {
 	return Kind{
 		Name: "retry", Protocols: []string{overGRPC, overAMQP}, Rate: 80,
 		Does: "messages that are returned, that fail up to the delivery limit, and that expire",
-		New:  func(w *World) Workload { return &retry{World: w} },
+		New:  func(w *World) Workload { return &retry{base{World: w}} },
 	}
 }
 
@@ -25,38 +25,30 @@ const (
 )
 
 // retry is the workload of Retry.
-type retry struct {
-	*World
-	players players
-}
-
-func (r *retry) work() []string { return []string{r.Queue("work1"), r.Queue("work2")} }
-func (r *retry) late() string   { return r.Queue("late") }
-func (r *retry) dead() string   { return r.Queue("dead") }
-
-// Leading implements Workload.
-func (r *retry) Leading() string { return r.work()[0] }
+type retry struct{ base }
 
 // Prepare implements Workload.
 func (r *retry) Prepare(ctx context.Context) error {
+	work, late, dead := []string{r.Queue("work1"), r.Queue("work2")}, r.Queue("late"), r.Queue("dead")
+	r.drains = append(work, late, dead)
 	for n := range 4 {
-		r.players.publisher(r.class(n), &Publisher{Queue: r.work()[n%2]})
+		r.players.publisher(r.class(n), &Publisher{Queue: work[n%2]})
 	}
 	for n := range 2 { // one for each work queue, which sees its order
-		r.players.publisher(r.class(n), &Publisher{Queue: r.late()})
-		r.players.consumer(r.class(n+2), &Consumer{Queue: r.work()[n], Decide: failSome})
-		r.players.consumer(r.class(n), &Consumer{Queue: r.dead()})
+		r.players.publisher(r.class(n), &Publisher{Queue: late})
+		r.players.consumer(r.class(n+2), &Consumer{Queue: work[n], Decide: failSome})
+		r.players.consumer(r.class(n), &Consumer{Queue: dead})
 	}
-	if err := r.declare(ctx, r.dead(), nil, history.Queue{DeliveryLimit: -1}); err != nil {
+	if err := r.declare(ctx, dead, nil, history.Queue{DeliveryLimit: -1}); err != nil {
 		return err
 	}
-	if err := r.declare(ctx, r.late(), deadLetters(r.dead(), client.Table{"x-message-ttl": retryTTL.Milliseconds()}),
-		history.Queue{DeliveryLimit: -1, TTL: retryTTL, DeadTo: r.dead()}); err != nil {
+	if err := r.declare(ctx, late, deadLetters(dead, client.Table{"x-message-ttl": retryTTL.Milliseconds()}),
+		history.Queue{DeliveryLimit: -1, TTL: retryTTL, DeadTo: dead}); err != nil {
 		return err
 	}
-	for _, q := range r.work() {
-		if err := r.declare(ctx, q, deadLetters(r.dead(), client.Table{"x-delivery-limit": retryLimit}),
-			history.Queue{DeliveryLimit: retryLimit, DeadTo: r.dead(), Ordered: true}); err != nil {
+	for _, q := range work {
+		if err := r.declare(ctx, q, deadLetters(dead, client.Table{"x-delivery-limit": retryLimit}),
+			history.Queue{DeliveryLimit: retryLimit, DeadTo: dead, Ordered: true}); err != nil {
 			return err
 		}
 	}
@@ -75,15 +67,4 @@ func failSome(d *history.Event) history.Outcome {
 		}
 	}
 	return history.Ack
-}
-
-// Publish implements Workload.
-func (r *retry) Publish(ctx, publishing context.Context) error {
-	return r.players.play(ctx, publishing, r.World)
-}
-
-// Drain implements Workload.
-func (r *retry) Drain(ctx context.Context) error {
-	r.drained(ctx, append(r.work(), r.late(), r.dead())...)
-	return r.players.failures()
 }

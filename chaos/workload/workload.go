@@ -57,4 +57,6 @@ type Kind struct {
 }
 
 // Kinds returns all kinds in order of their names.
-func Kinds() []Kind { return []Kind{Publish(), Retry()} }
+func Kinds() []Kind {
+	return []Kind{Crashes(), Delayed(), Large(), Members(), Publish(), Retry(), SingleActive()}
+}
