@@ -47,5 +47,43 @@ func oneActive(l *ledger) Guarantee {
 		default:
 		}
 	}
+	l.told(&g)
 	return g
+}
+
+// told adds to the guarantee that no two consumers are told at the same time that they are active,
+// but for the window in which the one may not know yet.
+func (l *ledger) told(g *Guarantee) {
+	type turn struct {
+		span
+		consumer string
+		event    int
+	}
+	turns := map[string][]turn{} // by queue, in the order of their beginnings
+	for i := range l.events {
+		switch e := &l.events[i]; e.Kind {
+		case history.Active:
+			turns[e.Queue] = append(turns[e.Queue], turn{span{e.At, forever}, e.Consumer, i})
+		case history.Inactive, history.Lost:
+			of := turns[e.Queue]
+			for j := range of {
+				if of[j].consumer == e.Consumer && of[j].to == forever {
+					of[j].to = e.At
+				}
+			}
+		default:
+		}
+	}
+	for queue, of := range turns {
+		var last turn // the one that ends last of those before
+		for i, t := range of {
+			g.Checked++
+			if until := min(t.to, last.to); i > 0 && t.consumer != last.consumer && until > t.from+activeWindow && !l.faulty(last.from, t.from+activeWindow) {
+				g.Broken = append(g.Broken, l.finding(place{queue: queue}, t.event, "%s is told that it is active, and %s is told nothing else for %v", t.consumer, last.consumer, until-t.from))
+			}
+			if i == 0 || t.to > last.to {
+				last = t
+			}
+		}
+	}
 }

@@ -106,7 +106,7 @@ func valid() []history.Event {
 			at(15*s, delivered(9, single, "s1", 0, 0)), at(16*s, delivered(10, single, "s1", 0, 0)),
 		},
 		both(16*s, 9, single, "s1", history.Ack), both(16*s, 10, single, "s1", history.Ack),
-		[]history.Event{at(17*s, delivered(11, single, "s2", 0, 0))}, both(19*s, 11, single, "s2", history.Ack),
+		[]history.Event{at(16*s+500*ms, history.Event{Kind: history.Inactive, Queue: single, Consumer: "s1"}), at(17*s, delivered(11, single, "s2", 0, 0))}, both(19*s, 11, single, "s2", history.Ack),
 		[]history.Event{
 			at(20*s, history.Event{Kind: history.Published, Publisher: 1, ID: 12, Queues: []string{mainQueue}, Delay: 3 * s}),
 			at(20*s, answered(history.Confirmed, 12)), at(23*s, delivered(12, mainQueue, "c", 0, 0)),
@@ -237,6 +237,13 @@ func TestRejects(t *testing.T) {
 				at(18*s+500*ms, published(13, single)), at(18*s+500*ms, delivered(13, single, "s1", 0, 0)),
 			}, both(19*s, 13, single, "s1", history.Ack))...),
 			[]string{oneIsActive},
+		},
+		"two are told that they are active": {
+			with(at(15*s+200*ms, history.Event{Kind: history.Active, Queue: single, Consumer: "s2"})), []string{oneIsActive},
+		},
+		"a body that nobody can have sent": {
+			with(at(23*s, history.Event{Kind: history.Delivered, Queue: mainQueue, Consumer: "c"}), at(23*s, history.Event{Kind: history.Deciding, Queue: mainQueue, Consumer: "c", Outcome: history.Ack})),
+			[]string{invented},
 		},
 		"members differ": {change(history.Digest, 0, mainQueue, func(e *history.Event) { e.Note = "bb" }), []string{states}},
 		"led late":       {change(history.Led, 0, "", func(e *history.Event) { e.At = 6 * s }), []string{led}},

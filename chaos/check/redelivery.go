@@ -15,6 +15,9 @@ const afterFault = 5 * time.Second
 // span is a time in which a fault lasted, or its effects may.
 type span struct{ from, to time.Duration }
 
+// forever is the end of what has none.
+const forever = time.Duration(1<<63 - 1)
+
 // faultSpans returns when faults lasted; one that was not healed lasts for ever.
 func faultSpans(events []history.Event) []span {
 	var out []span
@@ -23,7 +26,7 @@ func faultSpans(events []history.Event) []span {
 		switch e := &events[i]; e.Kind {
 		case history.Fault:
 			open[e.Fault] = len(out)
-			out = append(out, span{e.At, 1<<63 - 1})
+			out = append(out, span{e.At, forever})
 		case history.Healed:
 			if j, is := open[e.Fault]; is {
 				out[j].to = e.At + afterFault
