@@ -5,12 +5,18 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/cluster/clients"
 	"github.com/quorate/quorate/cluster/event"
 )
 
-// figures count, by scope and quota. mu guards told; the rest is atomic.
+// figures count what limits do, by scope and quota, and emit its events. mu guards told; the rest is atomic, or never
+// changes.
 type figures struct {
+	start time.Time
+	view  func() *catalog.View
+	emit  func(event.Event)
+
 	reached [scopes][gateQuotas]atomic.Uint64
 	held    [scopes][gateQuotas]atomic.Int64 // nanoseconds
 	refused [clients.CountKinds]atomic.Uint64
@@ -20,12 +26,40 @@ type figures struct {
 	told map[clients.Count]time.Duration // of refusals, for events
 }
 
-// maxTold bounds the refusals whose events are remembered.
-const maxTold = 1000
+const (
+	// maxTold bounds the refusals whose events are remembered.
+	maxTold = 1000
+	// heldAgain is how long no publisher must have been held back before the event quota_over is emitted:
+	// else there were events with every message.
+	heldAgain = 10 * time.Second
+)
+
+// now returns the time since the node's start by the monotonic clock.
+func (f *figures) now() time.Duration { return time.Since(f.start) }
+
+// tell emits the event of a quota that is reached, or not any more; none for a queue that is gone.
+func (f *figures) tell(kind event.Kind, of clients.QuotaSubject, limit string, n int64) {
+	e := event.Event{Kind: kind, Cause: limit, Count: uint64(max(0, n))}
+	scope := scopeOf(of)
+	e.Detail = scope.String()
+	switch scope {
+	case ScopeUser:
+		e.Name = of.User
+	case ScopeVHost:
+		e.VHost, e.Name = of.VHost, of.VHost
+	case ScopeQueue:
+		r, ok := f.view().QueueByUID(of.Queue)
+		if !ok {
+			return
+		}
+		e.VHost, e.Name = r.VHost, r.Name
+	}
+	f.emit(e)
+}
 
 // Refused counts a refusal of one more above a limit. Its event is emitted once in heldAgain.
-func (l *Limits) Refused(k clients.Count, limit int64) {
-	f, now := &l.figures, l.now()
+func (f *figures) Refused(k clients.Count, limit int64) {
+	now := f.now()
 	f.refused[k.Kind].Add(1)
 	f.mu.Lock()
 	last, known := f.told[k]
@@ -48,7 +82,7 @@ func (l *Limits) Refused(k clients.Count, limit int64) {
 		of.VHost = k.Name
 	case ScopeQueue:
 	}
-	l.tell(event.QuotaReached, of, name, limit)
+	f.tell(event.QuotaReached, of, name, limit)
 }
 
 // Count is how often a quota was reached since the node's start, on this node (VH-14).
@@ -59,8 +93,7 @@ type Count struct {
 }
 
 // Counts returns the figures of all scopes and quotas, and how many publishers wait now.
-func (l *Limits) Counts() (all []Count, waiting int64) {
-	f := &l.figures
+func (f *figures) Counts() (all []Count, waiting int64) {
 	for scope := range f.reached {
 		for which := range f.reached[scope] {
 			if which == storedQuota && Scope(scope) == ScopeQueue {

@@ -3,6 +3,7 @@ package limits
 import (
 	"math"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/quorate/quorate/catalog"
@@ -12,24 +13,7 @@ import (
 	"github.com/quorate/quorate/quota"
 )
 
-// The quotas of a gate: its rates, which have a bucket and a meter each, and the bytes stored.
 const (
-	messageRate = iota
-	byteRate
-	rates
-	storedQuota = rates
-	gateQuotas  = rates + 1
-)
-
-// quotaName returns the name of the limit behind a quota of a gate.
-func quotaName(which int) string {
-	return [...]string{MessageRate, ByteRate, StoredBytes}[which]
-}
-
-const (
-	// heldAgain is how long no publisher must have been held back before the event quota_over is emitted:
-	// else there were events with every message.
-	heldAgain = 10 * time.Second
 	// lookAgain bounds a wait before limits are looked at anew.
 	lookAgain = 250 * time.Millisecond
 	// toldFor is how long the figures of another node count.
@@ -52,11 +36,26 @@ type wanted struct {
 	at    time.Duration
 }
 
-// gate is where publishers of a user, into a vhost or into a queue wait on this node. mu guards all but l
-// and of.
+// sharing is what the gates of a node need to divide their rates among the nodes: they ask Exchange for a round, and
+// learn from it how many nodes there are.
+type sharing struct {
+	kick  chan struct{} // of capacity 1: a token has Exchange begin a round at once
+	nodes atomic.Int64  // of the cluster
+}
+
+// wake has Exchange begin a round. A token that is already there is enough: the round looks at all gates.
+func (s *sharing) wake() {
+	select {
+	case s.kick <- struct{}{}:
+	default:
+	}
+}
+
+// gate is where publishers of a user, into a vhost or into a queue wait on this node. mu guards what stands below it.
 type gate struct {
-	l  *Limits
-	of clients.QuotaSubject
+	figures *figures
+	sharing *sharing
+	of      clients.QuotaSubject
 
 	mu      sync.Mutex
 	index   uint64 // of the view that the limits are of
@@ -90,7 +89,7 @@ func (g *gate) limit(now time.Duration, index uint64, l gateLimits) {
 	g.limits, g.ever = l, true
 	g.share(now)
 	g.weigh()
-	g.l.wake()
+	g.sharing.wake()
 }
 
 // newer reports whether the limits are of a newer view than the one of an index.
@@ -115,7 +114,7 @@ func (g *gate) share(now time.Duration) {
 			others = append(others, w.rates[i])
 		}
 		own := g.meters[i].Wants(now.Seconds())
-		g.buckets[i].SetRate(now, quota.Share(float64(g.limits.rates[i]), own, others, int(g.l.nodes.Load())))
+		g.buckets[i].SetRate(now, quota.Share(float64(g.limits.rates[i]), own, others, int(g.sharing.nodes.Load())))
 	}
 }
 
@@ -135,7 +134,7 @@ func (g *gate) weigh() {
 // use notes that the gate counts now; one that was idle is asked about at once. The caller holds mu.
 func (g *gate) use(now time.Duration) {
 	if g.used == 0 || now-g.used > gateIdle {
-		g.l.wake()
+		g.sharing.wake()
 	}
 	g.used = now
 }
@@ -158,8 +157,8 @@ func (g *gate) charge(now time.Duration, bytes int) {
 func (g *gate) wait(now time.Duration, storedOnly bool) (d time.Duration, which int) {
 	d, which, began, limit := g.waiting(now, storedOnly)
 	if began {
-		g.l.figures.reached[g.scope()][which].Add(1)
-		g.l.tell(event.QuotaReached, g.of, quotaName(which), limit)
+		g.figures.reached[scopeOf(g.of)][which].Add(1)
+		g.figures.tell(event.QuotaReached, g.of, quotaName(which), limit)
 	}
 	return d, which
 }
@@ -179,7 +178,7 @@ func (g *gate) waiting(now time.Duration, storedOnly bool) (d time.Duration, whi
 			continue
 		}
 		if own := g.meters[i].Wants(now.Seconds()); !math.IsInf(own, 1) {
-			g.l.wake() // another node may want less than its part
+			g.sharing.wake() // another node may want less than its part
 		}
 		g.meters[i].Hold()
 		if wait > d {
@@ -216,13 +215,13 @@ func (g *gate) figuresNow(now time.Duration, next bool) (f clients.QuotaFigures,
 
 // Figures implements clients.QuotaGate.
 func (g *gate) Figures() clients.QuotaFigures {
-	f, _ := g.figuresNow(g.l.now(), false)
+	f, _ := g.figuresNow(g.figures.now(), false)
 	return f
 }
 
 // Learn implements clients.QuotaGate.
 func (g *gate) Learn(from id.NodeID, f clients.QuotaFigures) {
-	now := g.l.now()
+	now := g.figures.now()
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.others[from] = wanted{[rates]float64{f.Messages, f.Bytes}, now}
@@ -262,7 +261,7 @@ func (g *gate) settle(now time.Duration) (goOn bool) {
 	}
 	g.mu.Unlock()
 	for _, i := range ended {
-		g.l.tell(event.QuotaOver, g.of, quotaName(i), 0)
+		g.figures.tell(event.QuotaOver, g.of, quotaName(i), 0)
 	}
 	return goOn
 }
@@ -276,18 +275,7 @@ func (g *gate) retire() {
 	g.mu.Unlock()
 	for i := range over {
 		if over[i].on {
-			g.l.tell(event.QuotaOver, g.of, quotaName(i), 0)
+			g.figures.tell(event.QuotaOver, g.of, quotaName(i), 0)
 		}
 	}
-}
-
-// scope returns what the gate's limits are of. It needs no lock: of never changes.
-func (g *gate) scope() Scope {
-	switch {
-	case g.of.User != "":
-		return ScopeUser
-	case g.of.VHost != "":
-		return ScopeVHost
-	}
-	return ScopeQueue
 }

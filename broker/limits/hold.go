@@ -14,24 +14,25 @@ type Hold struct {
 	// Stored reports that a vhost, or a user's queues, hold too much, which takes longer than rates do.
 	Stored bool
 
+	l     *Limits
 	gate  *gate
 	which int
 }
 
 // Waits counts the time of a publisher that waits: it is called when a wait begins, and ended when it has ended.
 func (h Hold) Waits() (ended func()) {
-	f, began := &h.gate.l.figures, time.Now()
+	f, began := h.gate.figures, time.Now()
 	f.waiting.Add(1)
 	return func() {
 		f.waiting.Add(-1)
-		f.held[h.gate.scope()][h.which].Add(int64(time.Since(began)))
+		f.held[scopeOf(h.gate.of)][h.which].Add(int64(time.Since(began)))
 	}
 }
 
 // Error names the quota that holds the sender back, and the remedy.
 func (h Hold) Error() *failure.Error {
 	e := &failure.Error{
-		Class: failure.ResourceExhausted, Kind: h.gate.scope().String(), Arg: quotaName(h.which), RetryAfter: failure.RetryAfter,
+		Class: failure.ResourceExhausted, Kind: scopeOf(h.gate.of).String(), Arg: quotaName(h.which), RetryAfter: failure.RetryAfter,
 		Reason: "is reached: publish less at a time, or have the limit raised",
 	}
 	h.gate.mu.Lock()
@@ -50,7 +51,7 @@ func (h Hold) Error() *failure.Error {
 	case of.VHost != "":
 		e.Name, e.VHost = of.VHost, of.VHost
 	default:
-		if v := h.gate.l.view(); v != nil {
+		if v := h.l.view(); v != nil {
 			if r, ok := v.QueueByUID(of.Queue); ok {
 				e.Name, e.VHost = r.Name, r.VHost
 			}
@@ -65,11 +66,10 @@ func (h Hold) Full() bool {
 	if h.gate == nil {
 		return false
 	}
-	l := h.gate.l
-	g := l.of(l.view(), h.gate.of)
+	g := h.l.of(h.l.view(), h.gate.of)
 	if g == nil {
 		return false
 	}
-	d, _ := g.wait(l.now(), true)
+	d, _ := g.wait(h.l.now(), true)
 	return d > 0
 }

@@ -57,11 +57,9 @@ type Limits struct {
 	serving     *serving.Node
 	logins      *identity.Logins
 	permissions *permission.Permissions
-	tellEvent   func(event.Event)
+	figures
+	sharing
 
-	start time.Time
-	kick  chan struct{} // of capacity 1: a token has Exchange begin a round at once
-	nodes atomic.Int64  // of the cluster
 	// byPolicy reports that a policy bounds the rates of queues, byDeclarer that a user's queues are bounded in what
 	// they hold, rated that one of these is so, was so, or that an argument bounds a rate.
 	byPolicy, byDeclarer, rated atomic.Bool
@@ -71,8 +69,6 @@ type Limits struct {
 	found map[id.QueueUID]queueGates
 
 	rates map[string]ratedPolicies // by vhost; of the goroutine of Exchange alone
-
-	figures figures
 }
 
 // queueGates are those found for a queue in the view of an index. A nil gate: the queue has no rate; a nil declarer:
@@ -92,23 +88,12 @@ type ratedPolicies struct {
 func New(c Config) *Limits {
 	l := &Limits{
 		node: c.Node, everywhere: c.Everywhere, view: c.View, clients: c.Clients, policies: c.Policies, serving: c.Serving,
-		logins: c.Logins, permissions: c.Permissions, tellEvent: c.Tell,
-		start: time.Now(), kick: make(chan struct{}, 1), gates: map[clients.QuotaSubject]*gate{},
+		logins: c.Logins, permissions: c.Permissions,
+		figures: figures{start: time.Now(), view: c.View, emit: c.Tell}, sharing: sharing{kick: make(chan struct{}, 1)}, gates: map[clients.QuotaSubject]*gate{},
 		found: map[id.QueueUID]queueGates{}, rates: map[string]ratedPolicies{},
 	}
 	l.nodes.Store(1)
 	return l
-}
-
-// now returns the time since the node's start by the monotonic clock.
-func (l *Limits) now() time.Duration { return time.Since(l.start) }
-
-// wake has Exchange begin a round. A token that is already there is enough: the round looks at all gates.
-func (l *Limits) wake() {
-	select {
-	case l.kick <- struct{}{}:
-	default:
-	}
 }
 
 // user returns the gate of a user, nil if nothing bounds what it publishes and what its queues hold.
@@ -189,7 +174,7 @@ func (l *Limits) gate(of clients.QuotaSubject, index uint64, bounds gateLimits) 
 	l.mu.Lock()
 	g := l.gates[of]
 	if g == nil {
-		g = &gate{l: l, of: of, others: map[id.NodeID]wanted{}}
+		g = &gate{figures: &l.figures, sharing: &l.sharing, of: of, others: map[id.NodeID]wanted{}}
 		g.limits = gateLimits{[rates]int64{catalog.Unlimited, catalog.Unlimited}, catalog.Unlimited}
 		l.gates[of] = g
 		l.clients.OpenGate(of, g)
@@ -265,22 +250,4 @@ func (l *Limits) lookPolicies(v *catalog.View) {
 	if l.byPolicy.Store(is); is {
 		l.rated.Store(true)
 	}
-}
-
-// tell emits the event of a quota that is reached, or not any more; none for a queue that is gone.
-func (l *Limits) tell(kind event.Kind, of clients.QuotaSubject, limit string, n int64) {
-	e := event.Event{Kind: kind, Cause: limit, Count: uint64(max(0, n))}
-	switch {
-	case of.User != "":
-		e.Name, e.Detail = of.User, ScopeUser.String()
-	case of.VHost != "":
-		e.VHost, e.Name, e.Detail = of.VHost, of.VHost, ScopeVHost.String()
-	default:
-		r, ok := l.view().QueueByUID(of.Queue)
-		if !ok {
-			return
-		}
-		e.VHost, e.Name, e.Detail = r.VHost, r.Name, ScopeQueue.String()
-	}
-	l.tellEvent(e)
 }

@@ -29,6 +29,31 @@ const scopes = int(ScopeQueue) + 1
 // String returns the scope as operators see it.
 func (s Scope) String() string { return [...]string{"user", "vhost", "queue"}[s] }
 
+// scopeOf returns what the limits of a subject are of.
+func scopeOf(of clients.QuotaSubject) Scope {
+	switch {
+	case of.User != "":
+		return ScopeUser
+	case of.VHost != "":
+		return ScopeVHost
+	}
+	return ScopeQueue
+}
+
+// The quotas of a gate: its rates, which have a bucket and a meter each, and the bytes stored.
+const (
+	messageRate = iota
+	byteRate
+	rates
+	storedQuota = rates
+	gateQuotas  = rates + 1
+)
+
+// quotaName returns the name of the limit behind a quota of a gate.
+func quotaName(which int) string {
+	return [...]string{MessageRate, ByteRate, StoredBytes}[which]
+}
+
 // OfCount returns what a limit of a number of things is of, and its name.
 func OfCount(k clients.CountKind) (scope Scope, limit string) {
 	switch k {
