@@ -105,7 +105,7 @@ func (b *Broker) permitExchangeTarget(ctx context.Context, v *catalog.View, vhos
 	}
 	if who != nil && x.Type == catalog.ExchangeTopic {
 		// VH-8: of the messages' own keys nothing is known here.
-		if g := b.Permissions.TopicPermission(v, who, vhost, t.Exchange); g != nil && (!t.HasKey || !b.Permissions.Matches(g, permission.Write, t.Key)) {
+		if g := b.Permissions.TopicPermission(v, who, vhost, t.Exchange); g != nil && (!t.HasKey || !g.Matches(permission.Write, t.Key)) {
 			return permission.Exchange(vhost, t.Exchange).RefusedKey(who.User(), permission.Write, t.Key)
 		}
 	}

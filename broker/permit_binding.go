@@ -32,7 +32,7 @@ func (b *Broker) permitBinding(ctx context.Context, x *Binding) error {
 	if !ok || rec.Type != catalog.ExchangeTopic {
 		return nil
 	}
-	if g := b.Permissions.TopicPermission(v, who, x.VHost, x.Source); g != nil && !b.Permissions.Matches(g, permission.Read, x.RoutingKey) {
+	if g := b.Permissions.TopicPermission(v, who, x.VHost, x.Source); g != nil && !g.Matches(permission.Read, x.RoutingKey) {
 		return source.RefusedKey(who.User(), permission.Read, x.RoutingKey)
 	}
 	return nil

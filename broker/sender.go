@@ -121,7 +121,7 @@ func (p *publishing) permitKeys(m *Publish, x *catalog.Exchange, bounds *permiss
 	if bounds == nil || x.Type != catalog.ExchangeTopic {
 		return nil
 	}
-	i := slices.IndexFunc(p.keys, func(key string) bool { return !p.b.Permissions.Matches(bounds, permission.Write, key) })
+	i := slices.IndexFunc(p.keys, func(key string) bool { return !bounds.Matches(permission.Write, key) })
 	if i < 0 {
 		return nil
 	}

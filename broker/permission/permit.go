@@ -9,84 +9,23 @@ import (
 	"net/netip"
 	"strconv"
 	"strings"
-	"sync"
 	"sync/atomic"
 
-	"github.com/quorate/quorate/access"
 	"github.com/quorate/quorate/broker/failure"
 	"github.com/quorate/quorate/broker/identity"
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/internal/pattern"
 )
 
-// right is what a permission gives at a name (VH-6).
-type right = access.Right
-
-// The rights.
-const (
-	Configure = access.Configure
-	Write     = access.Write
-	Read      = access.Read
-)
-
 // defaultExchangeName is what patterns see of the default exchange (VH-6).
 const defaultExchangeName = "amq.default"
-
-// maxCompiled bounds the permissions whose compiled patterns are kept.
-const maxCompiled = 10_000
-
-// grantKey names a permission, with exchange a topic permission.
-type grantKey struct{ user, VHost, exchange string }
-
-// Grant is a permission with its patterns.
-type Grant struct {
-	user     string
-	record   any // the pointer from the view: another one is another permission; nil: of no catalog
-	patterns access.Grant
-	slow     [3]atomic.Pointer[slowPattern] // those of which a match was broken off
-}
-
-// grants keeps compiled permissions as long as they stay the same. The zero value is
-// ready.
-type grants struct {
-	mu  sync.RWMutex
-	all map[grantKey]*Grant
-
-	budgets slowBudgets
-}
-
-// of returns the compiled form of a record; texts are its patterns by right.
-func (g *grants) of(key grantKey, record any, texts [3]string) *Grant {
-	g.mu.RLock()
-	x := g.all[key]
-	g.mu.RUnlock()
-	if x != nil && x.record == record {
-		return x
-	}
-	x = &Grant{user: key.user, record: record}
-	for i, text := range texts {
-		if text == "" {
-			continue // matches nothing (VH-6)
-		}
-		if p, err := pattern.Compile(text); err == nil { // else another build accepted it, and it matches nothing here
-			x.patterns[i] = p
-		}
-	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.all == nil || len(g.all) >= maxCompiled {
-		g.all = map[grantKey]*Grant{}
-	}
-	g.all[key] = x
-	return x
-}
 
 // grantIn returns what a user may do in a vhost; nil: nothing. Here and in TopicPermission it
 // is decided whether the rights are those of the catalog or of the login (ID-2).
 func (ps *Permissions) grantIn(v *catalog.View, who *identity.Identity, vhost string) *Grant {
 	if who.Rights() != nil {
 		if g, has := who.Rights().In(vhost); has {
-			return &Grant{user: who.User(), patterns: g}
+			return &Grant{user: who.User(), patterns: g, budgets: &ps.grants.budgets}
 		}
 		return nil
 	}
@@ -117,7 +56,7 @@ func (ps *Permissions) Permission(v *catalog.View, who *identity.Identity, vhost
 func (ps *Permissions) TopicPermission(v *catalog.View, who *identity.Identity, vhost, exchange string) *Grant {
 	if who.Rights() != nil {
 		if g, bounded := who.Rights().Topic(vhost, exchange); bounded {
-			return &Grant{user: who.User(), patterns: g}
+			return &Grant{user: who.User(), patterns: g, budgets: &ps.grants.budgets}
 		}
 		return nil
 	}
@@ -141,18 +80,14 @@ type Config struct {
 
 // Permissions knows what users may do. All methods may be called concurrently.
 type Permissions struct {
-	view     func() *catalog.View
-	logins   *identity.Logins
-	timeouts *atomic.Uint64
-	log      *slog.Logger
-	grants   grants
+	view   func() *catalog.View
+	logins *identity.Logins
+	grants grants
 }
 
 // New returns Permissions of which no pattern is compiled yet.
 func New(c Config) *Permissions {
-	ps := &Permissions{view: c.View, logins: c.Logins, timeouts: c.Timeouts, log: c.Log}
-	ps.grants.budgets.lines.Burst, ps.grants.budgets.lines.Every = SlowMatchLines, SlowMatchLineEvery
-	return ps
+	return &Permissions{view: c.View, logins: c.Logins, grants: grants{budgets: newSlowBudgets(c.Timeouts, c.Log)}}
 }
 
 // Renew has the calls of a context go on with another secret of the same user: see identity.Logins.Renew.
@@ -201,7 +136,7 @@ func (ps *Permissions) Permit(ctx context.Context, t Thing, rights ...right) err
 		return err
 	}
 	for _, r := range rights {
-		if !ps.Matches(g, r, t.matched()) {
+		if !g.Matches(r, t.matched()) {
 			return t.refused(who.User(), r.String())
 		}
 	}

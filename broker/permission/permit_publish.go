@@ -32,7 +32,7 @@ func (ps *Permissions) Decide(v *catalog.View, who *identity.Identity, x Thing) 
 		d.Err = err
 		return d
 	}
-	if !ps.Matches(g, Write, x.matched()) {
+	if !g.Matches(Write, x.matched()) {
 		d.Err = x.refused(user, Write.String())
 		return d
 	}

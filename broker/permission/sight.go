@@ -11,7 +11,6 @@ import (
 // Sight is what a caller sees of a vhost, or of all (VH-12). A caller with a tag sees the whole
 // vhost, anybody else the queues and exchanges that one of its patterns matches.
 type Sight struct {
-	of    *Permissions
 	VHost string // "": all
 	grant *Grant // nil: everything
 }
@@ -19,7 +18,7 @@ type Sight struct {
 // Sight returns what the context's caller sees in a vhost, "" for all of them. Errors:
 // AccessRefused for a caller with neither the tag monitoring nor a permission in the vhost.
 func (ps *Permissions) Sight(ctx context.Context, vhost string) (Sight, error) {
-	s := Sight{of: ps, VHost: vhost}
+	s := Sight{VHost: vhost}
 	refused := ps.logins.Require(ctx, identity.TagMonitoring)
 	if refused == nil {
 		return s, nil
@@ -57,7 +56,7 @@ func (s Sight) Sees(t Thing) bool {
 		return false
 	}
 	for r := Configure; !s.Whole() && r <= Read; r++ {
-		if s.of.Matches(s.grant, r, t.matched()) {
+		if s.grant.Matches(r, t.matched()) {
 			return true
 		}
 	}

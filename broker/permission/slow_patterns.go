@@ -1,7 +1,9 @@
 package permission
 
 import (
+	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/quorate/quorate/internal/lograte"
@@ -62,11 +64,17 @@ func (s *slowPattern) keep(name string, a slowAnswer) {
 	s.answers[name] = a
 }
 
-// slowBudgets are what users may still spend on patterns that are slow. The zero value is ready.
+// slowBudgets are what users may still spend on patterns that are slow, and where that is told. mu guards all.
 type slowBudgets struct {
-	mu    sync.Mutex
-	all   map[string]*slowBudget // by user
-	lines lograte.Lines
+	mu       sync.Mutex
+	all      map[string]*slowBudget // by user
+	timeouts *atomic.Uint64
+	log      *slog.Logger
+	lines    lograte.Lines
+}
+
+func newSlowBudgets(timeouts *atomic.Uint64, log *slog.Logger) slowBudgets {
+	return slowBudgets{timeouts: timeouts, log: log, lines: lograte.Lines{Burst: SlowMatchLines, Every: SlowMatchLineEvery}}
 }
 
 // slowBudget is what one user may still spend, in matches.
@@ -102,62 +110,5 @@ func (b *slowBudgets) giveBack(user string) {
 	defer b.mu.Unlock()
 	if x := b.all[user]; x != nil {
 		x.left = min(SlowMatches, x.left+1)
-	}
-}
-
-// Matches reports whether a permission gives a right at a name. A match that is broken off is none
-// (C-8), and costs its user's budget; without that the names of such a pattern which are not
-// known yet are not tried.
-func (ps *Permissions) Matches(g *Grant, r right, name string) bool {
-	p := g.patterns[r]
-	if p == nil {
-		return false
-	}
-	s := g.slow[r].Load()
-	if s == nil {
-		matched, err := p.Match(name)
-		if err == nil {
-			return matched
-		}
-		g.slow[r].CompareAndSwap(nil, &slowPattern{})
-		ps.brokenOff(g, r, name, slowAnswer{}, err)
-		ps.grants.budgets.take(g.user, time.Now())
-		return false
-	}
-	return ps.matchesSlowly(g, r, name, s)
-}
-
-// matchesSlowly is Matches for a pattern of which a match was broken off before. A match is paid for before it is tried,
-// and given back if it was quick.
-func (ps *Permissions) matchesSlowly(g *Grant, r right, name string, s *slowPattern) bool {
-	now := time.Now()
-	a, known := s.recall(name)
-	if known && (a.again.IsZero() || now.Before(a.again)) {
-		return a.matched
-	}
-	if !ps.grants.budgets.take(g.user, now) {
-		if skipped, ok := ps.grants.budgets.lines.Take(now); ok {
-			ps.log.Warn("a permission's pattern is not tried: too many matches of its user were broken off",
-				"user", g.user, "pattern", g.patterns[r].String(), "left_out", skipped)
-		}
-		return false
-	}
-	matched, err := g.patterns[r].Match(name)
-	if err != nil {
-		ps.brokenOff(g, r, name, a, err)
-		return false
-	}
-	ps.grants.budgets.giveBack(g.user)
-	s.keep(name, slowAnswer{matched: matched})
-	return matched
-}
-
-// brokenOff notes that a match took too long; before is what was known of the name.
-func (ps *Permissions) brokenOff(g *Grant, r right, name string, before slowAnswer, err error) {
-	ps.timeouts.Add(1)
-	now, wait := time.Now(), min(firstRetry<<min(before.tries, 10), mostRetry)
-	g.slow[r].Load().keep(name, slowAnswer{again: now.Add(wait), tries: before.tries + 1})
-	if skipped, ok := ps.grants.budgets.lines.Take(now); ok {
-		ps.log.Warn("a permission's pattern takes too long", "user", g.user, "error", err, "left_out", skipped)
 	}
 }

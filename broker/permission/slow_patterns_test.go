@@ -24,18 +24,18 @@ func TestSlowPermissions(t *testing.T) {
 	b := New(Config{Timeouts: &timeouts, Log: slog.New(slog.NewTextHandler(&log, nil))})
 	const names = 60
 	mine := b.grantOf(&catalog.Permission{User: "mine", VHost: "/", Write: `^(a+)+$`, Read: ".*"})
-	if !b.Matches(mine, Write, "aaa") {
+	if !mine.Matches(Write, "aaa") {
 		t.Error("a name that matches at once does not match")
 	}
-	if b.Matches(mine, Write, evil(0)) {
+	if mine.Matches(Write, evil(0)) {
 		t.Error("a match that is broken off counts")
 	}
-	if !b.Matches(mine, Write, "aaaa") {
+	if !mine.Matches(Write, "aaaa") {
 		t.Error("a quick name of a slow pattern does not match")
 	}
 	began := time.Now()
 	for i := range names {
-		if b.Matches(mine, Write, evil(i)) {
+		if mine.Matches(Write, evil(i)) {
 			t.Error("a match that is broken off counts")
 		}
 	}
@@ -44,13 +44,13 @@ func TestSlowPermissions(t *testing.T) {
 	if tried > most || tried < SlowMatches {
 		t.Errorf("%d matches were tried and broken off in %v, want at most %d", tried, took, most)
 	}
-	if !b.Matches(mine, Write, "aaaa") || !b.Matches(mine, Read, "anything") {
+	if !mine.Matches(Write, "aaaa") || !mine.Matches(Read, "anything") {
 		t.Error("a name that was known, or another pattern, does not match any more")
 	}
 	other := b.grantOf(&catalog.Permission{User: "other", VHost: "/", Write: `^(a+)+$`})
 	before := timeouts.Load()
-	b.Matches(other, Write, evil(0))
-	if !b.Matches(other, Write, "aaaaa") || timeouts.Load() != before+1 {
+	other.Matches(Write, evil(0))
+	if !other.Matches(Write, "aaaaa") || timeouts.Load() != before+1 {
 		t.Error("another user pays for it")
 	}
 	if lines := strings.Count(log.String(), "\n"); lines < 2 || lines > SlowMatchLines+int(took/SlowMatchLineEvery)+1 {
