@@ -62,32 +62,6 @@ func (f *field) change(was string) Change {
 	return c
 }
 
-// boundedChanges leaves out what is too much.
-func boundedChanges(all []Change) []Change {
-	left := ChangesBytes
-	for i := range all {
-		c := &all[i]
-		c.Field, c.Before, c.After = bounded(c.Field, ValueBytes), bounded(c.Before, ValueBytes), bounded(c.After, ValueBytes)
-		if left -= len(c.Field) + len(c.Before) + len(c.After); left < 0 {
-			return append(all[:i], Change{Field: "left_out", After: strconv.Itoa(len(all)-i) + " fields"})
-		}
-	}
-	return all
-}
-
-// changesText is changes for the log.
-func changesText(all []Change) string {
-	var b strings.Builder
-	for i := range all {
-		c := &all[i]
-		if i > 0 {
-			b.WriteString("; ")
-		}
-		b.WriteString(c.Field + ": " + strconv.Quote(c.Before) + " -> " + strconv.Quote(c.After))
-	}
-	return b.String()
-}
-
 // changesOf returns what a command with the reply r has changed, if anything; before is the view
 // that its proposer had.
 func changesOf(before *catalog.View, cmd catalog.Command, r catalog.Reply) ([]Change, bool) {

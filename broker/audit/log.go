@@ -7,8 +7,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -29,25 +27,11 @@ const (
 	// administration are never left out.
 	UseLines = 200
 	UseEvery = 100 * time.Millisecond
-	// NameBytes bounds a name in a record, ValueBytes what a field is or was,
-	// ChangesBytes all fields of a record together, and ReasonBytes why it was refused.
-	NameBytes    = 255
-	ValueBytes   = 256
-	ChangesBytes = 1024
-	ReasonBytes  = 512
-	// auditClientBytes bounds what a client calls itself.
-	auditClientBytes = 128
+	// RefusedLoginLines and RefusedLoginEvery are the same of lines about refused logins: a program with an old
+	// password, or an attacker who guesses, must not fill a disk.
+	RefusedLoginLines = 20
+	RefusedLoginEvery = 5 * time.Second
 )
-
-// Origin is where a call comes from.
-type Origin struct {
-	Protocol string // "grpc", "amqp", "http"; protocolNode: a node does it by itself
-	Address  string // of the client
-	Client   string // what it calls itself
-}
-
-// ProtocolNode is the Protocol of what a node does by itself.
-const ProtocolNode = "node"
 
 // Act is what a caller is about to change.
 type Act struct {
@@ -58,50 +42,6 @@ type Act struct {
 	ByItself   bool   // no client called
 	told       bool   // its lines are bounded already
 	leftOut    uint64 // acts like this one without a record
-}
-
-// Change is a field of an object before and after.
-type Change = event.Change
-
-// Notes notes what comes of an Act while it is carried out; nil notes nothing. Its methods may be
-// called concurrently.
-type Notes struct {
-	From Origin
-
-	mu      sync.Mutex
-	name    string // the object's, if it got it meanwhile
-	changed bool
-	changes []Change
-}
-
-// actKey is the key of the context's value with the Notes of a call.
-type actKey struct{}
-
-// NotesOf returns what notes what comes of a call.
-func NotesOf(ctx context.Context) *Notes {
-	a, _ := ctx.Value(actKey{}).(*Notes)
-	return a
-}
-
-// Note reports that the act has changed something.
-func (a *Notes) Note(changes ...Change) {
-	if a == nil {
-		return
-	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.changed = true
-	a.changes = append(a.changes, changes...)
-}
-
-// Named notes the name that an object got.
-func (a *Notes) Named(name string) {
-	if a == nil {
-		return
-	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.name = name
 }
 
 // Audited has do carry out the act x, which comes from the context's identity, and leaves one
@@ -186,14 +126,6 @@ func (l *Log) logAudit(ctx context.Context, e *event.Event) {
 		slog.String("address", a.Address), slog.String("client", a.Client), slog.String("vhost", e.VHost),
 		slog.String("object", a.Object), slog.String("name", e.Name), slog.String("changes", changesText(a.Changes)),
 		slog.String("reason", e.Cause), slog.Uint64("left_out", e.Count))
-}
-
-// bounded is text of so many bytes at most. It is valid UTF-8, as messages between nodes have to be.
-func bounded(s string, most int) string {
-	if len(s) > most {
-		s = s[:most] + "…"
-	}
-	return strings.ToValidUTF8(s, "\ufffd")
 }
 
 // NodeUserPrefix begins the User of what a node did by itself; a user's name has no colon.

@@ -9,15 +9,6 @@ import (
 	"github.com/quorate/quorate/cluster/event"
 )
 
-// Bounds of lines about refused logins: a program with an old password, or an attacker who
-// guesses, must not fill a disk.
-const (
-	// RefusedLoginLines is how many lines there are at once, and RefusedLoginEvery after what time
-	// there is one more. It has the number that were left out.
-	RefusedLoginLines = 20
-	RefusedLoginEvery = 5 * time.Second
-)
-
 // LoginTry is what a listener knows of a login.
 type LoginTry struct {
 	From Origin
