@@ -219,14 +219,3 @@ func (s *Node) ViewOf(vhost string) (*catalog.View, error) {
 	}
 	return v, nil
 }
-
-// Admit reports whether new streams may begin on this node: not while it is drained, or cut off.
-func (s *Node) Admit() error {
-	if s.cfg.Unloader.Draining() {
-		return &failure.Error{Class: failure.Unavailable, Kind: "node", RetryAfter: failure.RetryAfter, Reason: "this node is drained; use another node"}
-	}
-	if s.WhyCutOff() != "" {
-		return s.ErrCutOff()
-	}
-	return nil
-}
