@@ -7,6 +7,9 @@ import (
 	"github.com/quorate/quorate/broker/audit"
 )
 
+// tokenPrefix begins every token, so that one that has leaked can be found.
+const tokenPrefix = "quorate_"
+
 // hostTokenPrefix begins the token of a node's host, so that one that has leaked can be found.
 const hostTokenPrefix = tokenPrefix + "host_"
 

@@ -3,11 +3,11 @@ package identity
 import (
 	"context"
 	"slices"
+	"strconv"
 	"sync/atomic"
 	"time"
 
 	"github.com/quorate/quorate/access"
-	"github.com/quorate/quorate/broker/audit"
 	"github.com/quorate/quorate/broker/failure"
 	"github.com/quorate/quorate/catalog"
 )
@@ -74,6 +74,11 @@ func (i *Identity) ExpiresMs() int64 { return i.expireMs }
 // Itself is the identity of what a node does by itself: it may do everything.
 func Itself() *Identity { return &Identity{} }
 
+// ended is the error of calls after the login has ended.
+func (i *Identity) ended() *failure.Error {
+	return Unauthenticated("the login of user " + strconv.Quote(i.User()) + " has ended at " + i.ends.UTC().Format(time.RFC3339) + "; log in with a new token")
+}
+
 // identityKey is the key of the context's value with its Session.
 type identityKey struct{}
 
@@ -91,29 +96,6 @@ func WithIdentity(ctx context.Context, who *Identity) context.Context {
 func SessionOf(ctx context.Context) *Session {
 	s, _ := ctx.Value(identityKey{}).(*Session)
 	return s
-}
-
-// Who returns the user that a context's calls come from; nil: it may do everything, as
-// this node itself may, and every client where Authenticate is off.
-func (l *Logins) Who(ctx context.Context) (*Identity, error) {
-	if s := SessionOf(ctx); s != nil {
-		return l.still(s.who.Load())
-	}
-	if !l.cfg.Authenticate {
-		return nil, nil //nolint:nilnil // no user, who may do everything
-	}
-	return nil, Unauthenticated("nobody is logged in; send user and password, or a token")
-}
-
-// still returns the identity, nil for this process itself, unless the login has ended (ID-5).
-func (l *Logins) still(who *Identity) (*Identity, error) {
-	switch {
-	case who.user == nil:
-		return nil, nil //nolint:nilnil // no user, who may do everything
-	case !who.ends.IsZero() && !l.now().Before(who.ends):
-		return nil, who.ended()
-	}
-	return who, nil
 }
 
 // Unauthenticated is the refusal of a caller without, or with wrong, credentials.
@@ -135,37 +117,6 @@ func is(u *catalog.User, tag string) bool {
 	return has(TagAdministrator)
 }
 
-// Require refuses callers with neither the tag nor one above it.
-func (l *Logins) Require(ctx context.Context, tag string) error {
-	who, err := l.Who(ctx)
-	if err != nil || who == nil || is(who.user, tag) {
-		return err
-	}
-	return &failure.Error{
-		Class: failure.AccessRefused, Kind: "user", Name: who.User(),
-		Reason: "needs the tag " + tag + " for this; an administrator can give it",
-	}
-}
-
-// DeclaredBy returns the user that a context's calls come from, as the record of a queue has it: "" where clients do not
-// log in, for the node itself, and before VersionDeclarers is finalised (VH-17).
-func (l *Logins) DeclaredBy(ctx context.Context) (string, error) {
-	who, err := l.Who(ctx)
-	if err != nil || who == nil || l.view().Version() < catalog.VersionDeclarers {
-		return "", err
-	}
-	return who.User(), nil
-}
-
-// Caller is Who as audit records have it.
-func (l *Logins) Caller(ctx context.Context) audit.Caller {
-	who, err := l.Who(ctx)
-	if err != nil || who == nil {
-		return audit.Caller{}
-	}
-	return audit.Caller{User: who.User(), Mechanism: who.mechanism, Administrator: who.Is(TagAdministrator)}
-}
-
 // Is reports whether the identity has a tag, or one that stands above it.
 func (i *Identity) Is(tag string) bool { return is(i.user, tag) }
 
@@ -177,6 +128,3 @@ func (i *Identity) Rights() access.Rights { return i.rights }
 
 // Of returns the identity of a user of the catalog.
 func Of(u *catalog.User) *Identity { return &Identity{user: u} }
-
-// WhoOf is Who for a session.
-func (l *Logins) WhoOf(s *Session) (*Identity, error) { return l.still(s.who.Load()) }

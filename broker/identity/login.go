@@ -6,15 +6,11 @@ package identity
 
 import (
 	"context"
-	"crypto/hmac"
-	"crypto/rand"
-	"crypto/sha256"
 	"log/slog"
 	"net/netip"
-	"runtime"
 	"slices"
 	"strconv"
-	"sync"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -23,34 +19,7 @@ import (
 	"github.com/quorate/quorate/broker/failure"
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/id"
-	"github.com/quorate/quorate/internal/password"
 )
-
-// Bounds of logging in.
-const (
-	// MaxHashes bounds the passwords that a node hashes at a time: each takes memory and a
-	// core for some milliseconds. One core is left for what else the node does, if there are several.
-	MaxHashes = 2
-	// MaxHashWaiters bounds the calls that wait for that; more are refused, to come again.
-	MaxHashWaiters = 512
-	// restAfterWrong is for how many times of what a wrong password took to be hashed its place stays empty, maxRest at
-	// most: guessing, from however many addresses, must not take a processor from publishers.
-	restAfterWrong = 2
-	maxRest        = 250 * time.Millisecond
-	// maxVerified bounds the credentials that are known to be right.
-	maxVerified = 10_000
-)
-
-// hashRetryAfter is when a client should come again while too many log in.
-const hashRetryAfter = time.Second
-
-// Certainty reports whether this node's view of the catalog is fit to answer by: see package serving.
-type Certainty interface {
-	// Definite returns an error as its caller may get it.
-	Definite(context.Context, error) error
-	// Current returns nil if the view was fresh when it was called.
-	Current(context.Context) error
-}
 
 // Config is what logins are made of. Its settings are those of the Config of a broker.
 type Config struct {
@@ -70,8 +39,7 @@ type Config struct {
 	Log       *slog.Logger
 }
 
-// Logins verifies credentials. One that was verified is remembered by a keyed hash of it,
-// in memory alone, until its user changes. All methods may be called concurrently.
+// Logins verifies credentials. All methods may be called concurrently.
 type Logins struct {
 	cfg       Config
 	view      func() *catalog.View
@@ -81,138 +49,24 @@ type Logins struct {
 	commands  *audit.Commands
 	chain     *access.Chain
 
-	key      [sha256.Size]byte // of this process
-	slots    chan struct{}
-	waiting  atomic.Int32
 	throttle throttle
-	// upgrades are hashes that take the place of weaker ones; see upgradeHashes.
-	upgrades chan Upgrade
-
-	mu       sync.RWMutex
-	verified map[[sha256.Size]byte]*catalog.User
-	hashing  map[[sha256.Size]byte]chan struct{} // by credential; closed when that is over
+	*passwords
 }
 
 // New returns Logins that know no credential yet.
 func New(c Config) *Logins {
 	l := &Logins{
 		cfg: c, view: c.View, now: c.Now, log: c.Log, certainty: c.Certainty, commands: c.Commands,
-		throttle: throttle{unseen: c.Unseen},
-		slots:    make(chan struct{}, hashesAtOnce(runtime.NumCPU())), verified: map[[sha256.Size]byte]*catalog.User{},
-		hashing: map[[sha256.Size]byte]chan struct{}{}, upgrades: make(chan Upgrade, maxUpgrades),
+		throttle: throttle{unseen: c.Unseen}, passwords: newPasswords(c.Log),
 	}
-	_, _ = rand.Read(l.key[:]) // never fails
-	backends := []access.Backend{ownUsers{l}}
+	own := ownUsers{view: c.View, passwords: l.passwords, throttle: &l.throttle, certainty: c.Certainty}
+	backends := []access.Backend{own}
 	if c.Backends != nil {
-		backends = c.Backends(ownUsers{l})
+		backends = c.Backends(own)
 	}
 	l.chain = access.NewChain(backends...)
 	return l
 }
-
-func hashesAtOnce(processors int) int { return max(1, min(MaxHashes, processors-1)) }
-
-// digest is what stands for a credential.
-func (l *Logins) digest(parts ...string) (d [sha256.Size]byte) {
-	h := hmac.New(sha256.New, l.key[:])
-	for _, p := range parts {
-		h.Write([]byte(p))
-		h.Write([]byte{0xff}) // in no UTF-8
-	}
-	h.Sum(d[:0])
-	return d
-}
-
-// known reports whether a credential was verified for the user as it is now.
-func (l *Logins) known(d [sha256.Size]byte, u *catalog.User) bool {
-	l.mu.RLock()
-	defer l.mu.RUnlock()
-	return u != nil && l.verified[d] == u
-}
-
-// Remember notes that a credential was verified for the user as it is now.
-func (l *Logins) Remember(d [sha256.Size]byte, u *catalog.User) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if len(l.verified) >= maxVerified {
-		clear(l.verified)
-	}
-	l.verified[d] = u
-}
-
-// alone waits until no other call hashes the same credential; leave ends that. A client whose
-// node is gone opens all its streams on another one at the same moment: one hash is enough for
-// all of them, and is over sooner than several at a time.
-func (l *Logins) alone(ctx context.Context, d [sha256.Size]byte) (leave func(), err error) {
-	defer l.waiting.Add(-1)
-	if l.waiting.Add(1) > MaxHashWaiters {
-		return nil, tooManyLogins()
-	}
-	for {
-		mine := make(chan struct{})
-		other := l.begin(d, mine)
-		if other == nil {
-			return func() { l.end(d, mine) }, nil
-		}
-		select {
-		case <-other:
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		}
-	}
-}
-
-// begin notes that a credential is being hashed, until mine is closed, and returns nil, or what
-// another call has noted.
-func (l *Logins) begin(d [sha256.Size]byte, mine chan struct{}) (other chan struct{}) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if other = l.hashing[d]; other == nil {
-		l.hashing[d] = mine
-	}
-	return other
-}
-
-// end lets those go on that wait for mine.
-func (l *Logins) end(d [sha256.Size]byte, mine chan struct{}) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	delete(l.hashing, d)
-	close(mine)
-}
-
-// tooManyLogins is the refusal above MaxHashWaiters: each waiter holds a client's connection.
-func tooManyLogins() *failure.Error {
-	return &failure.Error{
-		Class: failure.ResourceExhausted, Kind: "login", RetryAfter: hashRetryAfter,
-		Reason: "too many passwords are being checked on this node; try again, or log in with a token",
-	}
-}
-
-// Enter waits for its turn to hash a password; leave ends it, and its place rests unless the password was right.
-func (l *Logins) Enter(ctx context.Context) (leave func(right bool), err error) {
-	defer l.waiting.Add(-1)
-	if l.waiting.Add(1) > MaxHashWaiters {
-		return nil, tooManyLogins()
-	}
-	select {
-	case l.slots <- struct{}{}:
-		began := time.Now()
-		return func(right bool) {
-			if right {
-				<-l.slots
-				return
-			}
-			time.AfterFunc(min(maxRest, restAfterWrong*time.Since(began)), func() { <-l.slots })
-		}, nil
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-}
-
-// Hashing returns how many passwords are being hashed, each of which keeps a processor busy for tens of milliseconds, or were
-// just now.
-func (l *Logins) Hashing() int { return len(l.slots) }
 
 // Authenticates reports whether callers must log in.
 func (l *Logins) Authenticates() bool { return l.cfg.Authenticate }
@@ -236,48 +90,6 @@ func (l *Logins) LoginCertificate(ctx context.Context, user string, from netip.A
 	return by(audit.MechanismCertificate)(l.admitted(u, from.Unmap().IsLoopback()))
 }
 
-// verify checks a password against the user's hash. Unknown users, and those whose hash is of
-// another kind than new ones, take as long: there is one hash of today's cost in any case.
-func (l *Logins) verify(ctx context.Context, u *catalog.User, secret string, d [sha256.Size]byte) error {
-	done, err := l.alone(ctx, d)
-	if err != nil {
-		return err
-	}
-	defer done()
-	if l.known(d, u) { // another call verified it meanwhile
-		return nil
-	}
-	leave, err := l.Enter(ctx)
-	if err != nil {
-		return err
-	}
-	right := false
-	defer func() { leave(right) }()
-	if len(secret) > MaxPasswordBytes {
-		return wrongPassword()
-	}
-	if u == nil || u.PasswordHash == "" || secret == "" {
-		_, _, _ = password.Hash(secret)
-		return wrongPassword()
-	}
-	right, err = password.Matches(secret, u.PasswordHash, password.Algorithm(u.Algorithm))
-	if err != nil {
-		l.log.Warn("a user's password hash cannot be read", "user", u.Name, "error", err)
-	}
-	if !password.Current(u.PasswordHash, password.Algorithm(u.Algorithm)) {
-		if hash, a := password.Upgrade(secret, u.PasswordHash); right {
-			l.upgrade(Upgrade{User: u, Credential: d, Hash: hash, Algorithm: string(a)})
-		}
-	}
-	if !right {
-		return wrongPassword()
-	}
-	l.Remember(d, u)
-	return nil
-}
-
-func wrongPassword() error { return &access.Refused{Reason: access.WrongPassword} }
-
 // admitted is the identity of a user whose secret was right; loopback reports that the call comes from this host.
 func (l *Logins) admitted(u *catalog.User, loopback bool) (*Identity, error) {
 	if err := l.onLoopback(u.Name, loopback); err != nil {
@@ -294,5 +106,72 @@ func (l *Logins) onLoopback(name string, loopback bool) error {
 	return nil
 }
 
-// MaxPasswordBytes bounds a password: hashing takes a time that grows with it.
-const MaxPasswordBytes = 1 << 10
+// login asks the backends for as often as the address may be wrong.
+func (l *Logins) login(ctx context.Context, c access.Credentials, from netip.Addr) (*Identity, error) {
+	c.Now = l.now()
+	try := attempt{throttle: &l.throttle, from: from}
+	id, by, err := l.chain.Authenticate(ctx, c, try.take)
+	if err = try.done(err); err != nil {
+		return nil, l.certainty.Definite(ctx, err)
+	}
+	return l.identityOf(id, by, from)
+}
+
+// identityOf makes the identity of a login from a backend's answer.
+func (l *Logins) identityOf(id *access.Identity, backend string, from netip.Addr) (*Identity, error) {
+	loopback := from.Unmap().IsLoopback()
+	if backend == InternalUsers {
+		u, known := l.view().User(id.Name)
+		if !known { // any more
+			return nil, Unauthenticated(access.WrongPassword)
+		}
+		return by(audit.MechanismPassword)(l.admitted(u, loopback))
+	}
+	if err := l.onLoopback(id.Name, loopback); err != nil {
+		return nil, err
+	}
+	if access.CheckName(id.Name) != nil || id.Rights == nil || strings.HasPrefix(id.Name, hostUserPrefix) || strings.HasPrefix(id.Name, audit.NodeUserPrefix) {
+		return nil, Unauthenticated("backend " + backend + " names a user that there cannot be here")
+	}
+	who := externalIdentity(id.Name, id.Tags...)
+	who.backend, who.mechanism, who.rights, who.ends = backend, backend, id.Rights, id.Expires
+	if !id.Expires.IsZero() {
+		who.expireMs = id.Expires.UnixMilli()
+	}
+	return who, nil
+}
+
+// Renew has the calls of a context go on with another secret of the same user, to which a
+// backend has taken it: rights, tags and end are those of the new one (ID-5), if it may go on then. Logins that do not end have no need of it, and whatever comes is fine (AM-11). Errors: NotAllowed
+// if it is wrong or another user's, Unavailable.
+func (l *Logins) Renew(ctx context.Context, secret string, from netip.Addr, may func(*Identity) error) error {
+	s := SessionOf(ctx)
+	if s == nil || s.who.Load().ends.IsZero() {
+		return nil
+	}
+	was := s.who.Load()
+	c := access.Credentials{User: was.User(), Secret: secret, Now: l.now()}
+	try := attempt{throttle: &l.throttle, from: from}
+	id, err := l.chain.Again(ctx, was.backend, c, try.take)
+	if err = try.done(err); err != nil {
+		return err
+	}
+	who, err := l.identityOf(id, was.backend, from)
+	switch {
+	case err != nil:
+		return err
+	case who.User() != was.User():
+		return &failure.Error{
+			Class: failure.NotAllowed, Kind: "login", User: was.User(),
+			Reason: "the new secret is of user " + strconv.Quote(who.User()) + ", the connection of user " + strconv.Quote(was.User()) + "; open another one",
+		}
+	}
+	if err := may(who); err != nil {
+		return err
+	}
+	s.who.Store(who)
+	return nil
+}
+
+// LoginCounts are the answers of the backends by their names.
+func (l *Logins) LoginCounts() map[string]access.Counts { return l.chain.Counts() }

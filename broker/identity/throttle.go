@@ -1,12 +1,17 @@
 package identity
 
 import (
+	"cmp"
+	"context"
 	"crypto/sha256"
+	"errors"
 	"net/netip"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/quorate/quorate/access"
+	"github.com/quorate/quorate/broker/failure"
 	"github.com/quorate/quorate/catalog"
 )
 
@@ -121,4 +126,44 @@ func throttleKey(a netip.Addr) netip.Prefix {
 	}
 	p, _ := a.Prefix(bits) // of the zero address: the zero prefix
 	return p
+}
+
+// attempt is one login of an address.
+type attempt struct {
+	throttle *throttle
+	from     netip.Addr
+	taken    bool
+}
+
+// take refuses what comes from an address that was wrong too often.
+func (t *attempt) take() error {
+	if t.taken = t.throttle.take(t.from, time.Now()); t.taken {
+		return nil
+	}
+	return &failure.Error{
+		Class: failure.ResourceExhausted, Kind: "login", RetryAfter: LoginTryEvery,
+		Reason: "too many wrong passwords came from address " + t.from.String() + "; wait, and see which program there has an old one",
+	}
+}
+
+// done makes the listeners' error of that of a chain. The address gets the try back but for what was found to be wrong: who was
+// right, who could not be told, who found no room, and who left before the end. But who leaves after one
+// backend has refused would otherwise guess as often as he likes.
+func (t *attempt) done(err error) error {
+	if no, wrong := errors.AsType[*access.Refused](err); wrong {
+		return Unauthenticated(no.Reason)
+	}
+	left := errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
+	unavailable, is := errors.AsType[*access.Unavailable](err)
+	_, guessed := errors.AsType[*access.Unsure](err)
+	if t.taken && (is || !guessed || !left) {
+		t.throttle.giveBack(t.from)
+	}
+	if is {
+		return &failure.Error{
+			Class: failure.Unavailable, Kind: "login", RetryAfter: cmp.Or(unavailable.RetryAfter, hashRetryAfter), Cause: err,
+			Reason: "this node cannot tell now who logs in: " + unavailable.Error() + "; try again",
+		}
+	}
+	return err
 }

@@ -32,9 +32,6 @@ const (
 // their id.
 const tokenComponent = "access-token"
 
-// tokenPrefix begins every token, so that one that has leaked can be found.
-const tokenPrefix = "quorate_"
-
 const (
 	tokenIDBytes     = 12
 	tokenSecretBytes = 32
