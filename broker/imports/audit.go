@@ -1,32 +1,10 @@
 package imports
 
 import (
-	"strconv"
-
 	"github.com/quorate/quorate/broker/audit"
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/definitions"
 )
-
-// noteImported notes what an import came to, if it has made anything.
-func noteImported(a *audit.Notes, s *Summary) {
-	if s.Counts[Created] == 0 {
-		return
-	}
-	for _, n := range []struct {
-		name  string
-		count int
-	}{
-		{"created", s.Counts[Created]},
-		{"different", s.Counts[Different]},
-		{"refused", s.Counts[Refused]},
-		{"failed", s.Counts[Failed]},
-	} {
-		if n.count > 0 {
-			a.Note(audit.Change{Field: n.name, After: strconv.Itoa(n.count)})
-		}
-	}
-}
 
 // actOfObject is the act of making an object of an import that has a record of its own: one that
 // changes rights, or governs others.

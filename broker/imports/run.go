@@ -3,57 +3,32 @@ package imports
 import (
 	"context"
 	"errors"
-	"slices"
 	"sync"
 
 	"github.com/quorate/quorate/argument"
 	"github.com/quorate/quorate/broker/audit"
 	"github.com/quorate/quorate/broker/failure"
 	"github.com/quorate/quorate/catalog"
+	"github.com/quorate/quorate/cluster"
 	"github.com/quorate/quorate/definitions"
 	"github.com/quorate/quorate/internal/password"
 )
 
-// planned is what a step without an error in carrying it out comes to.
-func planned(v *catalog.View, s *definitions.Step) Imported {
-	out := Imported{Kind: s.Kind.String(), VHost: s.VHost, Name: s.Name, Path: s.Path, Reason: s.Reason, Warnings: s.Warnings}
-	switch s.Action {
-	case definitions.Create:
-		out.Outcome = Created
-	case definitions.Keep:
-		out.Outcome = Unchanged
-	case definitions.Differ:
-		if out.Outcome = Different; samePassword(v, s) {
-			out.Outcome, out.Reason = Unchanged, ""
-		}
-	case definitions.Refuse:
-		out.Outcome = Refused
-	case definitions.Skip:
-		out.Outcome = Skipped
-	}
-	return out
-}
-
-// samePassword reports whether a user that differs does so only in that the document has its
-// password, and the cluster the hash of it.
-func samePassword(v *catalog.View, s *definitions.Step) bool {
-	c, is := s.Command.(*catalog.PutUser)
-	if !is || s.Password == "" {
-		return false
-	}
-	u, ok := v.User(c.Name)
-	if !ok || !slices.Equal(u.Tags, c.Tags) || u.UserLimits != c.UserLimits {
-		return false
-	}
-	same, err := password.Matches(s.Password, u.PasswordHash, password.Algorithm(u.Algorithm))
-	return err == nil && same
-}
+const (
+	// importWorkers bounds how many objects of an import are made at once.
+	importWorkers = 16
+	// maxImportFailures is the number of objects that could not be made for now, after which
+	// an import is given up.
+	maxImportFailures = 32
+)
 
 // importing is one import. Workers share it: mu guards what is below it.
 type importing struct {
-	d     *Definitions
-	steps []definitions.Step
-	told  func([]Imported, int)
+	cluster  *cluster.Cluster
+	audit    *audit.Log
+	commands *audit.Commands
+	steps    []definitions.Step
+	told     func([]Imported, int)
 
 	mu      sync.Mutex
 	summary Summary
@@ -104,7 +79,7 @@ func (m *importing) phase(ctx context.Context, v *catalog.View, steps []definiti
 				out.Outcome = Unchanged // another caller made it meanwhile
 			}
 			out = m.judged(out, err)
-			if out.Outcome == Different && samePassword(m.d.cluster.View(), s) { // another node imports the same
+			if out.Outcome == Different && samePassword(m.cluster.View(), s) { // another node imports the same
 				out.Outcome, out.Reason = Unchanged, ""
 			}
 			m.add(out, err)
@@ -184,7 +159,7 @@ func (m *importing) audited(ctx context.Context, s *definitions.Step) (created b
 		return m.create(audit.WithoutNotes(ctx), s)
 	}
 	x.From, x.ByItself = whole.From, whole.From.Protocol == audit.ProtocolNode
-	err = m.d.audit.Audited(ctx, x, func(ctx context.Context) (err error) {
+	err = m.audit.Audited(ctx, x, func(ctx context.Context) (err error) {
 		created, err = m.create(ctx, s)
 		return err
 	})
@@ -210,9 +185,9 @@ func (m *importing) create(ctx context.Context, s *definitions.Step) (created bo
 		}
 		// The caller is no client of the queues: their leaders are spread unless their arguments choose.
 		_, chosen := c.Arguments.Get(argument.LeaderLocator)
-		reply, err := m.d.cluster.Operator().DeclareQueue(ctx, *c, e.GroupSize, !chosen || e.BalancedLeader)
+		reply, err := m.cluster.Operator().DeclareQueue(ctx, *c, e.GroupSize, !chosen || e.BalancedLeader)
 		err = failure.Translate(err, about)
-		if _, exists := m.d.cluster.View().Queue(c.VHost, c.Name); exists { // else it may not be made, as above a limit
+		if _, exists := m.cluster.View().Queue(c.VHost, c.Name); exists { // else it may not be made, as above a limit
 			err = failure.AsState(err)
 		}
 		return reply.Created, err
@@ -228,17 +203,16 @@ func (m *importing) create(ctx context.Context, s *definitions.Step) (created bo
 		u.PasswordHash, u.Algorithm = hash, string(a)
 		command = &u
 	}
-	if early := m.d.cluster.View().Allows(command); early != nil { // a new cluster, or one that is being upgraded
-		about.Class, about.RetryAfter, about.Reason = failure.Unavailable, failure.RetryAfter, early.Reason
-		return false, &about
+	if err := m.early(command, about); err != nil {
+		return false, err
 	}
-	reply, err := m.d.commands.Commit(ctx, command)
+	reply, err := m.commands.Commit(ctx, command)
 	return reply.Created || sets, failure.AsState(failure.Translate(err, about))
 }
 
 // early reports that a command cannot be proposed yet: in a new cluster, or one that is being upgraded.
 func (m *importing) early(cmd catalog.Command, about failure.Error) error {
-	if early := m.d.cluster.View().Allows(cmd); early != nil {
+	if early := m.cluster.View().Allows(cmd); early != nil {
 		about.Class, about.RetryAfter, about.Reason = failure.Unavailable, failure.RetryAfter, early.Reason
 		return &about
 	}

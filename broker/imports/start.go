@@ -2,9 +2,6 @@ package imports
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
-	"fmt"
 	"log/slog"
 	"strconv"
 	"strings"
@@ -31,30 +28,6 @@ const (
 	// maxImportLines bounds the log lines about objects of one import.
 	maxImportLines = 100
 )
-
-// AtStart is a document that a node imports when it starts (VH-9).
-type AtStart struct {
-	Document []byte // nil: none
-	// Always imports it at every start, even if the cluster has imported the same before: what
-	// was deleted since is made again.
-	Always bool
-}
-
-// Validate returns what is wrong with the form of the document.
-func (i *AtStart) Validate() error {
-	if i.Document == nil {
-		return nil
-	}
-	if err := check(i.Document); err != nil {
-		return fmt.Errorf("broker: Definitions: %w", err)
-	}
-	return nil
-}
-
-func (i *AtStart) hash() string {
-	sum := sha256.Sum256(i.Document)
-	return "sha256:" + hex.EncodeToString(sum[:])
-}
 
 // Pending reports that the document of the configuration is still to be imported.
 func (d *Definitions) Pending() bool { return d.atStart.Document != nil && !d.imported.Load() }

@@ -1,0 +1,48 @@
+package imports
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+
+	"github.com/quorate/quorate/broker/failure"
+	"github.com/quorate/quorate/definitions"
+)
+
+// MaxBytes bounds the document of an import, in bytes.
+const MaxBytes = definitions.MaxBytes
+
+// AtStart is a document that a node imports when it starts (VH-9).
+type AtStart struct {
+	Document []byte // nil: none
+	// Always imports it at every start, even if the cluster has imported the same before: what
+	// was deleted since is made again.
+	Always bool
+}
+
+// Validate returns what is wrong with the form of the document.
+func (i *AtStart) Validate() error {
+	if i.Document == nil {
+		return nil
+	}
+	if _, err := definitions.Parse(i.Document, ""); err != nil {
+		return fmt.Errorf("broker: Definitions: %w", err)
+	}
+	return nil
+}
+
+func (i *AtStart) hash() string {
+	sum := sha256.Sum256(i.Document)
+	return "sha256:" + hex.EncodeToString(sum[:])
+}
+
+// faultyDocument is the refusal of a document whose form has faults; it names where the first one is.
+func faultyDocument(err error) error {
+	e := &failure.Error{Class: failure.PreconditionFailed, Kind: "definitions", Reason: "nothing is imported: " + err.Error(), Cause: err}
+	var faults *definitions.Faults
+	if errors.As(err, &faults) && len(faults.List) > 0 {
+		e.Arg = faults.List[0].Path
+	}
+	return e
+}

@@ -1,0 +1,96 @@
+package imports
+
+import (
+	"slices"
+	"strconv"
+
+	"github.com/quorate/quorate/broker/audit"
+	"github.com/quorate/quorate/catalog"
+	"github.com/quorate/quorate/definitions"
+	"github.com/quorate/quorate/internal/password"
+)
+
+// Outcome is what became of an object of an import, or would.
+type Outcome uint8
+
+// The outcomes.
+const (
+	Created   Outcome = iota
+	Unchanged         // there already, just so
+	Different         // there with other properties, and left
+	Refused           // cannot be made
+	Skipped           // nothing that an import makes
+	Failed            // could not be made for now
+	outcomes
+)
+
+// Imported is what became of one object.
+type Imported struct {
+	Kind        string
+	VHost, Name string
+	Path        string // in the document
+	Outcome     Outcome
+	Reason      string
+	Warnings    []string // what is not as the document has it (VH-13)
+}
+
+// Summary counts objects by Outcome.
+type Summary struct {
+	Total  int
+	Counts [outcomes]int
+}
+
+// planned is what a step without an error in carrying it out comes to.
+func planned(v *catalog.View, s *definitions.Step) Imported {
+	out := Imported{Kind: s.Kind.String(), VHost: s.VHost, Name: s.Name, Path: s.Path, Reason: s.Reason, Warnings: s.Warnings}
+	switch s.Action {
+	case definitions.Create:
+		out.Outcome = Created
+	case definitions.Keep:
+		out.Outcome = Unchanged
+	case definitions.Differ:
+		if out.Outcome = Different; samePassword(v, s) {
+			out.Outcome, out.Reason = Unchanged, ""
+		}
+	case definitions.Refuse:
+		out.Outcome = Refused
+	case definitions.Skip:
+		out.Outcome = Skipped
+	}
+	return out
+}
+
+// samePassword reports whether a user that differs does so only in that the document has its
+// password, and the cluster the hash of it.
+func samePassword(v *catalog.View, s *definitions.Step) bool {
+	c, is := s.Command.(*catalog.PutUser)
+	if !is || s.Password == "" {
+		return false
+	}
+	u, ok := v.User(c.Name)
+	if !ok || !slices.Equal(u.Tags, c.Tags) || u.UserLimits != c.UserLimits {
+		return false
+	}
+	same, err := password.Matches(s.Password, u.PasswordHash, password.Algorithm(u.Algorithm))
+	return err == nil && same
+}
+
+// noteImported notes what an import came to, if it has made anything.
+func noteImported(a *audit.Notes, s *Summary) {
+	if s.Counts[Created] == 0 {
+		return
+	}
+	for _, n := range []struct {
+		name  string
+		count int
+	}{
+		{"created", s.Counts[Created]},
+		{"different", s.Counts[Different]},
+		{"refused", s.Counts[Refused]},
+		{"failed", s.Counts[Failed]},
+	} {
+		if n.count > 0 {
+			a.Note(audit.Change{Field: n.name, After: strconv.Itoa(n.count)})
+		}
+	}
+}
