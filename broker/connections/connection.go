@@ -29,6 +29,11 @@ type Connection struct {
 // process.
 func (cs *Connections) Connect() *Connection { return &Connection{of: cs, Open: cs.clients.Connect()} }
 
+// Show has operators see the connection, and end it. look returns what it is now; user and vhost
+// that it leaves out are those that count the connection. Both functions may be called from any
+// goroutine and must not block.
+func (c *Connection) Show(look func() ConnectionInfo, end func(Closing)) { c.Open.Show(look, end) }
+
 // Close ends the connection: its exclusive queues are deleted soon after.
 func (c *Connection) Close() { c.Open.Close() }
 

@@ -103,11 +103,6 @@ const (
 	ConnectionClosing = "closing" // its client has been asked to go, and has not gone yet
 )
 
-// Show has operators see the connection, and end it. look returns what it is now; user and vhost
-// that it leaves out are those that count the connection. Both functions may be called from any
-// goroutine and must not block.
-func (c *Connection) Show(look func() ConnectionInfo, end func(Closing)) { c.Open.Show(look, end) }
-
 // ClientConnections returns the connections to all nodes, by node and age, and the nodes that
 // did not answer. What vhost and user leave out is not among them; "" leaves out nothing. The tag
 // monitoring sees all, management those of its own user (VH-12).

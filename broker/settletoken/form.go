@@ -7,10 +7,29 @@ import (
 	"encoding/binary"
 	"errors"
 	"strconv"
+	"time"
 
+	"github.com/quorate/quorate/broker/failure"
+	"github.com/quorate/quorate/cluster/gateway"
+	"github.com/quorate/quorate/cluster/traffic"
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/quorumq"
 )
+
+// Token is what a settle token holds: which user took which message, and when. The zero value is no token.
+type Token struct {
+	gateway.ConsumerToken
+	user string // "": clients do not log in
+	atMs int64  // milliseconds since the Unix epoch
+}
+
+// About adds to about, where err is that the hold of a token has ended, the argument and when the hold began (DEL-6).
+func (t *Token) About(err error, about failure.Error) failure.Error {
+	if errors.Is(err, traffic.ErrNotHeld) || errors.Is(err, traffic.ErrConsumerGone) {
+		about.Arg, about.Value = "settle_token", "given at "+time.UnixMilli(t.atMs).UTC().Format(time.RFC3339)
+	}
+	return about
+}
 
 // tokenVersion is the first byte of a token: version; queue, epoch, session, tag, message id and
 // moment as uvarints; user and node, each with its length as uvarint; and the seal of all that.

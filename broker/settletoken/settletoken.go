@@ -6,7 +6,6 @@ package settletoken
 import (
 	"context"
 	"crypto/rand"
-	"errors"
 	"time"
 
 	"github.com/quorate/quorate/broker/administration"
@@ -17,7 +16,6 @@ import (
 	"github.com/quorate/quorate/broker/serving"
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/cluster/gateway"
-	"github.com/quorate/quorate/cluster/traffic"
 )
 
 // Node is what it takes of a node's part of the cluster; see *cluster.Cluster.
@@ -47,21 +45,6 @@ const (
 	settleComponent = "settle-token"
 	settleKeyName   = "1"
 )
-
-// Token is what a settle token holds: which user took which message, and when. The zero value is no token.
-type Token struct {
-	gateway.ConsumerToken
-	user string // "": clients do not log in
-	atMs int64  // milliseconds since the Unix epoch
-}
-
-// About adds to about, where err is that the hold of a token has ended, the argument and when the hold began (DEL-6).
-func (t *Token) About(err error, about failure.Error) failure.Error {
-	if errors.Is(err, traffic.ErrNotHeld) || errors.Is(err, traffic.ErrConsumerGone) {
-		about.Arg, about.Value = "settle_token", "given at "+time.UnixMilli(t.atMs).UTC().Format(time.RFC3339)
-	}
-	return about
-}
 
 // Seal makes the tokens of a user. It never changes.
 type Seal struct {

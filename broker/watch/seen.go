@@ -9,7 +9,7 @@ import (
 
 // seesEvent reports whether an event is about what is seen. Those of bindings and of the vhost
 // itself have no name that a pattern is for.
-func seesEvent(s permission.Sight, e *Event) bool {
+func seesEvent(s permission.Sight, e *event.Event) bool {
 	if e.Kind == event.Missed {
 		return true
 	}
