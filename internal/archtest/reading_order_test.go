@@ -19,15 +19,7 @@ func readInOrder(path string) bool {
 func backUp() map[string]int {
 	return map[string]int{
 		"broker":             39,
-		"broker/audit":       4,
-		"broker/connections": 1,
-		"broker/identity":    13,
-		"broker/imports":     8,
-		"broker/limits":      10,
-		"broker/permission":  5,
-		"broker/serving":     4,
-		"broker/settletoken": 2,
-		"broker/watch":       1,
+		"broker/identity":    1,
 		"cluster":            27,
 		"cluster/clients":    11,
 		"cluster/datadir":    9,
