@@ -42,6 +42,8 @@ func (l *leader) Held(_ id.QueueUID, _ quorumq.ConsumerKey, after quorumq.MsgID,
 	l.resumed <- after
 }
 
+func (l *leader) Flush(id.QueueUID) {}
+
 func (l *leader) LeaderOf(id.QueueUID) (id.NodeID, bool) { return "a", true }
 
 // apply carries out a command that was submitted.
@@ -89,6 +91,24 @@ func (l *leader) publish(q *Queue, done func(error)) {
 	if err := q.Enqueue(l.t.Context(), quorumq.NewMessage{Size: 4, TTLMs: quorumq.Unlimited}, []byte("body"), done); err != nil {
 		l.t.Error(err)
 	}
+}
+
+// consume makes a consumer, and registers it with the leader.
+func (l *leader) consume(q *Queue, deliver func(quorumq.MsgID)) *Consumer {
+	opened := make(chan *Consumer, 1)
+	go func() {
+		c, err := q.Consume(l.t.Context(), ConsumerConfig{Prefetch: 10, Ended: func(error) {}, Deliver: func(ds []traffic.Delivery) {
+			for i := range ds {
+				deliver(ds[i].MsgID)
+			}
+		}})
+		if err != nil {
+			l.t.Error(err)
+		}
+		opened <- c
+	}()
+	l.apply(<-l.submitted)
+	return <-opened
 }
 
 // A message that finds nothing on its way is with the leader when Enqueue returns, and confirmed when
@@ -143,19 +163,7 @@ func TestDeliverWithoutHandOver(t *testing.T) {
 	withoutWaiting(t, func(t *testing.T) {
 		q, l := ledQueue(t)
 		var got []quorumq.MsgID
-		opened := make(chan error, 1)
-		go func() {
-			_, err := q.Consume(t.Context(), ConsumerConfig{Prefetch: 10, Ended: func(error) {}, Deliver: func(ds []traffic.Delivery) {
-				for i := range ds {
-					got = append(got, ds[i].MsgID)
-				}
-			}})
-			opened <- err
-		}()
-		l.apply(<-l.submitted)
-		if err := <-opened; err != nil {
-			t.Fatal(err)
-		}
+		l.consume(q, func(m quorumq.MsgID) { got = append(got, m) })
 		for range 3 {
 			l.publish(q, func(error) {})
 			l.apply(<-l.submitted)
@@ -170,6 +178,34 @@ func TestDeliverWithoutHandOver(t *testing.T) {
 		}
 		if len(got) != 1 {
 			t.Errorf("delivered %v past one that is lost", got)
+		}
+	})
+}
+
+// G4: a flush returns when the queue has answered for what was decided, and not before.
+func TestFlushWaitsForTheQueue(t *testing.T) {
+	t.Parallel()
+	withoutWaiting(t, func(t *testing.T) {
+		q, l := ledQueue(t)
+		c := l.consume(q, func(quorumq.MsgID) {})
+		l.publish(q, func(error) {})
+		l.apply(<-l.submitted)
+		q.g.Deliver(q.uid, l.assigned)
+		if n := c.Decide(quorumq.MsgIDRange{First: 1, Last: 1}, Decision{Kind: Ack}); n != 1 {
+			t.Fatalf("%d messages were decided about, want 1", n)
+		}
+		flushed := make(chan error, 1)
+		go func() { flushed <- c.Flush(t.Context()) }()
+		synctest.Wait()
+		if len(flushed) > 0 {
+			t.Error("what was decided is flushed before the queue has answered")
+		}
+		l.apply(<-l.submitted)
+		if err := <-flushed; err != nil {
+			t.Error(err)
+		}
+		if n := l.queue.Overview().Unsettled; n != 0 {
+			t.Errorf("the queue has %d unacked messages when the flush returns", n)
 		}
 	})
 }

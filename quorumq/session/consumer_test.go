@@ -137,6 +137,34 @@ func TestConsumerOutcomes(t *testing.T) {
 	want(t, c, "8 settle 18-20")
 }
 
+// G4: a decision is committed when the queue has answered for it and for all before, neither when it
+// is made nor when it is sent.
+func TestConsumerCommitted(t *testing.T) {
+	c := newConsumer(3)
+	c.Settle(r(1, 1))
+	c.Discard(r(2, 2), false, nil)
+	committed := func(when string, want uint64) {
+		t.Helper()
+		if got := c.Committed(); got != want {
+			t.Errorf("%s: committed up to %d, want %d", when, got, want)
+		}
+	}
+	if c.Decided() != 2 {
+		t.Errorf("decided up to %d, want 2", c.Decided())
+	}
+	committed("decided", 0)
+	want(t, c, "0 settle 1-1", "1 discard failed=false 2-2")
+	committed("sent", 0)
+	c.Answer(1, quorumq.Reply{})
+	committed("the second answered", 0)
+	c.Rewind()
+	committed("the leader is lost", 0)
+	c.Answer(0, quorumq.Reply{})
+	committed("both answered", 2)
+	c.Settle(r(3, 3))
+	committed("one more decided", 2)
+}
+
 func TestConsumerGone(t *testing.T) {
 	c := newConsumer(3)
 	c.Settle(r(1, 1))
