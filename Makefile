@@ -148,6 +148,10 @@ chaos-soak: build ## the same, seed after seed until interrupted; what failing r
 sim: ## SEEDS seeds from SEED on of the simulation in one thread
 	$(GO) test -v -count=1 -timeout 0 -tags $(TAGS) ./internal/sim ./internal/storesim -args -seed $(SEED) -seeds $(SEEDS)
 
+.PHONY: mutants
+mutants: ## plants faults, one at a time, and looks for each by tests, simulation and real processes; ARGS="-only NAME -ways unit,sim -write"
+	$(GO) run ./internal/mutants $(ARGS)
+
 .PHONY: stress
 stress: build ## repeats what looks for rare faults for STRESS_TIME, with seeds from SEED on
 	$(GO) run ./internal/stress -time $(STRESS_TIME) -seed $(SEED)

@@ -171,6 +171,7 @@ func Table() []Package {
 		{Path: "internal/k8slike"},
 		{Path: "internal/lograte"},
 		{Path: "internal/loopback"},
+		{Path: "internal/mutants", Imports: []string{"chaos/check", "chaos/history"}},
 		{Path: "internal/nearest"},
 		{Path: "internal/password", ThirdParty: []string{"crypto"}},
 		{Path: "internal/pattern", ThirdParty: []string{"regexp2"}},

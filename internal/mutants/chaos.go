@@ -1,0 +1,100 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/quorate/quorate/chaos/check"
+	"github.com/quorate/quorate/chaos/history"
+)
+
+// chaosLimit bounds a run of real processes, the build of the mutant not counted.
+const chaosLimit = 3 * time.Minute
+
+// chaos runs real processes of the mutant with the workloads and faults of a plan, after the same
+// run without the mutant was valid.
+func (d *detector) chaos(ctx context.Context, m *mutant, overlay string) (by string, err error) {
+	if d.harness == "" {
+		d.harness = filepath.Join(d.dir, "quoratectl")
+		if err := d.build(ctx, "./cmd/ctl", d.harness, ""); err != nil {
+			return "", err
+		}
+	}
+	plan := m.how[chaos].args[0]
+	if _, known := d.baselines[plan]; !known {
+		by, err := d.chaosRun(ctx, "", plan)
+		if err == nil && by != "" {
+			err = fmt.Errorf("it finds %s without a mutant", by)
+		}
+		d.baselines[plan] = err
+	}
+	if err := d.baselines[plan]; err != nil {
+		return "", fmt.Errorf("the plan %s: %w", plan, err)
+	}
+	return d.chaosRun(ctx, overlay, plan)
+}
+
+// chaosRun builds the nodes and runs them.
+func (d *detector) chaosRun(ctx context.Context, overlay, plan string) (by string, err error) {
+	dir, err := os.MkdirTemp(d.dir, "run-")
+	if err != nil {
+		return "", err
+	}
+	defer clean(dir)
+	binary := filepath.Join(dir, "quorate")
+	if err := d.build(ctx, "./cmd/node", binary, overlay); err != nil {
+		return "", err
+	}
+	steps, err := os.ReadFile(planFile(d.root, plan))
+	if err == nil {
+		err = os.WriteFile(filepath.Join(dir, "run.json"), steps, 0o600)
+	}
+	if err != nil {
+		return "", err
+	}
+	ctx, cancel := context.WithTimeout(ctx, chaosLimit)
+	defer cancel()
+	out, failed := d.run(ctx, d.harness, "chaos", "run", "--stop", "--replay", dir, "--binary", binary, "--out", filepath.Join(dir, "nodes"))
+	f, err := os.Open(filepath.Join(dir, "nodes", "history.jsonl"))
+	if err != nil {
+		return "", errors.Join(failed, err, errors.New(last(out)))
+	}
+	defer f.Close() //nolint:errcheck // it was only read
+	events, err := history.Read(f)
+	if err != nil {
+		return "", err
+	}
+	report := check.Check(events)
+	for _, g := range report.Guarantees {
+		if len(g.Broken) > 0 {
+			return fmt.Sprintf("%s (%s), %d times", g.Name, g.Rule, len(g.Broken)), nil
+		}
+	}
+	switch {
+	case failed == nil:
+		return "", nil
+	case report.Verdict == check.Undecidable:
+		return "no verdict: " + report.Why, nil
+	default:
+		return "the run fails: " + last(out), nil
+	}
+}
+
+// planFile returns the file of a plan, which is what quoratectl chaos run leaves as run.json.
+func planFile(root, plan string) string { return filepath.Join(root, patches, "plans", plan+".json") }
+
+// last returns the last line of an output that says why.
+func last(out []byte) string {
+	lines := strings.Split(strings.TrimSpace(string(out)), "\n")
+	for i := len(lines) - 1; i >= 0; i-- {
+		if strings.HasPrefix(lines[i], "quoratectl: ") {
+			return lines[i]
+		}
+	}
+	return lines[len(lines)-1]
+}
