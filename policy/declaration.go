@@ -9,8 +9,8 @@ import (
 	"github.com/quorate/quorate/message"
 )
 
-// Declaration is what a client asks for when it declares a queue that does not exist yet.
-// A redeclare is not checked here but compared by the catalog.
+// Declaration is a client's declaration of a queue that does not exist yet. The catalog compares
+// redeclarations.
 type Declaration struct {
 	Name       string // "" asks the broker to name the queue
 	Durable    bool
@@ -19,10 +19,10 @@ type Declaration struct {
 	Arguments  message.Table
 }
 
-// ResolveDeclaration finds the type of a new queue, checks properties against it
-// and arguments as Resolve does. vhostDefault is the type for declarations that
-// name none and are fit for it; "" means quorum. All faults are returned at once, joined,
-// each an *argument.Error.
+// ResolveDeclaration finds the type of a new queue, checks properties against it and
+// arguments as Resolve does. vhostDefault is the type of declarations that name none and are
+// permitted for it; "" means quorum. All faults are returned at once, joined, each an
+// *argument.Error.
 func ResolveDeclaration(d Declaration, vhostDefault catalog.QueueType) (argument.Settings, error) {
 	s, err := argument.Resolve(d.Arguments, DefaultType(d, vhostDefault) == catalog.QueueClassic)
 	var faults []error
@@ -38,7 +38,7 @@ func ResolveDeclaration(d Declaration, vhostDefault catalog.QueueType) (argument
 	return s, nil
 }
 
-// DefaultType is the type of a declaration that names none.
+// DefaultType returns the queue type of a declaration that names none.
 func DefaultType(d Declaration, vhostDefault catalog.QueueType) catalog.QueueType {
 	if d.Name != "" && d.Durable && !d.Exclusive && !d.AutoDelete && vhostDefault != catalog.QueueClassic {
 		return catalog.QueueQuorum

@@ -6,9 +6,9 @@ import (
 	"github.com/quorate/quorate/quorumq"
 )
 
-// InForce returns what is in force for a declared queue: its arguments with what its
-// policies give (PO-7). All were checked before they were stored; where this version
-// refuses some, left by another version, the defaults of the type are in force.
+// InForce returns the settings in force for a declared queue: its arguments, merged with its
+// policies (PO-7). They were checked before they were stored. If another version stored values that
+// this version refuses, the defaults of the queue type are in force.
 func (b *Matcher) InForce(v *catalog.View, q *catalog.QueueRecord) argument.Settings {
 	user, operator := b.Queue(v, q)
 	classic := q.Type == catalog.QueueClassic
@@ -19,14 +19,14 @@ func (b *Matcher) InForce(v *catalog.View, q *catalog.QueueRecord) argument.Sett
 	return s
 }
 
-// QueueConfig is what the queue's machine is configured with.
+// QueueConfig returns the configuration of the queue's machine.
 func (b *Matcher) QueueConfig(v *catalog.View, q *catalog.QueueRecord) quorumq.Config {
 	s := b.InForce(v, q)
 	return s.QueueConfig(q.AutoDelete)
 }
 
-// Degraded says why dead-lettering of a queue is weaker than its settings ask for, "" if it
-// is not (DL-20).
+// Degraded returns why the dead-letter strategy in force is weaker than the one that is set; "" if
+// it is not (DL-20).
 func (b *Matcher) Degraded(v *catalog.View, q *catalog.QueueRecord) string {
 	s := b.InForce(v, q)
 	if holds, ok := s.EffectiveStrategy(); !ok || s.DeadLetterStrategy != argument.AtLeastOnce || holds == argument.AtLeastOnce {
@@ -35,14 +35,14 @@ func (b *Matcher) Degraded(v *catalog.View, q *catalog.QueueRecord) string {
 	return "at-least-once needs an overflow that refuses publishes; dead letters are sent at most once"
 }
 
-// DrainsBeforeDelete reports whether what a queue holds is dead-lettered before it is deleted
-//
+// DrainsBeforeDelete reports whether the messages of a queue are dead-lettered before the queue is
+// deleted.
 func (b *Matcher) DrainsBeforeDelete(v *catalog.View, q *catalog.QueueRecord) bool {
 	s := b.InForce(v, q)
 	return s.DeadLetterOnDelete && s.HasDeadLetterExchange
 }
 
-// GroupSize returns how many members a queue should have if no operator has chosen (RE-4).
+// GroupSize returns how many members a queue should have if no operator has set its size (RE-4).
 func (b *Matcher) GroupSize(v *catalog.View, q *catalog.QueueRecord) int {
 	if !q.Durable {
 		return 1

@@ -13,14 +13,14 @@ import (
 	"github.com/quorate/quorate/message"
 )
 
-// Matcher finds the policies of queues and exchanges. It keeps the compiled patterns of each
-// vhost, and what it found, as long as its policies stay the same. It may be used concurrently; the zero value
-// is ready.
+// Matcher finds the policies of queues and exchanges. It caches the compiled patterns of each
+// vhost, and its results, until the policies of the vhost change. It may be used concurrently; the
+// zero value is ready to use.
 type Matcher struct {
-	// Warn is told, if it is set, of a pattern that takes too long (C-8). It may be called
-	// concurrently, once for each try of a name.
+	// Warn is called, if set, when a pattern takes too long (C-8), once for each attempt to match a
+	// name. It may be called concurrently.
 	Warn func(vhost string, err error)
-	// Now is the clock by which a name is tried again whose match was broken off (C-8); nil:
+	// Now is the clock that decides when an aborted match of a name is tried again (C-8); nil:
 	// time.Now.
 	Now func() time.Time
 
@@ -160,9 +160,9 @@ func entries(v *catalog.View, vhost string, operator bool, before []*entry) (all
 	return all
 }
 
-// Queue returns the policy and the operator policy that are in force for a queue, nil for
-// none (PO-3, PO-4). Where the vhost merges policies, the policy is made of all that match;
-// its name has those of all.
+// Queue returns the policy and the operator policy in force for a queue, nil for none (PO-3, PO-4).
+// If the vhost merges policies, the returned policy combines all that match, and its name lists
+// their names.
 func (b *Matcher) Queue(v *catalog.View, q *catalog.QueueRecord) (user, operator *catalog.Policy) {
 	s := b.vhostPolicies(v, q.VHost)
 	if len(s.user) == 0 && len(s.operator) == 0 {
@@ -190,8 +190,8 @@ func (b *Matcher) Queue(v *catalog.View, q *catalog.QueueRecord) (user, operator
 	return f.user, f.operator
 }
 
-// AlternateExchange returns the alternate exchange of an exchange: its own argument, else
-// what its policy gives (EX-12).
+// AlternateExchange returns the alternate exchange of an exchange, from its argument or else its
+// policy (EX-12).
 func (b *Matcher) AlternateExchange(v *catalog.View, x *catalog.Exchange) (name string, ok bool) {
 	if name, ok := x.AlternateExchange(); ok || x.Name == "" {
 		return name, ok
@@ -225,8 +225,8 @@ func (b *Matcher) now() time.Time {
 	return time.Now()
 }
 
-// Timeouts returns how often the match of a policy's pattern was broken off since it was set,
-// or since this node's start (C-8).
+// Timeouts returns how many matches of a policy's pattern were aborted since the policy was set, or
+// since this node started (C-8).
 func (b *Matcher) Timeouts(v *catalog.View, p *catalog.Policy) uint64 {
 	s := b.vhostPolicies(v, p.VHost)
 	for _, e := range slices.Concat(s.user, s.operator) {
@@ -237,7 +237,7 @@ func (b *Matcher) Timeouts(v *catalog.View, p *catalog.Policy) uint64 {
 	return 0
 }
 
-// AllTimeouts returns how often the match of any pattern was broken off.
+// AllTimeouts returns how many matches of all patterns were aborted because they took too long.
 func (b *Matcher) AllTimeouts() uint64 { return b.timeouts.Load() }
 
 func merges(v *catalog.View, vhost string) bool {

@@ -15,8 +15,8 @@ import (
 // keyAlternateExchange is the one key that exchanges honour; queues do not.
 const keyAlternateExchange = "alternate-exchange"
 
-// Check says all that is wrong with pattern and definition of a policy, joined, each an
-// *argument.Error that names the key (PO-1, PO-2, PO-5). The catalog checks the rest.
+// Check returns all faults of a policy's pattern and definition, joined, each an *argument.Error
+// that names the key (PO-1, PO-2, PO-5). The catalog checks the rest.
 func Check(p *catalog.Policy) error {
 	var faults []error
 	fault := func(name, value, reason string) {
@@ -99,8 +99,8 @@ func unknownKey(name string, operator bool) string {
 	return "is no policy key; rule PO-2 of docs/semantics.md lists them"
 }
 
-// Merge returns the arguments that are in force for a queue: those of its declaration with
-// what its policies give, nil for none (PO-6, PO-7).
+// Merge returns the arguments in force for a queue: those of its declaration, merged with its
+// policies, which are nil if there are none (PO-6, PO-7).
 func Merge(declared message.Table, user, operator *catalog.Policy) message.Table {
 	if user == nil && operator == nil {
 		return declared

@@ -1,7 +1,7 @@
-// Package policy says what is in force for a queue: arguments, policies and operator policies, merged
-// by the table of package argument, give its settings, from which follows what the queue's machine is
-// configured with and how many members it has. It checks what policies give and what queues are
-// declared with.
+// Package policy computes the settings in force for a queue. It merges the queue's arguments, its
+// policy and its operator policy by the table of package argument. The settings give the
+// configuration of the queue's machine and its number of members. The package also checks policies
+// and declarations of queues.
 //
-// All is computed from a view of the catalog; Matcher remembers what it found.
+// Everything is computed from a view of the catalog; a Matcher caches its results.
 package policy

@@ -6,14 +6,15 @@ import (
 	"github.com/quorate/quorate/message"
 )
 
-// ArgumentsRate reports whether arguments of a queue bound what is published into it (VH-15).
+// ArgumentsRate reports whether the arguments of a queue limit the rate of publishing into it
+// (VH-15).
 func ArgumentsRate(args message.Table) bool {
 	_, messages := args.Get(argument.MessageRate)
 	_, bytes := args.Get(argument.ByteRate)
 	return messages || bytes
 }
 
-// PoliciesRate reports whether a policy of a vhost bounds what is published into queues.
+// PoliciesRate reports whether a policy of a vhost limits the rate of publishing into queues.
 func PoliciesRate(v *catalog.View, vhost string) bool {
 	for _, operator := range [...]bool{false, true} {
 		for p := range v.Policies(vhost, operator) {

@@ -8,16 +8,16 @@ import (
 	"github.com/quorate/quorate/message"
 )
 
-// Source reports where a setting in force comes from (G-20).
+// Source is an argument in force with its origin (G-20).
 type Source struct {
 	Arg   string
 	Value message.Value
 	From  string // argument, policy NAME or operator policy NAME
 }
 
-// Sources returns for each argument in force, as Merge gives it, where it comes from; user
-// and operator are the policies, nil for none. Where several gave the value that is in
-// force, the one that counts first is named.
+// Sources returns each argument in force, as Merge returns it, with its origin; user and operator
+// are the policies, nil for none. If several sources have the value in force, the result names the
+// one with the highest precedence.
 func Sources(declared message.Table, user, operator *catalog.Policy) []Source {
 	merged := Merge(declared, user, operator)
 	out := make([]Source, 0, len(merged))

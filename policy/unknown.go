@@ -10,20 +10,20 @@ import (
 	"github.com/quorate/quorate/message"
 )
 
-// MaxUnknown is how many unknown arguments of one table are told.
+// MaxUnknown is how many unknown arguments of one table are reported.
 const MaxUnknown = 16
 
 // namespace is what names of arguments begin with that are not the users' own.
 const namespace = "x-"
 
-// Unknown is an argument that has no effect although its name says that it should (C-9).
+// Unknown is an argument without effect, although its name suggests that it has one (C-9).
 type Unknown struct {
 	Name    string
-	Nearest string // the known name that may have been meant; "": none
-	Advice  string // what may help; "": nothing
+	Nearest string // the nearest known name; "": none
+	Advice  string // a suggestion; "": none
 }
 
-// UnknownOfQueue returns the unknown arguments of a queue's declaration, MaxUnknown at most.
+// UnknownOfQueue returns the unknown arguments of a queue's declaration, at most MaxUnknown.
 func UnknownOfQueue(args message.Table) []Unknown {
 	return unknown(args, argument.Names(), func(name string) bool {
 		_, former := argument.Former(name)
@@ -36,16 +36,16 @@ func UnknownOfExchange(args message.Table) []Unknown {
 	return unknown(args, catalog.ExchangeArguments(), nobody)
 }
 
-// UnknownOfConsumer is UnknownOfQueue for a consumer. What RabbitMQ reads of those of streams and
-// of mirrored queues is known.
+// UnknownOfConsumer is UnknownOfQueue for a consumer. Arguments that RabbitMQ has for consumers of
+// streams and mirrored queues are known.
 func UnknownOfConsumer(args message.Table) []Unknown {
 	return unknown(args, []string{"x-priority", "x-consumer-timeout"}, func(name string) bool {
 		return strings.HasPrefix(name, argument.Streams) || name == "x-cancel-on-ha-failover"
 	})
 }
 
-// UnknownOfBinding is UnknownOfQueue for a binding of a headers exchange. Where names that begin
-// with x- are compared with headers (EX-9), none is unknown.
+// UnknownOfBinding is UnknownOfQueue for a binding of a headers exchange. If the binding compares
+// headers whose names begin with x- (EX-9), no argument is unknown.
 func UnknownOfBinding(args message.Table) []Unknown {
 	if catalog.ComparesX(args) {
 		return nil
