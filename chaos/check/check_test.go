@@ -133,9 +133,10 @@ func TestValid(t *testing.T) {
 	if r.Counts != want {
 		t.Errorf("counts %+v, want %+v", r.Counts, want)
 	}
-	for _, g := range r.Guarantees {
-		if g.Checked == 0 {
-			t.Errorf("%s: nothing in the history could break it", g.Name)
+	more := Check(validWorkloads())
+	for i, g := range r.Guarantees {
+		if g.Checked == 0 && more.Guarantees[i].Checked == 0 {
+			t.Errorf("%s: nothing in the histories could break it", g.Name)
 		}
 	}
 }

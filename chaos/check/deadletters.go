@@ -2,6 +2,7 @@ package check
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/quorate/quorate/chaos/history"
 )
@@ -33,34 +34,49 @@ func deadLettersOnce(l *ledger) Guarantee {
 func (l *ledger) sourcesOf(p place) []string {
 	var out []string
 	for _, q := range l.deadOf[p.queue] {
-		if l.fates[place{q, p.Message}] != nil {
+		if l.passed(place{q, p.Message}) {
 			out = append(out, q)
 		}
 	}
 	return out
 }
 
-// unexplained returns why the death of the message is not as the history has it; empty: it is.
+// unexplained returns why the deaths of the message are not as the history has it; empty: they are.
 func (l *ledger) unexplained(m history.Message, f *fate, sources []string) string {
 	e := &l.events[f.deliveries[0]]
 	if len(e.Deaths) == 0 { // its client does not read them
 		for _, q := range sources {
-			if source := l.fates[place{q, m}]; l.settled(source, history.Discard) || l.ttl(source, q) > 0 || l.spec(q).DeliveryLimit >= 0 {
+			source := l.fates[place{q, m}]
+			if source == nil || l.settled(source, history.Discard) || l.ttl(source, q) > 0 || l.spec(q).DeliveryLimit >= 0 {
 				return ""
 			}
 		}
 		return "dead-lettered, though nobody discarded it"
 	}
-	d := e.Deaths[0]
-	source := l.fates[place{d.Queue, m}]
-	if source == nil {
+	to := e.Queue
+	for _, d := range e.Deaths { // from the newest on, which brought it here
+		if why := l.unlikely(m, d); why != "" {
+			return why
+		}
+		if !slices.Contains(l.deadOf[to], d.Queue) {
+			return fmt.Sprintf("came to %s from %s, whose dead letters go elsewhere", to, d.Queue)
+		}
+		to = d.Queue
+	}
+	return ""
+}
+
+// unlikely returns why a message cannot have died so; empty: it can.
+func (l *ledger) unlikely(m history.Message, d history.Death) string {
+	if !l.passed(place{d.Queue, m}) {
 		return fmt.Sprintf("died in %s, where it never was", d.Queue)
 	}
 	if d.Count != 1 {
 		return fmt.Sprintf("died %d times of %s in %s", d.Count, d.Reason, d.Queue)
 	}
+	source := l.fates[place{d.Queue, m}] // nil: nobody saw it there
 	switch {
-	case d.Reason == "rejected" && !l.settled(source, history.Discard):
+	case d.Reason == "rejected" && (source == nil || !l.settled(source, history.Discard)):
 		return "dead-lettered as rejected, though nobody discarded it"
 	case d.Reason == "expired" && l.ttl(source, d.Queue) == 0:
 		return "dead-lettered as expired, without a TTL"

@@ -10,7 +10,7 @@ const SkewLimit = time.Second
 // ttl returns the TTL in force for a message in a queue (TTL-1); 0: none.
 func (l *ledger) ttl(f *fate, queue string) time.Duration {
 	ttl := l.spec(queue).TTL
-	if f.published >= 0 {
+	if f != nil && f.published >= 0 {
 		if own := l.events[f.published].TTL; own > 0 && (ttl == 0 || own < ttl) {
 			ttl = own
 		}
@@ -46,19 +46,38 @@ func onTime(l *ledger) Guarantee {
 				g.Broken = append(g.Broken, l.finding(p, i, "delivered %v after its expiry", e.At-end))
 			}
 		}
-		to := l.spec(p.queue).DeadTo
-		dead := l.fates[place{to, p.Message}]
-		if to == "" || dead == nil || len(dead.deliveries) == 0 || ttl == 0 {
+	}
+	l.expiredInTime(&g)
+	return g
+}
+
+// expiredInTime adds to the guarantee that dead letters did not expire early: one that expired in
+// several queues, one after another, has taken the time of all.
+func (l *ledger) expiredInTime(g *Guarantee) {
+	for _, p := range l.places {
+		f := l.fates[p]
+		if len(f.deliveries) == 0 || len(l.events[f.deliveries[0]].Deaths) == 0 || l.spec(p.queue).Moved {
 			continue
 		}
-		e := &l.events[dead.deliveries[0]]
-		if len(e.Deaths) == 0 || e.Deaths[0].Queue != p.queue || e.Deaths[0].Reason != "expired" {
+		e := &l.events[f.deliveries[0]]
+		first := l.fates[place{e.Deaths[len(e.Deaths)-1].Queue, p.Message}]
+		if first == nil || first.published < 0 {
+			continue
+		}
+		sent := &l.events[first.published]
+		due, expired := sent.At+sent.Delay, 0
+		for _, d := range e.Deaths {
+			if d.Reason == "expired" {
+				expired++
+				due += l.ttl(l.fates[place{d.Queue, p.Message}], d.Queue)
+			}
+		}
+		if expired == 0 {
 			continue
 		}
 		g.Checked++
-		if due := sent.At + sent.Delay + ttl; e.At < due-SkewLimit {
-			g.Broken = append(g.Broken, l.finding(p, dead.deliveries[0], "expired %v early", due-e.At))
+		if e.At < due-SkewLimit {
+			g.Broken = append(g.Broken, l.finding(p, f.deliveries[0], "expired %v early", due-e.At))
 		}
 	}
-	return g
 }

@@ -52,8 +52,10 @@ func read(events []history.Event) *ledger {
 		switch e.Kind {
 		case history.Declared:
 			l.queues[e.Queue] = e.Spec
-			if to := e.Spec.DeadTo; to != "" && !slices.Contains(l.deadOf[to], e.Queue) {
-				l.deadOf[to] = append(l.deadOf[to], e.Queue)
+			for _, to := range targetsOf(*e.Spec) {
+				if !slices.Contains(l.deadOf[to], e.Queue) {
+					l.deadOf[to] = append(l.deadOf[to], e.Queue)
+				}
 			}
 		case history.Published:
 			if !e.Resend {
@@ -130,6 +132,29 @@ func (l *ledger) fate(p place) *fate {
 		l.places = append(l.places, p)
 	}
 	return f
+}
+
+// targetsOf returns the queues that dead letters of a queue reach.
+func targetsOf(q history.Queue) []string {
+	if q.DeadTo == "" {
+		return nil
+	}
+	return append([]string{q.DeadTo}, q.DeadFan...)
+}
+
+// passed reports whether the message was in the queue, as far as the history shows, or may have
+// passed through it unseen: its dead letters come from a queue that it was in.
+func (l *ledger) passed(p place) bool {
+	seen := map[string]bool{}
+	var in func(string) bool
+	in = func(queue string) bool {
+		if seen[queue] {
+			return false
+		}
+		seen[queue] = true
+		return l.fates[place{queue, p.Message}] != nil || slices.ContainsFunc(l.deadOf[queue], in)
+	}
+	return in(p.queue)
 }
 
 // spec returns what was declared of a queue, or that nothing is known.

@@ -22,18 +22,24 @@ func noLoss(l *ledger) Guarantee {
 			g.Checked++
 			continue
 		}
-		switch to := l.spec(p.queue).DeadTo; {
-		case to == "" && l.ttl(f, p.queue) > 0: // dropped at its expiry, perhaps
-		case to == "":
+		targets := targetsOf(l.spec(p.queue))
+		if len(targets) == 0 {
+			if l.ttl(f, p.queue) > 0 { // dropped at its expiry, perhaps
+				continue
+			}
 			g.Checked++
 			g.Broken = append(g.Broken, l.finding(p, at, "%s", why))
-		case l.isIn(to, p.Message):
-			g.Checked++
-		case !l.drained[to]:
-			g.Missing = "dead-letter queue " + to + " was not drained"
-		default:
-			g.Checked++
-			g.Broken = append(g.Broken, l.finding(p, at, "%s, and not in %s", why, to))
+		}
+		for _, to := range targets {
+			switch lacks, undrained := l.lacks(to, p.Message, 0); {
+			case undrained != "":
+				g.Missing = "dead-letter queue " + undrained + " was not drained"
+			case lacks != "":
+				g.Checked++
+				g.Broken = append(g.Broken, l.finding(p, at, "%s, and not in %s", why, lacks))
+			default:
+				g.Checked++
+			}
 		}
 	}
 	return g
@@ -50,7 +56,7 @@ func (l *ledger) end(f *fate) (at int, why string) {
 	for _, i := range f.deciding {
 		if e := &l.events[i]; i > last && e.Consumer == to {
 			switch e.Outcome {
-			case history.Ack:
+			case history.Ack, history.Replace: // what stands in its place is for wholeTransactions
 				return i, ""
 			case history.Discard:
 				return i, "discarded by " + to
@@ -60,6 +66,30 @@ func (l *ledger) end(f *fate) (at int, why string) {
 		}
 	}
 	return last, "delivered to " + to + ", which did not settle it, not delivered again"
+}
+
+// maxHops bounds how far dead letters are followed.
+const maxHops = 8
+
+// lacks returns the queue of a dead letter's way, from this one on, in which it should be and is not;
+// or one of which that cannot be told. Where nobody has seen it, it may have expired and gone on.
+func (l *ledger) lacks(queue string, m history.Message, hops int) (lacks, undrained string) {
+	if l.isIn(queue, m) {
+		return "", ""
+	}
+	if !l.drained[queue] {
+		return "", queue
+	}
+	targets := targetsOf(l.spec(queue))
+	if len(targets) == 0 || l.spec(queue).TTL == 0 || hops == maxHops {
+		return queue, ""
+	}
+	for _, to := range targets {
+		if lacks, undrained := l.lacks(to, m, hops+1); lacks != "" || undrained != "" {
+			return lacks, undrained
+		}
+	}
+	return "", ""
 }
 
 // isIn reports whether a consumer of the queue received the message.

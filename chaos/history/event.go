@@ -72,6 +72,9 @@ const (
 	Requeue Outcome = "requeue" // counts as a failed attempt (DLV-9)
 	Return  Outcome = "return"  // goes back without counting
 	Discard Outcome = "discard" // dead-letters the message
+	// Replace acks the message and publishes what its Transaction has in its place, as one decision
+	// (G-22).
+	Replace Outcome = "replace"
 )
 
 // Event is one line of a history.
@@ -90,8 +93,10 @@ type Event struct {
 	Delay     time.Duration `json:"delay,omitempty"`     // Published: not delivered before; 0: none
 	Priority  uint8         `json:"priority,omitempty"`  // Published
 	Resend    bool          `json:"resend,omitempty"`    // Published: an ID that was published before
-	Session   int           `json:"session,omitempty"`   // Published: the order of a publisher holds within one
-	Sent      time.Duration `json:"sent,omitempty"`      // Confirmed: when it was published
+	// Transaction is that of which a Published, Deciding or Decided is a part, unique in the history.
+	Transaction int           `json:"transaction,omitempty"`
+	Session     int           `json:"session,omitempty"` // Published: the order of a publisher holds within one
+	Sent        time.Duration `json:"sent,omitempty"`    // Confirmed: when it was published
 
 	Consumer string  `json:"consumer,omitempty"` // unique in the history
 	Prefetch uint32  `json:"prefetch,omitempty"` // Opened: how many deliveries it may hold unsettled
@@ -135,6 +140,13 @@ type Queue struct {
 	// Ordered says that each publisher's messages are delivered in its order (PUB-6): false where
 	// priorities, delays or several paths to the queue are used.
 	Ordered bool `json:"ordered,omitempty"`
+	// DeadFan are further queues that all dead letters reach, through a fan-out exchange.
+	DeadFan []string `json:"dead_fan,omitempty"`
+	// Priorities says that messages of a higher priority are delivered first (PR-1).
+	Priorities bool `json:"priorities,omitempty"`
+	// Family names the queues among which operators move messages of this one, and redrive its dead
+	// letters (G-13); Moved is set too.
+	Family string `json:"family,omitempty"`
 	// Moved says that operators move messages into or out of the queue, so deliveries as new may
 	// repeat.
 	Moved bool `json:"moved,omitempty"`

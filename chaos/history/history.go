@@ -14,9 +14,10 @@ import (
 
 // History is a record under way. All methods may be called concurrently.
 type History struct {
-	begin      time.Time
-	publishers atomic.Int64
-	consumers  atomic.Int64
+	begin        time.Time
+	publishers   atomic.Int64
+	consumers    atomic.Int64
+	transactions atomic.Int64
 
 	mu      sync.Mutex
 	events  []Event
@@ -34,6 +35,9 @@ func (h *History) Publisher() int { return int(h.publishers.Add(1)) }
 
 // Consumer returns a name that no other consumer of the history has.
 func (h *History) Consumer() string { return fmt.Sprintf("c%d", h.consumers.Add(1)) }
+
+// Transaction returns a number that no other transaction of the history has.
+func (h *History) Transaction() int { return int(h.transactions.Add(1)) }
 
 // Add adds events and stamps them; order and time agree.
 func (h *History) Add(events ...Event) {

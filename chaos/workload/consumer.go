@@ -147,7 +147,11 @@ type visit struct {
 
 // run consumes until staying ends, or the consumer is gone. What it holds is lost then.
 func (v *visit) run(ctx, staying context.Context) error {
-	v.History.Add(history.Event{Kind: history.Opened, Queue: v.Queue, Consumer: v.name, Client: v.Class, Prefetch: v.Prefetch})
+	opened := history.Event{Kind: history.Opened, Queue: v.Queue, Consumer: v.name, Client: v.Class}
+	if v.amqp != nil { // over gRPC the client opens streams again, each with a new prefetch
+		opened.Prefetch = v.Prefetch
+	}
+	v.History.Add(opened)
 	watching, stop := context.WithCancel(staying)
 	var watcher sync.WaitGroup
 	if v.single {

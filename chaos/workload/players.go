@@ -11,6 +11,7 @@ type players struct {
 	publishers []*Publisher
 	consumers  []*Consumer
 	others     []func(ctx, publishing context.Context) error
+	behind     []func(ctx context.Context) error
 
 	mu     sync.Mutex
 	failed []error
@@ -32,6 +33,9 @@ func (p *players) consumer(c Class, x *Consumer) {
 func (p *players) other(f func(ctx, publishing context.Context) error) {
 	p.others = append(p.others, f)
 }
+
+// background adds a player that goes on until the queues are empty, as consumers do.
+func (p *players) background(f func(ctx context.Context) error) { p.behind = append(p.behind, f) }
 
 const (
 	bodyBytes = 256
@@ -73,6 +77,9 @@ func (p *players) play(ctx, publishing context.Context, w *World) error {
 	}
 	for _, x := range p.consumers {
 		go func() { p.fails(x.Run(ctx)) }()
+	}
+	for _, f := range p.behind {
+		go func() { p.fails(f(ctx)) }()
 	}
 	var working sync.WaitGroup
 	for _, x := range p.publishers {

@@ -58,5 +58,7 @@ type Kind struct {
 
 // Kinds returns all kinds in order of their names.
 func Kinds() []Kind {
-	return []Kind{Crashes(), Delayed(), Large(), Members(), Publish(), Retry(), SingleActive()}
+	return []Kind{
+		Crashes(), Delayed(), ExpiryChain(), Large(), Members(), Priorities(), Publish(), Retry(), SingleActive(), Transactions(),
+	}
 }
