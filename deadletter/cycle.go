@@ -5,11 +5,10 @@ import (
 	"github.com/quorate/quorate/quorumq"
 )
 
-// Cyclic reports whether handing a message on to the queue target would let it go round for
-// ever without anybody touching it (DL-40). deaths is the list after the current death
-// was recorded, newest first, as Rewrite returns it. A message that a consumer rejected
-// is never cyclic; one that came back to target is, unless somewhere on the way round a
-// consumer rejected it.
+// Cyclic reports whether forwarding a message to the queue target would close a cycle in which no
+// consumer touches the message (DL-40). deaths is the list including the current death, newest
+// first, as Rewrite returns it. A message that a consumer rejected is never cyclic; one that
+// returns to target is, unless a consumer rejected it somewhere in the cycle.
 //
 // It is one of two guards; see Hops for the other.
 func Cyclic(deaths []message.Death, target string) bool {
@@ -25,6 +24,6 @@ func Cyclic(deaths []message.Death, target string) bool {
 	return false
 }
 
-// Hops counts how often a message has died (DL-43). Of a message with deaths by more pairs of
-// queue and reason than message.MaxDeaths only the newest count.
+// Hops returns how often a message has died (DL-43). If the message has more than message.MaxDeaths
+// deaths, only the newest count.
 func Hops(deaths []message.Death) uint64 { return message.CountDeaths(deaths) }

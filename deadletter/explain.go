@@ -7,18 +7,18 @@ import (
 	"github.com/quorate/quorate/quorumq"
 )
 
-// Explanation reports where a message that leaves its queue would go (G-20).
+// Explanation describes where a message that leaves its queue would go (G-20).
 type Explanation struct {
 	Rule    Rule            // in force for the queue
-	Message message.Message // as it would arrive; zero where there is no rule or exchange
+	Message message.Message // as it would arrive; zero without a rule or exchange
 	Targets []id.QueueUID   // ascending
 	Cyclic  []id.QueueUID   // routed to and left out (DL-41)
 	Cause   Cause           // why there are no targets; CauseNone: there are some
-	Why     string          // the same, for people
+	Why     string          // the same, as text
 }
 
-// Explain routes a message of the queue by the view as the Forwarder would, had it left the
-// queue as d says; d.Body only decides where an exchange takes any of its bindings.
+// Explain routes a message by the view as the Forwarder would if the message had left the queue as
+// described by d. d.Body only matters for exchanges that choose one of their bindings by chance.
 func Explain(v *catalog.View, rt Router, rec *catalog.QueueRecord, m *message.Message, d quorumq.Discarded) Explanation {
 	rule := rt.Rule(rec)
 	if cause, text := barred(v, rec, rule, &d); cause != CauseNone {

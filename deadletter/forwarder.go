@@ -8,10 +8,10 @@ import (
 	"github.com/quorate/quorate/id"
 )
 
-// Forwarder hands the backlog of one source queue to its targets at least once, and with
-// the dedup of their machines exactly once (DL-21 to DL-29). It belongs to one term of
-// the source's leadership and keeps nothing: the one of the next term starts at the head
-// of the backlog. It has a goroutine only while there is a backlog.
+// Forwarder forwards the backlog of one source queue to its targets at least once, and with the
+// deduplication in their machines exactly once (DL-21 to DL-29). It belongs to one term of the
+// source's leadership and stores nothing: the forwarder of the next term starts at the head of the
+// backlog. It has a goroutine only while there is a backlog.
 type Forwarder struct {
 	cfg    Config
 	src    Source
@@ -32,10 +32,10 @@ type Forwarder struct {
 	warned  map[warning]struct{}
 }
 
-// Stats are a forwarder's figures since its start (ST-2).
+// Stats are a forwarder's statistics since its start (ST-2).
 type Stats struct {
-	Confirmed uint64 // dead letters that every target has
-	Repeats   uint64 // dead letters that a target had already
+	Confirmed uint64 // dead letters that every target has stored
+	Repeats   uint64 // dead letters that a target had already stored
 	Retries   Causes // attempts that failed, by Cause
 	Waiting   Causes // dead letters that wait now, by Cause
 	LastError string // why dead letters wait; empty if none does
@@ -61,7 +61,7 @@ func NewForwarder(c Config, src Source, router Router, sender Sender) *Forwarder
 	return f
 }
 
-// Wake reports that the backlog may have news. It does not block.
+// Wake notifies the forwarder that the backlog may have changed. It does not block.
 func (f *Forwarder) Wake() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -76,8 +76,8 @@ func (f *Forwarder) Wake() {
 	}
 }
 
-// Retry reports that the target may take dead letters again: it has room, or a new leader
-// (DL-24); 0 stands for all targets. It does not block.
+// Retry notifies the forwarder that the target may accept dead letters again because it has room or
+// a new leader (DL-24); 0 means all targets. It does not block.
 func (f *Forwarder) Retry(target id.QueueUID) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -103,7 +103,7 @@ func (f *Forwarder) look() {
 	}
 }
 
-// Close ends the forwarder; it does not wait, see Wait.
+// Close ends the forwarder. It does not wait for the goroutines, see Wait.
 func (f *Forwarder) Close() { f.cancel() }
 
 // Wait waits until a closed forwarder's goroutines have ended.

@@ -1,10 +1,10 @@
-// Package deadletter hands discarded messages on to where the dead-letter exchange routes
-// them: what changes in a message (Rewrite), which targets would make it go round for
-// ever (Cyclic), the Forwarder that hands a queue's backlog on at least once without
-// duplicates, and the Copier that sends at-most-once copies.
+// Package deadletter forwards discarded messages to the queues that the dead-letter exchange routes
+// them to. Rewrite changes a message into a dead letter, Cyclic detects endless cycles, a Forwarder
+// forwards a queue's backlog at least once without duplicates, and a Copier sends at-most-once
+// copies.
 //
-// The package knows nothing of clusters: Source, Router and Sender are what it needs of
-// one. DESIGN.md says how the Forwarder works.
+// The package does not depend on a cluster: it uses one through Source, Router and Sender.
+// DESIGN.md describes the Forwarder.
 package deadletter
 
 import (
@@ -15,12 +15,13 @@ import (
 	"time"
 )
 
-// Defaults and bounds of Config.
+// Defaults and limits of Config.
 const (
 	DefaultPrefetch = 32
 	MaxPrefetch     = 10_000
-	// DefaultWindowBytes is up to where the default window may hold more than
-	// DefaultPrefetch messages, but no more than DefaultMaxWindow. Half of it goes at a time.
+	// DefaultWindowBytes is the size up to which the default window may hold more than
+	// DefaultPrefetch messages, but no more than DefaultMaxWindow. At most half of it is in flight
+	// at a time.
 	DefaultWindowBytes = 512 << 10
 	DefaultMaxWindow   = 2048
 
@@ -31,26 +32,25 @@ const (
 	DefaultMaxCopies  = 1 << 18
 )
 
-// Config bounds a Forwarder and a Copier. Zero values are the defaults.
+// Config has the limits of a Forwarder and a Copier. Zero values are the defaults.
 type Config struct {
-	// Prefetch is how many messages of one source queue may be in memory with their
-	// bodies (DL-22), at most 10,000; 0: 32, and more up to 2048 while their bodies have
-	// less than 512 KiB together.
+	// Prefetch is how many messages of one source queue may be in memory with their bodies (DL-22),
+	// at most 10,000; 0: 32, and up to 2048 while their bodies are less than 512 KiB together.
 	Prefetch int
-	// MinBackoff and MaxBackoff bound the wait before the next attempt, when no event
-	// comes first (DL-24); 0: 100 ms and 5 s.
+	// MinBackoff and MaxBackoff limit the wait before the next attempt if no event comes first
+	// (DL-24); 0: 100 ms and 5 s.
 	MinBackoff, MaxBackoff time.Duration
-	// MaxLetters bounds the messages that a Forwarder knows of without their bodies: those
-	// that wait for a target, and so let later ones pass. 0: 65,536.
+	// MaxLetters limits the dead letters that a Forwarder remembers without their bodies: those
+	// that wait for a blocked target and let later ones pass. 0: 65,536.
 	MaxLetters int
-	// MaxCopies bounds the at-most-once copies that wait to be sent; more are lost and
+	// MaxCopies limits the at-most-once copies that wait to be sent; further ones are lost and
 	// counted (DL-10). 0: 262,144.
 	MaxCopies int
-	// Chance gives the jitter, a number from 0 up to but not including 1; nil: a random one.
+	// Chance returns the jitter, a number in [0, 1); nil: a random one.
 	Chance func() float64
 	Logger *slog.Logger // nil: nothing is logged
-	// Told hears when dead letters begin to wait, and why, and when none waits any more: cause and
-	// reason are empty then. It must not block; nil: nobody.
+	// Told is called when dead letters begin to wait, with the cause and the reason, and when none
+	// waits any more, with both empty. It must not block; nil: nothing is called.
 	Told func(cause, reason string)
 
 	// These follow from Prefetch. transfer and transferBytes bound one Transfer.

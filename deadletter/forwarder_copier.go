@@ -33,9 +33,9 @@ type Copier struct {
 	warned  map[warning]struct{}
 }
 
-// CopyStats are a copier's figures since its start.
+// CopyStats are a copier's statistics since its start.
 type CopyStats struct {
-	Sent uint64 // copies that their target took
+	Sent uint64 // copies that their target stored
 	Lost Causes // copies that were lost, by Cause (DL-10)
 }
 
@@ -50,7 +50,7 @@ func NewCopier(c Config, src Source, router Router, sender Sender) *Copier {
 	return x
 }
 
-// Add takes copies that are to be sent, in order. It does not block.
+// Add adds copies to be sent, in order. It does not block.
 func (x *Copier) Add(d []quorumq.Discarded) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -68,7 +68,7 @@ func (x *Copier) Add(d []quorumq.Discarded) {
 	}
 }
 
-// Close ends the copier: what waits is lost. It does not wait, see Wait.
+// Close ends the copier: waiting copies are lost. It does not wait for the goroutine, see Wait.
 func (x *Copier) Close() { x.cancel() }
 
 // Wait waits until a closed copier's goroutine has ended.

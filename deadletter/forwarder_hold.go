@@ -16,11 +16,12 @@ type hold struct {
 	notified bool // then was called
 }
 
-// Hold stops the forwarder, for a purge: from the call of then until that of release no
-// dead letter is sent. Before, what is under way is answered or, after holdWait, taken back if nobody
-// has sent it, and what has arrived is settled. So arrived, the dead letters in the backlog that some
-// target has or may have, is mostly 0. then is called once, from any goroutine or within Hold, also
-// when the forwarder is closed; it must not block, and release may be called from within.
+// Hold stops the forwarder for a purge: between the call of then and the call of release it
+// sends no dead letter. Before it calls then, it waits for the answers of dead letters in flight,
+// after holdWait takes back those that were not sent, and settles those that have arrived. So
+// arrived, the number of dead letters in the backlog that some target has or may have, is mostly 0.
+// then is called once, from any goroutine or within Hold, also if the forwarder is closed. It must
+// not block, and may call release.
 func (f *Forwarder) Hold(then func(arrived uint64, release func())) {
 	h := &hold{until: time.Now().Add(holdWait), then: then}
 	f.mu.Lock()

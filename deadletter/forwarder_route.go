@@ -134,7 +134,7 @@ func (k *resolver) targets(exchange string, d *quorumq.Discarded) bool {
 	return err == nil && len(k.way.targets) > 0
 }
 
-// Publication is what routing looks at in a message that goes on, as it will arrive.
+// Publication returns the properties by which a dead letter is routed, as it will arrive.
 func Publication(rt Router, rec *catalog.QueueRecord, d *quorumq.Discarded, m *message.Message) catalog.Publication {
 	return catalog.Publication{
 		Keys: m.RoutingKeys, Headers: m.Headers, Dead: m, // EX-10

@@ -5,24 +5,23 @@ import (
 	"github.com/quorate/quorate/quorumq"
 )
 
-// Discard is how a message left its queue and where it goes next.
+// Discard describes how a message left its queue, and its dead-letter exchange and key.
 type Discard struct {
 	Queue         string // the queue that discarded it
 	Reason        quorumq.Reason
 	NowMs         int64  // time of the discard, milliseconds since the Unix epoch
 	DeliveryCount uint32 // what the counts had reached in that queue (DL-38)
 	AcquiredCount uint32
-	Exchange      string // the queue's dead-letter exchange, "" being the default one
+	Exchange      string // the queue's dead-letter exchange; "": the default one
 	RoutingKey    string // the queue's dead-letter routing key, when HasRoutingKey
 	HasRoutingKey bool
 }
 
-// Rewrite returns the message as it is published to the dead-letter exchange (DL-30 to
-// DL-39). It never changes m; the result shares with m what is the same in both, the
-// body first of all. The counts of the copy start at 0 because the target's machine
-// holds them; what they had reached stays in the newest death (DL-38).
+// Rewrite returns the message as it is published to the dead-letter exchange (DL-30 to DL-39). It
+// never changes m; the result shares unchanged parts with m, for example the body. The delivery
+// counts start at 0 in the target, and the newest death has the old ones (DL-38).
 //
-// At most message.MaxDeaths entries are kept: the oldest one gives way, FirstDeath stays.
+// At most message.MaxDeaths deaths are kept: the oldest is dropped, FirstDeath stays.
 func Rewrite(m *message.Message, d Discard) message.Message {
 	out := *m
 	reason := d.Reason.String()
