@@ -32,52 +32,51 @@ const (
 
 // Config configures a Log. The zero value is ready to use.
 type Config struct {
-	// SegmentBytes is the size at which a segment is sealed; an entry that is larger gets
-	// a segment of its own. Zero means DefaultSegmentBytes, or a 64th of the file system, 4 MiB
-	// at least, if that is less. Smaller: more syncs at
-	// changes of segments. Larger: space comes back later, a restart after a crash reads
-	// more.
+	// SegmentBytes is the size at which a segment is sealed; a larger entry gets a segment of its
+	// own. Zero means DefaultSegmentBytes, or a 64th of the file system, at least 4 MiB, if that is
+	// less. Smaller segments need more syncs; with larger ones space is freed later, and a restart
+	// after a crash reads more.
 	SegmentBytes int64
-	// MaxPendingBytes bounds what waits for the disk; appends block above it. Zero means
+	// MaxPendingBytes limits the bytes that wait for the disk; appends block above it. Zero means
 	// DefaultMaxPendingBytes.
 	MaxPendingBytes int64
-	// TailBytes bounds the recent entries of all groups kept in memory. Zero means
-	// DefaultTailBytes, negative keeps none.
+	// TailBytes limits the recent entries of all groups that are kept in memory. Zero means
+	// DefaultTailBytes; negative keeps none.
 	TailBytes int64
-	// Spares is how many emptied segments wait to be written over: that is faster than a
-	// file that grows. Zero means DefaultSpares, negative none.
+	// Spares is how many emptied segments are kept for reuse, which is faster than growing a file.
+	// Zero means DefaultSpares; negative none.
 	Spares int
-	// BudgetBytes is the size of the log on disk above which segments are compacted
-	// although they are rather full. Zero means no budget.
+	// BudgetBytes is the size of the log on disk above which segments are compacted even if they
+	// are up to three quarters full. Zero means no budget.
 	BudgetBytes int64
-	// LowBytes is the free space of the file system below which Pressure is Low: publishes
-	// are to be refused. Zero means DefaultLowBytes, or a twentieth of the file system if
-	// that is less, but at least 128 MiB or a quarter of it; negative switches it off.
+	// LowBytes is the free space of the file system below which Pressure is Low: the owner should
+	// refuse publishes. Zero means DefaultLowBytes, or a twentieth of the file system if that is
+	// less, but at least 128 MiB or a quarter of it; negative turns it off.
 	LowBytes int64
-	// FloorBytes is the free space below which the reserve is given up, which is as many bytes
-	// again, 64 MiB at most. Below it without a reserve Pressure is Floor: the node is to hand
-	// its leaders away and its members are to stop before a write fails. Zero means
-	// DefaultFloorBytes, or a quarter of what zero means for LowBytes if that is less, and
-	// never more than LowBytes; negative switches it off.
+	// FloorBytes is the free space below which the log gives up its reserve, which is as large, but
+	// at most 64 MiB. Below it without a reserve Pressure is Floor: the node should transfer its
+	// leaders and stop its members before a write fails. Zero means DefaultFloorBytes, or a quarter
+	// of what zero means for LowBytes if that is less, and never more than LowBytes; negative turns
+	// it off.
 	FloorBytes int64
-	// SpaceInterval is how often free space is asked for. Zero means
-	// DefaultSpaceInterval, negative only when segments begin.
+	// SpaceInterval is the interval between checks of free space. Zero means DefaultSpaceInterval;
+	// negative: only when segments begin.
 	SpaceInterval time.Duration
-	// OnFailure is called once, when a write, sync or change of names has failed; from
-	// then on every call returns that error. It may call the log but must not wait for it.
+	// OnFailure is called once, when a write, sync or change of names has failed; every later call
+	// returns that error. It may call the log but must not wait for it.
 	OnFailure func(error)
-	// OnLost is called when an entry of a group cannot be read: the member must not act
-	// any more. It must return soon.
+	// OnLost is called when an entry of a group cannot be read: the member must no longer take part
+	// in its group. It must return soon.
 	OnLost func(id.GroupID, error)
 	// OnPressure is called when Pressure changes. It must return soon.
 	OnPressure func(Pressure)
-	// OnOpen is called by Open before the first segment and after each that it has
-	// recovered, of total.
+	// OnOpen is called by Open before the first segment and after each recovered one, with the
+	// number of all segments.
 	OnOpen func(done, total int)
-	// Mark is the newest that was kept of this log: if the log ends before it, there is a Gap.
-	// The zero Mark: none was.
+	// Mark is the newest stored Mark of this log: if the log ends before it, there is a Gap. The
+	// zero Mark means that none was stored.
 	Mark Mark
-	// Logger gets what an operator should know. Nil discards it.
+	// Logger receives messages for operators. Nil discards them.
 	Logger *slog.Logger
 
 	manual     bool // tests compact by hand

@@ -11,13 +11,13 @@ import (
 )
 
 // GroupLog is a group's part of the log: a raft.LogStore, a raft.MonotonicLogStore and a
-// raft.StableStore. The slices of entries that it returns must not be changed, and those
-// that it is given must not be changed any more.
+// raft.StableStore. Callers must not change the slices of entries that it returns, nor those that
+// they have passed to it.
 //
-// StoreLog, StoreLogs, DeleteRange, Retain and SetUint64 of a term return as soon as what
-// they wrote is in memory: who acknowledges it must ask Durable, or be told by Notify, or
-// call Sync. Votes and StoreRetained return when what they wrote, and all before it,
-// survives a power cut.
+// StoreLog, StoreLogs, DeleteRange, Retain and SetUint64 of a term return as soon as their writes
+// are in memory. Before it acknowledges them, a caller must check Durable, wait for Notify, or call
+// Sync. Votes and StoreRetained return when their writes, and all earlier ones, survive a power
+// cut.
 type GroupLog struct {
 	l  *Log
 	id id.GroupID
@@ -58,10 +58,11 @@ func (g *GroupLog) Appended() Position { return Position(g.appended.Load()) }
 // Durable returns the position up to which everything survives a power cut.
 func (g *GroupLog) Durable() Position { return g.l.Durable() }
 
-// Notify lets f be told whenever something of the group has become durable: with the
-// position up to which everything is, on the writer's goroutine, which f must not keep
-// waiting. If the log fails while something of the group is not durable, f gets the
-// error. It lasts until Close, and returns true: only who waits needs to be told.
+// Notify registers f, which is called whenever records of the group have become durable, with the
+// position up to which everything is durable. The call is on the writer's goroutine, which f must
+// not block. If the log fails while records of the group are not durable, f gets the error. The
+// registration lasts until Close. Notify returns true because writes return before they are
+// durable.
 func (g *GroupLog) Notify(f func(Position, error)) bool {
 	l := g.l
 	l.mu.Lock()
@@ -200,9 +201,9 @@ func (g *GroupLog) bounds() (first, last uint64, err error) {
 // StoreLog implements raft.LogStore.
 func (g *GroupLog) StoreLog(e *raft.Log) error { return g.StoreLogs([]*raft.Log{e}) }
 
-// StoreLogs implements raft.LogStore. Entries that are in the log already are replaced,
-// with all behind them. Entries that do not follow the last one, as the first after a
-// snapshot from the leader, begin the log anew.
+// StoreLogs implements raft.LogStore. Entries with indexes that are already in the log replace
+// those entries and all behind them. Entries that do not follow the last one, such as the first
+// after a snapshot from the leader, start the log over.
 func (g *GroupLog) StoreLogs(entries []*raft.Log) error {
 	if len(entries) == 0 {
 		return nil
@@ -272,8 +273,8 @@ func (g *GroupLog) reset(begin uint64) {
 	g.dropKeeps()
 }
 
-// DeleteRange implements raft.LogStore. A prefix only moves the first index: what was
-// there stays readable by Entry until Retain.
+// DeleteRange implements raft.LogStore. Deleting a prefix only moves the first index: Entry can
+// read the deleted entries until Retain.
 func (g *GroupLog) DeleteRange(from, to uint64) error {
 	return g.change(false, func() error {
 		first, next := g.st.first, g.st.next
@@ -294,8 +295,8 @@ func (g *GroupLog) DeleteRange(from, to uint64) error {
 	})
 }
 
-// Close releases the group's entries in memory and ends Notify. The group stays in the log and the value
-// usable.
+// Close releases the group's entries in memory and ends Notify. The group stays in the log, and the
+// GroupLog can still be used.
 func (g *GroupLog) Close() error {
 	g.l.mu.Lock()
 	defer g.l.mu.Unlock()
@@ -342,10 +343,10 @@ func (g *GroupLog) put(cause Cause) {
 	g.putState(cause)
 }
 
-// SetUint64 implements raft.StableStore for CurrentTerm and LastVoteTerm. A term that is
-// stored already is not written: raft does so at every start of a group. A term does not
-// wait for the disk: what a member says in it that others rely on, a vote or entries, lies
-// behind the term in the stream and is waited for.
+// SetUint64 implements raft.StableStore for CurrentTerm and LastVoteTerm. A term that is already
+// stored is not written again, as raft would do at every start of a group. A term does not wait for
+// the disk: others rely on it only through a vote or entries, which are behind the term in the
+// stream and do wait.
 func (g *GroupLog) SetUint64(key []byte, value uint64) error {
 	switch string(key) {
 	case keyVoteTerm:

@@ -13,7 +13,7 @@ import (
 	"github.com/quorate/quorate/wal/vfs"
 )
 
-// SegmentInfo is what Inspect finds in a segment.
+// SegmentInfo is the result of Inspect.
 type SegmentInfo struct {
 	Name    string
 	Seq     uint32
@@ -21,8 +21,8 @@ type SegmentInfo struct {
 	End     int64 // of the records
 	Records int   // intact ones
 	Sealed  bool  // footer and trailer are intact
-	// Damage are the places that are not what was written, none if the segment is intact.
-	// What follows the records of a segment that was not sealed is none: a crash leaves it.
+	// Damage lists the damaged places; it is empty if the segment is intact. Bytes behind the
+	// records of an unsealed segment are not damage: a crash leaves them.
 	Damage []*CorruptError
 }
 
@@ -55,9 +55,9 @@ type StateInfo struct {
 	Lost     bool   `json:"lost"`
 }
 
-// KeepInfo is the content of a keep record: of the entries of the log below Bound with an
-// index from Lo up to, without, Hi, those in Left are kept, and of those that snapshots
-// brought those in Brought. Pairs are from, and up to without.
+// KeepInfo is the content of a keep record. Of the entries with an index in [Lo, Hi), it keeps
+// those of the log below Bound that are in Left, and those from snapshots that are in Brought.
+// Pairs are half-open ranges.
 type KeepInfo struct {
 	Lo      uint64      `json:"lo"`
 	Hi      uint64      `json:"hi"`
@@ -78,9 +78,9 @@ func Segments(dir vfs.Dir) ([]string, error) {
 	}), nil
 }
 
-// Inspect reads a segment, checks every checksum and calls visit for every intact record.
-// It changes nothing and takes no lock: a log that is in use may look cut off. The error is
-// that of reading or of visit.
+// Inspect reads a segment, checks every checksum and calls visit for every intact record. It
+// changes nothing and takes no lock, so a log in use may look truncated. The error comes from
+// reading or from visit.
 func Inspect(dir vfs.Dir, name string, visit func(Record) error) (info SegmentInfo, err error) {
 	x := inspection{dir: dir, visit: visit, info: SegmentInfo{Name: name}}
 	seq, ok := parseName(name)

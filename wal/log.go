@@ -1,22 +1,20 @@
 // Package wal is the log that all groups of a node share: one stream of records in
 // segments, one sync for everything that waits.
 //
-// A Log belongs to one directory and one process. GroupLog is a group's view of it: a
-// raft.LogStore and raft.StableStore whose entries stay readable, after raft has dropped
-// them, until nobody refers to their bodies (RE-8). DESIGN.md says how it works and
-// docs/formats/wal-segment.md what is on disk, with the argument why a crash at any point
-// loses nothing that was acknowledged.
+// A Log belongs to one directory and one process. GroupLog is a group's view of it: a raft.LogStore
+// and raft.StableStore whose entries stay readable, after raft has dropped them, until nobody
+// refers to their bodies (RE-8). DESIGN.md describes how it works. docs/formats/wal-segment.md
+// describes the bytes on disk, and why a crash at any point loses no acknowledged data.
 //
-// Concurrency: all methods may be called concurrently. Everything in memory is guarded by
-// Log.mu, which is never held during input or output. Three goroutines run: the writer,
-// the only one that appends records to files; the roller, which makes segments' files and
-// seals them; and the housekeeper, which frees and compacts segments and watches the free
-// space.
+// Concurrency: all methods may be called concurrently. Log.mu guards everything in memory and is
+// never held during I/O. Three goroutines run: the writer, the only one that appends records to
+// files; the roller, which creates the files of segments and seals them; and the housekeeper, which
+// frees and compacts segments and watches the free space.
 //
-// Errors: the first failed write, sync or change of names fails every later call with the
-// same error; nothing is tried again, because after a failed sync nobody knows what is on
-// disk. CorruptError says where stored bytes are wrong. ErrLost, ErrClosed and ErrDeleted
-// are for callers to decide on.
+// Errors: after the first failed write, sync or change of names, every later call fails with the
+// same error. Nothing is retried, because after a failed sync nobody knows what is on disk. A
+// CorruptError has the place of damaged bytes. ErrLost, ErrClosed and ErrDeleted are for callers to
+// act on.
 package wal
 
 import (
@@ -32,22 +30,22 @@ import (
 	"github.com/quorate/quorate/wal/vfs"
 )
 
-// Errors that callers decide on.
+// Errors that callers act on.
 var (
 	// ErrClosed is returned after Close.
 	ErrClosed = errors.New("wal: log is closed")
 	// ErrDeleted is returned by a GroupLog whose group was deleted.
 	ErrDeleted = errors.New("wal: group is deleted")
-	// ErrLost is wrapped by what a group returns that has lost something: it must not
-	// vote or lead again on this node.
+	// ErrLost is wrapped by the errors of a group that has lost records: it must not vote or lead
+	// again on this node.
 	ErrLost = errors.New("wal: group is lost on this node")
 )
 
-// Position is a place in the stream of this process: how many bytes were appended up to
-// it since Open. Positions of all groups are comparable.
+// Position is a place in the stream: the number of bytes appended before it since Open. Positions
+// of all groups are comparable.
 type Position uint64
 
-// Log is a node's log. See the package's comment.
+// Log is a node's log. See the package comment.
 type Log struct {
 	c                Config
 	dir              vfs.Dir
@@ -276,14 +274,14 @@ func (l *Log) fail(err error) {
 	}()
 }
 
-// Failed returns the error that has failed the log, nil if none has.
+// Failed returns the error that made the log fail, nil if it works.
 func (l *Log) Failed() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.err
 }
 
-// Durable returns up to which position everything survives a power cut.
+// Durable returns the position up to which everything survives a power cut.
 func (l *Log) Durable() Position { return Position(l.durable.Load()) }
 
 // holding returns the batch that makes a position durable, nil if it is. The caller
@@ -312,8 +310,8 @@ func (l *Log) wait(p Position) error {
 	return b.err
 }
 
-// Group returns the log of a group; it comes into being with the first write. The same
-// value is returned until the group is deleted.
+// Group returns the log of a group, which the first write creates. It returns the same value until
+// the group is deleted.
 func (l *Log) Group(group id.GroupID) (*GroupLog, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -355,8 +353,8 @@ func (l *Log) Has(group id.GroupID) bool {
 	return g != nil && g.exists()
 }
 
-// Ends returns a group's current term and the index of its last entry, 0 if its log has
-// none, without opening the group. False if the group has no records or has lost some.
+// Ends returns a group's current term and the index of its last entry, 0 if its log is empty,
+// without opening the group. ok is false if the group has no records or has lost some.
 func (l *Log) Ends(group id.GroupID) (term, last uint64, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -370,7 +368,7 @@ func (l *Log) Ends(group id.GroupID) (term, last uint64, ok bool) {
 	return g.st.term, last, true
 }
 
-// LostGroup reports what a group has lost, nil if nothing.
+// LostGroup returns why a group has lost records, nil if it has not.
 func (l *Log) LostGroup(group id.GroupID) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -380,7 +378,7 @@ func (l *Log) LostGroup(group id.GroupID) error {
 	return nil
 }
 
-// Lost returns the groups that have lost something, and what.
+// Lost returns the groups that have lost records, with the reason.
 func (l *Log) Lost() map[id.GroupID]error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -393,8 +391,8 @@ func (l *Log) Lost() map[id.GroupID]error {
 	return lost
 }
 
-// Delete forgets a group for good and returns when that is durable. A group that is not
-// there is no error. A member of the group that comes to this node again begins anew.
+// Delete deletes a group for good and returns when that is durable. A missing group is no error. If
+// this node gets a member of the group again, that member starts empty.
 func (l *Log) Delete(group id.GroupID) error {
 	l.mu.Lock()
 	if err := l.admit(); err != nil {
@@ -434,8 +432,8 @@ func (l *Log) forget(g *GroupLog) {
 	delete(l.groups, g.id)
 }
 
-// Close writes what waits, seals the head and lets go of the directory. All groups must
-// have stopped.
+// Close writes waiting records, seals the current segment and releases the directory. All groups
+// must have stopped.
 func (l *Log) Close() error {
 	l.mu.Lock()
 	if l.closing {

@@ -5,16 +5,16 @@ import (
 	"fmt"
 )
 
-// Mark is a place up to which a log was durable at some time. Whoever keeps one outside of the
-// log can tell a log that ends before it from one whose end a crash has torn: what is missing
-// below a mark was acknowledged.
+// Mark is a place up to which a log was durable at some time. With a Mark stored outside the log, a
+// caller can distinguish a log that has lost durable records from one whose end a crash has torn:
+// records below a mark were durable.
 type Mark struct {
-	Log     uint64 // which one: the secret of its segments
+	Log     uint64 // the secret of its segments, which identifies the log
 	Segment uint32
 	Offset  uint32 // where records end in the segment
 }
 
-// Mark returns up to where the log is durable now; the zero Mark if there is nothing in it.
+// Mark returns the place up to which the log is durable now; the zero Mark if the log is empty.
 func (l *Log) Mark() Mark {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -13,10 +13,10 @@ import (
 	"github.com/quorate/quorate/wal/vfs"
 )
 
-// Open opens, or creates, the log of a directory and recovers what it holds. It reads the
-// footers of sealed segments and scans the last one if it was not closed. A record that
-// was torn by a crash ends the last segment; any other damage takes the groups that it may
-// have hit: they are reported by Lost, and by Gap if some cannot be named.
+// Open opens or creates the log of a directory and recovers its records. It reads the footers of
+// sealed segments, and scans the last segment if the log was not closed. A record that was torn by
+// a crash ends the last segment. Any other damage affects the groups whose records it may have hit:
+// Lost returns them, and Gap reports if some are unknown.
 func Open(dir vfs.Dir, c Config) (*Log, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err

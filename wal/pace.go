@@ -5,11 +5,11 @@ import (
 	"time"
 )
 
-// How long a write may take before the disk is held to hang, see Log.Stalled.
+// How long a write may take before the disk counts as hanging, see Log.Stalled.
 const (
-	// LeastStall is that time of a disk that was quick of late.
+	// LeastStall is the limit for a disk that was fast recently.
 	LeastStall = 450 * time.Millisecond
-	// MostStall is that time of any disk.
+	// MostStall is the limit for any disk.
 	MostStall = 1500 * time.Millisecond
 	// stallFactor is how many times the usual length of a slow write it may take.
 	stallFactor = 3

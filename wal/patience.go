@@ -40,9 +40,9 @@ func lacksDescriptor(err error) bool {
 	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE)
 }
 
-// EndWaits ends all waits for file descriptors, now and later: what lacks one fails, and the log with
-// it. Who stops a node calls it first, for groups that stop wait for the log. It may be called concurrently
-// and more than once.
+// EndWaits ends all waits for file descriptors, now and later: an operation that lacks one fails,
+// and the log with it. Call it first when you stop a node, because stopping groups wait for the
+// log. It may be called concurrently and more than once.
 func (l *Log) EndWaits() { l.ended.Do(func() { close(l.endWaits) }) }
 
 // awaitDescriptor runs what needs a file descriptor until it gets one, the log fails, or Close
@@ -92,15 +92,16 @@ func (l *Log) waitsForDescriptor(rolls bool, change int) {
 	}
 }
 
-// Short reports whether something of the log waits for a file descriptor.
+// Short reports whether an operation of the log waits for a file descriptor.
 func (l *Log) Short() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.short > 0
 }
 
-// Hung returns for how long the disk has held up the writer's present write; 0 if there is none, or if it waits for a file
-// that lacks a file descriptor, which is not the disk's fault. What waits for one beside the writer excuses no disk.
+// Hung returns for how long the disk has delayed the writer's current write. It is 0 if there is
+// none, or if the writer waits for a file that lacks a file descriptor, which is not the disk's
+// fault. Other waits for descriptors do not count.
 func (l *Log) Hung() time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -5,14 +5,14 @@ import (
 	"math"
 )
 
-// Pressure says how near the disk is to being full.
+// Pressure describes how full the disk is.
 type Pressure uint8
 
-// Degrees of pressure, see Config.
+// The levels of pressure, see Config.
 const (
 	PressureNone  Pressure = iota
-	PressureLow            // publishes are to be refused
-	PressureFloor          // the reserve is used up too: leaders are to go and members to stop
+	PressureLow            // the owner should refuse publishes
+	PressureFloor          // the reserve is used up too: leaders should move and members stop
 )
 
 // String returns the name for logs and metrics.
@@ -29,14 +29,14 @@ func (p Pressure) String() string {
 	}
 }
 
-// Space is what is left of the log's file system, as it was last asked, in bytes.
+// Space has the space of the log's file system at the last check, in bytes.
 type Space struct {
 	Pressure Pressure
 	Free     uint64
 	Low      int64 // the limits in force; none if not positive
 	Floor    int64
-	Reserve  int64 // bytes that are put by for what frees space, and not part of Free
-	Missing  int64 // bytes that are to be put by again
+	Reserve  int64 // bytes reserved for work that frees space, not part of Free
+	Missing  int64 // bytes missing from the reserve
 }
 
 // judge takes news of free space. What was refused is allowed again a quarter above the
@@ -77,7 +77,7 @@ func (c *Config) limits(total uint64) (low, floor int64) {
 	return low, floor
 }
 
-// Space returns what is left of the disk, without asking it.
+// Space returns the last known free space, without a system call.
 func (l *Log) Space() Space {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -25,8 +25,8 @@ func (g *GroupLog) GetLog(index uint64, out *raft.Log) error {
 	return g.read(index, g.ix.get(index), out)
 }
 
-// Entry reads an entry that a snapshot has brought, that is in the log, or that the log has
-// dropped but Retain has not. raft.ErrLogNotFound if it is gone.
+// Entry reads an entry that came with a snapshot, that is in the log, or that the log has dropped
+// but Retain has not. It returns raft.ErrLogNotFound if the entry is gone.
 func (g *GroupLog) Entry(index uint64, out *raft.Log) error {
 	l := g.l
 	l.mu.Lock()
@@ -47,7 +47,7 @@ func (g *GroupLog) Entry(index uint64, out *raft.Log) error {
 	return g.read(index, at, out)
 }
 
-// Explain reports what the log holds of an entry, for messages about one that is missing.
+// Explain describes the log's records of an entry, for errors about a missing one.
 func (g *GroupLog) Explain(index uint64) string {
 	g.l.mu.Lock()
 	defer g.l.mu.Unlock()
@@ -140,8 +140,8 @@ func (g *GroupLog) lose(s *segment, at loc, reason string) error {
 	return g.lost
 }
 
-// Newest counts the newest of the log's entries up to an index, as many as come to no more
-// than so many bytes in the log.
+// Newest returns how many of the newest entries up to an index fit into most bytes, and their size
+// in the log.
 func (g *GroupLog) Newest(upTo uint64, most int64) (entries uint64, bytes int64) {
 	g.l.mu.Lock()
 	defer g.l.mu.Unlock()

@@ -13,21 +13,21 @@ import (
 
 // Limits of one record.
 const (
-	// MaxRecordBytes bounds an entry with its head: offsets in a segment have 32 bits.
+	// MaxRecordBytes limits an entry with its head: offsets in a segment have 32 bits.
 	MaxRecordBytes = 1 << 30
-	// MaxExtensionBytes bounds raft.Log.Extensions.
+	// MaxExtensionBytes limits raft.Log.Extensions.
 	MaxExtensionBytes = 1<<16 - 1
 	// HeadBytes is the size of a record without its payload.
 	HeadBytes = 48
 )
 
-// Kind says what a record is. See docs/formats/wal-segment.md.
+// Kind is the kind of a record. See docs/formats/wal-segment.md.
 type Kind uint8
 
 // Kinds of records.
 const (
 	KindEntry    Kind = 1 // an entry of a group's log
-	KindRetained Kind = 2 // an entry that a snapshot brought
+	KindRetained Kind = 2 // an entry from a snapshot
 	KindState    Kind = 3 // a group's term, vote and bounds of its log, as a whole
 	KindKeep     Kind = 4 // which entries below the first index a range of indexes has
 	KindDeleted  Kind = 5 // nothing before it belongs to the group
@@ -54,7 +54,7 @@ func (k Kind) String() string {
 	}
 }
 
-// Cause says why a state record was written; it has no meaning for recovery.
+// Cause is the reason why a state record was written; recovery ignores it.
 type Cause uint8
 
 // Causes of state records.
@@ -63,8 +63,8 @@ const (
 	CauseTerm                    // a new term
 	CauseVote                    // a vote
 	CausePrefix                  // the first index moved up
-	CauseSuffix                  // a conflicting suffix went
-	CauseReset                   // the log begins anew at another index
+	CauseSuffix                  // a conflicting suffix was deleted
+	CauseReset                   // the log starts over at another index
 	CauseCarry                   // its segment is to be freed
 	CauseLost                    // an entry cannot be read
 )

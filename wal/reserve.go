@@ -52,8 +52,8 @@ func (l *Log) recoverReserve() error {
 	return nil
 }
 
-// GiveUpReserve lets go of what the log of a directory has put by, if the file system has
-// less room than that: for who has to write something before the log can be opened.
+// GiveUpReserve removes the reserve of the log in a directory if the file system has less than room
+// bytes free. It is for callers that have to write before they can open the log.
 func GiveUpReserve(dir vfs.Dir, room uint64) error {
 	free, _, err := dir.Space()
 	if err != nil || free >= room {

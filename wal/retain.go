@@ -13,9 +13,8 @@ const (
 	keepChunks = 256
 )
 
-// StoreRetained stores entries that a snapshot brings, outside the log: from then on Entry
-// finds them instead of what the log has at their indexes. It returns when they survive a
-// power cut.
+// StoreRetained stores entries from a snapshot outside the log: from then on Entry returns them
+// instead of the log's entries at their indexes. It returns when they survive a power cut.
 func (g *GroupLog) StoreRetained(entries []*raft.Log) error {
 	if len(entries) == 0 {
 		return nil
@@ -33,8 +32,8 @@ func (g *GroupLog) StoreRetained(entries []*raft.Log) error {
 	})
 }
 
-// DropRetained forgets every entry of StoreRetained above an index: those of a snapshot
-// that did not become the group's.
+// DropRetained forgets every entry of StoreRetained above an index. It is for a snapshot that was
+// not installed.
 func (g *GroupLog) DropRetained(above uint64) error {
 	return g.change(false, func() error {
 		window := span{above + 1, ^uint64(0)}
@@ -47,10 +46,10 @@ func (g *GroupLog) DropRetained(above uint64) error {
 	})
 }
 
-// Retain forgets every entry up to an index that is below the first one and that live does
-// not name, and every entry of StoreRetained up to it likewise. Live yields ascending
-// ranges, both ends included, and what the snapshot of that index refers to; of entries
-// above it this state knows nothing. It may be repeated.
+// Retain forgets entries up to the index upTo that live does not list: those below the first index
+// of the log, and those of StoreRetained. live yields ascending ranges of indexes, both ends
+// included, that the snapshot of that index refers to. Entries above upTo stay. Retain may be
+// repeated.
 func (g *GroupLog) Retain(upTo uint64, live iter.Seq2[uint64, uint64]) error {
 	var spans []span
 	for first, last := range live {

@@ -140,16 +140,16 @@ func (l *Log) noteGap(err error) {
 	}
 }
 
-// Gap reports that records were lost of which nobody knows whose they were, nil if none were.
-// A group without records may then have had some. It lasts until EndGap.
+// Gap reports that records of unknown groups were lost, nil if none were. Then even a group without
+// records may have had some. The gap lasts until EndGap.
 func (l *Log) Gap() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.gap
 }
 
-// EndGap ends the gap: the groups given, which have no records, have lost them, and no other
-// group has. It returns when that is durable.
+// EndGap ends the gap. lost are the groups without records that should have some; no other group
+// has lost records. It returns when that is durable.
 func (l *Log) EndGap(lost []id.GroupID) error {
 	l.mu.Lock()
 	if err := l.admit(); err != nil || l.gap == nil {

@@ -29,7 +29,7 @@ const (
 	lockName      = "LOCK"
 )
 
-// CorruptError says that stored bytes are not what was written.
+// CorruptError reports that stored bytes differ from those that were written.
 type CorruptError struct {
 	Segment string // path of the file
 	Offset  int64

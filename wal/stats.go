@@ -1,26 +1,26 @@
 package wal
 
-// Stats are a log's figures at one moment.
+// Stats are a log's statistics at one moment.
 type Stats struct {
 	Segments     int    // files with records
-	Spares       int    // emptied files to be written over
+	Spares       int    // emptied files for reuse
 	DiskBytes    int64  // of all files
 	LiveBytes    int64  // of the records that are needed
-	PendingBytes int64  // appended and not durable
+	PendingBytes int64  // appended and not yet durable
 	TailBytes    int64  // of recent entries in memory
-	TailLimit    int64  // how many of these there may be
-	FreeBytes    uint64 // of the file system, when it was last asked
+	TailLimit    int64  // the limit of TailBytes
+	FreeBytes    uint64 // of the file system, at the last check
 	LowBytes     int64  // the limits of FreeBytes in force; none if not positive
 	FloorBytes   int64
-	ReserveBytes int64  // put by for what frees space
+	ReserveBytes int64  // reserved for work that frees space
 	Groups       int    // with records
 	Syncs        uint64 // batches made durable since Open
 	Appended     uint64 // bytes since Open
 	Carried      uint64 // of those, entries appended again to free segments
-	Lost         int    // groups that must not act any more
+	Lost         int    // groups that have lost records and must not take part any more
 	Pressure     Pressure
-	Short        bool   // it waits for a file descriptor
-	Shortages    uint64 // how often it had to, since Open
+	Short        bool   // the log waits for a file descriptor
+	Shortages    uint64 // how often it had to wait for one, since Open
 }
 
 // Stats returns the log's figures.

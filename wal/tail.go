@@ -103,8 +103,8 @@ func (b *tailBudget) shrink() {
 	}
 }
 
-// LimitTail bounds the recent entries in memory from now on, as Config.TailBytes did. Buffers
-// that wait to be used again are given up.
+// LimitTail sets a new limit for the recent entries in memory, like Config.TailBytes. It frees
+// buffers that wait for reuse.
 func (l *Log) LimitTail(bytes int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

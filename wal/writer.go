@@ -198,9 +198,9 @@ func (l *Log) wrote() {
 	l.began = time.Time{}
 }
 
-// Stalled returns for how long the writer's present write has been under way, 0 if there is
-// none, and how long it may be before the disk is held to hang: LeastStall to MostStall,
-// by how slow the writes of the last minute were.
+// Stalled returns for how long the writer's current write has taken, 0 if there is none, and the
+// limit above which the disk counts as hanging: LeastStall to MostStall, depending on the slow
+// writes of the last minute.
 func (l *Log) Stalled() (age, limit time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
