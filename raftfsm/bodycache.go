@@ -7,8 +7,8 @@ import (
 	"github.com/quorate/quorate/id"
 )
 
-// BodyCache keeps the bodies of recent entries within a budget of bytes; a node's
-// groups share one. All methods may be called concurrently.
+// BodyCache keeps the bodies of recent entries within a limit in bytes; the groups of a node share
+// one. All methods may be called concurrently.
 type BodyCache struct {
 	mu       sync.Mutex // guards what follows
 	maxBytes int64
@@ -31,10 +31,10 @@ type cached struct {
 	bodies *bodySet
 }
 
-// BodyCacheStats are a cache's figures.
+// BodyCacheStats are a cache's statistics.
 type BodyCacheStats struct {
 	Hits, Misses          uint64 // bodies found and not found
-	Bytes, Entries, Limit int64  // held now, and how many bytes may be
+	Bytes, Entries, Limit int64  // held now, and the limit in bytes
 }
 
 // NewBodyCache returns a cache of at most maxBytes.
@@ -42,7 +42,7 @@ func NewBodyCache(maxBytes int64) *BodyCache {
 	return &BodyCache{maxBytes: maxBytes, entries: make(map[cacheKey]*list.Element), recent: list.New()}
 }
 
-// Stats returns the cache's figures.
+// Stats returns the cache's statistics.
 func (c *BodyCache) Stats() BodyCacheStats {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -82,7 +82,7 @@ func (c *BodyCache) add(k cacheKey, s *bodySet) {
 	c.shrink()
 }
 
-// Limit sets the budget; what exceeds it is dropped, what was used longest ago first.
+// Limit sets the limit and drops the least recently used bodies above it.
 func (c *BodyCache) Limit(maxBytes int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

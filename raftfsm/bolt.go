@@ -57,8 +57,8 @@ type bolt struct {
 	pending  uint64 // LastVoteTerm that waits for its LastVoteCand
 }
 
-// OpenBolt opens, or creates, the storage of a group without bodies in one bolt file. An entry
-// goes when Retain says so: one whose bodies are to be kept beyond that is refused.
+// OpenBolt opens or creates the storage of a group without bodies in one bolt file. It cannot keep
+// bodies of entries that the log has dropped, and refuses to.
 func OpenBolt(path string) (Storage, error) { return openBolt(path, nil) }
 
 // openFile is os.OpenFile, or one of tests that fails.
@@ -186,7 +186,7 @@ func (s *bolt) readError(what string, err error) error {
 	return fmt.Errorf("raftfsm: %s: read %s: %w", s.path, what, err)
 }
 
-// ErrWriteFailed says that a group's own log could not be written, and that it is not tried again:
+// ErrWriteFailed reports that a write to a group's own log has failed. It is not retried, because
 // nobody knows what the disk has kept.
 var ErrWriteFailed = errors.New("nothing is written any more until the file is opened again")
 

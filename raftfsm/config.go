@@ -48,22 +48,23 @@ type Config[R, E any] struct {
 	Snapshots raft.SnapshotStore // from OpenSnapshots
 	Transport raft.Transport     // with raft.WithPreVote
 	Logger    *slog.Logger
-	// OnChange is told, from any goroutine, whenever Changed would be; it must not block
-	// and not call the group. It saves the goroutine that would wait. nil: nobody.
+	// OnChange is called, from any goroutine, whenever the channel of Changed would be closed, and
+	// saves a goroutine that waits for it. It must not block or call the group. nil: nothing is
+	// called.
 	OnChange func()
-	// Clock reports what time it is in the cluster, by which this member stamps commands while
-	// it leads; it begins to when that is reliable. nil: the wall clock. It must not block.
+	// Clock returns the time of the cluster, with which this member stamps commands while it leads;
+	// it proposes nothing before that time is reliable. nil: the wall clock. It must not block.
 	Clock func() clock.Moment
 
 	HeartbeatTimeout time.Duration // 0: 500 ms
 	ElectionTimeout  time.Duration // 0: 500 ms
-	// Driven groups have no timers of their own: who finds a leader dead, or new members,
-	// calls Campaign, and StepDown when a leader has lost its quorum or a candidate is
-	// stuck. The two timeouts above do not count then; raft's are twelve hours.
-	// It needs a transport that can Inject.
+	// Driven groups have no timers of their own. The owner calls Campaign when it finds that the
+	// leader is dead or that the group is new, and StepDown when a leader has lost its quorum or a
+	// candidate is stuck. The two timeouts above have no effect then; raft's are twelve hours. A
+	// driven group needs a transport with Inject.
 	Driven bool
-	// PushAfter is how long after the last entry of a burst the leader of a driven group tells
-	// its followers what is committed: they apply it that much later. 0: 30 ms.
+	// PushAfter is how long after the last entry of a burst the leader of a driven group sends the
+	// commit index to its followers, which apply the last entries that much later. 0: 30 ms.
 	PushAfter        time.Duration
 	MaxBatchCommands int        // commands in one entry; 0: 256
 	MaxBatchBytes    int        // bytes of an entry; 0: 1 MiB
@@ -71,28 +72,28 @@ type Config[R, E any] struct {
 	MaxPendingBytes  int64      // proposed and not yet applied, else ErrBusy; 0: 64 MiB
 	BodyCache        *BodyCache // shared by the node's groups; nil: a small one of its own
 
-	// A snapshot is due when the entries since the last one have more bytes than
-	// SnapshotBytes and than twice the live state, when that is true of what the log has and
-	// the machine has let go of, or when the entries number SnapshotEntries.
+	// A snapshot is due when the entries since the last one have more bytes than both SnapshotBytes
+	// and twice the live state, when the same is true for the bytes in the log that the machine has
+	// released, or when there are SnapshotEntries entries.
 	SnapshotBytes   int64  // 0: 16 MiB
 	SnapshotEntries uint64 // 0: 65,536
-	// A leader whose write to disk takes longer than StallTimeout falls silent, so that
-	// the others elect another one. 0: 1.5 s; negative: never.
+	// A leader whose write to disk takes longer than StallTimeout stops sending, so that the others
+	// elect another leader. 0: 1.5 s; negative: never.
 	StallTimeout time.Duration
-	// Hangs reports that the node's disk takes nothing at present, whoever waits for it: the
-	// member does as if a write of its own hung. It must not block. nil: it never does.
+	// Hangs reports whether the node's disk hangs: then the member acts as if a write of its own
+	// hung. It must not block. nil: the disk never hangs.
 	Hangs func() bool
-	// TrailingEntries stay in the log behind a snapshot for a follower that is a
-	// little behind, those of them that come to 4 MiB. 0: 1024.
+	// TrailingEntries is how many entries stay in the log behind a snapshot for followers that are
+	// slightly behind, within 4 MiB. 0: 1024.
 	TrailingEntries uint64
-	// Scarce reports that the node's disk has little room: snapshots are due sooner, and leave
-	// next to no entries behind. It must not block. nil: it never has.
+	// Scarce reports whether the node's disk is low: then snapshots are due sooner, and leave
+	// almost no entries behind. It must not block. nil: the disk is never low.
 	Scarce func() bool
 
 	open openGate // tests show that each gate is needed
 }
 
-// Validate returns everything that is wrong with the configuration.
+// Validate returns all faults of the configuration.
 func (c *Config[R, E]) Validate() error {
 	var errs []error
 	missing := func(is bool, field string) {

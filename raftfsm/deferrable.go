@@ -2,7 +2,7 @@ package raftfsm
 
 import "time"
 
-// MaxDeferral bounds how long a deferrable command waits before it gets an entry by itself.
+// MaxDeferral limits how long a deferrable command waits before it gets an entry of its own.
 const MaxDeferral = 50 * time.Millisecond
 
 // deferral lets deferrable commands wait for others, in whose entry they go: an entry costs all
@@ -94,5 +94,5 @@ func (p *proposer[R]) flush() {
 	}
 }
 
-// Flush asks for an entry at once for deferrable commands that wait. It does not block.
+// Flush ends the wait of deferrable commands, which get an entry at once. It does not block.
 func (g *Group[R, E]) Flush() { g.proposer.flush() }

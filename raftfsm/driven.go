@@ -16,18 +16,17 @@ type injector interface {
 
 var errNotInjected = errors.New("the transport cannot hand raft a call of this node's own")
 
-// State returns what this member is at the moment.
+// State returns the member's current Raft state.
 func (g *Group[R, E]) State() raft.RaftState { return g.raft.Load().State() }
 
-// Stalled reports whether a write to disk has been in progress for longer than
-// Config.StallTimeout, or Config.Hangs says so of the node's disk. Changed reports it.
+// Stalled reports whether a write to disk has been in progress for longer than Config.StallTimeout,
+// or Config.Hangs returns true. Changed reports a change.
 func (g *Group[R, E]) Stalled() bool { return g.store.stalled() || g.c.Hangs != nil && g.c.Hangs() }
 
-// HangsChanged makes Changed report that Config.Hangs has another answer.
+// HangsChanged must be called when the result of Config.Hangs changes; Changed then reports it.
 func (g *Group[R, E]) HangsChanged() { g.watch.announce() }
 
-// WriteAge returns for how long the write to the storage that is under way has taken; 0 if
-// none is.
+// WriteAge returns for how long the current write to the storage has taken; 0 if there is none.
 func (g *Group[R, E]) WriteAge() time.Duration { return g.store.writes.age() }
 
 // Active reports whether entries were applied in the last minute.
@@ -35,8 +34,8 @@ func (g *Group[R, E]) Active() bool {
 	return time.Since(g.store.base)-time.Duration(g.pusher.moved.Load()) < activeFor
 }
 
-// Idle returns how long ago entries were applied the last time, or the member was opened.
-// It is for driven groups.
+// Idle returns the time since the last entries were applied, or since the member was opened. It is
+// for driven groups.
 func (g *Group[R, E]) Idle() time.Duration {
 	return time.Since(g.store.base) - time.Duration(g.pusher.moved.Load())
 }
@@ -44,8 +43,7 @@ func (g *Group[R, E]) Idle() time.Duration {
 // activeFor is how long a group counts as active after it applied something.
 const activeFor = time.Minute
 
-// Position returns the term and index of the log's last entry, by which members compare
-// whose log is newer.
+// Position returns the term and index of the log's last entry, by which members compare their logs.
 func (g *Group[R, E]) Position() (term, index uint64, err error) {
 	r := g.raft.Load()
 	if err := g.Failed(); err != nil {
@@ -68,9 +66,9 @@ func (g *Group[R, E]) Position() (term, index uint64, err error) {
 	return l.Term, index, nil
 }
 
-// Campaign makes a follower that votes stand for election at once, although others may
-// know a leader. It returns when the member is a candidate. A candidate that loses stays
-// one: StepDown makes it a follower again.
+// Campaign makes a voting follower start an election at once, even if others know a leader. It
+// returns when the member is a candidate. A candidate that loses stays a candidate; StepDown makes
+// it a follower again.
 func (g *Group[R, E]) Campaign(ctx context.Context) error {
 	refuse := func(why string) error {
 		return fmt.Errorf("raftfsm: group %s: node %q cannot stand for election: %s", g.c.Group, g.c.Node, why)
@@ -103,9 +101,9 @@ func (g *Group[R, E]) checkVotes() error {
 	return fmt.Errorf("it is none of the voters, which are %v", voters)
 }
 
-// StepDown makes a leader or a candidate a follower, in the given term, or in the one
-// after its own if that is newer. The member refuses itself a vote of that term: it is
-// asked for one with an empty log.
+// StepDown makes a leader or a candidate a follower, in the given term, or in the term after its
+// own if that is newer. It requests the member's own vote for that term with an empty log, which
+// the member refuses.
 func (g *Group[R, E]) StepDown(ctx context.Context, term uint64) error {
 	r := g.raft.Load()
 	if g.Failed() != nil {

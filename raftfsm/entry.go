@@ -25,8 +25,8 @@ const (
 	sparseRowBytes  = 12 // slot, body length, checksum
 )
 
-// Limits of one entry. MaxCommandBytes is the largest command, headers and bodies
-// together, that Propose takes; a command above Config.MaxBatchBytes travels alone.
+// Limits of one entry. MaxCommandBytes is the size of the largest command, header and bodies
+// together, that Propose accepts; a command above Config.MaxBatchBytes gets an entry of its own.
 const (
 	MaxCommandBytes  = 32 << 20
 	maxEntryBytes    = 256 << 20 // what a decoder believes

@@ -23,11 +23,10 @@ const bootstrapTimeout = 5 * time.Second
 
 // Group is one member of a Raft group. All methods may be called concurrently.
 //
-// Goroutines: raft's, one proposer (loop), and for a short time one that completes entries
-// whose leadership was lost, one that takes a snapshot, and in a driven group that leads,
-// after a burst of entries, some that notify the followers. Locks: each guards one part
-// and none is held while another is taken, but for leading.mu, under which the Effector
-// is called.
+// Goroutines: raft's, the proposer while it has work, and for a short time one that completes
+// entries after a loss of leadership, one that takes a snapshot, and on the leader of a driven
+// group, after a burst of entries, some that notify the followers. Locks: each guards one part, and
+// none is held while another is taken, except leading.mu, under which the Effector is called.
 type Group[R, E any] struct {
 	c     Config[R, E]
 	log   *slog.Logger
@@ -65,9 +64,8 @@ type Group[R, E any] struct {
 	work        sync.WaitGroup // goroutines that Close waits for
 }
 
-// Open starts the member from what its stores hold. A member whose stores are empty
-// waits for Bootstrap or for a leader. The storage belongs to the group from then on; if
-// Open fails, it is the caller's.
+// Open starts the member from its stores. A member with empty stores waits for Bootstrap or for a
+// leader. The storage then belongs to the group; if Open fails, it still belongs to the caller.
 func Open[R, E any](c Config[R, E]) (*Group[R, E], error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
@@ -150,8 +148,8 @@ func (g *Group[R, E]) configuration() *raft.Configuration {
 	return &c
 }
 
-// Bootstrap writes the first configuration; every first member does so with the same
-// list. It does nothing if the member has entries or a snapshot already.
+// Bootstrap writes the first configuration; every first member calls it with the same list. It does
+// nothing if the member already has entries or a snapshot.
 func (g *Group[R, E]) Bootstrap(members []id.NodeID) error {
 	var c raft.Configuration
 	for _, m := range members {
@@ -186,16 +184,16 @@ func (g *Group[R, E]) bootstrapLate(c raft.Configuration) error {
 	})
 }
 
-// Read runs f while no command is applied. f must be short and only read the machine.
+// Read calls f while no command is being applied. f must be short and must only read the machine.
 func (g *Group[R, E]) Read(f func()) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	f()
 }
 
-// Body returns a body as it was proposed. The bytes must not be changed.
-// raft.ErrLogNotFound if it is no longer retained. A body that does not match its
-// checksum stops the group: another member has it whole.
+// Body returns a body as it was proposed. The caller must not change the bytes. It returns
+// raft.ErrLogNotFound if the body is no longer retained. A body that does not match its checksum
+// stops the group on this member; another member has an intact copy.
 func (g *Group[R, E]) Body(ref BodyRef) ([]byte, error) {
 	key := cacheKey{g.c.Group, ref.Index}
 	set := g.c.BodyCache.get(key)
@@ -224,7 +222,7 @@ func (g *Group[R, E]) Members() ([]id.NodeID, error) {
 	return c.Voters, err
 }
 
-// Stats are a group's figures.
+// Stats are a group's statistics.
 type Stats struct {
 	Term, CommitIndex, AppliedIndex, SnapshotIndex, LastIndex, FirstIndex uint64
 	PendingBytes                                                          int64
@@ -234,7 +232,7 @@ type Stats struct {
 	State                                                                 string
 }
 
-// Stats returns the group's figures.
+// Stats returns the group's statistics.
 func (g *Group[R, E]) Stats() Stats {
 	r := g.raft.Load()
 	s := Stats{
@@ -253,8 +251,8 @@ func (g *Group[R, E]) Stats() Stats {
 	return s
 }
 
-// Failed returns the error that stopped the group, nil while it runs: a broken
-// invariant or a corrupt record stops the group on this node.
+// Failed returns the error that stopped the group on this node, nil while it runs. A broken
+// invariant or a corrupt record stops it.
 func (g *Group[R, E]) Failed() error {
 	if p := g.failure.Load(); p != nil {
 		return *p
@@ -307,9 +305,8 @@ func (g *Group[R, E]) halt() {
 	g.watch.announce()
 }
 
-// Close stops the member; commands in flight end with ErrStopped or ErrUnknownOutcome.
-// It closes the transport and the storage too. It waits for raft's goroutines, and so for
-// the disk.
+// Close stops the member and closes the transport and the storage. Commands in flight end with
+// ErrStopped or ErrUnknownOutcome. Close waits for raft's goroutines, and so for the disk.
 func (g *Group[R, E]) Close() error {
 	g.closing.Do(func() { g.closeErr = g.shutdown() })
 	return g.closeErr

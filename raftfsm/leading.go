@@ -36,15 +36,15 @@ func (w *watch) announce() {
 	}
 }
 
-// Changed returns a channel that is closed when the leader, the term, Leading, Stalled or
-// the committed configuration changes the next time.
+// Changed returns a channel that is closed at the next change of the leader, the term, Leading,
+// Stalled or the committed configuration.
 func (g *Group[R, E]) Changed() <-chan struct{} {
 	g.watch.mu.Lock()
 	defer g.watch.mu.Unlock()
 	return g.watch.changed
 }
 
-// Leader returns the leader as this member knows it, "" if none, and its term.
+// Leader returns the leader that this member knows, "" if none, and its term.
 func (g *Group[R, E]) Leader() (id.NodeID, uint64) {
 	r := g.raft.Load()
 	term := r.CurrentTerm()
@@ -122,9 +122,9 @@ func (g *Group[R, E]) isStopping() bool {
 	}
 }
 
-// TransferLeadership hands leadership to a member, or to the best one if to is "". No
-// entries are proposed meanwhile; what waits goes to the new leader's address as
-// *NotLeaderError, or on as before if the transfer fails.
+// TransferLeadership transfers leadership to a member, or to the best one if to is "". No entries
+// are proposed meanwhile: waiting commands end with a *NotLeaderError that names the new leader, or
+// continue if the transfer fails.
 func (g *Group[R, E]) TransferLeadership(ctx context.Context, to id.NodeID) error {
 	if g.isStopping() {
 		return g.stopped()

@@ -16,26 +16,26 @@ func (g *Group[R, E]) Servers() (voters, nonvoters []id.NodeID, err error) {
 	return c.Voters, c.Nonvoters, err
 }
 
-// AddVoter makes a node a voter, or promotes a non-voter. Only the leader does so; it
-// returns when the configuration is committed. Errors: *NotLeaderError, ErrStopped, or
-// unknown outcome; a repeat does no harm.
+// AddVoter makes a node a voter, or promotes a non-voter. Call it on the leader; it returns when
+// the configuration is committed. Errors are *NotLeaderError, ErrStopped, or an unknown outcome;
+// repeating it is harmless.
 func (g *Group[R, E]) AddVoter(ctx context.Context, n id.NodeID) error {
 	return g.change(ctx, "add voter", n, func(r *raft.Raft) raft.Future {
 		return r.AddVoter(raft.ServerID(n), raft.ServerAddress(n), 0, 0)
 	})
 }
 
-// AddNonvoter lets a node receive the log without a vote; a voter stays one. Otherwise
-// as AddVoter.
+// AddNonvoter lets a node receive the log without a vote; a voter stays a voter. Otherwise it is
+// like AddVoter.
 func (g *Group[R, E]) AddNonvoter(ctx context.Context, n id.NodeID) error {
 	return g.change(ctx, "add non-voter", n, func(r *raft.Raft) raft.Future {
 		return r.AddNonvoter(raft.ServerID(n), raft.ServerAddress(n), 0, 0)
 	})
 }
 
-// Configuration is who takes part in a group.
+// Configuration lists the members of a group.
 type Configuration struct {
-	Index             uint64 // of the log entry that says so
+	Index             uint64 // of the configuration's log entry
 	Voters, Nonvoters []id.NodeID
 }
 
@@ -56,16 +56,16 @@ func (g *Group[R, E]) Configuration() (Configuration, error) {
 	return c, nil
 }
 
-// RemoveServer takes a node out, voter or not. It fails if the newest configuration is
-// not that of index at, so that what was decided about one is not done to another.
-// Otherwise as AddVoter. The member itself goes on without a vote until it is closed.
+// RemoveServer removes a node, voter or not. It fails if the newest configuration is not that of
+// index at, so that a decision about one configuration is not applied to another. Otherwise it is
+// like AddVoter. The removed member continues without a vote until it is closed.
 func (g *Group[R, E]) RemoveServer(ctx context.Context, n id.NodeID, at uint64) error {
 	return g.change(ctx, "remove", n, func(r *raft.Raft) raft.Future {
 		return r.RemoveServer(raft.ServerID(n), at, 0)
 	})
 }
 
-// DemoteVoter makes a voter a non-voter; otherwise as RemoveServer.
+// DemoteVoter makes a voter a non-voter; otherwise it is like RemoveServer.
 func (g *Group[R, E]) DemoteVoter(ctx context.Context, n id.NodeID, at uint64) error {
 	return g.change(ctx, "demote", n, func(r *raft.Raft) raft.Future {
 		return r.DemoteVoter(raft.ServerID(n), at, 0)

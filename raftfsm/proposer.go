@@ -74,9 +74,9 @@ func (p *proposer[R]) pendingBytes() int64 {
 	return p.pending
 }
 
-// Propose puts a command into the log and returns the machine's reply once it is
-// committed and applied here. Errors: *NotLeaderError, *TooLargeError, ErrBusy,
-// ErrStopped (not in the log), ErrUnknownOutcome or ctx's error (unknown).
+// Propose puts a command into the log and returns the machine's reply once the command is committed
+// and applied here. After *NotLeaderError, *TooLargeError, ErrBusy or ErrStopped the command is not
+// in the log; after ErrUnknownOutcome or the error of ctx its outcome is unknown.
 func (g *Group[R, E]) Propose(ctx context.Context, c Command) (R, error) {
 	return await(ctx, func(done func(R, error)) { g.Submit(c, done) })
 }
@@ -98,9 +98,9 @@ func await[R any](ctx context.Context, submit func(func(R, error))) (R, error) {
 	}
 }
 
-// Submit is Propose without waiting: done is called exactly once, possibly before
-// Submit returns, in log order for commands that were applied, and must not block. A
-// command's reply is handed out before its effects are acted on.
+// Submit is Propose without waiting. done is called exactly once, possibly before Submit returns,
+// in log order for commands that were applied; it must not block. It gets a command's reply before
+// the command's effects are acted on.
 func (g *Group[R, E]) Submit(c Command, done func(R, error)) {
 	it := item[R]{command: c, bytes: int64(commandBytes(c)), done: done}
 	if it.bytes > MaxCommandBytes {
@@ -111,8 +111,8 @@ func (g *Group[R, E]) Submit(c Command, done func(R, error)) {
 	g.enqueue(it)
 }
 
-// Barrier returns when everything committed before the call is applied here and this
-// member was still the leader: what Read then shows is not stale.
+// Barrier returns when everything committed before the call is applied here and this member was
+// still the leader: a Read after it is not stale.
 func (g *Group[R, E]) Barrier(ctx context.Context) error {
 	_, err := await(ctx, func(done func(R, error)) { g.enqueue(item[R]{barrier: true, done: done}) })
 	return err

@@ -59,8 +59,8 @@ func (g *Group[R, E]) moved() {
 	}
 }
 
-// Push lets a leader notify its followers who leads and what is committed, soon. A member
-// that does not lead, or is not driven, does nothing.
+// Push makes a leader soon notify its followers of its leadership and of the commit index. On a
+// member that does not lead, or is not driven, it does nothing.
 func (g *Group[R, E]) Push() { g.pushSoon() }
 
 // pushSoon gathers what is to be said for PushAfter, so that a burst of entries leads to one round.

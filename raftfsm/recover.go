@@ -11,14 +11,14 @@ import (
 	"github.com/quorate/quorate/id"
 )
 
-// Stored is what a member that does not run has on disk.
+// Stored is the state on disk of a member that does not run.
 type Stored struct {
-	Term                uint64 // the newest that it knows
+	Term                uint64 // the newest term that the member knows
 	LastTerm, LastIndex uint64 // of its log, or of its snapshot if that is newer
 	Voters, Nonvoters   []id.NodeID
 }
 
-// Newer reports whether a member's log makes it win an election against another's.
+// Newer reports whether the log would win an election against another member's.
 func (s Stored) Newer(than Stored) bool {
 	if s.LastTerm != than.LastTerm {
 		return s.LastTerm > than.LastTerm
@@ -26,16 +26,16 @@ func (s Stored) Newer(than Stored) bool {
 	return s.LastIndex > than.LastIndex
 }
 
-// Resting is a member that does not run, opened to look at it or to recover it. It belongs
-// to one goroutine.
+// Resting is a member that does not run, opened for inspection or recovery. It belongs to one
+// goroutine.
 type Resting struct {
 	group id.GroupID
 	log   Storage
 	snaps *snapshots
 }
 
-// OpenResting opens a member by its snapshots' directory and its log, which is the
-// Resting's from then on, also after an error.
+// OpenResting opens a member by its snapshot directory and its log. The log belongs to the Resting
+// from then on, also after an error.
 func OpenResting(g id.GroupID, snapshotDir string, log Storage) (*Resting, error) {
 	store, err := OpenSnapshots(snapshotDir, log)
 	if err != nil {
@@ -51,7 +51,7 @@ func OpenResting(g id.GroupID, snapshotDir string, log Storage) (*Resting, error
 // Close closes the log.
 func (m *Resting) Close() error { return m.log.Close() }
 
-// Inspect reads what the member has. It reads the whole log, as a start does.
+// Inspect returns the member's stored state. It reads the whole log, as a start does.
 func (m *Resting) Inspect() (Stored, error) {
 	s, err := m.inspect()
 	if err != nil {
@@ -87,14 +87,14 @@ func (m *Resting) inspect() (s Stored, err error) {
 	return s, err
 }
 
-// Extent is how far what a member has stored goes. Neither number ever falls of what it has
-// acknowledged and knows to be committed.
+// Extent describes the end of a member's stored state. For acknowledged entries that the member
+// knows to be committed, neither number ever falls.
 type Extent struct {
 	Term uint64 // its current one
-	Last uint64 // entry, in the log or in the newest snapshot
+	Last uint64 // index of its last entry, in the log or in the newest snapshot
 }
 
-// ExtentOf reads it of a member that does not run.
+// ExtentOf returns the Extent of a member that does not run.
 func ExtentOf(log Storage, snaps raft.SnapshotStore) (e Extent, err error) {
 	if e.Term, err = log.GetUint64([]byte(keyTerm)); err != nil && !isNotFound(err) {
 		return e, fmt.Errorf("raftfsm: reading a member's term: %w", err)
@@ -140,7 +140,7 @@ func eachEntry(log raft.LogStore, above uint64, f func(*raft.Log) error) error {
 	return nil
 }
 
-// Replay puts a machine into the state that the member would have if all of its log was
+// Replay brings a machine into the state that the member would have if all of its log were
 // committed.
 func Replay[R, E any](m *Resting, into Machine[R, E]) error {
 	if err := replay(m, into); err != nil {
@@ -183,13 +183,13 @@ func replay[R, E any](m *Resting, into Machine[R, E]) error {
 	})
 }
 
-// Force makes the member the beginning of a group of other voters: a configuration that
-// names only them, and the commands, are appended to its log in a term of their own,
-// which must be above every term that the voters know. The member must have the newest
-// log of the voters. All that its log holds becomes committed when the group next elects
-// a leader, also what no majority had.
+// Force makes the member the start of a group with other voters. It appends a configuration with
+// only these voters, and then the commands, to the member's log, in a term of their own, which must
+// be above every term that the voters know. The member must have the newest log of the voters. When
+// the group next elects a leader, all entries of that log are committed, even those that no
+// majority had.
 //
-// A member that has nothing stored begins as an empty group.
+// A member with empty stores begins as an empty group.
 func (m *Resting) Force(term uint64, voters []id.NodeID, nowMs int64, commands []Command) error {
 	if err := m.force(term, voters, nowMs, commands); err != nil {
 		return fmt.Errorf("raftfsm: group %s: forcing voters %q: %w", m.group, voters, err)

@@ -40,8 +40,8 @@ func (g *Group[R, E]) fitTrailing() {
 	}
 }
 
-// Excess returns how many bytes of the log a snapshot that leaves next to nothing behind
-// would let go, about.
+// Excess returns roughly how many bytes of the log a snapshot would free that leaves almost no
+// entries behind.
 func (g *Group[R, E]) Excess() int64 {
 	r := g.raft.Load()
 	_, excess := g.compact.weigh(g.held())
@@ -52,8 +52,8 @@ func (g *Group[R, E]) Excess() int64 {
 	return max(0, excess) + trailing
 }
 
-// Relieve takes a snapshot if that pays. It is for times when space is scarce, and for a
-// member at rest: one that applies commands sees to it by itself.
+// Relieve takes a snapshot if that frees enough space. It is for idle members while the disk is
+// low: a member that applies commands takes snapshots by itself.
 func (g *Group[R, E]) Relieve() error {
 	if err := g.Failed(); err != nil {
 		return g.stopped()

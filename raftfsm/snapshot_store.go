@@ -42,9 +42,9 @@ type snapshots struct {
 	onIdle   func()        // told when busy falls to 0 and compact is owed
 }
 
-// OpenSnapshots opens a group's snapshot directory, which need not exist before there is
-// a snapshot: most groups of a node have none. Snapshots hold the machine's bytes; when
-// one is sent, live bodies from the storage follow them.
+// OpenSnapshots opens a group's snapshot directory. The directory need not exist until the first
+// snapshot; most groups of a node have none. A snapshot file holds the machine's bytes; a snapshot
+// that is sent also has the live bodies from the storage.
 func OpenSnapshots(dir string, s Storage) (raft.SnapshotStore, error) {
 	st := &snapshots{dir: dir, storage: s}
 	names, err := st.files()

@@ -51,8 +51,8 @@ func (s *stamps) next(m clock.Moment) int64 {
 	return s.queue.Now(m).Milliseconds()
 }
 
-// Now returns what stamp a command would get now, in milliseconds since the Unix epoch. It
-// has a meaning only while this member leads.
+// Now returns the stamp that a command would get now, in milliseconds since the Unix epoch. It is
+// meaningful only while this member leads.
 func (g *Group[R, E]) Now() int64 {
 	m := g.c.Clock()
 	g.stamps.mu.Lock()
@@ -60,8 +60,8 @@ func (g *Group[R, E]) Now() int64 {
 	return g.stamps.queue.Peek(m).Milliseconds()
 }
 
-// Ahead returns by how much the time of the group's commands is ahead of the cluster's while
-// this member leads.
+// Ahead returns how far the time of the group's commands is ahead of the cluster's time while this
+// member leads.
 func (g *Group[R, E]) Ahead() time.Duration {
 	m := g.c.Clock()
 	g.stamps.mu.Lock()

@@ -7,9 +7,9 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// Verify is Barrier that writes nothing while nothing is under way: a majority of the voters
-// says that it knows no newer leader. Raft's own check of that would do, but in a group
-// without timers it may sleep for long behind a call that failed.
+// Verify is like Barrier, but writes nothing while no entry is in flight: a majority of the voters
+// confirms that it knows no newer leader. It does not use raft's own check, which in a group
+// without timers may wait long behind a failed call.
 func (g *Group[R, E]) Verify(ctx context.Context) error {
 	r := g.raft.Load()
 	term := leaderTerm(r)
