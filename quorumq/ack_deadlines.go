@@ -2,8 +2,8 @@ package quorumq
 
 import "slices"
 
-// AckDeadlineTickMs is what ack deadlines are rounded up to, in milliseconds, so that those of
-// many deliveries are looked at together (CT-6).
+// AckDeadlineTickMs is the unit to which ack deadlines are rounded up, in milliseconds, so that
+// those of many deliveries are checked together (CT-6).
 const AckDeadlineTickMs = 250
 
 // ackDeadlines ends what consumers have had for too long (CT-1, CT-2).

@@ -1,12 +1,11 @@
 package quorumq
 
-// Apply carries out one command and tells what came of it. It never panics over
-// anything that input can cause; the Reply, the Effects and their slices are valid until
-// the next Apply.
+// Apply applies one command and returns its reply and effects. It does not panic on any input. The
+// Reply, the Effects and their slices are valid until the next Apply.
 //
-// Every command first expires what is due at its time, as far as ExpireSlice allows (TTL-2,
-// TTL-6, TTL-7), and last assigns what consumers have credit for, at most AssignChunk
-// messages; if more is left, Effects.Timer asks for an Expire at once.
+// Every command first handles due messages, at most ExpireSlice (TTL-2, TTL-6, TTL-7), and finally
+// assigns messages for which consumers have credit, at most AssignChunk. If more is left,
+// Effects.Timer asks for an Expire at once.
 func (q *Queue) Apply(m Meta, c Command) (Reply, Effects) {
 	q.begin(m)
 	q.expireDue()

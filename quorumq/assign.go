@@ -1,6 +1,6 @@
 package quorumq
 
-// AssignChunk bounds the messages that one command assigns; Effects.Timer asks for more.
+// AssignChunk limits the messages that one command assigns; Effects.Timer asks for the rest.
 const AssignChunk = 4096
 
 // assign gives ready messages to consumers that wait (DEL-2).

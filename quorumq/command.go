@@ -2,7 +2,7 @@ package quorumq
 
 import "github.com/quorate/quorate/id"
 
-// Command is one of the structs of this file, each by pointer.
+// Command is a pointer to one of the command structs of this package.
 type Command interface{ kind() kind }
 
 // kind is the second byte of a stored command.
@@ -35,8 +35,8 @@ const (
 	kindDrainDelete
 )
 
-// NewMessage is what the machine must know of a message to be enqueued; the body is
-// at the place that Meta and the position in the command give.
+// NewMessage has the properties of a message to be enqueued that the machine needs. Meta and the
+// position in the command give the place of the body.
 type NewMessage struct {
 	// Size is the bytes of body (D-5), or VoidSize.
 	Size uint32
@@ -44,12 +44,12 @@ type NewMessage struct {
 	TTLMs int64
 	// Priority is 0 to 31; values above count as 31 (PR-1). DefaultPriority if unset.
 	Priority uint8
-	// Delay says when it is to be ready; it is committed and counts at once, its TTL begins when
-	// it is ready (DLY-1). For an Enqueue only.
+	// Delay is when the message becomes ready; it is stored and counts at once, and its TTL begins
+	// when it is ready (DLY-1). For an Enqueue only.
 	Delay
-	// Producer, if not nil, and ProducerSeq, from 1 and ascending, name the message among
-	// those of its publisher: under a number that the queue has decided about before, it
-	// answers as then and stores nothing. For an Enqueue only; the id must not change.
+	// Producer, if not nil, and ProducerSeq, ascending from 1, identify the message among those of
+	// its publisher. If the queue has decided about the number before, it gives the same answer and
+	// stores nothing. For an Enqueue only; the caller must not change the id.
 	Producer    *ProducerID
 	ProducerSeq uint64
 	// Joined puts the next message into the same unit as this one: all messages of a unit are
@@ -66,14 +66,14 @@ const DefaultPriority uint8 = 4
 type Enqueue struct {
 	Enqueuer EnqueuerKey
 	First    Seq
-	// Answered is the highest number up to which the enqueuer has its answers, below any
-	// that it will send again: what the queue remembers of refusals up to there can go.
+	// Answered is the number up to which the enqueuer has all answers and will not send again: the
+	// queue can forget refusals up to it.
 	Answered Seq
 	Messages []NewMessage
 }
 
-// Transfer hands dead letters of the queue Source to this queue (DL-25). Repeats are
-// answered, never enqueued twice.
+// Transfer brings dead letters of the queue Source to this queue (DL-25). Repeats are answered,
+// never enqueued twice.
 type Transfer struct {
 	Source id.QueueUID
 	// Settled is the source's watermark: it never again sends a number ≤ Settled.
@@ -91,7 +91,7 @@ type Letter struct {
 // Checkout registers a consumer, or changes one of the same key (CO-3).
 type Checkout struct {
 	Consumer ConsumerKey
-	// Prefetch bounds the unsettled messages; 0 is MaxOutstanding (DEL-3).
+	// Prefetch limits the unsettled messages; 0 is MaxOutstanding (DEL-3).
 	Prefetch uint32
 	// Credit switches to explicit credit: messages up to MsgID Limit may be assigned.
 	Credit bool
@@ -100,12 +100,12 @@ type Checkout struct {
 	AutoAck   bool
 	Priority  int32 // higher first (DEL-2)
 	Exclusive bool  // CO-2
-	// TimeoutMs, from 0, is the consumer's own timeout if HasTimeout (CT-1); 0: none.
+	// TimeoutMs is the consumer's own timeout in milliseconds if HasTimeout (CT-1); 0: none.
 	HasTimeout bool
 	TimeoutMs  int64
 }
 
-// MaxOutstanding bounds the unsettled messages of one consumer (DEL-3).
+// MaxOutstanding limits the unsettled messages of one consumer (DEL-3).
 const MaxOutstanding = 2000
 
 // Cancel ends a subscription: nothing new is assigned. Unsettled messages stay with
@@ -115,26 +115,26 @@ type Cancel struct {
 	Requeue  bool
 }
 
-// Credit raises a consumer's limit: messages up to MsgID Limit may be assigned. It is
-// absolute, so that a repeat or an old one does nothing.
+// Credit raises a consumer's limit: messages up to MsgID Limit may be assigned. The limit is
+// absolute, so a repeated or old Credit has no effect.
 type Credit struct {
 	Consumer ConsumerKey
 	Limit    MsgID
 }
 
-// Settle takes messages off the queue (DEL-8 accept). Unknown ids are ignored, so that
-// a repeat does nothing (DEL-6).
+// Settle removes messages from the queue (DEL-8 accept). Unknown ids are ignored, so a repeat has
+// no effect (DEL-6).
 type Settle struct {
 	Consumer ConsumerKey
 	Ranges   []MsgIDRange
 }
 
-// Requeue gives messages back (DEL-8 release, fail) in delivery order (DEL-1). If
-// HasAnnotations the command has one body, merged into each message when it is read
-// (DEL-11). It replaces what a message had from an earlier return: whoever returns an
-// annotated message merges the two.
+// Requeue returns messages to the queue (DEL-8 release, fail) in delivery order (DEL-1). If
+// HasAnnotations the command has one body, merged into each message when it is read (DEL-11). It
+// replaces the annotations of an earlier return: a caller that returns an annotated message merges
+// the two.
 //
-// Delay says when they are to be ready, before what Config.Retry says (DR-4).
+// Delay is when they become ready; it takes precedence over Config.Retry (DR-4).
 type Requeue struct {
 	Consumer       ConsumerKey
 	Ranges         []MsgIDRange
@@ -157,16 +157,17 @@ type Get struct {
 	AutoAck bool
 }
 
-// Expire handles what is due: messages (TTL-6), those delayed (DR-3) and disconnected consumers (DC-1), at
-// most ExpireSlice messages; Effects.Timer tells when to come again (TTL-7).
+// Expire handles due work: expired messages (TTL-6), delayed messages (DR-3) and disconnected
+// consumers (DC-1), at most ExpireSlice messages; Effects.Timer is the time of the next Expire
+// (TTL-7).
 type Expire struct{}
 
 const (
-	// ExpireSlice bounds the due messages that all commands of one log entry handle together
-	// (TTL-7): whoever waits for a command waits no longer than that takes.
+	// ExpireSlice limits the due messages that all commands of one log entry handle together
+	// (TTL-7), and so the time that a client waits for a command.
 	ExpireSlice = 1024
-	// ExpireChunk is that bound for each command by RulesFirst, and the bound of an entry with a
-	// Get, which expires what stands before the message that it is to find.
+	// ExpireChunk is the limit for each command with RulesFirst, and the limit of an entry with a
+	// Get, which expires the messages before the one that it returns.
 	ExpireChunk = 4096
 )
 
@@ -179,64 +180,64 @@ type Configure struct{ Config Config }
 // BacklogSettle removes forwarded messages from the backlog (DL-21).
 type BacklogSettle struct{ Ranges []SeqRange }
 
-// SessionClosed ends a session for good: its consumers go, their messages return as failed
-// deliveries or reach the delivery limit (DEL-8). A Checkout or Get of it that comes later
-// is answered with CodeUnknownConsumer; session numbers are not used again.
+// SessionClosed ends a session for good: its consumers are removed, and their messages return as
+// failed deliveries or reach the delivery limit (DEL-8). A later Checkout or Get of the session
+// gets CodeUnknownConsumer; session numbers are not reused.
 type SessionClosed struct {
 	Session SessionKey
-	// Unsent returns, not failed: for leaders of queues that go by RulesThird.
+	// Unsent are deliveries that return without a failure; only with RulesThird.
 	Unsent Unsent
 }
 
-// Unsent are deliveries to the consumer Tag of a session that never left the leader's node: they
-// are no failures of the consumer (DEL-8). What it does not hold is ignored.
+// Unsent are deliveries to the consumer Tag of a session that never left the leader's node: they do
+// not count as failures (DEL-8). Ids that the consumer does not hold are ignored.
 type Unsent struct {
 	Tag    uint32
 	Ranges []MsgIDRange
 }
 
-// NodeDown suspects the node's consumers: nothing is assigned to them; after
-// Config.DisconnectedTimeoutMs their sessions end and their messages return, not failed
-// (DC-1). Sessions of epochs below Epoch are closed at once, as failures: that process
-// is gone. So they are when the node's newer epoch enqueues, gets or checks out.
+// NodeDown suspects the node's consumers: the queue assigns them nothing; after
+// Config.DisconnectedTimeoutMs their sessions end and their messages return, not failed (DC-1).
+// Sessions of epochs below Epoch are closed at once, as failures, because that process is gone. The
+// same happens when a newer epoch of the node enqueues, gets or checks out.
 type NodeDown struct {
 	Node  id.NodeID
 	Epoch id.Epoch
 }
 
-// NodeUp ends the suspicion of the node's sessions of this epoch and closes those of
-// older ones. A Checkout or Get of the node ends the suspicion as well: it is there.
+// NodeUp ends the suspicion of the node's sessions of this epoch and closes those of older ones. A
+// Checkout or Get of the node ends the suspicion too.
 type NodeUp struct {
 	Node  id.NodeID
 	Epoch id.Epoch
 }
 
-// Lead is a new leader's first command: from its entry on, this node acts on effects.
-// Its effects repeat what earlier ones may have lost: Timer, Backlog, Notices.
+// Lead is a new leader's first command: from its entry on, the leader's node acts on effects. Its
+// own effects repeat those that may have been lost: Timer, Backlog, Notices.
 type Lead struct {
 	Node id.NodeID
 	Term uint64
 }
 
-// Extend lets a consumer have what it holds for TimeoutMs from now, but not shorter than it
-// may (CT-5). What is not held, or has no end, stays as it is.
+// Extend moves the ack deadlines of deliveries to TimeoutMs from now, but never to an earlier time
+// (CT-5). It ignores deliveries that the consumer does not hold, or that have no deadline.
 type Extend struct {
 	Consumer  ConsumerKey
 	TimeoutMs int64 // from 1
 	Ranges    []MsgIDRange
 }
 
-// RetryDelayed makes delayed messages ready at once, those that are due first, at most
-// Limit of them if it is not 0, and at most ExpireSlice (DR-6). Reply.Count tells how many
-// were, Reply.Left how many are still delayed.
+// RetryDelayed makes delayed messages ready at once, in the order of their times, at most Limit if
+// it is not 0, and at most ExpireSlice (DR-6). Reply.Count is their number, Reply.Left the number
+// of those still delayed.
 type RetryDelayed struct{ Limit uint64 }
 
-// DrainDelete empties the queue for its deletion: what consumers hold returns, not failed,
-// sessions end, and from then on nothing is ready any more: what was, is delayed or comes is
-// discarded with reason queue_deleted, at most ExpireSlice messages an entry, in the order in
-// which it would have been delivered. Unless dead-lettering is off the discarded wait in the
-// backlog, whatever the strategy: the queue must not go before they have arrived.
-// When it has nothing more, Effects.Unused asks for its deletion. A repeat does nothing.
+// DrainDelete empties the queue for its deletion. Unacked messages return, not failed,
+// sessions end, and from then on no message is ready: ready, delayed and new messages are discarded
+// with reason queue_deleted, at most ExpireSlice messages in an entry, in delivery order. Unless
+// dead-lettering is off, the discarded messages wait in the backlog, whatever the strategy, because
+// the queue must not be deleted before they have arrived. When the queue is empty, Effects.Unused
+// asks for its deletion. A repeat has no effect.
 type DrainDelete struct{}
 
 // Renew counts as a use of the queue, as a declare of it is (QX-2).
@@ -266,8 +267,8 @@ func (*Move) kind() kind          { return kindMove }
 func (*Transact) kind() kind      { return kindTransact }
 func (*DrainDelete) kind() kind   { return kindDrainDelete }
 
-// Delay says when a message is to be ready: at a time, else after some milliseconds, else
-// by what the queue's configuration says. A time that has passed says nothing (DR-4).
+// Delay is when a message becomes ready: at a time, else after some milliseconds, else by the
+// queue's configuration. A time that has passed is ignored (DR-4).
 type Delay struct {
 	At Time
 	Ms int64
@@ -284,25 +285,24 @@ func (d Delay) until(now Time) Time {
 	return 0
 }
 
-// ProducerID names a publisher's stream of messages over all nodes that it may publish
-// through; it is chosen at random by the publisher.
+// ProducerID identifies a publisher's stream of messages over all nodes; the publisher chooses it
+// at random.
 type ProducerID [16]byte
 
-// Move takes ready messages off the queue (G-13). Unless To is nowhere they wait in the
-// backlog, in this order, until the forwarder has brought each to its destination, as it
-// does with dead letters (DL-25); that is no death. Places whose message has left are
-// skipped, so that a repeat does nothing.
+// Move removes ready messages from the queue (G-13). Unless To is nowhere, they wait in the
+// backlog, in this order, until the forwarder has sent each to its destination like a dead letter
+// (DL-25); they get no death. Places whose message has left are skipped, so a repeat has no effect.
 type Move struct {
 	To     Destination
 	Places []Place
 }
 
-// Transact settles messages and takes others in their place, as one decision (G-22): either
-// all are settled, and the outputs wait in the backlog, in this order, until the forwarder has
-// published each; or nothing changes. An output dies no death on the way (as with Move).
+// Transact settles messages and publishes others in one step (G-22): either all messages are
+// settled, and the outputs wait in the backlog, in this order, until the forwarder has published
+// each; or nothing changes. An output gets no death (as with Move).
 //
-// It is not to be repeated when its answer was lost: what it settled is not held any more, so
-// that a repeat is refused with CodeNotHeld.
+// If its answer was lost, repeating it is safe but has no effect: the consumer no longer holds the
+// messages, so a repeat is refused with CodeNotHeld.
 type Transact struct {
 	Consumer ConsumerKey
 	Ranges   []MsgIDRange // all of these must be with the consumer
@@ -310,11 +310,11 @@ type Transact struct {
 	Outputs []Output
 }
 
-// Output is a message that a Transact publishes, with the keys that it has in its body.
+// Output is a message that a Transact publishes; its body contains its keys.
 type Output struct {
 	Exchange string
 	Size     uint32 // bytes of body (D-5)
 }
 
-// MaxDestinations bounds the destinations to which messages of one queue are on their way.
+// MaxDestinations limits the destinations of messages in one queue's backlog.
 const MaxDestinations = 1000

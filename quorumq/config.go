@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// Overflow says what happens when a limit is reached (LEN-3 to LEN-5).
+// Overflow is what happens when a limit is reached (LEN-3 to LEN-5).
 type Overflow uint8
 
 // The overflow modes of §3.2.
@@ -15,10 +15,11 @@ const (
 	OverflowRejectPublishDLX
 )
 
-// DeadLetterMode says what becomes of discarded messages (DL-2, DL-10, DL-20).
+// DeadLetterMode is what happens to discarded messages (DL-2, DL-10, DL-20).
 type DeadLetterMode uint8
 
-// The modes: none configured; sent once and forgotten; kept until every target has it.
+// The modes: no dead-lettering; sent once and forgotten; kept until every target has stored the
+// message.
 const (
 	DeadLetterDisabled DeadLetterMode = iota
 	DeadLetterAtMostOnce
@@ -49,8 +50,8 @@ const DefaultDeliveryLimit int64 = 20
 // messages, in milliseconds (DC-1).
 const DefaultDisconnectedTimeoutMs int64 = 60_000
 
-// Config is what is in force for the queue; it is changed by the Configure command
-// only, so that all members change at the same entry.
+// Config has the settings in force for the queue. Only the Configure command changes it, so that
+// all members change at the same entry.
 type Config struct {
 	MaxLength             int64 // messages; Unlimited
 	MaxLengthBytes        int64 // bytes of bodies (D-5); Unlimited
@@ -59,32 +60,32 @@ type Config struct {
 	DeadLetter            DeadLetterMode
 	DeliveryLimit         int64 // failed deliveries; negative: unlimited
 	DisconnectedTimeoutMs int64 // milliseconds
-	ConsumerTimeoutMs     int64 // milliseconds for a delivery, if its consumer names none (CT-1); 0: without end
-	ExpiresMs             int64 // milliseconds without use after which the queue is to be deleted (QX-1); Unlimited
+	ConsumerTimeoutMs     int64 // milliseconds for a delivery, if its consumer has no timeout of its own (CT-1); 0: no limit
+	ExpiresMs             int64 // milliseconds without use after which the queue expires (QX-1); Unlimited
 	ExpiresIfEmpty        bool  // not while it holds any message (QX-4)
 	SingleActive          bool  // one consumer receives, the others wait (SAC-1)
-	AutoDelete            bool  // to be deleted when its last consumer has gone, if it had one
+	AutoDelete            bool  // the queue ends with its last consumer
 	MaxLengthTotal        int64 // messages, unsettled ones included (LEN-8); Unlimited
 	Victim                Victim
-	FairPriorities        bool // levels have shares of the deliveries, in place of strict precedence (PR-3)
-	ReturnToPlace         bool // returned messages go back to where they stood
+	FairPriorities        bool // levels have shares of the deliveries, instead of strict precedence (PR-3)
+	ReturnToPlace         bool // returned messages go back to their original position
 	Retry                 Retry
-	// BacklogLimit lets at-least-once go together with drop-head (DL-20): the backlog does not
-	// count towards the other limits then, and while it holds this many messages nothing is
-	// dropped for another, which is refused instead. 0: they do not go together.
+	// BacklogLimit permits at-least-once together with drop-head (DL-20). The backlog then does not
+	// count towards the other limits, and while it holds this many messages, a new message is
+	// refused instead of dropping another one. 0: the two cannot be combined.
 	BacklogLimit int64
 	OnSwitch     OnSwitch
 	Rules        Rules // never fall
 }
 
-// OnSwitch says what becomes of the dead letters in the backlog when at-least-once ends for a
-// queue (DL-27).
+// OnSwitch is what happens to the dead letters in the backlog when at-least-once is switched off
+// for a queue (DL-27).
 type OnSwitch uint8
 
-// The ways. Where the new configuration does not say, what was in force before counts.
+// The choices. If the new configuration has none, that of the previous one applies.
 const (
 	SwitchUnset OnSwitch = iota
-	SwitchDrain          // they are still forwarded; also if nobody ever said
+	SwitchDrain          // they are still forwarded; also the default
 	SwitchDrop
 )
 
@@ -106,8 +107,8 @@ func DefaultConfig() Config {
 	}
 }
 
-// Validate returns all that is wrong with a configuration, as one error; Unlimited
-// stands for any limit that is not set.
+// Validate returns all faults of a configuration as one error; Unlimited means that a limit is not
+// set.
 func (c *Config) Validate() error {
 	var errs []error
 	atLeast := func(name string, v, least int64) {
@@ -147,10 +148,9 @@ func (c *Config) Validate() error {
 	return errors.Join(errs...)
 }
 
-// Normal returns the configuration in the one form that is kept and stored: any
-// negative limit is Unlimited, unknown modes are the default, and at-least-once with
-// drop-head, where a victim would go on counting, is at-most-once unless the backlog has a
-// limit of its own (DL-20).
+// Normal returns the configuration in the form that is used and stored: any negative limit is
+// Unlimited, unknown modes are the default, and at-least-once with drop-head is at-most-once unless
+// the backlog has a limit of its own (DL-20), because a dropped message would still count.
 func (c Config) Normal() Config {
 	c.MaxLength = max(c.MaxLength, Unlimited)
 	c.MaxLengthBytes = max(c.MaxLengthBytes, Unlimited)
@@ -183,11 +183,11 @@ func (c Config) Normal() Config {
 	return c
 }
 
-// Victim says which ready message drop-head removes (LEN-3).
+// Victim selects the ready message that drop-head removes (LEN-3).
 type Victim uint8
 
-// The victims: the one that would be delivered next; of the lowest priority the oldest;
-// the oldest of all.
+// The victims: the message that would be delivered next; the oldest of the lowest priority; the
+// oldest of all.
 const (
 	VictimHead Victim = iota
 	VictimLowestPriority

@@ -6,8 +6,8 @@ func (q *Queue) Backlog(dst []Discarded, after Seq, limit int) []Discarded {
 	return q.backlog.page(dst, after, limit)
 }
 
-// BacklogSettled returns the watermark up to which every backlog number is settled:
-// what a Transfer carries as Settled (DL-25).
+// BacklogSettled returns the watermark up to which every backlog number is settled, which a
+// Transfer has as Settled (DL-25).
 func (q *Queue) BacklogSettled() Seq {
 	return q.backlog.settledUpTo()
 }

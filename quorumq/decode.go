@@ -44,10 +44,10 @@ type Decoder struct {
 	outputs   []Output
 }
 
-// Decode returns the command; it is valid until the next call. It takes exactly what
-// AppendCommand writes for a well-formed command and refuses all else: unknown versions,
-// kinds and flags, numbers out of range, bytes left over. It never panics, and allocates
-// no more than a small multiple of len(b).
+// Decode returns the command, which is valid until the next call. It accepts exactly what
+// AppendCommand writes for a well-formed command and refuses everything else: unknown versions,
+// kinds and flags, numbers out of range, trailing bytes. It never panics, and allocates no more
+// than a small multiple of len(b).
 func (d *Decoder) Decode(b []byte) (Command, error) {
 	if d.r.nodes == nil {
 		d.r.nodes = make(map[string]id.NodeID)

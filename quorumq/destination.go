@@ -1,11 +1,11 @@
 package quorumq
 
-// DestinationKind says where a Move sends messages.
+// DestinationKind is where a Move sends messages.
 type DestinationKind uint8
 
 // The kinds are stored; numbers are never reused.
 const (
-	// ToNowhere takes messages off the queue for good: nothing dead-letters them.
+	// ToNowhere removes messages for good, without dead-lettering.
 	ToNowhere DestinationKind = iota
 	// ToQueue: the queue Name of the same vhost.
 	ToQueue
@@ -13,8 +13,8 @@ const (
 	ToExchange
 	// ToOrigin: the queue that the message died in first.
 	ToOrigin
-	// ToOriginExchange: the exchange that the message came through before it died first, with
-	// the keys that it had then.
+	// ToOriginExchange: the exchange that the message was published to before it first died, with
+	// its keys at that time.
 	ToOriginExchange
 )
 
@@ -35,14 +35,14 @@ type Destination struct {
 	HasKey bool
 }
 
-// Place is where a ready message stands. It names the message as long as it stays there;
-// no other one ever has the same.
+// Place is the position of a ready message. It identifies the message while it stays there, and is
+// never reused.
 type Place struct {
 	Order  uint64 // number of the message, above its priority level's 5 bits
 	Return uint64 // number of its latest return; 0: none
 }
 
-// Number returns the message's number: they rise in the order in which the queue took its
+// Number returns the message's number: numbers increase in the order in which the queue stored its
 // messages.
 func (p Place) Number() uint64 { return p.Order >> ordBits }
 

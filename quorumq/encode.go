@@ -50,8 +50,8 @@ const (
 	requeueFlags = outcomeFlags | flagRequeueAt | flagRequeueAfter
 )
 
-// AppendCommand appends the stored form of a command, without the bodies that belong to
-// it. A command that Decode would refuse (see there) must not be stored.
+// AppendCommand appends the stored form of a command, without the bodies that belong to it. A
+// command that Decode would refuse must not be stored.
 func AppendCommand(b []byte, c Command) []byte {
 	b = append(b, versionOf(c), byte(c.kind()))
 	switch c := c.(type) {

@@ -5,11 +5,11 @@ import (
 	"slices"
 )
 
-// Frozen is a queue's state of one moment. It is used on one goroutine, which may be
-// another than the queue's.
+// Frozen is a queue's state at one moment. One goroutine uses it, which may be another than the
+// queue's.
 //
-// It shares the blocks and windows that hold the messages with the queue, which copies
-// what it changes; all else was encoded at once.
+// It shares the blocks and windows of messages with the queue, which copies them before it changes
+// them; everything else was encoded at once.
 type Frozen struct {
 	rest     []byte
 	windows  []window // of each consumer, in the order of the sessions
@@ -22,8 +22,8 @@ type Frozen struct {
 	packed   bool // whether all blocks are
 }
 
-// Freeze returns the state of this moment, in the time that it takes to copy a pointer for
-// each block of messages, and to encode what is not a message.
+// Freeze returns the state of this moment. It copies a pointer for each block of messages, and
+// encodes everything else.
 func (q *Queue) Freeze() *Frozen {
 	f := q.share()
 	q.subs.gen++
@@ -82,8 +82,8 @@ func (f *Frozen) pack() {
 	f.delayed = packAll(new(pool[delayed, *delayed]), f.delayed, 0)
 }
 
-// Live yields every body that the state refers to, each once, ascending by index, and
-// within an entry by slot. A run of several entries ends before the next begins.
+// Live yields every body that the state refers to, each once, ascending by index, and within an
+// entry by slot. Runs of several entries do not overlap.
 func (f *Frozen) Live() iter.Seq[BodyRun] {
 	f.pack()
 	return func(yield func(BodyRun) bool) {
@@ -161,6 +161,6 @@ func (f *Frozen) backlogRuns() (runs []BodyRun) {
 	return runs
 }
 
-// AppendSnapshot appends the whole state. Equal states give equal bytes. A checksum is
-// the business of whoever stores it.
+// AppendSnapshot appends the whole state. Equal states give equal bytes. There is no checksum; the
+// caller that stores the snapshot adds one.
 func (q *Queue) AppendSnapshot(b []byte) []byte { return q.share().AppendSnapshot(b) }

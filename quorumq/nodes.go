@@ -29,8 +29,8 @@ type node struct {
 	deadline  Time // when a suspected node's sessions end (DC-1)
 }
 
-// MaxClosedSessions bounds the closed sessions that are remembered per node; the one
-// closed first is forgotten.
+// MaxClosedSessions limits the closed sessions remembered for each node; above it the one closed
+// first is forgotten.
 const MaxClosedSessions = 128
 
 // close remembers that a session was closed.

@@ -14,7 +14,7 @@ const (
 	PartReady Part = iota
 	// PartUnsettled: with consumers, in the order of assignment.
 	PartUnsettled
-	// PartBacklog: on their way to other queues, in the order of their discards.
+	// PartBacklog: on the way to other queues, in the order of their discards.
 	PartBacklog
 	// PartDelayed: held back until their time, in the order in which they were delayed.
 	PartDelayed
@@ -24,20 +24,20 @@ const (
 // messages.
 type PeekFrom struct {
 	Part Part
-	// Stage and Key are what an earlier page ended with.
+	// Stage and Key are the end of the previous page.
 	Stage uint8
 	Key   uint64
-	// Skip is how many messages are left out first.
+	// Skip is how many messages to leave out first.
 	Skip uint64
 	// Number: only messages with this number or a higher one are shown.
 	Number uint64
-	// Below and Returns, of ready messages, are the numbers that the next message and the next
-	// return had when the first page was read: what came later is not shown, so that the
-	// pages have an end.
+	// Below and Returns, for ready messages, are the numbers of the next message and the next
+	// return when the first page was read: later messages are not shown, so that the pages have an
+	// end.
 	Below, Returns uint64
 }
 
-// Peeked is a message as it stands in the queue.
+// Peeked is a message in the queue.
 type Peeked struct {
 	Place       Place // of ready and unsettled ones
 	Number      uint64
@@ -57,7 +57,7 @@ type Peeked struct {
 	assignment uint64 // of unsettled ones: its number
 }
 
-// After returns where a page begins whose last message is p.
+// After returns the start of the page after the one whose last message is p.
 func (f PeekFrom) After(p *Peeked) PeekFrom {
 	f.Skip = 0
 	switch {
@@ -73,8 +73,8 @@ func (f PeekFrom) After(p *Peeked) PeekFrom {
 	return f
 }
 
-// Peek looks at up to limit messages and appends those that from asks for. more reports that
-// there may be others, at next. It changes nothing.
+// Peek examines up to limit messages and appends those that from selects. more reports that there
+// may be others, from next on. It changes nothing.
 func (q *Queue) Peek(dst []Peeked, from PeekFrom, limit int) (out []Peeked, next PeekFrom, more bool) {
 	switch from.Part {
 	case PartReady:

@@ -2,15 +2,15 @@ package quorumq
 
 import "slices"
 
-// Limits of what a queue remembers of producers, so that a message that comes again
-// under the same number, perhaps through another node, is stored once.
+// Limits of what a queue remembers of producers, so that a message repeated under the same number,
+// perhaps through another node, is stored once.
 const (
-	// MaxProducers bounds the producers remembered; beyond it the one that has been
-	// silent for longest is forgotten.
+	// MaxProducers limits the remembered producers; above it the one that was silent longest is
+	// forgotten.
 	MaxProducers = 10_000
 	// ProducerRetentionMs is how long a silent producer is remembered, in milliseconds.
 	ProducerRetentionMs int64 = 24 * 60 * 60 * 1000
-	// MaxProducerRefusals bounds the refused numbers remembered per producer.
+	// MaxProducerRefusals limits the refused numbers remembered for each producer.
 	MaxProducerRefusals = 10_000
 )
 

@@ -2,8 +2,8 @@ package quorumq
 
 import "github.com/quorate/quorate/id"
 
-// Queue is one queue's state. The zero value is not usable; see New and Restore. It is
-// owned by one goroutine at a time.
+// Queue is one queue's state. The zero value is not usable; see New and Restore. One goroutine at a
+// time owns it.
 type Queue struct {
 	uid    id.QueueUID
 	config Config
@@ -39,7 +39,7 @@ type Queue struct {
 	overfull  bool // limits are looked at once consumers have been served (LEN-9)
 }
 
-// New returns an empty queue under the configuration c.
+// New returns an empty queue with the configuration c.
 func New(uid id.QueueUID, c Config) *Queue {
 	q := &Queue{
 		uid:         uid,
@@ -55,7 +55,7 @@ func New(uid id.QueueUID, c Config) *Queue {
 	return q
 }
 
-// UID returns the queue's name for ever.
+// UID returns the queue's unique id, which is never reused.
 func (q *Queue) UID() id.QueueUID { return q.uid }
 
 // len returns the number of all messages, wherever they are.

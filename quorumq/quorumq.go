@@ -1,38 +1,38 @@
-// Package quorumq is one queue's replicated state as a pure function: commands in,
-// replies and effects out. It never sees a body: bodies stay in the Raft log, the
-// machine keeps sizes and references (BodyRef).
+// Package quorumq is one queue's replicated state as a pure function: commands in, replies and
+// effects out. It never sees a body: bodies stay in the Raft log, and the machine keeps their sizes
+// and references (BodyRef).
 //
-// A Queue computes only. It reads no clock (time comes with each command, C-6),
-// starts no goroutine and takes no lock; its owner serialises all calls. Every member
-// of a group that applies the same entries in the same order holds equal state.
+// A Queue only computes. It reads no clock (each command has its time, C-6), starts no goroutine
+// and takes no lock; its owner serialises all calls. Every member of a group that applies the same
+// entries in the same order holds equal state.
 //
 // # Parts
 //
-// The state is made of parts, plain structs that know nothing of one another but what stands above
-// them in the list below. None refers to the Queue: it hands them what they need, the configuration
-// and the time above all, and acts on what they return. The comment of each part says what holds
-// between commands, and its check looks whether it does. In short:
+// The state consists of parts: plain structs that use only the parts above them in the list below.
+// None refers to the Queue, which passes them the configuration, the time and other inputs, and
+// acts on their results. The comment of each part has its invariants, and its check method verifies
+// them. In short:
 //
-//   - store: ready messages, in the order in which they are delivered, and delayed ones; each that
-//     expires is found by its time.
-//   - backlog: messages on their way to other queues, under numbers that never come twice.
+//   - store: ready messages in delivery order, and delayed messages; those that expire are found by
+//     their time.
+//   - backlog: messages on the way to other queues, with numbers that are never reused.
 //   - annotations: how many messages share a body of annotations.
-//   - nodes, producers, transfers: what was decided about numbered messages, so that a repeat is
-//     answered as the original was.
-//   - subscriptions: sessions and consumers with what they hold. Whoever may take a message stands
-//     in line (waiters), what is held is counted (unacked) and looked at no later than its deadline
-//     (ackDeadlines), and one consumer is active where only one is to be (singleActive).
-//   - budget, length, idle: how much an entry may still take off, what limits count, since when
-//     nobody has used the queue.
+//   - nodes, producers, transfers: the decisions about numbered messages, so that a repeat gets the
+//     same answer as the original.
+//   - subscriptions: sessions and consumers with their unacked messages. Consumers that can take a
+//     message wait in line (waiters), unacked messages are counted (unacked) and checked at their
+//     deadlines (ackDeadlines), and a queue may have a single active consumer (singleActive).
+//   - budget, length, idle: how many messages an entry may still remove, what limits count, and
+//     when the queue was last used.
 //
-// The Queue keeps what spans several of them: the commands, the way of a message from one part to
-// another, effects, the timer and the snapshot. A message is in one part at a time; whoever takes it
-// out of one puts it into the next, or releases its body.
+// The Queue itself has everything that spans several parts: the commands, the path of a message
+// from one part to another, effects, the timer and the snapshot. A message is in one part at a
+// time; code that takes it out of one part puts it into the next, or releases its body.
 //
 // # Reading order
 //
-// A file uses what stands in it or above it, which TestFilesStandInOrder of internal/archtest looks
-// after:
+// A file uses only declarations in itself or in files above it, which TestFilesStandInOrder of
+// internal/archtest checks:
 //
 //   - words: quorumq.go, rules.go, retry.go, config.go
 //   - bytes: wire.go, wire_config.go, snapshot_versions.go, destination.go
@@ -68,18 +68,19 @@ type Time int64
 // Seq numbers the messages of one enqueuer, or the backlog of one queue, from 1.
 type Seq uint64
 
-// MsgID numbers the messages assigned to one consumer, ascending by one. It starts at 1,
-// or above the numbers that an earlier consumer of the same session had, so that a late
-// repeat of an old Settle hits nothing: Reply.LastMsgID tells where.
+// MsgID numbers the messages assigned to one consumer, ascending by one. It starts at 1, or above
+// the numbers of an earlier consumer of the same session, so that a late repeat of an old Settle
+// matches nothing; Reply.LastMsgID is the last number used.
 type MsgID uint64
 
 // Meta is where and when a command stands in the log.
 type Meta struct {
-	// Index is the Raft index of the entry that holds the command.
+	// Index is the Raft index of the command's entry.
 	Index uint64
 	// FirstSlot is the place of the command's first body among the bodies of the entry.
 	FirstSlot uint32
-	// Now is the leader's stamp; the queue uses max(own time, Now) (C-6).
+	// Now is the leader's stamp; the queue's time becomes the maximum of Now and its previous time
+	// (C-6).
 	Now Time
 }
 
@@ -89,7 +90,7 @@ type BodyRef struct {
 	Slot  uint32
 }
 
-// Reason says why a message left its queue for dead-lettering (DL-1).
+// Reason is why a message was discarded for dead-lettering (DL-1).
 type Reason uint8
 
 // The reasons of DL-1.
@@ -104,7 +105,7 @@ const (
 // LastReason is the highest of them.
 const LastReason = ReasonQueueDeleted
 
-// String returns the word that x-death carries (DL-32).
+// String returns the word used in x-death (DL-32).
 func (r Reason) String() string {
 	switch r {
 	case ReasonRejected:
@@ -122,22 +123,22 @@ func (r Reason) String() string {
 	}
 }
 
-// EnqueuerKey names a numbered stream of messages into one queue: a node's process,
-// or with a Source the dead letters that the source queue hands on (PUB-6).
+// EnqueuerKey identifies a numbered stream of messages into one queue: that of a node's process
+// (PUB-6).
 type EnqueuerKey struct {
 	Node  id.NodeID
 	Epoch id.Epoch
 }
 
-// SessionKey names one gateway's session: a client's stream or channel on one node.
+// SessionKey identifies a gateway's session: a client's stream or channel on one node.
 type SessionKey struct {
 	Node    id.NodeID
 	Epoch   id.Epoch
 	Session uint64
 }
 
-// ConsumerKey names a consumer of a session. Tag 0 is the session's own consumer for
-// Get (DEL-5): messages it holds belong to no subscription.
+// ConsumerKey identifies a consumer of a session. Tag 0 is the session's own consumer for Get
+// (DEL-5): its messages belong to no subscription.
 type ConsumerKey struct {
 	SessionKey
 	Tag uint32
@@ -146,9 +147,9 @@ type ConsumerKey struct {
 // Unlimited is the value of a limit that is not set.
 const Unlimited int64 = -1
 
-// VoidSize marks a void: it takes its number in an Enqueue, stores nothing and is
-// answered as refused, so that an earlier copy on its way can never be stored after it
-// (PUB-5). It has an empty body.
+// VoidSize marks a void: it uses its number in an Enqueue, stores nothing and is answered as
+// refused, so that an earlier copy in flight can never be stored after it (PUB-5). It has an empty
+// body.
 const VoidSize uint32 = 1<<32 - 1
 
 // SeqRange is a closed range of sequence numbers.

@@ -1,16 +1,15 @@
 package quorumq
 
-// Reply answers a command. Which fields count depends on the command; the zero Reply
-// means done.
+// Reply is the answer to a command. The fields that are set depend on the command; the zero Reply
+// means success.
 type Reply struct {
 	Code ReplyCode
 	// Next is the number that the queue expects, with CodeGap.
 	Next Seq
-	// Refused lists, ascending, the numbers of the Enqueue (or letters of the Transfer)
-	// that a limit refused (LEN-4); all others are stored, now or by an earlier copy.
+	// Refused lists, ascending, the numbers of the Enqueue or Transfer that a limit refused
+	// (LEN-4); all others are stored, now or by an earlier copy.
 	Refused []Seq
-	// Stored is how many messages or letters this very command enqueued; the rest were
-	// repeats or refused.
+	// Stored is how many messages this command enqueued; the rest were repeats or refused.
 	Stored int
 	// Delivery is what Get assigned; nil if the queue has nothing.
 	Delivery *Delivery
@@ -19,8 +18,8 @@ type Reply struct {
 	Count uint64
 	// Left is how many messages are still delayed, after RetryDelayed.
 	Left uint64
-	// LastMsgID is the consumer's newest id, after Checkout: it numbers on from there, and
-	// a Credit limit counts from there.
+	// LastMsgID is the consumer's newest id, after Checkout: new ids follow it, and a Credit limit
+	// counts from it.
 	LastMsgID MsgID
 }
 
@@ -31,33 +30,33 @@ func (r *Reply) decided(any bool) {
 	}
 }
 
-// ReplyCode tells why a command was not carried out.
+// ReplyCode is the reason why a command was not applied.
 type ReplyCode uint8
 
-// The codes. A command with another code than CodeOK has changed nothing; one with CodeNotHeld
-// may have answered for deliveries that had timed out (CT-2).
+// The codes. A command with a code other than CodeOK has changed nothing, except that one with
+// CodeNotHeld may have settled deliveries that had timed out (CT-2).
 const (
 	CodeOK ReplyCode = iota
 	// CodeGap: the Enqueue starts above the next expected number; resend from Next (PUB-6).
 	CodeGap
-	// CodeFenced: a newer epoch of the node has enqueued or opened a session; the sender is gone.
+	// CodeFenced: a newer epoch of the node has enqueued or opened a session; the sending process
+	// is gone.
 	CodeFenced
-	// CodeUnknownConsumer: no such consumer (closed, timed out, or cancelled and all its
-	// messages settled). What it held has returned to the queue or is settled.
+	// CodeUnknownConsumer: no such consumer (closed, timed out, or cancelled and all its messages
+	// settled). Its messages have returned to the queue or are settled.
 	CodeUnknownConsumer
 	// CodeExclusive: another consumer has, or bars, exclusive access (CO-2).
 	CodeExclusive
-	// CodeMalformed: the bytes decode to nothing that this version knows, or a number or
-	// tag is 0.
+	// CodeMalformed: this version cannot decode the bytes, or a number or tag is 0.
 	CodeMalformed
 	// CodeSingleActive: Get of a queue with a single active consumer (DEL-5).
 	CodeSingleActive
-	// CodeTooMany: messages are on their way to MaxDestinations others already, or so many that
-	// a Transact would make them more than MaxMoving.
+	// CodeTooMany: the backlog already has MaxDestinations destinations, or a Transact would exceed
+	// MaxMoving.
 	CodeTooMany
 	// CodeNotHeld: a Transact names a message that its consumer does not hold, or a Settle, Requeue
-	// or Discard names none that it holds: they were settled, by an earlier try perhaps, or have
-	// returned to the queue. Leaders of older builds answer CodeOK to the latter.
+	// or Discard names none that it holds: they were settled, perhaps by an earlier attempt, or
+	// have returned to the queue. Leaders of older builds answer CodeOK to the latter.
 	CodeNotHeld
 	// CodeDrainDeleting: the queue is being emptied for its deletion; it takes no consumers (Q-18).
 	CodeDrainDeleting
@@ -68,13 +67,13 @@ type Delivery struct {
 	Consumer ConsumerKey
 	MsgID    MsgID
 	Body     BodyRef
-	// Annotations is the body with annotations given on a return; zero if none (DEL-11).
+	// Annotations refers to the annotations given with a return; zero if none (DEL-11).
 	Annotations   BodyRef
 	DeliveryCount uint32 // failed deliveries so far (DEL-10)
 	AcquiredCount uint32 // earlier assignments; above 0: redelivered (DEL-10)
 }
 
-// Discarded is a message on its way to dead-letter targets.
+// Discarded is a message on the way to its dead-letter targets.
 type Discarded struct {
 	Seq           Seq // number in the backlog; 0 for at-most-once copies
 	Body          BodyRef
@@ -83,27 +82,27 @@ type Discarded struct {
 	DeliveryCount uint32
 	AcquiredCount uint32
 	At            Time // when it was discarded
-	// To is where a moved message goes, which is no dead letter and has no Reason; nil for all
-	// others. It never changes.
+	// To is the destination of a moved message, which is not a dead letter and has no Reason; nil
+	// for all others. It never changes.
 	To *Destination
 }
 
-// Effects are what a command wants done outside the machine. Only the leader that
-// leads by a Lead command acts on them, Release excepted. Each is a hint: the comment
-// says how its loss is repaired.
+// Effects are actions outside the machine that result from a command. Only the leader that leads by
+// a Lead command acts on them, except for Release. Each effect may be lost; its comment names what
+// repairs the loss.
 type Effects struct {
 	Deliver []Delivery  // to gateways; repaired by Queue.Assigned after the last MsgID seen
 	Notices []Notice    // to gateways; repaired by Checkout, Lead or Queue.Activity; NoticeRevoked is not
 	Copies  []Discarded // at-most-once dead letters to send now; not repaired, by contract (DL-12)
-	Backlog bool        // the backlog has news for the forwarder; repeated by Lead
-	Unused  bool        // the queue is to be deleted (QX-1, Q-5); repeated each RepeatUnusedMs, and by Lead
-	// Dropped counts the messages that failed too often and went nowhere, for want of a dead-letter
-	// exchange (DEL-9).
+	Backlog bool        // the backlog has changed, for the forwarder; repeated by Lead
+	Unused  bool        // the queue should be deleted (QX-1, Q-5); repeated every RepeatUnusedMs, and by Lead
+	// Dropped counts the messages that failed too often and were dropped because there is no
+	// dead-letter exchange (DEL-9).
 	Dropped uint64
-	Timer   Time // propose Expire then; replaces the earlier one; 0 = unchanged. Repeated by Lead
-	// Release names the bodies that no member needs any more, repeats and refusals among
-	// the command's own included; repaired by Queue.Live at snapshots. A body may be in
-	// Deliver (auto-ack) or Copies as well: the leader reads it first.
+	Timer   Time // propose Expire at this time; replaces the earlier one; 0: unchanged. Repeated by Lead
+	// Release lists the bodies that no member needs any more, including those of repeats and
+	// refusals in the command itself; repaired by Frozen.Live at snapshots. A body may also be in
+	// Deliver (auto-ack) or Copies: the leader reads it first.
 	Release []BodyRef
 }
 
@@ -117,34 +116,34 @@ func (e *Effects) releaseSlots(m Meta, n int) {
 	}
 }
 
-// NoticeKind is what a Notice tells.
+// NoticeKind is the meaning of a Notice.
 type NoticeKind uint8
 
 // The kinds of notices.
 const (
-	// NoticeCancelled: the consumer is gone without its client's wish.
+	// NoticeCancelled: the queue has removed the consumer.
 	NoticeCancelled NoticeKind = iota + 1
-	// NoticeLeader: this queue's leader changed; resend and resume. There is one for each
-	// session, whichever of its consumers it names.
+	// NoticeLeader: this queue's leader changed; resend and resume. There is one for each session,
+	// with any of its consumers.
 	NoticeLeader
-	// NoticeActive: the consumer is the one that receives (SAC-4).
+	// NoticeActive: the consumer is the active one (SAC-4).
 	NoticeActive
-	// NoticeWaiting: another consumer is the one that receives.
+	// NoticeWaiting: another consumer is the active one.
 	NoticeWaiting
-	// NoticeRevoked: the consumer had Notice.Messages for too long; they are back in the queue
+	// NoticeRevoked: the ack deadline of Notice.Messages has passed; they are back in the queue
 	// (CT-3).
 	NoticeRevoked
 )
 
-// Notice tells a consumer's gateway something that is not a delivery.
+// Notice is a message to a consumer's gateway that is not a delivery.
 type Notice struct {
 	Consumer ConsumerKey
 	Kind     NoticeKind
 	Messages MsgIDRange // of NoticeRevoked
 }
 
-// Overview is the queue's state in figures (ST-1). As JSON it goes between nodes and is stored: its keys
-// never change.
+// Overview has the queue's statistics (ST-1). Nodes exchange and store it as JSON: its keys never
+// change.
 type Overview struct {
 	Ready, Returned, Unsettled, Backlog, Delayed            uint64 // messages; Ready includes Returned
 	ReadyBytes, UnsettledBytes, BacklogBytes, DelayedBytes  uint64
@@ -156,18 +155,18 @@ type Overview struct {
 	DeadLettered                                            [LastReason + 1]uint64    // by Reason; Dropped counts those without dead-lettering
 	Discarded                                               [3][LastReason + 1]uint64 // by DeadLetterMode, then Reason (DL-52)
 	Confirmed                                               uint64                    // dead letters of the backlog that the forwarder settled (DL-52)
-	Moving, Moved, Removed                                  uint64                    // by Move (G-13): in the backlog, gone from it, taken off
+	Moving, Moved, Removed                                  uint64                    // by Move (G-13): in the backlog, sent from it, removed
 	Abandoned, AbandonedBytes                               uint64                    // dead letters dropped when at-least-once ended (DL-27)
 	ReturnedFailed                                          uint64                    // of ReturnedTotal, those whose delivery failed (DEL-8)
 	Gets, EmptyGets                                         uint64                    // Gets that had a message, and those that found none
-	ConsumerTimeouts                                        uint64                    // deliveries that consumers had for too long (CT-2)
-	ConsumersIdle                                           int                       // consumers that would take a message now
-	// DrainDeleting: it is being emptied for its deletion (Q-18).
+	ConsumerTimeouts                                        uint64                    // deliveries whose ack deadline passed (CT-2)
+	ConsumersIdle                                           int                       // consumers that could take a message now
+	// DrainDeleting: the queue is being emptied for its deletion (Q-18).
 	DrainDeleting bool `json:"Dissolving"`
 
-	Full          bool // not even an empty message would be taken (LEN-7)
+	Full          bool // the queue would refuse even an empty message (LEN-7)
 	OldestReady   Time // when the oldest ready message was enqueued; 0 = none
-	OldestBacklog Time // when the first message of the backlog came there; 0 = none
+	OldestBacklog Time // when the first message of the backlog was discarded; 0 = none
 	NextDelayed   Time // when the first delayed message is due (DR-3); 0 = none
 	Now           Time
 	Config        Config

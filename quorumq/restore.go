@@ -6,8 +6,8 @@ import (
 	"github.com/quorate/quorate/id"
 )
 
-// Restore returns the queue that AppendSnapshot wrote. Bytes that are no snapshot of
-// this version, or of a state that no queue can be in, are an error.
+// Restore returns the queue that AppendSnapshot wrote. Bytes that are not a snapshot of a known
+// version, or that hold an impossible state, are an error.
 func Restore(b []byte) (*Queue, error) {
 	r := &reader{b: b, nodes: make(map[string]id.NodeID)}
 	r.version = r.byte()

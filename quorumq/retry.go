@@ -6,7 +6,7 @@ import (
 	"math"
 )
 
-// RetryType says which returned messages wait before they are ready again (DR-1).
+// RetryType selects the returned messages that wait before they are ready again (DR-1).
 type RetryType uint8
 
 // The types: none; all; those whose delivery failed; those whose delivery did not.
@@ -17,34 +17,33 @@ const (
 	RetryReturned
 )
 
-// Backoff says how the wait grows with the failed deliveries of a message (DR-7).
+// Backoff is how the wait grows with the failed deliveries of a message (DR-7).
 type Backoff uint8
 
-// The shapes: the least wait times the failures; twice as long with each; one by one as
-// listed, the last one again and again.
+// The shapes: the minimum times the number of failures; doubled with each failure; from a list,
+// whose last wait repeats.
 const (
 	BackoffLinear Backoff = iota
 	BackoffExponential
 	BackoffSteps
 )
 
-// MaxRetrySteps bounds the waits that a list of them may have.
+// MaxRetrySteps limits the number of waits in a list.
 const MaxRetrySteps = 16
 
-// MaxRetryJitterPercent bounds the jitter.
+// MaxRetryJitterPercent limits the jitter.
 const MaxRetryJitterPercent = 100
 
-// Retry says for how long returned messages wait (DR-1, DR-2, DR-7). The zero value lets
-// none wait.
+// Retry defines how long returned messages wait (DR-1, DR-2, DR-7). With the zero value none wait.
 type Retry struct {
 	Type    RetryType
 	Backoff Backoff
-	// JitterPercent is by how much, at most, a wait is longer than the shape says. It follows
-	// from message and count, so that all members agree.
+	// JitterPercent is the maximum by which a wait exceeds that of the shape. The actual jitter is
+	// computed from message and count, so that all members agree.
 	JitterPercent uint8
-	Steps         uint8                // how many of StepsMs count, with BackoffSteps
+	Steps         uint8                // how many of StepsMs are used, with BackoffSteps
 	MinMs         int64                // milliseconds, from 1; no wait is shorter
-	MaxMs         int64                // milliseconds, from MinMs; no wait is longer, jitter apart
+	MaxMs         int64                // milliseconds, from MinMs; no wait is longer, except for jitter
 	StepsMs       [MaxRetrySteps]int64 // milliseconds, from 1
 }
 

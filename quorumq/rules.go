@@ -1,17 +1,16 @@
 package quorumq
 
-// Rules says by which rules commands are carried out where these have changed: the number is
-// that of the machine version that brought them (ADR 0016). They come by Configure, once that
-// version is finalised, so that members of all builds change at the same entry, and never go
-// back.
+// Rules selects the rules by which commands are applied, where these have changed: its number is
+// that of the machine version that added them (ADR 0016). Configure raises it once that version is
+// finalised, so that members of all builds change at the same entry. It never falls.
 type Rules uint8
 
 const (
 	// RulesFirst are those of machine versions 1 and 2.
 	RulesFirst Rules = 0
-	// RulesThird bound what is taken off by the entry instead of by the command (TTL-7), hand
-	// a message to a consumer that waits before a limit looks at it (LEN-9), and let a leader
-	// tell what never left it of what a lost consumer holds (DEL-8).
+	// RulesThird limit the due messages of each entry instead of each command (TTL-7), assign a
+	// message to a waiting consumer before limits apply (LEN-9), and let a leader report the
+	// deliveries of a lost consumer that were never sent (DEL-8).
 	RulesThird Rules = 3
 
 	// NewestRules are the newest that this build knows.

@@ -62,8 +62,9 @@ func (q *Queue) unusedAt() Time {
 	return q.idle.end(&q.config)
 }
 
-// Unused reports whether the queue was without use for too long (QX-1), or has lost its last
-// consumer, or is emptied for its deletion, at its own time: it is never ahead of that of its leader.
+// Unused reports whether the queue has expired (QX-1), has lost its last consumer, or has
+// been emptied for its deletion. It uses the queue's own time, which is never ahead of its
+// leader's.
 func (q *Queue) Unused() bool {
 	at := q.unusedAt()
 	return at != 0 && at <= q.now

@@ -1,7 +1,7 @@
 package quorumq
 
-// MaxMoving bounds the messages of a backlog that are moved or published: a Transact that
-// would make more is refused with CodeTooMany.
+// MaxMoving limits the moved and published messages in a backlog: a Transact that would exceed it
+// is refused with CodeTooMany.
 const MaxMoving = 100_000
 
 // applyTransact settles and publishes, or refuses all.

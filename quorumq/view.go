@@ -5,18 +5,18 @@ import (
 	"slices"
 )
 
-// HeldBytes returns the bytes of all messages that the queue has, however they are held.
+// HeldBytes returns the bytes of all messages in the queue, in any state.
 func (q *Queue) HeldBytes() uint64 {
 	return q.store.ready.bytes + q.subs.unacked.bytes + q.backlog.bytes + q.store.delays.bytes
 }
 
-// Now returns the newest time that the queue has seen; 0: it has had no command (C-6).
+// Now returns the queue's time; 0: it has had no command (C-6).
 func (q *Queue) Now() Time { return q.now }
 
-// Config returns what is in force.
+// Config returns the configuration in force.
 func (q *Queue) Config() Config { return q.config }
 
-// Overview returns the figures of ST-1. It looks at each returned message.
+// Overview returns the statistics of ST-1. Its cost grows with the number of returned messages.
 func (q *Queue) Overview() Overview {
 	s := &q.stats
 	o := Overview{
@@ -95,8 +95,8 @@ func (o *Overview) older(m *message) {
 	}
 }
 
-// Assigned appends the deliveries that the consumer holds with ids above last: what a
-// gateway asks for when it missed some (Resume, DEL-12).
+// Assigned appends the deliveries that the consumer holds with ids above last. A gateway that has
+// missed some asks for them (Resume, DEL-12).
 func (q *Queue) Assigned(dst []Delivery, k ConsumerKey, last MsgID) []Delivery {
 	c := q.subs.consumer(k)
 	if c == nil || last >= c.last {
@@ -123,8 +123,7 @@ func (q *Queue) Holds(k ConsumerKey, m MsgID) (Delivery, bool) {
 	return c.held.items[i].delivery(c.key), true
 }
 
-// LastMsgID returns the newest id assigned to a consumer, and whether the queue knows
-// it.
+// LastMsgID returns the newest id assigned to a consumer, and whether the queue knows the consumer.
 func (q *Queue) LastMsgID(k ConsumerKey) (MsgID, bool) {
 	c := q.subs.consumer(k)
 	if c == nil {
@@ -133,7 +132,7 @@ func (q *Queue) LastMsgID(k ConsumerKey) (MsgID, bool) {
 	return c.last, true
 }
 
-// Consumes reports whether a session is that of a consumer; another one is of gets.
+// Consumes reports whether a session is that of a consumer; other sessions are for Get.
 func (q *Queue) Consumes(k SessionKey) bool {
 	s := q.subs.sessions[k]
 	return s != nil && slices.ContainsFunc(s.consumers, func(c *consumer) bool { return c.key.Tag != 0 })
@@ -150,8 +149,8 @@ func (q *Queue) Sessions() iter.Seq[SessionKey] {
 	}
 }
 
-// Activity appends the notices that tell a session's consumers which of them is the active
-// one; none where all are.
+// Activity appends the notices about which of a session's consumers is the active one; none if the
+// queue has no single active consumer.
 func (q *Queue) Activity(dst []Notice, k SessionKey) []Notice {
 	if s := q.subs.sessions[k]; s != nil {
 		q.subs.single.announce(s, (*notices)(&dst))

@@ -8,14 +8,13 @@ import (
 	"github.com/quorate/quorate/id"
 )
 
-// MaxNodeIDBytes bounds the name of a node in stored commands and snapshots.
+// MaxNodeIDBytes limits the name of a node in stored commands and snapshots.
 const MaxNodeIDBytes = 255
 
 // maxInternedNodes bounds the names that a reader keeps for reuse.
 const maxInternedNodes = 1024
 
-// ErrNewer says that bytes are of a version or kind that this build does not know, and a
-// newer one does.
+// ErrNewer reports bytes of a version or kind that only a newer build knows.
 var ErrNewer = errors.New("written by a newer version of Quorate")
 
 var (
@@ -227,7 +226,7 @@ func (r *reader) consumer() ConsumerKey {
 	return ConsumerKey{SessionKey: r.session(), Tag: r.u32()}
 }
 
-// MaxDestinationBytes bounds name and key of a destination.
+// MaxDestinationBytes limits the name and the key of a destination.
 const MaxDestinationBytes = 255
 
 // inv is what a broken invariant says.
