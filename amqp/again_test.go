@@ -45,6 +45,7 @@ func (p *peer) getBody(queue string) string {
 // Who consumes again under a tag that it has cancelled goes on as the same consumer: what it
 // still holds counts for the prefetch, old and new, and makes room when it is settled (CO-3).
 func TestSameTagAgain(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("starts a cluster")
 	}

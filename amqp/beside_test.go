@@ -53,6 +53,7 @@ func on[M wire.Method](p *peer, channel uint16) M {
 
 // A method that takes its time holds up its channel, and no other one of the connection (AM-16).
 func TestMethodsBeside(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("starts a cluster")
 	}
@@ -160,6 +161,7 @@ func TestMethodsBeside(t *testing.T) {
 
 // Each of many channels that work at the same time is answered in its own order (AM-13, AM-16).
 func TestChannelsAtOnce(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("starts a cluster")
 	}
@@ -200,6 +202,7 @@ func TestChannelsAtOnce(t *testing.T) {
 // A fault beside the reader ends a connection over TLS as well, and the client's last word is
 // read.
 func TestFaultBesideTLS(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("starts a cluster")
 	}

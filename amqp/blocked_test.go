@@ -47,6 +47,7 @@ func serveOn(t *testing.T, c *testcluster.Cluster, node int, cfg amqp.Config) (*
 // While the node has an alarm a publisher is told and waits, and everybody else goes on; then
 // its message arrives (PUB-10).
 func TestAlarm(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("starts a cluster")
 	}
@@ -95,6 +96,7 @@ func TestAlarm(t *testing.T) {
 
 // channel.flow cannot stop deliveries (AM-12); that they go on may be asked for.
 func TestFlow(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("starts a cluster")
 	}
@@ -113,6 +115,7 @@ func TestFlow(t *testing.T) {
 
 // A client that takes nothing of what it is sent is cut off; what it had goes to another one.
 func TestClientThatNeverReads(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("starts a cluster")
 	}

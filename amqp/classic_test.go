@@ -22,6 +22,7 @@ func counting(m message.Message) (all []string) {
 // Classic queues put messages back to where they stood, without counts, and drop none however
 // often it is returned (DEL-1, DEL-9, DEL-10).
 func TestClassicReturns(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("starts a cluster")
 	}
@@ -87,6 +88,7 @@ func TestClassicReturns(t *testing.T) {
 // What failed too often and has no dead-letter exchange to go to is gone, and that is told
 // (DEL-9).
 func TestDropsAreTold(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("starts a cluster")
 	}

@@ -23,6 +23,7 @@ func (p *peer) flood(frames int) {
 // After connection.close-ok the server leaves it to the client to close the socket: it takes
 // what the client still had to send, and nothing that was sent to it is lost (AM-10).
 func TestCloseIsTheClients(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("starts a cluster")
 	}
@@ -46,6 +47,7 @@ func TestCloseIsTheClients(t *testing.T) {
 
 // The reason of a close reaches a client that goes on sending (AM-10).
 func TestCloseReachesWhoSends(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("starts a cluster")
 	}
@@ -72,6 +74,7 @@ const gracefulCloses = 300
 // Closing a connection is no error to the Go library, whose reader takes the end of the stream
 // for one that comes before it was told of close-ok (AM-10).
 func TestGracefulCloses(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("starts a cluster")
 	}

@@ -16,6 +16,7 @@ const heldBack = 700 * time.Millisecond
 
 // DLY-2: programs written for RabbitMQ's plugin of delayed messages run as they are.
 func TestDelayedExchange(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("starts a cluster")
 	}

@@ -39,6 +39,7 @@ func (p *peer) holds(c *testcluster.Cluster, publishes int) {
 
 // VH-14, AM-16: publishes that a rate holds back for good keep no connection of a client without heartbeats.
 func TestHeldAtEnd(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("starts a cluster")
 	}
@@ -81,6 +82,7 @@ func TestHeldAtEnd(t *testing.T) {
 
 // VH-16: connection.blocked comes also while a rate holds the publisher back as well.
 func TestBlockedAboveARate(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("starts a cluster")
 	}

@@ -23,6 +23,7 @@ import (
 // An ordinary client publishes with confirms and consumes over TLS, by password and by its
 // certificate (AM-1, AM-4).
 func TestLibraryOverTLS(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("starts a cluster")
 	}
@@ -170,6 +171,7 @@ func headerKinds() (message.Table, client.Table) {
 
 // Headers keep their kinds and values from one protocol to the other (AM-9).
 func TestHeadersBetweenProtocols(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("starts a cluster")
 	}

@@ -35,6 +35,7 @@ func certificate(t *testing.T, a *authority.Authority, name string, usage x509.E
 
 // Over TLS a client with a certificate may log in as whom it names, and nobody else may.
 func TestExternal(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("starts a cluster")
 	}
@@ -91,6 +92,7 @@ func TestExternal(t *testing.T) {
 
 // A server tells which cluster it belongs to.
 func TestClusterName(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("starts a cluster")
 	}

@@ -42,6 +42,7 @@ func (p *peer) delivered() (byTag map[string]int, next wire.Method) {
 // What a channel publishes before it cancels a consumer, registers one or ends is in the
 // queue before that is done (AM-13).
 func TestChannelKeepsOrder(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("starts a cluster")
 	}
@@ -121,6 +122,7 @@ func TestChannelKeepsOrder(t *testing.T) {
 
 // A consumer without a tag gets one of RabbitMQ's form (AM-14).
 func TestMadeUpTag(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("starts a cluster")
 	}

@@ -16,6 +16,7 @@ import (
 // What no well-behaved client sends is answered with the code of the specification, and
 // hurts nobody else.
 func TestBadInput(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("starts a cluster")
 	}
@@ -233,6 +234,7 @@ func nested(depth int) message.Table {
 
 // A message goes in and out in frames, with its properties, on several channels.
 func TestPublishAndConsume(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("starts a cluster")
 	}
@@ -300,6 +302,7 @@ func TestPublishAndConsume(t *testing.T) {
 
 // Consumers of a queue that is deleted are told (CN-1); a stopping node says so.
 func TestNotices(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("starts a cluster")
 	}
@@ -319,6 +322,7 @@ func TestNotices(t *testing.T) {
 // A consumer that keeps a delivery for too long is cancelled for good, and the message goes
 // to another one; its late ack changes nothing (CT-3, CT-4).
 func TestConsumerTimeout(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("starts a cluster")
 	}
@@ -349,6 +353,7 @@ func TestConsumerTimeout(t *testing.T) {
 
 // What a transaction publishes and settles happens with its commit, or not at all.
 func TestTransaction(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("starts a cluster")
 	}
@@ -389,6 +394,7 @@ func TestTransaction(t *testing.T) {
 
 // A server that stops says so, and is done when its clients have gone.
 func TestShutdown(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("starts a cluster")
 	}

@@ -18,6 +18,7 @@ const replyName = "amq.rabbitmq.reply-to"
 // A request on one node is answered on another one, without a queue that anybody declared
 // (AM-3).
 func TestReplies(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("starts a cluster")
 	}
@@ -95,6 +96,7 @@ func TestReplies(t *testing.T) {
 // AM-3: nobody is shown where answers go, and what is not the address that the requester gave
 // leads nowhere.
 func TestRepliesAreSecret(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("starts a cluster")
 	}
@@ -176,6 +178,7 @@ func testHiddenEvents(t *testing.T, b *broker.Broker) {
 
 // Requests and consumers of answers that cannot be are refused in RabbitMQ's words.
 func TestRefusedReplies(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("starts a cluster")
 	}

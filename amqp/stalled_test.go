@@ -110,6 +110,7 @@ func leaderOf(t *testing.T, c *testcluster.Cluster, queue string) string {
 // What was assigned to a consumer that is cancelled comes before its cancel-ok, though its
 // connection has no room for all of it at a time.
 func TestCancelWithoutRoom(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("starts a cluster")
 	}

@@ -49,6 +49,7 @@ func (p *peer) drain(queue string) (bodies []string) {
 // commits. Each commit that is answered is stored whole in both queues, in order and once, and
 // what it has acknowledged is gone.
 func TestTransactionsOverCrashes(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("starts three nodes")
 	}
@@ -112,6 +113,7 @@ func TestTransactionsOverCrashes(t *testing.T) {
 
 // PUB-9: a commit is answered when its messages are stored, and not before.
 func TestCommitWaitsForMajority(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("starts three nodes")
 	}
@@ -139,6 +141,7 @@ func TestCommitWaitsForMajority(t *testing.T) {
 // PUB-9: where one queue has no room for its share, the commit fails, that queue stores nothing
 // of it, nothing is acknowledged, and what another queue stored stays.
 func TestCommitRefused(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("starts a cluster")
 	}
@@ -176,6 +179,7 @@ func TestCommitRefused(t *testing.T) {
 
 // PUB-9: a commit with one message at fault stores none.
 func TestCommitAtFault(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("starts a cluster")
 	}
@@ -196,6 +200,7 @@ func TestCommitAtFault(t *testing.T) {
 // What a transaction has settled and not committed is open again when its channel ends, got
 // messages as well.
 func TestTransactionThatEnds(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("starts a cluster")
 	}
@@ -230,6 +235,7 @@ func (p *peer) comesBack(queue, body string) {
 // Transactions of all channels of a connection are bounded together; what is rolled back,
 // committed or closed gives its room back.
 func TestTransactionsOfAConnection(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("starts a cluster")
 	}

@@ -45,6 +45,7 @@ func frames(channel uint16, m message.Message) (all [][]byte) {
 // Bodies that never end cost a node what a connection may have, and it is closed: with the
 // defaults, 60 channels of 15 MB each.
 func TestBodiesThatNeverEnd(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("starts a cluster")
 	}
@@ -85,6 +86,7 @@ func TestBodiesThatNeverEnd(t *testing.T) {
 
 // What a header announces costs nothing until it comes.
 func TestAnnouncedBodies(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("starts a cluster")
 	}
@@ -115,6 +117,7 @@ func TestAnnouncedBodies(t *testing.T) {
 // Connections that have a part of the node's room each, and need more than there is, finish
 // one after the other: all messages arrive.
 func TestIncomingTakesTurns(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("starts a cluster")
 	}
@@ -178,6 +181,7 @@ func TestIncomingTakesTurns(t *testing.T) {
 // A message that does not come to its end in time costs its channel, and gives back what it
 // holds to who waits; other channels go on.
 func TestMessageThatTakesTooLong(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("starts a cluster")
 	}
@@ -227,6 +231,7 @@ func TestMessageThatTakesTooLong(t *testing.T) {
 // A connection that is held back keeps the room of its messages only as long as nobody needs it:
 // then their time counts, though it is not read.
 func TestHeldBackMessageGivesWay(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("starts a cluster")
 	}

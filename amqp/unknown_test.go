@@ -13,6 +13,7 @@ import (
 // C-9: clients that misspell an argument go on as on RabbitMQ, and are counted; where the vhost
 // refuses, the close names what was meant.
 func TestUnknownArguments(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("starts a node")
 	}

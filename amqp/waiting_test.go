@@ -40,6 +40,7 @@ func finalised(t *testing.T, c *testcluster.Cluster) {
 // A consumer that waits is given what comes, whatever the limits of a queue with drop-head; what
 // nobody waits for is dropped (LEN-9).
 func TestWaitingConsumerComesFirst(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("starts a cluster")
 	}

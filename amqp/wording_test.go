@@ -75,6 +75,7 @@ const onDefault = "ACCESS_REFUSED - operation not permitted on the default excha
 
 // Clients look for texts of closes, so that they are RabbitMQ's to the letter (AM-15).
 func TestWordings(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("starts a cluster")
 	}
@@ -187,6 +188,7 @@ func wordingsOfArguments() (all []wording) {
 
 // What a user may not do is told in RabbitMQ's words (AM-15).
 func TestWordingsOfRefusals(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("starts a cluster")
 	}
