@@ -124,8 +124,8 @@ func (cs *Connections) ClientConnections(ctx context.Context, vhost, user string
 	return all, silent, nil
 }
 
-// ClientConnection returns a connection to any node, which is named by its id or its name.
-// Errors: NotFound, Unavailable if a node did not answer that may have it, PreconditionFailed
+// ClientConnection returns a connection to any node, which is named by its id, its name, or the
+// name that its client gave it. Errors: NotFound, Unavailable if a node did not answer that may have it, PreconditionFailed
 // if several have the name.
 func (cs *Connections) ClientConnection(ctx context.Context, name string) (ConnectionInfo, error) {
 	about := failure.Error{Kind: "connection", Name: name}
@@ -133,7 +133,7 @@ func (cs *Connections) ClientConnection(ctx context.Context, name string) (Conne
 	if err != nil {
 		return ConnectionInfo{}, err
 	}
-	all = slices.DeleteFunc(all, func(x ConnectionInfo) bool { return x.ID != name && x.Name != name })
+	all = named(all, name)
 	switch {
 	case len(all) == 1:
 		return all[0], nil
@@ -147,7 +147,28 @@ func (cs *Connections) ClientConnection(ctx context.Context, name string) (Conne
 	return ConnectionInfo{}, &about
 }
 
-// EndConnection ends a connection to any node, which is named by its id or its name, with a
+// named returns the connections that the name means. Clients choose names: one that is another
+// connection's id or addresses means that other one.
+func named(all []ConnectionInfo, name string) []ConnectionInfo {
+	for _, of := range []func(ConnectionInfo) string{
+		func(x ConnectionInfo) string { return x.ID },
+		func(x ConnectionInfo) string { return x.Name },
+		func(x ConnectionInfo) string { return x.ClientName },
+	} {
+		var found []ConnectionInfo
+		for _, x := range all {
+			if of(x) == name {
+				found = append(found, x)
+			}
+		}
+		if len(found) > 0 {
+			return found
+		}
+	}
+	return nil
+}
+
+// EndConnection ends a connection to any node, named as for ClientConnection, with a
 // reason that its client gets, over gRPC with the name of the caller. Errors: those of ClientConnection.
 func (cs *Connections) EndConnection(ctx context.Context, name, reason string) error {
 	x, err := cs.ClientConnection(ctx, name)

@@ -202,6 +202,8 @@ func TestLimitsRefuse(t *testing.T) {
 func TestShowsAndEndsConnections(t *testing.T) {
 	n := newNode(t)
 	ended := map[string]connections.Closing{}
+	// A client that calls itself as another one is named does not stand for it.
+	clientNames := map[string]string{"second": "worker", "twice": "first"}
 	show := func(user, name string) {
 		c := n.Connections.Connect()
 		t.Cleanup(c.Close)
@@ -209,7 +211,7 @@ func TestShowsAndEndsConnections(t *testing.T) {
 			t.Fatal(err)
 		}
 		c.Show(func() connections.ConnectionInfo {
-			return connections.ConnectionInfo{Name: name, VHost: "/", State: connections.ConnectionRunning}
+			return connections.ConnectionInfo{Name: name, VHost: "/", State: connections.ConnectionRunning, ClientName: clientNames[name]}
 		},
 			func(why connections.Closing) { ended[name] = why })
 	}
@@ -240,6 +242,9 @@ func TestShowsAndEndsConnections(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := n.Connections.EndConnection(n.as("o"), x.ID, "enough"); err != nil || len(ended) != 1 || ended["first"] != (connections.Closing{By: "o", Reason: "enough"}) {
+		t.Errorf("ended %v, %v", ended, err)
+	}
+	if err := n.Connections.EndConnection(n.as("o"), "worker", ""); err != nil || len(ended) != 2 || ended["second"].By != "o" {
 		t.Errorf("ended %v, %v", ended, err)
 	}
 }
