@@ -1,6 +1,7 @@
 package chaos
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -17,10 +18,11 @@ import (
 
 // ClusterConfig says what to run. Zero values are the defaults.
 type ClusterConfig struct {
-	Binary string // the node's program; required
-	Dir    string // holds a directory for each node; required
-	Nodes  int    // 0: 3
-	Name   string // "": chaos
+	Binary string   // the node's program; required
+	Dir    string   // holds a directory for each node; required
+	Nodes  int      // 0: 3
+	Name   string   // "": chaos
+	IDs    []string // of the nodes; nil: n1, n2 and so on
 	// FirstClientPort and FirstAMQPPort, if set, are tried for the first node's clients, the next
 	// ones 100 higher each, before free ports are looked for.
 	FirstClientPort, FirstAMQPPort int
@@ -28,6 +30,10 @@ type ClusterConfig struct {
 	Management string
 	// Settings are lines that every node.yaml gets besides names and addresses.
 	Settings string
+	// Apart gives each node an address of loopback of its own, at which the others find it. There the
+	// caller listens for peers and gossip (Node.PeerAt, Node.GossipAt), and passes on what comes to
+	// Node.Peer and Node.Gossip. On Linux, where all of 127.0.0.0/8 is this machine.
+	Apart bool
 	// Hosts, if there are any, are where nodes run, one each; else all run on loopback.
 	Hosts []Host
 }
@@ -57,6 +63,9 @@ func (c ClusterConfig) Validate() error {
 	}
 	if len(c.Hosts) > 0 && len(c.Hosts) != c.nodes() {
 		errs = append(errs, fmt.Errorf("chaos: Hosts has %d places for %d nodes: name one for each", len(c.Hosts), c.nodes()))
+	}
+	if len(c.IDs) > 0 && len(c.IDs) != c.nodes() {
+		errs = append(errs, fmt.Errorf("chaos: IDs has %d names for %d nodes: name each", len(c.IDs), c.nodes()))
 	}
 	return errors.Join(errs...)
 }
@@ -88,6 +97,9 @@ func NewCluster(c ClusterConfig) (*Cluster, error) {
 	out := &Cluster{}
 	for i := range c.nodes() {
 		n := &Node{ID: fmt.Sprintf("n%d", i+1), binary: binary}
+		if len(c.IDs) > 0 {
+			n.ID = c.IDs[i]
+		}
 		n.Dir = filepath.Join(c.Dir, n.ID)
 		if len(c.Hosts) > 0 {
 			n.enter = c.Hosts[i].Enter
@@ -107,11 +119,14 @@ func NewCluster(c ClusterConfig) (*Cluster, error) {
 				return nil, err
 			}
 		}
+		if c.Apart {
+			n.apart(i)
+		}
 		out.Nodes = append(out.Nodes, n)
 	}
 	join := make([]string, 0, len(out.Nodes))
 	for _, n := range out.Nodes {
-		join = append(join, n.Gossip)
+		join = append(join, cmp.Or(n.GossipAt, n.Gossip))
 	}
 	for i, n := range out.Nodes {
 		if i > 0 {
@@ -124,14 +139,26 @@ func NewCluster(c ClusterConfig) (*Cluster, error) {
 	return out, nil
 }
 
+// apart gives the node at index i a host of its own.
+func (n *Node) apart(i int) {
+	n.host = fmt.Sprintf("127.77.0.%d", i+1)
+	move := func(address string) string {
+		_, port, _ := net.SplitHostPort(address) // clusterAddress made it
+		return net.JoinHostPort(n.host, port)
+	}
+	n.Client, n.AMQP, n.HTTP = move(n.Client), move(n.AMQP), move(n.HTTP)
+	n.PeerAt, n.GossipAt = move(n.Peer), move(n.Gossip)
+}
+
 func (n *Node) writeConfig(c ClusterConfig, join []string) error {
 	if err := os.MkdirAll(n.Dir, 0o750); err != nil {
 		return fmt.Errorf("chaos: %w", err)
 	}
 	text := fmt.Sprintf("node_id: %s\ndata_dir: %s\ncluster:\n  name: %s\n  expect: %d\n  join: [%s]\n"+
-		"listen:\n  client: %s\n  amqp: %s\n  amqps: \"off\"\n  peer: %s\n  gossip: %s\n  http: %s\n  management: %q\nauth:\n  loopback_users: []\n%s",
+		"listen:\n  client: %s\n  amqp: %s\n  amqps: \"off\"\n  peer: %s\n  gossip: %s\n  http: %s\n  management: %q\nadvertise:\n  host: %q\n"+
+		"auth:\n  loopback_users: []\n%s",
 		n.ID, filepath.Join(n.Dir, "data"), c.Name, len(join), strings.Join(join, ", "),
-		n.Client, n.AMQP, n.Peer, n.Gossip, n.HTTP, c.Management, c.Settings)
+		n.Client, n.AMQP, n.Peer, n.Gossip, n.HTTP, c.Management, n.host, c.Settings)
 	if err := os.WriteFile(filepath.Join(n.Dir, "node.yaml"), []byte(text), 0o640); err != nil {
 		return fmt.Errorf("chaos: %w", err)
 	}

@@ -22,22 +22,25 @@ const pollEvery = 20 * time.Millisecond
 
 // Node is one node of a Cluster: a data directory, addresses, and at times a process.
 type Node struct {
-	ID      string
-	Dir     string // holds node.yaml, data and node.log
-	Client  string // addresses, on loopback or on its Host
-	Peer    string
-	Gossip  string
-	HTTP    string
-	AMQP    string
-	binary  string
-	enter   []string // before the binary; see Host
-	env     []string // besides this process's
-	mu      sync.Mutex
-	process *os.Process // nil: not running
-	exited  chan struct{}
-	state   *os.ProcessState
-	paused  bool
-	cpu     time.Duration // of processes that have ended
+	ID     string
+	Dir    string // holds node.yaml, data and node.log
+	Client string // addresses, on loopback or on its Host
+	Peer   string
+	Gossip string
+	HTTP   string
+	AMQP   string
+	// PeerAt and GossipAt are where others find Peer and Gossip; see ClusterConfig.Apart.
+	PeerAt, GossipAt string
+	host             string // that the node advertises; empty: as it listens
+	binary           string
+	enter            []string // before the binary; see Host
+	env              []string // besides this process's
+	mu               sync.Mutex
+	process          *os.Process // nil: not running
+	exited           chan struct{}
+	state            *os.ProcessState
+	paused           bool
+	cpu              time.Duration // of processes that have ended
 }
 
 // LogFile returns where the node's processes write.

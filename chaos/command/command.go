@@ -60,7 +60,8 @@ type Options struct {
 	// Strict makes a kind of fault that never bit a failure.
 	Strict bool
 	// Soak runs seed after seed until ctx ends, and keeps what failing runs left.
-	Soak bool
+	Soak     bool
+	Existing Existing // of targets that are already there
 	// Args are the arguments of this program, which some targets run once more.
 	Args []string
 	// Output is where the run is told about.
@@ -219,7 +220,15 @@ func (o *Options) record(ctx context.Context, p plan, dir string) (events []hist
 	if err := c.start(starting); err != nil {
 		return nil, err
 	}
+	vhost, release, err := o.guard(ctx, p, c.Cluster)
+	if err != nil {
+		return nil, err
+	}
+	cfg.VHost = vhost
 	events, err = run.Run(ctx, cfg)
+	releasing, cancelRelease := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
+	defer cancelRelease()
+	err = errors.Join(err, release(releasing))
 	return events, errors.Join(err, writeHistory(filepath.Join(dir, historyFile), events))
 }
 

@@ -2,11 +2,13 @@ package command
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"strings"
 
 	"github.com/quorate/quorate/chaos/fault"
+	"github.com/quorate/quorate/chaos/target"
 	"github.com/quorate/quorate/chaos/target/netns"
 	"github.com/quorate/quorate/chaos/workload"
 )
@@ -25,27 +27,43 @@ func List(ctx context.Context, o Options) error {
 	for _, d := range targets() {
 		o.tellKind(d.name, d.does, d.possible(&o))
 	}
-	dir, err := os.MkdirTemp("", "quorate-chaos-")
-	if err != nil {
-		return &Failure{ExitFailed, err}
-	}
-	defer os.RemoveAll(dir) //nolint:errcheck // what is left is in the directory for such
-	c, err := o.open(ctx, p, dir)
+	c, done, err := o.able(ctx, p)
 	if err != nil {
 		return &Failure{ExitFailed, fmt.Errorf("target %s: %w", p.Target, err)}
 	}
 	o.tell("faults of the target %s:\n", p.Target)
 	for _, k := range fault.Kinds() {
-		o.tellKind(k.Name, k.Does, k.Needs(c.Cluster))
+		does := k.Does
+		if k.Named && p.guarded() {
+			does += " (only if it is named)"
+		}
+		o.tellKind(k.Name, does, k.Needs(c))
 	}
 	o.tell("workloads:\n")
 	for _, k := range workload.Kinds() {
 		o.tellKind(k.Name, fmt.Sprintf("%s (%s)", k.Does, strings.Join(k.Protocols, ", ")), nil)
 	}
-	if err := c.Close(ctx); err != nil {
+	if err := done(ctx); err != nil {
 		return &Failure{ExitFailed, err}
 	}
 	return nil
+}
+
+// able returns a cluster that tells what the target can: one that is made for that and not started, or
+// the driver of one that is already there. done takes it back.
+func (o *Options) able(ctx context.Context, p plan) (c target.Cluster, done func(context.Context) error, err error) {
+	if a := p.driver().abilities; a != nil {
+		return a, func(context.Context) error { return nil }, nil
+	}
+	dir, err := os.MkdirTemp("", "quorate-chaos-")
+	if err != nil {
+		return nil, nil, err
+	}
+	made, err := o.open(ctx, p, dir)
+	if err != nil {
+		return nil, nil, errors.Join(err, os.RemoveAll(dir))
+	}
+	return made.Cluster, func(ctx context.Context) error { return errors.Join(made.Close(ctx), os.RemoveAll(dir)) }, nil
 }
 
 // tellKind prints one line; a lack is told instead of what the kind does.

@@ -100,6 +100,9 @@ func (p *plan) config(c target.Cluster) (run.Config, error) {
 		if !named && len(p.Faults) > 0 {
 			continue
 		}
+		if k.Named && !named && p.guarded() {
+			continue
+		}
 		switch err := k.Needs(c); {
 		case err == nil:
 			cfg.Faults = append(cfg.Faults, k)

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 
 	"github.com/quorate/quorate/chaos"
 	"github.com/quorate/quorate/chaos/target"
@@ -33,12 +34,16 @@ type driver struct {
 	// possible returns why this machine cannot have it; nil: it can, as far as can be told without
 	// trying.
 	possible func(o *Options) error
-	open     func(ctx context.Context, o *Options, p plan, dir string) (opened, error)
+	// guarded says that the cluster is there already, and is somebody's.
+	guarded bool
+	// abilities, if set, tells what the driver can without a cluster.
+	abilities target.Cluster
+	open      func(ctx context.Context, o *Options, p plan, dir string) (opened, error)
 }
 
 // targets returns all drivers.
 func targets() []driver {
-	return []driver{
+	return append([]driver{
 		{
 			name: processes, does: "makes nodes that are processes of this machine, on loopback",
 			possible: func(o *Options) error { _, err := o.binary(); return err },
@@ -52,20 +57,25 @@ func targets() []driver {
 			},
 			open: openNamespaces,
 		},
-	}
+	}, existing()...)
 }
+
+// driver returns the plan's driver; plans that were validated have one.
+func (p *plan) driver() driver {
+	all := targets()
+	return all[slices.IndexFunc(all, func(d driver) bool { return d.name == p.Target })]
+}
+
+// guarded reports whether the plan's cluster is somebody's.
+func (p *plan) guarded() bool { return p.driver().guarded }
 
 // open opens the plan's cluster.
 func (o *Options) open(ctx context.Context, p plan, dir string) (opened, error) {
-	for _, d := range targets() {
-		if d.name == p.Target {
-			if err := d.possible(o); err != nil {
-				return opened{}, err
-			}
-			return d.open(ctx, o, p, dir)
-		}
+	d := p.driver()
+	if err := d.possible(o); err != nil {
+		return opened{}, err
 	}
-	return opened{}, fmt.Errorf("there is no target %q", p.Target)
+	return d.open(ctx, o, p, dir)
 }
 
 func openProcesses(_ context.Context, o *Options, p plan, dir string) (opened, error) {
@@ -73,11 +83,11 @@ func openProcesses(_ context.Context, o *Options, p plan, dir string) (opened, e
 	if err != nil {
 		return opened{}, err
 	}
-	nodes, err := chaos.NewCluster(chaos.ClusterConfig{Binary: binary, Dir: dir, Nodes: p.Nodes})
+	c, err := local.Open(chaos.ClusterConfig{Binary: binary, Dir: dir, Nodes: p.Nodes}, o.Other)
 	if err != nil {
 		return opened{}, err
 	}
-	return opened{&local.Cluster{Cluster: nodes, Binary: binary, OtherBinary: o.Other}, nodes.Start}, nil
+	return opened{c, c.Cluster.Start}, nil
 }
 
 func openNamespaces(ctx context.Context, o *Options, p plan, dir string) (opened, error) {

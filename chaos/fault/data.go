@@ -18,33 +18,42 @@ import (
 	"github.com/quorate/quorate/internal/wait"
 )
 
-// stored are drivers that change what a node has stored.
-type stored interface {
-	target.Files
-	target.Processes
-}
-
-// dataKinds are the faults that take from one node what it had stored. No more than a minority
+// dataKinds are the faults that take from one node what it had target.Files. No more than a minority
 // may be hit before all is whole again, so they wait for that.
 func dataKinds() []Kind {
 	one := []Role{Leader, Follower, Anyone}
+	flip := func(name, of string, file func(name string) bool) Kind {
+		return using(Kind{
+			Name: name, Does: "flips a bit in " + of + " of a node that was killed, and starts it", Roles: one, Class: "damaged", Alone: true, Named: true,
+		}, "change files", func(ctx context.Context, s *Scene, d target.Files, c Choice) (Fault, error) {
+			return bitFlip(ctx, s, d, c, file)
+		})
+	}
+	matches := func(patterns ...string) func(string) bool {
+		return func(name string) bool {
+			return slices.ContainsFunc(patterns, func(p string) bool {
+				is, err := filepath.Match(p, filepath.ToSlash(name))
+				return is && err == nil
+			})
+		}
+	}
 	return []Kind{
+		flip("bit-flip", "a file", func(string) bool { return true }),
+		flip("flip-log", "the log", matches("wal/*.wal")),
+		flip("flip-catalog", "the catalog's log", matches("catalog/log.db")),
+		flip("flip-snapshot", "a snapshot", matches("catalog/snapshots/*.snapshot", "queues/*/snapshots/*.snapshot", "queues/*/*.snapshot")),
+		flip("flip-epoch", "a copy of the epoch", matches("epoch.*")),
+		flip("flip-mark", "a copy of the mark", matches("mark.*")),
 		using(Kind{
-			Name: "bit-flip", Does: "flips a bit in a file of a node that was killed, and starts it", Roles: one, Class: "damaged", Alone: true,
-		}, "change files", bitFlip),
-		using(Kind{
-			Name: "wiped", Does: "empties a node's disk; it comes back under its id when its store is given up", Roles: one, Class: "wiped", Alone: true,
+			Name: "wiped", Does: "empties a node's disk; it comes back under its id when its store is given up", Roles: one, Class: "wiped", Alone: true, Named: true,
 			Shortest: time.Second, Longest: 4 * time.Second,
 		}, "empty disks", wiped),
 	}
 }
 
-func wiped(ctx context.Context, s *Scene, d stored, c Choice) (Fault, error) {
+func wiped(ctx context.Context, s *Scene, d target.Stores, c Choice) (Fault, error) {
 	node := c.Nodes[0]
-	err := d.Kill(ctx, node)
-	if err == nil {
-		err = d.Wipe(ctx, node)
-	}
+	err := d.Lose(ctx, node)
 	return Fault{Heal: func(ctx context.Context) error {
 		if err := d.Start(ctx, node); err != nil {
 			return err
@@ -69,14 +78,15 @@ func replaced(ctx context.Context, s *Scene, node string) error {
 	}
 }
 
-func bitFlip(ctx context.Context, s *Scene, d stored, c Choice) (Fault, error) {
+// bitFlip flips a bit in one of the files that are meant.
+func bitFlip(ctx context.Context, s *Scene, d target.Files, c Choice, file func(name string) bool) (Fault, error) {
 	node := c.Nodes[0]
 	if err := d.Kill(ctx, node); err != nil {
 		return Fault{}, err
 	}
 	at := time.Now()
 	before, _ := s.Cluster.Log(ctx, node, at) // none yet, or not kept
-	what, err := flip(d.Dir(node), c.Pick)
+	what, err := flip(d.Dir(node), c.Pick, file)
 	if err == nil {
 		s.Log("flipped %s", what)
 	}
@@ -101,12 +111,13 @@ func bitFlip(ctx context.Context, s *Scene, d stored, c Choice) (Fault, error) {
 	}, err
 }
 
-// flip changes one bit of what is not zero in one file, each file as likely as another, and says
-// where: a file that was made larger in advance has little but zeros.
-func flip(dir string, pick uint64) (what string, err error) {
+// flip changes one bit of what is not zero in one of the files that are meant, each as likely as another,
+// and says where: a file that was made larger in advance has little but zeros.
+func flip(dir string, pick uint64, file func(name string) bool) (what string, err error) {
 	var files []string
 	err = filepath.WalkDir(dir, func(name string, e fs.DirEntry, err error) error {
-		if err == nil && e.Type().IsRegular() && !rewritten(e.Name()) {
+		below, _ := filepath.Rel(dir, name)
+		if err == nil && e.Type().IsRegular() && !rewritten(e.Name()) && file(below) {
 			if i, errInfo := e.Info(); errInfo == nil && i.Size() > 0 {
 				files = append(files, name)
 			}
@@ -137,7 +148,7 @@ func flip(dir string, pick uint64) (what string, err error) {
 		name, _ = filepath.Rel(dir, name)
 		return fmt.Sprintf("a bit of byte %d of %s, which has %d", at, name, len(used)), errors.Join(err, f.Close())
 	}
-	return "", fmt.Errorf("fault: %s has no file with content", dir)
+	return "nothing: there is no such file with content", nil
 }
 
 // rewritten reports whether a node writes a file anew at each start, so that nobody ever reads
@@ -168,7 +179,7 @@ func isWhole(ctx context.Context, s *Scene) error {
 		if err := s.Cluster.WaitReady(ctx, n.ID); err != nil {
 			return err
 		}
-		lost, err := metric(ctx, s.Cluster, n.ID, "quorate_log_groups_lost")
+		lost, err := target.Metric(ctx, s.Cluster, n.ID, "quorate_log_groups_lost")
 		if err != nil || lost > 0 {
 			return fmt.Errorf("fault: node %s has lost %.0f groups: %w", n.ID, lost, err)
 		}

@@ -29,6 +29,10 @@ func diskKinds() []Kind {
 			Shortest: time.Second, Longest: 14 * time.Second, // some beyond timeouts.disk_hang
 		}, "freeze disks", diskFrozen),
 		using(Kind{
+			Name: "disk-slow", Does: "lets a node's writes wait up to 300 ms, over and over", Roles: one,
+			Shortest: 2 * time.Second, Longest: 6 * time.Second,
+		}, "freeze disks", diskSlow),
+		using(Kind{
 			Name: "disk-fails", Does: "lets a node's disk answer EIO; it is back, with what was synced, when that ended the process", Roles: one,
 			Class: "disk failed", Shortest: time.Second, Longest: 6 * time.Second,
 		}, "let disks fail", diskFails),
@@ -46,11 +50,11 @@ func diskFull(ctx context.Context, s *Scene, d disked, c Choice) (Fault, error) 
 			return errors.Join(each(c.Nodes, func(n string) error { return d.Free(ctx, n) }), revive(ctx, s.Cluster, d, c.Nodes))
 		},
 		Bit: func(ctx context.Context) (string, bool, error) {
-			free, err := metric(ctx, s.Cluster, c.Nodes[0], "quorate_disk_free_bytes")
+			free, err := target.Metric(ctx, s.Cluster, c.Nodes[0], "quorate_disk_free_bytes")
 			if err != nil {
 				return "the node has ended, or ends", true, nil //nolint:nilerr // that is the proof
 			}
-			low, err := metric(ctx, s.Cluster, c.Nodes[0], "quorate_disk_low_bytes")
+			low, err := target.Metric(ctx, s.Cluster, c.Nodes[0], "quorate_disk_low_bytes")
 			return fmt.Sprintf("the node sees %.0f free bytes and takes no messages below %.0f", free, low), free < low, err
 		},
 	}, err
@@ -58,7 +62,7 @@ func diskFull(ctx context.Context, s *Scene, d disked, c Choice) (Fault, error) 
 
 func diskFrozen(ctx context.Context, s *Scene, d disked, c Choice) (Fault, error) {
 	err := each(c.Nodes, func(n string) error { return d.Freeze(ctx, n) })
-	syncs, _ := metric(ctx, s.Cluster, c.Nodes[0], "quorate_log_syncs_total") // unknown: then the node's silence is the proof
+	syncs, _ := target.Metric(ctx, s.Cluster, c.Nodes[0], "quorate_log_syncs_total") // unknown: then the node's silence is the proof
 	return Fault{
 		Heal: func(ctx context.Context) error {
 			if err := each(c.Nodes, func(n string) error { return d.Thaw(ctx, n) }); err != nil {
@@ -67,14 +71,42 @@ func diskFrozen(ctx context.Context, s *Scene, d disked, c Choice) (Fault, error
 			return revive(ctx, s.Cluster, d, c.Nodes)
 		},
 		Bit: func(ctx context.Context) (string, bool, error) {
-			after, err := metric(ctx, s.Cluster, c.Nodes[0], "quorate_log_syncs_total")
+			after, err := target.Metric(ctx, s.Cluster, c.Nodes[0], "quorate_log_syncs_total")
 			if err != nil {
 				return "the node has ended, or does not answer", true, nil //nolint:nilerr // that is the proof
 			}
-			waiting, err := metric(ctx, s.Cluster, c.Nodes[0], "quorate_log_pending_bytes")
+			waiting, err := target.Metric(ctx, s.Cluster, c.Nodes[0], "quorate_log_pending_bytes")
 			return fmt.Sprintf("%.0f bytes wait for the disk, after %.0f syncs", waiting, after-syncs), waiting > 0, err
 		},
 	}, err
+}
+
+// slowFor and fastFor are how long a slow disk keeps a write waiting, and takes writes between.
+const (
+	slowFor = 300 * time.Millisecond
+	fastFor = 10 * time.Millisecond
+)
+
+// diskSlow freezes the disk for moments: a sync within one waits for its end.
+func diskSlow(ctx context.Context, s *Scene, d disked, c Choice) (Fault, error) {
+	node := c.Nodes[0]
+	const syncs = "quorate_log_syncs_total"
+	before, err := target.Metric(ctx, s.Cluster, node, syncs)
+	if err != nil {
+		return Fault{}, err
+	}
+	began := time.Now()
+	stop := alternate(ctx, slowFor, fastFor,
+		func(ctx context.Context) error { return d.Freeze(ctx, node) },
+		func(ctx context.Context) error { return d.Thaw(ctx, node) })
+	return Fault{
+		Heal: func(ctx context.Context) error { return errors.Join(stop(ctx), revive(ctx, s.Cluster, d, c.Nodes)) },
+		Bit: func(ctx context.Context) (string, bool, error) {
+			after, err := target.Metric(ctx, s.Cluster, node, syncs)
+			each := time.Since(began) / time.Duration(max(1, after-before))
+			return fmt.Sprintf("the node made %.0f syncs, one in %v", after-before, each.Round(time.Millisecond)), err == nil && each > slowFor/12, err
+		},
+	}, nil
 }
 
 func diskFails(ctx context.Context, _ *Scene, d disked, c Choice) (Fault, error) {
@@ -118,7 +150,7 @@ const (
 func revive(ctx context.Context, c target.Cluster, p target.Processes, nodes []string) error {
 	return each(nodes, func(n string) error {
 		ended := gone(ctx, p, n, lingerTime)
-		if _, err := metric(ctx, c, n, "quorate_disk_free_bytes"); err != nil && !ended {
+		if _, err := target.Metric(ctx, c, n, "quorate_disk_free_bytes"); err != nil && !ended {
 			ended = gone(ctx, p, n, endTimeout)
 		}
 		if ended {

@@ -67,6 +67,9 @@ type Kind struct {
 	// Alone says that no other fault lasts at the same time: what this one takes away, or needs to
 	// be healed, is all that a minority may lack.
 	Alone bool
+	// Named says that a cluster that is already there gets it only if it is asked for by its name: it
+	// destroys what a node has stored, or touches more than the cluster.
+	Named bool
 	// Shortest and Longest bound how long it lasts.
 	Shortest, Longest time.Duration
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/quorate/quorate/chaos/target"
@@ -14,16 +16,25 @@ import (
 // memberKinds are the changes that operators make, while or without something fails.
 func memberKinds() []Kind {
 	one := []Role{Leader, Follower, Anyone}
-	transfer := Kind{
-		Name: "transfer", Does: "lets another member lead the queue", Roles: []Role{Follower}, Class: "transferred",
-		Needs: func(target.Cluster) error { return nil }, Put: transfer, Longest: time.Second,
+	// What an API call does, every cluster can have.
+	called := func(k Kind, put func(context.Context, *Scene, Choice) (Fault, error)) Kind {
+		k.Needs, k.Put, k.Longest = func(target.Cluster) error { return nil }, put, time.Second
+		return k
 	}
 	return []Kind{
+		called(Kind{
+			Name: "transfer", Does: "lets another member lead the queue", Roles: []Role{Follower}, Class: "transferred",
+		}, transfer),
+		called(Kind{
+			Name: "rebuild", Does: "has a member of the queue built anew", Roles: one, Class: "transferred",
+		}, rebuild),
+		called(Kind{
+			Name: "close", Does: "has an operator close the workloads' connections to a node", Roles: one,
+		}, closeConnections),
 		using(Kind{
 			Name: "change", Does: "has a member of the queue built anew, and kills a node meanwhile", Roles: one, Class: "killed",
 			Shortest: time.Second, Longest: 4 * time.Second,
 		}, "end processes", change),
-		transfer,
 		using(Kind{
 			Name: "build", Does: "restarts nodes one after another with another build, and then back", Roles: []Role{Anyone, Majority, All},
 			Class: "restarted", Alone: true, Longest: 2 * time.Second,
@@ -39,26 +50,72 @@ const maxWithinChange = 300 * time.Millisecond
 // refused, since the member is the last one just now, did not bite.
 func change(ctx context.Context, s *Scene, p target.Processes, c Choice) (Fault, error) {
 	node := c.Nodes[0]
+	_, bit := rebuilding(ctx, s, node, c.Pick)
+	_ = wait.For(ctx, time.Duration(c.Pick%uint64(maxWithinChange)))
+	err := p.Kill(ctx, node)
+	return Fault{Heal: func(ctx context.Context) error { return p.Start(ctx, node) }, Bit: bit}, err
+}
+
+// rebuilding has one of the queue's members built anew, the node's if the queue does not tell its
+// members, and does not wait for the end.
+func rebuilding(ctx context.Context, s *Scene, node string, pick uint64) (client.StartedOperation, func(context.Context) (string, bool, error)) {
 	info, err := s.Client.GetQueue(ctx, client.QueueRef{VHost: s.VHost, Name: s.Queue})
-	var refused error
 	member := node
 	if err == nil && len(info.Members) > 0 {
-		member = info.Members[c.Pick%uint64(len(info.Members))]
+		member = info.Members[pick%uint64(len(info.Members))]
 	}
 	asking, cancel := context.WithTimeout(ctx, endTimeout)
 	defer cancel()
-	_, refused = s.Client.ReplaceMember(asking, client.ReplaceMemberRequest{VHost: s.VHost, Queue: s.Queue, From: member, To: member})
-	_ = wait.For(ctx, time.Duration(c.Pick%uint64(maxWithinChange)))
-	err = p.Kill(ctx, node)
+	started, refused := s.Client.ReplaceMember(asking, client.ReplaceMemberRequest{VHost: s.VHost, Queue: s.Queue, From: member, To: member})
+	return started, func(context.Context) (string, bool, error) {
+		if refused != nil {
+			return fmt.Sprintf("the member on node %s was not built anew: %v", member, refused), false, nil //nolint:nilerr // the refusal is what is told
+		}
+		return fmt.Sprintf("the member on node %s was built anew", member), true, nil
+	}
+}
+
+// rebuild waits, when it is healed, for the member.
+func rebuild(ctx context.Context, s *Scene, c Choice) (Fault, error) {
+	started, bit := rebuilding(ctx, s, c.Nodes[0], c.Pick)
+	return Fault{Bit: bit, Heal: func(ctx context.Context) error {
+		ctx, cancel := context.WithTimeout(ctx, wholeTimeout)
+		defer cancel()
+		if started.Operation.ID == "" {
+			return nil
+		}
+		_, err := s.Client.WatchOperation(ctx, started.Operation.ID, nil)
+		return err
+	}}, nil
+}
+
+// closeConnections closes those that lead to the node and have used the workloads' vhost, and no
+// others.
+func closeConnections(ctx context.Context, s *Scene, c Choice) (Fault, error) {
+	asking, cancel := context.WithTimeout(ctx, endTimeout)
+	defer cancel()
+	closed := 0
+	var errs []error
+	for x, err := range s.Client.Connections(asking, client.ListConnectionsRequest{}) {
+		if err != nil {
+			errs = append(errs, err)
+			break
+		}
+		if x.Node != c.Nodes[0] || !slices.Contains(strings.Split(x.VHost, ","), s.VHost) {
+			continue
+		}
+		if err := s.Client.CloseConnection(asking, client.CloseConnectionRequest{Connection: x.ID, Reason: "chaos"}); err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		closed++
+	}
 	return Fault{
-		Heal: func(ctx context.Context) error { return p.Start(ctx, node) },
+		Heal: func(context.Context) error { return nil },
 		Bit: func(context.Context) (string, bool, error) {
-			if refused != nil {
-				return fmt.Sprintf("the member on node %s was not built anew: %v", member, refused), false, nil //nolint:nilerr // the refusal is what is told
-			}
-			return fmt.Sprintf("the member on node %s was built anew", member), true, nil
+			return fmt.Sprintf("%d connections were closed; errors: %v", closed, errors.Join(errs...)), closed > 0, nil
 		},
-	}, err
+	}, nil
 }
 
 // transfer lets the node that is chosen lead, which must have caught up: one that has not is tried

@@ -27,7 +27,7 @@ func networkKinds() []Kind {
 	shaped := func(name, does string, shape func(pick uint64) target.Shape) Kind {
 		return using(Kind{
 			Name: name, Does: does, Roles: one, Shortest: time.Second, Longest: 6 * time.Second,
-		}, "slow links", func(ctx context.Context, s *Scene, n target.Network, c Choice) (Fault, error) {
+		}, "slow links", func(ctx context.Context, s *Scene, n target.Shaping, c Choice) (Fault, error) {
 			return slowed(ctx, n, around(c.Nodes, ids(s.Cluster)), shape(c.Pick))
 		})
 	}
@@ -52,13 +52,18 @@ func networkKinds() []Kind {
 			Name: "flapping", Does: "cuts a node off and joins it again, every 0.3 s", Roles: one, Class: "flapping",
 			Shortest: 2 * time.Second, Longest: 6 * time.Second,
 		}, "cut links", flapping),
+		using(Kind{
+			Name: "unplug", Does: "takes a node off its network, from clients too", Roles: one, Class: "cut off",
+			Shortest: time.Second, Longest: 6 * time.Second,
+		}, "unplug nodes", unplugged),
 		shaped("delay", "delays what a node sends and receives by 5 to 200 ms, with as much jitter, and reorders a tenth", func(pick uint64) target.Shape {
 			d := time.Duration(5+pick%195) * time.Millisecond
 			return target.Shape{Delay: d / 2, Jitter: d, Reorder: 0.1}
 		}),
-		shaped("loss", "loses 1 to 20 % of what a node sends and receives", func(pick uint64) target.Shape {
-			return target.Shape{Loss: float64(1+pick%20) / 100}
-		}),
+		using(Kind{
+			Name: "loss", Does: "loses 1 to 20 % of the packets that a node sends and receives", Roles: one,
+			Shortest: time.Second, Longest: 6 * time.Second,
+		}, "lose packets", lossy),
 		shaped("bandwidth", "leaves each link of a node 125 kB/s", func(uint64) target.Shape { return target.Shape{BytesPerSec: 125_000} }),
 	}
 }
@@ -160,7 +165,7 @@ func partitioned(ctx context.Context, n target.Network, ways []way) (Fault, erro
 }
 
 // slowed shapes ways until the fault is healed.
-func slowed(ctx context.Context, n target.Network, ways []way, s target.Shape) (Fault, error) {
+func slowed(ctx context.Context, n target.Shaping, ways []way, s target.Shape) (Fault, error) {
 	bit, err := felt(ctx, n)
 	if err != nil {
 		return Fault{}, err
@@ -169,6 +174,18 @@ func slowed(ctx context.Context, n target.Network, ways []way, s target.Shape) (
 	return Fault{Bit: bit, Heal: func(ctx context.Context) error {
 		return every(ways, func(from, to string) error { return n.Shape(ctx, from, to, target.Shape{}) })
 	}}, err
+}
+
+func lossy(ctx context.Context, s *Scene, n target.Packets, c Choice) (Fault, error) {
+	bit, err := felt(ctx, n)
+	if err != nil {
+		return Fault{}, err
+	}
+	ways := around(c.Nodes, ids(s.Cluster))
+	lose := func(ctx context.Context, share float64) error {
+		return every(ways, func(from, to string) error { return n.LosePackets(ctx, from, to, share) })
+	}
+	return Fault{Bit: bit, Heal: func(ctx context.Context) error { return lose(ctx, 0) }}, lose(ctx, float64(1+c.Pick%20)/100)
 }
 
 // flapEvery is how long links stay cut, and joined, of a node that flaps.
@@ -190,12 +207,28 @@ func flapping(ctx context.Context, s *Scene, n target.Network, c Choice) (Fault,
 	return Fault{Bit: bit, Heal: heal}, nil
 }
 
+func unplugged(ctx context.Context, s *Scene, u target.Unplugging, c Choice) (Fault, error) {
+	node := c.Nodes[0]
+	err := u.Unplug(ctx, node)
+	return Fault{
+		Heal: func(ctx context.Context) error { return u.Plug(ctx, node) },
+		Bit: func(ctx context.Context) (string, bool, error) {
+			waiting, cancel := context.WithTimeout(ctx, time.Second)
+			defer cancel()
+			if err := s.Cluster.WaitReady(waiting, node); err != nil {
+				return "the node cannot be reached", true, nil // that is the proof
+			}
+			return "the node answers", false, nil
+		},
+	}, err
+}
+
 // felt returns a Bit that asks whether the network has touched anything since.
 func felt(ctx context.Context, n target.Network) (func(context.Context) (string, bool, error), error) {
 	before, err := n.Touched(ctx)
 	return func(ctx context.Context) (string, bool, error) {
 		after, err := n.Touched(ctx)
-		return fmt.Sprintf("%d packets or bytes were touched", after-before), after > before, err
+		return fmt.Sprintf("%d packets, bytes or links were touched", after-before), after > before, err
 	}, err
 }
 

@@ -6,7 +6,11 @@ import (
 	"time"
 
 	"github.com/quorate/quorate/chaos/target"
+	"github.com/quorate/quorate/client"
 )
+
+// pollEvery is how often a condition is looked at.
+const pollEvery = 20 * time.Millisecond
 
 // processKinds are the faults of processes.
 func processKinds() []Kind {
@@ -23,6 +27,18 @@ func processKinds() []Kind {
 			Name: "restart", Does: "drains processes one after another and starts each again", Class: "restarted",
 			Longest: time.Second,
 		}, "end processes", restart),
+		using(Kind{
+			Name: "drain", Does: "has operators drain nodes one after another, ends each and starts it again", Class: "restarted",
+			Longest: time.Second,
+		}, "end processes", drain),
+		using(Kind{
+			Name: "rollout", Does: "restarts all nodes as an upgrade does, one after another", Roles: []Role{All}, Class: "restarted", Alone: true,
+			Longest: time.Second,
+		}, "roll out", rollout),
+		using(Kind{
+			Name: "evict", Does: "closes a node's machine for new work and evicts the node, as before maintenance", Class: "restarted",
+			Roles: []Role{Leader, Follower, Anyone}, Alone: true, Named: true, Shortest: time.Second, Longest: 4 * time.Second,
+		}, "evict nodes from machines", evict),
 		using(Kind{
 			Name: "strobe", Does: "stops processes for 250 ms and lets them go on for 150, over and over", Class: "paused", Roles: []Role{Leader, Follower, Anyone},
 			Shortest: 2 * time.Second, Longest: 6 * time.Second,
@@ -64,4 +80,35 @@ func restart(ctx context.Context, s *Scene, p target.Processes, c Choice) (Fault
 		return errors.Join(p.Stop(stopping, n), p.Start(ctx, n), s.Cluster.WaitReady(stopping, n))
 	})
 	return Fault{Heal: func(context.Context) error { return nil }}, err
+}
+
+// drain has each node drained over the API first, as operators do before they stop it. Only a restart
+// ends a drain.
+func drain(ctx context.Context, s *Scene, p target.Processes, c Choice) (Fault, error) {
+	err := each(c.Nodes, func(n string) error {
+		stopping, cancel := context.WithTimeout(ctx, stopTimeout)
+		defer cancel()
+		op, err := s.Client.StartDrain(stopping, client.StartDrainRequest{Node: n, Limit: stopTimeout})
+		if err == nil {
+			_, err = s.Client.WatchOperation(stopping, op.ID, func(client.Operation) {})
+		}
+		if err != nil {
+			s.Log("drain of node %s: %v", n, err)
+		}
+		return errors.Join(p.Stop(stopping, n), p.Start(ctx, n), s.Cluster.WaitReady(stopping, n))
+	})
+	return Fault{Heal: func(context.Context) error { return nil }}, err
+}
+
+func rollout(ctx context.Context, s *Scene, r target.Rollouts, _ Choice) (Fault, error) {
+	err := r.Rollout(ctx)
+	return Fault{Heal: func(ctx context.Context) error { return whole(ctx, s) }}, err
+}
+
+func evict(ctx context.Context, s *Scene, m target.Machines, c Choice) (Fault, error) {
+	node := c.Nodes[0]
+	err := m.Evict(ctx, node)
+	return Fault{Heal: func(ctx context.Context) error {
+		return errors.Join(m.Return(ctx, node), s.Cluster.WaitReady(ctx, node))
+	}}, err
 }

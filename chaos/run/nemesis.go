@@ -16,6 +16,9 @@ import (
 // healTimeout bounds the wait for nodes to be ready, and for queues to be led, after a fault.
 const healTimeout = 60 * time.Second
 
+// undoTimeout bounds the healing of one fault: where pods are made anew, that takes minutes.
+const undoTimeout = 10 * time.Minute
+
 // nemesis goes through the steps of a schedule. One goroutine alone uses it.
 type nemesis struct {
 	cfg    Config
@@ -190,7 +193,9 @@ func (n *nemesis) heal(ctx context.Context, i int) error {
 		n.cfg.Log("%s of %v: %s", o.kind, o.nodes, proof)
 		n.cfg.History.Add(history.Event{Kind: history.Bit, Fault: o.number, Nodes: o.nodes, Note: proof, Again: bit && err == nil})
 	}
-	err := o.Heal(ctx)
+	healing, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTimeout) // also what was interrupted is healed
+	defer cancel()
+	err := o.Heal(healing)
 	n.cfg.History.Add(history.Event{Kind: history.Healed, Fault: o.number, Nodes: o.nodes})
 	if err != nil {
 		return fmt.Errorf("healing %s of %v: %w", o.kind, o.nodes, err)

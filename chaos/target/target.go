@@ -60,25 +60,56 @@ type Pausing interface {
 	Resume(ctx context.Context, node string) error
 }
 
-// Shape is what a link does to packets. The zero value is a link without faults.
+// Shape is what a link does to what it carries. The zero value is a link without faults.
 type Shape struct {
 	Delay, Jitter time.Duration
-	Loss, Reorder float64 // shares, 0 to 1
+	Reorder       float64 // share of packets that overtake others, 0 to 1; connections keep their order
 	BytesPerSec   int64   // 0: unbounded
 }
 
-// Network is the ability to cut and slow links between nodes, each way for itself. Clients of
+// Network is the ability to cut links between nodes, each way for itself. Clients of
 // the harness are not among the ends.
 type Network interface {
 	// Cut lets nothing from one node reach the other.
 	Cut(ctx context.Context, from, to string) error
 	// Join ends a cut; a link that was cut several times is joined as often.
 	Join(ctx context.Context, from, to string) error
+	// Touched returns how many packets, bytes or links cuts and shapes have touched so far: a count
+	// that does not grow proves that nothing was felt.
+	Touched(ctx context.Context) (uint64, error)
+}
+
+// Shaping is the ability to slow links.
+type Shaping interface {
+	Network
 	// Shape changes what the link does; the zero Shape ends it.
 	Shape(ctx context.Context, from, to string, s Shape) error
-	// Touched returns how many packets or bytes cuts and shapes have touched so far: a count that
-	// does not grow proves that nothing was felt.
-	Touched(ctx context.Context) (uint64, error)
+}
+
+// Packets is the ability to lose some of what links carry, as routers do.
+type Packets interface {
+	Network
+	// LosePackets loses this share of them, 0 to 1; 0 ends it.
+	LosePackets(ctx context.Context, from, to string, share float64) error
+}
+
+// Unplugging is the ability to take a node off the network, from clients too.
+type Unplugging interface {
+	Unplug(ctx context.Context, node string) error
+	Plug(ctx context.Context, node string) error
+}
+
+// Machines is the ability to evict a node from its machine, as before maintenance.
+type Machines interface {
+	// Evict closes the machine for new work and evicts the node; Return opens the machine again and
+	// waits until the node has a process.
+	Evict(ctx context.Context, node string) error
+	Return(ctx context.Context, node string) error
+}
+
+// Rollouts is the ability to restart all nodes one after another as an upgrade does.
+type Rollouts interface {
+	Rollout(ctx context.Context) error
 }
 
 // Disks is the ability to hurt the file system that a node's data is on.
@@ -100,10 +131,16 @@ type Disks interface {
 
 // Files is the ability to change a stopped node's files.
 type Files interface {
+	Processes
 	// Dir returns the data directory, as the harness reaches it.
 	Dir(node string) string
-	// Wipe empties the data directory; the node keeps its id.
-	Wipe(ctx context.Context, node string) error
+}
+
+// Stores is the ability to take away all that a node has stored.
+type Stores interface {
+	Processes
+	// Lose ends the node and empties its disk; the node keeps its id.
+	Lose(ctx context.Context, node string) error
 }
 
 // Clocks is the ability to step a node's wall clock.
@@ -118,6 +155,23 @@ type Limits interface {
 	CPU(ctx context.Context, node string, share float64) error
 	// Throttled returns for how long the bound has held the node up so far.
 	Throttled(ctx context.Context, node string) (time.Duration, error)
+}
+
+// Memory is the ability to take memory away from a node.
+type Memory interface {
+	Processes
+	// Squeeze leaves the node's process little more memory than it uses; what it asks for besides ends
+	// it. Release ends that.
+	Squeeze(ctx context.Context, node string) error
+	Release(ctx context.Context, node string) error
+	// Squeezed returns how often the node has asked for more than there was.
+	Squeezed(ctx context.Context, node string) (uint64, error)
+}
+
+// Descriptors is the ability to bound the files and connections that a node's process has open.
+type Descriptors interface {
+	// Descriptors leaves the process so many more than it has open; negative: as many as before.
+	Descriptors(ctx context.Context, node string, spare int) error
 }
 
 // Builds is the ability to run another build of the node.

@@ -11,9 +11,9 @@ import (
 )
 
 // newChaos groups `quoratectl chaos`.
-func newChaos() *cobra.Command {
+func newChaos(s *session) *cobra.Command {
 	cmd := &cobra.Command{Use: "chaos", Short: "Put faults into a cluster, and judge what its clients saw"}
-	cmd.AddCommand(newChaosRun(), newChaosList(), newChaosCheck())
+	cmd.AddCommand(newChaosRun(s), newChaosList(s), newChaosCheck())
 	return cmd
 }
 
@@ -23,18 +23,20 @@ func chaosFlags(cmd *cobra.Command, o *command.Options) {
 	f.StringVar(&o.Target, "target", "", "how nodes are run or reached, see quoratectl chaos list; default processes")
 	f.IntVar(&o.Nodes, "nodes", 3, "number of nodes of a cluster that is made, 1 to 7")
 	f.StringVar(&o.Binary, "binary", "", "program of the nodes that are made; default: quorate beside this program, or on PATH")
+	existingFlags(cmd, &o.Existing)
 	f.StringVar(&o.Other, "other", "", "program of another build, for the fault build")
 }
 
 // newChaosRun makes `chaos run`.
-func newChaosRun() *cobra.Command {
+func newChaosRun(s *session) *cobra.Command {
 	var o command.Options
 	cmd := &cobra.Command{
 		Use: "run", Short: "Publish and consume while faults hit nodes, then judge the history", Args: exactArgs(),
 		Example: "  quoratectl chaos run --time 1m --seed 7\n" +
 			"  quoratectl chaos run --faults kill,pause --workloads publish\n" +
+			"  quoratectl chaos run --target k8s --confirm prod-test --faults kill,rollout --user ops\n" +
 			"  quoratectl chaos run --replay /tmp/quorate-chaos-1234",
-		RunE: func(cmd *cobra.Command, _ []string) error { return runChaos(cmd, &o, command.Run) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return runChaos(cmd, s, &o, command.Run) },
 	}
 	chaosFlags(cmd, &o)
 	f := cmd.Flags()
@@ -52,11 +54,11 @@ func newChaosRun() *cobra.Command {
 }
 
 // newChaosList makes `chaos list`.
-func newChaosList() *cobra.Command {
+func newChaosList(s *session) *cobra.Command {
 	var o command.Options
 	cmd := &cobra.Command{
 		Use: "list", Aliases: []string{"ls"}, Short: "List targets, faults and workloads, and why some cannot be had", Args: exactArgs(),
-		RunE: func(cmd *cobra.Command, _ []string) error { return runChaos(cmd, &o, command.List) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return runChaos(cmd, s, &o, command.List) },
 	}
 	chaosFlags(cmd, &o)
 	return cmd
@@ -70,8 +72,28 @@ func newChaosCheck() *cobra.Command {
 	}
 }
 
+// existingFlags adds the flags for clusters that are already there.
+func existingFlags(cmd *cobra.Command, e *command.Existing) {
+	f := cmd.Flags()
+	f.StringVar(&e.Confirm, "confirm", "", "name of the cluster that is already there, as its nodes report it")
+	f.IntVar(&e.Nodes.HTTPPort, "http-port", 7073, "port of health and metrics on nodes' hosts, which show whether faults were felt")
+	f.IntVar(&e.Nodes.AMQPPort, "amqp-port", 5672, "port of AMQP on nodes' hosts; 0: no AMQP clients")
+	f.StringVar(&e.K8s.Context, "kube-context", "", "k8s: context of kubectl; default: the current one")
+	f.StringVarP(&e.K8s.Namespace, "namespace", "n", "", "k8s: namespace of the pods; default: that of the context")
+	f.StringVar(&e.K8s.StatefulSet, "stateful-set", "quorate", "k8s: name of the StatefulSet")
+	f.StringVar(&e.K8s.Claim, "claim", "data", "k8s: name of the volume claims of data, for the fault wiped")
+	f.StringVar(&e.K8s.PauseImage, "pause-image", "", "k8s: image with a shell for privileged pods that pause nodes, such as busybox:stable; default: none are paused")
+	f.StringToStringVar(&e.SSH.Hosts, "host", nil, "ssh: what to connect to for a node, as NODE=USER@HOST; repeatable; default: the node's id")
+	f.StringVar(&e.SSH.Unit, "unit", "", "ssh: systemd's unit of nodes; default quorate, unless there is --pid-file")
+	f.StringVar(&e.SSH.PIDFile, "pid-file", "", "ssh: file on the hosts with the number of the node's process, instead of a unit")
+	f.StringVar(&e.SSH.StartCommand, "start-command", "", "ssh: command that starts a node, with --pid-file")
+	f.BoolVar(&e.SSH.Sudo, "sudo", false, "ssh: use sudo on the hosts")
+	f.StringToStringVar(&e.Docker.Containers, "container", nil, "docker: container of a node, as NODE=NAME; repeatable; default: the node's id")
+}
+
 // runChaos gives a command what the options do not have from flags.
-func runChaos(cmd *cobra.Command, o *command.Options, do func(context.Context, command.Options) error) error {
+func runChaos(cmd *cobra.Command, s *session, o *command.Options, do func(context.Context, command.Options) error) error {
 	o.Output, o.Args = cmd.OutOrStdout(), os.Args[1:]
+	o.Existing.Nodes.Client = s.clientConfig()
 	return do(cmd.Context(), *o)
 }

@@ -156,7 +156,7 @@ func newSession() (*session, *cobra.Command) {
 	f.StringVar(&s.context, "context", "", "name of a context, see quoratectl context ("+contextEnv+"; default: the current one)")
 	root.AddCommand(newPublish(s), newConsume(s), newGet(s), newQueue(s), newExchange(s), newBinding(s), newPolicy(s), newCluster(s),
 		newOperations(s), newNodes(s), newVhost(s), newUser(s), newPermission(s), newTopicPermission(s), newConnection(s), newConsumer(s), newWhoAmI(s), newToken(s), newDefinitions(s), newMigrate(s), newExplain(s), newEvents(s), newAudit(s),
-		newChaos(), newContext(s))
+		newChaos(s), newContext(s))
 	s.addCompletion(root)
 	root.InitDefaultCompletionCmd()
 	root.InitDefaultHelpCmd()
@@ -262,15 +262,7 @@ func (s *session) open(cmd *cobra.Command) (*client.Client, error) {
 // dial connects and waits for a first answer; after patience without one it tells the user that it
 // still tries.
 func (s *session) dial(ctx context.Context) (*client.Client, error) {
-	// only the server's limit of message sizes applies
-	cfg := client.Config{
-		Name:      "quoratectl",
-		Addresses: s.addresses, FixedAddresses: s.fixed, MaxMessageBytes: -1,
-		Username: s.user, Password: s.password, Token: s.token, OnWarning: s.warn,
-	}
-	if s.usesTLS() {
-		cfg.TLS = &s.tlsFiles
-	}
+	cfg := s.clientConfig()
 	if err := cfg.Validate(); err != nil {
 		return nil, usageError{err}
 	}
@@ -281,6 +273,20 @@ func (s *session) dial(ctx context.Context) (*client.Client, error) {
 		return nil, s.undialed(ctx, err)
 	}
 	return c, nil
+}
+
+// clientConfig is what the flags say about the cluster and the login.
+func (s *session) clientConfig() client.Config {
+	// only the server's limit of message sizes applies
+	cfg := client.Config{
+		Name:      "quoratectl",
+		Addresses: s.addresses, FixedAddresses: s.fixed, MaxMessageBytes: -1,
+		Username: s.user, Password: s.password, Token: s.token, OnWarning: s.warn,
+	}
+	if s.usesTLS() {
+		cfg.TLS = &s.tlsFiles
+	}
+	return cfg
 }
 
 func (s *session) usesTLS() bool { return s.tls || s.tlsFiles != (client.TLS{}) }

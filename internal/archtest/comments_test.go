@@ -29,7 +29,6 @@ func lessCommented() []commentedRow {
 		{"chaos", 57},
 		{"chaos/fault", 62},
 		{"chaos/run", 82},
-		{"chaos/target/local", 0},
 	}
 }
 

@@ -3,6 +3,7 @@
 package local
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -20,6 +21,8 @@ type Cluster struct {
 	*chaos.Cluster
 	// Binary is the current build; OtherBinary, if set, the other one.
 	Binary, OtherBinary string
+
+	relay *relay // between nodes; nil: they reach each other directly
 }
 
 var _ interface {
@@ -27,12 +30,39 @@ var _ interface {
 	target.Processes
 	target.Pausing
 	target.Files
+	target.Stores
 	target.Builds
+	target.Network
+	target.Shaping
+	target.Descriptors
 	target.Partial
 } = (*Cluster)(nil)
 
+// Open makes a cluster whose links can be cut where this machine allows that, and starts no process
+// yet: Cluster.Start does.
+func Open(c chaos.ClusterConfig, otherBinary string) (*Cluster, error) {
+	c.Apart = noRelay() == nil
+	nodes, err := chaos.NewCluster(c)
+	if err != nil {
+		return nil, err
+	}
+	out := &Cluster{Cluster: nodes, Binary: c.Binary, OtherBinary: otherBinary}
+	if c.Apart {
+		out.relay, err = newRelay(nodes.Nodes)
+	}
+	return out, err
+}
+
 // Lacks implements target.Partial.
 func (c *Cluster) Lacks(ability any) error {
+	switch ability.(type) {
+	case *target.Network, *target.Shaping:
+		if c.relay == nil {
+			return cmp.Or(noRelay(), errors.New("local: nodes reach each other directly"))
+		}
+	case *target.Descriptors:
+		return noDescriptors()
+	}
 	if _, builds := ability.(*target.Builds); builds && c.OtherBinary == "" {
 		return errors.New("local: there is no other build: name its program")
 	}
@@ -86,7 +116,34 @@ func (c *Cluster) Log(_ context.Context, node string, _ time.Time) ([]byte, erro
 }
 
 // Close implements target.Cluster.
-func (c *Cluster) Close(ctx context.Context) error { return c.Cluster.Stop(ctx) }
+func (c *Cluster) Close(ctx context.Context) error {
+	err := c.Cluster.Stop(ctx)
+	if c.relay != nil {
+		err = errors.Join(err, c.relay.close())
+	}
+	return err
+}
+
+// Cut implements target.Network.
+func (c *Cluster) Cut(_ context.Context, from, to string) error {
+	c.relay.cut(from, to, 1)
+	return nil
+}
+
+// Join implements target.Network.
+func (c *Cluster) Join(_ context.Context, from, to string) error {
+	c.relay.cut(from, to, -1)
+	return nil
+}
+
+// Shape implements target.Shaping. Packets of gossip overtake each other by their jitter.
+func (c *Cluster) Shape(_ context.Context, from, to string, s target.Shape) error {
+	c.relay.shape(from, to, s)
+	return nil
+}
+
+// Touched implements target.Network: it counts bytes of connections and packets of gossip.
+func (c *Cluster) Touched(context.Context) (uint64, error) { return c.relay.touched.Load(), nil }
 
 // Kill implements target.Processes.
 func (c *Cluster) Kill(_ context.Context, node string) error {
@@ -151,14 +208,14 @@ func (c *Cluster) Dir(node string) string {
 	return ""
 }
 
-// Wipe implements target.Files.
-func (c *Cluster) Wipe(_ context.Context, node string) error {
+// Lose implements target.Stores.
+func (c *Cluster) Lose(_ context.Context, node string) error {
 	n, err := c.node(node)
+	if err == nil {
+		err = n.Kill()
+	}
 	if err != nil {
 		return err
-	}
-	if _, running := n.Running(); running {
-		return fmt.Errorf("local: node %s runs: end it before its disk is wiped", node)
 	}
 	entries, err := os.ReadDir(n.DataDir())
 	if err != nil {

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -31,6 +33,8 @@ type Cluster struct {
 	wire      *wire
 	groups    map[string]string // directories of control groups by node
 	noLimits  error             // why there are none
+	memory    map[string]string // the same for memory
+	noMemory  error
 	addresses map[string]string
 
 	mu    sync.Mutex // guards what disks are in
@@ -42,10 +46,16 @@ var _ interface {
 	target.Processes
 	target.Pausing
 	target.Files
+	target.Stores
 	target.Builds
 	target.Network
+	target.Shaping
+	target.Packets
+	target.Unplugging
 	target.Disks
 	target.Limits
+	target.Memory
+	target.Descriptors
 	target.Clocks
 	target.Partial
 } = (*Cluster)(nil)
@@ -62,7 +72,7 @@ func Open(ctx context.Context, o Options) (*Cluster, error) {
 	if o.DiskBytes == 0 {
 		o.DiskBytes = defaultDiskBytes
 	}
-	c := &Cluster{wire: newWire(), groups: map[string]string{}, disks: map[string]*disk{}, addresses: map[string]string{}}
+	c := &Cluster{wire: newWire(), groups: map[string]string{}, memory: map[string]string{}, disks: map[string]*disk{}, addresses: map[string]string{}}
 	if err := c.build(ctx, o); err != nil {
 		return nil, errors.Join(err, c.Close(context.WithoutCancel(ctx)))
 	}
@@ -115,11 +125,20 @@ func (c *Cluster) host(ctx context.Context, o Options, i int) (chaos.Host, error
 	c.disks[name] = d
 	// Only the network is another one: a copy of the mounts would hold a disk that lost its power.
 	enter := []string{"nsenter", "--net=" + namespaces + "/" + name, "env", "QUORATE_CLUSTER__ADMISSION=open"}
+	within := func(group string) {
+		enter = append([]string{"sh", "-c", `echo $$ >"$0" && exec "$@"`, filepath.Join(group, "cgroup.procs")}, enter...)
+	}
 	if group, err := cpuGroup(name); err == nil {
 		c.groups[name] = group
-		enter = append([]string{"sh", "-c", `echo $$ >"$0" && exec "$@"`, filepath.Join(group, "cgroup.procs")}, enter...)
+		within(group)
 	} else {
 		c.noLimits = err
+	}
+	if group, err := memoryGroup(name); err == nil {
+		c.memory[name] = group
+		within(group)
+	} else {
+		c.noMemory = err
 	}
 	return chaos.Host{Address: c.addresses[name], Enter: enter}, nil
 }
@@ -167,10 +186,38 @@ func (c *Cluster) Join(_ context.Context, from, to string) error {
 	return nil
 }
 
-// Shape implements target.Network.
+// Shape implements target.Shaping.
 func (c *Cluster) Shape(_ context.Context, from, to string, s target.Shape) error {
 	c.wire.shape(from, to, s)
 	return nil
+}
+
+// LosePackets implements target.Packets.
+func (c *Cluster) LosePackets(_ context.Context, from, to string, share float64) error {
+	c.wire.lose(from, to, share)
+	return nil
+}
+
+// Unplug implements target.Unplugging.
+func (c *Cluster) Unplug(_ context.Context, node string) error {
+	c.plugged(node, 1)
+	return nil
+}
+
+// Plug implements target.Unplugging.
+func (c *Cluster) Plug(_ context.Context, node string) error {
+	c.plugged(node, -1)
+	return nil
+}
+
+// plugged cuts or joins all links of a node, those to this process too.
+func (c *Cluster) plugged(node string, by int) {
+	for other := range c.addresses {
+		if other != node {
+			c.wire.cut(node, other, by)
+			c.wire.cut(other, node, by)
+		}
+	}
 }
 
 // Touched implements target.Network: it counts packets.
@@ -179,8 +226,12 @@ func (c *Cluster) Touched(context.Context) (uint64, error) { return c.wire.touch
 // Lacks implements target.Partial.
 func (c *Cluster) Lacks(ability any) error {
 	switch ability.(type) {
+	case *target.Network, *target.Shaping:
+		return nil // the switch has them, whatever processes on loopback lack
 	case *target.Limits:
 		return c.noLimits
+	case *target.Memory:
+		return c.noMemory
 	case *target.Clocks:
 		return noClocks()
 	default:
@@ -202,7 +253,7 @@ func (c *Cluster) Close(ctx context.Context) error {
 	for _, d := range c.disks {
 		d.release(ctx)
 	}
-	for _, dir := range c.groups {
+	for _, dir := range slices.Concat(slices.Collect(maps.Values(c.groups)), slices.Collect(maps.Values(c.memory))) {
 		_ = os.Remove(dir) // it may outlive a process that still ends
 	}
 	_ = command(ctx, "umount", "--lazy", namespaces)

@@ -93,6 +93,10 @@ func (w *wire) shape(from, to string, s target.Shape) {
 	w.change(from, to, func(l *link) { l.shape = s })
 }
 
+func (w *wire) lose(from, to string, share float64) {
+	w.change(from, to, func(l *link) { l.loss = share })
+}
+
 // change changes the faults of a link: it exists only as long as it has some, so that others cost nothing.
 func (w *wire) change(from, to string, f func(*link)) {
 	w.mu.Lock()
@@ -105,7 +109,7 @@ func (w *wire) change(from, to string, f func(*link)) {
 	}
 	l.mu.Lock()
 	f(l)
-	whole := l.cuts == 0 && l.shape == target.Shape{}
+	whole := l.cuts == 0 && l.loss == 0 && l.shape == target.Shape{}
 	l.mu.Unlock()
 	if whole {
 		l.close()
@@ -125,6 +129,7 @@ type link struct {
 	mu    sync.Mutex
 	cuts  int
 	shape target.Shape
+	loss  float64   // share of packets
 	free  time.Time // when the bytes before have passed
 	last  time.Time // when the packet before arrives
 	held  chan heldPacket
@@ -157,7 +162,7 @@ func (l *link) take(packet []byte, to *port) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	s := l.shape
-	if l.cuts > 0 || s.Loss > 0 && rand.Float64() < s.Loss {
+	if l.cuts > 0 || l.loss > 0 && rand.Float64() < l.loss {
 		return true
 	}
 	now := time.Now()

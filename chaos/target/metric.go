@@ -1,4 +1,4 @@
-package fault
+package target
 
 import (
 	"bufio"
@@ -8,18 +8,14 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	"github.com/quorate/quorate/chaos/target"
 )
-
-// pollEvery is how often a condition is looked at.
-const pollEvery = 20 * time.Millisecond
 
 // metricTimeout bounds a scrape: a node that is hit may not answer.
 const metricTimeout = 2 * time.Second
 
-// metric returns the value of a node's metric that has no labels.
-func metric(ctx context.Context, c target.Cluster, node, name string) (float64, error) {
+// Metric returns the value of a node's metric that has no labels. A node that does not answer within
+// 2 s is an error.
+func Metric(ctx context.Context, c Cluster, node, name string) (float64, error) {
 	ctx, cancel := context.WithTimeout(ctx, metricTimeout)
 	defer cancel()
 	for _, n := range c.Nodes() {
@@ -28,11 +24,11 @@ func metric(ctx context.Context, c target.Cluster, node, name string) (float64, 
 		}
 		r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+n.HTTP+"/metrics", nil)
 		if err != nil {
-			return 0, fmt.Errorf("fault: %w", err)
+			return 0, fmt.Errorf("target: %w", err)
 		}
 		response, err := http.DefaultClient.Do(r)
 		if err != nil {
-			return 0, fmt.Errorf("fault: metrics of node %s: %w", node, err)
+			return 0, fmt.Errorf("target: metrics of node %s: %w", node, err)
 		}
 		defer response.Body.Close() //nolint:errcheck // only read
 		for lines := bufio.NewScanner(response.Body); lines.Scan(); {
@@ -40,7 +36,7 @@ func metric(ctx context.Context, c target.Cluster, node, name string) (float64, 
 				return strconv.ParseFloat(value, 64)
 			}
 		}
-		return 0, fmt.Errorf("fault: node %s has no metric %s", node, name)
+		return 0, fmt.Errorf("target: node %s has no metric %s", node, name)
 	}
-	return 0, fmt.Errorf("fault: the metrics of node %q cannot be reached", node)
+	return 0, fmt.Errorf("target: the metrics of node %q cannot be reached", node)
 }
