@@ -188,6 +188,42 @@ func TestPublisherResendsOverBrokenStreams(t *testing.T) {
 	}
 }
 
+// PUB-6: a program that goes on under its producer and publishes again what was not answered before
+// its end has each message stored once, in order.
+func TestPublisherGoesOnAfterItsEnd(t *testing.T) {
+	shared := &storage{seen: map[string]uint64{}}
+	address := serve(t, &faultyNode{storage: shared, breakAfter: 50})
+	producer := []byte("sixteen bytes -.")
+	const each, again = 30, 12
+	for life := range 3 {
+		c := dial(t, address)
+		p, err := c.Publisher(PublisherConfig{Producer: producer, First: uint64(life*(each-again) + 1)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range each {
+			if err := p.PublishAsync(t.Context(), Message{RoutingKey: "q", Body: []byte(fmt.Sprint(life*(each-again) + i))}, nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := p.Flush(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		c.Close()
+	}
+	if len(shared.bodies) != 3*each-2*again {
+		t.Fatalf("%d messages are stored, want %d", len(shared.bodies), 3*each-2*again)
+	}
+	for i, body := range shared.bodies {
+		if body != fmt.Sprint(i) {
+			t.Fatalf("stored %q at %d", body, i)
+		}
+	}
+	if _, err := dial(t, address).Publisher(PublisherConfig{Producer: []byte("short")}); err == nil {
+		t.Error("a producer of 5 bytes is taken")
+	}
+}
+
 // A node that is gone ends nobody: the next address serves.
 func TestClientMovesOn(t *testing.T) {
 	c := dial(t, "127.0.0.1:1", serve(t, &faultyNode{storage: &storage{seen: map[string]uint64{}}, breakAfter: 100}))

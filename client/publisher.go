@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
@@ -14,7 +15,20 @@ import (
 type PublisherConfig struct {
 	// MaxInFlight bounds the span of unanswered messages; 0: 4096.
 	MaxInFlight int
+	// Producer names the publisher to queues, by 16 bytes that are random and nobody else's; nil: a
+	// name is made up. First is the number of its first message; 0: 1. Each message has the number
+	// after that of the one before.
+	//
+	// A program that must not publish twice even after its own end keeps Producer, and its unanswered
+	// messages with their numbers, on disk. Started again, it opens the publisher with the lowest of
+	// these as First, and publishes the same messages from there on in the same order: what a queue
+	// has stored already is confirmed and not stored again (PUB-6).
+	Producer []byte
+	First    uint64
 }
+
+// producerBytes is the length of PublisherConfig.Producer.
+const producerBytes = 16
 
 const (
 	defaultInFlight = 4096
@@ -59,14 +73,21 @@ func (c *Client) Publisher(cfg PublisherConfig) (*Publisher, error) {
 	if cfg.MaxInFlight == 0 {
 		cfg.MaxInFlight = defaultInFlight
 	}
+	if n := len(cfg.Producer); n != 0 && n != producerBytes {
+		return nil, fmt.Errorf("client: Producer has %d bytes: use %d, random ones", n, producerBytes)
+	}
+	first := max(cfg.First, 1)
 	if c.ctx.Err() != nil {
 		return nil, ErrClosed
 	}
 	p := &Publisher{
-		c: c, producer: make([]byte, 16), ring: make([]pending, cfg.MaxInFlight), base: 1, next: 1, sent: 1,
+		c: c, producer: slices.Clone(cfg.Producer), ring: make([]pending, cfg.MaxInFlight), base: first, next: first, sent: first,
 		changed: make(chan struct{}), wake: make(chan struct{}, 1), finished: make(chan struct{}),
 	}
-	_, _ = rand.Read(p.producer) // never fails
+	if p.producer == nil {
+		p.producer = make([]byte, producerBytes)
+		_, _ = rand.Read(p.producer) // never fails
+	}
 	p.ctx, p.stop = context.WithCancel(c.ctx)
 	c.mu.Lock()
 	c.publishers[p] = struct{}{}
