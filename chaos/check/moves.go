@@ -51,6 +51,16 @@ type course struct {
 	rounds    []round
 }
 
+// in returns the last round in the queue, nil if there is none.
+func (c *course) in(queue string) *round {
+	for n := len(c.rounds) - 1; n >= 0; n-- {
+		if c.rounds[n].queue == queue {
+			return &c.rounds[n]
+		}
+	}
+	return nil
+}
+
 // courses returns them by family and message, for messages that were confirmed or delivered.
 func (l *ledger) courses() (courses map[place]*course, order []place) {
 	courses = map[place]*course{}
@@ -74,14 +84,11 @@ func (l *ledger) courses() (courses map[place]*course, order []place) {
 		}
 		c := at(place{e.Queue, e.Message()})
 		switch {
-		case e.Kind == history.Delivered && e.Acquired == 0:
+		case e.Kind == history.Delivered && (e.Acquired == 0 || c.in(e.Queue) == nil): // whoever had it as new did not read it
 			c.rounds = append(c.rounds, round{event: i, queue: e.Queue})
 		case e.Kind == history.Deciding:
-			for n := len(c.rounds) - 1; n >= 0; n-- {
-				if c.rounds[n].queue == e.Queue {
-					c.rounds[n].end = e.Outcome
-					break
-				}
+			if r := c.in(e.Queue); r != nil {
+				r.end = e.Outcome
 			}
 		default:
 		}

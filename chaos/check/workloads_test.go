@@ -105,6 +105,19 @@ func validWorkloads() []history.Event {
 }
 
 func TestValidWorkloads(t *testing.T) {
+	unread := func(e history.Event) history.Event { // the consumer that had it as new died before it read it
+		if e.Kind == history.Delivered && e.ID == 10 && e.Queue == aside {
+			e.Acquired = 1
+		}
+		return e
+	}
+	events := validWorkloads()
+	for i := range events {
+		events[i] = unread(events[i])
+	}
+	if r := Check(events); r.Verdict != Valid {
+		t.Error(r.String())
+	}
 	r := Check(validWorkloads())
 	if r.Verdict != Valid {
 		t.Fatal(r.String())

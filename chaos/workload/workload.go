@@ -59,6 +59,7 @@ type Kind struct {
 // Kinds returns all kinds in order of their names.
 func Kinds() []Kind {
 	return []Kind{
-		Crashes(), Delayed(), ExpiryChain(), Large(), Members(), Priorities(), Publish(), Retry(), SingleActive(), Transactions(),
+		Crashes(), Delayed(), ExpiryChain(), Import(), Large(), Members(), Priorities(), Producers(), Publish(), Redrive(), Retry(),
+		SingleActive(), Transactions(),
 	}
 }
