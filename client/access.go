@@ -34,7 +34,7 @@ const (
 	UnknownRefuse UnknownArguments = "refuse"
 )
 
-// VHostLimits bound what a vhost holds, and what clients do in it; nil is no limit (VH-4, VH-14).
+// VHostLimits limit what a vhost holds, and what clients do in it; nil is no limit (VH-4, VH-14).
 type VHostLimits struct {
 	MaxConnections *int64 `api:"max_connections"`
 	MaxQueues      *int64 `api:"max_queues"`
@@ -45,7 +45,7 @@ type VHostLimits struct {
 	MaxStoredBytes *int64 `api:"max_stored_bytes"` // of the bodies that its queues hold
 }
 
-// UserLimits bound what a user opens, does and declares; nil is no limit (VH-4, VH-14, VH-17).
+// UserLimits limit what a user opens, does and declares; nil is no limit (VH-4, VH-14, VH-17).
 type UserLimits struct {
 	MaxConnections *int64 `api:"max_connections"`
 	MaxChannels    *int64 `api:"max_channels"`

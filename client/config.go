@@ -33,7 +33,7 @@ type Config struct {
 	// Name identifies the client to operators in lists of connections; at most 128 printable ASCII
 	// characters.
 	Name string
-	// CallTimeout bounds a call whose context has no deadline; 0: 30 s, negative: none.
+	// CallTimeout limits a call whose context has no deadline; 0: 30 s, negative: none.
 	CallTimeout time.Duration
 	// ProbeInterval is how often the client probes a node that carries streams; a node that owes a
 	// publisher answers is probed every 100 ms. ProbeTimeout is how long the node may take to answer
@@ -46,8 +46,8 @@ type Config struct {
 	// nodes refuse it; 0: 15 s, negative: it ends at once. If the first login is refused, it ends at
 	// once in any case.
 	LoginGrace time.Duration
-	// MaxMessageBytes bounds a message's body; 0: 16 MiB, negative: only the server's
-	// limit (MSG-2).
+	// MaxMessageBytes limits a message's body; 0: 16 MiB, negative: only the server's limit
+	// (MSG-2).
 	MaxMessageBytes int
 	// DialOptions are passed to gRPC unchanged.
 	DialOptions []grpc.DialOption

@@ -53,7 +53,7 @@ type ConsumerInfo struct {
 	Connection     string `api:"connection"`
 	ConnectionName string `api:"connection_name"`
 	User           string `api:"user"`
-	// Prefetch is the maximum number of unsettled deliveries; 0: the broker's bound.
+	// Prefetch is the maximum number of unsettled deliveries; 0: the broker's limit.
 	Prefetch  uint32 `api:"prefetch"`
 	Priority  int32  `api:"priority"`
 	AutoAck   bool   `api:"auto_ack"`

@@ -14,7 +14,7 @@ import (
 type ConsumeConfig struct {
 	VHost string // "": "/"
 	Queue string
-	// Prefetch bounds the unsettled messages; 0: the broker's bound of 2000 (DEL-3).
+	// Prefetch limits the unsettled messages; 0: the broker's limit of 2000 (DEL-3).
 	Prefetch uint32
 	// AutoAck settles at delivery: a client that fails loses what it has not read (DEL-4).
 	AutoAck bool
@@ -23,8 +23,8 @@ type ConsumeConfig struct {
 	// Exclusive fails if there is another consumer, and prevents others later (CO-2).
 	Exclusive bool
 	Tag       string // names the consumer in listings
-	// Timeout bounds how long a delivery may stay unacked (CT-1); 0: the queue's timeout, negative: no
-	// timeout.
+	// Timeout limits how long a delivery may stay unacked (CT-1); 0: the queue's timeout, negative:
+	// no timeout.
 	Timeout time.Duration
 	// Concurrency is how many messages Run handles at a time; 0: one. With more, order is lost: a
 	// message may be finished before an earlier one. A smaller Prefetch leaves handlers idle.

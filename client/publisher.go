@@ -13,7 +13,7 @@ import (
 
 // PublisherConfig describes a publisher. Zero values are the defaults.
 type PublisherConfig struct {
-	// MaxInFlight bounds the span of unanswered messages; 0: 4096.
+	// MaxInFlight limits the span of unanswered messages; 0: 4096.
 	MaxInFlight int
 	// Producer names the publisher to queues, by 16 bytes that are random and nobody else's; nil: a
 	// name is made up. First is the number of its first message; 0: 1. Each message has the number

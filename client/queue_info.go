@@ -32,8 +32,8 @@ type QueueInfo struct {
 	EffectivePolicyDefinition Table `api:"effective_policy_definition"`
 	// DeclaredBy is the user that declared the queue; empty: unknown, or logins were off.
 	DeclaredBy string `api:"declared_by"`
-	// CountsForDeclarer reports that it counts towards the limits of that user, who has not been
-	// deleted since (VH-17).
+	// CountsForDeclarer reports that the queue counts towards the limits of that user, who has not
+	// been deleted since (VH-17).
 	CountsForDeclarer bool `api:"counts_for_declarer"`
 }
 
@@ -63,7 +63,7 @@ type QueueStats struct {
 	MessagesByPriority         map[uint32]uint64 `api:"messages_by_priority"`
 	// OldestMessageAge is the age of the oldest ready message; 0 if there is none.
 	OldestMessageAge time.Duration `api:"oldest_message_age_ms"`
-	// Counters since the queue was made.
+	// Counters since the queue was created.
 	Published         uint64 `api:"published"`
 	Rejected          uint64 `api:"rejected"`
 	Delivered         uint64 `api:"delivered"`
@@ -79,7 +79,7 @@ type QueueStats struct {
 	DeadLetterDedupHits uint64 `api:"dead_letter_dedup_hits"`
 	// DeadLetterConfirmed counts dead letters that every target has.
 	DeadLetterConfirmed uint64 `api:"dead_letter_confirmed"`
-	// LastDeadLetterError tells why the backlog waits; empty if it does not.
+	// LastDeadLetterError is the reason why the backlog waits; empty if it does not.
 	LastDeadLetterError string `api:"last_dead_letter_error"`
 	// MessagesDelayed are neither ready nor with a consumer until their time has come.
 	MessagesDelayed     uint64 `api:"messages_delayed"`
@@ -100,7 +100,7 @@ type QueueStats struct {
 	ConsumerTimeouts uint64 `api:"consumer_timeouts"`
 	// DeliveryLimit is in force; -1: none.
 	DeliveryLimit int64 `api:"delivery_limit"`
-	// DelayedRetry tells which returned messages wait: disabled, all, failed or returned.
+	// DelayedRetry is the kind of returned messages that wait: disabled, all, failed or returned.
 	DelayedRetry string `api:"delayed_retry"`
 	// DeadLettersWaiting, by cause: dead letters in the backlog that cannot be forwarded now. This, the
 	// retries and what was lost are figures of the leader's term.
@@ -136,7 +136,7 @@ type RaftStats struct {
 	LastIndex     uint64 `api:"last_index"`
 }
 
-// QueueDeclared tells what the queue holds.
+// QueueDeclared is the result of declaring a queue.
 type QueueDeclared struct {
 	Name string `api:"name"`
 	// Created is false if it was there already.
@@ -144,7 +144,7 @@ type QueueDeclared struct {
 	UID           uint64 `api:"uid"`
 	MessageCount  uint64 `api:"message_count"`
 	ConsumerCount uint32 `api:"consumer_count"`
-	// Warnings name arguments that are accepted and have no effect as they stand.
+	// Warnings name arguments that are accepted but have no effect.
 	Warnings []string `api:"warnings"`
 }
 
@@ -167,8 +167,8 @@ type QueueDeleted struct {
 	Unsettled uint64 `api:"unsettled"`
 	Backlog   uint64 `api:"backlog"`
 	Delayed   uint64 `api:"delayed"`
-	// DrainDeleting says that nothing is lost: the queue's messages are still being dead-lettered, and
-	// it goes when they have arrived.
+	// DrainDeleting reports that nothing is lost: the queue's messages are still being
+	// dead-lettered, and it goes when they have arrived.
 	DrainDeleting bool `api:"drain_deleting"`
 }
 

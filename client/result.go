@@ -39,8 +39,8 @@ type Result struct {
 	Rejections []Rejection
 }
 
-// Rejection says which queue did not take a message, and why: maxlen, unavailable or
-// no_space (it will not be stored later), or unknown (it may be stored).
+// Rejection names a queue that refused a message, and the reason: maxlen, unavailable or no_space
+// (it will not be stored later), or unknown (it may be stored).
 type Rejection struct {
 	Queue  string
 	Cause  string

@@ -7,11 +7,11 @@ import (
 	"github.com/quorate/quorate/cluster/traffic"
 )
 
-// Buffer bounds the bytes of messages that consumers of one client have handed over and the
-// client has not taken. When it is full its consumers ask their queues for nothing more;
-// once it is half empty they go on, each with its share of the room. A message that finds any
-// room at all is let in, so that each can pass; those with auto-ack always are, for their
-// queue has given them up already.
+// Buffer limits the bytes of messages that the consumers of one client have delivered and the
+// client has not yet read. When it is full, its consumers ask their queues for nothing more; once
+// it is half empty they continue, each with a share of the room. A message is accepted if there is
+// any room, so that messages of any size can pass. Messages with auto-ack are always accepted,
+// because their queue has already removed them.
 //
 // All methods may be called concurrently; the state belongs to mu.
 type Buffer struct {
@@ -23,14 +23,14 @@ type Buffer struct {
 	waiting map[*Consumer]struct{}
 }
 
-// BufferStats are the figures of several buffers.
+// BufferStats are the statistics of several buffers.
 type BufferStats struct {
-	// Held is how many bytes they hold; Stops counts how often a consumer had to wait.
+	// Held is the number of bytes in the buffers; Stops counts how often a consumer had to wait.
 	Held  atomic.Int64
 	Stops atomic.Uint64
 }
 
-// NewBuffer returns a buffer of so many bytes that counts into s.
+// NewBuffer returns a buffer with a limit in bytes; s counts its use.
 func NewBuffer(limit int64, s *BufferStats) *Buffer {
 	return &Buffer{limit: limit, stats: s, waiting: map[*Consumer]struct{}{}}
 }
@@ -82,8 +82,8 @@ func (b *Buffer) forget(c *Consumer) {
 	delete(b.waiting, c)
 }
 
-// Release reports that so many bytes of deliveries were taken, or are given up. The caller
-// holds no lock that a consumer's Deliver takes.
+// Release frees the bytes of deliveries that were read or dropped. The caller must not hold a lock
+// that a consumer's Deliver takes.
 func (b *Buffer) Release(size int64) {
 	b.mu.Lock()
 	b.held -= size

@@ -53,9 +53,9 @@ func (q *Queue) newSession() quorumq.SessionKey {
 	return quorumq.SessionKey{Node: q.g.cfg.Node, Epoch: q.g.cfg.Epoch, Session: q.g.sessions.Add(1)}
 }
 
-// Again registers a consumer anew that was cancelled: it goes on under its key, so that what
-// its client still holds counts for the prefetch (CO-3). Of cfg the settings count; whom to tell
-// stays as it is.
+// Again registers a cancelled consumer again, under the same key, so that messages still held by
+// its client count towards the prefetch (CO-3). It takes the settings from cfg; the callbacks stay
+// the same.
 func (c *Consumer) Again(ctx context.Context, cfg ConsumerConfig) error {
 	q := c.q
 	q.mu.Lock()

@@ -17,7 +17,7 @@ func (c *Consumer) numbered(d traffic.Delivery) traffic.Delivery {
 	return d
 }
 
-// ConsumerConfig is how a consumer takes messages; see quorumq.Checkout.
+// ConsumerConfig has the settings and callbacks of a consumer; see quorumq.Checkout.
 type ConsumerConfig struct {
 	Prefetch  uint32
 	Credit    bool
@@ -28,23 +28,25 @@ type ConsumerConfig struct {
 	// TimeoutMs is the consumer's own timeout, if HasTimeout (CT-1).
 	HasTimeout bool
 	TimeoutMs  int64
-	// Deliver takes new deliveries in order, each once, under the client's numbers: its MsgID begins at
-	// 1. It must not block and owns the slice, which is empty where HasPending ended without any.
+	// Deliver receives new deliveries in order, each once, with the client's numbers: its MsgID
+	// begins at 1. It must not block, and owns the slice. The slice is empty if HasPending became
+	// false without new deliveries.
 	Deliver func([]traffic.Delivery)
-	// Buffer, if not nil, bounds what Deliver was given: its owner calls Release.
+	// Buffer, if not nil, limits the bytes passed to Deliver; its owner calls Release.
 	Buffer *Buffer
-	// Active, if not nil, reports whether the consumer is the active one of a queue that has one
-	// at a time (SAC-4), in order; repeats happen. It must not block.
+	// Active, if not nil, is called with whether the consumer is the active one of a queue with a
+	// single active consumer (SAC-4), in order and possibly repeatedly. It must not block.
 	Active func(bool)
-	// Revoked, if not nil, reports that the client had messages for too long and they are back in
-	// the queue (CT-3). A change of leader may swallow it. It must not block.
+	// Revoked, if not nil, is called when the ack deadline of messages has passed and they are back
+	// in the queue (CT-3). A change of leader may lose the call. It must not block.
 	Revoked func(quorumq.MsgIDRange)
-	// Ended reports, once and last, that the consumer is gone without Close: the queue was
-	// deleted (traffic.ErrNoSuchQueue), is being deleted (traffic.ErrDrainDeleting), or cancelled (traffic.ErrConsumerGone).
+	// Ended is called once, as the last callback, when the consumer ends without Close: the queue
+	// was deleted (traffic.ErrNoSuchQueue), is being deleted (traffic.ErrDrainDeleting), or
+	// cancelled (traffic.ErrConsumerGone).
 	Ended func(error)
 }
 
-// DecisionKind is what a client decided about messages (DEL-8).
+// DecisionKind is the kind of a settlement (DEL-8).
 type DecisionKind uint8
 
 // The decisions.
@@ -54,13 +56,13 @@ const (
 	Discard
 )
 
-// Decision decides about messages.
+// Decision is how a client settles messages.
 type Decision struct {
 	Kind   DecisionKind
 	Failed bool // counts as a failed delivery; not for Ack
 	// Annotations is the stored form of a table to be merged into the message; nil: none.
 	Annotations []byte
-	// Delay says when the messages are to be ready; for Requeue only (DR-4).
+	// Delay is when the messages become ready; for Requeue only (DR-4).
 	Delay quorumq.Delay
 }
 
@@ -94,8 +96,8 @@ type flush struct {
 	done chan error
 }
 
-// Decide takes the client's decision about the delivered messages r and returns how many
-// of them were unacked. It is sent, again if need be, in the order of calls.
+// Decide settles the delivered messages r for the client and returns how many of them were unacked.
+// Settlements are sent in the order of the calls, and repeated after failures.
 func (c *Consumer) Decide(r quorumq.MsgIDRange, d Decision) int {
 	c.q.mu.Lock()
 	defer c.q.mu.Unlock()
@@ -166,14 +168,15 @@ func (c *Consumer) creditLocked() {
 	c.q.startLocked()
 }
 
-// Cancel ends delivery; what is unsettled stays, or with requeue returns, not failed.
+// Cancel ends deliveries. Unsettled messages stay with the client, or with requeue return, not
+// failed.
 func (c *Consumer) Cancel(ctx context.Context, requeue bool) error {
 	_, _, err := c.q.do(ctx, &quorumq.Cancel{Consumer: c.key, Requeue: requeue}, op{after: c})
 	return err
 }
 
-// Extend lets the client have messages for so many milliseconds from now, as far as it holds
-// them still, and returns how many it has for longer now (CT-5).
+// Extend moves the ack deadlines of messages that the client still holds to ms milliseconds from
+// now, and returns how many deadlines it extended (CT-5).
 func (c *Consumer) Extend(ctx context.Context, ranges []quorumq.MsgIDRange, ms int64) (uint64, error) {
 	c.q.mu.Lock()
 	base := c.base
@@ -189,15 +192,15 @@ func (c *Consumer) Extend(ctx context.Context, ranges []quorumq.MsgIDRange, ms i
 	return r.Count, err
 }
 
-// Queue returns whose consumer it is.
+// Queue returns the UID of the consumer's queue.
 func (c *Consumer) Queue() id.QueueUID { return c.q.uid }
 
-// Close ends the consumer's session: what is unsettled returns as a failed delivery. It
-// does not wait.
+// Close ends the consumer's session: unsettled messages return as failed deliveries. It does not
+// wait.
 func (c *Consumer) Close() { c.CloseThen(func() {}) }
 
-// CloseThen is Close, and calls closed once the queue knows, or will never know. That may be
-// before it returns.
+// CloseThen is like Close, and calls closed once the queue has closed the session, or never will.
+// That may be before CloseThen returns.
 func (c *Consumer) CloseThen(closed func()) {
 	q := c.q
 	q.mu.Lock()

@@ -1,10 +1,10 @@
-// Package gateway is a node's end of the queues that its clients use: Gateway finds the leader of
-// each, Queue carries commands to it and sends them again after failures, Consumer brings
-// deliveries back, within the bytes of a Buffer. It stands on the node's own members of queues
-// (Members) and on the connections to other nodes (Transport).
+// Package gateway is a node's end of the queues that its clients use. A Gateway finds the leader of
+// each queue, a Queue sends commands to it and repeats them after failures, and a Consumer receives
+// deliveries, within the limit of a Buffer. It uses the node's own members of queues (Members) and
+// the connections to other nodes (Transport).
 //
-// Each type says which mutex owns it. Errors that callers decide on are those of package traffic;
-// limits are in queue.go and consumer.go.
+// The comment of each type names the mutex that guards it. Callers act on the errors of package
+// traffic; limits are in queue.go and consumer.go.
 package gateway
 
 import (
@@ -30,7 +30,7 @@ import (
 	"github.com/quorate/quorate/raftfsm"
 )
 
-// Config is what a Gateway is made of.
+// Config has the settings of a Gateway and the parts that it uses.
 type Config struct {
 	Node   id.NodeID
 	Epoch  id.Epoch
@@ -47,39 +47,40 @@ type Config struct {
 	Rooms     *disk.Rooms
 }
 
-// Members are this node's members of queues. Methods may be called concurrently and do not block;
-// done is called exactly once.
+// Members gives access to this node's members of queues. Methods may be called concurrently and do
+// not block; done is called exactly once.
 type Members interface {
-	// Submit gives a command to the local member. done may be called on the apply path, and must
+	// Submit passes a command to the local member. done may be called on the apply path, and must
 	// not block. Errors: *raftfsm.NotLeaderError, raftfsm.ErrBusy, raftfsm.ErrStopped,
 	// raftfsm.ErrUnknownOutcome, traffic.ErrNoSuchQueue.
 	Submit(q id.QueueUID, c raftfsm.Command, done func(quorumq.Reply, error))
-	// Flush lets deferrable commands of a queue wait no longer.
+	// Flush ends the wait of a queue's deferrable commands.
 	Flush(q id.QueueUID)
-	// Load adds to the delivery of a Get what it delivers. Errors as of Submit, or of reading the
+	// Load reads the message of a Get's delivery. Errors are those of Submit, or of reading the
 	// body.
 	Load(q id.QueueUID, d quorumq.Delivery, done func(traffic.Delivery, error))
-	// Held reads what a consumer holds above an id, if the local member leads. With room, in
-	// bytes, the answer is cut, and nothing is delivered to the consumer until one is not.
+	// Held reads the messages that a consumer holds above an id, if the local member leads. The
+	// answer is limited to room bytes; while answers are cut, nothing else is delivered to the
+	// consumer.
 	Held(q id.QueueUID, c quorumq.ConsumerKey, after quorumq.MsgID, room int64, done func(traffic.Holding, error))
-	// LeaderOf returns the leader as the local member knows it, "" for none; false if there is no
-	// member that runs and takes part.
+	// LeaderOf returns the leader that the local member knows, "" for none; false if no local
+	// member runs and takes part.
 	LeaderOf(q id.QueueUID) (id.NodeID, bool)
 	// Rouse wakes the local member if it hibernates.
 	Rouse(q id.QueueUID)
 }
 
-// Transport leads to other nodes, as *transport.Mux does.
+// Transport sends frames to other nodes; *transport.Mux implements it.
 type Transport interface {
 	Send(to id.NodeID, f *nodev1.Frame) error
 	Connected(to id.NodeID) (id.Epoch, bool)
 }
 
-// Gateway is this node's end of every queue that its clients use: it finds the leader,
-// carries commands to it, here or on a peer, and brings answers and deliveries back.
+// Gateway is this node's end of every queue that its clients use: it finds the leader, sends
+// commands to it, on this node or on a peer, and returns answers and deliveries.
 //
-// The maps belong to mu; each Queue looks after itself. No method blocks, Deliver excepted,
-// and none calls a Queue while it holds mu.
+// The mutex mu guards the maps; each Queue has its own mutex. No method except Deliver blocks, and
+// none calls a Queue while it holds mu.
 type Gateway struct {
 	cfg Config
 
@@ -140,8 +141,8 @@ func (g *Gateway) open(uid id.QueueUID) *Queue {
 	return q
 }
 
-// Followed ends queues that came and went between two views that the host has followed:
-// no comparison of the two shows them. A queue that is in v is the comparisons' from then on.
+// Followed ends queues that were created and deleted between two views that the host has compared,
+// because no comparison shows them. Comparisons handle a queue that is in v from then on.
 func (g *Gateway) Followed(v *catalog.View) {
 	g.mu.Lock()
 	young := slices.Collect(maps.Keys(g.young))
@@ -279,7 +280,7 @@ func (g *Gateway) take(number uint64) (call, bool) {
 	return c, ok
 }
 
-// HandleAnswer takes what a peer that leads sent back.
+// HandleAnswer handles a frame that a leading peer sent back.
 func (g *Gateway) HandleAnswer(from transport.Peer, f *nodev1.Frame) {
 	switch k := f.GetKind().(type) {
 	case *nodev1.Frame_QueueReply:
@@ -369,29 +370,29 @@ func errorOf(q id.QueueUID, e *nodev1.QueueError) error {
 // errRefusedForGood marks a command that no leader will ever take.
 var errRefusedForGood = errors.New("cluster: command refused")
 
-// Deliver takes deliveries from the local leader or from a peer, in order. It waits while
-// more than maxInboxBytes of the queue's have not been looked at.
+// Deliver receives deliveries from the local leader or from a peer, in order. It waits while more
+// than maxInboxBytes of the queue's deliveries are unprocessed.
 func (g *Gateway) Deliver(uid id.QueueUID, ds []traffic.Delivery) {
 	if q, ok := g.known(uid); ok {
 		q.delivered(ds)
 	}
 }
 
-// Notice takes a notice to one of this node's consumers.
+// Notice handles a notice to one of this node's consumers.
 func (g *Gateway) Notice(uid id.QueueUID, n quorumq.Notice) {
 	if q, ok := g.known(uid); ok {
 		q.noticed(n)
 	}
 }
 
-// LeaderChanged takes what the local member of the group knows of its leader.
+// LeaderChanged reports the leader that the local member of the group knows.
 func (g *Gateway) LeaderChanged(uid id.QueueUID, leader id.NodeID) {
 	if q, ok := g.known(uid); ok {
 		q.led(leader)
 	}
 }
 
-// QueueGone ends a queue that the catalog has no more.
+// QueueGone ends a queue that is no longer in the catalog.
 func (g *Gateway) QueueGone(uid id.QueueUID) {
 	g.mu.Lock()
 	q, ok := g.queues[uid]
@@ -403,22 +404,22 @@ func (g *Gateway) QueueGone(uid id.QueueUID) {
 	}
 }
 
-// QueueDrainDeletes ends the consumers of a queue that is being deleted. What was published
-// before still goes there and is dead-lettered.
+// QueueDrainDeletes ends the consumers of a queue that is being deleted. Messages published before
+// still go there and are dead-lettered.
 func (g *Gateway) QueueDrainDeletes(uid id.QueueUID) {
 	if q, ok := g.known(uid); ok {
 		q.drainDeletes()
 	}
 }
 
-// PeerUp sends what waited for a connection.
+// PeerUp sends commands that waited for a connection.
 func (g *Gateway) PeerUp(transport.Peer) {
 	for _, q := range g.all() {
 		q.wake()
 	}
 }
 
-// PeerDown answers everything that is on its way to the peer: nobody knows what became of it.
+// PeerDown ends everything that is in flight to the peer with an unknown outcome.
 func (g *Gateway) PeerDown(p transport.Peer) {
 	g.mu.Lock()
 	var lost []request
@@ -437,8 +438,8 @@ func (g *Gateway) PeerDown(p transport.Peer) {
 	}
 }
 
-// HostHangs sends on to others what was given to this node's own members: its disk hangs, so
-// that others lead, or soon will.
+// HostHangs sends commands that were passed to this node's own members to other nodes, because this
+// node's disk hangs and others lead, or soon will.
 func (g *Gateway) HostHangs() {
 	for _, q := range g.all() {
 		q.disconnected(g.cfg.Node)

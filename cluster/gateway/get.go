@@ -11,22 +11,23 @@ import (
 	"github.com/quorate/quorate/quorumq"
 )
 
-// ConsumerToken names a consumer's hold on a message from any node (AM-8). That of a consumer
-// which has many names them all: MsgID then is what its client's numbers begin above.
+// ConsumerToken identifies, on any node, a message that a consumer holds (AM-8). The token of a
+// consumer with many messages identifies all of them: MsgID is then the offset of its client's
+// numbers.
 type ConsumerToken struct {
 	Queue    id.QueueUID
 	Consumer quorumq.ConsumerKey
 	MsgID    quorumq.MsgID
 }
 
-// Token names all that the client's consumer holds, for Transact.
+// Token returns a token for all messages that the consumer holds, for Transact.
 func (c *Consumer) Token() ConsumerToken {
 	c.q.mu.Lock()
 	defer c.q.mu.Unlock()
 	return ConsumerToken{Queue: c.q.uid, Consumer: c.key, MsgID: c.base}
 }
 
-// OfStream reports that the token is a consumer's with many messages, not that of one Get.
+// OfStream reports whether the token belongs to a consumer with many messages, not to one Get.
 func (t *ConsumerToken) OfStream() bool { return t.Consumer.Tag != 0 }
 
 // ranges returns what a token names: one message or, of a consumer with many, those with the
@@ -42,8 +43,8 @@ func (t *ConsumerToken) ranges(held []quorumq.MsgIDRange) []quorumq.MsgIDRange {
 	return out
 }
 
-// Get takes one message, nil if none is ready, and returns how many are left. Unless
-// autoAck, the token settles it, on any node, within GetAckTimeout; then it returns to the queue.
+// Get returns one message, nil if none is ready, and how many are left. Unless autoAck is set, the
+// token settles the message on any node within GetAckTimeout; after that it returns to the queue.
 func (q *Queue) Get(ctx context.Context, autoAck bool) (d *traffic.Delivery, t ConsumerToken, ready uint64, err error) {
 	for {
 		key := q.getKey()
@@ -115,9 +116,9 @@ func (q *Queue) ackDeadline(t ConsumerToken) {
 	q.startLocked()
 }
 
-// DecideToken decides about a message that Get took on whatever node. traffic.ErrConsumerGone or
-// traffic.ErrNotHeld: it is not held any more, and this changed nothing; or an earlier try of this very
-// call did it, whose answer was lost.
+// DecideToken settles a message that Get returned on any node. After traffic.ErrConsumerGone or
+// traffic.ErrNotHeld the message was no longer held and nothing changed, or an earlier attempt of
+// this call settled it and its answer was lost.
 func (g *Gateway) DecideToken(ctx context.Context, t ConsumerToken, d Decision) error {
 	q, err := g.Queue(t.Queue)
 	if err != nil {
@@ -158,10 +159,10 @@ func notHeld(t ConsumerToken, code quorumq.ReplyCode) error {
 	}
 }
 
-// Transact settles a message that Get took on whatever node, or messages of another consumer by
-// its client's numbers, and hands outputs with their stored forms to their queue for publishing:
-// all, or nothing (G-22). traffic.ErrConsumerGone or traffic.ErrNotHeld: nothing was done, or an earlier try did
-// it. traffic.ErrUnknownOutcome: nobody knows.
+// Transact atomically settles a message that Get returned on any node, or messages of another
+// consumer by its client's numbers, and passes outputs with their stored forms to their queue for
+// publishing (G-22). After traffic.ErrConsumerGone or traffic.ErrNotHeld nothing was done, or an
+// earlier attempt did it; after traffic.ErrUnknownOutcome the outcome is unknown.
 func (g *Gateway) Transact(ctx context.Context, t ConsumerToken, held []quorumq.MsgIDRange, outputs []quorumq.Output, bodies [][]byte) error {
 	q, err := g.Queue(t.Queue)
 	if err != nil {

@@ -24,18 +24,18 @@ const (
 	minRetryWait        = 10 * time.Millisecond
 	maxRetryWait        = 250 * time.Millisecond
 	tickEvery           = 250 * time.Millisecond // deadlines are looked at this often
-	// GetAckTimeout is how long a message taken by Get waits for its decision (CT-1's default).
+	// GetAckTimeout is the ack timeout of a message from Get (the default of CT-1).
 	GetAckTimeout = 30 * time.Minute
 )
 
-// Queue is this node's end of one queue, as gateway for its clients. What it is given is
-// sent in order, and again after a change of leader, until it is answered (PUB-6).
-// All methods may be called concurrently.
+// Queue is this node's end of one queue, as gateway for its clients. It sends messages and commands
+// in order, and again after a change of leader, until they are answered (PUB-6). All methods may be
+// called concurrently.
 //
-// All state belongs to mu. One goroutine at a time (running) works on it, sends what there is to
-// send and calls back, both without mu, so that sends and calls keep their order: one that brings
-// something, if it finds nobody at work (publishedLocked, sendNowLocked, answerNow, deliverLocked),
-// else, and for all that gathers in the inbox meanwhile, one of the queue's own (run).
+// The mutex mu guards all state. One goroutine at a time (running) sends and calls back, both
+// without mu, so that sends and calls keep their order. It is a caller that finds no other
+// goroutine at work (publishedLocked, sendNowLocked, answerNow, deliverLocked), or otherwise, and
+// for everything that gathers in the inbox meanwhile, the queue's own goroutine (run).
 type Queue struct {
 	g   *Gateway
 	uid id.QueueUID
@@ -97,11 +97,12 @@ func newQueue(g *Gateway, uid id.QueueUID) *Queue {
 // UID returns the queue's UID.
 func (q *Queue) UID() id.QueueUID { return q.uid }
 
-// Enqueue hands over a message. It waits while the window is full, until ctx ends, and
-// returns disk.ErrNoSpace if too few of the queue's nodes have room. If it returns nil, done is
-// called once, from any goroutine, and must not block: with nil, or
-// an error that wraps traffic.ErrRefused, traffic.ErrUnavailable (it is not, and will not be, stored),
-// traffic.ErrUnknownOutcome, traffic.ErrNoSuchQueue or traffic.ErrClosed. The body must not change until then.
+// Enqueue publishes a message to the queue. It waits while the window is full, until ctx ends, and
+// returns disk.ErrNoSpace if too few of the queue's nodes have free disk space. If it returns nil,
+// done is called once, from any goroutine, and must not block: with nil, or an error that wraps
+// traffic.ErrRefused, traffic.ErrUnavailable (it is not, and will not be, stored),
+// traffic.ErrUnknownOutcome, traffic.ErrNoSuchQueue or traffic.ErrClosed. The caller must not
+// change the body until then.
 func (q *Queue) Enqueue(ctx context.Context, m quorumq.NewMessage, body []byte, done func(error)) error {
 	if err := q.g.cfg.Rooms.Admit(q.uid); err != nil {
 		return err
@@ -159,9 +160,9 @@ func (q *Queue) fullLocked(size int) bool {
 	return q.waiting >= q.g.cfg.PublishWindow || q.waiting > 0 && q.bytes+int64(size) > q.g.cfg.Disks.Window()
 }
 
-// Transfer hands over dead letters once; an unknown outcome is the caller's to repeat,
-// which is safe (DL-25). disk.ErrNoSpace: nothing was handed over. When ctx ends they are called back:
-// traffic.ErrUnavailable reports that they were not sent, and are not any more.
+// Transfer sends dead letters once; after an unknown outcome the caller may safely repeat it
+// (DL-25). After disk.ErrNoSpace nothing was sent. When ctx ends, unsent dead letters are
+// withdrawn: traffic.ErrUnavailable means that they were not and will not be sent.
 func (q *Queue) Transfer(ctx context.Context, t *quorumq.Transfer, bodies [][]byte) (quorumq.Reply, error) {
 	if err := q.g.cfg.Rooms.Admit(q.uid); err != nil {
 		return quorumq.Reply{}, err
@@ -170,15 +171,15 @@ func (q *Queue) Transfer(ctx context.Context, t *quorumq.Transfer, bodies [][]by
 	return r, err
 }
 
-// Purge removes ready messages and the backlog, and returns how many of them nobody gets any
-// more.
+// Purge removes ready and delayed messages and the backlog, and returns how many of them no one
+// will receive any more.
 func (q *Queue) Purge(ctx context.Context) (uint64, error) {
 	r, _, err := q.do(ctx, &quorumq.Purge{}, op{repeat: once})
 	return r.Count, err
 }
 
-// Move takes ready messages off the queue, to where the command says (G-13), and returns how
-// many. Where the answer of a first try was lost, those that it had taken do not count.
+// Move moves ready messages to the command's destination (G-13), and returns how many. If the
+// answer of a first attempt was lost, messages moved by that attempt do not count.
 func (q *Queue) Move(ctx context.Context, m *quorumq.Move) (uint64, error) {
 	r, _, err := q.do(ctx, m, op{})
 	if err == nil && r.Code == quorumq.CodeTooMany {
@@ -187,9 +188,9 @@ func (q *Queue) Move(ctx context.Context, m *quorumq.Move) (uint64, error) {
 	return r.Count, err
 }
 
-// RetryDelayed makes up to limit of the delayed messages ready, those that are due first; 0
-// stands for all that are delayed when it begins. It returns how many; with an error that
-// is how many were until then (DR-6).
+// RetryDelayed makes up to limit delayed messages ready, in the order of their times; 0 means all
+// that are delayed when it begins. It returns their number, with an error the number until then
+// (DR-6).
 func (q *Queue) RetryDelayed(ctx context.Context, limit uint64) (uint64, error) {
 	done := uint64(0)
 	for {

@@ -70,8 +70,8 @@ func (c *Consumer) resumed(cut bool) {
 	c.space.waits = c.cfg.Buffer != nil && c.cfg.Buffer.await(c)
 }
 
-// HasPending reports whether the queue has assigned messages to the consumer for which there was no
-// room yet. When that ends, Deliver is called.
+// HasPending reports whether the queue has assigned messages to the consumer that had no room in
+// its Buffer yet. When there are none any more, Deliver is called.
 func (c *Consumer) HasPending() bool {
 	c.q.mu.Lock()
 	defer c.q.mu.Unlock()

@@ -7,25 +7,25 @@ import (
 	"github.com/quorate/quorate/raftfsm"
 )
 
-// Bounds of a unit: it is one command of the queue.
+// Limits of a unit, which is one command of the queue.
 const (
-	// MaxUnitBytes is how large a unit may be, as UnitBytes counts.
+	// MaxUnitBytes is the maximum size of a unit, as counted by UnitBytes.
 	MaxUnitBytes = raftfsm.MaxCommandBytes - 64<<10
 	partBytes    = 64 // of a command, for each message
 )
 
-// Part is one message of a unit. Done is called as that of Enqueue.
+// Part is one message of a unit. Done is called like done of Enqueue.
 type Part struct {
 	Message quorumq.NewMessage
 	Body    []byte
 	Done    func(error)
 }
 
-// UnitBytes returns what a message with a stored body adds to a unit.
+// UnitBytes returns by how much a message with this stored body adds to the size of a unit.
 func UnitBytes(body []byte) int { return len(body) + partBytes }
 
-// EnqueueUnit hands over messages of which the queue stores all or none (PUB-9), in their
-// order. It is as Enqueue for all of them; the parts together must be within MaxUnitBytes.
+// EnqueueUnit publishes messages of which the queue stores all or none (PUB-9), in order. It works
+// like Enqueue for all of them; together they must not exceed MaxUnitBytes.
 func (q *Queue) EnqueueUnit(ctx context.Context, parts []Part) error {
 	if err := q.g.cfg.Rooms.Admit(q.uid); err != nil {
 		return err

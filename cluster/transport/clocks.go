@@ -8,18 +8,19 @@ import (
 	nodev1 "github.com/quorate/quorate/proto/node/v1"
 )
 
-// Clock is this node's clock. Heartbeats carry its claims to peers and bring it theirs. Methods may be
-// called concurrently and must not block.
+// Clock is this node's clock. Heartbeats send its readings to peers and receive theirs. Methods may
+// be called concurrently and must not block.
 type Clock interface {
-	// Elapsed reads the monotonic clock by which the ways of heartbeats are measured. It is above 0.
+	// Elapsed returns the monotonic time by which the round trips of heartbeats are measured. It is
+	// above 0.
 	Elapsed() time.Duration
-	// Claim is what this node says of its clocks, and what it knows of a peer's monotonic
-	// clock; nil: nothing.
+	// Claim returns the readings of this node's clocks to send to a peer, and its measurement of
+	// the peer's monotonic clock; nil: none.
 	Claim(to id.NodeID) (clock.Claim, *clock.Measured)
-	// Heard is what a peer says of its clocks, and what is known of its monotonic clock by
-	// this heartbeat; nil: nothing.
+	// Heard receives the readings of a peer's clocks, and the measurement of its monotonic clock by
+	// this heartbeat; nil: none.
 	Heard(from id.NodeID, c clock.Claim, m *clock.Measured)
-	// Restarted reports that a peer's monotonic clock began anew.
+	// Restarted reports that a peer's monotonic clock has restarted.
 	Restarted(n id.NodeID)
 }
 

@@ -13,51 +13,51 @@ import (
 	nodev1 "github.com/quorate/quorate/proto/node/v1"
 )
 
-// Config describes this node's end. Zero values are the defaults.
+// Config describes this node's end of all connections. Zero values are the defaults.
 type Config struct {
 	Node  id.NodeID
 	Epoch id.Epoch
-	Store id.StoreID // of this node's data directory; "": it has no name
-	// Fresh reports that no catalog has taken this node's store yet; nil: one has. It must not
-	// block.
+	Store id.StoreID // of this node's data directory; "": the store has no name
+	// Fresh reports whether no catalog has admitted this node's store yet; nil: one has. It must
+	// not block.
 	Fresh   func() bool
 	Cluster string
 	// Key is the cluster's secret, the same as for gossip; empty: with TLS peers are known
 	// by their certificates, without it they are not checked.
 	Key []byte
 	// TLS returns this node's certificate, which names it as certificate.Name says, and the
-	// authorities that issue those of all nodes; nil: no TLS. It is called for every
-	// connection, so that new material counts from the next one on, and concurrently; it
-	// must not block. All nodes of a cluster have TLS, or none.
+	// authorities that issue those of all nodes; nil: no TLS. It is called for every connection, so
+	// that new certificates apply from the next one on, and concurrently; it must not block. All
+	// nodes of a cluster have TLS, or none.
 	TLS     func() (own tls.Certificate, authorities *x509.CertPool)
 	Handler Handler
-	// Calls answers the calls of proto/node/v1 other than Link and InstallSnapshot; nil:
-	// they are refused as unimplemented. CallerOf returns who asks. Its methods must return
-	// when their context ends: Close waits for them.
+	// Calls answers the calls of proto/node/v1 other than Link and InstallSnapshot; nil: they are
+	// refused as unimplemented. CallerOf returns the calling node. Its methods must return when
+	// their context ends, because Close waits for them.
 	Calls      nodev1.NodeServer
-	Heartbeats Heartbeats // nil: heartbeats say nothing but that this node lives
-	Clock      Clock      // nil: heartbeats say nothing of clocks
-	// Absent is notified of a Raft call for a group without a member here. If it returns true
-	// the call waits for the group to open, see AbsentTimeout; otherwise it is refused. It
-	// must not block. nil: all are refused.
+	Heartbeats Heartbeats // nil: heartbeats only show that this node lives
+	Clock      Clock      // nil: heartbeats have no readings of clocks
+	// Absent is called for a Raft call to a group without a member on this node. If it returns
+	// true, the call waits for the group to open, see AbsentTimeout; otherwise it is refused. It
+	// must not block. nil: all such calls are refused.
 	Absent func(id.GroupID) bool
-	// Refuse says why a peer is not talked to, whatever it shows: it was given up, or its store
-	// is not that of its node. nil: nothing is called refused. It is asked at each handshake and call,
-	// and by Recheck, and must not block. The peer is told the error's text.
+	// Refuse returns why this node refuses a peer, whatever its credentials: the peer was given up,
+	// or its store is not that of its node. nil: no peer is refused. It is called at each handshake
+	// and call, and by Recheck, and must not block. The peer receives the error's text.
 	Refuse func(Peer) error
-	// Refused is notified that a peer refuses this node by its own Refuse, and why; nil: nothing is called.
-	// Connections to that peer that come up later are told by Handler.PeerUp. It must not block.
+	// Refused is called when a peer refuses this node by its own Refuse, with the reason; nil:
+	// nothing is called. Handler.PeerUp reports later connections to that peer. It must not block.
 	Refused func(by id.NodeID, why string)
-	// Ended is told, at each attempt to connect, that nothing listens where a peer is: the kernel
-	// there refuses connections, so the peer's process has ended. nil: nothing is called. It must not
-	// block.
+	// Ended is called at each attempt to connect if nothing listens at a peer's address: the kernel
+	// there refuses connections, so the peer's process has ended. nil: nothing is called. It must
+	// not block.
 	Ended func(id.NodeID)
-	// Silent reports that this node's member of a group takes no part in it yet, although it
-	// is open: Raft calls for it are refused. nil: none is. It must not block.
+	// Silent reports whether this node's member of a group does not take part in it yet, although
+	// it is open: Raft calls for it are refused. nil: all members take part. It must not block.
 	Silent func(id.GroupID) bool
-	// Reads is the newest version of stored state that this build reads, and Finalised tells
-	// which one a peer must read to be talked to; 0 and nil: 1. Finalised is asked at each
-	// handshake and must not block; after a rise call Mux.Recheck.
+	// Reads is the newest version of stored state that this build reads, and Finalised returns the
+	// version that a peer must be able to read; 0 and nil mean 1. Finalised is called at each
+	// handshake and must not block; call Mux.Recheck after it has risen.
 	Reads     uint8
 	Finalised func() uint8
 	Logger    *slog.Logger // nil: slog.DiscardHandler
@@ -84,11 +84,11 @@ type Config struct {
 	PingTimeout    time.Duration // without heartbeats, or an answer to pings, the connection is dropped; 0: 1 s
 	CallTimeout    time.Duration // a Raft call, from when it is sent; 0: 30 s
 	ParkTimeout    time.Duration // AppendEntries and snapshots wait so long for a connection; 0: 10 min
-	// DetourAfter is how long a peer may not answer, on a connection or when one is opened, before
-	// this node looks for a way through another one; 0: 400 ms. DetourBack is the time between
-	// two looks from there whether the direct way leads there again; 0: 5 s.
+	// DetourAfter is how long a peer may be silent, on a connection or while one is opened, before
+	// this node tries a detour through another node; 0: 400 ms. DetourBack is the interval between
+	// attempts to connect directly again; 0: 5 s.
 	DetourAfter, DetourBack time.Duration
-	// AbsentTimeout is how long calls wait for a group to open here; 0: 2 s.
+	// AbsentTimeout is how long calls wait for a group to open on this node; 0: 2 s.
 	AbsentTimeout time.Duration
 }
 

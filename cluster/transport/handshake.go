@@ -190,8 +190,8 @@ func (i identity) judge(p Peer) error {
 // refusedStore is the code of refusals by Config.Refuse, and of no others.
 const refusedStore = codes.PermissionDenied
 
-// Recheck judges all peers again that this node is connected to, and ends the connections with those
-// that do not read the finalised version, or that Config.Refuse refuses now.
+// Recheck checks all connected peers again, and ends the connections with those that do not read
+// the finalised version, or that Config.Refuse refuses now.
 func (m *Mux) Recheck() {
 	m.mu.Lock()
 	peers := slices.Collect(maps.Values(m.peers))
@@ -374,7 +374,7 @@ func (m *Mux) admitStream(srv any, s grpc.ServerStream, _ *grpc.StreamServerInfo
 	return next(srv, admittedStream{ServerStream: s, ctx: ctx})
 }
 
-// CallerOf returns the node that made a call which Config.Calls answers.
+// CallerOf returns the node that made a call to Config.Calls.
 func CallerOf(ctx context.Context) (Peer, bool) {
 	p, ok := ctx.Value(peerKey{}).(Peer)
 	return p, ok

@@ -99,9 +99,9 @@ func (m *Mux) Serve(l net.Listener) error {
 	return nil
 }
 
-// SetPeer sets where a peer may be, the best address first; unchanged ones do nothing. The
-// Mux connects, trying one after the other, and goes on until RemovePeer. The own node is
-// not a peer.
+// SetPeer sets the addresses of a peer, the best one first; unchanged addresses have no effect. The
+// Mux tries them one after the other, and keeps the peer connected until RemovePeer. The own node
+// is not a peer.
 func (m *Mux) SetPeer(n id.NodeID, addresses ...string) {
 	if n == m.config.Node {
 		return
@@ -160,9 +160,9 @@ func (m *Mux) connection(n id.NodeID) (*peerConn, error) {
 	return p.connection()
 }
 
-// Send queues a frame on this node's own queue stream to the peer. It never blocks. The
-// frame must not be changed afterwards. Errors: ErrUnknownPeer, ErrNotConnected,
-// ErrStreamFull, ErrFrameTooLarge.
+// Send queues a frame on this node's own queue stream to the peer. It never blocks. The caller must
+// not change the frame afterwards. Errors: ErrUnknownPeer, ErrNotConnected, ErrStreamFull,
+// ErrFrameTooLarge.
 func (m *Mux) Send(n id.NodeID, f *nodev1.Frame) error {
 	pc, err := m.connection(n)
 	if err != nil {
@@ -183,11 +183,11 @@ func (m *Mux) Connected(n id.NodeID) (id.Epoch, bool) {
 	return pc.remote.Epoch, true
 }
 
-// Silent reports for how long a heartbeat has been missing between this node and the peer, or an
-// answer on this node's own connection, and whether there is one. Heartbeats carry what was heard: a peer
-// that can only be heard, or only hears, falls silent here. A node that is too busy to ask
-// does not hold that against its peers, and while it or the peer lacks processors, silence counts
-// from later on.
+// Silent returns for how long a heartbeat between this node and the peer, or an answer on this
+// node's own connection, has been missing, and whether there is a connection. Heartbeats report
+// which heartbeats arrived, so a peer that can only send, or only receive, also becomes silent. A
+// node that was too busy to send does not count that time, and while it or the peer lacks
+// processors, silence counts from later on.
 func (m *Mux) Silent(n id.NodeID) (d time.Duration, up bool) {
 	pc, err := m.connection(n)
 	if err != nil {
@@ -197,9 +197,9 @@ func (m *Mux) Silent(n id.NodeID) (d time.Duration, up bool) {
 	return max(0, max(pc.unanswered(), p.unanswered(time.Now(), pc.began))-p.leniency()), true
 }
 
-// Client returns the peer's calls on the shared connection. It may be kept: each call
-// takes the connection of the moment, and fails with Unavailable while there is none.
-// Errors: ErrUnknownPeer.
+// Client returns a client for calls to the peer on the shared connection. Callers may keep it: each
+// call uses the current connection, and fails with Unavailable while there is none. Errors:
+// ErrUnknownPeer.
 func (m *Mux) Client(n id.NodeID) (nodev1.NodeClient, error) {
 	p := m.lookup(n)
 	if p == nil || len(p.candidates()) == 0 {
@@ -208,11 +208,11 @@ func (m *Mux) Client(n id.NodeID) (nodev1.NodeClient, error) {
 	return nodev1.NewNodeClient(callConn{m: m, node: n}), nil
 }
 
-// Raft returns the group's transport. ServerID and ServerAddress are both the node's id.
-// Closing it (raft.WithClose) ends the group here; opening a group again closes the
-// transport returned before.
+// Raft returns the group's transport. ServerID and ServerAddress are both the node's id. Closing it
+// (raft.WithClose) ends the group on this node; calling Raft again for a group closes its previous
+// transport.
 //
-// Raft's Shutdown waits for its calls, and calls wait for connections: close the transport
+// Raft's Shutdown waits for its calls, and calls wait for connections. So close the transport
 // first, then wait for the future of Shutdown.
 func (m *Mux) Raft(g id.GroupID) raft.Transport {
 	n := newGroup(m, g)
@@ -251,12 +251,12 @@ func (m *Mux) leave(g *group) {
 	}
 }
 
-// Leniency is by how much longer than otherwise something may take on this node, since it
-// lacks processors.
+// Leniency returns how much longer than usual operations on this node may take because it lacks
+// processors.
 func (m *Mux) Leniency() time.Duration { return leniency(m.starved.share.Load(), m.config.PingTimeout) }
 
-// Cut drops all connections for good, and does not wait: this node can do nothing for its peers any
-// more, and they shall know. Close has still to be called.
+// Cut drops all connections for good, without waiting, so that peers notice at once that this node
+// can no longer serve them. Close must still be called.
 func (m *Mux) Cut() {
 	m.mu.Lock()
 	m.closed = true
@@ -265,8 +265,8 @@ func (m *Mux) Cut() {
 	go m.server.Stop() // at once for connections; it waits for calls that they carried
 }
 
-// Close drops all connections, ends all groups here and stops Serve. It returns when all
-// goroutines have ended, or with the context's error before that.
+// Close drops all connections, ends the transports of all groups and stops Serve. It returns when
+// all goroutines have ended, or with the context's error before that.
 func (m *Mux) Close(ctx context.Context) error {
 	m.mu.Lock()
 	m.closed = true

@@ -58,8 +58,8 @@ func (m *Mux) everyPulse() []*pulse {
 	return slices.Collect(maps.Values(m.pulses))
 }
 
-// Say sends all peers at once what this node says of itself, not only with the next heartbeat. It
-// does not wait.
+// Say sends this node's state to all peers at once, without waiting for the next heartbeat. It does
+// not block.
 func (m *Mux) Say() {
 	select {
 	case m.news <- struct{}{}:

@@ -8,25 +8,25 @@ import (
 	"github.com/quorate/quorate/id"
 )
 
-// Stats are the figures of all connections.
+// Stats are the statistics of all connections.
 type Stats struct {
 	MaxStreamQueueBytes int         // the limit of QueueBytes of each stream
 	Peers               []PeerStats // ordered by node
 	Refused             uint64      // callers whose certificate, or lack of one, was refused
 	AbsentCalls         int         // Raft calls that wait for groups to open here
 	AbsentRefused       uint64      // those for which there was no room, or whose group did not open in time
-	Detours             int         // connections that this node passes on for others
+	Detours             int         // connections that this node relays for others
 	Starved             float64     // share of the recent time for which this node lacked a processor, 0 to 1
 }
 
-// PeerStats are the figures of the connections with one peer since it was set. Frames and bytes
-// are those of this node's own connection; the one that the peer opened is in Inbound.
+// PeerStats are the statistics of the connections with one peer since SetPeer. Frames and bytes are
+// those of this node's own connection; the one that the peer opened is in Inbound.
 type PeerStats struct {
 	Node           id.NodeID
 	Epoch          id.Epoch // 0: not connected yet
-	Address        string   // of the connection; while there is none, the first that is tried
+	Address        string   // of the connection; without a connection, the first one to try
 	Up             bool
-	Through        id.NodeID // the node that passes the connection on; "": none does
+	Through        id.NodeID // the node that relays the connection; "": none
 	FramesOut      uint64
 	FramesIn       uint64
 	BytesOut       uint64
@@ -40,7 +40,7 @@ type PeerStats struct {
 	Inbound        InboundStats
 }
 
-// InboundStats are the figures of the streams which a peer opened to this node.
+// InboundStats are the statistics of the streams that a peer opened to this node.
 type InboundStats struct {
 	Streams    int // streams that are open
 	FramesOut  uint64
@@ -65,7 +65,7 @@ func (t *traffic) received(frames, bytes int) {
 	t.bytesIn.Add(uint64(bytes))
 }
 
-// Stats returns the figures of the moment.
+// Stats returns the current statistics.
 func (m *Mux) Stats() Stats {
 	s := Stats{MaxStreamQueueBytes: m.config.MaxStreamQueueBytes, Refused: m.refusals.total(), Starved: float64(m.starved.share.Load()) / 1000}
 	m.mu.Lock()

@@ -1,10 +1,11 @@
-// Package transport carries everything that nodes of one cluster say to each other: one
-// gRPC connection from each node to each peer, with a stream for the log entries of all
-// Raft groups, a stream for queue traffic, a stream for heartbeats, votes and pings, and
-// calls for the rest; and between each two nodes one small connection for heartbeats.
+// Package transport carries all traffic between the nodes of a cluster. Each node has one gRPC
+// connection to each peer, with a stream for the log entries of all Raft groups, a stream for queue
+// traffic, a stream for Raft's heartbeats, votes and pings, and calls for the rest. Each two nodes
+// also have one small connection for heartbeats.
 //
-// Connections are kept up by themselves. What is lost with one is lost: callers learn that
-// the peer was lost and repeat what they must. DESIGN.md says why it is built this way.
+// The package reconnects automatically. Traffic in flight is lost with its connection: callers are
+// notified that the peer was lost and repeat what they need. DESIGN.md has the reasons for this
+// design.
 package transport
 
 import (
@@ -18,20 +19,20 @@ import (
 type Peer struct {
 	Node  id.NodeID
 	Epoch id.Epoch
-	Store id.StoreID // of its data directory; "": it does not say
-	// Fresh reports that no catalog had taken that store yet when it said so.
+	Store id.StoreID // of its data directory; "": not reported
+	// Fresh reports that no catalog had admitted that store when the peer connected.
 	Fresh bool
 }
 
-// Handler receives queue traffic. Calls for one peer and direction come one at a time
-// and in order; they must not block.
+// Handler receives queue traffic. Calls for one peer and direction are sequential and in order;
+// they must not block.
 type Handler interface {
-	// HandleRequest takes a frame that a peer sent on the stream which it opened: commands
-	// and Resume. Answers go through reply, which may be called later, from anywhere,
-	// until the connection is down: it never blocks and returns ErrNotConnected or ErrStreamFull.
+	// HandleRequest handles a frame from a stream that the peer opened: commands and Resume.
+	// Answers go through reply, which may be called later, from anywhere, until the connection is
+	// down: it never blocks and returns ErrNotConnected or ErrStreamFull.
 	HandleRequest(from Peer, f *nodev1.Frame, reply func(*nodev1.Frame) error)
-	// HandleAnswer takes a frame that came back on this node's own connection to the peer:
-	// replies, deliveries, notices.
+	// HandleAnswer handles a frame from this node's own connection to the peer: replies,
+	// deliveries, notices.
 	HandleAnswer(from Peer, f *nodev1.Frame)
 	// PeerUp and PeerDown report this node's own queue stream to the peer.
 	PeerUp(p Peer)
@@ -40,23 +41,23 @@ type Handler interface {
 	Inbound(p Peer, up bool)
 }
 
-// Heartbeat is what a node says of itself with each heartbeat.
+// Heartbeat is the state that a node sends with each heartbeat.
 type Heartbeat struct {
-	Led     uint64 // groups that it leads and the receiver is a voter of
-	LedHash uint64 // a sum over their ids
+	Led     uint64 // number of groups that the sender leads and in which the receiver votes
+	LedHash uint64 // checksum of their ids
 	Stalled bool   // a write to its disk hangs
 }
 
-// Heartbeats fills the heartbeats that this node sends and takes those of its peers. Calls come
+// Heartbeats fills the heartbeats that this node sends and handles those of its peers. Calls come
 // from the goroutines of streams and must not block.
 type Heartbeats interface {
-	// Heartbeat returns what the next heartbeat to the peer shall say.
+	// Heartbeat returns the state to send with the next heartbeat to the peer.
 	Heartbeat(to id.NodeID) Heartbeat
-	// Late reports that a heartbeat of the peer has been missing for a moment, or one of this
-	// node at the peer; Silent tells since when.
+	// Late reports that a heartbeat of the peer has been missing for a moment, or one of this node
+	// at the peer; Silent returns for how long.
 	Late(from id.NodeID)
-	// HandleHeartbeat takes what a peer's heartbeat said. A peer without Heartbeats of its own is not
-	// heard here.
+	// HandleHeartbeat handles the state in a peer's heartbeat. It is not called for peers without
+	// Heartbeats.
 	HandleHeartbeat(from Peer, b Heartbeat)
 }
 
