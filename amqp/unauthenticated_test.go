@@ -24,11 +24,11 @@ import (
 	"github.com/quorate/quorate/message"
 )
 
-// manyStrangers is how many connections TestStrangers makes, unless the environment says so.
-const manyStrangers = 10_000
+// manyConnections is how many connections TestUnauthenticatedConnections makes, unless the environment says so.
+const manyConnections = 10_000
 
-// strangersEnv tells the process that connects where to, how often, and for whom it waits.
-const strangersEnv = "QUORATE_STRANGERS_OF"
+// unauthenticatedEnv tells the process that connects where to, how often, and for whom it waits.
+const unauthenticatedEnv = "QUORATE_UNAUTHENTICATED_OF"
 
 // memory is what the process has of heap and stacks in use.
 func memory() int64 {
@@ -41,8 +41,8 @@ func memory() int64 {
 // howMany returns how many unauthenticated clients there shall be: each is a file of this process.
 func howMany(t *testing.T) int {
 	t.Helper()
-	n := manyStrangers
-	if v := os.Getenv("QUORATE_STRANGERS"); v != "" {
+	n := manyConnections
+	if v := os.Getenv("QUORATE_UNAUTHENTICATED"); v != "" {
 		var err error
 		if n, err = strconv.Atoi(v); err != nil {
 			t.Fatal(err)
@@ -54,24 +54,24 @@ func howMany(t *testing.T) int {
 		t.Fatal(err)
 	}
 	if most := int(min(files.Max, 1<<30))*3/8 - others; n > most { // bounded; the gate's share for unauthenticated clients
-		t.Logf("%d strangers rather than %d: a process may have %d files", most, n, files.Max)
+		t.Logf("%d connections rather than %d: a process may have %d files", most, n, files.Max)
 		n = most
 	}
 	return n
 }
 
-// unauthenticated clients is a second process that connects and says nothing, for its files are its own.
-type strangers struct {
+// unauthenticatedProcess is a second process that connects and says nothing; it has file descriptors of its own.
+type unauthenticatedProcess struct {
 	t    *testing.T
 	cmd  *exec.Cmd
 	in   io.WriteCloser
 	said *bufio.Scanner
 }
 
-func callStrangers(t *testing.T, n int, address string) *strangers {
+func startUnauthenticated(t *testing.T, n int, address string) *unauthenticatedProcess {
 	t.Helper()
-	s := &strangers{t: t, cmd: exec.CommandContext(t.Context(), os.Args[0])}
-	s.cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%d %s", strangersEnv, n, address))
+	s := &unauthenticatedProcess{t: t, cmd: exec.CommandContext(t.Context(), os.Args[0])}
+	s.cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%d %s", unauthenticatedEnv, n, address))
 	s.cmd.Stderr = os.Stderr
 	out, err := s.cmd.StdoutPipe()
 	if err == nil {
@@ -88,21 +88,21 @@ func callStrangers(t *testing.T, n int, address string) *strangers {
 }
 
 // hear waits until the other process says so.
-func (s *strangers) hear(what string) {
+func (s *unauthenticatedProcess) hear(what string) {
 	s.t.Helper()
 	for s.said.Scan() {
 		if s.said.Text() == what {
 			return
 		}
-		if !strings.HasPrefix(s.said.Text(), "strangers: ") {
-			s.t.Fatalf("the process of strangers: %s", s.said.Text())
+		if !strings.HasPrefix(s.said.Text(), "connections: ") {
+			s.t.Fatalf("the process of connections: %s", s.said.Text())
 		}
 	}
-	s.t.Fatalf("the process of strangers ended and did not say %q", what)
+	s.t.Fatalf("the process of connections ended and did not say %q", what)
 }
 
 // leave has all connections closed, and waits until the process has ended.
-func (s *strangers) leave() {
+func (s *unauthenticatedProcess) leave() {
 	s.t.Helper()
 	if err := s.in.Close(); err != nil {
 		s.t.Error(err)
@@ -116,19 +116,19 @@ func (s *strangers) leave() {
 
 // What the other process says.
 const (
-	firstThere = "strangers: the first is there"
-	allThere   = "strangers: all are there"
-	firstEnded = "strangers: the first has ended"
-	allEnded   = "strangers: all have ended"
+	firstThere = "connections: the first is there"
+	allThere   = "connections: all are there"
+	firstEnded = "connections: the first has ended"
+	allEnded   = "connections: all have ended"
 )
 
 // TestMain runs the process of unauthenticated clients, where this is one, or the tests.
 func TestMain(m *testing.M) {
-	asked := os.Getenv(strangersEnv)
+	asked := os.Getenv(unauthenticatedEnv)
 	if asked == "" {
 		os.Exit(m.Run())
 	}
-	if err := beStrangers(asked); err != nil {
+	if err := runUnauthenticated(asked); err != nil {
 		say(err.Error())
 		os.Exit(1)
 	}
@@ -136,10 +136,10 @@ func TestMain(m *testing.M) {
 
 func say(what string) { _, _ = fmt.Fprintln(os.Stdout, what) }
 
-// beStrangers connects, says when the first connection is there and waits for a word, then
+// runUnauthenticated connects, says when the first connection is there and waits for a word, then
 // makes the others, and says when these are there, when the first has ended, and when all
 // have. It ends with its input.
-func beStrangers(asked string) error {
+func runUnauthenticated(asked string) error {
 	count, address, _ := strings.Cut(asked, " ")
 	n, err := strconv.Atoi(count)
 	if err != nil {
@@ -192,7 +192,7 @@ func dialPatiently(ctx context.Context, address string) (net.Conn, error) {
 
 // Connections that never log in cost little, give way to those who do, and end by themselves.
 // Others get on meanwhile.
-func TestStrangers(t *testing.T) {
+func TestUnauthenticatedConnections(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a cluster")
 	}
@@ -220,7 +220,7 @@ func crowd(t *testing.T, c *testcluster.Cluster, n int) {
 	awaitConnections(t, s, 0)
 	before, goroutines := memory(), runtime.NumGoroutine()
 	began := time.Now()
-	they := callStrangers(t, n, address)
+	they := startUnauthenticated(t, n, address)
 	they.hear(firstThere)
 	awaitConnections(t, s, 1)
 	if _, err := they.in.Write([]byte{0}); err != nil {
@@ -229,7 +229,7 @@ func crowd(t *testing.T, c *testcluster.Cluster, n int) {
 	they.hear(allThere)
 	awaitConnections(t, s, n)
 	each := (memory() - before) / int64(n)
-	t.Logf("%d strangers in %v, %d bytes for each", n, time.Since(began).Round(time.Millisecond), each)
+	t.Logf("%d connections in %v, %d bytes for each", n, time.Since(began).Round(time.Millisecond), each)
 	if most := int64(20 << 10); each > most {
 		t.Errorf("%d bytes for each connection that sends nothing, want at most %d", each, most)
 	}
@@ -273,7 +273,7 @@ func work(t *testing.T, address string) {
 func outOfTime(t *testing.T, c *testcluster.Cluster, n int) {
 	g := gate.New(gate.Config{MaxUnauthenticated: n, MaxPerAddress: n, LoginTimeout: time.Second, MaxConnections: 2 * n})
 	s, address := serve(t, c, amqp.Config{Gate: g})
-	they := callStrangers(t, n, address)
+	they := startUnauthenticated(t, n, address)
 	they.hear(firstThere)
 	if _, err := they.in.Write([]byte{0}); err != nil {
 		t.Fatal(err)

@@ -215,9 +215,9 @@ func TestMembersChange(t *testing.T) {
 	}
 	t.Logf("phases: %q", phases)
 	for what, err := range map[string]error{
-		"a stranger joins":  at.operator.AddMember(ctx, q, "z", nil),
-		"a stranger leaves": at.operator.RemoveMember(ctx, q, "z", nil),
-		"no such queue":     at.operator.AddMember(ctx, 77, "a", nil),
+		"an outsider joins":  at.operator.AddMember(ctx, q, "z", nil),
+		"an outsider leaves": at.operator.RemoveMember(ctx, q, "z", nil),
+		"no such queue":      at.operator.AddMember(ctx, 77, "a", nil),
 	} {
 		if err == nil {
 			t.Errorf("%s: accepted", what)

@@ -60,7 +60,7 @@ func TestSingleNode(t *testing.T) {
 
 // A node of another cluster's name or key does not join and does no harm; a directory of
 // another cluster is refused.
-func TestStrangers(t *testing.T) {
+func TestOutsiders(t *testing.T) {
 	t.Parallel()
 	key := []byte("0123456789abcdef")
 	n := newTestNodes(t, func(c *Config) {
@@ -75,10 +75,10 @@ func TestStrangers(t *testing.T) {
 		}
 	})
 	n.start("a")
-	strangers := []id.NodeID{"name", "key", "none"}
-	n.launch(strangers...)
-	for _, i := range strangers {
-		poll(t, "the stranger says what is amiss", func() error {
+	outsiders := []id.NodeID{"name", "key", "none"}
+	n.launch(outsiders...)
+	for _, i := range outsiders {
+		poll(t, "the outsider says what is amiss", func() error {
 			err := n.nodes[i].Ready()
 			if err == nil {
 				t.Fatalf("node %s joined", i)

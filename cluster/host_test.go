@@ -155,7 +155,7 @@ func testTransfer(t *testing.T, n *testNodes) {
 	}
 	err := n.nodes["a"].leaders.Transfer(testContext(t), q, "z")
 	if err == nil || !strings.Contains(err.Error(), `"z"`) {
-		t.Errorf("transfer to a stranger: %v", err)
+		t.Errorf("transfer to an outsider: %v", err)
 	}
 }
 

@@ -39,7 +39,7 @@ func until(t *testing.T, what string, holds func() bool) {
 }
 
 // What docs/security.md says that a connection costs which has not logged in.
-func TestStrangersCost(t *testing.T) {
+func TestUnauthenticatedCost(t *testing.T) {
 	for _, x := range []struct {
 		what, says string
 		most       int64
@@ -150,7 +150,7 @@ func TestRefusedCallsLeaveNothing(t *testing.T) {
 
 // Calls that do not look like those of a user are refused whatever they carry, and only calls for
 // health with few bytes are answered.
-func TestStrangersCalls(t *testing.T) {
+func TestUnauthenticatedCalls(t *testing.T) {
 	cc := serve(t, func(c *Config) { c.Broker = servingBroker(t) })
 	ctx := testContext(t)
 	large := strings.Repeat("x", maxOpenBytes)

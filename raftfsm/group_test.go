@@ -223,7 +223,7 @@ func TestFollowerNamesTheLeader(t *testing.T) {
 		t.Errorf("transfer: %v", err)
 	}
 	if err := l.group.TransferLeadership(t.Context(), "n9"); err == nil || !strings.Contains(err.Error(), `"n9"`) {
-		t.Errorf("transfer to a stranger: %v", err)
+		t.Errorf("transfer to an outsider: %v", err)
 	}
 }
 

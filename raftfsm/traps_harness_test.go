@@ -235,9 +235,9 @@ func trapLeader(t *testing.T, all ...*trapNode) *trapNode {
 	return nil
 }
 
-// stranger is a way to call members that belongs to none of them.
-func stranger(all ...*trapNode) *raft.InmemTransport {
-	_, t := raft.NewInmemTransport("stranger")
+// outsider is a way to call members that belongs to none of them.
+func outsider(all ...*trapNode) *raft.InmemTransport {
+	_, t := raft.NewInmemTransport("outsider")
 	for _, n := range all {
 		t.Connect(n.transport.LocalAddr(), n.transport.InmemTransport)
 	}

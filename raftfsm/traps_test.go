@@ -28,7 +28,7 @@ func TestTrapTimeoutNowAsksNobody(t *testing.T) {
 		old := trapLeader(t, all...)
 		f := followers(old, all)[0]
 		var resp raft.TimeoutNowResponse
-		if err := stranger(all...).TimeoutNow(f.id, raft.ServerAddress(f.id), &raft.TimeoutNowRequest{RPCHeader: trapHeader("stranger")}, &resp); err != nil {
+		if err := outsider(all...).TimeoutNow(f.id, raft.ServerAddress(f.id), &raft.TimeoutNowRequest{RPCHeader: trapHeader("outsider")}, &resp); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(100 * time.Millisecond) // far below the election timeout of a second
@@ -47,11 +47,11 @@ func TestTrapTwoCandidatesNeverElect(t *testing.T) {
 		all := trapNodes(t, 3, longTimers)
 		defer stop(all...)
 		isolate(all[2], all...)
-		from := stranger(all...)
+		from := outsider(all...)
 		stand := func(n *trapNode) {
 			t.Helper()
 			var resp raft.TimeoutNowResponse
-			if err := from.TimeoutNow(n.id, raft.ServerAddress(n.id), &raft.TimeoutNowRequest{RPCHeader: trapHeader("stranger")}, &resp); err != nil {
+			if err := from.TimeoutNow(n.id, raft.ServerAddress(n.id), &raft.TimeoutNowRequest{RPCHeader: trapHeader("outsider")}, &resp); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -169,7 +169,7 @@ func TestTrapTransferBlocksEntries(t *testing.T) {
 		all := trapNodes(t, 3, longTimers)
 		defer stop(all...)
 		var resp raft.TimeoutNowResponse
-		if err := stranger(all...).TimeoutNow("n1", "n1", &raft.TimeoutNowRequest{RPCHeader: trapHeader("stranger")}, &resp); err != nil {
+		if err := outsider(all...).TimeoutNow("n1", "n1", &raft.TimeoutNowRequest{RPCHeader: trapHeader("outsider")}, &resp); err != nil {
 			t.Fatal(err)
 		}
 		l := trapLeader(t, all...)
@@ -199,7 +199,7 @@ func TestTrapWritesOfVotes(t *testing.T) {
 		n.stable.take()
 		req := &raft.RequestVoteRequest{RPCHeader: trapHeader("n2"), Term: 7, LastLogIndex: 9, LastLogTerm: 7, LeadershipTransfer: true}
 		var resp raft.RequestVoteResponse
-		if err := stranger(all...).RequestVote(n.id, "n1", req, &resp); err != nil || !resp.Granted {
+		if err := outsider(all...).RequestVote(n.id, "n1", req, &resp); err != nil || !resp.Granted {
 			t.Fatalf("%+v, %v", resp, err)
 		}
 		want := []string{"CurrentTerm=7", "LastVoteTerm=7", "LastVoteCand=n2"}
@@ -238,7 +238,7 @@ func TestTrapInstallSnapshot(t *testing.T) {
 				configuration := raft.EncodeConfiguration(raft.Configuration{Servers: []raft.Server{{ID: "n1", Address: "n1"}}})
 				install := func(size int64, data string) error {
 					var resp raft.InstallSnapshotResponse
-					err := stranger(n).InstallSnapshot(n.id, "n1", &raft.InstallSnapshotRequest{
+					err := outsider(n).InstallSnapshot(n.id, "n1", &raft.InstallSnapshotRequest{
 						RPCHeader: trapHeader("n9"), SnapshotVersion: 1, Term: n.raft.CurrentTerm() + 1, LastLogIndex: last - 1, LastLogTerm: 2,
 						Configuration: configuration, ConfigurationIndex: 1, Size: size,
 					}, &resp, strings.NewReader(data))

@@ -325,7 +325,7 @@ func TestTLS(t *testing.T) {
 		id, err := ask(t, row.c, "ann", "secret")
 		wantUnavailable(t, what+", an unknown authority", id, err)
 		if binds, _ := row.d.seen(); len(binds) > 0 {
-			t.Errorf("%s: a stranger was told %q", what, binds)
+			t.Errorf("%s: an outsider was told %q", what, binds)
 		}
 		ca, _ := issued()
 		row.c.Authorities = x509.NewCertPool()

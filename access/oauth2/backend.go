@@ -16,7 +16,7 @@ import (
 // Name is the backend's name in the configuration and in metrics.
 const Name = "oauth2"
 
-// maxShown bounds how much of a text from a stranger a message shows.
+// maxShown limits how much of a text from an unauthenticated client a message shows.
 const maxShown = 64
 
 // Backend accepts tokens of one issuer. Its methods may be called concurrently.

@@ -106,7 +106,7 @@ func TestWrongTokens(t *testing.T) {
 		t.Fatal(err)
 	}
 	asPEM := pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: public})
-	stranger, err := rsa.GenerateKey(rand.Reader, 2048)
+	outsider, err := rsa.GenerateKey(rand.Reader, 2048)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -118,17 +118,17 @@ func TestWrongTokens(t *testing.T) {
 	other := strings.Split(i.Sign("k", "RS256", i.Claims("root", "quorate", nil)), ".")
 	hour := time.Now().Add(time.Hour).Unix()
 	for what, row := range map[string]struct{ token, reason string }{
-		"forged by another key":    {i.SignAs(map[string]any{"kid": "k"}, "RS256", stranger, good), "signature"},
+		"forged by another key":    {i.SignAs(map[string]any{"kid": "k"}, "RS256", outsider, good), "signature"},
 		"other claims":             {strings.Join([]string{parts[0], other[1], parts[2]}, "."), "signature"},
 		"no signature":             {parts[0] + "." + parts[1] + ".", "signature"},
 		"alg none":                 {i.SignAs(map[string]any{"kid": "k"}, "none", jwt.UnsafeAllowNoneSignatureType, good), "signature"},
 		"HS256 by the public key":  {i.SignAs(map[string]any{"kid": "k"}, "HS256", asPEM, good), "signature"},
-		"HS256 by the modulus":     {i.SignAs(map[string]any{"kid": "k"}, "HS256", stranger.N.Bytes(), good), "signature"},
+		"HS256 by the modulus":     {i.SignAs(map[string]any{"kid": "k"}, "HS256", outsider.N.Bytes(), good), "signature"},
 		"another type of key":      {i.SignAs(map[string]any{"kid": "k"}, "EdDSA", edwards, good), "no key"},
 		"another algorithm":        {i.Sign("k", "RS512", good), "no key"},
-		"no kid, of several keys":  {i.SignAs(nil, "PS256", stranger, good), "names no key"},
-		"a kid that is a number":   {i.SignAs(map[string]any{"kid": 7}, "RS256", stranger, good), "is not a string"},
-		"demands an extension":     {i.SignAs(map[string]any{"kid": "k", "crit": []string{"b64"}}, "RS256", stranger, good), "crit"},
+		"no kid, of several keys":  {i.SignAs(nil, "PS256", outsider, good), "names no key"},
+		"a kid that is a number":   {i.SignAs(map[string]any{"kid": 7}, "RS256", outsider, good), "is not a string"},
+		"demands an extension":     {i.SignAs(map[string]any{"kid": "k", "crit": []string{"b64"}}, "RS256", outsider, good), "crit"},
 		"wrong audience":           {with("aud", []string{"rabbitmq", "quorate2"}), `audience "quorate"`},
 		"no audience":              {with("aud", nil), "lacks"},
 		"wrong issuer":             {with("iss", "https://login.example"), "issuer"},

@@ -57,9 +57,9 @@ func TestAddresses(t *testing.T) {
 func TestAddressesChange(t *testing.T) {
 	conf := testConfig("n1", 1)
 	conf.RetryRefuse = time.Hour
-	stranger := testConfig("n2", 1)
-	stranger.Cluster = "other"
-	a, b, other := start(t, conf), start(t, testConfig("n2", 1)), start(t, stranger)
+	outsider := testConfig("n2", 1)
+	outsider.Cluster = "other"
+	a, b, other := start(t, conf), start(t, testConfig("n2", 1)), start(t, outsider)
 	a.SetPeer("n2", "n2.invalid:1", b.address)
 	connected(t, a, b)
 	a.SetPeer("n2", b.address, "n2.invalid:1")

@@ -257,7 +257,7 @@ func TestPlainAgainstTLS(t *testing.T) {
 }
 
 // Unauthenticated clients without a certificate, with an older TLS, or who say nothing, get nowhere.
-func TestStrangers(t *testing.T) {
+func TestOutsiders(t *testing.T) {
 	ca := newAuthority(t, "ca")
 	conf, _ := secureConfig(t, "n1", ca)
 	var logged lines

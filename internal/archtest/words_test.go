@@ -18,8 +18,8 @@ type retired struct {
 	instead string
 }
 
-// others are phrases with a retired word that is somebody else's: RabbitMQ's, Argon2's.
-var others = regexp.MustCompile(`in flight|lazy queues?`)
+// others are phrases with a retired word that is another product's: RabbitMQ's, Argon2's, hashicorp/raft's.
+var others = regexp.MustCompile(`in flight|lazy queues?|leader(?:'s)? lease|within its lease`)
 
 // Words that the glossary retires do not come back: in names and comments of Go code, and in documents.
 func TestRetiredWords(t *testing.T) {

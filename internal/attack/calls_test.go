@@ -87,7 +87,7 @@ func (v *victim) unfinishedOn(ctx context.Context, cc *grpc.ClientConn, calls, b
 }
 
 // What is sent without credentials, or with wrong ones, is not taken into memory.
-func TestRequestsOfStrangers(t *testing.T) {
+func TestRequestsOfUnauthenticated(t *testing.T) {
 	v := attacked(t, bounds)
 	h := v.behave(1000)
 	h.more(10)

@@ -20,10 +20,10 @@ import (
 
 // The bounds of the nodes that are attacked: lower than the defaults, so that few connections reach them.
 const (
-	maxStrangers = 400
-	bounds       = "limits:\n  unauthenticated: 400\ntimeouts:\n  login: 3s\n"
-	// strangerBytes is what one that says nothing may cost.
-	strangerBytes = 64 << 10
+	maxUnauthenticated = 400
+	bounds             = "limits:\n  unauthenticated: 400\ntimeouts:\n  login: 3s\n"
+	// unauthenticatedBytes is what one that says nothing may cost.
+	unauthenticatedBytes = 64 << 10
 	// noise is by how much a node's memory grows by what it does for others meanwhile.
 	noise = 96 << 20
 )
@@ -47,17 +47,17 @@ func TestSilentConnections(t *testing.T) {
 	others.come(400, v.node.HTTP, []byte("GET /health/live HTTP/1.1\r\n"))
 	others.come(400, v.node.Peer, []byte(greeting))
 	others.come(400, v.node.Gossip, nil)
-	if n := v.figure(`quorate_gate_unauthenticated{gate="clients"}`); n > maxStrangers {
+	if n := v.figure(`quorate_gate_unauthenticated{gate="clients"}`); n > maxUnauthenticated {
 		t.Errorf("%v have not logged in", n)
 	}
-	if n := v.descriptors(); n > maxStrangers+256+256+128+100 {
+	if n := v.descriptors(); n > maxUnauthenticated+256+256+128+100 {
 		t.Errorf("%d file descriptors", n)
 	}
 	for range 3 { // who comes now gets in
 		v.behave(1000).more(1)
 	}
 	h.more(50)
-	if grown := v.peak() - before; grown > maxStrangers*strangerBytes+noise {
+	if grown := v.peak() - before; grown > maxUnauthenticated*unauthenticatedBytes+noise {
 		t.Errorf("they took %d KiB", grown>>10)
 	} else {
 		t.Logf("memory grew by %d KiB", grown>>10)

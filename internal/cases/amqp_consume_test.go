@@ -80,23 +80,23 @@ type consumer struct {
 type delivery struct {
 	client.Received
 	decide func(client.Decision) error
-	lease  *client.Delivery // over gRPC
+	native *client.Delivery // over gRPC
 	skip   func(...any)     // over AMQP
 }
 
 func (d *delivery) ExtendAckDeadline(by time.Duration) error {
 	d.needGRPC()
-	return d.lease.ExtendAckDeadline(by)
+	return d.native.ExtendAckDeadline(by)
 }
 
 func (d *delivery) Revoked() bool {
 	d.needGRPC()
-	return d.lease.Revoked()
+	return d.native.Revoked()
 }
 
 func (d *delivery) needGRPC() {
-	if d.lease == nil {
-		d.skip("over AMQP no method extends a lease, and its end ends the consumer (CT-4)")
+	if d.native == nil {
+		d.skip("over AMQP no method extends an ack deadline, and its end ends the consumer (CT-4)")
 	}
 }
 
@@ -145,7 +145,7 @@ func (s *consumer) Receive(ctx context.Context) (*delivery, error) {
 		if err != nil {
 			return nil, err
 		}
-		return &delivery{Received: d.Received, decide: d.Decide, lease: d}, nil
+		return &delivery{Received: d.Received, decide: d.Decide, native: d}, nil
 	}
 	select {
 	case d, open := <-s.deliveries:

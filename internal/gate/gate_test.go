@@ -139,13 +139,13 @@ func TestThoseBeingCheckedStay(t *testing.T) {
 }
 
 // An unauthenticated client does not keep somebody else out of the last place.
-func TestStrangersLeaveTheLastPlace(t *testing.T) {
+func TestUnauthenticatedLeaveTheLastPlace(t *testing.T) {
 	d := open(t, Config{MaxConnections: 2})
 	in, inEnd := d.both("127.0.0.1")
 	inEnd.Admit()
-	stranger, _ := d.both("127.0.0.1")
+	outsider, _ := d.both("127.0.0.1")
 	_, lastEnd := d.both("127.0.0.1")
-	ended(t, stranger)
+	ended(t, outsider)
 	lastEnd.Admit()
 	refused := d.connect("127.0.0.1")
 	go func() { _, _ = d.l.Accept() }()
@@ -192,7 +192,7 @@ func TestFrom(t *testing.T) {
 	none.Check()()
 	none.Hold()()
 	if !none.Known() {
-		t.Error("who comes through no gate is a stranger")
+		t.Error("who comes through no gate is an outsider")
 	}
 }
 
@@ -210,7 +210,7 @@ func TestCeiling(t *testing.T) {
 			t.Errorf("of %d: %d and %d, want %d and %d", c.limit, clients, own, c.clients, c.own)
 		}
 		if unauthenticated, callers := unauthenticatedOf(c.limit, false), unauthenticatedOf(c.limit, true); unauthenticated != c.unauthenticated || callers != c.callers {
-			t.Errorf("of %d: %d and %d strangers, want %d and %d", c.limit, unauthenticated, callers, c.unauthenticated, c.callers)
+			t.Errorf("of %d: %d and %d outsiders, want %d and %d", c.limit, unauthenticated, callers, c.unauthenticated, c.callers)
 		}
 	}
 }

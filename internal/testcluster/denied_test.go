@@ -116,7 +116,7 @@ func denials() map[string]denial {
 
 type denial struct {
 	request            proto.Message
-	matching, stranger string // the class
+	matching, outsider string // the class
 }
 
 // VH-6: whoever may do nothing is refused by every method, and changes nothing.
@@ -126,7 +126,7 @@ func TestDenied(t *testing.T) {
 	}
 	c := testcluster.Start(t, 1)
 	cl, ctx := openClient(t, c), testContext(t)
-	for _, name := range []string{"nobody", "stranger"} {
+	for _, name := range []string{"nobody", "outsider"} {
 		if _, err := cl.PutUser(ctx, client.User{Name: name, Password: "secret"}); err != nil {
 			t.Fatal(err)
 		}
@@ -150,7 +150,7 @@ func TestDenied(t *testing.T) {
 			return
 		}
 		delete(left, name)
-		for _, as := range []struct{ login, want string }{{"nobody:secret", d.matching}, {"stranger:secret", d.stranger}, {"", "ACCESS_REFUSED"}} {
+		for _, as := range []struct{ login, want string }{{"nobody:secret", d.matching}, {"outsider:secret", d.outsider}, {"", "ACCESS_REFUSED"}} {
 			if got, err := invoke(t, c.Addrs()[0], as.login, m, d.request); got != as.want {
 				t.Errorf("%s by %q: %q (%v), want %q", name, as.login, got, err, as.want)
 			}

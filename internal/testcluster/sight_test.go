@@ -48,7 +48,7 @@ func TestSight(t *testing.T) {
 		tags       []string
 		permission string // pattern to read; "": there is none
 	}{
-		"plain": {nil, "^app"}, "impersonator": {[]string{"impersonator"}, "^app"}, "stranger": {nil, ""},
+		"plain": {nil, "^app"}, "impersonator": {[]string{"impersonator"}, "^app"}, "outsider": {nil, ""},
 		"manager": {[]string{"management"}, "^$"}, "politician": {[]string{"policymaker"}, "^$"}, "lost manager": {[]string{"management"}, ""},
 		"watcher": {[]string{"monitoring"}, ""},
 	} {
@@ -91,7 +91,7 @@ func TestSight(t *testing.T) {
 		{"strange routing", seenRoutes(ctx, "other.x"), "", "app.r other.q steps"},
 	} {
 		for name, sees := range map[string]string{
-			"plain": some, "impersonator": some, "stranger": nothing, "manager": all, "politician": all, "lost manager": nothing, "watcher": all,
+			"plain": some, "impersonator": some, "outsider": nothing, "manager": all, "politician": all, "lost manager": nothing, "watcher": all,
 		} {
 			want, refused := map[string]string{all: row.all, some: row.some}[sees], sees == nothing || sees == some && row.some == ""
 			got, err := row.look(users[name])

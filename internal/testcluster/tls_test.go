@@ -55,7 +55,7 @@ func TestGossipWithoutCertificate(t *testing.T) {
 	down := c.Name(2)
 	before, _ := status(down)
 	c.Kill(2)
-	for _, name := range []string{"stranger", down} {
+	for _, name := range []string{"outsider", down} {
 		m, err := gossip.Start(gossip.Config{
 			Cluster: "test", BindAddr: "127.0.0.1:0", Join: []string{other.GossipAddr},
 			Node: gossip.Node{

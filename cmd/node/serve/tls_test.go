@@ -64,7 +64,7 @@ func TestClientAuth(t *testing.T) {
 	ca, other, later := newCA(t), newCA(t), time.Now().Add(time.Hour)
 	server, _ := issue(t, other, x509.ExtKeyUsageServerAuth, later)
 	_, good := issue(t, ca, x509.ExtKeyUsageClientAuth, later)
-	_, stranger := issue(t, other, x509.ExtKeyUsageClientAuth, later)
+	_, outsider := issue(t, other, x509.ExtKeyUsageClientAuth, later)
 	trust := x509.NewCertPool()
 	trust.AppendCertsFromPEM(other.Pair().Cert)
 	const nobody, wrong, right = "without", "of another authority", "good"
@@ -75,7 +75,7 @@ func TestClientAuth(t *testing.T) {
 		config.ClientAuthNone:     {nobody, wrong, right}, // which are not asked for
 	} {
 		n := nodeWith(t, server, ca, auth)
-		for name, own := range map[string]tls.Certificate{nobody: {}, wrong: stranger, right: good} {
+		for name, own := range map[string]tls.Certificate{nobody: {}, wrong: outsider, right: good} {
 			err := handshake(t, n.forClients(), &tls.Config{
 				MinVersion: tls.VersionTLS12, RootCAs: trust, ServerName: "localhost",
 				// Also if the server names other authorities, as a client may do.
@@ -151,7 +151,7 @@ func TestVerifyClient(t *testing.T) {
 	n := nodeWith(t, pair, ca, "")
 	_, good := issue(t, ca, x509.ExtKeyUsageClientAuth, later)
 	_, server := issue(t, ca, x509.ExtKeyUsageServerAuth, later)
-	_, stranger := issue(t, other, x509.ExtKeyUsageClientAuth, later)
+	_, outsider := issue(t, other, x509.ExtKeyUsageClientAuth, later)
 	_, expired := issue(t, ca, x509.ExtKeyUsageClientAuth, time.Now().Add(-time.Minute))
 	for name, c := range map[string]struct {
 		chain []*x509.Certificate
@@ -160,7 +160,7 @@ func TestVerifyClient(t *testing.T) {
 		"a client's":        {[]*x509.Certificate{good.Leaf}, ""},
 		"the node's own":    {[]*x509.Certificate{own.Leaf}, ""},
 		"a server's":        {[]*x509.Certificate{server.Leaf}, "incompatible key usage"},
-		"another authority": {[]*x509.Certificate{stranger.Leaf}, "unknown authority"},
+		"another authority": {[]*x509.Certificate{outsider.Leaf}, "unknown authority"},
 		"expired":           {[]*x509.Certificate{expired.Leaf}, "expired"},
 		"none":              {nil, "sent no certificate"},
 	} {
