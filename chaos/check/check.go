@@ -67,7 +67,7 @@ type Report struct {
 func checkers() []func(*ledger) Guarantee {
 	return []func(*ledger) Guarantee{
 		noLoss, nothingInvented, storedOnce, settledStays, inOrder, caused, limited, onTime, deadLettersOnce,
-		oneActive, highestFirst, wholeTransactions, movedOnce, newQueue, sameState, ledAgain, noLeak,
+		handedOut, oneActive, highestFirst, wholeTransactions, movedOnce, newQueue, sameState, ledAgain, noLeak,
 	}
 }
 

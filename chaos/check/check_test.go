@@ -145,6 +145,7 @@ const (
 	loss, invented, twice  = "no confirmed message is lost", "nothing is invented", "nothing is stored twice"
 	stays, order           = "what is settled stays settled", "each publisher's order holds"
 	causes, limit, expires = "redeliveries have a cause", "the delivery limit holds", "nothing expires early or is delivered late"
+	getsAll                = "consumers get all that a queue holds"
 	letters, oneIsActive   = "dead letters arrive exactly once", "a single active consumer is never two"
 	states, led, leaks     = "members have the same state", "every queue is led again", "nothing leaks"
 )
@@ -245,6 +246,9 @@ func TestRejects(t *testing.T) {
 		"a body that nobody can have sent": {
 			with(at(23*s, history.Event{Kind: history.Delivered, Queue: mainQueue, Consumer: "c"}), at(23*s, history.Event{Kind: history.Deciding, Queue: mainQueue, Consumer: "c", Outcome: history.Ack})),
 			[]string{invented},
+		},
+		"nobody gets what is left": {
+			change(history.Drained, 0, mainQueue, func(e *history.Event) { e.Kind, e.At, e.Messages = history.Left, 90*s, 3 }), []string{getsAll},
 		},
 		"members differ": {change(history.Digest, 0, mainQueue, func(e *history.Event) { e.Note = "bb" }), []string{states}},
 		"led late":       {change(history.Led, 0, "", func(e *history.Event) { e.At = 6 * s }), []string{led}},
