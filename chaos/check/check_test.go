@@ -32,7 +32,7 @@ func answered(kind history.Kind, id uint64) history.Event {
 }
 
 func delivered(id uint64, queue, to string, acquired, count uint32) history.Event {
-	return history.Event{Kind: history.Delivered, Publisher: 1, ID: id, Queue: queue, Consumer: to, Acquired: acquired, Count: count}
+	return history.Event{Kind: history.Delivered, Publisher: 1, ID: id, Queue: queue, Consumer: to, Acquired: acquired, Count: count, Again: acquired > 0}
 }
 
 func dead(id uint64, from, reason string) history.Event {
@@ -145,6 +145,7 @@ const (
 	loss, invented, twice  = "no confirmed message is lost", "nothing is invented", "nothing is stored twice"
 	stays, order           = "what is settled stays settled", "each publisher's order holds"
 	causes, limit, expires = "redeliveries have a cause", "the delivery limit holds", "nothing expires early or is delivered late"
+	flag                   = "the flag redelivered tells the truth"
 	getsAll                = "consumers get all that a queue holds"
 	letters, oneIsActive   = "dead letters arrive exactly once", "a single active consumer is never two"
 	states, led, leaks     = "members have the same state", "every queue is led again", "nothing leaks"
@@ -220,6 +221,7 @@ func TestRejects(t *testing.T) {
 			return without(func(e history.Event) bool { return of(6, mainQueue)(e) && e.Outcome == history.Requeue })(events)
 		}, []string{causes}},
 		"one assignment for two":     {with(at(15*ms, delivered(3, mainQueue, "e", 1, 0))), []string{causes}},
+		"again without the flag":     {change(history.Delivered, 7, limited3, func(e *history.Event) { e.Again = true }), []string{flag}},
 		"count of failures falls":    {change(history.Delivered, 6, mainQueue, func(e *history.Event) { e.Count = 2 }), []string{causes}},
 		"beyond the limit":           {change(history.Delivered, 7, limited3, func(e *history.Event) { e.Count = 2 }), []string{causes, limit}},
 		"delivered after its expiry": {came(16*s, 8, limited3, 0, history.Ack), []string{expires}},

@@ -42,6 +42,20 @@ func (l *ledger) faulty(from, to time.Duration) bool {
 	return slices.ContainsFunc(l.faults, func(s span) bool { return s.from <= to && from <= s.to })
 }
 
+// flagged: the flag redelivered is set for what was delivered before, and for nothing else.
+func flagged(l *ledger) Guarantee {
+	g := Guarantee{Name: "the flag redelivered tells the truth", Rule: "G5, DEL-10"}
+	for _, p := range l.places {
+		for _, i := range l.fates[p].deliveries {
+			g.Checked++
+			if e := &l.events[i]; e.Again != (e.Acquired > 0) {
+				g.Broken = append(g.Broken, l.finding(p, i, "delivered %d times before, and the flag is %t", e.Acquired, e.Again))
+			}
+		}
+	}
+	return g
+}
+
 // caused: a message is delivered again only for a reason that the history shows: it was returned,
 // its consumer was lost, or a fault lasted (G3); each assignment has a number of its own, and the
 // count of failed attempts never falls (DEL-10).
