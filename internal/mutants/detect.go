@@ -69,9 +69,9 @@ func (d *detector) unit(ctx context.Context, packages []string, overlay string) 
 		if err == nil {
 			continue
 		}
-		_, name, errBuild := failures(out)
+		text, name, errBuild := failures(out)
 		if errBuild != nil || name == "" {
-			return "", errors.Join(fmt.Errorf("tests of %s: %w", path, err), errBuild, ctx.Err())
+			return "", errors.Join(fmt.Errorf("tests of %s: %w: %s", path, err, tail(text)), errBuild, ctx.Err())
 		}
 		return "`" + strings.TrimPrefix(path, "./") + "." + name + "`", nil
 	}
@@ -94,10 +94,13 @@ func (d *detector) sim(ctx context.Context, args []string, overlay string) (by s
 	if strings.Contains(text, "panic: ") {
 		return "an invariant of the machine", nil
 	}
-	return "", fmt.Errorf("simulation: %w: %s", err, text)
+	return "", fmt.Errorf("simulation: %w: %s", err, tail(text))
 }
 
-// failures returns the printed text and the first test that failed. An error says that the
+// tail returns the end of a text.
+func tail(text string) string { return text[max(0, len(text)-500):] }
+
+// failures returns the printed text and the first test that failed, or ran when time was over. An error says that the
 // mutant does not build.
 func failures(out []byte) (text, name string, err error) {
 	var all strings.Builder
@@ -113,6 +116,9 @@ func failures(out []byte) (text, name string, err error) {
 		case e.Action == "fail" && e.Test != "" && name == "":
 			name, _, _ = strings.Cut(e.Test, "/")
 		}
+	}
+	if late := regexp.MustCompile(`running tests:\s+(\w+)`).FindStringSubmatch(all.String()); name == "" && late != nil {
+		name = late[1]
 	}
 	return all.String(), name, nil
 }

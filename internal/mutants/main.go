@@ -22,8 +22,8 @@ import (
 
 // options are the flags.
 type options struct {
-	only, ways string
-	write      bool
+	only, ways  string
+	write, rest bool
 }
 
 // main exits with 1 if a mutant was not found where its header says that it is, or does not apply.
@@ -33,6 +33,7 @@ func main() {
 	var o options
 	flag.StringVar(&o.only, "only", "", "names of mutants, with commas between; empty: all")
 	flag.StringVar(&o.ways, "ways", "", "unit, sim, chaos, with commas between; empty: all")
+	flag.BoolVar(&o.rest, "rest", false, "look only for what "+document+" has no answer for")
 	flag.BoolVar(&o.write, "write", false, "write what was found into "+document)
 	flag.Parse()
 	root, err := os.Getwd()
@@ -60,11 +61,15 @@ func run(ctx context.Context, to io.Writer, root string, o options) error {
 		return err
 	}
 	defer clean(dir)
+	there, err := readTable(root)
+	if err != nil {
+		return err
+	}
 	t := table{}
 	d := &detector{root: root, dir: dir, baselines: map[string]error{}}
 	var errs []error
 	for i := range chosen {
-		errs = append(errs, lookFor(ctx, to, d, &chosen[i], t, o))
+		errs = append(errs, lookFor(ctx, to, d, &chosen[i], t, there, o))
 		if ctx.Err() != nil {
 			break
 		}
@@ -81,8 +86,8 @@ func named(list, name string) bool {
 	return list == "" || slices.Contains(strings.Split(list, ","), name)
 }
 
-// lookFor looks for one mutant, and notes in the table what found it.
-func lookFor(ctx context.Context, to io.Writer, d *detector, m *mutant, t table, o options) error {
+// lookFor looks for one mutant, and notes in the table what found it. there is what was found earlier.
+func lookFor(ctx context.Context, to io.Writer, d *detector, m *mutant, t, there table, o options) error {
 	dir := filepath.Join(d.dir, m.name)
 	overlay, err := m.plant(ctx, d.root, dir)
 	if err != nil {
@@ -96,7 +101,7 @@ func lookFor(ctx context.Context, to io.Writer, d *detector, m *mutant, t table,
 			t.set(m.name, k, "– "+p.never)
 			continue
 		}
-		if !named(o.ways, string(k)) {
+		if !named(o.ways, string(k)) || o.rest && there.cell(m.name, k) != unknown {
 			continue
 		}
 		begin := time.Now()
