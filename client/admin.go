@@ -156,6 +156,15 @@ func (c *Client) GetQueue(ctx context.Context, q QueueRef) (QueueInfo, error) {
 	return out.Queue, err
 }
 
+// QueueMembers returns each member of a queue as it sees itself, in the order of QueueInfo.Members.
+func (c *Client) QueueMembers(ctx context.Context, r ListQueueMembersRequest) ([]QueueMember, error) {
+	type answer struct {
+		Members []QueueMember `api:"members"`
+	}
+	out, err := ask[answer](ctx, c, r, admin, brokerv1.AdminClient.ListQueueMembers)
+	return out.Members, err
+}
+
 // queuesPage is the number of queues per page.
 const queuesPage = 1000
 

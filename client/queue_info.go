@@ -136,6 +136,32 @@ type RaftStats struct {
 	LastIndex     uint64 `api:"last_index"`
 }
 
+// ListQueueMembersRequest names the queue.
+type ListQueueMembersRequest struct {
+	// VHost defaults to "/".
+	VHost string `api:"vhost"`
+	Queue string `api:"queue"`
+	// Digests asks for the digests, each of which costs its node as much as a snapshot of the queue.
+	Digests bool `api:"digests"`
+}
+
+// QueueMember is one node's copy of a queue as it sees itself.
+type QueueMember struct {
+	Node string `api:"node"`
+	// State is leader, follower or candidate; empty if the node did not answer.
+	State string `api:"state"`
+	// Leader is whom the member follows; empty: it knows none.
+	Leader string `api:"leader"`
+	// Raft is nil if the node did not answer.
+	Raft *RaftStats `api:"raft"`
+	// Digest is a hash of the member's state at Raft.AppliedIndex, in hexadecimal: equal on members that
+	// have applied the same entries. Empty unless it was asked for, and while entries are being
+	// applied: ask again.
+	Digest string `api:"digest"`
+	// Trouble tells why the member has stopped, or why its node did not answer; empty otherwise.
+	Trouble string `api:"trouble"`
+}
+
 // QueueDeclared is the result of declaring a queue.
 type QueueDeclared struct {
 	Name string `api:"name"`

@@ -30,6 +30,8 @@ func TestEveryFieldIsTranslated(t *testing.T) {
 		{Exchange{}, &brokerv1.DeclareExchangeRequest{}, []string{"durable"}},
 		{ExchangeInfo{}, &brokerv1.Exchange{}, nil},
 		{DeleteExchangeRequest{}, &brokerv1.DeleteExchangeRequest{}, nil},
+		{ListQueueMembersRequest{}, &brokerv1.ListQueueMembersRequest{}, nil},
+		{QueueMember{}, &brokerv1.QueueMember{}, nil},
 		{TransferLeadershipRequest{}, &brokerv1.TransferLeadershipRequest{}, nil},
 		{VHost{}, &brokerv1.Vhost{}, nil},
 		{SetVHostLimitsRequest{}, &brokerv1.SetVhostLimitsRequest{}, nil},

@@ -58,6 +58,12 @@ func (s calls) QueueStatus(ctx context.Context, r *nodev1.QueueStatusRequest) (*
 		out.Voters = nodeNames(voters)
 	}
 	out.Change = s.c.changes.Wire(q.UID())
+	if r.GetDigest() {
+		if state, index, rest := q.AtRest(); rest {
+			sum := sha256.Sum256(state)
+			out.Group.StateDigest, out.Group.AppliedIndex = sum[:], index
+		}
+	}
 	o, err := q.Overview(ctx)
 	if err != nil {
 		return out, nil //nolint:nilerr // it does not lead: the answer says who does

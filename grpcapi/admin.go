@@ -320,6 +320,25 @@ func diskStatus(d *operators.Disk) *brokerv1.DiskStatus {
 	}
 }
 
+// ListQueueMembers shows each member of a queue as it sees itself.
+func (a *adminServer) ListQueueMembers(ctx context.Context, req *brokerv1.ListQueueMembersRequest) (*brokerv1.ListQueueMembersResponse, error) {
+	members, err := a.b.Operators.QueueMembers(ctx, vhostOf(req.GetVhost()), req.GetQueue(), req.GetDigests())
+	if err != nil {
+		return nil, err
+	}
+	out := &brokerv1.ListQueueMembersResponse{Members: make([]*brokerv1.QueueMember, len(members))}
+	for i := range members {
+		m := &members[i]
+		out.Members[i] = &brokerv1.QueueMember{Node: m.Node, State: m.State, Leader: m.Leader, Digest: m.Digest, Trouble: valid(m.Trouble)}
+		if m.State != "" {
+			out.Members[i].Raft = &brokerv1.RaftStats{
+				Term: m.Term, CommitIndex: m.CommitIndex, AppliedIndex: m.AppliedIndex, SnapshotIndex: m.SnapshotIndex, LastIndex: m.LastIndex,
+			}
+		}
+	}
+	return out, nil
+}
+
 // TransferLeadership moves a queue's leadership to another of its members.
 func (a *adminServer) TransferLeadership(ctx context.Context, req *brokerv1.TransferLeadershipRequest) (*brokerv1.TransferLeadershipResponse, error) {
 	if err := a.b.Operators.TransferLeadership(ctx, vhostOf(req.GetVhost()), req.GetQueue(), req.GetNode()); err != nil {

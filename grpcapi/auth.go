@@ -140,7 +140,7 @@ func rules() map[string]rule {
 	add(name, anybody, "DeclareQueue", "DeleteQueue", "PurgeQueue", "RetryDelayed", "GetQueue", "DeclareExchange", "DeleteExchange", "Bind", "Unbind",
 		"ListQueues", "ListExchanges", "ListBindings")
 	add(name, clusterStatus, "ClusterStatus")
-	add(name, monitoring, "ListOperations", "GetOperation", "WatchOperation")
+	add(name, monitoring, "ListQueueMembers", "ListOperations", "GetOperation", "WatchOperation")
 	add(name, administrator, "TransferLeadership", "Drain", "CancelOperation", "GrowQueues", "ShrinkNode", "RebalanceQueues",
 		"AddMember", "RemoveMember", "ReplaceMember", "ForgetNode", "RemoveNode", "ReplaceNode", "FinalizeVersion")
 	name = brokerv1.Policies_ServiceDesc.ServiceName

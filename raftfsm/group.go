@@ -49,6 +49,7 @@ type Group[R, E any] struct {
 	noReplies []any // belongs to raft's goroutine of the machine
 
 	applied  atomic.Uint64
+	turns    atomic.Uint64 // odd while entries are applied or a snapshot is restored; see ReadAt
 	entries  atomic.Uint64
 	commands atomic.Uint64
 
@@ -189,6 +190,15 @@ func (g *Group[R, E]) Read(f func()) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	f()
+}
+
+// ReadAt is Read with the index of the last entry that the machine has applied. ok is false if entries
+// were being applied meanwhile: then nobody can say which of them f has seen.
+func (g *Group[R, E]) ReadAt(f func()) (index uint64, ok bool) {
+	turn := g.turns.Load()
+	index = g.applied.Load()
+	g.Read(f)
+	return index, turn%2 == 0 && g.turns.Load() == turn
 }
 
 // Body returns a body as it was proposed. The caller must not change the bytes. It returns

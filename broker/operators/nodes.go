@@ -2,6 +2,7 @@ package operators
 
 import (
 	"context"
+	"encoding/hex"
 	"strconv"
 	"time"
 
@@ -170,6 +171,39 @@ func (o *Operators) TransferLeadership(ctx context.Context, vhost, queue, node s
 		audit.NotesOf(ctx).Note(audit.Change{Field: "leader", After: node})
 	}
 	return failure.Translate(err, about)
+}
+
+// QueueMember is one node's copy of a queue as it sees itself.
+type QueueMember struct {
+	Node string
+	// State is leader, follower or candidate; "": the node did not answer, and the figures are zero.
+	State                                                     string
+	Leader                                                    string // "": it knows none
+	Term, CommitIndex, AppliedIndex, SnapshotIndex, LastIndex uint64
+	// Digest is a hash of the member's state at AppliedIndex, in hexadecimal; "" unless it was asked
+	// for, and while entries are being applied.
+	Digest string
+	// Trouble tells why the member has stopped, or why its node did not answer.
+	Trouble string
+}
+
+// QueueMembers asks the members of a queue how they stand. Digests cost each node as much as a
+// snapshot of the queue.
+func (o *Operators) QueueMembers(ctx context.Context, vhost, queue string, digests bool) ([]QueueMember, error) {
+	rec, err := serving.LookUp(o.cluster.View(), vhost, queue)
+	if err != nil {
+		return nil, err
+	}
+	members := o.cluster.Leaders().AllMembers(ctx, rec.UID, digests)
+	out := make([]QueueMember, len(members))
+	for i, m := range members {
+		g := m.Group
+		out[i] = QueueMember{
+			Node: string(m.Node), State: m.State(), Leader: g.GetLeader(), Trouble: m.Trouble, Digest: hex.EncodeToString(g.GetStateDigest()),
+			Term: g.GetTerm(), CommitIndex: g.GetCommitIndex(), AppliedIndex: g.GetAppliedIndex(), SnapshotIndex: g.GetSnapshotIndex(), LastIndex: g.GetLastIndex(),
+		}
+	}
+	return out, nil
 }
 
 // isMember compares a name that an operator gave with ids.

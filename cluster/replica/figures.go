@@ -111,6 +111,17 @@ func (q *Member) Snapshot() []byte {
 	return f.AppendSnapshot(nil)
 }
 
+// AtRest returns the machine's state and the index up to which it has applied entries; there is none
+// while entries are being applied.
+func (q *Member) AtRest() (state []byte, index uint64, rest bool) {
+	var f raftfsm.Frozen
+	index, rest = q.group.ReadAt(func() { f = q.machine.Freeze() })
+	if !rest {
+		return nil, 0, false
+	}
+	return f.AppendSnapshot(nil), index, true
+}
+
 // Progress is how far the members are that a node has to open at its start.
 type Progress struct {
 	Electing    bool // all are open: leaders are waited for

@@ -13,7 +13,7 @@ import (
 // newQueueMembers returns the commands that change which nodes hold queues (RE-3).
 func newQueueMembers(s *session) []*cobra.Command {
 	return []*cobra.Command{
-		newGrow(s), newShrink(s), newRebalance(s), newAddMember(s), newRemoveMember(s), newReplaceMember(s), newTransfer(s),
+		newMembers(s), newGrow(s), newShrink(s), newRebalance(s), newAddMember(s), newRemoveMember(s), newReplaceMember(s), newTransfer(s),
 	}
 }
 
@@ -118,6 +118,41 @@ func newReplaceMember(s *session) *cobra.Command {
 		})
 	}
 	return cmd
+}
+
+// newMembers makes `queue members`.
+func newMembers(s *session) *cobra.Command {
+	r := client.ListQueueMembersRequest{}
+	cmd := &cobra.Command{
+		Use: "members QUEUE", Short: "Show each member of a queue as it sees itself", Args: exactArgs("QUEUE"),
+		Long: "Show each member of a queue as it sees itself. With --digests each node computes a digest of its copy, which costs it as much as\n" +
+			"a snapshot: at the same applied index all digests are equal. A member that is applying entries just then shows none.",
+		Example: "  quoratectl queues members orders --digests",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			r.VHost, r.Queue = s.vhost, args[0]
+			return s.with(cmd, func(ctx context.Context, c *client.Client) error {
+				members, err := c.QueueMembers(ctx, r)
+				if err != nil {
+					return err
+				}
+				header := []string{"node", "state", "leader", "term", "applied", "digest", "trouble"}
+				return printList(s, cmd.OutOrStdout(), header, members, memberRow)
+			})
+		},
+	}
+	cmd.Flags().BoolVar(&r.Digests, "digests", false, "compute a digest of each copy")
+	return cmd
+}
+
+// digestShown is how many digits of a digest a table shows.
+const digestShown = 16
+
+func memberRow(m client.QueueMember) []string {
+	term, applied := "", ""
+	if m.Raft != nil {
+		term, applied = fmt.Sprint(m.Raft.Term), fmt.Sprint(m.Raft.AppliedIndex)
+	}
+	return []string{m.Node, m.State, m.Leader, term, applied, m.Digest[:min(digestShown, len(m.Digest))], m.Trouble}
 }
 
 // newTransfer makes `queue transfer`.

@@ -693,6 +693,204 @@ func (x *PurgeQueueResponse) GetMessages() uint64 {
 	return 0
 }
 
+// ListQueueMembersRequest names the queue.
+type ListQueueMembersRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Vhost defaults to "/".
+	Vhost string `protobuf:"bytes,1,opt,name=vhost,proto3" json:"vhost,omitempty"`
+	Queue string `protobuf:"bytes,2,opt,name=queue,proto3" json:"queue,omitempty"`
+	// Digests asks for the digests, each of which costs its node as much as a snapshot of the queue.
+	Digests       bool `protobuf:"varint,3,opt,name=digests,proto3" json:"digests,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListQueueMembersRequest) Reset() {
+	*x = ListQueueMembersRequest{}
+	mi := &file_broker_v1_admin_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListQueueMembersRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListQueueMembersRequest) ProtoMessage() {}
+
+func (x *ListQueueMembersRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_broker_v1_admin_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListQueueMembersRequest.ProtoReflect.Descriptor instead.
+func (*ListQueueMembersRequest) Descriptor() ([]byte, []int) {
+	return file_broker_v1_admin_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *ListQueueMembersRequest) GetVhost() string {
+	if x != nil {
+		return x.Vhost
+	}
+	return ""
+}
+
+func (x *ListQueueMembersRequest) GetQueue() string {
+	if x != nil {
+		return x.Queue
+	}
+	return ""
+}
+
+func (x *ListQueueMembersRequest) GetDigests() bool {
+	if x != nil {
+		return x.Digests
+	}
+	return false
+}
+
+// ListQueueMembersResponse has the members in the order of the queue's list.
+type ListQueueMembersResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Members       []*QueueMember         `protobuf:"bytes,1,rep,name=members,proto3" json:"members,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListQueueMembersResponse) Reset() {
+	*x = ListQueueMembersResponse{}
+	mi := &file_broker_v1_admin_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListQueueMembersResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListQueueMembersResponse) ProtoMessage() {}
+
+func (x *ListQueueMembersResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_broker_v1_admin_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListQueueMembersResponse.ProtoReflect.Descriptor instead.
+func (*ListQueueMembersResponse) Descriptor() ([]byte, []int) {
+	return file_broker_v1_admin_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *ListQueueMembersResponse) GetMembers() []*QueueMember {
+	if x != nil {
+		return x.Members
+	}
+	return nil
+}
+
+// QueueMember is one node's copy of a queue.
+type QueueMember struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Node  string                 `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
+	// State is leader, follower or candidate; empty if the node did not answer.
+	State string `protobuf:"bytes,2,opt,name=state,proto3" json:"state,omitempty"`
+	// Leader is whom the member follows; empty: it knows none.
+	Leader string     `protobuf:"bytes,3,opt,name=leader,proto3" json:"leader,omitempty"`
+	Raft   *RaftStats `protobuf:"bytes,4,opt,name=raft,proto3" json:"raft,omitempty"`
+	// Digest is a hash of the member's state at the applied index of raft, in hexadecimal. Empty unless
+	// it was asked for, and while entries are being applied: ask again.
+	Digest string `protobuf:"bytes,5,opt,name=digest,proto3" json:"digest,omitempty"`
+	// Trouble tells why the member has stopped, or why its node did not answer; empty otherwise.
+	Trouble       string `protobuf:"bytes,6,opt,name=trouble,proto3" json:"trouble,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *QueueMember) Reset() {
+	*x = QueueMember{}
+	mi := &file_broker_v1_admin_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *QueueMember) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*QueueMember) ProtoMessage() {}
+
+func (x *QueueMember) ProtoReflect() protoreflect.Message {
+	mi := &file_broker_v1_admin_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use QueueMember.ProtoReflect.Descriptor instead.
+func (*QueueMember) Descriptor() ([]byte, []int) {
+	return file_broker_v1_admin_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *QueueMember) GetNode() string {
+	if x != nil {
+		return x.Node
+	}
+	return ""
+}
+
+func (x *QueueMember) GetState() string {
+	if x != nil {
+		return x.State
+	}
+	return ""
+}
+
+func (x *QueueMember) GetLeader() string {
+	if x != nil {
+		return x.Leader
+	}
+	return ""
+}
+
+func (x *QueueMember) GetRaft() *RaftStats {
+	if x != nil {
+		return x.Raft
+	}
+	return nil
+}
+
+func (x *QueueMember) GetDigest() string {
+	if x != nil {
+		return x.Digest
+	}
+	return ""
+}
+
+func (x *QueueMember) GetTrouble() string {
+	if x != nil {
+		return x.Trouble
+	}
+	return ""
+}
+
 // GetQueueRequest names the queue.
 type GetQueueRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -705,7 +903,7 @@ type GetQueueRequest struct {
 
 func (x *GetQueueRequest) Reset() {
 	*x = GetQueueRequest{}
-	mi := &file_broker_v1_admin_proto_msgTypes[8]
+	mi := &file_broker_v1_admin_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -717,7 +915,7 @@ func (x *GetQueueRequest) String() string {
 func (*GetQueueRequest) ProtoMessage() {}
 
 func (x *GetQueueRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_admin_proto_msgTypes[8]
+	mi := &file_broker_v1_admin_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -730,7 +928,7 @@ func (x *GetQueueRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetQueueRequest.ProtoReflect.Descriptor instead.
 func (*GetQueueRequest) Descriptor() ([]byte, []int) {
-	return file_broker_v1_admin_proto_rawDescGZIP(), []int{8}
+	return file_broker_v1_admin_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *GetQueueRequest) GetVhost() string {
@@ -757,7 +955,7 @@ type GetQueueResponse struct {
 
 func (x *GetQueueResponse) Reset() {
 	*x = GetQueueResponse{}
-	mi := &file_broker_v1_admin_proto_msgTypes[9]
+	mi := &file_broker_v1_admin_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -769,7 +967,7 @@ func (x *GetQueueResponse) String() string {
 func (*GetQueueResponse) ProtoMessage() {}
 
 func (x *GetQueueResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_admin_proto_msgTypes[9]
+	mi := &file_broker_v1_admin_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -782,7 +980,7 @@ func (x *GetQueueResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetQueueResponse.ProtoReflect.Descriptor instead.
 func (*GetQueueResponse) Descriptor() ([]byte, []int) {
-	return file_broker_v1_admin_proto_rawDescGZIP(), []int{9}
+	return file_broker_v1_admin_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *GetQueueResponse) GetQueue() *Queue {
@@ -830,7 +1028,7 @@ type Queue struct {
 
 func (x *Queue) Reset() {
 	*x = Queue{}
-	mi := &file_broker_v1_admin_proto_msgTypes[10]
+	mi := &file_broker_v1_admin_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -842,7 +1040,7 @@ func (x *Queue) String() string {
 func (*Queue) ProtoMessage() {}
 
 func (x *Queue) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_admin_proto_msgTypes[10]
+	mi := &file_broker_v1_admin_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -855,7 +1053,7 @@ func (x *Queue) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Queue.ProtoReflect.Descriptor instead.
 func (*Queue) Descriptor() ([]byte, []int) {
-	return file_broker_v1_admin_proto_rawDescGZIP(), []int{10}
+	return file_broker_v1_admin_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Queue) GetVhost() string {
@@ -1083,7 +1281,7 @@ type QueueStats struct {
 
 func (x *QueueStats) Reset() {
 	*x = QueueStats{}
-	mi := &file_broker_v1_admin_proto_msgTypes[11]
+	mi := &file_broker_v1_admin_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1095,7 +1293,7 @@ func (x *QueueStats) String() string {
 func (*QueueStats) ProtoMessage() {}
 
 func (x *QueueStats) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_admin_proto_msgTypes[11]
+	mi := &file_broker_v1_admin_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1108,7 +1306,7 @@ func (x *QueueStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueueStats.ProtoReflect.Descriptor instead.
 func (*QueueStats) Descriptor() ([]byte, []int) {
-	return file_broker_v1_admin_proto_rawDescGZIP(), []int{11}
+	return file_broker_v1_admin_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *QueueStats) GetMessages() uint64 {
@@ -1426,7 +1624,7 @@ type Discarded struct {
 
 func (x *Discarded) Reset() {
 	*x = Discarded{}
-	mi := &file_broker_v1_admin_proto_msgTypes[12]
+	mi := &file_broker_v1_admin_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1438,7 +1636,7 @@ func (x *Discarded) String() string {
 func (*Discarded) ProtoMessage() {}
 
 func (x *Discarded) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_admin_proto_msgTypes[12]
+	mi := &file_broker_v1_admin_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1451,7 +1649,7 @@ func (x *Discarded) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Discarded.ProtoReflect.Descriptor instead.
 func (*Discarded) Descriptor() ([]byte, []int) {
-	return file_broker_v1_admin_proto_rawDescGZIP(), []int{12}
+	return file_broker_v1_admin_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Discarded) GetReason() string {
@@ -1489,7 +1687,7 @@ type RaftStats struct {
 
 func (x *RaftStats) Reset() {
 	*x = RaftStats{}
-	mi := &file_broker_v1_admin_proto_msgTypes[13]
+	mi := &file_broker_v1_admin_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1501,7 +1699,7 @@ func (x *RaftStats) String() string {
 func (*RaftStats) ProtoMessage() {}
 
 func (x *RaftStats) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_admin_proto_msgTypes[13]
+	mi := &file_broker_v1_admin_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1514,7 +1712,7 @@ func (x *RaftStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RaftStats.ProtoReflect.Descriptor instead.
 func (*RaftStats) Descriptor() ([]byte, []int) {
-	return file_broker_v1_admin_proto_rawDescGZIP(), []int{13}
+	return file_broker_v1_admin_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *RaftStats) GetTerm() uint64 {
@@ -1569,7 +1767,7 @@ type ListQueuesRequest struct {
 
 func (x *ListQueuesRequest) Reset() {
 	*x = ListQueuesRequest{}
-	mi := &file_broker_v1_admin_proto_msgTypes[14]
+	mi := &file_broker_v1_admin_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1581,7 +1779,7 @@ func (x *ListQueuesRequest) String() string {
 func (*ListQueuesRequest) ProtoMessage() {}
 
 func (x *ListQueuesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_admin_proto_msgTypes[14]
+	mi := &file_broker_v1_admin_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1594,7 +1792,7 @@ func (x *ListQueuesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListQueuesRequest.ProtoReflect.Descriptor instead.
 func (*ListQueuesRequest) Descriptor() ([]byte, []int) {
-	return file_broker_v1_admin_proto_rawDescGZIP(), []int{14}
+	return file_broker_v1_admin_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *ListQueuesRequest) GetVhost() string {
@@ -1637,7 +1835,7 @@ type ListQueuesResponse struct {
 
 func (x *ListQueuesResponse) Reset() {
 	*x = ListQueuesResponse{}
-	mi := &file_broker_v1_admin_proto_msgTypes[15]
+	mi := &file_broker_v1_admin_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1649,7 +1847,7 @@ func (x *ListQueuesResponse) String() string {
 func (*ListQueuesResponse) ProtoMessage() {}
 
 func (x *ListQueuesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_admin_proto_msgTypes[15]
+	mi := &file_broker_v1_admin_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1662,7 +1860,7 @@ func (x *ListQueuesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListQueuesResponse.ProtoReflect.Descriptor instead.
 func (*ListQueuesResponse) Descriptor() ([]byte, []int) {
-	return file_broker_v1_admin_proto_rawDescGZIP(), []int{15}
+	return file_broker_v1_admin_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ListQueuesResponse) GetQueues() []*Queue {
@@ -1700,7 +1898,7 @@ type DeclareExchangeRequest struct {
 
 func (x *DeclareExchangeRequest) Reset() {
 	*x = DeclareExchangeRequest{}
-	mi := &file_broker_v1_admin_proto_msgTypes[16]
+	mi := &file_broker_v1_admin_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1712,7 +1910,7 @@ func (x *DeclareExchangeRequest) String() string {
 func (*DeclareExchangeRequest) ProtoMessage() {}
 
 func (x *DeclareExchangeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_admin_proto_msgTypes[16]
+	mi := &file_broker_v1_admin_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1725,7 +1923,7 @@ func (x *DeclareExchangeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeclareExchangeRequest.ProtoReflect.Descriptor instead.
 func (*DeclareExchangeRequest) Descriptor() ([]byte, []int) {
-	return file_broker_v1_admin_proto_rawDescGZIP(), []int{16}
+	return file_broker_v1_admin_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *DeclareExchangeRequest) GetVhost() string {
@@ -1796,7 +1994,7 @@ type DeclareExchangeResponse struct {
 
 func (x *DeclareExchangeResponse) Reset() {
 	*x = DeclareExchangeResponse{}
-	mi := &file_broker_v1_admin_proto_msgTypes[17]
+	mi := &file_broker_v1_admin_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1808,7 +2006,7 @@ func (x *DeclareExchangeResponse) String() string {
 func (*DeclareExchangeResponse) ProtoMessage() {}
 
 func (x *DeclareExchangeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_admin_proto_msgTypes[17]
+	mi := &file_broker_v1_admin_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1821,7 +2019,7 @@ func (x *DeclareExchangeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeclareExchangeResponse.ProtoReflect.Descriptor instead.
 func (*DeclareExchangeResponse) Descriptor() ([]byte, []int) {
-	return file_broker_v1_admin_proto_rawDescGZIP(), []int{17}
+	return file_broker_v1_admin_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *DeclareExchangeResponse) GetCreated() bool {
@@ -1852,7 +2050,7 @@ type DeleteExchangeRequest struct {
 
 func (x *DeleteExchangeRequest) Reset() {
 	*x = DeleteExchangeRequest{}
-	mi := &file_broker_v1_admin_proto_msgTypes[18]
+	mi := &file_broker_v1_admin_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1864,7 +2062,7 @@ func (x *DeleteExchangeRequest) String() string {
 func (*DeleteExchangeRequest) ProtoMessage() {}
 
 func (x *DeleteExchangeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_admin_proto_msgTypes[18]
+	mi := &file_broker_v1_admin_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1877,7 +2075,7 @@ func (x *DeleteExchangeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteExchangeRequest.ProtoReflect.Descriptor instead.
 func (*DeleteExchangeRequest) Descriptor() ([]byte, []int) {
-	return file_broker_v1_admin_proto_rawDescGZIP(), []int{18}
+	return file_broker_v1_admin_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *DeleteExchangeRequest) GetVhost() string {
@@ -1910,7 +2108,7 @@ type DeleteExchangeResponse struct {
 
 func (x *DeleteExchangeResponse) Reset() {
 	*x = DeleteExchangeResponse{}
-	mi := &file_broker_v1_admin_proto_msgTypes[19]
+	mi := &file_broker_v1_admin_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1922,7 +2120,7 @@ func (x *DeleteExchangeResponse) String() string {
 func (*DeleteExchangeResponse) ProtoMessage() {}
 
 func (x *DeleteExchangeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_admin_proto_msgTypes[19]
+	mi := &file_broker_v1_admin_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1935,7 +2133,7 @@ func (x *DeleteExchangeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteExchangeResponse.ProtoReflect.Descriptor instead.
 func (*DeleteExchangeResponse) Descriptor() ([]byte, []int) {
-	return file_broker_v1_admin_proto_rawDescGZIP(), []int{19}
+	return file_broker_v1_admin_proto_rawDescGZIP(), []int{22}
 }
 
 // ListExchangesRequest asks for the exchanges of a vhost.
@@ -1949,7 +2147,7 @@ type ListExchangesRequest struct {
 
 func (x *ListExchangesRequest) Reset() {
 	*x = ListExchangesRequest{}
-	mi := &file_broker_v1_admin_proto_msgTypes[20]
+	mi := &file_broker_v1_admin_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1961,7 +2159,7 @@ func (x *ListExchangesRequest) String() string {
 func (*ListExchangesRequest) ProtoMessage() {}
 
 func (x *ListExchangesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_admin_proto_msgTypes[20]
+	mi := &file_broker_v1_admin_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1974,7 +2172,7 @@ func (x *ListExchangesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListExchangesRequest.ProtoReflect.Descriptor instead.
 func (*ListExchangesRequest) Descriptor() ([]byte, []int) {
-	return file_broker_v1_admin_proto_rawDescGZIP(), []int{20}
+	return file_broker_v1_admin_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *ListExchangesRequest) GetVhost() string {
@@ -1994,7 +2192,7 @@ type ListExchangesResponse struct {
 
 func (x *ListExchangesResponse) Reset() {
 	*x = ListExchangesResponse{}
-	mi := &file_broker_v1_admin_proto_msgTypes[21]
+	mi := &file_broker_v1_admin_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2006,7 +2204,7 @@ func (x *ListExchangesResponse) String() string {
 func (*ListExchangesResponse) ProtoMessage() {}
 
 func (x *ListExchangesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_admin_proto_msgTypes[21]
+	mi := &file_broker_v1_admin_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2019,7 +2217,7 @@ func (x *ListExchangesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListExchangesResponse.ProtoReflect.Descriptor instead.
 func (*ListExchangesResponse) Descriptor() ([]byte, []int) {
-	return file_broker_v1_admin_proto_rawDescGZIP(), []int{21}
+	return file_broker_v1_admin_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *ListExchangesResponse) GetExchanges() []*Exchange {
@@ -2045,7 +2243,7 @@ type Exchange struct {
 
 func (x *Exchange) Reset() {
 	*x = Exchange{}
-	mi := &file_broker_v1_admin_proto_msgTypes[22]
+	mi := &file_broker_v1_admin_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2057,7 +2255,7 @@ func (x *Exchange) String() string {
 func (*Exchange) ProtoMessage() {}
 
 func (x *Exchange) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_admin_proto_msgTypes[22]
+	mi := &file_broker_v1_admin_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2070,7 +2268,7 @@ func (x *Exchange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Exchange.ProtoReflect.Descriptor instead.
 func (*Exchange) Descriptor() ([]byte, []int) {
-	return file_broker_v1_admin_proto_rawDescGZIP(), []int{22}
+	return file_broker_v1_admin_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Exchange) GetVhost() string {
@@ -2138,7 +2336,7 @@ type Binding struct {
 
 func (x *Binding) Reset() {
 	*x = Binding{}
-	mi := &file_broker_v1_admin_proto_msgTypes[23]
+	mi := &file_broker_v1_admin_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2150,7 +2348,7 @@ func (x *Binding) String() string {
 func (*Binding) ProtoMessage() {}
 
 func (x *Binding) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_admin_proto_msgTypes[23]
+	mi := &file_broker_v1_admin_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2163,7 +2361,7 @@ func (x *Binding) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Binding.ProtoReflect.Descriptor instead.
 func (*Binding) Descriptor() ([]byte, []int) {
-	return file_broker_v1_admin_proto_rawDescGZIP(), []int{23}
+	return file_broker_v1_admin_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Binding) GetVhost() string {
@@ -2218,7 +2416,7 @@ type BindRequest struct {
 
 func (x *BindRequest) Reset() {
 	*x = BindRequest{}
-	mi := &file_broker_v1_admin_proto_msgTypes[24]
+	mi := &file_broker_v1_admin_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2230,7 +2428,7 @@ func (x *BindRequest) String() string {
 func (*BindRequest) ProtoMessage() {}
 
 func (x *BindRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_admin_proto_msgTypes[24]
+	mi := &file_broker_v1_admin_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2243,7 +2441,7 @@ func (x *BindRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BindRequest.ProtoReflect.Descriptor instead.
 func (*BindRequest) Descriptor() ([]byte, []int) {
-	return file_broker_v1_admin_proto_rawDescGZIP(), []int{24}
+	return file_broker_v1_admin_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *BindRequest) GetBinding() *Binding {
@@ -2264,7 +2462,7 @@ type BindResponse struct {
 
 func (x *BindResponse) Reset() {
 	*x = BindResponse{}
-	mi := &file_broker_v1_admin_proto_msgTypes[25]
+	mi := &file_broker_v1_admin_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2276,7 +2474,7 @@ func (x *BindResponse) String() string {
 func (*BindResponse) ProtoMessage() {}
 
 func (x *BindResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_admin_proto_msgTypes[25]
+	mi := &file_broker_v1_admin_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2289,7 +2487,7 @@ func (x *BindResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BindResponse.ProtoReflect.Descriptor instead.
 func (*BindResponse) Descriptor() ([]byte, []int) {
-	return file_broker_v1_admin_proto_rawDescGZIP(), []int{25}
+	return file_broker_v1_admin_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *BindResponse) GetWarnings() []string {
@@ -2309,7 +2507,7 @@ type UnbindRequest struct {
 
 func (x *UnbindRequest) Reset() {
 	*x = UnbindRequest{}
-	mi := &file_broker_v1_admin_proto_msgTypes[26]
+	mi := &file_broker_v1_admin_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2321,7 +2519,7 @@ func (x *UnbindRequest) String() string {
 func (*UnbindRequest) ProtoMessage() {}
 
 func (x *UnbindRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_admin_proto_msgTypes[26]
+	mi := &file_broker_v1_admin_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2334,7 +2532,7 @@ func (x *UnbindRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnbindRequest.ProtoReflect.Descriptor instead.
 func (*UnbindRequest) Descriptor() ([]byte, []int) {
-	return file_broker_v1_admin_proto_rawDescGZIP(), []int{26}
+	return file_broker_v1_admin_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *UnbindRequest) GetBinding() *Binding {
@@ -2353,7 +2551,7 @@ type UnbindResponse struct {
 
 func (x *UnbindResponse) Reset() {
 	*x = UnbindResponse{}
-	mi := &file_broker_v1_admin_proto_msgTypes[27]
+	mi := &file_broker_v1_admin_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2365,7 +2563,7 @@ func (x *UnbindResponse) String() string {
 func (*UnbindResponse) ProtoMessage() {}
 
 func (x *UnbindResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_admin_proto_msgTypes[27]
+	mi := &file_broker_v1_admin_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2378,7 +2576,7 @@ func (x *UnbindResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnbindResponse.ProtoReflect.Descriptor instead.
 func (*UnbindResponse) Descriptor() ([]byte, []int) {
-	return file_broker_v1_admin_proto_rawDescGZIP(), []int{27}
+	return file_broker_v1_admin_proto_rawDescGZIP(), []int{30}
 }
 
 // ListBindingsRequest asks for the bindings of a vhost.
@@ -2392,7 +2590,7 @@ type ListBindingsRequest struct {
 
 func (x *ListBindingsRequest) Reset() {
 	*x = ListBindingsRequest{}
-	mi := &file_broker_v1_admin_proto_msgTypes[28]
+	mi := &file_broker_v1_admin_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2404,7 +2602,7 @@ func (x *ListBindingsRequest) String() string {
 func (*ListBindingsRequest) ProtoMessage() {}
 
 func (x *ListBindingsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_admin_proto_msgTypes[28]
+	mi := &file_broker_v1_admin_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2417,7 +2615,7 @@ func (x *ListBindingsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListBindingsRequest.ProtoReflect.Descriptor instead.
 func (*ListBindingsRequest) Descriptor() ([]byte, []int) {
-	return file_broker_v1_admin_proto_rawDescGZIP(), []int{28}
+	return file_broker_v1_admin_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *ListBindingsRequest) GetVhost() string {
@@ -2437,7 +2635,7 @@ type ListBindingsResponse struct {
 
 func (x *ListBindingsResponse) Reset() {
 	*x = ListBindingsResponse{}
-	mi := &file_broker_v1_admin_proto_msgTypes[29]
+	mi := &file_broker_v1_admin_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2449,7 +2647,7 @@ func (x *ListBindingsResponse) String() string {
 func (*ListBindingsResponse) ProtoMessage() {}
 
 func (x *ListBindingsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_admin_proto_msgTypes[29]
+	mi := &file_broker_v1_admin_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2462,7 +2660,7 @@ func (x *ListBindingsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListBindingsResponse.ProtoReflect.Descriptor instead.
 func (*ListBindingsResponse) Descriptor() ([]byte, []int) {
-	return file_broker_v1_admin_proto_rawDescGZIP(), []int{29}
+	return file_broker_v1_admin_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *ListBindingsResponse) GetBindings() []*Binding {
@@ -2483,7 +2681,7 @@ type ClusterStatusRequest struct {
 
 func (x *ClusterStatusRequest) Reset() {
 	*x = ClusterStatusRequest{}
-	mi := &file_broker_v1_admin_proto_msgTypes[30]
+	mi := &file_broker_v1_admin_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2495,7 +2693,7 @@ func (x *ClusterStatusRequest) String() string {
 func (*ClusterStatusRequest) ProtoMessage() {}
 
 func (x *ClusterStatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_admin_proto_msgTypes[30]
+	mi := &file_broker_v1_admin_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2508,7 +2706,7 @@ func (x *ClusterStatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClusterStatusRequest.ProtoReflect.Descriptor instead.
 func (*ClusterStatusRequest) Descriptor() ([]byte, []int) {
-	return file_broker_v1_admin_proto_rawDescGZIP(), []int{30}
+	return file_broker_v1_admin_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *ClusterStatusRequest) GetDetails() bool {
@@ -2539,7 +2737,7 @@ type ClusterStatusResponse struct {
 
 func (x *ClusterStatusResponse) Reset() {
 	*x = ClusterStatusResponse{}
-	mi := &file_broker_v1_admin_proto_msgTypes[31]
+	mi := &file_broker_v1_admin_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2551,7 +2749,7 @@ func (x *ClusterStatusResponse) String() string {
 func (*ClusterStatusResponse) ProtoMessage() {}
 
 func (x *ClusterStatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_admin_proto_msgTypes[31]
+	mi := &file_broker_v1_admin_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2564,7 +2762,7 @@ func (x *ClusterStatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClusterStatusResponse.ProtoReflect.Descriptor instead.
 func (*ClusterStatusResponse) Descriptor() ([]byte, []int) {
-	return file_broker_v1_admin_proto_rawDescGZIP(), []int{31}
+	return file_broker_v1_admin_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *ClusterStatusResponse) GetCluster() string {
@@ -2634,7 +2832,7 @@ type FinalizeVersionRequest struct {
 
 func (x *FinalizeVersionRequest) Reset() {
 	*x = FinalizeVersionRequest{}
-	mi := &file_broker_v1_admin_proto_msgTypes[32]
+	mi := &file_broker_v1_admin_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2646,7 +2844,7 @@ func (x *FinalizeVersionRequest) String() string {
 func (*FinalizeVersionRequest) ProtoMessage() {}
 
 func (x *FinalizeVersionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_admin_proto_msgTypes[32]
+	mi := &file_broker_v1_admin_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2659,7 +2857,7 @@ func (x *FinalizeVersionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FinalizeVersionRequest.ProtoReflect.Descriptor instead.
 func (*FinalizeVersionRequest) Descriptor() ([]byte, []int) {
-	return file_broker_v1_admin_proto_rawDescGZIP(), []int{32}
+	return file_broker_v1_admin_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *FinalizeVersionRequest) GetDryRun() bool {
@@ -2683,7 +2881,7 @@ type FinalizeVersionResponse struct {
 
 func (x *FinalizeVersionResponse) Reset() {
 	*x = FinalizeVersionResponse{}
-	mi := &file_broker_v1_admin_proto_msgTypes[33]
+	mi := &file_broker_v1_admin_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2695,7 +2893,7 @@ func (x *FinalizeVersionResponse) String() string {
 func (*FinalizeVersionResponse) ProtoMessage() {}
 
 func (x *FinalizeVersionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_admin_proto_msgTypes[33]
+	mi := &file_broker_v1_admin_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2708,7 +2906,7 @@ func (x *FinalizeVersionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FinalizeVersionResponse.ProtoReflect.Descriptor instead.
 func (*FinalizeVersionResponse) Descriptor() ([]byte, []int) {
-	return file_broker_v1_admin_proto_rawDescGZIP(), []int{33}
+	return file_broker_v1_admin_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *FinalizeVersionResponse) GetBefore() uint32 {
@@ -2746,7 +2944,7 @@ type HeldVersion struct {
 
 func (x *HeldVersion) Reset() {
 	*x = HeldVersion{}
-	mi := &file_broker_v1_admin_proto_msgTypes[34]
+	mi := &file_broker_v1_admin_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2758,7 +2956,7 @@ func (x *HeldVersion) String() string {
 func (*HeldVersion) ProtoMessage() {}
 
 func (x *HeldVersion) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_admin_proto_msgTypes[34]
+	mi := &file_broker_v1_admin_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2771,7 +2969,7 @@ func (x *HeldVersion) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HeldVersion.ProtoReflect.Descriptor instead.
 func (*HeldVersion) Descriptor() ([]byte, []int) {
-	return file_broker_v1_admin_proto_rawDescGZIP(), []int{34}
+	return file_broker_v1_admin_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *HeldVersion) GetNode() string {
@@ -2840,7 +3038,7 @@ type ClusterNode struct {
 
 func (x *ClusterNode) Reset() {
 	*x = ClusterNode{}
-	mi := &file_broker_v1_admin_proto_msgTypes[35]
+	mi := &file_broker_v1_admin_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2852,7 +3050,7 @@ func (x *ClusterNode) String() string {
 func (*ClusterNode) ProtoMessage() {}
 
 func (x *ClusterNode) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_admin_proto_msgTypes[35]
+	mi := &file_broker_v1_admin_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2865,7 +3063,7 @@ func (x *ClusterNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClusterNode.ProtoReflect.Descriptor instead.
 func (*ClusterNode) Descriptor() ([]byte, []int) {
-	return file_broker_v1_admin_proto_rawDescGZIP(), []int{35}
+	return file_broker_v1_admin_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *ClusterNode) GetId() string {
@@ -2991,7 +3189,7 @@ type ClockStatus struct {
 
 func (x *ClockStatus) Reset() {
 	*x = ClockStatus{}
-	mi := &file_broker_v1_admin_proto_msgTypes[36]
+	mi := &file_broker_v1_admin_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3003,7 +3201,7 @@ func (x *ClockStatus) String() string {
 func (*ClockStatus) ProtoMessage() {}
 
 func (x *ClockStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_admin_proto_msgTypes[36]
+	mi := &file_broker_v1_admin_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3016,7 +3214,7 @@ func (x *ClockStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClockStatus.ProtoReflect.Descriptor instead.
 func (*ClockStatus) Descriptor() ([]byte, []int) {
-	return file_broker_v1_admin_proto_rawDescGZIP(), []int{36}
+	return file_broker_v1_admin_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *ClockStatus) GetOffsetUs() int64 {
@@ -3070,7 +3268,7 @@ type DiskStatus struct {
 
 func (x *DiskStatus) Reset() {
 	*x = DiskStatus{}
-	mi := &file_broker_v1_admin_proto_msgTypes[37]
+	mi := &file_broker_v1_admin_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3082,7 +3280,7 @@ func (x *DiskStatus) String() string {
 func (*DiskStatus) ProtoMessage() {}
 
 func (x *DiskStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_admin_proto_msgTypes[37]
+	mi := &file_broker_v1_admin_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3095,7 +3293,7 @@ func (x *DiskStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DiskStatus.ProtoReflect.Descriptor instead.
 func (*DiskStatus) Descriptor() ([]byte, []int) {
-	return file_broker_v1_admin_proto_rawDescGZIP(), []int{37}
+	return file_broker_v1_admin_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *DiskStatus) GetPressure() string {
@@ -3180,7 +3378,7 @@ type StartProgress struct {
 
 func (x *StartProgress) Reset() {
 	*x = StartProgress{}
-	mi := &file_broker_v1_admin_proto_msgTypes[38]
+	mi := &file_broker_v1_admin_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3192,7 +3390,7 @@ func (x *StartProgress) String() string {
 func (*StartProgress) ProtoMessage() {}
 
 func (x *StartProgress) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_admin_proto_msgTypes[38]
+	mi := &file_broker_v1_admin_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3205,7 +3403,7 @@ func (x *StartProgress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartProgress.ProtoReflect.Descriptor instead.
 func (*StartProgress) Descriptor() ([]byte, []int) {
-	return file_broker_v1_admin_proto_rawDescGZIP(), []int{38}
+	return file_broker_v1_admin_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *StartProgress) GetPhase() string {
@@ -3257,7 +3455,7 @@ type TransferLeadershipRequest struct {
 
 func (x *TransferLeadershipRequest) Reset() {
 	*x = TransferLeadershipRequest{}
-	mi := &file_broker_v1_admin_proto_msgTypes[39]
+	mi := &file_broker_v1_admin_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3269,7 +3467,7 @@ func (x *TransferLeadershipRequest) String() string {
 func (*TransferLeadershipRequest) ProtoMessage() {}
 
 func (x *TransferLeadershipRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_admin_proto_msgTypes[39]
+	mi := &file_broker_v1_admin_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3282,7 +3480,7 @@ func (x *TransferLeadershipRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransferLeadershipRequest.ProtoReflect.Descriptor instead.
 func (*TransferLeadershipRequest) Descriptor() ([]byte, []int) {
-	return file_broker_v1_admin_proto_rawDescGZIP(), []int{39}
+	return file_broker_v1_admin_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *TransferLeadershipRequest) GetVhost() string {
@@ -3315,7 +3513,7 @@ type TransferLeadershipResponse struct {
 
 func (x *TransferLeadershipResponse) Reset() {
 	*x = TransferLeadershipResponse{}
-	mi := &file_broker_v1_admin_proto_msgTypes[40]
+	mi := &file_broker_v1_admin_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3327,7 +3525,7 @@ func (x *TransferLeadershipResponse) String() string {
 func (*TransferLeadershipResponse) ProtoMessage() {}
 
 func (x *TransferLeadershipResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_admin_proto_msgTypes[40]
+	mi := &file_broker_v1_admin_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3340,7 +3538,7 @@ func (x *TransferLeadershipResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransferLeadershipResponse.ProtoReflect.Descriptor instead.
 func (*TransferLeadershipResponse) Descriptor() ([]byte, []int) {
-	return file_broker_v1_admin_proto_rawDescGZIP(), []int{40}
+	return file_broker_v1_admin_proto_rawDescGZIP(), []int{43}
 }
 
 // DrainRequest asks a node to give up leadership.
@@ -3359,7 +3557,7 @@ type DrainRequest struct {
 
 func (x *DrainRequest) Reset() {
 	*x = DrainRequest{}
-	mi := &file_broker_v1_admin_proto_msgTypes[41]
+	mi := &file_broker_v1_admin_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3371,7 +3569,7 @@ func (x *DrainRequest) String() string {
 func (*DrainRequest) ProtoMessage() {}
 
 func (x *DrainRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_admin_proto_msgTypes[41]
+	mi := &file_broker_v1_admin_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3384,7 +3582,7 @@ func (x *DrainRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainRequest.ProtoReflect.Descriptor instead.
 func (*DrainRequest) Descriptor() ([]byte, []int) {
-	return file_broker_v1_admin_proto_rawDescGZIP(), []int{41}
+	return file_broker_v1_admin_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *DrainRequest) GetNode() string {
@@ -3418,7 +3616,7 @@ type DrainResponse struct {
 
 func (x *DrainResponse) Reset() {
 	*x = DrainResponse{}
-	mi := &file_broker_v1_admin_proto_msgTypes[42]
+	mi := &file_broker_v1_admin_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3430,7 +3628,7 @@ func (x *DrainResponse) String() string {
 func (*DrainResponse) ProtoMessage() {}
 
 func (x *DrainResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_admin_proto_msgTypes[42]
+	mi := &file_broker_v1_admin_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3443,7 +3641,7 @@ func (x *DrainResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainResponse.ProtoReflect.Descriptor instead.
 func (*DrainResponse) Descriptor() ([]byte, []int) {
-	return file_broker_v1_admin_proto_rawDescGZIP(), []int{42}
+	return file_broker_v1_admin_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *DrainResponse) GetOperation() *Operation {
@@ -3489,7 +3687,7 @@ type Operation struct {
 
 func (x *Operation) Reset() {
 	*x = Operation{}
-	mi := &file_broker_v1_admin_proto_msgTypes[43]
+	mi := &file_broker_v1_admin_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3501,7 +3699,7 @@ func (x *Operation) String() string {
 func (*Operation) ProtoMessage() {}
 
 func (x *Operation) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_admin_proto_msgTypes[43]
+	mi := &file_broker_v1_admin_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3514,7 +3712,7 @@ func (x *Operation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Operation.ProtoReflect.Descriptor instead.
 func (*Operation) Descriptor() ([]byte, []int) {
-	return file_broker_v1_admin_proto_rawDescGZIP(), []int{43}
+	return file_broker_v1_admin_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *Operation) GetId() string {
@@ -3633,7 +3831,7 @@ type ListOperationsRequest struct {
 
 func (x *ListOperationsRequest) Reset() {
 	*x = ListOperationsRequest{}
-	mi := &file_broker_v1_admin_proto_msgTypes[44]
+	mi := &file_broker_v1_admin_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3645,7 +3843,7 @@ func (x *ListOperationsRequest) String() string {
 func (*ListOperationsRequest) ProtoMessage() {}
 
 func (x *ListOperationsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_admin_proto_msgTypes[44]
+	mi := &file_broker_v1_admin_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3658,7 +3856,7 @@ func (x *ListOperationsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListOperationsRequest.ProtoReflect.Descriptor instead.
 func (*ListOperationsRequest) Descriptor() ([]byte, []int) {
-	return file_broker_v1_admin_proto_rawDescGZIP(), []int{44}
+	return file_broker_v1_admin_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *ListOperationsRequest) GetRunning() bool {
@@ -3680,7 +3878,7 @@ type ListOperationsResponse struct {
 
 func (x *ListOperationsResponse) Reset() {
 	*x = ListOperationsResponse{}
-	mi := &file_broker_v1_admin_proto_msgTypes[45]
+	mi := &file_broker_v1_admin_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3692,7 +3890,7 @@ func (x *ListOperationsResponse) String() string {
 func (*ListOperationsResponse) ProtoMessage() {}
 
 func (x *ListOperationsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_admin_proto_msgTypes[45]
+	mi := &file_broker_v1_admin_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3705,7 +3903,7 @@ func (x *ListOperationsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListOperationsResponse.ProtoReflect.Descriptor instead.
 func (*ListOperationsResponse) Descriptor() ([]byte, []int) {
-	return file_broker_v1_admin_proto_rawDescGZIP(), []int{45}
+	return file_broker_v1_admin_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *ListOperationsResponse) GetOperations() []*Operation {
@@ -3732,7 +3930,7 @@ type GetOperationRequest struct {
 
 func (x *GetOperationRequest) Reset() {
 	*x = GetOperationRequest{}
-	mi := &file_broker_v1_admin_proto_msgTypes[46]
+	mi := &file_broker_v1_admin_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3744,7 +3942,7 @@ func (x *GetOperationRequest) String() string {
 func (*GetOperationRequest) ProtoMessage() {}
 
 func (x *GetOperationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_admin_proto_msgTypes[46]
+	mi := &file_broker_v1_admin_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3757,7 +3955,7 @@ func (x *GetOperationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetOperationRequest.ProtoReflect.Descriptor instead.
 func (*GetOperationRequest) Descriptor() ([]byte, []int) {
-	return file_broker_v1_admin_proto_rawDescGZIP(), []int{46}
+	return file_broker_v1_admin_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *GetOperationRequest) GetId() string {
@@ -3777,7 +3975,7 @@ type GetOperationResponse struct {
 
 func (x *GetOperationResponse) Reset() {
 	*x = GetOperationResponse{}
-	mi := &file_broker_v1_admin_proto_msgTypes[47]
+	mi := &file_broker_v1_admin_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3789,7 +3987,7 @@ func (x *GetOperationResponse) String() string {
 func (*GetOperationResponse) ProtoMessage() {}
 
 func (x *GetOperationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_admin_proto_msgTypes[47]
+	mi := &file_broker_v1_admin_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3802,7 +4000,7 @@ func (x *GetOperationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetOperationResponse.ProtoReflect.Descriptor instead.
 func (*GetOperationResponse) Descriptor() ([]byte, []int) {
-	return file_broker_v1_admin_proto_rawDescGZIP(), []int{47}
+	return file_broker_v1_admin_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *GetOperationResponse) GetOperation() *Operation {
@@ -3822,7 +4020,7 @@ type WatchOperationRequest struct {
 
 func (x *WatchOperationRequest) Reset() {
 	*x = WatchOperationRequest{}
-	mi := &file_broker_v1_admin_proto_msgTypes[48]
+	mi := &file_broker_v1_admin_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3834,7 +4032,7 @@ func (x *WatchOperationRequest) String() string {
 func (*WatchOperationRequest) ProtoMessage() {}
 
 func (x *WatchOperationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_admin_proto_msgTypes[48]
+	mi := &file_broker_v1_admin_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3847,7 +4045,7 @@ func (x *WatchOperationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchOperationRequest.ProtoReflect.Descriptor instead.
 func (*WatchOperationRequest) Descriptor() ([]byte, []int) {
-	return file_broker_v1_admin_proto_rawDescGZIP(), []int{48}
+	return file_broker_v1_admin_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *WatchOperationRequest) GetId() string {
@@ -3867,7 +4065,7 @@ type WatchOperationResponse struct {
 
 func (x *WatchOperationResponse) Reset() {
 	*x = WatchOperationResponse{}
-	mi := &file_broker_v1_admin_proto_msgTypes[49]
+	mi := &file_broker_v1_admin_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3879,7 +4077,7 @@ func (x *WatchOperationResponse) String() string {
 func (*WatchOperationResponse) ProtoMessage() {}
 
 func (x *WatchOperationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_admin_proto_msgTypes[49]
+	mi := &file_broker_v1_admin_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3892,7 +4090,7 @@ func (x *WatchOperationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchOperationResponse.ProtoReflect.Descriptor instead.
 func (*WatchOperationResponse) Descriptor() ([]byte, []int) {
-	return file_broker_v1_admin_proto_rawDescGZIP(), []int{49}
+	return file_broker_v1_admin_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *WatchOperationResponse) GetOperation() *Operation {
@@ -3912,7 +4110,7 @@ type CancelOperationRequest struct {
 
 func (x *CancelOperationRequest) Reset() {
 	*x = CancelOperationRequest{}
-	mi := &file_broker_v1_admin_proto_msgTypes[50]
+	mi := &file_broker_v1_admin_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3924,7 +4122,7 @@ func (x *CancelOperationRequest) String() string {
 func (*CancelOperationRequest) ProtoMessage() {}
 
 func (x *CancelOperationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_admin_proto_msgTypes[50]
+	mi := &file_broker_v1_admin_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3937,7 +4135,7 @@ func (x *CancelOperationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelOperationRequest.ProtoReflect.Descriptor instead.
 func (*CancelOperationRequest) Descriptor() ([]byte, []int) {
-	return file_broker_v1_admin_proto_rawDescGZIP(), []int{50}
+	return file_broker_v1_admin_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *CancelOperationRequest) GetId() string {
@@ -3957,7 +4155,7 @@ type CancelOperationResponse struct {
 
 func (x *CancelOperationResponse) Reset() {
 	*x = CancelOperationResponse{}
-	mi := &file_broker_v1_admin_proto_msgTypes[51]
+	mi := &file_broker_v1_admin_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3969,7 +4167,7 @@ func (x *CancelOperationResponse) String() string {
 func (*CancelOperationResponse) ProtoMessage() {}
 
 func (x *CancelOperationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_admin_proto_msgTypes[51]
+	mi := &file_broker_v1_admin_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3982,7 +4180,7 @@ func (x *CancelOperationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelOperationResponse.ProtoReflect.Descriptor instead.
 func (*CancelOperationResponse) Descriptor() ([]byte, []int) {
-	return file_broker_v1_admin_proto_rawDescGZIP(), []int{51}
+	return file_broker_v1_admin_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *CancelOperationResponse) GetOperation() *Operation {
@@ -4007,7 +4205,7 @@ type StartOperationResponse struct {
 
 func (x *StartOperationResponse) Reset() {
 	*x = StartOperationResponse{}
-	mi := &file_broker_v1_admin_proto_msgTypes[52]
+	mi := &file_broker_v1_admin_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4019,7 +4217,7 @@ func (x *StartOperationResponse) String() string {
 func (*StartOperationResponse) ProtoMessage() {}
 
 func (x *StartOperationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_admin_proto_msgTypes[52]
+	mi := &file_broker_v1_admin_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4032,7 +4230,7 @@ func (x *StartOperationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartOperationResponse.ProtoReflect.Descriptor instead.
 func (*StartOperationResponse) Descriptor() ([]byte, []int) {
-	return file_broker_v1_admin_proto_rawDescGZIP(), []int{52}
+	return file_broker_v1_admin_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *StartOperationResponse) GetOperation() *Operation {
@@ -4069,7 +4267,7 @@ type QueueFilter struct {
 
 func (x *QueueFilter) Reset() {
 	*x = QueueFilter{}
-	mi := &file_broker_v1_admin_proto_msgTypes[53]
+	mi := &file_broker_v1_admin_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4081,7 +4279,7 @@ func (x *QueueFilter) String() string {
 func (*QueueFilter) ProtoMessage() {}
 
 func (x *QueueFilter) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_admin_proto_msgTypes[53]
+	mi := &file_broker_v1_admin_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4094,7 +4292,7 @@ func (x *QueueFilter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueueFilter.ProtoReflect.Descriptor instead.
 func (*QueueFilter) Descriptor() ([]byte, []int) {
-	return file_broker_v1_admin_proto_rawDescGZIP(), []int{53}
+	return file_broker_v1_admin_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *QueueFilter) GetVhost() string {
@@ -4126,7 +4324,7 @@ type GrowQueuesRequest struct {
 
 func (x *GrowQueuesRequest) Reset() {
 	*x = GrowQueuesRequest{}
-	mi := &file_broker_v1_admin_proto_msgTypes[54]
+	mi := &file_broker_v1_admin_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4138,7 +4336,7 @@ func (x *GrowQueuesRequest) String() string {
 func (*GrowQueuesRequest) ProtoMessage() {}
 
 func (x *GrowQueuesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_admin_proto_msgTypes[54]
+	mi := &file_broker_v1_admin_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4151,7 +4349,7 @@ func (x *GrowQueuesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GrowQueuesRequest.ProtoReflect.Descriptor instead.
 func (*GrowQueuesRequest) Descriptor() ([]byte, []int) {
-	return file_broker_v1_admin_proto_rawDescGZIP(), []int{54}
+	return file_broker_v1_admin_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *GrowQueuesRequest) GetNode() string {
@@ -4199,7 +4397,7 @@ type ShrinkNodeRequest struct {
 
 func (x *ShrinkNodeRequest) Reset() {
 	*x = ShrinkNodeRequest{}
-	mi := &file_broker_v1_admin_proto_msgTypes[55]
+	mi := &file_broker_v1_admin_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4211,7 +4409,7 @@ func (x *ShrinkNodeRequest) String() string {
 func (*ShrinkNodeRequest) ProtoMessage() {}
 
 func (x *ShrinkNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_admin_proto_msgTypes[55]
+	mi := &file_broker_v1_admin_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4224,7 +4422,7 @@ func (x *ShrinkNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShrinkNodeRequest.ProtoReflect.Descriptor instead.
 func (*ShrinkNodeRequest) Descriptor() ([]byte, []int) {
-	return file_broker_v1_admin_proto_rawDescGZIP(), []int{55}
+	return file_broker_v1_admin_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *ShrinkNodeRequest) GetNode() string {
@@ -4272,7 +4470,7 @@ type RebalanceQueuesRequest struct {
 
 func (x *RebalanceQueuesRequest) Reset() {
 	*x = RebalanceQueuesRequest{}
-	mi := &file_broker_v1_admin_proto_msgTypes[56]
+	mi := &file_broker_v1_admin_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4284,7 +4482,7 @@ func (x *RebalanceQueuesRequest) String() string {
 func (*RebalanceQueuesRequest) ProtoMessage() {}
 
 func (x *RebalanceQueuesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_admin_proto_msgTypes[56]
+	mi := &file_broker_v1_admin_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4297,7 +4495,7 @@ func (x *RebalanceQueuesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RebalanceQueuesRequest.ProtoReflect.Descriptor instead.
 func (*RebalanceQueuesRequest) Descriptor() ([]byte, []int) {
-	return file_broker_v1_admin_proto_rawDescGZIP(), []int{56}
+	return file_broker_v1_admin_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *RebalanceQueuesRequest) GetQueues() *QueueFilter {
@@ -4320,7 +4518,7 @@ type AddMemberRequest struct {
 
 func (x *AddMemberRequest) Reset() {
 	*x = AddMemberRequest{}
-	mi := &file_broker_v1_admin_proto_msgTypes[57]
+	mi := &file_broker_v1_admin_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4332,7 +4530,7 @@ func (x *AddMemberRequest) String() string {
 func (*AddMemberRequest) ProtoMessage() {}
 
 func (x *AddMemberRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_admin_proto_msgTypes[57]
+	mi := &file_broker_v1_admin_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4345,7 +4543,7 @@ func (x *AddMemberRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AddMemberRequest.ProtoReflect.Descriptor instead.
 func (*AddMemberRequest) Descriptor() ([]byte, []int) {
-	return file_broker_v1_admin_proto_rawDescGZIP(), []int{57}
+	return file_broker_v1_admin_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *AddMemberRequest) GetVhost() string {
@@ -4384,7 +4582,7 @@ type RemoveMemberRequest struct {
 
 func (x *RemoveMemberRequest) Reset() {
 	*x = RemoveMemberRequest{}
-	mi := &file_broker_v1_admin_proto_msgTypes[58]
+	mi := &file_broker_v1_admin_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4396,7 +4594,7 @@ func (x *RemoveMemberRequest) String() string {
 func (*RemoveMemberRequest) ProtoMessage() {}
 
 func (x *RemoveMemberRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_admin_proto_msgTypes[58]
+	mi := &file_broker_v1_admin_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4409,7 +4607,7 @@ func (x *RemoveMemberRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveMemberRequest.ProtoReflect.Descriptor instead.
 func (*RemoveMemberRequest) Descriptor() ([]byte, []int) {
-	return file_broker_v1_admin_proto_rawDescGZIP(), []int{58}
+	return file_broker_v1_admin_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *RemoveMemberRequest) GetVhost() string {
@@ -4457,7 +4655,7 @@ type ReplaceMemberRequest struct {
 
 func (x *ReplaceMemberRequest) Reset() {
 	*x = ReplaceMemberRequest{}
-	mi := &file_broker_v1_admin_proto_msgTypes[59]
+	mi := &file_broker_v1_admin_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4469,7 +4667,7 @@ func (x *ReplaceMemberRequest) String() string {
 func (*ReplaceMemberRequest) ProtoMessage() {}
 
 func (x *ReplaceMemberRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_admin_proto_msgTypes[59]
+	mi := &file_broker_v1_admin_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4482,7 +4680,7 @@ func (x *ReplaceMemberRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplaceMemberRequest.ProtoReflect.Descriptor instead.
 func (*ReplaceMemberRequest) Descriptor() ([]byte, []int) {
-	return file_broker_v1_admin_proto_rawDescGZIP(), []int{59}
+	return file_broker_v1_admin_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *ReplaceMemberRequest) GetVhost() string {
@@ -4534,7 +4732,7 @@ type RemoveNodeRequest struct {
 
 func (x *RemoveNodeRequest) Reset() {
 	*x = RemoveNodeRequest{}
-	mi := &file_broker_v1_admin_proto_msgTypes[60]
+	mi := &file_broker_v1_admin_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4546,7 +4744,7 @@ func (x *RemoveNodeRequest) String() string {
 func (*RemoveNodeRequest) ProtoMessage() {}
 
 func (x *RemoveNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_admin_proto_msgTypes[60]
+	mi := &file_broker_v1_admin_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4559,7 +4757,7 @@ func (x *RemoveNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveNodeRequest.ProtoReflect.Descriptor instead.
 func (*RemoveNodeRequest) Descriptor() ([]byte, []int) {
-	return file_broker_v1_admin_proto_rawDescGZIP(), []int{60}
+	return file_broker_v1_admin_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *RemoveNodeRequest) GetNode() string {
@@ -4597,7 +4795,7 @@ type ReplaceNodeRequest struct {
 
 func (x *ReplaceNodeRequest) Reset() {
 	*x = ReplaceNodeRequest{}
-	mi := &file_broker_v1_admin_proto_msgTypes[61]
+	mi := &file_broker_v1_admin_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4609,7 +4807,7 @@ func (x *ReplaceNodeRequest) String() string {
 func (*ReplaceNodeRequest) ProtoMessage() {}
 
 func (x *ReplaceNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_admin_proto_msgTypes[61]
+	mi := &file_broker_v1_admin_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4622,7 +4820,7 @@ func (x *ReplaceNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplaceNodeRequest.ProtoReflect.Descriptor instead.
 func (*ReplaceNodeRequest) Descriptor() ([]byte, []int) {
-	return file_broker_v1_admin_proto_rawDescGZIP(), []int{61}
+	return file_broker_v1_admin_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *ReplaceNodeRequest) GetNode() string {
@@ -4661,7 +4859,7 @@ type ForgetNodeRequest struct {
 
 func (x *ForgetNodeRequest) Reset() {
 	*x = ForgetNodeRequest{}
-	mi := &file_broker_v1_admin_proto_msgTypes[62]
+	mi := &file_broker_v1_admin_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4673,7 +4871,7 @@ func (x *ForgetNodeRequest) String() string {
 func (*ForgetNodeRequest) ProtoMessage() {}
 
 func (x *ForgetNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_admin_proto_msgTypes[62]
+	mi := &file_broker_v1_admin_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4686,7 +4884,7 @@ func (x *ForgetNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForgetNodeRequest.ProtoReflect.Descriptor instead.
 func (*ForgetNodeRequest) Descriptor() ([]byte, []int) {
-	return file_broker_v1_admin_proto_rawDescGZIP(), []int{62}
+	return file_broker_v1_admin_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *ForgetNodeRequest) GetNode() string {
@@ -4755,7 +4953,20 @@ const file_broker_v1_admin_proto_rawDesc = "" +
 	"\x05vhost\x18\x01 \x01(\tR\x05vhost\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\"0\n" +
 	"\x12PurgeQueueResponse\x12\x1a\n" +
-	"\bmessages\x18\x01 \x01(\x04R\bmessages\";\n" +
+	"\bmessages\x18\x01 \x01(\x04R\bmessages\"_\n" +
+	"\x17ListQueueMembersRequest\x12\x14\n" +
+	"\x05vhost\x18\x01 \x01(\tR\x05vhost\x12\x14\n" +
+	"\x05queue\x18\x02 \x01(\tR\x05queue\x12\x18\n" +
+	"\adigests\x18\x03 \x01(\bR\adigests\"T\n" +
+	"\x18ListQueueMembersResponse\x128\n" +
+	"\amembers\x18\x01 \x03(\v2\x1e.quorate.broker.v1.QueueMemberR\amembers\"\xb3\x01\n" +
+	"\vQueueMember\x12\x12\n" +
+	"\x04node\x18\x01 \x01(\tR\x04node\x12\x14\n" +
+	"\x05state\x18\x02 \x01(\tR\x05state\x12\x16\n" +
+	"\x06leader\x18\x03 \x01(\tR\x06leader\x120\n" +
+	"\x04raft\x18\x04 \x01(\v2\x1c.quorate.broker.v1.RaftStatsR\x04raft\x12\x16\n" +
+	"\x06digest\x18\x05 \x01(\tR\x06digest\x12\x18\n" +
+	"\atrouble\x18\x06 \x01(\tR\atrouble\";\n" +
 	"\x0fGetQueueRequest\x12\x14\n" +
 	"\x05vhost\x18\x01 \x01(\tR\x05vhost\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\"B\n" +
@@ -5094,7 +5305,7 @@ const file_broker_v1_admin_proto_rawDesc = "" +
 	"\x17OPERATION_STATE_RUNNING\x10\x01\x12\x18\n" +
 	"\x14OPERATION_STATE_DONE\x10\x02\x12\x1a\n" +
 	"\x16OPERATION_STATE_FAILED\x10\x03\x12\x1d\n" +
-	"\x19OPERATION_STATE_CANCELLED\x10\x042\xf3\x15\n" +
+	"\x19OPERATION_STATE_CANCELLED\x10\x042\xe0\x16\n" +
 	"\x05Admin\x12_\n" +
 	"\fDeclareQueue\x12&.quorate.broker.v1.DeclareQueueRequest\x1a'.quorate.broker.v1.DeclareQueueResponse\x12\\\n" +
 	"\vDeleteQueue\x12%.quorate.broker.v1.DeleteQueueRequest\x1a&.quorate.broker.v1.DeleteQueueResponse\x12_\n" +
@@ -5103,7 +5314,8 @@ const file_broker_v1_admin_proto_rawDesc = "" +
 	"PurgeQueue\x12$.quorate.broker.v1.PurgeQueueRequest\x1a%.quorate.broker.v1.PurgeQueueResponse\x12S\n" +
 	"\bGetQueue\x12\".quorate.broker.v1.GetQueueRequest\x1a#.quorate.broker.v1.GetQueueResponse\x12Y\n" +
 	"\n" +
-	"ListQueues\x12$.quorate.broker.v1.ListQueuesRequest\x1a%.quorate.broker.v1.ListQueuesResponse\x12h\n" +
+	"ListQueues\x12$.quorate.broker.v1.ListQueuesRequest\x1a%.quorate.broker.v1.ListQueuesResponse\x12k\n" +
+	"\x10ListQueueMembers\x12*.quorate.broker.v1.ListQueueMembersRequest\x1a+.quorate.broker.v1.ListQueueMembersResponse\x12h\n" +
 	"\x0fDeclareExchange\x12).quorate.broker.v1.DeclareExchangeRequest\x1a*.quorate.broker.v1.DeclareExchangeResponse\x12e\n" +
 	"\x0eDeleteExchange\x12(.quorate.broker.v1.DeleteExchangeRequest\x1a).quorate.broker.v1.DeleteExchangeResponse\x12b\n" +
 	"\rListExchanges\x12'.quorate.broker.v1.ListExchangesRequest\x1a(.quorate.broker.v1.ListExchangesResponse\x12G\n" +
@@ -5145,7 +5357,7 @@ func file_broker_v1_admin_proto_rawDescGZIP() []byte {
 }
 
 var file_broker_v1_admin_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_broker_v1_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 69)
+var file_broker_v1_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 72)
 var file_broker_v1_admin_proto_goTypes = []any{
 	(DestinationType)(0),               // 0: quorate.broker.v1.DestinationType
 	(OperationState)(0),                // 1: quorate.broker.v1.OperationState
@@ -5157,172 +5369,179 @@ var file_broker_v1_admin_proto_goTypes = []any{
 	(*RetryDelayedResponse)(nil),       // 7: quorate.broker.v1.RetryDelayedResponse
 	(*PurgeQueueRequest)(nil),          // 8: quorate.broker.v1.PurgeQueueRequest
 	(*PurgeQueueResponse)(nil),         // 9: quorate.broker.v1.PurgeQueueResponse
-	(*GetQueueRequest)(nil),            // 10: quorate.broker.v1.GetQueueRequest
-	(*GetQueueResponse)(nil),           // 11: quorate.broker.v1.GetQueueResponse
-	(*Queue)(nil),                      // 12: quorate.broker.v1.Queue
-	(*QueueStats)(nil),                 // 13: quorate.broker.v1.QueueStats
-	(*Discarded)(nil),                  // 14: quorate.broker.v1.Discarded
-	(*RaftStats)(nil),                  // 15: quorate.broker.v1.RaftStats
-	(*ListQueuesRequest)(nil),          // 16: quorate.broker.v1.ListQueuesRequest
-	(*ListQueuesResponse)(nil),         // 17: quorate.broker.v1.ListQueuesResponse
-	(*DeclareExchangeRequest)(nil),     // 18: quorate.broker.v1.DeclareExchangeRequest
-	(*DeclareExchangeResponse)(nil),    // 19: quorate.broker.v1.DeclareExchangeResponse
-	(*DeleteExchangeRequest)(nil),      // 20: quorate.broker.v1.DeleteExchangeRequest
-	(*DeleteExchangeResponse)(nil),     // 21: quorate.broker.v1.DeleteExchangeResponse
-	(*ListExchangesRequest)(nil),       // 22: quorate.broker.v1.ListExchangesRequest
-	(*ListExchangesResponse)(nil),      // 23: quorate.broker.v1.ListExchangesResponse
-	(*Exchange)(nil),                   // 24: quorate.broker.v1.Exchange
-	(*Binding)(nil),                    // 25: quorate.broker.v1.Binding
-	(*BindRequest)(nil),                // 26: quorate.broker.v1.BindRequest
-	(*BindResponse)(nil),               // 27: quorate.broker.v1.BindResponse
-	(*UnbindRequest)(nil),              // 28: quorate.broker.v1.UnbindRequest
-	(*UnbindResponse)(nil),             // 29: quorate.broker.v1.UnbindResponse
-	(*ListBindingsRequest)(nil),        // 30: quorate.broker.v1.ListBindingsRequest
-	(*ListBindingsResponse)(nil),       // 31: quorate.broker.v1.ListBindingsResponse
-	(*ClusterStatusRequest)(nil),       // 32: quorate.broker.v1.ClusterStatusRequest
-	(*ClusterStatusResponse)(nil),      // 33: quorate.broker.v1.ClusterStatusResponse
-	(*FinalizeVersionRequest)(nil),     // 34: quorate.broker.v1.FinalizeVersionRequest
-	(*FinalizeVersionResponse)(nil),    // 35: quorate.broker.v1.FinalizeVersionResponse
-	(*HeldVersion)(nil),                // 36: quorate.broker.v1.HeldVersion
-	(*ClusterNode)(nil),                // 37: quorate.broker.v1.ClusterNode
-	(*ClockStatus)(nil),                // 38: quorate.broker.v1.ClockStatus
-	(*DiskStatus)(nil),                 // 39: quorate.broker.v1.DiskStatus
-	(*StartProgress)(nil),              // 40: quorate.broker.v1.StartProgress
-	(*TransferLeadershipRequest)(nil),  // 41: quorate.broker.v1.TransferLeadershipRequest
-	(*TransferLeadershipResponse)(nil), // 42: quorate.broker.v1.TransferLeadershipResponse
-	(*DrainRequest)(nil),               // 43: quorate.broker.v1.DrainRequest
-	(*DrainResponse)(nil),              // 44: quorate.broker.v1.DrainResponse
-	(*Operation)(nil),                  // 45: quorate.broker.v1.Operation
-	(*ListOperationsRequest)(nil),      // 46: quorate.broker.v1.ListOperationsRequest
-	(*ListOperationsResponse)(nil),     // 47: quorate.broker.v1.ListOperationsResponse
-	(*GetOperationRequest)(nil),        // 48: quorate.broker.v1.GetOperationRequest
-	(*GetOperationResponse)(nil),       // 49: quorate.broker.v1.GetOperationResponse
-	(*WatchOperationRequest)(nil),      // 50: quorate.broker.v1.WatchOperationRequest
-	(*WatchOperationResponse)(nil),     // 51: quorate.broker.v1.WatchOperationResponse
-	(*CancelOperationRequest)(nil),     // 52: quorate.broker.v1.CancelOperationRequest
-	(*CancelOperationResponse)(nil),    // 53: quorate.broker.v1.CancelOperationResponse
-	(*StartOperationResponse)(nil),     // 54: quorate.broker.v1.StartOperationResponse
-	(*QueueFilter)(nil),                // 55: quorate.broker.v1.QueueFilter
-	(*GrowQueuesRequest)(nil),          // 56: quorate.broker.v1.GrowQueuesRequest
-	(*ShrinkNodeRequest)(nil),          // 57: quorate.broker.v1.ShrinkNodeRequest
-	(*RebalanceQueuesRequest)(nil),     // 58: quorate.broker.v1.RebalanceQueuesRequest
-	(*AddMemberRequest)(nil),           // 59: quorate.broker.v1.AddMemberRequest
-	(*RemoveMemberRequest)(nil),        // 60: quorate.broker.v1.RemoveMemberRequest
-	(*ReplaceMemberRequest)(nil),       // 61: quorate.broker.v1.ReplaceMemberRequest
-	(*RemoveNodeRequest)(nil),          // 62: quorate.broker.v1.RemoveNodeRequest
-	(*ReplaceNodeRequest)(nil),         // 63: quorate.broker.v1.ReplaceNodeRequest
-	(*ForgetNodeRequest)(nil),          // 64: quorate.broker.v1.ForgetNodeRequest
-	nil,                                // 65: quorate.broker.v1.QueueStats.MessagesByPriorityEntry
-	nil,                                // 66: quorate.broker.v1.QueueStats.DeadLetteredEntry
-	nil,                                // 67: quorate.broker.v1.QueueStats.DeadLettersWaitingEntry
-	nil,                                // 68: quorate.broker.v1.QueueStats.DeadLetterRetriesEntry
-	nil,                                // 69: quorate.broker.v1.QueueStats.DeadLettersLostEntry
-	nil,                                // 70: quorate.broker.v1.ClusterNode.CountersEntry
-	(*Table)(nil),                      // 71: quorate.broker.v1.Table
+	(*ListQueueMembersRequest)(nil),    // 10: quorate.broker.v1.ListQueueMembersRequest
+	(*ListQueueMembersResponse)(nil),   // 11: quorate.broker.v1.ListQueueMembersResponse
+	(*QueueMember)(nil),                // 12: quorate.broker.v1.QueueMember
+	(*GetQueueRequest)(nil),            // 13: quorate.broker.v1.GetQueueRequest
+	(*GetQueueResponse)(nil),           // 14: quorate.broker.v1.GetQueueResponse
+	(*Queue)(nil),                      // 15: quorate.broker.v1.Queue
+	(*QueueStats)(nil),                 // 16: quorate.broker.v1.QueueStats
+	(*Discarded)(nil),                  // 17: quorate.broker.v1.Discarded
+	(*RaftStats)(nil),                  // 18: quorate.broker.v1.RaftStats
+	(*ListQueuesRequest)(nil),          // 19: quorate.broker.v1.ListQueuesRequest
+	(*ListQueuesResponse)(nil),         // 20: quorate.broker.v1.ListQueuesResponse
+	(*DeclareExchangeRequest)(nil),     // 21: quorate.broker.v1.DeclareExchangeRequest
+	(*DeclareExchangeResponse)(nil),    // 22: quorate.broker.v1.DeclareExchangeResponse
+	(*DeleteExchangeRequest)(nil),      // 23: quorate.broker.v1.DeleteExchangeRequest
+	(*DeleteExchangeResponse)(nil),     // 24: quorate.broker.v1.DeleteExchangeResponse
+	(*ListExchangesRequest)(nil),       // 25: quorate.broker.v1.ListExchangesRequest
+	(*ListExchangesResponse)(nil),      // 26: quorate.broker.v1.ListExchangesResponse
+	(*Exchange)(nil),                   // 27: quorate.broker.v1.Exchange
+	(*Binding)(nil),                    // 28: quorate.broker.v1.Binding
+	(*BindRequest)(nil),                // 29: quorate.broker.v1.BindRequest
+	(*BindResponse)(nil),               // 30: quorate.broker.v1.BindResponse
+	(*UnbindRequest)(nil),              // 31: quorate.broker.v1.UnbindRequest
+	(*UnbindResponse)(nil),             // 32: quorate.broker.v1.UnbindResponse
+	(*ListBindingsRequest)(nil),        // 33: quorate.broker.v1.ListBindingsRequest
+	(*ListBindingsResponse)(nil),       // 34: quorate.broker.v1.ListBindingsResponse
+	(*ClusterStatusRequest)(nil),       // 35: quorate.broker.v1.ClusterStatusRequest
+	(*ClusterStatusResponse)(nil),      // 36: quorate.broker.v1.ClusterStatusResponse
+	(*FinalizeVersionRequest)(nil),     // 37: quorate.broker.v1.FinalizeVersionRequest
+	(*FinalizeVersionResponse)(nil),    // 38: quorate.broker.v1.FinalizeVersionResponse
+	(*HeldVersion)(nil),                // 39: quorate.broker.v1.HeldVersion
+	(*ClusterNode)(nil),                // 40: quorate.broker.v1.ClusterNode
+	(*ClockStatus)(nil),                // 41: quorate.broker.v1.ClockStatus
+	(*DiskStatus)(nil),                 // 42: quorate.broker.v1.DiskStatus
+	(*StartProgress)(nil),              // 43: quorate.broker.v1.StartProgress
+	(*TransferLeadershipRequest)(nil),  // 44: quorate.broker.v1.TransferLeadershipRequest
+	(*TransferLeadershipResponse)(nil), // 45: quorate.broker.v1.TransferLeadershipResponse
+	(*DrainRequest)(nil),               // 46: quorate.broker.v1.DrainRequest
+	(*DrainResponse)(nil),              // 47: quorate.broker.v1.DrainResponse
+	(*Operation)(nil),                  // 48: quorate.broker.v1.Operation
+	(*ListOperationsRequest)(nil),      // 49: quorate.broker.v1.ListOperationsRequest
+	(*ListOperationsResponse)(nil),     // 50: quorate.broker.v1.ListOperationsResponse
+	(*GetOperationRequest)(nil),        // 51: quorate.broker.v1.GetOperationRequest
+	(*GetOperationResponse)(nil),       // 52: quorate.broker.v1.GetOperationResponse
+	(*WatchOperationRequest)(nil),      // 53: quorate.broker.v1.WatchOperationRequest
+	(*WatchOperationResponse)(nil),     // 54: quorate.broker.v1.WatchOperationResponse
+	(*CancelOperationRequest)(nil),     // 55: quorate.broker.v1.CancelOperationRequest
+	(*CancelOperationResponse)(nil),    // 56: quorate.broker.v1.CancelOperationResponse
+	(*StartOperationResponse)(nil),     // 57: quorate.broker.v1.StartOperationResponse
+	(*QueueFilter)(nil),                // 58: quorate.broker.v1.QueueFilter
+	(*GrowQueuesRequest)(nil),          // 59: quorate.broker.v1.GrowQueuesRequest
+	(*ShrinkNodeRequest)(nil),          // 60: quorate.broker.v1.ShrinkNodeRequest
+	(*RebalanceQueuesRequest)(nil),     // 61: quorate.broker.v1.RebalanceQueuesRequest
+	(*AddMemberRequest)(nil),           // 62: quorate.broker.v1.AddMemberRequest
+	(*RemoveMemberRequest)(nil),        // 63: quorate.broker.v1.RemoveMemberRequest
+	(*ReplaceMemberRequest)(nil),       // 64: quorate.broker.v1.ReplaceMemberRequest
+	(*RemoveNodeRequest)(nil),          // 65: quorate.broker.v1.RemoveNodeRequest
+	(*ReplaceNodeRequest)(nil),         // 66: quorate.broker.v1.ReplaceNodeRequest
+	(*ForgetNodeRequest)(nil),          // 67: quorate.broker.v1.ForgetNodeRequest
+	nil,                                // 68: quorate.broker.v1.QueueStats.MessagesByPriorityEntry
+	nil,                                // 69: quorate.broker.v1.QueueStats.DeadLetteredEntry
+	nil,                                // 70: quorate.broker.v1.QueueStats.DeadLettersWaitingEntry
+	nil,                                // 71: quorate.broker.v1.QueueStats.DeadLetterRetriesEntry
+	nil,                                // 72: quorate.broker.v1.QueueStats.DeadLettersLostEntry
+	nil,                                // 73: quorate.broker.v1.ClusterNode.CountersEntry
+	(*Table)(nil),                      // 74: quorate.broker.v1.Table
 }
 var file_broker_v1_admin_proto_depIdxs = []int32{
-	71, // 0: quorate.broker.v1.DeclareQueueRequest.arguments:type_name -> quorate.broker.v1.Table
-	12, // 1: quorate.broker.v1.GetQueueResponse.queue:type_name -> quorate.broker.v1.Queue
-	71, // 2: quorate.broker.v1.Queue.arguments:type_name -> quorate.broker.v1.Table
-	13, // 3: quorate.broker.v1.Queue.stats:type_name -> quorate.broker.v1.QueueStats
-	15, // 4: quorate.broker.v1.Queue.raft:type_name -> quorate.broker.v1.RaftStats
-	71, // 5: quorate.broker.v1.Queue.effective_arguments:type_name -> quorate.broker.v1.Table
-	71, // 6: quorate.broker.v1.Queue.effective_policy_definition:type_name -> quorate.broker.v1.Table
-	65, // 7: quorate.broker.v1.QueueStats.messages_by_priority:type_name -> quorate.broker.v1.QueueStats.MessagesByPriorityEntry
-	66, // 8: quorate.broker.v1.QueueStats.dead_lettered:type_name -> quorate.broker.v1.QueueStats.DeadLetteredEntry
-	67, // 9: quorate.broker.v1.QueueStats.dead_letters_waiting:type_name -> quorate.broker.v1.QueueStats.DeadLettersWaitingEntry
-	68, // 10: quorate.broker.v1.QueueStats.dead_letter_retries:type_name -> quorate.broker.v1.QueueStats.DeadLetterRetriesEntry
-	69, // 11: quorate.broker.v1.QueueStats.dead_letters_lost:type_name -> quorate.broker.v1.QueueStats.DeadLettersLostEntry
-	14, // 12: quorate.broker.v1.QueueStats.discarded:type_name -> quorate.broker.v1.Discarded
-	12, // 13: quorate.broker.v1.ListQueuesResponse.queues:type_name -> quorate.broker.v1.Queue
-	71, // 14: quorate.broker.v1.DeclareExchangeRequest.arguments:type_name -> quorate.broker.v1.Table
-	24, // 15: quorate.broker.v1.ListExchangesResponse.exchanges:type_name -> quorate.broker.v1.Exchange
-	71, // 16: quorate.broker.v1.Exchange.arguments:type_name -> quorate.broker.v1.Table
-	0,  // 17: quorate.broker.v1.Binding.destination_type:type_name -> quorate.broker.v1.DestinationType
-	71, // 18: quorate.broker.v1.Binding.arguments:type_name -> quorate.broker.v1.Table
-	25, // 19: quorate.broker.v1.BindRequest.binding:type_name -> quorate.broker.v1.Binding
-	25, // 20: quorate.broker.v1.UnbindRequest.binding:type_name -> quorate.broker.v1.Binding
-	25, // 21: quorate.broker.v1.ListBindingsResponse.bindings:type_name -> quorate.broker.v1.Binding
-	37, // 22: quorate.broker.v1.ClusterStatusResponse.nodes:type_name -> quorate.broker.v1.ClusterNode
-	36, // 23: quorate.broker.v1.FinalizeVersionResponse.held:type_name -> quorate.broker.v1.HeldVersion
-	39, // 24: quorate.broker.v1.ClusterNode.disk:type_name -> quorate.broker.v1.DiskStatus
-	40, // 25: quorate.broker.v1.ClusterNode.start:type_name -> quorate.broker.v1.StartProgress
-	70, // 26: quorate.broker.v1.ClusterNode.counters:type_name -> quorate.broker.v1.ClusterNode.CountersEntry
-	38, // 27: quorate.broker.v1.ClusterNode.clock:type_name -> quorate.broker.v1.ClockStatus
-	39, // 28: quorate.broker.v1.StartProgress.disk:type_name -> quorate.broker.v1.DiskStatus
-	45, // 29: quorate.broker.v1.DrainResponse.operation:type_name -> quorate.broker.v1.Operation
-	1,  // 30: quorate.broker.v1.Operation.state:type_name -> quorate.broker.v1.OperationState
-	45, // 31: quorate.broker.v1.ListOperationsResponse.operations:type_name -> quorate.broker.v1.Operation
-	45, // 32: quorate.broker.v1.GetOperationResponse.operation:type_name -> quorate.broker.v1.Operation
-	45, // 33: quorate.broker.v1.WatchOperationResponse.operation:type_name -> quorate.broker.v1.Operation
-	45, // 34: quorate.broker.v1.CancelOperationResponse.operation:type_name -> quorate.broker.v1.Operation
-	45, // 35: quorate.broker.v1.StartOperationResponse.operation:type_name -> quorate.broker.v1.Operation
-	55, // 36: quorate.broker.v1.GrowQueuesRequest.queues:type_name -> quorate.broker.v1.QueueFilter
-	55, // 37: quorate.broker.v1.ShrinkNodeRequest.queues:type_name -> quorate.broker.v1.QueueFilter
-	55, // 38: quorate.broker.v1.RebalanceQueuesRequest.queues:type_name -> quorate.broker.v1.QueueFilter
-	2,  // 39: quorate.broker.v1.Admin.DeclareQueue:input_type -> quorate.broker.v1.DeclareQueueRequest
-	4,  // 40: quorate.broker.v1.Admin.DeleteQueue:input_type -> quorate.broker.v1.DeleteQueueRequest
-	6,  // 41: quorate.broker.v1.Admin.RetryDelayed:input_type -> quorate.broker.v1.RetryDelayedRequest
-	8,  // 42: quorate.broker.v1.Admin.PurgeQueue:input_type -> quorate.broker.v1.PurgeQueueRequest
-	10, // 43: quorate.broker.v1.Admin.GetQueue:input_type -> quorate.broker.v1.GetQueueRequest
-	16, // 44: quorate.broker.v1.Admin.ListQueues:input_type -> quorate.broker.v1.ListQueuesRequest
-	18, // 45: quorate.broker.v1.Admin.DeclareExchange:input_type -> quorate.broker.v1.DeclareExchangeRequest
-	20, // 46: quorate.broker.v1.Admin.DeleteExchange:input_type -> quorate.broker.v1.DeleteExchangeRequest
-	22, // 47: quorate.broker.v1.Admin.ListExchanges:input_type -> quorate.broker.v1.ListExchangesRequest
-	26, // 48: quorate.broker.v1.Admin.Bind:input_type -> quorate.broker.v1.BindRequest
-	28, // 49: quorate.broker.v1.Admin.Unbind:input_type -> quorate.broker.v1.UnbindRequest
-	30, // 50: quorate.broker.v1.Admin.ListBindings:input_type -> quorate.broker.v1.ListBindingsRequest
-	32, // 51: quorate.broker.v1.Admin.ClusterStatus:input_type -> quorate.broker.v1.ClusterStatusRequest
-	41, // 52: quorate.broker.v1.Admin.TransferLeadership:input_type -> quorate.broker.v1.TransferLeadershipRequest
-	43, // 53: quorate.broker.v1.Admin.Drain:input_type -> quorate.broker.v1.DrainRequest
-	46, // 54: quorate.broker.v1.Admin.ListOperations:input_type -> quorate.broker.v1.ListOperationsRequest
-	48, // 55: quorate.broker.v1.Admin.GetOperation:input_type -> quorate.broker.v1.GetOperationRequest
-	50, // 56: quorate.broker.v1.Admin.WatchOperation:input_type -> quorate.broker.v1.WatchOperationRequest
-	52, // 57: quorate.broker.v1.Admin.CancelOperation:input_type -> quorate.broker.v1.CancelOperationRequest
-	56, // 58: quorate.broker.v1.Admin.GrowQueues:input_type -> quorate.broker.v1.GrowQueuesRequest
-	57, // 59: quorate.broker.v1.Admin.ShrinkNode:input_type -> quorate.broker.v1.ShrinkNodeRequest
-	58, // 60: quorate.broker.v1.Admin.RebalanceQueues:input_type -> quorate.broker.v1.RebalanceQueuesRequest
-	59, // 61: quorate.broker.v1.Admin.AddMember:input_type -> quorate.broker.v1.AddMemberRequest
-	60, // 62: quorate.broker.v1.Admin.RemoveMember:input_type -> quorate.broker.v1.RemoveMemberRequest
-	61, // 63: quorate.broker.v1.Admin.ReplaceMember:input_type -> quorate.broker.v1.ReplaceMemberRequest
-	64, // 64: quorate.broker.v1.Admin.ForgetNode:input_type -> quorate.broker.v1.ForgetNodeRequest
-	62, // 65: quorate.broker.v1.Admin.RemoveNode:input_type -> quorate.broker.v1.RemoveNodeRequest
-	63, // 66: quorate.broker.v1.Admin.ReplaceNode:input_type -> quorate.broker.v1.ReplaceNodeRequest
-	34, // 67: quorate.broker.v1.Admin.FinalizeVersion:input_type -> quorate.broker.v1.FinalizeVersionRequest
-	3,  // 68: quorate.broker.v1.Admin.DeclareQueue:output_type -> quorate.broker.v1.DeclareQueueResponse
-	5,  // 69: quorate.broker.v1.Admin.DeleteQueue:output_type -> quorate.broker.v1.DeleteQueueResponse
-	7,  // 70: quorate.broker.v1.Admin.RetryDelayed:output_type -> quorate.broker.v1.RetryDelayedResponse
-	9,  // 71: quorate.broker.v1.Admin.PurgeQueue:output_type -> quorate.broker.v1.PurgeQueueResponse
-	11, // 72: quorate.broker.v1.Admin.GetQueue:output_type -> quorate.broker.v1.GetQueueResponse
-	17, // 73: quorate.broker.v1.Admin.ListQueues:output_type -> quorate.broker.v1.ListQueuesResponse
-	19, // 74: quorate.broker.v1.Admin.DeclareExchange:output_type -> quorate.broker.v1.DeclareExchangeResponse
-	21, // 75: quorate.broker.v1.Admin.DeleteExchange:output_type -> quorate.broker.v1.DeleteExchangeResponse
-	23, // 76: quorate.broker.v1.Admin.ListExchanges:output_type -> quorate.broker.v1.ListExchangesResponse
-	27, // 77: quorate.broker.v1.Admin.Bind:output_type -> quorate.broker.v1.BindResponse
-	29, // 78: quorate.broker.v1.Admin.Unbind:output_type -> quorate.broker.v1.UnbindResponse
-	31, // 79: quorate.broker.v1.Admin.ListBindings:output_type -> quorate.broker.v1.ListBindingsResponse
-	33, // 80: quorate.broker.v1.Admin.ClusterStatus:output_type -> quorate.broker.v1.ClusterStatusResponse
-	42, // 81: quorate.broker.v1.Admin.TransferLeadership:output_type -> quorate.broker.v1.TransferLeadershipResponse
-	44, // 82: quorate.broker.v1.Admin.Drain:output_type -> quorate.broker.v1.DrainResponse
-	47, // 83: quorate.broker.v1.Admin.ListOperations:output_type -> quorate.broker.v1.ListOperationsResponse
-	49, // 84: quorate.broker.v1.Admin.GetOperation:output_type -> quorate.broker.v1.GetOperationResponse
-	51, // 85: quorate.broker.v1.Admin.WatchOperation:output_type -> quorate.broker.v1.WatchOperationResponse
-	53, // 86: quorate.broker.v1.Admin.CancelOperation:output_type -> quorate.broker.v1.CancelOperationResponse
-	54, // 87: quorate.broker.v1.Admin.GrowQueues:output_type -> quorate.broker.v1.StartOperationResponse
-	54, // 88: quorate.broker.v1.Admin.ShrinkNode:output_type -> quorate.broker.v1.StartOperationResponse
-	54, // 89: quorate.broker.v1.Admin.RebalanceQueues:output_type -> quorate.broker.v1.StartOperationResponse
-	54, // 90: quorate.broker.v1.Admin.AddMember:output_type -> quorate.broker.v1.StartOperationResponse
-	54, // 91: quorate.broker.v1.Admin.RemoveMember:output_type -> quorate.broker.v1.StartOperationResponse
-	54, // 92: quorate.broker.v1.Admin.ReplaceMember:output_type -> quorate.broker.v1.StartOperationResponse
-	54, // 93: quorate.broker.v1.Admin.ForgetNode:output_type -> quorate.broker.v1.StartOperationResponse
-	54, // 94: quorate.broker.v1.Admin.RemoveNode:output_type -> quorate.broker.v1.StartOperationResponse
-	54, // 95: quorate.broker.v1.Admin.ReplaceNode:output_type -> quorate.broker.v1.StartOperationResponse
-	35, // 96: quorate.broker.v1.Admin.FinalizeVersion:output_type -> quorate.broker.v1.FinalizeVersionResponse
-	68, // [68:97] is the sub-list for method output_type
-	39, // [39:68] is the sub-list for method input_type
-	39, // [39:39] is the sub-list for extension type_name
-	39, // [39:39] is the sub-list for extension extendee
-	0,  // [0:39] is the sub-list for field type_name
+	74, // 0: quorate.broker.v1.DeclareQueueRequest.arguments:type_name -> quorate.broker.v1.Table
+	12, // 1: quorate.broker.v1.ListQueueMembersResponse.members:type_name -> quorate.broker.v1.QueueMember
+	18, // 2: quorate.broker.v1.QueueMember.raft:type_name -> quorate.broker.v1.RaftStats
+	15, // 3: quorate.broker.v1.GetQueueResponse.queue:type_name -> quorate.broker.v1.Queue
+	74, // 4: quorate.broker.v1.Queue.arguments:type_name -> quorate.broker.v1.Table
+	16, // 5: quorate.broker.v1.Queue.stats:type_name -> quorate.broker.v1.QueueStats
+	18, // 6: quorate.broker.v1.Queue.raft:type_name -> quorate.broker.v1.RaftStats
+	74, // 7: quorate.broker.v1.Queue.effective_arguments:type_name -> quorate.broker.v1.Table
+	74, // 8: quorate.broker.v1.Queue.effective_policy_definition:type_name -> quorate.broker.v1.Table
+	68, // 9: quorate.broker.v1.QueueStats.messages_by_priority:type_name -> quorate.broker.v1.QueueStats.MessagesByPriorityEntry
+	69, // 10: quorate.broker.v1.QueueStats.dead_lettered:type_name -> quorate.broker.v1.QueueStats.DeadLetteredEntry
+	70, // 11: quorate.broker.v1.QueueStats.dead_letters_waiting:type_name -> quorate.broker.v1.QueueStats.DeadLettersWaitingEntry
+	71, // 12: quorate.broker.v1.QueueStats.dead_letter_retries:type_name -> quorate.broker.v1.QueueStats.DeadLetterRetriesEntry
+	72, // 13: quorate.broker.v1.QueueStats.dead_letters_lost:type_name -> quorate.broker.v1.QueueStats.DeadLettersLostEntry
+	17, // 14: quorate.broker.v1.QueueStats.discarded:type_name -> quorate.broker.v1.Discarded
+	15, // 15: quorate.broker.v1.ListQueuesResponse.queues:type_name -> quorate.broker.v1.Queue
+	74, // 16: quorate.broker.v1.DeclareExchangeRequest.arguments:type_name -> quorate.broker.v1.Table
+	27, // 17: quorate.broker.v1.ListExchangesResponse.exchanges:type_name -> quorate.broker.v1.Exchange
+	74, // 18: quorate.broker.v1.Exchange.arguments:type_name -> quorate.broker.v1.Table
+	0,  // 19: quorate.broker.v1.Binding.destination_type:type_name -> quorate.broker.v1.DestinationType
+	74, // 20: quorate.broker.v1.Binding.arguments:type_name -> quorate.broker.v1.Table
+	28, // 21: quorate.broker.v1.BindRequest.binding:type_name -> quorate.broker.v1.Binding
+	28, // 22: quorate.broker.v1.UnbindRequest.binding:type_name -> quorate.broker.v1.Binding
+	28, // 23: quorate.broker.v1.ListBindingsResponse.bindings:type_name -> quorate.broker.v1.Binding
+	40, // 24: quorate.broker.v1.ClusterStatusResponse.nodes:type_name -> quorate.broker.v1.ClusterNode
+	39, // 25: quorate.broker.v1.FinalizeVersionResponse.held:type_name -> quorate.broker.v1.HeldVersion
+	42, // 26: quorate.broker.v1.ClusterNode.disk:type_name -> quorate.broker.v1.DiskStatus
+	43, // 27: quorate.broker.v1.ClusterNode.start:type_name -> quorate.broker.v1.StartProgress
+	73, // 28: quorate.broker.v1.ClusterNode.counters:type_name -> quorate.broker.v1.ClusterNode.CountersEntry
+	41, // 29: quorate.broker.v1.ClusterNode.clock:type_name -> quorate.broker.v1.ClockStatus
+	42, // 30: quorate.broker.v1.StartProgress.disk:type_name -> quorate.broker.v1.DiskStatus
+	48, // 31: quorate.broker.v1.DrainResponse.operation:type_name -> quorate.broker.v1.Operation
+	1,  // 32: quorate.broker.v1.Operation.state:type_name -> quorate.broker.v1.OperationState
+	48, // 33: quorate.broker.v1.ListOperationsResponse.operations:type_name -> quorate.broker.v1.Operation
+	48, // 34: quorate.broker.v1.GetOperationResponse.operation:type_name -> quorate.broker.v1.Operation
+	48, // 35: quorate.broker.v1.WatchOperationResponse.operation:type_name -> quorate.broker.v1.Operation
+	48, // 36: quorate.broker.v1.CancelOperationResponse.operation:type_name -> quorate.broker.v1.Operation
+	48, // 37: quorate.broker.v1.StartOperationResponse.operation:type_name -> quorate.broker.v1.Operation
+	58, // 38: quorate.broker.v1.GrowQueuesRequest.queues:type_name -> quorate.broker.v1.QueueFilter
+	58, // 39: quorate.broker.v1.ShrinkNodeRequest.queues:type_name -> quorate.broker.v1.QueueFilter
+	58, // 40: quorate.broker.v1.RebalanceQueuesRequest.queues:type_name -> quorate.broker.v1.QueueFilter
+	2,  // 41: quorate.broker.v1.Admin.DeclareQueue:input_type -> quorate.broker.v1.DeclareQueueRequest
+	4,  // 42: quorate.broker.v1.Admin.DeleteQueue:input_type -> quorate.broker.v1.DeleteQueueRequest
+	6,  // 43: quorate.broker.v1.Admin.RetryDelayed:input_type -> quorate.broker.v1.RetryDelayedRequest
+	8,  // 44: quorate.broker.v1.Admin.PurgeQueue:input_type -> quorate.broker.v1.PurgeQueueRequest
+	13, // 45: quorate.broker.v1.Admin.GetQueue:input_type -> quorate.broker.v1.GetQueueRequest
+	19, // 46: quorate.broker.v1.Admin.ListQueues:input_type -> quorate.broker.v1.ListQueuesRequest
+	10, // 47: quorate.broker.v1.Admin.ListQueueMembers:input_type -> quorate.broker.v1.ListQueueMembersRequest
+	21, // 48: quorate.broker.v1.Admin.DeclareExchange:input_type -> quorate.broker.v1.DeclareExchangeRequest
+	23, // 49: quorate.broker.v1.Admin.DeleteExchange:input_type -> quorate.broker.v1.DeleteExchangeRequest
+	25, // 50: quorate.broker.v1.Admin.ListExchanges:input_type -> quorate.broker.v1.ListExchangesRequest
+	29, // 51: quorate.broker.v1.Admin.Bind:input_type -> quorate.broker.v1.BindRequest
+	31, // 52: quorate.broker.v1.Admin.Unbind:input_type -> quorate.broker.v1.UnbindRequest
+	33, // 53: quorate.broker.v1.Admin.ListBindings:input_type -> quorate.broker.v1.ListBindingsRequest
+	35, // 54: quorate.broker.v1.Admin.ClusterStatus:input_type -> quorate.broker.v1.ClusterStatusRequest
+	44, // 55: quorate.broker.v1.Admin.TransferLeadership:input_type -> quorate.broker.v1.TransferLeadershipRequest
+	46, // 56: quorate.broker.v1.Admin.Drain:input_type -> quorate.broker.v1.DrainRequest
+	49, // 57: quorate.broker.v1.Admin.ListOperations:input_type -> quorate.broker.v1.ListOperationsRequest
+	51, // 58: quorate.broker.v1.Admin.GetOperation:input_type -> quorate.broker.v1.GetOperationRequest
+	53, // 59: quorate.broker.v1.Admin.WatchOperation:input_type -> quorate.broker.v1.WatchOperationRequest
+	55, // 60: quorate.broker.v1.Admin.CancelOperation:input_type -> quorate.broker.v1.CancelOperationRequest
+	59, // 61: quorate.broker.v1.Admin.GrowQueues:input_type -> quorate.broker.v1.GrowQueuesRequest
+	60, // 62: quorate.broker.v1.Admin.ShrinkNode:input_type -> quorate.broker.v1.ShrinkNodeRequest
+	61, // 63: quorate.broker.v1.Admin.RebalanceQueues:input_type -> quorate.broker.v1.RebalanceQueuesRequest
+	62, // 64: quorate.broker.v1.Admin.AddMember:input_type -> quorate.broker.v1.AddMemberRequest
+	63, // 65: quorate.broker.v1.Admin.RemoveMember:input_type -> quorate.broker.v1.RemoveMemberRequest
+	64, // 66: quorate.broker.v1.Admin.ReplaceMember:input_type -> quorate.broker.v1.ReplaceMemberRequest
+	67, // 67: quorate.broker.v1.Admin.ForgetNode:input_type -> quorate.broker.v1.ForgetNodeRequest
+	65, // 68: quorate.broker.v1.Admin.RemoveNode:input_type -> quorate.broker.v1.RemoveNodeRequest
+	66, // 69: quorate.broker.v1.Admin.ReplaceNode:input_type -> quorate.broker.v1.ReplaceNodeRequest
+	37, // 70: quorate.broker.v1.Admin.FinalizeVersion:input_type -> quorate.broker.v1.FinalizeVersionRequest
+	3,  // 71: quorate.broker.v1.Admin.DeclareQueue:output_type -> quorate.broker.v1.DeclareQueueResponse
+	5,  // 72: quorate.broker.v1.Admin.DeleteQueue:output_type -> quorate.broker.v1.DeleteQueueResponse
+	7,  // 73: quorate.broker.v1.Admin.RetryDelayed:output_type -> quorate.broker.v1.RetryDelayedResponse
+	9,  // 74: quorate.broker.v1.Admin.PurgeQueue:output_type -> quorate.broker.v1.PurgeQueueResponse
+	14, // 75: quorate.broker.v1.Admin.GetQueue:output_type -> quorate.broker.v1.GetQueueResponse
+	20, // 76: quorate.broker.v1.Admin.ListQueues:output_type -> quorate.broker.v1.ListQueuesResponse
+	11, // 77: quorate.broker.v1.Admin.ListQueueMembers:output_type -> quorate.broker.v1.ListQueueMembersResponse
+	22, // 78: quorate.broker.v1.Admin.DeclareExchange:output_type -> quorate.broker.v1.DeclareExchangeResponse
+	24, // 79: quorate.broker.v1.Admin.DeleteExchange:output_type -> quorate.broker.v1.DeleteExchangeResponse
+	26, // 80: quorate.broker.v1.Admin.ListExchanges:output_type -> quorate.broker.v1.ListExchangesResponse
+	30, // 81: quorate.broker.v1.Admin.Bind:output_type -> quorate.broker.v1.BindResponse
+	32, // 82: quorate.broker.v1.Admin.Unbind:output_type -> quorate.broker.v1.UnbindResponse
+	34, // 83: quorate.broker.v1.Admin.ListBindings:output_type -> quorate.broker.v1.ListBindingsResponse
+	36, // 84: quorate.broker.v1.Admin.ClusterStatus:output_type -> quorate.broker.v1.ClusterStatusResponse
+	45, // 85: quorate.broker.v1.Admin.TransferLeadership:output_type -> quorate.broker.v1.TransferLeadershipResponse
+	47, // 86: quorate.broker.v1.Admin.Drain:output_type -> quorate.broker.v1.DrainResponse
+	50, // 87: quorate.broker.v1.Admin.ListOperations:output_type -> quorate.broker.v1.ListOperationsResponse
+	52, // 88: quorate.broker.v1.Admin.GetOperation:output_type -> quorate.broker.v1.GetOperationResponse
+	54, // 89: quorate.broker.v1.Admin.WatchOperation:output_type -> quorate.broker.v1.WatchOperationResponse
+	56, // 90: quorate.broker.v1.Admin.CancelOperation:output_type -> quorate.broker.v1.CancelOperationResponse
+	57, // 91: quorate.broker.v1.Admin.GrowQueues:output_type -> quorate.broker.v1.StartOperationResponse
+	57, // 92: quorate.broker.v1.Admin.ShrinkNode:output_type -> quorate.broker.v1.StartOperationResponse
+	57, // 93: quorate.broker.v1.Admin.RebalanceQueues:output_type -> quorate.broker.v1.StartOperationResponse
+	57, // 94: quorate.broker.v1.Admin.AddMember:output_type -> quorate.broker.v1.StartOperationResponse
+	57, // 95: quorate.broker.v1.Admin.RemoveMember:output_type -> quorate.broker.v1.StartOperationResponse
+	57, // 96: quorate.broker.v1.Admin.ReplaceMember:output_type -> quorate.broker.v1.StartOperationResponse
+	57, // 97: quorate.broker.v1.Admin.ForgetNode:output_type -> quorate.broker.v1.StartOperationResponse
+	57, // 98: quorate.broker.v1.Admin.RemoveNode:output_type -> quorate.broker.v1.StartOperationResponse
+	57, // 99: quorate.broker.v1.Admin.ReplaceNode:output_type -> quorate.broker.v1.StartOperationResponse
+	38, // 100: quorate.broker.v1.Admin.FinalizeVersion:output_type -> quorate.broker.v1.FinalizeVersionResponse
+	71, // [71:101] is the sub-list for method output_type
+	41, // [41:71] is the sub-list for method input_type
+	41, // [41:41] is the sub-list for extension type_name
+	41, // [41:41] is the sub-list for extension extendee
+	0,  // [0:41] is the sub-list for field type_name
 }
 
 func init() { file_broker_v1_admin_proto_init() }
@@ -5332,15 +5551,15 @@ func file_broker_v1_admin_proto_init() {
 	}
 	file_broker_v1_broker_proto_init()
 	file_broker_v1_admin_proto_msgTypes[0].OneofWrappers = []any{}
-	file_broker_v1_admin_proto_msgTypes[16].OneofWrappers = []any{}
-	file_broker_v1_admin_proto_msgTypes[31].OneofWrappers = []any{}
+	file_broker_v1_admin_proto_msgTypes[19].OneofWrappers = []any{}
+	file_broker_v1_admin_proto_msgTypes[34].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_broker_v1_admin_proto_rawDesc), len(file_broker_v1_admin_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   69,
+			NumMessages:   72,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

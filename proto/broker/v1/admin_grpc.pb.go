@@ -27,6 +27,7 @@ const (
 	Admin_PurgeQueue_FullMethodName         = "/quorate.broker.v1.Admin/PurgeQueue"
 	Admin_GetQueue_FullMethodName           = "/quorate.broker.v1.Admin/GetQueue"
 	Admin_ListQueues_FullMethodName         = "/quorate.broker.v1.Admin/ListQueues"
+	Admin_ListQueueMembers_FullMethodName   = "/quorate.broker.v1.Admin/ListQueueMembers"
 	Admin_DeclareExchange_FullMethodName    = "/quorate.broker.v1.Admin/DeclareExchange"
 	Admin_DeleteExchange_FullMethodName     = "/quorate.broker.v1.Admin/DeleteExchange"
 	Admin_ListExchanges_FullMethodName      = "/quorate.broker.v1.Admin/ListExchanges"
@@ -72,6 +73,9 @@ type AdminClient interface {
 	// ListQueues lists queues by name, a page at a time, as all lists do those that the caller
 	// sees (VH-12).
 	ListQueues(ctx context.Context, in *ListQueuesRequest, opts ...grpc.CallOption) (*ListQueuesResponse, error)
+	// ListQueueMembers shows each member of a queue as it sees itself, for operators; on request with
+	// a digest of its state, which is equal on members that have applied the same entries.
+	ListQueueMembers(ctx context.Context, in *ListQueueMembersRequest, opts ...grpc.CallOption) (*ListQueueMembersResponse, error)
 	// DeclareExchange makes an exchange unless an equivalent one exists.
 	DeclareExchange(ctx context.Context, in *DeclareExchangeRequest, opts ...grpc.CallOption) (*DeclareExchangeResponse, error)
 	// DeleteExchange removes an exchange; a missing one is not an error.
@@ -185,6 +189,16 @@ func (c *adminClient) ListQueues(ctx context.Context, in *ListQueuesRequest, opt
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(ListQueuesResponse)
 	err := c.cc.Invoke(ctx, Admin_ListQueues_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *adminClient) ListQueueMembers(ctx context.Context, in *ListQueueMembersRequest, opts ...grpc.CallOption) (*ListQueueMembersResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListQueueMembersResponse)
+	err := c.cc.Invoke(ctx, Admin_ListQueueMembers_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -450,6 +464,9 @@ type AdminServer interface {
 	// ListQueues lists queues by name, a page at a time, as all lists do those that the caller
 	// sees (VH-12).
 	ListQueues(context.Context, *ListQueuesRequest) (*ListQueuesResponse, error)
+	// ListQueueMembers shows each member of a queue as it sees itself, for operators; on request with
+	// a digest of its state, which is equal on members that have applied the same entries.
+	ListQueueMembers(context.Context, *ListQueueMembersRequest) (*ListQueueMembersResponse, error)
 	// DeclareExchange makes an exchange unless an equivalent one exists.
 	DeclareExchange(context.Context, *DeclareExchangeRequest) (*DeclareExchangeResponse, error)
 	// DeleteExchange removes an exchange; a missing one is not an error.
@@ -526,6 +543,9 @@ func (UnimplementedAdminServer) GetQueue(context.Context, *GetQueueRequest) (*Ge
 }
 func (UnimplementedAdminServer) ListQueues(context.Context, *ListQueuesRequest) (*ListQueuesResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListQueues not implemented")
+}
+func (UnimplementedAdminServer) ListQueueMembers(context.Context, *ListQueueMembersRequest) (*ListQueueMembersResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListQueueMembers not implemented")
 }
 func (UnimplementedAdminServer) DeclareExchange(context.Context, *DeclareExchangeRequest) (*DeclareExchangeResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method DeclareExchange not implemented")
@@ -721,6 +741,24 @@ func _Admin_ListQueues_Handler(srv interface{}, ctx context.Context, dec func(in
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
 		return srv.(AdminServer).ListQueues(ctx, req.(*ListQueuesRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _Admin_ListQueueMembers_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListQueueMembersRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AdminServer).ListQueueMembers(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Admin_ListQueueMembers_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AdminServer).ListQueueMembers(ctx, req.(*ListQueueMembersRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
@@ -1162,6 +1200,10 @@ var Admin_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ListQueues",
 			Handler:    _Admin_ListQueues_Handler,
+		},
+		{
+			MethodName: "ListQueueMembers",
+			Handler:    _Admin_ListQueueMembers_Handler,
 		},
 		{
 			MethodName: "DeclareExchange",

@@ -3500,7 +3500,9 @@ type QueueStatusRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Queue uint64                 `protobuf:"varint,1,opt,name=queue,proto3" json:"queue,omitempty"`
 	// Kept asks a hibernated member for the figures that it had, instead of waking it.
-	Kept          bool `protobuf:"varint,2,opt,name=kept,proto3" json:"kept,omitempty"`
+	Kept bool `protobuf:"varint,2,opt,name=kept,proto3" json:"kept,omitempty"`
+	// Digest asks for the group's state_digest, which takes as long as a snapshot.
+	Digest        bool `protobuf:"varint,3,opt,name=digest,proto3" json:"digest,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3545,6 +3547,13 @@ func (x *QueueStatusRequest) GetQueue() uint64 {
 func (x *QueueStatusRequest) GetKept() bool {
 	if x != nil {
 		return x.Kept
+	}
+	return false
+}
+
+func (x *QueueStatusRequest) GetDigest() bool {
+	if x != nil {
+		return x.Digest
 	}
 	return false
 }
@@ -4301,7 +4310,8 @@ type GroupStatus struct {
 	// Failed tells why the member stopped; empty while it runs.
 	Failed string `protobuf:"bytes,9,opt,name=failed,proto3" json:"failed,omitempty"`
 	// StateDigest is a hash of the member's state, equal on all members that have applied the
-	// same entries; empty unless it was asked for.
+	// same entries; empty unless it was asked for. QueueStatus leaves it empty while entries are
+	// being applied, so that it always belongs to applied_index.
 	StateDigest   []byte `protobuf:"bytes,10,opt,name=state_digest,json=stateDigest,proto3" json:"state_digest,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -7378,10 +7388,11 @@ const file_node_v1_node_proto_rawDesc = "" +
 	"\vannotations\x18\x12 \x01(\fR\vannotations\x12!\n" +
 	"\forigin_queue\x18\x13 \x01(\tR\voriginQueue\x12'\n" +
 	"\x0forigin_exchange\x18\x14 \x01(\tR\x0eoriginExchange\x12\x10\n" +
-	"\x03due\x18\x15 \x01(\x03R\x03due\">\n" +
+	"\x03due\x18\x15 \x01(\x03R\x03due\"V\n" +
 	"\x12QueueStatusRequest\x12\x14\n" +
 	"\x05queue\x18\x01 \x01(\x04R\x05queue\x12\x12\n" +
-	"\x04kept\x18\x02 \x01(\bR\x04kept\"\xdf\x05\n" +
+	"\x04kept\x18\x02 \x01(\bR\x04kept\x12\x16\n" +
+	"\x06digest\x18\x03 \x01(\bR\x06digest\"\xdf\x05\n" +
 	"\x13QueueStatusResponse\x12!\n" +
 	"\fhas_overview\x18\x01 \x01(\bR\vhasOverview\x12\x1a\n" +
 	"\boverview\x18\x02 \x01(\fR\boverview\x122\n" +

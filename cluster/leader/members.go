@@ -1,0 +1,50 @@
+package leader
+
+import (
+	"context"
+	"strings"
+	"sync"
+
+	"github.com/quorate/quorate/id"
+	"github.com/quorate/quorate/internal/wait"
+	nodev1 "github.com/quorate/quorate/proto/node/v1"
+)
+
+// Member is one node's copy of a queue as it sees itself.
+type Member struct {
+	Node id.NodeID
+	// Group is nil if the node did not answer.
+	Group *nodev1.GroupStatus
+	// Trouble tells why the member has stopped, or why its node did not answer.
+	Trouble string
+}
+
+// AllMembers asks all members of a queue at once how they stand, with digests of their states if
+// that is asked for. A member that hibernates is woken, and says so.
+func (l *Leaders) AllMembers(ctx context.Context, q id.QueueUID, digests bool) []Member {
+	ctx, cancel := wait.Within(ctx, l.cfg.Life, l.cfg.CommandTimeout)
+	defer cancel()
+	r, ok := l.cfg.View().QueueByUID(q)
+	if !ok {
+		return nil
+	}
+	out := make([]Member, len(r.Members))
+	var asking sync.WaitGroup
+	for i, n := range r.Members {
+		asking.Go(func() {
+			m := Member{Node: n}
+			s, err := l.askStatus(ctx, n, &nodev1.QueueStatusRequest{Queue: uint64(q), Digest: digests})
+			if err != nil {
+				m.Trouble = err.Error()
+			} else {
+				m.Group, m.Trouble = s.GetGroup(), s.GetGroup().GetFailed()
+			}
+			out[i] = m
+		})
+	}
+	asking.Wait()
+	return out
+}
+
+// State returns leader, follower or candidate; "": the node did not answer.
+func (m Member) State() string { return strings.ToLower(m.Group.GetState()) }
