@@ -67,14 +67,15 @@ type Report struct {
 func checkers() []func(*ledger) Guarantee {
 	return []func(*ledger) Guarantee{
 		noLoss, nothingInvented, storedOnce, settledStays, inOrder, caused, flagged, limited, onTime, deadLettersOnce,
-		handedOut, oneActive, highestFirst, wholeTransactions, movedOnce, newQueue, sameState, ledAgain, noLeak,
+		handedOut, oneActive, highestFirst, wholeTransactions, movedOnce, newQueue, inTime, registers,
+		lengthsAddUp, sameState, ledAgain, goesOn, noLeak,
 	}
 }
 
 // Check judges a history.
 func Check(events []history.Event) Report {
 	l := read(events)
-	r := Report{Verdict: Valid, Counts: l.counts, Recoveries: recoveries(events), Unfelt: unfelt(events)}
+	r := Report{Verdict: Valid, Counts: l.counts, Recoveries: l.recoveries, Unfelt: unfelt(events)}
 	for _, c := range checkers() {
 		g := c(l)
 		slices.SortFunc(g.Broken, func(a, b Finding) int {

@@ -37,6 +37,10 @@ type ledger struct {
 	lost    map[string]time.Duration // consumer → when it was lost
 	faults  []span
 	counts  Counts
+	// asNewOf are the deliveries of a queue that nobody had before, in their order.
+	asNewOf    map[string][]int
+	recoveries []Recovery
+	settings   history.Settings
 }
 
 // read puts a history in order.
@@ -44,7 +48,7 @@ func read(events []history.Event) *ledger {
 	l := &ledger{
 		events: events, queues: map[string]*history.Queue{}, drained: map[string]bool{},
 		deadOf: map[string][]string{}, fates: map[place]*fate{}, deleted: map[string]bool{}, lost: map[string]time.Duration{},
-		faults: faultSpans(events),
+		faults: faultSpans(events), asNewOf: map[string][]int{}, recoveries: recoveries(events), settings: settingsOf(events),
 	}
 	targets := map[history.Message][]string{}
 	for i := range events {
@@ -121,6 +125,9 @@ func (l *ledger) delivered(i int) {
 		l.counts.Redelivered++
 	}
 	f.deliveries = append(f.deliveries, i)
+	if e.Acquired == 0 {
+		l.asNewOf[e.Queue] = append(l.asNewOf[e.Queue], i)
+	}
 }
 
 // fate returns what is known of a message in a queue.

@@ -1,6 +1,9 @@
 package check
 
 import (
+	"cmp"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/quorate/quorate/chaos/history"
@@ -8,63 +11,174 @@ import (
 
 // Recovery is how publishers came through a fault.
 type Recovery struct {
-	Fault history.Event
+	Fault history.Event `json:"fault"`
+	// Healed is when it was healed; negative: it was not.
+	Healed time.Duration `json:"healed"`
+	// Beside says that another fault lasted at some time of this one, whose effects are not told apart.
+	Beside bool `json:"beside,omitempty"`
+	// Bit says what shows that it was felt, Felt whether it was; "": nothing was looked for.
+	Bit  string `json:"bit,omitempty"`
+	Felt bool   `json:"felt,omitempty"`
 	// Confirm is how long after the fault the first message that was published after it was
 	// confirmed; negative if none was.
-	Confirm time.Duration
-	// Pause is the longest time without a confirm that any publisher saw from the fault on,
-	// as far as RecoverySpan goes, and not beyond the next fault, if there was a confirm before that:
-	// what that one stops is not this one's.
-	Pause time.Duration
+	Confirm time.Duration `json:"confirm"`
+	// Pause is the longest time without a confirm that any publisher saw from the fault on until
+	// RecoverySpan after it was healed, and not beyond the next fault, if there was a confirm
+	// before that: what that one stops is not this one's.
+	Pause time.Duration `json:"pause"`
+	// Clients has the same by class of client, in the order of their names.
+	Clients []ClientRecovery `json:"clients,omitempty"`
 }
 
-// RecoverySpan is how long after a fault its pauses are looked for.
+// ClientRecovery is how the publishers of one class of clients came through a fault.
+type ClientRecovery struct {
+	Class          string        `json:"class"`
+	Confirm, Pause time.Duration // as in Recovery
+	// After is how long after all that lasted was healed the last of them was confirmed something;
+	// negative: one never was.
+	After time.Duration
+	// Limit is for Pause, or for After where Healed is set; 0: none is judged.
+	Limit  time.Duration `json:",omitempty"`
+	Healed bool          `json:",omitempty"`
+}
+
+// RecoverySpan is how long after a fault was healed its pauses are looked for.
 const RecoverySpan = 5 * time.Second
 
-// recoveries returns one for each fault.
+// givenUp is how long a pause is followed: a publisher that comes back later never did.
+const givenUp = time.Minute
+
+// recoveries returns one for each fault, in order.
 func recoveries(events []history.Event) []Recovery {
-	var out []Recovery
+	bits, settings, idle := map[int]*history.Event{}, settingsOf(events), idleAfter(events)
+	heals := map[int]time.Duration{}
 	for i := range events {
-		if events[i].Kind == history.Fault {
-			out = append(out, recovery(events, i))
+		switch e := &events[i]; e.Kind {
+		case history.Bit:
+			bits[e.Fault] = e
+		case history.Healed:
+			heals[e.Fault] = e.At
+		default:
+		}
+	}
+	var out []Recovery
+	for _, g := range groups(events) {
+		after := g.after(events, idle)
+		for _, i := range g.faults {
+			r := recovery(events, idle, i, g)
+			r.Healed = -1
+			if at, healed := heals[r.Fault.Fault]; healed && r.Fault.Fault > 0 {
+				r.Healed = at
+			}
+			if b := bits[r.Fault.Fault]; b != nil {
+				r.Bit, r.Felt = b.Note, b.Again
+			}
+			for j := range r.Clients {
+				c := &r.Clients[j]
+				c.After = after[c.Class]
+				c.Limit, c.Healed = limitOf(settings, &r, c.Class)
+			}
+			out = append(out, r)
 		}
 	}
 	return out
 }
 
 // recovery finds the first confirm of a message that was published after the fault, and
-// the longest pause. A pause counts for publishers that had a confirm within a second
-// before the fault and have one after it.
-func recovery(events []history.Event, fault int) Recovery {
-	r := Recovery{Fault: events[fault], Confirm: -1}
-	at := r.Fault.At
-	last := map[int]time.Duration{}
-	for _, e := range events[:fault] {
-		if e.Kind == history.Confirmed && e.At > at-time.Second {
-			last[e.Publisher] = at
+// the longest pause.
+func recovery(events []history.Event, idle []bool, fault int, g group) Recovery {
+	r := Recovery{Fault: events[fault], Confirm: -1, Beside: len(g.faults) > 1}
+	begin, end := r.Fault.At, g.heal+RecoverySpan
+	if g.open {
+		end = events[len(events)-1].At
+	}
+	clients := map[string]*ClientRecovery{}
+	waits := lively(events, idle, begin)
+	for _, w := range waits {
+		clients[w.class] = &ClientRecovery{Class: w.class, Confirm: -1}
+	}
+	pause := func(w *waiting, until time.Duration) {
+		if c := clients[w.class]; w.since < end && !w.idle {
+			c.Pause = max(c.Pause, until-w.since)
 		}
 	}
-	for _, e := range events[fault+1:] {
-		if e.Kind == history.Fault && r.Confirm >= 0 {
-			for _, since := range last {
-				if since < at+RecoverySpan {
-					r.Pause = max(r.Pause, e.At-since)
+	over := false // nothing later is this fault's
+	for i := fault + 1; i < len(events) && !over; i++ {
+		e := &events[i]
+		switch w := waits[e.Publisher]; {
+		case e.Kind == history.Fault && r.Confirm >= 0:
+			for _, w := range waits {
+				pause(w, e.At)
+			}
+			waits, over = nil, true
+		case e.Kind == history.Confirmed:
+			if r.Confirm < 0 && e.Sent >= begin {
+				r.Confirm = e.At - begin
+			}
+			if w != nil {
+				if c := clients[w.class]; c.Confirm < 0 && e.Sent >= begin {
+					c.Confirm = e.At - begin
+				}
+				pause(w, e.At)
+				if w.since, w.last, w.idle = e.At, e.At, idle[i]; e.At > end {
+					delete(waits, e.Publisher)
 				}
 			}
-			break
+		case w != nil && (e.Kind == history.Published || e.Kind == history.Unknown || e.Kind == history.Refused):
+			if w.last = e.At; w.idle && e.Kind == history.Published {
+				w.idle, w.since = false, e.At
+			}
 		}
-		if e.Kind != history.Confirmed {
-			continue
-		}
-		if r.Confirm < 0 && e.Sent >= at {
-			r.Confirm = e.At - at
-		}
-		if since, seen := last[e.Publisher]; seen && since < at+RecoverySpan {
-			r.Pause = max(r.Pause, e.At-since)
-			last[e.Publisher] = e.At
-		}
+		over = over || e.At > end && (len(waits) == 0 || e.At > end+givenUp)
+	}
+	for _, w := range waits { // never confirmed again
+		pause(w, w.last)
+	}
+	for _, class := range slices.Sorted(maps.Keys(clients)) {
+		r.Pause = max(r.Pause, clients[class].Pause)
+		r.Clients = append(r.Clients, *clients[class])
 	}
 	return r
+}
+
+// after returns by class of client how long after the healing its last publisher was confirmed
+// something again; negative: one never was, though it went on to publish.
+func (g group) after(events []history.Event, idle []bool) map[string]time.Duration {
+	waits, out := lively(events, idle, g.from), map[string]time.Duration{}
+	if g.open {
+		return out
+	}
+	tried := map[int]string{} // published, or waited, and not confirmed
+	for i := since(events, g.heal); i < len(events) && len(waits) > 0 && events[i].At < g.heal+givenUp; i++ {
+		e := &events[i]
+		w := waits[e.Publisher]
+		if w == nil {
+			continue
+		}
+		switch e.Kind {
+		case history.Confirmed:
+			out[w.class] = max(out[w.class], e.At-max(g.heal, w.since))
+			delete(waits, e.Publisher)
+			delete(tried, e.Publisher)
+		case history.Published, history.Unknown:
+			if tried[e.Publisher] = w.class; w.idle && e.Kind == history.Published {
+				w.idle, w.since = false, e.At
+			}
+		default:
+		}
+	}
+	for _, class := range tried {
+		out[class] = -1
+	}
+	return out
+}
+
+// settingsOf returns how the run was made; zero if the history does not say.
+func settingsOf(events []history.Event) history.Settings {
+	if len(events) > 0 && events[0].Kind == history.Began && events[0].Settings != nil {
+		return *events[0].Settings
+	}
+	return history.Settings{}
 }
 
 // unfelt returns what is recorded of faults that were looked for and not felt.
@@ -73,6 +187,19 @@ func unfelt(events []history.Event) []history.Event {
 	for _, e := range events {
 		if e.Kind == history.Bit && !e.Again {
 			out = append(out, e)
+		}
+	}
+	return out
+}
+
+// Classes returns the classes of clients in recoveries, in order.
+func Classes(of []Recovery) []string {
+	var out []string
+	for _, r := range of {
+		for _, c := range r.Clients {
+			if i, is := slices.BinarySearchFunc(out, c.Class, cmp.Compare[string]); !is {
+				out = slices.Insert(out, i, c.Class)
+			}
 		}
 	}
 	return out

@@ -204,3 +204,12 @@ func (m Message) String() string { return fmt.Sprintf("%d/%d", m.Publisher, m.ID
 
 // Message returns the message that the event is about; zero if it is about none.
 func (e *Event) Message() Message { return Message{e.Publisher, e.ID} }
+
+// String says what was done, for people.
+func (o *Operation) String() string {
+	did := "read of"
+	if o.Write {
+		did = "write of"
+	}
+	return fmt.Sprintf("%s %q by client %d", did, o.Value, o.Client)
+}
