@@ -2,6 +2,7 @@ package check
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -85,6 +86,18 @@ func leakSlack(name string) float64 {
 	}
 }
 
+// Leaks returns which of a node's resources did not come back to what they were, in words and in
+// order of their names: they may grow by a quarter, and by a slack for what is kept with reason.
+func Leaks(begin, end map[string]float64) []string {
+	var out []string
+	for _, name := range slices.Sorted(maps.Keys(end)) {
+		if from, is := begin[name]; is && end[name] > from*leakFactor+leakSlack(name) {
+			out = append(out, fmt.Sprintf("%s went from %.0f to %.0f; up to %.0f is no leak", name, from, end[name], from*leakFactor+leakSlack(name)))
+		}
+	}
+	return out
+}
+
 // noLeak: goroutines, open files, memory and disk come back to what they were.
 func noLeak(l *ledger) Guarantee {
 	g := Guarantee{Name: "nothing leaks", Rule: "G11"}
@@ -98,20 +111,9 @@ func noLeak(l *ledger) Guarantee {
 			begin[e.Node] = e.Figures
 			continue
 		}
-		names := make([]string, 0, len(e.Figures))
-		for name := range e.Figures {
-			names = append(names, name)
-		}
-		slices.Sort(names)
-		for _, name := range names {
-			from, is := begin[e.Node][name]
-			if !is {
-				continue
-			}
-			g.Checked++
-			if to := e.Figures[name]; to > from*leakFactor+leakSlack(name) {
-				g.Broken = append(g.Broken, Finding{At: e.At, Why: fmt.Sprintf("node %s: %s went from %.0f to %.0f", e.Node, name, from, to)})
-			}
+		g.Checked += len(e.Figures)
+		for _, why := range Leaks(begin[e.Node], e.Figures) {
+			g.Broken = append(g.Broken, Finding{At: e.At, Why: "node " + e.Node + ": " + why})
 		}
 	}
 	return g

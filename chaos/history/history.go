@@ -2,11 +2,15 @@ package history
 
 import (
 	"bufio"
+	"compress/gzip"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
+	"os"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -71,6 +75,16 @@ func (h *History) Lasting() []Event {
 	return slices.Collect(maps.Values(h.lasting))
 }
 
+// Since returns a copy of the events from this one on; 0 is the first.
+func (h *History) Since(n int) []Event {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return slices.Clone(h.events[min(n, len(h.events)):])
+}
+
+// Begun returns the wall clock's time when the history began.
+func (h *History) Begun() time.Time { return h.begin }
+
 // Write writes events as lines of JSON.
 func Write(w io.Writer, events []Event) error {
 	b := bufio.NewWriter(w)
@@ -98,4 +112,37 @@ func Read(r io.Reader) ([]Event, error) {
 		}
 		out = append(out, e)
 	}
+}
+
+// compressed ends the names of files that are compressed with gzip.
+const compressed = ".gz"
+
+// WriteFile writes events to a new file, compressed if its name ends with .gz.
+func WriteFile(name string, events []Event) error {
+	f, err := os.Create(name)
+	if err != nil {
+		return fmt.Errorf("history: %w", err)
+	}
+	if !strings.HasSuffix(name, compressed) {
+		return errors.Join(Write(f, events), f.Close())
+	}
+	z := gzip.NewWriter(f)
+	return errors.Join(Write(z, events), z.Close(), f.Close())
+}
+
+// ReadFile reads what WriteFile wrote.
+func ReadFile(name string) ([]Event, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, fmt.Errorf("history: %w", err)
+	}
+	defer f.Close() //nolint:errcheck // only read
+	if !strings.HasSuffix(name, compressed) {
+		return Read(f)
+	}
+	z, err := gzip.NewReader(f)
+	if err != nil {
+		return nil, fmt.Errorf("history: %s: %w", name, err)
+	}
+	return Read(z)
 }

@@ -167,13 +167,13 @@ func (n *nemesis) healAll(ctx, publishing context.Context) error {
 	}
 	ready, cancel := context.WithTimeout(ctx, healTimeout)
 	defer cancel()
+	if err := n.led(ready); err != nil {
+		errs = append(errs, err)
+	}
 	for _, x := range n.cfg.Cluster.Nodes() {
 		if err := n.cfg.Cluster.WaitReady(ready, x.ID); err != nil {
 			errs = append(errs, fmt.Errorf("node %s after the faults: %w", x.ID, err))
 		}
-	}
-	if err := n.led(ready); err != nil {
-		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
 }
@@ -203,12 +203,22 @@ func (n *nemesis) heal(ctx context.Context, i int) error {
 	return nil
 }
 
-// led waits until every queue whose leader is meant has one.
+// led waits until every queue of the run has a leader.
 func (n *nemesis) led(ctx context.Context) error {
-	for _, queue := range n.queues {
+	var queues []string
+	for {
+		var err error
+		if queues, err = ours(ctx, n.cfg, n.client); err == nil {
+			break
+		}
+		if wait.For(ctx, 20*time.Millisecond) != nil {
+			return fmt.Errorf("queues are not listed %v after the faults: %w", healTimeout, err)
+		}
+	}
+	for _, queue := range queues {
 		for {
 			q, err := n.client.GetQueue(ctx, client.QueueRef{VHost: n.cfg.VHost, Name: queue})
-			if err == nil && q.Leader != "" {
+			if err == nil && q.Leader != "" || client.ClassOf(err) == client.NotFound { // or deleted meanwhile
 				break
 			}
 			if wait.For(ctx, 20*time.Millisecond) != nil {

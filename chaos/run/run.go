@@ -37,6 +37,15 @@ type Config struct {
 	Prefix string // of the names of what is declared; "": chaos
 	VHost  string // "": "/"
 	Log    func(format string, args ...any)
+	// Progress, if set, is called each second while messages are published.
+	Progress func(Progress)
+	// MaxPause is the factor by which clients may pause longer than check.PauseLimits, which are for
+	// a quiet machine; 0: pauses are measured, not judged.
+	MaxPause float64
+	// Dir is where Leave writes.
+	Dir string
+	// Settings say what the history cannot know of its run: Command, Build, Machine and Target.
+	Settings history.Settings
 	// History, if set, is where events go as they happen, for a display; nil: a new one.
 	History *history.History
 }
@@ -79,10 +88,12 @@ func Run(ctx context.Context, cfg Config) ([]history.Event, error) {
 		return nil, fmt.Errorf("run: %w", err)
 	}
 	defer c.Close()
+	cfg.History.Add(history.Event{Kind: history.Began, Settings: cfg.settings()})
 	loads, err := prepare(ctx, cfg, c)
 	if err != nil {
 		return nil, err
 	}
+	before := resources(ctx, cfg, "begin", nil)
 	consuming, stopConsuming := context.WithCancel(ctx)
 	defer stopConsuming()
 	publishing, stopPublishing := context.WithTimeout(ctx, cfg.Length)
@@ -96,6 +107,13 @@ func Run(ctx context.Context, cfg Config) ([]history.Event, error) {
 		n := nemesis{cfg: cfg, client: c, queues: leading(loads)}
 		failures.add("faults", n.run(ctx, publishing))
 	})
+	watching, stopWatching := context.WithCancel(ctx)
+	defer stopWatching()
+	var watchers sync.WaitGroup
+	watchers.Go(func() { watchLeaders(watching, cfg, c, leading(loads)) })
+	if cfg.Progress != nil {
+		watchers.Go(func() { tellProgress(watching, cfg) })
+	}
 	if cfg.Meanwhile != nil {
 		working.Go(func() {
 			failures.add("meanwhile", meanwhile(publishing, cfg))
@@ -109,6 +127,8 @@ func Run(ctx context.Context, cfg Config) ([]history.Event, error) {
 		})
 	}
 	working.Wait()
+	stopWatching()
+	watchers.Wait()
 	cfg.Log("publishing is over: draining")
 	draining, cancel := context.WithTimeout(ctx, cfg.Settle)
 	defer cancel()
@@ -116,8 +136,26 @@ func Run(ctx context.Context, cfg Config) ([]history.Event, error) {
 		failures.add(cfg.Workloads[i].Name, w.Drain(draining))
 	}
 	stopConsuming()
+	failures.add("digests", digests(ctx, cfg, c))
+	resources(ctx, cfg, "end", before)
 	return cfg.History.Events(), failures.err()
 }
+
+// settings returns how the run is made.
+func (c Config) settings() *history.Settings {
+	s := c.Settings
+	s.At, s.Seed, s.Length, s.Rate, s.MaxPause = c.History.Begun(), c.Seed, c.Length, c.Rate, c.MaxPause
+	for _, n := range c.Cluster.Nodes() {
+		s.Nodes = append(s.Nodes, n.ID)
+	}
+	for _, k := range c.Workloads {
+		s.Workloads = append(s.Workloads, history.Workload{Name: k.Name, Does: k.Does, Prefix: c.prefix(k), Protocols: k.Protocols})
+	}
+	return &s
+}
+
+// prefix begins the names of all that a workload declares.
+func (c Config) prefix(k workload.Kind) string { return c.Prefix + "." + k.Name }
 
 // meanwhile runs Config.Meanwhile. Without steps, what it does to nodes is the cause of what clients
 // see until it ends; with steps it only waits for them.
@@ -150,7 +188,7 @@ func prepare(ctx context.Context, cfg Config, c *client.Client) ([]workload.Work
 	var out []workload.Workload
 	for i, k := range cfg.Workloads {
 		w := k.New(&workload.World{
-			Cluster: cfg.Cluster, History: cfg.History, Client: c, Prefix: cfg.Prefix + "." + k.Name, VHost: cfg.VHost,
+			Cluster: cfg.Cluster, History: cfg.History, Client: c, Prefix: cfg.prefix(k), VHost: cfg.VHost,
 			Seed: cfg.Seed + uint64(i), Rate: cmp.Or(cfg.Rate, k.Rate), Settle: cfg.Settle, Log: cfg.Log,
 		})
 		if err := w.Prepare(ctx); err != nil {

@@ -1,0 +1,148 @@
+package run
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/quorate/quorate/chaos/check"
+	"github.com/quorate/quorate/chaos/history"
+	"github.com/quorate/quorate/client"
+	"github.com/quorate/quorate/internal/wait"
+)
+
+const (
+	// restTimeout bounds the wait for members to come to rest, and for resources to be given back.
+	restTimeout = 15 * time.Second
+	restEvery   = 200 * time.Millisecond
+	// scrapeTimeout bounds the answer with a node's metrics.
+	scrapeTimeout = 2 * time.Second
+)
+
+// ours returns the queues of the run, in order of their names.
+func ours(ctx context.Context, cfg Config, c *client.Client) ([]string, error) {
+	var out []string
+	for q, err := range c.Queues(ctx, client.ListQueuesRequest{VHost: cfg.VHost}) {
+		if err != nil {
+			return nil, err
+		}
+		if strings.HasPrefix(q.Name, cfg.Prefix+".") && q.Type == "quorum" {
+			out = append(out, q.Name)
+		}
+	}
+	slices.Sort(out)
+	return out, nil
+}
+
+// digests records the state of each member of each queue of the run, as soon as all members of the queue have
+// applied the same entries, or when nobody waits any longer.
+func digests(ctx context.Context, cfg Config, c *client.Client) error {
+	ctx, cancel := context.WithTimeout(ctx, restTimeout)
+	defer cancel()
+	queues, err := ours(ctx, cfg, c)
+	if err != nil {
+		return fmt.Errorf("run: queues whose members are compared: %w", err)
+	}
+	for _, queue := range queues {
+		for {
+			members, err := c.QueueMembers(ctx, client.ListQueueMembersRequest{VHost: cfg.VHost, Queue: queue, Digests: true})
+			if client.ClassOf(err) == client.NotFound {
+				break // deleted meanwhile
+			}
+			over := ctx.Err() != nil
+			if err == nil && (atRest(members) || over) {
+				recordDigests(cfg.History, queue, members)
+				break
+			}
+			if over || wait.For(ctx, restEvery) != nil {
+				cfg.Log("the members of %s did not come to rest: %+v %v", queue, members, err)
+				recordDigests(cfg.History, queue, members)
+				break
+			}
+		}
+	}
+	return nil
+}
+
+// atRest reports whether all members have applied the same entries.
+func atRest(members []client.QueueMember) bool {
+	return len(members) > 0 && !slices.ContainsFunc(members, func(m client.QueueMember) bool {
+		return m.Digest == "" || m.Raft == nil || m.Raft.AppliedIndex != members[0].Raft.AppliedIndex
+	})
+}
+
+// recordDigests records the members that have digests.
+func recordDigests(h *history.History, queue string, members []client.QueueMember) {
+	for _, m := range members {
+		if m.Digest != "" && m.Raft != nil {
+			h.Add(history.Event{Kind: history.Digest, Queue: queue, Node: m.Node, Index: m.Raft.AppliedIndex, Note: m.Digest})
+		}
+	}
+}
+
+// figures are what is compared between begin and end, by the names of check.LeakSlack, with the names of
+// metrics.
+func figures() map[string]string {
+	return map[string]string{
+		"go_goroutines": "goroutines", "process_open_fds": "open_files", "process_resident_memory_bytes": "resident_bytes",
+		"quorate_log_disk_bytes": "disk_bytes",
+	}
+}
+
+// resources records what each node uses; note is begin or end. At the end it waits for what comes back by itself.
+func resources(ctx context.Context, cfg Config, note string, before map[string]map[string]float64) map[string]map[string]float64 {
+	ctx, cancel := context.WithTimeout(ctx, restTimeout)
+	defer cancel()
+	out := map[string]map[string]float64{}
+	for _, n := range cfg.Cluster.Nodes() {
+		if n.HTTP == "" {
+			continue
+		}
+		for {
+			got, err := scrape(ctx, n.HTTP)
+			if err == nil {
+				out[n.ID] = got
+			}
+			if err == nil && len(check.Leaks(before[n.ID], got)) == 0 || wait.For(ctx, restEvery) != nil {
+				break
+			}
+		}
+		if out[n.ID] == nil {
+			cfg.Log("node %s tells nothing of its resources", n.ID)
+			continue
+		}
+		cfg.History.Add(history.Event{Kind: history.Resources, Node: n.ID, Figures: out[n.ID], Note: note})
+	}
+	return out
+}
+
+// scrape returns the figures of one node's metrics.
+func scrape(ctx context.Context, address string) (map[string]float64, error) {
+	ctx, cancel := context.WithTimeout(ctx, scrapeTimeout)
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+"/metrics", nil)
+	if err != nil {
+		return nil, err
+	}
+	response, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return nil, err
+	}
+	defer response.Body.Close() //nolint:errcheck // only read
+	names, out := figures(), map[string]float64{}
+	lines := bufio.NewScanner(response.Body)
+	for lines.Scan() {
+		metric, value, _ := strings.Cut(lines.Text(), " ")
+		if name := names[metric]; name != "" {
+			if out[name], err = strconv.ParseFloat(value, 64); err != nil {
+				return nil, fmt.Errorf("run: metric %s of %s: %w", metric, address, err)
+			}
+		}
+	}
+	return out, lines.Err()
+}
