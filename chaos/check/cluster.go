@@ -62,7 +62,7 @@ func ledAgain(l *ledger) Guarantee {
 			}
 			g.Checked++
 			if took := e.At - healed; took > limit {
-				g.Broken = append(g.Broken, Finding{At: e.At, Why: fmt.Sprintf("%v after the last fault was healed; the limit is %v", round(took), round(limit))})
+				g.Broken = append(g.Broken, Finding{At: e.At, Why: fmt.Sprintf("%v after the last fault was healed; the limit is %v", rounded(took), rounded(limit))})
 			}
 			healed = -1
 		default:

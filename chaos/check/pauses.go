@@ -65,15 +65,15 @@ func goesOn(l *ledger) Guarantee {
 			what := r.Fault.Note + " of " + strings.Join(r.Fault.Nodes, ", ")
 			switch {
 			case !c.Healed && c.Pause > c.Limit:
-				g.Broken = append(g.Broken, at.because("%s paused for %v at %s; the limit for %q is %v", c.Class, round(c.Pause), what, r.Fault.Class, round(c.Limit)))
+				g.Broken = append(g.Broken, at.because("%s paused for %v at %s; the limit for %q is %v", c.Class, rounded(c.Pause), what, r.Fault.Class, rounded(c.Limit)))
 			case c.Healed && c.After < 0:
 				g.Broken = append(g.Broken, at.because("%s did not go on after %s was healed", c.Class, what))
 			case c.Healed && c.After > c.Limit:
-				g.Broken = append(g.Broken, at.because("%s went on %v after %s was healed; the limit is %v", c.Class, round(c.After), what, round(c.Limit)))
+				g.Broken = append(g.Broken, at.because("%s went on %v after %s was healed; the limit is %v", c.Class, rounded(c.After), what, rounded(c.Limit)))
 			}
 		}
 	}
 	return g
 }
 
-func round(d time.Duration) time.Duration { return d.Round(time.Millisecond) }
+func rounded(d time.Duration) time.Duration { return d.Round(time.Millisecond) }
