@@ -11,6 +11,11 @@ import (
 // majority, and of clients that the fault may have left without a node that they know.
 const HealedLimit = 5 * time.Second
 
+// healedLimit returns HealedLimit on the run's machine.
+func healedLimit(s history.Settings) time.Duration {
+	return time.Duration(float64(HealedLimit) * max(1, s.MaxPause))
+}
+
 // PauseLimits returns the longest pauses of publishers by class of fault: by one fault, that hits
 // a minority, on a quiet machine. History.Settings.MaxPause multiplies them.
 func PauseLimits() map[string]time.Duration {

@@ -30,6 +30,9 @@ type Recovery struct {
 	Clients []ClientRecovery `json:"clients,omitempty"`
 }
 
+// Lasted is how long after its beginning it was healed.
+func (r Recovery) Lasted() time.Duration { return r.Healed - r.Fault.At }
+
 // ClientRecovery is how the publishers of one class of clients came through a fault.
 type ClientRecovery struct {
 	Class          string        `json:"class"`
@@ -63,7 +66,7 @@ func recoveries(events []history.Event) []Recovery {
 	}
 	var out []Recovery
 	for _, g := range groups(events) {
-		after := g.after(events, idle)
+		after := g.after(events, idle, healedLimit(settings))
 		for _, i := range g.faults {
 			r := recovery(events, idle, i, g)
 			r.Healed = -1
@@ -142,13 +145,13 @@ func recovery(events []history.Event, idle []bool, fault int, g group) Recovery 
 }
 
 // after returns by class of client how long after the healing its last publisher was confirmed
-// something again; negative: one never was, though it went on to publish.
-func (g group) after(events []history.Event, idle []bool) map[string]time.Duration {
+// something again; negative: one was not for longer than the limit, though it went on to publish.
+func (g group) after(events []history.Event, idle []bool, limit time.Duration) map[string]time.Duration {
 	waits, out := lively(events, idle, g.from), map[string]time.Duration{}
 	if g.open {
 		return out
 	}
-	tried := map[int]string{} // published, or waited, and not confirmed
+	tried := map[int]string{} // published, or waited, beyond the limit, and not confirmed
 	for i := since(events, g.heal); i < len(events) && len(waits) > 0 && events[i].At < g.heal+givenUp; i++ {
 		e := &events[i]
 		w := waits[e.Publisher]
@@ -161,8 +164,11 @@ func (g group) after(events []history.Event, idle []bool) map[string]time.Durati
 			delete(waits, e.Publisher)
 			delete(tried, e.Publisher)
 		case history.Published, history.Unknown:
-			if tried[e.Publisher] = w.class; w.idle && e.Kind == history.Published {
+			if w.idle && e.Kind == history.Published {
 				w.idle, w.since = false, e.At
+			}
+			if e.At > max(g.heal, w.since)+limit {
+				tried[e.Publisher] = w.class
 			}
 		default:
 		}

@@ -9,6 +9,8 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"runtime"
+	"strings"
 	"time"
 
 	"github.com/quorate/quorate/chaos/check"
@@ -55,6 +57,9 @@ type Options struct {
 	Other     string // another build of it; "": there is none
 	Out       string // directory for what the run leaves; "": a new one
 	Replay    string // directory of a recorded run whose seed, schedule and workloads are taken
+	// MaxPause is the factor by which clients may pause longer than check.PauseLimits, which are for
+	// a quiet machine; 0: defaultMaxPause, negative: pauses are not judged.
+	MaxPause float64
 	// Stop ends the publishing when the history so far breaks a guarantee.
 	Stop bool
 	// Strict makes a kind of fault that never bit a failure.
@@ -109,12 +114,11 @@ func (o *Options) once(ctx context.Context, p plan) error {
 // judged makes one history in the directory. A history that was recorded before an error is judged all
 // the same: a violation in it outweighs the error.
 func (o *Options) judged(ctx context.Context, p plan, dir string) error {
-	events, err := o.record(ctx, p, dir)
+	events, report, err := o.record(ctx, p, dir)
 	if err != nil && len(events) == 0 {
 		return &Failure{ExitFailed, err}
 	}
-	report := check.Check(events)
-	o.tell("%s\n", report.String())
+	o.tell("%s\nreport: %s\n", report.String(), filepath.Join(dir, run.HTMLFile))
 	failure := verdict(report)
 	switch {
 	case failure != nil && failure.Code == ExitInvalid:
@@ -134,14 +138,10 @@ func (o *Options) judged(ctx context.Context, p plan, dir string) error {
 // Check judges the history in a file, or in a directory that a run left.
 func Check(name string, output io.Writer) error {
 	if info, err := os.Stat(name); err == nil && info.IsDir() {
-		name = filepath.Join(name, historyFile)
+		name = filepath.Join(name, run.HistoryFile)
 	}
-	f, err := os.Open(name)
+	events, err := history.ReadFile(name)
 	if err != nil {
-		return &Failure{ExitFailed, err}
-	}
-	events, err := history.Read(f)
-	if err = errors.Join(err, f.Close()); err != nil {
 		return &Failure{ExitFailed, err}
 	}
 	report := check.Check(events)
@@ -166,11 +166,8 @@ func verdict(r check.Report) *Failure {
 	}
 }
 
-// What a run leaves in its directory, besides the nodes' files.
-const (
-	historyFile = "history.jsonl"
-	planFile    = "run.json"
-)
+// planFile is what a run leaves in its directory besides the nodes' files and those of run.Leave.
+const planFile = "run.json"
 
 // directory makes the place for what a run leaves; those of a soak have their seed in the name.
 func (o *Options) directory(seed uint64) (string, error) {
@@ -181,21 +178,22 @@ func (o *Options) directory(seed uint64) (string, error) {
 	if o.Soak {
 		dir = filepath.Join(dir, fmt.Sprintf("seed-%d", seed))
 	}
-	if _, err := os.Stat(filepath.Join(dir, historyFile)); err == nil {
+	if _, err := os.Stat(filepath.Join(dir, run.HistoryFile)); err == nil {
 		return "", fmt.Errorf("%s has the history of another run: name a directory without one", dir)
 	}
 	return dir, os.MkdirAll(dir, 0o750)
 }
 
-// record runs the cluster and returns the history, which it also writes to a file.
-func (o *Options) record(ctx context.Context, p plan, dir string) (events []history.Event, err error) {
+// record runs the cluster and returns the history with what was found in it; both are left in the
+// directory.
+func (o *Options) record(ctx context.Context, p plan, dir string) (events []history.Event, found check.Report, err error) {
 	begin := time.Now()
 	log := func(format string, args ...any) {
 		o.tell("%6.1fs  %s\n", time.Since(begin).Seconds(), fmt.Sprintf(format, args...))
 	}
 	c, err := o.open(ctx, p, dir)
 	if err != nil {
-		return nil, err
+		return nil, found, err
 	}
 	defer func() {
 		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
@@ -204,45 +202,58 @@ func (o *Options) record(ctx context.Context, p plan, dir string) (events []hist
 	}()
 	cfg, err := p.config(c.Cluster)
 	if err != nil {
-		return nil, err
+		return nil, found, err
 	}
-	cfg.Log = log
+	cfg.Log, cfg.Progress, cfg.Dir = log, o.progress, dir
+	cfg.Settings = history.Settings{Target: p.Target, Command: p.command(), Machine: machine()}
 	if o.Stop {
 		cfg.Enough = broken
 	}
 	p.Steps = cfg.Steps
 	if err := p.write(filepath.Join(dir, planFile)); err != nil {
-		return nil, err
+		return nil, found, err
 	}
 	o.tell("target %s, seed %d, %v of publishing, %d faults of %d kinds\n", p.Target, p.Seed, p.Length, len(cfg.Steps), len(cfg.Faults))
 	starting, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	if err := c.start(starting); err != nil {
-		return nil, err
+		return nil, found, err
 	}
 	vhost, release, err := o.guard(ctx, p, c.Cluster)
 	if err != nil {
-		return nil, err
+		return nil, found, err
 	}
 	cfg.VHost = vhost
 	events, err = run.Run(ctx, cfg)
+	found, left := run.Leave(context.WithoutCancel(ctx), cfg, events, err)
 	releasing, cancelRelease := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
 	defer cancelRelease()
-	err = errors.Join(err, release(releasing))
-	return events, errors.Join(err, writeHistory(filepath.Join(dir, historyFile), events))
+	return events, found, errors.Join(err, left, release(releasing))
+}
+
+// progressEvery is how often a line tells how far the run is.
+const progressEvery = 10 * time.Second
+
+// progress tells how far the run is.
+func (o *Options) progress(p run.Progress) {
+	if p.At.Truncate(time.Second)%progressEvery != 0 {
+		return
+	}
+	now := "no fault"
+	if len(p.Current) > 0 {
+		now = strings.Join(p.Current, ", ")
+	}
+	o.tell("%6.1fs  %.0f confirms/s, %d confirmed, %d faults so far, now %s, %v left\n",
+		p.At.Seconds(), p.Rate, p.Confirmed, p.Faults, now, p.Left.Round(time.Second))
+}
+
+// machine describes this machine in a few words.
+func machine() string {
+	return fmt.Sprintf("%s/%s, %d processors", runtime.GOOS, runtime.GOARCH, runtime.NumCPU())
 }
 
 // broken reports whether the events so far break a guarantee.
 func broken(events []history.Event) bool { return check.Check(events).Verdict == check.Invalid }
-
-// writeHistory writes events to a file.
-func writeHistory(name string, events []history.Event) error {
-	f, err := os.Create(name)
-	if err != nil {
-		return err
-	}
-	return errors.Join(history.Write(f, events), f.Close())
-}
 
 // tell prints for who watches the run; a terminal that is gone does not end it.
 func (o *Options) tell(format string, args ...any) {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/quorate/quorate/chaos/history"
+	"github.com/quorate/quorate/chaos/run"
 )
 
 // nodeBinary returns the program of nodes, or skips the test.
@@ -69,12 +70,7 @@ func TestRunCheckReplay(t *testing.T) {
 // faultsOf returns what the history in a directory has of faults.
 func faultsOf(t *testing.T, dir string) (out []string) {
 	t.Helper()
-	f, err := os.Open(filepath.Join(dir, historyFile))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close() //nolint:errcheck // only read
-	events, err := history.Read(f)
+	events, err := history.ReadFile(filepath.Join(dir, run.HistoryFile))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -121,8 +117,8 @@ func TestCheck(t *testing.T) {
 		"not drained":       {[]history.Event{declared, published, confirmed}, ExitUnknown},
 		"lost":              {[]history.Event{declared, published, confirmed, drained}, ExitInvalid},
 	} {
-		file := filepath.Join(t.TempDir(), historyFile)
-		if err := writeHistory(file, test.events); err != nil {
+		file := filepath.Join(t.TempDir(), run.HistoryFile)
+		if err := history.WriteFile(file, test.events); err != nil {
 			t.Fatal(err)
 		}
 		if got := code(t, Check(file, &bytes.Buffer{})); got != test.want {

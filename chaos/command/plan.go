@@ -23,6 +23,8 @@ import (
 const (
 	defaultLength = time.Minute
 	defaultNodes  = 3
+	// defaultMaxPause lets a machine that others use as well pass, and not a cluster that stands still.
+	defaultMaxPause = 3
 )
 
 // plan is what a run does, as it is kept beside the history so that it can be done again.
@@ -34,6 +36,7 @@ type plan struct {
 	Rate      int           `json:"rate"`                // 0: what each kind of workload says
 	Faults    []string      `json:"faults,omitempty"`    // that were named; empty: all that the cluster could have
 	Workloads []string      `json:"workloads,omitempty"` // that were named; empty: all
+	MaxPause  float64       `json:"max_pause"`           // negative: pauses are not judged
 	Steps     []fault.Step  `json:"steps"`
 }
 
@@ -41,7 +44,7 @@ type plan struct {
 func (o *Options) plan() (plan, error) {
 	p := plan{
 		Target: o.Target, Nodes: o.Nodes, Seed: o.Seed, Length: o.Length, Rate: o.Rate,
-		Faults: o.Faults, Workloads: o.Workloads,
+		Faults: o.Faults, Workloads: o.Workloads, MaxPause: o.MaxPause,
 	}
 	if o.Replay != "" {
 		name := filepath.Join(o.Replay, planFile)
@@ -58,6 +61,7 @@ func (o *Options) plan() (plan, error) {
 	p.Target = cmp.Or(p.Target, processes)
 	p.Length = cmp.Or(p.Length, defaultLength)
 	p.Nodes = cmp.Or(p.Nodes, defaultNodes)
+	p.MaxPause = cmp.Or(o.MaxPause, p.MaxPause, defaultMaxPause)
 	return p, p.validate()
 }
 
@@ -89,7 +93,7 @@ func (p *plan) validate() error {
 
 // config returns the run of the plan on a cluster.
 func (p *plan) config(c target.Cluster) (run.Config, error) {
-	cfg := run.Config{Cluster: c, Seed: p.Seed, Length: p.Length, Rate: p.Rate, Steps: p.Steps}
+	cfg := run.Config{Cluster: c, Seed: p.Seed, Length: p.Length, Rate: p.Rate, Steps: p.Steps, MaxPause: max(0, p.MaxPause)}
 	for _, k := range workload.Kinds() {
 		if len(p.Workloads) == 0 || slices.Contains(p.Workloads, k.Name) {
 			cfg.Workloads = append(cfg.Workloads, k)
@@ -114,6 +118,21 @@ func (p *plan) config(c target.Cluster) (run.Config, error) {
 		cfg.Steps = fault.Schedule(cfg.Faults, p.Seed, p.Length)
 	}
 	return cfg, nil
+}
+
+// command returns the command line that carries the plan out again.
+func (p *plan) command() string {
+	out := fmt.Sprintf("quoratectl chaos run --target %s --nodes %d --seed %d --time %v --max-pause %g", p.Target, p.Nodes, p.Seed, p.Length, p.MaxPause)
+	if p.Rate > 0 {
+		out += fmt.Sprintf(" --rate %d", p.Rate)
+	}
+	if len(p.Faults) > 0 {
+		out += " --faults " + strings.Join(p.Faults, ",")
+	}
+	if len(p.Workloads) > 0 {
+		out += " --workloads " + strings.Join(p.Workloads, ",")
+	}
+	return out
 }
 
 // write keeps the plan in a file.

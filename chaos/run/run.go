@@ -44,7 +44,7 @@ type Config struct {
 	MaxPause float64
 	// Dir is where Leave writes.
 	Dir string
-	// Settings say what the history cannot know of its run: Command, Build, Machine and Target.
+	// Settings say what the history cannot know of its run: Command, Machine and Target.
 	Settings history.Settings
 	// History, if set, is where events go as they happen, for a display; nil: a new one.
 	History *history.History
@@ -88,7 +88,7 @@ func Run(ctx context.Context, cfg Config) ([]history.Event, error) {
 		return nil, fmt.Errorf("run: %w", err)
 	}
 	defer c.Close()
-	cfg.History.Add(history.Event{Kind: history.Began, Settings: cfg.settings()})
+	cfg.History.Add(history.Event{Kind: history.Began, Settings: cfg.settings(ctx, c)})
 	loads, err := prepare(ctx, cfg, c)
 	if err != nil {
 		return nil, err
@@ -142,8 +142,11 @@ func Run(ctx context.Context, cfg Config) ([]history.Event, error) {
 }
 
 // settings returns how the run is made.
-func (c Config) settings() *history.Settings {
+func (c Config) settings(ctx context.Context, asking *client.Client) *history.Settings {
 	s := c.Settings
+	if status, err := asking.ClusterStatus(ctx); err == nil && len(status.Nodes) > 0 {
+		s.Build = status.Nodes[0].Version
+	}
 	s.At, s.Seed, s.Length, s.Rate, s.MaxPause = c.History.Begun(), c.Seed, c.Length, c.Rate, c.MaxPause
 	for _, n := range c.Cluster.Nodes() {
 		s.Nodes = append(s.Nodes, n.ID)

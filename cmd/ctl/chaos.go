@@ -47,6 +47,7 @@ func newChaosRun(s *session) *cobra.Command {
 	f.IntVar(&o.Rate, "rate", 0, "messages per second of each workload; 0: what each kind says")
 	f.StringVar(&o.Out, "out", "", "directory for the history and what else the run leaves; default: a new one")
 	f.StringVar(&o.Replay, "replay", "", "directory that a run left: take its seed, schedule and workloads")
+	f.Float64Var(&o.MaxPause, "max-pause", 0, "times that clients may pause as long as the limits for a quiet machine say; 0: 3, negative: pauses are not judged")
 	f.BoolVar(&o.Stop, "stop", false, "end the publishing when the history so far breaks a guarantee")
 	f.BoolVar(&o.Strict, "strict", false, "fail if nothing shows that a kind of fault was felt")
 	f.BoolVar(&o.Soak, "soak", false, "run seed after seed until interrupted, and keep what failing runs left")

@@ -28,7 +28,6 @@ func lessCommented() []commentedRow {
 	return []commentedRow{
 		{"chaos", 57},
 		{"chaos/fault", 62},
-		{"chaos/run", 82},
 	}
 }
 
