@@ -64,9 +64,11 @@ func (r *Report) Timeline() template.HTML {
 	bottom := d.y - gap
 	d.leaders(r.Leaders, r.Settings.Nodes)
 	d.faults(r.Recoveries)
-	d.axis()
+	behind := &drawing{took: d.took, y: d.y}
+	behind.axis()
+	d.y = behind.y
 	head := fmt.Sprintf(`<svg class="timeline" viewBox="0 0 %.0f %.0f" role="img" aria-label="the run over time">`, width, d.y)
-	return template.HTML(head + r.shades(d, top, bottom) + d.String() + "</svg>") //nolint:gosec // all texts are escaped
+	return template.HTML(head + behind.String() + r.shades(d, top, bottom) + d.String() + "</svg>") //nolint:gosec // all texts are escaped
 }
 
 // panel draws a titled part of this height, with a legend.
