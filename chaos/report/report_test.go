@@ -17,7 +17,7 @@ import (
 )
 
 // begun is the wall clock when the histories of these tests began.
-var begun = time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC) //nolint:gochecknoglobals // a constant
+var begun = time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
 
 // recorded is the history of a run of this length with a fault every so often. A message is published every step,
 // confirmed after 3 ms and delivered after 5, but for half a second from each fault on; the last one is lost.
