@@ -260,7 +260,7 @@ func TestRejects(t *testing.T) {
 			[]string{invented},
 		},
 		"nobody gets what is left": {
-			change(history.Drained, 0, mainQueue, func(e *history.Event) { e.Kind, e.At, e.Messages = history.Left, 90*s, 3 }), []string{getsAll},
+			change(history.Drained, 0, mainQueue, func(e *history.Event) { e.Kind, e.At, e.Messages = history.Left, 90*s, 3 }), []string{getsAll, lengths},
 		},
 		"another publisher's message overtakes": {func(events []history.Event) []history.Event {
 			return with(

@@ -107,7 +107,7 @@ func validWorkloads() []history.Event {
 func TestValidWorkloads(t *testing.T) {
 	unread := func(e history.Event) history.Event { // the consumer that had it as new died before it read it
 		if e.Kind == history.Delivered && e.ID == 10 && e.Queue == aside {
-			e.Acquired = 1
+			e.Acquired, e.Again = 1, true
 		}
 		return e
 	}
