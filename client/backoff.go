@@ -27,11 +27,8 @@ func (b *backoff) next() time.Duration {
 	return rand.N(bound) //nolint:gosec // spreads tries
 }
 
-// wait waits for the next try; false if ctx ended first.
-func (b *backoff) wait(ctx context.Context) bool { return b.waitFor(ctx, 0) }
-
-// waitFor is wait, but for at least so long.
-func (b *backoff) waitFor(ctx context.Context, least time.Duration) bool {
+// wait waits for the next try, for at least so long; false if ctx ended first.
+func (b *backoff) wait(ctx context.Context, least time.Duration) bool {
 	t := time.NewTimer(least + b.next())
 	defer t.Stop()
 	select {

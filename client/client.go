@@ -106,8 +106,8 @@ func (c *Client) learn() {
 	}
 }
 
-// call runs f on a node, and retries, on another node if necessary, while the broker is unavailable
-// and ctx lasts. f must be safe to repeat.
+// call runs f on a node, and retries, on another node if necessary, while the broker is unavailable,
+// or asks to wait because it has no room, and ctx lasts. f must be safe to repeat.
 func (c *Client) call(ctx context.Context, f func(context.Context, *node) error) error {
 	if _, bounded := ctx.Deadline(); !bounded && c.cfg.CallTimeout > 0 {
 		var cancel context.CancelFunc
@@ -129,13 +129,38 @@ func (c *Client) call(ctx context.Context, f func(context.Context, *node) error)
 		if ctx.Err() != nil {
 			return gaveUp(ctx, last)
 		}
-		if !passing(err) {
+		least := askedToWait(err)
+		if least == 0 && !passing(err) || endsWithin(ctx, least) {
 			return fromGRPC(err)
 		}
-		if !retry.wait(ctx) {
+		if !retry.wait(ctx, least) {
 			return gaveUp(ctx, last)
 		}
 	}
+}
+
+// once runs f on a node. It runs f again only if a node refused it for want of room, and asked to
+// wait, and until CallTimeout if ctx has no deadline.
+func (c *Client) once(ctx context.Context, f func(context.Context, *node) error) error {
+	began := time.Now()
+	for retry := (backoff{}); ; {
+		err := c.try(ctx, f)
+		least := askedToWait(err)
+		_, bounded := ctx.Deadline()
+		if least == 0 || endsWithin(ctx, least) || !bounded && c.cfg.CallTimeout > 0 && time.Since(began)+least > c.cfg.CallTimeout {
+			return fromGRPC(err)
+		}
+		if !retry.wait(ctx, least) {
+			return gaveUp(ctx, err)
+		}
+	}
+}
+
+// endsWithin reports whether the context ends before so long a wait does: then what a node says is
+// the better answer.
+func endsWithin(ctx context.Context, wait time.Duration) bool {
+	at, bounded := ctx.Deadline()
+	return bounded && wait > 0 && time.Until(at) <= wait
 }
 
 // again waits before the retry of a call that continues until ctx ends. It returns nil to retry,
@@ -146,9 +171,12 @@ func (c *Client) again(ctx context.Context, retry *backoff, err error) error {
 		return ErrClosed
 	case ctx.Err() != nil:
 		return gaveUp(ctx, err)
-	case err != nil && !passing(err):
+	}
+	least := askedToWait(err)
+	switch {
+	case err != nil && least == 0 && !passing(err), endsWithin(ctx, least):
 		return fromGRPC(err)
-	case !retry.wait(ctx):
+	case !retry.wait(ctx, least):
 		return gaveUp(ctx, err)
 	}
 	return nil

@@ -53,7 +53,7 @@ func (s *Consumer) run() {
 			return
 		}
 		s.c.cfg.Logger.Debug("consume stream is lost", "queue", s.cfg.Queue, "error", err)
-		if !retry.wait(s.ctx) {
+		if !retry.wait(s.ctx, askedToWait(err)) {
 			s.end(ErrClosed)
 		}
 	}
@@ -70,7 +70,7 @@ func (s *Consumer) again(err error, lost time.Time) bool {
 	if status.Code(err) == codes.PermissionDenied && s.cfg.Exclusive && !lost.IsZero() {
 		return time.Since(lost) < exclusiveGrace
 	}
-	return passing(err) || errors.Is(err, io.EOF)
+	return passing(err) || askedToWait(err) > 0 || errors.Is(err, io.EOF)
 }
 
 // final is the consumer's last error.

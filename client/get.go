@@ -51,29 +51,26 @@ func (c *Client) Settle(ctx context.Context, token string, d Decision) error {
 
 // SettleAndPublish acknowledges a message taken by Get and publishes outputs in its place, in the
 // vhost of its queue: both, or neither (G-22). The outputs then reach each queue that they are
-// routed to exactly once, also when nodes fail. There is no retry. A *Error of class
-// PreconditionFailed with nothing wrong in the outputs reports that the caller does not hold the
-// message any more, because an earlier attempt settled it or it is back in its queue; after one of
-// class Unavailable the outcome may be unknown. Either way the message is delivered again if and
-// only if nothing was published.
+// routed to exactly once, also when nodes fail. There is no retry, except as of PublishOne. A *Error
+// of class PreconditionFailed with nothing wrong in the outputs reports that the caller does not
+// hold the message any more, because an earlier attempt settled it or it is back in its queue; after
+// one of class Unavailable the outcome may be unknown. Either way the message is delivered again if
+// and only if nothing was published.
 func (c *Client) SettleAndPublish(ctx context.Context, token string, outputs ...Message) error {
 	r, err := c.transaction(token, outputs)
 	if err != nil {
 		return err
 	}
-	err = c.try(ctx, func(ctx context.Context, n *node) error {
+	return c.once(ctx, func(ctx context.Context, n *node) error {
 		_, err := n.joint.SettleAndPublish(ctx, r)
 		return err
 	})
-	if err != nil {
-		return fromGRPC(err)
-	}
-	return nil
 }
 
-// PublishOne publishes one message by itself and waits for its result. There is no retry: after an
-// error of class UNAVAILABLE the message may or may not be stored. Use a Publisher for more than a
-// few messages.
+// PublishOne publishes one message by itself and waits for its result. After an error of class
+// UNAVAILABLE the message may or may not be stored; there is no retry. What a node refuses for want
+// of room (RESOURCE_EXHAUSTED) is sent again after the time that the node asks for, until ctx ends,
+// or for Config.CallTimeout if ctx has no deadline. Use a Publisher for more than a few messages.
 func (c *Client) PublishOne(ctx context.Context, m Message) (Result, error) {
 	if err := c.checkSize(&m); err != nil {
 		return Result{}, err
@@ -83,12 +80,12 @@ func (c *Client) PublishOne(ctx context.Context, m Message) (Result, error) {
 		return Result{}, err
 	}
 	var out *brokerv1.PublishOneResponse
-	err = c.try(ctx, func(ctx context.Context, n *node) (err error) {
+	err = c.once(ctx, func(ctx context.Context, n *node) (err error) {
 		out, err = n.broker.PublishOne(ctx, &brokerv1.PublishOneRequest{Message: p})
 		return err
 	})
 	if err != nil {
-		return Result{}, fromGRPC(err)
+		return Result{}, err
 	}
 	return resultFromProto(out.GetResult())
 }

@@ -39,7 +39,7 @@ func (p *Publisher) run() {
 		if p.answered() > before {
 			retry = backoff{} // the stream worked: the next retry may be quick again
 		}
-		if !retry.waitFor(p.ctx, least) {
+		if !retry.wait(p.ctx, least) {
 			p.end(ErrClosed)
 			return
 		}
