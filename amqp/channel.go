@@ -83,7 +83,7 @@ func (c *conn) openChannel(f wire.Frame) error {
 		}
 		return refuse(wire.NotAllowed, id, "channel %d is above the negotiated channel_max (%d)", f.Channel, c.chanMax)
 	}
-	sender, err := c.s.b.NewSender(c.ctx)
+	sender, err := c.s.b.NewSender(c.ctx, &c.rights)
 	if err != nil {
 		return faultOf(err, id)
 	}

@@ -71,6 +71,8 @@ type conn struct {
 	flow        atomic.Int32   // publishes that wait for a rate
 
 	received, sent atomic.Uint64 // bytes
+
+	rights broker.SendRights // of its channels
 	// unfinished counts the publishes that are being read and the bytes of their headers.
 	unfinished atomic.Int64
 	txBytes    atomic.Int64 // held by transactions

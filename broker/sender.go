@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"strconv"
+	"sync"
 
 	"github.com/quorate/quorate/broker/failure"
 	"github.com/quorate/quorate/broker/identity"
@@ -12,33 +13,62 @@ import (
 	"github.com/quorate/quorate/catalog"
 )
 
-// Sender is the publisher on one stream or channel, with what was found out about it: while users and
-// permissions stay the same, an exchange is decided about once. One goroutine at a time
-// may use it.
+// Sender is the publisher on one stream or channel, with what was found out about it. One goroutine
+// at a time may use it.
 type Sender struct {
 	b       *Broker
 	session *identity.Session                           // nil: it may do everything
 	who     *identity.Identity                          // as of the last message; nil: it may do everything
 	enter   func(vhost string) (exists bool, err error) // counts the connection in a vhost
 	entered string                                      // the vhost that the connection was counted in last
-	decided map[sendTo]permission.SendRight
+	rights  *SendRights
 	gates   limits.Sender
 }
 
-// sendTo is an exchange as a key of Sender.decided.
-type sendTo struct{ vhost, exchange string }
+// SendRights are what the users of one connection may do at exchanges, for all of its senders: while
+// users and permissions stay the same, an exchange is decided about once. The zero value has none
+// yet. Senders may use it concurrently.
+type SendRights struct {
+	mu      sync.Mutex
+	decided map[sendTo]permission.SendRight
+}
 
-// maxDecided bounds the exchanges that a Sender remembers.
-const maxDecided = 128
+// sendTo is an exchange and a user as a key of SendRights.
+type sendTo struct {
+	user            *catalog.User
+	vhost, exchange string
+}
 
-// NewSender returns that of a context's identity.
-func (b *Broker) NewSender(ctx context.Context) (*Sender, error) {
+// maxDecided bounds the exchanges that a connection's SendRights remember.
+const maxDecided = 256
+
+// known returns what was decided.
+func (r *SendRights) known(to sendTo) (d permission.SendRight, known bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	d, known = r.decided[to]
+	return d, known
+}
+
+// remember records a decision. It begins anew when there are too many.
+func (r *SendRights) remember(to sendTo, d permission.SendRight) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.decided == nil || len(r.decided) >= maxDecided {
+		r.decided = map[sendTo]permission.SendRight{}
+	}
+	r.decided[to] = d
+}
+
+// NewSender returns that of a context's identity, with the rights that its connection's senders
+// share.
+func (b *Broker) NewSender(ctx context.Context, rights *SendRights) (*Sender, error) {
 	who, err := b.Logins.Who(ctx)
 	if err != nil {
 		return nil, err
 	}
 	return &Sender{
-		b: b, session: identity.SessionOf(ctx), who: who, gates: b.Limits.NewSender(),
+		b: b, session: identity.SessionOf(ctx), who: who, rights: rights, gates: b.Limits.NewSender(),
 		enter: func(vhost string) (bool, error) { return b.Connections.EnterVHost(ctx, vhost) },
 	}, nil
 }
@@ -49,8 +79,8 @@ func (s *Sender) current() error {
 		return nil
 	}
 	who, err := s.b.Logins.WhoOf(s.session)
-	if err == nil && who != s.who {
-		s.who, s.decided = who, nil
+	if err == nil {
+		s.who = who
 	}
 	return err
 }
@@ -59,17 +89,14 @@ func (s *Sender) current() error {
 // not seen.
 func (s *Sender) right(v *catalog.View, vhost, exchange string) permission.SendRight {
 	set := v.AccessSet(vhost)
-	to := sendTo{vhost, exchange}
-	d, known := s.decided[to]
+	to := sendTo{s.who.Record(), vhost, exchange}
+	d, known := s.rights.known(to)
 	if known && d.Set == set {
 		return d
 	}
 	d = s.b.Permissions.Decide(v, s.who, permission.Exchange(vhost, exchange))
 	d.Set = set
-	if s.decided == nil || len(s.decided) >= maxDecided {
-		s.decided = map[sendTo]permission.SendRight{}
-	}
-	s.decided[to] = d
+	s.rights.remember(to, d)
 	return d
 }
 

@@ -3,6 +3,8 @@ package broker
 import (
 	"context"
 	"errors"
+	"fmt"
+	"sync"
 	"testing"
 
 	"github.com/quorate/quorate/broker/administration"
@@ -37,7 +39,7 @@ func TestPermittedPublishAllocations(t *testing.T) {
 		t.Skip("allocations are not those of a normal build")
 	}
 	b, _, ctx := loggedInBroker(t, ".*")
-	s, err := b.NewSender(ctx)
+	s, err := b.NewSender(ctx, &SendRights{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,7 +63,7 @@ func TestNobodyPublishes(t *testing.T) {
 	if err := publish(t, b, &Publish{VHost: "/", RoutingKey: "q"}).Err; !errors.As(err, &e) || !e.Unauthenticated {
 		t.Errorf("without a sender: %v", err)
 	}
-	if _, err := b.NewSender(t.Context()); !errors.As(err, &e) || !e.Unauthenticated {
+	if _, err := b.NewSender(t.Context(), &SendRights{}); !errors.As(err, &e) || !e.Unauthenticated {
 		t.Errorf("without an identity: %v", err)
 	}
 }
@@ -70,7 +72,7 @@ func TestNobodyPublishes(t *testing.T) {
 // bounds of a message.
 func TestUserIDIsCheckedLast(t *testing.T) {
 	b, _, ctx := loggedInBroker(t, "^amq\\.default$|^nix$")
-	s, err := b.NewSender(ctx)
+	s, err := b.NewSender(ctx, &SendRights{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -98,7 +100,7 @@ func TestUserIDIsCheckedLast(t *testing.T) {
 // and users change under a sender.
 func TestSenderFollowsTheCatalog(t *testing.T) {
 	b, c, ctx := loggedInBroker(t, "^amq\\.default$")
-	s, err := b.NewSender(ctx)
+	s, err := b.NewSender(ctx, &SendRights{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -121,5 +123,45 @@ func TestSenderFollowsTheCatalog(t *testing.T) {
 	apply(t, c, &catalog.ClearPermission{User: "u", VHost: "/"})
 	if try("amq.fanout") == nil {
 		t.Error("a cleared permission still counts")
+	}
+}
+
+// VH-6: the senders of a connection share what was decided: it is bounded for all of them together, and no user has another one's
+// rights.
+func TestSendersShareRights(t *testing.T) {
+	b, c, ctx := loggedInBroker(t, "^x")
+	apply(t, c, &catalog.PutUser{User: catalog.User{Name: "other", UserLimits: catalog.NoUserLimits()}})
+	other, _ := c.View().User("other")
+	var rights SendRights
+	senders := make([]*Sender, 0, 40)
+	for range cap(senders) {
+		s, err := b.NewSender(ctx, &rights)
+		if err != nil {
+			t.Fatal(err)
+		}
+		senders = append(senders, s)
+	}
+	stranger, err := b.NewSender(identity.WithIdentity(t.Context(), identity.Of(other)), &rights)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all sync.WaitGroup
+	for i, s := range senders {
+		all.Go(func() {
+			for x := range maxDecided / 4 {
+				if err := s.right(b.view(), "/", fmt.Sprint("x", i, x)).Err; err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	all.Wait()
+	if n := len(rights.decided); n == 0 || n > maxDecided {
+		t.Errorf("%d exchanges are remembered, want 1 to %d", n, maxDecided)
+	}
+	for x := range maxDecided {
+		if stranger.right(b.view(), "/", fmt.Sprint("x", x/4, x%4)).Err == nil {
+			t.Fatal("a user has the rights of another one")
+		}
 	}
 }

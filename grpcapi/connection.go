@@ -73,6 +73,8 @@ type countedConn struct {
 
 	received, sent atomic.Uint64 // bytes
 
+	rights broker.SendRights
+
 	introduced atomic.Bool // name and product are known
 
 	mu            sync.Mutex

@@ -33,7 +33,7 @@ func (x *brokerServer) PublishOne(ctx context.Context, req *brokerv1.PublishOneR
 	if err := setPublish(&p, req.GetMessage()); err != nil {
 		return nil, err
 	}
-	sender, err := x.s.b.NewSender(ctx)
+	sender, err := x.s.b.NewSender(ctx, &connectionOf(ctx).rights)
 	if err != nil {
 		return nil, err
 	}
@@ -68,7 +68,7 @@ func (x *brokerServer) Publish(stream grpc.BidiStreamingServer[brokerv1.PublishR
 		return err
 	}
 	defer closed()
-	sender, err := x.s.b.NewSender(stream.Context())
+	sender, err := x.s.b.NewSender(stream.Context(), &connectionOf(stream.Context()).rights)
 	if err != nil {
 		return err
 	}

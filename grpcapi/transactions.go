@@ -15,7 +15,7 @@ type transactionsServer struct {
 
 // SettleAndPublish acknowledges messages and publishes others, both or neither (G-22).
 func (s *transactionsServer) SettleAndPublish(ctx context.Context, req *brokerv1.SettleAndPublishRequest) (*brokerv1.SettleAndPublishResponse, error) {
-	sender, err := s.b.NewSender(ctx)
+	sender, err := s.b.NewSender(ctx, &connectionOf(ctx).rights)
 	if err != nil {
 		return nil, err
 	}

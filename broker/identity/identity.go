@@ -60,6 +60,10 @@ func (i *Identity) User() string {
 	return i.user.Name
 }
 
+// Record returns the user as the catalog had it at the login. That of an identity without a user in
+// the catalog is its own. Identities with the same record may do the same.
+func (i *Identity) Record() *catalog.User { return i.user }
+
 // Tags returns the user's tags at its login.
 func (i *Identity) Tags() []string {
 	if i.user == nil {

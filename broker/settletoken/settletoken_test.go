@@ -39,7 +39,7 @@ func TestWhoMaySettle(t *testing.T) {
 	}
 	take := func() string {
 		t.Helper()
-		sender, err := b.NewSender(taker)
+		sender, err := b.NewSender(taker, &broker.SendRights{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -204,7 +204,7 @@ func TestStreamTransactions(t *testing.T) {
 	})
 	transact := func(node int, token string, ids ...uint64) error {
 		b := c.Broker(node)
-		sender, err := b.NewSender(ctx)
+		sender, err := b.NewSender(ctx, &broker.SendRights{})
 		if err != nil {
 			t.Fatal(err)
 		}
