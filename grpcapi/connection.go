@@ -49,6 +49,7 @@ type counted struct {
 	// within bounds the time for which sent data may stay unacknowledged. gRPC would set that itself,
 	// but does not see the connection behind the gate.
 	within time.Duration
+	pace   *pace
 }
 
 // countedInfo is the result of the handshake, with the connection.
@@ -66,6 +67,14 @@ type countedConn struct {
 	unauthenticated *unauthenticated
 	watches         atomic.Int32 // health calls under way
 
+	pace *pace
+	// The goroutine that reads the connection owns these.
+	own     allowance
+	owes    int // bytes that came, and refusals, since pace was asked
+	waiting int // bytes that came, and were waiting, since the reader rested
+
+	gathering sync.Mutex // held by the goroutine that copies a part of a large message
+
 	once sync.Once
 	c    *connections.Connection
 	life context.Context // ends when streams must end; its cause is what they report
@@ -81,13 +90,6 @@ type countedConn struct {
 	name, product string // the client's own name
 	calls         int    // calls and streams that have not ended
 	closing       bool
-}
-
-// Read counts the bytes received.
-func (x *countedConn) Read(b []byte) (int, error) {
-	n, err := x.Conn.Read(b)
-	x.received.Add(uint64(n)) // not negative
-	return n, err
 }
 
 // Write counts the bytes sent.
@@ -204,7 +206,7 @@ func (x *counted) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo,
 		return nil, nil, err
 	}
 	_, secure := info.(credentials.TLSInfo)
-	out := &countedConn{Conn: conn, raw: raw, tls: secure, unauthenticated: newUnauthenticated(raw), c: x.b.Connections.Connect()}
+	out := &countedConn{Conn: conn, raw: raw, tls: secure, unauthenticated: newUnauthenticated(raw), pace: x.pace, c: x.b.Connections.Connect()}
 	out.life, out.end = context.WithCancelCause(x.life)
 	out.c.Show(out.show, out.shut)
 	return out, countedInfo{AuthInfo: info, conn: out}, nil
@@ -212,7 +214,7 @@ func (x *counted) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo,
 
 // Clone copies the credentials.
 func (x *counted) Clone() credentials.TransportCredentials {
-	return &counted{TransportCredentials: x.TransportCredentials.Clone(), b: x.b, life: x.life, within: x.within}
+	return &counted{TransportCredentials: x.TransportCredentials.Clone(), b: x.b, life: x.life, within: x.within, pace: x.pace}
 }
 
 // connectionOf returns the connection of a call; all connections come from counted.

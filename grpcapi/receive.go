@@ -11,7 +11,6 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/encoding"
 	"google.golang.org/grpc/mem"
 	"google.golang.org/grpc/status"
 
@@ -29,6 +28,10 @@ const (
 	// scarceLook is the time between two checks whether others are waiting.
 	scarceLook = time.Second
 )
+
+// portionBytes is how much of a large message is asked for at a time: what its client may send before
+// it hears from the node again. Smaller portions would slow down clients far away.
+const portionBytes = 1 << 20
 
 // headBytes is the size of the prefix of each message: a compression flag and the length.
 const headBytes = 5
@@ -90,16 +93,50 @@ func (r *receiver) next(ctx context.Context, m any) error {
 
 // whole reads a message of n bytes into m and checks what follows it.
 func (r *receiver) whole(n int, m any) error {
-	data, err := r.raw.Read(n)
+	data, err := r.read(n)
 	if err != nil {
-		if errors.Is(err, io.EOF) {
-			err = io.ErrUnexpectedEOF
-		}
-		return cutShort(err)
+		return err
 	}
 	if err := r.decode(r.head[0], data, m); err != nil {
 		return err
 	}
+	return r.last()
+}
+
+// inPortions is whole for a message of more than windowBytes. Each step is small, so that it keeps
+// nobody else waiting for long.
+func (r *receiver) inPortions(n int, m any) error {
+	var all []byte
+	for have := 0; have < n; {
+		portion, err := r.read(min(n-have, portionBytes))
+		if err != nil {
+			return err
+		}
+		if all == nil { // it takes memory only once some of it has come
+			all = make([]byte, n)
+		}
+		have += r.conn.gather(all[have:], portion)
+	}
+	if err := r.decodeLarge(r.head[0], all, m); err != nil {
+		return err
+	}
+	return r.last()
+}
+
+// read reads n bytes of a message.
+func (r *receiver) read(n int) (mem.BufferSlice, error) {
+	data, err := r.raw.Read(n)
+	if errors.Is(err, io.EOF) {
+		err = io.ErrUnexpectedEOF
+	}
+	if err != nil {
+		return nil, cutShort(err)
+	}
+	return data, nil
+}
+
+// last waits for the end of a call that has only one message.
+func (r *receiver) last() error {
 	if r.one {
 		return r.end(r.head[:1])
 	}
@@ -127,7 +164,7 @@ func (r *receiver) large(ctx context.Context, n int, m any) error {
 	}
 	whole := make(chan error, 1)
 	go func() {
-		err := r.whole(n, m)
+		err := r.inPortions(n, m)
 		if err != nil || r.kept == nil {
 			release()
 		}
@@ -170,45 +207,6 @@ func (r *receiver) tooSlow(n int, age time.Duration) error {
 		Reason: fmt.Sprintf("the message of %d bytes has not arrived within %v, and others may need its room; send it faster, or send smaller messages",
 			n, age.Round(time.Millisecond)),
 	}
-}
-
-// decode decodes a message and frees its bytes.
-func (r *receiver) decode(compressed byte, data mem.BufferSlice, m any) error {
-	defer func() { data.Free() }()
-	switch name := r.raw.RecvCompress(); {
-	case compressed == 0:
-	case name == "" || name == encoding.Identity || encoding.GetCompressor(name) == nil:
-		return status.Errorf(codes.Unimplemented, "a message is compressed with %q, which this server does not know", name)
-	default:
-		plain, err := decompress(encoding.GetCompressor(name), data, r.most)
-		if err != nil {
-			return err
-		}
-		data.Free()
-		data = plain
-	}
-	if err := r.s.codec.Unmarshal(data, m); err != nil {
-		return status.Errorf(codes.Internal, "a message cannot be read: %v", err)
-	}
-	return nil
-}
-
-// decompress returns at most the given number of bytes of a compressed message.
-func decompress(c encoding.Compressor, data mem.BufferSlice, most int) (mem.BufferSlice, error) {
-	from := data.Reader()
-	defer func() { _ = from.Close() }()
-	in, err := c.Decompress(from)
-	if err != nil {
-		return nil, status.Errorf(codes.Internal, "a message cannot be decompressed: %v", err)
-	}
-	plain, err := io.ReadAll(io.LimitReader(in, int64(most)+1))
-	switch {
-	case err != nil:
-		return nil, status.Errorf(codes.Internal, "a message cannot be decompressed: %v", err)
-	case len(plain) > most:
-		return nil, status.Errorf(codes.ResourceExhausted, "a decompressed message is larger than the limit of %d bytes", most)
-	}
-	return mem.BufferSlice{mem.SliceBuffer(plain)}, nil
 }
 
 // cutShort is the error of a call that ended within a message.

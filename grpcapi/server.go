@@ -151,7 +151,7 @@ func New(c Config) *Server {
 		creds = credentials.NewTLS(c.TLS)
 	}
 	s.grpc = grpc.NewServer(
-		grpc.Creds(&counted{TransportCredentials: creds, b: c.Broker, life: s.life, within: c.KeepaliveTimeout}),
+		grpc.Creds(&counted{TransportCredentials: creds, b: c.Broker, life: s.life, within: c.KeepaliveTimeout, pace: &pace{}}),
 		grpc.MaxConcurrentStreams(c.MaxStreams),
 		grpc.MaxRecvMsgSize(c.Broker.MaxBodyBytes()+headRoomBytes),
 		grpc.MaxSendMsgSize(c.Broker.MaxBodyBytes()+headRoomBytes+c.DeliveryBytes),

@@ -29,8 +29,8 @@ const (
 	maxOpenBytes = 4 << 10
 	// maxHeaderBytes bounds the headers of a call.
 	maxHeaderBytes = 32 << 10
-	// windowBytes is how much of a call may arrive before it is read. It grows only for the rest of a
-	// message whose reading has begun.
+	// windowBytes is how much of a call may arrive before it is read. It grows only for the next
+	// portion of a message whose reading has begun.
 	windowBytes = 64 << 10
 	// connWindowBytes is how much of all calls of a connection may be in transit.
 	connWindowBytes = 4 << 20
@@ -106,6 +106,7 @@ func (x *unauthenticated) admit() {
 func (s *Server) early(ctx context.Context, info *tap.Info) (context.Context, error) {
 	with, err := s.look(ctx, info)
 	if err != nil {
+		connectionOf(ctx).owes += refusedBytes
 		return context.WithValue(ctx, refusedKey{}, err), nil
 	}
 	return with, nil

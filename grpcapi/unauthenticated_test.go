@@ -128,7 +128,10 @@ func TestOneCheckAtATime(t *testing.T) {
 
 // Calls that were refused leave nothing behind, however long their callers would have waited.
 func TestRefusedCallsLeaveNothing(t *testing.T) {
-	cc := serve(t, func(c *Config) { c.Broker = servingBroker(t) })
+	cc := serve(t, func(c *Config) {
+		c.Broker = servingBroker(t)
+		c.Gate = gate.New(gate.Config{LoginTimeout: time.Hour, Own: true}) // so many refusals take their time
+	})
 	long, cancel := context.WithTimeout(t.Context(), 100*24*time.Hour)
 	defer cancel()
 	call := func(n int) {

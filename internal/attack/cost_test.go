@@ -177,6 +177,7 @@ func calls(ctx context.Context, perSecond int, address string, each int, call fu
 func TestPublishersMeanwhile(t *testing.T) {
 	v := attacked(t, "")
 	s := v.publishSteadily()
+	sink := v.sink()
 	s.phase("the beginning", time.Second)
 	body := make([]byte, 1<<20)
 	publish := &brokerv1.PublishOneRequest{Message: &brokerv1.Message{RoutingKey: "steady", Body: body}}
@@ -215,6 +216,14 @@ func TestPublishersMeanwhile(t *testing.T) {
 		}},
 		{"60 messages of 8 MiB of a user that do not end", func(ctx context.Context) {
 			v.unfinished(ctx, 60, 8<<20, guest)
+			<-ctx.Done()
+		}},
+		{"60 messages of 8 MiB over AMQP that do not end", func(ctx context.Context) { v.unfinishedOverAMQP(ctx, 60, 8<<20) }},
+		{"the sink: 1,000 calls a second", func(ctx context.Context) {
+			calls(ctx, 20, sink.node.Client, 50, publishAs(func() string { return "" }))
+		}},
+		{"the sink: 60 messages", func(ctx context.Context) {
+			sink.unfinished(ctx, 60, 8<<20, guest)
 			<-ctx.Done()
 		}},
 	} {

@@ -121,29 +121,57 @@ func (s *stuck) Read(b []byte) (int, error) {
 
 func (s *stuck) Write(b []byte) (int, error) { return s.pass(&s.writes, b, s.Conn.Write) }
 
-// amqpStuck opens a connection that blocks after so many bytes each way.
+// end closes the connection.
+func (s *stuck) end() {
+	close(s.closed)
+	_ = s.Close()
+}
+
+// amqpStuck opens a connection that blocks after so many bytes each way, until the test's end.
 func (v *victim) amqpStuck(reads, writes int64) *amqp091.Channel {
 	v.Helper()
+	ch, end, err := v.dialStuck(v.Context(), reads, writes)
+	if err != nil {
+		v.Fatal(err, v.logs())
+	}
+	v.Cleanup(end)
+	return ch
+}
+
+// dialStuck is amqpStuck with an error, and with what closes the connection.
+func (v *victim) dialStuck(ctx context.Context, reads, writes int64) (ch *amqp091.Channel, end func(), err error) {
 	s := &stuck{closed: make(chan struct{})}
 	s.reads.Store(reads)
 	s.writes.Store(writes)
 	c, err := amqp091.DialConfig("amqp://guest:guest@"+v.node.AMQP, amqp091.Config{Dial: func(network, address string) (net.Conn, error) {
 		var err error
-		s.Conn, err = (&net.Dialer{Timeout: soon}).DialContext(v.Context(), network, address)
+		s.Conn, err = (&net.Dialer{Timeout: soon}).DialContext(ctx, network, address)
 		return s, err
 	}})
 	if err != nil {
-		v.Fatal(err, v.logs())
+		return nil, nil, err
 	}
-	v.Cleanup(func() {
-		close(s.closed)
-		_ = s.Close()
-	})
-	ch, err := c.Channel()
-	if err != nil {
-		v.Fatal(err)
+	if ch, err = c.Channel(); err != nil {
+		s.end()
+		return nil, nil, err
 	}
-	return ch
+	return ch, s.end, nil
+}
+
+// unfinishedOverAMQP publishes messages that end a MiB too early, each on a connection of its own, until the context ends.
+func (v *victim) unfinishedOverAMQP(ctx context.Context, messages, bytes int) {
+	body := make([]byte, bytes)
+	for range messages {
+		ch, end, err := v.dialStuck(ctx, 1<<30, int64(bytes-1<<20))
+		if err != nil {
+			break // the node's right
+		}
+		defer end()
+		go func() {
+			_ = ch.PublishWithContext(ctx, "", "steady", false, false, amqp091.Publishing{Body: body}) // it blocks until the end
+		}()
+	}
+	<-ctx.Done()
 }
 
 // A node with little memory is attacked by users that have logged in, with all at once that they can leave unfinished and unread.

@@ -1,0 +1,153 @@
+package grpcapi
+
+import (
+	"runtime"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc/mem"
+)
+
+// How fast a node reads from connections that have not logged in. Whoever logs in needs less than
+// freeBytes before that.
+const (
+	// freeBytes is what is read from each such connection at once, and ownBytesPerSec what is read from
+	// it in any case from then on, so that health checks go on.
+	freeBytes      = 64 << 10
+	ownBytesPerSec = 4 << 10
+	// restBytesPerSec is what all of them together may send beyond that, and restBytes what of it at once.
+	restBytesPerSec = 4 << 20
+	restBytes       = 1 << 20
+	// refusedBytes is what a call counts that is refused by its headers, beside its own bytes.
+	refusedBytes = 4 << 10
+	// firstReadBytes is how much of freeBytes is read at a time: the headers of some calls. They have
+	// their answers before more is read.
+	firstReadBytes = 1 << 10
+)
+
+// A client that sends faster than the node reads never lets its reader wait. Without these, that
+// reader would run until Go preempts it, after 10 ms; and while Go's scheduler always finds something
+// to run, it looks for what has come over the network only each 10 ms.
+const (
+	// turnBytes is after how many bytes, read at once, the reader of a connection lets others run.
+	turnBytes = 16 << 10
+	// restAfterBytes is after how many bytes that were waiting already it rests, and restTime for how
+	// long at least; Go's timers may take a millisecond.
+	restAfterBytes = 512 << 10
+	restTime       = 50 * time.Microsecond
+	// gatherBytes is how much of large messages is copied between two rests.
+	gatherBytes = 256 << 10
+)
+
+// allowance is a number of bytes that grows with time up to a bound. The zero value is the full
+// bound. It may be negative: then as much must come first.
+type allowance struct {
+	missing float64 // of the bound
+	at      time.Time
+}
+
+// spend takes bytes, and returns how long it takes until the allowance is not negative any more.
+func (a *allowance) spend(now time.Time, bytes int, bound, perSecond float64) time.Duration {
+	a.missing = max(0, a.missing-now.Sub(a.at).Seconds()*perSecond) + float64(bytes)
+	a.at = now
+	return time.Duration(max(0, a.missing-bound) / perSecond * float64(time.Second))
+}
+
+// give returns bytes that were not needed.
+func (a *allowance) give(bytes int) { a.missing -= float64(bytes) }
+
+// pace is what unauthenticated connections together may still send.
+type pace struct {
+	mu   sync.Mutex
+	rest allowance
+}
+
+// next returns for how long nothing may be read from a connection that has sent so many bytes, as
+// its own allowance and the rest say, and how much may be read then. The goroutine that reads the
+// connection owns its allowance.
+func (p *pace) next(now time.Time, own *allowance, bytes int) (wait time.Duration, most int) {
+	alone := own.spend(now, bytes, freeBytes, ownBytesPerSec)
+	if alone == 0 {
+		return 0, firstReadBytes
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	together := p.rest.spend(now, bytes, restBytes, restBytesPerSec)
+	if together >= alone {
+		p.rest.give(bytes)
+		return alone, turnBytes
+	}
+	own.give(bytes)
+	return together, turnBytes
+}
+
+// Read counts the bytes received, and holds up a client that has not logged in and sends more than a
+// login takes.
+func (x *countedConn) Read(b []byte) (int, error) {
+	known := x.unauthenticated.known()
+	if !known {
+		b = b[:min(len(b), x.hold())]
+	}
+	n, err := x.Conn.Read(b)
+	x.received.Add(uint64(n)) // not negative
+	if !known {
+		x.owes += n
+	}
+	x.letOthersRun(n, known)
+	return n, err
+}
+
+// letOthersRun gives up the processor after n bytes were read.
+func (x *countedConn) letOthersRun(n int, known bool) {
+	if n < turnBytes { // nothing more has come
+		x.waiting = 0
+		if !known {
+			runtime.Gosched()
+		}
+		return
+	}
+	if x.waiting += n; x.waiting < restAfterBytes {
+		runtime.Gosched()
+		return
+	}
+	x.waiting = 0
+	time.Sleep(restTime)
+}
+
+// hold waits until more may be read from a connection that has not logged in, and returns how much.
+func (x *countedConn) hold() (most int) {
+	wait, most := x.pace.next(time.Now(), &x.own, x.owes)
+	x.owes = 0
+	if wait == 0 {
+		return most
+	}
+	t := time.NewTimer(wait)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-x.unauthenticated.loggedIn:
+	case <-x.life.Done():
+	}
+	return most
+}
+
+// gather copies a portion of a large message, and frees it. Only one goroutine of a connection does
+// at a time, and it rests now and then, so that the processor has time for others however many
+// large messages come.
+func (x *countedConn) gather(to []byte, portion mem.BufferSlice) (n int) {
+	x.gathering.Lock()
+	defer x.gathering.Unlock()
+	since := 0
+	for _, piece := range portion { // a frame of HTTP/2 each
+		k := copy(to[n:], piece.ReadOnlyData())
+		piece.Free()
+		n += k
+		if since += k; since < gatherBytes {
+			runtime.Gosched()
+			continue
+		}
+		since = 0
+		time.Sleep(restTime)
+	}
+	return n
+}
