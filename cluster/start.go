@@ -133,7 +133,7 @@ func (c *Cluster) boot() error {
 		c.log.Error("this node's member of the catalog group has lost what it had stored: it does not take part until the group has been seen without it",
 			"error", fault)
 	}
-	if c.epoch, err = c.dir.NextEpoch(); err != nil {
+	if c.epoch, err = c.dir.NextEpoch(c.cfg.Logger); err != nil {
 		return err
 	}
 	c.dir.Mend(c.log)

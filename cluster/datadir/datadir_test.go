@@ -1,8 +1,10 @@
 package datadir
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -93,28 +95,42 @@ func TestEpoch(t *testing.T) {
 		name  string
 		harm  func(t *testing.T, dir string, newer, older string)
 		fails bool
+		tells int // which copy the log names: 1 the newer, 2 the older
 	}{
-		{"whole", func(*testing.T, string, string, string) {}, false},
-		{"newer empty", func(t *testing.T, _, newer, _ string) { harm(t, newer, nil) }, false},
-		{"newer torn", func(t *testing.T, _, newer, _ string) { harm(t, newer, []byte("quorate 1\nepo")) }, false},
-		{"newer missing", func(t *testing.T, _, newer, _ string) { remove(t, newer) }, false},
-		{"older torn", func(t *testing.T, _, _, older string) { harm(t, older, []byte("x")) }, false},
-		{"left over", func(t *testing.T, dir, _, _ string) { harm(t, filepath.Join(dir, "epoch.0.new"), []byte("x")) }, false},
-		{"both torn", func(t *testing.T, _, newer, older string) { harm(t, newer, nil); harm(t, older, nil) }, true},
+		{"whole", func(*testing.T, string, string, string) {}, false, 0},
+		{"newer empty", func(t *testing.T, _, newer, _ string) { harm(t, newer, nil) }, false, 1},
+		{"newer torn", func(t *testing.T, _, newer, _ string) { harm(t, newer, []byte("quorate 1\nepo")) }, false, 1},
+		{"newer missing", func(t *testing.T, _, newer, _ string) { remove(t, newer) }, false, 1},
+		{"older torn", func(t *testing.T, _, _, older string) { harm(t, older, []byte("x")) }, false, 2},
+		{"left over", func(t *testing.T, dir, _, _ string) { harm(t, filepath.Join(dir, "epoch.0.new"), []byte("x")) }, false, 0},
+		{"both torn", func(t *testing.T, _, newer, older string) { harm(t, newer, nil); harm(t, older, nil) }, true, 0},
 	} {
 		for _, lives := range []int{1, 2, 5} {
 			t.Run(fmt.Sprintf("%s after %d", c.name, lives), func(t *testing.T) {
 				d := openTestDir(t, t.TempDir())
 				last := id.Epoch(0)
+				var told bytes.Buffer
+				log := slog.New(slog.NewTextHandler(&told, nil))
 				for range lives {
-					e, err := d.NextEpoch()
+					e, err := d.NextEpoch(log)
 					if err != nil || e <= last {
 						t.Fatalf("epoch %d after %d: %v", e, last, err)
 					}
 					last = e
 				}
-				c.harm(t, d.path, sealed.Path(d.path, epochFile, int(last%2)), sealed.Path(d.path, epochFile, int(last+1)%2))
-				e, err := d.NextEpoch()
+				newer, older := sealed.Path(d.path, epochFile, int(last%2)), sealed.Path(d.path, epochFile, int(last+1)%2)
+				if c.harm(t, d.path, newer, older); told.Len() > 0 {
+					t.Errorf("without damage: %s", &told)
+				}
+				e, err := d.NextEpoch(log)
+				if n, o := strings.Contains(told.String(), newer), strings.Contains(told.String(), older); n != (c.tells == 1) || o != (c.tells == 2) {
+					t.Errorf("the log says %q", &told)
+				}
+				if told.Reset(); !c.fails {
+					if _, again := d.NextEpoch(log); again != nil || told.Len() > 0 {
+						t.Errorf("after the repair: %v, %s", again, &told)
+					}
+				}
 				if (err != nil) != c.fails {
 					t.Fatalf("error %v", err)
 				}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"strconv"
 	"syscall"
 
@@ -14,15 +15,18 @@ import (
 // NextEpoch returns an epoch that this directory has never handed out, durably.
 //
 // The two copies are written in turn, and both in a store's first life. If the newer is torn, the
-// older is one behind, so the next epoch skips one.
-func (d *Dir) NextEpoch() (id.Epoch, error) {
+// older is one behind, so the next epoch skips one. A copy that is damaged or missing is written
+// again, and reported.
+func (d *Dir) NextEpoch(log *slog.Logger) (id.Epoch, error) {
 	var newest uint64
 	var faults []error
+	var bad []string
 	missing := 0
 	for copyNo := range sealed.Copies {
 		r, err := sealed.ReadCopy(d.path, epochFile, copyNo)
 		if errors.Is(err, fs.ErrNotExist) {
 			missing++
+			bad = append(bad, sealed.Path(d.path, epochFile, copyNo))
 			continue
 		}
 		var n uint64
@@ -31,6 +35,7 @@ func (d *Dir) NextEpoch() (id.Epoch, error) {
 		}
 		if err != nil {
 			faults = append(faults, err)
+			bad = append(bad, sealed.Path(d.path, epochFile, copyNo))
 			continue
 		}
 		newest = max(newest, n)
@@ -49,8 +54,13 @@ func (d *Dir) NextEpoch() (id.Epoch, error) {
 	if errors.Is(err, syscall.ENOSPC) && len(faults) == 0 {
 		err = sealed.Overwrite(d.path, epochFile, copyNo, r) // the older one
 	}
-	if err == nil && (len(faults) > 0 || missing == sealed.Copies) { // this one went where the whole copy was, or is the only one
+	if err == nil && len(bad) > 0 { // this one went where the whole copy was, or is the only one
 		err = sealed.Write(d.path, epochFile, 1-copyNo, sealed.Record{}.With(fieldEpoch, strconv.FormatUint(next-1, 10)))
+	}
+	if err == nil && missing < sealed.Copies {
+		for _, path := range bad {
+			log.Error("a file was damaged or missing: it was written again from its other copy; look at the disk", "file", path, "epoch", next)
+		}
 	}
 	return id.Epoch(next), err
 }

@@ -2,6 +2,7 @@ package datadir
 
 import (
 	"errors"
+	"log/slog"
 	"os"
 	"testing"
 	"time"
@@ -19,7 +20,7 @@ func TestStoreOnDisk(t *testing.T) {
 	if first.Name == "" || first.Admitted || first.First < epochAt(before.Add(-time.Minute)) {
 		t.Fatalf("a new directory has store %+v", first)
 	}
-	e, err := d.NextEpoch()
+	e, err := d.NextEpoch(slog.New(slog.DiscardHandler))
 	if err != nil || e != first.First {
 		t.Errorf("first epoch %d, %v; want %d", e, err, first.First)
 	}

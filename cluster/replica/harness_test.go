@@ -131,7 +131,7 @@ func (h *testHost) start(edit func(*Config)) {
 	}
 	dir, err := datadir.Open(h.path, h.t.Name(), "a")
 	check(err)
-	epoch, err := dir.NextEpoch()
+	epoch, err := dir.NextEpoch(slog.New(slog.DiscardHandler))
 	check(err)
 	board := disk.NewBoard("a", h.path, 1<<20, log)
 	h.storage, err = storage.Open(storage.Config{
