@@ -39,7 +39,10 @@ func (x *brokerServer) PublishOne(ctx context.Context, req *brokerv1.PublishOneR
 	}
 	p.Sender = sender
 	room := keptOf(ctx)
-	if err := x.s.b.AwaitQuotas(ctx, &p, room.inTheWay); err != nil {
+	if err := x.s.awaitAlarm(ctx, room.inTheWay); err != nil { // PUB-10
+		return nil, err
+	}
+	if err := x.s.b.AwaitQuotas(ctx, &p, room.inTheWay); err != nil { // VH-14
 		return nil, err
 	}
 	room.letGo()
@@ -140,7 +143,7 @@ func (p *publishStream) readAll() error {
 		if opened {
 			continue
 		}
-		if err := p.awaitAlarm(ctx, inTheWay); err != nil { // PUB-10
+		if err := p.s.awaitAlarm(ctx, inTheWay); err != nil { // PUB-10
 			return err
 		}
 		wrong := setPublish(&m, req.GetMessage())
@@ -164,12 +167,13 @@ func (p *publishStream) readAll() error {
 	}
 }
 
-// alarmLook is the time between two looks whether a stream that waits for the end of an alarm is in the way of others.
+// alarmLook is the time between two looks whether a message that waits for the end of an alarm is in
+// the way of others.
 const alarmLook = 250 * time.Millisecond
 
 // awaitAlarm waits while the node takes no messages. It fails with ResourceExhausted as soon as giveUp says so.
-func (p *publishStream) awaitAlarm(ctx context.Context, giveUp func() bool) error {
-	a := p.s.b.Alarm()
+func (s *Server) awaitAlarm(ctx context.Context, giveUp func() bool) error {
+	a := s.b.Alarm()
 	if a == nil {
 		return nil
 	}

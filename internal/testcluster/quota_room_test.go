@@ -193,3 +193,24 @@ func TestAlarmLeavesRoom(t *testing.T) {
 		refused(t, end(), codes.ResourceExhausted, "RESOURCE_EXHAUSTED", "the test has it")
 	}
 }
+
+// PUB-10: a single publish waits for the end of an alarm, as streams do.
+func TestPublishOneWaitsForAlarm(t *testing.T) {
+	c, cl := roomCluster(t)
+	ctx := testContext(t)
+	c.Broker(0).RaiseAlarm("the test has it")
+	defer c.Broker(0).EndAlarm()
+	soon, cancel := context.WithTimeout(ctx, 200*time.Millisecond)
+	defer cancel()
+	if r, err := cl.PublishOne(soon, client.Message{RoutingKey: "q", Body: []byte("during")}); err == nil {
+		t.Errorf("during the alarm: %v", r)
+	}
+	c.Broker(0).EndAlarm()
+	if r, err := cl.PublishOne(ctx, client.Message{RoutingKey: "q", Body: []byte("after")}); err != nil || r.Outcome != client.Confirmed {
+		t.Fatalf("%v, %v", r, err)
+	}
+	m, err := cl.Get(ctx, client.GetRequest{Queue: "q", AutoAck: true})
+	if err != nil || m == nil || string(m.Body) != "after" {
+		t.Errorf("%v, %v", m, err)
+	}
+}
