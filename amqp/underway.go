@@ -2,6 +2,7 @@ package amqp
 
 import (
 	"context"
+	"runtime"
 	"time"
 
 	"github.com/quorate/quorate/amqp/wire"
@@ -135,12 +136,24 @@ func (ch *channel) gather(piece []byte) (held bool, err error) {
 		if held, err := ch.hold(int64(room - cap(x.buf))); !held {
 			return false, err
 		}
-		grown := make([]byte, len(x.buf), room)
-		copy(grown, x.buf)
-		x.buf = grown
+		x.buf = moved(x.buf, room)
 	}
 	x.buf = append(x.buf, piece...)
+	runtime.Gosched() // a client that sends without a pause keeps nobody waiting
 	return true, nil
+}
+
+// movedBytes is how much of a large body is copied before others have their turn.
+const movedBytes = 64 << 10
+
+// moved returns a copy with more room.
+func moved(b []byte, room int) []byte {
+	grown := make([]byte, 0, room)
+	for from := 0; from < len(b); from += movedBytes {
+		grown = append(grown, b[from:min(len(b), from+movedBytes)]...)
+		runtime.Gosched()
+	}
+	return grown
 }
 
 // holdBack waits until ok, which is called under mu, on behalf of the goroutine that runs frames.
