@@ -141,7 +141,7 @@ func TestSendersShareRights(t *testing.T) {
 		}
 		senders = append(senders, s)
 	}
-	stranger, err := b.NewSender(identity.WithIdentity(t.Context(), identity.Of(other)), &rights)
+	another, err := b.NewSender(identity.WithIdentity(t.Context(), identity.Of(other)), &rights)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -160,7 +160,7 @@ func TestSendersShareRights(t *testing.T) {
 		t.Errorf("%d exchanges are remembered, want 1 to %d", n, maxDecided)
 	}
 	for x := range maxDecided {
-		if stranger.right(b.view(), "/", fmt.Sprint("x", x/4, x%4)).Err == nil {
+		if another.right(b.view(), "/", fmt.Sprint("x", x/4, x%4)).Err == nil {
 			t.Fatal("a user has the rights of another one")
 		}
 	}
