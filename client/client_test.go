@@ -281,6 +281,9 @@ func TestConsumerOpensAgain(t *testing.T) {
 	if !slices.Equal(f.acked, []uint64{1, 2}) {
 		t.Fatalf("acked %v", f.acked)
 	}
+	if n := s.Reopened(); n != 1 {
+		t.Errorf("opened again %d times, want once", n)
+	}
 }
 
 func TestConsumeUnknownQueue(t *testing.T) {

@@ -223,6 +223,14 @@ func (s *Consumer) AwaitActivity(ctx context.Context, want Activity) error {
 	}
 }
 
+// Reopened returns how often the consumer was opened again after its stream was lost. What it had not
+// settled by then comes again, perhaps to others.
+func (s *Consumer) Reopened() uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return max(s.lastStream, 1) - 1
+}
+
 // setActivity takes what the queue reports about a single active consumer (SAC-4).
 func (s *Consumer) setActivity(a Activity) {
 	s.mu.Lock()
