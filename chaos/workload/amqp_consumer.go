@@ -77,6 +77,8 @@ func (in *amqpInlet) flush(context.Context) error {
 	return nil
 }
 
+func (*amqpInlet) reopened() uint64 { return 0 }
+
 func (*amqpInlet) active() bool { return false }
 
 // close is quick also where the connection is lost.

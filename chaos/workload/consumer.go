@@ -64,6 +64,8 @@ type inlet interface {
 	settle(d *received, o history.Outcome) (held bool, err error)
 	// flush waits until what was settled is committed.
 	flush(ctx context.Context) error
+	// reopened counts how often the consumer was lost and opened again by itself.
+	reopened() uint64
 	// active reports whether the consumer was told that it is the single active one.
 	active() bool
 	// close ends the consumer: with crash its connection breaks, if it has one of its own.
@@ -138,6 +140,7 @@ type visit struct {
 	*Consumer
 	in      inlet
 	name    string
+	lives   uint64          // that the name stands for, as inlet.reopened
 	held    []*received     // that are not settled yet, in order
 	decided []history.Event // committed with the next flush
 
@@ -173,6 +176,7 @@ func (v *visit) consume(ctx, staying context.Context) error {
 		d, err := v.in.receive(waiting)
 		idle := err != nil && waiting.Err() != nil
 		cancel()
+		v.renew()
 		if v.single { // before the delivery is recorded
 			v.turn(v.in.active())
 		}
@@ -196,6 +200,28 @@ func (v *visit) consume(ctx, staying context.Context) error {
 		}
 	}
 	return nil
+}
+
+// renew gives the consumer another name when it was lost and has come back by itself.
+func (v *visit) renew() {
+	n := v.in.reopened()
+	if n == v.lives {
+		return
+	}
+	v.turn(false)
+	v.lives = n
+	lost := history.Event{Kind: history.Lost, Queue: v.Queue, Consumer: v.called()}
+	v.mu.Lock()
+	v.name = v.History.Consumer()
+	v.mu.Unlock()
+	v.History.Add(lost, history.Event{Kind: history.Opened, Queue: v.Queue, Consumer: v.called(), Client: v.Class})
+}
+
+// called returns the consumer's name of now.
+func (v *visit) called() string {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.name
 }
 
 // watch records whether the consumer is active also while it waits for something else.
@@ -262,7 +288,7 @@ func (v *visit) take(ctx context.Context, d *received) error {
 func (v *visit) settle() error {
 	d := v.held[0]
 	v.held = v.held[1:]
-	e := history.Event{Kind: history.Deciding, Publisher: d.Publisher, ID: d.ID, Queue: v.Queue, Consumer: v.name, Outcome: history.Ack}
+	e := history.Event{Kind: history.Deciding, Publisher: d.Publisher, ID: d.ID, Queue: v.Queue, Consumer: d.Consumer, Outcome: history.Ack}
 	if v.Decide != nil {
 		e.Outcome = v.Decide(&d.Event)
 	}
@@ -312,6 +338,8 @@ func (*grpcInlet) settle(d *received, o history.Outcome) (held bool, err error) 
 }
 
 func (in *grpcInlet) flush(ctx context.Context) error { return in.s.Flush(ctx) }
+
+func (in *grpcInlet) reopened() uint64 { return in.s.Reopened() }
 
 func (in *grpcInlet) active() bool { return in.s.Activity() == client.Active }
 

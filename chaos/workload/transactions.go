@@ -132,7 +132,7 @@ func (t *transactions) replace(ctx context.Context) error {
 		}
 		t.History.Add(history.Event{Kind: history.Lost, Queue: t.joint, Consumer: by})
 		s.Close()
-		if ctx.Err() == nil && !errors.Is(err, client.ErrCancelled) {
+		if ctx.Err() == nil && !errors.Is(err, errGone) {
 			return fmt.Errorf("workload: messages of %q are replaced: %w", t.joint, err)
 		}
 	}
@@ -191,6 +191,8 @@ func (t *transactions) gathered(ctx context.Context, in inlet, by, queue string,
 			return out, nil
 		case err != nil:
 			return nil, err
+		case in.reopened() > 0: // what it held is lost: another consumer takes its place
+			return nil, errGone
 		}
 		if err := t.delivered(d, by, queue, string(class)); err != nil {
 			return nil, err
