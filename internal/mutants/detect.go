@@ -84,8 +84,8 @@ func (d *detector) sim(ctx context.Context, args []string, overlay string) (by s
 	if err == nil {
 		return "", nil
 	}
-	text, name, errBuild := failures(out)
-	if errBuild != nil || name == "" {
+	text, _, errBuild := failures(out)
+	if errBuild != nil || ctx.Err() != nil {
 		return "", errors.Join(fmt.Errorf("simulation: %w", err), errBuild, ctx.Err())
 	}
 	if v := regexp.MustCompile(`seed (\d+): ([^:\n]+):`).FindStringSubmatch(text); v != nil {
