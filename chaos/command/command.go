@@ -62,6 +62,8 @@ type Options struct {
 	MaxPause float64
 	// Stop ends the publishing when the history so far breaks a guarantee.
 	Stop bool
+	// Each puts every kind in once, one after another, and ends the run then.
+	Each bool
 	// Strict makes a kind of fault that never bit a failure.
 	Strict bool
 	// Soak runs seed after seed until ctx ends, and keeps what failing runs left.
@@ -129,7 +131,11 @@ func (o *Options) judged(ctx context.Context, p plan, dir string) error {
 	case failure != nil:
 		return failure
 	case o.Strict:
-		return unfelt(events)
+		kept, err := (&Options{Replay: dir}).plan()
+		if err != nil {
+			return &Failure{ExitFailed, err}
+		}
+		return unfelt(kept.Steps, events)
 	default:
 		return nil
 	}

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/quorate/quorate/chaos/fault"
 	"github.com/quorate/quorate/chaos/history"
 	"github.com/quorate/quorate/chaos/run"
 )
@@ -150,17 +151,22 @@ func TestWrongNames(t *testing.T) {
 	}
 }
 
-// A kind of fault counts as felt if one of its faults was, or needs no proof.
+// A kind of fault counts as felt if one of its faults was, or needs no proof; one that did not come does
+// not.
 func TestUnfelt(t *testing.T) {
-	fault := func(n int, note string) history.Event {
+	put := func(n int, note string) history.Event {
 		return history.Event{Kind: history.Fault, Fault: n, Note: note}
 	}
 	bit := func(n int, felt bool) history.Event { return history.Event{Kind: history.Bit, Fault: n, Again: felt} }
-	err := unfelt([]history.Event{
-		fault(1, "kill of leader"), fault(2, "delay of all"), bit(2, false),
-		fault(3, "loss of anyone"), bit(3, false), fault(4, "loss of leader"), bit(4, true),
+	var steps []fault.Step
+	for _, kind := range []string{"kill", "delay", "loss", "flip-log", "pause"} {
+		steps = append(steps, fault.Step{Kind: kind})
+	}
+	err := unfelt(steps, []history.Event{
+		put(1, "kill of leader"), put(2, "delay of all"), bit(2, false),
+		put(3, "loss of anyone"), bit(3, false), put(4, "loss of leader"), bit(4, true), put(5, "flip-log of leader"), bit(5, false),
 	})
-	if code(t, err) != ExitUnknown || !strings.HasSuffix(err.Error(), ": delay") {
+	if code(t, err) != ExitUnknown || !strings.HasSuffix(err.Error(), ": delay, pause") {
 		t.Errorf("%v", err)
 	}
 }

@@ -46,15 +46,13 @@ func (l *lockedBuffer) String() string {
 func (w *world) runs(o Options, out *lockedBuffer, length time.Duration) {
 	w.Helper()
 	p := plan{Target: o.Target, Length: length, Faults: o.Faults, Workloads: o.Workloads, Rate: o.Rate}
-	for i, k := range fault.Kinds() {
+	var kinds []fault.Kind
+	for _, k := range fault.Kinds() {
 		if slices.Contains(o.Faults, k.Name) {
-			s := fault.Step{At: time.Second, Kind: k.Name, Role: fault.Leader, For: min(max(time.Second, k.Shortest), k.Longest), Pick: uint64(i)}
-			if len(k.Roles) > 0 {
-				s.Role = k.Roles[0]
-			}
-			p.Steps = append(p.Steps, s)
+			kinds = append(kinds, k)
 		}
 	}
+	p.Steps = fault.Each(kinds, 1)
 	o.Replay, o.Strict = w.TempDir(), true
 	if err := p.write(filepath.Join(o.Replay, planFile)); err != nil {
 		w.Fatal(err)

@@ -37,6 +37,7 @@ type plan struct {
 	Faults    []string      `json:"faults,omitempty"`    // that were named; empty: all that the cluster could have
 	Workloads []string      `json:"workloads,omitempty"` // that were named; empty: all
 	MaxPause  float64       `json:"max_pause"`           // negative: pauses are not judged
+	Each      bool          `json:"each,omitempty"`      // every kind comes once, and ends the run
 	Steps     []fault.Step  `json:"steps"`
 }
 
@@ -44,7 +45,7 @@ type plan struct {
 func (o *Options) plan() (plan, error) {
 	p := plan{
 		Target: o.Target, Nodes: o.Nodes, Seed: o.Seed, Length: o.Length, Rate: o.Rate,
-		Faults: o.Faults, Workloads: o.Workloads, MaxPause: o.MaxPause,
+		Faults: o.Faults, Workloads: o.Workloads, MaxPause: o.MaxPause, Each: o.Each,
 	}
 	if o.Replay != "" {
 		name := filepath.Join(o.Replay, planFile)
@@ -114,8 +115,15 @@ func (p *plan) config(c target.Cluster) (run.Config, error) {
 			return cfg, fmt.Errorf("fault %s: %w", k.Name, err)
 		}
 	}
-	if cfg.Steps == nil {
+	switch {
+	case cfg.Steps != nil:
+	case p.Each:
+		cfg.Steps = fault.Each(cfg.Faults, p.Seed)
+	default:
 		cfg.Steps = fault.Schedule(cfg.Faults, p.Seed, p.Length)
+	}
+	if last := len(cfg.Steps); p.Each {
+		cfg.Enough = func(events []history.Event) bool { return healed(events) == last }
 	}
 	return cfg, nil
 }
@@ -144,9 +152,23 @@ func (p *plan) write(name string) error {
 	return os.WriteFile(name, append(text, '\n'), 0o640)
 }
 
-// unfelt returns a failure that names the kinds of faults of which none was felt.
-func unfelt(events []history.Event) error {
+// healed counts the faults that were.
+func healed(events []history.Event) (n int) {
+	for _, e := range events {
+		if e.Kind == history.Healed {
+			n++
+		}
+	}
+	return n
+}
+
+// unfelt returns a failure that names the kinds of faults in the steps that did not come, or of which
+// none was felt. Those that hit by chance need not be felt.
+func unfelt(steps []fault.Step, events []history.Event) error {
 	felt := map[string]bool{} // by kind; false: nothing shows it
+	for _, s := range steps {
+		felt[s.Kind] = false
+	}
 	kinds := map[int]string{}
 	for _, e := range events {
 		if e.Kind == history.Fault {
@@ -156,6 +178,11 @@ func unfelt(events []history.Event) error {
 		if e.Kind == history.Bit {
 			felt[kinds[e.Fault]] = felt[kinds[e.Fault]] || e.Again
 			delete(kinds, e.Fault)
+		}
+	}
+	for _, k := range fault.Kinds() {
+		if k.Chance {
+			delete(felt, k.Name)
 		}
 	}
 	for _, kind := range kinds { // those that are their own proof have no Bit

@@ -24,7 +24,7 @@ func dataKinds() []Kind {
 	one := []Role{Leader, Follower, Anyone}
 	flip := func(name, of string, file func(name string) bool) Kind {
 		return using(Kind{
-			Name: name, Does: "flips a bit in " + of + " of a node that was killed, and starts it", Roles: one, Class: "damaged", Alone: true, Named: true,
+			Name: name, Does: "flips a bit in " + of + " of a node that was killed, and starts it", Roles: one, Class: "damaged", Alone: true, Named: true, Chance: true,
 		}, "change files", func(ctx context.Context, s *Scene, d target.Files, c Choice) (Fault, error) {
 			return bitFlip(ctx, s, d, c, file)
 		})

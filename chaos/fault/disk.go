@@ -146,17 +146,24 @@ const (
 	lingerTime = time.Second
 )
 
-// revive starts nodes that ended by themselves, or are about to: what supervisors do.
+// revive starts nodes that ended by themselves, or are about to, until they stay: what supervisors do.
 func revive(ctx context.Context, c target.Cluster, p target.Processes, nodes []string) error {
+	ctx, cancel := context.WithTimeout(ctx, wholeTimeout)
+	defer cancel()
 	return each(nodes, func(n string) error {
-		ended := gone(ctx, p, n, lingerTime)
-		if _, err := target.Metric(ctx, c, n, "quorate_disk_free_bytes"); err != nil && !ended {
-			ended = gone(ctx, p, n, endTimeout)
+		for {
+			if gone(ctx, p, n, lingerTime) {
+				if err := p.Start(ctx, n); err != nil {
+					return err
+				}
+			}
+			ready, cancel := context.WithTimeout(ctx, endTimeout)
+			err := c.WaitReady(ready, n)
+			cancel()
+			if err == nil && !gone(ctx, p, n, lingerTime) || ctx.Err() != nil {
+				return err
+			}
 		}
-		if ended {
-			return p.Start(ctx, n)
-		}
-		return nil
 	})
 }
 

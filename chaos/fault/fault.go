@@ -70,6 +70,9 @@ type Kind struct {
 	// Named says that a cluster that is already there gets it only if it is asked for by its name: it
 	// destroys what a node has stored, or touches more than the cluster.
 	Named bool
+	// Chance says that nothing may show the fault although it was put in, for example because nobody
+	// reads what it hit.
+	Chance bool
 	// Shortest and Longest bound how long it lasts.
 	Shortest, Longest time.Duration
 }

@@ -23,6 +23,21 @@ const (
 	besideOf    = 4 // one fault in so many comes beside the one before
 )
 
+// Each returns one fault of each kind, one after another, for the shortest time that is at least
+// a second, or the longest that the kind allows.
+func Each(kinds []Kind, seed uint64) []Step {
+	r := rand.New(rand.NewPCG(seed, 0))
+	out := make([]Step, 0, len(kinds))
+	for _, k := range kinds {
+		s := Step{At: calm, Kind: k.Name, Role: Leader, For: min(max(time.Second, k.Shortest), k.Longest), Pick: r.Uint64()}
+		if len(k.Roles) > 0 {
+			s.Role = k.Roles[0]
+		}
+		out = append(out, s)
+	}
+	return out
+}
+
 // Schedule returns the faults of these kinds for a run of this length: the same ones for the
 // same seed. Every kind comes before one comes twice, so a run that is long enough has all.
 func Schedule(kinds []Kind, seed uint64, length time.Duration) []Step {
