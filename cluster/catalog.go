@@ -29,10 +29,3 @@ func (c *Cluster) catalogFailed(err error) {
 		c.cfg.Failed(err)
 	}
 }
-
-// Catalog returns this node's member of the catalog group: what changes the catalog, and reports whether
-// this node may serve clients by its view.
-func (c *Cluster) Catalog() *metadata.Group { return c.catalog }
-
-// RefusedPeers returns how many peers this node refuses now, by reason.
-func (c *Cluster) RefusedPeers() map[string]int { return c.judge.Refused() }

@@ -4,112 +4,138 @@
 package cluster
 
 import (
-	"crypto/tls"
-	"crypto/x509"
-	"errors"
+	"context"
 	"log/slog"
-	"net"
-	"time"
+	"sync"
+	"sync/atomic"
 
 	"github.com/quorate/quorate/catalog"
+	"github.com/quorate/quorate/cluster/clients"
+	"github.com/quorate/quorate/cluster/datadir"
 	"github.com/quorate/quorate/cluster/disk"
+	"github.com/quorate/quorate/cluster/event"
+	"github.com/quorate/quorate/cluster/forwarding"
+	"github.com/quorate/quorate/cluster/gateway"
 	"github.com/quorate/quorate/cluster/gossip"
+	"github.com/quorate/quorate/cluster/leader"
+	"github.com/quorate/quorate/cluster/liveness"
 	"github.com/quorate/quorate/cluster/membership"
+	"github.com/quorate/quorate/cluster/metadata"
 	"github.com/quorate/quorate/cluster/nodeclock"
+	"github.com/quorate/quorate/cluster/operation"
+	"github.com/quorate/quorate/cluster/peer"
 	"github.com/quorate/quorate/cluster/replica"
+	"github.com/quorate/quorate/cluster/storage"
+	"github.com/quorate/quorate/cluster/transport"
 	"github.com/quorate/quorate/id"
-	"github.com/quorate/quorate/internal/gate"
-	"github.com/quorate/quorate/wal/vfs"
+	"github.com/quorate/quorate/policy"
 )
 
-// Config describes this node. Zero values are the defaults.
-type Config struct {
-	Name       string // the cluster's name; nodes of another name are refused
-	Node       id.NodeID
-	DataDir    string // owned by one process: a second one is refused by a lock
-	Peers      net.Listener
-	PeerAddr   string // host:port at which peers reach Peers
-	ClientAddr string // host:port at which clients reach this node; told to others
-	GossipAddr string // host:port to bind gossip to
-	GossipHost string // host:port at which others reach it; "": GossipAddr
-	// Gossip bounds the connections for gossip; nil: by bounds of its own.
-	Gossip *gate.Gate
-	Join   []string
-	Key    []byte // secret for gossip and peers; empty: none
-	// TLS returns this node's certificate for peers and the authorities of all nodes'
-	// certificates, as transport.Config.TLS; nil: no TLS.
-	TLS     func() (own tls.Certificate, authorities *x509.CertPool)
-	Expect  int // nodes that found the cluster together; 0: 3
-	Version string
-	Logger  *slog.Logger
-	Clock   nodeclock.Source // this machine's clocks; nil: the operating system's
-	// LogDir opens the directory of the node's log; nil: vfs.OS.
-	LogDir func(path string) (vfs.Dir, error)
-	// Failed is notified that this node can keep nothing any more and should end: at once and
-	// without Close, which would wait for the disk, if the error is disk.ErrHangs.
-	Failed func(error)
-	// Starting is notified how far Start is, often; it must not block. Once Start has returned,
-	// Cluster.StartProgress tells.
-	Starting  func(StartProgress)
-	Reconcile membership.ReconcileConfig
-	// ManualFinalise leaves it to an operator to finalise a newer version (metadata.Group.Finalise);
-	// one node that does is enough.
-	ManualFinalise bool
+// Cluster is this node's part. All methods may be called concurrently.
+type Cluster struct {
+	cfg   Config // with defaults
+	epoch id.Epoch
+	log   *slog.Logger
 
-	ConfirmTimeout time.Duration // PUB-5; 0: 60 s, negative: never
-	CommandTimeout time.Duration // other commands without a leader; 0: 5 s (RE-5)
-	SuspectAfter   time.Duration // a node that does not answer is lost to all groups; 0: 400 ms
-	// CatalogStaleness is how old this node's view of the catalog may be for it to say that
-	// something is not there (EX-16); 0: 5 s.
-	CatalogStaleness time.Duration
-	// ClockSkew is by how much nothing expires early or stands still, whatever wall clocks
-	// show; by half of it they may differ and still be said to agree; 0: 500 ms.
-	ClockSkew time.Duration
-	// HibernateAfter is how long a queue without consumers does nothing before all its
-	// members are closed until somebody asks for it; 0: never.
-	HibernateAfter time.Duration
-	// BodyCacheBytes and TailBytes bound what is kept in memory to save reads: bodies of
-	// messages, 0: 256 MiB; and recent entries of the log, 0: 64 MiB. See LimitCaches.
-	BodyCacheBytes, TailBytes int64
-	PublishWindow             int // unanswered messages per queue and node; 0: 16384
+	dir      *datadir.Dir
+	clock    *nodeclock.Clock
+	storage  *storage.Storage // nil until it is open
+	disks    *disk.Board
+	rooms    *disk.Rooms
+	views    *metadata.Views
+	mux      *transport.Mux
+	wired    atomic.Pointer[transport.Mux] // mux, for logFailed, which may come before there is one
+	members  *gossip.Members
+	catalog  *metadata.Group
+	host     *replica.Host
+	hosted   atomic.Pointer[replica.Host] // host, for groupLost, which may come before there is one
+	gateway  *gateway.Gateway
+	clients  *clients.Registry
+	stored   storedBytes
+	policies *policy.Matcher
+	// forwarders forward the dead letters of the queues that this node leads.
+	forwarders *forwarding.Forwarders
+	liveness   *liveness.Manager // lets groups elect leaders
 
-	// DiskLow and DiskFloor are limits of the free bytes of the data directory's disk. Below
-	// DiskLow the node leads nothing that others can lead, and its members do not count as
-	// ones that can take messages; 0: 1 GiB, or a twentieth of the disk if that is less.
-	// Below DiskFloor its members of queues stop until there is room again; 0: 256 MiB, or
-	// an eightieth of the disk if that is less.
-	DiskLow, DiskFloor int64
-	// DiskHang is how long a write may take before the node ends; 0: 10 s. After 450 ms to
-	// 1.5 s its leaders are silent, so that others take over.
-	DiskHang time.Duration
+	leaders     *leader.Leaders
+	changes     *membership.Changer
+	changeSlots chan struct{} // of changes
+	unloader    *membership.Unloader
+	operator    *membership.Operator
+	reconciler  *membership.Reconciler
 
-	// hosting changes what the host is made of, in tests that put faults between it and the transport;
-	// nil: nothing.
-	hosting func(*replica.Config)
+	judge      *metadata.Judge
+	admission  *metadata.Admission
+	reach      *reach
+	operations *operation.Registry
+	peers      *peer.Peers
+	everywhere *peer.Clients
+	jobs       *peer.Operations
+	watched    *peer.Events
+	events     *event.Journal
+
+	starting atomic.Pointer[StartProgress] // as last told; never nil
+	booted   atomic.Bool                   // all parts are there
+	ctx      context.Context               // ends when Close begins
+	stop     context.CancelFunc
+	loops    sync.WaitGroup
+	marking  sync.WaitGroup // of keepMark, which must end before the catalog is given up
+
+	closing  sync.Once
+	closeErr error
 }
 
-// ErrDiskFailed is wrapped with what to do: a write to this node's log, or a sync of it, has
-// failed; nothing is written any more until the node is started again.
-var ErrDiskFailed = errors.New("cluster: the disk has failed")
+// View returns the catalog as this node knows it.
+func (c *Cluster) View() *catalog.View { return c.views.View() }
 
-// Status is what an operator sees of the cluster from this node.
-type Status struct {
-	Name          string
-	Node          id.NodeID
-	Epoch         id.Epoch
-	CatalogLeader id.NodeID
-	CatalogIndex  uint64
-	Finalised     catalog.Version
-	Nodes         []NodeStatus
+// Policies finds what is in force for queues, as this node does.
+func (c *Cluster) Policies() *policy.Matcher { return c.policies }
+
+// Clients returns what this node's clients have open.
+func (c *Cluster) Clients() *clients.Registry { return c.clients }
+
+// AllClients returns what the clients of all nodes have open.
+func (c *Cluster) AllClients() *peer.Clients { return c.everywhere }
+
+// Jobs returns the long jobs of all nodes, and starts those of this one.
+func (c *Cluster) Jobs() *peer.Operations { return c.jobs }
+
+// Events returns what has happened lately on all nodes, for those who watch.
+func (c *Cluster) Events() *peer.Events { return c.watched }
+
+// Gateway returns this node's ends of queues.
+func (c *Cluster) Gateway() *gateway.Gateway { return c.gateway }
+
+// Leaders asks the leaders of queues, wherever they are.
+func (c *Cluster) Leaders() *leader.Leaders { return c.leaders }
+
+// Operator carries out what operators ask for, and declares queues.
+func (c *Cluster) Operator() *membership.Operator { return c.operator }
+
+// Unloader takes off this node what it leads.
+func (c *Cluster) Unloader() *membership.Unloader { return c.unloader }
+
+// Reconciler keeps queues at their size, and their leaders even.
+func (c *Cluster) Reconciler() *membership.Reconciler { return c.reconciler }
+
+// Catalog returns this node's member of the catalog group: what changes the catalog, and reports whether
+// this node may serve clients by its view.
+func (c *Cluster) Catalog() *metadata.Group { return c.catalog }
+
+// Self returns this node and which of its lives this process is.
+func (c *Cluster) Self() (id.NodeID, id.Epoch) { return c.cfg.Node, c.epoch }
+
+// Linked reports whether this node's links to another one are up, or it is this one.
+func (c *Cluster) Linked(n id.NodeID) bool {
+	_, up := c.mux.Connected(n)
+	return up || n == c.cfg.Node
 }
 
-// NodeStatus is one node as this one sees it.
-type NodeStatus struct {
-	gossip.Node
-	Connected bool
-	Refused   string            // why this node refuses it now; "": it does not
-	Replicas  int               // queue group members by the catalog
-	Leaders   int               // of them led, as far as this node knows
-	Disk      *disk.State       // as the node has told it; nil: it has not
-	Clock     *nodeclock.Status // as this node has measured it; nil: it has not, or not lately
+// ViewChanged returns a channel that is closed at the view's next change.
+func (c *Cluster) ViewChanged() <-chan struct{} { return c.views.Next() }
+
+// AwaitView returns when this node's view shows everything up to the index, or with ctx's
+// error.
+func (c *Cluster) AwaitView(ctx context.Context, index uint64) error {
+	return c.views.Await(ctx, index)
 }

@@ -27,3 +27,9 @@ func (s calls) AwaitEvents(ctx context.Context, r *nodev1.AwaitEventsRequest) (*
 func (s calls) AwaitAudit(ctx context.Context, r *nodev1.AwaitAuditRequest) (*nodev1.AwaitAuditResponse, error) {
 	return s.c.watched.AwaitAudit(ctx, r)
 }
+
+// EmitQuota reports that a quota bounds clients of this node, or does not any more. It does not wait.
+func (c *Cluster) EmitQuota(e event.Event) {
+	c.events.EmitNode(e)
+	c.log.Info("event", "kind", string(e.Kind), "vhost", e.VHost, "name", e.Name, "cause", e.Cause, "detail", e.Detail, "count", e.Count)
+}

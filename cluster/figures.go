@@ -3,6 +3,7 @@ package cluster
 import (
 	"iter"
 
+	"github.com/quorate/quorate/cluster/clients"
 	"github.com/quorate/quorate/cluster/forwarding"
 	"github.com/quorate/quorate/cluster/transport"
 	"github.com/quorate/quorate/deadletter"
@@ -68,4 +69,22 @@ func (c *Cluster) counters() map[string]uint64 {
 	named["dead_letters_confirmed"], named["dead_letters_lost"] = deadLetters.Confirmed, deadLetters.Lost.Sum()
 	named["policy_pattern_timeouts"] = c.policies.AllTimeouts()
 	return named
+}
+
+// StoredBytes returns what the queues hold that this node leads of a vhost, or of those that a user has declared,
+// however they hold it; 0 if nothing bounds it. It may be half a second old.
+func (c *Cluster) StoredBytes(of clients.QuotaSubject) uint64 {
+	v := c.View()
+	if !limitsStored(v, of) {
+		return 0
+	}
+	s := &c.stored
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := c.clock.Elapsed()
+	if n, known := s.of[of]; known && now-s.at < storedFor {
+		return n
+	}
+	s.of, s.at = storedSums(v, c.LedFigures()), now
+	return s.of[of]
 }

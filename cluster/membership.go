@@ -38,18 +38,6 @@ func (c *Cluster) changeMemberships() {
 	})
 }
 
-// Leaders asks the leaders of queues, wherever they are.
-func (c *Cluster) Leaders() *leader.Leaders { return c.leaders }
-
-// Operator carries out what operators ask for, and declares queues.
-func (c *Cluster) Operator() *membership.Operator { return c.operator }
-
-// Unloader takes off this node what it leads.
-func (c *Cluster) Unloader() *membership.Unloader { return c.unloader }
-
-// Reconciler keeps queues at their size, and their leaders even.
-func (c *Cluster) Reconciler() *membership.Reconciler { return c.reconciler }
-
 // nodesPart asks nodes what they host.
 type nodesPart struct{ c *Cluster }
 

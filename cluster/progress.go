@@ -2,7 +2,6 @@ package cluster
 
 import (
 	"fmt"
-	"time"
 
 	"github.com/quorate/quorate/cluster/replica"
 )
@@ -47,59 +46,6 @@ func (p StartProgress) String() string {
 		return string(p.Phase)
 	}
 	return fmt.Sprintf("%s: %d of %d %s", p.Phase, p.Done, p.Total, p.Unit)
-}
-
-// startTick is the time between two lines in the log about a start.
-const startTick = time.Second
-
-// starts takes how far the start is, in the phases before groups are opened.
-func (c *Cluster) starts(p StartProgress) {
-	c.starting.Store(&p)
-	if c.cfg.Starting != nil {
-		c.cfg.Starting(p)
-	}
-}
-
-// StartProgress returns how far this node's start is. It looks at every group while
-// leaders are elected.
-func (c *Cluster) StartProgress() StartProgress {
-	p := *c.starting.Load()
-	if p.Phase != StartCatalog || c.catalog.Ready() != nil {
-		return p
-	}
-	p = startOf(c.host.Progress(c.catalog.Registered()))
-	if p.Phase == StartDone {
-		c.starting.Store(&p)
-	}
-	return p
-}
-
-// reportStart says in the log, at most once a second, how far the start is, until it is
-// done or the node stops.
-func (c *Cluster) reportStart() {
-	tick := time.NewTicker(startTick)
-	defer tick.Stop()
-	began, told := time.Now(), StartProgress{}
-	for {
-		select {
-		case <-tick.C:
-		case <-c.ctx.Done():
-			return
-		}
-		// Before boot has returned, only what is stored may be looked at.
-		p := *c.starting.Load()
-		if c.booted.Load() {
-			p = c.StartProgress()
-		}
-		if p.Phase == StartDone {
-			c.log.Info("node has started", "groups", p.Total, "took", time.Since(began).Round(time.Millisecond))
-			return
-		}
-		if p != told {
-			c.log.Info("node is starting", "phase", string(p.Phase), "done", p.Done, "total", p.Total, "unit", p.Unit)
-			told = p
-		}
-	}
 }
 
 // startOf is how far a start is whose node is in the cluster.

@@ -7,7 +7,6 @@ import (
 
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/cluster/clients"
-	"github.com/quorate/quorate/cluster/event"
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/quorumq"
 )
@@ -31,24 +30,6 @@ func limitsStored(v *catalog.View, of clients.QuotaSubject) bool {
 	}
 	h, ok := v.VHost(of.VHost)
 	return ok && h.MaxStoredBytes != catalog.Unlimited
-}
-
-// StoredBytes returns what the queues hold that this node leads of a vhost, or of those that a user has declared,
-// however they hold it; 0 if nothing bounds it. It may be half a second old.
-func (c *Cluster) StoredBytes(of clients.QuotaSubject) uint64 {
-	v := c.View()
-	if !limitsStored(v, of) {
-		return 0
-	}
-	s := &c.stored
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	now := c.clock.Elapsed()
-	if n, known := s.of[of]; known && now-s.at < storedFor {
-		return n
-	}
-	s.of, s.at = storedSums(v, c.LedFigures()), now
-	return s.of[of]
 }
 
 // storedSums adds up what queues hold, for each vhost and user with a limit of it.
@@ -81,10 +62,4 @@ func storedSums(v *catalog.View, queues iter.Seq2[id.QueueUID, *quorumq.Overview
 		}
 	}
 	return sums
-}
-
-// EmitQuota reports that a quota bounds clients of this node, or does not any more. It does not wait.
-func (c *Cluster) EmitQuota(e event.Event) {
-	c.events.EmitNode(e)
-	c.log.Info("event", "kind", string(e.Kind), "vhost", e.VHost, "name", e.Name, "cause", e.Cause, "detail", e.Detail, "count", e.Count)
 }

@@ -1,12 +1,8 @@
 package cluster
 
 import (
-	"iter"
-	"slices"
 	"sync"
 	"time"
-
-	"github.com/quorate/quorate/id"
 )
 
 // reach wakes those that wait, because liveness has judged a node anew.
@@ -35,54 +31,9 @@ type Reach struct {
 	CutOff time.Duration
 }
 
-// Reach reports how many of the cluster's nodes this one reaches, by the connections to them. A node
-// that knows of no cluster yet is not cut off from it.
-func (c *Cluster) Reach() Reach {
-	var r Reach
-	lost := c.liveness.Lost(nil, counted(c.nodeIDs(), &r.Nodes))
-	r.Reached = r.Nodes - len(lost)
-	spare := r.Nodes - (r.Nodes/2 + 1) // so many may be lost
-	if r.Nodes == 0 || len(lost) <= spare {
-		return r
-	}
-	slices.SortFunc(lost, time.Time.Compare)
-	since := lost[spare]
-	if since.Before(c.reach.began) {
-		since = c.reach.began
-	}
-	r.CutOff = max(1, time.Since(since))
-	return r
+// next returns a channel that is closed when liveness judges a node anew.
+func (r *reach) next() <-chan struct{} {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.changed
 }
-
-// ReachChanged returns a channel that is closed when a node is lost or found the next time.
-func (c *Cluster) ReachChanged() <-chan struct{} {
-	c.reach.mu.Lock()
-	defer c.reach.mu.Unlock()
-	return c.reach.changed
-}
-
-// nodeIDs goes over the cluster's nodes.
-func (c *Cluster) nodeIDs() iter.Seq[id.NodeID] {
-	return func(yield func(id.NodeID) bool) {
-		for n := range c.View().Nodes() {
-			if !yield(n.ID) {
-				return
-			}
-		}
-	}
-}
-
-// counted goes over all and counts them.
-func counted[T any](all iter.Seq[T], n *int) iter.Seq[T] {
-	return func(yield func(T) bool) {
-		for x := range all {
-			*n++
-			if !yield(x) {
-				return
-			}
-		}
-	}
-}
-
-// DiskHangs reports that a write to this node's disk does not come back: it leads nothing then.
-func (c *Cluster) DiskHangs() bool { return c.disks.Hangs() }

@@ -3,9 +3,6 @@ package cluster
 import (
 	"context"
 	"errors"
-	"log/slog"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/quorate/quorate/catalog"
@@ -16,75 +13,17 @@ import (
 	"github.com/quorate/quorate/cluster/forwarding"
 	"github.com/quorate/quorate/cluster/gateway"
 	"github.com/quorate/quorate/cluster/gossip"
-	"github.com/quorate/quorate/cluster/leader"
 	"github.com/quorate/quorate/cluster/liveness"
-	"github.com/quorate/quorate/cluster/membership"
 	"github.com/quorate/quorate/cluster/metadata"
 	"github.com/quorate/quorate/cluster/nodeclock"
 	"github.com/quorate/quorate/cluster/operation"
 	"github.com/quorate/quorate/cluster/peer"
 	"github.com/quorate/quorate/cluster/replica"
-	"github.com/quorate/quorate/cluster/storage"
-	"github.com/quorate/quorate/cluster/traffic"
 	"github.com/quorate/quorate/cluster/transport"
 	"github.com/quorate/quorate/deadletter"
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/policy"
 )
-
-// Cluster is this node's part. All methods may be called concurrently.
-type Cluster struct {
-	cfg   Config // with defaults
-	epoch id.Epoch
-	log   *slog.Logger
-
-	dir      *datadir.Dir
-	clock    *nodeclock.Clock
-	storage  *storage.Storage // nil until it is open
-	disks    *disk.Board
-	rooms    *disk.Rooms
-	views    *metadata.Views
-	mux      *transport.Mux
-	wired    atomic.Pointer[transport.Mux] // mux, for logFailed, which may come before there is one
-	members  *gossip.Members
-	catalog  *metadata.Group
-	host     *replica.Host
-	hosted   atomic.Pointer[replica.Host] // host, for groupLost, which may come before there is one
-	gateway  *gateway.Gateway
-	clients  *clients.Registry
-	stored   storedBytes
-	policies *policy.Matcher
-	// forwarders forward the dead letters of the queues that this node leads.
-	forwarders *forwarding.Forwarders
-	liveness   *liveness.Manager // lets groups elect leaders
-
-	leaders     *leader.Leaders
-	changes     *membership.Changer
-	changeSlots chan struct{} // of changes
-	unloader    *membership.Unloader
-	operator    *membership.Operator
-	reconciler  *membership.Reconciler
-
-	judge      *metadata.Judge
-	admission  *metadata.Admission
-	reach      *reach
-	operations *operation.Registry
-	peers      *peer.Peers
-	everywhere *peer.Clients
-	jobs       *peer.Operations
-	watched    *peer.Events
-	events     *event.Journal
-
-	starting atomic.Pointer[StartProgress] // as last told; never nil
-	booted   atomic.Bool                   // all parts are there
-	ctx      context.Context               // ends when Close begins
-	stop     context.CancelFunc
-	loops    sync.WaitGroup
-	marking  sync.WaitGroup // of keepMark, which must end before the catalog is given up
-
-	closing  sync.Once
-	closeErr error
-}
 
 // Start joins the cluster, or founds it with Config.Expect others, and recovers what the
 // data directory holds. It returns when the node serves its peers; Ready reports when it
@@ -242,51 +181,6 @@ func (c *Cluster) connect() error {
 	return c.storage.Failed() // it may have come before
 }
 
-// Ready returns nil when the catalog has a leader, this node's view is caught up and the
-// node's groups are open; otherwise what is missing.
-func (c *Cluster) Ready() error {
-	switch {
-	case c.ctx.Err() != nil:
-		return traffic.ErrClosed
-	case c.unloader.Draining():
-		if err := c.catalog.Refusal(); err != nil {
-			return err // it was taken out
-		}
-		return errors.New("cluster: node is draining")
-	}
-	if err := c.catalog.Ready(); err != nil {
-		return err
-	}
-	if err := c.disks.Ready(); err != nil {
-		return err
-	}
-	return c.host.Ready(c.catalog.Registered())
-}
-
-// View returns the catalog as this node knows it.
-func (c *Cluster) View() *catalog.View { return c.views.View() }
-
-// Clients returns what this node's clients have open.
-func (c *Cluster) Clients() *clients.Registry { return c.clients }
-
-// AllClients returns what the clients of all nodes have open.
-func (c *Cluster) AllClients() *peer.Clients { return c.everywhere }
-
-// Jobs returns the long jobs of all nodes, and starts those of this one.
-func (c *Cluster) Jobs() *peer.Operations { return c.jobs }
-
-// Events returns what has happened lately on all nodes, for those who watch.
-func (c *Cluster) Events() *peer.Events { return c.watched }
-
-// Policies finds what is in force for queues, as this node does.
-func (c *Cluster) Policies() *policy.Matcher { return c.policies }
-
-// ViewChanged returns a channel that is closed at the view's next change.
-func (c *Cluster) ViewChanged() <-chan struct{} { return c.views.Next() }
-
-// Gateway returns this node's ends of queues.
-func (c *Cluster) Gateway() *gateway.Gateway { return c.gateway }
-
 // Close leaves gossip, stops the groups and releases the data directory. The first call
 // counts, others return the same.
 func (c *Cluster) Close(ctx context.Context) error {
@@ -346,10 +240,4 @@ func (c *Cluster) leave(ctx context.Context) {
 	if err := c.members.Leave(ctx); err != nil {
 		c.log.Warn("leaving was not heard by all", "error", err)
 	}
-}
-
-// AwaitView returns when this node's view shows everything up to the index, or with ctx's
-// error.
-func (c *Cluster) AwaitView(ctx context.Context, index uint64) error {
-	return c.views.Await(ctx, index)
 }

@@ -2,10 +2,17 @@ package cluster
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"iter"
+	"slices"
 	"time"
 
+	"github.com/quorate/quorate/catalog"
+	"github.com/quorate/quorate/cluster/disk"
 	"github.com/quorate/quorate/cluster/gossip"
+	"github.com/quorate/quorate/cluster/nodeclock"
+	"github.com/quorate/quorate/cluster/traffic"
 	"github.com/quorate/quorate/id"
 )
 
@@ -69,3 +76,97 @@ func (c *Cluster) Warning() string {
 
 // Name returns the cluster's name and this node's version.
 func (c *Cluster) Name() (name, version string) { return c.cfg.Name, c.cfg.Version }
+
+// Status is what an operator sees of the cluster from this node.
+type Status struct {
+	Name          string
+	Node          id.NodeID
+	Epoch         id.Epoch
+	CatalogLeader id.NodeID
+	CatalogIndex  uint64
+	Finalised     catalog.Version
+	Nodes         []NodeStatus
+}
+
+// NodeStatus is one node as this one sees it.
+type NodeStatus struct {
+	gossip.Node
+	Connected bool
+	Refused   string            // why this node refuses it now; "": it does not
+	Replicas  int               // queue group members by the catalog
+	Leaders   int               // of them led, as far as this node knows
+	Disk      *disk.State       // as the node has told it; nil: it has not
+	Clock     *nodeclock.Status // as this node has measured it; nil: it has not, or not lately
+}
+
+// Ready returns nil when the catalog has a leader, this node's view is caught up and the
+// node's groups are open; otherwise what is missing.
+func (c *Cluster) Ready() error {
+	switch {
+	case c.ctx.Err() != nil:
+		return traffic.ErrClosed
+	case c.unloader.Draining():
+		if err := c.catalog.Refusal(); err != nil {
+			return err // it was taken out
+		}
+		return errors.New("cluster: node is draining")
+	}
+	if err := c.catalog.Ready(); err != nil {
+		return err
+	}
+	if err := c.disks.Ready(); err != nil {
+		return err
+	}
+	return c.host.Ready(c.catalog.Registered())
+}
+
+// Reach reports how many of the cluster's nodes this one reaches, by the connections to them. A node
+// that knows of no cluster yet is not cut off from it.
+func (c *Cluster) Reach() Reach {
+	var r Reach
+	lost := c.liveness.Lost(nil, counted(c.nodeIDs(), &r.Nodes))
+	r.Reached = r.Nodes - len(lost)
+	spare := r.Nodes - (r.Nodes/2 + 1) // so many may be lost
+	if r.Nodes == 0 || len(lost) <= spare {
+		return r
+	}
+	slices.SortFunc(lost, time.Time.Compare)
+	since := lost[spare]
+	if since.Before(c.reach.began) {
+		since = c.reach.began
+	}
+	r.CutOff = max(1, time.Since(since))
+	return r
+}
+
+// ReachChanged returns a channel that is closed when a node is lost or found the next time.
+func (c *Cluster) ReachChanged() <-chan struct{} { return c.reach.next() }
+
+// counted goes over all and counts them.
+func counted[T any](all iter.Seq[T], n *int) iter.Seq[T] {
+	return func(yield func(T) bool) {
+		for x := range all {
+			*n++
+			if !yield(x) {
+				return
+			}
+		}
+	}
+}
+
+// nodeIDs goes over the cluster's nodes.
+func (c *Cluster) nodeIDs() iter.Seq[id.NodeID] {
+	return func(yield func(id.NodeID) bool) {
+		for n := range c.View().Nodes() {
+			if !yield(n.ID) {
+				return
+			}
+		}
+	}
+}
+
+// DiskHangs reports that a write to this node's disk does not come back: it leads nothing then.
+func (c *Cluster) DiskHangs() bool { return c.disks.Hangs() }
+
+// RefusedPeers returns how many peers this node refuses now, by reason.
+func (c *Cluster) RefusedPeers() map[string]int { return c.judge.Refused() }

@@ -40,31 +40,33 @@ type consumers struct {
 	live map[*Consumer]struct{}
 }
 
+func newConsumers() consumers { return consumers{live: map[*Consumer]struct{}{}} }
+
 // ShowConsumer has operators see a consumer, until HideConsumer.
-func (r *Registry) ShowConsumer(c *Consumer) {
-	r.consumers.mu.Lock()
-	defer r.consumers.mu.Unlock()
-	r.consumers.live[c] = struct{}{}
+func (s *consumers) ShowConsumer(c *Consumer) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.live[c] = struct{}{}
 }
 
 // HideConsumer ends that operators see a consumer.
-func (r *Registry) HideConsumer(c *Consumer) {
-	r.consumers.mu.Lock()
-	defer r.consumers.mu.Unlock()
-	delete(r.consumers.live, c)
+func (s *consumers) HideConsumer(c *Consumer) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.live, c)
 }
 
 // Consumers returns the consumers, in no order; what vhost and queue leave out is not among them,
 // "" leaves out none. Ids of connections begin with prefix.
-func (r *Registry) Consumers(prefix, vhost, queue string) []ConsumerInfo {
-	r.consumers.mu.Lock()
+func (s *consumers) Consumers(prefix, vhost, queue string) []ConsumerInfo {
+	s.mu.Lock()
 	var those []*Consumer
-	for c := range r.consumers.live {
+	for c := range s.live {
 		if (vhost == "" || c.VHost == vhost) && (queue == "" || c.Queue == queue) {
 			those = append(those, c)
 		}
 	}
-	r.consumers.mu.Unlock()
+	s.mu.Unlock()
 	all := make([]ConsumerInfo, 0, len(those))
 	for _, c := range those {
 		x, from, ok := c.Look()

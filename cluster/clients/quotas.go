@@ -37,26 +37,28 @@ type quotaGates struct {
 	of map[QuotaSubject]QuotaGate
 }
 
+func newQuotaGates() quotaGates { return quotaGates{of: map[QuotaSubject]QuotaGate{}} }
+
 // OpenGate has other nodes hear of a gate, until CloseGate.
-func (r *Registry) OpenGate(of QuotaSubject, g QuotaGate) {
-	r.quotas.mu.Lock()
-	defer r.quotas.mu.Unlock()
-	r.quotas.of[of] = g
+func (s *quotaGates) OpenGate(of QuotaSubject, g QuotaGate) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.of[of] = g
 }
 
 // CloseGate ends that.
-func (r *Registry) CloseGate(of QuotaSubject) {
-	r.quotas.mu.Lock()
-	defer r.quotas.mu.Unlock()
-	delete(r.quotas.of, of)
+func (s *quotaGates) CloseGate(of QuotaSubject) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.of, of)
 }
 
 // Exchange gives a gate what another node wants, and returns what this one does: nothing if no
 // publisher of the subject is here.
-func (r *Registry) Exchange(of QuotaSubject, from id.NodeID, f QuotaFigures) QuotaFigures {
-	r.quotas.mu.Lock()
-	g := r.quotas.of[of]
-	r.quotas.mu.Unlock()
+func (s *quotaGates) Exchange(of QuotaSubject, from id.NodeID, f QuotaFigures) QuotaFigures {
+	s.mu.Lock()
+	g := s.of[of]
+	s.mu.Unlock()
 	if g == nil {
 		return QuotaFigures{}
 	}

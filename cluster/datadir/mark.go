@@ -33,10 +33,10 @@ const (
 	fieldVoters = "catalog-voters"
 )
 
-// readMark returns the newest mark that is whole; the zero mark if there is none.
-func (d *Dir) readMark() (newest Mark) {
+// readMark returns the newest mark in a data directory that is whole; the zero mark if there is none.
+func readMark(path string) (newest Mark) {
 	for copyNo := range sealed.Copies {
-		r, err := sealed.ReadCopy(d.path, markFile, copyNo)
+		r, err := sealed.ReadCopy(path, markFile, copyNo)
 		if err != nil {
 			continue // torn by the crash, or not there yet: the other one, or none, says less
 		}
@@ -76,29 +76,13 @@ func (m Mark) record() sealed.Record {
 		With(fieldVoters, text(m.Voters))
 }
 
-// Mark returns the newest mark.
-func (d *Dir) Mark() Mark { return d.mark }
-
-// SetMark writes a mark if it has changed.
-func (d *Dir) SetMark(m Mark) error {
-	if m.number = d.mark.number; m == d.mark {
-		return nil
-	}
-	m.number++
-	if err := d.writeMark(m); err != nil {
-		return err
-	}
-	d.mark = m
-	return nil
-}
-
-// writeMark replaces the older copy. One that is there is written over, which takes one sync of
+// write replaces the older copy. One that is there is written over, which takes one sync of
 // a block and no change of names: a torn one leaves the other, which says a little less.
-func (d *Dir) writeMark(m Mark) error {
+func (m Mark) write(path string) error {
 	copyNo := int(m.number % sealed.Copies)
-	err := sealed.Overwrite(d.path, markFile, copyNo, m.record())
+	err := sealed.Overwrite(path, markFile, copyNo, m.record())
 	if errors.Is(err, fs.ErrNotExist) {
-		return sealed.Write(d.path, markFile, copyNo, m.record())
+		return sealed.Write(path, markFile, copyNo, m.record())
 	}
 	return err
 }

@@ -5,8 +5,6 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"errors"
-	"fmt"
-	"slices"
 	"strconv"
 	"time"
 
@@ -63,35 +61,21 @@ func epochAt(now time.Time) id.Epoch {
 	return id.Epoch(uint64(now.UnixMilli())<<epochBits | chance) // times are of after 1970
 }
 
-// Store returns what the directory knows of itself.
-func (d *Dir) Store() Store { return d.store }
-
-// begin names the store of a new directory.
-func (d *Dir) begin() error {
-	d.store = Store{Name: newStoreID(), First: epochAt(time.Now())}
-	return d.writeStore()
-}
-
-// writeStore writes both copies; a crash leaves one of them whole.
-func (d *Dir) writeStore() error {
-	s := d.store
-	r := sealed.Record{}.
-		With(fieldCluster, d.cluster).
-		With(fieldNode, string(d.node)).
-		With(fieldStore, string(s.Name)).
-		With(fieldFirst, strconv.FormatUint(uint64(s.First), 10))
+// addTo adds the store to what the node's file says.
+func (s Store) addTo(r sealed.Record) sealed.Record {
+	r = r.With(fieldStore, string(s.Name)).With(fieldFirst, strconv.FormatUint(uint64(s.First), 10))
 	if s.Admitted {
 		r = r.With(fieldAdmitted, yes).With(fieldBegan, strconv.FormatUint(s.Began, 10))
 	}
 	if s.Denied {
 		r = r.With(fieldDenied, yes)
 	}
-	return sealed.WriteTwice(d.path, nodeFile, r)
+	return r
 }
 
-// readStore reads what the node's file says of the store. One without a name is older than
+// parseStore reads what the node's file says of the store. One without a name is older than
 // such names.
-func (d *Dir) readStore(r sealed.Record) (Store, error) {
+func parseStore(r sealed.Record) (Store, error) {
 	s := Store{Name: id.StoreID(r.Get(fieldStore)), Admitted: r.Get(fieldAdmitted) == yes, Denied: r.Get(fieldDenied) == yes}
 	if s.Name == "" {
 		return s, nil
@@ -105,53 +89,8 @@ func (d *Dir) readStore(r sealed.Record) (Store, error) {
 	first, err := number(fieldFirst)
 	began, err2 := number(fieldBegan)
 	if err := errors.Join(err, err2); err != nil {
-		return s, fmt.Errorf("cluster: file %q in %q: %w", nodeFile, d.path, err)
+		return s, err
 	}
 	s.First, s.Began = id.Epoch(first), began
 	return s, nil
-}
-
-// settleStore names the store of a directory from before stores had names, and writes both
-// copies of the node's file again if they differ: the one that is read must never be the one
-// that knows less.
-func (d *Dir) settleStore() error {
-	a, errA := sealed.ReadCopy(d.path, nodeFile, 0)
-	b, errB := sealed.ReadCopy(d.path, nodeFile, 1)
-	same := errA == nil && errB == nil && slices.Equal(a, b)
-	if same && d.store.Name != "" {
-		return nil
-	}
-	if d.store.Name == "" {
-		state, err := d.catalogStored()
-		if err != nil {
-			return err
-		}
-		d.store = Store{Name: newStoreID(), Admitted: state.Last > 0}
-	}
-	return d.writeStore()
-}
-
-// Admit notes that a catalog has taken the store.
-func (d *Dir) Admit() error {
-	if d.store.Admitted {
-		return nil
-	}
-	d.store.Admitted = true
-	return d.writeStore()
-}
-
-// Deny notes that the node was refused with its store.
-func (d *Dir) Deny() error {
-	if d.store.Denied {
-		return nil
-	}
-	d.store.Denied = true
-	return d.writeStore()
-}
-
-// BeginCatalog notes from which index on the store's member of the catalog group may be
-// empty. It comes before the member takes part.
-func (d *Dir) BeginCatalog(index uint64) error {
-	d.store.Admitted, d.store.Began = true, index
-	return d.writeStore()
 }

@@ -60,7 +60,7 @@ func TestStoreOnDisk(t *testing.T) {
 // A mark is the newest that is whole; a torn one leaves the one before.
 func TestMarkOnDisk(t *testing.T) {
 	d := openTestDir(t, t.TempDir())
-	if m := d.readMark(); m != (Mark{}) {
+	if m := readMark(d.path); m != (Mark{}) {
 		t.Errorf("mark %+v in a new directory", m)
 	}
 	var last Mark
@@ -68,10 +68,10 @@ func TestMarkOnDisk(t *testing.T) {
 		last = Mark{number: i + 1}
 		last.Log.Log, last.Log.Segment, last.Log.Offset = 1<<63, uint32(i), 1<<31
 		last.Catalog.Term, last.Catalog.Last = i, i*100
-		if err := d.writeMark(last); err != nil {
+		if err := last.write(d.path); err != nil {
 			t.Fatal(err)
 		}
-		if m := d.readMark(); m != last {
+		if m := readMark(d.path); m != last {
 			t.Errorf("mark %+v, want %+v", m, last)
 		}
 	}
@@ -79,7 +79,7 @@ func TestMarkOnDisk(t *testing.T) {
 	if err := os.Truncate(torn, 30); err != nil {
 		t.Fatal(err)
 	}
-	if m := d.readMark(); m.number != last.number-1 {
+	if m := readMark(d.path); m.number != last.number-1 {
 		t.Errorf("mark %+v beside a torn one", m)
 	}
 }

@@ -62,9 +62,6 @@ type Watch struct {
 	ended sync.Once
 }
 
-// hangTick is the time between two looks while a write hangs.
-const hangTick = 250 * time.Millisecond
-
 // Run looks at this node's disk until ctx ends.
 func (w *Watch) Run(ctx context.Context) {
 	due := time.Now().Add(w.Every)

@@ -79,6 +79,22 @@ type Event struct {
 	Audit *Audited
 }
 
+// Audited is what a record of the kind Audit says besides. It never changes.
+type Audited struct {
+	User      string // "": nobody has to log in; "node:ID": a node did it by itself
+	Mechanism string // by which the user logged in
+	Protocol  string // grpc, amqp, http, or node
+	Address   string // of the client
+	Client    string // what the client calls itself
+	Operation string
+	Object    string // kind of the object, such as queue
+	Outcome   string
+	Changes   []Change // those fields alone that differ
+}
+
+// Change is a field before and after; "" is none. Secrets are told as changed, without a value.
+type Change struct{ Field, Before, After string }
+
 // DefaultKeep is the number of events that a log keeps.
 const DefaultKeep = 4096
 

@@ -11,18 +11,6 @@ import (
 // others of its call; larger data has its own, so that it can be freed alone.
 const smallBytes = 1 << 10
 
-// names are the bytes that headers on a connection nearly always have: the peer's id. They are
-// shared, nobody changes them.
-type names []byte
-
-// share saves an allocation for each header.
-func (n names) share(b []byte) []byte {
-	if bytes.Equal(n, b) {
-		return n
-	}
-	return bytes.Clone(b)
-}
-
 // fields calls one of two functions for every field of a message; false: it is malformed,
 // or has a field of another type, or one that the functions refuse.
 func fields(b []byte, number func(protowire.Number, uint64) bool, data func(protowire.Number, []byte) bool) bool {

@@ -138,7 +138,7 @@ func (m *Members) newsLocked(n id.NodeID) {
 	if !slices.Contains(m.told, n) {
 		m.told = append(m.told, n)
 	}
-	for _, c := range []chan struct{}{m.wake, m.joiner.news} {
+	for _, c := range []chan struct{}{m.wake, m.alive} {
 		select {
 		case c <- struct{}{}:
 		default:

@@ -23,7 +23,6 @@ const (
 // together again. Its run goroutine owns it.
 type joiner struct {
 	m      *Members
-	news   chan struct{}   // of capacity 1: who is alive changed
 	logged map[string]bool // reasons that were logged since nobody was missing
 	// stale: there were news since states were last exchanged. Whoever joins a node that
 	// learns of others at that moment may get neither its state with them in it, nor what is
@@ -49,7 +48,7 @@ func (j *joiner) run() {
 			case !tried:
 				wait = slowJoins * every // news end the wait
 			}
-		case <-j.news:
+		case <-j.m.alive:
 			j.stale = true
 			wait = every
 		case <-j.m.ctx.Done():

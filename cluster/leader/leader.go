@@ -6,11 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
-
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/cluster/traffic"
@@ -100,63 +96,4 @@ func (l *Leaders) at(ctx context.Context, q id.QueueUID, f func(id.NodeID) (id.N
 		return fmt.Errorf("%w: queue %q (%s) in vhost %q: check that a majority of its members %q runs: %w",
 			traffic.ErrUnavailable, r.Name, q, r.VHost, r.Members, last)
 	}
-}
-
-// Transfer moves a queue's leadership to one of its members.
-func (l *Leaders) Transfer(ctx context.Context, q id.QueueUID, to id.NodeID) error {
-	if r, ok := l.cfg.View().QueueByUID(q); ok && to != "" && !slices.Contains(r.Members, to) {
-		return fmt.Errorf("cluster: queue %q cannot be led by node %q: its members are %q", r.Name, to, r.Members)
-	}
-	ctx, cancel := wait.Within(ctx, l.cfg.Life, l.cfg.CommandTimeout)
-	defer cancel()
-	return l.at(ctx, q, func(at id.NodeID) (id.NodeID, error) {
-		if at == to {
-			return "", l.confirm(ctx, to, q)
-		}
-		err := l.transferAt(ctx, q, at, to)
-		if status.Code(err) == codes.FailedPrecondition {
-			return "", fmt.Errorf("node %q does not lead it", at)
-		}
-		return "", err
-	})
-}
-
-// TransferFrom moves a queue's leadership from a node, if that leads it. false: it does not
-// any more, or the queue hibernates, or is gone.
-func (l *Leaders) TransferFrom(ctx context.Context, q id.QueueUID, from, to id.NodeID) (moved bool, err error) {
-	ctx, cancel := wait.Within(ctx, l.cfg.Life, l.cfg.CommandTimeout)
-	defer cancel()
-	err = l.transferAt(ctx, q, from, to)
-	switch status.Code(err) {
-	case codes.NotFound, codes.FailedPrecondition:
-		return false, nil
-	default:
-		return err == nil, err
-	}
-}
-
-// transferAt asks the node at for it, which may be this one.
-func (l *Leaders) transferAt(ctx context.Context, q id.QueueUID, at, to id.NodeID) error {
-	request := &nodev1.TransferLeadershipRequest{Group: uint64(q.Group()), To: string(to)}
-	if at == l.cfg.Node {
-		_, err := l.cfg.Own.TransferLeadership(ctx, request)
-		return err
-	}
-	peer, err := l.cfg.Transport.Client(at)
-	if err == nil {
-		_, err = peer.TransferLeadership(ctx, request)
-	}
-	return err
-}
-
-// confirm fails unless the node leads the queue.
-func (l *Leaders) confirm(ctx context.Context, n id.NodeID, q id.QueueUID) error {
-	r, err := l.StatusAt(ctx, n, q)
-	if err != nil {
-		return err
-	}
-	if !r.GetHasOverview() {
-		return fmt.Errorf("node %q does not lead it yet", n)
-	}
-	return nil
 }

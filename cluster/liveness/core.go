@@ -1,7 +1,6 @@
 package liveness
 
 import (
-	"slices"
 	"time"
 
 	"github.com/hashicorp/raft"
@@ -26,47 +25,6 @@ type core struct {
 	pushes   []id.GroupID           // led here: a follower may not know
 }
 
-// member is this node's member of a group.
-type member struct {
-	group    id.GroupID
-	voters   []id.NodeID
-	others   []id.NodeID // receive the log without a vote
-	self     bool        // this node is one of the voters
-	state    raft.RaftState
-	leader   id.NodeID
-	term     uint64
-	believes id.NodeID // counted as led by this peer; "": by none
-	denied   bool      // that peer says that it does not lead in this term
-	active   bool
-
-	since     time.Time // in need
-	candidate time.Time // since when it is a candidate
-	stood     time.Time // when it was told to stand; zero: that has ended
-	starving  time.Time
-	proving   time.Time // since when it leads without a commit
-	pushAt    time.Time // not before this is it pushed again to prove itself
-	notBefore time.Time // the next attempt
-	busy      bool      // an attempt is under way
-	campaigns bool      // it counts as an election
-	skipped   int       // candidates of lower rank that were waited for
-	surveys   int       // surveys that found no majority
-	attempts  int       // elections that were lost
-}
-
-func (m *member) leads() bool            { return m.state == raft.Leader }
-func (m *member) votes(n id.NodeID) bool { return slices.Contains(m.voters, n) }
-func (m *member) follows(n id.NodeID) bool {
-	return m.votes(n) || slices.Contains(m.others, n)
-}
-func (m *member) majority() int          { return len(m.voters)/2 + 1 }
-func (m *member) after(t time.Time) bool { return !t.Before(m.notBefore) }
-func (m *member) wait(until time.Time)   { m.notBefore, m.busy = until, false }
-
-// electionOver ends what is known of elections.
-func (m *member) electionOver() {
-	m.skipped, m.surveys, m.attempts, m.campaigns, m.stood = 0, 0, 0, false, time.Time{}
-}
-
 // newCore takes a Config with defaults.
 func newCore(c Config) *core {
 	return &core{
@@ -76,15 +34,54 @@ func newCore(c Config) *core {
 	}
 }
 
-// observed is what a member is at the moment.
-type observed struct {
-	voters    []id.NodeID
-	nonvoters []id.NodeID
-	state     raft.RaftState
-	leader    id.NodeID
-	term      uint64
-	proven    bool // it leads, and has committed in its term
-	active    bool
+// peer returns the peer. One that was never looked at counts as lost.
+func (c *core) peer(n id.NodeID) *peer {
+	p := c.peers[n]
+	if p == nil {
+		p = &peer{lost: true}
+		c.peers[n] = p
+	}
+	return p
+}
+
+// reaches reports whether a node answers.
+func (c *core) reaches(n id.NodeID) bool { return n == c.config.Node || !c.peer(n).lost }
+
+// fit reports whether a node may lead.
+func (c *core) fit(n id.NodeID) bool {
+	if n == c.config.Node {
+		return !c.stalled
+	}
+	p := c.peer(n)
+	return !p.lost && !p.stalled
+}
+
+// doubted finds a node that owes a heartbeat for half the time after which it is lost. Nothing
+// is done for that alone, but a peer that holds it for lost is not contradicted.
+func (c *core) doubted(now time.Time, n id.NodeID) bool {
+	return n != c.config.Node && c.peer(n).silent >= c.config.SuspectAfter/2 && !now.Before(c.lenientUntil)
+}
+
+// hasLiveLeader reports that the member knows a leader that is alive.
+func (c *core) hasLiveLeader(m *member) bool {
+	if m.leads() {
+		return true
+	}
+	return m.leader != "" && m.leader != c.config.Node && !m.denied && c.fit(m.leader)
+}
+
+// led reports whether a group has a leader that is alive and has a quorum, as far as known here.
+func (c *core) led(g id.GroupID) bool {
+	m := c.groups[g]
+	return m != nil && c.hasLiveLeader(m) && c.starved[g] == nil
+}
+
+// actions are what the loop shall do after a tick.
+type actions struct {
+	survey   []id.GroupID // ask the other voters' nodes, then call conclude
+	ask      []id.NodeID  // ask for the groups that they lead
+	stepDown []id.GroupID // candidates that are stuck, leaders without a quorum
+	push     []id.GroupID // notify followers of their leader
 }
 
 // observe takes what a member is now.
@@ -154,20 +151,6 @@ func (c *core) count(m *member, by int) {
 	}
 }
 
-// hasLiveLeader reports that the member knows a leader that is alive.
-func (c *core) hasLiveLeader(m *member) bool {
-	if m.leads() {
-		return true
-	}
-	return m.leader != "" && m.leader != c.config.Node && !m.denied && c.fit(m.leader)
-}
-
-// led reports whether a group has a leader that is alive and has a quorum, as far as known here.
-func (c *core) led(g id.GroupID) bool {
-	m := c.groups[g]
-	return m != nil && c.hasLiveLeader(m) && c.starved[g] == nil
-}
-
 // assess finds out whether the member is in need of a leader.
 func (c *core) assess(now time.Time, m *member) {
 	if !m.self || c.hasLiveLeader(m) {
@@ -217,23 +200,6 @@ func (c *core) checkCommit(now time.Time, m *member, o observed) {
 	}
 }
 
-// help finds leaders that do not get to commit although their quorum's nodes are there: a
-// follower may have missed what it was sent. If telling it again is no help, the leader
-// gives up, and the next one begins afresh with all of them.
-func (c *core) help(now time.Time, a *actions) {
-	for g, m := range c.unproven {
-		switch {
-		case m.busy || c.starved[g] != nil || now.Before(m.pushAt):
-		case now.Sub(m.proving) >= giveUpAfter*c.config.ProveAfter:
-			m.busy = true
-			a.stepDown = append(a.stepDown, g)
-		default:
-			m.pushAt = now.Add(c.config.ProveAfter)
-			a.push = append(a.push, g)
-		}
-	}
-}
-
 // idle reports that nothing is to be done until something changes.
 func (c *core) idle() bool {
 	if len(c.needs)+len(c.starved)+len(c.unproven)+len(c.pushes) > 0 {
@@ -261,45 +227,4 @@ func (c *core) doubtful(most int) []id.GroupID {
 		}
 	}
 	return all
-}
-
-// actions are what the loop shall do after a tick.
-type actions struct {
-	survey   []id.GroupID // ask the other voters' nodes, then call conclude
-	ask      []id.NodeID  // ask for the groups that they lead
-	stepDown []id.GroupID // candidates that are stuck, leaders without a quorum
-	push     []id.GroupID // notify followers of their leader
-}
-
-// tick decides what is to be done. awake and look were called before.
-func (c *core) tick(now time.Time) actions {
-	a := actions{ask: c.mismatched(now)}
-	n := min(len(c.pushes), maxPushes)
-	a.push, c.pushes = c.pushes[:n:n], c.pushes[n:]
-	for g, m := range c.starved {
-		if !m.busy && now.Sub(m.starving) >= c.config.QuorumTimeout {
-			m.busy = true
-			a.stepDown = append(a.stepDown, g)
-		}
-	}
-	c.help(now, &a)
-	a.survey = c.elect(now, &a)
-	return a
-}
-
-// answer is what a peer is to know of a group here, but for the log. Whether this member is a voter
-// is for the peer to know: one that was just opened has no configuration yet, and one
-// that was just promoted an old one; raft lets both vote.
-func (c *core) answer(now time.Time, g id.GroupID) Answer {
-	m := c.groups[g]
-	if m == nil {
-		return Answer{}
-	}
-	return Answer{
-		Leads:         m.leads() && !c.stalled,
-		HasLiveLeader: !m.leads() && c.hasLiveLeader(m) && !c.doubted(now, m.leader),
-		Votes:         !m.leads() && !c.stalled,
-		Campaigning: m.campaigns ||
-			m.state == raft.Candidate && now.Sub(m.candidate) < c.patience(m),
-	}
 }

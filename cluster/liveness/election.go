@@ -172,3 +172,9 @@ func (c *core) acted(now time.Time, g id.GroupID) {
 		}
 	}
 }
+
+// patience is how long an election may take before the candidate is taken for stuck.
+func (c *core) patience(m *member) time.Duration {
+	usual := min(max(c.config.TurnAfter, paceFactor*time.Duration(c.pace)), maxWait/2)
+	return min(usual<<min(m.attempts, 10), maxWait) + c.jitter(m, c.config.TurnAfter/2)
+}

@@ -25,9 +25,3 @@ func (p *pace) won(d time.Duration) {
 
 // gaveUp notes an election that was given up: what it would have taken is longer.
 func (p *pace) gaveUp(up time.Duration) { p.won(2 * up) }
-
-// patience is how long an election may take before the candidate is taken for stuck.
-func (c *core) patience(m *member) time.Duration {
-	usual := min(max(c.config.TurnAfter, paceFactor*time.Duration(c.pace)), maxWait/2)
-	return min(usual<<min(m.attempts, 10), maxWait) + c.jitter(m, c.config.TurnAfter/2)
-}

@@ -7,68 +7,6 @@ import (
 	"github.com/quorate/quorate/id"
 )
 
-// peer is another node as this one sees it.
-type peer struct {
-	lost    bool
-	judged  time.Time     // when it was found lost, or not; zero: never looked at
-	silent  time.Duration // for how long it owed something at the last look
-	stalled bool          // by its own word, or by silence about it: not set
-
-	led      digest // groups that this node leads and the peer is a voter of
-	believed digest // groups that the peer leads, as far as members here know
-	said     digest // groups that it leads and this node is a voter of, by its last heartbeat
-	saidAt   time.Time
-
-	mismatchedSince time.Time // since when said and believed differ; zero: they do not
-	askAt           time.Time // not before this is it asked again
-	askWait         time.Duration
-	asked           [2]digest // said and believed when it was asked
-}
-
-// digest is a set of groups, small enough for a heartbeat.
-type digest struct{ count, sum uint64 }
-
-func (d *digest) add(g id.GroupID)    { d.count++; d.sum += mix(uint64(g)) }
-func (d *digest) remove(g id.GroupID) { d.count--; d.sum -= mix(uint64(g)) }
-
-// mix spreads a number's bits over all others (the finalizer of splitmix64).
-func mix(x uint64) uint64 {
-	x += 0x9e3779b97f4a7c15
-	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
-	x = (x ^ x>>27) * 0x94d049bb133111eb
-	return x ^ x>>31
-}
-
-// mixNode is mix of a node's id and a number.
-func mixNode(n id.NodeID, x uint64) uint64 {
-	for i := range len(n) {
-		x = mix(x ^ uint64(n[i]))
-	}
-	return mix(x)
-}
-
-// peer returns the peer. One that was never looked at counts as lost.
-func (c *core) peer(n id.NodeID) *peer {
-	p := c.peers[n]
-	if p == nil {
-		p = &peer{lost: true}
-		c.peers[n] = p
-	}
-	return p
-}
-
-// reaches reports whether a node answers.
-func (c *core) reaches(n id.NodeID) bool { return n == c.config.Node || !c.peer(n).lost }
-
-// fit reports whether a node may lead.
-func (c *core) fit(n id.NodeID) bool {
-	if n == c.config.Node {
-		return !c.stalled
-	}
-	p := c.peer(n)
-	return !p.lost && !p.stalled
-}
-
 // awake begins a tick that was meant to come after the given wait. A node that slept
 // itself must not take that for the silence of others.
 func (c *core) awake(now time.Time, waited time.Duration) {
@@ -86,12 +24,6 @@ func (c *core) look(now time.Time, n id.NodeID, silent time.Duration, up, dead b
 	}
 	c.peer(n).silent = silent
 	c.judge(now, n, !up || silent >= limit && !now.Before(c.lenientUntil))
-}
-
-// doubted finds a node that owes a heartbeat for half the time after which it is lost. Nothing
-// is done for that alone, but a peer that holds it for lost is not contradicted.
-func (c *core) doubted(now time.Time, n id.NodeID) bool {
-	return n != c.config.Node && c.peer(n).silent >= c.config.SuspectAfter/2 && !now.Before(c.lenientUntil)
 }
 
 // judge begins anew with what the peer says of itself, and looks again at all groups that depend on it.

@@ -19,6 +19,33 @@ const operationTick = 200 * time.Millisecond
 // cancelTimeout bounds the attempt to take an operation back after its ctx has ended.
 const cancelTimeout = 5 * time.Second
 
+// AddMember makes a node a member of a queue (RE-3). It returns when the node votes.
+//
+// This and all operations below: report, if not nil, is called from one goroutine and
+// must not block. The end of ctx takes back what has not taken effect; what cannot be
+// taken back any more is finished by the queue's leader. A change survives the loss of
+// the leader and of this node. One change at a time per queue: others wait.
+func (o *Operator) AddMember(ctx context.Context, q id.QueueUID, n id.NodeID, report func(operation.Progress)) error {
+	grown := func(r *catalog.QueueRecord) int { return len(r.Members) + 1 }
+	return o.changeOne(ctx, catalog.BeginMemberChange{UID: q, Join: n}, grown, report)
+}
+
+// RemoveMember takes a node out of a queue (RE-3). It is refused for the last member, and
+// waits while those that stay are not a majority that is there.
+func (o *Operator) RemoveMember(ctx context.Context, q id.QueueUID, n id.NodeID, report func(operation.Progress)) error {
+	if _, registered := o.cfg.Views.View().Node(n); !registered {
+		return fmt.Errorf("cluster: node %q is not registered in the cluster", n)
+	}
+	shrunk := func(r *catalog.QueueRecord) int { return max(1, len(r.Members)-1) }
+	return o.changeOne(ctx, catalog.BeginMemberChange{UID: q, Leave: n}, shrunk, report)
+}
+
+// ReplaceMember makes one node a member, then takes another out. With from equal to to the
+// member is rebuilt from the others.
+func (o *Operator) ReplaceMember(ctx context.Context, q id.QueueUID, from, to id.NodeID, report func(operation.Progress)) error {
+	return o.changeOne(ctx, catalog.BeginMemberChange{UID: q, Join: to, Leave: from}, nil, report)
+}
+
 // changeOne has one change of a queue's members carried out, and waits for its end. size
 // says how the number of members that the queue shall have follows from the present one;
 // nil keeps it.

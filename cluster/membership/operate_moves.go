@@ -9,7 +9,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/cluster/operation"
 	"github.com/quorate/quorate/cluster/placement"
 	"github.com/quorate/quorate/cluster/traffic"
@@ -55,22 +54,6 @@ func (o *Operator) Grow(ctx context.Context, n id.NodeID, f QueueFilter, report 
 	})
 }
 
-// Shrink takes a node out of all queues that the filter chooses; with keepSize another
-// node, which is none of exclude, takes its place in each. Queues for which there is none, and those of which the node
-// is the only member, stay as they are and are named in the error.
-func (o *Operator) Shrink(ctx context.Context, n id.NodeID, f QueueFilter, keepSize bool, exclude []id.NodeID, report func(operation.Progress)) error {
-	if err := o.checkOperation(f, append(slices.Clone(exclude), n)...); err != nil {
-		return err
-	}
-	moves, stay := o.planShrink(n, f, keepSize, exclude)
-	err := o.takeOut(ctx, moves, keepSize, report)
-	if len(stay) > 0 {
-		err = errors.Join(err, fmt.Errorf("cluster: node %q stays a member of %s: there is no other node that could take its place",
-			n, o.named(stay)))
-	}
-	return err
-}
-
 // Rebalance spreads members and then leaders of the queues that the filter chooses
 // evenly over the nodes that run and do not drain.
 func (o *Operator) Rebalance(ctx context.Context, f QueueFilter, report func(operation.Progress)) error {
@@ -96,29 +79,6 @@ func (o *Operator) Rebalance(ctx context.Context, f QueueFilter, report func(ope
 			return o.cfg.Leaders.Transfer(ctx, m.Group, m.Join)
 		}))
 	}
-	return err
-}
-
-// ForgetNode takes a node out of the cluster for good. It is refused while the node is a
-// member of queues, unless replace is set: then other nodes take its place first. A node
-// that runs is refused as well: stop it first.
-func (o *Operator) ForgetNode(ctx context.Context, n id.NodeID, replace bool, report func(operation.Progress)) error {
-	if err := o.checkOperation(QueueFilter{}, n); err != nil {
-		return err
-	}
-	if _, up := o.cfg.Transport.Connected(n); up || n == o.cfg.Node {
-		return fmt.Errorf("cluster: node %q runs: stop it for good before the cluster forgets it", n)
-	}
-	if report == nil {
-		report = func(operation.Progress) {}
-	}
-	if replace {
-		if err := o.Shrink(ctx, n, QueueFilter{}, true, nil, report); err != nil {
-			return err
-		}
-	}
-	report(operation.Progress{Phase: PhaseForget, Detail: fmt.Sprintf("node %q", n)})
-	_, err := o.cfg.Catalog.Propose(ctx, &catalog.ForgetNode{ID: n})
 	return err
 }
 

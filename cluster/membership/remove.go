@@ -2,6 +2,7 @@ package membership
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -98,6 +99,22 @@ func (o *Operator) takeOut(ctx context.Context, moves []placement.Move, keepSize
 // removeTick is the wait between two looks at what a node that is removed still holds.
 const removeTick = 100 * time.Millisecond
 
+// Shrink takes a node out of all queues that the filter chooses; with keepSize another
+// node, which is none of exclude, takes its place in each. Queues for which there is none, and those of which the node
+// is the only member, stay as they are and are named in the error.
+func (o *Operator) Shrink(ctx context.Context, n id.NodeID, f QueueFilter, keepSize bool, exclude []id.NodeID, report func(operation.Progress)) error {
+	if err := o.checkOperation(f, append(slices.Clone(exclude), n)...); err != nil {
+		return err
+	}
+	moves, stay := o.planShrink(n, f, keepSize, exclude)
+	err := o.takeOut(ctx, moves, keepSize, report)
+	if len(stay) > 0 {
+		err = errors.Join(err, fmt.Errorf("cluster: node %q stays a member of %s: there is no other node that could take its place",
+			n, o.named(stay)))
+	}
+	return err
+}
+
 // RemoveNode takes a node that runs out of the cluster for good: it drains, other nodes take its
 // place in queues, but none of exclude, then its member of the catalog group is taken out and
 // the node is forgotten. A queue for which no other node is free has one member less
@@ -165,5 +182,28 @@ func (o *Operator) drainThere(ctx context.Context, n id.NodeID, report func(oper
 		report(op.Progress)
 		op, err = o.cfg.Jobs.Await(ctx, op.ID, op.Version)
 	}
+	return err
+}
+
+// ForgetNode takes a node out of the cluster for good. It is refused while the node is a
+// member of queues, unless replace is set: then other nodes take its place first. A node
+// that runs is refused as well: stop it first.
+func (o *Operator) ForgetNode(ctx context.Context, n id.NodeID, replace bool, report func(operation.Progress)) error {
+	if err := o.checkOperation(QueueFilter{}, n); err != nil {
+		return err
+	}
+	if _, up := o.cfg.Transport.Connected(n); up || n == o.cfg.Node {
+		return fmt.Errorf("cluster: node %q runs: stop it for good before the cluster forgets it", n)
+	}
+	if report == nil {
+		report = func(operation.Progress) {}
+	}
+	if replace {
+		if err := o.Shrink(ctx, n, QueueFilter{}, true, nil, report); err != nil {
+			return err
+		}
+	}
+	report(operation.Progress{Phase: PhaseForget, Detail: fmt.Sprintf("node %q", n)})
+	_, err := o.cfg.Catalog.Propose(ctx, &catalog.ForgetNode{ID: n})
 	return err
 }

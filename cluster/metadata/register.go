@@ -5,11 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"slices"
 	"time"
 
 	"github.com/quorate/quorate/catalog"
-	"github.com/quorate/quorate/cluster/gossip"
 	"github.com/quorate/quorate/cluster/traffic"
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/internal/wait"
@@ -215,15 +213,4 @@ func (g *Group) RefusedBy(n id.NodeID, why string) {
 	if g.Refusal() != nil {
 		g.assurance.revoke()
 	}
-}
-
-// Refusal says why this node may not take part: the catalog says so, or peers refuse it and
-// none talks to it.
-func (g *Group) Refusal() error {
-	return g.admission.refusal(func() bool {
-		return slices.ContainsFunc(g.cfg.Gossip(), func(n gossip.Node) bool {
-			_, up := g.cfg.Mux.Connected(n.ID)
-			return up
-		})
-	})
 }

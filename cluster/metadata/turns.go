@@ -1,7 +1,6 @@
 package metadata
 
 import (
-	"sync"
 	"time"
 
 	"github.com/quorate/quorate/internal/phase"
@@ -16,28 +15,6 @@ const (
 	// unnoticed.
 	followerRest = 10 * time.Second
 )
-
-// memberNews wakes all that wait for a change of who is to be a member.
-type memberNews struct {
-	mu      sync.Mutex
-	changed chan struct{} // closed at the next change
-}
-
-func newMemberNews() *memberNews { return &memberNews{changed: make(chan struct{})} }
-
-// notify wakes all who wait.
-func (m *memberNews) notify() {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	close(m.changed)
-	m.changed = make(chan struct{})
-}
-
-func (m *memberNews) next() <-chan struct{} {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.changed
-}
 
 // Turns are the looks of one loop at what the catalog's leader keeps in order. One goroutine uses it.
 type Turns struct {

@@ -11,64 +11,10 @@ import (
 )
 
 const (
-	// eventBatch bounds the events of one answer.
-	eventBatch = 256
+
 	// eventRetry is the wait before a node that did not answer is asked for events again.
 	eventRetry = time.Second
 )
-
-// Events are those of all nodes, and their audit records. Its methods may be called concurrently.
-type Events struct {
-	peers   *Peers
-	journal *event.Journal
-	epoch   id.Epoch
-	changed func() <-chan struct{}
-}
-
-// NewEvents returns those of all nodes; the journal has this node's in this life. changed returns
-// a channel that is closed when the cluster's nodes may have changed.
-func NewEvents(peers *Peers, journal *event.Journal, epoch id.Epoch, changed func() <-chan struct{}) *Events {
-	return &Events{peers: peers, journal: journal, epoch: epoch, changed: changed}
-}
-
-// Cursor is a place in the events of all nodes.
-type Cursor struct {
-	Catalog uint64                 `json:"c"`
-	Nodes   map[id.NodeID]Position `json:"n"`
-	Audit   map[string]Position    `json:"a,omitempty"` // by auditKey
-}
-
-// Position is the last event of a life of a node.
-type Position struct {
-	Epoch id.Epoch `json:"e"`
-	Seq   uint64   `json:"s"`
-}
-
-// clone copies the maps: a caller keeps its cursor while the next one grows.
-func (k *Cursor) clone() Cursor {
-	out := Cursor{Catalog: k.Catalog, Nodes: make(map[id.NodeID]Position, len(k.Nodes)), Audit: make(map[string]Position, len(k.Audit))}
-	for n, p := range k.Nodes {
-		out.Nodes[n] = p
-	}
-	for n, p := range k.Audit {
-		out.Audit[n] = p
-	}
-	return out
-}
-
-// eventsOf is what one source told; node is "" for the catalog.
-type eventsOf struct {
-	node   id.NodeID
-	key    string // of audit records: auditKey; else ""
-	at     Position
-	events []event.Event
-}
-
-// Choice is what is watched.
-type Choice struct {
-	Events bool // all but audit records
-	Audit  bool
-}
 
 // Watch calls told with what is chosen of all nodes, that of one node in order, until it
 // fails or ctx ends: what is behind a cursor, or from now on if it is nil. The first call has
@@ -107,18 +53,6 @@ func (w *Events) Watch(ctx context.Context, from *Cursor, what Choice, told func
 		case <-ctx.Done():
 			return ctx.Err()
 		}
-	}
-}
-
-// passed moves behind what a source told.
-func (k *Cursor) passed(s *eventsOf) {
-	switch {
-	case s.key != "":
-		k.Audit[s.key] = s.at
-	case s.node == "":
-		k.Catalog = s.at.Seq
-	default:
-		k.Nodes[s.node] = s.at
 	}
 }
 
@@ -251,33 +185,4 @@ func (w *Events) readPeer(ctx context.Context, ask askLog, at Position, known bo
 			return
 		}
 	}
-}
-
-// askEvents waits until the peer has events after at, or ctx ends. A peer without a known position begins
-// now.
-func (w *Events) askEvents(ctx context.Context, n id.NodeID, at Position, known bool) (eventsOf, error) {
-	s := eventsOf{node: n}
-	node, err := w.peers.Client(n)
-	if err != nil {
-		return s, err
-	}
-	r, err := node.AwaitEvents(ctx, &nodev1.AwaitEventsRequest{Epoch: uint64(at.Epoch), After: at.Seq, Now: !known})
-	if err != nil {
-		return s, err
-	}
-	s.at = Position{id.Epoch(r.GetEpoch()), r.GetLast()}
-	for _, e := range r.GetEvents() {
-		s.events = append(s.events, fromEvent(n, e))
-	}
-	return s, nil
-}
-
-// AwaitEvents returns events of the queues that this node leads.
-func (w *Events) AwaitEvents(ctx context.Context, r *nodev1.AwaitEventsRequest) (*nodev1.AwaitEventsResponse, error) {
-	found, last := w.readFor(ctx, w.journal.Queues(), r, true)
-	out := &nodev1.AwaitEventsResponse{Epoch: uint64(w.epoch), Last: last}
-	for _, e := range found {
-		out.Events = append(out.Events, toEvent(&e))
-	}
-	return out, nil
 }

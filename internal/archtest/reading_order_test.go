@@ -18,24 +18,11 @@ func readInOrder(path string) bool {
 // this table; none is added.
 func backUp() map[string]int {
 	return map[string]int{
-		"broker":             39,
-		"broker/identity":    1,
-		"cluster":            27,
-		"cluster/clients":    11,
-		"cluster/datadir":    9,
-		"cluster/disk":       1,
-		"cluster/event":      1,
-		"cluster/frame":      17,
-		"cluster/gateway":    66,
-		"cluster/gossip":     8,
-		"cluster/leader":     1,
-		"cluster/liveness":   20,
-		"cluster/membership": 6,
-		"cluster/metadata":   16,
-		"cluster/peer":       10,
-		"cluster/recovery":   1,
-		"cluster/replica":    52,
-		"cluster/transport":  84,
+		"broker":            39,
+		"broker/identity":   1,
+		"cluster/gateway":   66,
+		"cluster/replica":   52,
+		"cluster/transport": 84,
 	}
 }
 

@@ -14,6 +14,34 @@ import (
 // bytes behind are left to later ones.
 const metaVersion = 1
 
+// Node is a member of the cluster as gossip shows it.
+type Node struct {
+	ID         id.NodeID
+	Epoch      id.Epoch
+	PeerAddr   string // host:port of the node-to-node API
+	ClientAddr string // host:port of the clients' API
+	GossipAddr string // IP:port at which its gossip was seen last; "" of this node itself
+	Version    string
+	Store      id.StoreID // "": a build that knows no stores
+	Alive      bool
+}
+
+// Event reports that a node joined, changed or left.
+type Event struct {
+	Node Node
+}
+
+// Alive returns those of the nodes that are held for alive, in their order.
+func Alive(nodes []Node) []id.NodeID {
+	var ids []id.NodeID
+	for _, n := range nodes {
+		if n.Alive {
+			ids = append(ids, n.ID)
+		}
+	}
+	return ids
+}
+
 // encodeMeta returns the form of a node in gossip; its id and liveness are gossip's own.
 func encodeMeta(n Node) []byte {
 	b := []byte{metaVersion}

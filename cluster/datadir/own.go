@@ -1,0 +1,49 @@
+package datadir
+
+import (
+	"time"
+
+	"github.com/quorate/quorate/cluster/datadir/sealed"
+)
+
+// Store returns what the directory knows of itself.
+func (d *Dir) Store() Store { return d.store }
+
+// begin names the store of a new directory.
+func (d *Dir) begin() error {
+	d.store = Store{Name: newStoreID(), First: epochAt(time.Now())}
+	return d.writeStore()
+}
+
+// writeStore writes both copies; a crash leaves one of them whole.
+func (d *Dir) writeStore() error {
+	r := sealed.Record{}.
+		With(fieldCluster, d.cluster).
+		With(fieldNode, string(d.node))
+	return sealed.WriteTwice(d.path, nodeFile, d.store.addTo(r))
+}
+
+// Admit notes that a catalog has taken the store.
+func (d *Dir) Admit() error {
+	if d.store.Admitted {
+		return nil
+	}
+	d.store.Admitted = true
+	return d.writeStore()
+}
+
+// Deny notes that the node was refused with its store.
+func (d *Dir) Deny() error {
+	if d.store.Denied {
+		return nil
+	}
+	d.store.Denied = true
+	return d.writeStore()
+}
+
+// BeginCatalog notes from which index on the store's member of the catalog group may be
+// empty. It comes before the member takes part.
+func (d *Dir) BeginCatalog(index uint64) error {
+	d.store.Admitted, d.store.Began = true, index
+	return d.writeStore()
+}

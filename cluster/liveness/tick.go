@@ -1,0 +1,59 @@
+package liveness
+
+import (
+	"time"
+
+	"github.com/hashicorp/raft"
+
+	"github.com/quorate/quorate/id"
+)
+
+// tick decides what is to be done. awake and look were called before.
+func (c *core) tick(now time.Time) actions {
+	a := actions{ask: c.mismatched(now)}
+	n := min(len(c.pushes), maxPushes)
+	a.push, c.pushes = c.pushes[:n:n], c.pushes[n:]
+	for g, m := range c.starved {
+		if !m.busy && now.Sub(m.starving) >= c.config.QuorumTimeout {
+			m.busy = true
+			a.stepDown = append(a.stepDown, g)
+		}
+	}
+	c.help(now, &a)
+	a.survey = c.elect(now, &a)
+	return a
+}
+
+// help finds leaders that do not get to commit although their quorum's nodes are there: a
+// follower may have missed what it was sent. If telling it again is no help, the leader
+// gives up, and the next one begins afresh with all of them.
+func (c *core) help(now time.Time, a *actions) {
+	for g, m := range c.unproven {
+		switch {
+		case m.busy || c.starved[g] != nil || now.Before(m.pushAt):
+		case now.Sub(m.proving) >= giveUpAfter*c.config.ProveAfter:
+			m.busy = true
+			a.stepDown = append(a.stepDown, g)
+		default:
+			m.pushAt = now.Add(c.config.ProveAfter)
+			a.push = append(a.push, g)
+		}
+	}
+}
+
+// answer is what a peer is to know of a group here, but for the log. Whether this member is a voter
+// is for the peer to know: one that was just opened has no configuration yet, and one
+// that was just promoted an old one; raft lets both vote.
+func (c *core) answer(now time.Time, g id.GroupID) Answer {
+	m := c.groups[g]
+	if m == nil {
+		return Answer{}
+	}
+	return Answer{
+		Leads:         m.leads() && !c.stalled,
+		HasLiveLeader: !m.leads() && c.hasLiveLeader(m) && !c.doubted(now, m.leader),
+		Votes:         !m.leads() && !c.stalled,
+		Campaigning: m.campaigns ||
+			m.state == raft.Candidate && now.Sub(m.candidate) < c.patience(m),
+	}
+}
