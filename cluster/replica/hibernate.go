@@ -41,16 +41,6 @@ const (
 	surveyWake = 300 * time.Millisecond
 )
 
-// asleep is what a node keeps of a member that hibernates.
-type asleep struct {
-	leader id.NodeID           // who led last
-	kept   *quorumq.Overview   // the figures, on the node that led last
-	status *nodev1.GroupStatus // of the group, likewise
-
-	term, last uint64 // where its log ends
-	due        int64  // when it has something to do, by the time of the cluster in ms; 0: never
-}
-
 // resting is a queue that is led here and may hibernate.
 type resting struct {
 	queue *Member
@@ -274,13 +264,6 @@ func (h *Host) stagger(uid id.QueueUID, leader id.NodeID) time.Duration {
 		return 0
 	}
 	return time.Duration(1+slices.Index(r.Members, h.cfg.Node)) * dueStagger
-}
-
-// sleeper returns what is kept of a member that hibernates, nil if it does not.
-func (h *Host) sleeper(uid id.QueueUID) *asleep {
-	h.mu.RLock()
-	defer h.mu.RUnlock()
-	return h.asleep[uid]
 }
 
 // WakeFor wakes those of the groups of a survey that hibernate here, and waits a moment

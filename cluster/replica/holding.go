@@ -94,22 +94,6 @@ func (h *Host) mayFound(uid id.QueueUID) bool {
 	return ok && r.Changed == 0
 }
 
-// forgotten fails if a member has nothing stored although it must have had something: it
-// votes in a group that was changed since, and its votes are lost.
-func (h *Host) forgotten(r *catalog.QueueRecord, log raftfsm.Storage) error {
-	if r.Changed == 0 || Joins(r, h.cfg.Node) != nil {
-		return nil
-	}
-	last, err := log.LastIndex()
-	if err != nil || last > 0 {
-		return err
-	}
-	if datadir.HasSnapshot(h.cfg.Dir.Queue(r.UID)) {
-		return nil
-	}
-	return fmt.Errorf("it has no log, but it is not new, as the queue's members have changed: %w", wal.ErrLost)
-}
-
 // drop ends the local member of a queue that goes on without it.
 func (h *Host) drop(uid id.QueueUID) error {
 	err := h.remove(uid)
@@ -148,4 +132,20 @@ func (h *Host) endGap(v *catalog.View) error {
 		return fmt.Errorf("cluster: members that are lost with damaged records: %w", err)
 	}
 	return nil
+}
+
+// forgotten fails if a member has nothing stored although it must have had something: it
+// votes in a group that was changed since, and its votes are lost.
+func (h *Host) forgotten(r *catalog.QueueRecord, log raftfsm.Storage) error {
+	if r.Changed == 0 || Joins(r, h.cfg.Node) != nil {
+		return nil
+	}
+	last, err := log.LastIndex()
+	if err != nil || last > 0 {
+		return err
+	}
+	if datadir.HasSnapshot(h.cfg.Dir.Queue(r.UID)) {
+		return nil
+	}
+	return fmt.Errorf("it has no log, but it is not new, as the queue's members have changed: %w", wal.ErrLost)
 }

@@ -75,17 +75,3 @@ func (u *unsent) keep(has func(quorumq.ConsumerKey) bool) {
 		}
 	}
 }
-
-// closeUnsent ends the session of a process that is no more; what never left is no failure
-// (DEL-8). Nothing goes to its consumer from then on, or it might be delivered after all: so this
-// is proposed until it is done. Workers only.
-func (q *Member) closeUnsent(l *Led, s quorumq.SessionKey, u quorumq.Unsent) {
-	l.unsent.closing[s] = struct{}{}
-	q.propose(&quorumq.SessionClosed{Session: s, Unsent: u}, func(err error) {
-		if err != nil {
-			q.again(func() { q.closeUnsent(l, s, u) })
-			return
-		}
-		q.box.post(func() { l.unsent.closed(s) })
-	})
-}

@@ -21,7 +21,7 @@ func backUp() map[string]int {
 		"broker":            39,
 		"broker/identity":   1,
 		"cluster/gateway":   66,
-		"cluster/replica":   52,
+		"cluster/replica":   22,
 		"cluster/transport": 84,
 	}
 }

@@ -1,0 +1,38 @@
+package replica
+
+import (
+	"github.com/quorate/quorate/quorumq"
+	"github.com/quorate/quorate/raftfsm"
+)
+
+// submit proposes a command that members can read, and answers others itself.
+func (q *Member) submit(c raftfsm.Command, done func(quorumq.Reply, error)) {
+	before, ok := q.h.decoders.look(c)
+	switch {
+	case !ok:
+		done(quorumq.Reply{Code: quorumq.CodeMalformed}, nil)
+	case before.purges:
+		q.purge(c, done)
+	case before.annotates:
+		q.annotate(before, c, done)
+	default:
+		q.group.Submit(c, done)
+	}
+}
+
+// purge proposes a purge when no dead letter leaves any more, and takes those off its count
+// that have arrived all the same, or may have.
+func (q *Member) purge(c raftfsm.Command, done func(quorumq.Reply, error)) {
+	l := q.led.Load()
+	if l == nil {
+		q.group.Submit(c, done) // whose answer says who leads
+		return
+	}
+	q.h.above.Forwarders.Purging(l, func(arrived uint64, release func()) {
+		q.group.Submit(c, func(r quorumq.Reply, err error) {
+			release()
+			r.Count -= min(r.Count, arrived)
+			done(r, err)
+		})
+	})
+}

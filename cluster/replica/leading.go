@@ -1,0 +1,73 @@
+package replica
+
+import (
+	"github.com/quorate/quorate/cluster/event"
+	"github.com/quorate/quorate/id"
+	"github.com/quorate/quorate/internal/wait"
+	"github.com/quorate/quorate/quorumq"
+)
+
+// Leading is of raftfsm.Effector, on the apply path.
+func (q *Member) Leading(leading bool, term uint64) {
+	q.cease()
+	if !leading {
+		return
+	}
+	l := &Led{queue: q, term: term, reported: map[id.NodeID]presence{}, unsent: newUnsent()}
+	q.led.Store(l)
+	q.box.post(func() {
+		q.h.above.Forwarders.Leading(l)
+		q.h.cfg.Events.EmitQueue(q.uid, event.Event{Kind: event.LeaderChanged, Detail: string(q.h.cfg.Node)})
+		wait.Wake(q.h.changes)
+		q.heedRecord()
+		q.checkNodes()
+	})
+}
+
+// cease ends the leadership that there may be.
+func (q *Member) cease() {
+	l := q.led.Swap(nil)
+	if l == nil {
+		return
+	}
+	l.ceased.Store(true)
+	q.h.timers.drop(q.uid)
+	q.box.post(func() { q.h.above.Forwarders.Ceased(l) })
+}
+
+// spoke is told on the apply path that a session's node has spoken. If that node is not
+// there, its command was on the way when it was lost, and the queue trusts it again
+// (DC-1): say once more that it is gone.
+func (q *Member) spoke(n id.NodeID) {
+	l := q.led.Load()
+	if l == nil || q.h.peers.presence(n).up {
+		return
+	}
+	q.box.post(func() {
+		delete(l.reported, n)
+		q.checkNodes()
+	})
+}
+
+// heedRecord does what the queue's record asks for: when the queue begins to be led and when
+// the record, or a policy, changes. Workers only.
+func (q *Member) heedRecord() {
+	q.configure()
+	q.drainDelete()
+}
+
+// drainDelete lets a queue that is being deleted empty itself, once in each term: the rest
+// is its own to do. Workers only.
+func (q *Member) drainDelete() {
+	l := q.led.Load()
+	r, ok := q.h.cfg.Views.View().QueueByUID(q.uid)
+	if l == nil || !ok || r.DrainDeleting == 0 || l.emptied {
+		return
+	}
+	l.emptied = true
+	q.propose(&quorumq.DrainDelete{}, func(err error) {
+		if err != nil {
+			q.again(func() { l.emptied = false; q.drainDelete() })
+		}
+	})
+}

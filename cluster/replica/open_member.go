@@ -1,0 +1,125 @@
+package replica
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"time"
+
+	"github.com/quorate/quorate/catalog"
+	"github.com/quorate/quorate/cluster/datadir"
+	"github.com/quorate/quorate/quorumq"
+	"github.com/quorate/quorate/raftfsm"
+)
+
+// bootstrapGrace is how long a member waits for the preferred leader to bootstrap the
+// group before it does so itself. All write the same configuration.
+const bootstrapGrace = 2 * time.Second
+
+// openMember opens the member, but hands nothing on before start.
+func openMember(h *Host, r *catalog.QueueRecord) (*Member, error) {
+	q := &Member{h: h, uid: r.UID, first: r.Members}
+	q.ctx, q.stop = context.WithCancel(context.Background())
+	q.machine = newQueueMachine(r.UID, &h.decoders, q.spoke)
+	q.box.workers, q.box.act = h.workers, q.carryOut
+	dir := h.cfg.Dir.Queue(r.UID)
+	fault := func(err error) error { return fmt.Errorf("cluster: opening the group of queue %s: %w", r.UID, err) }
+	var err error
+	if q.joined, err = h.prepare(r); err != nil {
+		return nil, err
+	}
+	storage, err := h.cfg.Storage.Queue(r.UID)
+	if err != nil {
+		return nil, fault(err)
+	}
+	snapshots, err := raftfsm.OpenSnapshots(filepath.Join(dir, datadir.SnapshotsDir), storage)
+	if err != nil {
+		return nil, errors.Join(fault(err), storage.Close())
+	}
+	if err := h.forgotten(r, storage); err != nil {
+		return nil, errors.Join(fault(err), storage.Close())
+	}
+	q.group, err = raftfsm.Open(raftfsm.Config[quorumq.Reply, quorumq.Effects]{
+		Group:     r.UID.Group(),
+		Node:      h.cfg.Node,
+		Machine:   q.machine,
+		Effector:  q,
+		Storage:   storage,
+		Snapshots: snapshots,
+		Transport: h.cfg.Transport.Raft(r.UID.Group()),
+		Logger:    h.cfg.Logger,
+		Driven:    true,
+		OnChange:  q.noteChange,
+		BodyCache: h.bodies,
+		Hangs:     h.cfg.Disks.Hangs,
+		Scarce:    h.cfg.Disks.Low,
+		Clock:     h.cfg.Clock.Moment,
+	})
+	if err != nil {
+		return nil, errors.Join(fault(err), storage.Close())
+	}
+	if r.Leader == h.cfg.Node && r.Changed == 0 && q.empty() {
+		if err := q.group.Bootstrap(r.Members); err != nil {
+			return nil, errors.Join(fault(err), q.group.Close())
+		}
+		q.fresh = true
+	}
+	return q, nil
+}
+
+// start hands on what the group has told so far and what it will tell.
+func (q *Member) start() {
+	q.box.start()
+	q.h.cfg.Liveness.Add(q.uid.Group(), q.group)
+	if q.fresh {
+		q.tasks.Go(q.campaign)
+	} else if q.joined == 0 && q.empty() {
+		q.grace = time.AfterFunc(bootstrapGrace, q.bootstrap)
+	}
+	q.running.Store(true)
+	q.noteChange()
+}
+
+// bootstrap stands in for a preferred leader that has not bootstrapped the group.
+func (q *Member) bootstrap() {
+	if q.ctx.Err() != nil || !q.empty() || !q.h.mayFound(q.uid) {
+		return
+	}
+	if err := q.group.Bootstrap(q.first); err != nil && q.ctx.Err() == nil {
+		q.h.cfg.Logger.Error("bootstrapping a queue's group", "queue", q.uid.String(), "error", err)
+	}
+}
+
+// firstElection bounds the wait for a new group's first candidate to stand.
+const firstElection = 500 * time.Millisecond
+
+// campaign stands for election at once: a new group has no leader whose silence would
+// have to be waited for, and requests for votes wait where the group is not open yet. If
+// that comes to nothing, liveness takes over.
+func (q *Member) campaign() {
+	ctx, cancel := context.WithTimeout(q.ctx, firstElection)
+	defer cancel()
+	if err := q.group.Campaign(ctx); err != nil && ctx.Err() == nil {
+		// Liveness was faster, or takes over.
+		q.h.cfg.Logger.Debug("first election of a queue", "queue", q.uid.String(), "error", err)
+	}
+}
+
+// close stops the member. What it has told before is still acted on.
+func (q *Member) close() error {
+	q.stop()
+	if q.grace != nil {
+		q.grace.Stop()
+	}
+	q.tasks.Wait()
+	q.h.cfg.Liveness.Remove(q.uid.Group())
+	err := q.group.Close()
+	q.cease()
+	q.h.timers.drop(q.uid)
+	q.box.close()
+	if err != nil {
+		return fmt.Errorf("cluster: closing the group of queue %s: %w", q.uid, err)
+	}
+	return nil
+}

@@ -1,0 +1,62 @@
+package replica
+
+import (
+	"github.com/quorate/quorate/cluster/transport"
+	"github.com/quorate/quorate/id"
+)
+
+// checkNodes lets every queue that this node leads compare its sessions with what is
+// known of nodes.
+func (h *Host) checkNodes() {
+	for _, q := range h.Members() {
+		if q.led.Load() != nil {
+			q.box.post(q.checkNodes)
+		}
+	}
+}
+
+// Inbound notes that a peer's queue stream to this node came up or went down.
+func (h *Host) Inbound(p transport.Peer, up bool) {
+	if h.peers.inbound(p, up) {
+		h.checkNodes()
+	}
+}
+
+// Heard takes an epoch of a node that gossip tells.
+func (h *Host) Heard(n id.NodeID, epoch id.Epoch) {
+	if h.peers.heard(n, epoch) {
+		h.checkNodes()
+	}
+}
+
+// Ended notes that a node's process is no more.
+func (h *Host) Ended(n id.NodeID) {
+	if h.peers.hasEnded(n) {
+		h.cfg.Logger.Info("a node's process has ended: nothing listens at its address", "peer", n)
+		h.checkNodes()
+	}
+}
+
+// followReach takes which nodes answer, as they are judged, until done: a connection may be up for long
+// after the node at its other end has frozen, or the way there is cut.
+func (h *Host) followReach(done <-chan struct{}) {
+	for {
+		changed := h.cfg.ReachChanged()
+		news := false
+		for r := range h.cfg.Views.View().Nodes() {
+			n := r.ID
+			_, up := h.cfg.Transport.Connected(n)
+			if n != h.cfg.Node && h.peers.answers(n, !up || h.cfg.Liveness.Reaches(n)) {
+				news = true
+			}
+		}
+		if news {
+			h.checkNodes()
+		}
+		select {
+		case <-changed:
+		case <-done:
+			return
+		}
+	}
+}

@@ -1,0 +1,82 @@
+package replica
+
+import (
+	"github.com/quorate/quorate/cluster/traffic"
+	"github.com/quorate/quorate/id"
+	"github.com/quorate/quorate/quorumq"
+	"github.com/quorate/quorate/raftfsm"
+)
+
+// Submit gives a command to the local member. done is called exactly once, perhaps on
+// the apply path, and must not block. Errors: *raftfsm.NotLeaderError, raftfsm.ErrBusy,
+// raftfsm.ErrStopped, raftfsm.ErrUnknownOutcome, traffic.ErrNoSuchQueue.
+func (h *Host) Submit(q id.QueueUID, c raftfsm.Command, done func(quorumq.Reply, error)) {
+	m := h.Member(q)
+	if m == nil {
+		h.Wake(q) // whoever asks tries again
+		done(quorumq.Reply{}, h.NotHosted(q))
+		return
+	}
+	m.submit(c, done)
+}
+
+// Flush lets deferrable commands of a queue wait no longer.
+func (h *Host) Flush(q id.QueueUID) {
+	if m := h.Member(q); m != nil {
+		m.group.Flush()
+	}
+}
+
+// Load adds to the delivery of a Get what it delivers, off the apply path. done is
+// called exactly once; errors as of submit, or of reading the body.
+func (h *Host) Load(q id.QueueUID, d quorumq.Delivery, done func(traffic.Delivery, error)) {
+	m := h.Member(q)
+	if m == nil {
+		done(traffic.Delivery{}, h.NotHosted(q))
+		return
+	}
+	if !m.box.post(func() { done(m.load(d)) }) {
+		done(traffic.Delivery{}, raftfsm.ErrStopped)
+	}
+}
+
+// Held reads what a consumer holds above an id from the local member if that leads. done is
+// called exactly once, off the apply path. If the bodies are more than maxHeldBytes, the rest
+// follows as deliveries. With room, in bytes, the answer is cut instead: from now on nothing
+// is delivered to the consumer until an answer is not cut.
+func (h *Host) Held(q id.QueueUID, c quorumq.ConsumerKey, after quorumq.MsgID, room int64, done func(traffic.Holding, error)) {
+	m := h.Member(q)
+	if m == nil {
+		done(traffic.Holding{}, h.NotHosted(q))
+		return
+	}
+	if room != traffic.NoRoomLimit {
+		m.back.add(c)
+	}
+	if !m.box.post(func() { done(m.holds(c, after, room)) }) {
+		done(traffic.Holding{}, raftfsm.ErrStopped)
+	}
+}
+
+// LeaderOf returns the leader as the local member knows it; false if there is no member
+// that runs and takes part.
+func (h *Host) LeaderOf(q id.QueueUID) (id.NodeID, bool) {
+	m := h.Member(q)
+	if m == nil || m.group.Failed() != nil {
+		return "", false
+	}
+	leader, _ := m.group.Leader()
+	if leader == "" {
+		// One that joins has not heard of its leader yet, but others have.
+		r, ok := h.cfg.Views.View().QueueByUID(q)
+		return "", !ok || Joins(r, h.cfg.Node) == nil
+	}
+	return leader, true
+}
+
+// Rouse wakes the local member if it hibernates.
+func (h *Host) Rouse(q id.QueueUID) {
+	if h.sleeper(q) != nil {
+		h.Wake(q)
+	}
+}

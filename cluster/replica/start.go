@@ -1,0 +1,108 @@
+package replica
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+
+	"github.com/quorate/quorate/catalog"
+	"github.com/quorate/quorate/id"
+	"github.com/quorate/quorate/internal/each"
+	"github.com/quorate/quorate/quorumq"
+	"github.com/quorate/quorate/raftfsm"
+)
+
+// New returns a host that has no member open, with what this node has noted of members that
+// hibernate. Start, or Close, comes next.
+func New(c Config) *Host {
+	if c.MaxHeldBytes == 0 {
+		c.MaxHeldBytes = maxHeldBytes
+	}
+	nothing := catalog.New().View() // all that the first view has is news
+	h := &Host{
+		cfg:    c,
+		bodies: raftfsm.NewBodyCache(c.BodyCacheBytes),
+		// Workers wait for disks when bodies are no longer in memory.
+		workers: startWorkers(4 * runtime.GOMAXPROCS(0)),
+		unused:  newUnused(),
+		peers:   newPeers(c.Node, c.Epoch),
+		woken:   make(chan struct{}, 1),
+		mends:   make(chan struct{}, 1),
+		changes: make(chan struct{}, 1),
+
+		seen:     nothing,
+		loads:    newLoads(nothing),
+		todo:     map[id.QueueUID]struct{}{},
+		changing: map[id.QueueUID]struct{}{},
+		asleep:   map[id.QueueUID]*asleep{},
+		toDrop:   map[id.QueueUID]struct{}{},
+		claims:   map[id.QueueUID]chan struct{}{},
+		demanded: map[id.QueueUID]struct{}{},
+		queues:   map[id.QueueUID]*Member{},
+		damaged:  map[id.QueueUID]error{},
+	}
+	h.timers = newTimers(c.Clock.NowMs, h.expire, h.rearm)
+	h.watcher.wake = make(chan struct{}, 1)
+	h.readNotes()
+	return h
+}
+
+// Start follows the view from now on: it opens the node's members, until Config.Life ends, and
+// notifies those above of what happens. It is called once, when those above are there.
+func (h *Host) Start(above Above) {
+	h.above = above
+	done := h.cfg.Life.Done()
+	h.loops.Go(func() { h.timers.run(done) })
+	h.loops.Go(func() { h.watcher.run(done) })
+	h.loops.Go(func() { h.unused.run(h.cfg.Life, h.deleteUnused) })
+	h.loops.Go(func() { h.followReach(done) })
+	h.loops.Go(func() { h.hibernate(done) })
+	h.loops.Go(func() { h.reconcile(done) })
+}
+
+// Ready reports how many groups are not open yet, of those that the view had at the index.
+func (h *Host) Ready(index uint64) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	open := len(h.queues) + len(h.damaged) + len(h.asleep)
+	if h.opened = h.opened || h.followed >= index && open >= h.wanted && h.failures == nil; h.opened {
+		return nil
+	}
+	return errors.Join(fmt.Errorf("cluster: the node is starting: %d of %d groups are open", open, h.wanted), h.failures)
+}
+
+// Close stops all members. Config.Life has ended; members that nobody has started to open are
+// not opened any more.
+func (h *Host) Close() error {
+	h.loops.Wait()
+	h.mu.Lock()
+	h.closed = true
+	qs := h.queues
+	h.queues = map[id.QueueUID]*Member{}
+	h.mu.Unlock()
+	all := make([]*Member, 0, len(qs))
+	for _, q := range qs {
+		all = append(all, q)
+	}
+	h.opening.Wait()
+	err := each.Of(all, maxOpening, (*Member).close)
+	h.writeNotes()
+	h.workers.close()
+	return err
+}
+
+// expire proposes Expire for a queue whose time has come.
+func (h *Host) expire(q id.QueueUID, at quorumq.Time) {
+	if m := h.Member(q); m != nil {
+		m.expire(at)
+	} else {
+		h.Wake(q) // its next leader sets the timer again
+	}
+}
+
+// rearm sets the timers of queues that are led here again, for the time of the cluster was set.
+func (h *Host) rearm() {
+	for _, q := range h.Members() {
+		q.rearm()
+	}
+}
