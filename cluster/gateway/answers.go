@@ -11,44 +11,6 @@ import (
 	"github.com/quorate/quorate/raftfsm"
 )
 
-// request is a command that has been sent and its place among those unanswered.
-type request struct {
-	queue   *Queue
-	attempt uint64
-	kind    requestKind
-	first   quorumq.Seq // enqueue
-	n       int         // enqueue
-	op      *op
-	cons    *Consumer // outcome, resume
-	number  uint64    // outcome
-}
-
-// requestKind is what the answer to a request is worked into.
-type requestKind uint8
-
-const (
-	requestEnqueue requestKind = iota
-	requestOp
-	requestOutcome
-	requestResume
-)
-
-// response is what came back for a request.
-type response struct {
-	request request
-	reply   quorumq.Reply
-	got     *traffic.Delivery  // of a Get, with its body
-	held    []traffic.Delivery // of a resume
-	cut     bool               // of a resume: there is more
-	err     error
-}
-
-// accepted reports that the queue has carried out all of the command that this answers: what is left is
-// to say so.
-func (a *response) accepted() bool {
-	return a.err == nil && a.request.kind != requestResume && a.reply.Code == quorumq.CodeOK && len(a.reply.Refused) == 0
-}
-
 // handleInbox works what has happened into the state.
 func (q *Queue) handleInbox(in inbox, out *outbox) {
 	q.ops.add(in.ops)
@@ -208,7 +170,7 @@ func (q *Queue) expireLocked(out *outbox) {
 		func(token publishToken) bool { return !token.deadline.IsZero() && !now.Before(token.deadline) },
 		func(token publishToken, _ bool) { q.confirmLocked(token, q.refusal(token, now), out) })
 	q.ops.expire(now, q.uid, out)
-	q.get.expire(q, now)
+	q.ops.add(q.get.expire(now))
 }
 
 // armLocked sets the alarm for whatever comes next.

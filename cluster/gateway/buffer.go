@@ -5,7 +5,18 @@ import (
 	"sync/atomic"
 
 	"github.com/quorate/quorate/cluster/traffic"
+	"github.com/quorate/quorate/quorumq"
 )
+
+// space is what a consumer knows of the room for its deliveries. Those for which there is
+// none are as if they had not come: the queue is told how much it may send, by a resume, and
+// sends nothing of its own until it has answered one in full.
+type space struct {
+	short bool          // deliveries were left out
+	waits bool          // until its buffer calls roomAgain
+	seen  quorumq.MsgID // the newest that was left out
+	share int64         // how much the next resume asks for; 0: all that there is room for
+}
 
 // Buffer limits the bytes of messages that the consumers of one client have delivered and the
 // client has not yet read. When it is full, its consumers ask their queues for nothing more; once
@@ -20,7 +31,7 @@ type Buffer struct {
 
 	mu      sync.Mutex
 	held    int64
-	waiting map[*Consumer]struct{}
+	waiting map[*space]func(share int64) // whom to tell of room
 }
 
 // BufferStats are the statistics of several buffers.
@@ -32,7 +43,7 @@ type BufferStats struct {
 
 // NewBuffer returns a buffer with a limit in bytes; s counts its use.
 func NewBuffer(limit int64, s *BufferStats) *Buffer {
-	return &Buffer{limit: limit, stats: s, waiting: map[*Consumer]struct{}{}}
+	return &Buffer{limit: limit, stats: s, waiting: map[*space]func(int64){}}
 }
 
 // admit lets a message in if there is room, or it must be.
@@ -60,26 +71,26 @@ func (b *Buffer) room() int64 {
 	return max(0, b.limit-b.held)
 }
 
-// await has the consumer called when there is room again, unless there is now.
-func (b *Buffer) await(c *Consumer) (waits bool) {
+// await has again called, once, when there is room for a consumer, unless there is now.
+func (b *Buffer) await(s *space, again func(share int64)) (waits bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if 2*b.held <= b.limit {
 		return false
 	}
-	b.waiting[c] = struct{}{}
+	b.waiting[s] = again
 	b.stats.Stops.Add(1)
 	return true
 }
 
-// forget calls the consumer no more.
-func (b *Buffer) forget(c *Consumer) {
+// forget has nothing called for a consumer any more.
+func (b *Buffer) forget(s *space) {
 	if b == nil {
 		return
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	delete(b.waiting, c)
+	delete(b.waiting, s)
 }
 
 // Release frees the bytes of deliveries that were read or dropped. The caller must not hold a lock
@@ -93,10 +104,10 @@ func (b *Buffer) Release(size int64) {
 		return
 	}
 	woken := b.waiting
-	b.waiting = map[*Consumer]struct{}{}
+	b.waiting = map[*space]func(int64){}
 	share := max(1, (b.limit-b.held)/int64(len(woken)))
 	b.mu.Unlock()
-	for c := range woken {
-		c.roomAgain(share)
+	for _, again := range woken {
+		again(share)
 	}
 }

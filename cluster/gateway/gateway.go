@@ -8,16 +8,14 @@
 package gateway
 
 import (
-	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
+	"math"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"google.golang.org/protobuf/proto"
 
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/cluster/disk"
@@ -27,6 +25,7 @@ import (
 	"github.com/quorate/quorate/id"
 	nodev1 "github.com/quorate/quorate/proto/node/v1"
 	"github.com/quorate/quorate/quorumq"
+	"github.com/quorate/quorate/quorumq/session"
 	"github.com/quorate/quorate/raftfsm"
 )
 
@@ -178,198 +177,6 @@ func (g *Gateway) all() []*Queue {
 	return qs
 }
 
-// send carries a command to the node that should lead; the answer reaches the request's
-// queue as an event.
-func (g *Gateway) send(to id.NodeID, f request, c raftfsm.Command) {
-	q := f.queue
-	if to == g.cfg.Node {
-		g.cfg.Members.Submit(q.uid, c, func(r quorumq.Reply, err error) {
-			if err == nil && r.Delivery != nil {
-				g.load(f, r)
-				return
-			}
-			q.answered(response{request: f, reply: r, err: err})
-		})
-		return
-	}
-	g.call(to, f, func(number uint64) *nodev1.Frame {
-		return &nodev1.Frame{Kind: &nodev1.Frame_QueueCommand{QueueCommand: &nodev1.QueueCommand{
-			Request: number, Queue: uint64(q.uid), Header: c.Header, Bodies: c.Bodies, Deferrable: c.Deferrable,
-		}}}
-	})
-}
-
-// flush asks the node that should lead to let deferrable commands wait no longer. It may get lost:
-// then they wait their time.
-func (g *Gateway) flush(to id.NodeID, q id.QueueUID) {
-	if to == g.cfg.Node {
-		g.cfg.Members.Flush(q)
-		return
-	}
-	_ = g.cfg.Transport.Send(to, &nodev1.Frame{Kind: &nodev1.Frame_QueueCommand{QueueCommand: &nodev1.QueueCommand{Queue: uint64(q)}}})
-}
-
-// load completes the answer to a Get of the local member.
-func (g *Gateway) load(f request, r quorumq.Reply) {
-	g.cfg.Members.Load(f.queue.uid, *r.Delivery, func(d traffic.Delivery, err error) {
-		if err != nil {
-			// The message is assigned, and only its session's end brings it back.
-			err = fmt.Errorf("%w: %w", raftfsm.ErrUnknownOutcome, err)
-		}
-		f.queue.answered(response{request: f, reply: r, got: &d, err: err})
-	})
-}
-
-// resume asks the leader for what a consumer holds above an id.
-// Room bounds the bytes of the answer; if it is not traffic.NoRoomLimit, the leader sends nothing by
-// itself until it has answered in full.
-func (g *Gateway) resume(to id.NodeID, f request, key quorumq.ConsumerKey, after quorumq.MsgID, room int64) {
-	q := f.queue
-	if to == g.cfg.Node {
-		g.cfg.Members.Held(q.uid, key, after, room, func(h traffic.Holding, err error) {
-			a := response{request: f, held: h.Deliveries, cut: h.Cut, reply: quorumq.Reply{LastMsgID: h.Last}, err: err}
-			if errors.Is(err, traffic.ErrConsumerGone) {
-				a.reply.Code, a.err = quorumq.CodeUnknownConsumer, nil
-			}
-			q.answered(a)
-		})
-		return
-	}
-	g.call(to, f, func(number uint64) *nodev1.Frame {
-		r := &nodev1.Resume{
-			Request: number, Queue: uint64(q.uid),
-			Epoch: uint64(key.Epoch), Session: key.Session, Tag: key.Tag, After: uint64(after),
-		}
-		if room >= 0 {
-			r.Room = proto.Uint64(uint64(room))
-		}
-		return &nodev1.Frame{Kind: &nodev1.Frame_Resume{Resume: r}}
-	})
-}
-
-// call sends a request to a peer. It is answered once: by the peer, by PeerDown, or here if it could not be
-// sent.
-func (g *Gateway) call(to id.NodeID, f request, frame func(number uint64) *nodev1.Frame) {
-	g.mu.Lock()
-	g.last++
-	number := g.last
-	g.calls[number] = call{peer: to, request: f}
-	g.mu.Unlock()
-	err := g.cfg.Transport.Send(to, frame(number))
-	if err == nil {
-		return
-	}
-	if _, mine := g.take(number); !mine {
-		return // the connection went down meanwhile and the call was answered so
-	}
-	// What was never queued is not in any log.
-	if errors.Is(err, transport.ErrStreamFull) {
-		err = raftfsm.ErrBusy
-	} else {
-		err = &raftfsm.NotLeaderError{Group: f.queue.uid.Group()}
-	}
-	f.queue.answered(response{request: f, err: err})
-}
-
-// take makes the caller the one that answers the request; false: another one does.
-func (g *Gateway) take(number uint64) (call, bool) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	c, ok := g.calls[number]
-	delete(g.calls, number)
-	return c, ok
-}
-
-// HandleAnswer handles a frame that a leading peer sent back.
-func (g *Gateway) HandleAnswer(from transport.Peer, f *nodev1.Frame) {
-	switch k := f.GetKind().(type) {
-	case *nodev1.Frame_QueueReply:
-		if c, ok := g.take(k.QueueReply.GetRequest()); ok {
-			c.request.queue.answered(g.answerOf(c.request, k.QueueReply))
-		}
-	case *nodev1.Frame_Deliveries:
-		g.Deliver(id.QueueUID(k.Deliveries.GetQueue()), g.heldOf(k.Deliveries.GetDeliveries()))
-	case *nodev1.Frame_Notice:
-		n := k.Notice
-		g.Notice(id.QueueUID(n.GetQueue()), quorumq.Notice{
-			Consumer: g.key(n.GetEpoch(), n.GetSession(), n.GetTag()),
-			Kind:     quorumq.NoticeKind(n.GetKind()),
-			Messages: quorumq.MsgIDRange{First: quorumq.MsgID(n.GetFirst()), Last: quorumq.MsgID(n.GetLast())},
-		})
-	default:
-		g.cfg.Logger.Warn("peer sent an answer of an unknown kind", "peer", from.Node, "kind", fmt.Sprintf("%T", k))
-	}
-}
-
-// key names a consumer of this node.
-func (g *Gateway) key(epoch, session uint64, tag uint32) quorumq.ConsumerKey {
-	return quorumq.ConsumerKey{
-		SessionKey: quorumq.SessionKey{Node: g.cfg.Node, Epoch: id.Epoch(epoch), Session: session},
-		Tag:        tag,
-	}
-}
-
-// heldOf returns deliveries with the node's own name, which frames do not repeat.
-func (g *Gateway) heldOf(ds []*nodev1.Delivery) []traffic.Delivery {
-	out := make([]traffic.Delivery, len(ds))
-	for i, d := range ds {
-		out[i] = traffic.Delivery{
-			Delivery: quorumq.Delivery{
-				Consumer:      g.key(d.GetEpoch(), d.GetSession(), d.GetTag()),
-				MsgID:         quorumq.MsgID(d.GetMsgId()),
-				DeliveryCount: d.GetDeliveryCount(),
-				AcquiredCount: d.GetAcquiredCount(),
-			},
-			Message:     d.GetMessage(),
-			Annotations: d.GetAnnotations(),
-		}
-	}
-	return out
-}
-
-// answerOf returns the leader's reply as the queue takes it, or why there is none.
-func (g *Gateway) answerOf(f request, r *nodev1.QueueReply) response {
-	a := response{request: f, reply: quorumq.Reply{
-		Code:      quorumq.ReplyCode(r.GetCode()),
-		Next:      quorumq.Seq(r.GetNext()),
-		Stored:    int(r.GetStored()),
-		Count:     r.GetCount(),
-		LastMsgID: quorumq.MsgID(r.GetLastMsgId()),
-	}}
-	for _, s := range r.GetRefused() {
-		a.reply.Refused = append(a.reply.Refused, quorumq.Seq(s))
-	}
-	if d := r.GetDelivery(); d != nil {
-		held := g.heldOf([]*nodev1.Delivery{d})
-		a.got = &held[0]
-		a.reply.Delivery = &a.got.Delivery
-	}
-	a.held, a.cut = g.heldOf(r.GetHeld()), r.GetCut()
-	if e := r.GetError(); e != nil {
-		a.err = errorOf(f.queue.uid, e)
-	}
-	return a
-}
-
-// errorOf keeps apart what was never proposed, which may be sent again, and what has an unknown outcome.
-func errorOf(q id.QueueUID, e *nodev1.QueueError) error {
-	switch e.GetKind() {
-	case nodev1.QueueError_KIND_NOT_LEADER, nodev1.QueueError_KIND_NO_SUCH_QUEUE:
-		// A node that does not host the queue may just not have opened it yet; whether the
-		// queue exists is the view's to say.
-		return &raftfsm.NotLeaderError{Group: q.Group(), Leader: id.NodeID(e.GetLeader())}
-	case nodev1.QueueError_KIND_BUSY:
-		return raftfsm.ErrBusy
-	case nodev1.QueueError_KIND_REFUSED:
-		return fmt.Errorf("%w: %s", errRefusedForGood, e.GetText())
-	case nodev1.QueueError_KIND_UNKNOWN_OUTCOME, nodev1.QueueError_KIND_UNSPECIFIED:
-	}
-	return raftfsm.ErrUnknownOutcome
-}
-
-// errRefusedForGood marks a command that no leader will ever take.
-var errRefusedForGood = errors.New("cluster: command refused")
-
 // Deliver receives deliveries from the local leader or from a peer, in order. It waits while more
 // than maxInboxBytes of the queue's deliveries are unprocessed.
 func (g *Gateway) Deliver(uid id.QueueUID, ds []traffic.Delivery) {
@@ -456,4 +263,24 @@ func (g *Gateway) Close() {
 	for _, q := range qs {
 		q.end(fmt.Errorf("%w: queue %s", traffic.ErrClosed, q.uid))
 	}
+}
+
+// newQueue returns a queue without a goroutine; the first event starts it.
+func newQueue(g *Gateway, uid id.QueueUID) *Queue {
+	key := quorumq.EnqueuerKey{Node: g.cfg.Node, Epoch: g.cfg.Epoch}
+	q := &Queue{
+		g: g, uid: uid,
+		room: make(chan struct{}),
+		// Enqueue keeps the window, so that what it took always has a place here.
+		publisher: session.NewPublisher[publishToken](key, session.Limits{
+			WindowMessages: math.MaxInt, WindowBytes: math.MaxInt64,
+		}),
+		consumers: map[uint64]*Consumer{},
+	}
+	if r, ok := g.cfg.Views.View().QueueByUID(uid); ok && r.DrainDeleting > 0 {
+		q.drainDeletes()
+	}
+	q.looked.L = &q.mu
+	q.alarm.ring = func() { q.event(func(i *inbox) { i.tick = true }) }
+	return q
 }

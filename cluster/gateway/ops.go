@@ -7,51 +7,7 @@ import (
 
 	"github.com/quorate/quorate/cluster/traffic"
 	"github.com/quorate/quorate/id"
-	"github.com/quorate/quorate/quorumq"
-	"github.com/quorate/quorate/raftfsm"
 )
-
-// op is one command besides messages and decisions: it is sent in order with others and
-// answered once.
-type op struct {
-	header   []byte
-	bodies   [][]byte
-	repeat   repeat
-	recall   bool      // is taken back when its caller's context ends before it is sent
-	deadline time.Time // zero: none
-	done     func(opAnswer)
-	// after, if not nil, is the consumer whose decisions go first.
-	after *Consumer
-	// opens, if not nil, is the consumer that this command registers.
-	opens *Consumer
-
-	sent      bool // in this attempt
-	uncertain bool // an earlier attempt may have reached the log
-	closed    bool // answered
-}
-
-// repeat says what to do when nobody knows whether a command took effect.
-type repeat uint8
-
-const (
-	// again: a repeat does nothing new; send it until it is answered.
-	again repeat = iota
-	// once: report traffic.ErrUnknownOutcome; the caller decides.
-	once
-)
-
-// opAnswer is how an op ended: the queue's reply, or why there is none.
-type opAnswer struct {
-	reply quorumq.Reply
-	got   *traffic.Delivery
-	err   error
-}
-
-// opQueue holds a queue's unanswered commands in order. It belongs to the queue's mutex.
-type opQueue struct {
-	ops  []*op
-	next int // first one not sent in this attempt
-}
 
 func (l *opQueue) len() int { return len(l.ops) }
 
@@ -66,18 +22,6 @@ func (l *opQueue) rewind() {
 	for _, o := range l.ops {
 		o.uncertain = o.uncertain || o.sent
 		o.sent = false
-	}
-}
-
-// pump sends ops in order, and none before the one that it has to come after.
-func (l *opQueue) pump(q *Queue, out *outbox) {
-	for ; l.next < len(l.ops); l.next++ {
-		o := l.ops[l.next]
-		if o.after != nil && o.after.unsent() {
-			return
-		}
-		o.sent = true
-		q.sendLocked(out, request{queue: q, attempt: q.attempt, kind: requestOp, op: o}, raftfsm.Command{Header: o.header, Bodies: o.bodies})
 	}
 }
 

@@ -81,3 +81,15 @@ func (q *Queue) reachable(n id.NodeID) bool {
 	_, up := q.g.cfg.Transport.Connected(n)
 	return up
 }
+
+// pump sends ops in order, and none before the one that it has to come after.
+func (l *opQueue) pump(q *Queue, out *outbox) {
+	for ; l.next < len(l.ops); l.next++ {
+		o := l.ops[l.next]
+		if o.after != nil && o.after.unsent() {
+			return
+		}
+		o.sent = true
+		q.sendLocked(out, request{queue: q, attempt: q.attempt, kind: requestOp, op: o}, raftfsm.Command{Header: o.header, Bodies: o.bodies})
+	}
+}

@@ -3,14 +3,11 @@ package gateway
 import (
 	"context"
 	"fmt"
-	"math"
-	"sync"
 	"time"
 
 	"github.com/quorate/quorate/cluster/traffic"
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/quorumq"
-	"github.com/quorate/quorate/quorumq/session"
 )
 
 // Limits of one gateway's end of one queue.
@@ -28,137 +25,8 @@ const (
 	GetAckTimeout = 30 * time.Minute
 )
 
-// Queue is this node's end of one queue, as gateway for its clients. It sends messages and commands
-// in order, and again after a change of leader, until they are answered (PUB-6). All methods may be
-// called concurrently.
-//
-// The mutex mu guards all state. One goroutine at a time (running) sends and calls back, both
-// without mu, so that sends and calls keep their order. It is a caller that finds no other
-// goroutine at work (publishedLocked, sendNowLocked, answerNow, deliverLocked), or otherwise, and
-// for everything that gathers in the inbox meanwhile, the queue's own goroutine (run).
-type Queue struct {
-	g   *Gateway
-	uid id.QueueUID
-
-	mu      sync.Mutex
-	running bool  // a goroutine works on the queue, or will
-	ended   error // set once: the queue is gone or the node stops
-	leaves  error // why there are no consumers any more: the queue is being deleted
-	inbox   inbox
-	looked  sync.Cond     // the inbox was emptied
-	room    chan struct{} // closed when the window has room again
-	waiters int           // calls of Enqueue that may wait for room
-	waiting int           // messages accepted by Enqueue and not answered
-	bytes   int64         // of their bodies
-
-	publisher *session.Publisher[publishToken]
-	enqueues  int // Enqueue commands in flight in this attempt
-	ops       opQueue
-	consumers map[uint64]*Consumer // by session
-	get       getSession
-
-	target   id.NodeID     // where commands go; "" while nobody is known to lead
-	hint     id.NodeID     // who leads as another node said
-	rotation int           // goes through the members while nobody knows
-	attempt  uint64        // grows whenever everything unanswered is sent again
-	wait     time.Duration // before the next attempt; doubles
-	blocked  bool          // until retryAt
-	retryAt  time.Time
-	alarm    alarm
-}
-
-// publishToken is what an unanswered message needs: whom to tell, and by when.
-type publishToken struct {
-	done     func(error)
-	deadline time.Time // zero: none
-	size     int       // bytes of body
-}
-
-// newQueue returns a queue without a goroutine; the first event starts it.
-func newQueue(g *Gateway, uid id.QueueUID) *Queue {
-	key := quorumq.EnqueuerKey{Node: g.cfg.Node, Epoch: g.cfg.Epoch}
-	q := &Queue{
-		g: g, uid: uid,
-		room: make(chan struct{}),
-		// Enqueue keeps the window, so that what it took always has a place here.
-		publisher: session.NewPublisher[publishToken](key, session.Limits{
-			WindowMessages: math.MaxInt, WindowBytes: math.MaxInt64,
-		}),
-		consumers: map[uint64]*Consumer{},
-	}
-	if r, ok := g.cfg.Views.View().QueueByUID(uid); ok && r.DrainDeleting > 0 {
-		q.drainDeletes()
-	}
-	q.looked.L = &q.mu
-	q.alarm.ring = func() { q.event(func(i *inbox) { i.tick = true }) }
-	return q
-}
-
 // UID returns the queue's UID.
 func (q *Queue) UID() id.QueueUID { return q.uid }
-
-// Enqueue publishes a message to the queue. It waits while the window is full, until ctx ends, and
-// returns disk.ErrNoSpace if too few of the queue's nodes have free disk space. If it returns nil,
-// done is called once, from any goroutine, and must not block: with nil, or an error that wraps
-// traffic.ErrRefused, traffic.ErrUnavailable (it is not, and will not be, stored),
-// traffic.ErrUnknownOutcome, traffic.ErrNoSuchQueue or traffic.ErrClosed. The caller must not
-// change the body until then.
-func (q *Queue) Enqueue(ctx context.Context, m quorumq.NewMessage, body []byte, done func(error)) error {
-	if err := q.g.cfg.Rooms.Admit(q.uid); err != nil {
-		return err
-	}
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if err := q.awaitRoomLocked(ctx, len(body)); err != nil {
-		return err
-	}
-	if err := q.g.cfg.Rooms.Admit(q.uid); err != nil { // it may have waited
-		return err
-	}
-	q.publishLocked(m, body, done, q.deadline())
-	q.publishedLocked()
-	return nil
-}
-
-// awaitRoomLocked waits until there is room for bodies of a size. It lets mu go meanwhile.
-func (q *Queue) awaitRoomLocked(ctx context.Context, size int) error {
-	for q.ended == nil && q.fullLocked(size) {
-		room := q.room
-		q.waiters++
-		q.mu.Unlock()
-		var err error
-		select {
-		case <-room:
-		case <-ctx.Done():
-			err = fmt.Errorf("queue %s: too many messages wait for the queue's leader: %w", q.uid, ctx.Err())
-		}
-		q.mu.Lock()
-		if err != nil {
-			return err
-		}
-	}
-	return q.ended
-}
-
-// publishLocked keeps the message until the queue's goroutine numbers it; q.mu is held.
-func (q *Queue) publishLocked(m quorumq.NewMessage, body []byte, done func(error), deadline time.Time) {
-	q.waiting++
-	q.bytes += int64(len(body))
-	q.publisher.Push(m, body, publishToken{done: done, deadline: deadline, size: len(body)})
-}
-
-// deadline is when a message that is handed over now is given up (PUB-5); zero: never.
-func (q *Queue) deadline() time.Time {
-	if d := q.g.cfg.ConfirmTimeout; d > 0 {
-		return time.Now().Add(d)
-	}
-	return time.Time{}
-}
-
-// fullLocked reports whether a further body must wait; one alone always has room.
-func (q *Queue) fullLocked(size int) bool {
-	return q.waiting >= q.g.cfg.PublishWindow || q.waiting > 0 && q.bytes+int64(size) > q.g.cfg.Disks.Window()
-}
 
 // Transfer sends dead letters once; after an unknown outcome the caller may safely repeat it
 // (DL-25). After disk.ErrNoSpace nothing was sent. When ctx ends, unsent dead letters are

@@ -5,16 +5,6 @@ import (
 	"github.com/quorate/quorate/quorumq"
 )
 
-// space is what a consumer knows of the room for its deliveries. Those for which there is
-// none are as if they had not come: the queue is told how much it may send, by a resume, and
-// sends nothing of its own until it has answered one in full.
-type space struct {
-	short bool          // deliveries were left out
-	waits bool          // until its buffer calls roomAgain
-	seen  quorumq.MsgID // the newest that was left out
-	share int64         // how much the next resume asks for; 0: all that there is room for
-}
-
 // The following run with the queue's mutex, roomAgain excepted.
 
 // fits reports whether a delivery that came by itself may be handed over; if so it is in the
@@ -67,20 +57,12 @@ func (c *Consumer) resumed(cut bool) {
 		return
 	}
 	c.space.short = true
-	c.space.waits = c.cfg.Buffer != nil && c.cfg.Buffer.await(c)
-}
-
-// HasPending reports whether the queue has assigned messages to the consumer that had no room in
-// its Buffer yet. When there are none any more, Deliver is called.
-func (c *Consumer) HasPending() bool {
-	c.q.mu.Lock()
-	defer c.q.mu.Unlock()
-	return c.space.short && !c.ended
+	c.space.waits = c.cfg.Buffer != nil && c.cfg.Buffer.await(&c.space, c.roomAgain)
 }
 
 // askAgain lets the next resume go at once.
 func (c *Consumer) askAgain() {
-	c.cfg.Buffer.forget(c)
+	c.cfg.Buffer.forget(&c.space)
 	c.space.waits, c.space.share = false, 0
 }
 

@@ -2,12 +2,14 @@ package transport
 
 import (
 	"context"
+	"fmt"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
 	"github.com/quorate/quorate/id"
+	nodev1 "github.com/quorate/quorate/proto/node/v1"
 )
 
 // callConn is the connection to a peer as it is at each call.
@@ -49,4 +51,15 @@ func (c callConn) NewStream(
 		return nil, err
 	}
 	return pc.client.NewStream(ctx, desc, method, opts...)
+}
+
+// Client returns a client for calls to the peer on the shared connection. Callers may keep it: each
+// call uses the current connection, and fails with Unavailable while there is none. Errors:
+// ErrUnknownPeer.
+func (m *Mux) Client(n id.NodeID) (nodev1.NodeClient, error) {
+	p := m.lookup(n)
+	if p == nil || len(p.candidates()) == 0 {
+		return nil, fmt.Errorf("%w: node %q", ErrUnknownPeer, n)
+	}
+	return nodev1.NewNodeClient(callConn{m: m, node: n}), nil
 }

@@ -24,21 +24,12 @@ type Clock interface {
 	Restarted(n id.NodeID)
 }
 
-// elapsed reads the clock for measuring, 0 if there is none.
-func (p *pulse) elapsed() time.Duration {
-	if c := p.m.config.Clock; c != nil {
-		return c.Elapsed()
-	}
-	return 0
-}
-
-// clocks is what a heartbeat says of this node's clocks.
-func (p *pulse) clocks(came time.Duration) *nodev1.Clocks {
-	c := p.m.config.Clock
+// clocksTo is what a heartbeat to a node says of this node's clocks; c may be nil.
+func clocksTo(c Clock, n id.NodeID, came time.Duration) *nodev1.Clocks {
 	if c == nil {
 		return nil
 	}
-	says, knows := c.Claim(p.node)
+	says, knows := c.Claim(n)
 	w := &nodev1.Clocks{
 		Received: int64(came), Wall: int64(says.Wall), Cluster: int64(says.Cluster),
 		Grade: nodev1.Clocks_Grade(says.Grade) + nodev1.Clocks_GRADE_UNSETTLED,
@@ -51,31 +42,23 @@ func (p *pulse) clocks(came time.Duration) *nodev1.Clocks {
 	return w
 }
 
-// askedFor reports whether a heartbeat answers the newest ping, and when that was sent.
-func (p *pulse) askedFor(b *nodev1.Ping) (asked time.Duration, answers bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.asked, p.asks && b.GetNumber() == p.number
-}
-
-// hearClocks takes what a heartbeat, which came at a time, says of the peer's clocks. The node
-// that asks measures, and sends the result to the other one.
-func (p *pulse) hearClocks(b *nodev1.Ping, asked, came time.Duration, answers bool) {
-	c, w := p.m.config.Clock, b.GetClocks()
+// hearClocks takes what a heartbeat says of the clocks of a node. Of two nodes the one that asks measures, and
+// sends the result to the other one: where answers is set, the heartbeat is the answer in x; c may be nil.
+func hearClocks(c Clock, n id.NodeID, asks bool, w *nodev1.Clocks, x clock.Exchange, answers bool) {
 	if c == nil || w == nil {
 		return
 	}
 	var m *clock.Measured
 	switch {
 	case answers && w.GetReceived() > 0:
-		x := clock.Exchange{Asked: asked, Received: time.Duration(w.GetReceived()), Answered: time.Duration(w.GetElapsed()), Heard: came}
+		x.Received, x.Answered = time.Duration(w.GetReceived()), time.Duration(w.GetElapsed())
 		if got, possible := x.Measure(); possible {
 			m = &got
 		}
-	case !p.asks && w.Ahead != nil:
+	case !asks && w.Ahead != nil:
 		m = &clock.Measured{Offset: -time.Duration(w.GetAhead()), Error: time.Duration(max(0, w.GetAheadError()))}
 	}
-	c.Heard(p.node, clock.Claim{
+	c.Heard(n, clock.Claim{
 		Wall: time.Duration(w.GetWall()), Cluster: time.Duration(w.GetCluster()), Grade: gradeOf(w.GetGrade()),
 	}, m)
 }

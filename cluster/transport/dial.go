@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net"
 	"slices"
-	"strings"
 	"syscall"
 	"time"
 
@@ -29,7 +28,7 @@ func (p *peer) open(ctx context.Context, via *peerConn) (*peerConn, error) {
 	case via != nil: // that knows the way
 		all = all[:1]
 	}
-	c := &p.m.config
+	c := &p.l.config
 	var failed failedAll
 	for i, address := range all {
 		patient := c.DialTimeout
@@ -54,33 +53,11 @@ func (p *peer) open(ctx context.Context, via *peerConn) (*peerConn, error) {
 	return nil, failed
 }
 
-// failedAll is why none of several addresses led to a peer.
-type failedAll []error
-
-// Error implements error.
-func (f failedAll) Error() string {
-	texts := make([]string, len(f))
-	for i, err := range f {
-		texts[i] = err.Error()
-	}
-	return strings.Join(texts, "; ")
-}
-
-// ended reports that nothing listens at any of the addresses.
-func (f failedAll) ended() bool {
-	for _, err := range f {
-		if !errors.Is(err, syscall.ECONNREFUSED) {
-			return false
-		}
-	}
-	return true
-}
-
 // openAt connects to an address of the peer, or by way of another, and opens all streams.
 func (p *peer) openAt(ctx context.Context, address string, patient time.Duration, via *peerConn) (*peerConn, error) {
-	c := &p.m.config
+	c := &p.l.config
 	pc := &peerConn{
-		p: p, address: address, patient: patient, via: via, astray: make(chan struct{}, 1), detached: make(chan struct{}),
+		l: p.l, node: p.node, traffic: &p.traffic, pulse: p.pulse(p.node), address: address, patient: patient, via: via, astray: make(chan struct{}, 1), detached: make(chan struct{}),
 		heartbeats: newSendQueue(c), raft: newSendQueue(c), queue: newSendQueue(c),
 		calls: map[uint64]waiter{},
 	}
@@ -101,7 +78,7 @@ func (p *peer) openAt(ctx context.Context, address string, patient time.Duration
 		pc.cancel(fmt.Errorf("transport: node %q at %s did not answer within %v", p.node, address, c.DialTimeout))
 	})
 	err = pc.openStreams()
-	if err == nil && p.m.pulse(p.node).asks {
+	if err == nil && pc.pulse.asks {
 		pc.heartbeatLine, err = pc.openHeartbeats()
 	}
 	pc.began = time.Now()
@@ -124,7 +101,7 @@ func (p *peer) openAt(ctx context.Context, address string, patient time.Duration
 // dialOptions leaves keepalive out, which gRPC does not allow often enough, and all retries: whoever calls
 // decides on them.
 func (pc *peerConn) dialOptions() []grpc.DialOption {
-	m := pc.p.m
+	m := pc.l
 	c := &m.config
 	return []grpc.DialOption{
 		grpc.WithTransportCredentials(pc.credentials()),
@@ -156,32 +133,32 @@ func (pc *peerConn) openStreams() error {
 		class  class
 		stream *clientStream
 	}{{classControl, &pc.controlStream}, {classRaft, &pc.raftStream}, {classQueue, &pc.queueStream}} {
-		stream, err := client.Link(metadata.AppendToOutgoingContext(pc.ctx, mdStream, string(l.class), mdWanted, string(pc.p.node)))
+		stream, err := client.Link(metadata.AppendToOutgoingContext(pc.ctx, mdStream, string(l.class), mdWanted, string(pc.node)))
 		if err != nil {
-			return fmt.Errorf("transport: node %q at %s: %w", pc.p.node, pc.address, err)
+			return fmt.Errorf("transport: node %q at %s: %w", pc.node, pc.address, err)
 		}
 		header, err := stream.Header()
 		if err == nil && header == nil {
 			_, err = stream.Recv()
 		}
-		if m := pc.p.m; status.Code(err) == refusedStore && m.config.Refused != nil {
-			m.config.Refused(pc.p.node, status.Convert(err).Message())
+		if m := pc.l; status.Code(err) == refusedStore && m.config.Refused != nil {
+			m.config.Refused(pc.node, status.Convert(err).Message())
 		}
 		if err != nil {
-			return fmt.Errorf("transport: node %q at %s: %w", pc.p.node, pc.address, err)
+			return fmt.Errorf("transport: node %q at %s: %w", pc.node, pc.address, err)
 		}
-		remote, err := pc.p.m.identity.check(header)
+		remote, err := pc.l.identity.check(header)
 		if err != nil {
 			return err
 		}
-		if remote.Node != pc.p.node {
-			return fmt.Errorf("transport: node %q answers at %s, where node %q was expected", remote.Node, pc.address, pc.p.node)
+		if remote.Node != pc.node {
+			return fmt.Errorf("transport: node %q answers at %s, where node %q was expected", remote.Node, pc.address, pc.node)
 		}
-		if err := pc.p.m.noteEpoch(remote); err != nil {
+		if err := pc.l.noteEpoch(remote); err != nil {
 			return err
 		}
 		if pc.remote.Node == "" {
-			release, err := pc.p.m.processes.hold(remote, first(header, mdProcess))
+			release, err := pc.l.processes.hold(remote, first(header, mdProcess))
 			if err != nil {
 				return err
 			}

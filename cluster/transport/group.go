@@ -3,7 +3,6 @@ package transport
 import (
 	"context"
 	"fmt"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -16,7 +15,9 @@ import (
 
 // group is the transport of one Raft group: raft.Transport with pre-vote and close.
 type group struct {
-	m          *Mux
+	l          *local
+	peers      *peers
+	closed     func(*group) // Close was called
 	id         id.GroupID
 	consumer   chan raft.RPC
 	received   chan struct{} // closed when hand is set
@@ -27,9 +28,7 @@ type group struct {
 	heartbeat  atomic.Pointer[func(raft.RPC)]
 	calls      callQueue // in order, through raft's queue
 	heartbeats callQueue // heartbeats, past it
-
-	mu        sync.Mutex // guards what follows
-	pipelines map[*pipeline]struct{}
+	pipelines  pipelines
 }
 
 var (
@@ -39,15 +38,15 @@ var (
 )
 
 // newGroup returns the group's transport, which ends with stop alone: the Mux may be closed before raft is.
-func newGroup(m *Mux, g id.GroupID) *group {
+func newGroup(l *local, peers *peers, g id.GroupID, closed func(*group)) *group {
 	n := &group{
-		m: m, id: g, consumer: make(chan raft.RPC), received: make(chan struct{}),
-		pipelines: map[*pipeline]struct{}{},
+		l: l, peers: peers, closed: closed, id: g, consumer: make(chan raft.RPC), received: make(chan struct{}),
+		pipelines: pipelines{live: map[*pipeline]struct{}{}},
 	}
 	n.ctx, n.cancel = context.WithCancel(context.Background())
 	n.done = n.ctx.Done()
-	for _, l := range []*callQueue{&n.calls, &n.heartbeats} {
-		l.limit, l.wake = m.config.MaxInboundCalls, make(chan struct{}, 1)
+	for _, q := range []*callQueue{&n.calls, &n.heartbeats} {
+		q.limit, q.wake = l.config.MaxInboundCalls, make(chan struct{}, 1)
 	}
 	return n
 }
@@ -90,7 +89,7 @@ func (g *group) deliver(rpc raft.RPC, done <-chan struct{}) bool {
 }
 
 // LocalAddr implements raft.Transport.
-func (g *group) LocalAddr() raft.ServerAddress { return raft.ServerAddress(g.m.config.Node) }
+func (g *group) LocalAddr() raft.ServerAddress { return raft.ServerAddress(g.l.config.Node) }
 
 // EncodePeer implements raft.Transport. Addresses are ids of nodes.
 func (g *group) EncodePeer(_ raft.ServerID, a raft.ServerAddress) []byte { return []byte(a) }
@@ -110,7 +109,7 @@ func (g *group) SetHeartbeatHandler(h func(raft.RPC)) {
 
 // Close implements raft.WithClose: the group has no member here any more.
 func (g *group) Close() error {
-	g.m.leave(g)
+	g.closed(g)
 	g.stop()
 	return nil
 }
@@ -118,13 +117,7 @@ func (g *group) Close() error {
 // stop ends calls and pipelines, and lets none begin. It may be called again.
 func (g *group) stop() {
 	g.cancel()
-	g.mu.Lock()
-	pipelines := g.pipelines
-	g.pipelines = nil
-	g.mu.Unlock()
-	for p := range pipelines {
-		p.end()
-	}
+	g.pipelines.end()
 }
 
 // AppendEntries implements raft.Transport. While the peer is down the call waits, so
@@ -133,7 +126,7 @@ func (g *group) stop() {
 func (g *group) AppendEntries(
 	to raft.ServerID, _ raft.ServerAddress, args *raft.AppendEntriesRequest, resp *raft.AppendEntriesResponse,
 ) error {
-	frame.Trim(args, g.m.config.MaxAppendBytes)
+	frame.Trim(args, g.l.config.MaxAppendBytes)
 	c := &frame.AppendCall{Group: uint64(g.id), Args: *args}
 	got, err := g.call(to, true, func(request uint64) frame.Out {
 		c.Request = request
@@ -194,6 +187,16 @@ func (g *group) TimeoutNow(
 	return frame.Into(got, resp)
 }
 
+// AppendEntriesPipeline implements raft.Transport. It fails while the peer is down; raft
+// falls back to AppendEntries, which waits.
+func (g *group) AppendEntriesPipeline(to raft.ServerID, _ raft.ServerAddress) (raft.AppendPipeline, error) {
+	pc, err := g.connection(to, false)
+	if err != nil {
+		return nil, err
+	}
+	return g.pipelines.begin(g.id, &g.l.config, pc)
+}
+
 // syncCall is a call that a goroutine waits for.
 type syncCall struct {
 	done chan struct{}
@@ -220,7 +223,7 @@ func (g *group) call(to raft.ServerID, park bool, of func(request uint64) frame.
 	if err != nil {
 		return nil, err
 	}
-	late := time.NewTimer(g.m.config.CallTimeout)
+	late := time.NewTimer(g.l.config.CallTimeout)
 	defer late.Stop()
 	w := &syncCall{done: make(chan struct{})}
 	request, err := pc.register(w)
@@ -234,7 +237,7 @@ func (g *group) call(to raft.ServerID, park bool, of func(request uint64) frame.
 	case <-w.done:
 		return w.resp, w.err
 	case <-late.C:
-		err = fmt.Errorf("transport: node %q did not answer a call for group %s within %v", to, g.id, g.m.config.CallTimeout)
+		err = fmt.Errorf("transport: node %q did not answer a call for group %s within %v", to, g.id, g.l.config.CallTimeout)
 	case <-g.done:
 		err = ErrClosed
 	}
@@ -245,9 +248,9 @@ func (g *group) call(to raft.ServerID, park bool, of func(request uint64) frame.
 // connection returns the connection to a node, and waits for one if park is set.
 func (g *group) connection(to raft.ServerID, park bool) (*peerConn, error) {
 	if !park {
-		return g.m.connection(id.NodeID(to))
+		return g.peers.connection(id.NodeID(to))
 	}
-	p := g.m.ensure(id.NodeID(to))
+	p := g.peers.ensure(id.NodeID(to))
 	if p == nil {
 		return nil, ErrClosed
 	}

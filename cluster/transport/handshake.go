@@ -5,22 +5,15 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"fmt"
-	"maps"
 	"math/rand/v2"
-	"slices"
 	"strconv"
-	"sync"
 
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
-	grpcpeer "google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
 
 	"github.com/quorate/quorate/id"
-	"github.com/quorate/quorate/internal/gate"
 )
 
 // Metadata by which both ends of a connection name themselves: the opener on every
@@ -94,49 +87,11 @@ func (i identity) GetRequestMetadata(context.Context, ...string) (map[string]str
 // RequireTransportSecurity implements credentials.PerRPCCredentials.
 func (i identity) RequireTransportSecurity() bool { return i.secure }
 
-// refusal is the answer to a peer that cannot be talked to until somebody changes
-// something: its text says what.
-type refusal struct {
-	code codes.Code
-	text string
-}
-
-// Error implements error.
-func (r refusal) Error() string { return r.text }
-
-// GRPCStatus gives the refusal to the peer as it is.
-func (r refusal) GRPCStatus() *status.Status { return status.New(r.code, r.text) }
-
 // misled is the answer to a connection that is meant for another node. It is no refusal,
 // because it may pass: names, and IP addresses that are reused, move with the processes.
 func (i identity) misled(from id.NodeID, wanted string) error {
 	return status.Errorf(codes.Unavailable, "node %q answers where node %q looks for node %q: if that lasts, correct the address of %q",
 		i.self.Node, from, wanted, wanted)
-}
-
-// twiceErr refuses a second process of a node's id.
-func twiceErr(n id.NodeID) error {
-	return refusal{codes.FailedPrecondition, fmt.Sprintf(
-		"node id %q is used by two processes: give every node its own id and its own data directory", n)}
-}
-
-// refused reports whether the error will come again until somebody changes something.
-func refused(err error) bool {
-	var all failedAll
-	if errors.As(err, &all) {
-		// One address may lead to an unauthenticated client while the peer is not at the other one yet.
-		return !slices.ContainsFunc(all, func(err error) bool { return !refused(err) })
-	}
-	var r refusal
-	if errors.As(err, &r) {
-		return true
-	}
-	switch status.Code(err) {
-	case codes.FailedPrecondition, codes.Unauthenticated, refusedStore, codes.InvalidArgument, codes.Unimplemented:
-		return true
-	default:
-		return false
-	}
 }
 
 // check reads who the other end is and whether this node may talk to it.
@@ -187,29 +142,6 @@ func (i identity) judge(p Peer) error {
 	return nil
 }
 
-// refusedStore is the code of refusals by Config.Refuse, and of no others.
-const refusedStore = codes.PermissionDenied
-
-// Recheck checks all connected peers again, and ends the connections with those that do not read
-// the finalised version, or that Config.Refuse refuses now.
-func (m *Mux) Recheck() {
-	m.mu.Lock()
-	peers := slices.Collect(maps.Values(m.peers))
-	pulses := slices.Collect(maps.Values(m.pulses))
-	m.mu.Unlock()
-	for _, p := range peers {
-		if pc, err := p.connection(); err == nil {
-			if err := m.identity.recheck(pc.remote, pc.reads); err != nil {
-				pc.fail(err)
-			}
-		}
-	}
-	m.accepted.recheck(m.identity.recheck)
-	for _, p := range pulses {
-		p.recheck(m.identity.judge)
-	}
-}
-
 // checkVersion refuses a node whose build cannot read what may be written already.
 func (i identity) checkVersion(node string, reads uint8) error {
 	if finalised := i.finalised(); reads < finalised {
@@ -252,130 +184,4 @@ func first(md metadata.MD, key string) string {
 		return v[0]
 	}
 	return ""
-}
-
-// epochs remembers the newest epoch of every node that proved to be of the cluster.
-type epochs struct {
-	mu     sync.Mutex
-	newest map[id.NodeID]id.Epoch
-}
-
-// note takes an epoch; newer reports that connections of an older one must go.
-func (e *epochs) note(p Peer) (newer bool, err error) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	seen := e.newest[p.Node]
-	if p.Epoch < seen {
-		return false, overErr(p, seen)
-	}
-	e.newest[p.Node] = p.Epoch
-	return p.Epoch > seen, nil
-}
-
-// overErr refuses an incarnation that a newer one has taken the place of.
-func overErr(p Peer, seen id.Epoch) error {
-	return refusal{codes.FailedPrecondition, fmt.Sprintf(
-		"epoch %d of node %q is over, epoch %d was seen already: stop the older process, or, if its data directory is an "+
-			"older copy, start it with an empty one", p.Epoch, p.Node, seen)}
-}
-
-// vet finds out who calls, and whether this node may talk to it.
-func (m *Mux) vet(ctx context.Context, md metadata.MD) (Peer, error) {
-	p, err := m.identity.check(md)
-	if err == nil {
-		err = m.certified(ctx, p)
-	}
-	return p, err
-}
-
-// connOf returns the gate's connection of a call; nil if there is none.
-func connOf(ctx context.Context) *gate.Conn {
-	from, ok := grpcpeer.FromContext(ctx)
-	if !ok {
-		return nil
-	}
-	caller, _ := from.AuthInfo.(callerInfo)
-	return caller.conn
-}
-
-// peerKey is the key of the admitted peer in a call's context.
-type peerKey struct{}
-
-// admit checks the caller of a call and notes its epoch.
-func (m *Mux) admit(ctx context.Context) (context.Context, error) {
-	md, _ := metadata.FromIncomingContext(ctx)
-	p, err := m.vet(ctx, md)
-	if err == nil {
-		err = m.noteEpoch(p)
-	}
-	if err != nil {
-		m.log.Debug("refused a caller", "error", err)
-		return nil, err
-	}
-	connOf(ctx).Admit()
-	return context.WithValue(ctx, peerKey{}, p), nil
-}
-
-// noteEpoch drops the connections of older incarnations when a newer one shows up.
-func (m *Mux) noteEpoch(p Peer) error {
-	newer, err := m.epochs.note(p)
-	if err != nil || !newer {
-		return err
-	}
-	m.accepted.dropOlder(p)
-	if out := m.lookup(p.Node); out != nil {
-		out.dropOlder(p.Epoch)
-	}
-	return nil
-}
-
-// admitting registers services whose callers are checked before anything of a request is read: it may be
-// as large as the largest frame. gRPC's tap does not do: what it refuses stays in memory until the time
-// that the caller has set for the call.
-type admitting struct{ m *Mux }
-
-// RegisterService implements grpc.ServiceRegistrar.
-func (a admitting) RegisterService(desc *grpc.ServiceDesc, impl any) {
-	own := *desc
-	own.Methods = slices.Clone(desc.Methods)
-	for i := range own.Methods {
-		m := &own.Methods[i]
-		m.Handler = a.m.admitUnary(m.Handler)
-	}
-	a.m.server.RegisterService(&own, impl)
-}
-
-// admitUnary checks the caller before the request is read.
-func (m *Mux) admitUnary(of grpc.MethodHandler) grpc.MethodHandler {
-	return func(srv any, ctx context.Context, read func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {
-		ctx, err := m.admit(ctx)
-		if err != nil {
-			return nil, err
-		}
-		return of(srv, ctx, read, nil)
-	}
-}
-
-// admittedStream is a stream whose context names the peer.
-type admittedStream struct {
-	grpc.ServerStream
-	ctx context.Context
-}
-
-// Context implements grpc.ServerStream.
-func (s admittedStream) Context() context.Context { return s.ctx }
-
-// admitStream is gRPC's interceptor of streams: it runs before their first message is read.
-func (m *Mux) admitStream(srv any, s grpc.ServerStream, _ *grpc.StreamServerInfo, next grpc.StreamHandler) error {
-	ctx, err := m.admit(s.Context())
-	if err != nil {
-		return err
-	}
-	return next(srv, admittedStream{ServerStream: s, ctx: ctx})
-}
-
-// CallerOf returns the node that made a call to Config.Calls.
-func CallerOf(ctx context.Context) (Peer, bool) {
-	p, ok := ctx.Value(peerKey{}).(Peer)
-	return p, ok
 }

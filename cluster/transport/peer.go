@@ -2,9 +2,7 @@ package transport
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"sync"
@@ -17,7 +15,9 @@ import (
 // peer keeps this node's own connection to one other node up. Its run goroutine owns the
 // connecting; mu guards the fields below it.
 type peer struct {
-	m       *Mux
+	l       *local
+	pulse   func(id.NodeID) *pulse
+	between func(id.NodeID) []*peerConn // by which a detour may lead
 	node    id.NodeID
 	ctx     context.Context
 	cancel  context.CancelFunc
@@ -41,115 +41,15 @@ type peer struct {
 
 // newPeer returns a peer whose run goroutine has still to be started. It begins when after is closed, so
 // that two of one node never connect at once.
-func newPeer(m *Mux, node id.NodeID, after <-chan struct{}) *peer {
+func newPeer(
+	l *local, pulse func(id.NodeID) *pulse, between func(id.NodeID) []*peerConn, node id.NodeID, after <-chan struct{},
+) *peer {
 	p := &peer{
-		m: m, node: node, after: after,
+		l: l, pulse: pulse, between: between, node: node, after: after,
 		done: make(chan struct{}), kick: make(chan struct{}, 1), up: make(chan struct{}),
 	}
-	p.ctx, p.cancel = context.WithCancel(m.ctx)
+	p.ctx, p.cancel = context.WithCancel(l.ctx)
 	return p
-}
-
-// run connects, serves the connection until it breaks, and connects again.
-func (p *peer) run() {
-	defer close(p.done)
-	if p.after != nil {
-		<-p.after
-	}
-	defer p.dropFound()
-	var wait time.Duration
-	var told string
-	var failing time.Time // since when; zero: the last connection was opened
-	for p.ctx.Err() == nil {
-		pc, err := p.dial(failing)
-		if err == nil {
-			failing = time.Time{}
-			told, wait = "", p.m.config.RetryMin
-			p.attach(pc)
-			p.logUp(pc)
-			err = pc.serve()
-			p.detach()
-			if p.ctx.Err() == nil {
-				p.m.log.Warn("link went down", "peer", p.node, "epoch", pc.remote.Epoch, "error", err)
-			}
-		} else if p.ctx.Err() == nil && !errors.Is(err, ErrUnknownPeer) {
-			wait = p.failed(err, wait, &told)
-			if failing.IsZero() {
-				failing = time.Now()
-			}
-		}
-		p.pause(wait, errors.Is(err, ErrUnknownPeer))
-	}
-}
-
-// dial returns the next connection: the one that was found while the last one was up, or a new
-// one. Opening has failed since a time, unless that is zero.
-func (p *peer) dial(failing time.Time) (*peerConn, error) {
-	if pc := p.takeFound(); pc != nil {
-		return pc, nil
-	}
-	var since time.Duration
-	if !failing.IsZero() {
-		since = time.Since(failing)
-	}
-	return p.dialEither(since)
-}
-
-// dropFound closes what nobody takes any more.
-func (p *peer) dropFound() {
-	if pc := p.takeFound(); pc != nil {
-		pc.drop()
-	}
-}
-
-// logUp warns of a detour: it works, but the network needs mending.
-func (p *peer) logUp(pc *peerConn) {
-	if pc.direct() {
-		p.m.log.Info("link is up", "peer", p.node, "epoch", pc.remote.Epoch, "address", pc.address)
-		return
-	}
-	p.m.log.Warn("link is up by a detour: this node does not reach the peer itself, another one passes the link on; look at the network between the two",
-		"peer", p.node, "epoch", pc.remote.Epoch, "address", pc.address, "through", pc.via.remote.Node)
-}
-
-// failed notes an attempt that did not succeed, logs a new reason once, and returns
-// how long to wait.
-func (p *peer) failed(err error, wait time.Duration, told *string) time.Duration {
-	p.failure.Add(1)
-	p.mu.Lock()
-	p.lastErr = err
-	p.mu.Unlock()
-	reason := "unreachable"
-	if refused(err) {
-		reason = err.Error()
-	}
-	if *told != reason {
-		*told = reason
-		if refused(err) {
-			p.m.log.Error("peer and this node do not accept each other", "peer", p.node, "error", err)
-		} else {
-			p.m.log.Warn("cannot reach the peer, will go on trying", "peer", p.node, "error", err)
-		}
-	}
-	if refused(err) {
-		return p.m.config.RetryRefuse
-	}
-	return min(max(2*wait, p.m.config.RetryMin), p.m.config.RetryMax)
-}
-
-// pause waits up to a third longer or shorter than said, or for a kick only.
-func (p *peer) pause(wait time.Duration, forKick bool) {
-	var due <-chan time.Time
-	if !forKick {
-		t := time.NewTimer(wait*2/3 + rand.N(wait*2/3+1)) //nolint:gosec // spreads tries
-		defer t.Stop()
-		due = t.C
-	}
-	select {
-	case <-due:
-	case <-p.kick:
-	case <-p.ctx.Done():
-	}
 }
 
 // kickNow ends a pause between two attempts; one kick is kept while nobody pauses.
@@ -267,12 +167,12 @@ func (p *peer) await(done <-chan struct{}) (*peerConn, error) {
 	if pc, err := p.connection(); err == nil {
 		return pc, nil
 	}
-	late := time.NewTimer(p.m.config.ParkTimeout)
+	late := time.NewTimer(p.l.config.ParkTimeout)
 	defer late.Stop()
 	p.mu.Lock()
-	if p.parked >= p.m.config.MaxParkedCalls {
+	if p.parked >= p.l.config.MaxParkedCalls {
 		p.mu.Unlock()
-		return nil, fmt.Errorf("%w: node %q, and %d calls wait for it already", ErrNotConnected, p.node, p.m.config.MaxParkedCalls)
+		return nil, fmt.Errorf("%w: node %q, and %d calls wait for it already", ErrNotConnected, p.node, p.l.config.MaxParkedCalls)
 	}
 	p.parked++
 	p.mu.Unlock()
@@ -296,7 +196,7 @@ func (p *peer) await(done <-chan struct{}) (*peerConn, error) {
 		case <-up:
 		case <-over:
 		case <-late.C:
-			return nil, fmt.Errorf("%w: node %q for %v", ErrNotConnected, p.node, p.m.config.ParkTimeout)
+			return nil, fmt.Errorf("%w: node %q for %v", ErrNotConnected, p.node, p.l.config.ParkTimeout)
 		case <-done:
 			return nil, ErrClosed
 		case <-p.ctx.Done():
@@ -330,4 +230,13 @@ func (p *peer) stats() PeerStats {
 		s.RaftQueueBytes, s.QueueBytes = p.conn.raft.bytes(), p.conn.queue.bytes()
 	}
 	return s
+}
+
+// takeFound returns the connection that was found while the last one was up.
+func (p *peer) takeFound() *peerConn {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	pc := p.found
+	p.found = nil
+	return pc
 }

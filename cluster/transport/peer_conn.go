@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/hashicorp/raft"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -42,7 +43,10 @@ type waiter interface {
 // peerConn is one connection to a peer with its streams, from when both ends accepted
 // each other until the first of them breaks.
 type peerConn struct {
-	p             *peer
+	l             *local
+	node          id.NodeID
+	pulse         *pulse   // the heartbeats with the node
+	traffic       *traffic // counts what the streams carry
 	address       string
 	patient       time.Duration // to connect
 	remote        Peer
@@ -68,10 +72,11 @@ type peerConn struct {
 	closed error
 }
 
-// serve moves frames until the connection fails, and returns why.
-func (pc *peerConn) serve() error {
+// serve moves frames until the connection fails, and returns why. seek looks for another way, and returns
+// when it has one or the connection has failed.
+func (pc *peerConn) serve(seek func() error) error {
 	var all sync.WaitGroup
-	count := &pc.p.traffic
+	count := pc.traffic
 	all.Go(func() {
 		pc.fail(pc.raft.drain(pc.ctx.Done(), count, pc.raftStream))
 	})
@@ -80,7 +85,7 @@ func (pc *peerConn) serve() error {
 	})
 	all.Go(func() { pc.fail(pc.receive(pc.raftStream, pc.answered)) })
 	all.Go(func() {
-		h := pc.p.m.config.Handler
+		h := pc.l.config.Handler
 		h.PeerUp(pc.remote)
 		pc.fail(pc.receive(pc.queueStream, func(f *frame.In) {
 			if f.Frame != nil {
@@ -94,15 +99,14 @@ func (pc *peerConn) serve() error {
 	})
 	all.Go(func() { pc.fail(pc.receive(pc.controlStream, pc.heartbeat)) })
 	all.Go(func() { pc.fail(pc.ping()) })
-	all.Go(func() { pc.fail(pc.seek()) })
-	pulse := pc.p.m.pulse(pc.p.node)
+	all.Go(func() { pc.fail(seek()) })
 	if pc.heartbeatLine != nil {
-		all.Go(func() { pc.fail(pulse.serve(pc.heartbeatLine.conn, pc.heartbeatLine.reader, pc.remote)) })
+		all.Go(func() { pc.fail(pc.pulse.serve(pc.heartbeatLine.conn, pc.heartbeatLine.reader, pc.remote)) })
 	} else {
-		pulse.expect()
+		pc.pulse.expect()
 	}
 	all.Wait()
-	pc.p.m.log.Debug("peer connection ended", "peer", pc.p.node, "error", context.Cause(pc.ctx))
+	pc.l.log.Debug("peer connection ended", "peer", pc.node, "error", context.Cause(pc.ctx))
 	return errors.Join(context.Cause(pc.ctx), pc.closeClient())
 }
 
@@ -118,9 +122,9 @@ func (pc *peerConn) closeClient() error {
 func (pc *peerConn) fail(reason error) {
 	switch {
 	case reason == nil || errors.Is(reason, io.EOF):
-		reason = fmt.Errorf("%w: node %q closed it", ErrNotConnected, pc.p.node)
+		reason = fmt.Errorf("%w: node %q closed it", ErrNotConnected, pc.node)
 	case !errors.Is(reason, ErrNotConnected):
-		reason = fmt.Errorf("%w: node %q: %w", ErrNotConnected, pc.p.node, reason)
+		reason = fmt.Errorf("%w: node %q: %w", ErrNotConnected, pc.node, reason)
 	}
 	pc.cancel(reason)
 	pc.heartbeats.close()
@@ -141,12 +145,12 @@ func (pc *peerConn) fail(reason error) {
 // receive calls handle for each frame, in order, until the stream ends, and returns why. A frame is valid
 // only during the call.
 func (pc *peerConn) receive(stream messageReceiver, handle func(*frame.In)) error {
-	m := frame.NewInMessage(pc.p.node)
+	m := frame.NewInMessage(pc.node)
 	for {
 		if err := stream.RecvMsg(m); err != nil {
 			return err
 		}
-		pc.p.traffic.received(len(m.Frames), m.Bytes)
+		pc.traffic.received(len(m.Frames), m.Bytes)
 		for i := range m.Frames {
 			handle(&m.Frames[i])
 		}
@@ -155,13 +159,13 @@ func (pc *peerConn) receive(stream messageReceiver, handle func(*frame.In)) erro
 
 // silent is why a connection is given up whose peer is not heard.
 func (pc *peerConn) silent() error {
-	return fmt.Errorf("%w: node %q did not answer within %v", ErrNotConnected, pc.p.node, pc.p.m.pulse(pc.p.node).patience())
+	return fmt.Errorf("%w: node %q did not answer within %v", ErrNotConnected, pc.node, pc.pulse.patience())
 }
 
 // ping asks the peer for a sign of life again and again, and ends when all stays silent.
 // Heartbeats show it sooner, but for another connection.
 func (pc *peerConn) ping() error {
-	c := &pc.p.m.config
+	c := &pc.l.config
 	wait := func() time.Duration { return phase.Wait(time.Now(), c.PingEvery) }
 	next := time.NewTimer(wait())
 	defer next.Stop()
@@ -181,7 +185,7 @@ func (pc *peerConn) ping() error {
 			}
 			number++
 		case <-late.C:
-			owed, most := pc.unanswered(), pc.p.m.pulse(pc.p.node).patience()
+			owed, most := pc.unanswered(), pc.pulse.patience()
 			if owed >= most {
 				return pc.silent()
 			}
@@ -245,7 +249,7 @@ func (pc *peerConn) send(group id.GroupID, request uint64, f frame.Out) error {
 		q = pc.raft
 	}
 	if err := q.add(f, true); err != nil && pc.forget(request) {
-		return fmt.Errorf("node %q, group %s: %w", pc.p.node, group, err)
+		return fmt.Errorf("node %q, group %s: %w", pc.node, group, err)
 	}
 	return nil
 }
@@ -281,7 +285,7 @@ func (pc *peerConn) answered(f *frame.In) {
 		}
 		request = a.GetRequest()
 		if a.GetError() != "" {
-			err = &refusedError{node: pc.p.node, why: a.GetError()}
+			err = &refusedError{node: pc.node, why: a.GetError()}
 		} else {
 			resp, err = frame.ResponseOf(a)
 		}
@@ -294,3 +298,19 @@ func (pc *peerConn) answered(f *frame.In) {
 		w.complete(resp, err)
 	}
 }
+
+// heartbeat finds a call that raft's handler may answer past its queue: its log is not
+// touched.
+func heartbeat(rpc raft.WithRPCHeader) bool {
+	a, is := rpc.(*raft.AppendEntriesRequest)
+	return is && a.Term != 0 && a.PrevLogEntry == 0 && a.PrevLogTerm == 0 && len(a.Entries) == 0 && a.LeaderCommitIndex == 0
+}
+
+// drop ends a connection that is not wanted and does not serve.
+func (pc *peerConn) drop() {
+	pc.cancel(fmt.Errorf("%w: node %q has another way", ErrNotConnected, pc.node))
+	_ = pc.closeClient() // it never served
+}
+
+// direct reports whether the connection leads to the peer.
+func (pc *peerConn) direct() bool { return pc.via == nil }

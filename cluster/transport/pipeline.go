@@ -20,7 +20,9 @@ import (
 // not fit is carried there by a goroutine that lives only while there is such a result,
 // and counts as in flight. mu guards the fields below it.
 type pipeline struct {
-	g       *group
+	of      *pipelines
+	group   id.GroupID
+	config  *Config
 	s       *peerConn
 	results chan raft.AppendFuture
 	closed  chan struct{} // by raft, which then reads no more results
@@ -34,28 +36,47 @@ type pipeline struct {
 	ended    bool            // takes no more calls
 }
 
-// AppendEntriesPipeline implements raft.Transport. It fails while the peer is down; raft
-// falls back to AppendEntries, which waits.
-func (g *group) AppendEntriesPipeline(to raft.ServerID, _ raft.ServerAddress) (raft.AppendPipeline, error) {
-	pc, err := g.m.connection(id.NodeID(to))
-	if err != nil {
-		return nil, err
-	}
-	p := &pipeline{g: g, s: pc, results: make(chan raft.AppendFuture, 2*g.m.config.MaxRaftInFlight), closed: make(chan struct{})}
+// pipelines are those of a group. mu guards live, which is nil once the group has ended.
+type pipelines struct {
+	mu   sync.Mutex
+	live map[*pipeline]struct{}
+}
+
+// begin returns a pipeline on a connection; ErrClosed after end.
+func (s *pipelines) begin(g id.GroupID, c *Config, pc *peerConn) (*pipeline, error) {
+	p := &pipeline{of: s, group: g, config: c, s: pc, results: make(chan raft.AppendFuture, 2*c.MaxRaftInFlight), closed: make(chan struct{})}
 	p.room = sync.NewCond(&p.mu)
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.pipelines == nil {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.live == nil {
 		return nil, ErrClosed
 	}
-	g.pipelines[p] = struct{}{}
+	s.live[p] = struct{}{}
 	return p, nil
+}
+
+// remove takes off a pipeline that raft has closed.
+func (s *pipelines) remove(p *pipeline) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.live, p)
+}
+
+// end ends all, and lets none begin.
+func (s *pipelines) end() {
+	s.mu.Lock()
+	live := s.live
+	s.live = nil
+	s.mu.Unlock()
+	for p := range live {
+		p.end()
+	}
 }
 
 // AppendEntries implements raft.AppendPipeline. It blocks while as many calls or bytes
 // are in flight as may be; one call always may.
 func (p *pipeline) AppendEntries(args *raft.AppendEntriesRequest, resp *raft.AppendEntriesResponse) (raft.AppendFuture, error) {
-	c := &p.g.m.config
+	c := p.config
 	size := frame.Trim(args, c.MaxAppendBytes)
 	p.mu.Lock()
 	for !p.ended && p.inFlight+len(p.late) > 0 && (p.inFlight+len(p.late) >= c.MaxRaftInFlight || p.bytes+size > c.MaxRaftBytes) {
@@ -71,11 +92,11 @@ func (p *pipeline) AppendEntries(args *raft.AppendEntriesRequest, resp *raft.App
 	f := &appendFuture{p: p, started: time.Now(), args: args, resp: resp, size: size, done: make(chan struct{})}
 	request, err := p.s.register(f)
 	if err == nil {
-		err = p.s.send(p.g.id, request, frame.Out{Call: &frame.AppendCall{Group: uint64(p.g.id), Request: request, Args: *args}})
+		err = p.s.send(p.group, request, frame.Out{Call: &frame.AppendCall{Group: uint64(p.group), Request: request, Args: *args}})
 	}
 	if err != nil {
 		p.end()
-		return nil, fmt.Errorf("transport: pipeline of group %s: %w", p.g.id, err)
+		return nil, fmt.Errorf("transport: pipeline of group %s: %w", p.group, err)
 	}
 	return f, nil
 }
@@ -88,9 +109,7 @@ func (p *pipeline) Consumer() <-chan raft.AppendFuture { return p.results }
 func (p *pipeline) Close() error {
 	p.end()
 	close(p.closed)
-	p.g.mu.Lock()
-	defer p.g.mu.Unlock()
-	delete(p.g.pipelines, p)
+	p.of.remove(p)
 	return nil
 }
 

@@ -3,14 +3,12 @@ package transport
 import (
 	"bufio"
 	"fmt"
-	"maps"
 	"net"
-	"slices"
 	"sync"
 	"time"
 
+	"github.com/quorate/quorate/clock"
 	"github.com/quorate/quorate/id"
-	"github.com/quorate/quorate/internal/phase"
 	nodev1 "github.com/quorate/quorate/proto/node/v1"
 )
 
@@ -21,10 +19,11 @@ const lateAfter = 50 * time.Millisecond
 // the smaller id opens the connection and asks, the other one answers at once; each ping
 // says which answer came, so that both know of both directions. mu guards what is below it.
 type pulse struct {
-	m    *Mux
+	l    *local
 	node id.NodeID
 	asks bool
-	due  *time.Timer // runs overdue
+	due  *time.Timer // a heartbeat is late
+	runs func()      // makes sure that peers are asked
 
 	mu      sync.Mutex
 	conn    net.Conn      // nil: there is none
@@ -35,64 +34,6 @@ type pulse struct {
 	since   time.Time     // of the oldest ping that was not answered, or whose answer did not come; zero: none
 	last    time.Time     // when the peer was heard last; zero: never
 	starved uint32        // what the peer said of itself last
-}
-
-// pulse returns the one of a peer.
-func (m *Mux) pulse(n id.NodeID) *pulse {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	p := m.pulses[n]
-	if p == nil {
-		p = &pulse{m: m, node: n, asks: m.config.Node < n}
-		p.due = time.AfterFunc(time.Hour, p.overdue)
-		p.due.Stop()
-		m.pulses[n] = p
-	}
-	return p
-}
-
-// everyPulse returns a copy, so that no lock is held while heartbeats are sent.
-func (m *Mux) everyPulse() []*pulse {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return slices.Collect(maps.Values(m.pulses))
-}
-
-// Say sends this node's state to all peers at once, without waiting for the next heartbeat. It does
-// not block.
-func (m *Mux) Say() {
-	select {
-	case m.news <- struct{}{}:
-	default:
-	}
-}
-
-// heartbeat asks all peers at the same time, again and again, and measures how late that is.
-func (m *Mux) heartbeat() {
-	began := time.Now()
-	wait := phase.Wait(began, m.config.HeartbeatEvery)
-	next := time.NewTimer(wait)
-	defer next.Stop()
-	for {
-		select {
-		case <-next.C:
-			now := time.Now()
-			m.starved.ran(now.Sub(began)-wait, now.Sub(began))
-			began, wait = now, phase.Wait(now, m.config.HeartbeatEvery)
-			next.Reset(wait)
-			for _, p := range m.everyPulse() {
-				if p.asks {
-					p.ask()
-				}
-			}
-		case <-m.news:
-			for _, p := range m.everyPulse() {
-				p.say()
-			}
-		case <-m.ctx.Done():
-			return
-		}
-	}
 }
 
 // serve takes what comes on a connection for heartbeats until it ends. The newest connection
@@ -108,7 +49,7 @@ func (p *pulse) serve(conn net.Conn, r *bufio.Reader, peer Peer) error {
 	p.conn, p.peer, p.number, p.heard = conn, peer, 0, 0
 	p.since, p.last = time.Time{}, time.Now()
 	p.mu.Unlock()
-	if c := p.m.config.Clock; c != nil && restarted {
+	if c := p.l.config.Clock; c != nil && restarted {
 		c.Restarted(p.node)
 	}
 	if old != nil {
@@ -116,7 +57,7 @@ func (p *pulse) serve(conn net.Conn, r *bufio.Reader, peer Peer) error {
 	}
 	defer p.end(conn)
 	p.expect()
-	p.m.heartbeating.Do(func() { p.m.running.Go(p.m.heartbeat) })
+	p.runs()
 	if p.asks {
 		p.ask()
 	}
@@ -131,11 +72,11 @@ func (p *pulse) serve(conn net.Conn, r *bufio.Reader, peer Peer) error {
 			p.late()
 		}
 		p.expect()
-		p.hearClocks(&b, asked, came, answers)
+		hearClocks(p.l.config.Clock, p.node, p.asks, b.GetClocks(), clock.Exchange{Asked: asked, Heard: came}, answers)
 		if answers && b.GetNumber() == 1 {
 			p.ask() // the peer has not heard yet what was measured
 		}
-		if heartbeats := p.m.config.Heartbeats; heartbeats != nil && b.GetReports() {
+		if heartbeats := p.l.config.Heartbeats; heartbeats != nil && b.GetReports() {
 			heartbeats.HandleHeartbeat(peer, Heartbeat{Led: b.GetLed(), LedHash: b.GetLedHash(), Stalled: b.GetStalled()})
 		}
 		if !p.asks {
@@ -190,12 +131,12 @@ func (p *pulse) say() {
 // 0 if it answers nothing. The connection is given up long before its buffers are full of
 // heartbeats that nobody reads, so this does not block.
 func (p *pulse) send(conn net.Conn, b *nodev1.Ping, came time.Duration) {
-	b.Starved = p.m.starved.share.Load()
-	if heartbeats := p.m.config.Heartbeats; heartbeats != nil {
+	b.Starved = p.l.starved.share.Load()
+	if heartbeats := p.l.config.Heartbeats; heartbeats != nil {
 		says := heartbeats.Heartbeat(p.node)
 		b.Reports, b.Led, b.LedHash, b.Stalled = true, says.Led, says.LedHash, says.Stalled
 	}
-	b.Clocks = p.clocks(came)
+	b.Clocks = clocksTo(p.l.config.Clock, p.node, came)
 	if writeHeartbeat(conn, b) != nil {
 		_ = conn.Close() // its reader tells
 	}
@@ -243,14 +184,14 @@ func (p *pulse) missing(now, heard time.Time) time.Duration {
 		d = max(1, now.Sub(p.since))
 	}
 	if !p.asks {
-		d = max(d, now.Sub(heard)-p.m.config.HeartbeatEvery)
+		d = max(d, now.Sub(heard)-p.l.config.HeartbeatEvery)
 	}
 	return d
 }
 
 // leniency is for how much longer the peer may be silent than where none lacks processors.
 func (p *pulse) leniency() time.Duration {
-	return leniency(max(p.m.starved.share.Load(), p.said()), p.m.config.PingTimeout)
+	return leniency(max(p.l.starved.share.Load(), p.said()), p.l.config.PingTimeout)
 }
 
 // said is what the peer said last of the share of the time for which it lacked a processor.
@@ -261,52 +202,25 @@ func (p *pulse) said() uint32 {
 }
 
 // patience is for how long the peer may be silent before its connection is given up.
-func (p *pulse) patience() time.Duration { return p.m.config.PingTimeout + p.leniency() }
+func (p *pulse) patience() time.Duration { return p.l.config.PingTimeout + p.leniency() }
 
 // expect waits for the next heartbeat.
-func (p *pulse) expect() { p.due.Reset(p.m.config.HeartbeatEvery + lateAfter) }
+func (p *pulse) expect() { p.due.Reset(p.l.config.HeartbeatEvery + lateAfter) }
 
 // late is called without the lock: what it notifies may ask for Silent at once.
 func (p *pulse) late() {
-	if heartbeats := p.m.config.Heartbeats; heartbeats != nil {
+	if heartbeats := p.l.config.Heartbeats; heartbeats != nil {
 		heartbeats.Late(p.node)
 	}
 }
 
-// overdue runs when no heartbeat came in time: it reports that, and ends the connection if that lasts,
-// for a process that is stopped keeps its sockets.
-func (p *pulse) overdue() {
-	p.late()
-	pc, err := p.m.connection(p.node)
-	if err != nil {
-		return
-	}
-	if !p.judges(pc) {
-		return
-	}
-	owed := p.unanswered(time.Now(), pc.began)
-	if owed >= p.patience() {
-		p.giveUp()
-		pc.fail(pc.silent())
-		p.m.accepted.drop(pc.remote, pc.silent())
-		return
-	}
-	if pc.lostWay() {
-		select {
-		case pc.astray <- struct{}{}:
-		default:
-		}
-	}
-	p.due.Reset(lateAfter)
-}
-
-// judges reports whether silence counts against the peer of a connection. One that has to ask
+// judges reports whether silence counts against the peer of a connection that began at a time with an epoch of it. One that has to ask
 // and never did may have no way here; with the connection of its process it has one,
 // although the first heartbeat of this connection may never come.
-func (p *pulse) judges(pc *peerConn) bool {
+func (p *pulse) judges(began time.Time, epoch id.Epoch) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.asks || !p.last.Before(pc.began) || p.conn != nil && p.peer.Epoch == pc.remote.Epoch
+	return p.asks || !p.last.Before(began) || p.conn != nil && p.peer.Epoch == epoch
 }
 
 // giveUp ends a connection on which all is silent: it proves no longer that the peer has a
@@ -338,4 +252,19 @@ func (p *pulse) drop() {
 	if p.conn != nil {
 		_ = p.conn.Close() // it is given up
 	}
+}
+
+// elapsed reads the clock for measuring, 0 if there is none.
+func (p *pulse) elapsed() time.Duration {
+	if c := p.l.config.Clock; c != nil {
+		return c.Elapsed()
+	}
+	return 0
+}
+
+// askedFor reports whether a heartbeat answers the newest ping, and when that was sent.
+func (p *pulse) askedFor(b *nodev1.Ping) (asked time.Duration, answers bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.asked, p.asks && b.GetNumber() == p.number
 }

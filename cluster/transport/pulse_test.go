@@ -136,8 +136,8 @@ func TestHeartbeatsJudgeBothDirections(t *testing.T) {
 		{name: "silence"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			m := &Mux{config: Config{HeartbeatEvery: period}}
-			asker, asked := &pulse{m: m, asks: true}, &pulse{m: m}
+			m := &local{config: Config{HeartbeatEvery: period}}
+			asker, asked := &pulse{l: m, asks: true}, &pulse{l: m}
 			now := time.Unix(1000, 0)
 			begin := now
 			asked.last = now
@@ -171,8 +171,8 @@ func TestHeartbeatsJudgeBothDirections(t *testing.T) {
 
 // A delay is over with the next heartbeat that goes both ways.
 func TestHeartbeatsComeBack(t *testing.T) {
-	m := &Mux{config: Config{HeartbeatEvery: 100 * time.Millisecond}}
-	p := &pulse{m: m}
+	m := &local{config: Config{HeartbeatEvery: 100 * time.Millisecond}}
+	p := &pulse{l: m}
 	at := func(ms int) time.Time { return time.Unix(1000, 0).Add(time.Duration(ms) * time.Millisecond) }
 	for _, b := range []struct {
 		ms            int
@@ -284,7 +284,7 @@ func TestHeartbeatsOfPeerWithoutWay(t *testing.T) {
 	}
 	p := b.pulse("n1")
 	until(t, "a heartbeat is owed for too long", func() bool { return p.unanswered(time.Now(), pc.began) > conf2.PingTimeout })
-	p.overdue()
+	b.overdue(p)
 	if err := pc.ctx.Err(); err != nil {
 		t.Errorf("the connection ended: %v", context.Cause(pc.ctx))
 	}
@@ -294,7 +294,7 @@ func TestHeartbeatsOfPeerWithoutWay(t *testing.T) {
 	p.mu.Lock()
 	p.conn, p.peer.Epoch = one, 0
 	p.mu.Unlock()
-	p.overdue()
+	b.overdue(p)
 	if err := pc.ctx.Err(); err != nil {
 		t.Errorf("the connection ended for the connection of an older process: %v", context.Cause(pc.ctx))
 	}

@@ -106,7 +106,7 @@ func (s service) InstallSnapshot(
 	if h == nil {
 		return status.Errorf(codes.InvalidArgument, "a snapshot of node %q does not begin with its header", from.Node)
 	}
-	if err := s.m.checkSender(h.GetHeader().GetId(), from); err != nil {
+	if err := checkSender(h.GetHeader().GetId(), from); err != nil {
 		return status.Error(codes.PermissionDenied, err.Error())
 	}
 	if s.m.silent(id.GroupID(h.GetGroup())) {

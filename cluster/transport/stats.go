@@ -1,8 +1,6 @@
 package transport
 
 import (
-	"slices"
-	"strings"
 	"sync/atomic"
 
 	"github.com/quorate/quorate/id"
@@ -63,24 +61,4 @@ func (t *traffic) sent(frames, bytes int) {
 func (t *traffic) received(frames, bytes int) {
 	t.framesIn.Add(uint64(frames))
 	t.bytesIn.Add(uint64(bytes))
-}
-
-// Stats returns the current statistics.
-func (m *Mux) Stats() Stats {
-	s := Stats{MaxStreamQueueBytes: m.config.MaxStreamQueueBytes, Refused: m.refusals.total(), Starved: float64(m.starved.share.Load()) / 1000}
-	m.mu.Lock()
-	s.Detours = int(m.detours.Load())
-	s.AbsentCalls, s.AbsentRefused = m.absent.calls, m.absent.turned
-	peers := make([]*peer, 0, len(m.peers))
-	for _, p := range m.peers {
-		peers = append(peers, p)
-	}
-	m.mu.Unlock()
-	for _, p := range peers {
-		ps := p.stats()
-		ps.Inbound = m.accepted.stats(p.node)
-		s.Peers = append(s.Peers, ps)
-	}
-	slices.SortFunc(s.Peers, func(a, b PeerStats) int { return strings.Compare(string(a.Node), string(b.Node)) })
-	return s
 }

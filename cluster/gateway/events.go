@@ -6,23 +6,6 @@ import (
 	"github.com/quorate/quorate/quorumq"
 )
 
-// inbox is what has happened to a Queue and was not looked at.
-type inbox struct {
-	unsent     bool // there may be something to send
-	answers    []response
-	deliveries []traffic.Delivery
-	bytes      int64 // of deliveries
-	ops        []*op
-	recalled   []*op
-	notices    []quorumq.Notice
-	leader     *id.NodeID // news of the local member
-	lost       []id.NodeID
-	tick       bool
-	wake       bool
-}
-
-// The following bring events from other goroutines; none blocks but delivered.
-
 // post answers at once with an error if the queue has ended.
 func (q *Queue) post(o *op) {
 	q.mu.Lock()
@@ -92,19 +75,4 @@ func (q *Queue) event(add func(*inbox)) {
 	}
 	add(&q.inbox)
 	q.startLocked()
-}
-
-// emptyLocked takes what is in the inbox.
-func (q *Queue) emptyLocked() inbox {
-	in := q.inbox
-	q.inbox = inbox{}
-	if in.bytes > maxInboxBytes {
-		q.looked.Broadcast()
-	}
-	return in
-}
-
-func (in *inbox) any() bool {
-	return len(in.answers)+len(in.deliveries)+len(in.ops)+len(in.recalled)+len(in.notices)+len(in.lost) > 0 ||
-		in.leader != nil || in.unsent || in.tick || in.wake
 }

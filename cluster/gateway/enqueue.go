@@ -1,0 +1,72 @@
+package gateway
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/quorate/quorate/quorumq"
+)
+
+// publishLocked keeps the message until the queue's goroutine numbers it; q.mu is held.
+func (q *Queue) publishLocked(m quorumq.NewMessage, body []byte, done func(error), deadline time.Time) {
+	q.waiting++
+	q.bytes += int64(len(body))
+	q.publisher.Push(m, body, publishToken{done: done, deadline: deadline, size: len(body)})
+}
+
+// deadline is when a message that is handed over now is given up (PUB-5); zero: never.
+func (q *Queue) deadline() time.Time {
+	if d := q.g.cfg.ConfirmTimeout; d > 0 {
+		return time.Now().Add(d)
+	}
+	return time.Time{}
+}
+
+// fullLocked reports whether a further body must wait; one alone always has room.
+func (q *Queue) fullLocked(size int) bool {
+	return q.waiting >= q.g.cfg.PublishWindow || q.waiting > 0 && q.bytes+int64(size) > q.g.cfg.Disks.Window()
+}
+
+// awaitRoomLocked waits until there is room for bodies of a size. It lets mu go meanwhile.
+func (q *Queue) awaitRoomLocked(ctx context.Context, size int) error {
+	for q.ended == nil && q.fullLocked(size) {
+		room := q.room
+		q.waiters++
+		q.mu.Unlock()
+		var err error
+		select {
+		case <-room:
+		case <-ctx.Done():
+			err = fmt.Errorf("queue %s: too many messages wait for the queue's leader: %w", q.uid, ctx.Err())
+		}
+		q.mu.Lock()
+		if err != nil {
+			return err
+		}
+	}
+	return q.ended
+}
+
+// Enqueue publishes a message to the queue. It waits while the window is full, until ctx ends, and
+// returns disk.ErrNoSpace if too few of the queue's nodes have free disk space. If it returns nil,
+// done is called once, from any goroutine, and must not block: with nil, or an error that wraps
+// traffic.ErrRefused, traffic.ErrUnavailable (it is not, and will not be, stored),
+// traffic.ErrUnknownOutcome, traffic.ErrNoSuchQueue or traffic.ErrClosed. The caller must not
+// change the body until then.
+func (q *Queue) Enqueue(ctx context.Context, m quorumq.NewMessage, body []byte, done func(error)) error {
+	if err := q.g.cfg.Rooms.Admit(q.uid); err != nil {
+		return err
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if err := q.awaitRoomLocked(ctx, len(body)); err != nil {
+		return err
+	}
+	if err := q.g.cfg.Rooms.Admit(q.uid); err != nil { // it may have waited
+		return err
+	}
+	q.publishLocked(m, body, done, q.deadline())
+	q.publishedLocked()
+	return nil
+}

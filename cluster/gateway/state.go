@@ -1,0 +1,234 @@
+package gateway
+
+import (
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/quorate/quorate/cluster/traffic"
+	"github.com/quorate/quorate/id"
+	"github.com/quorate/quorate/quorumq"
+	"github.com/quorate/quorate/quorumq/session"
+)
+
+// Queue is this node's end of one queue, as gateway for its clients. It sends messages and commands
+// in order, and again after a change of leader, until they are answered (PUB-6). All methods may be
+// called concurrently.
+//
+// The mutex mu guards all state. One goroutine at a time (running) sends and calls back, both
+// without mu, so that sends and calls keep their order. It is a caller that finds no other
+// goroutine at work (publishedLocked, sendNowLocked, answerNow, deliverLocked), or otherwise, and
+// for everything that gathers in the inbox meanwhile, the queue's own goroutine (run).
+type Queue struct {
+	g   *Gateway
+	uid id.QueueUID
+
+	mu      sync.Mutex
+	running bool  // a goroutine works on the queue, or will
+	ended   error // set once: the queue is gone or the node stops
+	leaves  error // why there are no consumers any more: the queue is being deleted
+	inbox   inbox
+	looked  sync.Cond     // the inbox was emptied
+	room    chan struct{} // closed when the window has room again
+	waiters int           // calls of Enqueue that may wait for room
+	waiting int           // messages accepted by Enqueue and not answered
+	bytes   int64         // of their bodies
+
+	publisher *session.Publisher[publishToken]
+	enqueues  int // Enqueue commands in flight in this attempt
+	ops       opQueue
+	consumers map[uint64]*Consumer // by session
+	get       getSession
+
+	target   id.NodeID     // where commands go; "" while nobody is known to lead
+	hint     id.NodeID     // who leads as another node said
+	rotation int           // goes through the members while nobody knows
+	attempt  uint64        // grows whenever everything unanswered is sent again
+	wait     time.Duration // before the next attempt; doubles
+	blocked  bool          // until retryAt
+	retryAt  time.Time
+	alarm    alarm
+}
+
+// publishToken is what an unanswered message needs: whom to tell, and by when.
+type publishToken struct {
+	done     func(error)
+	deadline time.Time // zero: none
+	size     int       // bytes of body
+}
+
+// inbox is what has happened to a Queue and was not looked at.
+type inbox struct {
+	unsent     bool // there may be something to send
+	answers    []response
+	deliveries []traffic.Delivery
+	bytes      int64 // of deliveries
+	ops        []*op
+	recalled   []*op
+	notices    []quorumq.Notice
+	leader     *id.NodeID // news of the local member
+	lost       []id.NodeID
+	tick       bool
+	wake       bool
+}
+
+func (in *inbox) any() bool {
+	return len(in.answers)+len(in.deliveries)+len(in.ops)+len(in.recalled)+len(in.notices)+len(in.lost) > 0 ||
+		in.leader != nil || in.unsent || in.tick || in.wake
+}
+
+// Consumer is a consumer of this node's client. All methods may be called concurrently.
+// Its state belongs to the mutex of its queue.
+type Consumer struct {
+	q       *Queue
+	cfg     ConsumerConfig
+	key     quorumq.ConsumerKey
+	tracker *session.Consumer
+	open    bool          // the queue has registered it: tracker numbers from where the queue does
+	base    quorumq.MsgID // the queue's id before the client's first
+	// early holds deliveries that overtook the answer to the registration.
+	early      []traffic.Delivery
+	earlyBytes int64
+
+	inFlight  int  // decisions sent in this attempt and not answered
+	resuming  bool // a resume is on its way in this attempt
+	space     space
+	ended     bool
+	lost      bool          // the queue has ended it: nothing of it is sent any more
+	limit     quorumq.MsgID // newest credit, in the client's numbers
+	crediting bool          // a Credit command waits for its answer
+	credited  quorumq.MsgID // the limit that it, or the last one, carries
+	flushes   []flush
+}
+
+// flush waits until all decisions up to a number are answered.
+type flush struct {
+	upTo uint64
+	done chan error
+}
+
+// ConsumerConfig has the settings and callbacks of a consumer; see quorumq.Checkout.
+type ConsumerConfig struct {
+	Prefetch  uint32
+	Credit    bool
+	Limit     quorumq.MsgID
+	AutoAck   bool
+	Priority  int32
+	Exclusive bool
+	// TimeoutMs is the consumer's own timeout, if HasTimeout (CT-1).
+	HasTimeout bool
+	TimeoutMs  int64
+	// Deliver receives new deliveries in order, each once, with the client's numbers: its MsgID
+	// begins at 1. It must not block, and owns the slice. The slice is empty if HasPending became
+	// false without new deliveries.
+	Deliver func([]traffic.Delivery)
+	// Buffer, if not nil, limits the bytes passed to Deliver; its owner calls Release.
+	Buffer *Buffer
+	// Active, if not nil, is called with whether the consumer is the active one of a queue with a
+	// single active consumer (SAC-4), in order and possibly repeatedly. It must not block.
+	Active func(bool)
+	// Revoked, if not nil, is called when the ack deadline of messages has passed and they are back
+	// in the queue (CT-3). A change of leader may lose the call. It must not block.
+	Revoked func(quorumq.MsgIDRange)
+	// Ended is called once, as the last callback, when the consumer ends without Close: the queue
+	// was deleted (traffic.ErrNoSuchQueue), is being deleted (traffic.ErrDrainDeleting), or
+	// cancelled (traffic.ErrConsumerGone).
+	Ended func(error)
+}
+
+// op is one command besides messages and decisions: it is sent in order with others and
+// answered once.
+type op struct {
+	header   []byte
+	bodies   [][]byte
+	repeat   repeat
+	recall   bool      // is taken back when its caller's context ends before it is sent
+	deadline time.Time // zero: none
+	done     func(opAnswer)
+	// after, if not nil, is the consumer whose decisions go first.
+	after *Consumer
+	// opens, if not nil, is the consumer that this command registers.
+	opens *Consumer
+
+	sent      bool // in this attempt
+	uncertain bool // an earlier attempt may have reached the log
+	closed    bool // answered
+}
+
+// repeat says what to do when nobody knows whether a command took effect.
+type repeat uint8
+
+const (
+	// again: a repeat does nothing new; send it until it is answered.
+	again repeat = iota
+	// once: report traffic.ErrUnknownOutcome; the caller decides.
+	once
+)
+
+// opAnswer is how an op ended: the queue's reply, or why there is none.
+type opAnswer struct {
+	reply quorumq.Reply
+	got   *traffic.Delivery
+	err   error
+}
+
+// opQueue holds a queue's unanswered commands in order. It belongs to the queue's mutex.
+type opQueue struct {
+	ops  []*op
+	next int // first one not sent in this attempt
+}
+
+// request is a command that has been sent and its place among those unanswered.
+type request struct {
+	queue   *Queue
+	attempt uint64
+	kind    requestKind
+	first   quorumq.Seq // enqueue
+	n       int         // enqueue
+	op      *op
+	cons    *Consumer // outcome, resume
+	number  uint64    // outcome
+}
+
+// requestKind is what the answer to a request is worked into.
+type requestKind uint8
+
+const (
+	requestEnqueue requestKind = iota
+	requestOp
+	requestOutcome
+	requestResume
+)
+
+// response is what came back for a request.
+type response struct {
+	request request
+	reply   quorumq.Reply
+	got     *traffic.Delivery  // of a Get, with its body
+	held    []traffic.Delivery // of a resume
+	cut     bool               // of a resume: there is more
+	err     error
+}
+
+// accepted reports that the queue has carried out all of the command that this answers: what is left is
+// to say so.
+func (a *response) accepted() bool {
+	return a.err == nil && a.request.kind != requestResume && a.reply.Code == quorumq.CodeOK && len(a.reply.Refused) == 0
+}
+
+// errRefusedForGood marks a command that no leader will ever take.
+var errRefusedForGood = errors.New("cluster: command refused")
+
+// getSession is the session under which this node's clients Get from a queue. After an
+// unknown outcome it is replaced: what an unheard answer assigned returns with the old one.
+type getSession struct {
+	key          quorumq.SessionKey
+	ackDeadlines []ackDeadline // ascending by end
+}
+
+// ackDeadline is when a message that was got and not decided about returns.
+type ackDeadline struct {
+	consumer quorumq.ConsumerKey
+	msg      quorumq.MsgID
+	end      time.Time
+}

@@ -1,0 +1,48 @@
+package transport
+
+import (
+	"time"
+
+	"github.com/quorate/quorate/id"
+)
+
+// Silent returns for how long a heartbeat between this node and the peer, or an answer on this
+// node's own connection, has been missing, and whether there is a connection. Heartbeats report
+// which heartbeats arrived, so a peer that can only send, or only receive, also becomes silent. A
+// node that was too busy to send does not count that time, and while it or the peer lacks
+// processors, silence counts from later on.
+func (m *Mux) Silent(n id.NodeID) (d time.Duration, up bool) {
+	pc, err := m.connection(n)
+	if err != nil {
+		return 0, false
+	}
+	p := m.pulse(n)
+	return max(0, max(pc.unanswered(), p.unanswered(time.Now(), pc.began))-p.leniency()), true
+}
+
+// overdue is called when no heartbeat came in time: it reports that, and ends the connection if that lasts,
+// for a process that is stopped keeps its sockets.
+func (m *Mux) overdue(p *pulse) {
+	p.late()
+	pc, err := m.connection(p.node)
+	if err != nil {
+		return
+	}
+	if !p.judges(pc.began, pc.remote.Epoch) {
+		return
+	}
+	owed := p.unanswered(time.Now(), pc.began)
+	if owed >= p.patience() {
+		p.giveUp()
+		pc.fail(pc.silent())
+		m.accepted.drop(pc.remote, pc.silent())
+		return
+	}
+	if pc.lostWay() {
+		select {
+		case pc.astray <- struct{}{}:
+		default:
+		}
+	}
+	p.due.Reset(lateAfter)
+}
