@@ -75,7 +75,7 @@ func (c ReplyCode) String() string {
 	return "UNKNOWN"
 }
 
-// Hard reports whether the code ends the connection.
+// Hard says whether the code ends the connection.
 func (c ReplyCode) Hard() bool {
 	switch c {
 	case ConnectionForced, InvalidPath, FrameError, SyntaxError, CommandInvalid, ChannelError, UnexpectedFrame, ResourceError, NotAllowed, NotImplemented, InternalError:
@@ -298,7 +298,7 @@ func (id MethodID) String() string {
 	return "unknown method"
 }
 
-// HasContent reports whether a content header and a body follow the method.
+// HasContent says whether a content header and a body follow the method.
 func (id MethodID) HasContent() bool {
 	switch id {
 	case BasicPublishID:

@@ -1688,7 +1688,7 @@ type ConsumeOpen struct {
 	ExplicitCredit bool `protobuf:"varint,7,opt,name=explicit_credit,json=explicitCredit,proto3" json:"explicit_credit,omitempty"`
 	// Tag names the consumer in listings; the server makes one up if empty.
 	Tag string `protobuf:"bytes,8,opt,name=tag,proto3" json:"tag,omitempty"`
-	// ConsumerTimeoutMs bounds how long a delivery may stay undecided, instead of the queue's
+	// ConsumerTimeoutMs bounds how long a delivery may stay unacked, instead of the queue's
 	// timeout; 0: without end.
 	ConsumerTimeoutMs *int64 `protobuf:"varint,9,opt,name=consumer_timeout_ms,json=consumerTimeoutMs,proto3,oneof" json:"consumer_timeout_ms,omitempty"`
 	unknownFields     protoimpl.UnknownFields
@@ -2250,7 +2250,7 @@ func (x *ConsumeOpened) GetSettleToken() string {
 	return ""
 }
 
-// Revoked says that deliveries stayed undecided for too long and are back in the queue. When
+// Revoked says that deliveries stayed unacked for too long and are back in the queue. When
 // the client has decided about all such, which changes nothing for them, it gets new ones.
 type Revoked struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
