@@ -100,17 +100,24 @@ func (c *conn) unpark(l *frameQueue) {
 	l.waited = nil
 }
 
+// unparkAll ends the waits of all frame queues that are set aside, and returns these. mu is held.
+func (c *conn) unparkAll() (parked []*frameQueue) {
+	for _, l := range c.beside.frameQueues {
+		if l.waited != nil {
+			l.timer.Stop()
+			c.unpark(l)
+			parked = append(parked, l)
+		}
+	}
+	return parked
+}
+
 // endBeside prevents new goroutines before the caller waits for the running ones.
 func (c *conn) endBeside() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.beside.over = true
-	for _, l := range c.beside.frameQueues {
-		if l.waited != nil {
-			l.timer.Stop()
-			c.unpark(l)
-		}
-	}
+	c.unparkAll()
 }
 
 // dropHeld drops publishes that are held back now, and from now on, with what is behind them on
@@ -119,12 +126,8 @@ func (c *conn) dropHeld() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.beside.dropping = true
-	for _, l := range c.beside.frameQueues {
-		if l.waited != nil {
-			l.timer.Stop()
-			c.unpark(l)
-			c.remove(l)
-		}
+	for _, l := range c.unparkAll() {
+		c.remove(l)
 	}
 	c.changed.Broadcast() // goroutines beside that wait with a blocked publish
 }
