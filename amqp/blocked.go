@@ -51,7 +51,7 @@ func (c *conn) block(reason, queue string) {
 
 // unblock lets publishes continue once nothing holds them back.
 func (c *conn) unblock() bool {
-	if c.s.b.Alarm() != nil {
+	if c.s.b.Alarms.Now() != nil {
 		return false
 	}
 	c.mu.Lock()
@@ -79,7 +79,7 @@ func (c *conn) unblock() bool {
 
 // awaitUnblocked makes a publish wait. It returns at once if the connection is ending.
 func (c *conn) awaitUnblocked(by *hand) error {
-	if a := c.s.b.Alarm(); a != nil {
+	if a := c.s.b.Alarms.Now(); a != nil {
 		c.block(a.Reason, "")
 	}
 	if c.held.Load() {

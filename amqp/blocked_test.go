@@ -60,7 +60,7 @@ func TestAlarm(t *testing.T) {
 	want[*wire.ConfirmSelectOK](p)
 	other.send(1, &wire.BasicConsume{Queue: "q", NoAck: true})
 	want[*wire.BasicConsumeOK](other)
-	c.Broker(0).RaiseAlarm("the memory is full")
+	c.Broker(0).Alarms.Raise("the memory is full")
 	p.publish("", "q", false, message.Message{Body: []byte("x")})
 	if b := want[*wire.ConnectionBlocked](p); b.Reason != "the memory is full" {
 		t.Errorf("%+v", b)
@@ -73,12 +73,12 @@ func TestAlarm(t *testing.T) {
 	if d := want[*wire.QueueDeclareOK](other); d.MessageCount != 0 {
 		t.Errorf("%+v", d)
 	}
-	c.Broker(0).EndAlarm()
+	c.Broker(0).Alarms.End()
 	want[*wire.ConnectionUnblocked](p)
 	want[*wire.BasicAck](p)
 	want[*wire.BasicDeliver](other)
 	// A node that stops does not wait for those who are blocked.
-	c.Broker(0).RaiseAlarm("again")
+	c.Broker(0).Alarms.Raise("again")
 	other.content()
 	p.publish("", "q", false, message.Message{Body: []byte("y")})
 	want[*wire.ConnectionBlocked](p)
@@ -91,7 +91,7 @@ func TestAlarm(t *testing.T) {
 	if text := p.closed(wire.ConnectionForced, 0); !strings.Contains(text, "go away") {
 		t.Error(text)
 	}
-	c.Broker(0).EndAlarm()
+	c.Broker(0).Alarms.End()
 }
 
 // channel.flow cannot stop deliveries (AM-12); that they go on may be asked for.

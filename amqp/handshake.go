@@ -227,7 +227,7 @@ func (c *conn) login(m *wire.ConnectionStartOK) error {
 
 // loggedIn continues with the identity of the user.
 func (c *conn) loggedIn(who *identity.Identity) {
-	c.owner, c.buffer = c.s.b.Connections.Connect(), c.s.b.NewBuffer()
+	c.owner, c.buffer = c.s.b.Connections.Connect(), c.s.b.Buffers.New()
 	c.ctx = connections.WithConnection(identity.WithIdentity(c.ctx, who), c.owner)
 }
 

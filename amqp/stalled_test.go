@@ -54,7 +54,7 @@ func TestStalledConsumers(t *testing.T) {
 		slow[i].send(1, &wire.BasicConsume{Queue: "q", ConsumerTag: "c"})
 	}
 	testcluster.Poll(t, "the stalled ones have what they may have", func() error {
-		if held, stops := c.Broker(away).Buffered(); held < bound/2 || stops < stalled {
+		if held, stops := c.Broker(away).Buffers.Held(); held < bound/2 || stops < stalled {
 			return fmt.Errorf("%d bytes are held, %d stops", held, stops)
 		}
 		return nil
@@ -70,7 +70,7 @@ func TestStalledConsumers(t *testing.T) {
 		other.content()
 		other.send(1, &wire.BasicAck{DeliveryTag: d.DeliveryTag})
 	}
-	if held, _ := c.Broker(away).Buffered(); held > stalled*(bound+size+1024)+10*size {
+	if held, _ := c.Broker(away).Buffers.Held(); held > stalled*(bound+size+1024)+10*size {
 		t.Errorf("%d bytes are held for %d stalled clients, want at most %d for each", held, stalled, bound)
 	}
 	if grown := memory() - before; grown > stalled*bound+beyondBounds {
@@ -92,7 +92,7 @@ func TestStalledConsumers(t *testing.T) {
 		other.content()
 		other.send(1, &wire.BasicAck{DeliveryTag: d.DeliveryTag})
 	}
-	if held, _ := c.Broker(away).Buffered(); held != 0 {
+	if held, _ := c.Broker(away).Buffers.Held(); held != 0 {
 		t.Errorf("%d bytes are held for nobody", held)
 	}
 }
@@ -133,7 +133,7 @@ func TestCancelWithoutRoom(t *testing.T) {
 	p.send(1, &wire.BasicConsume{Queue: "q", ConsumerTag: "c"})
 	want[*wire.BasicConsumeOK](p)
 	testcluster.Poll(t, "it has no room", func() error {
-		if held, stops := c.Broker(0).Buffered(); stops == 0 {
+		if held, stops := c.Broker(0).Buffers.Held(); stops == 0 {
 			return fmt.Errorf("%d bytes are held", held)
 		}
 		return nil

@@ -253,7 +253,7 @@ func TestHeldBackMessageGivesWay(t *testing.T) {
 	want[*wire.ConnectionUpdateSecretOK](other)
 	p.send(0, &wire.ConnectionUpdateSecret{})
 	want[*wire.ConnectionUpdateSecretOK](p)
-	c.Broker(0).RaiseAlarm("for the test")
+	c.Broker(0).Alarms.Raise("for the test")
 	in.Limit(amqp.IncomingLimits{ConnectionBytes: 2 * size, Timeout: 100 * time.Millisecond})
 	p.write(wire.AppendMethod(nil, 2, &wire.BasicPublish{RoutingKey: "q"}))
 	want[*wire.ConnectionBlocked](p)
@@ -283,5 +283,5 @@ func TestHeldBackMessageGivesWay(t *testing.T) {
 		}
 		return nil
 	})
-	c.Broker(0).EndAlarm()
+	c.Broker(0).Alarms.End()
 }

@@ -1,10 +1,9 @@
 package broker
 
 import (
+	"log/slog"
 	"sync"
 	"sync/atomic"
-
-	"github.com/quorate/quorate/broker/failure"
 )
 
 // Alarm is why this node takes no messages from its clients for a while (PUB-10). Consuming
@@ -18,20 +17,22 @@ type Alarm struct {
 // Ended returns a channel that is closed when the alarm is over.
 func (a *Alarm) Ended() <-chan struct{} { return a.ended }
 
-// alarms is the alarm of the moment; Alarm is asked for with each publish.
-type alarms struct {
+// Alarms has the alarm of the moment. All methods may be called concurrently.
+type Alarms struct {
+	raised *atomic.Uint64 // how often
+	log    *slog.Logger
+
 	mu  sync.Mutex // held to change now
 	now atomic.Pointer[Alarm]
 }
 
-// Alarm returns the alarm of the moment, nil if there is none. Listeners hold publishers back
-// while there is one; what was handed to Publish is published nevertheless.
-func (b *Broker) Alarm() *Alarm { return b.alarms.now.Load() }
+// Now returns the alarm of the moment, nil if there is none. Listeners hold publishers back
+// while there is one; what was handed to Publish is published nevertheless. It takes no lock: each publish asks.
+func (a *Alarms) Now() *Alarm { return a.now.Load() }
 
-// RaiseAlarm holds this node's publishers back for a reason until EndAlarm. A second reason
-// replaces the first.
-func (b *Broker) RaiseAlarm(reason string) {
-	a := &b.alarms
+// Raise holds this node's publishers back for a reason until End. A second reason replaces the
+// first.
+func (a *Alarms) Raise(reason string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	was := a.now.Load()
@@ -42,30 +43,18 @@ func (b *Broker) RaiseAlarm(reason string) {
 	if was != nil {
 		next.ended = was.ended
 	} else {
-		b.clients.Counters.PublishersHeld.Add(1)
-		b.log.Warn("publishers are held back", "reason", reason)
+		a.raised.Add(1)
+		a.log.Warn("publishers are held back", "reason", reason)
 	}
 	a.now.Store(next)
 }
 
-// EndAlarm lets publishers go on.
-func (b *Broker) EndAlarm() {
-	a := &b.alarms
+// End lets publishers go on.
+func (a *Alarms) End() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if was := a.now.Swap(nil); was != nil {
 		close(was.ended)
-		b.log.Info("publishers may go on")
+		a.log.Info("publishers may go on")
 	}
-}
-
-// Room returns why a queue takes no messages for want of disk space, as ResourceExhausted;
-// nil if it takes some, or does not exist. It makes no call: nodes send one another the state of their disks.
-func (b *Broker) Room(vhost, queue string) error {
-	c := b.cluster
-	q, ok := c.View().Queue(vhost, queue)
-	if !ok {
-		return nil
-	}
-	return failure.Translate(c.Room(q.UID), failure.Error{VHost: vhost, Kind: "queue", Name: queue})
 }

@@ -4,6 +4,20 @@
 //
 // A Broker is made of a part of a cluster that has started. Everything may be called at any time
 // and concurrently. Errors are *failure.Error, or the error of the caller's context.
+//
+// # Reading order
+//
+// Each file uses what stands above it.
+//
+//   - Parts of a Broker: alarm.go, buffer.go, declaration_error.go, unknown.go, handles.go, unit.go, joined.go.
+//   - The Broker and its figures: broker.go, counters.go, figures.go.
+//   - Queues, exchanges and bindings: queue.go, declare.go, exchange.go, binding.go, status.go.
+//   - Publishing: delay.go, sender.go, publication.go, publish_check.go, publish_delay.go, reply.go, route.go, publish.go,
+//     held.go.
+//   - Consuming: delivery.go, unacked.go, annotations.go, arrivals.go, activity.go, consume.go, credit.go, consumer.go,
+//     consumers.go, consume_replies.go.
+//   - Settling: decision.go, settle.go, get.go, transact.go.
+//   - Messages in queues: peek.go, mover_route.go, mover.go, messages.go, explain.go.
 package broker
 
 import (
@@ -30,11 +44,9 @@ import (
 	"github.com/quorate/quorate/cluster"
 	"github.com/quorate/quorate/cluster/clients"
 	"github.com/quorate/quorate/cluster/event"
-	"github.com/quorate/quorate/cluster/gateway"
 	"github.com/quorate/quorate/cluster/metadata"
 	"github.com/quorate/quorate/cluster/peer"
 	"github.com/quorate/quorate/id"
-	"github.com/quorate/quorate/internal/lograte"
 	"github.com/quorate/quorate/message"
 	"github.com/quorate/quorate/policy"
 )
@@ -145,6 +157,8 @@ type Broker struct {
 	Operators      *operators.Operators
 	Definitions    *imports.Definitions
 	Events         *watch.Events
+	Buffers        *Buffers
+	Alarms         *Alarms
 
 	commands     *audit.Commands
 	settleTokens *settletoken.Tokens
@@ -156,10 +170,7 @@ type Broker struct {
 	alternate func(*catalog.View, *catalog.Exchange) (string, bool)
 	publishes sync.Pool // *publishing
 	handles   handles
-	buffers   gateway.BufferStats
-	alarms    alarms
-	// unknownLines bounds the log's lines about unknown arguments.
-	unknownLines lograte.Lines
+	unknown   *unknownArguments
 }
 
 // New returns the broker of a node's part of a cluster, which must outlive it. The Config must be
@@ -180,9 +191,7 @@ func New(part *cluster.Cluster, c Config) *Broker {
 func newBroker(c Config, x below) *Broker {
 	c.setDefaults()
 	b := &Broker{below: x, cfg: c, log: c.Logger, alternate: x.policies.AlternateExchange}
-	b.unknownLines.Burst, b.unknownLines.Every = UnknownArgumentLines, UnknownArgumentEvery
 	b.life, b.end = context.WithCancel(context.Background())
-	b.publishes.New = func() any { return newPublishing(b) }
 	b.makeParts()
 	return b
 }
@@ -216,6 +225,10 @@ func (b *Broker) makeParts() {
 		Node: x.cluster, Everywhere: x.everywhere, View: x.view, Clients: x.clients, Policies: x.policies,
 		Serving: b.Serving, Logins: b.Logins, Permissions: b.Permissions, Tell: x.tellQuota,
 	})
+	b.handles.open, b.handles.view, b.handles.rated = x.open, x.view, b.Limits.QueueRated
+	b.unknown = newUnknownArguments(&x.clients.Counters.UnknownArguments, b.log)
+	b.Buffers = &Buffers{limit: c.DeliveryBufferBytes}
+	b.Alarms = &Alarms{raised: &x.clients.Counters.PublishersHeld, log: b.log}
 	b.Events = watch.New(watch.Config{Everywhere: x.events, Serving: b.Serving, Logins: b.Logins, Permissions: b.Permissions})
 	b.Definitions = imports.New(imports.Config{
 		Cluster: x.cluster, Serving: b.Serving, Logins: b.Logins, Audit: b.Audit, Commands: b.commands, AtStart: c.Definitions, Log: b.log,
@@ -235,7 +248,7 @@ func (b *Broker) run() {
 	b.running.Go(func() { b.Serving.WatchReach(b.life) })
 	b.running.Go(func() { b.Limits.Exchange(b.life) })
 	b.running.Go(func() { b.Administration.UpgradeHashes(b.life) })
-	b.running.Go(func() { b.tellJoined(b.life, c) })
+	b.running.Go(func() { tellJoined(b.life, c, b.Audit) })
 	b.running.Go(func() {
 		b.Definitions.ImportAtStart(b.life)
 		if b.cfg.Authenticate {

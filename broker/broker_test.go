@@ -12,6 +12,7 @@ import (
 	"github.com/quorate/quorate/cluster/clients"
 	"github.com/quorate/quorate/cluster/event"
 	"github.com/quorate/quorate/cluster/traffic"
+	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/message"
 	"github.com/quorate/quorate/policy"
 	"github.com/quorate/quorate/quorumq"
@@ -22,11 +23,13 @@ func alone(c Config) *Broker {
 	var b *Broker
 	x := below{
 		server: up{}, catalog: up{}, now: time.Now, clients: clients.New(), policies: new(policy.Matcher),
-		view: func() *catalog.View { return b.view() }, // which a test may replace
+		view: func() *catalog.View { return b.view() }, // which a test may replace, as it may open
+		open: func(q id.QueueUID) (enqueuer, error) { return b.open(q) },
 		keep: func(event.AuditList, event.Event) {}, tellQuota: func(event.Event) {},
 	}
 	b = newBroker(c, x)
 	b.view = catalog.New().View
+	b.open = func(id.QueueUID) (enqueuer, error) { return nil, traffic.ErrNoSuchQueue }
 	return b
 }
 
@@ -177,36 +180,36 @@ func TestCreditBook(t *testing.T) {
 // size, and shrinks when they are larger.
 func TestCreditWindow(t *testing.T) {
 	const room = 1 << 20
-	c := Consumer{credit: newCreditBook(&Consume{}, room)}
-	c.credit.told = c.credit.limit(0)
+	credit, taken := newCreditBook(&Consume{}, room), uint64(0)
+	credit.told = credit.limit(0)
 	take := func(n, size int) uint64 {
 		batch := make([]traffic.Delivery, n)
 		for i := range batch {
 			batch[i].Message = make([]byte, size)
 		}
-		c.taken += uint64(n)
-		c.credit.saw(batch)
-		return c.raiseCredit()
+		taken += uint64(n)
+		credit.saw(batch)
+		return credit.raise(taken)
 	}
 	if got := take(10, 1); got != 0 {
 		t.Errorf("a small part used raises to %d", got)
 	}
 	for _, want := range []uint64{512, 1024, quorumq.MaxOutstanding, quorumq.MaxOutstanding} {
-		if got := take(500, 1); got != c.taken+want {
-			t.Errorf("%d taken raises to %d, want %d more", c.taken, got, want)
+		if got := take(500, 1); got != taken+want {
+			t.Errorf("%d taken raises to %d, want %d more", taken, got, want)
 		}
 	}
 	for range 20 {
 		take(100, room/4)
 	}
-	if got := c.credit.told; got != c.taken+4 {
-		t.Errorf("%d large ones taken, told %d, want 4 more", c.taken, got)
+	if got := credit.told; got != taken+4 {
+		t.Errorf("%d large ones taken, told %d, want 4 more", taken, got)
 	}
 	for range 20 {
 		take(1, 3*room)
 	}
-	if got := c.credit.told; got != c.taken+1 {
-		t.Errorf("%d taken that have no room, told %d, want 1 more", c.taken, got)
+	if got := credit.told; got != taken+1 {
+		t.Errorf("%d taken that have no room, told %d, want 1 more", taken, got)
 	}
 }
 
@@ -214,21 +217,21 @@ func TestCreditWindow(t *testing.T) {
 // those that the credit allowed by then may come, but no more before they are taken.
 func TestAutoAckWindow(t *testing.T) {
 	const room = 16 << 20
-	c := Consumer{credit: newCreditBook(&Consume{AutoAck: true}, room)}
-	c.credit.told = c.credit.limit(0)
+	credit, taken := newCreditBook(&Consume{AutoAck: true}, room), uint64(0)
+	credit.told = credit.limit(0)
 	body := make([]byte, room)
 	take := func(size int) uint64 {
-		c.taken++
-		c.credit.saw([]traffic.Delivery{{Message: body[:size]}})
-		return c.raiseCredit()
+		taken++
+		credit.saw([]traffic.Delivery{{Message: body[:size]}})
+		return credit.raise(taken)
 	}
-	waiting := func() uint64 { return c.credit.told - c.taken }
+	waiting := func() uint64 { return credit.told - taken }
 	if waiting() != firstAutoAck {
 		t.Errorf("%d may come at first", waiting())
 	}
 	for most := uint64(0); most < quorumq.MaxOutstanding; most = max(most, waiting()) {
-		if take(8 << 10); c.taken > 10*quorumq.MaxOutstanding || waiting() > quorumq.MaxOutstanding {
-			t.Fatalf("%d may come after %d were taken", waiting(), c.taken)
+		if take(8 << 10); taken > 10*quorumq.MaxOutstanding || waiting() > quorumq.MaxOutstanding {
+			t.Fatalf("%d may come after %d were taken", waiting(), taken)
 		}
 	}
 	for waiting() > 4 {

@@ -2,7 +2,6 @@ package broker
 
 import (
 	"github.com/quorate/quorate/cluster/gateway"
-	"github.com/quorate/quorate/cluster/traffic"
 )
 
 // DefaultDeliveryBufferBytes is the default of Config.DeliveryBufferBytes.
@@ -14,31 +13,17 @@ const DefaultDeliveryBufferBytes = 16 << 20
 // its consumers if it takes what it is sent in one go.
 type Buffer struct{ b *gateway.Buffer }
 
-// NewBuffer returns a buffer of Config.DeliveryBufferBytes.
-func (b *Broker) NewBuffer() *Buffer {
-	return &Buffer{b: gateway.NewBuffer(b.cfg.DeliveryBufferBytes, &b.buffers)}
+// Buffers makes the buffers of a node's clients, and counts what waits in them. All methods may be called concurrently.
+type Buffers struct {
+	limit int64 // of each, in bytes
+	stats gateway.BufferStats
 }
 
-// Buffered returns how many bytes of deliveries wait on this node to be taken by clients, and
+// New returns a buffer of Config.DeliveryBufferBytes.
+func (b *Buffers) New() *Buffer { return &Buffer{b: gateway.NewBuffer(b.limit, &b.stats)} }
+
+// Held returns how many bytes of deliveries wait on this node to be taken by clients, and
 // how often consumers had to wait because it was too much.
-func (b *Broker) Buffered() (bytes int64, stops uint64) {
-	return b.buffers.Held.Load(), b.buffers.Stops.Load()
-}
-
-// sizeOf returns the bytes of deliveries as they count in a Buffer.
-func sizeOf(ds []traffic.Delivery) (sum int64) {
-	for i := range ds {
-		sum += ds[i].Size()
-	}
-	return sum
-}
-
-// freeLocked returns how much room the taking of a batch makes.
-func (c *Consumer) freeLocked(batch []traffic.Delivery) int64 {
-	if c.closed {
-		return 0
-	}
-	freed := sizeOf(batch)
-	c.bytes -= freed
-	return freed
+func (b *Buffers) Held() (bytes int64, stops uint64) {
+	return b.stats.Held.Load(), b.stats.Stops.Load()
 }

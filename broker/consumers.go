@@ -2,83 +2,121 @@ package broker
 
 import (
 	"context"
-	"math/bits"
-	"time"
+	"strconv"
 
-	"github.com/quorate/quorate/broker/connections"
 	"github.com/quorate/quorate/broker/failure"
+	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/cluster/clients"
-	"github.com/quorate/quorate/message"
+	"github.com/quorate/quorate/cluster/gateway"
+	"github.com/quorate/quorate/policy"
+	"github.com/quorate/quorate/quorumq"
 )
 
-// origin is what operators see of a consumer and does not change, and its connection.
-type origin struct {
-	info       clients.ConsumerInfo
-	connection *connections.Connection // nil: this node's own
+// Consume registers a consumer; it returns when the queue's leader has it.
+func (b *Broker) Consume(ctx context.Context, o Consume) (*Consumer, error) {
+	q, about, err := b.queueToRead(ctx, o.VHost, o.Queue)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := b.unknown.of(ctx, b.view(), about, o.Arguments, policy.UnknownOfConsumer(o.Arguments), true); err != nil {
+		return nil, err
+	}
+	return b.consume(ctx, q, about, o)
 }
 
-// originOf gathers it once, when the consumer begins: operators may look often.
-func (b *Broker) originOf(ctx context.Context, about failure.Error, o *Consume) origin {
-	x := origin{connection: connections.ConnectionOf(ctx), info: clients.ConsumerInfo{
-		VHost: about.VHost, Queue: about.Name, Tag: clients.AsText(o.Tag), Prefetch: o.Prefetch, Priority: o.Priority,
-		AutoAck: o.AutoAck, Exclusive: o.Exclusive, SinceMs: time.Now().UnixMilli(),
-	}}
-	if len(o.Arguments) > 0 {
-		x.info.Arguments = message.AppendTable(nil, o.Arguments)
+// consume is Consume of a queue that was found.
+func (b *Broker) consume(ctx context.Context, q *gateway.Queue, about failure.Error, o Consume) (*Consumer, error) {
+	if o.TimeoutMs < 0 {
+		about.Class, about.Arg, about.Value = failure.PreconditionFailed, "consumer_timeout_ms", strconv.FormatInt(o.TimeoutMs, 10)
+		about.Reason = "is negative; want 0 for no timeout, or more"
+		return nil, &about
 	}
-	if who, err := b.Logins.Who(ctx); err == nil && who != nil {
-		x.info.User = who.User()
+	c := &Consumer{b: b, about: about, autoAck: o.AutoAck, ready: make(chan struct{}, 1), woken: o.Wake, origin: originOf(ctx, b.Logins, about, &o)}
+	if rec, ok := b.view().QueueByUID(q.UID()); ok {
+		c.autoDelete, c.classic = rec.AutoDelete, rec.Type == catalog.QueueClassic
 	}
-	return x
-}
-
-// hide ends that operators see the consumer, and that it counts.
-func (c *Consumer) hide() {
-	c.b.clients.HideConsumer(c.shown)
+	if c.buffer = o.Buffer; c.buffer == nil {
+		c.buffer = b.Buffers.New()
+	}
+	c.credit = newCreditBook(&o, b.cfg.DeliveryBufferBytes)
+	c.shown = &clients.Consumer{VHost: about.VHost, Queue: about.Name, Look: c.look}
+	uncount, err := b.Connections.OpenConsumer(ctx, about.VHost, q.UID())
+	if err != nil {
+		c.letGo()
+		return nil, err
+	}
+	c.counts(uncount)
+	cc, err := q.Consume(ctx, c.settings(&o))
+	if err != nil {
+		c.letGo()
+		return nil, failure.Translate(err, about)
+	}
 	c.mu.Lock()
-	uncount := c.uncount
-	c.uncount = nil
+	c.c = cc
 	c.mu.Unlock()
-	if uncount != nil {
-		uncount()
+	b.clients.ShowConsumer(c.shown)
+	return c, nil
+}
+
+// settings are what the queue gets of a consumer. Its credit begins.
+func (c *Consumer) settings(o *Consume) gateway.ConsumerConfig {
+	c.credit.told = c.credit.limit(c.taken)
+	return gateway.ConsumerConfig{
+		Prefetch:   o.Prefetch,
+		Credit:     o.ExplicitCredit || c.credit.bounded,
+		Limit:      quorumq.MsgID(c.credit.told),
+		AutoAck:    o.AutoAck,
+		Priority:   o.Priority,
+		Exclusive:  o.Exclusive,
+		Deliver:    c.deliver,
+		Buffer:     c.buffer.b,
+		HasTimeout: o.HasTimeout, TimeoutMs: o.TimeoutMs,
+		Active:  c.setActive,
+		Revoked: c.revoke,
+		Ended:   c.end,
 	}
 }
 
-// counts keeps what takes the consumer off the limits again, unless it was closed meanwhile.
-func (c *Consumer) counts(uncount func()) {
-	c.mu.Lock()
-	closed := c.closed
-	if !closed {
-		c.uncount = uncount
+// Again has a consumer that was cancelled go on: what its client has not settled counts for the
+// prefetch (CO-3). It is false where that cannot be, since the consumer has ended, or is of
+// another queue than has the name now; then nothing has changed. Consume.Buffer and Wake stay as
+// they were.
+func (c *Consumer) Again(ctx context.Context, o Consume) (bool, error) {
+	q, about, err := c.b.queueToRead(ctx, o.VHost, o.Queue)
+	if err != nil {
+		return false, err
 	}
-	c.mu.Unlock()
-	if closed {
+	if q.UID() != c.c.Queue() || o.TimeoutMs < 0 {
+		return false, nil
+	}
+	uncount, err := c.b.Connections.OpenConsumer(ctx, about.VHost, q.UID())
+	if err != nil {
+		return false, err
+	}
+	settings, goesOn := c.begin(&o, originOf(ctx, c.b.Logins, about, &o))
+	if !goesOn {
 		uncount()
+		return false, nil
 	}
+	if err := c.c.Again(ctx, settings); err != nil {
+		uncount()
+		return false, failure.Translate(err, about)
+	}
+	c.counts(uncount)
+	c.b.clients.ShowConsumer(c.shown)
+	return true, nil
 }
 
-// look returns what operators see, and the consumer's connection; false if the queue has
-// ended it.
-func (c *Consumer) look() (x clients.ConsumerInfo, from *clients.Connection, ok bool) {
+// begin takes the settings of a consumer that is to go on; false if it has ended.
+func (c *Consumer) begin(o *Consume, from origin) (gateway.ConsumerConfig, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	x = c.origin.info
-	if c.origin.connection != nil {
-		from = c.origin.connection.Open
+	if c.closed || c.ended != nil {
+		return gateway.ConsumerConfig{}, false
 	}
-	x.Activity = c.active.String()
-	x.Unsettled, x.Buffered = c.open.count(), uint64(len(c.arrived)-c.at) // not below 0
-	return x, from, c.ended == nil
-}
-
-// String returns how operators see it.
-func (a Activity) String() string { return [...]string{"shared", "active", "waiting"}[a] }
-
-// count returns how many ids are delivered and not decided.
-func (u *unacked) count() uint64 {
-	n := u.last - u.base
-	for _, w := range u.decided {
-		n -= uint64(bits.OnesCount64(w)) // 0 to 64
-	}
-	return n
+	average := c.credit.average
+	c.credit = newCreditBook(o, c.b.cfg.DeliveryBufferBytes)
+	c.credit.average = average
+	c.origin = from
+	return c.settings(o), true
 }

@@ -1,7 +1,6 @@
 package broker
 
 import (
-	"github.com/quorate/quorate/broker/failure"
 	"github.com/quorate/quorate/cluster/traffic"
 	"github.com/quorate/quorate/quorumq"
 )
@@ -72,37 +71,17 @@ func (b *creditBook) resize() {
 	}
 }
 
-// raiseCredit returns the limit to be sent to the queue, 0 if it has that. It waits
+// raise returns the limit to be sent to the queue when taken deliveries were, 0 if it has that. It waits
 // until a good part is used, so that a command is not spent on each delivery.
-func (c *Consumer) raiseCredit() uint64 {
-	b := &c.credit
-	limit := b.limit(c.taken)
+func (b *creditBook) raise(taken uint64) uint64 {
+	limit := b.limit(taken)
 	if limit <= b.told || limit != b.granted && limit-b.told < max(1, b.window/4) {
 		return 0
 	}
 	b.resize()
-	if limit = b.limit(c.taken); limit <= b.told {
+	if limit = b.limit(taken); limit <= b.told {
 		return 0
 	}
 	b.told = limit
 	return limit
-}
-
-// AddCredit allows n more deliveries, with ExplicitCredit.
-func (c *Consumer) AddCredit(n uint32) error {
-	c.mu.Lock()
-	if !c.credit.explicit {
-		c.mu.Unlock()
-		about := c.about
-		about.Class, about.State, about.Arg = failure.PreconditionFailed, true, "credit"
-		about.Reason = "the consumer was opened without explicit credit; its prefetch bounds it"
-		return &about
-	}
-	c.credit.granted += uint64(n)
-	limit := c.raiseCredit()
-	c.mu.Unlock()
-	if limit > 0 {
-		c.c.Credit(quorumq.MsgID(limit))
-	}
-	return nil
 }

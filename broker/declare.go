@@ -86,7 +86,7 @@ func (b *Broker) DeclareQueue(ctx context.Context, d DeclareQueue) (Declared, er
 		}
 		cmd.Owner = owner
 	}
-	unknown, err := b.unknownArguments(ctx, c.View(), about, d.Arguments, policy.UnknownOfQueue(d.Arguments), rec == nil)
+	unknown, err := b.unknown.of(ctx, c.View(), about, d.Arguments, policy.UnknownOfQueue(d.Arguments), rec == nil)
 	if err != nil {
 		return Declared{}, err
 	}

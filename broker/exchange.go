@@ -56,7 +56,7 @@ func (b *Broker) DeclareExchange(ctx context.Context, x Exchange, passive bool) 
 			return DeclaredExchange{}, err
 		}
 	}
-	warnings, err := b.unknownArguments(ctx, c.View(), about, x.Arguments, policy.UnknownOfExchange(x.Arguments), !exists)
+	warnings, err := b.unknown.of(ctx, c.View(), about, x.Arguments, policy.UnknownOfExchange(x.Arguments), !exists)
 	if err != nil {
 		return DeclaredExchange{}, err
 	}
@@ -129,111 +129,6 @@ func (b *Broker) ListExchanges(ctx context.Context, vhost string) ([]Exchange, e
 			out = append(out, Exchange{
 				VHost: x.VHost, Name: x.Name, Type: string(x.Type), Durable: x.Durable,
 				AutoDelete: x.AutoDelete, Internal: x.Internal, Arguments: x.Arguments,
-			})
-		}
-	}
-	return out, nil
-}
-
-// Binding routes from an exchange to a queue, or to an exchange.
-type Binding struct {
-	VHost, Source string
-	ToExchange    bool
-	Destination   string
-	RoutingKey    string
-	Arguments     message.Table
-}
-
-// kind returns what the binding leads to, as the catalog has it.
-func (x *Binding) kind() catalog.DestinationKind {
-	if x.ToExchange {
-		return catalog.ToExchange
-	}
-	return catalog.ToQueue
-}
-
-// about is what errors of the binding are about.
-func (x *Binding) about() failure.Error {
-	return failure.Error{VHost: x.VHost, Kind: "binding", Name: names.Binding(x.Source, x.Destination)}
-}
-
-// Bind adds a binding; an equal one is fine (EX-13). The warnings name arguments that are accepted
-// and have no effect (C-9).
-func (b *Broker) Bind(ctx context.Context, x Binding) (warnings []string, err error) {
-	if err := names.CheckKey(x.RoutingKey, x.about()); err != nil {
-		return nil, err
-	}
-	err = b.proposeBinding(ctx, &x, &catalog.Bind{
-		VHost: x.VHost, Source: x.Source, DestinationKind: x.kind(),
-		Destination: x.Destination, Key: x.RoutingKey, Arguments: x.Arguments,
-	}, func(v *catalog.View, about failure.Error) error {
-		warnings, err = b.unknownOfBinding(ctx, v, &x, about)
-		return err
-	})
-	return warnings, err
-}
-
-// unknownOfBinding is unknownArguments for a binding: those of a headers exchange mean something.
-func (b *Broker) unknownOfBinding(ctx context.Context, v *catalog.View, x *Binding, about failure.Error) ([]string, error) {
-	source, ok := v.Exchange(x.VHost, x.Source)
-	if !ok || source.Type != catalog.ExchangeHeaders {
-		return nil, nil
-	}
-	found := policy.UnknownOfBinding(x.Arguments)
-	isNew := len(found) > 0 && refusesUnknown(v, x.VHost)
-	if isNew {
-		for old := range v.BindingsBetween(x.VHost, x.Source, x.kind(), x.Destination, x.RoutingKey) {
-			isNew = isNew && !old.Arguments.EqualClass(x.Arguments)
-		}
-	}
-	return b.unknownArguments(ctx, v, about, x.Arguments, found, isNew)
-}
-
-// Unbind removes a binding; a missing one is fine (EX-13).
-func (b *Broker) Unbind(ctx context.Context, x Binding) error {
-	return b.proposeBinding(ctx, &x, &catalog.Unbind{
-		VHost: x.VHost, Source: x.Source, DestinationKind: x.kind(),
-		Destination: x.Destination, Key: x.RoutingKey, Arguments: x.Arguments,
-	}, func(*catalog.View, failure.Error) error { return nil })
-}
-
-// proposeBinding proposes a command about a binding if the caller may change it and check has
-// nothing against it.
-func (b *Broker) proposeBinding(ctx context.Context, x *Binding, cmd catalog.Command, check func(*catalog.View, failure.Error) error) error {
-	c := b.cluster
-	if err := b.permitBinding(ctx, x); err != nil {
-		return err
-	}
-	if rec, ok := c.View().Queue(x.VHost, x.Destination); ok && !x.ToExchange {
-		if err := b.Connections.PermitOwner(ctx, rec); err != nil {
-			return err
-		}
-	}
-	about := x.about()
-	if err := check(c.View(), about); err != nil {
-		return err
-	}
-	_, err := b.commands.Commit(ctx, cmd)
-	return failure.Translate(err, about)
-}
-
-// ListBindings returns the bindings of a vhost, of all if it is empty, without the
-// implicit ones of the default exchange (EX-3): those that the caller sees (VH-12).
-func (b *Broker) ListBindings(ctx context.Context, vhost string) ([]Binding, error) {
-	seen, err := b.Permissions.Sight(ctx, vhost)
-	if err != nil {
-		return nil, err
-	}
-	v, err := b.Serving.ViewOf(vhost)
-	if err != nil {
-		return nil, err
-	}
-	var out []Binding
-	for x := range v.Bindings() {
-		if seen.SeesBinding(x) {
-			out = append(out, Binding{
-				VHost: x.VHost, Source: x.Source, ToExchange: x.DestinationKind == catalog.ToExchange,
-				Destination: x.Destination, RoutingKey: x.Key, Arguments: x.Arguments,
 			})
 		}
 	}

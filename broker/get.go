@@ -42,12 +42,11 @@ func (b *Broker) Get(ctx context.Context, vhost, queue string, autoAck bool) (Go
 	}
 	d, _, err := decodeDelivery(cd)
 	if err != nil {
-		about.Class, about.Reason = failure.Internal, "a stored message cannot be read: "+err.Error()
-		return Got{}, &about
+		return Got{}, errUnreadable(err, about)
 	}
 	d.ID = 1
 	g := Got{Delivery: &d, Ready: ready}
-	if rec, ok := b.record(q.UID()); ok {
+	if rec, ok := b.view().QueueByUID(q.UID()); ok {
 		g.Classic = rec.Type == catalog.QueueClassic
 	}
 	if !autoAck {

@@ -22,7 +22,10 @@ type enqueuer interface {
 // handles caches the ends of queues, so that a publish takes no lock: a UID names one
 // incarnation for ever, so an entry can only become useless, never wrong.
 type handles struct {
-	mu sync.Mutex // held to replace byUID
+	open  func(id.QueueUID) (enqueuer, error)
+	view  func() *catalog.View
+	rated func()     // is called for a queue whose arguments bound what is published into it
+	mu    sync.Mutex // held to replace byUID
 	// byUID is replaced, never changed.
 	byUID atomic.Pointer[map[id.QueueUID]handle]
 }
@@ -34,8 +37,8 @@ type handle struct {
 	rated      bool               // its arguments bound what is published into it (VH-15)
 }
 
-// get takes no lock: each publish asks, and the map is never changed in place.
-func (h *handles) get(uid id.QueueUID) (handle, bool) {
+// known takes no lock: each publish asks, and the map is never changed in place.
+func (h *handles) known(uid id.QueueUID) (handle, bool) {
 	if m := h.byUID.Load(); m != nil {
 		q, ok := (*m)[uid]
 		return q, ok
@@ -56,25 +59,25 @@ func (h *handles) put(uid id.QueueUID, q handle, alive func(id.QueueUID) bool) {
 	h.byUID.Store(&next)
 }
 
-// queueHandle returns the end of a queue, opened at its first publish. Two that come at once open it twice, which is
+// of returns the end of a queue, opened at its first publish. Two that come at once open it twice, which is
 // harmless: both ends are the gateway's one.
-func (b *Broker) queueHandle(uid id.QueueUID) (handle, error) {
-	if q, ok := b.handles.get(uid); ok {
+func (h *handles) of(uid id.QueueUID) (handle, error) {
+	if q, ok := h.known(uid); ok {
 		return q, nil
 	}
-	end, err := b.open(uid)
+	end, err := h.open(uid)
 	if err != nil {
 		return handle{}, err
 	}
-	v := b.view()
+	v := h.view()
 	q := handle{enqueuer: end}
 	if rec, ok := v.QueueByUID(uid); ok {
 		q.priorities = rec.Priorities()
 		if q.rated = policy.ArgumentsRate(rec.Arguments); q.rated {
-			b.Limits.QueueRated()
+			h.rated()
 		}
 	}
-	b.handles.put(uid, q, func(uid id.QueueUID) bool {
+	h.put(uid, q, func(uid id.QueueUID) bool {
 		_, ok := v.QueueByUID(uid)
 		return ok
 	})

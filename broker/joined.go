@@ -10,7 +10,7 @@ import (
 )
 
 // tellJoined leaves a record once the cluster has taken this node.
-func (b *Broker) tellJoined(ctx context.Context, c *cluster.Cluster) {
+func tellJoined(ctx context.Context, c *cluster.Cluster, log *audit.Log) {
 	for {
 		select {
 		case <-c.Catalog().Joined():
@@ -18,7 +18,7 @@ func (b *Broker) tellJoined(ctx context.Context, c *cluster.Cluster) {
 			return
 		}
 		node, _ := c.Self()
-		_ = b.Audit.ByItself(ctx, audit.Act{Operation: audit.OpNodeJoin, Kind: "node", Name: string(node)}, func(ctx context.Context) error {
+		_ = log.ByItself(ctx, audit.Act{Operation: audit.OpNodeJoin, Kind: "node", Name: string(node)}, func(ctx context.Context) error {
 			n, err := awaitNode(ctx, c, node)
 			if err == nil {
 				audit.NotesOf(ctx).Note(audit.Change{Field: "address", After: n.Address}, audit.Change{Field: "client_address", After: n.ClientAddress})

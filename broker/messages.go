@@ -20,23 +20,6 @@ const (
 	kindRedriveMessages operation.Kind = "redrive-messages"
 )
 
-// MessageJob bounds an operation on chosen ready messages.
-type MessageJob struct {
-	VHost, Queue string
-	Filter       MessageFilter
-	Limit        uint64 // messages; 0: all that are there when it begins
-	Rate         uint32 // messages in a second; 0: as many as it can
-	DryRun       bool   // only count, and show some
-}
-
-// MoveTarget is where messages are moved to: a queue, or through an exchange.
-type MoveTarget struct {
-	Queue    string // "": through the exchange
-	Exchange string
-	Key      string // with HasKey; else each message's own keys
-	HasKey   bool
-}
-
 // DeleteMessages starts to take messages off a queue; nothing dead-letters them.
 func (b *Broker) DeleteMessages(ctx context.Context, j MessageJob) (operators.Operation, operators.Plan, error) {
 	return b.startMoving(ctx, kindDeleteMessages, j, quorumq.Destination{}, nil)

@@ -39,6 +39,15 @@ const (
 	phaseArrive = "arrive" // waits until those that were taken have arrived
 )
 
+// MessageJob bounds an operation on chosen ready messages.
+type MessageJob struct {
+	VHost, Queue string
+	Filter       MessageFilter
+	Limit        uint64 // messages; 0: all that are there when it begins
+	Rate         uint32 // messages in a second; 0: as many as it can
+	DryRun       bool   // only count, and show some
+}
+
 // mover carries out one operation on chosen messages (G-13). It keeps nothing that matters:
 // what it has taken is in the queue's backlog, and one that starts over finds the rest.
 type mover struct {
@@ -170,9 +179,9 @@ func (m *mover) stays(p *leader.Peeked) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		return m.unroutable(v, p.OriginExchange, p)
+		return unroutable(v, m.c.DeadLetterRouter(), m.q.UID(), m.to, p.OriginExchange, p)
 	case quorumq.ToExchange:
-		return m.unroutable(v, m.to.Name, p)
+		return unroutable(v, m.c.DeadLetterRouter(), m.q.UID(), m.to, m.to.Name, p)
 	default:
 	}
 	return "", nil

@@ -11,9 +11,18 @@ import (
 	"github.com/quorate/quorate/cluster/leader"
 	"github.com/quorate/quorate/cluster/traffic"
 	"github.com/quorate/quorate/deadletter"
+	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/message"
 	"github.com/quorate/quorate/quorumq"
 )
+
+// MoveTarget is where messages are moved to: a queue, or through an exchange.
+type MoveTarget struct {
+	Queue    string // "": through the exchange
+	Exchange string
+	Key      string // with HasKey; else each message's own keys
+	HasKey   bool
+}
 
 // refuseUnroutable refuses a move to an exchange by a key that leads to no queue, whatever the
 // messages are, as a mandatory publish is returned (G-13). Where headers decide, each message is
@@ -38,9 +47,9 @@ func (b *Broker) refuseUnroutable(ctx context.Context, v *catalog.View, vhost st
 	}
 }
 
-// unroutable returns why the exchange that a message is moved to leads it nowhere; "": it leads to a queue.
-func (m *mover) unroutable(v *catalog.View, exchange string, p *leader.Peeked) (string, error) {
-	rec, ok := v.QueueByUID(m.q.UID())
+// unroutable returns why the exchange by which a message of a queue is moved leads it nowhere; "": it leads to a queue.
+func unroutable(v *catalog.View, router deadletter.Router, from id.QueueUID, to quorumq.Destination, exchange string, p *leader.Peeked) (string, error) {
+	rec, ok := v.QueueByUID(from)
 	if !ok {
 		return "", traffic.ErrNoSuchQueue
 	}
@@ -48,8 +57,7 @@ func (m *mover) unroutable(v *catalog.View, exchange string, p *leader.Peeked) (
 	if err != nil {
 		return "", err
 	}
-	to := m.to
-	x := deadletter.Explain(v, m.c.DeadLetterRouter(), rec, &d.Message, quorumq.Discarded{To: &to})
+	x := deadletter.Explain(v, router, rec, &d.Message, quorumq.Discarded{To: &to})
 	if x.Cause == deadletter.CauseUnroutable {
 		return fmt.Sprintf("exchange %q routes them to no queue", exchange), nil
 	}

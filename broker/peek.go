@@ -110,8 +110,7 @@ func (b *Broker) Peek(ctx context.Context, p Peek) (page []Peeked, next string, 
 		for i := range got.Messages {
 			m, err := peeked(&got.Messages[i])
 			if err != nil {
-				about.Class, about.Reason = failure.Internal, "a stored message cannot be read: "+err.Error()
-				return nil, "", looked, &about
+				return nil, "", looked, errUnreadable(err, about)
 			}
 			page = append(page, m)
 			read += len(got.Messages[i].Message)

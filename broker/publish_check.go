@@ -1,21 +1,22 @@
 package broker
 
 import (
+	"slices"
 	"strconv"
 
 	"github.com/quorate/quorate/broker/failure"
+	"github.com/quorate/quorate/broker/identity"
+	"github.com/quorate/quorate/broker/permission"
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/message"
 	"github.com/quorate/quorate/quorumq"
 )
 
-func aboutMessage(m *Publish) failure.Error { return failure.Error{Kind: "message", VHost: m.VHost} }
-
 // tooLarge is the refusal of a body above MaxBodyBytes (MSG-2).
-func (p *publishing) tooLarge(m *Publish) error {
+func tooLarge(m *Publish, most int) error {
 	about := aboutMessage(m)
 	about.Class, about.Arg, about.Value = failure.PreconditionFailed, "body size", strconv.Itoa(len(m.Body))
-	about.Reason = "above this broker's limit of " + strconv.Itoa(p.b.cfg.MaxBodyBytes) + " bytes; send a smaller body, or a reference to it"
+	about.Reason = "above this broker's limit of " + strconv.Itoa(most) + " bytes; send a smaller body, or a reference to it"
 	return &about
 }
 
@@ -35,36 +36,36 @@ func checkExchange(v *catalog.View, vhost, name string) (*catalog.Exchange, erro
 	return x, nil
 }
 
-// expiration parses the message's TTL and makes it canonical (MSG-4).
-func (p *publishing) expiration() (ttlMs int64, err error) {
-	e := p.msg.Expiration
-	if e == "" && p.msg.Has&message.HasExpiration == 0 {
+// expiration parses a message's TTL and makes it canonical (MSG-4).
+func expiration(m *message.Message) (ttlMs int64, err error) {
+	e := m.Expiration
+	if e == "" && m.Has&message.HasExpiration == 0 {
 		return quorumq.Unlimited, nil
 	}
 	if ttlMs, err = message.ParseExpiration(e); err != nil {
 		return 0, err
 	}
 	if e[0] == '+' || e[0] == '0' {
-		p.msg.Expiration = strconv.FormatInt(ttlMs, 10)
+		m.Expiration = strconv.FormatInt(ttlMs, 10)
 	}
 	return ttlMs, nil
 }
 
-// routingKeys gathers the key with those of CC and BCC, and removes BCC (MSG-8).
-func (p *publishing) routingKeys(m *Publish) error {
-	p.keys = append(p.keys[:0], m.RoutingKey)
-	p.msg.BCCCount = 0
+// routingKeys gathers the key with those of CC and BCC in keys, and removes BCC (MSG-8).
+func routingKeys(m *message.Message, key string, keys []string) ([]string, error) {
+	keys = append(keys[:0], key)
+	m.BCCCount = 0
 	if len(m.Headers) > 0 {
 		cc, bcc, err := message.SenderSelected(m.Headers)
 		if err != nil {
-			return err
+			return keys, err
 		}
-		p.keys = append(append(p.keys, cc...), bcc...)
-		p.msg.BCCCount = len(bcc)
-		p.msg.Headers = m.Headers.Without("BCC")
+		keys = append(append(keys, cc...), bcc...)
+		m.BCCCount = len(bcc)
+		m.Headers = m.Headers.Without("BCC")
 	}
-	p.msg.RoutingKeys = p.keys
-	return nil
+	m.RoutingKeys = keys
+	return keys, nil
 }
 
 // withinLimits is the quick form of message.CheckLimits for a message whose body was
@@ -107,4 +108,30 @@ func storedSizeHint(m *message.Message) int {
 		n += hintFieldBytes + len(m.Headers[i].Name) + len(s)
 	}
 	return n
+}
+
+// permitUserID refuses to publish in the name of another user (MSG-3).
+func permitUserID(m *Publish, d *permission.SendRight) error {
+	id := m.Properties.UserID
+	if id == "" || d.Any || id == m.Sender.who.User() {
+		return nil
+	}
+	about := aboutMessage(m)
+	about.Class, about.Arg, about.Value = failure.PreconditionFailed, "user_id", strconv.Quote(id)
+	about.Problem, about.User = failure.ProblemUserID, m.Sender.who.User()
+	about.Reason = "the message comes from user " + strconv.Quote(m.Sender.who.User()) + "; send that, none, or get the tag " + identity.TagImpersonator
+	return &about
+}
+
+// permitKeys asks whether all keys of a message are within the bounds of a topic
+// permission (VH-8).
+func permitKeys(m *Publish, keys []string, x *catalog.Exchange, bounds *permission.Grant) error {
+	if bounds == nil || x.Type != catalog.ExchangeTopic {
+		return nil
+	}
+	i := slices.IndexFunc(keys, func(key string) bool { return !bounds.Matches(permission.Write, key) })
+	if i < 0 {
+		return nil
+	}
+	return permission.Exchange(m.VHost, m.Exchange).RefusedKey(m.Sender.who.User(), permission.Write, keys[i])
 }

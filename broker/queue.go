@@ -164,3 +164,14 @@ func (b *Broker) PurgeQueue(ctx context.Context, vhost, name string) (uint64, er
 	}
 	return n, failure.Translate(err, about)
 }
+
+// Room returns why a queue takes no messages for want of disk space, as ResourceExhausted;
+// nil if it takes some, or does not exist. It makes no call: nodes send one another the state of their disks.
+func (b *Broker) Room(vhost, queue string) error {
+	c := b.cluster
+	q, ok := c.View().Queue(vhost, queue)
+	if !ok {
+		return nil
+	}
+	return failure.Translate(c.Room(q.UID), failure.Error{VHost: vhost, Kind: "queue", Name: queue})
+}

@@ -2,15 +2,12 @@ package broker
 
 import (
 	"context"
-	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
 	"strconv"
 	"strings"
 	"time"
 
-	"github.com/quorate/quorate/broker/connections"
-	"github.com/quorate/quorate/broker/failure"
 	"github.com/quorate/quorate/broker/names"
 	"github.com/quorate/quorate/catalog"
 )
@@ -32,48 +29,6 @@ func replyQueueOf(secret string) string {
 // formerReplyQueueOf is the name that builds give which read no VersionUsers; until that is
 // finalised they must understand addresses.
 func formerReplyQueueOf(secret string) string { return names.ReplyTo + "." + secret }
-
-// ConsumeReplies makes a queue for answers, which ends with its one consumer or the context's
-// connection, and consumes from it; o.Queue is ignored and o.AutoAck is set. It takes no
-// permission but the ones to answer. The address is the routing key by which answers come
-// through the default exchange of any node. It holds a secret, which the queue's name is made from,
-// and the catalog's index from which on there is the queue, so that a node that is behind knows
-// what to wait for.
-func (b *Broker) ConsumeReplies(ctx context.Context, o Consume) (c *Consumer, address string, err error) {
-	cl := b.cluster
-	about := failure.Error{VHost: o.VHost, Kind: "queue", Name: names.ReplyTo}
-	owner, err := b.Connections.NewOwner(ctx, about)
-	if err != nil {
-		return nil, "", err
-	}
-	by, err := b.Logins.DeclaredBy(ctx)
-	if err != nil {
-		return nil, "", err
-	}
-	secret := rand.Text()
-	name := replyQueueOf(secret)
-	if cl.View().Version() < catalog.VersionUsers {
-		name = formerReplyQueueOf(secret)
-	}
-	r, err := cl.Operator().DeclareQueue(ctx, catalog.DeclareQueue{
-		VHost: o.VHost, Name: name, Type: catalog.QueueClassic, Exclusive: true, AutoDelete: true, Owner: owner, DeclaredBy: by,
-	}, 1, false)
-	if err != nil {
-		return nil, "", aboutDeclaration(failure.Translate(err, about), nil, nil)
-	}
-	connections.ConnectionOf(ctx).Owns(r.UID)
-	q, err := cl.Gateway().Queue(r.UID)
-	if err != nil {
-		return nil, "", failure.Translate(err, about)
-	}
-	index := r.Index
-	if rec, ok := cl.View().QueueByUID(r.UID); ok {
-		index = rec.Index // a repeat of the command has a later one
-	}
-	o.AutoAck = true
-	c, err = b.consume(ctx, q, about, o)
-	return c, names.ReplyTo + "." + secret + "." + strconv.FormatUint(index, 36), err
-}
 
 // ReplyExists reports whether answers to an address have a queue, as far as this node knows
 // when it knows of its making. names.ReplyTo itself, which each channel may consume from, is there.
@@ -106,15 +61,15 @@ func (b *Broker) replyQueue(ctx context.Context, vhost, address string) string {
 
 // resolveReplies puts queues in the place of addresses, and what leads nowhere in that of all else
 // which looks alike. The view is the one to route by.
-func (p *publishing) resolveReplies(ctx context.Context, vhost string, v *catalog.View) *catalog.View {
-	for i, key := range p.keys {
+func (b *Broker) resolveReplies(ctx context.Context, vhost string, keys []string, v *catalog.View) *catalog.View {
+	for i, key := range keys {
 		if !names.IsReply(key) {
 			continue
 		}
-		if p.keys[i] = p.b.replyQueue(ctx, vhost, key); p.keys[i] == "" {
-			p.keys[i] = names.ReplyTo
+		if keys[i] = b.replyQueue(ctx, vhost, key); keys[i] == "" {
+			keys[i] = names.ReplyTo
 		}
-		v = p.b.view()
+		v = b.view()
 	}
 	return v
 }

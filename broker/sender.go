@@ -2,11 +2,8 @@ package broker
 
 import (
 	"context"
-	"slices"
-	"strconv"
 	"sync"
 
-	"github.com/quorate/quorate/broker/failure"
 	"github.com/quorate/quorate/broker/identity"
 	"github.com/quorate/quorate/broker/limits"
 	"github.com/quorate/quorate/broker/permission"
@@ -100,23 +97,15 @@ func (s *Sender) right(v *catalog.View, vhost, exchange string) permission.SendR
 	return d
 }
 
-// permitPublish asks for the right to publish at the exchange, and returns what bounds the
-// message beyond that.
-func (p *publishing) permitPublish(v *catalog.View, m *Publish) (permission.SendRight, error) {
-	s := m.Sender
-	if s == nil {
-		if p.b.cfg.Authenticate {
-			return permission.SendRight{}, identity.Unauthenticated("nobody is logged in; send user and password, or a token")
-		}
-		return permission.SendRight{Any: true}, nil
-	}
-	if m.VHost != s.entered { // VH-4
-		exists, err := s.enter(m.VHost)
+// mayPublish asks for the right to publish at an exchange, and returns what bounds a message beyond that.
+func (s *Sender) mayPublish(v *catalog.View, vhost, exchange string) (permission.SendRight, error) {
+	if vhost != s.entered { // VH-4
+		exists, err := s.enter(vhost)
 		if err != nil {
 			return permission.SendRight{}, err
 		}
 		if exists {
-			s.entered = m.VHost
+			s.entered = vhost
 		}
 	}
 	if err := s.current(); err != nil {
@@ -125,32 +114,15 @@ func (p *publishing) permitPublish(v *catalog.View, m *Publish) (permission.Send
 	if s.who == nil {
 		return permission.SendRight{Any: true}, nil
 	}
-	d := s.right(v, m.VHost, m.Exchange)
+	d := s.right(v, vhost, exchange)
 	return d, d.Err
 }
 
-// permitUserID refuses to publish in the name of another user (MSG-3).
-func permitUserID(m *Publish, d *permission.SendRight) error {
-	id := m.Properties.UserID
-	if id == "" || d.Any || id == m.Sender.who.User() {
-		return nil
-	}
-	about := aboutMessage(m)
-	about.Class, about.Arg, about.Value = failure.PreconditionFailed, "user_id", strconv.Quote(id)
-	about.Problem, about.User = failure.ProblemUserID, m.Sender.who.User()
-	about.Reason = "the message comes from user " + strconv.Quote(m.Sender.who.User()) + "; send that, none, or get the tag " + identity.TagImpersonator
-	return &about
-}
+// Held reports whether the next message into a vhost has to wait, and for how long before it asks again. It
+// belongs to the goroutine that publishes.
+func (s *Sender) Held(vhost string) (limits.Hold, bool) { return s.gates.Held(s.who, vhost) }
 
-// permitKeys asks whether all keys of the message are within the bounds of a topic
-// permission (VH-8).
-func (p *publishing) permitKeys(m *Publish, x *catalog.Exchange, bounds *permission.Grant) error {
-	if bounds == nil || x.Type != catalog.ExchangeTopic {
-		return nil
-	}
-	i := slices.IndexFunc(p.keys, func(key string) bool { return !bounds.Matches(permission.Write, key) })
-	if i < 0 {
-		return nil
-	}
-	return permission.Exchange(m.VHost, m.Exchange).RefusedKey(m.Sender.who.User(), permission.Write, p.keys[i])
+// charge counts a message for its sender and vhost; bytes are those of its body.
+func (s *Sender) charge(v *catalog.View, vhost string, bytes int) {
+	s.gates.Charge(v, s.who, vhost, bytes)
 }

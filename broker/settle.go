@@ -1,22 +1,13 @@
 package broker
 
 import (
-	"strings"
+	"context"
+	"strconv"
 
 	"github.com/quorate/quorate/broker/failure"
 	"github.com/quorate/quorate/cluster/gateway"
 	"github.com/quorate/quorate/message"
 	"github.com/quorate/quorate/quorumq"
-)
-
-// Outcome is what a client decides about a delivery (DEL-8).
-type Outcome uint8
-
-// The outcomes.
-const (
-	Ack Outcome = iota + 1
-	Requeue
-	Discard
 )
 
 // Settlement decides about deliveries: those of IDs in that order or, with UpTo above 0,
@@ -51,28 +42,22 @@ func (c *Consumer) Settle(s *Settlement) (unknown []uint64, err error) {
 	if s.UpTo > 0 {
 		return c.settleUpTo(s.UpTo, d, s.Annotations), nil
 	}
-	var run quorumq.MsgIDRange
+	var few [8]quorumq.MsgIDRange // enough for most, without an allocation
+	runs := few[:0]
 	for _, n := range s.IDs {
 		if !c.open.decide(n) {
 			unknown = append(unknown, n)
 			continue
 		}
-		m := quorumq.MsgID(n)
-		if run.First != 0 && m == run.Last+1 {
-			run.Last = m
-			continue
-		}
-		if run.First != 0 {
-			c.decide(run, d, s.Annotations)
-		}
-		run = quorumq.MsgIDRange{First: m, Last: m}
+		runs = appendRun(runs, quorumq.MsgID(n))
 	}
-	if run.First != 0 {
+	for _, run := range runs {
 		c.decide(run, d, s.Annotations)
 	}
 	return unknown, nil
 }
 
+// decide takes a decision about a range to the queue. The caller holds mu.
 func (c *Consumer) decide(r quorumq.MsgIDRange, d gateway.Decision, added message.Table) {
 	c.annotations.decide(r, d, added, func(r quorumq.MsgIDRange, d gateway.Decision) { c.c.Decide(r, d) })
 }
@@ -92,44 +77,41 @@ func (c *Consumer) settleUpTo(to uint64, d gateway.Decision, added message.Table
 	return unknown
 }
 
-// decision checks and converts what a client decided.
-func decision(o Outcome, failed bool, annotations message.Table, delay Delay, about failure.Error) (gateway.Decision, error) {
+// ExtendAckDeadline lets the client have deliveries for so many milliseconds from now, above 0, if
+// that is longer than it may (CT-5). Those it does not hold, or without end, stay as they are.
+func (c *Consumer) ExtendAckDeadline(ctx context.Context, ids []uint64, ms int64) error {
+	about := c.about
 	about.Class = failure.PreconditionFailed
-	var d gateway.Decision
-	switch o {
-	case Ack:
-		d.Kind = gateway.Ack
-	case Requeue:
-		d.Kind = gateway.Requeue
-	case Discard:
-		d.Kind = gateway.Discard
-	default:
-		about.Arg, about.Reason = "outcome", "not set; want ack, return or discard"
-		return d, &about
+	switch {
+	case ms <= 0:
+		about.Arg, about.Value, about.Reason = "milliseconds", strconv.FormatInt(ms, 10), "want 1 or more"
+		return &about
+	case len(ids) > MaxSettlementIDs:
+		about.Arg, about.Reason = "delivery_ids", "more than 10000 at a time; split them"
+		return &about
 	}
-	if o == Ack {
-		if failed || len(annotations) > 0 || delay != (Delay{}) {
-			about.Arg, about.Reason = "outcome", "an ack carries neither failed, annotations nor delay; the message is gone"
-			return d, &about
-		}
-		return d, nil
-	}
-	d.Failed = failed
-	if d.Delay, about.Arg, about.Value, about.Reason = delay.of(o, annotations); about.Reason != "" {
-		return d, &about
-	}
-	if len(annotations) == 0 {
-		return d, nil
-	}
-	for _, f := range annotations {
-		if !strings.HasPrefix(f.Name, "x-") { // DEL-11
-			about.Arg, about.Value, about.Reason = "annotations", f.Name, `names must start with "x-"`
-			return d, &about
+	var ranges []quorumq.MsgIDRange
+	for _, n := range ids {
+		if n != 0 && n <= maxDeliveryID {
+			ranges = appendRun(ranges, quorumq.MsgID(n))
 		}
 	}
-	if err := message.CheckTable("annotations", annotations); err != nil {
-		return d, failure.Translate(err, about)
+	if len(ranges) == 0 {
+		return nil
 	}
-	d.Annotations = message.AppendTable(nil, annotations)
-	return d, nil
+	_, err := c.c.Extend(ctx, ranges, ms)
+	return failure.Translate(err, c.about)
+}
+
+// SettleToken names the consumer for SettleAndPublish on any node, to the context's caller alone;
+// "" with auto-ack.
+func (c *Consumer) SettleToken(ctx context.Context) (string, error) {
+	if c.autoAck {
+		return "", nil
+	}
+	seal, err := c.b.settleTokens.Seal(ctx)
+	if err != nil {
+		return "", err
+	}
+	return seal.Text(c.c.Token()), nil
 }

@@ -34,18 +34,18 @@ func (b *Broker) SettleAndPublish(ctx context.Context, token string, ids []uint6
 		about.Reason = "one decision publishes at most " + strconv.Itoa(MaxOutputs) + " messages"
 		return &about
 	}
-	p := newPublishing(b)
+	r := routed{b: b}
 	made, bodies := make([]quorumq.Output, len(outputs)), make([][]byte, len(outputs))
 	for i := range outputs {
 		o := &outputs[i]
 		o.VHost, o.Sender = about.VHost, sender
-		p.msg = message.Message{}
-		if err := p.prepareOutput(ctx, o); err != nil {
+		r.msg = message.Message{}
+		if err := r.prepareOutput(ctx, o); err != nil {
 			b.clients.Counters.Invalid.Add(1)
 			return err
 		}
 		made[i] = quorumq.Output{Exchange: o.Exchange, Size: uint32(len(o.Body))} // D-5
-		bodies[i] = message.Append(make([]byte, 0, storedSizeHint(&p.msg)), &p.msg)
+		bodies[i] = message.Append(make([]byte, 0, storedSizeHint(&r.msg)), &r.msg)
 	}
 	if err := b.cluster.Gateway().Transact(ctx, t, held, made, bodies); err != nil {
 		return failure.Translate(err, by.About(err, about))
@@ -58,19 +58,6 @@ func (b *Broker) SettleAndPublish(ctx context.Context, token string, ids []uint6
 	b.clients.Counters.Published.Add(uint64(len(outputs)))
 	b.clients.Counters.Confirmed.Add(uint64(len(outputs)))
 	return nil
-}
-
-// SettleToken names the consumer for SettleAndPublish on any node, to the context's caller alone;
-// "" with auto-ack.
-func (c *Consumer) SettleToken(ctx context.Context) (string, error) {
-	if c.autoAck {
-		return "", nil
-	}
-	seal, err := c.b.settleTokens.Seal(ctx)
-	if err != nil {
-		return "", err
-	}
-	return seal.Text(c.c.Token()), nil
 }
 
 // heldBy returns the ids as ranges, in their order. The token of one Get has none.
@@ -92,25 +79,20 @@ func heldBy(t *gateway.ConsumerToken, ids []uint64, about failure.Error) ([]quor
 	}
 	var held []quorumq.MsgIDRange
 	for _, n := range ids {
-		m := quorumq.MsgID(n)
-		switch last := len(held) - 1; {
-		case n == 0 || n > maxDeliveryID:
+		if n == 0 || n > maxDeliveryID {
 			about.Value, about.Reason = strconv.FormatUint(n, 10), "is no delivery of the stream"
 			return nil, &about
-		case last >= 0 && held[last].Last+1 == m:
-			held[last].Last = m
-		default:
-			held = append(held, quorumq.MsgIDRange{First: m, Last: m})
 		}
+		held = appendRun(held, quorumq.MsgID(n))
 	}
 	return held, nil
 }
 
 // prepareOutput is prepare for a message that a queue's forwarder publishes.
-func (p *publishing) prepareOutput(ctx context.Context, m *Publish) error {
-	ttl, err := p.prepare(ctx, m)
-	if m.Mandatory && len(p.uids) == 0 && err == nil {
-		_, err = p.confirm(ctx, m, ttl, nil)
+func (r *routed) prepareOutput(ctx context.Context, m *Publish) error {
+	err := r.prepare(ctx, m)
+	if m.Mandatory && len(r.uids) == 0 && err == nil {
+		err = r.confirm(ctx, m, nil)
 	}
 	if err != nil {
 		return err
@@ -118,10 +100,10 @@ func (p *publishing) prepareOutput(ctx context.Context, m *Publish) error {
 	about := aboutMessage(m)
 	about.Class = failure.PreconditionFailed
 	switch {
-	case p.later != (quorumq.Delay{}):
+	case r.later != (quorumq.Delay{}):
 		about.Arg, about.Reason = "deliver_at", "an output of a decision cannot be delayed; let a consumer or a queue with a TTL do it"
 		return &about
-	case m.Mandatory && len(p.uids) == 0:
+	case m.Mandatory && len(r.uids) == 0:
 		about.State, about.Arg, about.Value = true, "mandatory", strconv.Quote(m.RoutingKey)
 		about.Reason = "exchange " + strconv.Quote(m.Exchange) + " routes it to no queue; bind one"
 		return &about

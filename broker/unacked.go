@@ -1,5 +1,9 @@
 package broker
 
+import (
+	"math/bits"
+)
+
 // unacked remembers which deliveries of a consumer its client has not decided about:
 // a bit per delivery from the oldest unacked one on.
 type unacked struct {
@@ -58,4 +62,13 @@ func (u *unacked) trim() {
 		u.decided = append(u.decided[:0], u.decided[drop:]...)
 		u.base += uint64(drop) * wordBits
 	}
+}
+
+// count returns how many ids are delivered and not decided.
+func (u *unacked) count() uint64 {
+	n := u.last - u.base
+	for _, w := range u.decided {
+		n -= uint64(bits.OnesCount64(w)) // 0 to 64
+	}
+	return n
 }

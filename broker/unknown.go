@@ -4,10 +4,12 @@ import (
 	"context"
 	"log/slog"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/quorate/quorate/broker/failure"
 	"github.com/quorate/quorate/catalog"
+	"github.com/quorate/quorate/internal/lograte"
 	"github.com/quorate/quorate/message"
 	"github.com/quorate/quorate/policy"
 )
@@ -20,10 +22,21 @@ const (
 	UnknownArgumentEvery = 5 * time.Second
 )
 
-// unknownArguments counts the unknown arguments of a declaration, logs them as far as
+// unknownArguments is what is told of arguments that nothing knows (C-9). It may be used concurrently.
+type unknownArguments struct {
+	count *atomic.Uint64
+	log   *slog.Logger
+	lines lograte.Lines
+}
+
+func newUnknownArguments(count *atomic.Uint64, log *slog.Logger) *unknownArguments {
+	return &unknownArguments{count: count, log: log, lines: lograte.Lines{Burst: UnknownArgumentLines, Every: UnknownArgumentEvery}}
+}
+
+// of counts the unknown arguments of a declaration, logs them as far as
 // there is room, and returns a sentence about each (C-9). New is what would be made by it: the vhost
 // may refuse that. about names the thing.
-func (b *Broker) unknownArguments(
+func (u *unknownArguments) of(
 	ctx context.Context, v *catalog.View, about failure.Error, args message.Table, found []policy.Unknown, isNew bool,
 ) (warnings []string, err error) {
 	if len(found) == 0 {
@@ -31,11 +44,11 @@ func (b *Broker) unknownArguments(
 	}
 	refused := isNew && refusesUnknown(v, about.VHost)
 	for i := range found {
-		u := &found[i]
-		b.logUnknown(ctx, about, u, refused)
-		text := u.Name + " is unknown and has no effect"
-		if u.Advice != "" {
-			text += "; " + u.Advice
+		x := &found[i]
+		u.tell(ctx, about, x, refused)
+		text := x.Name + " is unknown and has no effect"
+		if x.Advice != "" {
+			text += "; " + x.Advice
 		}
 		warnings = append(warnings, text)
 	}
@@ -71,14 +84,14 @@ func refusedUnknown(about failure.Error, args message.Table, found []policy.Unkn
 	return &about
 }
 
-// logUnknown counts an unknown argument, and logs it as often as unknownLines allows: clients may declare in a loop.
-func (b *Broker) logUnknown(ctx context.Context, about failure.Error, u *policy.Unknown, refused bool) {
-	b.clients.Counters.UnknownArguments.Add(1)
-	skipped, ok := b.unknownLines.Take(time.Now())
+// tell counts an unknown argument, and logs it as often as lines allow: clients may declare in a loop.
+func (u *unknownArguments) tell(ctx context.Context, about failure.Error, x *policy.Unknown, refused bool) {
+	u.count.Add(1)
+	skipped, ok := u.lines.Take(time.Now())
 	if !ok {
 		return
 	}
-	b.log.WarnContext(ctx, "an argument is unknown and has no effect", slog.String("kind", about.Kind), slog.String("vhost", about.VHost),
-		slog.String("name", about.Name), slog.String("argument", u.Name[:min(len(u.Name), message.MaxNameBytes)]),
-		slog.String("nearest", u.Nearest), slog.Bool("refused", refused), slog.Uint64("left_out", skipped))
+	u.log.WarnContext(ctx, "an argument is unknown and has no effect", slog.String("kind", about.Kind), slog.String("vhost", about.VHost),
+		slog.String("name", about.Name), slog.String("argument", x.Name[:min(len(x.Name), message.MaxNameBytes)]),
+		slog.String("nearest", x.Nearest), slog.Bool("refused", refused), slog.Uint64("left_out", skipped))
 }

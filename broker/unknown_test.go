@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"log/slog"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/quorate/quorate/broker/failure"
@@ -16,18 +17,18 @@ import (
 func TestUnknownArgumentsAreTold(t *testing.T) {
 	t.Parallel()
 	var log bytes.Buffer
-	b := alone(Config{Logger: slog.New(slog.NewTextHandler(&log, nil))})
-	defer b.Close()
+	var count atomic.Uint64
+	unknown := newUnknownArguments(&count, slog.New(slog.NewTextHandler(&log, nil)))
 	about := failure.Error{VHost: "/", Kind: "queue", Name: "q"}
 	args := message.Table{{Name: "x-max-lngth", Value: message.Int64(5)}, {Name: "x-" + strings.Repeat("n", 1<<16)}}
 	const n = 3 * UnknownArgumentLines
 	for range n {
-		warnings, err := b.unknownArguments(t.Context(), catalog.New().View(), about, args, policy.UnknownOfQueue(args), true)
+		warnings, err := unknown.of(t.Context(), catalog.New().View(), about, args, policy.UnknownOfQueue(args), true)
 		if err != nil || len(warnings) != 2 {
 			t.Fatalf("%q, %v", warnings, err)
 		}
 	}
-	if got := b.clients.Counters.UnknownArguments.Load(); got != 2*n {
+	if got := count.Load(); got != 2*n {
 		t.Errorf("%d are counted, want %d", got, 2*n)
 	}
 	text := log.String()

@@ -173,7 +173,7 @@ const alarmLook = 250 * time.Millisecond
 
 // awaitAlarm waits while the node takes no messages. It fails with ResourceExhausted as soon as giveUp says so.
 func (s *Server) awaitAlarm(ctx context.Context, giveUp func() bool) error {
-	a := s.b.Alarm()
+	a := s.b.Alarms.Now()
 	if a == nil {
 		return nil
 	}

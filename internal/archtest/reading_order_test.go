@@ -18,7 +18,6 @@ func readInOrder(path string) bool {
 // this table; none is added.
 func backUp() map[string]int {
 	return map[string]int{
-		"broker":          39,
 		"broker/identity": 1,
 		"cluster/gateway": 13,
 		"cluster/replica": 22,

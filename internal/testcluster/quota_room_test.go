@@ -171,8 +171,8 @@ func TestAlarmLeavesRoom(t *testing.T) {
 	if _, err := cl.PublishOne(ctx, client.Message{RoutingKey: "q", Body: []byte("input")}); err != nil {
 		t.Fatal(err)
 	}
-	c.Broker(0).RaiseAlarm("the test has it")
-	defer c.Broker(0).EndAlarm()
+	c.Broker(0).Alarms.Raise("the test has it")
+	defer c.Broker(0).Alarms.End()
 	var ends []func() error
 	for _, user := range []string{"a", "a", "b", "b"} {
 		p, _ := asUser(t, c.Addrs()[0], user)
@@ -198,14 +198,14 @@ func TestAlarmLeavesRoom(t *testing.T) {
 func TestPublishOneWaitsForAlarm(t *testing.T) {
 	c, cl := roomCluster(t)
 	ctx := testContext(t)
-	c.Broker(0).RaiseAlarm("the test has it")
-	defer c.Broker(0).EndAlarm()
+	c.Broker(0).Alarms.Raise("the test has it")
+	defer c.Broker(0).Alarms.End()
 	soon, cancel := context.WithTimeout(ctx, 200*time.Millisecond)
 	defer cancel()
 	if r, err := cl.PublishOne(soon, client.Message{RoutingKey: "q", Body: []byte("during")}); err == nil {
 		t.Errorf("during the alarm: %v", r)
 	}
-	c.Broker(0).EndAlarm()
+	c.Broker(0).Alarms.End()
 	if r, err := cl.PublishOne(ctx, client.Message{RoutingKey: "q", Body: []byte("after")}); err != nil || r.Outcome != client.Confirmed {
 		t.Fatalf("%v, %v", r, err)
 	}

@@ -125,12 +125,12 @@ func TestSlowStreamIsBounded(t *testing.T) {
 		t.Fatal(err)
 	}
 	testcluster.Poll(t, "the stream has what it may have", func() error {
-		if held, stops := c.Broker(away).Buffered(); held < bound/2 || stops == 0 {
+		if held, stops := c.Broker(away).Buffers.Held(); held < bound/2 || stops == 0 {
 			return fmt.Errorf("%d bytes are held, %d stops", held, stops)
 		}
 		return nil
 	})
-	if held, _ := c.Broker(away).Buffered(); held > bound+size+1024 {
+	if held, _ := c.Broker(away).Buffers.Held(); held > bound+size+1024 {
 		t.Errorf("%d bytes are held, want at most %d", held, bound+size)
 	}
 	for i := range others {

@@ -194,8 +194,8 @@ func (w *memoryWatch) follow(p memoryPlan) {
 	}
 	w.now = to
 	w.limits(to)
-	if p.high == 0 && w.broker.Alarm() != nil {
-		w.broker.EndAlarm()
+	if p.high == 0 && w.broker.Alarms.Now() != nil {
+		w.broker.Alarms.End()
 	}
 }
 
@@ -207,7 +207,7 @@ func (w *memoryWatch) look(now time.Time) {
 		return
 	}
 	used, high := w.used(), w.plan.high
-	raised := w.broker.Alarm() != nil
+	raised := w.broker.Alarms.Now() != nil
 	switch least := (cluster.Caches{Bodies: leastBodies, Tail: leastTail}); {
 	case used > high && w.now != least:
 		used = w.resize(now, least)
@@ -224,10 +224,10 @@ func (w *memoryWatch) look(now time.Time) {
 	}
 	switch {
 	case !raised && used > high:
-		w.broker.RaiseAlarm(fmt.Sprintf("this node has %d bytes of memory in use, limits.memory_high is %d, and its caches are at their minimum: "+
+		w.broker.Alarms.Raise(fmt.Sprintf("this node has %d bytes of memory in use, limits.memory_high is %d, and its caches are at their minimum: "+
 			"consume, or give it more memory", used, high))
 	case raised && used < high-high/10:
-		w.broker.EndAlarm()
+		w.broker.Alarms.End()
 	}
 }
 

@@ -56,8 +56,8 @@ func TestMemoryWatch(t *testing.T) {
 		h.collect()
 		now = now.Add(memoryEvery)
 		w.look(now)
-		if (b.Alarm() != nil) != x.raised || h.caches != x.caches {
-			t.Errorf("%s: alarm %+v, caches of %+v; want %t, %+v", x.what, b.Alarm(), h.caches, x.raised, x.caches)
+		if (b.Alarms.Now() != nil) != x.raised || h.caches != x.caches {
+			t.Errorf("%s: alarm %+v, caches of %+v; want %t, %+v", x.what, b.Alarms.Now(), h.caches, x.raised, x.caches)
 		}
 	}
 	for range growSteps {
@@ -83,11 +83,11 @@ func TestMemoryWatchCollects(t *testing.T) {
 	}
 	now := time.Unix(1_800_000_000, 0)
 	w.look(now)
-	if b.Alarm() == nil {
+	if b.Alarms.Now() == nil {
 		t.Fatal("there is no alarm")
 	}
 	h.needs = 0
-	for waited := time.Duration(0); b.Alarm() != nil; waited += memoryEvery {
+	for waited := time.Duration(0); b.Alarms.Now() != nil; waited += memoryEvery {
 		if waited > collectEvery {
 			t.Fatalf("the alarm is on after %v", waited)
 		}
@@ -213,21 +213,21 @@ func TestMemoryPlanChanges(t *testing.T) {
 		w.look(now)
 	}
 	look(plan)
-	if b.Alarm() != nil || h.caches != plan.caches {
-		t.Errorf("without a limit: %+v, %+v", b.Alarm(), h.caches)
+	if b.Alarms.Now() != nil || h.caches != plan.caches {
+		t.Errorf("without a limit: %+v, %+v", b.Alarms.Now(), h.caches)
 	}
 	smaller := planOf(0, 1<<40, 10*mib)
 	if look(smaller); h.caches.Bodies != 10*mib {
 		t.Errorf("a smaller cache: %+v", h.caches)
 	}
 	tight := planOf(0, 100*mib, 0)
-	if look(tight); b.Alarm() == nil || h.caches != (cluster.Caches{Bodies: leastBodies, Tail: leastTail}) {
-		t.Errorf("a lower limit: %+v, %+v", b.Alarm(), h.caches)
+	if look(tight); b.Alarms.Now() == nil || h.caches != (cluster.Caches{Bodies: leastBodies, Tail: leastTail}) {
+		t.Errorf("a lower limit: %+v, %+v", b.Alarms.Now(), h.caches)
 	}
-	if look(planOf(0, 110*mib, 0)); b.Alarm() == nil || h.caches.Bodies != leastBodies {
-		t.Errorf("a limit that is still below what is in use: %+v, %+v", b.Alarm(), h.caches)
+	if look(planOf(0, 110*mib, 0)); b.Alarms.Now() == nil || h.caches.Bodies != leastBodies {
+		t.Errorf("a limit that is still below what is in use: %+v, %+v", b.Alarms.Now(), h.caches)
 	}
-	if look(plan); b.Alarm() != nil || h.caches != plan.caches {
-		t.Errorf("no limit again: %+v, %+v", b.Alarm(), h.caches)
+	if look(plan); b.Alarms.Now() != nil || h.caches != plan.caches {
+		t.Errorf("no limit again: %+v, %+v", b.Alarms.Now(), h.caches)
 	}
 }

@@ -64,7 +64,7 @@ func (n *node) ledQueues() iter.Seq[metrics.Queue] {
 // gatewayFigures gathers the counters of this node as gateway. An unknown age of the view is -1.
 func (n *node) gatewayFigures() metrics.Gateway {
 	c, d := n.broker.Counters(), n.broker.DeadLetterCauses()
-	buffered, stopped := n.broker.Buffered()
+	buffered, stopped := n.broker.Buffers.Held()
 	age, known := n.part.Catalog().ViewAge()
 	if !known {
 		age = -1
@@ -75,7 +75,7 @@ func (n *node) gatewayFigures() metrics.Gateway {
 		Undecidable: c.Undecidable, Serves: n.part.Catalog().Serves(), ViewAge: age,
 		Published: c.Published, Confirmed: c.Confirmed, Rejected: c.Rejected, Invalid: c.Invalid,
 		UnroutableReturned: c.UnroutableReturned, UnroutableDropped: c.UnroutableDropped,
-		LoginsRefused: c.LoginsRefused, LoginsUnseen: c.LoginsUnseen, Alarms: c.Alarms, Alarm: n.broker.Alarm() != nil,
+		LoginsRefused: c.LoginsRefused, LoginsUnseen: c.LoginsUnseen, Alarms: c.Alarms, Alarm: n.broker.Alarms.Now() != nil,
 		UnknownArguments: c.UnknownArguments, Buffered: buffered, Stopped: stopped,
 		DeadLetterConfirmed: c.DeadLetterConfirmed,
 		Audit:               n.auditFigures(),
@@ -115,7 +115,7 @@ func (n *node) memoryFigures() metrics.Memory {
 
 // warning returns what an operator should look at although the node serves; "": nothing.
 func (n *node) warning() string {
-	if a := n.broker.Alarm(); a != nil {
+	if a := n.broker.Alarms.Now(); a != nil {
 		return a.Reason
 	}
 	return n.part.Warning()

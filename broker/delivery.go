@@ -1,0 +1,41 @@
+package broker
+
+import (
+	"github.com/quorate/quorate/broker/failure"
+	"github.com/quorate/quorate/cluster/traffic"
+	"github.com/quorate/quorate/message"
+)
+
+// Delivery is a message handed to a client.
+type Delivery struct {
+	ID            uint64 // numbers the deliveries of a consumer from 1
+	Message       message.Message
+	Redelivered   bool // DEL-10
+	DeliveryCount uint32
+	AcquiredCount uint32
+}
+
+// decodeDelivery reads a stored message with what returns and discards added to it; that
+// comes back alone as well.
+func decodeDelivery(d *traffic.Delivery) (_ Delivery, added message.Table, err error) {
+	m, err := message.Decode(d.Message)
+	if err != nil {
+		return Delivery{}, nil, err
+	}
+	if d.Annotations != nil {
+		if added, _, err = message.DecodeTable(d.Annotations); err != nil {
+			return Delivery{}, nil, err
+		}
+		m.Annotations = message.MergedAnnotations(m.Annotations, added)
+	}
+	return Delivery{
+		ID: uint64(d.MsgID), Message: *m, Redelivered: d.AcquiredCount > 0,
+		DeliveryCount: d.DeliveryCount, AcquiredCount: d.AcquiredCount,
+	}, added, nil
+}
+
+// errUnreadable is the error about a stored message that cannot be decoded.
+func errUnreadable(err error, about failure.Error) error {
+	about.Class, about.Reason = failure.Internal, "a stored message cannot be read: "+err.Error()
+	return &about
+}
