@@ -167,6 +167,7 @@ rewrite: ## rewrites expected output of scripts, the tables of packages and argu
 	  $(GO) test -tags $(TAGS) $$d -args -rewrite || exit 1; \
 	done
 	$(GO) test ./argument -args -rewrite
+	$(GO) test ./definitions -args -rewrite
 	$(GO) test ./internal/archtest -args -rewrite
 	cd deploy/k8s/test && $(GO) test ./... -args -rewrite
 
