@@ -53,6 +53,9 @@ func (w *world) runs(o Options, out *lockedBuffer, length time.Duration) {
 		}
 	}
 	p.Steps = fault.Each(kinds, 1)
+	for i := range p.Steps { // a node notices a cut after most of a second
+		p.Steps[i].For = max(p.Steps[i].For, w.least)
+	}
 	o.Replay, o.Strict = w.TempDir(), true
 	if err := p.write(filepath.Join(o.Replay, planFile)); err != nil {
 		w.Fatal(err)

@@ -323,7 +323,8 @@ func TestKubernetes(t *testing.T) {
 	o := w.existingOptions(kubernetes, &out, "kill", "restart", "pause", "isolate", "one-way-out", "evict", "wiped", "rollout")
 	o.Existing.K8s.PauseImage = "busybox:stable"
 	o.Existing.Nodes.Client.Addresses = nil
-	w.runs(o, &out, 40*time.Second)
+	w.least = 3 * time.Second
+	w.runs(o, &out, 50*time.Second)
 	if len(k.made) > 0 || len(k.cordoned) > 0 || len(k.cuts) > 0 {
 		t.Errorf("left: objects %v, closed machines %v, policies %v", k.made, k.cordoned, k.cuts)
 	}

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/quorate/quorate/chaos"
 	"github.com/quorate/quorate/chaos/target/local"
@@ -74,6 +75,7 @@ func ask(socket, name string) int {
 type world struct {
 	*testing.T
 	nodes *local.Cluster
+	least time.Duration // that each fault lasts in runs; 0: as long as its kind needs
 
 	mu    sync.Mutex
 	calls []asked

@@ -93,7 +93,10 @@ func Run(ctx context.Context, cfg Config) ([]history.Event, error) {
 	if err != nil {
 		return nil, err
 	}
-	before := resources(ctx, cfg, "begin", nil)
+	var before map[string]map[string]float64
+	if cfg.Length >= leakLength {
+		before = resources(ctx, cfg, "begin", nil)
+	}
 	consuming, stopConsuming := context.WithCancel(ctx)
 	defer stopConsuming()
 	publishing, stopPublishing := context.WithTimeout(ctx, cfg.Length)
@@ -137,7 +140,9 @@ func Run(ctx context.Context, cfg Config) ([]history.Event, error) {
 	}
 	stopConsuming()
 	failures.add("digests", digests(ctx, cfg, c))
-	resources(ctx, cfg, "end", before)
+	if before != nil {
+		resources(ctx, cfg, "end", before)
+	}
 	return cfg.History.Events(), failures.err()
 }
 

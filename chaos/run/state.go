@@ -20,6 +20,9 @@ const (
 	// restTimeout bounds the wait for members to come to rest, and for resources to be given back.
 	restTimeout = 15 * time.Second
 	restEvery   = 200 * time.Millisecond
+	// leakLength is how long a run must be for its resources to be compared: in less, nodes that fill their
+	// caches, or lead what others led, look as if they leaked.
+	leakLength = 5 * time.Minute
 	// scrapeTimeout bounds the answer with a node's metrics.
 	scrapeTimeout = 2 * time.Second
 )
