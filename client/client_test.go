@@ -192,7 +192,8 @@ func TestPublisherResendsOverBrokenStreams(t *testing.T) {
 // its end has each message stored once, in order.
 func TestPublisherGoesOnAfterItsEnd(t *testing.T) {
 	shared := &storage{seen: map[string]uint64{}}
-	address := serve(t, &faultyNode{storage: shared, breakAfter: 50})
+	// No stream carries as many: a life ends when all of it is confirmed.
+	address := serve(t, &faultyNode{storage: shared, breakAfter: 100})
 	producer := []byte("sixteen bytes -.")
 	const each, again = 30, 12
 	for life := range 3 {
