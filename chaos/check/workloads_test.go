@@ -188,16 +188,7 @@ func TestRejectsWorkloads(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			r := Check(test.mutate(validWorkloads()))
-			var broken []string
-			for _, g := range r.Guarantees {
-				if len(g.Broken) > 0 {
-					broken = append(broken, g.Name)
-				}
-			}
-			if r.Verdict != Invalid || !slices.Equal(broken, test.breaks) {
-				t.Errorf("breaks %q, want %q:\n%s", broken, test.breaks, r.String())
-			}
+			breaks(t, Check(test.mutate(validWorkloads())), test.breaks)
 		})
 	}
 	for _, q := range []string{txOut, joint, work, endB} {
