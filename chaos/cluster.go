@@ -34,6 +34,9 @@ type ClusterConfig struct {
 	// caller listens for peers and gossip (Node.PeerAt, Node.GossipAt), and passes on what comes to
 	// Node.Peer and Node.Gossip. On Linux, where all of 127.0.0.0/8 is this machine.
 	Apart bool
+	// OnThread, if set, is called with a node's id on the thread that starts its process, which inherits
+	// what that changes of the thread. The thread ends with the process.
+	OnThread func(node string) error
 	// Hosts, if there are any, are where nodes run, one each; else all run on loopback.
 	Hosts []Host
 }
@@ -96,7 +99,7 @@ func NewCluster(c ClusterConfig) (*Cluster, error) {
 	}
 	out := &Cluster{}
 	for i := range c.nodes() {
-		n := &Node{ID: fmt.Sprintf("n%d", i+1), binary: binary}
+		n := &Node{ID: fmt.Sprintf("n%d", i+1), binary: binary, onThread: c.OnThread}
 		if len(c.IDs) > 0 {
 			n.ID = c.IDs[i]
 		}

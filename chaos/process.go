@@ -35,6 +35,7 @@ type Node struct {
 	binary           string
 	enter            []string // before the binary; see Host
 	env              []string // besides this process's
+	onThread         func(node string) error
 	mu               sync.Mutex
 	process          *os.Process // nil: not running
 	exited           chan struct{}
@@ -82,8 +83,15 @@ func (n *Node) Start() error {
 	go func() {
 		// The kernel ties the child to this thread, so it must last as long.
 		runtime.LockOSThread()
-		defer runtime.UnlockOSThread()
-		err := cmd.Start()
+		var err error
+		if n.onThread == nil {
+			defer runtime.UnlockOSThread()
+		} else { // nobody else may have this thread: it ends with the goroutine
+			err = n.onThread(n.ID)
+		}
+		if err == nil {
+			err = cmd.Start()
+		}
 		started <- err
 		if err != nil {
 			return

@@ -79,7 +79,7 @@ type Kind struct {
 
 // Kinds returns all kinds in order of their names.
 func Kinds() []Kind {
-	out := slices.Concat(processKinds(), networkKinds(), diskKinds(), dataKinds(), machineKinds(), memberKinds())
+	out := slices.Concat(processKinds(), networkKinds(), diskKinds(), callKinds(), dataKinds(), machineKinds(), memberKinds())
 	slices.SortFunc(out, func(a, b Kind) int { return cmp.Compare(a.Name, b.Name) })
 	return out
 }

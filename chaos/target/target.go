@@ -174,6 +174,35 @@ type Descriptors interface {
 	Descriptors(ctx context.Context, node string, spare int) error
 }
 
+// Call is what a node's process asks of a file of its log.
+type Call string
+
+// The calls.
+const (
+	Write Call = "write"
+	Sync  Call = "sync"
+)
+
+// Tampering is what becomes of calls. The zero value lets all through; one without Delay and Tear
+// answers them with EIO.
+type Tampering struct {
+	Call  Call
+	Times int           // that are hit; 0: all until it ends
+	Delay time.Duration // before the call is let through
+	// Tear, if it is not 0, is the share of a write's bytes, to 1, of which all but the last reach the
+	// file; the process ends with SIGKILL at this moment.
+	Tear float64
+}
+
+// Calls is the ability to tamper with what a node's process asks of its log.
+type Calls interface {
+	Processes
+	// Tamper does that to the calls of the node's process, and of those that follow it.
+	Tamper(ctx context.Context, node string, how Tampering) error
+	// Tampered returns how many calls were hit so far.
+	Tampered(ctx context.Context, node string) (uint64, error)
+}
+
 // Builds is the ability to run another build of the node.
 type Builds interface {
 	Processes

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/quorate/quorate/chaos"
@@ -22,7 +23,8 @@ type Cluster struct {
 	// Binary is the current build; OtherBinary, if set, the other one.
 	Binary, OtherBinary string
 
-	relay *relay // between nodes; nil: they reach each other directly
+	relay     *relay // between nodes; nil: they reach each other directly
+	tamperers tamperers
 }
 
 var _ interface {
@@ -35,6 +37,7 @@ var _ interface {
 	target.Network
 	target.Shaping
 	target.Descriptors
+	target.Calls
 	target.Partial
 } = (*Cluster)(nil)
 
@@ -42,15 +45,31 @@ var _ interface {
 // yet: Cluster.Start does.
 func Open(c chaos.ClusterConfig, otherBinary string) (*Cluster, error) {
 	c.Apart = noRelay() == nil
-	nodes, err := chaos.NewCluster(c)
-	if err != nil {
-		return nil, err
-	}
-	out := &Cluster{Cluster: nodes, Binary: c.Binary, OtherBinary: otherBinary}
-	if c.Apart {
-		out.relay, err = newRelay(nodes.Nodes)
+	out, err := Make(c, otherBinary)
+	if err == nil && c.Apart {
+		out.relay, err = newRelay(out.Cluster.Nodes)
 	}
 	return out, err
+}
+
+// Make makes a cluster whose nodes reach each other directly, and starts no process yet.
+func Make(c chaos.ClusterConfig, otherBinary string) (*Cluster, error) {
+	out := &Cluster{Binary: c.Binary, OtherBinary: otherBinary}
+	if noTampering() == nil {
+		c.OnThread = out.tamperers.attach
+	}
+	var err error
+	if out.Cluster, err = chaos.NewCluster(c); err != nil {
+		return nil, err
+	}
+	for _, n := range out.Cluster.Nodes {
+		dir, err := filepath.Abs(n.DataDir())
+		if err != nil {
+			return nil, fmt.Errorf("local: %w", err)
+		}
+		out.tamperers.enlist(n.ID, filepath.Join(dir, "wal"))
+	}
+	return out, nil
 }
 
 // Lacks implements target.Partial.
@@ -62,6 +81,8 @@ func (c *Cluster) Lacks(ability any) error {
 		}
 	case *target.Descriptors:
 		return noDescriptors()
+	case *target.Calls:
+		return noTampering()
 	}
 	if _, builds := ability.(*target.Builds); builds && c.OtherBinary == "" {
 		return errors.New("local: there is no other build: name its program")

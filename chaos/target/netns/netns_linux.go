@@ -56,6 +56,7 @@ var _ interface {
 	target.Limits
 	target.Memory
 	target.Descriptors
+	target.Calls
 	target.Clocks
 	target.Partial
 } = (*Cluster)(nil)
@@ -101,12 +102,11 @@ func (c *Cluster) build(ctx context.Context, o Options) error {
 		}
 		config.Hosts = append(config.Hosts, host)
 	}
-	nodes, err := chaos.NewCluster(config)
-	if err != nil {
-		return err
+	made, err := local.Make(config, o.OtherBinary)
+	if err == nil {
+		c.Cluster = made
 	}
-	c.Cluster = &local.Cluster{Cluster: nodes, Binary: o.Binary, OtherBinary: o.OtherBinary}
-	return nil
+	return err
 }
 
 // host makes the place of the node at index i: its namespace, device, disk and control group.
