@@ -111,19 +111,26 @@ func (k *resolver) routeDead(d *quorumq.Discarded, m *message.Message) {
 		r.text = fmt.Sprintf("the dead-letter exchange %q routes key %q to no queue; bind one", rule.Exchange, r.msg.PrimaryKey())
 		return
 	}
-	r.targets = slices.DeleteFunc(r.targets, func(uid id.QueueUID) bool {
-		q, ok := v.QueueByUID(uid)
-		if ok && !rule.AllowCycles && Cyclic(r.msg.Deaths, q.Name) {
-			r.cyclic = append(r.cyclic, uid)
-			return true
-		}
-		return !ok
-	})
+	r.targets, r.cyclic = rule.Targets(v, r.targets, r.msg.Deaths)
 	if len(r.targets) == 0 {
 		r.cause, r.key = CauseCycle, deathQueues(r.msg.Deaths)
 		r.text = fmt.Sprintf("every target of exchange %q would make the message go round without a consumer; "+
 			"its deaths: %s; x-dead-letter-cycle = allow lets it", rule.Exchange, r.key)
 	}
+}
+
+// Targets returns those of the queues that an exchange routes a dead letter to that are to have it, and those that
+// may not, as it would go round (DL-41). deaths are those of the message, this one too. It reuses routed.
+func (r *Rule) Targets(v *catalog.View, routed []id.QueueUID, deaths []message.Death) (targets, cyclic []id.QueueUID) {
+	targets = slices.DeleteFunc(routed, func(uid id.QueueUID) bool {
+		q, ok := v.QueueByUID(uid)
+		if ok && !r.AllowCycles && Cyclic(deaths, q.Name) {
+			cyclic = append(cyclic, uid)
+			return true
+		}
+		return !ok
+	})
+	return targets, cyclic
 }
 
 // targets routes the message at hand; false if it goes to no queue.

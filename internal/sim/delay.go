@@ -61,6 +61,7 @@ func (l *ledger) comeDue() {
 			kept = append(kept, c)
 		default:
 			c.due = 0
+			l.begin(c)
 			if c.acquired == 0 {
 				c.at = l.now
 			}

@@ -217,8 +217,7 @@ func (r *routed) new() quorumq.NewMessage {
 // route rewrites a discarded message and finds its targets by a view, as package
 // deadletter does.
 func (w *world) route(v *catalog.View, g *group, d *quorumq.Discarded) routed {
-	rec, found := v.QueueByUID(g.uid)
-	if !found {
+	if _, found := v.QueueByUID(g.uid); !found {
 		return routed{}
 	}
 	_, stored := g.body(d.Body)
@@ -238,15 +237,8 @@ func (w *world) route(v *catalog.View, g *group, d *quorumq.Discarded) routed {
 	if d.To != nil {
 		return w.routeMoved(v, d.To, m)
 	}
-	rule := w.ruleOf(v, rec.Name)
-	r := routed{msg: deadletter.Rewrite(m, deadletter.Discard{
-		Queue: rec.Name, Reason: d.Reason, NowMs: int64(d.At),
-		DeliveryCount: d.DeliveryCount, AcquiredCount: d.AcquiredCount, Exchange: rule.Exchange,
-	})}
-	if w.cfg.Fault == FaultNoHops {
-		rule.MaxHops = 0
-	}
-	if r.kept = kept(&rule, deadletter.Hops(r.msg.Deaths)); r.kept {
+	r, rule := w.rewritten(v, g, d, m)
+	if r.kept {
 		return r
 	}
 	r.targets, err = v.Route(vhost, r.msg.Exchange, &catalog.Publication{Keys: r.msg.RoutingKeys}, nil)
@@ -254,12 +246,58 @@ func (w *world) route(v *catalog.View, g *group, d *quorumq.Discarded) routed {
 		return routed{msg: r.msg}
 	}
 	n := len(r.targets)
-	r.targets = slices.DeleteFunc(r.targets, func(uid id.QueueUID) bool {
-		t, found := v.QueueByUID(uid)
-		return !found || !rule.AllowCycles && w.cfg.Fault != FaultCycles && deadletter.Cyclic(r.msg.Deaths, t.Name)
-	})
+	r.targets, _ = rule.Targets(v, r.targets, r.msg.Deaths)
 	r.cyclic = n > 0 && len(r.targets) == 0
 	return r
+}
+
+// rewritten is a discarded message as its queue's rule lets it go on, and the rule.
+func (w *world) rewritten(v *catalog.View, g *group, d *quorumq.Discarded, m *message.Message) (routed, deadletter.Rule) {
+	rule := w.ruleOf(v, g.name)
+	r := routed{msg: deadletter.Rewrite(m, deadletter.Discard{
+		Queue: g.name, Reason: d.Reason, NowMs: int64(d.At),
+		DeliveryCount: d.DeliveryCount, AcquiredCount: d.AcquiredCount, Exchange: rule.Exchange,
+	})}
+	if w.cfg.Fault == FaultNoHops {
+		rule.MaxHops = 0
+	}
+	rule.AllowCycles = rule.AllowCycles || w.cfg.Fault == FaultCycles
+	r.kept = kept(&rule, deadletter.Hops(r.msg.Deaths))
+	return r, rule
+}
+
+// owed are the queues that must have a dead letter before it is settled, by the newest catalog (DL-21). It finds them by
+// the bindings, and not by what routes dead letters, which is judged by it.
+func (l *ledger) owed(c *copied) (owed []id.QueueUID) {
+	w, v := l.w, l.w.catalog.View()
+	if c.dead.To != nil {
+		return w.route(v, l.g, &c.dead).targets
+	}
+	m, err := l.message(c.ref)
+	if err != nil {
+		l.broke("body", "body %v cannot be read: %v", c.ref, err)
+		return nil
+	}
+	r, rule := w.rewritten(v, l.g, &c.dead, m)
+	if r.kept {
+		return nil
+	}
+	for _, g := range w.groups {
+		if !g.deleted && bound(v, r.msg.Exchange, g.name) && (rule.AllowCycles || !deadletter.Cyclic(r.msg.Deaths, g.name)) {
+			owed = append(owed, g.uid)
+		}
+	}
+	return owed
+}
+
+// bound reports whether a fan-out exchange has a binding to a queue.
+func bound(v *catalog.View, exchange, queue string) bool {
+	for b := range v.BindingsFrom(vhost, exchange) {
+		if b.Destination == queue {
+			return true
+		}
+	}
+	return false
 }
 
 // copies sends at-most-once dead letters through the leader's own gateway (DL-12).

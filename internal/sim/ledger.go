@@ -96,6 +96,8 @@ type copied struct {
 	movedAt   int             // number of the Move that took it, 0: none
 	view      uint64          // index of the catalog when it came there
 	targets   []id.QueueUID
+	rank      rank    // while it is ready and not delayed
+	deaths    []death // newest first
 }
 
 // gift is an assignment of a copy to a consumer.
@@ -131,6 +133,8 @@ type ledger struct {
 	w   *world
 	g   *group
 	now quorumq.Time
+	// index is that of the newest command.
+	index uint64
 
 	config quorumq.Config
 	ttl    [2]int64 // message TTLs that may have ruled the newest command
@@ -168,7 +172,8 @@ type ledger struct {
 	firstDue  quorumq.Time                      // of what the newest RetryDelayed left
 	moves     int                               // how many there were
 	before    quorumq.Config                    // in force when the newest command came
-	exempt    map[quorumq.ConsumerKey]bool      // held messages when one consumer was made the active one
+	order     order
+	exempt    map[quorumq.ConsumerKey]bool // held messages when one consumer was made the active one
 }
 
 // newLedger begins empty, with the configuration that the queue begins with.
@@ -182,6 +187,7 @@ func newLedger(g *group, c quorumq.Config) *ledger {
 		epochs: make(map[id.NodeID]id.Epoch), next: make(map[id.NodeID]quorumq.Seq),
 		producers: make(map[quorumq.ProducerID]uint64), sources: make(map[*group]*sourceLog),
 		storedUpTo: make(map[int]uint64), deliveredUpTo: make(map[orderKey]uint64),
+		order:       order{ready: make(map[*copied]struct{})},
 		deadLetters: make(map[quorumq.Seq]*copied), notes: make(map[quorumq.BodyRef]int),
 		limit:     make(map[quorumq.ConsumerKey]quorumq.MsgID),
 		deadlines: newAckDeadlines(), use: newUse(), places: make(map[quorumq.Place]quorumq.BodyRef), exempt: make(map[quorumq.ConsumerKey]bool),
@@ -197,6 +203,10 @@ func (l *ledger) move(c *copied, to state) {
 	l.count[c.state]--
 	c.state = to
 	l.count[to]++
+	delete(l.order.ready, c)
+	if to == ready {
+		l.order.ready[c] = struct{}{}
+	}
 	if to >= settled && c.notes != (quorumq.BodyRef{}) {
 		l.notes[c.notes]--
 		c.notes = quorumq.BodyRef{}
@@ -236,9 +246,14 @@ func (l *ledger) store(ref quorumq.BodyRef, refused bool) {
 	c := &copied{l: l, ref: ref, meta: m, state: ready, at: l.now, refused: refused, note: m.note}
 	l.copies[ref] = c
 	l.count[ready]++
+	l.order.ready[c] = struct{}{}
+	l.begin(c)
+	c.rank.slot = ref.Slot
 	l.fresh = append(l.fresh, c)
 	if m.kind != published {
 		l.storeDeadLetter(m)
+		c.deaths = m.source.afterwards()
+		l.judgeDeaths(c)
 		l.judgeHops(m, ref)
 		return
 	}

@@ -12,7 +12,7 @@ const countEvery = 32
 
 // observe follows one committed command.
 func (l *ledger) observe(index uint64, e *entry, c quorumq.Command, r quorumq.Reply, eff quorumq.Effects) {
-	l.now = max(l.now, e.now)
+	l.now, l.index = max(l.now, e.now), index
 	l.fresh = l.fresh[:0]
 	l.ttl[0] = l.ttl[1]
 	l.before = l.config
@@ -48,6 +48,7 @@ func (l *ledger) observe(index uint64, e *entry, c quorumq.Command, r quorumq.Re
 	}
 	l.releasedNotes()
 	l.settleFresh()
+	l.judgeOrder()
 	l.operated(c, &r)
 	l.judgeTransact(c, &r)
 	if eff.Unused {
@@ -232,6 +233,7 @@ func (l *ledger) end(which func(quorumq.ConsumerKey) bool, failed bool) {
 func (l *ledger) back(c *copied, failed bool) {
 	l.move(c, ready)
 	c.acquired++
+	l.begin(c)
 	c.deadline = 0
 	if failed {
 		c.failures++
@@ -373,6 +375,7 @@ func (l *ledger) delivered(d *quorumq.Delivery) {
 	case len(l.deadlines.late[d.Consumer]) > 0:
 		l.broke("CT-2", "consumer %v gets number %d, it has not answered for %d that timed out", d.Consumer, d.MsgID, len(l.deadlines.late[d.Consumer]))
 	}
+	l.gives(c)
 	l.last[d.Consumer] = d.MsgID
 	l.gifts[giftKey{d.Consumer, d.MsgID}] = &gift{copy: c, acquired: c.acquired, failures: c.failures, notes: c.notes}
 	if c.acquired == 0 && c.meta.kind == published && !c.meta.delayed {

@@ -252,6 +252,7 @@ func (l *ledger) retriedDelayed(r *quorumq.Reply) {
 		}
 		l.freed = append(l.freed, c)
 		c.due, c.dueBefore = 0, c.due
+		l.begin(c)
 		if c.acquired == 0 {
 			c.at = l.now
 		}

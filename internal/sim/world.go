@@ -201,6 +201,9 @@ func (w *world) declare(place int) {
 		VHost: vhost, Name: queueNames[place], Type: catalog.QueueQuorum, Durable: true, Members: all, Leader: all[0],
 	})
 	w.event("declare place queue", int64(place), int64(r.UID))
+	if w.byUID[r.UID] != nil {
+		w.broke("Q-16", "a new queue is number %v, which another one was", r.UID)
+	}
 	g := newGroup(w, r.UID, place)
 	w.groups = append(w.groups, g)
 	w.byUID[r.UID] = g
