@@ -50,6 +50,7 @@ type Logins struct {
 	chain     *access.Chain
 
 	throttle throttle
+	pending  pending
 	*passwords
 }
 
@@ -109,12 +110,21 @@ func (l *Logins) onLoopback(name string, loopback bool) error {
 // login asks the backends for as often as the address may be wrong.
 func (l *Logins) login(ctx context.Context, c access.Credentials, from netip.Addr) (*Identity, error) {
 	c.Now = l.now()
-	try := attempt{throttle: &l.throttle, from: from}
-	id, by, err := l.chain.Authenticate(ctx, c, try.take)
+	try := l.attempt(c, "", from)
+	defer try.end()
+	id, by, err := l.chain.Authenticate(ctx, c, func() error { return try.admit(ctx) })
 	if err = try.done(err); err != nil {
 		return nil, l.certainty.Definite(ctx, err)
 	}
 	return l.identityOf(id, by, from)
+}
+
+// attempt returns an attempt to log in with credentials at a backend; empty: at all of them.
+func (l *Logins) attempt(c access.Credentials, backend string, from netip.Addr) *attempt {
+	return &attempt{
+		throttle: &l.throttle, pending: &l.pending, from: from,
+		credential: l.digest("login", backend, strconv.FormatBool(c.Bearer), c.User, c.Secret),
+	}
 }
 
 // identityOf makes the identity of a login from a backend's answer.
@@ -151,8 +161,9 @@ func (l *Logins) Renew(ctx context.Context, secret string, from netip.Addr, may 
 	}
 	was := s.who.Load()
 	c := access.Credentials{User: was.User(), Secret: secret, Now: l.now()}
-	try := attempt{throttle: &l.throttle, from: from}
-	id, err := l.chain.Again(ctx, was.backend, c, try.take)
+	try := l.attempt(c, was.backend, from)
+	defer try.end()
+	id, err := l.chain.Again(ctx, was.backend, c, func() error { return try.admit(ctx) })
 	if err = try.done(err); err != nil {
 		return err
 	}

@@ -3,14 +3,19 @@ package identity
 import (
 	"context"
 	"errors"
+	"io"
 	"log/slog"
+	"net/netip"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/quorate/quorate/access"
 	"github.com/quorate/quorate/broker/failure"
 	"github.com/quorate/quorate/catalog"
+	"github.com/quorate/quorate/internal/password"
 )
 
 // testLogins returns logins of a catalog, of which the Config holds what matters.
@@ -26,62 +31,124 @@ type certain struct{}
 func (certain) Definite(_ context.Context, err error) error { return err }
 func (certain) Current(context.Context) error               { return nil }
 
-// One credential is hashed by one call at a time; all others that have it wait, and no other
-// credential does.
+// slowBackend takes a second for each answer; without an answer it cannot tell.
+type slowBackend struct {
+	firmBackend
+	asked *atomic.Int32
+}
+
+func (b slowBackend) Authenticate(ctx context.Context, c access.Credentials) (*access.Identity, error) {
+	b.asked.Add(1)
+	select {
+	case <-time.After(time.Second):
+		return b.firmBackend.Authenticate(ctx, c)
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// Of logins with one credential one is checked at a time, and all others have its answer, however many come at once
+// from an address: they take one try together, and none if they are right.
 func TestLoginsOfOneCredential(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := testLogins(catalog.New().View, Config{})
-		d := l.digest("password", "u", "secret")
-		leave, err := l.alone(t.Context(), d)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var hashing, most atomic.Int32
-		for range 5 {
-			go func() {
-				leave, err := l.alone(t.Context(), d)
-				if err != nil {
-					t.Error(err)
-					return
+	const many = 5 * LoginTries
+	from := netip.MustParseAddr("192.0.2.1")
+	for what, row := range map[string]struct {
+		answer error
+		class  failure.Class
+		asked  int32 // at most
+		takes  time.Duration
+	}{
+		"right":     {nil, failure.Internal, many, 2 * time.Second}, // a backend that forgets is asked again
+		"wrong":     {wrongPassword(), failure.AccessRefused, 1, time.Second},
+		"no answer": {&access.Unavailable{Backend: "b", Cause: io.EOF}, failure.Unavailable, 1, time.Second},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			var asked atomic.Int32
+			l := testLogins(catalog.New().View, Config{Backends: func(access.Backend) []access.Backend {
+				return []access.Backend{slowBackend{firmBackend{row.answer}, &asked}}
+			}})
+			errs := make(chan error, many)
+			began := time.Now()
+			for range many {
+				go func() {
+					try := l.attempt(access.Credentials{User: "u", Secret: "s"}, "", from)
+					defer try.end()
+					_, _, err := l.chain.Authenticate(t.Context(), access.Credentials{User: "u", Secret: "s"}, func() error { return try.admit(t.Context()) })
+					errs <- try.done(err)
+				}()
+			}
+			synctest.Wait()
+			if n := asked.Load(); n != 1 {
+				t.Errorf("%s: %d are checked at the same time", what, n)
+			}
+			other := l.attempt(access.Credentials{User: "u", Secret: "another"}, "", from)
+			if err := other.admit(t.Context()); err != nil {
+				t.Errorf("%s: another credential: %v", what, err)
+			}
+			_ = other.done(nil)
+			other.end()
+			for range many {
+				err := <-errs
+				if e, _ := errors.AsType[*failure.Error](err); (row.answer != nil || err != nil) && (e == nil || e.Class != row.class) {
+					t.Errorf("%s: %v", what, err)
 				}
-				if n := hashing.Add(1); n > most.Load() {
-					most.Store(n)
-				}
-				time.Sleep(time.Second)
-				hashing.Add(-1)
-				leave()
-			}()
+			}
+			if n := asked.Load(); n > row.asked || time.Since(began) > row.takes {
+				t.Errorf("%s: %d were checked, in %v", what, n, time.Since(began))
+			}
+			if len(l.pending.of) != 0 {
+				t.Errorf("%s: %d credentials are left", what, len(l.pending.of))
+			}
+		})
+	}
+}
+
+// The same of users of the catalog: an application has more connections than its address has tries, and all come at once.
+func TestManyOfOneUser(t *testing.T) {
+	c := catalog.New()
+	u := catalog.User{Name: "u", PasswordHash: fastHash("right"), Algorithm: string(password.RabbitSHA256), UserLimits: catalog.NoUserLimits()}
+	if r := c.Apply(1, 1, &catalog.PutUser{User: u}); r.Err != nil {
+		t.Fatal(r.Err)
+	}
+	l := testLogins(c.View, Config{})
+	var all sync.WaitGroup
+	for range 5 * LoginTries {
+		all.Go(func() {
+			if _, err := l.Login(t.Context(), "u", "right", netip.MustParseAddr("192.0.2.1")); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+}
+
+// Those that wait for the check of their credentials may leave, and their number is bounded.
+func TestWaitingForACheck(t *testing.T) {
+	l := testLogins(catalog.New().View, Config{})
+	attempt := func() *attempt { return l.attempt(access.Credentials{User: "u", Secret: "s"}, "", netip.Addr{}) }
+	first := attempt()
+	if err := first.admit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	for range 2 * MaxSameLogins {
+		gone := attempt()
+		if err := gone.admit(ended); !errors.Is(err, context.Canceled) {
+			t.Fatalf("a caller that has left: %v", err)
 		}
-		synctest.Wait()
-		if n := hashing.Load(); n != 0 {
-			t.Errorf("%d calls hash what another one hashes", n)
-		}
-		other, err := l.alone(t.Context(), l.digest("password", "u", "another"))
-		if err != nil {
-			t.Error(err)
-		}
-		other()
-		ended, cancel := context.WithCancel(t.Context())
-		cancel()
-		if _, err := l.alone(ended, d); !errors.Is(err, context.Canceled) {
-			t.Errorf("a caller that has left: %v", err)
-		}
-		l.waiting.Add(MaxHashWaiters)
-		var e *failure.Error
-		if _, err := l.alone(t.Context(), d); !errors.As(err, &e) || e.Class != failure.ResourceExhausted {
-			t.Errorf("too many: %v", err)
-		}
-		l.waiting.Add(-MaxHashWaiters)
-		leave()
-		time.Sleep(time.Minute)
-		synctest.Wait()
-		if n := most.Load(); n != 1 {
-			t.Errorf("%d calls hashed it at the same time", n)
-		}
-		if len(l.hashing) != 0 {
-			t.Errorf("%d credentials are left", len(l.hashing))
-		}
-	})
+		gone.end()
+	}
+	first.check.waiting = MaxSameLogins
+	if e, is := errors.AsType[*failure.Error](attempt().admit(ended)); !is || e.Class != failure.ResourceExhausted || e.RetryAfter == 0 {
+		t.Errorf("too many: %v", e)
+	}
+	first.end() // its caller has left
+	next := attempt()
+	if err := next.admit(t.Context()); err != nil || next.check == nil {
+		t.Errorf("the next one: %v", err)
+	}
+	next.end()
 }
 
 // After a wrong password its place rests for twice as long as it was hashed; after a right one it does not.

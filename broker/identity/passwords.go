@@ -59,14 +59,13 @@ type passwords struct {
 
 	mu       sync.RWMutex
 	verified map[[sha256.Size]byte]*catalog.User
-	hashing  map[[sha256.Size]byte]chan struct{} // by credential; closed when that is over
 }
 
 // newPasswords returns passwords of which none was verified yet.
 func newPasswords(log *slog.Logger) *passwords {
 	p := &passwords{
 		log: log, slots: make(chan struct{}, hashesAtOnce(runtime.NumCPU())), upgrades: make(chan Upgrade, maxUpgrades),
-		verified: map[[sha256.Size]byte]*catalog.User{}, hashing: map[[sha256.Size]byte]chan struct{}{},
+		verified: map[[sha256.Size]byte]*catalog.User{},
 	}
 	_, _ = rand.Read(p.key[:]) // never fails
 	return p
@@ -102,48 +101,7 @@ func (p *passwords) Remember(d [sha256.Size]byte, u *catalog.User) {
 	p.verified[d] = u
 }
 
-// alone waits until no other call hashes the same credential; leave ends that. A client whose
-// node is gone opens all its streams on another one at the same moment: one hash is enough for
-// all of them, and is over sooner than several at a time.
-func (p *passwords) alone(ctx context.Context, d [sha256.Size]byte) (leave func(), err error) {
-	defer p.waiting.Add(-1)
-	if p.waiting.Add(1) > MaxHashWaiters {
-		return nil, tooManyLogins()
-	}
-	for {
-		mine := make(chan struct{})
-		other := p.begin(d, mine)
-		if other == nil {
-			return func() { p.end(d, mine) }, nil
-		}
-		select {
-		case <-other:
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		}
-	}
-}
-
-// begin notes that a credential is being hashed, until mine is closed, and returns nil, or what
-// another call has noted.
-func (p *passwords) begin(d [sha256.Size]byte, mine chan struct{}) (other chan struct{}) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if other = p.hashing[d]; other == nil {
-		p.hashing[d] = mine
-	}
-	return other
-}
-
-// end lets those go on that wait for mine.
-func (p *passwords) end(d [sha256.Size]byte, mine chan struct{}) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	delete(p.hashing, d)
-	close(mine)
-}
-
-// tooManyLogins is the refusal above MaxHashWaiters: each waiter holds a client's connection.
+// tooManyLogins is the refusal above MaxHashWaiters and MaxSameLogins: each waiter holds a client's connection.
 func tooManyLogins() *failure.Error {
 	return &failure.Error{
 		Class: failure.ResourceExhausted, Kind: "login", RetryAfter: hashRetryAfter,
@@ -179,12 +137,7 @@ func (p *passwords) Hashing() int { return len(p.slots) }
 // verify checks a password against the user's hash. Unknown users, and those whose hash is of
 // another kind than new ones, take as long: there is one hash of today's cost in any case.
 func (p *passwords) verify(ctx context.Context, u *catalog.User, secret string, d [sha256.Size]byte) error {
-	done, err := p.alone(ctx, d)
-	if err != nil {
-		return err
-	}
-	defer done()
-	if p.known(d, u) { // another call verified it meanwhile
+	if p.known(d, u) { // by another login that this one waited for
 		return nil
 	}
 	leave, err := p.Enter(ctx)

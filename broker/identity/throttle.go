@@ -130,13 +130,38 @@ func throttleKey(a netip.Addr) netip.Prefix {
 
 // attempt is one login of an address.
 type attempt struct {
-	throttle *throttle
-	from     netip.Addr
-	taken    bool
+	throttle   *throttle
+	pending    *pending
+	from       netip.Addr
+	credential [sha256.Size]byte // digest
+	check      *check            // nil: it did not begin one
+	outcome    error             // of check
+	taken      bool
 }
 
-// take refuses what comes from an address that was wrong too often.
-func (t *attempt) take() error {
+// admit lets the credentials be checked. It waits while the same ones are being checked for another
+// login, and fails as that one does, unless its caller left. It refuses what comes from an address
+// that was wrong too often.
+func (t *attempt) admit(ctx context.Context) error {
+	for t.check == nil {
+		c, mine, err := t.pending.begin(t.credential)
+		switch {
+		case err != nil:
+			return err
+		case mine:
+			t.check, t.outcome = c, errNotChecked
+			continue
+		}
+		select {
+		case <-c.over:
+		case <-ctx.Done():
+			t.pending.leave(c)
+			return ctx.Err()
+		}
+		if !errors.Is(c.err, errNotChecked) {
+			return c.err
+		}
+	}
 	if t.taken = t.throttle.take(t.from, time.Now()); t.taken {
 		return nil
 	}
@@ -146,17 +171,26 @@ func (t *attempt) take() error {
 	}
 }
 
+// end lets those go on that have the same credentials.
+func (t *attempt) end() {
+	if t.check != nil {
+		t.pending.end(t.credential, t.check, t.outcome)
+	}
+}
+
 // done makes the listeners' error of that of a chain. The address gets the try back but for what was found to be wrong: who was
 // right, who could not be told, who found no room, and who left before the end. But who leaves after one
 // backend has refused would otherwise guess as often as he likes.
 func (t *attempt) done(err error) error {
+	if t.taken && !hasLeft(err) {
+		t.outcome = err
+	}
 	if no, wrong := errors.AsType[*access.Refused](err); wrong {
 		return Unauthenticated(no.Reason)
 	}
-	left := errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 	unavailable, is := errors.AsType[*access.Unavailable](err)
 	_, guessed := errors.AsType[*access.Unsure](err)
-	if t.taken && (is || !guessed || !left) {
+	if t.taken && (is || !guessed || !hasLeft(err)) {
 		t.throttle.giveBack(t.from)
 	}
 	if is {
@@ -166,4 +200,9 @@ func (t *attempt) done(err error) error {
 		}
 	}
 	return err
+}
+
+// hasLeft reports that a login ended because its caller did not wait for the answer.
+func hasLeft(err error) bool {
+	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 }

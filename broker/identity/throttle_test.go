@@ -85,9 +85,11 @@ func TestTriesAreGivenBack(t *testing.T) {
 		l := testLogins(catalog.New().View, Config{Backends: func(access.Backend) []access.Backend { return backends }})
 		from := netip.MustParseAddr("192.0.2.1")
 		for i := range 2 * LoginTries {
-			try := attempt{throttle: &l.throttle, from: from}
-			_, _, err := l.chain.Authenticate(t.Context(), access.Credentials{User: "u", Secret: "s", Now: time.Now()}, try.take)
-			if _ = try.done(err); !try.taken && (row.back || i < LoginTries) {
+			c := access.Credentials{User: "u", Secret: "s", Now: time.Now()}
+			try := l.attempt(c, "", from)
+			_, _, err := l.chain.Authenticate(t.Context(), c, func() error { return try.admit(t.Context()) })
+			_ = try.done(err)
+			if try.end(); !try.taken && (row.back || i < LoginTries) {
 				t.Errorf("%s: there is no try left after %d", what, i)
 				break
 			} else if try.taken && !row.back && i > LoginTries+10 { // some seconds on a slow machine

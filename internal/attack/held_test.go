@@ -56,6 +56,9 @@ func TestHeldMessages(t *testing.T) {
 		}
 	}
 	v.until("the budget is used, and messages wait", func() error {
+		if len(results) > 0 {
+			t.Fatalf("a publisher has ended: %v", <-results)
+		}
 		used, waiting, held := v.figure(`quorate_incoming_bytes{protocol="grpc"}`), v.figure(`quorate_incoming_waiting{protocol="grpc"}`), v.figure("quorate_quota_waiting")
 		if used < budget*15/16 || used > budget*9/8 || waiting == 0 || int(held+waiting) != each*len(users) {
 			return fmt.Errorf("%v bytes, %v wait for room, %v for a quota", used, waiting, held)
