@@ -59,7 +59,7 @@ func (d *Dir) NextEpoch(log *slog.Logger) (id.Epoch, error) {
 	}
 	if err == nil && missing < sealed.Copies {
 		for _, path := range bad {
-			log.Error("a file was damaged or missing: it was written again from its other copy; look at the disk", "file", path, "epoch", next)
+			logMended(log, path, "epoch", next)
 		}
 	}
 	return id.Epoch(next), err

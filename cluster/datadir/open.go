@@ -141,12 +141,19 @@ func (d *Dir) refuseBolt() error {
 		"quoratectl queues replace-member QUEUE %s %s; then start this version", d.path, len(files), files[0], d.node, d.node)
 }
 
+// logMended reports a copy of a file that was written again: only a faulty disk or a crash between
+// two writes makes that necessary. details are further attributes of the log line.
+func logMended(log *slog.Logger, path string, details ...any) {
+	log.Error("a file was damaged or missing: it was written again from its other copy; look at the disk",
+		append([]any{"file", path}, details...)...)
+}
+
 // Mend repairs what is stored twice, and reports it.
 func (d *Dir) Mend(log *slog.Logger) {
 	for _, name := range []string{nodeFile, promiseFile, refusedFile} {
 		mended, err := sealed.Mend(d.path, name)
 		for _, path := range mended {
-			log.Error("a file was damaged or missing: it was written again from its other copy; look at the disk", "file", path)
+			logMended(log, path)
 		}
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			log.Error("a file cannot be repaired from its other copy", "file", filepath.Join(d.path, name), "error", err)
