@@ -8,6 +8,7 @@ import (
 	"github.com/quorate/quorate/cluster/clients"
 	"github.com/quorate/quorate/cluster/gateway"
 	"github.com/quorate/quorate/cluster/traffic"
+	"github.com/quorate/quorate/internal/wait"
 	"github.com/quorate/quorate/message"
 	"github.com/quorate/quorate/quorumq"
 )
@@ -127,10 +128,7 @@ func (c *Consumer) wake() {
 		c.woken()
 		return
 	}
-	select {
-	case c.ready <- struct{}{}:
-	default:
-	}
+	wait.Wake(c.ready)
 }
 
 // Ready returns a channel that gives a token when Take may have something new.

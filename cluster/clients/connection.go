@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/quorate/quorate/id"
+	"github.com/quorate/quorate/internal/wait"
 )
 
 // ConnectionInfo is what is known of a client's connection to a node.
@@ -79,10 +80,7 @@ func (c *Connection) Close() {
 		c.r.addLocked(k, -1)
 	}
 	c.r.mu.Unlock()
-	select {
-	case c.r.ended <- struct{}{}:
-	default:
-	}
+	wait.Wake(c.r.ended)
 }
 
 // Enter counts the connection towards something, once, and reports whether it just did. admit

@@ -8,6 +8,7 @@ import (
 	"github.com/hashicorp/memberlist"
 
 	"github.com/quorate/quorate/id"
+	"github.com/quorate/quorate/internal/wait"
 )
 
 // claimTime is how long a newer epoch at another address counts as alive before gossip
@@ -139,10 +140,7 @@ func (m *Members) newsLocked(n id.NodeID) {
 		m.told = append(m.told, n)
 	}
 	for _, c := range []chan struct{}{m.wake, m.alive} {
-		select {
-		case c <- struct{}{}:
-		default:
-		}
+		wait.Wake(c)
 	}
 }
 

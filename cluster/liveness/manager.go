@@ -8,6 +8,7 @@ import (
 
 	"github.com/quorate/quorate/cluster/transport"
 	"github.com/quorate/quorate/id"
+	"github.com/quorate/quorate/internal/wait"
 )
 
 // Manager watches peers for the groups that it was given. All methods may be called
@@ -121,10 +122,7 @@ func (m *Manager) ConnectionChanged(n id.NodeID, up bool) {
 
 // wakeUp never blocks: one wake-up that is not taken yet stands for all.
 func (m *Manager) wakeUp() {
-	select {
-	case m.wake <- struct{}{}:
-	default:
-	}
+	wait.Wake(m.wake)
 }
 
 // Late implements transport.Heartbeats: the loop looks at once what is missing.

@@ -11,6 +11,7 @@ import (
 	"github.com/quorate/quorate/cluster/operation"
 	"github.com/quorate/quorate/cluster/replica"
 	"github.com/quorate/quorate/id"
+	"github.com/quorate/quorate/internal/wait"
 	nodev1 "github.com/quorate/quorate/proto/node/v1"
 )
 
@@ -80,10 +81,7 @@ func NewChanger(cfg ChangerConfig) *Changer {
 
 // wake lets the changer look for changes soon.
 func (m *Changer) wake() {
-	select {
-	case m.woken <- struct{}{}:
-	default:
-	}
+	wait.Wake(m.woken)
 }
 
 // Wire returns how far the change of a queue is, nil if this node carries out none.

@@ -15,10 +15,7 @@ import (
 
 // WakeReconcile lets the reconcile loop look again, though the view has not changed.
 func (h *Host) WakeReconcile() {
-	select {
-	case h.woken <- struct{}{}:
-	default:
-	}
+	wait.Wake(h.woken)
 }
 
 // reconcile follows the view until stop is closed: it opens the groups that this node is

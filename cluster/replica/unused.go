@@ -6,6 +6,7 @@ import (
 
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/id"
+	"github.com/quorate/quorate/internal/wait"
 )
 
 // unused gathers queues that this node leads and that ask to be deleted (QX-1). What comes to
@@ -26,10 +27,7 @@ func (u *unused) add(q id.QueueUID) {
 	u.mu.Lock()
 	u.uids[q] = true
 	u.mu.Unlock()
-	select {
-	case u.wake <- struct{}{}:
-	default:
-	}
+	wait.Wake(u.wake)
 }
 
 // maxUnusedDeletes bounds the queues that are deleted at a time.

@@ -23,10 +23,7 @@ func (w *watcher) add(q *Member) {
 	w.mu.Lock()
 	w.todo = append(w.todo, q)
 	w.mu.Unlock()
-	select {
-	case w.wake <- struct{}{}:
-	default:
-	}
+	wait.Wake(w.wake)
 }
 
 // run reports changes until stop is closed.

@@ -4,6 +4,8 @@ import (
 	"sync"
 
 	"github.com/hashicorp/raft"
+
+	"github.com/quorate/quorate/internal/wait"
 )
 
 // inboundCall is a Raft call on its way through a group's member here.
@@ -36,10 +38,7 @@ func (l *callQueue) add(c inboundCall) (start, fits bool) {
 		l.serving = true
 		return true, true
 	}
-	select {
-	case l.wake <- struct{}{}:
-	default:
-	}
+	wait.Wake(l.wake)
 	return false, true
 }
 

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/quorate/quorate/id"
+	"github.com/quorate/quorate/internal/wait"
 )
 
 // peer keeps this node's own connection to one other node up. Its run goroutine owns the
@@ -54,10 +55,7 @@ func newPeer(
 
 // kickNow ends a pause between two attempts; one kick is kept while nobody pauses.
 func (p *peer) kickNow() {
-	select {
-	case p.kick <- struct{}{}:
-	default:
-	}
+	wait.Wake(p.kick)
 }
 
 // setAddresses takes the peer's addresses; changed ones are tried at once. Connections to one that is

@@ -8,6 +8,7 @@ import (
 
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/internal/phase"
+	"github.com/quorate/quorate/internal/wait"
 )
 
 // pulses are the heartbeats with all peers. overdue is called when one did not come in time. mu guards
@@ -65,10 +66,7 @@ func (s *pulses) everyPulse() []*pulse {
 // Say sends all peers at once what this node says of itself, not only with the next heartbeat. It
 // does not wait.
 func (s *pulses) Say() {
-	select {
-	case s.news <- struct{}{}:
-	default:
-	}
+	wait.Wake(s.news)
 }
 
 // heartbeat asks all peers at the same time, again and again, and measures how late that is.

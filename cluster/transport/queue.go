@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"github.com/quorate/quorate/cluster/frame"
+	"github.com/quorate/quorate/internal/wait"
 	nodev1 "github.com/quorate/quorate/proto/node/v1"
 )
 
@@ -108,10 +109,7 @@ func notSent(frames []frame.Out) {
 
 // signal never blocks: one wake-up that is not taken yet stands for all.
 func (q *sendQueue) signal() {
-	select {
-	case q.wake <- struct{}{}:
-	default:
-	}
+	wait.Wake(q.wake)
 }
 
 // messageSender and messageReceiver are the ends of a stream, whichever side opened it.

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/quorate/quorate/id"
+	"github.com/quorate/quorate/internal/wait"
 )
 
 // Silent returns for how long a heartbeat between this node and the peer, or an answer on this
@@ -39,10 +40,7 @@ func (m *Mux) overdue(p *pulse) {
 		return
 	}
 	if pc.lostWay() {
-		select {
-		case pc.astray <- struct{}{}:
-		default:
-		}
+		wait.Wake(pc.astray)
 	}
 	p.due.Reset(lateAfter)
 }
