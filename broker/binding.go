@@ -96,11 +96,7 @@ func (b *Broker) proposeBinding(ctx context.Context, x *Binding, cmd catalog.Com
 // ListBindings returns the bindings of a vhost, of all if it is empty, without the
 // implicit ones of the default exchange (EX-3): those that the caller sees (VH-12).
 func (b *Broker) ListBindings(ctx context.Context, vhost string) ([]Binding, error) {
-	seen, err := b.Permissions.Sight(ctx, vhost)
-	if err != nil {
-		return nil, err
-	}
-	v, err := b.Serving.ViewOf(vhost)
+	seen, v, err := b.listable(ctx, vhost)
 	if err != nil {
 		return nil, err
 	}

@@ -112,14 +112,21 @@ func (b *Broker) DeleteExchange(ctx context.Context, vhost, name string, ifUnuse
 	return err
 }
 
+// listable returns what the caller sees in a vhost, "" for all of them, and the view to list it from. It asks
+// for the caller's rights first: a caller without any does not learn whether the vhost exists (VH-12).
+func (b *Broker) listable(ctx context.Context, vhost string) (permission.Sight, *catalog.View, error) {
+	seen, err := b.Permissions.Sight(ctx, vhost)
+	if err != nil {
+		return seen, nil, err
+	}
+	v, err := b.Serving.ViewOf(vhost)
+	return seen, v, err
+}
+
 // ListExchanges returns the exchanges of a vhost, of all if it is empty, sorted by vhost
 // and name: those that the caller sees (VH-12).
 func (b *Broker) ListExchanges(ctx context.Context, vhost string) ([]Exchange, error) {
-	seen, err := b.Permissions.Sight(ctx, vhost)
-	if err != nil {
-		return nil, err
-	}
-	v, err := b.Serving.ViewOf(vhost)
+	seen, v, err := b.listable(ctx, vhost)
 	if err != nil {
 		return nil, err
 	}

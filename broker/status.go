@@ -251,11 +251,7 @@ const (
 // next page, empty on the last: those that the caller sees (VH-12). An empty vhost stands for all. size 0 is DefaultPageSize.
 func (b *Broker) ListQueues(ctx context.Context, vhost string, size int, token string, figures bool) ([]Queue, string, error) {
 	c := b.cluster
-	seen, err := b.Permissions.Sight(ctx, vhost)
-	if err != nil {
-		return nil, "", err
-	}
-	v, err := b.Serving.ViewOf(vhost)
+	seen, v, err := b.listable(ctx, vhost)
 	if err != nil {
 		return nil, "", err
 	}
