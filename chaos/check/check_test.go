@@ -52,8 +52,14 @@ func both(when time.Duration, id uint64, queue, by string, o history.Outcome) []
 	}
 }
 
-func figures(node string, goroutines float64) history.Event {
-	return history.Event{Kind: history.Resources, Node: node, Figures: map[string]float64{"goroutines": goroutines}}
+func figures(goroutines float64) history.Event {
+	return history.Event{Kind: history.Resources, Node: "n1", Figures: map[string]float64{"goroutines": goroutines}}
+}
+
+// warm makes the figures those of a node whose caches are full.
+func warm(e history.Event) history.Event {
+	e.Note = history.Warm
+	return e
 }
 
 // operation is one on the register r.
@@ -78,7 +84,7 @@ func valid() []history.Event {
 			{Kind: history.Declared, Queue: deadQueue, Spec: &history.Queue{DeliveryLimit: -1}},
 			{Kind: history.Declared, Queue: limited3, Spec: &history.Queue{DeadTo: deadQueue, DeliveryLimit: 1, TTL: 2 * s}},
 			{Kind: history.Declared, Queue: single, Spec: &history.Queue{DeliveryLimit: -1, SingleActive: true}},
-			figures("n1", 100),
+			figures(100),
 			at(1*ms, published(1, mainQueue)), at(1*ms, published(2, mainQueue)),
 			at(2*ms, answered(history.Confirmed, 1)), at(2*ms, answered(history.Confirmed, 2)),
 			at(3*ms, delivered(1, mainQueue, "c", 0, 0)), at(3*ms, delivered(2, mainQueue, "c", 0, 0)),
@@ -124,7 +130,7 @@ func valid() []history.Event {
 			at(24*s, history.Event{Kind: history.Drained, Queue: mainQueue}), at(24*s, history.Event{Kind: history.Drained, Queue: deadQueue}),
 			at(24*s, history.Event{Kind: history.Drained, Queue: limited3}), at(24*s, history.Event{Kind: history.Drained, Queue: single}),
 			at(25*s, digest("n1", 7, "aa")), at(25*s, digest("n2", 7, "aa")),
-			at(25*s, figures("n1", 110)),
+			at(25*s, figures(110)),
 		},
 	)
 }
@@ -276,15 +282,24 @@ func TestRejects(t *testing.T) {
 			events[i].Op.Call, events[i].Op.Return = 4*s+ms, 4*s+2*ms
 			return events
 		}, []string{declares}},
-		"a long pause":   {change(history.Confirmed, 3, "", func(e *history.Event) { e.At = 1200 * ms }), []string{pauses}},
-		"members differ": {change(history.Digest, 0, mainQueue, func(e *history.Event) { e.Note = "bb" }), []string{states}},
-		"led late":       {change(history.Led, 0, "", func(e *history.Event) { e.At = 6 * s }), []string{led}},
-		"leak":           {with(at(26*s, figures("n1", 500))), []string{leaks}},
+		"a long pause":           {change(history.Confirmed, 3, "", func(e *history.Event) { e.At = 1200 * ms }), []string{pauses}},
+		"members differ":         {change(history.Digest, 0, mainQueue, func(e *history.Event) { e.Note = "bb" }), []string{states}},
+		"led late":               {change(history.Led, 0, "", func(e *history.Event) { e.At = 6 * s }), []string{led}},
+		"leak":                   {with(at(26*s, figures(500))), []string{leaks}},
+		"leak since it was warm": {with(at(23*s, warm(figures(30))), at(26*s, figures(105))), []string{leaks}},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			breaks(t, Check(test.mutate(valid())), test.breaks)
 		})
+	}
+}
+
+// What nodes used already when their caches were full is no leak.
+func TestWarmIsNoLeak(t *testing.T) {
+	events := append(valid(), at(26*time.Second, warm(figures(400))), at(27*time.Second, figures(500)))
+	if r := Check(events); r.Verdict != Valid {
+		t.Error(r.String())
 	}
 }
 

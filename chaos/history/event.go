@@ -59,8 +59,15 @@ const (
 	Register Kind = "register"
 	// Digest is a member's state at the end: Queue, Node, Index and Note, its digest.
 	Digest Kind = "digest"
-	// Resources are a node's, Figures by name; Note is begin or end.
+	// Resources are a node's, Figures by name; Note is Cold, Warm or End.
 	Resources Kind = "resources"
+)
+
+// Notes of Resources: when they were looked at. The end is compared with the last look before it.
+const (
+	Cold = "begin" // before anything was published
+	Warm = "warm"  // under load, with caches full and no fault
+	End  = "end"   // after all queues were drained
 )
 
 // Outcome is how a consumer settles a delivery.

@@ -272,7 +272,7 @@ func parties(of []history.Workload, events []history.Event) ([]Workload, []Clien
 	return loads, out
 }
 
-// used returns what nodes used at the beginning and at the end.
+// used returns what nodes used at first, or as soon as their caches were full, and at the end.
 func used(events []history.Event) []Resource {
 	var out []Resource
 	begin := map[string]map[string]float64{}
@@ -281,7 +281,7 @@ func used(events []history.Event) []Resource {
 		if e.Kind != history.Resources {
 			continue
 		}
-		if begin[e.Node] == nil {
+		if begin[e.Node] == nil || e.Note == history.Warm {
 			begin[e.Node] = e.Figures
 			continue
 		}

@@ -95,7 +95,7 @@ func Run(ctx context.Context, cfg Config) ([]history.Event, error) {
 	}
 	var before map[string]map[string]float64
 	if cfg.Length >= leakLength {
-		before = resources(ctx, cfg, "begin", nil)
+		before = resources(ctx, cfg, history.Cold, nil)
 	}
 	consuming, stopConsuming := context.WithCancel(ctx)
 	defer stopConsuming()
@@ -105,6 +105,9 @@ func Run(ctx context.Context, cfg Config) ([]history.Event, error) {
 	failures := &failures{stop: stopPublishing}
 	for i, w := range loads {
 		working.Go(func() { failures.add(cfg.Workloads[i].Name, w.Publish(consuming, publishing)) })
+	}
+	if before != nil {
+		working.Go(func() { before = warm(publishing, cfg, before) })
 	}
 	working.Go(func() {
 		n := nemesis{cfg: cfg, client: c, queues: leading(loads)}
@@ -141,7 +144,7 @@ func Run(ctx context.Context, cfg Config) ([]history.Event, error) {
 	stopConsuming()
 	failures.add("digests", digests(ctx, cfg, c))
 	if before != nil {
-		resources(ctx, cfg, "end", before)
+		resources(ctx, cfg, history.End, before)
 	}
 	return cfg.History.Events(), failures.err()
 }

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strconv"
@@ -23,6 +24,8 @@ const (
 	// leakLength is how long a run must be for its resources to be compared: in less, nodes that fill their
 	// caches, or lead what others led, look as if they leaked.
 	leakLength = 5 * time.Minute
+	// warmTime is how long nodes fill their caches under load before it is noted what they use.
+	warmTime = 2 * time.Minute
 	// scrapeTimeout bounds the answer with a node's metrics.
 	scrapeTimeout = 2 * time.Second
 )
@@ -97,7 +100,32 @@ func figures() map[string]string {
 	}
 }
 
-// resources records what each node uses; note is begin or end. At the end it waits for what comes back by itself.
+// warm records what each node uses at the first moment after warmTime at which no fault lasts, if that comes
+// before ctx ends, and returns it. A node that does not tell it keeps what was recorded before.
+func warm(ctx context.Context, cfg Config, before map[string]map[string]float64) map[string]map[string]float64 {
+	seen, open := 0, 0
+	for wait.For(ctx, restEvery) == nil {
+		for _, e := range cfg.History.Since(seen) {
+			seen++
+			switch e.Kind {
+			case history.Fault:
+				open++
+			case history.Healed:
+				open--
+			default:
+			}
+		}
+		if open > 0 || cfg.History.Now() < warmTime {
+			continue
+		}
+		out := maps.Clone(before)
+		maps.Copy(out, resources(ctx, cfg, history.Warm, nil))
+		return out
+	}
+	return before
+}
+
+// resources records what each node uses; note is history.Cold, Warm or End. At the end it waits for what comes back by itself.
 func resources(ctx context.Context, cfg Config, note string, before map[string]map[string]float64) map[string]map[string]float64 {
 	ctx, cancel := context.WithTimeout(ctx, restTimeout)
 	defer cancel()
