@@ -2,7 +2,10 @@ package workload
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"hash/fnv"
+	"strings"
 	"time"
 
 	"github.com/quorate/quorate/chaos/history"
@@ -39,11 +42,13 @@ type route struct {
 	exchange, key string
 	headers       map[string]any
 	queues        []string
+	chooses       bool // one of its bindings for a message (EX-14): more of them would change where it leads to
 }
 
 // Prepare implements Workload.
 func (c *churn) Prepare(ctx context.Context) error {
 	c.drains = []string{c.Queue("a"), c.Queue("b")}
+	line := c.Queue("line") // published to and consumed from directly: a FIFO
 	for n, q := range c.drains {
 		if err := c.declare(ctx, q, client.Table{"x-delivery-limit": -1}, history.Queue{DeliveryLimit: -1}); err != nil {
 			return err
@@ -52,6 +57,14 @@ func (c *churn) Prepare(ctx context.Context) error {
 	}
 	if err := c.topology(ctx); err != nil {
 		return err
+	}
+	if err := c.declare(ctx, line, client.Table{"x-delivery-limit": -1}, history.Queue{DeliveryLimit: -1, Ordered: true}); err != nil {
+		return err
+	}
+	c.drains = append(c.drains, line)
+	c.players.consumer(c.class(3), &Consumer{Queue: line})
+	for n := range 2 {
+		c.players.publisher(c.class(2+n), &Publisher{Queue: line})
 	}
 	for n := range 2 {
 		c.players.publisher(c.class(n), &Publisher{Queue: c.drains[0], post: func(id uint64) post {
@@ -99,7 +112,68 @@ func (c *churn) topology(ctx context.Context) error {
 		{exchange: via, key: "all", queues: []string{a, b}},
 		{key: b, queues: []string{b}},
 	}
-	return nil
+	return c.choosing(ctx)
+}
+
+// choosing declares the exchanges that choose one of their bindings (EX-14). Which one only
+// x-modulus-hash lets others know; of the next two, each binding leads to the same queue by another
+// exchange, so that a message comes there once, whatever is chosen. That of x-local-random has one
+// queue, and what is published at another node than its leader's goes nowhere, by an alternate exchange
+// to the same queue.
+func (c *churn) choosing(ctx context.Context) error {
+	a, b := c.drains[0], c.drains[1]
+	modulus, local := c.Queue("modulus"), c.Queue("local-random")
+	ways := []string{c.Queue("way-1"), c.Queue("way-2")}
+	declare := func(x client.Exchange) error {
+		x.VHost = c.VHost
+		_, err := c.Client.DeclareExchange(ctx, x)
+		return err
+	}
+	bind := func(x client.Binding) error {
+		x.VHost = c.VHost
+		return c.Client.Bind(ctx, x)
+	}
+	for _, way := range ways {
+		if err := errors.Join(declare(client.Exchange{Name: way, Type: "fanout"}), bind(client.Binding{Source: way, Destination: b})); err != nil {
+			return err
+		}
+	}
+	for _, kind := range []string{"x-consistent-hash", "x-random"} {
+		name := c.Queue(strings.TrimPrefix(kind, "x-"))
+		err := declare(client.Exchange{Name: name, Type: kind})
+		for _, way := range ways {
+			err = errors.Join(err, bind(client.Binding{Source: name, Destination: way, ToExchange: true, RoutingKey: "1"}))
+		}
+		if err != nil {
+			return err
+		}
+		c.routes = append(c.routes, route{exchange: name, key: "one", queues: []string{b}, chooses: true},
+			route{exchange: name, key: "two", queues: []string{b}, chooses: true})
+	}
+	err := errors.Join(
+		declare(client.Exchange{Name: modulus, Type: "x-modulus-hash"}),
+		bind(client.Binding{Source: modulus, Destination: a}), bind(client.Binding{Source: modulus, Destination: b}),
+		declare(client.Exchange{Name: local, Type: "x-local-random", Arguments: client.Table{"alternate-exchange": ways[0]}}),
+		bind(client.Binding{Source: local, Destination: b}),
+	)
+	c.routes = append(c.routes, route{exchange: local, key: "any", queues: []string{b}, chooses: true})
+	for _, key := range []string{"k1", "k2", "k3", "k4"} {
+		c.routes = append(c.routes, route{exchange: modulus, key: key, queues: []string{[]string{a, b}[modulusHash(key)%2]}, chooses: true})
+	}
+	return err
+}
+
+// modulusHash is the hash of exchanges as docs/formats/catalog.md has it, not the broker's own: messages
+// go to the same queues in every build.
+func modulusHash(key string) uint64 {
+	f := fnv.New64a()
+	_, _ = f.Write([]byte(key)) // it never fails
+	h := f.Sum64()
+	h ^= h >> 33
+	h *= 0xff51afd7ed558ccd
+	h ^= h >> 33
+	h *= 0xc4ceb9fe1a85ec53
+	return h ^ h>>33
 }
 
 // changeBindings declares a queue that nobody consumes from, binds it to all exchanges, changes a
@@ -112,7 +186,7 @@ func (c *churn) changeBindings(ctx, publishing context.Context) error {
 		asking, cancel := context.WithTimeout(ctx, churnTimeout)
 		_, err := c.Client.DeclareQueue(asking, client.Queue{VHost: c.VHost, Name: beside, Arguments: client.Table{"x-max-length": 100}})
 		for _, r := range c.routes {
-			if err == nil && r.exchange != "" {
+			if err == nil && r.exchange != "" && !r.chooses {
 				err = c.Client.Bind(asking, client.Binding{VHost: c.VHost, Source: r.exchange, Destination: beside, RoutingKey: r.key, Arguments: r.headers})
 			}
 		}

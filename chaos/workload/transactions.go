@@ -47,7 +47,9 @@ func (t *transactions) Prepare(ctx context.Context) error {
 	}
 	t.players.publisher(t.class(0), &Publisher{Queue: t.joint})
 	t.players.publisher(t.class(1), &Publisher{Queue: t.joint})
-	t.players.background(t.replace)
+	for n, c := range []Class{GRPCAll, GRPCOne} {
+		t.players.background(func(ctx context.Context) error { return t.replace(ctx, c, n) })
+	}
 	if t.hasAMQP() {
 		t.in, t.out = t.Queue("in"), t.Queue("out")
 		t.drains = append(t.drains, t.in, t.out)
@@ -113,12 +115,16 @@ func (t *transactions) delivered(d *received, by, queue, class string) error {
 	return err
 }
 
-// replace consumes over gRPC, and replaces up to transactionSize messages by one each in both
+// replace consumes as the nth client of a class of gRPC, and replaces up to transactionSize messages by one each in both
 // queues of outputs.
-func (t *transactions) replace(ctx context.Context) error {
+func (t *transactions) replace(ctx context.Context, class Class, n int) error {
+	c, err := t.grpc(ctx, class, n)
+	if err != nil {
+		return err
+	}
 	publisher, id := t.History.Publisher(), uint64(0)
 	for ctx.Err() == nil {
-		s, err := t.Client.Consume(ctx, client.ConsumeConfig{VHost: t.VHost, Queue: t.joint, Prefetch: transactionPrefetch})
+		s, err := c.Consume(ctx, client.ConsumeConfig{VHost: t.VHost, Queue: t.joint, Prefetch: transactionPrefetch})
 		if err != nil {
 			if wait.For(ctx, redialEvery) != nil {
 				return nil //nolint:nilerr // its end is what the caller wants
@@ -126,9 +132,9 @@ func (t *transactions) replace(ctx context.Context) error {
 			continue
 		}
 		by := t.History.Consumer()
-		t.History.Add(history.Event{Kind: history.Opened, Queue: t.joint, Consumer: by, Client: string(GRPCAll)})
+		t.History.Add(history.Event{Kind: history.Opened, Queue: t.joint, Consumer: by, Client: string(class)})
 		for err == nil {
-			err = t.replaceSome(ctx, s, by, publisher, &id)
+			err = t.replaceSome(ctx, s, class, by, publisher, &id)
 		}
 		t.History.Add(history.Event{Kind: history.Lost, Queue: t.joint, Consumer: by})
 		s.Close()
@@ -140,9 +146,9 @@ func (t *transactions) replace(ctx context.Context) error {
 }
 
 // replaceSome makes one transaction.
-func (t *transactions) replaceSome(ctx context.Context, s *client.Consumer, by string, publisher int, id *uint64) error {
+func (t *transactions) replaceSome(ctx context.Context, s *client.Consumer, class Class, by string, publisher int, id *uint64) error {
 	in := &grpcInlet{s}
-	settles, err := t.gathered(ctx, in, by, t.joint, GRPCAll)
+	settles, err := t.gathered(ctx, in, by, t.joint, class)
 	if err != nil || len(settles) == 0 {
 		return err
 	}
