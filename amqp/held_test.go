@@ -95,7 +95,10 @@ func TestBlockedAboveARate(t *testing.T) {
 	p := connect(t, address)
 	p.send(1, &wire.QueueDeclare{Queue: "q", Durable: true})
 	want[*wire.QueueDeclareOK](p)
+	p.send(1, &wire.ConfirmSelect{})
+	want[*wire.ConfirmSelectOK](p)
 	p.publish("", "q", false, message.Message{Body: make([]byte, 100)})
+	want[*wire.BasicAck](p) // the rate must not hold this one back
 	none := catalog.NoUserLimits()
 	none.SetLimit(limits.MessageRate, 0)
 	if err := b.Administration.SetUserLimits(ctx, "guest", none); err != nil {
