@@ -65,27 +65,35 @@ func TestQueueMembers(t *testing.T) {
 	}
 }
 
-// restingDigest waits until all members of the queue q have applied the same entries, and returns
-// their digest.
+// restingDigest waits until all members of the queue q have been seen at one applied index, and returns
+// their digest there. Each look puts an entry into the leader's log, so they are seldom all at one index
+// at once.
 func restingDigest(t *testing.T, cl *client.Client, members int) string {
 	t.Helper()
-	ctx := testContext(t)
+	ctx, seen := testContext(t), map[uint64]map[string]string{} // by index and node
 	for {
 		all, err := cl.QueueMembers(ctx, client.ListQueueMembersRequest{Queue: "q", Digests: true})
 		if err != nil || len(all) != members {
 			t.Fatalf("members %+v, %v", all, err)
 		}
-		rest := true
 		for _, m := range all {
-			rest = rest && len(m.Digest) > 0 && m.Raft.AppliedIndex == all[0].Raft.AppliedIndex
-		}
-		if rest {
-			for _, m := range all {
-				if m.Digest != all[0].Digest {
-					t.Fatalf("at index %d node %s has the digest %s, node %s %s", m.Raft.AppliedIndex, m.Node, m.Digest, all[0].Node, all[0].Digest)
+			at := m.Raft.AppliedIndex
+			if m.Digest == "" {
+				continue
+			}
+			if seen[at] == nil {
+				seen[at] = map[string]string{}
+			}
+			seen[at][m.Node] = m.Digest
+			if len(seen[at]) < members {
+				continue
+			}
+			for node, digest := range seen[at] {
+				if digest != m.Digest {
+					t.Fatalf("at index %d node %s has the digest %s, node %s %s", at, m.Node, m.Digest, node, digest)
 				}
 			}
-			return all[0].Digest
+			return m.Digest
 		}
 		if wait.For(ctx, 20*time.Millisecond) != nil {
 			t.Fatalf("not in time: %+v", all)
