@@ -23,17 +23,17 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// Outcome decides about delivered messages.
+// Outcome is how to settle delivered messages.
 type Outcome int32
 
 const (
 	// Unset.
 	Outcome_OUTCOME_UNSPECIFIED Outcome = 0
-	// Done; the message is removed.
+	// The client has processed the message; the queue removes it.
 	Outcome_OUTCOME_ACK Outcome = 1
-	// Back to the queue; not a failure unless failed is set.
+	// The message returns to the queue; the delivery counts as failed only if failed is set.
 	Outcome_OUTCOME_REQUEUE Outcome = 2
-	// Dead-lettered, or dropped where there is no dead-letter exchange.
+	// The queue dead-letters the message, or drops it if it has no dead-letter exchange.
 	Outcome_OUTCOME_DISCARD Outcome = 3
 )
 
@@ -86,13 +86,13 @@ type PublishResult_Result int32
 const (
 	// Unset.
 	PublishResult_RESULT_UNSPECIFIED PublishResult_Result = 0
-	// Every queue routed to has it; or none was and the message was not mandatory.
+	// Every queue that the message routes to stores it; or it routes to none and is not mandatory.
 	PublishResult_RESULT_CONFIRMED PublishResult_Result = 1
-	// At least one queue refused it or could not take it; see rejections.
+	// At least one queue refused the message or could not store it; see rejections.
 	PublishResult_RESULT_REJECTED PublishResult_Result = 2
-	// Mandatory, and no queue is routed to.
+	// The message is mandatory and routes to no queue.
 	PublishResult_RESULT_RETURNED PublishResult_Result = 3
-	// The message itself is at fault; see error. Nothing was stored.
+	// The message is invalid; see error. No queue stores it.
 	PublishResult_RESULT_INVALID PublishResult_Result = 4
 )
 
@@ -149,12 +149,12 @@ const (
 	Rejection_CAUSE_UNSPECIFIED Rejection_Cause = 0
 	// A length limit with overflow reject-publish.
 	Rejection_CAUSE_MAXLEN Rejection_Cause = 1
-	// The queue had no leader within the confirm timeout; it will not be stored later.
+	// The queue had no leader within the confirm timeout; it will not store the message later.
 	Rejection_CAUSE_UNAVAILABLE Rejection_Cause = 2
-	// The outcome is not known: it may be stored.
+	// The outcome is not known: the queue may store the message.
 	Rejection_CAUSE_UNKNOWN Rejection_Cause = 3
-	// Too few of the queue's nodes have room on their disks; it will not be stored later.
-	// It is what a call answers with RESOURCE_EXHAUSTED.
+	// Too few of the queue's nodes have room on their disks; the queue will not store the message
+	// later. A call fails with RESOURCE_EXHAUSTED for the same reason.
 	Rejection_CAUSE_NO_SPACE Rejection_Cause = 4
 )
 
@@ -250,10 +250,10 @@ func (x *ConnectRequest) GetVhost() string {
 	return ""
 }
 
-// ConnectResponse tells that the connection is open.
+// ConnectResponse reports that the connection is open.
 type ConnectResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Connection is its id, a secret of the client.
+	// Connection is the connection's id, a secret of the client.
 	Connection    string `protobuf:"bytes,1,opt,name=connection,proto3" json:"connection,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -296,15 +296,15 @@ func (x *ConnectResponse) GetConnection() string {
 	return ""
 }
 
-// PublishRequest is one message, or the opening of a stream.
+// PublishRequest is one message, or opens a stream.
 type PublishRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Sequence is the caller's number for the message, above 0 and ascending; results carry it.
+	// Sequence is the caller's number for the message, above 0 and ascending; its result has the same.
 	Sequence uint64   `protobuf:"varint,1,opt,name=sequence,proto3" json:"sequence,omitempty"`
 	Message  *Message `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`
 	// Producer, in the first request of a stream, is 16 random bytes that name the
-	// publisher. A publisher that lost its stream sends what is unanswered again, in order,
-	// under the same sequences, on any node: no queue stores it twice.
+	// publisher. A publisher that lost its stream sends the messages without a result again, in
+	// order, under the same sequences, on any node: no queue stores a message twice.
 	Producer      []byte `protobuf:"bytes,3,opt,name=producer,proto3" json:"producer,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -361,7 +361,7 @@ func (x *PublishRequest) GetProducer() []byte {
 	return nil
 }
 
-// Message is a message to be published.
+// Message is a message to publish.
 type Message struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Vhost defaults to "/".
@@ -371,16 +371,16 @@ type Message struct {
 	RoutingKey string      `protobuf:"bytes,3,opt,name=routing_key,json=routingKey,proto3" json:"routing_key,omitempty"`
 	Properties *Properties `protobuf:"bytes,4,opt,name=properties,proto3" json:"properties,omitempty"`
 	Body       []byte      `protobuf:"bytes,5,opt,name=body,proto3" json:"body,omitempty"`
-	// Mandatory asks for RESULT_RETURNED when no queue is routed to.
+	// Mandatory asks for RESULT_RETURNED when the message routes to no queue.
 	Mandatory bool `protobuf:"varint,6,opt,name=mandatory,proto3" json:"mandatory,omitempty"`
-	// DeliverAtMs, in milliseconds since the Unix epoch, says when the message is to be ready in
-	// its queues. It is stored and confirmed at once, counts toward limits, and its TTL begins
+	// DeliverAtMs is when the message becomes ready in its queues, in milliseconds since the Unix
+	// epoch. The queues store and confirm it at once, it counts toward limits, and its TTL begins
 	// when it is ready. A time that has passed counts as none.
 	DeliverAtMs int64 `protobuf:"varint,7,opt,name=deliver_at_ms,json=deliverAtMs,proto3" json:"deliver_at_ms,omitempty"`
-	// DelayMs says instead after how many milliseconds, counted from when a queue stores it.
+	// DelayMs, instead of deliver_at_ms, is a delay in milliseconds, counted from when a queue stores
+	// the message.
 	DelayMs int64 `protobuf:"varint,8,opt,name=delay_ms,json=delayMs,proto3" json:"delay_ms,omitempty"`
-	// RawRoutingKey, unless it is empty, is the routing key in place of routing_key, and may be
-	// other than UTF-8.
+	// RawRoutingKey, unless it is empty, replaces routing_key, and need not be UTF-8.
 	RawRoutingKey []byte `protobuf:"bytes,9,opt,name=raw_routing_key,json=rawRoutingKey,proto3" json:"raw_routing_key,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -479,15 +479,15 @@ func (x *Message) GetRawRoutingKey() []byte {
 	return nil
 }
 
-// Properties are AMQP's basic properties; what is not set is absent.
+// Properties are AMQP's basic properties; an unset field is an absent property.
 type Properties struct {
 	state           protoimpl.MessageState `protogen:"open.v1"`
 	ContentType     *string                `protobuf:"bytes,1,opt,name=content_type,json=contentType,proto3,oneof" json:"content_type,omitempty"`
 	ContentEncoding *string                `protobuf:"bytes,2,opt,name=content_encoding,json=contentEncoding,proto3,oneof" json:"content_encoding,omitempty"`
 	Headers         *Table                 `protobuf:"bytes,3,opt,name=headers,proto3" json:"headers,omitempty"`
-	// DeliveryMode is 1 or 2; it is kept, all messages are durable.
+	// DeliveryMode is 1 or 2; consumers get it back, but all messages are durable.
 	DeliveryMode *uint32 `protobuf:"varint,4,opt,name=delivery_mode,json=deliveryMode,proto3,oneof" json:"delivery_mode,omitempty"`
-	// Priority is 0 to 255; 32 levels are told apart.
+	// Priority is 0 to 255; queues distinguish 32 levels.
 	Priority      *uint32 `protobuf:"varint,5,opt,name=priority,proto3,oneof" json:"priority,omitempty"`
 	CorrelationId *string `protobuf:"bytes,6,opt,name=correlation_id,json=correlationId,proto3,oneof" json:"correlation_id,omitempty"`
 	ReplyTo       *string `protobuf:"bytes,7,opt,name=reply_to,json=replyTo,proto3,oneof" json:"reply_to,omitempty"`
@@ -499,9 +499,9 @@ type Properties struct {
 	Type      *string `protobuf:"bytes,11,opt,name=type,proto3,oneof" json:"type,omitempty"`
 	UserId    *string `protobuf:"bytes,12,opt,name=user_id,json=userId,proto3,oneof" json:"user_id,omitempty"`
 	AppId     *string `protobuf:"bytes,13,opt,name=app_id,json=appId,proto3,oneof" json:"app_id,omitempty"`
-	// Raw has, by the names of fields above, the texts that are no UTF-8, byte for byte. A
-	// message to be published takes them in place of those fields; of a delivery the fields
-	// themselves show U+FFFD for what cannot be shown.
+	// Raw has the texts that are not UTF-8, byte for byte, by the names of the fields above. In a
+	// message to publish they replace those fields. In a delivery those fields show U+FFFD for bytes
+	// that are not UTF-8.
 	Raw           map[string][]byte `protobuf:"bytes,14,rep,name=raw,proto3" json:"raw,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -685,8 +685,8 @@ type Field struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	Value *Value                 `protobuf:"bytes,2,opt,name=value,proto3" json:"value,omitempty"`
-	// RawName, unless it is empty, is the name in place of name, and may be other than UTF-8; the
-	// server sets it only then.
+	// RawName, unless it is empty, replaces name, and need not be UTF-8. The server sets it only for
+	// a name that is not UTF-8.
 	RawName       []byte `protobuf:"bytes,3,opt,name=raw_name,json=rawName,proto3" json:"raw_name,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1105,8 +1105,8 @@ type Value_Array struct {
 }
 
 type Value_RawString struct {
-	// RawString is a string that may be other than UTF-8; the server sets it only then. It is
-	// another kind than bytes: consumers of AMQP tell the two apart.
+	// RawString is a string that need not be UTF-8; the server sets it only for one that is not. It
+	// is another kind than bytes: AMQP consumers distinguish the two.
 	RawString []byte `protobuf:"bytes,19,opt,name=raw_string,json=rawString,proto3,oneof"`
 }
 
@@ -1254,14 +1254,14 @@ func (x *PublishResponse) GetResult() *PublishResult {
 	return nil
 }
 
-// PublishResult says what became of a message.
+// PublishResult is the outcome of publishing a message.
 type PublishResult struct {
 	state      protoimpl.MessageState `protogen:"open.v1"`
 	Result     PublishResult_Result   `protobuf:"varint,1,opt,name=result,proto3,enum=quorate.broker.v1.PublishResult_Result" json:"result,omitempty"`
 	Rejections []*Rejection           `protobuf:"bytes,2,rep,name=rejections,proto3" json:"rejections,omitempty"`
 	// Error is set with RESULT_INVALID.
 	Error *ErrorDetail `protobuf:"bytes,3,opt,name=error,proto3" json:"error,omitempty"`
-	// Queues is how many queues took it.
+	// Queues is how many queues store the message.
 	Queues        uint32 `protobuf:"varint,4,opt,name=queues,proto3" json:"queues,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1325,12 +1325,12 @@ func (x *PublishResult) GetQueues() uint32 {
 	return 0
 }
 
-// Rejection says which queue did not take a message and why.
+// Rejection names a queue that did not store a message, with the reason.
 type Rejection struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Queue string                 `protobuf:"bytes,1,opt,name=queue,proto3" json:"queue,omitempty"`
 	Cause Rejection_Cause        `protobuf:"varint,2,opt,name=cause,proto3,enum=quorate.broker.v1.Rejection_Cause" json:"cause,omitempty"`
-	// Reason says with CAUSE_NO_SPACE which nodes are short of what, and what helps.
+	// Reason, with CAUSE_NO_SPACE, names the nodes, what each lacks, and the remedy.
 	Reason        string `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1387,7 +1387,7 @@ func (x *Rejection) GetReason() string {
 	return ""
 }
 
-// ErrorDetail is an error about one message of a stream, as ErrorInfo is about a call.
+// ErrorDetail describes an error of one message of a stream, as ErrorInfo does for a call.
 type ErrorDetail struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Class is the error class, for example NOT_FOUND.
@@ -1449,7 +1449,7 @@ func (x *ErrorDetail) GetMetadata() map[string]string {
 	return nil
 }
 
-// PublishOneRequest is a message to be published.
+// PublishOneRequest is a message to publish.
 type PublishOneRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Message       *Message               `protobuf:"bytes,1,opt,name=message,proto3" json:"message,omitempty"`
@@ -1494,7 +1494,7 @@ func (x *PublishOneRequest) GetMessage() *Message {
 	return nil
 }
 
-// PublishOneResponse is what became of it.
+// PublishOneResponse is its outcome.
 type PublishOneResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Result        *PublishResult         `protobuf:"bytes,1,opt,name=result,proto3" json:"result,omitempty"`
@@ -1670,7 +1670,7 @@ func (*ConsumeRequest_Cancel) isConsumeRequest_Kind() {}
 
 func (*ConsumeRequest_ExtendAckDeadline) isConsumeRequest_Kind() {}
 
-// ConsumeOpen says what to consume and how.
+// ConsumeOpen names the queue to consume from, with options.
 type ConsumeOpen struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Vhost defaults to "/".
@@ -1682,14 +1682,14 @@ type ConsumeOpen struct {
 	AutoAck bool `protobuf:"varint,4,opt,name=auto_ack,json=autoAck,proto3" json:"auto_ack,omitempty"`
 	// Priority: higher is served first.
 	Priority int32 `protobuf:"varint,5,opt,name=priority,proto3" json:"priority,omitempty"`
-	// Exclusive refuses if there is another consumer, and bars later ones.
+	// Exclusive fails if the queue has another consumer, and refuses later ones.
 	Exclusive bool `protobuf:"varint,6,opt,name=exclusive,proto3" json:"exclusive,omitempty"`
 	// ExplicitCredit delivers nothing until ConsumeCredit allows it.
 	ExplicitCredit bool `protobuf:"varint,7,opt,name=explicit_credit,json=explicitCredit,proto3" json:"explicit_credit,omitempty"`
-	// Tag names the consumer in listings; the server makes one up if empty.
+	// Tag names the consumer in listings; if it is empty, the server generates one.
 	Tag string `protobuf:"bytes,8,opt,name=tag,proto3" json:"tag,omitempty"`
 	// ConsumerTimeoutMs bounds how long a delivery may stay unacked, instead of the queue's
-	// timeout; 0: without end.
+	// timeout; 0: no bound.
 	ConsumerTimeoutMs *int64 `protobuf:"varint,9,opt,name=consumer_timeout_ms,json=consumerTimeoutMs,proto3,oneof" json:"consumer_timeout_ms,omitempty"`
 	unknownFields     protoimpl.UnknownFields
 	sizeCache         protoimpl.SizeCache
@@ -1788,10 +1788,10 @@ func (x *ConsumeOpen) GetConsumerTimeoutMs() int64 {
 	return 0
 }
 
-// ConsumeCredit allows more messages to be delivered.
+// ConsumeCredit allows the server to deliver more messages.
 type ConsumeCredit struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Add is how many more.
+	// Add is how many more messages.
 	Add           uint32 `protobuf:"varint,1,opt,name=add,proto3" json:"add,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1834,10 +1834,10 @@ func (x *ConsumeCredit) GetAdd() uint32 {
 	return 0
 }
 
-// ConsumeCancel ends delivery; settling goes on until the stream ends.
+// ConsumeCancel ends delivery; the client may settle until the stream ends.
 type ConsumeCancel struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Requeue returns what is unsettled at once, not failed.
+	// Requeue requeues unsettled messages at once; their deliveries do not count as failed.
 	Requeue       bool `protobuf:"varint,1,opt,name=requeue,proto3" json:"requeue,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1880,8 +1880,8 @@ func (x *ConsumeCancel) GetRequeue() bool {
 	return false
 }
 
-// ExtendAckDeadline lets the client have deliveries for so long from now, if that is longer than it
-// may. Those that it does not hold stay as they are.
+// ExtendAckDeadline moves the ack deadline of deliveries to that many milliseconds from now, if that is
+// later than their present one. It has no effect on deliveries that the consumer does not hold.
 type ExtendAckDeadline struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// DeliveryIds are at most 10,000.
@@ -1936,25 +1936,24 @@ func (x *ExtendAckDeadline) GetMilliseconds() int64 {
 	return 0
 }
 
-// Settlement decides about messages of a Consume stream.
+// Settlement settles messages of a Consume stream.
 type Settlement struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// DeliveryIds are decided in the order given; at most 10,000.
+	// DeliveryIds are settled in the order given; at most 10,000.
 	DeliveryIds []uint64 `protobuf:"varint,1,rep,packed,name=delivery_ids,json=deliveryIds,proto3" json:"delivery_ids,omitempty"`
-	// UpTo decides about every unsettled message up to this delivery id, instead.
+	// UpTo, instead, settles every unsettled message up to this delivery id.
 	UpTo    uint64  `protobuf:"varint,2,opt,name=up_to,json=upTo,proto3" json:"up_to,omitempty"`
 	Outcome Outcome `protobuf:"varint,3,opt,name=outcome,proto3,enum=quorate.broker.v1.Outcome" json:"outcome,omitempty"`
 	// Failed counts the delivery as failed, toward the delivery limit.
 	Failed bool `protobuf:"varint,4,opt,name=failed,proto3" json:"failed,omitempty"`
-	// Annotations are added to those of the message, later ones in place of earlier ones of the same name; names must start with "x-".
+	// Annotations are added to those of the message and replace earlier ones of the same name; names must start with "x-".
 	Annotations *Table `protobuf:"bytes,5,opt,name=annotations,proto3" json:"annotations,omitempty"`
-	// Request, if not 0, asks for a Settled with the same number once it is committed.
+	// Request, if not 0, asks for a Settled with the same number once the settlement is committed.
 	Request uint64 `protobuf:"varint,6,opt,name=request,proto3" json:"request,omitempty"`
-	// DeliverAtMs, in milliseconds since the Unix epoch, says with OUTCOME_REQUEUE when the
-	// message is to be ready again, whatever the queue's delayed retry says. A time that has
-	// passed counts as none.
+	// DeliverAtMs, with OUTCOME_REQUEUE, is when the message becomes ready again, in milliseconds since
+	// the Unix epoch. It overrides the queue's delayed retry. A time that has passed counts as none.
 	DeliverAtMs int64 `protobuf:"varint,7,opt,name=deliver_at_ms,json=deliverAtMs,proto3" json:"deliver_at_ms,omitempty"`
-	// DelayMs says instead after how many milliseconds.
+	// DelayMs, instead of deliver_at_ms, is a delay in milliseconds.
 	DelayMs       int64 `protobuf:"varint,8,opt,name=delay_ms,json=delayMs,proto3" json:"delay_ms,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2175,7 +2174,7 @@ type ConsumeResponse_Cancelled struct {
 }
 
 type ConsumeResponse_Activity struct {
-	// Activity is told by queues with a single active consumer only: after the opening and
+	// Activity comes only from queues with a single active consumer: after the opening and
 	// at each change.
 	Activity *ConsumeActivity `protobuf:"bytes,5,opt,name=activity,proto3,oneof"`
 }
@@ -2196,7 +2195,7 @@ func (*ConsumeResponse_Activity) isConsumeResponse_Kind() {}
 
 func (*ConsumeResponse_Revoked) isConsumeResponse_Kind() {}
 
-// ConsumeOpened says that the consumer is registered with the queue's leader.
+// ConsumeOpened reports that the queue's leader has registered the consumer.
 type ConsumeOpened struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Tag   string                 `protobuf:"bytes,1,opt,name=tag,proto3" json:"tag,omitempty"`
@@ -2250,8 +2249,9 @@ func (x *ConsumeOpened) GetSettleToken() string {
 	return ""
 }
 
-// Revoked says that deliveries stayed unacked for too long and are back in the queue. When
-// the client has decided about all such, which changes nothing for them, it gets new ones.
+// Revoked reports that the ack deadline of deliveries has passed and that their messages are back in
+// the queue. The client gets new deliveries once it has settled all revoked ones, which has no
+// effect on their messages.
 type Revoked struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	DeliveryIds   []uint64               `protobuf:"varint,1,rep,packed,name=delivery_ids,json=deliveryIds,proto3" json:"delivery_ids,omitempty"`
@@ -2296,7 +2296,7 @@ func (x *Revoked) GetDeliveryIds() []uint64 {
 	return nil
 }
 
-// ConsumeActivity says whether the consumer is the one that receives.
+// ConsumeActivity reports whether the consumer is the active one.
 type ConsumeActivity struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Active        bool                   `protobuf:"varint,1,opt,name=active,proto3" json:"active,omitempty"`
@@ -2341,7 +2341,7 @@ func (x *ConsumeActivity) GetActive() bool {
 	return false
 }
 
-// Deliveries are messages, in order.
+// Deliveries are delivered messages, in order.
 type Deliveries struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Deliveries    []*Delivery            `protobuf:"bytes,1,rep,name=deliveries,proto3" json:"deliveries,omitempty"`
@@ -2386,11 +2386,11 @@ func (x *Deliveries) GetDeliveries() []*Delivery {
 	return nil
 }
 
-// Settled says that the settlement of this number is committed.
+// Settled reports that the settlement with this request number is committed.
 type Settled struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	Request uint64                 `protobuf:"varint,1,opt,name=request,proto3" json:"request,omitempty"`
-	// Unknown are the delivery ids that were not this consumer's to settle.
+	// Unknown are the delivery ids that this consumer did not hold.
 	Unknown       []uint64 `protobuf:"varint,2,rep,packed,name=unknown,proto3" json:"unknown,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2440,7 +2440,7 @@ func (x *Settled) GetUnknown() []uint64 {
 	return nil
 }
 
-// ConsumeCancelled says that nothing more will be delivered.
+// ConsumeCancelled reports that the server will deliver no more messages.
 type ConsumeCancelled struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Cause is, for example, "queue deleted" or "client".
@@ -2486,7 +2486,7 @@ func (x *ConsumeCancelled) GetCause() string {
 	return ""
 }
 
-// Delivery is a message handed to a consumer.
+// Delivery is a message delivered to a consumer.
 type Delivery struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// DeliveryId numbers the deliveries of the stream from 1.
@@ -2500,11 +2500,11 @@ type Delivery struct {
 	DeliveryCount uint32 `protobuf:"varint,7,opt,name=delivery_count,json=deliveryCount,proto3" json:"delivery_count,omitempty"`
 	// AcquiredCount counts earlier deliveries.
 	AcquiredCount uint32 `protobuf:"varint,8,opt,name=acquired_count,json=acquiredCount,proto3" json:"acquired_count,omitempty"`
-	// Deaths tell how the message was dead-lettered, newest first.
+	// Deaths are the records of how the message was dead-lettered, newest first.
 	Deaths []*Death `protobuf:"bytes,9,rep,name=deaths,proto3" json:"deaths,omitempty"`
-	// Annotations given with earlier returns and discards.
+	// Annotations are those of earlier requeues and discards.
 	Annotations *Table `protobuf:"bytes,10,opt,name=annotations,proto3" json:"annotations,omitempty"`
-	// RawRoutingKey is the routing key byte for byte, if it is no UTF-8.
+	// RawRoutingKey is the routing key byte for byte, if it is not UTF-8.
 	RawRoutingKey []byte `protobuf:"bytes,11,opt,name=raw_routing_key,json=rawRoutingKey,proto3" json:"raw_routing_key,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2617,7 +2617,7 @@ func (x *Delivery) GetRawRoutingKey() []byte {
 	return nil
 }
 
-// Death is one way in which a message left a queue, and how often.
+// Death records that a message left a queue for a reason, and how often.
 type Death struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Queue string                 `protobuf:"bytes,1,opt,name=queue,proto3" json:"queue,omitempty"`
@@ -2630,7 +2630,7 @@ type Death struct {
 	RoutingKeys []string `protobuf:"bytes,7,rep,name=routing_keys,json=routingKeys,proto3" json:"routing_keys,omitempty"`
 	// TtlMs is the message's own TTL, if it had one.
 	TtlMs *uint64 `protobuf:"varint,8,opt,name=ttl_ms,json=ttlMs,proto3,oneof" json:"ttl_ms,omitempty"`
-	// DeliveryCount and AcquiredCount are the counts it had when it left last.
+	// DeliveryCount and AcquiredCount are the message's counts when it last left.
 	DeliveryCount uint32 `protobuf:"varint,9,opt,name=delivery_count,json=deliveryCount,proto3" json:"delivery_count,omitempty"`
 	AcquiredCount uint32 `protobuf:"varint,10,opt,name=acquired_count,json=acquiredCount,proto3" json:"acquired_count,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -2804,7 +2804,7 @@ type GetResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Delivery is unset when the queue has nothing ready.
 	Delivery *Delivery `protobuf:"bytes,1,opt,name=delivery,proto3" json:"delivery,omitempty"`
-	// SettleToken is for Settle by the same user; empty with auto_ack.
+	// SettleToken is what the same user passes to Settle; empty with auto_ack.
 	SettleToken string `protobuf:"bytes,2,opt,name=settle_token,json=settleToken,proto3" json:"settle_token,omitempty"`
 	// Ready is how many messages are left.
 	Ready         uint64 `protobuf:"varint,3,opt,name=ready,proto3" json:"ready,omitempty"`
@@ -2863,7 +2863,7 @@ func (x *GetResponse) GetReady() uint64 {
 	return 0
 }
 
-// SettleRequest decides about a message taken by Get.
+// SettleRequest settles a message taken by Get.
 type SettleRequest struct {
 	state       protoimpl.MessageState `protogen:"open.v1"`
 	SettleToken string                 `protobuf:"bytes,1,opt,name=settle_token,json=settleToken,proto3" json:"settle_token,omitempty"`

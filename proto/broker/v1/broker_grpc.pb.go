@@ -38,26 +38,26 @@ const (
 // Every error carries google.rpc.ErrorInfo with reason = class (NOT_FOUND,
 // PRECONDITION_FAILED, ...), domain "broker" and metadata vhost, kind, name, arg, value.
 type BrokerClient interface {
-	// Publish carries messages one way and a result per message the other, in any order.
-	// Results are sent when every queue that the message was routed to has it on a
-	// majority of its members' disks.
+	// Publish carries messages one way and a result for each message the other, in any order. The
+	// server sends a result when every queue that the message was routed to has it on the disks of a
+	// majority of its members.
 	Publish(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[PublishRequest, PublishResponse], error)
 	// PublishOne publishes one message and waits for its result.
 	PublishOne(ctx context.Context, in *PublishOneRequest, opts ...grpc.CallOption) (*PublishOneResponse, error)
 	// Consume delivers messages of one queue. The first request opens the consumer; later
-	// ones settle and give credit. When the stream ends, what is unsettled returns to the
-	// queue as a failed delivery.
+	// ones settle and give credit. When the stream ends, unsettled messages return to the
+	// queue as failed deliveries.
 	Consume(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[ConsumeRequest, ConsumeResponse], error)
 	// Get takes one message, if there is one.
 	Get(ctx context.Context, in *GetRequest, opts ...grpc.CallOption) (*GetResponse, error)
-	// Settle decides about a message taken by Get; any node may be asked. If it is not held any more, for it was
-	// settled or its time ran out, it fails with FAILED_PRECONDITION; an earlier try may have settled it.
+	// Settle settles a message taken by Get; any node accepts it. It fails with FAILED_PRECONDITION if the
+	// caller no longer holds the message, because it was settled, perhaps by an earlier try, or its ack deadline has passed.
 	Settle(ctx context.Context, in *SettleRequest, opts ...grpc.CallOption) (*SettleResponse, error)
-	// Connect opens a connection for exclusive queues to belong to. The first response names
-	// it; the connection, and its exclusive queues, end with the stream. Calls, on whatever
-	// node, come by the connection if their metadata has its id under quorate-connection.
-	// Without, they come by the client's HTTP/2 connection, whose exclusive queues no other
-	// sees.
+	// Connect opens a connection that owns exclusive queues. The first response has its id; the
+	// connection ends with the stream, and its exclusive queues end with it. A call on any node
+	// belongs to the connection if its metadata has that id under quorate-connection. Without the
+	// id, a call belongs to the client's HTTP/2 connection, whose exclusive queues no other
+	// connection can use.
 	Connect(ctx context.Context, in *ConnectRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ConnectResponse], error)
 }
 
@@ -153,26 +153,26 @@ type Broker_ConnectClient = grpc.ServerStreamingClient[ConnectResponse]
 // Every error carries google.rpc.ErrorInfo with reason = class (NOT_FOUND,
 // PRECONDITION_FAILED, ...), domain "broker" and metadata vhost, kind, name, arg, value.
 type BrokerServer interface {
-	// Publish carries messages one way and a result per message the other, in any order.
-	// Results are sent when every queue that the message was routed to has it on a
-	// majority of its members' disks.
+	// Publish carries messages one way and a result for each message the other, in any order. The
+	// server sends a result when every queue that the message was routed to has it on the disks of a
+	// majority of its members.
 	Publish(grpc.BidiStreamingServer[PublishRequest, PublishResponse]) error
 	// PublishOne publishes one message and waits for its result.
 	PublishOne(context.Context, *PublishOneRequest) (*PublishOneResponse, error)
 	// Consume delivers messages of one queue. The first request opens the consumer; later
-	// ones settle and give credit. When the stream ends, what is unsettled returns to the
-	// queue as a failed delivery.
+	// ones settle and give credit. When the stream ends, unsettled messages return to the
+	// queue as failed deliveries.
 	Consume(grpc.BidiStreamingServer[ConsumeRequest, ConsumeResponse]) error
 	// Get takes one message, if there is one.
 	Get(context.Context, *GetRequest) (*GetResponse, error)
-	// Settle decides about a message taken by Get; any node may be asked. If it is not held any more, for it was
-	// settled or its time ran out, it fails with FAILED_PRECONDITION; an earlier try may have settled it.
+	// Settle settles a message taken by Get; any node accepts it. It fails with FAILED_PRECONDITION if the
+	// caller no longer holds the message, because it was settled, perhaps by an earlier try, or its ack deadline has passed.
 	Settle(context.Context, *SettleRequest) (*SettleResponse, error)
-	// Connect opens a connection for exclusive queues to belong to. The first response names
-	// it; the connection, and its exclusive queues, end with the stream. Calls, on whatever
-	// node, come by the connection if their metadata has its id under quorate-connection.
-	// Without, they come by the client's HTTP/2 connection, whose exclusive queues no other
-	// sees.
+	// Connect opens a connection that owns exclusive queues. The first response has its id; the
+	// connection ends with the stream, and its exclusive queues end with it. A call on any node
+	// belongs to the connection if its metadata has that id under quorate-connection. Without the
+	// id, a call belongs to the client's HTTP/2 connection, whose exclusive queues no other
+	// connection can use.
 	Connect(*ConnectRequest, grpc.ServerStreamingServer[ConnectResponse]) error
 	mustEmbedUnimplementedBrokerServer()
 }

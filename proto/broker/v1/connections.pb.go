@@ -26,32 +26,32 @@ const (
 // Connection is a client's connection to a node.
 type Connection struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Id names it on all nodes: node/epoch/number.
+	// Id is unique among all nodes: node/epoch/number.
 	Id   string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
 	Node string `protobuf:"bytes,2,opt,name=node,proto3" json:"node,omitempty"`
-	// Name is both ends' addresses: client -> node.
+	// Name has the addresses of both ends: client -> node.
 	Name string `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`
 	// Protocol is "AMQP 0-9-1" or "gRPC".
 	Protocol string `protobuf:"bytes,4,opt,name=protocol,proto3" json:"protocol,omitempty"`
 	Tls      bool   `protobuf:"varint,5,opt,name=tls,proto3" json:"tls,omitempty"`
-	// User that logged in; over gRPC, where each call logs in, all that did, with commas.
+	// User that logged in; over gRPC, where each call logs in, all such users, separated by commas.
 	User string `protobuf:"bytes,6,opt,name=user,proto3" json:"user,omitempty"`
-	// Vhost that it was opened to; over gRPC all that calls have worked in, with commas.
+	// Vhost that it was opened to; over gRPC all vhosts that calls have used, separated by commas.
 	Vhost string `protobuf:"bytes,7,opt,name=vhost,proto3" json:"vhost,omitempty"`
 	// PeerAddress is the client's host and port.
 	PeerAddress string `protobuf:"bytes,8,opt,name=peer_address,json=peerAddress,proto3" json:"peer_address,omitempty"`
-	// Channels that are open; over gRPC none.
+	// Channels is the number of open channels; 0 over gRPC.
 	Channels uint32 `protobuf:"varint,9,opt,name=channels,proto3" json:"channels,omitempty"`
-	// State is "running", "blocked" while its publishes are held back, "flow" while a rate does so, or
-	// "closing" once its client is told to go.
+	// State is "running", "blocked" while the node holds its publishes back, "flow" while a rate limit
+	// does, or "closing" once the node has asked the client to disconnect.
 	State string `protobuf:"bytes,10,opt,name=state,proto3" json:"state,omitempty"`
-	// ClientName is the connection_name that an AMQP client gave it; over gRPC the metadata
+	// ClientName is the connection_name that an AMQP client set; over gRPC, the metadata
 	// quorate-client-name of its first call.
 	ClientName string `protobuf:"bytes,11,opt,name=client_name,json=clientName,proto3" json:"client_name,omitempty"`
-	// Product of the client, with its version, if it tells; over gRPC its user agent.
+	// Product of the client with its version, if the client sent them; over gRPC, its user agent.
 	Product       string `protobuf:"bytes,12,opt,name=product,proto3" json:"product,omitempty"`
 	ConnectedAtMs int64  `protobuf:"varint,13,opt,name=connected_at_ms,json=connectedAtMs,proto3" json:"connected_at_ms,omitempty"`
-	// ReceivedBytes and sent_bytes are the node's, those of TLS not counted.
+	// ReceivedBytes and sent_bytes count what the node received and sent, without TLS overhead.
 	ReceivedBytes uint64 `protobuf:"varint,14,opt,name=received_bytes,json=receivedBytes,proto3" json:"received_bytes,omitempty"`
 	SentBytes     uint64 `protobuf:"varint,15,opt,name=sent_bytes,json=sentBytes,proto3" json:"sent_bytes,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -193,7 +193,7 @@ func (x *Connection) GetSentBytes() uint64 {
 	return 0
 }
 
-// ListConnectionsRequest chooses; what is empty chooses all.
+// ListConnectionsRequest chooses connections; an empty field matches all.
 type ListConnectionsRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Vhost         string                 `protobuf:"bytes,1,opt,name=vhost,proto3" json:"vhost,omitempty"`
@@ -246,11 +246,12 @@ func (x *ListConnectionsRequest) GetUser() string {
 	return ""
 }
 
-// ListConnectionsResponse has all connections, and the nodes that could not be asked.
+// ListConnectionsResponse has the connections.
 type ListConnectionsResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Connections   []*Connection          `protobuf:"bytes,1,rep,name=connections,proto3" json:"connections,omitempty"`
-	Silent        []string               `protobuf:"bytes,2,rep,name=silent,proto3" json:"silent,omitempty"`
+	state       protoimpl.MessageState `protogen:"open.v1"`
+	Connections []*Connection          `protobuf:"bytes,1,rep,name=connections,proto3" json:"connections,omitempty"`
+	// Silent are the nodes that did not answer: their connections are not in the list.
+	Silent        []string `protobuf:"bytes,2,rep,name=silent,proto3" json:"silent,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -299,13 +300,13 @@ func (x *ListConnectionsResponse) GetSilent() []string {
 	return nil
 }
 
-// CloseConnectionRequest names a connection by its id, or by its name if only one has it.
+// CloseConnectionRequest names a connection by its id, or by its name if that is unique.
 type CloseConnectionRequest struct {
 	state      protoimpl.MessageState `protogen:"open.v1"`
 	Connection string                 `protobuf:"bytes,1,opt,name=connection,proto3" json:"connection,omitempty"`
-	// Reason that the client is told: over AMQP with the code 320, over gRPC by the status
-	// UNAVAILABLE of its streams, class CONNECTION_FORCED, with the caller's name. Empty: none,
-	// over AMQP a general one.
+	// Reason that the client gets: over AMQP with the code 320; over gRPC, with the caller's name, in
+	// the status UNAVAILABLE of its streams, class CONNECTION_FORCED. Empty: over AMQP a general
+	// reason, over gRPC none.
 	Reason        string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -355,7 +356,7 @@ func (x *CloseConnectionRequest) GetReason() string {
 	return ""
 }
 
-// CloseConnectionResponse says that the connection was told to end.
+// CloseConnectionResponse reports that the node has begun to close the connection.
 type CloseConnectionResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -397,15 +398,15 @@ type Consumer struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Vhost string                 `protobuf:"bytes,1,opt,name=vhost,proto3" json:"vhost,omitempty"`
 	Queue string                 `protobuf:"bytes,2,opt,name=queue,proto3" json:"queue,omitempty"`
-	// Tag is the consumer's, unique to its connection's channel or its stream.
+	// Tag is the consumer's tag, unique in its channel or stream.
 	Tag string `protobuf:"bytes,3,opt,name=tag,proto3" json:"tag,omitempty"`
-	// Node that the client is connected to.
+	// Node is the one that the client is connected to.
 	Node string `protobuf:"bytes,4,opt,name=node,proto3" json:"node,omitempty"`
 	// Connection is the id of its connection, and connection_name the connection's name.
 	Connection     string `protobuf:"bytes,5,opt,name=connection,proto3" json:"connection,omitempty"`
 	ConnectionName string `protobuf:"bytes,6,opt,name=connection_name,json=connectionName,proto3" json:"connection_name,omitempty"`
 	User           string `protobuf:"bytes,7,opt,name=user,proto3" json:"user,omitempty"`
-	// Prefetch is how many deliveries it may hold without a decision; 0: as many as may be.
+	// Prefetch is how many unsettled deliveries it may hold; 0: as many as the server allows.
 	Prefetch  uint32 `protobuf:"varint,8,opt,name=prefetch,proto3" json:"prefetch,omitempty"`
 	Priority  int32  `protobuf:"varint,9,opt,name=priority,proto3" json:"priority,omitempty"`
 	AutoAck   bool   `protobuf:"varint,10,opt,name=auto_ack,json=autoAck,proto3" json:"auto_ack,omitempty"`
@@ -413,9 +414,9 @@ type Consumer struct {
 	// Activity is "active" or "waiting" where a queue has a single active consumer, else
 	// "shared".
 	Activity string `protobuf:"bytes,12,opt,name=activity,proto3" json:"activity,omitempty"`
-	// Unsettled is how many deliveries the client has been handed and not decided on.
+	// Unsettled is how many deliveries the client has received and not settled.
 	Unsettled uint64 `protobuf:"varint,13,opt,name=unsettled,proto3" json:"unsettled,omitempty"`
-	// Buffered is how many deliveries wait at the node for the client to take them.
+	// Buffered is how many deliveries wait at the node for the client to read them.
 	Buffered         uint64 `protobuf:"varint,14,opt,name=buffered,proto3" json:"buffered,omitempty"`
 	ConsumingSinceMs int64  `protobuf:"varint,15,opt,name=consuming_since_ms,json=consumingSinceMs,proto3" json:"consuming_since_ms,omitempty"`
 	unknownFields    protoimpl.UnknownFields
@@ -557,7 +558,7 @@ func (x *Consumer) GetConsumingSinceMs() int64 {
 	return 0
 }
 
-// ListConsumersRequest chooses; what is empty chooses all. A queue is that of the vhost.
+// ListConsumersRequest chooses consumers; an empty field matches all. The queue is one of the vhost.
 type ListConsumersRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Vhost         string                 `protobuf:"bytes,1,opt,name=vhost,proto3" json:"vhost,omitempty"`
@@ -610,11 +611,12 @@ func (x *ListConsumersRequest) GetQueue() string {
 	return ""
 }
 
-// ListConsumersResponse has all consumers, and the nodes that could not be asked.
+// ListConsumersResponse has the consumers.
 type ListConsumersResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Consumers     []*Consumer            `protobuf:"bytes,1,rep,name=consumers,proto3" json:"consumers,omitempty"`
-	Silent        []string               `protobuf:"bytes,2,rep,name=silent,proto3" json:"silent,omitempty"`
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	Consumers []*Consumer            `protobuf:"bytes,1,rep,name=consumers,proto3" json:"consumers,omitempty"`
+	// Silent are the nodes that did not answer: their consumers are not in the list.
+	Silent        []string `protobuf:"bytes,2,rep,name=silent,proto3" json:"silent,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }

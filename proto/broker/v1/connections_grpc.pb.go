@@ -32,13 +32,13 @@ const (
 //
 // Connections shows and ends clients' connections to all nodes, and shows their consumers.
 type ConnectionsClient interface {
-	// ListConnections lists them by node and age. It takes the tag monitoring, or management for
+	// ListConnections lists connections by node and age. It needs the tag monitoring, or management for
 	// those of one's own user (VH-12).
 	ListConnections(ctx context.Context, in *ListConnectionsRequest, opts ...grpc.CallOption) (*ListConnectionsResponse, error)
-	// CloseConnection ends one. It takes the tag administrator.
+	// CloseConnection ends a connection. It needs the tag administrator.
 	CloseConnection(ctx context.Context, in *CloseConnectionRequest, opts ...grpc.CallOption) (*CloseConnectionResponse, error)
 	// ListConsumers lists the consumers of clients of all nodes, by queue and age, to
-	// who sees the whole vhost (VH-12).
+	// callers who may see the whole vhost (VH-12).
 	ListConsumers(ctx context.Context, in *ListConsumersRequest, opts ...grpc.CallOption) (*ListConsumersResponse, error)
 }
 
@@ -86,13 +86,13 @@ func (c *connectionsClient) ListConsumers(ctx context.Context, in *ListConsumers
 //
 // Connections shows and ends clients' connections to all nodes, and shows their consumers.
 type ConnectionsServer interface {
-	// ListConnections lists them by node and age. It takes the tag monitoring, or management for
+	// ListConnections lists connections by node and age. It needs the tag monitoring, or management for
 	// those of one's own user (VH-12).
 	ListConnections(context.Context, *ListConnectionsRequest) (*ListConnectionsResponse, error)
-	// CloseConnection ends one. It takes the tag administrator.
+	// CloseConnection ends a connection. It needs the tag administrator.
 	CloseConnection(context.Context, *CloseConnectionRequest) (*CloseConnectionResponse, error)
 	// ListConsumers lists the consumers of clients of all nodes, by queue and age, to
-	// who sees the whole vhost (VH-12).
+	// callers who may see the whole vhost (VH-12).
 	ListConsumers(context.Context, *ListConsumersRequest) (*ListConsumersResponse, error)
 	mustEmbedUnimplementedConnectionsServer()
 }

@@ -29,18 +29,18 @@ type Policy struct {
 	// Vhost: "/" if empty.
 	Vhost string `protobuf:"bytes,1,opt,name=vhost,proto3" json:"vhost,omitempty"`
 	Name  string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
-	// Operator policies bound what users set.
+	// Operator marks an operator policy, which bounds what users set.
 	Operator bool `protobuf:"varint,3,opt,name=operator,proto3" json:"operator,omitempty"`
-	// Pattern is a Perl-style regular expression, found anywhere in the name.
+	// Pattern is a Perl-style regular expression that may match anywhere in the name.
 	Pattern string `protobuf:"bytes,4,opt,name=pattern,proto3" json:"pattern,omitempty"`
 	// ApplyTo is all (also if empty), queues, quorum_queues, classic_queues or exchanges.
 	ApplyTo string `protobuf:"bytes,5,opt,name=apply_to,json=applyTo,proto3" json:"apply_to,omitempty"`
-	// Priority: of the policies that match, the one with the highest priority counts.
+	// Priority: of the policies that match, the one with the highest priority applies.
 	Priority int64 `protobuf:"varint,6,opt,name=priority,proto3" json:"priority,omitempty"`
 	// Definition by key, such as max-length or dead-letter-exchange.
 	Definition *Table `protobuf:"bytes,7,opt,name=definition,proto3" json:"definition,omitempty"`
-	// PatternTimeouts is how often a match of the pattern took too long on the node that answers;
-	// the name counted as not matching then. It is not for PutPolicy.
+	// PatternTimeouts is how often matching the pattern took too long on the node that answers; the
+	// policy then did not apply to the name. PutPolicy ignores it.
 	PatternTimeouts uint64 `protobuf:"varint,8,opt,name=pattern_timeouts,json=patternTimeouts,proto3" json:"pattern_timeouts,omitempty"`
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
@@ -177,7 +177,7 @@ func (x *PutPolicyRequest) GetPolicy() *Policy {
 	return nil
 }
 
-// PutPolicyResponse tells whether the policy is new.
+// PutPolicyResponse reports whether the policy is new.
 type PutPolicyResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Created       bool                   `protobuf:"varint,1,opt,name=created,proto3" json:"created,omitempty"`
@@ -284,7 +284,7 @@ func (x *DeletePolicyRequest) GetOperator() bool {
 	return false
 }
 
-// DeletePolicyResponse tells whether there was such a policy.
+// DeletePolicyResponse reports whether the policy existed.
 type DeletePolicyResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Deleted       bool                   `protobuf:"varint,1,opt,name=deleted,proto3" json:"deleted,omitempty"`

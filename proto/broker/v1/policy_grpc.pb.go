@@ -30,14 +30,14 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// Policies sets, clears and shows policies. A change is in force for all that matches once
-// the leaders of the queues have heard of it, within a second.
+// Policies sets, clears and shows policies. A change is in force for all matching queues once their
+// leaders have learned of it, within a second.
 type PoliciesClient interface {
-	// PutPolicy makes a policy, or replaces the one of its name.
+	// PutPolicy creates a policy, or replaces the one of the same name.
 	PutPolicy(ctx context.Context, in *PutPolicyRequest, opts ...grpc.CallOption) (*PutPolicyResponse, error)
-	// DeletePolicy removes a policy; a missing one is fine.
+	// DeletePolicy removes a policy; a missing one is not an error.
 	DeletePolicy(ctx context.Context, in *DeletePolicyRequest, opts ...grpc.CallOption) (*DeletePolicyResponse, error)
-	// ListPolicies lists policies by vhost and name, those of operators last, to who sees the
+	// ListPolicies lists policies by vhost and name, operator policies last, to callers who may see the
 	// whole vhost (VH-12).
 	ListPolicies(ctx context.Context, in *ListPoliciesRequest, opts ...grpc.CallOption) (*ListPoliciesResponse, error)
 }
@@ -84,14 +84,14 @@ func (c *policiesClient) ListPolicies(ctx context.Context, in *ListPoliciesReque
 // All implementations must embed UnimplementedPoliciesServer
 // for forward compatibility.
 //
-// Policies sets, clears and shows policies. A change is in force for all that matches once
-// the leaders of the queues have heard of it, within a second.
+// Policies sets, clears and shows policies. A change is in force for all matching queues once their
+// leaders have learned of it, within a second.
 type PoliciesServer interface {
-	// PutPolicy makes a policy, or replaces the one of its name.
+	// PutPolicy creates a policy, or replaces the one of the same name.
 	PutPolicy(context.Context, *PutPolicyRequest) (*PutPolicyResponse, error)
-	// DeletePolicy removes a policy; a missing one is fine.
+	// DeletePolicy removes a policy; a missing one is not an error.
 	DeletePolicy(context.Context, *DeletePolicyRequest) (*DeletePolicyResponse, error)
-	// ListPolicies lists policies by vhost and name, those of operators last, to who sees the
+	// ListPolicies lists policies by vhost and name, operator policies last, to callers who may see the
 	// whole vhost (VH-12).
 	ListPolicies(context.Context, *ListPoliciesRequest) (*ListPoliciesResponse, error)
 	mustEmbedUnimplementedPoliciesServer()

@@ -32,9 +32,9 @@ const (
 	Clocks_GRADE_UNSPECIFIED Clocks_Grade = 0
 	// The node has just started, and knows its own wall clock only.
 	Clocks_GRADE_UNSETTLED Clocks_Grade = 1
-	// Nobody who knows was in reach for a while.
+	// For a while the node has reached no node that knows the time of the cluster.
 	Clocks_GRADE_PRESUMED Clocks_Grade = 2
-	// By a majority of the nodes' wall clocks.
+	// A majority of the nodes' wall clocks confirms it.
 	Clocks_GRADE_CONFIRMED Clocks_Grade = 3
 )
 
@@ -81,7 +81,7 @@ func (Clocks_Grade) EnumDescriptor() ([]byte, []int) {
 	return file_node_v1_node_proto_rawDescGZIP(), []int{4, 0}
 }
 
-// Kind tells what the sender may do.
+// Kind determines what the sender may do next.
 type QueueError_Kind int32
 
 const (
@@ -146,7 +146,7 @@ func (QueueError_Kind) EnumDescriptor() ([]byte, []int) {
 	return file_node_v1_node_proto_rawDescGZIP(), []int{25, 0}
 }
 
-// Pressure says how near the disk is to being full.
+// Pressure is how near the disk is to being full.
 type DiskState_Pressure int32
 
 const (
@@ -154,10 +154,10 @@ const (
 	DiskState_PRESSURE_UNSPECIFIED DiskState_Pressure = 0
 	// There is room.
 	DiskState_PRESSURE_NONE DiskState_Pressure = 1
-	// The node leads nothing that others can lead, and counts no more as one that can
-	// take messages.
+	// The node leads no group that another node can lead, and no longer counts as a node that can
+	// store messages.
 	DiskState_PRESSURE_LOW DiskState_Pressure = 2
-	// The node's members of queues are stopped until there is room.
+	// The node has stopped its members of queues until there is room.
 	DiskState_PRESSURE_FLOOR DiskState_Pressure = 3
 )
 
@@ -204,7 +204,7 @@ func (DiskState_Pressure) EnumDescriptor() ([]byte, []int) {
 	return file_node_v1_node_proto_rawDescGZIP(), []int{47, 0}
 }
 
-// LinkRequest carries what gathered at the opener, in order.
+// LinkRequest carries the frames that the opener has queued, in order.
 type LinkRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Frames        []*Frame               `protobuf:"bytes,1,rep,name=frames,proto3" json:"frames,omitempty"`
@@ -249,7 +249,7 @@ func (x *LinkRequest) GetFrames() []*Frame {
 	return nil
 }
 
-// LinkResponse carries what gathered for the opener, in order.
+// LinkResponse carries the frames that are queued for the opener, in order.
 type LinkResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Frames        []*Frame               `protobuf:"bytes,1,rep,name=frames,proto3" json:"frames,omitempty"`
@@ -473,8 +473,8 @@ func (*Frame_Resume) isFrame_Kind() {}
 
 func (*Frame_Ping) isFrame_Kind() {}
 
-// Ping shows that the sender lives, and its number is sent back to show that the
-// receiver does. The other fields are the sender's, of the epoch that its link named.
+// Ping shows that the sender is alive. The receiver sends its number back to show the same. The
+// other fields describe the sender, in the epoch that its link named.
 type Ping struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	Number uint64                 `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`
@@ -482,16 +482,16 @@ type Ping struct {
 	// and led_hash a sum over their ids.
 	Led     uint64 `protobuf:"varint,2,opt,name=led,proto3" json:"led,omitempty"`
 	LedHash uint64 `protobuf:"fixed64,3,opt,name=led_hash,json=ledHash,proto3" json:"led_hash,omitempty"`
-	// Stalled tells that a write to the sender's disk hangs.
+	// Stalled is set while a write to the sender's disk hangs.
 	Stalled bool `protobuf:"varint,4,opt,name=stalled,proto3" json:"stalled,omitempty"`
-	// Reports tells that the fields above are filled.
+	// Reports is set if the fields above are filled.
 	Reports bool `protobuf:"varint,5,opt,name=reports,proto3" json:"reports,omitempty"`
-	// Heard is the number of the newest answer that the sender has got.
+	// Heard is the number of the newest answer that the sender has received.
 	Heard uint64 `protobuf:"varint,6,opt,name=heard,proto3" json:"heard,omitempty"`
 	// Starved is the share of the recent time for which the sender lacked a processor, in
-	// thousandths. It is told with every Ping, whether it reports or not.
+	// thousandths. Every Ping has it, whether it reports or not.
 	Starved uint32 `protobuf:"varint,7,opt,name=starved,proto3" json:"starved,omitempty"`
-	// Clocks are the sender's. Older versions say nothing of them.
+	// Clocks are the sender's. Older versions do not send them.
 	Clocks        *Clocks `protobuf:"bytes,8,opt,name=clocks,proto3" json:"clocks,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -583,20 +583,20 @@ func (x *Ping) GetClocks() *Clocks {
 	return nil
 }
 
-// Clocks tell what a node's clocks show, and what it knows of the receiver's. All times
+// Clocks has the readings of a node's clocks, and what the node knows of the receiver's. All times
 // are in nanoseconds.
 type Clocks struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Elapsed is when this was sent, by the sender's monotonic clock.
 	Elapsed int64 `protobuf:"varint,1,opt,name=elapsed,proto3" json:"elapsed,omitempty"`
-	// Received is when the Ping came that this one answers, by the same clock; 0: it answers
+	// Received is when the Ping that this one answers arrived, by the same clock; 0: it answers
 	// none.
 	Received int64 `protobuf:"varint,2,opt,name=received,proto3" json:"received,omitempty"`
 	// Wall and cluster are by how much the sender's wall clock and its clock of the cluster,
 	// both since the Unix epoch, are ahead of its monotonic one.
 	Wall    int64 `protobuf:"varint,3,opt,name=wall,proto3" json:"wall,omitempty"`
 	Cluster int64 `protobuf:"varint,4,opt,name=cluster,proto3" json:"cluster,omitempty"`
-	// Grade says how much the sender relies on its clock of the cluster.
+	// Grade is how reliable the sender considers its clock of the cluster.
 	Grade Clocks_Grade `protobuf:"varint,5,opt,name=grade,proto3,enum=quorate.node.v1.Clocks_Grade" json:"grade,omitempty"`
 	// Ahead is by how much the receiver's monotonic clock is ahead of the sender's, as the
 	// sender has measured it, give or take ahead_error.
@@ -689,9 +689,9 @@ func (x *Clocks) GetAheadError() int64 {
 // Pings, each with its length in two bytes before it, the higher one first.
 type HeartbeatHello struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Identity is what the metadata of a Link says.
+	// Identity has the same entries as the metadata of a Link.
 	Identity map[string]string `protobuf:"bytes,1,rep,name=identity,proto3" json:"identity,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	// Refusal says why there will be no heartbeats; empty if there will.
+	// Refusal is the reason why the sender refuses heartbeats; empty if it accepts them.
 	Refusal       string `protobuf:"bytes,2,opt,name=refusal,proto3" json:"refusal,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1153,7 +1153,7 @@ type AppendEntriesRequest struct {
 	PrevLogTerm       uint64                 `protobuf:"varint,4,opt,name=prev_log_term,json=prevLogTerm,proto3" json:"prev_log_term,omitempty"`
 	Entries           []*LogEntry            `protobuf:"bytes,5,rep,name=entries,proto3" json:"entries,omitempty"`
 	LeaderCommitIndex uint64                 `protobuf:"varint,6,opt,name=leader_commit_index,json=leaderCommitIndex,proto3" json:"leader_commit_index,omitempty"`
-	// Leader is what raft keeps for members older than the header's address.
+	// Leader is the leader's address for members whose version does not read it from the header.
 	Leader        []byte `protobuf:"bytes,7,opt,name=leader,proto3" json:"leader,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2024,12 +2024,12 @@ type QueueCommand struct {
 	// Request numbers the commands of the sender on this link.
 	Request uint64 `protobuf:"varint,1,opt,name=request,proto3" json:"request,omitempty"`
 	Queue   uint64 `protobuf:"varint,2,opt,name=queue,proto3" json:"queue,omitempty"`
-	// Header is the stored form of the command. Empty: no command, but those that may wait are
-	// to wait no longer; there is no reply.
+	// Header is the stored form of the command. Empty: this is no command; the receiver proposes
+	// deferrable commands that wait at once, and sends no reply.
 	Header []byte   `protobuf:"bytes,3,opt,name=header,proto3" json:"header,omitempty"`
 	Bodies [][]byte `protobuf:"bytes,4,rep,name=bodies,proto3" json:"bodies,omitempty"`
-	// Deferrable: nobody waits for the reply, so that the command may wait for others to share an
-	// entry with.
+	// Deferrable: nobody waits for the reply, so the command may wait to share another command's
+	// entry.
 	Deferrable    bool `protobuf:"varint,5,opt,name=deferrable,proto3" json:"deferrable,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2113,11 +2113,11 @@ type QueueReply struct {
 	Stored    uint64   `protobuf:"varint,6,opt,name=stored,proto3" json:"stored,omitempty"`
 	Count     uint64   `protobuf:"varint,7,opt,name=count,proto3" json:"count,omitempty"`
 	LastMsgId uint64   `protobuf:"varint,8,opt,name=last_msg_id,json=lastMsgId,proto3" json:"last_msg_id,omitempty"`
-	// Delivery is what a Get assigned.
+	// Delivery is the message that a Get assigned.
 	Delivery *Delivery `protobuf:"bytes,9,opt,name=delivery,proto3" json:"delivery,omitempty"`
-	// Held answers Resume: what the consumer holds above the id asked for.
+	// Held answers Resume: the deliveries that the consumer holds above the id in the request.
 	Held []*Delivery `protobuf:"bytes,10,rep,name=held,proto3" json:"held,omitempty"`
-	// Cut tells that the consumer holds more: the Resume had no room for it.
+	// Cut is set if the consumer holds more deliveries than the room of the Resume allowed.
 	Cut           bool `protobuf:"varint,11,opt,name=cut,proto3" json:"cut,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2230,7 +2230,7 @@ func (x *QueueReply) GetCut() bool {
 	return false
 }
 
-// QueueError tells why a command did not reach the machine.
+// QueueError is the reason why a command did not reach the machine.
 type QueueError struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Kind          QueueError_Kind        `protobuf:"varint,1,opt,name=kind,proto3,enum=quorate.node.v1.QueueError_Kind" json:"kind,omitempty"`
@@ -2355,7 +2355,7 @@ type Delivery struct {
 	AcquiredCount uint32                 `protobuf:"varint,6,opt,name=acquired_count,json=acquiredCount,proto3" json:"acquired_count,omitempty"`
 	// Message is the stored form of the message.
 	Message []byte `protobuf:"bytes,7,opt,name=message,proto3" json:"message,omitempty"`
-	// Annotations is the stored form of annotations from a return; empty if none.
+	// Annotations is the stored form of the annotations of a requeue; empty if none.
 	Annotations   []byte `protobuf:"bytes,8,opt,name=annotations,proto3" json:"annotations,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2447,7 +2447,7 @@ func (x *Delivery) GetAnnotations() []byte {
 	return nil
 }
 
-// ConsumerNotice tells a gateway something about one of its consumers.
+// ConsumerNotice notifies a gateway of an event of one of its consumers.
 type ConsumerNotice struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	Queue   uint64                 `protobuf:"varint,1,opt,name=queue,proto3" json:"queue,omitempty"`
@@ -2456,7 +2456,7 @@ type ConsumerNotice struct {
 	Tag     uint32                 `protobuf:"varint,4,opt,name=tag,proto3" json:"tag,omitempty"`
 	// Kind is quorumq.NoticeKind.
 	Kind uint32 `protobuf:"varint,5,opt,name=kind,proto3" json:"kind,omitempty"`
-	// First and last of the messages that it is about; 0: none.
+	// First and last MsgID of the deliveries concerned; 0: none.
 	First         uint64 `protobuf:"varint,6,opt,name=first,proto3" json:"first,omitempty"`
 	Last          uint64 `protobuf:"varint,7,opt,name=last,proto3" json:"last,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -2551,9 +2551,9 @@ type Resume struct {
 	Session uint64                 `protobuf:"varint,4,opt,name=session,proto3" json:"session,omitempty"`
 	Tag     uint32                 `protobuf:"varint,5,opt,name=tag,proto3" json:"tag,omitempty"`
 	After   uint64                 `protobuf:"varint,6,opt,name=after,proto3" json:"after,omitempty"`
-	// Room bounds the bytes of the answer, which is cut there; 0: nothing is to be sent. The
+	// Room is the maximum size of the answer in bytes; 0: the leader sends no deliveries. The
 	// leader delivers nothing to this consumer by itself until it has answered a Resume in
-	// full. Unset: what is too much for the answer follows as deliveries.
+	// full. Unset: deliveries that do not fit into the answer follow as ordinary deliveries.
 	Room          *uint64 `protobuf:"varint,7,opt,name=room,proto3,oneof" json:"room,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2683,12 +2683,12 @@ func (x *ProposeCatalogRequest) GetCommand() []byte {
 	return nil
 }
 
-// ProposeCatalogResponse tells where the command was applied and what the catalog said.
+// ProposeCatalogResponse has the index at which the command was applied, and the catalog's reply.
 type ProposeCatalogResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Index uint64                 `protobuf:"varint,1,opt,name=index,proto3" json:"index,omitempty"`
 	Reply []byte                 `protobuf:"bytes,2,opt,name=reply,proto3" json:"reply,omitempty"`
-	// NotLeader is set when the receiver does not lead; leader names who does, if known.
+	// NotLeader is set when the receiver does not lead; leader then names the leader, if known.
 	NotLeader     bool   `protobuf:"varint,3,opt,name=not_leader,json=notLeader,proto3" json:"not_leader,omitempty"`
 	Leader        string `protobuf:"bytes,4,opt,name=leader,proto3" json:"leader,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -2872,12 +2872,12 @@ func (*CatalogIndexRequest) Descriptor() ([]byte, []int) {
 	return file_node_v1_node_proto_rawDescGZIP(), []int{34}
 }
 
-// CatalogIndexResponse has the index, or who may know it.
+// CatalogIndexResponse has the index, or names the node that may know it.
 type CatalogIndexResponse struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`
 	NotLeader bool                   `protobuf:"varint,1,opt,name=not_leader,json=notLeader,proto3" json:"not_leader,omitempty"` // the receiver does not lead it, or cannot show that it does
-	Leader    string                 `protobuf:"bytes,2,opt,name=leader,proto3" json:"leader,omitempty"`                         // with not_leader: who leads, if known
-	// index is that of the newest command that was committed when the call came.
+	Leader    string                 `protobuf:"bytes,2,opt,name=leader,proto3" json:"leader,omitempty"`                         // with not_leader: the leader, if known
+	// Index is that of the newest command that was committed when the call arrived.
 	Index         uint64 `protobuf:"varint,3,opt,name=index,proto3" json:"index,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2942,7 +2942,7 @@ type PeekQueueRequest struct {
 	// Limit of the messages that are returned.
 	Limit  uint32      `protobuf:"varint,3,opt,name=limit,proto3" json:"limit,omitempty"`
 	Filter *PeekFilter `protobuf:"bytes,4,opt,name=filter,proto3" json:"filter,omitempty"`
-	// Detail: 0 where they stand, 1 and where they died first, 2 all but bodies, 3 all.
+	// Detail is what to return: 0: positions; 1: also where each message died first; 2: all but bodies; 3: all.
 	Detail        uint32 `protobuf:"varint,5,opt,name=detail,proto3" json:"detail,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3203,7 +3203,7 @@ func (x *PeekFilter) GetDead() bool {
 // PeekQueueResponse is a page of messages.
 type PeekQueueResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Leads is false when the receiver does not lead; then it names who does, if it knows.
+	// Leads is false when the receiver does not lead; leader then names the leader, if known.
 	Leads         bool             `protobuf:"varint,1,opt,name=leads,proto3" json:"leads,omitempty"`
 	Leader        string           `protobuf:"bytes,2,opt,name=leader,proto3" json:"leader,omitempty"`
 	Messages      []*PeekedMessage `protobuf:"bytes,3,rep,name=messages,proto3" json:"messages,omitempty"`
@@ -3309,7 +3309,7 @@ type PeekedMessage struct {
 	// Message in stored form, perhaps without its body, and its annotations.
 	Message     []byte `protobuf:"bytes,17,opt,name=message,proto3" json:"message,omitempty"`
 	Annotations []byte `protobuf:"bytes,18,opt,name=annotations,proto3" json:"annotations,omitempty"`
-	// OriginQueue and origin_exchange are those of its first death.
+	// OriginQueue and origin_exchange are those of the message's first death.
 	OriginQueue    string `protobuf:"bytes,19,opt,name=origin_queue,json=originQueue,proto3" json:"origin_queue,omitempty"`
 	OriginExchange string `protobuf:"bytes,20,opt,name=origin_exchange,json=originExchange,proto3" json:"origin_exchange,omitempty"`
 	// Due is when a delayed message will be ready.
@@ -3499,7 +3499,7 @@ func (x *PeekedMessage) GetDue() int64 {
 type QueueStatusRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Queue uint64                 `protobuf:"varint,1,opt,name=queue,proto3" json:"queue,omitempty"`
-	// Kept asks a hibernated member for the figures that it had, instead of waking it.
+	// Kept asks a hibernated member for its last figures, instead of waking it.
 	Kept bool `protobuf:"varint,2,opt,name=kept,proto3" json:"kept,omitempty"`
 	// Digest asks for the group's state_digest, which takes as long as a snapshot.
 	Digest        bool `protobuf:"varint,3,opt,name=digest,proto3" json:"digest,omitempty"`
@@ -3558,7 +3558,7 @@ func (x *QueueStatusRequest) GetDigest() bool {
 	return false
 }
 
-// QueueStatusResponse holds a queue's figures as its leader, or this member, sees them.
+// QueueStatusResponse holds a queue's figures as its leader, or this member, knows them.
 type QueueStatusResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// HasOverview is false when the receiver does not lead.
@@ -3567,22 +3567,22 @@ type QueueStatusResponse struct {
 	Overview []byte       `protobuf:"bytes,2,opt,name=overview,proto3" json:"overview,omitempty"`
 	Group    *GroupStatus `protobuf:"bytes,3,opt,name=group,proto3" json:"group,omitempty"`
 	Leader   string       `protobuf:"bytes,4,opt,name=leader,proto3" json:"leader,omitempty"`
-	// BacklogTrouble tells why the dead-letter backlog waits; empty if it does not.
+	// BacklogTrouble is the reason why the dead-letter backlog waits; empty if it does not.
 	BacklogTrouble string `protobuf:"bytes,5,opt,name=backlog_trouble,json=backlogTrouble,proto3" json:"backlog_trouble,omitempty"`
-	// Waiting, retries and lost count letters of the backlog that wait, attempts that failed, and
-	// copies sent at most once that no target took, by cause and in this term.
+	// Waiting, retries and lost count, by cause and in this term: dead letters of the backlog that
+	// wait; failed attempts; copies, which are sent at most once, that no target accepted.
 	Waiting map[string]uint64 `protobuf:"bytes,12,rep,name=waiting,proto3" json:"waiting,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
 	Retries map[string]uint64 `protobuf:"bytes,13,rep,name=retries,proto3" json:"retries,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
 	Lost    map[string]uint64 `protobuf:"bytes,14,rep,name=lost,proto3" json:"lost,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
-	// Joined is the change of members by which this member began to join; 0: it is of the
-	// queue's declaration.
+	// Joined is the number of the change of members by which this member began to join; 0: the
+	// queue's declaration named it.
 	Joined uint64 `protobuf:"varint,6,opt,name=joined,proto3" json:"joined,omitempty"`
-	// Change tells how far the leader has come with a change of members; unset: nothing
-	// goes on, or the receiver does not lead.
+	// Change is the leader's progress with a change of members; unset: no change is under way, or the
+	// receiver does not lead.
 	Change *MemberChange `protobuf:"bytes,7,opt,name=change,proto3" json:"change,omitempty"`
 	// Voters are the group's voters as this member knows them.
 	Voters []string `protobuf:"bytes,8,rep,name=voters,proto3" json:"voters,omitempty"`
-	// Hibernated tells that the receiver's member is closed until somebody asks for it.
+	// Hibernated is set while the receiver's member is closed until the queue is used.
 	Hibernated    bool `protobuf:"varint,9,opt,name=hibernated,proto3" json:"hibernated,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3702,7 +3702,7 @@ func (x *QueueStatusResponse) GetHibernated() bool {
 	return false
 }
 
-// MemberChange is how far a change of a queue's members has come.
+// MemberChange is the progress of a change of a queue's members.
 type MemberChange struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Id    uint64                 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
@@ -3843,7 +3843,7 @@ func (x *NodeStatusRequest) GetDigests() bool {
 	return false
 }
 
-// NodeStatusResponse tells what a node hosts.
+// NodeStatusResponse is a node's state and what it hosts.
 type NodeStatusResponse struct {
 	state    protoimpl.MessageState `protogen:"open.v1"`
 	Node     string                 `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
@@ -3851,31 +3851,31 @@ type NodeStatusResponse struct {
 	Version  string                 `protobuf:"bytes,3,opt,name=version,proto3" json:"version,omitempty"`
 	Groups   []*GroupStatus         `protobuf:"bytes,4,rep,name=groups,proto3" json:"groups,omitempty"`
 	Draining bool                   `protobuf:"varint,5,opt,name=draining,proto3" json:"draining,omitempty"`
-	// Founded tells that the node's member of the catalog group has state.
+	// Founded is set if the node's member of the catalog group has state.
 	Founded bool `protobuf:"varint,6,opt,name=founded,proto3" json:"founded,omitempty"`
-	// Founder is the node by which this one lets the cluster be founded, and founding the
-	// nodes that shall found it, sorted; empty while it has promised nothing.
+	// Founder is the node that may found the cluster by this node's promise, and founding the nodes to
+	// found it with, sorted; both are empty while it has promised nothing.
 	Founder  string   `protobuf:"bytes,7,opt,name=founder,proto3" json:"founder,omitempty"`
 	Founding []string `protobuf:"bytes,8,rep,name=founding,proto3" json:"founding,omitempty"`
 	// FoundingRound numbers the founder's proposals.
 	FoundingRound uint64 `protobuf:"varint,9,opt,name=founding_round,json=foundingRound,proto3" json:"founding_round,omitempty"`
-	// Expect is with how many nodes this one founds a cluster; 0: it does not say.
+	// Expect is the number of nodes with which this one founds a cluster; 0: not known.
 	Expect uint32 `protobuf:"varint,10,opt,name=expect,proto3" json:"expect,omitempty"`
-	// Lost are the queues whose member on this node has lost what it had stored: it is kept
-	// closed, does not vote and does not serve, until it is rebuilt.
+	// Lost are the queues whose member on this node has lost its stored state. Until the member is
+	// rebuilt, the node keeps it closed: it does not vote and does not serve.
 	Lost []*LostMember `protobuf:"bytes,11,rep,name=lost,proto3" json:"lost,omitempty"`
-	// Start is how far the node's start is.
+	// Start is the progress of the node's start.
 	Start *StartProgress `protobuf:"bytes,20,opt,name=start,proto3" json:"start,omitempty"`
 	Disk  *DiskState     `protobuf:"bytes,12,opt,name=disk,proto3" json:"disk,omitempty"`
 	// Counters of the node as gateway since its start, by name.
 	Counters map[string]uint64 `protobuf:"bytes,13,rep,name=counters,proto3" json:"counters,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
-	// ReadsVersion is the newest version of stored state that the node's build reads; 0: it
-	// does not say, and reads 1.
+	// ReadsVersion is the newest version of stored state that the node's build reads; 0: the build
+	// does not send it, and reads version 1.
 	ReadsVersion uint32 `protobuf:"varint,14,opt,name=reads_version,json=readsVersion,proto3" json:"reads_version,omitempty"`
-	// ManualFinalize tells that the node leaves it to an operator to finalise a newer version.
+	// ManualFinalize is set if the node leaves it to an operator to finalise a newer version.
 	ManualFinalize bool `protobuf:"varint,15,opt,name=manual_finalize,json=manualFinalize,proto3" json:"manual_finalize,omitempty"`
-	// FinalizedVersion is that of the catalog, and known_epoch the one in which it knows the node
-	// that asks, 0 if it does not, both as the node's view has them.
+	// FinalizedVersion is the catalog's finalised version. KnownEpoch is the caller's epoch in the
+	// catalog, 0 if the catalog does not know the caller. Both are as in the node's view.
 	FinalizedVersion uint32 `protobuf:"varint,16,opt,name=finalized_version,json=finalizedVersion,proto3" json:"finalized_version,omitempty"`
 	KnownEpoch       uint64 `protobuf:"varint,17,opt,name=known_epoch,json=knownEpoch,proto3" json:"known_epoch,omitempty"`
 	unknownFields    protoimpl.UnknownFields
@@ -4092,7 +4092,7 @@ func (x *LostMember) GetReason() string {
 	return ""
 }
 
-// DiskState is how the disk fares that a node's data directory is on.
+// DiskState is the state of the disk that holds a node's data directory.
 type DiskState struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`
 	Pressure  DiskState_Pressure     `protobuf:"varint,1,opt,name=pressure,proto3,enum=quorate.node.v1.DiskState_Pressure" json:"pressure,omitempty"`
@@ -4101,11 +4101,12 @@ type DiskState struct {
 	// LowBytes and floor_bytes are the limits of free_bytes.
 	LowBytes   uint64 `protobuf:"varint,4,opt,name=low_bytes,json=lowBytes,proto3" json:"low_bytes,omitempty"`
 	FloorBytes uint64 `protobuf:"varint,5,opt,name=floor_bytes,json=floorBytes,proto3" json:"floor_bytes,omitempty"`
-	// HangsMs is for how long a write has been under way, if that is too long; 0: it is not.
+	// HangsMs is how long a write has been under way, if that is too long; 0: no write hangs.
 	HangsMs uint64 `protobuf:"varint,6,opt,name=hangs_ms,json=hangsMs,proto3" json:"hangs_ms,omitempty"`
-	// Stopped members wait for room.
+	// Stopped counts the members that wait for room.
 	Stopped uint32 `protobuf:"varint,7,opt,name=stopped,proto3" json:"stopped,omitempty"`
-	// Refused publishes and moved leaders for want of room, since the node's start.
+	// Refused and moved count the publishes refused and the leaders moved for lack of room, since the
+	// node's start.
 	Refused       uint64 `protobuf:"varint,8,opt,name=refused,proto3" json:"refused,omitempty"`
 	Moved         uint64 `protobuf:"varint,9,opt,name=moved,proto3" json:"moved,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -4208,7 +4209,7 @@ func (x *DiskState) GetMoved() uint64 {
 // TellDiskRequest is the state of the caller's disk.
 type TellDiskRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Number orders what one start of a node tells.
+	// Number ascends with each report of one epoch of a node.
 	Number        uint64     `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`
 	Disk          *DiskState `protobuf:"bytes,2,opt,name=disk,proto3" json:"disk,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -4307,11 +4308,11 @@ type GroupStatus struct {
 	SnapshotIndex uint64                 `protobuf:"varint,6,opt,name=snapshot_index,json=snapshotIndex,proto3" json:"snapshot_index,omitempty"`
 	LastIndex     uint64                 `protobuf:"varint,7,opt,name=last_index,json=lastIndex,proto3" json:"last_index,omitempty"`
 	State         string                 `protobuf:"bytes,8,opt,name=state,proto3" json:"state,omitempty"`
-	// Failed tells why the member stopped; empty while it runs.
+	// Failed is the reason why the member stopped; empty while it runs.
 	Failed string `protobuf:"bytes,9,opt,name=failed,proto3" json:"failed,omitempty"`
 	// StateDigest is a hash of the member's state, equal on all members that have applied the
-	// same entries; empty unless it was asked for. QueueStatus leaves it empty while entries are
-	// being applied, so that it always belongs to applied_index.
+	// same entries; empty unless the request asks for it. QueueStatus leaves it empty while the member
+	// applies entries, so that it always belongs to applied_index.
 	StateDigest   []byte `protobuf:"bytes,10,opt,name=state_digest,json=stateDigest,proto3" json:"state_digest,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -4417,8 +4418,8 @@ func (x *GroupStatus) GetStateDigest() []byte {
 	return nil
 }
 
-// TransferLeadershipRequest names the group and the member that shall lead; empty
-// lets the leader choose.
+// TransferLeadershipRequest names the group and the member that shall lead; if to is empty, the
+// leader chooses.
 type TransferLeadershipRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Group         uint64                 `protobuf:"varint,1,opt,name=group,proto3" json:"group,omitempty"`
@@ -4508,7 +4509,7 @@ func (*TransferLeadershipResponse) Descriptor() ([]byte, []int) {
 	return file_node_v1_node_proto_rawDescGZIP(), []int{52}
 }
 
-// HibernateRequest names groups at rest.
+// HibernateRequest names groups that nobody uses.
 type HibernateRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Groups        []*RestingGroup        `protobuf:"bytes,1,rep,name=groups,proto3" json:"groups,omitempty"`
@@ -4560,7 +4561,7 @@ type RestingGroup struct {
 	Term  uint64                 `protobuf:"varint,2,opt,name=term,proto3" json:"term,omitempty"`
 	// LastIndex is the end of the log, which is committed.
 	LastIndex uint64 `protobuf:"varint,3,opt,name=last_index,json=lastIndex,proto3" json:"last_index,omitempty"`
-	// DueMs is when the queue has to do something by itself, in milliseconds since the Unix
+	// DueMs is when the queue next has to act by itself, in milliseconds since the Unix
 	// epoch; 0: never.
 	DueMs         int64 `protobuf:"varint,4,opt,name=due_ms,json=dueMs,proto3" json:"due_ms,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -4625,7 +4626,7 @@ func (x *RestingGroup) GetDueMs() int64 {
 	return 0
 }
 
-// HibernateResponse tells, for each group in the same order, whether the receiver's member
+// HibernateResponse reports for each group, in the same order, whether the receiver's member
 // is closed.
 type HibernateResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -4671,7 +4672,7 @@ func (x *HibernateResponse) GetClosed() []bool {
 	return nil
 }
 
-// SurveyRequest tells the logs of the sender's members.
+// SurveyRequest describes the logs of the sender's members.
 type SurveyRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Groups        []*SurveyedGroup       `protobuf:"bytes,1,rep,name=groups,proto3" json:"groups,omitempty"`
@@ -4825,16 +4826,16 @@ func (x *SurveyResponse) GetAnswers() []*SurveyAnswer {
 // SurveyAnswer is what the receiver knows of a group.
 type SurveyAnswer struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Votes tells that the receiver has a voter of the group that may be elected; the log
-	// is that member's.
+	// Votes is set if the receiver has a voter of the group that may be elected; last_term and
+	// last_index are those of that member's log.
 	Votes     bool   `protobuf:"varint,1,opt,name=votes,proto3" json:"votes,omitempty"`
 	LastTerm  uint64 `protobuf:"varint,2,opt,name=last_term,json=lastTerm,proto3" json:"last_term,omitempty"`
 	LastIndex uint64 `protobuf:"varint,3,opt,name=last_index,json=lastIndex,proto3" json:"last_index,omitempty"`
-	// Leads tells that the receiver leads the group.
+	// Leads is set if the receiver leads the group.
 	Leads bool `protobuf:"varint,4,opt,name=leads,proto3" json:"leads,omitempty"`
-	// Content tells that the receiver knows a leader and finds it alive.
+	// Content is set if the receiver knows a leader that is alive.
 	Content bool `protobuf:"varint,5,opt,name=content,proto3" json:"content,omitempty"`
-	// Campaigning tells that the receiver stands for election just now.
+	// Campaigning is set while the receiver stands for election.
 	Campaigning   bool `protobuf:"varint,6,opt,name=campaigning,proto3" json:"campaigning,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -4912,7 +4913,7 @@ func (x *SurveyAnswer) GetCampaigning() bool {
 	return false
 }
 
-// StartProgress is how far a node's start is; total is 0 while it is not known.
+// StartProgress is the progress of a node's start; total is 0 while it is not known.
 type StartProgress struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Phase         string                 `protobuf:"bytes,1,opt,name=phase,proto3" json:"phase,omitempty"`
@@ -4981,7 +4982,7 @@ func (x *StartProgress) GetUnit() string {
 	return ""
 }
 
-// DrainRequest bounds the drain; 0: it goes on until it is done or cannot go on.
+// DrainRequest bounds the drain; 0: the drain goes on until it is done or cannot continue.
 type DrainRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	TimeoutMs     int64                  `protobuf:"varint,1,opt,name=timeout_ms,json=timeoutMs,proto3" json:"timeout_ms,omitempty"`
@@ -5026,7 +5027,7 @@ func (x *DrainRequest) GetTimeoutMs() int64 {
 	return 0
 }
 
-// DrainResponse holds the operation that was started, or that was running already.
+// DrainResponse holds the operation that the call started, or the one that was running already.
 type DrainResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Operation     *Operation             `protobuf:"bytes,1,opt,name=operation,proto3" json:"operation,omitempty"`
@@ -5311,10 +5312,11 @@ func (x *ListOperationsResponse) GetOperations() []*Operation {
 	return nil
 }
 
-// AwaitEventsRequest says what is known.
+// AwaitEventsRequest says where to continue.
 type AwaitEventsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Epoch is the life of the receiver that after is of; of another life all is told.
+	// Epoch is the receiver's epoch that after belongs to. If the receiver is in another epoch, it
+	// returns all that it still has.
 	Epoch uint64 `protobuf:"varint,1,opt,name=epoch,proto3" json:"epoch,omitempty"`
 	After uint64 `protobuf:"varint,2,opt,name=after,proto3" json:"after,omitempty"`
 	// Now asks for the number of the newest event only.
@@ -5536,17 +5538,18 @@ func (x *Event) GetCount() uint64 {
 	return 0
 }
 
-// AwaitAuditRequest says what is known.
+// AwaitAuditRequest says where to continue.
 type AwaitAuditRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Epoch is the life of the receiver that after is of; of another life all is told.
+	// Epoch is the receiver's epoch that after belongs to. If the receiver is in another epoch, it
+	// returns all that it still has.
 	Epoch uint64 `protobuf:"varint,1,opt,name=epoch,proto3" json:"epoch,omitempty"`
 	After uint64 `protobuf:"varint,2,opt,name=after,proto3" json:"after,omitempty"`
 	// Now asks for the number of the newest record only.
 	Now bool `protobuf:"varint,3,opt,name=now,proto3" json:"now,omitempty"`
-	// List is which of the receiver's lists of records.
+	// List chooses one of the receiver's lists of records.
 	List uint32 `protobuf:"varint,4,opt,name=list,proto3" json:"list,omitempty"`
-	// Wait waits a while for the first record.
+	// Wait lets the receiver wait a while for the first record.
 	Wait          bool `protobuf:"varint,5,opt,name=wait,proto3" json:"wait,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -5678,10 +5681,10 @@ func (x *AwaitAuditResponse) GetLast() uint64 {
 	return 0
 }
 
-// AuditRecord tells who changed what, or was refused it.
+// AuditRecord records who made a change, or was refused it.
 type AuditRecord struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Event has number, time, vhost and name of the object, and why it was refused.
+	// Event has number, time, vhost and name of the object, and the reason of a refusal.
 	Event         *Event         `protobuf:"bytes,1,opt,name=event,proto3" json:"event,omitempty"`
 	User          string         `protobuf:"bytes,2,opt,name=user,proto3" json:"user,omitempty"`
 	Mechanism     string         `protobuf:"bytes,3,opt,name=mechanism,proto3" json:"mechanism,omitempty"`
@@ -5796,7 +5799,7 @@ func (x *AuditRecord) GetChanges() []*AuditChange {
 	return nil
 }
 
-// AuditChange is a field before and after.
+// AuditChange is a field's value before and after.
 type AuditChange struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Field         string                 `protobuf:"bytes,1,opt,name=field,proto3" json:"field,omitempty"`
@@ -5857,7 +5860,7 @@ func (x *AuditChange) GetAfter() string {
 	return ""
 }
 
-// AwaitOperationRequest names an operation and the version that is known.
+// AwaitOperationRequest names an operation and the version that the caller knows.
 type AwaitOperationRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
@@ -5910,7 +5913,7 @@ func (x *AwaitOperationRequest) GetAfter() uint64 {
 	return 0
 }
 
-// AwaitOperationResponse holds the operation as it is.
+// AwaitOperationResponse holds the operation as it is now.
 type AwaitOperationResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Operation     *Operation             `protobuf:"bytes,1,opt,name=operation,proto3" json:"operation,omitempty"`
@@ -6000,7 +6003,7 @@ func (x *CancelOperationRequest) GetId() string {
 	return ""
 }
 
-// CancelOperationResponse holds the operation as it was when it was asked to end.
+// CancelOperationResponse holds the operation as it was when the request arrived.
 type CancelOperationResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Operation     *Operation             `protobuf:"bytes,1,opt,name=operation,proto3" json:"operation,omitempty"`
@@ -6045,7 +6048,7 @@ func (x *CancelOperationResponse) GetOperation() *Operation {
 	return nil
 }
 
-// UsageRequest names what is asked for; empty: nothing.
+// UsageRequest names what to count; an empty field counts nothing.
 type UsageRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	User  string                 `protobuf:"bytes,1,opt,name=user,proto3" json:"user,omitempty"`
@@ -6200,7 +6203,7 @@ func (x *UsageResponse) GetQueueConsumers() int64 {
 	return 0
 }
 
-// QuotaSubject is a user, a vhost or a queue; what is empty does not count.
+// QuotaSubject is a user, a vhost or a queue; the other fields are empty.
 type QuotaSubject struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	User  string                 `protobuf:"bytes,1,opt,name=user,proto3" json:"user,omitempty"`
@@ -6262,7 +6265,7 @@ func (x *QuotaSubject) GetQueue() uint64 {
 	return 0
 }
 
-// QuotasRequest asks about subjects, and tells the figures of the node that asks, in their order.
+// QuotasRequest asks about subjects, and has the caller's own figures of them, in the same order.
 type QuotasRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Subjects      []*QuotaSubject        `protobuf:"bytes,1,rep,name=subjects,proto3" json:"subjects,omitempty"`
@@ -6323,16 +6326,17 @@ func (x *QuotasRequest) GetFigures() []*QuotaFigures {
 	return nil
 }
 
-// QuotaFigures are those of a subject at one node.
+// QuotaFigures are the figures of a subject at one node.
 type QuotaFigures struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Messages and bytes are what the node's clients publish in a second; infinite if they are held
-	// back, so that nobody knows how much they would.
+	// Messages and bytes are what the node's clients publish in a second; infinite if the node holds
+	// them back, because their demand is then not known.
 	Messages float64 `protobuf:"fixed64,1,opt,name=messages,proto3" json:"messages,omitempty"`
 	Bytes    float64 `protobuf:"fixed64,2,opt,name=bytes,proto3" json:"bytes,omitempty"`
-	// StoredBytes are held by the queues, of a vhost or that a user has declared, that the node leads.
+	// StoredBytes is how much the queues that the node leads store, of those in a vhost or declared by
+	// a user.
 	StoredBytes uint64 `protobuf:"varint,3,opt,name=stored_bytes,json=storedBytes,proto3" json:"stored_bytes,omitempty"`
-	// Published are messages and bytes that were published in the last second.
+	// PublishedMessages and published_bytes are what clients published in the last second.
 	PublishedMessages float64 `protobuf:"fixed64,4,opt,name=published_messages,json=publishedMessages,proto3" json:"published_messages,omitempty"`
 	PublishedBytes    float64 `protobuf:"fixed64,5,opt,name=published_bytes,json=publishedBytes,proto3" json:"published_bytes,omitempty"`
 	unknownFields     protoimpl.UnknownFields
@@ -6404,7 +6408,7 @@ func (x *QuotaFigures) GetPublishedBytes() float64 {
 	return 0
 }
 
-// QuotasResponse has the figures of the subjects in their order.
+// QuotasResponse has the figures of the subjects, in the order of the request.
 type QuotasResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Figures       []*QuotaFigures        `protobuf:"bytes,1,rep,name=figures,proto3" json:"figures,omitempty"`
@@ -6449,7 +6453,7 @@ func (x *QuotasResponse) GetFigures() []*QuotaFigures {
 	return nil
 }
 
-// ClientConnection is what is known of a client's connection.
+// ClientConnection describes a client's connection.
 type ClientConnection struct {
 	state      protoimpl.MessageState `protogen:"open.v1"`
 	Id         string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
@@ -6685,7 +6689,7 @@ func (*ListConnectionsRequest) Descriptor() ([]byte, []int) {
 	return file_node_v1_node_proto_rawDescGZIP(), []int{84}
 }
 
-// ListConnectionsResponse has the oldest first.
+// ListConnectionsResponse has the oldest connection first.
 type ListConnectionsResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Connections   []*ClientConnection    `protobuf:"bytes,1,rep,name=connections,proto3" json:"connections,omitempty"`
@@ -6735,7 +6739,7 @@ type EndConnectionRequest struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	Id     string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
 	Reason string                 `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
-	// By is the user who wants it.
+	// By is the user who ends the connection.
 	By            string `protobuf:"bytes,3,opt,name=by,proto3" json:"by,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -6792,7 +6796,7 @@ func (x *EndConnectionRequest) GetBy() string {
 	return ""
 }
 
-// EndConnectionResponse tells whether there was one.
+// EndConnectionResponse reports whether the connection existed.
 type EndConnectionResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Ended         bool                   `protobuf:"varint,1,opt,name=ended,proto3" json:"ended,omitempty"`
@@ -6837,7 +6841,7 @@ func (x *EndConnectionResponse) GetEnded() bool {
 	return false
 }
 
-// ClientConsumer is what is known of a client's consumer.
+// ClientConsumer describes a client's consumer.
 type ClientConsumer struct {
 	state          protoimpl.MessageState `protogen:"open.v1"`
 	Vhost          string                 `protobuf:"bytes,1,opt,name=vhost,proto3" json:"vhost,omitempty"`
@@ -7003,7 +7007,7 @@ func (x *ClientConsumer) GetArguments() []byte {
 	return nil
 }
 
-// ListConsumersRequest asks for those of a vhost and a queue; what is empty leaves out none.
+// ListConsumersRequest asks for the consumers of a vhost and a queue; an empty field matches all.
 type ListConsumersRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Vhost         string                 `protobuf:"bytes,1,opt,name=vhost,proto3" json:"vhost,omitempty"`
@@ -7056,7 +7060,7 @@ func (x *ListConsumersRequest) GetQueue() string {
 	return ""
 }
 
-// ListConsumersResponse has them in no order.
+// ListConsumersResponse has the consumers in no particular order.
 type ListConsumersResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Consumers     []*ClientConsumer      `protobuf:"bytes,1,rep,name=consumers,proto3" json:"consumers,omitempty"`

@@ -55,38 +55,38 @@ const (
 // Node is what every node offers to its peers. Each call carries the metadata
 // "quorate-cluster", "quorate-node", "quorate-epoch" and "quorate-peer-token".
 type NodeClient interface {
-	// Link is the stream on which a node asks a peer: Raft calls, commands to queues that
-	// the peer leads. Answers, deliveries and notices come back on it. The metadata
-	// "quorate-link" says its class, so that one never waits behind the other: "raft" for
+	// Link is the stream on which a node sends requests to a peer: Raft calls, and commands to queues
+	// that the peer leads. Answers, deliveries and notices come back on it. The metadata
+	// "quorate-link" names its class, so that no class waits behind another: "raft" for
 	// entries of logs, "queue", or "beat" for pings, heartbeats and votes.
 	Link(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[LinkRequest, LinkResponse], error)
 	// InstallSnapshot hands a whole snapshot to a member that lags behind its log.
 	InstallSnapshot(ctx context.Context, opts ...grpc.CallOption) (grpc.ClientStreamingClient[InstallSnapshotRequest, InstallSnapshotResponse], error)
 	// Forward carries the bytes of a connection from the opener to the node that the metadata
-	// "quorate-wanted" names, when it has no way of its own there. The receiver has, and looks
-	// at none of them. The header comes once that connection stands.
+	// "quorate-wanted" names, when the opener cannot reach that node itself. The receiver can reach
+	// it, and relays the bytes unread. It sends the header once that connection is up.
 	Forward(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[ForwardRequest, ForwardResponse], error)
 	// ProposeCatalog carries a catalog command to the catalog's leader.
 	ProposeCatalog(ctx context.Context, in *ProposeCatalogRequest, opts ...grpc.CallOption) (*ProposeCatalogResponse, error)
 	// AwaitCatalog returns when the receiver's view shows the catalog up to an index.
 	AwaitCatalog(ctx context.Context, in *AwaitCatalogRequest, opts ...grpc.CallOption) (*AwaitCatalogResponse, error)
-	// CatalogIndex tells how far the catalog is, if the receiver leads it and a majority has
-	// just said so.
+	// CatalogIndex returns the catalog's commit index, if the receiver leads the catalog and a
+	// majority has just confirmed that.
 	CatalogIndex(ctx context.Context, in *CatalogIndexRequest, opts ...grpc.CallOption) (*CatalogIndexResponse, error)
 	// QueueStatus reads a queue's figures; linearizable on the leader.
 	QueueStatus(ctx context.Context, in *QueueStatusRequest, opts ...grpc.CallOption) (*QueueStatusResponse, error)
 	// PeekQueue looks at messages of a queue; linearizable on the leader.
 	PeekQueue(ctx context.Context, in *PeekQueueRequest, opts ...grpc.CallOption) (*PeekQueueResponse, error)
-	// NodeStatus reads what a node hosts and how it fares.
+	// NodeStatus reads what a node hosts and the state that it is in.
 	NodeStatus(ctx context.Context, in *NodeStatusRequest, opts ...grpc.CallOption) (*NodeStatusResponse, error)
-	// Survey asks what the receiver knows of groups that the sender finds without a leader.
+	// Survey asks what the receiver knows of groups that have no leader as far as the sender knows.
 	Survey(ctx context.Context, in *SurveyRequest, opts ...grpc.CallOption) (*SurveyResponse, error)
 	// Hibernate asks the receiver to close its members of groups that the sender leads and
 	// that nobody uses, before the sender closes its own.
 	Hibernate(ctx context.Context, in *HibernateRequest, opts ...grpc.CallOption) (*HibernateResponse, error)
 	// TransferLeadership moves one group's leadership to another member.
 	TransferLeadership(ctx context.Context, in *TransferLeadershipRequest, opts ...grpc.CallOption) (*TransferLeadershipResponse, error)
-	// Drain starts to move all leadership off the receiver.
+	// Drain starts to transfer all leadership away from the receiver.
 	Drain(ctx context.Context, in *DrainRequest, opts ...grpc.CallOption) (*DrainResponse, error)
 	// ListOperations lists the operations that the receiver runs, or has run.
 	ListOperations(ctx context.Context, in *ListOperationsRequest, opts ...grpc.CallOption) (*ListOperationsResponse, error)
@@ -99,20 +99,20 @@ type NodeClient interface {
 	AwaitEvents(ctx context.Context, in *AwaitEventsRequest, opts ...grpc.CallOption) (*AwaitEventsResponse, error)
 	// AwaitAudit returns audit records of the receiver, or after a while none.
 	AwaitAudit(ctx context.Context, in *AwaitAuditRequest, opts ...grpc.CallOption) (*AwaitAuditResponse, error)
-	// TellDisk tells the receiver how the caller's disk fares: at every change, when a link
-	// comes up, and now and then.
+	// TellDisk reports the state of the caller's disk to the receiver: at every change, when a link
+	// comes up, and periodically.
 	TellDisk(ctx context.Context, in *TellDiskRequest, opts ...grpc.CallOption) (*TellDiskResponse, error)
-	// Usage tells how many connections, channels and consumers of a user, a vhost and a queue this
-	// node has.
+	// Usage counts the connections, channels and consumers of a user, a vhost and a queue at this
+	// node.
 	Usage(ctx context.Context, in *UsageRequest, opts ...grpc.CallOption) (*UsageResponse, error)
-	// Quotas tells what this node's clients publish where a quota bounds it, and what the queues of
-	// vhosts hold that this node leads.
+	// Quotas reports what this node's clients publish under a quota, and how much the queues that this
+	// node leads store for each vhost.
 	Quotas(ctx context.Context, in *QuotasRequest, opts ...grpc.CallOption) (*QuotasResponse, error)
-	// ListConnections tells which clients are connected to the receiver.
+	// ListConnections lists the clients that are connected to the receiver.
 	ListConnections(ctx context.Context, in *ListConnectionsRequest, opts ...grpc.CallOption) (*ListConnectionsResponse, error)
 	// EndConnection ends a client's connection to the receiver.
 	EndConnection(ctx context.Context, in *EndConnectionRequest, opts ...grpc.CallOption) (*EndConnectionResponse, error)
-	// ListConsumers tells of the consumers of the receiver's clients.
+	// ListConsumers lists the consumers of the receiver's clients.
 	ListConsumers(ctx context.Context, in *ListConsumersRequest, opts ...grpc.CallOption) (*ListConsumersResponse, error)
 }
 
@@ -380,38 +380,38 @@ func (c *nodeClient) ListConsumers(ctx context.Context, in *ListConsumersRequest
 // Node is what every node offers to its peers. Each call carries the metadata
 // "quorate-cluster", "quorate-node", "quorate-epoch" and "quorate-peer-token".
 type NodeServer interface {
-	// Link is the stream on which a node asks a peer: Raft calls, commands to queues that
-	// the peer leads. Answers, deliveries and notices come back on it. The metadata
-	// "quorate-link" says its class, so that one never waits behind the other: "raft" for
+	// Link is the stream on which a node sends requests to a peer: Raft calls, and commands to queues
+	// that the peer leads. Answers, deliveries and notices come back on it. The metadata
+	// "quorate-link" names its class, so that no class waits behind another: "raft" for
 	// entries of logs, "queue", or "beat" for pings, heartbeats and votes.
 	Link(grpc.BidiStreamingServer[LinkRequest, LinkResponse]) error
 	// InstallSnapshot hands a whole snapshot to a member that lags behind its log.
 	InstallSnapshot(grpc.ClientStreamingServer[InstallSnapshotRequest, InstallSnapshotResponse]) error
 	// Forward carries the bytes of a connection from the opener to the node that the metadata
-	// "quorate-wanted" names, when it has no way of its own there. The receiver has, and looks
-	// at none of them. The header comes once that connection stands.
+	// "quorate-wanted" names, when the opener cannot reach that node itself. The receiver can reach
+	// it, and relays the bytes unread. It sends the header once that connection is up.
 	Forward(grpc.BidiStreamingServer[ForwardRequest, ForwardResponse]) error
 	// ProposeCatalog carries a catalog command to the catalog's leader.
 	ProposeCatalog(context.Context, *ProposeCatalogRequest) (*ProposeCatalogResponse, error)
 	// AwaitCatalog returns when the receiver's view shows the catalog up to an index.
 	AwaitCatalog(context.Context, *AwaitCatalogRequest) (*AwaitCatalogResponse, error)
-	// CatalogIndex tells how far the catalog is, if the receiver leads it and a majority has
-	// just said so.
+	// CatalogIndex returns the catalog's commit index, if the receiver leads the catalog and a
+	// majority has just confirmed that.
 	CatalogIndex(context.Context, *CatalogIndexRequest) (*CatalogIndexResponse, error)
 	// QueueStatus reads a queue's figures; linearizable on the leader.
 	QueueStatus(context.Context, *QueueStatusRequest) (*QueueStatusResponse, error)
 	// PeekQueue looks at messages of a queue; linearizable on the leader.
 	PeekQueue(context.Context, *PeekQueueRequest) (*PeekQueueResponse, error)
-	// NodeStatus reads what a node hosts and how it fares.
+	// NodeStatus reads what a node hosts and the state that it is in.
 	NodeStatus(context.Context, *NodeStatusRequest) (*NodeStatusResponse, error)
-	// Survey asks what the receiver knows of groups that the sender finds without a leader.
+	// Survey asks what the receiver knows of groups that have no leader as far as the sender knows.
 	Survey(context.Context, *SurveyRequest) (*SurveyResponse, error)
 	// Hibernate asks the receiver to close its members of groups that the sender leads and
 	// that nobody uses, before the sender closes its own.
 	Hibernate(context.Context, *HibernateRequest) (*HibernateResponse, error)
 	// TransferLeadership moves one group's leadership to another member.
 	TransferLeadership(context.Context, *TransferLeadershipRequest) (*TransferLeadershipResponse, error)
-	// Drain starts to move all leadership off the receiver.
+	// Drain starts to transfer all leadership away from the receiver.
 	Drain(context.Context, *DrainRequest) (*DrainResponse, error)
 	// ListOperations lists the operations that the receiver runs, or has run.
 	ListOperations(context.Context, *ListOperationsRequest) (*ListOperationsResponse, error)
@@ -424,20 +424,20 @@ type NodeServer interface {
 	AwaitEvents(context.Context, *AwaitEventsRequest) (*AwaitEventsResponse, error)
 	// AwaitAudit returns audit records of the receiver, or after a while none.
 	AwaitAudit(context.Context, *AwaitAuditRequest) (*AwaitAuditResponse, error)
-	// TellDisk tells the receiver how the caller's disk fares: at every change, when a link
-	// comes up, and now and then.
+	// TellDisk reports the state of the caller's disk to the receiver: at every change, when a link
+	// comes up, and periodically.
 	TellDisk(context.Context, *TellDiskRequest) (*TellDiskResponse, error)
-	// Usage tells how many connections, channels and consumers of a user, a vhost and a queue this
-	// node has.
+	// Usage counts the connections, channels and consumers of a user, a vhost and a queue at this
+	// node.
 	Usage(context.Context, *UsageRequest) (*UsageResponse, error)
-	// Quotas tells what this node's clients publish where a quota bounds it, and what the queues of
-	// vhosts hold that this node leads.
+	// Quotas reports what this node's clients publish under a quota, and how much the queues that this
+	// node leads store for each vhost.
 	Quotas(context.Context, *QuotasRequest) (*QuotasResponse, error)
-	// ListConnections tells which clients are connected to the receiver.
+	// ListConnections lists the clients that are connected to the receiver.
 	ListConnections(context.Context, *ListConnectionsRequest) (*ListConnectionsResponse, error)
 	// EndConnection ends a client's connection to the receiver.
 	EndConnection(context.Context, *EndConnectionRequest) (*EndConnectionResponse, error)
-	// ListConsumers tells of the consumers of the receiver's clients.
+	// ListConsumers lists the consumers of the receiver's clients.
 	ListConsumers(context.Context, *ListConsumersRequest) (*ListConsumersResponse, error)
 	mustEmbedUnimplementedNodeServer()
 }
