@@ -125,8 +125,8 @@ func (c *Cluster) Catalog() *metadata.Group { return c.catalog }
 // Self returns this node and which of its lives this process is.
 func (c *Cluster) Self() (id.NodeID, id.Epoch) { return c.cfg.Node, c.epoch }
 
-// Linked reports whether this node's links to another one are up, or it is this one.
-func (c *Cluster) Linked(n id.NodeID) bool {
+// Connected reports whether this node's peer connections to another node are up; true for this node itself.
+func (c *Cluster) Connected(n id.NodeID) bool {
 	_, up := c.mux.Connected(n)
 	return up || n == c.cfg.Node
 }

@@ -24,8 +24,8 @@ func (c *Cluster) Members() (open, hibernated int) {
 	return c.host.Count()
 }
 
-// LinkStats returns the figures of the connections to the other nodes.
-func (c *Cluster) LinkStats() transport.Stats { return c.mux.Stats() }
+// TransportStats returns the figures of the peer connections to the other nodes.
+func (c *Cluster) TransportStats() transport.Stats { return c.mux.Stats() }
 
 // LogStats returns the figures of the log that the queues share; false if each has its own.
 func (c *Cluster) LogStats() (wal.Stats, bool) {

@@ -28,7 +28,7 @@ type Cluster interface {
 	Self() (id.NodeID, id.Epoch)
 	View() *catalog.View
 	ViewChanged() <-chan struct{}
-	Linked(id.NodeID) bool
+	Connected(id.NodeID) bool
 }
 
 // Catalog is what it takes of a node's member of the catalog's group; see *metadata.Group.

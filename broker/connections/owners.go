@@ -101,7 +101,7 @@ func (o *owners) orphans(now time.Time) (out []*catalog.QueueRecord) {
 // gone reports whether a node has been out of reach for so long that its connections count
 // as ended.
 func (o *owners) gone(n id.NodeID, now time.Time) bool {
-	if o.c.Linked(n) {
+	if o.c.Connected(n) {
 		delete(o.away, n)
 		return false
 	}

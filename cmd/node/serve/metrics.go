@@ -123,7 +123,7 @@ func (n *node) warning() string {
 
 // linkFigures sums the figures of all links. The first connect of a link is no reconnect.
 func (n *node) linkFigures() metrics.Links {
-	s := n.part.LinkStats()
+	s := n.part.TransportStats()
 	links := metrics.Links{Refused: s.Refused, Starved: s.Starved, Detours: s.Detours}
 	for _, p := range s.Peers {
 		if p.Up {
