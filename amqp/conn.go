@@ -185,7 +185,7 @@ func (c *conn) failed(err error) error {
 	case told:
 		c.awaitBeside(heldWait)
 	case errors.Is(err, io.EOF):
-		c.awaitBeside(0) // nobody would learn what became of publishes that are held back
+		c.awaitBeside(0) // publishes that are held back would go without a confirm
 	}
 	if !told || c.isClosing() {
 		return err

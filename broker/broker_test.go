@@ -162,16 +162,16 @@ func TestDecisionDelay(t *testing.T) {
 }
 
 // The queue of auto-ack deliveries that wait here is bounded by credit.
-func TestCreditBook(t *testing.T) {
-	auto := newCreditBook(&Consume{AutoAck: true, Prefetch: 1}, 16<<20)
+func TestCreditTracker(t *testing.T) {
+	auto := newCreditTracker(&Consume{AutoAck: true, Prefetch: 1}, 16<<20)
 	if got := auto.limit(10); got != 10+firstAutoAck {
 		t.Errorf("auto-ack may have %d", got)
 	}
-	both := creditBook{bounded: true, explicit: true, granted: 5, window: 10}
+	both := creditTracker{bounded: true, explicit: true, granted: 5, window: 10}
 	if got := both.limit(0); got != 5 {
 		t.Errorf("auto-ack with credit may have %d", got)
 	}
-	if few := newCreditBook(&Consume{Prefetch: firstWindow}, 1); few.bounded {
+	if few := newCreditTracker(&Consume{Prefetch: firstWindow}, 1); few.bounded {
 		t.Error("what the prefetch bounds is bounded twice")
 	}
 }
@@ -180,7 +180,7 @@ func TestCreditBook(t *testing.T) {
 // size, and shrinks when they are larger.
 func TestCreditWindow(t *testing.T) {
 	const room = 1 << 20
-	credit, taken := newCreditBook(&Consume{}, room), uint64(0)
+	credit, taken := newCreditTracker(&Consume{}, room), uint64(0)
 	credit.told = credit.limit(0)
 	take := func(n, size int) uint64 {
 		batch := make([]traffic.Delivery, n)
@@ -217,7 +217,7 @@ func TestCreditWindow(t *testing.T) {
 // those that the credit allowed by then may come, but no more before they are taken.
 func TestAutoAckWindow(t *testing.T) {
 	const room = 16 << 20
-	credit, taken := newCreditBook(&Consume{AutoAck: true}, room), uint64(0)
+	credit, taken := newCreditTracker(&Consume{AutoAck: true}, room), uint64(0)
 	credit.told = credit.limit(0)
 	body := make([]byte, room)
 	take := func(size int) uint64 {

@@ -36,7 +36,7 @@ type Consumer struct {
 	taken       uint64 // the newest id that Take has returned
 	open        unacked
 	annotations annotations
-	credit      creditBook
+	credit      creditTracker
 	ended       error
 	revoked     []uint64 // ids, not taken yet
 	active      Activity

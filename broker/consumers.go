@@ -38,7 +38,7 @@ func (b *Broker) consume(ctx context.Context, q *gateway.Queue, about failure.Er
 	if c.buffer = o.Buffer; c.buffer == nil {
 		c.buffer = b.Buffers.New()
 	}
-	c.credit = newCreditBook(&o, b.cfg.DeliveryBufferBytes)
+	c.credit = newCreditTracker(&o, b.cfg.DeliveryBufferBytes)
 	c.shown = &clients.Consumer{VHost: about.VHost, Queue: about.Name, Look: c.look}
 	uncount, err := b.Connections.OpenConsumer(ctx, about.VHost, q.UID())
 	if err != nil {
@@ -115,7 +115,7 @@ func (c *Consumer) begin(o *Consume, from origin) (gateway.ConsumerConfig, bool)
 		return gateway.ConsumerConfig{}, false
 	}
 	average := c.credit.average
-	c.credit = newCreditBook(o, c.b.cfg.DeliveryBufferBytes)
+	c.credit = newCreditTracker(o, c.b.cfg.DeliveryBufferBytes)
 	c.credit.average = average
 	c.origin = from
 	return c.settings(o), true

@@ -12,10 +12,10 @@ const firstWindow = 256
 // firstAutoAck is the same with auto-ack: what was assigned cannot be left in the queue.
 const firstAutoAck = 16
 
-// creditBook holds a consumer's credit where this node limits it: explicit credit, and a
+// creditTracker holds a consumer's credit where this node limits it: explicit credit, and a
 // window of deliveries that wait to be taken, as many as the buffer has room for. What a
 // client does not take stays in the queue for others.
-type creditBook struct {
+type creditTracker struct {
 	explicit, bounded bool
 	granted           uint64 // by the client, in all
 	told              uint64 // to the queue
@@ -25,9 +25,9 @@ type creditBook struct {
 	window  uint64 // deliveries
 }
 
-// newCreditBook returns the book of a consumer that has taken nothing; room is that of its buffer, in bytes.
-func newCreditBook(o *Consume, room int64) creditBook {
-	b := creditBook{
+// newCreditTracker returns the tracker of a consumer that has taken nothing; room is that of its buffer, in bytes.
+func newCreditTracker(o *Consume, room int64) creditTracker {
+	b := creditTracker{
 		explicit: o.ExplicitCredit, bounded: o.AutoAck || o.Prefetch == 0 || o.Prefetch > firstWindow,
 		room: room, window: firstWindow,
 	}
@@ -38,7 +38,7 @@ func newCreditBook(o *Consume, room int64) creditBook {
 }
 
 // saw learns from deliveries that were taken how large they are.
-func (b *creditBook) saw(batch []traffic.Delivery) {
+func (b *creditTracker) saw(batch []traffic.Delivery) {
 	if len(batch) == 0 {
 		return
 	}
@@ -51,7 +51,7 @@ func (b *creditBook) saw(batch []traffic.Delivery) {
 }
 
 // limit is the highest id that may be delivered when taken were.
-func (b *creditBook) limit(taken uint64) uint64 {
+func (b *creditTracker) limit(taken uint64) uint64 {
 	if !b.bounded {
 		return b.granted
 	}
@@ -64,7 +64,7 @@ func (b *creditBook) limit(taken uint64) uint64 {
 
 // resize has the window double, as far as there is room for what is as large as the last
 // deliveries.
-func (b *creditBook) resize() {
+func (b *creditTracker) resize() {
 	if b.average > 0 {
 		most := uint64(max(1, b.room/b.average)) // positive
 		b.window = min(2*b.window, most, quorumq.MaxOutstanding)
@@ -73,7 +73,7 @@ func (b *creditBook) resize() {
 
 // raise returns the limit to be sent to the queue when taken deliveries were, 0 if it has that. It waits
 // until a good part is used, so that a command is not spent on each delivery.
-func (b *creditBook) raise(taken uint64) uint64 {
+func (b *creditTracker) raise(taken uint64) uint64 {
 	limit := b.limit(taken)
 	if limit <= b.told || limit != b.granted && limit-b.told < max(1, b.window/4) {
 		return 0

@@ -36,7 +36,7 @@ type Publish struct {
 // ProducerID is what a publisher calls itself, the same on all nodes: 16 random bytes.
 type ProducerID [16]byte
 
-// ResultKind is what became of a publish as a whole.
+// ResultKind is the outcome of a publish as a whole.
 type ResultKind uint8
 
 // The kinds of result.

@@ -7,7 +7,7 @@ import (
 	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
 )
 
-// Outcome is what became of a message as a whole.
+// Outcome is the outcome of a publish as a whole.
 type Outcome uint8
 
 // The outcomes.
@@ -32,7 +32,7 @@ func (o Outcome) String() string {
 	return names[o]
 }
 
-// Result is what became of a message.
+// Result is the outcome of publishing a message, with its details.
 type Result struct {
 	Outcome    Outcome
 	Queues     uint32 // how many took it

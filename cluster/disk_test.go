@@ -71,7 +71,7 @@ func (d *testDisks) leave(n *testNodes, i id.NodeID, free uint64, want wal.Press
 	}
 }
 
-// tryPublish publishes and returns what became of it.
+// tryPublish publishes a message and returns the outcome.
 func (n *testNode) tryPublish(t *testing.T, q id.QueueUID, body string) error {
 	t.Helper()
 	done := make(chan error, 1)

@@ -89,14 +89,14 @@ func TestLeaderChangesUnderLoad(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
 	defer cancel()
 
-	book := &ledger{newest: map[byte]uint64{}, ahead: make(chan struct{}, 4000)}
+	seen := &ledger{newest: map[byte]uint64{}, ahead: make(chan struct{}, 4000)}
 	end := n.nodes["b"].queue(t, uid)
 	consumer := make(chan *gateway.Consumer, 1)
 	c, err := end.Consume(ctx, gateway.ConsumerConfig{
 		Prefetch: 200,
 		Deliver: func(ds []traffic.Delivery) {
 			for _, d := range ds {
-				book.enter(d.Message)
+				seen.enter(d.Message)
 			}
 			c := <-consumer
 			consumer <- c
@@ -118,7 +118,7 @@ func TestLeaderChangesUnderLoad(t *testing.T) {
 				select {
 				case <-stop:
 					return
-				case book.ahead <- struct{}{}:
+				case seen.ahead <- struct{}{}:
 				}
 				if err := p.publish(ctx); err != nil {
 					t.Error(err)
@@ -128,9 +128,9 @@ func TestLeaderChangesUnderLoad(t *testing.T) {
 		})
 	}
 	for _, to := range []id.NodeID{"b", "c", "a", "c"} {
-		before := book.total()
+		before := seen.total()
 		poll(t, "messages flow", func() error {
-			if book.total() < before+2000 {
+			if seen.total() < before+2000 {
 				return errWaiting
 			}
 			return nil
@@ -143,9 +143,9 @@ func TestLeaderChangesUnderLoad(t *testing.T) {
 		})
 	}
 	n.stop("c")
-	before := book.total()
+	before := seen.total()
 	poll(t, "messages flow without the old leader", func() error {
-		if book.total() < before+2000 {
+		if seen.total() < before+2000 {
 			return errWaiting
 		}
 		return nil
@@ -166,7 +166,7 @@ func TestLeaderChangesUnderLoad(t *testing.T) {
 		}
 	}
 	poll(t, "all are consumed", func() error {
-		if got := book.total(); got != sent {
+		if got := seen.total(); got != sent {
 			return fmt.Errorf("%d of %d", got, sent)
 		}
 		return nil
@@ -174,8 +174,8 @@ func TestLeaderChangesUnderLoad(t *testing.T) {
 	if err := c.Flush(ctx); err != nil {
 		t.Error(err)
 	}
-	if len(book.faults) > 0 {
-		t.Errorf("%d faults, the first: %s", len(book.faults), book.faults[0])
+	if len(seen.faults) > 0 {
+		t.Errorf("%d faults, the first: %s", len(seen.faults), seen.faults[0])
 	}
 	if o := n.overview(uid); o.Ready != 0 || o.Unsettled != 0 || o.Redelivered != 0 {
 		t.Errorf("queue holds %d ready, %d unsettled, redelivered %d", o.Ready, o.Unsettled, o.Redelivered)

@@ -138,7 +138,7 @@ func (x *Copier) send(k *resolver, d *quorumq.Discarded) {
 	}
 }
 
-// answered counts what became of a copy. It is never sent again: at most once is all it promises.
+// answered counts the outcome of a copy. It is never sent again: at most once is all it promises.
 func (x *Copier) answered(uid id.QueueUID, err error) {
 	switch {
 	case err == nil:

@@ -10,7 +10,7 @@ import (
 	"github.com/quorate/quorate/quorumq"
 )
 
-// matrixRow is a row of the failure matrix: what is wrong, and what becomes of the dead letters.
+// matrixRow is a row of the failure matrix: what is wrong, and the outcome of the dead letters.
 type matrixRow struct {
 	name   string
 	setUp  func(w *world)

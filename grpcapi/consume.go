@@ -332,7 +332,7 @@ func (x *consumeStream) consumerEnded(err error) (ended bool, _ error) {
 	return true, x.stream.Send(cancelled(cause))
 }
 
-// notify sends what became of tasks, then ends the stream if one failed.
+// notify sends the outcomes of tasks, then ends the stream if one failed.
 func (x *consumeStream) notify(n notices) error {
 	for _, r := range n.told {
 		if err := x.stream.Send(r); err != nil {

@@ -89,7 +89,7 @@ func receiveDocument(stream grpc.BidiStreamingServer[brokerv1.ImportDefinitionsR
 	}
 }
 
-// toImported converts what became of each object.
+// toImported converts the outcome of each object.
 func toImported(done []imports.Imported) []*brokerv1.ImportedObject {
 	outcomes := map[imports.Outcome]brokerv1.ImportOutcome{
 		imports.Created:   brokerv1.ImportOutcome_IMPORT_OUTCOME_CREATED,

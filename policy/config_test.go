@@ -50,8 +50,8 @@ func TestQueueConfig(t *testing.T) {
 		},
 	}
 	for _, row := range rows {
-		var book policy.Matcher
-		if got := book.QueueConfig(catalog.New().View(), &catalog.QueueRecord{Arguments: row.args}); got != row.want {
+		var matcher policy.Matcher
+		if got := matcher.QueueConfig(catalog.New().View(), &catalog.QueueRecord{Arguments: row.args}); got != row.want {
 			t.Errorf("%v gives %+v, want %+v", row.args, got, row.want)
 		}
 	}
@@ -77,15 +77,15 @@ func TestFollows(t *testing.T) {
 		"asked for":            {args: message.Table{number("x-quorum-initial-group-size", 5)}, members: 5},
 		"asked for, then more": {args: message.Table{number("x-quorum-initial-group-size", 3), number("x-quorum-target-group-size", 7)}, members: 7},
 	} {
-		var book policy.Matcher
+		var matcher policy.Matcher
 		v, q := catalog.New().View(), &catalog.QueueRecord{Type: catalog.QueueQuorum, Durable: !row.transient, Arguments: row.args}
-		if got := book.Degraded(v, q) != ""; got != row.degraded {
+		if got := matcher.Degraded(v, q) != ""; got != row.degraded {
 			t.Errorf("%s: degraded is %t", name, got)
 		}
-		if got := book.DrainsBeforeDelete(v, q); got != row.drains {
+		if got := matcher.DrainsBeforeDelete(v, q); got != row.drains {
 			t.Errorf("%s: drains before the end is %t", name, got)
 		}
-		if got := book.GroupSize(v, q); got != row.members {
+		if got := matcher.GroupSize(v, q); got != row.members {
 			t.Errorf("%s: %d members, want %d", name, got, row.members)
 		}
 	}

@@ -65,7 +65,7 @@ func TestBrokenOffMatches(t *testing.T) {
 }
 
 // Vhosts that come and go leave nothing behind for long.
-func TestBookForgetsVHosts(t *testing.T) {
+func TestMatcherForgetsVHosts(t *testing.T) {
 	v := catalog.New().View()
 	var b Matcher
 	for i := range 20 * minForget {

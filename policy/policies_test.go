@@ -144,7 +144,7 @@ func vhostPolicies(t testing.TB, merge bool, policies ...catalog.Policy) *catalo
 	return c.View()
 }
 
-func TestBookFinds(t *testing.T) {
+func TestMatcherFinds(t *testing.T) {
 	low, high := definition("max-length", 1), definition("max-length", 2)
 	ttl := definition("message-ttl", 3)
 	ae := definition("alternate-exchange", "ae")
@@ -186,9 +186,9 @@ func TestBookFinds(t *testing.T) {
 		}, "q", catalog.QueueQuorum, "b + a", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			var book policy.Matcher
+			var matcher policy.Matcher
 			v := vhostPolicies(t, c.merge, c.policies...)
-			user, operator := book.Queue(v, &catalog.QueueRecord{VHost: "/", Name: c.queue, Type: c.kind})
+			user, operator := matcher.Queue(v, &catalog.QueueRecord{VHost: "/", Name: c.queue, Type: c.kind})
 			if name(user) != c.user || name(operator) != c.operator {
 				t.Errorf("got %q and %q, want %q and %q", name(user), name(operator), c.user, c.operator)
 			}
@@ -205,7 +205,7 @@ func name(p *catalog.Policy) string {
 
 // EX-12: the argument, else the policy; the default exchange has none.
 func TestAlternateExchange(t *testing.T) {
-	var book policy.Matcher
+	var matcher policy.Matcher
 	v := vhostPolicies(t, false,
 		catalog.Policy{Name: "a", Pattern: "^x", Definition: definition("alternate-exchange", "by-policy")},
 		catalog.Policy{Name: "b", Pattern: "", Priority: 9, Definition: definition("max-length", 5)},
@@ -219,20 +219,20 @@ func TestAlternateExchange(t *testing.T) {
 		{catalog.Exchange{VHost: "/", Name: "y"}, ""},
 		{catalog.Exchange{VHost: "/", Name: ""}, ""},
 	} {
-		if got, _ := book.AlternateExchange(v, &c.exchange); got != c.want {
+		if got, _ := matcher.AlternateExchange(v, &c.exchange); got != c.want {
 			t.Errorf("%q: got %q, want %q", c.exchange.Name, got, c.want)
 		}
 	}
 }
 
 // A change of policies is seen; a pattern that never ends matches nothing, and is told (C-8).
-func TestBookFollows(t *testing.T) {
+func TestMatcherFollows(t *testing.T) {
 	var warned []error
-	book := policy.Matcher{Warn: func(_ string, err error) { warned = append(warned, err) }}
+	matcher := policy.Matcher{Warn: func(_ string, err error) { warned = append(warned, err) }}
 	q := &catalog.QueueRecord{VHost: "/", Name: strings.Repeat("a", 200) + "b", Type: catalog.QueueQuorum}
 	for _, c := range []struct{ pattern, want string }{{"^a", "p"}, {"^b", ""}, {"^(a+)+$", ""}} {
 		v := vhostPolicies(t, false, catalog.Policy{Name: "p", Pattern: c.pattern, Definition: definition("max-length", 5)})
-		if user, _ := book.Queue(v, q); name(user) != c.want {
+		if user, _ := matcher.Queue(v, q); name(user) != c.want {
 			t.Errorf("pattern %q: got %q, want %q", c.pattern, name(user), c.want)
 		}
 	}
@@ -242,7 +242,7 @@ func TestBookFollows(t *testing.T) {
 }
 
 // A change of policies is looked at for every queue of the vhost (PO-8).
-func BenchmarkBook(b *testing.B) {
+func BenchmarkMatcher(b *testing.B) {
 	policies := make([]catalog.Policy, 100)
 	for i := range policies {
 		policies[i] = catalog.Policy{
@@ -251,11 +251,11 @@ func BenchmarkBook(b *testing.B) {
 	}
 	v := vhostPolicies(b, false, policies...)
 	b.Run("queue of 100 policies", func(b *testing.B) {
-		var book policy.Matcher
+		var matcher policy.Matcher
 		q := &catalog.QueueRecord{VHost: "/", Name: "team-50-orders", Type: catalog.QueueQuorum}
 		b.ReportAllocs()
 		for b.Loop() {
-			if user, _ := book.Queue(v, q); user == nil {
+			if user, _ := matcher.Queue(v, q); user == nil {
 				b.Fatal("no policy")
 			}
 		}

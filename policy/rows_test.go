@@ -82,10 +82,10 @@ func (r rowTest) declare(args message.Table) (*catalog.Catalog, catalog.Reply) {
 }
 
 func (r rowTest) inForce(c *catalog.Catalog) argument.Settings {
-	var book policy.Matcher
+	var matcher policy.Matcher
 	q, _ := c.View().Queue("/", "q")
-	s := book.InForce(c.View(), q)
-	if want := s.QueueConfig(false); book.QueueConfig(c.View(), q) != want {
+	s := matcher.InForce(c.View(), q)
+	if want := s.QueueConfig(false); matcher.QueueConfig(c.View(), q) != want {
 		r.Errorf("the machine's configuration is not that of what is in force")
 	}
 	return s

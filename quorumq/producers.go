@@ -49,7 +49,7 @@ func (ps *producers) repeated(m *NewMessage) (known, refused bool) {
 	return true, refused
 }
 
-// decided remembers what became of a producer's message.
+// decided remembers the outcome of a producer's message.
 func (ps *producers) decided(m *NewMessage, stored bool, now Time) {
 	if m.Producer == nil {
 		return

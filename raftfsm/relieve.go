@@ -80,7 +80,7 @@ func (g *Group[R, E]) pushOut() {
 		return
 	}
 	for range minTrailing {
-		// Whatever becomes of it: the next round looks again.
+		// Whether it succeeds or not, the next round looks again.
 		_ = r.Barrier(barrierTimeout)
 	}
 }

@@ -68,8 +68,8 @@ func unsealed(t *testing.T, loss vfs.Loss) (*vfs.Mem, model) {
 	return crashed, m
 }
 
-// What is acknowledged behind a segment that is not sealed yet survives, whatever became of
-// the seal; so it does after the start that makes the seal again.
+// What is acknowledged behind a segment that is not sealed yet survives, whether the seal
+// succeeded or not; so it does after the start that makes the seal again.
 func TestSealsHoldUpNothing(t *testing.T) {
 	for loss := range vfs.Losses {
 		d, m := unsealed(t, loss)

@@ -42,7 +42,7 @@ func (e *CorruptError) Error() string {
 	return fmt.Sprintf("wal: %s is corrupt at offset %d: %s: %s", e.Segment, e.Offset, e.Reason, e.Remedy)
 }
 
-// remedyGroup says what becomes of a group that has lost something.
+// remedyGroup is the remedy that errors name for a group that has lost stored state.
 const remedyGroup = "this member does not act again: it is rebuilt from its peers, by itself if they are a majority"
 
 // segment is a file of the log. Fields are guarded by Log.mu.

@@ -126,7 +126,7 @@ func nobody[R any](_ raftfsm.Command, done func(R, error)) {
 	done(none, nil)
 }
 
-// hold offers commands on the clock, whatever became of those before. A commit's time
+// hold offers commands on the clock, whatever the outcome of earlier ones. A commit's time
 // counts from when its command was due.
 func hold[R, E any](w *world[R, E], to submitter[R], next func(i int) raftfsm.Command, each int, perSecond float64, during time.Duration) held {
 	w.b.Helper()

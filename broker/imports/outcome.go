@@ -10,7 +10,7 @@ import (
 	"github.com/quorate/quorate/internal/password"
 )
 
-// Outcome is what became of an object of an import, or would.
+// Outcome is the outcome of an object's import; in a dry run, the one to expect.
 type Outcome uint8
 
 // The outcomes.
@@ -24,7 +24,7 @@ const (
 	outcomes
 )
 
-// Imported is what became of one object.
+// Imported is an object of the document, with the outcome of its import.
 type Imported struct {
 	Kind        string
 	VHost, Name string

@@ -125,7 +125,7 @@ func (m *importing) judged(out Imported, err error) Imported {
 	return out
 }
 
-// add counts what became of an object, and hands it over in a batch.
+// add counts the outcome of an object, and hands it over in a batch.
 func (m *importing) add(o Imported, err error) {
 	m.mu.Lock()
 	m.done = append(m.done, o)

@@ -1,4 +1,4 @@
-// Package check judges histories. What should have become of each message follows from the
+// Package check judges histories. The right outcome of each message follows from the
 // history alone; each guarantee has a checker, and each checker has histories in its tests that it must reject.
 package check
 

@@ -46,7 +46,7 @@ func noLoss(l *ledger) Guarantee {
 }
 
 // end returns nothing if the last consumer acked the message, else the last event of the message
-// in the queue and what became of it as far as the queue shows.
+// in the queue and its outcome as far as the queue shows.
 func (l *ledger) end(f *fate) (at int, why string) {
 	if len(f.deliveries) == 0 {
 		return f.confirmed, "confirmed, and never delivered"

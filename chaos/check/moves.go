@@ -37,14 +37,14 @@ func movedOnce(l *ledger) Guarantee {
 	return g
 }
 
-// round is what became of a message from one delivery as new on.
+// round is the history of a message from one delivery as new to the next.
 type round struct {
 	event int
 	queue string
 	end   history.Outcome // decided last
 }
 
-// course is all that became of a message in a family of queues.
+// course is the whole history of a message in a family of queues.
 type course struct {
 	place
 	confirmed int // the event

@@ -13,7 +13,7 @@ const (
 	// Began is the first event of a run: Settings say how the run was made.
 	Began Kind = "began"
 
-	// Declared gives the properties of Queue, on which what may become of its messages depends.
+	// Declared gives the properties of Queue, which determine the possible outcomes of its messages.
 	Declared Kind = "declared"
 	// Deleted says that Queue is gone, or may be.
 	Deleted Kind = "deleted"

@@ -68,7 +68,7 @@ func (v view) State() string {
 	}
 }
 
-// Mark is what became of a guarantee.
+// Mark is the verdict on a guarantee.
 func (v view) Mark(g check.Guarantee) string {
 	switch {
 	case len(g.Broken) > 0:

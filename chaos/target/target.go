@@ -183,7 +183,7 @@ const (
 	Sync  Call = "sync"
 )
 
-// Tampering is what becomes of calls. The zero value lets all through; one without Delay and Tear
+// Tampering is what is done to calls. The zero value lets all through; one without Delay and Tear
 // answers them with EIO.
 type Tampering struct {
 	Call  Call

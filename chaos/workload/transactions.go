@@ -88,7 +88,7 @@ func (t *transactions) begin(number, session int, outputs []output, settles []*r
 	t.History.Add(events...)
 }
 
-// end records what became of a transaction; its messages are settled if it was confirmed.
+// end records the outcome of a transaction; its messages are settled if it was confirmed.
 func (t *transactions) end(number int, as history.Kind, note string, outputs []output, settles []*received, by string, queue string, o history.Outcome) {
 	var events []history.Event
 	for _, x := range outputs {

@@ -1,5 +1,5 @@
 // Package workload holds what clients do to a cluster while faults come: each workload has
-// queues of its own and records all that its clients see, so that what should have become of
+// queues of its own and records all that its clients see, so that the right outcome of
 // every message follows from the history.
 package workload
 

@@ -19,7 +19,7 @@ type Machine struct {
 	nodes   func()
 }
 
-// Journal is told what becomes of commands, on the apply path. It must not block.
+// Journal is notified of the outcome of commands, on the apply path. It must not block.
 type Journal interface {
 	// Applied takes a command of an entry, with the view before it.
 	Applied(cmd catalog.Command, r catalog.Reply, before *catalog.View, nowMs int64)

@@ -87,7 +87,7 @@ func (g *Group) Close() error {
 	return errors.Join(err, g.giveUp())
 }
 
-// watch lets liveness see what becomes of the member, once it takes part.
+// watch reports changes of the member to liveness, once the member takes part.
 func (g *Group) watch() {
 	for known := false; ; {
 		changed := g.raft.Changed()

@@ -9,7 +9,7 @@ import (
 	"github.com/quorate/quorate/client"
 )
 
-// load imports a document, whose names %s stands for the vhost, and returns what became of
+// load imports a document, whose names %s stands for the vhost, and returns the outcome of
 // each object by path.
 func (k *kase) load(document, vhost string, r client.ImportDefinitionsRequest) (map[string]client.ImportOutcome, client.ImportSummary, error) {
 	k.Helper()

@@ -47,7 +47,7 @@ func (w *world) tagged(m meta, msg *message.Message) []byte {
 	return message.Append(b, msg)
 }
 
-// clientMessage is what became of a client's message.
+// clientMessage is the history of a client's message.
 type clientMessage struct {
 	stored   int // how often a queue has stored it
 	answered bool

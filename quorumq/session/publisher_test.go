@@ -136,7 +136,7 @@ func TestPublisherVoid(t *testing.T) {
 }
 
 // What a producer numbered may have been stored through another node before it was sent
-// from here, so that only the queue can tell what became of it (PUB-5).
+// from here, so that only the queue knows the outcome (PUB-5).
 func TestPublisherVoidOfProducer(t *testing.T) {
 	p := NewPublisher[string](quorumq.EnqueuerKey{Node: "n1", Epoch: 1}, Limits{})
 	producer := &quorumq.ProducerID{7}

@@ -28,7 +28,7 @@ func Run(ctx context.Context, input string, name string, args ...string) (string
 	return out.String(), nil
 }
 
-// Later runs a program after some whole seconds, whatever becomes of this one, unless cancel is called
+// Later runs a program after some whole seconds, even if this one ends, unless cancel is called
 // before.
 func Later(after time.Duration, name string, args ...string) (cancel func(), err error) {
 	line := append([]string{"-c", `sleep "$0" && exec "$@"`, strconv.Itoa(int(after.Seconds())), name}, args...)
