@@ -55,18 +55,18 @@ func digests(ctx context.Context, cfg Config, c *client.Client) error {
 		return fmt.Errorf("run: queues whose members are compared: %w", err)
 	}
 	for _, queue := range queues {
+		seen := looks{}
 		for {
 			members, err := c.QueueMembers(ctx, client.ListQueueMembersRequest{VHost: cfg.VHost, Queue: queue, Digests: true})
 			if client.ClassOf(err) == client.NotFound {
 				break // deleted meanwhile
 			}
-			over := ctx.Err() != nil
-			if err == nil && (atRest(members) || over) {
-				recordDigests(cfg.History, queue, members)
+			if together := seen.add(members); together != nil {
+				recordDigests(cfg.History, queue, together)
 				break
 			}
-			if over || wait.For(ctx, restEvery) != nil {
-				cfg.Log("the members of %s did not come to rest: %+v %v", queue, members, err)
+			if wait.For(ctx, restEvery) != nil {
+				cfg.Log("the members of %s were not seen at one index: %+v %v", queue, members, err)
 				recordDigests(cfg.History, queue, members)
 				break
 			}
@@ -75,11 +75,25 @@ func digests(ctx context.Context, cfg Config, c *client.Client) error {
 	return nil
 }
 
-// atRest reports whether all members have applied the same entries.
-func atRest(members []client.QueueMember) bool {
-	return len(members) > 0 && !slices.ContainsFunc(members, func(m client.QueueMember) bool {
-		return m.Digest == "" || m.Raft == nil || m.Raft.AppliedIndex != members[0].Raft.AppliedIndex
-	})
+// looks are the members that were seen with a digest, by their applied index. Each look puts an entry
+// into the leader's log, so members are seldom all at one index at once.
+type looks map[uint64]map[string]client.QueueMember
+
+// add takes one look, and returns all members as they were at one index, nil if they were not yet.
+func (l looks) add(members []client.QueueMember) (together []client.QueueMember) {
+	for _, m := range members {
+		if m.Digest == "" || m.Raft == nil {
+			continue
+		}
+		at := m.Raft.AppliedIndex
+		if l[at] == nil {
+			l[at] = map[string]client.QueueMember{}
+		}
+		if l[at][m.Node] = m; len(l[at]) == len(members) {
+			return slices.Collect(maps.Values(l[at]))
+		}
+	}
+	return nil
 }
 
 // recordDigests records the members that have digests.
