@@ -18,9 +18,8 @@ import (
 
 // What this node keeps of members that hibernate is noted on disk, so that they stay closed
 // over a restart. A note is true of a log that ends where it says, in that term, however old
-// it is: a member that was led, voted or got an entry
-// in between has another term or another last entry, and is opened. So an old or
-// missing note costs time only.
+// it is: a member that was led, voted or got an entry in between has another term or another
+// last entry, and is opened. So an old or missing note costs time only.
 const (
 	asleepFile = "asleep"
 	// notesEvery is the least time between two versions of the file.
