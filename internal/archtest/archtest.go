@@ -178,6 +178,7 @@ func Table() []Package {
 		{Path: "internal/loopback"},
 		{Path: "internal/mutants", Imports: []string{"chaos/check", "chaos/history"}},
 		{Path: "internal/nearest"},
+		{Path: "internal/nodesim", Imports: []string{"id", "message", "clock", "catalog", "quorumq", "wal/vfs", "cluster", "cluster/gateway", "cluster/nodeclock", "cluster/traffic", "internal/loopback"}},
 		{Path: "internal/password", ThirdParty: []string{"crypto"}},
 		{Path: "internal/pattern", ThirdParty: []string{"regexp2"}},
 		{Path: "internal/phase"},
