@@ -170,3 +170,7 @@ func (c *Cluster) DiskHangs() bool { return c.disks.Hangs() }
 
 // RefusedPeers returns how many peers this node refuses now, by reason.
 func (c *Cluster) RefusedPeers() map[string]int { return c.judge.Refused() }
+
+// ExplainGroup returns in one line what this node knows of a queue's group and what is to happen to it next, for
+// people who look for the cause of a fault.
+func (c *Cluster) ExplainGroup(q id.QueueUID) string { return c.liveness.Explain(q.Group()) }

@@ -206,7 +206,7 @@ func (c *core) idle() bool {
 		return false
 	}
 	for _, p := range c.peers {
-		if !p.mismatchedSince.IsZero() {
+		if !p.mismatchedSince.IsZero() || p.toAsk {
 			return false
 		}
 	}

@@ -187,6 +187,41 @@ func TestAnswerOfNewMember(t *testing.T) {
 	}
 }
 
+// A member without a configuration counts on the leader that it voted for, and no heartbeat can show that this one
+// has stepped down since. So the leader is asked when that stands in the way of an election.
+func TestNewMemberCountsOnWhoSteppedDown(t *testing.T) {
+	k := newTestCore("a")
+	now := start()
+	k.judge(now, "b", false)
+	k.heartbeat(now, "b", transport.Heartbeat{})
+	k.observe(now, 1, observed{state: raft.Follower, leader: "b", term: 2})
+	if len(k.tick(now).ask) > 0 || !k.idle() {
+		t.Fatal("the leader is asked, though nobody needs to know")
+	}
+	if a := k.answer(now, 1); !a.HasLiveLeader {
+		t.Fatalf("its leader lives: %+v", a)
+	}
+	if k.idle() || !slices.Equal(k.tick(now).ask, []id.NodeID{"b"}) || !k.idle() {
+		t.Fatal("the leader is not asked once")
+	}
+	asked := k.ledBy("b")
+	if !slices.Equal(asked, []belief{{1, 2}}) {
+		t.Fatalf("asked for %v", asked)
+	}
+	k.answer(now, 1)
+	if len(k.tick(now).ask) > 0 || len(k.tick(now.Add(k.config.MismatchAfter)).ask) != 1 {
+		t.Error("the leader is asked at each survey")
+	}
+	k.deny(now, "b", asked[0])
+	if a := k.answer(now, 1); !a.Votes || a.HasLiveLeader || len(k.ledBy("b")) > 0 {
+		t.Errorf("its leader has stepped down: %+v", a)
+	}
+	k.observe(now, 1, observed{state: raft.Follower, leader: "b", term: 3})
+	if a := k.answer(now, 1); !a.HasLiveLeader {
+		t.Errorf("its leader is elected again: %+v", a)
+	}
+}
+
 // Two survivors that find their leader's node lost at about the same time never stand
 // against each other: not at first, and not after both were stuck.
 func TestSurvivorsTakeTurns(t *testing.T) {

@@ -156,6 +156,7 @@ func (m *Manager) Answer(groups []Surveyed) []Answer {
 			m.observe(now, s.Group)
 			members[from+i], answers[from+i] = m.groups[s.Group], m.core.answer(now, s.Group)
 		}
+		m.rouse()
 		m.mu.Unlock()
 	}
 	for i, s := range groups {

@@ -35,7 +35,7 @@ func (c *core) judge(now time.Time, n id.NodeID, lost bool) {
 	p.lost, p.judged = lost, now
 	p.mismatchedSince, p.askAt, p.askWait = time.Time{}, time.Time{}, 0
 	if lost {
-		p.said, p.saidAt = digest{}, time.Time{}
+		p.said, p.saidAt, p.toAsk = digest{}, time.Time{}, false
 	}
 	c.config.Judged()
 	c.review(now, n, !lost)
@@ -77,6 +77,13 @@ func (c *core) review(now time.Time, n id.NodeID, back bool) {
 func (c *core) mismatched(now time.Time) []id.NodeID {
 	var ask []id.NodeID
 	for n, p := range c.peers {
+		if p.toAsk {
+			if !now.Before(p.askAt) {
+				p.toAsk, p.askAt = false, now.Add(c.config.MismatchAfter)
+				ask = append(ask, n)
+			}
+			continue
+		}
 		heard := !p.saidAt.IsZero() && now.Sub(p.saidAt) < 2*c.config.SuspectAfter
 		if p.lost || heard && p.said == p.believed || !heard && p.believed.count == 0 {
 			p.mismatchedSince, p.askWait = time.Time{}, 0
@@ -110,7 +117,7 @@ func (c *core) mismatched(now time.Time) []id.NodeID {
 func (c *core) ledBy(n id.NodeID) []belief {
 	var all []belief
 	for _, m := range c.groups {
-		if m.believes == n {
+		if m.believes == n || !m.self && m.leader == n && !m.denied {
 			all = append(all, belief{m.group, m.term})
 		}
 	}
@@ -126,7 +133,7 @@ type belief struct {
 // deny takes the word of a node that it does not lead a group.
 func (c *core) deny(now time.Time, n id.NodeID, b belief) {
 	m := c.groups[b.group]
-	if m == nil || m.believes != n || m.term != b.term {
+	if m == nil || m.leader != n || m.term != b.term {
 		return
 	}
 	m.denied = true

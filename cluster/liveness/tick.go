@@ -49,9 +49,15 @@ func (c *core) answer(now time.Time, g id.GroupID) Answer {
 	if m == nil {
 		return Answer{}
 	}
+	live := !m.leads() && c.hasLiveLeader(m) && !c.doubted(now, m.leader)
+	if live && !m.self {
+		// It voted for that leader and was not heard of since, so nobody's heartbeat would ever show that the
+		// leader has stepped down: the leader is asked, lest this answer keeps the others from electing one.
+		c.peer(m.leader).toAsk = true
+	}
 	return Answer{
 		Leads:         m.leads() && !c.stalled,
-		HasLiveLeader: !m.leads() && c.hasLiveLeader(m) && !c.doubted(now, m.leader),
+		HasLiveLeader: live,
 		Votes:         !m.leads() && !c.stalled,
 		Campaigning: m.campaigns ||
 			m.state == raft.Candidate && now.Sub(m.candidate) < c.patience(m),

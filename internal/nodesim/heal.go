@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"time"
 
 	"github.com/quorate/quorate/catalog"
@@ -59,10 +60,23 @@ func (r *run) await(ctx context.Context, rule string, f func() error) {
 			return
 		}
 		if ctx.Err() != nil {
-			r.ledger.broke(rule, "not within %v: %v", wholeAfter, err)
+			r.ledger.broke(rule, "not within %v: %v%s", wholeAfter, err, r.explain())
 		}
 		r.pause(ctx, pollEvery)
 	}
+}
+
+// explain returns what each node knows of each queue's group.
+func (r *run) explain() string {
+	var b strings.Builder
+	for _, q := range r.ledger.declared() {
+		for _, n := range r.nodes {
+			if c := n.live.Load(); c != nil {
+				fmt.Fprintf(&b, "\n  %s (%v) at %s: %s", q.name, q.uid, n.id, c.ExplainGroup(q.uid))
+			}
+		}
+	}
+	return b.String()
 }
 
 // ready returns why a node does not serve.
