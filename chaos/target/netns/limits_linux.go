@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -24,8 +25,12 @@ var errNoLimits = errors.New("netns: bounding processors needs version 1 of cont
 // memoryRoot is where the controller of memory is, of version 1 too.
 const memoryRoot = "/sys/fs/cgroup/memory"
 
-// spareBytes is how much more than it uses a node that is squeezed may have.
-const spareBytes = 1 << 20
+// A node that is squeezed may have spareBytes more than it uses. One that grows meanwhile, or of which the kernel
+// cannot take back enough, gets more, up to mostSpare.
+const (
+	spareBytes = 1 << 20
+	mostSpare  = 256 << 20
+)
 
 // errNoMemory is why memory cannot be taken away.
 var errNoMemory = errors.New("netns: bounding memory needs version 1 of control groups, with the controller memory at " + memoryRoot)
@@ -49,11 +54,15 @@ func (c *Cluster) Squeeze(_ context.Context, node string) error {
 	if dir == "" {
 		return errNoMemory
 	}
-	used, err := statOf(filepath.Join(dir, "memory.stat"), "rss")
-	if err != nil {
-		return err
+	for spare := int64(spareBytes); ; spare *= 2 {
+		used, err := statOf(filepath.Join(dir, "memory.stat"), "rss")
+		if err != nil {
+			return err
+		}
+		if err = limitMemory(dir, used+spare); !errors.Is(err, syscall.EBUSY) || spare >= mostSpare {
+			return err
+		}
 	}
-	return limitMemory(dir, used+spareBytes)
 }
 
 // Release implements target.Memory.
