@@ -52,7 +52,7 @@ func (r *run) publish(ctx context.Context) {
 			r.ledger.send(q.uid, body)
 			ctx, cancel := context.WithTimeout(ctx, patience)
 			defer cancel()
-			// An error leaves it open what became of the message.
+			// After an error the message may be stored or not.
 			_ = end.Enqueue(ctx, quorumq.NewMessage{Size: uint32(len(body)), TTLMs: quorumq.Unlimited}, []byte(body), func(err error) {
 				if err == nil {
 					r.ledger.confirm(q.uid, body)
