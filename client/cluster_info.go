@@ -92,8 +92,6 @@ type StartProgress struct {
 	// Total is 0 while it is unknown.
 	Total uint64 `api:"total"`
 	Unit  string `api:"unit"`
-	// Disk is the state of the disk with the node's data directory; nil: not reported.
-	Disk *DiskStatus `api:"disk"`
 }
 
 // VersionFinalized is the result of FinalizeVersion.

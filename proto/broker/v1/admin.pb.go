@@ -3370,11 +3370,8 @@ type StartProgress struct {
 	Phase string `protobuf:"bytes,1,opt,name=phase,proto3" json:"phase,omitempty"`
 	Done  uint64 `protobuf:"varint,2,opt,name=done,proto3" json:"done,omitempty"`
 	// Total is 0 while it is not known.
-	Total uint64 `protobuf:"varint,3,opt,name=total,proto3" json:"total,omitempty"`
-	Unit  string `protobuf:"bytes,4,opt,name=unit,proto3" json:"unit,omitempty"`
-	// Disk is the state of the node's disk, as the node last reported it to the node that answers;
-	// unset: it has not reported yet.
-	Disk          *DiskStatus `protobuf:"bytes,9,opt,name=disk,proto3" json:"disk,omitempty"`
+	Total         uint64 `protobuf:"varint,3,opt,name=total,proto3" json:"total,omitempty"`
+	Unit          string `protobuf:"bytes,4,opt,name=unit,proto3" json:"unit,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3435,13 +3432,6 @@ func (x *StartProgress) GetUnit() string {
 		return x.Unit
 	}
 	return ""
-}
-
-func (x *StartProgress) GetDisk() *DiskStatus {
-	if x != nil {
-		return x.Disk
-	}
-	return nil
 }
 
 // TransferLeadershipRequest names the queue and the node.
@@ -5194,13 +5184,13 @@ const file_broker_v1_admin_proto_rawDesc = "" +
 	"\bhangs_ms\x18\x06 \x01(\x04R\ahangsMs\x12\x18\n" +
 	"\astopped\x18\a \x01(\rR\astopped\x12\x18\n" +
 	"\arefused\x18\b \x01(\x04R\arefused\x12\x14\n" +
-	"\x05moved\x18\t \x01(\x04R\x05moved\"\x96\x01\n" +
+	"\x05moved\x18\t \x01(\x04R\x05moved\"o\n" +
 	"\rStartProgress\x12\x14\n" +
 	"\x05phase\x18\x01 \x01(\tR\x05phase\x12\x12\n" +
 	"\x04done\x18\x02 \x01(\x04R\x04done\x12\x14\n" +
 	"\x05total\x18\x03 \x01(\x04R\x05total\x12\x12\n" +
-	"\x04unit\x18\x04 \x01(\tR\x04unit\x121\n" +
-	"\x04disk\x18\t \x01(\v2\x1d.quorate.broker.v1.DiskStatusR\x04disk\"[\n" +
+	"\x04unit\x18\x04 \x01(\tR\x04unitJ\x04\b\t\x10\n" +
+	"R\x04disk\"[\n" +
 	"\x19TransferLeadershipRequest\x12\x14\n" +
 	"\x05vhost\x18\x01 \x01(\tR\x05vhost\x12\x14\n" +
 	"\x05queue\x18\x02 \x01(\tR\x05queue\x12\x12\n" +
@@ -5470,82 +5460,81 @@ var file_broker_v1_admin_proto_depIdxs = []int32{
 	43, // 27: quorate.broker.v1.ClusterNode.start:type_name -> quorate.broker.v1.StartProgress
 	73, // 28: quorate.broker.v1.ClusterNode.counters:type_name -> quorate.broker.v1.ClusterNode.CountersEntry
 	41, // 29: quorate.broker.v1.ClusterNode.clock:type_name -> quorate.broker.v1.ClockStatus
-	42, // 30: quorate.broker.v1.StartProgress.disk:type_name -> quorate.broker.v1.DiskStatus
-	48, // 31: quorate.broker.v1.DrainResponse.operation:type_name -> quorate.broker.v1.Operation
-	1,  // 32: quorate.broker.v1.Operation.state:type_name -> quorate.broker.v1.OperationState
-	48, // 33: quorate.broker.v1.ListOperationsResponse.operations:type_name -> quorate.broker.v1.Operation
-	48, // 34: quorate.broker.v1.GetOperationResponse.operation:type_name -> quorate.broker.v1.Operation
-	48, // 35: quorate.broker.v1.WatchOperationResponse.operation:type_name -> quorate.broker.v1.Operation
-	48, // 36: quorate.broker.v1.CancelOperationResponse.operation:type_name -> quorate.broker.v1.Operation
-	48, // 37: quorate.broker.v1.StartOperationResponse.operation:type_name -> quorate.broker.v1.Operation
-	58, // 38: quorate.broker.v1.GrowQueuesRequest.queues:type_name -> quorate.broker.v1.QueueFilter
-	58, // 39: quorate.broker.v1.ShrinkNodeRequest.queues:type_name -> quorate.broker.v1.QueueFilter
-	58, // 40: quorate.broker.v1.RebalanceQueuesRequest.queues:type_name -> quorate.broker.v1.QueueFilter
-	2,  // 41: quorate.broker.v1.Admin.DeclareQueue:input_type -> quorate.broker.v1.DeclareQueueRequest
-	4,  // 42: quorate.broker.v1.Admin.DeleteQueue:input_type -> quorate.broker.v1.DeleteQueueRequest
-	6,  // 43: quorate.broker.v1.Admin.RetryDelayed:input_type -> quorate.broker.v1.RetryDelayedRequest
-	8,  // 44: quorate.broker.v1.Admin.PurgeQueue:input_type -> quorate.broker.v1.PurgeQueueRequest
-	13, // 45: quorate.broker.v1.Admin.GetQueue:input_type -> quorate.broker.v1.GetQueueRequest
-	19, // 46: quorate.broker.v1.Admin.ListQueues:input_type -> quorate.broker.v1.ListQueuesRequest
-	10, // 47: quorate.broker.v1.Admin.ListQueueMembers:input_type -> quorate.broker.v1.ListQueueMembersRequest
-	21, // 48: quorate.broker.v1.Admin.DeclareExchange:input_type -> quorate.broker.v1.DeclareExchangeRequest
-	23, // 49: quorate.broker.v1.Admin.DeleteExchange:input_type -> quorate.broker.v1.DeleteExchangeRequest
-	25, // 50: quorate.broker.v1.Admin.ListExchanges:input_type -> quorate.broker.v1.ListExchangesRequest
-	29, // 51: quorate.broker.v1.Admin.Bind:input_type -> quorate.broker.v1.BindRequest
-	31, // 52: quorate.broker.v1.Admin.Unbind:input_type -> quorate.broker.v1.UnbindRequest
-	33, // 53: quorate.broker.v1.Admin.ListBindings:input_type -> quorate.broker.v1.ListBindingsRequest
-	35, // 54: quorate.broker.v1.Admin.ClusterStatus:input_type -> quorate.broker.v1.ClusterStatusRequest
-	44, // 55: quorate.broker.v1.Admin.TransferLeadership:input_type -> quorate.broker.v1.TransferLeadershipRequest
-	46, // 56: quorate.broker.v1.Admin.Drain:input_type -> quorate.broker.v1.DrainRequest
-	49, // 57: quorate.broker.v1.Admin.ListOperations:input_type -> quorate.broker.v1.ListOperationsRequest
-	51, // 58: quorate.broker.v1.Admin.GetOperation:input_type -> quorate.broker.v1.GetOperationRequest
-	53, // 59: quorate.broker.v1.Admin.WatchOperation:input_type -> quorate.broker.v1.WatchOperationRequest
-	55, // 60: quorate.broker.v1.Admin.CancelOperation:input_type -> quorate.broker.v1.CancelOperationRequest
-	59, // 61: quorate.broker.v1.Admin.GrowQueues:input_type -> quorate.broker.v1.GrowQueuesRequest
-	60, // 62: quorate.broker.v1.Admin.ShrinkNode:input_type -> quorate.broker.v1.ShrinkNodeRequest
-	61, // 63: quorate.broker.v1.Admin.RebalanceQueues:input_type -> quorate.broker.v1.RebalanceQueuesRequest
-	62, // 64: quorate.broker.v1.Admin.AddMember:input_type -> quorate.broker.v1.AddMemberRequest
-	63, // 65: quorate.broker.v1.Admin.RemoveMember:input_type -> quorate.broker.v1.RemoveMemberRequest
-	64, // 66: quorate.broker.v1.Admin.ReplaceMember:input_type -> quorate.broker.v1.ReplaceMemberRequest
-	67, // 67: quorate.broker.v1.Admin.ForgetNode:input_type -> quorate.broker.v1.ForgetNodeRequest
-	65, // 68: quorate.broker.v1.Admin.RemoveNode:input_type -> quorate.broker.v1.RemoveNodeRequest
-	66, // 69: quorate.broker.v1.Admin.ReplaceNode:input_type -> quorate.broker.v1.ReplaceNodeRequest
-	37, // 70: quorate.broker.v1.Admin.FinalizeVersion:input_type -> quorate.broker.v1.FinalizeVersionRequest
-	3,  // 71: quorate.broker.v1.Admin.DeclareQueue:output_type -> quorate.broker.v1.DeclareQueueResponse
-	5,  // 72: quorate.broker.v1.Admin.DeleteQueue:output_type -> quorate.broker.v1.DeleteQueueResponse
-	7,  // 73: quorate.broker.v1.Admin.RetryDelayed:output_type -> quorate.broker.v1.RetryDelayedResponse
-	9,  // 74: quorate.broker.v1.Admin.PurgeQueue:output_type -> quorate.broker.v1.PurgeQueueResponse
-	14, // 75: quorate.broker.v1.Admin.GetQueue:output_type -> quorate.broker.v1.GetQueueResponse
-	20, // 76: quorate.broker.v1.Admin.ListQueues:output_type -> quorate.broker.v1.ListQueuesResponse
-	11, // 77: quorate.broker.v1.Admin.ListQueueMembers:output_type -> quorate.broker.v1.ListQueueMembersResponse
-	22, // 78: quorate.broker.v1.Admin.DeclareExchange:output_type -> quorate.broker.v1.DeclareExchangeResponse
-	24, // 79: quorate.broker.v1.Admin.DeleteExchange:output_type -> quorate.broker.v1.DeleteExchangeResponse
-	26, // 80: quorate.broker.v1.Admin.ListExchanges:output_type -> quorate.broker.v1.ListExchangesResponse
-	30, // 81: quorate.broker.v1.Admin.Bind:output_type -> quorate.broker.v1.BindResponse
-	32, // 82: quorate.broker.v1.Admin.Unbind:output_type -> quorate.broker.v1.UnbindResponse
-	34, // 83: quorate.broker.v1.Admin.ListBindings:output_type -> quorate.broker.v1.ListBindingsResponse
-	36, // 84: quorate.broker.v1.Admin.ClusterStatus:output_type -> quorate.broker.v1.ClusterStatusResponse
-	45, // 85: quorate.broker.v1.Admin.TransferLeadership:output_type -> quorate.broker.v1.TransferLeadershipResponse
-	47, // 86: quorate.broker.v1.Admin.Drain:output_type -> quorate.broker.v1.DrainResponse
-	50, // 87: quorate.broker.v1.Admin.ListOperations:output_type -> quorate.broker.v1.ListOperationsResponse
-	52, // 88: quorate.broker.v1.Admin.GetOperation:output_type -> quorate.broker.v1.GetOperationResponse
-	54, // 89: quorate.broker.v1.Admin.WatchOperation:output_type -> quorate.broker.v1.WatchOperationResponse
-	56, // 90: quorate.broker.v1.Admin.CancelOperation:output_type -> quorate.broker.v1.CancelOperationResponse
-	57, // 91: quorate.broker.v1.Admin.GrowQueues:output_type -> quorate.broker.v1.StartOperationResponse
-	57, // 92: quorate.broker.v1.Admin.ShrinkNode:output_type -> quorate.broker.v1.StartOperationResponse
-	57, // 93: quorate.broker.v1.Admin.RebalanceQueues:output_type -> quorate.broker.v1.StartOperationResponse
-	57, // 94: quorate.broker.v1.Admin.AddMember:output_type -> quorate.broker.v1.StartOperationResponse
-	57, // 95: quorate.broker.v1.Admin.RemoveMember:output_type -> quorate.broker.v1.StartOperationResponse
-	57, // 96: quorate.broker.v1.Admin.ReplaceMember:output_type -> quorate.broker.v1.StartOperationResponse
-	57, // 97: quorate.broker.v1.Admin.ForgetNode:output_type -> quorate.broker.v1.StartOperationResponse
-	57, // 98: quorate.broker.v1.Admin.RemoveNode:output_type -> quorate.broker.v1.StartOperationResponse
-	57, // 99: quorate.broker.v1.Admin.ReplaceNode:output_type -> quorate.broker.v1.StartOperationResponse
-	38, // 100: quorate.broker.v1.Admin.FinalizeVersion:output_type -> quorate.broker.v1.FinalizeVersionResponse
-	71, // [71:101] is the sub-list for method output_type
-	41, // [41:71] is the sub-list for method input_type
-	41, // [41:41] is the sub-list for extension type_name
-	41, // [41:41] is the sub-list for extension extendee
-	0,  // [0:41] is the sub-list for field type_name
+	48, // 30: quorate.broker.v1.DrainResponse.operation:type_name -> quorate.broker.v1.Operation
+	1,  // 31: quorate.broker.v1.Operation.state:type_name -> quorate.broker.v1.OperationState
+	48, // 32: quorate.broker.v1.ListOperationsResponse.operations:type_name -> quorate.broker.v1.Operation
+	48, // 33: quorate.broker.v1.GetOperationResponse.operation:type_name -> quorate.broker.v1.Operation
+	48, // 34: quorate.broker.v1.WatchOperationResponse.operation:type_name -> quorate.broker.v1.Operation
+	48, // 35: quorate.broker.v1.CancelOperationResponse.operation:type_name -> quorate.broker.v1.Operation
+	48, // 36: quorate.broker.v1.StartOperationResponse.operation:type_name -> quorate.broker.v1.Operation
+	58, // 37: quorate.broker.v1.GrowQueuesRequest.queues:type_name -> quorate.broker.v1.QueueFilter
+	58, // 38: quorate.broker.v1.ShrinkNodeRequest.queues:type_name -> quorate.broker.v1.QueueFilter
+	58, // 39: quorate.broker.v1.RebalanceQueuesRequest.queues:type_name -> quorate.broker.v1.QueueFilter
+	2,  // 40: quorate.broker.v1.Admin.DeclareQueue:input_type -> quorate.broker.v1.DeclareQueueRequest
+	4,  // 41: quorate.broker.v1.Admin.DeleteQueue:input_type -> quorate.broker.v1.DeleteQueueRequest
+	6,  // 42: quorate.broker.v1.Admin.RetryDelayed:input_type -> quorate.broker.v1.RetryDelayedRequest
+	8,  // 43: quorate.broker.v1.Admin.PurgeQueue:input_type -> quorate.broker.v1.PurgeQueueRequest
+	13, // 44: quorate.broker.v1.Admin.GetQueue:input_type -> quorate.broker.v1.GetQueueRequest
+	19, // 45: quorate.broker.v1.Admin.ListQueues:input_type -> quorate.broker.v1.ListQueuesRequest
+	10, // 46: quorate.broker.v1.Admin.ListQueueMembers:input_type -> quorate.broker.v1.ListQueueMembersRequest
+	21, // 47: quorate.broker.v1.Admin.DeclareExchange:input_type -> quorate.broker.v1.DeclareExchangeRequest
+	23, // 48: quorate.broker.v1.Admin.DeleteExchange:input_type -> quorate.broker.v1.DeleteExchangeRequest
+	25, // 49: quorate.broker.v1.Admin.ListExchanges:input_type -> quorate.broker.v1.ListExchangesRequest
+	29, // 50: quorate.broker.v1.Admin.Bind:input_type -> quorate.broker.v1.BindRequest
+	31, // 51: quorate.broker.v1.Admin.Unbind:input_type -> quorate.broker.v1.UnbindRequest
+	33, // 52: quorate.broker.v1.Admin.ListBindings:input_type -> quorate.broker.v1.ListBindingsRequest
+	35, // 53: quorate.broker.v1.Admin.ClusterStatus:input_type -> quorate.broker.v1.ClusterStatusRequest
+	44, // 54: quorate.broker.v1.Admin.TransferLeadership:input_type -> quorate.broker.v1.TransferLeadershipRequest
+	46, // 55: quorate.broker.v1.Admin.Drain:input_type -> quorate.broker.v1.DrainRequest
+	49, // 56: quorate.broker.v1.Admin.ListOperations:input_type -> quorate.broker.v1.ListOperationsRequest
+	51, // 57: quorate.broker.v1.Admin.GetOperation:input_type -> quorate.broker.v1.GetOperationRequest
+	53, // 58: quorate.broker.v1.Admin.WatchOperation:input_type -> quorate.broker.v1.WatchOperationRequest
+	55, // 59: quorate.broker.v1.Admin.CancelOperation:input_type -> quorate.broker.v1.CancelOperationRequest
+	59, // 60: quorate.broker.v1.Admin.GrowQueues:input_type -> quorate.broker.v1.GrowQueuesRequest
+	60, // 61: quorate.broker.v1.Admin.ShrinkNode:input_type -> quorate.broker.v1.ShrinkNodeRequest
+	61, // 62: quorate.broker.v1.Admin.RebalanceQueues:input_type -> quorate.broker.v1.RebalanceQueuesRequest
+	62, // 63: quorate.broker.v1.Admin.AddMember:input_type -> quorate.broker.v1.AddMemberRequest
+	63, // 64: quorate.broker.v1.Admin.RemoveMember:input_type -> quorate.broker.v1.RemoveMemberRequest
+	64, // 65: quorate.broker.v1.Admin.ReplaceMember:input_type -> quorate.broker.v1.ReplaceMemberRequest
+	67, // 66: quorate.broker.v1.Admin.ForgetNode:input_type -> quorate.broker.v1.ForgetNodeRequest
+	65, // 67: quorate.broker.v1.Admin.RemoveNode:input_type -> quorate.broker.v1.RemoveNodeRequest
+	66, // 68: quorate.broker.v1.Admin.ReplaceNode:input_type -> quorate.broker.v1.ReplaceNodeRequest
+	37, // 69: quorate.broker.v1.Admin.FinalizeVersion:input_type -> quorate.broker.v1.FinalizeVersionRequest
+	3,  // 70: quorate.broker.v1.Admin.DeclareQueue:output_type -> quorate.broker.v1.DeclareQueueResponse
+	5,  // 71: quorate.broker.v1.Admin.DeleteQueue:output_type -> quorate.broker.v1.DeleteQueueResponse
+	7,  // 72: quorate.broker.v1.Admin.RetryDelayed:output_type -> quorate.broker.v1.RetryDelayedResponse
+	9,  // 73: quorate.broker.v1.Admin.PurgeQueue:output_type -> quorate.broker.v1.PurgeQueueResponse
+	14, // 74: quorate.broker.v1.Admin.GetQueue:output_type -> quorate.broker.v1.GetQueueResponse
+	20, // 75: quorate.broker.v1.Admin.ListQueues:output_type -> quorate.broker.v1.ListQueuesResponse
+	11, // 76: quorate.broker.v1.Admin.ListQueueMembers:output_type -> quorate.broker.v1.ListQueueMembersResponse
+	22, // 77: quorate.broker.v1.Admin.DeclareExchange:output_type -> quorate.broker.v1.DeclareExchangeResponse
+	24, // 78: quorate.broker.v1.Admin.DeleteExchange:output_type -> quorate.broker.v1.DeleteExchangeResponse
+	26, // 79: quorate.broker.v1.Admin.ListExchanges:output_type -> quorate.broker.v1.ListExchangesResponse
+	30, // 80: quorate.broker.v1.Admin.Bind:output_type -> quorate.broker.v1.BindResponse
+	32, // 81: quorate.broker.v1.Admin.Unbind:output_type -> quorate.broker.v1.UnbindResponse
+	34, // 82: quorate.broker.v1.Admin.ListBindings:output_type -> quorate.broker.v1.ListBindingsResponse
+	36, // 83: quorate.broker.v1.Admin.ClusterStatus:output_type -> quorate.broker.v1.ClusterStatusResponse
+	45, // 84: quorate.broker.v1.Admin.TransferLeadership:output_type -> quorate.broker.v1.TransferLeadershipResponse
+	47, // 85: quorate.broker.v1.Admin.Drain:output_type -> quorate.broker.v1.DrainResponse
+	50, // 86: quorate.broker.v1.Admin.ListOperations:output_type -> quorate.broker.v1.ListOperationsResponse
+	52, // 87: quorate.broker.v1.Admin.GetOperation:output_type -> quorate.broker.v1.GetOperationResponse
+	54, // 88: quorate.broker.v1.Admin.WatchOperation:output_type -> quorate.broker.v1.WatchOperationResponse
+	56, // 89: quorate.broker.v1.Admin.CancelOperation:output_type -> quorate.broker.v1.CancelOperationResponse
+	57, // 90: quorate.broker.v1.Admin.GrowQueues:output_type -> quorate.broker.v1.StartOperationResponse
+	57, // 91: quorate.broker.v1.Admin.ShrinkNode:output_type -> quorate.broker.v1.StartOperationResponse
+	57, // 92: quorate.broker.v1.Admin.RebalanceQueues:output_type -> quorate.broker.v1.StartOperationResponse
+	57, // 93: quorate.broker.v1.Admin.AddMember:output_type -> quorate.broker.v1.StartOperationResponse
+	57, // 94: quorate.broker.v1.Admin.RemoveMember:output_type -> quorate.broker.v1.StartOperationResponse
+	57, // 95: quorate.broker.v1.Admin.ReplaceMember:output_type -> quorate.broker.v1.StartOperationResponse
+	57, // 96: quorate.broker.v1.Admin.ForgetNode:output_type -> quorate.broker.v1.StartOperationResponse
+	57, // 97: quorate.broker.v1.Admin.RemoveNode:output_type -> quorate.broker.v1.StartOperationResponse
+	57, // 98: quorate.broker.v1.Admin.ReplaceNode:output_type -> quorate.broker.v1.StartOperationResponse
+	38, // 99: quorate.broker.v1.Admin.FinalizeVersion:output_type -> quorate.broker.v1.FinalizeVersionResponse
+	70, // [70:100] is the sub-list for method output_type
+	40, // [40:70] is the sub-list for method input_type
+	40, // [40:40] is the sub-list for extension type_name
+	40, // [40:40] is the sub-list for extension extendee
+	0,  // [0:40] is the sub-list for field type_name
 }
 
 func init() { file_broker_v1_admin_proto_init() }
