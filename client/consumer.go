@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/quorate/quorate/internal/wait"
 	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
 )
 
@@ -241,10 +242,7 @@ func (s *Consumer) setActivity(a Activity) {
 
 // signal wakes the sender; one token is enough, since the sender then looks at everything.
 func (s *Consumer) signal() {
-	select {
-	case s.wake <- struct{}{}:
-	default:
-	}
+	wait.Wake(s.wake)
 }
 
 // Flush waits until all decisions made so far are committed. The error wraps ErrStale,

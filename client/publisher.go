@@ -8,6 +8,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/quorate/quorate/internal/wait"
 	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
 )
 
@@ -167,10 +168,7 @@ func (c *Client) checkSize(m *Message) error {
 
 // signal wakes the sender; one token is enough, since the sender then looks at the whole ring.
 func (p *Publisher) signal() {
-	select {
-	case p.wake <- struct{}{}:
-	default:
-	}
+	wait.Wake(p.wake)
 }
 
 // Flush waits until all messages so far are answered.

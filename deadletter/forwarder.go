@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/quorate/quorate/id"
+	"github.com/quorate/quorate/internal/wait"
 )
 
 // Forwarder forwards the backlog of one source queue to its targets at least once, and with the
@@ -97,10 +98,7 @@ const maxHints = 64
 
 // look never blocks: one nudge that is not taken yet stands for all.
 func (f *Forwarder) look() {
-	select {
-	case f.nudge <- struct{}{}:
-	default:
-	}
+	wait.Wake(f.nudge)
 }
 
 // Close ends the forwarder. It does not wait for the goroutines, see Wait.

@@ -27,6 +27,7 @@ import (
 	"time"
 
 	"github.com/quorate/quorate/id"
+	"github.com/quorate/quorate/internal/wait"
 	"github.com/quorate/quorate/wal/vfs"
 )
 
@@ -221,10 +222,7 @@ func (l *Log) drop(at loc) {
 
 // wake wakes the housekeeper.
 func (l *Log) wake() {
-	select {
-	case l.kick <- struct{}{}:
-	default:
-	}
+	wait.Wake(l.kick)
 }
 
 // usable says why nothing can be done. The caller holds mu.

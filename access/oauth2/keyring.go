@@ -7,6 +7,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/quorate/quorate/internal/wait"
 )
 
 // Waits before the next fetch after a failed one.
@@ -53,22 +55,22 @@ func newKeyring(c *Config) *keyring {
 func (k *keyring) run(ctx context.Context) {
 	retry := firstRetry
 	for {
-		wait := k.again
+		pause := k.again
 		if k.try(ctx) {
 			retry = firstRetry
 		} else {
-			wait = retry
+			pause = retry
 			retry = min(2*retry, maxRetryWait)
 		}
-		if !k.rest(ctx, wait) {
+		if !k.rest(ctx, pause) {
 			return
 		}
 	}
 }
 
 // rest waits for the time, or for a request that mayAsk allows; false: ctx ended.
-func (k *keyring) rest(ctx context.Context, wait time.Duration) bool {
-	timer := time.NewTimer(wait)
+func (k *keyring) rest(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
 	defer timer.Stop()
 	for {
 		select {
@@ -133,8 +135,8 @@ type answer struct {
 func (k *keyring) find(ctx context.Context, id, algorithm string) (answer, error) {
 	k.mu.Lock()
 	found := pick(k.keys, id, algorithm)
-	over, ask, wait := k.over, k.mayAsk(), k.busy
-	if found != nil || !ask && !wait {
+	over, ask, busy := k.over, k.mayAsk(), k.busy
+	if found != nil || !ask && !busy {
 		defer k.mu.Unlock()
 		return k.answer(found, id, algorithm), nil
 	}
@@ -142,10 +144,7 @@ func (k *keyring) find(ctx context.Context, id, algorithm string) (answer, error
 		k.wanted = k.wanted.with(id, algorithm)
 	}
 	k.mu.Unlock()
-	select {
-	case k.ask <- struct{}{}:
-	default: // a fetch was requested already
-	}
+	wait.Wake(k.ask) // one request is enough for all callers that wait
 	select {
 	case <-over:
 	case <-ctx.Done():

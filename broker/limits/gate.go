@@ -10,6 +10,7 @@ import (
 	"github.com/quorate/quorate/cluster/clients"
 	"github.com/quorate/quorate/cluster/event"
 	"github.com/quorate/quorate/id"
+	"github.com/quorate/quorate/internal/wait"
 	"github.com/quorate/quorate/quota"
 )
 
@@ -45,10 +46,7 @@ type sharing struct {
 
 // wake has Exchange begin a round. A token that is already there is enough: the round looks at all gates.
 func (s *sharing) wake() {
-	select {
-	case s.kick <- struct{}{}:
-	default:
-	}
+	wait.Wake(s.kick)
 }
 
 // gate is where publishers of a user, into a vhost or into a queue wait on this node. mu guards what stands below it.

@@ -19,6 +19,7 @@ import (
 
 	"github.com/quorate/quorate/cluster/transport"
 	"github.com/quorate/quorate/id"
+	"github.com/quorate/quorate/internal/wait"
 	nodev1 "github.com/quorate/quorate/proto/node/v1"
 	"github.com/quorate/quorate/raftfsm"
 )
@@ -111,10 +112,7 @@ func (c *changes) add(g id.GroupID) {
 	c.mu.Lock()
 	c.due = append(c.due, g)
 	c.mu.Unlock()
-	select {
-	case c.wake <- struct{}{}:
-	default:
-	}
+	wait.Wake(c.wake)
 }
 
 func (c *changes) tell(ctx context.Context, n *node) {

@@ -14,6 +14,7 @@ import (
 	"github.com/quorate/quorate/clock"
 	"github.com/quorate/quorate/cluster/event"
 	"github.com/quorate/quorate/id"
+	"github.com/quorate/quorate/internal/wait"
 )
 
 // Source reads this machine's clocks. Its methods may be called concurrently.
@@ -243,10 +244,7 @@ func (k *Clock) Heard(from id.NodeID, c clock.Claim, m *clock.Measured) {
 	if !unsettled {
 		return
 	}
-	select {
-	case k.heard <- struct{}{}:
-	default:
-	}
+	wait.Wake(k.heard)
 }
 
 // Restarted is of transport.Clock.

@@ -38,7 +38,7 @@ func Table() []Package {
 		{Path: "amqp/wire", Pure: true, Imports: []string{"message"}},
 		{Path: "cluster/placement", Pure: true, Imports: []string{"id"}},
 		{Path: "wal/vfs"},
-		{Path: "wal", Imports: []string{"id", "wal/vfs", "internal/phase"}, ThirdParty: []string{"raft"}},
+		{Path: "wal", Imports: []string{"id", "wal/vfs", "internal/phase", "internal/wait"}, ThirdParty: []string{"raft"}},
 		{
 			Path: "raftfsm", Imports: []string{"id", "clock", "wal"},
 			ThirdParty: []string{"raft", "raft-boltdb", "bbolt", "hclog"},
@@ -60,7 +60,7 @@ func Table() []Package {
 		{Path: "cluster/event", Imports: []string{"id", "catalog"}},
 		{Path: "cluster/clients", Imports: []string{"id", "internal/wait"}},
 		{Path: "cluster/storage", Imports: []string{"id", "cluster/datadir", "raftfsm", "wal", "wal/vfs"}},
-		{Path: "cluster/nodeclock", Imports: []string{"id", "clock", "cluster/event"}},
+		{Path: "cluster/nodeclock", Imports: []string{"id", "clock", "cluster/event", "internal/wait"}},
 		{Path: "cluster/traffic", Imports: []string{"quorumq"}},
 		{
 			Path: "cluster/metadata", Imports: []string{
@@ -70,7 +70,7 @@ func Table() []Package {
 			ThirdParty: []string{"grpc"},
 		},
 		{Path: "policy", Imports: []string{"id", "message", "argument", "quorumq", "catalog", "internal/nearest", "internal/pattern"}},
-		{Path: "deadletter", Imports: []string{"id", "message", "quorumq", "catalog"}},
+		{Path: "deadletter", Imports: []string{"id", "message", "quorumq", "catalog", "internal/wait"}},
 		{Path: "cluster/recovery", Imports: []string{"id", "catalog", "cluster/datadir", "cluster/storage", "cluster/metadata", "raftfsm", "wal"}},
 		{Path: "cluster/disk", Imports: []string{"id", "catalog", "wal", "proto/node/v1", "internal/phase", "internal/wait"}},
 		{
@@ -108,7 +108,7 @@ func Table() []Package {
 		},
 		{Path: "access"},
 		{Path: "access/ldap", Imports: []string{"access"}, ThirdParty: []string{"ldap", "asn1-ber"}},
-		{Path: "access/oauth2", Imports: []string{"access"}, ThirdParty: []string{"jwt"}},
+		{Path: "access/oauth2", Imports: []string{"access", "internal/wait"}, ThirdParty: []string{"jwt"}},
 		{Path: "broker/failure", Imports: []string{"message", "argument", "catalog", "cluster", "cluster/traffic", "cluster/operation", "cluster/disk", "cluster/metadata", "cluster/peer"}},
 		{Path: "broker/names", Imports: []string{"catalog", "broker/failure"}},
 		{Path: "broker/serving", Imports: []string{"catalog", "cluster", "cluster/clients", "broker/failure"}},
@@ -117,7 +117,7 @@ func Table() []Package {
 		{Path: "broker/permission", Imports: []string{"access", "catalog", "broker/failure", "broker/identity", "internal/lograte", "internal/pattern", "broker/names"}},
 		{Path: "broker/administration", Imports: []string{"message", "catalog", "policy", "broker/failure", "broker/serving", "broker/audit", "broker/identity", "broker/permission", "internal/password", "internal/pattern", "broker/names"}},
 		{Path: "broker/settletoken", Imports: []string{"id", "catalog", "quorumq", "cluster/gateway", "cluster/traffic", "broker/failure", "broker/serving", "broker/audit", "broker/identity", "broker/permission", "broker/administration"}},
-		{Path: "broker/limits", Imports: []string{"id", "catalog", "policy", "quota", "cluster/clients", "cluster/event", "broker/failure", "broker/serving", "broker/identity", "broker/permission", "broker/administration"}},
+		{Path: "broker/limits", Imports: []string{"id", "catalog", "policy", "quota", "cluster/clients", "cluster/event", "broker/failure", "broker/serving", "broker/identity", "broker/permission", "broker/administration", "internal/wait"}},
 		{Path: "broker/imports", Imports: []string{"message", "argument", "catalog", "policy", "definitions", "cluster", "broker/failure", "broker/names", "broker/serving", "broker/audit", "broker/identity", "broker/administration", "internal/password"}},
 		{Path: "broker/watch", Imports: []string{"id", "cluster/event", "cluster/peer", "broker/failure", "broker/names", "broker/serving", "broker/audit", "broker/identity", "broker/permission", "broker/limits"}},
 		{Path: "broker/connections", Imports: []string{"id", "catalog", "policy", "cluster/clients", "broker/failure", "broker/serving", "broker/audit", "broker/identity", "broker/permission", "broker/limits"}},
@@ -134,7 +134,7 @@ func Table() []Package {
 		},
 		{Path: "management", Imports: []string{"id", "broker", "broker/failure", "broker/audit", "broker/identity", "broker/connections", "catalog", "message", "internal/gate"}},
 		{Path: "metrics", Imports: []string{"quorumq", "wal", "internal/gate"}, ThirdParty: []string{"prometheus"}},
-		{Path: "client", Imports: []string{"proto/broker/v1"}, ThirdParty: []string{"grpc", "protobuf", "genproto"}},
+		{Path: "client", Imports: []string{"proto/broker/v1", "internal/wait"}, ThirdParty: []string{"grpc", "protobuf", "genproto"}},
 		{Path: "proto/broker/v1", ThirdParty: []string{"grpc", "protobuf", "genproto"}},
 		{Path: "proto/node/v1", ThirdParty: []string{"grpc", "protobuf"}},
 		{Path: "cmd/node/...", Imports: []string{"any"}, ThirdParty: []string{"any"}},
