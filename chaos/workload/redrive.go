@@ -69,8 +69,9 @@ func (*redrive) decide(d *history.Event) history.Outcome {
 // operators take the same letters: each letter goes with one of them.
 func (r *redrive) operate(ctx, publishing context.Context, operator int) error {
 	random := r.random(operator)
-	settling, cancel := context.WithTimeout(ctx, r.Settle)
+	settling, cancel := context.WithCancel(ctx)
 	defer cancel()
+	context.AfterFunc(publishing, func() { time.AfterFunc(r.Settle, cancel) })
 	for n, empty := 0, 0; ; n++ {
 		if wait.For(settling, redriveEvery/2+time.Duration(random.Int64N(int64(redriveEvery)))) != nil {
 			return errors.New("workload: dead letters could not be redriven in time")
