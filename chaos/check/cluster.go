@@ -86,9 +86,16 @@ func leakSlack(name string) float64 {
 	}
 }
 
-// Leaks returns which of a node's resources did not come back to what they were, in words and in
-// order of their names: they may grow by a quarter, and by a slack for what is kept with reason.
-func Leaks(begin, end map[string]float64) []string {
+// Leaks returns which of a node's resources did not come back to what the nodes used before, in words and in
+// order of their names: they may grow by a quarter, and by a slack for what is kept with reason. A node may use as
+// much as the one that used most, since it may lead by now what that one led.
+func Leaks(before map[string]map[string]float64, end map[string]float64) []string {
+	begin := map[string]float64{}
+	for _, figures := range before {
+		for name, x := range figures {
+			begin[name] = max(begin[name], x)
+		}
+	}
 	var out []string
 	for _, name := range slices.Sorted(maps.Keys(end)) {
 		if from, is := begin[name]; is && end[name] > from*leakFactor+leakSlack(name) {
@@ -112,7 +119,7 @@ func noLeak(l *ledger) Guarantee {
 			continue
 		}
 		g.Checked += len(e.Figures)
-		for _, why := range Leaks(begin[e.Node], e.Figures) {
+		for _, why := range Leaks(begin, e.Figures) {
 			g.Broken = append(g.Broken, Finding{At: e.At, Why: "node " + e.Node + ": " + why})
 		}
 	}

@@ -141,22 +141,22 @@ func warm(ctx context.Context, cfg Config, before map[string]map[string]float64)
 
 // resources records what each node uses; note is history.Cold, Warm or End. At the end it waits for what comes back by itself.
 func resources(ctx context.Context, cfg Config, note string, before map[string]map[string]float64) map[string]map[string]float64 {
-	ctx, cancel := context.WithTimeout(ctx, restTimeout)
-	defer cancel()
 	out := map[string]map[string]float64{}
 	for _, n := range cfg.Cluster.Nodes() {
 		if n.HTTP == "" {
 			continue
 		}
+		resting, cancel := context.WithTimeout(ctx, restTimeout)
 		for {
-			got, err := scrape(ctx, n.HTTP)
+			got, err := scrape(resting, n.HTTP)
 			if err == nil {
 				out[n.ID] = got
 			}
-			if err == nil && len(check.Leaks(before[n.ID], got)) == 0 || wait.For(ctx, restEvery) != nil {
+			if err == nil && len(check.Leaks(before, got)) == 0 || wait.For(resting, restEvery) != nil {
 				break
 			}
 		}
+		cancel()
 		if out[n.ID] == nil {
 			cfg.Log("node %s tells nothing of its resources", n.ID)
 			continue

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/quorate/quorate/chaos/target"
+	"github.com/quorate/quorate/internal/wait"
 )
 
 // The kernel maps functions into every process that read the clocks without a system call (vDSO),
@@ -42,7 +43,7 @@ func stepped(seconds int32) []byte {
 func noClocks() error { return nil }
 
 // Step implements target.Clocks, by whole seconds. It is over when the process ends.
-func (c *Cluster) Step(_ context.Context, node string, d time.Duration) error {
+func (c *Cluster) Step(ctx context.Context, node string, d time.Duration) error {
 	n := c.Node(node)
 	if n == nil {
 		return fmt.Errorf("netns: there is no node %q", node)
@@ -56,20 +57,45 @@ func (c *Cluster) Step(_ context.Context, node string, d time.Duration) error {
 		return err
 	}
 	defer p.memory.Close() //nolint:errcheck // each write was checked
-	for range 100 {
+	ctx, cancel := context.WithTimeout(ctx, stepTimeout)
+	defer cancel()
+	for {
 		if err := n.Pause(); err != nil {
 			return fmt.Errorf("netns: %w", err)
 		}
-		within, err := p.executes()
+		within, err := p.stopped(ctx)
 		if err == nil && !within {
 			err = p.step(int32(d / time.Second))
 		}
 		if err := errors.Join(err, n.Resume()); err != nil || !within {
 			return err
 		}
-		time.Sleep(time.Millisecond) // a thread reads the clock just now: it may go on first
+		if wait.For(ctx, letGo) != nil { // a thread reads the clock just now: it may go on first
+			return fmt.Errorf("netns: node %s reads its clock all the time", node)
+		}
 	}
-	return fmt.Errorf("netns: node %s reads its clock all the time", node)
+}
+
+const (
+	stepTimeout = 10 * time.Second
+	// stopEvery is the time between two looks at whether all threads have stopped, which on a busy machine
+	// takes until each has had a processor.
+	stopEvery = time.Millisecond
+	letGo     = 5 * time.Millisecond
+)
+
+// stopped waits until all threads of a process that was sent SIGSTOP have stopped, and reports whether one of
+// them stands within the vDSO.
+func (v *vdso) stopped(ctx context.Context) (within bool, err error) {
+	for {
+		running, within, err := v.threads()
+		if err != nil || !running {
+			return within, err
+		}
+		if wait.For(ctx, stopEvery) != nil {
+			return true, nil
+		}
+	}
 }
 
 var _ target.Clocks = (*Cluster)(nil)
@@ -134,11 +160,11 @@ func (v *vdso) symbols() error {
 	return nil
 }
 
-// executes reports whether a thread of the stopped process stands within the vDSO.
-func (v *vdso) executes() (bool, error) {
+// threads reports whether a thread of the process still runs, else whether one stands within the vDSO.
+func (v *vdso) threads() (running, within bool, err error) {
 	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/syscall", v.pid))
 	if err != nil {
-		return false, fmt.Errorf("netns: %w", err)
+		return false, false, fmt.Errorf("netns: %w", err)
 	}
 	for _, name := range threads {
 		text, err := os.ReadFile(name)
@@ -147,14 +173,14 @@ func (v *vdso) executes() (bool, error) {
 		}
 		fields := strings.Fields(string(text))
 		at, err := strconv.ParseUint(fields[len(fields)-1], 0, 64)
-		if err != nil { // it still runs
-			return true, nil //nolint:nilerr // the caller tries again
+		if err != nil {
+			return true, false, nil //nolint:nilerr // its state is the word running
 		}
 		if at >= v.begin && at < v.end {
-			return true, nil
+			within = true
 		}
 	}
-	return false, nil
+	return false, within, nil
 }
 
 // step writes the code. The process is stopped, so the order does not matter.
