@@ -149,7 +149,7 @@ func Table() []Package {
 		{Path: "chaos/check", Imports: []string{"chaos/history"}, ThirdParty: []string{"porcupine"}},
 		{Path: "chaos/target", Imports: []string{"client"}},
 		{Path: "chaos/target/local", Imports: []string{"chaos", "chaos/target", "client"}},
-		{Path: "chaos/target/netns", Imports: []string{"chaos", "chaos/target", "chaos/target/local"}},
+		{Path: "chaos/target/netns", Imports: []string{"chaos", "chaos/target", "chaos/target/local", "internal/wait"}},
 		{Path: "chaos/target/remote", Imports: []string{"chaos/target", "client", "internal/wait"}},
 		{Path: "chaos/target/k8s", Imports: []string{"chaos/target", "chaos/target/remote", "client", "internal/loopback", "internal/wait"}},
 		{Path: "chaos/target/ssh", Imports: []string{"chaos/target", "chaos/target/remote", "internal/wait"}},
