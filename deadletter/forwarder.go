@@ -144,8 +144,8 @@ func (f *Forwarder) rest() bool {
 
 // unblocked notes, under mu, that no dead letter waits any more.
 func (f *Forwarder) unblocked() {
-	if f.stats.LastError != "" && f.cfg.Told != nil {
-		f.cfg.Told("", "")
+	if f.stats.LastError != "" && f.cfg.OnBlocked != nil {
+		f.cfg.OnBlocked("", "")
 	}
 	f.stats.LastError = ""
 }
@@ -172,8 +172,8 @@ func (f *Forwarder) failed(c Cause, key, text string) {
 	}
 	f.warned[w] = struct{}{}
 	f.mu.Unlock()
-	if first && f.cfg.Told != nil {
-		f.cfg.Told(c.String(), text)
+	if first && f.cfg.OnBlocked != nil {
+		f.cfg.OnBlocked(c.String(), text)
 	}
 	if !known {
 		f.log.Warn("dead letters wait", slog.String("cause", c.String()), slog.String("reason", text))

@@ -77,7 +77,7 @@ func (x *bench) SettleBacklog(_ context.Context, ranges []quorumq.SeqRange) erro
 }
 
 func (x *bench) Transfer(_ context.Context, _ id.QueueUID, t *quorumq.Transfer, _ [][]byte) (quorumq.Reply, error) {
-	return quorumq.Reply{Stored: len(t.Letters)}, nil
+	return quorumq.Reply{Stored: len(t.DeadLetters)}, nil
 }
 
 func (x *bench) Enqueue(context.Context, id.QueueUID, quorumq.NewMessage, []byte, func(error)) error {

@@ -28,8 +28,8 @@ const (
 	DefaultMinBackoff = 100 * time.Millisecond
 	DefaultMaxBackoff = 5 * time.Second
 
-	DefaultMaxLetters = 1 << 16
-	DefaultMaxCopies  = 1 << 18
+	DefaultMaxDeadLetters = 1 << 16
+	DefaultMaxCopies      = 1 << 18
 )
 
 // Config has the limits of a Forwarder and a Copier. Zero values are the defaults.
@@ -40,18 +40,18 @@ type Config struct {
 	// MinBackoff and MaxBackoff limit the wait before the next attempt if no event comes first
 	// (DL-24); 0: 100 ms and 5 s.
 	MinBackoff, MaxBackoff time.Duration
-	// MaxLetters limits the dead letters that a Forwarder remembers without their bodies: those
+	// MaxDeadLetters limits the dead letters that a Forwarder remembers without their bodies: those
 	// that wait for a blocked target and let later ones pass. 0: 65,536.
-	MaxLetters int
+	MaxDeadLetters int
 	// MaxCopies limits the at-most-once copies that wait to be sent; further ones are lost and
 	// counted (DL-10). 0: 262,144.
 	MaxCopies int
 	// Chance returns the jitter, a number in [0, 1); nil: a random one.
 	Chance func() float64
 	Logger *slog.Logger // nil: nothing is logged
-	// Told is called when dead letters begin to wait, with the cause and the reason, and when none
+	// OnBlocked is called when dead letters begin to wait, with the cause and the reason, and when none
 	// waits any more, with both empty. It must not block; nil: nothing is called.
-	Told func(cause, reason string)
+	OnBlocked func(cause, reason string)
 
 	// These follow from Prefetch. transfer and transferBytes bound one Transfer.
 	window, windowBytes     int
@@ -70,8 +70,8 @@ func (c *Config) Validate() error {
 	if c.MaxBackoff > 0 && c.MaxBackoff < c.MinBackoff {
 		errs = append(errs, fmt.Errorf("deadletter: MaxBackoff = %v: below MinBackoff = %v", c.MaxBackoff, c.MinBackoff))
 	}
-	if c.MaxLetters < 0 || c.MaxCopies < 0 {
-		errs = append(errs, errors.New("deadletter: MaxLetters and MaxCopies: want 0 (default) or more"))
+	if c.MaxDeadLetters < 0 || c.MaxCopies < 0 {
+		errs = append(errs, errors.New("deadletter: MaxDeadLetters and MaxCopies: want 0 (default) or more"))
 	}
 	return errors.Join(errs...)
 }
@@ -88,9 +88,9 @@ func (c Config) withDefaults() Config {
 		c.Prefetch, c.window, c.windowBytes = DefaultPrefetch, DefaultMaxWindow, DefaultWindowBytes
 		c.transfer, c.transferBytes = c.window/2, c.windowBytes/2
 	}
-	set(&c.MaxLetters, DefaultMaxLetters)
+	set(&c.MaxDeadLetters, DefaultMaxDeadLetters)
 	set(&c.MaxCopies, DefaultMaxCopies)
-	c.MaxLetters = max(c.MaxLetters, c.window)
+	c.MaxDeadLetters = max(c.MaxDeadLetters, c.window)
 	if c.MinBackoff == 0 {
 		c.MinBackoff = DefaultMinBackoff
 	}

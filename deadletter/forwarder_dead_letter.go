@@ -9,7 +9,7 @@ import (
 	"github.com/quorate/quorate/quorumq"
 )
 
-// deadLetter is one dead letter that the forwarder knows of. There may be MaxLetters of them, so
+// deadLetter is one dead letter that the forwarder knows of. There may be MaxDeadLetters of them, so
 // it is small; its message is held only while some target of it can be tried.
 type deadLetter struct {
 	d     quorumq.Discarded

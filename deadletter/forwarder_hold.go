@@ -27,7 +27,7 @@ func (f *Forwarder) Hold(then func(arrived uint64, release func())) {
 	f.mu.Lock()
 	f.holds = append(f.holds, h)
 	waits := f.running && f.ctx.Err() == nil
-	f.woken = f.woken || waits // the goroutine goes on until it has told
+	f.woken = f.woken || waits // the goroutine goes on until it has called then
 	h.notified = !waits
 	f.look()
 	f.mu.Unlock()
@@ -45,7 +45,7 @@ func (f *Forwarder) release(h *hold) {
 }
 
 // holding reports whether no dead letter may leave, and until when answers are waited for: the earliest
-// such time of those who have not been told; zero: all have.
+// such time of the holds whose then was not called; zero: it was called for all.
 func (f *Forwarder) holding() (held bool, until time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

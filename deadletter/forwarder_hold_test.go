@@ -11,8 +11,8 @@ import (
 	"github.com/quorate/quorate/quorumq"
 )
 
-// purge purges a queue as its leader does, and returns how many dead letters it tells of.
-func (w *world) purge(f *Forwarder, source id.QueueUID) (told uint64) {
+// purge purges a queue as its leader does, and returns how many dead letters it reports.
+func (w *world) purge(f *Forwarder, source id.QueueUID) (reported uint64) {
 	w.t.Helper()
 	answered := make(chan struct{})
 	f.Hold(func(arrived uint64, release func()) {
@@ -24,15 +24,15 @@ func (w *world) purge(f *Forwarder, source id.QueueUID) (told uint64) {
 			if err != nil {
 				w.t.Error(err)
 			}
-			told = r.Count - min(r.Count, arrived)
+			reported = r.Count - min(r.Count, arrived)
 		}()
 	})
 	<-answered
-	return told
+	return reported
 }
 
-// a purge at any moment tells of just those dead letters that never arrive.
-func TestPurgeTellsTheTruth(t *testing.T) {
+// a purge at any moment reports exactly those dead letters that never arrive.
+func TestPurgeReportsWhatNeverArrives(t *testing.T) {
 	for _, faulty := range []float64{0, 0.3} {
 		for after := range 40 {
 			synctest.Test(t, func(t *testing.T) {
@@ -51,7 +51,7 @@ func TestPurgeTellsTheTruth(t *testing.T) {
 				w.discard(source, quorumq.ReasonRejected, "k", bodies...)
 				f, _ := w.start(source, Config{Prefetch: 20})
 				time.Sleep(time.Duration(after) * 5 * time.Millisecond)
-				told := w.purge(f, source)
+				reported := w.purge(f, source)
 				if w.backlog(source) != 0 {
 					t.Fatal("the backlog is not empty")
 				}
@@ -68,8 +68,8 @@ func TestPurgeTellsTheTruth(t *testing.T) {
 					t.Error("what came after the purge has not arrived")
 				}
 				delete(arrived, "later")
-				if kept := 500 - len(arrived); told > uint64(kept) || faulty == 0 && told != uint64(kept) {
-					t.Errorf("purged after %d turns: told of %d letters, %d have not arrived", after, told, kept)
+				if kept := 500 - len(arrived); reported > uint64(kept) || faulty == 0 && reported != uint64(kept) {
+					t.Errorf("purged after %d steps: reported are %d dead letters, %d have not arrived", after, reported, kept)
 				}
 				f.Close()
 				f.Wait()
@@ -94,7 +94,7 @@ func (s waitingSender) Transfer(ctx context.Context, _ id.QueueUID, _ *quorumq.T
 
 // dead letters that wait for a leader of their target are taken back; of those that are sent
 // nobody knows, so that they do not count.
-func TestPurgeTakesLettersBack(t *testing.T) {
+func TestPurgeTakesDeadLettersBack(t *testing.T) {
 	for doubtful, want := range map[bool]uint64{false: 500, true: 400} {
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorld(t, 1)
@@ -103,8 +103,8 @@ func TestPurgeTakesLettersBack(t *testing.T) {
 			f.Wake()
 			synctest.Wait()
 			before := time.Now()
-			if told := w.purge(f, source); told != want {
-				t.Errorf("told of %d letters, want %d", told, want)
+			if reported := w.purge(f, source); reported != want {
+				t.Errorf("reported are %d dead letters, want %d", reported, want)
 			}
 			if d := time.Since(before); d < holdWait || d > holdWait+10*time.Millisecond {
 				t.Errorf("answers were waited for for %v, want %v", d, holdWait)
@@ -132,9 +132,9 @@ func TestHold(t *testing.T) {
 		synctest.Wait()
 		var releases []func()
 		hold := func() {
-			told := len(releases)
+			reported := len(releases)
 			f.Hold(func(_ uint64, release func()) { releases = append(releases, release) })
-			if len(releases) == told {
+			if len(releases) == reported {
 				t.Error("it is not held at once")
 			}
 		}

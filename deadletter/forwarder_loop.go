@@ -14,15 +14,15 @@ import (
 const (
 	maxTransferBytes = 4 << 20
 	maxSettleBatch   = 4096
-	pageLetters      = 256 // records read ahead
-	sweepLetters     = 32  // routed anew in one step
+	pageDeadLetters  = 256 // records read ahead
+	sweepDeadLetters = 32  // routed anew in one step
 )
 
 // settleGather is how long dead letters that all targets have wait for others, to be settled with
 // them.
 const settleGather = 50 * time.Millisecond
 
-// maxFullBackoff bounds the wait before a full target is asked again: nobody tells the
+// maxFullBackoff bounds the wait before a full target is asked again: nobody notifies the
 // forwarder that it has room, and asking costs one dead letter.
 const maxFullBackoff = 500 * time.Millisecond
 
@@ -94,7 +94,7 @@ func (r *forwarding) step() bool {
 	if held, until := r.holding(); held {
 		return r.stand(now, until)
 	}
-	// Nothing is routed by a view that may lack a target: a letter that leaves the backlog would
+	// Nothing is routed by a view that may lack a target: a dead letter that leaves the backlog would
 	// never reach it (DL-23).
 	r.changed = r.router.ServesChanged()
 	if r.unserved = !r.router.Serves(); r.unserved {
@@ -206,7 +206,7 @@ func (r *forwarding) sweep() {
 	if flying && begin.Before(r.sweepNext) {
 		return
 	}
-	for n := 0; n < sweepLetters && r.sweeping(); r.sweepAt++ {
+	for n := 0; n < sweepDeadLetters && r.sweeping(); r.sweepAt++ {
 		if l := r.deadLetters[r.sweepAt]; !l.gone && !l.done && l.at != r.view.Index() {
 			r.reroute(l, false)
 			n++

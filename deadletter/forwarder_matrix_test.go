@@ -177,7 +177,7 @@ func TestForwarderMatrixOfSources(t *testing.T) {
 					}
 				}
 				if n := w.backlog(source); n != 0 && row.want["target"]+row.want["source"] != "" {
-					t.Errorf("%d letters are left", n)
+					t.Errorf("%d dead letters are left", n)
 				}
 				f.Close()
 				f.Wait()

@@ -25,7 +25,7 @@ func (w *world) put(uid id.QueueUID, m *message.Message) {
 	}
 }
 
-// move moves all ready messages of a queue, and tells how many.
+// move moves all ready messages of a queue, and reports how many.
 func (w *world) move(uid id.QueueUID, to quorumq.Destination) uint64 {
 	w.t.Helper()
 	w.mu.Lock()

@@ -78,7 +78,7 @@ func TestForwarderFull(t *testing.T) {
 		time.Sleep(time.Hour)
 		w.mu.Lock()
 		if w.largest != 1 {
-			t.Errorf("the full target is asked with %d letters", w.largest)
+			t.Errorf("the full target is asked with %d dead letters", w.largest)
 		}
 		w.mu.Unlock()
 		if got := bodiesOf(w.take(target, 9)); got != "a b c" {

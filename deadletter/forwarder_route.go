@@ -197,7 +197,7 @@ func deathQueues(deaths []message.Death) string {
 	return b.String()
 }
 
-// encode returns the stored form and what the target's machine is told. A dead letter has
+// encode returns the stored form and what the target's machine needs of it. A dead letter has
 // no TTL of its own any more (DL-35); a moved message has. Its level is each target's own
 // matter: see levelAt.
 func (r *routed) encode() (quorumq.NewMessage, []byte) {

@@ -67,7 +67,7 @@ type Sender interface {
 var (
 	ErrNoTarget = errors.New("deadletter: the target does not exist any more")
 	ErrRefused  = errors.New("deadletter: refused by the target's length limit")
-	ErrDoubtful = errors.New("deadletter: nobody knows whether the target has the letters")
+	ErrDoubtful = errors.New("deadletter: nobody knows whether the target has the dead letters")
 )
 
 // Cause is the reason why a dead letter waits or was lost.

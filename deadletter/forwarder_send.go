@@ -46,14 +46,14 @@ func (r *forwarding) send(n *targetQueue) (started, ok bool) {
 		r.tidy(n)
 		return false, true
 	}
-	t := &quorumq.Transfer{Source: r.src.UID(), Settled: r.settled, Letters: make([]quorumq.Letter, k)}
+	t := &quorumq.Transfer{Source: r.src.UID(), Settled: r.settled, DeadLetters: make([]quorumq.DeadLetter, k)}
 	bodies := make([][]byte, k)
 	n.inFlight = append(n.inFlight[:0], n.queue[:k]...)
 	n.removeFront(k)
 	for i, l := range n.inFlight {
 		l.target(n.uid).flying = true
-		t.Letters[i] = quorumq.Letter{Seq: l.d.Seq, NewMessage: l.load.msg}
-		t.Letters[i].Priority = levelAt(r.view, n.uid, l.load.prio)
+		t.DeadLetters[i] = quorumq.DeadLetter{Seq: l.d.Seq, NewMessage: l.load.msg}
+		t.DeadLetters[i].Priority = levelAt(r.view, n.uid, l.load.prio)
 		bodies[i] = l.load.body
 	}
 	for _, l := range n.inFlight {

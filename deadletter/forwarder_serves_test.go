@@ -24,10 +24,10 @@ func TestForwarderWaitsForTheView(t *testing.T) {
 		f, _ := w.start(source, Config{})
 		time.Sleep(time.Minute)
 		if n := w.backlog(source); n != 2 {
-			t.Fatalf("%d letters are in the backlog, want 2: they were routed by a view that was not confirmed", n)
+			t.Fatalf("%d dead letters are in the backlog, want 2: they were routed by a view that was not confirmed", n)
 		}
-		if told := w.purge(f, w.declare("other", atLeastOnce)); told != 0 { // a purge does not wait for the view
-			t.Errorf("a purge meanwhile reports %d arrived", told)
+		if reported := w.purge(f, w.declare("other", atLeastOnce)); reported != 0 { // a purge does not wait for the view
+			t.Errorf("a purge meanwhile reports %d arrived", reported)
 		}
 		w.bind("later", "")
 		w.serve(true)
@@ -40,7 +40,7 @@ func TestForwarderWaitsForTheView(t *testing.T) {
 		f.Wake()
 		time.Sleep(time.Minute)
 		if n := w.backlog(source); n != 1 {
-			t.Errorf("%d letters are in the backlog, want 1", n)
+			t.Errorf("%d dead letters are in the backlog, want 1", n)
 		}
 		f.Close()
 		f.Wait()

@@ -74,7 +74,7 @@ func simulate(t *testing.T, seed uint64) {
 			f.Wake()
 		}
 		if n > 100_000 {
-			t.Fatalf("%d letters are stuck: %+v", w.backlog(source), f.Stats())
+			t.Fatalf("%d dead letters are stuck: %+v", w.backlog(source), f.Stats())
 		}
 		if w.draw(60) == 0 { // the leader is lost; it may not know yet
 			if w.draw(2) == 0 {
@@ -98,7 +98,7 @@ func simulate(t *testing.T, seed uint64) {
 	for i := range targets {
 		for n := range deadLetters {
 			if k := got[i][fmt.Sprint("m", n)]; k != 1 {
-				t.Errorf("target %d has letter %d %d times", i, n, k)
+				t.Errorf("target %d has dead letter %d %d times", i, n, k)
 			}
 		}
 	}
@@ -121,7 +121,7 @@ func TestForwarderBatches(t *testing.T) {
 			t.Errorf("the target has %s", got)
 		}
 		if w.backlog(source) != 0 || w.transfers != 10 || w.largest != 100 {
-			t.Errorf("backlog %d after %d transfers of up to %d letters", w.backlog(source), w.transfers, w.largest)
+			t.Errorf("backlog %d after %d transfers of up to %d dead letters", w.backlog(source), w.transfers, w.largest)
 		}
 		if s := f.Stats(); s.Confirmed != 1000 || s.LastError != "" {
 			t.Errorf("stats are %+v", s)
@@ -152,10 +152,10 @@ func TestForwarderDefaultWindow(t *testing.T) {
 			f, _ := w.start(source, Config{})
 			synctest.Wait()
 			if got := len(w.take(target, 2000)); got != n || w.backlog(source) != 0 {
-				t.Errorf("%d of %d letters arrived", got, n)
+				t.Errorf("%d of %d dead letters arrived", got, n)
 			}
 			if w.largest < want*9/10 || w.largest > want*12/10 {
-				t.Errorf("letters of %d bytes went %d at a time, want about %d", size, w.largest, want)
+				t.Errorf("dead letters of %d bytes went %d at a time, want about %d", size, w.largest, want)
 			}
 			f.Close()
 			f.Wait()
@@ -189,7 +189,7 @@ func TestForwarderHoldsNobodyUp(t *testing.T) {
 		synctest.Wait()
 		got := w.take(stuck, 1000)
 		if len(got) != 500 || string(got[499].Body) != "s499" || w.backlog(source) != 0 {
-			t.Errorf("%d of 500 letters arrived, backlog %d", len(got), w.backlog(source))
+			t.Errorf("%d of 500 dead letters arrived, backlog %d", len(got), w.backlog(source))
 		}
 		s.end()
 		f.Close()
@@ -253,7 +253,7 @@ func TestForwarderHops(t *testing.T) {
 		}
 		for hops := 1; hops <= 4; hops++ {
 			if n := w.backlog(source); n != 0 {
-				t.Fatalf("after %d deaths %d letters wait: %s", hops, n, f.Stats().LastError)
+				t.Fatalf("after %d deaths %d dead letters wait: %s", hops, n, f.Stats().LastError)
 			}
 			round()
 		}

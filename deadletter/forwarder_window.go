@@ -9,8 +9,8 @@ import (
 // load takes the next dead letters of the backlog up while the window has room, a page of those
 // that only wait in a step; false when the term is over.
 func (r *forwarding) load() bool {
-	for wait := 0; r.room() > 0 && len(r.deadLetters) < r.cfg.MaxLetters; {
-		if wait == pageLetters {
+	for wait := 0; r.room() > 0 && len(r.deadLetters) < r.cfg.MaxDeadLetters; {
+		if wait == pageDeadLetters {
 			r.look() // what has happened meanwhile comes first
 			return true
 		}
@@ -84,13 +84,13 @@ func (r *forwarding) prepareTargetQueue(n *targetQueue, targetQueues int) bool {
 // readAhead reads what comes next in the backlog, without messages; false when the term is
 // over.
 func (r *forwarding) readAhead() bool {
-	page, settled, err := r.src.Backlog(r.records[:0], r.loaded, pageLetters)
+	page, settled, err := r.src.Backlog(r.records[:0], r.loaded, pageDeadLetters)
 	if err != nil {
 		return false
 	}
 	r.records, r.page = page[:0], page
 	r.forget(settled)
-	r.more = len(page) == pageLetters
+	r.more = len(page) == pageDeadLetters
 	return true
 }
 

@@ -36,10 +36,10 @@ func TestForwarderWindowHolds(t *testing.T) {
 		f := NewForwarder(Config{Prefetch: prefetch}, &term{w: w, uid: source}, w, w)
 		r := newForwarding(f)
 		most := 0
-		turnUntil := func(done func() bool) {
+		stepUntil := func(done func() bool) {
 			for n := 0; !done(); n++ {
 				if n > 100_000 {
-					t.Fatalf("%d of %d letters are known, %d wait in the backlog", len(r.deadLetters), deadLetters, w.backlog(source))
+					t.Fatalf("%d of %d dead letters are known, %d wait in the backlog", len(r.deadLetters), deadLetters, w.backlog(source))
 				}
 				if !r.step() {
 					t.Fatal("the term is over")
@@ -49,17 +49,17 @@ func TestForwarderWindowHolds(t *testing.T) {
 				most = max(most, r.held)
 			}
 		}
-		turnUntil(func() bool { return len(r.deadLetters) == deadLetters })
+		stepUntil(func() bool { return len(r.deadLetters) == deadLetters })
 		w.mu.Lock()
 		delete(w.down, target)
 		w.mu.Unlock()
 		w.declare("another", nil) // the view changes: all dead letters are routed anew
-		turnUntil(func() bool { return w.backlog(source) == 0 })
+		stepUntil(func() bool { return w.backlog(source) == 0 })
 		if most > prefetch+1 {
 			t.Errorf("%d messages were in memory, the window is %d", most, prefetch)
 		}
 		if got := len(w.take(target, 2*deadLetters)); got != deadLetters {
-			t.Errorf("%d of %d letters arrived", got, deadLetters)
+			t.Errorf("%d of %d dead letters arrived", got, deadLetters)
 		}
 		f.Close()
 		f.Wait()
@@ -76,7 +76,7 @@ func TestForwarderReadsAhead(t *testing.T) {
 		source, target := w.waiting(deadLetters, quorumq.ReasonExpired)
 		f := NewForwarder(Config{}, &term{w: w, uid: source}, w, w)
 		r := newForwarding(f)
-		turn := func() (flying *targetQueue) {
+		step := func() (flying *targetQueue) {
 			r.wait()
 			if !r.step() {
 				t.Fatal("the term is over")
@@ -86,27 +86,27 @@ func TestForwarderReadsAhead(t *testing.T) {
 			}
 			return nil
 		}
-		for r.step(); len(r.deadLetters) < deadLetters; turn() {
+		for r.step(); len(r.deadLetters) < deadLetters; step() {
 		}
 		w.mu.Lock()
 		delete(w.down, target)
 		w.mu.Unlock()
 		w.declare("another", nil) // the view changes: all dead letters are routed anew
 		for w.backlog(source) > 0 {
-			n := turn()
+			n := step()
 			if n == nil || n.failures > 0 {
 				continue
 			}
 			next := r.cfg.transfer
 			for i, l := range n.queue[:min(next, len(n.queue))] {
 				if !l.ready() {
-					t.Fatalf("while %d letters are on their way, with %d behind them, only %d of the next %d are ready",
+					t.Fatalf("while %d dead letters are on their way, with %d behind them, only %d of the next %d are ready",
 						len(n.inFlight), len(n.queue), i, next)
 				}
 			}
 		}
 		if got := len(w.take(target, 2*deadLetters)); got != deadLetters {
-			t.Errorf("%d of %d letters arrived", got, deadLetters)
+			t.Errorf("%d of %d dead letters arrived", got, deadLetters)
 		}
 		f.Close()
 		f.Wait()

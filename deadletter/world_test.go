@@ -269,13 +269,13 @@ func (w *world) Transfer(_ context.Context, target id.QueueUID, t *quorumq.Trans
 	time.Sleep(w.slow + delay) // it ignores the context: what a lost leader has sent may arrive late
 	w.mu.Lock()
 	w.transfers++
-	w.largest = max(w.largest, len(t.Letters))
+	w.largest = max(w.largest, len(t.DeadLetters))
 	lose = lose || w.down[target]
 	w.mu.Unlock()
 	for i, b := range bodies {
 		m, err := message.Decode(b)
-		if err != nil || len(m.Body) != int(t.Letters[i].Size) || len(m.Deaths) == 0 && !w.moves {
-			w.t.Errorf("letter %d: %v, %v", t.Letters[i].Seq, m, err)
+		if err != nil || len(m.Body) != int(t.DeadLetters[i].Size) || len(m.Deaths) == 0 && !w.moves {
+			w.t.Errorf("dead letter %d: %v, %v", t.DeadLetters[i].Seq, m, err)
 		}
 	}
 	if lose {

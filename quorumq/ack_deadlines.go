@@ -52,7 +52,7 @@ func (d *ackDeadlines) passed(now Time) bool {
 	return true
 }
 
-// revoke takes what is due from one consumer, tells it, and appends it; then it notes what is due
+// revoke takes what is due from one consumer, notifies it, and appends it; then it notes what is due
 // next.
 func (d *ackDeadlines) revoke(c *consumer, now Time, gen uint64, leaving []leaving, out *notices) []leaving {
 	if c.due != 0 && c.due <= now {

@@ -4,8 +4,8 @@ package quorumq
 // of the backlog counts as settled from here on.
 func (q *Queue) applyPurge() {
 	q.reply.Count = uint64(q.store.ready.len() + q.store.delays.set.len() + q.backlog.set.len())
-	for body, notes := range q.store.ready.bodies() {
-		q.free(body, notes)
+	for body, annotations := range q.store.ready.bodies() {
+		q.free(body, annotations)
 	}
 	q.store.resetReady(&q.config)
 	for d := range q.backlog.set.all() {
@@ -48,7 +48,7 @@ func (q *Queue) applyLead() {
 // applyRetryDelayed makes delayed messages ready, those that are due first, before they
 // are (DR-6).
 func (q *Queue) applyRetryDelayed(c *RetryDelayed) {
-	limit := uint64(ExpireSlice) // of its own: who is told of none would not ask again
+	limit := uint64(ExpireSlice) // of its own: a caller whose answer is none would not ask again
 	if q.config.Rules < RulesThird {
 		limit = ExpireChunk
 	}

@@ -33,8 +33,8 @@ func (b *backlog) restoreDestinations(r *reader) {
 	}
 }
 
-// restore takes the messages off a snapshot; each is told the annotations of each.
-func (b *backlog) restore(r *reader, each func(notes BodyRef)) {
+// restore takes the messages off a snapshot; each is called with the annotations of every message.
+func (b *backlog) restore(r *reader, each func(annotations BodyRef)) {
 	restoreBlocks(r, &b.set, func(d *discarded) {
 		each(d.annotations())
 		b.bytes += uint64(d.size)

@@ -3,7 +3,7 @@ package quorumq
 import "testing"
 
 // damagedQueue has something in each part: ready and returned messages of two levels, delayed ones,
-// a backlog with a dead letter and a moved message, annotations, producers, letters, a suspected
+// a backlog with a dead letter and a moved message, annotations, producers, transferred dead letters, a suspected
 // node, and two consumers of which one waits to be active.
 func damagedQueue(t *testing.T) *Queue {
 	t.Helper()
@@ -27,7 +27,7 @@ func damagedQueue(t *testing.T) *Queue {
 	}
 	do(&Enqueue{Enqueuer: EnqueuerKey{Node: "n1", Epoch: 1}, First: 1, Messages: ms})
 	do(&Enqueue{Enqueuer: EnqueuerKey{Node: "n1", Epoch: 1}, First: 20, Messages: []NewMessage{{Size: 1, TTLMs: Unlimited, Delay: Delay{Ms: 90}}, {Size: VoidSize}}})
-	do(&Transfer{Source: 7, Settled: 3, Letters: []Letter{{Seq: 5, NewMessage: NewMessage{Size: 1, TTLMs: Unlimited}}}})
+	do(&Transfer{Source: 7, Settled: 3, DeadLetters: []DeadLetter{{Seq: 5, NewMessage: NewMessage{Size: 1, TTLMs: Unlimited}}}})
 	do(&Checkout{Consumer: k, Prefetch: 5})
 	do(&Checkout{Consumer: other, Prefetch: 2})
 	do(&Requeue{Consumer: k, Ranges: []MsgIDRange{{First: 1, Last: 2}}, HasAnnotations: true})
@@ -44,7 +44,7 @@ func damagedQueue(t *testing.T) *Queue {
 	return q
 }
 
-// TestCheckNoticesDamage breaks one invariant of each part after the other: the check tells.
+// TestCheckNoticesDamage breaks one invariant of each part after the other: the check reports it.
 func TestCheckNoticesDamage(t *testing.T) {
 	anyConsumer := func(q *Queue, which func(*consumer) bool) *consumer {
 		for c := range q.subs.order.consumers() {

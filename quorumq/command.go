@@ -77,13 +77,13 @@ type Enqueue struct {
 type Transfer struct {
 	Source id.QueueUID
 	// Settled is the source's watermark: it never again sends a number ≤ Settled.
-	Settled Seq
-	Letters []Letter
+	Settled     Seq
+	DeadLetters []DeadLetter
 }
 
-// Letter is one dead letter; Seq is its number in the source's backlog. Letters[i] has
+// DeadLetter is one of a Transfer; Seq is its number in the source's backlog. DeadLetters[i] has
 // the body FirstSlot+i.
-type Letter struct {
+type DeadLetter struct {
 	Seq Seq
 	NewMessage
 }

@@ -34,7 +34,7 @@ func nodesOf(s *subscriptions) *nodes {
 	return ns
 }
 
-// give assigns a message to whoever is next, and tells to whom.
+// give assigns a message to whoever is next, and returns to whom.
 func give(s *subscriptions, ord uint64, now Time, timeoutMs int64) *consumer {
 	c := s.waiters.next()
 	if c == nil {
@@ -114,16 +114,16 @@ func TestCreditRunsOut(t *testing.T) {
 }
 
 // TestSingleActiveChanges shows who is active (SAC-1, SAC-2): of the highest priority who registered
-// first, once the one before holds nothing more; and that all are told, once.
+// first, once the one before holds nothing more; and that all are notified, once.
 func TestSingleActiveChanges(t *testing.T) {
 	s, cs := testSubscriptions(true, 3)
-	check := func(want *consumer, told ...Notice) {
+	check := func(active *consumer, want ...Notice) {
 		t.Helper()
-		if s.single.active != want {
+		if s.single.active != active {
 			t.Errorf("active is %v", s.single.active)
 		}
-		if !slices.Equal(s.notices, told) {
-			t.Errorf("told %v, want %v", s.notices, told)
+		if !slices.Equal(s.notices, want) {
+			t.Errorf("notices %v, want %v", s.notices, want)
 		}
 		s.notices = nil
 		if err := s.check(nodesOf(s), 0, 100); err != nil {
@@ -187,13 +187,13 @@ func TestAckDeadlinesAreBounds(t *testing.T) {
 		t.Error(err)
 	}
 	if c.canTake() || !slices.Equal(c.late, []MsgID{2}) {
-		t.Errorf("it owes an answer for %v", c.late)
+		t.Errorf("it has not answered for %v", c.late)
 	}
 	if s.answerLate(c, []MsgIDRange{{First: 2, Last: 2}}); !c.canTake() || !c.waiting {
 		t.Error("it has answered and gets nothing more")
 	}
 	if want := (notices{{Consumer: c.key, Kind: NoticeRevoked, Messages: MsgIDRange{First: 2, Last: 2}}}); !slices.Equal(s.notices, want) {
-		t.Errorf("told %v", s.notices)
+		t.Errorf("notices %v", s.notices)
 	}
 }
 

@@ -35,13 +35,13 @@ type Decoder struct {
 	transact      Transact
 	drainDelete   DrainDelete
 
-	messages  []NewMessage
-	producers []ProducerID
-	letters   []Letter
-	msgIDs    []MsgIDRange
-	seqs      []SeqRange
-	places    []Place
-	outputs   []Output
+	messages    []NewMessage
+	producers   []ProducerID
+	deadLetters []DeadLetter
+	msgIDs      []MsgIDRange
+	seqs        []SeqRange
+	places      []Place
+	outputs     []Output
 }
 
 // Decode returns the command, which is valid until the next call. It accepts exactly what
@@ -176,25 +176,25 @@ func (d *Decoder) decodeEnqueue() *Enqueue {
 	return &d.enqueue
 }
 
-// decodeTransfer takes what putTransfer writes: letters have numbers, and nothing that only an Enqueue has.
+// decodeTransfer takes what putTransfer writes: dead letters have numbers, and nothing that only an Enqueue has.
 func (d *Decoder) decodeTransfer() *Transfer {
 	r := &d.r
 	c := Transfer{Source: id.QueueUID(r.u()), Settled: Seq(r.u())}
 	n := r.count(2)
-	d.letters = d.letters[:0]
+	d.deadLetters = d.deadLetters[:0]
 	for range n {
-		l := Letter{Seq: Seq(r.u())}
+		l := DeadLetter{Seq: Seq(r.u())}
 		var flags byte
 		l.NewMessage, flags = r.message()
 		r.check(l.Seq > 0, errZero)
 		r.check(flags&(flagProducer|flagSameProducer|flagReadyAt|flagReadyAfter|flagJoined) == 0, errFlags)
 		r.check(l.Size != VoidSize, errRange)
-		d.letters = append(d.letters, l)
+		d.deadLetters = append(d.deadLetters, l)
 		if r.err != nil {
 			break
 		}
 	}
-	c.Letters = d.letters
+	c.DeadLetters = d.deadLetters
 	d.transfer = c
 	return &d.transfer
 }

@@ -105,8 +105,8 @@ func (d *delays) check(now Time, nextOrd uint64) error {
 	return nil
 }
 
-// restore takes the messages off a snapshot; each is told the annotations of each.
-func (d *delays) restore(r *reader, each func(notes BodyRef)) {
+// restore takes the messages off a snapshot; each is called with the annotations of every message.
+func (d *delays) restore(r *reader, each func(annotations BodyRef)) {
 	restoreBlocks(r, &d.set, func(x *delayed) {
 		each(x.annotations())
 		d.bytes += uint64(x.size)

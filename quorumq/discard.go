@@ -2,9 +2,9 @@ package quorumq
 
 // free says that nobody needs a message any more: its body goes, and that of its annotations with
 // the last message that shares it.
-func (q *Queue) free(body, notes BodyRef) {
+func (q *Queue) free(body, annotations BodyRef) {
 	q.effects.release(body)
-	q.annotations.drop(notes, &q.effects)
+	q.annotations.drop(annotations, &q.effects)
 }
 
 // discard takes a message out of the queue, as the dead-letter mode in force says (DL-2). It has

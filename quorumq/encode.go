@@ -125,13 +125,13 @@ func putEnqueue(b []byte, c *Enqueue) []byte {
 	return b
 }
 
-// putTransfer writes letters with their numbers; they have no producers.
+// putTransfer writes dead letters with their numbers; they have no producers.
 func putTransfer(b []byte, c *Transfer) []byte {
 	b = putU(putU(b, uint64(c.Source)), uint64(c.Settled))
-	b = putU(b, uint64(len(c.Letters)))
-	for i := range c.Letters {
-		b = putU(b, uint64(c.Letters[i].Seq))
-		b = putMessage(b, &c.Letters[i].NewMessage, nil)
+	b = putU(b, uint64(len(c.DeadLetters)))
+	for i := range c.DeadLetters {
+		b = putU(b, uint64(c.DeadLetters[i].Seq))
+		b = putMessage(b, &c.DeadLetters[i].NewMessage, nil)
 	}
 	return b
 }

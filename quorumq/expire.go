@@ -24,7 +24,7 @@ func (q *Queue) expireDue() {
 }
 
 // clearHead expires what is due until the message that would be delivered next is not: a Get
-// is answered for good, and must not be told of an empty queue because a slice was used up.
+// is answered once, and the answer must not be "empty" only because a slice was used up.
 // What one entry handles stays below ExpireChunk.
 func (q *Queue) clearHead() {
 	if q.config.Rules < RulesThird {

@@ -54,7 +54,7 @@ func (d *delayed) expires(queueTTL int64) (listEntry, bool) {
 	return listEntry{at: at, ord: d.ord, number: d.number}, at != 0 && at <= d.due
 }
 
-// nothingDue tells cheaply that nothing expires up to t.
+// nothingDue reports, at little cost, that nothing expires up to t.
 func (e *expiry) nothingDue(t Time) bool {
 	return (len(e.levels.entries) == 0 || e.levels.entries[0].at > t) &&
 		(len(e.returned.entries) == 0 || e.returned.entries[0].at > t) &&

@@ -62,7 +62,7 @@ func TestFrozenStateStays(t *testing.T) {
 }
 
 // TestFrozenStateIsReadByAnotherGoroutine encodes states while the queue goes on: nothing
-// that Freeze shares is written to, which the race detector would tell.
+// that Freeze shares is written to, which the race detector would report.
 func TestFrozenStateIsReadByAnotherGoroutine(t *testing.T) {
 	g := deepGenerator(9)
 	c := g.config()

@@ -71,7 +71,7 @@ func (h *heap[T]) order() {
 	}
 }
 
-// first returns the first entry that still has its message, as there tells; it drops those
+// first returns the first entry that still has its message, as there reports; it drops those
 // in front that have none.
 func (h *heap[T]) first(there func(T) bool) (v T, ok bool) {
 	for len(h.entries) > 0 {

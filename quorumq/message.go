@@ -19,7 +19,7 @@ func (m *message) key() uint64   { return m.ord >> ordBits }
 
 func (*message) width() int { return 5 }
 
-// put leaves out the ordinal: key and tag of a level tell it.
+// put leaves out the ordinal: it follows from key and tag of a level.
 func (m *message) put(c *columns, i int) {
 	c[0][i] = m.index
 	c[1][i] = uint64(m.slot)

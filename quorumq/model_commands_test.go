@@ -148,7 +148,7 @@ func (q *model) transfer(m Meta, c *Transfer) {
 		q.sources[c.Source] = s
 	}
 	s.settled = max(s.settled, c.Settled)
-	for i, l := range c.Letters {
+	for i, l := range c.DeadLetters {
 		switch {
 		case l.Seq <= s.settled || s.stored[l.Seq]:
 		case q.refuses() && q.over(1, int64(l.Size)):
@@ -275,7 +275,7 @@ func (q *model) checkout(c *Checkout) {
 	was := q.active == o
 	q.elect()
 	if q.c.SingleActive && was == (q.active == o) {
-		q.tell(o)
+		q.notify(o)
 	}
 	q.wake(o)
 }
@@ -419,8 +419,8 @@ func (q *model) take(c *mConsumer, r MsgIDRange) []mHeld {
 	return taken
 }
 
-// tellHeld answers a decision that took nothing from its consumer.
-func (q *model) tellHeld(c *mConsumer, had int) {
+// answerHeld answers a decision that took nothing from its consumer.
+func (q *model) answerHeld(c *mConsumer, had int) {
 	if len(c.held) == had {
 		q.reply.Code = CodeNotHeld
 	}
@@ -516,15 +516,15 @@ func (q *model) lead() {
 	q.sortConsumers()
 	for _, c := range q.consumers {
 		if q.c.SingleActive && q.subscribes(c) {
-			q.tell(c)
+			q.notify(c)
 		}
 	}
 }
 
 func (q *model) subscribes(c *mConsumer) bool { return c.Consumer.Tag > 0 && !c.cancelled }
 
-// tell tells a consumer whether it is the active one.
-func (q *model) tell(c *mConsumer) {
+// notify notifies a consumer whether it is the active one.
+func (q *model) notify(c *mConsumer) {
 	kind := NoticeWaiting
 	if c == q.active {
 		kind = NoticeActive
@@ -637,10 +637,10 @@ func (q *model) elect() {
 				return
 			}
 			q.active = nil
-			q.tell(was)
+			q.notify(was)
 		}
 		q.active = best
-		q.tell(best)
+		q.notify(best)
 	}
 	q.wake(best)
 }
@@ -668,7 +668,7 @@ func (q *model) single(was bool) {
 			continue
 		}
 		q.leave(c)
-		q.tell(c)
+		q.notify(c)
 	}
 	q.elect()
 }

@@ -136,7 +136,7 @@ func bodiesOf(m Meta, c Command) []BodyRef {
 	case *Enqueue:
 		n = len(c.Messages)
 	case *Transfer:
-		n = len(c.Letters)
+		n = len(c.DeadLetters)
 	case *Transact:
 		n = len(c.Outputs)
 	case *Requeue:
@@ -176,7 +176,7 @@ func (q *model) command(m Meta, c Command) {
 			for _, r := range c.Ranges {
 				q.take(o, r)
 			}
-			q.tellHeld(o, had)
+			q.answerHeld(o, had)
 			q.answer(o, c.Ranges)
 			q.done(o)
 		}
@@ -190,7 +190,7 @@ func (q *model) command(m Meta, c Command) {
 					q.requeue(h.m, c.Failed, c.Delay)
 				}
 			}
-			q.tellHeld(o, had)
+			q.answerHeld(o, had)
 			q.answer(o, c.Ranges)
 			q.done(o)
 			q.dropHead()
@@ -205,7 +205,7 @@ func (q *model) command(m Meta, c Command) {
 					q.discard(h.m, ReasonRejected)
 				}
 			}
-			q.tellHeld(o, had)
+			q.answerHeld(o, had)
 			q.answer(o, c.Ranges)
 			q.done(o)
 		}

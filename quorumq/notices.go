@@ -1,15 +1,15 @@
 package quorumq
 
-// notices is what the command that is applied has to tell consumers, in the order in which they
-// are to hear it. It is empty between commands.
+// notices are those of the command that is being applied, in the order in which consumers get
+// them. It is empty between commands.
 type notices []Notice
 
-// cancelled tells a consumer that it is gone against its will.
+// cancelled notifies a consumer that it is cancelled by the queue.
 func (ns *notices) cancelled(c *consumer) {
 	*ns = append(*ns, Notice{Consumer: c.key, Kind: NoticeCancelled})
 }
 
-// leader tells a session that there is another leader, at its consumer with the lowest tag (0 if it
+// leader notifies a session that there is another leader, at its consumer with the lowest tag (0 if it
 // has none): that stands for all of them.
 func (ns *notices) leader(s *session) {
 	k := ConsumerKey{SessionKey: s.key}
@@ -19,7 +19,7 @@ func (ns *notices) leader(s *session) {
 	*ns = append(*ns, Notice{Consumer: k, Kind: NoticeLeader})
 }
 
-// activity tells a consumer whether it is the active one.
+// activity notifies a consumer whether it is the active one.
 func (ns *notices) activity(c *consumer, active bool) {
 	n := Notice{Consumer: c.key, Kind: NoticeWaiting}
 	if active {
@@ -28,7 +28,7 @@ func (ns *notices) activity(c *consumer, active bool) {
 	*ns = append(*ns, n)
 }
 
-// revoked tells a consumer that it has lost a delivery; ids that follow each other are joined in
+// revoked notifies a consumer that it has lost a delivery; ids that follow each other are joined in
 // one notice, from the consumer's second on.
 func (ns *notices) revoked(c *consumer, m MsgID, joins bool) {
 	if n := len(*ns); joins && (*ns)[n-1].Messages.Last+1 == m {

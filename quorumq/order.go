@@ -2,14 +2,14 @@ package quorumq
 
 import "math/bits"
 
-// weightedRoundRobin is whose turn it is among the levels of a queue whose priorities are shares (PR-3):
+// weightedRoundRobin decides which level of a queue whose priorities are shares (PR-3) is next:
 // from the highest down, level l has l+1 messages at a time.
 type weightedRoundRobin struct {
 	level uint8
-	left  uint8 // of its turn; at most level
+	left  uint8 // messages that the level may still give before the next one; at most level
 }
 
-// of returns the level whose turn it is among those of the bits, which are not 0.
+// of returns the next level among those of the bits, which are not 0.
 func (r *weightedRoundRobin) of(occupied uint32) int {
 	if r.left > 0 && occupied&(1<<r.level) != 0 {
 		return int(r.level)

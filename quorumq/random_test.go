@@ -375,7 +375,7 @@ func (g *generator) transfer() Command {
 	c := &Transfer{Source: source, Settled: settled + Seq(g.IntN(3))}
 	for _, m := range g.messages() {
 		if m.Size != VoidSize {
-			c.Letters = append(c.Letters, Letter{Seq: settled + 1 + Seq(g.IntN(12*g.scale)), NewMessage: m})
+			c.DeadLetters = append(c.DeadLetters, DeadLetter{Seq: settled + 1 + Seq(g.IntN(12*g.scale)), NewMessage: m})
 		}
 	}
 	return c

@@ -61,7 +61,7 @@ func (r *ready) occupiedLevels() iter.Seq[int] {
 
 // bodies yields the body of each message, and that of its annotations.
 func (r *ready) bodies() iter.Seq2[BodyRef, BodyRef] {
-	return func(yield func(body, notes BodyRef) bool) {
+	return func(yield func(body, annotations BodyRef) bool) {
 		for l := range r.occupiedLevels() {
 			for m := range r.levels[l].all() {
 				if !yield(m.body(), BodyRef{}) {

@@ -22,7 +22,7 @@ type position struct {
 }
 
 // nextPosition returns it: returned ones first (DEL-1), unless they go back to their original positions,
-// then the highest level, or the one whose turn it is (PR-3), the oldest first.
+// then the highest level, or the one that is next (PR-3), the oldest first.
 func (r *ready) nextPosition(c *Config) position {
 	occupied := r.occupied
 	if r.positions == nil {
@@ -163,7 +163,7 @@ func (r *ready) reset(c *Config) {
 	r.rearrange(c)
 }
 
-// pushReturned appends a message to the returned list and tells its number there.
+// pushReturned appends a message to the returned list and returns its number there.
 func (r *ready) pushReturned(h *held, c *Config) uint64 {
 	x := returned{held: *h, number: r.nextReturn}
 	r.nextReturn++

@@ -91,8 +91,8 @@ func (r *ready) restoreLevels(from *reader, each func(*message)) {
 	}
 }
 
-// restoreReturned takes the returned list off a snapshot; each is told the annotations of each.
-func (r *ready) restoreReturned(from *reader, c *Config, each func(notes BodyRef)) {
+// restoreReturned takes the returned list off a snapshot; each is called with the annotations of every message.
+func (r *ready) restoreReturned(from *reader, c *Config, each func(annotations BodyRef)) {
 	restoreBlocks(from, &r.returned, func(x *returned) {
 		each(x.annotations())
 		r.bytes += uint64(x.size)

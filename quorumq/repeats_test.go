@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestTransfersAgainstASet adds and settles letters at random: a source knows each number that is
+// TestTransfersAgainstASet adds and settles dead letters at random: a source knows each number that is
 // stored or settled and no other, in ranges that do not touch, over its stored form too (DL-25).
 func TestTransfersAgainstASet(t *testing.T) {
 	random := rand.New(rand.NewPCG(8, 8))

@@ -133,7 +133,7 @@ func parseCommand(d *datadriven.TestData) Command {
 			if err != nil {
 				panic(fmt.Sprintf("%s: %v", d.Pos, err))
 			}
-			c.Letters = append(c.Letters, Letter{Seq: Seq(n), NewMessage: messageLine(d, rest)[0]})
+			c.DeadLetters = append(c.DeadLetters, DeadLetter{Seq: Seq(n), NewMessage: messageLine(d, rest)[0]})
 		}
 		return c
 	case "checkout":

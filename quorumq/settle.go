@@ -35,28 +35,28 @@ func (q *Queue) settleRanges(con *consumer, ranges []MsgIDRange) {
 
 // applyRequeue gives messages back in delivery order (DEL-1).
 func (q *Queue) applyRequeue(m Meta, c *Requeue) {
-	con, notes := q.outcome(m, c.Consumer, c.HasAnnotations)
+	con, annotations := q.outcome(m, c.Consumer, c.HasAnnotations)
 	if con == nil {
 		return
 	}
 	had := con.held.live
 	for _, r := range ascending(c.Ranges, &q.ranges) {
-		q.requeueRange(con, r, c.Failed, notes, c.Delay)
+		q.requeueRange(con, r, c.Failed, annotations, c.Delay)
 	}
 	q.reply.decided(con.held.live < had)
 	q.subs.answerLate(con, c.Ranges)
-	q.annotations.drop(notes, &q.effects)
+	q.annotations.drop(annotations, &q.effects)
 	con.held.tidy()
 	q.subs.settled(con)
 	q.dropHead()
 }
 
 // requeueRange requeues what a consumer holds of a range.
-func (q *Queue) requeueRange(c *consumer, r MsgIDRange, failed bool, notes BodyRef, d Delay) {
+func (q *Queue) requeueRange(c *consumer, r MsgIDRange, failed bool, annotations BodyRef, d Delay) {
 	w := &c.held
 	for i := w.search(r.First); i < len(w.items) && w.items[i].id <= r.Last; i++ {
 		if a := &w.items[i]; !a.isRemoved() {
-			h := q.unassign(w, a, notes)
+			h := q.unassign(w, a, annotations)
 			q.requeue(&h, failed, d)
 		}
 	}
@@ -64,7 +64,7 @@ func (q *Queue) requeueRange(c *consumer, r MsgIDRange, failed bool, notes BodyR
 
 // applyDiscard dead-letters messages in the order given (DL-11).
 func (q *Queue) applyDiscard(m Meta, c *Discard) {
-	con, notes := q.outcome(m, c.Consumer, c.HasAnnotations)
+	con, annotations := q.outcome(m, c.Consumer, c.HasAnnotations)
 	if con == nil {
 		return
 	}
@@ -73,7 +73,7 @@ func (q *Queue) applyDiscard(m Meta, c *Discard) {
 	for _, r := range c.Ranges {
 		for i := w.search(r.First); i < len(w.items) && w.items[i].id <= r.Last; i++ {
 			if a := &w.items[i]; !a.isRemoved() {
-				h := q.unassign(w, a, notes)
+				h := q.unassign(w, a, annotations)
 				h.count(c.Failed)
 				q.discard(&h, ReasonRejected)
 			}
@@ -81,7 +81,7 @@ func (q *Queue) applyDiscard(m Meta, c *Discard) {
 	}
 	q.reply.decided(con.held.live < had)
 	q.subs.answerLate(con, c.Ranges)
-	q.annotations.drop(notes, &q.effects)
+	q.annotations.drop(annotations, &q.effects)
 	con.held.tidy()
 	q.subs.settled(con)
 }
@@ -89,33 +89,33 @@ func (q *Queue) applyDiscard(m Meta, c *Discard) {
 // outcome starts a Requeue or Discard: its consumer, and its body of annotations. That
 // body is counted once for the command itself, which drops it at its end.
 func (q *Queue) outcome(m Meta, k ConsumerKey, annotated bool) (*consumer, BodyRef) {
-	var notes BodyRef
+	var annotations BodyRef
 	if annotated {
-		notes = BodyRef{Index: m.Index, Slot: m.FirstSlot}
+		annotations = BodyRef{Index: m.Index, Slot: m.FirstSlot}
 	}
 	con := q.subs.consumer(k)
 	if con == nil {
 		q.reply.Code = CodeUnknownConsumer
 		if annotated {
-			q.effects.release(notes)
+			q.effects.release(annotations)
 		}
-		return nil, notes
+		return nil, annotations
 	}
-	q.annotations.share(notes)
+	q.annotations.share(annotations)
 	con.held.own(q.subs.gen)
-	return con, notes
+	return con, annotations
 }
 
 // unassign takes a message from its consumer; new annotations replace those it has
 // (DEL-11).
-func (q *Queue) unassign(w *window, a *assigned, notes BodyRef) held {
+func (q *Queue) unassign(w *window, a *assigned, annotations BodyRef) held {
 	h := a.held
 	q.subs.unacked.remove(h.size)
 	w.remove(a)
-	if notes != (BodyRef{}) {
-		q.annotations.share(notes)
+	if annotations != (BodyRef{}) {
+		q.annotations.share(annotations)
 		q.annotations.drop(h.annotations(), &q.effects)
-		h.annIndex, h.annSlot = notes.Index, notes.Slot
+		h.annIndex, h.annSlot = annotations.Index, annotations.Slot
 	}
 	return h
 }

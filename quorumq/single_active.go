@@ -27,7 +27,7 @@ func (a *singleActive) enrol(c *consumer, ss sessions) {
 	c.since, c.standby = newest+1, true
 }
 
-// contend lets a consumer that has just subscribed become the active one, and tells it
+// contend lets a consumer that has just subscribed become the active one, and notifies it
 // whether it is.
 func (a *singleActive) contend(c *consumer, ss sessions, w *waiters, out *notices) {
 	if !a.on {
@@ -35,7 +35,7 @@ func (a *singleActive) contend(c *consumer, ss sessions, w *waiters, out *notice
 	}
 	was := a.active == c
 	a.elect(ss, w, out)
-	if is := a.active == c; is == was { // else elect has told
+	if is := a.active == c; is == was { // else elect has notified it
 		out.activity(c, is)
 	}
 }
@@ -131,7 +131,7 @@ func (a *singleActive) set(on bool, ss sessions, w *waiters, out *notices) {
 	a.elect(ss, w, out)
 }
 
-// announce tells the session's consumers which of them is active; none where all are.
+// announce notifies the session's consumers which of them is active; none where all are.
 func (a *singleActive) announce(s *session, out *notices) {
 	for _, c := range s.consumers {
 		if c.since > 0 {

@@ -68,7 +68,7 @@ func TestEntryHandlesASlice(t *testing.T) {
 			index++
 			_, e := q.Apply(Meta{Index: index, Now: 10}, &Lead{Node: "n2", Term: 2})
 			if all = append(all, e.Copies...); e.Timer != 10 || len(e.Copies) != ExpireSlice {
-				t.Fatalf("the new leader is told of time %d, and handles %d", e.Timer, len(e.Copies))
+				t.Fatalf("the new leader gets time %d, and handles %d", e.Timer, len(e.Copies))
 			}
 		}
 	}

@@ -90,7 +90,7 @@ func (s *store) popHead(c *Config) (held, bool) {
 	return d.held, ok
 }
 
-// nothingDue tells cheaply that no message expires or is to be ready up to t.
+// nothingDue reports, at little cost, that no message expires or is to be ready up to t.
 func (s *store) nothingDue(t Time) bool {
 	return s.expiry.nothingDue(t) && (len(s.delays.due.entries) == 0 || s.delays.due.entries[0].at > t)
 }
@@ -196,13 +196,13 @@ func (s *store) restoreLevels(from *reader, c *Config) {
 }
 
 // restoreReturned takes the returned list off a snapshot.
-func (s *store) restoreReturned(from *reader, c *Config, each func(notes BodyRef)) {
+func (s *store) restoreReturned(from *reader, c *Config, each func(annotations BodyRef)) {
 	s.ready.restoreReturned(from, c, each)
 	s.expiry.rebuildReturned(&s.ready, c.MessageTTLMs)
 }
 
 // restoreDelays takes the delayed messages off a snapshot.
-func (s *store) restoreDelays(from *reader, c *Config, each func(notes BodyRef)) {
+func (s *store) restoreDelays(from *reader, c *Config, each func(annotations BodyRef)) {
 	s.delays.restore(from, each)
 	s.expiry.rebuildDelayed(&s.delays, c.MessageTTLMs)
 }

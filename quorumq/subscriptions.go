@@ -2,7 +2,7 @@ package quorumq
 
 import "slices"
 
-// subscriptions is who takes messages, what they hold of them, and what they are to be told.
+// subscriptions is who takes messages, what they hold of them, and the notices for them.
 //
 // Invariants, see check: those of its parts, and
 //   - order has each session once, and sessions finds it; its node is in the session's epoch and
@@ -185,7 +185,7 @@ func (s *subscriptions) trust(n *node, ns *nodes) {
 	s.elect()
 }
 
-// timeOut tells the consumers of sessions that these end against their will (DC-1).
+// timeOut notifies the consumers of sessions that the queue ends these (DC-1).
 func (s *subscriptions) timeOut(late []*session) {
 	for _, x := range late {
 		s.baseID = max(s.baseID, x.base)
@@ -262,7 +262,7 @@ func (s *subscriptions) answerLate(c *consumer, ranges []MsgIDRange) {
 	}
 }
 
-// announceLeader tells each session that there is another leader, and then who is active.
+// announceLeader notifies each session that there is another leader, and then who is active.
 func (s *subscriptions) announceLeader() {
 	for _, x := range s.order {
 		s.notices.leader(x)

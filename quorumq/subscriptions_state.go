@@ -123,9 +123,9 @@ func (s *subscriptions) restoreAckDeadlines(r *reader, c *consumer, flags byte) 
 	}
 }
 
-// restoreWindows takes what the consumers hold, in their order; each is told the annotations of
+// restoreWindows takes what the consumers hold, in their order; each is notified the annotations of
 // each message.
-func (s *subscriptions) restoreWindows(r *reader, each func(notes BodyRef)) {
+func (s *subscriptions) restoreWindows(r *reader, each func(annotations BodyRef)) {
 	for c := range s.order.consumers() {
 		restoreWindow(r, c.due, func(a *assigned) {
 			each(a.annotations())

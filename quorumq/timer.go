@@ -47,7 +47,7 @@ func (q *Queue) setTimer() {
 const RepeatUnusedMs = 1000
 
 // unusedAt returns when the queue will have been without use for too long, or was; 0 while
-// that cannot be told (QX-1, QX-4). One that is consumed as long as it lives is without use
+// that cannot be determined (QX-1, QX-4). One that is consumed as long as it lives is without use
 // once its last consumer has gone, and one that is being emptied once it is empty.
 func (q *Queue) unusedAt() Time {
 	if q.drainDeleting {

@@ -2,13 +2,13 @@ package quorumq
 
 import "slices"
 
-// applyTransfer stores the letters that are new. Refused ones are not remembered: the
+// applyTransfer stores the dead letters that are new. Refused ones are not remembered: the
 // source keeps them and comes again.
 func (q *Queue) applyTransfer(m Meta, c *Transfer) {
 	s := q.transfers.of(c.Source)
 	s.settle(c.Settled)
-	for i := range c.Letters {
-		l := &c.Letters[i]
+	for i := range c.DeadLetters {
+		l := &c.DeadLetters[i]
 		body := BodyRef{Index: m.Index, Slot: m.FirstSlot + uint32(i)}
 		switch {
 		case s.has(l.Seq):

@@ -7,10 +7,10 @@ import (
 	"github.com/quorate/quorate/id"
 )
 
-// transfers is what a queue remembers of the letters that other queues have handed it, so that
+// transfers is what a queue remembers of the dead letters that other queues have handed it, so that
 // each is stored once, however often it comes (DL-25).
 //
-// Invariant: a source is there from the first letter or watermark on.
+// Invariant: a source is there from the first dead letter or watermark on.
 type transfers map[id.QueueUID]*source
 
 // source is what the queue remembers of the dead letters of one other queue.
@@ -68,7 +68,7 @@ func (s *source) search(seq Seq) int {
 	return i
 }
 
-// has reports whether the letter with a number is stored or settled.
+// has reports whether the dead letter with a number is stored or settled.
 func (s *source) has(seq Seq) bool {
 	if seq <= s.settled {
 		return true

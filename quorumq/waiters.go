@@ -124,7 +124,7 @@ func (w *waiters) sweep() {
 	}
 }
 
-// put writes who stands in line, by priority and place; place tells where a session is stored.
+// put writes who stands in line, by priority and place; place returns where a session is stored.
 func (w *waiters) put(b []byte, place func(*session) uint64) []byte {
 	n := 0
 	for i := range w.lines {

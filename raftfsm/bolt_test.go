@@ -316,7 +316,7 @@ func singles(indexes iter.Seq[uint64]) iter.Seq2[uint64, uint64] {
 	}
 }
 
-// A write that failed is told as such, and never tried again.
+// A write that failed is reported as such, and never tried again.
 func TestBoltWriteFails(t *testing.T) {
 	s, err := openBolt(filepath.Join(t.TempDir(), "log.db"), nil)
 	if err != nil {

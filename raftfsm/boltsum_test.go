@@ -13,7 +13,7 @@ import (
 	raftboltdb "github.com/hashicorp/raft-boltdb/v2"
 )
 
-// stored is what a bolt storage tells, read by all of its ways.
+// stored is what a bolt storage has, read in every way that it offers.
 type stored struct {
 	first, last, term, voteTerm uint64
 	candidate                   string

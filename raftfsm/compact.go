@@ -137,7 +137,7 @@ func (g *Group[R, E]) dropDead() error {
 	return nil
 }
 
-// compactSoon is told by the snapshot store that a put off compaction may be done.
+// compactSoon is called by the snapshot store when a compaction that was put off may be done.
 func (g *Group[R, E]) compactSoon() {
 	g.spawn(func() {
 		// A failure has stopped the group and was logged by fail.

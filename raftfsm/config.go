@@ -24,7 +24,7 @@ const (
 	defaultBodyCacheBytes   = 4 << 20
 )
 
-// What raft is told, for every group alike.
+// Settings of raft, for every group alike.
 const (
 	maxAppendEntries = 64 // entries in one request to a follower, and in raft's inbox
 	commitTimeout    = 20 * time.Millisecond
@@ -179,7 +179,7 @@ func orDefault[T comparable](v, d T) T {
 	return v
 }
 
-// raftConfig is what raft is told.
+// raftConfig returns the configuration of raft.
 func (c *Config[R, E]) raftConfig(logger *slog.Logger) *raft.Config {
 	r := &raft.Config{
 		ProtocolVersion:    raft.ProtocolVersionMax,

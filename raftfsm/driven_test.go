@@ -34,7 +34,7 @@ func newDriven(t *testing.T, change func(*member, *Config[reply, string])) *test
 func (c *testCluster) drive(ctx context.Context) {
 	tick := time.NewTicker(testTimeout)
 	defer tick.Stop()
-	for turn := 0; ; {
+	for next := 0; ; {
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
@@ -50,19 +50,19 @@ func (c *testCluster) drive(ctx context.Context) {
 		for _, m := range c.members {
 			_ = m.group.StepDown(ctx, 0)
 		}
-		_ = c.members[turn%len(c.members)].group.Campaign(ctx)
-		turn++
+		_ = c.members[next%len(c.members)].group.Campaign(ctx)
+		next++
 	}
 }
 
-// Followers apply what is committed although no timer tells them.
+// Followers apply what is committed although no timer notifies them.
 func TestDrivenFollowersLearnOfCommits(t *testing.T) {
 	t.Parallel()
 	c := newDriven(t, nil)
 	c.propose("one", "body")
 	c.propose("two")
 	c.equal()
-	until(t, "nothing is left to tell", func() bool {
+	until(t, "nothing is left to report", func() bool {
 		p := &c.leader().group.pusher
 		p.mu.Lock()
 		defer p.mu.Unlock()
@@ -70,7 +70,7 @@ func TestDrivenFollowersLearnOfCommits(t *testing.T) {
 	})
 }
 
-// Followers are told as soon as Config.PushAfter says.
+// Followers are notified as soon as Config.PushAfter says.
 func TestPushAfter(t *testing.T) {
 	t.Parallel()
 	for _, after := range []time.Duration{time.Millisecond, pushDelay} {
@@ -91,7 +91,7 @@ func TestPushAfter(t *testing.T) {
 			}
 			// The first look after the burst finds that it goes on.
 			if took := time.Since(begin); took < after || took > 3*after {
-				t.Errorf("followers told after %v applied it after %v", after, took)
+				t.Errorf("followers notified after %v applied it after %v", after, took)
 			}
 		})
 	}
@@ -117,7 +117,7 @@ func TestDrivenFollowerCatchesUp(t *testing.T) {
 	c.equal()
 }
 
-// A candidate that lost stays one, and is not helped by being told to stand once more:
+// A candidate that lost stays one, and is not helped by a second order to campaign:
 // it has to step down first.
 func TestDrivenStuckCandidate(t *testing.T) {
 	t.Parallel()
@@ -151,7 +151,7 @@ func TestDrivenStuckCandidate(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, term := f.group.Leader(); f.group.State() != raft.Candidate || term != 3 {
-		t.Errorf("raft has changed: told to stand again, a candidate is %v in term %d", f.group.State(), term)
+		t.Errorf("raft has changed: ordered to campaign again, a candidate is %v in term %d", f.group.State(), term)
 	}
 	if err := f.group.StepDown(t.Context(), 0); err != nil {
 		t.Fatal(err)
@@ -273,14 +273,14 @@ func TestDrivenSlowEntryIsReplicated(t *testing.T) {
 		defer p.mu.Unlock()
 		return !p.armed || p.wait > pushDelay
 	}
-	until(t, "nothing is left to tell", quiet)
+	until(t, "nothing is left to report", quiet)
 	disk := leader.faults(t)
 	disk.hang.Lock()
 	answered := make(chan error, 1)
 	leader.group.Submit(command("slow"), func(_ reply, err error) { answered <- err })
 	until(t, "the entry is in raft's hands", leader.group.proposer.underway)
 	time.Sleep(2 * pushDelay)
-	until(t, "rounds have found nothing to tell", quiet)
+	until(t, "rounds have found nothing to report", quiet)
 	for _, m := range c.members {
 		if m != leader {
 			c.disconnect(m)
@@ -343,14 +343,14 @@ func TestDrivenAbsentFollower(t *testing.T) {
 	if leader.Push(); waits() {
 		t.Error("it goes on waiting")
 	}
-	until(t, "nothing is left to tell", func() bool {
+	until(t, "nothing is left to report", func() bool {
 		leader.pusher.mu.Lock()
 		defer leader.pusher.mu.Unlock()
 		return !leader.pusher.armed
 	})
 }
 
-// mute is a transport on which one peer owes the answer to what it is told.
+// mute is a transport on which one peer does not answer what it is sent.
 type mute struct {
 	*heartbeats
 
@@ -366,7 +366,7 @@ func (m mute) AppendEntriesNow(to raft.ServerID, req *raft.AppendEntriesRequest,
 	return m.AppendEntries(to, raft.ServerAddress(to), req, resp)
 }
 
-// A follower that owes an answer, because its disk hangs, does not keep the leader from
+// A follower that does not answer, because its disk hangs, does not keep the leader from
 // bringing the other one up, on which the next commit depends.
 func TestDrivenMuteFollower(t *testing.T) {
 	t.Parallel()

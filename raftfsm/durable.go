@@ -29,7 +29,7 @@ type heldAnswer struct {
 	answer raft.RPCResponse
 }
 
-// newDurability is told by the log from the start what is durable, if the log can do that.
+// newDurability has the log report from the start what is durable, if the log can do that.
 func newDurability(log Storage, lag *stopwatch, fail func(error)) *durability {
 	d := &durability{log: log, lag: lag, fail: fail}
 	d.later = log.Notify(d.moved)
@@ -48,7 +48,7 @@ func (d *durability) wrote() {
 	}
 }
 
-// moved is told by the storage.
+// moved is called by the storage when more is durable, or nothing will be any more.
 func (d *durability) moved(durable wal.Position, err error) {
 	if err != nil {
 		d.end(err)

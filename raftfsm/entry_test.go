@@ -252,7 +252,7 @@ func (m *metas) Apply(at Meta, _ []byte, _ int) (reply, string, error) {
 	return reply{}, "", nil
 }
 
-// A machine is told which command is the last one of its entry.
+// A machine learns which command is the last one of its entry.
 func TestMoreCommandsFollow(t *testing.T) {
 	t.Parallel()
 	m := &metas{}
@@ -268,6 +268,6 @@ func TestMoreCommandsFollow(t *testing.T) {
 		{Index: 6, NowMs: 9},
 	}
 	if !slices.Equal(m.seen, want) {
-		t.Errorf("the machine was told %+v, want %+v", m.seen, want)
+		t.Errorf("the machine got %+v, want %+v", m.seen, want)
 	}
 }

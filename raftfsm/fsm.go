@@ -18,8 +18,8 @@ func (f fsm[R, E]) Apply(l *raft.Log) any {
 
 // ApplyBatch implements raft.BatchingFSM. Replies go to the proposers directly.
 func (f fsm[R, E]) ApplyBatch(logs []*raft.Log) []any {
-	f.g.turns.Add(1)
-	defer f.g.turns.Add(1)
+	f.g.applies.Add(1)
+	defer f.g.applies.Add(1)
 	for _, l := range logs {
 		if f.g.Failed() != nil {
 			break
@@ -145,8 +145,8 @@ func (a *applier[R, E]) apply(m Meta, header []byte, bodies int) (R, E, error) {
 
 // Restore implements raft.FSM. Bodies have been stored by the snapshot store.
 func (f fsm[R, E]) Restore(from io.ReadCloser) error {
-	f.g.turns.Add(1)
-	defer f.g.turns.Add(1)
+	f.g.applies.Add(1)
+	defer f.g.applies.Add(1)
 	for {
 		w, ok := from.(raft.ReadCloserWrapper)
 		if !ok {

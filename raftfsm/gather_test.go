@@ -34,13 +34,13 @@ func TestHold(t *testing.T) {
 // gatherer is a proposer without raft whose steps the test runs.
 type gatherer struct {
 	proposer[int]
-	turns int // asked for
+	steps int // asked for
 }
 
 func newGatherer() *gatherer {
 	g := &gatherer{}
 	g.limits = limits{inFlight: 8, commands: 10, bytes: 4000}
-	g.begin = func() { g.turns++ }
+	g.begin = func() { g.steps++ }
 	return g
 }
 
@@ -104,7 +104,7 @@ func TestGathers(t *testing.T) {
 		want("too early", g.submit(3, 100))
 		time.Sleep(499 * time.Microsecond)
 		want("still", g.submit(1, 1))
-		want("no turn", g.asking())
+		want("no step", g.asking())
 		time.Sleep(time.Microsecond)
 		synctest.Wait()
 		want("in time", g.asking(), 4)

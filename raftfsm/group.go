@@ -49,7 +49,7 @@ type Group[R, E any] struct {
 	noReplies []any // belongs to raft's goroutine of the machine
 
 	applied  atomic.Uint64
-	turns    atomic.Uint64 // odd while entries are applied or a snapshot is restored; see ReadAt
+	applies  atomic.Uint64 // odd while entries are applied or a snapshot is restored; see ReadAt
 	entries  atomic.Uint64
 	commands atomic.Uint64
 
@@ -104,7 +104,7 @@ func Open[R, E any](c Config[R, E]) (*Group[R, E], error) {
 	if g.out.waits() {
 		g.spawn(g.out.serve)
 	}
-	g.proposer.signal() // what raft told before it was observed
+	g.proposer.signal() // changes of raft's before it was observed
 	return g, nil
 }
 
@@ -193,12 +193,12 @@ func (g *Group[R, E]) Read(f func()) {
 }
 
 // ReadAt is Read with the index of the last entry that the machine has applied. ok is false if entries
-// were being applied meanwhile: then nobody can say which of them f has seen.
+// were being applied meanwhile: then it is unknown which of them f has seen.
 func (g *Group[R, E]) ReadAt(f func()) (index uint64, ok bool) {
-	turn := g.turns.Load()
+	before := g.applies.Load()
 	index = g.applied.Load()
 	g.Read(f)
-	return index, turn%2 == 0 && g.turns.Load() == turn
+	return index, before%2 == 0 && g.applies.Load() == before
 }
 
 // Body returns a body as it was proposed. The caller must not change the bytes. It returns

@@ -389,7 +389,7 @@ func TestChangedIsClosed(t *testing.T) {
 	select {
 	case <-changed:
 	case <-time.After(deadline):
-		t.Fatal("nobody told of the lost leadership")
+		t.Fatal("nobody reported the lost leadership")
 	}
 }
 

@@ -162,7 +162,7 @@ func (g *guard) DeleteRange(from, to uint64) error {
 	return g.do("shorten the log", func() error { return g.to.DeleteRange(from, to) })
 }
 
-// ends notes the last entry, so that its term can be told while the storage is busy.
+// ends notes the last entry, so that its term can be determined while the storage is busy.
 func (g *guard) ends(index, term uint64) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

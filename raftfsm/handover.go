@@ -115,7 +115,7 @@ func (g *Group[R, E]) matching(r *raft.Raft, to id.NodeID) (id.NodeID, bool) {
 		}
 		asked++
 		go func() {
-			if g.notifyOne(n, *req) != toldMatches {
+			if g.notifyOne(n, *req) != pushMatches {
 				n = ""
 			}
 			answers <- n

@@ -25,7 +25,7 @@ type watch struct {
 	changed  chan struct{}
 }
 
-// announce wakes all that wait for a change, then calls told without the lock.
+// announce wakes all that wait for a change, then calls onChange without the lock.
 func (w *watch) announce() {
 	w.mu.Lock()
 	close(w.changed)

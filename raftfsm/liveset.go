@@ -207,7 +207,7 @@ type uvarints struct {
 	bad bool
 }
 
-// next is 0 once the bytes are at an end or malformed, which bad tells.
+// next is 0 once the bytes are at an end or malformed, which bad reports.
 func (d *uvarints) next() uint64 {
 	v, n := binary.Uvarint(d.b)
 	if n <= 0 {

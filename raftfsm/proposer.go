@@ -41,7 +41,7 @@ type proposer[R any] struct {
 	limits   limits
 	begin    func()        // starts the goroutine that runs steps
 	asked    atomic.Uint32 // how often a step was asked for since the goroutine started; 0: none runs
-	news     atomic.Bool   // raft told of another leader or state
+	news     atomic.Bool   // raft has reported another leader or state
 	commands []Command     // of the entry that a step encodes, reused
 
 	mu         sync.Mutex

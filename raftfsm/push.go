@@ -20,7 +20,7 @@ const (
 	// pushMax is the longest wait between attempts to bring a follower up.
 	pushMax = time.Second
 	// absentMax is that wait while no follower is behind but those whose node says that it
-	// has no such member: it may open one any time, and nobody would tell.
+	// has no such member: it may open one any time, and nobody would report that.
 	absentMax = 10 * time.Second
 	// nudgeAfter is the number of rounds without progress after which raft is given a
 	// barrier to replicate: after a failed call it waits for its commit timer otherwise.
@@ -41,9 +41,9 @@ type pusher struct {
 	armed bool        // a round is due or runs
 	again bool        // something happened since the round began
 	late  *time.Timer // of a round that is further away than pushMax; nil: none is
-	// owing are followers that were told and have not answered; true: no round waits for
+	// unanswered are followers that were notified and have not answered; true: no round waits for
 	// that any more.
-	owing map[id.NodeID]bool
+	unanswered map[id.NodeID]bool
 
 	// The rest belongs to the round.
 	last, commit uint64 // as the round before found them
@@ -152,17 +152,17 @@ type findings struct {
 	absent    int  // nodes that answered that they have no such member
 }
 
-// add takes what came of telling one follower.
+// add takes the outcome of notifying one follower.
 func (f *findings) add(t pushOutcome) {
 	switch t {
-	case toldMatches:
+	case pushMatches:
 		f.reached++
-	case toldBehind:
+	case pushBehind:
 		f.reached++
 		f.behind++
-	case toldAbsent:
+	case pushAbsent:
 		f.absent++
-	case toldNobody:
+	case pushUnreachable:
 	}
 }
 
@@ -193,7 +193,7 @@ func (g *Group[R, E]) notifyFollowers(r *raft.Raft) (f findings, led bool) {
 			if g.pusher.answered(n) {
 				answers <- answer
 			} else {
-				g.pushSoon() // what it knows by now a new round finds out
+				g.pushSoon() // a new round finds out what the follower has by now
 			}
 		})
 	}
@@ -204,7 +204,7 @@ func (g *Group[R, E]) notifyFollowers(r *raft.Raft) (f findings, led bool) {
 		case answer := <-answers:
 			waiting--
 			f.add(answer)
-		case <-late.C: // whoever owes an answer must not keep the others from being brought up
+		case <-late.C: // a follower that does not answer must not keep the others from being brought up
 			waiting -= g.pusher.giveUp(asked)
 		case <-g.stop:
 			return f, false
@@ -213,17 +213,17 @@ func (g *Group[R, E]) notifyFollowers(r *raft.Raft) (f findings, led bool) {
 	return f, true
 }
 
-// ask notes that a follower is told; false: it still owes the answer to an earlier round.
+// ask records that a follower is notified; false: it has not answered an earlier round yet.
 func (p *pusher) ask(n id.NodeID) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if _, owes := p.owing[n]; owes {
+	if _, waits := p.unanswered[n]; waits {
 		return false
 	}
-	if p.owing == nil {
-		p.owing = map[id.NodeID]bool{}
+	if p.unanswered == nil {
+		p.unanswered = map[id.NodeID]bool{}
 	}
-	p.owing[n] = false
+	p.unanswered[n] = false
 	return true
 }
 
@@ -231,36 +231,36 @@ func (p *pusher) ask(n id.NodeID) bool {
 func (p *pusher) answered(n id.NodeID) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	late := p.owing[n]
-	delete(p.owing, n)
+	late := p.unanswered[n]
+	delete(p.unanswered, n)
 	return !late
 }
 
-// giveUp has a round wait no longer for those of the followers that owe an answer, and
+// giveUp has a round wait no longer for those of the followers that have not answered, and
 // returns how many they are.
-func (p *pusher) giveUp(asked []id.NodeID) (owe int) {
+func (p *pusher) giveUp(asked []id.NodeID) (silent int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, n := range asked {
-		if _, owes := p.owing[n]; owes {
-			p.owing[n] = true
-			owe++
+		if _, waits := p.unanswered[n]; waits {
+			p.unanswered[n] = true
+			silent++
 		}
 	}
-	return owe
+	return silent
 }
 
-// pushOutcome is what came of telling a follower.
+// pushOutcome is the outcome of notifying a follower.
 type pushOutcome int
 
 const (
-	toldNobody pushOutcome = iota // its node is not in reach, or owes the answer
-	toldAbsent                    // its node has no member of the group, or one that closes
-	toldBehind                    // it has not the whole log
-	toldMatches
+	pushUnreachable pushOutcome = iota // its node cannot be reached, or has not answered yet
+	pushAbsent                         // its node has no member of the group, or one that closes
+	pushBehind                         // it has not the whole log
+	pushMatches
 )
 
-// probe returns the call, false if this member does not lead or its log does not tell.
+// probe returns the call, false if this member does not lead or its log cannot be read.
 func (g *Group[R, E]) probe(r *raft.Raft) (*raft.AppendEntriesRequest, bool) {
 	term := leaderTerm(r)
 	commit := r.CommitIndex()
@@ -282,9 +282,9 @@ func (g *Group[R, E]) notifyOne(n id.NodeID, req raft.AppendEntriesRequest) push
 	if err := g.out.now(raft.ServerID(n), &req, &resp); err != nil {
 		var refused interface{ Refused() bool }
 		if errors.As(err, &refused) && refused.Refused() {
-			return toldAbsent
+			return pushAbsent
 		}
-		return toldNobody
+		return pushUnreachable
 	}
 	if resp.Term > req.Term && leaderTerm(g.raft.Load()) == req.Term {
 		ctx, cancel := context.WithTimeout(context.Background(), stepDownTimeout)
@@ -294,7 +294,7 @@ func (g *Group[R, E]) notifyOne(n id.NodeID, req raft.AppendEntriesRequest) push
 		}
 	}
 	if !resp.Success {
-		return toldBehind
+		return pushBehind
 	}
-	return toldMatches
+	return pushMatches
 }

@@ -37,9 +37,9 @@ type snapshots struct {
 	restore  string        // id of a snapshot from the leader that the machine is to take next
 	moving   int           // snapshots being sent or received
 	busy     int           // those, and a compaction under way: nothing else is dropped meanwhile
-	owed     bool          // compact was asked for while busy
+	putOff   bool          // compact was called while busy
 	sinks    uint64        // snapshots begun, for the names of temporary files
-	onIdle   func()        // told when busy falls to 0 and compact is owed
+	onIdle   func()        // called when busy falls to 0 and a compaction was put off
 }
 
 // OpenSnapshots opens a group's snapshot directory. The directory need not exist until the first
@@ -216,9 +216,9 @@ func (s *snapshots) arrived() {
 func (s *snapshots) release() {
 	s.mu.Lock()
 	s.busy--
-	tell := s.busy == 0 && s.owed && s.onIdle != nil
+	idle := s.busy == 0 && s.putOff && s.onIdle != nil
 	s.mu.Unlock()
-	if tell {
+	if idle {
 		s.onIdle()
 	}
 }
@@ -228,11 +228,11 @@ func (s *snapshots) release() {
 func (s *snapshots) compact() error {
 	s.mu.Lock()
 	if s.busy > 0 {
-		s.owed = true
+		s.putOff = true
 		s.mu.Unlock()
 		return nil
 	}
-	s.owed = false
+	s.putOff = false
 	f := s.newest
 	s.busy++ // one that is sent or comes from now on is not older: Retain leaves its bodies
 	s.mu.Unlock()

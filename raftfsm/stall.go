@@ -10,7 +10,7 @@ import (
 type stopwatch struct {
 	base  time.Time
 	limit time.Duration // 0 and below: nothing takes too long
-	hangs func()        // told when the limit is passed, and when that is over
+	hangs func()        // called when the limit is passed, and when that is over
 	since atomic.Int64  // start, nanoseconds since base; 0: nothing is under way
 	alarm *time.Timer   // runs meanwhile; nil without a limit
 }

@@ -39,7 +39,7 @@ func TestTrapTimeoutNowAsksNobody(t *testing.T) {
 }
 
 // Two members that stand at the same time vote for themselves and then wait for a whole
-// ElectionTimeout, which is ten minutes in driven groups; being told once more changes
+// ElectionTimeout, which is ten minutes in driven groups; a second order changes
 // nothing. A request for a vote that they must refuse makes one a follower, which can be
 // elected. cluster/liveness lets survivors stand one after the other, and Group.StepDown is that request.
 func TestTrapTwoCandidatesNeverElect(t *testing.T) {

@@ -51,7 +51,7 @@ func (g *Group[R, E]) askVoters(ctx context.Context, req raft.AppendEntriesReque
 		}
 		select {
 		case t := <-answers:
-			if t == toldMatches {
+			if t == pushMatches {
 				needed--
 			} else {
 				silent++

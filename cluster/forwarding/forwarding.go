@@ -1,7 +1,7 @@
 // Package forwarding hosts what forwards the dead letters of the queues that a node leads: a forwarder
 // for the backlog of each, and a copier for what is sent at most once, from the beginning of a term
-// of the queue's leadership to its end. Where letters go is told by the node's view and policies
-// (Router), and they go by the node's gateway (Sender).
+// of the queue's leadership to its end. The node's view and policies decide where dead letters go
+// (Router), and its gateway sends them (Sender).
 package forwarding
 
 import (
@@ -99,7 +99,7 @@ func (f *Forwarders) Copies(q deadletter.Source, d []quorumq.Discarded) {
 }
 
 // Purging stops a queue's forwarder for the time of a purge: then is called once when nothing of
-// the backlog leaves for its targets any more, with the number of letters in it that some target
+// the backlog leaves for its targets any more, with the number of dead letters in it that some target
 // has or may have, and release once the purge was answered. It calls then from any
 // goroutine, or at once.
 func (f *Forwarders) Purging(q deadletter.Source, then func(arrived uint64, release func())) {
@@ -119,7 +119,7 @@ func (f *Forwarders) Purging(q deadletter.Source, then func(arrived uint64, rele
 func (f *Forwarders) forwarder(x *forwarding) *deadletter.Forwarder {
 	if x.forwarder == nil {
 		c, uid := f.cfg, x.q.UID()
-		c.Told = func(cause, reason string) { // ST-5
+		c.OnBlocked = func(cause, reason string) { // ST-5
 			kind := event.DeadLetterUnblocked
 			if cause != "" {
 				kind = event.DeadLetterBlocked
@@ -160,7 +160,7 @@ func (f *Forwarders) Close() {
 	f.retiring.Wait()
 }
 
-// Retry notifies the forwarders that a queue may take letters again (DL-24).
+// Retry notifies the forwarders that a queue may take dead letters again (DL-24).
 func (f *Forwarders) Retry(target id.QueueUID) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -193,10 +193,10 @@ func (f *Forwarders) Figures(q deadletter.Source) (d DeadLetters) {
 // Sums are a node's figures of dead letters (DL-52).
 type Sums struct {
 	Confirmed uint64            // dead letters that every target has, since the start
-	Waiting   deadletter.Causes // letters that cannot go on now
+	Waiting   deadletter.Causes // dead letters that cannot go on now
 	Retries   deadletter.Causes // attempts that failed, since the start
 	Lost      deadletter.Causes // at-most-once copies that no target took, since the start (DL-10)
-	Blocked   int               // queues with letters that wait now
+	Blocked   int               // queues with dead letters that wait now
 }
 
 // Totals are the figures of all terms on this node.
@@ -225,7 +225,7 @@ func (f *Forwarders) Totals() Sums {
 // DeadLetters is what has come of a queue's dead letters in a term of its leader (DL-52).
 type DeadLetters struct {
 	BacklogTrouble string            // why the backlog waits; "": it does not
-	Waiting        map[string]uint64 // letters that cannot go on now, by cause
+	Waiting        map[string]uint64 // dead letters that cannot go on now, by cause
 	Retries        map[string]uint64 // attempts that failed, by cause
 	Lost           map[string]uint64 // at-most-once copies that no target took, by cause (DL-10)
 }

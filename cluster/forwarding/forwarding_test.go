@@ -13,9 +13,9 @@ import (
 	"github.com/quorate/quorate/quorumq"
 )
 
-// Letters of a queue go to their target in a term of its leader and in no other time (DL-22), by the rule in force for
+// Dead letters of a queue go to their target in a term of its leader and in no other time (DL-22), by the rule in force for
 // the queue. What a term has counted stays when it ends (DL-52).
-func TestLettersOfATerm(t *testing.T) {
+func TestDeadLettersOfATerm(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, f := newWorld(t)
 		target, source := w.declare("target", quorumq.DeadLetterDisabled), w.declare("source", quorumq.DeadLetterAtLeastOnce)
@@ -23,7 +23,7 @@ func TestLettersOfATerm(t *testing.T) {
 			t.Helper()
 			synctest.Wait()
 			if got := w.overview(target).Ready; got != want {
-				t.Errorf("%s: %d letters have arrived, want %d", what, got, want)
+				t.Errorf("%s: %d dead letters have arrived, want %d", what, got, want)
 			}
 		}
 		w.discard(source, "a")
@@ -70,9 +70,9 @@ func lostOf(f *Forwarders) uint64 {
 	return sum.Lost.Sum()
 }
 
-// While a target cannot be reached its letters wait, with a cause and an event when that begins and ends (ST-5); a hint
+// While a target cannot be reached its dead letters wait, with a cause and an event when that begins and ends (ST-5); a hint
 // that the target may take some again is enough (DL-24).
-func TestLettersWait(t *testing.T) {
+func TestDeadLettersWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, f := newWorld(t)
 		target, source := w.declare("target", quorumq.DeadLetterDisabled), w.declare("source", quorumq.DeadLetterAtLeastOnce)
@@ -162,18 +162,18 @@ func TestPurging(t *testing.T) {
 		f.Backlog(source)
 		time.Sleep(time.Minute)
 		if got := w.overview(target).Ready; got != 0 {
-			t.Errorf("%d letters left during the purge", got)
+			t.Errorf("%d dead letters left during the purge", got)
 		}
 		release()
 		synctest.Wait()
 		if got := w.overview(target).Ready; got != 1 {
-			t.Errorf("%d letters left after the purge, want 1", got)
+			t.Errorf("%d dead letters left after the purge, want 1", got)
 		}
 	})
 }
 
 // The forwarder decides by the errors of package deadletter, and what a gateway said stays in them.
-func TestLetterErrors(t *testing.T) {
+func TestDeadLetterErrors(t *testing.T) {
 	for _, row := range []struct{ from, want error }{
 		{traffic.ErrNoSuchQueue, deadletter.ErrNoTarget},
 		{traffic.ErrRefused, deadletter.ErrRefused},
@@ -181,12 +181,12 @@ func TestLetterErrors(t *testing.T) {
 		{traffic.ErrUnavailable, traffic.ErrUnavailable},
 		{nil, nil},
 	} {
-		if got := letterError(row.from); !errors.Is(got, row.want) || !errors.Is(got, row.from) {
+		if got := deadLetterError(row.from); !errors.Is(got, row.want) || !errors.Is(got, row.from) {
 			t.Errorf("%v becomes %v, want %v", row.from, got, row.want)
 		}
 	}
 	for _, other := range []error{deadletter.ErrNoTarget, deadletter.ErrRefused, deadletter.ErrDoubtful} {
-		if errors.Is(letterError(traffic.ErrUnavailable), other) {
+		if errors.Is(deadLetterError(traffic.ErrUnavailable), other) {
 			t.Errorf("what was not sent is %v", other)
 		}
 	}

@@ -56,7 +56,7 @@ func (r Router) AlternateExchange(v *catalog.View, x *catalog.Exchange) (string,
 	return r.Policies.AlternateExchange(v, x)
 }
 
-// Sender is deadletter.Sender: letters go to their targets as what clients publish does.
+// Sender is deadletter.Sender: dead letters go to their targets as what clients publish does.
 type Sender struct {
 	Gateway *gateway.Gateway
 }
@@ -65,23 +65,23 @@ type Sender struct {
 func (s Sender) Transfer(ctx context.Context, target id.QueueUID, t *quorumq.Transfer, bodies [][]byte) (quorumq.Reply, error) {
 	q, err := s.Gateway.Queue(target)
 	if err != nil {
-		return quorumq.Reply{}, letterError(err)
+		return quorumq.Reply{}, deadLetterError(err)
 	}
 	r, err := q.Transfer(ctx, t, bodies)
-	return r, letterError(err)
+	return r, deadLetterError(err)
 }
 
 // Enqueue implements deadletter.Sender.
 func (s Sender) Enqueue(ctx context.Context, target id.QueueUID, m quorumq.NewMessage, body []byte, done func(error)) error {
 	q, err := s.Gateway.Queue(target)
 	if err != nil {
-		return letterError(err)
+		return deadLetterError(err)
 	}
-	return letterError(q.Enqueue(ctx, m, body, func(err error) { done(letterError(err)) }))
+	return deadLetterError(q.Enqueue(ctx, m, body, func(err error) { done(deadLetterError(err)) }))
 }
 
-// letterError makes the errors that the forwarder decides on.
-func letterError(err error) error {
+// deadLetterError makes the errors that the forwarder decides on.
+func deadLetterError(err error) error {
 	switch {
 	case errors.Is(err, traffic.ErrNoSuchQueue):
 		return fmt.Errorf("%w: %w", deadletter.ErrNoTarget, err)

@@ -30,7 +30,7 @@ type world struct {
 	bodies   map[quorumq.BodyRef][]byte
 	copies   []quorumq.Discarded
 	down     bool     // no target can be reached
-	told     []string // kinds of events, with their causes
+	reported []string // kinds of events, with their causes
 }
 
 func newWorld(t testing.TB) (*world, *Forwarders) {
@@ -41,7 +41,7 @@ func newWorld(t testing.TB) (*world, *Forwarders) {
 	f := New(deadletter.Config{}, Router{Catalog: serving{}, Views: w.views, Policies: new(policy.Matcher)}, w, func(_ id.QueueUID, e event.Event) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		w.told = append(w.told, string(e.Kind)+" "+e.Cause)
+		w.reported = append(w.reported, string(e.Kind)+" "+e.Cause)
 	})
 	t.Cleanup(f.Close)
 	return w, f
@@ -60,7 +60,7 @@ func (w *world) propose(c catalog.Command) catalog.Reply {
 	return r
 }
 
-// declare makes a queue; the letters of one with a strategy go to the queue "target".
+// declare makes a queue; the dead letters of one with a strategy go to the queue "target".
 func (w *world) declare(name string, strategy quorumq.DeadLetterMode) *term {
 	w.t.Helper()
 	var args message.Table
@@ -116,13 +116,13 @@ func (w *world) overview(q *term) quorumq.Overview {
 	return w.machines[q.uid].Overview()
 }
 
-// events returns what was told, and forgets it.
+// events returns what was reported, and forgets it.
 func (w *world) events() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	told := w.told
-	w.told = nil
-	return told
+	reported := w.reported
+	w.reported = nil
+	return reported
 }
 
 func (w *world) setDown(down bool) {

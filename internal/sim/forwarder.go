@@ -128,7 +128,7 @@ func (f *forwarder) send(n *targetQueue, settled quorumq.Seq) {
 		to := w.route(f.r.node.view, g, &l.d)
 		c := g.ledger.copies[l.d.Body]
 		bodies = append(bodies, w.tagged(meta{kind: transferred, died: l.d.To == nil || c.meta.died, msg: c.meta.msg, ttl: quorumq.Unlimited, source: c, note: c.note}, &to.msg))
-		t.Letters = append(t.Letters, quorumq.Letter{Seq: l.d.Seq, NewMessage: to.new()})
+		t.DeadLetters = append(t.DeadLetters, quorumq.DeadLetter{Seq: l.d.Seq, NewMessage: to.new()})
 		flying = append(flying, l)
 	}
 	if len(flying) == 0 {

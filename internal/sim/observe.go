@@ -328,8 +328,8 @@ func (l *ledger) transferred(index uint64, c *quorumq.Transfer, r *quorumq.Reply
 	}
 	s.settled = max(s.settled, c.Settled)
 	n := 0
-	for i := range c.Letters {
-		seq := c.Letters[i].Seq
+	for i := range c.DeadLetters {
+		seq := c.DeadLetters[i].Seq
 		if seq <= s.settled || s.stored[seq] {
 			continue
 		}

@@ -7,7 +7,7 @@ import (
 
 // The entry of a command that finds nothing on its way is with raft when Submit returns, without
 // another goroutine. One behind others, or a large one, is left to a goroutine.
-func TestInlineTurn(t *testing.T) {
+func TestInlineStep(t *testing.T) {
 	t.Parallel()
 	g := newCluster(t, 1, nil).leader().group
 	p := &g.proposer
