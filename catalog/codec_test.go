@@ -402,7 +402,7 @@ func TestCheckCommand(t *testing.T) {
 	}
 }
 
-// What another build can read is told apart from what none can.
+// What another build can read differs from what none can.
 func TestNewer(t *testing.T) {
 	newest := raised().AppendSnapshot(nil)
 	layout, version := bytes.Clone(newest), bytes.Clone(newest)

@@ -54,7 +54,7 @@ func (r *reader) life(exclusive, durable bool) (o Owner, home id.Epoch) {
 	return o, home
 }
 
-// declareQueue reads what DeclareQueue.append wrote; the command's version tells whether a declarer
+// declareQueue reads what DeclareQueue.append wrote; the command's version reports whether a declarer
 // follows.
 func (r *reader) declareQueue() *DeclareQueue {
 	c := &DeclareQueue{
@@ -146,7 +146,7 @@ func (c *RegisterNode) append(b []byte) []byte {
 	return appendBool(b, c.Empty)
 }
 
-// registerNode reads either form; stores tells which, by the command's kind. In the newer one a
+// registerNode reads either form; stores reports which, by the command's kind. In the newer one a
 // store must have a name.
 func (r *reader) registerNode(stores bool) *RegisterNode {
 	n := r.node()

@@ -42,8 +42,8 @@ func chain(source, destination, key string) catalog.Command {
 	return &catalog.Bind{VHost: "/", Source: source, Destination: destination, DestinationKind: catalog.ToExchange, Key: key}
 }
 
-// tell writes an explanation as text.
-func tell(e *catalog.Explanation, queues ...string) string {
+// render writes an explanation as text.
+func render(e *catalog.Explanation, queues ...string) string {
 	var b strings.Builder
 	for i, s := range e.Steps {
 		fmt.Fprintf(&b, "%d %q from %d", i, s.Name, s.From)
@@ -114,7 +114,7 @@ d:
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := tell(&e, c.queues...); got != c.want {
+		if got := render(&e, c.queues...); got != c.want {
 			t.Errorf("%s %q:\n%s\nwant\n%s", c.exchange, c.key, got, c.want)
 		}
 	}
@@ -176,7 +176,7 @@ func TestExplainIsRoute(t *testing.T) {
 		for q := range v.Queues() {
 			path := e.Path(q.Name)
 			if (len(path) > 0) != slices.Contains(want, q.UID) {
-				t.Fatalf("seed %d: queue %s has path %v, routed to %v\n%s", seed, q.Name, path, want, tell(&e))
+				t.Fatalf("seed %d: queue %s has path %v, routed to %v\n%s", seed, q.Name, path, want, render(&e))
 			}
 		}
 		for i, s := range e.Steps {
@@ -185,7 +185,7 @@ func TestExplainIsRoute(t *testing.T) {
 				n++
 			}
 			if s.Exchange != nil && len(s.Taken)+s.MissCount != n || s.From >= i {
-				t.Fatalf("seed %d: %s has %d bindings\n%s", seed, s.Name, n, tell(&e))
+				t.Fatalf("seed %d: %s has %d bindings\n%s", seed, s.Name, n, render(&e))
 			}
 		}
 	}

@@ -7,7 +7,7 @@ import (
 	"github.com/quorate/quorate/message"
 )
 
-// PR-1: a level for each priority that a queue tells apart, in their order.
+// PR-1: a level for each priority that a queue distinguishes, in their order.
 func TestPriorities(t *testing.T) {
 	classic := func(highest int64) *catalog.QueueRecord {
 		return &catalog.QueueRecord{Type: catalog.QueueClassic, Arguments: message.Table{{Name: "x-max-priority", Value: message.Int64(highest)}}}

@@ -29,7 +29,7 @@ type Measured struct {
 	Offset, Error time.Duration
 }
 
-// Measure returns what an exchange tells; false: it is impossible, as if a clock was stopped.
+// Measure returns what an exchange shows; false: it is impossible, as if a clock was stopped.
 func (x Exchange) Measure() (Measured, bool) {
 	away, there := x.Heard-x.Asked, x.Answered-x.Received
 	if away < 0 || there < 0 || there > away {
@@ -73,7 +73,7 @@ func (p *peer) measured(now time.Duration, m Measured) {
 	p.samples = append(p.samples, sample{m, now})
 }
 
-// best returns the measurement that is least off now; false: there is none that tells
+// best returns the measurement that is least off now; false: there is none that helps
 // more than the limit.
 func (p *peer) best(now, limit time.Duration) (Measured, bool) {
 	var best *sample

@@ -12,9 +12,9 @@ const (
 	// lowest wall clock in reach for right.
 	presumeAfter = 3 * time.Second
 	// doubtFor is for how long a node that starts does not believe others whose time is not that
-	// of its own wall clock: a majority of wall clocks may tell in the next heartbeat.
+	// of its own wall clock: a majority of wall clocks may be known with the next heartbeat.
 	doubtFor = time.Second
-	// stepLeast is the least change of a wall clock at once that is told as a step.
+	// stepLeast is the least change of a wall clock at once that is reported as a step.
 	stepLeast = 50 * time.Millisecond
 	// jumpAfter is for how long clocks must show the same before the clock is set to it: of
 	// a machine that was paused some see a new wall clock before they have measured it anew.
@@ -188,7 +188,7 @@ func (s *Steering) gradeAndPlace(now time.Duration, confirmed bool, target time.
 	}
 }
 
-// goOn returns where the clock should be when no majority of wall clocks tells: where those
+// goOn returns where the clock should be when no majority of wall clocks is known: where those
 // are that have not left it; without any, where the nodes in reach have theirs, so that they
 // stay together.
 func (s *Steering) goOn(now time.Duration, walls []time.Duration, clocks []known) time.Duration {

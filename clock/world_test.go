@@ -40,7 +40,7 @@ type machine struct {
 	rate     float64       // of both clocks
 	wall     time.Duration // by how much the wall clock is ahead of the monotonic one
 	halted   bool          // the machine is paused: nothing of it goes on
-	old      bool          // it runs a build that tells nothing
+	old      bool          // it runs a build that reports nothing
 	steering *Steering     // nil: it is down
 	outcomes []string
 }
@@ -83,7 +83,7 @@ func (m *machine) moment() Moment {
 
 func (m *machine) runs() bool { return m.steering != nil && !m.halted }
 
-// heartbeat lets two machines measure each other: the first one asks, and tells what it found.
+// heartbeat lets two machines measure each other: the first one asks, and reports what it found.
 // Each way takes up to 2 ms.
 func (w *world) heartbeat(a, b *machine) {
 	if !a.runs() || !b.runs() || a.old || b.old || w.cut[[2]int{a.place, b.place}] || w.cut[[2]int{b.place, a.place}] {
@@ -96,12 +96,12 @@ func (w *world) heartbeat(a, b *machine) {
 	way := func() { w.now += time.Duration(w.rng.Int64N(int64(2 * time.Millisecond))) }
 	x := Exchange{Asked: a.read().Elapsed}
 	said := claim(a)
-	told, knows := a.steering.Measured(b.name, x.Asked)
+	theirs, knows := a.steering.Measured(b.name, x.Asked)
 	way()
 	x.Received = b.read().Elapsed
 	var m *Measured
 	if knows {
-		m = &Measured{-told.Offset, told.Error}
+		m = &Measured{-theirs.Offset, theirs.Error}
 	}
 	b.steering.Heard(a.name, x.Received, said, m)
 	x.Answered = b.read().Elapsed

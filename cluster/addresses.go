@@ -7,7 +7,7 @@ import (
 	"github.com/quorate/quorate/id"
 )
 
-// followGossip tells the transport where peers are.
+// followGossip gives the transport the addresses of peers.
 func (c *Cluster) followGossip() {
 	for e := range c.members.Events() {
 		if e.Node.Alive {
@@ -20,7 +20,7 @@ func (c *Cluster) followGossip() {
 	}
 }
 
-// setPeer tells the transport where a peer is. Gossip knows addresses of living nodes better
+// setPeer gives the transport the address of a peer. Gossip knows addresses of living nodes better
 // than the catalog, and the IP address at which it met a node better than what names
 // resolve to: DNS answers from before may last for half a minute. The address that the
 // node advertises stays the second choice, for it may be behind a router.

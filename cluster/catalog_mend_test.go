@@ -41,20 +41,20 @@ func (n *testNodes) mendedVotes() {
 }
 
 // A member of the catalog that has failed while the others go on is built anew: the node is
-// told to begin anew, comes back as one that has lost its catalog, and serves what all have.
+// ordered to begin anew, comes back as one that has lost its catalog, and serves what all have.
 func TestFailedCatalogIsBuiltAnew(t *testing.T) {
 	t.Parallel()
-	told := make(chan error, 9)
+	failed := make(chan error, 9)
 	n := newTestNodes(t, func(c *Config) {
 		if c.Node == "c" {
-			c.Failed = func(err error) { told <- err }
+			c.Failed = func(err error) { failed <- err }
 		}
 	})
 	n.start("a", "b", "c")
 	n.mendedVotes()
 	n.nodes["c"].catalog.Raft().Fail(fmt.Errorf("entry 7: %w", wal.ErrLost))
-	if err := <-told; !errors.Is(err, metadata.ErrFailed) || !strings.Contains(err.Error(), "entry 7") {
-		t.Fatalf("told %v", err)
+	if err := <-failed; !errors.Is(err, metadata.ErrFailed) || !strings.Contains(err.Error(), "entry 7") {
+		t.Fatalf("failed %v", err)
 	}
 	if err := n.nodes["c"].Ready(); err == nil {
 		t.Error("the node is ready with a view that stands still")
@@ -76,17 +76,17 @@ func TestFailedCatalogIsBuiltAnew(t *testing.T) {
 // stays would serve nobody, also when there is room again.
 func TestCatalogOnFailedDisk(t *testing.T) {
 	t.Parallel()
-	told := make(chan error, 9)
+	failed := make(chan error, 9)
 	n := newTestNodes(t, func(c *Config) {
 		if c.Node == "c" {
-			c.Failed = func(err error) { told <- err }
+			c.Failed = func(err error) { failed <- err }
 		}
 	})
 	n.start("a", "b", "c")
 	n.mendedVotes()
 	n.nodes["c"].catalog.Raft().Fail(fmt.Errorf("append to the log failed, %w: %w", raftfsm.ErrWriteFailed, syscall.ENOSPC))
 	select {
-	case err := <-told:
+	case err := <-failed:
 		if !errors.Is(err, ErrDiskFailed) || errors.Is(err, metadata.ErrFailed) || !errors.Is(err, syscall.ENOSPC) {
 			t.Fatalf("the node ends by %v", err)
 		}

@@ -74,7 +74,7 @@ type Cluster struct {
 	watched    *peer.Events
 	events     *event.Journal
 
-	starting atomic.Pointer[StartProgress] // as last told; never nil
+	starting atomic.Pointer[StartProgress] // as last reported; never nil
 	booted   atomic.Bool                   // all parts are there
 	ctx      context.Context               // ends when Close begins
 	stop     context.CancelFunc

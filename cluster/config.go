@@ -149,7 +149,7 @@ type Config struct {
 	DataDir    string // owned by one process: a second one is refused by a lock
 	Peers      net.Listener
 	PeerAddr   string // host:port at which peers reach Peers
-	ClientAddr string // host:port at which clients reach this node; told to others
+	ClientAddr string // host:port at which clients reach this node; other nodes learn it
 	GossipAddr string // host:port to bind gossip to
 	GossipHost string // host:port at which others reach it; "": GossipAddr
 	// Gossip bounds the connections for gossip; nil: by bounds of its own.
@@ -169,7 +169,7 @@ type Config struct {
 	// without Close, which would wait for the disk, if the error is disk.ErrHangs.
 	Failed func(error)
 	// Starting is notified how far Start is, often; it must not block. Once Start has returned,
-	// Cluster.StartProgress tells.
+	// Cluster.StartProgress reports.
 	Starting  func(StartProgress)
 	Reconcile membership.ReconcileConfig
 	// ManualFinalise leaves it to an operator to finalise a newer version (metadata.Group.Finalise);

@@ -196,7 +196,7 @@ func TestIdleGateway(t *testing.T) {
 		want = append(want, "at "+string(to))
 		in.await(t, want...)
 	}
-	// A leader is elected to which d has no connection, and tells when there is one.
+	// A leader is elected to which d has no connection, and it reports itself when there is one.
 	d, b := n.nodes["d"], n.nodes["b"]
 	d.mux.RemovePeer("b")
 	poll(t, "b has no link from d", func() error {

@@ -63,7 +63,7 @@ func (c *Cluster) DeadLetterRouter() deadletter.Router {
 func (c *Cluster) RetryDeadLetters(target id.QueueUID) { c.forwarders.Retry(target) }
 
 // counters are this node's as gateway, and those of its dead letters, by the names under which nodes
-// tell them (ST-2).
+// report them (ST-2).
 func (c *Cluster) counters() map[string]uint64 {
 	named, deadLetters := c.clients.Counters.Named(), c.forwarders.Totals()
 	named["dead_letters_confirmed"], named["dead_letters_lost"] = deadLetters.Confirmed, deadLetters.Lost.Sum()

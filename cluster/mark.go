@@ -14,14 +14,14 @@ const markEvery = time.Second
 
 // keepMark writes marks while the logs grow.
 func (c *Cluster) keepMark() {
-	told := false
+	logged := false
 	for {
 		if wait.For(c.ctx, phase.Wait(time.Now(), markEvery)) != nil {
 			return
 		}
-		if err := c.writeMark(); err != nil && !told {
+		if err := c.writeMark(); err != nil && !logged {
 			c.log.Warn("cannot note how far the logs go: a start would not notice that their ends are lost", "error", err)
-			told = true
+			logged = true
 		}
 	}
 }
@@ -38,7 +38,7 @@ func (c *Cluster) writeMark() error {
 		}
 	}
 	if c.storage.Failed() != nil {
-		return nil //nolint:nilerr // a log that has failed has told so
+		return nil //nolint:nilerr // a log that has failed has reported so
 	}
 	return c.dir.SetMark(m)
 }

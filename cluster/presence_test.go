@@ -105,7 +105,7 @@ func TestForgottenReturns(t *testing.T) {
 }
 
 // silentAfter passes on what comes to the address that it returns, as long as somebody takes it at
-// the other one, and accepts connections and says nothing after that: so nobody can tell that a
+// the other one, and accepts connections and says nothing after that: so nobody can say that a
 // process has ended.
 func silentAfter(t *testing.T, address string) string {
 	t.Helper()

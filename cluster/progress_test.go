@@ -14,13 +14,13 @@ import (
 func TestStartProgress(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex
-	var told []StartProgress
+	var reported []StartProgress
 	n := newTestNodes(t, func(c *Config) {
 		if c.Node == "c" {
 			c.Starting = func(p StartProgress) {
 				mu.Lock()
 				defer mu.Unlock()
-				told = append(told, p)
+				reported = append(reported, p)
 			}
 		}
 	})
@@ -38,7 +38,7 @@ func TestStartProgress(t *testing.T) {
 	}
 	poll(t, "c has started", started)
 	n.stop("c")
-	told = nil
+	reported = nil
 	n.launch("c")
 	n.ready("c")
 	poll(t, "c has started again", started)
@@ -54,8 +54,8 @@ func TestStartProgress(t *testing.T) {
 		{Phase: StartLog, Done: 1, Total: 1, Unit: unitSegments},
 		{Phase: StartCatalog},
 	}
-	if !slices.Equal(told, want) {
-		t.Errorf("the start said %v, want %v", told, want)
+	if !slices.Equal(reported, want) {
+		t.Errorf("the start said %v, want %v", reported, want)
 	}
 }
 

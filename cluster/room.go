@@ -2,7 +2,7 @@ package cluster
 
 import "time"
 
-// diskGroups are the groups of this node, to which its disk's trouble is told.
+// diskGroups are the groups of this node, which are notified of trouble with its disk.
 type diskGroups struct{ c *Cluster }
 
 // WriteAge is of disk.Groups: the catalog has a log of its own.

@@ -10,7 +10,7 @@ import (
 	"github.com/quorate/quorate/id"
 )
 
-// EX-16: a node serves when its view was confirmed; left alone it goes on, but does not tell what
+// EX-16: a node serves when its view was confirmed; left alone it goes on, but does not answer what
 // there is not; refused or without its catalog group it serves nobody.
 func TestServes(t *testing.T) {
 	t.Parallel()

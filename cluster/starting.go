@@ -32,7 +32,7 @@ func (c *Cluster) StartProgress() StartProgress {
 func (c *Cluster) reportStart() {
 	tick := time.NewTicker(startTick)
 	defer tick.Stop()
-	began, told := time.Now(), StartProgress{}
+	began, last := time.Now(), StartProgress{}
 	for {
 		select {
 		case <-tick.C:
@@ -48,9 +48,9 @@ func (c *Cluster) reportStart() {
 			c.log.Info("node has started", "groups", p.Total, "took", time.Since(began).Round(time.Millisecond))
 			return
 		}
-		if p != told {
+		if p != last {
 			c.log.Info("node is starting", "phase", string(p.Phase), "done", p.Done, "total", p.Total, "unit", p.Unit)
-			told = p
+			last = p
 		}
 	}
 }

@@ -95,7 +95,7 @@ type NodeStatus struct {
 	Refused   string            // why this node refuses it now; "": it does not
 	Replicas  int               // queue group members by the catalog
 	Leaders   int               // of them led, as far as this node knows
-	Disk      *disk.State       // as the node has told it; nil: it has not
+	Disk      *disk.State       // as the node has reported it; nil: it has not
 	Clock     *nodeclock.Status // as this node has measured it; nil: it has not, or not lately
 }
 

@@ -140,7 +140,7 @@ func inject[R, E any](t *testing.T, g *raftfsm.Group[R, E], header []byte) {
 }
 
 // stopped waits until a leader has stopped, and the one after it: without them the third has
-// no majority that tells it that the command is committed.
+// no majority that reports to it that the command is committed.
 func (n *testNodes) stopped(failed func(*testNode) error) {
 	n.t.Helper()
 	poll(n.t, "two members have stopped", func() error {

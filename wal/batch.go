@@ -9,7 +9,7 @@ type batch struct {
 	end    Position
 	done   chan struct{} // closed when it is durable or has failed
 	err    error         // valid after done
-	groups []*GroupLog   // those to be told that it is durable
+	groups []*GroupLog   // those to be notified that it is durable
 }
 
 // chunkOf is the part of a batch that belongs to one segment.

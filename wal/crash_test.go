@@ -109,7 +109,7 @@ func TestCrashAtEveryStep(t *testing.T) {
 }
 
 // Each write, sync and change of names fails in turn. The operation under way fails, all
-// that follow fail with the same error, the owner is told once, nothing is begun any more on
+// that follow fail with the same error, the owner is notified once, nothing is begun any more on
 // the disk, and after a new start everything acknowledged is there.
 func TestEveryOperationFails(t *testing.T) {
 	count := func(op vfs.Op) int {
@@ -132,8 +132,8 @@ func TestEveryOperationFails(t *testing.T) {
 			d := vfs.NewMem()
 			d.FailAt(kind, n, broken)
 			c := testConfig()
-			told := make(chan error, 10)
-			c.OnFailure = func(err error) { told <- err }
+			failures := make(chan error, 10)
+			c.OnFailure = func(err error) { failures <- err }
 			l, err := Open(d, c)
 			if err != nil {
 				t.Fatal(err)
@@ -149,7 +149,7 @@ func TestEveryOperationFails(t *testing.T) {
 				if !errors.Is(err, broken) {
 					t.Fatal(context)
 				}
-				first := <-told
+				first := <-failures
 				before := d.Count(vfs.OpAny)
 				for _, o := range script() {
 					g, err := l.Group(9)

@@ -105,7 +105,7 @@ func TestDamageFoundByCompaction(t *testing.T) {
 }
 
 // A damaged footer is made again by scanning; a damaged record besides takes its group, whose
-// it was is told by a list.
+// it was is in a list.
 func TestDamagedFooter(t *testing.T) {
 	d := written(t)
 	name, off := place(t, d) // it also seals the last segment
@@ -135,7 +135,7 @@ func TestDamagedFooter(t *testing.T) {
 }
 
 // In the last segment, damage to what was durable before something else was appended is
-// told from a torn write. Without a list nobody knows whose it was: all groups are lost, and
+// distinguished from a torn write. Without a list nobody knows whose it was: all groups are lost, and
 // so may be one that is not known of.
 func TestDamageIsNotATornWrite(t *testing.T) {
 	d := vfs.NewMem()
@@ -161,7 +161,7 @@ func TestDamageIsNotATornWrite(t *testing.T) {
 	}
 }
 
-// A record that no list tells of takes all groups, at this start and after it, and the gap
+// A record that is in no list takes all groups, at this start and after it, and the gap
 // lasts until somebody says which groups without records it has taken.
 func TestGap(t *testing.T) {
 	d := vfs.NewMem()
@@ -180,7 +180,7 @@ func TestGap(t *testing.T) {
 		if lost := l.Lost(); len(lost) != 2 || !errors.Is(l.Gap(), ErrLost) {
 			t.Fatalf("round %d: lost are %v, the gap is %v", round, lost, l.Gap())
 		}
-		if round == 0 { // it crashes before it has told the groups
+		if round == 0 { // it crashes before it has notified the groups
 			d = d.Crash(vfs.LoseAll, rand.New(rand.NewPCG(1, 1)))
 			_ = l.Close() // its disk is off
 			continue

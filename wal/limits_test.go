@@ -61,13 +61,13 @@ func TestRefusedInput(t *testing.T) {
 }
 
 // A full disk fails the log, and after a start with space everything acknowledged is
-// there. Before that, pressure is told and taken back.
+// there. Before that, pressure is reported and taken back.
 func TestDiskFull(t *testing.T) {
 	d := vfs.NewMem()
 	c := testConfig()
 	c.LowBytes, c.FloorBytes = 40000, 10000
-	told := make(chan Pressure, 10)
-	c.OnPressure = func(p Pressure) { told <- p }
+	notified := make(chan Pressure, 10)
+	c.OnPressure = func(p Pressure) { notified <- p }
 	d.SetCapacity(60000)
 	l := open(t, d, c)
 	g := groupOf(t, l, 1)
@@ -81,8 +81,8 @@ func TestDiskFull(t *testing.T) {
 	if !errors.Is(err, syscall.ENOSPC) || !errors.Is(l.Failed(), syscall.ENOSPC) {
 		t.Fatalf("error is %v", err)
 	}
-	if low, floor := <-told, <-told; low != PressureLow || floor != PressureFloor {
-		t.Errorf("told %s, %s", low, floor)
+	if low, floor := <-notified, <-notified; low != PressureLow || floor != PressureFloor {
+		t.Errorf("notified %s, %s", low, floor)
 	}
 	_ = l.Close() // it has failed
 	d.SetCapacity(1 << 20)
@@ -240,9 +240,9 @@ func TestHangingDisk(t *testing.T) {
 		t.Error("called although the disk hangs")
 	}
 	release()
-	for told := (call{}); told.durable < at; { // however many batches it takes
-		told = <-calls
-		ok(t, told.err)
+	for notified := (call{}); notified.durable < at; { // however many batches it takes
+		notified = <-calls
+		ok(t, notified.err)
 	}
 	blocked.Wait()
 	ok(t, errors.Join(errs[:]...))
@@ -254,7 +254,7 @@ func TestHangingDisk(t *testing.T) {
 
 // Whoever asks for it is notified of each batch with records of the group, of no other group's,
 // and of nothing any more after Close.
-func TestNotifyTellsOfTheGroup(t *testing.T) {
+func TestNotifyIsOfTheGroup(t *testing.T) {
 	d := vfs.NewMem()
 	l := open(t, d, testConfig())
 	g, h := groupOf(t, l, 1), groupOf(t, l, 2)
@@ -266,28 +266,28 @@ func TestNotifyTellsOfTheGroup(t *testing.T) {
 		defer mu.Unlock()
 		calls = append(calls, p)
 	})
-	told := func() []Position {
+	notified := func() []Position {
 		mu.Lock()
 		defer mu.Unlock()
 		return slices.Clone(calls)
 	}
 	ok(t, g.StoreLogs(entries(1, 1, 1, 100)))
 	at := g.Appended()
-	for len(told()) == 0 {
+	for len(notified()) == 0 {
 		runtime.Gosched()
 	}
 	ok(t, h.StoreLogs(entries(1, 1, 1, 100)))
 	ok(t, h.Sync())
 	ok(t, h.Set([]byte(keyVoteFor), []byte("n1"))) // behind the call for the batch before
-	if got := told(); len(got) != 1 || got[0] < at {
-		t.Errorf("told of %v, the group's record ends at %d", got, at)
+	if got := notified(); len(got) != 1 || got[0] < at {
+		t.Errorf("notified of %v, the group's record ends at %d", got, at)
 	}
 	ok(t, g.Close())
 	ok(t, g.StoreLogs(entries(2, 1, 1, 100)))
 	ok(t, h.Set([]byte(keyVoteFor), []byte("n2")))
 	ok(t, h.Set([]byte(keyVoteFor), []byte("n3")))
-	if got := told(); len(got) != 1 {
-		t.Errorf("told of %v although the group is closed", got)
+	if got := notified(); len(got) != 1 {
+		t.Errorf("notified of %v although the group is closed", got)
 	}
 }
 
@@ -315,7 +315,7 @@ func TestFailureReachesAllWhoWait(t *testing.T) {
 		}
 	}
 	if err := <-calls; !errors.Is(err, broken) {
-		t.Errorf("who is to be told: %v", err)
+		t.Errorf("who is to be notified: %v", err)
 	}
 	if err := g.Sync(); !errors.Is(err, broken) {
 		t.Errorf("who comes late: %v", err)

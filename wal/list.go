@@ -29,12 +29,12 @@ const (
 type listed struct {
 	lines int   // in the footer
 	end   int64 // in the segment
-	owed  bool  // there are records behind it
+	due   bool  // there are records behind it
 }
 
-// owesList reports whether a list is due.
-func (s *segment) owesList() bool {
-	return s.listed.owed && (s.end-s.listed.end >= listEvery || len(s.footer)-s.listed.lines >= listLines)
+// listDue reports whether a list is due.
+func (s *segment) listDue() bool {
+	return s.listed.due && (s.end-s.listed.end >= listEvery || len(s.footer)-s.listed.lines >= listLines)
 }
 
 // list returns the records of a list at the end of the segment.
@@ -57,7 +57,7 @@ func (l *Log) putList() {
 
 // mark writes a list behind the end of the head, without a sync and for as long as nothing is
 // appended, which overwrites it. It says that all before it was durable: else nobody could
-// tell damage in the last batch from a torn write. The writer calls it with nothing else to
+// distinguish damage in the last batch from a torn write. The writer calls it with nothing else to
 // write; it holds mu, and lets it go for the disk.
 func (l *Log) mark() {
 	l.quiet = false

@@ -100,9 +100,9 @@ type Log struct {
 	carried     uint64    // bytes
 	quiet       bool      // nothing has come for a while
 	marked      loc       // seg and off: where the writer has written a mark
-	gap         error     // records of groups that cannot be told are lost
+	gap         error     // records of unknown groups are lost
 	gapAt       loc       // of the record that says so, or that it is over
-	unsure      bool      // a start has found it, and not told all groups
+	unsure      bool      // a start has found it, and not notified all groups
 	found       error     // this start has found one
 	short       int       // calls that wait for a file descriptor
 	rollShort   bool      // one of them is the roller's
@@ -132,12 +132,12 @@ func (l *Log) put(r *record) loc {
 		l.sealHead()
 		l.addSegment()
 	}
-	if l.head.owesList() {
+	if l.head.listDue() {
 		l.putList()
 	}
 	at := l.place(r)
 	l.head.live += size
-	l.head.listed.owed = true
+	l.head.listed.due = true
 	l.lookAhead()
 	return at
 }
@@ -175,7 +175,7 @@ func (l *Log) sealHead() {
 	if s == nil {
 		return
 	}
-	if s.listed.owed {
+	if s.listed.due {
 		l.putList()
 	}
 	b := l.cur

@@ -333,7 +333,7 @@ func (l *Log) judge() {
 			g.missing(fmt.Sprintf("entry %d of its log %d..%d is missing: a segment is gone", next, g.st.first, g.st.next-1))
 		}
 	}
-	if l.unsure { // behind what the groups were told
+	if l.unsure { // behind what the groups were notified
 		l.unsure, l.found = false, nil
 		l.putGap()
 		l.work.Signal()

@@ -45,7 +45,7 @@ func (s scarce) SyncDir() error {
 	return s.Mem.SyncDir()
 }
 
-// Who stops a node does not wait for file descriptors: groups that wait for the log are told that it
+// Who stops a node does not wait for file descriptors: groups that wait for the log learn that it
 // has failed.
 func TestEndWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -73,7 +73,7 @@ func TestEndWaits(t *testing.T) {
 	})
 }
 
-// A log that needs another file and gets no descriptor waits for one, tells so, and goes on.
+// A log that needs another file and gets no descriptor waits for one, reports that, and goes on.
 func TestDescriptorsRunOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := scarce{vfs.NewMem(), &atomic.Bool{}}

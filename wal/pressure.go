@@ -85,7 +85,7 @@ func (l *Log) Space() Space {
 }
 
 // checkSpace asks for the free space, before so many bytes are written. That it cannot be
-// told is not the log's failure.
+// reported is not the log's failure.
 func (l *Log) checkSpace(coming int64) {
 	l.looking.Lock()
 	defer l.looking.Unlock()

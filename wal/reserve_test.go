@@ -29,7 +29,7 @@ func leave(l *Log, d *vfs.Mem, free uint64) Space {
 }
 
 // At the floor the reserve is given up: room for what frees space. It is put by again as soon
-// as there is room, and until then the disk counts as low. Only without it the floor is told.
+// as there is room, and until then the disk counts as low. Only without it the floor is reported.
 func TestReserve(t *testing.T) {
 	d := vfs.NewMem()
 	d.SetCapacity(reserveDisk)

@@ -78,7 +78,7 @@ func TestSealsHoldUpNothing(t *testing.T) {
 }
 
 // The first record of a segment says where the one before ends: damage to the end of that is
-// told from a torn write, although it is not sealed.
+// distinguished from a torn write, although it is not sealed.
 func TestDamageBeforeTheSeal(t *testing.T) {
 	d, _ := unsealed(t, vfs.LoseAll)
 	l := open(t, d, testConfig())

@@ -132,7 +132,7 @@ func (l *Log) salvage(s *segment, v *survey, footer []byte) ([]byte, error) {
 	return footer, nil
 }
 
-// noteGap notes that records of groups that cannot be told are lost.
+// noteGap notes that records of unknown groups are lost.
 func (l *Log) noteGap(err error) {
 	l.c.Logger.Error("the log is damaged, and nobody can tell whose records are lost", "error", err)
 	if l.found == nil {
@@ -181,7 +181,7 @@ func (l *Log) putGap() {
 }
 
 // foldGap takes a record of the group that there is not into account: a line of a hole that a
-// start has found, and what was written when all groups had been told.
+// start has found, and what was written when all groups had been notified.
 func (l *Log) foldGap(s *segment, it *item) {
 	switch it.kind {
 	case KindEntry:

@@ -89,7 +89,7 @@ func parseName(name string) (uint32, bool) {
 }
 
 // saltOf makes a generation's salt of the log's secret. For one secret it maps different
-// numbers to different salts; without the secret it cannot be told, so nobody can send a
+// numbers to different salts; without the secret the salt cannot be guessed, so nobody can send a
 // message that looks like a record.
 func saltOf(seq uint32, secret uint64) uint32 {
 	x := seq ^ uint32(secret)

@@ -45,7 +45,7 @@ func issuer(t *testing.T) (issue func(authority.Request) tls.Certificate, pool *
 	}, pool
 }
 
-// All reasons against a certificate are told at once.
+// All reasons against a certificate are reported at once.
 func TestCheck(t *testing.T) {
 	issue, pool := issuer(t)
 	r := request("n9")

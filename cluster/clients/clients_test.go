@@ -110,7 +110,7 @@ func TestUsage(t *testing.T) {
 	}
 }
 
-// A key is that of a living connection until Close, which tells whoever waits for ends.
+// A key is that of a living connection until Close, which notifies whoever waits for ends.
 func TestAlive(t *testing.T) {
 	r := New()
 	a, b := r.Connect(), r.Connect()

@@ -122,7 +122,7 @@ func (c *Connection) take(k Count) bool {
 	return true
 }
 
-// Show has operators see the connection, and end it. look tells what it is now; user and vhost
+// Show has operators see the connection, and end it. look returns what it is now; user and vhost
 // that it leaves out are those that count the connection. Both functions may be called from any
 // goroutine and must not block.
 func (c *Connection) Show(look func() ConnectionInfo, end func(Closing)) {
@@ -135,7 +135,7 @@ func (c *Connection) Show(look func() ConnectionInfo, end func(Closing)) {
 	c.shown = &shown{number: n, since: time.Now(), look: look, end: end}
 }
 
-// info returns what operators are told; false if they are not.
+// info returns what operators see; false if they do not see it.
 func (c *Connection) info(prefix string) (x ConnectionInfo, end func(Closing), ok bool) {
 	c.mu.Lock()
 	s, counts := c.shown, slices.Collect(maps.Keys(c.counts))

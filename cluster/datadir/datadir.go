@@ -50,7 +50,7 @@ type Dir struct {
 	store   Store
 
 	mark Mark // the newest
-	// catalogFound is how far the catalog's member went at this start, and catalogWhole tells
+	// catalogFound is how far the catalog's member went at this start, and catalogWhole reports
 	// that it went as far as the mark says.
 	catalogFound raftfsm.Extent
 	catalogWhole bool

@@ -95,7 +95,7 @@ func TestEpoch(t *testing.T) {
 		name  string
 		harm  func(t *testing.T, dir string, newer, older string)
 		fails bool
-		tells int // which copy the log names: 1 the newer, 2 the older
+		names int // which copy the log names: 1 the newer, 2 the older
 	}{
 		{"whole", func(*testing.T, string, string, string) {}, false, 0},
 		{"newer empty", func(t *testing.T, _, newer, _ string) { harm(t, newer, nil) }, false, 1},
@@ -109,8 +109,8 @@ func TestEpoch(t *testing.T) {
 			t.Run(fmt.Sprintf("%s after %d", c.name, lives), func(t *testing.T) {
 				d := openTestDir(t, t.TempDir())
 				last := id.Epoch(0)
-				var told bytes.Buffer
-				log := slog.New(slog.NewTextHandler(&told, nil))
+				var logged bytes.Buffer
+				log := slog.New(slog.NewTextHandler(&logged, nil))
 				for range lives {
 					e, err := d.NextEpoch(log)
 					if err != nil || e <= last {
@@ -119,16 +119,16 @@ func TestEpoch(t *testing.T) {
 					last = e
 				}
 				newer, older := sealed.Path(d.path, epochFile, int(last%2)), sealed.Path(d.path, epochFile, int(last+1)%2)
-				if c.harm(t, d.path, newer, older); told.Len() > 0 {
-					t.Errorf("without damage: %s", &told)
+				if c.harm(t, d.path, newer, older); logged.Len() > 0 {
+					t.Errorf("without damage: %s", &logged)
 				}
 				e, err := d.NextEpoch(log)
-				if n, o := strings.Contains(told.String(), newer), strings.Contains(told.String(), older); n != (c.tells == 1) || o != (c.tells == 2) {
-					t.Errorf("the log says %q", &told)
+				if n, o := strings.Contains(logged.String(), newer), strings.Contains(logged.String(), older); n != (c.names == 1) || o != (c.names == 2) {
+					t.Errorf("the log says %q", &logged)
 				}
-				if told.Reset(); !c.fails {
-					if _, again := d.NextEpoch(log); again != nil || told.Len() > 0 {
-						t.Errorf("after the repair: %v, %s", again, &told)
+				if logged.Reset(); !c.fails {
+					if _, again := d.NextEpoch(log); again != nil || logged.Len() > 0 {
+						t.Errorf("after the repair: %v, %s", again, &logged)
 					}
 				}
 				if (err != nil) != c.fails {
@@ -204,7 +204,7 @@ func FuzzMark(f *testing.F) {
 }
 
 // A data directory whose parents are missing is made with them; one that is there is taken
-// as it is, and a file in its way is told.
+// as it is, and a file in its way is reported.
 func TestMakeDurably(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a", "b", "data")
 	for range 2 {

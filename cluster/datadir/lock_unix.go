@@ -14,7 +14,7 @@ import (
 )
 
 // lockDir takes the directory for this process until the file is closed or the process
-// ends. The file holds the process's number, to be told to a second one.
+// ends. The file holds the process's number, which a second one reports.
 func lockDir(dir string) (*os.File, error) {
 	f, err := os.OpenFile(filepath.Join(dir, lockFile), os.O_CREATE|os.O_RDWR, fileMode)
 	if err != nil {
@@ -34,7 +34,7 @@ func lockDir(dir string) (*os.File, error) {
 	}
 	if err := f.Truncate(0); err == nil {
 		_, err = f.WriteAt([]byte(strconv.Itoa(os.Getpid())+"\n"), 0)
-		if err != nil && !errors.Is(err, syscall.ENOSPC) { // it would only have told who has it
+		if err != nil && !errors.Is(err, syscall.ENOSPC) { // the number only serves to report who has it
 			return nil, errors.Join(fmt.Errorf("cluster: writing into the lock of %q: %w", dir, err), f.Close())
 		}
 	}

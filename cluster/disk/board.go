@@ -28,12 +28,12 @@ import (
 // Board is what is known of disks. All methods may be called concurrently; none waits for
 // anything.
 type Board struct {
-	node   id.NodeID
-	log    *slog.Logger
-	most   int64
-	looks  chan struct{} // of capacity 1: do not wait for the next look
-	tells  chan struct{} // of capacity 1
-	passes chan struct{} // of capacity 1: the pressure on this node's disk has changed
+	node    id.NodeID
+	log     *slog.Logger
+	most    int64
+	looks   chan struct{} // of capacity 1: do not wait for the next look
+	notices chan struct{} // of capacity 1
+	passes  chan struct{} // of capacity 1: the pressure on this node's disk has changed
 
 	scarce  atomic.Bool  // some node has little room; false lets Rooms be quick
 	low     atomic.Bool  // this node has little room
@@ -48,7 +48,7 @@ type Board struct {
 	peers  map[id.NodeID]reported
 }
 
-// reported is what a peer told last.
+// reported is what a peer reported last.
 type reported struct {
 	State
 
@@ -61,7 +61,7 @@ type reported struct {
 func NewBoard(node id.NodeID, path string, mostWaiting int64, log *slog.Logger) *Board {
 	b := &Board{
 		node: node, log: log, most: mostWaiting,
-		looks: make(chan struct{}, 1), tells: make(chan struct{}, 1), passes: make(chan struct{}, 1),
+		looks: make(chan struct{}, 1), notices: make(chan struct{}, 1), passes: make(chan struct{}, 1),
 		own: State{Path: path}, peers: map[id.NodeID]reported{},
 	}
 	b.window.Store(mostWaiting)
@@ -71,8 +71,8 @@ func NewBoard(node id.NodeID, path string, mostWaiting int64, log *slog.Logger) 
 // LookSoon lets this node's disk be looked at without waiting for the next time.
 func (b *Board) LookSoon() { wait.Wake(b.looks) }
 
-// NotifySoon lets peers be told of this node's disk.
-func (b *Board) NotifySoon() { wait.Wake(b.tells) }
+// NotifySoon has peers notified of this node's disk soon.
+func (b *Board) NotifySoon() { wait.Wake(b.notices) }
 
 // Passes has one element after the pressure on this node's disk has changed.
 func (b *Board) Passes() <-chan struct{} { return b.passes }
@@ -127,7 +127,7 @@ func (b *Board) Of(n id.NodeID) *State {
 	return nil
 }
 
-// Fine reports whether a node has room, as far as it has told.
+// Fine reports whether a node has room, as far as it has reported.
 func (b *Board) Fine(n id.NodeID) bool {
 	known := b.Of(n)
 	return known == nil || known.Pressure == wal.PressureNone
@@ -162,7 +162,7 @@ func (b *Board) Warning() string {
 	return ""
 }
 
-// Hear takes what a peer tells, unless something newer is known.
+// Hear takes what a peer reports, unless something newer is known.
 func (b *Board) Hear(n id.NodeID, epoch id.Epoch, r *nodev1.TellDiskRequest) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

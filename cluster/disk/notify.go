@@ -10,29 +10,29 @@ import (
 )
 
 const (
-	// tellEvery is the time between two words to peers while nothing changes.
-	tellEvery = 30 * time.Second
-	// tellAgain is the wait after a word that did not reach all.
-	tellAgain = 5 * time.Second
-	// tellTimeout bounds one word to a peer.
-	tellTimeout = 2 * time.Second
+	// notifyEvery is the time between two reports to peers while nothing changes.
+	notifyEvery = 30 * time.Second
+	// notifyAgain is the wait after a report that did not reach all.
+	notifyAgain = 5 * time.Second
+	// notifyTimeout bounds one report to a peer.
+	notifyTimeout = 2 * time.Second
 )
 
 // Notify sends peers how this node's disk fares, until ctx ends.
 func (w *Watch) Notify(ctx context.Context) {
-	again := time.NewTimer(tellEvery)
+	again := time.NewTimer(notifyEvery)
 	defer again.Stop()
 	for {
 		select {
-		case <-w.Board.tells:
+		case <-w.Board.notices:
 		case <-again.C:
 		case <-ctx.Done():
 			return
 		}
 		if w.notifyAll(ctx) {
-			again.Reset(tellEvery)
+			again.Reset(notifyEvery)
 		} else {
-			again.Reset(tellAgain)
+			again.Reset(notifyAgain)
 		}
 	}
 }
@@ -40,14 +40,14 @@ func (w *Watch) Notify(ctx context.Context) {
 // notifyAll notifies every peer that has a connection, and waits for their answers; false: not all of
 // them have answered.
 func (w *Watch) notifyAll(ctx context.Context) bool {
-	ctx, cancel := context.WithTimeout(ctx, tellTimeout)
+	ctx, cancel := context.WithTimeout(ctx, notifyTimeout)
 	defer cancel()
 	b := w.Board
 	b.mu.Lock()
 	b.number++
 	number := b.number
 	b.mu.Unlock()
-	told := &nodev1.TellDiskRequest{Number: number, Disk: b.Of(b.node).Wire()}
+	report := &nodev1.TellDiskRequest{Number: number, Disk: b.Of(b.node).Wire()}
 	var asked sync.WaitGroup
 	var missed atomic.Bool
 	for _, n := range w.Alive() {
@@ -59,7 +59,7 @@ func (w *Watch) notifyAll(ctx context.Context) bool {
 			continue
 		}
 		asked.Go(func() {
-			if _, err := peer.TellDisk(ctx, told); err != nil {
+			if _, err := peer.TellDisk(ctx, report); err != nil {
 				missed.Store(true)
 				w.Logger.Debug("peer was not told of the disk, trying again later", "peer", string(n), "error", err)
 			}

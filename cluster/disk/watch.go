@@ -35,7 +35,7 @@ type Transport interface {
 	Leniency() time.Duration
 }
 
-// Groups are those of this node, to which a disk's trouble is told. None of the methods waits.
+// Groups are those of this node, which are notified of trouble with a disk. None of the methods waits.
 type Groups interface {
 	// WriteAge is for how long the oldest write has been under way that is not one of Log.
 	WriteAge() time.Duration
@@ -56,7 +56,7 @@ type Watch struct {
 	Alive     func() []id.NodeID // the nodes that are there
 	Every     time.Duration      // between two looks at a disk without news
 	Hang      time.Duration      // how long a write may take before the node ends
-	Failed    func(error)        // told once when it has taken longer; nil: nothing is called
+	Failed    func(error)        // called once when it has taken longer; nil: nothing is called
 	Logger    *slog.Logger
 
 	ended sync.Once

@@ -92,7 +92,7 @@ type Audited struct {
 	Changes   []Change // those fields alone that differ
 }
 
-// Change is a field before and after; "" is none. Secrets are told as changed, without a value.
+// Change is a field before and after; "" is none. Secrets are reported as changed, without a value.
 type Change struct{ Field, Before, After string }
 
 // DefaultKeep is the number of events that a log keeps.

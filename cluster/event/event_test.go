@@ -21,7 +21,7 @@ func text(events []Event) string {
 	return strings.Join(out, ", ")
 }
 
-// ST-5: who reads too slowly is told how many events it missed, and nobody waits for it.
+// ST-5: who reads too slowly learns how many events it missed, and nobody waits for it.
 func TestLog(t *testing.T) {
 	l := NewLog(3)
 	if got := text(l.Read(0, 9)); got != "" {

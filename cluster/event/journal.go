@@ -26,7 +26,7 @@ type Journal struct {
 	catalog *Log
 	queues  *Log
 	audit   AuditLog
-	// entry has what the commands so far of a log entry have told: their events have one number,
+	// entry has what the commands so far of a log entry have reported: their events have one number,
 	// and are shown together. It belongs to the apply path.
 	entry []Event
 }
@@ -117,7 +117,7 @@ func (j *Journal) Restored(from, to uint64) {
 	j.catalog.Add(Event{Seq: to, Kind: Missed, Node: j.Node, AtMs: j.NowMs(), Count: to - from})
 }
 
-// eventOf says what a command has changed, if it is something that is told.
+// eventOf says what a command has changed, if it is something that is reported.
 func eventOf(cmd catalog.Command, r catalog.Reply, before *catalog.View) (Event, bool) {
 	made := func(created, changed Kind, vhost, name string) (Event, bool) {
 		if r.Created {

@@ -208,7 +208,7 @@ func protoSizeOf(in In) int {
 	return f.size
 }
 
-// trim keeps what fits, one entry at least, and never tells of a commit beyond it.
+// trim keeps what fits, one entry at least, and never reports a commit beyond it.
 func TestTrim(t *testing.T) {
 	for _, c := range []struct {
 		name          string

@@ -9,7 +9,7 @@ import (
 )
 
 // space is what a consumer knows of the room for its deliveries. Those for which there is
-// none are as if they had not come: the queue is told how much it may send, by a resume, and
+// none are as if they had not come: the queue learns how much it may send, by a resume, and
 // sends nothing of its own until it has answered one in full.
 type space struct {
 	short bool          // deliveries were left out
@@ -31,7 +31,7 @@ type Buffer struct {
 
 	mu      sync.Mutex
 	held    int64
-	waiting map[*space]func(share int64) // whom to tell of room
+	waiting map[*space]func(share int64) // what to call when there is room
 }
 
 // BufferStats are the statistics of several buffers.

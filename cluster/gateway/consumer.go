@@ -56,7 +56,7 @@ func (c *Consumer) creditLocked() {
 
 // The following run on the queue's goroutine with its mutex.
 
-// rewind forgets what is on its way to the last leader; the next one has to be told all that is still open.
+// rewind forgets what is on its way to the last leader; the next one has to get all that is still open.
 func (c *Consumer) rewind() {
 	c.inFlight, c.resuming = 0, false
 	c.askAgain() // the next leader does not know that it shall wait

@@ -85,7 +85,7 @@ func (c *Consumer) handleHeld(held []traffic.Delivery, last quorumq.MsgID, cut b
 func (q *Queue) handleNotice(n quorumq.Notice, out *outbox) {
 	switch n.Kind {
 	case quorumq.NoticeLeader:
-		// The leader told so itself, or its member here did: led and the answers of the
+		// The leader reported so itself, or its member here did: led and the answers of the
 		// old leader have begun a new attempt. What it handed out meanwhile is asked for.
 		for _, c := range q.consumers {
 			if c.key.SessionKey == n.Consumer.SessionKey && c.open {

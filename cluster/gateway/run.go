@@ -59,7 +59,7 @@ func (q *Queue) sendNowLocked() {
 	q.doneLocked(&out)
 }
 
-// answerNow tells who waits for a command that the queue has carried out, on the goroutine that brings
+// answerNow answers those who wait for a command that the queue has carried out, on the goroutine that brings
 // the answer: the one that applied the command, or a stream's reader. Neither waits: what it calls must
 // not block, and all else that there is to do is left to the queue's own goroutine. False: somebody
 // else works on the queue, and takes the answer like any other.

@@ -50,7 +50,7 @@ type Queue struct {
 	alarm    alarm
 }
 
-// publishToken is what an unanswered message needs: whom to tell, and by when.
+// publishToken is what an unanswered message needs: whom to answer, and by when.
 type publishToken struct {
 	done     func(error)
 	deadline time.Time // zero: none

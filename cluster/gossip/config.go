@@ -23,7 +23,7 @@ type Config struct {
 	// AdvertiseWait is how long Start waits until a name in Advertise resolves to an
 	// address of this machine; 0: 15 s.
 	AdvertiseWait time.Duration
-	Waits         func()     // is called when that wait begins; nil: nothing is called told
+	Waits         func()     // is called when that wait begins; nil: nothing is called
 	Join          []string   // host:port or DNS names with port, which may have several addresses
 	Key           []byte     // 16, 24 or 32 bytes; empty: gossip is not encrypted
 	Gate          *gate.Gate // of connections for gossip; nil: one with its own bounds

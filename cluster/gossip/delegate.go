@@ -134,10 +134,10 @@ func (m *Members) seen(n *memberlist.Node, alive, claim bool) {
 	}
 }
 
-// newsLocked marks a node's state as to be told. The caller holds mu.
+// newsLocked has a node's state reported. The caller holds mu.
 func (m *Members) newsLocked(n id.NodeID) {
-	if !slices.Contains(m.told, n) {
-		m.told = append(m.told, n)
+	if !slices.Contains(m.unreported, n) {
+		m.unreported = append(m.unreported, n)
 	}
 	for _, c := range []chan struct{}{m.wake, m.alive} {
 		wait.Wake(c)
@@ -150,15 +150,15 @@ func (m *Members) handOut() {
 		var to chan<- Event
 		var e Event
 		m.mu.Lock()
-		if len(m.told) > 0 {
-			to, e = m.events, Event{Node: m.nodes[m.told[0]].Node}
+		if len(m.unreported) > 0 {
+			to, e = m.events, Event{Node: m.nodes[m.unreported[0]].Node}
 		}
 		m.mu.Unlock()
 		select {
 		case to <- e:
 			m.mu.Lock()
 			if m.nodes[e.Node.ID].Node == e.Node {
-				m.told = m.told[1:]
+				m.unreported = m.unreported[1:]
 			}
 			m.mu.Unlock()
 		case <-m.wake:

@@ -32,11 +32,11 @@ type Members struct {
 	left   sync.Once
 	leftBy error // what Leave returns; set once
 
-	mu    sync.Mutex // guards what follows
-	nodes map[id.NodeID]*known
-	told  []id.NodeID   // nodes with news, oldest first, each once
-	wake  chan struct{} // of capacity 1: there are news to hand out
-	alive chan struct{} // of capacity 1: who is alive has changed
+	mu         sync.Mutex // guards what follows
+	nodes      map[id.NodeID]*known
+	unreported []id.NodeID   //  nodes with news, oldest first, each once
+	wake       chan struct{} // of capacity 1: there are news to hand out
+	alive      chan struct{} // of capacity 1: who is alive has changed
 }
 
 // known is what is known of a node.
@@ -85,11 +85,11 @@ func (m *Members) Leave(ctx context.Context) error {
 	return m.leftBy
 }
 
-// stop ends all goroutines. With tell the others learn that the node leaves, and do not take it for failed.
-func (m *Members) stop(ctx context.Context, tell bool) error {
+// stop ends all goroutines. With notify the other nodes learn that the node leaves, and do not take it for failed.
+func (m *Members) stop(ctx context.Context, notify bool) error {
 	m.cancel()
 	var err error
-	if tell {
+	if notify {
 		wait := 5 * time.Second
 		if end, ok := ctx.Deadline(); ok {
 			wait = max(time.Until(end), time.Millisecond)

@@ -85,9 +85,9 @@ func (m *member) kill(t *testing.T) {
 	}
 }
 
-// state returns what the node knows of another, by its events if told is set.
-func (m *member) state(n id.NodeID, told bool) (Node, bool) {
-	if told {
+// state returns what the node knows of another, by its events if byEvents is set.
+func (m *member) state(n id.NodeID, byEvents bool) (Node, bool) {
+	if byEvents {
 		m.mu.Lock()
 		defer m.mu.Unlock()
 		all := m.heard[n]
@@ -119,9 +119,9 @@ func until(t *testing.T, what string, ok func() bool) {
 // sees waits until the node, and who reads its events, know the other so.
 func (m *member) sees(t *testing.T, n id.NodeID, epoch id.Epoch, alive bool) {
 	t.Helper()
-	for _, told := range []bool{false, true} {
+	for _, byEvents := range []bool{false, true} {
 		until(t, fmt.Sprintf("%s sees %s epoch %d alive %v", m.config.Node.ID, n, epoch, alive), func() bool {
-			k, ok := m.state(n, told)
+			k, ok := m.state(n, byEvents)
 			return ok && k.Epoch == epoch && k.Alive == alive
 		})
 	}
@@ -151,7 +151,7 @@ func TestJoinAndLeave(t *testing.T) {
 	ms := three(t)
 	want := Node{ID: "n2", Epoch: 1, PeerAddr: "10.0.0.1:7100", ClientAddr: "10.0.0.1:7000", Version: "1.2.3", Alive: true, GossipAddr: ms[1].GossipAddr()}
 	if got, _ := ms[0].state("n2", true); got != want {
-		t.Errorf("n1 was told %+v, want %+v", got, want)
+		t.Errorf("n1 was byEvents %+v, want %+v", got, want)
 	}
 	var ids []id.NodeID
 	for _, n := range ms[2].Nodes() {

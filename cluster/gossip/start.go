@@ -53,7 +53,7 @@ const gossipEvery = 200 * time.Millisecond
 // listConfig turns the Config into memberlist's. LAN defaults but for: probes are
 // less frequent, because connections show sooner which nodes are there, and a cluster at rest is
 // to be so; a dead node's name can be taken over at another address at once, because
-// epochs, not addresses, tell incarnations apart.
+// epochs, not addresses, distinguish incarnations.
 func (m *Members) listConfig() (*memberlist.Config, error) {
 	c := memberlist.DefaultLANConfig()
 	var err error
@@ -89,13 +89,13 @@ func (m *Members) listConfig() (*memberlist.Config, error) {
 	return c, nil
 }
 
-// waitTold is the time between two lines in the log about the wait for the advertised name.
-const waitTold = 3 * time.Second
+// logWaitEvery is the time between two lines in the log about the wait for the advertised name.
+const logWaitEvery = 3 * time.Second
 
-// waits returns what tells, at once and from then on now and then, that this node waits for
+// waits returns a function that logs, at once and from then on now and then, that this node waits for
 // its advertised name.
 func (m *Members) waits() func([]net.IP, error) {
-	var began, told time.Time
+	var began, logged time.Time
 	return func(found []net.IP, err error) {
 		now := time.Now()
 		if began.IsZero() {
@@ -104,10 +104,10 @@ func (m *Members) waits() func([]net.IP, error) {
 				m.config.Waits()
 			}
 		}
-		if now.Sub(told) < waitTold {
+		if now.Sub(logged) < logWaitEvery {
 			return
 		}
-		told = now
+		logged = now
 		m.log.Info("waiting for the advertised name to resolve to an address of this machine: an IP address needs no wait",
 			"advertise", m.config.Advertise, "resolves_to", found, "error", err,
 			"waited", now.Sub(began).Round(time.Millisecond), "at_most", m.config.AdvertiseWait)

@@ -81,7 +81,7 @@ func (l *Leaders) at(ctx context.Context, q id.QueueUID, f func(id.NodeID) (id.N
 			return nil
 		}
 		if ctx.Err() == nil {
-			last = err // more telling than that time is up
+			last = err // it says more than that time is up
 		}
 		// A new queue has its leader within milliseconds.
 		if wait.For(ctx, min(firstRetry<<min(attempt, 10), lastRetry)) == nil {

@@ -262,7 +262,7 @@ func TestTransfer(t *testing.T) {
 	})
 }
 
-// What nodes tell one another of a page is what was asked and what the queue knows.
+// Nodes send one another, for a page, what was asked and what the queue knows.
 func TestPeekTravels(t *testing.T) {
 	cursor := quorumq.PeekFrom{Part: 2, Stage: 3, Key: 4, Skip: 5, Number: 6, Below: 7, Returns: 8}
 	asked := Peek{

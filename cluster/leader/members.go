@@ -15,7 +15,7 @@ type Member struct {
 	Node id.NodeID
 	// Group is nil if the node did not answer.
 	Group *nodev1.GroupStatus
-	// Trouble tells why the member has stopped, or why its node did not answer.
+	// Trouble is why the member has stopped, or why its node did not answer.
 	Trouble string
 }
 

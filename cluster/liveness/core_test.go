@@ -322,7 +322,7 @@ func TestStarvedLeader(t *testing.T) {
 	}
 }
 
-// A leader that does not get to commit although it reaches a quorum's nodes tells its
+// A leader that does not get to commit although it reaches a quorum's nodes notifies its
 // followers again, and in the end gives up.
 func TestUnprovenLeader(t *testing.T) {
 	k := newTestCore("a")
@@ -553,7 +553,7 @@ func TestConfigFaults(t *testing.T) {
 }
 
 // A leader that denied it while its disk hung, and says that it leads when it is asked
-// again, is believed: nothing else would tell its followers, as its term is the same.
+// again, is believed: nothing else would notify its followers, as its term is the same.
 func TestDenialIsTakenBack(t *testing.T) {
 	k := newTestCore("a")
 	now := start()

@@ -83,7 +83,7 @@ func equal(t *testing.T, ns *nodes, groups int) {
 	}
 }
 
-// The leader steps down while its node lives: heartbeats tell the others.
+// The leader steps down while its node lives: heartbeats notify the others.
 func TestLeaderStepsDownAlone(t *testing.T) {
 	t.Parallel()
 	ns := startNodes(t, false)

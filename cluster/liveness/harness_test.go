@@ -101,7 +101,7 @@ func (m memory) Close() error                                       { return nil
 
 type group = raftfsm.Group[uint64, struct{}]
 
-// changes are groups of which the Manager has to be told.
+// changes are groups of which the Manager has to be notified.
 type changes struct {
 	wake chan struct{} // of capacity 1
 	mu   sync.Mutex
@@ -115,7 +115,7 @@ func (c *changes) add(g id.GroupID) {
 	wait.Wake(c.wake)
 }
 
-func (c *changes) tell(ctx context.Context, n *node) {
+func (c *changes) notify(ctx context.Context, n *node) {
 	for {
 		select {
 		case <-c.wake:
@@ -136,7 +136,7 @@ func (c *changes) tell(ctx context.Context, n *node) {
 
 // node is one node: connections, groups and its Manager.
 type node struct {
-	said    atomic.Int64 // how often all peers were told at once
+	said    atomic.Int64 // how often all peers were notified at once
 	t       testing.TB
 	id      id.NodeID
 	epoch   id.Epoch
@@ -149,7 +149,7 @@ type node struct {
 	running sync.WaitGroup
 	ended   chan struct{} // closed when the manager does nothing more after stop
 
-	misses int // one of so many changes is not told; 0: all are
+	misses int // one of so many changes is not reported; 0: all are
 
 	changes changes
 
@@ -220,7 +220,7 @@ func startNode(t testing.TB, name id.NodeID, epoch id.Epoch, dir string, stores 
 	n.running.Go(func() { _ = n.mux.Serve(l) })
 	n.ended = make(chan struct{})
 	n.running.Go(func() { defer close(n.ended); n.manager.Run(ctx) })
-	n.running.Go(func() { n.changes.tell(ctx, n) })
+	n.running.Go(func() { n.changes.notify(ctx, n) })
 	t.Cleanup(n.kill)
 	return n
 }
@@ -274,7 +274,7 @@ func (n *node) open(g id.GroupID, voters ...id.NodeID) {
 	if !ok {
 		n.t.Fatal("the group's transport lacks something")
 	}
-	// A node's one goroutine tells its Manager of changes, as a host does.
+	// A node's one goroutine notifies its Manager of changes, as a host does.
 	m, err := raftfsm.Open(raftfsm.Config[uint64, struct{}]{
 		OnChange: func() { n.changes.add(g) },
 		Group:    g, Node: n.id, Machine: &machine{}, Storage: storage, Snapshots: snapshots,

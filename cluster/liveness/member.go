@@ -24,7 +24,7 @@ type member struct {
 
 	since     time.Time // in need
 	candidate time.Time // since when it is a candidate
-	stood     time.Time // when it was told to stand; zero: that has ended
+	stood     time.Time // when it was ordered to campaign; zero: that has ended
 	starving  time.Time
 	proving   time.Time // since when it leads without a commit
 	pushAt    time.Time // not before this is it pushed again to prove itself

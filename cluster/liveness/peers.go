@@ -72,7 +72,7 @@ func (c *core) review(now time.Time, n id.NodeID, back bool) {
 }
 
 // mismatched returns the peers to ask for the groups that they lead, because their heartbeats have
-// told something else for a while, or nothing, though they answer. While that does not
+// sent something else for a while, or nothing, though they answer. While that does not
 // change, a peer is asked ever less often.
 func (c *core) mismatched(now time.Time) []id.NodeID {
 	var ask []id.NodeID

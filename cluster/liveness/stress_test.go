@@ -19,7 +19,7 @@ const (
 	stressBound = 20 * time.Second
 	// stressGrace is the wait of a member without a configuration for the first leader.
 	stressGrace = 800 * time.Millisecond
-	// stressMisses: one of so many changes of a member is not told to its node's Manager.
+	// stressMisses: one of so many changes of a member is not reported to its node's Manager.
 	stressMisses = 10
 )
 

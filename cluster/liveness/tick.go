@@ -25,7 +25,7 @@ func (c *core) tick(now time.Time) actions {
 }
 
 // help finds leaders that do not get to commit although their quorum's nodes are there: a
-// follower may have missed what it was sent. If telling it again is no help, the leader
+// follower may have missed what it was sent. If sending it again is no help, the leader
 // gives up, and the next one begins afresh with all of them.
 func (c *core) help(now time.Time, a *actions) {
 	for g, m := range c.unproven {

@@ -38,7 +38,7 @@ func (u *Unloader) Draining() bool { return u.draining.Load() }
 // naming in its error what is left when ctx ends, or when no group that is left has
 // another member that is there and does not drain: nodes that drain together must not
 // hand groups to and fro. A drained node is no longer Ready; it goes on as a member until
-// Close. report is told the groups that were moved, and which one holds the drain up.
+// Close. report is called with the groups that were moved, and which one holds the drain up.
 func (u *Unloader) Drain(ctx context.Context, report func(operation.Progress)) error {
 	u.draining.Store(true)
 	most := 0
@@ -84,7 +84,7 @@ type holdUps struct {
 	first error // of the first name in order
 }
 
-// note keeps the error of the name that comes first, so that the same trouble is told alike each time.
+// note keeps the error of the name that comes first, so that the same trouble is reported alike each time.
 func (h *holdUps) note(name string, err error) error {
 	if err == nil {
 		return nil

@@ -105,7 +105,7 @@ func (o *Operator) move(
 	var mu sync.Mutex // guards what follows, and calls of report
 	p := operation.Progress{Phase: PhaseMove, Total: int64(len(moves)), Unit: "queues"}
 	var errs []error
-	tell := func(detail string, done int64) {
+	progress := func(detail string, done int64) {
 		mu.Lock()
 		defer mu.Unlock()
 		if p.Done += done; detail != "" {
@@ -124,7 +124,7 @@ func (o *Operator) move(
 		}
 		work.Go(func() {
 			defer func() { <-slots }()
-			err := one(ctx, m, func(p operation.Progress) { tell(p.Detail, 0) })
+			err := one(ctx, m, func(p operation.Progress) { progress(p.Detail, 0) })
 			if errors.Is(err, traffic.ErrNoSuchQueue) {
 				err = nil // it was deleted
 			}
@@ -133,7 +133,7 @@ func (o *Operator) move(
 				errs = append(errs, fmt.Errorf("%s: %w", o.named([]id.QueueUID{m.Group}), err))
 				mu.Unlock()
 			}
-			tell("", 1)
+			progress("", 1)
 		})
 	}
 	work.Wait()

@@ -54,7 +54,7 @@ func (rc *Reconciler) KeepSizes() {
 			pace{interval: cfg.Interval, delay: cfg.LeadersDelay, last: now}, map[id.NodeID]time.Time{}
 	}
 	p, leaders, unseen := fresh()
-	told := map[id.NodeID]string{} // why a node that waits was not let in
+	logged := map[id.NodeID]string{} // why a node that waits was not let in
 	turns := rc.cfg.Catalog.Turns()
 	for busy := true; turns.Next(busy) == nil; {
 		busy = true
@@ -70,7 +70,7 @@ func (rc *Reconciler) KeepSizes() {
 		if p.due(now, nodes, policySets(rc.cfg.View())) {
 			p.again = rc.complete(lost)
 		}
-		waiting := rc.replaceLost(now, told)
+		waiting := rc.replaceLost(now, logged)
 		busy = waiting || p.again || !p.changed.IsZero() || !leaders.changed.IsZero() || len(unseen) > 0
 	}
 }

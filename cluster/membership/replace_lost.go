@@ -13,7 +13,7 @@ import (
 // knocked with an empty data directory for ReconcileConfig.ReplaceAfter. What would lose
 // messages, or leave a group without a majority, is left to an operator. It reports whether
 // somebody knocks.
-func (rc *Reconciler) replaceLost(now time.Time, told map[id.NodeID]string) (waiting bool) {
+func (rc *Reconciler) replaceLost(now time.Time, logged map[id.NodeID]string) (waiting bool) {
 	after := rc.cfg.Settings.ReplaceAfter
 	if after == 0 {
 		return false
@@ -21,7 +21,7 @@ func (rc *Reconciler) replaceLost(now time.Time, told map[id.NodeID]string) (wai
 	for n := range rc.cfg.View().Nodes() {
 		k, knocks := rc.cfg.Judge.Of(n.ID, now)
 		if !knocks || !k.Fresh || n.Vacant {
-			delete(told, n.ID)
+			delete(logged, n.ID)
 			continue
 		}
 		waiting = true
@@ -31,8 +31,8 @@ func (rc *Reconciler) replaceLost(now time.Time, told map[id.NodeID]string) (wai
 		ctx, cancel := wait.Within(rc.cfg.Life, rc.cfg.Life, rc.cfg.CommandTimeout)
 		err := rc.cfg.Operator.ReplaceNode(ctx, n.ID, false, nil)
 		cancel()
-		if err != nil && !errors.Is(err, context.Canceled) && told[n.ID] != err.Error() {
-			told[n.ID] = err.Error()
+		if err != nil && !errors.Is(err, context.Canceled) && logged[n.ID] != err.Error() {
+			logged[n.ID] = err.Error()
 			rc.cfg.Logger.Warn("a node waits with an empty data directory and is not let in by itself", "peer", string(n.ID), "error", err)
 		}
 	}

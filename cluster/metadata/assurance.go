@@ -55,7 +55,7 @@ func newAssurance(most time.Duration, clock nodeclock.Source) *assurance {
 }
 
 // age returns how old the view may be; false: nobody knows. The monotonic clock of a machine
-// that was suspended does not tell of it, but its wall clock may.
+// that was suspended does not show it, but its wall clock may.
 func (a *assurance) age() (time.Duration, bool) {
 	proven := a.proven.Load()
 	if proven == nil {

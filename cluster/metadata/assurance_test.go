@@ -104,7 +104,7 @@ func (c *suspended) Read() clock.Reading {
 	return clock.Reading{Elapsed: time.Hour, Wall: time.Hour + c.lost}
 }
 
-// EX-16: what is not there is not told by the view of before the machine was suspended.
+// EX-16: what is not there is not answered from the view of before the machine was suspended.
 func TestAssuranceAgesWhileSuspended(t *testing.T) {
 	t.Parallel()
 	c := &suspended{}
@@ -117,7 +117,7 @@ func TestAssuranceAgesWhileSuspended(t *testing.T) {
 	if age, known := a.age(); !known || age != time.Minute || a.fresh() {
 		t.Errorf("age %v, %v after a minute, fresh: %v", age, known, a.fresh())
 	}
-	c.lost = -time.Minute // the wall clock was set back: it tells nothing
+	c.lost = -time.Minute // the wall clock was set back: it shows nothing
 	if age, _ := a.age(); age != 0 || !a.fresh() {
 		t.Errorf("age %v, fresh: %v at once after an attempt", age, a.fresh())
 	}

@@ -42,7 +42,7 @@ const (
 	catalogRetry = 50 * time.Millisecond
 	// catalogAttempt bounds one attempt.
 	catalogAttempt = 2 * time.Second
-	// catalogPush is how long after a change the other nodes are told that it is committed.
+	// catalogPush is how long after a change the other nodes are notified that it is committed.
 	// Who made it waits until they have it (EX-15).
 	catalogPush = 2 * time.Millisecond
 	// firstElection bounds the wait for a new group's first candidate to stand.

@@ -35,7 +35,7 @@ func NewMachine(views *Views, journal Journal, nodes func()) *Machine {
 	return &Machine{catalog: catalog.New(), views: views, journal: journal, nodes: nodes}
 }
 
-// NewReplay returns a machine that tells nobody: for reading a catalog that is at rest.
+// NewReplay returns a machine that notifies nobody: for reading a catalog that is at rest.
 func NewReplay() *Machine {
 	c := catalog.New()
 	return &Machine{catalog: c, views: NewViews(c.View()), journal: noJournal{}, nodes: func() {}}

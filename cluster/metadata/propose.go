@@ -46,7 +46,7 @@ func (g *Group) Propose(ctx context.Context, cmd catalog.Command) (catalog.Reply
 	return r, nil
 }
 
-// propose tries the leader, or whoever may know it, until a leader answers. repeated tells
+// propose tries the leader, or whoever may know it, until a leader answers. repeated reports
 // that an earlier attempt may have taken effect before the one that was answered.
 func (g *Group) propose(ctx context.Context, command []byte) (r catalog.Reply, repeated bool, err error) {
 	var hint id.NodeID

@@ -119,7 +119,7 @@ func (g *Group) Hindrance() error {
 	return g.Ready()
 }
 
-// Fresh reports whether what the view lacks may be told of as not there: it showed everything
+// Fresh reports whether what the view lacks may be reported as not there: it showed everything
 // that was committed at a moment at most Config.Staleness ago.
 func (g *Group) Fresh() bool { return g.assurance.fresh() }
 

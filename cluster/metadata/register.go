@@ -39,7 +39,7 @@ func (g *Group) register() {
 			g.admission.refused.Store(nil)
 			g.registered.Store(a.Index)
 			g.cfg.Registered()
-			if a.Created || fresh && unknown { // a repeat may not tell
+			if a.Created || fresh && unknown { // a repeat may not show it
 				wait.Wake(g.joined)
 			}
 			err = g.begin(a)
@@ -184,7 +184,7 @@ func (g *Group) watchRecord() {
 			r, known := v.Node(g.cfg.Node)
 			switch {
 			case !known || r.Vacant || r.Store != "" && r.Store != g.cfg.Dir.Store().Name:
-				return // it is refused, and told why
+				return // it is refused, with the reason
 			case r.Store == "" && v.Version() >= catalog.VersionStores:
 				return
 			}

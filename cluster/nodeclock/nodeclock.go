@@ -39,8 +39,8 @@ func (c machine) Read() clock.Reading {
 }
 
 const (
-	// tellEvery is the least time between two warnings of the same kind.
-	tellEvery = time.Minute
+	// warnEvery is the least time between two warnings of the same kind.
+	warnEvery = time.Minute
 )
 
 // Clock is this node's clock of the cluster: leaders stamp commands by it, and all that
@@ -56,7 +56,7 @@ type Clock struct {
 
 	steps atomic.Uint64
 	jumps atomic.Uint64
-	heard chan struct{} // of capacity 1: another node has told its clock while this one has no time
+	heard chan struct{} // of capacity 1: another node has reported its clock while this one has no time
 
 	mu       sync.Mutex // guards what follows
 	steering *clock.Steering
@@ -102,7 +102,7 @@ func (k *Clock) StartedMs() int64 {
 	return (k.began + k.line.Load().Offset(k.source.Elapsed())).Milliseconds()
 }
 
-// Listener is told by Run. Its functions must not block.
+// Listener is called by Run. Its functions must not block.
 type Listener struct {
 	// Nodes returns how many the cluster has, as far as this node knows.
 	Nodes func() int
@@ -148,7 +148,7 @@ func (k *Clock) steer(l Listener) {
 }
 
 // report logs what an operator should know. A step of the wall clock and a jump of the
-// cluster's time are told at once, what lasts every tellEvery.
+// cluster's time are reported at once, what lasts every warnEvery.
 func (k *Clock) report(l Listener, r clock.Reading, o clock.Outcome, was, grade clock.Grade, before, off time.Duration) {
 	if o.Step != 0 {
 		k.steps.Add(1)
@@ -187,7 +187,7 @@ func (k *Clock) due(kind string, now time.Duration) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	last, given := k.warned[kind]
-	if given && now-last < tellEvery {
+	if given && now-last < warnEvery {
 		return false
 	}
 	k.warned[kind] = now

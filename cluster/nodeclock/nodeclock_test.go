@@ -34,7 +34,7 @@ func (s *steps) set(off time.Duration) {
 }
 
 // A node that is alone has its time at the first look, and goes on with it when its wall clock
-// is set: that is told as an event, and by Warning (TTL-8).
+// is set: that is reported as an event, and by Warning (TTL-8).
 func TestWallClockIsSet(t *testing.T) {
 	source := &steps{base: time.Now().Add(-time.Second)}
 	k := New(Config{Node: "a", Source: source, Skew: 500 * time.Millisecond, Logger: slog.New(slog.DiscardHandler)})

@@ -51,7 +51,7 @@ func (k *Cursor) clone() Cursor {
 	return out
 }
 
-// passed moves behind what a source told.
+// passed moves behind what a source sent.
 func (k *Cursor) passed(s *eventsOf) {
 	switch {
 	case s.key != "":
@@ -69,7 +69,7 @@ type Choice struct {
 	Audit  bool
 }
 
-// eventsOf is what one source told; node is "" for the catalog.
+// eventsOf is what one source sent; node is "" for the catalog.
 type eventsOf struct {
 	node   id.NodeID
 	key    string // of audit records: auditKey; else ""
@@ -180,7 +180,7 @@ func (w *Events) awaitLog(ctx context.Context, log *event.Log, after uint64, wai
 	return log.Await(short, after, eventBatch)
 }
 
-// named has events told by a node that have none: those that stand for others.
+// named gives a node's name to events from it that have none: those that stand for others.
 func named(n id.NodeID, events []event.Event) []event.Event {
 	for i := range events {
 		if events[i].Node == "" {

@@ -86,7 +86,7 @@ func Each(nodes []id.NodeID, ask func(id.NodeID) bool) []id.NodeID {
 // ofAll adds what other nodes have to this node's own, by node, and notes with each whose it is.
 // The nodes that do not answer within Timeout are silent.
 func ofAll[T any](
-	ctx context.Context, p *Peers, own []T, ask func(context.Context, nodev1.NodeClient) ([]T, error), tell func(*T, id.NodeID),
+	ctx context.Context, p *Peers, own []T, ask func(context.Context, nodev1.NodeClient) ([]T, error), name func(*T, id.NodeID),
 ) (all []T, silent []id.NodeID, err error) {
 	ctx, cancel := context.WithTimeout(ctx, Timeout)
 	defer cancel()
@@ -97,7 +97,7 @@ func ofAll[T any](
 	}, func(n id.NodeID) { silent = append(silent, n) })
 	for _, n := range slices.Sorted(maps.Keys(byNode)) {
 		for i := range byNode[n] {
-			tell(&byNode[n][i], n)
+			name(&byNode[n][i], n)
 		}
 		all = append(all, byNode[n]...)
 	}

@@ -16,11 +16,11 @@ const (
 	eventRetry = time.Second
 )
 
-// Watch calls told with what is chosen of all nodes, that of one node in order, until it
+// Watch calls report with what is chosen of all nodes, that of one node in order, until it
 // fails or ctx ends: what is behind a cursor, or from now on if it is nil. The first call has
-// no events. While told runs nothing is read; what the nodes do not keep that long is told
+// no events. While report runs nothing is read; what the nodes do not keep that long is reported
 // as missed.
-func (w *Events) Watch(ctx context.Context, from *Cursor, what Choice, told func([]event.Event, Cursor) error) error {
+func (w *Events) Watch(ctx context.Context, from *Cursor, what Choice, report func([]event.Event, Cursor) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(w.peers.Life, cancel)()
@@ -28,7 +28,7 @@ func (w *Events) Watch(ctx context.Context, from *Cursor, what Choice, told func
 	defer sources.Wait()
 	defer cancel() // before the wait
 	at := w.beginEvents(ctx, from, what)
-	if err := told(nil, at.clone()); err != nil {
+	if err := report(nil, at.clone()); err != nil {
 		return err
 	}
 	news := make(chan eventsOf)
@@ -46,7 +46,7 @@ func (w *Events) Watch(ctx context.Context, from *Cursor, what Choice, told func
 		select {
 		case s := <-news:
 			at.passed(&s)
-			if err := told(s.events, at.clone()); err != nil {
+			if err := report(s.events, at.clone()); err != nil {
 				return err
 			}
 		case <-changed:
@@ -162,7 +162,7 @@ func (w *Events) readLog(ctx context.Context, l *event.Log, s eventsOf, after ui
 // askLog asks another node for what is behind a position; without a known one where it stands.
 type askLog func(at Position, known bool) (eventsOf, error)
 
-// readPeer hands on what another node tells. Without a known position it begins with what
+// readPeer hands on what another node sends. Without a known position it begins with what
 // happens from now on.
 func (w *Events) readPeer(ctx context.Context, ask askLog, at Position, known bool, news chan<- eventsOf) {
 	for {

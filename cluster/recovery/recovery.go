@@ -180,7 +180,7 @@ func (r *Recovery) Run() error {
 		}
 	}
 	if cat := &r.Groups[0]; cat.Action == Here {
-		// Last: its commands tell the truth about the queues only now.
+		// Last: only now its commands are true of the queues.
 		err := r.cat.Force(cat.term, cat.Left, time.Now().UnixMilli(), r.commands())
 		if err != nil {
 			return err

@@ -66,7 +66,7 @@ type Config struct {
 
 	// ReachChanged returns a channel that is closed when a node is lost or found the next time.
 	ReachChanged func() <-chan struct{}
-	// Addressed is told at which address the catalog has a node.
+	// Addressed is called with the address that the catalog has of a node.
 	Addressed func(n id.NodeID, address string)
 }
 
@@ -111,7 +111,7 @@ type Gateway interface {
 	QueueDrainDeletes(q id.QueueUID)
 	// QueueGone reports that a queue is no more.
 	QueueGone(q id.QueueUID)
-	// Followed reports which view was followed: of its queues all was told.
+	// Followed is called with the view that was followed, after the reports on all its queues.
 	Followed(v *catalog.View)
 }
 

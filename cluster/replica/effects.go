@@ -24,7 +24,7 @@ type effects struct {
 }
 
 // Act is of raftfsm.Effector, on the apply path: it copies and goes on. Release is not
-// acted on: snapshots tell the log what is still needed.
+// acted on: by snapshots the log learns what is still needed.
 func (q *Member) Act(_ uint64, e quorumq.Effects) {
 	l := q.led.Load()
 	if l == nil {

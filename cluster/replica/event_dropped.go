@@ -11,16 +11,16 @@ import (
 // queue has dropped: every message of it may be one.
 const droppedEvery = time.Minute
 
-// dropping counts messages that failed too often and went nowhere, until that is told. mu
+// dropping counts messages that failed too often and went nowhere, until that is reported. mu
 // guards all.
 type dropping struct {
 	mu      sync.Mutex
 	count   uint64
 	at      time.Time // of the last event
-	waiting bool      // a timer will tell
+	waiting bool      // a timer will report them
 }
 
-// dropped counts messages, on the apply path of the leader: the first ones are told at once.
+// dropped counts messages, on the apply path of the leader: the first ones are reported at once.
 func (q *Member) dropped(n uint64) {
 	d := &q.drop
 	d.mu.Lock()
@@ -34,7 +34,7 @@ func (q *Member) dropped(n uint64) {
 }
 
 // reportDropped reports, on a worker, what was dropped since it last did. A leader that is none any
-// more tells too: nobody else knows.
+// more reports it too: nobody else knows.
 func (q *Member) reportDropped() {
 	d := &q.drop
 	d.mu.Lock()

@@ -59,7 +59,7 @@ func (noTraffic) Inbound(transport.Peer, bool)                                  
 // lateMux is a mux that is made after what needs it.
 type lateMux struct{ *transport.Mux }
 
-// seen is what a host has told those above.
+// seen is what a host has reported to the parts above it.
 type seen struct {
 	mu         sync.Mutex
 	deliveries []traffic.Delivery

@@ -116,7 +116,7 @@ func (h *Host) orphans(v *catalog.View) ([]id.QueueUID, error) {
 }
 
 // endGap says which members have lost all that they had, if records were lost of which the
-// log cannot tell whose they were: those that this node has, as the catalog says, and of
+// log does not show whose they were: those that this node has, as the catalog says, and of
 // which nothing is stored.
 func (h *Host) endGap(v *catalog.View) error {
 	if h.cfg.Storage.Gap() == nil || !h.Current(v) {

@@ -20,17 +20,17 @@ import (
 	"github.com/quorate/quorate/raftfsm"
 )
 
-// A host opens the members that the view has for it, tells those above who leads, in which terms,
+// A host opens the members that the view has for it, reports to the parts above it who leads, in which terms,
 // and what is gone, and opens what is stored after a restart.
-func TestHostTellsThoseAbove(t *testing.T) {
+func TestHostReportsLeaders(t *testing.T) {
 	t.Parallel()
 	h := newTestHost(t, nil)
 	h.poll("it is ready", func() error { return h.Ready(h.views.View().Index()) })
 	stays, goes := h.declare("stays"), h.declare("goes")
 	h.publish(stays, 1, "x")
-	told := func(stayLeader, goLeader id.NodeID, terms int, gone ...id.QueueUID) {
+	reported := func(stayLeader, goLeader id.NodeID, terms int, gone ...id.QueueUID) {
 		t.Helper()
-		h.poll("those above are told", func() error {
+		h.poll("those above are reported", func() error {
 			h.seen.mu.Lock()
 			defer h.seen.mu.Unlock()
 			if s := &h.seen; s.leader[stays] != stayLeader || s.leader[goes] != goLeader || s.terms != terms || !slices.Equal(s.gone, gone) {
@@ -39,12 +39,12 @@ func TestHostTellsThoseAbove(t *testing.T) {
 			return nil
 		})
 	}
-	told("a", "a", 2)
+	reported("a", "a", 2)
 	if l := h.Loads(h.views.View())["a"]; l != (Load{Replicas: 2, Leaders: 2}) {
 		t.Errorf("the node carries %+v", l)
 	}
 	h.mustPropose(&catalog.DeleteQueue{VHost: "/", Name: "goes", UID: goes})
-	told("a", "a", 1, goes)
+	reported("a", "a", 1, goes)
 	h.poll("nothing is left of it", func() error {
 		if h.Member(goes) != nil || h.storage.HasQueue(goes) {
 			return errWaiting
@@ -52,7 +52,7 @@ func TestHostTellsThoseAbove(t *testing.T) {
 		return nil
 	})
 	h.stop()
-	told("a", "a", 0, goes)
+	reported("a", "a", 0, goes)
 
 	h.start(nil)
 	h.led(stays)

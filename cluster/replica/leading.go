@@ -35,7 +35,7 @@ func (q *Member) cease() {
 	q.box.post(func() { q.h.above.Forwarders.Ceased(l) })
 }
 
-// spoke is told on the apply path that a session's node has spoken. If that node is not
+// spoke is called on the apply path when a session's node has spoken. If that node is not
 // there, its command was on the way when it was lost, and the queue trusts it again
 // (DC-1): say once more that it is gone.
 func (q *Member) spoke(n id.NodeID) {

@@ -26,10 +26,10 @@ type Led struct {
 
 	// What follows belongs to the worker that runs the queue's mailbox.
 	asked *quorumq.Config // the newest configuration proposed
-	// degraded is why dead-lettering is weaker than asked for, as it was told last.
+	// degraded is why dead-lettering is weaker than asked for, as it was reported last.
 	degraded string
-	emptied  bool                   // it was told to empty itself for its deletion
-	reported map[id.NodeID]presence // what the queue was told of nodes
+	emptied  bool                   // it is being emptied for its deletion
+	reported map[id.NodeID]presence // what was reported to the queue of nodes
 	unsent   unsent
 }
 

@@ -33,7 +33,7 @@ func newLoads(v *catalog.View) *loads {
 	return &loads{view: v, led: map[id.QueueUID]leadership{}, nodes: map[id.NodeID]Load{}}
 }
 
-// at returns the counts for a view. A queue is led by the node of which leads was told
+// at returns the counts for a view. A queue is led by the node that leads was called with
 // last, or else by its preferred leader.
 func (l *loads) at(v *catalog.View) map[id.NodeID]Load {
 	l.mu.Lock()
@@ -65,7 +65,7 @@ func (l *loads) applyRecord(was, is *catalog.QueueRecord) {
 	}
 	if was == nil {
 		leader := is.Leader
-		if early, told := l.led[is.UID]; told {
+		if early, known := l.led[is.UID]; known {
 			leader = early.node
 		}
 		l.led[is.UID] = leadership{leader, true}

@@ -125,7 +125,7 @@ func bodiesOf(c quorumq.Command) int {
 	case *quorumq.Enqueue:
 		return len(c.Messages)
 	case *quorumq.Transfer:
-		return len(c.Letters)
+		return len(c.DeadLetters)
 	case *quorumq.Transact:
 		return len(c.Outputs)
 	case *quorumq.Requeue:

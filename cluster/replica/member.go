@@ -33,7 +33,7 @@ type Member struct {
 
 	running atomic.Bool // start was called
 	changed atomic.Bool // the watcher has it
-	known   id.NodeID   // leader of which the gateway was told; belongs to the watcher's goroutine
+	known   id.NodeID   // leader of which the gateway was notified; belongs to the watcher's goroutine
 
 	fresh bool            // this open wrote the group's first configuration
 	grace *time.Timer     // until this member bootstraps the group itself; nil: it need not
@@ -74,7 +74,7 @@ func (q *Member) empty() bool {
 	return s.LastIndex == 0 && s.SnapshotIndex == 0
 }
 
-// noteChange lets others be told what has changed. It does not block.
+// noteChange has the change reported to others. It does not block.
 func (q *Member) noteChange() {
 	if q.running.Load() {
 		q.h.watcher.add(q)

@@ -38,11 +38,11 @@ func (q *Member) checkNodes() {
 		l.reported[n] = p
 		q.reportNode(l, n, p, keys)
 		if p.up && !over {
-			// What the Lead command told, or the old leader, may have found no stream.
+			// What the Lead command reported, or the old leader, may have found no stream.
 			q.greet(keys)
 		}
 	}
-	// A node without sessions is told about when it has some again.
+	// A node without sessions is reported when it has some again.
 	for n := range l.reported {
 		if _, has := sessions[n]; !has {
 			delete(l.reported, n)
@@ -74,16 +74,16 @@ func (q *Member) reportNode(l *Led, n id.NodeID, p presence, sessions []quorumq.
 // closeConsumers ends the consumers of a process that is no more, as failed: nobody will answer
 // for what they hold (DC-1). What was got may still be settled on another node (DEL-5).
 func (q *Member) closeConsumers(l *Led, n id.NodeID, sessions []quorumq.SessionKey) {
-	tells := false
+	ranges := false
 	q.group.Read(func() {
-		tells = q.machine.queue.Config().Rules >= quorumq.RulesThird
+		ranges = q.machine.queue.Config().Rules >= quorumq.RulesThird
 		sessions = slices.DeleteFunc(slices.Clone(sessions), func(s quorumq.SessionKey) bool { return !q.machine.queue.Consumes(s) })
 	})
 	for _, s := range sessions {
 		if _, closing := l.unsent.closing[s]; closing {
 			continue
 		}
-		if u := l.unsent.of(s); tells && len(u.Ranges) > 0 {
+		if u := l.unsent.of(s); ranges && len(u.Ranges) > 0 {
 			q.closeUnsent(l, s, u)
 			continue
 		}

@@ -68,7 +68,7 @@ func openMember(h *Host, r *catalog.QueueRecord) (*Member, error) {
 	return q, nil
 }
 
-// start hands on what the group has told so far and what it will tell.
+// start hands on what the group has reported so far and what it will report.
 func (q *Member) start() {
 	q.box.start()
 	q.h.cfg.Liveness.Add(q.uid.Group(), q.group)
@@ -106,7 +106,7 @@ func (q *Member) campaign() {
 	}
 }
 
-// close stops the member. What it has told before is still acted on.
+// close stops the member. What it has reported before is still acted on.
 func (q *Member) close() error {
 	q.stop()
 	if q.grace != nil {

@@ -92,7 +92,7 @@ func (s *peerState) presence() presence {
 	return presence{epoch: s.epoch, up: s.up && !s.silent, ended: s.ended}
 }
 
-// heard takes an epoch that the catalog or gossip tells; true if it is news. Whether the
+// heard takes an epoch that the catalog or gossip reports; true if it is news. Whether the
 // node is there is for its connection alone to say: gossip errs when machines are busy.
 func (p *peers) heard(n id.NodeID, epoch id.Epoch) bool {
 	if n == p.self {

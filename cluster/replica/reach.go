@@ -22,7 +22,7 @@ func (h *Host) Inbound(p transport.Peer, up bool) {
 	}
 }
 
-// Heard takes an epoch of a node that gossip tells.
+// Heard takes an epoch of a node that gossip reports.
 func (h *Host) Heard(n id.NodeID, epoch id.Epoch) {
 	if h.peers.heard(n, epoch) {
 		h.checkNodes()

@@ -115,7 +115,7 @@ func wireReply(r quorumq.Reply) *nodev1.QueueReply {
 	return w
 }
 
-// queueError maps errors to kinds, which tell the gateway whether the command may be sent again.
+// queueError maps errors to kinds, by which the gateway knows whether the command may be sent again.
 func queueError(err error) *nodev1.QueueError {
 	e := &nodev1.QueueError{Kind: nodev1.QueueError_KIND_UNKNOWN_OUTCOME, Text: err.Error()}
 	var redirect *raftfsm.NotLeaderError

@@ -154,7 +154,7 @@ func TestLostSegments(t *testing.T) {
 	}
 }
 
-// Only signs that stored things are gone or impossible are damage; an operator is not told to rebuild a member for others.
+// Only signs that stored things are gone or impossible are damage; others do not ask an operator to rebuild the member.
 func TestDamaged(t *testing.T) {
 	for _, row := range []struct {
 		err  error

@@ -18,8 +18,8 @@ import (
 	nodev1 "github.com/quorate/quorate/proto/node/v1"
 )
 
-// acceptCredentials secure the connections that peers open. Who is refused is told and
-// logged why.
+// acceptCredentials secure the connections that peers open. A caller that is refused gets the
+// reason, and the refusal is logged with it.
 type acceptCredentials struct {
 	credentials.TransportCredentials
 	m *Mux

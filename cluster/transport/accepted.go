@@ -39,7 +39,7 @@ type acceptedStream struct {
 	ctx     context.Context
 	cancel  context.CancelCauseFunc
 	open    bool          // nothing of the peer's stream before it is on its way; belongs to accepted.mu
-	written chan struct{} // closed when nothing more is sent, and all that was dropped is told
+	written chan struct{} // closed when nothing more is sent, and all that was dropped is reported
 	done    chan struct{} // closed when nothing of the stream will be handled any more
 }
 
@@ -48,7 +48,7 @@ func (a *accepted) init() {
 }
 
 // add makes the stream the only one of its peer and class. It returns the one before,
-// which is told to end.
+// which is ordered to end.
 func (a *accepted) add(l *acceptedStream) (old *acceptedStream) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -41,7 +41,7 @@ type identity struct {
 	secure         bool // the token never travels in plain text
 	refuse         func(Peer) error
 	fresh          func() bool
-	process        string // by chance: tells a call to oneself from a second process of the same id
+	process        string // by chance: distinguishes a call to oneself from a second process of the same id
 }
 
 // newIdentity makes the token once: it does not change while the node runs.

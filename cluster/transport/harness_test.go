@@ -21,7 +21,7 @@ import (
 	nodev1 "github.com/quorate/quorate/proto/node/v1"
 )
 
-// recorder is a Handler that keeps what it was told.
+// recorder is a Handler that keeps what it was called with.
 type recorder struct {
 	mu       sync.Mutex
 	events   []string // up, down, inbound up, inbound down

@@ -10,7 +10,7 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// A connection for heartbeats comes to the same port as all others. With TLS it is told by the
+// A connection for heartbeats comes to the same port as all others. With TLS it is recognized by the
 // protocol that is negotiated, without it by its first bytes, with which no HTTP/2 begins.
 // Then each end sends a HeartbeatHello, and the rest are Pings; each message has its length in
 // two bytes before it, the higher one first.

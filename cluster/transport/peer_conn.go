@@ -34,7 +34,7 @@ const (
 // clientStream is a stream as its opener sees it.
 type clientStream = grpc.BidiStreamingClient[nodev1.LinkRequest, nodev1.LinkResponse]
 
-// waiter is told how a Raft call ended: by raft's response, or by an error. It
+// waiter gets the outcome of a Raft call: by raft's response, or by an error. It
 // must not block: the reader of the stream calls it.
 type waiter interface {
 	complete(resp any, err error)
@@ -185,12 +185,12 @@ func (pc *peerConn) ping() error {
 			}
 			number++
 		case <-late.C:
-			owed, most := pc.unanswered(), pc.pulse.patience()
-			if owed >= most {
+			silent, most := pc.unanswered(), pc.pulse.patience()
+			if silent >= most {
 				return pc.silent()
 			}
-			if owed > 0 {
-				late.Reset(most - owed)
+			if silent > 0 {
+				late.Reset(most - silent)
 			}
 		case <-pc.ctx.Done():
 			return context.Cause(pc.ctx)
@@ -198,7 +198,7 @@ func (pc *peerConn) ping() error {
 	}
 }
 
-// unanswered reports for how long the peer has owed an answer, 0 if it does not.
+// unanswered returns for how long the peer has not answered, 0 if it has.
 func (pc *peerConn) unanswered() time.Duration {
 	asked := pc.asked.Load()
 	if asked == 0 {
@@ -254,7 +254,7 @@ func (pc *peerConn) send(group id.GroupID, request uint64, f frame.Out) error {
 	return nil
 }
 
-// forget takes a call back; false: its waiter was told or is being told.
+// forget takes a call back; false: its waiter was notified or is being notified.
 func (pc *peerConn) forget(request uint64) bool {
 	pc.mu.Lock()
 	defer pc.mu.Unlock()

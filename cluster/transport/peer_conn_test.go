@@ -68,7 +68,7 @@ func TestRefused(t *testing.T) {
 			b := start(t, conf)
 			target := a.config.Node
 			if conf.Node == target {
-				target = "n9" // a node does not connect to itself: it was told a wrong address
+				target = "n9" // a node does not connect to itself: it was given a wrong address
 			}
 			b.SetPeer(target, a.address)
 			failures := func() uint64 { return b.lookup(target).failure.Load() }
@@ -194,9 +194,9 @@ func TestQueueFramesInOrder(t *testing.T) {
 		t.Errorf("error %v, want ErrFrameTooLarge", err)
 	}
 	b.stop(t)
-	until(t, "both ends were told", func() bool {
-		told := fmt.Sprint(a.recorder.log())
-		return strings.Contains(told, "up n2/3") && strings.Contains(told, "down n2/3")
+	until(t, "both ends were notified", func() bool {
+		events := fmt.Sprint(a.recorder.log())
+		return strings.Contains(events, "up n2/3") && strings.Contains(events, "down n2/3")
 	})
 	if err := a.Send("n2", queueFrame(0, 0)); !errors.Is(err, ErrNotConnected) {
 		t.Errorf("error %v, want ErrNotConnected", err)

@@ -14,13 +14,13 @@ func (p *peer) run() {
 	}
 	defer p.dropFound()
 	var wait time.Duration
-	var told string
+	var logged string
 	var failing time.Time // since when; zero: the last connection was opened
 	for p.ctx.Err() == nil {
 		pc, err := p.dial(failing)
 		if err == nil {
 			failing = time.Time{}
-			told, wait = "", p.l.config.RetryMin
+			logged, wait = "", p.l.config.RetryMin
 			p.attach(pc)
 			p.logUp(pc)
 			err = pc.serve(func() error { return p.seek(pc) })
@@ -29,7 +29,7 @@ func (p *peer) run() {
 				p.l.log.Warn("link went down", "peer", p.node, "epoch", pc.remote.Epoch, "error", err)
 			}
 		} else if p.ctx.Err() == nil && !errors.Is(err, ErrUnknownPeer) {
-			wait = p.failed(err, wait, &told)
+			wait = p.failed(err, wait, &logged)
 			if failing.IsZero() {
 				failing = time.Now()
 			}
@@ -70,7 +70,7 @@ func (p *peer) logUp(pc *peerConn) {
 
 // failed notes an attempt that did not succeed, logs a new reason once, and returns
 // how long to wait.
-func (p *peer) failed(err error, wait time.Duration, told *string) time.Duration {
+func (p *peer) failed(err error, wait time.Duration, logged *string) time.Duration {
 	p.failure.Add(1)
 	p.mu.Lock()
 	p.lastErr = err
@@ -79,8 +79,8 @@ func (p *peer) failed(err error, wait time.Duration, told *string) time.Duration
 	if refused(err) {
 		reason = err.Error()
 	}
-	if *told != reason {
-		*told = reason
+	if *logged != reason {
+		*logged = reason
 		if refused(err) {
 			p.l.log.Error("peer and this node do not accept each other", "peer", p.node, "error", err)
 		} else {

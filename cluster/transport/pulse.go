@@ -15,7 +15,7 @@ import (
 // lateAfter is how long after it was due a heartbeat counts as late.
 const lateAfter = 50 * time.Millisecond
 
-// pulse is what the heartbeats between this node and a peer tell. Of two nodes the one with
+// pulse is what the heartbeats between this node and a peer show. Of two nodes the one with
 // the smaller id opens the connection and asks, the other one answers at once; each ping
 // says which answer came, so that both know of both directions. mu guards what is below it.
 type pulse struct {
@@ -138,7 +138,7 @@ func (p *pulse) send(conn net.Conn, b *nodev1.Ping, came time.Duration) {
 	}
 	b.Clocks = clocksTo(p.l.config.Clock, p.node, came)
 	if writeHeartbeat(conn, b) != nil {
-		_ = conn.Close() // its reader tells
+		_ = conn.Close() // its reader reports that
 	}
 }
 
@@ -229,7 +229,7 @@ func (p *pulse) giveUp() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.conn != nil {
-		_ = p.conn.Close() // its reader tells
+		_ = p.conn.Close() // its reader reports that
 		p.conn = nil
 	}
 }

@@ -16,34 +16,34 @@ import (
 	nodev1 "github.com/quorate/quorate/proto/node/v1"
 )
 
-// told is the Heartbeats of a node in a test. mu guards what is below it.
-type told struct {
+// heartbeatLog is the Heartbeats of a node in a test. mu guards what is below it.
+type heartbeatLog struct {
 	mu   sync.Mutex
 	says Heartbeat
 	got  map[Peer]Heartbeat
 	late []id.NodeID
 }
 
-func (t *told) Heartbeat(id.NodeID) Heartbeat {
+func (t *heartbeatLog) Heartbeat(id.NodeID) Heartbeat {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.says
 }
 
 // news lets the node say something else.
-func (t *told) news(b Heartbeat) {
+func (t *heartbeatLog) news(b Heartbeat) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.says = b
 }
 
-func (t *told) Late(n id.NodeID) {
+func (t *heartbeatLog) Late(n id.NodeID) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.late = append(t.late, n)
 }
 
-func (t *told) HandleHeartbeat(from Peer, b Heartbeat) {
+func (t *heartbeatLog) HandleHeartbeat(from Peer, b Heartbeat) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.got == nil {
@@ -52,20 +52,20 @@ func (t *told) HandleHeartbeat(from Peer, b Heartbeat) {
 	t.got[from] = b
 }
 
-func (t *told) heard(from Peer, b Heartbeat) bool {
+func (t *heartbeatLog) heard(from Peer, b Heartbeat) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.got[from] == b
 }
 
-func (t *told) lateFrom(n id.NodeID) bool {
+func (t *heartbeatLog) lateFrom(n id.NodeID) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return slices.Contains(t.late, n)
 }
 
 // One connection of a pair carries what both ends say of themselves, with TLS and without.
-func TestHeartbeatsTellBothEnds(t *testing.T) {
+func TestHeartbeatsReachBothEnds(t *testing.T) {
 	ca := newAuthority(t, "ca")
 	for _, secure := range []bool{false, true} {
 		conf1, conf2 := testConfig("n1", 1), testConfig("n2", 3)
@@ -74,7 +74,7 @@ func TestHeartbeatsTellBothEnds(t *testing.T) {
 			conf2, _ = secureConfig(t, "n2", ca)
 			conf2.Epoch = 3
 		}
-		beats1, beats2 := &told{says: Heartbeat{Led: 7, LedHash: 8}}, &told{says: Heartbeat{Led: 9, Stalled: true}}
+		beats1, beats2 := &heartbeatLog{says: Heartbeat{Led: 7, LedHash: 8}}, &heartbeatLog{says: Heartbeat{Led: 9, Stalled: true}}
 		conf1.Heartbeats, conf2.Heartbeats = beats1, beats2
 		conf1.HeartbeatEvery, conf2.HeartbeatEvery = 10*time.Millisecond, 10*time.Millisecond
 		a, b := start(t, conf1), start(t, conf2)
@@ -84,7 +84,7 @@ func TestHeartbeatsTellBothEnds(t *testing.T) {
 		})
 		connected(t, a, b)
 		connected(t, b, a)
-		until(t, "neither owes", func() bool {
+		until(t, "both have answered", func() bool {
 			d1, up1 := a.Silent("n2")
 			d2, up2 := b.Silent("n1")
 			return up1 && up2 && d1 < time.Second && d2 < time.Second
@@ -94,9 +94,9 @@ func TestHeartbeatsTellBothEnds(t *testing.T) {
 
 // What a node has to say at once does not wait for the next heartbeat, whoever of the two asks, and
 // the heartbeat that brings it leaves nobody owing one.
-func TestHeartbeatsTellAtOnce(t *testing.T) {
+func TestHeartbeatsAreSentAtOnce(t *testing.T) {
 	conf1, conf2 := testConfig("n1", 1), testConfig("n2", 3)
-	beats1, beats2 := &told{}, &told{}
+	beats1, beats2 := &heartbeatLog{}, &heartbeatLog{}
 	conf1.Heartbeats, conf2.Heartbeats = beats1, beats2
 	conf1.HeartbeatEvery, conf2.HeartbeatEvery = time.Hour, time.Hour
 	a, b := start(t, conf1), start(t, conf2)
@@ -198,9 +198,9 @@ func TestHeartbeatsComeBack(t *testing.T) {
 	}
 }
 
-// A peer that freezes is told at once, at both ends, and both drop their connections.
+// A peer that freezes is reported at once, at both ends, and both drop their connections.
 func TestHeartbeatsOfFrozenPeer(t *testing.T) {
-	beats1, beats2 := &told{}, &told{}
+	beats1, beats2 := &heartbeatLog{}, &heartbeatLog{}
 	conf1, conf2 := testConfig("n1", 1), testConfig("n2", 1)
 	conf1.Heartbeats, conf2.Heartbeats = beats1, beats2
 	for _, c := range []*Config{&conf1, &conf2} {
@@ -245,7 +245,7 @@ func TestHeartbeatsThatNeverCome(t *testing.T) {
 	until(t, "the one that is asked is asked", func() bool {
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		return p.conn != nil && p.number == 2 // the second ping tells what the first one measured
+		return p.conn != nil && p.number == 2 // the second ping reports what the first one measured
 	})
 	p.mu.Lock()
 	last := p.last
@@ -324,7 +324,7 @@ func TestHeartbeatsRefused(t *testing.T) {
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			heartbeats := &told{}
+			heartbeats := &heartbeatLog{}
 			c.at.Heartbeats = heartbeats
 			n := start(t, c.at)
 			caller := newIdentity(new(testConfig("n1", 1).withDefaults()))

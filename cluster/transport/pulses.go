@@ -16,7 +16,7 @@ import (
 type pulses struct {
 	l       *local
 	overdue func(*pulse)
-	news    chan struct{} // of capacity 1: peers are to be told now
+	news    chan struct{} // of capacity 1: peers are to be notified now
 	begun   sync.Once     // since the first connection for heartbeats
 
 	mu sync.Mutex

@@ -87,7 +87,7 @@ func (q *sendQueue) bytes() int {
 }
 
 // close drops what waits. With the lock held, so that whoever closes it again finds that all was
-// told.
+// reported.
 func (q *sendQueue) close() {
 	q.mu.Lock()
 	defer q.mu.Unlock()

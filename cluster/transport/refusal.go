@@ -87,8 +87,8 @@ func refused(err error) bool {
 // refusedStore is the code of refusals by Config.Refuse, and of no others.
 const refusedStore = codes.PermissionDenied
 
-// maxToldRefusals bounds the different reasons that are logged.
-const maxToldRefusals = 100
+// maxLoggedRefusals bounds the different reasons that are logged.
+const maxLoggedRefusals = 100
 
 // refusals counts refused callers and logs each reason once. mu guards what is below it.
 type refusals struct {
@@ -120,8 +120,8 @@ func (s *refusals) refused(err error) {
 	s.mu.Lock()
 	s.count++
 	first := !s.logged[reason]
-	last := first && len(s.logged) == maxToldRefusals
-	if first && len(s.logged) <= maxToldRefusals {
+	last := first && len(s.logged) == maxLoggedRefusals
+	if first && len(s.logged) <= maxLoggedRefusals {
 		s.logged[reason] = true
 	} else {
 		first = false
@@ -129,7 +129,7 @@ func (s *refusals) refused(err error) {
 	s.mu.Unlock()
 	switch {
 	case last:
-		s.log.Warn("callers are refused for ever new reasons, which are counted from now on and not logged", "reasons", maxToldRefusals)
+		s.log.Warn("callers are refused for ever new reasons, which are counted from now on and not logged", "reasons", maxLoggedRefusals)
 	case first:
 		s.log.Error("refused a caller at the nodes' port", "error", reason)
 	}

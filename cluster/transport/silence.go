@@ -32,8 +32,8 @@ func (m *Mux) overdue(p *pulse) {
 	if !p.judges(pc.began, pc.remote.Epoch) {
 		return
 	}
-	owed := p.unanswered(time.Now(), pc.began)
-	if owed >= p.patience() {
+	silent := p.unanswered(time.Now(), pc.began)
+	if silent >= p.patience() {
 		p.giveUp()
 		pc.fail(pc.silent())
 		m.accepted.drop(pc.remote, pc.silent())

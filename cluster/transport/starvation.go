@@ -22,7 +22,7 @@ const (
 // thousandths. Where processors have far too much to do, nodes answer late, but they answer.
 // To hold them for lost moves their leaders and repeats all that is on its way, which gives
 // the processors more to do: a cluster that is busy would stay busy with itself. So nodes
-// measure how late their own timers are, tell their peers, and silence between two nodes is
+// measure how late their own timers are, report that to their peers, and silence between two nodes is
 // judged by the one that is worse off. A peer that is silent for another reason, however often,
 // is found as fast as ever. It is for concurrent use; one goroutine measures.
 type starved struct {

@@ -58,7 +58,7 @@ func TestLeniency(t *testing.T) {
 }
 
 // Both ends of a pair bear with silence if either says that it lacks processors.
-func TestStarvationIsTold(t *testing.T) {
+func TestStarvationIsReported(t *testing.T) {
 	for name, shares := range map[string][2]uint32{"the asker": {starvation, 0}, "the asked": {0, starvation}, "neither": {0, 0}} {
 		t.Run(name, func(t *testing.T) {
 			conf1, conf2 := testConfig("n1", 1), testConfig("n2", 1)

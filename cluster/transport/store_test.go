@@ -12,7 +12,7 @@ import (
 	nodev1 "github.com/quorate/quorate/proto/node/v1"
 )
 
-// storeGate refuses one store, once it is told which, and keeps whom it has judged.
+// storeGate refuses one store, once it is set, and keeps whom it has judged.
 type storeGate struct {
 	mu     sync.Mutex
 	closed id.StoreID
@@ -44,13 +44,13 @@ func (g *storeGate) saw(p Peer) bool {
 	return g.seen[p]
 }
 
-// total are those that a node was told of.
+// total are those that a node reported.
 type total struct {
 	mu  sync.Mutex
 	all map[id.NodeID]string
 }
 
-func (r *total) told(by id.NodeID, why string) {
+func (r *total) report(by id.NodeID, why string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.all == nil {
@@ -66,13 +66,13 @@ func (r *total) by(n id.NodeID) string {
 }
 
 // Both ends of a connection show their stores, and whether these are fresh, and each judges the other
-// (RE-9). One that is given up meanwhile loses its connections in both directions, is told why, and is
+// (RE-9). One that is given up meanwhile loses its connections in both directions, learns why, and is
 // let in again without a restart of anybody.
 func TestStoresInHandshakes(t *testing.T) {
 	var gate1, gate2 storeGate
-	var told total
+	var refused total
 	conf1, conf2 := testConfig("n1", 1), testConfig("n2", 1)
-	conf1.Store, conf1.Fresh, conf1.Refused, conf1.Refuse = "s1", func() bool { return true }, told.told, gate1.judge
+	conf1.Store, conf1.Fresh, conf1.Refused, conf1.Refuse = "s1", func() bool { return true }, refused.report, gate1.judge
 	conf2.Store, conf2.Refuse, conf2.Calls = "s2", gate2.judge, statusCalls{}
 	conf1.Calls = statusCalls{}
 	a, b := start(t, conf1), start(t, conf2)
@@ -99,7 +99,7 @@ func TestStoresInHandshakes(t *testing.T) {
 			return !up
 		})
 	}
-	until(t, "the reason is told", func() bool { return told.by("n2") == "that store was given up" })
+	until(t, "the reason is told", func() bool { return refused.by("n2") == "that store was given up" })
 	client, err := a.Client("n2")
 	if err == nil {
 		_, err = client.NodeStatus(t.Context(), &nodev1.NodeStatusRequest{})

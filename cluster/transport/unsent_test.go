@@ -33,14 +33,14 @@ func TestUnsent(t *testing.T) {
 	a.accepted.drop(peer, fmt.Errorf("%w: for the test", ErrNotConnected))
 	const down = "inbound n2/1 false"
 	until(t, "the connection is down", func() bool { return slices.Contains(a.recorder.log(), down) })
-	told := a.recorder.log()
+	events := a.recorder.log()
 	if err := a.Answer(Peer{Node: "n2", Epoch: 2}, notice(0), func() { t.Error("told of what was refused") }); !errors.Is(err, ErrNotConnected) {
 		t.Errorf("an answer to an epoch that has no connection: %v", err)
 	}
 	close(gate)
 
 	var unsent []int
-	for _, e := range told[:slices.Index(told, down)] {
+	for _, e := range events[:slices.Index(events, down)] {
 		var i int
 		if n, _ := fmt.Sscanf(e, "unsent %d", &i); n == 1 {
 			unsent = append(unsent, i)

@@ -57,7 +57,7 @@ func TestOlderBuild(t *testing.T) {
 			t.Errorf("node %s is still connected to %s", n.config.Node, other)
 		}
 	}
-	client, err := old.Client("n2") // it was not told of the rise, but looks at each call
+	client, err := old.Client("n2") // it did not learn of the rise, but looks at each call
 	if err != nil {
 		t.Fatal(err)
 	}
