@@ -3,6 +3,7 @@ package grpcapi
 import (
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc/mem"
@@ -56,10 +57,38 @@ func (a *allowance) spend(now time.Time, bytes int, bound, perSecond float64) ti
 // give returns bytes that were not needed.
 func (a *allowance) give(bytes int) { a.missing -= float64(bytes) }
 
-// pace is what unauthenticated connections together may still send.
+// pace is what unauthenticated connections together may still send, and the figures of those that
+// were held back.
 type pace struct {
 	mu   sync.Mutex
 	rest allowance
+
+	holding atomic.Int64
+	holds   atomic.Uint64
+	held    atomic.Int64 // nanoseconds
+}
+
+// PaceStats are the figures of connections that have not logged in and sent more than the node reads
+// from such. All but Holding count since the start.
+type PaceStats struct {
+	Holding int64         // connections now
+	Holds   uint64        // times that one was held back
+	Held    time.Duration // how long that took, for all together
+}
+
+// Pace returns the figures of connections that were held back before their login.
+func (s *Server) Pace() PaceStats {
+	return PaceStats{Holding: s.pace.holding.Load(), Holds: s.pace.holds.Load(), Held: time.Duration(s.pace.held.Load())}
+}
+
+// hold counts a connection that is held back from now on, until the returned function is called.
+func (p *pace) hold(now time.Time) (end func(time.Time)) {
+	p.holding.Add(1)
+	p.holds.Add(1)
+	return func(at time.Time) {
+		p.holding.Add(-1)
+		p.held.Add(int64(at.Sub(now)))
+	}
 }
 
 // next returns for how long nothing may be read from a connection that has sent so many bytes, as
@@ -116,11 +145,14 @@ func (x *countedConn) letOthersRun(n int, known bool) {
 
 // hold waits until more may be read from a connection that has not logged in, and returns how much.
 func (x *countedConn) hold() (most int) {
-	wait, most := x.pace.next(time.Now(), &x.own, x.owes)
+	now := time.Now()
+	wait, most := x.pace.next(now, &x.own, x.owes)
 	x.owes = 0
 	if wait == 0 {
 		return most
 	}
+	end := x.pace.hold(now)
+	defer func() { end(time.Now()) }()
 	t := time.NewTimer(wait)
 	defer t.Stop()
 	select {

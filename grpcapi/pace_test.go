@@ -83,10 +83,18 @@ func TestEndlessClients(t *testing.T) {
 			go func() { _ = read(ctx, all[i]) }()
 		}
 		<-ctx.Done()
+		synctest.Wait()
+		if n := p.holding.Load(); n != conns {
+			t.Errorf("%d connections are held back, want all %d", n, conns)
+		}
 		for _, x := range all {
 			x.end(io.EOF)
 		}
 		synctest.Wait()
+		held := time.Duration(p.held.Load())
+		if n := p.holding.Load(); n != 0 || held > conns*lasts || held < conns*lasts/2 || p.holds.Load() < conns {
+			t.Errorf("%d are held back at the end, and were for %v of %v, %d times", n, held, conns*lasts, p.holds.Load())
+		}
 		var sum uint64
 		for _, x := range all {
 			sum += x.received.Load()
@@ -107,6 +115,9 @@ func TestEndlessClients(t *testing.T) {
 		}
 		if n := x.received.Load() - before; n != 10*bufferBytes || time.Since(began) > 10*restTime {
 			t.Errorf("%d bytes were read after the login, in %v", n, time.Since(began))
+		}
+		if time.Duration(p.held.Load()) != held {
+			t.Error("a connection that has logged in counts as held back")
 		}
 	})
 }

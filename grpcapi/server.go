@@ -116,6 +116,7 @@ type Server struct {
 	serves func() error // the broker's
 
 	receiving *budget
+	pace      *pace
 	codec     encoding.CodecV2
 
 	tags    atomic.Uint64   // for consumers without a tag of their own
@@ -142,7 +143,7 @@ func New(c Config) *Server {
 		c.Gate = gate.New(gate.Config{Name: "grpc", Logger: c.Logger})
 	}
 	s := &Server{
-		receiving: newBudget(c.Incoming), codec: encoding.GetCodecV2(proto.Name), cfg: c, log: c.Logger, b: c.Broker, health: health.NewServer(),
+		receiving: newBudget(c.Incoming), pace: &pace{}, codec: encoding.GetCodecV2(proto.Name), cfg: c, log: c.Logger, b: c.Broker, health: health.NewServer(),
 		rules: rules(), tells: tells(), acts: acts(), serves: c.Broker.Serving.Serves,
 	}
 	s.life, s.stop = context.WithCancelCause(context.Background())
@@ -151,7 +152,7 @@ func New(c Config) *Server {
 		creds = credentials.NewTLS(c.TLS)
 	}
 	s.grpc = grpc.NewServer(
-		grpc.Creds(&counted{TransportCredentials: creds, b: c.Broker, life: s.life, within: c.KeepaliveTimeout, pace: &pace{}}),
+		grpc.Creds(&counted{TransportCredentials: creds, b: c.Broker, life: s.life, within: c.KeepaliveTimeout, pace: s.pace}),
 		grpc.MaxConcurrentStreams(c.MaxStreams),
 		grpc.MaxRecvMsgSize(c.Broker.MaxBodyBytes()+headRoomBytes),
 		grpc.MaxSendMsgSize(c.Broker.MaxBodyBytes()+headRoomBytes+c.DeliveryBytes),

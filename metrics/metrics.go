@@ -33,6 +33,7 @@ type Sources struct {
 	Queues                 func() iter.Seq[Queue] // that this node leads
 	Gateway                func() Gateway
 	Incoming               func() Incoming
+	Pace                   func() Pace     // of gRPC
 	Listener               func() Listener // of AMQP
 	Memory                 func() Memory
 	Links                  func() Links // between nodes
@@ -141,6 +142,7 @@ type Metrics struct {
 	one      []*prometheus.Desc // of queue, with the labels of one queue
 	gateway  []row[*Gateway]
 	incoming []row[*Incoming]
+	pace     []row[*Pace]
 	listener []row[*Listener]
 	memory   []row[*Memory]
 	links    []row[*Links]
@@ -154,7 +156,7 @@ type Metrics struct {
 // New returns the metrics of a node.
 func New(src Sources) *Metrics {
 	m := &Metrics{
-		src: src, descs: newDescs(), queue: queueRows(), gateway: gatewayRows(), incoming: incomingRows(), listener: listenerRows(),
+		src: src, descs: newDescs(), queue: queueRows(), gateway: gatewayRows(), incoming: incomingRows(), pace: paceRows(), listener: listenerRows(),
 		memory: memoryRows(), links: linkRows(), clock: clockRows(), log: logRows(), gates: gateRows(),
 	}
 	m.one, m.totals = ofOne(m.queue), newTotals(m.queue)
@@ -242,6 +244,8 @@ func (c nodeCollector) Collect(ch chan<- prometheus.Metric) {
 	}
 	in := src.Incoming()
 	sendRows(ch, c.m.incoming, &in)
+	pace := src.Pace()
+	sendRows(ch, c.m.pace, &pace)
 	l := src.Listener()
 	sendRows(ch, c.m.listener, &l)
 	memory := src.Memory()

@@ -37,6 +37,7 @@ func (n *node) sources() metrics.Sources {
 		Incoming: func() metrics.Incoming {
 			return metrics.Incoming{Limit: 70, By: map[string]metrics.IncomingBy{"amqp": {Bytes: 3}, "grpc": {Bytes: 4, Waiting: 5}}}
 		},
+		Pace:     func() metrics.Pace { return metrics.Pace{Holding: 6, Holds: 7, Held: 1500 * time.Millisecond} },
 		Listener: func() metrics.Listener { return metrics.Listener{Connections: 2} },
 		Memory: func() metrics.Memory {
 			return metrics.Memory{Used: 30, Limit: 50, High: 40, BodiesLimit: 5, TailLimit: 6}
@@ -112,6 +113,9 @@ func TestNode(t *testing.T) {
 		`quorate_queue_full 1`,
 		`quorate_queue_oldest_message_age_seconds 1.152921504606846e+15`,
 		`quorate_messages_routed_total 7`,
+		`quorate_grpc_unauthenticated_held 6`,
+		`quorate_grpc_unauthenticated_holds_total 7`,
+		`quorate_grpc_unauthenticated_held_seconds_total 1.5`,
 		`quorate_alarm_memory 1`,
 		`quorate_dead_letters_waiting{cause="full"} 3`,
 		`quorate_dead_letter_retries_total{cause="full"} 4`,

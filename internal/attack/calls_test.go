@@ -109,6 +109,9 @@ func TestRequestsOfUnauthenticated(t *testing.T) {
 		}
 		h.more(10)
 	}
+	if v.figure("quorate_grpc_unauthenticated_holds_total") == 0 || v.figure("quorate_grpc_unauthenticated_held_seconds_total") == 0 {
+		t.Error("no connection was held back")
+	}
 	h.end()
 }
 
