@@ -11,14 +11,15 @@ import (
 )
 
 // limitName matches the name of a constant that bounds something.
-var limitName = regexp.MustCompile(`^([dD]efault)?[mM]ax[A-Z]\w*$`)
+var limitName = regexp.MustCompile(`^([dD]efault)?([mM]ax|[mM]ost|[lL]east|[kK]eep|[kK]ept)[A-Z]\w*$`)
 
 // notOfMemory are constants that are named like bounds and let nothing gather: waits between
-// tries, widths, and the name of an argument.
+// tries, widths, the name of an argument, the shortest token of a file, what priorities are told
+// apart, and a text.
 func notOfMemory(name string) bool {
 	switch name {
 	case "maxRetry", "maxRetryWait", "maxWait", "maxAskWait", "maxTimerWait", "maxFullBackoff", "DefaultMaxBackoff",
-		"maxDeliveryID", "maxColumns", "MaxPriority":
+		"maxDeliveryID", "maxColumns", "MaxPriority", "leastToken", "MostExactPriorities", "keptOnDisk":
 		return true
 	}
 	return false
