@@ -262,17 +262,27 @@ func (s *session) open(cmd *cobra.Command) (*client.Client, error) {
 // dial connects and waits for a first answer; after patience without one it tells the user that it
 // still tries.
 func (s *session) dial(ctx context.Context) (*client.Client, error) {
+	c, _, err := s.dialNode(ctx)
+	return c, err
+}
+
+// dialNode is dial with the answer, which has the name of the node that gave it.
+func (s *session) dialNode(ctx context.Context) (c *client.Client, at client.ClusterStatus, err error) {
 	cfg := s.clientConfig()
 	if err := cfg.Validate(); err != nil {
-		return nil, usageError{err}
+		return nil, at, usageError{err}
+	}
+	if c, err = client.New(cfg); err != nil {
+		return nil, at, s.undialed(ctx, err)
 	}
 	answered := s.tellWaiting(ctx)
-	c, err := client.Dial(ctx, cfg)
+	at, err = c.ClusterStatus(ctx)
 	answered()
 	if err != nil {
-		return nil, s.undialed(ctx, err)
+		c.Close()
+		return nil, at, s.undialed(ctx, err)
 	}
-	return c, nil
+	return c, at, nil
 }
 
 // clientConfig is what the flags say about the cluster and the login.

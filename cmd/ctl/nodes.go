@@ -199,6 +199,9 @@ func newNodesDrain(s *session) *cobra.Command {
 			return usageError{fmt.Errorf("node %q would be removed for good: look at --dry-run, then give --confirm %s", args[0], args[0])}
 		}
 		r.Node, r.DryRun = args[0], j.dryRun
+		if remove {
+			j.beside = r.Node
+		}
 		return j.run(cmd, func(ctx context.Context, c *client.Client) (client.StartedOperation, error) {
 			if remove {
 				return c.RemoveNode(ctx, r)

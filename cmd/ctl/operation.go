@@ -77,6 +77,8 @@ type job struct {
 	noWait bool
 	wait   bool
 	dryRun bool
+	// beside is a node that must not be asked, because it cannot do the job to itself; "": none.
+	beside string
 }
 
 // newJob adds the flags; dryRun reports whether the operation can be planned without being started.
@@ -95,7 +97,7 @@ func (j *job) run(cmd *cobra.Command, start func(context.Context, *client.Client
 	if j.noWait && j.wait && cmd.Flags().Changed("wait") {
 		return usageError{errors.New("--wait and --no-wait exclude each other")}
 	}
-	c, err := j.s.open(cmd)
+	c, err := j.open(cmd)
 	if err != nil {
 		return err
 	}
@@ -112,4 +114,12 @@ func (j *job) run(cmd *cobra.Command, start func(context.Context, *client.Client
 		return j.s.printOperation(cmd.OutOrStdout(), *r.Operation)
 	}
 	return j.s.follow(cmd.Context(), cmd, c, *r.Operation)
+}
+
+// open returns a client of the nodes that can do the job.
+func (j *job) open(cmd *cobra.Command) (*client.Client, error) {
+	if j.beside != "" {
+		return j.s.openBeside(cmd, j.beside)
+	}
+	return j.s.open(cmd)
 }
