@@ -33,7 +33,7 @@ func (b *Broker) ConsumeReplies(ctx context.Context, o Consume) (c *Consumer, ad
 	if cl.View().Version() < catalog.VersionUsers {
 		name = formerReplyQueueOf(secret)
 	}
-	r, err := cl.Operator().DeclareQueue(ctx, catalog.DeclareQueue{
+	r, err := cl.Operator().DeclareUnnamed(ctx, catalog.DeclareQueue{
 		VHost: o.VHost, Name: name, Type: catalog.QueueClassic, Exclusive: true, AutoDelete: true, Owner: owner, DeclaredBy: by,
 	}, 1, false)
 	if err != nil {

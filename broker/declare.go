@@ -100,8 +100,18 @@ func (b *Broker) DeclareQueue(ctx context.Context, d DeclareQueue) (Declared, er
 		rec.Type == catalog.QueueClassic && argument.AsksForClassic(d.Arguments):
 		cmd.Type = rec.Type // what exists is only compared, not checked
 	}
-	before := c.View()
-	reply, err := c.Operator().DeclareQueue(ctx, cmd, e.GroupSize, e.BalancedLeader)
+	before, declare := c.View(), c.Operator().DeclareQueue
+	if made {
+		declare = c.Operator().DeclareUnnamed
+	}
+	reply, err := declare(ctx, cmd, e.GroupSize, e.BalancedLeader)
+	if a := audit.NotesOf(ctx); err == nil || reply.Created { // RE-1: without a leader it is declared all the same
+		a.Named(d.Name)
+		a.Committed(before, &cmd, reply)
+	}
+	if d.Exclusive && reply.Created {
+		connections.ConnectionOf(ctx).Owns(reply.UID)
+	}
 	if err != nil {
 		err = aboutDeclaration(failure.Translate(err, about), d.Arguments, argumentsOf(c.View(), permission.Queue(d.VHost, d.Name)))
 		if _, exists := c.View().Queue(d.VHost, d.Name); exists {
@@ -109,14 +119,8 @@ func (b *Broker) DeclareQueue(ctx context.Context, d DeclareQueue) (Declared, er
 		}
 		return Declared{}, err
 	}
-	a := audit.NotesOf(ctx)
-	a.Named(d.Name)
-	a.Committed(before, &cmd, reply)
 	out := Declared{Name: d.Name, UID: uint64(reply.UID), Created: reply.Created, Warnings: append(unknown, e.Warnings...)}
 	if reply.Created {
-		if d.Exclusive {
-			connections.ConnectionOf(ctx).Owns(reply.UID)
-		}
 		return out, nil
 	}
 	return b.declared(ctx, c, out, about)

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -101,25 +102,72 @@ func TestLostDeliveries(t *testing.T) {
 	}
 }
 
-// RE-1: nothing remains of a queue of which no majority could start. Once it can, the
+// queueQ declares the queue of the next tests.
+func queueQ() catalog.DeclareQueue {
+	return catalog.DeclareQueue{VHost: "/", Name: "q", Type: catalog.QueueQuorum, Durable: true}
+}
+
+// notStarted declares a queue at a which no majority can start, until the paths that it returns are removed.
+func (n *testNodes) notStarted(
+	declare func(context.Context, catalog.DeclareQueue, int, bool) (catalog.Reply, error),
+) (inTheWay []string, uid id.QueueUID, err error) {
+	n.t.Helper()
+	for _, i := range []id.NodeID{"b", "c"} {
+		// A file where the directory shall be.
+		path := n.nodes[i].dir.Queue(id.FirstQueueUID)
+		if err := os.WriteFile(path, nil, 0o600); err != nil {
+			n.t.Fatal(err)
+		}
+		inTheWay = append(inTheWay, path)
+	}
+	ctx, cancel := context.WithTimeout(n.t.Context(), 3*time.Second)
+	defer cancel()
+	r, err := declare(ctx, queueQ(), 3, false)
+	if !errors.Is(err, traffic.ErrUnavailable) || !strings.Contains(err.Error(), `"q"`) {
+		n.t.Fatalf("declare: %v", err)
+	}
+	return inTheWay, r.UID, err
+}
+
+// RE-1: a queue that no majority could start in time stays, with what is published to it, and works once one can.
+func TestNotLed(t *testing.T) {
+	t.Parallel()
+	n := newTestNodes(t, nil)
+	n.start("a", "b", "c")
+	inTheWay, q, err := n.notStarted(n.nodes["a"].operator.DeclareQueue)
+	if !errors.Is(err, traffic.ErrNotLed) || q != id.FirstQueueUID {
+		t.Fatalf("declare: queue %s, %v", q, err)
+	}
+	published := make(chan error, 1)
+	err = n.nodes["b"].queue(t, q).Enqueue(testContext(t), quorumq.NewMessage{Size: 1, TTLMs: quorumq.Unlimited}, []byte("x"),
+		func(err error) { published <- err })
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range inTheWay {
+		if err := os.Remove(path); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := <-published; err != nil {
+		t.Errorf("publish: %v", err)
+	}
+	if r, err := n.nodes["c"].operator.DeclareQueue(testContext(t), queueQ(), 3, false); err != nil || r.UID != q || r.Created {
+		t.Errorf("declared again: %+v, %v", r, err)
+	}
+	if s, err := n.nodes["c"].leaders.Status(testContext(t), q); err != nil || s.Overview.Ready != 1 {
+		t.Errorf("%d messages, %v", s.Overview.Ready, err)
+	}
+}
+
+// RE-1: nothing remains of a queue with a made-up name of which no majority could start. Once one can, the
 // name is free.
 func TestUndeclared(t *testing.T) {
 	t.Parallel()
 	n := newTestNodes(t, nil)
 	n.start("a", "b", "c")
-	n.nodes["a"].cfg.CommandTimeout = 1500 * time.Millisecond // nobody reads it meanwhile
-	next := id.FirstQueueUID
-	for _, i := range []id.NodeID{"b", "c"} {
-		// A file where the directory shall be.
-		if err := os.WriteFile(n.nodes[i].dir.Queue(next), nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	_, err := n.nodes["a"].operator.DeclareQueue(testContext(t), catalog.DeclareQueue{
-		VHost: "/", Name: "q", Type: catalog.QueueQuorum, Durable: true,
-	}, 3, false)
-	if !errors.Is(err, traffic.ErrUnavailable) || !strings.Contains(err.Error(), `"q"`) {
-		t.Fatalf("declare: %v", err)
+	if _, _, err := n.notStarted(n.nodes["a"].operator.DeclareUnnamed); errors.Is(err, traffic.ErrNotLed) {
+		t.Errorf("it is said to stay: %v", err)
 	}
 	if _, exists := n.nodes["a"].View().Queue("/", "q"); exists {
 		t.Error("the queue remains")
@@ -133,8 +181,7 @@ func TestUndeclared(t *testing.T) {
 			return nil
 		})
 	}
-	n.nodes["a"].cfg.CommandTimeout = 10 * time.Second
-	if q := n.nodes["a"].declare(t, "q", 3); q <= next {
+	if q := n.nodes["a"].declare(t, "q", 3); q <= id.FirstQueueUID {
 		t.Errorf("UID %s was used again", q)
 	}
 }

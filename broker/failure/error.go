@@ -163,6 +163,9 @@ func classify(err error, about Error) error {
 	case errors.Is(err, traffic.ErrClosed):
 		about.Class, about.RetryAfter = Unavailable, RetryAfter
 		about.Reason = "this node is stopping; use another node"
+	case errors.Is(err, traffic.ErrNotLed): // RE-1
+		about.Class, about.RetryAfter = Unavailable, RetryAfter
+		about.Reason = "is declared, but got no leader in time; see that most of its members run and declare it again, or delete it"
 	case errors.Is(err, traffic.ErrUnknownOutcome):
 		about.Class, about.RetryAfter = Unavailable, RetryAfter
 		about.Reason = "the leader was lost and the outcome is unknown; look at the state, then repeat"

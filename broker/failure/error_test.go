@@ -29,6 +29,11 @@ func TestTranslate(t *testing.T) {
 		{&catalog.Error{Code: catalog.CodeResourceLocked, Kind: "queue", Name: "x", Reason: "r"}, ResourceLocked, `RESOURCE_LOCKED: queue "x": r`},
 		{fmt.Errorf("%w: x", traffic.ErrNoSuchQueue), NotFound, `NOT_FOUND: queue "q" in vhost "/": does not exist; declare it first`},
 		{traffic.ErrUnavailable, Unavailable, `UNAVAILABLE: queue "q" in vhost "/": no leader could be reached in time`},
+		{
+			fmt.Errorf("%w: %w", traffic.ErrNotLed, traffic.ErrUnavailable), Unavailable,
+			`UNAVAILABLE: queue "q" in vhost "/": is declared, but got no leader in time`,
+		},
+		{fmt.Errorf("%w: %w", traffic.ErrNotLed, traffic.ErrClosed), Unavailable, `UNAVAILABLE: queue "q" in vhost "/": this node is stopping`},
 		{traffic.ErrUnknownOutcome, Unavailable, `UNAVAILABLE: queue "q" in vhost "/": the leader was lost and the outcome is unknown`},
 		{fmt.Errorf("%w: node \"a\"", disk.ErrNoSpace), ResourceExhausted, `RESOURCE_EXHAUSTED: queue "q" in vhost "/": cluster: short of disk space: node "a"`},
 		{traffic.ErrClosed, Unavailable, `UNAVAILABLE: queue "q" in vhost "/": this node is stopping`},

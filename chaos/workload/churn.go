@@ -263,13 +263,13 @@ func (c *churn) rename(ctx, publishing context.Context, node string, who int) er
 // exists is the value of a name that a queue has; that of others is empty.
 const exists = "exists"
 
-// takenBackAfter is less than a node's time for a declaration to find a leader. After that time it
-// takes the queue back, and the client repeats the declaration.
-const takenBackAfter = 3 * time.Second
+// repeatedAfter is less than a node's time for a command. What has no answer by then, a node or the client
+// repeats.
+const repeatedAfter = 3 * time.Second
 
 // write declares or deletes a queue, as an operation on the register of its name. One that failed
-// may have been done, or be done later. A declaration that was long without a leader may have been
-// seen, and taken back (RE-1), before it succeeded.
+// may have been done, or be done later. One that took long may have been done twice, with what others did
+// between.
 func (c *churn) write(ctx context.Context, by *client.Client, who int, name string, declares bool) {
 	asking, cancel := context.WithTimeout(ctx, churnTimeout)
 	defer cancel()
@@ -283,11 +283,9 @@ func (c *churn) write(ctx context.Context, by *client.Client, who int, name stri
 	}
 	op.Return, op.Uncertain = c.History.Now(), err != nil
 	c.History.Add(history.Event{Kind: history.Register, Op: &op, Note: noteOf(err)})
-	if declares && (err != nil || op.Return-op.Call > takenBackAfter) {
-		for _, value := range []string{exists, ""} {
-			again := history.Operation{Client: who, Name: name, Write: true, Value: value, Call: op.Call, Return: op.Return, Uncertain: op.Uncertain}
-			c.History.Add(history.Event{Kind: history.Register, Op: &again, Note: "a declaration that may have been taken back"})
-		}
+	if err != nil || op.Return-op.Call > repeatedAfter {
+		again := op
+		c.History.Add(history.Event{Kind: history.Register, Op: &again, Note: "a repeat"})
 	}
 }
 

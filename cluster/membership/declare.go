@@ -2,30 +2,42 @@ package membership
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
 	"github.com/quorate/quorate/catalog"
+	"github.com/quorate/quorate/cluster/traffic"
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/internal/wait"
 )
 
 // DeclareQueue places a new queue on size nodes, this one among them if it can be (RE-1), on this one
 // alone if it is not durable, and returns when it has a leader with its configuration in force. If the
-// queue exists, the catalog decides about equivalence. A queue that gets no leader in time is deleted
-// again (RE-1).
+// queue exists, the catalog decides about equivalence. A queue that gets no leader in time stays, for
+// others may have its messages confirmed already: the error is traffic.ErrNotLed, the reply the catalog's.
 func (o *Operator) DeclareQueue(ctx context.Context, d catalog.DeclareQueue, size int, balanced bool) (catalog.Reply, error) {
-	if err := o.cfg.Placer.place(&d, size, balanced); err != nil {
-		return catalog.Reply{}, err
-	}
 	ctx, cancel := wait.Within(ctx, o.cfg.Life, o.cfg.CommandTimeout)
 	defer cancel()
-	r, err := o.cfg.Catalog.Propose(ctx, &d)
-	if err != nil || !r.Created {
+	r, made, err := o.enter(ctx, &d, size, balanced)
+	if err != nil || !made {
 		return r, err
 	}
-	// What is left of the time is for taking the queue back.
+	if _, err := o.cfg.Leaders.Status(ctx, r.UID); err != nil {
+		return r, fmt.Errorf("%w: %w", traffic.ErrNotLed, err)
+	}
+	return r, nil
+}
+
+// DeclareUnnamed is DeclareQueue for a name that this node has made up. Nobody was told it, so a queue
+// that gets no leader in time is deleted again: its client could neither use nor delete it.
+func (o *Operator) DeclareUnnamed(ctx context.Context, d catalog.DeclareQueue, size int, balanced bool) (catalog.Reply, error) {
+	ctx, cancel := wait.Within(ctx, o.cfg.Life, o.cfg.CommandTimeout)
+	defer cancel()
+	r, made, err := o.enter(ctx, &d, size, balanced)
+	if err != nil || !made {
+		return r, err
+	}
+	// What is left of the time is for the delete.
 	starting := ctx
 	if end, bounded := ctx.Deadline(); bounded {
 		var stop context.CancelFunc
@@ -33,20 +45,33 @@ func (o *Operator) DeclareQueue(ctx context.Context, d catalog.DeclareQueue, siz
 		defer stop()
 	}
 	if _, err := o.cfg.Leaders.Status(starting, r.UID); err != nil {
-		return catalog.Reply{}, errors.Join(err, o.undeclare(ctx, &d, r.UID))
+		if stays := o.undeclare(ctx, &d, r.UID); stays != nil {
+			return r, fmt.Errorf("%w: %w; it could not be deleted again: %w", traffic.ErrNotLed, err, stays)
+		}
+		return catalog.Reply{}, err
 	}
 	return r, nil
 }
 
+// enter enters a queue into the catalog, and reports whether this call made it: the first of two
+// attempts may have, whose answer was lost.
+func (o *Operator) enter(ctx context.Context, d *catalog.DeclareQueue, size int, balanced bool) (r catalog.Reply, made bool, err error) {
+	if err := o.cfg.Placer.place(d, size, balanced); err != nil {
+		return catalog.Reply{}, false, err
+	}
+	r, err = o.cfg.Catalog.Propose(ctx, d)
+	return r, r.Created || r.Repeated, err
+}
+
 const (
 	// undeclareShare is the part of the time of a declaration, one in so many, that is
-	// kept for taking it back.
+	// kept for deleting what it made.
 	undeclareShare = 5
-	// undeclareLeast is how long it is tried even if the caller has given up.
+	// undeclareLeast is how long that is tried even if the caller has given up.
 	undeclareLeast = time.Second
 )
 
-// undeclare deletes a queue that could not be started.
+// undeclare deletes a queue that got no leader, and that nobody else knows.
 func (o *Operator) undeclare(ctx context.Context, d *catalog.DeclareQueue, uid id.QueueUID) error {
 	if ctx.Err() != nil {
 		var cancel context.CancelFunc
@@ -54,8 +79,5 @@ func (o *Operator) undeclare(ctx context.Context, d *catalog.DeclareQueue, uid i
 		defer cancel()
 	}
 	_, err := o.cfg.Catalog.Propose(ctx, &catalog.DeleteQueue{VHost: d.VHost, Name: d.Name, UID: uid})
-	if err != nil {
-		return fmt.Errorf("queue %q could not be started and remains: delete it: %w", d.Name, err)
-	}
-	return nil
+	return err
 }

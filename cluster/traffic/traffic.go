@@ -35,6 +35,8 @@ const ConsumerTag = 1
 var (
 	// ErrUnavailable: no leader in time; the command has not, and will not, take effect.
 	ErrUnavailable = errors.New("cluster: queue has no leader that can be reached")
+	// ErrNotLed: the queue is declared and stays so, but had no leader in time (RE-1).
+	ErrNotLed = errors.New("cluster: the queue is declared but has no leader yet")
 	// ErrUnknownOutcome: the command may or may not have taken effect.
 	ErrUnknownOutcome = errors.New("cluster: outcome unknown")
 	// ErrNoSuchQueue: the queue is not, or no longer, in the catalog.
