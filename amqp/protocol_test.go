@@ -375,17 +375,28 @@ func TestTransaction(t *testing.T) {
 	p.send(1, &wire.TxRollback{})
 	want[*wire.TxRollbackOK](p)
 	count(0)
-	p.publish("", "q", false, message.Message{Body: []byte("two")})
+	const messages = 5
+	for range messages {
+		p.publish("", "q", false, message.Message{Body: []byte("two")})
+	}
 	p.send(1, &wire.TxCommit{})
 	want[*wire.TxCommitOK](p)
-	count(1)
-	p.send(1, &wire.BasicGet{Queue: "q"})
-	want[*wire.BasicGetOK](p)
-	p.content()
-	p.send(1, &wire.BasicAck{DeliveryTag: 1})
+	count(messages)
+	for range messages {
+		p.send(1, &wire.BasicGet{Queue: "q"})
+		want[*wire.BasicGetOK](p)
+		p.content()
+	}
+	ackMost := func() { // one by one, but for the last
+		for tag := uint64(1); tag < messages; tag++ {
+			p.send(1, &wire.BasicAck{DeliveryTag: tag})
+		}
+	}
+	ackMost()
 	p.send(1, &wire.TxRollback{})
 	want[*wire.TxRollbackOK](p)
-	p.send(1, &wire.BasicAck{DeliveryTag: 1}) // it is open again
+	ackMost() // they are open again
+	p.send(1, &wire.BasicAck{DeliveryTag: messages, Multiple: true})
 	p.send(1, &wire.TxCommit{})
 	want[*wire.TxCommitOK](p)
 	p.send(1, &wire.ConfirmSelect{})

@@ -74,14 +74,13 @@ func (u *unsettled) take(dst []open, tag uint64, multiple bool) (taken []open, k
 
 // tidy removes the settled entries once they are the majority.
 func (u *unsettled) tidy() {
-	if u.gone == len(u.all) {
-		clear(u.all)
-		u.all, u.gone = u.all[:0], 0
-		return
+	if u.gone == len(u.all) || u.gone >= 64 && 2*u.gone >= len(u.all) {
+		u.dropGone()
 	}
-	if u.gone < 64 || 2*u.gone < len(u.all) {
-		return
-	}
+}
+
+// dropGone removes the settled entries.
+func (u *unsettled) dropGone() {
 	kept := u.all[:0]
 	for _, o := range u.all {
 		if !o.gone {
@@ -97,8 +96,10 @@ func (u *unsettled) takeAll() []open {
 	return all
 }
 
-// putBack marks deliveries as open again.
+// putBack marks deliveries as open again. The places of those that were taken one by one go first: a tag is there
+// once.
 func (u *unsettled) putBack(taken []open) {
+	u.dropGone()
 	u.all = append(u.all, taken...)
 	slices.SortFunc(u.all, func(a, b open) int { return cmp.Compare(a.tag, b.tag) })
 }

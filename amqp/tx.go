@@ -114,9 +114,11 @@ func (ch *channel) transact(m wire.Method) error {
 func (t *transaction) rollback(ch *channel) {
 	ch.c.mu.Lock()
 	defer ch.c.mu.Unlock()
+	var taken []open
 	for i := range t.settles {
-		ch.unsettled.putBack(t.settles[i].taken)
+		taken = append(taken, t.settles[i].taken...)
 	}
+	ch.unsettled.putBack(taken)
 }
 
 // commit publishes and waits for the queues' decisions; then it settles, and waits until the
