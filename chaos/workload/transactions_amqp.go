@@ -3,6 +3,9 @@ package workload
 import (
 	"context"
 	"errors"
+	"fmt"
+
+	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/quorate/quorate/chaos/history"
 )
@@ -30,6 +33,9 @@ func (t *transactions) copyOver(ctx context.Context) error {
 		}
 		t.History.Add(history.Event{Kind: history.Lost, Queue: t.in, Consumer: c.by})
 		c.in.close(!errors.Is(err, context.Canceled))
+		if blamed := (*amqp.Error)(nil); errors.As(err, &blamed) && blamed.Code == amqp.PreconditionFailed {
+			return fmt.Errorf("workload: a client that does nothing wrong is refused: %w", err)
+		}
 	}
 	return nil
 }
