@@ -7,12 +7,17 @@ import (
 
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/cluster"
+	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/message"
 	"github.com/quorate/quorate/wal/vfs"
 )
 
-// maxQueues bounds the queues of a run.
-const maxQueues = 6
+const (
+	// maxQueues bounds the queues of a run.
+	maxQueues = 6
+	// changeTime bounds the wait for a change of members.
+	changeTime = 15 * time.Second
+)
 
 // act does one thing to the cluster. Which one follows from the seed and from what was done before, and
 // never from how it ended.
@@ -28,6 +33,8 @@ func (r *run) act(ctx context.Context) {
 		r.startOne(ctx, n) // alone, with what it knows
 	case p < 60:
 		r.stop(n)
+	case p < 74 && r.changes:
+		r.change(ctx, n.id)
 	case p < 68:
 		r.wipe(n)
 	case p < 74:
@@ -86,6 +93,33 @@ func (r *run) stop(n *node) {
 		r.say("stop %s", n.id)
 		n.stop()
 		r.result.Stops++
+	}
+}
+
+// change lets an operator build a member of a queue anew, or take it out and add it again, at some node that runs,
+// and goes on without the answer.
+func (r *run) change(ctx context.Context, member id.NodeID) {
+	first, which, anew := r.rng.IntN(members), r.rng.IntN(maxQueues), r.rng.IntN(2) == 0
+	queues := r.ledger.declared()
+	for i := range members {
+		c := r.nodes[(first+i)%members].live.Load()
+		if c == nil {
+			continue
+		}
+		q := queues[which%len(queues)]
+		r.say("change %s at %s: member %s, anew %v", q.name, r.nodes[(first+i)%members].id, member, anew)
+		r.result.Changes++
+		r.loads.Go(func() {
+			ctx, cancel := context.WithTimeout(ctx, changeTime)
+			defer cancel()
+			o := c.Operator()
+			if anew {
+				_ = o.ReplaceMember(ctx, q.uid, member, member, nil) // refused, or broken off: the group has to go on
+			} else if o.RemoveMember(ctx, q.uid, member, nil) == nil {
+				_ = o.AddMember(ctx, q.uid, member, nil)
+			}
+		})
+		return
 	}
 }
 

@@ -127,6 +127,7 @@ func (r *run) heal(ctx context.Context) {
 	r.await(ctx, "whole", r.ready)
 	r.quiet.Store(true)
 	r.await(ctx, "Q-16", r.agreed)
+	r.await(ctx, "RE-3", r.changed)
 	for _, q := range r.ledger.declared() {
 		if r.ledger.broken() != nil {
 			return
@@ -142,6 +143,19 @@ func (r *run) agreed() error {
 		for _, q := range r.ledger.declared() {
 			if rec, is := v.Queue(catalog.DefaultVHost, q.name); !is || rec.UID != q.uid {
 				return fmt.Errorf("node %s does not know queue %s (%v)", n.id, q.name, q.uid)
+			}
+		}
+	}
+	return nil
+}
+
+// changed returns which queue's change of members has not come to an end.
+func (r *run) changed() error {
+	for _, n := range r.nodes {
+		v := n.live.Load().View()
+		for _, q := range r.ledger.declared() {
+			if rec, is := v.Queue(catalog.DefaultVHost, q.name); is && rec.Change != nil {
+				return fmt.Errorf("node %s: the change of queue %s goes on: %s", n.id, q.name, rec.Change)
 			}
 		}
 	}

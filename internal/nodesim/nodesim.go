@@ -1,11 +1,12 @@
 // Package nodesim runs clusters of real nodes, in one process and on loopback, through faults that a seed
 // decides: nodes are killed and started in any order, all of them too; power cuts lose what the log of queues
-// has not synced; a disk is wiped and comes back empty under the same id; wall clocks are set; what others send
-// to a node stands still. Meanwhile clients declare queues and publish.
+// has not synced; a disk is wiped and comes back empty under the same id, or members of queues are built anew, taken out
+// and added; wall clocks are set; what others send to a node stands still. Meanwhile clients declare queues and publish.
 //
 // A run ends at the first rule that does not hold: a confirmed message is lost, one is invented or stored twice
 // (PUB-5 to PUB-7); a declared queue is gone, or is another one; two nodes lead a group in one term; a node
-// says what there is not by an old view of the catalog (EX-16); the cluster is not whole again after all has healed.
+// says what there is not by an old view of the catalog (EX-16); a change of members does not end (RE-3); the cluster
+// is not whole again after all has healed.
 //
 // A seed decides which faults there are, in which order, how far apart, and what a power cut leaves. It does not decide
 // how goroutines, sockets and timers fall in between: the same seed is the same schedule, and not the same run.
@@ -36,7 +37,7 @@ type Config struct {
 
 // Result are figures of a run.
 type Result struct {
-	Confirmed, Cuts, Stops, Wipes, Queues int
+	Confirmed, Cuts, Stops, Wipes, Changes, Queues int
 }
 
 // Violation is a rule that did not hold.
@@ -66,6 +67,8 @@ type run struct {
 	wiped    int // the node whose disk was wiped; -1: none yet
 	replaced bool
 	queues   int // that were to be declared
+	// changes: members are changed in this run, and no disk is wiped, as a group may have two members meanwhile.
+	changes bool
 
 	ending chan struct{}
 	loads  sync.WaitGroup
@@ -81,6 +84,7 @@ func Run(ctx context.Context, c Config) (Result, error) {
 		cfg: c, rng: rand.New(rand.NewPCG(c.Seed, 0x6e6f6465)), ledger: newLedger(),
 		began: time.Now(), wiped: -1, ending: make(chan struct{}),
 	}
+	r.changes = r.rng.IntN(2) == 0
 	defer r.end()
 	if err := r.found(ctx); err != nil {
 		return r.result, err

@@ -52,7 +52,7 @@ func TestSeeds(t *testing.T) {
 				r, err := Run(t.Context(), c)
 				mu.Lock()
 				sum.Confirmed, sum.Cuts, sum.Stops = sum.Confirmed+r.Confirmed, sum.Cuts+r.Cuts, sum.Stops+r.Stops
-				sum.Wipes, sum.Queues = sum.Wipes+r.Wipes, sum.Queues+r.Queues
+				sum.Wipes, sum.Changes, sum.Queues = sum.Wipes+r.Wipes, sum.Changes+r.Changes, sum.Queues+r.Queues
 				if err != nil && failed == nil {
 					failed = err
 				}
