@@ -71,7 +71,7 @@ func strobe(ctx context.Context, _ *Scene, p target.Pausing, c Choice) (Fault, e
 }
 
 // stopTimeout bounds a node's drain.
-const stopTimeout = 60 * time.Second
+const stopTimeout = 90 * time.Second
 
 func restart(ctx context.Context, s *Scene, p target.Processes, c Choice) (Fault, error) {
 	err := each(c.Nodes, func(n string) error {
