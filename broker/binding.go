@@ -49,7 +49,7 @@ func (b *Broker) Bind(ctx context.Context, x Binding) (warnings []string, err er
 	return warnings, err
 }
 
-// unknownOfBinding is what is told of the unknown arguments of a binding: those of a headers exchange mean something.
+// unknownOfBinding returns what is logged of the unknown arguments of a binding: those of a headers exchange mean something.
 func (b *Broker) unknownOfBinding(ctx context.Context, v *catalog.View, x *Binding, about failure.Error) ([]string, error) {
 	source, ok := v.Exchange(x.VHost, x.Source)
 	if !ok || source.Type != catalog.ExchangeHeaders {

@@ -132,8 +132,8 @@ type below struct {
 	open       func(id.QueueUID) (enqueuer, error)
 	leads      func(id.QueueUID) bool // whether this node leads a queue
 	keep       func(event.AuditList, event.Event)
-	// tellQuota emits the event of a quota that is reached, or not any more.
-	tellQuota func(event.Event)
+	// emitQuota emits the event of a quota that is reached, or not any more.
+	emitQuota func(event.Event)
 	now       func() time.Time // the time of the cluster, on which nodes agree although their wall clocks may not
 	// clients are this node's; they count what they do.
 	clients  *clients.Registry
@@ -179,7 +179,7 @@ func New(part *cluster.Cluster, c Config) *Broker {
 	self, _ := part.Self()
 	b := newBroker(c, below{
 		cluster: part, node: self, server: part, catalog: part.Catalog(), drains: part.Unloader(),
-		group: part.Catalog(), everywhere: part.AllClients(), events: part.Events(), view: part.View, leads: part.Leads, keep: part.Audit, tellQuota: part.EmitQuota,
+		group: part.Catalog(), everywhere: part.AllClients(), events: part.Events(), view: part.View, leads: part.Leads, keep: part.Audit, emitQuota: part.EmitQuota,
 		now: part.Now, clients: part.Clients(), policies: part.Policies(),
 		open: func(uid id.QueueUID) (enqueuer, error) { return part.Gateway().Queue(uid) },
 	})
@@ -223,7 +223,7 @@ func (b *Broker) makeParts() {
 	})
 	b.Limits = limits.New(limits.Config{
 		Node: x.cluster, Everywhere: x.everywhere, View: x.view, Clients: x.clients, Policies: x.policies,
-		Serving: b.Serving, Logins: b.Logins, Permissions: b.Permissions, Tell: x.tellQuota,
+		Serving: b.Serving, Logins: b.Logins, Permissions: b.Permissions, Emit: x.emitQuota,
 	})
 	b.handles.open, b.handles.view, b.handles.rated = x.open, x.view, b.Limits.QueueRated
 	b.unknown = newUnknownArguments(&x.clients.Counters.UnknownArguments, b.log)
@@ -248,7 +248,7 @@ func (b *Broker) run() {
 	b.running.Go(func() { b.Serving.WatchReach(b.life) })
 	b.running.Go(func() { b.Limits.Exchange(b.life) })
 	b.running.Go(func() { b.Administration.UpgradeHashes(b.life) })
-	b.running.Go(func() { tellJoined(b.life, c, b.Audit) })
+	b.running.Go(func() { recordJoined(b.life, c, b.Audit) })
 	b.running.Go(func() {
 		b.Definitions.ImportAtStart(b.life)
 		if b.cfg.Authenticate {

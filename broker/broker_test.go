@@ -25,7 +25,7 @@ func alone(c Config) *Broker {
 		server: up{}, catalog: up{}, now: time.Now, clients: clients.New(), policies: new(policy.Matcher),
 		view: func() *catalog.View { return b.view() }, // which a test may replace, as it may open
 		open: func(q id.QueueUID) (enqueuer, error) { return b.open(q) },
-		keep: func(event.AuditList, event.Event) {}, tellQuota: func(event.Event) {},
+		keep: func(event.AuditList, event.Event) {}, emitQuota: func(event.Event) {},
 	}
 	b = newBroker(c, x)
 	b.view = catalog.New().View
@@ -181,7 +181,7 @@ func TestCreditTracker(t *testing.T) {
 func TestCreditWindow(t *testing.T) {
 	const room = 1 << 20
 	credit, taken := newCreditTracker(&Consume{}, room), uint64(0)
-	credit.told = credit.limit(0)
+	credit.sent = credit.limit(0)
 	take := func(n, size int) uint64 {
 		batch := make([]traffic.Delivery, n)
 		for i := range batch {
@@ -202,13 +202,13 @@ func TestCreditWindow(t *testing.T) {
 	for range 20 {
 		take(100, room/4)
 	}
-	if got := credit.told; got != taken+4 {
+	if got := credit.sent; got != taken+4 {
 		t.Errorf("%d large ones taken, told %d, want 4 more", taken, got)
 	}
 	for range 20 {
 		take(1, 3*room)
 	}
-	if got := credit.told; got != taken+1 {
+	if got := credit.sent; got != taken+1 {
 		t.Errorf("%d taken that have no room, told %d, want 1 more", taken, got)
 	}
 }
@@ -218,14 +218,14 @@ func TestCreditWindow(t *testing.T) {
 func TestAutoAckWindow(t *testing.T) {
 	const room = 16 << 20
 	credit, taken := newCreditTracker(&Consume{AutoAck: true}, room), uint64(0)
-	credit.told = credit.limit(0)
+	credit.sent = credit.limit(0)
 	body := make([]byte, room)
 	take := func(size int) uint64 {
 		taken++
 		credit.saw([]traffic.Delivery{{Message: body[:size]}})
 		return credit.raise(taken)
 	}
-	waiting := func() uint64 { return credit.told - taken }
+	waiting := func() uint64 { return credit.sent - taken }
 	if waiting() != firstAutoAck {
 		t.Errorf("%d may come at first", waiting())
 	}

@@ -29,18 +29,18 @@ type Consumer struct {
 
 	buffer *Buffer
 
-	mu          sync.Mutex
-	uncount     func() // takes it off what limits count (VH-4); nil: it does not count
-	arrived     arrivals
-	closed      bool   // nothing counts any more
-	taken       uint64 // the newest id that Take has returned
-	open        unacked
-	annotations annotations
-	credit      creditTracker
-	ended       error
-	revoked     []uint64 // ids, not taken yet
-	active      Activity
-	told        Activity // what TakeActivity returned last
+	mu           sync.Mutex
+	uncount      func() // takes it off what limits count (VH-4); nil: it does not count
+	arrived      arrivals
+	closed       bool   // nothing counts any more
+	taken        uint64 // the newest id that Take has returned
+	open         unacked
+	annotations  annotations
+	credit       creditTracker
+	ended        error
+	revoked      []uint64 // ids, not taken yet
+	active       Activity
+	lastActivity Activity // what TakeActivity returned last
 }
 
 // Classic reports whether the queue is of that type.
@@ -116,8 +116,8 @@ func (c *Consumer) TakeRevoked() []uint64 {
 func (c *Consumer) TakeActivity() (a Activity, news bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	news = c.active != c.told
-	c.told = c.active
+	news = c.active != c.lastActivity
+	c.lastActivity = c.active
 	return c.active, news
 }
 

@@ -60,11 +60,11 @@ func (b *Broker) consume(ctx context.Context, q *gateway.Queue, about failure.Er
 
 // settings are what the queue gets of a consumer. Its credit begins.
 func (c *Consumer) settings(o *Consume) gateway.ConsumerConfig {
-	c.credit.told = c.credit.limit(c.taken)
+	c.credit.sent = c.credit.limit(c.taken)
 	return gateway.ConsumerConfig{
 		Prefetch:   o.Prefetch,
 		Credit:     o.ExplicitCredit || c.credit.bounded,
-		Limit:      quorumq.MsgID(c.credit.told),
+		Limit:      quorumq.MsgID(c.credit.sent),
 		AutoAck:    o.AutoAck,
 		Priority:   o.Priority,
 		Exclusive:  o.Exclusive,

@@ -18,7 +18,7 @@ const firstAutoAck = 16
 type creditTracker struct {
 	explicit, bounded bool
 	granted           uint64 // by the client, in all
-	told              uint64 // to the queue
+	sent              uint64 // to the queue, in all
 
 	room    int64  // of the buffer, in bytes
 	average int64  // bytes of a delivery lately; 0: none was taken
@@ -75,13 +75,13 @@ func (b *creditTracker) resize() {
 // until a good part is used, so that a command is not spent on each delivery.
 func (b *creditTracker) raise(taken uint64) uint64 {
 	limit := b.limit(taken)
-	if limit <= b.told || limit != b.granted && limit-b.told < max(1, b.window/4) {
+	if limit <= b.sent || limit != b.granted && limit-b.sent < max(1, b.window/4) {
 		return 0
 	}
 	b.resize()
-	if limit = b.limit(taken); limit <= b.told {
+	if limit = b.limit(taken); limit <= b.sent {
 		return 0
 	}
-	b.told = limit
+	b.sent = limit
 	return limit
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/quorate/quorate/id"
 )
 
-// tellJoined leaves a record once the cluster has taken this node.
-func tellJoined(ctx context.Context, c *cluster.Cluster, log *audit.Log) {
+// recordJoined leaves a record once the cluster has taken this node.
+func recordJoined(ctx context.Context, c *cluster.Cluster, log *audit.Log) {
 	for {
 		select {
 		case <-c.Catalog().Joined():

@@ -219,7 +219,7 @@ func TestPublishUnroutable(t *testing.T) {
 	}
 }
 
-// MSG-4, MSG-8, D-5 and PR-1: what is stored, and what the machine is told.
+// MSG-4, MSG-8, D-5 and PR-1: what is stored, and what the machine gets.
 func TestPublishStored(t *testing.T) {
 	ends := map[string]*answering{"a": {}, "b": {}, "c": {}}
 	b := testBroker(t, func(name string) enqueuer { return ends[name] }, "a", "b", "c")

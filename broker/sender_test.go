@@ -68,7 +68,7 @@ func TestNobodyPublishes(t *testing.T) {
 	}
 }
 
-// PUB-1, MSG-3: somebody else's user_id is the last thing that a sender is told of before the
+// PUB-1, MSG-3: somebody else's user_id is the last thing for which a sender is refused before the
 // bounds of a message.
 func TestUserIDIsCheckedLast(t *testing.T) {
 	b, _, ctx := loggedInBroker(t, "^amq\\.default$|^nix$")

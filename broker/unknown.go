@@ -14,7 +14,7 @@ import (
 	"github.com/quorate/quorate/policy"
 )
 
-// Bounds of telling unknown arguments in the log: programs declare what they need again and again.
+// Bounds of the log lines about unknown arguments: programs declare what they need again and again.
 const (
 	// UnknownArgumentLines is how many lines there are at once, and UnknownArgumentEvery after what
 	// time there is one more. It has the number that were left out.
@@ -22,7 +22,7 @@ const (
 	UnknownArgumentEvery = 5 * time.Second
 )
 
-// unknownArguments is what is told of arguments that nothing knows (C-9). It may be used concurrently.
+// unknownArguments counts and logs arguments that nothing knows (C-9). It may be used concurrently.
 type unknownArguments struct {
 	count *atomic.Uint64
 	log   *slog.Logger
@@ -45,7 +45,7 @@ func (u *unknownArguments) of(
 	refused := isNew && refusesUnknown(v, about.VHost)
 	for i := range found {
 		x := &found[i]
-		u.tell(ctx, about, x, refused)
+		u.report(ctx, about, x, refused)
 		text := x.Name + " is unknown and has no effect"
 		if x.Advice != "" {
 			text += "; " + x.Advice
@@ -84,8 +84,8 @@ func refusedUnknown(about failure.Error, args message.Table, found []policy.Unkn
 	return &about
 }
 
-// tell counts an unknown argument, and logs it as often as lines allow: clients may declare in a loop.
-func (u *unknownArguments) tell(ctx context.Context, about failure.Error, x *policy.Unknown, refused bool) {
+// report counts an unknown argument, and logs it as often as lines allow: clients may declare in a loop.
+func (u *unknownArguments) report(ctx context.Context, about failure.Error, x *policy.Unknown, refused bool) {
 	u.count.Add(1)
 	skipped, ok := u.lines.Take(time.Now())
 	if !ok {

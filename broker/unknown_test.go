@@ -13,8 +13,8 @@ import (
 	"github.com/quorate/quorate/policy"
 )
 
-// C-9: all unknown arguments are counted, and told in so many lines, which say what was left out.
-func TestUnknownArgumentsAreTold(t *testing.T) {
+// C-9: all unknown arguments are counted, and logged in so many lines, which say what was left out.
+func TestUnknownArgumentsAreLogged(t *testing.T) {
 	t.Parallel()
 	var log bytes.Buffer
 	var count atomic.Uint64

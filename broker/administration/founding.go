@@ -31,10 +31,10 @@ const foundRetry = 100 * time.Millisecond
 func (ad *Administration) Found(ctx context.Context) {
 	tick := time.NewTicker(foundRetry)
 	defer tick.Stop()
-	told := false
+	logged := false
 	for !serving.Founded(ad.view()) {
-		if err := ad.tryFound(ctx); err != nil && ctx.Err() == nil && !told {
-			told = true
+		if err := ad.tryFound(ctx); err != nil && ctx.Err() == nil && !logged {
+			logged = true
 			ad.log.Info("the default user cannot be made yet", "error", err)
 		}
 		select {

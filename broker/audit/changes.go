@@ -101,7 +101,7 @@ func changesOf(before *catalog.View, cmd catalog.Command, r catalog.Reply) ([]Ch
 
 // happened reports whether a thing came or went; was reports that it was not there, or was: the
 // reply to a repeat may not have it.
-func happened(told, was bool, r catalog.Reply) bool { return told || r.Repeated && was }
+func happened(reported, was bool, r catalog.Reply) bool { return reported || r.Repeated && was }
 
 // replaced is happened for what takes the place of what is there, unless it is for new things only:
 // then an equal one is left.

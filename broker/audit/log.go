@@ -40,7 +40,7 @@ type Act struct {
 	Kind, Name string // of the object, such as "queue"
 	From       Origin
 	ByItself   bool   // no client called
-	told       bool   // its lines are bounded already
+	bounded    bool   // its lines are bounded already
 	leftOut    uint64 // acts like this one without a record
 }
 
@@ -56,7 +56,7 @@ func (l *Log) Audited(ctx context.Context, x Act, do func(context.Context) error
 	if err == nil && !a.changed || x.ByItself && !a.changed {
 		return err
 	}
-	l.tellAct(ctx, &x, a.changes, outcomeOf(a.changed, err), err)
+	l.recordAct(ctx, &x, a.changes, outcomeOf(a.changed, err), err)
 	return err
 }
 
@@ -79,8 +79,8 @@ func outcomeOf(changed bool, err error) string {
 	return event.Refused
 }
 
-// tellAct keeps, counts and logs one record.
-func (l *Log) tellAct(ctx context.Context, x *Act, changes []Change, outcome string, err error) {
+// recordAct keeps, counts and logs one record.
+func (l *Log) recordAct(ctx context.Context, x *Act, changes []Change, outcome string, err error) {
 	e := event.Event{Kind: event.Audit, VHost: bounded(x.VHost, NameBytes), Name: bounded(x.Name, NameBytes), Count: x.leftOut}
 	a := &event.Audited{
 		Protocol: x.From.Protocol, Address: bounded(x.From.Address, NameBytes), Client: bounded(x.From.Client, auditClientBytes),
@@ -104,7 +104,7 @@ func (l *Log) tellAct(ctx context.Context, x *Act, changes []Change, outcome str
 	}
 	e.Audit = a
 	l.cfg.Keep(list, e)
-	if list == event.AuditOfUse && !x.told {
+	if list == event.AuditOfUse && !x.bounded {
 		var ok bool
 		if e.Count, ok = l.lines.Take(time.Now()); !ok {
 			return

@@ -89,7 +89,7 @@ func TestAuditLine(t *testing.T) {
 	}
 }
 
-// What changes nothing is told by nobody, and what nodes do by themselves only if it is done.
+// What changes nothing leaves no record, and what nodes do by themselves only if it is done.
 func TestAuditOfNothing(t *testing.T) {
 	nothing := func(context.Context) error { return nil }
 	refuse := func(context.Context) error { return errors.New("no") }
@@ -140,10 +140,10 @@ func TestDifferences(t *testing.T) {
 	}
 }
 
-// Whatever of a vhost, user, policy or permission changes is told.
-func TestEveryFieldIsTold(t *testing.T) {
+// Whatever of a vhost, user, policy or permission changes is recorded.
+func TestEveryFieldIsRecorded(t *testing.T) {
 	names := map[string]bool{"Name": true, "VHost": true, "User": true, "Operator": true} // these say which one it is
-	check := func(what any, told func() []Change) {
+	check := func(what any, recorded func() []Change) {
 		t.Helper()
 		v := reflect.ValueOf(what).Elem()
 		for _, f := range reflect.VisibleFields(v.Type()) {
@@ -168,8 +168,8 @@ func TestEveryFieldIsTold(t *testing.T) {
 			default:
 				t.Fatalf("%s is a %s", f.Name, x.Kind())
 			}
-			if len(told()) != 1 {
-				t.Errorf("%T.%s: %v", what, f.Name, told())
+			if len(recorded()) != 1 {
+				t.Errorf("%T.%s: %v", what, f.Name, recorded())
 			}
 			x.Set(old)
 		}
@@ -196,13 +196,13 @@ func TestBoundedChanges(t *testing.T) {
 	}
 }
 
-// A refused command of the catalog's own kinds never tells a value of theirs: tokens are parameters.
-func TestOwnParametersAreNotTold(t *testing.T) {
+// A refused command of the catalog's own kinds never records a value of theirs: tokens are parameters.
+func TestOwnParametersAreNotRecorded(t *testing.T) {
 	for component, want := range map[string]bool{"access-token": false, "definitions": false, "access": false} {
 		p := catalog.Parameter{Component: component, Name: "n", Value: "s3cret"}
-		changes, told := changesOf(catalog.New().View(), &catalog.PutParameter{Parameter: p}, catalog.Reply{Created: true})
-		if told != want || strings.Contains(changesText(changes), "s3cret") {
-			t.Errorf("%s: %v, %v", component, told, changes)
+		changes, recorded := changesOf(catalog.New().View(), &catalog.PutParameter{Parameter: p}, catalog.Reply{Created: true})
+		if recorded != want || strings.Contains(changesText(changes), "s3cret") {
+			t.Errorf("%s: %v, %v", component, recorded, changes)
 		}
 	}
 }

@@ -29,7 +29,7 @@ func (l *Log) LoginRefused(ctx context.Context, try LoginTry, err error) {
 	if !ok {
 		return
 	}
-	l.tellAct(ctx, &Act{Operation: OpLogin, VHost: e.VHost, Kind: "user", Name: try.User, From: try.From, told: true, leftOut: skipped}, nil, event.Refused, err)
+	l.recordAct(ctx, &Act{Operation: OpLogin, VHost: e.VHost, Kind: "user", Name: try.User, From: try.From, bounded: true, leftOut: skipped}, nil, event.Refused, err)
 }
 
 // LoggedIn records that the context's identity uses a connection from now on, to a vhost if
@@ -39,5 +39,5 @@ func (l *Log) LoggedIn(ctx context.Context, from Origin, vhost string) {
 	if who.User == "" {
 		return
 	}
-	l.tellAct(ctx, &Act{Operation: OpLogin, VHost: vhost, Kind: "user", Name: who.User, From: from}, nil, event.Done, nil)
+	l.recordAct(ctx, &Act{Operation: OpLogin, VHost: vhost, Kind: "user", Name: who.User, From: from}, nil, event.Done, nil)
 }

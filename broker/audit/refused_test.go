@@ -10,8 +10,8 @@ import (
 	"github.com/quorate/quorate/broker/failure"
 )
 
-// Refused logins are all counted, and told in so many lines, which say what was left out.
-func TestRefusedLoginsAreTold(t *testing.T) {
+// Refused logins are all counted, and logged in so many lines, which say what was left out.
+func TestRefusedLoginsAreLogged(t *testing.T) {
 	var log bytes.Buffer
 	var refused atomic.Uint64
 	l := testAudit(&log, &refused)

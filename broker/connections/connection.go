@@ -91,7 +91,7 @@ func (c *Connection) ID() (string, error) {
 	return strconv.FormatUint(uint64(o.Epoch), 10) + "." + o.Key + "." + string(o.Node), nil
 }
 
-// owner is the connection as records of exclusive queues have it: the epoch tells it from one of the node's life before.
+// owner is the connection as records of exclusive queues have it: the epoch distinguishes it from one of an earlier life of the node.
 func (c *Connection) owner() (catalog.Owner, error) {
 	cl := c.of.cluster
 	node, epoch := cl.Self()

@@ -249,7 +249,7 @@ func TestShowsAndEndsConnections(t *testing.T) {
 	}
 }
 
-// VH-2: a connection has to end when its vhost or its user is deleted, and is told which.
+// VH-2: a connection has to end when its vhost or its user is deleted, and learns which.
 func TestGone(t *testing.T) {
 	n := newNode(t)
 	if _, err := n.Administration.PutVHost(n.root, administration.VHost{Name: "v"}); err != nil {

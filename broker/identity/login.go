@@ -75,7 +75,7 @@ func (l *Logins) Authenticates() bool { return l.cfg.Authenticate }
 // Login verifies name and password of a caller at an address: some users must be on this
 // host (VH-1), and an address may be wrong only so often (LoginTries; ResourceExhausted). The
 // zero address is an unknown one. All refusals read the same, whatever is wrong; while this
-// node cannot tell, they are Unavailable (EX-16).
+// node does not know, they are Unavailable (EX-16).
 func (l *Logins) Login(ctx context.Context, user, secret string, from netip.Addr) (*Identity, error) {
 	return l.login(ctx, access.Credentials{User: user, Secret: secret}, from)
 }

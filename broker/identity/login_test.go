@@ -31,7 +31,7 @@ type certain struct{}
 func (certain) Definite(_ context.Context, err error) error { return err }
 func (certain) Current(context.Context) error               { return nil }
 
-// slowBackend takes a second for each answer; without an answer it cannot tell.
+// slowBackend takes a second for each answer; without an answer nothing is known.
 type slowBackend struct {
 	firmBackend
 	asked *atomic.Int32
@@ -184,7 +184,7 @@ func TestHashesRest(t *testing.T) {
 	})
 }
 
-// Passwords in flight are bounded; who comes too many is told to come back.
+// Passwords in flight are bounded; a login beyond the bound is refused with the advice to come back.
 func TestTooManyLogins(t *testing.T) {
 	l := testLogins(catalog.New().View, Config{})
 	for processors, want := range map[int]int{1: 1, 2: 1, 3: 2, 64: MaxHashes} {

@@ -56,7 +56,7 @@ func (p *pending) leave(c *check) {
 	c.waiting--
 }
 
-// end tells those that wait how the check ended.
+// end notifies those that wait how the check ended.
 func (p *pending) end(d [sha256.Size]byte, c *check, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -179,7 +179,7 @@ func (t *attempt) end() {
 }
 
 // done makes the listeners' error of that of a chain. The address gets the try back but for what was found to be wrong: who was
-// right, who could not be told, who found no room, and who left before the end. But who leaves after one
+// right, whose password could not be checked, who found no room, and who left before the end. But who leaves after one
 // backend has refused would otherwise guess as often as he likes.
 func (t *attempt) done(err error) error {
 	if t.taken && !hasLeft(err) {

@@ -70,7 +70,7 @@ func (l *Logins) WhoOf(s *Session) (*Identity, error) { return l.still(s.who.Loa
 const loginLook = 30 * time.Second
 
 // WatchLogin has ended called, at most once and in a goroutine of its own, when the login of a
-// context ends, with what its client is to be told (ID-5). It watches until ctx ends or stop is
+// context ends, with the error for its client (ID-5). It watches until ctx ends or stop is
 // called; ended may be under way then.
 func (l *Logins) WatchLogin(ctx context.Context, ended func(error)) (stop func()) {
 	s := SessionOf(ctx)

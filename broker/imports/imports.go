@@ -63,11 +63,11 @@ func (d *Definitions) Export(vhost string) ([]byte, error) {
 	return definitions.Append(nil, v, vhost, definitions.Origin{Cluster: name, Version: version})
 }
 
-// Import makes what a document describes and is not there (VH-9). told gets the
+// Import makes what a document describes and is not there (VH-9). report gets the
 // objects as they are done, in batches, one call at a time; total is the number of all.
 // Nothing is taken of a document with a fault of form. An error after the first batch is the reason
 // why the import was given up; a repeat goes on where it was.
-func (d *Definitions) Import(ctx context.Context, r Request, told func(done []Imported, total int)) (Summary, error) {
+func (d *Definitions) Import(ctx context.Context, r Request, report func(done []Imported, total int)) (Summary, error) {
 	if _, err := d.serving.ViewOf(r.VHost); err != nil {
 		return Summary{}, err
 	}
@@ -81,7 +81,7 @@ func (d *Definitions) Import(ctx context.Context, r Request, told func(done []Im
 	}
 	doc.DeclareBy(by)
 	v := d.cluster.View()
-	run := importing{cluster: d.cluster, audit: d.audit, commands: d.commands, steps: definitions.Plan(doc, v, vet), told: told}
+	run := importing{cluster: d.cluster, audit: d.audit, commands: d.commands, steps: definitions.Plan(doc, v, vet), report: report}
 	run.summary.Total = len(run.steps)
 	if r.DryRun {
 		for j := range run.steps {

@@ -24,7 +24,7 @@ func TestImportAboveLimit(t *testing.T) {
 	testcluster.Poll(t, "the version with declarers is finalised", func() error {
 		return b.Administration.SetUserLimits(ctx, "u", limits)
 	})
-	run := func(before, want string, told func(), queues ...string) {
+	run := func(before, want string, report func(), queues ...string) {
 		t.Helper()
 		for i, name := range queues {
 			queues[i] = fmt.Sprintf(`{"name":%q,"vhost":"/","type":"quorum","durable":true,"declared_by":"u"}`, name)
@@ -36,16 +36,16 @@ func TestImportAboveLimit(t *testing.T) {
 						t.Errorf("%s is refused: %s", o.Name, o.Reason)
 					}
 				}
-				if told != nil {
-					told()
+				if report != nil {
+					report()
 				}
-				told = nil
+				report = nil
 			})
 		if got := counts(s); err != nil || got != want {
 			t.Errorf("%s, want %s; %v", got, want, err)
 		}
 	}
-	// So many objects that the first ones are told before the queue is made.
+	// So many objects that the first ones are reported before the queue is made.
 	many := fmt.Sprintf(`"vhosts":[%s],`, strings.TrimSuffix(strings.Repeat(`{"name":"/"},`, 256), ","))
 	run(many, "257: 0 created, 256 unchanged, 0 different, 1 refused, 0 skipped, 0 failed", func() {
 		run("", "3: 1 created, 0 unchanged, 0 different, 2 refused, 0 skipped, 0 failed", nil, "a", "b", "c")

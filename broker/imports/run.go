@@ -28,7 +28,7 @@ type importing struct {
 	audit    *audit.Log
 	commands *audit.Commands
 	steps    []definitions.Step
-	told     func([]Imported, int)
+	report   func([]Imported, int)
 
 	mu      sync.Mutex
 	summary Summary
@@ -36,8 +36,8 @@ type importing struct {
 	failed  error // the last one
 }
 
-// maxUntold bounds the objects of a batch.
-const maxUntold = 256
+// maxUnreported bounds the objects of a batch.
+const maxUnreported = 256
 
 // all carries the steps out, kind by kind.
 func (m *importing) all(ctx context.Context, v *catalog.View) error {
@@ -133,19 +133,19 @@ func (m *importing) add(o Imported, err error) {
 	if o.Outcome == Failed {
 		m.failed = err
 	}
-	full := len(m.done) >= maxUntold
+	full := len(m.done) >= maxUnreported
 	m.mu.Unlock()
 	if full {
 		m.flush()
 	}
 }
 
-// flush hands over what is done. told is called with mu held, so that batches come one at a time.
+// flush hands over what is done. report is called with mu held, so that batches come one at a time.
 func (m *importing) flush() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if len(m.done) > 0 && m.told != nil {
-		m.told(m.done, m.summary.Total)
+	if len(m.done) > 0 && m.report != nil {
+		m.report(m.done, m.summary.Total)
 	}
 	m.done = nil
 }

@@ -41,15 +41,15 @@ func (d *Definitions) ImportAtStart(ctx context.Context) {
 	}
 	tick := time.NewTicker(importRetry)
 	defer tick.Stop()
-	told := false
+	logged := false
 	for {
 		done, err := d.tryImport(ctx)
 		if done {
 			d.imported.Store(true)
 			return
 		}
-		if err != nil && ctx.Err() == nil && !told {
-			told = true
+		if err != nil && ctx.Err() == nil && !logged {
+			logged = true
 			d.log.Info("definitions cannot be imported yet", "error", err)
 		}
 		select {
@@ -114,9 +114,9 @@ func (d *Definitions) setParameter(ctx context.Context, name, value string) erro
 	return err
 }
 
-// toldAtStart is the reason that the log has of an object that is not imported, or made with changes; ""
+// loggedAtStart is the reason that the log has of an object that is not imported, or made with changes; ""
 // of all others.
-func toldAtStart(o *Imported) (made bool, why string) {
+func loggedAtStart(o *Imported) (made bool, why string) {
 	warnings := strings.Join(o.Warnings, "; ")
 	switch {
 	case o.Outcome == Different, o.Outcome == Refused, o.Outcome == Failed:
@@ -136,7 +136,7 @@ func (d *Definitions) importHere(ctx context.Context, hash string) error {
 	summary, err := d.Import(identity.WithIdentity(ctx, identity.Itself()), Request{Document: d.atStart.Document}, func(done []Imported, _ int) {
 		for i := range done {
 			o := &done[i]
-			made, why := toldAtStart(o)
+			made, why := loggedAtStart(o)
 			if why == "" {
 				continue
 			}

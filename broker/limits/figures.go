@@ -10,7 +10,7 @@ import (
 	"github.com/quorate/quorate/cluster/event"
 )
 
-// figures count what limits do, by scope and quota, and emit its events. mu guards told; the rest is atomic, or never
+// figures count what limits do, by scope and quota, and emit its events. mu guards emitted; the rest is atomic, or never
 // changes.
 type figures struct {
 	start time.Time
@@ -22,13 +22,13 @@ type figures struct {
 	refused [clients.CountKinds]atomic.Uint64
 	waiting atomic.Int64
 
-	mu   sync.Mutex
-	told map[clients.Count]time.Duration // of refusals, for events
+	mu      sync.Mutex
+	emitted map[clients.Count]time.Duration // of refusals, for events
 }
 
 const (
-	// maxTold bounds the refusals whose events are remembered.
-	maxTold = 1000
+	// maxEmitted bounds the refusals whose events are remembered.
+	maxEmitted = 1000
 	// heldAgain is how long no publisher must have been held back before the event quota_over is emitted:
 	// else there were events with every message.
 	heldAgain = 10 * time.Second
@@ -37,8 +37,8 @@ const (
 // now returns the time since the node's start by the monotonic clock.
 func (f *figures) now() time.Duration { return time.Since(f.start) }
 
-// tell emits the event of a quota that is reached, or not any more; none for a queue that is gone.
-func (f *figures) tell(kind event.Kind, of clients.QuotaSubject, limit string, n int64) {
+// emitQuota emits the event of a quota that is reached, or not any more; none for a queue that is gone.
+func (f *figures) emitQuota(kind event.Kind, of clients.QuotaSubject, limit string, n int64) {
 	e := event.Event{Kind: kind, Cause: limit, Count: uint64(max(0, n))}
 	scope := scopeOf(of)
 	e.Detail = scope.String()
@@ -62,12 +62,12 @@ func (f *figures) Refused(k clients.Count, limit int64) {
 	now := f.now()
 	f.refused[k.Kind].Add(1)
 	f.mu.Lock()
-	last, known := f.told[k]
+	last, known := f.emitted[k]
 	if known = known && now-last < heldAgain; !known {
-		if f.told == nil || len(f.told) >= maxTold {
-			f.told = map[clients.Count]time.Duration{}
+		if f.emitted == nil || len(f.emitted) >= maxEmitted {
+			f.emitted = map[clients.Count]time.Duration{}
 		}
-		f.told[k] = now
+		f.emitted[k] = now
 	}
 	f.mu.Unlock()
 	if known {
@@ -82,7 +82,7 @@ func (f *figures) Refused(k clients.Count, limit int64) {
 		of.VHost = k.Name
 	case ScopeQueue:
 	}
-	f.tell(event.QuotaReached, of, name, limit)
+	f.emitQuota(event.QuotaReached, of, name, limit)
 }
 
 // Count is how often a quota was reached since the node's start, on this node (VH-14).

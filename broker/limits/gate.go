@@ -17,8 +17,8 @@ import (
 const (
 	// lookAgain bounds a wait before limits are looked at anew.
 	lookAgain = 250 * time.Millisecond
-	// toldFor is how long the figures of another node count.
-	toldFor = 3 * time.Second
+	// reportedFor is how long the figures of another node count.
+	reportedFor = 3 * time.Second
 	// gateIdle is how long a gate is not used before other nodes are not asked about it any more.
 	gateIdle = 3 * time.Second
 	// storedAgainPercent of the limit must be left of what a vhost, or a user's queues, hold before publishers go on.
@@ -105,7 +105,7 @@ func (g *gate) share(now time.Duration) {
 		}
 		var others []float64
 		for n, w := range g.others {
-			if now-w.at > toldFor {
+			if now-w.at > reportedFor {
 				delete(g.others, n)
 				continue
 			}
@@ -156,7 +156,7 @@ func (g *gate) wait(now time.Duration, storedOnly bool) (d time.Duration, which 
 	d, which, began, limit := g.waiting(now, storedOnly)
 	if began {
 		g.figures.reached[scopeOf(g.of)][which].Add(1)
-		g.figures.tell(event.QuotaReached, g.of, quotaName(which), limit)
+		g.figures.emitQuota(event.QuotaReached, g.of, quotaName(which), limit)
 	}
 	return d, which
 }
@@ -259,7 +259,7 @@ func (g *gate) settle(now time.Duration) (goOn bool) {
 	}
 	g.mu.Unlock()
 	for _, i := range ended {
-		g.figures.tell(event.QuotaOver, g.of, quotaName(i), 0)
+		g.figures.emitQuota(event.QuotaOver, g.of, quotaName(i), 0)
 	}
 	return goOn
 }
@@ -273,7 +273,7 @@ func (g *gate) retire() {
 	g.mu.Unlock()
 	for i := range over {
 		if over[i].on {
-			g.figures.tell(event.QuotaOver, g.of, quotaName(i), 0)
+			g.figures.emitQuota(event.QuotaOver, g.of, quotaName(i), 0)
 		}
 	}
 }

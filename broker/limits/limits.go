@@ -42,8 +42,8 @@ type Config struct {
 	Serving     *serving.Node
 	Logins      *identity.Logins
 	Permissions *permission.Permissions
-	// Tell takes the events of quotas that are reached, or not any more. It must not block.
-	Tell func(event.Event)
+	// Emit takes the events of quotas that are reached, or not any more. It must not block.
+	Emit func(event.Event)
 }
 
 // Limits are the gates of this node, where publishers wait. There is a gate for each user, vhost and queue that has
@@ -89,7 +89,7 @@ func New(c Config) *Limits {
 	l := &Limits{
 		node: c.Node, everywhere: c.Everywhere, view: c.View, clients: c.Clients, policies: c.Policies, serving: c.Serving,
 		logins: c.Logins, permissions: c.Permissions,
-		figures: figures{start: time.Now(), view: c.View, emit: c.Tell}, sharing: sharing{kick: make(chan struct{}, 1)}, gates: map[clients.QuotaSubject]*gate{},
+		figures: figures{start: time.Now(), view: c.View, emit: c.Emit}, sharing: sharing{kick: make(chan struct{}, 1)}, gates: map[clients.QuotaSubject]*gate{},
 		found: map[id.QueueUID]queueGates{}, rates: map[string]ratedPolicies{},
 	}
 	l.nodes.Store(1)

@@ -42,7 +42,7 @@ func testLimits(t testing.TB) (*Limits, *catalog.Catalog, *publisher) {
 	apply(t, c, &catalog.RaiseVersion{Version: catalog.VersionDeclarers})
 	log := slog.New(slog.DiscardHandler)
 	l := New(Config{
-		View: c.View, Clients: clients.New(), Policies: new(policy.Matcher), Tell: func(event.Event) {},
+		View: c.View, Clients: clients.New(), Policies: new(policy.Matcher), Emit: func(event.Event) {},
 		Permissions: permission.New(permission.Config{View: c.View, Timeouts: new(atomic.Uint64), Log: log}),
 	})
 	u, _ := c.View().User("u")
@@ -126,7 +126,7 @@ func TestRatesHoldBack(t *testing.T) {
 	})
 }
 
-// VH-14: who waits is told shortly before its deadline, and goes on when the limit is taken away.
+// VH-14: a publisher that waits is notified shortly before its deadline, and goes on when the limit is taken away.
 func TestWaitsForQuota(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, c, p := testLimits(t)
@@ -264,7 +264,7 @@ func TestPartsOfNodes(t *testing.T) {
 		lasts(t, "beside one that wants little", sends(t, p, 140, 1), 2*time.Second)
 		exchange(math.Inf(1))
 		lasts(t, "beside one that wants all", sends(t, p, 100, 1), 2*time.Second)
-		<-time.After(2 * toldFor)
+		<-time.After(2 * reportedFor)
 		g := l.known(subject)
 		g.holding(l.now(), 0)
 		if len(g.others) > 0 {

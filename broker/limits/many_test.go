@@ -98,7 +98,7 @@ func BenchmarkManyQuotas(b *testing.B) {
 	}
 }
 
-// VH-14: nodes tell one another about all quotas that are used, however many.
+// VH-14: nodes report to one another all quotas that are used, however many.
 func TestRoundOfManyQuotas(t *testing.T) {
 	l, c, _ := testLimits(t)
 	node, now := testnode.Waiting(t), l.now()
@@ -107,7 +107,7 @@ func TestRoundOfManyQuotas(t *testing.T) {
 	for i := range users {
 		of := clients.QuotaSubject{User: fmt.Sprint("u", i)}
 		g := l.gate(of, c.View().Index(), gateLimits{[rates]int64{10, catalog.Unlimited}, catalog.Unlimited})
-		g.others["gone"] = wanted{at: now - 2*toldFor} // the next round forgets it
+		g.others["gone"] = wanted{at: now - 2*reportedFor} // the next round forgets it
 		g.charge(now, 1)
 	}
 	if !l.round(t.Context(), true) {

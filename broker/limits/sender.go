@@ -113,7 +113,7 @@ func (s *Sender) Held(who *identity.Identity, vhost string) (h Hold, held bool) 
 			return
 		}
 		d, which := x.wait(now, storedOnly)
-		if stored := which == storedQuota; d > h.For || d > 0 && stored && !h.Stored { // clients are told of what is full
+		if stored := which == storedQuota; d > h.For || d > 0 && stored && !h.Stored { // clients learn what is full
 			h = Hold{For: d, Stored: which == storedQuota, l: s.l, gate: x, which: which}
 		}
 	}

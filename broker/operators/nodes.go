@@ -183,7 +183,7 @@ type QueueMember struct {
 	// Digest is a hash of the member's state at AppliedIndex, in hexadecimal; "" unless it was asked
 	// for, and while entries are being applied.
 	Digest string
-	// Trouble tells why the member has stopped, or why its node did not answer.
+	// Trouble is why the member has stopped, or why its node did not answer.
 	Trouble string
 }
 

@@ -64,7 +64,7 @@ func (s *slowPattern) keep(name string, a slowAnswer) {
 	s.answers[name] = a
 }
 
-// slowBudgets are what users may still spend on patterns that are slow, and where that is told. mu guards all.
+// slowBudgets are what users may still spend on patterns that are slow, and where that is logged. mu guards all.
 type slowBudgets struct {
 	mu       sync.Mutex
 	all      map[string]*slowBudget // by user

@@ -36,7 +36,7 @@ func (s *Node) Fit() error {
 	if c.DiskHangs() {
 		return errors.New("broker: a write to the node's disk hangs")
 	}
-	if r := c.Reach(); r.CutOff >= CutOffTold {
+	if r := c.Reach(); r.CutOff >= CutOffSteered {
 		return errors.New("broker: " + DescribeReach(r))
 	}
 	return nil
@@ -64,7 +64,7 @@ func (s *Node) WatchReach(ctx context.Context) {
 		s.reach.take(s.log, r)
 		var later <-chan time.Time
 		if r.CutOff > 0 {
-			again.Reset(max(CutOffEnds-r.CutOff, CutOffTold))
+			again.Reset(max(CutOffEnds-r.CutOff, CutOffSteered))
 			later = again.C
 		}
 		select {

@@ -11,8 +11,8 @@ import (
 
 // Times for which a node must not have reached a majority of the cluster's nodes.
 const (
-	// CutOffTold is how long a node is cut off before clients are sent to others, see Broker.Fit.
-	CutOffTold = 300 * time.Millisecond
+	// CutOffSteered is how long a node is cut off before clients are sent to others, see Broker.Fit.
+	CutOffSteered = 300 * time.Millisecond
 	// CutOffUnready is until the node is not ready.
 	CutOffUnready = time.Second
 	// CutOffEnds is until its clients are cut off: they would wait for what cannot come.

@@ -52,11 +52,11 @@ type Choice struct {
 	History bool
 }
 
-// Watch calls told with events of all nodes and the cursor behind them, until told
+// Watch calls report with events of all nodes and the cursor behind them, until report
 // fails or ctx ends. The first call has no events. Events are those of what the caller sees
 // (VH-12), as it is when they are sent; a caller who sees nothing any more is refused. Audit records are sent
 // if Kinds has their kind, to administrators alone (AU-3).
-func (es *Events) Watch(ctx context.Context, w Choice, told func(events []Event, cursor string) error) error {
+func (es *Events) Watch(ctx context.Context, w Choice, report func(events []Event, cursor string) error) error {
 	if err := es.mayWatch(ctx, &w); err != nil {
 		return err
 	}
@@ -77,7 +77,7 @@ func (es *Events) Watch(ctx context.Context, w Choice, told func(events []Event,
 			return nil
 		}
 		begun = true
-		return told(wanted, encodeEventCursor(at))
+		return report(wanted, encodeEventCursor(at))
 	})
 }
 
