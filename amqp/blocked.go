@@ -25,7 +25,7 @@ type blocking struct {
 	stored limits.Hold // a vhost, or a user's queues, hold too much (VH-16, VH-17); zero: neither
 }
 
-// block holds the connection's publishes back from now on, and tells the client. queue is the queue
+// block holds the connection's publishes back from now on, and notifies the client. queue is the queue
 // without room; "": the node has an alarm.
 func (c *conn) block(reason, queue string) {
 	c.mu.Lock()

@@ -44,7 +44,7 @@ func serveOn(t *testing.T, c *testcluster.Cluster, node int, cfg amqp.Config) (*
 	return s, l.Addr().String()
 }
 
-// While the node has an alarm a publisher is told and waits, and everybody else goes on; then
+// While the node has an alarm a publisher is notified and waits, and everybody else goes on; then
 // its message arrives (PUB-10).
 func TestAlarm(t *testing.T) {
 	t.Parallel()

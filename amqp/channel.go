@@ -41,7 +41,7 @@ type channel struct {
 	unsettled unsettled
 	results   []result
 
-	told told // owned by the writer
+	confirmed confirmed // owned by the writer
 }
 
 // result is the result of one publish, as the client gets it.

@@ -85,9 +85,9 @@ func TestClassicReturns(t *testing.T) {
 	}
 }
 
-// What failed too often and has no dead-letter exchange to go to is gone, and that is told
+// What failed too often and has no dead-letter exchange to go to is gone, and that is logged
 // (DEL-9).
-func TestDropsAreTold(t *testing.T) {
+func TestDropsAreLogged(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
 		t.Skip("starts a cluster")

@@ -72,7 +72,7 @@ func TestCloseReachesWhoSends(t *testing.T) {
 const gracefulCloses = 300
 
 // Closing a connection is no error to the Go library, whose reader takes the end of the stream
-// for one that comes before it was told of close-ok (AM-10).
+// for one that comes before it got close-ok (AM-10).
 func TestGracefulCloses(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {

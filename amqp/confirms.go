@@ -1,8 +1,8 @@
 package amqp
 
-// told is what a channel in confirm mode has confirmed to its client: all publishes up to low, and
+// confirmed is what a channel in confirm mode has confirmed to its client: all publishes up to low, and
 // those in above.
-type told struct {
+type confirmed struct {
 	low   uint64
 	above map[uint64]bool
 }
@@ -19,7 +19,7 @@ type run struct {
 // decide takes results by ascending tag and returns the acks and nacks to send. Each publish is
 // answered exactly once. Neighbours with the same result become one run if all publishes below them
 // are answered.
-func (t *told) decide(results []result) []run {
+func (t *confirmed) decide(results []result) []run {
 	var runs []run
 	for _, r := range results {
 		if r.tag != t.low+1 {

@@ -23,9 +23,9 @@ func TestConfirmRuns(t *testing.T) {
 		{"fates", [][]result{{ok(1), ok(2), no(3), no(4), ok(5)}}, []run{
 			{tag: 2, multiple: true, low: true}, {tag: 4, multiple: true, refused: true, low: true}, {tag: 5, low: true},
 		}},
-		{"told before", [][]result{{ok(2)}, {ok(1), ok(3)}}, []run{{tag: 2}, {tag: 1, low: true}, {tag: 3, low: true}}},
+		{"run before", [][]result{{ok(2)}, {ok(1), ok(3)}}, []run{{tag: 2}, {tag: 1, low: true}, {tag: 3, low: true}}},
 	} {
-		var x told
+		var x confirmed
 		var got []run
 		for _, b := range c.batches {
 			got = append(got, x.decide(b)...)
@@ -37,13 +37,13 @@ func TestConfirmRuns(t *testing.T) {
 }
 
 // Whatever the order, a client learns the fate of each publish exactly once.
-func TestConfirmsTellEachOnce(t *testing.T) {
+func TestConfirmsAnswerEachOnce(t *testing.T) {
 	for seed := range uint64(200) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		const n = 60
 		tags := r.Perm(n)
 		fate := map[uint64]bool{}
-		var x told
+		var x confirmed
 		got := map[uint64]bool{}
 		for len(tags) > 0 {
 			size := min(1+r.IntN(9), len(tags))
@@ -55,22 +55,22 @@ func TestConfirmsTellEachOnce(t *testing.T) {
 			}
 			tags = tags[size:]
 			slices.SortFunc(batch, func(a, b result) int { return cmp.Compare(a.tag, b.tag) })
-			for _, told := range x.decide(batch) {
-				first := told.tag
-				if told.multiple {
+			for _, run := range x.decide(batch) {
+				first := run.tag
+				if run.multiple {
 					first = 1
 				}
-				for tag := first; tag <= told.tag; tag++ {
-					if _, known := got[tag]; known && !told.multiple {
-						t.Fatalf("seed %d: %d is told twice", seed, tag)
+				for tag := first; tag <= run.tag; tag++ {
+					if _, known := got[tag]; known && !run.multiple {
+						t.Fatalf("seed %d: %d is run twice", seed, tag)
 					} else if !known {
-						got[tag] = told.refused
+						got[tag] = run.refused
 					}
 				}
 			}
 		}
 		if !reflect.DeepEqual(got, fate) || x.low != n || len(x.above) != 0 {
-			t.Fatalf("seed %d: told %v, want %v, %+v", seed, got, fate, x)
+			t.Fatalf("seed %d: run %v, want %v, %+v", seed, got, fate, x)
 		}
 	}
 }

@@ -80,7 +80,7 @@ type conn struct {
 	asked      int64        // bytes of Incoming that it holds or waits for; Incoming's mu guards it
 
 	mu       sync.Mutex
-	told     connections.ConnectionInfo // what operators see of it and does not change; Name is empty until the connection is open
+	info     connections.ConnectionInfo // what operators see of it and does not change; Name is empty until the connection is open
 	channels map[uint16]*channel
 	out      []byte        // frames to send
 	news     chan struct{} // of capacity 1: there is something to send
@@ -180,14 +180,14 @@ func (c *conn) serve() error {
 // failed decides how to continue after an error. It returns nil if it has sent connection.close for
 // a fault; the reader then continues until the client's answer.
 func (c *conn) failed(err error) error {
-	x, told := errors.AsType[*fault](err)
+	x, known := errors.AsType[*fault](err)
 	switch { // frames that came before the error
-	case told:
+	case known:
 		c.awaitBeside(heldWait)
 	case errors.Is(err, io.EOF):
 		c.awaitBeside(0) // publishes that are held back would go without a confirm
 	}
-	if !told || c.isClosing() {
+	if !known || c.isClosing() {
 		return err
 	}
 	_ = c.takeFault() // the first fault counts
@@ -248,7 +248,7 @@ func (c *conn) force(why string) {
 // opened shows the connection to operators.
 func (c *conn) opened() {
 	c.mu.Lock()
-	c.told = connections.ConnectionInfo{
+	c.info = connections.ConnectionInfo{
 		Name: c.nc.RemoteAddr().String() + " -> " + c.nc.LocalAddr().String(), Protocol: "AMQP 0-9-1", TLS: c.s.cfg.TLS != nil,
 		User: c.user(), VHost: c.vhost, Peer: c.nc.RemoteAddr().String(), Local: c.nc.LocalAddr().String(),
 		ClientName: c.client.name, Product: c.client.product, Mechanism: c.client.mechanism, Properties: c.client.properties,
@@ -262,7 +262,7 @@ func (c *conn) opened() {
 func (c *conn) show() connections.ConnectionInfo {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	x := c.told
+	x := c.info
 	x.Channels, x.Received, x.Sent = len(c.channels), c.received.Load(), c.sent.Load()
 	switch {
 	case c.closing:
@@ -309,8 +309,8 @@ func (c *conn) sendClose(f *fault) {
 	c.changed.Broadcast()
 }
 
-// tell closes the connection because of a fault.
-func (c *conn) tell(f *fault) {
+// report closes the connection because of a fault.
+func (c *conn) report(f *fault) {
 	c.s.counters.failed.Add(1)
 	c.log.Warn("a connection is closed because of a fault of the client", "error", f, "cause", f.cause)
 	c.end()
@@ -320,7 +320,7 @@ func (c *conn) tell(f *fault) {
 // awaitClose closes the connection because of a fault. It drops all frames until the client's
 // answer.
 func (c *conn) awaitClose(f *fault) error {
-	c.tell(f)
+	c.report(f)
 	if f.code == wire.FrameError { // the following frames cannot be read
 		return f
 	}

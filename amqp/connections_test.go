@@ -13,7 +13,7 @@ import (
 )
 
 // Operators see connections to all nodes from any of them, and end one by id or name: its
-// client is told the reason with 320.
+// client gets the reason with 320.
 func TestOperatorsAndConnections(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {

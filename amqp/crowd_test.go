@@ -91,7 +91,7 @@ func TestManyChannels(t *testing.T) {
 	}
 }
 
-// When a server stops, its clients are told, and every goroutine of theirs ends, whatever
+// When a server stops, its clients are notified, and every goroutine of theirs ends, whatever
 // they were doing.
 func TestNothingIsLeft(t *testing.T) {
 	if testing.Short() {

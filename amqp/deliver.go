@@ -34,7 +34,7 @@ type consumer struct {
 	ended     bool
 }
 
-// wake tells the writer that deliveries may be waiting. It may be called from any goroutine.
+// wake notifies the writer that deliveries may be waiting. It may be called from any goroutine.
 func (x *consumer) wake() {
 	c := x.ch.c
 	c.mu.Lock()

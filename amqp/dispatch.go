@@ -58,7 +58,7 @@ func (c *conn) handleConnection(f wire.Frame) error {
 	case *wire.ConnectionClose:
 		c.awaitBeside(heldWait)
 		if x, ok := errors.AsType[*fault](c.takeFault()); ok { // it came before the close
-			c.tell(x)
+			c.report(x)
 		}
 		c.settleDown(&c.inFlight)
 		c.end()

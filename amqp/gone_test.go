@@ -10,7 +10,7 @@ import (
 	"github.com/quorate/quorate/internal/testcluster"
 )
 
-// VH-2: whoever is connected to a vhost that is deleted, or as a user who is, is told so and cut
+// VH-2: whoever is connected to a vhost that is deleted, or as a user who is, is notified of that and cut
 // off; others stay.
 func TestConnectionsOfWhatIsDeletedEnd(t *testing.T) {
 	t.Parallel()

@@ -83,7 +83,7 @@ func (p *peer) method() wire.Method {
 	return m
 }
 
-// methodOn is method that tells the channel too.
+// methodOn is method that also returns the channel.
 func (p *peer) methodOn() (uint16, wire.Method) {
 	p.t.Helper()
 	f, ok := p.frame()

@@ -105,8 +105,8 @@ func TestBlockedAboveARate(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.publish("", "q", false, message.Message{Body: make([]byte, 100)})
-	if told := want[*wire.ConnectionBlocked](p); !strings.Contains(told.Reason, "max-stored-bytes") {
-		t.Errorf("%q", told.Reason)
+	if blocked := want[*wire.ConnectionBlocked](p); !strings.Contains(blocked.Reason, "max-stored-bytes") {
+		t.Errorf("%q", blocked.Reason)
 	}
 	_ = p.nc.Close()
 }

@@ -192,11 +192,11 @@ func (in *Incoming) withdraw(w *claim) (free []*conn) {
 // release returns what a content holds.
 func (in *Incoming) release(x *charge) {
 	if in.takeBack(x) {
-		in.budget.Tell()
+		in.budget.NotifyFreed()
 	}
 }
 
-// takeBack frees what a content holds; false if it held nothing. The caller tells the budget
+// takeBack frees what a content holds; false if it held nothing. The caller notifies the budget
 // without mu, which freed takes.
 func (in *Incoming) takeBack(x *charge) (held bool) {
 	in.mu.Lock()

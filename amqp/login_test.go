@@ -90,7 +90,7 @@ func TestExternal(t *testing.T) {
 	})
 }
 
-// A server tells which cluster it belongs to.
+// A server reports to which cluster it belongs.
 func TestClusterName(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {

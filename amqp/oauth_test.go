@@ -63,7 +63,7 @@ func brief(t *testing.T, c *testcluster.Cluster, i *issuer.Issuer) (one, two *pe
 }
 
 // A token logs in as password of whatever user, also if it is long; its scopes are the rights, and what
-// may not be tells nobody more than that (ID-2, ID-4).
+// may not be shows nobody more than that (ID-2, ID-4).
 func TestTokenAsPassword(t *testing.T) {
 	c, i := tokens(t)
 	hour := time.Now().Add(time.Hour)

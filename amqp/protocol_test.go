@@ -300,7 +300,7 @@ func TestPublishAndConsume(t *testing.T) {
 	p.ended()
 }
 
-// Consumers of a queue that is deleted are told (CN-1); a stopping node says so.
+// Consumers of a queue that is deleted are notified (CN-1); a stopping node says so.
 func TestNotices(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {

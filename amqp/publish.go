@@ -184,15 +184,15 @@ func (ch *channel) confirm(r result, decided int) {
 	c.inFlight -= decided
 	ch.inFlight -= decided
 	full = full || ch.inFlight == 0
-	tell := r.tag != 0 && !ch.gone
-	if tell {
+	answers := r.tag != 0 && !ch.gone
+	if answers {
 		if len(ch.results) == 0 {
 			c.settling = append(c.settling, ch)
 		}
 		ch.results = append(ch.results, r)
 	}
 	c.mu.Unlock()
-	if tell {
+	if answers {
 		wait.Wake(c.news)
 	}
 	if full {

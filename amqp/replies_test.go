@@ -156,7 +156,7 @@ func TestRepliesAreSecret(t *testing.T) {
 	}
 }
 
-// testHiddenEvents: events tell of rpc, and of no queue for answers.
+// testHiddenEvents: events name the exchange rpc, and of no queue for answers.
 func testHiddenEvents(t *testing.T, b *broker.Broker) {
 	t.Helper()
 	done := errors.New("enough")

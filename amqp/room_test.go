@@ -13,7 +13,7 @@ import (
 )
 
 // A connection whose message found no room waits until each such queue has some again, and
-// its client is told twice.
+// its client is notified twice.
 func TestQueuesWithoutRoom(t *testing.T) {
 	b := broker.New(testnode.Waiting(t), broker.Config{})
 	defer b.Close()

@@ -127,7 +127,7 @@ func (s *Server) isStopping() bool {
 	}
 }
 
-// Shutdown tells clients that the node is stopping (320), waits until they have disconnected, and
+// Shutdown notifies clients that the node is stopping (320), waits until they have disconnected, and
 // cuts off the rest when ctx ends.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.stopOnce.Do(func() { close(s.stopping) })

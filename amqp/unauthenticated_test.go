@@ -27,7 +27,7 @@ import (
 // manyConnections is how many connections TestUnauthenticatedConnections makes, unless the environment says so.
 const manyConnections = 10_000
 
-// unauthenticatedEnv tells the process that connects where to, how often, and for whom it waits.
+// unauthenticatedEnv has for the process that connects the address, how often, and for whom it waits.
 const unauthenticatedEnv = "QUORATE_UNAUTHENTICATED_OF"
 
 // memory is what the process has of heap and stacks in use.

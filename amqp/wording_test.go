@@ -186,7 +186,7 @@ func wordingsOfArguments() (all []wording) {
 	)
 }
 
-// What a user may not do is told in RabbitMQ's words (AM-15).
+// What a user may not do is refused in RabbitMQ's words (AM-15).
 func TestWordingsOfRefusals(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {

@@ -189,7 +189,7 @@ func (w *writer) confirms(ch *channel) {
 		}
 		return 0
 	})
-	for _, run := range ch.told.decide(w.results) {
+	for _, run := range ch.confirmed.decide(w.results) {
 		if run.refused {
 			w.buf = wire.AppendMethod(w.buf, ch.number, &wire.BasicNack{DeliveryTag: run.tag, Multiple: run.multiple})
 			continue
@@ -300,7 +300,7 @@ func (w *writer) deliver(x *consumer, tag uint64, d *broker.Delivery) {
 	w.buf = wire.AppendBody(w.buf, x.ch.number, d.Message.Body, w.frameMax)
 }
 
-// consumerEnded tells a client that its consumer receives no more messages (CN-1).
+// consumerEnded notifies a client that its consumer receives no more messages (CN-1).
 func (c *conn) consumerEnded(x *consumer, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

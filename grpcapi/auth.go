@@ -84,9 +84,9 @@ func (l *loggedIn) RecvMsg(m any) error { return l.receiver.next(l.ctx, m) }
 // Context returns the stream's context.
 func (l *loggedIn) Context() context.Context { return l.ctx }
 
-// tells are the methods that a node answers while it serves no clients (EX-16): those that report
+// always are the methods that a node answers while it serves no clients (EX-16): those that report
 // what is wrong with it or with the cluster, and read nothing else.
-func tells() map[string]bool {
+func always() map[string]bool {
 	return map[string]bool{
 		brokerv1.Admin_ClusterStatus_FullMethodName:         true,
 		brokerv1.Admin_ListOperations_FullMethodName:        true,
@@ -181,7 +181,7 @@ func (s *Server) admit(ctx context.Context, method string) (with context.Context
 		}
 		return ctx, func() {}, nil
 	}
-	if !s.tells[method] {
+	if !s.always[method] {
 		if err := s.serves(); err != nil {
 			checked(ctx)
 			return ctx, nil, err

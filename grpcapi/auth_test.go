@@ -50,26 +50,26 @@ func TestRules(t *testing.T) {
 	}
 }
 
-// testActs: the audit tells of every method that changes something, and no method that only reads.
+// testActs: the audit has every method that changes something, and no method that only reads.
 func testActs(t *testing.T) {
 	t.Helper()
 	quiet := map[string]bool{ // messages and settlements of clients are no changes that an operator looks for
 		"Publish": true, "PublishOne": true, "Consume": true, "Get": true, "Settle": true, "SettleAndPublish": true, "Connect": true,
 		"ClusterStatus": true, "WhoAmI": true, "ServerReflectionInfo": true, "Peek": true, "ExportDefinitions": true, "TailAudit": true,
 	}
-	told := acts()
+	audited := acts()
 	for method := range rules() {
 		name := method[strings.LastIndex(method, "/")+1:]
 		reads := quiet[name]
 		for _, verb := range []string{"List", "Get", "Watch", "Explain"} {
 			reads = reads || strings.HasPrefix(name, verb)
 		}
-		if _, is := told[method]; is == reads {
-			t.Errorf("%s is told by the audit: %v, reads only: %v", method, is, reads)
+		if _, is := audited[method]; is == reads {
+			t.Errorf("%s is audited by the audit: %v, reads only: %v", method, is, reads)
 		}
-		delete(told, method)
+		delete(audited, method)
 	}
-	for method := range told {
+	for method := range audited {
 		t.Errorf("there is an act for %s, which has no rule", method)
 	}
 }
@@ -80,7 +80,7 @@ func TestNoActAllocatesNothing(t *testing.T) {
 	ctx, req := t.Context(), &brokerv1.PublishOneRequest{}
 	if n := testing.AllocsPerRun(100, func() {
 		if _, changes := s.actOf(ctx, brokerv1.Broker_PublishOne_FullMethodName, req); changes {
-			t.Error("a publish is told by the audit")
+			t.Error("a publish is audited by the audit")
 		}
 	}); n != 0 {
 		t.Errorf("%v allocations", n)

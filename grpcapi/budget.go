@@ -120,7 +120,7 @@ func (b *budget) acquire(ctx context.Context, a *asked) (release func(), err err
 		b.drop(at)
 	}
 	b.mu.Unlock()
-	b.node.Tell() // it may have blocked others
+	b.node.NotifyFreed() // it may have blocked others
 	return nil, ctx.Err()
 }
 
@@ -161,13 +161,13 @@ func (b *budget) tooMany(conn *countedConn) error {
 	}
 }
 
-// release gives the room of a message back and tells the other protocols, without mu: freed takes
+// release gives the room of a message back and notifies the other protocols, without mu: freed takes
 // it.
 func (b *budget) release(a *asked) {
 	b.mu.Lock()
 	b.giveBack(a)
 	b.mu.Unlock()
-	b.node.Tell()
+	b.node.NotifyFreed()
 }
 
 // giveBack releases the room of a message. mu is held.

@@ -96,8 +96,8 @@ type consumeStream struct {
 
 // notices are the results of tasks.
 type notices struct {
-	told   []*brokerv1.ConsumeResponse
-	failed error // of a task; it ends the stream
+	answers []*brokerv1.ConsumeResponse
+	failed  error // of a task; it ends the stream
 }
 
 // task is work of the third goroutine.
@@ -210,12 +210,12 @@ func (x *consumeStream) carryOut(ctx context.Context, t task) (n notices) {
 			err = x.c.ExtendAckDeadline(ctx, t.extend.GetDeliveryIds(), t.extend.GetMilliseconds())
 		case t.cancel:
 			if err = x.c.Cancel(ctx, t.requeue); err == nil {
-				n.told = append(n.told, cancelled("client"))
+				n.answers = append(n.answers, cancelled("client"))
 			}
 		default:
-			n.told = append(n.told, &brokerv1.ConsumeResponse{Kind: &brokerv1.ConsumeResponse_Settled{Settled: t.settled}})
+			n.answers = append(n.answers, &brokerv1.ConsumeResponse{Kind: &brokerv1.ConsumeResponse_Settled{Settled: t.settled}})
 		}
-		if more = len(n.told) < maxTasks; !more {
+		if more = len(n.answers) < maxTasks; !more {
 			break
 		}
 		select {
@@ -265,10 +265,10 @@ func (x *consumeStream) write() error {
 
 // deliver sends one response of deliveries. If more are waiting, Ready fires again.
 func (x *consumeStream) deliver() (ended bool, err error) {
-	if err := x.tellActivity(); err != nil {
+	if err := x.sendActivity(); err != nil {
 		return false, err
 	}
-	if err := x.tellRevoked(); err != nil {
+	if err := x.sendRevoked(); err != nil {
 		return false, err
 	}
 	x.batch, err = x.c.Take(x.batch[:0], x.s.cfg.DeliveryBatch, x.s.cfg.DeliveryBytes)
@@ -291,8 +291,8 @@ func (x *consumeStream) deliver() (ended bool, err error) {
 	return false, err
 }
 
-// tellActivity reports whether the consumer is the active one, if that has changed.
-func (x *consumeStream) tellActivity() error {
+// sendActivity sends whether the consumer is the active one, if that has changed.
+func (x *consumeStream) sendActivity() error {
 	a, news := x.c.TakeActivity()
 	if !news {
 		return nil
@@ -302,8 +302,8 @@ func (x *consumeStream) tellActivity() error {
 	}})
 }
 
-// tellRevoked reports the deliveries that the client held for too long.
-func (x *consumeStream) tellRevoked() error {
+// sendRevoked sends the deliveries that the client held for too long.
+func (x *consumeStream) sendRevoked() error {
 	ids := x.c.TakeRevoked()
 	if len(ids) == 0 {
 		return nil
@@ -313,7 +313,7 @@ func (x *consumeStream) tellRevoked() error {
 	}})
 }
 
-// consumerEnded tells the client that its consumer has ended. Where another node can take over, the
+// consumerEnded notifies the client that its consumer has ended. Where another node can take over, the
 // stream ends with that error instead.
 func (x *consumeStream) consumerEnded(err error) (ended bool, _ error) {
 	var e *failure.Error
@@ -334,7 +334,7 @@ func (x *consumeStream) consumerEnded(err error) (ended bool, _ error) {
 
 // notify sends the outcomes of tasks, then ends the stream if one failed.
 func (x *consumeStream) notify(n notices) error {
-	for _, r := range n.told {
+	for _, r := range n.answers {
 		if err := x.stream.Send(r); err != nil {
 			return err
 		}

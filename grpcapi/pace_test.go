@@ -50,7 +50,7 @@ func TestPace(t *testing.T) {
 	}
 }
 
-// endless is a client that sends without end, whatever it is told.
+// endless is a client that sends without end, whatever it is sent.
 type endless struct{ net.Conn }
 
 func (*endless) Read(b []byte) (int, error) { return len(b), nil }

@@ -111,7 +111,7 @@ type Server struct {
 	grpc   *grpc.Server
 	health *health.Server
 	rules  map[string]rule // by method
-	tells  map[string]bool // the same
+	always map[string]bool // the same
 	acts   map[string]actOf
 	serves func() error // the broker's
 
@@ -144,7 +144,7 @@ func New(c Config) *Server {
 	}
 	s := &Server{
 		receiving: newBudget(c.Incoming), pace: &pace{}, codec: encoding.GetCodecV2(proto.Name), cfg: c, log: c.Logger, b: c.Broker, health: health.NewServer(),
-		rules: rules(), tells: tells(), acts: acts(), serves: c.Broker.Serving.Serves,
+		rules: rules(), always: always(), acts: acts(), serves: c.Broker.Serving.Serves,
 	}
 	s.life, s.stop = context.WithCancelCause(context.Background())
 	creds := insecure.NewCredentials()

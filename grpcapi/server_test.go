@@ -215,7 +215,7 @@ func TestBadRequests(t *testing.T) {
 }
 
 // EX-16: whatever the method, also one that is new, a node that serves nobody refuses it with
-// UNAVAILABLE and a hint, unless it tells what is wrong.
+// UNAVAILABLE and a hint, unless it reports what is wrong.
 func TestNobodyIsServed(t *testing.T) {
 	nobody := func() error {
 		return &failure.Error{Class: failure.Unavailable, Kind: "node", Reason: "serves nobody", RetryAfter: time.Second}
@@ -223,7 +223,7 @@ func TestNobodyIsServed(t *testing.T) {
 	var served *Server
 	cc := serveWith(t, nil, func(s *Server) { s.serves, served = nobody, s })
 	ctx := testContext(t)
-	told := 0
+	answered := 0
 	for name, info := range served.grpc.GetServiceInfo() {
 		for _, m := range info.Methods {
 			method := "/" + name + "/" + m.Name
@@ -241,18 +241,18 @@ func TestNobodyIsServed(t *testing.T) {
 			info, retry := details(st)
 			refused := strings.Contains(st.Message(), "serves nobody")
 			switch {
-			case served.tells[method] == refused:
-				t.Errorf("%s: %v; tells what is wrong: %v", method, st, served.tells[method])
+			case served.always[method] == refused:
+				t.Errorf("%s: %v; reports what is wrong: %v", method, st, served.always[method])
 			case refused && (st.Code() != codes.Unavailable || info.GetReason() != "UNAVAILABLE" || retry == nil):
 				t.Errorf("%s: %v with %v, %v", method, st, info, retry)
 			}
-			if served.tells[method] {
-				told++
+			if served.always[method] {
+				answered++
 			}
 		}
 	}
-	if told != len(served.tells) {
-		t.Errorf("%d of %d methods that tell are served", told, len(served.tells))
+	if answered != len(served.always) {
+		t.Errorf("%d of %d methods that always answer are served", answered, len(served.always))
 	}
 }
 

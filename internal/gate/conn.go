@@ -125,7 +125,7 @@ func (c *Conn) late() {
 	g.stats.Late++
 	g.mu.Unlock()
 	_ = c.TCPConn.Close()
-	g.lines.tell("the client did not log in in time", "client", c.RemoteAddr().String(), "limit", g.cfg.LoginTimeout)
+	g.lines.warn("the client did not log in in time", "client", c.RemoteAddr().String(), "limit", g.cfg.LoginTimeout)
 }
 
 // Close closes the connection.

@@ -159,11 +159,11 @@ func (g *Gate) enter(tcp *net.TCPConn) *Conn {
 		_ = v.TCPConn.Close() // its server gets an error, and closes it as well
 	}
 	if len(victims) > 0 {
-		g.lines.tell("clients without a login were closed to make room", "client", tcp.RemoteAddr().String())
+		g.lines.warn("clients without a login were closed to make room", "client", tcp.RemoteAddr().String())
 	}
 	if !ok {
 		_ = tcp.Close()
-		g.lines.tell("there is no room for another connection", "client", tcp.RemoteAddr().String(),
+		g.lines.warn("there is no room for another connection", "client", tcp.RemoteAddr().String(),
 			"limit", min(g.cfg.MaxConnections, ceiling), "descriptor", number)
 		return nil
 	}

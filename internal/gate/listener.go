@@ -37,7 +37,7 @@ func (l *listener) Accept() (net.Conn, error) {
 			if !passes(err) {
 				return nil, err
 			}
-			l.g.lines.tell("the system accepts no connection", "error", err)
+			l.g.lines.warn("the system accepts no connection", "error", err)
 			l.g.relieve()
 			l.rest()
 			continue
@@ -101,8 +101,8 @@ type lines struct {
 	of  map[string]*lograte.Lines // by reason
 }
 
-// tell logs why the gate closes connections, within the bounds.
-func (l *lines) tell(why string, attrs ...any) {
+// warn logs why the gate closes connections, within the bounds.
+func (l *lines) warn(why string, attrs ...any) {
 	l.mu.Lock()
 	of := l.of[why]
 	if of == nil {

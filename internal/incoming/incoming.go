@@ -11,7 +11,7 @@ import (
 const DefaultBytes = 256 << 20
 
 // Budget bounds the bytes of incomplete messages that a node holds. All methods may be called
-// concurrently. All but Tell and Limit may be called under the caller's locks; these two call the
+// concurrently. All but NotifyFreed and Limit may be called under the caller's locks; these two call the
 // functions given to WhenFreed.
 type Budget struct {
 	limit, used, waiting atomic.Int64
@@ -27,13 +27,13 @@ func New(limit int64) *Budget {
 	return b
 }
 
-// Limit changes the budget, and calls Tell; 0: 256 MiB. It takes nothing back.
+// Limit changes the budget, and calls NotifyFreed; 0: 256 MiB. It takes nothing back.
 func (b *Budget) Limit(limit int64) {
 	if limit == 0 {
 		limit = DefaultBytes
 	}
 	b.limit.Store(limit)
-	b.Tell()
+	b.NotifyFreed()
 }
 
 // Bytes returns the budget.
@@ -55,7 +55,7 @@ func (b *Budget) Take(n int64) bool {
 // Add takes n bytes even if they exceed the budget.
 func (b *Budget) Add(n int64) { b.used.Add(n) }
 
-// GiveBack gives n bytes back. The caller calls Tell afterwards.
+// GiveBack gives n bytes back. The caller calls NotifyFreed afterwards.
 func (b *Budget) GiveBack(n int64) { b.used.Add(-n) }
 
 // Used returns how many bytes are taken.
@@ -70,7 +70,7 @@ func (b *Budget) Waiting() int64 { return b.waiting.Load() }
 // Scarce reports whether a connection waits for room.
 func (b *Budget) Scarce() bool { return b.waiting.Load() > 0 }
 
-// WhenFreed registers f, which Tell calls after bytes were given back; f checks whether one of its
+// WhenFreed registers f, which NotifyFreed calls after bytes were given back; f checks whether one of its
 // connections now has room. Call it only while the node is constructed.
 func (b *Budget) WhenFreed(f func()) {
 	b.mu.Lock()
@@ -78,8 +78,8 @@ func (b *Budget) WhenFreed(f func()) {
 	b.freed = append(b.freed, f)
 }
 
-// Tell calls the registered functions. The caller holds no lock that they take.
-func (b *Budget) Tell() {
+// NotifyFreed calls the registered functions. The caller holds no lock that they take.
+func (b *Budget) NotifyFreed() {
 	b.mu.Lock()
 	all := b.freed
 	b.mu.Unlock()

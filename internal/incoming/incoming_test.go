@@ -5,23 +5,23 @@ import (
 	"testing"
 )
 
-// What is taken is never more than the budget, but for what has to be; and who waits is told of what is given back.
+// What is taken is never more than the budget, but for what has to be; and those that wait are notified when bytes are given back.
 func TestBudget(t *testing.T) {
 	b := New(0)
 	if b.Bytes() != DefaultBytes {
 		t.Errorf("%d bytes", b.Bytes())
 	}
-	told := 0
-	b.WhenFreed(func() { told++ })
+	notified := 0
+	b.WhenFreed(func() { notified++ })
 	b.Limit(100)
-	if told != 1 || b.Take(101) || !b.Take(60) || b.Take(41) || !b.Take(40) || b.Take(1) {
-		t.Errorf("told %d times, %d of %d bytes are taken", told, b.Used(), b.Bytes())
+	if notified != 1 || b.Take(101) || !b.Take(60) || b.Take(41) || !b.Take(40) || b.Take(1) {
+		t.Errorf("notified %d times, %d of %d bytes are taken", notified, b.Used(), b.Bytes())
 	}
 	b.Add(1000)
 	b.GiveBack(1001)
-	b.Tell()
-	if told != 2 || !b.Take(1) || b.Used() != 100 {
-		t.Errorf("told %d times, %d bytes are taken", told, b.Used())
+	b.NotifyFreed()
+	if notified != 2 || !b.Take(1) || b.Used() != 100 {
+		t.Errorf("notified %d times, %d bytes are taken", notified, b.Used())
 	}
 	b.GiveBack(100)
 	for _, step := range []struct {
