@@ -96,7 +96,7 @@ func Example() {
 	// one tea <nil>
 }
 
-// Many messages are in flight at a time; each tells its own outcome.
+// Many messages are in flight at a time; each has its own outcome.
 func ExamplePublisher_PublishAsync() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
@@ -180,12 +180,12 @@ func ExampleConsumer_Run() {
 	go func() {
 		ended <- jobs.Run(working, func(context.Context, *client.Delivery) error { return errors.New("cannot do it") })
 	}()
-	letter, err := failed.Receive(ctx)
+	dead, err := failed.Receive(ctx)
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	fmt.Println(string(letter.Body), letter.Deaths[0].Queue, letter.Deaths[0].Reason, letter.Ack())
+	fmt.Println(string(dead.Body), dead.Deaths[0].Queue, dead.Deaths[0].Reason, dead.Ack())
 	stop()
 	fmt.Println(<-ended)
 	// Output:
@@ -193,7 +193,7 @@ func ExampleConsumer_Run() {
 	// <nil>
 }
 
-// Errors tell their class and what they are about.
+// Errors have their class and what they are about.
 func ExampleError() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()

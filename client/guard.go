@@ -97,7 +97,7 @@ func (n *node) judge(now time.Time, stuck bool, cfg *Config) (ask, prepare, leav
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	asking := !n.asked.IsZero()
-	if wait := cfg.ProbeInterval; !asking && (stuck || now.Sub(n.told) >= wait) {
+	if wait := cfg.ProbeInterval; !asking && (stuck || now.Sub(n.probed) >= wait) {
 		n.asked, ask = now, true
 	}
 	if asking && !n.doubted && now.Sub(n.asked) >= cfg.ProbeTimeout/doubtShare {
@@ -111,7 +111,7 @@ func (n *node) judge(now time.Time, stuck bool, cfg *Config) (ask, prepare, leav
 func (ns *nodes) ask(ctx context.Context, n *node) {
 	_, err := n.probe(ctx, ns.cfg.ProbeTimeout)
 	n.mu.Lock()
-	n.asked, n.told, n.doubted = time.Time{}, time.Now(), false
+	n.asked, n.probed, n.doubted = time.Time{}, time.Now(), false
 	n.mu.Unlock()
 	if err != nil && ctx.Err() == nil {
 		ns.lost(n, err)

@@ -79,7 +79,7 @@ func delayMs(at time.Time, d time.Duration) int64 {
 	return (d + time.Millisecond - 1).Milliseconds()
 }
 
-// proto sends only what is set: the broker tells an absent property from an empty one (MSG-1).
+// proto sends only what is set: the broker distinguishes an absent property from an empty one (MSG-1).
 // Times before 1970 become 0.
 func (p *Properties) proto() (*brokerv1.Properties, error) {
 	headers, err := p.Headers.proto()

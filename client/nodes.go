@@ -51,7 +51,7 @@ type node struct {
 	badUntil time.Time
 	seen     time.Time // last answer to a probe
 	asked    time.Time // when guard began the current probe; zero: none
-	told     time.Time // when its last probe ended
+	probed   time.Time // when its last probe ended
 	doubted  bool      // the current probe takes long
 	unfit    bool      // the node reports that clients do better elsewhere
 }

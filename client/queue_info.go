@@ -88,7 +88,7 @@ type QueueStats struct {
 	NextDelayedAt time.Time `api:"next_delayed_at_ms"`
 	// ConsumerCapacity is the share of its consumers that would take a message now, 0 to 1.
 	ConsumerCapacity float64 `api:"consumer_capacity"`
-	// Confirmed counts what its publishers were, or will be, told is stored: all that the leader
+	// Confirmed counts what its publishers have got or will get a confirm for: all that the leader
 	// counts is stored by a majority.
 	Confirmed uint64 `api:"confirmed"`
 	// Get and GetEmpty count Gets that had a message, and those that found none.
@@ -158,7 +158,7 @@ type QueueMember struct {
 	// have applied the same entries. Empty unless it was asked for, and while entries are being
 	// applied: ask again.
 	Digest string `api:"digest"`
-	// Trouble tells why the member has stopped, or why its node did not answer; empty otherwise.
+	// Trouble is why the member has stopped, or why its node did not answer; empty otherwise.
 	Trouble string `api:"trouble"`
 }
 
@@ -187,7 +187,7 @@ type DeleteQueueRequest struct {
 	Discard bool `api:"discard"`
 }
 
-// QueueDeleted tells what was lost with the queue, or is dead-lettered before it goes.
+// QueueDeleted reports what was lost with the queue, or is dead-lettered before it goes.
 type QueueDeleted struct {
 	Ready     uint64 `api:"ready"`
 	Unsettled uint64 `api:"unsettled"`

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// A consumer handles as many messages at a time as it was told, and Run returns when its handlers have.
+// A consumer handles as many messages at a time as its configuration says, and Run returns when its handlers have.
 func TestRunConcurrently(t *testing.T) {
 	t.Parallel()
 	node := &faultyNode{storage: &storage{seen: map[string]uint64{}}}
@@ -35,7 +35,7 @@ func TestRunConcurrently(t *testing.T) {
 	}
 }
 
-// With the end of the consumer all handlers end after what they do, and Run tells why.
+// With the end of the consumer all handlers end after what they do, and Run reports why.
 func TestRunEndsWithConsumer(t *testing.T) {
 	t.Parallel()
 	c := dial(t, serve(t, &faultyNode{storage: &storage{seen: map[string]uint64{}}}))

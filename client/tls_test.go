@@ -42,7 +42,7 @@ func secureFiles(t *testing.T, dir string, pairs map[string]authority.Request) {
 	}
 }
 
-// A client trusts the authorities it was told, checks the name, and shows a certificate.
+// A client trusts the authorities it was given, checks the name, and shows a certificate.
 func TestTLS(t *testing.T) {
 	dir := t.TempDir()
 	file := func(name string) string { return filepath.Join(dir, name) }

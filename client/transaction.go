@@ -49,18 +49,18 @@ func (s *Consumer) SettleAndPublish(ctx context.Context, ds []*Delivery, outputs
 		_, err := n.joint.SettleAndPublish(ctx, r)
 		return err
 	})
-	// The queue has decided; the stream's node is told, so that it forgets the deliveries. What
+	// The queue has decided; the stream's node is notified, so that it forgets the deliveries. What
 	// is not held cannot be returned, so that this is safe also when it is an earlier try that
 	// has settled them.
-	told := Decision{Kind: Ack}
+	decision := Decision{Kind: Ack}
 	var e *Error
 	if errors.As(err, &e) && e.Class == PreconditionFailed && e.Arg == "settle_token" {
-		told.Kind, err = Requeue, fmt.Errorf("%w: %w", ErrStale, err)
+		decision.Kind, err = Requeue, fmt.Errorf("%w: %w", ErrStale, err)
 	} else if err != nil {
 		return err
 	}
 	for _, d := range ds {
-		if own := s.decide(d, told); own != nil && !errors.Is(own, ErrStale) { // stale: its stream is lost
+		if own := s.decide(d, decision); own != nil && !errors.Is(own, ErrStale) { // stale: its stream is lost
 			return own
 		}
 	}

@@ -283,7 +283,7 @@ func numberOf(e protoreflect.EnumDescriptor, word string) (protoreflect.EnumNumb
 		known = append(known, wordOf(e, n))
 	}
 	if n, err := strconv.ParseInt(word, 10, 32); err == nil {
-		return protoreflect.EnumNumber(n), nil // of a newer broker, as wordOf tells it
+		return protoreflect.EnumNumber(n), nil // of a newer broker, as wordOf writes it
 	}
 	return 0, fmt.Errorf("client: %q is none of %s: use one of %q", word, e.Name(), known[1:])
 }
