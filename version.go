@@ -1,4 +1,4 @@
-// Package quorate tells which build of Quorate a program is. All programs of the project show the same; what nodes can read
+// Package quorate has which build of Quorate a program is. All programs of the project show the same; what nodes can read
 // of each other is not decided by it but by the versions of stored state (catalog.Version).
 package quorate
 
@@ -29,7 +29,7 @@ func Version() string {
 }
 
 // Commit returns the commit of this build, with -dirty behind it if there were changes; "" if it is unknown, as in tests.
-// What the linker was told goes before what the go command has noted.
+// What the linker was given goes before what the go command has noted.
 func Commit() string {
 	info, ok := debug.ReadBuildInfo()
 	if commit != "" || !ok {

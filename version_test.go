@@ -39,7 +39,7 @@ func TestNotedCommit(t *testing.T) {
 	}
 }
 
-// Every program tells its version, by the linker's flag that the Makefile gives.
+// Every program prints its version, by the linker's flag that the Makefile gives.
 func TestPrograms(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds programs: not in short mode")

@@ -46,7 +46,7 @@ func jwt(name string) string {
 	return base64.RawURLEncoding.EncodeToString([]byte(`{"alg":"RS256"}`)) + "." + name + ".x"
 }
 
-// ID-1: the first that accepts counts; who cannot tell neither accepts nor refuses.
+// ID-1: the first that accepts counts; a backend without an answer neither accepts nor refuses.
 func TestChain(t *testing.T) {
 	down := &access.Unavailable{Backend: "b", Cause: errors.New("down")}
 	a := &backend{name: "a", knows: map[string]any{"a": &access.Identity{Name: "of a"}, "both": &access.Identity{Name: "of a"}}}
@@ -192,7 +192,7 @@ func (s *slow) Authenticate(ctx context.Context, c access.Credentials) (*access.
 	return s.backend.Authenticate(ctx, c)
 }
 
-// A backend that does not answer cannot tell, and is not waited for for ever.
+// A backend that does not answer is not waited for for ever.
 func TestGuardTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := &backend{name: "b", knows: map[string]any{"hangs": context.DeadlineExceeded}}

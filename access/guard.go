@@ -103,7 +103,7 @@ func (c *Guarded) Authenticate(ctx context.Context, cred Credentials) (*Identity
 	for {
 		q, mine := c.ask(d)
 		if mine {
-			defer c.told(d, q)
+			defer c.end(d, q)
 			q.id, q.err = c.answered(ctx, cred, d)
 			return q.id, q.err
 		}
@@ -131,8 +131,8 @@ func (c *Guarded) ask(d [sha256.Size]byte) (q *question, mine bool) {
 	return q, true
 }
 
-// told ends the question: later callers ask again, and waiting callers read the answer in q.
-func (c *Guarded) told(d [sha256.Size]byte, q *question) {
+// end ends the question: later callers ask again, and waiting callers read the answer in q.
+func (c *Guarded) end(d [sha256.Size]byte, q *question) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.asking, d)

@@ -169,7 +169,7 @@ func TestCutOff(t *testing.T) {
 	}
 }
 
-// VH-9: all faults of form are told, and nothing is taken.
+// VH-9: all faults of form are reported, and nothing is taken.
 func TestFaults(t *testing.T) {
 	for text, want := range map[string]string{
 		``:                           "$ ends in the middle, at byte 0: the document was cut off",

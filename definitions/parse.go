@@ -209,7 +209,7 @@ func vhostLimits(e *entry, name string) catalog.VHostLimits {
 }
 
 // permission reads a permission; its three patterns are all required, as an absent one could not be
-// told from "nothing".
+// distinguished from "nothing".
 func (p *parser) permission(e *entry) {
 	x := catalog.Permission{User: e.need("user"), Configure: e.need("configure"), Write: e.need("write"), Read: e.need("read")}
 	var wanted bool

@@ -10,7 +10,7 @@ import (
 )
 
 // VH-13: an export of RabbitMQ 3.11 with mirrored and delayed objects and lazy queues comes over whole; what
-// has no counterpart is told object by object.
+// has no counterpart is reported object by object.
 func TestFromRabbitMQ3(t *testing.T) {
 	text, err := os.ReadFile("testdata/rabbitmq-3.11.json")
 	if err != nil {

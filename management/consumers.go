@@ -27,7 +27,7 @@ type queue struct {
 	VHost string `json:"vhost"`
 }
 
-// channel names the consumer's connection: the broker does not tell channels apart here.
+// channel names the consumer's connection: the broker does not distinguish channels here.
 type channel struct {
 	ConnectionName string `json:"connection_name"`
 	Node           string `json:"node"`
@@ -59,7 +59,7 @@ func (a api) consumers(w http.ResponseWriter, r *http.Request) {
 		a.fail(w, err)
 		return
 	}
-	tellSilent(w, silent)
+	nameSilent(w, silent)
 	out := make([]consumer, len(all))
 	for i := range all {
 		out[i] = toConsumer(&all[i])

@@ -189,12 +189,12 @@ func (a api) connections(w http.ResponseWriter, r *http.Request) ([]connections.
 		a.fail(w, err)
 		return nil, false
 	}
-	tellSilent(w, silent)
+	nameSilent(w, silent)
 	return all, true
 }
 
-// tellSilent names in a header the nodes that did not answer, as the body has no place for them.
-func tellSilent(w http.ResponseWriter, nodes []string) {
+// nameSilent names in a header the nodes that did not answer, as the body has no place for them.
+func nameSilent(w http.ResponseWriter, nodes []string) {
 	if len(nodes) > 0 {
 		w.Header().Set(silentHeader, strings.Join(nodes, ","))
 	}

@@ -99,7 +99,7 @@ func path(x map[string]any) string {
 	return "/api/connections/" + url.PathEscape(fmt.Sprint(x["name"]))
 }
 
-// forced waits until a client is told that its connection is closed.
+// forced waits until a client is notified that its connection is closed.
 func forced(t *testing.T, closed chan *amqp091.Error, reason string) {
 	t.Helper()
 	select {

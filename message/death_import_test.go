@@ -9,7 +9,7 @@ import (
 	"github.com/quorate/quorate/message"
 )
 
-// G-11: what DeathHeaders writes is read back, but for times that it does not tell.
+// G-11: what DeathHeaders writes is read back, but for times that it does not have.
 func TestImportDeaths(t *testing.T) {
 	from := full()
 	m := &message.Message{Headers: append(message.Table{{Name: "own", Value: message.Int8(1)}}, message.DeathHeaders(from)...)}
@@ -28,7 +28,7 @@ func TestImportDeaths(t *testing.T) {
 	}
 }
 
-// G-11: counts end at the highest one that a client can be told, and so do their sums.
+// G-11: counts end at the highest one that a client can read, and so do their sums.
 func TestImportDeathsSaturates(t *testing.T) {
 	entry := func(queue string, count message.Value) message.Value {
 		return message.TableValue(message.Table{

@@ -73,7 +73,7 @@ const (
 
 // Properties are AMQP's basic properties except the headers (MSG-1). A property is
 // present when its bit in Has is set or its value is not the zero value; so setting
-// a value is enough, and Has serves to tell "present and empty" from "absent".
+// a value is enough, and Has serves to distinguish "present and empty" from "absent".
 type Properties struct {
 	ContentType     string
 	ContentEncoding string

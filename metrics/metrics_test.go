@@ -223,10 +223,10 @@ func TestPage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var told []string
+	var documented []string
 	for _, row := range regexp.MustCompile("(?m)^\\| `(quorate_.*)$").FindAllString(string(page), -1) {
 		for _, name := range regexp.MustCompile("`((?:quorate|rabbitmq)_[a-z_]+)`").FindAllStringSubmatch(row, -1) {
-			told = append(told, name[1])
+			documented = append(documented, name[1])
 		}
 	}
 	n := &node{queues: []metrics.Queue{queue(1, "/", "q", quorumq.Overview{})}}
@@ -235,10 +235,10 @@ func TestPage(t *testing.T) {
 	for _, line := range append(scrape(t, m.Node(), ""), scrape(t, m.Queues(), "")...) {
 		shown = append(shown, line[:strings.IndexAny(line, "{ ")])
 	}
-	slices.Sort(told)
+	slices.Sort(documented)
 	slices.Sort(shown)
-	if told, shown = slices.Compact(told), slices.Compact(shown); !slices.Equal(told, shown) {
-		t.Errorf("docs/metrics.md has\n%v, shown are\n%v", told, shown)
+	if documented, shown = slices.Compact(documented), slices.Compact(shown); !slices.Equal(documented, shown) {
+		t.Errorf("docs/metrics.md has\n%v, shown are\n%v", documented, shown)
 	}
 }
 

@@ -10,7 +10,7 @@ import (
 	"github.com/quorate/quorate/message"
 )
 
-// C-8: a match that is broken off is told, costs nothing until it is tried again, and is tried
+// C-8: a match that is broken off is reported, costs nothing until it is tried again, and is tried
 // again later each time; what is found besides stands.
 func TestBrokenOffMatches(t *testing.T) {
 	c := catalog.New()
@@ -29,8 +29,8 @@ func TestBrokenOffMatches(t *testing.T) {
 	}
 	put("slow", "^(a+)+$", 1)
 	put("plain", "^a", 0)
-	now, told := time.Unix(1000, 0), 0
-	b := Matcher{Warn: func(string, error) { told++ }, Now: func() time.Time { return now }}
+	now, warned := time.Unix(1000, 0), 0
+	b := Matcher{Warn: func(string, error) { warned++ }, Now: func() time.Time { return now }}
 	q := &catalog.QueueRecord{VHost: "/", Name: strings.Repeat("a", 200) + "b", Type: catalog.QueueQuorum}
 	look := func(want int) {
 		t.Helper()
@@ -40,8 +40,8 @@ func TestBrokenOffMatches(t *testing.T) {
 			}
 		}
 		slow, _ := c.View().Policy("/", "slow", false)
-		if n := b.Timeouts(c.View(), slow); told != want || n != uint64(want) || b.AllTimeouts() != uint64(want) {
-			t.Fatalf("told %d times, counted %d of %d; want %d", told, n, b.AllTimeouts(), want)
+		if n := b.Timeouts(c.View(), slow); warned != want || n != uint64(want) || b.AllTimeouts() != uint64(want) {
+			t.Fatalf("warned %d times, counted %d of %d; want %d", warned, n, b.AllTimeouts(), want)
 		}
 	}
 	look(1)

@@ -14,7 +14,7 @@ import (
 // definition makes a table of names and values.
 func definition(pairs ...any) message.Table { return table(pairs...) }
 
-// who asks for a stream is told what there is in its place.
+// a declare of a stream is refused with what there is in its place.
 func TestStream(t *testing.T) {
 	_, err := argument.Resolve(table("x-queue-type", "stream"), false)
 	if err == nil || !strings.Contains(err.Error(), "there are no streams: declare a quorum queue") {
@@ -225,7 +225,7 @@ func TestAlternateExchange(t *testing.T) {
 	}
 }
 
-// A change of policies is seen; a pattern that never ends matches nothing, and is told (C-8).
+// A change of policies is seen; a pattern that never ends matches nothing, and is reported (C-8).
 func TestMatcherFollows(t *testing.T) {
 	var warned []error
 	matcher := policy.Matcher{Warn: func(_ string, err error) { warned = append(warned, err) }}

@@ -67,7 +67,7 @@ func TestUnknown(t *testing.T) {
 	}
 }
 
-// D-2: who asks for priorities is told how to have them.
+// D-2: a declare with priorities is refused with how to have them.
 func TestRemedyOfPriorities(t *testing.T) {
 	t.Parallel()
 	_, err := argument.Resolve(named("x-max-priority"), false)

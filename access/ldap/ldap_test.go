@@ -107,7 +107,7 @@ func (d *directory) startTLS(w *gldap.ResponseWriter, r *gldap.Request) {
 	answer := r.NewExtendedResponse(gldap.WithResponseCode(gldap.ResultSuccess))
 	answer.SetResponseName(gldap.ExtendedOperationStartTLS)
 	if w.Write(answer) == nil {
-		_ = r.StartTLS(d.tls) // who fails is told by TLS
+		_ = r.StartTLS(d.tls) // TLS reports what fails
 	}
 }
 

@@ -52,11 +52,11 @@ func (f *fetcher) keys(ctx context.Context) ([]key, []error, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	keys, told, err := parseKeys(document)
+	keys, faults, err := parseKeys(document)
 	if err != nil {
 		return nil, nil, fmt.Errorf("%s %w", at, err)
 	}
-	return keys, told, nil
+	return keys, faults, nil
 }
 
 // discover returns the URL of the issuer's keys.

@@ -42,9 +42,9 @@ type webKey struct {
 	Y         string `json:"y"`
 }
 
-// parseKeys reads a set of keys. It leaves out keys for other purposes and of unknown kinds; told
+// parseKeys reads a set of keys. It leaves out keys for other purposes and of unknown kinds; faults
 // has the keys that ought to be usable and are not. It is an error if no key is left.
-func parseKeys(document []byte) (keys []key, told []error, err error) {
+func parseKeys(document []byte) (keys []key, faults []error, err error) {
 	var set struct {
 		Keys []webKey `json:"keys"`
 	}
@@ -62,7 +62,7 @@ func parseKeys(document []byte) (keys []key, told []error, err error) {
 		}
 		switch k.public, k.algorithms, err = w.public(); {
 		case err != nil:
-			told = append(told, fmt.Errorf("key %q: %w", w.ID, err))
+			faults = append(faults, fmt.Errorf("key %q: %w", w.ID, err))
 			continue
 		case w.Algorithm != "" && !slices.Contains(k.algorithms, w.Algorithm):
 			continue // for encryption, or for an algorithm that is never accepted
@@ -72,9 +72,9 @@ func parseKeys(document []byte) (keys []key, told []error, err error) {
 		keys = append(keys, k)
 	}
 	if len(keys) == 0 {
-		return nil, told, errors.Join(append(told, errors.New("has no key that verifies signatures"))...)
+		return nil, faults, errors.Join(append(faults, errors.New("has no key that verifies signatures"))...)
 	}
-	return keys, told, nil
+	return keys, faults, nil
 }
 
 // public returns the key and the algorithms that it is for; no algorithms: the kind of key is not

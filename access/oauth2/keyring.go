@@ -96,7 +96,7 @@ func (k *keyring) try(ctx context.Context) bool {
 	asked := k.wanted
 	k.wanted = nil
 	k.mu.Unlock()
-	keys, told, err := k.fetch.keys(ctx)
+	keys, faults, err := k.fetch.keys(ctx)
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	known := k.keys != nil
@@ -112,7 +112,7 @@ func (k *keyring) try(ctx context.Context) bool {
 	}
 	if !known || len(keys) != len(k.keys) {
 		k.log.Info("the keys of the token issuer are in use", "keys", len(keys))
-		for _, why := range told {
+		for _, why := range faults {
 			k.log.Info("a key of the token issuer is not used", "reason", why)
 		}
 	}

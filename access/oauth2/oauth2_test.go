@@ -185,7 +185,7 @@ func TestLeeway(t *testing.T) {
 	}
 }
 
-// wantAgain wants that nobody can tell now, and when that may be.
+// wantAgain wants that the answer is unknown now, and when it may be known.
 func wantAgain(t *testing.T, what string, err error, within time.Duration) {
 	t.Helper()
 	no, is := errors.AsType[*access.Unavailable](err)
@@ -194,7 +194,7 @@ func wantAgain(t *testing.T, what string, err error, within time.Duration) {
 	}
 }
 
-// A key that came since the keys were fetched is not refused: who shows it is told when they are fetched again. A flood of tokens
+// A key that came since the keys were fetched is not refused: the answer says when they are fetched again. A flood of tokens
 // with keys that there are not costs the issuer nothing more.
 func TestUnknownKeysAreBounded(t *testing.T) {
 	i := issuer.Start(t)
@@ -295,7 +295,7 @@ func TestRotation(t *testing.T) {
 }
 
 // An issuer that does not answer makes nobody wrong and nobody right: without keys tokens cannot be
-// told, with those of before they are.
+// verified, with the earlier ones they are.
 func TestIssuerDown(t *testing.T) {
 	i := issuer.Start(t)
 	i.Break(issuer.Down)

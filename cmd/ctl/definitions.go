@@ -76,7 +76,7 @@ func newDefinitionsImport(s *session) *cobra.Command {
 			var shown []client.ImportedObject
 			show := func(done []client.ImportedObject, _ int) {
 				for _, x := range done {
-					if all || worthTelling(x) || dryRun && x.Outcome == client.ImportCreated {
+					if all || worthPrinting(x) || dryRun && x.Outcome == client.ImportCreated {
 						shown = append(shown, x)
 					}
 				}
@@ -107,8 +107,8 @@ func readDocument(cmd *cobra.Command, name string) ([]byte, error) {
 	return document, err
 }
 
-// worthTelling reports whether an object is missing, or differs from the document.
-func worthTelling(x client.ImportedObject) bool {
+// worthPrinting reports whether an object is missing, or differs from the document.
+func worthPrinting(x client.ImportedObject) bool {
 	switch x.Outcome {
 	case client.ImportDifferent, client.ImportRefused, client.ImportFailed:
 		return true
@@ -119,7 +119,7 @@ func worthTelling(x client.ImportedObject) bool {
 	}
 }
 
-// printImported prints the objects that are worth telling; a table without rows is left out.
+// printImported prints the objects that are worth printing; a table without rows is left out.
 func (s *session) printImported(w io.Writer, objects []client.ImportedObject, n client.ImportSummary) error {
 	switch {
 	case s.output != outputTable:

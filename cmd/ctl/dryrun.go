@@ -11,10 +11,10 @@ import (
 	"github.com/quorate/quorate/client"
 )
 
-// dryRun adds --dry-run to a destructive command. With that flag told reports what would be
-// destroyed, and nothing changes. told fails if there is nothing to destroy, or if the cluster
+// dryRun adds --dry-run to a destructive command. With that flag preview reports what would be
+// destroyed, and nothing changes. preview fails if there is nothing to destroy, or if the cluster
 // would refuse.
-func (s *session) dryRun(cmd *cobra.Command, told func(context.Context, *client.Client, []string) (string, error)) *cobra.Command {
+func (s *session) dryRun(cmd *cobra.Command, preview func(context.Context, *client.Client, []string) (string, error)) *cobra.Command {
 	var only bool
 	cmd.Flags().BoolVar(&only, "dry-run", false, "print what would be destroyed and change nothing")
 	destroy := cmd.RunE
@@ -23,7 +23,7 @@ func (s *session) dryRun(cmd *cobra.Command, told func(context.Context, *client.
 			return destroy(cmd, args)
 		}
 		return s.with(cmd, func(ctx context.Context, c *client.Client) error {
-			text, err := told(ctx, c, args)
+			text, err := preview(ctx, c, args)
 			switch {
 			case err != nil:
 				return err

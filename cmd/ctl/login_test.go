@@ -105,8 +105,8 @@ func TestSecretsOnTheCommandLine(t *testing.T) {
 	}
 }
 
-// Who has not started a node is told at once, and not after --timeout.
-func TestTellsThatNobodyAnswers(t *testing.T) {
+// A user who has not started a node learns it at once, and not after --timeout.
+func TestReportsThatNobodyAnswers(t *testing.T) {
 	t.Setenv(contextsEnv, t.TempDir()+"/contexts.yaml")
 	s, root := newSession()
 	s.patience = 0
@@ -120,8 +120,8 @@ func TestTellsThatNobodyAnswers(t *testing.T) {
 	}
 }
 
-// Who forgets --tls is told so.
-func TestTellsOfTLS(t *testing.T) {
+// A user who forgets --tls is told so.
+func TestReportsTLS(t *testing.T) {
 	t.Setenv(contextsEnv, t.TempDir()+"/contexts.yaml")
 	certified := httptest.NewTLSServer(nil)
 	defer certified.Close()

@@ -59,7 +59,7 @@ func (e unreachableError) Unwrap() error { return e.error }
 
 func main() { os.Exit(run(context.Background(), os.Args[1:], os.Stdout, os.Stderr)) }
 
-// run runs one command line and returns the exit code, which tells mistakes of the user, refusals,
+// run runs one command line and returns the exit code, which distinguishes mistakes of the user, refusals,
 // unreachable clusters and partial success apart (docs/quoratectl.md).
 func run(ctx context.Context, args []string, out, errs io.Writer) int {
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
@@ -108,7 +108,7 @@ type session struct {
 	token        string
 	context      string
 	errs         io.Writer // where warnings go; nil: nowhere
-	// patience is how long the command waits for an answer before it tells the user that it still
+	// patience is how long the command waits for an answer before it reports to the user that it still
 	// tries.
 	patience time.Duration
 }
@@ -259,7 +259,7 @@ func (s *session) open(cmd *cobra.Command) (*client.Client, error) {
 	return s.dial(ctx)
 }
 
-// dial connects and waits for a first answer; after patience without one it tells the user that it
+// dial connects and waits for a first answer; after patience without one it reports to the user that it
 // still tries.
 func (s *session) dial(ctx context.Context) (*client.Client, error) {
 	c, _, err := s.dialNode(ctx)
@@ -275,7 +275,7 @@ func (s *session) dialNode(ctx context.Context) (c *client.Client, at client.Clu
 	if c, err = client.New(cfg); err != nil {
 		return nil, at, s.undialed(ctx, err)
 	}
-	answered := s.tellWaiting(ctx)
+	answered := s.reportWaiting(ctx)
 	at, err = c.ClusterStatus(ctx)
 	answered()
 	if err != nil {
@@ -308,15 +308,15 @@ func (s *session) warn(text string) {
 	}
 }
 
-// tellWaiting tells the user what the command waits for, while no node answers, until the returned
+// reportWaiting prints for the user what the command waits for, while no node answers, until the returned
 // function is called.
-func (s *session) tellWaiting(ctx context.Context) (answered func()) {
+func (s *session) reportWaiting(ctx context.Context) (answered func()) {
 	if s.errs == nil {
 		return func() {}
 	}
 	done := make(chan struct{})
-	var telling sync.WaitGroup
-	telling.Go(func() {
+	var reporting sync.WaitGroup
+	reporting.Go(func() {
 		select {
 		case <-time.After(s.patience):
 		case <-done:
@@ -330,7 +330,7 @@ func (s *session) tellWaiting(ctx context.Context) (answered func()) {
 	})
 	return func() {
 		close(done)
-		telling.Wait()
+		reporting.Wait()
 	}
 }
 

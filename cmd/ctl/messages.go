@@ -213,7 +213,7 @@ func newDeleteMessages(s *session) *cobra.Command {
 	return cmd
 }
 
-// newMove makes `queue move`. --to-exchange "" is the default exchange, so flags are told apart by
+// newMove makes `queue move`. --to-exchange "" is the default exchange, so flags are distinguished by
 // whether they were given.
 func newMove(s *session) *cobra.Command {
 	var toQueue, exchange, key string

@@ -193,7 +193,7 @@ const deletePoll = 500 * time.Millisecond
 // awaitGone shows the progress of a queue's deletion until the queue is gone; false if the user
 // interrupts.
 func (s *session) awaitGone(ctx context.Context, c *client.Client, vhost, name string, progress io.Writer) (bool, error) {
-	told := ""
+	last := ""
 	for {
 		one, cancel := context.WithTimeout(ctx, s.timeout)
 		q, err := c.GetQueue(one, client.QueueRef{VHost: vhost, Name: name})
@@ -213,9 +213,9 @@ func (s *session) awaitGone(ctx context.Context, c *client.Client, vhost, name s
 		if why := n.LastDeadLetterError; why != "" {
 			line += ": " + why
 		}
-		if line != told {
+		if line != last {
 			printf(progress, "%s\n", line)
-			told = line
+			last = line
 		}
 		select {
 		case <-ctx.Done():

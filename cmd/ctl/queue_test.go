@@ -65,7 +65,7 @@ func TestDeclareClassic(t *testing.T) {
 	})
 }
 
-// C-9: who misspells an argument is told, whatever is declared, and for programs beside the output.
+// C-9: a misspelt argument is reported, whatever is declared, and for programs beside the output.
 func TestUnknownArguments(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a node: not in short mode")

@@ -109,7 +109,7 @@ func TestHangUp(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_ = conn.Close() // which the node tells at level debug
+	_ = conn.Close() // which the node logs at level debug
 	for count := 0; count == 0; _, count = logged(t, n, "level=DEBUG") {
 		select {
 		case <-time.After(20 * time.Millisecond):

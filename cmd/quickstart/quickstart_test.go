@@ -35,7 +35,7 @@ func (s *screen) String() string {
 }
 
 // The quickstart in small: every step with its checks. Then what the README and the quickstart
-// itself tell newcomers to type next is typed.
+// itself ask newcomers to type next is typed.
 func TestQuickstart(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts real processes: not in short mode")
@@ -87,7 +87,7 @@ func TestQuickstart(t *testing.T) {
 	}
 }
 
-// typed are the commands that the README and the quickstart tell one to type.
+// typed are the commands that the README and the quickstart ask one to type.
 func typed(t *testing.T, said string) (all []string) {
 	t.Helper()
 	readme := page(t, "README.md")

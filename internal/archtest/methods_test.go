@@ -9,7 +9,7 @@ import (
 )
 
 // Every method of the API says in the table of TestDenied whom it refuses. That test starts
-// a node; this one tells at once.
+// a node; this one fails at once.
 func TestMethodsAreDenied(t *testing.T) {
 	files, err := filepath.Glob(filepath.Join(root, "proto/broker/v1/*.proto"))
 	if err != nil || len(files) == 0 {

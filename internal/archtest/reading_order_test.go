@@ -90,7 +90,7 @@ func (p *typed) describe(references []reference) []string {
 // fileName matches the names of files in a reading order.
 var fileName = regexp.MustCompile(`\b[a-z0-9_]+\.go\b`)
 
-// writtenOrder returns the order of the files that the package comment tells, if it does. It names all files, those for other
+// writtenOrder returns the order of the files that the package comment gives, if it does. It names all files, those for other
 // machines too.
 func writtenOrder(t *testing.T, s *source, p *typed) (order []int, written bool) {
 	t.Helper()

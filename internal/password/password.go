@@ -72,7 +72,7 @@ func Current(hash string, a Algorithm) bool {
 }
 
 // Upgrade hashes a password that matches another hash. It derives the salt from that hash, so that
-// UpgradeOf can tell where the new hash comes from. Guessing a password takes the same work for
+// UpgradeOf shows where the new hash comes from. Guessing a password takes the same work for
 // both.
 func Upgrade(password, from string) (hash string, a Algorithm) {
 	sum := sha256.Sum256([]byte(from))

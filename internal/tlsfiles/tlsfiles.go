@@ -108,7 +108,7 @@ func (f *Files) Watch(done <-chan struct{}) {
 // watch is the state of Watch's loop.
 type watch struct {
 	pending texts  // seen once: used or refused if the next read finds the same
-	told    string // the last fault that was logged
+	logged  string // the last fault that was logged
 	warned  string // the certificate whose end was logged, and how
 }
 
@@ -125,10 +125,10 @@ func (f *Files) look(w *watch) {
 	}
 	switch {
 	case err == nil:
-		w.told = ""
+		w.logged = ""
 	case !text.equal(w.pending):
-	case w.told != err.Error():
-		w.told = err.Error()
+	case w.logged != err.Error():
+		w.logged = err.Error()
 		f.cfg.Logger.Error("cannot use the changed TLS files; the old ones stay in force", "setting", f.cfg.Setting, "error", err)
 	}
 	w.pending = text

@@ -100,7 +100,7 @@ func name(f *tlsfiles.Files) string {
 	return c.Leaf.Subject.CommonName
 }
 
-// All that is wrong is told at once, by setting and file, and nothing of a key is shown.
+// All that is wrong is reported at once, by setting and file, and nothing of a key is shown.
 func TestOpen(t *testing.T) {
 	ca := newAuthority(t)
 	good, other := issue(t, ca, "n1", 365*24*time.Hour), issue(t, ca, "n2", time.Hour)
@@ -220,8 +220,8 @@ func TestBadFilesKeepTheOld(t *testing.T) {
 	}
 }
 
-// The end of a certificate is told before it comes, once.
-func TestEndIsTold(t *testing.T) {
+// The end of a certificate is reported before it comes, once.
+func TestEndIsReported(t *testing.T) {
 	ca, dir := newAuthority(t), t.TempDir()
 	for life, want := range map[time.Duration]string{time.Hour: "certificate expires soon", -time.Minute: "certificate has expired"} {
 		pair := issue(t, ca, "n1", life)

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// What a running node can take it takes; the rest is told. Every setting has a field.
+// What a running node can take it takes; the rest is reported. Every setting has a field.
 func TestTake(t *testing.T) {
 	load := func(environ ...string) *Config {
 		c, err := Load("", append(environ, "QUORATE_CLUSTER__ADMISSION=open", "QUORATE_NODE_ID=n"), nil)

@@ -346,9 +346,9 @@ func (c *Config) Reachable(listen string) (string, error) {
 // ReachableGossip returns the address at which others reach the gossip listener. Gossip carries IP
 // addresses: where a name lags behind, as a pod's does, advertise.gossip can give one.
 func (c *Config) ReachableGossip() (string, error) {
-	told := *c
-	told.Advertise.Host = cmp.Or(c.Advertise.Gossip, c.Advertise.Host)
-	return told.Reachable(c.Listen.Gossip)
+	gossip := *c
+	gossip.Advertise.Host = cmp.Or(c.Advertise.Gossip, c.Advertise.Host)
+	return gossip.Reachable(c.Listen.Gossip)
 }
 
 // firstIP returns an address of this host that others may reach: the first of IPv4, else the first

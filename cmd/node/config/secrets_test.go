@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// Files with secrets that every user of the host may read or change are told, each by its setting.
+// Files with secrets that every user of the host may read or change are reported, each by its setting.
 func TestOpenSecrets(t *testing.T) {
 	dir := t.TempDir()
 	file := func(mode os.FileMode) string {
@@ -39,7 +39,7 @@ func TestOpenSecrets(t *testing.T) {
 	}
 }
 
-// A token is a line of some length; what is wrong with its file is told, and not what is in it.
+// A token is a line of some length; what is wrong with its file is reported, and not what is in it.
 func TestMetricsToken(t *testing.T) {
 	for text, want := range map[string]string{
 		"0123456789abcdef\n": "", "  0123456789abcdef": "", "0123456789abcde\n": "holds no token", "": "holds no token",
@@ -62,7 +62,7 @@ func TestMetricsToken(t *testing.T) {
 	}
 }
 
-// A secret on the command line is told; one in the environment is not.
+// A secret on the command line is reported; one in the environment is not.
 func TestSecretFlags(t *testing.T) {
 	flags := pflag.NewFlagSet("node", pflag.ContinueOnError)
 	AddFlags(flags)

@@ -70,7 +70,7 @@ func files(t *testing.T, cluster string, n id.NodeID, usages ...x509.ExtKeyUsage
 	return out
 }
 
-// All faults of all files are told at once, without a key's bytes.
+// All faults of all files are reported at once, without a key's bytes.
 func TestCheckFiles(t *testing.T) {
 	both := []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth, x509.ExtKeyUsageServerAuth}
 	good := files(t, "c", "n1", both...)

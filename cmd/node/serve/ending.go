@@ -70,7 +70,7 @@ func (n *node) slowly(ctx context.Context, err error) {
 // join starts the node's part of the cluster. If the disk is full it waits for somebody to make
 // room: ending would make none.
 func (n *node) join(ctx context.Context, c cluster.Config) error {
-	for told := false; ; told = true {
+	for logged := false; ; logged = true {
 		var err error
 		if n.part, err = cluster.Start(ctx, c); err == nil {
 			return nil
@@ -79,7 +79,7 @@ func (n *node) join(ctx context.Context, c cluster.Config) error {
 		if !errors.Is(err, syscall.ENOSPC) && !errors.Is(err, syscall.EDQUOT) {
 			return err
 		}
-		if !told {
+		if !logged {
 			n.log.Error("the disk is full: the node starts when there is room", "data_dir", n.cfg.DataDir, "error", err)
 		}
 		n.health.cannotStart(err)

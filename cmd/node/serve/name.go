@@ -7,12 +7,12 @@ import (
 )
 
 const (
-	// nameEvery is the interval of checks whether this node's own name resolves. Every nameTold a
+	// nameEvery is the interval of checks whether this node's own name resolves. Every nameLogged a
 	// failure is logged. A new name resolves within nameNew; after that failures are logged as
 	// warnings, every nameNew.
-	nameEvery = time.Second
-	nameTold  = 5 * time.Second
-	nameNew   = time.Minute
+	nameEvery  = time.Second
+	nameLogged = 5 * time.Second
+	nameNew    = time.Minute
 )
 
 // watchName checks whether this node's own name resolves, until it does: an orchestrator publishes
@@ -31,7 +31,7 @@ func (n *node) watchName(name string, lookup func(context.Context, string) ([]st
 	tick := time.NewTicker(nameEvery)
 	defer tick.Stop()
 	began := time.Now()
-	for told := (time.Time{}); ; {
+	for logged := (time.Time{}); ; {
 		_, err := lookup(ctx, name)
 		waited := time.Since(began).Round(time.Millisecond)
 		switch {
@@ -39,15 +39,15 @@ func (n *node) watchName(name string, lookup func(context.Context, string) ([]st
 			return
 		case err == nil:
 			n.health.named("")
-			if !told.IsZero() {
+			if !logged.IsZero() {
 				n.log.Info("the node's own name resolves", "advertise_host", name, "waited", waited)
 			}
 			return
-		case waited < nameNew && time.Since(told) >= nameTold:
-			told = time.Now()
+		case waited < nameNew && time.Since(logged) >= nameLogged:
+			logged = time.Now()
 			n.log.Info("the node's own name does not resolve yet; the node starts without it", "advertise_host", name, "waited", waited, "error", err)
-		case waited >= nameNew && time.Since(told) >= nameNew:
-			told = time.Now()
+		case waited >= nameNew && time.Since(logged) >= nameNew:
+			logged = time.Now()
 			n.log.Warn("the node's own name does not resolve: clients that receive it, and nodes that cannot reach this node's gossip address, "+
 				"cannot find this node: correct advertise.host or DNS", "advertise_host", name, "waited", waited, "error", err)
 		}

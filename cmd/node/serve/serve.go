@@ -191,7 +191,7 @@ func (n *node) start(ctx context.Context, version string) error {
 }
 
 // clusterConfig makes the configuration of the cluster part. It opens the listener for peers, since
-// its address may be needed to tell others.
+// its address may be needed to notify others.
 func (n *node) clusterConfig(ctx context.Context, version string) (cluster.Config, error) {
 	caches := n.memory.Load().caches
 	c := cluster.Config{
