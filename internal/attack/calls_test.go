@@ -145,6 +145,7 @@ func TestLargeMessagesWait(t *testing.T) {
 // A large message that does not come keeps others waiting for some seconds, not for minutes; then its call ends, and its connection
 // goes on. Small ones do not wait for it.
 func TestSlowMessage(t *testing.T) {
+	t.Parallel()
 	const budget, large = 4 << 20, 6 << 20
 	v := attacked(t, fmt.Sprintf("limits:\n  incoming_bytes: %d\n", budget))
 	h := v.behave(1000)
@@ -187,6 +188,7 @@ func TestSlowMessage(t *testing.T) {
 // AMQP and gRPC share one budget: what a user leaves unfinished over the one has others wait over the other, and leaves one message its
 // way in any case. What is given back lets the others in.
 func TestBudgetOfAll(t *testing.T) {
+	t.Parallel()
 	const budget, large = 16 << 20, 4 << 20 // of a connection over gRPC
 	v := attacked(t, fmt.Sprintf("limits:\n  incoming_bytes: %d\n", budget))
 	h := v.behave(1000)
@@ -238,6 +240,7 @@ func TestBudgetOfAll(t *testing.T) {
 // Watches of health are few for each connection, and end with those that give way to others. One that asks for
 // health now and then is let be.
 func TestWatches(t *testing.T) {
+	t.Parallel()
 	v := attacked(t, bounds)
 	h := v.behave(1000)
 	probe := healthv1.NewHealthClient(v.dial())

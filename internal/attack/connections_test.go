@@ -102,6 +102,7 @@ func attackedTLS(t *testing.T, settings string) (*victim, *tlsFiles) {
 
 // The same over TLS, where clients show certificates: neither silence nor half a handshake keeps others out.
 func TestSilentTLS(t *testing.T) {
+	t.Parallel()
 	v, files := attackedTLS(t, bounds)
 	dial := func() error {
 		ctx, cancel := context.WithTimeout(t.Context(), soon)
@@ -132,6 +133,7 @@ func TestSilentTLS(t *testing.T) {
 // Many who behave well come at once from one address, as after a restart of their node: they
 // get in one after the other.
 func TestEverybodyComesBack(t *testing.T) {
+	t.Parallel()
 	v := attacked(t, "limits:\n  unauthenticated: 80\n") // 20 of an address
 	const clients = 200
 	var all sync.WaitGroup

@@ -32,8 +32,8 @@ import (
 var costRounds = flag.Int("rounds", 1, "rounds of quiet times and attacks, of which figures are taken")
 
 const (
-	quietTime  = 1500 * time.Millisecond
-	attackTime = 3 * time.Second
+	quietTime  = 500 * time.Millisecond
+	attackTime = 2 * time.Second
 	endTime    = 300 * time.Millisecond
 	// ticksPerSecond are those of the times in /proc/PID/stat.
 	ticksPerSecond = 100

@@ -17,6 +17,7 @@ const (
 
 // Connections of unauthenticated clients leave the file descriptors that the log needs.
 func TestFewDescriptors(t *testing.T) {
+	t.Parallel()
 	v := attacked(t, "timeouts:\n  login: 1h\n")
 	h := v.behave(largeBytes)
 	h.more(1)
@@ -39,6 +40,7 @@ func TestFewDescriptors(t *testing.T) {
 
 // A node without any file descriptor that is free does not end: it waits for one, says so, and goes on.
 func TestNoDescriptors(t *testing.T) {
+	t.Parallel()
 	v := attacked(t, "timeouts:\n  disk_hang: 3s\n")
 	h := v.behave(largeBytes)
 	h.more(1)

@@ -23,6 +23,7 @@ import (
 // All nodes of a cluster with quotas are killed at once, and one starts before the others: rates and what a vhost may hold are
 // bounded as before, and nothing is lost that was confirmed (VH-14, VH-16).
 func TestQuotasAfterAllWereKilled(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("starts processes: not in short mode")
 	}
