@@ -129,7 +129,8 @@ func TestAMQP091(t *testing.T) {
 	})
 }
 
-// amqplib's connections end cleanly, whatever is under way.
+// amqplib's connections end cleanly, whatever is under way. Before any test that goes on beside others, this one installs what
+// they need of npm.
 func TestClosing(t *testing.T) {
 	switch err := Closing(context.Background(), start(t), 10); {
 	case errors.Is(err, ErrAbsent):
@@ -141,6 +142,7 @@ func TestClosing(t *testing.T) {
 
 // The examples for gRPC in Python and JavaScript go on when the node that they use is killed.
 func TestResume(t *testing.T) {
+	t.Parallel()
 	q := start(t)
 	for _, language := range []string{"python", "javascript"} {
 		t.Run(language, func(t *testing.T) {
@@ -189,8 +191,10 @@ func TestGoTests(t *testing.T) {
 
 // The short form of other libraries' own tests; `make conformance` runs all of them.
 func TestLibraries(t *testing.T) {
+	t.Parallel()
 	for _, l := range Libraries() {
 		t.Run(l.Name, func(t *testing.T) {
+			t.Parallel()
 			r, err := l.Tests(context.Background(), true)
 			if errors.Is(err, ErrAbsent) {
 				t.Skip(err)
@@ -209,6 +213,7 @@ func TestLibraries(t *testing.T) {
 // The examples in Go print what they promise; `make conformance` runs those in other
 // languages, and on RabbitMQ.
 func TestExamples(t *testing.T) {
+	t.Parallel()
 	q := start(t)
 	line, env, err := Program(context.Background(), "go")
 	if err != nil {
