@@ -57,6 +57,7 @@ func hangUp(ctx context.Context, t *testing.T, n *chaos.Node, words ...string) s
 // SIGHUP ends nothing: the node takes new certificates and the settings that it can, says
 // what needs a restart, and stays as it was if anything is wrong.
 func TestHangUp(t *testing.T) {
+	t.Parallel()
 	binary, certs, dir := build(t), t.TempDir(), t.TempDir()
 	makeCerts(t, certs, "--node", "n1")
 	c, err := chaos.NewCluster(chaos.ClusterConfig{Binary: binary, Dir: dir, Nodes: 1})

@@ -15,6 +15,7 @@ import (
 
 // VH-11: who can read a node's files gets in when nobody knows an administrator's password.
 func TestHostToken(t *testing.T) {
+	t.Parallel()
 	binary := build(t)
 	c, err := chaos.NewCluster(chaos.ClusterConfig{Binary: binary, Dir: t.TempDir(), Nodes: 1})
 	if err != nil {

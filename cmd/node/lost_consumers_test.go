@@ -52,6 +52,7 @@ func receive(ctx context.Context, t *testing.T, s *client.Consumer, n int) (all 
 // and an exclusive one bars nobody. One that is silent is assigned nothing new, and what it holds
 // waits for it.
 func TestConsumersOfLostNode(t *testing.T) {
+	t.Parallel()
 	c, err := chaos.NewCluster(chaos.ClusterConfig{Binary: build(t), Dir: t.TempDir()})
 	must(t, err)
 	t.Cleanup(c.Kill)

@@ -93,6 +93,7 @@ func poll(ctx context.Context, t *testing.T, what string, ok func() error) {
 // whoever else restarts meanwhile; it comes in when its old store is given up, with the process
 // that waits, and then bears the loss of another one. Nothing confirmed is lost, or comes twice.
 func TestLostVolume(t *testing.T) {
+	t.Parallel()
 	binary := build(t)
 	c, err := chaos.NewCluster(chaos.ClusterConfig{Binary: binary, Dir: t.TempDir()})
 	if err != nil {

@@ -5,12 +5,14 @@ import (
 	"context"
 	"encoding/base64"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -18,15 +20,38 @@ import (
 	"github.com/quorate/quorate/client"
 )
 
-// build returns the node's program, built from this tree.
+// programs is a directory of this run of tests, which TestMain makes and removes.
+var programs string
+
+func TestMain(m *testing.M) {
+	var err error
+	if programs, err = os.MkdirTemp("", "quorate-node-"); err != nil {
+		panic(err)
+	}
+	code := m.Run()
+	_ = os.RemoveAll(programs)
+	os.Exit(code)
+}
+
+// program is the node's, which the first test that needs it builds from this tree.
+var program = sync.OnceValues(func() (string, error) {
+	binary := filepath.Join(programs, "node")
+	out, err := exec.CommandContext(context.Background(), "go", "build", "-tags", "invariants", "-o", binary, ".").CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("build the node: %w\n%s", err, out)
+	}
+	return binary, nil
+})
+
+// build returns the node's program.
 func build(t *testing.T) string {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("starts real processes: not in short mode")
 	}
-	binary := filepath.Join(t.TempDir(), "node")
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-tags", "invariants", "-o", binary, ".").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
+	binary, err := program()
+	if err != nil {
+		t.Fatal(err)
 	}
 	return binary
 }
@@ -45,6 +70,7 @@ func fails(t *testing.T, binary string, args ...string) string {
 
 // Three real processes are killed and started again, and refuse what is not theirs.
 func TestProcesses(t *testing.T) {
+	t.Parallel()
 	binary := build(t)
 	dir := t.TempDir()
 	key := filepath.Join(dir, "key")
@@ -226,6 +252,7 @@ func work(ctx context.Context, t *testing.T, c *chaos.Cluster) {
 }
 
 func TestBadConfigurationEndsAtOnce(t *testing.T) {
+	t.Parallel()
 	binary := build(t)
 	said := fails(t, binary, "node", "--cluster.expect=0", "--log.format=xml", "--data_dir="+t.TempDir())
 	for _, want := range []string{"cluster.expect is 0", `log.format is "xml"`} {
@@ -236,6 +263,7 @@ func TestBadConfigurationEndsAtOnce(t *testing.T) {
 }
 
 func TestMistypedCommandLine(t *testing.T) {
+	t.Parallel()
 	binary := build(t)
 	for line, want := range map[string]string{
 		"version":        `unknown command "version"; try: quorate --help, or quorate --version`,

@@ -19,6 +19,7 @@ import (
 // A node takes the tokens of the issuer that its settings name, over HTTPS with an authority of its own,
 // and starts without it (ID-1, ID-4).
 func TestTokensOfIssuer(t *testing.T) {
+	t.Parallel()
 	binary := build(t)
 	i := issuer.StartTLS(t)
 	i.Rotate("k", "ES256", false)

@@ -17,6 +17,7 @@ import (
 // Two of three real processes lose their directories: the third is recovered, after it has
 // said what is lost, and serves what it had.
 func TestRecover(t *testing.T) {
+	t.Parallel()
 	binary := build(t)
 	c, err := chaos.NewCluster(chaos.ClusterConfig{Binary: binary, Dir: t.TempDir()})
 	if err != nil {

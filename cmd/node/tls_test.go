@@ -83,6 +83,7 @@ func shownAt(ctx context.Context, t *testing.T, address string) *x509.Certificat
 // Three processes with TLS: clients need a certificate, a node drains itself, new files
 // are taken while it runs, and one with another node's certificate does not start.
 func TestProcessesWithTLS(t *testing.T) {
+	t.Parallel()
 	binary, certs := build(t), t.TempDir()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
