@@ -46,6 +46,7 @@ func code(t *testing.T, err error) int {
 // A run leaves its history and its plan; the history is judged again, and the plan carried out
 // again.
 func TestRunCheckReplay(t *testing.T) {
+	t.Parallel()
 	var out bytes.Buffer
 	dir := filepath.Join(t.TempDir(), "run")
 	o := Options{Binary: nodeBinary(t), Faults: []string{"kill"}, Workloads: []string{"publish"}, Length: 10 * time.Second, Seed: 3, Rate: 100, Out: dir, Output: &out}
@@ -85,6 +86,7 @@ func faultsOf(t *testing.T, dir string) (out []string) {
 
 // A soak goes from seed to seed until it is interrupted, and leaves nothing of runs that were valid.
 func TestSoak(t *testing.T) {
+	t.Parallel()
 	var out bytes.Buffer
 	dir := t.TempDir()
 	o := Options{
