@@ -28,6 +28,7 @@ func openClient(t *testing.T, c *testcluster.Cluster, more ...func(*client.Confi
 
 // Vhosts, users and permissions over the API, on three nodes.
 func TestAccess(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("starts three nodes")
 	}

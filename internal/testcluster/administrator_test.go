@@ -31,6 +31,7 @@ func awaitVersion(t *testing.T, c *testcluster.Cluster, nodes int) {
 // VH-10: of two commands at once on two nodes that each take one of the last two administrators
 // away, one is refused, and says what helps.
 func TestLastAdministrator(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("starts a cluster")
 	}
@@ -103,6 +104,7 @@ func TestLastAdministrator(t *testing.T) {
 
 // VH-10: what a change does not name stays.
 func TestChangeUser(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("starts a node")
 	}

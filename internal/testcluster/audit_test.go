@@ -19,6 +19,7 @@ import (
 // AU-1: whatever users and operators change over gRPC, AMQP and HTTP leaves one record with who, where
 // from and what; what was refused too, and what changed nothing none.
 func TestAudit(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("starts three nodes")
 	}

@@ -33,6 +33,7 @@ func refused(t *testing.T, err error, code codes.Code, class, want string) {
 
 // Bad input gets a precise error, and what is good goes on.
 func TestBadInput(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("starts a node")
 	}

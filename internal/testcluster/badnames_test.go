@@ -15,6 +15,7 @@ import (
 // C-3, C-8, VH-6, VH-8, PO-1: names and patterns that are none are refused by name, and
 // nothing of them is stored; a pattern that backtracks for ever matches nothing.
 func TestBadNames(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("starts a node")
 	}

@@ -70,6 +70,7 @@ func badArguments() map[string][]*brokerv1.Field {
 // C-3, C-4: what is wrong in a declaration, a binding or a message is named, and
 // nothing of it is stored.
 func TestBadDeclarations(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("starts a node")
 	}

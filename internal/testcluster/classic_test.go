@@ -23,6 +23,7 @@ import (
 
 // queues that end with something, on three nodes.
 func TestClassic(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("starts three nodes")
 	}
@@ -475,6 +476,7 @@ func testLostOwner(t *testing.T, c *testcluster.Cluster) {
 
 // the types may be taken for equal.
 func TestRelaxedTypeCheck(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("starts a node")
 	}

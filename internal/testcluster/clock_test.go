@@ -122,6 +122,7 @@ func (a *aging) after(t *testing.T, fault string) {
 // Whatever happens to the clock of one of three nodes, messages expire at their time, under
 // load, and the other nodes see whose clock it is.
 func TestClocks(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("starts three nodes")
 	}
@@ -214,6 +215,7 @@ func awaitOffset(t *testing.T, c *testcluster.Cluster, by, of int, want time.Dur
 
 // The time for which all nodes were down counts, by the clocks of most.
 func TestClocksAllDown(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("starts three nodes")
 	}

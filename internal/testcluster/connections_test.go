@@ -11,6 +11,7 @@ import (
 // A client's connection over gRPC is listed with who called by it, and can be closed; the
 // client connects again.
 func TestConnectionsOverGRPC(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("starts a node")
 	}

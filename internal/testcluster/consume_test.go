@@ -72,6 +72,7 @@ func credit(n uint32) *brokerv1.ConsumeRequest {
 }
 
 func TestConsume(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("starts three nodes")
 	}

@@ -13,6 +13,7 @@ import (
 // Operators see the consumers of the clients of all nodes: whose they are, which one is active,
 // and what they hold. Those that are cancelled, closed or lost their queue are gone.
 func TestConsumersOfAllNodes(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("starts three nodes")
 	}

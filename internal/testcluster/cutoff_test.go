@@ -22,6 +22,7 @@ import (
 // A node that has lost the majority says so, first by its health and then to everybody: streams
 // end as UNAVAILABLE and AMQP connections with 320, new ones are refused, until it is back.
 func TestCutOff(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("starts nodes, and waits until one is cut off")
 	}

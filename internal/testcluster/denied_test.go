@@ -122,6 +122,7 @@ type denial struct {
 
 // VH-6: whoever may do nothing is refused by every method, and changes nothing.
 func TestDenied(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("starts a node")
 	}

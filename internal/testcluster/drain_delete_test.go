@@ -14,6 +14,7 @@ import (
 // a queue that is deleted while it is published to, and whose leader and then all nodes
 // are killed meanwhile, two of them at once, dead-letters every message that was confirmed, each once.
 func TestDeleteOverCrashes(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("starts three nodes")
 	}

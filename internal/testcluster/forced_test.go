@@ -24,6 +24,7 @@ import (
 
 // What a client is told of a connection over gRPC that an operator closes.
 func TestClosedOverGRPC(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("starts nodes")
 	}

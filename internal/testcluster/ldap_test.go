@@ -76,6 +76,7 @@ func directory(t *testing.T) (url string, stop func()) {
 // ID-1, ID-6: users of a directory and of the catalog log in side by side; a directory that is gone refuses
 // nobody.
 func TestDirectory(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("starts a node")
 	}

@@ -39,6 +39,7 @@ func asUser(t *testing.T, addr, user string) (p peer, end func()) {
 // VH-4: limits count over all nodes, from the first call that a connection carries until it
 // ends.
 func TestLimits(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("starts three nodes")
 	}

@@ -21,6 +21,7 @@ func as(user, password string) func(*client.Config) {
 
 // Logging in and what users may do, on a node that asks.
 func TestLogin(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("starts a node")
 	}

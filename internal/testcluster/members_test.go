@@ -12,6 +12,7 @@ import (
 // The members of a queue that have applied the same entries have the same digest, whichever node is
 // asked, and another one once the queue has changed (G10).
 func TestQueueMembers(t *testing.T) {
+	t.Parallel()
 	c := testcluster.Start(t, 3)
 	cl, ctx := admin(t, c, 0), testContext(t)
 	if _, err := cl.DeclareQueue(ctx, client.Queue{Name: "q"}); err != nil {

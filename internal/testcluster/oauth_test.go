@@ -40,6 +40,7 @@ func byToken(text string) func(*client.Config) { return func(c *client.Config) {
 // ID-2, ID-4: over gRPC the scopes of a token are the rights of who sends it, and its tags; there is
 // no user of the catalog, and none is made.
 func TestTokenScopes(t *testing.T) {
+	t.Parallel()
 	c, i := startTokens(t)
 	root := openClient(t, c)
 	ctx, hour := testContext(t), time.Now().Add(time.Hour)
@@ -114,6 +115,7 @@ func TestTokenScopes(t *testing.T) {
 
 // Names that mean something here cannot be had from elsewhere.
 func TestTokenNames(t *testing.T) {
+	t.Parallel()
 	c, i := startTokens(t)
 	ctx := testContext(t)
 	for _, name := range []string{"host:node-0", "node:node-0", "", "a\tb"} {
@@ -139,6 +141,7 @@ func authorized(t *testing.T, c *testcluster.Cluster, header string) (*grpc.Clie
 // ID-5: a stream that runs ends with the token, and its client is told when that was; calls are
 // refused from then on.
 func TestTokenEndsStreams(t *testing.T) {
+	t.Parallel()
 	c, i := startTokens(t)
 	root := openClient(t, c)
 	if _, err := root.DeclareQueue(testContext(t), client.Queue{Name: "q"}); err != nil {
@@ -183,6 +186,7 @@ func TestTokenEndsStreams(t *testing.T) {
 
 // A header is bounded before anything of it is read.
 func TestHugeTokenHeader(t *testing.T) {
+	t.Parallel()
 	c, i := startTokens(t)
 	text := tokenOf(i, "ann", "", time.Now().Add(time.Hour))
 	for _, header := range []string{
@@ -200,6 +204,7 @@ func TestHugeTokenHeader(t *testing.T) {
 
 // While the issuer does not answer, nobody is told that a token is wrong, and users log in.
 func TestTokensWithoutIssuer(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("starts a node")
 	}

@@ -37,6 +37,7 @@ const (
 
 // Every node shows, watches and cancels the operations of all.
 func TestOperations(t *testing.T) {
+	t.Parallel()
 	c := testcluster.Start(t, 3)
 	var nodes []*client.Client
 	for i := range 3 {
@@ -313,6 +314,7 @@ func testLostNode(t *testing.T, c *testcluster.Cluster, nodes []*client.Client) 
 
 // A drain that cannot go on names the queue that holds it up.
 func TestDrainHeldUp(t *testing.T) {
+	t.Parallel()
 	c := testcluster.Start(t, 1)
 	cl := admin(t, c, 0)
 	ctx := testContext(t)

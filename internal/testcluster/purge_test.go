@@ -29,6 +29,7 @@ func (p peer) purge(t *testing.T, queue string) uint64 {
 
 // a purge counts only dead letters that never arrive, at whatever moment it comes.
 func TestPurgeCountsWhatIsGone(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("starts a cluster")
 	}
@@ -71,6 +72,7 @@ func TestPurgeCountsWhatIsGone(t *testing.T) {
 
 // letters that wait for a leader of their target are gone with the purge.
 func TestPurgeWhileTargetIsDown(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("starts a cluster")
 	}

@@ -44,6 +44,7 @@ func transacts(t *testing.T, ch *amqp091.Channel, queue string, messages int) er
 
 // VH-15: a queue's rate holds back who publishes into it in transactions.
 func TestQuotaOfTransactions(t *testing.T) {
+	t.Parallel()
 	c, cl := quotaCluster(t, []string{"u"}, nil)
 	const rate, each, seconds = 100, 10, 4
 	ratedQueues(t, cl, rate, "rated")
@@ -68,6 +69,7 @@ func TestQuotaOfTransactions(t *testing.T) {
 // VH-14, AM-16: while a channel is held back by a rate, for longer than a client waits for heartbeats, the
 // connection stays, and its other channels go on: more than there are methods at a time.
 func TestQuotaHoldsOneChannel(t *testing.T) {
+	t.Parallel()
 	c, cl := quotaCluster(t, []string{"u"}, nil)
 	const held, debt = 20, 12
 	var names []string
@@ -117,6 +119,7 @@ func TestQuotaHoldsOneChannel(t *testing.T) {
 
 // VH-15: a queue's rate holds back publishers whose channel, stream or connection is a new one for each message.
 func TestQuotaOfNewChannels(t *testing.T) {
+	t.Parallel()
 	c, cl := quotaCluster(t, []string{"u"}, nil)
 	const rate, seconds = 5, 4
 	conn := dialAMQP(t, c.AMQP(0), "u", amqp091.Config{})
@@ -172,6 +175,7 @@ func TestQuotaOfNewChannels(t *testing.T) {
 
 // VH-14: who is held back for good is cut off, and closes, like others; nothing is left of it.
 func TestQuotaHeldAtEnd(t *testing.T) {
+	t.Parallel()
 	c, cl := quotaCluster(t, []string{"u"}, nil)
 	ratedQueues(t, cl, 0, "never")
 	for _, how := range []string{"cut off", "closed by an operator"} {

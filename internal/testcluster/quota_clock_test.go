@@ -10,6 +10,7 @@ import (
 
 // VH-14: rates are over the time that goes by, whatever happens to the wall clocks of the nodes' machines.
 func TestQuotaWithSteppedClocks(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("starts three nodes")
 	}

@@ -63,6 +63,7 @@ func awaitHeld(t *testing.T, c *testcluster.Cluster, want int64) {
 // VH-14: a publisher whose large message is held back by its user's rate, and takes room that others lack, goes on
 // later: it is confirmed all, and nothing is stored twice.
 func TestPublisherGivesWay(t *testing.T) {
+	t.Parallel()
 	c, cl := roomCluster(t, "slow", "held", "large")
 	ctx := testContext(t)
 	const size = 1_000_000
@@ -134,6 +135,7 @@ func settles(t *testing.T, p peer, bytes int) error {
 // VH-14, G-22: what is settled makes room, so it does not wait behind messages of its own user and connection that a
 // quota holds back.
 func TestSettleAndPublishPassesHeldMessages(t *testing.T) {
+	t.Parallel()
 	c, cl := roomCluster(t, "u")
 	ctx := testContext(t)
 	if _, err := cl.PublishOne(ctx, client.Message{RoutingKey: "q", Body: []byte("input")}); err != nil {
@@ -166,6 +168,7 @@ func TestSettleAndPublishPassesHeldMessages(t *testing.T) {
 
 // PUB-10: during an alarm streams do not keep the room of their large messages from those who may go on.
 func TestAlarmLeavesRoom(t *testing.T) {
+	t.Parallel()
 	c, cl := roomCluster(t, "a", "b", "c")
 	ctx := testContext(t)
 	if _, err := cl.PublishOne(ctx, client.Message{RoutingKey: "q", Body: []byte("input")}); err != nil {
@@ -197,6 +200,7 @@ func TestAlarmLeavesRoom(t *testing.T) {
 // PUB-10: a single publish waits for the end of an alarm, as streams do. One that its client gives up may be stored
 // after the alarm, like any publish whose outcome is unknown.
 func TestPublishOneWaitsForAlarm(t *testing.T) {
+	t.Parallel()
 	c, cl := roomCluster(t)
 	ctx := testContext(t)
 	c.Broker(0).Alarms.Raise("the test has it")

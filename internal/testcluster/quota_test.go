@@ -219,6 +219,7 @@ func TestQuotaOfRate(t *testing.T) {
 
 // VH-14: a limit that is lowered or taken away counts for those who wait already.
 func TestQuotaChanges(t *testing.T) {
+	t.Parallel()
 	c, cl := quotaCluster(t, []string{"u"}, nil)
 	ctx := testContext(t)
 	five, none := int64(5), int64(0)
@@ -281,6 +282,7 @@ func TestQuotaChanges(t *testing.T) {
 // VH-16: publishers wait while a vhost holds too much, and go on once it holds less; what dies goes to its
 // dead-letter queue meanwhile.
 func TestQuotaOfStoredBytes(t *testing.T) {
+	t.Parallel()
 	c, cl := quotaCluster(t, []string{"u"}, []string{"full"})
 	ctx := testContext(t)
 	for _, q := range []client.Queue{
@@ -388,6 +390,7 @@ func TestQuotaOfStoredBytes(t *testing.T) {
 
 // VH-4: consumers of a user, of a vhost and of a queue, and channels of a vhost, are bounded over all nodes.
 func TestQuotaOfConsumers(t *testing.T) {
+	t.Parallel()
 	c, cl := quotaCluster(t, []string{"u"}, []string{"v"})
 	ctx := testContext(t)
 	one, two := int64(1), int64(2)
@@ -450,6 +453,7 @@ func TestQuotaOfConsumers(t *testing.T) {
 // VH-4: a consumer that was cancelled with messages in its client's hands, and goes on under its tag (CO-3),
 // counts again; and somebody without any right in a vhost takes none of its channels.
 func TestQuotaOfConsumersThatGoOn(t *testing.T) {
+	t.Parallel()
 	c, cl := quotaCluster(t, []string{"u"}, []string{"v"})
 	ctx := testContext(t)
 	if _, err := cl.DeclareQueue(ctx, client.Queue{VHost: "v", Name: "a", Arguments: client.Table{"x-max-consumers": 1}}); err != nil {

@@ -11,6 +11,7 @@ import (
 // VH-4: a stream that names a vhost before there is one counts in it, and its connection too, once it publishes there; and
 // so it does after the vhost was deleted and made again.
 func TestQuotaOfLaterVHost(t *testing.T) {
+	t.Parallel()
 	c, cl := quotaCluster(t, []string{"u"}, nil)
 	ctx := testContext(t)
 	u, _ := asUser(t, c.Addrs()[0], "u")

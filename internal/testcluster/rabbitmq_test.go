@@ -48,6 +48,7 @@ func (d *rabbitDocument) typeOf(exchange string) string {
 // VH-13: an export of RabbitMQ 3.11 is imported whole, into real nodes, and everything in it
 // works.
 func TestRabbitMQDocument(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("starts three nodes")
 	}

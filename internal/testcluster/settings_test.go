@@ -11,6 +11,7 @@ import (
 
 // Q-14, PO-8: once a queue says that nothing is pending, what its policy gives is in force.
 func TestSettingsPending(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("starts a node")
 	}

@@ -15,6 +15,7 @@ import (
 // VH-12: who has no tag sees by name what one of its patterns matches, who has one the vhosts
 // that it has a permission in, and monitoring all.
 func TestSight(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("starts a node")
 	}

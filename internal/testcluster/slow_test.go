@@ -17,6 +17,7 @@ import (
 // on the same connection and node as well as on others. Settlements that it sends, and whose
 // results it does not read, are not taken without end.
 func TestSlowConsumer(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("starts three nodes")
 	}
@@ -104,6 +105,7 @@ func TestSlowConsumer(t *testing.T) {
 // A stream that has no prefetch and reads nothing costs its node no more than its bound; then
 // it goes on in order. Others of its queue get on meanwhile.
 func TestSlowStreamIsBounded(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("starts three nodes")
 	}

@@ -180,6 +180,7 @@ func (p peer) stats(t *testing.T, queue string) *brokerv1.Queue {
 }
 
 func TestThreeNodes(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("starts three nodes")
 	}

@@ -14,6 +14,7 @@ import (
 // With TLS between the nodes all is as without: queues are made and replicated, messages
 // reach consumers at any node, and a killed node comes back.
 func TestTLSBetweenNodes(t *testing.T) {
+	t.Parallel()
 	c := testcluster.StartTLS(t, 3)
 	peers := make([]peer, 0, 3)
 	for _, addr := range c.Addrs() {
@@ -34,6 +35,7 @@ func TestTLSBetweenNodes(t *testing.T) {
 // With TLS between the nodes nobody is alive by gossip alone, under a name of its own or that of
 // a node that is down: only a link that a certificate has opened says so.
 func TestGossipWithoutCertificate(t *testing.T) {
+	t.Parallel()
 	c := testcluster.StartTLS(t, 3)
 	status := func(name string) (n cluster.NodeStatus, known bool) {
 		t.Helper()

@@ -34,6 +34,7 @@ func token(t *testing.T, b *broker.Broker, queue string) (string, message.Table)
 
 // DEL-6: one decision counts for what Get took, whatever a later one says, on any node.
 func TestTokenSettledOnce(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("starts a cluster")
 	}
@@ -77,6 +78,7 @@ func TestTokenSettledOnce(t *testing.T) {
 // DEL-11: annotations join those that the message has, by token on any node as in a stream, and
 // a later value of a name takes the place of the earlier one.
 func TestAnnotationsMerge(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("starts a cluster")
 	}
@@ -151,6 +153,7 @@ func TestAnnotationsMerge(t *testing.T) {
 // AM-8: a settle token counts for the user that took the message, and for administrators; nobody
 // makes or changes one.
 func TestTokenOfAnotherUser(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("starts a cluster")
 	}

@@ -35,6 +35,7 @@ func (w *told) take() string {
 
 // C-9: unknown arguments are told, and refused in vhosts that want it.
 func TestUnknownArguments(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("starts a node")
 	}
@@ -132,6 +133,7 @@ func declarationsOf(ctx context.Context, cl *client.Client, name string) []decla
 
 // VH-9: definitions that a new cluster imports wait for the version that brings what they say.
 func TestUnknownArgumentsAtStart(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("starts a node")
 	}

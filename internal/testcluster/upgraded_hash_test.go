@@ -12,6 +12,7 @@ import (
 // A login stores the hash of RabbitMQ anew as one that is slow to guess. What
 // was minted with the weak one goes on.
 func TestUpgradedHash(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("starts a node")
 	}
