@@ -9,6 +9,11 @@ PKG        ?= ./...
 # The numbered cases have their own target; everything else of the module is here.
 ALL        = $(filter-out %/internal/cases,$(shell $(GO) list ./...))
 TESTFLAGS  ?=
+# Tests of a package that go on at a time. Those that can mostly wait, for elections and timeouts: docs/testing.md.
+PARALLEL   ?= 4
+# Packages of one goroutine, which internal/archtest makes sure of: no race can be in them.
+SINGLE     := amqp/wire argument catalog clock cluster/placement definitions deploy/image deploy/release id internal/archtest \
+  internal/cases/report internal/mutants internal/retest internal/storesim message policy quorumq/session quota
 SEED       ?= 1
 SCALE      ?= 10000
 SEEDS      ?= 1000
@@ -22,6 +27,12 @@ COMMIT     ?= $(shell git describe --exclude '*' --always --abbrev=7 --dirty 2>/
 VERSION    := $(shell cat VERSION)$(addprefix +,$(COMMIT))
 LDFLAGS    := -s -w -X github.com/quorate/quorate.commit=$(COMMIT)
 GOBUILD    := CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)'
+
+# Tests compile what is shipped, with its flags: each package once, and not once for the binaries and again for tests.
+export GOFLAGS     += -trimpath
+export CGO_ENABLED ?= 0
+# But the race detector is C.
+race stress: export CGO_ENABLED := 1
 
 .DEFAULT_GOAL := check
 .DELETE_ON_ERROR:
@@ -60,7 +71,7 @@ vet: ## go vet on the main module
 
 .PHONY: test-main
 test-main: build ## all tests of the main module, with real processes
-	$(GO) test -tags $(TAGS) $(TESTFLAGS) $(ALL)
+	$(GO) test -tags $(TAGS) -parallel $(PARALLEL) $(TESTFLAGS) $(ALL)
 
 .PHONY: test-plain
 test-plain: ## what only a build without checks of invariants can show
@@ -77,7 +88,7 @@ test-bench: ## builds and tests the bench module
 .PHONY: conformance-short
 conformance-short: build ## the AMQP scenarios through one client over three nodes, and its examples
 	cd examples/amqp && $(GO) vet ./...
-	cd conformance && $(GO) vet ./... && $(GO) test -short $(TESTFLAGS) ./...
+	cd conformance && $(GO) vet ./... && $(GO) test -short -parallel $(PARALLEL) $(TESTFLAGS) ./...
 
 .PHONY: cases
 cases: build ## the numbered black-box cases, a line each
@@ -94,8 +105,9 @@ conformance: build ## ordinary AMQP clients on this broker and on RabbitMQ; ARGS
 	cd conformance && $(GO) vet ./... && $(GO) run ./run $(ARGS)
 
 .PHONY: race
-race: ## short tests with the race detector
-	$(GO) test -race -short -tags $(TAGS) $(TESTFLAGS) $(PKG)
+race: ## short tests with the race detector, of packages with more than one goroutine
+	GORACE='atexit_sleep_ms=100 '$$GORACE $(GO) test -race -short -tags $(TAGS) -parallel $(PARALLEL) $(TESTFLAGS) \
+	  $(filter-out $(SINGLE:%=github.com/quorate/quorate/%),$(shell $(GO) list $(PKG)))
 
 .PHONY: lint
 lint: deadcode $(BIN)/golangci-lint ## golangci-lint with .golangci.yml, and deadcode
