@@ -30,10 +30,10 @@ func (b *Broker) LedQueues() iter.Seq[LedQueue] {
 
 // DeadLetterCauses are a node's figures of dead letters by cause (DL-52).
 type DeadLetterCauses struct {
-	Waiting map[string]uint64 // letters that cannot go on now
+	Waiting map[string]uint64 // dead letters that cannot go on now
 	Retries map[string]uint64 // attempts that failed, since the start
 	Lost    map[string]uint64 // at-most-once copies that no target took, since the start (DL-10)
-	Blocked int               // queues with letters that wait now
+	Blocked int               // queues with dead letters that wait now
 }
 
 // DeadLetterCauses returns the figures of all queues that this node leads, with those of

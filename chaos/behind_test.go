@@ -113,7 +113,7 @@ func message(queue string) *brokerv1.PublishOneRequest {
 func amqpURL(n *Node) string { return "amqp://guest:guest@" + n.AMQP + "/" }
 
 // EX-16: a node that starts alone, with a catalog that is behind, confirms nothing, and does not
-// call a password wrong; it tells operators why.
+// call a password wrong; it shows operators why.
 func TestNodeAloneServesNobody(t *testing.T) {
 	for mode, settings := range logins {
 		t.Run(mode, func(t *testing.T) {
@@ -206,7 +206,7 @@ func (b *behind) publishAMQP(n *Node, queue string) (confirmed uint64) {
 	return confirmed
 }
 
-// EX-16: a node that was paused does not tell by its view of before what there is not. What it is
+// EX-16: a node that was paused does not answer from its earlier view what there is not. What it is
 // sent while it stands still waits for it, and is answered before it hears of any change.
 func TestPausedNode(t *testing.T) {
 	b := newBehind(t, "  mode: none\ntimeouts:\n  catalog_staleness: 1s\n")

@@ -103,7 +103,7 @@ func TestFrozenDisk(t *testing.T) {
 			t.Fatalf("%s: %v", body, err)
 		}
 	}
-	// The probes over HTTP tell of a node's start a moment before those over gRPC, by which
+	// The probes over HTTP report a node's start a moment before those over gRPC, by which
 	// clients choose; this one waits for it.
 	if _, err := others.ClusterStatus(ctx); err != nil {
 		t.Fatal(err)

@@ -96,7 +96,7 @@ func (n *Node) Start() error {
 		if err != nil {
 			return
 		}
-		_ = cmd.Wait() // the state tells how it ended
+		_ = cmd.Wait() // the state has how it ended
 		_ = log.Close()
 		n.mu.Lock()
 		n.process, n.state, n.paused = nil, cmd.ProcessState, false

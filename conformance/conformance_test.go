@@ -156,7 +156,7 @@ func TestResume(t *testing.T) {
 	}
 }
 
-// What go test tells is counted by tests that do not consist of others; what was not meant to
+// What go test reports is counted by tests that do not consist of others; what was not meant to
 // run, and what did not end, has failed.
 func TestGoTests(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "events")

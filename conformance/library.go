@@ -72,13 +72,13 @@ func goTests(cmd *exec.Cmd, least int) (r LibraryTests) {
 	failure := cmd.Wait()
 	skipped := map[string][]string{} // names by reason
 	for _, name := range slices.Sorted(maps.Keys(outcomes)) {
-		told := strings.Join(outputs[name], "")
+		output := strings.Join(outputs[name], "")
 		switch outcome := outcomes[name]; {
 		case outcome == "run", outcome == "fail" && !hasPart(outcomes, name, "fail"): // the former did not end
-			r.Failed = append(r.Failed, name+": "+told)
+			r.Failed = append(r.Failed, name+": "+output)
 		case hasPart(outcomes, name, ""):
 		case outcome == "skip":
-			why := strings.Join(strings.Fields(told), " ")
+			why := strings.Join(strings.Fields(output), " ")
 			skipped[why] = append(skipped[why], name)
 		case outcome == "pass":
 			r.Passed++
@@ -129,8 +129,8 @@ func readTests(out io.Reader) (outcomes map[string]string, outputs map[string][]
 				outcomes[e.Test] = e.Action
 			}
 		case "output":
-			told := strings.HasPrefix(e.Output, "    ") && !strings.HasPrefix(strings.TrimSpace(e.Output), "---")
-			if (told || e.Test == "") && len(outputs[e.Test]) < maxFailureLines {
+			output := strings.HasPrefix(e.Output, "    ") && !strings.HasPrefix(strings.TrimSpace(e.Output), "---")
+			if (output || e.Test == "") && len(outputs[e.Test]) < maxFailureLines {
 				outputs[e.Test] = append(outputs[e.Test], e.Output)
 			}
 		}

@@ -25,9 +25,9 @@ func (q *Quorate) restarts(ctx context.Context, stop func(), dir, name string) (
 	if err := errors.Join(os.MkdirAll(dir, 0o750), os.WriteFile(program, []byte(restartProgram), 0o700)); err != nil {
 		return nil, err
 	}
-	told := make(chan error, 1)
+	result := make(chan error, 1)
 	go func() {
-		defer close(told)
+		defer close(result)
 		tick := time.NewTicker(20 * time.Millisecond)
 		defer tick.Stop()
 		for {
@@ -41,13 +41,13 @@ func (q *Quorate) restarts(ctx context.Context, stop func(), dir, name string) (
 				err = errors.Join(err, q.restart(ctx), os.Remove(file))
 			}
 			if err != nil && ctx.Err() == nil {
-				told <- fmt.Errorf("restart of the broker: %w", err)
+				result <- fmt.Errorf("restart of the broker: %w", err)
 				stop()
 				return
 			}
 		}
 	}()
-	return told, nil
+	return result, nil
 }
 
 // restart stops all nodes and starts them again.

@@ -61,21 +61,21 @@ func TestQueueConfig(t *testing.T) {
 func TestFollows(t *testing.T) {
 	text := func(name, v string) message.Field { return message.Field{Name: name, Value: message.String(v)} }
 	number := func(name string, v int64) message.Field { return message.Field{Name: name, Value: message.Int64(v)} }
-	letters := []message.Field{text("x-dead-letter-exchange", "x"), text("x-dead-letter-strategy", "at-least-once")}
+	deadLetters := []message.Field{text("x-dead-letter-exchange", "x"), text("x-dead-letter-strategy", "at-least-once")}
 	for name, row := range map[string]struct {
 		args             message.Table
 		transient        bool
 		degraded, drains bool
 		members          int
 	}{
-		"nothing set":          {members: argument.DefaultGroupSize},
-		"transient":            {transient: true, members: 1},
-		"drop-head":            {args: letters, degraded: true, members: 3},
-		"reject-publish":       {args: append(letters, text("x-overflow", "reject-publish")), members: 3},
-		"letters at the end":   {args: append(letters[:1:1], text("x-on-delete", "dead-letter")), drains: true, members: 3},
-		"none to send to":      {args: message.Table{text("x-on-delete", "dead-letter")}, members: 3},
-		"asked for":            {args: message.Table{number("x-quorum-initial-group-size", 5)}, members: 5},
-		"asked for, then more": {args: message.Table{number("x-quorum-initial-group-size", 3), number("x-quorum-target-group-size", 7)}, members: 7},
+		"nothing set":             {members: argument.DefaultGroupSize},
+		"transient":               {transient: true, members: 1},
+		"drop-head":               {args: deadLetters, degraded: true, members: 3},
+		"reject-publish":          {args: append(deadLetters, text("x-overflow", "reject-publish")), members: 3},
+		"dead letters at the end": {args: append(deadLetters[:1:1], text("x-on-delete", "dead-letter")), drains: true, members: 3},
+		"none to send to":         {args: message.Table{text("x-on-delete", "dead-letter")}, members: 3},
+		"asked for":               {args: message.Table{number("x-quorum-initial-group-size", 5)}, members: 5},
+		"asked for, then more":    {args: message.Table{number("x-quorum-initial-group-size", 3), number("x-quorum-target-group-size", 7)}, members: 7},
 	} {
 		var matcher policy.Matcher
 		v, q := catalog.New().View(), &catalog.QueueRecord{Type: catalog.QueueQuorum, Durable: !row.transient, Arguments: row.args}

@@ -83,7 +83,7 @@ func saturate[R, E any](w *world[R, E], c raftfsm.Command, inFlight int, during 
 	}
 }
 
-// await waits until all answers are there, or tells which groups owe one.
+// await waits until all answers are there, or returns which groups have not answered.
 func (w *world[R, E]) await(work *sync.WaitGroup) {
 	w.b.Helper()
 	all := make(chan struct{})

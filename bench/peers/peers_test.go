@@ -120,7 +120,7 @@ func TestProcess(t *testing.T) {
 	}
 }
 
-// sluggish is a system whose servers tell what they do.
+// sluggish is a system whose servers report what they do.
 type sluggish struct{ system }
 
 func (sluggish) name() string { return "Sluggish" }

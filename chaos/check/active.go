@@ -47,13 +47,13 @@ func oneActive(l *ledger) Guarantee {
 		default:
 		}
 	}
-	l.told(&g)
+	l.notified(&g)
 	return g
 }
 
-// told adds to the guarantee that no two consumers are told at the same time that they are active,
+// notified adds to the guarantee that no two consumers are notified at the same time that they are active,
 // but for the window in which the one may not know yet.
-func (l *ledger) told(g *Guarantee) {
+func (l *ledger) notified(g *Guarantee) {
 	type turn struct {
 		span
 		consumer string

@@ -39,7 +39,7 @@ type Guarantee struct {
 	Checked int `json:"checked"`
 	// Broken are the breaches, in the order of Queue and Message.
 	Broken []Finding `json:"broken,omitempty"`
-	// Missing says why nothing can be told, such as a queue that was not drained.
+	// Missing says why nothing can be concluded, such as a queue that was not drained.
 	Missing string `json:"missing,omitempty"`
 }
 
@@ -87,7 +87,7 @@ func Check(events []history.Event) Report {
 	return r
 }
 
-// conclude finds the verdict: a breach outweighs what could not be told.
+// conclude finds the verdict: a breach outweighs what could not be checked.
 func (r *Report) conclude() {
 	if r.Counts.Confirmed == 0 {
 		r.Verdict, r.Why = Undecidable, "nothing was confirmed"

@@ -161,7 +161,7 @@ const (
 	causes, limit, expires = "redeliveries have a cause", "the delivery limit holds", "nothing expires early or is delivered late"
 	flag                   = "the flag redelivered tells the truth"
 	getsAll                = "consumers get all that a queue holds"
-	letters, oneIsActive   = "dead letters arrive exactly once", "a single active consumer is never two"
+	arrives, oneIsActive   = "dead letters arrive exactly once", "a single active consumer is never two"
 	states, led, leaks     = "members have the same state", "every queue is led again", "nothing leaks"
 	linear, declares       = "queues are linearizable", "declares and deletes are linearizable"
 	lengths, pauses        = "the lengths of queues add up", "clients go on"
@@ -243,15 +243,15 @@ func TestRejects(t *testing.T) {
 		"delivered after its expiry": {came(16*s, 8, limited3, 0, history.Ack), []string{expires}},
 		"expired early":              {change(history.Delivered, 8, deadQueue, func(e *history.Event) { e.At = 12*s + 500*ms }), []string{expires}},
 		"delivered before its time":  {change(history.Delivered, 12, mainQueue, func(e *history.Event) { e.At = 21 * s }), []string{expires}},
-		"dead letter twice":          {with(at(24*ms, dead(2, mainQueue, "rejected"))), []string{letters}},
+		"dead letter twice":          {with(at(24*ms, dead(2, mainQueue, "rejected"))), []string{arrives}},
 		"dead without a discard": {
 			with(slices.Concat([]history.Event{at(24*ms, dead(1, mainQueue, "rejected"))}, both(24*ms, 1, deadQueue, "d", history.Ack))...),
-			[]string{letters},
+			[]string{arrives},
 		},
-		"expired without a TTL":   {change(history.Delivered, 2, deadQueue, func(e *history.Event) { e.Deaths[0].Reason = "expired" }), []string{letters}},
-		"limit without a limit":   {change(history.Delivered, 2, deadQueue, func(e *history.Event) { e.Deaths[0].Reason = "delivery_limit" }), []string{letters}},
-		"death counted twice":     {change(history.Delivered, 2, deadQueue, func(e *history.Event) { e.Deaths[0].Count = 2 }), []string{letters}},
-		"died where it never was": {change(history.Delivered, 2, deadQueue, func(e *history.Event) { e.Deaths[0].Queue = limited3 }), []string{letters}},
+		"expired without a TTL":   {change(history.Delivered, 2, deadQueue, func(e *history.Event) { e.Deaths[0].Reason = "expired" }), []string{arrives}},
+		"limit without a limit":   {change(history.Delivered, 2, deadQueue, func(e *history.Event) { e.Deaths[0].Reason = "delivery_limit" }), []string{arrives}},
+		"death counted twice":     {change(history.Delivered, 2, deadQueue, func(e *history.Event) { e.Deaths[0].Count = 2 }), []string{arrives}},
+		"died where it never was": {change(history.Delivered, 2, deadQueue, func(e *history.Event) { e.Deaths[0].Queue = limited3 }), []string{arrives}},
 		"two active": {
 			with(slices.Concat([]history.Event{
 				at(18*s+500*ms, published(13, single)), at(18*s+500*ms, delivered(13, single, "s1", 0, 0)),

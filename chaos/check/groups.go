@@ -8,7 +8,7 @@ import (
 )
 
 // group are faults of which each began before the ones before it were healed. What they do to
-// clients cannot be told apart.
+// clients cannot be distinguished.
 type group struct {
 	faults     []int         // indexes of events
 	from, heal time.Duration // when the first began and the last was healed

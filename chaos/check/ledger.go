@@ -13,7 +13,7 @@ type place struct {
 	history.Message
 }
 
-// fate is what a history tells of a message in a queue, in the order in which it happened.
+// fate is what a history has of a message in a queue, in the order in which it happened.
 type fate struct {
 	expected   bool // published to the queue by a client, not by dead-lettering
 	published  int  // index of the first event; -1: none

@@ -30,7 +30,7 @@ func lengthsAddUp(l *ledger) Guarantee {
 	return g
 }
 
-// counted reports whether the event tells how many messages a queue holds, and whether that follows from
+// counted reports whether the event has how many messages a queue holds, and whether that follows from
 // the history.
 func (l *ledger) counted(e *history.Event) bool {
 	return (e.Note == "" || e.Note == "<nil>") && l.queues[e.Queue] != nil && !l.spec(e.Queue).Moved && !l.deleted[e.Queue]

@@ -72,7 +72,7 @@ func (l *ledger) end(f *fate) (at int, why string) {
 const maxHops = 8
 
 // lacks returns the queue of a dead letter's way, from this one on, in which it should be and is not;
-// or one of which that cannot be told. Where nobody has seen it, it may have expired and gone on.
+// or one of which that is unknown. Where nobody has seen it, it may have expired and gone on.
 func (l *ledger) lacks(queue string, m history.Message, hops int) (lacks, undrained string) {
 	if l.isIn(queue, m) {
 		return "", ""

@@ -66,7 +66,7 @@ func TestGoesOn(t *testing.T) {
 	}
 }
 
-// Faults that overlap cannot be told apart: what counts is when clients go on after the last was
+// Faults that overlap cannot be distinguished: what counts is when clients go on after the last was
 // healed.
 func TestOverlappingFaults(t *testing.T) {
 	for pause, broken := range map[time.Duration]bool{6800 * ms: false, 7000 * ms: true} { // from 1 s on, healed at 2.9

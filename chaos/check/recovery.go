@@ -14,7 +14,7 @@ type Recovery struct {
 	Fault history.Event `json:"fault"`
 	// Healed is when it was healed; negative: it was not.
 	Healed time.Duration `json:"healed"`
-	// Beside says that another fault lasted at some time of this one, whose effects are not told apart.
+	// Beside says that another fault lasted at some time of this one, whose effects are not distinguished.
 	Beside bool `json:"beside,omitempty"`
 	// Bit says what shows that it was felt, Felt whether it was; "": nothing was looked for.
 	Bit  string `json:"bit,omitempty"`

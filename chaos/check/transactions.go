@@ -7,7 +7,7 @@ import (
 	"github.com/quorate/quorate/chaos/history"
 )
 
-// transaction is what a history tells of one.
+// transaction is what a history has of one.
 type transaction struct {
 	at       int     // index of its first event
 	outputs  []place // that it published
@@ -88,7 +88,7 @@ func (l *ledger) transactions() (all map[int]*transaction, numbers []int) {
 }
 
 // stored counts the outputs that came to a consumer, and reports whether all did; undrained names
-// a queue of which that cannot be told.
+// a queue of which that is unknown.
 func (l *ledger) stored(t *transaction) (stored int, all bool, undrained string) {
 	for _, p := range t.outputs {
 		if !l.drained[p.queue] {

@@ -13,7 +13,7 @@ const (
 	ranked                 = "ranked"                     // strict priorities
 	txIn, txOut            = "tx.in", "tx.out"            // of a transaction that publishes and settles
 	joint, left, right     = "joint", "left", "right"     // messages of joint are replaced in left and right
-	work, letterBox, aside = "work", "letter box", "side" // a family
+	work, failedBox, aside = "work", "failed box", "side" // a family
 	named                  = "named"                      // is deleted and declared again
 	firstWait, secondWait  = "first", "second"            // expiry, one after another, into endA and endB
 	endA, endB             = "end.a", "end.b"
@@ -66,7 +66,7 @@ func validWorkloads() []history.Event {
 	events := []history.Event{
 		declared(ranked, history.Queue{DeliveryLimit: -1, Priorities: true}), declared(txIn, plain), declared(txOut, plain),
 		declared(joint, plain), declared(left, plain), declared(right, plain), declared(named, plain),
-		declared(work, family), declared(letterBox, family), declared(aside, family),
+		declared(work, family), declared(failedBox, family), declared(aside, family),
 		declared(firstWait, history.Queue{DeliveryLimit: -1, TTL: s, DeadTo: secondWait}),
 		declared(secondWait, history.Queue{DeliveryLimit: -1, TTL: 2 * s, DeadTo: endA, DeadFan: []string{endB}}), declared(endA, plain), declared(endB, plain),
 
@@ -98,7 +98,7 @@ func validWorkloads() []history.Event {
 		at(20*s, sent(13, 0, firstWait)), at(20*s, confirmed(13)), at(23*s, end(endA)), at(23*s, end(endB)),
 		at(23*s, decides(13, endA, history.Ack, 0)), at(23*s, decides(13, endB, history.Ack, 0)),
 	}
-	for _, q := range []string{ranked, txIn, txOut, joint, left, right, work, letterBox, aside, firstWait, secondWait, endA, endB} {
+	for _, q := range []string{ranked, txIn, txOut, joint, left, right, work, failedBox, aside, firstWait, secondWait, endA, endB} {
 		events = append(events, at(24*s, history.Event{Kind: history.Drained, Queue: q}))
 	}
 	return events
@@ -123,7 +123,7 @@ func TestValidWorkloads(t *testing.T) {
 		t.Fatal(r.String())
 	}
 	for _, g := range r.Guarantees {
-		if slices.Contains([]string{highest, whole, moves, newOne, letters, expires, loss}, g.Name) && g.Checked == 0 {
+		if slices.Contains([]string{highest, whole, moves, newOne, arrives, expires, loss}, g.Name) && g.Checked == 0 {
 			t.Errorf("%s: nothing in the history could break it", g.Name)
 		}
 	}
@@ -183,8 +183,8 @@ func TestRejectsWorkloads(t *testing.T) {
 			x := &e[slices.IndexFunc(e, kind(history.Delivered, 13, endA))]
 			x.Deaths = slices.Clone(x.Deaths[1:])
 			return e
-		}, []string{letters}},
-		"twice in the fan-out": {again(23*s, 13, endB), []string{letters}},
+		}, []string{arrives}},
+		"twice in the fan-out": {again(23*s, 13, endB), []string{arrives}},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

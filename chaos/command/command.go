@@ -24,10 +24,10 @@ const (
 	ExitInvalid = 1 // the history breaks a guarantee
 	ExitUsage   = 2 // the options are wrong
 	ExitFailed  = 3 // the run itself failed, for example a node did not start
-	ExitUnknown = 5 // too little was seen to tell, or a fault that had to bite did not
+	ExitUnknown = 5 // too little was seen to judge, or a fault that had to bite did not
 )
 
-// Failure is the end of a command that is not a valid history. Err is nil if all was told already.
+// Failure is the end of a command that is not a valid history. Err is nil if all was printed already.
 type Failure struct {
 	Code int
 	Err  error
@@ -71,7 +71,7 @@ type Options struct {
 	Existing Existing // of targets that are already there
 	// Args are the arguments of this program, which some targets run once more.
 	Args []string
-	// Output is where the run is told about.
+	// Output is where the run's progress is printed.
 	Output io.Writer
 }
 
@@ -109,7 +109,7 @@ func (o *Options) once(ctx context.Context, p plan) error {
 	if o.Soak && (err == nil || interrupted) {
 		return errors.Join(err, os.RemoveAll(dir))
 	}
-	o.tell("what the run left: %s\n", dir)
+	o.print("what the run left: %s\n", dir)
 	return err
 }
 
@@ -120,7 +120,7 @@ func (o *Options) judged(ctx context.Context, p plan, dir string) error {
 	if err != nil && len(events) == 0 {
 		return &Failure{ExitFailed, err}
 	}
-	o.tell("%s\nreport: %s\n", report.String(), filepath.Join(dir, run.HTMLFile))
+	o.print("%s\nreport: %s\n", report.String(), filepath.Join(dir, run.HTMLFile))
 	failure := verdict(report)
 	switch {
 	case failure != nil && failure.Code == ExitInvalid:
@@ -195,7 +195,7 @@ func (o *Options) directory(seed uint64) (string, error) {
 func (o *Options) record(ctx context.Context, p plan, dir string) (events []history.Event, found check.Report, err error) {
 	begin := time.Now()
 	log := func(format string, args ...any) {
-		o.tell("%6.1fs  %s\n", time.Since(begin).Seconds(), fmt.Sprintf(format, args...))
+		o.print("%6.1fs  %s\n", time.Since(begin).Seconds(), fmt.Sprintf(format, args...))
 	}
 	c, err := o.open(ctx, p, dir)
 	if err != nil {
@@ -219,7 +219,7 @@ func (o *Options) record(ctx context.Context, p plan, dir string) (events []hist
 	if err := p.write(filepath.Join(dir, planFile)); err != nil {
 		return nil, found, err
 	}
-	o.tell("target %s, seed %d, %v of publishing, %d faults of %d kinds\n", p.Target, p.Seed, p.Length, len(cfg.Steps), len(cfg.Faults))
+	o.print("target %s, seed %d, %v of publishing, %d faults of %d kinds\n", p.Target, p.Seed, p.Length, len(cfg.Steps), len(cfg.Faults))
 	starting, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	if err := c.start(starting); err != nil {
@@ -237,10 +237,10 @@ func (o *Options) record(ctx context.Context, p plan, dir string) (events []hist
 	return events, found, errors.Join(err, left, release(releasing))
 }
 
-// progressEvery is how often a line tells how far the run is.
+// progressEvery is how often a line says how far the run is.
 const progressEvery = 10 * time.Second
 
-// progress tells how far the run is.
+// progress prints how far the run is.
 func (o *Options) progress(p run.Progress) {
 	if p.At.Truncate(time.Second)%progressEvery != 0 {
 		return
@@ -249,7 +249,7 @@ func (o *Options) progress(p run.Progress) {
 	if len(p.Current) > 0 {
 		now = strings.Join(p.Current, ", ")
 	}
-	o.tell("%6.1fs  %.0f confirms/s, %d confirmed, %d faults so far, now %s, %v left\n",
+	o.print("%6.1fs  %.0f confirms/s, %d confirmed, %d faults so far, now %s, %v left\n",
 		p.At.Seconds(), p.Rate, p.Confirmed, p.Faults, now, p.Left.Round(time.Second))
 }
 
@@ -261,7 +261,7 @@ func machine() string {
 // broken reports whether the events so far break a guarantee.
 func broken(events []history.Event) bool { return check.Check(events).Verdict == check.Invalid }
 
-// tell prints for who watches the run; a terminal that is gone does not end it.
-func (o *Options) tell(format string, args ...any) {
+// print prints for who watches the run; a terminal that is gone does not end it.
+func (o *Options) print(format string, args ...any) {
 	_, _ = fmt.Fprintf(o.Output, format, args...)
 }

@@ -96,6 +96,6 @@ func (o *Options) guard(ctx context.Context, p plan, c target.Cluster) (vhost st
 	if err != nil {
 		return "", nil, err
 	}
-	o.tell("cluster %s is well; all that clients do is in vhost %s\n", o.Existing.Confirm, g.VHost)
+	o.print("cluster %s is well; all that clients do is in vhost %s\n", o.Existing.Confirm, g.VHost)
 	return g.VHost, g.Release, nil
 }

@@ -23,7 +23,7 @@ func (w *world) existingOptions(target string, out *lockedBuffer, faults ...stri
 	return o
 }
 
-// lockedBuffer is what a run tells, for a test that looks meanwhile.
+// lockedBuffer is what a run prints, for a test that looks meanwhile.
 type lockedBuffer struct {
 	mu sync.Mutex
 	b  bytes.Buffer

@@ -23,25 +23,25 @@ func List(ctx context.Context, o Options) error {
 	if p.Target == namespaces && !netns.Inside() && netns.Possible() == nil {
 		return again(ctx, o.Args)
 	}
-	o.tell("targets:\n")
+	o.print("targets:\n")
 	for _, d := range targets() {
-		o.tellKind(d.name, d.does, d.possible(&o))
+		o.printKind(d.name, d.does, d.possible(&o))
 	}
 	c, done, err := o.able(ctx, p)
 	if err != nil {
 		return &Failure{ExitFailed, fmt.Errorf("target %s: %w", p.Target, err)}
 	}
-	o.tell("faults of the target %s:\n", p.Target)
+	o.print("faults of the target %s:\n", p.Target)
 	for _, k := range fault.Kinds() {
 		does := k.Does
 		if k.Named && p.guarded() {
 			does += " (only if it is named)"
 		}
-		o.tellKind(k.Name, does, k.Needs(c))
+		o.printKind(k.Name, does, k.Needs(c))
 	}
-	o.tell("workloads:\n")
+	o.print("workloads:\n")
 	for _, k := range workload.Kinds() {
-		o.tellKind(k.Name, fmt.Sprintf("%s (%s)", k.Does, strings.Join(k.Protocols, ", ")), nil)
+		o.printKind(k.Name, fmt.Sprintf("%s (%s)", k.Does, strings.Join(k.Protocols, ", ")), nil)
 	}
 	if err := done(ctx); err != nil {
 		return &Failure{ExitFailed, err}
@@ -49,7 +49,7 @@ func List(ctx context.Context, o Options) error {
 	return nil
 }
 
-// able returns a cluster that tells what the target can: one that is made for that and not started, or
+// able returns a cluster that knows what the target can: one that is made for that and not started, or
 // the driver of one that is already there. done takes it back.
 func (o *Options) able(ctx context.Context, p plan) (c target.Cluster, done func(context.Context) error, err error) {
 	if a := p.driver().abilities; a != nil {
@@ -66,10 +66,10 @@ func (o *Options) able(ctx context.Context, p plan) (c target.Cluster, done func
 	return made.Cluster, func(ctx context.Context) error { return errors.Join(made.Close(ctx), os.RemoveAll(dir)) }, nil
 }
 
-// tellKind prints one line; a lack is told instead of what the kind does.
-func (o *Options) tellKind(name, does string, lacks error) {
+// printKind prints one line; a lack is printed instead of what the kind does.
+func (o *Options) printKind(name, does string, lacks error) {
 	if lacks != nil {
 		does = "NOT HERE: " + lacks.Error()
 	}
-	o.tell("  %-13s %s\n", name, strings.ReplaceAll(does, "\n", "; "))
+	o.print("  %-13s %s\n", name, strings.ReplaceAll(does, "\n", "; "))
 }

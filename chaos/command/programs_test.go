@@ -31,7 +31,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// hostEnv is what the test's ssh tells of the host.
+// hostEnv is the host that the test's ssh gets.
 const hostEnv = "QUORATE_TEST_HOST"
 
 func programNames() []string { return []string{"kubectl", "docker", "systemctl"} }
@@ -166,7 +166,7 @@ func (w *world) called(name string) (out []asked) {
 	return out
 }
 
-// node returns a node, or an error for the program to tell.
+// node returns a node, or an error for the program to print.
 func (w *world) node(id string) (*chaos.Node, error) {
 	if n := w.nodes.Node(id); n != nil {
 		return n, nil

@@ -31,12 +31,12 @@ type opened struct {
 type driver struct {
 	name string
 	does string
-	// possible returns why this machine cannot have it; nil: it can, as far as can be told without
+	// possible returns why this machine cannot have it; nil: it can, as far as is known without
 	// trying.
 	possible func(o *Options) error
 	// guarded says that the cluster is there already, and is somebody's.
 	guarded bool
-	// abilities, if set, tells what the driver can without a cluster.
+	// abilities, if set, returns what the driver can without a cluster.
 	abilities target.Cluster
 	open      func(ctx context.Context, o *Options, p plan, dir string) (opened, error)
 }
@@ -127,7 +127,7 @@ func (o *Options) binary() (string, error) {
 	return found, nil
 }
 
-// again runs this program once more inside namespaces; its failure was told there.
+// again runs this program once more inside namespaces; its failure was printed there.
 func again(ctx context.Context, args []string) error {
 	err := netns.Possible()
 	if err == nil {

@@ -56,7 +56,7 @@ func change(ctx context.Context, s *Scene, p target.Processes, c Choice) (Fault,
 	return Fault{Heal: func(ctx context.Context) error { return p.Start(ctx, node) }, Bit: bit}, err
 }
 
-// rebuilding has one of the queue's members built anew, the node's if the queue does not tell its
+// rebuilding has one of the queue's members built anew, the node's if the queue does not report its
 // members, and does not wait for the end.
 func rebuilding(ctx context.Context, s *Scene, node string, pick uint64) (client.StartedOperation, func(context.Context) (string, bool, error)) {
 	info, err := s.Client.GetQueue(ctx, client.QueueRef{VHost: s.VHost, Name: s.Queue})
@@ -69,7 +69,7 @@ func rebuilding(ctx context.Context, s *Scene, node string, pick uint64) (client
 	started, refused := s.Client.ReplaceMember(asking, client.ReplaceMemberRequest{VHost: s.VHost, Queue: s.Queue, From: member, To: member})
 	return started, func(context.Context) (string, bool, error) {
 		if refused != nil {
-			return fmt.Sprintf("the member on node %s was not built anew: %v", member, refused), false, nil //nolint:nilerr // the refusal is what is told
+			return fmt.Sprintf("the member on node %s was not built anew: %v", member, refused), false, nil //nolint:nilerr // the refusal is what is reported
 		}
 		return fmt.Sprintf("the member on node %s was built anew", member), true, nil
 	}
@@ -135,7 +135,7 @@ func transfer(ctx context.Context, s *Scene, c Choice) (Fault, error) {
 		Heal: func(context.Context) error { return nil },
 		Bit: func(context.Context) (string, bool, error) {
 			if refused != nil {
-				return refused.Error(), false, nil //nolint:nilerr // the refusal is what is told
+				return refused.Error(), false, nil //nolint:nilerr // the refusal is what is reported
 			}
 			return fmt.Sprintf("node %s took the queue over", node), true, nil
 		},

@@ -48,7 +48,7 @@ const (
 	Healed Kind = "healed"
 	// Led: every queue has had a leader again, since the last fault was healed.
 	Led Kind = "led"
-	// Leader: Node leads Queue from now on; without a Node nobody does, or nobody tells.
+	// Leader: Node leads Queue from now on; without a Node nobody does, or nobody reports it.
 	Leader Kind = "leader"
 
 	// Drained: Queue was empty at the end. Left: it holds Messages at the end, Note says why.

@@ -21,7 +21,7 @@ const maxFaultRows = 400
 // HTML writes the report as one page that loads nothing.
 func (r *Report) HTML(w io.Writer) error {
 	t, err := template.New("report.html").Funcs(template.FuncMap{
-		"seconds": seconds, "tell": tell, "kind": kindOf, "join": strings.Join, "beyond": beyond,
+		"seconds": seconds, "kind": kindOf, "join": strings.Join, "beyond": beyond,
 		"amount": amount, "bytes": megabytes, "clock": func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") },
 		"of":      func(k Kind, class string) *Worst { return worst(k.Clients, class) },
 		"percent": func(f float64) string { return fmt.Sprintf("%g", f) },

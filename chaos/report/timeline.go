@@ -190,7 +190,7 @@ func (d *drawing) faults(of []check.Recovery) {
 				class = "fault beyond"
 			}
 			d.f(`<rect class="%s" x="%.1f" y="%.1f" width="%.1f" height="%.0f"><title>%s</title></rect>`, class, d.x(r.Fault.At), y+1,
-				math.Max(2, d.x(d.end(r))-d.x(r.Fault.At)), row-4, html.EscapeString(tell(r)))
+				math.Max(2, d.x(d.end(r))-d.x(r.Fault.At)), row-4, html.EscapeString(summary(r)))
 		}
 	})
 }
@@ -212,8 +212,8 @@ func beyond(r *check.Recovery) bool {
 	return slices.ContainsFunc(k.Clients, func(w Worst) bool { return w.Beyond })
 }
 
-// tell says what a fault did, in one line.
-func tell(r *check.Recovery) string {
+// summary says what a fault did, in one line.
+func summary(r *check.Recovery) string {
 	s := fmt.Sprintf("%s %s at %s: longest pause %s", r.Fault.Note, strings.Join(r.Fault.Nodes, ", "), seconds(r.Fault.At), seconds(r.Pause))
 	if r.Healed >= 0 {
 		s += ", healed after " + seconds(r.Healed-r.Fault.At)

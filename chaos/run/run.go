@@ -118,7 +118,7 @@ func Run(ctx context.Context, cfg Config) ([]history.Event, error) {
 	var watchers sync.WaitGroup
 	watchers.Go(func() { watchLeaders(watching, cfg, c, leading(loads)) })
 	if cfg.Progress != nil {
-		watchers.Go(func() { tellProgress(watching, cfg) })
+		watchers.Go(func() { reportProgress(watching, cfg) })
 	}
 	if cfg.Meanwhile != nil {
 		working.Go(func() {

@@ -115,7 +115,7 @@ func figures() map[string]string {
 }
 
 // warm records what each node uses at the first moment after warmTime at which no fault lasts, if that comes
-// before ctx ends, and returns it; else nil. A node that does not tell it keeps what was recorded before.
+// before ctx ends, and returns it; else nil. A node that does not report it keeps what was recorded before.
 func warm(ctx context.Context, cfg Config, before map[string]map[string]float64) map[string]map[string]float64 {
 	seen, open := 0, 0
 	for wait.For(ctx, restEvery) == nil {

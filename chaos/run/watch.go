@@ -53,8 +53,8 @@ type Progress struct {
 // progressEvery is how often Config.Progress is called.
 const progressEvery = time.Second
 
-// tellProgress calls Config.Progress until ctx ends.
-func tellProgress(ctx context.Context, cfg Config) {
+// reportProgress calls Config.Progress until ctx ends.
+func reportProgress(ctx context.Context, cfg Config) {
 	var p Progress
 	var last time.Duration
 	seen := 0

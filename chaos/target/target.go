@@ -1,4 +1,4 @@
-// Package target describes a cluster that faults are put into: what every cluster can tell, and
+// Package target describes a cluster that faults are put into: what every cluster can report, and
 // the abilities that some have. A fault names the abilities that it needs; a driver has those
 // that its way of running nodes allows.
 package target

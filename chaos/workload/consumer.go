@@ -31,7 +31,7 @@ type Consumer struct {
 	hold   int           // so many deliveries stay unsettled until more come or none does for a while
 	slow   time.Duration // what each delivery takes
 	comes  *comings      // it comes and goes
-	single bool          // the queue has a single active consumer, and the client is told who is
+	single bool          // the queue has a single active consumer, and the client learns who is active
 }
 
 // comings say how long a consumer stays, about, and stays away; it leaves what it holds unsettled.
@@ -66,7 +66,7 @@ type inlet interface {
 	flush(ctx context.Context) error
 	// reopened counts how often the consumer was lost and opened again by itself.
 	reopened() uint64
-	// active reports whether the consumer was told that it is the single active one.
+	// active reports whether the consumer was notified that it is the single active one.
 	active() bool
 	// close ends the consumer: with crash its connection breaks, if it has one of its own.
 	close(crash bool)

@@ -30,7 +30,7 @@ type Publisher struct {
 	post  func(id uint64) post   // what it publishes; nil: to Queue
 	burst int                    // it publishes so many at once; 0: 1
 	every time.Duration          // between two messages, instead of Rate
-	fates func(e *history.Event) // is told of every answer, if set
+	fates func(e *history.Event) // is called with every answer, if set
 
 	number     int // of the publisher
 	unanswered sync.WaitGroup

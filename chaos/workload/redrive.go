@@ -66,7 +66,7 @@ func (*redrive) decide(d *history.Event) history.Outcome {
 }
 
 // operate redrives and moves until publishing ends, and then until nothing is left to redrive. Two
-// operators take the same letters: each letter goes with one of them.
+// operators take the same dead letters: each goes with one of them.
 func (r *redrive) operate(ctx, publishing context.Context, operator int) error {
 	random := r.random(operator)
 	settling, cancel := context.WithCancel(ctx)

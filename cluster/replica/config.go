@@ -126,7 +126,7 @@ type Forwarders interface {
 	Backlog(q deadletter.Source)
 	// Copies sends at-most-once dead letters (DL-11). The slice is handed over.
 	Copies(q deadletter.Source, d []quorumq.Discarded)
-	// Purging calls then once nothing of the backlog leaves any more, with how many letters have
+	// Purging calls then once nothing of the backlog leaves any more, with how many dead letters have
 	// arrived or may have, and release once the purge was answered.
 	Purging(q deadletter.Source, then func(arrived uint64, release func()))
 }

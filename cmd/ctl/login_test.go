@@ -120,7 +120,7 @@ func TestReportsThatNobodyAnswers(t *testing.T) {
 	}
 }
 
-// A user who forgets --tls is told so.
+// A user who forgets --tls learns it.
 func TestReportsTLS(t *testing.T) {
 	t.Setenv(contextsEnv, t.TempDir()+"/contexts.yaml")
 	certified := httptest.NewTLSServer(nil)

@@ -112,16 +112,16 @@ func (s *show) reject(ctx context.Context) error {
 	if err := s.consumeAll(ctx, record, "orders", all, nil); err != nil {
 		return err
 	}
-	var letters atomic.Int64
+	var deadLetters atomic.Int64
 	see := func(d *history.Event) error {
-		letters.Add(1)
+		deadLetters.Add(1)
 		return checkDeath(d.Deaths, "orders", "rejected")
 	}
 	if err := s.consumeAll(ctx, record, "orders.dead", nil, see); err != nil {
 		return err
 	}
-	if n := int(letters.Load()); n != s.cfg.Rejected {
-		return fmt.Errorf("%d dead letters arrived, want %d", n, s.cfg.Rejected)
+	if n := int(deadLetters.Load()); n != s.cfg.Rejected {
+		return fmt.Errorf("%d dead deadLetters arrived, want %d", n, s.cfg.Rejected)
 	}
 	if err := s.judge(record, s.cfg.Rejected); err != nil {
 		return err

@@ -62,7 +62,7 @@ func (v *victim) processor() time.Duration {
 }
 
 // cost measures what an attack costs while a steady publisher goes on: quiet times and the attack take turns, so that what else the
-// machine does meets both. The quiet times are two each, which tells how much of a difference is the machine's. It prints a
+// machine does meets both. The quiet times are two each, which shows how much of a difference is the machine's. It prints a
 // line of the table in docs/security.md.
 func (v *victim) cost(s *steady, what string, attack func(ctx context.Context)) {
 	v.Helper()

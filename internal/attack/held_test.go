@@ -107,7 +107,7 @@ func publishOnce(ctx context.Context, cl brokerv1.BrokerClient, m *brokerv1.Mess
 	if err != nil {
 		return err
 	}
-	_ = s.Send(&brokerv1.PublishRequest{Sequence: 1, Message: m}) // what is wrong is told at once
+	_ = s.Send(&brokerv1.PublishRequest{Sequence: 1, Message: m}) // what is wrong is answered at once
 	_, err = s.Recv()
 	return err
 }

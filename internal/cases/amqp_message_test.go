@@ -76,7 +76,7 @@ func publishingOf(m client.Message) amqp.Publishing {
 	return p
 }
 
-// receivedOf reads a delivery: what the broker tells in headers goes where gRPC has it.
+// receivedOf reads a delivery: what the broker writes into headers goes where gRPC has it.
 func receivedOf(d *amqp.Delivery) client.Received {
 	r := client.Received{
 		Exchange: d.Exchange, RoutingKey: d.RoutingKey, Body: d.Body, Redelivered: d.Redelivered,

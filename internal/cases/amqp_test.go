@@ -338,7 +338,7 @@ func (k *kase) named(e *client.Error, name string) {
 	}
 }
 
-// routed fails unless so many queues took a message, which AMQP does not tell.
+// routed fails unless so many queues took a message, which AMQP does not report.
 func (k *kase) routed(r client.Result, queues int) {
 	k.Helper()
 	if k.client.amqp == nil {

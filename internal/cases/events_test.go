@@ -78,7 +78,7 @@ func (w *watch) await(kind, name string) client.Event {
 
 // ST-5: changes of the catalog.
 func TestT305(t *testing.T) {
-	k := begin(t, "what is made, changed and deleted is told as events, once")
+	k := begin(t, "what is made, changed and deleted is reported as events, once")
 	v := k.vhost(client.VHost{})
 	w := k.watch(k.client.Client, v)
 	_, err := k.client.DeclareQueue(k.ctx, client.Queue{VHost: v, Name: "q"})
@@ -99,20 +99,20 @@ func TestT305(t *testing.T) {
 	w.await("queue_deleted", "q")
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	var told []string
+	var reported []string
 	for _, e := range w.seen {
 		if e.Kind != "leader_changed" {
-			told = append(told, e.Kind+" "+e.Name)
+			reported = append(reported, e.Kind+" "+e.Name)
 		}
 	}
-	k.same("events", told, []string{
+	k.same("events", reported, []string{
 		"queue_created q", "exchange_created x", "binding_created x q k", "policy_created p", "policy_changed p", "policy_deleted p", "queue_deleted q",
 	})
 }
 
-// ST-5, LEN-7, DL-20, DL-26, CT-2: what the leaders of queues tell, on whatever node is asked.
+// ST-5, LEN-7, DL-20, DL-26, CT-2: what the leaders of queues report, on whatever node is asked.
 func TestT306(t *testing.T) {
-	k := begin(t, "a full queue, dead letters that wait, a timeout and a weaker strategy are told as events")
+	k := begin(t, "a full queue, dead letters that wait, a timeout and a weaker strategy are reported as events")
 	watches := []*watch{}
 	for _, n := range k.cluster.Nodes {
 		c, err := client.Dial(k.ctx, client.Config{Addresses: []string{n.Client}, FixedAddresses: true})

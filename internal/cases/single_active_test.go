@@ -9,7 +9,7 @@ import (
 
 var single = args{"x-single-active-consumer": true}
 
-// activity waits until a consumer is told what it is.
+// activity waits until a consumer is notified whether it is active.
 func (k *kase) activity(what string, s *consumer, want client.Activity) {
 	k.Helper()
 	ctx, cancel := context.WithTimeout(k.ctx, soon)

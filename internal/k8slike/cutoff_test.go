@@ -70,7 +70,7 @@ func leaderOf(ctx context.Context, t *testing.T, w *world, c *client.Client) (le
 	return leader, follower
 }
 
-// silence lets nothing from a pod reach others, without telling it; again undoes that.
+// silence lets nothing from a pod reach others, without a notice to it; again undoes that.
 func silence(t *testing.T, from *pod, to ...*pod) (again func()) {
 	t.Helper()
 	neighbour := func(args ...string) error {
@@ -213,7 +213,7 @@ func (p *pause) overGRPC(ctx context.Context, c *onlyClient, ready chan<- struct
 	for {
 		if _, err := publisher.Publish(ctx, client.Message{RoutingKey: "q", Body: []byte("x")}); err != nil {
 			if ctx.Err() != nil {
-				return nil //nolint:nilerr // it was told to end
+				return nil //nolint:nilerr // it was ordered to end
 			}
 			return err
 		}
@@ -289,9 +289,9 @@ func orDone(ctx context.Context, c <-chan *amqp091.Error) <-chan *amqp091.Error 
 	return out
 }
 
-// tell reports whether a client waited for the end of the fault. It is a figure and no condition:
+// log reports whether a client waited for the end of the fault. It is a figure and no condition:
 // a machine that lacks processors would fail it without reason.
-func (p *pause) tell(t *testing.T, who string) {
+func (p *pause) log(t *testing.T, who string) {
 	t.Helper()
 	if p.longest > longestPause {
 		t.Logf("SLOW: clients of %s had no confirm for %v", who, p.longest)
@@ -307,8 +307,8 @@ func linkCut(ctx context.Context, t *testing.T, w *world, c *onlyClient) {
 		one()
 		other()
 	})
-	grpc.tell(t, "the follower")
-	amqp.tell(t, "the follower")
+	grpc.log(t, "the follower")
+	amqp.log(t, "the follower")
 	if amqp.ended != nil && !strings.Contains(amqp.ended.Error(), "canceled") {
 		t.Errorf("the AMQP connection ended: %v", amqp.ended)
 	}
@@ -329,8 +329,8 @@ func isolated(ctx context.Context, t *testing.T, w *world, c *onlyClient) {
 			f()
 		}
 	})
-	grpc.tell(t, "the isolated leader")
-	amqp.tell(t, "the isolated leader")
+	grpc.log(t, "the isolated leader")
+	amqp.log(t, "the isolated leader")
 	if amqp.ended == nil || !strings.Contains(amqp.ended.Error(), "320") {
 		t.Errorf("the AMQP connection ended with %v, want 320", amqp.ended)
 	}
@@ -351,6 +351,6 @@ func frozen(ctx context.Context, t *testing.T, w *world, c *onlyClient) {
 			t.Fatalf("%v: %s", err, out)
 		}
 	})
-	grpc.tell(t, "the node whose disk was frozen")
-	amqp.tell(t, "the node whose disk was frozen")
+	grpc.log(t, "the node whose disk was frozen")
+	amqp.log(t, "the node whose disk was frozen")
 }

@@ -19,7 +19,7 @@ import (
 	"github.com/quorate/quorate/client"
 )
 
-// binaryEnv tells the process inside the namespaces which program the pods run.
+// binaryEnv gives the process inside the namespaces the program that the pods run.
 const binaryEnv = "QUORATE_TEST_PODS_BINARY"
 
 const (

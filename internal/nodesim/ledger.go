@@ -26,7 +26,7 @@ const (
 	confirmed
 )
 
-// ledger is what clients were told. mu guards all fields.
+// ledger is what clients got as answers. mu guards all fields.
 type ledger struct {
 	mu      sync.Mutex
 	queues  []queue
@@ -77,7 +77,7 @@ func (l *ledger) send(q id.QueueUID, body string) {
 	l.fates[q][body] = unknown
 }
 
-// confirm notes that a publisher was told that its message is stored.
+// confirm notes that a publisher got a confirm for its message.
 func (l *ledger) confirm(q id.QueueUID, body string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -10,7 +10,7 @@ import (
 type ackDeadlines struct {
 	own  map[quorumq.ConsumerKey]int64 // timeouts that consumers named, ms
 	late map[quorumq.ConsumerKey]map[quorumq.MsgID]bool
-	// ended are those of the newest command, which nobody was told of yet.
+	// ended are those of the newest command, of which nobody was notified yet.
 	ended map[giftKey]bool
 }
 
@@ -157,7 +157,7 @@ func (l *ledger) judgeUnused() {
 	}
 }
 
-// deleteUnused deletes queues whose leader was told so, if that still holds.
+// deleteUnused deletes queues whose leader was notified so, if that still holds.
 func (w *world) deleteUnused() {
 	for _, g := range w.groups {
 		if g.unused && !g.deleted && g.leader >= 0 && g.reps[g.leader].m.q.Unused() {

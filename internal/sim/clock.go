@@ -123,7 +123,7 @@ func (w *world) hearsTime(n *node) bool {
 	return right > members/2
 }
 
-// heartbeat lets the first of two nodes ask the second, and tell it what it found before.
+// heartbeat lets the first of two nodes ask the second, and report to it what it found before.
 func (w *world) heartbeat(a, b *node) {
 	way := func() time.Duration { return time.Duration(w.clockRNG.Int64N(wayMs*1000)) * time.Microsecond }
 	there, back := way(), way()

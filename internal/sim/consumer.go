@@ -119,7 +119,7 @@ func (c *consumer) ask() {
 	})
 }
 
-// pump sends what the queue is to be told.
+// pump sends what the queue is to get.
 func (c *consumer) pump() {
 	e, key := c.end, c.key
 	if !c.open {

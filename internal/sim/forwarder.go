@@ -140,7 +140,7 @@ func (f *forwarder) send(n *targetQueue, settled quorumq.Seq) {
 	}
 	n.attempts++
 	n.attempt, n.until = n.attempts, w.now+minTransit+w.rng.Int64N(transitSpread)
-	w.event("transfer source target first letters", int64(g.uid), int64(n.uid), int64(flying[0].d.Seq), int64(len(flying)))
+	w.event("transfer source target first count", int64(g.uid), int64(n.uid), int64(flying[0].d.Seq), int64(len(flying)))
 	header, attempt := quorumq.AppendCommand(nil, t), n.attempt
 	w.request(f.r.node.idx, to,
 		func(reply func(answer)) { target.reps[to].propose(header, bodies, reply) },
@@ -207,7 +207,7 @@ type routed struct {
 	lost    bool // it is moved to where it can never go
 }
 
-// new is what the target's machine is told.
+// new is what the target's machine gets.
 func (r *routed) new() quorumq.NewMessage {
 	return quorumq.NewMessage{
 		Size: uint32(len(r.msg.Body)), TTLMs: quorumq.Unlimited, Priority: quorumq.DefaultPriority,

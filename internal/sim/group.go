@@ -86,7 +86,7 @@ type group struct {
 
 	passing  passing
 	restores uint64
-	unused   bool // its leader was told to delete it (QX-1)
+	unused   bool // its leader is to delete it (QX-1)
 }
 
 // newGroup makes a member on each node, and the machine that the ledger is checked against.
@@ -215,7 +215,7 @@ func (r *replica) cease() {
 }
 
 // elect makes a node the leader. Of what the leader before had not committed a prefix is
-// committed all the same; nobody is told.
+// committed all the same; nobody is notified.
 func (g *group) elect(n int) {
 	w := g.w
 	if !w.nodes[n].knowsTime() {

@@ -153,16 +153,16 @@ type ledger struct {
 	producers map[quorumq.ProducerID]uint64
 	sources   map[*group]*sourceLog
 
-	storedUpTo    map[int]uint64      // newest message of a channel
-	deliveredUpTo map[orderKey]uint64 // newest first delivery
-	deadLetters   map[quorumq.Seq]*copied
-	lettersUpTo   quorumq.Seq
-	page          []quorumq.Discarded
-	fresh         []*copied // stored or rejected by this command
-	waiting       []*copied // not ready before their time
-	goneNotes     []quorumq.BodyRef
-	notes         map[quorumq.BodyRef]int               // bodies of annotations, and how many copies have them
-	limit         map[quorumq.ConsumerKey]quorumq.MsgID // with credit
+	storedUpTo      map[int]uint64      // newest message of a channel
+	deliveredUpTo   map[orderKey]uint64 // newest first delivery
+	deadLetters     map[quorumq.Seq]*copied
+	deadLettersUpTo quorumq.Seq
+	page            []quorumq.Discarded
+	fresh           []*copied // stored or rejected by this command
+	waiting         []*copied // not ready before their time
+	goneNotes       []quorumq.BodyRef
+	notes           map[quorumq.BodyRef]int               // bodies of annotations, and how many copies have them
+	limit           map[quorumq.ConsumerKey]quorumq.MsgID // with credit
 
 	deadlines ackDeadlines
 	use       use
@@ -279,7 +279,7 @@ func (l *ledger) storeDeadLetter(m *meta) {
 	want, rule := handedOn, "DL-12"
 	if m.kind == transferred {
 		want, rule = backlog, "DL-25"
-		l.w.result.Letters++
+		l.w.result.DeadLetters++
 	}
 	for _, uid := range s.targets {
 		if uid == l.g.uid {

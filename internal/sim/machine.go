@@ -56,7 +56,7 @@ func (m *machine) spoil(index, restores uint64, c quorumq.Command) {
 	}
 }
 
-// forget plants FaultForgetfulDelays: what the queue is told is not what was asked for.
+// forget plants FaultForgetfulDelays: what the queue gets is not what was asked for.
 func (m *machine) forget(restores uint64, c quorumq.Command) quorumq.Command {
 	switch fault := m.w.cfg.Fault; {
 	case fault == FaultHalfTransact && restores > 0 || fault == FaultTwiceTransact || fault == FaultLostOutputs:

@@ -265,7 +265,7 @@ func (l *ledger) outcome(k quorumq.ConsumerKey, rs []quorumq.MsgIDRange, r *quor
 			do(c)
 		}
 	}
-	if told := r.Code == quorumq.CodeNotHeld; told != (len(held) == had) {
+	if notHeld := r.Code == quorumq.CodeNotHeld; notHeld != (len(held) == had) {
 		l.broke("DEL-6", "consumer %v decided about %v, of which it held %d: code %d", k, rs, had-len(held), r.Code)
 	}
 }
@@ -341,12 +341,12 @@ func (l *ledger) transferred(index uint64, c *quorumq.Transfer, r *quorumq.Reply
 		s.stored[seq] = true
 		l.store(quorumq.BodyRef{Index: index, Slot: uint32(i)}, false)
 		if seq < s.last && !s.refused && l.w.swarm.static {
-			l.broke("DL-29", "letter %d of queue %s is stored after letter %d", seq, source.name, s.last)
+			l.broke("DL-29", "dead letter %d of queue %s is stored after %d", seq, source.name, s.last)
 		}
 		s.last = max(s.last, seq)
 	}
 	if n != r.Stored {
-		l.broke("DL-25", "a Transfer of queue %s stored %d letters, %d are new", source.name, r.Stored, n)
+		l.broke("DL-25", "a Transfer of queue %s stored %d dead letters, %d are new", source.name, r.Stored, n)
 	}
 }
 

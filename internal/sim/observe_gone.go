@@ -8,10 +8,10 @@ import (
 
 // backlogNews reads what came into the backlog (DL-21).
 func (l *ledger) backlogNews() {
-	l.page = l.g.truth.q.Backlog(l.page[:0], l.lettersUpTo, 1<<30)
+	l.page = l.g.truth.q.Backlog(l.page[:0], l.deadLettersUpTo, 1<<30)
 	for i := range l.page {
 		d := &l.page[i]
-		l.lettersUpTo = d.Seq
+		l.deadLettersUpTo = d.Seq
 		if c := l.discarded(d, backlog); c != nil {
 			c.view = l.w.agreed()
 			l.deadLetters[d.Seq] = c
@@ -81,7 +81,7 @@ func (l *ledger) backlogSettled(b *quorumq.BacklogSettle) {
 			}
 			l.move(c, forwarded)
 			if len(c.targets) == 0 {
-				l.broke("DL-21", "letter %d is settled, no target has it", s)
+				l.broke("DL-21", "dead letter %d is settled, no target has it", s)
 				continue
 			}
 			if c.view != l.w.catalogAt {
@@ -89,7 +89,7 @@ func (l *ledger) backlogSettled(b *quorumq.BacklogSettle) {
 			}
 			for _, uid := range l.owed(c) {
 				if !slices.Contains(c.targets, uid) {
-					l.broke("DL-21", "letter %d is settled, target %v does not have it", s, uid)
+					l.broke("DL-21", "dead letter %d is settled, target %v does not have it", s, uid)
 				}
 			}
 		}

@@ -111,13 +111,13 @@ const (
 
 // Result are figures of a run.
 type Result struct {
-	Hash     uint64 // of all that happened
-	Steps    int    // random steps
-	Commands uint64 // commands committed, each applied by four machines
-	Messages int    // published by clients
-	Letters  int    // dead letters stored by targets
-	Crashes  int
-	Elects   int // changes of leader
+	Hash        uint64 // of all that happened
+	Steps       int    // random steps
+	Commands    uint64 // commands committed, each applied by four machines
+	Messages    int    // published by clients
+	DeadLetters int    // dead letters stored by targets
+	Crashes     int
+	Elects      int // changes of leader
 	// Transactions are those that were carried out (G-22).
 	Transactions int
 }

@@ -24,7 +24,7 @@ func (r *Result) add(o Result) {
 	r.Steps += o.Steps
 	r.Commands += o.Commands
 	r.Messages += o.Messages
-	r.Letters += o.Letters
+	r.DeadLetters += o.DeadLetters
 	r.Crashes += o.Crashes
 	r.Transactions += o.Transactions
 	r.Elects += o.Elects
@@ -71,7 +71,7 @@ func TestSeeds(t *testing.T) {
 	}
 	took := time.Since(start).Seconds()
 	t.Logf("%d seeds from %d on: %d messages, %d dead letters, %d transactions, %d commands, %d crashes, %d changes of leader", n, *seed,
-		sum.Messages, sum.Letters, sum.Transactions, sum.Commands, sum.Crashes, sum.Elects)
+		sum.Messages, sum.DeadLetters, sum.Transactions, sum.Commands, sum.Crashes, sum.Elects)
 	t.Logf("%.0f seeds/s, %.0f steps/s, %.0f commands/s, each applied by %d machines", float64(n)/took, float64(sum.Steps)/took,
 		float64(sum.Commands)/took, members+1)
 }
@@ -178,7 +178,7 @@ func TestPlantedFaults(t *testing.T) {
 	}
 }
 
-// What stops a run tells how to see it again, and says the same each time.
+// What stops a run shows how to see it again, and says the same each time.
 func TestViolation(t *testing.T) {
 	c := Config{Fault: FaultNoSequence}
 	var err error

@@ -7,7 +7,7 @@ import (
 	"github.com/quorate/quorate/quorumq"
 )
 
-// unsent returns what a consumer holds and its client never got, if the queue may be told.
+// unsent returns what a consumer holds and its client never got, if the queue may be notified.
 func (l *ledger) unsent(k quorumq.ConsumerKey) quorumq.Unsent {
 	u := quorumq.Unsent{Tag: k.Tag}
 	if l.config.Rules < quorumq.RulesThird {

@@ -134,7 +134,7 @@ func testBadAccess(t *testing.T, cl *client.Client) {
 	}
 }
 
-// accessState tells all vhosts, users and permissions.
+// accessState returns all vhosts, users and permissions.
 func accessState(t *testing.T, cl *client.Client) string {
 	t.Helper()
 	ctx := testContext(t)

@@ -268,7 +268,7 @@ func (a *auditing) operators(ctx context.Context) {
 	}
 }
 
-// itself: what nodes do without being asked to is told as theirs.
+// itself: what nodes do without being asked to is recorded as theirs.
 func (a *auditing) itself() {
 	for i := range 3 {
 		n := a.c.Name(i)
@@ -337,7 +337,7 @@ func (a *auditing) rights(ctx context.Context) {
 	}
 }
 
-// secrets: AU-2, neither passwords nor hashes nor tokens are told, in records and in the log.
+// secrets: AU-2, neither passwords nor hashes nor tokens are shown, in records and in the log.
 func (a *auditing) secrets(ctx context.Context) {
 	token, err := a.root.MintToken(ctx, 0)
 	a.must(err)

@@ -19,19 +19,19 @@ const (
 	clockTTL = time.Second
 	// clockStill is more than what a busy machine adds to a TTL, and far less than any step.
 	clockStill = 20 * time.Second
-	// clockLetters is how many dead letters are judged after each fault.
-	clockLetters = 40
+	// clockDeadLetters is how many dead letters are judged after each fault.
+	clockDeadLetters = 40
 )
 
 // aging publishes messages with a TTL and holds what expires against a true clock: nothing
 // comes early by more than the skew limit, and nothing stands still (TTL-6).
 type aging struct {
-	began    time.Time
-	letters  atomic.Int64
-	early    atomic.Int64 // the earliest that one came, ns before its time
-	late     atomic.Int64 // the latest, ns after its time
-	trouble  atomic.Pointer[error]
-	finished chan struct{}
+	began       time.Time
+	deadLetters atomic.Int64
+	early       atomic.Int64 // the earliest that one came, ns before its time
+	late        atomic.Int64 // the latest, ns after its time
+	trouble     atomic.Pointer[error]
+	finished    chan struct{}
 }
 
 func startAging(ctx context.Context, t *testing.T, cl *client.Client) *aging {
@@ -92,16 +92,16 @@ func (a *aging) judge(d *client.Delivery) {
 	off := time.Since(a.began) - time.Duration(sent) - clockTTL
 	a.early.Store(max(a.early.Load(), int64(-off)))
 	a.late.Store(max(a.late.Load(), int64(off)))
-	a.letters.Add(1)
+	a.deadLetters.Add(1)
 }
 
 // after waits until messages that were published after a fault have expired, and judges all.
 func (a *aging) after(t *testing.T, fault string) {
 	t.Helper()
-	begun := a.letters.Load()
+	begun := a.deadLetters.Load()
 	at := time.Now()
 	testcluster.Poll(t, "messages expire: "+fault, func() error {
-		if n := a.letters.Load() - begun; n < clockLetters || time.Since(at) < clockTTL {
+		if n := a.deadLetters.Load() - begun; n < clockDeadLetters || time.Since(at) < clockTTL {
 			return fmt.Errorf("%d have, %v after it", n, time.Since(at))
 		}
 		return nil

@@ -120,7 +120,7 @@ func TestCutOff(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		defer p.Close(t.Context()) //nolint:errcheck // the publish has told
+		defer p.Close(t.Context()) //nolint:errcheck // the publish has returned the error
 		_, err = p.Publish(testContext(t), client.Message{RoutingKey: "q"})
 		return err
 	})

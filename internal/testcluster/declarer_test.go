@@ -254,12 +254,12 @@ func blockedAtOnce(t *testing.T, cl *client.Client, addr string) {
 		t.Fatal(before, err)
 	}
 	conn := dialAMQP(t, addr, "other", amqp091.Config{Vhost: "/"})
-	told := conn.NotifyBlocked(make(chan amqp091.Blocking, 1))
+	notices := conn.NotifyBlocked(make(chan amqp091.Blocking, 1))
 	if err := channelOf(t, conn).PublishWithContext(ctx, "", "mine", false, false, amqp091.Publishing{Body: []byte("x")}); err != nil {
 		t.Fatal(err)
 	}
 	select {
-	case b := <-told:
+	case b := <-notices:
 		if !b.Active || !strings.Contains(b.Reason, `user "u": max-stored-bytes`) {
 			t.Errorf("blocked: %+v", b)
 		}
@@ -271,12 +271,12 @@ func blockedAtOnce(t *testing.T, cl *client.Client, addr string) {
 	}
 }
 
-// blockedThenNot has user "other" publish into the full queue "mine" over AMQP until it is told connection.blocked, and
+// blockedThenNot has user "other" publish into the full queue "mine" over AMQP until it gets connection.blocked, and
 // then waits for connection.unblocked after what makes room.
 func blockedThenNot(t *testing.T, addr string, room func()) {
 	t.Helper()
 	conn := dialAMQP(t, addr, "other", amqp091.Config{Vhost: "/"})
-	told := conn.NotifyBlocked(make(chan amqp091.Blocking, 100))
+	notices := conn.NotifyBlocked(make(chan amqp091.Blocking, 100))
 	ch, err := conn.Channel()
 	if err != nil {
 		t.Fatal(err)
@@ -284,7 +284,7 @@ func blockedThenNot(t *testing.T, addr string, room func()) {
 	ctx, blocked := testContext(t), false
 	for {
 		select {
-		case b := <-told:
+		case b := <-notices:
 			if b.Active && !strings.Contains(b.Reason, `user "u": max-stored-bytes`) {
 				t.Errorf("blocked for %q", b.Reason)
 			}

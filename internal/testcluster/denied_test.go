@@ -21,7 +21,7 @@ import (
 	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
 )
 
-// denials says for each method of the API what somebody who may do nothing is told: first
+// denials says for each method of the API what somebody who may do nothing is answered: first
 // with a permission in the vhost that matches nothing, then without one, then without a
 // login. "" is success.
 func denials() map[string]denial {

@@ -22,7 +22,7 @@ import (
 	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
 )
 
-// What a client is told of a connection over gRPC that an operator closes.
+// What a client is notified of a connection over gRPC that an operator closes.
 func TestClosedOverGRPC(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -289,7 +289,7 @@ func closeAll(ctx context.Context, t *testing.T, operator *client.Client, name s
 	}
 }
 
-// A client that reads nothing is not told why, but its connection ends, and what it had returns.
+// A client that reads nothing is not notified why, but its connection ends, and what it had returns.
 func testClosedStuck(t *testing.T, c *testcluster.Cluster, operator *client.Client) {
 	const n = 64
 	cc := named(t, c.Addrs()[0], "stuck")

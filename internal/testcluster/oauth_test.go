@@ -138,7 +138,7 @@ func authorized(t *testing.T, c *testcluster.Cluster, header string) (*grpc.Clie
 	return cc, grpcmetadata.AppendToOutgoingContext(testContext(t), "authorization", header)
 }
 
-// ID-5: a stream that runs ends with the token, and its client is told when that was; calls are
+// ID-5: a stream that runs ends with the token, and its client learns when that was; calls are
 // refused from then on.
 func TestTokenEndsStreams(t *testing.T) {
 	t.Parallel()
@@ -155,7 +155,7 @@ func TestTokenEndsStreams(t *testing.T) {
 			t.Fatal(err)
 		}
 		open := &brokerv1.ConsumeRequest_Open{Open: &brokerv1.ConsumeOpen{Queue: "q"}}
-		_ = consume.Send(&brokerv1.ConsumeRequest{Kind: open}) // what is wrong is told by Recv
+		_ = consume.Send(&brokerv1.ConsumeRequest{Kind: open}) // Recv returns what is wrong
 		if first, err := consume.Recv(); err != nil || first.GetOpened() == nil {
 			continue
 		}
@@ -202,7 +202,7 @@ func TestHugeTokenHeader(t *testing.T) {
 	}
 }
 
-// While the issuer does not answer, nobody is told that a token is wrong, and users log in.
+// While the issuer does not answer, no token is called wrong, and users log in.
 func TestTokensWithoutIssuer(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {

@@ -153,7 +153,7 @@ func testUnknownOperation(t *testing.T, c *testcluster.Cluster, nodes []*client.
 	}
 }
 
-// What would be done is told without doing it, and what cannot be meant is refused before
+// What would be done is reported without doing it, and what cannot be meant is refused before
 // anything is started.
 func testPlans(t *testing.T, c *testcluster.Cluster, cl *client.Client) {
 	ctx := testContext(t)

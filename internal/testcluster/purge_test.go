@@ -55,7 +55,7 @@ func TestPurgeCountsWhatIsGone(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		told := p.purge(t, queue)
+		reported := p.purge(t, queue)
 		if err := <-bound; err != nil {
 			t.Fatal(err)
 		}
@@ -63,14 +63,14 @@ func TestPurgeCountsWhatIsGone(t *testing.T) {
 			t.Errorf("%s has %d messages after the purge", queue, n)
 		}
 		after := p.stats(t, "dead").GetStats().GetMessages()
-		if told+after-before != many {
-			t.Errorf("%s: %d messages are purged, %d have arrived, want %d together", queue, told, after-before, many)
+		if reported+after-before != many {
+			t.Errorf("%s: %d messages are purged, %d have arrived, want %d together", queue, reported, after-before, many)
 		}
 		before = after
 	}
 }
 
-// letters that wait for a leader of their target are gone with the purge.
+// dead letters that wait for a leader of their target are gone with the purge.
 func TestPurgeWhileTargetIsDown(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -88,8 +88,8 @@ func TestPurgeWhileTargetIsDown(t *testing.T) {
 		}
 		return nil
 	})
-	if told := p.purge(t, "source"); told != purged {
-		t.Errorf("%d messages are purged, want %d", told, purged)
+	if reported := p.purge(t, "source"); reported != purged {
+		t.Errorf("%d messages are purged, want %d", reported, purged)
 	}
 	c.Restart(2)
 	c.AwaitReady(2)

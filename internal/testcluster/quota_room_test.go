@@ -29,7 +29,7 @@ func roomCluster(t *testing.T, users ...string) (*testcluster.Cluster, *client.C
 	return c, cl
 }
 
-// holds opens a stream with a message of so many bytes, and returns what tells how it ends.
+// holds opens a stream with a message of so many bytes, and returns what waits for its end.
 func holds(t *testing.T, p peer, bytes int) (ended func() error) {
 	t.Helper()
 	s, err := p.Publish(testContext(t))

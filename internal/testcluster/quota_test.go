@@ -331,7 +331,7 @@ func TestQuotaOfStoredBytes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	told := func(active bool) string {
+	notice := func(active bool) string {
 		for {
 			select {
 			case b := <-blocked:
@@ -349,7 +349,7 @@ func TestQuotaOfStoredBytes(t *testing.T) {
 			}
 		}
 	}
-	if reason := told(true); !strings.Contains(reason, "max-stored-bytes") {
+	if reason := notice(true); !strings.Contains(reason, "max-stored-bytes") {
 		t.Errorf("blocked for %q", reason)
 	}
 
@@ -384,7 +384,7 @@ func TestQuotaOfStoredBytes(t *testing.T) {
 	if _, err := cl.PurgeQueue(ctx, client.QueueRef{VHost: "full", Name: "q"}); err != nil {
 		t.Fatal(err)
 	}
-	told(false)
+	notice(false)
 	testcluster.Poll(t, "there is room again", func() error { return publish("full", "q") })
 }
 

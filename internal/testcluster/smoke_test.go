@@ -345,7 +345,7 @@ func testFullTarget(t *testing.T, peers []peer) {
 	}
 }
 
-// DL-25: a leader that is lost while it forwards leaves each letter in the target once.
+// DL-25: a leader that is lost while it forwards leaves each dead letter in the target once.
 func testKillForwarding(t *testing.T, c *testcluster.Cluster, peers []peer) {
 	const n = 3000
 	peers[0].declare(t, "grave")

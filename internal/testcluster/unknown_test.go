@@ -13,19 +13,19 @@ import (
 	"github.com/quorate/quorate/internal/testcluster"
 )
 
-// told gathers the warnings of a client.
-type told struct {
+// warnings gathers the warnings of a client.
+type warnings struct {
 	mu  sync.Mutex
 	all []string
 }
 
-func (w *told) add(text string) {
+func (w *warnings) add(text string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.all = append(w.all, text)
 }
 
-func (w *told) take() string {
+func (w *warnings) take() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	text := strings.Join(w.all, "\n")
@@ -33,7 +33,7 @@ func (w *told) take() string {
 	return text
 }
 
-// C-9: unknown arguments are told, and refused in vhosts that want it.
+// C-9: unknown arguments are reported, and refused in vhosts that want it.
 func TestUnknownArguments(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -41,7 +41,7 @@ func TestUnknownArguments(t *testing.T) {
 	}
 	c := testcluster.Start(t, 1)
 	awaitVersion(t, c, 1)
-	var w told
+	var w warnings
 	cl, ctx := openClient(t, c, func(cfg *client.Config) { cfg.OnWarning = w.add }), testContext(t)
 	calls := declarations(ctx, cl)
 	for _, call := range calls {
@@ -84,7 +84,7 @@ func TestUnknownArguments(t *testing.T) {
 		}
 	}
 	if got := w.take(); got != "" {
-		t.Errorf("what is known is told: %s", got)
+		t.Errorf("what is known is warnings: %s", got)
 	}
 	wantStrict(ctx, t, cl)
 }

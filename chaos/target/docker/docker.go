@@ -80,7 +80,7 @@ func (c *Cluster) healed(node string) {
 	}
 }
 
-// Kill implements target.Processes. Docker does not restart what it was told to kill.
+// Kill implements target.Processes. Docker does not restart what it was ordered to kill.
 func (c *Cluster) Kill(ctx context.Context, node string) error {
 	if err := c.later(node, "start", c.container(node)); err != nil {
 		return err
@@ -132,7 +132,7 @@ func (c *Cluster) Resume(ctx context.Context, node string) error {
 	return err
 }
 
-// networks are what a container is connected to, as docker tells it.
+// networks are what a container is connected to, as docker prints it.
 type networks map[string]struct {
 	Aliases    []string
 	IPAMConfig struct{ IPv4Address, IPv6Address string }

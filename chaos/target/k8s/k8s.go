@@ -164,7 +164,7 @@ func (c *Cluster) forward(ctx context.Context, n target.Node) {
 		return p + ":" + port
 	}
 	for ctx.Err() == nil {
-		_, _ = c.kubectl(ctx, "", "port-forward", "--address", "127.0.0.1", "pod/"+n.ID, // clients tell what does not answer
+		_, _ = c.kubectl(ctx, "", "port-forward", "--address", "127.0.0.1", "pod/"+n.ID, // clients report what does not answer
 			to(n.Client, clientPort), to(n.HTTP, httpPort), to(n.AMQP, amqpPort))
 		_ = wait.For(ctx, pollEvery)
 	}

@@ -70,7 +70,7 @@ func pauseName(node string) string { return "quorate-chaos-pause-" + node }
 // pauseStopped is what that pod says when the node is stopped.
 const pauseStopped = "the node is stopped"
 
-// pauseScript stops the node's processes, which the pod's uid in their control groups tells, until
+// pauseScript stops the node's processes, which the pod's uid in their control groups identifies, until
 // the pod is ended, or for remote.DeadMan at the most.
 const pauseScript = `pids=
 for p in /proc/[0-9]*; do

@@ -9,14 +9,14 @@ import (
 	"time"
 )
 
-// insideEnv tells a process that it was started by Again.
+// insideEnv marks a process so that it knows that it was started by Again.
 const insideEnv = "QUORATE_CHAOS_INSIDE"
 
 // stopTimeout is how long a program that runs again may take to clean up.
 const stopTimeout = 30 * time.Second
 
 // Possible returns why this machine cannot have such a cluster; nil: it can, as far as can be
-// told without trying.
+// known without trying.
 func Possible() error {
 	if os.Getuid() != 0 {
 		return errElsewhere

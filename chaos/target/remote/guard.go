@@ -74,8 +74,8 @@ func (g *Guarded) confirmed(ctx context.Context, confirm string) error {
 	return nil
 }
 
-// maxTold bounds how many queues an error names.
-const maxTold = 3
+// maxNamed bounds how many queues an error names.
+const maxNamed = 3
 
 // sickQueues returns why queues could not bear a fault now; the lists name the queues, GetQueue has
 // their members.
@@ -93,7 +93,7 @@ func (g *Guarded) sickQueues(ctx context.Context) (sick []error) {
 		case q.Leader == "" || len(q.Online) < len(q.Members):
 			sick = append(sick, fmt.Errorf("queue %q of vhost %q has %d of %d members, and is led by %q", q.Name, q.VHost, len(q.Online), len(q.Members), q.Leader))
 		}
-		if len(sick) == maxTold {
+		if len(sick) == maxNamed {
 			break
 		}
 	}

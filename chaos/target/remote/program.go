@@ -39,7 +39,7 @@ func Later(after time.Duration, name string, args ...string) (cancel func(), err
 	}
 	ended := make(chan struct{})
 	go func() {
-		_ = cmd.Wait() // a program that failed could not be told to anybody
+		_ = cmd.Wait() // a program that failed could not be reported to anybody
 		close(ended)
 	}()
 	return func() {

@@ -65,7 +65,7 @@ func TestLaterIsTakenBack(t *testing.T) {
 }
 
 // The error of a program has what it complained about.
-func TestRunTells(t *testing.T) {
+func TestRunReports(t *testing.T) {
 	out, err := Run(t.Context(), "in", "sh", "-c", "cat; echo no such thing >&2; exit 3")
 	if err == nil || !strings.Contains(err.Error(), "no such thing") || !strings.Contains(err.Error(), "exit status 3") || out != "in" {
 		t.Errorf("%q, %v", out, err)

@@ -68,7 +68,7 @@ type (
 		Active     bool       `json:"active"`
 		Secret     string     `json:"secret"`
 	}
-	// connection keeps the reason of its close, which the library tells once and to listeners alone.
+	// connection keeps the reason of its close, which the library reports once and to listeners alone.
 	connection struct {
 		*amqp.Connection
 		gone closing
@@ -133,20 +133,20 @@ func (p *program) clear() {
 	p.conns, p.channels = map[string]*connection{}, map[string]*channel{}
 }
 
-// fault tells why a command failed: by a close that the server sent, or else.
+// fault returns why a command failed: by a close that the server sent, or else.
 func (p *program) fault(c *command, err error) object {
 	conn, ch := p.conns[c.Conn], p.channels[c.Conn+"/"+c.Ch]
-	tell := func(scope string, e *amqp.Error) object {
+	closed := func(scope string, e *amqp.Error) object {
 		return object{"fault": object{"scope": scope, "code": e.Code, "text": e.Reason}}
 	}
 	if conn != nil && conn.IsClosed() && conn.gone.wait() != nil {
-		return tell("connection", conn.gone.err)
+		return closed("connection", conn.gone.err)
 	}
 	if ch != nil && ch.IsClosed() && ch.gone.wait() != nil {
-		return tell("channel", ch.gone.err)
+		return closed("channel", ch.gone.err)
 	}
 	if e := (*amqp.Error)(nil); c.Do == "connect" && errors.As(err, &e) {
-		return tell("connection", e)
+		return closed("connection", e)
 	}
 	return object{"broken": err.Error()}
 }
@@ -363,7 +363,7 @@ func (ch *channel) consuming(c *command) (object, error) {
 }
 
 // deliveries waits for n messages of a consumer; collect acknowledges them as well, and waiting
-// tells how many are there.
+// reports how many are there.
 func (ch *channel) deliveries(c *command) (object, error) {
 	ds, known := ch.consumers[c.Tag]
 	if !known {

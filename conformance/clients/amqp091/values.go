@@ -16,7 +16,7 @@ func integers(t amqp.Table) amqp.Table {
 	return t
 }
 
-// integer makes int64 of a float64 that is whole: JSON knows no integers, AMQP tells them apart.
+// integer makes int64 of a float64 that is whole: JSON knows no integers, AMQP distinguishes them.
 func integer(v any) any {
 	switch v := v.(type) {
 	case float64:

@@ -119,7 +119,7 @@ func TestRules(t *testing.T) {
 				got := firing(t, test, a.Name, time.Duration(file.Interval), time.Duration(a.At))
 				want := make([]string, 0, len(a.Want))
 				for _, w := range a.Want {
-					want = append(want, told(w.Labels, w.Annotations))
+					want = append(want, alertText(w.Labels, w.Annotations))
 				}
 				slices.Sort(want)
 				if !slices.Equal(got, want) {
@@ -140,8 +140,8 @@ func TestRules(t *testing.T) {
 	}
 }
 
-// told is what an alert says: its labels and its annotations.
-func told(names, annotations map[string]string) string {
+// alertText is what an alert says: its labels and its annotations.
+func alertText(names, annotations map[string]string) string {
 	return labels.FromMap(names).String() + " " + labels.FromMap(annotations).String()
 }
 
@@ -199,7 +199,7 @@ func evaluate(t *testing.T, r rulefmt.Rule, found promql.Vector, before map[stri
 			}
 			said[key] = expanded
 		}
-		out = append(out, told(all, said))
+		out = append(out, alertText(all, said))
 	}
 	return since, out
 }
