@@ -45,9 +45,12 @@ func TestDrainTogether(t *testing.T) {
 			t.Errorf("%s: %v", i, err)
 		}
 	}
-	if led := n.nodes["c"].leadsGroups(); len(led) != queues+1 {
-		t.Errorf("c leads %d groups, want %d and the catalog", len(led), queues)
-	}
+	poll(t, "c knows that it leads all", func() error {
+		if led := n.nodes["c"].leadsGroups(); len(led) != queues+1 {
+			return fmt.Errorf("%d groups, want %d and the catalog", len(led), queues)
+		}
+		return nil
+	})
 	if err := drain("c")["c"]; err == nil || ctx.Err() != nil {
 		t.Errorf("the last one: %v, %v, want an error before the time is over", err, ctx.Err())
 	}
