@@ -161,7 +161,7 @@ func (c *Cluster) connect() error {
 		return err
 	}
 	c.mux, err = transport.New(transport.Config{
-		Node: c.cfg.Node, Epoch: c.epoch, Store: c.dir.Store().Name, Fresh: c.admission.FreshStore, Cluster: c.cfg.Name, Key: c.cfg.Key, TLS: c.cfg.TLS,
+		Node: c.cfg.Node, Epoch: c.epoch, Store: c.dir.Store().Name, Fresh: c.admission.FreshStore, Began: c.admission.Began, Cluster: c.cfg.Name, Key: c.cfg.Key, TLS: c.cfg.TLS,
 		Handler: duplex{c}, Calls: calls{c: c}, Absent: func(g id.GroupID) bool { return c.host.Absent(g) }, Logger: c.log,
 		Heartbeats: c.liveness, Clock: c.clock, HeartbeatEvery: heartbeatEvery, PingEvery: pingEvery,
 		Refuse: c.judge.Refuses, Refused: func(n id.NodeID, why string) { c.catalog.RefusedBy(n, why) }, Ended: func(n id.NodeID) { c.host.Ended(n) },

@@ -191,6 +191,41 @@ func TestReplaceNode(t *testing.T) {
 	}
 }
 
+// RE-9, G11: a node that starts with the view of its last snapshot, from before a replacement, lets the replaced node
+// in all the same: it may need that very node to get a newer view.
+func TestReplacedNodeAndOldView(t *testing.T) {
+	t.Parallel()
+	n := newTestNodes(t, nil)
+	n.start("a", "b", "c")
+	q := n.nodes["a"].declare(t, "q", 3)
+	n.withStores("a", "b", "c")
+	confirmed := n.nodes["a"].publishAll(t, q, "before ", 10)
+	if err := n.nodes["b"].catalog.Raft().Snapshot(); err != nil {
+		t.Fatal(err)
+	}
+	n.stop("c")
+	n.wipe("c")
+	n.launch("c")
+	n.refused("c", "nodes replace c")
+	if err := n.nodes["a"].operator.ReplaceNode(testContext(t), "c", false, nil); err != nil {
+		t.Fatal(err)
+	}
+	n.ready("c")
+	n.built(q, "c")
+	poll(t, "c votes in the catalog", func() error {
+		voters, _, err := n.nodes["a"].catalog.Raft().Servers()
+		if err != nil || !slices.Contains(voters, "c") {
+			return fmt.Errorf("voters %q, %w", voters, err)
+		}
+		return nil
+	})
+	n.stop("a", "b", "c")
+	n.launch("b", "c") // two of three
+	n.ready("b", "c")
+	_, in := n.nodes["b"].consume(t, q)
+	in.await(t, confirmed...)
+}
+
 func refusedIn(s Status, n id.NodeID) string {
 	for _, at := range s.Nodes {
 		if at.ID == n {

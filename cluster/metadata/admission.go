@@ -21,6 +21,7 @@ type Admission struct {
 	// refused, and it does not stand.
 	part    atomic.Bool
 	parts   chan struct{}                   // of capacity 1: part was set
+	began   atomic.Uint64                   // as the data directory says: datadir.Store.Began
 	promise atomic.Pointer[datadir.Promise] // written by the founding loop after the disk has it
 	refused atomic.Pointer[error]           // why the catalog does not take this node; nil: it does, or has not said
 
@@ -37,6 +38,7 @@ func ReadAdmission(dir *datadir.Dir) (*Admission, error) {
 	a := &Admission{parts: make(chan struct{}, 1)}
 	a.promise.Store(&p)
 	a.taken.Store(dir.Store().Admitted)
+	a.began.Store(dir.Store().Began)
 	found, whole := dir.CatalogFound()
 	a.part.Store(TakesPart(found.Last > 0, whole, dir.Store().Admitted, p.Founder != ""))
 	return a, nil
@@ -53,6 +55,10 @@ func TakesPart(stored, whole, admitted, promised bool) bool {
 
 // FreshStore reports that no catalog has taken this node's store yet.
 func (a *Admission) FreshStore() bool { return !a.taken.Load() }
+
+// Began returns an index of the catalog at which this node was registered with its store; 0: none is stored, as with
+// the nodes that founded the cluster.
+func (a *Admission) Began() uint64 { return a.began.Load() }
 
 // TakesPart reports that this node's member of the catalog group does.
 func (a *Admission) TakesPart() bool { return a.part.Load() }

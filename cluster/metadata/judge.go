@@ -94,10 +94,15 @@ func (j *Judge) forget(n id.NodeID) {
 	delete(j.last, n)
 }
 
-// Refuses says why a peer is not talked to: by the view, or because a recovery gave it up.
+// Refuses says why a peer is not talked to: by the view, or because a recovery gave it up. A view from before the peer
+// was registered with its store cannot say: a node that has just started has that of its last snapshot, and may need
+// that very peer to get a newer one. It judges again when it has.
 func (j *Judge) Refuses(p transport.Peer) error {
 	v := j.view()
 	reason, why := refusedForgotten, v.Refuses(p.Node, p.Store, p.Fresh)
+	if p.Began > v.Index() {
+		why = ""
+	}
 	if _, registered := v.Node(p.Node); registered {
 		reason = refusedStore
 	}

@@ -160,6 +160,7 @@ func (g *Group) begin(a registrationAnswer) error {
 			if err := g.cfg.Dir.BeginCatalog(r.Index); err != nil {
 				return err
 			}
+			g.admission.began.Store(r.Index)
 			g.cfg.Logger.Info("this node's member of the catalog group begins with nothing: a former one, if there was one, is out of it", "index", r.Index)
 			g.admission.takePart()
 			return nil

@@ -20,7 +20,9 @@ type Config struct {
 	Store id.StoreID // of this node's data directory; "": the store has no name
 	// Fresh reports whether no catalog has admitted this node's store yet; nil: one has. It must
 	// not block.
-	Fresh   func() bool
+	Fresh func() bool
+	// Began returns Peer.Began of this node; nil: it reports none. It must not block.
+	Began   func() uint64
 	Cluster string
 	// Key is the cluster's secret, the same as for gossip; empty: with TLS peers are known
 	// by their certificates, without it they are not checked.

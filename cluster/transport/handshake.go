@@ -1,6 +1,7 @@
 package transport
 
 import (
+	"cmp"
 	"context"
 	"crypto/hmac"
 	"crypto/sha256"
@@ -29,6 +30,7 @@ const (
 	mdReads   = "quorate-reads"   // newest version of machines that the node reads; without it 1
 	mdStore   = "quorate-store"   // builds that know no stores send none
 	mdFresh   = "quorate-fresh"   // there while no catalog has taken the store
+	mdBegan   = "quorate-began"   // optional: Peer.Began
 )
 
 // identity is what this node says of itself; it does not change, but that its store ceases
@@ -41,6 +43,7 @@ type identity struct {
 	secure         bool // the token never travels in plain text
 	refuse         func(Peer) error
 	fresh          func() bool
+	began          func() uint64
 	process        string // by chance: distinguishes a call to oneself from a second process of the same id
 }
 
@@ -49,7 +52,7 @@ func newIdentity(c *Config) identity {
 	i := identity{
 		cluster: c.Cluster, self: Peer{Node: c.Node, Epoch: c.Epoch, Store: c.Store},
 		secure: c.TLS != nil,
-		refuse: c.Refuse, fresh: c.Fresh, reads: c.Reads, finalised: c.Finalised,
+		refuse: c.Refuse, fresh: c.Fresh, began: c.Began, reads: c.Reads, finalised: c.Finalised,
 		process: strconv.FormatUint(rand.Uint64(), 16), //nolint:gosec // no secret
 	}
 	if len(c.Key) > 0 {
@@ -75,6 +78,11 @@ func (i identity) values() map[string]string {
 	}
 	if i.fresh != nil && i.fresh() {
 		v[mdFresh] = "yes"
+	}
+	if i.began != nil {
+		if at := i.began(); at > 0 {
+			v[mdBegan] = strconv.FormatUint(at, 10)
+		}
 	}
 	return v
 }
@@ -127,7 +135,14 @@ func (i identity) check(md metadata.MD) (Peer, error) {
 		return Peer{}, refusal{codes.InvalidArgument, fmt.Sprintf(
 			"metadata %q of node %q is %q: send the node's epoch as a decimal number", mdEpoch, node, first(md, mdEpoch))}
 	}
-	p := Peer{Node: id.NodeID(node), Epoch: id.Epoch(epoch), Store: id.StoreID(first(md, mdStore)), Fresh: first(md, mdFresh) != ""}
+	began, err := strconv.ParseUint(cmp.Or(first(md, mdBegan), "0"), 10, 64)
+	if err != nil {
+		return Peer{}, refusal{codes.InvalidArgument, fmt.Sprintf(
+			"metadata %q of node %q is %q: send an index of the catalog as a decimal number", mdBegan, node, first(md, mdBegan))}
+	}
+	p := Peer{
+		Node: id.NodeID(node), Epoch: id.Epoch(epoch), Store: id.StoreID(first(md, mdStore)), Fresh: first(md, mdFresh) != "", Began: began,
+	}
 	return p, i.judge(p)
 }
 

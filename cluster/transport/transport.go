@@ -22,6 +22,9 @@ type Peer struct {
 	Store id.StoreID // of its data directory; "": not reported
 	// Fresh reports that no catalog had admitted that store when the peer connected.
 	Fresh bool
+	// Began is an index of the catalog at which the node was registered with that store: an older view need not show
+	// it. 0: not reported.
+	Began uint64
 }
 
 // Handler receives queue traffic. Calls for one peer and direction are sequential and in order;

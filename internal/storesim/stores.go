@@ -21,9 +21,13 @@ func (n *node) named() (s id.StoreID, fresh bool) {
 	return n.disk.store, !n.disk.admitted
 }
 
-// admits reports whether a node talks to another one, by its view.
+// admits reports whether a node talks to another one, by its view, if that is not from before the other one's store
+// was registered.
 func (n *node) admits(p *node) bool {
 	store, fresh := p.named()
+	if p.disk.began > n.view().Index() {
+		return true
+	}
 	return n.view().Refuses(p.name, store, fresh) == ""
 }
 
