@@ -28,7 +28,7 @@ func (o *Operator) DeclareQueue(ctx context.Context, d catalog.DeclareQueue, siz
 	return r, nil
 }
 
-// DeclareUnnamed is DeclareQueue for a name that this node has made up. Nobody was told it, so a queue
+// DeclareUnnamed is DeclareQueue for a name that this node has made up. No client knows it yet, so a queue
 // that gets no leader in time is deleted again: its client could neither use nor delete it.
 func (o *Operator) DeclareUnnamed(ctx context.Context, d catalog.DeclareQueue, size int, balanced bool) (catalog.Reply, error) {
 	ctx, cancel := wait.Within(ctx, o.cfg.Life, o.cfg.CommandTimeout)

@@ -14,8 +14,8 @@ import (
 var limitName = regexp.MustCompile(`^([dD]efault)?([mM]ax|[mM]ost|[lL]east|[kK]eep|[kK]ept)[A-Z]\w*$`)
 
 // notOfMemory are constants that are named like bounds and let nothing gather: waits between
-// tries, widths, the name of an argument, the shortest token of a file, which priorities are
-// apart, and a text.
+// tries, widths, the name of an argument, the shortest token of a file, by what priorities
+// differ, and a text.
 func notOfMemory(name string) bool {
 	switch name {
 	case "maxRetry", "maxRetryWait", "maxWait", "maxAskWait", "maxTimerWait", "maxFullBackoff", "DefaultMaxBackoff",
