@@ -64,6 +64,9 @@ func (s calls) QueueStatus(ctx context.Context, r *nodev1.QueueStatusRequest) (*
 			out.Group.StateDigest, out.Group.AppliedIndex = sum[:], index
 		}
 	}
+	if r.GetMemberOnly() {
+		return out, nil
+	}
 	o, err := q.Overview(ctx)
 	if err != nil {
 		return out, nil //nolint:nilerr // it does not lead: the answer says who does

@@ -75,8 +75,8 @@ func digests(ctx context.Context, cfg Config, c *client.Client) error {
 	return nil
 }
 
-// looks are the members that were seen with a digest, by their applied index. Each look puts an entry
-// into the leader's log, so members are seldom all at one index at once.
+// looks are the members that were seen with a digest, by their applied index: while a queue is still
+// changing, members are seldom all at one index at once.
 type looks map[uint64]map[string]client.QueueMember
 
 // add takes one look, and returns all members as they were at one index, nil if they were not yet.

@@ -20,7 +20,7 @@ type Member struct {
 }
 
 // AllMembers asks all members of a queue at once how they stand, with digests of their states if
-// that is asked for. A member that hibernates is woken, and says so.
+// that is asked for. It changes nothing in their logs. A member that hibernates is woken, and says so.
 func (l *Leaders) AllMembers(ctx context.Context, q id.QueueUID, digests bool) []Member {
 	ctx, cancel := wait.Within(ctx, l.cfg.Life, l.cfg.CommandTimeout)
 	defer cancel()
@@ -33,7 +33,7 @@ func (l *Leaders) AllMembers(ctx context.Context, q id.QueueUID, digests bool) [
 	for i, n := range r.Members {
 		asking.Go(func() {
 			m := Member{Node: n}
-			s, err := l.askStatus(ctx, n, &nodev1.QueueStatusRequest{Queue: uint64(q), Digest: digests})
+			s, err := l.askStatus(ctx, n, &nodev1.QueueStatusRequest{Queue: uint64(q), Digest: digests, MemberOnly: true})
 			if err != nil {
 				m.Trouble = err.Error()
 			} else {

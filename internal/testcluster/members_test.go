@@ -38,6 +38,14 @@ func TestQueueMembers(t *testing.T) {
 			t.Errorf("node %d tells the digest %s, want %s", i, now, before)
 		}
 	}
+	for _, digests := range []bool{true, false} {
+		first := lastIndex(t, cl, digests)
+		for range 3 {
+			if now := lastIndex(t, cl, digests); now != first {
+				t.Errorf("a look, with digests: %v, moved the log's end from %d to %d", digests, first, now)
+			}
+		}
+	}
 	members, err := cl.QueueMembers(ctx, client.ListQueueMembersRequest{Queue: "q"})
 	if err != nil || len(members) != 3 || members[0].Digest != "" || members[0].Raft == nil {
 		t.Errorf("without digests: %+v, %v", members, err)
@@ -66,38 +74,42 @@ func TestQueueMembers(t *testing.T) {
 	}
 }
 
-// restingDigest waits until all members of the queue q have been seen at one applied index, and returns
-// their digest there. Each look puts an entry into the leader's log, so they are seldom all at one index
-// at once.
+// restingDigest waits until all members of the queue q are at one applied index, and returns their digest.
 func restingDigest(t *testing.T, cl *client.Client, members int) string {
 	t.Helper()
-	ctx, seen := testContext(t), map[uint64]map[string]string{} // by index and node
+	ctx := testContext(t)
 	for {
 		all, err := cl.QueueMembers(ctx, client.ListQueueMembersRequest{Queue: "q", Digests: true})
 		if err != nil || len(all) != members {
 			t.Fatalf("members %+v, %v", all, err)
 		}
+		together := true
 		for _, m := range all {
-			at := m.Raft.AppliedIndex
-			if m.Digest == "" {
-				continue
-			}
-			if seen[at] == nil {
-				seen[at] = map[string]string{}
-			}
-			seen[at][m.Node] = m.Digest
-			if len(seen[at]) < members {
-				continue
-			}
-			for node, digest := range seen[at] {
-				if digest != m.Digest {
-					t.Fatalf("at index %d node %s has the digest %s, node %s %s", at, m.Node, m.Digest, node, digest)
+			together = together && m.Digest != "" && m.Raft.AppliedIndex == all[0].Raft.AppliedIndex
+		}
+		if together {
+			for _, m := range all {
+				if m.Digest != all[0].Digest {
+					t.Fatalf("at index %d node %s has the digest %s, node %s %s", m.Raft.AppliedIndex, m.Node, m.Digest, all[0].Node, all[0].Digest)
 				}
 			}
-			return m.Digest
+			return all[0].Digest
 		}
 		if wait.For(ctx, 20*time.Millisecond) != nil {
 			t.Fatalf("not in time: %+v", all)
 		}
 	}
+}
+
+// lastIndex returns the index of the last entry in the log of the leader of the queue q.
+func lastIndex(t *testing.T, cl *client.Client, digests bool) uint64 {
+	t.Helper()
+	all, err := cl.QueueMembers(testContext(t), client.ListQueueMembersRequest{Queue: "q", Digests: digests})
+	for _, m := range all {
+		if m.State == "leader" {
+			return m.Raft.LastIndex
+		}
+	}
+	t.Fatalf("no leader among %+v, %v", all, err)
+	return 0
 }

@@ -3502,7 +3502,9 @@ type QueueStatusRequest struct {
 	// Kept asks a hibernated member for its last figures, instead of waking it.
 	Kept bool `protobuf:"varint,2,opt,name=kept,proto3" json:"kept,omitempty"`
 	// Digest asks for the group's state_digest, which takes as long as a snapshot.
-	Digest        bool `protobuf:"varint,3,opt,name=digest,proto3" json:"digest,omitempty"`
+	Digest bool `protobuf:"varint,3,opt,name=digest,proto3" json:"digest,omitempty"`
+	// MemberOnly leaves out the figures: for them a leader puts an entry into its log.
+	MemberOnly    bool `protobuf:"varint,4,opt,name=member_only,json=memberOnly,proto3" json:"member_only,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3554,6 +3556,13 @@ func (x *QueueStatusRequest) GetKept() bool {
 func (x *QueueStatusRequest) GetDigest() bool {
 	if x != nil {
 		return x.Digest
+	}
+	return false
+}
+
+func (x *QueueStatusRequest) GetMemberOnly() bool {
+	if x != nil {
+		return x.MemberOnly
 	}
 	return false
 }
@@ -7392,11 +7401,13 @@ const file_node_v1_node_proto_rawDesc = "" +
 	"\vannotations\x18\x12 \x01(\fR\vannotations\x12!\n" +
 	"\forigin_queue\x18\x13 \x01(\tR\voriginQueue\x12'\n" +
 	"\x0forigin_exchange\x18\x14 \x01(\tR\x0eoriginExchange\x12\x10\n" +
-	"\x03due\x18\x15 \x01(\x03R\x03due\"V\n" +
+	"\x03due\x18\x15 \x01(\x03R\x03due\"w\n" +
 	"\x12QueueStatusRequest\x12\x14\n" +
 	"\x05queue\x18\x01 \x01(\x04R\x05queue\x12\x12\n" +
 	"\x04kept\x18\x02 \x01(\bR\x04kept\x12\x16\n" +
-	"\x06digest\x18\x03 \x01(\bR\x06digest\"\xdf\x05\n" +
+	"\x06digest\x18\x03 \x01(\bR\x06digest\x12\x1f\n" +
+	"\vmember_only\x18\x04 \x01(\bR\n" +
+	"memberOnly\"\xdf\x05\n" +
 	"\x13QueueStatusResponse\x12!\n" +
 	"\fhas_overview\x18\x01 \x01(\bR\vhasOverview\x12\x1a\n" +
 	"\boverview\x18\x02 \x01(\fR\boverview\x122\n" +
