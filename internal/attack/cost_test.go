@@ -61,6 +61,17 @@ func (v *victim) processor() time.Duration {
 	return time.Duration(ticks) * time.Second / ticksPerSecond
 }
 
+// alone returns an error while connections that have not logged in are open: the node may still work for clients that have left,
+// as it reads nothing from a connection while it checks its password.
+func (v *victim) alone() error {
+	for _, gate := range []string{"clients", "peers"} {
+		if n := v.figure(fmt.Sprintf("quorate_gate_unauthenticated{gate=%q}", gate)); n > 0 {
+			return fmt.Errorf("%v connections to gate %s are open", n, gate)
+		}
+	}
+	return nil
+}
+
 // cost measures what an attack costs while a steady publisher goes on: quiet times and the attack take turns, so that what else the
 // machine does meets both. The quiet times are two each, which shows how much of a difference is the machine's. It prints a
 // line of the table in docs/security.md.
@@ -87,6 +98,7 @@ func (v *victim) cost(s *steady, what string, attack func(ctx context.Context)) 
 		most = max(most, v.descriptors())
 		cancel()
 		attacking.Wait()
+		v.until("what the attack left is done", v.alone)
 		s.phase(what+": the end", endTime)
 	}
 	a, b, d := quantilesOf(one), quantilesOf(other), quantilesOf(during)
