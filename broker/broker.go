@@ -69,6 +69,9 @@ type Config struct {
 	// HostToken logs in from this host, on this node alone, as an administrator, if it is not
 	// empty: see NewHostToken.
 	HostToken string
+	// Hashing is called before a password is hashed, which keeps a processor busy for tens of
+	// milliseconds, with how many then are at a time; nil: nobody is told.
+	Hashing func(passwords int)
 	// Definitions is imported when the node starts, before the default user is made.
 	Definitions imports.AtStart
 	// ConnectionTimeout is for how long a node must be out of reach before its clients'
@@ -204,7 +207,7 @@ func (b *Broker) makeParts() {
 	})
 	b.commands = audit.NewCommands(x.group, x.view)
 	b.Logins = identity.New(identity.Config{
-		Authenticate: c.Authenticate, LoopbackUsers: c.LoopbackUsers, Backends: c.Backends, HostToken: c.HostToken,
+		Authenticate: c.Authenticate, LoopbackUsers: c.LoopbackUsers, Backends: c.Backends, HostToken: c.HostToken, Hashing: c.Hashing,
 		Node: x.node, View: x.view, Now: x.now, Unseen: &x.clients.Counters.LoginsUnseen,
 		Certainty: b.Serving, Commands: b.commands, Log: b.log,
 	})

@@ -27,6 +27,9 @@ type Config struct {
 	LoopbackUsers []string
 	Backends      func(own access.Backend) []access.Backend
 	HostToken     string
+	// Hashing is called before a password is hashed, with how many then are at a time; nil: nobody is
+	// told. It must return soon.
+	Hashing func(passwords int)
 
 	Node id.NodeID
 	View func() *catalog.View
@@ -58,7 +61,7 @@ type Logins struct {
 func New(c Config) *Logins {
 	l := &Logins{
 		cfg: c, view: c.View, now: c.Now, log: c.Log, certainty: c.Certainty, commands: c.Commands,
-		throttle: throttle{unseen: c.Unseen}, passwords: newPasswords(c.Log),
+		throttle: throttle{unseen: c.Unseen}, passwords: newPasswords(c.Log, c.Hashing),
 	}
 	own := ownUsers{view: c.View, passwords: l.passwords, throttle: &l.throttle, certainty: c.Certainty}
 	backends := []access.Backend{own}

@@ -6,6 +6,7 @@ import (
 	"io"
 	"log/slog"
 	"net/netip"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -182,6 +183,23 @@ func TestHashesRest(t *testing.T) {
 			next(true)
 		}
 	})
+}
+
+// Hashing is called before each hash, with how many there are then.
+func TestHashesAreTold(t *testing.T) {
+	var told []int
+	l := testLogins(catalog.New().View, Config{Hashing: func(passwords int) { told = append(told, passwords) }})
+	l.slots = make(chan struct{}, 2)
+	for range 2 {
+		leave, err := l.Enter(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer leave(true)
+	}
+	if !slices.Equal(told, []int{1, 2}) {
+		t.Errorf("told of %d, want 1 and 2", told)
+	}
 }
 
 // Passwords in flight are bounded; a login beyond the bound is refused with the advice to come back.

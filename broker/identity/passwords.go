@@ -52,7 +52,8 @@ type Upgrade struct {
 // it, in memory alone, until its user changes. mu guards what stands below it.
 type passwords struct {
 	log      *slog.Logger
-	key      [sha256.Size]byte // of this process
+	key      [sha256.Size]byte   // of this process
+	hashing  func(passwords int) // told before each hash; nil: nobody
 	slots    chan struct{}
 	waiting  atomic.Int32
 	upgrades chan Upgrade // hashes that are to take the place of weaker ones
@@ -62,9 +63,9 @@ type passwords struct {
 }
 
 // newPasswords returns passwords of which none was verified yet.
-func newPasswords(log *slog.Logger) *passwords {
+func newPasswords(log *slog.Logger, hashing func(int)) *passwords {
 	p := &passwords{
-		log: log, slots: make(chan struct{}, hashesAtOnce(runtime.NumCPU())), upgrades: make(chan Upgrade, maxUpgrades),
+		log: log, hashing: hashing, slots: make(chan struct{}, hashesAtOnce(runtime.NumCPU())), upgrades: make(chan Upgrade, maxUpgrades),
 		verified: map[[sha256.Size]byte]*catalog.User{},
 	}
 	_, _ = rand.Read(p.key[:]) // never fails
@@ -117,6 +118,9 @@ func (p *passwords) Enter(ctx context.Context) (leave func(right bool), err erro
 	}
 	select {
 	case p.slots <- struct{}{}:
+		if p.hashing != nil {
+			p.hashing(len(p.slots))
+		}
 		began := time.Now()
 		return func(right bool) {
 			if right {

@@ -3,6 +3,7 @@ package serve
 import (
 	"os"
 	"runtime"
+	"sync"
 	"syscall"
 	"time"
 
@@ -25,10 +26,46 @@ const (
 // Password hashing gets processors beyond those. A hash occupies one for tens of milliseconds, and
 // Go preempts it only every 10 ms, whereas the operating system lets a thread that has just become
 // ready run at once. So there may be more processors than the machine has.
+//
+// mu guards the fields, and GOMAXPROCS while watched.
 type processors struct {
-	calm   int // consecutive checks with processors to spare
-	hashes int // hashes that got a processor each
-	fewer  int // consecutive checks with fewer hashes than that
+	mu      sync.Mutex
+	watched bool
+	calm    int // consecutive checks with processors to spare
+	hashes  int // hashes that got a processor each
+	fewer   int // consecutive checks with fewer hashes than that
+}
+
+// hashing gives the hashes that are under way, and the one about to begin, a processor each. Waiting
+// for the next check would let the first hashes keep everything else waiting.
+func (p *processors) hashing(hashes int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	more := hashes - p.hashes
+	if !p.watched || more < 0 {
+		return
+	}
+	p.hashes, p.fewer = hashes, 0
+	if more > 0 {
+		runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + more)
+	}
+}
+
+// watch begins with one processor.
+func (p *processors) watch() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.watched = true
+	runtime.GOMAXPROCS(1 + p.hashes)
+}
+
+// check sets GOMAXPROCS by how many processors were used since the last check, and how many hashes
+// are under way.
+func (p *processors) check(used float64, hashes int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now := runtime.GOMAXPROCS(0) - p.hashes
+	setProcessors(p.next(now, used), p.beside(hashes))
 }
 
 // beside returns the number of processors for hashes, given how many are under way.
@@ -65,9 +102,8 @@ func (n *node) watchProcessors() {
 	if os.Getenv("GOMAXPROCS") != "" {
 		return
 	}
-	var p processors
 	last, spent := time.Now(), processorTime()
-	runtime.GOMAXPROCS(1)
+	n.processors.watch()
 	next := time.NewTimer(phase.Wait(last, processorsEvery))
 	defer next.Stop()
 	for {
@@ -77,8 +113,7 @@ func (n *node) watchProcessors() {
 			return
 		}
 		at, sum := time.Now(), processorTime()
-		now := runtime.GOMAXPROCS(0) - p.hashes
-		setProcessors(p.next(now, (sum-spent).Seconds()/at.Sub(last).Seconds()), p.beside(n.broker.Logins.Hashing()))
+		n.processors.check((sum-spent).Seconds()/at.Sub(last).Seconds(), n.broker.Logins.Hashing())
 		last, spent = at, sum
 		next.Reset(phase.Wait(at, processorsEvery))
 	}

@@ -55,6 +55,31 @@ func TestProcessorsForHashes(t *testing.T) {
 	}
 }
 
+// A hash has a processor of its own before it begins, and keeps it for a while, whatever else the node uses. If the
+// environment sets their number, it stays.
+func TestProcessorsBeforeHashes(t *testing.T) {
+	t.Cleanup(runtime.SetDefaultGOMAXPROCS)
+	runtime.GOMAXPROCS(3)
+	var p processors
+	if p.hashing(1); runtime.GOMAXPROCS(0) != 3 || p.hashes != 0 {
+		t.Errorf("%d processors where nobody watches, want 3", runtime.GOMAXPROCS(0))
+	}
+	p.watch()
+	for i, s := range []struct{ begun, under, checks, want int }{
+		{0, 0, 1, 1}, {1, 1, 0, 2}, {2, 2, 0, 3}, {1, 1, fewerAfter - 1, 3}, {2, 1, fewerAfter - 1, 3}, {0, 1, 1, 2}, {0, 0, fewerAfter, 1},
+	} {
+		if s.begun > 0 {
+			p.hashing(s.begun)
+		}
+		for range s.checks {
+			p.check(0, s.under)
+		}
+		if is := runtime.GOMAXPROCS(0); is != s.want {
+			t.Errorf("step %d: %d processors, want %d", i, is, s.want)
+		}
+	}
+}
+
 // There are never more processors than Go would use by itself, but for those beside.
 func TestSetProcessors(t *testing.T) {
 	runtime.SetDefaultGOMAXPROCS()

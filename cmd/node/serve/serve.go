@@ -76,6 +76,7 @@ type node struct {
 	watches            sync.WaitGroup
 	unwatch            chan struct{} // closed to end the watches
 	memory             atomic.Pointer[memoryPlan]
+	processors         processors
 }
 
 // Run runs a node until ctx ends, then drains and stops it. Other nodes receive version. A node
@@ -169,7 +170,7 @@ func (n *node) start(ctx context.Context, version string) error {
 		MaxBodyBytes: n.cfg.Limits.MaxMessageBytes, DeliveryBufferBytes: n.cfg.Limits.DeliveryBufferBytes, Logger: n.log,
 		Authenticate: n.cfg.Authenticate(), DefaultUser: n.cfg.Auth.DefaultUser, DefaultPassword: password,
 		LoopbackUsers: n.cfg.Auth.LoopbackUsers, ConnectionTimeout: n.cfg.Timeouts.Connections,
-		RelaxedTypeCheck: n.cfg.Queue.RelaxedTypeCheck, HostToken: identity.NewHostToken(),
+		RelaxedTypeCheck: n.cfg.Queue.RelaxedTypeCheck, HostToken: identity.NewHostToken(), Hashing: n.processors.hashing,
 	}
 	if err := b.Validate(); err != nil {
 		return err
