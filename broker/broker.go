@@ -70,7 +70,7 @@ type Config struct {
 	// empty: see NewHostToken.
 	HostToken string
 	// Hashing is called before a password is hashed, which keeps a processor busy for tens of
-	// milliseconds, with how many then are at a time; nil: nobody is told.
+	// milliseconds, with how many then are at a time; nil: nothing is called.
 	Hashing func(passwords int)
 	// Definitions is imported when the node starts, before the default user is made.
 	Definitions imports.AtStart

@@ -27,8 +27,8 @@ type Config struct {
 	LoopbackUsers []string
 	Backends      func(own access.Backend) []access.Backend
 	HostToken     string
-	// Hashing is called before a password is hashed, with how many then are at a time; nil: nobody is
-	// told. It must return soon.
+	// Hashing is called before a password is hashed, with how many then are at a time; nil: nothing is
+	// called. It must return soon.
 	Hashing func(passwords int)
 
 	Node id.NodeID

@@ -186,9 +186,9 @@ func TestHashesRest(t *testing.T) {
 }
 
 // Hashing is called before each hash, with how many there are then.
-func TestHashesAreTold(t *testing.T) {
-	var told []int
-	l := testLogins(catalog.New().View, Config{Hashing: func(passwords int) { told = append(told, passwords) }})
+func TestHashesAreAnnounced(t *testing.T) {
+	var called []int
+	l := testLogins(catalog.New().View, Config{Hashing: func(passwords int) { called = append(called, passwords) }})
 	l.slots = make(chan struct{}, 2)
 	for range 2 {
 		leave, err := l.Enter(t.Context())
@@ -197,8 +197,8 @@ func TestHashesAreTold(t *testing.T) {
 		}
 		defer leave(true)
 	}
-	if !slices.Equal(told, []int{1, 2}) {
-		t.Errorf("told of %d, want 1 and 2", told)
+	if !slices.Equal(called, []int{1, 2}) {
+		t.Errorf("called with %d, want 1 and 2", called)
 	}
 }
 

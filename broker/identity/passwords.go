@@ -53,7 +53,7 @@ type Upgrade struct {
 type passwords struct {
 	log      *slog.Logger
 	key      [sha256.Size]byte   // of this process
-	hashing  func(passwords int) // told before each hash; nil: nobody
+	hashing  func(passwords int) // called before each hash; nil: nothing is
 	slots    chan struct{}
 	waiting  atomic.Int32
 	upgrades chan Upgrade // hashes that are to take the place of weaker ones
