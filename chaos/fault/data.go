@@ -51,8 +51,13 @@ func dataKinds() []Kind {
 	}
 }
 
+// wiped waits first until all is whole: a client may be about to change the members of a queue, which has two of
+// them meanwhile, and must not lose one for good.
 func wiped(ctx context.Context, s *Scene, d target.Stores, c Choice) (Fault, error) {
 	node := c.Nodes[0]
+	if err := whole(ctx, s); err != nil {
+		return Fault{}, err
+	}
 	err := d.Lose(ctx, node)
 	return Fault{Heal: func(ctx context.Context) error {
 		if err := d.Start(ctx, node); err != nil {
@@ -78,9 +83,12 @@ func replaced(ctx context.Context, s *Scene, node string) error {
 	}
 }
 
-// bitFlip flips a bit in one of the files that are meant.
+// bitFlip flips a bit in one of the files that are meant. It waits until all is whole, as wiped does.
 func bitFlip(ctx context.Context, s *Scene, d target.Files, c Choice, file func(name string) bool) (Fault, error) {
 	node := c.Nodes[0]
+	if err := whole(ctx, s); err != nil {
+		return Fault{}, err
+	}
 	if err := d.Kill(ctx, node); err != nil {
 		return Fault{}, err
 	}

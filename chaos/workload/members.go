@@ -58,11 +58,14 @@ func (m *members) Prepare(ctx context.Context) error {
 func (m *members) operate(ctx, publishing context.Context) error {
 	random := m.random(0)
 	for n := 0; wait.For(publishing, changeEvery/2+time.Duration(random.Int64N(int64(changeEvery)))) == nil; n++ {
-		if m.losesDisks() {
-			continue
-		}
+		queue := m.queues[n%len(m.queues)]
 		changing, cancel := context.WithTimeout(ctx, changeTimeout)
-		what, err := m.change(changing, m.queues[n%len(m.queues)], random)
+		what, err := "restore "+queue, error(nil)
+		if m.losesDisks() {
+			err = m.grow(changing, queue) // the fault waits for what an earlier change left
+		} else {
+			what, err = m.change(changing, queue, random)
+		}
 		cancel()
 		if err != nil {
 			m.Log("members: %s: %v", what, err)
@@ -78,7 +81,7 @@ func (m *members) operate(ctx, publishing context.Context) error {
 func (m *members) losesDisks() bool {
 	return slices.ContainsFunc(m.History.Lasting(), func(e history.Event) bool {
 		kind, _, _ := strings.Cut(e.Note, " ")
-		return slices.Contains([]string{"wiped", "bit-flip", "disk-fails", "power-cut", "build"}, kind)
+		return strings.HasPrefix(kind, "flip-") || slices.Contains([]string{"wiped", "bit-flip", "disk-fails", "power-cut", "build"}, kind)
 	})
 }
 
