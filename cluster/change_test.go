@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/quorate/quorate/cluster/gateway"
 	"github.com/quorate/quorate/cluster/operation"
@@ -227,4 +228,42 @@ func TestMembersChange(t *testing.T) {
 	n.stop("a", "c", "e")
 	n.start("a", "c", "e")
 	n.has(q, "a", "c", "e")
+}
+
+// RE-3: whoever asks for a change that goes on already waits for it, and for no longer than he wants to.
+func TestSameChangeIsGivenUp(t *testing.T) {
+	t.Parallel()
+	n := newTestNodes(t, nil)
+	n.start("a", "b", "c")
+	q := n.nodes["a"].declare(t, "q", 1)
+	r, _ := n.nodes["a"].View().QueueByUID(q)
+	at := n.nodes[r.Members[0]]
+	var away id.NodeID = "a"
+	if at.cfg.Node == "a" {
+		away = "b"
+	}
+	n.stop(away)
+	first, end := context.WithCancel(testContext(t))
+	var asked sync.WaitGroup
+	asked.Go(func() { _ = at.operator.AddMember(first, q, away, nil) }) // that node is down
+	defer asked.Wait()
+	defer end()
+	poll(t, "the change goes on", func() error {
+		if r, _ := at.View().QueueByUID(q); r.Change == nil {
+			return errWaiting
+		}
+		return nil
+	})
+	over, cancel := context.WithCancel(testContext(t))
+	cancel()
+	given := make(chan error, 1)
+	go func() { given <- at.operator.AddMember(over, q, away, nil) }()
+	select {
+	case err := <-given:
+		if err == nil {
+			t.Error("it is done, though the node is down")
+		}
+	case <-time.After(10 * time.Second):
+		t.Fatal("it waits for good")
+	}
 }

@@ -101,7 +101,7 @@ func (o *Operator) beginChange(
 				return reply.Index, nil
 			case err == nil && ok && r.Change != nil && r.Change.Join == begin.Join && r.Change.Leave == begin.Leave:
 				return r.Change.ID, nil
-			case err != nil && (!ok || r.Change == nil):
+			case err != nil && (ctx.Err() != nil || !ok || r.Change == nil):
 				return 0, err
 			}
 			continue // another was first, or it is over already
