@@ -2,14 +2,18 @@ package amqp_test
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"net"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/quorate/quorate/amqp"
 	"github.com/quorate/quorate/amqp/wire"
+	"github.com/quorate/quorate/argument"
 	"github.com/quorate/quorate/internal/testcluster"
+	"github.com/quorate/quorate/internal/wait"
 	"github.com/quorate/quorate/message"
 )
 
@@ -401,6 +405,56 @@ func TestTransaction(t *testing.T) {
 	want[*wire.TxCommitOK](p)
 	p.send(1, &wire.ConfirmSelect{})
 	p.channelClosed(wire.PreconditionFailed, wire.ConfirmSelectID)
+}
+
+// A server that stops does not wait for a commit that gets no answer: here two of three nodes are gone.
+func TestShutdownDuringCommit(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("starts a cluster")
+	}
+	c := testcluster.Start(t, 3)
+	var lc net.ListenConfig
+	l, err := lc.Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := amqp.New(amqp.Config{Broker: c.Broker(0)})
+	served := make(chan error, 1)
+	go func() { served <- s.Serve(l) }()
+	p := connect(t, l.Addr().String())
+	p.send(1, &wire.QueueDeclare{Queue: "q", Durable: true, Arguments: message.Table{{Name: argument.LeaderLocator, Value: message.String("client-local")}}})
+	want[*wire.QueueDeclareOK](p)
+	p.send(1, &wire.TxSelect{})
+	want[*wire.TxSelectOK](p)
+	p.publish("", "q", false, message.Message{Body: []byte("one")})
+	p.send(1, &wire.TxRollback{}) // all that was sent has arrived
+	want[*wire.TxRollbackOK](p)
+	c.Kill(1)
+	c.Kill(2)
+	body := bytes.Repeat([]byte("x"), 100_000)
+	p.publish("", "q", false, message.Message{Body: body})
+	appended := func() uint64 { s, _ := c.Cluster(0).LogStats(); return s.Appended }
+	before := appended()
+	p.send(1, &wire.TxCommit{})
+	for appended() < before+uint64(len(body)) { // the queue's leader has it, and nobody else ever will
+		if wait.For(t.Context(), time.Millisecond) != nil {
+			t.Fatal("it is not in the log")
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	stopped := make(chan error, 1)
+	go func() { stopped <- s.Shutdown(ctx) }()
+	select {
+	case err := <-stopped:
+		if !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+	case <-time.After(5 * time.Second):
+		t.Fatal("it waits for the commit")
+	}
+	<-served
 }
 
 // A server that stops says so, and is done when its clients have gone.

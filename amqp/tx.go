@@ -1,8 +1,8 @@
 package amqp
 
 import (
+	"cmp"
 	"slices"
-	"sync"
 	"sync/atomic"
 
 	"github.com/quorate/quorate/amqp/wire"
@@ -139,21 +139,33 @@ func (t *transaction) commit(ch *channel) error {
 }
 
 // store publishes so that each queue stores all messages routed to it or none, and waits for the
-// answers. If one message is at fault, none is published.
+// answers, or for the end of the connection: a node whose log has failed may get none, and has to end. If one message
+// is at fault, none is published.
 func (t *transaction) store(ch *channel) error {
-	var all sync.WaitGroup
-	var refused atomic.Int64
+	var left, refused atomic.Int64
+	left.Store(1) // for publishAll itself
+	all := make(chan struct{})
+	answered := func() {
+		if left.Add(-1) == 0 {
+			close(all)
+		}
+	}
 	done := ch.done
 	ch.done = func(r broker.Result) {
 		if r.Kind == broker.Rejected {
 			refused.Add(1)
 		}
 		done(r)
-		all.Done()
+		answered()
 	}
 	ch.unit = &broker.Unit{}
-	err := t.publishAll(ch, &all)
-	all.Wait()
+	err := t.publishAll(ch, &left)
+	answered()
+	select {
+	case <-all:
+	case <-ch.c.ctx.Done():
+		err = cmp.Or(err, ch.c.ctx.Err())
+	}
 	ch.done, ch.unit = done, nil
 	if n := refused.Load(); err == nil && n > 0 {
 		err = refuse(wire.PreconditionFailed, wire.TxCommitID, "partial tx completion: %d of %d messages were refused by a queue; nothing was acknowledged", n, len(t.messages))
@@ -161,12 +173,12 @@ func (t *transaction) store(ch *channel) error {
 	return err
 }
 
-// publishAll hands the kept messages to the broker as one unit. Each adds one to all, which done
+// publishAll hands the kept messages to the broker as one unit. Each adds one to left, which done
 // takes off when the message's result is known; a fault drops the whole unit.
-func (t *transaction) publishAll(ch *channel, all *sync.WaitGroup) error {
+func (t *transaction) publishAll(ch *channel, left *atomic.Int64) error {
 	for i := range t.messages {
 		x := &t.messages[i]
-		all.Add(1)
+		left.Add(1)
 		if err := ch.enqueue(&x.m, &x.message, x.body, x.chance); err != nil {
 			ch.unit.Drop()
 			return err
