@@ -454,7 +454,9 @@ func TestShutdownDuringCommit(t *testing.T) {
 	case <-time.After(5 * time.Second):
 		t.Fatal("it waits for the commit")
 	}
-	<-served
+	if err := <-served; err != nil {
+		t.Error(err)
+	}
 }
 
 // A server that stops says so, and is done when its clients have gone.
