@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"net"
 	"strings"
 	"testing"
 	"time"
@@ -414,15 +413,8 @@ func TestShutdownDuringCommit(t *testing.T) {
 		t.Skip("starts a cluster")
 	}
 	c := testcluster.Start(t, 3)
-	var lc net.ListenConfig
-	l, err := lc.Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := amqp.New(amqp.Config{Broker: c.Broker(0)})
-	served := make(chan error, 1)
-	go func() { served <- s.Serve(l) }()
-	p := connect(t, l.Addr().String())
+	s, address := serve(t, c, amqp.Config{})
+	p := connect(t, address)
 	p.send(1, &wire.QueueDeclare{Queue: "q", Durable: true, Arguments: message.Table{{Name: argument.LeaderLocator, Value: message.String("client-local")}}})
 	want[*wire.QueueDeclareOK](p)
 	p.send(1, &wire.TxSelect{})
@@ -442,10 +434,8 @@ func TestShutdownDuringCommit(t *testing.T) {
 			t.Fatal("it is not in the log")
 		}
 	}
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
 	stopped := make(chan error, 1)
-	go func() { stopped <- s.Shutdown(ctx) }()
+	go func() { stopped <- s.Shutdown(ended()) }()
 	select {
 	case err := <-stopped:
 		if !errors.Is(err, context.Canceled) {
@@ -453,9 +443,6 @@ func TestShutdownDuringCommit(t *testing.T) {
 		}
 	case <-time.After(5 * time.Second):
 		t.Fatal("it waits for the commit")
-	}
-	if err := <-served; err != nil {
-		t.Error(err)
 	}
 }
 
@@ -466,15 +453,8 @@ func TestShutdown(t *testing.T) {
 		t.Skip("starts a cluster")
 	}
 	c := testcluster.Start(t, 1)
-	var lc net.ListenConfig
-	l, err := lc.Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := amqp.New(amqp.Config{Broker: c.Broker(0)})
-	served := make(chan error, 1)
-	go func() { served <- s.Serve(l) }()
-	p := connect(t, l.Addr().String())
+	s, address := serve(t, c, amqp.Config{})
+	p := connect(t, address)
 	if now := s.Stats(); now.Connections != 1 || now.Channels != 1 || now.Opened != 1 {
 		t.Errorf("%+v", now)
 	}
@@ -483,7 +463,7 @@ func TestShutdown(t *testing.T) {
 	if text := p.closed(wire.ConnectionForced, 0); !strings.HasPrefix(text, "CONNECTION_FORCED - ") {
 		t.Error(text)
 	}
-	if err := errors.Join(<-stopped, <-served); err != nil {
+	if err := <-stopped; err != nil {
 		t.Error(err)
 	}
 	if now := s.Stats(); now.Connections != 0 || now.Channels != 0 || now.Consumers != 0 {
