@@ -130,6 +130,18 @@ func TestLostDisk(t *testing.T) {
 	n.idle("c", q)
 }
 
+// votes waits until a node votes in the catalog, as another one knows.
+func (n *testNodes) votes(voter, as id.NodeID) {
+	n.t.Helper()
+	poll(n.t, string(voter)+" votes in the catalog", func() error {
+		voters, _, err := n.nodes[as].catalog.Raft().Servers()
+		if err != nil || !slices.Contains(voters, voter) {
+			return fmt.Errorf("voters %q, %w", voters, err)
+		}
+		return nil
+	})
+}
+
 // RE-9: a disk that is given up is replaced by an empty one under the same id. The node's
 // members are built anew from their peers, and vote only then; what was confirmed stays. The
 // old disk never comes back.
@@ -166,13 +178,7 @@ func TestReplaceNode(t *testing.T) {
 	n.ready("c")
 	n.withStores("a", "b", "c")
 	n.built(q, "c")
-	poll(t, "c votes in the catalog", func() error {
-		voters, _, err := n.nodes["a"].catalog.Raft().Servers()
-		if err != nil || !slices.Contains(voters, "c") {
-			return fmt.Errorf("voters %q, %w", voters, err)
-		}
-		return nil
-	})
+	n.votes("c", "a")
 	// With c's new member, a majority has what was confirmed.
 	n.stop("a")
 	confirmed = append(confirmed, n.nodes["b"].publishAll(t, q, "without a ", 10)...)
@@ -212,13 +218,7 @@ func TestReplacedNodeAndOldView(t *testing.T) {
 	}
 	n.ready("c")
 	n.built(q, "c")
-	poll(t, "c votes in the catalog", func() error {
-		voters, _, err := n.nodes["a"].catalog.Raft().Servers()
-		if err != nil || !slices.Contains(voters, "c") {
-			return fmt.Errorf("voters %q, %w", voters, err)
-		}
-		return nil
-	})
+	n.votes("c", "a")
 	n.stop("a", "b", "c")
 	n.launch("b", "c") // two of three
 	n.ready("b", "c")
