@@ -1,15 +1,15 @@
 package broker
 
-// Activity reports whether a consumer is the one that receives (SAC-4).
+// Activity is the role of a consumer at a queue with a single active consumer (SAC-4).
 type Activity uint8
 
-// The activities: of a queue without a single active consumer, or not known yet; the one
-// that receives; one that waits.
+// Shared: the queue has no single active consumer, or the role is not known yet. Active: this
+// consumer gets the messages. Waiting: another one gets them.
 const (
 	Shared Activity = iota
 	Active
 	Waiting
 )
 
-// String returns how operators see it.
+// String returns the name that operators see.
 func (a Activity) String() string { return [...]string{"shared", "active", "waiting"}[a] }

@@ -6,10 +6,10 @@ import (
 	"sync/atomic"
 )
 
-// Alarm is why this node takes no messages from its clients for a while (PUB-10). Consuming
-// and settling go on, since they are what makes room.
+// Alarm says why this node takes no messages from its clients for a while (PUB-10). Clients can still consume and
+// settle, because that makes room.
 type Alarm struct {
-	// Reason names what is short, and the remedy.
+	// Reason names the shortage and its remedy.
 	Reason string
 	ended  chan struct{}
 }
@@ -17,21 +17,20 @@ type Alarm struct {
 // Ended returns a channel that is closed when the alarm is over.
 func (a *Alarm) Ended() <-chan struct{} { return a.ended }
 
-// Alarms has the alarm of the moment. All methods may be called concurrently.
+// Alarms holds the current alarm of this node, if there is one. All methods may be called concurrently.
 type Alarms struct {
-	raised *atomic.Uint64 // how often
+	raised *atomic.Uint64 // how often an alarm was raised
 	log    *slog.Logger
 
-	mu  sync.Mutex // held to change now
+	mu  sync.Mutex // held while now is being changed
 	now atomic.Pointer[Alarm]
 }
 
-// Now returns the alarm of the moment, nil if there is none. Listeners hold publishers back
-// while there is one; what was handed to Publish is published nevertheless. It takes no lock: each publish asks.
+// Now returns the current alarm, nil if there is none. While there is one, listeners hold publishers back; a message
+// that has reached Publish is still published. Now takes no lock, because every publish calls it.
 func (a *Alarms) Now() *Alarm { return a.now.Load() }
 
-// Raise holds this node's publishers back for a reason until End. A second reason replaces the
-// first.
+// Raise holds this node's publishers back until End is called. If there is an alarm already, Raise replaces its reason.
 func (a *Alarms) Raise(reason string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

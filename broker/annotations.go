@@ -9,13 +9,14 @@ import (
 	"github.com/quorate/quorate/quorumq"
 )
 
-// annotations holds the annotations that unacked deliveries came with. The queue keeps one
-// table of annotations per message, the newest, so that what a client adds has to
-// contain what was there before (DEL-11). Deliveries with annotations are rare.
+// annotations holds the annotations of unacked deliveries, by delivery id. The queue keeps one
+// table of annotations for each message, the newest. So a table that a client adds must also
+// contain the older annotations (DEL-11). Deliveries with annotations are rare.
 type annotations map[uint64]message.Table
 
-// decide takes a decision about deliveries to the queue; added are the annotations that
-// are in d. Notes about the deliveries end with it.
+// decide passes a decision about the deliveries in r to the queue, by calling to. added are the
+// annotations that d already contains; decide merges them with the older ones of each delivery.
+// Then it forgets these deliveries.
 func (n annotations) decide(r quorumq.MsgIDRange, d gateway.Decision, added message.Table, to func(quorumq.MsgIDRange, gateway.Decision)) {
 	if len(n) == 0 {
 		to(r, d)

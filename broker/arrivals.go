@@ -4,25 +4,25 @@ import (
 	"github.com/quorate/quorate/cluster/traffic"
 )
 
-// arrivals are the deliveries that wait for Take, in their order. What is before at was taken: it is gone with the next
-// recycle. bytes are those of the others, as they count in the Buffer.
+// arrivals holds the deliveries that wait for Take, in order. Take has returned those before index at; recycle removes
+// them. bytes is the size of the others, as it counts in the Buffer.
 type arrivals struct {
 	all   []traffic.Delivery
 	at    int
 	bytes int64
 }
 
-// waiting returns how many have not been taken.
+// waiting returns how many deliveries Take has not returned yet.
 func (a *arrivals) waiting() int { return len(a.all) - a.at }
 
-// add appends deliveries, of which bytes count.
+// add appends deliveries; bytes is their size as it counts in the Buffer.
 func (a *arrivals) add(ds []traffic.Delivery, bytes int64) {
 	a.all = append(a.all, ds...)
 	a.bytes += bytes
 }
 
-// take returns those that come next, at most limit and, beyond the first, at most maxBytes of stored messages. They are valid
-// until recycle.
+// take returns the next deliveries: at most limit, and together at most maxBytes of stored messages unless the first
+// one alone is larger. They are valid until recycle.
 func (a *arrivals) take(limit, maxBytes int) []traffic.Delivery {
 	n, size := 0, 0
 	for at := a.at; at < len(a.all) && n < limit; at++ {
@@ -37,7 +37,7 @@ func (a *arrivals) take(limit, maxBytes int) []traffic.Delivery {
 	return batch
 }
 
-// recycle lets go of what was taken, and keeps the room for what arrives next.
+// recycle drops the deliveries that were taken, and keeps the memory for those that arrive next.
 func (a *arrivals) recycle() {
 	switch n := len(a.all); {
 	case a.at == 0:
@@ -51,7 +51,7 @@ func (a *arrivals) recycle() {
 	}
 }
 
-// sizeOf returns the bytes of deliveries as they count in a Buffer.
+// sizeOf returns the size of deliveries as it counts in a Buffer, in bytes.
 func sizeOf(ds []traffic.Delivery) (sum int64) {
 	for i := range ds {
 		sum += ds[i].Size()

@@ -11,7 +11,7 @@ import (
 	"github.com/quorate/quorate/policy"
 )
 
-// Binding routes from an exchange to a queue, or to an exchange.
+// Binding routes messages from an exchange to a queue or to another exchange.
 type Binding struct {
 	VHost, Source string
 	ToExchange    bool
@@ -20,7 +20,7 @@ type Binding struct {
 	Arguments     message.Table
 }
 
-// kind returns what the binding leads to, as the catalog has it.
+// kind returns the kind of the destination, as the catalog names it.
 func (x *Binding) kind() catalog.DestinationKind {
 	if x.ToExchange {
 		return catalog.ToExchange
@@ -28,13 +28,13 @@ func (x *Binding) kind() catalog.DestinationKind {
 	return catalog.ToQueue
 }
 
-// about is what errors of the binding are about.
+// about returns an error that only names the binding; callers add what is wrong.
 func (x *Binding) about() failure.Error {
 	return failure.Error{VHost: x.VHost, Kind: "binding", Name: names.Binding(x.Source, x.Destination)}
 }
 
-// Bind adds a binding; an equal one is fine (EX-13). The warnings name arguments that are accepted
-// and have no effect (C-9).
+// Bind adds a binding; it succeeds if an equal one exists (EX-13). The warnings name arguments that
+// are accepted but have no effect (C-9).
 func (b *Broker) Bind(ctx context.Context, x Binding) (warnings []string, err error) {
 	if err := names.CheckKey(x.RoutingKey, x.about()); err != nil {
 		return nil, err
@@ -49,7 +49,8 @@ func (b *Broker) Bind(ctx context.Context, x Binding) (warnings []string, err er
 	return warnings, err
 }
 
-// unknownOfBinding returns what is logged of the unknown arguments of a binding: those of a headers exchange mean something.
+// unknownOfBinding returns warnings about unknown arguments of a binding. Only a headers exchange
+// gives arguments of its bindings a meaning, so only there they can be unknown (C-9).
 func (b *Broker) unknownOfBinding(ctx context.Context, v *catalog.View, x *Binding, about failure.Error) ([]string, error) {
 	source, ok := v.Exchange(x.VHost, x.Source)
 	if !ok || source.Type != catalog.ExchangeHeaders {
@@ -65,7 +66,7 @@ func (b *Broker) unknownOfBinding(ctx context.Context, v *catalog.View, x *Bindi
 	return b.unknown.of(ctx, v, about, x.Arguments, found, isNew)
 }
 
-// Unbind removes a binding; a missing one is fine (EX-13).
+// Unbind removes a binding; it succeeds if there is none (EX-13).
 func (b *Broker) Unbind(ctx context.Context, x Binding) error {
 	return b.proposeBinding(ctx, &x, &catalog.Unbind{
 		VHost: x.VHost, Source: x.Source, DestinationKind: x.kind(),
@@ -73,8 +74,8 @@ func (b *Broker) Unbind(ctx context.Context, x Binding) error {
 	}, func(*catalog.View, failure.Error) error { return nil })
 }
 
-// proposeBinding proposes a command about a binding if the caller may change it and check has
-// nothing against it.
+// proposeBinding proposes a command about a binding if the caller may change the binding and check
+// returns no error.
 func (b *Broker) proposeBinding(ctx context.Context, x *Binding, cmd catalog.Command, check func(*catalog.View, failure.Error) error) error {
 	c := b.cluster
 	if err := b.permitBinding(ctx, x); err != nil {
@@ -93,8 +94,8 @@ func (b *Broker) proposeBinding(ctx context.Context, x *Binding, cmd catalog.Com
 	return failure.Translate(err, about)
 }
 
-// ListBindings returns the bindings of a vhost, of all if it is empty, without the
-// implicit ones of the default exchange (EX-3): those that the caller sees (VH-12).
+// ListBindings returns the bindings that the caller may see (VH-12), without the implicit ones of
+// the default exchange (EX-3). An empty vhost stands for all vhosts.
 func (b *Broker) ListBindings(ctx context.Context, vhost string) ([]Binding, error) {
 	seen, v, err := b.listable(ctx, vhost)
 	if err != nil {
@@ -112,7 +113,7 @@ func (b *Broker) ListBindings(ctx context.Context, vhost string) ([]Binding, err
 	return out, nil
 }
 
-// permitBinding asks for the rights of bind and unbind (VH-6, VH-8).
+// permitBinding checks that the caller has the permissions for bind and unbind (VH-6, VH-8).
 func (b *Broker) permitBinding(ctx context.Context, x *Binding) error {
 	destination := permission.Queue(x.VHost, x.Destination)
 	if x.ToExchange {

@@ -1,9 +1,9 @@
-// Package broker holds the use cases of a message broker, neutral of any protocol:
-// declare, publish, consume, get, settle, administer. Listeners translate; they see only this package with
-// its parts, the packages below its path, and package message.
+// Package broker holds the use cases of a message broker, independent of any protocol: declare, publish, consume, get,
+// settle, administer. Listeners translate between their protocol and this package. All that they use of the broker is
+// in this package, in the packages below its path, and in package message.
 //
-// A Broker is made of a part of a cluster that has started. Everything may be called at any time
-// and concurrently. Errors are *failure.Error, or the error of the caller's context.
+// A Broker is built on a node's part of a cluster, which must have started. All methods may be called at any time and
+// concurrently. Errors are *failure.Error, or the error of the caller's context.
 //
 // # Reading order
 //
@@ -51,34 +51,33 @@ import (
 	"github.com/quorate/quorate/policy"
 )
 
-// Config bounds a Broker. Zero values are the defaults.
+// Config configures a Broker. A zero value stands for the default.
 type Config struct {
-	// MaxBodyBytes bounds the body of a message (MSG-2); 0: 16 MiB, at most 512 MiB.
+	// MaxBodyBytes limits the body of a message (MSG-2); 0: 16 MiB, at most 512 MiB.
 	MaxBodyBytes int
-	// DeliveryBufferBytes bounds the deliveries that a client does not take; 0: 16 MiB.
+	// DeliveryBufferBytes limits the deliveries that wait on this node until their client takes them; 0: 16 MiB.
 	DeliveryBufferBytes int64
-	// Authenticate has clients log in: calls without an identity are refused.
+	// Authenticate requires clients to log in: calls without an identity are refused.
 	Authenticate bool
-	// DefaultUser and DefaultPassword are made in a fresh cluster (VH-1); "": guest, guest.
+	// DefaultUser and DefaultPassword are those of the user that a new cluster starts with (VH-1); "": guest, guest.
 	DefaultUser, DefaultPassword string
-	// LoopbackUsers may log in from this host alone.
+	// LoopbackUsers may log in only from this host.
 	LoopbackUsers []string
-	// Backends returns the backends that logins ask, in their order, with own, the users of the
-	// catalog, among them or not; nil: own alone.
+	// Backends returns the backends that logins ask, in order. own is the backend for the users of the catalog; the
+	// result may contain it or not. nil: own alone.
 	Backends func(own access.Backend) []access.Backend
-	// HostToken logs in from this host, on this node alone, as an administrator, if it is not
-	// empty: see NewHostToken.
+	// HostToken, if not empty, is a token with which a client on this host logs in as an administrator of this node
+	// alone; see identity.NewHostToken.
 	HostToken string
-	// Hashing is called before a password is hashed, which keeps a processor busy for tens of
-	// milliseconds, with how many then are at a time; nil: nothing is called.
+	// Hashing is called before a password is hashed, with the number of passwords that are then being hashed. Each
+	// keeps a processor busy for tens of milliseconds. nil: nothing is called.
 	Hashing func(passwords int)
-	// Definitions is imported when the node starts, before the default user is made.
+	// Definitions are imported when the node starts, before the default user is created.
 	Definitions imports.AtStart
-	// ConnectionTimeout is for how long a node must be out of reach before its clients'
-	// connections are taken for ended; 0: 10 s.
+	// ConnectionTimeout is how long a node must be unreachable before its clients' connections count as ended; 0:
+	// 10 s.
 	ConnectionTimeout time.Duration
-	// RelaxedTypeCheck takes the types quorum and classic for equal when a queue is declared
-	// again.
+	// RelaxedTypeCheck treats the types quorum and classic as equal when a queue is declared again.
 	RelaxedTypeCheck bool
 	Logger           *slog.Logger // nil: nothing is logged
 }
@@ -101,7 +100,7 @@ func (c *Config) Validate() error {
 	return errors.Join(append(errs, c.Definitions.Validate())...)
 }
 
-// setDefaults puts the defaults in the place of zero values.
+// setDefaults replaces zero values with the defaults.
 func (c *Config) setDefaults() {
 	if c.MaxBodyBytes == 0 {
 		c.MaxBodyBytes = message.DefaultMaxBodyBytes
@@ -120,14 +119,14 @@ func (c *Config) setDefaults() {
 	}
 }
 
-// below is what a broker is made of: a node's part of a cluster, but in tests.
+// below is what a Broker is built on: a node's part of a cluster, or what tests put in its place.
 type below struct {
 	cluster *cluster.Cluster
 	node    id.NodeID
 	server  serving.Cluster
 	catalog serving.Catalog
 	drains  serving.Unloader
-	// group is this node's member of the catalog's group, everywhere what clients have open on all nodes.
+	// group is this node's member of the catalog's group. everywhere asks all nodes what their clients have open.
 	group      *metadata.Group
 	everywhere *peer.Clients
 	events     *peer.Events
@@ -135,10 +134,10 @@ type below struct {
 	open       func(id.QueueUID) (enqueuer, error)
 	leads      func(id.QueueUID) bool // whether this node leads a queue
 	keep       func(event.AuditList, event.Event)
-	// emitQuota emits the event of a quota that is reached, or not any more.
+	// emitQuota emits an event when a quota is reached, and when it no longer is.
 	emitQuota func(event.Event)
-	now       func() time.Time // the time of the cluster, on which nodes agree although their wall clocks may not
-	// clients are this node's; they count what they do.
+	now       func() time.Time // the time of the cluster, on which nodes agree even if their wall clocks differ
+	// clients is the registry of this node's clients, with the counters of what they do.
 	clients  *clients.Registry
 	policies *policy.Matcher
 }
@@ -149,7 +148,7 @@ type Broker struct {
 	cfg Config
 	log *slog.Logger
 
-	// The parts that callers use themselves; they never change.
+	// The parts that callers use directly. They never change.
 	Serving        *serving.Node
 	Logins         *identity.Logins
 	Permissions    *permission.Permissions
@@ -176,7 +175,7 @@ type Broker struct {
 	unknown   *unknownArguments
 }
 
-// New returns the broker of a node's part of a cluster, which must outlive it. The Config must be
+// New returns the broker of a node's part of a cluster. That part must outlive the Broker, and the Config must be
 // valid.
 func New(part *cluster.Cluster, c Config) *Broker {
 	self, _ := part.Self()
@@ -190,7 +189,7 @@ func New(part *cluster.Cluster, c Config) *Broker {
 	return b
 }
 
-// newBroker returns a broker of which nothing runs.
+// newBroker returns a broker whose background work has not started; tests need none.
 func newBroker(c Config, x below) *Broker {
 	c.setDefaults()
 	b := &Broker{below: x, cfg: c, log: c.Logger, alternate: x.policies.AlternateExchange}
@@ -199,7 +198,7 @@ func newBroker(c Config, x below) *Broker {
 	return b
 }
 
-// makeParts makes the parts, each of those before it.
+// makeParts creates the parts in order: each may use those created before it.
 func (b *Broker) makeParts() {
 	c, x := &b.cfg, &b.below
 	b.Serving = serving.New(serving.Config{
@@ -243,7 +242,7 @@ func (b *Broker) makeParts() {
 	})
 }
 
-// run begins what goes on until Close.
+// run starts the background work, which goes on until Close.
 func (b *Broker) run() {
 	c := b.cluster
 	b.running.Go(func() { b.Connections.EndOwned(b.life) })
@@ -260,13 +259,13 @@ func (b *Broker) run() {
 	})
 }
 
-// Close ends what runs here; consumers and publishes end with the cluster.
+// Close ends the background work. Consumers and publishes end with the cluster.
 func (b *Broker) Close() {
 	b.end()
 	b.running.Wait()
 }
 
-// Ready returns nil when this node can serve clients, else what is missing.
+// Ready returns nil if this node can serve clients, else an error that says what is missing.
 func (b *Broker) Ready() error {
 	c := b.cluster
 	if c.Unloader().Draining() {
@@ -285,5 +284,5 @@ func (b *Broker) Ready() error {
 	return b.Serving.Serves()
 }
 
-// MaxBodyBytes returns the limit of a message's body (MSG-2).
+// MaxBodyBytes returns the limit for the body of a message (MSG-2).
 func (b *Broker) MaxBodyBytes() int { return b.cfg.MaxBodyBytes }

@@ -11,36 +11,37 @@ import (
 	"github.com/quorate/quorate/message"
 )
 
-// Consume is what to consume, and in which way.
+// Consume has the parameters of a consumer.
 type Consume struct {
 	VHost, Queue string
-	Tag          string        // the client's name for it, which operators see
-	Arguments    message.Table // as the client gave them: operators see them, and unknown ones count (C-9)
-	Prefetch     uint32        // bound of unsettled messages; 0: quorumq.MaxOutstanding (DEL-3)
+	Tag          string        // the client's name for the consumer, which operators see
+	Arguments    message.Table // as the client gave them; operators see them, and unknown ones are counted (C-9)
+	Prefetch     uint32        // limit of unsettled messages; 0: quorumq.MaxOutstanding (DEL-3)
 	AutoAck      bool
 	Priority     int32
 	Exclusive    bool // CO-2
-	// TimeoutMs is the consumer's own timeout of a delivery in milliseconds, if HasTimeout; 0:
-	// none (CT-1).
+	// TimeoutMs is the consumer's own time limit for settling a delivery, in milliseconds; 0: none (CT-1). It counts
+	// only if HasTimeout is set.
 	HasTimeout bool
 	TimeoutMs  int64
-	// ExplicitCredit delivers nothing until AddCredit allows it.
+	// ExplicitCredit holds deliveries back until AddCredit allows them.
 	ExplicitCredit bool
-	// Wake, if set, is called from any goroutine when Take may have something new, in place of
-	// the token of Ready. It must not block, and may be called before Consume has returned.
+	// Wake, if set, replaces the token of Ready: it is called when Take may have something new. Any goroutine may call
+	// it, even before Consume has returned. It must not block.
 	Wake func()
-	// Buffer bounds the bytes that wait for Take, together with those of other consumers that
-	// have the same; nil: one of its own.
+	// Buffer limits the bytes that wait for Take, together with those of all other consumers with the same Buffer. nil:
+	// the consumer gets its own.
 	Buffer *Buffer
 }
 
-// origin is what operators see of a consumer and does not change, and its connection.
+// origin is what never changes of what operators see of a consumer, and the consumer's connection.
 type origin struct {
 	info       clients.ConsumerInfo
-	connection *connections.Connection // nil: this node's own
+	connection *connections.Connection // nil: the node itself is the client
 }
 
-// originOf gathers it once, when a consumer of the queue that about names begins: operators may look often.
+// originOf collects the origin when a consumer begins, and not each time operators look, which may be often. about
+// names the queue.
 func originOf(ctx context.Context, logins *identity.Logins, about failure.Error, o *Consume) origin {
 	x := origin{connection: connections.ConnectionOf(ctx), info: clients.ConsumerInfo{
 		VHost: about.VHost, Queue: about.Name, Tag: clients.AsText(o.Tag), Prefetch: o.Prefetch, Priority: o.Priority,

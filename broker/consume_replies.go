@@ -11,12 +11,14 @@ import (
 	"github.com/quorate/quorate/catalog"
 )
 
-// ConsumeReplies makes a queue for answers, which ends with its one consumer or the context's
-// connection, and consumes from it; o.Queue is ignored and o.AutoAck is set. It takes no
-// permission but the ones to answer. The address is the routing key by which answers come
-// through the default exchange of any node. It holds a secret, which the queue's name is made from,
-// and the catalog's index from which on there is the queue, so that a node that is behind knows
-// what to wait for.
+// ConsumeReplies creates a queue for answers and consumes from it. The queue ends with this one
+// consumer, or with the connection of the context. ConsumeReplies ignores o.Queue and sets
+// o.AutoAck. The caller needs no permissions; only those who answer need them.
+//
+// The address is the routing key with which an answer reaches the queue through the default
+// exchange of any node. It contains a secret, from which the name of the queue is derived. It also
+// contains the catalog's index at which the queue was created, so that a node whose view is behind
+// knows what to wait for.
 func (b *Broker) ConsumeReplies(ctx context.Context, o Consume) (c *Consumer, address string, err error) {
 	cl := b.cluster
 	about := failure.Error{VHost: o.VHost, Kind: "queue", Name: names.ReplyTo}
@@ -46,7 +48,7 @@ func (b *Broker) ConsumeReplies(ctx context.Context, o Consume) (c *Consumer, ad
 	}
 	index := r.Index
 	if rec, ok := cl.View().QueueByUID(r.UID); ok {
-		index = rec.Index // a repeat of the command has a later one
+		index = rec.Index // x
 	}
 	o.AutoAck = true
 	c, err = b.consume(ctx, q, about, o)

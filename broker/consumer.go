@@ -13,41 +13,41 @@ import (
 	"github.com/quorate/quorate/quorumq"
 )
 
-// Consumer is one client's consumer of one queue. All methods may be called
-// concurrently, except Take: that belongs to one goroutine.
+// Consumer is one client's consumer of one queue. All methods may be called concurrently, except Take and TakeActivity:
+// one goroutine calls these.
 type Consumer struct {
 	b          *Broker
-	autoDelete bool // of the queue
-	classic    bool // is the type of the queue
+	autoDelete bool // whether the queue is
+	classic    bool // whether the queue has that type
 	about      failure.Error
 	autoAck    bool
 	origin     origin
 	shown      *clients.Consumer
 	c          *gateway.Consumer
-	ready      chan struct{} // holds a token when there is something to take, or the end
-	woken      func()        // if set, in place of ready
+	ready      chan struct{} // holds a token when Take has something new, or the consumer has ended
+	woken      func()        // if set, called in place of a token in ready
 
 	buffer *Buffer
 
-	mu           sync.Mutex
-	uncount      func() // takes it off what limits count (VH-4); nil: it does not count
+	mu           sync.Mutex // guards what follows
+	uncount      func()     // makes limits count the consumer no more (VH-4); nil: they do not count it
 	arrived      arrivals
-	closed       bool   // nothing counts any more
+	closed       bool   // what arrives no longer counts in buffer
 	taken        uint64 // the newest id that Take has returned
 	open         unacked
 	annotations  annotations
 	credit       creditTracker
 	ended        error
-	revoked      []uint64 // ids, not taken yet
+	revoked      []uint64 // ids that the queue has taken back, for TakeRevoked
 	active       Activity
 	lastActivity Activity // what TakeActivity returned last
 }
 
-// Classic reports whether the queue is of that type.
+// Classic reports whether the queue is a classic queue.
 func (c *Consumer) Classic() bool { return c.classic }
 
-// deliver takes what the gateway hands over, in order. Its bytes count in the buffer already; of a closed consumer they
-// are given back.
+// deliver accepts deliveries from the gateway, in order. The gateway has counted their bytes in the buffer already;
+// deliver gives them back if the consumer is closed.
 func (c *Consumer) deliver(ds []traffic.Delivery) {
 	bytes := sizeOf(ds)
 	c.mu.Lock()
@@ -61,7 +61,8 @@ func (c *Consumer) deliver(ds []traffic.Delivery) {
 	c.wake()
 }
 
-// letGo gives back the room of what arrived and will not be taken, or does not count.
+// letGo frees the buffer of deliveries that Take will not return, and hides the consumer. Later deliveries do not
+// count.
 func (c *Consumer) letGo() {
 	c.mu.Lock()
 	bytes := c.arrived.bytes
@@ -71,7 +72,7 @@ func (c *Consumer) letGo() {
 	c.buffer.b.Release(bytes)
 }
 
-// end notes why the queue has ended the consumer. What has arrived can still be taken.
+// end records why the queue has ended the consumer. Take still returns what has arrived.
 func (c *Consumer) end(err error) {
 	c.mu.Lock()
 	c.ended = err
@@ -79,8 +80,8 @@ func (c *Consumer) end(err error) {
 	c.wake()
 }
 
-// setActive notes whether the queue's single active consumer is this one (SAC-4). It is not called for other queues, so
-// that the zero Activity is theirs.
+// setActive records whether this consumer is the single active one of its queue (SAC-4). It is not called for queues
+// without a single active consumer, so their consumers keep the zero Activity, Shared.
 func (c *Consumer) setActive(active bool) {
 	c.mu.Lock()
 	c.active = Waiting
@@ -91,7 +92,7 @@ func (c *Consumer) setActive(active bool) {
 	c.wake()
 }
 
-// revoke notes deliveries that the queue has taken back (CT-3), for TakeRevoked.
+// revoke records deliveries that the queue has taken back (CT-3), for TakeRevoked.
 func (c *Consumer) revoke(r quorumq.MsgIDRange) {
 	c.mu.Lock()
 	for m := r.First; m <= r.Last; m++ {
@@ -101,8 +102,8 @@ func (c *Consumer) revoke(r quorumq.MsgIDRange) {
 	c.wake()
 }
 
-// TakeRevoked returns the deliveries that the client has had for too long since it was asked
-// last; they are back in the queue (CT-3). Ready gives a token when there are some.
+// TakeRevoked returns the deliveries that the queue has taken back since the last call, because the client did not
+// settle them in time (CT-3). Ready gives a token when there are some.
 func (c *Consumer) TakeRevoked() []uint64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -111,8 +112,8 @@ func (c *Consumer) TakeRevoked() []uint64 {
 	return ids
 }
 
-// TakeActivity returns what the consumer is, and whether that is news. Ready gives a token
-// when it may be. For the goroutine of Take.
+// TakeActivity returns the consumer's activity, and whether it has changed since the last call. Ready gives a token
+// when it may have changed. Only the goroutine of Take may call it.
 func (c *Consumer) TakeActivity() (a Activity, news bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -121,8 +122,8 @@ func (c *Consumer) TakeActivity() (a Activity, news bool) {
 	return c.active, news
 }
 
-// wake has the client's goroutine look again. One token is enough for all that is new; mu must not be held, since woken
-// may take locks of the listener.
+// wake makes the client's goroutine look again. One token is enough for all that is new. The caller must not hold mu,
+// because woken may take locks of the listener.
 func (c *Consumer) wake() {
 	if c.woken != nil {
 		c.woken()
@@ -134,9 +135,9 @@ func (c *Consumer) wake() {
 // Ready returns a channel that gives a token when Take may have something new.
 func (c *Consumer) Ready() <-chan struct{} { return c.ready }
 
-// Take appends deliveries that arrived, in order: at most limit and, beyond the first,
-// at most maxBytes of stored messages. When the consumer has ended without Close, and all was
-// taken, it returns why: NotFound when the queue was deleted.
+// Take appends deliveries that have arrived to dst, in order: at most limit, and together at most maxBytes of stored
+// messages unless the first one alone is larger. Once all are taken and the consumer has ended without Close, Take
+// returns why: NotFound if the queue was deleted.
 func (c *Consumer) Take(dst []Delivery, limit, maxBytes int) ([]Delivery, error) {
 	c.mu.Lock()
 	batch := c.arrived.take(limit, maxBytes)
@@ -178,8 +179,8 @@ func (c *Consumer) Take(dst []Delivery, limit, maxBytes int) ([]Delivery, error)
 	return dst, nil
 }
 
-// note keeps the annotations that a delivery came with until it is settled: a return with others must contain them
-// (DEL-11).
+// note keeps the annotations of a delivery until it is settled. If the client returns the message with other
+// annotations, these must contain the old ones (DEL-11).
 func (c *Consumer) note(id uint64, added message.Table) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -189,14 +190,14 @@ func (c *Consumer) note(id uint64, added message.Table) {
 	c.annotations[id] = added
 }
 
-// recycle has what was taken go.
+// recycle drops the deliveries that Take has returned.
 func (c *Consumer) recycle() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.arrived.recycle()
 }
 
-// freeLocked returns how much room the taking of a batch makes. The caller holds mu.
+// freeLocked returns how many bytes of the buffer become free when a batch is taken. The caller holds mu.
 func (c *Consumer) freeLocked(batch []traffic.Delivery) int64 {
 	if c.closed {
 		return 0
@@ -206,31 +207,31 @@ func (c *Consumer) freeLocked(batch []traffic.Delivery) int64 {
 	return freed
 }
 
-// HasPending reports whether more has been assigned to the consumer than there was room for: that is
-// still to come. Take may have something new when it ends.
+// HasPending reports whether the queue has assigned messages to the consumer that have not arrived yet, because there
+// was no room for them. When this ends, Take may have something new.
 func (c *Consumer) HasPending() bool { return c.c.HasPending() }
 
-// Flush waits until every decision so far is committed.
+// Flush waits until all decisions so far are committed.
 func (c *Consumer) Flush(ctx context.Context) error {
 	return failure.Translate(c.c.Flush(ctx), c.about)
 }
 
-// Cancel ends delivery; what is unsettled stays the client's or, with requeue, returns
-// at once, not failed (CO-3).
+// Cancel ends the consumer's deliveries. Unsettled messages stay with the client or, with requeue, return to the queue
+// at once and not as failed (CO-3).
 func (c *Consumer) Cancel(ctx context.Context, requeue bool) error {
 	c.hide()
 	return failure.Translate(c.c.Cancel(ctx, requeue), c.about)
 }
 
-// Close ends the consumer: what is unsettled returns as a failed delivery (DEL-8). It does
-// not wait.
+// Close ends the consumer: unsettled messages return to the queue as failed deliveries (DEL-8). Close does not wait.
 func (c *Consumer) Close() {
 	c.letGo()
 	c.c.Close()
 }
 
-// Finish is Close that waits until the queue knows, and until an auto-delete queue that is
-// to go with this consumer is gone, or dead-letters its messages; no longer than until ctx ends.
+// Finish is Close, but waits until the queue has ended the consumer. If the queue is auto-delete and goes with this
+// consumer, Finish also waits until the queue is gone or dead-letters its messages. It waits no longer
+// than ctx.
 func (c *Consumer) Finish(ctx context.Context) {
 	c.letGo()
 	closed := make(chan struct{})
@@ -259,7 +260,7 @@ func (c *Consumer) Finish(ctx context.Context) {
 	}
 }
 
-// AddCredit allows n more deliveries, with ExplicitCredit.
+// AddCredit allows n more deliveries. It is refused without ExplicitCredit.
 func (c *Consumer) AddCredit(n uint32) error {
 	c.mu.Lock()
 	if !c.credit.explicit {
@@ -278,7 +279,7 @@ func (c *Consumer) AddCredit(n uint32) error {
 	return nil
 }
 
-// hide ends that operators see the consumer, and that it counts.
+// hide removes the consumer from what operators see and from what limits count.
 func (c *Consumer) hide() {
 	c.b.clients.HideConsumer(c.shown)
 	c.mu.Lock()
@@ -290,7 +291,7 @@ func (c *Consumer) hide() {
 	}
 }
 
-// counts keeps what takes the consumer off the limits again, unless it was closed meanwhile.
+// counts keeps uncount for the end of the consumer. If the consumer was closed meanwhile, counts calls it at once.
 func (c *Consumer) counts(uncount func()) {
 	c.mu.Lock()
 	closed := c.closed
@@ -303,8 +304,7 @@ func (c *Consumer) counts(uncount func()) {
 	}
 }
 
-// look returns what operators see, and the consumer's connection; false if the queue has
-// ended it.
+// look returns what operators see of the consumer, and its connection; ok is false if the queue has ended the consumer.
 func (c *Consumer) look() (x clients.ConsumerInfo, from *clients.Connection, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -12,7 +12,7 @@ import (
 	"github.com/quorate/quorate/quorumq"
 )
 
-// Consume registers a consumer; it returns when the queue's leader has it.
+// Consume registers a consumer. It returns when the queue's leader has the consumer.
 func (b *Broker) Consume(ctx context.Context, o Consume) (*Consumer, error) {
 	q, about, err := b.queueToRead(ctx, o.VHost, o.Queue)
 	if err != nil {
@@ -24,7 +24,7 @@ func (b *Broker) Consume(ctx context.Context, o Consume) (*Consumer, error) {
 	return b.consume(ctx, q, about, o)
 }
 
-// consume is Consume of a queue that was found.
+// consume is Consume for a queue that is found and permitted.
 func (b *Broker) consume(ctx context.Context, q *gateway.Queue, about failure.Error, o Consume) (*Consumer, error) {
 	if o.TimeoutMs < 0 {
 		about.Class, about.Arg, about.Value = failure.PreconditionFailed, "consumer_timeout_ms", strconv.FormatInt(o.TimeoutMs, 10)
@@ -58,7 +58,7 @@ func (b *Broker) consume(ctx context.Context, q *gateway.Queue, about failure.Er
 	return c, nil
 }
 
-// settings are what the queue gets of a consumer. Its credit begins.
+// settings returns what the queue needs to know about a consumer, and starts the consumer's credit.
 func (c *Consumer) settings(o *Consume) gateway.ConsumerConfig {
 	c.credit.sent = c.credit.limit(c.taken)
 	return gateway.ConsumerConfig{
@@ -77,10 +77,10 @@ func (c *Consumer) settings(o *Consume) gateway.ConsumerConfig {
 	}
 }
 
-// Again has a consumer that was cancelled go on: what its client has not settled counts for the
-// prefetch (CO-3). It is false where that cannot be, since the consumer has ended, or is of
-// another queue than has the name now; then nothing has changed. Consume.Buffer and Wake stay as
-// they were.
+// Again makes a cancelled consumer go on. What its client has not settled still counts towards the
+// prefetch (CO-3). Again returns false and changes nothing if that is impossible, because the
+// consumer has ended or the name now belongs to another queue. The consumer keeps its first
+// Consume.Buffer and Consume.Wake.
 func (c *Consumer) Again(ctx context.Context, o Consume) (bool, error) {
 	q, about, err := c.b.queueToRead(ctx, o.VHost, o.Queue)
 	if err != nil {
@@ -107,7 +107,8 @@ func (c *Consumer) Again(ctx context.Context, o Consume) (bool, error) {
 	return true, nil
 }
 
-// begin takes the settings of a consumer that is to go on; false if it has ended.
+// begin takes over the settings of a consumer that is to go on; it returns false if the consumer
+// has ended.
 func (c *Consumer) begin(o *Consume, from origin) (gateway.ConsumerConfig, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -1,22 +1,22 @@
 package broker
 
-// Counters are a node's figures as gateway since its start (ST-2).
+// Counters are what a node has counted as gateway since its start (ST-2).
 type Counters struct {
 	Published           uint64 // messages routed to at least one queue
 	Confirmed           uint64
 	Rejected            uint64
 	UnroutableReturned  uint64
 	UnroutableDropped   uint64
-	Undecidable         uint64 // of the rejected, those that this node could not route (EX-16)
+	Undecidable         uint64 // part of Rejected: this node could not route them (EX-16)
 	Invalid             uint64
 	LoginsRefused       uint64
-	LoginsUnseen        uint64 // refused because too many wrong ones came from their address
-	DeadLetterConfirmed uint64 // dead letters that every target has
+	LoginsUnseen        uint64 // refused unchecked, after too many wrong ones from their address
+	DeadLetterConfirmed uint64 // dead letters that every target has stored
 	DeadLetterLost      uint64 // at-most-once copies that no target took (DL-10)
-	PolicyTimeouts      uint64 // matches of policies' patterns that were broken off (C-8)
-	PermissionTimeouts  uint64 // the same of permissions
+	PolicyTimeouts      uint64 // matches of patterns in policies that took too long and were stopped (C-8)
+	PermissionTimeouts  uint64 // the same for permissions
 	UnknownArguments    uint64 // of declarations (C-9)
-	Alarms              uint64 // times that publishers were held back (PUB-10)
+	Alarms              uint64 // how often publishers were held back (PUB-10)
 }
 
 // Counters returns the figures.

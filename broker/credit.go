@@ -5,27 +5,28 @@ import (
 	"github.com/quorate/quorate/quorumq"
 )
 
-// firstWindow is how many deliveries a consumer may have that it has not taken, before
-// their size is known. A consumer whose prefetch is no larger is not bounded here.
+// firstWindow is how many deliveries may wait for Take while their size is not known. A consumer with a prefetch up to
+// this needs no window.
 const firstWindow = 256
 
-// firstAutoAck is the same with auto-ack: what was assigned cannot be left in the queue.
+// firstAutoAck is firstWindow with auto-ack. It is smaller, because messages that are assigned with auto-ack leave the
+// queue at once.
 const firstAutoAck = 16
 
-// creditTracker holds a consumer's credit where this node limits it: explicit credit, and a
-// window of deliveries that wait to be taken, as many as the buffer has room for. What a
-// client does not take stays in the queue for others.
+// creditTracker computes how much credit the queue may have for a consumer. This node limits it by the client's
+// explicit credit, and by a window of deliveries that wait for Take; the window has as many as the buffer has room for.
+// All other messages stay in the queue, for other consumers. The consumer's mu guards it.
 type creditTracker struct {
 	explicit, bounded bool
-	granted           uint64 // by the client, in all
-	sent              uint64 // to the queue, in all
+	granted           uint64 // by the client, in total
+	sent              uint64 // to the queue, in total
 
 	room    int64  // of the buffer, in bytes
-	average int64  // bytes of a delivery lately; 0: none was taken
-	window  uint64 // deliveries
+	average int64  // recent bytes per delivery; 0: none was taken
+	window  uint64 // how many deliveries may wait for Take
 }
 
-// newCreditTracker returns the tracker of a consumer that has taken nothing; room is that of its buffer, in bytes.
+// newCreditTracker returns the tracker of a consumer that has taken nothing; room is the limit of its buffer, in bytes.
 func newCreditTracker(o *Consume, room int64) creditTracker {
 	b := creditTracker{
 		explicit: o.ExplicitCredit, bounded: o.AutoAck || o.Prefetch == 0 || o.Prefetch > firstWindow,
@@ -37,7 +38,7 @@ func newCreditTracker(o *Consume, room int64) creditTracker {
 	return b
 }
 
-// saw learns from deliveries that were taken how large they are.
+// saw updates the average size with deliveries that were taken.
 func (b *creditTracker) saw(batch []traffic.Delivery) {
 	if len(batch) == 0 {
 		return
@@ -50,7 +51,7 @@ func (b *creditTracker) saw(batch []traffic.Delivery) {
 	b.average += (size - b.average) / 4
 }
 
-// limit is the highest id that may be delivered when taken were.
+// limit returns the highest id that may be delivered when Take has returned all up to taken.
 func (b *creditTracker) limit(taken uint64) uint64 {
 	if !b.bounded {
 		return b.granted
@@ -62,8 +63,7 @@ func (b *creditTracker) limit(taken uint64) uint64 {
 	return most
 }
 
-// resize has the window double, as far as there is room for what is as large as the last
-// deliveries.
+// resize doubles the window, but to no more deliveries of the average size than the buffer has room for.
 func (b *creditTracker) resize() {
 	if b.average > 0 {
 		most := uint64(max(1, b.room/b.average)) // positive
@@ -71,8 +71,8 @@ func (b *creditTracker) resize() {
 	}
 }
 
-// raise returns the limit to be sent to the queue when taken deliveries were, 0 if it has that. It waits
-// until a good part is used, so that a command is not spent on each delivery.
+// raise returns the limit that the queue is to get when Take has returned all up to taken, or 0 if the queue needs no
+// new one. It waits until a good part of the window is used, so that not every delivery costs a command.
 func (b *creditTracker) raise(taken uint64) uint64 {
 	limit := b.limit(taken)
 	if limit <= b.sent || limit != b.granted && limit-b.sent < max(1, b.window/4) {

@@ -9,7 +9,7 @@ import (
 	"github.com/quorate/quorate/quorumq"
 )
 
-// Outcome is what a client decides about a delivery (DEL-8).
+// Outcome is a client's decision about a delivery (DEL-8).
 type Outcome uint8
 
 // The outcomes.
@@ -19,12 +19,12 @@ const (
 	Discard
 )
 
-// annotationDeliveryTime is the annotation of a returned message that has, as Delay.AtMs
-// has, when it is to be ready (DR-4).
+// annotationDeliveryTime is the annotation of a returned message that says when it becomes ready,
+// as Delay.AtMs does (DR-4).
 const annotationDeliveryTime = "x-opt-delivery-time"
 
-// delayOf returns the delay of what a client decided, by d or else by its annotation. A reason is
-// not empty if something is wrong.
+// delayOf returns the delay that a client's decision asks for: d, or else the time in the
+// annotation. If something is wrong, reason says what, and arg and value name it.
 func delayOf(o Outcome, d Delay, annotations message.Table) (_ quorumq.Delay, arg, value, reason string) {
 	if o != Requeue {
 		if d != (Delay{}) {
@@ -47,7 +47,7 @@ func delayOf(o Outcome, d Delay, annotations message.Table) (_ quorumq.Delay, ar
 	return d.queue(), "", "", ""
 }
 
-// decision checks and converts what a client decided.
+// decision checks a client's decision, and converts it for the gateway.
 func decision(o Outcome, failed bool, annotations message.Table, delay Delay, about failure.Error) (gateway.Decision, error) {
 	about.Class = failure.PreconditionFailed
 	var d gateway.Decision
@@ -89,10 +89,11 @@ func decision(o Outcome, failed bool, annotations message.Table, delay Delay, ab
 	return d, nil
 }
 
-// maxDeliveryID is above all ids that are given.
+// maxDeliveryID is above every id that a consumer gets.
 const maxDeliveryID = 1 << 62
 
-// appendRun adds an id to ranges of ascending ids: to the last range if it comes right behind that.
+// appendRun adds an id to ranges of ascending ids. It extends the last range if the id follows
+// directly.
 func appendRun(runs []quorumq.MsgIDRange, m quorumq.MsgID) []quorumq.MsgIDRange {
 	if last := len(runs) - 1; last >= 0 && runs[last].Last+1 == m {
 		runs[last].Last = m

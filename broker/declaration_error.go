@@ -12,12 +12,13 @@ import (
 	"github.com/quorate/quorate/message"
 )
 
-// Arguments as errors of the packages below name them.
+// How errors of the packages below name arguments.
 const (
-	argHeader = "header " // with the header's name behind it
+	argHeader = "header " // followed by the header's name
 )
 
-// defaultExchangeRefused is the refusal before the catalog's, which knows no Problem for AMQP.
+// defaultExchangeRefused refuses a change of the default exchange. The catalog would refuse it too,
+// but without the Problem that AMQP needs.
 func defaultExchangeRefused(vhost string) *failure.Error {
 	return &failure.Error{
 		Class: failure.AccessRefused, VHost: vhost, Kind: "exchange", Problem: failure.ProblemDefaultExchange,
@@ -25,8 +26,8 @@ func defaultExchangeRefused(vhost string) *failure.Error {
 	}
 }
 
-// aboutDeclaration adds to a refusal by the catalog the value of the argument that it names, of a
-// declaration, and of those of the thing that exists.
+// aboutDeclaration completes a refusal by the catalog: with the Problem, and with the value of the
+// argument at fault, as declared and in the object that exists.
 func aboutDeclaration(err error, received, existing message.Table) error {
 	e, ok := errors.AsType[*failure.Error](err)
 	if !ok || e.Class != failure.PreconditionFailed {
@@ -35,11 +36,11 @@ func aboutDeclaration(err error, received, existing message.Table) error {
 	switch {
 	case e.Current == "":
 		e.Received = valueOf(received, e.Arg)
-	case e.Arg != argument.QueueType: // which each queue has, named or not
+	case e.Arg != argument.QueueType: // every queue has a type, even if its arguments name none
 		e.Received, e.Existing = valueOf(received, e.Arg), valueOf(existing, e.Arg)
 	}
 	switch {
-	case e.Arg == limits.Queues: // what exists is too much
+	case e.Arg == limits.Queues: // not the request is at fault, but what exists
 		e.Problem, e.State = failure.ProblemLimit, true
 	case e.Kind == "exchange" && e.Arg == "type" && e.Current == "":
 		e.Problem = failure.ProblemExchangeType
@@ -47,7 +48,8 @@ func aboutDeclaration(err error, received, existing message.Table) error {
 	return err
 }
 
-// aboutKeys adds the value of the header that holds no routing keys.
+// aboutKeys completes an error about a CC or BCC header that does not hold routing keys: with the
+// Problem and the header's value.
 func aboutKeys(err error, headers message.Table) error {
 	if e, ok := errors.AsType[*failure.Error](err); ok {
 		e.Problem, e.Received = failure.ProblemKeys, valueOf(headers, strings.TrimPrefix(e.Arg, argHeader))
@@ -55,7 +57,7 @@ func aboutKeys(err error, headers message.Table) error {
 	return err
 }
 
-// valueOf returns an argument's value, nil if there is none.
+// valueOf returns the value of an argument, nil if there is none.
 func valueOf(t message.Table, name string) *message.Value {
 	v, there := t.Get(name)
 	if !there {
@@ -64,7 +66,7 @@ func valueOf(t message.Table, name string) *message.Value {
 	return &v
 }
 
-// argumentsOf returns those of an exchange or queue that there may be.
+// argumentsOf returns the arguments of an exchange or queue, nil if it does not exist.
 func argumentsOf(v *catalog.View, t permission.Thing) message.Table {
 	if t.Kind == "exchange" {
 		if x, ok := v.Exchange(t.VHost, t.Name); ok {

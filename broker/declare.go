@@ -18,36 +18,37 @@ import (
 	"github.com/quorate/quorate/policy"
 )
 
-// DeclareQueue asks for a queue.
+// DeclareQueue describes the queue that a client asks for.
 type DeclareQueue struct {
 	VHost, Name string
 	Durable     bool
 	Exclusive   bool
 	AutoDelete  bool
 	Arguments   message.Table
-	Passive     bool // only asks whether it exists
+	Passive     bool // only asks whether the queue exists
 }
 
-// declaration is what policies and arguments are resolved for: the name may still be left to the broker.
+// declaration returns what policies and arguments are resolved for. The name is still empty if the broker is to choose
+// it.
 func (d *DeclareQueue) declaration() policy.Declaration {
 	return policy.Declaration{
 		Name: d.Name, Durable: d.Durable, Exclusive: d.Exclusive, AutoDelete: d.AutoDelete, Arguments: d.Arguments,
 	}
 }
 
-// Declared is a declared queue with what it holds.
+// Declared is a declared queue with its counts.
 type Declared struct {
-	Name      string // without CR and LF; made up if it was empty
+	Name      string // without CR and LF; chosen by the broker if the client gave none
 	UID       uint64
 	Created   bool
 	Ready     uint64
 	Consumers int
-	// Warnings name arguments that are accepted and not what they look like.
+	// Warnings name arguments that are accepted but do less than they seem to.
 	Warnings []string
 }
 
-// DeclareQueue makes a queue unless an equivalent one exists. An exclusive one
-// belongs to the context's connection.
+// DeclareQueue creates a queue unless an equivalent one exists. An exclusive queue belongs to the
+// connection of the context.
 func (b *Broker) DeclareQueue(ctx context.Context, d DeclareQueue) (Declared, error) {
 	c := b.cluster
 	d.Name = catalog.StripName(d.Name)
@@ -105,7 +106,7 @@ func (b *Broker) DeclareQueue(ctx context.Context, d DeclareQueue) (Declared, er
 		declare = c.Operator().DeclareUnnamed
 	}
 	reply, err := declare(ctx, cmd, e.GroupSize, e.BalancedLeader)
-	if a := audit.NotesOf(ctx); err == nil || reply.Created { // RE-1: without a leader it is declared all the same
+	if a := audit.NotesOf(ctx); err == nil || reply.Created { // RE-1: even without a leader the queue is declared
 		a.Named(d.Name)
 		a.Committed(before, &cmd, reply)
 	}
@@ -126,7 +127,7 @@ func (b *Broker) DeclareQueue(ctx context.Context, d DeclareQueue) (Declared, er
 	return b.declared(ctx, c, out, about)
 }
 
-// declarePassive describes a queue that exists.
+// declarePassive describes a queue if it exists.
 func (b *Broker) declarePassive(ctx context.Context, c *cluster.Cluster, d *DeclareQueue) (Declared, error) {
 	if err := b.Permissions.PermitAny(ctx, permission.Queue(d.VHost, d.Name)); err != nil {
 		return Declared{}, err
@@ -146,8 +147,8 @@ func (b *Broker) declarePassive(ctx context.Context, c *cluster.Cluster, d *Decl
 	return b.declared(ctx, c, Declared{Name: d.Name, UID: uint64(rec.UID)}, about)
 }
 
-// checkNew finds what is in force for a queue that is to be made, and whether the caller
-// may make it. d has its name even if wanted leaves that to the broker.
+// checkNew returns the settings of a queue that is to be created. It refuses settings or a name that the caller may not
+// use. The name is in d, even if wanted leaves it to the broker.
 func (b *Broker) checkNew(
 	ctx context.Context, d *DeclareQueue, wanted policy.Declaration, byDefault catalog.QueueType,
 ) (argument.Settings, error) {
@@ -164,13 +165,13 @@ func (b *Broker) checkNew(
 	return e, b.Permissions.PermitNew(ctx, permission.Queue(d.VHost, d.Name), e.DeadLetterExchange, e.HasDeadLetterExchange)
 }
 
-// madeUpChars is how much of a made-up name is random: 5 bits each.
+// madeUpChars is the number of random characters in a name that the broker chooses, with 5 bits each.
 const madeUpChars = 22
 
-// madeUpName is the name of a queue whose client leaves it to the broker.
+// madeUpName returns the name of a queue whose client leaves it to the broker.
 func madeUpName() string { return "amq.gen-" + rand.Text()[:madeUpChars] }
 
-// requestedType is the type that a redeclare means.
+// requestedType returns the type that a declare asks for, in its arguments or by default.
 func requestedType(d policy.Declaration, byDefault catalog.QueueType) catalog.QueueType {
 	if v, ok := d.Arguments.Get(argument.QueueType); ok {
 		s, _ := v.AsString()
@@ -179,7 +180,8 @@ func requestedType(d policy.Declaration, byDefault catalog.QueueType) catalog.Qu
 	return policy.DefaultType(d, byDefault)
 }
 
-// declared adds the counts of an existing queue, for which a declare is a use (QX-2).
+// declared adds the counts of an existing queue. A declare counts as a use of the queue and so defers its expiry
+// (QX-2).
 func (b *Broker) declared(ctx context.Context, c *cluster.Cluster, d Declared, about failure.Error) (Declared, error) {
 	rec, err := serving.LookUp(c.View(), about.VHost, about.Name)
 	if err != nil {

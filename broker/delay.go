@@ -7,18 +7,19 @@ import (
 	"github.com/quorate/quorate/quorumq"
 )
 
-// Delay is when a message is to be ready: at a time in milliseconds since the Unix epoch,
-// or after so many milliseconds; at most one of them. Both 0, or a time that has passed:
-// at once.
+// Delay says when a message becomes ready: at a time in milliseconds since the Unix epoch, or after
+// a number of milliseconds. At most one of them is set. If both are 0, or the time has passed, the
+// message is ready at once.
 type Delay struct {
 	AtMs    int64
 	AfterMs int64
 }
 
-// MaxDelayMs bounds how long a message can wait, ten years in milliseconds.
+// MaxDelayMs limits how long a message can wait: ten years, in milliseconds.
 const MaxDelayMs = argument.MaxTimeMs
 
-// check returns the field that is wrong, its value, and why; all empty if none is.
+// check returns the field that is wrong, its value, and what is wanted; all are empty if nothing is
+// wrong.
 func (d Delay) check() (arg, value, reason string) {
 	switch {
 	case d.AtMs != 0 && d.AfterMs != 0:

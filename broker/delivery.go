@@ -6,7 +6,7 @@ import (
 	"github.com/quorate/quorate/message"
 )
 
-// Delivery is a message handed to a client.
+// Delivery is a message that is handed to a client.
 type Delivery struct {
 	ID            uint64 // numbers the deliveries of a consumer from 1
 	Message       message.Message
@@ -15,8 +15,8 @@ type Delivery struct {
 	AcquiredCount uint32
 }
 
-// decodeDelivery reads a stored message with what returns and discards added to it; that
-// comes back alone as well.
+// decodeDelivery decodes a stored message and adds the annotations that returns and discards gave
+// it. It also returns these annotations alone.
 func decodeDelivery(d *traffic.Delivery) (_ Delivery, added message.Table, err error) {
 	m, err := message.Decode(d.Message)
 	if err != nil {
@@ -34,7 +34,7 @@ func decodeDelivery(d *traffic.Delivery) (_ Delivery, added message.Table, err e
 	}, added, nil
 }
 
-// errUnreadable is the error about a stored message that cannot be decoded.
+// errUnreadable returns the error about a stored message that cannot be decoded.
 func errUnreadable(err error, about failure.Error) error {
 	about.Class, about.Reason = failure.Internal, "a stored message cannot be read: "+err.Error()
 	return &about

@@ -15,7 +15,7 @@ import (
 // Exchange describes an exchange.
 type Exchange struct {
 	VHost, Name string
-	Type        string // such as direct; of a declare also x-delayed-message (DLY-2)
+	Type        string // such as direct; a declare may also ask for x-delayed-message (DLY-2)
 	Durable     bool
 	AutoDelete  bool
 	Internal    bool
@@ -25,12 +25,12 @@ type Exchange struct {
 // DeclaredExchange is the outcome of a declare of an exchange.
 type DeclaredExchange struct {
 	Created bool
-	// Warnings name arguments that are accepted and have no effect (C-9).
+	// Warnings name arguments that are accepted but have no effect (C-9).
 	Warnings []string
 }
 
-// DeclareExchange makes an exchange unless an equivalent one exists (EX-5); passive only
-// asks whether one of the name does.
+// DeclareExchange creates an exchange unless an equivalent one exists (EX-5). With passive it only asks whether an
+// exchange of that name exists.
 func (b *Broker) DeclareExchange(ctx context.Context, x Exchange, passive bool) (DeclaredExchange, error) {
 	c := b.cluster
 	if x.Name = catalog.StripName(x.Name); x.Name == "" {
@@ -78,8 +78,7 @@ func (b *Broker) DeclareExchange(ctx context.Context, x Exchange, passive bool) 
 	return DeclaredExchange{Created: reply.Created, Warnings: warnings}, err
 }
 
-// permitNewExchange checks the name of an exchange that is to be made, and whether the caller may
-// make it.
+// permitNewExchange checks the name of an exchange that is to be created, and whether the caller may create it.
 func (b *Broker) permitNewExchange(ctx context.Context, x *Exchange, about failure.Error) error {
 	if err := names.Check(x.Name, about); err != nil {
 		return err
@@ -88,8 +87,8 @@ func (b *Broker) permitNewExchange(ctx context.Context, x *Exchange, about failu
 	return b.Permissions.PermitNew(ctx, permission.Exchange(x.VHost, x.Name), alternate, sends)
 }
 
-// DeleteExchange removes an exchange and its bindings; a missing one is fine. With
-// ifUnused it must not be the source of a binding.
+// DeleteExchange removes an exchange and its bindings; it succeeds if there is none. With ifUnused, it refuses an
+// exchange that is the source of a binding.
 func (b *Broker) DeleteExchange(ctx context.Context, vhost, name string, ifUnused bool) error {
 	name = catalog.StripName(name)
 	about := failure.Error{VHost: vhost, Kind: "exchange", Name: name}
@@ -112,8 +111,8 @@ func (b *Broker) DeleteExchange(ctx context.Context, vhost, name string, ifUnuse
 	return err
 }
 
-// listable returns what the caller sees in a vhost, "" for all of them, and the view to list it from. It asks
-// for the caller's rights first: a caller without any does not learn whether the vhost exists (VH-12).
+// listable returns what the caller may see in a vhost, or in all of them for "", and the view to list it from. It
+// checks the caller's permissions first, so that a caller without any does not learn whether the vhost exists (VH-12).
 func (b *Broker) listable(ctx context.Context, vhost string) (permission.Sight, *catalog.View, error) {
 	seen, err := b.Permissions.Sight(ctx, vhost)
 	if err != nil {
@@ -123,8 +122,8 @@ func (b *Broker) listable(ctx context.Context, vhost string) (permission.Sight, 
 	return seen, v, err
 }
 
-// ListExchanges returns the exchanges of a vhost, of all if it is empty, sorted by vhost
-// and name: those that the caller sees (VH-12).
+// ListExchanges returns the exchanges that the caller may see (VH-12), sorted by vhost and name. An empty vhost stands
+// for all vhosts.
 func (b *Broker) ListExchanges(ctx context.Context, vhost string) ([]Exchange, error) {
 	seen, v, err := b.listable(ctx, vhost)
 	if err != nil {

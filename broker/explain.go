@@ -22,39 +22,39 @@ import (
 	"github.com/quorate/quorate/quorumq"
 )
 
-// Setting is a setting in force with its origin.
+// Setting is a setting in force, with its origin.
 type Setting = policy.Source
 
 // RoutedQueue is a queue that a message would go to.
 type RoutedQueue struct {
 	Name                   string
-	Path                   []string // the bindings by which it gets there, the first one first
+	Path                   []string // the bindings that lead to it, the first one first
 	Policy, OperatorPolicy string   // in force; "": none
 	Settings               []Setting
 }
 
-// RoutingStep is an exchange that a message comes by.
+// RoutingStep is an exchange that a message passes.
 type RoutingStep struct {
 	Exchange, Type string
-	Via            string // what led here; "" for the first
+	Via            string // the binding or exchange that led here; "" for the first step
 	Missing        bool   // there is no such exchange
 	Taken          []string
-	Misses         []RoutingMiss // the nearest first, at most catalog.MaxMisses
+	Misses         []RoutingMiss // the nearest ones first, at most catalog.MaxMisses
 	MissCount      int
 }
 
-// RoutingMiss is a binding that does not match.
+// RoutingMiss is a binding that does not match, with the reason.
 type RoutingMiss struct{ Binding, Why string }
 
-// Explained is where a message would go (G-20).
+// Explained is the answer of ExplainRouting: where a message would go (G-20).
 type Explained struct {
 	Queues []RoutedQueue
 	Steps  []RoutingStep
 }
 
-// ExplainRouting finds out where a message published like this would go now, and why not
-// elsewhere. Exchanges that take any of their bindings are shown with one that they may take. A
-// caller who does not see the whole vhost must see the exchange, and gets the queues that it sees (VH-12).
+// ExplainRouting finds out where such a message would go if it were published now, and why it would not go elsewhere.
+// For an exchange that takes any one of its bindings, the answer shows one that it may take. A caller who may not see
+// the whole vhost must be allowed to see the exchange, and gets only the queues that it may see (VH-12).
 func (b *Broker) ExplainRouting(ctx context.Context, vhost, exchange string, keys []string, headers message.Table) (Explained, error) {
 	seen, err := b.Permissions.Sight(ctx, vhost)
 	if err != nil {
@@ -78,7 +78,7 @@ func (b *Broker) ExplainRouting(ctx context.Context, vhost, exchange string, key
 	return e, err
 }
 
-// explain is ExplainRouting for a caller who sees everything.
+// explain is ExplainRouting for a caller who may see everything.
 func (b *Broker) explain(v *catalog.View, vhost, exchange string, p *catalog.Publication) (Explained, error) {
 	e, err := v.Explain(vhost, exchange, p)
 	if err != nil {
@@ -91,7 +91,8 @@ func (b *Broker) explain(v *catalog.View, vhost, exchange string, p *catalog.Pub
 	return out, nil
 }
 
-// routedQueues describes queues with the path to each and the settings in force. One that was deleted since is left out.
+// routedQueues describes queues, with the path to each and the settings in force. It leaves out those that were deleted
+// meanwhile.
 func (b *Broker) routedQueues(v *catalog.View, e *catalog.Explanation, uids []id.QueueUID) (out []RoutedQueue) {
 	for _, uid := range uids {
 		q, ok := v.QueueByUID(uid)
@@ -111,7 +112,7 @@ func (b *Broker) routedQueues(v *catalog.View, e *catalog.Explanation, uids []id
 	return out
 }
 
-// step describes an exchange on the way; s is one of the steps of e, by whose index others refer to it.
+// step describes s, an exchange on the way. It needs all steps of e, because a step names others by their index.
 func step(e *catalog.Explanation, s *catalog.RouteStep) RoutingStep {
 	out := RoutingStep{Exchange: s.Name, Missing: s.Exchange == nil, MissCount: s.MissCount}
 	if s.Exchange != nil {
@@ -132,7 +133,7 @@ func step(e *catalog.Explanation, s *catalog.RouteStep) RoutingStep {
 	return out
 }
 
-// bindingText shows a binding in a line.
+// bindingText shows a binding in one line.
 func bindingText(x *catalog.Binding) string {
 	s := fmt.Sprintf("exchange %q → ", x.Source)
 	if x.DestinationKind == catalog.ToExchange {
@@ -150,13 +151,13 @@ func bindingText(x *catalog.Binding) string {
 // DeadLetterQuestion names a queue, and perhaps a message in it.
 type DeadLetterQuestion struct {
 	VHost, Queue string
-	Number       uint64 // of a message, as Peek shows it; 0: one with Keys
-	Part         Part   // where it is
-	Reason       string // "": rejected; a message of the backlog has its own
+	Number       uint64 // of a message, as Peek shows it; 0: ask for a message with Keys
+	Part         Part   // the part of the queue that holds the message
+	Reason       string // "": rejected; a message of the backlog keeps its own
 	Keys         []string
 }
 
-// DeadLetterAnswer is where a dead letter would go, or why nowhere.
+// DeadLetterAnswer says where a dead letter would go, or why it would go nowhere.
 type DeadLetterAnswer struct {
 	Strategy   string // disabled, at-most-once or at-least-once
 	Exchange   string
@@ -169,9 +170,8 @@ type DeadLetterAnswer struct {
 	Warnings   []string
 }
 
-// ExplainDeadLetter finds out where a message of the queue would go now if it died (G-20): as
-// the queue's forwarder routes it. A caller who does not see the whole vhost gets the queues that it sees
-// (VH-12).
+// ExplainDeadLetter finds out where a message of the queue would go if it died now (G-20). It routes the message as the
+// queue's forwarder does. A caller who may not see the whole vhost gets only the queues that it may see (VH-12).
 func (b *Broker) ExplainDeadLetter(ctx context.Context, d DeadLetterQuestion) (DeadLetterAnswer, error) {
 	out, err := b.explainDeadLetter(ctx, d)
 	if err != nil {
@@ -185,7 +185,7 @@ func (b *Broker) ExplainDeadLetter(ctx context.Context, d DeadLetterQuestion) (D
 	return out, err
 }
 
-// explainDeadLetter is ExplainDeadLetter for a caller who sees the whole vhost.
+// explainDeadLetter is ExplainDeadLetter for a caller who may see the whole vhost.
 func (b *Broker) explainDeadLetter(ctx context.Context, d DeadLetterQuestion) (DeadLetterAnswer, error) {
 	q, about, err := b.queueToRead(ctx, d.VHost, d.Queue)
 	if err != nil {
@@ -210,7 +210,7 @@ func (b *Broker) explainDeadLetter(ctx context.Context, d DeadLetterQuestion) (D
 			out.Cyclic = append(out.Cyclic, t.Name)
 		}
 	}
-	if left.To != nil { // a moved message goes by no exchange of the queue's
+	if left.To != nil { // a moved message does not pass the queue's dead-letter exchange
 		out.Targets = b.routedQueues(v, &catalog.Explanation{}, x.Targets)
 		return out, nil
 	}
@@ -276,7 +276,7 @@ func (b *Broker) mortal(
 	return nil, left, &about
 }
 
-// reasonOf returns the reason of a name as x-death has it, 0 if there is none.
+// reasonOf returns the reason with the name that x-death uses, 0 if there is none.
 func reasonOf(word string) quorumq.Reason {
 	for r := quorumq.ReasonRejected; r <= quorumq.LastReason; r++ {
 		if r.String() == word {
@@ -286,7 +286,7 @@ func reasonOf(word string) quorumq.Reason {
 	return 0
 }
 
-// deadLetterSettings lists what is in force of dead-lettering, with the origin of each.
+// deadLetterSettings lists the dead-letter settings in force, with the origin of each.
 func (b *Broker) deadLetterSettings(v *catalog.View, rec *catalog.QueueRecord) DeadLetterAnswer {
 	out := DeadLetterAnswer{Strategy: "disabled"}
 	e := b.policies.InForce(v, rec)
@@ -303,7 +303,8 @@ func (b *Broker) deadLetterSettings(v *catalog.View, rec *catalog.QueueRecord) D
 	return out
 }
 
-// seenQueues leaves out queues that are not seen, and how a message gets to the others.
+// seenQueues leaves out queues that the caller may not see. For a caller who may not see the whole vhost it also
+// removes the paths, because they can name hidden exchanges.
 func seenQueues(s permission.Sight, all []RoutedQueue) (seen []RoutedQueue) {
 	for i := range all {
 		if q := &all[i]; s.Sees(permission.Queue(s.VHost, q.Name)) {

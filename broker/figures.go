@@ -6,15 +6,15 @@ import (
 	"github.com/quorate/quorate/quorumq"
 )
 
-// LedQueue is a queue that this node leads, or led when it went to sleep.
+// LedQueue is a queue that this node leads, or led before the queue hibernated.
 type LedQueue struct {
 	UID         uint64
 	VHost, Name string
-	Figures     *quorumq.Overview // valid until the next is yielded
+	Figures     *quorumq.Overview // valid until the next queue is yielded
 }
 
-// LedQueues yields the queues that this node leads, in no order. It asks no other node, and checks no permission: it is
-// for the operator's metrics.
+// LedQueues yields the queues that this node leads, in no order. It asks no other node. It checks no permission,
+// because it serves the operator's metrics.
 func (b *Broker) LedQueues() iter.Seq[LedQueue] {
 	return func(yield func(LedQueue) bool) {
 		c := b.cluster
@@ -28,16 +28,15 @@ func (b *Broker) LedQueues() iter.Seq[LedQueue] {
 	}
 }
 
-// DeadLetterCauses are a node's figures of dead letters by cause (DL-52).
+// DeadLetterCauses counts a node's dead letters by cause (DL-52).
 type DeadLetterCauses struct {
-	Waiting map[string]uint64 // dead letters that cannot go on now
-	Retries map[string]uint64 // attempts that failed, since the start
+	Waiting map[string]uint64 // dead letters that cannot be forwarded now
+	Retries map[string]uint64 // failed attempts, since the start
 	Lost    map[string]uint64 // at-most-once copies that no target took, since the start (DL-10)
-	Blocked int               // queues with dead letters that wait now
+	Blocked int               // queues whose dead letters wait now
 }
 
-// DeadLetterCauses returns the figures of all queues that this node leads, with those of
-// terms that are over.
+// DeadLetterCauses returns the figures of all queues that this node leads, including those of terms that have ended.
 func (b *Broker) DeadLetterCauses() DeadLetterCauses {
 	c := b.cluster
 	f := c.DeadLetterFigures()

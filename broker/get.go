@@ -13,12 +13,12 @@ import (
 	"github.com/quorate/quorate/message"
 )
 
-// Got is what Get took.
+// Got is the result of Get.
 type Got struct {
 	Delivery *Delivery // nil: nothing was ready
-	Token    string    // for SettleToken; empty with auto-ack or without delivery
+	Token    string    // for SettleToken; empty with auto-ack or without a delivery
 	Ready    uint64    // messages left
-	Classic  bool      // the queue is of that type
+	Classic  bool      // whether the queue is a classic queue
 }
 
 // Get takes one message (DEL-5).
@@ -55,8 +55,8 @@ func (b *Broker) Get(ctx context.Context, vhost, queue string, autoAck bool) (Go
 	return g, nil
 }
 
-// SettleToken decides about a message that the caller took with Get, on whatever node (AM-8). A
-// refusal because it is not held any more names the argument settle_token (DEL-6).
+// SettleToken decides about a message that the caller took with Get, on any node (AM-8). If the
+// caller no longer holds the message, the refusal names the argument settle_token (DEL-6).
 func (b *Broker) SettleToken(ctx context.Context, token string, o Outcome, failed bool, annotations message.Table, delay Delay) error {
 	held, about, err := b.settleTokens.Open(ctx, token)
 	if err != nil {
@@ -76,12 +76,13 @@ func (b *Broker) SettleToken(ctx context.Context, token string, o Outcome, faile
 	return failure.Translate(err, held.About(err, about))
 }
 
-// GiveBack returns a message that Get took, as when its client has gone (DEL-8). It is for
-// listeners, and goes on after the client's connection, for a few seconds at most.
+// GiveBack returns a message that Get took, for example when its client has gone (DEL-8). It is for
+// listeners. It does not depend on the client's connection, and takes a few seconds at most.
 func (b *Broker) GiveBack(token string) error {
 	ctx, stop := context.WithTimeout(identity.WithIdentity(b.life, identity.Itself()), giveBackTimeout)
 	defer stop()
 	return b.SettleToken(ctx, token, Requeue, true, nil, Delay{})
 }
 
+// giveBackTimeout limits GiveBack, because its client is gone and cancels nothing.
 const giveBackTimeout = 5 * time.Second

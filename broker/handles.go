@@ -13,31 +13,31 @@ import (
 	"github.com/quorate/quorate/quorumq"
 )
 
-// enqueuer is what publishing needs of a *gateway.Queue; see there for the contract.
+// enqueuer is what publishing needs of a *gateway.Queue, which documents the contract.
 type enqueuer interface {
 	Enqueue(ctx context.Context, m quorumq.NewMessage, body []byte, done func(error)) error
 	EnqueueUnit(ctx context.Context, parts []gateway.Part) error
 }
 
-// handles caches the ends of queues, so that a publish takes no lock: a UID names one
-// incarnation for ever, so an entry can only become useless, never wrong.
+// handles caches the gateway's ends of queues, so that a publish takes no lock. A UID never names another queue, so an
+// entry can become useless, but never wrong.
 type handles struct {
 	open  func(id.QueueUID) (enqueuer, error)
 	view  func() *catalog.View
-	rated func()     // is called for a queue whose arguments bound what is published into it
+	rated func()     // called for a queue whose arguments limit publishing (VH-15)
 	mu    sync.Mutex // held to replace byUID
-	// byUID is replaced, never changed.
+	// byUID points to a map that is replaced, never changed.
 	byUID atomic.Pointer[map[id.QueueUID]handle]
 }
 
-// handle is the end of a queue with what never changes about it.
+// handle is the gateway's end of a queue, with what never changes about the queue.
 type handle struct {
 	enqueuer
 	priorities catalog.Priorities // PR-1
-	rated      bool               // its arguments bound what is published into it (VH-15)
+	rated      bool               // the queue's arguments limit publishing (VH-15)
 }
 
-// known takes no lock: each publish asks, and the map is never changed in place.
+// known takes no lock, because every publish asks; the map is never changed in place.
 func (h *handles) known(uid id.QueueUID) (handle, bool) {
 	if m := h.byUID.Load(); m != nil {
 		q, ok := (*m)[uid]
@@ -46,7 +46,7 @@ func (h *handles) known(uid id.QueueUID) (handle, bool) {
 	return handle{}, false
 }
 
-// put adds an entry and forgets those of queues for which alive is false.
+// put adds an entry, and removes those of queues for which alive returns false.
 func (h *handles) put(uid id.QueueUID, q handle, alive func(id.QueueUID) bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -59,8 +59,8 @@ func (h *handles) put(uid id.QueueUID, q handle, alive func(id.QueueUID) bool) {
 	h.byUID.Store(&next)
 }
 
-// of returns the end of a queue, opened at its first publish. Two that come at once open it twice, which is
-// harmless: both ends are the gateway's one.
+// of returns the gateway's end of a queue and opens it at the first publish. Two concurrent publishes may both open it.
+// This is harmless, because the gateway has one end and returns it to both.
 func (h *handles) of(uid id.QueueUID) (handle, error) {
 	if q, ok := h.known(uid); ok {
 		return q, nil

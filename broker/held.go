@@ -4,9 +4,10 @@ import (
 	"context"
 )
 
-// NoteQueues has the sender of a message wait for the queues that the message is for (VH-15, VH-17): one that has published
-// nothing yet is no way past them. It routes the message, of whose body it asks the length alone, and draws its Chance, so that
-// Publish takes the same queues. It may wait for the catalog as Publish does. It notes nothing for what Publish will refuse.
+// NoteQueues makes the sender of a message wait for the queues that the message is for (VH-15, VH-17). Otherwise a
+// sender that has published nothing yet would bypass them. NoteQueues routes the message and draws its Chance, so that
+// Publish takes the same queues; of the body it needs only the length. It may wait for the catalog, as Publish does. It
+// does nothing for a message that Publish will refuse.
 func (b *Broker) NoteQueues(ctx context.Context, m *Publish) {
 	if !b.Limits.MayBoundQueues() {
 		return
@@ -23,9 +24,9 @@ func (b *Broker) NoteQueues(ctx context.Context, m *Publish) {
 	}
 }
 
-// AwaitQuotas waits until a message may be published: for its user, its vhost, and the queues that it is for. It fails
-// with ResourceExhausted shortly before ctx's deadline, and as soon as giveUp returns true, which is called four times a
-// second; it may be nil. It belongs to the goroutine that publishes.
+// AwaitQuotas waits until the quotas let a message through: those of its user, of its vhost, and of the queues that it
+// is for. It fails with ResourceExhausted shortly before ctx's deadline, and as soon as giveUp returns true. giveUp is
+// called four times a second; it may be nil. Only the goroutine that publishes may call AwaitQuotas.
 func (b *Broker) AwaitQuotas(ctx context.Context, m *Publish, giveUp func() bool) error {
 	s := m.Sender
 	if err := s.gates.Await(ctx, s.who, m.VHost, giveUp); err != nil || !b.Limits.MayBoundQueues() {

@@ -9,7 +9,8 @@ import (
 	"github.com/quorate/quorate/id"
 )
 
-// recordJoined leaves a record once the cluster has taken this node.
+// recordJoined writes an audit record each time the catalog has accepted this
+// node as a new one.
 func recordJoined(ctx context.Context, c *cluster.Cluster, log *audit.Log) {
 	for {
 		select {
@@ -28,7 +29,8 @@ func recordJoined(ctx context.Context, c *cluster.Cluster, log *audit.Log) {
 	}
 }
 
-// awaitNode waits until this node's view shows a node.
+// awaitNode waits until this node's view contains a node, and returns that
+// node.
 func awaitNode(ctx context.Context, c *cluster.Cluster, node id.NodeID) (*catalog.Node, error) {
 	for {
 		changed := c.ViewChanged()

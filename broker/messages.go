@@ -20,13 +20,13 @@ const (
 	kindRedriveMessages operation.Kind = "redrive-messages"
 )
 
-// DeleteMessages starts to take messages off a queue; nothing dead-letters them.
+// DeleteMessages starts to remove messages from a queue. They are not dead-lettered.
 func (b *Broker) DeleteMessages(ctx context.Context, j MessageJob) (operators.Operation, operators.Plan, error) {
 	return b.startMoving(ctx, kindDeleteMessages, j, quorumq.Destination{}, nil)
 }
 
-// MoveMessages starts to move messages to the target. Each gets there once, also when
-// leaders change on the way (DL-25).
+// MoveMessages starts to move messages to the target. Each message arrives there once, even if leaders change meanwhile
+// (DL-25).
 func (b *Broker) MoveMessages(ctx context.Context, j MessageJob, t MoveTarget) (operators.Operation, operators.Plan, error) {
 	to := quorumq.Destination{Kind: quorumq.ToExchange, Name: t.Exchange, Key: t.Key, HasKey: t.HasKey}
 	if t.Queue != "" {
@@ -40,9 +40,9 @@ func (b *Broker) MoveMessages(ctx context.Context, j MessageJob, t MoveTarget) (
 	})
 }
 
-// RedriveMessages starts to move dead letters back to the queue that they died in first, or
-// with exchange to the exchange by which they had come there. What has not died, or whose
-// queue or exchange is gone, stays.
+// RedriveMessages starts to move dead letters back to the queue in which they died first or, with exchange set, to the
+// exchange through which they had reached it. A message stays if it never died, or if its queue or exchange no longer
+// exists.
 func (b *Broker) RedriveMessages(ctx context.Context, j MessageJob, exchange bool) (operators.Operation, operators.Plan, error) {
 	to := quorumq.Destination{Kind: quorumq.ToOrigin}
 	if exchange {
@@ -51,13 +51,14 @@ func (b *Broker) RedriveMessages(ctx context.Context, j MessageJob, exchange boo
 	j.Filter.Dead = true
 	return b.startMoving(ctx, kindRedriveMessages, j, to, func(_ *catalog.View, rec *catalog.QueueRecord) error {
 		if exchange {
-			return nil // asked for with each exchange
+			return nil // checked for each exchange that a message came through
 		}
 		return b.Permissions.Permit(ctx, permission.Exchange(rec.VHost, ""), permission.Write)
 	})
 }
 
-// permitQueueTarget refuses a move to a queue that is missing, is the source, or that the caller may not publish to.
+// permitQueueTarget refuses a move to a queue that does not exist, is the source, or that the caller may not publish
+// to.
 func (b *Broker) permitQueueTarget(ctx context.Context, v *catalog.View, from *catalog.QueueRecord, name string) error {
 	to, err := serving.LookUp(v, from.VHost, name)
 	if err != nil {
@@ -72,8 +73,8 @@ func (b *Broker) permitQueueTarget(ctx context.Context, v *catalog.View, from *c
 	return b.Permissions.Permit(ctx, permission.Exchange(from.VHost, ""), permission.Write) // as for publishing to it (EX-3)
 }
 
-// permitExchangeTarget refuses a move through an exchange that the caller may not publish to, or by a key that leads
-// nowhere.
+// permitExchangeTarget refuses a move through an exchange that the caller may not publish to, or by a key that leads to
+// no queue.
 func (b *Broker) permitExchangeTarget(ctx context.Context, v *catalog.View, vhost string, t MoveTarget) error {
 	x, err := checkExchange(v, vhost, t.Exchange)
 	if err != nil {
@@ -87,7 +88,7 @@ func (b *Broker) permitExchangeTarget(ctx context.Context, v *catalog.View, vhos
 		return err
 	}
 	if who != nil && x.Type == catalog.ExchangeTopic {
-		// VH-8: of the messages' own keys nothing is known here.
+		// VH-8: the messages' own keys are not known yet.
 		if g := b.Permissions.TopicPermission(v, who, vhost, t.Exchange); g != nil && (!t.HasKey || !g.Matches(permission.Write, t.Key)) {
 			return permission.Exchange(vhost, t.Exchange).RefusedKey(who.User(), permission.Write, t.Key)
 		}
@@ -95,7 +96,7 @@ func (b *Broker) permitExchangeTarget(ctx context.Context, v *catalog.View, vhos
 	return b.refuseUnroutable(ctx, v, vhost, t)
 }
 
-// startMoving checks a job and starts it as an operation of this node, or plans it.
+// startMoving checks a job and starts it as an operation of this node; with DryRun it only returns the plan.
 func (b *Broker) startMoving(
 	ctx context.Context, kind operation.Kind, j MessageJob, to quorumq.Destination,
 	check func(*catalog.View, *catalog.QueueRecord) error,

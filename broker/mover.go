@@ -24,32 +24,32 @@ import (
 // Bounds of a mover.
 const (
 	maxMoveBatch = 512 // messages of one command
-	// maxMoving is how many moved messages may be on their way: where the target takes none,
-	// the rest stays in the queue.
+	// maxMoving limits the moved messages that have not arrived. If the target takes none, all others stay in the
+	// queue.
 	maxMoving = 1024
-	// movePoll is the time between two looks at how many are on their way.
+	// movePoll is the interval at which the mover asks how many have not arrived.
 	movePoll = 50 * time.Millisecond
-	// maxReasons bounds the reasons that are named why messages stay.
+	// maxReasons limits how many reasons why messages stay are named.
 	maxReasons = 5
 )
 
 // The phases of an operation on chosen messages.
 const (
-	phaseChoose = "choose" // looks at messages and takes those that are chosen
-	phaseArrive = "arrive" // waits until those that were taken have arrived
+	phaseChoose = "choose" // looks at messages and takes the chosen ones
+	phaseArrive = "arrive" // waits until the messages that were taken have arrived
 )
 
-// MessageJob bounds an operation on chosen ready messages.
+// MessageJob has the limits of an operation on ready messages, and chooses the messages.
 type MessageJob struct {
 	VHost, Queue string
 	Filter       MessageFilter
 	Limit        uint64 // messages; 0: all that are there when it begins
-	Rate         uint32 // messages in a second; 0: as many as it can
-	DryRun       bool   // only count, and show some
+	Rate         uint32 // messages per second; 0: no limit
+	DryRun       bool   // only count the messages, and show some
 }
 
-// mover carries out one operation on chosen messages (G-13). It keeps nothing that matters:
-// what it has taken is in the queue's backlog, and one that starts over finds the rest.
+// mover carries out one operation on chosen messages (G-13). Nothing is lost with it: the messages that it has taken
+// are in the queue's backlog, and a mover that starts again finds the others. It belongs to one goroutine.
 type mover struct {
 	b     *Broker
 	c     *cluster.Cluster
@@ -58,19 +58,19 @@ type mover struct {
 	job   MessageJob
 	to    quorumq.Destination
 	about failure.Error
-	may   func(exchange string) error // whether the caller may write to it
+	may   func(exchange string) error // fails if the caller may not publish to the exchange
 
-	origins map[string]error // by name of queue or exchange: why nothing goes there
+	origins map[string]error // results of may, by exchange
 	plan    operators.Plan
 	looked  uint64
 	total   uint64 // ready messages when it began
 	taken   uint64
-	skipped map[string]uint64 // messages that stay, by why
+	skipped map[string]uint64 // chosen messages that stay, by the reason
 	began   time.Time
 }
 
-// run looks at the queue page by page, from its head to its end, and takes what is chosen. Messages that come meanwhile
-// may be among them.
+// run goes through the queue page by page, from its head to its end, and takes the chosen messages. Messages that
+// arrive meanwhile may be among them.
 func (m *mover) run(ctx context.Context, report func(operation.Progress)) error {
 	s, err := m.c.Leaders().Status(ctx, m.q.UID())
 	if err != nil {
@@ -98,18 +98,18 @@ func (m *mover) run(ctx context.Context, report func(operation.Progress)) error 
 	return m.arrive(ctx, 0, report)
 }
 
-// detail asks for as little of each message as the target needs: bodies stay where they are.
+// detail asks the leader for as little of each message as the target needs. It never asks for bodies.
 func (m *mover) detail() leader.Detail {
 	switch {
 	case m.job.DryRun, m.to.Kind == quorumq.ToExchange, m.to.Kind == quorumq.ToOriginExchange:
-		return leader.PeekHeads // keys and headers decide where they are routed to
+		return leader.PeekHeads // keys and headers decide where a message goes
 	case m.to.Kind == quorumq.ToOrigin:
 		return leader.PeekOrigin
 	}
 	return leader.PeekPlaces
 }
 
-// left is how many messages may still be taken.
+// left returns how many more messages may be taken. Without a limit that is always a full batch.
 func (m *mover) left() uint64 {
 	taken := m.taken + uint64(m.plan.Total)
 	if m.job.Limit == 0 {
@@ -118,7 +118,7 @@ func (m *mover) left() uint64 {
 	return m.job.Limit - min(taken, m.job.Limit)
 }
 
-// batch is the size of one command: with a rate a tenth of a second's worth.
+// batch returns the size of one command. With a rate it is a tenth of a second's worth, so that messages move steadily.
 func (m *mover) batch() uint64 {
 	if m.job.Rate == 0 || m.job.DryRun {
 		return maxMoveBatch
@@ -126,7 +126,7 @@ func (m *mover) batch() uint64 {
 	return min(max(uint64(m.job.Rate)/10, 1), maxMoveBatch)
 }
 
-// take moves the messages of a page, no faster than the rate allows.
+// take moves the chosen messages of a page, no faster than the rate allows.
 func (m *mover) take(ctx context.Context, page []leader.Peeked, report func(operation.Progress)) error {
 	places := make([]quorumq.Place, 0, len(page))
 	for i := range page {
@@ -159,7 +159,7 @@ func (m *mover) take(ctx context.Context, page []leader.Peeked, report func(oper
 	return wait.For(ctx, time.Until(due))
 }
 
-// stays returns why a chosen message cannot be moved; "": it can.
+// stays returns why a chosen message cannot be moved, "" if it can.
 func (m *mover) stays(p *leader.Peeked) (string, error) {
 	v := m.c.View()
 	switch m.to.Kind {
@@ -206,7 +206,7 @@ func (m *mover) sample(p *leader.Peeked) {
 	m.plan.Add("%s", line)
 }
 
-// arrive waits until at most so many messages are on their way.
+// arrive waits until at most so many moved messages have not arrived.
 func (m *mover) arrive(ctx context.Context, most uint64, report func(operation.Progress)) error {
 	for {
 		s, err := m.c.Leaders().Status(ctx, m.q.UID())
@@ -232,7 +232,7 @@ func (m *mover) arrive(ctx context.Context, most uint64, report func(operation.P
 	}
 }
 
-// report reports how far the choice is.
+// report reports how far the choice of messages is.
 func (m *mover) report(report func(operation.Progress), trouble string) {
 	detail := fmt.Sprintf("%d taken", m.taken) + m.staying()
 	if trouble != "" {
@@ -243,7 +243,7 @@ func (m *mover) report(report func(operation.Progress), trouble string) {
 	})
 }
 
-// staying lists the reasons of chosen messages that cannot be moved.
+// staying lists the reasons why chosen messages cannot be moved, as part of a progress report.
 func (m *mover) staying() (detail string) {
 	for i, why := range slices.Sorted(maps.Keys(m.skipped)) {
 		if i == maxReasons {

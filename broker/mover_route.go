@@ -16,17 +16,17 @@ import (
 	"github.com/quorate/quorate/quorumq"
 )
 
-// MoveTarget is where messages are moved to: a queue, or through an exchange.
+// MoveTarget is the queue that messages are moved to, or the exchange that routes them.
 type MoveTarget struct {
 	Queue    string // "": through the exchange
 	Exchange string
-	Key      string // with HasKey; else each message's own keys
+	Key      string // if HasKey; else each message keeps its own keys
 	HasKey   bool
 }
 
-// refuseUnroutable refuses a move to an exchange by a key that leads to no queue, whatever the
-// messages are, as a mandatory publish is returned (G-13). Where headers decide, each message is
-// looked at when its turn comes.
+// refuseUnroutable refuses a move to an exchange by a key that leads no message to a queue (G-13), just as a mandatory
+// publish would be returned. If a headers exchange is involved, the messages' headers decide, so each message is
+// checked when its turn comes.
 func (b *Broker) refuseUnroutable(ctx context.Context, v *catalog.View, vhost string, t MoveTarget) error {
 	if !t.HasKey {
 		return nil
@@ -47,7 +47,8 @@ func (b *Broker) refuseUnroutable(ctx context.Context, v *catalog.View, vhost st
 	}
 }
 
-// unroutable returns why the exchange by which a message of a queue is moved leads it nowhere; "": it leads to a queue.
+// unroutable returns why an exchange would lead a moved message to no queue, "" if it leads the message to one. from is
+// the queue that the message is in.
 func unroutable(v *catalog.View, router deadletter.Router, from id.QueueUID, to quorumq.Destination, exchange string, p *leader.Peeked) (string, error) {
 	rec, ok := v.QueueByUID(from)
 	if !ok {

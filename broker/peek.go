@@ -18,10 +18,9 @@ import (
 const (
 	DefaultPeekLimit = 10
 	MaxPeekLimit     = 1000
-	// MaxPeekLooked is at how many messages one call looks.
+	// MaxPeekLooked limits how many messages one call looks at.
 	MaxPeekLooked = 20_000
-	// MaxPeekBytes bounds the stored bytes that a page with bodies shows, if it is more than one
-	// message.
+	// MaxPeekBytes limits the stored bytes on a page with bodies. A page has at least one message, whatever its size.
 	MaxPeekBytes = 4 << 20
 )
 
@@ -36,9 +35,9 @@ const (
 // Part is one of the places where a queue keeps messages.
 type Part = quorumq.Part
 
-// MessageFilter chooses messages; the zero value chooses all. All that is set must hold.
+// MessageFilter chooses messages that meet all conditions that are set. The zero value chooses all messages.
 type MessageFilter struct {
-	// Numbers are those of Peeked; a message has one of them.
+	// Numbers are values of Peeked.Number; a message must have one of them.
 	Numbers []uint64
 	message.Filter
 }
@@ -55,19 +54,19 @@ func (f *MessageFilter) Validate() error {
 	return nil
 }
 
-// Peek asks for a page of messages.
+// Peek asks for a page of messages of a queue.
 type Peek struct {
 	VHost, Queue string
 	Part         Part
 	Filter       MessageFilter
-	Skip         uint64 // messages that are left out first, before the filter
+	Skip         uint64 // how many messages to skip, before the filter applies
 	FromNumber   uint64 // only messages with this number or a higher one
 	Limit        int    // 0: DefaultPeekLimit, at most MaxPeekLimit
 	Bodies       bool
-	Token        string // of the page before
+	Token        string // of the previous page
 }
 
-// Peeked is a message as it stands in its queue.
+// Peeked is a message as it is in its queue.
 type Peeked struct {
 	Delivery
 	Number       uint64
@@ -75,14 +74,14 @@ type Peeked struct {
 	Priority     uint8
 	AtMs         int64
 	ExpiresMs    int64  // 0: never
-	DueMs        int64  // of delayed ones: when it will be ready
-	ConsumerNode string // of unsettled ones
-	Reason       string // of dead letters in the backlog
-	Destination  string // of moved messages in the backlog
+	DueMs        int64  // when a delayed message becomes ready
+	ConsumerNode string // the consumer's node, of an unsettled message
+	Reason       string // why a message in the backlog was discarded
+	Destination  string // where a moved message in the backlog goes
 }
 
-// Peek shows messages of a queue as its leader has them; nothing in the queue changes. It
-// returns the token of the next page, "" on the last, and at how many it has looked.
+// Peek returns messages of a queue as its leader has them, and changes nothing in the queue. It returns the token of
+// the next page, "" on the last one, and how many messages it has looked at.
 func (b *Broker) Peek(ctx context.Context, p Peek) (page []Peeked, next string, looked int, err error) {
 	q, about, err := b.queueToRead(ctx, p.VHost, p.Queue)
 	if err != nil {
@@ -126,7 +125,8 @@ func (b *Broker) Peek(ctx context.Context, p Peek) (page []Peeked, next string, 
 	}
 }
 
-// peeked reads a message as its leader has sent it. Without heads its stored form is empty, and an error.
+// peeked decodes a message that the queue's leader has sent. If the leader was asked for less than heads, it has sent
+// no stored form, and peeked fails.
 func peeked(m *leader.Peeked) (Peeked, error) {
 	d, _, err := decodeDelivery(&traffic.Delivery{
 		Delivery: quorumq.Delivery{DeliveryCount: m.DeliveryCount, AcquiredCount: m.AcquiredCount}, Message: m.Message, Annotations: m.Annotations,
@@ -144,7 +144,7 @@ func peeked(m *leader.Peeked) (Peeked, error) {
 	return out, err
 }
 
-// destinationText shows a destination in a line.
+// destinationText shows a destination in one line.
 func destinationText(d *quorumq.Destination) string {
 	s := d.Kind.String()
 	if d.Kind == quorumq.ToQueue || d.Kind == quorumq.ToExchange {
@@ -157,11 +157,11 @@ func destinationText(d *quorumq.Destination) string {
 }
 
 func encodeCursor(f quorumq.PeekFrom) string {
-	b, _ := json.Marshal(f) // numbers alone
+	b, _ := json.Marshal(f) // cannot fail: it has only numbers
 	return base64.RawURLEncoding.EncodeToString(b)
 }
 
-// decodeCursor is the counterpart of encodeCursor; "" leaves into as it is.
+// decodeCursor is the inverse of encodeCursor; with "" it leaves into unchanged.
 func decodeCursor(token string, into *quorumq.PeekFrom) error {
 	if token == "" {
 		return nil

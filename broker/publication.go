@@ -8,8 +8,8 @@ import (
 	"github.com/quorate/quorate/message"
 )
 
-// Publish is a message to be published. Nothing of it is kept after Broker.Publish has
-// returned, except what strings and tables share.
+// Publish is a message to be published. Broker.Publish keeps nothing of it after it returns, except
+// what strings and tables refer to.
 type Publish struct {
 	VHost, Exchange string
 	RoutingKey      string
@@ -17,23 +17,26 @@ type Publish struct {
 	Headers         message.Table
 	Body            []byte
 	Mandatory       bool
-	// Producer and ProducerSeq, from 1 and ascending, name the message for queues to
-	// recognise a repeat; nil: repeats are not recognised. The id must never change.
+	// Producer and ProducerSeq identify the message, so that queues recognise it if it is published
+	// again. ProducerSeq ascends from 1. nil: queues recognise no repeats. The id that Producer
+	// points to must never change.
 	Producer    *ProducerID
 	ProducerSeq uint64
-	// Delay is when it is to be ready in its queues (DLY-1).
+	// Delay says when the message becomes ready in its queues (DLY-1).
 	Delay Delay
-	// Chance decides where an exchange takes any of its bindings (EX-14); 0: Publish draws it.
+	// Chance decides which binding the message takes at an exchange that takes any one of them
+	// (EX-14); 0: Publish draws it.
 	Chance uint64
 	// Token comes back in the Result.
 	Token uint64
-	// Unit, if not nil, keeps the message until Unit.Commit.
+	// Unit, if not nil, holds the message back until Unit.Commit.
 	Unit *Unit
-	// Sender is the publisher; nil, a publisher without a name, is enough where clients do not log in.
+	// Sender is the publisher. Where clients do not log in it may be nil, for a publisher without a
+	// name.
 	Sender *Sender
 }
 
-// ProducerID is what a publisher calls itself, the same on all nodes: 16 random bytes.
+// ProducerID is the name that a publisher gives itself, the same on all nodes: 16 random bytes.
 type ProducerID [16]byte
 
 // ResultKind is the outcome of a publish as a whole.
@@ -41,13 +44,14 @@ type ResultKind uint8
 
 // The kinds of result.
 const (
-	// Confirmed: every queue routed to has it, or none was and Mandatory was not set.
+	// Confirmed: all queues that the message was routed to have stored it, or there were none and
+	// Mandatory was not set.
 	Confirmed ResultKind = iota + 1
 	// Rejected: at least one queue did not take it (PUB-4).
 	Rejected
-	// Returned: mandatory, and no queue is routed to (PUB-3).
+	// Returned: the message is mandatory and was routed to no queue (PUB-3).
 	Returned
-	// Invalid: the message is at fault, see Err; nothing was stored.
+	// Invalid: the message is at fault, and Err says why; nothing was stored.
 	Invalid
 )
 
@@ -55,36 +59,38 @@ const (
 type Result struct {
 	Token      uint64
 	Kind       ResultKind
-	Queues     int         // how many took it
+	Queues     int         // how many have stored it
 	Rejections []Rejection // with Rejected
-	Err        error       // with Invalid: an *Error
+	Err        error       // with Invalid: a *failure.Error
 }
 
-// RejectionCause is why a queue did not take a message.
+// RejectionCause says why a queue did not take a message.
 type RejectionCause uint8
 
 // The causes.
 const (
-	// CauseMaxLen: a length limit refused it (LEN-4).
+	// CauseMaxLen: a length limit of the queue refused the message (LEN-4).
 	CauseMaxLen RejectionCause = iota + 1
-	// CauseUnavailable: the queue had no leader in time; it will not be stored (PUB-5).
+	// CauseUnavailable: the queue had no leader in time. It will not store the message (PUB-5).
 	CauseUnavailable
-	// CauseUnknown: the outcome is not known.
+	// CauseUnknown: the outcome is unknown; the queue may have stored the message.
 	CauseUnknown
-	// CauseNoSpace: too few of the queue's nodes have room; it will not be stored.
+	// CauseNoSpace: too few of the queue's nodes have room on disk. The queue will not store the
+	// message.
 	CauseNoSpace
 )
 
-// Rejection names a queue that did not take a message; none, if this node does not know which
-// queues there are.
+// Rejection names a queue that did not take a message. Queue is empty if this node could not find
+// out which queues the message is for.
 type Rejection struct {
 	Queue  string
 	Cause  RejectionCause
-	Reason string // with CauseNoSpace: which nodes are short of what, and what helps; without Queue: why this node does not know
+	Reason string // with CauseNoSpace: which nodes lack what, and the remedy; without Queue: why this node does not know the queues
 }
 
-// chance decides where an exchange takes any of its bindings (EX-14). A producer's repeat
-// has the chance of the first try, so that it goes to the same queue, which knows it.
+// chance returns the number that decides which binding a message takes at an exchange that takes
+// any one of them (EX-14). A producer's repeat gets the same number as the first try. So it goes to
+// the same queue, which recognises it.
 func (m *Publish) chance() uint64 {
 	switch {
 	case m.Chance != 0:
@@ -98,5 +104,6 @@ func (m *Publish) chance() uint64 {
 	return h ^ h>>29
 }
 
-// aboutMessage is what errors about a message are about.
+// aboutMessage returns an error that only says that a message is at fault; callers add what is
+// wrong.
 func aboutMessage(m *Publish) failure.Error { return failure.Error{Kind: "message", VHost: m.VHost} }

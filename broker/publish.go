@@ -16,8 +16,8 @@ import (
 	"github.com/quorate/quorate/quorumq"
 )
 
-// publishing is one publish on its way. It is used again for later ones, with its slices
-// and the callbacks that its targets were made with.
+// publishing is one publish in progress. To save allocations it is reused for later publishes, with its slices and the
+// callbacks of its targets.
 type publishing struct {
 	routed
 	done    func(Result)
@@ -33,7 +33,7 @@ type publishTarget struct {
 	answered func(error)
 }
 
-// newPublishing returns one that is not in use.
+// newPublishing returns a publishing that is not in use, a used one if there is one.
 func (b *Broker) newPublishing() *publishing {
 	if p, is := b.publishes.Get().(*publishing); is {
 		return p
@@ -41,10 +41,9 @@ func (b *Broker) newPublishing() *publishing {
 	return &publishing{routed: routed{b: b}}
 }
 
-// Publish checks, routes and stores one message (PUB-1, PUB-2). It calls done exactly
-// once, from any goroutine, possibly before it returns; done must not block. Publish
-// waits while a queue's window is full, until ctx ends; messages of one caller reach each
-// queue in the order of calls (PUB-6).
+// Publish checks, routes and stores one message (PUB-1, PUB-2). It calls done exactly once, from any goroutine,
+// possibly before it returns; done must not block. While the window of a queue is full, Publish waits, but no longer
+// than ctx. Messages of one caller reach each queue in the order of the calls (PUB-6).
 func (b *Broker) Publish(ctx context.Context, m *Publish, done func(Result)) {
 	p := b.newPublishing()
 	p.done, p.token = done, m.Token
@@ -77,7 +76,7 @@ func (b *Broker) Publish(ctx context.Context, m *Publish, done func(Result)) {
 		p.targets = append(p.targets, newPublishTarget(p))
 	}
 	p.waiting.Store(int32(n))
-	// After the last target was handed over, p may be in use for another publish.
+	// As soon as the last target has been handed over, p may be in use for another publish.
 	for i := range n {
 		t, uid := p.targets[i], p.uids[i]
 		q, err := b.handles.of(uid)
@@ -96,8 +95,8 @@ func (b *Broker) Publish(ctx context.Context, m *Publish, done func(Result)) {
 	}
 }
 
-// newMessage is what a queue's machine gets of a message: the only place where a
-// publish's TTL and producer reach the machine. Its level is each queue's own matter.
+// newMessage returns what a queue's machine gets of a message. A publish's TTL and producer reach the machine only
+// through here. The priority level is missing, because each queue has its own levels.
 func newMessage(m *Publish, ttlMs int64) quorumq.NewMessage {
 	return quorumq.NewMessage{
 		Size:  uint32(len(m.Body)), // D-5
@@ -108,14 +107,14 @@ func newMessage(m *Publish, ttlMs int64) quorumq.NewMessage {
 	}
 }
 
-// newPublishTarget makes the callback once: a method value for each publish would be an allocation.
+// newPublishTarget creates the callback once: a method value for each publish would be an allocation.
 func newPublishTarget(p *publishing) *publishTarget {
 	t := &publishTarget{p: p}
 	t.answered = t.answer
 	return t
 }
 
-// answer takes one queue's answer; the last one finishes the publish.
+// answer records one queue's answer. The last answer finishes the publish.
 func (t *publishTarget) answer(err error) {
 	t.err = err
 	if p := t.p; p.waiting.Add(-1) == 0 {
@@ -123,14 +122,14 @@ func (t *publishTarget) answer(err error) {
 	}
 }
 
-// refuse ends a publish that this node cannot decide about: nothing is stored.
+// refuse ends a publish that this node cannot route with certainty (EX-16). Nothing is stored.
 func (p *publishing) refuse(why *failure.Error) {
 	p.b.clients.Counters.Rejected.Add(1)
 	p.b.clients.Counters.Undecidable.Add(1)
 	p.finish(Result{Kind: Rejected, Rejections: []Rejection{{Cause: CauseUnavailable, Reason: why.Reason}}})
 }
 
-// unroutable ends a publish that is routed to no queue (PUB-3).
+// unroutable ends a publish that was routed to no queue (PUB-3).
 func (p *publishing) unroutable(mandatory bool) {
 	r := Result{Kind: Confirmed}
 	if mandatory {
@@ -142,7 +141,7 @@ func (p *publishing) unroutable(mandatory bool) {
 	p.finish(r)
 }
 
-// answered sums up the queues' answers.
+// answered derives the result from the queues' answers.
 func (p *publishing) answered() {
 	r := Result{Kind: Confirmed}
 	for i := range p.uids {
@@ -152,7 +151,7 @@ func (p *publishing) answered() {
 			r.Queues++
 			continue
 		}
-		// a queue that is deleted meanwhile counts as having taken the message.
+		// a queue that was deleted meanwhile counts as if it had taken the message.
 		if errors.Is(err, traffic.ErrNoSuchQueue) {
 			continue
 		}
@@ -171,7 +170,7 @@ func (p *publishing) answered() {
 	p.finish(r)
 }
 
-// rejectionCause returns the cause of an error of a queue that has not taken a message.
+// rejectionCause derives the cause from the error of a queue that did not take a message.
 func rejectionCause(err error) RejectionCause {
 	switch {
 	case errors.Is(err, traffic.ErrRefused):
@@ -181,12 +180,12 @@ func rejectionCause(err error) RejectionCause {
 	case errors.Is(err, disk.ErrNoSpace):
 		return CauseNoSpace
 	}
-	// All others were not, and will not be, stored: no leader, node stopping, or the
+	// With all other errors the message was not stored and will not be: the queue has no leader, the node stops, or the
 	// caller went away while the window was full.
 	return CauseUnavailable
 }
 
-// finish hands the result over.
+// finish reports the result. It releases p first; done may publish again and reuse it.
 func (p *publishing) finish(r Result) {
 	done := p.done
 	r.Token = p.token
@@ -194,14 +193,14 @@ func (p *publishing) finish(r Result) {
 	done(r)
 }
 
-// release gives p back for the next publish.
+// release makes p available for another publish.
 func (p *publishing) release() {
 	p.done = nil
 	p.routed.release()
 	p.b.publishes.Put(p)
 }
 
-// queueName returns a queue's name for a client; of one that was deleted meanwhile the UID.
+// queueName returns the name of a queue for a client, or the UID if the queue was deleted meanwhile.
 func (b *Broker) queueName(uid id.QueueUID) string {
 	if q, ok := b.view().QueueByUID(uid); ok {
 		return q.Name
@@ -209,7 +208,7 @@ func (b *Broker) queueName(uid id.QueueUID) string {
 	return uid.String()
 }
 
-// chargeQueue counts a message for one of its queues, unless nothing bounds what is published into that.
+// chargeQueue counts a message towards the limits of one of its queues, unless nothing limits publishing to that queue.
 func (p *publishing) chargeQueue(q *handle, m *Publish, i int) {
 	if !q.rated && !p.b.Limits.BoundsQueues() {
 		return

@@ -12,7 +12,7 @@ import (
 	"github.com/quorate/quorate/quorumq"
 )
 
-// tooLarge is the refusal of a body above MaxBodyBytes (MSG-2).
+// tooLarge refuses a body above MaxBodyBytes (MSG-2).
 func tooLarge(m *Publish, most int) error {
 	about := aboutMessage(m)
 	about.Class, about.Arg, about.Value = failure.PreconditionFailed, "body size", strconv.Itoa(len(m.Body))
@@ -20,7 +20,8 @@ func tooLarge(m *Publish, most int) error {
 	return &about
 }
 
-// checkExchange returns an exchange, and refuses one that is missing or internal.
+// checkExchange returns an exchange that clients may publish to. It refuses one that is missing or
+// internal.
 func checkExchange(v *catalog.View, vhost, name string) (*catalog.Exchange, error) {
 	x, ok := v.Exchange(vhost, name)
 	if !ok {
@@ -36,7 +37,7 @@ func checkExchange(v *catalog.View, vhost, name string) (*catalog.Exchange, erro
 	return x, nil
 }
 
-// expiration parses a message's TTL and makes it canonical (MSG-4).
+// expiration parses a message's TTL and rewrites it in canonical form (MSG-4).
 func expiration(m *message.Message) (ttlMs int64, err error) {
 	e := m.Expiration
 	if e == "" && m.Has&message.HasExpiration == 0 {
@@ -51,7 +52,7 @@ func expiration(m *message.Message) (ttlMs int64, err error) {
 	return ttlMs, nil
 }
 
-// routingKeys gathers the key with those of CC and BCC in keys, and removes BCC (MSG-8).
+// routingKeys collects the routing key and the keys of CC and BCC in keys, and removes BCC (MSG-8).
 func routingKeys(m *message.Message, key string, keys []string) ([]string, error) {
 	keys = append(keys[:0], key)
 	m.BCCCount = 0
@@ -68,8 +69,8 @@ func routingKeys(m *message.Message, key string, keys []string) ([]string, error
 	return keys, nil
 }
 
-// withinLimits is the quick form of message.CheckLimits for a message whose body was
-// checked: it allocates nothing.
+// withinLimits is a fast form of message.CheckLimits: it allocates nothing, and leaves out the
+// body, which was checked before.
 func withinLimits(m *message.Message) bool {
 	if len(m.RoutingKeys) > message.MaxRoutingKeys {
 		return false
@@ -90,13 +91,15 @@ func withinLimits(m *message.Message) bool {
 	return len(m.Headers) == 0 || message.CheckTable("headers", m.Headers) == nil
 }
 
-// Bytes per part of the guess of storedSizeHint; too small costs a copy, not more.
+// What storedSizeHint assumes for parts of a message, in bytes. Too small a value costs a copy,
+// nothing else.
 const (
 	hintHeadBytes  = 64
 	hintFieldBytes = 12
 )
 
-// storedSizeHint guesses the size of the stored form, mostly from above.
+// storedSizeHint estimates the size of the stored form, mostly from above, so that one allocation
+// is enough.
 func storedSizeHint(m *message.Message) int {
 	n := hintHeadBytes + len(m.Body) + len(m.Exchange) + len(m.ContentType) + len(m.ContentEncoding) + len(m.CorrelationID) +
 		len(m.ReplyTo) + len(m.Expiration) + len(m.MessageID) + len(m.Type) + len(m.UserID) + len(m.AppID)
@@ -110,7 +113,7 @@ func storedSizeHint(m *message.Message) int {
 	return n
 }
 
-// permitUserID refuses to publish in the name of another user (MSG-3).
+// permitUserID refuses a message that claims to come from another user (MSG-3).
 func permitUserID(m *Publish, d *permission.SendRight) error {
 	id := m.Properties.UserID
 	if id == "" || d.Any || id == m.Sender.who.User() {
@@ -123,8 +126,8 @@ func permitUserID(m *Publish, d *permission.SendRight) error {
 	return &about
 }
 
-// permitKeys asks whether all keys of a message are within the bounds of a topic
-// permission (VH-8).
+// permitKeys checks that all keys of a message are within a topic permission (VH-8); bounds is nil
+// if there is none.
 func permitKeys(m *Publish, keys []string, x *catalog.Exchange, bounds *permission.Grant) error {
 	if bounds == nil || x.Type != catalog.ExchangeTopic {
 		return nil

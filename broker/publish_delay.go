@@ -10,13 +10,13 @@ import (
 	"github.com/quorate/quorate/quorumq"
 )
 
-// headerDelay is the header of a message with the milliseconds for which it waits, in
-// vhosts and at exchanges that look at it (DLY-1, DLY-2).
+// headerDelay is the header with the milliseconds for which a message waits. Only vhosts and exchanges that are set up
+// for it look at the header (DLY-1, DLY-2).
 const headerDelay = "x-delay"
 
-// publishDelay finds out when a publish is to be ready: by its own Delay, else by its header, where
-// the exchange or the vhost looks at that. A header below 0 stands for none, as 0 does. An exchange that looks at
-// the header has it changed in stored (DLY-2).
+// publishDelay returns when a publish becomes ready: as its own Delay says, or else its header, if the exchange or the
+// vhost looks at the header. A negative header counts as 0, no delay. If the exchange looks at the header, publishDelay
+// also changes the header in stored (DLY-2).
 func publishDelay(v *catalog.View, x *catalog.Exchange, m *Publish, stored *message.Message) (quorumq.Delay, error) {
 	if arg, value, reason := m.Delay.check(); reason != "" {
 		return quorumq.Delay{}, wrongDelay(m, arg, value, reason)
@@ -48,25 +48,26 @@ func publishDelay(v *catalog.View, x *catalog.Exchange, m *Publish, stored *mess
 	return quorumq.Delay{Ms: max(ms, 0)}, nil
 }
 
-// wrongDelay is the refusal of a publish whose delay cannot be meant.
+// wrongDelay refuses a publish whose delay makes no sense.
 func wrongDelay(m *Publish, arg, value, reason string) error {
 	about := aboutMessage(m)
 	about.Class, about.Arg, about.Value, about.Reason = failure.PreconditionFailed, arg, value, reason
 	return &about
 }
 
-// asMilliseconds reads what RabbitMQ's plugin of delayed messages takes besides integers:
-// the text of one, and a float, of which it takes the whole part (DLY-2).
+// asMilliseconds reads the values that RabbitMQ's plugin for delayed messages accepts besides integers: an integer as
+// text, and a float, of which it takes the whole part (DLY-2).
 func asMilliseconds(v message.Value) (ms int64, ok bool) {
 	if s, is := v.AsString(); is {
 		ms, err := strconv.ParseInt(s, 10, 64)
 		return ms, err == nil
 	}
 	f, is := v.AsFloat()
-	return int64(f), is && math.Abs(f) < 1<<53 // beyond, floats are no integers
+	return int64(f), is && math.Abs(f) < 1<<53 // larger floats do not have every integer
 }
 
-// integer is of 32 bits where that is enough, as programs for the plugin know the header.
+// integer returns a value of 32 bits where that is enough, because programs that use the plugin expect the header in
+// that form.
 func integer(n int64) message.Value {
 	if n < math.MinInt32 || n > math.MaxInt32 {
 		return message.Int64(n)

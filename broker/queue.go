@@ -16,8 +16,8 @@ import (
 	"github.com/quorate/quorate/quorumq"
 )
 
-// findQueue looks a queue up and returns this node's end of it, unless it is another
-// connection's.
+// findQueue looks up a queue and returns the gateway's end of it. It refuses a queue that belongs to another connection
+//
 func (b *Broker) findQueue(ctx context.Context, vhost, name string) (*gateway.Queue, failure.Error, error) {
 	about := failure.Error{VHost: vhost, Kind: "queue", Name: name}
 	c := b.cluster
@@ -32,7 +32,7 @@ func (b *Broker) findQueue(ctx context.Context, vhost, name string) (*gateway.Qu
 	return q, about, failure.Translate(err, about)
 }
 
-// queueToRead is findQueue for callers who may read from the queue (VH-6).
+// queueToRead is findQueue with a check that the caller may read from the queue (VH-6).
 func (b *Broker) queueToRead(ctx context.Context, vhost, name string) (*gateway.Queue, failure.Error, error) {
 	if err := b.Permissions.Permit(ctx, permission.Queue(vhost, name), permission.Read); err != nil {
 		return nil, failure.Error{}, err
@@ -40,10 +40,11 @@ func (b *Broker) queueToRead(ctx context.Context, vhost, name string) (*gateway.
 	return b.findQueue(ctx, vhost, name)
 }
 
-// Deleted counts what was lost with a queue.
+// Deleted counts the messages that were lost with a queue.
 type Deleted struct {
 	Ready, Unsettled, Delayed, Backlog uint64
-	// DrainDeleting: nothing is lost; its messages are still being dead-lettered, then it goes.
+	// DrainDeleting says that nothing is lost: the queue still dead-letters its messages, and is gone after that
+	//
 	DrainDeleting bool
 }
 
@@ -51,14 +52,14 @@ type Deleted struct {
 type Deletion struct {
 	IfUnused bool // refuse while it has a consumer
 	IfEmpty  bool // refuse while it has a message in any state
-	Discard  bool // drop its messages, also if it would dead-letter them first
+	Discard  bool // drop the messages even if the queue would dead-letter them first
 }
 
-// drainDeleteWait is how long DeleteQueue waits for the dead letters of the queue to arrive.
+// drainDeleteWait is how long DeleteQueue waits until the queue has dead-lettered its messages.
 const drainDeleteWait = 2 * time.Second
 
-// DeleteQueue removes a queue; a missing one is fine. One that dead-letters its messages
-// first may take longer than the call.
+// DeleteQueue removes a queue; it succeeds if there is none. A queue that dead-letters its messages first may outlast
+// the call.
 func (b *Broker) DeleteQueue(ctx context.Context, vhost, name string, how Deletion) (Deleted, error) {
 	c := b.cluster
 	name = catalog.StripName(name)
@@ -87,7 +88,7 @@ func (b *Broker) DeleteQueue(ctx context.Context, vhost, name string, how Deleti
 			return Deleted{}, err
 		}
 	case how.IfUnused || how.IfEmpty:
-		// Without a leader the conditions cannot be checked; without conditions the queue goes all the same.
+		// Without a leader the conditions cannot be checked. Without conditions the queue is deleted even so.
 		return Deleted{}, failure.Translate(err, about)
 	}
 	if how.Discard || rec.DrainDeleting == 0 && !b.policies.DrainsBeforeDelete(c.View(), rec) {
@@ -101,7 +102,7 @@ func (b *Broker) DeleteQueue(ctx context.Context, vhost, name string, how Deleti
 	return gone, nil
 }
 
-// awaitDrainDeleted waits a moment for the end of a queue, and reports whether it is still there.
+// awaitDrainDeleted waits at most drainDeleteWait for the end of a queue, and reports whether the queue is still there.
 func (b *Broker) awaitDrainDeleted(ctx context.Context, c *cluster.Cluster, uid id.QueueUID) bool {
 	ctx, cancel := context.WithTimeout(ctx, drainDeleteWait)
 	defer cancel()
@@ -118,7 +119,7 @@ func (b *Broker) awaitDrainDeleted(ctx context.Context, c *cluster.Cluster, uid 
 	}
 }
 
-// deletable refuses by the conditions of a deletion; o is the queue as its leader has it.
+// deletable checks the conditions of a deletion; o has the queue's figures from its leader.
 func deletable(o *quorumq.Overview, how Deletion, about failure.Error) error {
 	about.Class, about.State, about.Value = failure.PreconditionFailed, true, "true"
 	messages := o.Ready + o.Unsettled + o.Delayed + o.Backlog
@@ -138,8 +139,8 @@ func deletable(o *quorumq.Overview, how Deletion, about failure.Error) error {
 	return &about
 }
 
-// RetryDelayed makes up to limit of a queue's delayed messages ready at once, those that are
-// due first; 0 stands for all. It returns how many (DR-6).
+// RetryDelayed makes delayed messages of a queue ready at once, and returns how many: at most limit, first those that
+// are due first. The limit 0 stands for all (DR-6).
 func (b *Broker) RetryDelayed(ctx context.Context, vhost, name string, limit uint64) (uint64, error) {
 	q, about, err := b.queueToRead(ctx, vhost, catalog.StripName(name))
 	if err != nil {
@@ -150,7 +151,7 @@ func (b *Broker) RetryDelayed(ctx context.Context, vhost, name string, limit uin
 	return n, failure.Translate(err, about)
 }
 
-// PurgeQueue removes ready and delayed messages and the dead-letter backlog, and returns how many
+// PurgeQueue removes ready messages, delayed messages and the dead-letter backlog, and returns how many it has removed
 //
 func (b *Broker) PurgeQueue(ctx context.Context, vhost, name string) (uint64, error) {
 	q, about, err := b.queueToRead(ctx, vhost, catalog.StripName(name))
@@ -160,13 +161,13 @@ func (b *Broker) PurgeQueue(ctx context.Context, vhost, name string) (uint64, er
 	n, err := q.Purge(ctx)
 	audit.NotesOf(ctx).Counted("messages", n)
 	if n > 0 {
-		b.cluster.RetryDeadLetters(q.UID()) // DL-24: it has room
+		b.cluster.RetryDeadLetters(q.UID()) // DL-24: the queue has room again
 	}
 	return n, failure.Translate(err, about)
 }
 
-// Room returns why a queue takes no messages for want of disk space, as ResourceExhausted;
-// nil if it takes some, or does not exist. It makes no call: nodes send one another the state of their disks.
+// Room returns ResourceExhausted if a queue takes no messages because disk space is short; nil if it takes messages, or
+// does not exist. Room makes no call, because nodes send one another the state of their disks.
 func (b *Broker) Room(vhost, queue string) error {
 	c := b.cluster
 	q, ok := c.View().Queue(vhost, queue)

@@ -12,32 +12,33 @@ import (
 	"github.com/quorate/quorate/catalog"
 )
 
-// replyAwaits bounds how long an answer waits for this node's catalog to have the queue that
-// it goes to.
+// replyAwaits limits how long an answer waits until this node's view of the catalog has the queue
+// that the answer goes to.
 const replyAwaits = 5 * time.Second
 
 // replySecretBytes is the length of the secret in an address, a rand.Text.
 const replySecretBytes = 26
 
-// replyQueueOf is the name of the queue for an address with a secret. A reader of the name, as in a
-// log or a metric, cannot answer.
+// replyQueueOf returns the name of the queue for the address with a secret. The name is a hash, so
+// that whoever reads it, in a log or a metric, cannot send answers.
 func replyQueueOf(secret string) string {
 	sum := sha256.Sum256([]byte(secret))
 	return names.ReplyTo + ":" + hex.EncodeToString(sum[:16])
 }
 
-// formerReplyQueueOf is the name that builds give which read no VersionUsers; until that is
-// finalised they must understand addresses.
+// formerReplyQueueOf returns the name that builds without VersionUsers use. Until that version is
+// finalised, such builds must understand the addresses.
 func formerReplyQueueOf(secret string) string { return names.ReplyTo + "." + secret }
 
-// ReplyExists reports whether answers to an address have a queue, as far as this node knows
-// when it knows of its making. names.ReplyTo itself, which each channel may consume from, is there.
+// ReplyExists reports whether the queue for answers to an address exists. If this node's view is
+// too old to know, it waits for a newer one. names.ReplyTo itself always exists, because each
+// channel may consume from it.
 func (b *Broker) ReplyExists(ctx context.Context, vhost, address string) bool {
 	return address == names.ReplyTo || b.replyQueue(ctx, vhost, address) != ""
 }
 
-// replyQueue returns the queue that an address leads to, "" if there is none, once this node's
-// catalog is at its index. The name of such a queue is no address.
+// replyQueue returns the queue that an address leads to, "" if there is none. It waits until this
+// node's view has the catalog's index in the address. The name of such a queue is not an address.
 func (b *Broker) replyQueue(ctx context.Context, vhost, address string) string {
 	secret, number, _ := strings.Cut(strings.TrimPrefix(address, names.ReplyTo+"."), ".")
 	index, err := strconv.ParseUint(number, 36, 64)
@@ -48,7 +49,7 @@ func (b *Broker) replyQueue(ctx context.Context, vhost, address string) string {
 	if cl.View().Index() < index {
 		ctx, cancel := context.WithTimeout(ctx, replyAwaits)
 		defer cancel()
-		_ = cl.AwaitView(ctx, index) // if it is not there in time, the answer has no queue
+		_ = cl.AwaitView(ctx, index) // if the view stays too old, the answer has no queue
 	}
 	v := cl.View()
 	for _, name := range [...]string{replyQueueOf(secret), formerReplyQueueOf(secret)} {
@@ -59,8 +60,9 @@ func (b *Broker) replyQueue(ctx context.Context, vhost, address string) string {
 	return ""
 }
 
-// resolveReplies puts queues in the place of addresses, and what leads nowhere in that of all else
-// which looks alike. The view is the one to route by.
+// resolveReplies replaces addresses of reply queues by the names of the queues, and everything else
+// that looks like an address by a key that leads nowhere. It returns the view to route with, which
+// may be newer than v.
 func (b *Broker) resolveReplies(ctx context.Context, vhost string, keys []string, v *catalog.View) *catalog.View {
 	for i, key := range keys {
 		if !names.IsReply(key) {

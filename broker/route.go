@@ -13,15 +13,16 @@ import (
 	"github.com/quorate/quorate/quorumq"
 )
 
-// routed is a message that was checked and routed. It may be used again for another, with its slices.
+// routed is a message that was checked and routed. It can be reused, with its slices, for another
+// message.
 type routed struct {
 	b       *Broker
-	msg     message.Message // as it is stored
+	msg     message.Message // in its stored form
 	ttlMs   int64
 	later   quorumq.Delay
 	keys    []string
 	routing catalog.Publication
-	uids    []id.QueueUID // where it goes
+	uids    []id.QueueUID // the queues that it is routed to
 }
 
 // prepare checks the message in the order of PUB-1, fills msg, and routes.
@@ -82,8 +83,9 @@ func (r *routed) prepare(ctx context.Context, m *Publish) error {
 	return failure.Translate(err, aboutMessage(m))
 }
 
-// confirm takes what was found for a message that has no queue, an error or none, and looks
-// again if the view was too old to decide. What it could not find out is Unavailable.
+// confirm makes sure that a message has no queue: if the view was too old to decide that, it waits
+// for a newer view and routes again (EX-16). found is the first outcome, an error or nil. If no
+// newer view comes, confirm returns Unavailable.
 func (r *routed) confirm(ctx context.Context, m *Publish, found error) error {
 	if r.b.catalog.Fresh() {
 		return found
@@ -94,8 +96,8 @@ func (r *routed) confirm(ctx context.Context, m *Publish, found error) error {
 	return r.prepare(ctx, m)
 }
 
-// permitPublish asks for the right to publish at the exchange, and returns what bounds the
-// message beyond that.
+// permitPublish checks that the sender may publish to the exchange, and returns what else limits
+// the message.
 func (b *Broker) permitPublish(v *catalog.View, m *Publish) (permission.SendRight, error) {
 	s := m.Sender
 	if s == nil {
@@ -107,7 +109,7 @@ func (b *Broker) permitPublish(v *catalog.View, m *Publish) (permission.SendRigh
 	return s.mayPublish(v, m.VHost, m.Exchange)
 }
 
-// release lets go of the message, and keeps the slices.
+// release drops the message but keeps the slices.
 func (r *routed) release() {
 	clear(r.keys)
 	r.msg, r.routing = message.Message{}, catalog.Publication{}

@@ -10,8 +10,8 @@ import (
 	"github.com/quorate/quorate/catalog"
 )
 
-// Sender is the publisher on one stream or channel, with what was found out about it. One goroutine
-// at a time may use it.
+// Sender is the publisher on one stream or channel, with what the broker has found out about it. Only one goroutine at
+// a time may use it.
 type Sender struct {
 	b       *Broker
 	session *identity.Session                           // nil: it may do everything
@@ -22,24 +22,23 @@ type Sender struct {
 	gates   limits.Sender
 }
 
-// SendRights are what the users of one connection may do at exchanges, for all of its senders: while
-// users and permissions stay the same, an exchange is decided about once. The zero value has none
-// yet. Senders may use it concurrently.
+// SendRights caches, for all senders of a connection, what its users may do at exchanges: while users and permissions
+// stay the same, each exchange is decided about only once. The zero value is empty. Senders may use it concurrently.
 type SendRights struct {
 	mu      sync.Mutex
 	decided map[sendTo]permission.SendRight
 }
 
-// sendTo is an exchange and a user as a key of SendRights.
+// sendTo is a user and an exchange, the key of SendRights.
 type sendTo struct {
 	user            *catalog.User
 	vhost, exchange string
 }
 
-// maxDecided bounds the exchanges that a connection's SendRights remember.
+// maxDecided limits how many exchanges SendRights remember.
 const maxDecided = 256
 
-// known returns what was decided.
+// known returns an earlier decision.
 func (r *SendRights) known(to sendTo) (d permission.SendRight, known bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -47,7 +46,7 @@ func (r *SendRights) known(to sendTo) (d permission.SendRight, known bool) {
 	return d, known
 }
 
-// remember records a decision. It begins anew when there are too many.
+// remember stores a decision. If there are too many, it drops all earlier ones.
 func (r *SendRights) remember(to sendTo, d permission.SendRight) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -57,8 +56,7 @@ func (r *SendRights) remember(to sendTo, d permission.SendRight) {
 	r.decided[to] = d
 }
 
-// NewSender returns that of a context's identity, with the rights that its connection's senders
-// share.
+// NewSender returns a sender with the identity of a context. All senders of the connection share rights.
 func (b *Broker) NewSender(ctx context.Context, rights *SendRights) (*Sender, error) {
 	who, err := b.Logins.Who(ctx)
 	if err != nil {
@@ -70,7 +68,7 @@ func (b *Broker) NewSender(ctx context.Context, rights *SendRights) (*Sender, er
 	}, nil
 }
 
-// current sets who to the identity that the session has now (ID-5).
+// current updates who to the identity that the session has now (ID-5).
 func (s *Sender) current() error {
 	if s.session == nil {
 		return nil
@@ -82,8 +80,7 @@ func (s *Sender) current() error {
 	return err
 }
 
-// right returns what the sender may do at an exchange. It allocates only for what it has
-// not seen.
+// right returns what the sender may do at an exchange. It allocates only for exchanges that it has not seen before.
 func (s *Sender) right(v *catalog.View, vhost, exchange string) permission.SendRight {
 	set := v.AccessSet(vhost)
 	to := sendTo{s.who.Record(), vhost, exchange}
@@ -97,7 +94,7 @@ func (s *Sender) right(v *catalog.View, vhost, exchange string) permission.SendR
 	return d
 }
 
-// mayPublish asks for the right to publish at an exchange, and returns what bounds a message beyond that.
+// mayPublish checks that the sender may publish to an exchange, and returns what else limits a message.
 func (s *Sender) mayPublish(v *catalog.View, vhost, exchange string) (permission.SendRight, error) {
 	if vhost != s.entered { // VH-4
 		exists, err := s.enter(vhost)
@@ -118,11 +115,11 @@ func (s *Sender) mayPublish(v *catalog.View, vhost, exchange string) (permission
 	return d, d.Err
 }
 
-// Held reports whether the next message into a vhost has to wait, and for how long before it asks again. It
-// belongs to the goroutine that publishes.
+// Held reports whether the next message into a vhost must wait, and for how long until the caller asks again. Only the
+// goroutine that publishes may call it.
 func (s *Sender) Held(vhost string) (limits.Hold, bool) { return s.gates.Held(s.who, vhost) }
 
-// charge counts a message for its sender and vhost; bytes are those of its body.
+// charge counts a message towards the limits of its sender and vhost; bytes is the size of the body.
 func (s *Sender) charge(v *catalog.View, vhost string, bytes int) {
 	s.gates.Charge(v, s.who, vhost, bytes)
 }

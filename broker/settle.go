@@ -10,8 +10,8 @@ import (
 	"github.com/quorate/quorate/quorumq"
 )
 
-// Settlement decides about deliveries: those of IDs in that order or, with UpTo above 0,
-// every unacked one up to it.
+// Settlement is a decision about deliveries: about those in IDs, in that order, or with UpTo above
+// 0 about all unacked ones up to UpTo.
 type Settlement struct {
 	IDs         []uint64
 	UpTo        uint64
@@ -21,11 +21,12 @@ type Settlement struct {
 	Delay       Delay         // with Requeue only
 }
 
-// MaxSettlementIDs bounds Settlement.IDs.
+// MaxSettlementIDs limits Settlement.IDs.
 const MaxSettlementIDs = 10_000
 
-// Settle takes decisions and returns the ids that were not this consumer's to decide:
-// never delivered, or decided before (DEL-6). It does not wait: see Flush.
+// Settle passes a decision to the queue. It returns the ids that this consumer could not decide
+// about, because they were never delivered or are already decided (DEL-6). It does not wait for the
+// queue: see Flush.
 func (c *Consumer) Settle(s *Settlement) (unknown []uint64, err error) {
 	d, err := decision(s.Outcome, s.Failed, s.Annotations, s.Delay, c.about)
 	if err != nil {
@@ -57,7 +58,7 @@ func (c *Consumer) Settle(s *Settlement) (unknown []uint64, err error) {
 	return unknown, nil
 }
 
-// decide takes a decision about a range to the queue. The caller holds mu.
+// decide passes a decision about a range to the queue. The caller holds mu.
 func (c *Consumer) decide(r quorumq.MsgIDRange, d gateway.Decision, added message.Table) {
 	c.annotations.decide(r, d, added, func(r quorumq.MsgIDRange, d gateway.Decision) { c.c.Decide(r, d) })
 }
@@ -77,8 +78,9 @@ func (c *Consumer) settleUpTo(to uint64, d gateway.Decision, added message.Table
 	return unknown
 }
 
-// ExtendAckDeadline lets the client have deliveries for so many milliseconds from now, above 0, if
-// that is longer than it may (CT-5). Those it does not hold, or without end, stay as they are.
+// ExtendAckDeadline gives the client ms milliseconds from now to settle deliveries, if that is
+// longer than it has already (CT-5). ms must be above 0. Deliveries that the client does not hold,
+// or that have no ack deadline, stay as they are.
 func (c *Consumer) ExtendAckDeadline(ctx context.Context, ids []uint64, ms int64) error {
 	about := c.about
 	about.Class = failure.PreconditionFailed
@@ -103,8 +105,8 @@ func (c *Consumer) ExtendAckDeadline(ctx context.Context, ids []uint64, ms int64
 	return failure.Translate(err, c.about)
 }
 
-// SettleToken names the consumer for SettleAndPublish on any node, to the context's caller alone;
-// "" with auto-ack.
+// SettleToken returns a token that names the consumer for SettleAndPublish on any node. Only the
+// caller of this context can use the token. With auto-ack it is "".
 func (c *Consumer) SettleToken(ctx context.Context) (string, error) {
 	if c.autoAck {
 		return "", nil

@@ -22,7 +22,7 @@ import (
 
 // The states of a queue (ST-1).
 const (
-	StateDeleting = "deleting" // its messages are dead-lettered before it goes
+	StateDeleting = "deleting" // its messages are dead-lettered before it is deleted
 	StateRunning  = "running"  // it has a leader
 	StateMinority = "minority" // fewer than a majority of its members run
 	StateDown     = "down"     // none of its members runs
@@ -37,27 +37,27 @@ type Queue struct {
 	Exclusive   bool
 	AutoDelete  bool
 	Arguments   message.Table
-	// Policy and OperatorPolicy are in force, "" for none; Effective are the arguments with
-	// what they give (PO-3, PO-7).
+	// Policy and OperatorPolicy are the policies in force, "" for none. Effective has the arguments merged with both
+	// policies (PO-3, PO-7).
 	Policy, OperatorPolicy string
 	Effective              message.Table
 	EffectivePolicy        message.Table // of both policies alone
-	// SettingsPending reports that its leader had something else in force when it gave the
-	// figures; false without these.
+	// SettingsPending says that the queue's leader had other settings in force than the newest when it gave the figures
+	// . It is false without figures.
 	SettingsPending bool
-	// DeclaredBy is the user that declared it, "" for none or if it is not known. CountsForDeclarer reports
+	// DeclaredBy is the user that declared the queue, "" if there is none or it is not known. CountsForDeclarer reports
 	// whether the queue counts towards the limits of this user (VH-17).
 	DeclaredBy        string
 	CountsForDeclarer bool
-	State             string // one of the states, or "" where figures were not asked for
+	State             string // one of the states; "" if figures were not asked for
 	Leader            string
 	Members           []string
 	Online            []string
-	Stats             *QueueStats // nil when not asked for, or no leader could be reached
+	Stats             *QueueStats // nil if not asked for, or if no leader could be reached
 	Raft              *RaftStats
 }
 
-// QueueStats are a queue's counts, exact on its leader when read (ST-1, ST-3).
+// QueueStats are the counts of a queue, exact on its leader at the time of reading (ST-1, ST-3).
 type QueueStats struct {
 	Ready, Returned, Unsettled, Backlog       uint64
 	ReadyBytes, UnsettledBytes, BacklogBytes  uint64
@@ -66,26 +66,26 @@ type QueueStats struct {
 	Consumers                                 int
 	ReadyByPriority                           [32]uint64
 	OldestMessageAgeMs                        uint64 // of ready messages; 0: none
-	Enqueued, Refused, Delivered, Redelivered uint64 // since the queue was made
+	Enqueued, Refused, Delivered, Redelivered uint64 // since the queue was created
 	Settled, ReturnedTotal, Expired, Dropped  uint64
 	DeliveryLimitHits, DedupHits              uint64
 	DeadLettered                              map[string]uint64 // by reason
-	DeadLetterConfirmed                       uint64            // dead letters that all their targets have
-	LastDeadLetterError                       string            // why the backlog waits; empty: it does not
+	DeadLetterConfirmed                       uint64            // dead letters that all their targets have stored
+	LastDeadLetterError                       string            // why the backlog waits; "": it does not
 
-	ConsumersIdle                             int // those that would take a message now
+	ConsumersIdle                             int // consumers that would take a message now
 	Gets, EmptyGets, ReturnedFailed, TimedOut uint64
 	DeliveryLimit                             int64  // -1: none
 	DelayedRetry                              string // which returned messages wait (DR-1)
 
 	DeadLetters        forwarding.DeadLetters
 	Discarded          []Discarded
-	OldestBacklogAgeMs uint64 // since the first message of the backlog came there; 0: none
-	Abandoned          uint64 // dead letters dropped at the end of at-least-once (DL-27)
+	OldestBacklogAgeMs uint64 // since the oldest message of the backlog was discarded; 0: none
+	Abandoned          uint64 // dead letters dropped when at-least-once was switched off (DL-27)
 	AbandonedBytes     uint64
 }
 
-// Discarded counts discarded messages of a reason, by the strategy that was in force (DL-52).
+// Discarded counts the messages discarded for one reason, under one strategy that was in force then (DL-52).
 type Discarded struct {
 	Reason, Strategy string
 	Count            uint64
@@ -96,8 +96,7 @@ type RaftStats struct {
 	Term, CommitIndex, AppliedIndex, SnapshotIndex, LastIndex uint64
 }
 
-// GetQueue returns a queue with its figures; where no leader can be reached in time,
-// without them.
+// GetQueue returns a queue with its figures, or without them if no leader can be reached in time.
 func (b *Broker) GetQueue(ctx context.Context, vhost, name string) (Queue, error) {
 	c := b.cluster
 	if b.Permissions.WholeSight(ctx, vhost) != nil {
@@ -117,7 +116,7 @@ func (b *Broker) GetQueue(ctx context.Context, vhost, name string) (Queue, error
 	return q, ctx.Err()
 }
 
-// describe is a queue as the catalog has it, without figures. It makes no call.
+// describe returns a queue as the catalog has it, without figures. It makes no call.
 func (b *Broker) describe(v *catalog.View, rec *catalog.QueueRecord) Queue {
 	user, operator := b.policies.Queue(v, rec)
 	_, counts := v.DeclarerOf(rec)
@@ -131,7 +130,7 @@ func (b *Broker) describe(v *catalog.View, rec *catalog.QueueRecord) Queue {
 	}
 }
 
-// policyName returns "" for nil, no policy.
+// policyName returns the name of a policy, "" for nil.
 func policyName(p *catalog.Policy) string {
 	if p == nil {
 		return ""
@@ -139,7 +138,7 @@ func policyName(p *catalog.Policy) string {
 	return p.Name
 }
 
-// addFigures asks the queue's leader; without one it finds out which members run.
+// addFigures asks the queue's leader. Without a leader it finds out which members run.
 func (b *Broker) addFigures(ctx context.Context, c *cluster.Cluster, rec *catalog.QueueRecord, q *Queue) {
 	s, err := c.Leaders().Figures(ctx, rec.UID)
 	if err != nil {
@@ -150,7 +149,7 @@ func (b *Broker) addFigures(ctx context.Context, c *cluster.Cluster, rec *catalo
 		case len(q.Online) <= len(q.Members)/2:
 			q.State = StateMinority
 		default:
-			q.State = StateRunning // it has the members, and is about to have a leader
+			q.State = StateRunning // enough members run, so they will elect a leader
 		}
 		return
 	}
@@ -164,7 +163,7 @@ func (b *Broker) addFigures(ctx context.Context, c *cluster.Cluster, rec *catalo
 	}
 	q.Stats = queueStats(&s.Overview, c.Now())
 	want := b.policies.QueueConfig(c.View(), rec)
-	want.Rules = s.Overview.Config.Rules // which are no settings
+	want.Rules = s.Overview.Config.Rules // rules are not settings
 	q.SettingsPending = want.Normal() != s.Overview.Config
 	q.Stats.DeadLetterConfirmed, q.Stats.LastDeadLetterError = s.Overview.Confirmed, s.BacklogTrouble
 	q.Stats.DeadLetters = s.DeadLetters
@@ -176,7 +175,8 @@ func (b *Broker) addFigures(ctx context.Context, c *cluster.Cluster, rec *catalo
 	}
 }
 
-// runningMembers returns the members on nodes that live and are not refused, nil if nothing is known of the nodes.
+// runningMembers returns the members on nodes that are alive and not refused; nil if this node cannot get the state of
+// the nodes.
 func runningMembers(ctx context.Context, c *cluster.Cluster, members []id.NodeID) []string {
 	s, err := c.Status(ctx)
 	if err != nil {
@@ -193,8 +193,8 @@ func runningMembers(ctx context.Context, c *cluster.Cluster, members []id.NodeID
 	return out
 }
 
-// age returns for how many milliseconds something has been there at now, 0 for nothing. The
-// queue's own time is that of its newest command, and stands still while there are none.
+// age returns the milliseconds from since to now, 0 if since is 0. The queue's own time is that of its newest command,
+// and stands still while there are none; so age takes the later of the two.
 func age(o *quorumq.Overview, since quorumq.Time, now time.Time) uint64 {
 	if since == 0 {
 		return 0
@@ -202,7 +202,7 @@ func age(o *quorumq.Overview, since quorumq.Time, now time.Time) uint64 {
 	return uint64(max(max(o.Now, quorumq.Time(now.UnixMilli()))-since, 0))
 }
 
-// queueStats are a queue's figures for clients; now is the cluster's time, for ages.
+// queueStats converts a queue's figures for clients. now is the time of the cluster, from which ages are computed.
 func queueStats(o *quorumq.Overview, now time.Time) *QueueStats {
 	s := &QueueStats{
 		Ready: o.Ready, Returned: o.Returned, Unsettled: o.Unsettled, Backlog: o.Backlog, Delayed: o.Delayed,
@@ -227,7 +227,7 @@ func queueStats(o *quorumq.Overview, now time.Time) *QueueStats {
 	return s
 }
 
-// discardedOf lists what is not 0, in the order of strategies and reasons.
+// discardedOf lists the counts that are not 0, by strategy and reason.
 func discardedOf(o *quorumq.Overview) (out []Discarded) {
 	for mode := quorumq.DeadLetterDisabled; mode <= quorumq.LastDeadLetterMode; mode++ {
 		for r := quorumq.ReasonRejected; r <= quorumq.LastReason; r++ {
@@ -243,12 +243,12 @@ func discardedOf(o *quorumq.Overview) (out []Discarded) {
 const (
 	DefaultPageSize = 100
 	MaxPageSize     = 1000
-	// maxStatusCalls bounds how many leaders are asked at once for one page.
+	// maxStatusCalls limits how many leaders are asked at the same time for one page.
 	maxStatusCalls = 16
 )
 
-// ListQueues returns a page of queues, sorted by vhost and name, and the token of the
-// next page, empty on the last: those that the caller sees (VH-12). An empty vhost stands for all. size 0 is DefaultPageSize.
+// ListQueues returns a page of the queues that the caller may see (VH-12), sorted by vhost and name, and the token of
+// the next page, "" on the last one. An empty vhost stands for all vhosts, and size 0 for DefaultPageSize.
 func (b *Broker) ListQueues(ctx context.Context, vhost string, size int, token string, figures bool) ([]Queue, string, error) {
 	c := b.cluster
 	seen, v, err := b.listable(ctx, vhost)
@@ -278,8 +278,8 @@ func (b *Broker) ListQueues(ctx context.Context, vhost string, size int, token s
 	return b.describePage(ctx, c, page, figures), next, ctx.Err()
 }
 
-// describePage asks the leaders of a page at the same time, at most maxStatusCalls: a queue without one takes as long as
-// the timeout.
+// describePage asks the leaders of a page's queues at the same time, at most maxStatusCalls of them: a queue without a
+// leader takes as long as the timeout.
 func (b *Broker) describePage(ctx context.Context, c *cluster.Cluster, page []*catalog.QueueRecord, figures bool) []Queue {
 	out := make([]Queue, len(page))
 	for i, rec := range page {
@@ -301,13 +301,13 @@ func (b *Broker) describePage(ctx context.Context, c *cluster.Cluster, page []*c
 	return out
 }
 
-// pageStart is the last queue of the page before; the zero value is in front of all.
+// pageStart is the last queue of the previous page. The zero value comes before all queues.
 type pageStart struct {
 	set         bool
 	vhost, name string
 }
 
-// before reports whether a queue comes behind the page before, by vhost and name.
+// before reports whether a queue comes after pageStart, in the order of vhost and name.
 func (p pageStart) before(q *catalog.QueueRecord) bool {
 	if !p.set {
 		return true
@@ -318,7 +318,7 @@ func (p pageStart) before(q *catalog.QueueRecord) bool {
 	return p.name < q.Name
 }
 
-// badPageToken is the refusal of a token that is not one of ours.
+// badPageToken refuses a page token that this package has not made.
 func badPageToken(token string) error {
 	return &failure.Error{
 		Class: failure.PreconditionFailed, Kind: "page", Arg: "page_token", Value: token,
@@ -330,7 +330,8 @@ func encodePage(q *catalog.QueueRecord) string {
 	return base64.RawURLEncoding.EncodeToString([]byte(q.VHost + "\x00" + q.Name))
 }
 
-// decodePage is the counterpart of encodePage; "" is the first page. A NUL parts vhost and name, which neither has.
+// decodePage is the inverse of encodePage; "" stands for the first page. A NUL separates vhost and name, because
+// neither contains one.
 func decodePage(token string) (pageStart, error) {
 	if token == "" {
 		return pageStart{}, nil

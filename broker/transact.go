@@ -10,15 +10,15 @@ import (
 	"github.com/quorate/quorate/quorumq"
 )
 
-// MaxOutputs bounds the messages that one decision publishes.
+// MaxOutputs limits how many messages one decision publishes.
 const MaxOutputs = 1000
 
-// SettleAndPublish acknowledges a message that Get took, or with the token of a Consumer those
-// of its deliveries that ids names, and publishes others in their place, in the vhost of the
-// queue: all, or nothing (G-22). The outputs are checked as publishes are. They are then with the
-// queue, and reach each of their targets once; one that is routed nowhere waits until it is,
-// unless it is mandatory. A refusal because the messages are not held any more names the argument
-// settle_token.
+// SettleAndPublish acknowledges messages and publishes others in their place, in the vhost of the
+// queue: all of this, or nothing (G-22). The token of a Get stands for its message. With the token
+// of a Consumer, ids names the deliveries. The outputs are checked like publishes. The queue stores
+// them, and then they reach each of their targets once. An output that is routed nowhere waits
+// until it is routed somewhere; if it is mandatory, the call fails instead. If the caller no longer
+// holds the messages, the refusal names the argument settle_token.
 func (b *Broker) SettleAndPublish(ctx context.Context, token string, ids []uint64, sender *Sender, outputs []Publish) error {
 	by, about, err := b.settleTokens.Open(ctx, token)
 	if err != nil {
@@ -60,7 +60,7 @@ func (b *Broker) SettleAndPublish(ctx context.Context, token string, ids []uint6
 	return nil
 }
 
-// heldBy returns the ids as ranges, in their order. The token of one Get has none.
+// heldBy returns the ids as ranges, in their order. The token of a Get needs none.
 func heldBy(t *gateway.ConsumerToken, ids []uint64, about failure.Error) ([]quorumq.MsgIDRange, error) {
 	about.Class, about.Arg = failure.PreconditionFailed, "delivery_ids"
 	switch {
@@ -88,7 +88,7 @@ func heldBy(t *gateway.ConsumerToken, ids []uint64, about failure.Error) ([]quor
 	return held, nil
 }
 
-// prepareOutput is prepare for a message that a queue's forwarder publishes.
+// prepareOutput is prepare for a message that a queue's forwarder publishes later.
 func (r *routed) prepareOutput(ctx context.Context, m *Publish) error {
 	err := r.prepare(ctx, m)
 	if m.Mandatory && len(r.uids) == 0 && err == nil {

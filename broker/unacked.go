@@ -4,12 +4,12 @@ import (
 	"math/bits"
 )
 
-// unacked remembers which deliveries of a consumer its client has not decided about:
-// a bit per delivery from the oldest unacked one on.
+// unacked remembers which deliveries of a consumer the client has not decided about: one bit for
+// each delivery from the oldest unacked one on.
 type unacked struct {
-	base    uint64   // id of bit 0 of words, minus 1: ids up to base are decided
+	base    uint64   // ids up to base are decided; base+1 has bit 0
 	last    uint64   // newest delivered id
-	decided []uint64 // bit i: id base+1+i is decided
+	decided []uint64 // bit i: whether id base+1+i is decided
 }
 
 const wordBits = 64
@@ -17,7 +17,8 @@ const wordBits = 64
 // deliveredUpTo adds the ids up to n.
 func (u *unacked) deliveredUpTo(n uint64) { u.last = max(u.last, n) }
 
-// decide marks an id; false if it was not delivered or is decided already.
+// decide marks an id as decided. It returns false if the id was not delivered, or is decided
+// already.
 func (u *unacked) decide(n uint64) bool {
 	if n <= u.base || n > u.last {
 		return false
@@ -35,7 +36,7 @@ func (u *unacked) decide(n uint64) bool {
 	return true
 }
 
-// decideUpTo marks all ids up to n and returns the first that can have been unacked.
+// decideUpTo marks all ids up to n as decided, and returns the first that may have been unacked.
 func (u *unacked) decideUpTo(n uint64) (first uint64) {
 	n = min(n, u.last)
 	first = u.base + 1
@@ -52,7 +53,7 @@ func (u *unacked) decideUpTo(n uint64) (first uint64) {
 	return first
 }
 
-// trim drops words in front whose ids are all decided.
+// trim removes the first words whose ids are all decided.
 func (u *unacked) trim() {
 	drop := 0
 	for drop < len(u.decided) && u.decided[drop] == ^uint64(0) {

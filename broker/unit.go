@@ -10,9 +10,9 @@ import (
 	"github.com/quorate/quorate/id"
 )
 
-// Unit gathers publishes: of what is routed to a queue, the queue stores all or nothing
-// (PUB-9). Nothing holds over several queues. The zero value is empty; it belongs to one
-// goroutine and ends with Commit or Drop.
+// Unit collects publishes. Each queue stores all those that are routed to it, or none (PUB-9);
+// between queues there is no such guarantee. The zero value is empty. A Unit belongs to one
+// goroutine, and ends with Commit or Drop.
 type Unit struct{ shares []share }
 
 // share is one queue's part of a unit.
@@ -23,17 +23,18 @@ type share struct {
 	bytes int
 }
 
-// errDropped answers what was never handed to a queue.
+// errDropped answers publishes that were not handed to their queue.
 var errDropped = errors.New("broker: the unit was given up")
 
-// add keeps a message until Commit.
+// add keeps a message for Commit.
 func (u *Unit) add(uid id.QueueUID, q enqueuer, p gateway.Part) {
 	s := u.share(uid, q)
 	s.parts = append(s.parts, p)
 	s.bytes += gateway.UnitBytes(p.Body)
 }
 
-// share finds a queue's share, or begins it; few queues are in one unit.
+// share returns a queue's share, and begins it if there is none. It searches all shares: a unit has
+// few queues.
 func (u *Unit) share(uid id.QueueUID, q enqueuer) *share {
 	for i := range u.shares {
 		if u.shares[i].uid == uid {
@@ -44,10 +45,10 @@ func (u *Unit) share(uid id.QueueUID, q enqueuer) *share {
 	return &u.shares[len(u.shares)-1]
 }
 
-// Commit hands each queue its share, in the order in which they were routed to first. The
-// publishes are answered as by Publish, those of one queue all as stored or all as not. It
-// waits while a queue's window is full, until ctx ends. It returns an *Error, and nothing is
-// stored, if a share is larger than a queue takes at once.
+// Commit hands each queue its share, in the order in which the queues got their first message. The
+// publishes are answered as by Publish; those of one queue are all stored or all not. While the
+// window of a queue is full, Commit waits, but no longer than ctx. If a share is larger than a
+// queue takes at once, Commit returns a *failure.Error and nothing is stored.
 func (u *Unit) Commit(ctx context.Context) error {
 	for i := range u.shares {
 		if s := &u.shares[i]; s.bytes > gateway.MaxUnitBytes {
@@ -76,7 +77,8 @@ func (u *Unit) Drop() {
 	u.shares = nil
 }
 
-// answer gives every publish of the share the same answer: the queue has stored all or none.
+// answer gives every publish of the share the same answer, because the queue has stored all or
+// none.
 func (s *share) answer(err error) {
 	for i := range s.parts {
 		s.parts[i].Done(err)

@@ -14,15 +14,15 @@ import (
 	"github.com/quorate/quorate/policy"
 )
 
-// Bounds of the log lines about unknown arguments: programs declare what they need again and again.
+// Limits of the log lines about unknown arguments: programs repeat their declarations again and again.
 const (
-	// UnknownArgumentLines is how many lines there are at once, and UnknownArgumentEvery after what
-	// time there is one more. It has the number that were left out.
+	// UnknownArgumentLines is how many lines can be written at once. After each UnknownArgumentEvery there can be one
+	// more; it has the number of lines that were left out.
 	UnknownArgumentLines = 20
 	UnknownArgumentEvery = 5 * time.Second
 )
 
-// unknownArguments counts and logs arguments that nothing knows (C-9). It may be used concurrently.
+// unknownArguments counts and logs unknown arguments (C-9). It may be used concurrently.
 type unknownArguments struct {
 	count *atomic.Uint64
 	log   *slog.Logger
@@ -33,9 +33,9 @@ func newUnknownArguments(count *atomic.Uint64, log *slog.Logger) *unknownArgumen
 	return &unknownArguments{count: count, log: log, lines: lograte.Lines{Burst: UnknownArgumentLines, Every: UnknownArgumentEvery}}
 }
 
-// of counts the unknown arguments of a declaration, logs them as far as
-// there is room, and returns a sentence about each (C-9). New is what would be made by it: the vhost
-// may refuse that. about names the thing.
+// of counts the unknown arguments of a declaration, logs them as far as the limits allow, and returns a sentence about
+// each (C-9). isNew says that the declaration would create the object; the vhost may refuse that. about names the
+// object.
 func (u *unknownArguments) of(
 	ctx context.Context, v *catalog.View, about failure.Error, args message.Table, found []policy.Unknown, isNew bool,
 ) (warnings []string, err error) {
@@ -63,7 +63,7 @@ func refusesUnknown(v *catalog.View, vhost string) bool {
 	return ok && h.RefuseUnknown
 }
 
-// refusedUnknown blames the first of them and names the others.
+// refusedUnknown returns an error about the first unknown argument, which also names the others.
 func refusedUnknown(about failure.Error, args message.Table, found []policy.Unknown) error {
 	first := &found[0]
 	about.Class, about.Arg, about.Received = failure.PreconditionFailed, first.Name, valueOf(args, first.Name)
@@ -84,7 +84,7 @@ func refusedUnknown(about failure.Error, args message.Table, found []policy.Unkn
 	return &about
 }
 
-// report counts an unknown argument, and logs it as often as lines allow: clients may declare in a loop.
+// report counts an unknown argument, and logs it if lines allows, because clients may declare in a loop.
 func (u *unknownArguments) report(ctx context.Context, about failure.Error, x *policy.Unknown, refused bool) {
 	u.count.Add(1)
 	skipped, ok := u.lines.Take(time.Now())
