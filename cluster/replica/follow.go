@@ -100,6 +100,7 @@ func (h *Host) compare(v *catalog.View) {
 			h.Wake(is.UID)
 		}
 	}
+	h.dropUnseen(v)
 	h.above.Gateway.Followed(v)
 	if configurationChanged(h.seen, v) {
 		h.reconfigure(v)
@@ -110,6 +111,22 @@ func (h *Host) compare(v *catalog.View) {
 	h.mu.Unlock()
 	if change {
 		wait.Wake(h.changes)
+	}
+}
+
+// dropUnseen drops members that were opened on demand for queues that were created and deleted between
+// two views that were followed: no comparison shows those. A queue that v has is compared from now on.
+func (h *Host) dropUnseen(v *catalog.View) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for uid := range h.young {
+		if uid >= v.NextQueueUID() {
+			continue // v is from before its creation
+		}
+		if _, exists := v.QueueByUID(uid); !exists {
+			h.toDrop[uid] = struct{}{}
+		}
+		delete(h.young, uid)
 	}
 }
 

@@ -46,6 +46,7 @@ type Host struct {
 	demand   []id.QueueUID                 // to be opened before others, oldest first
 	demanded map[id.QueueUID]struct{}      // what is in demand
 	wakers   int                           // goroutines that open what is in demand
+	young    map[id.QueueUID]struct{}      // opened on demand, and in no view that was followed yet
 	changing map[id.QueueUID]struct{}      // held here, with a change of members under way
 	asleep   map[id.QueueUID]*asleep       // members that hibernate
 	unnoted  bool                          // some were closed since they were noted on disk

@@ -62,6 +62,43 @@ func TestHostReportsLeaders(t *testing.T) {
 	}
 }
 
+// A queue that another node's call has opened here is not left behind if it is deleted before the view
+// that had it was followed.
+func TestOpenedOnDemandAndDeletedUnseen(t *testing.T) {
+	t.Parallel()
+	var holds atomic.Bool
+	held, free := make(chan struct{}), make(chan struct{})
+	release := sync.OnceFunc(func() { close(free) })
+	h := newTestHost(t, func(c *Config) {
+		c.Addressed = func(id.NodeID, string) {
+			if holds.CompareAndSwap(true, false) {
+				close(held)
+				<-free
+			}
+		}
+	})
+	t.Cleanup(release)
+	h.poll("it is ready", func() error { return h.Ready(h.views.View().Index()) })
+	holds.Store(true)
+	h.mustPropose(&catalog.RegisterNode{ID: "a", Address: "127.0.0.1:2", Epoch: h.cfg.Epoch, Store: h.cfg.Dir.Store().Name})
+	<-held
+	uid := h.mustPropose(&catalog.DeclareQueue{
+		VHost: "/", Name: "brief", Type: catalog.QueueQuorum, Durable: true, Members: []id.NodeID{"a"}, Leader: "a",
+	}).UID
+	if !h.Absent(uid.Group()) {
+		t.Error("a call for the queue does not wait")
+	}
+	h.led(uid)
+	h.mustPropose(&catalog.DeleteQueue{VHost: "/", Name: "brief", UID: uid})
+	release()
+	h.poll("nothing is left of it", func() error {
+		if h.Member(uid) != nil || h.storage.HasQueue(uid) {
+			return errWaiting
+		}
+		return nil
+	})
+}
+
 // cutTransport finds no stream for deliveries while down is set, and swallows them before.
 type cutTransport struct {
 	Transport

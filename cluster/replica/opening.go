@@ -112,6 +112,7 @@ func (h *Host) serveDemand() {
 		uid := h.demand[0]
 		h.demand = h.demand[1:]
 		delete(h.demanded, uid)
+		h.young[uid] = struct{}{} // before open looks at the view
 		h.mu.Unlock()
 		if r, exists := h.cfg.Views.View().QueueByUID(uid); exists {
 			if h.open(r) != nil {

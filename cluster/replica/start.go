@@ -38,6 +38,7 @@ func New(c Config) *Host {
 		toDrop:   map[id.QueueUID]struct{}{},
 		claims:   map[id.QueueUID]chan struct{}{},
 		demanded: map[id.QueueUID]struct{}{},
+		young:    map[id.QueueUID]struct{}{},
 		queues:   map[id.QueueUID]*Member{},
 		damaged:  map[id.QueueUID]error{},
 	}
