@@ -1,6 +1,6 @@
-// Package administration makes, changes and lists who uses a cluster and by what rules: users, permissions,
-// vhosts and policies. It makes the first user, and puts better hashes of passwords in the place of weak
-// ones. An Administration may be used concurrently; errors are of package failure.
+// Package administration creates, changes and lists users, permissions, vhosts and policies. It also creates the first
+// user of a cluster, and replaces weak hashes of passwords by better ones. An Administration may be used concurrently;
+// errors are those of package failure.
 package administration
 
 import (
@@ -14,9 +14,9 @@ import (
 	"github.com/quorate/quorate/policy"
 )
 
-// Config is what it takes to administer a cluster.
+// Config has the settings and parts of an Administration.
 type Config struct {
-	// DefaultUser and DefaultPassword are made in a fresh cluster (VH-1).
+	// DefaultUser and DefaultPassword are those of the user that a new cluster starts with (VH-1).
 	DefaultUser, DefaultPassword string
 
 	View        func() *catalog.View
@@ -29,8 +29,8 @@ type Config struct {
 	Log         *slog.Logger
 }
 
-// Administration makes, changes and lists users, permissions, vhosts and policies. All methods may be
-// called concurrently.
+// Administration creates, changes and lists users, permissions, vhosts and policies. All methods may be called
+// concurrently.
 type Administration struct {
 	cfg         Config
 	view        func() *catalog.View
@@ -43,7 +43,7 @@ type Administration struct {
 	log         *slog.Logger
 }
 
-// New returns an Administration of its parts below.
+// New returns an Administration. The parts in c must outlive it.
 func New(c Config) *Administration {
 	return &Administration{
 		cfg: c, view: c.View, policies: c.Policies, serving: c.Serving, commands: c.Commands,

@@ -13,21 +13,22 @@ import (
 	"github.com/quorate/quorate/internal/password"
 )
 
-// The user of a fresh cluster unless the configuration names another (VH-1). As its
-// password is known to all, it may log in from the nodes' own hosts alone.
+// The user of a new cluster, unless the configuration names another one (VH-1). Everybody knows the password, so this
+// user may log in only from the nodes' own hosts.
 const (
 	DefaultUser     = "guest"
 	DefaultPassword = "guest"
 )
 
-// barrierName is that of the barrier in front of the decision.
+// barrierName is the parameter that a node sets before it decides whether to create the default user: afterwards its
+// view is new enough.
 const barrierName = "founding"
 
-// foundRetry is the time between two tries to make the default user.
+// foundRetry is the interval at which a node tries to create the default user.
 const foundRetry = 100 * time.Millisecond
 
-// Found makes the default user of a fresh cluster, once for all times: all nodes try, what
-// exists is not changed, and a user that was deleted later stays so (VH-1).
+// Found creates the default user of a new cluster. All nodes try, but the user is created only once: what exists is not
+// changed, and a user that was deleted later stays deleted (VH-1).
 func (ad *Administration) Found(ctx context.Context) {
 	tick := time.NewTicker(foundRetry)
 	defer tick.Stop()
@@ -45,8 +46,8 @@ func (ad *Administration) Found(ctx context.Context) {
 	}
 }
 
-// tryFound makes the default user unless the cluster was founded before. Two nodes that do it at once make one user:
-// what they propose is for new things only.
+// tryFound creates the default user unless the cluster was founded before. Two nodes may do it at the same time: their
+// commands apply only to new objects, so there is one user.
 func (ad *Administration) tryFound(ctx context.Context) error {
 	mark := func(name string) error {
 		_, err := ad.commands.Propose(ctx, failure.Error{Kind: "parameter", Name: name}, &catalog.PutParameter{Parameter: catalog.Parameter{
@@ -54,7 +55,7 @@ func (ad *Administration) tryFound(ctx context.Context) error {
 		}}, nil)
 		return err
 	}
-	// The view is as new as the log from here on.
+	// From here on the view is as new as the log was when this node asked.
 	if err := mark(barrierName); err != nil {
 		return err
 	}
@@ -71,7 +72,7 @@ func (ad *Administration) tryFound(ctx context.Context) error {
 	return mark(serving.FoundedName)
 }
 
-// hasUsers reports whether the cluster has a user: then an operator, or an import, has made it.
+// hasUsers reports whether the cluster has a user. If it has, an operator or an import has created that user.
 func hasUsers(v *catalog.View) bool {
 	for range v.Users() {
 		return true
@@ -79,7 +80,8 @@ func hasUsers(v *catalog.View) bool {
 	return false
 }
 
-// makeDefaultUser makes the user, unless known, and its permission: a node may have died between the two.
+// makeDefaultUser creates the user, unless it is known, and its permission. The permission may be missing although the
+// user is known, because a node can die between the two.
 func (ad *Administration) makeDefaultUser(ctx context.Context, known bool) error {
 	name := ad.cfg.DefaultUser
 	if !known {
@@ -111,7 +113,7 @@ func (ad *Administration) makeDefaultUser(ctx context.Context, known bool) error
 	return nil
 }
 
-// Existed reports that nothing went wrong, or only that another node was faster.
+// Existed reports that an operation succeeded, or failed only because another node had done it.
 func Existed(err error) bool {
 	var e *failure.Error
 	return err == nil || errors.As(err, &e) && e.Class == failure.PreconditionFailed

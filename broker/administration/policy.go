@@ -10,19 +10,21 @@ import (
 	"github.com/quorate/quorate/policy"
 )
 
-// Policy gives settings to the queues and exchanges whose name its pattern matches (PO-1).
+// Policy gives settings to the queues and exchanges whose names match its pattern (PO-1).
 type Policy struct {
 	VHost, Name string
-	Operator    bool   // bounds what users set (PO-5)
+	Operator    bool   // limits what users set (PO-5)
 	Pattern     string // Perl-style, found anywhere in the name
 	ApplyTo     string // "" is "all"
 	Priority    int64
 	Definition  message.Table // by key
-	// PatternTimeouts is how often a match took too long on this node (C-8); of ListPolicies.
+	// PatternTimeouts is how often a match took too long on this node (C-8). Only ListPolicies sets
+	// it.
 	PatternTimeouts uint64
 }
 
-// about names the policy in errors. Policies of operators have names of their own.
+// about returns an error that only names the policy. The names of operator policies are separate
+// from those of other policies, so the kind differs too.
 func (p *Policy) about() failure.Error {
 	kind := "policy"
 	if p.Operator {
@@ -31,9 +33,9 @@ func (p *Policy) about() failure.Error {
 	return failure.Error{VHost: p.VHost, Kind: kind, Name: p.Name}
 }
 
-// PutPolicy makes a policy, or replaces the one of its name, and reports whether it is new.
-// Faults of pattern and definition are all returned at once; nothing is stored then (PO-1).
-// The leaders of queues put it in force as they hear of it (PO-8).
+// PutPolicy creates a policy or replaces the one with its name, and reports whether it is new. If
+// the pattern or the definition is wrong, it returns all faults at once and stores nothing (PO-1).
+// Each leader of a queue puts the policy in force as soon as it learns of it (PO-8).
 func (ad *Administration) PutPolicy(ctx context.Context, p Policy) (created bool, err error) {
 	if p.ApplyTo == "" {
 		p.ApplyTo = string(catalog.ApplyToAll)
@@ -49,7 +51,7 @@ func (ad *Administration) PutPolicy(ctx context.Context, p Policy) (created bool
 	return reply.Created, failure.Translate(err, p.about())
 }
 
-// CheckPolicy checks of a new policy what the catalog does not.
+// CheckPolicy makes those checks of a new policy that the catalog does not make.
 func CheckPolicy(p *catalog.Policy, about failure.Error) error {
 	if err := names.CheckPlain(p.Name, "", about); err != nil {
 		return err
@@ -67,8 +69,9 @@ func (ad *Administration) DeletePolicy(ctx context.Context, vhost, name string, 
 	return reply.Deleted, failure.Translate(err, p.about())
 }
 
-// ListPolicies returns the policies of a vhost, of all if it is "", by vhost and name; in
-// each vhost those of operators last. It is for callers who see the whole vhost (VH-12).
+// ListPolicies returns the policies of a vhost, or of all vhosts for "", sorted by vhost and name,
+// with operator policies last in each vhost. Only callers who may see the whole vhost may call it
+// (VH-12).
 func (ad *Administration) ListPolicies(ctx context.Context, vhost string) ([]Policy, error) {
 	if err := ad.permissions.WholeSight(ctx, vhost); err != nil {
 		return nil, err

@@ -11,12 +11,13 @@ import (
 	"github.com/quorate/quorate/catalog"
 )
 
-// upgradeTimeout bounds the time of putting a better hash in the place of a weak one.
+// upgradeTimeout limits how long it may take to store one better hash.
 const upgradeTimeout = 10 * time.Second
 
-// UpgradeHashes stores better hashes, one after the other: those of other brokers are quick to
-// guess. A user that was changed meanwhile stays as it is. What fails is left to the next login
-// that is not known already, at the latest after the node's next start.
+// UpgradeHashes stores better hashes in place of weak ones, such as those of other brokers, whose passwords are quick
+// to guess. It stores one after the other. A user that was changed meanwhile keeps the new state. If a hash cannot be
+// stored, a later login tries again: the next one whose credentials this node does not remember, at the latest after
+// the node's next start.
 func (ad *Administration) UpgradeHashes(ctx context.Context) {
 	for {
 		select {
@@ -30,22 +31,22 @@ func (ad *Administration) UpgradeHashes(ctx context.Context) {
 	}
 }
 
-// storeUpgrade stores one better hash. The catalog compares the old one, so that a password that was changed meanwhile
-// is not undone.
+// storeUpgrade stores one better hash. The command has the old hash for the catalog to compare, so that a password that
+// was changed meanwhile is not undone.
 func (ad *Administration) storeUpgrade(ctx context.Context, u *identity.Upgrade) error {
 	ctx, cancel := context.WithTimeout(ctx, upgradeTimeout)
 	defer cancel()
 	name := u.User.Name
 	cmd := &catalog.ChangeUser{Name: name, SetPassword: true, PasswordHash: u.Hash, Algorithm: u.Algorithm, Was: u.User.PasswordHash}
 	if ad.view().Allows(cmd) != nil {
-		return nil // builds take part that know no such change
+		return nil // the cluster has builds that do not know this command
 	}
 	err := ad.audit.ByItself(ctx, audit.Act{Operation: audit.OpUserChange, Kind: "user", Name: name}, func(ctx context.Context) error {
 		_, err := ad.commands.Propose(ctx, AboutUser(name), cmd, nil)
 		return err
 	})
 	switch now, ok := ad.view().User(name); {
-	case ok && now.PasswordHash == u.Hash: // by this node, or by another one that was faster
+	case ok && now.PasswordHash == u.Hash: // stored by this node, or by another one that was faster
 		ad.logins.Remember(u.Credential, now)
 		ad.log.Info("a password has a better hash", "user", name, "was", u.User.Algorithm, "algorithm", u.Algorithm)
 		return nil

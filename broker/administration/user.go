@@ -12,46 +12,46 @@ import (
 	"github.com/quorate/quorate/internal/password"
 )
 
-// UserLimits bound what a user opens and does, Unlimited is no limit (VH-4, VH-14).
+// UserLimits limit what a user opens and publishes; Unlimited stands for no limit (VH-4, VH-14).
 type UserLimits = catalog.UserLimits
 
-// NoUserLimits are those of a user that has none.
+// NoUserLimits returns the limits of a user without limits.
 func NoUserLimits() UserLimits { return catalog.NoUserLimits() }
 
-// PutUser describes a user. With neither Password nor Hash it cannot log in by password.
+// PutUser describes a user. A user with neither Password nor Hash cannot log in by password.
 type PutUser struct {
 	Name     string
-	Password string // is hashed; nothing keeps it
-	// Hash is stored as it is, in place of a password; Algorithm is one of package
-	// password, RabbitMQ's included.
+	Password string // only its hash is stored
+	// Hash is stored unchanged, in place of a password. Algorithm is one of package password, which
+	// has those of RabbitMQ too.
 	Hash, Algorithm string
 	Tags            []string
 }
 
-// User is a user without its password's hash.
+// User is a user without the hash of its password.
 type User struct {
 	Name      string
-	Algorithm string // of its password; "": it has none
+	Algorithm string // of its password; "": the user has none
 	Tags      []string
 	UserLimits
 }
 
-// AboutUser names a user in errors.
+// AboutUser returns an error that only names a user; callers add what is wrong.
 func AboutUser(name string) failure.Error { return failure.Error{Kind: "user", Name: name} }
 
-// UserChange is what of a user changes; the rest stays (VH-10).
+// UserChange has what changes about a user; everything else stays as it is (VH-10).
 type UserChange struct {
 	Name   string
-	Create bool     // a missing user is made, with what is here; else it is NotFound
+	Create bool     // create the user if it is missing; else that is NotFound
 	Tags   []string // nil: they stay
-	// Password, or Hash and Algorithm, are as in PutUser; with neither the password stays,
-	// unless NoPassword takes it away.
+	// Password, or Hash and Algorithm, are as in PutUser. With neither, the password stays, unless
+	// NoPassword removes it.
 	Password, Hash, Algorithm string
 	NoPassword                bool
 }
 
-// PutUser makes a user, or replaces all but the limits of the one that exists, and reports
-// whether it is new. The last administrator is not demoted (VH-10).
+// PutUser creates a user, or replaces everything but the limits of the existing one, and reports
+// whether the user is new. It does not demote the last administrator (VH-10).
 func (ad *Administration) PutUser(ctx context.Context, u PutUser) (created bool, err error) {
 	hash, algorithm, err := ad.hashOf(ctx, &u)
 	if err != nil {
@@ -64,8 +64,8 @@ func (ad *Administration) PutUser(ctx context.Context, u PutUser) (created bool,
 	return reply.Created, err
 }
 
-// ChangeUser changes a user in part, and reports whether it is new. The last administrator is not
-// demoted, and keeps a password (VH-10).
+// ChangeUser changes parts of a user, and reports whether the user is new. It does not demote the
+// last administrator or remove its password (VH-10).
 func (ad *Administration) ChangeUser(ctx context.Context, u UserChange) (created bool, err error) {
 	hash, algorithm, err := ad.hashOf(ctx, &PutUser{Name: u.Name, Password: u.Password, Hash: u.Hash, Algorithm: u.Algorithm})
 	if err != nil {
@@ -83,10 +83,10 @@ func (ad *Administration) ChangeUser(ctx context.Context, u UserChange) (created
 	return reply.Created, err
 }
 
-// hashOf checks name and password of a user, and hashes what is not hashed yet.
+// hashOf checks the name and the password of a user, and returns the hash to store.
 func (ad *Administration) hashOf(ctx context.Context, u *PutUser) (hash, algorithm string, err error) {
 	about := AboutUser(u.Name)
-	// A colon ends the name where name and password are sent together.
+	// Clients send name and password together, with a colon after the name.
 	if err := names.CheckPlain(u.Name, ":", about); err != nil {
 		return "", "", err
 	}
@@ -105,9 +105,9 @@ func (ad *Administration) hashOf(ctx context.Context, u *PutUser) (hash, algorit
 	return hash, string(a), failure.Translate(err, about)
 }
 
-// proposeUser is propose for a command about a user. Before VersionUsers is finalised there is
-// no ChangeUser, and the catalog does not see to it that an administrator is left: until then
-// this node does both by what it knows, which two changes at once can outrun.
+// proposeUser proposes a command about a user. Before VersionUsers is finalised, the catalog knows
+// no ChangeUser and does not make sure that an administrator remains. Until then this node does
+// both, based on its view; two changes at the same time can get past that.
 func (ad *Administration) proposeUser(ctx context.Context, name string, cmd catalog.Command) (catalog.Reply, error) {
 	about := AboutUser(name)
 	v := ad.view()
@@ -126,7 +126,7 @@ func (ad *Administration) proposeUser(ctx context.Context, name string, cmd cata
 	return reply, userState(err)
 }
 
-// userState is asState for refusals that blame no argument.
+// userState marks a refusal as one about the state of the cluster, unless it names an argument.
 func userState(err error) error {
 	if e, ok := errors.AsType[*failure.Error](err); ok && e.Arg != "" {
 		return err
@@ -134,7 +134,8 @@ func userState(err error) error {
 	return failure.AsState(err)
 }
 
-// Check names no password or hash: errors are logged and shown.
+// Check checks the password or the hash. Its errors contain neither, because errors are logged and
+// shown.
 func (u *PutUser) Check(about failure.Error) error {
 	about.Class = failure.PreconditionFailed
 	switch {
@@ -155,8 +156,8 @@ func (u *PutUser) Check(about failure.Error) error {
 	return &about
 }
 
-// DeleteUser removes a user with its permissions, and reports whether there was one. The last
-// administrator stays (VH-10).
+// DeleteUser removes a user with its permissions, and reports whether there was one. It does not
+// remove the last administrator (VH-10).
 func (ad *Administration) DeleteUser(ctx context.Context, name string) (deleted bool, err error) {
 	reply, err := ad.proposeUser(ctx, name, &catalog.DeleteUser{Name: name})
 	return reply.Deleted, err

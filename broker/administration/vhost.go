@@ -13,10 +13,10 @@ import (
 // VHost is a namespace with its settings (VH-1, VH-3).
 type VHost = catalog.VHost
 
-// VHostLimits bound what a vhost holds; Unlimited is no limit (VH-4, VH-14).
+// VHostLimits limit what a vhost holds; Unlimited stands for no limit (VH-4, VH-14).
 type VHostLimits = catalog.VHostLimits
 
-// NoVHostLimits are those of a vhost that has none.
+// NoVHostLimits returns the limits of a vhost without limits.
 func NoVHostLimits() VHostLimits { return catalog.NoVHostLimits() }
 
 // QueueType is "quorum" or "classic".
@@ -25,14 +25,14 @@ type QueueType = catalog.QueueType
 // Unlimited is a limit that is not set.
 const Unlimited = catalog.Unlimited
 
-// AboutVHost names a vhost in errors.
+// AboutVHost returns an error that only names a vhost; callers add what is wrong.
 func AboutVHost(name string) failure.Error {
 	return failure.Error{VHost: name, Kind: "vhost", Name: name}
 }
 
-// PutVHost makes a vhost, or replaces the settings of the one that exists, and reports
-// whether it is new (VH-2). Limits count only for a new one. The user who makes one gets all rights
-// in it.
+// PutVHost creates a vhost, or replaces the settings of the existing one, and reports whether the
+// vhost is new (VH-2). Limits apply only to a new vhost. The user who creates a vhost gets all
+// permissions in it.
 func (ad *Administration) PutVHost(ctx context.Context, h VHost) (created bool, err error) {
 	about := AboutVHost(h.Name)
 	if h.DefaultQueueType == "" {
@@ -55,28 +55,28 @@ func (ad *Administration) PutVHost(ctx context.Context, h VHost) (created bool, 
 	return true, err
 }
 
-// DeleteVHost removes a vhost with all its queues, exchanges, policies and permissions,
-// ends its consumers, and reports whether there was one. It is refused while the vhost is
-// protected (VH-2).
+// DeleteVHost removes a vhost with all its queues, exchanges, policies and permissions, and ends
+// its consumers. It reports whether there was one. It refuses to delete a protected vhost (VH-2).
 func (ad *Administration) DeleteVHost(ctx context.Context, name string) (deleted bool, err error) {
 	reply, err := ad.commands.Propose(ctx, AboutVHost(name), &catalog.DeleteVHost{Name: name}, nil)
 	return reply.Deleted, failure.AsState(err)
 }
 
-// SetVHostLimits replaces the limits of a vhost (VH-4). What is there already stays.
+// SetVHostLimits replaces the limits of a vhost (VH-4). What exists already stays, even above a
+// limit.
 func (ad *Administration) SetVHostLimits(ctx context.Context, name string, l VHostLimits) error {
 	_, err := ad.commands.Propose(ctx, AboutVHost(name), &catalog.SetVHostLimits{VHost: name, Limits: l}, nil)
 	return err
 }
 
-// VHostInfo is a vhost with what it holds.
+// VHostInfo is a vhost with the number of its queues.
 type VHostInfo struct {
 	VHost
 	Queues int
 }
 
-// ListVHosts returns the vhosts, sorted by name: for the tag monitoring all, for management those
-// that it has a permission in (VH-12).
+// ListVHosts returns vhosts, sorted by name. A caller with the tag monitoring gets all of them; one
+// with the tag management gets those in which it has a permission (VH-12).
 func (ad *Administration) ListVHosts(ctx context.Context) ([]VHostInfo, error) {
 	if err := ad.logins.Require(ctx, identity.TagManagement); err != nil {
 		return nil, err
@@ -94,7 +94,8 @@ func (ad *Administration) ListVHosts(ctx context.Context) ([]VHostInfo, error) {
 	return out, nil
 }
 
-// DefaultQueueTypeOf is the queue type of declarations in a vhost that name none (Q-3, VH-3).
+// DefaultQueueTypeOf returns the type of queues whose declaration in the vhost names none (Q-3,
+// VH-3).
 func DefaultQueueTypeOf(v *catalog.View, vhost string) catalog.QueueType {
 	if h, ok := v.VHost(vhost); ok {
 		return h.DefaultQueueType

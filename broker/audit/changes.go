@@ -9,20 +9,20 @@ import (
 	"github.com/quorate/quorate/message"
 )
 
-// field is a property of a record; "" is none, or what it is by default. What is secret is
-// compared and never recorded.
+// field is one property of an object, as audit records show it; the value "" stands for none or for the default. A
+// secret is compared but never recorded.
 type field struct {
 	name, value string
 	secret      bool
 }
 
-// What a record has of a secret.
+// What a record shows of a secret.
 const (
 	secretSet     = "set"
 	secretChanged = "changed"
 )
 
-// differences returns the fields that differ.
+// differences returns the fields whose values differ.
 func differences(before, after []field) (out []Change) {
 	old := make(map[string]field, len(before))
 	for _, f := range before {
@@ -35,7 +35,7 @@ func differences(before, after []field) (out []Change) {
 			out = append(out, f.change(was.value))
 		}
 	}
-	for _, f := range before { // in their order
+	for _, f := range before { // in their order, which the map has lost
 		if _, gone := old[f.name]; gone && f.value != "" {
 			is := field{name: f.name, secret: f.secret}
 			out = append(out, is.change(f.value))
@@ -44,7 +44,8 @@ func differences(before, after []field) (out []Change) {
 	return out
 }
 
-// change is the field with the value that it had. Of a secret a record has only that it was set or changed.
+// change returns the change of a field from the value was. For a secret it shows only that the secret was set or
+// changed.
 func (f *field) change(was string) Change {
 	c := Change{Field: f.name, Before: was, After: f.value}
 	if !f.secret {
@@ -62,8 +63,8 @@ func (f *field) change(was string) Change {
 	return c
 }
 
-// changesOf returns what a command with the reply r has changed, if anything; before is the view
-// that its proposer had.
+// changesOf returns what a command has changed, and whether it has changed anything. r is the reply to the command;
+// before is the view that its proposer had.
 func changesOf(before *catalog.View, cmd catalog.Command, r catalog.Reply) ([]Change, bool) {
 	switch c := cmd.(type) {
 	case *catalog.DeclareQueue, *catalog.DeleteQueue, *catalog.DrainDeleteQueue, *catalog.DeclareExchange, *catalog.DeleteExchange,
@@ -92,24 +93,24 @@ func changesOf(before *catalog.View, cmd catalog.Command, r catalog.Reply) ([]Ch
 	case *catalog.PutVHost, *catalog.DeleteVHost, *catalog.SetVHostLimits:
 		return changesOfVHost(before, cmd, r)
 	case *catalog.PutParameter:
-		// Those without a vhost and with a component are the broker's own, tokens among them.
+		// Parameters with a component but no vhost are the broker's own, such as tokens. They are not recorded here.
 		changed := replaced(c.OnlyNew, true, r) && (c.VHost != "" || c.Component == "")
 		return []Change{{Field: "value", After: secretChanged}}, changed
 	}
 	return nil, false
 }
 
-// happened reports whether a thing came or went; was reports that it was not there, or was: the
-// reply to a repeat may not have it.
+// happened reports whether an object was created or removed. was says whether before allowed that; it decides for a
+// repeated command, whose reply may not report the change.
 func happened(reported, was bool, r catalog.Reply) bool { return reported || r.Repeated && was }
 
-// replaced is happened for what takes the place of what is there, unless it is for new things only:
-// then an equal one is left.
+// replaced reports whether a command that replaces an object has changed anything. With onlyNew the command leaves an
+// existing object alone.
 func replaced(onlyNew, missing bool, r catalog.Reply) bool {
 	return !onlyNew || happened(r.Created, missing, r)
 }
 
-// changesOfTopology is changesOf for queues, exchanges and bindings. A declare changes nothing of what exists.
+// changesOfTopology is changesOf for queues, exchanges and bindings. Declaring an object that exists changes nothing.
 func changesOfTopology(before *catalog.View, cmd catalog.Command, r catalog.Reply) ([]Change, bool) {
 	switch c := cmd.(type) {
 	case *catalog.DeclareQueue:
@@ -139,7 +140,7 @@ func changesOfTopology(before *catalog.View, cmd catalog.Command, r catalog.Repl
 	return nil, false
 }
 
-// changesOfUser is changesOf for users. A new password leaves the limits as they were.
+// changesOfUser is changesOf for users. PutUser leaves the limits of an existing user as they were.
 func changesOfUser(before *catalog.View, cmd catalog.Command, r catalog.Reply) ([]Change, bool) {
 	switch c := cmd.(type) {
 	case *catalog.PutUser:
@@ -168,7 +169,7 @@ func changesOfUser(before *catalog.View, cmd catalog.Command, r catalog.Reply) (
 	return nil, false
 }
 
-// changesOfVHost is changesOf for vhosts. The queues that go with one are counted, not listed.
+// changesOfVHost is changesOf for vhosts. The queues that are deleted with a vhost are counted, not listed.
 func changesOfVHost(before *catalog.View, cmd catalog.Command, r catalog.Reply) ([]Change, bool) {
 	switch c := cmd.(type) {
 	case *catalog.PutVHost:
@@ -197,7 +198,7 @@ func changesOfVHost(before *catalog.View, cmd catalog.Command, r catalog.Reply) 
 	return nil, false
 }
 
-// flag is a field that has no value where it is as usual: records have what is out of the ordinary.
+// flag returns a boolean field. It has no value if it is as usual, so that records show only what is unusual.
 func flag(name string, is, usual bool) field {
 	if is == usual {
 		return field{name: name}
@@ -205,7 +206,7 @@ func flag(name string, is, usual bool) field {
 	return field{name: name, value: strconv.FormatBool(is)}
 }
 
-// onlyIf returns the value of a field, or "", by which the field is as usual.
+// onlyIf returns value, or "" if the field is as usual.
 func onlyIf(is bool, value string) string {
 	if is {
 		return value
@@ -213,7 +214,7 @@ func onlyIf(is bool, value string) string {
 	return ""
 }
 
-// limitFields are named as in the API, with _ for -. A limit that is not set has no value.
+// limitFields returns limits as fields, with the names of the API but _ for -. A limit that is not set has no value.
 func limitFields(all []catalog.NamedLimit) []field {
 	out := make([]field, len(all))
 	for i, l := range all {
@@ -224,7 +225,7 @@ func limitFields(all []catalog.NamedLimit) []field {
 	return out
 }
 
-// tableFields has a field for each entry, so that a record shows the one that has changed.
+// tableFields returns a field for each entry of a table, so that a record shows which entry has changed.
 func tableFields(prefix string, t message.Table) []field {
 	out := make([]field, len(t))
 	for i := range t {
@@ -233,8 +234,8 @@ func tableFields(prefix string, t message.Table) []field {
 	return out
 }
 
-// queueFields are none for nil, a queue that was not there: then all of the other side are changes. So it is with the
-// fields of the other things.
+// queueFields returns none for nil, a queue that did not exist; then all fields of the other side count as changed. The
+// functions for other objects do the same.
 func queueFields(q *catalog.QueueRecord) []field {
 	if q == nil {
 		return nil
@@ -247,7 +248,7 @@ func queueFields(q *catalog.QueueRecord) []field {
 	}, tableFields("arguments", q.Arguments)...)
 }
 
-// exchangeFields are none for an exchange that was not there.
+// exchangeFields returns none for nil.
 func exchangeFields(x *catalog.Exchange) []field {
 	if x == nil {
 		return nil
@@ -263,7 +264,7 @@ func bindingFields(key string, args message.Table) []field {
 	return append([]field{{name: "routing_key", value: key}}, tableFields("arguments", args)...)
 }
 
-// userFields are none for a user who was not there. The hash is compared, and never recorded.
+// userFields returns none for nil. The hash of the password is a secret.
 func userFields(u *catalog.User) []field {
 	if u == nil {
 		return nil
@@ -280,7 +281,7 @@ func names(list []string) string {
 	return strings.Join(sorted, ",")
 }
 
-// permissionFields are none for a permission that was not there.
+// permissionFields returns none for nil.
 func permissionFields(p *catalog.Permission) []field {
 	if p == nil {
 		return nil
@@ -288,7 +289,7 @@ func permissionFields(p *catalog.Permission) []field {
 	return []field{{name: "configure", value: p.Configure}, {name: "write", value: p.Write}, {name: "read", value: p.Read}}
 }
 
-// topicFields are none for a topic permission that was not there.
+// topicFields returns none for nil.
 func topicFields(p *catalog.TopicPermission) []field {
 	if p == nil {
 		return nil
@@ -296,7 +297,7 @@ func topicFields(p *catalog.TopicPermission) []field {
 	return []field{{name: "exchange", value: p.Exchange}, {name: "write", value: p.Write}, {name: "read", value: p.Read}}
 }
 
-// policyFields are none for a policy that was not there.
+// policyFields returns none for nil.
 func policyFields(p *catalog.Policy) []field {
 	if p == nil {
 		return nil
@@ -306,7 +307,7 @@ func policyFields(p *catalog.Policy) []field {
 	}, tableFields("definition", p.Definition)...)
 }
 
-// vhostFields are none for a vhost that was not there.
+// vhostFields returns none for nil.
 func vhostFields(h *catalog.VHost) []field {
 	if h == nil {
 		return nil

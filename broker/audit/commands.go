@@ -7,24 +7,24 @@ import (
 	"github.com/quorate/quorate/catalog"
 )
 
-// proposer is what it takes of a node's member of the catalog's group to change the catalog.
+// proposer is the method of this node's member of the catalog's group that Commands need.
 type proposer interface {
 	Propose(context.Context, catalog.Command) (catalog.Reply, error)
 }
 
-// Commands hands commands to the catalog, and notes for the audit what they have changed. All methods
-// may be called concurrently.
+// Commands proposes commands to the catalog, and notes for the audit what they have changed. All
+// methods may be called concurrently.
 type Commands struct {
 	catalog proposer
 	view    func() *catalog.View
 }
 
-// NewCommands returns that of a cluster's catalog.
+// NewCommands returns Commands for a member of the catalog's group.
 func NewCommands(c proposer, view func() *catalog.View) *Commands {
 	return &Commands{catalog: c, view: view}
 }
 
-// Propose hands a command to the catalog, unless a check failed.
+// Propose is Commit, unless an earlier check failed; it also translates the error.
 func (x *Commands) Propose(ctx context.Context, about failure.Error, cmd catalog.Command, failed error) (catalog.Reply, error) {
 	if failed != nil {
 		return catalog.Reply{}, failed
@@ -33,7 +33,7 @@ func (x *Commands) Propose(ctx context.Context, about failure.Error, cmd catalog
 	return reply, failure.Translate(err, about)
 }
 
-// Commit has the catalog carry out a command, and notes for the audit what it has changed.
+// Commit proposes a command to the catalog, and notes for the audit what the command has changed.
 func (x *Commands) Commit(ctx context.Context, cmd catalog.Command) (catalog.Reply, error) {
 	before := x.view()
 	r, err := x.catalog.Propose(ctx, cmd)
@@ -43,7 +43,7 @@ func (x *Commands) Commit(ctx context.Context, cmd catalog.Command) (catalog.Rep
 	return r, err
 }
 
-// Committed notes what a command has changed, whose outcome is r.
+// Committed notes what a command with the reply r has changed.
 func (a *Notes) Committed(before *catalog.View, cmd catalog.Command, r catalog.Reply) {
 	if a == nil {
 		return

@@ -1,6 +1,6 @@
-// Package audit keeps and emits records of what was changed, by whom and from where (AU-1 to AU-4): what is
-// carried out through a Log notes by its context what it changes, as commands to the catalog do. A Log
-// and Commands may be used concurrently; all that a record holds is bounded.
+// Package audit keeps and emits records of what was changed, by whom and from where (AU-1 to AU-4). Changes are made
+// through a Log: while one is made, the code that makes it adds to the Notes in its context, as Commands does for the
+// catalog. A Log and Commands may be used concurrently. Everything in a record has a maximum size.
 package audit
 
 import (
@@ -17,36 +17,35 @@ import (
 	"github.com/quorate/quorate/internal/lograte"
 )
 
-// Bounds of the audit (AU-4).
+// Limits of the audit (AU-4).
 const (
-	// Keep is how many records a node keeps at least of what clients do, and as many of
+	// Keep is the least number of records that a node keeps about what clients do; it keeps as many about
 	// administration.
 	Keep = event.AuditKeep
-	// UseLines is how many lines of the log about what clients do there are at once, and
-	// UseEvery after what time there is one more. It has the number that were left out. Lines about
-	// administration are never left out.
+	// UseLines is how many log lines about what clients do can be written at once. After each UseEvery there can be one
+	// more; it has the number of lines that were left out. Lines about administration are never left out.
 	UseLines = 200
 	UseEvery = 100 * time.Millisecond
-	// RefusedLoginLines and RefusedLoginEvery are the same of lines about refused logins: a program with an old
-	// password, or an attacker who guesses, must not fill a disk.
+	// RefusedLoginLines and RefusedLoginEvery are the same for lines about refused logins: neither a program with an
+	// old password nor an attacker who guesses may fill a disk.
 	RefusedLoginLines = 20
 	RefusedLoginEvery = 5 * time.Second
 )
 
-// Act is what a caller is about to change.
+// Act is a change that a caller is about to make.
 type Act struct {
 	Operation  Operation
 	VHost      string
 	Kind, Name string // of the object, such as "queue"
 	From       Origin
-	ByItself   bool   // no client called
-	bounded    bool   // its lines are bounded already
-	leftOut    uint64 // acts like this one without a record
+	ByItself   bool   // no client asked for it
+	bounded    bool   // the caller has limited its lines already
+	leftOut    uint64 // earlier acts of this kind without a record
 }
 
-// Audited has do carry out the act x, which comes from the context's identity, and leaves one
-// record of it: as done if it has changed something, or as refused (AU-1, AU-2). It returns do's
-// error. Everything that changes something for a caller goes through here.
+// Audited calls do to carry out the act x for the identity of the context, and keeps one record of it: as done if it
+// has changed something, or as refused (AU-1, AU-2). It returns do's error. Everything that changes something for a
+// caller must go through Audited.
 func (l *Log) Audited(ctx context.Context, x Act, do func(context.Context) error) error {
 	a := &Notes{From: x.From, name: x.Name}
 	err := do(context.WithValue(ctx, actKey{}, a))
@@ -60,13 +59,13 @@ func (l *Log) Audited(ctx context.Context, x Act, do func(context.Context) error
 	return err
 }
 
-// ByItself is Audited for what this node does by itself, and records only what was done.
+// ByItself is Audited for what this node does without a client. It records only what was done, not what failed.
 func (l *Log) ByItself(ctx context.Context, x Act, do func(context.Context) error) error {
 	x.ByItself, x.From = true, Origin{Protocol: ProtocolNode}
 	return l.Audited(ctx, x, do)
 }
 
-// outcomeOf returns the outcome of an act with an error.
+// outcomeOf returns the outcome of an act: changed acts count as done, whatever the error.
 func outcomeOf(changed bool, err error) string {
 	e, known := errors.AsType[*failure.Error](err)
 	switch {
@@ -98,7 +97,7 @@ func (l *Log) recordAct(ctx context.Context, x *Act, changes []Change, outcome s
 		switch {
 		case who.Mechanism == MechanismHost:
 			list = event.AuditOfAdministration
-		case outcome == event.Refused && !who.Administrator: // anybody may be refused often
+		case outcome == event.Refused && !who.Administrator: // anybody can cause many refusals
 			list = event.AuditOfUse
 		}
 	}
@@ -113,7 +112,7 @@ func (l *Log) recordAct(ctx context.Context, x *Act, changes []Change, outcome s
 	l.logAudit(ctx, &e)
 }
 
-// logAudit writes a record to the log. What a login by the host token has done stands out as a warning: it needs no
+// logAudit writes a record to the log. An act after a login by the host token is a warning, because that login needs no
 // password.
 func (l *Log) logAudit(ctx context.Context, e *event.Event) {
 	a := e.Audit
@@ -128,13 +127,14 @@ func (l *Log) logAudit(ctx context.Context, e *event.Event) {
 		slog.String("reason", e.Cause), slog.Uint64("left_out", e.Count))
 }
 
-// NodeUserPrefix begins the User of what a node did by itself; a user's name has no colon.
+// NodeUserPrefix begins the User of what a node did by itself. The colon keeps it apart from users, whose names have
+// none.
 const NodeUserPrefix = "node:"
 
-// Config is what an audit is made of.
+// Config has what a Log needs.
 type Config struct {
 	Node id.NodeID
-	// Who returns the caller of a context.
+	// Who returns the caller that a context belongs to.
 	Who func(context.Context) Caller
 	// Keep stores a record.
 	Keep func(event.AuditList, event.Event)
@@ -143,29 +143,29 @@ type Config struct {
 	Log     *slog.Logger
 }
 
-// Caller is the caller as a record has it; the zero value is an unknown one.
+// Caller is the caller of an act as a record shows it; the zero value is an unknown caller.
 type Caller struct {
 	User, Mechanism string
-	Administrator   bool // has that tag
+	Administrator   bool // whether the caller has that tag
 }
 
-// Log keeps, counts and emits records of what was changed, and bounds lines about them. All methods
-// may be called concurrently.
+// Log keeps, counts and emits records of what was changed, and limits the log lines about them. All methods may be
+// called concurrently.
 type Log struct {
 	cfg    Config
 	log    *slog.Logger
 	counts map[Operation]*auditCount // never changes
-	lines  lograte.Lines
-	logins lograte.Lines // about those that are refused
+	lines  lograte.Lines             // about what clients do
+	logins lograte.Lines             // about refused logins
 }
 
-// auditCount is by outcome.
+// auditCount counts the records of one operation by outcome.
 type auditCount struct {
 	list                   event.AuditList
 	done, refused, unknown atomic.Uint64
 }
 
-// New returns a Log of which nothing is counted yet.
+// New returns a Log that has counted nothing yet.
 func New(c Config) *Log {
 	a := &Log{
 		cfg: c, log: c.Log, counts: map[Operation]*auditCount{},
@@ -181,7 +181,7 @@ func New(c Config) *Log {
 	return a
 }
 
-// count counts a record, and returns the list that it belongs to.
+// count counts a record and returns the list that it belongs to.
 func (l *Log) count(op Operation, outcome string) event.AuditList {
 	c := l.counts[op]
 	switch outcome {
@@ -195,13 +195,13 @@ func (l *Log) count(op Operation, outcome string) event.AuditList {
 	return c.list
 }
 
-// Count is how many records of an operation with an outcome there were.
+// Count is the number of records of an operation with an outcome.
 type Count struct {
 	Operation, Outcome string
 	Count              uint64
 }
 
-// Counts returns the figures since the node's start, those that are not 0.
+// Counts returns the counts since the node's start that are not 0.
 func (l *Log) Counts() (out []Count) {
 	for op, c := range l.counts {
 		for outcome, n := range map[string]uint64{event.Done: c.done.Load(), event.Refused: c.refused.Load(), event.Unknown: c.unknown.Load()} {

@@ -6,37 +6,37 @@ import (
 	"sync"
 )
 
-// Origin is where a call comes from.
+// Origin says where a call comes from.
 type Origin struct {
-	Protocol string // "grpc", "amqp", "http"; protocolNode: a node does it by itself
+	Protocol string // "grpc", "amqp", "http"; ProtocolNode: no client asked for it
 	Address  string // of the client
-	Client   string // what it calls itself
+	Client   string // the name that the client gives itself
 }
 
-// ProtocolNode is the Protocol of what a node does by itself.
+// ProtocolNode is the Protocol of what a node does without a client.
 const ProtocolNode = "node"
 
-// Notes notes what comes of an Act while it is carried out; nil notes nothing. Its methods may be
-// called concurrently.
+// Notes collects what an Act changes while it is carried out. A nil *Notes collects nothing. All
+// methods may be called concurrently.
 type Notes struct {
 	From Origin
 
 	mu      sync.Mutex
-	name    string // the object's, if it got it meanwhile
+	name    string // of the object; it may get its name during the act
 	changed bool
 	changes []Change
 }
 
-// actKey is the key of the context's value with the Notes of a call.
+// actKey is the key of the Notes in a context.
 type actKey struct{}
 
-// NotesOf returns what notes what comes of a call.
+// NotesOf returns the Notes of the act that a context belongs to, nil if there is none.
 func NotesOf(ctx context.Context) *Notes {
 	a, _ := ctx.Value(actKey{}).(*Notes)
 	return a
 }
 
-// Note reports that the act has changed something.
+// Note records that the act has changed something.
 func (a *Notes) Note(changes ...Change) {
 	if a == nil {
 		return
@@ -47,7 +47,7 @@ func (a *Notes) Note(changes ...Change) {
 	a.changes = append(a.changes, changes...)
 }
 
-// Named notes the name that an object got.
+// Named records the name that the object got.
 func (a *Notes) Named(name string) {
 	if a == nil {
 		return
@@ -57,14 +57,14 @@ func (a *Notes) Named(name string) {
 	a.name = name
 }
 
-// Counted notes how many there were of what an act took away, or set going, if there were any.
+// Counted records how many things an act has removed or set going, if it was any.
 func (a *Notes) Counted(what string, n uint64) {
 	if n > 0 {
 		a.Note(Change{Field: what, Before: strconv.FormatUint(n, 10)})
 	}
 }
 
-// Lost notes the messages that went with a queue.
+// Lost records how many messages were removed with a queue, if the queue was.
 func (a *Notes) Lost(messages uint64) {
 	if a == nil {
 		return
@@ -77,7 +77,7 @@ func (a *Notes) Lost(messages uint64) {
 	}
 }
 
-// WithoutNotes returns a context in which nothing is noted.
+// WithoutNotes returns a context whose calls note nothing.
 func WithoutNotes(ctx context.Context) context.Context {
 	return context.WithValue(ctx, actKey{}, (*Notes)(nil))
 }

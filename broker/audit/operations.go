@@ -1,9 +1,9 @@
 package audit
 
-// Operation is what a record of the audit is about (AU-1).
+// Operation is the kind of change that a record is about (AU-1).
 type Operation string
 
-// The operations: first what takes a tag, or changes rights, then what clients do.
+// The operations: first those that need a tag or change rights, then those of ordinary clients.
 const (
 	OpUserPut              Operation = "user.put"
 	OpUserChange           Operation = "user.change"
@@ -52,7 +52,7 @@ const (
 	OpMessagesRedrive Operation = "messages.redrive"
 )
 
-// administration are the operations that take a tag, or change rights.
+// administration returns the operations that need a tag or change rights.
 func administration() []Operation {
 	return []Operation{
 		OpUserPut, OpUserChange, OpUserDelete, OpUserLimits, OpPermissionSet, OpPermissionClear, OpTopicPermissionSet, OpTopicPermissionClear,
@@ -62,7 +62,7 @@ func administration() []Operation {
 	}
 }
 
-// use are those of clients.
+// use returns the operations of ordinary clients.
 func use() []Operation {
 	return []Operation{
 		OpLogin, OpQueueDeclare, OpQueueDelete, OpQueuePurge, OpQueueRetry, OpExchangeDeclare, OpExchangeDelete, OpBindingCreate, OpBindingDelete,
@@ -70,7 +70,7 @@ func use() []Operation {
 	}
 }
 
-// The mechanisms of logging in, as records name them.
+// The ways to log in, as records name them.
 const (
 	MechanismPassword    = "password"
 	MechanismToken       = "token"

@@ -7,22 +7,23 @@ import (
 	"github.com/quorate/quorate/cluster/event"
 )
 
-// Bounds of a record (AU-4).
+// Limits of a record (AU-4).
 const (
-	// NameBytes bounds a name in a record, ValueBytes what a field is or was,
-	// ChangesBytes all fields of a record together, and ReasonBytes why it was refused.
+	// NameBytes limits a name in a record, ValueBytes the value of a field, ChangesBytes all fields
+	// together, and ReasonBytes the reason of a refusal.
 	NameBytes    = 255
 	ValueBytes   = 256
 	ChangesBytes = 1024
 	ReasonBytes  = 512
-	// auditClientBytes bounds what a client calls itself.
+	// auditClientBytes limits the name that a client gives itself.
 	auditClientBytes = 128
 )
 
-// Change is a field of an object before and after.
+// Change is a field of an object, before and after.
 type Change = event.Change
 
-// bounded is text of so many bytes at most. It is valid UTF-8, as messages between nodes have to be.
+// bounded cuts text to a number of bytes. The result is valid UTF-8, because messages between nodes
+// must be.
 func bounded(s string, most int) string {
 	if len(s) > most {
 		s = s[:most] + "…"
@@ -30,7 +31,7 @@ func bounded(s string, most int) string {
 	return strings.ToValidUTF8(s, "\ufffd")
 }
 
-// boundedChanges leaves out what is too much.
+// boundedChanges cuts long values, and leaves out fields beyond ChangesBytes.
 func boundedChanges(all []Change) []Change {
 	left := ChangesBytes
 	for i := range all {
@@ -43,7 +44,7 @@ func boundedChanges(all []Change) []Change {
 	return all
 }
 
-// changesText is changes for the log.
+// changesText shows changes in one line of the log.
 func changesText(all []Change) string {
 	var b strings.Builder
 	for i := range all {

@@ -13,32 +13,30 @@ import (
 	"github.com/quorate/quorate/id"
 )
 
-// Connection is a client's connection, as a listener sees it: exclusive queues belong to
-// it and are deleted once it has ended, and limits count it (VH-4). What a client
-// does by it has a context of WithConnection or WithConnectionID. All methods may be
-// called concurrently.
+// Connection is a client's connection as a listener sees it. Exclusive queues belong to it and are
+// deleted when it has ended, and limits count it (VH-4). The calls of a client have a context
+// of WithConnection or WithConnectionID. All methods may be called concurrently.
 type Connection struct {
 	of   *Connections
 	Open *clients.Connection
 
 	mu     sync.Mutex
-	queues []id.QueueUID // exclusive ones that were declared by it
+	queues []id.QueueUID // the exclusive ones that it has declared
 }
 
-// Connect begins a connection to this node. It lasts until Close, or as long as this
-// process.
+// Connect begins a connection to this node. It lasts until Close, or until this process ends.
 func (cs *Connections) Connect() *Connection { return &Connection{of: cs, Open: cs.clients.Connect()} }
 
-// Show has operators see the connection, and end it. look returns what it is now; user and vhost
-// that it leaves out are those that count the connection. Both functions may be called from any
-// goroutine and must not block.
+// Show lets operators see the connection and end it. look returns its present state; a user or
+// vhost that look leaves out is taken from the limits that count the connection. Both functions may
+// be called from any goroutine and must not block.
 func (c *Connection) Show(look func() ConnectionInfo, end func(Closing)) { c.Open.Show(look, end) }
 
 // Close ends the connection: its exclusive queues are deleted soon after.
 func (c *Connection) Close() { c.Open.Close() }
 
-// Finish is Close that waits until the queues that belong to the connection are gone, no
-// longer than until ctx ends.
+// Finish is Close, but waits until the queues that belong to the connection are deleted. It waits
+// no longer than ctx.
 func (c *Connection) Finish(ctx context.Context) {
 	c.Close()
 	cl := c.of.cluster
@@ -57,10 +55,10 @@ func (c *Connection) Finish(ctx context.Context) {
 	}
 }
 
-// maxOwned is how many queues a connection remembers before it forgets those that are gone.
+// maxOwned is the number of queues after which a connection forgets those that no longer exist.
 const maxOwned = 1000
 
-// Owns notes an exclusive queue of the connection, for Finish; nil is no connection.
+// Owns records an exclusive queue of the connection, for Finish. A nil *Connection records nothing.
 func (c *Connection) Owns(q id.QueueUID) {
 	if c == nil {
 		return
@@ -73,7 +71,7 @@ func (c *Connection) Owns(q id.QueueUID) {
 	c.queues = append(c.queues, q)
 }
 
-// existing returns which of the queues there are.
+// existing returns those of the queues that still exist.
 func existing(v *catalog.View, queues []id.QueueUID) []id.QueueUID {
 	return slices.DeleteFunc(queues, func(q id.QueueUID) bool {
 		_, there := v.QueueByUID(q)
@@ -81,8 +79,8 @@ func existing(v *catalog.View, queues []id.QueueUID) []id.QueueUID {
 	})
 }
 
-// ID names the connection on all nodes, for WithConnectionID. A caller who knows it may use what
-// belongs to the connection; it cannot be guessed. Error: Unavailable while the node starts.
+// ID returns the connection's name on all nodes, for WithConnectionID. It cannot be guessed,
+// because whoever knows it may use what belongs to the connection.
 func (c *Connection) ID() (string, error) {
 	o, err := c.owner()
 	if err != nil {
@@ -91,26 +89,27 @@ func (c *Connection) ID() (string, error) {
 	return strconv.FormatUint(uint64(o.Epoch), 10) + "." + o.Key + "." + string(o.Node), nil
 }
 
-// owner is the connection as records of exclusive queues have it: the epoch distinguishes it from one of an earlier life of the node.
+// owner returns the connection as the records of exclusive queues name it. The epoch distinguishes
+// it from a connection in an earlier life of the node.
 func (c *Connection) owner() (catalog.Owner, error) {
 	cl := c.of.cluster
 	node, epoch := cl.Self()
 	return catalog.Owner{Node: node, Epoch: epoch, Key: c.Open.Key()}, nil
 }
 
-// The keys of a context's values with its connection, and with the owner that WithConnectionID set.
+// The keys under which a context has its connection, and the owner that WithConnectionID has set.
 type (
 	connectionKey struct{}
 	ownerKey      struct{}
 )
 
-// WithConnection returns a context whose calls come by the connection.
+// WithConnection returns a context for calls that arrive on the connection.
 func WithConnection(ctx context.Context, c *Connection) context.Context {
 	return context.WithValue(ctx, connectionKey{}, c)
 }
 
-// WithConnectionID returns a context whose calls own what the connection of this ID owns,
-// whichever node has it; limits go on counting the one of WithConnection.
+// WithConnectionID returns a context for calls that own what the connection with this ID owns,
+// whichever node has that connection. Limits still count the connection of WithConnection.
 func WithConnectionID(ctx context.Context, text string) (context.Context, error) {
 	epoch, rest, _ := strings.Cut(text, ".")
 	key, node, ok := strings.Cut(rest, ".")
@@ -124,13 +123,14 @@ func WithConnectionID(ctx context.Context, text string) (context.Context, error)
 	return context.WithValue(ctx, ownerKey{}, catalog.Owner{Node: id.NodeID(node), Epoch: id.Epoch(n), Key: key}), nil
 }
 
-// ConnectionOf returns what a context's calls come by; nil: no connection.
+// ConnectionOf returns the connection that a context's calls arrive on, nil if there is none.
 func ConnectionOf(ctx context.Context) *Connection {
 	c, _ := ctx.Value(connectionKey{}).(*Connection)
 	return c
 }
 
-// ownerOf returns the owner of exclusive queues that a context's calls declare; zero: none.
+// ownerOf returns the owner of the exclusive queues that a context's calls declare; the zero value
+// stands for none.
 func (cs *Connections) ownerOf(ctx context.Context) (catalog.Owner, error) {
 	if o, ok := ctx.Value(ownerKey{}).(catalog.Owner); ok {
 		return o, nil
@@ -141,8 +141,8 @@ func (cs *Connections) ownerOf(ctx context.Context) (catalog.Owner, error) {
 	return catalog.Owner{}, nil
 }
 
-// NewOwner is ownerOf for a queue that is to be made: the connection must not have ended,
-// as far as this node can know.
+// NewOwner is ownerOf for a queue that is to be created. It fails if this node knows that the
+// connection has ended.
 func (cs *Connections) NewOwner(ctx context.Context, about failure.Error) (catalog.Owner, error) {
 	o, err := cs.ownerOf(ctx)
 	if err != nil {
@@ -157,7 +157,7 @@ func (cs *Connections) NewOwner(ctx context.Context, about failure.Error) (catal
 	return o, nil
 }
 
-// PermitOwner refuses callers other than the owner of an exclusive queue.
+// PermitOwner refuses all callers but the owner of an exclusive queue.
 func (cs *Connections) PermitOwner(ctx context.Context, q *catalog.QueueRecord) error {
 	if q == nil || !q.Exclusive {
 		return nil

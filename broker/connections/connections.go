@@ -1,6 +1,6 @@
-// Package connections knows the connections and consumers of clients, and what belongs to them: it counts
-// those of this node towards limits (VH-4), ends exclusive queues with them, and asks other nodes for
-// theirs. Connections may be used concurrently; errors are of package failure.
+// Package connections keeps the connections and consumers of clients, and what belongs to them. It counts those of this
+// node towards limits (VH-4), deletes exclusive queues when they end, and asks other nodes for theirs.
+// Connections may be used concurrently; errors are those of package failure.
 package connections
 
 import (
@@ -23,7 +23,7 @@ import (
 	"github.com/quorate/quorate/policy"
 )
 
-// Cluster is what it takes of a node's part of the cluster; see *cluster.Cluster.
+// Cluster is the part of *cluster.Cluster that this package needs; the methods are documented there.
 type Cluster interface {
 	Self() (id.NodeID, id.Epoch)
 	View() *catalog.View
@@ -31,13 +31,13 @@ type Cluster interface {
 	Connected(id.NodeID) bool
 }
 
-// Catalog is what it takes of a node's member of the catalog's group; see *metadata.Group.
+// Catalog is the part of *metadata.Group that this package needs; the methods are documented there.
 type Catalog interface {
 	Leads() bool
 	Propose(context.Context, catalog.Command) (catalog.Reply, error)
 }
 
-// Everywhere is what clients have open on all nodes; see *peer.Clients.
+// Everywhere asks all nodes what their clients have open; see *peer.Clients, which documents the methods.
 type Everywhere interface {
 	Connections(context.Context) ([]clients.ConnectionInfo, []id.NodeID, error)
 	End(context.Context, id.NodeID, string, clients.Closing) (bool, error)
@@ -45,7 +45,7 @@ type Everywhere interface {
 	UsageElsewhere(ctx context.Context, user, vhost string, queue id.QueueUID) clients.Usage
 }
 
-// Config is what connections are made of.
+// Config has the settings and parts of Connections.
 type Config struct {
 	Node        Cluster
 	Catalog     Catalog
@@ -56,16 +56,14 @@ type Config struct {
 	Serving     *serving.Node
 	Logins      *identity.Logins
 	Permissions *permission.Permissions
-	Limits      *limits.Limits // count refusals
-	// Timeout is for how long a node must be out of reach before its clients' connections are taken
-	// for ended.
+	Limits      *limits.Limits // counts refusals
+	// Timeout is how long a node must be unreachable before its clients' connections count as ended.
 	Timeout time.Duration
 	Log     *slog.Logger
 }
 
-// Connections knows the connections and consumers of clients: those of this node, which it counts
-// towards limits and whose queues it ends with them, and by the other nodes theirs. All methods may be
-// called concurrently.
+// Connections keeps the connections and consumers of this node's clients: it counts them towards limits, and deletes
+// their exclusive queues when they end. It asks the other nodes for theirs. All methods may be called concurrently.
 type Connections struct {
 	cluster     Cluster
 	catalog     Catalog
@@ -81,7 +79,7 @@ type Connections struct {
 	log         *slog.Logger
 }
 
-// New returns those of a node. EndOwned is to be run beside.
+// New returns the Connections of a node. The caller must also run EndOwned.
 func New(c Config) *Connections {
 	return &Connections{
 		cluster: c.Node, catalog: c.Catalog, everywhere: c.Everywhere, view: c.View, clients: c.Clients, policies: c.Policies, serving: c.Serving, logins: c.Logins,
@@ -92,20 +90,20 @@ func New(c Config) *Connections {
 // ConnectionInfo is what operators see of a client's connection.
 type ConnectionInfo = clients.ConnectionInfo
 
-// Closing is why a connection is ended.
+// Closing says why a connection is ended.
 type Closing = clients.Closing
 
 // The states of a connection.
 const (
 	ConnectionRunning = "running"
-	ConnectionBlocked = "blocked" // its publishes are held back
-	ConnectionFlow    = "flow"    // the same, by a rate (VH-14)
-	ConnectionClosing = "closing" // its client has been asked to go, and has not gone yet
+	ConnectionBlocked = "blocked" // its publishers are held back
+	ConnectionFlow    = "flow"    // its publishers are held back by a rate (VH-14)
+	ConnectionClosing = "closing" // its client has been asked to close it, and has not done so yet
 )
 
-// ClientConnections returns the connections to all nodes, by node and age, and the nodes that
-// did not answer. What vhost and user leave out is not among them; "" leaves out nothing. The tag
-// monitoring sees all, management those of its own user (VH-12).
+// ClientConnections returns the connections to all nodes, sorted by node and age, and the nodes that did not answer. If
+// vhost or user is not empty, it returns only connections of that vhost or user. A caller with the tag monitoring sees
+// all connections, one with the tag management those of its own user (VH-12).
 func (cs *Connections) ClientConnections(ctx context.Context, vhost, user string) (all []ConnectionInfo, silent []string, err error) {
 	if err := cs.logins.Require(ctx, identity.TagManagement); err != nil {
 		return nil, nil, err
@@ -124,9 +122,9 @@ func (cs *Connections) ClientConnections(ctx context.Context, vhost, user string
 	return all, silent, nil
 }
 
-// ClientConnection returns a connection to any node, which is named by its id, its name, or the
-// name that its client gave it. Errors: NotFound, Unavailable if a node did not answer that may have it, PreconditionFailed
-// if several have the name.
+// ClientConnection returns a connection to any node. name is the connection's id, its name, or the name that its client
+// gave it. Errors: NotFound; Unavailable if a node that may have it did not answer; PreconditionFailed if several
+// connections have the name.
 func (cs *Connections) ClientConnection(ctx context.Context, name string) (ConnectionInfo, error) {
 	about := failure.Error{Kind: "connection", Name: name}
 	all, silent, err := cs.ClientConnections(ctx, "", "")
@@ -147,8 +145,8 @@ func (cs *Connections) ClientConnection(ctx context.Context, name string) (Conne
 	return ConnectionInfo{}, &about
 }
 
-// named returns the connections that the name means. Clients choose names: one that is another
-// connection's id or addresses means that other one.
+// named returns the connections that a name refers to. Ids come first, then addresses, then the names that clients
+// choose, so that a client cannot choose a name that hides another connection.
 func named(all []ConnectionInfo, name string) []ConnectionInfo {
 	for _, of := range []func(ConnectionInfo) string{
 		func(x ConnectionInfo) string { return x.ID },
@@ -168,8 +166,8 @@ func named(all []ConnectionInfo, name string) []ConnectionInfo {
 	return nil
 }
 
-// EndConnection ends a connection to any node, named as for ClientConnection, with a
-// reason that its client gets, over gRPC with the name of the caller. Errors: those of ClientConnection.
+// EndConnection ends a connection to any node; name is as for ClientConnection. The client gets the reason, over gRPC
+// with the name of the caller. Errors: those of ClientConnection.
 func (cs *Connections) EndConnection(ctx context.Context, name, reason string) error {
 	x, err := cs.ClientConnection(ctx, name)
 	if err != nil {
@@ -188,7 +186,7 @@ func (cs *Connections) EndConnection(ctx context.Context, name, reason string) e
 	if err != nil {
 		return failure.Translate(err, about)
 	}
-	if !found { // it went meanwhile
+	if !found { // it ended meanwhile
 		about.Class, about.Reason = failure.NotFound, "does not exist any more"
 		return &about
 	}

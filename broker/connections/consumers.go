@@ -10,9 +10,9 @@ import (
 	"github.com/quorate/quorate/id"
 )
 
-// Consumers returns the consumers of the clients of all nodes, by queue and age, and the nodes
-// that did not answer. What vhost and queue leave out is not among them; "" leaves out none. It is
-// for callers who see the whole vhost (VH-12).
+// Consumers returns the consumers of clients of all nodes, sorted by queue and age, and the nodes
+// that did not answer. If vhost or queue is not empty, it returns only consumers of that vhost or
+// queue. Only callers who may see the whole vhost may call it (VH-12).
 func (cs *Connections) Consumers(ctx context.Context, vhost, queue string) (all []ConsumerInfo, silent []string, err error) {
 	if err := cs.permissions.WholeSight(ctx, vhost); err != nil {
 		return nil, nil, err

@@ -2,14 +2,14 @@ package connections
 
 import "context"
 
-// CatalogChanged returns a channel that is closed when this node sees another catalog than
-// now. Any goroutine may call it.
+// CatalogChanged returns a channel that is closed when this node gets a newer view of the catalog. Any goroutine may
+// call it.
 func (cs *Connections) CatalogChanged() <-chan struct{} {
 	return cs.cluster.ViewChanged()
 }
 
-// Gone returns why the connection of a context's caller to the vhost has to end: the vhost, or the
-// user, was deleted (VH-2), or the node is cut off. It is "" while they are there. Any goroutine may call it.
+// Gone returns why the caller's connection to a vhost must end: the vhost or the user was deleted (VH-2), or the node
+// is cut off. It returns "" if the connection may go on. Any goroutine may call it.
 func (cs *Connections) Gone(ctx context.Context, vhost string) string {
 	if why := cs.serving.WhyCutOff(); why != "" {
 		return why
@@ -19,7 +19,7 @@ func (cs *Connections) Gone(ctx context.Context, vhost string) string {
 		return "vhost '" + vhost + "' was deleted"
 	}
 	who, err := cs.logins.Who(ctx)
-	if err != nil || who == nil || who.External() { // no user, or not the catalog's; WatchLogin reports the end of a login
+	if err != nil || who == nil || who.External() { // there is no user, or not one of the catalog; WatchLogin reports the end of a login
 		return ""
 	}
 	if _, there := v.User(who.User()); !there {

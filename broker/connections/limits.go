@@ -12,7 +12,7 @@ import (
 	"github.com/quorate/quorate/id"
 )
 
-// limit returns how many there may be; catalog.Unlimited: any number.
+// limit returns the limit of a count, catalog.Unlimited if there is none.
 func (cs *Connections) limit(v *catalog.View, k clients.Count) int64 {
 	scope, name := limits.OfCount(k.Kind)
 	var all []catalog.NamedLimit
@@ -38,7 +38,8 @@ func (cs *Connections) limit(v *catalog.View, k clients.Count) int64 {
 	return catalog.Unlimited
 }
 
-// aboveLimit is the refusal of one more than a limit allows; it names the scope, whose limit an operator has to raise.
+// aboveLimit refuses one more than a limit allows. The error names the scope, so that it is clear which limit an
+// operator has to raise.
 func aboveLimit(v *catalog.View, k clients.Count, limit int64) *failure.Error {
 	scope, name := limits.OfCount(k.Kind)
 	e := &failure.Error{Class: failure.NotAllowed, Kind: scope.String(), Name: k.Name, Arg: name, Value: strconv.FormatInt(limit, 10), Problem: failure.ProblemLimit}
@@ -55,9 +56,8 @@ func aboveLimit(v *catalog.View, k clients.Count, limit int64) *failure.Error {
 	return e
 }
 
-// admit counts one more, unless that is above its limit, over all nodes that answer. It
-// counts first, so that of two that come to two nodes at the same time none is taken
-// rather than both.
+// admit counts one more, unless that is above the limit over all nodes that answer. It counts before it asks the
+// others. So if the last place is taken on two nodes at the same time, both may be refused, but never both admitted.
 func (cs *Connections) admit(ctx context.Context, k clients.Count) error {
 	n := cs.clients.Add(k, 1)
 	v := cs.view()
@@ -80,7 +80,7 @@ func (cs *Connections) admit(ctx context.Context, k clients.Count) error {
 	return e
 }
 
-// elsewhere returns how many there are on the other nodes.
+// elsewhere returns the count of all other nodes.
 func (cs *Connections) elsewhere(ctx context.Context, k clients.Count) int64 {
 	user, vhost := k.Name, ""
 	if scope, _ := limits.OfCount(k.Kind); scope == limits.ScopeVHost {
@@ -92,7 +92,7 @@ func (cs *Connections) elsewhere(ctx context.Context, k clients.Count) int64 {
 	}[k.Kind]
 }
 
-// enter counts a connection towards something, once, and reports whether it just did.
+// enter counts a connection towards a limit, but only once, and reports whether this was the first time.
 func (cs *Connections) enter(ctx context.Context, c *Connection, k clients.Count) (first bool, err error) {
 	if c == nil || k.Name == "" {
 		return false, nil
@@ -100,9 +100,8 @@ func (cs *Connections) enter(ctx context.Context, c *Connection, k clients.Count
 	return c.Open.Enter(k, func() error { return cs.admit(ctx, k) })
 }
 
-// EnterUser counts the context's connection as one of the user that calls by it; it is
-// refused above the user's limit (VH-4). A connection counts once, until it ends; first reports that
-// it does from now on.
+// EnterUser counts the context's connection as one of the user that makes the call, and refuses it above the user's
+// limit (VH-4). A connection counts once, until it ends; first reports whether this call began to count it.
 func (cs *Connections) EnterUser(ctx context.Context) (first bool, err error) {
 	who, err := cs.logins.Who(ctx)
 	if err != nil || who == nil {
@@ -111,8 +110,8 @@ func (cs *Connections) EnterUser(ctx context.Context) (first bool, err error) {
 	return cs.enter(ctx, ConnectionOf(ctx), clients.Count{Kind: clients.UserConnections, Name: who.User()})
 }
 
-// EnterVHost counts the context's connection as one of the vhost, if that exists (VH-4).
-// exists reports whether it does.
+// EnterVHost counts the context's connection as one of the vhost, if the vhost exists (VH-4). exists reports whether it
+// does.
 func (cs *Connections) EnterVHost(ctx context.Context, vhost string) (exists bool, err error) {
 	v := cs.view()
 	if _, exists := v.VHost(vhost); !exists {
@@ -122,9 +121,8 @@ func (cs *Connections) EnterVHost(ctx context.Context, vhost string) (exists boo
 	return true, err
 }
 
-// OpenVHost reports whether the caller may use a vhost at all, as one that opens a connection
-// to it asks: NotAllowed if there is none, it has no permission there, or its limit is
-// reached.
+// OpenVHost checks that the caller may use a vhost, as a client asks that opens a connection to it. It returns
+// NotAllowed if the vhost does not exist, if the caller has no permission there, or if the vhost's limit is reached.
 func (cs *Connections) OpenVHost(ctx context.Context, vhost string) error {
 	v, err := cs.serving.ViewOf("")
 	if err != nil {
@@ -146,8 +144,8 @@ func (cs *Connections) OpenVHost(ctx context.Context, vhost string) error {
 	return err
 }
 
-// OpenChannel counts one more channel of the caller, which is a stream over gRPC; it is
-// refused above the user's limit (VH-4). closed takes it back.
+// OpenChannel counts one more channel of the caller; over gRPC that is a stream. It is refused above the user's limit
+// (VH-4). closed takes the count back.
 func (cs *Connections) OpenChannel(ctx context.Context) (closed func(), err error) {
 	who, err := cs.logins.Who(ctx)
 	if err != nil {
@@ -159,8 +157,8 @@ func (cs *Connections) OpenChannel(ctx context.Context) (closed func(), err erro
 	return cs.admitAll(ctx, []clients.Count{{Kind: clients.UserChannels, Name: who.User()}})
 }
 
-// OpenChannelIn counts one more channel of a vhost, if that exists and the caller may do anything there, in
-// the same way; nil: it is not counted. What it does there refuses others.
+// OpenChannelIn counts one more channel of a vhost in the same way. It returns nil and counts nothing if the vhost does
+// not exist or the caller may do nothing there; the calls on the channel will then be refused.
 func (cs *Connections) OpenChannelIn(ctx context.Context, vhost string) (closed func(), err error) {
 	who, err := cs.logins.Who(ctx)
 	if err != nil {
@@ -173,7 +171,7 @@ func (cs *Connections) OpenChannelIn(ctx context.Context, vhost string) (closed 
 	return nil, nil
 }
 
-// OpenConsumer counts one more consumer of the caller, of the vhost and of the queue, as OpenChannel does.
+// OpenConsumer counts one more consumer of the caller, of the vhost and of the queue, in the same way as OpenChannel.
 func (cs *Connections) OpenConsumer(ctx context.Context, vhost string, queue id.QueueUID) (closed func(), err error) {
 	who, err := cs.logins.Who(ctx)
 	if err != nil {
@@ -186,7 +184,7 @@ func (cs *Connections) OpenConsumer(ctx context.Context, vhost string, queue id.
 	return cs.admitAll(ctx, all)
 }
 
-// admitAll counts one more of each, or of none. closed takes them back, once.
+// admitAll counts one more of each, or of none. closed takes them back; further calls do nothing.
 func (cs *Connections) admitAll(ctx context.Context, all []clients.Count) (closed func(), err error) {
 	for i, k := range all {
 		if err := cs.admit(ctx, k); err != nil {

@@ -10,28 +10,29 @@ import (
 )
 
 const (
-	// DefaultConnectionTimeout is for how long a node must be out of reach before its
-	// connections are taken for ended.
+	// DefaultConnectionTimeout is how long a node must be unreachable before its clients'
+	// connections count as ended.
 	DefaultConnectionTimeout = 10 * time.Second
-	// ownersTick is the time between two looks while there are exclusive queues.
+	// ownersTick is the interval at which owners checks connections while there are exclusive
+	// queues.
 	ownersTick = 250 * time.Millisecond
-	// maxOwnerDeletes bounds the queues that are deleted at a time.
+	// maxOwnerDeletes limits how many queues are deleted at the same time.
 	maxOwnerDeletes = 16
 )
 
-// owners deletes exclusive queues whose connection has ended. Each node looks after
-// its own connections; the leader of the catalog after those of nodes that are out of
-// reach. A node that starts anew ends those of its life before by its registration. All
-// fields belong to one goroutine.
+// owners deletes exclusive queues whose connection has ended. Each node checks its own
+// connections. The catalog's leader checks those of nodes that are unreachable. When a node has
+// started again and registers, the catalog deletes the queues of its earlier life. All fields
+// belong to one goroutine.
 type owners struct {
 	of        *Connections
 	c         Cluster
 	seen      *catalog.View
 	exclusive map[id.QueueUID]*catalog.QueueRecord
-	away      map[id.NodeID]time.Time // owners' nodes out of reach, since when
+	away      map[id.NodeID]time.Time // nodes of owners that are unreachable, since when
 }
 
-// EndOwned runs until ctx ends.
+// EndOwned deletes exclusive queues whose connection has ended. It runs until ctx ends.
 func (cs *Connections) EndOwned(ctx context.Context) {
 	c := cs.cluster
 	o := &owners{
@@ -58,7 +59,7 @@ func (cs *Connections) EndOwned(ctx context.Context) {
 	}
 }
 
-// follow keeps the exclusive queues, by what has changed since the last view.
+// follow updates the set of exclusive queues with what has changed since the last view.
 func (o *owners) follow(v *catalog.View) {
 	for was, is := range v.ChangedQueues(o.seen) {
 		switch {
@@ -73,8 +74,7 @@ func (o *owners) follow(v *catalog.View) {
 	o.seen = v
 }
 
-// orphans returns the queues whose connections have ended, as far as that is this node's to
-// say.
+// orphans returns the queues whose connections have ended, as far as this node decides about them.
 func (o *owners) orphans(now time.Time) (out []*catalog.QueueRecord) {
 	if len(o.exclusive) == 0 {
 		clear(o.away)
@@ -98,8 +98,7 @@ func (o *owners) orphans(now time.Time) (out []*catalog.QueueRecord) {
 	return out
 }
 
-// gone reports whether a node has been out of reach for so long that its connections count
-// as ended.
+// gone reports whether a node has been unreachable for so long that its connections count as ended.
 func (o *owners) gone(n id.NodeID, now time.Time) bool {
 	if o.c.Connected(n) {
 		delete(o.away, n)
@@ -113,7 +112,7 @@ func (o *owners) gone(n id.NodeID, now time.Time) bool {
 	return now.Sub(since) >= o.of.timeout
 }
 
-// remove deletes queues; what fails is found again.
+// remove deletes queues. If that fails, the next check finds the queue again.
 func (o *owners) remove(ctx context.Context, queues []*catalog.QueueRecord) {
 	var work sync.WaitGroup
 	slots := make(chan struct{}, maxOwnerDeletes)

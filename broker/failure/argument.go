@@ -6,8 +6,7 @@ import (
 	"github.com/quorate/quorate/argument"
 )
 
-// FromArgument makes the first of the faults an *Error and names the others in its
-// reason.
+// FromArgument makes an *Error of the first fault, and adds the others to its reason.
 func FromArgument(err error, about Error) error {
 	var first *argument.Error
 	if !errors.As(err, &first) {
@@ -24,7 +23,7 @@ func FromArgument(err error, about Error) error {
 	return &about
 }
 
-// Faults flattens joined errors.
+// Faults returns joined errors as a flat list.
 func Faults(err error) []error {
 	joined, ok := err.(interface{ Unwrap() []error })
 	if !ok {

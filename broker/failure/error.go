@@ -1,6 +1,6 @@
-// Package failure holds the errors that the broker gives to listeners: their classes, what they name,
-// and how those of the packages below become them. Translate and its like make them; they are values
-// that any goroutine may read.
+// Package failure holds the errors that the broker returns to listeners: their classes, what they name, and how errors
+// of the packages below are translated into them. Translate and similar functions create them; afterwards they are
+// values that any goroutine may read.
 package failure
 
 import (
@@ -19,7 +19,7 @@ import (
 	"github.com/quorate/quorate/message"
 )
 
-// Class is an error class (C-4); its text is AMQP's constant name, where AMQP has one.
+// Class is an error class (C-4). Its text is the name of AMQP's constant, if AMQP has one.
 type Class string
 
 // The classes.
@@ -36,48 +36,45 @@ const (
 	Internal           Class = "INTERNAL_ERROR"
 )
 
-// RetryAfter is when a client should come again after Unavailable.
+// RetryAfter is how long a client should wait before it tries again after Unavailable.
 const RetryAfter = 250 * time.Millisecond
 
-// spaceRetryAfter is when a client should come again while disks are short of room: they
-// are looked at every second.
+// spaceRetryAfter is the same while disks lack space. It is longer, because nodes check their disks every second.
 const spaceRetryAfter = 2 * time.Second
 
-// DrainDeletingReason is why a queue that goes away takes part in nothing.
+// DrainDeletingReason is the Reason of errors about a queue that is being deleted.
 const DrainDeletingReason = "is being deleted: its messages are dead-lettered first; declare it again when it is gone"
 
-// Error is every error that the broker gives to a listener, except those of the
-// caller's own context. Callers decide on Class.
+// Error is every error that the broker returns to a listener, except those of the caller's own context. Callers decide
+// by Class.
 type Error struct {
 	Class Class
 	VHost string
 	Kind  string // "queue", "exchange", "message", ...
 	Name  string
-	Arg   string // the offending argument or property, if one is to blame
+	Arg   string // the argument or property at fault, if there is one
 	Value string // its value as received
-	// Current is, of a redeclaration that differs, the value that exists; else empty.
+	// Current is the value that exists, if a declare differs from it; else it is empty.
 	Current string
-	// Reason is the fault and the remedy.
+	// Reason says what is wrong, and the remedy.
 	Reason string
-	// Problem is the mistake, where a protocol may have its own words; User and Right
-	// belong to it.
+	// Problem is the kind of mistake, for protocols that have their own words for it. User and Right are part of it.
 	Problem     Problem
 	User, Right string
-	// Received and Existing are, of a redeclaration that differs in an argument of a table,
-	// the two arguments; nil: there is none.
+	// Received and Existing are the declared and the existing argument, if a declare differs in an argument; nil: there
+	// is none.
 	Received, Existing *message.Value
-	// State reports, with PreconditionFailed, that the request is well formed and what
-	// exists is at odds with it.
+	// State says, with PreconditionFailed, that the request is well formed but conflicts with what exists.
 	State bool
-	// Unauthenticated reports, with AccessRefused, that the caller is not known.
+	// Unauthenticated says, with AccessRefused, that the caller is not known.
 	Unauthenticated bool
-	// RetryAfter is set with Unavailable and ResourceExhausted.
+	// RetryAfter is set with Unavailable and ResourceExhausted: how long a client should wait.
 	RetryAfter time.Duration
 
-	Cause error // what it was made from; nil: nothing
+	Cause error // the error that this one was translated from; nil: none
 }
 
-// Error returns the class, the thing, its vhost, the argument and the reason.
+// Error returns the class, the object, its vhost, the argument and the reason.
 func (e *Error) Error() string {
 	var b strings.Builder
 	b.WriteString(string(e.Class))
@@ -103,11 +100,11 @@ func (e *Error) Error() string {
 	return b.String()
 }
 
-// Unwrap returns what the error was made from, if anything.
+// Unwrap returns the error that this one was translated from, nil if there is none.
 func (e *Error) Unwrap() error { return e.Cause }
 
-// Translate makes an *Error of what the packages below return; about names the thing
-// that was asked for. Errors of the caller's context and nil stay as they are.
+// Translate turns an error of the packages below into an *Error; about names the object of the request. Errors of the
+// caller's context and nil stay as they are.
 func Translate(err error, about Error) error {
 	if err == nil {
 		return nil // here, so that the usual case costs nothing
@@ -115,7 +112,8 @@ func Translate(err error, about Error) error {
 	return classify(err, about)
 }
 
-// classify is Translate of an error. The first case that matches counts: wrapped errors may be of several kinds.
+// classify is Translate of an error that is not nil. The first case that matches decides, because a wrapped error may
+// match several.
 func classify(err error, about Error) error {
 	var own *Error
 	var refused *catalog.Error
@@ -180,7 +178,7 @@ func classify(err error, about Error) error {
 	return &about
 }
 
-// FromCatalog makes an *Error of a refusal by the catalog.
+// FromCatalog turns a refusal by the catalog into an *Error.
 func FromCatalog(c *catalog.Error) *Error {
 	e := &Error{VHost: c.VHost, Kind: c.Kind, Name: c.Name, Arg: c.Arg, Value: c.Value, Current: c.Current, Reason: c.Reason, Cause: c}
 	switch c.Code {
@@ -198,7 +196,7 @@ func FromCatalog(c *catalog.Error) *Error {
 	return e
 }
 
-// AsState marks a refusal that comes from what exists, not from the request's form.
+// AsState marks a refusal as one that comes from what exists, not from the form of the request.
 func AsState(err error) error {
 	var e *Error
 	if errors.As(err, &e) && e.Class == PreconditionFailed {

@@ -8,18 +8,19 @@ import (
 	"github.com/quorate/quorate/catalog"
 )
 
-// Certainty reports whether this node's view of the catalog is fit to answer by: see package serving.
+// Certainty knows whether this node may answer from its view of the catalog: see package serving.
 type Certainty interface {
-	// Definite returns an error as its caller may get it.
+	// Definite returns err if the view is fit to prove it, else the error that the caller gets
+	// instead.
 	Definite(context.Context, error) error
 	// Current returns nil if the view was fresh when it was called.
 	Current(context.Context) error
 }
 
-// InternalUsers is the name of the backend that the users of the catalog are.
+// InternalUsers is the name of the backend for the users of the catalog.
 const InternalUsers = "internal"
 
-// ownUsers is the backend of the users of the catalog.
+// ownUsers is the backend for the users of the catalog.
 type ownUsers struct {
 	view      func() *catalog.View
 	passwords *passwords
@@ -33,7 +34,8 @@ func (ownUsers) Name() string { return InternalUsers }
 // Tokens implements access.Backend.
 func (ownUsers) Tokens() bool { return false }
 
-// Remembered returns what is known of credentials for the user as it is now.
+// Remembered returns what this node knows about credentials of the user, provided that the user has
+// not changed since.
 func (o ownUsers) Remembered(c access.Credentials) (id *access.Identity, err error, known bool) { //nolint:revive // an answer, and whether there is one
 	v := o.view()
 	u, _ := v.User(c.User)
@@ -58,7 +60,7 @@ func (o ownUsers) Authenticate(ctx context.Context, c access.Credentials) (*acce
 	}
 	if _, wrong := errors.AsType[*access.Refused](err); wrong {
 		o.throttle.refuse(d, u)
-		if u == nil { // the view may lack the user
+		if u == nil { // the view may be too old to have the user
 			if old := o.certainty.Current(ctx); old != nil {
 				return nil, old
 			}

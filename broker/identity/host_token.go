@@ -7,21 +7,21 @@ import (
 	"github.com/quorate/quorate/broker/audit"
 )
 
-// tokenPrefix begins every token, so that one that has leaked can be found.
+// tokenPrefix begins every token, so that searches find tokens that have leaked.
 const tokenPrefix = "quorate_"
 
-// hostTokenPrefix begins the token of a node's host, so that one that has leaked can be found.
+// hostTokenPrefix begins the token of a node's host.
 const hostTokenPrefix = tokenPrefix + "host_"
 
-// hostUserPrefix begins the name of a login by the host token; a user's name has no colon.
+// hostUserPrefix begins the name of a login by the host token. The colon keeps it apart from users, whose names have
+// none.
 const hostUserPrefix = "host:"
 
 // NewHostToken returns a random token for Config.HostToken.
 func NewHostToken() string { return hostTokenPrefix + rand.Text() + rand.Text() }
 
-// loginHost returns the identity that the token of this node's host stands for: an administrator without
-// permissions, under a name that no user can have (VH-11). nil: it is another token, or comes
-// from elsewhere.
+// loginHost returns the identity for the token of this node's host: an administrator without permissions, under a name
+// that no user can have (VH-11). It returns nil for any other token, and for a call from another host.
 func (l *Logins) loginHost(text string, loopback bool) *Identity {
 	if l.cfg.HostToken == "" || !loopback || subtle.ConstantTimeCompare([]byte(text), []byte(l.cfg.HostToken)) != 1 {
 		return nil

@@ -12,37 +12,38 @@ import (
 	"github.com/quorate/quorate/catalog"
 )
 
-// The tags, which give a user rights beyond its permissions.
+// The tags. They give a user rights beyond its permissions.
 const (
-	TagAdministrator = catalog.TagAdministrator // everything but what permissions govern
-	TagManagement    = "management"             // reads all of the vhosts that it has a permission in
-	TagPolicymaker   = "policymaker"            // that, and policies there
-	TagMonitoring    = "monitoring"             // reads all that the API shows
+	TagAdministrator = catalog.TagAdministrator // everything except what permissions govern
+	TagManagement    = "management"             // reads everything in the vhosts where it has a permission
+	TagPolicymaker   = "policymaker"            // the same, and changes policies there
+	TagMonitoring    = "monitoring"             // reads everything that the API shows
 	TagImpersonator  = "impersonator"           // publishes with any user_id (MSG-3)
 )
 
-// Identity is the user that a call or stream comes from: the result of Login. It never changes.
+// Identity is the user that a call or stream comes from, as a login found it. It never changes.
 type Identity struct {
-	user     *catalog.User // nil: this process itself
+	user     *catalog.User // nil: the node itself
 	byToken  bool
-	expireMs int64 // of the token
-	// mechanism is by what it was proved: one of the mechanisms, or a backend's name.
+	expireMs int64 // when the token ends
+	// mechanism says how the login was proved: one of the audit's mechanisms, or the name of a
+	// backend.
 	mechanism string
 
-	external bool          // no user of the catalog stands behind it
-	rights   access.Rights // of an identity without a user; nil: what the catalog has under the name
-	backend  string        // that an identity without a user comes from; "": none
-	ends     time.Time     // of a backend's answer; zero: never
+	external bool          // the catalog has no user for it
+	rights   access.Rights // of an external identity; nil: those that the catalog has for the name
+	backend  string        // the backend that an external identity comes from; "": none
+	ends     time.Time     // when the answer of the backend ends; zero: never
 }
 
-// externalIdentity is an identity without a user in the catalog.
+// externalIdentity returns an identity for which the catalog has no user.
 func externalIdentity(name string, tags ...string) *Identity {
 	return &Identity{external: true, byToken: true, user: &catalog.User{
 		Name: name, Tags: tags, UserLimits: catalog.NoUserLimits(),
 	}}
 }
 
-// by notes the mechanism of a login.
+// by wraps a login: it records the mechanism of the identity, if there is one.
 func by(mechanism string) func(*Identity, error) (*Identity, error) {
 	return func(who *Identity, err error) (*Identity, error) {
 		if who != nil {
@@ -52,7 +53,7 @@ func by(mechanism string) func(*Identity, error) (*Identity, error) {
 	}
 }
 
-// User returns the name; "" is this process.
+// User returns the name of the user, "" for the node itself.
 func (i *Identity) User() string {
 	if i.user == nil {
 		return ""
@@ -60,11 +61,11 @@ func (i *Identity) User() string {
 	return i.user.Name
 }
 
-// Record returns the user as the catalog had it at the login. That of an identity without a user in
-// the catalog is its own. Identities with the same record may do the same.
+// Record returns the user as the catalog had it at the login. An external identity has a record of
+// its own. Identities with the same record have the same rights.
 func (i *Identity) Record() *catalog.User { return i.user }
 
-// Tags returns the user's tags at its login.
+// Tags returns the tags of the user at the login.
 func (i *Identity) Tags() []string {
 	if i.user == nil {
 		return nil
@@ -72,42 +73,42 @@ func (i *Identity) Tags() []string {
 	return i.user.Tags
 }
 
-// ExpiresMs is when the login ends, in milliseconds since the Unix epoch; 0: it does not.
+// ExpiresMs returns when the login ends, in milliseconds since the Unix epoch; 0: never.
 func (i *Identity) ExpiresMs() int64 { return i.expireMs }
 
-// Itself is the identity of what a node does by itself: it may do everything.
+// Itself returns the identity of the node itself, which may do everything.
 func Itself() *Identity { return &Identity{} }
 
-// ended is the error of calls after the login has ended.
+// ended returns the error of calls after the login has ended.
 func (i *Identity) ended() *failure.Error {
 	return Unauthenticated("the login of user " + strconv.Quote(i.User()) + " has ended at " + i.ends.UTC().Format(time.RFC3339) + "; log in with a new token")
 }
 
-// identityKey is the key of the context's value with its Session.
+// identityKey is the key of the Session in a context.
 type identityKey struct{}
 
-// Session is the identity that the calls of a context come from, which Renew may change.
+// Session holds the identity that the calls of a context come from. Renew may replace it.
 type Session struct{ who atomic.Pointer[Identity] }
 
-// WithIdentity returns a context whose calls come from who.
+// WithIdentity returns a context for calls of who.
 func WithIdentity(ctx context.Context, who *Identity) context.Context {
 	s := &Session{}
 	s.who.Store(who)
 	return context.WithValue(ctx, identityKey{}, s)
 }
 
-// SessionOf returns the session of a context's calls; nil: none was set.
+// SessionOf returns the session of a context, nil if it has none.
 func SessionOf(ctx context.Context) *Session {
 	s, _ := ctx.Value(identityKey{}).(*Session)
 	return s
 }
 
-// Unauthenticated is the refusal of a caller without, or with wrong, credentials.
+// Unauthenticated refuses a caller without credentials, or with wrong ones.
 func Unauthenticated(reason string) *failure.Error {
 	return &failure.Error{Class: failure.AccessRefused, Kind: "login", Reason: reason, Unauthenticated: true}
 }
 
-// is reports whether a user has a tag, or one that stands above it.
+// is reports whether a user has a tag, or one that includes it.
 func is(u *catalog.User, tag string) bool {
 	has := func(tag string) bool { return slices.Contains(u.Tags, tag) }
 	switch {
@@ -121,14 +122,14 @@ func is(u *catalog.User, tag string) bool {
 	return has(TagAdministrator)
 }
 
-// Is reports whether the identity has a tag, or one that stands above it.
+// Is reports whether the identity has a tag, or one that includes it.
 func (i *Identity) Is(tag string) bool { return is(i.user, tag) }
 
-// External reports that no user of the catalog stands behind the identity.
+// External reports whether the catalog has no user for the identity.
 func (i *Identity) External() bool { return i.external }
 
-// Rights are those of an identity without a user; nil: what the catalog has under the name.
+// Rights returns the rights of an external identity; nil: those that the catalog has for the name.
 func (i *Identity) Rights() access.Rights { return i.rights }
 
-// Of returns the identity of a user of the catalog.
+// Of returns the identity for a user of the catalog.
 func Of(u *catalog.User) *Identity { return &Identity{user: u} }

@@ -1,7 +1,7 @@
-// Package identity finds the user that a call comes from: it verifies passwords, tokens and certificates by the users of
-// the catalog and by other backends, bounds what wrong ones cost, and keeps in a context the identity that its calls
-// come from. Logins may be used concurrently; errors are of package failure. What a user may do is
-// known to package permission.
+// Package identity finds out which user a call comes from. It verifies passwords, tokens and certificates, with the
+// users of the catalog and with other backends; it limits what wrong credentials cost; and it keeps the identity of
+// calls in their context. Logins may be used concurrently; errors are those of package failure. What a user may do is
+// decided by package permission.
 package identity
 
 import (
@@ -21,21 +21,21 @@ import (
 	"github.com/quorate/quorate/id"
 )
 
-// Config is what logins are made of. Its settings are those of the Config of a broker.
+// Config has the settings and parts of Logins. The settings are those of the broker's Config.
 type Config struct {
 	Authenticate  bool
 	LoopbackUsers []string
 	Backends      func(own access.Backend) []access.Backend
 	HostToken     string
-	// Hashing is called before a password is hashed, with how many then are at a time; nil: nothing is
-	// called. It must return soon.
+	// Hashing is called before a password is hashed, with the number of passwords that are then being hashed; nil:
+	// nothing is called. It must return soon.
 	Hashing func(passwords int)
 
 	Node id.NodeID
 	View func() *catalog.View
-	// Now is the time of the cluster, on which nodes agree although their wall clocks may not.
+	// Now returns the time of the cluster, on which nodes agree even if their wall clocks differ.
 	Now func() time.Time
-	// Unseen counts logins that were refused without a look.
+	// Unseen counts logins that were refused without a check.
 	Unseen    *atomic.Uint64
 	Certainty Certainty
 	Commands  *audit.Commands
@@ -57,7 +57,7 @@ type Logins struct {
 	*passwords
 }
 
-// New returns Logins that know no credential yet.
+// New returns Logins that remember no credentials yet.
 func New(c Config) *Logins {
 	l := &Logins{
 		cfg: c, view: c.View, now: c.Now, log: c.Log, certainty: c.Certainty, commands: c.Commands,
@@ -75,16 +75,16 @@ func New(c Config) *Logins {
 // Authenticates reports whether callers must log in.
 func (l *Logins) Authenticates() bool { return l.cfg.Authenticate }
 
-// Login verifies name and password of a caller at an address: some users must be on this
-// host (VH-1), and an address may be wrong only so often (LoginTries; ResourceExhausted). The
-// zero address is an unknown one. All refusals read the same, whatever is wrong; while this
-// node does not know, they are Unavailable (EX-16).
+// Login verifies the name and password of a caller at an address. Some users must call from this host (VH-1), and an
+// address may send only so many wrong passwords (LoginTries; ResourceExhausted). The zero address stands for an unknown
+// one. All refusals have the same text, whatever is wrong. If this node cannot be certain, it returns Unavailable
+// instead (EX-16).
 func (l *Logins) Login(ctx context.Context, user, secret string, from netip.Addr) (*Identity, error) {
 	return l.login(ctx, access.Credentials{User: user, Secret: secret}, from)
 }
 
-// LoginCertificate takes a user that a certificate names that the caller's listener has
-// verified.
+// LoginCertificate returns the identity of the user that a certificate names. The listener has verified the
+// certificate.
 func (l *Logins) LoginCertificate(ctx context.Context, user string, from netip.Addr) (*Identity, error) {
 	v := l.view()
 	u, known := v.User(user)
@@ -94,7 +94,8 @@ func (l *Logins) LoginCertificate(ctx context.Context, user string, from netip.A
 	return by(audit.MechanismCertificate)(l.admitted(u, from.Unmap().IsLoopback()))
 }
 
-// admitted is the identity of a user whose secret was right; loopback reports that the call comes from this host.
+// admitted returns the identity of a user whose credentials were right; loopback reports that the call comes from this
+// host.
 func (l *Logins) admitted(u *catalog.User, loopback bool) (*Identity, error) {
 	if err := l.onLoopback(u.Name, loopback); err != nil {
 		return nil, err
@@ -102,7 +103,7 @@ func (l *Logins) admitted(u *catalog.User, loopback bool) (*Identity, error) {
 	return Of(u), nil
 }
 
-// onLoopback refuses users that must be on this host, and are not (VH-1).
+// onLoopback refuses users that must call from this host, but call from another one (VH-1).
 func (l *Logins) onLoopback(name string, loopback bool) error {
 	if !loopback && slices.Contains(l.cfg.LoopbackUsers, name) {
 		return Unauthenticated(access.WrongPassword)
@@ -110,7 +111,7 @@ func (l *Logins) onLoopback(name string, loopback bool) error {
 	return nil
 }
 
-// login asks the backends for as often as the address may be wrong.
+// login asks the backends, unless too many wrong credentials have come from the address.
 func (l *Logins) login(ctx context.Context, c access.Credentials, from netip.Addr) (*Identity, error) {
 	c.Now = l.now()
 	try := l.attempt(c, "", from)
@@ -122,7 +123,7 @@ func (l *Logins) login(ctx context.Context, c access.Credentials, from netip.Add
 	return l.identityOf(id, by, from)
 }
 
-// attempt returns an attempt to log in with credentials at a backend; empty: at all of them.
+// attempt returns an attempt to log in with credentials at one backend, or at all of them for "".
 func (l *Logins) attempt(c access.Credentials, backend string, from netip.Addr) *attempt {
 	return &attempt{
 		throttle: &l.throttle, pending: &l.pending, from: from,
@@ -130,12 +131,12 @@ func (l *Logins) attempt(c access.Credentials, backend string, from netip.Addr) 
 	}
 }
 
-// identityOf makes the identity of a login from a backend's answer.
+// identityOf turns the answer of a backend into an identity.
 func (l *Logins) identityOf(id *access.Identity, backend string, from netip.Addr) (*Identity, error) {
 	loopback := from.Unmap().IsLoopback()
 	if backend == InternalUsers {
 		u, known := l.view().User(id.Name)
-		if !known { // any more
+		if !known { // the user was deleted meanwhile
 			return nil, Unauthenticated(access.WrongPassword)
 		}
 		return by(audit.MechanismPassword)(l.admitted(u, loopback))
@@ -154,9 +155,10 @@ func (l *Logins) identityOf(id *access.Identity, backend string, from netip.Addr
 	return who, nil
 }
 
-// Renew has the calls of a context go on with another secret of the same user, to which a
-// backend has taken it: rights, tags and end are those of the new one (ID-5), if it may go on then. Logins that do not end have no need of it, and whatever comes is fine (AM-11). Errors: NotAllowed
-// if it is wrong or another user's, Unavailable.
+// Renew gives the calls of a context a new secret of the same user (ID-5). The backend of the login verifies it;
+// rights, tags and end are then those of the new secret, if may has no objection. A login without an end needs no
+// renewal, so Renew then accepts any secret (AM-11). Errors: NotAllowed if the secret is wrong or another user's;
+// Unavailable.
 func (l *Logins) Renew(ctx context.Context, secret string, from netip.Addr, may func(*Identity) error) error {
 	s := SessionOf(ctx)
 	if s == nil || s.who.Load().ends.IsZero() {
@@ -187,5 +189,5 @@ func (l *Logins) Renew(ctx context.Context, secret string, from netip.Addr, may 
 	return nil
 }
 
-// LoginCounts are the answers of the backends by their names.
+// LoginCounts returns how the backends have answered, by their names.
 func (l *Logins) LoginCounts() map[string]access.Counts { return l.chain.Counts() }

@@ -17,52 +17,52 @@ import (
 	"github.com/quorate/quorate/internal/password"
 )
 
-// Bounds of logging in.
+// Limits of logins.
 const (
-	// MaxHashes bounds the passwords that a node hashes at a time: each takes memory and a
-	// core for some milliseconds. One core is left for what else the node does, if there are several.
+	// MaxHashes limits how many passwords a node hashes at the same time: each takes memory and one core for some
+	// milliseconds. If there are several cores, one is left for everything else.
 	MaxHashes = 2
-	// MaxHashWaiters bounds the calls that wait for that; more are refused, to come again.
+	// MaxHashWaiters limits the calls that wait for their turn to hash. Further calls are refused and may try again.
 	MaxHashWaiters = 512
-	// restAfterWrong is for how many times of what a wrong password took to be hashed its place stays empty, maxRest at
-	// most: guessing, from however many addresses, must not take a processor from publishers.
+	// restAfterWrong makes guessing slow, from however many addresses: after a wrong password its slot stays empty for
+	// this many times as long as the hash took, at most maxRest. So guesses cannot take a processor from publishers.
 	restAfterWrong = 2
 	maxRest        = 250 * time.Millisecond
-	// maxVerified bounds the credentials that are known to be right.
+	// maxVerified limits the credentials that are remembered as right.
 	maxVerified = 10_000
 )
 
-// MaxPasswordBytes bounds a password: hashing takes a time that grows with it.
+// MaxPasswordBytes limits a password, because hashing takes longer for longer ones.
 const MaxPasswordBytes = 1 << 10
 
-// maxUpgrades bounds the hashes that wait to be put in the place of weak ones; what is above waits for a later login.
+// maxUpgrades limits the better hashes that wait to be stored. Any more are dropped; a later login makes them again.
 const maxUpgrades = 128
 
-// hashRetryAfter is when a client should come again while too many log in.
+// hashRetryAfter is how long a client should wait while too many log in.
 const hashRetryAfter = time.Second
 
-// Upgrade is a better hash of the password by which a user has logged in.
+// Upgrade is a better hash of a password with which a user has logged in.
 type Upgrade struct {
 	User            *catalog.User
 	Credential      [sha256.Size]byte
 	Hash, Algorithm string
 }
 
-// passwords verifies passwords against the hashes of their users. One that was verified is remembered by a keyed hash of
-// it, in memory alone, until its user changes. mu guards what stands below it.
+// passwords verifies passwords against the hashes of their users. It remembers right ones until the user changes: not
+// the password but a keyed hash of it, in memory only. mu guards the fields below it.
 type passwords struct {
 	log      *slog.Logger
-	key      [sha256.Size]byte   // of this process
-	hashing  func(passwords int) // called before each hash; nil: nothing is
+	key      [sha256.Size]byte   // random, for this process
+	hashing  func(passwords int) // called before each hash; nil: nothing is called
 	slots    chan struct{}
 	waiting  atomic.Int32
-	upgrades chan Upgrade // hashes that are to take the place of weaker ones
+	upgrades chan Upgrade // better hashes that wait to be stored
 
 	mu       sync.RWMutex
 	verified map[[sha256.Size]byte]*catalog.User
 }
 
-// newPasswords returns passwords of which none was verified yet.
+// newPasswords returns passwords that remembers none yet.
 func newPasswords(log *slog.Logger, hashing func(int)) *passwords {
 	p := &passwords{
 		log: log, hashing: hashing, slots: make(chan struct{}, hashesAtOnce(runtime.NumCPU())), upgrades: make(chan Upgrade, maxUpgrades),
@@ -74,25 +74,25 @@ func newPasswords(log *slog.Logger, hashing func(int)) *passwords {
 
 func hashesAtOnce(processors int) int { return max(1, min(MaxHashes, processors-1)) }
 
-// digest is what stands for a credential.
+// digest returns a keyed hash that stands for a credential.
 func (p *passwords) digest(parts ...string) (d [sha256.Size]byte) {
 	h := hmac.New(sha256.New, p.key[:])
 	for _, part := range parts {
 		h.Write([]byte(part))
-		h.Write([]byte{0xff}) // in no UTF-8
+		h.Write([]byte{0xff}) // occurs in no UTF-8, so it separates the parts
 	}
 	h.Sum(d[:0])
 	return d
 }
 
-// known reports whether a credential was verified for the user as it is now.
+// known reports whether a credential was verified for the user in its present state.
 func (p *passwords) known(d [sha256.Size]byte, u *catalog.User) bool {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
 	return u != nil && p.verified[d] == u
 }
 
-// Remember notes that a credential was verified for the user as it is now.
+// Remember records that a credential was verified for the user in its present state.
 func (p *passwords) Remember(d [sha256.Size]byte, u *catalog.User) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -102,7 +102,8 @@ func (p *passwords) Remember(d [sha256.Size]byte, u *catalog.User) {
 	p.verified[d] = u
 }
 
-// tooManyLogins is the refusal above MaxHashWaiters and MaxSameLogins: each waiter holds a client's connection.
+// tooManyLogins is the refusal above MaxHashWaiters and MaxSameLogins. They are limited because each waiter holds a
+// client's connection.
 func tooManyLogins() *failure.Error {
 	return &failure.Error{
 		Class: failure.ResourceExhausted, Kind: "login", RetryAfter: hashRetryAfter,
@@ -110,7 +111,8 @@ func tooManyLogins() *failure.Error {
 	}
 }
 
-// Enter waits for its turn to hash a password; leave ends it, and its place rests unless the password was right.
+// Enter waits for its turn to hash a password. leave ends the turn; unless the password was right, the slot then stays
+// empty for a while.
 func (p *passwords) Enter(ctx context.Context) (leave func(right bool), err error) {
 	defer p.waiting.Add(-1)
 	if p.waiting.Add(1) > MaxHashWaiters {
@@ -134,14 +136,14 @@ func (p *passwords) Enter(ctx context.Context) (leave func(right bool), err erro
 	}
 }
 
-// Hashing returns how many passwords are being hashed, each of which keeps a processor busy for tens of milliseconds, or were
-// just now.
+// Hashing returns how many slots for hashing are in use, including those that stay empty after a wrong password. Each
+// hash keeps a processor busy for tens of milliseconds.
 func (p *passwords) Hashing() int { return len(p.slots) }
 
-// verify checks a password against the user's hash. Unknown users, and those whose hash is of
-// another kind than new ones, take as long: there is one hash of today's cost in any case.
+// verify checks a password against the user's hash. In any case it computes one hash of the present kind. So the time
+// does not reveal that a user is unknown, or has another kind of hash.
 func (p *passwords) verify(ctx context.Context, u *catalog.User, secret string, d [sha256.Size]byte) error {
-	if p.known(d, u) { // by another login that this one waited for
+	if p.known(d, u) { // another login has verified it while this one waited
 		return nil
 	}
 	leave, err := p.Enter(ctx)
@@ -175,7 +177,7 @@ func (p *passwords) verify(ctx context.Context, u *catalog.User, secret string, 
 
 func wrongPassword() error { return &access.Refused{Reason: access.WrongPassword} }
 
-// upgrade puts a better hash into Upgrades, unless too many wait there. A login does not wait.
+// upgrade hands a better hash to Upgrades, unless too many wait there: a login must not wait for that.
 func (p *passwords) upgrade(u Upgrade) {
 	select {
 	case p.upgrades <- u:
@@ -183,5 +185,5 @@ func (p *passwords) upgrade(u Upgrade) {
 	}
 }
 
-// Upgrades are hashes that are to be stored.
+// Upgrades returns the channel of better hashes that are to be stored.
 func (p *passwords) Upgrades() <-chan Upgrade { return p.upgrades }

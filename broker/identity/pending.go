@@ -6,31 +6,33 @@ import (
 	"sync"
 )
 
-// MaxSameLogins bounds the logins that wait while the same credentials are checked for another one;
-// more are refused, to come again.
+// MaxSameLogins limits the logins that wait while the same credentials are being checked for
+// another one. Further logins are refused and may try again.
 const MaxSameLogins = 512
 
-// pending are the logins whose credentials are being checked. Of those with the same credentials one
-// is checked, and the others wait for its answer: a client whose node is gone opens all its
-// connections and streams on another one at the same moment. One hash is enough for all of them, and
-// since whoever guesses tries different passwords, they count as one try of their address.
+// pending holds the checks of credentials that are under way. If several logins have the same
+// credentials, one is checked and the others wait for its result: a client whose node has failed
+// opens all its connections and streams on another node at once, and one hash is enough for all of
+// them. They count as one try of their address; this does not help guessers, who try different
+// passwords.
 type pending struct {
-	mu sync.Mutex // guards what follows, but for over
+	mu sync.Mutex // guards everything below, except check.over
 	of map[[sha256.Size]byte]*check
 }
 
-// check is the check of one login's credentials.
+// check is one check of credentials.
 type check struct {
-	over    chan struct{} // closed once err is set, which is constant from then on
+	over    chan struct{} // closed once err is set; err does not change after that
 	err     error         // nil: they are right
-	waiting int           // logins
+	waiting int           // how many logins wait for it
 }
 
-// errNotChecked is the outcome of a check that found nothing out.
+// errNotChecked is the result of a check that ended before the credentials were checked.
 var errNotChecked = errors.New("the credentials were not checked")
 
-// begin begins the check of credentials, which the caller must end, or returns the one that is under
-// way and for whose end the caller may wait; mine reports the former. It fails if too many wait.
+// begin returns the check of some credentials. If there is none under way, it begins one, and mine
+// is true: the caller must end it. Otherwise the caller may wait for its end. begin fails if too
+// many wait already.
 func (p *pending) begin(d [sha256.Size]byte) (c *check, mine bool, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -49,14 +51,14 @@ func (p *pending) begin(d [sha256.Size]byte) (c *check, mine bool, err error) {
 	return c, false, nil
 }
 
-// leave records that a login does not wait for the end of a check any more.
+// leave records that a login no longer waits for a check.
 func (p *pending) leave(c *check) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	c.waiting--
 }
 
-// end notifies those that wait how the check ended.
+// end ends a check and gives its result to the logins that wait.
 func (p *pending) end(d [sha256.Size]byte, c *check, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -15,38 +15,38 @@ import (
 	"github.com/quorate/quorate/catalog"
 )
 
-// Bounds of logging in with what is wrong. Checking a password takes memory and a core for
-// some milliseconds, which unauthenticated clients must not have for nothing.
+// Limits of wrong logins. Checking a password takes memory and a core for some milliseconds, which unauthenticated
+// clients must not get for free.
 const (
-	// LoginTries is how many wrong passwords from one address are checked at once, and
-	// LoginTryEvery after what time one more: whatever else comes from there and is not
-	// known to be right or wrong is refused unseen. An address is one of IPv4, or a /64 of
-	// IPv6.
+	// LoginTries is how many wrong passwords from one address are checked at once, and LoginTryEvery is the time after
+	// which one more is. Beyond that, credentials from this address are refused without a check, unless they are known
+	// to be right or wrong. An address is an IPv4 address, or a /64 of IPv6.
 	LoginTries    = 20
 	LoginTryEvery = time.Second
-	// maxRefused bounds the credentials that are known to be wrong, maxThrottled the addresses
-	// that have sent some lately.
+	// maxRefused limits the credentials that are remembered as wrong, maxThrottled the addresses that have recently
+	// sent some.
 	maxRefused   = 10_000
 	maxThrottled = 10_000
 
 	addressBits6 = 64
 )
 
-// throttle remembers which credentials were wrong, and how often an address has sent such.
+// throttle remembers which credentials were wrong, and how many tries each address has left. mu guards refused and
+// from.
 type throttle struct {
 	mu      sync.Mutex
-	refused map[[sha256.Size]byte]*catalog.User // the user as it was, nil: there was none
+	refused map[[sha256.Size]byte]*catalog.User // the user as it was then; nil: there was none
 	from    map[netip.Prefix]throttled
-	unseen  *atomic.Uint64 // credentials that were refused without a look
+	unseen  *atomic.Uint64 // credentials that were refused without a check
 }
 
-// throttled is an address: when its tries that are left were counted.
+// throttled is how many tries an address had left, and when that was counted.
 type throttled struct {
 	left float64
 	at   time.Time
 }
 
-// wrong reports whether a credential was refused for the user as it is now.
+// wrong reports whether a credential was refused for the user in its present state.
 func (t *throttle) wrong(d [sha256.Size]byte, u *catalog.User) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -54,7 +54,7 @@ func (t *throttle) wrong(d [sha256.Size]byte, u *catalog.User) bool {
 	return known && was == u
 }
 
-// refuse notes a wrong credential.
+// refuse remembers a wrong credential.
 func (t *throttle) refuse(d [sha256.Size]byte, u *catalog.User) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -64,7 +64,7 @@ func (t *throttle) refuse(d [sha256.Size]byte, u *catalog.User) {
 	t.refused[d] = u
 }
 
-// take takes one of an address's tries, if there is one. The zero address has no bound.
+// take uses up one of an address's tries, if one is left. The zero address has any number of tries.
 func (t *throttle) take(from netip.Addr, now time.Time) bool {
 	p := throttleKey(from)
 	if !p.IsValid() {
@@ -94,7 +94,7 @@ func (t *throttle) take(from netip.Addr, now time.Time) bool {
 	return ok
 }
 
-// giveBack returns the try of a credential that was right.
+// giveBack returns a try to an address, because its credential was right or could not be checked.
 func (t *throttle) giveBack(from netip.Addr) {
 	p := throttleKey(from)
 	t.mu.Lock()
@@ -105,7 +105,7 @@ func (t *throttle) giveBack(from netip.Addr) {
 	}
 }
 
-// forget drops the addresses that have all their tries again, and all if that frees nothing.
+// forget drops the addresses that have all their tries again. If that is not enough, it drops all of them.
 func (t *throttle) forget(now time.Time) {
 	for p, x := range t.from {
 		if x.left+float64(now.Sub(x.at))/float64(LoginTryEvery) >= LoginTries {
@@ -117,31 +117,31 @@ func (t *throttle) forget(now time.Time) {
 	}
 }
 
-// throttleKey is what addresses have their tries in common.
+// throttleKey returns the prefix that shares its tries: an IPv4 address or a /64 of IPv6.
 func throttleKey(a netip.Addr) netip.Prefix {
 	a = a.Unmap().WithZone("")
 	bits := a.BitLen()
 	if a.Is6() {
 		bits = addressBits6
 	}
-	p, _ := a.Prefix(bits) // of the zero address: the zero prefix
+	p, _ := a.Prefix(bits) // for the zero address: the zero prefix
 	return p
 }
 
-// attempt is one login of an address.
+// attempt is one login from an address. It belongs to one goroutine.
 type attempt struct {
 	throttle   *throttle
 	pending    *pending
 	from       netip.Addr
 	credential [sha256.Size]byte // digest
-	check      *check            // nil: it did not begin one
+	check      *check            // nil: another login has begun the check, or none has
 	outcome    error             // of check
-	taken      bool
+	taken      bool              // it has used up a try of its address
 }
 
-// admit lets the credentials be checked. It waits while the same ones are being checked for another
-// login, and fails as that one does, unless its caller left. It refuses what comes from an address
-// that was wrong too often.
+// admit returns nil when the credentials may be checked. While the same ones are being checked for another login, it
+// waits, and then fails in the same way, unless that login ended without a result. It refuses addresses that have sent
+// too many wrong credentials.
 func (t *attempt) admit(ctx context.Context) error {
 	for t.check == nil {
 		c, mine, err := t.pending.begin(t.credential)
@@ -171,16 +171,17 @@ func (t *attempt) admit(ctx context.Context) error {
 	}
 }
 
-// end lets those go on that have the same credentials.
+// end ends the check that this attempt began, so that logins with the same credentials go on.
 func (t *attempt) end() {
 	if t.check != nil {
 		t.pending.end(t.credential, t.check, t.outcome)
 	}
 }
 
-// done makes the listeners' error of that of a chain. The address gets the try back but for what was found to be wrong: who was
-// right, whose password could not be checked, who found no room, and who left before the end. But who leaves after one
-// backend has refused would otherwise guess as often as he likes.
+// done turns the error of the backends into one for listeners. The address gets its try back unless the credentials
+// were found to be wrong: they were right, could not be checked for want of a backend or of room, or the client left
+// before the end. But if the client leaves after one backend has refused it, the try stays used, or else it could guess
+// without limit.
 func (t *attempt) done(err error) error {
 	if t.taken && !hasLeft(err) {
 		t.outcome = err
@@ -202,7 +203,7 @@ func (t *attempt) done(err error) error {
 	return err
 }
 
-// hasLeft reports that a login ended because its caller did not wait for the answer.
+// hasLeft reports whether a login ended because its caller did not wait for the result.
 func hasLeft(err error) bool {
 	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 }

@@ -20,16 +20,16 @@ import (
 	"github.com/quorate/quorate/internal/password"
 )
 
-// Bounds of tokens.
+// Limits of tokens.
 const (
 	DefaultTokenLifetime = time.Hour
 	MaxTokenLifetime     = 30 * 24 * time.Hour
-	// MaxTokensPerUser bounds the tokens of a user that have not expired.
+	// MaxTokensPerUser limits the tokens of a user that have not expired.
 	MaxTokensPerUser = 100
 )
 
-// tokenComponent is the component of the global parameters that tokens are kept as, under
-// their id.
+// tokenComponent is the component of the global parameters that hold tokens; the name of the
+// parameter is the token's id.
 const tokenComponent = "access-token"
 
 const (
@@ -37,18 +37,19 @@ const (
 	tokenSecretBytes = 32
 )
 
-// tokenRecord is what the catalog knows of a token.
+// tokenRecord is what the catalog stores about a token.
 type tokenRecord struct {
 	User string `json:"user"`
-	// Sum is the SHA-256 of the secret, which has 256 random bits.
+	// Sum is the SHA-256 of the secret. No salt is needed, because the secret has 256 random bits.
 	Sum []byte `json:"sum"`
-	// Password is the SHA-256 of the hash of the password that it was minted with: it ends
-	// with that, but not when the same password gets a better hash.
+	// Password is the SHA-256 of the hash of the password that the user had when the token was
+	// minted. The token ends when the user gets another password, but not when the same password
+	// gets a better hash.
 	Password []byte `json:"password"`
 	ExpireMs int64  `json:"expires_ms"`
 }
 
-// Token is a token that was minted. Nobody can read it again.
+// Token is a token that was just minted. Its text cannot be read again.
 type Token struct {
 	Text     string
 	ID       string // for RevokeToken
@@ -60,8 +61,8 @@ func passwordSum(u *catalog.User) []byte {
 	return sum[:]
 }
 
-// MintToken makes a token, which logs the caller in for so long; 0 is
-// DefaultTokenLifetime. A login by token cannot mint one.
+// MintToken creates a token with which the caller can log in during lifetime; 0 stands for
+// DefaultTokenLifetime. A caller who has logged in with a token cannot mint one.
 func (l *Logins) MintToken(ctx context.Context, lifetime time.Duration) (Token, error) {
 	about := failure.Error{Class: failure.PreconditionFailed, Kind: "token"}
 	who, err := l.Who(ctx)
@@ -108,8 +109,7 @@ func (l *Logins) MintToken(ctx context.Context, lifetime time.Duration) (Token, 
 	return Token{Text: tokenPrefix + id + "_" + secret, ID: id, ExpireMs: rec.ExpireMs}, err
 }
 
-// forgetTokens removes what has expired of a user's tokens, and refuses when too many are
-// left.
+// forgetTokens removes the expired tokens of a user, and fails if too many others are left.
 func (l *Logins) forgetTokens(ctx context.Context, user string, now time.Time) error {
 	v := l.view()
 	left := 0
@@ -138,8 +138,8 @@ func (l *Logins) forgetTokens(ctx context.Context, user string, now time.Time) e
 	}
 }
 
-// RevokeToken ends a token by its id, the caller's own or, for administrators, any; and
-// reports whether there was one. Streams that run go on.
+// RevokeToken ends a token by its id, and reports whether there was one. Callers may end their own
+// tokens, administrators all of them. Streams that are open go on.
 func (l *Logins) RevokeToken(ctx context.Context, id string) (deleted bool, err error) {
 	who, err := l.Who(ctx)
 	if err != nil {
@@ -150,7 +150,7 @@ func (l *Logins) RevokeToken(ctx context.Context, id string) (deleted bool, err 
 	if !ok {
 		return false, nil
 	}
-	if who != nil && (who.backend != "" || rec.User != who.User()) { // tokens are of catalog users
+	if who != nil && (who.backend != "" || rec.User != who.User()) { // only users of the catalog have tokens
 		if err := l.Require(ctx, TagAdministrator); err != nil {
 			return false, err
 		}
@@ -162,7 +162,8 @@ func (l *Logins) RevokeToken(ctx context.Context, id string) (deleted bool, err 
 	return reply.Deleted, err
 }
 
-// findToken reads a token's record from the view. A record that cannot be read is none.
+// findToken reads the record of a token from the view. A record that cannot be decoded counts as
+// missing.
 func findToken(v *catalog.View, id string) (rec tokenRecord, ok bool) {
 	p, ok := v.Parameter("", tokenComponent, id)
 	if !ok {
@@ -171,7 +172,7 @@ func findToken(v *catalog.View, id string) (rec tokenRecord, ok bool) {
 	return rec, json.Unmarshal([]byte(p.Value), &rec) == nil
 }
 
-// LoginToken verifies a token: one that MintToken gave, or of another backend.
+// LoginToken verifies a token: one from MintToken, the host's token, or one of another backend.
 func (l *Logins) LoginToken(ctx context.Context, text string, from netip.Addr) (*Identity, error) {
 	v := l.view()
 	loopback := from.Unmap().IsLoopback()

@@ -9,8 +9,8 @@ import (
 	"github.com/quorate/quorate/catalog"
 )
 
-// Who returns the user that a context's calls come from; nil: it may do everything, as
-// this node itself may, and every client where Authenticate is off.
+// Who returns the user that a context's calls come from. nil stands for a caller who may do everything: this node
+// itself, or any client if Authenticate is off.
 func (l *Logins) Who(ctx context.Context) (*Identity, error) {
 	if s := SessionOf(ctx); s != nil {
 		return l.still(s.who.Load())
@@ -21,7 +21,7 @@ func (l *Logins) Who(ctx context.Context) (*Identity, error) {
 	return nil, Unauthenticated("nobody is logged in; send user and password, or a token")
 }
 
-// still returns the identity, nil for this process itself, unless the login has ended (ID-5).
+// still returns the identity unless its login has ended (ID-5); nil for this node itself.
 func (l *Logins) still(who *Identity) (*Identity, error) {
 	switch {
 	case who.user == nil:
@@ -32,7 +32,7 @@ func (l *Logins) still(who *Identity) (*Identity, error) {
 	return who, nil
 }
 
-// Require refuses callers with neither the tag nor one above it.
+// Require refuses callers that have neither the tag nor one that includes it.
 func (l *Logins) Require(ctx context.Context, tag string) error {
 	who, err := l.Who(ctx)
 	if err != nil || who == nil || is(who.user, tag) {
@@ -44,8 +44,8 @@ func (l *Logins) Require(ctx context.Context, tag string) error {
 	}
 }
 
-// DeclaredBy returns the user that a context's calls come from, as the record of a queue has it: "" where clients do not
-// log in, for the node itself, and before VersionDeclarers is finalised (VH-17).
+// DeclaredBy returns the user that a context's calls come from, for the record of a queue (VH-17). It returns "" if
+// clients do not log in, for the node itself, and until VersionDeclarers is finalised.
 func (l *Logins) DeclaredBy(ctx context.Context) (string, error) {
 	who, err := l.Who(ctx)
 	if err != nil || who == nil || l.view().Version() < catalog.VersionDeclarers {
@@ -54,7 +54,7 @@ func (l *Logins) DeclaredBy(ctx context.Context) (string, error) {
 	return who.User(), nil
 }
 
-// Caller is Who as audit records have it.
+// Caller is Who in the form of audit records.
 func (l *Logins) Caller(ctx context.Context) audit.Caller {
 	who, err := l.Who(ctx)
 	if err != nil || who == nil {
@@ -66,12 +66,12 @@ func (l *Logins) Caller(ctx context.Context) audit.Caller {
 // WhoOf is Who for a session.
 func (l *Logins) WhoOf(s *Session) (*Identity, error) { return l.still(s.who.Load()) }
 
-// loginLook is the longest time between two looks whether a login has ended: clocks are set.
+// loginLook is the longest interval at which WatchLogin checks whether a login has ended; a timer alone would miss that
+// a clock was set.
 const loginLook = 30 * time.Second
 
-// WatchLogin has ended called, at most once and in a goroutine of its own, when the login of a
-// context ends, with the error for its client (ID-5). It watches until ctx ends or stop is
-// called; ended may be under way then.
+// WatchLogin calls ended when the login of a context ends, with the error for its client (ID-5): at most once, in a
+// goroutine of its own. It watches until ctx ends or stop is called; a call of ended may still be running then.
 func (l *Logins) WatchLogin(ctx context.Context, ended func(error)) (stop func()) {
 	s := SessionOf(ctx)
 	if s == nil || s.who.Load().ends.IsZero() {

@@ -6,8 +6,8 @@ import (
 	"github.com/quorate/quorate/definitions"
 )
 
-// actOfObject is the act of making an object of an import that has a record of its own: one that
-// changes rights, or governs others.
+// actOfObject returns the audit record for an object that an import creates, if the object gets a
+// record of its own: if it changes rights or governs other objects.
 func actOfObject(s *definitions.Step) (audit.Act, bool) {
 	switch c := s.Command.(type) {
 	case *catalog.PutVHost:

@@ -10,18 +10,18 @@ import (
 	"github.com/quorate/quorate/definitions"
 )
 
-// MaxBytes bounds the document of an import, in bytes.
+// MaxBytes limits the document of an import.
 const MaxBytes = definitions.MaxBytes
 
 // AtStart is a document that a node imports when it starts (VH-9).
 type AtStart struct {
 	Document []byte // nil: none
-	// Always imports it at every start, even if the cluster has imported the same before: what
-	// was deleted since is made again.
+	// Always imports the document at every start, even if the cluster has imported the same one
+	// before. Objects that were deleted meanwhile are created again.
 	Always bool
 }
 
-// Validate returns what is wrong with the form of the document.
+// Validate returns the faults in the form of the document.
 func (i *AtStart) Validate() error {
 	if i.Document == nil {
 		return nil
@@ -37,7 +37,7 @@ func (i *AtStart) hash() string {
 	return "sha256:" + hex.EncodeToString(sum[:])
 }
 
-// faultyDocument is the refusal of a document whose form has faults; it names where the first one is.
+// faultyDocument refuses a document whose form has faults, and names the place of the first one.
 func faultyDocument(err error) error {
 	e := &failure.Error{Class: failure.PreconditionFailed, Kind: "definitions", Reason: "nothing is imported: " + err.Error(), Cause: err}
 	var faults *definitions.Faults

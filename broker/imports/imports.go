@@ -1,6 +1,6 @@
-// Package imports makes what a document of definitions describes, on request and when a node starts, and writes such a
-// document (VH-9). What the document is, and what of it is to be made, is computed by package definitions. Definitions
-// may be used concurrently; errors are of package failure.
+// Package imports creates the objects that a document of definitions describes, on request and when a node starts. It
+// also exports such a document (VH-9). Package definitions defines the document, and computes what an import has to
+// create. Definitions may be used concurrently; errors are those of package failure.
 package imports
 
 import (
@@ -15,7 +15,7 @@ import (
 	"github.com/quorate/quorate/definitions"
 )
 
-// Config is what definitions are imported with.
+// Config has the settings and parts of Definitions.
 type Config struct {
 	Cluster  *cluster.Cluster
 	Serving  *serving.Node
@@ -26,7 +26,7 @@ type Config struct {
 	Log      *slog.Logger
 }
 
-// Definitions imports and exports. All methods may be called concurrently.
+// Definitions imports and exports documents. All methods may be called concurrently.
 type Definitions struct {
 	cluster  *cluster.Cluster
 	serving  *serving.Node
@@ -35,25 +35,25 @@ type Definitions struct {
 	commands *audit.Commands
 	atStart  AtStart
 	log      *slog.Logger
-	imported atomic.Bool // the document of atStart
+	imported atomic.Bool // whether the document of atStart is
 }
 
-// New returns those of a node. ImportAtStart is to be run beside.
+// New returns the Definitions of a node. The caller must also run ImportAtStart.
 func New(c Config) *Definitions {
 	return &Definitions{
 		cluster: c.Cluster, serving: c.Serving, logins: c.Logins, audit: c.Audit, commands: c.Commands, atStart: c.AtStart, log: c.Log,
 	}
 }
 
-// Request is what to import.
+// Request says what to import.
 type Request struct {
 	Document []byte
-	VHost    string // only what lies in it; "": all
-	DryRun   bool   // only plan
+	VHost    string // import only objects of this vhost; "": all objects
+	DryRun   bool   // only plan the import
 }
 
-// Export returns the document of all that the cluster has besides messages, or
-// of one vhost unless that is "" (VH-9, ST-4).
+// Export returns a document with everything that the cluster has except messages, or that one vhost has if vhost is not
+// "" (VH-9, ST-4).
 func (d *Definitions) Export(vhost string) ([]byte, error) {
 	v, err := d.serving.ViewOf(vhost)
 	if err != nil {
@@ -63,10 +63,10 @@ func (d *Definitions) Export(vhost string) ([]byte, error) {
 	return definitions.Append(nil, v, vhost, definitions.Origin{Cluster: name, Version: version})
 }
 
-// Import makes what a document describes and is not there (VH-9). report gets the
-// objects as they are done, in batches, one call at a time; total is the number of all.
-// Nothing is taken of a document with a fault of form. An error after the first batch is the reason
-// why the import was given up; a repeat goes on where it was.
+// Import creates the objects that a document describes and the cluster lacks (VH-9). It reports objects in batches when
+// they are done, one call of report at a time; total is the number of all objects. If the form of the document has a
+// fault, Import creates nothing. An error after the first batch says why the import was given up; repeating it
+// continues where it stopped.
 func (d *Definitions) Import(ctx context.Context, r Request, report func(done []Imported, total int)) (Summary, error) {
 	if _, err := d.serving.ViewOf(r.VHost); err != nil {
 		return Summary{}, err

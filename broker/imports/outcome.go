@@ -10,17 +10,17 @@ import (
 	"github.com/quorate/quorate/internal/password"
 )
 
-// Outcome is the outcome of an object's import; in a dry run, the one to expect.
+// Outcome is the result for one object of an import; in a dry run, the expected result.
 type Outcome uint8
 
 // The outcomes.
 const (
 	Created   Outcome = iota
-	Unchanged         // there already, just so
-	Different         // there with other properties, and left
-	Refused           // cannot be made
-	Skipped           // nothing that an import makes
-	Failed            // could not be made for now
+	Unchanged         // exists with the same properties
+	Different         // exists with other properties, and is left as it is
+	Refused           // cannot be created
+	Skipped           // is not something that an import creates
+	Failed            // could not be created now
 	outcomes
 )
 
@@ -31,7 +31,7 @@ type Imported struct {
 	Path        string // in the document
 	Outcome     Outcome
 	Reason      string
-	Warnings    []string // what is not as the document has it (VH-13)
+	Warnings    []string // what differs from the document (VH-13)
 }
 
 // Summary counts objects by Outcome.
@@ -40,7 +40,7 @@ type Summary struct {
 	Counts [outcomes]int
 }
 
-// planned is what a step without an error in carrying it out comes to.
+// planned returns the result of a step that is carried out without an error.
 func planned(v *catalog.View, s *definitions.Step) Imported {
 	out := Imported{Kind: s.Kind.String(), VHost: s.VHost, Name: s.Name, Path: s.Path, Reason: s.Reason, Warnings: s.Warnings}
 	switch s.Action {
@@ -60,8 +60,8 @@ func planned(v *catalog.View, s *definitions.Step) Imported {
 	return out
 }
 
-// samePassword reports whether a user that differs does so only in that the document has its
-// password, and the cluster the hash of it.
+// samePassword reports whether a user differs only in form: the document has its password, the
+// cluster the hash of the same password.
 func samePassword(v *catalog.View, s *definitions.Step) bool {
 	c, is := s.Command.(*catalog.PutUser)
 	if !is || s.Password == "" {
@@ -75,7 +75,7 @@ func samePassword(v *catalog.View, s *definitions.Step) bool {
 	return err == nil && same
 }
 
-// noteImported notes what an import came to, if it has made anything.
+// noteImported notes the results of an import for the audit, if it has created anything.
 func noteImported(a *audit.Notes, s *Summary) {
 	if s.Counts[Created] == 0 {
 		return

@@ -15,14 +15,13 @@ import (
 )
 
 const (
-	// importWorkers bounds how many objects of an import are made at once.
+	// importWorkers limits how many objects of an import are created at the same time.
 	importWorkers = 16
-	// maxImportFailures is the number of objects that could not be made for now, after which
-	// an import is given up.
+	// maxImportFailures is the number of objects with the outcome Failed after which an import is given up.
 	maxImportFailures = 32
 )
 
-// importing is one import. Workers share it: mu guards what is below it.
+// importing is one import. Its workers share it; mu guards the fields below it.
 type importing struct {
 	cluster  *cluster.Cluster
 	audit    *audit.Log
@@ -33,13 +32,13 @@ type importing struct {
 	mu      sync.Mutex
 	summary Summary
 	done    []Imported
-	failed  error // the last one
+	failed  error // the last error of an object that has failed
 }
 
-// maxUnreported bounds the objects of a batch.
+// maxUnreported limits the objects of a batch.
 const maxUnreported = 256
 
-// all carries the steps out, kind by kind.
+// all carries out the steps, one kind of object after the other, because later kinds refer to earlier ones.
 func (m *importing) all(ctx context.Context, v *catalog.View) error {
 	for from := 0; from < len(m.steps); {
 		to := from
@@ -56,7 +55,7 @@ func (m *importing) all(ctx context.Context, v *catalog.View) error {
 	return nil
 }
 
-// phase carries out steps that do not need one another.
+// phase carries out steps that do not depend on one another.
 func (m *importing) phase(ctx context.Context, v *catalog.View, steps []definitions.Step) error {
 	var wg sync.WaitGroup
 	slots := make(chan struct{}, importWorkers)
@@ -76,10 +75,10 @@ func (m *importing) phase(ctx context.Context, v *catalog.View, steps []definiti
 			created, err := m.audited(ctx, s)
 			out := planned(v, s)
 			if !created {
-				out.Outcome = Unchanged // another caller made it meanwhile
+				out.Outcome = Unchanged // another caller has created it meanwhile
 			}
 			out = m.judged(out, err)
-			if out.Outcome == Different && samePassword(m.cluster.View(), s) { // another node imports the same
+			if out.Outcome == Different && samePassword(m.cluster.View(), s) { // another node imports the same document
 				out.Outcome, out.Reason = Unchanged, ""
 			}
 			m.add(out, err)
@@ -89,7 +88,7 @@ func (m *importing) phase(ctx context.Context, v *catalog.View, steps []definiti
 	return m.stopped(ctx)
 }
 
-// stopped returns why the import is given up, nil if it goes on.
+// stopped returns why the import must end, nil if it goes on.
 func (m *importing) stopped(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
@@ -102,7 +101,7 @@ func (m *importing) stopped(ctx context.Context) error {
 	return nil
 }
 
-// judged is what an error makes of an object that was to be created.
+// judged derives the result for an object from the error of its creation.
 func (m *importing) judged(out Imported, err error) Imported {
 	if err == nil {
 		return out
@@ -115,7 +114,7 @@ func (m *importing) judged(out Imported, err error) Imported {
 	switch e.Class {
 	case failure.PreconditionFailed, failure.ResourceLocked:
 		out.Outcome = Refused
-		if e.State { // another caller made it meanwhile
+		if e.State { // another caller has created it meanwhile
 			out.Outcome = Different
 		}
 	case failure.NotFound, failure.AccessRefused, failure.NotAllowed, failure.NotImplemented:
@@ -125,7 +124,7 @@ func (m *importing) judged(out Imported, err error) Imported {
 	return out
 }
 
-// add counts the outcome of an object, and hands it over in a batch.
+// add counts the result for an object, and reports a batch if it is full.
 func (m *importing) add(o Imported, err error) {
 	m.mu.Lock()
 	m.done = append(m.done, o)
@@ -140,7 +139,7 @@ func (m *importing) add(o Imported, err error) {
 	}
 }
 
-// flush hands over what is done. report is called with mu held, so that batches come one at a time.
+// flush reports the results so far. It calls report with mu held, so that batches come one at a time.
 func (m *importing) flush() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -150,8 +149,8 @@ func (m *importing) flush() {
 	m.done = nil
 }
 
-// audited is create with a record of its own for what changes rights; the rest is counted in
-// that of the import.
+// audited is create with an audit record of its own for objects that change rights. All others are counted in the
+// record of the import.
 func (m *importing) audited(ctx context.Context, s *definitions.Step) (created bool, err error) {
 	whole := audit.NotesOf(ctx)
 	x, own := actOfObject(s)
@@ -166,7 +165,7 @@ func (m *importing) audited(ctx context.Context, s *definitions.Step) (created b
 	return created, err
 }
 
-// create makes an object and reports whether it is new.
+// create creates an object and reports whether it is new.
 func (m *importing) create(ctx context.Context, s *definitions.Step) (created bool, err error) {
 	about := failure.Error{VHost: s.VHost, Kind: s.Kind.String(), Name: s.Name}
 	command, sets := s.Command, false
@@ -183,11 +182,12 @@ func (m *importing) create(ctx context.Context, s *definitions.Step) (created bo
 		if err := m.early(c, about); err != nil {
 			return false, err
 		}
-		// The caller is no client of the queues: their leaders are spread unless their arguments choose.
+		// The caller does not use the queues, so its node is no good place for leaders: they are spread, unless the
+		// arguments of a queue choose.
 		_, chosen := c.Arguments.Get(argument.LeaderLocator)
 		reply, err := m.cluster.Operator().DeclareQueue(ctx, *c, e.GroupSize, !chosen || e.BalancedLeader)
 		err = failure.Translate(err, about)
-		if _, exists := m.cluster.View().Queue(c.VHost, c.Name); exists { // else it may not be made, as above a limit
+		if _, exists := m.cluster.View().Queue(c.VHost, c.Name); exists { // else it cannot be created, for example above a limit
 			err = failure.AsState(err)
 		}
 		return reply.Created, err
@@ -210,7 +210,7 @@ func (m *importing) create(ctx context.Context, s *definitions.Step) (created bo
 	return reply.Created || sets, failure.AsState(failure.Translate(err, about))
 }
 
-// early reports that a command cannot be proposed yet: in a new cluster, or one that is being upgraded.
+// early refuses a command that cannot be proposed yet, because the cluster is new or is being upgraded.
 func (m *importing) early(cmd catalog.Command, about failure.Error) error {
 	if early := m.cluster.View().Allows(cmd); early != nil {
 		about.Class, about.RetryAfter, about.Reason = failure.Unavailable, failure.RetryAfter, early.Reason

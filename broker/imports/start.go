@@ -14,27 +14,27 @@ import (
 	"github.com/quorate/quorate/cluster"
 )
 
-// Global parameters about the definitions that nodes import when they start.
+// The global parameters about documents that nodes import when they start.
 const (
 	definitionsComponent = "definitions"
 	importBarrier        = "barrier"
 	importedName         = "imported"  // the hash of the document that was imported last
-	importingName        = "importing" // hash and node of the import that goes on
+	importingName        = "importing" // hash of the document and node of an import under way
 )
 
 const (
-	// importRetry is the time between two tries to import at the start.
+	// importRetry is the interval at which a node tries to import the document.
 	importRetry = 500 * time.Millisecond
-	// maxImportLines bounds the log lines about objects of one import.
+	// maxImportLines limits the log lines about objects of one import.
 	maxImportLines = 100
 )
 
-// Pending reports that the document of the configuration is still to be imported.
+// Pending reports whether the document of the configuration still has to be imported.
 func (d *Definitions) Pending() bool { return d.atStart.Document != nil && !d.imported.Load() }
 
-// ImportAtStart imports the document of the configuration, if it has one, and tries again until the
-// cluster can take it. A document that the cluster has imported is passed over; while
-// another node that lives imports the same one, this one waits for it.
+// ImportAtStart imports the document of the configuration, if there is one. It tries again until the cluster can accept
+// it. It skips a document that the cluster has already imported. While another live node imports the same document, it
+// waits for that node.
 func (d *Definitions) ImportAtStart(ctx context.Context) {
 	if d.atStart.Document == nil {
 		return
@@ -60,12 +60,12 @@ func (d *Definitions) ImportAtStart(ctx context.Context) {
 	}
 }
 
-// tryImport imports the document unless the cluster has it, or another node that lives is importing it; done reports
-// that there is nothing left to do. Nodes claim the import by a parameter, so that one of them does it.
+// tryImport imports the document, unless the cluster has imported it or another live node is importing it; done reports
+// that nothing is left to do. A node claims the import with a parameter, so that only one node does it.
 func (d *Definitions) tryImport(ctx context.Context) (done bool, err error) {
 	hash := d.atStart.hash()
 	if err := d.setParameter(ctx, importBarrier, "1"); err != nil {
-		return false, err // else the view is as new as the log from here on
+		return false, err // without an error, the view is now as new as the log was
 	}
 	v := d.cluster.View()
 	if last, ok := v.Parameter("", definitionsComponent, importedName); ok && last.Value == hash && !d.atStart.Always {
@@ -92,10 +92,10 @@ func (d *Definitions) tryImport(ctx context.Context) (done bool, err error) {
 	return true, d.setParameter(ctx, importedName, hash)
 }
 
-// lifeOf names a life of a node.
+// lifeOf names one life of a node.
 func lifeOf(node string, epoch uint64) string { return node + " " + strconv.FormatUint(epoch, 10) }
 
-// claimLives reports whether a node that lives imports the document of that hash.
+// claimLives reports whether a claim is for the document with that hash and belongs to a node that is alive.
 func claimLives(claim, hash string, s *cluster.Status) bool {
 	for i := range s.Nodes {
 		n := &s.Nodes[i]
@@ -106,7 +106,7 @@ func claimLives(claim, hash string, s *cluster.Status) bool {
 	return false
 }
 
-// setParameter commits one of the global parameters about imports. This node's view has it when it returns.
+// setParameter commits one of the global parameters about imports. When it returns, this node's view has the parameter.
 func (d *Definitions) setParameter(ctx context.Context, name, value string) error {
 	_, err := d.commands.Propose(ctx, failure.Error{Kind: "parameter", Name: name}, &catalog.PutParameter{Parameter: catalog.Parameter{
 		Component: definitionsComponent, Name: name, Value: value,
@@ -114,8 +114,8 @@ func (d *Definitions) setParameter(ctx context.Context, name, value string) erro
 	return err
 }
 
-// loggedAtStart is the reason that the log has of an object that is not imported, or made with changes; ""
-// of all others.
+// loggedAtStart returns the reason to log an object: it was not imported, or was created with changes. For all other
+// objects the reason is "".
 func loggedAtStart(o *Imported) (made bool, why string) {
 	warnings := strings.Join(o.Warnings, "; ")
 	switch {
@@ -129,8 +129,9 @@ func loggedAtStart(o *Imported) (made bool, why string) {
 	return false, ""
 }
 
-// importHere imports the document with the rights of the node, and logs what is not as the document has it, at most
-// maxImportLines. Objects that could not be made for now are an error: the import is tried again.
+// importHere imports the document with the rights of the node. It logs what differs from the document, in at most
+// maxImportLines lines. If some objects could not be created now, it returns an error, so that the import is tried
+// again.
 func (d *Definitions) importHere(ctx context.Context, hash string) error {
 	lines := 0
 	summary, err := d.Import(identity.WithIdentity(ctx, identity.Itself()), Request{Document: d.atStart.Document}, func(done []Imported, _ int) {

@@ -11,7 +11,7 @@ import (
 	"github.com/quorate/quorate/policy"
 )
 
-// vet checks of a new object what the catalog does not.
+// vet makes those checks of a new object that the catalog does not make.
 func vet(o *definitions.Object) error {
 	switch c := o.Command.(type) {
 	case *catalog.PutVHost:
@@ -44,7 +44,7 @@ func vet(o *definitions.Object) error {
 	return nil
 }
 
-// resolveImported checks a queue of a document, whose type is known.
+// resolveImported checks a queue of the document. Its type is already known.
 func resolveImported(c *catalog.DeclareQueue) (argument.Settings, error) {
 	about := failure.Error{VHost: c.VHost, Kind: "queue", Name: c.Name}
 	if err := names.Check(c.Name, about); err != nil {

@@ -9,23 +9,23 @@ import (
 )
 
 const (
-	// exchangeEvery is the time between two rounds in which nodes exchange what their clients publish.
+	// exchangeEvery is the interval at which nodes exchange how much their clients publish.
 	exchangeEvery = time.Second
-	// exchangeLeast is the least time between two that are asked for.
+	// exchangeLeast is the shortest interval, when a round is asked for.
 	exchangeLeast = 200 * time.Millisecond
-	// maxSubjects bounds the gates of one question; a round asks as often as it takes.
+	// maxSubjects limits the gates in one request. A round makes as many requests as it needs.
 	maxSubjects = 4096
-	// pruneEvery is the least time between two looks for gates that are not needed: each takes long where there are many,
-	// and publishers see to their own.
+	// pruneEvery is the shortest interval at which unneeded gates are searched for. A search takes long if there are
+	// many gates, and publishers check the gates that they use themselves.
 	pruneEvery = 10 * time.Second
 )
 
-// Exchange keeps the gates up to date until ctx ends: with the limits of the catalog, with what other nodes
-// want, and with what vhosts and users' queues hold. It does nothing while no gate is used.
+// Exchange keeps the gates up to date until ctx ends: with the limits in the catalog, with what other nodes want to
+// publish, and with what vhosts and queues of users hold. It does nothing while no gate is in use.
 func (l *Limits) Exchange(ctx context.Context) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
-	var last time.Time // of a time of measurement
+	var last time.Time // when the last measuring period began
 	var pruned pruned
 	for {
 		changed := l.node.ViewChanged()
@@ -62,15 +62,15 @@ func (l *Limits) Exchange(ctx context.Context) {
 	}
 }
 
-// pruned is the last look for gates that are not needed. The zero value has had none.
+// pruned describes the last search for unneeded gates. The zero value stands for none.
 type pruned struct {
 	index uint64 // of the view
 	at    time.Duration
 	ever  bool
 }
 
-// pruneNow prunes if the view is newer than that of the last time, and that was pruneEvery ago; later is how long a newer
-// view still has to wait, 0 if none does.
+// pruneNow prunes if the view is newer than at the last search, and that search is pruneEvery ago. later is how long
+// pruning must wait if only the time is missing, else 0.
 func (l *Limits) pruneNow(v *catalog.View, last *pruned) (later time.Duration) {
 	now := l.now()
 	if last.ever && v.Index() == last.index {
@@ -84,8 +84,8 @@ func (l *Limits) pruneNow(v *catalog.View, last *pruned) (later time.Duration) {
 	return 0
 }
 
-// round asks the other nodes about the gates that are used, and begins another time of measurement if next; again reports
-// that another round is needed without being kicked.
+// round asks the other nodes about the gates in use. With next it also begins the next measuring period. again reports
+// whether another round is needed even if nobody asks for one.
 func (l *Limits) round(ctx context.Context, next bool) (again bool) {
 	now := l.now()
 	var gates []*gate
@@ -109,7 +109,8 @@ func (l *Limits) round(ctx context.Context, next bool) (again bool) {
 	return again || len(gates) > 0
 }
 
-// ask has the other nodes answer about some gates, and sends them what this one wants. The three slices are parallel.
+// ask sends the other nodes what this node wants for some gates, and takes in their answers. The three slices are
+// parallel.
 func (l *Limits) ask(ctx context.Context, gates []*gate, subjects []clients.QuotaSubject, own []clients.QuotaFigures) {
 	stored := make([]uint64, len(gates))
 	for i := range own {

@@ -10,8 +10,8 @@ import (
 	"github.com/quorate/quorate/cluster/event"
 )
 
-// figures count what limits do, by scope and quota, and emit its events. mu guards emitted; the rest is atomic, or never
-// changes.
+// figures counts what limits do, by scope and quota, and emits their events. mu guards emitted; all other fields are
+// atomic or never change.
 type figures struct {
 	start time.Time
 	view  func() *catalog.View
@@ -23,21 +23,21 @@ type figures struct {
 	waiting atomic.Int64
 
 	mu      sync.Mutex
-	emitted map[clients.Count]time.Duration // of refusals, for events
+	emitted map[clients.Count]time.Duration // when the event of a refusal was last emitted
 }
 
 const (
-	// maxEmitted bounds the refusals whose events are remembered.
+	// maxEmitted limits how many entries emitted has.
 	maxEmitted = 1000
-	// heldAgain is how long no publisher must have been held back before the event quota_over is emitted:
-	// else there were events with every message.
+	// heldAgain is how long no publisher must have been held back before the event quota_over is emitted. Without it
+	// every message could cause an event.
 	heldAgain = 10 * time.Second
 )
 
-// now returns the time since the node's start by the monotonic clock.
+// now returns the time since the node's start, from the monotonic clock.
 func (f *figures) now() time.Duration { return time.Since(f.start) }
 
-// emitQuota emits the event of a quota that is reached, or not any more; none for a queue that is gone.
+// emitQuota emits the event that a quota is reached or no longer is. It emits none for a queue that has been deleted.
 func (f *figures) emitQuota(kind event.Kind, of clients.QuotaSubject, limit string, n int64) {
 	e := event.Event{Kind: kind, Cause: limit, Count: uint64(max(0, n))}
 	scope := scopeOf(of)
@@ -57,7 +57,7 @@ func (f *figures) emitQuota(kind event.Kind, of clients.QuotaSubject, limit stri
 	f.emit(e)
 }
 
-// Refused counts a refusal of one more above a limit. Its event is emitted once in heldAgain.
+// Refused counts a refusal of one more than a limit allows. It emits at most one event in heldAgain for each limit.
 func (f *figures) Refused(k clients.Count, limit int64) {
 	now := f.now()
 	f.refused[k.Kind].Add(1)
@@ -85,14 +85,14 @@ func (f *figures) Refused(k clients.Count, limit int64) {
 	f.emitQuota(event.QuotaReached, of, name, limit)
 }
 
-// Count is how often a quota was reached since the node's start, on this node (VH-14).
+// Count is how often a quota was reached on this node since its start (VH-14).
 type Count struct {
 	Scope, Quota string
-	Reached      uint64        // refused, or times in which publishers were held back
-	Held         time.Duration // of publishers, one after the other
+	Reached      uint64        // refusals, or how often publishers were held back
+	Held         time.Duration // how long publishers were held back, all of them added up
 }
 
-// Counts returns the figures of all scopes and quotas, and how many publishers wait now.
+// Counts returns the figures of all scopes and quotas, and how many publishers are being held back.
 func (f *figures) Counts() (all []Count, waiting int64) {
 	for scope := range f.reached {
 		for which := range f.reached[scope] {

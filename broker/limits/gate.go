@@ -15,66 +15,68 @@ import (
 )
 
 const (
-	// lookAgain bounds a wait before limits are looked at anew.
+	// lookAgain is the longest wait before a publisher checks the limits again.
 	lookAgain = 250 * time.Millisecond
 	// reportedFor is how long the figures of another node count.
 	reportedFor = 3 * time.Second
-	// gateIdle is how long a gate is not used before other nodes are not asked about it any more.
+	// gateIdle is how long a gate must be unused before other nodes are no longer asked about it.
 	gateIdle = 3 * time.Second
-	// storedAgainPercent of the limit must be left of what a vhost, or a user's queues, hold before publishers go on.
+	// storedAgainPercent is the share of the limit below which stored bytes must fall before publishers go on.
 	storedAgainPercent = 95
 )
 
-// gateLimits are what bounds publishers at a gate; catalog.Unlimited: nothing.
+// gateLimits are the limits of a gate; catalog.Unlimited stands for none.
 type gateLimits struct {
 	rates  [rates]int64
 	stored int64
 }
 
-// wanted is what another node wants of a subject.
+// wanted is how much another node wants to publish for a subject, and when it said so.
 type wanted struct {
 	rates [rates]float64
 	at    time.Duration
 }
 
-// sharing is what the gates of a node need to divide their rates among the nodes: they ask Exchange for a round, and
-// learn from it how many nodes there are.
+// sharing lets the gates of a node divide their rates among the nodes: the gates ask Exchange for a round, and Exchange
+// sets the number of nodes.
 type sharing struct {
-	kick  chan struct{} // of capacity 1: a token has Exchange begin a round at once
+	kick  chan struct{} // of capacity 1: a token makes Exchange begin a round at once
 	nodes atomic.Int64  // of the cluster
 }
 
-// wake has Exchange begin a round. A token that is already there is enough: the round looks at all gates.
+// wake makes Exchange begin a round. One token is enough, because a round looks at all gates.
 func (s *sharing) wake() {
 	wait.Wake(s.kick)
 }
 
-// gate is where publishers of a user, into a vhost or into a queue wait on this node. mu guards what stands below it.
+// gate is where publishers wait on this node: those of one user, or those into one vhost or queue. mu guards the fields
+// below it.
 type gate struct {
 	figures *figures
 	sharing *sharing
 	of      clients.QuotaSubject
 
 	mu      sync.Mutex
-	index   uint64 // of the view that the limits are of
+	index   uint64 // of the view that the limits come from
 	limits  gateLimits
 	buckets [rates]quota.Bucket
 	meters  [rates]quota.Meter
 	others  map[id.NodeID]wanted
 	used    time.Duration // when a publisher asked or published last
 	ever    bool
-	holds   uint64 // bytes that the vhost, or the user's queues, hold, as far as this node knows
+	holds   uint64 // bytes that the vhost, or the queues of the user, hold, as far as this node knows
 	full    bool
 	over    [gateQuotas]episode
 }
 
-// episode is a time in which a quota holds publishers back now and then. It has one event at its begin and one at its end.
+// episode is a time in which a quota holds publishers back again and again. One event is emitted when it begins and one
+// when it ends.
 type episode struct {
 	on   bool
 	last time.Duration
 }
 
-// limit sets the limits of a view, unless those of a newer one are there.
+// limit sets the limits of a view, unless the gate has those of a newer view.
 func (g *gate) limit(now time.Duration, index uint64, l gateLimits) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -90,14 +92,14 @@ func (g *gate) limit(now time.Duration, index uint64, l gateLimits) {
 	g.sharing.wake()
 }
 
-// newer reports whether the limits are of a newer view than the one of an index.
+// newer reports whether the limits come from a newer view than the one with this index.
 func (g *gate) newer(index uint64) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.index > index
 }
 
-// share sets the rates of this node. The caller holds mu.
+// share computes this node's share of the rates. The caller holds mu.
 func (g *gate) share(now time.Duration) {
 	for i := range g.buckets {
 		if g.limits.rates[i] == catalog.Unlimited {
@@ -116,7 +118,7 @@ func (g *gate) share(now time.Duration) {
 	}
 }
 
-// weigh compares what is held with its limit. The caller holds mu.
+// weigh compares the stored bytes with their limit. The caller holds mu.
 func (g *gate) weigh() {
 	limit := g.limits.stored
 	switch {
@@ -129,7 +131,7 @@ func (g *gate) weigh() {
 	}
 }
 
-// use notes that the gate counts now; one that was idle is asked about at once. The caller holds mu.
+// use records that the gate is in use. If it was idle, the other nodes are asked about it at once. The caller holds mu.
 func (g *gate) use(now time.Duration) {
 	if g.used == 0 || now-g.used > gateIdle {
 		g.sharing.wake()
@@ -137,7 +139,7 @@ func (g *gate) use(now time.Duration) {
 	g.used = now
 }
 
-// charge counts a message that was taken.
+// charge counts a message that was accepted.
 func (g *gate) charge(now time.Duration, bytes int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -150,8 +152,8 @@ func (g *gate) charge(now time.Duration, bytes int) {
 	}
 }
 
-// wait returns how long a publisher must wait before it looks again, and for which quota; 0: not at all. With
-// storedOnly the rates are not asked about.
+// wait returns how long a publisher must wait before it checks again, and for which quota; 0 stands for no wait. With
+// storedOnly the rates are ignored.
 func (g *gate) wait(now time.Duration, storedOnly bool) (d time.Duration, which int) {
 	d, which, began, limit := g.waiting(now, storedOnly)
 	if began {
@@ -161,8 +163,8 @@ func (g *gate) wait(now time.Duration, storedOnly bool) (d time.Duration, which 
 	return d, which
 }
 
-// waiting is wait without its event, which is emitted when mu is free again: began reports that publishers go by
-// the quota until now, limit is its value.
+// waiting is wait without the event, which is emitted only after mu is released. began reports that the quota did not
+// hold publishers back until now, limit is its value.
 func (g *gate) waiting(now time.Duration, storedOnly bool) (d time.Duration, which int, began bool, limit int64) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -176,7 +178,7 @@ func (g *gate) waiting(now time.Duration, storedOnly bool) (d time.Duration, whi
 			continue
 		}
 		if own := g.meters[i].Wants(now.Seconds()); !math.IsInf(own, 1) {
-			g.sharing.wake() // another node may want less than its part
+			g.sharing.wake() // another node may want less than its share
 		}
 		g.meters[i].Hold()
 		if wait > d {
@@ -195,7 +197,8 @@ func (g *gate) waiting(now time.Duration, storedOnly bool) (d time.Duration, whi
 	return min(d, lookAgain), which, began, limit
 }
 
-// figuresNow returns what this node wants, and begins another time of measurement if next.
+// figuresNow returns what this node wants to publish, and whether the gate is in use. With next it begins the next
+// measuring period.
 func (g *gate) figuresNow(now time.Duration, next bool) (f clients.QuotaFigures, active bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -226,7 +229,7 @@ func (g *gate) Learn(from id.NodeID, f clients.QuotaFigures) {
 	g.share(now)
 }
 
-// holding takes what the vhost, or the user's queues, hold.
+// holding sets how many bytes the vhost, or the queues of the user, hold.
 func (g *gate) holding(now time.Duration, bytes uint64) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -235,14 +238,14 @@ func (g *gate) holding(now time.Duration, bytes uint64) {
 	g.weigh()
 }
 
-// limitsStored reports whether what is held is bounded.
+// limitsStored reports whether there is a limit for stored bytes.
 func (g *gate) limitsStored() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.limits.stored != catalog.Unlimited
 }
 
-// settle ends episodes in which no publisher was held back for heldAgain; it returns whether others go on.
+// settle ends the episodes in which no publisher was held back for heldAgain, and reports whether others go on.
 func (g *gate) settle(now time.Duration) (goOn bool) {
 	var ended []int
 	g.mu.Lock()
@@ -264,7 +267,7 @@ func (g *gate) settle(now time.Duration) (goOn bool) {
 	return goOn
 }
 
-// retire ends a gate that bounds nothing any more.
+// retire ends the episodes of a gate that no longer has limits.
 func (g *gate) retire() {
 	g.mu.Lock()
 	over := g.over

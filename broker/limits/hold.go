@@ -7,11 +7,12 @@ import (
 	"github.com/quorate/quorate/broker/failure"
 )
 
-// Hold is why a sender's next message has to wait.
+// Hold says why a sender's next message must wait.
 type Hold struct {
-	// For is how long to wait before looking again; 250 ms at most.
+	// For is how long to wait before checking again; at most 250 ms.
 	For time.Duration
-	// Stored reports that a vhost, or a user's queues, hold too much, which takes longer than rates do.
+	// Stored reports that a vhost, or the queues of a user, hold too much. Such a wait usually takes longer than one
+	// for a rate.
 	Stored bool
 
 	l     *Limits
@@ -19,7 +20,8 @@ type Hold struct {
 	which int
 }
 
-// Waits counts the time of a publisher that waits: it is called when a wait begins, and ended when it has ended.
+// Waits counts the time that a publisher waits. It is called when the wait begins; ended must be called when the wait
+// ends.
 func (h Hold) Waits() (ended func()) {
 	f, began := h.gate.figures, time.Now()
 	f.waiting.Add(1)
@@ -29,7 +31,7 @@ func (h Hold) Waits() (ended func()) {
 	}
 }
 
-// Error names the quota that holds the sender back, and the remedy.
+// Error returns an error with the quota that holds the sender back, and the remedy.
 func (h Hold) Error() *failure.Error {
 	e := &failure.Error{
 		Class: failure.ResourceExhausted, Kind: scopeOf(h.gate.of).String(), Arg: quotaName(h.which), RetryAfter: failure.RetryAfter,
@@ -60,8 +62,8 @@ func (h Hold) Error() *failure.Error {
 	return e
 }
 
-// Full reports whether what held a sender back because too much is stored still does, as far as this node knows
-// (VH-16, VH-17); false for the zero Hold. It may be called from any goroutine.
+// Full reports whether the stored bytes that held a sender back are still too many, as far as this node knows (VH-16,
+// VH-17). It is false for the zero Hold. Any goroutine may call it.
 func (h Hold) Full() bool {
 	if h.gate == nil {
 		return false

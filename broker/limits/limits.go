@@ -1,6 +1,7 @@
-// Package limits holds publishers back that are above a rate, or whose vhost, or the declarer of whose queues,
-// stores too much (VH-14 to VH-17); it counts what limits refuse, and shows how much of them is used (VH-4). How long a
-// publisher waits is computed by package quota. Limits may be used concurrently; errors are of package failure.
+// Package limits holds publishers back if they exceed a rate, or if too much is stored in their vhost or in the queues
+// of one declarer (VH-14 to VH-17). It also counts what limits refuse, and shows how much of each limit is used (VH-4).
+// Package quota computes how long a publisher waits. Limits may be used concurrently; errors are those of package
+// failure.
 package limits
 
 import (
@@ -19,35 +20,36 @@ import (
 	"github.com/quorate/quorate/policy"
 )
 
-// Node is what it takes of a node's part of the cluster; see *cluster.Cluster.
+// Node is the part of *cluster.Cluster that this package needs; the methods are documented there.
 type Node interface {
 	ViewChanged() <-chan struct{}
 	StoredBytes(clients.QuotaSubject) uint64
 }
 
-// Everywhere is what the clients of all nodes want and have open; see *peer.Clients.
+// Everywhere asks all nodes what their clients want to publish and have open; see *peer.Clients, which documents the
+// methods.
 type Everywhere interface {
 	Quotas(ctx context.Context, of []clients.QuotaSubject, own []clients.QuotaFigures) map[id.NodeID][]clients.QuotaFigures
 	UsageElsewhere(ctx context.Context, user, vhost string, queue id.QueueUID) clients.Usage
 }
 
-// Config is what limits are made of.
+// Config has the parts of Limits.
 type Config struct {
 	Node       Node
 	Everywhere Everywhere
 	View       func() *catalog.View
-	// Clients are those of this node; other nodes hear of its gates by them.
+	// Clients is the registry of this node, through which other nodes learn about its gates.
 	Clients     *clients.Registry
 	Policies    *policy.Matcher
 	Serving     *serving.Node
 	Logins      *identity.Logins
 	Permissions *permission.Permissions
-	// Emit takes the events of quotas that are reached, or not any more. It must not block.
+	// Emit is called when a quota is reached, and when it no longer is. It must not block.
 	Emit func(event.Event)
 }
 
-// Limits are the gates of this node, where publishers wait. There is a gate for each user, vhost and queue that has
-// such a limit and was published by, or to, on this node. All methods may be called concurrently.
+// Limits holds the gates of this node, where publishers wait. A user, vhost or queue has a gate if it has such a limit
+// and this node has published for it. All methods may be called concurrently.
 type Limits struct {
 	node        Node
 	everywhere  Everywhere
@@ -60,31 +62,32 @@ type Limits struct {
 	figures
 	sharing
 
-	// byPolicy reports that a policy bounds the rates of queues, byDeclarer that a user's queues are bounded in what
-	// they hold, rated that one of these is so, was so, or that an argument bounds a rate.
+	// byPolicy reports that a policy limits the rates of queues. byDeclarer reports that a user has a limit for what
+	// its queues hold. rated reports that one of these is or was so, or that an argument limits a rate; it never
+	// becomes false again.
 	byPolicy, byDeclarer, rated atomic.Bool
 
-	mu    sync.Mutex // taken before a gate's
+	mu    sync.Mutex // guards gates and found; locked before a gate's mu
 	gates map[clients.QuotaSubject]*gate
 	found map[id.QueueUID]queueGates
 
-	rates map[string]ratedPolicies // by vhost; of the goroutine of Exchange alone
+	rates map[string]ratedPolicies // by vhost; only the goroutine of Exchange uses it
 }
 
-// queueGates are those found for a queue in the view of an index. A nil gate: the queue has no rate; a nil declarer:
-// no user's limit of stored bytes counts what the queue holds.
+// queueGates are the gates of a queue, as found in the view with this index. gate is nil if the queue has no rate.
+// declarer is nil if what the queue holds counts towards no user's limit.
 type queueGates struct {
 	index          uint64
 	gate, declarer *gate
 }
 
-// ratedPolicies remembers for a set of policies whether one of them bounds a rate: sets change seldom, and are large.
+// ratedPolicies remembers whether a set of policies limits a rate, because sets are large but seldom change.
 type ratedPolicies struct {
 	set   catalog.PolicySet
 	rated bool
 }
 
-// New returns the limits of a node. Exchange is to be run beside.
+// New returns the Limits of a node. The caller must also run Exchange.
 func New(c Config) *Limits {
 	l := &Limits{
 		node: c.Node, everywhere: c.Everywhere, view: c.View, clients: c.Clients, policies: c.Policies, serving: c.Serving,
@@ -96,7 +99,7 @@ func New(c Config) *Limits {
 	return l
 }
 
-// user returns the gate of a user, nil if nothing bounds what it publishes and what its queues hold.
+// user returns the gate of a user, nil if the user has no limits for publishing or for what its queues hold.
 func (l *Limits) user(v *catalog.View, name string) *gate {
 	u, ok := v.User(name)
 	if !ok || u.MaxMessageRate == catalog.Unlimited && u.MaxByteRate == catalog.Unlimited && u.MaxStoredBytes == catalog.Unlimited {
@@ -105,7 +108,7 @@ func (l *Limits) user(v *catalog.View, name string) *gate {
 	return l.gate(clients.QuotaSubject{User: name}, v.Index(), gateLimits{[rates]int64{u.MaxMessageRate, u.MaxByteRate}, u.MaxStoredBytes})
 }
 
-// declarer returns the gate of a user if it bounds what the queues hold that the user has declared.
+// declarer returns the gate of a user if the user has a limit for what the queues hold that it has declared.
 func (l *Limits) declarer(v *catalog.View, name string) *gate {
 	if u, ok := v.User(name); !ok || u.MaxStoredBytes == catalog.Unlimited {
 		return nil
@@ -113,7 +116,7 @@ func (l *Limits) declarer(v *catalog.View, name string) *gate {
 	return l.user(v, name)
 }
 
-// vhost returns the gate of a vhost, nil if nothing bounds what is published there.
+// vhost returns the gate of a vhost, nil if the vhost has no limits for publishing.
 func (l *Limits) vhost(v *catalog.View, name string) *gate {
 	h, ok := v.VHost(name)
 	if !ok || h.MaxMessageRate == catalog.Unlimited && h.MaxByteRate == catalog.Unlimited && h.MaxStoredBytes == catalog.Unlimited {
@@ -122,17 +125,17 @@ func (l *Limits) vhost(v *catalog.View, name string) *gate {
 	return l.gate(clients.QuotaSubject{VHost: name}, v.Index(), gateLimits{[rates]int64{h.MaxMessageRate, h.MaxByteRate}, h.MaxStoredBytes})
 }
 
-// QueueRated notes that the arguments of a queue bound the rate at which it is published into (VH-15).
+// QueueRated records that there is a queue whose arguments limit the rate of publishing (VH-15).
 func (l *Limits) QueueRated() { l.rated.Store(true) }
 
-// MayBoundQueues reports whether anything bounds, or has bounded, what is published into a queue or what the queues of
-// a user hold.
+// MayBoundQueues reports whether anything limits, or ever limited, publishing to a queue or what a user's queues hold.
+// While it is false, callers need not look for gates of queues.
 func (l *Limits) MayBoundQueues() bool { return l.rated.Load() }
 
-// BoundsQueues reports whether a policy bounds the rate of a queue, or a user's limit what its queues hold.
+// BoundsQueues reports whether a policy limits the rate of a queue, or a user has a limit for what its queues hold.
 func (l *Limits) BoundsQueues() bool { return l.byPolicy.Load() || l.byDeclarer.Load() }
 
-// of returns the gate of a subject, nil if nothing bounds it.
+// of returns the gate of a subject, nil if the subject has no limits.
 func (l *Limits) of(v *catalog.View, s clients.QuotaSubject) *gate {
 	switch {
 	case s.User != "":
@@ -143,7 +146,7 @@ func (l *Limits) of(v *catalog.View, s clients.QuotaSubject) *gate {
 	return l.queue(v, s.Queue).gate
 }
 
-// queue returns the gates that a message passes for a queue that it is published into.
+// queue returns the gates that a message into a queue passes.
 func (l *Limits) queue(v *catalog.View, uid id.QueueUID) queueGates {
 	l.mu.Lock()
 	known, ok := l.found[uid]
@@ -169,7 +172,7 @@ func (l *Limits) queue(v *catalog.View, uid id.QueueUID) queueGates {
 	return found
 }
 
-// gate returns the gate of a subject, opened if need be, with the limits of the view of an index.
+// gate returns the gate of a subject, and opens it if there is none. bounds are the limits in the view with this index.
 func (l *Limits) gate(of clients.QuotaSubject, index uint64, bounds gateLimits) *gate {
 	l.mu.Lock()
 	g := l.gates[of]
@@ -202,7 +205,7 @@ func (l *Limits) all() []*gate {
 	return out
 }
 
-// prune forgets gates of what has no such limit any more, and what was found for queues that are gone.
+// prune removes gates whose subject has no limits any more, and queueGates of queues that were deleted.
 func (l *Limits) prune(v *catalog.View) {
 	for _, g := range l.all() {
 		if l.of(v, g.of) == nil && !g.newer(v.Index()) {
@@ -233,7 +236,7 @@ func (l *Limits) lookUsers(v *catalog.View) {
 	}
 }
 
-// lookPolicies sets byPolicy. It belongs to the goroutine of Exchange.
+// lookPolicies sets byPolicy. Only the goroutine of Exchange may call it.
 func (l *Limits) lookPolicies(v *catalog.View) {
 	is := false
 	next := make(map[string]ratedPolicies, len(l.rates))

@@ -2,7 +2,7 @@ package limits
 
 import "github.com/quorate/quorate/cluster/clients"
 
-// The names of limits, as operators set them and errors name them.
+// The names of limits, with which operators set them and errors name them.
 const (
 	Connections = "max-connections"
 	Channels    = "max-channels"
@@ -13,7 +13,7 @@ const (
 	StoredBytes = "max-stored-bytes"
 )
 
-// Scope is the kind of thing that a limit is of.
+// Scope is the kind of object that a limit belongs to.
 type Scope uint8
 
 // The scopes.
@@ -26,10 +26,10 @@ const (
 // scopes is the number of scopes.
 const scopes = int(ScopeQueue) + 1
 
-// String returns the scope as operators see it.
+// String returns the name that operators see.
 func (s Scope) String() string { return [...]string{"user", "vhost", "queue"}[s] }
 
-// scopeOf returns what the limits of a subject are of.
+// scopeOf returns the kind of a subject.
 func scopeOf(of clients.QuotaSubject) Scope {
 	switch {
 	case of.User != "":
@@ -49,12 +49,12 @@ const (
 	gateQuotas  = rates + 1
 )
 
-// quotaName returns the name of the limit behind a quota of a gate.
+// quotaName returns the name of the limit that belongs to a quota of a gate.
 func quotaName(which int) string {
 	return [...]string{MessageRate, ByteRate, StoredBytes}[which]
 }
 
-// OfCount returns what a limit of a number of things is of, and its name.
+// OfCount returns the scope and the name of the limit for a count.
 func OfCount(k clients.CountKind) (scope Scope, limit string) {
 	switch k {
 	case clients.UserConnections:

@@ -10,27 +10,27 @@ import (
 	"github.com/quorate/quorate/id"
 )
 
-// maxQueueGates bounds the queues that a sender waits for at a time.
+// maxQueueGates limits how many queues a sender waits for at the same time.
 const maxQueueGates = 64
 
-// Sender waits at the gates that the messages of one publisher pass. They are looked up once for each state of the
-// catalog. One goroutine at a time may use it.
+// Sender waits at the gates that the messages of one publisher pass. It looks the gates up once for each state of the
+// catalog. Only one goroutine at a time may use it.
 type Sender struct {
 	l        *Limits
 	known    bool
 	index    uint64 // of the view
 	vhost    string
 	user, in *gate // nil: none
-	// queues and declarers are those of the messages since it was last held back by none. At a declarer what its
-	// queues hold counts alone: its rates are its own (VH-17).
+	// queues and declarers are the gates of the queues that its messages went to since it was last free to go on. At a
+	// declarer's gate only the stored bytes count, because its rates are for its own publishing (VH-17).
 	queues, declarers []*gate
 	timer             *time.Timer // of Await, kept for the next wait
 }
 
-// NewSender returns the gates of one publisher.
+// NewSender returns a Sender for one publisher.
 func (l *Limits) NewSender() Sender { return Sender{l: l} }
 
-// look finds the gates of the user who, nil for none, and of a vhost. It allocates only where there are limits.
+// look finds the gates of the user who, nil if there is none, and of a vhost. It allocates only if there are limits.
 func (s *Sender) look(v *catalog.View, who *identity.Identity, vhost string) {
 	if s.known && s.index == v.Index() && s.vhost == vhost {
 		return
@@ -39,7 +39,7 @@ func (s *Sender) look(v *catalog.View, who *identity.Identity, vhost string) {
 		s.user = s.l.user(v, who.User())
 	}
 	s.in = nil
-	if s.l.permissions.MayEnter(v, who, vhost) { // else the publish is refused, and shows nothing of the vhost
+	if s.l.permissions.MayEnter(v, who, vhost) { // otherwise the publish will be refused, and must reveal nothing about the vhost
 		s.in = s.l.vhost(v, vhost)
 	}
 	s.queues = renewed(s.queues, func(x *gate) *gate { return s.l.queue(v, x.of.Queue).gate })
@@ -47,7 +47,7 @@ func (s *Sender) look(v *catalog.View, who *identity.Identity, vhost string) {
 	s.known, s.index, s.vhost = true, v.Index(), vhost
 }
 
-// renewed looks gates up again, in place, and leaves out those without limits now.
+// renewed looks gates up again, in place, and drops those that no longer have limits.
 func renewed(gates []*gate, look func(*gate) *gate) []*gate {
 	kept := gates[:0]
 	for _, x := range gates {
@@ -58,15 +58,15 @@ func renewed(gates []*gate, look func(*gate) *gate) []*gate {
 	return kept
 }
 
-// NoteQueue has the sender's next message wait for a queue.
+// NoteQueue makes the sender's next message wait for a queue.
 func (s *Sender) NoteQueue(v *catalog.View, uid id.QueueUID) { s.note(s.l.queue(v, uid)) }
 
-// note has the sender's next message wait for the gates of a queue.
+// note makes the sender's next message wait for the gates of a queue.
 func (s *Sender) note(of queueGates) {
 	s.queues, s.declarers = with(s.queues, of.gate), with(s.declarers, of.declarer)
 }
 
-// with adds a gate once. Above maxQueueGates it is left out: the message goes by it without waiting.
+// with adds a gate unless the list has it. Beyond maxQueueGates it adds none; messages do not wait for those.
 func with(gates []*gate, g *gate) []*gate {
 	if g == nil || len(gates) >= maxQueueGates || slices.Contains(gates, g) {
 		return gates
@@ -74,7 +74,7 @@ func with(gates []*gate, g *gate) []*gate {
 	return append(gates, g)
 }
 
-// Charge counts a message of the user who, nil for none, into a vhost; bytes are those of its body.
+// Charge counts a message of the user who, nil if there is none, into a vhost; bytes is the size of the body.
 func (s *Sender) Charge(v *catalog.View, who *identity.Identity, vhost string, bytes int) {
 	s.look(v, who, vhost)
 	if s.user == nil && s.in == nil {
@@ -89,7 +89,7 @@ func (s *Sender) Charge(v *catalog.View, who *identity.Identity, vhost string, b
 	}
 }
 
-// ChargeQueue counts a message for a queue, and has the next message of its sender, nil for none, wait for the queue.
+// ChargeQueue counts a message for a queue, and makes the next message of its sender wait for the queue; s may be nil.
 func (l *Limits) ChargeQueue(uid id.QueueUID, bytes int, s *Sender) {
 	of := l.queue(l.view(), uid)
 	if of.gate != nil {
@@ -100,8 +100,8 @@ func (l *Limits) ChargeQueue(uid id.QueueUID, bytes int, s *Sender) {
 	}
 }
 
-// Held reports whether the next message of the user who, nil for none, into a vhost has to wait, and for how long before
-// it asks again.
+// Held reports whether the next message of the user who, nil if there is none, into a vhost must wait. The Hold says
+// how long the caller waits before it asks again.
 func (s *Sender) Held(who *identity.Identity, vhost string) (h Hold, held bool) {
 	s.look(s.l.view(), who, vhost)
 	if s.user == nil && s.in == nil && len(s.queues) == 0 && len(s.declarers) == 0 {
@@ -113,7 +113,7 @@ func (s *Sender) Held(who *identity.Identity, vhost string) (h Hold, held bool) 
 			return
 		}
 		d, which := x.wait(now, storedOnly)
-		if stored := which == storedQuota; d > h.For || d > 0 && stored && !h.Stored { // clients learn what is full
+		if stored := which == storedQuota; d > h.For || d > 0 && stored && !h.Stored { // clients see which limit for stored bytes is reached
 			h = Hold{For: d, Stored: which == storedQuota, l: s.l, gate: x, which: which}
 		}
 	}
@@ -132,12 +132,13 @@ func (s *Sender) Held(who *identity.Identity, vhost string) (h Hold, held bool) 
 	return h, true
 }
 
-// beforeDeadline is how long before its caller's deadline a wait is given up, so that the error with the quota's name
-// still reaches the caller.
+// beforeDeadline is how long before the caller's deadline a wait ends, so that the error with the quota's name still
+// reaches the caller.
 const beforeDeadline = 50 * time.Millisecond
 
 // Await waits until the next message of the user who into a vhost may be published. It fails with ResourceExhausted
-// shortly before ctx's deadline, and as soon as giveUp returns true, which is called four times a second; it may be nil.
+// shortly before ctx's deadline, and as soon as giveUp returns true. giveUp is called four times a second; it may be
+// nil.
 func (s *Sender) Await(ctx context.Context, who *identity.Identity, vhost string, giveUp func() bool) error {
 	for {
 		h, held := s.Held(who, vhost)

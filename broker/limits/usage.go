@@ -10,16 +10,16 @@ import (
 	"github.com/quorate/quorate/cluster/clients"
 )
 
-// Usage is a limit with what is used of it, over all nodes that answer (VH-4, VH-14).
+// Usage is a limit and how much of it is used, over all nodes that answer (VH-4, VH-14).
 type Usage struct {
 	Name     string
 	Limit    int64   // catalog.Unlimited: none
-	Used     float64 // of a rate what was published in the last second
-	Measured bool    // false: Used is not known, since there is no limit
+	Used     float64 // for a rate: how much was published in the last second
+	Measured bool    // false: Used is not known, because there is no limit
 }
 
-// VHostUsage returns the limits of a vhost with what is used of each, for callers who see all of it (VH-12).
-// Errors: NotFound.
+// VHostUsage returns the limits of a vhost and how much of each is used. Only callers who may see the whole vhost may
+// call it (VH-12). Errors: NotFound.
 func (l *Limits) VHostUsage(ctx context.Context, vhost string) ([]Usage, error) {
 	if err := l.permissions.WholeSight(ctx, vhost); err != nil {
 		return nil, err
@@ -37,7 +37,7 @@ func (l *Limits) VHostUsage(ctx context.Context, vhost string) ([]Usage, error) 
 	return l.usages(ctx, v, clients.QuotaSubject{VHost: vhost}, h.NamedLimits()), nil
 }
 
-// UserUsage returns the limits of a user with what is used of each. Errors: NotFound.
+// UserUsage returns the limits of a user and how much of each is used. Errors: NotFound.
 func (l *Limits) UserUsage(ctx context.Context, user string) ([]Usage, error) {
 	if err := l.logins.Require(ctx, identity.TagAdministrator); err != nil {
 		return nil, err
@@ -55,8 +55,8 @@ func (l *Limits) UserUsage(ctx context.Context, user string) ([]Usage, error) {
 	return l.usages(ctx, v, clients.QuotaSubject{User: user}, u.NamedLimits()), nil
 }
 
-// usages adds to the limits of a user or vhost what is used of each: of open things and stored bytes the sum over all
-// nodes, of queues what the view has.
+// usages adds to the limits of a user or vhost how much of each is used. For open connections, channels and consumers
+// and for stored bytes this is the sum over all nodes; for queues it is the number in the view.
 func (l *Limits) usages(ctx context.Context, v *catalog.View, of clients.QuotaSubject, bounds []catalog.NamedLimit) []Usage {
 	open, there := l.clients.Usage(of.User, of.VHost, 0), l.everywhere.UsageElsewhere(ctx, of.User, of.VHost, 0)
 	flow := l.published(ctx, of)
@@ -86,7 +86,7 @@ func (l *Limits) usages(ctx context.Context, v *catalog.View, of clients.QuotaSu
 	return out
 }
 
-// published returns the figures of a subject over all nodes.
+// published returns the figures of a subject, summed over all nodes.
 func (l *Limits) published(ctx context.Context, of clients.QuotaSubject) (sum clients.QuotaFigures) {
 	if g := l.known(of); g != nil {
 		sum, _ = g.figuresNow(l.now(), false)

@@ -1,6 +1,6 @@
-// Package names has the rules for the names of things that clients make (C-3): which are refused, which are the broker's
-// own, and how a binding, which has no name, is named. Its functions may be called concurrently; errors are of package
-// failure.
+// Package names has the rules for names of objects that clients create (C-3): which names are refused, which are
+// reserved for the broker, and how a binding, which has no name, is named. Its functions may be called concurrently;
+// errors are those of package failure.
 package names
 
 import (
@@ -11,7 +11,7 @@ import (
 	"github.com/quorate/quorate/catalog"
 )
 
-// Check checks the name of an exchange or queue that is to be made (C-3).
+// Check checks the name of an exchange or queue that is to be created (C-3).
 func Check(name string, about failure.Error) error {
 	about.Class, about.Arg = failure.PreconditionFailed, "name"
 	switch {
@@ -32,8 +32,8 @@ func Check(name string, about failure.Error) error {
 	return &about
 }
 
-// CheckPlain refuses a name of a new vhost, user or policy with control characters, or bytes of alsoBad: they would be
-// trouble wherever the name is shown. The catalog checks the rest.
+// CheckPlain refuses a name for a new vhost, user or policy that has control characters or bytes of alsoBad, because
+// these cause trouble wherever the name is shown. The catalog checks everything else.
 func CheckPlain(name, alsoBad string, about failure.Error) error {
 	i := strings.IndexFunc(name, func(r rune) bool { return r < ' ' || r == 0x7f || strings.ContainsRune(alsoBad, r) })
 	if i < 0 {
@@ -44,10 +44,10 @@ func CheckPlain(name, alsoBad string, about failure.Error) error {
 	return &about
 }
 
-// Reserved reports whether clients may neither make nor delete a thing of this name.
+// Reserved reports whether clients may neither create nor delete an object with this name.
 func Reserved(name string) bool { return strings.HasPrefix(name, "amq.") }
 
-// ErrReserved is the refusal of a reserved name.
+// ErrReserved refuses a reserved name.
 func ErrReserved(about failure.Error) error {
 	about.Class, about.Arg, about.Problem = failure.AccessRefused, "", failure.ProblemReservedName
 	about.Reason = `names that start with "amq." are reserved; choose another`
@@ -57,7 +57,7 @@ func ErrReserved(about failure.Error) error {
 // Binding names a binding in errors and in the audit.
 func Binding(source, destination string) string { return source + " → " + destination }
 
-// CheckKey checks the routing key of a binding, which about is of.
+// CheckKey checks the routing key of a binding; about names the binding.
 func CheckKey(key string, about failure.Error) error {
 	about.Class, about.Arg = failure.PreconditionFailed, "routing_key"
 	switch {
@@ -72,12 +72,12 @@ func CheckKey(key string, about failure.Error) error {
 	return &about
 }
 
-// ReplyTo is what clients of AMQP 0-9-1 consume from, and put into reply_to, to get answers
-// without a queue that they would have to name (AM-3).
+// ReplyTo is the name that clients of AMQP 0-9-1 consume from and put into reply_to, so that they get answers without
+// declaring a queue (AM-3).
 const ReplyTo = "amq.rabbitmq.reply-to"
 
-// IsReply reports whether a name is that of a queue for answers, or an address of one. Such queues are the business of
-// those who ask and answer alone: nobody else sees them.
+// IsReply reports whether a name belongs to a queue for answers, or is the address of one. Only the clients that ask
+// and answer may see such queues.
 func IsReply(name string) bool {
 	rest, ok := strings.CutPrefix(name, ReplyTo)
 	return ok && rest != "" && (rest[0] == '.' || rest[0] == ':')

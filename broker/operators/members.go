@@ -31,16 +31,16 @@ const (
 	kindOut       operation.Kind = "remove-node"
 )
 
-// MaxPlanLines bounds the lines of a Plan.
+// MaxPlanLines limits the lines of a Plan.
 const MaxPlanLines = 1000
 
-// Plan is what an operation would do.
+// Plan says what an operation would do.
 type Plan struct {
 	Lines []string // at most MaxPlanLines
-	Total int      // changes, those without a line included
+	Total int      // number of changes, including those without a line
 }
 
-// Add adds a line of a change, as long as there is room.
+// Add counts a change, and adds a line about it if there is room.
 func (p *Plan) Add(format string, args ...any) {
 	p.Total++
 	if len(p.Lines) < MaxPlanLines {
@@ -51,7 +51,7 @@ func (p *Plan) Add(format string, args ...any) {
 // QueueFilter chooses queues; the zero value chooses all.
 type QueueFilter struct {
 	VHost   string // "": every vhost
-	Pattern string // of path.Match; "": every name
+	Pattern string // as in path.Match; "": every name
 }
 
 func (f QueueFilter) String() string {
@@ -66,7 +66,7 @@ func (f QueueFilter) String() string {
 	return fmt.Sprintf("queues %q in vhost %q", f.Pattern, f.VHost)
 }
 
-// filter makes the cluster's filter of f and checks it.
+// filter converts f for package membership and checks it.
 func (o *Operators) filter(f QueueFilter, evenOnly bool) (membership.QueueFilter, error) {
 	out := membership.QueueFilter{VHost: f.VHost, Name: f.Pattern, EvenOnly: evenOnly}
 	if err := out.Validate(); err != nil {
@@ -76,16 +76,16 @@ func (o *Operators) filter(f QueueFilter, evenOnly bool) (membership.QueueFilter
 	return out, err
 }
 
-// Grow asks for a node to be a member of queues.
+// Grow asks to make a node a member of queues.
 type Grow struct {
 	Node   string
 	Queues QueueFilter
 	// EvenOnly leaves out queues with an odd number of members.
 	EvenOnly bool
-	DryRun   bool // only plan
+	DryRun   bool // only make the plan
 }
 
-// Grow starts to make a node a member of queues, or plans it.
+// Grow starts to make a node a member of queues, or only makes the plan.
 func (o *Operators) Grow(ctx context.Context, g Grow) (Operation, Plan, error) {
 	c := o.cluster
 	f, err := o.filter(g.Queues, g.EvenOnly)
@@ -110,17 +110,17 @@ func (o *Operators) Grow(ctx context.Context, g Grow) (Operation, Plan, error) {
 	return op, Plan{}, err
 }
 
-// Shrink asks for a node to leave queues.
+// Shrink asks to remove a node from the members of queues.
 type Shrink struct {
 	Node   string
 	Queues QueueFilter
-	// KeepSize lets another node take its place, if there is one.
+	// KeepSize lets another node take its place in each queue, if there is one.
 	KeepSize bool
-	Exclude  []string // nodes that take no place
-	DryRun   bool     // only plan
+	Exclude  []string // nodes that may not take its place
+	DryRun   bool     // only make the plan
 }
 
-// Shrink starts to take a node out of queues, or plans it.
+// Shrink starts to remove a node from the members of queues, or only makes the plan.
 func (o *Operators) Shrink(ctx context.Context, s Shrink) (Operation, Plan, error) {
 	c := o.cluster
 	f, err := o.filter(s.Queues, false)
@@ -141,7 +141,7 @@ func (o *Operators) Shrink(ctx context.Context, s Shrink) (Operation, Plan, erro
 	return op, Plan{}, err
 }
 
-// planLeave lists the queues that a node would be taken from.
+// planLeave lists the queues that a node would leave.
 func planLeave(v *catalog.View, f membership.QueueFilter, node string, replace bool) (p Plan) {
 	for q := range v.Queues() {
 		switch {
@@ -169,15 +169,15 @@ func (o *Operators) Rebalance(ctx context.Context, queues QueueFilter) (Operatio
 	})
 }
 
-// ChangeMember asks for a change of one queue's members: To is added, From is taken out,
-// each if it is set. With From equal to To the member is rebuilt from the others.
+// ChangeMember asks to change the members of one queue: To becomes a member, and From leaves; either may be empty. If
+// From equals To, that member is rebuilt from the others.
 type ChangeMember struct {
 	VHost, Queue string
 	From, To     string
-	DryRun       bool // only plan
+	DryRun       bool // only make the plan
 }
 
-// ChangeMember starts to change a queue's members, or plans it.
+// ChangeMember starts to change a queue's members, or only makes the plan.
 func (o *Operators) ChangeMember(ctx context.Context, m ChangeMember) (Operation, Plan, error) {
 	c := o.cluster
 	rec, err := serving.LookUp(c.View(), m.VHost, m.Queue)
@@ -214,7 +214,7 @@ func (o *Operators) ChangeMember(ctx context.Context, m ChangeMember) (Operation
 	return op, Plan{}, err
 }
 
-// checkChange refuses a change that cannot be meant.
+// checkChange refuses a change that makes no sense.
 func (o *Operators) checkChange(c *cluster.Cluster, rec *catalog.QueueRecord, m ChangeMember) error {
 	fault := func(arg, value, reason string) error {
 		return &failure.Error{Class: failure.PreconditionFailed, State: true, VHost: rec.VHost, Kind: "queue", Name: rec.Name, Arg: arg, Value: value, Reason: reason}
@@ -237,7 +237,7 @@ func (o *Operators) checkChange(c *cluster.Cluster, rec *catalog.QueueRecord, m 
 	return nil
 }
 
-// planChange describes a change of one queue's members that checkChange has let pass.
+// planChange describes a change of one queue's members that checkChange has accepted.
 func planChange(m ChangeMember) (p Plan) {
 	switch {
 	case m.From == "":
@@ -252,8 +252,8 @@ func planChange(m ChangeMember) (p Plan) {
 	return p
 }
 
-// Forget starts to take a node out of the cluster for good, or plans it. With replace
-// other nodes take its place in queues first.
+// Forget starts to remove a node from the cluster for good, or only makes the plan. With replace, other nodes take its
+// place in queues first.
 func (o *Operators) Forget(ctx context.Context, node string, replace, dryRun bool) (Operation, Plan, error) {
 	c := o.cluster
 	if err := o.checkNode(c, node); err != nil {
@@ -270,9 +270,9 @@ func (o *Operators) Forget(ctx context.Context, node string, replace, dryRun boo
 	return op, Plan{}, err
 }
 
-// Replace starts to give up what a node had stored, so that it may come back under its id with
-// an empty data directory, or plans it (RE-9). It is refused while a group would have no
-// majority without the node, and without acceptLoss if messages are nowhere else.
+// Replace starts to give up what a node had stored, or only makes the plan. Afterwards the node can come back under its
+// id with an empty data directory (RE-9). Replace is refused while a group would have no majority without the node. If
+// no other node has some messages, it is also refused unless acceptLoss is set.
 func (o *Operators) Replace(ctx context.Context, node string, acceptLoss, dryRun bool) (Operation, Plan, error) {
 	c := o.cluster
 	if err := o.checkNode(c, node); err != nil {
@@ -294,7 +294,7 @@ func (o *Operators) Replace(ctx context.Context, node string, acceptLoss, dryRun
 	return op, Plan{}, err
 }
 
-// refusedNode is the refusal of a change of nodes, Unavailable where nodes that do not answer are the reason.
+// refusedNode refuses a change of nodes. The class is Unavailable if the reason is that other nodes do not answer.
 func refusedNode(node string, err error) error {
 	e := &failure.Error{Class: failure.PreconditionFailed, State: true, Kind: "node", Name: node, Reason: strings.TrimPrefix(err.Error(), "cluster: ")}
 	if errors.Is(err, traffic.ErrUnavailable) {
@@ -303,7 +303,7 @@ func refusedNode(node string, err error) error {
 	return e
 }
 
-// planReplacement describes what Replace would do, with what it would be refused for.
+// planReplacement describes what Replace would do, and why it would be refused.
 func planReplacement(at *membership.Replacement) (p Plan) {
 	if at.Vacant {
 		p.Add("node %q: what it had stored was given up already; it comes in with an empty data directory", at.Node)
@@ -324,8 +324,8 @@ func planReplacement(at *membership.Replacement) (p Plan) {
 	return p
 }
 
-// Remove starts to take a node that runs out of the cluster for good, or plans it: it drains,
-// other nodes, but none of exclude, take its place in queues, then it is forgotten.
+// Remove starts to remove a running node from the cluster for good, or only makes the plan. The node drains, other
+// nodes take its place in queues, but none of exclude, and then it is forgotten.
 func (o *Operators) Remove(ctx context.Context, node string, exclude []string, dryRun bool) (Operation, Plan, error) {
 	c := o.cluster
 	for _, n := range append(slices.Clone(exclude), node) {
@@ -349,7 +349,7 @@ func (o *Operators) Remove(ctx context.Context, node string, exclude []string, d
 	return op, Plan{}, err
 }
 
-// planRemoval describes what Remove would do, with what it would be refused for; v is the view that at was made by.
+// planRemoval describes what Remove would do, and why it would be refused; v is the view from which at was computed.
 func planRemoval(v *catalog.View, node string, at *membership.Removal) (p Plan) {
 	for _, q := range at.Last {
 		p.Add("REFUSED: queue %q in vhost %q has its only member on node %q, and no other node can take its place", q.Name, q.VHost, node)
@@ -371,7 +371,7 @@ func planRemoval(v *catalog.View, node string, at *membership.Removal) (p Plan) 
 	return p
 }
 
-// nodeIDs takes names as ids. checkNode has found them in the catalog.
+// nodeIDs converts names to ids. checkNode has found these names in the catalog.
 func nodeIDs(names []string) []id.NodeID {
 	out := make([]id.NodeID, len(names))
 	for i, n := range names {

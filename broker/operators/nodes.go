@@ -16,41 +16,42 @@ import (
 	"github.com/quorate/quorate/id"
 )
 
-// ClusterStatus is the cluster as this node sees it.
+// ClusterStatus is the state of the cluster as this node sees it.
 type ClusterStatus struct {
 	Cluster, Node string
 	CatalogLeader string
 	CatalogIndex  uint64
 	Finalised     int // version of stored state
 	Nodes         []NodeStatus
-	// Hindrance is why this node serves no client; "": it does. ViewAge is how old its view of
-	// the catalog may be; negative: it was never confirmed.
+	// Hindrance is why this node does not serve clients; "": it does. ViewAge is how old its view
+	// of the catalog may be; negative: the view was never confirmed.
 	Hindrance string
 	ViewAge   time.Duration
 }
 
-// NodeStatus is one node as this one sees it.
+// NodeStatus is the state of one node as this node sees it.
 type NodeStatus struct {
 	ID            string
 	Epoch         uint64
 	ClientAddress string
 	Version       string
-	Alive         bool   // by gossip; with TLS between nodes, by a link
+	Alive         bool   // by gossip or, with TLS between nodes, by a link
 	Connected     bool   // to this node
 	Refused       string // why this node refuses it; "": it does not
 	Replicas      int
 	Leaders       int
-	// Answers reports that the node was asked and what follows is its answer.
+	// Answers reports that the node has answered when it was asked; the fields up to Counters are
+	// its answer.
 	Answers  bool
 	Draining bool
 	Start    StartProgress
 	Reads    int // newest version of stored state that it reads
 	Counters map[string]uint64
-	Disk     *Disk  // as the node has sent it; nil: it has not
-	Clock    *Clock // as this node has measured it; nil: it has not, or not lately
+	Disk     *Disk  // as the node has sent it; nil: it has sent nothing
+	Clock    *Clock // as this node has measured it; nil: it has not, or not recently
 }
 
-// Clock is how a node's wall clock is (TTL-8).
+// Clock is the state of a node's wall clock (TTL-8).
 type Clock struct {
 	Offset time.Duration // from the time of the cluster
 	Error  time.Duration // how far off that may be
@@ -58,7 +59,7 @@ type Clock struct {
 	Off    bool          // the offset is above the limit
 }
 
-// clockOf returns nil where nothing was measured.
+// clockOf returns nil if nothing was measured.
 func clockOf(c *nodeclock.Status) *Clock {
 	if c == nil {
 		return nil
@@ -66,7 +67,7 @@ func clockOf(c *nodeclock.Status) *Clock {
 	return &Clock{Offset: c.Offset, Error: c.Error, Grade: c.Grade.String(), Off: c.Off}
 }
 
-// Disk is how the disk fares that a node's data directory is on.
+// Disk is the state of the disk that a node's data directory is on.
 type Disk struct {
 	Pressure   string // none, low or floor
 	Path       string
@@ -78,7 +79,7 @@ type Disk struct {
 	Moved      uint64        // leaders handed over for want of room, since the node's start
 }
 
-// diskOf returns nil where the node has sent nothing.
+// diskOf returns nil if the node has sent nothing.
 func diskOf(d *disk.State) *Disk {
 	if d == nil {
 		return nil
@@ -89,10 +90,10 @@ func diskOf(d *disk.State) *Disk {
 	}
 }
 
-// StartProgress is how far a node's start is.
+// StartProgress says how far the start of a node is.
 type StartProgress = cluster.StartProgress
 
-// ClusterStatus returns the cluster's state. With details every node is asked how it is.
+// ClusterStatus returns the state of the cluster. With details it also asks every node.
 func (o *Operators) ClusterStatus(ctx context.Context, details bool) (ClusterStatus, error) {
 	c := o.cluster
 	s, err := c.Status(ctx)
@@ -129,12 +130,11 @@ func (o *Operators) ClusterStatus(ctx context.Context, details bool) (ClusterSta
 	return out, nil
 }
 
-// HeldVersion is why a node keeps a version from being finalised.
+// HeldVersion says why a node keeps a version from being finalised.
 type HeldVersion = metadata.HeldVersion
 
-// Finalise finalises the newest version of stored state that this node reads, and returns
-// the one before and the one now. With dryRun it changes nothing, and returns what holds it
-// back.
+// Finalise finalises the newest version of stored state that this node reads, and returns the
+// version before and now. With dryRun it changes nothing, and returns which nodes hold it back.
 func (o *Operators) Finalise(ctx context.Context, dryRun bool) (before, now int, held []HeldVersion, err error) {
 	c := o.cluster
 	do := c.Catalog().Finalise
@@ -152,8 +152,8 @@ func (o *Operators) Finalise(ctx context.Context, dryRun bool) (before, now int,
 	return int(v.Finalised), int(v.Newest), v.Held, nil
 }
 
-// TransferLeadership moves a queue's leadership to one of its members; an empty node
-// lets the leader choose.
+// TransferLeadership moves the leadership of a queue to one of its members. If node is empty, the
+// leader chooses.
 func (o *Operators) TransferLeadership(ctx context.Context, vhost, queue, node string) error {
 	c := o.cluster
 	rec, err := serving.LookUp(c.View(), vhost, queue)
@@ -173,12 +173,12 @@ func (o *Operators) TransferLeadership(ctx context.Context, vhost, queue, node s
 	return failure.Translate(err, about)
 }
 
-// QueueMember is one node's copy of a queue as it sees itself.
+// QueueMember is the state of one member of a queue, as the member itself reports it.
 type QueueMember struct {
 	Node string
 	// State is leader, follower or candidate; "": the node did not answer, and the figures are zero.
 	State                                                     string
-	Leader                                                    string // "": it knows none
+	Leader                                                    string // "": it knows no leader
 	Term, CommitIndex, AppliedIndex, SnapshotIndex, LastIndex uint64
 	// Digest is a hash of the member's state at AppliedIndex, in hexadecimal; "" unless it was asked
 	// for, and while entries are being applied.
@@ -187,7 +187,7 @@ type QueueMember struct {
 	Trouble string
 }
 
-// QueueMembers asks the members of a queue how they stand. Digests cost each node as much as a
+// QueueMembers asks all members of a queue for their state. A digest costs a node as much as a
 // snapshot of the queue.
 func (o *Operators) QueueMembers(ctx context.Context, vhost, queue string, digests bool) ([]QueueMember, error) {
 	rec, err := serving.LookUp(o.cluster.View(), vhost, queue)
@@ -206,7 +206,7 @@ func (o *Operators) QueueMembers(ctx context.Context, vhost, queue string, diges
 	return out, nil
 }
 
-// isMember compares a name that an operator gave with ids.
+// isMember reports whether node, a name that an operator gave, is one of the members.
 func isMember(members []id.NodeID, node string) bool {
 	for _, m := range members {
 		if string(m) == node {

@@ -13,7 +13,7 @@ import (
 	"github.com/quorate/quorate/id"
 )
 
-// Operation is a long job: what it does, how far it is, how it ended.
+// Operation is a long job: what it does, how far it is, and how it ended.
 type Operation = operation.Operation
 
 // The states of an operation.
@@ -24,8 +24,8 @@ const (
 	OperationCancelled = operation.Cancelled
 )
 
-// Operations returns the operations of all nodes, oldest first, or only those that run,
-// and the nodes that did not answer.
+// Operations returns the operations of all nodes, oldest first, and the nodes that did not answer.
+// With running it returns only operations that still run.
 func (o *Operators) Operations(ctx context.Context, running bool) (all []Operation, silent []string, err error) {
 	c := o.cluster
 	found, nodes, err := c.Jobs().All(ctx)
@@ -40,8 +40,8 @@ func (o *Operators) Operations(ctx context.Context, running bool) (all []Operati
 	return all, id.Names(nodes), ctx.Err()
 }
 
-// AwaitOperation returns an operation as soon as its version is above after; 0 returns it
-// at once.
+// AwaitOperation returns an operation as soon as its version is above after. With 0 it returns at
+// once.
 func (o *Operators) AwaitOperation(ctx context.Context, text string, after uint64) (Operation, error) {
 	c, x, err := o.operationID(text)
 	if err != nil {
@@ -51,8 +51,8 @@ func (o *Operators) AwaitOperation(ctx context.Context, text string, after uint6
 	return op, failure.Translate(err, failure.Error{Kind: "operation", Name: text})
 }
 
-// CancelOperation asks an operation to end and returns it as it was. What it has changed
-// stays.
+// CancelOperation asks an operation to end, and returns the operation as it was. What it has
+// changed stays changed.
 func (o *Operators) CancelOperation(ctx context.Context, text string) (Operation, error) {
 	c, x, err := o.operationID(text)
 	if err != nil {
@@ -65,7 +65,7 @@ func (o *Operators) CancelOperation(ctx context.Context, text string) (Operation
 	return op, failure.Translate(err, failure.Error{Kind: "operation", Name: text})
 }
 
-// operationID reads an id; a node that it names need not exist.
+// operationID parses an id. The node in the id need not exist.
 func (o *Operators) operationID(text string) (*cluster.Cluster, operation.ID, error) {
 	c := o.cluster
 	x, err := operation.ParseID(text)
@@ -75,11 +75,13 @@ func (o *Operators) operationID(text string) (*cluster.Cluster, operation.ID, er
 	return c, x, nil
 }
 
-// drainMargin is left of a caller's time for the drain's answer to reach it.
+// drainMargin is the part of the caller's time that Drain leaves for its answer to reach the
+// caller.
 const drainMargin = 250 * time.Millisecond
 
-// StartDrain lets a node, "" for this one, move all leadership off itself and take no new
-// work until it is restarted. limit bounds the moving; 0: until it is over.
+// StartDrain makes a node move all leadership to other nodes and accept no new work until it is
+// restarted; "" stands for this node. limit is how long it may move leadership; 0: as long as it
+// takes.
 func (o *Operators) StartDrain(ctx context.Context, node string, limit time.Duration) (Operation, error) {
 	c := o.cluster
 	if node != "" {
@@ -94,8 +96,8 @@ func (o *Operators) StartDrain(ctx context.Context, node string, limit time.Dura
 	return op, failure.Translate(err, failure.Error{Kind: "node", Name: node})
 }
 
-// Drain is StartDrain, but waits until it is over, at most as long as ctx lasts. What
-// could not be moved is named in the error.
+// Drain is StartDrain, but waits until the drain has ended, at most until ctx ends. The error names
+// what could not be moved.
 func (o *Operators) Drain(ctx context.Context, node string) (Operation, error) {
 	limit := time.Duration(0)
 	if end, bounded := ctx.Deadline(); bounded {
@@ -124,7 +126,7 @@ func (o *Operators) Start(ctx context.Context, kind operation.Kind, target strin
 	op, err := o.cluster.Jobs().Start(kind, target, func(ctx context.Context, report func(operation.Progress)) error {
 		err := job(ctx, report)
 		if errors.Is(err, context.Canceled) && ctx.Err() != nil {
-			return context.Cause(ctx) // has the reason for which it ended
+			return context.Cause(ctx) // the reason for which the operation ended
 		}
 		return err
 	})
@@ -134,7 +136,7 @@ func (o *Operators) Start(ctx context.Context, kind operation.Kind, target strin
 	return op, failure.Translate(err, failure.Error{Kind: "operation"})
 }
 
-// noteStarted notes a long job.
+// noteStarted notes the start of an operation for the audit.
 func noteStarted(ctx context.Context, op *Operation) {
 	audit.NotesOf(ctx).Note(audit.Change{Field: "operation", After: op.ID.String()}, audit.Change{Field: "target", After: op.Target})
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/quorate/quorate/internal/pattern"
 )
 
-// right is what a permission gives at a name (VH-6).
+// right is one of the rights that a permission gives for a name (VH-6).
 type right = access.Right
 
 // The rights.
@@ -19,24 +19,24 @@ const (
 	Read      = access.Read
 )
 
-// maxCompiled bounds the permissions whose compiled patterns are kept.
+// maxCompiled limits the permissions whose compiled patterns are kept.
 const maxCompiled = 10_000
 
-// grantKey names a permission, with exchange a topic permission.
+// grantKey names a permission or, with an exchange, a topic permission.
 type grantKey struct{ user, VHost, exchange string }
 
-// Grant is a permission with its patterns.
+// Grant is a permission with its compiled patterns.
 type Grant struct {
 	user     string
-	record   any // the pointer from the view: another one is another permission; nil: of no catalog
+	record   any // the pointer from the view: another pointer is another permission; nil: not from the catalog
 	patterns access.Grant
-	slow     [3]atomic.Pointer[slowPattern] // those of which a match was broken off
+	slow     [3]atomic.Pointer[slowPattern] // by right; nil: no match of the pattern has taken too long
 	budgets  *slowBudgets
 }
 
-// Matches reports whether a permission gives a right at a name. A match that is broken off is none
-// (C-8), and costs its user's budget; without that the names of such a pattern which are not
-// known yet are not tried.
+// Matches reports whether a permission gives a right for a name. A match that takes too long is stopped and counts as
+// no match (C-8), and it uses up some of its user's budget. When the budget is empty, such a pattern is no longer
+// tried; only names with a known answer still match.
 func (g *Grant) Matches(r right, name string) bool {
 	p := g.patterns[r]
 	if p == nil {
@@ -56,8 +56,8 @@ func (g *Grant) Matches(r right, name string) bool {
 	return g.matchesSlowly(r, name, s)
 }
 
-// matchesSlowly is Matches for a pattern of which a match was broken off before. A match is paid for before it is tried,
-// and given back if it was quick.
+// matchesSlowly is Matches for a pattern that has taken too long before. A match uses up budget before it is tried; a
+// quick match gives it back.
 func (g *Grant) matchesSlowly(r right, name string, s *slowPattern) bool {
 	now := time.Now()
 	a, known := s.recall(name)
@@ -81,7 +81,7 @@ func (g *Grant) matchesSlowly(r right, name string, s *slowPattern) bool {
 	return matched
 }
 
-// brokenOff notes that a match took too long; before is what was known of the name.
+// brokenOff records that a match took too long; before is what was known about the name.
 func (g *Grant) brokenOff(r right, name string, before slowAnswer, err error) {
 	g.budgets.timeouts.Add(1)
 	now, wait := time.Now(), min(firstRetry<<min(before.tries, 10), mostRetry)
@@ -91,7 +91,7 @@ func (g *Grant) brokenOff(r right, name string, before slowAnswer, err error) {
 	}
 }
 
-// grants keeps compiled permissions as long as they stay the same.
+// grants keeps compiled permissions until the permissions change. mu guards all.
 type grants struct {
 	mu  sync.RWMutex
 	all map[grantKey]*Grant
@@ -99,7 +99,7 @@ type grants struct {
 	budgets slowBudgets
 }
 
-// of returns the compiled form of a record; texts are its patterns by right.
+// of returns the compiled form of a record; texts has its patterns by right.
 func (g *grants) of(key grantKey, record any, texts [3]string) *Grant {
 	g.mu.RLock()
 	x := g.all[key]
@@ -112,7 +112,7 @@ func (g *grants) of(key grantKey, record any, texts [3]string) *Grant {
 		if text == "" {
 			continue // matches nothing (VH-6)
 		}
-		if p, err := pattern.Compile(text); err == nil { // else another build accepted it, and it matches nothing here
+		if p, err := pattern.Compile(text); err == nil { // else another build has accepted it; here it matches nothing
 			x.patterns[i] = p
 		}
 	}

@@ -1,6 +1,6 @@
-// Package permission knows what a user may do: by the permissions of the catalog or those of a login, and
-// what he sees (VH-6, VH-8, VH-12). Patterns that take too long cost their user. Permissions may be used
-// concurrently; errors are of package failure.
+// Package permission decides what a user may do, by the permissions in the catalog or those of a login, and what a user
+// may see (VH-6, VH-8, VH-12). Patterns that take too long use up a budget of their user. Permissions may be used
+// concurrently; errors are those of package failure.
 package permission
 
 import (
@@ -17,11 +17,11 @@ import (
 	"github.com/quorate/quorate/internal/pattern"
 )
 
-// defaultExchangeName is what patterns see of the default exchange (VH-6).
+// defaultExchangeName is the name that patterns are matched with for the default exchange (VH-6).
 const defaultExchangeName = "amq.default"
 
-// grantIn returns what a user may do in a vhost; nil: nothing. Here and in TopicPermission it
-// is decided whether the rights are those of the catalog or of the login (ID-2).
+// grantIn returns what a user may do in a vhost; nil: nothing. Only grantIn and TopicPermission decide whether the
+// rights come from the catalog or from the login (ID-2).
 func (ps *Permissions) grantIn(v *catalog.View, who *identity.Identity, vhost string) *Grant {
 	if who.Rights() != nil {
 		if g, has := who.Rights().In(vhost); has {
@@ -41,7 +41,7 @@ func (ps *Permissions) grantOf(p *catalog.Permission) *Grant {
 	return ps.grants.of(grantKey{user: p.User, VHost: p.VHost}, p, [3]string{p.Configure, p.Write, p.Read})
 }
 
-// Permission is grantIn, or why there is none.
+// Permission is grantIn, but says why there is no permission.
 func (ps *Permissions) Permission(v *catalog.View, who *identity.Identity, vhost string) (*Grant, error) {
 	if _, exists := v.VHost(vhost); !exists {
 		return nil, &failure.Error{Class: failure.NotFound, VHost: vhost, Kind: "vhost", Name: vhost, Reason: "does not exist"}
@@ -52,7 +52,7 @@ func (ps *Permissions) Permission(v *catalog.View, who *identity.Identity, vhost
 	return nil, noAccess(who.User(), vhost)
 }
 
-// TopicPermission returns what bounds a user's keys at an exchange; nil: nothing (VH-8).
+// TopicPermission returns what limits a user's keys at an exchange; nil: nothing (VH-8).
 func (ps *Permissions) TopicPermission(v *catalog.View, who *identity.Identity, vhost, exchange string) *Grant {
 	if who.Rights() != nil {
 		if g, bounded := who.Rights().Topic(vhost, exchange); bounded {
@@ -69,29 +69,28 @@ func (ps *Permissions) TopicPermission(v *catalog.View, who *identity.Identity, 
 	return ps.grants.of(grantKey{user, vhost, exchange}, p, [3]string{Write: expand(p.Write), Read: expand(p.Read)})
 }
 
-// Config is what permissions are made of.
+// Config has the parts of Permissions.
 type Config struct {
 	View   func() *catalog.View
 	Logins *identity.Logins
-	// Timeouts counts matches of patterns that were broken off (C-8).
+	// Timeouts counts matches of patterns that took too long and were stopped (C-8).
 	Timeouts *atomic.Uint64
 	Log      *slog.Logger
 }
 
-// Permissions knows what users may do. All methods may be called concurrently.
+// Permissions decides what users may do. All methods may be called concurrently.
 type Permissions struct {
 	view   func() *catalog.View
 	logins *identity.Logins
 	grants grants
 }
 
-// New returns Permissions of which no pattern is compiled yet.
+// New returns Permissions that have compiled no pattern yet.
 func New(c Config) *Permissions {
 	return &Permissions{view: c.View, logins: c.Logins, grants: grants{budgets: newSlowBudgets(c.Timeouts, c.Log)}}
 }
 
-// Renew has the calls of a context go on with another secret of the same user: see identity.Logins.Renew.
-// vhost must be open to it.
+// Renew is identity.Logins.Renew for a connection to a vhost: the new secret must give a permission in the vhost.
 func (ps *Permissions) Renew(ctx context.Context, secret, vhost string, from netip.Addr) error {
 	return ps.logins.Renew(ctx, secret, from, func(who *identity.Identity) error {
 		_, err := ps.Permission(ps.view(), who, vhost)
@@ -99,16 +98,16 @@ func (ps *Permissions) Renew(ctx context.Context, secret, vhost string, from net
 	})
 }
 
-// Thing is what a permission is asked for.
+// Thing is a queue or exchange for which a permission is checked.
 type Thing struct{ VHost, Kind, Name string }
 
-// Queue is a queue as what a permission is asked for.
+// Queue returns a queue as a Thing.
 func Queue(vhost, name string) Thing { return Thing{vhost, "queue", name} }
 
-// Exchange is an exchange as what a permission is asked for.
+// Exchange returns an exchange as a Thing.
 func Exchange(vhost, name string) Thing { return Thing{vhost, "exchange", name} }
 
-// matched returns the name that patterns are matched with: the default exchange has none of its own.
+// matched returns the name that patterns are matched with. It differs for the default exchange, whose name is empty.
 func (t Thing) matched() string {
 	if t.Kind == "exchange" && t.Name == "" {
 		return defaultExchangeName
@@ -116,7 +115,7 @@ func (t Thing) matched() string {
 	return t.Name
 }
 
-// refused is the refusal of a right at a thing, which exists or not: the answer is the same.
+// refused refuses a right for an object. The answer is the same whether the object exists or not.
 func (t Thing) refused(user, needed string) *failure.Error {
 	return &failure.Error{
 		Class: failure.AccessRefused, VHost: t.VHost, Kind: t.Kind, Name: t.matched(), Problem: failure.ProblemNoRight, User: user, Right: needed,
@@ -124,7 +123,7 @@ func (t Thing) refused(user, needed string) *failure.Error {
 	}
 }
 
-// Permit refuses callers who lack one of the rights at a thing (VH-6).
+// Permit refuses callers who lack one of the rights for an object (VH-6).
 func (ps *Permissions) Permit(ctx context.Context, t Thing, rights ...right) error {
 	who, err := ps.logins.Who(ctx)
 	if err != nil || who == nil {
@@ -143,7 +142,7 @@ func (ps *Permissions) Permit(ctx context.Context, t Thing, rights ...right) err
 	return nil
 }
 
-// PermitAny refuses callers with none of the three rights at a thing.
+// PermitAny refuses callers who have none of the three rights for an object.
 func (ps *Permissions) PermitAny(ctx context.Context, t Thing) error {
 	who, err := ps.logins.Who(ctx)
 	if err != nil || who == nil {
@@ -162,7 +161,7 @@ func (ps *Permissions) PermitAny(ctx context.Context, t Thing) error {
 	return err
 }
 
-// PermitNew asks for what it takes to make a thing that names an exchange to send on to
+// PermitNew checks the rights that a new queue or exchange needs if it names an exchange that it sends messages on to
 // (VH-6, VH-7).
 func (ps *Permissions) PermitNew(ctx context.Context, t Thing, sendsTo string, sends bool) error {
 	if !sends {
@@ -174,7 +173,7 @@ func (ps *Permissions) PermitNew(ctx context.Context, t Thing, sendsTo string, s
 	return ps.Permit(ctx, Exchange(t.VHost, sendsTo), Write)
 }
 
-// RefusedKey is the refusal of a user without a right at a routing key of an exchange (VH-8).
+// RefusedKey refuses a user without a right for a routing key of an exchange (VH-8).
 func (t Thing) RefusedKey(user string, r right, key string) *failure.Error {
 	e := t.refused(user, r.String())
 	e.Arg, e.Value = "routing_key", strconv.Quote(key)
@@ -182,8 +181,8 @@ func (t Thing) RefusedKey(user string, r right, key string) *failure.Error {
 	return e
 }
 
-// RequirePolicies refuses callers who may not set policies of a vhost: it takes the tag
-// policymaker and a permission there, or administrator; for operator policies the latter.
+// RequirePolicies refuses callers who may not set policies of a vhost. A caller needs the tag administrator or, except
+// for operator policies, the tag policymaker and a permission in the vhost.
 func (ps *Permissions) RequirePolicies(ctx context.Context, vhost string, operator bool) error {
 	err := ps.logins.Require(ctx, identity.TagAdministrator)
 	if err == nil || operator {
@@ -203,7 +202,7 @@ func (ps *Permissions) RequirePolicies(ctx context.Context, vhost string, operat
 	return nil
 }
 
-// noAccess is the refusal of a user without any permission in a vhost.
+// noAccess refuses a user without any permission in a vhost.
 func noAccess(user, vhost string) *failure.Error {
 	return &failure.Error{
 		Class: failure.NotAllowed, VHost: vhost, Kind: "vhost", Name: vhost, Problem: failure.ProblemVHostForbidden, User: user,
@@ -211,7 +210,7 @@ func noAccess(user, vhost string) *failure.Error {
 	}
 }
 
-// MayEnter reports whether a user has a permission in a vhost; nil, where clients do not log in, has.
+// MayEnter reports whether a user has a permission in a vhost. It is true for nil: then clients do not log in.
 func (ps *Permissions) MayEnter(v *catalog.View, who *identity.Identity, vhost string) bool {
 	if who == nil {
 		return true

@@ -7,15 +7,16 @@ import (
 	"github.com/quorate/quorate/catalog"
 )
 
-// SendRight is what a sender may do at an exchange as long as set is the view's.
+// SendRight is what a sender may do at an exchange. It holds as long as the
+// view has the AccessSet Set.
 type SendRight struct {
 	Set   catalog.AccessSet
 	Err   error
-	Topic *Grant // bounds the keys at a topic exchange; nil: nothing does
+	Topic *Grant // limits the keys at a topic exchange; nil: nothing does
 	Any   bool   // may publish with any user_id (MSG-3)
 }
 
-// Decide returns what a user may do at an exchange, but for set.
+// Decide returns what a user may do at an exchange; callers fill in Set.
 func (ps *Permissions) Decide(v *catalog.View, who *identity.Identity, x Thing) (d SendRight) {
 	user := who.User()
 	d.Any = who.Is(identity.TagImpersonator)

@@ -8,14 +8,14 @@ import (
 	"github.com/quorate/quorate/catalog"
 )
 
-// Sight is what a caller sees of a vhost, or of all (VH-12). A caller with a tag sees the whole
-// vhost, anybody else the queues and exchanges that one of its patterns matches.
+// Sight is what a caller may see of a vhost, or of all vhosts (VH-12). A caller with a tag sees the
+// whole vhost. Any other caller sees the queues and exchanges that one of its patterns matches.
 type Sight struct {
 	VHost string // "": all
 	grant *Grant // nil: everything
 }
 
-// Sight returns what the context's caller sees in a vhost, "" for all of them. Errors:
+// Sight returns what the context's caller may see in a vhost, or in all vhosts for "". Errors:
 // AccessRefused for a caller with neither the tag monitoring nor a permission in the vhost.
 func (ps *Permissions) Sight(ctx context.Context, vhost string) (Sight, error) {
 	s := Sight{VHost: vhost}
@@ -38,7 +38,8 @@ func (ps *Permissions) Sight(ctx context.Context, vhost string) (Sight, error) {
 	return s, nil
 }
 
-// WholeSight is sight for what has no name that a pattern could match.
+// WholeSight checks that the caller may see things in a vhost that have no name for a pattern to
+// match.
 func (ps *Permissions) WholeSight(ctx context.Context, vhost string) error {
 	s, err := ps.Sight(ctx, vhost)
 	if err != nil || s.Whole() {
@@ -47,10 +48,10 @@ func (ps *Permissions) WholeSight(ctx context.Context, vhost string) error {
 	return ps.logins.Require(ctx, identity.TagManagement)
 }
 
-// Whole reports that everything in the vhost is seen.
+// Whole reports that the caller sees everything in the vhost.
 func (s Sight) Whole() bool { return s.grant == nil }
 
-// Sees reports whether a queue or exchange is seen.
+// Sees reports whether the caller may see a queue or exchange.
 func (s Sight) Sees(t Thing) bool {
 	if s.VHost != "" && t.VHost != s.VHost || t.Kind == "queue" && names.IsReply(t.Name) {
 		return false
@@ -63,7 +64,7 @@ func (s Sight) Sees(t Thing) bool {
 	return s.Whole()
 }
 
-// SeesBinding reports whether both ends of a binding are seen.
+// SeesBinding reports whether the caller may see both ends of a binding.
 func (s Sight) SeesBinding(x *catalog.Binding) bool {
 	to := Queue(x.VHost, x.Destination)
 	if x.DestinationKind == catalog.ToExchange {

@@ -10,42 +10,42 @@ import (
 	"github.com/quorate/quorate/internal/pattern"
 )
 
-// Bounds of what patterns of permissions that take too long may cost (C-8). Names are the
-// clients' choice, and each that takes too long takes three times pattern.Limit of a processor.
+// Limits of what slow patterns of permissions may cost (C-8). Clients choose the names; each name that takes too long
+// costs three times pattern.Limit of a processor.
 const (
-	// SlowMatches is how many matches of one user's permissions may be broken off at once, and
-	// SlowMatchEvery after what time there may be one more: a tenth of a processor.
+	// SlowMatches is how many matches of one user's permissions may take too long at once. After each SlowMatchEvery
+	// there may be one more. That costs a tenth of a processor.
 	SlowMatches    = 10
 	SlowMatchEvery = 10 * 3 * pattern.Limit
-	// maxSlowNames bounds the names whose answer is kept, of one pattern that has been too slow.
+	// maxSlowNames limits the names whose answer is kept for one slow pattern.
 	maxSlowNames = 1024
-	// maxSlowUsers bounds the users whose budget is kept.
+	// maxSlowUsers limits the users whose budget is kept.
 	maxSlowUsers = 10_000
-	// A name whose match was broken off is tried again after firstRetry, then after twice that
-	// and so on, at most mostRetry.
+	// A name whose match took too long is tried again after firstRetry, then after twice as long each time, at most
+	// after mostRetry.
 	firstRetry = time.Second
 	mostRetry  = time.Minute
-	// SlowMatchLines is how many lines the log has about that at once, and SlowMatchLineEvery after
-	// what time there is one more.
+	// SlowMatchLines is how many log lines about this can be written at once. After each SlowMatchLineEvery there can
+	// be one more.
 	SlowMatchLines     = 20
 	SlowMatchLineEvery = 5 * time.Second
 )
 
-// slowPattern is a pattern of which a match was broken off, with its answers since.
+// slowPattern is a pattern with a match that has taken too long, and its answers since then. mu guards answers.
 type slowPattern struct {
 	mu      sync.Mutex
 	answers map[string]slowAnswer // by name
 }
 
-// slowAnswer is the answer of a slow pattern about a name: whether it matches, or that the match was broken off, tries
-// times in a row.
+// slowAnswer is what is known about a name and a slow pattern: whether it matches, or that the match took too long,
+// tries times in a row.
 type slowAnswer struct {
 	matched bool
 	again   time.Time // when to try again; zero: never
 	tries   int
 }
 
-// recall returns the answer about a name, if it is known.
+// recall returns the answer for a name, if it is known.
 func (s *slowPattern) recall(name string) (slowAnswer, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -53,8 +53,8 @@ func (s *slowPattern) recall(name string) (slowAnswer, bool) {
 	return a, known
 }
 
-// keep remembers an answer. Above maxSlowNames all are forgotten: clients choose names, and no order of them is worth its
-// memory.
+// keep remembers an answer. Above maxSlowNames it forgets all others: clients choose the names, so keeping an order of
+// use would not pay.
 func (s *slowPattern) keep(name string, a slowAnswer) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -64,7 +64,7 @@ func (s *slowPattern) keep(name string, a slowAnswer) {
 	s.answers[name] = a
 }
 
-// slowBudgets are what users may still spend on patterns that are slow, and where that is logged. mu guards all.
+// slowBudgets holds what users may still spend on slow patterns, and limits the log lines about it. mu guards all.
 type slowBudgets struct {
 	mu       sync.Mutex
 	all      map[string]*slowBudget // by user
@@ -77,13 +77,13 @@ func newSlowBudgets(timeouts *atomic.Uint64, log *slog.Logger) slowBudgets {
 	return slowBudgets{timeouts: timeouts, log: log, lines: lograte.Lines{Burst: SlowMatchLines, Every: SlowMatchLineEvery}}
 }
 
-// slowBudget is what one user may still spend, in matches.
+// slowBudget is how many slow matches one user may still have.
 type slowBudget struct {
 	left float64
 	at   time.Time // when left was counted
 }
 
-// take spends one match of a user's, if there is one left.
+// take uses up one match of a user's budget, if one is left.
 func (b *slowBudgets) take(user string, now time.Time) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -104,7 +104,7 @@ func (b *slowBudgets) take(user string, now time.Time) bool {
 	return true
 }
 
-// giveBack returns one that was quick after all.
+// giveBack returns a match to the budget, because it was quick after all.
 func (b *slowBudgets) giveBack(user string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -10,27 +10,27 @@ import (
 )
 
 // CutOff returns a channel that is closed once this node has been cut off from the majority of the
-// cluster's nodes for CutOffEnds: clients have to connect to another one.
+// cluster's nodes for CutOffEnds. Clients must then connect to another node.
 func (s *Node) CutOff() <-chan struct{} {
 	s.reach.mu.Lock()
 	defer s.reach.mu.Unlock()
 	return s.reach.cut
 }
 
-// WhyCutOff describes by what this node is cut off; "": it is not.
+// WhyCutOff says why this node counts as cut off; "": it does not.
 func (s *Node) WhyCutOff() string {
 	s.reach.mu.Lock()
 	defer s.reach.mu.Unlock()
 	return s.reach.what
 }
 
-// ErrCutOff is the end of a stream on a node that is cut off.
+// ErrCutOff returns the error that ends a stream on a node that is cut off.
 func (s *Node) ErrCutOff() error {
 	return &failure.Error{Class: failure.Unavailable, Kind: "node", RetryAfter: failure.RetryAfter, Reason: cmp.Or(s.WhyCutOff(), "this node was cut off; use another node")}
 }
 
-// Fit returns nil while clients do well to stay, else why another node, if there is one, serves
-// them better: this one is cut off, or its disk hangs.
+// Fit returns nil while clients should stay. Otherwise it says why another node would serve them
+// better: this one is cut off, or its disk hangs.
 func (s *Node) Fit() error {
 	c := s.cluster
 	if c.DiskHangs() {
@@ -42,7 +42,8 @@ func (s *Node) Fit() error {
 	return nil
 }
 
-// Admit reports whether new streams may begin on this node: not while it is drained, or cut off.
+// Admit returns nil if new streams may begin on this node. It refuses them while the node is
+// drained or cut off.
 func (s *Node) Admit() error {
 	if s.cfg.Unloader.Draining() {
 		return &failure.Error{Class: failure.Unavailable, Kind: "node", RetryAfter: failure.RetryAfter, Reason: "this node is drained; use another node"}
@@ -53,7 +54,7 @@ func (s *Node) Admit() error {
 	return nil
 }
 
-// WatchReach follows whether this node is cut off, until ctx ends.
+// WatchReach updates whether this node is cut off, until ctx ends.
 func (s *Node) WatchReach(ctx context.Context) {
 	c := s.cluster
 	again := time.NewTimer(0)

@@ -5,7 +5,8 @@ import (
 	"github.com/quorate/quorate/catalog"
 )
 
-// LookUp returns a queue that a view has, or why there is none.
+// LookUp returns a queue from a view, or an error that says what does not
+// exist.
 func LookUp(v *catalog.View, vhost, name string) (*catalog.QueueRecord, error) {
 	if rec, ok := v.Queue(vhost, name); ok {
 		return rec, nil
@@ -16,7 +17,7 @@ func LookUp(v *catalog.View, vhost, name string) (*catalog.QueueRecord, error) {
 	return nil, NoQueue(vhost, name)
 }
 
-// NoQueue is the error of a queue that does not exist.
+// NoQueue returns the error about a queue that does not exist.
 func NoQueue(vhost, name string) *failure.Error {
 	return &failure.Error{
 		Class: failure.NotFound, VHost: vhost, Kind: "queue", Name: name,

@@ -9,31 +9,32 @@ import (
 	"github.com/quorate/quorate/cluster"
 )
 
-// Times for which a node must not have reached a majority of the cluster's nodes.
+// How long a node must have been unable to reach a majority of the cluster's nodes.
 const (
-	// CutOffSteered is how long a node is cut off before clients are sent to others, see Broker.Fit.
+	// CutOffSteered is the time after which clients are sent to other nodes, see Node.Fit.
 	CutOffSteered = 300 * time.Millisecond
-	// CutOffUnready is until the node is not ready.
+	// CutOffUnready is the time after which the node is not ready.
 	CutOffUnready = time.Second
-	// CutOffEnds is until its clients are cut off: they would wait for what cannot come.
+	// CutOffEnds is the time after which its clients' connections end. They would only wait in
+	// vain.
 	CutOffEnds = 3 * time.Second
 )
 
-// reach knows whether this node has been cut off for CutOffEnds. mu guards both.
+// reach holds whether this node has been cut off for CutOffEnds. mu guards both fields.
 type reach struct {
 	mu   sync.Mutex
-	cut  chan struct{} // closed while it is
-	what string        // why, while it is
+	cut  chan struct{} // closed while the node is cut off
+	what string        // why the node is cut off; "": it is not
 }
 
 func newReach() *reach { return &reach{cut: make(chan struct{})} }
 
-// DescribeReach names the nodes that this node reaches, and the remedy.
+// DescribeReach says how many nodes this node reaches, and names the remedy.
 func DescribeReach(r cluster.Reach) string {
 	return fmt.Sprintf("this node reaches %d of the cluster's %d nodes, which is no majority; use another node", r.Reached, r.Nodes)
 }
 
-// take notes whether the node is cut off.
+// take updates whether the node is cut off.
 func (x *reach) take(log *slog.Logger, r cluster.Reach) {
 	x.mu.Lock()
 	defer x.mu.Unlock()

@@ -1,6 +1,6 @@
-// Package serving reports whether a node may answer clients, and what of its view of the catalog they may
-// see: a node that does not serve, is cut off or is behind sends them elsewhere. A Node may be used
-// concurrently; errors are of package failure, with the class Unavailable.
+// Package serving decides whether a node may answer clients, and what it may answer from its view of the catalog. A
+// node that does not serve, is cut off or is behind sends clients elsewhere. A Node may be used concurrently; errors
+// are those of package failure, with the class Unavailable.
 package serving
 
 import (
@@ -15,22 +15,22 @@ import (
 	"github.com/quorate/quorate/cluster/clients"
 )
 
-// Config is what it takes to report whether a node may answer clients.
+// Config has the settings and parts of a Node.
 type Config struct {
-	// Node is this node's part of the cluster, Catalog its member of the catalog's group, Unloader what drains it.
+	// Node is this node's part of the cluster, Catalog is its member of the catalog's group, and Unloader drains it.
 	Node     Cluster
 	Catalog  Catalog
 	Unloader Unloader
 	View     func() *catalog.View
-	// Clients are sent away when the node ceases to serve.
+	// Clients is the registry of the clients whose connections end when the node stops serving.
 	Clients *clients.Registry
-	// Authenticate has the node wait for the cluster's first user (VH-1).
+	// Authenticate makes the node wait for the cluster's first user (VH-1).
 	Authenticate bool
 	Log          *slog.Logger
 }
 
-// Node reports whether this node may answer clients, and what of a view of the catalog they may
-// see. All methods may be called concurrently.
+// Node decides whether this node may answer clients, and what it may answer from its view of the catalog. All methods
+// may be called concurrently.
 type Node struct {
 	cfg     Config
 	cluster Cluster
@@ -38,18 +38,17 @@ type Node struct {
 	view    func() *catalog.View
 	clients *clients.Registry
 	log     *slog.Logger
-	founded atomic.Bool // a user can log in, if that is asked for
+	founded atomic.Bool // a user can log in, or none needs to
 	reach   *reach
 }
 
-// New returns that of a node. EndConnections and WatchReach are to be run beside.
+// New returns a Node. The caller must also run EndConnections and WatchReach.
 func New(c Config) *Node {
 	return &Node{cfg: c, cluster: c.Node, catalog: c.Catalog, view: c.View, clients: c.Clients, log: c.Log, reach: newReach()}
 }
 
-// Serves returns nil when this node may answer clients, else Unavailable with what it waits
-// for (EX-16): listeners ask before each call and connection, but for those about how the
-// node fares.
+// Serves returns nil if this node may answer clients, else Unavailable with what the node waits for (EX-16). Listeners
+// ask before each call and connection, except for those about the state of the node.
 func (s *Node) Serves() error {
 	if s.catalog.Serves() && (s.founded.Load() || s.hasFirstUser()) {
 		return nil
@@ -57,7 +56,7 @@ func (s *Node) Serves() error {
 	return errNotServing(Hindrance(s.catalog))
 }
 
-// hasFirstUser reports whether a user could log in, if that is asked for (VH-1). It stays so.
+// hasFirstUser reports whether a user could log in, or none needs to (VH-1). Once true, it stays true.
 func (s *Node) hasFirstUser() bool {
 	if s.cfg.Authenticate && !Founded(s.view()) {
 		return false
@@ -66,7 +65,7 @@ func (s *Node) hasFirstUser() bool {
 	return true
 }
 
-// Catalog is what it takes of a *metadata.Group; see there.
+// Catalog is the part of *metadata.Group that this package needs; the methods are documented there.
 type Catalog interface {
 	Serves() bool
 	ServesChanged() <-chan struct{}
@@ -75,12 +74,12 @@ type Catalog interface {
 	AwaitFresh(context.Context) error
 }
 
-// Unloader is what it takes of a *membership.Unloader; see there.
+// Unloader is the part of *membership.Unloader that this package needs; the methods are documented there.
 type Unloader interface {
 	Draining() bool
 }
 
-// Cluster is what it takes of a *cluster.Cluster; see there.
+// Cluster is the part of *cluster.Cluster that this package needs; the methods are documented there.
 type Cluster interface {
 	ViewChanged() <-chan struct{}
 	DiskHangs() bool
@@ -88,7 +87,7 @@ type Cluster interface {
 	ReachChanged() <-chan struct{}
 }
 
-// Hindrance is what a node that does not serve waits for.
+// Hindrance returns what a node that does not serve waits for.
 func Hindrance(c Catalog) error {
 	if err := c.Hindrance(); err != nil {
 		return err
@@ -98,7 +97,7 @@ func Hindrance(c Catalog) error {
 
 var errFirstUser = errors.New("broker: the cluster's first user is being made")
 
-// errNotServing sends a client elsewhere; why is what the node waits for.
+// errNotServing sends a client to another node; why is what this node waits for.
 func errNotServing(why error) *failure.Error {
 	return &failure.Error{
 		Class: failure.Unavailable, Kind: "node", RetryAfter: failure.RetryAfter, Cause: why,
@@ -106,7 +105,7 @@ func errNotServing(why error) *failure.Error {
 	}
 }
 
-// AwaitServing returns when Serves does, or with its error when ctx ends.
+// AwaitServing waits until Serves returns nil. If ctx ends first, it returns the error of Serves.
 func (s *Node) AwaitServing(ctx context.Context) error {
 	for {
 		changed, seen := s.catalog.ServesChanged(), s.cluster.ViewChanged()
@@ -123,16 +122,16 @@ func (s *Node) AwaitServing(ctx context.Context) error {
 	}
 }
 
-// Negative reports whether an error is that something is not there, or not allowed, which a
-// view that is behind may have wrong.
+// Negative reports whether an error says that something does not exist or is not allowed. Such an error may be wrong if
+// the view is behind.
 func Negative(err error) bool {
 	e, ok := errors.AsType[*failure.Error](err)
 	return ok && (e.Class == failure.NotFound || e.Class == failure.AccessRefused || e.Class == failure.NotAllowed)
 }
 
-// Definite returns an error of a use case as its caller may get it: that something is not
-// there, or not allowed, only if this node's view of the catalog is confirmed and not older than it
-// may be, else that the node does not know (EX-16).
+// Definite returns the error that the caller of a use case may get. An error that says that something does not exist or
+// is not allowed is returned only if this node's view of the catalog is confirmed and fresh enough. Otherwise Definite
+// returns an error that says that this node does not know (EX-16).
 func (s *Node) Definite(ctx context.Context, err error) error {
 	if err == nil || !Negative(err) {
 		return err
@@ -146,9 +145,9 @@ func (s *Node) Definite(ctx context.Context, err error) error {
 	return err
 }
 
-// Current returns nil if the view was fresh when it was called, so that what was found in it
-// before holds; else an error, if need be after the catalog's leader was asked, so that another
-// try may find more.
+// Current returns nil if the view was fresh when Current was called; then what the caller has found in it holds.
+// Otherwise it asks the catalog's leader for a newer view if need be, and returns an error, because another try may now
+// find more.
 func (s *Node) Current(ctx context.Context) error {
 	switch c := s.catalog; {
 	case !c.Serves():
@@ -160,7 +159,8 @@ func (s *Node) Current(ctx context.Context) error {
 	}
 }
 
-// ErrStale is the answer instead of one that takes a fresh view. why is nil if it is fresh by now.
+// ErrStale replaces an answer that needs a fresh view. why is why there is none, nil if the view has become fresh
+// meanwhile.
 func ErrStale(why error) *failure.Error {
 	reason := "this node's view of the catalog was behind; retry"
 	if why != nil {
@@ -170,7 +170,7 @@ func ErrStale(why error) *failure.Error {
 	return &failure.Error{Class: failure.Unavailable, Kind: "node", RetryAfter: failure.RetryAfter, Reason: reason, Cause: why}
 }
 
-// EndConnections closes the connections of all clients whenever the node ceases to serve.
+// EndConnections closes the connections of all clients each time the node stops serving, until ctx ends.
 func (s *Node) EndConnections(ctx context.Context) {
 	c := s.catalog
 	served := false
@@ -191,19 +191,19 @@ func (s *Node) EndConnections(ctx context.Context) {
 	}
 }
 
-// The global parameter that reports that the cluster has had its default user.
+// The global parameter that records that the cluster has had its default user.
 const (
 	FoundingComponent = "access"
 	FoundedName       = "founded"
 )
 
-// Founded reports whether the cluster's first users were made.
+// Founded reports whether the cluster's first user was created.
 func Founded(v *catalog.View) bool {
 	_, done := v.Parameter("", FoundingComponent, FoundedName)
 	return done
 }
 
-// View returns this node's view for what a client asks.
+// View returns this node's view, to answer clients from, or an error if the node does not serve.
 func (s *Node) View() (*catalog.View, error) {
 	if !s.catalog.Serves() {
 		return nil, errNotServing(Hindrance(s.catalog))
@@ -211,7 +211,7 @@ func (s *Node) View() (*catalog.View, error) {
 	return s.view(), nil
 }
 
-// ViewOf returns the view, and checks that it has the vhost unless that is empty.
+// ViewOf returns the view, and checks that the vhost exists unless vhost is empty.
 func (s *Node) ViewOf(vhost string) (*catalog.View, error) {
 	v := s.view()
 	if _, ok := v.Exchange(vhost, ""); vhost != "" && !ok {

@@ -16,14 +16,15 @@ import (
 	"github.com/quorate/quorate/quorumq"
 )
 
-// Token is what a settle token holds: which user took which message, and when. The zero value is no token.
+// Token is what a settle token contains: which user took which message, and when. The zero value is no token.
 type Token struct {
 	gateway.ConsumerToken
-	user string // "": clients do not log in
+	user string // "": without login
 	atMs int64  // milliseconds since the Unix epoch
 }
 
-// About adds to about, where err is that the hold of a token has ended, the argument and when the hold began (DEL-6).
+// About completes about with the argument and with when the token was given, if err says that its hold on the message
+// has ended (DEL-6).
 func (t *Token) About(err error, about failure.Error) failure.Error {
 	if errors.Is(err, traffic.ErrNotHeld) || errors.Is(err, traffic.ErrConsumerGone) {
 		about.Arg, about.Value = "settle_token", "given at "+time.UnixMilli(t.atMs).UTC().Format(time.RFC3339)
@@ -31,22 +32,22 @@ func (t *Token) About(err error, about failure.Error) failure.Error {
 	return about
 }
 
-// tokenVersion is the first byte of a token: version; queue, epoch, session, tag, message id and
-// moment as uvarints; user and node, each with its length as uvarint; and the seal of all that.
-// Version 1 had a checksum alone.
+// tokenVersion is the first byte of a token. It is followed by queue, epoch, session, tag, message id and time as
+// uvarints; user and node, each after its length as a uvarint; and the seal of everything before it. Version 1 had only
+// a checksum.
 const tokenVersion = 2
 
-// sealBytes are those of the HMAC-SHA256 that a token ends with.
+// sealBytes is the length of the seal, the first part of an HMAC-SHA256.
 const sealBytes = 16
 
-// sealOf returns the seal of a body: without the key none can be made that open takes.
+// sealOf returns the seal of a body. Without the key nobody can make a seal that open accepts.
 func sealOf(body, key []byte) []byte {
 	h := hmac.New(sha256.New, key)
 	h.Write(body)
 	return h.Sum(nil)[:sealBytes]
 }
 
-// encodeToken writes a token in the form that tokenVersion describes. Its counterparts are splitToken and open.
+// encodeToken encodes a token in the form that tokenVersion describes. splitToken and open decode it.
 func encodeToken(t Token, key []byte) string {
 	b := []byte{tokenVersion}
 	for _, n := range [...]uint64{
@@ -62,10 +63,10 @@ func encodeToken(t Token, key []byte) string {
 
 var errToken = errors.New("is not one that Get or Consume gave; send it back unchanged")
 
-// sealedToken is a token whose seal is not checked yet: nothing of its body may be believed.
+// sealedToken is a token whose seal is not checked yet, so its body cannot be trusted.
 type sealedToken struct{ body, seal []byte }
 
-// splitToken reads a token's outer form.
+// splitToken decodes the outer form of a token.
 func splitToken(s string) (sealedToken, error) {
 	b, err := base64.RawURLEncoding.DecodeString(s)
 	switch {
@@ -79,7 +80,7 @@ func splitToken(s string) (sealedToken, error) {
 	return sealedToken{body: b[:at], seal: b[at:]}, nil
 }
 
-// open checks the seal of a token and reads it.
+// open checks the seal of a token and decodes its body.
 func (s sealedToken) open(key []byte) (t Token, err error) {
 	if !hmac.Equal(sealOf(s.body, key), s.seal) {
 		return t, errToken

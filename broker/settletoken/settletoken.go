@@ -1,6 +1,6 @@
-// Package settletoken makes and reads settle tokens: what a client is given with a message that it took, to decide about
-// it on any node (AM-8). A token is sealed with a secret that the cluster's nodes share, and holds for the user it was
-// given to. Tokens may be used concurrently; errors are of package failure.
+// Package settletoken creates and reads settle tokens. A client gets one with a message that it takes, and can decide
+// about the message with it on any node (AM-8). A token is sealed with a secret that all nodes of the cluster share,
+// and is valid only for the user who got it. Tokens may be used concurrently; errors are those of package failure.
 package settletoken
 
 import (
@@ -18,48 +18,48 @@ import (
 	"github.com/quorate/quorate/cluster/gateway"
 )
 
-// Node is what it takes of a node's part of the cluster; see *cluster.Cluster.
+// Node is the part of *cluster.Cluster that this package needs; the method is documented there.
 type Node interface {
 	AwaitView(ctx context.Context, index uint64) error
 }
 
-// Config is what tokens are made with.
+// Config has the parts of Tokens.
 type Config struct {
 	Node        Node
 	View        func() *catalog.View
-	Now         func() time.Time // of the cluster
+	Now         func() time.Time // the time of the cluster
 	Commands    *audit.Commands
 	Logins      *identity.Logins
 	Permissions *permission.Permissions
 }
 
-// Tokens makes and reads the settle tokens of a node. All methods may be called concurrently.
+// Tokens creates and reads the settle tokens of a node. All methods may be called concurrently.
 type Tokens struct{ cfg Config }
 
-// New returns those of a node.
+// New returns the Tokens of a node.
 func New(c Config) *Tokens { return &Tokens{cfg: c} }
 
-// The global parameter with the secret that seals settle tokens, the same on all nodes. It is made
-// once, when the first token is: of several nodes that make one the catalog takes the first.
+// The global parameter with the secret that seals settle tokens, the same on all nodes. It is created once, with the
+// first token. If several nodes propose one, the catalog takes the first.
 const (
 	settleComponent = "settle-token"
 	settleKeyName   = "1"
 )
 
-// Seal makes the tokens of a user. It never changes.
+// Seal creates the tokens of one user. It never changes.
 type Seal struct {
 	key  []byte
 	user string
 	at   time.Time
 }
 
-// Text returns the token for what the user has taken.
+// Text returns the token for a message that the user has taken.
 func (s *Seal) Text(t gateway.ConsumerToken) string {
 	return encodeToken(Token{ConsumerToken: t, user: s.user, atMs: s.at.UnixMilli()}, s.key)
 }
 
-// Seal returns what makes tokens for what the context's caller takes. Error: Unavailable if there is no secret yet
-// and none can be made.
+// Seal returns the Seal for messages that the context's caller takes. Error: Unavailable if there is no secret yet and
+// none can be created.
 func (ts *Tokens) Seal(ctx context.Context) (s Seal, err error) {
 	if s.key, err = ts.key(ctx); err != nil {
 		return s, err
@@ -72,7 +72,7 @@ func (ts *Tokens) Seal(ctx context.Context) (s Seal, err error) {
 	return s, err
 }
 
-// key returns the cluster's secret, which it makes if there is none.
+// key returns the cluster's secret, and creates it if there is none.
 func (ts *Tokens) key(ctx context.Context) ([]byte, error) {
 	v := ts.cfg.View()
 	if p, ok := v.Parameter("", settleComponent, settleKeyName); ok {
@@ -84,7 +84,7 @@ func (ts *Tokens) key(ctx context.Context) ([]byte, error) {
 	if !administration.Existed(err) {
 		return nil, err
 	}
-	if err := ts.cfg.Node.AwaitView(ctx, reply.Index); err != nil { // it was there, and this node's view too old to show it
+	if err := ts.cfg.Node.AwaitView(ctx, reply.Index); err != nil { // it existed, but this node's view was too old to have it
 		return nil, failure.Translate(err, failure.Error{Kind: "settle token"})
 	}
 	if p, ok := ts.cfg.View().Parameter("", settleComponent, settleKeyName); ok {
@@ -93,8 +93,8 @@ func (ts *Tokens) key(ctx context.Context) ([]byte, error) {
 	return nil, serving.ErrStale(nil)
 }
 
-// Open reads a token of what the caller holds, of a queue that it may read. An administrator may settle for others.
-// about is what an error of settling by it is about.
+// Open decodes a token. It refuses a caller who may not read from the queue, or who is neither the user who got the
+// token nor an administrator. Errors about the message start from about.
 func (ts *Tokens) Open(ctx context.Context, text string) (t Token, about failure.Error, err error) {
 	about = failure.Error{Kind: "message", Arg: "settle_token"}
 	fail := func(err error) (Token, failure.Error, error) { return Token{}, about, err }

@@ -7,8 +7,9 @@ import (
 	"github.com/quorate/quorate/cluster/event"
 )
 
-// seesEvent reports whether an event is about what is seen. Those of bindings and of the vhost
-// itself have no name that a pattern is for.
+// seesEvent reports whether an event is about something that the caller may see. Only callers who
+// see the whole vhost get events of bindings and of the vhost itself, because these have no name
+// for a pattern to match.
 func seesEvent(s permission.Sight, e *event.Event) bool {
 	if e.Kind == event.Missed {
 		return true

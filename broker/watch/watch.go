@@ -1,5 +1,5 @@
 // Package watch shows what has happened on the nodes of a cluster to callers who may see it (ST-5, AU-3). Events may be
-// used concurrently; errors are of package failure.
+// used concurrently; errors are those of package failure.
 package watch
 
 import (
@@ -25,7 +25,7 @@ import (
 // Event is something that happened (ST-5).
 type Event = event.Event
 
-// Config is what events are watched with. Everywhere has what has happened on all nodes.
+// Config has the parts of Events. Everywhere asks all nodes for what has happened.
 type Config struct {
 	Everywhere  *peer.Events
 	Serving     *serving.Node
@@ -33,29 +33,29 @@ type Config struct {
 	Permissions *permission.Permissions
 }
 
-// Events are those of all nodes. All methods may be called concurrently.
+// Events shows the events of all nodes. All methods may be called concurrently.
 type Events struct{ cfg Config }
 
-// New returns the events that a node shows.
+// New returns the Events of a node.
 func New(c Config) *Events { return &Events{cfg: c} }
 
-// Choice chooses events; what is empty chooses all.
+// Choice chooses events. A field that is empty excludes none.
 type Choice struct {
 	VHost string
 	Kinds []string
-	Name  string // of the queue, exchange or other thing, a pattern of path.Match
-	// User and Operation choose audit records by the user, and by the operation, a pattern of path.Match.
+	Name  string // of the queue, exchange or other object, a pattern of path.Match
+	// User and Operation choose audit records. User is a name, Operation a pattern of path.Match.
 	User, Operation string
-	// Cursor goes on behind an event. Without one the events from now on are chosen, with History
-	// those first that the nodes still have.
+	// Cursor continues after an event. Without a cursor, events from now on are chosen; with History those that the
+	// nodes still have come first.
 	Cursor  string
 	History bool
 }
 
-// Watch calls report with events of all nodes and the cursor behind them, until report
-// fails or ctx ends. The first call has no events. Events are those of what the caller sees
-// (VH-12), as it is when they are sent; a caller who sees nothing any more is refused. Audit records are sent
-// if Kinds has their kind, to administrators alone (AU-3).
+// Watch calls report with events of all nodes and the cursor after them, until report fails or ctx ends. The first call
+// has no events. The caller gets events about what it may see at the time they are sent (VH-12); if it may see nothing
+// any more, Watch fails. Audit records are included only if Kinds has their kind, and only administrators get them
+// (AU-3).
 func (es *Events) Watch(ctx context.Context, w Choice, report func(events []Event, cursor string) error) error {
 	if err := es.mayWatch(ctx, &w); err != nil {
 		return err
@@ -81,7 +81,7 @@ func (es *Events) Watch(ctx context.Context, w Choice, report func(events []Even
 	})
 }
 
-// sources are the lists that hold what is wanted: audit records are kept apart from other events.
+// sources returns which lists are needed, because audit records are kept apart from other events.
 func (w *Choice) sources() peer.Choice {
 	audit := slices.Contains(w.Kinds, string(event.Audit))
 	return peer.Choice{Audit: audit, Events: !audit || slices.ContainsFunc(w.Kinds, func(k string) bool { return k != string(event.Audit) })}
@@ -95,7 +95,7 @@ func (es *Events) mayWatch(ctx context.Context, w *Choice) error {
 			return err
 		}
 	}
-	if !s.Events { // an administrator sees what was done to vhosts that are gone
+	if !s.Events { // so administrators see what was done to vhosts that no longer exist
 		return nil
 	}
 	if _, err := es.cfg.Permissions.Sight(ctx, w.VHost); err != nil {
@@ -105,7 +105,7 @@ func (es *Events) mayWatch(ctx context.Context, w *Choice) error {
 	return err
 }
 
-// chosen returns those of the events that the caller wants and may see now.
+// chosen returns the events that the caller wants and may see at present.
 func (es *Events) chosen(ctx context.Context, w *Choice, events []Event) (wanted []Event, err error) {
 	s := w.sources()
 	var seen permission.Sight
@@ -127,7 +127,7 @@ func (es *Events) chosen(ctx context.Context, w *Choice, events []Event) (wanted
 	return wanted, nil
 }
 
-// check refuses kinds that no event has, and patterns that path.Match cannot read.
+// check refuses unknown kinds of events, and patterns that path.Match cannot parse.
 func (w *Choice) check() error {
 	for _, k := range w.Kinds {
 		if k != string(event.Audit) && !slices.Contains(event.Kinds(), event.Kind(k)) {
@@ -149,7 +149,7 @@ func (w *Choice) check() error {
 	return nil
 }
 
-// wants reports whether an event is chosen. Missed always is: the caller has to learn that events are gone.
+// wants reports whether an event is chosen. Missed always is, because the caller must learn that events were lost.
 func (w *Choice) wants(e *Event) bool {
 	if e.Kind == event.Missed {
 		return true
@@ -163,7 +163,7 @@ func (w *Choice) wants(e *Event) bool {
 	return matches(w.Name, e.Name)
 }
 
-// matches reports whether a name has a pattern of path.Match; "" is that of all.
+// matches reports whether a name matches a pattern of path.Match; "" matches every name.
 func matches(pattern, name string) bool {
 	if pattern == "" {
 		return true
@@ -172,7 +172,7 @@ func matches(pattern, name string) bool {
 	return err == nil && ok
 }
 
-// from is where to begin; nil: now.
+// from returns where to begin; nil: now.
 func (w *Choice) from() (*peer.Cursor, error) {
 	if w.Cursor == "" {
 		if w.History {
@@ -194,31 +194,31 @@ func (w *Choice) from() (*peer.Cursor, error) {
 	return at, nil
 }
 
-// encodeEventCursor is the counterpart of Choice.from.
+// encodeEventCursor is the inverse of Choice.from.
 func encodeEventCursor(at peer.Cursor) string {
 	text, err := json.Marshal(at)
 	if err != nil {
-		return "" // it always can
+		return "" // cannot happen
 	}
 	return base64.RawURLEncoding.EncodeToString(text)
 }
 
-// DefaultAuditTail is how many records Tail returns of itself, and MaxAuditTail at most.
+// DefaultAuditTail is how many records Tail returns by default, and MaxAuditTail at most.
 const (
 	DefaultAuditTail = 100
 	MaxAuditTail     = 4 * audit.Keep
 )
 
-// AuditTail is the newest audit records that the nodes still have.
+// AuditTail has the newest audit records that the nodes still have.
 type AuditTail struct {
-	Events []Event  // the oldest first, by the clocks of the nodes
-	Cursor string   // goes on behind them, in Choice
+	Events []Event  // oldest first, by the clocks of the nodes
+	Cursor string   // for Choice, to continue after them
 	Silent []string // nodes that did not answer
-	Lost   uint64   // records that those that answered have had and do not keep any more
+	Lost   uint64   // records that the nodes which answered no longer have
 }
 
-// Tail returns up to limit of the newest audit records that w chooses by vhost, user, name and
-// operation, for administrators (AU-3); 0 stands for DefaultAuditTail.
+// Tail returns up to limit of the newest audit records that w chooses by vhost, user, name and operation; the limit 0
+// stands for DefaultAuditTail. Only administrators may call it (AU-3).
 func (es *Events) Tail(ctx context.Context, w Choice, limit int) (AuditTail, error) {
 	if err := es.cfg.Logins.Require(ctx, identity.TagAdministrator); err != nil {
 		return AuditTail{}, err
