@@ -9,7 +9,7 @@ import (
 	"github.com/quorate/quorate/broker/names"
 )
 
-// origin is where the client is, for the audit.
+// origin returns where the client's calls come from, for the audit.
 func (c *conn) origin() audit.Origin {
 	return audit.Origin{Protocol: "amqp", Address: c.nc.RemoteAddr().String(), Client: cmp.Or(c.client.name, c.client.product)}
 }
@@ -23,8 +23,9 @@ func (ch *channel) topologyMethod(m wire.Method) (handled bool, err error) {
 	return ch.audited(m)
 }
 
-// audited runs a topology method. The audit sees the broker's error, the client the fault made from
-// it: handled and err leave by the closure, hence the dropped results.
+// audited runs a topology method, and audits it if it changes something. The audit gets the
+// broker's error, but the client gets the fault that was derived from it. Therefore run sets
+// handled and err itself, and the results of the calls are dropped.
 func (ch *channel) audited(m wire.Method) (handled bool, err error) {
 	run := func(ctx context.Context) error {
 		if handled, err = ch.exchangeMethod(ctx, m); !handled {
@@ -49,7 +50,8 @@ func cause(err error) error {
 	return err
 }
 
-// actOf returns what a method is about to change; false: it changes nothing.
+// actOf describes the change that a method is about to make. It returns false if the method changes
+// nothing.
 func (ch *channel) actOf(m wire.Method) (audit.Act, bool) {
 	act := func(op audit.Operation, kind, name string) audit.Act {
 		return audit.Act{Operation: op, VHost: ch.c.vhost, Kind: kind, Name: name, From: ch.c.origin()}

@@ -32,8 +32,8 @@ func wordingOfArgument(e *failure.Error, thing string) string {
 	return fmt.Sprintf("invalid arg '%s' for %s: %s", e.Arg, thing, why)
 }
 
-// wrongArgument is the reason, as an Erlang term, for which RabbitMQ refuses a value of an
-// argument; "": RabbitMQ has none for it.
+// wrongArgument returns, as an Erlang term, why RabbitMQ refuses a value of an argument; "":
+// RabbitMQ has no reason.
 func wrongArgument(name string, v message.Value) string {
 	text, isText := v.AsString()
 	unacceptable := "{unacceptable_type," + typeName(v.Kind()) + "}"
@@ -63,8 +63,8 @@ func wrongArgument(name string, v message.Value) string {
 	return why
 }
 
-// wrongInteger words RabbitMQ's complaint about an integer argument: its type, its sign, or its
-// size.
+// wrongInteger returns RabbitMQ's complaint about an integer argument: about its type, its sign, or
+// its size.
 func wrongInteger(name string, v message.Value) string {
 	n, isInt := v.AsInt()
 	switch {
@@ -82,7 +82,7 @@ func wrongInteger(name string, v message.Value) string {
 
 func wantInteger(v message.Value) string { return `"expected integer, got ` + typeName(v.Kind()) + `"` }
 
-// typeName is RabbitMQ's name of a type of table values.
+// typeName returns RabbitMQ's name for a type of table values.
 func typeName(k message.Kind) string {
 	switch k {
 	case message.KindNull:

@@ -9,36 +9,36 @@ import (
 	"github.com/quorate/quorate/broker"
 )
 
-// Bounds of the work of a connection beside its reader.
+// Limits of the work of a connection that runs beside its reader.
 const (
-	// maxMethodsBeside is how many methods of one connection run beside the reader, each of another
-	// channel; others wait their turn.
+	// maxMethodsBeside is how many methods of one connection run beside the reader at the same
+	// time, each on another channel. Others wait their turn.
 	maxMethodsBeside = 16
-	// maxBesideBytes bounds the frames that wait behind them; beyond it the connection is not read.
+	// maxBesideBytes limits the frames that wait behind them. Above it the connection is not read.
 	maxBesideBytes = 1 << 20
-	// maxRatedBytes is the bound while a rate holds a channel back: then many frames may wait, and for
-	// long.
+	// maxRatedBytes is this limit while a rate holds a channel back. It is lower, because many
+	// frames may then wait, and for long.
 	maxRatedBytes = 64 << 10
-	// frameBytes is the cost of a waiting frame beside its payload.
+	// frameBytes is the memory of a waiting frame without its payload.
 	frameBytes = 64
 )
 
-// hand holds what running frames needs. The reader has one, and so has each goroutine beside it.
+// hand holds what a goroutine needs to run frames. The reader has one, and so has each goroutine
+// beside it.
 type hand struct {
 	now     time.Time // when the frames were read or taken
 	names   wire.Names
 	publish broker.Publish // reused for every message
 }
 
-// beside is the work of a connection that its reader does not do itself. The connection's mu guards
-// it.
+// beside is the work of a connection that runs beside its reader. The connection's mu guards it.
 type beside struct {
 	frameQueues map[uint16]*frameQueue // by channel number
 	ready       []*frameQueue          // frame queues that no goroutine runs, in the order of their turns
-	hands       int                    // goroutines
+	hands       int                    // running goroutines
 	bytes       int                    // of waiting and running frames
 	rated       int                    // frame queues that a rate holds back
-	over        bool                   // no goroutine starts any more
+	over        bool                   // no new goroutine may start
 	dropping    bool                   // publishes that are held back are dropped
 	fault       error                  // ends the connection; the reader picks it up
 }
@@ -56,8 +56,8 @@ type frameQueue struct {
 	timer  *time.Timer
 }
 
-// slow reports whether a frame may wait for more than the queues' windows: for the catalog, for a
-// queue's answer, or for its consumers.
+// slow reports whether a frame may wait for something other than the windows of queues: for the
+// catalog, for a queue's answer, or for its consumers.
 func slow(f wire.Frame) bool {
 	if f.Type != wire.FrameMethod {
 		return false
@@ -75,8 +75,8 @@ func slow(f wire.Frame) bool {
 	}
 }
 
-// route returns the channel of a frame for the reader to run it; nil if it is not open. Otherwise,
-// with elsewhere set, it has passed the frame to the channel's frame queue.
+// route returns the channel of a frame, for the reader to run it; nil if the channel is not open.
+// If elsewhere is true, route has passed the frame to the channel's frame queue instead.
 func (c *conn) route(f wire.Frame) (ch *channel, elsewhere bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -111,7 +111,8 @@ func (c *conn) append(l *frameQueue, f wire.Frame) {
 	l.frames = append(l.frames, f)
 }
 
-// makeReady gives a frame queue its turn. mu is held.
+// makeReady gives a frame queue its turn: it starts another goroutine if there are not enough. mu
+// is held.
 func (c *conn) makeReady(l *frameQueue) {
 	b := &c.beside
 	b.ready = append(b.ready, l)
@@ -158,7 +159,7 @@ func (c *conn) ran(l *frameQueue) {
 	c.changed.Broadcast()
 }
 
-// remove takes a frame queue away, with the frames that are left in it. mu is held.
+// remove removes a frame queue, with the frames that are left in it. mu is held.
 func (c *conn) remove(l *frameQueue) {
 	b := &c.beside
 	for _, f := range l.frames {
@@ -198,7 +199,7 @@ func (c *conn) runBeside(h *hand, f wire.Frame) error {
 	return c.runFrame(h, c.channel(f.Channel), f)
 }
 
-// most is how many bytes may wait beside the reader.
+// most returns how many bytes may wait beside the reader.
 func (b *beside) most() int {
 	if b.rated > 0 {
 		return maxRatedBytes
@@ -231,9 +232,9 @@ func (c *conn) takeFault() error {
 	return c.beside.fault
 }
 
-// awaitBeside waits until all frames that were read have run. Publishes that are held back then,
-// or after bound, are dropped with what is behind them, and so are frames left at the connection's
-// end or after a fault beside.
+// awaitBeside waits until all frames that were read have run, but at most for bound. Then it drops
+// the publishes that are still held back, with the frames behind them. Frames that are left at the
+// end of the connection, or after a fault beside the reader, are dropped too.
 func (c *conn) awaitBeside(bound time.Duration) {
 	none := func() bool { return len(c.beside.frameQueues) == 0 }
 	ctx, stop := context.WithTimeout(c.life, bound)

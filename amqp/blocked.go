@@ -49,7 +49,7 @@ func (c *conn) block(reason, queue string) {
 	}
 }
 
-// unblock lets publishes continue once nothing holds them back.
+// unblock lets publishes continue if nothing holds them back any more, and reports whether they do.
 func (c *conn) unblock() bool {
 	if c.s.b.Alarms.Now() != nil {
 		return false
@@ -77,7 +77,8 @@ func (c *conn) unblock() bool {
 	return true
 }
 
-// awaitUnblocked makes a publish wait. It returns at once if the connection is ending.
+// awaitUnblocked makes a publish wait while the connection is blocked. It returns at once if the
+// connection is ending.
 func (c *conn) awaitUnblocked(by *hand) error {
 	if a := c.s.b.Alarms.Now(); a != nil {
 		c.block(a.Reason, "")
@@ -88,7 +89,8 @@ func (c *conn) awaitUnblocked(by *hand) error {
 	return nil
 }
 
-// awaitNotHeld waits until publishes go on or the connection is ending; errPaused: they are dropped.
+// awaitNotHeld waits until publishes may continue, or the connection is ending. It returns
+// errPaused if they are dropped.
 func (c *conn) awaitNotHeld(by *hand) error {
 	dropped := false
 	err := c.holdBack(by, func() bool {
@@ -101,7 +103,7 @@ func (c *conn) awaitNotHeld(by *hand) error {
 	return err
 }
 
-// watchBlocked lets a connection continue as soon as it may.
+// watchBlocked makes unblockAll check a connection until it may continue.
 func (s *Server) watchBlocked(c *conn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -117,7 +119,7 @@ func (s *Server) watchBlocked(c *conn) {
 	}
 }
 
-// unblockAll runs while any connection is blocked.
+// unblockAll checks blocked connections again and again. It runs while there are any.
 func (s *Server) unblockAll() {
 	tick := time.NewTicker(blockedEvery)
 	defer tick.Stop()
@@ -145,8 +147,7 @@ func (s *Server) unblockAll() {
 	}
 }
 
-// forgetBlocked removes the connections that are not blocked any more, and reports whether none is
-// left.
+// forgetBlocked removes connections that are no longer blocked, and reports whether none is left.
 func (s *Server) forgetBlocked(free []*conn) (none bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -9,8 +9,8 @@ import (
 	"github.com/quorate/quorate/broker/limits"
 )
 
-// channel is one channel of a connection. The fields above mu's part belong to the reader, or to
-// the channel's frame queue while it has one.
+// channel is one channel of a connection. The fields in front of those that the connection's mu
+// guards belong to the reader, or to the channel's frame queue while it has one.
 type channel struct {
 	c      *conn
 	number uint16
@@ -57,7 +57,7 @@ func (c *conn) channel(n uint16) *channel {
 	return c.channels[n]
 }
 
-// openChannels copies the channels, so that the caller can drop them without holding mu.
+// openChannels returns a copy of the channels, so that the caller can drop them without holding mu.
 func (c *conn) openChannels() []*channel {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -161,8 +161,8 @@ func (c *conn) drop(ctx context.Context, ch *channel) {
 
 func (ch *channel) send(m wire.Method) { ch.c.send(ch.number, m) }
 
-// catchUp waits until the queues have decided on what the channel has published and settled, so
-// that a method which looks into a queue sees that, as its client expects.
+// catchUp waits until the queues have decided on what the channel has published and settled. A
+// method that looks into a queue then sees the result, as its client expects.
 func (ch *channel) catchUp(id wire.MethodID) error {
 	c := ch.c
 	if err := c.awaitPublishes(c.life, &ch.inFlight); err != nil {
@@ -186,7 +186,7 @@ func (c *conn) awaitPublishes(ctx context.Context, n *int) error {
 	return c.await(ctx, func() bool { return *n == 0 })
 }
 
-// settleDown is awaitPublishes with a short time limit, before an end.
+// settleDown is awaitPublishes with a short time limit, for a channel or connection that is ending.
 func (c *conn) settleDown(n *int) {
 	ctx, stop := context.WithTimeout(c.life, endWait)
 	defer stop()

@@ -80,7 +80,7 @@ type conn struct {
 	asked      int64        // bytes of Incoming that it holds or waits for; Incoming's mu guards it
 
 	mu       sync.Mutex
-	info     connections.ConnectionInfo // what operators see of it and does not change; Name is empty until the connection is open
+	info     connections.ConnectionInfo // what operators see of it and never changes; Name is empty until the connection is open
 	channels map[uint16]*channel
 	out      []byte        // frames to send
 	news     chan struct{} // of capacity 1: there is something to send
@@ -181,11 +181,11 @@ func (c *conn) serve() error {
 // a fault; the reader then continues until the client's answer.
 func (c *conn) failed(err error) error {
 	x, known := errors.AsType[*fault](err)
-	switch { // frames that came before the error
+	switch { // run the frames that came before the error
 	case known:
 		c.awaitBeside(heldWait)
 	case errors.Is(err, io.EOF):
-		c.awaitBeside(0) // publishes that are held back would go without a confirm
+		c.awaitBeside(0) // drop publishes that are held back: no client is left for their confirms
 	}
 	if !known || c.isClosing() {
 		return err
@@ -232,7 +232,7 @@ func (c *conn) cut() {
 	_ = c.nc.Close()
 }
 
-// force closes the connection on behalf of the server: 320.
+// force closes the connection on behalf of the server, with the reply code 320.
 func (c *conn) force(why string) {
 	c.mu.Lock()
 	greeted, done := c.greeted, c.done

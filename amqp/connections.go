@@ -1,7 +1,7 @@
 package amqp
 
-// each calls do for a copy of the connections, without mu: do may end a connection, and remove
-// takes mu.
+// each calls do for all connections. It does not hold mu meanwhile, because do may end a
+// connection, and remove takes mu.
 func (s *Server) each(do func(*conn)) {
 	s.mu.Lock()
 	all := make([]*conn, 0, len(s.conns))
@@ -25,7 +25,7 @@ func (s *Server) add(c *conn) bool {
 	return true
 }
 
-// remove takes a connection that has ended off the list that each walks.
+// remove removes a connection that has ended, so that each no longer finds it.
 func (s *Server) remove(c *conn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

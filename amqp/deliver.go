@@ -29,7 +29,7 @@ type consumer struct {
 
 	// The connection's mu guards the following.
 	started   bool          // consume-ok is on its way
-	woken     bool          // is in wakened, or was before it started
+	woken     bool          // is in wakened, or was woken before it started
 	cancelled chan struct{} // not nil: basic.cancel waits for the last delivery
 	ended     bool
 }
@@ -63,7 +63,7 @@ func (x *consumer) finish(ctx context.Context) {
 	c.s.counters.consumers.Add(-1)
 }
 
-// madeUpChars is the random part of a generated tag, 5 bits per character.
+// madeUpChars is the number of random characters in a generated tag, with 5 bits each.
 const madeUpChars = 22
 
 // madeUpTag generates a consumer tag where the client gives none (AM-14).

@@ -30,7 +30,7 @@ func (c *conn) handle(f wire.Frame) error {
 	return err
 }
 
-// runFrame runs one frame of a channel; nil: the channel is not open.
+// runFrame runs one frame of a channel; ch is nil if the channel is not open.
 func (c *conn) runFrame(by *hand, ch *channel, f wire.Frame) error {
 	if ch == nil {
 		return c.openChannel(f)

@@ -8,7 +8,7 @@ import (
 	"github.com/quorate/quorate/broker/failure"
 )
 
-// fault closes a channel or, if its code is a hard one, the connection (C-4, C-5).
+// fault is an error that closes a channel or, if hard is set, the connection (C-4, C-5).
 type fault struct {
 	code   wire.ReplyCode
 	text   string // without the name of the code
@@ -20,7 +20,7 @@ type fault struct {
 // Error returns the text of the close.
 func (f *fault) Error() string { return f.code.String() + " - " + f.text }
 
-// refuse returns a fault with the scope of its code.
+// refuse returns a fault; its code decides whether it closes the channel or the connection.
 func refuse(code wire.ReplyCode, id wire.MethodID, format string, args ...any) *fault {
 	return &fault{code: code, text: fmt.Sprintf(format, args...), method: id, hard: code.Hard()}
 }

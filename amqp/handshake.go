@@ -86,7 +86,8 @@ func (c *conn) handshake() error {
 	return nil
 }
 
-// protocolHeader reads the first bytes. It answers any other header with this version's.
+// protocolHeader reads the client's first bytes. It answers any other header with that of this
+// version.
 func (c *conn) protocolHeader() error {
 	for c.to < len(wire.ProtocolHeader) {
 		if err := c.fill(len(wire.ProtocolHeader)); err != nil {
@@ -157,7 +158,7 @@ func (c *conn) refuse(err error) error {
 	return f
 }
 
-// properties are what the server says about itself.
+// properties returns what the server says about itself.
 func (s *Server) properties() message.Table {
 	capabilities := message.Table{}
 	for _, name := range []string{
@@ -225,13 +226,13 @@ func (c *conn) login(m *wire.ConnectionStartOK) error {
 	return nil
 }
 
-// loggedIn continues with the identity of the user.
+// loggedIn sets the connection up for a client with this identity.
 func (c *conn) loggedIn(who *identity.Identity) {
 	c.owner, c.buffer = c.s.b.Connections.Connect(), c.s.b.Buffers.New()
 	c.ctx = connections.WithConnection(identity.WithIdentity(c.ctx, who), c.owner)
 }
 
-// mechanisms are the mechanisms that the client may choose.
+// mechanisms returns the mechanisms that the client may choose.
 func (c *conn) mechanisms() string {
 	all := mechanismPlain + " " + mechanismAMQPlain
 	if c.certificate() != nil {
@@ -331,7 +332,7 @@ func amqplain(response string) (user, secret string, ok bool) {
 	return user, secret, ok1 && ok2
 }
 
-// tune agrees on limits: the lower value counts, and 0 means no limit.
+// tune agrees with the client on limits: the lower value counts, and 0 means no limit.
 func (c *conn) tune() error {
 	heartbeat := uint16(c.s.cfg.Heartbeat / time.Second) // bounded by the setting
 	c.send(0, &wire.ConnectionTune{ChannelMax: c.s.cfg.ChannelMax, FrameMax: c.s.cfg.FrameMax, Heartbeat: heartbeat})
@@ -356,7 +357,7 @@ func lower[N uint16 | uint32](client, server N) N {
 	return client
 }
 
-// enter opens a vhost.
+// enter opens a vhost for the connection, and audits the login.
 func (c *conn) enter(vhost string) error {
 	_, err := c.s.b.Connections.EnterUser(c.ctx)
 	if err == nil {

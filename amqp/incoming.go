@@ -46,14 +46,14 @@ type IncomingStats struct {
 	Waits, Refused, Late uint64
 }
 
-// charge is what one message content holds.
+// charge is the memory that one message's content has taken from Incoming.
 type charge struct {
 	c     *conn
 	bytes int64         // guarded by Incoming's mu
-	at    *list.Element // its place in begun, which it guards; nil: it holds nothing
+	at    *list.Element // its place in begun, guarded by Incoming's mu; nil: it holds nothing
 }
 
-// claim is a request for bytes that waits.
+// claim is a request for bytes, which may have to wait.
 type claim struct {
 	x       *charge
 	n       int64
@@ -100,14 +100,14 @@ func (in *Incoming) freed() (free []*conn) {
 	return in.serve()
 }
 
-// connectionBytes is the bound of a connection.
+// connectionBytes returns the limit of a connection.
 func (in *Incoming) connectionBytes() int64 {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	return in.limits.ConnectionBytes
 }
 
-// allowed is the time limit of a message.
+// allowed returns the time limit of a message.
 func (in *Incoming) allowed() time.Duration { return time.Duration(in.timeout.Load()) }
 
 // Stats returns the present figures.
@@ -121,8 +121,8 @@ func (in *Incoming) Stats() IncomingStats {
 // scarce reports whether any message waits for room, over AMQP or another protocol.
 func (in *Incoming) scarce() bool { return in.budget.Scarce() }
 
-// take gives n bytes to a content, or returns the claim by which the content waits for them. over
-// reports that the connection is at its own bound.
+// take gives n bytes to a content, or returns the claim with which the content waits for them. over
+// reports that the connection is at its own limit.
 func (in *Incoming) take(x *charge, n int64) (wait *claim, over bool) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -152,7 +152,7 @@ func (in *Incoming) room(w *claim, inTurn bool) bool {
 	return inTurn && in.budget.Take(w.n)
 }
 
-// first is the connection that never waits; nil: no message is arriving.
+// first returns the connection that never waits; nil: no message is arriving.
 func (in *Incoming) first() *conn {
 	if e := in.begun.Front(); e != nil {
 		if x, ok := e.Value.(*charge); ok {
@@ -172,7 +172,7 @@ func (in *Incoming) give(w *claim) {
 	w.granted.Store(true)
 }
 
-// leave gives up a claim.
+// leave gives up a claim, unless it was granted.
 func (in *Incoming) leave(w *claim) { wake(in.withdraw(w)) }
 
 // withdraw removes a claim that was not granted, and grants others what that makes room for. A

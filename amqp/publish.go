@@ -200,7 +200,8 @@ func (ch *channel) confirm(r result, decided int) {
 	}
 }
 
-// giveReturn returns a mandatory message that no queue is bound for (PUB-3).
+// giveReturn returns a mandatory message to its publisher, because it was routed to no queue
+// (PUB-3).
 func (ch *channel) giveReturn(m *wire.BasicPublish, content *message.Message, body []byte) {
 	c := ch.c
 	headers := content.Headers.Without("BCC")

@@ -12,9 +12,9 @@ import (
 // later, unless it is dropped.
 var errPaused = errors.New("amqp: a rate holds the channel back")
 
-// awaitQuotas makes a publish wait for quotas (VH-14). A vhost, or a user's queues, that hold too
-// much hold back the whole connection, and the client is notified. A rate holds back its channel
-// alone, which errPaused reports.
+// awaitQuotas makes a publish wait for quotas (VH-14). If a vhost or a user's queues hold too much,
+// the whole connection is held back, and the client is notified. A rate holds back only the
+// channel; awaitQuotas then returns errPaused.
 func (ch *channel) awaitQuotas() error {
 	c := ch.c
 	for {
@@ -37,8 +37,8 @@ func (ch *channel) awaitQuotas() error {
 	}
 }
 
-// awaitQueues makes a content whose header was read wait for quotas of the queues that it is for
-// (VH-15, VH-17). Its body is not held meanwhile.
+// awaitQueues makes a content wait for quotas of the queues that its message is for (VH-15, VH-17).
+// It does so after the header was read, so that no body takes memory meanwhile.
 func (ch *channel) awaitQueues() error {
 	c, x := ch.c, &ch.content
 	x.resume(c)
@@ -66,8 +66,8 @@ func (c *conn) pause(ch *channel, f wire.Frame) {
 	c.park(l, ch)
 }
 
-// park sets a frame queue aside until its channel may try again to publish; no hand waits with it.
-// mu is held.
+// park sets a frame queue aside until its channel may try to publish again. No goroutine waits
+// meanwhile. mu is held.
 func (c *conn) park(l *frameQueue, ch *channel) {
 	switch {
 	case c.beside.over:
@@ -120,8 +120,8 @@ func (c *conn) endBeside() {
 	c.unparkAll()
 }
 
-// dropHeld drops publishes that are held back now, and from now on, with what is behind them on
-// their channels.
+// dropHeld drops publishes that are held back now or later, with the frames behind them on their
+// channels.
 func (c *conn) dropHeld() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -129,5 +129,5 @@ func (c *conn) dropHeld() {
 	for _, l := range c.unparkAll() {
 		c.remove(l)
 	}
-	c.changed.Broadcast() // goroutines beside that wait with a blocked publish
+	c.changed.Broadcast() // wakes goroutines beside the reader that wait with a blocked publish
 }

@@ -31,8 +31,8 @@ func (c *conn) await(ctx context.Context, ok func() bool) error {
 	return nil
 }
 
-// hasRoom is false while too much output waits, too many publishes await results, or too much waits
-// beside the reader.
+// hasRoom returns false while too much output waits, too many publishes await results, or too much
+// waits beside the reader.
 func (c *conn) hasRoom() bool {
 	return c.hasRoomBeside() && c.beside.bytes < c.beside.most() || c.beside.fault != nil
 }
@@ -76,7 +76,7 @@ func (c *conn) fill(need int) error {
 	}
 	c.from, c.to = 0, left
 	c.hand.now = time.Now()
-	silent := c.hand.now.Add(2 * c.heartbeat) // the frame is too long
+	silent := c.hand.now.Add(2 * c.heartbeat) // when the client has been silent for too long
 	for {
 		if err := c.limitRead(silent); err != nil {
 			return err
@@ -119,7 +119,7 @@ func (c *conn) limitRead(silent time.Time) error {
 			return err
 		}
 	}
-	if c.interrupted.Load() { // it came before the deadline was set
+	if c.interrupted.Load() { // interrupt may have come before this deadline was set
 		return os.ErrDeadlineExceeded
 	}
 	return nil

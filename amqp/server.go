@@ -41,7 +41,7 @@ type Server struct {
 	blocked map[*conn]struct{} // connections whose publishes are held back
 }
 
-// counters are since the start, but for channels and consumers, which are levels.
+// counters count since the start, except channels and consumers, which are present numbers.
 type counters struct {
 	opened, refused, failed, stalled, blocked atomic.Uint64
 	channels, consumers                       atomic.Int64
@@ -49,13 +49,13 @@ type counters struct {
 
 // Stats are counts since the start of the process, and present levels.
 type Stats struct {
-	// Opened logged in, Refused were turned away before that, Failed ended because of a fault of the
-	// client.
+	// Opened is how many connections logged in, Refused how many were turned away before that, and
+	// Failed how many ended because of a fault of the client.
 	Opened, Refused, Failed uint64
-	// Stalled were cut off because they read nothing for the WriteTimeout. Blocked counts how often a
-	// connection's publishes were held back.
+	// Stalled is how many connections were cut off because their client read nothing for the
+	// WriteTimeout. Blocked is how often a connection's publishes were held back.
 	Stalled, Blocked uint64
-	// Connections, Channels and Consumers are open now.
+	// Connections, Channels and Consumers are how many are open now.
 	Connections, Channels, Consumers int64
 }
 

@@ -96,16 +96,16 @@ func (u *unsettled) takeAll() []open {
 	return all
 }
 
-// putBack marks deliveries as open again. The places of those that were taken one by one go first: a tag is there
-// once.
+// putBack makes deliveries unsettled again. It first removes the entries of those that were taken one by one, so that
+// no tag is in the list twice.
 func (u *unsettled) putBack(taken []open) {
 	u.dropGone()
 	u.all = append(u.all, taken...)
 	slices.SortFunc(u.all, func(a, b open) int { return cmp.Compare(a.tag, b.tag) })
 }
 
-// holds reports whether the consumer has a delivery that is not settled. It costs a walk over all,
-// and only cancel pays it.
+// holds reports whether the consumer has an unsettled delivery. It walks over all deliveries; only cancel has to pay
+// for that.
 func (u *unsettled) holds(x *consumer) bool {
 	for i := range u.all {
 		if u.all[i].x == x && !u.all[i].gone {

@@ -82,7 +82,8 @@ func (ch *channel) binding(queue string, id wire.MethodID) (broker.Binding, erro
 	return broker.Binding{VHost: ch.c.vhost, Destination: name}, err
 }
 
-// bindingKey is the queue's name where a client gives neither the name nor the key.
+// bindingKey returns the routing key of a binding: the queue's name if the client gives neither the
+// name nor the key.
 func (ch *channel) bindingKey(queue, key string) string {
 	if queue == "" && key == "" {
 		return ch.lastQueue
@@ -90,8 +91,8 @@ func (ch *channel) bindingKey(queue, key string) string {
 	return key
 }
 
-// declare runs queue.declare. A passive one without a name asks for the channel's last queue; names
-// that begin with broker.ReplyName never reach the catalog.
+// declare runs queue.declare. A passive declare without a name asks for the channel's last queue.
+// Names that begin with names.ReplyTo never reach the catalog.
 func (ch *channel) declare(ctx context.Context, m *wire.QueueDeclare) error {
 	c := ch.c
 	if strings.HasPrefix(m.Queue, names.ReplyTo) {

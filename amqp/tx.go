@@ -10,12 +10,12 @@ import (
 	"github.com/quorate/quorate/message"
 )
 
-// Bounds of what is kept until tx.commit: for one channel, and for all channels of a connection.
+// Limits of what is kept until tx.commit: for one channel, and for all channels of a connection.
 const (
 	maxTxMessages        = 10_000
 	maxTxBytes           = 64 << 20
 	maxConnectionTxBytes = 2 * maxTxBytes
-	// txMessageBytes is the cost of a message, beside its body, against maxConnectionTxBytes.
+	// txMessageBytes is what a message without its body counts towards maxConnectionTxBytes.
 	txMessageBytes = 512
 )
 
@@ -51,8 +51,8 @@ type txSettle struct {
 	how   settle
 }
 
-// publish keeps a message, within the bounds of the channel and of the connection. A refused one
-// closes the channel, whose end gives back what is held.
+// publish keeps a message, within the limits of the channel and of the connection. Above them it closes the channel,
+// which then releases what it holds.
 func (t *transaction) publish(x *content, body []byte) error {
 	if t.bytes += len(body); len(t.messages) == maxTxMessages || t.bytes > maxTxBytes {
 		return refuse(wire.PreconditionFailed, wire.BasicPublishID,
@@ -138,9 +138,9 @@ func (t *transaction) commit(ch *channel) error {
 	return ch.catchUp(wire.TxCommitID)
 }
 
-// store publishes so that each queue stores all messages routed to it or none, and waits for the
-// answers, or for the end of the connection: a node whose log has failed may get none, and has to end. If one message
-// is at fault, none is published.
+// store publishes the messages so that each queue stores all messages routed to it or none. If one message is at fault,
+// none is published. store waits for the answers, but no longer than the connection lasts: a node whose log has failed
+// may get no answers, and must still be able to stop.
 func (t *transaction) store(ch *channel) error {
 	var left, refused atomic.Int64
 	left.Store(1) // for publishAll itself
@@ -173,8 +173,8 @@ func (t *transaction) store(ch *channel) error {
 	return err
 }
 
-// publishAll hands the kept messages to the broker as one unit. Each adds one to left, which done
-// takes off when the message's result is known; a fault drops the whole unit.
+// publishAll hands the kept messages to the broker as one unit. Each message adds one to left, and done subtracts it
+// when the result is known. A fault drops the whole unit.
 func (t *transaction) publishAll(ch *channel, left *atomic.Int64) error {
 	for i := range t.messages {
 		x := &t.messages[i]

@@ -22,7 +22,7 @@ const (
 	looksPerTimeout = 8
 )
 
-// begin starts a content.
+// begin starts a content, and the clock for its time limit.
 func (ch *channel) begin() {
 	x := &ch.content
 	x.expected, x.header, x.chance = true, false, 0
@@ -31,12 +31,12 @@ func (ch *channel) begin() {
 	ch.c.unfinished.Add(x.loose)
 }
 
-// pause has the age of a content stand still while a quota holds it back.
+// pause stops the clock of a content while a quota holds it back.
 func (x *content) pause(c *conn) {
 	x.paused, x.age = true, x.ageAt(time.Now(), c.waited.Load())
 }
 
-// resume has a content go on with the age that it was paused at.
+// resume lets the clock of a content continue from where it was stopped.
 func (x *content) resume(c *conn) {
 	if !x.paused {
 		return
@@ -44,7 +44,7 @@ func (x *content) resume(c *conn) {
 	x.paused, x.began, x.waited = false, time.Now().Add(-x.age), c.waited.Load()
 }
 
-// ageAt is how long a content has been under way, without the time in which its connection was not read.
+// ageAt returns how long a content has been arriving, not counting the time in which its connection was not read.
 func (x *content) ageAt(now time.Time, waited int64) time.Duration {
 	return now.Sub(x.began) - time.Duration(waited-x.waited)
 }
@@ -139,14 +139,14 @@ func (ch *channel) gather(piece []byte) (held bool, err error) {
 		x.buf = moved(x.buf, room)
 	}
 	x.buf = append(x.buf, piece...)
-	runtime.Gosched() // a client that sends without a pause keeps nobody waiting
+	runtime.Gosched() // so that a client that sends without a pause keeps nobody waiting
 	return true, nil
 }
 
-// movedBytes is how much of a large body is copied before others have their turn.
+// movedBytes is how much of a large body is copied before other goroutines get a turn.
 const movedBytes = 64 << 10
 
-// moved returns a copy with more room.
+// moved returns a copy of b with more room.
 func moved(b []byte, room int) []byte {
 	grown := make([]byte, 0, room)
 	for from := 0; from < len(b); from += movedBytes {
@@ -186,7 +186,7 @@ func (c *conn) holdBack(by *hand, ok func() bool) error {
 
 func (c *conn) lookEvery() time.Duration { return max(1, c.s.incoming.allowed()/looksPerTimeout) }
 
-// look ends messages that have taken too long. It runs now and then, and returns when to run next.
+// look ends messages that have taken too long. It checks only from time to time, and returns when to check next.
 func (c *conn) look(now time.Time) time.Time {
 	if now.Before(c.lookAt) {
 		return c.lookAt

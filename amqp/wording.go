@@ -9,8 +9,8 @@ import (
 	"github.com/quorate/quorate/message"
 )
 
-// wording puts an error into the words that clients and operators search for: RabbitMQ's, where it
-// has some (AM-15).
+// wording puts an error into the words that clients and operators search for: those of RabbitMQ, if
+// it has words for the error (AM-15).
 func wording(e *failure.Error) string {
 	thing := fmt.Sprintf("%s '%s' in vhost '%s'", e.Kind, e.Name, e.VHost)
 	if text := wordingOfProblem(e, thing); text != "" {
@@ -34,7 +34,7 @@ func wording(e *failure.Error) string {
 	return strings.TrimPrefix(e.Error(), string(e.Class)+": ")
 }
 
-// wordingOfProblem returns "" for anything but the known problems.
+// wordingOfProblem returns RabbitMQ's words for a known problem, "" for anything else.
 func wordingOfProblem(e *failure.Error, thing string) string {
 	switch e.Problem {
 	case failure.ProblemDefaultExchange:
@@ -79,8 +79,8 @@ func wordingOfProblem(e *failure.Error, thing string) string {
 	return ""
 }
 
-// wordingOfLimit words the refusal by a limit as RabbitMQ does, which clients and their operators
-// search logs for; "" for limits that RabbitMQ lacks.
+// wordingOfLimit returns RabbitMQ's words for the refusal by a limit, because clients and operators
+// search logs for them; "": RabbitMQ has no such limit.
 func wordingOfLimit(e *failure.Error) string {
 	switch {
 	// RabbitMQ has no such limits.
@@ -96,7 +96,7 @@ func wordingOfLimit(e *failure.Error) string {
 	return fmt.Sprintf("connection refused for user '%s': user connection limit (%s) is reached", e.User, e.Value)
 }
 
-// plainText undoes the quotes of a value.
+// plainText removes the quotes of a value.
 func plainText(value string) string {
 	if text, err := strconv.Unquote(value); err == nil {
 		return text

@@ -14,7 +14,7 @@ import (
 	"github.com/quorate/quorate/internal/wait"
 )
 
-// Bounds of one turn of the writer, and of the memory that it keeps.
+// Limits of one turn of the writer, and of the memory that it keeps.
 const (
 	takeMessages = 256
 	takeBytes    = 256 << 10
@@ -83,8 +83,8 @@ func (w *writer) run() bool {
 	}
 }
 
-// send writes the buffer piece by piece. A client that takes not one piece within the time-out is
-// cut off; a slow client is not.
+// send writes the buffer piece by piece. A client that does not take even one piece within the
+// timeout is cut off; one that is merely slow is not.
 func (w *writer) send() bool {
 	c := w.c
 	for b := w.buf; len(b) > 0; {
@@ -173,8 +173,8 @@ func (c *conn) wakeFirst(xs []*consumer) {
 	wait.Wake(c.news)
 }
 
-// confirms appends acks and nacks: one for all publishes up to the highest below which nothing is
-// open, and one for each above it (PUB-4).
+// confirms appends acks and nacks (PUB-4): one for all publishes up to the first that is
+// unanswered, and one for each publish above it.
 func (w *writer) confirms(ch *channel) {
 	c := w.c
 	c.mu.Lock()
@@ -265,8 +265,9 @@ func (x *consumer) returnLate(batch []broker.Delivery) {
 	}
 }
 
-// consumerTimedOut ends for good a consumer that held a delivery for too long, whatever is settled
-// later (CT-3, CT-4). A client that does not understand basic.cancel loses the channel.
+// consumerTimedOut ends a consumer that has held a delivery for too long. Settling the delivery
+// later does not bring the consumer back (CT-3, CT-4). A client that does not understand
+// basic.cancel loses the channel.
 func (c *conn) consumerTimedOut(x *consumer) {
 	c.log.Warn("a consumer held a delivery for longer than its timeout", "channel", x.ch.number, "tag", x.tag)
 	x.c.Close()

@@ -3,9 +3,10 @@
 // connection.blocked and update-secret, its types of fields). Structs of methods are
 // generated from the specification by tools/amqpgen.
 //
-// The package only computes; package amqp owns sockets and connection states. Results refer to the
-// input bytes only where a comment says so. No value may be used concurrently unless it is not
-// changed any more. Input errors are *Error with the reply code of the specification, never panics.
+// The package only computes; package amqp owns sockets and the state of connections. Results refer
+// to the input bytes only where a comment says so. A value may be used concurrently only if nobody
+// changes it. Errors in the input are *Error with the reply code of the specification, never
+// panics.
 package wire
 
 import (
