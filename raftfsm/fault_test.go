@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/hashicorp/raft"
+
+	"github.com/quorate/quorate/id"
 )
 
 var errDisk = errors.New("input/output error")
@@ -143,6 +145,35 @@ func TestFailedTermAndReadStopOnlyTheGroup(t *testing.T) {
 	f.faults(t).failReads.Store(true)
 	c.propose("a", "body")
 	c.stopsAlone(f, "input/output error")
+}
+
+// Raft answers nobody whose first configuration it could not store: who waits learns that the group has stopped.
+func TestBootstrapOnAFailedDisk(t *testing.T) {
+	t.Parallel()
+	for name, breaks := range map[string]func(*faulty){
+		"term":    func(f *faulty) { f.failTerm.Store(true) },
+		"entries": func(f *faulty) { f.failWrites.Store(true) },
+	} {
+		c := newCluster(t, 1, func(m *member, config *Config[reply, string]) {
+			m.unconfigured = true
+			makeFaulty(m, config)
+		})
+		m := c.members[0]
+		breaks(m.faults(t))
+		done := make(chan error, 1)
+		go func() { done <- m.group.Bootstrap([]id.NodeID{m.node}) }()
+		select {
+		case err := <-done:
+			if !errors.Is(err, ErrStopped) && !errors.Is(err, errDisk) {
+				t.Errorf("%s: %v", name, err)
+			}
+		case <-time.After(10 * time.Second):
+			t.Fatalf("%s: bootstrap does not return", name)
+		}
+		if err := m.group.Failed(); !errors.Is(err, errDisk) {
+			t.Errorf("%s: the group is left with %v", name, err)
+		}
+	}
 }
 
 // A leader that hangs in a write is replaced, and follows when its disk is back.

@@ -156,17 +156,15 @@ func (g *Group[R, E]) Bootstrap(members []id.NodeID) error {
 	for _, m := range members {
 		c.Servers = append(c.Servers, raft.Server{ID: raft.ServerID(m), Address: raft.ServerAddress(m)})
 	}
-	err := g.raft.Load().BootstrapCluster(c).Error()
-	if errors.Is(err, raft.ErrCantBootstrap) {
+	err := g.await(context.Background(), func(r *raft.Raft) raft.Future { return r.BootstrapCluster(c) })
+	switch {
+	case err == nil, errors.Is(err, ErrStopped):
+		return err
+	case errors.Is(err, raft.ErrCantBootstrap):
 		return g.bootstrapLate(c)
-	}
-	if errors.Is(err, raft.ErrRaftShutdown) {
-		return g.stopped()
-	}
-	if err != nil {
+	default:
 		return fmt.Errorf("raftfsm: group %s: bootstrap with %v: %w", g.c.Group, members, err)
 	}
-	return nil
 }
 
 // bootstrapLate is Bootstrap of a member that has voted before: raft refuses it then, and

@@ -73,24 +73,32 @@ func (g *Group[R, E]) DemoteVoter(ctx context.Context, n id.NodeID, at uint64) e
 }
 
 // change waits for a change of the configuration, or for the end of ctx. Raft takes a
-// change only when the one before is committed, and may leave it without an answer when
-// it is shut down: so Close does not wait for the goroutine.
+// change only when the one before is committed.
 func (g *Group[R, E]) change(ctx context.Context, what string, n id.NodeID, request func(*raft.Raft) raft.Future) error {
+	err := g.await(ctx, request)
+	switch {
+	case err == nil, errors.Is(err, ErrStopped):
+		return err
+	case errors.Is(err, raft.ErrNotLeader):
+		return g.notLeader()
+	}
+	return fmt.Errorf("raftfsm: group %s: %s %q: %w", g.c.Group, what, n, err)
+}
+
+// await returns raft's answer to a request, ErrStopped once the group stops, or the error of ctx. Raft may
+// leave a request without an answer when it is shut down, or when the guard ends its goroutine because
+// the disk has failed. So nothing waits for the goroutine that waits for raft.
+func (g *Group[R, E]) await(ctx context.Context, request func(*raft.Raft) raft.Future) error {
 	result := make(chan error, 1)
 	go func() { result <- request(g.raft.Load()).Error() }()
 	select {
 	case err := <-result:
-		switch {
-		case err == nil:
-			return nil
-		case errors.Is(err, raft.ErrNotLeader):
-			return g.notLeader()
-		case errors.Is(err, raft.ErrRaftShutdown):
+		if errors.Is(err, raft.ErrRaftShutdown) {
 			return g.stopped()
 		}
-		return fmt.Errorf("raftfsm: group %s: %s %q: %w", g.c.Group, what, n, err)
+		return err
 	case <-ctx.Done():
-		return fmt.Errorf("raftfsm: group %s: %s %q: %w", g.c.Group, what, n, ctx.Err())
+		return ctx.Err()
 	case <-g.stop:
 		return g.stopped()
 	}
