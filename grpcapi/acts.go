@@ -11,11 +11,11 @@ import (
 // protocol is this listener's name in the audit.
 const protocol = "grpc"
 
-// actOf returns what a request is about to change; false: it changes nothing. req is nil for
-// streams.
+// actOf describes the change that a request is about to make. It returns false if the request
+// changes nothing. req is nil for streams.
 type actOf func(req any) (audit.Act, bool)
 
-// actOf returns what a call is about to change, and where it comes from.
+// actOf describes the change that a call is about to make, and where the call comes from.
 func (s *Server) actOf(ctx context.Context, method string, req any) (audit.Act, bool) {
 	f := s.acts[method]
 	if f == nil {
@@ -44,7 +44,8 @@ func originOf(ctx context.Context) audit.Origin {
 // object is the subject of a request.
 type object struct{ vhost, kind, name string }
 
-// of makes an actOf. object returns the subject of a request, and whether the request only asks.
+// of makes an actOf for an operation. about returns the subject of a request, and whether the
+// request only asks.
 func of[R any](op audit.Operation, about func(r R) (x object, asks bool)) actOf {
 	return func(req any) (audit.Act, bool) {
 		r, _ := req.(R) // nil for a stream: its getters return zero values

@@ -84,8 +84,8 @@ func (l *loggedIn) RecvMsg(m any) error { return l.receiver.next(l.ctx, m) }
 // Context returns the stream's context.
 func (l *loggedIn) Context() context.Context { return l.ctx }
 
-// always are the methods that a node answers while it serves no clients (EX-16): those that report
-// what is wrong with it or with the cluster, and read nothing else.
+// always returns the methods that a node answers even while it serves no clients (EX-16). They
+// report what is wrong with the node or the cluster, and read nothing else.
 func always() map[string]bool {
 	return map[string]bool{
 		brokerv1.Admin_ClusterStatus_FullMethodName:         true,
@@ -116,8 +116,8 @@ func deletesPolicy(ctx context.Context, b *broker.Broker, req any) error {
 	return b.Permissions.RequirePolicies(ctx, vhostOf(r.GetVhost()), r.GetOperator())
 }
 
-// everybody may read the status, as clients learn the nodes' addresses from it; the details are
-// restricted.
+// clusterStatus lets everybody read the status, because clients learn the nodes' addresses from it.
+// The details need the tag monitoring.
 func clusterStatus(ctx context.Context, b *broker.Broker, req any) error {
 	if r, _ := req.(*brokerv1.ClusterStatusRequest); !r.GetDetails() {
 		return nil
@@ -125,7 +125,7 @@ func clusterStatus(ctx context.Context, b *broker.Broker, req any) error {
 	return b.Logins.Require(ctx, identity.TagMonitoring)
 }
 
-// rules has every method; methods that are missing are refused.
+// rules returns the rule of every method. A method without a rule is refused.
 func rules() map[string]rule {
 	out := map[string]rule{}
 	add := func(service string, r rule, methods ...string) {

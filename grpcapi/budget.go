@@ -48,13 +48,14 @@ type budget struct {
 	conns map[*countedConn]int64
 	held  heldBytes
 	wait  list.List            // of *asked
-	short bool                 // one of them lacks only the node's room, and no quota holds its user back
+	short bool                 // one of them lacks only room of the node, and no quota holds its user back
 	waits map[*countedConn]int // messages that wait, by connection
 
 	waited, refused, late atomic.Uint64
 }
 
-// heldBytes are, of users and conns, those of messages that were read and wait for a quota or the end of an alarm.
+// heldBytes is the part of users and conns that belongs to messages that were read and now wait for a quota, or for the
+// end of an alarm.
 type heldBytes struct {
 	users map[string]int64
 	conns map[*countedConn]int64
@@ -70,7 +71,7 @@ type asked struct {
 	in    chan struct{} // closed when it has room
 }
 
-// newBudget makes the gRPC part of the node's budget and has itself called when others give bytes
+// newBudget returns the gRPC part of the node's budget. It registers to be notified when other protocols give bytes
 // back.
 func newBudget(node *incoming.Budget) *budget {
 	b := &budget{
@@ -185,8 +186,8 @@ func (b *budget) giveBack(a *asked) {
 	}
 }
 
-// serve grants room to waiting messages, the oldest first; those that may be held back, as others of
-// their users are, come last. mu is held.
+// serve grants room to waiting messages, oldest first. Messages of users that a quota holds back come last, because
+// they may be held back too. mu is held.
 func (b *budget) serve() {
 	full := false
 	for _, held := range []bool{false, true} {
@@ -208,11 +209,11 @@ func (b *budget) serve() {
 	}
 }
 
-// comesLast reports whether a message may be held back, as others of its user are. mu is held.
+// comesLast reports whether a message may be held back by a quota, as others of its user are. mu is held.
 func (b *budget) comesLast(a *asked) bool { return a.keeps && b.held.users[a.user] > 0 }
 
-// fits reports whether a message is within the bounds of its user and connection. One that no quota
-// holds back, as of SettleAndPublish, does not wait for those that are held back. mu is held.
+// fits reports whether a message is within the limits of its user and connection. A message that no quota can hold
+// back, such as one of SettleAndPublish, does not wait for room that messages occupy which are held back. mu is held.
 func (b *budget) fits(a *asked) bool {
 	fits := func(used, held, most int64) bool {
 		if !a.keeps {
@@ -225,7 +226,7 @@ func (b *budget) fits(a *asked) bool {
 		fits(b.conns[a.conn], b.held.conns[a.conn], most/receiveConnShare)
 }
 
-// take takes room of the node's budget for a message, if there is any; full: others wait for it. mu
+// take takes room for a message from the node's budget, if there is any. full says that others wait for such room. mu
 // is held.
 func (b *budget) take(a *asked, full bool) bool {
 	most := b.node.Bytes()
@@ -246,8 +247,7 @@ func (b *budget) take(a *asked, full bool) bool {
 	return true
 }
 
-// holds records that a message that was read may be held back from now on; sign -1: that it is not
-// any more.
+// holds records that a message that was read may be held back from now on or, with sign -1, that it no longer may.
 func (b *budget) holds(a *asked, sign int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -262,7 +262,7 @@ func (b *budget) holds(a *asked, sign int64) {
 	}
 }
 
-// crowded reports whether messages, over whatever protocol, wait for room that other messages hold.
+// crowded reports whether messages of any protocol wait for room that other messages occupy.
 func (b *budget) crowded() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -70,8 +70,8 @@ type countedConn struct {
 	pace *pace
 	// The goroutine that reads the connection owns these.
 	own     allowance
-	owes    int // bytes that came, and refusals, since pace was asked
-	waiting int // bytes that came, and were waiting, since the reader rested
+	owes    int // bytes that arrived, and refusals, since pace was last asked
+	waiting int // bytes that had been waiting when they were read, since the reader last rested
 
 	gathering sync.Mutex // held by the goroutine that copies a part of a large message
 
@@ -247,7 +247,8 @@ func (s *Server) whileLoggedIn(ctx context.Context) (with context.Context, done 
 	}
 }
 
-// living returns ctx, which also ends with the connection's life, and with that cause.
+// living returns a context that ends with ctx, and also with the connection's life, with the cause
+// of that.
 func living(ctx context.Context) (context.Context, func()) {
 	life := lifeOf(ctx)
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -258,7 +259,7 @@ func living(ctx context.Context) (context.Context, func()) {
 	}
 }
 
-// withConnection returns the context with the connection that the call comes over.
+// withConnection returns the context with the connection that the call arrives on.
 func withConnection(ctx context.Context) (context.Context, error) {
 	conn := connectionOf(ctx)
 	conn.introduce(ctx)

@@ -30,7 +30,7 @@ func (r *receiver) decode(compressed byte, data mem.BufferSlice, m any) error {
 	return unreadable(r.s.codec.Unmarshal(data, m))
 }
 
-// decodeLarge decodes a message whose large fields are part of data from then on.
+// decodeLarge decodes a message without copying its large fields: afterwards they refer to data.
 func (r *receiver) decodeLarge(compressed byte, data []byte, m any) error {
 	to, ok := m.(proto.Message)
 	if compressed != 0 || !ok {
@@ -40,14 +40,14 @@ func (r *receiver) decodeLarge(compressed byte, data []byte, m any) error {
 	return unreadable(shared{above: windowBytes}.decode(data, to.ProtoReflect(), 0))
 }
 
-// shared decodes as proto.Unmarshal does, but lets byte fields of more than so many bytes be part of
-// the data, where proto.Unmarshal would copy them: a second copy of a large body takes a processor
-// for milliseconds, and as much memory again.
+// shared decodes like proto.Unmarshal, but byte fields of more than a number of bytes refer to the
+// data instead of being copied. A second copy of a large body would take a processor for
+// milliseconds, and as much memory again.
 type shared struct{ above int }
 
-// decode decodes data into m, which is so deep in the message.
+// decode decodes data into m. depth is how deep m is in the message.
 func (s shared) decode(data []byte, m protoreflect.Message, depth int) error {
-	from := 0 // of what is not decoded yet
+	from := 0 // start of what is not decoded yet
 	for at := 0; at < len(data); {
 		number, kind, tag := protowire.ConsumeTag(data[at:])
 		if tag < 0 {
@@ -75,8 +75,8 @@ func (s shared) decode(data []byte, m protoreflect.Message, depth int) error {
 	return merge(data[from:], m)
 }
 
-// field returns what gives a field of m its value without a copy; nil: the field is of a kind that
-// is copied.
+// field returns a function that sets a field of m without a copy; nil: fields of this kind are
+// copied.
 func (s shared) field(m protoreflect.Message, number protowire.Number, depth int) func(value []byte) error {
 	field := m.Descriptor().Fields().ByNumber(number)
 	switch {
@@ -97,7 +97,7 @@ func (s shared) field(m protoreflect.Message, number protowire.Number, depth int
 	return nil
 }
 
-// merge decodes some fields of m, beside those that it has.
+// merge decodes some fields into m, in addition to those that m has.
 func merge(data []byte, m protoreflect.Message) error {
 	if len(data) == 0 {
 		return nil
@@ -105,7 +105,7 @@ func merge(data []byte, m protoreflect.Message) error {
 	return proto.UnmarshalOptions{Merge: true}.Unmarshal(data, m.Interface())
 }
 
-// unreadable is the error of a message that is not encoded as its type is.
+// unreadable returns the error about a message that is not encoded as its type requires.
 func unreadable(err error) error {
 	if err == nil {
 		return nil
@@ -113,7 +113,8 @@ func unreadable(err error) error {
 	return status.Errorf(codes.Internal, "a message cannot be read: %v", err)
 }
 
-// decompress returns a compressed message, which may not be larger than others.
+// decompress decompresses a message. The result may not be larger than uncompressed messages may
+// be.
 func (r *receiver) decompress(data mem.BufferSlice) (mem.BufferSlice, error) {
 	name := r.raw.RecvCompress()
 	c := encoding.GetCompressor(name)

@@ -64,8 +64,8 @@ func (s *definitionsServer) ImportDefinitions(stream grpc.BidiStreamingServer[br
 	}})
 }
 
-// receiveDocument gathers the pieces of a document up to broker.MaxDefinitionsBytes. The options
-// come first, alone.
+// receiveDocument gathers the pieces of a document, up to imports.MaxBytes. The options come first,
+// in a request of their own.
 func receiveDocument(stream grpc.BidiStreamingServer[brokerv1.ImportDefinitionsRequest, brokerv1.ImportDefinitionsResponse]) (*brokerv1.ImportOptions, []byte, error) {
 	first, err := stream.Recv()
 	if err != nil {

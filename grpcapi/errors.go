@@ -67,7 +67,7 @@ func metadata(e *failure.Error) map[string]string {
 // valid makes s a valid protobuf string.
 func valid(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
 
-// toStatus makes the status of any error.
+// toStatus converts any error to a gRPC status.
 func toStatus(err error) error {
 	var e *failure.Error
 	if err == nil {
@@ -93,7 +93,7 @@ func toStatus(err error) error {
 	return st.Err()
 }
 
-// errorDetail is the error for one message of a stream.
+// errorDetail converts the error about one message of a stream.
 func errorDetail(err error) *brokerv1.ErrorDetail {
 	var e *failure.Error
 	if !errors.As(err, &e) {
@@ -102,13 +102,13 @@ func errorDetail(err error) *brokerv1.ErrorDetail {
 	return &brokerv1.ErrorDetail{Class: string(e.Class), Text: valid(e.Error()), Metadata: metadata(e)}
 }
 
-// invalid is a request that breaks the API's rules.
+// invalid returns the error about a request that breaks the API's rules.
 func invalid(kind, arg, value, reason string) error {
 	return &failure.Error{Class: failure.PreconditionFailed, Kind: kind, Arg: arg, Value: value, Reason: reason}
 }
 
-// unary logs the caller in before it reads the request, which may be as large as the largest
-// message.
+// unary makes a handler that logs the caller in before it reads the request, because a request may
+// be as large as the largest message.
 func (s *Server) unary(method string, of grpc.MethodHandler) grpc.MethodHandler {
 	return func(srv any, ctx context.Context, _ func(any) error, _ grpc.UnaryServerInterceptor) (res any, err error) {
 		defer s.recovered(ctx, method, &err)

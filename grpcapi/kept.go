@@ -8,8 +8,8 @@ import (
 	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
 )
 
-// keptTime is how long a message that a quota holds back keeps its room while others lack it; while
-// only its own user or connection lacks it, receiveTime.
+// keptTime is how long a message that a quota holds back may keep its room while others lack it.
+// While only its own user or connection lacks room, it may keep it for receiveTime.
 const keptTime = scarceTime
 
 // kept is the room of a large message that a call is about to publish. The message keeps its room

@@ -162,8 +162,8 @@ func setDelivery(out *brokerv1.Delivery, props *brokerv1.Properties, d *broker.D
 	out.Properties = props
 }
 
-// setProperties fills out from the properties that are present, an empty one included (MSG-1). It
-// reuses out, which is on every delivery. Texts that are not valid UTF-8 also go as bytes.
+// setProperties sets those properties of out that are present in m, including empty ones (MSG-1).
+// It reuses out, because every delivery needs one. Texts that are not valid UTF-8 also go as bytes.
 func setProperties(out *brokerv1.Properties, m *message.Message) {
 	has := m.Present()
 	out.Raw = nil

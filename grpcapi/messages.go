@@ -38,7 +38,7 @@ func (s *messagesServer) Peek(ctx context.Context, req *brokerv1.PeekRequest) (*
 	return out, nil
 }
 
-// toPeeked converts a message that was looked at, with what the part of the queue says of it.
+// toPeeked converts a peeked message, with the fields that only some parts of a queue have.
 func toPeeked(p *broker.Peeked) *brokerv1.PeekedMessage {
 	out := &brokerv1.PeekedMessage{
 		Number: p.Number, Message: &brokerv1.Delivery{}, BodyBytes: uint64(p.BodyBytes), AtMs: p.AtMs, ExpiresMs: p.ExpiresMs,
@@ -161,7 +161,7 @@ func toRouted(queues []broker.RoutedQueue) []*brokerv1.RoutedQueue {
 	return out
 }
 
-// toSettings converts settings with where each comes from.
+// toSettings converts settings and their origins.
 func toSettings(all []broker.Setting) []*brokerv1.SettingSource {
 	out := make([]*brokerv1.SettingSource, len(all))
 	for i := range all {

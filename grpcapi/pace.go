@@ -9,45 +9,44 @@ import (
 	"google.golang.org/grpc/mem"
 )
 
-// How fast a node reads from connections that have not logged in. Whoever logs in needs less than
-// freeBytes before that.
+// How fast a node reads from connections that have not logged in. A login needs less than freeBytes.
 const (
-	// freeBytes is what is read from each such connection at once, and ownBytesPerSec what is read from
-	// it in any case from then on, so that health checks go on.
+	// freeBytes is how much is read from each such connection at once. Beyond that, ownBytesPerSec is read from it in
+	// any case, so that health checks go on.
 	freeBytes      = 64 << 10
 	ownBytesPerSec = 4 << 10
-	// restBytesPerSec is what all of them together may send beyond that, and restBytes what of it at once.
+	// restBytesPerSec is what all of them together may send beyond that, and restBytes is how much of it at once.
 	restBytesPerSec = 4 << 20
 	restBytes       = 1 << 20
-	// refusedBytes is what a call counts that is refused by its headers, beside its own bytes.
+	// refusedBytes is what a call counts, besides its own bytes, if it is refused because of its headers.
 	refusedBytes = 4 << 10
-	// firstReadBytes is how much of freeBytes is read at a time: the headers of some calls. They have
-	// their answers before more is read.
+	// firstReadBytes is how much of freeBytes is read at a time: the headers of some calls. These calls are answered
+	// before more is read.
 	firstReadBytes = 1 << 10
 )
 
-// A client that sends faster than the node reads never lets its reader wait. Without these, that
-// reader would run until Go preempts it, after 10 ms; and while Go's scheduler always finds something
-// to run, it looks for what has come over the network only each 10 ms.
+// A client that sends faster than the node reads never lets its reader wait. Without the following limits this reader
+// would run until Go preempts it, after 10 ms. Also, while Go's scheduler always finds something to run, it looks for
+// new data from the network only every 10 ms.
 const (
-	// turnBytes is after how many bytes, read at once, the reader of a connection lets others run.
+	// turnBytes is after how many bytes, read at once, the reader of a connection lets other goroutines run.
 	turnBytes = 16 << 10
-	// restAfterBytes is after how many bytes that were waiting already it rests, and restTime for how
-	// long at least; Go's timers may take a millisecond.
+	// restAfterBytes is after how many bytes that had been waiting the reader rests, and restTime is for how long at
+	// least; Go's timers may take a millisecond.
 	restAfterBytes = 512 << 10
 	restTime       = 50 * time.Microsecond
 	// gatherBytes is how much of large messages is copied between two rests.
 	gatherBytes = 256 << 10
 )
 
-// allowance is a number of bytes that grows with time up to a bound. The zero value is the full
-// bound. It may be negative: then as much must come first.
+// allowance is a number of bytes that grows with time up to a limit. The zero value is at the limit. It may be
+// negative: then it must first grow to 0.
 type allowance struct {
-	missing float64 // of the bound
+	missing float64 // up to the limit
 	at      time.Time
 }
 
-// spend takes bytes, and returns how long it takes until the allowance is not negative any more.
+// spend takes bytes, and returns how long it takes until the allowance is no longer negative.
 func (a *allowance) spend(now time.Time, bytes int, bound, perSecond float64) time.Duration {
 	a.missing = max(0, a.missing-now.Sub(a.at).Seconds()*perSecond) + float64(bytes)
 	a.at = now
@@ -57,8 +56,8 @@ func (a *allowance) spend(now time.Time, bytes int, bound, perSecond float64) ti
 // give returns bytes that were not needed.
 func (a *allowance) give(bytes int) { a.missing -= float64(bytes) }
 
-// pace is what unauthenticated connections together may still send, and the figures of those that
-// were held back.
+// pace is what unauthenticated connections together may still send, with the figures of those that were held back. mu
+// guards rest.
 type pace struct {
 	mu   sync.Mutex
 	rest allowance
@@ -68,12 +67,12 @@ type pace struct {
 	held    atomic.Int64 // nanoseconds
 }
 
-// PaceStats are the figures of connections that have not logged in and sent more than the node reads
-// from such. All but Holding count since the start.
+// PaceStats are the figures of connections that have not logged in and sent more than the node reads from such
+// connections. All but Holding count since the start.
 type PaceStats struct {
 	Holding int64         // connections now
-	Holds   uint64        // times that one was held back
-	Held    time.Duration // how long that took, for all together
+	Holds   uint64        // how often one was held back
+	Held    time.Duration // for how long, all of them added up
 }
 
 // Pace returns the figures of connections that were held back before their login.
@@ -81,7 +80,7 @@ func (s *Server) Pace() PaceStats {
 	return PaceStats{Holding: s.pace.holding.Load(), Holds: s.pace.holds.Load(), Held: time.Duration(s.pace.held.Load())}
 }
 
-// hold counts a connection that is held back from now on, until the returned function is called.
+// hold counts a connection as held back until the returned function is called.
 func (p *pace) hold(now time.Time) (end func(time.Time)) {
 	p.holding.Add(1)
 	p.holds.Add(1)
@@ -91,9 +90,9 @@ func (p *pace) hold(now time.Time) (end func(time.Time)) {
 	}
 }
 
-// next returns for how long nothing may be read from a connection that has sent so many bytes, as
-// its own allowance and the rest say, and how much may be read then. The goroutine that reads the
-// connection owns its allowance.
+// next returns for how long nothing may be read from a connection that has sent so many bytes, and how many bytes may
+// be read after that. Both its own allowance and the shared one count. The goroutine that reads the connection owns its
+// allowance.
 func (p *pace) next(now time.Time, own *allowance, bytes int) (wait time.Duration, most int) {
 	alone := own.spend(now, bytes, freeBytes, ownBytesPerSec)
 	if alone == 0 {
@@ -110,8 +109,7 @@ func (p *pace) next(now time.Time, own *allowance, bytes int) (wait time.Duratio
 	return together, turnBytes
 }
 
-// Read counts the bytes received, and holds up a client that has not logged in and sends more than a
-// login takes.
+// Read counts the bytes received. It slows down a client that has not logged in and sends more than a login needs.
 func (x *countedConn) Read(b []byte) (int, error) {
 	known := x.unauthenticated.known()
 	if !known {
@@ -128,7 +126,7 @@ func (x *countedConn) Read(b []byte) (int, error) {
 
 // letOthersRun gives up the processor after n bytes were read.
 func (x *countedConn) letOthersRun(n int, known bool) {
-	if n < turnBytes { // nothing more has come
+	if n < turnBytes { // nothing more has arrived
 		x.waiting = 0
 		if !known {
 			runtime.Gosched()
@@ -163,9 +161,8 @@ func (x *countedConn) hold() (most int) {
 	return most
 }
 
-// gather copies a portion of a large message, and frees it. Only one goroutine of a connection does
-// at a time, and it rests now and then, so that the processor has time for others however many
-// large messages come.
+// gather copies a portion of a large message, and frees the portion. Only one goroutine of a connection does this at a
+// time, and it rests now and then. So there is time for others, however many large messages arrive.
 func (x *countedConn) gather(to []byte, portion mem.BufferSlice) (n int) {
 	x.gathering.Lock()
 	defer x.gathering.Unlock()

@@ -167,11 +167,11 @@ func (p *publishStream) readAll() error {
 	}
 }
 
-// alarmLook is the time between two looks whether a message that waits for the end of an alarm is in
-// the way of others.
+// alarmLook is the interval at which a message that waits for the end of an alarm checks whether it is in the way of
+// others.
 const alarmLook = 250 * time.Millisecond
 
-// awaitAlarm waits while the node takes no messages. It fails with ResourceExhausted as soon as giveUp says so.
+// awaitAlarm waits while the node takes no messages. It fails with ResourceExhausted as soon as giveUp returns true.
 func (s *Server) awaitAlarm(ctx context.Context, giveUp func() bool) error {
 	a := s.b.Alarms.Now()
 	if a == nil {
@@ -230,7 +230,7 @@ func (p *publishStream) takeNoMore() {
 	p.ending = true
 }
 
-// accept checks a request's position in the stream; opened reports that it carries no message.
+// accept checks a request's position in the stream; opened reports that the request has no message.
 func (p *publishStream) accept(req *brokerv1.PublishRequest) (opened bool, err error) {
 	if id := req.GetProducer(); len(id) > 0 {
 		switch {

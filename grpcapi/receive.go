@@ -17,9 +17,9 @@ import (
 	"github.com/quorate/quorate/broker/failure"
 )
 
-// How slowly a message with room in the budget may arrive before its call is ended: within
-// receiveTime, plus a second for each receiveBytesPerSec; while others wait for room, within
-// scarceTime, plus a second for each scarceBytesPerSec.
+// How long a message with room in the budget may take to arrive before its call ends: receiveTime,
+// plus a second for each receiveBytesPerSec. While others wait for room it is scarceTime, plus a
+// second for each scarceBytesPerSec.
 const (
 	receiveTime        = 30 * time.Second
 	receiveBytesPerSec = 64 << 10
@@ -29,8 +29,8 @@ const (
 	scarceLook = time.Second
 )
 
-// portionBytes is how much of a large message is asked for at a time: what its client may send before
-// it hears from the node again. Smaller portions would slow down clients far away.
+// portionBytes is how much of a large message is requested at a time: its client may send this much
+// before it hears from the node again. Smaller portions would slow down clients that are far away.
 const portionBytes = 1 << 20
 
 // headBytes is the size of the prefix of each message: a compression flag and the length.
@@ -103,8 +103,8 @@ func (r *receiver) whole(n int, m any) error {
 	return r.last()
 }
 
-// inPortions is whole for a message of more than windowBytes. Each step is small, so that it keeps
-// nobody else waiting for long.
+// inPortions is whole for a message of more than windowBytes. Each step is small, so that nobody
+// else has to wait for long.
 func (r *receiver) inPortions(n int, m any) error {
 	var all []byte
 	for have := 0; have < n; {
@@ -112,7 +112,7 @@ func (r *receiver) inPortions(n int, m any) error {
 		if err != nil {
 			return err
 		}
-		if all == nil { // it takes memory only once some of it has come
+		if all == nil { // it takes memory only once some of it has arrived
 			all = make([]byte, n)
 		}
 		have += r.conn.gather(all[have:], portion)

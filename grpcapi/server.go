@@ -43,7 +43,7 @@ const (
 	// MinClientKeepalive is the shortest interval of a client's keepalive pings that does not count as
 	// abuse.
 	MinClientKeepalive = 5 * time.Second
-	// headRoomBytes is how much a request may have beyond the largest body.
+	// headRoomBytes is how much larger a request may be than the largest body.
 	headRoomBytes = 1 << 20
 	// healthEvery is the interval of readiness checks.
 	healthEvery = 200 * time.Millisecond
@@ -259,7 +259,7 @@ func (s *Server) watchReadiness() {
 	}
 }
 
-// serving gives readiness the word of the health protocol.
+// serving converts readiness to the health protocol.
 func serving(is bool) healthv1.HealthCheckResponse_ServingStatus {
 	if is {
 		return healthv1.HealthCheckResponse_SERVING

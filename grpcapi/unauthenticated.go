@@ -17,7 +17,7 @@ import (
 	"github.com/quorate/quorate/internal/gate"
 )
 
-// What an unauthenticated connection may do, beside the gate's bounds.
+// What an unauthenticated connection may do, in addition to the gate's limits.
 const (
 	// unauthenticatedStreams is how many calls may have their credentials checked at a time; the next
 	// call, and with it the connection, waits.
@@ -112,8 +112,8 @@ func (s *Server) early(ctx context.Context, info *tap.Info) (context.Context, er
 	return with, nil
 }
 
-// refusedKey is the key, in a call's context, of why it was refused before its headers were read in
-// full.
+// refusedKey is the key in a call's context of why early refused the call, before its headers were
+// read in full.
 type refusedKey struct{}
 
 // refusedEarly returns why admit must refuse a call; nil: it need not.
@@ -160,7 +160,7 @@ func (s *Server) awaitCheck(ctx context.Context, conn *countedConn) (context.Con
 	return context.WithValue(ctx, checkKey{}, done), nil
 }
 
-// checkKey is the key of what ends the check of a call's credentials.
+// checkKey is the key of the function that ends the check of a call's credentials.
 type checkKey struct{}
 
 // checked ends the check of a call's credentials.
