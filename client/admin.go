@@ -52,7 +52,7 @@ type Binding struct {
 	Arguments   Table
 }
 
-// proto fails where an argument has a type that tables cannot carry.
+// proto converts the binding. It fails if an argument has a type that tables cannot carry.
 func (b Binding) proto() (*brokerv1.Binding, error) {
 	args, err := b.Arguments.proto()
 	if err != nil {
@@ -156,7 +156,8 @@ func (c *Client) GetQueue(ctx context.Context, q QueueRef) (QueueInfo, error) {
 	return out.Queue, err
 }
 
-// QueueMembers returns each member of a queue as it sees itself, in the order of QueueInfo.Members.
+// QueueMembers returns the state of each member of a queue, as the member itself reports it, in the
+// order of QueueInfo.Members.
 func (c *Client) QueueMembers(ctx context.Context, r ListQueueMembersRequest) ([]QueueMember, error) {
 	type answer struct {
 		Members []QueueMember `api:"members"`

@@ -27,7 +27,7 @@ func (b *backoff) next() time.Duration {
 	return rand.N(bound) //nolint:gosec // spreads tries
 }
 
-// wait waits for the next try, for at least so long; false if ctx ended first.
+// wait waits for the next try, for at least the time least. It returns false if ctx ends first.
 func (b *backoff) wait(ctx context.Context, least time.Duration) bool {
 	t := time.NewTimer(least + b.next())
 	defer t.Stop()

@@ -93,8 +93,8 @@ func (c *Client) watch() {
 	}
 }
 
-// learn asks for the cluster's nodes. It does not report a failure: the next round, or the next
-// call, meets it again.
+// learn asks for the cluster's nodes. It does not report a failure, because the next round or the
+// next call will meet it again.
 func (c *Client) learn() {
 	if c.cfg.FixedAddresses {
 		return
@@ -106,8 +106,8 @@ func (c *Client) learn() {
 	}
 }
 
-// call runs f on a node, and retries, on another node if necessary, while the broker is unavailable,
-// or asks to wait because it has no room, and ctx lasts. f must be safe to repeat.
+// call runs f on a node. While the broker is unavailable, or has no room and asks to wait, call
+// tries again until ctx ends, on another node if necessary. f must be safe to repeat.
 func (c *Client) call(ctx context.Context, f func(context.Context, *node) error) error {
 	if _, bounded := ctx.Deadline(); !bounded && c.cfg.CallTimeout > 0 {
 		var cancel context.CancelFunc
@@ -139,8 +139,8 @@ func (c *Client) call(ctx context.Context, f func(context.Context, *node) error)
 	}
 }
 
-// once runs f on a node. It runs f again only if a node refused it for want of room, and asked to
-// wait, and until CallTimeout if ctx has no deadline.
+// once runs f on a node. It repeats f only if a node refused it for lack of room and asked to wait.
+// If ctx has no deadline, it gives up after CallTimeout.
 func (c *Client) once(ctx context.Context, f func(context.Context, *node) error) error {
 	began := time.Now()
 	for retry := (backoff{}); ; {
@@ -156,8 +156,8 @@ func (c *Client) once(ctx context.Context, f func(context.Context, *node) error)
 	}
 }
 
-// endsWithin reports whether the context ends before so long a wait does: then what a node says is
-// the better answer.
+// endsWithin reports whether the context ends before a wait does. If it does, the node's answer
+// says more than the context's error.
 func endsWithin(ctx context.Context, wait time.Duration) bool {
 	at, bounded := ctx.Deadline()
 	return bounded && wait > 0 && time.Until(at) <= wait
@@ -199,8 +199,8 @@ func receive[T any](stream interface{ Recv() (T, error) }, each func(T) error) e
 	}
 }
 
-// try makes one attempt on one node and draws the conclusions about that node: whether it is lost,
-// to be avoided, or to be asked again. The caller decides about another attempt.
+// try makes one attempt on one node, and decides from the outcome whether that node is lost, to be
+// avoided, or to be probed again. The caller decides about another attempt.
 func (c *Client) try(ctx context.Context, f func(context.Context, *node) error) error {
 	n, err := c.nodes.pick(ctx)
 	if err != nil {
@@ -242,7 +242,8 @@ func (c *Client) try(ctx context.Context, f func(context.Context, *node) error) 
 // fromBroker reports whether the broker itself answered, as opposed to the connection.
 func fromBroker(err error) bool { return len(status.Convert(err).Details()) > 0 }
 
-// gaveUp adds why the last try failed, and keeps the context's error for errors.Is.
+// gaveUp adds to the context's error why the last try failed. errors.Is still finds the context's
+// error.
 func gaveUp(ctx context.Context, last error) error {
 	if last == nil || errors.Is(last, ctx.Err()) {
 		return ctx.Err()

@@ -150,7 +150,7 @@ func (s *Consumer) Receive(ctx context.Context) (*Delivery, error) {
 	}
 }
 
-// current reports whether a delivery can still be settled, or was at delivery.
+// current reports whether a delivery can still be settled, or was settled when it was delivered.
 func (s *Consumer) current(d *Delivery) bool {
 	if s.cfg.AutoAck {
 		return true
@@ -224,15 +224,15 @@ func (s *Consumer) AwaitActivity(ctx context.Context, want Activity) error {
 	}
 }
 
-// Reopened returns how often the consumer was opened again after its stream was lost. What it had not
-// settled by then comes again, perhaps to others.
+// Reopened returns how often the consumer was opened again after its stream was lost. Messages that
+// were unsettled then are delivered again, perhaps to other consumers.
 func (s *Consumer) Reopened() uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return max(s.lastStream, 1) - 1
 }
 
-// setActivity takes what the queue reports about a single active consumer (SAC-4).
+// setActivity records what the broker reports about a single active consumer (SAC-4).
 func (s *Consumer) setActivity(a Activity) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -286,8 +286,8 @@ func (s *Consumer) isRevoked(d *Delivery) bool {
 	return d.stream == s.stream && s.revoked[d.id]
 }
 
-// revoke marks deliveries that the queue took back. Ids that the client has settled meanwhile are
-// passed over.
+// revoke marks deliveries that the queue took back. It ignores ids that the client has settled
+// meanwhile.
 func (s *Consumer) revoke(ids []uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -365,7 +365,7 @@ func (s *Consumer) Close() {
 	<-s.finished
 }
 
-// end makes the first error the consumer's last word and stops its loops.
+// end records why the consumer has ended, unless it had ended before, and stops its loops.
 func (s *Consumer) end(err error) {
 	s.mu.Lock()
 	if s.err == nil {

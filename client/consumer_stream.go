@@ -14,8 +14,9 @@ import (
 	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
 )
 
-// exclusiveGrace is how long a consumer that lost its stream takes a refusal as exclusive for its
-// own earlier stream; after that it assumes another exclusive consumer.
+// exclusiveGrace is how long a consumer that has lost its stream tries again when it is refused as
+// exclusive, because its own earlier stream may still count. After that there must be another
+// exclusive consumer.
 const exclusiveGrace = 15 * time.Second
 
 // consumeStream is the stream of one consumer on one node.
@@ -73,7 +74,7 @@ func (s *Consumer) again(err error, lost time.Time) bool {
 	return passing(err) || askedToWait(err) > 0 || errors.Is(err, io.EOF)
 }
 
-// final is the consumer's last error.
+// final converts the error with which the consumer ends.
 func final(err error) error {
 	if errors.Is(err, ErrCancelled) {
 		return err

@@ -19,7 +19,8 @@ type Received struct {
 	Annotations   Table   // added by earlier returns and discards (DEL-11)
 }
 
-// receivedFromProto takes the exact routing key where it is not valid UTF-8 (AM-9).
+// receivedFromProto converts a delivery. If the routing key is not valid UTF-8, it takes the exact
+// bytes (AM-9).
 func receivedFromProto(d *brokerv1.Delivery) Received {
 	return Received{
 		Exchange: d.GetExchange(), RoutingKey: exact(d.GetRoutingKey(), d.GetRawRoutingKey()), Properties: propertiesFromProto(d.GetProperties()),
@@ -99,8 +100,8 @@ func (d *Delivery) ExtendAckDeadline(by time.Duration) error {
 }
 
 // Revoked reports that the message stayed unacked for too long and is back in the queue (CT-3).
-// Settle it all the same: that changes nothing for the message, but the consumer gets no further
-// messages before.
+// Settle it nevertheless: that no longer changes anything for the message, but until then the
+// consumer gets no further messages.
 func (d *Delivery) Revoked() bool { return d.consumer.isRevoked(d) }
 
 // Decide settles the message, once.

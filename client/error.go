@@ -95,8 +95,8 @@ func fromGRPC(err error) error {
 	return e
 }
 
-// fromDetail makes the broker's error of its details; unknown metadata is kept out, so newer
-// brokers may add some.
+// fromDetail converts the broker's error about one message. It ignores metadata that it does not
+// know, so that newer brokers can add some.
 func fromDetail(d *brokerv1.ErrorDetail) error {
 	e := &Error{Class: Class(d.GetClass()), Text: d.GetText()}
 	e.fill(d.GetMetadata())
@@ -108,7 +108,8 @@ func (e *Error) fill(metadata map[string]string) {
 	e.Arg, e.Value = metadata["arg"], metadata["value"]
 }
 
-// askedToWait returns how long a node that had no room for something asks to wait before it is sent again; 0: it does not.
+// askedToWait returns how long a node without room asks the client to wait before it tries again;
+// 0: the node does not ask.
 func askedToWait(err error) time.Duration {
 	s := status.Convert(err)
 	if s.Code() != codes.ResourceExhausted {

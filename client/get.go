@@ -51,11 +51,11 @@ func (c *Client) Settle(ctx context.Context, token string, d Decision) error {
 
 // SettleAndPublish acknowledges a message taken by Get and publishes outputs in its place, in the
 // vhost of its queue: both, or neither (G-22). The outputs then reach each queue that they are
-// routed to exactly once, also when nodes fail. There is no retry, except as of PublishOne. A *Error
-// of class PreconditionFailed with nothing wrong in the outputs reports that the caller does not
-// hold the message any more, because an earlier attempt settled it or it is back in its queue; after
-// one of class Unavailable the outcome may be unknown. Either way the message is delivered again if
-// and only if nothing was published.
+// routed to exactly once, even if nodes fail. It does not retry, except when a node asks to wait,
+// like PublishOne. A *Error of class PreconditionFailed that blames none of the outputs reports
+// that the caller no longer holds the message, because an earlier attempt settled it or it is back
+// in its queue. After a *Error of class Unavailable the outcome may be unknown. In both cases the
+// message is delivered again if and only if nothing was published.
 func (c *Client) SettleAndPublish(ctx context.Context, token string, outputs ...Message) error {
 	r, err := c.transaction(token, outputs)
 	if err != nil {
@@ -68,9 +68,10 @@ func (c *Client) SettleAndPublish(ctx context.Context, token string, outputs ...
 }
 
 // PublishOne publishes one message by itself and waits for its result. After an error of class
-// UNAVAILABLE the message may or may not be stored; there is no retry. What a node refuses for want
-// of room (RESOURCE_EXHAUSTED) is sent again after the time that the node asks for, until ctx ends,
-// or for Config.CallTimeout if ctx has no deadline. Use a Publisher for more than a few messages.
+// UNAVAILABLE the message may or may not be stored; PublishOne does not retry. If a node refuses
+// the message for lack of room (RESOURCE_EXHAUSTED), PublishOne sends it again after the time that
+// the node asks for, until ctx ends or, if ctx has no deadline, for Config.CallTimeout. Use a
+// Publisher for more than a few messages.
 func (c *Client) PublishOne(ctx context.Context, m Message) (Result, error) {
 	if err := c.checkSize(&m); err != nil {
 		return Result{}, err

@@ -7,9 +7,9 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// grace lets a stream of a client that was logged in before continue to try although nodes refuse
-// its login: a node that has just started may not know the user yet. Nodes of this build report
-// that; older ones report a wrong password.
+// grace lets a stream keep trying although nodes refuse its login, if the client was logged in
+// before: a node that has just started may not know the user yet. Nodes of this build report that;
+// older ones report a wrong password.
 type grace struct {
 	c     *Client
 	since time.Time // time of the first refusal; zero: none since the login last worked

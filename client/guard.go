@@ -22,8 +22,8 @@ const (
 	// fitService is the health service that is NOT_SERVING while clients would do better on another
 	// node.
 	fitService = "quorate.fit"
-	// doubtShare is the share of Config.ProbeTimeout without an answer after which the client logs in
-	// elsewhere, in case it has to move.
+	// doubtShare: if a probe has had no answer for one part in doubtShare of Config.ProbeTimeout,
+	// the client logs in elsewhere, in case it has to move.
 	doubtShare = 5
 )
 
@@ -183,8 +183,8 @@ func (n *node) serves(ctx context.Context) bool {
 	return err == nil && serving
 }
 
-// follow takes the node's own reports whether clients do better elsewhere, until the stream ends.
-// After a pause guard starts it again.
+// follow receives the node's own reports on whether clients do better elsewhere, until the stream
+// ends. After a pause, guard starts it again.
 func (n *node) follow(ctx context.Context, pause time.Duration) {
 	defer n.following.Store(false)
 	watch, stop := context.WithCancel(ctx)
@@ -210,7 +210,7 @@ func (n *node) follow(ctx context.Context, pause time.Duration) {
 	}
 }
 
-// setUnfit notes the node's own word on whether clients do better elsewhere.
+// setUnfit records whether the node itself reports that clients do better elsewhere.
 func (n *node) setUnfit(is bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

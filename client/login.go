@@ -17,8 +17,8 @@ const nameHeader = "quorate-client-name"
 // login is the credential that goes with every call and stream, and the client's name.
 type login map[string]string
 
-// login makes the metadata that every call carries. A token counts before user and password; with
-// neither the client logs in as guest.
+// login returns the metadata that every call carries. A token takes precedence over user and
+// password. With neither, the client logs in as guest.
 func (c *Config) login() login {
 	user, password := c.Username, c.Password
 	if user == "" && password == "" {

@@ -49,7 +49,8 @@ func TTL(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10
 // Priority returns p as a value for Properties.Priority.
 func Priority(p uint8) *uint8 { return &p }
 
-// proto sends a routing key that is not valid UTF-8 as bytes beside its readable form.
+// proto converts the message. If the routing key is not valid UTF-8, it is also sent as bytes,
+// beside its readable form.
 func (m *Message) proto() (*brokerv1.Message, error) {
 	p, err := m.Properties.proto()
 	if err != nil {
@@ -79,8 +80,8 @@ func delayMs(at time.Time, d time.Duration) int64 {
 	return (d + time.Millisecond - 1).Milliseconds()
 }
 
-// proto sends only what is set: the broker distinguishes an absent property from an empty one (MSG-1).
-// Times before 1970 become 0.
+// proto converts the properties that are set, because the broker distinguishes an absent property
+// from an empty one (MSG-1). Times before 1970 become 0.
 func (p *Properties) proto() (*brokerv1.Properties, error) {
 	headers, err := p.Headers.proto()
 	if err != nil {

@@ -20,8 +20,8 @@ import (
 	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
 )
 
-// badTime is how long a lost node, or one to which the connection was closed, is tried only after
-// all others.
+// badTime is how long a node is tried only after all others, because it was lost or its connection
+// was closed.
 const badTime = 2 * time.Second
 
 // node is one address and everything that runs over it.
@@ -71,14 +71,14 @@ func (n *node) use(ctx context.Context) (context.Context, func(), error) {
 	return n.tie(ctx, n.work)
 }
 
-// hold is use for what cannot move to another node: it ends only when the node is lost.
+// hold is use for a stream that cannot move to another node: it ends only when the node is lost.
 func (n *node) hold(ctx context.Context) (context.Context, func(), error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.tie(ctx, n.life)
 }
 
-// tie is called with mu held.
+// tie returns a context that ends with ctx, and also when to ends. The caller holds mu.
 func (n *node) tie(ctx, to context.Context) (context.Context, func(), error) {
 	use, cancel := context.WithCancelCause(ctx)
 	stop := context.AfterFunc(to, func() { cancel(errNodeLost) })
@@ -260,8 +260,9 @@ func (ns *nodes) prefer(n *node) {
 	}
 }
 
-// lost marks a node that failed a call, which ends everything over it. A cancelled call proves
-// nothing. One that timed out may hang on a dead connection, hence the new one.
+// lost handles a node that has failed a call: everything that runs over the node ends. A cancelled
+// call proves nothing. A call that timed out may hang on a dead connection, so the node gets a new
+// one.
 func (ns *nodes) lost(n *node, cause error) {
 	if errors.Is(cause, context.Canceled) {
 		return
@@ -273,9 +274,9 @@ func (ns *nodes) lost(n *node, cause error) {
 	}
 }
 
-// reconnect gives a node that does not answer a new connection. The one it has may be silent for
-// good: a machine that is lost closes nothing, and its address may lead elsewhere by now, as that
-// of a service does, or after a restart. Only a new connection finds out.
+// reconnect gives a node that does not answer a new connection. The present one may stay silent for
+// ever: a machine that fails does not close its connections. Also, the address may lead to another
+// machine by now, after a restart or if it belongs to a service. Only a new connection shows that.
 func (ns *nodes) reconnect(n *node) {
 	ns.mu.Lock()
 	defer ns.mu.Unlock()

@@ -16,14 +16,14 @@ import (
 type PublisherConfig struct {
 	// MaxInFlight limits the span of unanswered messages; 0: 4096.
 	MaxInFlight int
-	// Producer names the publisher to queues, by 16 bytes that are random and nobody else's; nil: a
-	// name is made up. First is the number of its first message; 0: 1. Each message has the number
-	// after that of the one before.
+	// Producer is the name of the publisher for queues: 16 random bytes that no other publisher
+	// uses; nil: the client chooses them. First is the number of its first message; 0: 1. Each
+	// further message has the next number.
 	//
-	// A program that must not publish twice even after its own end keeps Producer, and its unanswered
-	// messages with their numbers, on disk. Started again, it opens the publisher with the lowest of
-	// these as First, and publishes the same messages from there on in the same order: what a queue
-	// has stored already is confirmed and not stored again (PUB-6).
+	// A program that must not publish twice even if it crashes keeps Producer on disk, and its
+	// unanswered messages with their numbers. After a restart it opens the publisher with the
+	// lowest of these numbers as First, and publishes the same messages from there on in the same
+	// order. Messages that a queue has stored already are confirmed and not stored again (PUB-6).
 	Producer []byte
 	First    uint64
 }
@@ -213,7 +213,7 @@ func (p *Publisher) Resent() uint64 {
 	return p.resent
 }
 
-// end makes err the publisher's last word and stops its loop.
+// end records why the publisher has ended, unless it had ended before, and stops its loop.
 func (p *Publisher) end(err error) {
 	p.mu.Lock()
 	if p.err == nil {

@@ -88,19 +88,19 @@ type QueueStats struct {
 	NextDelayedAt time.Time `api:"next_delayed_at_ms"`
 	// ConsumerCapacity is the share of its consumers that would take a message now, 0 to 1.
 	ConsumerCapacity float64 `api:"consumer_capacity"`
-	// Confirmed counts what its publishers have got or will get a confirm for: all that the leader
-	// counts is stored by a majority.
+	// Confirmed counts the messages for which publishers got a confirm or will get one: all that the leader counts are
+	// stored by a majority.
 	Confirmed uint64 `api:"confirmed"`
 	// Get and GetEmpty count Gets that had a message, and those that found none.
 	Get      uint64 `api:"get"`
 	GetEmpty uint64 `api:"get_empty"`
-	// ReturnedFailed counts those of returned whose delivery failed.
+	// ReturnedFailed is the part of Returned whose delivery had failed.
 	ReturnedFailed uint64 `api:"returned_failed"`
-	// ConsumerTimeouts counts deliveries that consumers had for too long.
+	// ConsumerTimeouts counts deliveries that consumers held for too long.
 	ConsumerTimeouts uint64 `api:"consumer_timeouts"`
-	// DeliveryLimit is in force; -1: none.
+	// DeliveryLimit is the delivery limit in force; -1: none.
 	DeliveryLimit int64 `api:"delivery_limit"`
-	// DelayedRetry is the kind of returned messages that wait: disabled, all, failed or returned.
+	// DelayedRetry says which returned messages wait before they are ready: disabled, all, failed or returned.
 	DelayedRetry string `api:"delayed_retry"`
 	// DeadLettersWaiting, by cause: dead letters in the backlog that cannot be forwarded now. This, the
 	// retries and what was lost are figures of the leader's term.
@@ -111,7 +111,7 @@ type QueueStats struct {
 	DeadLettersLost map[string]uint64 `api:"dead_letters_lost"`
 	// OldestDeadLetterAge is how long the first message of the backlog has been there.
 	OldestDeadLetterAge time.Duration `api:"oldest_dead_letter_age_ms"`
-	// DeadLettersDropped at the end of at-least-once, and their bytes.
+	// DeadLettersDropped were dropped when at-least-once was switched off; DeadLetterBytesDropped are their bytes.
 	DeadLettersDropped     uint64 `api:"dead_letters_dropped"`
 	DeadLetterBytesDropped uint64 `api:"dead_letter_bytes_dropped"`
 	// Discarded by reason and strategy.
@@ -120,7 +120,7 @@ type QueueStats struct {
 
 // Discarded counts discarded messages.
 type Discarded struct {
-	// Reason is rejected, expired, maxlen or DeliveryLimit.
+	// Reason is rejected, expired, maxlen, delivery_limit or queue_deleted.
 	Reason string `api:"reason"`
 	// Strategy is disabled, at_most_once or at_least_once.
 	Strategy string `api:"strategy"`
@@ -145,7 +145,7 @@ type ListQueueMembersRequest struct {
 	Digests bool `api:"digests"`
 }
 
-// QueueMember is one node's copy of a queue as it sees itself.
+// QueueMember is the state of one member of a queue, as the member itself reports it.
 type QueueMember struct {
 	Node string `api:"node"`
 	// State is leader, follower or candidate; empty if the node did not answer.
@@ -183,18 +183,18 @@ type DeleteQueueRequest struct {
 	IfUnused bool `api:"if_unused"`
 	// IfEmpty refuses while there is any message in any state.
 	IfEmpty bool `api:"if_empty"`
-	// Discard drops the queue's messages, also if it would dead-letter them first, or is about to.
+	// Discard drops the queue's messages, even if it would dead-letter them first, or is doing so.
 	Discard bool `api:"discard"`
 }
 
-// QueueDeleted reports what was lost with the queue, or is dead-lettered before it goes.
+// QueueDeleted reports what was lost with the queue, or is dead-lettered before the queue is deleted.
 type QueueDeleted struct {
 	Ready     uint64 `api:"ready"`
 	Unsettled uint64 `api:"unsettled"`
 	Backlog   uint64 `api:"backlog"`
 	Delayed   uint64 `api:"delayed"`
-	// DrainDeleting reports that nothing is lost: the queue's messages are still being
-	// dead-lettered, and it goes when they have arrived.
+	// DrainDeleting reports that nothing is lost: the queue still dead-letters its messages, and is deleted when they
+	// have arrived.
 	DrainDeleting bool `api:"drain_deleting"`
 }
 

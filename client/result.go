@@ -12,12 +12,12 @@ type Outcome uint8
 
 // The outcomes.
 const (
-	// Confirmed: every queue routed to has it on a majority of its members' disks; or none
-	// was routed to and the message was not mandatory (PUB-3, PUB-4).
+	// Confirmed: all queues that the message was routed to have it on a majority of their members'
+	// disks; or it was routed to none and was not mandatory (PUB-3, PUB-4).
 	Confirmed Outcome = iota + 1
-	// Rejected: at least one queue did not take it; see Rejections.
+	// Rejected: at least one queue did not take the message; see Rejections.
 	Rejected
-	// Returned: mandatory, and no queue is routed to.
+	// Returned: the message is mandatory and was routed to no queue.
 	Returned
 	// Invalid: the message itself is at fault; nothing was stored.
 	Invalid
@@ -35,7 +35,7 @@ func (o Outcome) String() string {
 // Result is the outcome of publishing a message, with its details.
 type Result struct {
 	Outcome    Outcome
-	Queues     uint32 // how many took it
+	Queues     uint32 // how many have stored it
 	Rejections []Rejection
 }
 
@@ -44,7 +44,7 @@ type Result struct {
 type Rejection struct {
 	Queue  string
 	Cause  string
-	Reason string // with no_space: which nodes are short of what, and what helps
+	Reason string // with no_space: which nodes lack what, and the remedy
 }
 
 // NotConfirmedError is the error of a message that was rejected or returned.

@@ -5,13 +5,13 @@ import (
 	"errors"
 )
 
-// Run receives and handles messages until ctx ends, which is no error, or the consumer does, and returns when no handler runs
-// any more. A nil error of handle acks the message, any other returns it as a failed delivery; a message that handle decided
-// about itself is left alone.
+// Run receives and handles messages until ctx ends, which is no error, or until the consumer ends. It returns when no
+// handler is running any more. If handle returns nil, Run acks the message; if handle returns an error, Run returns the
+// message to the queue as a failed delivery. If handle has decided about the message itself, Run leaves it alone.
 //
-// It handles one message at a time, or as many as ConsumeConfig.Concurrency says. Each of so many handlers takes the next
-// message when it is done with its last one: messages begin in the queue's order, those of one handler end in it, and there is
-// no order between handlers. handle must then be safe to call concurrently.
+// Run handles one message at a time, or as many as ConsumeConfig.Concurrency says. Each handler takes the next message
+// when it has finished its last one. So messages are begun in the queue's order, and each handler finishes its own in
+// that order, but there is no order between handlers. With more than one, handle must be safe to call concurrently.
 func (s *Consumer) Run(ctx context.Context, handle func(context.Context, *Delivery) error) error {
 	handlers := max(1, s.cfg.Concurrency)
 	ended := make(chan error, handlers)
@@ -27,7 +27,7 @@ func (s *Consumer) Run(ctx context.Context, handle func(context.Context, *Delive
 	return first
 }
 
-// handleAll is one handler.
+// handleAll is the loop of one handler.
 func (s *Consumer) handleAll(ctx context.Context, handle func(context.Context, *Delivery) error) error {
 	for {
 		d, err := s.Receive(ctx)

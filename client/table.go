@@ -57,7 +57,7 @@ func shown(s string) (text string, raw []byte) {
 	return strings.ToValidUTF8(s, "\uFFFD"), []byte(s)
 }
 
-// exact is the other way.
+// exact is the inverse of shown.
 func exact(text string, raw []byte) string {
 	if len(raw) > 0 {
 		return string(raw)
@@ -142,8 +142,8 @@ func integerToProto(v any) (*brokerv1.Value, error) {
 	}
 }
 
-// tableFromProto returns a table as the API has it in values of this package; nil for none. Integers keep their width, so that they
-// are what they were when they are sent again.
+// tableFromProto converts a table of the API; nil stays nil. Integers keep their width, so that
+// they are unchanged when they are sent again.
 func tableFromProto(p *brokerv1.Table) Table {
 	if p == nil {
 		return nil

@@ -8,7 +8,7 @@ import (
 	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
 )
 
-// transaction is the request to settle what a token names, and to publish.
+// transaction returns the request to settle what a token names, and to publish outputs.
 func (c *Client) transaction(token string, outputs []Message) (*brokerv1.SettleAndPublishRequest, error) {
 	r := &brokerv1.SettleAndPublishRequest{SettleToken: token}
 	for i := range outputs {
@@ -24,22 +24,23 @@ func (c *Client) transaction(token string, outputs []Message) (*brokerv1.SettleA
 	return r, nil
 }
 
-// SettleAndPublish acknowledges the message and publishes outputs in its place, in the vhost of
-// its queue: both, or neither (G-22). The outputs then reach each queue that they are routed to
-// exactly once, also when nodes fail. Unlike Ack it waits until that is decided, and asks other
-// nodes while the answer is missing, until ctx ends.
+// SettleAndPublish acknowledges the message and publishes outputs in its place, in the vhost of its
+// queue: both, or neither (G-22). The outputs then reach each queue that they are routed to exactly
+// once, even if nodes fail. Unlike Ack it waits until this is decided: while the answer is missing
+// it asks other nodes, until ctx ends.
 //
-// The error wraps ErrStale when the message is not held any more: an earlier try that got no
-// answer has done it, or the message is back in its queue and comes again. Nothing is left to do
-// then. After any other error the message is still to be decided about; if ctx ended meanwhile,
-// call again to know.
+// The error wraps ErrStale if the consumer no longer holds the message: an earlier try whose answer
+// was lost has settled it, or it is back in its queue and will be delivered again. Then nothing is
+// left to do. After any other error the message still has to be decided about; if ctx has ended
+// meanwhile, call again to find out.
 func (d *Delivery) SettleAndPublish(ctx context.Context, outputs ...Message) error {
 	return d.consumer.SettleAndPublish(ctx, []*Delivery{d}, outputs...)
 }
 
 // SettleAndPublish is Delivery.SettleAndPublish for several messages of this consumer, at most
-// 10,000: all are settled and all outputs published, or nothing is. When it fails with ErrStale
-// because some are not held any more, the others go back to their queue and come again.
+// 10,000: all are settled and all outputs published, or nothing is. If it fails with ErrStale
+// because the consumer no longer holds some of them, the others return to their queue and are
+// delivered again.
 func (s *Consumer) SettleAndPublish(ctx context.Context, ds []*Delivery, outputs ...Message) error {
 	r, err := s.transaction(ds, outputs)
 	if err != nil {
@@ -49,9 +50,9 @@ func (s *Consumer) SettleAndPublish(ctx context.Context, ds []*Delivery, outputs
 		_, err := n.joint.SettleAndPublish(ctx, r)
 		return err
 	})
-	// The queue has decided; the stream's node is notified, so that it forgets the deliveries. What
-	// is not held cannot be returned, so that this is safe also when it is an earlier try that
-	// has settled them.
+	// The queue has decided. The stream's node must also know, so that it forgets the deliveries. A
+	// message that is not held cannot be returned, so this is safe even if an earlier try has
+	// settled it.
 	decision := Decision{Kind: Ack}
 	var e *Error
 	if errors.As(err, &e) && e.Class == PreconditionFailed && e.Arg == "settle_token" {
@@ -67,7 +68,7 @@ func (s *Consumer) SettleAndPublish(ctx context.Context, ds []*Delivery, outputs
 	return err
 }
 
-// transaction is the request for deliveries of the current stream that are unacked.
+// transaction returns the request for unacked deliveries of the current stream.
 func (s *Consumer) transaction(ds []*Delivery, outputs []Message) (*brokerv1.SettleAndPublishRequest, error) {
 	s.mu.Lock()
 	token := s.token

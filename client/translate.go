@@ -15,15 +15,15 @@ import (
 	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
 )
 
-// Types of this package that are asked for, or answered with, name in the tag `api` of each field the
-// field of the API's message that it stands for. What is here translates both ways by these tags:
+// Types of requests and answers in this package have a tag `api` on each field: the name of the API's field that it
+// stands for. The code here translates in both directions by these tags:
 //
 //   - a time is milliseconds since the Unix epoch, 0 the zero time; a duration is in the unit that
 //     the API's name ends in;
-//   - an enumeration is a string type: its values in small letters without the name of the enumeration;
+//   - an enumeration is a string type: its values are in lower case, without the name of the enumeration;
 //   - a pointer is nil where the API has nothing.
 //
-// It is for calls about the cluster; messages that are published and consumed have code of their own.
+// It is for calls about the cluster. Messages that are published and consumed have code of their own.
 const apiTag = "api"
 
 // ask calls a method of a service that is safe to repeat, with a request of this package, and returns
@@ -97,7 +97,7 @@ func fromProto(to reflect.Value, m protoreflect.Message) {
 		}
 		f := fields.ByName(protoreflect.Name(name))
 		switch v := to.Field(i); {
-		case f == nil: // TestEveryFieldIsTranslated knows
+		case f == nil: // TestEveryFieldIsTranslated checks this
 		case f.IsMap():
 			if n := m.Get(f).Map().Len(); n > 0 {
 				v.Set(reflect.MakeMapWithSize(v.Type(), n))
@@ -152,8 +152,8 @@ func singleFromProto(to reflect.Value, f protoreflect.FieldDescriptor, v protore
 	}
 }
 
-// toProto fills a message of the API; a table that cannot travel, and a word that is none of an
-// enumeration, is an error.
+// toProto fills a message of the API. It fails for a table that cannot be sent, and for a word that an enumeration does
+// not have.
 func toProto(from reflect.Value, m protoreflect.Message) error {
 	fields := m.Descriptor().Fields()
 	for i := range from.NumField() {
@@ -161,7 +161,7 @@ func toProto(from reflect.Value, m protoreflect.Message) error {
 		f := fields.ByName(protoreflect.Name(name))
 		v := from.Field(i)
 		if !ok || f == nil || v.IsZero() {
-			continue // TestEveryFieldIsTranslated knows
+			continue // TestEveryFieldIsTranslated checks this
 		}
 		if err := fieldToProto(v, m, f); err != nil {
 			return err
@@ -170,7 +170,7 @@ func toProto(from reflect.Value, m protoreflect.Message) error {
 	return nil
 }
 
-// fieldToProto sets a field: of a map each pair, of a list each element, else the one value.
+// fieldToProto sets a field: each pair of a map, each element of a list, or else the one value.
 func fieldToProto(v reflect.Value, m protoreflect.Message, f protoreflect.FieldDescriptor) error {
 	switch {
 	case f.IsMap():
@@ -205,8 +205,8 @@ func fieldToProto(v reflect.Value, m protoreflect.Message, f protoreflect.FieldD
 	return nil
 }
 
-// singleToProto is the reverse of singleFromProto; empty makes the message that a struct fills. Durations are rounded
-// up: whoever asks for a microsecond does not mean 0.
+// singleToProto is the inverse of singleFromProto; empty makes the message that a struct fills. Durations are rounded
+// up, so that a short one does not become 0.
 func singleToProto(v reflect.Value, f protoreflect.FieldDescriptor, empty func() protoreflect.Value) (protoreflect.Value, error) {
 	if v.Kind() == reflect.Pointer {
 		v = v.Elem()
@@ -220,7 +220,7 @@ func singleToProto(v reflect.Value, f protoreflect.FieldDescriptor, empty func()
 	case time.Duration:
 		n := own / unitOf(f)
 		if own%unitOf(f) > 0 {
-			n++ // what is asked for at least
+			n++ // round up
 		}
 		if f.Kind() == protoreflect.Uint64Kind {
 			return protoreflect.ValueOfUint64(uint64(n)), nil
@@ -241,7 +241,7 @@ func singleToProto(v reflect.Value, f protoreflect.FieldDescriptor, empty func()
 	}
 }
 
-// integer returns a number of whatever sign.
+// integer returns a signed or unsigned number.
 func integer(v protoreflect.Value) int64 {
 	if n, ok := v.Interface().(uint64); ok {
 		return int64(n)
