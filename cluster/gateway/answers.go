@@ -11,7 +11,7 @@ import (
 	"github.com/quorate/quorate/raftfsm"
 )
 
-// handleInbox works what has happened into the state.
+// handleInbox processes what has happened, and updates the state.
 func (q *Queue) handleInbox(in inbox, out *outbox) {
 	q.ops.add(in.ops)
 	for i := range in.answers {
@@ -44,7 +44,8 @@ func (q *Queue) handleInbox(in inbox, out *outbox) {
 	}
 }
 
-// handleResponse enters an answer among those unanswered; success counts whatever attempt it is of.
+// handleResponse processes the answer to a request. A success counts even if it answers an earlier
+// attempt.
 func (q *Queue) handleResponse(a *response, out *outbox) {
 	f := &a.request
 	current := f.attempt == q.attempt
@@ -81,7 +82,7 @@ func (q *Queue) handleResponse(a *response, out *outbox) {
 }
 
 // handleEnqueued confirms or refuses messages in order. A stream that the queue refuses for good is
-// abandoned: its numbers would never be accepted again.
+// abandoned, because the queue would never accept its numbers again.
 func (q *Queue) handleEnqueued(f *request, r quorumq.Reply, out *outbox) {
 	now := time.Time{}
 	q.publisher.Answer(f.first, f.n, r, func(token publishToken, accepted bool) {
@@ -100,7 +101,7 @@ func (q *Queue) handleEnqueued(f *request, r quorumq.Reply, out *outbox) {
 	}
 }
 
-// confirmLocked answers for a message, which makes room for others.
+// confirmLocked answers one message, which makes room for others.
 func (q *Queue) confirmLocked(token publishToken, err error, out *outbox) {
 	q.waiting--
 	q.bytes -= int64(token.size)
@@ -112,7 +113,8 @@ func (q *Queue) confirmLocked(token publishToken, err error, out *outbox) {
 	}
 }
 
-// refusal distinguishes a limit's refusal from a message that was given up (PUB-5).
+// refusal returns the error of a message that was not accepted: it was refused by a limit, or given
+// up (PUB-5).
 func (q *Queue) refusal(token publishToken, now time.Time) error {
 	if !token.deadline.IsZero() && !now.Before(token.deadline) {
 		return fmt.Errorf("queue %s: %w within %s; the message is not stored", q.uid, traffic.ErrUnavailable, q.g.cfg.ConfirmTimeout)
@@ -120,7 +122,7 @@ func (q *Queue) refusal(token publishToken, now time.Time) error {
 	return fmt.Errorf("queue %s: %w", q.uid, traffic.ErrRefused)
 }
 
-// handleFailure decides what an unanswered command means for everything behind it.
+// handleFailure decides what a failed request means for the commands behind it.
 func (q *Queue) handleFailure(a *response, current bool, out *outbox) {
 	var not *raftfsm.NotLeaderError
 	definite := errors.As(a.err, &not) || errors.Is(a.err, raftfsm.ErrBusy) ||
@@ -141,8 +143,8 @@ func (q *Queue) handleFailure(a *response, current bool, out *outbox) {
 	}
 }
 
-// retryLocked begins a new attempt: everything unanswered is sent again, in order, to the
-// node named or to whoever turns out to lead; at once, or after a wait that grows.
+// retryLocked begins a new attempt: everything unanswered is sent again, in order, to the named
+// node or to whichever node turns out to lead. It begins at once, or after a wait that grows.
 func (q *Queue) retryLocked(to id.NodeID, now bool) {
 	q.attempt++
 	q.enqueues = 0
@@ -162,8 +164,8 @@ func (q *Queue) retryLocked(to id.NodeID, now bool) {
 	q.blocked, q.retryAt = true, time.Now().Add(q.wait)
 }
 
-// expireLocked gives up what has waited too long (PUB-5, RE-5) and returns messages that
-// nobody settled after a Get.
+// expireLocked gives up what has waited too long (PUB-5, RE-5). It also returns messages to the
+// queue that a Get took and nobody settled.
 func (q *Queue) expireLocked(out *outbox) {
 	now := time.Now()
 	q.publisher.Void(
@@ -173,7 +175,7 @@ func (q *Queue) expireLocked(out *outbox) {
 	q.ops.add(q.get.expire(now))
 }
 
-// armLocked sets the alarm for whatever comes next.
+// armLocked sets the alarm for the next thing to do.
 func (q *Queue) armLocked() {
 	now := time.Now()
 	switch {
@@ -188,7 +190,7 @@ func (q *Queue) armLocked() {
 	}
 }
 
-// busyLocked reports whether the queue still owes anybody an answer; q.mu is held.
+// busyLocked reports whether somebody still waits for an answer of the queue; q.mu is held.
 func (q *Queue) busyLocked() bool {
 	if q.waiting > 0 || q.ops.len() > 0 {
 		return true

@@ -8,13 +8,13 @@ import (
 	"github.com/quorate/quorate/quorumq"
 )
 
-// space is what a consumer knows of the room for its deliveries. Those for which there is
-// none are as if they had not come: the queue learns how much it may send, by a resume, and
-// sends nothing of its own until it has answered one in full.
+// space is what a consumer knows about the room for its deliveries. Deliveries for which there is
+// no room are dropped, and fetched later by a resume, which says how many bytes the queue may send.
+// From then on the queue sends nothing by itself until it has answered a resume in full.
 type space struct {
 	short bool          // deliveries were left out
 	waits bool          // until its buffer calls roomAgain
-	seen  quorumq.MsgID // the newest that was left out
+	seen  quorumq.MsgID // the newest delivery that was left out
 	share int64         // how much the next resume asks for; 0: all that there is room for
 }
 
@@ -46,7 +46,7 @@ func NewBuffer(limit int64, s *BufferStats) *Buffer {
 	return &Buffer{limit: limit, stats: s, waiting: map[*space]func(int64){}}
 }
 
-// admit lets a message in if there is room, or it must be.
+// admit accepts a message if there is room, or if must is set.
 func (b *Buffer) admit(size int64, must bool) bool {
 	if b == nil {
 		return true
@@ -61,7 +61,7 @@ func (b *Buffer) admit(size int64, must bool) bool {
 	return true
 }
 
-// room is how many bytes may be asked for; traffic.NoRoomLimit without a buffer.
+// room returns how many bytes may be requested; traffic.NoRoomLimit without a buffer.
 func (b *Buffer) room() int64 {
 	if b == nil {
 		return traffic.NoRoomLimit
@@ -71,7 +71,8 @@ func (b *Buffer) room() int64 {
 	return max(0, b.limit-b.held)
 }
 
-// await has again called, once, when there is room for a consumer, unless there is now.
+// await arranges that again is called, once, when there is room for a consumer. If there is room
+// already, it returns false and does nothing.
 func (b *Buffer) await(s *space, again func(share int64)) (waits bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -83,7 +84,7 @@ func (b *Buffer) await(s *space, again func(share int64)) (waits bool) {
 	return true
 }
 
-// forget has nothing called for a consumer any more.
+// forget makes sure that nothing is called for a consumer any more.
 func (b *Buffer) forget(s *space) {
 	if b == nil {
 		return

@@ -14,8 +14,7 @@ import (
 	"github.com/quorate/quorate/raftfsm"
 )
 
-// send carries a command to the node that should lead; the answer reaches the request's
-// queue as an event.
+// send sends a command to the node that should lead. The answer reaches the request's queue as an event.
 func (g *Gateway) send(to id.NodeID, f request, c raftfsm.Command) {
 	q := f.queue
 	if to == g.cfg.Node {
@@ -35,8 +34,8 @@ func (g *Gateway) send(to id.NodeID, f request, c raftfsm.Command) {
 	})
 }
 
-// flush asks the node that should lead to let deferrable commands wait no longer. It may get lost:
-// then they wait their time.
+// flush asks the node that should lead not to let deferrable commands wait any longer. If the request is lost, they
+// wait for as long as usual.
 func (g *Gateway) flush(to id.NodeID, q id.QueueUID) {
 	if to == g.cfg.Node {
 		g.cfg.Members.Flush(q)
@@ -49,16 +48,15 @@ func (g *Gateway) flush(to id.NodeID, q id.QueueUID) {
 func (g *Gateway) load(f request, r quorumq.Reply) {
 	g.cfg.Members.Load(f.queue.uid, *r.Delivery, func(d traffic.Delivery, err error) {
 		if err != nil {
-			// The message is assigned, and only its session's end brings it back.
+			// The message is assigned. Only the end of its session returns it.
 			err = fmt.Errorf("%w: %w", raftfsm.ErrUnknownOutcome, err)
 		}
 		f.queue.answered(response{request: f, reply: r, got: &d, err: err})
 	})
 }
 
-// resume asks the leader for what a consumer holds above an id.
-// Room bounds the bytes of the answer; if it is not traffic.NoRoomLimit, the leader sends nothing by
-// itself until it has answered in full.
+// resume asks the leader for the deliveries that a consumer holds above an id. room limits the bytes of the answer. If
+// it is not traffic.NoRoomLimit, the leader sends nothing by itself until it has answered in full.
 func (g *Gateway) resume(to id.NodeID, f request, key quorumq.ConsumerKey, after quorumq.MsgID, room int64) {
 	q := f.queue
 	if to == g.cfg.Node {
@@ -83,8 +81,8 @@ func (g *Gateway) resume(to id.NodeID, f request, key quorumq.ConsumerKey, after
 	})
 }
 
-// call sends a request to a peer. It is answered once: by the peer, by PeerDown, or here if it could not be
-// sent.
+// call sends a request to a peer. The request is answered exactly once: by the peer, by PeerDown, or here if it could
+// not be sent.
 func (g *Gateway) call(to id.NodeID, f request, frame func(number uint64) *nodev1.Frame) {
 	g.mu.Lock()
 	g.last++
@@ -96,7 +94,7 @@ func (g *Gateway) call(to id.NodeID, f request, frame func(number uint64) *nodev
 		return
 	}
 	if _, mine := g.take(number); !mine {
-		return // the connection went down meanwhile and the call was answered so
+		return // the connection went down meanwhile, and PeerDown has answered
 	}
 	// What was never queued is not in any log.
 	if errors.Is(err, transport.ErrStreamFull) {
@@ -107,7 +105,7 @@ func (g *Gateway) call(to id.NodeID, f request, frame func(number uint64) *nodev
 	f.queue.answered(response{request: f, err: err})
 }
 
-// take makes the caller the one that answers the request; false: another one does.
+// take makes the caller the one that answers the request. It returns false if another goroutine does.
 func (g *Gateway) take(number uint64) (call, bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -145,7 +143,7 @@ func (g *Gateway) key(epoch, session uint64, tag uint32) quorumq.ConsumerKey {
 	}
 }
 
-// heldOf returns deliveries with the node's own name, which frames do not repeat.
+// heldOf converts deliveries, and adds this node's name, which frames do not repeat.
 func (g *Gateway) heldOf(ds []*nodev1.Delivery) []traffic.Delivery {
 	out := make([]traffic.Delivery, len(ds))
 	for i, d := range ds {
@@ -163,7 +161,7 @@ func (g *Gateway) heldOf(ds []*nodev1.Delivery) []traffic.Delivery {
 	return out
 }
 
-// answerOf returns the leader's reply as the queue takes it, or why there is none.
+// answerOf converts a leader's reply, or its error.
 func (g *Gateway) answerOf(f request, r *nodev1.QueueReply) response {
 	a := response{request: f, reply: quorumq.Reply{
 		Code:      quorumq.ReplyCode(r.GetCode()),
@@ -187,12 +185,12 @@ func (g *Gateway) answerOf(f request, r *nodev1.QueueReply) response {
 	return a
 }
 
-// errorOf keeps apart what was never proposed, which may be sent again, and what has an unknown outcome.
+// errorOf distinguishes commands that were never proposed, and may be sent again, from those with an unknown outcome.
 func errorOf(q id.QueueUID, e *nodev1.QueueError) error {
 	switch e.GetKind() {
 	case nodev1.QueueError_KIND_NOT_LEADER, nodev1.QueueError_KIND_NO_SUCH_QUEUE:
-		// A node that does not host the queue may just not have opened it yet; whether the
-		// queue exists is the view's to say.
+		// A node that does not host the queue may just not have opened it yet. Whether the queue exists is decided by
+		// the view.
 		return &raftfsm.NotLeaderError{Group: q.Group(), Leader: id.NodeID(e.GetLeader())}
 	case nodev1.QueueError_KIND_BUSY:
 		return raftfsm.ErrBusy

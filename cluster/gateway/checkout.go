@@ -25,13 +25,14 @@ func (q *Queue) Consume(ctx context.Context, cfg ConsumerConfig) (*Consumer, err
 	q.consumers[key.Session] = c
 	q.mu.Unlock()
 	if _, err := c.checkout(ctx, cfg, cfg.Limit, op{opens: c}); err != nil {
-		c.Close() // it may be registered all the same
+		c.Close() // it may be registered even so
 		return nil, err
 	}
 	return c, nil
 }
 
-// checkout registers the consumer as cfg says, with an absolute limit of its credit.
+// checkout registers the consumer with the settings in cfg. limit is the absolute limit of its
+// credit.
 func (c *Consumer) checkout(ctx context.Context, cfg ConsumerConfig, limit quorumq.MsgID, o op) (quorumq.Reply, error) {
 	r, _, err := c.q.do(ctx, &quorumq.Checkout{
 		Consumer: c.key, Prefetch: cfg.Prefetch, Credit: cfg.Credit, Limit: limit,
@@ -74,7 +75,7 @@ func (c *Consumer) Again(ctx context.Context, cfg ConsumerConfig) error {
 	q.mu.Lock()
 	ahead := r.LastMsgID - min(r.LastMsgID, c.tracker.Last())
 	q.mu.Unlock()
-	if cfg.Credit && ahead > 0 { // the queue numbers on from there, above what the limit allows
+	if cfg.Credit && ahead > 0 { // the queue's numbers continue from there, above what the limit allows
 		c.Credit(cfg.Limit + ahead)
 	}
 	return nil

@@ -9,7 +9,7 @@ import (
 	"github.com/quorate/quorate/raftfsm"
 )
 
-// numbered returns a delivery as the client gets to see it: it numbers its messages from 1.
+// numbered returns a delivery with the client's number; these begin at 1.
 func (c *Consumer) numbered(d traffic.Delivery) traffic.Delivery {
 	d.MsgID -= c.base
 	return d
@@ -25,7 +25,7 @@ const (
 	Discard
 )
 
-// Decision is how a client settles messages.
+// Decision says how a client settles messages.
 type Decision struct {
 	Kind   DecisionKind
 	Failed bool // counts as a failed delivery; not for Ack
@@ -35,8 +35,8 @@ type Decision struct {
 	Delay quorumq.Delay
 }
 
-// creditLocked keeps one Credit command on its way; the limit is absolute, so that the
-// newest says all.
+// creditLocked keeps at most one Credit command in flight. The limit is absolute, so the newest
+// command replaces all earlier ones.
 func (c *Consumer) creditLocked() {
 	if c.ended || !c.open || c.crediting || c.limit <= c.credited {
 		return
@@ -56,17 +56,18 @@ func (c *Consumer) creditLocked() {
 
 // The following run on the queue's goroutine with its mutex.
 
-// rewind forgets what is on its way to the last leader; the next one has to get all that is still open.
+// rewind forgets what is in flight to the last leader, so that everything still open is sent to the
+// next one.
 func (c *Consumer) rewind() {
 	c.inFlight, c.resuming = 0, false
-	c.askAgain() // the next leader does not know that it shall wait
+	c.askAgain() // the next leader does not know that it has to wait
 	if c.open {
 		c.tracker.Rewind()
 	}
 }
 
-// opened takes the answer to the registration. After a repeat nobody knows what an
-// earlier one has delivered already: everything that the consumer holds is asked for.
+// opened processes the answer to the registration. If the registration was repeated, nobody knows
+// what an earlier one has delivered already, so the consumer asks for everything that it holds.
 func (c *Consumer) opened(r quorumq.Reply, repeated bool, out *outbox) {
 	if r.Code != quorumq.CodeOK || c.open {
 		return
@@ -74,7 +75,7 @@ func (c *Consumer) opened(r quorumq.Reply, repeated bool, out *outbox) {
 	c.open = true
 	early := c.early
 	c.early, c.earlyBytes = nil, 0
-	if !repeated || c.cfg.Credit && r.LastMsgID > c.cfg.Limit { // nothing was assigned so far
+	if !repeated || c.cfg.Credit && r.LastMsgID > c.cfg.Limit { // nothing was assigned before this answer
 		c.base = r.LastMsgID
 	}
 	if c.base > 0 {
@@ -89,12 +90,12 @@ func (c *Consumer) opened(r quorumq.Reply, repeated bool, out *outbox) {
 	c.creditLocked()
 }
 
-// behind reports whether deliveries were missed, or left out, and may be asked for.
+// behind reports whether deliveries were missed or left out, and may be requested now.
 func (c *Consumer) behind() bool {
 	return c.open && !c.ended && !c.space.waits && (c.tracker.NeedsResume() || c.space.short)
 }
 
-// pump sends decisions, and asks for what was missed.
+// pump sends decisions, and requests deliveries that were missed.
 func (c *Consumer) pump(out *outbox) {
 	q := c.q
 	if c.behind() && !c.resuming {
@@ -119,8 +120,9 @@ func (c *Consumer) pump(out *outbox) {
 	}
 }
 
-// patient reports whether acks may wait for other commands to share an entry with: nobody waits
-// for them, and the queue may give the consumer as much again before it has heard of them.
+// patient reports whether acks may wait to share an entry with other commands. They may while
+// nobody waits for them, and while the queue can assign the consumer as many messages again without
+// them.
 func (c *Consumer) patient() bool {
 	prefetch := int(c.cfg.Prefetch)
 	if prefetch == 0 {
@@ -129,10 +131,10 @@ func (c *Consumer) patient() bool {
 	return !c.ended && len(c.flushes) == 0 && 2*(c.tracker.Unsettled()+c.tracker.Deciding()) < prefetch
 }
 
-// unsent reports whether there are decisions that wait for earlier ones to be answered.
+// unsent reports whether decisions wait until earlier ones are answered.
 func (c *Consumer) unsent() bool { return !c.lost && c.tracker.Unanswered() > c.inFlight }
 
-// handleOutcome takes the answer to a decision.
+// handleOutcome processes the answer to a decision.
 func (c *Consumer) handleOutcome(number uint64, r quorumq.Reply, out *outbox) {
 	c.tracker.Answer(number, r)
 	if c.tracker.Gone() {
@@ -151,14 +153,14 @@ func (c *Consumer) handleOutcome(number uint64, r quorumq.Reply, out *outbox) {
 	c.flushes = kept
 }
 
-// gone ends a consumer that the queue says it does not know, as after a long absence of
-// this node.
+// gone ends a consumer that the queue no longer knows, for example after a long absence of this
+// node.
 func (c *Consumer) gone(out *outbox) {
 	c.lose(fmt.Errorf("queue %s: %w: the queue closed its session; consume again", c.q.uid, traffic.ErrConsumerGone), out)
 }
 
-// lose notifies the client that the consumer is gone, and closes its session: whoever said
-// so may have been a leader of the past, or a registration may still be on its way.
+// lose notifies the client that the consumer is gone, and closes the session all the same: the
+// answer may come from a leader of the past, or a registration may still be under way.
 func (c *Consumer) lose(err error, out *outbox) {
 	c.lost = true
 	c.end(err, out)
@@ -169,7 +171,7 @@ func (c *Consumer) lose(err error, out *outbox) {
 	})
 }
 
-// end notifies the client that the consumer is gone, unless it closed it itself.
+// end notifies the client that the consumer is gone, unless the client has closed it.
 func (c *Consumer) end(err error, out *outbox) {
 	c.finishFlushes(err)
 	if c.ended {

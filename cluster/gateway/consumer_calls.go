@@ -62,8 +62,8 @@ func (c *Consumer) Credit(limit quorumq.MsgID) {
 	c.creditLocked()
 }
 
-// Cancel ends deliveries. Unsettled messages stay with the client, or with requeue return, not
-// failed.
+// Cancel ends deliveries. Unsettled messages stay with the client or, with requeue, return to the
+// queue, not as failed.
 func (c *Consumer) Cancel(ctx context.Context, requeue bool) error {
 	_, _, err := c.q.do(ctx, &quorumq.Cancel{Consumer: c.key, Requeue: requeue}, op{after: c})
 	return err
@@ -106,7 +106,7 @@ func (c *Consumer) CloseThen(closed func()) {
 	c.ended = true
 	c.cfg.Buffer.forget(&c.space)
 	q.mu.Unlock()
-	// The tracker stays until the queue knows: decisions made so far go first.
+	// The tracker stays until the queue has closed the session, so that earlier decisions go first.
 	q.post(&op{
 		after:  c,
 		header: quorumq.AppendCommand(nil, &quorumq.SessionClosed{Session: c.key.SessionKey}),

@@ -10,8 +10,8 @@ import (
 
 // The following run on the queue's goroutine with its mutex.
 
-// handleDeliveries hands what is new to the clients, in batches of one consumer. It reports whether
-// any of them has to ask the queue for what it missed.
+// handleDeliveries passes new deliveries to the clients, in batches for one consumer each. It reports whether a
+// consumer has to ask the queue for what it missed.
 func (q *Queue) handleDeliveries(ds []traffic.Delivery, out *outbox) (behind bool) {
 	for i := 0; i < len(ds); {
 		c := q.consumers[ds[i].Consumer.Session]
@@ -28,14 +28,14 @@ func (q *Queue) handleDeliveries(ds []traffic.Delivery, out *outbox) (behind boo
 	return behind
 }
 
-// handleDeliveries drops what the consumer has seen already. What comes before the answer to the checkout
-// is kept for later.
+// handleDeliveries drops deliveries that the consumer has seen already. Deliveries that arrive before the answer to the
+// checkout are kept for later.
 func (c *Consumer) handleDeliveries(ds []traffic.Delivery, out *outbox) {
 	if !c.open {
 		c.handleEarly(ds)
 		return
 	}
-	fresh := ds[:0:len(ds)] // in place of those that were looked at
+	fresh := ds[:0:len(ds)] // reuses the memory of those that were processed
 	for i := range ds {
 		if !c.fits(&ds[i]) {
 			continue
@@ -47,14 +47,14 @@ func (c *Consumer) handleDeliveries(ds []traffic.Delivery, out *outbox) {
 	c.handLocked(fresh, out)
 }
 
-// handLocked hands deliveries over after q.mu is released: the consumer may call the queue.
+// handLocked passes deliveries to the client after q.mu is released, because the client may call the queue.
 func (c *Consumer) handLocked(fresh []traffic.Delivery, out *outbox) {
 	if len(fresh) > 0 {
 		out.calls = append(out.calls, func() { c.cfg.Deliver(fresh) })
 	}
 }
 
-// handleHeld takes the answer to a resume; cut reports that there is more than was asked for.
+// handleHeld processes the answer to a resume; cut says that the queue has more.
 func (c *Consumer) handleHeld(held []traffic.Delivery, last quorumq.MsgID, cut bool, out *outbox) {
 	c.resuming = false
 	if c.ended || !c.open {
@@ -66,7 +66,7 @@ func (c *Consumer) handleHeld(held []traffic.Delivery, last quorumq.MsgID, cut b
 		ds[i] = held[i].Delivery
 	}
 	at := 0
-	fresh := held[:0] // in place of those that were looked at
+	fresh := held[:0] // reuses the memory of those that were processed
 	c.tracker.Resumed(ds, last, func(d quorumq.Delivery) {
 		for held[at].MsgID != d.MsgID {
 			at++
@@ -81,12 +81,12 @@ func (c *Consumer) handleHeld(held []traffic.Delivery, last quorumq.MsgID, cut b
 	}
 }
 
-// handleNotice passes over notices for consumers that are not here any more.
+// handleNotice processes a notice. It ignores notices for consumers that no longer exist here.
 func (q *Queue) handleNotice(n quorumq.Notice, out *outbox) {
 	switch n.Kind {
 	case quorumq.NoticeLeader:
-		// The leader reported so itself, or its member here did: led and the answers of the
-		// old leader have begun a new attempt. What it handed out meanwhile is asked for.
+		// The new leader has reported itself, or the local member has; led and answers of the old leader begin the new
+		// attempt. Here the consumers only ask for what was handed out meanwhile.
 		for _, c := range q.consumers {
 			if c.key.SessionKey == n.Consumer.SessionKey && c.open {
 				c.askAgain()
@@ -109,8 +109,8 @@ func (q *Queue) handleNotice(n quorumq.Notice, out *outbox) {
 	}
 }
 
-// revoked notifies the client of what it had for too long. It may still decide about it, which the
-// queue wants to hear before it delivers more.
+// revoked notifies the client of deliveries that it held for too long. The client may still decide about them, and the
+// queue delivers nothing more before it does.
 func (c *Consumer) revoked(r quorumq.MsgIDRange, out *outbox) {
 	if !c.open || c.ended || r.First <= c.base || c.cfg.Revoked == nil {
 		return

@@ -15,7 +15,7 @@ func (q *Queue) publishLocked(m quorumq.NewMessage, body []byte, done func(error
 	q.publisher.Push(m, body, publishToken{done: done, deadline: deadline, size: len(body)})
 }
 
-// deadline is when a message that is handed over now is given up (PUB-5); zero: never.
+// deadline returns when a message that is handed over now is given up (PUB-5); zero: never.
 func (q *Queue) deadline() time.Time {
 	if d := q.g.cfg.ConfirmTimeout; d > 0 {
 		return time.Now().Add(d)
@@ -23,12 +23,12 @@ func (q *Queue) deadline() time.Time {
 	return time.Time{}
 }
 
-// fullLocked reports whether a further body must wait; one alone always has room.
+// fullLocked reports whether another body must wait. A single one always has room.
 func (q *Queue) fullLocked(size int) bool {
 	return q.waiting >= q.g.cfg.PublishWindow || q.waiting > 0 && q.bytes+int64(size) > q.g.cfg.Disks.Window()
 }
 
-// awaitRoomLocked waits until there is room for bodies of a size. It lets mu go meanwhile.
+// awaitRoomLocked waits until there is room for bodies of a size. It releases mu while it waits.
 func (q *Queue) awaitRoomLocked(ctx context.Context, size int) error {
 	for q.ended == nil && q.fullLocked(size) {
 		room := q.room

@@ -6,7 +6,7 @@ import (
 	"github.com/quorate/quorate/quorumq"
 )
 
-// post answers at once with an error if the queue has ended.
+// post adds a command. If the queue has ended, the command is answered with an error at once.
 func (q *Queue) post(o *op) {
 	q.mu.Lock()
 	if err := q.ended; err != nil {
@@ -23,6 +23,7 @@ func (q *Queue) post(o *op) {
 	q.mu.Unlock()
 }
 
+// answered processes an answer at once if possible; otherwise it goes into the inbox.
 func (q *Queue) answered(a response) {
 	if a.accepted() && q.answerNow(&a) {
 		return
@@ -30,8 +31,8 @@ func (q *Queue) answered(a response) {
 	q.event(func(in *inbox) { in.answers = append(in.answers, a) })
 }
 
-// delivered takes deliveries, which belong to the queue from then on. It waits while the inbox is
-// full of them: looking at them takes no time, but whoever brings them may be faster.
+// delivered accepts deliveries, which then belong to the queue. It waits while the inbox has too
+// many of them. Processing them is fast, but whoever brings them may be faster.
 func (q *Queue) delivered(ds []traffic.Delivery) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -66,7 +67,7 @@ func (q *Queue) disconnected(n id.NodeID) {
 
 func (q *Queue) wake() { q.event(func(in *inbox) { in.wake = true }) }
 
-// event drops what happens to a queue that has ended.
+// event adds to the inbox and has it processed. It drops what happens to a queue that has ended.
 func (q *Queue) event(add func(*inbox)) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -87,13 +87,13 @@ type Gateway struct {
 
 	mu     sync.Mutex
 	queues map[id.QueueUID]*Queue
-	young  map[id.QueueUID]struct{} // of queues that the host had not followed when it looked last
+	young  map[id.QueueUID]struct{} // queues that are not in a view which the host has compared
 	calls  map[uint64]call          // sent to peers and not answered
 	last   uint64                   // number of the newest call
 	closed bool
 }
 
-// call is a command on its way to a peer.
+// call is a command that was sent to a peer.
 type call struct {
 	peer    id.NodeID
 	request request
@@ -116,7 +116,7 @@ func (g *Gateway) Queue(q id.QueueUID) (*Queue, error) {
 	if end == nil {
 		return nil, fmt.Errorf("%w: queue %s", traffic.ErrClosed, q)
 	}
-	// Once more, for the host may have followed its deletion before the gateway had it.
+	// Look again, because the host may have followed the deletion before the gateway had the queue.
 	if _, ok := g.cfg.Views.View().QueueByUID(q); !ok {
 		g.QueueGone(q)
 		return nil, gone
@@ -146,7 +146,7 @@ func (g *Gateway) Followed(v *catalog.View) {
 	g.mu.Lock()
 	young := slices.Collect(maps.Keys(g.young))
 	g.mu.Unlock()
-	newest := g.cfg.Views.View() // not older than what any of them was found in
+	newest := g.cfg.Views.View() // not older than the view that any of them was found in
 	for _, uid := range young {
 		if _, there := newest.QueueByUID(uid); !there {
 			g.QueueGone(uid)
@@ -271,7 +271,7 @@ func newQueue(g *Gateway, uid id.QueueUID) *Queue {
 	q := &Queue{
 		g: g, uid: uid,
 		room: make(chan struct{}),
-		// Enqueue keeps the window, so that what it took always has a place here.
+		// Enqueue enforces the window, so there is always room for what it has accepted.
 		publisher: session.NewPublisher[publishToken](key, session.Limits{
 			WindowMessages: math.MaxInt, WindowBytes: math.MaxInt64,
 		}),

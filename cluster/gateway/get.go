@@ -30,8 +30,8 @@ func (c *Consumer) Token() ConsumerToken {
 // OfStream reports whether the token belongs to a consumer with many messages, not to one Get.
 func (t *ConsumerToken) OfStream() bool { return t.Consumer.Tag != 0 }
 
-// ranges returns what a token names: one message or, of a consumer with many, those with the
-// client's numbers in held.
+// ranges returns the messages that a token names: one message or, for a consumer with many, those
+// with the client's numbers in held.
 func (t *ConsumerToken) ranges(held []quorumq.MsgIDRange) []quorumq.MsgIDRange {
 	if !t.OfStream() {
 		return []quorumq.MsgIDRange{{First: t.MsgID, Last: t.MsgID}}
@@ -52,7 +52,7 @@ func (q *Queue) Get(ctx context.Context, autoAck bool) (d *traffic.Delivery, t C
 		if errors.Is(err, traffic.ErrUnknownOutcome) {
 			q.retire(key)
 			if !autoAck && ctx.Err() == nil {
-				continue // what an unheard answer assigned returns to the queue
+				continue // a message that the lost answer assigned returns to the queue
 			}
 		}
 		if err != nil {
@@ -78,7 +78,7 @@ func (q *Queue) Get(ctx context.Context, autoAck bool) (d *traffic.Delivery, t C
 	}
 }
 
-// getKey opens the session of all Gets of this node at the first one.
+// getKey returns the session of all Gets of this node, and opens it at the first one.
 func (q *Queue) getKey() quorumq.SessionKey {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -88,8 +88,8 @@ func (q *Queue) getKey() quorumq.SessionKey {
 	return q.get.key
 }
 
-// retire closes a session whose state is not known. Tokens of it die with it: their
-// messages return to the queue, not failed.
+// retire closes a session whose state is unknown. Its tokens become invalid, and their messages
+// return to the queue, not as failed.
 func (q *Queue) retire(key quorumq.SessionKey) {
 	q.mu.Lock()
 	first := q.get.key == key
@@ -107,7 +107,7 @@ func (q *Queue) retire(key quorumq.SessionKey) {
 	q.post(&op{header: quorumq.AppendCommand(nil, &quorumq.SessionClosed{Session: key}), done: ignore})
 }
 
-// ackDeadline makes sure that what was got returns if nobody decides about it.
+// ackDeadline makes sure that a message from Get returns to the queue if nobody decides about it.
 func (q *Queue) ackDeadline(t ConsumerToken) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -147,7 +147,7 @@ func (g *Gateway) DecideToken(ctx context.Context, t ConsumerToken, d Decision) 
 	return notHeld(t, r.Code)
 }
 
-// notHeld finds by the answer to a decision that its message was not held.
+// notHeld returns an error if the answer to a decision says that its message was not held.
 func notHeld(t ConsumerToken, code quorumq.ReplyCode) error {
 	switch code {
 	case quorumq.CodeUnknownConsumer:

@@ -6,7 +6,7 @@ import (
 	"github.com/quorate/quorate/quorumq"
 )
 
-// next returns the time until the first ack deadline is over, 0 if there is none.
+// next returns the time until the first ack deadline, 0 if there is none.
 func (s *getSession) next(now time.Time) time.Duration {
 	if len(s.ackDeadlines) == 0 {
 		return 0
@@ -14,8 +14,8 @@ func (s *getSession) next(now time.Time) time.Duration {
 	return max(s.ackDeadlines[0].end.Sub(now), time.Millisecond)
 }
 
-// expire returns the commands that requeue the messages whose ack deadline is over; those settled meanwhile are unknown to
-// the queue, which ignores them.
+// expire returns the commands that requeue messages whose ack deadline has
+// passed. Some may be settled already; the queue ignores the commands for them.
 func (s *getSession) expire(now time.Time) (back []*op) {
 	n := 0
 	for n < len(s.ackDeadlines) && !now.Before(s.ackDeadlines[n].end) {

@@ -16,7 +16,8 @@ func (l *opQueue) add(ops []*op) { l.ops = append(l.ops, ops...) }
 // hasUnsent reports whether commands wait to be sent.
 func (l *opQueue) hasUnsent() bool { return l.next < len(l.ops) }
 
-// rewind marks what was sent as uncertain: the last leader may have committed it.
+// rewind marks all commands that were sent as uncertain, because the last leader may have committed
+// them.
 func (l *opQueue) rewind() {
 	l.next = 0
 	for _, o := range l.ops {
@@ -25,7 +26,8 @@ func (l *opQueue) rewind() {
 	}
 }
 
-// answer does nothing the second time: a late answer of a former leader may follow.
+// answer answers a command once. Further calls do nothing, because a late answer of a former leader
+// may follow.
 func (l *opQueue) answer(o *op, a opAnswer, out *outbox) {
 	if o.closed {
 		return
@@ -35,14 +37,14 @@ func (l *opQueue) answer(o *op, a opAnswer, out *outbox) {
 	out.calls = append(out.calls, func() { o.done(a) })
 }
 
-// failed takes an unanswered command out if it must not be sent again. current reports that
-// the attempt which failed is the newest one.
+// failed removes an unanswered command if it must not be sent again. current says that the newest
+// attempt has failed.
 func (l *opQueue) failed(o *op, definite, current bool, cause error, q id.QueueUID, out *outbox) {
 	switch {
 	case errors.Is(cause, errRefusedForGood):
 		l.answer(o, opAnswer{err: fmt.Errorf("queue %s: %w", q, cause)}, out)
 	case definite:
-		// What this attempt was answered is that it is in no log.
+		// The answer to this attempt says that the command is in no log.
 		o.sent = o.sent && !current
 	case o.repeat == again:
 	default:
@@ -50,8 +52,8 @@ func (l *opQueue) failed(o *op, definite, current bool, cause error, q id.QueueU
 	}
 }
 
-// recall answers a command that its caller does not wait for any more: either it was not
-// sent, and never is, or nobody knows.
+// recall answers a command whose caller no longer waits for it. If it was not sent, it never will
+// be; otherwise its outcome is unknown.
 func (l *opQueue) recall(o *op, q id.QueueUID, out *outbox) {
 	err := traffic.ErrUnavailable
 	if o.sent || o.uncertain {
@@ -60,7 +62,7 @@ func (l *opQueue) recall(o *op, q id.QueueUID, out *outbox) {
 	l.answer(o, opAnswer{err: fmt.Errorf("queue %s: %w: it was called back", q, err)}, out)
 }
 
-// remove keeps next where it points to.
+// remove removes a command. next still refers to the same command afterwards.
 func (l *opQueue) remove(o *op) {
 	for i, other := range l.ops {
 		if other == o {
@@ -73,7 +75,7 @@ func (l *opQueue) remove(o *op) {
 	}
 }
 
-// expire answers what has waited beyond its deadline.
+// expire answers commands whose deadline has passed.
 func (l *opQueue) expire(now time.Time, q id.QueueUID, out *outbox) {
 	for i := 0; i < len(l.ops); {
 		o := l.ops[i]
@@ -89,7 +91,7 @@ func (l *opQueue) expire(now time.Time, q id.QueueUID, out *outbox) {
 	}
 }
 
-// end answers all that is left with err.
+// end answers all remaining commands with err.
 func (l *opQueue) end(err error, out *outbox) {
 	for len(l.ops) > 0 {
 		l.answer(l.ops[0], opAnswer{err: err}, out)

@@ -1,12 +1,12 @@
 package gateway
 
-// confirmation is an answer to Enqueue; there are many, so that they are no closures.
+// confirmation is an answer to Enqueue. It is not a closure, because there are so many.
 type confirmation struct {
 	done func(error)
 	err  error
 }
 
-// outbox gathers what a pass over the inbox does once mu is free.
+// outbox collects what remains to be done after a pass over the inbox, without mu.
 type outbox struct {
 	sends     []func()
 	confirmed []confirmation
@@ -15,7 +15,8 @@ type outbox struct {
 
 func (out *outbox) empty() bool { return len(out.sends)+len(out.confirmed)+len(out.calls) == 0 }
 
-// flush is called without q.mu: what it calls may come back to the queue. The slices are used again.
+// flush sends and calls back. The caller must not hold q.mu, because what flush calls may call the
+// queue. The slices are reused.
 func (out *outbox) flush() {
 	for i, f := range out.sends {
 		f()

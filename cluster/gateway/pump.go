@@ -8,8 +8,8 @@ import (
 	"github.com/quorate/quorate/raftfsm"
 )
 
-// pump sends whatever is to be sent and may be: decisions first, so that what a client
-// decided before it cancelled reaches the queue first, then commands, then messages.
+// pump sends everything that may be sent now. Decisions go first, so that what a client decided
+// before a cancel reaches the queue before the cancel; then commands, then messages.
 func (q *Queue) pump(out *outbox) {
 	if q.blocked || !q.busyLocked() {
 		return
@@ -38,9 +38,10 @@ func (q *Queue) sendLocked(out *outbox, f request, c raftfsm.Command) {
 	out.sends = append(out.sends, func() { g.send(to, f, c) })
 }
 
-// findLocked chooses the node to ask: whom another node named, else whom the local member
-// believes in, else the members in rotation, those first to whom there is a connection. A local member
-// whose disk hangs may take itself for the leader long after others have elected one.
+// findLocked chooses the node to send to: the one that another node has named; else the one that
+// the local member takes for the leader; else the members in turn, first those with a connection.
+// If the local disk hangs, the local member does not count, because it may take itself for the
+// leader long after the others have elected another one.
 func (q *Queue) findLocked() bool {
 	hangs := q.g.cfg.Disks.Hangs()
 	if hint := q.hint; hint != "" && q.reachable(hint) && (!hangs || hint != q.g.cfg.Node) {
@@ -73,7 +74,7 @@ func (q *Queue) findLocked() bool {
 	return true
 }
 
-// reachable is a hint: the connection may break before anything is sent.
+// reachable is only a hint, because the connection may break before anything is sent.
 func (q *Queue) reachable(n id.NodeID) bool {
 	if n == q.g.cfg.Node {
 		return true
@@ -82,7 +83,8 @@ func (q *Queue) reachable(n id.NodeID) bool {
 	return up
 }
 
-// pump sends ops in order, and none before the one that it has to come after.
+// pump sends commands in order. A command with after waits until that consumer's decisions are
+// sent.
 func (l *opQueue) pump(q *Queue, out *outbox) {
 	for ; l.next < len(l.ops); l.next++ {
 		o := l.ops[l.next]

@@ -15,12 +15,12 @@ const (
 	maxBatchMessages    = 512      // messages of one Enqueue
 	maxBatchBytes       = 1 << 20  // bytes of bodies of one Enqueue
 	MaxWaitingBytes     = 64 << 20 // bytes of bodies that wait for their answer
-	maxEnqueuesInFlight = 4        // Enqueues sent and not answered; more gather meanwhile
+	maxEnqueuesInFlight = 4        // Enqueues sent and not answered; meanwhile messages gather for the next ones
 	maxOutcomesInFlight = 4        // commands of one consumer's decisions sent and not answered
-	maxInboxBytes       = 4 << 20  // bytes of deliveries that came and were not looked at
+	maxInboxBytes       = 4 << 20  // bytes of deliveries that arrived and are not processed
 	minRetryWait        = 10 * time.Millisecond
 	maxRetryWait        = 250 * time.Millisecond
-	tickEvery           = 250 * time.Millisecond // deadlines are looked at this often
+	tickEvery           = 250 * time.Millisecond // how often deadlines are checked
 	// GetAckTimeout is the ack timeout of a message from Get (the default of CT-1).
 	GetAckTimeout = 30 * time.Minute
 )
@@ -57,8 +57,7 @@ func (q *Queue) Move(ctx context.Context, m *quorumq.Move) (uint64, error) {
 }
 
 // RetryDelayed makes up to limit delayed messages ready, in the order of their times; 0 means all
-// that are delayed when it begins. It returns their number, with an error the number until then
-// (DR-6).
+// that are delayed when it begins. It returns how many; with an error, how many so far (DR-6).
 func (q *Queue) RetryDelayed(ctx context.Context, limit uint64) (uint64, error) {
 	done := uint64(0)
 	for {
@@ -80,13 +79,13 @@ func (q *Queue) RetryDelayed(ctx context.Context, limit uint64) (uint64, error) 
 	}
 }
 
-// Renew counts as a use of the queue (QX-2).
+// Renew counts as a use of the queue, and so defers its expiry (QX-2).
 func (q *Queue) Renew(ctx context.Context) error {
 	_, _, err := q.do(ctx, &quorumq.Renew{}, op{})
 	return err
 }
 
-// do sends a command in the queue's order, as o says, and waits for its answer.
+// do sends a command in the queue's order, with the options in o, and waits for its answer.
 func (q *Queue) do(ctx context.Context, cmd quorumq.Command, o op) (quorumq.Reply, *traffic.Delivery, error) {
 	answers := make(chan opAnswer, 1)
 	o.header = quorumq.AppendCommand(nil, cmd)
@@ -106,8 +105,8 @@ func (q *Queue) do(ctx context.Context, cmd quorumq.Command, o op) (quorumq.Repl
 	}
 }
 
-// drainDeletes ends the consumers; what they have decided before goes first. What they hold the
-// queue takes back by itself.
+// drainDeletes ends the consumers. Their earlier decisions are sent first. What they hold the queue
+// takes back by itself.
 func (q *Queue) drainDeletes() {
 	var out outbox
 	q.mu.Lock()
@@ -119,8 +118,8 @@ func (q *Queue) drainDeletes() {
 	out.flush()
 }
 
-// end answers everything with err, for good. Of a queue that was drain-deleted, publishes that are
-// not answered may have been dead-lettered, or come too late for that: nobody knows.
+// end answers everything with err, for good. If the queue was drain-deleted, unanswered publishes
+// may have been dead-lettered or may have come too late for that; their outcome is unknown.
 func (q *Queue) end(err error) {
 	var out outbox
 	q.mu.Lock()

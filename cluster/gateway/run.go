@@ -2,11 +2,11 @@ package gateway
 
 import "github.com/quorate/quorate/cluster/traffic"
 
-// Who works on a queue is the one that sets running, until it takes that back: only it sends and calls
+// The goroutine that has set running works on the queue until it resets running. Only this goroutine sends and calls
 // back.
 
-// startLocked has a goroutine of the queue's own work off what has happened, unless somebody works on
-// the queue already, who then sees to it.
+// startLocked starts the queue's own goroutine to process the inbox. If a goroutine works on the queue already, that
+// one will do it.
 func (q *Queue) startLocked() {
 	if !q.running {
 		q.running = true
@@ -14,7 +14,7 @@ func (q *Queue) startLocked() {
 	}
 }
 
-// run works off the inbox until it is empty.
+// run processes the inbox until it is empty.
 func (q *Queue) run() {
 	var out outbox
 	q.mu.Lock()
@@ -37,9 +37,9 @@ func (q *Queue) run() {
 	}
 }
 
-// publishedLocked has messages sent that were pushed. The publisher sends them itself if nothing is on
-// its way, so that no other goroutine has to wake up for them; else more gathers until the queue's own
-// has its turn, and costs less. It lets mu go meanwhile.
+// publishedLocked makes sure that pushed messages are sent. If nothing is in flight, the caller's goroutine sends them
+// itself, so that no other one has to wake up for them. Otherwise messages gather until the queue's own goroutine has
+// its turn, which costs less. publishedLocked releases mu meanwhile.
 func (q *Queue) publishedLocked() {
 	if q.running || q.enqueues > 0 {
 		q.inbox.unsent = true
@@ -49,8 +49,8 @@ func (q *Queue) publishedLocked() {
 	q.sendNowLocked()
 }
 
-// sendNowLocked sends what may be sent, on the caller's goroutine, and calls nobody back: the caller may
-// hold locks. Nobody works on the queue. It lets mu go meanwhile.
+// sendNowLocked sends what may be sent, on the caller's goroutine. It calls nobody back, because the caller may hold
+// locks. No other goroutine works on the queue. It releases mu meanwhile.
 func (q *Queue) sendNowLocked() {
 	q.running = true
 	var out outbox
@@ -59,10 +59,10 @@ func (q *Queue) sendNowLocked() {
 	q.doneLocked(&out)
 }
 
-// answerNow answers those who wait for a command that the queue has carried out, on the goroutine that brings
-// the answer: the one that applied the command, or a stream's reader. Neither waits: what it calls must
-// not block, and all else that there is to do is left to the queue's own goroutine. False: somebody
-// else works on the queue, and takes the answer like any other.
+// answerNow answers those who wait for a command that the queue has carried out. It runs on the goroutine that brings
+// the answer: the one that applied the command, or the reader of a stream. That goroutine is not held up, because
+// callbacks must not block, and everything else is left to the queue's own goroutine. If another goroutine works on the
+// queue, answerNow returns false, and the answer goes into the inbox.
 func (q *Queue) answerNow(a *response) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -79,8 +79,8 @@ func (q *Queue) answerNow(a *response) bool {
 	return true
 }
 
-// deliverLocked hands deliveries to the clients on the goroutine that brings them: a worker of this
-// node's members, or a stream's reader. It lets mu go meanwhile.
+// deliverLocked passes deliveries to the clients on the goroutine that brings them: a worker of this node's members, or
+// the reader of a stream. It releases mu meanwhile.
 func (q *Queue) deliverLocked(ds []traffic.Delivery) {
 	q.running = true
 	var out outbox
@@ -90,8 +90,8 @@ func (q *Queue) deliverLocked(ds []traffic.Delivery) {
 	q.doneLocked(&out)
 }
 
-// doneLocked sends and calls back what is in out, without mu, and leaves what happened meanwhile to
-// the queue's own goroutine.
+// doneLocked sends and calls back what is in out, without mu. It leaves what has happened meanwhile to the queue's own
+// goroutine.
 func (q *Queue) doneLocked(out *outbox) {
 	q.mu.Unlock()
 	out.flush()
@@ -102,7 +102,7 @@ func (q *Queue) doneLocked(out *outbox) {
 	}
 }
 
-// emptyLocked takes what is in the inbox.
+// emptyLocked takes everything out of the inbox.
 func (q *Queue) emptyLocked() inbox {
 	in := q.inbox
 	q.inbox = inbox{}

@@ -7,8 +7,9 @@ import (
 
 // The following run with the queue's mutex, roomAgain excepted.
 
-// fits reports whether a delivery that came by itself may be handed over; if so it is in the
-// buffer. One that the client has had or that comes out of turn is the tracker's to judge.
+// fits reports whether a delivery that the queue sent by itself may be passed on; if so, it counts
+// in the buffer. For a delivery that the client has had, or that comes out of order, the tracker
+// decides.
 func (c *Consumer) fits(d *traffic.Delivery) bool {
 	switch {
 	case d.MsgID <= c.tracker.Last():
@@ -26,7 +27,8 @@ func (c *Consumer) admit(d *traffic.Delivery) bool {
 	return c.cfg.Buffer.admit(d.Size(), c.cfg.AutoAck)
 }
 
-// handleEarly keeps deliveries that overtook the answer to the registration, as many as fit.
+// handleEarly keeps deliveries that overtook the answer to the registration, as many as there is
+// room for.
 func (c *Consumer) handleEarly(ds []traffic.Delivery) {
 	for i := range ds {
 		if c.space.short {
@@ -38,7 +40,7 @@ func (c *Consumer) handleEarly(ds []traffic.Delivery) {
 	}
 }
 
-// fitting returns the part of an answer for which there is room; it is in the buffer then.
+// fitting returns the part of an answer for which there is room, and counts it in the buffer.
 func (c *Consumer) fitting(held []traffic.Delivery, last quorumq.MsgID, cut bool) ([]traffic.Delivery, quorumq.MsgID, bool) {
 	for i := range held {
 		if held[i].MsgID > c.tracker.Last() && !c.admit(&held[i]) {
@@ -48,8 +50,8 @@ func (c *Consumer) fitting(held []traffic.Delivery, last quorumq.MsgID, cut bool
 	return held, last, cut
 }
 
-// resumed decides how to go on after an answer: it was cut, or something came before it that
-// is not in it, or nothing is left.
+// resumed decides how to continue after the answer to a resume: it was cut, or a delivery was left
+// out before it that it does not contain, or nothing is left.
 func (c *Consumer) resumed(cut bool) {
 	c.askAgain()
 	if !cut {
@@ -60,13 +62,13 @@ func (c *Consumer) resumed(cut bool) {
 	c.space.waits = c.cfg.Buffer != nil && c.cfg.Buffer.await(&c.space, c.roomAgain)
 }
 
-// askAgain lets the next resume go at once.
+// askAgain lets the next resume be sent at once.
 func (c *Consumer) askAgain() {
 	c.cfg.Buffer.forget(&c.space)
 	c.space.waits, c.space.share = false, 0
 }
 
-// roomToAskFor is how many bytes a resume may be answered with.
+// roomToAskFor returns how many bytes the answer to a resume may have.
 func (c *Consumer) roomToAskFor() int64 {
 	share := c.space.share
 	c.space.share = 0
@@ -80,7 +82,8 @@ func (c *Consumer) roomToAskFor() int64 {
 	return room
 }
 
-// roomAgain is the buffer's call: there are so many bytes of room for this consumer.
+// roomAgain is called by the buffer when there is room: share is how many bytes this consumer may
+// ask for.
 func (c *Consumer) roomAgain(share int64) {
 	c.q.mu.Lock()
 	defer c.q.mu.Unlock()

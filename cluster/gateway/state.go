@@ -16,9 +16,9 @@ import (
 // called concurrently.
 //
 // The mutex mu guards all state. One goroutine at a time (running) sends and calls back, both
-// without mu, so that sends and calls keep their order. It is a caller that finds no other
-// goroutine at work (publishedLocked, sendNowLocked, answerNow, deliverLocked), or otherwise, and
-// for everything that gathers in the inbox meanwhile, the queue's own goroutine (run).
+// without mu, so that sends and calls keep their order. If no goroutine is at work, a caller does
+// it itself (publishedLocked, sendNowLocked, answerNow, deliverLocked). In all other cases, and for
+// everything that gathers in the inbox meanwhile, the queue's own goroutine does it (run).
 type Queue struct {
 	g   *Gateway
 	uid id.QueueUID
@@ -41,8 +41,8 @@ type Queue struct {
 	get       getSession
 
 	target   id.NodeID     // where commands go; "" while nobody is known to lead
-	hint     id.NodeID     // who leads as another node said
-	rotation int           // goes through the members while nobody knows
+	hint     id.NodeID     // the leader that another node has named
+	rotation int           // goes through the members while no leader is known
 	attempt  uint64        // grows whenever everything unanswered is sent again
 	wait     time.Duration // before the next attempt; doubles
 	blocked  bool          // until retryAt
@@ -50,14 +50,14 @@ type Queue struct {
 	alarm    alarm
 }
 
-// publishToken is what an unanswered message needs: whom to answer, and by when.
+// publishToken has what the answer to a message needs: whom to answer, and by when.
 type publishToken struct {
 	done     func(error)
 	deadline time.Time // zero: none
 	size     int       // bytes of body
 }
 
-// inbox is what has happened to a Queue and was not looked at.
+// inbox holds what has happened to a Queue and is not processed yet.
 type inbox struct {
 	unsent     bool // there may be something to send
 	answers    []response
@@ -66,7 +66,7 @@ type inbox struct {
 	ops        []*op
 	recalled   []*op
 	notices    []quorumq.Notice
-	leader     *id.NodeID // news of the local member
+	leader     *id.NodeID // the leader that the local member reports
 	lost       []id.NodeID
 	tick       bool
 	wake       bool
@@ -84,20 +84,20 @@ type Consumer struct {
 	cfg     ConsumerConfig
 	key     quorumq.ConsumerKey
 	tracker *session.Consumer
-	open    bool          // the queue has registered it: tracker numbers from where the queue does
+	open    bool          // the queue has registered it: tracker continues the queue's numbers
 	base    quorumq.MsgID // the queue's id before the client's first
 	// early holds deliveries that overtook the answer to the registration.
 	early      []traffic.Delivery
 	earlyBytes int64
 
 	inFlight  int  // decisions sent in this attempt and not answered
-	resuming  bool // a resume is on its way in this attempt
+	resuming  bool // a resume is in flight in this attempt
 	space     space
 	ended     bool
-	lost      bool          // the queue has ended it: nothing of it is sent any more
+	lost      bool          // the queue has ended it: nothing is sent for it any more
 	limit     quorumq.MsgID // newest credit, in the client's numbers
 	crediting bool          // a Credit command waits for its answer
-	credited  quorumq.MsgID // the limit that it, or the last one, carries
+	credited  quorumq.MsgID // the limit in that command, or in the last one
 	flushes   []flush
 }
 
@@ -142,7 +142,7 @@ type op struct {
 	header   []byte
 	bodies   [][]byte
 	repeat   repeat
-	recall   bool      // is taken back when its caller's context ends before it is sent
+	recall   bool      // taken back if its caller's context ends before it is sent
 	deadline time.Time // zero: none
 	done     func(opAnswer)
 	// after, if not nil, is the consumer whose decisions go first.
@@ -155,11 +155,11 @@ type op struct {
 	closed    bool // answered
 }
 
-// repeat says what to do when nobody knows whether a command took effect.
+// repeat says what to do if the outcome of a command is unknown.
 type repeat uint8
 
 const (
-	// again: a repeat does nothing new; send it until it is answered.
+	// again: a repeat has no further effect, so send the command until it is answered.
 	again repeat = iota
 	// once: report traffic.ErrUnknownOutcome; the caller decides.
 	once
@@ -178,7 +178,7 @@ type opQueue struct {
 	next int // first one not sent in this attempt
 }
 
-// request is a command that has been sent and its place among those unanswered.
+// request is a command that has been sent, with what its answer refers to.
 type request struct {
 	queue   *Queue
 	attempt uint64
@@ -190,7 +190,7 @@ type request struct {
 	number  uint64    // outcome
 }
 
-// requestKind is what the answer to a request is worked into.
+// requestKind says what the answer to a request refers to.
 type requestKind uint8
 
 const (
@@ -200,7 +200,7 @@ const (
 	requestResume
 )
 
-// response is what came back for a request.
+// response is the answer to a request.
 type response struct {
 	request request
 	reply   quorumq.Reply
@@ -210,23 +210,24 @@ type response struct {
 	err     error
 }
 
-// accepted reports that the queue has carried out all of the command that this answers: what is left is
-// to say so.
+// accepted reports whether the queue has carried out the whole command, so that only the answer
+// remains to be passed on.
 func (a *response) accepted() bool {
 	return a.err == nil && a.request.kind != requestResume && a.reply.Code == quorumq.CodeOK && len(a.reply.Refused) == 0
 }
 
-// errRefusedForGood marks a command that no leader will ever take.
+// errRefusedForGood marks a command that no leader will ever accept.
 var errRefusedForGood = errors.New("cluster: command refused")
 
-// getSession is the session under which this node's clients Get from a queue. After an
-// unknown outcome it is replaced: what an unheard answer assigned returns with the old one.
+// getSession is the session with which this node's clients Get from a queue. After an unknown
+// outcome it is replaced: a message that a lost answer assigned returns to the queue when the old
+// session ends.
 type getSession struct {
 	key          quorumq.SessionKey
 	ackDeadlines []ackDeadline // ascending by end
 }
 
-// ackDeadline is when a message that was got and not decided about returns.
+// ackDeadline says when a message from Get returns to the queue, unless it is settled before.
 type ackDeadline struct {
 	consumer quorumq.ConsumerKey
 	msg      quorumq.MsgID

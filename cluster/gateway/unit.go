@@ -21,7 +21,7 @@ type Part struct {
 	Done    func(error)
 }
 
-// UnitBytes returns by how much a message with this stored body adds to the size of a unit.
+// UnitBytes returns how much a message with this stored body adds to the size of a unit.
 func UnitBytes(body []byte) int { return len(body) + partBytes }
 
 // EnqueueUnit publishes messages of which the queue stores all or none (PUB-9), in order. It works
