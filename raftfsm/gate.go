@@ -25,13 +25,17 @@ import (
 // entries is durable too. So an entry is committed only where it is on disk: on the
 // leader, if it has a follower at all, and on every follower that counts. Calls without
 // entries move nothing and wait for nothing.
+//
+// It keeps raft from installing a snapshot that has nothing new for this member. Raft would go
+// back to its state, drop the entries behind it, and count them as stored all the same.
 type gate struct {
 	raft.Transport
 	disk      *durability
 	open      openGate
 	shut      func() bool
+	covers    func(*raft.InstallSnapshotRequest) bool // this member has all that the snapshot stands for
 	stop      <-chan struct{}
-	rpcs      chan raft.RPC // to raft; nil if no answer has to wait
+	rpcs      chan raft.RPC // to raft
 	snapshots atomic.Int32  // being sent
 
 	one     sync.Mutex            // around a call whose answer has to wait
@@ -56,14 +60,13 @@ const (
 
 var errShut = errors.New("raftfsm: this member is silent: its disk hangs or it has failed")
 
-// newGate keeps answers back only where the log says later what is durable.
-func newGate(t raft.Transport, d *durability, open openGate, shut func() bool, stop <-chan struct{}) *gate {
-	g := &gate{Transport: t, disk: d, open: open, shut: shut, stop: stop}
-	if d.later {
-		g.rpcs = make(chan raft.RPC)
-		if r, can := t.(receiver); can {
-			r.Receive(g.hand)
-		}
+// newGate returns a gate to the transport t.
+func newGate(
+	t raft.Transport, d *durability, open openGate, shut func() bool, covers func(*raft.InstallSnapshotRequest) bool, stop <-chan struct{},
+) *gate {
+	g := &gate{Transport: t, disk: d, open: open, shut: shut, covers: covers, stop: stop, rpcs: make(chan raft.RPC)}
+	if r, can := t.(receiver); can {
+		r.Receive(g.hand)
 	}
 	return g
 }
@@ -71,16 +74,11 @@ func newGate(t raft.Transport, d *durability, open openGate, shut func() bool, s
 // waits reports whether serve has to run.
 func (t *gate) waits() bool {
 	_, can := t.Transport.(receiver)
-	return t.rpcs != nil && !can
+	return !can
 }
 
 // Consumer implements raft.Transport.
-func (t *gate) Consumer() <-chan raft.RPC {
-	if t.rpcs != nil {
-		return t.rpcs
-	}
-	return t.Transport.Consumer()
-}
+func (t *gate) Consumer() <-chan raft.RPC { return t.rpcs }
 
 // serve hands calls to raft until the group stops.
 func (t *gate) serve() {
@@ -98,9 +96,16 @@ func (t *gate) serve() {
 // a time, so that what the log has when an answer comes belongs to that answer and to those
 // before.
 func (t *gate) hand(rpc raft.RPC, done <-chan struct{}) bool {
-	call := rpc
-	a, is := rpc.Command.(*raft.AppendEntriesRequest)
-	wait := is && len(a.Entries) > 0
+	call, wait := rpc, false
+	switch c := rpc.Command.(type) {
+	case *raft.AppendEntriesRequest:
+		wait = len(c.Entries) > 0 && t.disk.later
+	case *raft.InstallSnapshotRequest:
+		if t.covers(c) {
+			t.answer(rpc.RespChan, raft.RPCResponse{Response: &raft.InstallSnapshotResponse{Term: c.Term, Success: true}})
+			return true
+		}
+	}
 	if wait {
 		t.one.Lock()
 		defer t.one.Unlock()
@@ -135,7 +140,7 @@ func (t *gate) hand(rpc raft.RPC, done <-chan struct{}) bool {
 	return true
 }
 
-// answer lets raft's answer to entries go as soon as it may.
+// answer lets an answer that counts entries as stored go as soon as it may.
 func (t *gate) answer(to chan<- raft.RPCResponse, answer raft.RPCResponse) {
 	if t.open&openFollower != 0 {
 		give(to, answer)

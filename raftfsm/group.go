@@ -127,7 +127,7 @@ func (g *Group[R, E]) startRaft() (r *raft.Raft, err error) {
 		running: func() bool { return g.raft.Load() != nil },
 		votes:   voters{configuration: g.configuration},
 	}
-	g.out = newGate(g.c.Transport, g.disk, g.c.open, func() bool { return g.Failed() != nil || g.Stalled() }, g.stop)
+	g.out = newGate(g.c.Transport, g.disk, g.c.open, func() bool { return g.Failed() != nil || g.Stalled() }, g.covers, g.stop)
 	r, err = raft.NewRaft(g.c.raftConfig(g.log), fsm[R, E]{g}, g.store, g.store, g.snaps, g.out)
 	if failed := g.Failed(); failed != nil && err != nil {
 		return nil, failed

@@ -166,6 +166,56 @@ func TestTransferBeginsAnewAfterEachCut(t *testing.T) {
 	}
 }
 
+// A snapshot that comes late, when its member has gone on by entries, takes nothing back: the leader
+// learns that the member has it, and what the member has stored stays stored.
+func TestLateSnapshotTakesNothingBack(t *testing.T) {
+	t.Parallel()
+	c, away := behind(t, func(r io.Reader) io.Reader { return r })
+	c.open(away)
+	c.equal()
+	c.propose("later", "body")
+	c.propose("and later")
+	c.equal()
+	leader := c.leader()
+	sent := leader.group.snaps.latest()
+	before := away.group.Stats()
+	if before.AppliedIndex <= sent.index {
+		t.Fatalf("entry %d is applied, the snapshot is of entry %d", before.AppliedIndex, sent.index)
+	}
+	resend := func(term uint64) (resp raft.InstallSnapshotResponse, err error) {
+		meta, r, err := leader.group.snaps.Open(sent.id())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = r.Close() }() // only read
+		req := &raft.InstallSnapshotRequest{
+			RPCHeader: leader.group.header(), SnapshotVersion: meta.Version, Term: term, Leader: []byte(leader.node),
+			LastLogIndex: meta.Index, LastLogTerm: meta.Term, Size: meta.Size,
+			Configuration: raft.EncodeConfiguration(meta.Configuration), ConfigurationIndex: meta.ConfigurationIndex,
+		}
+		err = leader.transport.InstallSnapshot(raft.ServerID(away.node), raft.ServerAddress(away.node), req, &resp, r)
+		return resp, err
+	}
+	if resp, err := resend(before.Term); err != nil || !resp.Success {
+		t.Errorf("answer %+v, %v", resp, err)
+	}
+	// A newer term has to come to raft, which then finds that there is nothing to install.
+	if resp, err := resend(before.Term + 1); err == nil && resp.Success {
+		t.Errorf("installed for a newer term: %+v", resp)
+	}
+	if now := away.group.Stats(); now.AppliedIndex < before.AppliedIndex || now.LastIndex < before.LastIndex {
+		t.Errorf("back from %+v to %+v", before, now)
+	}
+	var l raft.Log
+	for i := sent.index + 1; i <= before.LastIndex; i++ {
+		if err := away.storage.GetLog(i, &l); err != nil {
+			t.Errorf("entry %d: %v", i, err)
+		}
+	}
+	c.propose("after")
+	c.equal()
+}
+
 // While a transfer stands still the leader goes on with its other follower, takes
 // snapshots, and keeps the bodies that the transfer is to send. The member that receives
 // serves nothing of it. When the sender dies, the next leader begins anew.

@@ -15,6 +15,8 @@ import (
 // retainChunkBytes is how many bytes of a snapshot's bodies are stored at once.
 const retainChunkBytes = 8 << 20
 
+var errNothingNew = errors.New("this member has all that it stands for")
+
 // snapshotSink takes a snapshot: from this member's machine by writeLocal, or from the
 // leader by Write.
 type snapshotSink struct {
@@ -72,6 +74,10 @@ func (k *snapshotSink) Write(p []byte) (int, error) {
 		return 0, errors.New("raftfsm: snapshot is closed")
 	}
 	if k.pipe == nil {
+		// What raft took before may have made it old since the gate has looked.
+		if k.to.covered(k.head.index, k.head.term, k.applied) {
+			return 0, fmt.Errorf("raftfsm: group %s: snapshot %s: %w", k.head.group, k.ID(), errNothingNew)
+		}
 		var r *io.PipeReader
 		r, k.pipe = io.Pipe()
 		k.done = make(chan error, 1)

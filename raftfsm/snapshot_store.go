@@ -197,6 +197,24 @@ func (s *snapshots) Open(name string) (*raft.SnapshotMeta, io.ReadCloser, error)
 	return meta, r, nil
 }
 
+// covers reports whether this member has all that a snapshot of the present leader stands for. Such a
+// snapshot comes late, from a leader that had taken the member out and in again meanwhile, or a second
+// time, because the answer to the first was lost.
+func (g *Group[R, E]) covers(s *raft.InstallSnapshotRequest) bool {
+	r := g.raft.Load()
+	return r != nil && s.Term == r.CurrentTerm() && g.snaps.covered(s.LastLogIndex, s.LastLogTerm, r.AppliedIndex())
+}
+
+// covered reports whether raft has handed a committed entry to the machine, or the log has it, and so
+// all before it.
+func (s *snapshots) covered(index, term, applied uint64) bool {
+	if index <= applied {
+		return true
+	}
+	var l raft.Log
+	return s.storage.GetLog(index, &l) == nil && l.Term == term
+}
+
 // transfers returns how many snapshots are being sent or received.
 func (s *snapshots) transfers() int {
 	s.mu.Lock()
