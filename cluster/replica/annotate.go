@@ -8,20 +8,22 @@ import (
 	"github.com/quorate/quorate/raftfsm"
 )
 
-// The queue keeps one table of annotations for a message, the newest, so that what a client adds
-// has to contain what was there before (DEL-11). The gateway of a stream knows what its
-// deliveries came with; any node may decide about what Get took, and only the leader can
-// look it up.
+// The queue keeps one table of annotations for a message: the newest. So a table that a client adds
+// must also contain the older annotations (DEL-11). The gateway of a stream knows the annotations
+// of its deliveries. But any node may decide about a message that Get took, and then only the
+// leader can look the annotations up.
 
-// annotate notes that annotations are to be merged, if the decision is about what Get took.
+// annotate records that annotations must be merged, if the decision is about a message that Get
+// took.
 func (p *prelude) annotate(k quorumq.ConsumerKey, ranges []quorumq.MsgIDRange, annotated bool) {
 	if annotated && k.Tag == 0 && len(ranges) == 1 && ranges[0].First == ranges[0].Last {
 		p.annotates, p.consumer, p.message = true, k, ranges[0].First
 	}
 }
 
-// annotate proposes a decision with the annotations that its message has and those that it adds.
-// What a consumer holds is not annotated by anybody else, so that it may be looked up before.
+// annotate proposes a decision with the annotations that its message has, merged with those that it
+// adds. It can look them up before it proposes: while a consumer holds a message, nobody else
+// annotates it.
 func (q *Member) annotate(p prelude, c raftfsm.Command, done func(quorumq.Reply, error)) {
 	var d quorumq.Delivery
 	q.group.Read(func() { d, _ = q.machine.queue.Holds(p.consumer, p.message) })
@@ -44,7 +46,7 @@ func (q *Member) annotate(p prelude, c raftfsm.Command, done func(quorumq.Reply,
 	}
 }
 
-// annotations returns the stored form of those at a reference with others added.
+// annotations returns the stored form of the annotations at a reference, with others added.
 func (q *Member) annotations(have quorumq.BodyRef, added []byte) ([]byte, error) {
 	stored, err := q.group.Body(raftfsm.BodyRef(have))
 	if err != nil {

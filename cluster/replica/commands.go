@@ -5,7 +5,7 @@ import (
 	"github.com/quorate/quorate/raftfsm"
 )
 
-// submit proposes a command that members can read, and answers others itself.
+// submit proposes a command if members can read it, and answers it with an error otherwise.
 func (q *Member) submit(c raftfsm.Command, done func(quorumq.Reply, error)) {
 	before, ok := q.h.decoders.look(c)
 	switch {
@@ -20,12 +20,12 @@ func (q *Member) submit(c raftfsm.Command, done func(quorumq.Reply, error)) {
 	}
 }
 
-// purge proposes a purge when no dead letter leaves any more, and takes those off its count
-// that have arrived all the same, or may have.
+// purge proposes a purge when no dead letter leaves any more. It subtracts those that have arrived
+// nevertheless, or may have, from the purge's count.
 func (q *Member) purge(c raftfsm.Command, done func(quorumq.Reply, error)) {
 	l := q.led.Load()
 	if l == nil {
-		q.group.Submit(c, done) // whose answer says who leads
+		q.group.Submit(c, done) // the answer says who leads
 		return
 	}
 	q.h.above.Forwarders.Purging(l, func(arrived uint64, release func()) {

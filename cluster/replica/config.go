@@ -24,22 +24,21 @@ import (
 	"github.com/quorate/quorate/quorumq"
 )
 
-// Limits of this package, beside those of Config.
+// Limits of this package, in addition to those of Config.
 const (
-	// maxDeliverBytes bounds the bodies of one frame of deliveries, but not below one
-	// message, and what one step of a worker holds in memory.
+	// maxDeliverBytes limits the bodies in one frame of deliveries, and what one step of a worker
+	// holds in memory. A single larger message is allowed.
 	maxDeliverBytes = 1 << 20
-	// maxHeldBytes bounds the bodies in one answer to Resume; the rest follows as
-	// deliveries.
+	// maxHeldBytes limits the bodies in one answer to Resume; the rest follows as deliveries.
 	maxHeldBytes = 16 << 20
-	// maxMailboxDeliveries bounds the deliveries that wait for a worker, per queue. What
-	// comes above is read from the queue again later.
+	// maxMailboxDeliveries limits the deliveries of one queue that wait for a worker. Those beyond
+	// it are read from the queue again later.
 	maxMailboxDeliveries = 1 << 18
-	// maxOpening bounds the groups that are opened or closed at the same time.
+	// maxOpening limits the groups that are opened or closed at the same time.
 	maxOpening = 8
 )
 
-// Config is what a Host is made of. All of it is below the host, and there before it is.
+// Config has the settings of a Host, and the parts below the host, which must exist before it.
 type Config struct {
 	Node   id.NodeID
 	Epoch  id.Epoch
@@ -57,76 +56,80 @@ type Config struct {
 	Catalog   Catalog
 	Events    *event.Journal
 
-	// BodyCacheBytes bounds the bodies of messages that are kept in memory.
+	// BodyCacheBytes limits the bodies of messages that are kept in memory.
 	BodyCacheBytes int64
-	// HibernateAfter is how long a queue does nothing before its members are closed; 0: never.
+	// HibernateAfter is how long a queue must have been idle before its members are closed; 0:
+	// never.
 	HibernateAfter time.Duration
-	// MaxHeldBytes bounds the bodies in one answer to Resume; 0: maxHeldBytes.
+	// MaxHeldBytes limits the bodies in one answer to Resume; 0: maxHeldBytes.
 	MaxHeldBytes int
 
-	// ReachChanged returns a channel that is closed when a node is lost or found the next time.
+	// ReachChanged returns a channel that is closed when the next node is lost or found.
 	ReachChanged func() <-chan struct{}
-	// Addressed is called with the address that the catalog has of a node.
+	// Addressed is called with the address that a node has in the catalog.
 	Addressed func(n id.NodeID, address string)
 }
 
-// Transport leads to other nodes, as *transport.Mux does.
+// Transport sends to other nodes, as *transport.Mux does.
 type Transport interface {
-	// Answer sends on the stream that a gateway opened; see transport.Mux.Answer.
+	// Answer sends on a stream that a gateway opened; see transport.Mux.Answer.
 	Answer(p transport.Peer, f *nodev1.Frame, unsent func()) error
 	Connected(n id.NodeID) (id.Epoch, bool)
 	Client(n id.NodeID) (nodev1.NodeClient, error)
 	Raft(g id.GroupID) raft.Transport
-	// Recheck looks again at who may be connected, since the catalog's nodes are others.
+	// Recheck checks again which nodes may be connected, because the nodes in the catalog have
+	// changed.
 	Recheck()
 }
 
 // Catalog is the catalog to which a host proposes. Methods may be called concurrently.
 type Catalog interface {
-	// Propose puts a command through and waits until this node's view shows it.
+	// Propose proposes a command and waits until this node's view shows its effect.
 	Propose(ctx context.Context, cmd catalog.Command) (catalog.Reply, error)
-	// Registered returns the index of this start's registration, 0 before it: who has seen it
-	// has seen all that the catalog had taken when the node started.
+	// Registered returns the index in the catalog at which this start of the node was registered, 0
+	// before that. A view from that index on shows everything that the catalog had committed when
+	// the node started.
 	Registered() uint64
 }
 
-// Above is what stands on a Host, is made of it, and is notified by it of what happens.
+// Above holds what uses a Host. It is made after the host, and the host notifies it of what
+// happens.
 type Above struct {
 	Gateway    Gateway
 	Forwarders Forwarders
-	// HandOver hands what this node leads to members that have room, as far as there are some,
-	// before its members stop.
+	// HandOver transfers what this node leads to members that have room, as far as there are any,
+	// before the node's own members stop.
 	HandOver func(context.Context)
 }
 
 // Gateway is the clients' end of queues on this node. Methods are called in order for each queue.
 type Gateway interface {
-	// Deliver takes deliveries for consumers of this node, in order. It may block.
+	// Deliver receives deliveries for consumers of this node, in order. It may block.
 	Deliver(q id.QueueUID, ds []traffic.Delivery)
-	// Notice takes what a queue notifies one of its consumers of.
+	// Notice receives a notice of a queue to one of its consumers.
 	Notice(q id.QueueUID, n quorumq.Notice)
-	// LeaderChanged reports who leads a queue now; "": nobody.
+	// LeaderChanged reports the leader of a queue; "": there is none.
 	LeaderChanged(q id.QueueUID, leader id.NodeID)
-	// QueueDrainDeletes reports that a queue is emptied for its deletion.
+	// QueueDrainDeletes reports that a queue is being emptied before it is deleted.
 	QueueDrainDeletes(q id.QueueUID)
-	// QueueGone reports that a queue is no more.
+	// QueueGone reports that a queue no longer exists.
 	QueueGone(q id.QueueUID)
-	// Followed is called with the view that was followed, after the reports on all its queues.
+	// Followed is called after the reports about all queues of a view, with that view.
 	Followed(v *catalog.View)
 }
 
-// Forwarders forward the dead letters of the queues that this node leads, term by term. Calls for one
-// queue are in order, and none blocks.
+// Forwarders forward the dead letters of the queues that this node leads, separately for each term.
+// Calls for one queue come in order. None of them blocks.
 type Forwarders interface {
 	// Leading begins a term.
 	Leading(q deadletter.Source)
 	// Ceased ends a term.
 	Ceased(q deadletter.Source)
-	// Backlog reports that a queue's backlog has news (DL-22).
+	// Backlog reports that the backlog of a queue has changed (DL-22).
 	Backlog(q deadletter.Source)
-	// Copies sends at-most-once dead letters (DL-11). The slice is handed over.
+	// Copies sends at-most-once dead letters (DL-11). The slice belongs to the callee.
 	Copies(q deadletter.Source, d []quorumq.Discarded)
-	// Purging calls then once nothing of the backlog leaves any more, with how many dead letters have
-	// arrived or may have, and release once the purge was answered.
+	// Purging calls then when no message of the backlog leaves any more, with the number of dead
+	// letters that have arrived or may have; and release when the purge was answered.
 	Purging(q deadletter.Source, then func(arrived uint64, release func()))
 }

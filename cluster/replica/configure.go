@@ -7,7 +7,8 @@ import (
 	"github.com/quorate/quorate/raftfsm"
 )
 
-// configure puts in force what the view says, if it is something else. Workers only.
+// configure puts in force what the view says, if something else is in force. Only workers
+// call it.
 func (q *Member) configure() {
 	l := q.led.Load()
 	if l == nil {
@@ -48,14 +49,14 @@ func (q *Member) configure() {
 	})
 }
 
-// config returns what the queue's machine has in force.
+// config returns the configuration that is in force in the queue's machine.
 func (q *Member) config() (c quorumq.Config) {
 	q.group.Read(func() { c = q.machine.queue.Config() })
 	return c
 }
 
-// queueConfig is what a queue's machine is to have in force by a view, in the form in which it
-// keeps it: settings, and the rules of the finalised version (ADR 0016).
+// queueConfig returns what a queue's machine should have in force according to a view, in the
+// machine's form: the settings, and the rules of the finalised version (ADR 0016).
 func (h *Host) queueConfig(v *catalog.View, r *catalog.QueueRecord) quorumq.Config {
 	want := h.cfg.Policies.QueueConfig(v, r).Normal()
 	want.Rules = quorumq.RulesOf(uint8(v.Version()))

@@ -14,7 +14,7 @@ import (
 	"github.com/quorate/quorate/raftfsm"
 )
 
-// effects are what gathered between two steps of a worker, of one leadership.
+// effects is what has gathered between two steps of a worker, within one leadership.
 type effects struct {
 	led     *Led
 	deliver []quorumq.Delivery
@@ -23,8 +23,8 @@ type effects struct {
 	backlog bool
 }
 
-// Act is of raftfsm.Effector, on the apply path: it copies and goes on. Release is not
-// acted on: by snapshots the log learns what is still needed.
+// Act implements raftfsm.Effector. It runs on the apply path, so it only copies. It ignores
+// Release, because the log learns from snapshots what is still needed.
 func (q *Member) Act(_ uint64, e quorumq.Effects) {
 	l := q.led.Load()
 	if l == nil {
@@ -58,7 +58,7 @@ func (q *Member) Act(_ uint64, e quorumq.Effects) {
 	})
 }
 
-// carryOut acts on effects, on a worker.
+// carryOut acts on effects. It runs on a worker.
 func (q *Member) carryOut(e *effects) {
 	q.deliver(e.deliver, e.led)
 	for _, n := range e.notices {
@@ -77,7 +77,7 @@ func (q *Member) carryOut(e *effects) {
 	}
 }
 
-// load reads what a delivery delivers.
+// load reads the message of a delivery.
 func (q *Member) load(d quorumq.Delivery) (traffic.Delivery, error) {
 	out := traffic.Delivery{Delivery: d}
 	var err error
@@ -90,7 +90,7 @@ func (q *Member) load(d quorumq.Delivery) (traffic.Delivery, error) {
 	return out, err
 }
 
-// outbox gathers deliveries for one gateway. It belongs to one worker's step.
+// outbox gathers deliveries for one gateway. It belongs to one step of a worker.
 type outbox struct {
 	q     *Member
 	to    transport.Peer
@@ -99,14 +99,15 @@ type outbox struct {
 	bytes int
 }
 
-// deliver brings deliveries to their gateways, in order for each. What was never sent before is
-// noted if it does not leave: first is then the leadership in which it was assigned, else nil.
+// deliver sends deliveries to their gateways, in order for each. If a delivery that was never sent
+// before does not leave this node, that is recorded: then first is the leadership in which it was
+// assigned. For deliveries that are sent again, first is nil.
 func (q *Member) deliver(ds []quorumq.Delivery, first *Led) {
 	var boxes []*outbox // few: one per gateway
 	for i := range ds {
 		d := &ds[i]
 		if q.back.holds(d.Consumer) {
-			continue // its gateway asks
+			continue // its gateway will ask for it
 		}
 		to := transport.Peer{Node: d.Consumer.Node, Epoch: d.Consumer.Epoch}
 		var box *outbox
@@ -121,7 +122,7 @@ func (q *Member) deliver(ds []quorumq.Delivery, first *Led) {
 		}
 		h, err := q.load(*d)
 		if err != nil {
-			q.lose(*d) // settled meanwhile, or tried again
+			q.lose(*d) // settled meanwhile, or will be tried again
 			continue
 		}
 		box.add(h)
@@ -131,7 +132,8 @@ func (q *Member) deliver(ds []quorumq.Delivery, first *Led) {
 	}
 }
 
-// add flushes before a message that would make the frame too large; a larger one goes alone.
+// add flushes first if the message would make the frame too large. A message that is too large by
+// itself goes alone.
 func (b *outbox) add(h traffic.Delivery) {
 	n := len(h.Message) + len(h.Annotations)
 	if b.bytes > 0 && b.bytes+n > maxDeliverBytes {
@@ -141,8 +143,8 @@ func (b *outbox) add(h traffic.Delivery) {
 	b.bytes += n
 }
 
-// flush hands over what was added. What finds no stream is dropped: the gateway resumes
-// when the connection is up again. What finds no room is delivered later.
+// flush sends what was added. If there is no stream, the deliveries are dropped; the gateway
+// resumes when the connection is up again. If there is no room, they are delivered later.
 func (b *outbox) flush() {
 	if len(b.ds) == 0 {
 		return
@@ -155,7 +157,8 @@ func (b *outbox) flush() {
 	b.ds, b.bytes = nil, 0
 }
 
-// send notes what did not leave. What finds no room comes later, by the queue's own record of it.
+// send records deliveries that did not leave. If there was no room for them, they come later, from
+// the queue's own record.
 func (b *outbox) send() {
 	q, l, ds := b.q, b.first, b.ds
 	var dropped func()
@@ -172,7 +175,7 @@ func (b *outbox) send() {
 	}
 }
 
-// deliveriesFrame has the deliveries of one queue for one gateway.
+// deliveriesFrame returns a frame with the deliveries of one queue for one gateway.
 func deliveriesFrame(q id.QueueUID, ds []traffic.Delivery) *nodev1.Frame {
 	out := make([]*nodev1.Delivery, len(ds))
 	for i := range ds {
@@ -183,7 +186,7 @@ func deliveriesFrame(q id.QueueUID, ds []traffic.Delivery) *nodev1.Frame {
 	}}
 }
 
-// wireDelivery shares the bytes of d, which nobody changes.
+// wireDelivery converts a delivery. The result shares the bytes of d, which nobody changes.
 func wireDelivery(d *traffic.Delivery) *nodev1.Delivery {
 	return &nodev1.Delivery{
 		Epoch: uint64(d.Consumer.Epoch), Session: d.Consumer.Session, Tag: d.Consumer.Tag,
@@ -193,8 +196,8 @@ func wireDelivery(d *traffic.Delivery) *nodev1.Delivery {
 	}
 }
 
-// notify brings a notice to the consumer's gateway. What finds no stream is repaired when
-// there is one: checkNodes greets the gateway.
+// notify sends a notice to the consumer's gateway. If there is no stream, the notice is lost; when
+// there is one again, checkNodes greets the gateway and so makes up for it.
 func (q *Member) notify(n quorumq.Notice) {
 	k := n.Consumer
 	if k.Node == q.h.cfg.Node {
@@ -213,14 +216,14 @@ func (q *Member) notify(n quorumq.Notice) {
 	}
 }
 
-// lost remembers from where on deliveries have to be read from the queue again, because
-// there was no room for them. mu guards the map.
+// lost remembers from which id on deliveries must be read from the queue again, because there was
+// no room for them. mu guards the map.
 type lost struct {
 	mu   sync.Mutex
 	from map[quorumq.ConsumerKey]quorumq.MsgID // the lowest id that was lost
 }
 
-// lose gives a delivery up for now. It does not block.
+// lose gives up a delivery for now. It does not block.
 func (q *Member) lose(d quorumq.Delivery) {
 	q.lost.mu.Lock()
 	defer q.lost.mu.Unlock()
@@ -233,7 +236,7 @@ func (q *Member) lose(d quorumq.Delivery) {
 	}
 }
 
-// redeliver delivers what was lost, as far as consumers still hold it. Workers only.
+// redeliver delivers what was lost, as far as consumers still hold it. Only workers call it.
 func (q *Member) redeliver() {
 	q.lost.mu.Lock()
 	from := q.lost.from

@@ -7,12 +7,12 @@ import (
 	"github.com/quorate/quorate/cluster/event"
 )
 
-// droppedEvery is the least time between two events, and lines of the log, about messages that a
-// queue has dropped: every message of it may be one.
+// droppedEvery is the shortest interval between two events, or log lines, about messages that a
+// queue has dropped. Otherwise every message of the queue could cause one.
 const droppedEvery = time.Minute
 
-// dropping counts messages that failed too often and went nowhere, until that is reported. mu
-// guards all.
+// dropping counts messages that failed too often and were sent nowhere, until they are reported. mu
+// guards all fields.
 type dropping struct {
 	mu      sync.Mutex
 	count   uint64
@@ -20,7 +20,7 @@ type dropping struct {
 	waiting bool      // a timer will report them
 }
 
-// dropped counts messages, on the apply path of the leader: the first ones are reported at once.
+// dropped counts messages, on the apply path of the leader. The first ones are reported at once.
 func (q *Member) dropped(n uint64) {
 	d := &q.drop
 	d.mu.Lock()
@@ -33,8 +33,8 @@ func (q *Member) dropped(n uint64) {
 	time.AfterFunc(max(0, droppedEvery-time.Since(d.at)), func() { q.box.post(q.reportDropped) })
 }
 
-// reportDropped reports, on a worker, what was dropped since it last did. A leader that is none any
-// more reports it too: nobody else knows.
+// reportDropped reports what was dropped since the last report. It runs on a worker. It reports
+// even if this member no longer leads, because nobody else knows.
 func (q *Member) reportDropped() {
 	d := &q.drop
 	d.mu.Lock()

@@ -7,12 +7,12 @@ import (
 	"github.com/quorate/quorate/cluster/event"
 )
 
-// fullEvery is the least time between two events about whether a queue is full: one at its
-// limit may pass it with every message.
+// fullEvery is the shortest interval between two events about whether a queue is full. A queue at
+// its limit may cross the limit with every message.
 const fullEvery = time.Second
 
-// fullness reports when a queue comes to its limit and when it has room again (LEN-7). The
-// apply path alone uses seen; mu guards the rest.
+// fullness is used to report when a queue reaches its limit and when it has room again (LEN-7).
+// Only the apply path uses seen; mu guards the rest.
 type fullness struct {
 	seen bool
 
@@ -20,10 +20,10 @@ type fullness struct {
 	is       bool
 	reported bool
 	at       time.Time // of the last event
-	waiting  bool      // a timer will look again
+	waiting  bool      // a timer will check again
 }
 
-// lookFull compares with what was seen before, on the apply path of the leader.
+// lookFull compares the queue with its last seen state, on the apply path of the leader.
 func (q *Member) lookFull() {
 	f := &q.full
 	is := q.machine.queue.Full()
@@ -41,7 +41,7 @@ func (q *Member) lookFull() {
 	time.AfterFunc(max(0, fullEvery-time.Since(f.at)), func() { q.box.post(q.reportFull) })
 }
 
-// reportFull reports, on a worker, what the queue has come to.
+// reportFull reports whether the queue is full, if that has changed. It runs on a worker.
 func (q *Member) reportFull() {
 	f := &q.full
 	f.mu.Lock()

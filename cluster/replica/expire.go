@@ -6,28 +6,28 @@ import (
 	"github.com/quorate/quorate/quorumq"
 )
 
-// due returns when a time of the queue's comes, by the time of the cluster in milliseconds.
+// due converts a time of the queue to the cluster's time, in milliseconds.
 func (q *Member) due(at quorumq.Time) int64 {
 	return q.h.cfg.Clock.NowMs() + until(int64(at), q.group.Now()).Milliseconds()
 }
 
-// rearm sets the timer again, if it is set: the time of the cluster was set.
+// rearm sets the timer again, if it is set, because the cluster's time was set.
 func (q *Member) rearm() {
 	if at, _ := q.h.timers.at(q.uid); at != 0 && q.led.Load() != nil {
 		q.h.timers.again(q.uid, at, q.due(at))
 	}
 }
 
-// expiry keeps one Expire of a queue on its way at a time: while something is due every
-// command that is applied asks for one, and more of them in an entry do nothing (TTL-7).
+// expiry keeps at most one Expire of a queue in flight. While something is due, every command that
+// is applied asks for one, and several of them in an entry do no more than one (TTL-7).
 type expiry struct {
 	mu    sync.Mutex // guards what follows
-	out   bool       // one is on its way
+	out   bool       // one is in flight
 	again quorumq.Time
 }
 
-// begin reports whether to propose an Expire for a time that has come. If one is on its way the
-// time is kept: that one may have an earlier stamp.
+// begin reports whether to propose an Expire for a time that has come. If one is in flight, it
+// remembers the time instead, because that Expire may have an earlier stamp.
 func (x *expiry) begin(at quorumq.Time) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -39,8 +39,8 @@ func (x *expiry) begin(at quorumq.Time) bool {
 	return true
 }
 
-// end notes that the Expire has come to its end, and returns the newest time that came
-// meanwhile; 0: none did.
+// end records that the Expire has ended, and returns the newest time that has come meanwhile; 0:
+// none.
 func (x *expiry) end() quorumq.Time {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -49,12 +49,13 @@ func (x *expiry) end() quorumq.Time {
 	return again
 }
 
-// expire proposes Expire when a time of the queue's has come, off the apply path (TTL-6).
+// expire proposes Expire when a time of the queue has come. It does not run on the apply path
+// (TTL-6).
 func (q *Member) expire(at quorumq.Time) {
 	if q.led.Load() == nil {
 		return
 	}
-	if quorumq.Time(q.group.Now()) < at { // its time goes slower than the cluster's
+	if quorumq.Time(q.group.Now()) < at { // the queue's time is slower than the cluster's
 		q.h.timers.again(q.uid, at, q.due(at))
 		return
 	}
@@ -67,7 +68,7 @@ func (q *Member) expire(at quorumq.Time) {
 		case q.led.Load() == nil:
 		case err != nil:
 			q.h.timers.again(q.uid, at, q.h.cfg.Clock.NowMs()+hostRetry.Milliseconds())
-		case again != 0: // what the command itself asks for comes after this and counts instead
+		case again != 0: // a time that the Expire itself asks for comes later, and replaces this one
 			q.h.timers.again(q.uid, again, q.due(again))
 		}
 	})

@@ -11,9 +11,9 @@ import (
 	"github.com/quorate/quorate/raftfsm"
 )
 
-// Figures yields the figures of the queues that this node leads, and of those that hibernate and
-// that it led last, in no order. They cost no round to other members: a leader that is cut off may
-// yield what is old.
+// Figures yields the figures of the queues that this node leads, and of hibernating ones that it
+// led last, in no order. It does not ask other members, so a leader that is cut off may yield old
+// figures.
 func (h *Host) Figures() iter.Seq2[id.QueueUID, *quorumq.Overview] {
 	return func(yield func(id.QueueUID, *quorumq.Overview) bool) {
 		var o quorumq.Overview
@@ -34,7 +34,7 @@ func (h *Host) Figures() iter.Seq2[id.QueueUID, *quorumq.Overview] {
 	}
 }
 
-// keptFigures are those of queues that hibernate, on the node that led them last.
+// keptFigures returns the figures of hibernating queues that this node led last.
 func (h *Host) keptFigures() map[id.QueueUID]*quorumq.Overview {
 	h.mu.RLock()
 	defer h.mu.RUnlock()
@@ -57,8 +57,8 @@ func (h *Host) Count() (open, hibernated int) {
 // Bodies returns the cache of bodies that all members share.
 func (h *Host) Bodies() *raftfsm.BodyCache { return h.bodies }
 
-// Ahead returns the time of the queue that is furthest from the time of the cluster, of those that
-// this node leads, less that time.
+// Ahead returns how far the queues that this node leads are ahead of the cluster's time: the
+// largest difference.
 func (h *Host) Ahead() (most time.Duration) {
 	for _, q := range h.Members() {
 		if q.led.Load() == nil {
@@ -71,8 +71,8 @@ func (h *Host) Ahead() (most time.Duration) {
 	return most
 }
 
-// Overview reads the queue's figures so that they are not stale. It fails unless this
-// member leads and a configuration is in force in its term.
+// Overview reads the queue's figures; they are not stale. It fails unless this member leads and a
+// configuration is in force in its term.
 func (q *Member) Overview(ctx context.Context) (quorumq.Overview, error) {
 	if err := q.Barrier(ctx); err != nil {
 		return quorumq.Overview{}, err
@@ -82,8 +82,8 @@ func (q *Member) Overview(ctx context.Context) (quorumq.Overview, error) {
 	return o, nil
 }
 
-// Barrier makes sure that what is read next is not stale; it fails unless this member leads
-// and a configuration is in force in its term.
+// Barrier makes sure that what is read next is not stale. It fails unless this member leads and a
+// configuration is in force in its term.
 func (q *Member) Barrier(ctx context.Context) error {
 	if l := q.led.Load(); l == nil || !l.configured.Load() {
 		leader, _ := q.group.Leader()
@@ -104,15 +104,15 @@ func GroupStatus(g id.GroupID, s raftfsm.Stats, failed error) *nodev1.GroupStatu
 	return out
 }
 
-// Snapshot returns the machine's state of this moment.
+// Snapshot returns the machine's present state.
 func (q *Member) Snapshot() []byte {
 	var f raftfsm.Frozen
 	q.group.Read(func() { f = q.machine.Freeze() })
 	return f.AppendSnapshot(nil)
 }
 
-// AtRest returns the machine's state and the index up to which it has applied entries; there is none
-// while entries are being applied.
+// AtRest returns the machine's state and the index up to which it has applied entries. While
+// entries are being applied, rest is false.
 func (q *Member) AtRest() (state []byte, index uint64, rest bool) {
 	var f raftfsm.Frozen
 	index, rest = q.group.ReadAt(func() { f = q.machine.Freeze() })
@@ -122,14 +122,14 @@ func (q *Member) AtRest() (state []byte, index uint64, rest bool) {
 	return f.AppendSnapshot(nil), index, true
 }
 
-// Progress is how far the members are that a node has to open at its start.
+// Progress says how many of the members are open that a node has to open when it starts.
 type Progress struct {
-	Electing    bool // all are open: leaders are waited for
+	Electing    bool // all are open and wait for leaders
 	Done, Total uint64
 }
 
-// Progress reports how far the groups are that the view had at the index. It looks at every group
-// while leaders are elected.
+// Progress reports the progress of the groups that the view had at the index. While leaders are
+// being elected, it looks at every group.
 func (h *Host) Progress(index uint64) Progress {
 	if h.Ready(index) != nil {
 		h.mu.RLock()
@@ -144,7 +144,7 @@ func (h *Host) Progress(index uint64) Progress {
 		}
 	}
 	h.mu.RLock()
-	p.Done, p.Total = p.Done+uint64(len(h.asleep)), p.Total+uint64(len(h.asleep)) // their leaders are there for whoever asks
+	p.Done, p.Total = p.Done+uint64(len(h.asleep)), p.Total+uint64(len(h.asleep)) // their leaders come as soon as somebody asks for them
 	h.mu.RUnlock()
 	return p
 }

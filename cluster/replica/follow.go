@@ -13,13 +13,13 @@ import (
 	"github.com/quorate/quorate/quorumq"
 )
 
-// WakeReconcile lets the reconcile loop look again, though the view has not changed.
+// WakeReconcile makes the reconcile loop run again although the view has not changed.
 func (h *Host) WakeReconcile() {
 	wait.Wake(h.woken)
 }
 
-// reconcile follows the view until stop is closed: it opens the groups that this node is
-// a member of and closes those that are gone.
+// reconcile follows the view until stop is closed: it opens groups of which this node is a member,
+// and closes those of which it no longer is.
 func (h *Host) reconcile(stop <-chan struct{}) {
 	retry := time.NewTimer(reconcileRetry)
 	defer retry.Stop()
@@ -40,11 +40,11 @@ func (h *Host) reconcile(stop <-chan struct{}) {
 	}
 }
 
-// reconcileRetry is the wait before what could not be opened or deleted is tried again.
+// reconcileRetry is the wait before the loop tries again to open or delete what it could not.
 const reconcileRetry = time.Second
 
-// follow takes what has changed since the view that it followed last, so that a change
-// costs the same however many queues there are.
+// follow processes what has changed since the view that it followed last. So a change costs the
+// same however many queues there are.
 func (h *Host) follow(v *catalog.View) error {
 	if h.seen.NodeSet() != v.NodeSet() {
 		h.cfg.Transport.Recheck()
@@ -66,7 +66,7 @@ func (h *Host) follow(v *catalog.View) error {
 	return failures
 }
 
-// compare finds out at which queues to look.
+// compare finds the queues that need a look.
 func (h *Host) compare(v *catalog.View) {
 	self, wanted, change := h.cfg.Node, 0, false
 	for was, is := range v.ChangedQueues(h.seen) {
@@ -75,7 +75,7 @@ func (h *Host) compare(v *catalog.View) {
 		}
 		if is == nil {
 			if h.cfg.Policies.DrainsBeforeDelete(h.seen, was) {
-				h.above.Gateway.QueueDrainDeletes(was.UID) // it may have begun and ended since
+				h.above.Gateway.QueueDrainDeletes(was.UID) // it may have begun and ended since the last view
 			}
 			h.above.Gateway.QueueGone(was.UID)
 			h.toDrop[was.UID] = struct{}{}
@@ -95,7 +95,7 @@ func (h *Host) compare(v *catalog.View) {
 		if q := h.Member(is.UID); q != nil {
 			q.box.post(q.heedRecord)
 		} else if a := h.sleeper(is.UID); a != nil && was == nil && is.Change == nil {
-			h.remember(is.UID, a) // of before the start
+			h.remember(is.UID, a) // noted before the start
 		} else if a != nil {
 			h.Wake(is.UID)
 		}
@@ -130,16 +130,16 @@ func (h *Host) dropUnseen(v *catalog.View) {
 	}
 }
 
-// settingsDiffer reports whether a queue that sleeps is to have other settings than it has. Newer
-// rules are no reason to wake it: it gets them when it is led again.
+// settingsDiffer reports whether a hibernating queue should have other settings than it has. Newer
+// rules are no reason to wake it; it gets them when it is next led.
 func (h *Host) settingsDiffer(v *catalog.View, r *catalog.QueueRecord, has quorumq.Config) bool {
 	want := h.queueConfig(v, r)
 	want.Rules = has.Rules
 	return want != has
 }
 
-// configurationChanged reports whether what is in force for queues may have changed although
-// their records have not: a vhost, a policy or the finalised version did.
+// configurationChanged reports whether the settings in force may have changed for queues whose
+// records have not: because a vhost, a policy or the finalised version has changed.
 func configurationChanged(old, now *catalog.View) bool {
 	if old.Version() != now.Version() {
 		return true
@@ -152,8 +152,8 @@ func configurationChanged(old, now *catalog.View) bool {
 	return false
 }
 
-// reconfigure lets every queue that this node leads compare its configuration, and wakes
-// those that it led last if theirs is another now.
+// reconfigure makes every queue that this node leads compare its configuration. It wakes
+// hibernating queues that it led last if theirs has changed.
 func (h *Host) reconfigure(v *catalog.View) {
 	for _, q := range h.Members() {
 		if q.led.Load() != nil {
@@ -173,7 +173,7 @@ func (h *Host) reconfigure(v *catalog.View) {
 	}
 }
 
-// noteChanging notes whether the catalog has a change of members open for the queue.
+// noteChanging records whether a change of the queue's members is open in the catalog.
 func (h *Host) noteChanging(uid id.QueueUID, changes bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -184,7 +184,7 @@ func (h *Host) noteChanging(uid id.QueueUID, changes bool) {
 	}
 }
 
-// Changing returns the open members of queues whose members change.
+// Changing returns the open members of queues whose members are being changed.
 func (h *Host) Changing() []*Member {
 	h.mu.RLock()
 	defer h.mu.RUnlock()
@@ -199,7 +199,7 @@ func (h *Host) Changing() []*Member {
 
 func keys(m map[id.QueueUID]struct{}) []id.QueueUID { return slices.Sorted(maps.Keys(m)) }
 
-// attend does what is due about the queues at which to look; what fails is tried again.
+// attend does what is due for the queues that need a look. What fails is tried again.
 func (h *Host) attend(v *catalog.View) error {
 	current := h.Current(v)
 	var open []*catalog.QueueRecord
@@ -221,12 +221,12 @@ func (h *Host) attend(v *catalog.View) error {
 		}
 	}
 	if err := each.Of(drop, maxOpening, h.drop); err != nil {
-		return err // else one could be opened on what was to be deleted
+		return err // else one could be opened over files that must be deleted
 	}
 	return each.Of(open, maxOpening, h.open)
 }
 
-// hear takes what the view says of nodes.
+// hear processes what the view says about nodes.
 func (h *Host) hear(v *catalog.View) {
 	news := false
 	for n := range v.Nodes() {
@@ -238,8 +238,8 @@ func (h *Host) hear(v *catalog.View) {
 	}
 }
 
-// sweep deletes, once the view is caught up, files of queues that were deleted, or went on
-// without this node, while it was away.
+// sweep deletes files of queues that were deleted while this node was away, or that went on without
+// it. It waits until the view is current.
 func (h *Host) sweep(v *catalog.View) error {
 	if h.swept || !h.Current(v) {
 		return nil
@@ -255,11 +255,11 @@ func (h *Host) sweep(v *catalog.View) error {
 	return nil
 }
 
-// remove ends the local member of a queue, if there is one, and deletes its files.
+// remove closes the local member of a queue, if there is one, and deletes its files.
 func (h *Host) remove(uid id.QueueUID) error {
 	h.mu.Lock()
 	h.unclaimed(uid)
-	claim := make(chan struct{}) // nobody opens it while its files are deleted
+	claim := make(chan struct{}) // so that nobody opens it while its files are deleted
 	h.claims[uid] = claim
 	q := h.queues[uid]
 	delete(h.queues, uid)

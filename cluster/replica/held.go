@@ -9,7 +9,7 @@ import (
 	"github.com/quorate/quorate/raftfsm"
 )
 
-// holds is Host.Held on a worker.
+// holds is Host.Held, running on a worker.
 func (q *Member) holds(c quorumq.ConsumerKey, after quorumq.MsgID, room int64) (x traffic.Holding, err error) {
 	defer func() {
 		if !x.Cut {
@@ -20,7 +20,7 @@ func (q *Member) holds(c quorumq.ConsumerKey, after quorumq.MsgID, room int64) (
 	if l == nil {
 		leader, _ := q.group.Leader()
 		if leader == q.h.cfg.Node {
-			leader = "" // its Lead command is on the way
+			leader = "" // its Lead command is still to be applied
 		}
 		return x, &raftfsm.NotLeaderError{Group: q.uid.Group(), Leader: leader}
 	}
@@ -48,8 +48,8 @@ func (q *Member) holds(c quorumq.ConsumerKey, after quorumq.MsgID, room int64) (
 	return x, nil
 }
 
-// loadHeld reads what is held, as much as there is room for: one message at least, if there
-// is any.
+// loadHeld reads the messages that are held, as many as there is room for, but at least one if
+// there is any.
 func (q *Member) loadHeld(x *traffic.Holding, ds []quorumq.Delivery, room int64) {
 	most := int64(q.h.cfg.MaxHeldBytes)
 	if room != traffic.NoRoomLimit {

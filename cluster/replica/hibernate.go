@@ -13,41 +13,41 @@ import (
 	"github.com/quorate/quorate/quorumq"
 )
 
-// A queue that nobody uses hibernates: its members are closed, and what is left of each is
-// its part of the node's log and an asleep. The leader decides, when all members have the
-// whole log; it closes its own last. Whoever asks for the queue at any member's node, a
-// Raft call for its group, a change of its record, or a time at which it has something to
-// do wakes the member there, which surveys the others at once and so wakes them too.
+// A queue that nobody uses hibernates: its members are closed, and all that remains of each is its
+// part of the node's log and an asleep. The leader decides this when all members have the whole
+// log; it closes its own member last. A member wakes when somebody asks for the queue at its node,
+// when a Raft call for its group arrives, when the queue's record changes, or when the queue has
+// something to do. It surveys the other members at once, and so wakes them too. See
 // docs/adr/0011-hibernation.md.
 
 const (
-	// maxHibernating bounds the groups in one message, and those of a node that are closed
-	// in one round.
+	// maxHibernating limits the groups in one message, and those of a node that are closed in one
+	// round.
 	maxHibernating = 512
-	// hibernateTimeout bounds the answer of a peer that closes members.
+	// hibernateTimeout is how long a node waits until a peer has closed members.
 	hibernateTimeout = 10 * time.Second
-	// hibernateRounds is how often within Config.HibernateAfter a node looks at its queues.
+	// hibernateRounds is how often a node looks at its queues within Config.HibernateAfter.
 	hibernateRounds = 4
-	// snapshotBeforeSleep is the number of entries behind the last snapshot above which one
-	// is taken first, so that waking need not apply them. excessBeforeSleep is how many bytes
-	// of the log, which the queue does not need any more, are worth one: nobody frees them
-	// while it sleeps.
+	// snapshotBeforeSleep is a number of entries after the last snapshot. If there are more, a
+	// snapshot is taken first, so that waking need not apply them. excessBeforeSleep is a number of
+	// bytes of the log that the queue no longer needs. If there are more, a snapshot is worthwhile,
+	// because nobody frees them while the queue hibernates.
 	snapshotBeforeSleep = 4096
 	excessBeforeSleep   = 256 << 10
-	// dueStagger is how much later than the leader's node each of the others wakes a queue
-	// that has something to do, should the leader's not be there.
+	// dueStagger is how much later each of the other nodes wakes a queue that has something to do
+	// than the leader's node, in case that node is not there.
 	dueStagger = 2 * time.Second
-	// surveyWake bounds how long the answer to a survey waits for members to wake.
+	// surveyWake limits how long the answer to a survey waits for members to wake.
 	surveyWake = 300 * time.Millisecond
 )
 
-// resting is a queue that is led here and may hibernate.
+// resting is a queue that this node leads and that may hibernate.
 type resting struct {
 	queue *Member
 	wire  *nodev1.RestingGroup
 }
 
-// hibernate lets queues that are led here hibernate until stop is closed.
+// hibernate makes idle queues that this node leads hibernate, until stop is closed.
 func (h *Host) hibernate(stop <-chan struct{}) {
 	after := h.cfg.HibernateAfter
 	if after <= 0 {
@@ -70,7 +70,7 @@ func (h *Host) hibernate(stop <-chan struct{}) {
 	}
 }
 
-// resting returns the queues that are led here and have nothing to do.
+// resting returns the queues that this node leads and that have nothing to do.
 func (h *Host) resting(after time.Duration) []resting {
 	var all []resting
 	for _, q := range h.Members() {
@@ -84,8 +84,8 @@ func (h *Host) resting(after time.Duration) []resting {
 	return all
 }
 
-// rests returns the group as it is if this member leads it, nothing is under way, and
-// nothing depends on it; nil otherwise.
+// rests returns the group's present state if this member leads it, nothing is in progress and
+// nothing depends on it; otherwise nil.
 func (q *Member) rests(after time.Duration) *nodev1.RestingGroup {
 	l := q.led.Load()
 	s := q.group.Stats()
@@ -113,8 +113,8 @@ func (q *Member) rests(after time.Duration) *nodev1.RestingGroup {
 	return &nodev1.RestingGroup{Group: uint64(q.uid), Term: l.term, LastIndex: s.LastIndex, DueMs: due}
 }
 
-// layDown closes members of groups that are led here, the others' first. Groups of which
-// not all members could be closed are kept awake.
+// layDown closes the members of groups that this node leads, those of other nodes first. If not all
+// members of a group could be closed, the group is kept awake.
 func (h *Host) layDown(all []resting) {
 	closed := h.layDownPeers(all)
 	var rest []resting
@@ -133,8 +133,8 @@ func (h *Host) layDown(all []resting) {
 	})
 }
 
-// layDownPeers asks the nodes of all other members, and returns for each group whether all
-// of them are closed.
+// layDownPeers asks the nodes of all other members, and returns for each group whether these
+// members are all closed.
 func (h *Host) layDownPeers(all []resting) []bool {
 	at := map[id.NodeID][]int{}
 	closed := make([]bool, len(all))
@@ -168,7 +168,7 @@ func (h *Host) layDownPeers(all []resting) []bool {
 	return closed
 }
 
-// askToHibernate returns nothing for a peer that does not answer: its members stay open.
+// askToHibernate returns nothing if the peer does not answer; then its members count as open.
 func (h *Host) askToHibernate(n id.NodeID, r *nodev1.HibernateRequest) []bool {
 	ctx, cancel := context.WithTimeout(h.cfg.Life, hibernateTimeout)
 	defer cancel()
@@ -183,7 +183,7 @@ func (h *Host) askToHibernate(n id.NodeID, r *nodev1.HibernateRequest) []bool {
 	return w.GetClosed()
 }
 
-// Hibernate closes members of groups that a peer leads, if they are where it says.
+// Hibernate closes members of groups that a peer leads, if their logs end where the peer says.
 func (h *Host) Hibernate(ctx context.Context, r *nodev1.HibernateRequest) (*nodev1.HibernateResponse, error) {
 	w := &nodev1.HibernateResponse{Closed: make([]bool, len(r.GetGroups()))}
 	places := make([]int, len(w.Closed))
@@ -203,8 +203,8 @@ func (h *Host) Hibernate(ctx context.Context, r *nodev1.HibernateRequest) (*node
 	return w, err
 }
 
-// fallAsleep closes a member that is where it should be, and reports whether it has. From
-// here on whoever asks for the member wakes it, as soon as it is closed.
+// fallAsleep closes a member if its log is as it should be, and reports whether it has. From then
+// on, whoever asks for the member wakes it as soon as it is closed.
 func (h *Host) fallAsleep(q *Member, g *nodev1.RestingGroup, leader id.NodeID) bool {
 	if !q.isAt(g) {
 		return false
@@ -231,7 +231,7 @@ func (h *Host) fallAsleep(q *Member, g *nodev1.RestingGroup, leader id.NodeID) b
 	h.asleep[q.uid] = a
 	h.mu.Unlock()
 	defer h.release(q.uid, claim)
-	// What came before the member was taken out of reach shows by now.
+	// Check again: what came before the member was made unreachable shows by now.
 	if !q.isAt(g) {
 		h.mu.Lock()
 		h.queues[q.uid] = q
@@ -249,15 +249,16 @@ func (h *Host) fallAsleep(q *Member, g *nodev1.RestingGroup, leader id.NodeID) b
 	return true
 }
 
-// isAt reports whether the member has exactly the log that it should have, all committed.
-// Raft's own entries are not counted as applied, so that says nothing here.
+// isAt reports whether the member's log is exactly as it should be, with everything committed. The
+// applied index is not checked, because Raft's own entries do not count as applied.
 func (q *Member) isAt(g *nodev1.RestingGroup) bool {
 	s := q.group.Stats()
 	return s.Term == g.GetTerm() && s.LastIndex == g.GetLastIndex() && s.CommitIndex == s.LastIndex &&
 		s.PendingBytes == 0 && q.group.Failed() == nil
 }
 
-// stagger is how much later than the leader's this node wakes a queue that is due.
+// stagger returns how much later than the leader's node this node wakes a queue that has something
+// to do.
 func (h *Host) stagger(uid id.QueueUID, leader id.NodeID) time.Duration {
 	r, exists := h.cfg.Views.View().QueueByUID(uid)
 	if !exists || leader == h.cfg.Node {
@@ -266,8 +267,8 @@ func (h *Host) stagger(uid id.QueueUID, leader id.NodeID) time.Duration {
 	return time.Duration(1+slices.Index(r.Members, h.cfg.Node)) * dueStagger
 }
 
-// WakeFor wakes those of the groups of a survey that hibernate here, and waits a moment
-// for them: the sender needs their votes. One without a log only asks who leads.
+// WakeFor wakes the groups of a survey that hibernate here, and waits a moment for them, because
+// the sender needs their votes. A sender without a log only asks who leads.
 func (h *Host) WakeFor(ctx context.Context, r *nodev1.SurveyRequest) {
 	ctx, cancel := context.WithTimeout(ctx, surveyWake)
 	defer cancel()
@@ -287,8 +288,8 @@ func (h *Host) WakeFor(ctx context.Context, r *nodev1.SurveyRequest) {
 	}
 }
 
-// sleepsAt reports whether a member hibernates with the log that it should have, and wakes
-// one that was away, and has another.
+// sleepsAt reports whether a member hibernates with the log that it should have. If its log is
+// another one, because the node was away, it wakes the member.
 func (h *Host) sleepsAt(g *nodev1.RestingGroup) bool {
 	a := h.sleeper(id.QueueUID(g.GetGroup()))
 	if a == nil {
@@ -301,7 +302,7 @@ func (h *Host) sleepsAt(g *nodev1.RestingGroup) bool {
 	return same
 }
 
-// Kept is the answer of a member that hibernates, to those who do not want to wake it.
+// Kept returns the answer of a member that hibernates, for callers that do not want to wake it.
 func (h *Host) Kept(uid id.QueueUID) (*nodev1.QueueStatusResponse, *quorumq.Overview) {
 	a := h.sleeper(uid)
 	if a == nil {

@@ -20,11 +20,11 @@ const (
 	dutyNone duty = iota
 	dutyOpen
 	dutyDrop  // close it and delete its files
-	dutyRenew // the same, and open it empty, to join its group
+	dutyRenew // the same, then open it empty, so that it joins its group
 )
 
-// Joins returns the change by which a node shall join a queue's group, nil if it shall
-// not, or not yet.
+// Joins returns the change with which a node should join a queue's group, nil if it should not, or
+// not yet.
 func Joins(r *catalog.QueueRecord, n id.NodeID) *catalog.MemberChange {
 	if r.Change == nil || r.Change.Join != n || slices.Contains(r.Members, n) {
 		return nil
@@ -32,20 +32,20 @@ func Joins(r *catalog.QueueRecord, n id.NodeID) *catalog.MemberChange {
 	return r.Change
 }
 
-// Current reports whether a view shows all that the catalog had taken when this node
-// started. An older one may say that this node is not a member yet of a queue in which it
-// votes: whoever deletes files by it, or opens a group without any, could make the node
+// Current reports whether a view shows everything that the catalog had committed when this node
+// started. An older view may say that this node is not a member yet of a queue in which it already
+// votes. Whoever deletes files because of it, or opens a group without any, could make the node
 // forget its votes.
 func (h *Host) Current(v *catalog.View) bool {
 	at := h.cfg.Catalog.Registered()
 	return at > 0 && v.Index() >= at
 }
 
-// past reports whether a queue ended with this node's life before: the node's registration
-// deletes it.
+// past reports whether a queue ended with an earlier life of this node: then the node's
+// registration deletes it.
 func (h *Host) past(r *catalog.QueueRecord) bool { return !r.Durable && r.Home < h.cfg.Epoch }
 
-// due says what to do about a queue of the view. The reconcile loop calls it.
+// due returns what to do about a queue of the view. Only the reconcile loop calls it.
 func (h *Host) due(r *catalog.QueueRecord, current bool) duty {
 	q, closed := h.Member(r.UID), h.keptClosed(r.UID)
 	held := q != nil || closed || h.sleeper(r.UID) != nil
@@ -57,28 +57,28 @@ func (h *Host) due(r *catalog.QueueRecord, current bool) duty {
 		}
 	case h.past(r):
 	case g == nil:
-		// A node whose directory was lost must not vote in groups that it has forgotten: it
-		// opens none anew until the catalog has taken it.
+		// A node whose directory was lost must not vote in groups that it has forgotten. So it
+		// opens no group without files until the catalog has registered it.
 		if !held && (current || h.cfg.Storage.HasQueue(r.UID)) {
 			return dutyOpen
 		}
 	case !current || q != nil && q.joined == g.ID:
 	case g.Cancelled && h.cfg.Dir.Joined(r.UID) != g.ID:
-		// It is taken back, perhaps because the node's former store had begun to join, and may
-		// have got its vote (RE-9).
+		// The change is taken back, perhaps because the node's former store had begun to join and
+		// may have got its vote (RE-9).
 	case !held && h.cfg.Dir.Joined(r.UID) == g.ID:
 		return dutyOpen
 	case closed && h.cfg.Dir.Joined(r.UID) == g.ID:
-		// Damaged before it has joined. Its leader gives the change up: it may have got its
-		// vote without this node's knowing.
+		// The member was damaged before it had joined. Its leader gives up the change, because the
+		// member may have got its vote without this node's knowledge.
 	default:
 		return dutyRenew
 	}
 	return dutyNone
 }
 
-// prepare returns the change of which a member is, and makes its directory as that of the
-// change by which it joins if it does.
+// prepare returns the change that a member belongs to. If the member joins by a change, it marks
+// the member's directory with that change.
 func (h *Host) prepare(r *catalog.QueueRecord) (joined uint64, err error) {
 	joined = h.cfg.Dir.Joined(r.UID)
 	if g := Joins(r, h.cfg.Node); g != nil && joined != g.ID {
@@ -87,14 +87,14 @@ func (h *Host) prepare(r *catalog.QueueRecord) (joined uint64, err error) {
 	return joined, err
 }
 
-// mayFound reports whether a member without a log may write the group's first
-// configuration: only while the queue's members are those of its declaration.
+// mayFound reports whether a member without a log may write the group's first configuration. It may
+// only while the queue's members are those of its declaration.
 func (h *Host) mayFound(uid id.QueueUID) bool {
 	r, ok := h.cfg.Views.View().QueueByUID(uid)
 	return ok && r.Changed == 0
 }
 
-// drop ends the local member of a queue that goes on without it.
+// drop removes the local member of a queue that goes on without it.
 func (h *Host) drop(uid id.QueueUID) error {
 	err := h.remove(uid)
 	if err == nil {
@@ -103,7 +103,7 @@ func (h *Host) drop(uid id.QueueUID) error {
 	return err
 }
 
-// orphans returns what is stored of queues of which this node holds no member.
+// orphans returns the queues that have files here although this node has no member of them.
 func (h *Host) orphans(v *catalog.View) ([]id.QueueUID, error) {
 	stored, err := h.cfg.Storage.Queues()
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -115,9 +115,9 @@ func (h *Host) orphans(v *catalog.View) ([]id.QueueUID, error) {
 	}), nil
 }
 
-// endGap says which members have lost all that they had, if records were lost of which the
-// log does not show whose they were: those that this node has, as the catalog says, and of
-// which nothing is stored.
+// endGap is for a log that has lost records without showing whose they were. It determines which
+// members have lost everything: those that this node has according to the catalog, and for which
+// nothing is stored.
 func (h *Host) endGap(v *catalog.View) error {
 	if h.cfg.Storage.Gap() == nil || !h.Current(v) {
 		return nil
@@ -134,8 +134,8 @@ func (h *Host) endGap(v *catalog.View) error {
 	return nil
 }
 
-// forgotten fails if a member has nothing stored although it must have had something: it
-// votes in a group that was changed since, and its votes are lost.
+// forgotten fails if a member has nothing stored although it must have had something: it votes in a
+// group that has changed since the declaration, so its votes are lost.
 func (h *Host) forgotten(r *catalog.QueueRecord, log raftfsm.Storage) error {
 	if r.Changed == 0 || Joins(r, h.cfg.Node) != nil {
 		return nil

@@ -9,12 +9,12 @@ import (
 	"github.com/quorate/quorate/raftfsm"
 )
 
-// Host holds this node's members of queue groups. The set of groups belongs to the
-// reconcile loop, which alone opens and closes them; mu guards the map for all others.
-// Exported methods may be called concurrently, those of the transport and of gateways from Start on.
+// Host holds this node's members of queue groups. Only the reconcile loop decides about the set of
+// groups; mu guards the map for everyone else. Exported methods may be called concurrently; the
+// transport and gateways may call theirs only after Start.
 type Host struct {
 	cfg    Config
-	above  Above // given to Start, and read by nobody before
+	above  Above // set by Start, and not read before
 	bodies *raftfsm.BodyCache
 
 	decoders decoders
@@ -24,13 +24,13 @@ type Host struct {
 	peers    *peers
 	loops    sync.WaitGroup // of Start
 
-	woken chan struct{} // of capacity 1: reconcile without a change of the view
+	woken chan struct{} // of capacity 1: reconcile although the view has not changed
 	mends chan struct{} // of capacity 1: a member has lost what it had stored
-	// changes is of capacity 1: the members of a queue that is led here may have to change.
+	// changes is of capacity 1: the members of a queue that this node leads may have to change.
 	changes chan struct{}
-	// The next four are the reconcile loop's: the view that was followed last, the queues at
-	// which it has to look, those that are gone and not deleted yet, and whether files of
-	// others were deleted.
+	// The next four belong to the reconcile loop: the view that it followed last; the queues that
+	// need a look; those that are gone and not deleted yet; and whether it has deleted orphaned
+	// files.
 	seen   *catalog.View
 	todo   map[id.QueueUID]struct{}
 	toDrop map[id.QueueUID]struct{}
@@ -44,19 +44,19 @@ type Host struct {
 	queues   map[id.QueueUID]*Member
 	claims   map[id.QueueUID]chan struct{} // being opened; closed when done
 	demand   []id.QueueUID                 // to be opened before others, oldest first
-	demanded map[id.QueueUID]struct{}      // what is in demand
+	demanded map[id.QueueUID]struct{}      // the same as demand, as a set
 	wakers   int                           // goroutines that open what is in demand
-	young    map[id.QueueUID]struct{}      // opened on demand, and in no view that was followed yet
-	changing map[id.QueueUID]struct{}      // held here, with a change of members under way
+	young    map[id.QueueUID]struct{}      // opened on demand, in no view that was followed yet
+	changing map[id.QueueUID]struct{}      // held here, with a change of members in progress
 	asleep   map[id.QueueUID]*asleep       // members that hibernate
-	unnoted  bool                          // some were closed since they were noted on disk
-	noted    time.Time                     // when they were
+	unnoted  bool                          // some were closed since the last version of the notes
+	noted    time.Time                     // when the last version was written
 	wanted   int                           // queues of the view that this node is a member of
 	followed uint64                        // index of the view that was followed last
-	opened   bool                          // all were open once; new queues do not make the node unready
+	opened   bool                          // all were open once; after that, new queues do not make the node unready
 	failures error                         // of the last reconciliation
 	damaged  map[id.QueueUID]error         // members that are kept closed, and why
-	full     bool                          // the disk is: members are not opened
+	full     bool                          // the disk is full: members are not opened
 	closed   bool
 }
 
@@ -78,18 +78,18 @@ func (h *Host) Members() []*Member {
 	return qs
 }
 
-// Turned notes that the time of the cluster was set.
+// Turned records that the cluster's time was set.
 func (h *Host) Turned() { h.timers.turn() }
 
 // Mends gets a value when a member has lost what it had stored; it is of capacity 1.
 func (h *Host) Mends() <-chan struct{} { return h.mends }
 
-// Changes gets a value when the members of a queue that is led here may have to change; it is of
-// capacity 1.
+// Changes gets a value when the members of a queue that this node leads may have to change; it is
+// of capacity 1.
 func (h *Host) Changes() <-chan struct{} { return h.changes }
 
-// over reports whether a node's lives are over for good, as the catalog has it: it was forgotten,
-// or its store was given up. What its clients held need not wait for it (DC-1).
+// over reports whether the catalog says that a node will never come back: it was forgotten, or its
+// store was given up. Then messages that its clients held need not wait for it (DC-1).
 func (h *Host) over(n id.NodeID) bool {
 	v := h.cfg.Views.View()
 	r, known := v.Node(n)

@@ -7,7 +7,7 @@ import (
 	"github.com/quorate/quorate/quorumq"
 )
 
-// Leading is of raftfsm.Effector, on the apply path.
+// Leading implements raftfsm.Effector. It runs on the apply path.
 func (q *Member) Leading(leading bool, term uint64) {
 	q.cease()
 	if !leading {
@@ -24,7 +24,7 @@ func (q *Member) Leading(leading bool, term uint64) {
 	})
 }
 
-// cease ends the leadership that there may be.
+// cease ends the present leadership, if there is one.
 func (q *Member) cease() {
 	l := q.led.Swap(nil)
 	if l == nil {
@@ -35,9 +35,9 @@ func (q *Member) cease() {
 	q.box.post(func() { q.h.above.Forwarders.Ceased(l) })
 }
 
-// spoke is called on the apply path when a session's node has spoken. If that node is not
-// there, its command was on the way when it was lost, and the queue trusts it again
-// (DC-1): say once more that it is gone.
+// spoke is called on the apply path when the node of a session has sent a command. If that node is
+// not there, the command was in flight when the node was lost, and the queue now believes that the
+// node is back (DC-1). So spoke reports once more that the node is gone.
 func (q *Member) spoke(n id.NodeID) {
 	l := q.led.Load()
 	if l == nil || q.h.peers.presence(n).up {
@@ -49,15 +49,15 @@ func (q *Member) spoke(n id.NodeID) {
 	})
 }
 
-// heedRecord does what the queue's record asks for: when the queue begins to be led and when
-// the record, or a policy, changes. Workers only.
+// heedRecord does what the queue's record asks for. It runs when this node begins to lead the
+// queue, and when the record or a policy changes. Only workers call it.
 func (q *Member) heedRecord() {
 	q.configure()
 	q.drainDelete()
 }
 
-// drainDelete lets a queue that is being deleted empty itself, once in each term: the rest
-// is its own to do. Workers only.
+// drainDelete starts to empty a queue that is being deleted, once in each term; the queue
+// does the rest. Only workers call it.
 func (q *Member) drainDelete() {
 	l := q.led.Load()
 	r, ok := q.h.cfg.Views.View().QueueByUID(q.uid)

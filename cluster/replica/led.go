@@ -22,14 +22,14 @@ type Led struct {
 	term  uint64
 
 	ceased     atomic.Bool
-	configured atomic.Bool // a configuration was put, or found, in force in this term
+	configured atomic.Bool // a configuration is in force in this term
 
 	// What follows belongs to the worker that runs the queue's mailbox.
 	asked *quorumq.Config // the newest configuration proposed
-	// degraded is why dead-lettering is weaker than asked for, as it was reported last.
+	// degraded is why dead-lettering is weaker than requested, as last reported.
 	degraded string
 	emptied  bool                   // it is being emptied for its deletion
-	reported map[id.NodeID]presence // what was reported to the queue of nodes
+	reported map[id.NodeID]presence // what was last reported to the queue about nodes
 	unsent   unsent
 }
 
@@ -39,7 +39,7 @@ func (l *Led) UID() id.QueueUID { return l.queue.uid }
 // Term returns the term of the leadership.
 func (l *Led) Term() uint64 { return l.term }
 
-// check is asked before each use: leadership ends without notice.
+// check must be called before each use, because leadership ends without notice.
 func (l *Led) check() error {
 	if l.ceased.Load() {
 		return fmt.Errorf("%w: queue %s: this node no longer leads it in term %d", traffic.ErrUnavailable, l.queue.uid, l.term)
@@ -73,8 +73,8 @@ func (l *Led) Body(ref quorumq.BodyRef) ([]byte, error) {
 	return b, nil
 }
 
-// SettleBacklog removes forwarded messages from the backlog (DL-21). After an error it
-// may or may not have done so; a repeat does no harm.
+// SettleBacklog removes forwarded messages from the backlog (DL-21). After an error it may or may
+// not have done so; it is safe to repeat.
 func (l *Led) SettleBacklog(ctx context.Context, ranges []quorumq.SeqRange) error {
 	if err := l.check(); err != nil {
 		return err

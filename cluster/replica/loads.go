@@ -8,8 +8,8 @@ import (
 	"github.com/quorate/quorate/id"
 )
 
-// loads counts what each node carries, queue by queue as they change, so that asking
-// costs the same however many there are. All methods may be called concurrently.
+// loads counts what each node carries. It updates the counts queue by queue as they change, so that reading them costs
+// the same however many queues there are. All methods may be called concurrently.
 type loads struct {
 	mu    sync.Mutex // guards what follows
 	view  *catalog.View
@@ -17,13 +17,13 @@ type loads struct {
 	nodes map[id.NodeID]Load
 }
 
-// leadership is who leads a queue.
+// leadership says who leads a queue.
 type leadership struct {
 	node    id.NodeID
-	counted bool // the counts have the queue
+	counted bool // the counts include this queue
 }
 
-// Load is what a node carries by a view: members of queues, and queues that it leads.
+// Load is what a node carries according to a view: members of queues, and queues that it leads.
 type Load struct{ Replicas, Leaders int }
 
 // Loads returns what each node carries by a view.
@@ -33,8 +33,8 @@ func newLoads(v *catalog.View) *loads {
 	return &loads{view: v, led: map[id.QueueUID]leadership{}, nodes: map[id.NodeID]Load{}}
 }
 
-// at returns the counts for a view. A queue is led by the node that leads was called with
-// last, or else by its preferred leader.
+// at returns the counts for a view. A queue counts as led by the node with which leads was called last, or else by its
+// preferred leader.
 func (l *loads) at(v *catalog.View) map[id.NodeID]Load {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -47,8 +47,7 @@ func (l *loads) at(v *catalog.View) map[id.NodeID]Load {
 	return maps.Clone(l.nodes)
 }
 
-// applyRecord counts a queue as it is now and no more as it was; nil: it was not, or is no more. l.mu is
-// held.
+// applyRecord changes the counts from a queue's old record to its new one; nil stands for no queue. l.mu is held.
 func (l *loads) applyRecord(was, is *catalog.QueueRecord) {
 	if was != nil {
 		for _, m := range was.Members {
@@ -78,7 +77,7 @@ func (l *loads) add(n id.NodeID, replicas, leaders int) {
 	l.nodes[n] = Load{c.Replicas + replicas, c.Leaders + leaders}
 }
 
-// leads reports that a queue has a new leader.
+// leads records that a queue has a new leader.
 func (l *loads) leads(q id.QueueUID, n id.NodeID) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -10,12 +10,12 @@ import (
 	"github.com/quorate/quorate/internal/wait"
 )
 
-// A member whose stored bytes are damaged or gone may have voted, or answered for
-// entries, that it no longer knows of. It is kept closed: it does not vote and does not
-// serve until Host.remove has wiped it and it joins its group again as a new member. So is
-// one whose state cannot be, as its machine came upon a broken invariant.
+// A member whose stored data is damaged or lost may have voted, or acknowledged entries, without
+// knowing it any more. It is kept closed: it does not vote and does not serve until Host.remove has
+// wiped it and it joins its group again as a new member. The same holds for a member whose machine
+// has found a broken invariant.
 
-// keepClosed notes a member that could not be opened because of damage.
+// keepClosed records a member that could not be opened because of damage.
 func (h *Host) keepClosed(r *catalog.QueueRecord, err error) {
 	h.cfg.Logger.Error("a queue's member has lost what it had stored: it is kept closed and does not vote until it is rebuilt from its peers",
 		"queue", r.Name, "vhost", r.VHost, "uid", r.UID.String(), "error", err)
@@ -25,16 +25,15 @@ func (h *Host) keepClosed(r *catalog.QueueRecord, err error) {
 	wait.Wake(h.mends)
 }
 
-// keptClosed reports whether this node's member of a queue could not be opened because of
-// damage.
+// keptClosed reports whether this node's member of a queue could not be opened because of damage.
 func (h *Host) keptClosed(uid id.QueueUID) bool {
 	h.mu.RLock()
 	defer h.mu.RUnlock()
 	return h.damaged[uid] != nil
 }
 
-// Losses returns the queues whose member on this node has lost what it had stored, and
-// what: it was kept closed, or it stopped when it came upon the damage.
+// Losses returns the queues whose member on this node has lost what it had stored, and the error.
+// Such a member was kept closed, or has stopped when it found the damage.
 func (h *Host) Losses() map[id.QueueUID]error {
 	h.mu.RLock()
 	defer h.mu.RUnlock()
@@ -47,7 +46,7 @@ func (h *Host) Losses() map[id.QueueUID]error {
 	return lost
 }
 
-// LostMembers returns the queues of Losses, ascending. Each stays until Host.remove
-// has wiped it, which must come after the catalog has taken the member out: else an empty
-// one would be opened in its place, and vote. It may be called concurrently.
+// LostMembers returns the queues of Losses, ascending. Each stays there until Host.remove has wiped
+// it. That must not happen before the catalog has removed the member: otherwise an empty member
+// would be opened in its place, and vote. LostMembers may be called concurrently.
 func (h *Host) LostMembers() []id.QueueUID { return slices.Sorted(maps.Keys(h.Losses())) }

@@ -17,15 +17,15 @@ import (
 type queueMachine struct {
 	queue    *quorumq.Queue
 	decoders *decoders
-	// spoke reports that a command of a session was applied; it must not block.
+	// spoke is called when a command of a session was applied; it must not block.
 	spoke func(id.NodeID)
 }
 
-// decoders are shared by the machines of a node: each is used for one command, and an idle
-// queue has none.
+// decoders is shared by the machines of a node. A decoder is needed only during one command, so an
+// idle queue has none.
 type decoders struct{ free sync.Pool }
 
-// get returns one for the caller alone until it is put back.
+// get returns a decoder that belongs to the caller until it is put back.
 func (d *decoders) get() *queueDecoder {
 	if free, ok := d.free.Get().(*queueDecoder); ok {
 		return free
@@ -33,11 +33,13 @@ func (d *decoders) get() *queueDecoder {
 	return new(queueDecoder)
 }
 
-// newQueueMachine returns an empty machine. It calls spoke with the nodes whose commands it applies.
+// newQueueMachine returns an empty machine. It calls spoke with the nodes whose commands it
+// applies.
 func newQueueMachine(uid id.QueueUID, d *decoders, spoke func(id.NodeID)) *queueMachine {
 	return &queueMachine{
 		decoders: d,
-		// What is in force comes by Configure, so that all members start alike.
+		// The settings in force come with Configure, so all members start with the same state
+		//
 		queue: quorumq.New(uid, quorumq.DefaultConfig()),
 		spoke: spoke,
 	}
@@ -46,7 +48,7 @@ func newQueueMachine(uid id.QueueUID, d *decoders, spoke func(id.NodeID)) *queue
 // Apply carries out a queue command; one that this build cannot read stops the group.
 func (m *queueMachine) Apply(meta raftfsm.Meta, header []byte, bodies int) (quorumq.Reply, quorumq.Effects, error) {
 	d := m.decoders.get()
-	defer m.decoders.free.Put(d) // what the queue keeps or returns is its own
+	defer m.decoders.free.Put(d) // the queue keeps and returns nothing of the decoder
 	c, err := d.command(header, bodies)
 	if err != nil {
 		return quorumq.Reply{}, quorumq.Effects{}, metadata.Unreadable(err)
@@ -62,10 +64,10 @@ func (m *queueMachine) Apply(meta raftfsm.Meta, header []byte, bodies int) (quor
 	return lasting(r), e, nil
 }
 
-// queueDecoder decodes commands that stand beside bodies.
+// queueDecoder decodes commands whose bodies are stored separately.
 type queueDecoder struct{ quorumq.Decoder }
 
-// command refuses commands whose bodies are not those that they count on.
+// command decodes a command, and refuses one whose number of bodies is wrong.
 func (d *queueDecoder) command(header []byte, bodies int) (quorumq.Command, error) {
 	c, err := d.Decode(header)
 	if err != nil {
@@ -77,8 +79,8 @@ func (d *queueDecoder) command(header []byte, bodies int) (quorumq.Command, erro
 	return c, nil
 }
 
-// readable reports whether members can carry out a command. Whoever leads asks before it is
-// proposed: in the log it would stop every member that cannot.
+// readable reports whether members can carry out a command. The leader checks before it proposes,
+// because in the log such a command would stop every member that cannot read it.
 func (d *decoders) readable(c raftfsm.Command) bool {
 	_, ok := d.look(c)
 	return ok
@@ -86,15 +88,16 @@ func (d *decoders) readable(c raftfsm.Command) bool {
 
 // prelude is what a leader has to do before it proposes a command.
 type prelude struct {
-	purges bool // dead letters on their way come to their end
-	// annotates: the command's annotations are to be merged with those that this message of
-	// the consumer's has.
+	purges bool // it must wait for dead letters that are in flight
+	// annotates: the command's annotations must be merged with those that this message of the
+	// consumer already has.
 	annotates bool
 	consumer  quorumq.ConsumerKey
 	message   quorumq.MsgID
 }
 
-// look reads a command as readable does, and returns what comes before it is proposed.
+// look decodes a command as readable does, and returns what the leader has to do before it proposes
+// the command.
 func (d *decoders) look(c raftfsm.Command) (before prelude, ok bool) {
 	decoder := d.get()
 	defer d.free.Put(decoder)
@@ -136,7 +139,7 @@ func bodiesOf(c quorumq.Command) int {
 	return 0
 }
 
-// lasting returns the reply without references to what the next Apply changes.
+// lasting copies those parts of a reply that the next Apply would change.
 func lasting(r quorumq.Reply) quorumq.Reply {
 	r.Refused = slices.Clone(r.Refused)
 	if r.Delivery != nil {
@@ -154,10 +157,10 @@ func (m *queueMachine) Lead(node id.NodeID, term uint64) []byte {
 // Now returns the queue's time.
 func (m *queueMachine) Now() int64 { return int64(m.queue.Now()) }
 
-// Freeze returns the queue's state of this moment.
+// Freeze returns the queue's present state.
 func (m *queueMachine) Freeze() raftfsm.Frozen { return frozenQueue{m.queue.Freeze()} }
 
-// frozenQueue writes a snapshot of the machine as it was, while that goes on.
+// frozenQueue writes a snapshot of the machine's state at one moment, while the machine goes on.
 type frozenQueue struct{ *quorumq.Frozen }
 
 // Live yields the bodies that the queue refers to.
@@ -171,7 +174,7 @@ func (f frozenQueue) Live() iter.Seq[raftfsm.BodyRun] {
 	}
 }
 
-// HeldBytes returns the bytes of the messages that the queue has.
+// HeldBytes returns the bytes of the messages that the queue holds.
 func (m *queueMachine) HeldBytes() uint64 { return m.queue.HeldBytes() }
 
 // Restore replaces the queue's state.

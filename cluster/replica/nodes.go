@@ -7,8 +7,8 @@ import (
 	"github.com/quorate/quorate/quorumq"
 )
 
-// checkNodes notifies the queue of nodes with sessions what it does not know yet: that they
-// are there, gone, or started anew (DC-1). Workers only.
+// checkNodes reports to the queue what it does not know yet about nodes with sessions: that they are there, gone, or
+// have started again (DC-1). Only workers call it.
 func (q *Member) checkNodes() {
 	l := q.led.Load()
 	if l == nil {
@@ -25,12 +25,12 @@ func (q *Member) checkNodes() {
 		p := q.h.peers.presence(n)
 		for _, s := range keys {
 			if p.epoch < s.Epoch {
-				p = presence{epoch: s.Epoch} // not seen in that life yet
+				p = presence{epoch: s.Epoch} // not seen in that epoch yet
 			}
 		}
 		over := q.h.over(n)
 		if over {
-			p = presence{epoch: p.epoch + 1, up: true} // a life after all that it had ends them
+			p = presence{epoch: p.epoch + 1, up: true} // a later epoch ends all sessions that it had
 		}
 		if l.reported[n] == p {
 			continue
@@ -38,11 +38,11 @@ func (q *Member) checkNodes() {
 		l.reported[n] = p
 		q.reportNode(l, n, p, keys)
 		if p.up && !over {
-			// What the Lead command reported, or the old leader, may have found no stream.
+			// The Lead command, or the old leader, may have sent notices that found no stream.
 			q.greet(keys)
 		}
 	}
-	// A node without sessions is reported when it has some again.
+	// A node without sessions will be reported again when it has some.
 	for n := range l.reported {
 		if _, has := sessions[n]; !has {
 			delete(l.reported, n)
@@ -50,8 +50,8 @@ func (q *Member) checkNodes() {
 	}
 }
 
-// reportNode proposes what is known of a node, and then ends its consumers if its process is no more: by
-// then it is known of all that they were assigned whether it left.
+// reportNode proposes what is known about a node. If the node's process has ended, it then ends the node's consumers:
+// by then it is known which of their deliveries have left this node.
 func (q *Member) reportNode(l *Led, n id.NodeID, p presence, sessions []quorumq.SessionKey) {
 	var c quorumq.Command = &quorumq.NodeDown{Node: n, Epoch: p.epoch}
 	if p.up {
@@ -71,8 +71,8 @@ func (q *Member) reportNode(l *Led, n id.NodeID, p presence, sessions []quorumq.
 	})
 }
 
-// closeConsumers ends the consumers of a process that is no more, as failed: nobody will answer
-// for what they hold (DC-1). What was got may still be settled on another node (DEL-5).
+// closeConsumers ends the consumers of a process that has ended. What they hold counts as failed, because nobody will
+// settle it (DC-1). Messages from Get may still be settled on another node (DEL-5).
 func (q *Member) closeConsumers(l *Led, n id.NodeID, sessions []quorumq.SessionKey) {
 	ranges := false
 	q.group.Read(func() {
@@ -95,7 +95,7 @@ func (q *Member) closeConsumers(l *Led, n id.NodeID, sessions []quorumq.SessionK
 	}
 }
 
-// greet lets gateways know who leads, and which consumers are active.
+// greet informs gateways of the leader, and of which consumers are active.
 func (q *Member) greet(sessions []quorumq.SessionKey) {
 	var activity []quorumq.Notice
 	for _, s := range sessions {
@@ -111,9 +111,9 @@ func (q *Member) greet(sessions []quorumq.SessionKey) {
 	}
 }
 
-// closeUnsent ends the session of a process that is no more; what never left is no failure
-// (DEL-8). Nothing goes to its consumer from then on, or it might be delivered after all: so this
-// is proposed until it is done. Workers only.
+// closeUnsent ends a session of a process that has ended; deliveries that never left this node do not count as failures
+// (DEL-8). It proposes this until it is done. From then on nothing may be sent to the session's consumer, because a
+// delivery that counts as unsent must not arrive after all. Only workers call it.
 func (q *Member) closeUnsent(l *Led, s quorumq.SessionKey, u quorumq.Unsent) {
 	l.unsent.closing[s] = struct{}{}
 	q.propose(&quorumq.SessionClosed{Session: s, Unsent: u}, func(err error) {

@@ -16,17 +16,17 @@ import (
 	"github.com/quorate/quorate/quorumq"
 )
 
-// What this node keeps of members that hibernate is noted on disk, so that they stay closed
-// over a restart. A note is true of a log that ends where it says, in that term, however old
-// it is: a member that was led, voted or got an entry in between has another term or another
-// last entry, and is opened. So an old or missing note costs time only.
+// What this node keeps about members that hibernate is written to disk, so that they stay closed
+// over a restart. A note holds for a log that ends at the index and term in the note, however old
+// the note is. A member that was led, voted or got an entry since then has another term or another
+// last entry; then it is opened. So an old or missing note only costs time.
 const (
 	asleepFile = "asleep"
-	// notesEvery is the least time between two versions of the file.
+	// notesEvery is the shortest interval between two versions of the file.
 	notesEvery = 30 * time.Second
 )
 
-// note is one line of the file, beside the queue's number.
+// note is one line of the file, which also has the queue's number.
 type note struct {
 	Term    uint64            `json:"term"`
 	Last    uint64            `json:"last"`
@@ -36,7 +36,7 @@ type note struct {
 	Status  []byte            `json:"status,omitempty"` // a nodev1.GroupStatus
 }
 
-// writeNotes writes down which members hibernate, if some were closed since the last time.
+// writeNotes writes down which members hibernate, if some were closed since the last version.
 func (h *Host) writeNotes() {
 	h.mu.Lock()
 	if !h.unnoted {
@@ -68,7 +68,7 @@ func (h *Host) writeNotes() {
 	}
 }
 
-// noteSoon is writeNotes, but not too often.
+// noteSoon is writeNotes, but not more often than notesEvery.
 func (h *Host) noteSoon() {
 	h.mu.RLock()
 	soon := time.Since(h.noted) < notesEvery
@@ -78,8 +78,8 @@ func (h *Host) noteSoon() {
 	}
 }
 
-// readNotes takes members whose notes are true for hibernating. It is called once, before
-// members are opened.
+// readNotes records members as hibernating if their notes hold. It is called once, before members
+// are opened.
 func (h *Host) readNotes() {
 	if h.cfg.HibernateAfter <= 0 {
 		return
@@ -121,9 +121,8 @@ func readNote(f sealed.Field) (id.QueueUID, *asleep, error) {
 	return id.QueueUID(uid), a, nil
 }
 
-// remember sets the time at which a member has something to do that was noted as
-// hibernating and is a member still. The reconcile loop calls it when it sees the queue
-// for the first time.
+// remember sets the timer of a member that was noted as hibernating and is still a member, if it
+// has something to do. The reconcile loop calls it when it sees the queue for the first time.
 func (h *Host) remember(uid id.QueueUID, a *asleep) {
 	if a.due != 0 {
 		h.timers.set(uid, 0, a.due+h.stagger(uid, a.leader).Milliseconds())

@@ -17,7 +17,7 @@ import (
 // group before it does so itself. All write the same configuration.
 const bootstrapGrace = 2 * time.Second
 
-// openMember opens the member, but hands nothing on before start.
+// openMember opens the member, but passes nothing on before start.
 func openMember(h *Host, r *catalog.QueueRecord) (*Member, error) {
 	q := &Member{h: h, uid: r.UID, first: r.Members}
 	q.ctx, q.stop = context.WithCancel(context.Background())
@@ -68,7 +68,7 @@ func openMember(h *Host, r *catalog.QueueRecord) (*Member, error) {
 	return q, nil
 }
 
-// start hands on what the group has reported so far and what it will report.
+// start passes on what the group has reported so far, and what it will report.
 func (q *Member) start() {
 	q.box.start()
 	q.h.cfg.Liveness.Add(q.uid.Group(), q.group)
@@ -81,7 +81,7 @@ func (q *Member) start() {
 	q.noteChange()
 }
 
-// bootstrap stands in for a preferred leader that has not bootstrapped the group.
+// bootstrap bootstraps the group in place of a preferred leader that has not done so.
 func (q *Member) bootstrap() {
 	if q.ctx.Err() != nil || !q.empty() || !q.h.mayFound(q.uid) {
 		return
@@ -91,12 +91,12 @@ func (q *Member) bootstrap() {
 	}
 }
 
-// firstElection bounds the wait for a new group's first candidate to stand.
+// firstElection limits how long a new group waits for its first candidate.
 const firstElection = 500 * time.Millisecond
 
-// campaign stands for election at once: a new group has no leader whose silence would
-// have to be waited for, and requests for votes wait where the group is not open yet. If
-// that comes to nothing, liveness takes over.
+// campaign stands for election at once. A new group has no leader whose silence would have to be
+// waited for, and requests for votes wait where the group is not open yet. If the campaign fails,
+// liveness takes over.
 func (q *Member) campaign() {
 	ctx, cancel := context.WithTimeout(q.ctx, firstElection)
 	defer cancel()

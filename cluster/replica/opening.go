@@ -23,8 +23,8 @@ func (h *Host) open(r *catalog.QueueRecord) error {
 	h.claims[uid] = claim
 	h.mu.Unlock()
 	defer h.release(uid, claim)
-	// Whoever removes the queue waits for the claim from here on, or has removed it
-	// because the view has it no more, or as another node's.
+	// From here on, whoever removes the queue waits for the claim. If it was removed before, the
+	// view no longer has it, or has it as another node's.
 	r, exists := h.cfg.Views.View().QueueByUID(uid)
 	if !exists || !r.Holds(h.cfg.Node) || h.past(r) {
 		return nil
@@ -64,7 +64,7 @@ func (h *Host) release(uid id.QueueUID, claim chan struct{}) {
 	close(claim)
 }
 
-// unclaimed returns when nobody opens the queue. The caller holds mu.
+// unclaimed waits until nobody opens the queue. The caller holds mu.
 func (h *Host) unclaimed(uid id.QueueUID) {
 	for h.claims[uid] != nil {
 		claim := h.claims[uid]
@@ -74,12 +74,12 @@ func (h *Host) unclaimed(uid id.QueueUID) {
 	}
 }
 
-// Wake lets a member that is not open be opened before others, because somebody asks for
-// it. It does not block. False if this node has no member to open.
+// Wake makes a member that is not open be opened before others, because somebody asks for it. It
+// does not block. It returns false if this node has no member to open.
 func (h *Host) Wake(uid id.QueueUID) bool {
 	v := h.cfg.Views.View()
 	r, exists := v.QueueByUID(uid)
-	// A member that joins is opened by the reconcile loop, in the right order.
+	// A member that joins is opened by the reconcile loop, which keeps the right order.
 	if !exists || !r.Holds(h.cfg.Node) || h.past(r) || Joins(r, h.cfg.Node) != nil || !h.Current(v) && !h.cfg.Storage.HasQueue(uid) {
 		return false
 	}
@@ -100,7 +100,7 @@ func (h *Host) Wake(uid id.QueueUID) bool {
 	return true
 }
 
-// serveDemand opens what is in demand until nothing is.
+// serveDemand opens the members that are in demand, until none is.
 func (h *Host) serveDemand() {
 	for {
 		h.mu.Lock()
@@ -122,18 +122,19 @@ func (h *Host) serveDemand() {
 	}
 }
 
-// Absent is of transport.Config: a Raft call has come for a group that is not open here. It
-// waits if the group will be, now or when the view has its queue.
+// Absent implements a callback of transport.Config: a Raft call has come for a group that is not
+// open here. It returns true if the call should wait, because the group will be opened now, or when
+// the view has its queue.
 func (h *Host) Absent(g id.GroupID) bool {
 	uid := id.QueueUID(g)
 	if uid < id.FirstQueueUID {
 		return false
 	}
-	// UIDs rise, so a larger one may be of a queue that this node has not heard of yet.
+	// UIDs rise, so a larger one may belong to a queue that this node does not know yet.
 	return uid >= h.cfg.Views.View().NextQueueUID() || h.Wake(uid)
 }
 
-// NotHosted is the error of asking for a queue of which this node has no open member.
+// NotHosted returns the error for a request about a queue of which this node has no open member.
 func (h *Host) NotHosted(q id.QueueUID) error {
 	return fmt.Errorf("%w: node %q has no member of queue %s", traffic.ErrNoSuchQueue, h.cfg.Node, q)
 }

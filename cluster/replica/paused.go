@@ -9,20 +9,21 @@ import (
 	"github.com/quorate/quorate/quorumq"
 )
 
-// paused are the consumers to which nothing is delivered before their gateway asks, for it
-// has no room. mu guards the set.
+// paused holds the consumers to which nothing is delivered until their gateway asks, because it has
+// no room. mu guards the set.
 type paused struct {
-	count atomic.Int64 // of the set: every delivery asks
+	count atomic.Int64 // size of the set, read for every delivery
 
 	mu    sync.Mutex
 	set   map[quorumq.ConsumerKey]struct{}
-	sweep int // the size at which consumers that are gone are looked for
+	sweep int // the size at which to search for consumers that are gone
 }
 
-// minSweep is how many consumers are held back before gone ones are looked for.
+// minSweep is how many consumers must be in the set before a search for those that are gone.
 const minSweep = 64
 
-// add keeps count in step with set, which readers look at first.
+// add adds a consumer. It keeps count equal to the size of set, because readers look at count
+// first.
 func (b *paused) add(c quorumq.ConsumerKey) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -33,7 +34,8 @@ func (b *paused) add(c quorumq.ConsumerKey) {
 	b.count.Store(int64(len(b.set)))
 }
 
-// remove keeps count in step with set, which readers look at first.
+// remove removes a consumer. It keeps count equal to the size of set, because readers look at count
+// first.
 func (b *paused) remove(c quorumq.ConsumerKey) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -52,7 +54,8 @@ func (b *paused) holds(c quorumq.ConsumerKey) bool {
 	return there
 }
 
-// suspects returns all, once there are twice as many as when it was last: some may be gone.
+// suspects returns all consumers if the set has doubled since the last search, because some may be
+// gone.
 func (b *paused) suspects() []quorumq.ConsumerKey {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -7,8 +7,8 @@ import (
 	"github.com/quorate/quorate/id"
 )
 
-// peers is what this node as host knows of the nodes that are gateways to its queues.
-// mu guards all.
+// peers is what this node, as host, knows about the nodes that are gateways to its queues. mu
+// guards all fields.
 type peers struct {
 	self  id.NodeID
 	epoch id.Epoch
@@ -17,17 +17,17 @@ type peers struct {
 	seen map[id.NodeID]*peerState
 }
 
-// peerState is what is known of a peer; peers.mu guards it.
+// peerState is what is known about a peer; peers.mu guards it.
 type peerState struct {
 	epoch id.Epoch // newest known; from the connection or the catalog
 	up    bool     // its queue stream to this node is up, in that epoch
-	// silent reports that it does not answer, though the connection is up.
+	// silent says that the node does not answer, although the connection is up.
 	silent bool
-	// ended reports that its process is no more: nothing listens where it was.
+	// ended says that the node's process has ended: nothing listens at its address.
 	ended bool
 }
 
-// presence is what a queue must know of a node (DC-1).
+// presence is what a queue must know about a node (DC-1).
 type presence struct {
 	epoch id.Epoch
 	up    bool
@@ -38,7 +38,7 @@ func newPeers(self id.NodeID, epoch id.Epoch) *peers {
 	return &peers{self: self, epoch: epoch, seen: map[id.NodeID]*peerState{}}
 }
 
-// state returns the peer's state, a new one if need be. p.mu is held.
+// state returns the peer's state, and creates it if there is none. p.mu is held.
 func (p *peers) state(n id.NodeID) *peerState {
 	s := p.seen[n]
 	if s == nil {
@@ -48,7 +48,8 @@ func (p *peers) state(n id.NodeID) *peerState {
 	return s
 }
 
-// inbound notes that a peer's queue stream came up or went down; true if anything changed.
+// inbound records that a peer's queue stream came up or went down. It returns true if anything
+// changed.
 func (p *peers) inbound(from transport.Peer, up bool) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -67,7 +68,7 @@ func (p *peers) inbound(from transport.Peer, up bool) bool {
 	return s.presence() != before
 }
 
-// answers takes whether a node answers on its connections; true if anything changed.
+// answers records whether a node answers on its connections. It returns true if anything changed.
 func (p *peers) answers(n id.NodeID, does bool) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -77,8 +78,9 @@ func (p *peers) answers(n id.NodeID, does bool) bool {
 	return s.presence() != before
 }
 
-// hasEnded notes that nothing listens where a node was; true if that is news. A connection from it is
-// the better proof that it lives.
+// hasEnded records that nothing listens at a node's address. It returns true if anything changed.
+// It does nothing while there is a connection from the node, because that is better evidence that
+// the node lives.
 func (p *peers) hasEnded(n id.NodeID) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -92,8 +94,9 @@ func (s *peerState) presence() presence {
 	return presence{epoch: s.epoch, up: s.up && !s.silent, ended: s.ended}
 }
 
-// heard takes an epoch that the catalog or gossip reports; true if it is news. Whether the
-// node is there is for its connection alone to say: gossip errs when machines are busy.
+// heard records an epoch that the catalog or gossip reports. It returns true if the epoch is new.
+// Whether the node is there only its connection shows, because gossip can be wrong when machines
+// are busy.
 func (p *peers) heard(n id.NodeID, epoch id.Epoch) bool {
 	if n == p.self {
 		return false
@@ -108,7 +111,7 @@ func (p *peers) heard(n id.NodeID, epoch id.Epoch) bool {
 	return false
 }
 
-// presence is that of a node that was never heard of if nothing is known of it.
+// presence returns what is known about a node. If nothing is known, the node counts as never seen.
 func (p *peers) presence(n id.NodeID) presence {
 	if n == p.self {
 		return presence{epoch: p.epoch, up: true}

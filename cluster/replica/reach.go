@@ -5,8 +5,8 @@ import (
 	"github.com/quorate/quorate/id"
 )
 
-// checkNodes lets every queue that this node leads compare its sessions with what is
-// known of nodes.
+// checkNodes makes every queue that this node leads compare its sessions with what is known about
+// nodes.
 func (h *Host) checkNodes() {
 	for _, q := range h.Members() {
 		if q.led.Load() != nil {
@@ -15,21 +15,21 @@ func (h *Host) checkNodes() {
 	}
 }
 
-// Inbound notes that a peer's queue stream to this node came up or went down.
+// Inbound records that a peer's queue stream to this node came up or went down.
 func (h *Host) Inbound(p transport.Peer, up bool) {
 	if h.peers.inbound(p, up) {
 		h.checkNodes()
 	}
 }
 
-// Heard takes an epoch of a node that gossip reports.
+// Heard records an epoch of a node that gossip reports.
 func (h *Host) Heard(n id.NodeID, epoch id.Epoch) {
 	if h.peers.heard(n, epoch) {
 		h.checkNodes()
 	}
 }
 
-// Ended notes that a node's process is no more.
+// Ended records that a node's process has ended.
 func (h *Host) Ended(n id.NodeID) {
 	if h.peers.hasEnded(n) {
 		h.cfg.Logger.Info("a node's process has ended: nothing listens at its address", "peer", n)
@@ -37,8 +37,8 @@ func (h *Host) Ended(n id.NodeID) {
 	}
 }
 
-// followReach takes which nodes answer, as they are judged, until done: a connection may be up for long
-// after the node at its other end has frozen, or the way there is cut.
+// followReach records which nodes answer, until done is closed. A connection may be up for long
+// after the node at its other end has frozen, or after the network between them has failed.
 func (h *Host) followReach(done <-chan struct{}) {
 	for {
 		changed := h.cfg.ReachChanged()

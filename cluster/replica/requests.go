@@ -14,7 +14,7 @@ import (
 	"github.com/quorate/quorate/raftfsm"
 )
 
-// HandleRequest takes a request of a peer's gateway, as of transport.Handler.
+// HandleRequest handles a request of a peer's gateway; it is a transport.Handler.
 func (h *Host) HandleRequest(from transport.Peer, f *nodev1.Frame, reply func(*nodev1.Frame) error) {
 	switch k := f.GetKind().(type) {
 	case *nodev1.Frame_QueueCommand:
@@ -26,8 +26,8 @@ func (h *Host) HandleRequest(from transport.Peer, f *nodev1.Frame, reply func(*n
 	}
 }
 
-// handleCommand gives a peer's command to the local member and sends the reply back. A
-// reply that finds no stream is lost: the gateway asks again.
+// handleCommand passes a peer's command to the local member and sends the reply back. If there is
+// no stream for the reply, it is lost, and the gateway asks again.
 func (h *Host) handleCommand(c *nodev1.QueueCommand, reply func(*nodev1.Frame) error) {
 	q := id.QueueUID(c.GetQueue())
 	if len(c.GetHeader()) == 0 {
@@ -49,7 +49,7 @@ func (h *Host) handleCommand(c *nodev1.QueueCommand, reply func(*nodev1.Frame) e
 		}
 		h.Load(q, *r.Delivery, func(d traffic.Delivery, err error) {
 			if err != nil {
-				// The message is assigned, and only its session's end brings it back.
+				// The message is assigned. Only the end of its session returns it.
 				answer(&nodev1.QueueReply{Error: &nodev1.QueueError{
 					Kind: nodev1.QueueError_KIND_UNKNOWN_OUTCOME, Text: err.Error(),
 				}})
@@ -62,7 +62,8 @@ func (h *Host) handleCommand(c *nodev1.QueueCommand, reply func(*nodev1.Frame) e
 	})
 }
 
-// handleResume answers with what the consumer holds after r.After, as much as there is room for.
+// handleResume answers with the messages that the consumer holds after r.After, as many as there is
+// room for.
 func (h *Host) handleResume(from transport.Peer, r *nodev1.Resume, reply func(*nodev1.Frame) error) {
 	q := id.QueueUID(r.GetQueue())
 	key := quorumq.ConsumerKey{
@@ -88,8 +89,8 @@ func (h *Host) handleResume(from transport.Peer, r *nodev1.Resume, reply func(*n
 	})
 }
 
-// reply sends a reply on the stream on which it was asked for. Where there is no room it tries again, for the gateway would wait
-// as long as the connection is up.
+// reply sends a reply on the stream that the request came from. If there is no room, it tries
+// again, because the gateway would otherwise wait as long as the connection is up.
 func (h *Host) reply(q id.QueueUID, r *nodev1.QueueReply, send func(*nodev1.Frame) error) {
 	err := send(&nodev1.Frame{Kind: &nodev1.Frame_QueueReply{QueueReply: r}})
 	switch {
@@ -100,7 +101,7 @@ func (h *Host) reply(q id.QueueUID, r *nodev1.QueueReply, send func(*nodev1.Fram
 	}
 }
 
-// wireReply leaves out what is answered by other frames.
+// wireReply converts a reply, without the parts that other frames carry.
 func wireReply(r quorumq.Reply) *nodev1.QueueReply {
 	w := &nodev1.QueueReply{
 		Code:      uint32(r.Code),
@@ -115,7 +116,8 @@ func wireReply(r quorumq.Reply) *nodev1.QueueReply {
 	return w
 }
 
-// queueError maps errors to kinds, by which the gateway knows whether the command may be sent again.
+// queueError maps errors to kinds, from which the gateway sees whether it may send the command
+// again.
 func queueError(err error) *nodev1.QueueError {
 	e := &nodev1.QueueError{Kind: nodev1.QueueError_KIND_UNKNOWN_OUTCOME, Text: err.Error()}
 	var redirect *raftfsm.NotLeaderError

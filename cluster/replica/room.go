@@ -10,12 +10,12 @@ import (
 	"github.com/quorate/quorate/internal/wait"
 )
 
-// handOverTimeout bounds the last round of handing leaders over before members stop.
+// handOverTimeout limits the last transfer of leadership before members stop.
 const handOverTimeout = 2 * time.Second
 
-// heedDisk stops all members of queues of this node while its disk is full: a write that
-// finds no room would end the log. Their files stay, and when there is room they are
-// opened again. The reconcile loop calls it.
+// heedDisk stops all members of queues on this node while its disk is full, because a write without
+// room would end the log. Their files stay; when there is room again, the members are opened again.
+// The reconcile loop calls it.
 func (h *Host) heedDisk(v *catalog.View) error {
 	full := h.cfg.Disks.Full()
 	h.mu.Lock()
@@ -56,15 +56,15 @@ func (h *Host) heedDisk(v *catalog.View) error {
 	return err
 }
 
-// NotOpen returns how many members are not open that could be.
+// NotOpen returns how many members should be open but are not.
 func (h *Host) NotOpen() int {
 	h.mu.RLock()
 	defer h.mu.RUnlock()
 	return max(0, h.wanted-len(h.queues)-len(h.damaged)-len(h.asleep))
 }
 
-// Relieve lets members give back what they do not need of the log, while the disk is low and
-// until ctx ends.
+// Relieve makes members free what they do not need of the log, as long as the disk is low and ctx
+// lasts.
 func (h *Host) Relieve(ctx context.Context) error {
 	return each.Of(h.Members(), maxOpening, func(q *Member) error {
 		if !h.cfg.Disks.Low() || ctx.Err() != nil {
@@ -74,7 +74,7 @@ func (h *Host) Relieve(ctx context.Context) error {
 	})
 }
 
-// HangsChanged notifies the members that a write to the disk has begun to hang, or has come back.
+// HangsChanged notifies the members that writes to the disk have begun to hang, or no longer hang.
 func (h *Host) HangsChanged() {
 	for _, q := range h.Members() {
 		q.group.HangsChanged()

@@ -7,28 +7,28 @@ import (
 	"github.com/quorate/quorate/raftfsm"
 )
 
-// Submit gives a command to the local member. done is called exactly once, perhaps on
-// the apply path, and must not block. Errors: *raftfsm.NotLeaderError, raftfsm.ErrBusy,
-// raftfsm.ErrStopped, raftfsm.ErrUnknownOutcome, traffic.ErrNoSuchQueue.
+// Submit passes a command to the local member. done is called exactly once, perhaps on the apply
+// path, and must not block. Errors: *raftfsm.NotLeaderError, raftfsm.ErrBusy, raftfsm.ErrStopped,
+// raftfsm.ErrUnknownOutcome, traffic.ErrNoSuchQueue.
 func (h *Host) Submit(q id.QueueUID, c raftfsm.Command, done func(quorumq.Reply, error)) {
 	m := h.Member(q)
 	if m == nil {
-		h.Wake(q) // whoever asks tries again
+		h.Wake(q) // the caller will try again
 		done(quorumq.Reply{}, h.NotHosted(q))
 		return
 	}
 	m.submit(c, done)
 }
 
-// Flush lets deferrable commands of a queue wait no longer.
+// Flush ends the wait of a queue's deferrable commands.
 func (h *Host) Flush(q id.QueueUID) {
 	if m := h.Member(q); m != nil {
 		m.group.Flush()
 	}
 }
 
-// Load adds to the delivery of a Get what it delivers, off the apply path. done is
-// called exactly once; errors as of submit, or of reading the body.
+// Load adds the message to the delivery of a Get. It does not run on the apply path. done is called
+// exactly once, with errors as of Submit or of reading the body.
 func (h *Host) Load(q id.QueueUID, d quorumq.Delivery, done func(traffic.Delivery, error)) {
 	m := h.Member(q)
 	if m == nil {
@@ -40,10 +40,10 @@ func (h *Host) Load(q id.QueueUID, d quorumq.Delivery, done func(traffic.Deliver
 	}
 }
 
-// Held reads what a consumer holds above an id from the local member if that leads. done is
-// called exactly once, off the apply path. If the bodies are more than maxHeldBytes, the rest
-// follows as deliveries. With room, in bytes, the answer is cut instead: from now on nothing
-// is delivered to the consumer until an answer is not cut.
+// Held reads what a consumer holds above an id from the local member, if that leads. done is called
+// exactly once, not on the apply path. If the bodies are more than maxHeldBytes, the rest follows
+// as deliveries. If room is a limit in bytes, the answer is cut instead; then nothing is delivered
+// to the consumer until an answer is not cut.
 func (h *Host) Held(q id.QueueUID, c quorumq.ConsumerKey, after quorumq.MsgID, room int64, done func(traffic.Holding, error)) {
 	m := h.Member(q)
 	if m == nil {
@@ -58,8 +58,8 @@ func (h *Host) Held(q id.QueueUID, c quorumq.ConsumerKey, after quorumq.MsgID, r
 	}
 }
 
-// LeaderOf returns the leader as the local member knows it; false if there is no member
-// that runs and takes part.
+// LeaderOf returns the leader that the local member knows. It returns false if no local member runs
+// and takes part.
 func (h *Host) LeaderOf(q id.QueueUID) (id.NodeID, bool) {
 	m := h.Member(q)
 	if m == nil || m.group.Failed() != nil {
@@ -67,7 +67,7 @@ func (h *Host) LeaderOf(q id.QueueUID) (id.NodeID, bool) {
 	}
 	leader, _ := m.group.Leader()
 	if leader == "" {
-		// One that joins has not heard of its leader yet, but others have.
+		// A member that joins does not know its leader yet, but others do.
 		r, ok := h.cfg.Views.View().QueueByUID(q)
 		return "", !ok || Joins(r, h.cfg.Node) == nil
 	}

@@ -12,8 +12,8 @@ import (
 	"github.com/quorate/quorate/raftfsm"
 )
 
-// New returns a host that has no member open, with what this node has noted of members that
-// hibernate. Start, or Close, comes next.
+// New returns a host without open members, which knows what this node has noted about members that
+// hibernate. Call Start or Close next.
 func New(c Config) *Host {
 	if c.MaxHeldBytes == 0 {
 		c.MaxHeldBytes = maxHeldBytes
@@ -48,8 +48,8 @@ func New(c Config) *Host {
 	return h
 }
 
-// Start follows the view from now on: it opens the node's members, until Config.Life ends, and
-// notifies those above of what happens. It is called once, when those above are there.
+// Start begins to follow the view: the host opens the node's members, until Config.Life ends, and
+// notifies above of what happens. It is called once, when above is complete.
 func (h *Host) Start(above Above) {
 	h.above = above
 	done := h.cfg.Life.Done()
@@ -61,7 +61,8 @@ func (h *Host) Start(above Above) {
 	h.loops.Go(func() { h.reconcile(done) })
 }
 
-// Ready reports how many groups are not open yet, of those that the view had at the index.
+// Ready returns an error that says how many of the groups are not open yet that the view had at the
+// index.
 func (h *Host) Ready(index uint64) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -72,7 +73,7 @@ func (h *Host) Ready(index uint64) error {
 	return errors.Join(fmt.Errorf("cluster: the node is starting: %d of %d groups are open", open, h.wanted), h.failures)
 }
 
-// Close stops all members. Config.Life has ended; members that nobody has started to open are
+// Close stops all members. Config.Life must have ended. Members that nobody has started to open are
 // not opened any more.
 func (h *Host) Close() error {
 	h.loops.Wait()
@@ -92,7 +93,7 @@ func (h *Host) Close() error {
 	return err
 }
 
-// expire proposes Expire for a queue whose time has come.
+// expire proposes Expire for a queue when its time has come.
 func (h *Host) expire(q id.QueueUID, at quorumq.Time) {
 	if m := h.Member(q); m != nil {
 		m.expire(at)
@@ -101,7 +102,7 @@ func (h *Host) expire(q id.QueueUID, at quorumq.Time) {
 	}
 }
 
-// rearm sets the timers of queues that are led here again, for the time of the cluster was set.
+// rearm sets the timers of queues that this node leads again, because the cluster's time was set.
 func (h *Host) rearm() {
 	for _, q := range h.Members() {
 		q.rearm()

@@ -11,21 +11,21 @@ import (
 	"github.com/quorate/quorate/quorumq"
 )
 
-// timers wakes queues at the times that they ask for: one per queue, one goroutine for
-// all. A queue asks in its own time, by which its commands are stamped; it is woken by the
-// time of the cluster, and whoever is woken sees whether its time has come (TTL-6).
+// timers wakes queues at the times that they ask for. There is one timer per queue and one
+// goroutine for all. A queue asks in its own time, with which its commands are stamped, but is
+// woken by the cluster's time; so it checks whether its own time has come (TTL-6).
 type timers struct {
 	now func() int64                         // the time of the cluster, ms since the Unix epoch
 	due func(q id.QueueUID, at quorumq.Time) // must not block
-	// turned is called when the time of the cluster was set: to set timers again that hang on
-	// it. It may call set.
+	// turned is called when the cluster's time was set, so that timers that depend on it can be set
+	// again. It may call set.
 	turned func()
 
 	mu    sync.Mutex // guards what follows
 	heap  timerHeap
 	where map[id.QueueUID]*timer
-	wake  chan struct{} // of capacity 1: the first timer changed
-	turns chan struct{} // of capacity 1: the time of the cluster was set
+	wake  chan struct{} // of capacity 1: the first timer has changed
+	turns chan struct{} // of capacity 1: the cluster's time was set
 }
 
 // timer is the earliest deadline of a queue that is led here.
@@ -51,7 +51,7 @@ func (t *timers) set(q id.QueueUID, at quorumq.Time, due int64) {
 	t.put(q, at, due)
 }
 
-// again sets a queue's timer unless the queue has asked for another time meanwhile.
+// again sets a queue's timer, unless the queue has asked for another time meanwhile.
 func (t *timers) again(q id.QueueUID, at quorumq.Time, due int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -60,7 +60,7 @@ func (t *timers) again(q id.QueueUID, at quorumq.Time, due int64) {
 	}
 }
 
-// put is called with the lock held.
+// put sets a queue's timer. mu is held.
 func (t *timers) put(q id.QueueUID, at quorumq.Time, due int64) {
 	e := t.where[q]
 	if e == nil {
@@ -76,8 +76,7 @@ func (t *timers) put(q id.QueueUID, at quorumq.Time, due int64) {
 	}
 }
 
-// at returns when a queue is woken, by its own time and by that of the cluster; 0 if it is
-// not.
+// at returns when a queue will be woken, in its own time and in the cluster's; 0 if it will not.
 func (t *timers) at(q id.QueueUID) (at quorumq.Time, due int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -87,7 +86,7 @@ func (t *timers) at(q id.QueueUID) (at quorumq.Time, due int64) {
 	return 0, 0
 }
 
-// turn has timers set again that hang on the time of the cluster. It does not block.
+// turn makes run call turned, because the cluster's time was set. It does not block.
 func (t *timers) turn() { wait.Wake(t.turns) }
 
 // drop forgets a queue's timer.
@@ -102,7 +101,8 @@ func (t *timers) drop(q id.QueueUID) {
 
 func (t *timers) signal() { wait.Wake(t.wake) }
 
-// maxTimerWait bounds one wait: the time of the cluster may go a little faster than a timer.
+// maxTimerWait limits one wait, because the cluster's time may advance a little faster than a
+// timer.
 const maxTimerWait = time.Second
 
 // run wakes queues until stop is closed.
@@ -138,7 +138,7 @@ func (t *timers) run(stop <-chan struct{}) {
 	}
 }
 
-// first returns a copy: the timer may be moved meanwhile.
+// first returns a copy, because the timer may be moved meanwhile.
 func (t *timers) first() (timer, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -148,7 +148,7 @@ func (t *timers) first() (timer, bool) {
 	return *t.heap[0], true
 }
 
-// until returns how long it is from one time in milliseconds to a later one.
+// until returns the time from now to a later time, both in milliseconds.
 func until(at, now int64) time.Duration {
 	return time.Duration(min(max(at-now, 0), math.MaxInt64/int64(time.Millisecond))) * time.Millisecond
 }
@@ -164,7 +164,7 @@ func (h timerHeap) Swap(i, j int) {
 	h[i].place, h[j].place = i, j
 }
 
-// Push is of heap.Interface.
+// Push implements heap.Interface.
 func (h *timerHeap) Push(x any) {
 	e, ok := x.(*timer)
 	if !ok {
@@ -174,7 +174,7 @@ func (h *timerHeap) Push(x any) {
 	*h = append(*h, e)
 }
 
-// Pop is of heap.Interface.
+// Pop implements heap.Interface.
 func (h *timerHeap) Pop() any {
 	last := len(*h) - 1
 	e := (*h)[last]

@@ -7,14 +7,13 @@ import (
 	"github.com/quorate/quorate/quorumq"
 )
 
-// unsent is what certainly never left this node of what a queue has assigned to consumers of
-// others, in one leadership: deliveries that found no stream, or waited for one that broke. Whatever
-// sends deliveries once more forgets the consumer first. It belongs to the worker that runs
-// the queue's mailbox.
+// unsent holds, for one leadership, the deliveries to consumers of other nodes that certainly never
+// left this node: they found no stream, or waited for one that broke. Whoever sends deliveries
+// again must call forget first. It belongs to the worker that runs the queue's mailbox.
 type unsent struct {
 	ids map[quorumq.ConsumerKey][]quorumq.MsgIDRange
-	// closing are sessions whose end is proposed together with what never left: nothing of it may
-	// leave any more.
+	// closing has the sessions whose end is being proposed together with what never left. Nothing
+	// may be sent to them any more.
 	closing map[quorumq.SessionKey]struct{}
 }
 
@@ -22,7 +21,7 @@ func newUnsent() unsent {
 	return unsent{ids: map[quorumq.ConsumerKey][]quorumq.MsgIDRange{}, closing: map[quorumq.SessionKey]struct{}{}}
 }
 
-// add notes deliveries that never left, of their first attempt.
+// add records deliveries that did not leave at their first attempt.
 func (u *unsent) add(ds []traffic.Delivery) {
 	for i := range ds {
 		k, m := ds[i].Consumer, ds[i].MsgID
@@ -35,8 +34,8 @@ func (u *unsent) add(ds []traffic.Delivery) {
 	}
 }
 
-// forget is called before deliveries are sent to a consumer once more, those from a message on;
-// false if they must not be.
+// forget must be called before deliveries from a message on are sent to a consumer again. It
+// returns false if they must not be sent.
 func (u *unsent) forget(k quorumq.ConsumerKey, from quorumq.MsgID) bool {
 	if _, closing := u.closing[k.SessionKey]; closing {
 		return false
@@ -55,19 +54,19 @@ func (u *unsent) forget(k quorumq.ConsumerKey, from quorumq.MsgID) bool {
 	return true
 }
 
-// of returns what never left of what a session's consumer was assigned.
+// of returns which deliveries of a session's consumer never left.
 func (u *unsent) of(s quorumq.SessionKey) quorumq.Unsent {
 	k := quorumq.ConsumerKey{SessionKey: s, Tag: traffic.ConsumerTag}
 	return quorumq.Unsent{Tag: k.Tag, Ranges: slices.Clone(u.ids[k])}
 }
 
-// closed forgets a session that has ended.
+// closed removes a session that has ended.
 func (u *unsent) closed(s quorumq.SessionKey) {
 	delete(u.closing, s)
 	delete(u.ids, quorumq.ConsumerKey{SessionKey: s, Tag: traffic.ConsumerTag})
 }
 
-// keep forgets consumers that the queue does not have any more.
+// keep removes consumers that the queue no longer has.
 func (u *unsent) keep(has func(quorumq.ConsumerKey) bool) {
 	for k := range u.ids {
 		if !has(k) {

@@ -9,8 +9,8 @@ import (
 	"github.com/quorate/quorate/internal/wait"
 )
 
-// unused gathers queues that this node leads and that ask to be deleted (QX-1). What comes to
-// nothing is asked for again by the queue itself, or by its next leader.
+// unused gathers queues that this node leads and that ask to be deleted (QX-1). If a deletion
+// fails, the queue itself asks again, or its next leader does.
 type unused struct {
 	wake chan struct{} // of capacity 1
 
@@ -30,10 +30,10 @@ func (u *unused) add(q id.QueueUID) {
 	wait.Wake(u.wake)
 }
 
-// maxUnusedDeletes bounds the queues that are deleted at a time.
+// maxUnusedDeletes limits the queues that are deleted at the same time.
 const maxUnusedDeletes = 16
 
-// run deletes until ctx ends.
+// run deletes queues until ctx ends.
 func (u *unused) run(ctx context.Context, remove func(context.Context, id.QueueUID)) {
 	var work sync.WaitGroup
 	defer work.Wait()
@@ -62,10 +62,10 @@ func (u *unused) run(ctx context.Context, remove func(context.Context, id.QueueU
 	}
 }
 
-// deleteUnused deletes a queue that is led here and still unused: meanwhile it may have been
-// used, or declared anew (QX-2). One whose messages are to be dead-lettered first is emptied,
-// and asks again when it is: what it asked before it knew of that counts no more, since
-// its record may say so long before the DrainDelete command is applied.
+// deleteUnused deletes a queue that this node leads, if it is still unused: meanwhile it may have
+// been used, or declared again (QX-2). A queue that must dead-letter its messages first is emptied,
+// and asks again when it is empty. A request from before that does not count: the queue's
+// record may say that it is being emptied long before its DrainDelete command is applied.
 func (h *Host) deleteUnused(ctx context.Context, uid id.QueueUID) {
 	q := h.Member(uid)
 	r, exists := h.cfg.Views.View().QueueByUID(uid)

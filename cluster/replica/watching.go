@@ -6,8 +6,8 @@ import (
 	"github.com/quorate/quorate/internal/wait"
 )
 
-// watcher knows the members whose leader, term or state may have changed. One goroutine of
-// the node watches all of them, where each group would need one to wait.
+// watcher has the members whose leader, term or state may have changed. One goroutine of the node
+// watches all of them; otherwise each group would need one that waits.
 type watcher struct {
 	wake chan struct{} // of capacity 1
 
@@ -15,7 +15,7 @@ type watcher struct {
 	todo []*Member
 }
 
-// add does not block. A member that is there already is reported once.
+// add does not block. A member that is in the list already is reported once.
 func (w *watcher) add(q *Member) {
 	if !q.changed.CompareAndSwap(false, true) {
 		return
@@ -45,8 +45,8 @@ func (w *watcher) run(stop <-chan struct{}) {
 	}
 }
 
-// reportChange notifies the gateway of a new leader, and liveness of every change. It belongs
-// to the watcher's goroutine.
+// reportChange notifies the gateway of a new leader, and liveness of every change. Only the
+// watcher's goroutine calls it.
 func (q *Member) reportChange() {
 	if q.ctx.Err() != nil {
 		return

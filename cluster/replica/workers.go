@@ -2,8 +2,8 @@ package replica
 
 import "sync"
 
-// workers is a node's pool of goroutines that act on effects. A mailbox is run by one
-// worker at a time, so that what it holds is done in order.
+// workers is a node's pool of goroutines that act on effects. Only one worker at a time runs a
+// mailbox, so its tasks are done in order.
 type workers struct {
 	mu      sync.Mutex
 	wake    *sync.Cond
@@ -22,7 +22,8 @@ func startWorkers(n int) *workers {
 	return w
 }
 
-// schedule puts a mailbox in line. It must not be in line already, or two workers would run it.
+// schedule puts a mailbox in line. It must not be in line already, because then two workers would
+// run it.
 func (w *workers) schedule(m *mailbox) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -30,7 +31,7 @@ func (w *workers) schedule(m *mailbox) {
 	w.wake.Signal()
 }
 
-// run lets each mailbox do a bounded part, then the others, so that no queue starves another.
+// run does a bounded part of each mailbox in turn, so that no queue starves another.
 func (w *workers) run() {
 	for {
 		w.mu.Lock()
@@ -50,7 +51,7 @@ func (w *workers) run() {
 	}
 }
 
-// close waits until everything scheduled is done. Mailboxes are closed before.
+// close waits until everything that is scheduled is done. The mailboxes must be closed before.
 func (w *workers) close() {
 	w.mu.Lock()
 	w.closed = true
@@ -59,8 +60,8 @@ func (w *workers) close() {
 	w.running.Wait()
 }
 
-// mailbox is what one group has for the workers. Any goroutine posts and none blocks;
-// mu guards all fields below it.
+// mailbox holds what the workers have to do for one group. Any goroutine may post, and none is
+// blocked. mu guards all fields below it.
 type mailbox struct {
 	workers *workers
 	act     func(*effects)
@@ -69,18 +70,18 @@ type mailbox struct {
 	tasks     []task
 	spare     []task
 	waiting   int  // deliveries in tasks
-	scheduled bool // with the workers, or being run
-	open      bool // before, tasks gather
+	scheduled bool // in line at the workers, or being run
+	open      bool // until then, tasks only gather
 	closed    bool
 }
 
-// task has effects or do.
+// task has either effects or do.
 type task struct {
 	effects *effects
 	do      func()
 }
 
-// post adds a task; false if the mailbox is closed and the task will not be done.
+// post adds a task. It returns false if the mailbox is closed, and then does not do the task.
 func (m *mailbox) post(do func()) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -92,8 +93,8 @@ func (m *mailbox) post(do func()) bool {
 	return true
 }
 
-// gather lets add put effects behind what is posted already, together with those that
-// were gathered right before. add gets the number of deliveries that wait.
+// gather lets add put effects behind the tasks that are posted already. If the last task has
+// effects too, they are combined. add gets the number of deliveries that wait.
 func (m *mailbox) gather(add func(e *effects, waiting int) (added int)) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -107,7 +108,7 @@ func (m *mailbox) gather(add func(e *effects, waiting int) (added int)) {
 	m.signal()
 }
 
-// signal puts the mailbox in line once, however much it gets; m.mu is held.
+// signal puts the mailbox in line, once, however much it gets; m.mu is held.
 func (m *mailbox) signal() {
 	if m.open && !m.scheduled {
 		m.scheduled = true
@@ -115,7 +116,7 @@ func (m *mailbox) signal() {
 	}
 }
 
-// start lets workers run what has gathered.
+// start lets workers run the tasks that have gathered.
 func (m *mailbox) start() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -125,7 +126,7 @@ func (m *mailbox) start() {
 	}
 }
 
-// step does what has gathered; true if there is more.
+// step does the tasks that have gathered. It returns true if there are more.
 func (m *mailbox) step() bool {
 	m.mu.Lock()
 	tasks := m.tasks
@@ -146,7 +147,7 @@ func (m *mailbox) step() bool {
 	return m.scheduled
 }
 
-// close refuses what comes from now on; what is there is still done.
+// close refuses further tasks; those in the mailbox are still done.
 func (m *mailbox) close() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
