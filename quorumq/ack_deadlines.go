@@ -6,21 +6,21 @@ import "slices"
 // those of many deliveries are checked together (CT-6).
 const AckDeadlineTickMs = 250
 
-// ackDeadlines ends what consumers have had for too long (CT-1, CT-2).
+// ackDeadlines takes deliveries back that consumers have held for too long (CT-1, CT-2).
 //
-// Invariants, see subscriptions.checkWindow: due, unless 0, is no later than that of any consumer,
-// and that of a consumer, unless 0, no later than the deadline of any of its deliveries; a delivery that
-// has one has both. They may be earlier: the end of a delivery that was settled may have made them. They
-// are put right when they come, so that a delivery costs no search for the next end when it goes.
+// Invariants, see subscriptions.checkWindow: due, unless 0, is no later than the due of any consumer; and the due of a
+// consumer, unless 0, is no later than the deadline of any of its deliveries. If a delivery has a deadline, neither is
+// 0. Both may be too early, because a delivery with an earlier deadline was settled. They are corrected only when they
+// come due, so that settling a delivery needs no search for the next deadline.
 type ackDeadlines struct{ due Time }
 
-// ackDeadline returns when a delivery of now has been out for so many milliseconds.
+// ackDeadline returns the deadline of a delivery made now that may be held for ms milliseconds.
 func ackDeadline(now Time, ms int64) Time {
 	return after(after(now, ms), int64(AckDeadlineTickMs-1)) / AckDeadlineTickMs * AckDeadlineTickMs
 }
 
-// start gives an assignment its end, by the consumer's own timeout or the queue's. Get's have
-// none: its gateway looks after them (DEL-5).
+// start sets the deadline of an assignment, from the consumer's own timeout or the queue's. Assignments of a Get have
+// none, because the gateway watches them (DEL-5).
 func (d *ackDeadlines) start(c *consumer, a *assigned, now Time, queueTimeoutMs int64) {
 	ms := queueTimeoutMs
 	if c.ownTimeout {
@@ -36,14 +36,14 @@ func (d *ackDeadlines) start(c *consumer, a *assigned, now Time, queueTimeoutMs 
 	}
 }
 
-// notLater lowers due to a time, if that is not 0.
+// notLater lowers due to a time, unless that is 0.
 func (d *ackDeadlines) notLater(t Time) {
 	if t != 0 && (d.due == 0 || t < d.due) {
 		d.due = t
 	}
 }
 
-// passed reports whether something may be due, and if so, begins to find what is due next.
+// passed reports whether a deadline may have passed. If so, it resets due, for the caller to find the next one.
 func (d *ackDeadlines) passed(now Time) bool {
 	if d.due == 0 || d.due > now {
 		return false
@@ -52,8 +52,8 @@ func (d *ackDeadlines) passed(now Time) bool {
 	return true
 }
 
-// revoke takes what is due from one consumer, notifies it, and appends it; then it notes what is due
-// next.
+// revoke takes back what is due from one consumer, notifies it, and appends the deliveries to leaving. Then it lowers
+// due to the consumer's next deadline.
 func (d *ackDeadlines) revoke(c *consumer, now Time, gen uint64, leaving []leaving, out *notices) []leaving {
 	if c.due != 0 && c.due <= now {
 		leaving = c.revoke(now, gen, leaving, out)
@@ -62,7 +62,7 @@ func (d *ackDeadlines) revoke(c *consumer, now Time, gen uint64, leaving []leavi
 	return leaving
 }
 
-// revoke takes what is due from the consumer, and finds what is due next.
+// revoke takes back what is due from the consumer, and finds its next deadline.
 func (c *consumer) revoke(now Time, gen uint64, to []leaving, out *notices) []leaving {
 	w := &c.held
 	w.own(gen)
@@ -94,8 +94,8 @@ func (c *consumer) revoke(now Time, gen uint64, to []leaving, out *notices) []le
 	return to
 }
 
-// answer notes that the consumer has decided about deliveries that timed out, and reports whether it
-// now has about all: then it gets new ones (CT-2).
+// answer records that the consumer has decided about deliveries that timed out. It reports whether it has now decided
+// about all of them: then it gets new ones (CT-2).
 func (c *consumer) answer(ranges []MsgIDRange) bool {
 	if len(c.late) == 0 {
 		return false
@@ -110,7 +110,7 @@ func (c *consumer) answer(ranges []MsgIDRange) bool {
 	return true
 }
 
-// extend moves ack deadlines that are earlier (CT-5), and returns how many.
+// extend moves deadlines that are earlier than end to end (CT-5), and returns how many.
 func (c *consumer) extend(ranges []MsgIDRange, end Time, gen uint64) (extended uint64) {
 	w := &c.held
 	w.own(gen)

@@ -1,7 +1,7 @@
 package quorumq
 
-// applyPurge removes ready and delayed messages and the backlog. What the forwarder has read
-// of the backlog counts as settled from here on.
+// applyPurge removes ready and delayed messages and the backlog. From here on, messages of
+// the backlog that the forwarder has read count as settled.
 func (q *Queue) applyPurge() {
 	q.reply.Count = uint64(q.store.ready.len() + q.store.delays.set.len() + q.backlog.set.len())
 	for body, annotations := range q.store.ready.bodies() {
@@ -18,9 +18,9 @@ func (q *Queue) applyPurge() {
 	q.store.resetDelays()
 }
 
-// applyConfigure puts a configuration in force. A new message-ttl reaches the
-// messages that are here (PO-9) from the next command on; a lower limit drops heads at
-// once. An existing backlog stays and is forwarded, unless it is to be dropped (DL-27).
+// applyConfigure puts a configuration in force. A new message-ttl applies to messages
+// already in the queue (PO-9), from the next command on. A lower limit drops heads at once. The
+// present backlog is still forwarded, unless it is to be dropped (DL-27).
 func (q *Queue) applyConfigure(c *Configure) {
 	old := q.config
 	q.config = c.Config.Normal()
@@ -36,19 +36,19 @@ func (q *Queue) applyConfigure(c *Configure) {
 	q.dropHead()
 }
 
-// applyLead repeats what the leaders before may have lost: the timer, the backlog, and
-// one notice for each session, at its consumer with the lowest tag (0 if it has none): that
-// stands for all of them.
+// applyLead repeats effects that earlier leaders may have lost: the timer, the backlog, and one
+// notice for each session. The notice goes to the session's consumer with the lowest tag (0 if it
+// has none), on behalf of all its consumers.
 func (q *Queue) applyLead() {
 	q.timer = 0
 	q.effects.Backlog = q.effects.Backlog || q.backlog.set.len() > 0
 	q.subs.announceLeader()
 }
 
-// applyRetryDelayed makes delayed messages ready, those that are due first, before they
-// are (DR-6).
+// applyRetryDelayed makes delayed messages ready before their time, those that are due first
+// (DR-6).
 func (q *Queue) applyRetryDelayed(c *RetryDelayed) {
-	limit := uint64(ExpireSlice) // of its own: a caller whose answer is none would not ask again
+	limit := uint64(ExpireSlice) // a limit of its own: a caller that gets 0 would not ask again
 	if q.config.Rules < RulesThird {
 		limit = ExpireChunk
 	}
@@ -61,8 +61,8 @@ func (q *Queue) applyRetryDelayed(c *RetryDelayed) {
 	q.reply.Left = uint64(q.store.delays.set.len())
 }
 
-// applyDrainDelete ends all sessions and begins to empty the queue; the timer asks for
-// the chunks.
+// applyDrainDelete ends all sessions and begins to empty the queue. The timer asks for the
+// further slices.
 func (q *Queue) applyDrainDelete() {
 	if q.drainDeleting {
 		return

@@ -1,11 +1,11 @@
 package quorumq
 
-// admit stores a message that no limit refuses, makes room for it by drop-head, and
-// gives it to a consumer that waits.
+// admit stores a message that no limit refuses, makes room for it by drop-head, and gives it to a
+// waiting consumer.
 func (q *Queue) admit(body BodyRef, nm *NewMessage) {
 	q.stats.enqueued++
 	m := q.store.ready.newMessage(body, nm, q.now)
-	if q.drainDeleting { // it was on its way when the queue was deleted
+	if q.drainDeleting { // it was in flight when the queue was deleted
 		h := held{message: m}
 		q.discard(&h, ReasonQueueDeleted)
 		return
@@ -32,13 +32,14 @@ func (q *Queue) admit(body BodyRef, nm *NewMessage) {
 	q.budget.granted = false
 }
 
-// waitedFor reports whether a new message that is ready goes to a consumer at once, before any
-// limit looks at it (LEN-9). That of all messages counts those of consumers too (LEN-8).
+// waitedFor reports whether a new ready message goes to a consumer at once, before the limits apply
+// (LEN-9). Only the limit of all messages applies first, because it also counts what consumers hold
+// (LEN-8).
 func (q *Queue) waitedFor() bool {
 	return q.config.Rules >= RulesThird && q.store.ready.len() == 0 && !q.length().exceedsTotal(&q.config, 1) && q.subs.waiters.any()
 }
 
-// refuse does with a message that a limit refuses what the queue's overflow asks for.
+// refuse handles a message that a limit refuses, as the queue's overflow mode says.
 func (q *Queue) refuse(body BodyRef, nm *NewMessage) {
 	q.stats.refused++
 	if q.config.Overflow == OverflowRejectPublishDLX { // LEN-5

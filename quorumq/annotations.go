@@ -1,9 +1,10 @@
 package quorumq
 
-// annotations counts the messages that share a body of annotations: one return may have
-// annotated many (DEL-11). A command that is about to give them out counts as one of them.
+// annotations counts how many messages share a body of annotations, because one return may annotate
+// many messages (DEL-11). While a command gives its annotations to messages, the command counts as
+// one too.
 //
-// Invariant: a body is there as long as its count is above 0; the zero BodyRef never is.
+// Invariant: a body is in the map as long as its count is above 0; the zero BodyRef never is.
 type annotations map[BodyRef]uint32
 
 // share counts one more message.
@@ -13,7 +14,7 @@ func (a annotations) share(r BodyRef) {
 	}
 }
 
-// drop counts one less, and releases the body with the last.
+// drop counts one message less, and releases the body when the last one is gone.
 func (a annotations) drop(r BodyRef, e *Effects) {
 	if r == (BodyRef{}) {
 		return
@@ -26,7 +27,7 @@ func (a annotations) drop(r BodyRef, e *Effects) {
 	e.release(r)
 }
 
-// check returns what is inconsistent, where messages refer to so many of each body.
+// check returns an inconsistency; shared is how many messages refer to each body.
 func (a annotations) check(shared map[BodyRef]uint32) error {
 	if len(shared) != len(a) {
 		return inv("%d bodies of annotations, counted %d", len(shared), len(a))

@@ -24,7 +24,7 @@ func (q *Queue) Apply(m Meta, c Command) (Reply, Effects) {
 	return q.reply, q.effects
 }
 
-// begin empties what the command before has left, and lets the time go on.
+// begin clears what the last command has left, and advances the time.
 func (q *Queue) begin(m Meta) {
 	q.now = max(q.now, m.Now)
 	if q.idle.used == 0 {
@@ -64,7 +64,7 @@ func (q *Queue) dispatch(m Meta, c Command) {
 	case *Get:
 		q.applyGet(c)
 	case *Expire:
-		// Done by every command.
+		// Every command has done this already.
 	case *Purge:
 		q.applyPurge()
 	case *Move:

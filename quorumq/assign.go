@@ -3,7 +3,7 @@ package quorumq
 // AssignChunk limits the messages that one command assigns; Effects.Timer asks for the rest.
 const AssignChunk = 4096
 
-// assign gives ready messages to consumers that wait (DEL-2).
+// assign gives ready messages to waiting consumers (DEL-2).
 func (q *Queue) assign() {
 	for {
 		m := q.store.ready.next(&q.config)
@@ -29,7 +29,7 @@ func (q *Queue) assign() {
 	}
 }
 
-// give assigns a message that has left the ready ones.
+// give assigns a message that has just been removed from the ready ones.
 func (q *Queue) give(c *consumer, h *held) Delivery {
 	a := q.subs.unacked.assign(c, h)
 	q.stats.delivered++

@@ -1,14 +1,14 @@
 package quorumq
 
-// backlog holds the messages on their way to other queues: dead letters of at-least-once (DL-21),
-// and messages that are moved or published (G-13, G-22). Its numbers name them to the targets
-// (DL-25), so that none is stored there twice; they are settled in any order.
+// backlog holds messages that are being sent to other queues: dead letters of at-least-once
+// (DL-21), and messages that are moved or published (G-13, G-22). Their numbers identify them to
+// the target queues (DL-25), so that none is stored there twice. They may be settled in any order.
 //
 // Invariants, see check:
-//   - numbers ascend and stay below next, which never falls; bytes are those of all messages;
+//   - numbers ascend and stay below next, which never falls; bytes is the sum over all messages;
 //   - a message has either a reason or a destination;
-//   - destinations are those, at most MaxDestinations, that a message is on its way to, with
-//     their count; a number of a destination is used again once none is.
+//   - destinations are those that a message is being sent to, at most MaxDestinations, each with
+//     its count; the number of a destination is reused once no message is being sent to it.
 type backlog struct {
 	set          deque[discarded, *discarded]
 	next         Seq // number of the next discarded message
@@ -17,22 +17,22 @@ type backlog struct {
 	pool         pool[discarded, *discarded]
 }
 
-// destination is one that messages of the backlog are on their way to.
+// destination is a destination of messages in the backlog.
 type destination struct {
 	Destination        // never changes
 	id          uint16 // from 1
 	count       int
 }
 
-// init makes an empty backlog.
+// init makes the backlog empty.
 func (b *backlog) init() {
 	b.next = 1
 	b.set.pool = &b.pool
 	b.destinations = make(map[uint16]*destination)
 }
 
-// newDiscarded is a message that leaves its queue: with a reason as a dead letter, or to a
-// destination.
+// newDiscarded returns the record of a message that leaves the queue: as a dead letter with a
+// reason, or to a destination.
 func newDiscarded(h *held, reason Reason, to uint16, now Time) discarded {
 	return discarded{
 		index: h.index, slot: h.slot, size: h.size,
@@ -42,8 +42,8 @@ func newDiscarded(h *held, reason Reason, to uint16, now Time) discarded {
 	}
 }
 
-// push numbers a message and appends it, with its body and counted, until the forwarder has brought
-// it to where it goes (DL-21).
+// push numbers a message and appends it. The message keeps its body, and counts, until the
+// forwarder has delivered it (DL-21).
 func (b *backlog) push(d *discarded, e *Effects) {
 	d.seq = b.next
 	b.next++
@@ -59,7 +59,7 @@ func (b *backlog) send(h *held, to *destination, now Time, e *Effects) {
 	b.push(&d, e)
 }
 
-// remove takes out a message, which is there, by its number.
+// remove removes the message with a number, which must be there.
 func (b *backlog) remove(seq uint64) discarded {
 	d, _ := b.set.remove(seq)
 	b.bytes -= uint64(d.size)
@@ -111,8 +111,8 @@ func (b *backlog) page(dst []Discarded, after Seq, limit int) []Discarded {
 	return dst
 }
 
-// destinationOf returns the one that is known, or a new one with a free number; nil if there
-// are too many. Who sends nothing there calls leave.
+// destinationOf returns the known destination, or a new one with a free number; nil if there are
+// too many. A caller that then sends nothing there must call leave.
 func (b *backlog) destinationOf(to Destination) *destination {
 	free := uint16(1)
 	for ; b.destinations[free] != nil; free++ {
@@ -120,7 +120,7 @@ func (b *backlog) destinationOf(to Destination) *destination {
 			return b.destinations[free]
 		}
 	}
-	for _, d := range b.destinations { // behind a gap
+	for _, d := range b.destinations { // it may be known under a number after a gap
 		if d.Destination == to {
 			return d
 		}
@@ -133,8 +133,8 @@ func (b *backlog) destinationOf(to Destination) *destination {
 	return d
 }
 
-// destinationsOf returns where each output of a transaction goes; nil, and none is known that was
-// not, if they are too many.
+// destinationsOf returns where each output of a transaction goes. If that are too many
+// destinations, it returns nil, and no new one stays known.
 func (b *backlog) destinationsOf(outputs []Output) []*destination {
 	to := make([]*destination, len(outputs))
 	for i := range outputs {
@@ -148,14 +148,14 @@ func (b *backlog) destinationsOf(outputs []Output) []*destination {
 	return to
 }
 
-// leave forgets a destination that nothing is on its way to.
+// leave forgets a destination that no message is being sent to.
 func (b *backlog) leave(to *destination) {
 	if to.count == 0 {
 		delete(b.destinations, to.id)
 	}
 }
 
-// moving returns how many messages are on their way to a destination.
+// moving returns how many messages are being sent to a destination.
 func (b *backlog) moving() (n uint64) {
 	for _, d := range b.destinations {
 		n += uint64(d.count)
@@ -163,7 +163,7 @@ func (b *backlog) moving() (n uint64) {
 	return n
 }
 
-// reset removes all messages; numbers go on.
+// reset removes all messages; the numbers continue.
 func (b *backlog) reset() {
 	b.set.reset()
 	b.bytes = 0

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// putDestinations writes where messages are moved to; the messages are not part of it.
+// putDestinations writes the destinations of moved messages, but not the messages.
 func (b *backlog) putDestinations(dst []byte) []byte {
 	dst = putU(dst, uint64(len(b.destinations)))
 	for _, n := range slices.Sorted(maps.Keys(b.destinations)) {
@@ -14,7 +14,7 @@ func (b *backlog) putDestinations(dst []byte) []byte {
 	return dst
 }
 
-// restoreDestinations takes them off a snapshot.
+// restoreDestinations reads the destinations from a snapshot.
 func (b *backlog) restoreDestinations(r *reader) {
 	n := r.count(4)
 	r.check(n <= MaxDestinations, errRange)
@@ -33,7 +33,7 @@ func (b *backlog) restoreDestinations(r *reader) {
 	}
 }
 
-// restore takes the messages off a snapshot; each is called with the annotations of every message.
+// restore reads the messages from a snapshot. It calls each with the annotations of every message.
 func (b *backlog) restore(r *reader, each func(annotations BodyRef)) {
 	restoreBlocks(r, &b.set, func(d *discarded) {
 		each(d.annotations())
@@ -44,7 +44,7 @@ func (b *backlog) restore(r *reader, each func(annotations BodyRef)) {
 	})
 }
 
-// check returns what is inconsistent.
+// check returns an inconsistency, if there is one.
 func (b *backlog) check() error {
 	if err := checkBlocks(&b.set); err != nil {
 		return err

@@ -2,13 +2,13 @@ package quorumq
 
 import "math/bits"
 
-// A block holds the records whose keys are equal but for their last blockBits bits.
+// A block holds the records whose keys are equal except for their last blockBits bits.
 const (
 	blockBits = 7
 	blockLen  = 1 << blockBits // keys that share a block
 )
 
-// bitmap marks places of a block.
+// bitmap marks places in a block.
 type bitmap [blockLen / 64]uint64
 
 func (m *bitmap) has(i int) bool { return m[i>>6]>>(i&63)&1 != 0 }
@@ -44,9 +44,8 @@ func (m *bitmap) next(i int) int {
 	return blockLen
 }
 
-// appendPlaces appends which places of a block are taken: 0 for all of them, else the
-// number of runs, and of each run the places left out before it and one less than its
-// length.
+// appendPlaces appends which places of a block are taken: 0 if all are; otherwise the number of
+// runs and, for each run, the number of free places before it and its length less one.
 func appendPlaces(b []byte, m *bitmap) []byte {
 	if *m == fullBitmap() {
 		return append(b, 0)
@@ -73,7 +72,7 @@ func fullBitmap() (m bitmap) {
 	return m
 }
 
-// decodePlaces marks the places and returns what is left of the bytes.
+// decodePlaces marks the places, and returns the remaining bytes.
 func decodePlaces(b []byte, m *bitmap) (rest []byte, err error) {
 	if len(b) == 0 {
 		return nil, errShort

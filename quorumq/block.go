@@ -2,32 +2,32 @@ package quorumq
 
 import "bytes"
 
-// maxFreeBlocks bounds the open blocks that a pool keeps for reuse.
+// maxFreeBlocks limits the open blocks that a pool keeps for reuse.
 const maxFreeBlocks = 4
 
-// block holds the records of a deque whose keys share all but their last bits. It is
-// either open, with a place for each key, or packed, or, once all have left, neither.
+// block holds the records of a deque whose keys are equal except for their last bits. It is open,
+// with a place for each key, or packed. When all records have left, it is neither.
 //
-// A frozen state shares blocks with the queue: only a block of the newest generation may
-// change. Packed bytes never change.
+// A frozen state shares blocks with the queue, so only blocks of the newest generation may change.
+// Packed bytes never change.
 type block[T any] struct {
 	id     uint64 // key / blockLen
 	gen    uint64
 	live   bitmap
 	open   *[blockLen]T
 	packed []byte
-	stored int // records in packed, those that have left since included
+	stored int // records in packed, including those that have left
 }
 
-// pool makes the blocks of deques of one kind. It keeps a few open ones, so that a queue
-// that grows and shrinks by a block does not allocate.
+// pool makes the blocks of deques of one kind. It keeps a few open ones, so that a queue that grows
+// and shrinks by a block does not allocate each time.
 type pool[T any, P record[T]] struct {
 	free []*block[T]
-	gen  uint64 // generation in force; Freeze raises it
+	gen  uint64 // current generation; Freeze raises it
 	codec[T, P]
 	buf     []byte
-	scratch *block[T] // for a packed block that is packed anew
-	one     T         // for a record of a packed block
+	scratch *block[T] // for repacking a packed block
+	one     T         // for one record of a packed block
 }
 
 func newBlock[T any](gen uint64) *block[T] {
@@ -54,14 +54,14 @@ func (p *pool[T, P]) put(b *block[T]) {
 	}
 }
 
-// pack returns a packed block in place of b, which its deque lets go.
+// pack returns a packed block to replace b, which the deque no longer uses.
 func (p *pool[T, P]) pack(b *block[T], tag uint64) *block[T] {
 	packed := p.packed(b, tag)
 	p.put(b)
 	return packed
 }
 
-// packed returns a packed block with what b holds.
+// packed returns a packed block with the records of b.
 func (p *pool[T, P]) packed(b *block[T], tag uint64) *block[T] {
 	from := b
 	if b.open == nil {
@@ -71,7 +71,7 @@ func (p *pool[T, P]) packed(b *block[T], tag uint64) *block[T] {
 	return &block[T]{id: b.id, gen: p.gen, live: b.live, packed: bytes.Clone(p.buf), stored: b.live.count()}
 }
 
-// at returns a copy of the record at a place of a block.
+// at returns a copy of the record at a place in a block.
 func (p *pool[T, P]) at(b *block[T], i int, tag uint64) T {
 	if b.open != nil {
 		return b.open[i]
@@ -88,12 +88,12 @@ func (p *pool[T, P]) at(b *block[T], i int, tag uint64) T {
 		rest = s.end()
 	}
 	var zero T
-	p.one = zero // get may leave fields that are unset alone
+	p.one = zero // get may leave fields alone that are not set
 	P(&p.one).get(cols, 0, b.id<<blockBits|uint64(i), tag)
 	return p.one
 }
 
-// load returns what a packed block holds in an open one, which belongs to the pool.
+// load returns the records of a packed block in an open one, which belongs to the pool.
 func (p *pool[T, P]) load(b *block[T], tag uint64) *block[T] {
 	if p.scratch == nil {
 		p.scratch = newBlock[T](p.gen)
@@ -104,10 +104,10 @@ func (p *pool[T, P]) load(b *block[T], tag uint64) *block[T] {
 
 // codec packs and unpacks blocks.
 type codec[T any, P record[T]] struct {
-	cols *columns // nil until it is needed: most queues are short
+	cols *columns // nil until needed, because most queues are short
 }
 
-// columns returns room for the columns of a block.
+// columns returns memory for the columns of a block.
 func (c *codec[T, P]) columns() *columns {
 	if c.cols == nil {
 		c.cols = new(columns)
@@ -129,8 +129,8 @@ func (c *codec[T, P]) appendBlock(b []byte, from *block[T]) []byte {
 	return b
 }
 
-// decodeBlock takes the stored form of records into an open block, whose places are
-// marked. It returns what is left.
+// decodeBlock decodes stored records into an open block, and marks their places. It returns the
+// remaining bytes.
 func (c *codec[T, P]) decodeBlock(b []byte, to *block[T], tag uint64) (rest []byte, err error) {
 	if b, err = decodePlaces(b, &to.live); err != nil {
 		return nil, err
@@ -149,8 +149,8 @@ func (c *codec[T, P]) decodeBlock(b []byte, to *block[T], tag uint64) (rest []by
 	return b, nil
 }
 
-// unpack fills an open block with a packed one's records. Those that have left are there
-// too, but not marked.
+// unpack fills an open block with the records of a packed one. Those that have left are included,
+// but not marked.
 func (c *codec[T, P]) unpack(from, to *block[T], tag uint64) {
 	to.id = from.id
 	if _, err := c.decodeBlock(from.packed, to, tag); err != nil {
@@ -159,8 +159,8 @@ func (c *codec[T, P]) unpack(from, to *block[T], tag uint64) {
 	to.live = from.live
 }
 
-// record is what a deque holds: a value whose key ascends. Its other fields are put into
-// columns and taken from them; tag is the deque's.
+// record is what a deque holds: a value with an ascending key. Its other fields are written to
+// columns and read from them; tag is the deque's tag.
 type record[T any] interface {
 	*T
 	width() int

@@ -5,14 +5,14 @@ import "encoding/binary"
 // maxColumns is the number of columns of the widest record.
 const maxColumns = 11
 
-// columns are the fields of a block's records, one column a field.
+// columns are the fields of a block's records, one column for each field.
 type columns [maxColumns][blockLen]uint64
 
-// shortestRun is from how many equal differences on they are written as a run.
+// shortestRun is how many equal differences make a run.
 const shortestRun = 3
 
-// appendColumn appends a column: its first value, then differences, in runs where they
-// are equal. The form is a function of the values alone; see docs/formats/snapshot.md.
+// appendColumn appends a column: its first value, then the differences, in runs where they are
+// equal. The form depends only on the values; see docs/formats/snapshot.md.
 func appendColumn(b []byte, v []uint64) []byte {
 	b = putU(b, v[0])
 	for i := 1; i < len(v); {
@@ -40,7 +40,7 @@ func appendColumn(b []byte, v []uint64) []byte {
 	return b
 }
 
-// runEnd returns where the differences that begin at i cease to be equal.
+// runEnd returns where the run of equal differences that begins at i ends.
 func runEnd(v []uint64, i int) int {
 	delta := v[i] - v[i-1]
 	for i++; i < len(v) && v[i]-v[i-1] == delta; i++ {
@@ -49,7 +49,7 @@ func runEnd(v []uint64, i int) int {
 	return i
 }
 
-// decodeColumn fills a column and returns what is left of the bytes.
+// decodeColumn fills a column, and returns the remaining bytes.
 func decodeColumn(b []byte, v []uint64) (rest []byte, err error) {
 	d := varints{b: b}
 	last := d.u()
@@ -84,24 +84,24 @@ func decodeColumn(b []byte, v []uint64) (rest []byte, err error) {
 	return d.b, nil
 }
 
-// steps walks along a column as runs of equal differences.
+// steps walks along a column in runs of equal differences.
 type steps struct {
 	varints
-	value   uint64 // of the record at hand
-	left    int    // records behind it
+	value   uint64 // of the current record
+	left    int    // records after it
 	delta   uint64
-	n       int // how many more times delta comes
-	literal int // how many deltas follow one by one
+	n       int // how many more times delta applies
+	literal int // how many single deltas follow
 }
 
-// beginSteps begins a walk along the column at the beginning of b, which has so many records.
+// beginSteps begins a walk along the column at the start of b, which has this many records.
 func beginSteps(b []byte, records int) steps {
 	s := steps{varints: varints{b: b}, left: records - 1}
 	s.value = s.u()
 	return s
 }
 
-// load makes n positive, unless the column is at its end.
+// load makes n positive, unless the column has ended.
 func (s *steps) load() {
 	if s.n > 0 || s.left == 0 {
 		return
@@ -124,14 +124,14 @@ func (s *steps) load() {
 	s.delta = s.z()
 }
 
-// advance goes on by k records, at most n.
+// advance moves on by k records, at most n.
 func (s *steps) advance(k int) {
 	s.value += uint64(k) * s.delta
 	s.n -= k
 	s.left -= k
 }
 
-// skip goes on by k records and returns the value of that record.
+// skip moves on by k records, and returns the value of that record.
 func (s *steps) skip(k int) uint64 {
 	for k > 0 {
 		s.load()
@@ -142,7 +142,7 @@ func (s *steps) skip(k int) uint64 {
 	return s.value
 }
 
-// end goes behind the last record and returns what follows the column.
+// end moves past the last record, and returns what follows the column.
 func (s *steps) end() []byte {
 	for s.load(); s.left > 0; s.load() {
 		s.advance(s.n)
@@ -150,13 +150,13 @@ func (s *steps) end() []byte {
 	return s.b
 }
 
-// varints reads numbers one after another; bad reports that one could not be read.
+// varints reads numbers one after another. bad says that one could not be read.
 type varints struct {
 	b   []byte
 	bad bool
 }
 
-// u takes an unsigned number.
+// u reads an unsigned number.
 func (d *varints) u() uint64 {
 	if len(d.b) > 0 && d.b[0] < 0x80 {
 		v := d.b[0]
@@ -172,7 +172,7 @@ func (d *varints) u() uint64 {
 	return v
 }
 
-// z takes a signed number in zigzag form, as the difference that it is.
+// z reads a signed number in zigzag form, as a difference.
 func (d *varints) z() uint64 {
 	v := d.u()
 	return v>>1 ^ -(v & 1)

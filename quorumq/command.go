@@ -240,7 +240,7 @@ type RetryDelayed struct{ Limit uint64 }
 // asks for its deletion. A repeat has no effect.
 type DrainDelete struct{}
 
-// Renew counts as a use of the queue, as a declare of it is (QX-2).
+// Renew counts as a use of the queue, like a declare of it (QX-2).
 type Renew struct{}
 
 func (*Enqueue) kind() kind       { return kindEnqueue }
@@ -274,7 +274,7 @@ type Delay struct {
 	Ms int64
 }
 
-// until returns the time that a delay names, 0 for none.
+// until returns the time that a delay stands for, 0 for none.
 func (d Delay) until(now Time) Time {
 	switch {
 	case d.At > now:

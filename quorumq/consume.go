@@ -1,6 +1,6 @@
 package quorumq
 
-// applyCheckout registers a consumer or changes it.
+// applyCheckout registers a consumer, or changes one.
 func (q *Queue) applyCheckout(c *Checkout) {
 	if c.Consumer.Tag == 0 {
 		q.reply.Code = CodeMalformed
@@ -19,7 +19,7 @@ func (q *Queue) applyCheckout(c *Checkout) {
 		q.reply.Code = CodeDrainDeleting
 		return
 	}
-	q.subs.trust(n, &q.nodes) // it speaks, so it is there
+	q.subs.trust(n, &q.nodes) // the node has sent a command, so it is there
 	if q.subs.barred(c) {
 		q.reply.Code = CodeExclusive
 		return
@@ -62,8 +62,7 @@ func (q *Queue) applyCredit(c *Credit) {
 	q.subs.waiters.wake(con)
 }
 
-// applyGet assigns one message to the session itself (DEL-5); prefetch does not bound
-// it.
+// applyGet assigns one message to the session itself (DEL-5); no prefetch limits it.
 func (q *Queue) applyGet(c *Get) {
 	n, ok := q.member(c.Session.Node, c.Session.Epoch)
 	if !ok {

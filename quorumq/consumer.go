@@ -6,33 +6,33 @@ import (
 	"slices"
 )
 
-// session is one of a gateway, with its consumers.
+// session is a gateway's session, with its consumers.
 type session struct {
 	key       SessionKey
 	node      *node
-	base      MsgID       // as subscriptions.baseID, for consumers of this session that were cancelled
+	base      MsgID       // like subscriptions.baseID, for cancelled consumers of this session
 	consumers []*consumer // ascending by tag
-	closed    bool        // on its way out
+	closed    bool        // it is being closed
 }
 
-// search returns where a consumer stands in its session.
+// search returns the position of a consumer in its session.
 func (s *session) search(tag uint32) (int, bool) {
 	return slices.BinarySearchFunc(s.consumers, tag, func(c *consumer, tag uint32) int {
 		return cmp.Compare(c.key.Tag, tag)
 	})
 }
 
-// sessions are some, ascending by key.
+// sessions is a list of sessions, ascending by key.
 type sessions []*session
 
-// search returns where a session stands.
+// search returns the position of a session.
 func (ss sessions) search(k SessionKey) (int, bool) {
 	return slices.BinarySearchFunc(ss, k, func(s *session, k SessionKey) int {
 		return compareSessions(s.key, k)
 	})
 }
 
-// consumers yields theirs, in the order of their keys.
+// consumers yields the consumers of all sessions, in the order of their keys.
 func (ss sessions) consumers() iter.Seq[*consumer] {
 	return func(yield func(*consumer) bool) {
 		for _, s := range ss {
@@ -45,13 +45,14 @@ func (ss sessions) consumers() iter.Seq[*consumer] {
 	}
 }
 
-// consumer is one, with what it holds; so is a session's own of Get (DEL-5), whose tag is 0.
+// consumer is a consumer with the messages that it holds. The consumer with tag 0 is the session's
+// own, for Get (DEL-5).
 //
 // Invariants, see subscriptions.check:
-//   - ids of what it holds are at most last; due, unless 0, is no later than the first ack
-//     deadline among them;
-//   - one that was cancelled holds something, or it would be gone;
-//   - it waits in line if canTake says so, and may have lost that since.
+//   - the ids of the messages that it holds are at most last; due, unless 0, is no later than their
+//     first ack deadline;
+//   - a cancelled consumer holds something; otherwise it would have been removed;
+//   - it waits in line if canTake is true; canTake may have become false since.
 type consumer struct {
 	key      ConsumerKey
 	session  *session
@@ -60,21 +61,21 @@ type consumer struct {
 	limit    MsgID // with credit
 	last     MsgID // newest id assigned
 	held     window
-	due      Time    // none of what it holds is due before (CT-1); 0: nothing will be
-	late     []MsgID // what timed out and is not answered for, ascending (CT-2)
-	// timeout is the consumer's own, in milliseconds, if ownTimeout.
+	due      Time    // nothing that it holds is due earlier (CT-1); 0: nothing has a deadline
+	late     []MsgID // deliveries that timed out and are not decided, ascending (CT-2)
+	// timeout is the consumer's own timeout in milliseconds, if ownTimeout.
 	timeout int64
-	since   uint64 // order of registration among those of a queue with a single active consumer
+	since   uint64 // order of registration, in a queue with a single active consumer
 
 	credit, autoAck, exclusive bool
 	ownTimeout                 bool
-	cancelled                  bool // takes nothing more, still holds messages (CO-3)
-	waiting                    bool // stands in line
-	// standby: another consumer is active, or is to be when this one has settled (SAC-2).
+	cancelled                  bool // gets nothing more, but still holds messages (CO-3)
+	waiting                    bool // is in line
+	// standby: another consumer is active, or will be when this one has settled (SAC-2).
 	standby bool
 }
 
-// set puts a Checkout's terms in force (CO-3).
+// set puts the settings of a Checkout in force (CO-3).
 func (c *consumer) set(to *Checkout) {
 	c.cancelled = false
 	c.prefetch = to.Prefetch
@@ -86,11 +87,11 @@ func (c *consumer) set(to *Checkout) {
 	c.ownTimeout, c.timeout = to.HasTimeout, to.TimeoutMs
 }
 
-// subscribes reports whether it is a consumer in the sense of CO-2: neither Get's nor
+// subscribes reports whether this is a consumer in the sense of CO-2: not that of Get, and not
 // cancelled.
 func (c *consumer) subscribes() bool { return c.key.Tag != 0 && !c.cancelled }
 
-// canTake reports whether a message may be assigned to it now (DEL-3).
+// canTake reports whether a message may be assigned to the consumer now (DEL-3).
 func (c *consumer) canTake() bool {
 	return c.subscribes() && !c.standby && len(c.late) == 0 && !c.session.closed && !c.session.node.suspected &&
 		(c.autoAck || c.held.live < int(c.prefetch)) &&

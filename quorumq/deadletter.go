@@ -6,14 +6,14 @@ func (q *Queue) Backlog(dst []Discarded, after Seq, limit int) []Discarded {
 	return q.backlog.page(dst, after, limit)
 }
 
-// BacklogSettled returns the watermark up to which every backlog number is settled, which a
-// Transfer has as Settled (DL-25).
+// BacklogSettled returns the watermark up to which every backlog number is settled; it is
+// Transfer.Settled (DL-25).
 func (q *Queue) BacklogSettled() Seq {
 	return q.backlog.settledUpTo()
 }
 
-// applyBacklogSettle removes forwarded messages, in any order (DL-21). Numbers that are
-// settled or purged already are skipped.
+// applyBacklogSettle removes forwarded messages, in any order (DL-21). It skips numbers that are
+// settled or purged already.
 func (q *Queue) applyBacklogSettle(c *BacklogSettle) {
 	for _, r := range c.Ranges {
 		last := min(r.Last, q.backlog.next-1)
@@ -33,8 +33,8 @@ func (q *Queue) applyBacklogSettle(c *BacklogSettle) {
 	}
 }
 
-// abandon drops the dead letters of the backlog when at-least-once has ended and that is what
-// was asked for; messages that are moved stay (DL-27).
+// abandon drops the dead letters in the backlog if at-least-once has just been switched off and
+// Config.OnSwitch asks for that. Moved messages stay (DL-27).
 func (q *Queue) abandon(old *Config) {
 	way := q.config.OnSwitch
 	if way == SwitchUnset {

@@ -6,8 +6,7 @@ import (
 	"github.com/quorate/quorate/id"
 )
 
-// Decoder decodes commands into storage that it reuses. The zero value is ready; it is
-// for one goroutine.
+// Decoder decodes commands into memory that it reuses. The zero value is ready. Only one goroutine may use it.
 type Decoder struct {
 	r reader
 
@@ -70,7 +69,7 @@ func (d *Decoder) Decode(b []byte) (Command, error) {
 	return c, nil
 }
 
-// fields takes what follows the kind, in the form of a version.
+// fields reads what follows the kind, in the form of a version.
 func (d *Decoder) fields(k kind, version byte) Command {
 	r := &d.r
 	switch k {
@@ -150,7 +149,7 @@ func (d *Decoder) fields(k kind, version byte) Command {
 	}
 }
 
-// decodeEnqueue takes what putEnqueue writes: a unit of messages ends in it, and has no producers.
+// decodeEnqueue reads what putEnqueue writes. A unit of messages must end within the command, and have no producers.
 func (d *Decoder) decodeEnqueue() *Enqueue {
 	r := &d.r
 	c := Enqueue{Enqueuer: EnqueuerKey{Node: r.node(), Epoch: id.Epoch(r.u())}}
@@ -176,7 +175,7 @@ func (d *Decoder) decodeEnqueue() *Enqueue {
 	return &d.enqueue
 }
 
-// decodeTransfer takes what putTransfer writes: dead letters have numbers, and nothing that only an Enqueue has.
+// decodeTransfer reads what putTransfer writes. Dead letters have numbers, and nothing that only an Enqueue has.
 func (d *Decoder) decodeTransfer() *Transfer {
 	r := &d.r
 	c := Transfer{Source: id.QueueUID(r.u()), Settled: Seq(r.u())}
@@ -199,7 +198,7 @@ func (d *Decoder) decodeTransfer() *Transfer {
 	return &d.transfer
 }
 
-// decodeCheckout takes what putCheckout writes; the tag 0 is Get's.
+// decodeCheckout reads what putCheckout writes. It refuses tag 0, which belongs to Get.
 func (d *Decoder) decodeCheckout() *Checkout {
 	r := &d.r
 	c := Checkout{Consumer: r.consumer()}
@@ -219,7 +218,7 @@ func (d *Decoder) decodeCheckout() *Checkout {
 	return &d.checkout
 }
 
-// decodeProducer takes what its flags say of a message's producer.
+// decodeProducer reads a message's producer, as the flags say.
 func (d *Decoder) decodeProducer(m *NewMessage, flags byte) {
 	r := &d.r
 	switch flags & (flagProducer | flagSameProducer) {
@@ -246,7 +245,7 @@ func (d *Decoder) decodeProducer(m *NewMessage, flags byte) {
 	r.check(m.ProducerSeq > 0, errZero)
 }
 
-// message takes a message but for its producer, and the flags that report whether there is one.
+// message reads a message without its producer, and returns the flags that say whether there is one.
 func (r *reader) message() (NewMessage, byte) {
 	flags := r.flags(messageFlags)
 	m := NewMessage{Size: VoidSize, TTLMs: Unlimited, Priority: DefaultPriority}
@@ -270,7 +269,7 @@ func outcome(flags byte) (failed, annotated bool) {
 	return flags&flagFailed != 0, flags&flagAnnotations != 0
 }
 
-// requeue takes a Requeue but for its ranges.
+// requeue reads a Requeue without its ranges.
 func (r *reader) requeue() Requeue {
 	c := Requeue{Consumer: r.consumer()}
 	flags := r.flags(requeueFlags)
@@ -279,7 +278,7 @@ func (r *reader) requeue() Requeue {
 	return c
 }
 
-// delay takes what there is of a delay.
+// delay reads the parts of a delay that are present.
 func (r *reader) delay(at, ms bool) (d Delay) {
 	if at {
 		d.At = Time(r.i())
@@ -292,7 +291,7 @@ func (r *reader) delay(at, ms bool) (d Delay) {
 	return d
 }
 
-// decodeMsgIDRanges takes closed ranges in any order: a Discard keeps it (DL-11).
+// decodeMsgIDRanges reads closed ranges. They may have any order, and keep it for Discard (DL-11).
 func (d *Decoder) decodeMsgIDRanges() []MsgIDRange {
 	r := &d.r
 	d.msgIDs = d.msgIDs[:0]
@@ -305,7 +304,7 @@ func (d *Decoder) decodeMsgIDRanges() []MsgIDRange {
 	return d.msgIDs
 }
 
-// decodePlaces takes places of messages that have a number.
+// decodePlaces reads places; each has a message number.
 func (d *Decoder) decodePlaces() []Place {
 	r := &d.r
 	d.places = d.places[:0]
@@ -317,7 +316,7 @@ func (d *Decoder) decodePlaces() []Place {
 	return d.places
 }
 
-// decodeOutputs takes what a Transact publishes; none is a void.
+// decodeOutputs reads what a Transact publishes; no output may be a void.
 func (d *Decoder) decodeOutputs() []Output {
 	r := &d.r
 	d.outputs = d.outputs[:0]
@@ -329,7 +328,7 @@ func (d *Decoder) decodeOutputs() []Output {
 	return d.outputs
 }
 
-// decodeSeqRanges takes closed ranges in any order.
+// decodeSeqRanges reads closed ranges in any order.
 func (d *Decoder) decodeSeqRanges() []SeqRange {
 	r := &d.r
 	d.seqs = d.seqs[:0]
@@ -342,7 +341,7 @@ func (d *Decoder) decodeSeqRanges() []SeqRange {
 	return d.seqs
 }
 
-// producerID takes the bytes of one.
+// producerID reads a producer's id.
 func (r *reader) producerID() (id ProducerID) {
 	if len(r.b) < len(id) {
 		r.fail(errShort)

@@ -4,9 +4,10 @@ package quorumq
 // delayed.
 //
 // Invariants, see check:
-//   - numbers ascend and stay below next; bytes are those of all messages;
-//   - each message has an entry in due. Entries outlive their messages until tidy;
-//   - one that was never ready has no ordinal but its level: it was not assigned and did not fail.
+//   - numbers ascend and stay below next; bytes is the sum over all messages;
+//   - each message has an entry in due; entries stay after their messages until tidy;
+//   - a message that was never ready has no ordinal except its level, was never assigned and did
+//     not fail.
 type delays struct {
 	set   deque[delayed, *delayed]
 	next  uint64 // number of the next delayed message
@@ -15,7 +16,7 @@ type delays struct {
 	pool  pool[delayed, *delayed]
 }
 
-// dueEntry is when a delayed message is due.
+// dueEntry says when a delayed message is due.
 type dueEntry struct {
 	at     Time
 	number uint64
@@ -25,13 +26,13 @@ func (a dueEntry) before(b dueEntry) bool {
 	return a.at < b.at || a.at == b.at && a.number < b.number
 }
 
-// init makes an empty set.
+// init makes the set empty.
 func (d *delays) init() {
 	d.next = 1
 	d.set.pool = &d.pool
 }
 
-// push puts a message aside until a time.
+// push keeps a message until a time.
 func (d *delays) push(h *held, until Time) delayed {
 	x := delayed{held: *h, number: d.next, due: until}
 	d.next++
@@ -46,14 +47,14 @@ func (d *delays) first() (dueEntry, bool) {
 	return d.due.first(func(e dueEntry) bool { return d.set.has(e.number) })
 }
 
-// remove takes out a message by its number; its entry stays.
+// remove removes the message with a number; its entry stays.
 func (d *delays) remove(number uint64) delayed {
 	x, _ := d.set.remove(number)
 	d.bytes -= uint64(x.size)
 	return x
 }
 
-// popFirst removes the message that is due first; false if none is delayed.
+// popFirst removes the message that is due first. It returns false if none is delayed.
 func (d *delays) popFirst() (delayed, bool) {
 	e, ok := d.first()
 	if !ok {
@@ -63,14 +64,14 @@ func (d *delays) popFirst() (delayed, bool) {
 	return d.remove(e.number), true
 }
 
-// reset removes all messages; numbers go on.
+// reset removes all messages; the numbers continue.
 func (d *delays) reset() {
 	d.set.reset()
 	d.bytes = 0
 	d.due.entries = nil
 }
 
-// rebuild makes the heap anew from the messages.
+// rebuild builds the heap from the messages.
 func (d *delays) rebuild() {
 	d.due.entries = d.due.entries[:0]
 	for x := range d.set.all() {
@@ -79,7 +80,7 @@ func (d *delays) rebuild() {
 	d.due.order()
 }
 
-// check returns what is inconsistent, of delays of a queue at a time whose next ordinal is given.
+// check returns an inconsistency, if there is one; nextOrd is the queue's next ordinal.
 func (d *delays) check(now Time, nextOrd uint64) error {
 	if err := checkBlocks(&d.set); err != nil {
 		return err
@@ -105,7 +106,7 @@ func (d *delays) check(now Time, nextOrd uint64) error {
 	return nil
 }
 
-// restore takes the messages off a snapshot; each is called with the annotations of every message.
+// restore reads the messages from a snapshot. It calls each with the annotations of every message.
 func (d *delays) restore(r *reader, each func(annotations BodyRef)) {
 	restoreBlocks(r, &d.set, func(x *delayed) {
 		each(x.annotations())

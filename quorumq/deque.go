@@ -5,13 +5,13 @@ import (
 	"slices"
 )
 
-// openBlocks is how many blocks from the front on are not packed: a short queue never
-// packs, and a deep one packs and unpacks each message once.
+// openBlocks is how many blocks at the front are not packed. So a short queue never packs, and a
+// long one packs and unpacks each message once.
 const openBlocks = 8
 
-// deque is a sequence of records in ascending order of their keys: pushed at the end,
-// taken from the front, removed anywhere. Which records share a block follows from their
-// keys. The front is in an open block.
+// deque is a sequence of records in ascending order of their keys. Records are pushed at the end,
+// popped at the front, and removed anywhere. The keys alone decide which records share a block. The
+// front is in an open block.
 type deque[T any, P record[T]] struct {
 	pool   *pool[T, P]
 	tag    uint64
@@ -22,7 +22,7 @@ type deque[T any, P record[T]] struct {
 	empty  int // blocks without records
 }
 
-// len and front are also for a deque that is not there: it is empty.
+// len returns the number of records. A nil deque is empty, for len and front.
 func (d *deque[T, P]) len() int {
 	if d == nil {
 		return 0
@@ -30,7 +30,7 @@ func (d *deque[T, P]) len() int {
 	return d.live
 }
 
-// push appends a record, whose key is above all others.
+// push appends a record. Its key must be above all others.
 func (d *deque[T, P]) push(key uint64, v T) {
 	b := d.tail(key >> blockBits)
 	i := int(key % blockLen)
@@ -42,7 +42,7 @@ func (d *deque[T, P]) push(key uint64, v T) {
 	d.live++
 }
 
-// tail returns the last block, which has the id and may be written to.
+// tail returns the last block; it has this id, and may be changed.
 func (d *deque[T, P]) tail(id uint64) *block[T] {
 	if n := len(d.blocks) - 1; n >= d.first {
 		b := d.blocks[n]
@@ -63,7 +63,7 @@ func (d *deque[T, P]) tail(id uint64) *block[T] {
 	return b
 }
 
-// own returns the block at i after it was made one that may lose records.
+// own makes the block at i one from which records may be removed, and returns it.
 func (d *deque[T, P]) own(i int) *block[T] {
 	b := d.blocks[i]
 	switch {
@@ -78,7 +78,7 @@ func (d *deque[T, P]) own(i int) *block[T] {
 	return &c
 }
 
-// ownOpen returns the block at i after it was made one that may take records.
+// ownOpen makes the block at i one to which records may be added, and returns it.
 func (d *deque[T, P]) ownOpen(i int) *block[T] {
 	b := d.blocks[i]
 	if b.open != nil && b.gen == d.pool.gen {
@@ -98,7 +98,7 @@ func (d *deque[T, P]) ownOpen(i int) *block[T] {
 	return c
 }
 
-// front returns the first record, nil if there is none. It is for reading until the
+// front returns the first record, nil if there is none. It may only be read, and only until the
 // deque changes.
 func (d *deque[T, P]) front() P {
 	if d.len() == 0 {
@@ -107,14 +107,14 @@ func (d *deque[T, P]) front() P {
 	return &d.blocks[d.first].open[d.head]
 }
 
-// pop takes the front away.
+// pop removes the front.
 func (d *deque[T, P]) pop() {
 	d.own(d.first).live.clear(d.head)
 	d.live--
 	d.skip()
 }
 
-// skip finds the front again.
+// skip finds the new front.
 func (d *deque[T, P]) skip() {
 	if d.live == 0 {
 		d.reset()
@@ -151,7 +151,7 @@ func (d *deque[T, P]) reset() {
 	d.first, d.head, d.live, d.empty = 0, 0, 0, 0
 }
 
-// place returns the block that a key belongs to, or the first one behind it.
+// place returns the block that a key belongs to, or else the next one.
 func (d *deque[T, P]) place(key uint64) (at int, found bool) {
 	in := d.blocks[d.first:]
 	id := key >> blockBits
@@ -179,7 +179,7 @@ func (d *deque[T, P]) has(key uint64) bool {
 	return found && d.blocks[at].live.has(int(key%blockLen))
 }
 
-// begin returns where a walk from key on begins: in which block, and where in it.
+// begin returns where a walk from key on begins: the block, and the place in it.
 func (d *deque[T, P]) begin(key uint64) (at, i int) {
 	at, found := d.place(key)
 	if found {
@@ -188,7 +188,7 @@ func (d *deque[T, P]) begin(key uint64) (at, i int) {
 	return at, i
 }
 
-// next returns the first key from key on whose record is there.
+// next returns the first key, from key on, that has a record.
 func (d *deque[T, P]) next(key uint64) (uint64, bool) {
 	at, i := d.begin(key)
 	for ; at < len(d.blocks); at++ {
@@ -201,7 +201,7 @@ func (d *deque[T, P]) next(key uint64) (uint64, bool) {
 	return 0, false
 }
 
-// get returns the record with the key; false if it is not there.
+// get returns the record with a key; false if there is none.
 func (d *deque[T, P]) get(key uint64) (v T, ok bool) {
 	at, found := d.place(key)
 	i := int(key % blockLen)
@@ -211,7 +211,7 @@ func (d *deque[T, P]) get(key uint64) (v T, ok bool) {
 	return d.pool.at(d.blocks[at], i, d.tag), true
 }
 
-// remove takes the record out with the key and returns it; false if it is not there.
+// remove removes the record with a key and returns it; false if there is none.
 func (d *deque[T, P]) remove(key uint64) (v T, ok bool) {
 	at, found := d.place(key)
 	i := int(key % blockLen)
@@ -233,8 +233,8 @@ func (d *deque[T, P]) remove(key uint64) (v T, ok bool) {
 	return v, true
 }
 
-// vacate lets a block go whose last record has left, but not its place, so that blocks
-// are found by their distance. There are never many of such places.
+// vacate drops a block whose last record has left, but keeps its position, so that blocks can be
+// found by their distance. There are never many such positions.
 func (d *deque[T, P]) vacate(at int) {
 	b := d.blocks[at]
 	d.blocks[at] = &block[T]{id: b.id, gen: d.pool.gen}
@@ -248,8 +248,8 @@ func (d *deque[T, P]) vacate(at int) {
 	d.empty = 0
 }
 
-// all yields the records from the front on, each valid until the next; the deque must
-// not change meanwhile.
+// all yields the records from the front on. Each is valid until the next; the deque must not change
+// meanwhile.
 func (d *deque[T, P]) all() iter.Seq[P] { return d.from(0) }
 
 // from yields the records from a key on.
@@ -275,7 +275,7 @@ func (d *deque[T, P]) from(key uint64) iter.Seq[P] {
 	}
 }
 
-// checkBlocks verifies what a deque counts.
+// checkBlocks verifies the counts of a deque.
 func checkBlocks[T any, P record[T]](d *deque[T, P]) error {
 	live, empty := 0, 0
 	for i, b := range d.blocks[d.first:] {
@@ -299,8 +299,8 @@ func checkBlocks[T any, P record[T]](d *deque[T, P]) error {
 	return nil
 }
 
-// skipped returns the first key from key on behind n records, and how many records more were
-// to be skipped than there are.
+// skipped returns the first key, from key on, after n records, and by how many records n exceeds
+// those that there are.
 func skipped[T any, P record[T]](d *deque[T, P], key, n uint64) (next, left uint64) {
 	if n == 0 {
 		return key, 0

@@ -2,7 +2,7 @@ package quorumq
 
 import "bytes"
 
-// putBlocks writes packed blocks, each with how many ids lie between it and the one before.
+// putBlocks writes packed blocks, each with the number of ids between it and the one before.
 func putBlocks[T any](b []byte, blocks []*block[T]) []byte {
 	b = putU(b, uint64(len(blocks)))
 	next := uint64(0)
@@ -13,7 +13,7 @@ func putBlocks[T any](b []byte, blocks []*block[T]) []byte {
 	return b
 }
 
-// packAll brings blocks into their stored form, in place, and drops those without records.
+// packAll converts blocks to their stored form, in place, and drops those without records.
 func packAll[T any, P record[T]](p *pool[T, P], blocks []*block[T], tag uint64) []*block[T] {
 	kept := blocks[:0]
 	for _, b := range blocks {
@@ -29,7 +29,7 @@ func packAll[T any, P record[T]](p *pool[T, P], blocks []*block[T], tag uint64) 
 	return kept
 }
 
-// restoreBlocks takes a deque, which keeps the packed form of its blocks.
+// restoreBlocks reads a deque, which keeps its blocks packed.
 func restoreBlocks[T any, P record[T]](r *reader, d *deque[T, P], each func(P)) {
 	n := r.count(3)
 	if n == 0 {

@@ -46,7 +46,7 @@ type Place struct {
 // messages.
 func (p Place) Number() uint64 { return p.Order >> ordBits }
 
-// putDestination writes what reader.destination takes.
+// putDestination writes what reader.destination reads.
 func putDestination(b []byte, d Destination) []byte {
 	b = putText(append(b, byte(d.Kind)), d.Name)
 	if b = putBool(b, d.HasKey); d.HasKey {
@@ -55,7 +55,7 @@ func putDestination(b []byte, d Destination) []byte {
 	return b
 }
 
-// destination takes one, in the one form that each has.
+// destination reads a destination. It accepts only the one form that each destination has.
 func (r *reader) destination() Destination {
 	d := Destination{Kind: DestinationKind(r.upTo(uint64(ToOriginExchange))), Name: r.text()}
 	if d.HasKey = r.bool(); d.HasKey {

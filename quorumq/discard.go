@@ -1,14 +1,14 @@
 package quorumq
 
-// free says that nobody needs a message any more: its body goes, and that of its annotations with
-// the last message that shares it.
+// free records that nobody needs a message any more: it releases the body of the message, and the
+// body of its annotations if no other message shares it.
 func (q *Queue) free(body, annotations BodyRef) {
 	q.effects.release(body)
 	q.annotations.drop(annotations, &q.effects)
 }
 
-// discard takes a message out of the queue, as the dead-letter mode in force says (DL-2). It has
-// left the part that held it: it is accounted for nowhere when discard is called.
+// discard removes a message from the queue as the dead-letter mode in force says (DL-2). The part
+// that held the message has removed it already, so no part counts it any more.
 func (q *Queue) discard(h *held, reason Reason) {
 	mode := q.config.DeadLetter
 	if q.drainDeleting && mode == DeadLetterAtMostOnce {

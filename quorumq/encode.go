@@ -110,8 +110,8 @@ func AppendCommand(b []byte, c Command) []byte {
 	}
 }
 
-// putEnqueue writes the messages one after another; the producer of a message is left out if it is
-// that of the one before.
+// putEnqueue writes the messages one after another. The producer of a message is left out if the
+// previous message has the same one.
 func putEnqueue(b []byte, c *Enqueue) []byte {
 	b = putU(putNode(b, c.Enqueuer.Node), uint64(c.Enqueuer.Epoch))
 	b = putU(putU(b, uint64(c.First)), uint64(c.Answered))
@@ -136,7 +136,7 @@ func putTransfer(b []byte, c *Transfer) []byte {
 	return b
 }
 
-// putMessage writes a message; before is the producer of the one before it.
+// putMessage writes a message; before is the producer of the previous one.
 func putMessage(b []byte, m *NewMessage, before *ProducerID) []byte {
 	flags := byte(0)
 	if m.TTLMs >= 0 {
@@ -184,7 +184,8 @@ func putMessage(b []byte, m *NewMessage, before *ProducerID) []byte {
 	return b
 }
 
-// putCheckout writes the terms of a subscription; a timeout only if the consumer has its own.
+// putCheckout writes the settings of a subscription, with a timeout only if the consumer has its
+// own.
 func putCheckout(b []byte, c *Checkout) []byte {
 	flags := byte(0)
 	if c.Credit {
@@ -208,7 +209,7 @@ func putCheckout(b []byte, c *Checkout) []byte {
 	return b
 }
 
-// putDelay writes what flags say that there is.
+// putDelay writes the parts of a delay that are set.
 func putDelay(b []byte, d Delay) []byte {
 	if d.At > 0 {
 		b = putU(b, uint64(d.At))
@@ -237,7 +238,7 @@ func putOutcome(b []byte, k ConsumerKey, rs []MsgIDRange, failed, annotated bool
 	return putMsgIDRanges(putDelay(append(putConsumer(b, k), flags), d), rs)
 }
 
-// putMove writes where to, and the places in the order in which their messages are moved.
+// putMove writes the destination, and the places in the order in which their messages are moved.
 func putMove(b []byte, c *Move) []byte {
 	b = putU(putDestination(b, c.To), uint64(len(c.Places)))
 	for _, p := range c.Places {

@@ -1,6 +1,6 @@
 package quorumq
 
-// applyEnqueue appends a batch as if its messages had come one by one.
+// applyEnqueue appends a batch as if its messages had arrived one by one.
 func (q *Queue) applyEnqueue(m Meta, c *Enqueue) {
 	if c.First == 0 {
 		q.effects.releaseSlots(m, len(c.Messages))
@@ -23,7 +23,7 @@ func (q *Queue) applyEnqueue(m Meta, c *Enqueue) {
 	for i := range c.Messages {
 		seq := c.First + Seq(i)
 		if whole := u.next(c.Messages[i:], seq < n.next); whole != nil {
-			bytes, ok := unitBytes(whole) // a unit with a void is none
+			bytes, ok := unitBytes(whole) // a unit with a void does not count as one
 			u.refused = !ok || q.refuses(uint64(len(whole)), bytes)
 		}
 		body := BodyRef{Index: m.Index, Slot: m.FirstSlot + uint32(i)}
@@ -44,9 +44,10 @@ func (q *Queue) applyEnqueue(m Meta, c *Enqueue) {
 	q.reply.Refused = q.refused
 }
 
-// enqueueNew decides about a message whose number is new: false if it is a void or refused, now
-// or when its producer sent it before. What has been decided about a unit holds for all of it,
-// also if a limit is reached on the way: it may be exceeded by that one unit.
+// enqueueNew decides about a message whose number is new. It returns false if the message is a
+// void, or is refused now, or was refused when its producer sent it before. A decision about a unit
+// holds for all its messages, even if a limit is reached within the unit; the queue may exceed the
+// limit by that one unit.
 func (q *Queue) enqueueNew(body BodyRef, nm *NewMessage, u *unit) bool {
 	if known, refused := q.producers.repeated(nm); known {
 		q.stats.repeats++

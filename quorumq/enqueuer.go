@@ -2,17 +2,17 @@ package quorumq
 
 import "slices"
 
-// enqueuer is what a queue remembers of the numbered stream of one node's process (PUB-6), so
-// that a repeat is answered as the original was.
+// enqueuer is what a queue remembers about the numbered stream of one node's process (PUB-6), so
+// that a repeat gets the same answer as the original.
 //
-// Invariants, see check: all numbers below next have been decided. Those in refused, ascending,
-// by refusing them; they are forgotten once the enqueuer says that it has the answers.
+// Invariants, see check: all numbers below next are decided. Those in refused, ascending, were
+// refused; they are forgotten when the enqueuer says that it has their answers.
 type enqueuer struct {
 	next    Seq
 	refused []Seq
 }
 
-// trim forgets the refusals that the enqueuer knows of.
+// trim forgets refusals whose answers the enqueuer has.
 func (e *enqueuer) trim(answered Seq) {
 	if len(e.refused) == 0 || e.refused[0] > answered {
 		return
@@ -24,13 +24,13 @@ func (e *enqueuer) trim(answered Seq) {
 	e.refused = append(e.refused[:0], e.refused[i:]...)
 }
 
-// refuses reports whether a number that was decided was refused.
+// refuses reports whether a decided number was refused.
 func (e *enqueuer) refuses(seq Seq) bool {
 	_, found := slices.BinarySearch(e.refused, seq)
 	return found
 }
 
-// putRefused writes the refused numbers as their differences.
+// putRefused writes the refused numbers as differences.
 func (e *enqueuer) putRefused(b []byte) []byte {
 	b = putU(b, uint64(len(e.refused)))
 	last := Seq(0)
@@ -41,7 +41,7 @@ func (e *enqueuer) putRefused(b []byte) []byte {
 	return b
 }
 
-// restoreRefused takes them off a snapshot.
+// restoreRefused reads them from a snapshot.
 func (e *enqueuer) restoreRefused(r *reader) {
 	seq := Seq(0)
 	for range r.count(1) {
@@ -52,7 +52,7 @@ func (e *enqueuer) restoreRefused(r *reader) {
 	}
 }
 
-// check reports whether the refused numbers ascend and have been decided.
+// check reports whether the refused numbers ascend and are decided.
 func (e *enqueuer) check() bool {
 	for i, s := range e.refused {
 		if s >= e.next || i > 0 && e.refused[i-1] >= s {

@@ -1,9 +1,9 @@
 package quorumq
 
-// expireDue handles messages whose time has come, wherever they stand, in the order of their
-// times, as many as the slice allows: those that expire, in that of (expiry, enqueue ordinal)
-// (TTL-5, DL-11), and delayed ones that are to be ready (DR-3); who does both at once expires.
-// It also ends sessions of nodes that stayed unreachable for too long (DC-1).
+// expireDue handles messages whose time has come, wherever they are, in the order of their times,
+// as many as the slice allows. Messages that expire go in the order of (expiry, enqueue ordinal)
+// (TTL-5, DL-11). Delayed messages become ready (DR-3); one that would also expire at that time
+// expires. It also ends sessions of nodes that were unreachable for too long (DC-1).
 func (q *Queue) expireDue() {
 	q.store.tidy(&q.config)
 	q.timeOutNodes()
@@ -23,9 +23,9 @@ func (q *Queue) expireDue() {
 	q.overfull = q.overfull || q.excess() // the rest of an earlier slice
 }
 
-// clearHead expires what is due until the message that would be delivered next is not: a Get
-// is answered once, and the answer must not be "empty" only because a slice was used up.
-// What one entry handles stays below ExpireChunk.
+// clearHead expires due messages until the message that would be delivered next is not due. A Get
+// is answered only once, so the answer must not be "empty" just because a slice was used up. One
+// entry still handles fewer than ExpireChunk messages.
 func (q *Queue) clearHead() {
 	if q.config.Rules < RulesThird {
 		return
@@ -35,7 +35,7 @@ func (q *Queue) clearHead() {
 	}
 }
 
-// handleFirst handles what is due first; false if nothing is.
+// handleFirst handles what is due first. It returns false if nothing is.
 func (q *Queue) handleFirst() bool {
 	h, what := q.store.handleDue(q.now, &q.config)
 	if what == handledExpiry {
@@ -45,7 +45,7 @@ func (q *Queue) handleFirst() bool {
 	return what != handledNothing
 }
 
-// drainDelete discards up to limit messages and returns how many more it could have.
+// drainDelete discards up to limit messages, and returns how many more it could have discarded.
 func (q *Queue) drainDelete(limit int) int {
 	for ; limit > 0; limit-- {
 		h, ok := q.store.popHead(&q.config)

@@ -1,15 +1,15 @@
 package quorumq
 
-// expiry finds the ready and the delayed messages whose TTL is over, wherever they stand (TTL-5):
-// heaps by (expiry, enqueue ordinal), only of messages that expire at all.
+// expiry finds the ready and delayed messages whose TTL is over, wherever they are (TTL-5), in
+// heaps by (expiry, enqueue ordinal). Only messages that expire at all are in the heaps.
 //
-// When a message expires is computed from its age and the configuration in force, not stored: a
-// changed message-ttl has the heaps rebuilt (PO-9).
+// The expiry of a message is not stored, but computed from its age and the configuration in force.
+// So the heaps are rebuilt when message-ttl changes (PO-9).
 //
 // Invariants:
-//   - each message that expires, and a delayed one that does so no later than it is due, has an
-//     entry. Entries outlive their messages until they come to the top, or until tidy: there are
-//     never more than two for a message, and maxStale.
+//   - each message that expires has an entry; a delayed one only if it expires no later than it is
+//     due. Entries stay after their messages until they reach the top, or until tidy. There are
+//     never more than two entries for each message, plus maxStale.
 type expiry struct {
 	levels   heap[ordEntry]
 	returned heap[listEntry]
@@ -26,7 +26,7 @@ func (a ordEntry) before(b ordEntry) bool {
 	return a.at < b.at || a.at == b.at && a.ord < b.ord
 }
 
-// expires returns when a message expires under a queue's message-ttl, 0 for never (TTL-1).
+// expires returns when a message expires under the queue's message-ttl, 0 for never (TTL-1).
 func (m *message) expires(queueTTL int64) Time {
 	ttl := m.ttl
 	if queueTTL >= 0 && (ttl < 0 || queueTTL < ttl) {
@@ -38,14 +38,14 @@ func (m *message) expires(queueTTL int64) Time {
 	return after(m.at, max(ttl, 1))
 }
 
-// expired reports whether a message must not be delivered any more (TTL-2).
+// expired reports whether a message must no longer be delivered (TTL-2).
 func (m *message) expired(queueTTL int64, now Time) bool {
 	at := m.expires(queueTTL)
 	return at != 0 && at <= now
 }
 
-// expires returns when a message expires while it is delayed. The TTL of one that was never
-// ready has not begun (DLY-1).
+// expires returns when a message expires while it is delayed. If it was never ready, its TTL has
+// not begun (DLY-1).
 func (d *delayed) expires(queueTTL int64) (listEntry, bool) {
 	if d.fresh() {
 		return listEntry{}, false
@@ -54,14 +54,14 @@ func (d *delayed) expires(queueTTL int64) (listEntry, bool) {
 	return listEntry{at: at, ord: d.ord, number: d.number}, at != 0 && at <= d.due
 }
 
-// nothingDue reports, at little cost, that nothing expires up to t.
+// nothingDue reports, at little cost, whether nothing expires up to t.
 func (e *expiry) nothingDue(t Time) bool {
 	return (len(e.levels.entries) == 0 || e.levels.entries[0].at > t) &&
 		(len(e.returned.entries) == 0 || e.returned.entries[0].at > t) &&
 		(len(e.delayed.entries) == 0 || e.delayed.entries[0].at > t)
 }
 
-// foundIn is where a message stands that expires.
+// foundIn says where a message that expires is.
 type foundIn uint8
 
 const (
@@ -71,7 +71,7 @@ const (
 	inDelayed
 )
 
-// first returns which message expires first of all.
+// first returns the message that expires first of all.
 func (e *expiry) first(r *ready, d *delays) (first listEntry, in foundIn) {
 	if x, ok := e.levels.first(func(x ordEntry) bool { return r.hasOrd(x.ord) }); ok {
 		first, in = listEntry{at: x.at, ord: x.ord}, inLevels
@@ -85,7 +85,7 @@ func (e *expiry) first(r *ready, d *delays) (first listEntry, in foundIn) {
 	return first, in
 }
 
-// rebuildLevels makes the heap of the levels anew.
+// rebuildLevels rebuilds the heap of the levels.
 func (e *expiry) rebuildLevels(r *ready, queueTTL int64) {
 	e.levels.entries = e.levels.entries[:0]
 	for l := range r.occupiedLevels() {
@@ -98,7 +98,7 @@ func (e *expiry) rebuildLevels(r *ready, queueTTL int64) {
 	e.levels.order()
 }
 
-// rebuildReturned makes the heap of the returned list anew.
+// rebuildReturned rebuilds the heap of the returned list.
 func (e *expiry) rebuildReturned(r *ready, queueTTL int64) {
 	e.returned.entries = e.returned.entries[:0]
 	for x := range r.returned.all() {
@@ -109,7 +109,7 @@ func (e *expiry) rebuildReturned(r *ready, queueTTL int64) {
 	e.returned.order()
 }
 
-// rebuildDelayed makes the heap of the delayed messages anew.
+// rebuildDelayed rebuilds the heap of the delayed messages.
 func (e *expiry) rebuildDelayed(d *delays, queueTTL int64) {
 	e.delayed.entries = e.delayed.entries[:0]
 	for x := range d.set.all() {

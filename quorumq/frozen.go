@@ -5,11 +5,11 @@ import (
 	"slices"
 )
 
-// Frozen is a queue's state at one moment. One goroutine uses it, which may be another than the
+// Frozen is the state of a queue at one moment. Only one goroutine uses it, but it need not be the
 // queue's.
 //
 // It shares the blocks and windows of messages with the queue, which copies them before it changes
-// them; everything else was encoded at once.
+// them. Everything else was encoded at that moment.
 type Frozen struct {
 	rest     []byte
 	windows  []window // of each consumer, in the order of the sessions
@@ -22,8 +22,8 @@ type Frozen struct {
 	packed   bool // whether all blocks are
 }
 
-// Freeze returns the state of this moment. It copies a pointer for each block of messages, and
-// encodes everything else.
+// Freeze returns the present state. It copies one pointer for each block of messages, and encodes
+// everything else.
 func (q *Queue) Freeze() *Frozen {
 	f := q.share()
 	q.subs.gen++
@@ -32,7 +32,7 @@ func (q *Queue) Freeze() *Frozen {
 	return f
 }
 
-// share is Freeze for as long as the queue does not change.
+// share is Freeze for a state that is used before the queue changes.
 func (q *Queue) share() *Frozen {
 	f := &Frozen{
 		rest: q.putRest(nil), occupied: q.store.ready.occupied, mixed: q.store.ready.mixed,
@@ -67,7 +67,7 @@ func (f *Frozen) AppendSnapshot(b []byte) []byte {
 	return putBlocks(b, f.delayed)
 }
 
-// pack brings all blocks into their stored form: most of them are.
+// pack converts all blocks to their stored form; most of them have it already.
 func (f *Frozen) pack() {
 	if f.packed {
 		return
@@ -82,8 +82,8 @@ func (f *Frozen) pack() {
 	f.delayed = packAll(new(pool[delayed, *delayed]), f.delayed, 0)
 }
 
-// Live yields every body that the state refers to, each once, ascending by index, and within an
-// entry by slot. Runs of several entries do not overlap.
+// Live yields every body that the state refers to, each once, ascending by index and, within an
+// entry, by slot. Runs over several entries do not overlap.
 func (f *Frozen) Live() iter.Seq[BodyRun] {
 	f.pack()
 	return func(yield func(BodyRun) bool) {
@@ -103,7 +103,7 @@ func (f *Frozen) Live() iter.Seq[BodyRun] {
 	}
 }
 
-// heldRuns returns the bodies that consumers hold, and all annotations.
+// heldRuns returns the bodies of messages that consumers hold, and of all annotations.
 func (f *Frozen) heldRuns() []BodyRun {
 	var runs []BodyRun
 	for i := range f.windows {
@@ -133,7 +133,7 @@ func (f *Frozen) annotations() map[BodyRef]uint32 {
 	return shared
 }
 
-// checkBodies verifies that each body is referred to once.
+// checkBodies verifies that no body is referred to twice.
 func (f *Frozen) checkBodies() error {
 	var last BodyRun
 	for r := range f.Live() {

@@ -1,17 +1,17 @@
 package quorumq
 
-// ranked is what a heap holds.
+// ranked is an element of a heap.
 type ranked[T any] interface{ before(other T) bool }
 
-// heap orders entries that name messages: the one before all others is at the top. An entry
-// whose message has left stays until it comes to the top, or until the heap's owner finds too
-// many of them and makes the heap anew.
+// heap orders entries that refer to messages; the entry before all others is at the top. When a
+// message leaves, its entry stays until it reaches the top, or until the owner of the heap finds
+// too many such entries and rebuilds the heap.
 type heap[T ranked[T]] struct{ entries []T }
 
-// maxStale bounds the entries without message, beyond one for each message.
+// maxStale limits the entries without a message, beyond one for each message.
 const maxStale = 1024
 
-// roomyHeap is how many entries a heap may have room for, however few it has.
+// roomyHeap is the capacity that a heap may keep, however few entries it has.
 const roomyHeap = 1 << 14
 
 // push adds an entry.
@@ -36,7 +36,7 @@ func (h *heap[T]) pop() {
 	last := h.entries[n]
 	h.entries = h.entries[:n]
 	if c := cap(h.entries); c > roomyHeap && n < c/8 {
-		// What a million messages left behind is not kept for the few that come next.
+		// The memory for a million messages is not kept for the few that come next.
 		h.entries = append(make([]T, 0, c/4), h.entries...)
 	}
 	if n > 0 {
@@ -44,7 +44,7 @@ func (h *heap[T]) pop() {
 	}
 }
 
-// sink puts v at i or below.
+// sink puts v at i or below it.
 func (h *heap[T]) sink(i int, v T) {
 	es := h.entries
 	for {
@@ -71,8 +71,8 @@ func (h *heap[T]) order() {
 	}
 }
 
-// first returns the first entry that still has its message, as there reports; it drops those
-// in front that have none.
+// first returns the first entry that still has its message, as there reports. It drops the entries
+// before it.
 func (h *heap[T]) first(there func(T) bool) (v T, ok bool) {
 	for len(h.entries) > 0 {
 		if there(h.entries[0]) {

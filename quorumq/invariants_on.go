@@ -5,11 +5,11 @@ package quorumq
 // checked reports whether commands are followed by a check.
 const checked = true
 
-// fullCheckLen is up to how many messages every command is followed by a full check;
-// with more, one in so many commands is.
+// fullCheckLen is the number of messages up to which every command is followed by a full check.
+// With more messages, only every n-th command is.
 const fullCheckLen = 2048
 
-// verify stops the queue loudly if a command left it inconsistent.
+// verify stops the queue loudly if a command has left it inconsistent.
 func verify(q *Queue, m Meta) {
 	n := uint64(q.len()) / fullCheckLen
 	if m.Index%(n*n+1) != 0 {

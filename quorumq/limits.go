@@ -3,8 +3,8 @@ package quorumq
 // Full reports whether a limit leaves no room for one more message with a body (LEN-7).
 func (q *Queue) Full() bool { return q.length().exceeds(&q.config, 1, 1) }
 
-// dropHead removes ready messages while a limit is exceeded (LEN-3). Those of what is ready
-// wait for enforce: consumers come first (LEN-9).
+// dropHead removes ready messages while a limit is exceeded (LEN-3). Limits of ready messages are
+// left to enforce, because consumers come first (LEN-9).
 func (q *Queue) dropHead() {
 	if !q.config.limited() {
 		return
@@ -17,8 +17,8 @@ func (q *Queue) dropHead() {
 	q.overfull = true
 }
 
-// enforce removes what is above a limit once consumers have been served, as far as the slice
-// goes: the timer asks for the rest, also where more consumers wait than one command serves.
+// enforce removes what exceeds a limit after consumers have been served, as far as the slice
+// allows. The timer asks for the rest, and also if more consumers wait than one command serves.
 func (q *Queue) enforce() {
 	if !q.overfull {
 		return
@@ -29,7 +29,7 @@ func (q *Queue) enforce() {
 	}
 }
 
-// excess reports whether something is left that a limit removes.
+// excess reports whether a limit still asks for removals.
 func (q *Queue) excess() bool {
 	if q.config.Rules < RulesThird || !q.config.limited() || q.store.len() == 0 {
 		return false
@@ -37,7 +37,7 @@ func (q *Queue) excess() bool {
 	return !q.config.refuses(q.backlog.set.len()) && q.length().over(&q.config)
 }
 
-// dropWhile removes victims as long as the queue exceeds a limit, and as the budget allows.
+// dropWhile removes messages as long as the queue exceeds a limit and the budget allows.
 func (q *Queue) dropWhile(exceeds func(length, *Config) bool) {
 	for q.store.len() > 0 && !q.config.refuses(q.backlog.set.len()) && exceeds(q.length(), &q.config) && q.budget.drop(q.config.Rules) {
 		h, _ := q.store.popVictim(&q.config)

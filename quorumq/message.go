@@ -2,8 +2,8 @@ package quorumq
 
 import "math"
 
-// message is a ready message: 40 bytes without pointers. In a window its size is VoidSize
-// once it was settled.
+// message is a ready message: 40 bytes without pointers. In a window, its size is VoidSize once it
+// is settled.
 type message struct {
 	ord   uint64 // enqueue ordinal, from 1, above the priority level's 5 bits
 	index uint64 // BodyRef
@@ -19,7 +19,7 @@ func (m *message) key() uint64   { return m.ord >> ordBits }
 
 func (*message) width() int { return 5 }
 
-// put leaves out the ordinal: it follows from key and tag of a level.
+// put leaves out the ordinal, because it follows from the key and the tag of the level.
 func (m *message) put(c *columns, i int) {
 	c[0][i] = m.index
 	c[1][i] = uint64(m.slot)
@@ -28,7 +28,7 @@ func (m *message) put(c *columns, i int) {
 	c[4][i] = uint64(m.ttl + 1)
 }
 
-// get is given the level as tag.
+// get gets the level as tag.
 func (m *message) get(c *columns, i int, key, tag uint64) {
 	*m = message{
 		ord: key<<ordBits | tag, index: c[0][i], slot: narrow(c[1][i]), size: narrow(c[2][i]),
@@ -38,13 +38,13 @@ func (m *message) get(c *columns, i int, key, tag uint64) {
 
 func (m *message) valid() bool { return m.ord > 0 && m.slot != outOfRange && m.size != outOfRange }
 
-// outOfRange is what narrow makes of a number that has no place in 32 bits. No size and no
+// outOfRange is the result of narrow for a number that does not fit into 32 bits. No size and no
 // slot has this value.
 const outOfRange = VoidSize
 
 func narrow(v uint64) uint32 { return uint32(min(v, uint64(outOfRange))) }
 
-// held is a message that was assigned at least once, with what that left on it.
+// held is a message that was assigned at least once, with the traces of that.
 type held struct {
 	message
 	annIndex uint64 // BodyRef of annotations; both zero: none
@@ -56,7 +56,7 @@ type held struct {
 func (h *held) isRemoved() bool { return h.size == VoidSize }
 func (h *held) remove()         { h.size = VoidSize }
 
-// put writes the ordinal too: returned messages of all levels share a deque.
+// put writes the ordinal too, because returned messages of all levels share a deque.
 func (h *held) put(c *columns, i int) {
 	h.message.put(c, i)
 	c[5][i] = h.ord
@@ -66,7 +66,7 @@ func (h *held) put(c *columns, i int) {
 	c[9][i] = uint64(h.acquired)
 }
 
-// get takes what put writes.
+// get reads what put writes.
 func (h *held) get(c *columns, i int) {
 	h.message.get(c, i, 0, 0)
 	h.ord = c[5][i]
@@ -74,7 +74,7 @@ func (h *held) get(c *columns, i int) {
 	h.failures, h.acquired = narrow(c[8][i]), narrow(c[9][i])
 }
 
-// valid leaves out the ordinal, which a message that was never ready does not have.
+// valid does not check the ordinal, because a message that was never ready has none.
 func (h *held) valid() bool {
 	return h.slot != outOfRange && h.size != outOfRange && h.annSlot != outOfRange &&
 		h.failures != outOfRange && h.acquired != outOfRange
@@ -82,7 +82,7 @@ func (h *held) valid() bool {
 
 func (h *held) annotations() BodyRef { return BodyRef{Index: h.annIndex, Slot: h.annSlot} }
 
-// returned is a message that was given back; number orders the returned list (DEL-1).
+// returned is a message that was returned; number is its position in the returned list (DEL-1).
 type returned struct {
 	held
 	number uint64
@@ -143,21 +143,21 @@ func (d *discarded) get(c *columns, i int, key, _ uint64) {
 	d.setCause(c[4][i])
 }
 
-// valid leaves out reason and destination: backlog.check looks at those.
+// valid does not check reason and destination; backlog.check does.
 func (d *discarded) valid() bool {
 	return d.seq > 0 && d.slot != outOfRange && d.size != outOfRange && d.annSlot != outOfRange &&
 		d.failures != outOfRange && d.acquired != outOfRange
 }
 
-// delayed is a message that is to be ready at a later time. One that no consumer had yet
-// (DLY-1) has no enqueue ordinal: it gets one when it is ready, as if it came then.
+// delayed is a message that becomes ready later. One that no consumer has had yet (DLY-1) has no
+// enqueue ordinal; it gets one when it is ready, as if it arrived then.
 type delayed struct {
 	held
 	number uint64 // in the order in which messages were delayed
 	due    Time
 }
 
-// fresh reports that the message was never ready.
+// fresh reports whether the message was never ready.
 func (d *delayed) fresh() bool { return d.key() == 0 }
 
 func (*delayed) width() int { return 11 }
@@ -177,10 +177,10 @@ func (d *delayed) get(c *columns, i int, key, _ uint64) {
 
 func (d *delayed) valid() bool { return d.held.valid() && d.due > 0 }
 
-// A backlog record's column of reasons holds the destination's number above moveBase.
+// In the column of reasons, a moved message has moveBase plus the number of its destination.
 const moveBase = 1 << 8
 
-// cause is the number in the column of reasons: the reason, or where the message is moved to.
+// cause returns the number for the column of reasons: the reason, or moveBase plus the destination.
 func (d *discarded) cause() uint64 {
 	if d.to != 0 {
 		return moveBase + uint64(d.to)
@@ -188,7 +188,7 @@ func (d *discarded) cause() uint64 {
 	return uint64(d.reason)
 }
 
-// setCause takes that apart; a number out of range is an invalid reason.
+// setCause is the inverse of cause. A number that is out of range becomes an invalid reason.
 func (d *discarded) setCause(v uint64) {
 	if v > moveBase {
 		d.to = uint16(min(v-moveBase, math.MaxUint16))
@@ -201,16 +201,17 @@ func (d *discarded) setCause(v uint64) {
 type assigned struct {
 	held
 	id     MsgID
-	number uint64 // of the assignment, over all consumers
-	due    Time   // when its consumer has had it for too long (CT-1); 0: never
+	number uint64 // of the assignment, counted over all consumers
+	due    Time   // the ack deadline (CT-1); 0: none
 }
 
-// seed is what the jitter of a message's next wait follows from.
+// seed returns the number from which the jitter of the message's next wait is computed.
 func (h *held) seed() uint64 {
 	return scatter(scatter(h.index)^uint64(h.slot)) ^ uint64(h.acquired)
 }
 
-// count adds what each way back but a settle adds (DEL-8).
+// count counts an assignment and, if it failed, a failure. All ways to end an assignment but
+// settling count (DEL-8).
 func (h *held) count(failed bool) {
 	h.acquired++
 	if failed {
@@ -218,7 +219,7 @@ func (h *held) count(failed bool) {
 	}
 }
 
-// check returns what is inconsistent in a message that was ready before.
+// check returns an inconsistency of a message that was ready before.
 func (h *held) check(now Time, nextOrd uint64) error {
 	if h.ord>>ordBits == 0 || h.ord>>ordBits >= nextOrd || h.at > now || h.at < 0 || h.ttl < Unlimited {
 		return inv("message %#x enqueued at %d with TTL %d, now %d, next ordinal %d", h.ord, h.at, h.ttl, now, nextOrd)

@@ -1,6 +1,7 @@
 package quorumq
 
-// applyMove moves messages and answers how many, and the number of the last in the backlog.
+// applyMove moves messages. It replies with how many, and with the number of the last one in the
+// backlog.
 func (q *Queue) applyMove(c *Move) {
 	var to *destination
 	if c.To.Kind != ToNowhere {

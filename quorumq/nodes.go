@@ -7,23 +7,23 @@ import (
 	"github.com/quorate/quorate/id"
 )
 
-// nodes is what a queue knows of nodes that have enqueued or consumed here. They stay, to fence
-// their past: only a node's newest process may speak.
+// nodes is what a queue remembers about nodes that have enqueued or consumed here. They stay, to
+// fence off old processes: only the newest process of a node may send commands.
 //
-// Invariants, see check: suspects counts the nodes under suspicion; only those have a deadline. A
-// session that a node has closed is not open.
+// Invariants, see check: suspects counts the suspected nodes; only those have a deadline. A session
+// that a node has closed is not open.
 type nodes struct {
 	byID     map[id.NodeID]*node
 	suspects int
 }
 
-// node is one of them, in the newest of its lives.
+// node is one of them, in its newest epoch.
 type node struct {
 	id    id.NodeID
 	epoch id.Epoch
 	enqueuer
-	// closed are sessions of this epoch that were closed, in that order: a Checkout or Get
-	// that comes late does not open them again.
+	// closed are the sessions of this epoch that were closed, in that order. A Checkout or Get that
+	// arrives late does not open them again.
 	closed    []uint64
 	suspected bool
 	deadline  Time // when a suspected node's sessions end (DC-1)
@@ -47,12 +47,12 @@ func (n *node) close(session uint64) {
 // hasClosed reports whether a session is remembered as closed.
 func (n *node) hasClosed(session uint64) bool { return slices.Contains(n.closed, session) }
 
-// renew begins the node's next life.
+// renew begins the node's next epoch.
 func (n *node) renew(epoch id.Epoch) {
 	n.epoch, n.enqueuer, n.closed = epoch, enqueuer{next: 1}, nil
 }
 
-// of returns the node with this name; it is made, with this epoch, if it is not known.
+// of returns the node with this name. If it is not known, of creates it with this epoch.
 func (ns *nodes) of(name id.NodeID, epoch id.Epoch) *node {
 	n := ns.byID[name]
 	if n == nil {
@@ -62,13 +62,13 @@ func (ns *nodes) of(name id.NodeID, epoch id.Epoch) *node {
 	return n
 }
 
-// suspect puts a node under suspicion until a deadline, which is not 0.
+// suspect marks a node as suspected until a deadline, which must not be 0.
 func (ns *nodes) suspect(n *node, deadline Time) {
 	n.suspected, n.deadline = true, deadline
 	ns.suspects++
 }
 
-// clear ends a suspicion and reports whether there was one.
+// clear ends a suspicion, and reports whether there was one.
 func (ns *nodes) clear(n *node) bool {
 	if !n.suspected {
 		return false
@@ -101,10 +101,10 @@ func (ns *nodes) clearLate(now Time) {
 	}
 }
 
-// lateAt reports whether the sessions of a suspected node are to end.
+// lateAt reports whether the deadline of a suspected node has come, so that its sessions must end.
 func (n *node) lateAt(now Time) bool { return n.suspected && n.deadline <= now }
 
-// enqueuers returns how many of them have enqueued.
+// enqueuers returns how many nodes have enqueued.
 func (ns *nodes) enqueuers() (count int) {
 	for _, n := range ns.byID {
 		if n.next > 1 {
@@ -114,7 +114,7 @@ func (ns *nodes) enqueuers() (count int) {
 	return count
 }
 
-// put writes all nodes, ascending.
+// put writes all nodes, in ascending order.
 func (ns *nodes) put(b []byte) []byte {
 	b = putU(b, uint64(len(ns.byID)))
 	for _, name := range slices.Sorted(maps.Keys(ns.byID)) {
@@ -134,7 +134,7 @@ func (ns *nodes) put(b []byte) []byte {
 	return b
 }
 
-// restore takes them off a snapshot.
+// restore reads the nodes from a snapshot.
 func (ns *nodes) restore(r *reader) {
 	last := id.NodeID("")
 	for range r.count(7) {
@@ -161,7 +161,7 @@ func (ns *nodes) restore(r *reader) {
 	}
 }
 
-// check returns what is inconsistent.
+// check returns an inconsistency, if there is one.
 func (ns *nodes) check() error {
 	suspects := 0
 	for _, n := range ns.byID {

@@ -1,16 +1,16 @@
 package quorumq
 
-// notices are those of the command that is being applied, in the order in which consumers get
-// them. It is empty between commands.
+// notices are those of the command that is being applied, in the order in which consumers get them.
+// Between commands there are none.
 type notices []Notice
 
-// cancelled notifies a consumer that it is cancelled by the queue.
+// cancelled notifies a consumer that the queue has cancelled it.
 func (ns *notices) cancelled(c *consumer) {
 	*ns = append(*ns, Notice{Consumer: c.key, Kind: NoticeCancelled})
 }
 
-// leader notifies a session that there is another leader, at its consumer with the lowest tag (0 if it
-// has none): that stands for all of them.
+// leader notifies a session that there is a new leader. The notice goes to the session's consumer
+// with the lowest tag (0 if it has none), on behalf of all its consumers.
 func (ns *notices) leader(s *session) {
 	k := ConsumerKey{SessionKey: s.key}
 	if len(s.consumers) > 0 {
@@ -28,8 +28,8 @@ func (ns *notices) activity(c *consumer, active bool) {
 	*ns = append(*ns, n)
 }
 
-// revoked notifies a consumer that it has lost a delivery; ids that follow each other are joined in
-// one notice, from the consumer's second on.
+// revoked notifies a consumer that it has lost a delivery. Consecutive ids share one notice; joins
+// is true from the consumer's second delivery on.
 func (ns *notices) revoked(c *consumer, m MsgID, joins bool) {
 	if n := len(*ns); joins && (*ns)[n-1].Messages.Last+1 == m {
 		(*ns)[n-1].Messages.Last = m

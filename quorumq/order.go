@@ -2,14 +2,14 @@ package quorumq
 
 import "math/bits"
 
-// weightedRoundRobin decides which level of a queue whose priorities are shares (PR-3) is next:
-// from the highest down, level l has l+1 messages at a time.
+// weightedRoundRobin decides which level comes next in a queue whose priorities are shares (PR-3):
+// from the highest level down, level l gives l+1 messages in turn.
 type weightedRoundRobin struct {
 	level uint8
 	left  uint8 // messages that the level may still give before the next one; at most level
 }
 
-// of returns the next level among those of the bits, which are not 0.
+// of returns the next level among those whose bit is set; at least one must be.
 func (r *weightedRoundRobin) of(occupied uint32) int {
 	if r.left > 0 && occupied&(1<<r.level) != 0 {
 		return int(r.level)
@@ -20,7 +20,7 @@ func (r *weightedRoundRobin) of(occupied uint32) int {
 	return bits.Len32(occupied) - 1
 }
 
-// took notes that a message of a level was taken.
+// took records that a message of a level was taken.
 func (r *weightedRoundRobin) took(level int) {
 	if r.left > 0 && int(r.level) == level {
 		r.left--
@@ -29,16 +29,16 @@ func (r *weightedRoundRobin) took(level int) {
 	r.level, r.left = uint8(level), uint8(level)
 }
 
-// originalPositions finds the returned messages by where they stood before, level by level, where
-// they go back to that place. The heaps rank by ordinal; entries whose message has left
-// stay until they come to the top, or until tidy.
+// originalPositions finds returned messages by their ordinal, level by level, in queues where they
+// return to their original position. Entries stay after their messages until they reach the top, or
+// until tidy.
 type originalPositions struct {
 	heaps    [levels]heap[listEntry]
 	occupied uint32 // levels with entries
 	entries  int    // of all heaps
 }
 
-// push adds a message that was returned.
+// push adds a returned message.
 func (p *originalPositions) push(r *returned) {
 	l := r.level()
 	p.heaps[l].push(listEntry{ord: r.ord, number: r.number})
@@ -46,7 +46,7 @@ func (p *originalPositions) push(r *returned) {
 	p.entries++
 }
 
-// pop drops the first entry of a level.
+// pop removes the first entry of a level.
 func (p *originalPositions) pop(l int) {
 	p.heaps[l].pop()
 	p.entries--
@@ -56,7 +56,8 @@ func (p *originalPositions) pop(l int) {
 }
 
 // listEntry is an entry of a heap over a list whose messages have numbers of their own: the
-// returned or the delayed ones. What at ranks by is the heap's: a time, or a priority level.
+// returned or the delayed ones. What at stands for depends on the heap: a time, or a priority
+// level.
 type listEntry struct {
 	at     Time
 	ord    uint64

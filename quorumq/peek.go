@@ -39,22 +39,22 @@ type PeekFrom struct {
 
 // Peeked is a message in the queue.
 type Peeked struct {
-	Place       Place // of ready and unsettled ones
+	Place       Place // of ready and unsettled messages
 	Number      uint64
 	Priority    uint8
 	Body        BodyRef
 	Annotations BodyRef
 	Size        uint32
 	At          Time // when it was enqueued; of the backlog, when it was discarded
-	Expires     Time // of ready ones; 0: never
+	Expires     Time // of ready messages; 0: never
 	// DeliveryCount and AcquiredCount are as in Delivery.
 	DeliveryCount, AcquiredCount uint32
-	Consumer                     ConsumerKey  // of unsettled ones
+	Consumer                     ConsumerKey  // of unsettled messages
 	Reason                       Reason       // of dead letters in the backlog
 	To                           *Destination // of moved messages in the backlog
 
-	Due        Time   // of delayed ones: when it will be ready
-	assignment uint64 // of unsettled ones: its number
+	Due        Time   // of delayed messages: when it becomes ready
+	assignment uint64 // of unsettled messages: number of the assignment
 }
 
 // After returns the start of the page after the one whose last message is p.
@@ -90,7 +90,7 @@ func (q *Queue) Peek(dst []Peeked, from PeekFrom, limit int) (out []Peeked, next
 	}
 }
 
-// peek has a stage for the returned list and one for each level, from the highest.
+// peek has one stage for the returned list and one for each level, from the highest on.
 func (r *ready) peek(dst []Peeked, from PeekFrom, limit int, queueTTL int64) ([]Peeked, PeekFrom, bool) {
 	if from.Below == 0 {
 		from.Below, from.Returns = r.nextOrd, r.nextReturn
@@ -136,8 +136,8 @@ func (r *ready) peek(dst []Peeked, from PeekFrom, limit int, queueTTL int64) ([]
 	return dst, from, false
 }
 
-// peeked is what is shown of a message, that stands at a number in the returned list or, with 0,
-// does not.
+// peeked returns what Peek shows of a message. number is its number in the returned list, 0 if it
+// is not there.
 func (h *held) peeked(number uint64, queueTTL int64) Peeked {
 	return Peeked{
 		Place: Place{Order: h.ord, Return: number}, Number: h.key(), Priority: uint8(h.level()), Body: h.body(),
@@ -146,7 +146,7 @@ func (h *held) peeked(number uint64, queueTTL int64) Peeked {
 	}
 }
 
-// peek puts what all consumers hold in order: a page costs as much as they hold.
+// peek sorts what all consumers hold, so a page costs as much as they hold.
 func (ss sessions) peek(dst []Peeked, from PeekFrom, limit int) ([]Peeked, PeekFrom, bool) {
 	type one struct {
 		number uint64
@@ -174,7 +174,7 @@ func (ss sessions) peek(dst []Peeked, from PeekFrom, limit int) ([]Peeked, PeekF
 	return dst, from, n < len(all)
 }
 
-// peek shows the messages of the backlog by their numbers.
+// peek shows the messages of the backlog by number.
 func (b *backlog) peek(dst []Peeked, from PeekFrom, limit int) ([]Peeked, PeekFrom, bool) {
 	from.Key, from.Skip = skipped(&b.set, max(from.Key, from.Number), from.Skip)
 	for d := range b.set.from(from.Key) {
@@ -191,7 +191,7 @@ func (b *backlog) peek(dst []Peeked, from PeekFrom, limit int) ([]Peeked, PeekFr
 	return dst, from, false
 }
 
-// peek numbers messages by the order in which they were delayed.
+// peek shows delayed messages in the order in which they were delayed.
 func (d *delays) peek(dst []Peeked, from PeekFrom, limit int, queueTTL int64) ([]Peeked, PeekFrom, bool) {
 	from.Key, from.Skip = skipped(&d.set, max(from.Key, from.Number), from.Skip)
 	for x := range d.set.from(from.Key) {

@@ -1,7 +1,8 @@
 package quorumq
 
-// applySessionClosed ends a session as a failure of its consumers (DEL-8), but for what never
-// left, for good: it is remembered also if its Checkout has not come yet.
+// applySessionClosed ends a session for good. What its consumers hold counts as failed, except
+// deliveries that never left the leader's node (DEL-8). The session is remembered as closed even if
+// its Checkout has not arrived yet.
 func (q *Queue) applySessionClosed(c *SessionClosed) {
 	if n, ok := q.member(c.Session.Node, c.Session.Epoch); ok {
 		n.close(c.Session.Session)
@@ -15,12 +16,12 @@ func (q *Queue) applyNodeDown(c *NodeDown) {
 	if n == nil || !q.speaks(n, c.Epoch) || n.suspected || !q.subs.hasSession(n) {
 		return
 	}
-	q.nodes.suspect(n, max(after(q.now, q.config.DisconnectedTimeoutMs), 1)) // 0 is none
+	q.nodes.suspect(n, max(after(q.now, q.config.DisconnectedTimeoutMs), 1)) // 0 would mean none
 	q.subs.elect()
 	q.timeOutNodes()
 }
 
-// applyNodeUp ends a suspicion.
+// applyNodeUp ends the suspicion of a node.
 func (q *Queue) applyNodeUp(c *NodeUp) {
 	if n := q.nodes.byID[c.Node]; n != nil && q.speaks(n, c.Epoch) {
 		q.subs.trust(n, &q.nodes)

@@ -14,18 +14,18 @@ const (
 	MaxProducerRefusals = 10_000
 )
 
-// producers is what a queue remembers of publishers that number their messages, over all nodes
+// producers is what a queue remembers about publishers that number their messages, over all nodes
 // that they publish through (PUB-6).
 //
-// Invariants, see check: at most MaxProducers, each known by its id and linked in the order of its
-// newest message; times rise along it.
+// Invariants, see check: at most MaxProducers are known. They are linked in the order of their
+// newest messages, so the times ascend along the list.
 type producers struct {
 	byID           map[ProducerID]*producer
 	oldest, newest *producer
 }
 
-// producer is what a queue knows of a publisher: the numbers of its messages ascend, so
-// that all up to last have been decided, those in refused, at most MaxProducerRefusals, by refusal.
+// producer is what a queue remembers about one publisher. The numbers of its messages ascend, so
+// all up to last are decided. Those in refused, at most MaxProducerRefusals, were refused.
 type producer struct {
 	id      ProducerID
 	last    uint64
@@ -35,8 +35,8 @@ type producer struct {
 	older, newer *producer
 }
 
-// repeated reports whether the queue has decided about this message of a producer before,
-// and whether by refusing it.
+// repeated reports whether the queue has decided about this message of a producer before, and
+// whether it was refused then.
 func (ps *producers) repeated(m *NewMessage) (known, refused bool) {
 	if m.Producer == nil {
 		return false, false
@@ -72,8 +72,8 @@ func (ps *producers) decided(m *NewMessage, stored bool, now Time) {
 	ps.forget(now)
 }
 
-// find returns what is known of a producer, nil if nothing is. It looks at the newest one first:
-// messages of a producer come in runs.
+// find returns the producer with this id, nil if it is not known. It looks at the newest one first,
+// because messages of one producer often follow each other.
 func (ps *producers) find(id *ProducerID) *producer {
 	if p := ps.newest; p != nil && p.id == *id {
 		return p
@@ -81,7 +81,8 @@ func (ps *producers) find(id *ProducerID) *producer {
 	return ps.byID[*id]
 }
 
-// forget forgets those that have been silent for too long, and the first of too many.
+// forget removes producers that were silent for too long, and the oldest ones if there are too
+// many.
 func (ps *producers) forget(now Time) {
 	for p := ps.oldest; p != nil; p = ps.oldest {
 		if len(ps.byID) <= MaxProducers && after(p.used, ProducerRetentionMs) > now {
@@ -103,7 +104,7 @@ func (ps *producers) append(p *producer) {
 	ps.newest = p
 }
 
-// unlink takes a producer out of the order.
+// unlink removes a producer from the list.
 func (ps *producers) unlink(p *producer) {
 	if p.older != nil {
 		p.older.newer = p.newer
@@ -118,7 +119,7 @@ func (ps *producers) unlink(p *producer) {
 	p.older, p.newer = nil, nil
 }
 
-// put writes them from the one that has been silent for longest.
+// put writes all producers, beginning with the one that was silent for longest.
 func (ps *producers) put(b []byte) []byte {
 	b = putU(b, uint64(len(ps.byID)))
 	used := Time(0)
@@ -136,7 +137,7 @@ func (ps *producers) put(b []byte) []byte {
 	return b
 }
 
-// restore takes them off a snapshot.
+// restore reads the producers from a snapshot.
 func (ps *producers) restore(r *reader) {
 	used := Time(0)
 	for range r.count(len(ProducerID{}) + 3) {
@@ -162,7 +163,7 @@ func (ps *producers) restore(r *reader) {
 	}
 }
 
-// check returns what is inconsistent, at a time.
+// check returns an inconsistency, if there is one.
 func (ps *producers) check(now Time) error {
 	n, used := 0, Time(0)
 	for p := ps.oldest; p != nil; p = p.newer {

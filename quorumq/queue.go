@@ -20,23 +20,23 @@ type Queue struct {
 	annotations annotations
 
 	idle idle
-	// drain-delete: it is being emptied for its deletion.
+	// drainDeleting: the queue is being emptied before it is deleted.
 	drainDeleting bool
 
-	// timer is the newest Effects.Timer that has not come due yet.
+	// timer is the newest Effects.Timer that is not due yet.
 	timer Time
 	stats stats
 
-	// What follows is scratch of one Apply, kept for its storage.
+	// The following fields are scratch memory of one Apply, kept for reuse.
 	reply     Reply
 	effects   Effects
 	refused   []Seq
 	delivery  Delivery
 	assignedN int  // assignments of this Apply
-	more      bool // assignments are left for the next Apply
+	more      bool // some assignments are left for the next Apply
 	ranges    []MsgIDRange
 	budget    budget
-	overfull  bool // limits are looked at once consumers have been served (LEN-9)
+	overfull  bool // limits must be checked after consumers have been served (LEN-9)
 }
 
 // New returns an empty queue with the configuration c.
@@ -61,7 +61,7 @@ func (q *Queue) UID() id.QueueUID { return q.uid }
 // len returns the number of all messages, wherever they are.
 func (q *Queue) len() int { return q.store.len() + q.subs.unacked.messages + q.backlog.set.len() }
 
-// length returns what the limits of length count.
+// length returns what the length limits count.
 func (q *Queue) length() length {
 	l := length{
 		messages: uint64(q.store.len()),
@@ -75,7 +75,8 @@ func (q *Queue) length() length {
 	return l
 }
 
-// refuses reports whether so much more would exceed a limit and is refused for that (LEN-4).
+// refuses reports whether this many more would exceed a limit, and must be refused for that
+// (LEN-4).
 func (q *Queue) refuses(messages, bytes uint64) bool {
 	return q.config.refuses(q.backlog.set.len()) && q.length().exceeds(&q.config, messages, bytes)
 }

@@ -158,7 +158,7 @@ type SeqRange struct{ First, Last Seq }
 // MsgIDRange is a closed range of message ids, First ≤ Last.
 type MsgIDRange struct{ First, Last MsgID }
 
-// after returns t + ms, at most the end of time.
+// after returns t + ms, but at most the largest time.
 func after(t Time, ms int64) Time {
 	if ms > math.MaxInt64-int64(t) {
 		return math.MaxInt64
@@ -170,7 +170,7 @@ func compareRefs(a, b BodyRef) int {
 	return cmp.Or(cmp.Compare(a.Index, b.Index), cmp.Compare(a.Slot, b.Slot))
 }
 
-// compareSessions is the order in which a queue keeps and stores sessions.
+// compareSessions defines the order in which a queue keeps and stores sessions.
 func compareSessions(a, b SessionKey) int {
 	return cmp.Or(
 		cmp.Compare(a.Node, b.Node),

@@ -5,21 +5,21 @@ import (
 	"math/bits"
 )
 
-// ready is the order of the messages that may be delivered: a deque for each priority level
-// (PR-1), and one of those that were given back (DEL-1).
+// ready holds the messages that may be delivered, in order: a deque for each priority level (PR-1),
+// and one for returned messages (DEL-1).
 //
 // Invariants, see check:
 //   - ordinals ascend within a level and stay below nextOrd, which rises with each message that
-//     is ready for the first time; numbers in the returned list stay below nextReturn;
-//   - a bit of occupied is set as long as its level holds messages. Bodies ascend with the
-//     ordinals in a level whose bit in mixed is not set;
-//   - inLevels counts the messages of the levels, bytes those of both;
-//   - where the configuration asks for another order of the returned list than its own, each of
-//     its messages has an entry in victims or positions. Entries outlive their messages until tidy.
+//     becomes ready for the first time; numbers in the returned list stay below nextReturn;
+//   - a bit of occupied is set while its level holds messages. If the bit in mixed is not set, the
+//     bodies of the level ascend with the ordinals;
+//   - inLevels counts the messages of the levels; bytes is the sum over levels and returned list;
+//   - if the configuration asks for another order of the returned list than its own, each of its
+//     messages has an entry in victims or positions. Entries stay after their messages until tidy.
 type ready struct {
 	levels   [levels]*deque[message, *message] // see level: most queues use one of them
 	occupied uint32                            // bit per level with messages
-	mixed    uint32                            // of these, those whose bodies may not ascend
+	mixed    uint32                            // those of them whose bodies may not ascend
 	inLevels int
 	nextOrd  uint64 // ordinal of the next enqueued message
 
@@ -28,13 +28,13 @@ type ready struct {
 
 	bytes uint64 // of levels and returned list
 
-	roundRobin weightedRoundRobin // of levels, where priorities are shares
-	victims    heap[listEntry]    // of the returned list, where it is not the head
-	positions  *originalPositions // nil where returned messages come first
+	roundRobin weightedRoundRobin // if priorities are shares
+	victims    heap[listEntry]    // of the returned list, if its head is not the victim
+	positions  *originalPositions // nil if returned messages come first
 
 	levelPool    pool[message, *message]
 	returnedPool pool[returned, *returned]
-	seen         message // what next has returned out of the middle of the list
+	seen         message // what next has returned from the middle of the list
 }
 
 // level returns the deque of a priority level.
@@ -59,7 +59,7 @@ func (r *ready) occupiedLevels() iter.Seq[int] {
 	}
 }
 
-// bodies yields the body of each message, and that of its annotations.
+// bodies yields the body of each message, with the body of its annotations.
 func (r *ready) bodies() iter.Seq2[BodyRef, BodyRef] {
 	return func(yield func(body, annotations BodyRef) bool) {
 		for l := range r.occupiedLevels() {
@@ -77,8 +77,8 @@ func (r *ready) bodies() iter.Seq2[BodyRef, BodyRef] {
 	}
 }
 
-// newMessage is a message of an Enqueue or Transfer that comes at a time. It has the next ordinal,
-// which is not taken by it.
+// newMessage returns the record of a message of an Enqueue or Transfer. It has the next ordinal,
+// but does not use it up.
 func (r *ready) newMessage(body BodyRef, m *NewMessage, now Time) message {
 	level := min(m.Priority, levels-1) // PR-1
 	return message{
@@ -91,7 +91,7 @@ func (r *ready) newMessage(body BodyRef, m *NewMessage, now Time) message {
 	}
 }
 
-// push appends a message, whose ordinal is the newest, to its level.
+// push appends a message to its level. Its ordinal must be the newest.
 func (r *ready) push(m *message) {
 	l := m.level()
 	r.level(l).push(m.key(), *m)
@@ -118,7 +118,8 @@ func (r *ready) popFront(l int) held {
 	return h
 }
 
-// removeOrd removes a message of the levels by its ordinal; false if it has left.
+// removeOrd removes a message of the levels by its ordinal. It returns false if the message has
+// left.
 func (r *ready) removeOrd(ord uint64) (message, bool) {
 	l := int(ord & (levels - 1))
 	m, ok := r.level(l).remove(ord >> ordBits)
@@ -128,7 +129,7 @@ func (r *ready) removeOrd(ord uint64) (message, bool) {
 	return m, ok
 }
 
-// removeReturned removes a message of the returned list, which is there.
+// removeReturned removes a message from the returned list; it must be there.
 func (r *ready) removeReturned(number uint64) held {
 	var h held
 	if front := r.returned.front(); front.number == number {
@@ -142,7 +143,7 @@ func (r *ready) removeReturned(number uint64) held {
 	return h
 }
 
-// removeAt removes the message that stands at a place; false if it does not stand there any more.
+// removeAt removes the message at a place. It returns false if the message is no longer there.
 func (r *ready) removeAt(p Place) (held, bool) {
 	if p.Return == 0 {
 		m, ok := r.removeOrd(p.Order)
@@ -160,7 +161,7 @@ func (r *ready) removeAt(p Place) (held, bool) {
 	return r.removeReturned(p.Return), true
 }
 
-// hasOrd reports whether the message with an ordinal stands in its level.
+// hasOrd reports whether the message with an ordinal is in its level.
 func (r *ready) hasOrd(ord uint64) bool {
 	return r.level(int(ord & (levels - 1))).has(ord >> ordBits)
 }

@@ -14,15 +14,16 @@ func (r *ready) firstPosition(l int) (listEntry, bool) {
 	return listEntry{}, false
 }
 
-// position is where the message stands that would be delivered next.
+// position is where the message that would be delivered next is.
 type position struct {
 	level  int
 	number uint64 // in the returned list; 0: the front of its level
 	ok     bool
 }
 
-// nextPosition returns it: returned ones first (DEL-1), unless they go back to their original positions,
-// then the highest level, or the one that is next (PR-3), the oldest first.
+// nextPosition returns the position of the message that would be delivered next. Returned messages come first (DEL-1),
+// unless they return to their original positions. Then comes the highest level, or the one whose turn it is (PR-3),
+// with its oldest message first.
 func (r *ready) nextPosition(c *Config) position {
 	occupied := r.occupied
 	if r.positions == nil {
@@ -51,8 +52,8 @@ func (r *ready) nextPosition(c *Config) position {
 	return position{}
 }
 
-// next returns the message that would be delivered next, nil if none is ready. It is for
-// reading until the order changes.
+// next returns the message that would be delivered next, nil if none is ready. It may only be read, and only until the
+// order changes.
 func (r *ready) next(c *Config) *message {
 	t := r.nextPosition(c)
 	switch {
@@ -68,7 +69,7 @@ func (r *ready) next(c *Config) *message {
 	return &r.seen
 }
 
-// popNext removes what next returned.
+// popNext removes the message that next returns.
 func (r *ready) popNext(c *Config) held {
 	t := r.nextPosition(c)
 	if t.number == 0 || r.positions != nil {
@@ -82,7 +83,7 @@ func (r *ready) popNext(c *Config) held {
 	return r.removeReturned(t.number)
 }
 
-// popVictim removes the message that drop-head takes; there is one (LEN-3).
+// popVictim removes the message that drop-head removes (LEN-3). There must be one.
 func (r *ready) popVictim(c *Config) held {
 	if c.Victim == VictimHead {
 		return r.popNext(c)
@@ -102,7 +103,7 @@ func (r *ready) popVictim(c *Config) held {
 	return r.popFront(int(victim.ord & (levels - 1)))
 }
 
-// victimEntry is where a message stands in the order of victims.
+// victimEntry returns the entry of a message in the order of victims.
 func victimEntry(m *message, number uint64, v Victim) listEntry {
 	e := listEntry{ord: m.ord, number: number}
 	if v == VictimLowestPriority {
@@ -111,8 +112,7 @@ func victimEntry(m *message, number uint64, v Victim) listEntry {
 	return e
 }
 
-// arrange notes where a message of the returned list stands in the orders that are kept
-// of it.
+// arrange adds a message of the returned list to the orders that are kept for the list.
 func (r *ready) arrange(x *returned, c *Config) {
 	if c.Victim != VictimHead {
 		r.victims.push(victimEntry(&x.message, x.number, c.Victim))
@@ -122,7 +122,7 @@ func (r *ready) arrange(x *returned, c *Config) {
 	}
 }
 
-// rearrange makes these orders anew, as a configuration asks for them.
+// rearrange rebuilds these orders for a configuration.
 func (r *ready) rearrange(c *Config) {
 	r.victims.entries, r.positions = nil, nil
 	if c.ReturnToPlace {
@@ -139,21 +139,21 @@ func (r *ready) rearrange(c *Config) {
 	}
 }
 
-// tidy makes them anew once they have gathered too many entries without message.
+// tidy rebuilds them when they have too many entries without a message.
 func (r *ready) tidy(c *Config) {
 	if most := 2*r.returned.len() + maxStale; len(r.victims.entries) > most || r.positions != nil && r.positions.entries > most {
 		r.rearrange(c)
 	}
 }
 
-// init makes an empty order.
+// init makes it empty.
 func (r *ready) init(c *Config) {
 	r.nextOrd, r.nextReturn = 1, 1
 	r.returned.pool = &r.returnedPool
 	r.rearrange(c)
 }
 
-// reset removes all messages; numbers go on.
+// reset removes all messages; the numbers continue.
 func (r *ready) reset(c *Config) {
 	for l := range r.occupiedLevels() {
 		r.levels[l].reset()

@@ -1,6 +1,6 @@
 package quorumq
 
-// check returns what is inconsistent in the order of a queue's ready messages.
+// check returns an inconsistency, if there is one.
 func (r *ready) check(now Time) error {
 	count, bytes := 0, uint64(0)
 	for l := range r.levels {
@@ -31,7 +31,7 @@ func (r *ready) check(now Time) error {
 	return nil
 }
 
-// checkLevel checks one level and returns what it holds.
+// checkLevel checks one level, and returns the number and size of its messages.
 func (r *ready) checkLevel(l int, now Time) (count int, bytes uint64, err error) {
 	d := r.levels[l]
 	if d == nil && r.occupied&(1<<l) == 0 {
@@ -66,7 +66,7 @@ func (r *ready) checkLevel(l int, now Time) (count int, bytes uint64, err error)
 	return count, bytes, nil
 }
 
-// restoreLevels takes the messages of the levels off a snapshot; each is called with each.
+// restoreLevels reads the messages of the levels from a snapshot, and calls each with each of them.
 func (r *ready) restoreLevels(from *reader, each func(*message)) {
 	occupied := from.u32()
 	for l := range r.levels {
@@ -91,7 +91,7 @@ func (r *ready) restoreLevels(from *reader, each func(*message)) {
 	}
 }
 
-// restoreReturned takes the returned list off a snapshot; each is called with the annotations of every message.
+// restoreReturned reads the returned list from a snapshot. It calls each with the annotations of every message.
 func (r *ready) restoreReturned(from *reader, c *Config, each func(annotations BodyRef)) {
 	restoreBlocks(from, &r.returned, func(x *returned) {
 		each(x.annotations())

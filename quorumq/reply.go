@@ -13,8 +13,9 @@ type Reply struct {
 	Stored int
 	// Delivery is what Get assigned; nil if the queue has nothing.
 	Delivery *Delivery
-	// Count is what Purge removed, Move took, Configure dropped of the backlog (DL-27), Transact published, Extend extended or RetryDelayed made ready, or the
-	// ready messages left after Get.
+	// Count is how many messages Purge removed, Move took, Configure dropped from the backlog
+	// (DL-27), Transact published, or RetryDelayed made ready; how many deadlines Extend extended;
+	// or how many ready messages are left after Get.
 	Count uint64
 	// Left is how many messages are still delayed, after RetryDelayed.
 	Left uint64
@@ -23,7 +24,8 @@ type Reply struct {
 	LastMsgID MsgID
 }
 
-// decided answers whether a consumer held any of the messages that it has decided about (DEL-6).
+// decided sets the code by whether a consumer held any of the messages that it has decided about
+// (DEL-6).
 func (r *Reply) decided(any bool) {
 	if !any {
 		r.Code = CodeNotHeld
@@ -106,7 +108,7 @@ type Effects struct {
 	Release []BodyRef
 }
 
-// release says that a body is no longer needed on any member.
+// release records that no member needs a body any more.
 func (e *Effects) release(r BodyRef) { e.Release = append(e.Release, r) }
 
 // releaseSlots releases the bodies of n messages of a command.
@@ -172,7 +174,7 @@ type Overview struct {
 	Config        Config
 }
 
-// delivery is what the consumer is sent of an assignment.
+// delivery returns what is sent to the consumer for an assignment.
 func (a *assigned) delivery(k ConsumerKey) Delivery {
 	return Delivery{
 		Consumer:      k,

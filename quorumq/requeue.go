@@ -7,8 +7,8 @@ import (
 	"github.com/quorate/quorate/id"
 )
 
-// requeue puts a message that its consumer held into the returned list, unless it has
-// failed too often (DEL-9), its time is over (TTL-3), or it is to wait (DR-1, DR-4, DR-5).
+// requeue puts a message that a consumer held into the returned list, unless it has failed too
+// often (DEL-9), its TTL is over (TTL-3), or it must wait (DR-1, DR-4, DR-5).
 func (q *Queue) requeue(h *held, failed bool, d Delay) {
 	h.count(failed)
 	switch limit := q.config.DeliveryLimit; {
@@ -38,8 +38,9 @@ func (q *Queue) requeue(h *held, failed bool, d Delay) {
 	}
 }
 
-// requeueLeaving requeues what consumers have lost, in the order in which it was delivered,
-// over all of them (DEL-8, DL-11); the queue then has another order of consumers too.
+// requeueLeaving requeues the messages that consumers have lost, in the order in which they were
+// delivered, over all consumers (DEL-8, DL-11). Consumers have gone or changed, so it also elects
+// the active one again.
 func (q *Queue) requeueLeaving(failed bool) {
 	ls := q.subs.leaving
 	slices.SortFunc(ls, func(a, b leaving) int { return cmp.Compare(a.number, b.number) })
@@ -53,8 +54,8 @@ func (q *Queue) requeueLeaving(failed bool) {
 	q.dropHead()
 }
 
-// closeSessions ends sessions and requeues what their consumers hold; what is unsent goes with
-// them, not failed.
+// closeSessions ends sessions, and requeues what their consumers hold; the deliveries in unsent do
+// not count as failed.
 func (q *Queue) closeSessions(failed bool, ss []*session, unsent Unsent) {
 	if len(ss) == 0 {
 		return
@@ -65,27 +66,28 @@ func (q *Queue) closeSessions(failed bool, ss []*session, unsent Unsent) {
 	q.requeueLeaving(failed)
 }
 
-// member returns the node if this epoch of it may speak: false if a newer one has. A
-// newer epoch than the known one closes the sessions of those before it: that process
-// is gone (DC-1).
+// member returns a node, and whether this epoch of it may send commands: not if a newer one has. If
+// the epoch is newer than the known one, the sessions of earlier epochs are closed, because those
+// processes are gone (DC-1).
 func (q *Queue) member(name id.NodeID, epoch id.Epoch) (*node, bool) {
 	n := q.nodes.of(name, epoch)
 	return n, q.speaks(n, epoch)
 }
 
-// speaks reports whether this epoch of a node may: a newer one is put in place of that before.
+// speaks reports whether this epoch of a node may send commands. A newer epoch replaces the known
+// one.
 func (q *Queue) speaks(n *node, epoch id.Epoch) bool {
 	if epoch <= n.epoch {
 		return epoch == n.epoch
 	}
-	q.nodes.clear(n) // no trust: its consumers must not wait in line once more
+	q.nodes.clear(n) // not trust, because its consumers must not be put in line again
 	n.renew(epoch)
 	q.closeSessions(true, q.subs.sessionsOf(func(o *node) bool { return o == n }), Unsent{})
 	return true
 }
 
-// timeOutNodes ends the sessions of nodes that were unreachable for too long: their
-// messages return, not failed (DC-1).
+// timeOutNodes ends the sessions of nodes that were unreachable for too long. Their messages
+// return, not as failed (DC-1).
 func (q *Queue) timeOutNodes() {
 	if d := q.nodes.nextDeadline(); d == 0 || d > q.now {
 		return

@@ -47,7 +47,7 @@ type Retry struct {
 	StepsMs       [MaxRetrySteps]int64 // milliseconds, from 1
 }
 
-// applies reports whether a returned message waits (DR-1).
+// applies reports whether a returned message must wait (DR-1).
 func (r *Retry) applies(failed bool) bool {
 	switch r.Type {
 	case RetryAll:
@@ -61,8 +61,8 @@ func (r *Retry) applies(failed bool) bool {
 	return false
 }
 
-// wait returns for how long a message waits after so many failures, in milliseconds
-// (DR-2). The seed decides about the jitter.
+// wait returns how long a message waits after so many failures, in milliseconds (DR-2). The seed
+// decides the jitter.
 func (r *Retry) wait(failures uint32, seed uint64) int64 {
 	n := int64(max(failures, 1))
 	ms := r.MaxMs
@@ -99,7 +99,7 @@ func scatter(v uint64) uint64 {
 	return (v ^ v>>31) >> 1
 }
 
-// normal returns the one form that is kept and stored.
+// normal returns the one form in which it is kept and stored.
 func (r Retry) normal() Retry {
 	if r.Type == RetryDisabled || r.Type > RetryReturned {
 		return Retry{}
@@ -124,7 +124,7 @@ func (r Retry) normal() Retry {
 	return r
 }
 
-// validate returns all that is wrong, as one error.
+// validate returns all faults as one error.
 func (r *Retry) validate() error {
 	if r.Type == RetryDisabled {
 		return nil

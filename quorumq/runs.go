@@ -5,8 +5,9 @@ import (
 	"slices"
 )
 
-// BodyRun names the bodies at Slots places from Slot on, in each of Entries entries from
-// Index on, which are Stride apart; Stride is 1 or more if there are several.
+// BodyRun names bodies in Entries entries: the first entry is Index, and entries are Stride apart.
+// In each entry it names Slots places, from Slot on. Stride is at least 1 if there are several
+// entries.
 type BodyRun struct {
 	Index, Entries, Stride uint64
 	Slot, Slots            uint32
@@ -20,8 +21,8 @@ func (r *BodyRun) last() BodyRef {
 	return BodyRef{Index: r.Index + (r.Entries-1)*r.Stride, Slot: r.Slot + r.Slots - 1}
 }
 
-// cut splits off what comes before a body: the rest is in at most two runs, each with
-// Entries 0 if it is nothing. At least one body is split off.
+// cut splits off what comes before a body, at least one body. The remainder is in at most two runs;
+// a run with Entries 0 is empty.
 func (r BodyRun) cut(at BodyRef) (before, rest, more BodyRun) {
 	if r.last().Index < at.Index {
 		return r, rest, more
@@ -46,8 +47,8 @@ func (r BodyRun) cut(at BodyRef) (before, rest, more BodyRun) {
 	return before, rest, more
 }
 
-// appendRuns appends the bodies of a packed block, in its order. The first two columns
-// of all records are index and slot.
+// appendRuns appends the bodies of a packed block, in its order. In all records the first two
+// columns are index and slot.
 func appendRuns(runs []BodyRun, packed []byte) []BodyRun {
 	var places bitmap
 	b, err := decodePlaces(packed, &places)
@@ -109,15 +110,15 @@ type runSource interface {
 	next() (BodyRun, bool)
 }
 
-// blockRuns are the bodies of blocks in which they ascend.
+// blockRuns yields the bodies of blocks in which they ascend.
 type blockRuns[T any] struct {
 	blocks []*block[T]
 	runs   []BodyRun
 	at     int
 }
 
-// addMixed adds the bodies of blocks in which they mostly ascend: the blocks where they do
-// not are set apart, and their bodies sorted.
+// addMixed adds the bodies of blocks in which they mostly ascend. It sets the blocks apart in which
+// they do not, and sorts their bodies.
 func addMixed[T any](m *merge, blocks []*block[T]) {
 	var ascending []*block[T]
 	var rest, runs []BodyRun
@@ -144,7 +145,7 @@ func ascends(runs []BodyRun) bool {
 	return true
 }
 
-// next unpacks the runs of a block when those of the one before are used up.
+// next unpacks the runs of a block when those of the previous one are used up.
 func (s *blockRuns[T]) next() (BodyRun, bool) {
 	for s.at == len(s.runs) {
 		if len(s.blocks) == 0 {
@@ -157,10 +158,10 @@ func (s *blockRuns[T]) next() (BodyRun, bool) {
 	return s.runs[s.at-1], true
 }
 
-// listedRuns are runs in a list that ascends.
+// listedRuns yields runs from a list that ascends.
 type listedRuns struct{ runs []BodyRun }
 
-// next takes the first one off the list.
+// next removes the first run of the list, and returns it.
 func (s *listedRuns) next() (BodyRun, bool) {
 	if len(s.runs) == 0 {
 		return BodyRun{}, false
@@ -170,17 +171,18 @@ func (s *listedRuns) next() (BodyRun, bool) {
 	return r, true
 }
 
-// merge brings several sources into one order.
+// merge merges several sources into one order.
 type merge struct{ heads []head }
 
-// head is a source's next run, and what cut has left behind that.
+// head is the next run of a source, and what remains after it from a cut.
 type head struct {
 	from runSource
 	run  BodyRun
 	more BodyRun // Entries 0: none
 }
 
-// advance goes on to the source's next run, or to what was cut off the one at hand; false at the end.
+// advance moves on to what a cut has left, or else to the source's next run. It returns false at
+// the end.
 func (h *head) advance() bool {
 	if h.more.Entries > 0 {
 		h.run, h.more = h.more, BodyRun{}
@@ -220,11 +222,11 @@ func (m *merge) each(yield func(BodyRun) bool) {
 	}
 }
 
-// leave notes what is left of a run.
+// leave records what remains of a run.
 func (h *head) leave(rest, more BodyRun) {
 	switch {
 	case rest.Entries > 0 && more.Entries > 0:
-		// Only a run that was not cut yet is cut in three, so that more is free.
+		// Only a run that was not cut before is cut into three, so more is free.
 		h.run, h.more = rest, more
 	case rest.Entries > 0:
 		h.run = rest
@@ -233,7 +235,7 @@ func (h *head) leave(rest, more BodyRun) {
 	}
 }
 
-// least returns where the lowest run is and where the next one, -1 if there is only one.
+// least returns the positions of the lowest run and of the second lowest, -1 if there is only one.
 func (m *merge) least() (first, second int) {
 	first, second = 0, -1
 	for i := 1; i < len(m.heads); i++ {

@@ -1,6 +1,6 @@
 package quorumq
 
-// applySettle takes messages off the queue (DEL-8 accept, DEL-6).
+// applySettle removes messages from the queue (DEL-8 accept, DEL-6).
 func (q *Queue) applySettle(c *Settle) {
 	con := q.subs.consumer(c.Consumer)
 	if con == nil {
@@ -12,7 +12,7 @@ func (q *Queue) applySettle(c *Settle) {
 	q.reply.decided(con.held.live < had)
 }
 
-// settleRanges takes off the queue what a consumer holds of ranges.
+// settleRanges removes from the queue what a consumer holds of ranges.
 func (q *Queue) settleRanges(con *consumer, ranges []MsgIDRange) {
 	w := &con.held
 	w.own(q.subs.gen)
@@ -33,7 +33,7 @@ func (q *Queue) settleRanges(con *consumer, ranges []MsgIDRange) {
 	q.subs.settled(con)
 }
 
-// applyRequeue gives messages back in delivery order (DEL-1).
+// applyRequeue returns messages in delivery order (DEL-1).
 func (q *Queue) applyRequeue(m Meta, c *Requeue) {
 	con, annotations := q.outcome(m, c.Consumer, c.HasAnnotations)
 	if con == nil {
@@ -86,7 +86,7 @@ func (q *Queue) applyDiscard(m Meta, c *Discard) {
 	q.subs.settled(con)
 }
 
-// outcome starts a Requeue or Discard: its consumer, and its body of annotations. That
+// outcome begins a Requeue or Discard: it returns the consumer and the body of annotations. That
 // body is counted once for the command itself, which drops it at its end.
 func (q *Queue) outcome(m Meta, k ConsumerKey, annotated bool) (*consumer, BodyRef) {
 	var annotations BodyRef
@@ -106,8 +106,7 @@ func (q *Queue) outcome(m Meta, k ConsumerKey, annotated bool) (*consumer, BodyR
 	return con, annotations
 }
 
-// unassign takes a message from its consumer; new annotations replace those it has
-// (DEL-11).
+// unassign removes a message from its consumer. New annotations replace earlier ones (DEL-11).
 func (q *Queue) unassign(w *window, a *assigned, annotations BodyRef) held {
 	h := a.held
 	q.subs.unacked.remove(h.size)

@@ -1,21 +1,22 @@
 package quorumq
 
-// singleActive chooses the one consumer that receives, where Config.SingleActive says so (SAC-1).
+// singleActive chooses the one consumer that gets messages, if Config.SingleActive is set (SAC-1).
 //
 // Invariants, see check. If on:
-//   - each consumer that subscribes, and no other, has a number of its own in since, in the order
-//     of registration;
-//   - active is the favourite, or still holds messages until that one is (SAC-2); it is nil only if
-//     there is no favourite;
-//   - all that have a number stand by but the active one, which does if it is not the favourite.
+//   - exactly the consumers that subscribe have a number in since, each its own, in the order of
+//     registration;
+//   - active is the favourite, or a consumer that still holds messages and will be replaced by the
+//     favourite (SAC-2); it is nil only if there is no favourite;
+//   - all consumers with a number stand by, except the active one; the active one stands by too if
+//     it is not the favourite.
 //
-// If not on, nobody has a number, stands by or is active.
+// If not on, no consumer has a number, stands by or is active.
 type singleActive struct {
 	on     bool
 	active *consumer
 }
 
-// enrol gives a consumer its place in the order of registration, before it subscribes.
+// enrol gives a consumer its position in the order of registration, before it subscribes.
 func (a *singleActive) enrol(c *consumer, ss sessions) {
 	if !a.on || c.since > 0 {
 		return
@@ -27,8 +28,8 @@ func (a *singleActive) enrol(c *consumer, ss sessions) {
 	c.since, c.standby = newest+1, true
 }
 
-// contend lets a consumer that has just subscribed become the active one, and notifies it
-// whether it is.
+// contend lets a consumer that has just subscribed become the active one, and notifies it whether
+// it is active.
 func (a *singleActive) contend(c *consumer, ss sessions, w *waiters, out *notices) {
 	if !a.on {
 		return
@@ -40,7 +41,7 @@ func (a *singleActive) contend(c *consumer, ss sessions, w *waiters, out *notice
 	}
 }
 
-// resign takes a consumer that does not subscribe any more out of the choice.
+// resign removes a consumer that no longer subscribes from the choice.
 func (a *singleActive) resign(c *consumer) {
 	c.since, c.standby = 0, false
 	if a.active == c {
@@ -48,8 +49,9 @@ func (a *singleActive) resign(c *consumer) {
 	}
 }
 
-// favourite returns the consumer that should be active: not timed out, of the highest priority,
-// then the one that is, then the one that registered first; nil if no consumer can be.
+// favourite returns the consumer that should be active, nil if none can be. It is one with the
+// highest priority of those that have answered for all timed-out deliveries, and whose node is not
+// suspected: the active one if it is among them, else the one that registered first.
 func (a *singleActive) favourite(ss sessions) *consumer {
 	if !a.on {
 		return nil
@@ -65,7 +67,7 @@ func (a *singleActive) favourite(ss sessions) *consumer {
 	return best
 }
 
-// preferred reports whether a consumer should rather be active than another one.
+// preferred reports whether a consumer should be active rather than another one.
 func (a *singleActive) preferred(c, to *consumer) bool {
 	switch {
 	case c.priority != to.priority:
@@ -77,8 +79,8 @@ func (a *singleActive) preferred(c, to *consumer) bool {
 	}
 }
 
-// elect sees to it that the favourite is active. One that is not the favourite any more
-// gets nothing new, and stays active until it holds nothing (SAC-2).
+// elect makes the favourite active. A consumer that is no longer the favourite gets nothing new,
+// but stays active until it holds nothing (SAC-2).
 func (a *singleActive) elect(ss sessions, w *waiters, out *notices) {
 	if !a.on {
 		return
@@ -103,7 +105,7 @@ func (a *singleActive) elect(ss sessions, w *waiters, out *notices) {
 	}
 }
 
-// set follows a change of the configuration.
+// set applies a change of the configuration.
 func (a *singleActive) set(on bool, ss sessions, w *waiters, out *notices) {
 	if a.on == on {
 		return
@@ -131,7 +133,8 @@ func (a *singleActive) set(on bool, ss sessions, w *waiters, out *notices) {
 	a.elect(ss, w, out)
 }
 
-// announce notifies the session's consumers which of them is active; none where all are.
+// announce notifies the session's consumers which of them is active. In a queue without a single
+// active consumer it notifies none.
 func (a *singleActive) announce(s *session, out *notices) {
 	for _, c := range s.consumers {
 		if c.since > 0 {
@@ -140,12 +143,12 @@ func (a *singleActive) announce(s *session, out *notices) {
 	}
 }
 
-// standsBy reports whether a consumer does, where one is the favourite.
+// standsBy reports whether a consumer stands by, given the favourite.
 func (a *singleActive) standsBy(c, favourite *consumer) bool {
 	return c.since > 0 && (c != a.active || favourite != nil && favourite != c)
 }
 
-// restoreStandbys derives who stands by.
+// restoreStandbys computes which consumers stand by.
 func (a *singleActive) restoreStandbys(ss sessions) {
 	best := a.favourite(ss)
 	for c := range ss.consumers() {
@@ -153,7 +156,7 @@ func (a *singleActive) restoreStandbys(ss sessions) {
 	}
 }
 
-// check returns what is inconsistent.
+// check returns an inconsistency, if there is one.
 func (a *singleActive) check(ss sessions) error {
 	best, found := a.favourite(ss), false
 	seen := make(map[uint64]bool)

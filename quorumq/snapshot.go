@@ -1,6 +1,7 @@
 package quorumq
 
-// putRest appends what is not shared with a frozen state: all but messages.
+// putRest appends everything that is not shared with a frozen state: all but
+// messages.
 func (q *Queue) putRest(b []byte) []byte {
 	if q.config.Rules == RulesFirst {
 		b = append(b, snapshotFirstRules)

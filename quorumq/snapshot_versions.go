@@ -3,15 +3,15 @@ package quorumq
 // snapshotVersion is the first byte of a snapshot; see docs/formats/snapshot.md.
 const snapshotVersion = 9
 
-// Versions that are read too.
+// Older versions that can still be read.
 const (
-	snapshotWithoutUse   = 2 // does not say when the queue was used last, nor of ack deadlines
-	snapshotWithoutMoves = 3 // does not know of moved messages
-	snapshotWithoutDelay = 4 // does not know of delayed messages
-	snapshotWithoutDrops = 5 // does not count dead letters dropped at a switch
-	snapshotWithoutGets  = 6 // counts no Gets, nor time-outs, nor failed returns
-	snapshotWithoutEnd   = 7 // knows nothing of queues that are being emptied
-	snapshotFirstRules   = 8 // of a queue under RulesFirst, written still: older builds read it
+	snapshotWithoutUse   = 2 // without the time of last use, and ack deadlines
+	snapshotWithoutMoves = 3 // without moved messages
+	snapshotWithoutDelay = 4 // without delayed messages
+	snapshotWithoutDrops = 5 // without the count of dead letters dropped at a switch
+	snapshotWithoutGets  = 6 // without counts of Gets, timeouts and failed returns
+	snapshotWithoutEnd   = 7 // without queues that are being emptied
+	snapshotFirstRules   = 8 // of a queue under RulesFirst; still written, so that older builds can read it
 )
 
 // knowsUse reports whether a snapshot has times of use and ack deadlines.

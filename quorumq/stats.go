@@ -1,6 +1,6 @@
 package quorumq
 
-// stats counts since the creation of the queue (ST-1, DL-52).
+// stats holds counters since the creation of the queue (ST-1, DL-52).
 type stats struct {
 	enqueued, refused, settled, expired, delivered     uint64
 	redelivered, returned, limitHits, dedup, confirmed uint64
@@ -12,9 +12,8 @@ type stats struct {
 // counters is the number of counters in a snapshot.
 const counters = 34
 
-// How many of them older snapshots had: those that did not know of moved messages, those
-// that did not count dropped dead letters, those that did not count Gets, and those that did
-// not know of dead letters of deleted queues.
+// How many counters older snapshots have: those without moved messages, without dropped dead
+// letters, without Gets, and without dead letters of deleted queues.
 const (
 	countersBeforeMoves = 23
 	countersBeforeDrops = 25

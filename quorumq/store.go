@@ -1,17 +1,17 @@
 package quorumq
 
-// store holds the messages that no consumer has: the ready ones, those that wait for a time, and
-// when which of both expires. It changes the three together.
+// store holds the messages that no consumer holds: ready ones and delayed ones, and an index of
+// when they expire. It changes all three together.
 //
-// Invariants: those of its parts; and between them, each message of ready or delays that expires
-// has its entry in expiry.
+// Invariants: those of its parts; in addition, each message of ready or delays that expires has its
+// entry in expiry.
 type store struct {
 	ready  ready
 	delays delays
 	expiry expiry
 }
 
-// init makes an empty store.
+// init makes the store empty.
 func (s *store) init(c *Config) {
 	s.ready.init(c)
 	s.delays.init()
@@ -20,10 +20,10 @@ func (s *store) init(c *Config) {
 // len returns the number of messages.
 func (s *store) len() int { return s.ready.len() + s.delays.set.len() }
 
-// bytes returns the size of their bodies.
+// bytes returns the size of the messages' bodies.
 func (s *store) bytes() uint64 { return s.ready.bytes + s.delays.bytes }
 
-// push appends a message, whose ordinal is the newest, to its level.
+// push appends a message to its level. Its ordinal must be the newest.
 func (s *store) push(m *message, c *Config) {
 	s.ready.push(m)
 	if at := m.expires(c.MessageTTLMs); at != 0 {
@@ -39,7 +39,7 @@ func (s *store) pushReturned(h *held, c *Config) {
 	}
 }
 
-// delay puts a message aside until a time.
+// delay keeps a message until a time.
 func (s *store) delay(h *held, until Time, c *Config) {
 	d := s.delays.push(h, until)
 	if e, ok := d.expires(c.MessageTTLMs); ok {
@@ -47,8 +47,8 @@ func (s *store) delay(h *held, until Time, c *Config) {
 	}
 }
 
-// promote makes the message ready that is due first: in the returned list (DR-3), or as a
-// new one of its level (DLY-1). False if none is delayed.
+// promote makes the delayed message ready that is due first: in the returned list (DR-3), or as a
+// new message of its level (DLY-1). It returns false if none is delayed.
 func (s *store) promote(now Time, c *Config) bool {
 	d, ok := s.delays.popFirst()
 	if !ok {
@@ -70,8 +70,8 @@ func (s *store) promote(now Time, c *Config) bool {
 	return true
 }
 
-// popVictim removes what drop-head takes; false if there is nothing that it could (LEN-3).
-// Delayed messages go when none is ready, the one that is due first.
+// popVictim removes the message that drop-head removes; it returns false if there is none (LEN-3).
+// If no message is ready, it removes the delayed message that is due first.
 func (s *store) popVictim(c *Config) (held, bool) {
 	if s.ready.len() > 0 {
 		return s.ready.popVictim(c), true
@@ -80,8 +80,8 @@ func (s *store) popVictim(c *Config) (held, bool) {
 	return d.held, ok
 }
 
-// popHead removes what would be delivered next, and last the delayed messages, the one first
-// that is due first; false if nothing is left.
+// popHead removes the message that would be delivered next; if none is ready, the delayed message
+// that is due first. It returns false if nothing is left.
 func (s *store) popHead(c *Config) (held, bool) {
 	if s.ready.len() > 0 {
 		return s.ready.popNext(c), true
@@ -90,12 +90,12 @@ func (s *store) popHead(c *Config) (held, bool) {
 	return d.held, ok
 }
 
-// nothingDue reports, at little cost, that no message expires or is to be ready up to t.
+// nothingDue reports, at little cost, whether no message expires or becomes ready up to t.
 func (s *store) nothingDue(t Time) bool {
 	return s.expiry.nothingDue(t) && (len(s.delays.due.entries) == 0 || s.delays.due.entries[0].at > t)
 }
 
-// firstDue returns when the first message expires or is to be ready, 0 for never.
+// firstDue returns when the first message expires or becomes ready, 0 for never.
 func (s *store) firstDue() Time {
 	e, _ := s.expiry.first(&s.ready, &s.delays)
 	if d, ok := s.delays.first(); ok && (e.at == 0 || d.at < e.at) {
@@ -104,7 +104,7 @@ func (s *store) firstDue() Time {
 	return e.at
 }
 
-// handled is what handleDue did.
+// handled says what handleDue did.
 type handled uint8
 
 const (
@@ -113,9 +113,9 @@ const (
 	handledDelay
 )
 
-// handleDue handles the message that is due first, by the order of (time, ordinal) (TTL-5, DL-11):
-// one that expires is taken out, a delayed one is made ready (DR-3); one that does both at once
-// expires.
+// handleDue handles the message that is due first, in the order of (time, ordinal) (TTL-5, DL-11).
+// A message that expires is removed; a delayed one becomes ready (DR-3). If a message would do both
+// at the same time, it expires.
 func (s *store) handleDue(now Time, c *Config) (held, handled) {
 	first, in := s.expiry.first(&s.ready, &s.delays)
 	d, waits := s.delays.first()
@@ -146,14 +146,14 @@ func (s *store) popExpired(first listEntry, in foundIn) (h held) {
 	return h
 }
 
-// rebuildExpiry follows a changed message-ttl.
+// rebuildExpiry rebuilds the heaps after message-ttl has changed.
 func (s *store) rebuildExpiry(c *Config) {
 	s.expiry.rebuildLevels(&s.ready, c.MessageTTLMs)
 	s.expiry.rebuildReturned(&s.ready, c.MessageTTLMs)
 	s.expiry.rebuildDelayed(&s.delays, c.MessageTTLMs)
 }
 
-// tidy rebuilds heaps that have gathered too many entries without message.
+// tidy rebuilds heaps that have too many entries without a message.
 func (s *store) tidy(c *Config) {
 	if len(s.expiry.levels.entries) > 2*s.ready.inLevels+maxStale {
 		s.expiry.rebuildLevels(&s.ready, c.MessageTTLMs)
@@ -180,12 +180,12 @@ func (s *store) resetDelays() {
 	s.expiry.delayed.entries = nil
 }
 
-// setGeneration notes that the state of older generations was frozen.
+// setGeneration records that the state of older generations was frozen.
 func (s *store) setGeneration(gen uint64) {
 	s.ready.levelPool.gen, s.ready.returnedPool.gen, s.delays.pool.gen = gen, gen, gen
 }
 
-// restoreLevels takes the messages of the levels off a snapshot.
+// restoreLevels reads the messages of the levels from a snapshot.
 func (s *store) restoreLevels(from *reader, c *Config) {
 	s.ready.restoreLevels(from, func(m *message) {
 		if at := m.expires(c.MessageTTLMs); at != 0 {
@@ -195,13 +195,13 @@ func (s *store) restoreLevels(from *reader, c *Config) {
 	s.expiry.levels.order()
 }
 
-// restoreReturned takes the returned list off a snapshot.
+// restoreReturned reads the returned list from a snapshot.
 func (s *store) restoreReturned(from *reader, c *Config, each func(annotations BodyRef)) {
 	s.ready.restoreReturned(from, c, each)
 	s.expiry.rebuildReturned(&s.ready, c.MessageTTLMs)
 }
 
-// restoreDelays takes the delayed messages off a snapshot.
+// restoreDelays reads the delayed messages from a snapshot.
 func (s *store) restoreDelays(from *reader, c *Config, each func(annotations BodyRef)) {
 	s.delays.restore(from, each)
 	s.expiry.rebuildDelayed(&s.delays, c.MessageTTLMs)

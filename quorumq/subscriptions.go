@@ -2,13 +2,14 @@ package quorumq
 
 import "slices"
 
-// subscriptions is who takes messages, what they hold of them, and the notices for them.
+// subscriptions holds the sessions and consumers, the messages that they hold, and the notices for
+// them.
 //
 // Invariants, see check: those of its parts, and
-//   - order has each session once, and sessions finds it; its node is in the session's epoch and
+//   - order has each session once, and sessions finds it; its node has the session's epoch, and
 //     has not closed it;
-//   - exclusive is the one consumer that bars others, and then there is no other (CO-2);
-//   - whoever may take a message waits.
+//   - exclusive is the consumer that bars others, and then there is no other (CO-2);
+//   - every consumer that may take a message is in line.
 type subscriptions struct {
 	sessions  map[SessionKey]*session
 	order     sessions // all of them
@@ -18,26 +19,27 @@ type subscriptions struct {
 	single    singleActive
 	// exclusive is the consumer that bars others (CO-2), nil if there is none.
 	exclusive *consumer
-	// baseID is the newest MsgID of all consumers whose sessions were timed out (DC-1):
-	// such a session may come back, and its consumers number on from there, so that a
-	// late repeat of an old Settle never hits a new message.
+	// baseID is the newest MsgID of all consumers whose sessions were timed out (DC-1). Such a
+	// session may come back; the numbers of its consumers then continue from there, so that a late
+	// repeat of an old Settle never matches a new message.
 	baseID MsgID
-	gen    uint64 // generation of the windows: how many times they were frozen
+	gen    uint64 // generation of the windows: how often they were frozen
 
 	notices notices
-	// leaving is what consumers have lost in the command that is applied, until it is requeued.
+	// leaving has the messages that consumers have lost in the present command, until they are
+	// requeued.
 	leaving []leaving
 	closing []*session // scratch of sessionsOf
 }
 
-// init makes it empty, for a queue with a single active consumer or not.
+// init makes it empty. single says whether the queue has a single active consumer.
 func (s *subscriptions) init(single bool) {
 	s.sessions = make(map[SessionKey]*session)
 	s.unacked.next = 1
 	s.single.on = single
 }
 
-// elect sees to it that the right consumer is active, if one is.
+// elect makes the right consumer active, in a queue with a single active consumer.
 func (s *subscriptions) elect() { s.single.elect(s.order, &s.waiters, &s.notices) }
 
 // consumer returns the consumer with this key, nil if there is none.
@@ -52,7 +54,7 @@ func (s *subscriptions) consumer(k ConsumerKey) *consumer {
 	return nil
 }
 
-// sessionsOf returns the sessions of nodes that which chooses, in order.
+// sessionsOf returns the sessions of the nodes that which chooses, in order.
 func (s *subscriptions) sessionsOf(which func(*node) bool) []*session {
 	s.closing = s.closing[:0]
 	for _, x := range s.order {
@@ -72,7 +74,7 @@ func (s *subscriptions) sessionOf(k SessionKey) []*session {
 	return s.closing
 }
 
-// hasSession reports whether a node has one.
+// hasSession reports whether a node has a session.
 func (s *subscriptions) hasSession(n *node) bool {
 	return slices.ContainsFunc(s.order, func(x *session) bool { return x.node == n })
 }
@@ -87,7 +89,7 @@ func (s *subscriptions) subscribed() bool {
 	return false
 }
 
-// barred reports whether exclusive access stands against a checkout (CO-2).
+// barred reports whether exclusive access forbids a checkout (CO-2).
 func (s *subscriptions) barred(c *Checkout) bool {
 	if s.exclusive != nil && s.exclusive.key != c.Consumer {
 		return true
@@ -103,7 +105,7 @@ func (s *subscriptions) barred(c *Checkout) bool {
 	return false
 }
 
-// register returns the consumer with this key; it is made if it is not there.
+// register returns the consumer with this key, and creates it if there is none.
 func (s *subscriptions) register(n *node, k ConsumerKey) *consumer {
 	x := s.sessions[k.SessionKey]
 	if x == nil {
@@ -120,7 +122,7 @@ func (s *subscriptions) register(n *node, k ConsumerKey) *consumer {
 	return x.consumers[i]
 }
 
-// subscribe lets a consumer take messages on a Checkout's terms.
+// subscribe lets a consumer take messages, with the settings of a Checkout.
 func (s *subscriptions) subscribe(c *consumer, to *Checkout) {
 	s.waiters.leave(c)
 	s.single.enrol(c, s.order)
@@ -130,7 +132,7 @@ func (s *subscriptions) subscribe(c *consumer, to *Checkout) {
 	s.single.contend(c, s.order, &s.waiters, &s.notices)
 }
 
-// unsubscribe lets a consumer take no more messages; what it holds stays with it.
+// unsubscribe stops a consumer from taking messages; it keeps what it holds.
 func (s *subscriptions) unsubscribe(c *consumer) {
 	c.cancelled, c.late = true, nil
 	s.setExclusive(c, false)
@@ -138,7 +140,7 @@ func (s *subscriptions) unsubscribe(c *consumer) {
 	s.single.resign(c)
 }
 
-// setExclusive notes whether a consumer bars others.
+// setExclusive records whether a consumer bars others.
 func (s *subscriptions) setExclusive(c *consumer, exclusive bool) {
 	c.exclusive = exclusive
 	switch {
@@ -149,7 +151,7 @@ func (s *subscriptions) setExclusive(c *consumer, exclusive bool) {
 	}
 }
 
-// dismiss removes a consumer that holds nothing any more; its session stays.
+// dismiss removes a consumer that no longer holds anything; its session stays.
 func (s *subscriptions) dismiss(c *consumer) {
 	x := c.session
 	x.base = max(x.base, c.last)
@@ -158,7 +160,8 @@ func (s *subscriptions) dismiss(c *consumer) {
 	x.consumers = slices.Delete(x.consumers, i, i+1)
 }
 
-// settled lets a consumer that holds less go on, or go.
+// settled lets a consumer that holds less than before go on; or removes it, if it was cancelled and
+// holds nothing.
 func (s *subscriptions) settled(c *consumer) {
 	if c.held.live == 0 && c.cancelled {
 		s.dismiss(c)
@@ -170,7 +173,8 @@ func (s *subscriptions) settled(c *consumer) {
 	}
 }
 
-// trust ends a suspicion, if there is one: the node has spoken, and its consumers go on.
+// trust ends the suspicion of a node, if there is one: the node has sent a command, so its
+// consumers go on.
 func (s *subscriptions) trust(n *node, ns *nodes) {
 	if !ns.clear(n) {
 		return
@@ -185,7 +189,7 @@ func (s *subscriptions) trust(n *node, ns *nodes) {
 	s.elect()
 }
 
-// timeOut notifies the consumers of sessions that the queue ends these (DC-1).
+// timeOut notifies the consumers of sessions that the queue ends these sessions (DC-1).
 func (s *subscriptions) timeOut(late []*session) {
 	for _, x := range late {
 		s.baseID = max(s.baseID, x.base)
@@ -198,8 +202,9 @@ func (s *subscriptions) timeOut(late []*session) {
 	}
 }
 
-// close ends sessions. What they hold is in leaving then, to be requeued; unsent is what of it
-// never left. It reports whether a consumer has gone with them.
+// close ends sessions. What their consumers hold is then in leaving, to be requeued; unsent says
+// which of it never left the leader's node. It reports whether a consumer has gone with the
+// sessions.
 func (s *subscriptions) close(ss []*session, unsent Unsent) (consumed bool) {
 	s.leaving = s.leaving[:0]
 	for _, x := range ss {
@@ -228,13 +233,14 @@ func (s *subscriptions) close(ss []*session, unsent Unsent) (consumed bool) {
 	return consumed
 }
 
-// has reports whether a message of the consumer with a tag is one of them.
+// has reports whether a message of the consumer with a tag is in u.
 func (u *Unsent) has(tag uint32, m MsgID) bool {
 	return tag == u.Tag && slices.ContainsFunc(u.Ranges, func(r MsgIDRange) bool { return r.First <= m && m <= r.Last })
 }
 
-// revokeDue takes from consumers what they have had for too long, into leaving, to be requeued in
-// the order of its assignment and not failed (CT-2). It returns how many messages that are.
+// revokeDue takes back what consumers have held for too long, and puts it into leaving, to be
+// requeued in the order of assignment and not as failed (CT-2). It returns how many messages that
+// are.
 func (s *subscriptions) revokeDue(now Time) (revoked int) {
 	if !s.deadlines.passed(now) {
 		return 0
@@ -253,8 +259,8 @@ func (s *subscriptions) revokeDue(now Time) (revoked int) {
 	return len(s.leaving)
 }
 
-// answerLate notes that a consumer has decided about deliveries that timed out; when it has
-// about all, it gets new ones (CT-2).
+// answerLate records that a consumer has decided about deliveries that timed out. When it has
+// decided about all of them, it gets new ones (CT-2).
 func (s *subscriptions) answerLate(c *consumer, ranges []MsgIDRange) {
 	if c.answer(ranges) {
 		s.waiters.wake(c)
@@ -262,7 +268,8 @@ func (s *subscriptions) answerLate(c *consumer, ranges []MsgIDRange) {
 	}
 }
 
-// announceLeader notifies each session that there is another leader, and then who is active.
+// announceLeader notifies each session that there is a new leader, and then which consumers are
+// active.
 func (s *subscriptions) announceLeader() {
 	for _, x := range s.order {
 		s.notices.leader(x)

@@ -8,7 +8,7 @@ const (
 	consumerFlags = flagCredit | flagAutoAck | flagExclusive | flagCancelled | flagActive | flagTimesOut
 )
 
-// putSessions writes all sessions and consumers, but not what these hold.
+// putSessions writes all sessions and consumers, but not the messages that they hold.
 func (s *subscriptions) putSessions(b []byte) []byte {
 	b = putU(b, uint64(len(s.order)))
 	for _, x := range s.order {
@@ -48,7 +48,7 @@ func putConsumerState(b []byte, c *consumer, active bool) []byte {
 	return b
 }
 
-// putWaiters writes who stands in line.
+// putWaiters writes which consumers are in line.
 func (s *subscriptions) putWaiters(b []byte) []byte {
 	return s.waiters.put(b, func(x *session) uint64 {
 		i, _ := s.order.search(x.key)
@@ -56,7 +56,7 @@ func (s *subscriptions) putWaiters(b []byte) []byte {
 	})
 }
 
-// restoreSessions takes sessions and consumers off a snapshot.
+// restoreSessions reads sessions and consumers from a snapshot.
 func (s *subscriptions) restoreSessions(r *reader, ns *nodes) {
 	for range r.count(6) {
 		x := &session{key: r.session(), base: MsgID(r.u())}
@@ -75,7 +75,7 @@ func (s *subscriptions) restoreSessions(r *reader, ns *nodes) {
 	}
 }
 
-// restoreConsumer takes one consumer of a session.
+// restoreConsumer reads one consumer of a session.
 func (s *subscriptions) restoreConsumer(r *reader, x *session) *consumer {
 	c := &consumer{key: ConsumerKey{SessionKey: x.key, Tag: r.u32()}, session: x}
 	flags := r.flags(consumerFlags)
@@ -107,7 +107,7 @@ func (s *subscriptions) restoreConsumer(r *reader, x *session) *consumer {
 	return c
 }
 
-// restoreAckDeadlines takes what a snapshot says of a consumer's time.
+// restoreAckDeadlines reads the timeout and the deadline of a consumer.
 func (s *subscriptions) restoreAckDeadlines(r *reader, c *consumer, flags byte) {
 	if c.ownTimeout = flags&flagTimesOut != 0; c.ownTimeout {
 		c.timeout = r.i()
@@ -123,8 +123,8 @@ func (s *subscriptions) restoreAckDeadlines(r *reader, c *consumer, flags byte) 
 	}
 }
 
-// restoreWindows takes what the consumers hold, in their order; each is notified the annotations of
-// each message.
+// restoreWindows reads what the consumers hold, in their order. It calls each with the annotations
+// of every message.
 func (s *subscriptions) restoreWindows(r *reader, each func(annotations BodyRef)) {
 	for c := range s.order.consumers() {
 		restoreWindow(r, c.due, func(a *assigned) {
@@ -134,8 +134,7 @@ func (s *subscriptions) restoreWindows(r *reader, each func(annotations BodyRef)
 	}
 }
 
-// check returns what is inconsistent, in a queue with these nodes at a time, whose next ordinal is
-// given.
+// check returns an inconsistency, if there is one; nextOrd is the queue's next ordinal.
 func (s *subscriptions) check(ns *nodes, now Time, nextOrd uint64) error {
 	held, size := 0, uint64(0)
 	for i, x := range s.order {
@@ -166,7 +165,7 @@ func (s *subscriptions) check(ns *nodes, now Time, nextOrd uint64) error {
 	return s.waiters.check(s.order)
 }
 
-// checkSession verifies that a session, its node and its consumers know one another.
+// checkSession verifies that a session, its node and its consumers refer to one another.
 func (s *subscriptions) checkSession(x *session, ns *nodes) error {
 	if s.sessions[x.key] != x || x.node != ns.byID[x.key.Node] || x.node.epoch != x.key.Epoch {
 		return inv("session %v stands alone", x.key)
@@ -182,7 +181,7 @@ func (s *subscriptions) checkSession(x *session, ns *nodes) error {
 	return nil
 }
 
-// checkWindow verifies what a consumer holds, and counts it.
+// checkWindow verifies what a consumer holds, and returns its number and size.
 func (s *subscriptions) checkWindow(c *consumer, now Time, nextOrd uint64) (n int, size uint64, err error) {
 	w := &c.held
 	var last MsgID
@@ -210,7 +209,7 @@ func (s *subscriptions) checkWindow(c *consumer, now Time, nextOrd uint64) (n in
 	return n, size, nil
 }
 
-// checkExclusive verifies who bars others (CO-2).
+// checkExclusive verifies which consumer bars others (CO-2).
 func (s *subscriptions) checkExclusive() error {
 	var exclusive *consumer
 	subscribers := 0

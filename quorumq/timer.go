@@ -1,6 +1,6 @@
 package quorumq
 
-// due returns when something comes due first, 0 for never.
+// due returns when the next thing comes due, 0 for never.
 func (q *Queue) due() Time {
 	if q.more || q.drainDeleting && q.store.len() > 0 {
 		return q.now
@@ -21,9 +21,9 @@ func (q *Queue) due() Time {
 	return first
 }
 
-// setTimer announces the first due time if it is earlier than what was announced, or if
-// that has passed. A timer whose reason is gone just fires in vain: that is cheaper than
-// to announce each change.
+// setTimer announces the first due time, if it is earlier than the announced one, or if that has
+// passed. If the reason for a timer disappears, the timer fires without effect, because that is
+// cheaper than announcing each change.
 func (q *Queue) setTimer() {
 	passed := q.timer == 0 || q.timer <= q.now
 	if !passed && !q.more && q.store.nothingDue(q.timer-1) && q.nodes.suspects == 0 && q.config.ExpiresMs < 0 && !q.config.AutoDelete && !q.drainDeleting &&
@@ -46,9 +46,9 @@ func (q *Queue) setTimer() {
 // milliseconds.
 const RepeatUnusedMs = 1000
 
-// unusedAt returns when the queue will have been without use for too long, or was; 0 while
-// that cannot be determined (QX-1, QX-4). One that is consumed as long as it lives is without use
-// once its last consumer has gone, and one that is being emptied once it is empty.
+// unusedAt returns the time at which the queue will have been, or was, unused for too long; 0 while
+// that is not determined (QX-1, QX-4). A queue that is deleted with its last consumer is unused as
+// soon as that has gone, and a queue that is being emptied as soon as it is empty.
 func (q *Queue) unusedAt() Time {
 	if q.drainDeleting {
 		if q.len() == 0 {

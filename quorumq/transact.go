@@ -4,7 +4,7 @@ package quorumq
 // is refused with CodeTooMany.
 const MaxMoving = 100_000
 
-// applyTransact settles and publishes, or refuses all.
+// applyTransact settles messages and publishes outputs, or refuses to do either.
 func (q *Queue) applyTransact(m Meta, c *Transact) {
 	var to []*destination
 	con := q.subs.consumer(c.Consumer)

@@ -2,8 +2,8 @@ package quorumq
 
 import "slices"
 
-// applyTransfer stores the dead letters that are new. Refused ones are not remembered: the
-// source keeps them and comes again.
+// applyTransfer stores the dead letters that are new. It does not remember those that it refuses,
+// because the source keeps them and sends them again.
 func (q *Queue) applyTransfer(m Meta, c *Transfer) {
 	s := q.transfers.of(c.Source)
 	s.settle(c.Settled)
@@ -17,8 +17,8 @@ func (q *Queue) applyTransfer(m Meta, c *Transfer) {
 		case l.Size == VoidSize:
 			q.effects.release(body)
 		case q.refuses(1, uint64(l.Size)):
-			// LEN-6. Not dead-lettered under reject-publish-dlx either: each retry would
-			// make one more.
+			// LEN-6. They are not dead-lettered under reject-publish-dlx either, because each retry
+			// would make one more.
 			q.stats.refused++
 			q.refused = append(q.refused, l.Seq)
 			q.effects.release(body)

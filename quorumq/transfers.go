@@ -7,13 +7,13 @@ import (
 	"github.com/quorate/quorate/id"
 )
 
-// transfers is what a queue remembers of the dead letters that other queues have handed it, so that
-// each is stored once, however often it comes (DL-25).
+// transfers is what a queue remembers about dead letters from other queues, so that each is stored
+// once, however often it arrives (DL-25).
 //
-// Invariant: a source is there from the first dead letter or watermark on.
+// Invariant: a source is in the map from its first dead letter or watermark on.
 type transfers map[id.QueueUID]*source
 
-// source is what the queue remembers of the dead letters of one other queue.
+// source is what the queue remembers about the dead letters of one other queue.
 //
 // Invariant: the ranges ascend, are disjoint, do not touch one another and begin above settled.
 type source struct {
@@ -21,7 +21,7 @@ type source struct {
 	stored  []SeqRange // numbers above settled that are stored here
 }
 
-// of returns what is remembered of a source, from now on.
+// of returns the source with this uid, and creates it if there is none.
 func (t transfers) of(uid id.QueueUID) *source {
 	s := t[uid]
 	if s == nil {
@@ -31,14 +31,14 @@ func (t transfers) of(uid id.QueueUID) *source {
 	return s
 }
 
-// leave forgets a source of which there is nothing to remember.
+// leave removes a source about which there is nothing to remember.
 func (t transfers) leave(uid id.QueueUID) {
 	if s := t[uid]; len(s.stored) == 0 && s.settled == 0 {
 		delete(t, uid)
 	}
 }
 
-// settle forgets what the source has settled.
+// settle forgets the numbers that the source has settled.
 func (s *source) settle(to Seq) {
 	if to <= s.settled {
 		return
@@ -77,7 +77,7 @@ func (s *source) has(seq Seq) bool {
 	return i < len(s.stored) && s.stored[i].First <= seq
 }
 
-// add adds a number that is not there.
+// add adds a number that is not in the set.
 func (s *source) add(seq Seq) {
 	i := s.search(seq)
 	joinsLeft := i > 0 && s.stored[i-1].Last+1 == seq
@@ -95,7 +95,7 @@ func (s *source) add(seq Seq) {
 	}
 }
 
-// put writes all sources, ascending.
+// put writes all sources, in ascending order.
 func (t transfers) put(b []byte) []byte {
 	b = putU(b, uint64(len(t)))
 	for _, uid := range slices.Sorted(maps.Keys(t)) {
@@ -111,7 +111,7 @@ func (t transfers) put(b []byte) []byte {
 	return b
 }
 
-// restore takes them off a snapshot.
+// restore reads the sources from a snapshot.
 func (t transfers) restore(r *reader) {
 	last := id.QueueUID(0)
 	for i := range r.count(3) {
@@ -134,7 +134,7 @@ func (t transfers) restore(r *reader) {
 	}
 }
 
-// check returns what is inconsistent.
+// check returns an inconsistency, if there is one.
 func (t transfers) check() error {
 	for uid, s := range t {
 		last := s.settled

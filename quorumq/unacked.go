@@ -2,21 +2,21 @@ package quorumq
 
 // unacked counts what all consumers hold.
 //
-// Invariants, see subscriptions.check: messages and bytes are those of all windows; next is above
-// the number of any assignment.
+// Invariants, see subscriptions.check: messages and bytes are the sums over all windows; next is
+// above the number of every assignment.
 type unacked struct {
 	messages int
 	bytes    uint64
-	next     uint64 // number of the next assignment, over all consumers
+	next     uint64 // number of the next assignment, counted over all consumers
 }
 
-// leaving is a message on its way from a consumer back to the queue. It still counts.
+// leaving is a message that is going from a consumer back to the queue. It still counts as held.
 type leaving struct {
 	assigned
 	unsent bool // it never left the leader's node
 }
 
-// assign makes an assignment of a message to a consumer.
+// assign creates the assignment of a message to a consumer.
 func (u *unacked) assign(c *consumer, h *held) assigned {
 	c.last++
 	a := assigned{held: *h, id: c.last, number: u.next}
@@ -24,7 +24,7 @@ func (u *unacked) assign(c *consumer, h *held) assigned {
 	return a
 }
 
-// hold gives a consumer an assignment, until it settles the message or gives it back.
+// hold gives an assignment to a consumer, until it settles or returns the message.
 func (u *unacked) hold(c *consumer, a *assigned, gen uint64) {
 	c.held.push(*a, gen)
 	u.messages++

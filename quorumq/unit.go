@@ -1,10 +1,10 @@
 package quorumq
 
-// unit is what an Enqueue is working on of messages that are stored all or not at all (PUB-9).
-// Whether a unit is stored is decided with its first message that is not a repeat.
+// unit is the state of an Enqueue within messages of which all or none are stored (PUB-9). The
+// first message of a unit that is not a repeat decides whether the unit is stored.
 type unit struct {
 	joined  bool // the message is one of several
-	left    int  // how many of the unit come after it
+	left    int  // how many messages of the unit follow
 	refused bool // none of them is stored
 }
 
@@ -19,8 +19,8 @@ func unitBytes(messages []NewMessage) (bytes uint64, ok bool) {
 	return bytes, true
 }
 
-// next goes on to the next message of an Enqueue, the first of those given. It returns the unit
-// that begins with it, nil if none does: a message that is a repeat begins none.
+// next moves on to the next message of an Enqueue, the first of messages. It returns the unit that
+// begins with it, nil if none does; a repeat begins none.
 func (u *unit) next(messages []NewMessage, repeat bool) []NewMessage {
 	if u.left > 0 {
 		u.left--

@@ -88,15 +88,15 @@ func (q *Queue) Overview() Overview {
 	return o
 }
 
-// older notes the time of a message if none that was seen is older.
+// older lowers OldestReady to the time of a message, if that is older.
 func (o *Overview) older(m *message) {
 	if o.OldestReady == 0 || m.at < o.OldestReady {
 		o.OldestReady = m.at
 	}
 }
 
-// Assigned appends the deliveries that the consumer holds with ids above last. A gateway that has
-// missed some asks for them (Resume, DEL-12).
+// Assigned appends the deliveries that the consumer holds with ids above last, for a gateway that
+// has missed some (Resume, DEL-12).
 func (q *Queue) Assigned(dst []Delivery, k ConsumerKey, last MsgID) []Delivery {
 	c := q.subs.consumer(k)
 	if c == nil || last >= c.last {

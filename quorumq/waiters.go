@@ -5,22 +5,24 @@ import (
 	"slices"
 )
 
-// waiters are the consumers that may take a message, a line for each consumer priority, the
-// highest first: who got one goes to the end of its line (DEL-2). So the next taker needs no search.
+// waiters holds the consumers that may take a message, in one line for each consumer priority, the
+// highest first. A consumer that got a message goes to the end of its line (DEL-2). So the next
+// consumer is found without a search.
 //
-// Invariants, see check: whoever may take a message stands in line, once, in that of its priority.
-// Who stands there may have lost its credit meanwhile, and is skipped when it is the first.
+// Invariants, see check: every consumer that may take a message is in line, once, in the line of
+// its priority. A consumer in line may have lost its credit meanwhile; it is skipped when it is
+// first.
 type waiters struct{ lines []waitLine }
 
-// waitLine is one line.
+// waitLine is the line of one priority.
 type waitLine struct {
 	priority  int32
 	consumers []*consumer // consumers[head:]
 	head      int
 }
 
-// maxIdleLines is from how many lines on empty ones are dropped; below, they are kept
-// for their storage.
+// maxIdleLines is the number of lines above which empty ones are dropped. Below it they are kept,
+// to reuse their memory.
 const maxIdleLines = 64
 
 // push puts a consumer at the end.
@@ -33,7 +35,7 @@ func (l *waitLine) push(c *consumer) {
 	l.consumers = append(l.consumers, c)
 }
 
-// pop takes the first consumer; there is one.
+// pop removes the first consumer; there must be one.
 func (l *waitLine) pop() *consumer {
 	c := l.consumers[l.head]
 	l.consumers[l.head] = nil
@@ -44,10 +46,10 @@ func (l *waitLine) pop() *consumer {
 	return c
 }
 
-// len returns how many stand in it.
+// len returns how many consumers are in line.
 func (l *waitLine) len() int { return len(l.consumers) - l.head }
 
-// drop takes those out that which chooses.
+// drop removes the consumers that which chooses.
 func (l *waitLine) drop(which func(*consumer) bool) {
 	kept := slices.DeleteFunc(l.consumers[l.head:], which)
 	l.consumers = l.consumers[:l.head+len(kept)]
@@ -62,9 +64,9 @@ func (w *waiters) wake(c *consumer) {
 	c.waiting = true
 }
 
-// line returns the line of a priority, which is made if it is not there.
+// line returns the line of a priority, and creates it if there is none.
 func (w *waiters) line(priority int32) *waitLine {
-	if len(w.lines) > 0 && w.lines[0].priority == priority { // mostly all consumers have one
+	if len(w.lines) > 0 && w.lines[0].priority == priority { // usually all consumers have the same priority
 		return &w.lines[0]
 	}
 	if len(w.lines) >= maxIdleLines {
@@ -79,7 +81,7 @@ func (w *waiters) line(priority int32) *waitLine {
 	return &w.lines[i]
 }
 
-// next takes the consumer out of line that is the next, nil if nobody waits.
+// next removes the consumer whose turn it is from its line, nil if none waits.
 func (w *waiters) next() *consumer {
 	for i := range w.lines {
 		for w.lines[i].len() > 0 {
@@ -93,7 +95,7 @@ func (w *waiters) next() *consumer {
 	return nil
 }
 
-// any reports whether somebody may take a message.
+// any reports whether some consumer may take a message.
 func (w *waiters) any() bool {
 	for i := range w.lines {
 		l := &w.lines[i]
@@ -104,7 +106,7 @@ func (w *waiters) any() bool {
 	return false
 }
 
-// leave takes one consumer out of line.
+// leave removes one consumer from its line.
 func (w *waiters) leave(c *consumer) {
 	if !c.waiting {
 		return
@@ -117,14 +119,15 @@ func (w *waiters) leave(c *consumer) {
 	}
 }
 
-// sweep takes consumers of closed sessions out of all lines.
+// sweep removes consumers of closed sessions from all lines.
 func (w *waiters) sweep() {
 	for i := range w.lines {
 		w.lines[i].drop(func(c *consumer) bool { return c.session.closed })
 	}
 }
 
-// put writes who stands in line, by priority and place; place returns where a session is stored.
+// put writes which consumers are in line, by priority and position; place returns where a session
+// is stored.
 func (w *waiters) put(b []byte, place func(*session) uint64) []byte {
 	n := 0
 	for i := range w.lines {
@@ -140,7 +143,7 @@ func (w *waiters) put(b []byte, place func(*session) uint64) []byte {
 	return b
 }
 
-// restore takes them off a snapshot, as places in these sessions and tags.
+// restore reads them from a snapshot, as positions in sessions and tags.
 func (w *waiters) restore(r *reader, sessions []*session) {
 	for range r.count(2) {
 		i, tag := r.u(), r.u32()
@@ -163,7 +166,7 @@ func (w *waiters) restore(r *reader, sessions []*session) {
 	}
 }
 
-// check returns what is inconsistent about the lines of consumers of these sessions.
+// check returns an inconsistency, if there is one.
 func (w *waiters) check(sessions []*session) error {
 	inLine := make(map[*consumer]bool)
 	for i := range w.lines {

@@ -6,15 +6,15 @@ import (
 	"slices"
 )
 
-// window is what one consumer holds, ascending by id. Ids ascend by one, so that most
-// are found at once by their distance from the first.
+// window holds what one consumer holds, ascending by id. Ids ascend by one, so most are found at
+// once by their distance from the first.
 //
 // Invariants: ids ascend; live counts the items that are not marked as removed; the first and the
-// last item are live, but between a removal and tidy; marks do not outnumber the live items by
-// more than a block.
+// last item are live, except between a removal and tidy; there are at most a block more marks than
+// live items.
 //
-// A frozen state shares the items: before any of them changes, own copies those of an
-// older generation. What is pushed behind them is not seen by it.
+// A frozen state shares the items. Before an item changes, own copies those of an older generation.
+// The frozen state does not see items that are pushed after them.
 type window struct {
 	items []assigned // items[head:]; the first and the last of them are live
 	head  int
@@ -22,7 +22,7 @@ type window struct {
 	gen   uint64
 }
 
-// own makes the items ones that may change in the generation in force.
+// own makes sure that the items may be changed in the present generation.
 func (w *window) own(gen uint64) {
 	if w.gen != gen {
 		w.items, w.head, w.gen = slices.Clone(w.items[w.head:]), 0, gen
@@ -39,7 +39,7 @@ func (w *window) push(a assigned, gen uint64) {
 	w.live++
 }
 
-// remove marks one of the items; tidy follows.
+// remove marks an item as removed; tidy must follow.
 func (w *window) remove(a *assigned) {
 	a.remove()
 	w.live--
@@ -60,7 +60,7 @@ func (w *window) search(m MsgID) int {
 	return w.head + i
 }
 
-// tidy restores the rules after items were marked as removed, by whom owns them.
+// tidy restores the invariants after items were marked. The caller must own the items.
 func (w *window) tidy() {
 	if w.live == 0 {
 		w.items, w.head = w.items[:0], 0
@@ -81,7 +81,7 @@ func (w *window) tidy() {
 	}
 }
 
-// all yields what is held, in order.
+// all yields what the consumer holds, in order.
 func (w *window) all() iter.Seq[*assigned] {
 	return func(yield func(*assigned) bool) {
 		for i := w.head; i < len(w.items); i++ {
@@ -92,8 +92,8 @@ func (w *window) all() iter.Seq[*assigned] {
 	}
 }
 
-// holds reports whether each message of the ranges is there. Ranges that overlap name one twice,
-// which is not there a second time.
+// holds reports whether every message of the ranges is held. Ranges that overlap name a message
+// twice, which is not held a second time, so the answer is false.
 func (w *window) holds(ranges []MsgIDRange) bool {
 	seen := make(map[MsgID]bool)
 	for _, r := range ranges {
@@ -113,8 +113,7 @@ func (w *window) holds(ranges []MsgIDRange) bool {
 	return true
 }
 
-// putWindow writes what a consumer holds, each message as its differences from the one
-// before.
+// putWindow writes what a consumer holds, each message as differences from the previous one.
 func putWindow(b []byte, w *window) []byte {
 	b = putU(b, uint64(w.live))
 	var prev assigned
@@ -133,8 +132,8 @@ func putWindow(b []byte, w *window) []byte {
 	return b
 }
 
-// restoreWindow takes what a consumer holds off a snapshot, of which nothing is due before a time
-// (0: never); each is called with each.
+// restoreWindow reads what a consumer holds from a snapshot, and calls each with each message. No
+// deadline may be before due (0: there are none).
 func restoreWindow(r *reader, due Time, each func(*assigned)) {
 	var prev assigned
 	for range r.count(12) {
@@ -164,7 +163,7 @@ func restoreWindow(r *reader, due Time, each func(*assigned)) {
 	}
 }
 
-// ascending returns ranges in ascending order, without copying if they are; scratch is for a copy.
+// ascending returns ranges in ascending order. It copies them, to scratch, only if they are not.
 func ascending(rs []MsgIDRange, scratch *[]MsgIDRange) []MsgIDRange {
 	byFirst := func(a, b MsgIDRange) int { return cmp.Compare(a.First, b.First) }
 	if slices.IsSortedFunc(rs, byFirst) {

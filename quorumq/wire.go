@@ -11,7 +11,7 @@ import (
 // MaxNodeIDBytes limits the name of a node in stored commands and snapshots.
 const MaxNodeIDBytes = 255
 
-// maxInternedNodes bounds the names that a reader keeps for reuse.
+// maxInternedNodes limits the names that a reader keeps for reuse.
 const maxInternedNodes = 1024
 
 // ErrNewer reports bytes of a version or kind that only a newer build knows.
@@ -33,7 +33,7 @@ var (
 	errUnordered = errors.New("quorumq: entries are not in ascending order")
 )
 
-// reader takes numbers off stored bytes; after the first error it returns zeros.
+// reader reads numbers from stored bytes. After the first error it returns zeros.
 type reader struct {
 	b       []byte
 	version byte // of a snapshot
@@ -56,7 +56,7 @@ func (r *reader) check(ok bool, err error) {
 	}
 }
 
-// byte takes one byte.
+// byte reads one byte.
 func (r *reader) byte() byte {
 	if len(r.b) == 0 {
 		r.fail(errShort)
@@ -67,7 +67,7 @@ func (r *reader) byte() byte {
 	return v
 }
 
-// u takes an unsigned varint in its shortest form.
+// u reads an unsigned varint in its shortest form.
 func (r *reader) u() uint64 {
 	if len(r.b) > 0 && r.b[0] < 0x80 {
 		v := r.b[0]
@@ -87,7 +87,7 @@ func (r *reader) u() uint64 {
 	return v
 }
 
-// upTo takes a number of at most limit.
+// upTo reads a number of at most limit.
 func (r *reader) upTo(limit uint64) uint64 {
 	v := r.u()
 	if v > limit {
@@ -99,19 +99,19 @@ func (r *reader) upTo(limit uint64) uint64 {
 
 func (r *reader) u32() uint32 { return uint32(r.upTo(1<<32 - 1)) }
 
-// i takes a number of 0 to 2^63-1.
+// i reads a number from 0 to 2^63-1.
 func (r *reader) i() int64 { return int64(r.upTo(1<<63 - 1)) }
 
-// limit takes a limit: 0 is Unlimited, all others are one above their value.
+// limit reads a limit: 0 is Unlimited, all others are stored as their value plus one.
 func (r *reader) limit() int64 { return int64(r.upTo(1<<63-1)) - 1 }
 
-// z takes a signed number in zigzag form.
+// z reads a signed number in zigzag form.
 func (r *reader) z() int64 {
 	v := r.u()
 	return int64(v>>1) ^ -int64(v&1)
 }
 
-// flags takes a byte in which only the bits of known may be set.
+// flags reads a byte in which only the bits of known may be set.
 func (r *reader) flags(known byte) byte {
 	v := r.byte()
 	if v&^known != 0 {
@@ -121,7 +121,7 @@ func (r *reader) flags(known byte) byte {
 	return v
 }
 
-// count takes a number of entries of at least size bytes each: it is checked against the
+// count reads a number of entries of at least size bytes each. It checks the number against the
 // bytes that are left before anything is allocated.
 func (r *reader) count(size int) int {
 	n := r.u()
@@ -132,7 +132,7 @@ func (r *reader) count(size int) int {
 	return int(n)
 }
 
-// node takes the name of a node, which is not empty.
+// node reads the name of a node, which must not be empty.
 func (r *reader) node() id.NodeID {
 	n := r.u()
 	if n == 0 || n > MaxNodeIDBytes {
@@ -148,7 +148,7 @@ func (r *reader) node() id.NodeID {
 	return r.intern(name)
 }
 
-// intern returns a name of a node, or another one, without allocating if it is known.
+// intern returns a name, without allocating if it is known already.
 func (r *reader) intern(name []byte) id.NodeID {
 	if known, ok := r.nodes[string(name)]; ok {
 		return known
@@ -170,18 +170,18 @@ func (r *reader) end() error {
 
 func putU(b []byte, v uint64) []byte { return binary.AppendUvarint(b, v) }
 
-// putLimit writes what limit takes.
+// putLimit writes what reader.limit reads.
 func putLimit(b []byte, v int64) []byte { return putU(b, uint64(max(v, Unlimited)+1)) }
 
 func putZ(b []byte, v int64) []byte { return putU(b, uint64(v)<<1^uint64(v>>63)) }
 
-// putNode writes what node takes.
+// putNode writes what reader.node reads.
 func putNode(b []byte, n id.NodeID) []byte {
 	n = n[:min(len(n), MaxNodeIDBytes)]
 	return append(putU(b, uint64(len(n))), n...)
 }
 
-// putBool writes what bool takes.
+// putBool writes what reader.bool reads.
 func putBool(b []byte, v bool) []byte {
 	if v {
 		return append(b, 1)
@@ -189,7 +189,7 @@ func putBool(b []byte, v bool) []byte {
 	return append(b, 0)
 }
 
-// bool takes a byte of 0 or 1.
+// bool reads a byte of 0 or 1.
 func (r *reader) bool() bool { return r.flags(1) != 0 }
 
 func putSession(b []byte, k SessionKey) []byte {
@@ -206,7 +206,7 @@ func putText(b []byte, s string) []byte {
 	return append(putU(b, uint64(len(s))), s...)
 }
 
-// text takes what putText writes.
+// text reads what putText writes.
 func (r *reader) text() string {
 	n := r.upTo(MaxDestinationBytes)
 	if uint64(len(r.b)) < n {
@@ -229,7 +229,7 @@ func (r *reader) consumer() ConsumerKey {
 // MaxDestinationBytes limits the name and the key of a destination.
 const MaxDestinationBytes = 255
 
-// inv is what a broken invariant says.
+// inv returns the error about a broken invariant.
 func inv(format string, args ...any) error {
 	return fmt.Errorf("quorumq: state is inconsistent: "+format, args...)
 }

@@ -6,13 +6,13 @@ const (
 	flagFair     = 4
 	flagToPlace  = 8
 	flagMaxTotal = 16  // the limit follows
-	flagRetry    = 32  // what is delayed follows
-	flagBacklog  = 64  // what is said of the backlog follows
+	flagRetry    = 32  // the retry settings follow
+	flagBacklog  = 64  // the settings of the backlog follow
 	flagRules    = 128 // the rules follow, last
 	furtherModes = victimMode | flagFair | flagToPlace | flagMaxTotal | flagRetry | flagBacklog | flagRules
 )
 
-// moreModes is the second byte of modes; 0: it is not written.
+// moreModes returns the second byte of modes; 0: it is not written.
 func moreModes(c Config) byte {
 	b := byte(c.Victim)
 	for _, m := range [...]struct {
@@ -33,7 +33,7 @@ func moreModes(c Config) byte {
 	return b
 }
 
-// putMore writes the second byte of modes and what it says that follows.
+// putMore writes the second byte of modes, and what follows according to it.
 func putMore(b []byte, c Config, modes byte) []byte {
 	b = append(b, modes)
 	if c.MaxLengthTotal >= 0 {
@@ -51,7 +51,7 @@ func putMore(b []byte, c Config, modes byte) []byte {
 	return b
 }
 
-// putRetry writes what retry takes.
+// putRetry writes what reader.retry reads.
 func putRetry(b []byte, r *Retry) []byte {
 	b = append(b, byte(r.Type), byte(r.Backoff), r.JitterPercent)
 	b = putU(putU(b, uint64(r.MinMs)), uint64(r.MaxMs))
@@ -65,8 +65,8 @@ func putRetry(b []byte, r *Retry) []byte {
 	return b
 }
 
-// more takes what putMore writes; what is out of range is found by who compares the
-// configuration with its normal form.
+// more reads what putMore writes. It does not check ranges: the caller compares the configuration
+// with its normal form.
 func (r *reader) more(c *Config) {
 	modes := r.flags(furtherModes)
 	r.check(modes != 0, errZero)
@@ -88,7 +88,7 @@ func (r *reader) more(c *Config) {
 	}
 }
 
-// retry takes how returned messages wait.
+// retry reads how returned messages wait.
 func (r *reader) retry(t *Retry) {
 	t.Type, t.Backoff, t.JitterPercent = RetryType(r.byte()), Backoff(r.byte()), r.byte()
 	r.check(t.Type != RetryDisabled, errZero)
@@ -115,7 +115,7 @@ const (
 	modes            = overflowMode | flagSingleActive | flagExpires | flagIfEmpty | flagTimeout | flagAutoDelete | flagMore
 )
 
-// configModes is the byte of modes.
+// configModes returns the byte of modes.
 func configModes(c Config) byte {
 	b := byte(c.Overflow)
 	if c.SingleActive {
@@ -161,7 +161,7 @@ func putConfig(b []byte, c Config) []byte {
 	return b
 }
 
-// config takes a configuration, and refuses one that is not in its normal form.
+// config reads a configuration, and refuses one that is not in its normal form.
 func (r *reader) config() Config {
 	c := Config{MaxLength: r.limit(), MaxLengthBytes: r.limit(), MaxLengthTotal: Unlimited, ExpiresMs: Unlimited}
 	flags := r.flags(modes)

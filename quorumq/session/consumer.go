@@ -4,42 +4,39 @@ import (
 	"github.com/quorate/quorate/quorumq"
 )
 
-// Verdict is what to do with a delivery.
+// Verdict says what to do with a delivery.
 type Verdict uint8
 
 // The verdicts.
 const (
-	// New: hand it to the client.
+	// New: pass it to the client.
 	New Verdict = iota
-	// Repeat: the client has it already, or had.
+	// Repeat: the client has it already, or had it.
 	Repeat
-	// Missing: at least one delivery before it was lost; ask the leader for
-	// Queue.Assigned after Last and hand the answer to Resumed. This delivery is among
-	// them.
+	// Missing: at least one earlier delivery was lost. Ask the leader for Queue.Assigned after Last, and pass the
+	// answer to Resumed; it will include this delivery.
 	Missing
 )
 
-// Consumer follows one consumer's deliveries and keeps what its client decided until
-// the queue has answered for it.
+// Consumer follows the deliveries of one consumer, and keeps its client's decisions until the queue has answered them.
 type Consumer struct {
 	key      quorumq.ConsumerKey
-	last     quorumq.MsgID // newest id handed to the client
+	last     quorumq.MsgID // newest id passed to the client
 	resuming bool
 	gone     bool
-	autoAck  bool // what it was handed last needs no outcome
+	autoAck  bool // the newest delivery needs no outcome
 
-	unsettled idSet // handed out, no outcome yet
+	unsettled idSet // passed to the client, no outcome yet
 
-	// outcomes holds what is not yet answered, in the client's order; base is the number
-	// of outcomes[0]. Next goes on at sent; given of them were part of a command before
-	// and must not change.
+	// outcomes holds what is not answered yet, in the client's order; base is the number of outcomes[0]. Next continues
+	// at sent. The first given outcomes were part of a command and must not change.
 	outcomes    []outcome
 	base        uint64
 	sent, given int
 	deciding    int // messages in outcomes
 }
 
-// outcome is one command to be: kind and ranges; annotations belong to one outcome.
+// outcome is a future command: its kind and ranges. Annotations belong to one outcome.
 type outcome struct {
 	kind        outcomeKind
 	failed      bool
@@ -49,7 +46,7 @@ type outcome struct {
 	answered    bool
 }
 
-// outcomeKind is what a consumer decided about deliveries.
+// outcomeKind is the kind of a decision about deliveries.
 type outcomeKind uint8
 
 const (
@@ -58,7 +55,7 @@ const (
 	discarded
 )
 
-// maxRanges bounds the ranges of one command.
+// maxRanges limits the ranges of one command.
 const maxRanges = 1024
 
 // NewConsumer returns the gateway's side of a consumer; last is Reply.LastMsgID of its
@@ -70,21 +67,21 @@ func NewConsumer(key quorumq.ConsumerKey, last quorumq.MsgID) *Consumer {
 // Key returns the consumer's key.
 func (c *Consumer) Key() quorumq.ConsumerKey { return c.key }
 
-// Last returns the newest id handed out: what to resume after.
+// Last returns the newest id passed to the client; a resume continues after it.
 func (c *Consumer) Last() quorumq.MsgID { return c.last }
 
-// Gone reports that the queue does not know the consumer: nothing more will come, what
-// was unacked has returned to the queue. A new subscription needs a new key.
+// Gone reports whether the queue no longer knows the consumer. Then nothing more will come, and what was unacked has
+// returned to the queue. A new subscription needs a new key.
 func (c *Consumer) Gone() bool { return c.gone }
 
 // Unsettled returns how many deliveries have no outcome yet.
 func (c *Consumer) Unsettled() int { return c.unsettled.len() }
 
-// Deciding returns how many messages have an outcome that the queue has not answered for.
+// Deciding returns how many messages have an outcome that the queue has not answered.
 func (c *Consumer) Deciding() int { return c.deciding }
 
-// Deliver judges a delivery that came by itself. autoAck reports that the queue has
-// settled it at assignment (DEL-4), so that no outcome is expected.
+// Deliver decides what to do with a delivery that the queue has sent by itself. autoAck says that the queue has settled
+// it at assignment (DEL-4), so that no outcome is expected.
 func (c *Consumer) Deliver(d quorumq.Delivery, autoAck bool) Verdict {
 	switch {
 	case d.MsgID <= c.last:
@@ -97,8 +94,8 @@ func (c *Consumer) Deliver(d quorumq.Delivery, autoAck bool) Verdict {
 	return New
 }
 
-// Assign takes the delivery of a Get over: its number needs no predecessor, since Get
-// answers directly and an answer may be lost. It is false for a repeat.
+// Assign records the delivery of a Get. Its number needs no predecessor, because Get answers directly and an answer may
+// be lost. Assign returns false for a repeat.
 func (c *Consumer) Assign(d quorumq.Delivery, autoAck bool) bool {
 	if d.MsgID <= c.last {
 		return false
@@ -107,7 +104,7 @@ func (c *Consumer) Assign(d quorumq.Delivery, autoAck bool) bool {
 	return true
 }
 
-// handle notes a delivery that the client is handed: it has an outcome to come, unless it needs none.
+// handle records a delivery that is passed to the client. It expects an outcome, unless autoAck is set.
 func (c *Consumer) handle(m quorumq.MsgID, autoAck bool) {
 	c.last, c.autoAck = m, autoAck
 	if !autoAck {
@@ -115,15 +112,14 @@ func (c *Consumer) handle(m quorumq.MsgID, autoAck bool) {
 	}
 }
 
-// NeedsResume reports whether a Missing verdict, or Rewind, still waits for Resumed.
+// NeedsResume reports whether a Missing verdict or a Rewind still waits for Resumed.
 func (c *Consumer) NeedsResume() bool { return c.resuming }
 
-// Resumed takes the answer to a resume: the deliveries with ids above Last, ascending,
-// and the consumer's newest id (Queue.LastMsgID). Each one new to the client goes to
-// deliver. What lies between and is not among them is not the consumer's any more: lost by
-// contract with auto-ack (DEL-4), else it timed out before it was seen. Nobody will decide
-// about that, and the queue waits for it before it assigns more (CT-2); so it is settled
-// here, which takes nothing off the queue.
+// Resumed processes the answer to a resume: the deliveries with ids above Last, ascending, and the consumer's newest id
+// (Queue.LastMsgID). It calls deliver for each delivery that is new to the client. Ids that are missing in between no
+// longer belong to the consumer: with auto-ack they are lost, as agreed (DEL-4); otherwise they timed out before the
+// client saw them. The client will never decide about these, but the queue waits for that before it assigns more
+// (CT-2). So Resumed settles them, which removes nothing from the queue.
 func (c *Consumer) Resumed(ds []quorumq.Delivery, last quorumq.MsgID, deliver func(quorumq.Delivery)) {
 	c.resuming = false
 	for _, d := range ds {
@@ -136,7 +132,7 @@ func (c *Consumer) Resumed(ds []quorumq.Delivery, last quorumq.MsgID, deliver fu
 	c.skip(last)
 }
 
-// skip passes over numbers that will never be handed out.
+// skip skips numbers that the client will never get.
 func (c *Consumer) skip(to quorumq.MsgID) {
 	if to <= c.last {
 		return
@@ -153,26 +149,26 @@ func (c *Consumer) skip(to quorumq.MsgID) {
 	}
 }
 
-// Settle records that the client accepted r; ids without a delivery, or decided
-// before, are left out. It returns how many were decided by this call.
+// Settle records that the client has accepted r. It ignores ids without a delivery, or already decided, and returns how
+// many ids it has decided.
 func (c *Consumer) Settle(r quorumq.MsgIDRange) int {
 	return c.decide(outcome{kind: settled}, r)
 }
 
-// Requeue records that the client gives r back (DEL-8). Annotations, if not nil, are
-// merged into each message (DEL-11); the delay says when they are to be ready (DR-4).
+// Requeue records that the client returns r (DEL-8). Annotations, if not nil, are merged into each message (DEL-11).
+// The delay says when the messages become ready (DR-4).
 func (c *Consumer) Requeue(r quorumq.MsgIDRange, failed bool, annotations []byte, delay quorumq.Delay) int {
 	return c.decide(outcome{kind: requeued, failed: failed, annotations: annotations, delay: delay}, r)
 }
 
-// Discard records that the client rejected r for good; the order of calls is the order
-// of dead-lettering (DL-11).
+// Discard records that the client has rejected r for good. Messages are dead-lettered in the order of the calls
+// (DL-11).
 func (c *Consumer) Discard(r quorumq.MsgIDRange, failed bool, annotations []byte) int {
 	return c.decide(outcome{kind: discarded, failed: failed, annotations: annotations}, r)
 }
 
-// decide takes r out of what is unsettled, and returns how many of it were. An outcome like the last one
-// that was not sent is merged into it.
+// decide removes r from what is unsettled, and returns how many ids that were. If the last outcome was not sent and is
+// of the same kind, it is extended.
 func (c *Consumer) decide(o outcome, r quorumq.MsgIDRange) int {
 	n := 0
 	c.unsettled.remove(r, func(r quorumq.MsgIDRange) {
@@ -191,8 +187,8 @@ func (c *Consumer) decide(o outcome, r quorumq.MsgIDRange) int {
 	return n
 }
 
-// merge adds r to the newest outcome if that has not been sent, is of the same kind,
-// and keeps the order that the queue will use.
+// merge adds r to the newest outcome, if that was not sent, is of the same kind, and keeps the order that the queue
+// will use.
 func (c *Consumer) merge(o outcome, r quorumq.MsgIDRange) bool {
 	i := len(c.outcomes) - 1
 	if i < c.given || i < 0 || o.annotations != nil {
@@ -209,16 +205,15 @@ func (c *Consumer) merge(o outcome, r quorumq.MsgIDRange) bool {
 	case len(l.ranges) == maxRanges:
 		return false
 	case o.kind == requeued && r.First < end.Last:
-		return false // one Requeue gives back in delivery order (DEL-1)
+		return false // one Requeue returns messages in delivery order (DEL-1)
 	default:
 		l.ranges = append(l.ranges, r)
 	}
 	return true
 }
 
-// Next returns the next command that is to be sent, its number for Answer, and its
-// body if it carries annotations. The command's ranges stay valid and unchanged until
-// it is answered.
+// Next returns the next command to send, its number for Answer, and its body if it has annotations. The ranges of the
+// command stay valid and unchanged until it is answered.
 func (c *Consumer) Next() (cmd quorumq.Command, number uint64, body []byte, ok bool) {
 	for c.sent < len(c.outcomes) && c.outcomes[c.sent].answered {
 		c.sent++
@@ -241,7 +236,7 @@ func (c *Consumer) Next() (cmd quorumq.Command, number uint64, body []byte, ok b
 	return cmd, number, o.annotations, true
 }
 
-// Unanswered returns how many outcomes the queue has not answered for, as commands.
+// Unanswered returns how many outcomes the queue has not answered; each is one command.
 func (c *Consumer) Unanswered() int {
 	n := 0
 	for i := range c.outcomes {
@@ -252,8 +247,7 @@ func (c *Consumer) Unanswered() int {
 	return n
 }
 
-// Answer takes the reply to the command with this number; late and repeated answers do
-// nothing.
+// Answer processes the reply to the command with this number. Late and repeated answers have no effect.
 func (c *Consumer) Answer(number uint64, r quorumq.Reply) {
 	if r.Code == quorumq.CodeUnknownConsumer {
 		c.lose()
@@ -277,7 +271,7 @@ func (c *Consumer) Answer(number uint64, r quorumq.Reply) {
 	}
 }
 
-// lose drops everything: the queue has no such consumer.
+// lose drops everything, because the queue has no such consumer.
 func (c *Consumer) lose() {
 	c.gone = true
 	c.base += uint64(len(c.outcomes))
@@ -285,8 +279,8 @@ func (c *Consumer) lose() {
 	c.unsettled = idSet{}
 }
 
-// Rewind makes every unanswered outcome be sent again in order, and asks for a resume:
-// after a change of leader or a broken stream (DEL-12).
+// Rewind makes Next return every unanswered outcome again, in order, and makes NeedsResume true. It is for a change of
+// leader or a broken stream (DEL-12).
 func (c *Consumer) Rewind() {
 	c.sent = 0
 	c.resuming = !c.gone

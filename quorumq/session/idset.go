@@ -6,8 +6,8 @@ import (
 	"github.com/quorate/quorate/quorumq"
 )
 
-// idSet is a set of message ids as ascending ranges: deliveries come in order, so that
-// a range holds most of them.
+// idSet is a set of message ids as ascending ranges. Deliveries come in order, so one range holds
+// most of them.
 type idSet struct {
 	ranges []quorumq.MsgIDRange
 	count  int
@@ -25,7 +25,7 @@ func (s *idSet) add(m quorumq.MsgID) {
 	s.ranges = append(s.ranges, quorumq.MsgIDRange{First: m, Last: m})
 }
 
-// remove takes out all ids of r and returns which they were, as ascending ranges.
+// remove removes all ids of r, and calls removed with those that were there, as ascending ranges.
 func (s *idSet) remove(r quorumq.MsgIDRange, removed func(quorumq.MsgIDRange)) {
 	i, _ := slices.BinarySearchFunc(s.ranges, r.First, func(have quorumq.MsgIDRange, first quorumq.MsgID) int {
 		if have.Last < first {

@@ -6,12 +6,12 @@ import (
 	"github.com/quorate/quorate/quorumq"
 )
 
-// Limits bounds what a Publisher keeps. Zero fields take the defaults.
+// Limits limits what a Publisher keeps. Zero fields stand for the defaults.
 type Limits struct {
 	// WindowMessages is how many messages may wait for their answer.
 	WindowMessages int
-	// WindowBytes is how many bytes of bodies may wait for their answer. A single
-	// larger body is taken when nothing else waits.
+	// WindowBytes is how many bytes of bodies may wait for their answer. A single larger body is accepted if nothing
+	// else waits.
 	WindowBytes int64
 }
 
@@ -21,19 +21,17 @@ const (
 	DefaultWindowBytes    int64 = 64 << 20
 )
 
-// Publisher numbers the messages of one enqueuer into one queue and keeps each until
-// the queue has answered for it (PUB-6). T is the caller's token of a message, given
-// back with the answer.
+// Publisher numbers the messages of one enqueuer into one queue, and keeps each until the queue has answered it
+// (PUB-6). T is the caller's token for a message, returned with the answer.
 type Publisher[T any] struct {
 	key    quorumq.EnqueuerKey
 	limits Limits
 
-	// items holds the numbers first, first+1 ...; those before head are gone.
+	// items has the messages with the numbers first, first+1 and so on; items before head are gone.
 	items []pending[T]
 	head  int
 	first quorumq.Seq // number of items[head]
-	// send is the number that the next batch starts with; sent is the first number that
-	// was never part of a batch.
+	// send is the first number of the next batch. sent is the first number that was never in a batch.
 	send, sent quorumq.Seq
 	waiting    int // items without answer
 	bytes      int64
@@ -59,9 +57,8 @@ func NewPublisher[T any](key quorumq.EnqueuerKey, limits Limits) *Publisher[T] {
 	return &Publisher[T]{key: key, limits: limits, first: 1, send: 1, sent: 1}
 }
 
-// Push takes a message over; false if the window is full. The body must not change
-// until the message is answered. The messages of a unit are pushed one after the other; none
-// of it is sent before its last is there.
+// Push accepts a message; it returns false if the window is full. The body must not change until the message is
+// answered. The messages of a unit are pushed one after the other; none is sent before the last one is pushed.
 func (p *Publisher[T]) Push(msg quorumq.NewMessage, body []byte, token T) bool {
 	if p.waiting >= p.limits.WindowMessages {
 		return false
@@ -82,17 +79,16 @@ func (p *Publisher[T]) Pending() int { return p.waiting }
 // PendingBytes returns how many bytes of bodies wait for their answer.
 func (p *Publisher[T]) PendingBytes() int64 { return p.bytes }
 
-// HasUnsent reports whether NextBatch may have something.
+// HasUnsent reports whether NextBatch may return something.
 func (p *Publisher[T]) HasUnsent() bool { return p.failed == quorumq.CodeOK && p.send < p.end() }
 
-// Failed returns the code that ended this publisher, CodeOK if none did: after
-// CodeFenced or CodeMalformed nothing more is sent and nothing will be answered. What
-// still waits has an unknown outcome; Abandon hands it back.
+// Failed returns the code that ended this publisher, CodeOK if none did. After CodeFenced or CodeMalformed nothing more
+// is sent or answered. The outcome of messages that still wait is unknown; Abandon returns their tokens.
 func (p *Publisher[T]) Failed() quorumq.ReplyCode { return p.failed }
 
-// NextBatch returns the next messages that are to be sent, in order; earlier batches
-// may be in flight. It takes at most maxMessages and at most maxBytes of bodies, but the
-// first message and the whole of a unit that comes first. The result belongs to the caller.
+// NextBatch returns the next messages to send, in order; earlier batches may be in flight. It returns at most
+// maxMessages and at most maxBytes of bodies, but always the first message, and the whole of a unit that comes first.
+// The result belongs to the caller.
 func (p *Publisher[T]) NextBatch(maxMessages, maxBytes int) (cmd quorumq.Enqueue, bodies [][]byte, ok bool) {
 	if p.failed != quorumq.CodeOK {
 		return cmd, nil, false
@@ -130,8 +126,7 @@ func (p *Publisher[T]) NextBatch(maxMessages, maxBytes int) (cmd quorumq.Enqueue
 	return cmd, bodies, true
 }
 
-// unit measures the unit that begins at s, one message as a rule, and reports whether all of
-// it is there.
+// unit measures the unit that begins at s, usually one message, and reports whether the whole unit was pushed.
 func (p *Publisher[T]) unit(s, end quorumq.Seq) (count, bytes int, whole bool) {
 	for ; s < end; s++ {
 		it := p.at(s)
@@ -144,16 +139,15 @@ func (p *Publisher[T]) unit(s, end quorumq.Seq) (count, bytes int, whole bool) {
 	return count, bytes, false
 }
 
-// Answer takes the queue's reply to the batch of n messages that started at first, and
-// calls done for each message that is decided by it, ascending. An answer may come
-// late, twice, or after a Rewind.
+// Answer processes the queue's reply to the batch of n messages that starts at first. It calls done for each message
+// that the reply decides, ascending. A reply may come late, twice, or after a Rewind.
 func (p *Publisher[T]) Answer(first quorumq.Seq, n int, r quorumq.Reply, done func(token T, accepted bool)) {
 	switch r.Code {
 	case quorumq.CodeOK:
 		p.decide(first, first+quorumq.Seq(n), r.Refused, done)
 	case quorumq.CodeGap:
-		// A batch was lost on the way. If this one has not been sent again yet, an
-		// earlier gap has taken the publisher back already.
+		// A batch was lost on its way. If this one has not been sent again yet, an earlier gap has rewound the
+		// publisher already.
 		if first < p.send {
 			p.Rewind()
 		}
@@ -163,7 +157,7 @@ func (p *Publisher[T]) Answer(first quorumq.Seq, n int, r quorumq.Reply, done fu
 	}
 }
 
-// decide answers messages numbered from to to, in order, each once.
+// decide answers the messages with the numbers from from to to, in order, each once.
 func (p *Publisher[T]) decide(from, to quorumq.Seq, refused []quorumq.Seq, done func(T, bool)) {
 	for s := max(from, p.first); s < min(to, p.sent); s++ {
 		it := p.at(s)
@@ -178,14 +172,14 @@ func (p *Publisher[T]) decide(from, to quorumq.Seq, refused []quorumq.Seq, done 
 	p.pop()
 }
 
-// forget marks a message as answered and lets go of its body and token.
+// forget marks a message as answered, and drops its body and token.
 func (p *Publisher[T]) forget(it *pending[T]) {
 	p.waiting--
 	p.bytes -= int64(len(it.body))
 	*it = pending[T]{answered: true}
 }
 
-// void puts a void in the message's place.
+// void replaces the message by a void.
 func (it *pending[T]) void() {
 	it.msg = quorumq.NewMessage{
 		Size: quorumq.VoidSize, TTLMs: quorumq.Unlimited,
@@ -194,7 +188,7 @@ func (it *pending[T]) void() {
 	it.body = nil
 }
 
-// pop moves the window over what was answered at its front.
+// pop moves the window past answered messages at its front.
 func (p *Publisher[T]) pop() {
 	for p.head < len(p.items) && p.items[p.head].answered {
 		p.head++
@@ -204,15 +198,13 @@ func (p *Publisher[T]) pop() {
 	p.sent = max(p.sent, p.first)
 }
 
-// Rewind makes everything unanswered be sent again, in order: after a change of leader
-// or a broken stream.
+// Rewind makes NextBatch return everything unanswered again, in order. It is for a change of leader or a broken stream.
 func (p *Publisher[T]) Rewind() { p.send = p.first }
 
-// Void gives up the messages that which chooses, with all of their units (PUB-5, PUB-9). What was never sent and has no
-// producer is reported as not accepted at once, and dropped. Anything else keeps its
-// number as a void, which stores nothing: the answer to it reports whether the queue had
-// taken the message before (accepted) or never will. A producer's message may have been
-// taken before though it was never sent from here: through another node.
+// Void gives up the messages that which chooses, with their whole units (PUB-5, PUB-9). A message that was never sent
+// and has no producer is reported as not accepted at once, and dropped. Any other message keeps its number as a void,
+// which stores nothing. The answer to the void reports whether the queue had stored the message before (accepted) or
+// never will. A producer's message may have been stored although it was never sent from here: through another node.
 func (p *Publisher[T]) Void(which func(token T) bool, done func(token T, accepted bool)) {
 	kept := p.head
 	var chosen bool
@@ -239,8 +231,7 @@ func (p *Publisher[T]) Void(which func(token T) bool, done func(token T, accepte
 	p.items = p.items[:kept]
 }
 
-// chosen reports whether one of the unit whose first message is items[i] is given up, and where
-// the unit ends.
+// chosen reports whether a message of the unit that begins at items[i] is given up, and returns where the unit ends.
 func (p *Publisher[T]) chosen(i int, which func(token T) bool) (chosen bool, end int) {
 	for ; i < len(p.items); i++ {
 		it := &p.items[i]
@@ -252,8 +243,8 @@ func (p *Publisher[T]) chosen(i int, which func(token T) bool) (chosen bool, end
 	return chosen, i
 }
 
-// Abandon empties the publisher and reports the tokens of all that still waited, in
-// order; whether the queue has those messages is not known.
+// Abandon empties the publisher, and reports the tokens of all messages that still waited, in order. It is unknown
+// whether the queue has these messages.
 func (p *Publisher[T]) Abandon(report func(token T)) {
 	items := p.items[p.head:]
 	p.first, p.head, p.items = p.end(), 0, nil
@@ -270,7 +261,7 @@ func (p *Publisher[T]) at(s quorumq.Seq) *pending[T] { return &p.items[p.head+in
 
 func (p *Publisher[T]) end() quorumq.Seq { return p.first + quorumq.Seq(len(p.items)-p.head) }
 
-// compact reuses the room in front when growing would allocate.
+// compact reuses the memory at the front when growing would allocate.
 func (p *Publisher[T]) compact() {
 	if p.head == len(p.items) {
 		p.items, p.head = p.items[:0], 0
