@@ -54,7 +54,7 @@ func hangUp(ctx context.Context, t *testing.T, n *chaos.Node, words ...string) s
 	}
 }
 
-// SIGHUP ends nothing: the node takes new certificates and the settings that it can, says
+// Asked by SIGHUP, and by itself when the file has changed, the node takes new certificates and the settings that it can, says
 // what needs a restart, and stays as it was if anything is wrong.
 func TestHangUp(t *testing.T) {
 	t.Parallel()
@@ -133,16 +133,32 @@ func TestHangUp(t *testing.T) {
 	if !strings.Contains(line, "log.level") {
 		t.Errorf("the error does not name the setting: %s", line)
 	}
-	settings("limits:\n  incoming_bytes: 60000000\n")
 	key := filepath.Join(certs, "n1", "tls.key")
 	if err := os.WriteFile(key, []byte("no key"), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	settings("limits:\n  incoming_bytes: 60000000\n")
 	line = hangUp(ctx, t, n, "cannot reload the settings")
 	if !strings.Contains(line, key) || strings.Contains(line, "no key") {
 		t.Errorf("the error does not name the file: %s", line)
 	}
 	limit("5e+07")
+
+	if err := os.RemoveAll(filepath.Dir(key)); err != nil {
+		t.Fatal(err)
+	}
+	makeCerts(t, certs, "--node", "n1") // nobody sends a signal
+	for {
+		if _, count := logged(t, n, `taken_over="log.level, limits.incoming_bytes"`); count == 2 {
+			break
+		}
+		select {
+		case <-time.After(20 * time.Millisecond):
+		case <-ctx.Done():
+			t.Fatal("the file is right, and not read again")
+		}
+	}
+	limit("6e+07")
 	if now, running := n.Running(); !running || now != pid {
 		t.Errorf("the process ended: %d, %d, %t", pid, now, running)
 	}

@@ -1,6 +1,7 @@
 // Command quorate runs a node of a cluster, and administers it on its host.
 //
 //	quorate node --config node.yaml    run a node until SIGTERM, which drains it first
+//	quorate config                     check and explain settings
 //	quorate drain                      move leadership off the node on this host
 //	quorate recover                    continue although a majority is lost for good
 //	quorate --version                  version, commit and Go version
@@ -60,7 +61,7 @@ func newCommand() *cobra.Command {
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	root.AddCommand(newNode(), newDrain(), newRecover())
+	root.AddCommand(newNode(), newConfig(), newDrain(), newRecover())
 	root.SuggestionsMinimumDistance, root.DisableFlagsInUseLine = 2, true
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
@@ -89,15 +90,21 @@ func loadSettings(file string, flags *pflag.FlagSet) (*config.Config, error) {
 	return cfg, err
 }
 
+// loadWithoutFiles reads the settings, and looks at no file that they name. With faults it returns the settings too,
+// if they could be read.
+func loadWithoutFiles(file string, flags *pflag.FlagSet) (*config.Config, error) {
+	return config.Load(file, os.Environ(), flags)
+}
+
 // newNode makes `quorate node`, which runs a node.
 func newNode() *cobra.Command {
 	var file string
 	cmd := &cobra.Command{
 		Use:   "node",
-		Short: "Run a node until SIGTERM, which drains it first; SIGHUP makes it reload settings and certificates",
+		Short: "Run a node until SIGTERM, which drains it first; it takes over changed settings and certificates",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			anew := serve.Anew{Level: &slog.LevelVar{}, Load: func() (*config.Config, error) { return loadSettings(file, cmd.Flags()) }}
+			anew := serve.Anew{File: file, Level: &slog.LevelVar{}, Load: func() (*config.Config, error) { return loadSettings(file, cmd.Flags()) }}
 			cfg, err := anew.Load()
 			if err != nil {
 				return err
@@ -116,7 +123,6 @@ func newNode() *cobra.Command {
 			return serve.Run(cmd.Context(), cfg, quorate.Version(), log, anew)
 		},
 	}
-	cmd.Flags().StringVarP(&file, "config", "c", "", "YAML file with settings")
-	config.AddFlags(cmd.Flags())
+	addSettings(cmd, &file)
 	return cmd
 }

@@ -32,6 +32,14 @@ func (c *Config) Take(next *Config) (taken, restart []string) {
 	return taken, restart
 }
 
+// Value returns a setting's value, nil for a name that is no setting.
+func (c *Config) Value(name string) any {
+	if f, is := c.fields()[name]; is {
+		return f.Interface()
+	}
+	return nil
+}
+
 // fields returns the fields by the names of their settings.
 func (c *Config) fields() map[string]reflect.Value {
 	all := map[string]reflect.Value{}

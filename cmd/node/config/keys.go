@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -139,6 +140,44 @@ func foreign(name string) bool {
 // Env returns the variable of a key.
 func (k Key) Env() string {
 	return envPrefix + strings.ToUpper(strings.ReplaceAll(k.Name, ".", "__"))
+}
+
+// Secret reports whether the value must not be shown.
+func (k Key) Secret() bool { return k.Name == "auth.default_password" }
+
+// Live reports whether a running node takes the setting over; others apply from its next start.
+func (k Key) Live() bool { return slices.Contains(Live(), k.Name) }
+
+// Type names what values the setting takes.
+func (k Key) Type() string {
+	switch k.Default.(type) {
+	case bool:
+		return "true or false"
+	case int:
+		return "whole number"
+	case time.Duration:
+		return "duration, such as 500ms or 1h"
+	case []string:
+		return "list"
+	default:
+		return "text"
+	}
+}
+
+// Find returns the settings with the name, or below it: all of timeouts, for example. The error names the
+// nearest one if there is none.
+func Find(name string) ([]Key, error) {
+	var below []Key
+	for _, k := range Keys() {
+		if k.Name == name || strings.HasPrefix(k.Name, name+".") {
+			below = append(below, k)
+		}
+	}
+	if len(below) > 0 {
+		return below, nil
+	}
+	_, err := find(name, "argument")
+	return nil, err
 }
 
 // gone are settings of older versions, with advice.

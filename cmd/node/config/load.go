@@ -34,33 +34,72 @@ func AddFlags(flags *pflag.FlagSet) {
 	}
 }
 
-// Load reads the settings. file may be ""; environ is like os.Environ. It returns all unknown names
-// and all faults at once.
-func Load(file string, environ []string, flags *pflag.FlagSet) (*Config, error) {
-	k := koanf.New(".")
+// layer is one place that settings come from.
+type layer struct {
+	from   func(Key) string // names the place for one of its settings
+	values map[string]any
+}
+
+// readLayers returns the places that settings come from, each before those that override it. Its error
+// has all unknown names.
+func readLayers(file string, environ []string, flags *pflag.FlagSet) ([]layer, error) {
 	defaults := map[string]any{}
 	for _, key := range Keys() {
 		defaults[key.Name] = key.Default
 	}
 	fromFile, errFile := readFile(file)
 	fromEnv, errEnv := readEnv(environ)
-	if err := errors.Join(errFile, errEnv); err != nil {
+	return []layer{
+		{func(Key) string { return "default" }, defaults},
+		{func(Key) string { return file }, fromFile},
+		{func(k Key) string { return "variable " + k.Env() }, fromEnv},
+		{func(k Key) string { return "flag --" + k.Name }, readFlags(flags)},
+	}, errors.Join(errFile, errEnv)
+}
+
+// readFlags returns the settings among the flags that were given. flags may be nil.
+func readFlags(flags *pflag.FlagSet) map[string]any {
+	out := map[string]any{}
+	if flags == nil {
+		return out
+	}
+	flags.Visit(func(f *pflag.Flag) {
+		if !slices.ContainsFunc(Keys(), func(k Key) bool { return k.Name == f.Name }) {
+			return // --config and other flags that are not settings
+		}
+		out[f.Name] = f.Value.String()
+		if list, ok := f.Value.(pflag.SliceValue); ok {
+			out[f.Name] = list.GetSlice()
+		}
+	})
+	return out
+}
+
+// Origins returns for each setting where Load takes it from: "default", the name of the file,
+// "variable NAME" or "flag --NAME".
+func Origins(file string, environ []string, flags *pflag.FlagSet) (map[string]string, error) {
+	layers, err := readLayers(file, environ, flags)
+	from := map[string]string{}
+	for _, l := range layers {
+		for _, k := range Keys() {
+			if _, has := l.values[k.Name]; has {
+				from[k.Name] = l.from(k)
+			}
+		}
+	}
+	return from, err
+}
+
+// Load reads the settings. file may be ""; environ is like os.Environ. It returns all unknown names
+// and all faults at once.
+func Load(file string, environ []string, flags *pflag.FlagSet) (*Config, error) {
+	layers, err := readLayers(file, environ, flags)
+	if err != nil {
 		return nil, err
 	}
-	fromFlags := map[string]any{}
-	if flags != nil {
-		flags.Visit(func(f *pflag.Flag) {
-			if !slices.ContainsFunc(Keys(), func(k Key) bool { return k.Name == f.Name }) {
-				return // --config and other flags that are not settings
-			}
-			fromFlags[f.Name] = f.Value.String()
-			if list, ok := f.Value.(pflag.SliceValue); ok {
-				fromFlags[f.Name] = list.GetSlice()
-			}
-		})
-	}
-	for _, layer := range []map[string]any{defaults, fromFile, fromEnv, fromFlags} {
-		if err := k.Load(confmap.Provider(layer, "."), nil); err != nil {
+	k := koanf.New(".")
+	for _, l := range layers {
+		if err := k.Load(confmap.Provider(l.values, "."), nil); err != nil {
 			return nil, fmt.Errorf("config: %w", err)
 		}
 	}

@@ -39,9 +39,9 @@ type SecretFlag struct{ Setting, Instead string }
 
 // SecretFlags returns the secrets among the flags.
 func SecretFlags(flags *pflag.FlagSet) (given []SecretFlag) {
-	for _, name := range []string{"auth.default_password"} {
-		if k, err := find(name, "a flag"); err == nil && flags.Changed(name) {
-			given = append(given, SecretFlag{Setting: name, Instead: k.Name + "_file, or the variable " + k.Env()})
+	for _, k := range Keys() {
+		if k.Secret() && flags.Changed(k.Name) {
+			given = append(given, SecretFlag{Setting: k.Name, Instead: k.Name + "_file, or the variable " + k.Env()})
 		}
 	}
 	return given

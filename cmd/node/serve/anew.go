@@ -1,27 +1,58 @@
 package serve
 
 import (
+	"crypto/sha256"
 	"log/slog"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/quorate/quorate/cmd/node/config"
 )
 
-// Anew is how a running node takes over changed settings (SIGHUP).
+// settingsEvery is the time between two looks at the file with settings.
+const settingsEvery = 10 * time.Second
+
+// Anew is how a running node takes over changed settings: on SIGHUP, and when their file has changed.
 type Anew struct {
 	Asked <-chan os.Signal // each signal asks for a reload; nil: there is none
+	File  string           // with settings; "": none
 	// Load reads all settings and checks the files in them.
 	Load  func() (*config.Config, error)
 	Level *slog.LevelVar // level of the log
+
+	// fault is why the last reload failed, "" if it did not.
+	fault string
+}
+
+// watchedFile notices that a file has other content than before. One goroutine uses it.
+type watchedFile struct {
+	name string
+	seen [sha256.Size]byte
+}
+
+// changed compares with the last content that could be read: what replaces a file may take it away for a moment.
+func (f *watchedFile) changed() bool {
+	text, err := os.ReadFile(f.name)
+	if err != nil {
+		return false
+	}
+	was := f.seen
+	f.seen = sha256.Sum256(text)
+	return f.seen != was
 }
 
 // readAnew takes over the present settings and files as far as that needs no restart. If anything
-// is wrong, it changes nothing.
+// is wrong, it changes nothing, and is called again with each look at the file; the same fault is logged once.
 func (n *node) readAnew() {
 	next, err := n.anew.Load()
+	was := n.anew.fault
+	n.anew.fault = ""
 	if err != nil {
-		n.log.Error("cannot reload the settings; the present ones stay in force: correct them, and send SIGHUP again", "node", n.cfg.NodeID, "error", err)
+		if n.anew.fault = err.Error(); n.anew.fault == was {
+			return
+		}
+		n.log.Error("cannot reload the settings; the present ones stay in force: correct them", "node", n.cfg.NodeID, "error", err)
 		return
 	}
 	taken, restart := n.cfg.Take(next)

@@ -113,6 +113,10 @@ func (n *node) live(ctx context.Context) error {
 
 // running returns when the node must stop, with the error if it has failed.
 func (n *node) running(ctx context.Context) error {
+	settings := watchedFile{name: n.anew.File}
+	settings.changed() // from now on
+	look := time.NewTicker(settingsEvery)
+	defer look.Stop()
 	for {
 		select {
 		case <-ctx.Done():
@@ -120,7 +124,13 @@ func (n *node) running(ctx context.Context) error {
 		case err := <-n.failed:
 			return err
 		case <-n.anew.Asked:
+			settings.changed() // it is read now
+			n.anew.fault = ""  // who asks wants to know
 			n.readAnew()
+		case <-look.C:
+			if settings.changed() || n.anew.fault != "" {
+				n.readAnew()
+			}
 		}
 	}
 }
