@@ -21,7 +21,7 @@ func (p *peer) delivery(consumer string) (tag uint64, body string) {
 	return d.DeliveryTag, string(b)
 }
 
-// subscribe starts a consumer with acknowledgements on channel 1, whose prefetch it sets before.
+// subscribe sets the prefetch of channel 1, then starts a consumer with acknowledgements on it.
 func (p *peer) subscribe(queue, tag string, prefetch uint16) {
 	p.t.Helper()
 	p.send(1, &wire.BasicQos{PrefetchCount: prefetch})
@@ -30,7 +30,7 @@ func (p *peer) subscribe(queue, tag string, prefetch uint16) {
 	want[*wire.BasicConsumeOK](p)
 }
 
-// getBody gets a message without acknowledgement; "" if there is none.
+// getBody gets a message without acknowledgement and returns its body; "" if there is none.
 func (p *peer) getBody(queue string) string {
 	p.t.Helper()
 	p.send(1, &wire.BasicGet{Queue: queue, NoAck: true})
@@ -42,8 +42,9 @@ func (p *peer) getBody(queue string) string {
 	return string(b)
 }
 
-// Who consumes again under a tag that it has cancelled goes on as the same consumer: what it
-// still holds counts for the prefetch, old and new, and makes room when it is settled (CO-3).
+// A client that consumes again under a tag that it has cancelled continues as the same consumer.
+// What the consumer still holds counts towards its prefetch, old and new, and makes room when it is
+// settled (CO-3).
 func TestSameTagAgain(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -79,7 +80,7 @@ func TestSameTagAgain(t *testing.T) {
 			if body != "3" {
 				t.Fatalf("delivered %q, want 3", body)
 			}
-			// A larger prefetch has room for what is beyond what is held.
+			// A larger prefetch has room for more than the messages that are held.
 			cancel()
 			p.subscribe(kind, "t", 3)
 			if _, body := p.delivery("t"); body != "4" {
@@ -98,7 +99,7 @@ func TestSameTagAgain(t *testing.T) {
 			if _, body := p.delivery("u"); body != "7" {
 				t.Fatalf("delivered %q, want 7", body)
 			}
-			// What is held returns in its order when the channel ends.
+			// The held messages return in their order when the channel ends.
 			_ = third
 			p.send(1, &wire.ChannelClose{ReplyCode: 200})
 			want[*wire.ChannelCloseOK](p)

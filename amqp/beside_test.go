@@ -14,8 +14,8 @@ import (
 	"github.com/quorate/quorate/message"
 )
 
-// slowDelete prepares a queue on channel 1 whose delete takes two seconds, as its message is
-// dead-lettered first and cannot be, and returns that delete.
+// slowDelete prepares a queue on channel 1 and returns a delete of it that takes two seconds: the
+// queue first tries to dead-letter its message, which cannot succeed.
 func (p *peer) slowDelete(queue string) *wire.QueueDelete {
 	p.t.Helper()
 	p.send(1, &wire.ConfirmSelect{})
@@ -51,7 +51,7 @@ func on[M wire.Method](p *peer, channel uint16) M {
 	return x
 }
 
-// A method that takes its time holds up its channel, and no other one of the connection (AM-16).
+// A method that takes long delays its channel, and no other channel of the connection (AM-16).
 func TestMethodsBeside(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -65,7 +65,7 @@ func TestMethodsBeside(t *testing.T) {
 	}{
 		{"others go on", func(p *peer, slow *wire.QueueDelete) {
 			p.send(1, slow)
-			p.send(1, &wire.BasicQos{PrefetchCount: 1}) // behind it
+			p.send(1, &wire.BasicQos{PrefetchCount: 1}) // waits behind the delete
 			p.send(2, &wire.QueueDeclare{Queue: "quick", Durable: true})
 			on[*wire.QueueDeclareOK](p, 2)
 			p.send(2, &wire.BasicQos{PrefetchCount: 1})
@@ -199,8 +199,8 @@ func TestChannelsAtOnce(t *testing.T) {
 	}
 }
 
-// A fault beside the reader ends a connection over TLS as well, and the client's last word is
-// read.
+// A fault that is found beside the reader ends a connection over TLS as well, and the server reads
+// the client's close-ok.
 func TestFaultBesideTLS(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {

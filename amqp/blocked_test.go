@@ -20,7 +20,7 @@ func serve(t *testing.T, c *testcluster.Cluster, cfg amqp.Config) (*amqp.Server,
 	return serveOn(t, c, 0, cfg)
 }
 
-// serveOn is serve on a node of the cluster.
+// serveOn is like serve, on the given node of the cluster.
 func serveOn(t *testing.T, c *testcluster.Cluster, node int, cfg amqp.Config) (*amqp.Server, string) {
 	t.Helper()
 	var lc net.ListenConfig
@@ -44,8 +44,8 @@ func serveOn(t *testing.T, c *testcluster.Cluster, node int, cfg amqp.Config) (*
 	return s, l.Addr().String()
 }
 
-// While the node has an alarm a publisher is notified and waits, and everybody else goes on; then
-// its message arrives (PUB-10).
+// While the node has an alarm, a publisher is notified and waits, and everybody else continues.
+// After the alarm the publisher's message arrives (PUB-10).
 func TestAlarm(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -77,7 +77,7 @@ func TestAlarm(t *testing.T) {
 	want[*wire.ConnectionUnblocked](p)
 	want[*wire.BasicAck](p)
 	want[*wire.BasicDeliver](other)
-	// A node that stops does not wait for those who are blocked.
+	// A node that stops does not wait for blocked clients.
 	c.Broker(0).Alarms.Raise("again")
 	other.content()
 	p.publish("", "q", false, message.Message{Body: []byte("y")})
@@ -94,7 +94,7 @@ func TestAlarm(t *testing.T) {
 	c.Broker(0).Alarms.End()
 }
 
-// channel.flow cannot stop deliveries (AM-12); that they go on may be asked for.
+// A client cannot stop deliveries with channel.flow (AM-12), but it may ask for their continuation.
 func TestFlow(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -113,7 +113,7 @@ func TestFlow(t *testing.T) {
 	}
 }
 
-// A client that takes nothing of what it is sent is cut off; what it had goes to another one.
+// A client that reads nothing of what it is sent is cut off, and another one gets its messages.
 func TestClientThatNeverReads(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {

@@ -9,7 +9,8 @@ import (
 	"github.com/quorate/quorate/message"
 )
 
-// counting are the headers that quorum queues add to what they deliver again (DEL-10).
+// counting returns the names of those headers that quorum queues add to repeated deliveries
+// (DEL-10).
 func counting(m message.Message) (all []string) {
 	for _, name := range []string{"x-acquired-count", "x-delivery-count"} {
 		if _, has := m.Headers.Get(name); has {
@@ -19,7 +20,7 @@ func counting(m message.Message) (all []string) {
 	return all
 }
 
-// Classic queues put messages back to where they stood, without counts, and drop none however
+// Classic queues put messages back where they were, without counts, and drop no message however
 // often it is returned (DEL-1, DEL-9, DEL-10).
 func TestClassicReturns(t *testing.T) {
 	t.Parallel()
@@ -85,8 +86,8 @@ func TestClassicReturns(t *testing.T) {
 	}
 }
 
-// What failed too often and has no dead-letter exchange to go to is gone, and that is logged
-// (DEL-9).
+// A queue without a dead-letter exchange drops a message that failed too often, and the node logs
+// that (DEL-9).
 func TestDropsAreLogged(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {

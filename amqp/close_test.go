@@ -12,7 +12,7 @@ import (
 	"github.com/quorate/quorate/message"
 )
 
-// flood sends more than the buffers of a socket hold; the server must take all of it.
+// flood sends more than the buffers of a socket hold, so that the server must read all of it.
 func (p *peer) flood(frames int) {
 	p.t.Helper()
 	for range frames {
@@ -20,8 +20,8 @@ func (p *peer) flood(frames int) {
 	}
 }
 
-// After connection.close-ok the server leaves it to the client to close the socket: it takes
-// what the client still had to send, and nothing that was sent to it is lost (AM-10).
+// After connection.close-ok the server lets the client close the socket: the server reads what the
+// client still had to send, and the client loses nothing that was sent to it (AM-10).
 func TestCloseIsTheClients(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -38,14 +38,14 @@ func TestCloseIsTheClients(t *testing.T) {
 		t.Error(err)
 	}
 
-	// One that never does is closed by the server.
+	// If a client never closes the socket, the server does.
 	p = connect(t, address)
 	p.send(0, &wire.ConnectionClose{ReplyCode: 200, ReplyText: "bye"})
 	want[*wire.ConnectionCloseOK](p)
 	p.ended()
 }
 
-// The reason of a close reaches a client that goes on sending (AM-10).
+// The reason of a close reaches a client that keeps sending (AM-10).
 func TestCloseReachesWhoSends(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -54,7 +54,7 @@ func TestCloseReachesWhoSends(t *testing.T) {
 	c := testcluster.Start(t, 1)
 	_, address := serve(t, c, amqp.Config{})
 	for _, bad := range [][]byte{
-		{9, 0, 1, 0, 0, 0, 0, 0xce}, // a type of frame that there is not: nothing after it can be read
+		{9, 0, 1, 0, 0, 0, 0, 0xce}, // an unknown type of frame: nothing after it can be read
 		wire.AppendMethod(nil, 1, &wire.ChannelOpen{}),
 	} {
 		p := connect(t, address)
@@ -68,11 +68,11 @@ func TestCloseReachesWhoSends(t *testing.T) {
 	}
 }
 
-// gracefulCloses is how often a library closes its connection.
+// gracefulCloses is how many connections TestGracefulCloses closes.
 const gracefulCloses = 300
 
-// Closing a connection is no error to the Go library, whose reader takes the end of the stream
-// for one that comes before it got close-ok (AM-10).
+// Closing a connection is no error to the Go library. The library would report one if the stream
+// ended before its reader got close-ok (AM-10).
 func TestGracefulCloses(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {

@@ -36,7 +36,8 @@ func TestConfirmRuns(t *testing.T) {
 	}
 }
 
-// Whatever the order, a client learns the fate of each publish exactly once.
+// Whatever the order of the results, a client learns the fate of each publish
+// exactly once.
 func TestConfirmsAnswerEachOnce(t *testing.T) {
 	for seed := range uint64(200) {
 		r := rand.New(rand.NewPCG(seed, 1))

@@ -12,8 +12,8 @@ import (
 	"github.com/quorate/quorate/internal/testcluster"
 )
 
-// Operators see connections to all nodes from any of them, and end one by id or name: its
-// client gets the reason with 320.
+// Operators see the connections to all nodes from any node. They can end one by id or name, and its
+// client gets the reason with code 320.
 func TestOperatorsAndConnections(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {

@@ -13,7 +13,7 @@ import (
 	"github.com/quorate/quorate/message"
 )
 
-// Who says nothing is closed after the time to log in, or when no heartbeat comes.
+// The server closes a silent connection: after the time to log in, or when no heartbeat comes.
 func TestHalfOpen(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a cluster")
@@ -39,8 +39,8 @@ func TestHalfOpen(t *testing.T) {
 	p.ended() // it sends no heartbeat
 }
 
-// A connection may have as many channels as it agreed on and not one more; each costs little,
-// and nothing when it is closed.
+// A connection may have as many channels as it agreed on and not one more. Each costs little, and
+// nothing once it is closed.
 func TestManyChannels(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a cluster")
@@ -79,7 +79,7 @@ func TestManyChannels(t *testing.T) {
 		}
 		return nil
 	})
-	// Numbers above what was agreed on are no channels.
+	// A channel number above the agreed maximum is refused.
 	p = connect(t, c.AMQP(0)) // 100 of them
 	for i := uint16(2); i <= 100; i++ {
 		p.send(i, &wire.ChannelOpen{})
@@ -91,8 +91,8 @@ func TestManyChannels(t *testing.T) {
 	}
 }
 
-// When a server stops, its clients are notified, and every goroutine of theirs ends, whatever
-// they were doing.
+// When a server stops, it notifies its clients, and every goroutine that serves them ends, whatever
+// it was doing.
 func TestNothingIsLeft(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a cluster")

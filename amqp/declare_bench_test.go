@@ -10,11 +10,11 @@ import (
 	"github.com/quorate/quorate/internal/testcluster"
 )
 
-// declareChannels is how many channels of one connection declare at the same time.
+// declareChannels is how many channels of one connection declare queues at the same time.
 const declareChannels = 8
 
-// BenchmarkDeclares makes quorum queues over several channels of one connection to a cluster
-// of three, each channel one after the other.
+// BenchmarkDeclares declares quorum queues in a cluster of three nodes, over several channels of
+// one connection. Each channel declares one queue after the other.
 func BenchmarkDeclares(b *testing.B) {
 	c := testcluster.Start(b, 3)
 	conn, err := amqp091.Dial("amqp://guest:guest@" + c.AMQP(0) + "/")

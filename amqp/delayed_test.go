@@ -14,7 +14,7 @@ import (
 // heldBack is the x-delay of the test's messages.
 const heldBack = 700 * time.Millisecond
 
-// DLY-2: programs written for RabbitMQ's plugin of delayed messages run as they are.
+// DLY-2: programs written for RabbitMQ's plugin for delayed messages work unchanged.
 func TestDelayedExchange(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -58,7 +58,7 @@ func TestDelayedExchange(t *testing.T) {
 	}
 }
 
-// testDelayedMessages leaves the exchange "later".
+// testDelayedMessages leaves the exchange "later" behind; TestDelayedExchange uses it.
 func testDelayedMessages(t *testing.T, ch *amqp091.Channel) {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()

@@ -10,8 +10,7 @@ import (
 	"github.com/quorate/quorate/internal/testcluster"
 )
 
-// VH-2: whoever is connected to a vhost that is deleted, or as a user who is, is notified of that and cut
-// off; others stay.
+// VH-2: a client is notified and cut off when its vhost or its user is deleted; others stay connected.
 func TestConnectionsOfWhatIsDeletedEnd(t *testing.T) {
 	t.Parallel()
 	c := testcluster.Start(t, 1)

@@ -13,10 +13,10 @@ import (
 	"github.com/quorate/quorate/message"
 )
 
-// patience is how long a test waits for what must come.
+// patience is how long a test waits for something that must happen.
 const patience = 30 * time.Second
 
-// peer is a client that sends and reads frame by frame, and so may do what no library does.
+// peer is a client that sends and reads single frames, so that it can do what no library does.
 type peer struct {
 	t  testing.TB
 	nc net.Conn
@@ -48,7 +48,7 @@ func (p *peer) send(channel uint16, m wire.Method) {
 	p.write(wire.AppendMethod(nil, channel, m))
 }
 
-// frame reads the next one but heartbeats; ok is false at the connection's end.
+// frame reads the next frame that is no heartbeat; ok is false at the connection's end.
 func (p *peer) frame() (f wire.Frame, ok bool) {
 	p.t.Helper()
 	for {
@@ -83,7 +83,7 @@ func (p *peer) method() wire.Method {
 	return m
 }
 
-// methodOn is method that also returns the channel.
+// methodOn is like method, and also returns the channel.
 func (p *peer) methodOn() (uint16, wire.Method) {
 	p.t.Helper()
 	f, ok := p.frame()
@@ -111,7 +111,7 @@ func want[M wire.Method](p *peer) M {
 	return x
 }
 
-// closed reads connection.close, answers it, and reads the end.
+// closed reads connection.close, answers it, reads to the connection's end, and returns the text.
 func (p *peer) closed(code wire.ReplyCode, id wire.MethodID) string {
 	p.t.Helper()
 	c := want[*wire.ConnectionClose](p)
@@ -123,7 +123,7 @@ func (p *peer) closed(code wire.ReplyCode, id wire.MethodID) string {
 	return c.ReplyText
 }
 
-// ended reads to the connection's end.
+// ended expects the connection's end as the next thing to read.
 func (p *peer) ended() {
 	p.t.Helper()
 	if f, ok := p.frame(); ok {
@@ -131,7 +131,7 @@ func (p *peer) ended() {
 	}
 }
 
-// channelClosed reads channel.close, and answers it.
+// channelClosed reads channel.close, answers it, and returns the text.
 func (p *peer) channelClosed(code wire.ReplyCode, id wire.MethodID) string {
 	p.t.Helper()
 	c := want[*wire.ChannelClose](p)
@@ -142,14 +142,14 @@ func (p *peer) channelClosed(code wire.ReplyCode, id wire.MethodID) string {
 	return c.ReplyText
 }
 
-// start goes on to connection.start.
+// start begins a connection and reads connection.start.
 func (p *peer) start() {
 	p.t.Helper()
 	p.write([]byte(wire.ProtocolHeader))
 	want[*wire.ConnectionStart](p)
 }
 
-// login goes on to connection.tune.
+// login begins a connection and logs in as guest; the answer is not read yet.
 func (p *peer) login(password string) {
 	p.t.Helper()
 	p.loginAs("guest", password)
@@ -168,13 +168,13 @@ func (p *peer) loginAs(user, password string) {
 	})
 }
 
-// connect opens a connection, and channel 1.
+// connect opens a connection as guest, and channel 1.
 func connect(t testing.TB, address string) *peer {
 	t.Helper()
 	return connectAs(t, address, "guest")
 }
 
-// connectAs is connect of a user whose password is its name.
+// connectAs is like connect, for a user whose password is the user's name.
 func connectAs(t testing.TB, address, user string) *peer {
 	t.Helper()
 	p := dial(t, address)
@@ -182,7 +182,7 @@ func connectAs(t testing.TB, address, user string) *peer {
 	return p
 }
 
-// handshake opens the connection and channel 1.
+// handshake opens the connection and channel 1. The user's password is the user's name.
 func (p *peer) handshake(user string) {
 	p.t.Helper()
 	p.loginAs(user, user)
@@ -194,7 +194,7 @@ func (p *peer) handshake(user string) {
 	want[*wire.ChannelOpenOK](p)
 }
 
-// deliver reads a content header and a body of so many bytes, and returns both.
+// content reads a content header and the body of the length that the header gives.
 func (p *peer) content() (message.Message, []byte) {
 	p.t.Helper()
 	f, ok := p.frame()
@@ -217,7 +217,7 @@ func (p *peer) content() (message.Message, []byte) {
 	return m, body
 }
 
-// publish sends a message in frames of the size that was agreed on.
+// publish sends a message on channel 1, in frames of the agreed size.
 func (p *peer) publish(exchange, key string, mandatory bool, m message.Message) {
 	p.t.Helper()
 	b := wire.AppendMethod(nil, 1, &wire.BasicPublish{Exchange: exchange, RoutingKey: key, Mandatory: mandatory})
@@ -225,10 +225,10 @@ func (p *peer) publish(exchange, key string, mandatory bool, m message.Message) 
 	p.write(wire.AppendBody(b, 1, m.Body, 8192))
 }
 
-// name is the connection's on the server.
+// name returns the connection's name on the server.
 func (p *peer) name() string { return p.nc.LocalAddr().String() + " -> " + p.nc.RemoteAddr().String() }
 
-// ended is a context that is over.
+// ended returns a context that has already ended.
 func ended() context.Context {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
@@ -237,5 +237,5 @@ func ended() context.Context {
 
 func errorOf(have any) error { return fmt.Errorf("%+v", have) }
 
-// all is the context of who may do everything.
+// all returns a context that may do everything.
 func all(t *testing.T) context.Context { return identity.WithIdentity(t.Context(), identity.Itself()) }

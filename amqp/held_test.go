@@ -13,7 +13,7 @@ import (
 	"github.com/quorate/quorate/message"
 )
 
-// awaitHeld waits until so many publishes wait for quotas.
+// awaitHeld waits until the given number of publishes wait for quotas.
 func awaitHeld(t testing.TB, c *testcluster.Cluster, want int64) {
 	t.Helper()
 	testcluster.Poll(t, fmt.Sprint(want, " publishes wait"), func() error {
@@ -24,7 +24,7 @@ func awaitHeld(t testing.TB, c *testcluster.Cluster, want int64) {
 	})
 }
 
-// holds has publishes of channel 1 held back for good.
+// holds sends publishes on channel 1 that a rate holds back for good.
 func (p *peer) holds(c *testcluster.Cluster, publishes int) {
 	p.t.Helper()
 	p.send(1, &wire.QueueDeclare{Queue: "never", Durable: true, Arguments: message.Table{
@@ -37,7 +37,7 @@ func (p *peer) holds(c *testcluster.Cluster, publishes int) {
 	awaitHeld(p.t, c, 1)
 }
 
-// VH-14, AM-16: publishes that a rate holds back for good keep no connection of a client without heartbeats.
+// VH-14, AM-16: publishes that a rate holds back for good do not keep a connection whose client sends no heartbeats.
 func TestHeldAtEnd(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -80,7 +80,7 @@ func TestHeldAtEnd(t *testing.T) {
 	}
 }
 
-// VH-16: connection.blocked comes also while a rate holds the publisher back as well.
+// VH-16: connection.blocked comes also while a rate holds the publisher back.
 func TestBlockedAboveARate(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {

@@ -6,8 +6,8 @@ import (
 	"github.com/quorate/quorate/internal/incoming"
 )
 
-// Whoever waits, the connection whose message is under way for the longest gets what it needs,
-// the others in their order.
+// The connection whose message has been under way for the longest gets what it needs, whoever else
+// waits; the others follow in their order.
 func TestIncomingOrder(t *testing.T) {
 	in := NewIncoming(incoming.New(100), IncomingLimits{ConnectionBytes: 80})
 	conns := map[string]*conn{}
@@ -35,7 +35,7 @@ func TestIncomingOrder(t *testing.T) {
 		{"take", "b1", 40, "granted"},
 		{"take", "c1", 30, "waits"},
 		{"take", "d1", 10, "waits"},   // there is room, but it is not its turn
-		{"take", "b1", 10, "waits"},   // nor that of who holds some
+		{"take", "b1", 10, "waits"},   // nor the turn of one that holds some
 		{"take", "a2", 40, "granted"}, // the first: as much as a connection may have
 		{"take", "a2", 1, "over"},     // and no more
 		{"release", "a1", 0, ""},      // 80 are taken, and b is the first

@@ -16,7 +16,7 @@ import (
 	"github.com/quorate/quorate/message"
 )
 
-// certificate is a new one of a name.
+// certificate returns a new certificate for a name.
 func certificate(t *testing.T, a *authority.Authority, name string, usage x509.ExtKeyUsage) tls.Certificate {
 	t.Helper()
 	pair, err := a.Issue(authority.Request{
@@ -33,7 +33,7 @@ func certificate(t *testing.T, a *authority.Authority, name string, usage x509.E
 	return c
 }
 
-// Over TLS a client with a certificate may log in as whom it names, and nobody else may.
+// Over TLS, a client can log in with a certificate that names a user, and with no other.
 func TestExternal(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -90,7 +90,7 @@ func TestExternal(t *testing.T) {
 	})
 }
 
-// A server reports to which cluster it belongs.
+// A server reports the name of its cluster.
 func TestClusterName(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -105,7 +105,7 @@ func TestClusterName(t *testing.T) {
 	}
 }
 
-// AMQPLAIN logs in, and connection.update-secret of a user of the catalog takes any secret (AM-11).
+// AMQPLAIN logs in, and connection.update-secret of a catalog user accepts any secret (AM-11).
 func TestSecrets(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a cluster")
@@ -132,14 +132,14 @@ func TestSecrets(t *testing.T) {
 	want[*wire.QueueDeclareOK](p)
 }
 
-// Wrong passwords at speed are refused without a look after some of them; who is known to be
-// right goes on logging in from the same address.
+// After some wrong passwords in a short time, more are refused unchecked. A client whose password
+// is known to be right can still log in from the same address.
 func TestWrongPasswordsAtSpeed(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a cluster")
 	}
 	c := testcluster.Start(t, 1)
-	connect(t, c.AMQP(0)) // its password is known now
+	connect(t, c.AMQP(0)) // its password is known to be right now
 	for i := range 3 * identity.LoginTries {
 		p := dial(t, c.AMQP(0))
 		p.login(fmt.Sprint(i))
@@ -155,8 +155,8 @@ func TestWrongPasswordsAtSpeed(t *testing.T) {
 	connect(t, c.AMQP(0))
 }
 
-// A connection that logs in and then opens no vhost counts towards its user's limit no longer
-// than it lasts (VH-4).
+// A connection that logs in and then opens no vhost counts towards its user's limit only while it
+// lasts (VH-4).
 func TestCountsEndWithHandshake(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a cluster")

@@ -12,7 +12,7 @@ import (
 	"github.com/quorate/quorate/message"
 )
 
-// tokens starts a node that takes the tokens of an issuer too.
+// tokens starts a node that also accepts the tokens of an issuer.
 func tokens(t *testing.T) (*testcluster.Cluster, *issuer.Issuer) {
 	t.Helper()
 	return tokensOf(t, issuer.Start(t))
@@ -48,10 +48,10 @@ func (p *peer) enter(user, password string) bool {
 
 const everything = "quorate.read:*/* quorate.write:*/* quorate.configure:*/*"
 
-// brief returns two connections whose token ends soon, with its end.
+// brief returns two connections with a token that ends soon, and the time when it does.
 func brief(t *testing.T, c *testcluster.Cluster, i *issuer.Issuer) (one, two *peer, end time.Time) {
 	t.Helper()
-	for lasts := 2 * time.Second; lasts < patience; lasts *= 2 { // it takes a time to log in
+	for lasts := 2 * time.Second; lasts < patience; lasts *= 2 { // logging in takes time
 		end = time.Now().Add(lasts).Truncate(time.Second)
 		text := token(i, "ann", everything, end)
 		if one, two = dial(t, c.AMQP(0)), dial(t, c.AMQP(0)); one.enter("", text) && two.enter("", text) {
@@ -62,8 +62,8 @@ func brief(t *testing.T, c *testcluster.Cluster, i *issuer.Issuer) (one, two *pe
 	return nil, nil, end
 }
 
-// A token logs in as password of whatever user, also if it is long; its scopes are the rights, and what
-// may not be shows nobody more than that (ID-2, ID-4).
+// A token logs in as the password of any user name, even a long token. Its scopes are the rights of its own user, and a
+// refusal of a wrong token says no more than one of a wrong password (ID-2, ID-4).
 func TestTokenAsPassword(t *testing.T) {
 	c, i := tokens(t)
 	hour := time.Now().Add(time.Hour)
@@ -105,10 +105,10 @@ func TestTokenAsPassword(t *testing.T) {
 			t.Error(text)
 		}
 	}
-	connect(t, c.AMQP(0)) // users of the catalog log in as ever
+	connect(t, c.AMQP(0)) // users of the catalog can still log in
 }
 
-// ID-5: a connection ends with its token, its consumers too, unless update-secret has brought a newer one.
+// ID-5: a connection and its consumers end with its token, unless update-secret has brought a newer one.
 func TestTokenEnds(t *testing.T) {
 	c, i := tokens(t)
 	p, renewed, end := brief(t, c, i)
@@ -145,8 +145,8 @@ func TestTokenEnds(t *testing.T) {
 	})
 }
 
-// ID-5: after update-secret the rights and tags are those of the new token, on channels that are open too;
-// nobody else's token is taken, nor a wrong one, nor one without the vhost.
+// ID-5: after update-secret the rights and tags are those of the new token, on open channels too. A token of another
+// user, a wrong token, and one without rights in the vhost are refused.
 func TestUpdateSecret(t *testing.T) {
 	c, i := tokens(t)
 	hour := time.Now().Add(time.Hour)
@@ -167,7 +167,7 @@ func TestUpdateSecret(t *testing.T) {
 	want[*wire.BasicAck](p)
 	p.send(0, &wire.ConnectionUpdateSecret{NewSecret: token(i, "ann", everything, hour), Reason: "fewer tags"})
 	want[*wire.ConnectionUpdateSecretOK](p)
-	p.publish("", "q", false, foreign) // the exchange was decided about before
+	p.publish("", "q", false, foreign) // the right to the exchange was checked before
 	p.channelClosed(wire.PreconditionFailed, wire.BasicPublishID)
 	p.send(0, &wire.ConnectionUpdateSecret{NewSecret: token(i, "ann", "quorate.read:*/q", hour), Reason: "fewer rights"})
 	want[*wire.ConnectionUpdateSecretOK](p)
@@ -191,7 +191,7 @@ func TestUpdateSecret(t *testing.T) {
 	}
 }
 
-// While the issuer does not answer its tokens are neither right nor wrong, and users of the catalog log in.
+// While the issuer does not answer, its tokens are neither right nor wrong, and users of the catalog can log in.
 func TestIssuerDownAtStart(t *testing.T) {
 	i := issuer.Start(t)
 	i.Break(issuer.Down)

@@ -10,8 +10,8 @@ import (
 	"github.com/quorate/quorate/message"
 )
 
-// orderedPublishes is how many messages a channel publishes right before another method: no
-// more than a consumer without acknowledgements has credit for at first.
+// orderedPublishes is how many messages a channel publishes right before another method. It is no more than the first
+// credit of a consumer without acknowledgements.
 const orderedPublishes = 10
 
 // consume starts a consumer without acknowledgements on channel 1.
@@ -24,7 +24,7 @@ func (p *peer) consume(queue, tag string, priority int32) {
 	want[*wire.BasicConsumeOK](p)
 }
 
-// delivered reads frames up to the next method that is no basic.deliver, and counts deliveries by consumer.
+// delivered reads frames up to the next method but basic.deliver, and counts deliveries by consumer.
 func (p *peer) delivered() (byTag map[string]int, next wire.Method) {
 	p.t.Helper()
 	byTag = map[string]int{}
@@ -39,8 +39,8 @@ func (p *peer) delivered() (byTag map[string]int, next wire.Method) {
 	}
 }
 
-// What a channel publishes before it cancels a consumer, registers one or ends is in the
-// queue before that is done (AM-13).
+// What a channel publishes before it cancels a consumer, starts one or ends is in the queue before that is done
+// (AM-13).
 func TestChannelKeepsOrder(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -120,7 +120,7 @@ func TestChannelKeepsOrder(t *testing.T) {
 	}
 }
 
-// A consumer without a tag gets one of RabbitMQ's form (AM-14).
+// A consumer without a tag gets one in RabbitMQ's form (AM-14).
 func TestMadeUpTag(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {

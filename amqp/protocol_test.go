@@ -16,8 +16,8 @@ import (
 	"github.com/quorate/quorate/message"
 )
 
-// What no well-behaved client sends is answered with the code of the specification, and
-// hurts nobody else.
+// The server answers what no well-behaved client sends with the code of the specification, and no
+// other client suffers.
 func TestBadInput(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -278,7 +278,8 @@ func TestPublishAndConsume(t *testing.T) {
 		!message.TableValue(got.Headers).Equal(message.TableValue(m.Headers)) {
 		t.Errorf("%+v, want %+v", got, m)
 	}
-	// It fails, comes again with its counts, and is cancelled with: unsettled stays.
+	// The message is rejected and comes again with its counts. The cancel of its consumer leaves it
+	// unsettled.
 	p.send(1, &wire.BasicReject{DeliveryTag: 1, Requeue: true})
 	if d = want[*wire.BasicDeliver](p); d.DeliveryTag != 2 || !d.Redelivered {
 		t.Errorf("%+v", d)
@@ -303,7 +304,7 @@ func TestPublishAndConsume(t *testing.T) {
 	p.ended()
 }
 
-// Consumers of a queue that is deleted are notified (CN-1); a stopping node says so.
+// The consumers of a deleted queue are notified (CN-1), and a node that stops notifies its clients.
 func TestNotices(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -322,8 +323,8 @@ func TestNotices(t *testing.T) {
 	}
 }
 
-// A consumer that keeps a delivery for too long is cancelled for good, and the message goes
-// to another one; its late ack changes nothing (CT-3, CT-4).
+// A consumer that keeps a delivery for too long is cancelled for good, and another one gets the
+// message. A late ack changes nothing (CT-3, CT-4).
 func TestConsumerTimeout(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -354,7 +355,7 @@ func TestConsumerTimeout(t *testing.T) {
 	}
 }
 
-// What a transaction publishes and settles happens with its commit, or not at all.
+// What a transaction publishes and settles takes effect with its commit, or not at all.
 func TestTransaction(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -390,7 +391,7 @@ func TestTransaction(t *testing.T) {
 		want[*wire.BasicGetOK](p)
 		p.content()
 	}
-	ackMost := func() { // one by one, but for the last
+	ackMost := func() { // one by one, except the last
 		for tag := uint64(1); tag < messages; tag++ {
 			p.send(1, &wire.BasicAck{DeliveryTag: tag})
 		}
@@ -406,7 +407,8 @@ func TestTransaction(t *testing.T) {
 	p.channelClosed(wire.PreconditionFailed, wire.ConfirmSelectID)
 }
 
-// A server that stops does not wait for a commit that gets no answer: here two of three nodes are gone.
+// A server that stops does not wait for a commit without an answer: here two of three nodes are
+// gone.
 func TestShutdownDuringCommit(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -446,7 +448,7 @@ func TestShutdownDuringCommit(t *testing.T) {
 	}
 }
 
-// A server that stops says so, and is done when its clients have gone.
+// A server that stops notifies its clients, and is done when they have left.
 func TestShutdown(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {

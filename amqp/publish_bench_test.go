@@ -9,7 +9,7 @@ import (
 	"github.com/quorate/quorate/message"
 )
 
-// BenchmarkPublish is what a publish costs before it is stored: one to a key that no queue is bound by.
+// BenchmarkPublish measures a publish up to its storage: no queue is bound with the routing key.
 func BenchmarkPublish(b *testing.B) {
 	const each = 100 // messages of one write
 	c := testcluster.Start(b, 1)

@@ -15,7 +15,7 @@ import (
 
 const replyName = "amq.rabbitmq.reply-to"
 
-// A request on one node is answered on another one, without a queue that anybody declared
+// A request on one node is answered on another one, and no client declares a queue for the answer
 // (AM-3).
 func TestReplies(t *testing.T) {
 	t.Parallel()
@@ -52,7 +52,8 @@ func TestReplies(t *testing.T) {
 			t.Errorf("%+v %q", got, body)
 		}
 	}
-	// Who answers can ask whether anybody still waits; when nobody does, the answer comes back.
+	// The one who answers can ask whether anybody still waits. If nobody does, the answer comes
+	// back.
 	answers.send(1, &wire.QueueDeclare{Queue: address, Passive: true})
 	if ok := want[*wire.QueueDeclareOK](answers); ok.Queue != address || ok.ConsumerCount != 1 {
 		t.Errorf("%+v", ok)
@@ -74,7 +75,8 @@ func TestReplies(t *testing.T) {
 	if text := answers.channelClosed(wire.NotFound, wire.QueueDeclareID); text != "NOT_FOUND - no queue '"+address+"' in vhost '/'" {
 		t.Error(text)
 	}
-	// A second consumer gets another address, also after the first; the end of the connection ends it.
+	// A second consumer gets another address, even after the first has gone. The consumer ends with
+	// its connection.
 	asks.send(1, &wire.BasicConsume{Queue: replyName, NoAck: true})
 	want[*wire.BasicConsumeOK](asks)
 	asks.send(1, &wire.BasicConsume{Queue: replyName, NoAck: true})
@@ -93,8 +95,8 @@ func TestReplies(t *testing.T) {
 	})
 }
 
-// AM-3: nobody is shown where answers go, and what is not the address that the requester gave
-// leads nowhere.
+// AM-3: nobody is shown where answers go, and an address that the requester did not give leads
+// nowhere.
 func TestRepliesAreSecret(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -156,7 +158,7 @@ func TestRepliesAreSecret(t *testing.T) {
 	}
 }
 
-// testHiddenEvents: events name the exchange rpc, and of no queue for answers.
+// testHiddenEvents checks that events name the queue rpc, and no queue for answers.
 func testHiddenEvents(t *testing.T, b *broker.Broker) {
 	t.Helper()
 	done := errors.New("enough")
@@ -176,7 +178,7 @@ func testHiddenEvents(t *testing.T, b *broker.Broker) {
 	}
 }
 
-// Requests and consumers of answers that cannot be are refused in RabbitMQ's words.
+// The server refuses invalid requests and consumers of answers in RabbitMQ's words.
 func TestRefusedReplies(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {

@@ -12,8 +12,8 @@ import (
 	"github.com/quorate/quorate/internal/wait"
 )
 
-// A connection whose message found no room waits until each such queue has some again, and
-// its client is notified twice.
+// A connection whose message found no room in some queues waits until all of them have room again.
+// Its client is notified twice: at the beginning and at the end.
 func TestQueuesWithoutRoom(t *testing.T) {
 	b := broker.New(testnode.Waiting(t), broker.Config{})
 	defer b.Close()
@@ -38,7 +38,7 @@ func TestQueuesWithoutRoom(t *testing.T) {
 	}
 	free := make(chan error, 1)
 	go func() { free <- c.awaitUnblocked(&c.hand) }()
-	for range 2 { // nothing, then half of it is there
+	for range 2 { // no queue has room, then one of two
 		<-asked
 		select {
 		case err := <-free:

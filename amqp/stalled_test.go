@@ -13,9 +13,9 @@ import (
 	"github.com/quorate/quorate/message"
 )
 
-// Clients that consume without a prefetch and read nothing cost a node no more than its bound
-// for each, though their queue has far more. Its other consumers, and other connections, get
-// on meanwhile. When the connections are gone, their messages are back.
+// Each client that consumes without a prefetch and reads nothing costs a node no more than its
+// bound, though the queue holds far more. The queue's other consumers and other connections
+// continue. When the silent connections are gone, their messages are back.
 func TestStalledConsumers(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a cluster")
@@ -25,7 +25,7 @@ func TestStalledConsumers(t *testing.T) {
 		n, size      = 2000, 64 << 10
 		bound        = 2 << 20
 		perBatch     = 100
-		beyondBounds = 24 << 20 // garbage that is not collected yet, and what else the cluster does
+		beyondBounds = 24 << 20 // garbage that is not collected yet, and whatever else the cluster uses
 	)
 	c := testcluster.StartWith(t, 3, broker.Config{DeliveryBufferBytes: bound})
 	good := connect(t, c.AMQP(0))
@@ -42,7 +42,7 @@ func TestStalledConsumers(t *testing.T) {
 			confirmed = max(confirmed, want[*wire.BasicAck](good).DeliveryTag)
 		}
 	}
-	away := 1 // where the queue's leader is not: deliveries come from another node
+	away := 1 // not the queue's leader: deliveries come from another node
 	if c.Index(leaderOf(t, c, "q")) == away {
 		away = 2
 	}
@@ -59,7 +59,7 @@ func TestStalledConsumers(t *testing.T) {
 		}
 		return nil
 	})
-	// Others get on: with this queue, and with another on the same node.
+	// Others continue: on this queue, and on another one of the same node.
 	other := connect(t, address)
 	other.send(1, &wire.BasicQos{PrefetchCount: 10})
 	want[*wire.BasicQosOK](other)
@@ -107,14 +107,14 @@ func leaderOf(t *testing.T, c *testcluster.Cluster, queue string) string {
 	return q.Leader
 }
 
-// What was assigned to a consumer that is cancelled comes before its cancel-ok, though its
-// connection has no room for all of it at a time.
+// What was assigned to a consumer before its cancel arrives before cancel-ok, even if the
+// connection has no room for all of it at once.
 func TestCancelWithoutRoom(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
 		t.Skip("starts a cluster")
 	}
-	const n, size, prefetch = 60, 256 << 10, 40 // more than what sockets hold of a client that does not read
+	const n, size, prefetch = 60, 256 << 10, 40 // more than sockets hold for a client that does not read
 	c := testcluster.StartWith(t, 1, broker.Config{DeliveryBufferBytes: 2 * size})
 	p := connect(t, c.AMQP(0))
 	p.send(1, &wire.QueueDeclare{Queue: "q", Durable: true})

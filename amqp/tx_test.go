@@ -28,7 +28,7 @@ func transactional(p *peer, queues ...string) {
 	want[*wire.TxSelectOK](p)
 }
 
-// drain gets and acknowledges all that a queue has.
+// drain gets all messages of a queue without acknowledgement, and returns the bodies.
 func (p *peer) drain(queue string) (bodies []string) {
 	p.t.Helper()
 	for {
@@ -45,9 +45,9 @@ func (p *peer) drain(queue string) (bodies []string) {
 	}
 }
 
-// PUB-9: the leaders of a transaction's queues are killed one after the other while a client
-// commits. Each commit that is answered is stored whole in both queues, in order and once, and
-// what it has acknowledged is gone.
+// PUB-9: the leaders of two queues are killed one after the other while a client commits. Each
+// commit that is answered is stored whole in both queues, in order and once, and the messages that
+// it acknowledged are gone.
 func TestTransactionsOverCrashes(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -63,7 +63,7 @@ func TestTransactionsOverCrashes(t *testing.T) {
 	}
 	p.send(1, &wire.TxCommit{})
 	want[*wire.TxCommitOK](p)
-	// elsewhere returns which node leads a queue, once that is not the client's.
+	// elsewhere waits until a node other than the client's leads a queue, and returns that node.
 	elsewhere := func(q string) (leader int) {
 		testcluster.Poll(t, "another node leads "+q, func() error {
 			if leader = c.Index(leaderOf(t, c, q)); leader > 0 {
@@ -111,7 +111,7 @@ func TestTransactionsOverCrashes(t *testing.T) {
 	}
 }
 
-// PUB-9: a commit is answered when its messages are stored, and not before.
+// PUB-9: a commit is answered only after its messages are stored.
 func TestCommitWaitsForMajority(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -138,8 +138,8 @@ func TestCommitWaitsForMajority(t *testing.T) {
 	}
 }
 
-// PUB-9: where one queue has no room for its share, the commit fails, that queue stores nothing
-// of it, nothing is acknowledged, and what another queue stored stays.
+// PUB-9: if one queue has no room for its share, the commit fails. That queue stores nothing of it,
+// nothing is acknowledged, and what another queue has stored stays.
 func TestCommitRefused(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -177,7 +177,7 @@ func TestCommitRefused(t *testing.T) {
 	p.comesBack("in", "input")
 }
 
-// PUB-9: a commit with one message at fault stores none.
+// PUB-9: a commit with one faulty message stores no message.
 func TestCommitAtFault(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -197,8 +197,8 @@ func TestCommitAtFault(t *testing.T) {
 	}
 }
 
-// What a transaction has settled and not committed is open again when its channel ends, got
-// messages as well.
+// When a channel ends, the deliveries that its transaction has settled without a commit return,
+// those of basic.get included.
 func TestTransactionThatEnds(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -232,8 +232,8 @@ func (p *peer) comesBack(queue, body string) {
 	})
 }
 
-// Transactions of all channels of a connection are bounded together; what is rolled back,
-// committed or closed gives its room back.
+// The transactions of all channels of a connection share one bound. A rollback, a commit and a
+// close give the room back.
 func TestTransactionsOfAConnection(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -262,7 +262,7 @@ func TestTransactionsOfAConnection(t *testing.T) {
 	p.send(2, &wire.ChannelClose{ReplyCode: 200})
 	want[*wire.ChannelCloseOK](p)
 	publish(3, 3)
-	p.send(1, &wire.TxCommit{}) // to a queue that is not there
+	p.send(1, &wire.TxCommit{}) // to a queue that does not exist
 	want[*wire.TxCommitOK](p)
 	p.send(2, &wire.ChannelOpen{})
 	want[*wire.ChannelOpenOK](p)

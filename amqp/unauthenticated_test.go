@@ -24,13 +24,15 @@ import (
 	"github.com/quorate/quorate/message"
 )
 
-// manyConnections is how many connections TestUnauthenticatedConnections makes, unless the environment says so.
+// manyConnections is how many connections TestUnauthenticatedConnections makes, unless the environment has another
+// number.
 const manyConnections = 10_000
 
-// unauthenticatedEnv has for the process that connects the address, how often, and for whom it waits.
+// unauthenticatedEnv is a variable that the process of clients gets: how many connections to make, and to which
+// address.
 const unauthenticatedEnv = "QUORATE_UNAUTHENTICATED_OF"
 
-// memory is what the process has of heap and stacks in use.
+// memory returns how many bytes of heap and stacks this process uses.
 func memory() int64 {
 	runtime.GC()
 	var m runtime.MemStats
@@ -38,7 +40,7 @@ func memory() int64 {
 	return int64(m.HeapAlloc + m.StackInuse) // far below
 }
 
-// howMany returns how many unauthenticated clients there shall be: each is a file of this process.
+// howMany returns how many unauthenticated clients to make: each takes a file descriptor of this process.
 func howMany(t *testing.T) int {
 	t.Helper()
 	n := manyConnections
@@ -60,7 +62,7 @@ func howMany(t *testing.T) int {
 	return n
 }
 
-// unauthenticatedProcess is a second process that connects and says nothing; it has file descriptors of its own.
+// unauthenticatedProcess is a second process that connects and sends nothing; it has file descriptors of its own.
 type unauthenticatedProcess struct {
 	t    *testing.T
 	cmd  *exec.Cmd
@@ -87,7 +89,7 @@ func startUnauthenticated(t *testing.T, n int, address string) *unauthenticatedP
 	return s
 }
 
-// hear waits until the other process says so.
+// hear waits until the other process writes the given line.
 func (s *unauthenticatedProcess) hear(what string) {
 	s.t.Helper()
 	for s.said.Scan() {
@@ -101,7 +103,7 @@ func (s *unauthenticatedProcess) hear(what string) {
 	s.t.Fatalf("the process of connections ended and did not say %q", what)
 }
 
-// leave has all connections closed, and waits until the process has ended.
+// leave makes the other process close all connections, and waits until the process has ended.
 func (s *unauthenticatedProcess) leave() {
 	s.t.Helper()
 	if err := s.in.Close(); err != nil {
@@ -114,7 +116,7 @@ func (s *unauthenticatedProcess) leave() {
 	}
 }
 
-// What the other process says.
+// These lines are what the other process writes.
 const (
 	firstThere = "connections: the first is there"
 	allThere   = "connections: all are there"
@@ -122,7 +124,7 @@ const (
 	allEnded   = "connections: all have ended"
 )
 
-// TestMain runs the process of unauthenticated clients, where this is one, or the tests.
+// TestMain runs the tests, or the clients if this is the process of clients.
 func TestMain(m *testing.M) {
 	asked := os.Getenv(unauthenticatedEnv)
 	if asked == "" {
@@ -136,9 +138,8 @@ func TestMain(m *testing.M) {
 
 func say(what string) { _, _ = fmt.Fprintln(os.Stdout, what) }
 
-// runUnauthenticated connects, says when the first connection is there and waits for a word, then
-// makes the others, and says when these are there, when the first has ended, and when all
-// have. It ends with its input.
+// runUnauthenticated connects once, reports that, and waits for a word. Then it makes the other connections, and
+// reports when all are there, when the first has ended, and when all have ended. It ends with its input.
 func runUnauthenticated(asked string) error {
 	count, address, _ := strings.Cut(asked, " ")
 	n, err := strconv.Atoi(count)
@@ -178,7 +179,7 @@ func runUnauthenticated(asked string) error {
 	return err
 }
 
-// dialPatiently connects, again where too many come at once for the kernel.
+// dialPatiently connects, and tries again if too many come at once for the kernel.
 func dialPatiently(ctx context.Context, address string) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -190,8 +191,8 @@ func dialPatiently(ctx context.Context, address string) (net.Conn, error) {
 	}
 }
 
-// Connections that never log in cost little, give way to those who do, and end by themselves.
-// Others get on meanwhile.
+// Connections that never log in cost little, give way to those that do, and end by themselves. Other clients continue
+// meanwhile.
 func TestUnauthenticatedConnections(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a cluster")
@@ -216,7 +217,7 @@ func awaitConnections(t *testing.T, s *amqp.Server, n int) {
 func crowd(t *testing.T, c *testcluster.Cluster, n int) {
 	g := gate.New(gate.Config{MaxUnauthenticated: n, MaxPerAddress: n, LoginTimeout: time.Hour, MaxConnections: 2 * n})
 	s, address := serve(t, c, amqp.Config{Gate: g})
-	work(t, address) // whatever begins with the first client is there
+	work(t, address) // start what begins with the first client
 	awaitConnections(t, s, 0)
 	before, goroutines := memory(), runtime.NumGoroutine()
 	began := time.Now()
@@ -233,7 +234,7 @@ func crowd(t *testing.T, c *testcluster.Cluster, n int) {
 	if most := int64(20 << 10); each > most {
 		t.Errorf("%d bytes for each connection that sends nothing, want at most %d", each, most)
 	}
-	// The oldest gives way to who logs in, and only that one.
+	// The oldest one gives way to a client that logs in, and no other does.
 	work(t, address)
 	they.hear(firstEnded)
 	awaitConnections(t, s, n-1)
@@ -250,7 +251,7 @@ func crowd(t *testing.T, c *testcluster.Cluster, n int) {
 	})
 }
 
-// work is what a client does that behaves well.
+// work does what a well-behaved client does.
 func work(t *testing.T, address string) {
 	t.Helper()
 	p := connect(t, address)
@@ -269,7 +270,7 @@ func work(t *testing.T, address string) {
 	_ = p.nc.Close()
 }
 
-// outOfTime has all unauthenticated clients ended by the time to log in.
+// outOfTime lets the time to log in run out for all unauthenticated clients.
 func outOfTime(t *testing.T, c *testcluster.Cluster, n int) {
 	g := gate.New(gate.Config{MaxUnauthenticated: n, MaxPerAddress: n, LoginTimeout: time.Second, MaxConnections: 2 * n})
 	s, address := serve(t, c, amqp.Config{Gate: g})

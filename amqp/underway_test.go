@@ -17,7 +17,7 @@ import (
 	"github.com/quorate/quorate/message"
 )
 
-// frameMax is what the tests' clients agree on.
+// frameMax is the size of frames that the tests' clients agree on.
 const frameMax = 8192
 
 // openChannels opens channels 2 to n.
@@ -29,7 +29,7 @@ func (p *peer) openChannels(n uint16) {
 	}
 }
 
-// frames returns those of a publish to queue q, one by one.
+// frames returns the frames of a publish to queue q, one by one.
 func frames(channel uint16, m message.Message) (all [][]byte) {
 	all = append(all,
 		wire.AppendMethod(nil, channel, &wire.BasicPublish{RoutingKey: "q"}),
@@ -42,8 +42,8 @@ func frames(channel uint16, m message.Message) (all [][]byte) {
 	return all
 }
 
-// Bodies that never end cost a node what a connection may have, and it is closed: with the
-// defaults, 60 channels of 15 MB each.
+// Bodies that never end cost a node what a connection may have, and then the connection is closed.
+// With the defaults, 60 channels of 15 MB each are enough for that.
 func TestBodiesThatNeverEnd(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -84,7 +84,7 @@ func TestBodiesThatNeverEnd(t *testing.T) {
 	}
 }
 
-// What a header announces costs nothing until it comes.
+// The body that a header announces costs nothing until it comes.
 func TestAnnouncedBodies(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -103,7 +103,7 @@ func TestAnnouncedBodies(t *testing.T) {
 		p.write(wire.AppendBody(nil, ch, make([]byte, 1000), 0))
 	}
 	p.send(channels, &wire.ChannelOpen{})
-	want[*wire.ChannelOpenOK](p) // all before that was read
+	want[*wire.ChannelOpenOK](p) // everything before it was read
 	x := in.Stats()
 	t.Logf("%d bytes", x.Bytes)
 	if x.Bytes < channels*1000 {
@@ -114,8 +114,8 @@ func TestAnnouncedBodies(t *testing.T) {
 	}
 }
 
-// Connections that have a part of the node's room each, and need more than there is, finish
-// one after the other: all messages arrive.
+// Connections that hold a part of the node's room each, and together need more than there is,
+// finish one after the other: all messages arrive.
 func TestIncomingTakesTurns(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -178,8 +178,8 @@ func TestIncomingTakesTurns(t *testing.T) {
 	}
 }
 
-// A message that does not come to its end in time costs its channel, and gives back what it
-// holds to who waits; other channels go on.
+// A message that does not end in time costs its channel, and those who wait get what it held. Other
+// channels continue.
 func TestMessageThatTakesTooLong(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -203,7 +203,7 @@ func TestMessageThatTakesTooLong(t *testing.T) {
 			body := bytes.Repeat([]byte("x"), size)
 			all := frames(1, message.Message{Body: body})
 			p.write(bytes.Join(all[:len(all)-1], nil))
-			other := connect(t, address) // it waits for the room that the first one has
+			other := connect(t, address) // it waits for the room that the first one holds
 			work := make(chan error, 1)
 			go func() {
 				_, err := other.nc.Write(bytes.Join(frames(1, message.Message{Body: body}), nil))
@@ -228,8 +228,8 @@ func TestMessageThatTakesTooLong(t *testing.T) {
 	}
 }
 
-// A connection that is held back keeps the room of its messages only as long as nobody needs it:
-// then their time counts, though it is not read.
+// A connection that is held back keeps the room of its messages only as long as nobody else needs
+// it. Then their time runs, though nothing is read from the connection.
 func TestHeldBackMessageGivesWay(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -248,7 +248,7 @@ func TestHeldBackMessageGivesWay(t *testing.T) {
 	all := frames(1, message.Message{Body: body})
 	p.write(bytes.Join(all[:len(all)-1], nil))
 	rest := frames(1, message.Message{Body: body})
-	other.write(bytes.Join(rest[:2], nil)) // it has begun before the alarm
+	other.write(bytes.Join(rest[:2], nil)) // this message began before the alarm
 	other.send(0, &wire.ConnectionUpdateSecret{})
 	want[*wire.ConnectionUpdateSecretOK](other)
 	p.send(0, &wire.ConnectionUpdateSecret{})

@@ -10,8 +10,8 @@ import (
 	"github.com/quorate/quorate/internal/testcluster"
 )
 
-// C-9: clients that misspell an argument go on as on RabbitMQ, and are counted; where the vhost
-// refuses, the close names what was meant.
+// C-9: clients that misspell an argument work as with RabbitMQ, and the argument is counted. If the
+// vhost refuses unknown arguments, the close names the argument that was meant.
 func TestUnknownArguments(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {

@@ -13,8 +13,7 @@ import (
 	"github.com/quorate/quorate/quorumq"
 )
 
-// finalised waits until the cluster has finalised the version that brings the newest rules of
-// queues.
+// finalised waits until the cluster has finalised the version with the newest rules for queues.
 func finalised(t *testing.T, c *testcluster.Cluster) {
 	t.Helper()
 	ctx, stop := context.WithTimeout(t.Context(), patience)
@@ -37,8 +36,8 @@ func finalised(t *testing.T, c *testcluster.Cluster) {
 	}
 }
 
-// A consumer that waits is given what comes, whatever the limits of a queue with drop-head; what
-// nobody waits for is dropped (LEN-9).
+// A consumer that waits gets what comes, whatever the limits of a queue with drop-head. If nobody
+// waits, the message is dropped (LEN-9).
 func TestWaitingConsumerComesFirst(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {

@@ -10,7 +10,7 @@ import (
 	"github.com/quorate/quorate/message"
 )
 
-// wording is a mistake with the words that RabbitMQ 4.3 has for it.
+// wording is a mistake, with the words that RabbitMQ 4.3 has for it.
 type wording struct {
 	name string
 	send func(*peer)
@@ -18,7 +18,7 @@ type wording struct {
 	text string
 }
 
-// checkWordings makes each mistake on a connection of its own.
+// checkWordings makes each mistake on its own connection.
 func checkWordings(t *testing.T, connect func(*testing.T) *peer, all []wording) {
 	t.Helper()
 	for _, x := range all {
@@ -33,7 +33,8 @@ func checkWordings(t *testing.T, connect func(*testing.T) *peer, all []wording) 
 	}
 }
 
-// refused reads methods up to a close of the channel or connection.
+// refused reads methods up to a close of the channel or connection, and returns what the close
+// names.
 func (p *peer) refused() (code uint16, text string, id wire.MethodID) {
 	p.t.Helper()
 	for {
@@ -54,12 +55,12 @@ func (p *peer) all(ms ...wire.Method) {
 	}
 }
 
-// send1 is a mistake of one channel's methods; the last of them is at fault.
+// send1 returns a mistake made of one channel's methods; the last of them is at fault.
 func send1(name, text string, ms ...wire.Method) wording {
 	return wording{name, func(p *peer) { p.all(ms...) }, ms[len(ms)-1].ID(), text}
 }
 
-// publishes is a mistake of a publish after some methods.
+// publishes returns a mistake in a publish that follows other methods.
 func publishes(name, text, exchange string, m message.Message, before ...wire.Method) wording {
 	return wording{name, func(p *peer) {
 		p.all(before...)
@@ -73,7 +74,7 @@ func withExpiration(s string) message.Message {
 
 const onDefault = "ACCESS_REFUSED - operation not permitted on the default exchange"
 
-// Clients look for texts of closes, so that they are RabbitMQ's to the letter (AM-15).
+// Clients compare the texts of closes, so the texts are RabbitMQ's to the letter (AM-15).
 func TestWordings(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -141,7 +142,7 @@ func TestWordings(t *testing.T) {
 	checkWordings(t, func(t *testing.T) *peer { return connect(t, c.AMQP(0)) }, all)
 }
 
-// wordingsOfArguments are mistakes in what is asked of a queue or consumer.
+// wordingsOfArguments returns mistakes in the arguments of a queue or consumer.
 func wordingsOfArguments() (all []wording) {
 	declare := func(change func(*wire.QueueDeclare), text string) {
 		m := &wire.QueueDeclare{Queue: "new", Durable: true, Arguments: message.Table{{Name: "x-queue-type", Value: message.String("quorum")}}}
@@ -163,7 +164,7 @@ func wordingsOfArguments() (all []wording) {
 		{"x-dead-letter-strategy", message.String("never"), "invalid_dlx_strategy"},
 		{"x-dead-letter-routing-key", message.String("k"), "routing_key_but_no_dlx_defined"},
 		{"x-single-active-consumer", message.String("yes"), "{unacceptable_type,longstr}"},
-		// RabbitMQ takes anything for this one (Q-10).
+		// RabbitMQ accepts any value for this one (Q-10).
 		{"x-delivery-limit", message.String("abc"), `"abc": want an integer, have string`},
 	} {
 		declare(func(m *wire.QueueDeclare) { m.Arguments.Set(x.arg, x.value) }, "invalid arg '"+x.arg+"' for queue 'new' in vhost '/': "+x.why)
@@ -186,7 +187,7 @@ func wordingsOfArguments() (all []wording) {
 	)
 }
 
-// What a user may not do is refused in RabbitMQ's words (AM-15).
+// Refusals for lack of rights have RabbitMQ's words (AM-15).
 func TestWordingsOfRefusals(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -254,7 +255,7 @@ func TestWordingsOfRefusals(t *testing.T) {
 	})
 }
 
-// vhostLimits are none but one.
+// vhostLimits returns limits with a value for one of them only.
 func vhostLimits(name string, n int64) administration.VHostLimits {
 	l := administration.NoVHostLimits()
 	l.SetLimit(name, n)

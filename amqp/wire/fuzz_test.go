@@ -8,7 +8,7 @@ import (
 	"github.com/quorate/quorate/message"
 )
 
-// Whatever comes, a frame is read or refused, and what was read is written the same.
+// A frame from any input is read or refused, and a frame that was read is written the same.
 func FuzzFrame(f *testing.F) {
 	f.Add(AppendHeartbeat(nil), uint32(4096))
 	f.Add(AppendMethod(nil, 1, &BasicAck{DeliveryTag: 1}), uint32(0))
@@ -26,7 +26,7 @@ func FuzzFrame(f *testing.F) {
 	})
 }
 
-// A method that can be read can be written, and then comes back as it was.
+// A method that can be read can be written, and then reads the same.
 func FuzzMethod(f *testing.F) {
 	for _, m := range []Method{
 		&ConnectionStartOK{ClientProperties: allKinds(), Mechanism: "PLAIN", Response: "\x00u\x00p", Locale: "en_US"},
@@ -51,7 +51,7 @@ func FuzzMethod(f *testing.F) {
 	})
 }
 
-// So it is with a content header.
+// The same holds for a content header.
 func FuzzContentHeader(f *testing.F) {
 	for _, m := range []message.Message{full(), {}} {
 		b := AppendContentHeader(nil, 1, &m, m.Headers)[frameHead:]
@@ -73,7 +73,7 @@ func FuzzContentHeader(f *testing.F) {
 	})
 }
 
-// So it is with a table, as the response of AMQPLAIN is one.
+// The same holds for a table, because the response of AMQPLAIN is one.
 func FuzzTable(f *testing.F) {
 	for _, t := range []message.Table{allKinds(), nested(3), {}} {
 		f.Add(appendTable(nil, t)[4:])

@@ -6,7 +6,8 @@ import (
 	"github.com/quorate/quorate/message"
 )
 
-// What comes once per message allocates nothing but the message.
+// The methods and headers that come once per message allocate nothing but the
+// message.
 func TestHotPathAllocatesNothing(t *testing.T) {
 	var names Names
 	publish := AppendMethod(nil, 1, &BasicPublish{Exchange: "orders", RoutingKey: "eu.new"})[frameHead:]

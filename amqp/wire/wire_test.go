@@ -55,7 +55,7 @@ func allKinds() message.Table {
 	}
 }
 
-// The bytes are those of the specification's examples of layout, and of what clients send.
+// The bytes are those of the examples in the specification, and those that clients send.
 func TestMethodBytes(t *testing.T) {
 	for _, c := range []struct {
 		m    Method
@@ -89,7 +89,7 @@ func TestMethodBytes(t *testing.T) {
 	}
 }
 
-// Every method of the specification comes back as it went.
+// Every method of the specification is read as it was written.
 func TestMethodsRoundTrip(t *testing.T) {
 	seen := 0
 	for class := range uint32(100) {
@@ -190,7 +190,7 @@ func TestMethodErrors(t *testing.T) {
 	}
 }
 
-// Tables and arrays 10,000 deep are refused at the depth that is too much, whoever sends them.
+// Tables and arrays with 10,000 levels are refused at the first level too many, whoever sends them.
 func TestDeepTables(t *testing.T) {
 	array := message.Array()
 	for range 10_000 {
@@ -240,7 +240,8 @@ func TestTableLimits(t *testing.T) {
 	}
 }
 
-// What no signed integer can say becomes digits; specification's letters are understood.
+// An integer that no signed type holds is written as digits. The specification's letters for types
+// are understood.
 func TestOddFields(t *testing.T) {
 	got := appendValue(nil, message.Uint64(math.MaxUint64))
 	if want := unhex(t, "'S' 00000014 '18446744073709551615'"); !bytes.Equal(got, want) {
@@ -319,7 +320,7 @@ func TestContentHeaderErrors(t *testing.T) {
 			t.Errorf("%s: %v", c.name, err)
 		}
 	}
-	// The cluster id of old clients is read and forgotten.
+	// The cluster id of old clients is read and ignored.
 	if _, err := ParseContentHeader(unhex(t, "003c 0000 0000000000000001 0004 02'id'"), new(message.Message)); err != nil {
 		t.Error(err)
 	}
