@@ -49,7 +49,7 @@ func (x *consumer) wake() {
 	}
 }
 
-// finish ends the consumer and waits until its queue knows, but not beyond ctx.
+// finish ends the consumer and waits until its queue has learned that, but not beyond ctx.
 func (x *consumer) finish(ctx context.Context) {
 	c := x.ch.c
 	c.mu.Lock()

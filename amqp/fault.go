@@ -71,6 +71,7 @@ func forced(err error) *fault {
 	return &fault{code: wire.ConnectionForced, text: text, hard: true}
 }
 
+// hardened makes a fault close the connection, whatever its code says.
 func (f *fault) hardened() *fault {
 	f.hard = true
 	return f

@@ -77,6 +77,7 @@ func (ch *channel) queueMethod(ctx context.Context, m wire.Method) (handled bool
 	return false, nil
 }
 
+// binding returns a binding to a queue. An empty name stands for the channel's last queue.
 func (ch *channel) binding(queue string, id wire.MethodID) (broker.Binding, error) {
 	name, err := ch.named(queue, id)
 	return broker.Binding{VHost: ch.c.vhost, Destination: name}, err

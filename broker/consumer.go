@@ -30,7 +30,7 @@ type Consumer struct {
 	buffer *Buffer
 
 	mu           sync.Mutex // guards what follows
-	uncount      func()     // makes limits count the consumer no more (VH-4); nil: they do not count it
+	uncount      func()     // takes the consumer out of the counts of limits (VH-4); nil: it is in none
 	arrived      arrivals
 	closed       bool   // what arrives no longer counts in buffer
 	taken        uint64 // the newest id that Take has returned

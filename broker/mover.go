@@ -206,7 +206,7 @@ func (m *mover) sample(p *leader.Peeked) {
 	m.plan.Add("%s", line)
 }
 
-// arrive waits until at most so many moved messages have not arrived.
+// arrive waits until at most this many of the moved messages are still on their way.
 func (m *mover) arrive(ctx context.Context, most uint64, report func(operation.Progress)) error {
 	for {
 		s, err := m.c.Leaders().Status(ctx, m.q.UID())

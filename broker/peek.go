@@ -156,6 +156,7 @@ func destinationText(d *quorumq.Destination) string {
 	return s
 }
 
+// encodeCursor turns a position in the queue into the opaque text that clients send back.
 func encodeCursor(f quorumq.PeekFrom) string {
 	b, _ := json.Marshal(f) // cannot fail: it has only numbers
 	return base64.RawURLEncoding.EncodeToString(b)

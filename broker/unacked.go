@@ -12,6 +12,7 @@ type unacked struct {
 	decided []uint64 // bit i: whether id base+1+i is decided
 }
 
+// wordBits is the number of bits in one element of decided.
 const wordBits = 64
 
 // deliveredUpTo adds the ids up to n.

@@ -58,6 +58,7 @@ func (u *unknownArguments) of(
 	return warnings, nil
 }
 
+// refusesUnknown reports whether the vhost refuses unknown arguments; a vhost that is gone does not.
 func refusesUnknown(v *catalog.View, vhost string) bool {
 	h, ok := v.VHost(vhost)
 	return ok && h.RefuseUnknown

@@ -103,6 +103,7 @@ func fromDetail(d *brokerv1.ErrorDetail) error {
 	return e
 }
 
+// fill sets the fields for which the broker sends metadata.
 func (e *Error) fill(metadata map[string]string) {
 	e.VHost, e.Kind, e.Name = metadata["vhost"], metadata["kind"], metadata["name"]
 	e.Arg, e.Value = metadata["arg"], metadata["value"]

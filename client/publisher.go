@@ -32,9 +32,9 @@ type PublisherConfig struct {
 const producerBytes = 16
 
 const (
-	defaultInFlight = 4096
-	maxInFlightCap  = 1 << 20
-	sendBatch       = 256 // messages passed to the stream between two looks at the ring
+	defaultInFlight = 4096    // PublisherConfig.MaxInFlight if it is 0
+	maxInFlightCap  = 1 << 20 // the largest PublisherConfig.MaxInFlight
+	sendBatch       = 256     // messages passed to the stream between two looks at the ring
 )
 
 // Publisher publishes over one stream; if that is lost, over a new one on another node. Messages of

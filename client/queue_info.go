@@ -150,7 +150,7 @@ type QueueMember struct {
 	Node string `api:"node"`
 	// State is leader, follower or candidate; empty if the node did not answer.
 	State string `api:"state"`
-	// Leader is whom the member follows; empty: it knows none.
+	// Leader is the node that the member takes for the leader; empty: it knows none.
 	Leader string `api:"leader"`
 	// Raft is nil if the node did not answer.
 	Raft *RaftStats `api:"raft"`

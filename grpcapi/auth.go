@@ -106,6 +106,7 @@ func tagged(tag string) rule {
 	return func(ctx context.Context, b *broker.Broker, _ any) error { return b.Logins.Require(ctx, tag) }
 }
 
+// putsPolicy requires the tag that the kind of policy needs; operator policies need more than others.
 func putsPolicy(ctx context.Context, b *broker.Broker, req any) error {
 	r, _ := req.(*brokerv1.PutPolicyRequest)
 	return b.Permissions.RequirePolicies(ctx, vhostOf(r.GetPolicy().GetVhost()), r.GetPolicy().GetOperator())

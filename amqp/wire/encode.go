@@ -30,6 +30,7 @@ func appendShortstr(b []byte, s string) []byte {
 	return append(b, s...)
 }
 
+// appendLongstr appends a length of four octets, then the bytes of s.
 func appendLongstr(b []byte, s string) []byte {
 	b = binary.BigEndian.AppendUint32(b, uint32(len(s))) // the bounds of tables bound strings
 	return append(b, s...)

@@ -57,7 +57,7 @@ func (a *Notes) Named(name string) {
 	a.name = name
 }
 
-// Counted records how many things an act has removed or set going, if it was any.
+// Counted records how many things an act has removed or started; if it is none, Counted records nothing.
 func (a *Notes) Counted(what string, n uint64) {
 	if n > 0 {
 		a.Note(Change{Field: what, Before: strconv.FormatUint(n, 10)})

@@ -32,6 +32,7 @@ func (i *AtStart) Validate() error {
 	return nil
 }
 
+// hash identifies the document, so that a later start recognizes one that was already imported.
 func (i *AtStart) hash() string {
 	sum := sha256.Sum256(i.Document)
 	return "sha256:" + hex.EncodeToString(sum[:])

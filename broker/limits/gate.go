@@ -31,7 +31,7 @@ type gateLimits struct {
 	stored int64
 }
 
-// wanted is how much another node wants to publish for a subject, and when it said so.
+// wanted is how much another node wants to publish for a subject, and when it reported that.
 type wanted struct {
 	rates [rates]float64
 	at    time.Duration

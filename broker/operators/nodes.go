@@ -75,8 +75,8 @@ type Disk struct {
 	Low, Floor uint64        // limits of Free; 0: none
 	Hangs      time.Duration // for how long a write has been under way, if that is too long; 0: it is not
 	Stopped    int           // members that wait for room
-	Refused    uint64        // publishes refused for want of room, since the node's start
-	Moved      uint64        // leaders handed over for want of room, since the node's start
+	Refused    uint64        // publishes refused for lack of room, since the node's start
+	Moved      uint64        // leaders moved to other nodes for lack of room, since the node's start
 }
 
 // diskOf returns nil if the node has sent nothing.

@@ -61,6 +61,7 @@ func encodeToken(t Token, key []byte) string {
 	return base64.RawURLEncoding.EncodeToString(append(b, sealOf(b, key)...))
 }
 
+// errToken is the one error for every fault of a token.
 var errToken = errors.New("is not one that Get or Consume gave; send it back unchanged")
 
 // sealedToken is a token whose seal is not checked yet, so its body cannot be trusted.

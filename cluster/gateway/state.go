@@ -72,6 +72,8 @@ type inbox struct {
 	wake       bool
 }
 
+// any reports whether there is something to process. Every field counts but bytes, which belongs
+// to deliveries.
 func (in *inbox) any() bool {
 	return len(in.answers)+len(in.deliveries)+len(in.ops)+len(in.recalled)+len(in.notices)+len(in.lost) > 0 ||
 		in.leader != nil || in.unsent || in.tick || in.wake
