@@ -9,7 +9,7 @@ import (
 	"github.com/quorate/quorate/quorumq"
 )
 
-// DEL-11: what is added joins what the delivery came with, in the order of deliveries.
+// DEL-11: annotations that a decision adds join those of the delivery, in the order of deliveries.
 func TestNotes(t *testing.T) {
 	table := func(name string) message.Table { return message.Table{{Name: name, Value: message.Bool(true)}} }
 	for _, row := range []struct {

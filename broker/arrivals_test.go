@@ -8,7 +8,7 @@ import (
 	"github.com/quorate/quorate/quorumq"
 )
 
-// Deliveries are taken in their order, each once, within the limits of a take, and what was taken is let go of.
+// Deliveries are taken in their order, each once, within the limits of a take, and what was taken is released.
 func TestArrivals(t *testing.T) {
 	for seed := range uint64(50) {
 		r := rand.New(rand.NewPCG(seed, 1))

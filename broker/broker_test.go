@@ -42,7 +42,7 @@ type up struct {
 func (up) Serves() bool { return true }
 func (up) Fresh() bool  { return true }
 
-// DEL-6: against a naive model.
+// DEL-6: unacked agrees with a naive model.
 func TestUnacked(t *testing.T) {
 	for seed := range uint64(15) {
 		chance := rand.New(rand.NewPCG(seed, 1))
@@ -103,7 +103,7 @@ func TestPageToken(t *testing.T) {
 	}
 }
 
-// DEL-8, DEL-11: what a client may decide.
+// DEL-8, DEL-11: which decisions of a client are valid.
 func TestDecision(t *testing.T) {
 	ann := message.Table{{Name: "x-why", Value: message.String("no")}}
 	for _, row := range []struct {
@@ -129,7 +129,7 @@ func TestDecision(t *testing.T) {
 	}
 }
 
-// DR-4: a return may say when, by a time, by a delay, or by an annotation.
+// DR-4: a return can name when the message comes again: by a time, by a delay, or by an annotation.
 func TestDecisionDelay(t *testing.T) {
 	annotated := message.Table{{Name: annotationDeliveryTime, Value: message.Int64(7000)}}
 	for _, row := range []struct {
@@ -161,7 +161,7 @@ func TestDecisionDelay(t *testing.T) {
 	}
 }
 
-// The queue of auto-ack deliveries that wait here is bounded by credit.
+// Credit limits the auto-ack deliveries that wait here.
 func TestCreditTracker(t *testing.T) {
 	auto := newCreditTracker(&Consume{AutoAck: true, Prefetch: 1}, 16<<20)
 	if got := auto.limit(10); got != 10+firstAutoAck {
@@ -176,8 +176,8 @@ func TestCreditTracker(t *testing.T) {
 	}
 }
 
-// The window grows with what is taken, as far as the buffer has room for messages of their
-// size, and shrinks when they are larger.
+// The window grows with what is taken, as long as the buffer has room for messages of that size,
+// and shrinks when they become larger.
 func TestCreditWindow(t *testing.T) {
 	const room = 1 << 20
 	credit, taken := newCreditTracker(&Consume{}, room), uint64(0)
@@ -213,8 +213,8 @@ func TestCreditWindow(t *testing.T) {
 	}
 }
 
-// With auto-ack nothing that was assigned can be left out. When messages become larger at once
-// those that the credit allowed by then may come, but no more before they are taken.
+// With auto-ack, nothing that was assigned can be left out. When messages suddenly become larger,
+// those that the credit already allowed may come, but no more before they are taken.
 func TestAutoAckWindow(t *testing.T) {
 	const room = 16 << 20
 	credit, taken := newCreditTracker(&Consume{AutoAck: true}, room), uint64(0)

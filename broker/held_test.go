@@ -10,7 +10,8 @@ import (
 	"github.com/quorate/quorate/message"
 )
 
-// sendsTo publishes messages into a queue, each as soon as quotas allow, and returns how long it took.
+// sendsTo publishes messages into a queue, each as soon as quotas allow, and returns how long that
+// took.
 func sendsTo(t *testing.T, b *Broker, s *Sender, queue string, messages int) time.Duration {
 	t.Helper()
 	began := time.Now()
@@ -35,7 +36,8 @@ func lasts(t *testing.T, what string, got, want time.Duration) {
 	}
 }
 
-// VH-15: so do those of a queue, whoever publishes into it and however; others are not held back.
+// VH-15: the rate of a queue holds back every publisher into it, whichever way it publishes; others
+// are not held back.
 func TestRateOfQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, c, _ := loggedInBroker(t, ".*")

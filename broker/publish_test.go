@@ -17,7 +17,7 @@ import (
 	"github.com/quorate/quorate/quorumq"
 )
 
-// answering is the end of a queue that answers at once with its error.
+// answering stands for a queue, and answers at once with its error.
 type answering struct {
 	err    error // to done
 	refuse error // returned by Enqueue
@@ -46,7 +46,7 @@ func (q *answering) EnqueueUnit(ctx context.Context, parts []gateway.Part) error
 	return nil
 }
 
-// discarding takes everything and remembers nothing.
+// discarding stands for a queue, accepts everything and remembers nothing.
 type discarding struct{}
 
 func (discarding) Enqueue(_ context.Context, _ quorumq.NewMessage, _ []byte, done func(error)) error {
@@ -81,7 +81,7 @@ func testCatalog(t testing.TB, queues ...string) *catalog.Catalog {
 	return c
 }
 
-// testBroker has these queues, each with the end that open gives.
+// testBroker returns a broker with these queues. What open returns stands for each of them.
 func testBroker(t testing.TB, open func(name string) enqueuer, queues ...string) *Broker {
 	t.Helper()
 	return testBrokerOf(t, Config{MaxBodyBytes: 1000}, open, queues...)
@@ -112,7 +112,7 @@ func publish(t *testing.T, b *Broker, p *Publish) Result {
 	return got[0]
 }
 
-// PUB-1: what is wrong with a message is named, the first in the order of the checks.
+// PUB-1: the error names what is wrong with a message, the first fault in the order of the checks.
 func TestPublishInvalid(t *testing.T) {
 	rows := []struct {
 		name string
@@ -219,7 +219,7 @@ func TestPublishUnroutable(t *testing.T) {
 	}
 }
 
-// MSG-4, MSG-8, D-5 and PR-1: what is stored, and what the machine gets.
+// MSG-4, MSG-8, D-5 and PR-1: what is stored, and what the queue gets.
 func TestPublishStored(t *testing.T) {
 	ends := map[string]*answering{"a": {}, "b": {}, "c": {}}
 	b := testBroker(t, func(name string) enqueuer { return ends[name] }, "a", "b", "c")

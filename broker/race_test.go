@@ -2,5 +2,5 @@
 
 package broker
 
-// raceDetector: a sync.Pool drops some of what it is given, at random.
+// raceDetector: with it, a sync.Pool drops some of what it is given, at random.
 const raceDetector = true

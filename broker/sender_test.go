@@ -14,7 +14,7 @@ import (
 	"github.com/quorate/quorate/message"
 )
 
-// loggedInBroker is testBroker with a user who may write to what the pattern matches.
+// loggedInBroker is like testBroker, with a user who may write to what the pattern matches.
 func loggedInBroker(t testing.TB, write string) (*Broker, *catalog.Catalog, context.Context) {
 	t.Helper()
 	b := testBrokerOf(t, Config{MaxBodyBytes: 1000, Authenticate: true}, func(string) enqueuer { return discarding{} }, "q")
@@ -33,7 +33,8 @@ func apply(t testing.TB, c *catalog.Catalog, cmd catalog.Command) {
 	}
 }
 
-// The check of a stream's publishes allocates nothing, whatever exchanges take turns.
+// The check of a stream's publishes allocates nothing, even if the stream alternates between
+// exchanges.
 func TestPermittedPublishAllocations(t *testing.T) {
 	if raceDetector {
 		t.Skip("allocations are not those of a normal build")
@@ -55,8 +56,8 @@ func TestPermittedPublishAllocations(t *testing.T) {
 	}
 }
 
-// A publish without a sender is refused where clients must log in, and so is one without
-// an identity.
+// Where clients must log in, a publish without a sender is refused, and so is one without an
+// identity.
 func TestNobodyPublishes(t *testing.T) {
 	b, _, _ := loggedInBroker(t, ".*")
 	var e *failure.Error
@@ -68,8 +69,8 @@ func TestNobodyPublishes(t *testing.T) {
 	}
 }
 
-// PUB-1, MSG-3: somebody else's user_id is the last thing for which a sender is refused before the
-// bounds of a message.
+// PUB-1, MSG-3: a sender is refused for another user's user_id only if nothing else is wrong, apart
+// from the limits of a message.
 func TestUserIDIsCheckedLast(t *testing.T) {
 	b, _, ctx := loggedInBroker(t, "^amq\\.default$|^nix$")
 	s, err := b.NewSender(ctx, &SendRights{})
@@ -96,8 +97,8 @@ func TestUserIDIsCheckedLast(t *testing.T) {
 	}
 }
 
-// VH-6: no exchange and no key is routed to without the right, as patterns, permissions
-// and users change under a sender.
+// VH-6: no exchange and no key is routed to without the right, even while patterns, permissions and
+// users change under a sender.
 func TestSenderFollowsTheCatalog(t *testing.T) {
 	b, c, ctx := loggedInBroker(t, "^amq\\.default$")
 	s, err := b.NewSender(ctx, &SendRights{})
@@ -126,8 +127,8 @@ func TestSenderFollowsTheCatalog(t *testing.T) {
 	}
 }
 
-// VH-6: the senders of a connection share what was decided: it is bounded for all of them together, and no user has another one's
-// rights.
+// VH-6: the senders of a connection share their decisions about rights. The number of decisions is
+// limited for all of them together, and no user gets another one's rights.
 func TestSendersShareRights(t *testing.T) {
 	b, c, ctx := loggedInBroker(t, "^x")
 	apply(t, c, &catalog.PutUser{User: catalog.User{Name: "other", UserLimits: catalog.NoUserLimits()}})

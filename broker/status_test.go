@@ -7,7 +7,7 @@ import (
 	"github.com/quorate/quorate/quorumq"
 )
 
-// ST-1: ages grow while a queue has nothing to do; the clock of this node may be behind its
+// ST-1: ages grow while a queue has nothing to do, even if the clock of this node is behind the
 // leader's.
 func TestAges(t *testing.T) {
 	now := time.UnixMilli(10_000)

@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// count says what a map of the unacked ids says, after any decisions.
+// After any decisions, count equals the number of ids in a map of the unacked
+// ones.
 func TestUnackedCount(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(200) {

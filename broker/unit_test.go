@@ -13,8 +13,8 @@ import (
 	"github.com/quorate/quorate/cluster/traffic"
 )
 
-// PUB-9: nothing is handed over before the commit, then each queue gets its share at once, in
-// the order of the publishes.
+// PUB-9: no queue gets anything before the commit. Then each gets its share at once, in the order
+// of the publishes.
 func TestUnit(t *testing.T) {
 	ends := map[string]*answering{"a": {}, "b": {refuse: fmt.Errorf("%w: x", disk.ErrNoSpace)}, "c": {err: traffic.ErrRefused}}
 	b := testBroker(t, func(name string) enqueuer { return ends[name] }, "a", "b", "c")

@@ -13,7 +13,8 @@ import (
 	"github.com/quorate/quorate/policy"
 )
 
-// C-9: all unknown arguments are counted, and logged in so many lines, which say what was left out.
+// C-9: all unknown arguments are counted. The lines about them are limited, and report how many
+// were left out.
 func TestUnknownArgumentsAreLogged(t *testing.T) {
 	t.Parallel()
 	var log bytes.Buffer

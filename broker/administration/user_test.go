@@ -11,8 +11,8 @@ import (
 	"github.com/quorate/quorate/internal/testnode"
 )
 
-// VH-10: while older builds may still apply the commands, the node that is asked looks whether an
-// administrator is left.
+// VH-10: older builds that apply the commands may not check this. So the node that is asked checks
+// that an administrator is left.
 func TestLastAdministratorOfOldVersion(t *testing.T) {
 	c := catalog.New()
 	for i, name := range []string{"a", "b"} {

@@ -26,7 +26,7 @@ func user(name string, administrator bool) context.Context {
 	return context.WithValue(context.Background(), callerKey{}, who)
 }
 
-// testAudit keeps nothing, and logs to w.
+// testAudit returns a log that keeps no records, and writes its lines to w.
 func testAudit(w io.Writer, refused *atomic.Uint64) *Log {
 	return New(Config{
 		Who:  func(ctx context.Context) Caller { who, _ := ctx.Value(callerKey{}).(Caller); return who },
@@ -40,7 +40,7 @@ func auditOf(t *testing.T, ctx context.Context, x Act, n int, do func(context.Co
 	var log bytes.Buffer
 	l := testAudit(&log, nil)
 	for range n {
-		_ = l.Audited(ctx, x, do) // it is do's
+		_ = l.Audited(ctx, x, do) // do's error does not matter here
 	}
 	return strings.Split(strings.TrimSuffix(log.String(), "\n"), "\n")
 }
@@ -50,8 +50,8 @@ func changing(ctx context.Context) error {
 	return nil
 }
 
-// AU-4: lines about what clients do are bounded, those of administration are not, and refusals of
-// others than administrators are.
+// AU-4: the lines about what clients do are limited, and those about administration are not. The
+// lines about refusals are limited too, unless an administrator is refused.
 func TestAuditLines(t *testing.T) {
 	refuse := func(context.Context) error { return &failure.Error{Class: failure.AccessRefused, Reason: "no"} }
 	const n = 3 * UseLines
@@ -89,7 +89,8 @@ func TestAuditLine(t *testing.T) {
 	}
 }
 
-// What changes nothing leaves no record, and what nodes do by themselves only if it is done.
+// An act that changes nothing leaves no record. An act of the node itself leaves one only if it
+// succeeds.
 func TestAuditOfNothing(t *testing.T) {
 	nothing := func(context.Context) error { return nil }
 	refuse := func(context.Context) error { return errors.New("no") }
@@ -140,7 +141,7 @@ func TestDifferences(t *testing.T) {
 	}
 }
 
-// Whatever of a vhost, user, policy or permission changes is recorded.
+// Every field of a vhost, user, policy or permission is recorded when it changes.
 func TestEveryFieldIsRecorded(t *testing.T) {
 	names := map[string]bool{"Name": true, "VHost": true, "User": true, "Operator": true} // these say which one it is
 	check := func(what any, recorded func() []Change) {
@@ -196,7 +197,8 @@ func TestBoundedChanges(t *testing.T) {
 	}
 }
 
-// A refused command of the catalog's own kinds never records a value of theirs: tokens are parameters.
+// A refused command on the broker's own parameters never records a value: tokens are such
+// parameters.
 func TestOwnParametersAreNotRecorded(t *testing.T) {
 	for component, want := range map[string]bool{"access-token": false, "definitions": false, "access": false} {
 		p := catalog.Parameter{Component: component, Name: "n", Value: "s3cret"}
@@ -207,7 +209,7 @@ func TestOwnParametersAreNotRecorded(t *testing.T) {
 	}
 }
 
-// Every operation is counted, by one list.
+// Every operation of either list is counted, and no other.
 func TestAuditOperations(t *testing.T) {
 	a := testAudit(io.Discard, nil)
 	if len(a.counts) != len(administration())+len(use()) {
@@ -223,7 +225,8 @@ func TestAuditOperations(t *testing.T) {
 	}
 }
 
-// What a record of a declare costs besides the declare: some microseconds, with its line.
+// BenchmarkAudited measures what the record of a declare costs besides the declare: some
+// microseconds, with its line.
 func BenchmarkAudited(b *testing.B) {
 	x := testAudit(&bytes.Buffer{}, nil)
 	ctx := user("app", false)

@@ -10,7 +10,8 @@ import (
 	"github.com/quorate/quorate/broker/failure"
 )
 
-// Refused logins are all counted, and logged in so many lines, which say what was left out.
+// All refused logins are counted. The lines about them are limited, and report how many were left
+// out.
 func TestRefusedLoginsAreLogged(t *testing.T) {
 	var log bytes.Buffer
 	var refused atomic.Uint64

@@ -18,10 +18,11 @@ import (
 	"github.com/quorate/quorate/internal/testnode"
 )
 
-// waitTimeout bounds the wait for what is soon.
+// waitTimeout is how long a test waits for something that happens soon.
 const waitTimeout = 10 * time.Second
 
-// node is a broker on one real node where clients log in: u, who has no tag, m, with management, and o, with monitoring.
+// node is a broker on one real node where clients log in: u, who has no tag, m with the tag management, and o with
+// monitoring.
 type node struct {
 	*broker.Broker
 	t    *testing.T
@@ -47,7 +48,7 @@ func newNode(t *testing.T) *node {
 	return n
 }
 
-// as returns a context of the user's calls.
+// as returns the context of calls by the user.
 func (n *node) as(user string) context.Context {
 	n.t.Helper()
 	all, err := n.Administration.ListUsers()
@@ -61,7 +62,7 @@ func (n *node) as(user string) context.Context {
 	return identity.WithIdentity(n.t.Context(), identity.Of(&catalog.User{Name: user, Tags: all[i].Tags}))
 }
 
-// is fails unless err is an error of the class that says something.
+// is fails unless err is an error of the class whose text contains says.
 func is(t *testing.T, what string, err error, class failure.Class, says string) {
 	t.Helper()
 	var e *failure.Error
@@ -70,8 +71,8 @@ func is(t *testing.T, what string, err error, class failure.Class, says string) 
 	}
 }
 
-// an exclusive queue belongs to its connection, and to whoever knows the connection's id; it goes when the
-// connection ends, and no other one may be made for that then.
+// an exclusive queue belongs to its connection, and to every caller that knows the connection's id. It is deleted
+// when the connection ends, and from then on no other one can be declared for that connection.
 func TestExclusiveQueues(t *testing.T) {
 	n := newNode(t)
 	mine, other := n.Connections.Connect(), n.Connections.Connect()
@@ -114,7 +115,7 @@ func TestExclusiveQueues(t *testing.T) {
 	is(t, "for a connection that has ended", err, failure.PreconditionFailed, "has ended; connect again")
 }
 
-// Only what Connect gave is taken for the id of a connection.
+// Only what Connect returned is accepted as the id of a connection.
 func TestConnectionIDs(t *testing.T) {
 	for text, ok := range map[string]bool{
 		"1.key.n": true, "1.key.node.with.dots": true, "": false, "1": false, "1.key": false, "1..n": false, "1.key.": false, "x.key.n": false, ".key.n": false,
@@ -128,8 +129,8 @@ func TestConnectionIDs(t *testing.T) {
 	}
 }
 
-// VH-4: one more above a limit of a user or a vhost is refused, by the limit's name, and counted; when one ends there is
-// room again.
+// VH-4: one more above a limit of a user or a vhost is refused and counted, and the error names the limit. When one
+// ends, there is room again.
 func TestLimitsRefuse(t *testing.T) {
 	n := newNode(t)
 	ctx := n.as("u")
@@ -197,12 +198,12 @@ func TestLimitsRefuse(t *testing.T) {
 	is(t, "a vhost that does not exist", n.Connections.OpenVHost(ctx, "nix"), failure.NotAllowed, "does not exist")
 }
 
-// VH-12: a user with the tag management sees its own connections, one with monitoring all. A connection is named by its
-// id, or by its name if that is the only one of it, and ended with a reason.
+// VH-12: a user with the tag management sees its own connections, and one with monitoring sees all. A connection is
+// ended by its id, or by its name if no other has it, and with a reason.
 func TestShowsAndEndsConnections(t *testing.T) {
 	n := newNode(t)
 	ended := map[string]connections.Closing{}
-	// A client that calls itself as another one is named does not stand for it.
+	// A client that takes the name of another connection does not stand for that connection.
 	clientNames := map[string]string{"second": "worker", "twice": "first"}
 	show := func(user, name string) {
 		c := n.Connections.Connect()
@@ -249,7 +250,7 @@ func TestShowsAndEndsConnections(t *testing.T) {
 	}
 }
 
-// VH-2: a connection has to end when its vhost or its user is deleted, and learns which.
+// VH-2: a connection learns that it must end because its vhost or its user was deleted, and which of them.
 func TestGone(t *testing.T) {
 	n := newNode(t)
 	if _, err := n.Administration.PutVHost(n.root, administration.VHost{Name: "v"}); err != nil {
@@ -279,7 +280,7 @@ func TestGone(t *testing.T) {
 	gone("without its vhost", "vhost 'v' was deleted")
 }
 
-// VH-12: consumers are for those who see the whole vhost, by queue and age.
+// VH-12: consumers are listed by queue and age, and only for users who see the whole vhost.
 func TestConsumers(t *testing.T) {
 	n := newNode(t)
 	ctx := n.as("u")

@@ -12,7 +12,7 @@ import (
 	"github.com/quorate/quorate/cluster/traffic"
 )
 
-// C-4: classes, and what the texts name.
+// C-4: the class of each error, and what its text names.
 func TestTranslate(t *testing.T) {
 	about := Error{VHost: "/", Kind: "queue", Name: "q"}
 	rows := []struct {

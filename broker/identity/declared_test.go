@@ -7,7 +7,8 @@ import (
 	"github.com/quorate/quorate/catalog"
 )
 
-// VH-17: until the version with declarers is finalised queues get none; the node itself is nobody.
+// VH-17: queues get no declarer before the version with declarers is finalised. The node itself
+// declares for nobody.
 func TestDeclaredBy(t *testing.T) {
 	c := catalog.New()
 	apply := func(cmd catalog.Command) {

@@ -8,7 +8,7 @@ import (
 	"github.com/quorate/quorate/catalog"
 )
 
-// VH-11: the token of the host is taken from the host alone, and an empty one never.
+// VH-11: the token of the host is accepted from the host alone, and an empty one never.
 func TestHostToken(t *testing.T) {
 	token := NewHostToken()
 	if token == NewHostToken() || !strings.HasPrefix(token, "quorate_host_") {

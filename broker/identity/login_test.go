@@ -19,7 +19,7 @@ import (
 	"github.com/quorate/quorate/internal/password"
 )
 
-// testLogins returns logins of a catalog, of which the Config holds what matters.
+// testLogins returns the logins of a catalog; c needs only the fields that matter to the test.
 func testLogins(v func() *catalog.View, c Config) *Logins {
 	c.View, c.Now, c.Unseen, c.Certainty = v, time.Now, new(atomic.Uint64), certain{}
 	c.Log = slog.New(slog.DiscardHandler)
@@ -32,7 +32,7 @@ type certain struct{}
 func (certain) Definite(_ context.Context, err error) error { return err }
 func (certain) Current(context.Context) error               { return nil }
 
-// slowBackend takes a second for each answer; without an answer nothing is known.
+// slowBackend takes a second for each answer. Without an answer, nothing is known about the credentials.
 type slowBackend struct {
 	firmBackend
 	asked *atomic.Int32
@@ -48,8 +48,8 @@ func (b slowBackend) Authenticate(ctx context.Context, c access.Credentials) (*a
 	}
 }
 
-// Of logins with one credential one is checked at a time, and all others have its answer, however many come at once
-// from an address: they take one try together, and none if they are right.
+// Logins with one credential are checked one at a time, and all the others get its answer, however many come at once
+// from an address. Together they use one try, and none if the credential is right.
 func TestLoginsOfOneCredential(t *testing.T) {
 	const many = 5 * LoginTries
 	from := netip.MustParseAddr("192.0.2.1")
@@ -104,7 +104,8 @@ func TestLoginsOfOneCredential(t *testing.T) {
 	}
 }
 
-// The same of users of the catalog: an application has more connections than its address has tries, and all come at once.
+// The same holds for users of the catalog: an application has more connections than its address has tries, and all come
+// at once.
 func TestManyOfOneUser(t *testing.T) {
 	c := catalog.New()
 	u := catalog.User{Name: "u", PasswordHash: fastHash("right"), Algorithm: string(password.RabbitSHA256), UserLimits: catalog.NoUserLimits()}
@@ -123,7 +124,7 @@ func TestManyOfOneUser(t *testing.T) {
 	all.Wait()
 }
 
-// Those that wait for the check of their credentials may leave, and their number is bounded.
+// Logins that wait for the check of their credentials can leave, and their number is limited.
 func TestWaitingForACheck(t *testing.T) {
 	l := testLogins(catalog.New().View, Config{})
 	attempt := func() *attempt { return l.attempt(access.Credentials{User: "u", Secret: "s"}, "", netip.Addr{}) }
@@ -152,7 +153,7 @@ func TestWaitingForACheck(t *testing.T) {
 	next.end()
 }
 
-// After a wrong password its place rests for twice as long as it was hashed; after a right one it does not.
+// After a wrong password its slot rests for twice as long as the hash took; after a right one it does not.
 func TestHashesRest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := testLogins(catalog.New().View, Config{})
@@ -185,7 +186,7 @@ func TestHashesRest(t *testing.T) {
 	})
 }
 
-// Hashing is called before each hash, with how many there are then.
+// Hashing is called before each hash, with the number of hashes at that moment.
 func TestHashesAreAnnounced(t *testing.T) {
 	var called []int
 	l := testLogins(catalog.New().View, Config{Hashing: func(passwords int) { called = append(called, passwords) }})
@@ -202,7 +203,7 @@ func TestHashesAreAnnounced(t *testing.T) {
 	}
 }
 
-// Passwords in flight are bounded; a login beyond the bound is refused with the advice to come back.
+// The number of passwords in flight is limited. A login above that is refused with the advice to come back.
 func TestTooManyLogins(t *testing.T) {
 	l := testLogins(catalog.New().View, Config{})
 	for processors, want := range map[int]int{1: 1, 2: 1, 3: 2, 64: MaxHashes} {

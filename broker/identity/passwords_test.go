@@ -12,15 +12,15 @@ import (
 	"github.com/quorate/quorate/internal/password"
 )
 
-// fastHash is RabbitMQ's of a password.
+// fastHash returns RabbitMQ's hash of a password.
 func fastHash(secret string) string {
 	salt := "salt"
 	sum := sha256.Sum256([]byte(salt + secret))
 	return base64.StdEncoding.EncodeToString(append([]byte(salt), sum[:]...))
 }
 
-// How long a refusal takes does not report whether there is the user, nor how its hash was made. A
-// login takes as long, and does not fail because its hash cannot be stored anew.
+// The time of a refusal does not reveal whether the user exists, nor how its password was hashed. A
+// login takes as long as a refusal, and does not fail because its hash cannot be upgraded.
 func TestLoginsTakeAlike(t *testing.T) {
 	c := catalog.New()
 	slow, _, err := password.Hash("right")
@@ -39,7 +39,7 @@ func TestLoginsTakeAlike(t *testing.T) {
 	}
 	l := testLogins(c.View, Config{})
 	login := func(user, secret string) (time.Duration, error) {
-		for l.Hashing() > 0 { // the place of the last wrong one rests
+		for l.Hashing() > 0 { // the slot of the last wrong one rests
 			time.Sleep(time.Millisecond)
 		}
 		begun := time.Now()
@@ -71,7 +71,7 @@ func TestLoginsTakeAlike(t *testing.T) {
 	}
 }
 
-// More hashes than may wait do not hold up logins.
+// Logins are not held up when more hashes need an upgrade than can wait for one.
 func TestUpgradesAreBounded(t *testing.T) {
 	l := testLogins(catalog.New().View, Config{})
 	for range 2 * maxUpgrades {

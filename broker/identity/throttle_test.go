@@ -13,7 +13,7 @@ import (
 	"github.com/quorate/quorate/catalog"
 )
 
-// An address has some tries at once and then one each second; others have their own.
+// An address has some tries at once and then one a second. Each address has its own.
 func TestTries(t *testing.T) {
 	x := throttle{unseen: new(atomic.Uint64)}
 	now := time.Unix(1000, 0)
@@ -50,7 +50,7 @@ func TestTries(t *testing.T) {
 	if n := taken(a, 5); n != 1 {
 		t.Errorf("%d tries after one was given back", n)
 	}
-	// What is remembered is bounded.
+	// The number of addresses that are remembered is limited.
 	for i := range 3 * maxThrottled {
 		x.take(netip.AddrFrom4([4]byte{11, byte(i >> 16), byte(i >> 8), byte(i)}), now)
 	}
@@ -59,8 +59,9 @@ func TestTries(t *testing.T) {
 	}
 }
 
-// A try is for a credential that was found to be wrong. Who leaves before it was looked at, or finds no room for that, has it
-// back; but not who leaves when one backend has refused it, and so could guess as often as he likes.
+// A credential that was found to be wrong costs a try. A client gets the try back if it leaves
+// before the check, or if there is no room for the check. It does not get the try back if it leaves
+// after one backend has refused it, because it could then guess without limit.
 func TestTriesAreGivenBack(t *testing.T) {
 	wrong := &access.Refused{Reason: access.WrongPassword}
 	for what, row := range map[string]struct {
@@ -100,7 +101,7 @@ func TestTriesAreGivenBack(t *testing.T) {
 	}
 }
 
-// firmBackend is a backend that always says the same.
+// firmBackend is a backend that always gives the same answer.
 type firmBackend struct{ err error }
 
 func (firmBackend) Name() string { return "firm" }
@@ -112,7 +113,7 @@ func (a firmBackend) Authenticate(context.Context, access.Credentials) (*access.
 	return &access.Identity{Name: "u"}, nil
 }
 
-// A wrong password is checked once; then it is known to be wrong until its user changes.
+// A wrong password is checked once. Then it is known to be wrong until its user changes.
 func TestWrongPasswords(t *testing.T) {
 	l := testLogins(catalog.New().View, Config{})
 	u, changed := &catalog.User{Name: "u"}, &catalog.User{Name: "u"}

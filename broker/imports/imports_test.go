@@ -12,7 +12,7 @@ import (
 	"github.com/quorate/quorate/internal/testcluster"
 )
 
-// defined is a document with n queues, each bound, and a user.
+// defined returns a document with n queues, each with a binding, and a user.
 func defined(n int) []byte {
 	var queues, bindings []string
 	for i := range n {
@@ -32,9 +32,9 @@ func counts(s imports.Summary) string {
 		n[imports.Unchanged], n[imports.Different], n[imports.Refused], n[imports.Skipped], n[imports.Failed])
 }
 
-// VH-9: nodes import what their configuration names before they serve; a fresh cluster has
-// the document's users and no other. What is deleted later stays so until the document
-// changes. Queues have the declarers that it names (VH-17).
+// VH-9: nodes import what their configuration names before they serve, and a fresh cluster has the
+// document's users and no other. What is deleted later stays deleted until the document changes.
+// Queues have the declarers that the document names (VH-17).
 func TestImportAtStart(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts three nodes: not in short mode")

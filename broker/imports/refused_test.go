@@ -11,8 +11,8 @@ import (
 	"github.com/quorate/quorate/internal/testcluster"
 )
 
-// VH-9, VH-17: a queue that a limit lets nobody make is refused, and not said to be there with other properties:
-// neither if the plan finds it, nor if others have made too many since.
+// VH-9, VH-17: a queue above a limit is reported as refused, and not as different, whether the plan finds that or
+// others have made too many queues since.
 func TestImportAboveLimit(t *testing.T) {
 	b := testcluster.Start(t, 1).Broker(0)
 	ctx := identity.WithIdentity(t.Context(), identity.Itself())
@@ -45,7 +45,7 @@ func TestImportAboveLimit(t *testing.T) {
 			t.Errorf("%s, want %s; %v", got, want, err)
 		}
 	}
-	// So many objects that the first ones are reported before the queue is made.
+	// There are so many objects that the first ones are reported before the queue is made.
 	many := fmt.Sprintf(`"vhosts":[%s],`, strings.TrimSuffix(strings.Repeat(`{"name":"/"},`, 256), ","))
 	run(many, "257: 0 created, 256 unchanged, 0 different, 1 refused, 0 skipped, 0 failed", func() {
 		run("", "3: 1 created, 0 unchanged, 0 different, 2 refused, 0 skipped, 0 failed", nil, "a", "b", "c")

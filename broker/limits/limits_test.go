@@ -22,7 +22,7 @@ import (
 	"github.com/quorate/quorate/policy"
 )
 
-// publisher is a Sender and who publishes by it; nil: somebody without a name.
+// publisher is a Sender with the user who publishes by it; nil stands for a user without a name.
 type publisher struct {
 	Sender
 	who *identity.Identity
@@ -30,8 +30,8 @@ type publisher struct {
 
 func (p *publisher) held() (Hold, bool) { return p.Held(p.who, "/") }
 
-// testLimits are those of a node without cluster, over a catalog with the user u, who may do everything in the vhost "/",
-// and the queue q.
+// testLimits returns the limits of a node without a cluster. Its catalog has the user u, who may do everything in the
+// vhost "/", and the queue q.
 func testLimits(t testing.TB) (*Limits, *catalog.Catalog, *publisher) {
 	t.Helper()
 	c := catalog.New()
@@ -56,7 +56,7 @@ func apply(t testing.TB, c *catalog.Catalog, cmd catalog.Command) {
 	}
 }
 
-// declares makes a queue that a user has declared.
+// declares makes a queue that the user has declared.
 func declares(t testing.TB, c *catalog.Catalog, queue, user string) id.QueueUID {
 	t.Helper()
 	apply(t, c, &catalog.DeclareQueue{
@@ -80,7 +80,7 @@ func limitVHost(t testing.TB, c *catalog.Catalog, limit string, n int64) {
 	apply(t, c, &catalog.SetVHostLimits{VHost: "/", Limits: l})
 }
 
-// sends publishes messages as a stream does, and returns how long it took.
+// sends publishes messages as a stream does, and returns how long that took.
 func sends(t *testing.T, p *publisher, messages, bytes int) time.Duration {
 	t.Helper()
 	began := time.Now()
@@ -100,8 +100,8 @@ func lasts(t *testing.T, what string, got, want time.Duration) {
 	}
 }
 
-// VH-14, VH-15: rates of a user, a vhost and a queue, of messages and of bytes, each by itself; the
-// lowest counts.
+// VH-14, VH-15: the rates of a user, a vhost and a queue hold back, those of messages and those of bytes. Each does
+// alone, and together the lowest counts.
 func TestRatesHoldBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, c, p := testLimits(t)
@@ -126,7 +126,7 @@ func TestRatesHoldBack(t *testing.T) {
 	})
 }
 
-// VH-14: a publisher that waits is notified shortly before its deadline, and goes on when the limit is taken away.
+// VH-14: a publisher that waits is notified shortly before its deadline, and continues when the limit is lifted.
 func TestWaitsForQuota(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, c, p := testLimits(t)
@@ -155,7 +155,7 @@ func TestWaitsForQuota(t *testing.T) {
 	})
 }
 
-// VH-16: a vhost is full at its limit and until it holds less than 95 % of it.
+// VH-16: a vhost is full from its limit on, until it holds less than 95 % of it.
 func TestStoredBytesAgain(t *testing.T) {
 	l, c, p := testLimits(t)
 	limitVHost(t, c, StoredBytes, 1000)
@@ -180,7 +180,7 @@ func TestStoredBytesAgain(t *testing.T) {
 	}
 }
 
-// VH-15: a sender waits for a queue that it has published into, until the rate of that is taken away.
+// VH-15: a sender waits for a queue that it has published into, until the queue's rate is lifted.
 func TestRateOfQueueIsTakenAway(t *testing.T) {
 	l, c, p := testLimits(t)
 	q, _ := c.View().Queue("/", "q")
@@ -198,8 +198,9 @@ func TestRateOfQueueIsTakenAway(t *testing.T) {
 	}
 }
 
-// VH-17: while the queues that a user has declared hold too much, the user waits, and whoever has published into one of
-// them does before its next message; who publishes elsewhere goes on, and the user's rates bound nobody else.
+// VH-17: while the queues that a user has declared hold too much, the user waits. A publisher that has published into
+// one of them waits before its next message, and one that publishes elsewhere does not. The user's rates hold back
+// nobody else.
 func TestStoredBytesOfUser(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, c, p := testLimits(t)
@@ -249,7 +250,7 @@ func TestStoredBytesOfUser(t *testing.T) {
 	})
 }
 
-// VH-14: what another node wants counts for 3 s, and what is not known holds nobody back.
+// VH-14: what another node wants counts for 3 s. Without a report, nobody is held back.
 func TestPartsOfNodes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, c, p := testLimits(t)
@@ -278,7 +279,7 @@ func TestPartsOfNodes(t *testing.T) {
 	})
 }
 
-// What has no quotas pays next to nothing, and nobody allocates.
+// A publish without quotas costs almost nothing, and no publish allocates.
 func TestQuotaAllocations(t *testing.T) {
 	if raceDetector {
 		t.Skip("allocations are not those of a normal build")
@@ -300,7 +301,7 @@ func TestQuotaAllocations(t *testing.T) {
 	}
 }
 
-// BenchmarkQuotas is what quotas cost a publish.
+// BenchmarkQuotas measures what quotas cost a publish.
 func BenchmarkQuotas(b *testing.B) {
 	for _, limited := range []bool{false, true} {
 		_, c, p := testLimits(b)

@@ -14,8 +14,9 @@ import (
 	"github.com/quorate/quorate/message"
 )
 
-// BenchmarkManyQuotas is what 10,000 queues with a rate by a policy and 1,000 users with one cost: a publish, each time into another
-// queue; the same after a change of the catalog; what a change makes the node look at; a round of figures; and memory.
+// BenchmarkManyQuotas measures what 10,000 queues and 1,000 users cost that have a rate each: a publish, each time into
+// another queue; the same after a change of the catalog; what a change makes the node check; a round of reports; and
+// memory.
 func BenchmarkManyQuotas(b *testing.B) {
 	const queues, users = 10_000, 1_000
 	for _, limited := range []bool{false, true} {
@@ -98,7 +99,7 @@ func BenchmarkManyQuotas(b *testing.B) {
 	}
 }
 
-// VH-14: nodes report to one another all quotas that are used, however many.
+// VH-14: nodes report to one another all quotas that are in use, however many.
 func TestRoundOfManyQuotas(t *testing.T) {
 	l, c, _ := testLimits(t)
 	node, now := testnode.Waiting(t), l.now()
@@ -122,7 +123,7 @@ func TestRoundOfManyQuotas(t *testing.T) {
 	}
 }
 
-// Changes of the catalog, however many, have the gates looked at once in a while, and the last change counts.
+// The gates are checked only once in a while, however often the catalog changes, and the last change counts.
 func TestPruneNowAndThen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, c, _ := testLimits(t)
@@ -146,7 +147,7 @@ func TestPruneNowAndThen(t *testing.T) {
 	})
 }
 
-// heap is what is used after a collection, in bytes.
+// heap returns the bytes in use after a collection.
 func heap() int64 {
 	var m runtime.MemStats
 	for range 2 {

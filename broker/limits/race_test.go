@@ -2,5 +2,5 @@
 
 package limits
 
-// raceDetector: allocations are not those of a normal build.
+// raceDetector: the race detector changes how much code allocates.
 const raceDetector = true

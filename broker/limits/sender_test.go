@@ -2,7 +2,7 @@ package limits
 
 import "testing"
 
-// VH-16: what holds too much is reported before a rate, in whatever order they are asked.
+// VH-16: a limit of stored bytes is reported before a rate, in whatever order they are asked.
 func TestStoredBeforeRates(t *testing.T) {
 	l, c, p := testLimits(t)
 	both := [...]func(n int64){

@@ -7,7 +7,7 @@ import (
 	"github.com/quorate/quorate/broker/failure"
 )
 
-// C-3: names.
+// C-3: which names are valid.
 func TestCheck(t *testing.T) {
 	for name, want := range map[string]string{
 		"ok":                     "",
@@ -25,7 +25,7 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// C-3: names of vhosts, users and policies, and keys of bindings.
+// C-3: which names of vhosts, users and policies, and which keys of bindings, are valid.
 func TestPlainNamesAndKeys(t *testing.T) {
 	about := failure.Error{Kind: "user", Name: "x"}
 	for _, row := range []struct {
@@ -48,7 +48,7 @@ func TestPlainNamesAndKeys(t *testing.T) {
 	}
 }
 
-// AM-3: queues for answers and their addresses are hidden; the name that clients consume from is none of them.
+// AM-3: queues for answers and their addresses are hidden. The name that clients consume from is neither.
 func TestIsReply(t *testing.T) {
 	for name, want := range map[string]bool{
 		ReplyTo: false, ReplyTo + ".secret.1": true, ReplyTo + ":hash": true, ReplyTo + "x": false, "q": false, "": false,

@@ -14,7 +14,7 @@ import (
 	"github.com/quorate/quorate/internal/testnode"
 )
 
-// newOperators returns those of one real node, n, with the queue q; ctx may do everything.
+// newOperators returns the operators of one real node, n, with the queue q. Calls with ctx may do everything.
 func newOperators(t *testing.T) (o *operators.Operators, ctx context.Context) {
 	t.Helper()
 	b := broker.New(testnode.Start(t), broker.Config{})
@@ -26,7 +26,7 @@ func newOperators(t *testing.T) (o *operators.Operators, ctx context.Context) {
 	return b.Operators, ctx
 }
 
-// What cannot be meant is refused before anything starts, also by a plan.
+// A request that makes no sense is refused before anything starts, and so is its plan.
 func TestRefuses(t *testing.T) {
 	o, ctx := newOperators(t)
 	plan := func(_ operators.Operation, _ operators.Plan, err error) error { return err }
@@ -60,7 +60,8 @@ func TestRefuses(t *testing.T) {
 	}
 }
 
-// A long job can be followed by its id until it has ended, and be cancelled; it ends by the reason for which it was.
+// A long operation can be followed by its id until it has ended, and be cancelled. Its end names the reason for the
+// cancellation.
 func TestFollowsOperations(t *testing.T) {
 	o, ctx := newOperators(t)
 	done, err := o.Rebalance(ctx, operators.QueueFilter{VHost: "/"})
@@ -105,7 +106,7 @@ func TestFollowsOperations(t *testing.T) {
 	}
 }
 
-// The node shows itself, with details that it was asked for; there is nothing to finalise in a cluster of one version.
+// The node reports itself, with details if they are asked for. A cluster of one version has nothing to finalise.
 func TestStatusOfOneNode(t *testing.T) {
 	o, ctx := newOperators(t)
 	for _, details := range []bool{false, true} {
@@ -130,7 +131,7 @@ func TestStatusOfOneNode(t *testing.T) {
 	}
 }
 
-// startWaiting starts an operation that goes on until it is cancelled.
+// startWaiting starts an operation that continues until it is cancelled.
 func startWaiting(ctx context.Context, o *operators.Operators) (operators.Operation, error) {
 	return o.Start(ctx, "wait", "nothing", func(ctx context.Context, _ func(operation.Progress)) error {
 		<-ctx.Done()

@@ -11,7 +11,8 @@ import (
 	"github.com/quorate/quorate/id"
 )
 
-// planned is a view with the queues one, with its only member on a, and two, with members on a and b.
+// planned returns a view with the queues one, with its only member on a, and two, with members on a
+// and b.
 func planned(t *testing.T) (v *catalog.View, one, two *catalog.QueueRecord) {
 	t.Helper()
 	c := catalog.New()
@@ -33,7 +34,7 @@ func planned(t *testing.T) (v *catalog.View, one, two *catalog.QueueRecord) {
 	return v, one, two
 }
 
-// A plan has a line for each change, of what is refused and lost too.
+// A plan has a line for each change, and for each queue that is refused or lost.
 func TestPlans(t *testing.T) {
 	v, one, two := planned(t)
 	for _, row := range []struct {
@@ -102,7 +103,7 @@ func TestPlanIsBounded(t *testing.T) {
 	}
 }
 
-// A filter is shown as the queues that it chooses.
+// The text of a filter names the queues that the filter chooses.
 func TestQueueFilterText(t *testing.T) {
 	for f, want := range map[QueueFilter]string{
 		{}: "all queues", {VHost: "v"}: `all queues in vhost "v"`, {Pattern: "o*"}: `queues "o*"`, {VHost: "v", Pattern: "o*"}: `queues "o*" in vhost "v"`,

@@ -12,12 +12,12 @@ import (
 	"github.com/quorate/quorate/catalog"
 )
 
-// evil is a name that makes the pattern ^(a+)+$ backtrack for ever.
+// evil returns a name that makes the pattern ^(a+)+$ backtrack for ever.
 func evil(i int) string { return strings.Repeat("a", 100) + strconv.Itoa(i) + "b" }
 
-// Names that make a permission's pattern backtrack cost their user, who may spend so much of a
-// processor and no more, and is refused without a try then. What is known of other names stays,
-// and so does the budget of others (C-8).
+// Names that make a permission's pattern backtrack cost their own user. The user may spend so much
+// processor time and no more; after that, such names are refused without a match. Known answers for
+// other names stay, and so does the budget of other users (C-8).
 func TestSlowPermissions(t *testing.T) {
 	var log bytes.Buffer
 	var timeouts atomic.Uint64

@@ -10,7 +10,7 @@ import (
 	"github.com/quorate/quorate/cluster/clients"
 )
 
-// fakeServer serves or not, as a test says.
+// fakeServer serves or not, as the test decides.
 type fakeServer struct {
 	serves  bool
 	changed chan struct{}
@@ -34,7 +34,8 @@ func (f *fakeServer) turn(serves bool) {
 	close(changed)
 }
 
-// EX-16: clients are sent away when the node ceases to serve, each time and once.
+// EX-16: clients are sent away when the node ceases to serve: each time it
+// does, and once each time.
 func TestEndConnections(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fakeServer{changed: make(chan struct{})}

@@ -17,7 +17,7 @@ func readToken(s string, key []byte) (Token, error) {
 	return sealed.open(key)
 }
 
-// AM-8: a token is read as it was made, and nobody makes one without the cluster's secret.
+// AM-8: a token reads as it was made, and only the cluster's secret can make one.
 func TestSettleToken(t *testing.T) {
 	key := []byte("secret")
 	in := Token{user: "guest", atMs: 1 << 41, ConsumerToken: gateway.ConsumerToken{Queue: 1 << 40, MsgID: 77, Consumer: quorumq.ConsumerKey{

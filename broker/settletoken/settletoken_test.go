@@ -14,8 +14,8 @@ import (
 	"github.com/quorate/quorate/internal/testnode"
 )
 
-// AM-8, DEL-6: a settle token is for the user it was given to, and for administrators, who may read from the queue, while
-// the queue exists; a message is settled once.
+// AM-8, DEL-6: a settle token is for the user it was given to, and for administrators, as long as they may read from
+// the queue and the queue exists. A message is settled once.
 func TestWhoMaySettle(t *testing.T) {
 	b := broker.New(testnode.Start(t), broker.Config{Authenticate: true})
 	t.Cleanup(b.Close)

@@ -18,14 +18,14 @@ import (
 	"github.com/quorate/quorate/internal/testnode"
 )
 
-// watchTimeout bounds the wait for events that have happened.
+// watchTimeout is how long a test waits for events that have happened.
 const watchTimeout = 10 * time.Second
 
 // errEnough ends a watch.
 var errEnough = errors.New("enough")
 
-// newBroker returns the broker of one real node where clients log in, and contexts of the node itself and of a user with
-// a permission for names that begin with app.
+// newBroker returns the broker of one real node where clients log in, a context of the node itself, and one of a user
+// with a permission for names that begin with app.
 func newBroker(t *testing.T) (b *broker.Broker, root, app context.Context) {
 	t.Helper()
 	b = broker.New(testnode.Start(t), broker.Config{Authenticate: true})
@@ -43,8 +43,8 @@ func newBroker(t *testing.T) (b *broker.Broker, root, app context.Context) {
 	return b, root, identity.WithIdentity(t.Context(), identity.Of(&catalog.User{Name: "u"}))
 }
 
-// names watches until as many events as wanted have come, and returns the names of their things, sorted, and the last
-// cursor.
+// names watches until the wanted number of events has come, and returns the names that they are about, sorted, and the
+// last cursor.
 func names(ctx context.Context, t *testing.T, b *broker.Broker, c watch.Choice, wanted int) (all []string, cursor string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(ctx, watchTimeout)
@@ -65,7 +65,7 @@ func names(ctx context.Context, t *testing.T, b *broker.Broker, c watch.Choice, 
 	return all, cursor
 }
 
-// ST-5, VH-12: a watch has the events that were chosen, of what the caller sees, and goes on behind its cursor.
+// ST-5, VH-12: a watch sends the chosen events of what the caller sees, and continues after its cursor.
 func TestWatchChooses(t *testing.T) {
 	b, root, app := newBroker(t)
 	declare := func(queue string) {
@@ -100,7 +100,7 @@ func TestWatchChooses(t *testing.T) {
 	}
 }
 
-// A choice that cannot be meant is refused, and so is a caller without the right to it (AU-3).
+// A choice that makes no sense is refused, and so is a caller without the right to it (AU-3).
 func TestWatchRefuses(t *testing.T) {
 	b, root, app := newBroker(t)
 	for what, row := range map[string]struct {
@@ -126,7 +126,7 @@ func TestWatchRefuses(t *testing.T) {
 	}
 }
 
-// AU-3: the tail has the newest records that were chosen, the oldest first, and no more than the limit.
+// AU-3: the tail has the newest records that were chosen, the oldest of them first, and no more than the limit.
 func TestTail(t *testing.T) {
 	b, root, _ := newBroker(t)
 	for _, vhost := range []string{"a", "b", "c"} {
