@@ -20,8 +20,8 @@ import (
 	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
 )
 
-// storage is what nodes of a test share: bodies in order, each producer's number once,
-// as the broker promises (PUB-6).
+// storage is what the nodes of a test share. It holds bodies in order, and each number of a
+// producer once, as the broker promises (PUB-6).
 type storage struct {
 	mu     sync.Mutex
 	seen   map[string]uint64
@@ -38,11 +38,11 @@ func (s *storage) store(producer []byte, r *brokerv1.PublishRequest) {
 	s.bodies = append(s.bodies, string(r.GetMessage().GetBody()))
 }
 
-// healthyFrom is the sequence from which on everything is answered: the last messages are
+// healthyFrom is the sequence from which on everything is answered, because the last messages are
 // too few to break a stream.
 const healthyFrom = 450
 
-// faultyNode breaks every stream after so many requests, half of them unanswered.
+// faultyNode breaks every stream after breakAfter requests, and leaves half of them unanswered.
 type faultyNode struct {
 	brokerv1.UnimplementedBrokerServer
 	brokerv1.UnimplementedAdminServer
@@ -77,7 +77,7 @@ func (f *faultyNode) Publish(s grpc.BidiStreamingServer[brokerv1.PublishRequest,
 	return status.Error(codes.Unavailable, "broken on purpose")
 }
 
-// Consume delivers three messages a stream and then breaks, if it is the first.
+// Consume delivers three messages on each stream. The first stream breaks after a settlement.
 func (f *faultyNode) Consume(s grpc.BidiStreamingServer[brokerv1.ConsumeRequest, brokerv1.ConsumeResponse]) error {
 	open, err := s.Recv()
 	if err != nil {
@@ -147,8 +147,8 @@ func dial(t *testing.T, addresses ...string) *Client {
 	return c
 }
 
-// PUB-6: streams break again and again, on two nodes; every message is answered and
-// stored once, in order.
+// PUB-6: streams to two nodes break again and again. Every message is answered, and is stored once
+// and in order.
 func TestPublisherResendsOverBrokenStreams(t *testing.T) {
 	shared := &storage{seen: map[string]uint64{}}
 	c := dial(t, serve(t, &faultyNode{storage: shared, breakAfter: 37}), serve(t, &faultyNode{storage: shared, breakAfter: 50}))
@@ -188,11 +188,11 @@ func TestPublisherResendsOverBrokenStreams(t *testing.T) {
 	}
 }
 
-// PUB-6: a program that goes on under its producer and publishes again what was not answered before
-// its end has each message stored once, in order.
+// PUB-6: a program restarts with the same producer and repeats what was not answered before its
+// end. Each message is stored once and in order.
 func TestPublisherGoesOnAfterItsEnd(t *testing.T) {
 	shared := &storage{seen: map[string]uint64{}}
-	// No stream carries as many: a life ends when all of it is confirmed.
+	// No stream carries that many. A run of the program ends when all of it is confirmed.
 	address := serve(t, &faultyNode{storage: shared, breakAfter: 100})
 	producer := []byte("sixteen bytes -.")
 	const each, again = 30, 12
@@ -225,7 +225,7 @@ func TestPublisherGoesOnAfterItsEnd(t *testing.T) {
 	}
 }
 
-// A node that is gone ends nobody: the next address serves.
+// A node that is gone ends no client: the next address serves.
 func TestClientMovesOn(t *testing.T) {
 	c := dial(t, "127.0.0.1:1", serve(t, &faultyNode{storage: &storage{seen: map[string]uint64{}}, breakAfter: 100}))
 	if _, err := c.ClusterStatus(t.Context()); err != nil {
@@ -239,7 +239,7 @@ func TestClientMovesOn(t *testing.T) {
 	}
 }
 
-// DEL-8: decisions go out in one batch; deliveries of a lost stream are stale.
+// DEL-8: decisions go out in one batch, and the deliveries of a lost stream are stale.
 func TestConsumerOpensAgain(t *testing.T) {
 	f := &faultyNode{storage: &storage{seen: map[string]uint64{}}, breakAfter: 1}
 	c := dial(t, serve(t, f))
@@ -312,7 +312,7 @@ func TestValidate(t *testing.T) {
 	}
 }
 
-// AM-9: a table keeps its types on the way.
+// AM-9: the values of a table arrive with their types.
 func TestTableRoundTrip(t *testing.T) {
 	in := Table{
 		"nil": nil, "bool": true, "int64": int64(-5), "int32": int32(7), "int16": int16(-3), "int8": int8(9),

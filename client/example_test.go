@@ -15,7 +15,7 @@ import (
 	"github.com/quorate/quorate/client"
 )
 
-// The examples run against three real nodes, started by the first that needs them.
+// The examples run against three real nodes, which the first example that needs them starts.
 var cluster struct {
 	once sync.Once
 	dir  string
@@ -96,7 +96,7 @@ func Example() {
 	// one tea <nil>
 }
 
-// Many messages are in flight at a time; each has its own outcome.
+// Many messages are in flight at a time, and each has its own outcome.
 func ExamplePublisher_PublishAsync() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
@@ -139,7 +139,7 @@ func ExamplePublisher_PublishAsync() {
 	// client: message rejected: queue "short": maxlen
 }
 
-// A handler that fails returns its message; past the delivery limit it is dead-lettered.
+// A handler that fails returns its message. Above the delivery limit, the message is dead-lettered.
 func ExampleConsumer_Run() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
@@ -193,7 +193,7 @@ func ExampleConsumer_Run() {
 	// <nil>
 }
 
-// Errors have their class and what they are about.
+// An error has a class, and names what it is about.
 func ExampleError() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()

@@ -13,7 +13,8 @@ import (
 	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
 )
 
-// forgetful is a node that knows the user, then for some streams does not, and then does again.
+// forgetful is a node that knows the user for some streams, then does not for some, and then does
+// again.
 type forgetful struct {
 	brokerv1.UnimplementedBrokerServer
 	brokerv1.UnimplementedAdminServer
@@ -50,7 +51,7 @@ func (f *forgetful) Publish(s grpc.BidiStreamingServer[brokerv1.PublishRequest, 
 	}
 }
 
-// Consume opens a consumer and breaks it.
+// Consume opens a consumer, then breaks the stream.
 func (f *forgetful) Consume(s grpc.BidiStreamingServer[brokerv1.ConsumeRequest, brokerv1.ConsumeResponse]) error {
 	if err := f.login(); err != nil {
 		return err
@@ -64,7 +65,8 @@ func (f *forgetful) Consume(s grpc.BidiStreamingServer[brokerv1.ConsumeRequest, 
 	return status.Error(codes.Unavailable, "the node stops")
 }
 
-// A login that was good before is tried again for LoginGrace; a first one that is refused is wrong.
+// A login that succeeded before is repeated for LoginGrace. A first login that is refused is an
+// error at once.
 func TestLoginGrace(t *testing.T) {
 	t.Parallel()
 	for name, row := range map[string]struct {
@@ -105,7 +107,7 @@ func TestLoginGrace(t *testing.T) {
 	}
 }
 
-// The same of a consumer.
+// The same holds for a consumer.
 func TestConsumersLoginGrace(t *testing.T) {
 	t.Parallel()
 	node := &forgetful{known: 1, unknown: 3, again: 1}

@@ -14,7 +14,7 @@ import (
 	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
 )
 
-// trapped is a node that takes messages and answers none, until it is let go.
+// trapped is a node that reads messages and answers none before answers is closed.
 type trapped struct {
 	brokerv1.UnimplementedBrokerServer
 	brokerv1.UnimplementedAdminServer
@@ -61,8 +61,8 @@ func (n *trapped) ClusterStatus(context.Context, *brokerv1.ClusterStatusRequest)
 	return &brokerv1.ClusterStatusResponse{Cluster: "test"}, nil
 }
 
-// serveTrapped serves a node. With knows it has the health service that reports whether clients do
-// better elsewhere.
+// serveTrapped serves a node. If knows is set, the node has the health service that reports whether
+// clients are better served elsewhere.
 func serveTrapped(t *testing.T, stored *storage, knows bool) (*trapped, string) {
 	t.Helper()
 	var lc net.ListenConfig
@@ -84,7 +84,8 @@ func serveTrapped(t *testing.T, stored *storage, knows bool) (*trapped, string) 
 	return n, l.Addr().String()
 }
 
-// publishTrapped publishes by the first node, which does not answer, and returns the result.
+// publishTrapped publishes a message through the first node, which does not answer, and returns
+// where the result comes.
 func publishTrapped(t *testing.T, first *trapped, c *Client) chan error {
 	t.Helper()
 	p, err := c.Publisher(PublisherConfig{})
@@ -116,7 +117,7 @@ func published(t *testing.T, result chan error) {
 	}
 }
 
-// startsAt makes a client whose streams begin at the first address.
+// startsAt returns a client whose streams begin at the first address.
 func startsAt(t *testing.T, cfg Config) *Client {
 	t.Helper()
 	c, err := New(cfg)
@@ -130,8 +131,8 @@ func startsAt(t *testing.T, cfg Config) *Client {
 	return c
 }
 
-// A client leaves a node that says that others serve better, for one that does, although it answers
-// all probes. What had no answer is sent again, and stored once.
+// A client leaves a node that reports that others serve better, even if the node answers all
+// probes. Messages without an answer are sent again, and stored once.
 func TestClientLeavesUnfitNode(t *testing.T) {
 	stored := &storage{seen: map[string]uint64{}}
 	bad, badAddress := serveTrapped(t, stored, true)
@@ -147,8 +148,8 @@ func TestClientLeavesUnfitNode(t *testing.T) {
 	}
 }
 
-// It stays where it is while no other node serves: an older one that knows nothing of the health
-// service counts by whether it serves at all.
+// A client stays where it is while no other node serves better. An older node without that health
+// service counts as good if it serves at all.
 func TestClientStaysWhereNoneIsBetter(t *testing.T) {
 	stored := &storage{seen: map[string]uint64{}}
 	bad, badAddress := serveTrapped(t, stored, true)
@@ -159,7 +160,7 @@ func TestClientStaysWhereNoneIsBetter(t *testing.T) {
 	c := startsAt(t, Config{Addresses: []string{badAddress, worseAddress, olderAddress}})
 	result := publishTrapped(t, bad, c)
 	bad.health.SetServingStatus(fitService, healthv1.HealthCheckResponse_NOT_SERVING)
-	// It asks again and again, so that more than one look has found nothing by then.
+	// It asks again and again, so by then more than one check has found nothing.
 	n := func() *node {
 		c.nodes.mu.Lock()
 		defer c.nodes.mu.Unlock()
@@ -183,8 +184,8 @@ func TestClientStaysWhereNoneIsBetter(t *testing.T) {
 	}
 }
 
-// A connection whose other end has vanished is left for a node that serves, long before the time
-// for a probe is over.
+// A client leaves a connection whose other end has vanished for a node that serves, long before the
+// time for a probe is over.
 func TestClientLeavesVanishedNode(t *testing.T) {
 	stored := &storage{seen: map[string]uint64{}}
 	gone, goneAddress := serveTrapped(t, stored, true)

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// A listing asks for a page when the one before is used up, ends when its user has enough, and with an error.
+// A listing asks for the next page when the one before is used up. It ends when its user has enough, and with an error.
 func TestPages(t *testing.T) {
 	broken := errors.New("broken")
 	var asked []string

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// silent accepts connections and says nothing.
+// silent accepts connections and sends nothing.
 func silent(t *testing.T) string {
 	t.Helper()
 	var lc net.ListenConfig
@@ -27,7 +27,7 @@ func silent(t *testing.T) string {
 	return l.Addr().String()
 }
 
-// Addresses behind which nobody answers are not waited for: the probes of these would take longer than the test may.
+// A client does not wait for addresses where nobody answers: their probes would take longer than the test may.
 func TestDeadAddresses(t *testing.T) {
 	t.Parallel()
 	good := serve(t, &faultyNode{storage: &storage{seen: map[string]uint64{}}})

@@ -16,7 +16,7 @@ import (
 	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
 )
 
-// full is a node that has no room at first, and asks to wait.
+// full is a node that has no room at first, and asks clients to wait.
 type full struct {
 	brokerv1.UnimplementedBrokerServer
 	brokerv1.UnimplementedAdminServer
@@ -54,8 +54,9 @@ func (f *full) Consume(s grpc.BidiStreamingServer[brokerv1.ConsumeRequest, broke
 	return nil
 }
 
-// What a node refuses for want of room is asked for again after the time that the node names, and within the caller's own: by
-// single calls, those that are not repeated otherwise among them, and by consumers.
+// What a node refuses for lack of room is repeated after the time that the node names, and within
+// the caller's own time. That holds for single calls, including those that the client otherwise
+// never repeats, and for consumers.
 func TestWaitsForRoom(t *testing.T) {
 	t.Parallel()
 	calls := map[string]func(context.Context, *Client) error{
@@ -91,7 +92,7 @@ func TestWaitsForRoom(t *testing.T) {
 		}
 		c.Close()
 	}
-	delete(calls, "consume") // it goes on for as long as the client
+	delete(calls, "consume") // it continues for as long as the client
 	for name, call := range calls {
 		node := &full{refusals: 1, asks: time.Hour}
 		for within, cfg := range map[time.Duration]Config{time.Minute: {}, 0: {CallTimeout: time.Minute}} {

@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// A consumer handles as many messages at a time as its configuration says, and Run returns when its handlers have.
+// A consumer handles as many messages at a time as its configuration allows, and Run returns when its handlers have
+// returned.
 func TestRunConcurrently(t *testing.T) {
 	t.Parallel()
 	node := &faultyNode{storage: &storage{seen: map[string]uint64{}}}
@@ -22,7 +23,7 @@ func TestRunConcurrently(t *testing.T) {
 	go func() {
 		ended <- s.Run(ctx, func(ctx context.Context, _ *Delivery) error {
 			begun <- struct{}{}
-			<-ctx.Done() // so that none is done before all have begun
+			<-ctx.Done() // so that none returns before all have begun
 			return errors.New("stopped")
 		})
 	}()
@@ -35,7 +36,7 @@ func TestRunConcurrently(t *testing.T) {
 	}
 }
 
-// With the end of the consumer all handlers end after what they do, and Run reports why.
+// When the consumer ends, each handler ends after its current message, and Run reports why.
 func TestRunEndsWithConsumer(t *testing.T) {
 	t.Parallel()
 	c := dial(t, serve(t, &faultyNode{storage: &storage{seen: map[string]uint64{}}}))

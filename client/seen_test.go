@@ -7,7 +7,8 @@ import (
 	"github.com/quorate/quorate/internal/testcluster"
 )
 
-// Who does not want to see what is done, or how far a job is, need not.
+// A caller that does not want to see what is done, or how far an operation is,
+// can pass nil.
 func TestSeenIsNil(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a node: not in short mode")

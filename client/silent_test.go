@@ -10,8 +10,8 @@ import (
 	"google.golang.org/grpc"
 )
 
-// mutable is a connection whose other end may vanish without a word: what is written gets
-// lost and nothing is read, until it is closed.
+// mutable is a connection whose other end can vanish silently: from then on what is written is
+// lost, and a read blocks until the connection is closed.
 type mutable struct {
 	net.Conn
 	vanished, closed chan struct{}
@@ -43,8 +43,8 @@ func (m *mutable) Close() error {
 	return m.Conn.Close()
 }
 
-// The only address, as a service has it, stands for another node after the first vanished
-// with its machine: nobody closes the connection, a new one leads on.
+// The only address, that of a service, stands for another node after the first one vanished with
+// its machine. Nobody closes the old connection, but a new one reaches the other node.
 func TestClientLeavesSilentConnections(t *testing.T) {
 	vanished := make(chan struct{})
 	first := true

@@ -18,7 +18,7 @@ import (
 	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
 )
 
-// secureFiles writes an authority and pairs of it under their names.
+// secureFiles writes an authority, and the pairs that it has issued under their names.
 func secureFiles(t *testing.T, dir string, pairs map[string]authority.Request) {
 	t.Helper()
 	begin, end := time.Now().Add(-time.Hour), time.Now().Add(time.Hour)
@@ -42,7 +42,8 @@ func secureFiles(t *testing.T, dir string, pairs map[string]authority.Request) {
 	}
 }
 
-// A client trusts the authorities it was given, checks the name, and shows a certificate.
+// A client trusts the authorities that it was given, checks the node's name, and shows a
+// certificate.
 func TestTLS(t *testing.T) {
 	dir := t.TempDir()
 	file := func(name string) string { return filepath.Join(dir, name) }
@@ -104,7 +105,7 @@ func TestTLS(t *testing.T) {
 	}
 }
 
-// statusAdmin answers what Dial asks.
+// statusAdmin answers the call that Dial makes.
 type statusAdmin struct {
 	brokerv1.UnimplementedAdminServer
 }

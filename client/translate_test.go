@@ -12,8 +12,8 @@ import (
 	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
 )
 
-// Each type has every field of the message that it stands for, but for those that are named, and
-// none besides, so that a field that the API gets is not forgotten here. What goes there and back is as it was.
+// Each type has every field of its message except the named ones, and no other field, so that a new field of the API is
+// not forgotten here. A value that is translated there and back is unchanged.
 func TestEveryFieldIsTranslated(t *testing.T) {
 	for _, row := range []struct {
 		own  any
@@ -130,7 +130,7 @@ func compareFields(t *testing.T, own reflect.Type, m protoreflect.MessageDescrip
 	}
 }
 
-// fillUp gives every field a value that is not zero and can travel.
+// fillUp gives every field a value that is not zero and can be sent.
 func fillUp(v reflect.Value) {
 	switch x := v.Addr().Interface().(type) {
 	case *Table:
@@ -189,7 +189,7 @@ func fillUp(v reflect.Value) {
 	}
 }
 
-// What cannot be said to the API is refused before anybody is asked.
+// A value that the API cannot express is refused before any node is asked.
 func TestTranslationRefuses(t *testing.T) {
 	if err := toProto(reflect.ValueOf(PeekRequest{Part: "midst"}), new(brokerv1.PeekRequest).ProtoReflect()); err == nil {
 		t.Error("an unknown word was taken")

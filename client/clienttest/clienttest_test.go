@@ -9,7 +9,8 @@ import (
 	"github.com/quorate/quorate/client/clienttest"
 )
 
-// A program's test declares, publishes and consumes; what it stored outlives a crash of any node.
+// A program's test declares, publishes and consumes, and what it stored outlives a crash of any
+// node.
 func TestStart(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts three nodes")
