@@ -13,7 +13,7 @@ import (
 	"github.com/quorate/quorate/internal/testnode"
 )
 
-// accepted shows the connections that a listener accepts.
+// accepted sends the connections that a listener accepts to conns.
 type accepted struct {
 	net.Listener
 	conns chan *net.TCPConn
@@ -27,8 +27,8 @@ func (l *accepted) Accept() (net.Conn, error) {
 	return c, err
 }
 
-// The kernel ends connections whose client takes nothing for as long as keepalive waits. gRPC itself does not see
-// the connection behind the gate.
+// The kernel ends a connection whose client reads nothing for as long as keepalive waits. gRPC itself does not see the
+// connection behind the gate.
 func TestUserTimeout(t *testing.T) {
 	const tcpUserTimeout, within = 18, 7 * time.Second
 	s := New(Config{Broker: brokerOf(t, testnode.Waiting(t), false), KeepaliveTimeout: within})

@@ -18,7 +18,7 @@ import (
 	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
 )
 
-// Every method of the APIs has a rule, and every rule a method.
+// Every method of the APIs has a rule, and every rule has a method.
 func TestRules(t *testing.T) {
 	s := New(Config{Broker: brokerOf(t, testnode.Waiting(t), false), Reflection: true})
 	left := rules()
@@ -50,7 +50,8 @@ func TestRules(t *testing.T) {
 	}
 }
 
-// testActs: the audit has every method that changes something, and no method that only reads.
+// testActs checks that the audit has every method that changes something, and no method that only
+// reads.
 func testActs(t *testing.T) {
 	t.Helper()
 	quiet := map[string]bool{ // messages and settlements of clients are no changes that an operator looks for
@@ -74,7 +75,7 @@ func testActs(t *testing.T) {
 	}
 }
 
-// What is no change costs the audit nothing.
+// A call that changes nothing costs the audit no allocation.
 func TestNoActAllocatesNothing(t *testing.T) {
 	s := New(Config{Broker: brokerOf(t, testnode.Waiting(t), false)})
 	ctx, req := t.Context(), &brokerv1.PublishOneRequest{}
@@ -87,13 +88,13 @@ func TestNoActAllocatesNothing(t *testing.T) {
 	}
 }
 
-// onConnection returns a context of calls by a connection.
+// onConnection returns the context of calls over a connection.
 func onConnection(ctx context.Context, s *Server) (context.Context, *countedConn) {
 	conn := &countedConn{c: s.b.Connections.Connect(), unauthenticated: newUnauthenticated(nil)}
 	return peer.NewContext(ctx, &peer.Peer{AuthInfo: countedInfo{conn: conn}}), conn
 }
 
-// What is no credential is refused as such, whatever the method.
+// A malformed credential is refused as such, whatever the method.
 func TestBadCredentials(t *testing.T) {
 	s := New(Config{Broker: servingBroker(t)})
 	basic := func(text string) string { return "Basic " + base64.StdEncoding.EncodeToString([]byte(text)) }

@@ -11,8 +11,8 @@ import (
 	"github.com/quorate/quorate/internal/incoming"
 )
 
-// One connection and one user have their shares, the oldest that waits is not overtaken by smaller
-// ones, and a message alone always has room.
+// A connection and a user each have their share. A smaller message does not overtake the one that has waited longest,
+// and a message that is alone always has room.
 func TestBudget(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBudget(incoming.New(80)) // 40 for a user, 20 for a connection
@@ -84,7 +84,8 @@ func TestBudget(t *testing.T) {
 	})
 }
 
-// So many messages may wait and no more, of a connection and in all: what has come of each is kept.
+// Only a limited number of messages may wait, per connection and in all, because the part of each that has come is
+// kept.
 func TestFewWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBudget(incoming.New(80))
@@ -136,7 +137,7 @@ func TestFewWait(t *testing.T) {
 	})
 }
 
-// Users whose messages a quota holds back come after the others, whose lack of room is seen.
+// Users whose messages a quota holds back come after the others, and the lack of room of the others is visible.
 func TestHeldBackComeLast(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBudget(incoming.New(80)) // 40 for a user, 20 for a connection
@@ -189,8 +190,8 @@ func TestHeldBackComeLast(t *testing.T) {
 	})
 }
 
-// What no quota holds back does not wait for the share of its user or connection that held messages have, but for the
-// node's room, and that of others.
+// A message that no quota holds back does not wait for held messages in the share of its user or connection. It waits
+// only for the node's room, and for other messages.
 func TestHeldBackArePassed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBudget(incoming.New(80)) // 40 for a user, 20 for a connection

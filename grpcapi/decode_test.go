@@ -21,7 +21,7 @@ func encode(t testing.TB, m proto.Message) []byte {
 	return b
 }
 
-// requests have large bodies in all places where they may be.
+// requests returns messages with large bodies in every place where one can be.
 func requests() []proto.Message {
 	body := bytes.Repeat([]byte("body"), windowBytes)
 	message := &brokerv1.Message{Vhost: "v", RoutingKey: "k", Body: body, Properties: &brokerv1.Properties{Headers: toTable(allKinds())}}
@@ -34,7 +34,7 @@ func requests() []proto.Message {
 	}
 }
 
-// A large body is decoded as proto.Unmarshal does, and without a copy of it.
+// A large body is decoded as by proto.Unmarshal, and without a copy of it.
 func TestDecodeShared(t *testing.T) {
 	for _, want := range requests() {
 		data := encode(t, want)
@@ -60,7 +60,7 @@ func TestDecodeShared(t *testing.T) {
 	}
 }
 
-// What is nested deeply is left to proto.Unmarshal, which bounds the depth.
+// What is nested deeply is left to proto.Unmarshal, which limits the depth.
 func TestDecodeSharedDepth(t *testing.T) {
 	value := &brokerv1.Value{Kind: &brokerv1.Value_Bytes{Bytes: make([]byte, 64)}}
 	for range 20_000 {
@@ -72,7 +72,7 @@ func TestDecodeSharedDepth(t *testing.T) {
 	}
 }
 
-// Whatever a client sends is decoded, or refused, as by proto.Unmarshal.
+// Whatever a client sends is decoded or refused as by proto.Unmarshal.
 func FuzzDecodeShared(f *testing.F) {
 	for _, m := range requests() {
 		f.Add(encode(f, m))
@@ -96,7 +96,7 @@ func FuzzDecodeShared(f *testing.F) {
 	})
 }
 
-// stable encodes a message so that equal ones have equal bytes; proto.Equal takes no NaN for equal to itself.
+// stable encodes a message so that equal messages have equal bytes; for proto.Equal, NaN does not equal itself.
 func stable(t *testing.T, m proto.Message) []byte {
 	t.Helper()
 	b, err := proto.MarshalOptions{Deterministic: true}.Marshal(m)

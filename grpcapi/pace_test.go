@@ -19,8 +19,8 @@ import (
 	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
 )
 
-// What all unauthenticated connections send is bounded, while each has what a login takes at once, and the rate that health checks
-// need in any case.
+// What all unauthenticated connections send together is limited. Yet each can send at once what a login needs, and
+// always has the rate that health checks need.
 func TestPace(t *testing.T) {
 	p, now := &pace{}, time.Unix(1_000_000, 0)
 	var first allowance
@@ -50,14 +50,14 @@ func TestPace(t *testing.T) {
 	}
 }
 
-// endless is a client that sends without end, whatever it is sent.
+// endless is a client that sends without end, whatever it receives.
 type endless struct{ net.Conn }
 
 func (*endless) Read(b []byte) (int, error) { return len(b), nil }
 
 func (*endless) RemoteAddr() net.Addr { return &net.TCPAddr{} }
 
-// read reads a connection until the context ends.
+// read reads from a connection until the context ends.
 func read(ctx context.Context, x *countedConn) error {
 	b := make([]byte, bufferBytes)
 	for ctx.Err() == nil {
@@ -68,8 +68,8 @@ func read(ctx context.Context, x *countedConn) error {
 	return nil
 }
 
-// From clients that send without end and do not log in, a bounded number of bytes is read, however many they are; a login ends that,
-// and so does the end of the connection.
+// Only a limited number of bytes is read from clients that send without end and do not log in, however many there are.
+// A login ends that limit, and so does the end of the connection.
 func TestEndlessClients(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const conns, lasts = 50, 10 * time.Second
@@ -122,7 +122,7 @@ func TestEndlessClients(t *testing.T) {
 	})
 }
 
-// A refused call is paid for as more than its own bytes.
+// A refused call costs more of the allowance than its own bytes.
 func TestRefusedCallsArePaced(t *testing.T) {
 	s := New(Config{Broker: servingBroker(t)})
 	ctx, conn := onConnection(t.Context(), s)
@@ -138,7 +138,7 @@ func TestRefusedCallsArePaced(t *testing.T) {
 	}
 }
 
-// Of a call that is refused by its headers, no more is read than its window held, whatever its client would send.
+// If a call is refused by its headers, no more of it is read than its window held, whatever its client would send.
 func TestRefusedBody(t *testing.T) {
 	s := make(chan *Server, 1)
 	cc := serveWith(t, func(c *Config) { c.Broker = servingBroker(t) }, func(x *Server) { s <- x })
@@ -164,7 +164,7 @@ func TestRefusedBody(t *testing.T) {
 	}
 }
 
-// portions is a call whose client sends what it is asked for.
+// portions is a call whose client sends exactly what it is asked for.
 type portions struct {
 	rawStream
 	asked []int
@@ -183,7 +183,7 @@ func (p *portions) Read(n int) (mem.BufferSlice, error) {
 	return all, nil
 }
 
-// A large message is asked for in portions, and takes no memory before the first one has come.
+// A large message is requested in portions, and takes no memory before the first one has come.
 func TestPortions(t *testing.T) {
 	const n = 5*portionBytes/2 + 1
 	s := New(Config{Broker: servingBroker(t)})

@@ -34,7 +34,7 @@ func brokerOf(t *testing.T, part *cluster.Cluster, authenticates bool) *broker.B
 	return b
 }
 
-// servingBroker returns the broker of a node that serves who logs in.
+// servingBroker returns the broker of a node that serves clients that log in.
 func servingBroker(t *testing.T) *broker.Broker {
 	t.Helper()
 	b := brokerOf(t, testnode.Start(t), true)
@@ -44,13 +44,13 @@ func servingBroker(t *testing.T) *broker.Broker {
 	return b
 }
 
-// serve starts a server of a node that serves nobody, on loopback.
+// serve starts a server on loopback, of a node that serves nobody.
 func serve(t *testing.T, edit func(*Config)) *grpc.ClientConn {
 	t.Helper()
 	return serveWith(t, edit, func(*Server) {})
 }
 
-// serveWith is serve of a server that is changed before it listens.
+// serveWith is like serve, and change edits the server before it listens.
 func serveWith(t *testing.T, edit func(*Config), change func(*Server)) *grpc.ClientConn {
 	t.Helper()
 	c := Config{Reflection: true}
@@ -96,7 +96,7 @@ func testContext(t *testing.T) context.Context {
 	return ctx
 }
 
-// A node that is starting answers UNAVAILABLE with a retry to everything.
+// A starting node answers every call with UNAVAILABLE and the advice to retry.
 func TestStarting(t *testing.T) {
 	cc := serve(t, nil)
 	ctx := testContext(t)
@@ -157,7 +157,7 @@ func details(st *status.Status) (info *errdetails.ErrorInfo, retry *errdetails.R
 	return info, retry
 }
 
-// What is wrong in a request by itself is named.
+// An error names what is wrong in a request by itself.
 func TestBadRequests(t *testing.T) {
 	cc := serveWith(t, nil, func(s *Server) { s.serves = func() error { return nil } })
 	ctx := testContext(t)
@@ -214,8 +214,8 @@ func TestBadRequests(t *testing.T) {
 	}
 }
 
-// EX-16: whatever the method, also one that is new, a node that serves nobody refuses it with
-// UNAVAILABLE and a hint, unless it reports what is wrong.
+// EX-16: a node that serves nobody refuses every method, including new ones, with UNAVAILABLE and a
+// hint. Methods that report what is wrong are excepted.
 func TestNobodyIsServed(t *testing.T) {
 	nobody := func() error {
 		return &failure.Error{Class: failure.Unavailable, Kind: "node", Reason: "serves nobody", RetryAfter: time.Second}
@@ -272,7 +272,7 @@ func TestHealthAndReflection(t *testing.T) {
 			t.Fatal(err)
 		}
 		req := &reflectionv1.ServerReflectionRequest{MessageRequest: &reflectionv1.ServerReflectionRequest_ListServices{}}
-		// A stream that was refused already ends with EOF; Recv says why.
+		// A stream that was already refused ends with EOF, and Recv returns why.
 		if err := s.Send(req); err != nil && !errors.Is(err, io.EOF) {
 			t.Fatal(err)
 		}
@@ -282,13 +282,13 @@ func TestHealthAndReflection(t *testing.T) {
 	}
 }
 
-// noBytes is the end of a call that shows no messages.
+// noBytes is the end of a call that has no messages.
 type noBytes struct {
 	rawStream
 	grpc.ServerTransportStream
 }
 
-// A panic of a call is that call's error, and the server goes on.
+// A panic in a call becomes that call's error, and the server continues.
 func TestPanic(t *testing.T) {
 	s := New(Config{Broker: brokerOf(t, testnode.Waiting(t), false)})
 	ctx, _ := onConnection(t.Context(), s)

@@ -11,7 +11,8 @@ import (
 	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
 )
 
-// allKinds has a value of every kind, at the edges of its range.
+// allKinds returns a table with values of every kind, at the edges of its
+// range.
 func allKinds() message.Table {
 	inner := message.Table{{Name: "deep", Value: message.Array(message.TableValue(message.Table{{Name: "x", Value: message.Null()}}))}}
 	return message.Table{
@@ -38,7 +39,7 @@ func allKinds() message.Table {
 	}
 }
 
-// wired is what a client receives of a table.
+// wired returns what a client receives of a table.
 func wired(t *testing.T, in *brokerv1.Table) *brokerv1.Table {
 	t.Helper()
 	b, err := proto.Marshal(in)
@@ -64,7 +65,7 @@ func TestTableRoundTrip(t *testing.T) {
 	}
 }
 
-// AM-9: what is not UTF-8 comes back as it was, and stays a string.
+// AM-9: text that is not UTF-8 comes back as it was, and stays a string.
 func TestTableNotUTF8(t *testing.T) {
 	out, err := fromTable("headers", wired(t, toTable(message.Table{{Name: "a\xff", Value: message.String("b\xff")}})))
 	if err != nil || len(out) != 1 || out[0].Name != "a\xff" || !out[0].Value.Equal(message.String("b\xff")) {

@@ -20,7 +20,7 @@ import (
 	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
 )
 
-// memory is what the process has of heap and stacks in use.
+// memory returns how many bytes of heap and stacks this process uses.
 func memory() int64 {
 	runtime.GC()
 	var m runtime.MemStats
@@ -28,7 +28,7 @@ func memory() int64 {
 	return int64(m.HeapAlloc + m.StackInuse) // far below
 }
 
-// until waits for a condition.
+// until waits until a condition holds.
 func until(t *testing.T, what string, holds func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(20 * time.Second); !holds(); time.Sleep(time.Millisecond) {
@@ -38,7 +38,7 @@ func until(t *testing.T, what string, holds func() bool) {
 	}
 }
 
-// What docs/security.md says that a connection costs which has not logged in.
+// A connection that has not logged in costs what docs/security.md gives.
 func TestUnauthenticatedCost(t *testing.T) {
 	for _, x := range []struct {
 		what, says string
@@ -85,8 +85,8 @@ func TestUnauthenticatedCost(t *testing.T) {
 	}
 }
 
-// While the credentials of a call are being checked, an unauthenticated client's next one waits, and once they were
-// good all go on; health is answered before and after.
+// While the credentials of one call are being checked, the next call of an unauthenticated client waits. Once they were
+// found good, all calls continue. Health is answered before and after.
 func TestOneCheckAtATime(t *testing.T) {
 	s := New(Config{Broker: servingBroker(t)})
 	ctx, conn := onConnection(t.Context(), s)
@@ -126,11 +126,11 @@ func TestOneCheckAtATime(t *testing.T) {
 	}
 }
 
-// Calls that were refused leave nothing behind, however long their callers would have waited.
+// Refused calls leave nothing behind, however long their callers would have waited.
 func TestRefusedCallsLeaveNothing(t *testing.T) {
 	cc := serve(t, func(c *Config) {
 		c.Broker = servingBroker(t)
-		c.Gate = gate.New(gate.Config{LoginTimeout: time.Hour, Own: true}) // so many refusals take their time
+		c.Gate = gate.New(gate.Config{LoginTimeout: time.Hour, Own: true}) // refusing so many takes time
 	})
 	long, cancel := context.WithTimeout(t.Context(), 100*24*time.Hour)
 	defer cancel()
@@ -142,7 +142,7 @@ func TestRefusedCallsLeaveNothing(t *testing.T) {
 			}
 		}
 	}
-	call(500) // what calls need once
+	call(500) // what calls allocate only once
 	const n = 5000
 	before := memory()
 	call(n)
@@ -151,8 +151,8 @@ func TestRefusedCallsLeaveNothing(t *testing.T) {
 	}
 }
 
-// Calls that do not look like those of a user are refused whatever they carry, and only calls for
-// health with few bytes are answered.
+// Calls that do not look like those of a user are refused whatever they carry. Of health calls, only those with few
+// bytes are answered.
 func TestUnauthenticatedCalls(t *testing.T) {
 	cc := serve(t, func(c *Config) { c.Broker = servingBroker(t) })
 	ctx := testContext(t)
