@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// A queue asks for its alarm at every event. Messages that keep coming once put off the
+// A queue sets its alarm at every event. There was a bug: messages that kept coming delayed the
 // next try after a change of leader for seconds.
 func TestAlarmIsNotPutOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -34,7 +34,7 @@ func TestAlarmIsNotPutOff(t *testing.T) {
 	})
 }
 
-// An earlier time counts, a later one does not.
+// An earlier time replaces a later one, and not the reverse.
 func TestAlarmRingsAtTheEarliest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		begin := time.Now()

@@ -10,8 +10,8 @@ import (
 	"github.com/quorate/quorate/id"
 )
 
-// CN-1: a queue that came and went between two views that the host has followed ends for
-// those who use it.
+// CN-1: a queue that was declared and deleted between two views that the host followed ends for its
+// users.
 func TestQueueThatCameAndWent(t *testing.T) {
 	t.Parallel()
 	catalogue := catalog.New()

@@ -6,9 +6,8 @@ import (
 	"github.com/quorate/quorate/raftfsm"
 )
 
-// Only a command that may have reached a log is uncertain: a consumer whose registration
-// is takes nothing for granted that was delivered before the answer, and with auto-ack
-// loses it.
+// Only a command that may have reached a log is uncertain. A consumer whose registration is
+// uncertain does not rely on what was delivered before the answer, and with auto-ack loses it.
 func TestUncertain(t *testing.T) {
 	for _, c := range []struct {
 		name              string

@@ -7,7 +7,7 @@ import (
 	"github.com/quorate/quorate/quorumq/session"
 )
 
-// Acks wait for others only while they hold up neither deliveries nor anybody who asks.
+// Acks wait for more acks only while that delays neither deliveries nor a caller that asks.
 func TestPatient(t *testing.T) {
 	for _, c := range []struct {
 		name               string

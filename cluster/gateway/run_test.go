@@ -16,8 +16,8 @@ import (
 	"github.com/quorate/quorate/raftfsm"
 )
 
-// leader leads the only queue of node "a", without Raft: it applies a command, and answers it, when a
-// test says so, on the test's goroutine.
+// leader leads the only queue of node "a", without Raft. It applies and answers a command only when
+// the test decides so, on the test's goroutine.
 type leader struct {
 	Members
 	t         *testing.T
@@ -46,7 +46,7 @@ func (l *leader) Flush(id.QueueUID) {}
 
 func (l *leader) LeaderOf(id.QueueUID) (id.NodeID, bool) { return "a", true }
 
-// apply carries out a command that was submitted.
+// apply applies a command that was submitted.
 func (l *leader) apply(s submitted) {
 	c, err := l.decoder.Decode(s.command.Header)
 	if err != nil {
@@ -111,8 +111,8 @@ func (l *leader) consume(q *Queue, deliver func(quorumq.MsgID)) *Consumer {
 	return <-opened
 }
 
-// A message that finds nothing on its way is with the leader when Enqueue returns, and confirmed when
-// the leader has answered: no goroutine lies in between.
+// A message that is sent while no other is on its way is with the leader when Enqueue returns, and
+// is confirmed as soon as the leader has answered. No other goroutine is needed.
 func TestPublishWithoutHandOver(t *testing.T) {
 	t.Parallel()
 	q, l := ledQueue(t)
@@ -144,8 +144,8 @@ func TestCommandWithoutHandOver(t *testing.T) {
 	}
 }
 
-// withoutWaiting runs a test that fails if any of it has to wait for time to pass, as for the alarm
-// of a queue, by which all is sent in the end.
+// withoutWaiting runs a test that fails if any part of it waits for time to pass. A part could wait
+// for the queue's alarm, which sends everything in the end.
 func withoutWaiting(t *testing.T, test func(*testing.T)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -157,7 +157,8 @@ func withoutWaiting(t *testing.T, test func(*testing.T)) {
 	})
 }
 
-// A delivery is the client's when Deliver returns, and one that comes behind a lost one is asked for.
+// The client has a delivery when Deliver returns. If one before it was lost, the consumer requests
+// that.
 func TestDeliverWithoutHandOver(t *testing.T) {
 	t.Parallel()
 	withoutWaiting(t, func(t *testing.T) {
@@ -182,7 +183,7 @@ func TestDeliverWithoutHandOver(t *testing.T) {
 	})
 }
 
-// G4: a flush returns when the queue has answered for what was decided, and not before.
+// G4: a flush returns only after the queue has answered for every decision before it.
 func TestFlushWaitsForTheQueue(t *testing.T) {
 	t.Parallel()
 	withoutWaiting(t, func(t *testing.T) {
@@ -210,7 +211,8 @@ func TestFlushWaitsForTheQueue(t *testing.T) {
 	})
 }
 
-// What comes while others are on their way, or while they are confirmed, reaches the leader as well.
+// A message that comes while others are on their way, or are being confirmed, reaches the leader as
+// well.
 func TestPublishBesideOthers(t *testing.T) {
 	t.Parallel()
 	withoutWaiting(t, func(t *testing.T) {
@@ -230,7 +232,8 @@ func TestPublishBesideOthers(t *testing.T) {
 	})
 }
 
-// PUB-6: each publisher's messages are confirmed once and in their order, whoever brings the answers.
+// PUB-6: each publisher's messages are confirmed once and in order, whichever goroutine brings the
+// answers.
 func TestConfirmsKeepOrder(t *testing.T) {
 	t.Parallel()
 	const publishers, each = 10, 1000
