@@ -31,8 +31,8 @@ import (
 	"github.com/quorate/quorate/raftfsm"
 )
 
-// testHost is the host of node "a" over real parts below it, with connections to nobody, and a catalog
-// that takes commands at once. What lies above is in seen.
+// testHost is the host of node "a". The parts below it are real, it has no connections, and its
+// catalog applies commands at once. What it reports to the parts above is in seen.
 type testHost struct {
 	*Host
 
@@ -47,7 +47,7 @@ type testHost struct {
 	catalog *catalog.Catalog
 }
 
-// noTraffic takes nothing from other nodes.
+// noTraffic ignores what comes from other nodes.
 type noTraffic struct{}
 
 func (noTraffic) HandleRequest(transport.Peer, *nodev1.Frame, func(*nodev1.Frame) error) {}
@@ -56,7 +56,7 @@ func (noTraffic) PeerUp(transport.Peer)                                         
 func (noTraffic) PeerDown(transport.Peer)                                                {}
 func (noTraffic) Inbound(transport.Peer, bool)                                           {}
 
-// lateMux is a mux that is made after what needs it.
+// lateMux holds a mux that is created after the parts that need it.
 type lateMux struct{ *transport.Mux }
 
 // seen is what a host has reported to the parts above it.
@@ -104,7 +104,7 @@ func (s *seen) Backlog(deadletter.Source)                              {}
 func (s *seen) Copies(deadletter.Source, []quorumq.Discarded)          {}
 func (s *seen) Purging(_ deadletter.Source, then func(uint64, func())) { then(0, func() {}) }
 
-// newTestHost starts a host.
+// newTestHost starts a host in a new directory.
 func newTestHost(t testing.TB, edit func(*Config)) *testHost {
 	t.Helper()
 	h := &testHost{t: t, path: t.TempDir(), catalog: catalog.New()}
@@ -175,7 +175,7 @@ func (h *testHost) start(edit func(*Config)) {
 	h.t.Cleanup(h.stop)
 }
 
-// Propose is of Catalog.
+// Propose implements Catalog.
 func (h *testHost) Propose(_ context.Context, cmd catalog.Command) (catalog.Reply, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -187,7 +187,7 @@ func (h *testHost) Propose(_ context.Context, cmd catalog.Command) (catalog.Repl
 	return r, nil
 }
 
-// Registered is of Catalog.
+// Registered implements Catalog.
 func (h *testHost) Registered() uint64 { return 1 }
 
 func (h *testHost) mustPropose(cmd catalog.Command) catalog.Reply {
@@ -199,7 +199,7 @@ func (h *testHost) mustPropose(cmd catalog.Command) catalog.Reply {
 	return r
 }
 
-// declare declares a queue whose one member is here, and waits until it is led.
+// declare declares a queue whose only member is here, and waits until it has a leader.
 func (h *testHost) declare(name string, arguments ...message.Field) id.QueueUID {
 	h.t.Helper()
 	uid := h.mustPropose(&catalog.DeclareQueue{
@@ -209,7 +209,7 @@ func (h *testHost) declare(name string, arguments ...message.Field) id.QueueUID 
 	return uid
 }
 
-// led waits until a queue is led and configured.
+// led waits until a queue has a leader and its configuration.
 func (h *testHost) led(uid id.QueueUID) *Led {
 	h.t.Helper()
 	var l *Led
@@ -247,7 +247,7 @@ func (h *testHost) poll(what string, f func() error) {
 	}
 }
 
-// do has a queue apply a command.
+// do makes a queue apply a command, and waits for the answer.
 func (h *testHost) do(uid id.QueueUID, c quorumq.Command, bodies ...[]byte) {
 	h.t.Helper()
 	type answer struct {
@@ -264,7 +264,7 @@ func (h *testHost) do(uid id.QueueUID, c quorumq.Command, bodies ...[]byte) {
 	}
 }
 
-// publish stores messages, of which the first has this number.
+// publish stores messages; the first of them has the number first.
 func (h *testHost) publish(uid id.QueueUID, first quorumq.Seq, bodies ...string) {
 	h.t.Helper()
 	c := &quorumq.Enqueue{Enqueuer: quorumq.EnqueuerKey{Node: "a", Epoch: 1}, First: first}
@@ -276,7 +276,7 @@ func (h *testHost) publish(uid id.QueueUID, first quorumq.Seq, bodies ...string)
 	h.do(uid, c, all...)
 }
 
-// consume subscribes a consumer of a node's only session.
+// consume subscribes the consumer of a node's only session.
 func (h *testHost) consume(uid id.QueueUID, node id.NodeID) quorumq.ConsumerKey {
 	h.t.Helper()
 	k := quorumq.ConsumerKey{SessionKey: quorumq.SessionKey{Node: node, Epoch: 1, Session: 1}, Tag: traffic.ConsumerTag}
@@ -284,7 +284,7 @@ func (h *testHost) consume(uid id.QueueUID, node id.NodeID) quorumq.ConsumerKey 
 	return k
 }
 
-// turn has a worker do something with a queue, in turn with what else it has to do.
+// turn makes a worker call do for a queue, in turn with its other tasks.
 func (h *testHost) turn(uid id.QueueUID, do func()) {
 	h.t.Helper()
 	done := make(chan struct{})

@@ -20,8 +20,8 @@ import (
 	"github.com/quorate/quorate/raftfsm"
 )
 
-// A host opens the members that the view has for it, reports to the parts above it who leads, in which terms,
-// and what is gone, and opens what is stored after a restart.
+// A host opens the members that the view names for it. It reports to the parts above who leads, the beginning and end
+// of its own terms, and deleted queues. After a restart it opens what is stored.
 func TestHostReportsLeaders(t *testing.T) {
 	t.Parallel()
 	h := newTestHost(t, nil)
@@ -62,8 +62,8 @@ func TestHostReportsLeaders(t *testing.T) {
 	}
 }
 
-// A queue that another node's call has opened here is not left behind if it is deleted before the view
-// that had it was followed.
+// A queue that a call of another node opened here does not stay if it is deleted before the host followed the view that
+// had it.
 func TestOpenedOnDemandAndDeletedUnseen(t *testing.T) {
 	t.Parallel()
 	var holds atomic.Bool
@@ -99,7 +99,7 @@ func TestOpenedOnDemandAndDeletedUnseen(t *testing.T) {
 	})
 }
 
-// cutTransport finds no stream for deliveries while down is set, and swallows them before.
+// cutTransport swallows deliveries. While down is set, it reports that there is no stream for them.
 type cutTransport struct {
 	Transport
 	down atomic.Bool
@@ -117,7 +117,8 @@ func (l *cutTransport) Answer(p transport.Peer, f *nodev1.Frame, unsent func()) 
 	return nil
 }
 
-// DEL-8: what found no stream never left. While its session ends, its gateway gets none of it.
+// DEL-8: a delivery for which there was no stream was never sent. While its session ends, its gateway gets nothing of
+// it.
 func TestNoStreamReturns(t *testing.T) {
 	t.Parallel()
 	var links cutTransport
@@ -170,8 +171,8 @@ func TestNoStreamReturns(t *testing.T) {
 	}
 }
 
-// the record of an unused queue says that it is to be emptied before the queue itself
-// knows. Until then the queue asks for its deletion again, with all its messages in it.
+// the record of an unused queue has the state that empties the queue before the queue itself learns of it. Until
+// then the queue asks for its deletion again, with all its messages in it.
 func TestUnusedDrainDeletesBeforeItGoes(t *testing.T) {
 	t.Parallel()
 	h := newTestHost(t, nil)
@@ -216,7 +217,7 @@ func TestUnusedDrainDeletesBeforeItGoes(t *testing.T) {
 	})
 }
 
-// A note is taken for true only of the log that it was made of.
+// A note counts only for the log from which it was made.
 func TestNotes(t *testing.T) {
 	t.Parallel()
 	h := newTestHost(t, func(c *Config) { c.HibernateAfter = 20 * time.Millisecond })
@@ -263,7 +264,7 @@ func TestNotes(t *testing.T) {
 	}
 }
 
-// Who sleeps is not woken for newer rules alone.
+// A hibernating queue is not woken for newer rules alone.
 func TestRulesWakeNobody(t *testing.T) {
 	t.Parallel()
 	h := newTestHost(t, nil)

@@ -14,8 +14,8 @@ import (
 	"github.com/quorate/quorate/quorumq"
 )
 
-// Timers fire in the order of their times, a later one replaces an earlier one, and one
-// that is dropped does not fire.
+// Timers fire in the order of their times. A later time replaces an earlier one, and a timer that
+// is dropped does not fire.
 func TestTimers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
@@ -64,7 +64,8 @@ func TestTimers(t *testing.T) {
 	})
 }
 
-// What a host knows of a peer: epochs win over connections, and connections over one another in time.
+// What a host knows of a peer: a newer epoch counts more than a connection of an older one, and of
+// two connections the newer one counts.
 func TestPeers(t *testing.T) {
 	p := newPeers("self", 7)
 	if got := p.presence("self"); got != (presence{epoch: 7, up: true}) {
@@ -95,8 +96,8 @@ func TestPeers(t *testing.T) {
 	step("newer link before the catalog", p.inbound(at(3), true), true, presence{epoch: 3, up: true})
 }
 
-// Tasks of a mailbox are done in order and one at a time, those before start too; a
-// closed one takes no more.
+// A mailbox does its tasks in order and one at a time, including those posted before start. A
+// closed mailbox accepts no task.
 func TestMailbox(t *testing.T) {
 	w := startWorkers(4)
 	var boxes []*mailbox
@@ -152,7 +153,7 @@ func TestMailbox(t *testing.T) {
 	}
 }
 
-// Consumers that are held back and gone are forgotten.
+// Paused consumers that have gone are forgotten.
 func TestPausedForgets(t *testing.T) {
 	var b paused
 	key := func(i int) quorumq.ConsumerKey {
@@ -179,7 +180,7 @@ func TestPausedForgets(t *testing.T) {
 	}
 }
 
-// One Expire is on its way at a time, and a time that comes meanwhile is not lost.
+// Only one Expire is on its way at a time, and a time that comes meanwhile is not lost.
 func TestOneExpireAtATime(t *testing.T) {
 	var x expiry
 	if !x.begin(5) || x.begin(7) || x.begin(9) {

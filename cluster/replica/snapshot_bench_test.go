@@ -19,7 +19,7 @@ import (
 	"github.com/quorate/quorate/wal/vfs"
 )
 
-// timedMachine is a queue that notes how long it was frozen for: nothing is applied then.
+// timedMachine is a queue that notes how long Freeze took: nothing is applied during that time.
 type timedMachine struct {
 	*queueMachine
 	frozen atomic.Int64 // nanoseconds of the last Freeze
@@ -36,7 +36,7 @@ type noEffector struct{}
 func (noEffector) Act(uint64, quorumq.Effects) {}
 func (noEffector) Leading(bool, uint64)        {}
 
-// benchQueue is a queue's group of one member on a log of its own.
+// benchQueue is a queue's group of one member on its own log.
 type benchQueue struct {
 	dir     string
 	log     *wal.Log
@@ -100,12 +100,12 @@ func (q *benchQueue) run(b *testing.B, c quorumq.Command, bodies ...[]byte) {
 	}
 }
 
-// BenchmarkSnapshotOfDeepQueue takes snapshots of a queue of ten million messages, through
-// raft, to a file that is synced, while commands go on: whole_ms, blocked_ms (nothing is
-// applied) and gap_ms (the longest that a command took meanwhile, its own sync included),
-// the best of the runs each, since the machine has other work too. The messages are put
-// into the machine past the log; how long it takes to let go of entries is measured by
-// BenchmarkRetain of package wal.
+// BenchmarkSnapshotOfDeepQueue takes snapshots of a queue of ten million messages, through Raft, to
+// a file that is synced, while commands continue. It reports whole_ms, blocked_ms (nothing is
+// applied) and gap_ms (the longest that a command took meanwhile, its own sync included). Each is
+// the best of the runs, because the machine has other work too. The messages are put into the
+// machine without the log. BenchmarkRetain of package wal measures how long it takes to release
+// entries.
 func BenchmarkSnapshotOfDeepQueue(b *testing.B) {
 	const messages = 10_000_000
 	for _, batch := range []int{256, 1} {
@@ -144,7 +144,7 @@ func BenchmarkSnapshotOfDeepQueue(b *testing.B) {
 	}
 }
 
-// fillQueue puts messages into the machine by commands of so many, past raft.
+// fillQueue puts messages into the machine without Raft, by commands of batch messages each.
 func fillQueue(q *benchQueue, messages, batch int) {
 	q.enqueue.Messages = nil
 	for range batch {
@@ -158,8 +158,8 @@ func fillQueue(q *benchQueue, messages, batch int) {
 	}
 }
 
-// commandsUntil proposes one command after another until done has something, and returns
-// how long the slowest took.
+// commandsUntil proposes one command after another until done has a value, and returns how long the
+// slowest took.
 func (q *benchQueue) commandsUntil(b *testing.B, done <-chan error) (longest time.Duration, err error) {
 	for {
 		begin := time.Now()
@@ -180,10 +180,10 @@ const (
 	diskMessagesEnv = "QUORATE_BENCH_MESSAGES"
 )
 
-// BenchmarkDiskUseOfQueue publishes messages in entries of 64 × 100 B through raft, takes
-// and settles all but a thousand of them, which are spread evenly, and measures what the
-// log and the snapshots take at the end: over-segments is how many segments more than three
-// times the live bytes.
+// BenchmarkDiskUseOfQueue publishes messages in entries of 64 × 100 B through Raft, and takes and
+// settles all but a thousand of them, which are spread evenly. Then it measures what the log and
+// the snapshots take at the end: over-segments is by how many segments that exceeds three times the
+// live bytes.
 func BenchmarkDiskUseOfQueue(b *testing.B) {
 	messages := diskMessages
 	if s := os.Getenv(diskMessagesEnv); s != "" {
@@ -197,7 +197,7 @@ func BenchmarkDiskUseOfQueue(b *testing.B) {
 		if err := q.group.Snapshot(); err != nil {
 			b.Fatal(err)
 		}
-		// The housekeeper works beside the appends.
+		// The housekeeper works concurrently with the appends.
 		end := time.Now().Add(30 * time.Second)
 		s := q.log.Stats()
 		for time.Now().Before(end) && s.DiskBytes > 3*s.LiveBytes+2*wal.DefaultSegmentBytes {
@@ -215,7 +215,7 @@ func BenchmarkDiskUseOfQueue(b *testing.B) {
 	}
 }
 
-// churn publishes messages of which so many stay.
+// churn publishes messages, then takes and settles all but stay of them.
 func (q *benchQueue) churn(b *testing.B, messages, stay int) {
 	b.Helper()
 	const batch = 64
