@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestBacklogNumbers shows that numbers go on whatever leaves, and that the watermark stands below
-// the first that is left (DL-25).
+// TestBacklogNumbers shows that numbers continue whatever leaves the backlog, and that the
+// watermark stays below the first entry that is left (DL-25).
 func TestBacklogNumbers(t *testing.T) {
 	var b backlog
 	var e Effects
@@ -44,8 +44,8 @@ func TestBacklogNumbers(t *testing.T) {
 	}
 }
 
-// TestDestinationsAreBounded shows that a destination is known as long as something is on its way
-// to it, that its number is used again afterwards, and that there are never too many.
+// TestDestinationsAreBounded shows that a destination is known as long as a message is on its way
+// to it, that its number is reused afterwards, and that there are never too many destinations.
 func TestDestinationsAreBounded(t *testing.T) {
 	var b backlog
 	var e Effects
@@ -84,8 +84,8 @@ func TestDestinationsAreBounded(t *testing.T) {
 	}
 }
 
-// TestAnnotationsAreReleasedOnce shows that a body of annotations goes with the last message that
-// shares it, and not before.
+// TestAnnotationsAreReleasedOnce shows that a body of annotations is released with the last message
+// that shares it, and not before.
 func TestAnnotationsAreReleasedOnce(t *testing.T) {
 	a, body := make(annotations), BodyRef{Index: 3, Slot: 1}
 	var e Effects

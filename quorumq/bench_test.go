@@ -21,8 +21,8 @@ func benchConsumer(q *Queue) ConsumerKey {
 	return k
 }
 
-// BenchmarkEnqueueAssignSettle runs messages through a queue with one consumer, in
-// batches; ns/message and the rate count whole lives.
+// BenchmarkEnqueueAssignSettle sends messages through a queue with one consumer, in batches.
+// ns/message and the rate count a message from its enqueue to its settlement.
 func BenchmarkEnqueueAssignSettle(b *testing.B) {
 	for _, bc := range []struct {
 		name  string
@@ -99,7 +99,7 @@ func BenchmarkSnapshot(b *testing.B) {
 	})
 }
 
-// BenchmarkExpire measures expiry of messages in mixed order, each after its own TTL.
+// BenchmarkExpire measures the expiry of messages in mixed order, each after its own TTL.
 func BenchmarkExpire(b *testing.B) {
 	const count = 1 << 18
 	var total float64
@@ -126,7 +126,7 @@ func BenchmarkExpire(b *testing.B) {
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/total, "ns/message")
 }
 
-// BenchmarkDecode measures the stored form of a batch.
+// BenchmarkDecode measures decoding the stored form of a batch.
 func BenchmarkDecode(b *testing.B) {
 	buf := AppendCommand(nil, &Enqueue{Enqueuer: EnqueuerKey{Node: "n1", Epoch: 1}, First: 1 << 30, Messages: benchMessages()})
 	var d Decoder
@@ -158,8 +158,8 @@ func heapBytes() uint64 {
 	return s.HeapAlloc
 }
 
-// BenchmarkFanOut runs messages of all priorities through 200 consumers in turn, each
-// settling one message per command.
+// BenchmarkFanOut sends messages of all priorities through 200 consumers in turn. Each consumer
+// settles one message per command.
 func BenchmarkFanOut(b *testing.B) {
 	const consumers = 200
 	q := New(1024, DefaultConfig())
@@ -191,8 +191,8 @@ func BenchmarkFanOut(b *testing.B) {
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "messages/s")
 }
 
-// BenchmarkReject runs messages through a failed return and a discard into the backlog,
-// which is settled in the end.
+// BenchmarkReject sends messages through a failed return and a discard into the backlog, which is
+// settled in the end.
 func BenchmarkReject(b *testing.B) {
 	c := DefaultConfig()
 	c.Overflow, c.DeadLetter = OverflowRejectPublish, DeadLetterAtLeastOnce

@@ -2,8 +2,8 @@ package quorumq
 
 import "testing"
 
-// TestMarksAreBounded shows that what was taken out of the middle does not stay: one
-// message that lives on pins no memory of those around it.
+// TestMarksAreBounded shows that the marks of messages removed from the middle go away: one message
+// that stays does not keep the memory of those around it.
 func TestMarksAreBounded(t *testing.T) {
 	const count = 100_000
 	q := New(1024, DefaultConfig())
@@ -37,8 +37,8 @@ func TestMarksAreBounded(t *testing.T) {
 	}
 }
 
-// TestStaleExpiriesAreBounded shows that messages that are consumed before they expire
-// leave no trace, although one that expires before them all stays.
+// TestStaleExpiriesAreBounded shows that messages that are consumed before they expire leave no
+// trace, even while one that expires before them all stays.
 func TestStaleExpiriesAreBounded(t *testing.T) {
 	q := New(1024, DefaultConfig())
 	k := ConsumerKey{SessionKey: SessionKey{Node: "n1", Epoch: 1, Session: 1}, Tag: 1}
@@ -75,8 +75,8 @@ func TestStaleExpiriesAreBounded(t *testing.T) {
 	}
 }
 
-// TestStuckMessagePinsNoWindow shows that a consumer that holds its first and newest
-// message and settles all others stays small.
+// TestStuckMessagePinsNoWindow shows that the window of a consumer that holds its first and newest
+// message, and settles all others, stays small.
 func TestStuckMessagePinsNoWindow(t *testing.T) {
 	q := New(1024, DefaultConfig())
 	k := benchConsumer(q)
@@ -95,8 +95,8 @@ func TestStuckMessagePinsNoWindow(t *testing.T) {
 	}
 }
 
-// TestManyGetsLeaveNoWindow shows that Get may hold any number (DEL-5), whose room goes
-// with them.
+// TestManyGetsLeaveNoWindow shows that Get may hold any number of messages (DEL-5), and that their
+// room is freed with them.
 func TestManyGetsLeaveNoWindow(t *testing.T) {
 	const count = 3 * MaxOutstanding
 	q := New(1024, DefaultConfig())
@@ -117,8 +117,8 @@ func TestManyGetsLeaveNoWindow(t *testing.T) {
 	}
 }
 
-// TestQueueThatNeverEmpties shows that a queue takes as much room after many messages
-// as its length needs.
+// TestQueueThatNeverEmpties shows that, after many messages, a queue takes as much memory as its
+// length needs.
 func TestQueueThatNeverEmpties(t *testing.T) {
 	const length = 1000
 	q := New(1024, DefaultConfig())
@@ -142,7 +142,7 @@ func TestQueueThatNeverEmpties(t *testing.T) {
 	}
 }
 
-// TestSteadyStateAllocatesNothing runs whole lives of messages.
+// TestSteadyStateAllocatesNothing takes messages from their enqueue to their settlement.
 func TestSteadyStateAllocatesNothing(t *testing.T) {
 	if checked {
 		t.Skip("the check after each command allocates; runs without the invariants tag")
@@ -169,7 +169,7 @@ func TestSteadyStateAllocatesNothing(t *testing.T) {
 	}
 }
 
-// TestLinesAreBounded shows that priorities that nobody uses any more leave no line.
+// TestLinesAreBounded shows that a priority that no consumer uses any more leaves no line.
 func TestLinesAreBounded(t *testing.T) {
 	q := New(1024, DefaultConfig())
 	for i := range int32(10 * maxIdleLines) {
@@ -185,8 +185,8 @@ func TestLinesAreBounded(t *testing.T) {
 	}
 }
 
-// TestClosedSessionsAreBounded shows which closed sessions are remembered: the last ones of
-// the node's present life, over a snapshot too.
+// TestClosedSessionsAreBounded shows which closed sessions are remembered, in a snapshot too: the
+// last ones of the node's present epoch.
 func TestClosedSessionsAreBounded(t *testing.T) {
 	q := New(1024, DefaultConfig())
 	index := uint64(0)

@@ -2,8 +2,8 @@ package quorumq
 
 import "testing"
 
-// TestBudgetIsOfTheEntry shows that commands of one entry share what may be taken off, that a message
-// that comes may always take the place of one other, and that by RulesFirst each command has its own.
+// TestBudgetIsOfTheEntry shows that the commands of one entry share what may be taken off, and that
+// a new message may always replace one other. By RulesFirst each command has its own budget.
 func TestBudgetIsOfTheEntry(t *testing.T) {
 	var b budget
 	b.begin(1)
@@ -29,7 +29,7 @@ func TestBudgetIsOfTheEntry(t *testing.T) {
 }
 
 // TestLengthOfLimits shows what each limit counts (LEN-1, LEN-2, LEN-8), and when a queue refuses
-// what would exceed them (LEN-4, DL-20).
+// what would exceed a limit (LEN-4, DL-20).
 func TestLengthOfLimits(t *testing.T) {
 	none := Config{MaxLength: Unlimited, MaxLengthBytes: Unlimited, MaxLengthTotal: Unlimited}
 	l := length{messages: 10, bytes: 100, unacked: 5}
@@ -88,7 +88,7 @@ func TestUnitsFollowOneAnother(t *testing.T) {
 	}
 }
 
-// TestIdleEnds shows when a queue is to be deleted for want of use (QX-1, QX-4, Q-5).
+// TestIdleEnds shows when a queue is deleted because nobody uses it (QX-1, QX-4, Q-5).
 func TestIdleEnds(t *testing.T) {
 	c := Config{ExpiresMs: 50, ExpiresIfEmpty: true}
 	i := idle{used: 7}

@@ -2,9 +2,9 @@ package quorumq
 
 import "testing"
 
-// damagedQueue has something in each part: ready and returned messages of two levels, delayed ones,
-// a backlog with a dead letter and a moved message, annotations, producers, transferred dead letters, a suspected
-// node, and two consumers of which one waits to be active.
+// damagedQueue returns a queue with something in each part: ready and returned messages of two levels, delayed ones, a
+// backlog with a dead letter and a moved message, annotations, producers, transferred dead letters, a suspected node,
+// and two consumers, one of which waits to be active.
 func damagedQueue(t *testing.T) *Queue {
 	t.Helper()
 	c := DefaultConfig()
@@ -44,7 +44,7 @@ func damagedQueue(t *testing.T) *Queue {
 	return q
 }
 
-// TestCheckNoticesDamage breaks one invariant of each part after the other: the check reports it.
+// TestCheckNoticesDamage breaks one invariant of each part after the other, and the check reports each.
 func TestCheckNoticesDamage(t *testing.T) {
 	anyConsumer := func(q *Queue, which func(*consumer) bool) *consumer {
 		for c := range q.subs.order.consumers() {

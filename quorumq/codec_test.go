@@ -12,9 +12,9 @@ import (
 	"github.com/cockroachdb/datadriven"
 )
 
-// TestCommandBytes pins the stored form of commands: testdata/formats/commands.txt is
-// what other versions read (docs/formats/command.md). The commands are written as in
-// the scripts.
+// TestCommandBytes pins the stored form of commands: other versions read what is in
+// testdata/formats/commands.txt (docs/formats/command.md). The commands are written as in the
+// scripts.
 func TestCommandBytes(t *testing.T) {
 	datadriven.RunTest(t, "testdata/formats/commands.txt", func(t *testing.T, d *datadriven.TestData) string {
 		b := AppendCommand(nil, parseCommand(d))
@@ -30,7 +30,7 @@ func TestCommandBytes(t *testing.T) {
 	})
 }
 
-// TestCommandErrors shows what Decode refuses: hex in, error out.
+// TestCommandErrors shows what Decode refuses: bytes in hex go in, an error comes out.
 func TestCommandErrors(t *testing.T) {
 	datadriven.RunTest(t, "testdata/formats/command_errors.txt", func(t *testing.T, d *datadriven.TestData) string {
 		b, err := hex.DecodeString(strings.Join(strings.Fields(d.Input), ""))
@@ -46,7 +46,7 @@ func TestCommandErrors(t *testing.T) {
 	})
 }
 
-// TestSnapshotBytes pins the stored form of a state that uses every part of it
+// TestSnapshotBytes pins the stored form of a state in which every part is in use
 // (docs/formats/snapshot.md).
 func TestSnapshotBytes(t *testing.T) {
 	s := &script{t: t}
@@ -65,8 +65,8 @@ func TestSnapshotBytes(t *testing.T) {
 	})
 }
 
-// TestCutSnapshots restores every prefix of a snapshot, and the snapshot with a byte
-// more: all are errors.
+// TestCutSnapshots restores every prefix of a snapshot, and the snapshot with one byte more: each
+// is an error.
 func TestCutSnapshots(t *testing.T) {
 	b := randomQueue(t, 1, 2000).AppendSnapshot(nil)
 	for n := range b {
@@ -99,8 +99,8 @@ func TestDecodeReuses(t *testing.T) {
 	}
 }
 
-// Snapshots of earlier versions are read: what they do not say of is not there. Version 2
-// knows nothing of the queue's last use, which counts as now.
+// Snapshots of earlier versions can be read; what such a version does not have is empty. Version 2
+// does not have the time of the queue's last use, which counts as now.
 func TestSnapshotBefore(t *testing.T) {
 	for version, text := range map[int]string{
 		2: "0280080d0001e1d4030215e0d403c5843dca843d0f03030b000e0200000a02020000000000000000" +
@@ -196,8 +196,8 @@ func randomQueue(t testing.TB, seed uint64, n int) *Queue {
 	return q
 }
 
-// FuzzDecodeCommand feeds any bytes: an error, or a command whose stored form they are
-// and that a queue takes without harm.
+// FuzzDecodeCommand decodes any bytes. The result is an error, or a command that has these bytes as
+// its stored form and that does no harm to a queue.
 func FuzzDecodeCommand(f *testing.F) {
 	g := &generator{Rand: rand.New(rand.NewPCG(2, 0)), scale: 1, q: randomQueue(f, 2, 300)}
 	for range 200 {
@@ -221,8 +221,8 @@ func FuzzDecodeCommand(f *testing.F) {
 	})
 }
 
-// FuzzRestore feeds any bytes: an error, or a queue that passes its check, has these
-// bytes as its snapshot if they are of this version, and goes on to work.
+// FuzzRestore restores any bytes. The result is an error, or a queue that passes its check and
+// continues to work. If the bytes are of this version, they are also the queue's snapshot.
 func FuzzRestore(f *testing.F) {
 	for seed := range uint64(20) {
 		f.Add(randomQueue(f, seed, 50*int(seed)).AppendSnapshot(nil))

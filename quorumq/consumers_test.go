@@ -8,7 +8,8 @@ import (
 	"github.com/quorate/quorate/id"
 )
 
-// testSubscriptions has a session of n consumers on one node, which have tags from 1.
+// testSubscriptions returns the subscriptions with a session of n consumers on one node, with tags
+// from 1, and those consumers.
 func testSubscriptions(single bool, n int) (*subscriptions, []*consumer) {
 	s := new(subscriptions)
 	s.init(single)
@@ -24,7 +25,7 @@ func testSubscriptions(single bool, n int) (*subscriptions, []*consumer) {
 	return s, cs
 }
 
-// nodesOf are the nodes of its sessions.
+// nodesOf returns the nodes of the sessions.
 func nodesOf(s *subscriptions) *nodes {
 	ns := &nodes{}
 	ns.byID = make(map[id.NodeID]*node)
@@ -34,7 +35,7 @@ func nodesOf(s *subscriptions) *nodes {
 	return ns
 }
 
-// give assigns a message to whoever is next, and returns to whom.
+// give assigns a message to the next consumer, and returns that consumer.
 func give(s *subscriptions, ord uint64, now Time, timeoutMs int64) *consumer {
 	c := s.waiters.next()
 	if c == nil {
@@ -47,7 +48,7 @@ func give(s *subscriptions, ord uint64, now Time, timeoutMs int64) *consumer {
 	return c
 }
 
-// settleAll settles what a consumer holds.
+// settleAll settles everything that a consumer holds.
 func settleAll(s *subscriptions, c *consumer) {
 	w := &c.held
 	w.own(s.gen)
@@ -59,7 +60,8 @@ func settleAll(s *subscriptions, c *consumer) {
 	s.settled(c)
 }
 
-// TestWaitersGoRound shows who is next: of the highest priority whoever waits for longest (DEL-2).
+// TestWaitersGoRound shows which consumer is next: of those with the highest priority, the one that
+// has waited longest (DEL-2).
 func TestWaitersGoRound(t *testing.T) {
 	s, cs := testSubscriptions(false, 4)
 	high := &Checkout{Consumer: cs[3].key, Priority: 7, Prefetch: 2}
@@ -87,7 +89,8 @@ func TestWaitersGoRound(t *testing.T) {
 	}
 }
 
-// TestCreditRunsOut shows that who has lost its credit is skipped, and waits again with more.
+// TestCreditRunsOut shows that a consumer without credit is skipped, and waits again once it has
+// more.
 func TestCreditRunsOut(t *testing.T) {
 	s, cs := testSubscriptions(false, 2)
 	s.subscribe(cs[0], &Checkout{Consumer: cs[0].key, Credit: true, Limit: 1})
@@ -113,8 +116,9 @@ func TestCreditRunsOut(t *testing.T) {
 	}
 }
 
-// TestSingleActiveChanges shows who is active (SAC-1, SAC-2): of the highest priority who registered
-// first, once the one before holds nothing more; and that all are notified, once.
+// TestSingleActiveChanges shows which consumer is active (SAC-1, SAC-2): of those with the highest
+// priority, the one that registered first, once the one before it holds nothing. All are notified,
+// each once.
 func TestSingleActiveChanges(t *testing.T) {
 	s, cs := testSubscriptions(true, 3)
 	check := func(active *consumer, want ...Notice) {
@@ -153,8 +157,9 @@ func TestSingleActiveChanges(t *testing.T) {
 	check(cs[0], waits(cs[0]), waits(cs[1]), active(cs[0]))
 }
 
-// TestAckDeadlinesAreBounds shows that what is out for too long is taken back in time, once, that an
-// extension counts, and that a bound which a settled delivery has left is put right (CT-1, CT-5).
+// TestAckDeadlinesAreBounds shows that a delivery that is unsettled for too long is revoked in
+// time, and once, and that an extension counts. It shows that a bound that a settled delivery has
+// left behind is corrected (CT-1, CT-5).
 func TestAckDeadlinesAreBounds(t *testing.T) {
 	s, cs := testSubscriptions(false, 1)
 	c := cs[0]
@@ -197,8 +202,8 @@ func TestAckDeadlinesAreBounds(t *testing.T) {
 	}
 }
 
-// TestWindowAgainstAMap settles what a consumer holds at random, while older states are frozen: it
-// finds what is there and no more, and no frozen state changes.
+// TestWindowAgainstAMap settles random messages of a consumer while older states are frozen. The
+// window finds what it holds and nothing else, and no frozen state changes.
 func TestWindowAgainstAMap(t *testing.T) {
 	random := rand.New(rand.NewPCG(6, 6))
 	var w window
@@ -246,8 +251,8 @@ func TestWindowAgainstAMap(t *testing.T) {
 	}
 }
 
-// TestSuspicion shows when sessions of a node that is suspected end, and that hearing of it ends
-// the suspicion.
+// TestSuspicion shows when the sessions of a suspected node end, and that the suspicion ends when
+// something is heard from the node.
 func TestSuspicion(t *testing.T) {
 	ns := &nodes{byID: make(map[id.NodeID]*node)}
 	a, b := ns.of("a", 1), ns.of("b", 1)

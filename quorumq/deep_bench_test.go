@@ -10,8 +10,8 @@ import (
 // deepMessages is how many messages a deep queue of the benchmarks holds.
 const deepMessages = 10_000_000
 
-// deepQueue fills a queue by entries of so many messages, one entry each 10 ms divided by
-// what fits in: 100,000 messages a second.
+// deepQueue fills a queue with entries of batch messages each, at 100,000 messages a second: the
+// time between two entries follows from batch.
 func deepQueue(batch int, change func(i int, m *NewMessage)) *Queue {
 	q := New(1024, DefaultConfig())
 	ms := make([]NewMessage, batch)
@@ -31,9 +31,9 @@ func deepQueue(batch int, change func(i int, m *NewMessage)) *Queue {
 	return q
 }
 
-// BenchmarkDeepSnapshot freezes, encodes and restores a queue of ten million messages;
-// blocked_ms is how long it can apply nothing, whole_ms is from Freeze until state and
-// bodies are there: the best of the runs each, since the machine has other work too.
+// BenchmarkDeepSnapshot freezes, encodes and restores a queue of ten million messages. blocked_ms
+// is how long the queue can apply nothing, and whole_ms is the time from Freeze until state and
+// bodies are there. Each is the best of the runs, because the machine has other work too.
 func BenchmarkDeepSnapshot(b *testing.B) {
 	random := rand.New(rand.NewPCG(1, 1))
 	for _, bc := range []struct {

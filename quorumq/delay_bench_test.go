@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-// delayedMessages is how many wait in the benchmarks.
+// delayedMessages is how many messages wait in the benchmarks.
 const delayedMessages = 1 << 20
 
-// fillLater enqueues messages that are due, or expire, at times scattered over as many
-// milliseconds as there are messages, or all at the same time.
+// fillLater enqueues messages that are due or expire later: with spread at times scattered over as
+// many milliseconds as there are messages, otherwise all at the same time.
 func fillLater(q *Queue, spread bool, set func(m *NewMessage, ms int64)) {
 	ms := benchMessages()
 	e := &Enqueue{Enqueuer: EnqueuerKey{Node: "n1", Epoch: 1}, First: 1, Messages: ms}
@@ -28,7 +28,7 @@ func fillLater(q *Queue, spread bool, set func(m *NewMessage, ms int64)) {
 	}
 }
 
-// BenchmarkDelayed measures what a delayed message costs in memory, and its way to be
+// BenchmarkDelayed measures what a delayed message costs in memory, and what it costs to make it
 // ready in time.
 func BenchmarkDelayed(b *testing.B) {
 	for _, bc := range []struct {
@@ -57,9 +57,9 @@ func BenchmarkDelayed(b *testing.B) {
 	}
 }
 
-// BenchmarkPublishWhileDue publishes one by one while a million messages are due, to expire
-// or to be ready, and reports the longest that one publish took, the best of the runs, and how
-// many came in between (TTL-7).
+// BenchmarkPublishWhileDue publishes one by one while a million messages are due, to expire or to
+// become ready. It reports the longest time that one publish took, the best of the runs, and how
+// many publishes came in between (TTL-7).
 func BenchmarkPublishWhileDue(b *testing.B) {
 	for name, set := range map[string]func(m *NewMessage, ms int64){
 		"expire":  func(m *NewMessage, ms int64) { m.TTLMs = ms },

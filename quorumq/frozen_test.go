@@ -7,14 +7,14 @@ import (
 	"testing"
 )
 
-// deepGenerator makes random commands on queues of thousands of messages.
+// deepGenerator returns a generator of random commands for queues of thousands of messages.
 func deepGenerator(seed uint64) *generator {
 	return &generator{Rand: rand.New(rand.NewPCG(seed, 2)), index: 1, scale: 40}
 }
 
-// TestFrozenStateStays freezes a queue now and then and drives it on: each frozen state
-// goes on to say what the queue said when it was frozen, however late it is asked, and the
-// queue does as one that is never frozen.
+// TestFrozenStateStays freezes a queue now and then while it continues to change. Each frozen state
+// keeps the answers that the queue gave when it was frozen, however late it is asked. The queue
+// behaves like one that is never frozen.
 func TestFrozenStateStays(t *testing.T) {
 	type kept struct {
 		*Frozen
@@ -61,8 +61,8 @@ func TestFrozenStateStays(t *testing.T) {
 	}
 }
 
-// TestFrozenStateIsReadByAnotherGoroutine encodes states while the queue goes on: nothing
-// that Freeze shares is written to, which the race detector would report.
+// TestFrozenStateIsReadByAnotherGoroutine encodes states while the queue continues: nobody writes
+// to what Freeze shares, or the race detector would report it.
 func TestFrozenStateIsReadByAnotherGoroutine(t *testing.T) {
 	g := deepGenerator(9)
 	c := g.config()
@@ -88,8 +88,8 @@ func TestFrozenStateIsReadByAnotherGoroutine(t *testing.T) {
 	}
 }
 
-// TestFreezeCopiesPointersOnly counts what Freeze allocates for a queue of 100,000
-// messages, of which consumers hold many: a pointer for each block.
+// TestFreezeCopiesPointersOnly counts what Freeze allocates for a queue of 100,000 messages, many
+// of which consumers hold: a pointer for each block.
 func TestFreezeCopiesPointersOnly(t *testing.T) {
 	const count = 100_000
 	q := New(1024, DefaultConfig())
@@ -111,9 +111,9 @@ func TestFreezeCopiesPointersOnly(t *testing.T) {
 	}
 }
 
-// TestRemovalFromPackedBlocks takes every second message out of the middle of a deep
-// queue: what is left is what was left, and its stored form is that of a queue that never
-// had the others in blocks of its own.
+// TestRemovalFromPackedBlocks removes every second message from the middle of a deep queue. The
+// right messages are left, and their stored form is that of a queue that never had the others in
+// blocks of their own.
 func TestRemovalFromPackedBlocks(t *testing.T) {
 	const count = 40 * blockLen
 	q := New(1024, DefaultConfig())
@@ -157,7 +157,7 @@ func TestRemovalFromPackedBlocks(t *testing.T) {
 	}
 }
 
-// TestColumns writes and reads columns of every kind.
+// TestColumns writes and reads back columns of every kind.
 func TestColumns(t *testing.T) {
 	random := rand.New(rand.NewPCG(5, 5))
 	for range 5000 {

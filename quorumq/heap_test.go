@@ -2,7 +2,7 @@ package quorumq
 
 import "testing"
 
-// A heap gives the room back that many entries took, and keeps its order.
+// A heap frees the room that many entries took, and keeps its order.
 func TestHeapShrinks(t *testing.T) {
 	const n = 20 * roomyHeap
 	var e heap[ordEntry]

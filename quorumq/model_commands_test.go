@@ -57,7 +57,7 @@ func (q *model) enqueue(m Meta, c *Enqueue) {
 	}
 }
 
-// unitOf finds the unit that begins, and decides about it.
+// unitOf finds the unit that begins with the first message, and decides whether it is refused.
 func (q *model) unitOf(ms []NewMessage, repeat bool) (u unit) {
 	size, void := int64(0), false
 	for _, nm := range ms {
@@ -107,7 +107,7 @@ func (q *model) store(m *mMessage, at Time, ms int64) {
 	q.granted = false
 }
 
-// move takes what stands at the places.
+// move takes the messages at the places of the command.
 func (q *model) move(c *Move) {
 	to := c.To
 	known := slices.ContainsFunc(q.backlog, func(d Discarded) bool { return d.To != nil && *d.To == to })
@@ -170,7 +170,7 @@ func (q *model) member(name id.NodeID, epoch id.Epoch) (*mNode, bool) {
 	return n, n.epoch == epoch
 }
 
-// isClosed looks at the last few sessions that were closed, a repeat counting as the first.
+// isClosed looks at the last few closed sessions; a repeat counts as the first close.
 func (n *mNode) isClosed(session uint64) bool {
 	var all []uint64
 	for _, s := range n.closed {
@@ -302,8 +302,8 @@ func (q *model) wake(c *mConsumer) {
 	}
 }
 
-// assign gives each message to the one who stands first among those of the highest
-// priority; who cannot take when it is his turn leaves the line.
+// assign gives each message to the first consumer in line among those of the highest priority. A
+// consumer that cannot take one when it is its turn leaves the line.
 func (q *model) assign() {
 	for {
 		m := q.next()
@@ -444,7 +444,7 @@ func (q *model) closeSessions(failed bool, which func(SessionKey) bool) {
 	q.endSessions(which, func(mHeld) bool { return failed })
 }
 
-// closeSession fails what a session holds, but for what never left.
+// closeSession fails what a session holds, except what was never sent to its client.
 func (q *model) closeSession(c *SessionClosed) {
 	never := make(map[*mMessage]bool)
 	for _, o := range q.consumers {
@@ -532,7 +532,8 @@ func (q *model) notify(c *mConsumer) {
 	q.e.Notices = append(q.e.Notices, Notice{Consumer: c.Consumer, Kind: kind})
 }
 
-// best is who should be active: those that can be, in the order of preference.
+// best returns the consumer that should be active: the first in the order of preference of those
+// that can be.
 func (q *model) best() *mConsumer {
 	able := slices.DeleteFunc(slices.Clone(q.consumers), func(c *mConsumer) bool {
 		return !q.subscribes(c) || len(c.late) > 0 || q.nodes[c.Consumer.Node].suspected
@@ -552,10 +553,10 @@ func (q *model) best() *mConsumer {
 	return able[0]
 }
 
-// quarterAfter is when a delivery has been out for too long: at a full quarter of a second.
+// quarterAfter is the ack deadline of a delivery: a full quarter of a second.
 func quarterAfter(now Time, ms int64) Time { return (now + Time(ms) + 249) / 250 * 250 }
 
-// sooner is the first of two times of which 0 is none.
+// sooner is the earlier of two times; 0 is no time.
 func sooner(a, b Time) Time {
 	if a == 0 || b != 0 && b < a {
 		return b
@@ -563,8 +564,8 @@ func sooner(a, b Time) Time {
 	return a
 }
 
-// revoke takes back what is due. Queue and consumers look again at the ack deadline that
-// was the first when they looked, or of an earlier one begun since.
+// revoke takes back what is due. The queue, and each consumer, checks again at the earliest ack
+// deadline of the last check, or at an earlier one that began since.
 func (q *model) revoke() {
 	if q.looks == 0 || q.looks > q.now {
 		return
@@ -611,7 +612,7 @@ func (q *model) revoke() {
 	}
 }
 
-// answer forgets what a consumer was late with and has decided about now.
+// answer removes the messages that a consumer was late with and has now decided about.
 func (q *model) answer(c *mConsumer, ranges []MsgIDRange) {
 	if len(c.late) == 0 {
 		return
@@ -645,8 +646,8 @@ func (q *model) elect() {
 	q.wake(best)
 }
 
-// single follows a change of whether one consumer is active at a time; then those there
-// are count as registered in the order of their keys.
+// single follows a change between one active consumer at a time and all. Those present then count
+// as registered in the order of their keys.
 func (q *model) single(was bool) {
 	if was == q.c.SingleActive {
 		return

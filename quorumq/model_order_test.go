@@ -5,7 +5,8 @@ import (
 	"slices"
 )
 
-// all returns what no consumer has and is not in the backlog.
+// all returns the messages that no consumer has and that are not in the
+// backlog.
 func (q *model) all() []*mMessage { return slices.Concat(q.ready, q.back, q.delayed) }
 
 func least(all []*mMessage, compare func(a, b *mMessage) int) *mMessage {
@@ -44,7 +45,8 @@ func (q *model) putBack(m *mMessage) {
 	q.back = append(q.back, m)
 }
 
-// until is for how long a message waits that is given back, 0 if it does not.
+// until returns the time until which a returned message waits, 0 if it does not
+// wait.
 func (q *model) until(m *mMessage, failed bool, d Delay) Time {
 	r := q.c.Retry
 	switch {
@@ -74,7 +76,7 @@ func (q *model) until(m *mMessage, failed bool, d Delay) Time {
 	return q.now + Time(ms)
 }
 
-// inLine returns those that are looked at for the next delivery.
+// inLine returns the messages that are considered for the next delivery.
 func (q *model) inLine() []*mMessage {
 	if q.c.ReturnToPlace {
 		return slices.Concat(q.ready, q.back)
@@ -108,7 +110,7 @@ func (q *model) next() *mMessage {
 	return nil
 }
 
-// takeNext removes it.
+// takeNext removes the next message.
 func (q *model) takeNext() *mMessage {
 	m := q.next()
 	if fromBack := slices.Contains(q.back, m); q.c.FairPriorities && (!fromBack || q.c.ReturnToPlace) {
@@ -167,7 +169,7 @@ func (q *model) dropHead() {
 	q.overfull = true
 }
 
-// enforce is for what is above a limit although consumers have been served.
+// enforce drops what is above a limit even after consumers have been served.
 func (q *model) enforce() {
 	if q.overfull {
 		q.dropWhile(func() bool { return q.over(0, 0) })
@@ -225,7 +227,7 @@ func (q *model) abandon(old Config) {
 	q.reply.Count = uint64(n - len(q.backlog))
 }
 
-// transact settles all and publishes all, or nothing (G-22).
+// transact settles all and publishes all, or does nothing (G-22).
 func (q *model) transact(m Meta, c *Transact) {
 	o := q.find(c.Consumer)
 	if o == nil {

@@ -7,17 +7,16 @@ import (
 	"github.com/quorate/quorate/id"
 )
 
-// model is a queue as plainly as it can be said: slices that are searched from the
-// front, nothing counted, nothing indexed, no chunks. The random test compares it with
-// Queue.
+// model is a queue in its plainest form: slices that are searched from the front, without counters,
+// indexes or chunks. The random test compares it with Queue.
 type model struct {
 	c            Config
 	now          Time
 	timer        Time
-	index        uint64 // of the entry, which has handled so many due messages
-	handled      int
-	overfull     bool // limits are looked at after the assignment
-	granted      bool // a message that comes takes one other's place
+	index        uint64 // of the entry
+	handled      int    // due messages that the entry has handled
+	overfull     bool   // limits are looked at after the assignment
+	granted      bool   // a new message may replace one other
 	used         Time
 	consumed     bool
 	drainDeleted bool // being emptied
@@ -26,7 +25,7 @@ type model struct {
 	ready        []*mMessage // in order of enqueue
 	back         []*mMessage // in order of return
 	delayed      []*mMessage // in order of delay
-	level        int         // whose turn it is, with fair priorities, for so many more
+	level        int         // the level whose turn it is with fair priorities, for left more messages
 	left         int
 	backlog      []Discarded
 	sizes        map[BodyRef]uint32 // of the backlog
@@ -275,7 +274,7 @@ func (q *model) command(m Meta, c Command) {
 	}
 }
 
-// unused is when the queue is to be deleted.
+// unused returns when the queue is to be deleted.
 func (q *model) unused() Time {
 	switch {
 	case q.drainDeleted && len(q.live()) == 0:
@@ -339,11 +338,11 @@ func (q *model) expire() {
 	q.overfull = q.overfull || q.excess()
 }
 
-// mayHandle reports whether the entry has room for one more due message; by the first rules there
-// are no chunks here.
+// mayHandle reports whether the entry has room for one more due message. With the first rules the
+// model has no chunks.
 func (q *model) mayHandle() bool { return q.c.Rules < RulesThird || q.handled < ExpireSlice }
 
-// expireFirst handles what is due first.
+// expireFirst handles the message that is due first.
 func (q *model) expireFirst() bool {
 	late, delayed := q.firstExpired(), q.firstDelayed()
 	switch {

@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-// jsonKeys appends the keys of a struct in JSON, one a line, those of structs in it behind theirs.
+// jsonKeys appends the keys of a struct in JSON, one per line. The keys of a nested struct follow
+// its own key.
 func jsonKeys(to []string, prefix string, of reflect.Type) []string {
 	for f := range of.Fields() {
 		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
@@ -24,8 +25,9 @@ func jsonKeys(to []string, prefix string, of reflect.Type) []string {
 	return to
 }
 
-// An Overview goes between nodes of different versions, and lies in the notes of queues that hibernate
-// (docs/formats/datadir.md): its keys never change, whatever the fields are called.
+// An Overview is sent between nodes of different versions, and is stored in the notes of
+// hibernating queues (docs/formats/datadir.md). So its keys never change, whatever the names of the
+// fields.
 func TestOverviewKeys(t *testing.T) {
 	want, err := os.ReadFile("testdata/formats/overview.txt")
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/cockroachdb/datadriven"
 )
 
-// What comes after the first page was read is not shown by the others.
+// Messages that come after the first page was read are not in the other pages.
 func TestPeekEnds(t *testing.T) {
 	q := New(1024, DefaultConfig())
 	index := uint64(0)
@@ -50,7 +50,7 @@ func TestPeekEnds(t *testing.T) {
 	}
 }
 
-// peekAll pages through what from asks for.
+// peekAll returns all pages of what from asks for.
 func peekAll(q *Queue, from PeekFrom, page int) []Peeked {
 	var all []Peeked
 	for more := true; more; {
@@ -58,7 +58,7 @@ func peekAll(q *Queue, from PeekFrom, page int) []Peeked {
 		if all, from, more = q.Peek(all, from, page); len(all)-n > page {
 			panic(fmt.Sprintf("a page of %d holds %d", page, len(all)-n))
 		}
-		if len(all)-n > 1 { // one that is given up after its first message
+		if len(all)-n > 1 { // a page that ends after its first message
 			all = all[:n+1]
 			from, more = from.After(&all[n]), true
 		}
@@ -118,8 +118,8 @@ func partArg(d *datadriven.TestData) Part {
 	return map[string]Part{"ready": PartReady, "unsettled": PartUnsettled, "backlog": PartBacklog, "delayed": PartDelayed}[textArg(d, "part", "ready")]
 }
 
-// moveArg reads to=exchange name=x key=k places=(7,8.4,9r2): a number, with its level if it
-// is not the default, with the number of its return if it has one.
+// moveArg reads to=exchange name=x key=k places=(7,8.4,9r2). A place is a number, followed by its
+// level if that is not the default, and by the number of its return if it has one.
 func moveArg(d *datadriven.TestData) *Move {
 	c := &Move{To: Destination{Name: textArg(d, "name", ""), Key: textArg(d, "key", ""), HasKey: d.HasArg("key")}}
 	c.To.Kind = map[string]DestinationKind{

@@ -16,9 +16,9 @@ var (
 	commandsFlag = flag.Int("commands", 0, "commands per seed of the random test; 0: 100000 over all seeds, 6000 with -short")
 )
 
-// TestRandomAgainstModel drives a queue, one that is restored from its snapshot before
-// each command, and the naive model with the same random commands: replies, effects and
-// state must agree, snapshots must be equal.
+// TestRandomAgainstModel sends the same random commands to a queue, to one that is restored from
+// its snapshot before each command, and to the naive model. Replies, effects and state must agree,
+// and the snapshots must be equal.
 func TestRandomAgainstModel(t *testing.T) {
 	seeds := []uint64{1, 2, 3, 4, 5, 6, 7, 8, 9, 10}
 	total := 100_000
@@ -41,8 +41,8 @@ func TestRandomAgainstModel(t *testing.T) {
 	}
 }
 
-// TestDeepQueueAgainstModel does the same with many messages, so that chunks fill, empty
-// and are rewritten.
+// TestDeepQueueAgainstModel does the same with many messages, so that chunks fill, empty and are
+// rewritten.
 func TestDeepQueueAgainstModel(t *testing.T) {
 	n := 150
 	if testing.Short() {
@@ -56,7 +56,7 @@ func TestDeepQueueAgainstModel(t *testing.T) {
 	}
 }
 
-// TestDrainDeleteAgainstModel does the same with queues that are emptied half way.
+// TestDrainDeleteAgainstModel does the same with queues that are emptied half-way.
 func TestDrainDeleteAgainstModel(t *testing.T) {
 	seeds, n := uint64(60), 500
 	if testing.Short() {
@@ -70,8 +70,8 @@ func TestDrainDeleteAgainstModel(t *testing.T) {
 	}
 }
 
-// figuresEvery is after how many commands the whole state is compared with the model:
-// that costs most of the time.
+// figuresEvery is after how many commands the whole state is compared with the model, because that
+// takes most of the time.
 const figuresEvery = 8
 
 func runRandom(t *testing.T, g *generator, n int) {
@@ -116,14 +116,14 @@ func runRandom(t *testing.T, g *generator, n int) {
 		o.Enqueued, o.Refused, o.Delivered, o.Settled, o.ReturnedTotal, o.Expired, o.DeadLettered, o.Dedup)
 }
 
-// comparable writes an answer as text, releases sorted: their order means nothing.
+// comparable writes an answer as text. It sorts the releases, because their order means nothing.
 func comparable(r Reply, e Effects) string {
 	e.Release = slices.Clone(e.Release)
 	slices.SortFunc(e.Release, compareRefs)
 	return answer(r, e)
 }
 
-// figures writes what can be asked of a queue.
+// figures writes everything that can be asked of a queue.
 func figures(q *Queue) string {
 	o := q.Overview()
 	s := fmt.Sprintf("ready %d %d, unsettled %d, backlog %d %d, delayed %d %d until %d\n",
@@ -176,7 +176,7 @@ func (q *model) figures() string {
 		lines + formatPeeked(q.peekReady()) + formatPeeked(q.peekUnsettled()) + formatPeeked(q.peekBacklog()) + fmt.Sprintln(live)
 }
 
-// generator makes random commands that mostly make sense.
+// generator makes random commands, most of which are valid.
 type generator struct {
 	*rand.Rand
 	q             *Queue
@@ -193,7 +193,7 @@ type generator struct {
 
 func (g *generator) one(n int) bool { return g.IntN(n) == 0 }
 
-// meta is where a command stands: in an entry of its own, or in that of the one before.
+// meta returns the place of a command: its own entry, or the entry of the command before it.
 func (g *generator) meta(c Command) Meta {
 	if g.joins {
 		g.at.FirstSlot = g.slot
@@ -263,7 +263,7 @@ func (g *generator) retry() Retry {
 	return r
 }
 
-// delay is none mostly.
+// delay is none in most cases.
 func (g *generator) delay() (d Delay) {
 	switch g.IntN(12) {
 	case 0:
@@ -295,7 +295,7 @@ func (g *generator) session() SessionKey {
 	return SessionKey{Node: n, Epoch: e, Session: s}
 }
 
-// consumer names a known consumer, or rarely any.
+// consumer returns a known consumer in most cases, and rarely any other.
 func (g *generator) consumer() (ConsumerKey, MsgID) {
 	if len(g.q.subs.order) > 0 && !g.one(20) {
 		s := g.q.subs.order[g.IntN(len(g.q.subs.order))]
@@ -430,7 +430,7 @@ func (g *generator) command() Command {
 	}
 }
 
-// transact names one message that its consumer may hold, or any.
+// transact names one message that its consumer may hold, or any other.
 func (g *generator) transact(k ConsumerKey, last MsgID) Command {
 	c := &Transact{Consumer: k, Ranges: g.ranges(last)}
 	if g.one(4) {
@@ -447,7 +447,7 @@ func (g *generator) transact(k ConsumerKey, last MsgID) Command {
 	return c
 }
 
-// move takes some messages that are ready, and some that are not there any more.
+// move takes some messages that are ready, and some that have already gone.
 func (g *generator) move() Command {
 	c := &Move{To: Destination{Kind: DestinationKind(g.IntN(5))}}
 	switch c.To.Kind {
@@ -472,7 +472,7 @@ func (g *generator) move() Command {
 	return c
 }
 
-// unsent are some that a consumer of the session may hold, or none.
+// unsent returns some messages that a consumer of the session may hold, or none.
 func (g *generator) unsent(k SessionKey) (u Unsent) {
 	if g.one(2) {
 		return u

@@ -8,13 +8,14 @@ import (
 	"testing"
 )
 
-// standing is a message of the naive order: its number in the returned list is 0 in a level.
+// standing is a message of the naive order; a number of 0 means that it stands in its level and not
+// among the returned messages.
 type standing struct {
 	held
 	number uint64
 }
 
-// naiveNext returns which message would be delivered next, and which is the next victim.
+// naiveNext returns which message would be delivered next, and which would be the next victim.
 func naiveNext(all []standing, c *Config) (next, victim int) {
 	oldest := func(a, b standing) int { return cmp.Compare(a.key(), b.key()) }
 	first := func(order func(a, b standing) int) int {
@@ -44,7 +45,7 @@ func naiveNext(all []standing, c *Config) (next, victim int) {
 }
 
 // TestReadyAgainstAList drives the order of ready messages and a plain list with the same random
-// steps: both deliver and drop the same messages, and the invariants hold after each step.
+// steps. Both deliver and drop the same messages, and the invariants hold after each step.
 func TestReadyAgainstAList(t *testing.T) {
 	for _, victim := range []Victim{VictimHead, VictimLowestPriority, VictimOldest} {
 		for _, toPlace := range []bool{false, true} {
@@ -108,8 +109,8 @@ func readyAgainstAList(t *testing.T, c *Config, random *rand.Rand) {
 	}
 }
 
-// TestWeightedRoundRobin shows the shares of three levels with messages for ever (PR-3): a level
-// has one more than its number at a time, from the highest down.
+// TestWeightedRoundRobin shows the shares of three levels that never run out of messages (PR-3):
+// each time, a level gets one more than its number, from the highest level down.
 func TestWeightedRoundRobin(t *testing.T) {
 	var r weightedRoundRobin
 	got := make([]int, 0, 14)

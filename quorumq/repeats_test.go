@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestTransfersAgainstASet adds and settles dead letters at random: a source knows each number that is
-// stored or settled and no other, in ranges that do not touch, over its stored form too (DL-25).
+// TestTransfersAgainstASet adds and settles dead letters at random. A source knows each number that
+// is stored or settled and no other, in ranges that do not touch, in its stored form too (DL-25).
 func TestTransfersAgainstASet(t *testing.T) {
 	random := rand.New(rand.NewPCG(8, 8))
 	all := make(transfers)
@@ -42,7 +42,7 @@ func TestTransfersAgainstASet(t *testing.T) {
 	}
 }
 
-// TestSourceIsForgotten shows that a source of which nothing was stored or settled leaves no trace.
+// TestSourceIsForgotten shows that a source without a stored or settled number leaves no trace.
 func TestSourceIsForgotten(t *testing.T) {
 	all := make(transfers)
 	all.of(1)
@@ -78,8 +78,9 @@ func TestEnqueuerForgetsAnswered(t *testing.T) {
 	}
 }
 
-// TestProducersAreBounded shows who is forgotten: the one that has been silent for longest, beyond
-// MaxProducers, and whoever was silent for too long; and the oldest of too many refusals.
+// TestProducersAreBounded shows what is forgotten: above MaxProducers the producer that has been
+// silent longest, each producer that was silent for too long, and the oldest refusal if there are
+// too many.
 func TestProducersAreBounded(t *testing.T) {
 	ps := producers{byID: make(map[ProducerID]*producer)}
 	decide := func(i, seq uint64, stored bool, now Time) {
@@ -95,7 +96,7 @@ func TestProducersAreBounded(t *testing.T) {
 	for i := range uint64(MaxProducers) {
 		decide(i, 1, true, 1)
 	}
-	decide(0, 2, false, 2)           // no more the most silent one
+	decide(0, 2, false, 2)           // not the most silent one any more
 	decide(MaxProducers, 1, true, 3) // one too many
 	if ok, _ := known(1, 1); ok || len(ps.byID) != MaxProducers {
 		t.Errorf("%d producers are known, the most silent one %t", len(ps.byID), ok)

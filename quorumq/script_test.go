@@ -12,10 +12,10 @@ import (
 	"github.com/quorate/quorate/id"
 )
 
-// TestScripts runs testdata/*.txt: commands in, replies, effects and state out. Each
-// command goes through its stored form and is applied to three queues: two that run
-// through, and one that is restored from its snapshot before each command. All must
-// answer alike and have equal bytes.
+// TestScripts runs testdata/*.txt: commands go in, replies, effects and state come out. Each
+// command passes through its stored form and is applied to three queues: two that run through, and
+// one that is restored from its snapshot before each command. All must answer alike and have equal
+// bytes.
 func TestScripts(t *testing.T) {
 	datadriven.Walk(t, "testdata/scripts", func(t *testing.T, path string) {
 		s := &script{t: t}
@@ -102,7 +102,7 @@ func (s *script) apply(d *datadriven.TestData) string {
 	return out
 }
 
-// restoreCopy takes a queue through its snapshot.
+// restoreCopy restores a queue from its own snapshot.
 func restoreCopy(t *testing.T, q *Queue) *Queue {
 	t.Helper()
 	r, err := Restore(q.AppendSnapshot(nil))
@@ -329,7 +329,7 @@ func intArg(d *datadriven.TestData, name string, unset int64) int64 {
 	return n
 }
 
-// sessionArg reads node.epoch.session; epoch and session may be left out.
+// sessionArg reads node.epoch.session. Epoch and session are optional.
 func sessionArg(d *datadriven.TestData, name, unset string) SessionKey {
 	return parseSession(textArg(d, name, unset))
 }

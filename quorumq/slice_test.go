@@ -7,7 +7,8 @@ import (
 	"github.com/quorate/quorate/id"
 )
 
-// dueQueue has so many messages that are due at 10, and one that never is behind them.
+// dueQueue returns a queue with count messages that are due at 10, and behind them one that never
+// is.
 func dueQueue(rules Rules, count int) *Queue {
 	c := DefaultConfig()
 	c.Rules, c.DeadLetter = rules, DeadLetterAtMostOnce
@@ -21,7 +22,7 @@ func dueQueue(rules Rules, count int) *Queue {
 	return q
 }
 
-// entryOf applies one publish of each of so many producers, as one entry.
+// entryOf applies the given number of publishes, of one message each, as one entry.
 func entryOf(q *Queue, index uint64, commands int) (stored int, copies []Discarded, timer Time) {
 	for i := range commands {
 		r, e := q.Apply(Meta{Index: index, FirstSlot: uint32(i), Now: 10}, &Enqueue{
@@ -41,9 +42,9 @@ func (q *Queue) next2() Seq {
 	return 1
 }
 
-// TestEntryHandlesASlice shows that whoever waits for a command waits for one slice of what is
-// due, however many commands share its entry (TTL-7), that all of it is dead-lettered once, in
-// order, and that the rest is asked for at once, by a new leader as well.
+// TestEntryHandlesASlice shows that whoever waits for a command waits for one slice of what is due,
+// however many commands share its entry (TTL-7). All of it is dead-lettered once and in order. The
+// queue asks for the rest at once, under a new leader as well.
 func TestEntryHandlesASlice(t *testing.T) {
 	const due = 30_000
 	q := dueQueue(RulesThird, due)
@@ -64,7 +65,7 @@ func TestEntryHandlesASlice(t *testing.T) {
 			t.Fatalf("entry %d handled nothing", index)
 		}
 		q = restoreCopy(t, q)
-		if index == 9 { // the leader is another one
+		if index == 9 { // the leader is a new one
 			index++
 			_, e := q.Apply(Meta{Index: index, Now: 10}, &Lead{Node: "n2", Term: 2})
 			if all = append(all, e.Copies...); e.Timer != 10 || len(e.Copies) != ExpireSlice {
@@ -82,8 +83,8 @@ func TestEntryHandlesASlice(t *testing.T) {
 	}
 }
 
-// TestNothingDueIsDelivered shows that between two slices neither a consumer nor a Get is
-// given what is due (TTL-2), and that a Get finds what stands behind more than a slice.
+// TestNothingDueIsDelivered shows that between two slices no consumer and no Get receives what is
+// due (TTL-2), and that a Get finds a message behind more than one slice.
 func TestNothingDueIsDelivered(t *testing.T) {
 	q := dueQueue(RulesThird, 2*ExpireSlice)
 	k := ConsumerKey{SessionKey: SessionKey{Node: "n1", Epoch: 1, Session: 1}, Tag: 1}
@@ -102,8 +103,8 @@ func TestNothingDueIsDelivered(t *testing.T) {
 	}
 }
 
-// TestFirstRulesGoByTheCommand holds what entries of older logs do, and that rules rise by
-// Configure alone and never fall (ADR 0016).
+// TestFirstRulesGoByTheCommand pins what the entries of older logs do, and that only Configure
+// raises the rules, which never fall (ADR 0016).
 func TestFirstRulesGoByTheCommand(t *testing.T) {
 	q := dueQueue(RulesFirst, 4*ExpireChunk)
 	if _, copies, _ := entryOf(q, 2, 3); len(copies) != 3*ExpireChunk {
@@ -122,9 +123,9 @@ func TestFirstRulesGoByTheCommand(t *testing.T) {
 	}
 }
 
-// TestLowerLimitGoesBySlices shows that a limit that is lowered by much holds nobody up: a slice
-// goes with each entry, in order, the timer asks for the next one, a new leader goes on, and what is
-// published meanwhile takes the place of the oldest.
+// TestLowerLimitGoesBySlices shows that a much lower limit holds nobody up. Each entry drops a
+// slice, in order; the timer asks for the next one; a new leader continues; and what is published
+// meanwhile replaces the oldest messages.
 func TestLowerLimitGoesBySlices(t *testing.T) {
 	const count, limit = 10 * ExpireSlice, 100
 	c := DefaultConfig()
@@ -163,7 +164,7 @@ func TestLowerLimitGoesBySlices(t *testing.T) {
 			t.Fatalf("dead letter %d is body %v with reason %v, want %v maxlen", i, c.Body, c.Reason, want)
 		}
 	}
-	// In the steady state each message that comes takes the place of one, however many an entry has.
+	// In the steady state each new message replaces one other, however many messages an entry has.
 	r, e := q.Apply(Meta{Index: 1000, Now: 10}, &Enqueue{
 		Enqueuer: EnqueuerKey{Node: "n3", Epoch: 1}, First: 1,
 		Messages: slices.Repeat([]NewMessage{{Size: 1, TTLMs: Unlimited, Priority: DefaultPriority}}, 3*ExpireSlice),
@@ -173,8 +174,8 @@ func TestLowerLimitGoesBySlices(t *testing.T) {
 	}
 }
 
-// TestMoreThanAChunkReturns shows that what returns goes to consumers that wait, before a limit drops
-// it, also where that takes more than one command (LEN-9).
+// TestMoreThanAChunkReturns shows that returned messages go to waiting consumers before a limit
+// drops them, even if that takes more than one command (LEN-9).
 func TestMoreThanAChunkReturns(t *testing.T) {
 	const consumers, count = 3, 3 * MaxOutstanding
 	c := DefaultConfig()
@@ -197,7 +198,7 @@ func TestMoreThanAChunkReturns(t *testing.T) {
 			apply(&Checkout{Consumer: ConsumerKey{SessionKey: SessionKey{Node: n, Epoch: 1, Session: 1}, Tag: i + 1}})
 		}
 	}
-	for apply(&Expire{}) == 10 { // chunks of assignments that are left
+	for apply(&Expire{}) == 10 { // chunks of assignments that remain
 	}
 	c.MaxLength = 100
 	apply(&Configure{Config: c})

@@ -7,8 +7,8 @@ import (
 )
 
 // TestStoreHandlesWhatIsDue fills a store with messages that expire, that are delayed, or both, and
-// lets the time go on: each is handled once, in the order of its time, and who expires no later than
-// it is due is never ready again (TTL-5, DR-3).
+// lets time pass. Each is handled once, in the order of its time, and a message that expires no
+// later than it is due never becomes ready again (TTL-5, DR-3).
 func TestStoreHandlesWhatIsDue(t *testing.T) {
 	c := &Config{MessageTTLMs: 1000}
 	random := rand.New(rand.NewPCG(3, 3))
@@ -69,8 +69,8 @@ func TestStoreHandlesWhatIsDue(t *testing.T) {
 	}
 }
 
-// TestDelaysGoByTime shows that delayed messages leave by their time, and those of one time in the
-// order in which they were delayed, also when others have been taken out between them.
+// TestDelaysGoByTime shows that delayed messages leave by their time, and those with the same time
+// in the order in which they were delayed, even if others between them were removed.
 func TestDelaysGoByTime(t *testing.T) {
 	var d delays
 	d.init()
@@ -100,7 +100,8 @@ func TestDelaysGoByTime(t *testing.T) {
 }
 
 // TestFreshDelayIsNew shows that a message that was never ready stands behind all others when it
-// is, with a TTL that begins then (DLY-1), and marks its level, whose bodies do not ascend any more.
+// becomes ready, with a TTL that begins then (DLY-1). It also marks its level, where the bodies are
+// then no longer in ascending order.
 func TestFreshDelayIsNew(t *testing.T) {
 	c := &Config{MessageTTLMs: Unlimited}
 	var s store

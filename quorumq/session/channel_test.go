@@ -9,10 +9,10 @@ import (
 	"github.com/quorate/quorate/quorumq"
 )
 
-// TestLossyChannel runs publishers and consumers against a real queue over a channel
-// that loses, repeats and reorders what it carries in both directions, with changes of
-// leader in between. What was accepted comes out once, in the order of its publisher;
-// what was not accepted never does (PUB-5, PUB-6, DEL-12).
+// TestLossyChannel runs publishers and consumers against a real queue, over a channel that loses,
+// repeats and reorders messages in both directions, with changes of leader in between. What was
+// accepted comes out once, in the order of its publisher. What was not accepted never comes out
+// (PUB-5, PUB-6, DEL-12).
 func TestLossyChannel(t *testing.T) {
 	seeds := uint64(60)
 	if testing.Short() {
@@ -45,7 +45,7 @@ type mode struct {
 	consumers int  // 0: one
 }
 
-// world is a queue with its log of bodies, two publishers, some consumers, and what is
+// world is a queue with its log of bodies, two publishers, some consumers, and everything that is
 // on its way between them.
 type world struct {
 	t     *testing.T
@@ -56,7 +56,7 @@ type world struct {
 	index uint64
 	log   map[quorumq.BodyRef]string
 	net   []func() // each arrives at most a few times, in any order
-	quiet bool     // no losses any more
+	quiet bool     // without further losses
 
 	pubs   []*Publisher[string]
 	pushed [][]string
@@ -64,7 +64,7 @@ type world struct {
 
 	accepted map[string]bool // by the publisher's answer
 	out      []string        // settled by consumers, in the order of first delivery
-	gone     map[string]int  // how often it left the queue: settled or dead-lettered
+	gone     map[string]int  // how often it has left the queue: settled or dead-lettered
 }
 
 func newWorld(t *testing.T, m mode, seed uint64) *world {
@@ -95,7 +95,7 @@ func newWorld(t *testing.T, m mode, seed uint64) *world {
 	return w
 }
 
-// apply takes a command through its stored form to the queue, as one entry.
+// apply passes a command through its stored form to the queue, as one entry.
 func (w *world) apply(c quorumq.Command, bodies [][]byte) quorumq.Reply {
 	w.index++
 	decoded, err := w.dec.Decode(quorumq.AppendCommand(nil, c))
@@ -116,10 +116,10 @@ func (w *world) apply(c quorumq.Command, bodies [][]byte) quorumq.Reply {
 	return r
 }
 
-// send puts something on the way.
+// send puts a call on its way.
 func (w *world) send(f func()) { w.net = append(w.net, f) }
 
-// carry lets one thing arrive, or get lost; now and then it arrives again later.
+// carry lets one call arrive or get lost. Now and then it arrives again later.
 func (w *world) carry() {
 	if len(w.net) == 0 {
 		return
@@ -221,7 +221,7 @@ func (w *world) resume(c *Consumer) {
 	})
 }
 
-// decide makes the client of a consumer decide about some of what it has.
+// decide makes the client of a consumer decide about some of its messages.
 func (w *world) decide(i int) {
 	c := w.cons[i]
 	if c.Unsettled() == 0 {
@@ -263,7 +263,7 @@ func (w *world) settle(i int) {
 	})
 }
 
-// changeLeader loses all that is on its way, or nothing of it.
+// changeLeader loses everything that is on its way, or nothing.
 func (w *world) changeLeader() {
 	if w.rng.IntN(2) == 0 {
 		w.net = nil

@@ -84,7 +84,7 @@ func TestConsumerDeliveries(t *testing.T) {
 	}
 }
 
-// DEL-6: only what is unsettled is decided; DEL-1, DL-11: the order is the client's.
+// DEL-6: only unsettled messages can be decided about. DEL-1, DL-11: the client chooses the order.
 func TestConsumerOutcomes(t *testing.T) {
 	c := newConsumer(20)
 	if n := c.Settle(r(3, 5)); n != 3 {
@@ -97,7 +97,7 @@ func TestConsumerOutcomes(t *testing.T) {
 		t.Errorf("%d settled", n)
 	}
 	c.Requeue(r(9, 9), false, nil, quorumq.Delay{})
-	c.Requeue(r(7, 7), false, nil, quorumq.Delay{}) // lower: a command of its own keeps the order
+	c.Requeue(r(7, 7), false, nil, quorumq.Delay{}) // lower: its own command keeps the order
 	c.Requeue(r(8, 8), false, nil, quorumq.Delay{})
 	c.Requeue(r(10, 10), true, nil, quorumq.Delay{})
 	c.Discard(r(13, 13), false, nil)
@@ -118,7 +118,7 @@ func TestConsumerOutcomes(t *testing.T) {
 	if n := c.Deciding(); n != 15 {
 		t.Errorf("%d are being decided, want 15", n)
 	}
-	// What was given out never changes; what is not answered comes again, in order.
+	// A command that was sent never changes. One without an answer is sent again, in order.
 	c.Discard(r(16, 16), false, nil)
 	c.Answer(1, quorumq.Reply{})
 	c.Answer(1, quorumq.Reply{})
@@ -137,8 +137,8 @@ func TestConsumerOutcomes(t *testing.T) {
 	want(t, c, "8 settle 18-20")
 }
 
-// G4: a decision is committed when the queue has answered for it and for all before, neither when it
-// is made nor when it is sent.
+// G4: a decision counts as committed once the queue has answered for it and for all before it, and
+// not when it is made or sent.
 func TestConsumerCommitted(t *testing.T) {
 	c := newConsumer(3)
 	c.Settle(r(1, 1))
@@ -189,8 +189,8 @@ func TestConsumerCommandsAreBounded(t *testing.T) {
 	}
 }
 
-// BenchmarkConsumer takes deliveries, settles each by itself and sends what that makes,
-// 64 at a time.
+// BenchmarkConsumer receives deliveries, settles each by itself, and sends the commands that
+// result, 64 at a time.
 func BenchmarkConsumer(b *testing.B) {
 	c := NewConsumer(quorumq.ConsumerKey{Tag: 1}, 0)
 	id := quorumq.MsgID(0)
@@ -213,8 +213,8 @@ func BenchmarkConsumer(b *testing.B) {
 	}
 }
 
-// CT-2: the queue waits for what timed out on its way to the client as it does for what the
-// client has; nobody but the gateway can answer for that.
+// CT-2: if a delivery times out on its way to the client, the queue waits for an answer about it
+// just as for a delivery that the client has. Only the gateway can answer for it.
 func TestConsumerAnswersForWhatItNeverHanded(t *testing.T) {
 	for _, tc := range []struct {
 		name    string

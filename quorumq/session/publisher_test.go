@@ -23,7 +23,7 @@ func newPublisher(t *testing.T, n int, limits Limits) *Publisher[string] {
 	return p
 }
 
-// wantBatch takes a batch and compares what it covers.
+// wantBatch takes a batch and compares its contents.
 func wantBatch(t *testing.T, p *Publisher[string], maxMessages, maxBytes int, first quorumq.Seq, n int, answered quorumq.Seq) {
 	t.Helper()
 	c, bodies, ok := p.NextBatch(maxMessages, maxBytes)
@@ -75,7 +75,7 @@ func TestPublisherAnswers(t *testing.T) {
 	if p.Pending() != 3 {
 		t.Errorf("%d pending", p.Pending())
 	}
-	// An answer beyond what was sent decides only what was.
+	// An answer for more than was sent decides only what was sent.
 	p = newPublisher(t, 3, Limits{})
 	wantBatch(t, p, 1, 1000, 1, 1, 0)
 	got = answers{}
@@ -83,7 +83,8 @@ func TestPublisherAnswers(t *testing.T) {
 	wantAnswers(t, got, answers{"1": true})
 }
 
-// PUB-6: after a rewind all without answer goes again, around what has one.
+// PUB-6: after a rewind all messages without an answer are sent again, and those that have one are
+// left out.
 func TestPublisherRewind(t *testing.T) {
 	p := newPublisher(t, 6, Limits{})
 	wantBatch(t, p, 2, 1000, 1, 2, 0)
@@ -96,7 +97,7 @@ func TestPublisherRewind(t *testing.T) {
 	wantBatch(t, p, 9, 1000, 0, 0, 0)
 }
 
-// A gap takes the publisher back once, not once for each batch that was on its way.
+// A gap rewinds the publisher once, and not once for each batch that was on its way.
 func TestPublisherGap(t *testing.T) {
 	p := newPublisher(t, 6, Limits{})
 	for first := quorumq.Seq(1); first <= 5; first += 2 {
@@ -109,7 +110,8 @@ func TestPublisherGap(t *testing.T) {
 	wantBatch(t, p, 2, 1000, 5, 2, 0)
 }
 
-// PUB-5: what was never sent can be refused at once, what was sent becomes a void.
+// PUB-5: a message that was never sent can be refused at once, and one that was sent becomes a
+// void.
 func TestPublisherVoid(t *testing.T) {
 	p := newPublisher(t, 6, Limits{})
 	wantBatch(t, p, 3, 1000, 1, 3, 0)
@@ -135,8 +137,8 @@ func TestPublisherVoid(t *testing.T) {
 	wantAnswers(t, got, answers{"1": true, "2": true, "3": false, "4": false, "5": true, "6": false})
 }
 
-// What a producer numbered may have been stored through another node before it was sent
-// from here, so that only the queue knows the outcome (PUB-5).
+// A message with a producer's number may have been stored through another node before it was sent
+// from here, so only the queue knows its outcome (PUB-5).
 func TestPublisherVoidOfProducer(t *testing.T) {
 	p := NewPublisher[string](quorumq.EnqueuerKey{Node: "n1", Epoch: 1}, Limits{})
 	producer := &quorumq.ProducerID{7}
@@ -181,7 +183,7 @@ func TestPublisherFenced(t *testing.T) {
 	}
 }
 
-// BenchmarkPublisher runs messages from Push to their answer, 64 in a batch.
+// BenchmarkPublisher takes messages from Push to their answer, 64 in a batch.
 func BenchmarkPublisher(b *testing.B) {
 	p := NewPublisher[int](quorumq.EnqueuerKey{Node: "n1", Epoch: 1}, Limits{})
 	body := make([]byte, 1024)
@@ -196,7 +198,7 @@ func BenchmarkPublisher(b *testing.B) {
 	}
 }
 
-// pushUnits pushes units of so many messages each, named 1, 2, ...
+// pushUnits pushes units with these numbers of messages; the messages are named 1, 2, ...
 func pushUnits(t *testing.T, p *Publisher[string], sizes ...int) {
 	t.Helper()
 	n := p.Pending()
@@ -210,7 +212,7 @@ func pushUnits(t *testing.T, p *Publisher[string], sizes ...int) {
 	}
 }
 
-// PUB-9: a unit is in one batch, however large it is, and in none before it is whole.
+// PUB-9: a unit is in one batch, however large it is, and in none before it is complete.
 func TestPublisherUnits(t *testing.T) {
 	p := newPublisher(t, 0, Limits{})
 	pushUnits(t, p, 1, 3, 5, 1, 1)
@@ -227,14 +229,14 @@ func TestPublisherUnits(t *testing.T) {
 		t.Fatal("no room")
 	}
 	wantBatch(t, p, 10, 1000, 10, 2, 0)
-	wantBatch(t, p, 10, 1000, 0, 0, 0) // the rest of the unit is not there
+	wantBatch(t, p, 10, 1000, 0, 0, 0) // the rest of the unit is not there yet
 	if !p.Push(quorumq.NewMessage{Size: 10}, make([]byte, 10), "13") {
 		t.Fatal("no room")
 	}
 	wantBatch(t, p, 10, 1000, 12, 2, 0)
 }
 
-// PUB-5, PUB-9: who gives up one message of a unit gives up all of it.
+// PUB-5, PUB-9: a client that gives up one message of a unit gives up the whole unit.
 func TestPublisherVoidsUnits(t *testing.T) {
 	p := newPublisher(t, 0, Limits{})
 	pushUnits(t, p, 2, 3, 1, 2)
