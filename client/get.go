@@ -34,8 +34,8 @@ func (c *Client) Get(ctx context.Context, r GetRequest) (*Taken, error) {
 	return &Taken{Received: receivedFromProto(out.GetDelivery()), Token: out.GetSettleToken(), Ready: out.GetReady()}, nil
 }
 
-// Settle settles a message taken by Get. A *Error of class PreconditionFailed about settle_token
-// reports that the caller does not hold the message any more: the hold expired, or an earlier
+// Settle settles a message taken by Get. If the error is a *Error of class PreconditionFailed about
+// settle_token, the caller does not hold the message any more: the hold expired, or an earlier
 // attempt whose answer was lost has settled it (DEL-6).
 func (c *Client) Settle(ctx context.Context, token string, d Decision) error {
 	annotations, err := d.Annotations.proto()

@@ -149,8 +149,8 @@ func (c *Client) RemoveNode(ctx context.Context, r RemoveNodeRequest) (StartedOp
 	return ask[StartedOperation](ctx, c, r, admin, brokerv1.AdminClient.RemoveNode)
 }
 
-// ReplaceNode starts to give up a node's stored data for good, because its disk is lost, or plans
-// it: a node with an empty data directory then takes its place under the same id.
+// ReplaceNode starts to give up a node's stored data for good because its disk is lost, or only
+// plans that. A node with an empty data directory then takes its place under the same id.
 func (c *Client) ReplaceNode(ctx context.Context, r ReplaceNodeRequest) (StartedOperation, error) {
 	return ask[StartedOperation](ctx, c, r, admin, brokerv1.AdminClient.ReplaceNode)
 }

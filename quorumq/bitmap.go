@@ -44,8 +44,9 @@ func (m *bitmap) next(i int) int {
 	return blockLen
 }
 
-// appendPlaces appends which places of a block are taken: 0 if all are; otherwise the number of
-// runs and, for each run, the number of free places before it and its length less one.
+// appendPlaces appends which places of a block are taken. It appends 0 if all are. Otherwise it
+// appends the number of runs and, for each run, the number of free places before it and its length
+// less one.
 func appendPlaces(b []byte, m *bitmap) []byte {
 	if *m == fullBitmap() {
 		return append(b, 0)

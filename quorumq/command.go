@@ -232,12 +232,12 @@ type Extend struct {
 // of those still delayed.
 type RetryDelayed struct{ Limit uint64 }
 
-// DrainDelete empties the queue for its deletion. Unacked messages return, not failed,
-// sessions end, and from then on no message is ready: ready, delayed and new messages are discarded
-// with reason queue_deleted, at most ExpireSlice messages in an entry, in delivery order. Unless
-// dead-lettering is off, the discarded messages wait in the backlog, whatever the strategy, because
-// the queue must not be deleted before they have arrived. When the queue is empty, Effects.Unused
-// asks for its deletion. A repeat has no effect.
+// DrainDelete empties the queue for its deletion. Sessions end, and unacked messages return,
+// not as failed. From then on no message is ready: ready, delayed and new messages are discarded
+// with reason queue_deleted, in delivery order, and at most ExpireSlice messages in an entry.
+// Unless dead-lettering is off, the discarded messages wait in the backlog, whatever the strategy,
+// because the queue must not be deleted before they have arrived. When the queue is empty,
+// Effects.Unused asks for its deletion. A repeat has no effect.
 type DrainDelete struct{}
 
 // Renew counts as a use of the queue, like a declare of it (QX-2).
@@ -297,7 +297,7 @@ type Move struct {
 	Places []Place
 }
 
-// Transact settles messages and publishes others in one step (G-22): either all messages are
+// Transact settles messages and publishes others in one step (G-22). Either all messages are
 // settled, and the outputs wait in the backlog, in this order, until the forwarder has published
 // each; or nothing changes. An output gets no death (as with Move).
 //

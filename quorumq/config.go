@@ -148,9 +148,10 @@ func (c *Config) Validate() error {
 	return errors.Join(errs...)
 }
 
-// Normal returns the configuration in the form that is used and stored: any negative limit is
-// Unlimited, unknown modes are the default, and at-least-once with drop-head is at-most-once unless
-// the backlog has a limit of its own (DL-20), because a dropped message would still count.
+// Normal returns the configuration in the form that is used and stored. In it, any negative limit
+// is Unlimited, and unknown modes are the default. At-least-once with drop-head becomes
+// at-most-once unless the backlog has a limit of its own (DL-20), because a dropped message would
+// still count.
 func (c Config) Normal() Config {
 	c.MaxLength = max(c.MaxLength, Unlimited)
 	c.MaxLengthBytes = max(c.MaxLengthBytes, Unlimited)

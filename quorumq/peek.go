@@ -32,7 +32,7 @@ type PeekFrom struct {
 	// Number: only messages with this number or a higher one are shown.
 	Number uint64
 	// Below and Returns, for ready messages, are the numbers of the next message and the next
-	// return when the first page was read: later messages are not shown, so that the pages have an
+	// return when the first page was read. Later messages are not shown, so that the pages have an
 	// end.
 	Below, Returns uint64
 }

@@ -49,9 +49,10 @@ func (a *singleActive) resign(c *consumer) {
 	}
 }
 
-// favourite returns the consumer that should be active, nil if none can be. It is one with the
-// highest priority of those that have answered for all timed-out deliveries, and whose node is not
-// suspected: the active one if it is among them, else the one that registered first.
+// favourite returns the consumer that should be active, nil if none can be. A consumer can be
+// active if it has answered for all timed-out deliveries and its node is not suspected. Of those
+// with the highest priority, the favourite is the active one if it is among them, else the one that
+// registered first.
 func (a *singleActive) favourite(ss sessions) *consumer {
 	if !a.on {
 		return nil

@@ -11,10 +11,10 @@ import (
 const MaxSameLogins = 512
 
 // pending holds the checks of credentials that are under way. If several logins have the same
-// credentials, one is checked and the others wait for its result: a client whose node has failed
-// opens all its connections and streams on another node at once, and one hash is enough for all of
-// them. They count as one try of their address; this does not help guessers, who try different
-// passwords.
+// credentials, one is checked and the others wait for its result. That is common: a client whose
+// node has failed opens all its connections and streams on another node at once. One hash is then
+// enough for all of them. They count as one try of their address; this does not help guessers, who
+// try different passwords.
 type pending struct {
 	mu sync.Mutex // guards everything below, except check.over
 	of map[[sha256.Size]byte]*check

@@ -179,9 +179,9 @@ func (t *attempt) end() {
 }
 
 // done turns the error of the backends into one for listeners. The address gets its try back unless the credentials
-// were found to be wrong: they were right, could not be checked for want of a backend or of room, or the client left
-// before the end. But if the client leaves after one backend has refused it, the try stays used, or else it could guess
-// without limit.
+// were found to be wrong. So it gets the try back if they were right, if no backend or no room was available to check
+// them, or if the client left before the end. But if the client leaves after one backend has refused it, the try stays
+// used, because the client could otherwise guess without limit.
 func (t *attempt) done(err error) error {
 	if t.taken && !hasLeft(err) {
 		t.outcome = err

@@ -1,6 +1,6 @@
-// Package operators holds what operators do with the nodes of a cluster and with the members of its queues: add, remove
-// and replace them, drain nodes, finalise versions, see the state of nodes, and follow the long jobs that result.
-// Operators may be used concurrently; errors are those of package failure.
+// Package operators holds what operators do with the nodes of a cluster and with the members of its queues. They add,
+// remove and replace nodes and members, drain nodes, finalise versions, see the state of nodes, and follow the long
+// operations that result. Operators may be used concurrently; errors are those of package failure.
 package operators
 
 import (

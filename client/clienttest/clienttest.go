@@ -1,6 +1,6 @@
 // Package clienttest runs a Quorate cluster inside a test, for programs that use package client or
-// an AMQP library: the nodes are real ones, in the test's process and on loopback, with their data
-// in a directory of the test. One node starts in less than a second. The cluster behaves as in
+// an AMQP library. The nodes are real ones. They run in the test's process, on loopback, with their
+// data in a directory of the test. One node starts in less than a second. The cluster behaves as in
 // production, and failures can be tried out: nodes can be killed and restarted.
 package clienttest
 

@@ -159,8 +159,8 @@ func (c *Consumer) gone(out *outbox) {
 	c.lose(fmt.Errorf("queue %s: %w: the queue closed its session; consume again", c.q.uid, traffic.ErrConsumerGone), out)
 }
 
-// lose notifies the client that the consumer is gone, and closes the session all the same: the
-// answer may come from a leader of the past, or a registration may still be under way.
+// lose notifies the client that the consumer is gone. It closes the session all the same, because
+// the answer may come from a former leader, or a registration may still be under way.
 func (c *Consumer) lose(err error, out *outbox) {
 	c.lost = true
 	c.end(err, out)

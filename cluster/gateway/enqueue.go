@@ -50,8 +50,8 @@ func (q *Queue) awaitRoomLocked(ctx context.Context, size int) error {
 
 // Enqueue publishes a message to the queue. It waits while the window is full, until ctx ends, and
 // returns disk.ErrNoSpace if too few of the queue's nodes have free disk space. If it returns nil,
-// done is called once, from any goroutine, and must not block: with nil, or an error that wraps
-// traffic.ErrRefused, traffic.ErrUnavailable (it is not, and will not be, stored),
+// done is called once, from any goroutine, and must not block. Its error is nil, or wraps
+// traffic.ErrRefused, traffic.ErrUnavailable (the message is not stored, and will not be),
 // traffic.ErrUnknownOutcome, traffic.ErrNoSuchQueue or traffic.ErrClosed. The caller must not
 // change the body until then.
 func (q *Queue) Enqueue(ctx context.Context, m quorumq.NewMessage, body []byte, done func(error)) error {

@@ -40,10 +40,10 @@ func (q *Queue) sendLocked(out *outbox, f request, c raftfsm.Command) {
 	out.sends = append(out.sends, func() { g.send(to, f, c) })
 }
 
-// findLocked chooses the node to send to: the one that another node has named; else the one that
-// the local member takes for the leader; else the members in turn, first those with a connection.
-// If the local disk hangs, the local member does not count, because it may take itself for the
-// leader long after the others have elected another one.
+// findLocked chooses the node to send to. It prefers the node that another node has named, then the
+// node that the local member takes for the leader. Without either it tries the members in turn,
+// first those with a connection. If the local disk hangs, the local member does not count, because
+// it may take itself for the leader long after the others have elected another one.
 func (q *Queue) findLocked() bool {
 	hangs := q.g.cfg.Disks.Hangs()
 	if hint := q.hint; hint != "" && q.reachable(hint) && (!hangs || hint != q.g.cfg.Node) {
