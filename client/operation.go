@@ -52,6 +52,18 @@ func (c *Client) StartDrain(ctx context.Context, r StartDrainRequest) (Operation
 	return out.Operation, err
 }
 
+// UndrainRequest names a node; an empty one is the node that serves the call.
+type UndrainRequest struct {
+	Node string `api:"node"`
+}
+
+// Undrain lets a node that was drained take new work and lead again, without a restart. A drain that is
+// going on there fails. It does nothing to a node that is not drained.
+func (c *Client) Undrain(ctx context.Context, r UndrainRequest) error {
+	_, err := ask[nothing](ctx, c, r, admin, brokerv1.AdminClient.Undrain)
+	return err
+}
+
 // ListOperationsRequest selects operations.
 type ListOperationsRequest struct {
 	Running bool `api:"running"` // only running ones

@@ -64,6 +64,7 @@ func TestEveryFieldIsTranslated(t *testing.T) {
 		{ReplaceNodeRequest{}, &brokerv1.ReplaceNodeRequest{}, nil},
 		{ForgetNodeRequest{}, &brokerv1.ForgetNodeRequest{}, nil},
 		{drain{}, &brokerv1.DrainRequest{}, nil},
+		{UndrainRequest{}, &brokerv1.UndrainRequest{}, nil},
 		{PeekRequest{}, &brokerv1.PeekRequest{}, nil},
 		{PeekedState{}, &brokerv1.PeekedMessage{}, []string{"message"}},
 		{MoveMessagesRequest{}, &brokerv1.MoveMessagesRequest{}, nil},

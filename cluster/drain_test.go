@@ -13,6 +13,23 @@ import (
 	"github.com/quorate/quorate/id"
 )
 
+// A drain that is undone ends at once, however much is left.
+func TestDrainUndone(t *testing.T) {
+	t.Parallel()
+	n := newTestNodes(t, steady)
+	n.start("a", "b", "c")
+	n.nodes["a"].declare(t, "q", 1) // nobody can take it over
+	u := n.nodes["a"].unloader
+	err := u.Drain(testContext(t), func(operation.Progress) {
+		if err := u.Undrain(testContext(t), ""); err != nil {
+			t.Error(err)
+		}
+	})
+	if err == nil || err.Error() != "the drain was undone" || u.Draining() {
+		t.Errorf("%v; it drains: %t", err, u.Draining())
+	}
+}
+
 // Nodes that drain together do not hand groups to each other: the one that stays gets
 // them all, and where none stays they give up instead of going round in circles.
 func TestDrainTogether(t *testing.T) {

@@ -20,6 +20,14 @@ func (s calls) Drain(ctx context.Context, r *nodev1.DrainRequest) (*nodev1.Drain
 	return &nodev1.DrainResponse{Operation: peer.ToWire(op)}, nil
 }
 
+// Undrain ends the drain of this node for a peer.
+func (s calls) Undrain(ctx context.Context, _ *nodev1.UndrainRequest) (*nodev1.UndrainResponse, error) {
+	if err := s.c.unloader.Undrain(ctx, ""); err != nil {
+		return nil, peer.WireError(err)
+	}
+	return &nodev1.UndrainResponse{}, nil
+}
+
 // ListOperations lists this node's operations.
 func (s calls) ListOperations(ctx context.Context, r *nodev1.ListOperationsRequest) (*nodev1.ListOperationsResponse, error) {
 	return s.c.jobs.ListOperations(ctx, r)

@@ -181,6 +181,7 @@ func policyActs() map[string]actOf {
 func nodeActs() map[string]actOf {
 	node := func(name string, asks bool) (object, bool) { return object{kind: "node", name: name}, asks }
 	return map[string]actOf{
+		brokerv1.Admin_Undrain_FullMethodName:     of(audit.OpNodeUndrain, func(r *brokerv1.UndrainRequest) (object, bool) { return node(r.GetNode(), false) }),
 		brokerv1.Admin_Drain_FullMethodName:       of(audit.OpNodeDrain, func(r *brokerv1.DrainRequest) (object, bool) { return node(r.GetNode(), false) }),
 		brokerv1.Admin_ForgetNode_FullMethodName:  of(audit.OpNodeForget, func(r *brokerv1.ForgetNodeRequest) (object, bool) { return node(r.GetNode(), r.GetDryRun()) }),
 		brokerv1.Admin_RemoveNode_FullMethodName:  of(audit.OpNodeRemove, func(r *brokerv1.RemoveNodeRequest) (object, bool) { return node(r.GetNode(), r.GetDryRun()) }),

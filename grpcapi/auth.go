@@ -142,7 +142,7 @@ func rules() map[string]rule {
 		"ListQueues", "ListExchanges", "ListBindings")
 	add(name, clusterStatus, "ClusterStatus")
 	add(name, monitoring, "ListQueueMembers", "ListOperations", "GetOperation", "WatchOperation")
-	add(name, administrator, "TransferLeadership", "Drain", "CancelOperation", "GrowQueues", "ShrinkNode", "RebalanceQueues",
+	add(name, administrator, "TransferLeadership", "Drain", "Undrain", "CancelOperation", "GrowQueues", "ShrinkNode", "RebalanceQueues",
 		"AddMember", "RemoveMember", "ReplaceMember", "ForgetNode", "RemoveNode", "ReplaceNode", "FinalizeVersion")
 	name = brokerv1.Policies_ServiceDesc.ServiceName
 	add(name, putsPolicy, "PutPolicy")

@@ -91,6 +91,14 @@ func (a *adminServer) Drain(ctx context.Context, req *brokerv1.DrainRequest) (*b
 	return &brokerv1.DrainResponse{Operation: toOperation(&op)}, nil
 }
 
+// Undrain lets a node that was drained take new work again.
+func (a *adminServer) Undrain(ctx context.Context, req *brokerv1.UndrainRequest) (*brokerv1.UndrainResponse, error) {
+	if err := a.b.Operators.Undrain(ctx, req.GetNode()); err != nil {
+		return nil, err
+	}
+	return &brokerv1.UndrainResponse{}, nil
+}
+
 // GrowQueues makes a node a member of queues.
 func (a *adminServer) GrowQueues(ctx context.Context, req *brokerv1.GrowQueuesRequest) (*brokerv1.StartOperationResponse, error) {
 	return started(a.b.Operators.Grow(ctx, operators.Grow{

@@ -130,6 +130,7 @@ func TestStarting(t *testing.T) {
 		},
 		"bind":      func() error { _, err := a.Bind(ctx, &brokerv1.BindRequest{Binding: &brokerv1.Binding{}}); return err },
 		"drain":     func() error { _, err := a.Drain(ctx, &brokerv1.DrainRequest{}); return err },
+		"undrain":   func() error { _, err := a.Undrain(ctx, &brokerv1.UndrainRequest{}); return err },
 		"grow":      func() error { _, err := a.GrowQueues(ctx, &brokerv1.GrowQueuesRequest{}); return err },
 		"shrink":    func() error { _, err := a.ShrinkNode(ctx, &brokerv1.ShrinkNodeRequest{}); return err },
 		"rebalance": func() error { _, err := a.RebalanceQueues(ctx, &brokerv1.RebalanceQueuesRequest{}); return err },

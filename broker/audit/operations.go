@@ -26,6 +26,7 @@ const (
 	OpVersionFinalise      Operation = "version.finalize"
 	OpNodeJoin             Operation = "node.join"
 	OpNodeDrain            Operation = "node.drain"
+	OpNodeUndrain          Operation = "node.undrain"
 	OpNodeForget           Operation = "node.forget"
 	OpNodeReplace          Operation = "node.replace"
 	OpNodeRemove           Operation = "node.remove"
@@ -57,7 +58,7 @@ func administration() []Operation {
 	return []Operation{
 		OpUserPut, OpUserChange, OpUserDelete, OpUserLimits, OpPermissionSet, OpPermissionClear, OpTopicPermissionSet, OpTopicPermissionClear,
 		OpVHostPut, OpVHostDelete, OpVHostLimits, OpPolicyPut, OpPolicyDelete, OpParameterPut, OpTokenMint, OpTokenRevoke, OpDefinitionsImport,
-		OpConnectionClose, OpVersionFinalise, OpNodeJoin, OpNodeDrain, OpNodeForget, OpNodeReplace, OpNodeRemove, OpQueuesGrow, OpQueuesShrink,
+		OpConnectionClose, OpVersionFinalise, OpNodeJoin, OpNodeDrain, OpNodeUndrain, OpNodeForget, OpNodeReplace, OpNodeRemove, OpQueuesGrow, OpQueuesShrink,
 		OpQueuesRebalance, OpMemberAdd, OpMemberRemove, OpMemberReplace, OpLeaderTransfer, OpOperationCancel,
 	}
 }

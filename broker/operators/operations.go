@@ -79,8 +79,8 @@ func (o *Operators) operationID(text string) (*cluster.Cluster, operation.ID, er
 // caller.
 const drainMargin = 250 * time.Millisecond
 
-// StartDrain makes a node move all leadership to other nodes and accept no new work until it is
-// restarted; "" stands for this node. limit is how long it may move leadership; 0: as long as it
+// StartDrain makes a node move all leadership to other nodes and accept no new work until Undrain or its
+// restart; "" stands for this node. limit is how long it may move leadership; 0: as long as it
 // takes.
 func (o *Operators) StartDrain(ctx context.Context, node string, limit time.Duration) (Operation, error) {
 	c := o.cluster
@@ -111,6 +111,18 @@ func (o *Operators) Drain(ctx context.Context, node string) (Operation, error) {
 		err = &failure.Error{Class: failure.PreconditionFailed, State: true, Kind: "node", Name: node, Reason: op.Error}
 	}
 	return op, err
+}
+
+// Undrain lets a node that was drained take new work and lead again, without a restart; "" stands for this
+// node. A drain that is going on fails.
+func (o *Operators) Undrain(ctx context.Context, node string) error {
+	c := o.cluster
+	if node != "" {
+		if err := o.checkNode(c, node); err != nil {
+			return err
+		}
+	}
+	return failure.Translate(c.Unloader().Undrain(ctx, id.NodeID(node)), failure.Error{Kind: "node", Name: node})
 }
 
 // checkNode refuses a node that the catalog does not know.

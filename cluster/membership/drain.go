@@ -9,6 +9,9 @@ import (
 	"sync"
 	"time"
 
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
 	"github.com/quorate/quorate/cluster/operation"
 	"github.com/quorate/quorate/cluster/peer"
 	"github.com/quorate/quorate/id"
@@ -31,8 +34,41 @@ const (
 	phaseDrain = "moving leaders"
 )
 
-// Draining reports whether Drain was called: then the node takes no new work.
+var errUndrained = errors.New("the drain was undone")
+
+// Draining reports whether the node drains or is drained: then it takes no new work.
 func (u *Unloader) Draining() bool { return u.draining.Load() }
+
+// Stop keeps the drain that follows from being undone: the node is about to stop.
+func (u *Unloader) Stop() { u.stopping.Store(true) }
+
+// Undrain lets a node take new work and lead again; "" stands for this node. A drain that is going on there
+// fails. It does nothing to a node that is not drained.
+func (u *Unloader) Undrain(ctx context.Context, n id.NodeID) error {
+	if n == "" || n == u.cfg.Node {
+		if u.stopping.Load() {
+			return fmt.Errorf("%w: node %q stops: start it again", peer.ErrUnreachable, u.cfg.Node)
+		}
+		if u.draining.Swap(false) {
+			u.cfg.Logger.Info("the drain is undone: the node takes new work and may lead", "node", string(u.cfg.Node))
+		}
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, peer.Timeout)
+	defer cancel()
+	node, err := u.cfg.Peers.Client(n)
+	if err == nil {
+		_, err = node.Undrain(ctx, &nodev1.UndrainRequest{})
+	}
+	switch status.Code(err) {
+	case codes.OK:
+		return nil
+	case codes.Unimplemented:
+		return fmt.Errorf("%w: node %q runs an older build, whose drain only its restart ends", peer.ErrUnreachable, n)
+	default:
+		return fmt.Errorf("%w: node %q: %w", peer.ErrUnreachable, n, err)
+	}
+}
 
 // Drain moves leadership of all groups off this node and waits until it leads nothing,
 // naming in its error what is left when ctx ends, or when no group that is left has
@@ -69,6 +105,9 @@ func (u *Unloader) Drain(ctx context.Context, report func(operation.Progress)) e
 		report(p)
 		if moving {
 			taken = time.Now()
+		}
+		if !u.Draining() {
+			return errUndrained
 		}
 		alone := !shared || time.Since(taken) > drainAlone
 		if alone || wait.For(ctx, drainTick) != nil || u.cfg.Life.Err() != nil {

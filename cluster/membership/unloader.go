@@ -37,6 +37,7 @@ type UnloaderConfig struct {
 type Unloader struct {
 	cfg      UnloaderConfig
 	draining atomic.Bool
+	stopping atomic.Bool // the drain is not undone any more
 }
 
 // NewUnloader returns one.

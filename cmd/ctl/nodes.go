@@ -18,7 +18,7 @@ import (
 // newNodes groups `quoratectl nodes`.
 func newNodes(s *session) *cobra.Command {
 	cmd := &cobra.Command{Use: "nodes", Aliases: []string{"node"}, Short: "Show nodes, drain them, remove them from the cluster"}
-	cmd.AddCommand(newNodesList(s), newNodesStatus(s), newNodesCounters(s), newNodesDrain(s), newNodesReplace(s), newNodesForget(s))
+	cmd.AddCommand(newNodesList(s), newNodesStatus(s), newNodesCounters(s), newNodesDrain(s), newNodesUndrain(s), newNodesReplace(s), newNodesForget(s))
 	return cmd
 }
 
@@ -184,7 +184,7 @@ func newNodesDrain(s *session) *cobra.Command {
 	var remove bool
 	var typed string
 	cmd := &cobra.Command{
-		Use: "drain NODE", Short: "Move all leadership off a node, which accepts no new work until it is restarted; or remove it for good", Args: exactArgs("NODE"),
+		Use: "drain NODE", Short: "Move all leadership off a node, which accepts no new work until nodes undrain or its restart; or remove it for good", Args: exactArgs("NODE"),
 		Example: "  quoratectl nodes drain node-5\n  quoratectl nodes drain node-5 --remove --exclude node-4 --confirm node-5",
 	}
 	j := newJob(s, cmd, true)
@@ -211,6 +211,22 @@ func newNodesDrain(s *session) *cobra.Command {
 		})
 	}
 	return cmd
+}
+
+// newNodesUndrain makes `nodes undrain`.
+func newNodesUndrain(s *session) *cobra.Command {
+	return &cobra.Command{
+		Use: "undrain NODE", Short: "Let a node that was drained take new work and lead again, without a restart", Args: exactArgs("NODE"),
+		Example: "  quoratectl nodes undrain node-5",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return s.with(cmd, func(ctx context.Context, c *client.Client) error {
+				if err := c.Undrain(ctx, client.UndrainRequest{Node: args[0]}); err != nil {
+					return err
+				}
+				return s.printWord(cmd.OutOrStdout(), "undrained", args[0])
+			})
+		},
+	}
 }
 
 // newNodesForget makes `nodes forget`. It cannot be undone, so the node's name must be typed a

@@ -31,11 +31,12 @@ const (
 func newDrain() *cobra.Command {
 	var file, address string
 	var timeout time.Duration
+	var undo bool
 	var secure drainTLS
 	var login client.Config
 	cmd := &cobra.Command{
 		Use:   "drain",
-		Short: "Move all leadership off the node on this host, which accepts no new work from then on",
+		Short: "Move all leadership off the node on this host, which accepts no new work from then on, or undo that",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			target, err := drainTarget(file, address, &secure)
@@ -62,6 +63,13 @@ func newDrain() *cobra.Command {
 			}
 			defer c.Close()
 			address := target.Addresses[0]
+			if undo {
+				if err := c.Undrain(ctx, client.UndrainRequest{}); err != nil {
+					return fmt.Errorf("undrain of %s: %w", address, err)
+				}
+				_, err = fmt.Fprintln(cmd.OutOrStdout(), "undrained", address)
+				return err
+			}
 			if err := c.Drain(ctx); err != nil {
 				return fmt.Errorf("drain of %s: %w", address, err)
 			}
@@ -72,6 +80,7 @@ func newDrain() *cobra.Command {
 	cmd.Flags().StringVarP(&file, "config", "c", "", "YAML file of the node, for its listen.client and tls.client")
 	cmd.Flags().StringVar(&address, "address", "", "client address of the node; empty: listen.client on this host")
 	cmd.Flags().DurationVar(&timeout, "timeout", 60*time.Second, "give up after this time")
+	cmd.Flags().BoolVar(&undo, "undo", false, "let a drained node take new work and lead again")
 	cmd.Flags().StringVar(&login.Username, "user", "", "administrator to log in as ("+userEnv+"); empty: the token of the node's host, else auth.default_user")
 	cmd.Flags().StringVar(&login.Password, "password", "", "password of the user; better use "+passwordEnv+"; empty: auth.default_password")
 	secure.addFlags(cmd.Flags())

@@ -88,12 +88,19 @@ func TestHostToken(t *testing.T) {
 	}
 }
 
-// drainsAlone drains the node by its own settings, and starts it again. It has nobody to hand the
-// catalog to, which the command says; it serves no client from then on all the same.
+// drainsAlone drains the node by its own settings, undoes that, and starts it again. It has nobody to hand
+// the catalog to, which the command says; it serves no client from then on all the same.
 func drainsAlone(ctx context.Context, t *testing.T, binary string, n *chaos.Node) {
 	out, err := exec.CommandContext(ctx, binary, "drain", "--config", filepath.Join(n.Dir, "node.yaml"), "--timeout", "30s").CombinedOutput()
 	if ready := n.Ready(ctx); ready == nil || !strings.Contains(ready.Error(), "drained") {
 		t.Errorf("%v, ready %v\n%s", err, ready, out)
+	}
+	out, err = exec.CommandContext(ctx, binary, "drain", "--undo", "--config", filepath.Join(n.Dir, "node.yaml"), "--timeout", "30s").CombinedOutput()
+	if err != nil || !strings.HasPrefix(string(out), "undrained ") {
+		t.Errorf("%v\n%s", err, out)
+	}
+	if err := n.WaitReady(ctx); err != nil {
+		t.Error(err)
 	}
 	if err := n.Stop(ctx); err != nil {
 		t.Fatal(err)

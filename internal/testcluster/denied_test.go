@@ -59,6 +59,7 @@ func denials() map[string]denial {
 		"Admin/RetryDelayed":       right(&brokerv1.RetryDelayedRequest{Name: "q"}),
 		"Admin/TransferLeadership": tag(&brokerv1.TransferLeadershipRequest{Queue: "q"}),
 		"Admin/Drain":              tag(&brokerv1.DrainRequest{}),
+		"Admin/Undrain":            tag(&brokerv1.UndrainRequest{}),
 		"Admin/GrowQueues":         tag(&brokerv1.GrowQueuesRequest{}),
 		"Admin/ShrinkNode":         tag(&brokerv1.ShrinkNodeRequest{}),
 		"Admin/RebalanceQueues":    tag(&brokerv1.RebalanceQueuesRequest{}),

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -248,7 +247,7 @@ func call[R any](f func() (R, error)) (R, *status.Status) {
 	return r, status.New(e.Code, e.Text)
 }
 
-// Any node starts the drain of any other; the details show it.
+// Any node starts the drain of any other, and undoes it; the details show it.
 func testDrainOther(t *testing.T, c *testcluster.Cluster, nodes []*client.Client) {
 	ctx := testContext(t)
 	op, err := nodes[0].StartDrain(ctx, client.StartDrainRequest{Node: c.Name(1)})
@@ -260,19 +259,42 @@ func testDrainOther(t *testing.T, c *testcluster.Cluster, nodes []*client.Client
 		t.Errorf("%v, %v", end, err)
 	}
 	// A follower may learn of the new leaders a moment later; until then it is starting.
-	for {
-		st, err := nodes[0].ClusterDetails(ctx)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if asDrained(st, c.Name(1)) {
-			return
-		}
-		select {
-		case <-time.After(10 * time.Millisecond):
-		case <-ctx.Done():
-			t.Fatalf("%v", st)
-		}
+	drained := func(node string) {
+		t.Helper()
+		testcluster.Poll(t, fmt.Sprintf("only node %q drains", node), func() error {
+			st, err := nodes[0].ClusterDetails(ctx)
+			if err == nil && !asDrained(st, node) {
+				err = fmt.Errorf("nodes are %v", st)
+			}
+			return err
+		})
+	}
+	drained(c.Name(1))
+	if err := c.Broker(1).Ready(); err == nil {
+		t.Error("a drained node is ready")
+	}
+
+	if err := nodes[2].Undrain(ctx, client.UndrainRequest{Node: c.Name(1)}); err != nil {
+		t.Fatal(err)
+	}
+	drained("")
+	testcluster.Poll(t, "the node is ready", c.Broker(1).Ready)
+	if _, err := nodes[0].DeclareQueue(ctx, client.Queue{Name: "back"}); err != nil {
+		t.Fatal(err)
+	}
+	testcluster.Poll(t, "the node leads again", func() error {
+		return nodes[0].TransferLeadership(ctx, client.TransferLeadershipRequest{Queue: "back", Node: c.Name(1)})
+	})
+	if err := nodes[1].Undrain(ctx, client.UndrainRequest{}); err != nil {
+		t.Errorf("a node that is not drained: %v", err)
+	}
+	var e *client.Error
+	if err := nodes[0].Undrain(ctx, client.UndrainRequest{Node: "nobody"}); !errors.As(err, &e) || e.Code != codes.NotFound {
+		t.Errorf("an unknown node: %v", err)
+	}
+	c.Cluster(1).Unloader().Stop()
+	if err := nodes[0].Undrain(ctx, client.UndrainRequest{Node: c.Name(1)}); !errors.As(err, &e) || e.Code != codes.Unavailable || !strings.Contains(e.Text, "stops") {
+		t.Errorf("a node that stops: %v", err)
 	}
 }
 

@@ -307,6 +307,7 @@ func (n *node) stop(drain bool) error {
 	var errs []error
 	if n.api != nil && drain {
 		n.log.Info("the node is draining", "at_most", n.cfg.Timeouts.Drain)
+		n.part.Unloader().Stop()
 		bounded(n.cfg.Timeouts.Drain, func(ctx context.Context) {
 			if _, err := n.broker.Operators.Drain(identity.WithIdentity(ctx, identity.Itself()), ""); err != nil {
 				n.log.Warn("the drain is incomplete; other nodes take over by election", "error", err)

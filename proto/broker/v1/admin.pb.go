@@ -3645,6 +3645,89 @@ func (x *DrainResponse) GetOperation() *Operation {
 	return nil
 }
 
+// UndrainRequest names a node.
+type UndrainRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Node to undrain; empty: the node that handles the call.
+	Node          string `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UndrainRequest) Reset() {
+	*x = UndrainRequest{}
+	mi := &file_broker_v1_admin_proto_msgTypes[46]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UndrainRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UndrainRequest) ProtoMessage() {}
+
+func (x *UndrainRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_broker_v1_admin_proto_msgTypes[46]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UndrainRequest.ProtoReflect.Descriptor instead.
+func (*UndrainRequest) Descriptor() ([]byte, []int) {
+	return file_broker_v1_admin_proto_rawDescGZIP(), []int{46}
+}
+
+func (x *UndrainRequest) GetNode() string {
+	if x != nil {
+		return x.Node
+	}
+	return ""
+}
+
+// UndrainResponse is empty.
+type UndrainResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UndrainResponse) Reset() {
+	*x = UndrainResponse{}
+	mi := &file_broker_v1_admin_proto_msgTypes[47]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UndrainResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UndrainResponse) ProtoMessage() {}
+
+func (x *UndrainResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_broker_v1_admin_proto_msgTypes[47]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UndrainResponse.ProtoReflect.Descriptor instead.
+func (*UndrainResponse) Descriptor() ([]byte, []int) {
+	return file_broker_v1_admin_proto_rawDescGZIP(), []int{47}
+}
+
 // Operation is a long job. It ends with the process of its node.
 type Operation struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -3681,7 +3764,7 @@ type Operation struct {
 
 func (x *Operation) Reset() {
 	*x = Operation{}
-	mi := &file_broker_v1_admin_proto_msgTypes[46]
+	mi := &file_broker_v1_admin_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3693,7 +3776,7 @@ func (x *Operation) String() string {
 func (*Operation) ProtoMessage() {}
 
 func (x *Operation) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_admin_proto_msgTypes[46]
+	mi := &file_broker_v1_admin_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3706,7 +3789,7 @@ func (x *Operation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Operation.ProtoReflect.Descriptor instead.
 func (*Operation) Descriptor() ([]byte, []int) {
-	return file_broker_v1_admin_proto_rawDescGZIP(), []int{46}
+	return file_broker_v1_admin_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *Operation) GetId() string {
@@ -3825,7 +3908,7 @@ type ListOperationsRequest struct {
 
 func (x *ListOperationsRequest) Reset() {
 	*x = ListOperationsRequest{}
-	mi := &file_broker_v1_admin_proto_msgTypes[47]
+	mi := &file_broker_v1_admin_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3837,7 +3920,7 @@ func (x *ListOperationsRequest) String() string {
 func (*ListOperationsRequest) ProtoMessage() {}
 
 func (x *ListOperationsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_admin_proto_msgTypes[47]
+	mi := &file_broker_v1_admin_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3850,7 +3933,7 @@ func (x *ListOperationsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListOperationsRequest.ProtoReflect.Descriptor instead.
 func (*ListOperationsRequest) Descriptor() ([]byte, []int) {
-	return file_broker_v1_admin_proto_rawDescGZIP(), []int{47}
+	return file_broker_v1_admin_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *ListOperationsRequest) GetRunning() bool {
@@ -3872,7 +3955,7 @@ type ListOperationsResponse struct {
 
 func (x *ListOperationsResponse) Reset() {
 	*x = ListOperationsResponse{}
-	mi := &file_broker_v1_admin_proto_msgTypes[48]
+	mi := &file_broker_v1_admin_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3884,7 +3967,7 @@ func (x *ListOperationsResponse) String() string {
 func (*ListOperationsResponse) ProtoMessage() {}
 
 func (x *ListOperationsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_admin_proto_msgTypes[48]
+	mi := &file_broker_v1_admin_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3897,7 +3980,7 @@ func (x *ListOperationsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListOperationsResponse.ProtoReflect.Descriptor instead.
 func (*ListOperationsResponse) Descriptor() ([]byte, []int) {
-	return file_broker_v1_admin_proto_rawDescGZIP(), []int{48}
+	return file_broker_v1_admin_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *ListOperationsResponse) GetOperations() []*Operation {
@@ -3924,7 +4007,7 @@ type GetOperationRequest struct {
 
 func (x *GetOperationRequest) Reset() {
 	*x = GetOperationRequest{}
-	mi := &file_broker_v1_admin_proto_msgTypes[49]
+	mi := &file_broker_v1_admin_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3936,7 +4019,7 @@ func (x *GetOperationRequest) String() string {
 func (*GetOperationRequest) ProtoMessage() {}
 
 func (x *GetOperationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_admin_proto_msgTypes[49]
+	mi := &file_broker_v1_admin_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3949,7 +4032,7 @@ func (x *GetOperationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetOperationRequest.ProtoReflect.Descriptor instead.
 func (*GetOperationRequest) Descriptor() ([]byte, []int) {
-	return file_broker_v1_admin_proto_rawDescGZIP(), []int{49}
+	return file_broker_v1_admin_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *GetOperationRequest) GetId() string {
@@ -3969,7 +4052,7 @@ type GetOperationResponse struct {
 
 func (x *GetOperationResponse) Reset() {
 	*x = GetOperationResponse{}
-	mi := &file_broker_v1_admin_proto_msgTypes[50]
+	mi := &file_broker_v1_admin_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3981,7 +4064,7 @@ func (x *GetOperationResponse) String() string {
 func (*GetOperationResponse) ProtoMessage() {}
 
 func (x *GetOperationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_admin_proto_msgTypes[50]
+	mi := &file_broker_v1_admin_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3994,7 +4077,7 @@ func (x *GetOperationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetOperationResponse.ProtoReflect.Descriptor instead.
 func (*GetOperationResponse) Descriptor() ([]byte, []int) {
-	return file_broker_v1_admin_proto_rawDescGZIP(), []int{50}
+	return file_broker_v1_admin_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *GetOperationResponse) GetOperation() *Operation {
@@ -4014,7 +4097,7 @@ type WatchOperationRequest struct {
 
 func (x *WatchOperationRequest) Reset() {
 	*x = WatchOperationRequest{}
-	mi := &file_broker_v1_admin_proto_msgTypes[51]
+	mi := &file_broker_v1_admin_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4026,7 +4109,7 @@ func (x *WatchOperationRequest) String() string {
 func (*WatchOperationRequest) ProtoMessage() {}
 
 func (x *WatchOperationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_admin_proto_msgTypes[51]
+	mi := &file_broker_v1_admin_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4039,7 +4122,7 @@ func (x *WatchOperationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchOperationRequest.ProtoReflect.Descriptor instead.
 func (*WatchOperationRequest) Descriptor() ([]byte, []int) {
-	return file_broker_v1_admin_proto_rawDescGZIP(), []int{51}
+	return file_broker_v1_admin_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *WatchOperationRequest) GetId() string {
@@ -4059,7 +4142,7 @@ type WatchOperationResponse struct {
 
 func (x *WatchOperationResponse) Reset() {
 	*x = WatchOperationResponse{}
-	mi := &file_broker_v1_admin_proto_msgTypes[52]
+	mi := &file_broker_v1_admin_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4071,7 +4154,7 @@ func (x *WatchOperationResponse) String() string {
 func (*WatchOperationResponse) ProtoMessage() {}
 
 func (x *WatchOperationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_admin_proto_msgTypes[52]
+	mi := &file_broker_v1_admin_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4084,7 +4167,7 @@ func (x *WatchOperationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchOperationResponse.ProtoReflect.Descriptor instead.
 func (*WatchOperationResponse) Descriptor() ([]byte, []int) {
-	return file_broker_v1_admin_proto_rawDescGZIP(), []int{52}
+	return file_broker_v1_admin_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *WatchOperationResponse) GetOperation() *Operation {
@@ -4104,7 +4187,7 @@ type CancelOperationRequest struct {
 
 func (x *CancelOperationRequest) Reset() {
 	*x = CancelOperationRequest{}
-	mi := &file_broker_v1_admin_proto_msgTypes[53]
+	mi := &file_broker_v1_admin_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4116,7 +4199,7 @@ func (x *CancelOperationRequest) String() string {
 func (*CancelOperationRequest) ProtoMessage() {}
 
 func (x *CancelOperationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_admin_proto_msgTypes[53]
+	mi := &file_broker_v1_admin_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4129,7 +4212,7 @@ func (x *CancelOperationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelOperationRequest.ProtoReflect.Descriptor instead.
 func (*CancelOperationRequest) Descriptor() ([]byte, []int) {
-	return file_broker_v1_admin_proto_rawDescGZIP(), []int{53}
+	return file_broker_v1_admin_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *CancelOperationRequest) GetId() string {
@@ -4149,7 +4232,7 @@ type CancelOperationResponse struct {
 
 func (x *CancelOperationResponse) Reset() {
 	*x = CancelOperationResponse{}
-	mi := &file_broker_v1_admin_proto_msgTypes[54]
+	mi := &file_broker_v1_admin_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4161,7 +4244,7 @@ func (x *CancelOperationResponse) String() string {
 func (*CancelOperationResponse) ProtoMessage() {}
 
 func (x *CancelOperationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_admin_proto_msgTypes[54]
+	mi := &file_broker_v1_admin_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4174,7 +4257,7 @@ func (x *CancelOperationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelOperationResponse.ProtoReflect.Descriptor instead.
 func (*CancelOperationResponse) Descriptor() ([]byte, []int) {
-	return file_broker_v1_admin_proto_rawDescGZIP(), []int{54}
+	return file_broker_v1_admin_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *CancelOperationResponse) GetOperation() *Operation {
@@ -4199,7 +4282,7 @@ type StartOperationResponse struct {
 
 func (x *StartOperationResponse) Reset() {
 	*x = StartOperationResponse{}
-	mi := &file_broker_v1_admin_proto_msgTypes[55]
+	mi := &file_broker_v1_admin_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4211,7 +4294,7 @@ func (x *StartOperationResponse) String() string {
 func (*StartOperationResponse) ProtoMessage() {}
 
 func (x *StartOperationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_admin_proto_msgTypes[55]
+	mi := &file_broker_v1_admin_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4224,7 +4307,7 @@ func (x *StartOperationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartOperationResponse.ProtoReflect.Descriptor instead.
 func (*StartOperationResponse) Descriptor() ([]byte, []int) {
-	return file_broker_v1_admin_proto_rawDescGZIP(), []int{55}
+	return file_broker_v1_admin_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *StartOperationResponse) GetOperation() *Operation {
@@ -4261,7 +4344,7 @@ type QueueFilter struct {
 
 func (x *QueueFilter) Reset() {
 	*x = QueueFilter{}
-	mi := &file_broker_v1_admin_proto_msgTypes[56]
+	mi := &file_broker_v1_admin_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4273,7 +4356,7 @@ func (x *QueueFilter) String() string {
 func (*QueueFilter) ProtoMessage() {}
 
 func (x *QueueFilter) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_admin_proto_msgTypes[56]
+	mi := &file_broker_v1_admin_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4286,7 +4369,7 @@ func (x *QueueFilter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueueFilter.ProtoReflect.Descriptor instead.
 func (*QueueFilter) Descriptor() ([]byte, []int) {
-	return file_broker_v1_admin_proto_rawDescGZIP(), []int{56}
+	return file_broker_v1_admin_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *QueueFilter) GetVhost() string {
@@ -4318,7 +4401,7 @@ type GrowQueuesRequest struct {
 
 func (x *GrowQueuesRequest) Reset() {
 	*x = GrowQueuesRequest{}
-	mi := &file_broker_v1_admin_proto_msgTypes[57]
+	mi := &file_broker_v1_admin_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4330,7 +4413,7 @@ func (x *GrowQueuesRequest) String() string {
 func (*GrowQueuesRequest) ProtoMessage() {}
 
 func (x *GrowQueuesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_admin_proto_msgTypes[57]
+	mi := &file_broker_v1_admin_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4343,7 +4426,7 @@ func (x *GrowQueuesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GrowQueuesRequest.ProtoReflect.Descriptor instead.
 func (*GrowQueuesRequest) Descriptor() ([]byte, []int) {
-	return file_broker_v1_admin_proto_rawDescGZIP(), []int{57}
+	return file_broker_v1_admin_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *GrowQueuesRequest) GetNode() string {
@@ -4391,7 +4474,7 @@ type ShrinkNodeRequest struct {
 
 func (x *ShrinkNodeRequest) Reset() {
 	*x = ShrinkNodeRequest{}
-	mi := &file_broker_v1_admin_proto_msgTypes[58]
+	mi := &file_broker_v1_admin_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4403,7 +4486,7 @@ func (x *ShrinkNodeRequest) String() string {
 func (*ShrinkNodeRequest) ProtoMessage() {}
 
 func (x *ShrinkNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_admin_proto_msgTypes[58]
+	mi := &file_broker_v1_admin_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4416,7 +4499,7 @@ func (x *ShrinkNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShrinkNodeRequest.ProtoReflect.Descriptor instead.
 func (*ShrinkNodeRequest) Descriptor() ([]byte, []int) {
-	return file_broker_v1_admin_proto_rawDescGZIP(), []int{58}
+	return file_broker_v1_admin_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *ShrinkNodeRequest) GetNode() string {
@@ -4464,7 +4547,7 @@ type RebalanceQueuesRequest struct {
 
 func (x *RebalanceQueuesRequest) Reset() {
 	*x = RebalanceQueuesRequest{}
-	mi := &file_broker_v1_admin_proto_msgTypes[59]
+	mi := &file_broker_v1_admin_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4476,7 +4559,7 @@ func (x *RebalanceQueuesRequest) String() string {
 func (*RebalanceQueuesRequest) ProtoMessage() {}
 
 func (x *RebalanceQueuesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_admin_proto_msgTypes[59]
+	mi := &file_broker_v1_admin_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4489,7 +4572,7 @@ func (x *RebalanceQueuesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RebalanceQueuesRequest.ProtoReflect.Descriptor instead.
 func (*RebalanceQueuesRequest) Descriptor() ([]byte, []int) {
-	return file_broker_v1_admin_proto_rawDescGZIP(), []int{59}
+	return file_broker_v1_admin_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *RebalanceQueuesRequest) GetQueues() *QueueFilter {
@@ -4512,7 +4595,7 @@ type AddMemberRequest struct {
 
 func (x *AddMemberRequest) Reset() {
 	*x = AddMemberRequest{}
-	mi := &file_broker_v1_admin_proto_msgTypes[60]
+	mi := &file_broker_v1_admin_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4524,7 +4607,7 @@ func (x *AddMemberRequest) String() string {
 func (*AddMemberRequest) ProtoMessage() {}
 
 func (x *AddMemberRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_admin_proto_msgTypes[60]
+	mi := &file_broker_v1_admin_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4537,7 +4620,7 @@ func (x *AddMemberRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AddMemberRequest.ProtoReflect.Descriptor instead.
 func (*AddMemberRequest) Descriptor() ([]byte, []int) {
-	return file_broker_v1_admin_proto_rawDescGZIP(), []int{60}
+	return file_broker_v1_admin_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *AddMemberRequest) GetVhost() string {
@@ -4576,7 +4659,7 @@ type RemoveMemberRequest struct {
 
 func (x *RemoveMemberRequest) Reset() {
 	*x = RemoveMemberRequest{}
-	mi := &file_broker_v1_admin_proto_msgTypes[61]
+	mi := &file_broker_v1_admin_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4588,7 +4671,7 @@ func (x *RemoveMemberRequest) String() string {
 func (*RemoveMemberRequest) ProtoMessage() {}
 
 func (x *RemoveMemberRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_admin_proto_msgTypes[61]
+	mi := &file_broker_v1_admin_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4601,7 +4684,7 @@ func (x *RemoveMemberRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveMemberRequest.ProtoReflect.Descriptor instead.
 func (*RemoveMemberRequest) Descriptor() ([]byte, []int) {
-	return file_broker_v1_admin_proto_rawDescGZIP(), []int{61}
+	return file_broker_v1_admin_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *RemoveMemberRequest) GetVhost() string {
@@ -4649,7 +4732,7 @@ type ReplaceMemberRequest struct {
 
 func (x *ReplaceMemberRequest) Reset() {
 	*x = ReplaceMemberRequest{}
-	mi := &file_broker_v1_admin_proto_msgTypes[62]
+	mi := &file_broker_v1_admin_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4661,7 +4744,7 @@ func (x *ReplaceMemberRequest) String() string {
 func (*ReplaceMemberRequest) ProtoMessage() {}
 
 func (x *ReplaceMemberRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_admin_proto_msgTypes[62]
+	mi := &file_broker_v1_admin_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4674,7 +4757,7 @@ func (x *ReplaceMemberRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplaceMemberRequest.ProtoReflect.Descriptor instead.
 func (*ReplaceMemberRequest) Descriptor() ([]byte, []int) {
-	return file_broker_v1_admin_proto_rawDescGZIP(), []int{62}
+	return file_broker_v1_admin_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *ReplaceMemberRequest) GetVhost() string {
@@ -4726,7 +4809,7 @@ type RemoveNodeRequest struct {
 
 func (x *RemoveNodeRequest) Reset() {
 	*x = RemoveNodeRequest{}
-	mi := &file_broker_v1_admin_proto_msgTypes[63]
+	mi := &file_broker_v1_admin_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4738,7 +4821,7 @@ func (x *RemoveNodeRequest) String() string {
 func (*RemoveNodeRequest) ProtoMessage() {}
 
 func (x *RemoveNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_admin_proto_msgTypes[63]
+	mi := &file_broker_v1_admin_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4751,7 +4834,7 @@ func (x *RemoveNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveNodeRequest.ProtoReflect.Descriptor instead.
 func (*RemoveNodeRequest) Descriptor() ([]byte, []int) {
-	return file_broker_v1_admin_proto_rawDescGZIP(), []int{63}
+	return file_broker_v1_admin_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *RemoveNodeRequest) GetNode() string {
@@ -4789,7 +4872,7 @@ type ReplaceNodeRequest struct {
 
 func (x *ReplaceNodeRequest) Reset() {
 	*x = ReplaceNodeRequest{}
-	mi := &file_broker_v1_admin_proto_msgTypes[64]
+	mi := &file_broker_v1_admin_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4801,7 +4884,7 @@ func (x *ReplaceNodeRequest) String() string {
 func (*ReplaceNodeRequest) ProtoMessage() {}
 
 func (x *ReplaceNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_admin_proto_msgTypes[64]
+	mi := &file_broker_v1_admin_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4814,7 +4897,7 @@ func (x *ReplaceNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplaceNodeRequest.ProtoReflect.Descriptor instead.
 func (*ReplaceNodeRequest) Descriptor() ([]byte, []int) {
-	return file_broker_v1_admin_proto_rawDescGZIP(), []int{64}
+	return file_broker_v1_admin_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *ReplaceNodeRequest) GetNode() string {
@@ -4853,7 +4936,7 @@ type ForgetNodeRequest struct {
 
 func (x *ForgetNodeRequest) Reset() {
 	*x = ForgetNodeRequest{}
-	mi := &file_broker_v1_admin_proto_msgTypes[65]
+	mi := &file_broker_v1_admin_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4865,7 +4948,7 @@ func (x *ForgetNodeRequest) String() string {
 func (*ForgetNodeRequest) ProtoMessage() {}
 
 func (x *ForgetNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_admin_proto_msgTypes[65]
+	mi := &file_broker_v1_admin_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4878,7 +4961,7 @@ func (x *ForgetNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForgetNodeRequest.ProtoReflect.Descriptor instead.
 func (*ForgetNodeRequest) Descriptor() ([]byte, []int) {
-	return file_broker_v1_admin_proto_rawDescGZIP(), []int{65}
+	return file_broker_v1_admin_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *ForgetNodeRequest) GetNode() string {
@@ -5202,7 +5285,10 @@ const file_broker_v1_admin_proto_rawDesc = "" +
 	"\n" +
 	"timeout_ms\x18\x03 \x01(\x03R\ttimeoutMs\"K\n" +
 	"\rDrainResponse\x12:\n" +
-	"\toperation\x18\x01 \x01(\v2\x1c.quorate.broker.v1.OperationR\toperation\"\xff\x02\n" +
+	"\toperation\x18\x01 \x01(\v2\x1c.quorate.broker.v1.OperationR\toperation\"$\n" +
+	"\x0eUndrainRequest\x12\x12\n" +
+	"\x04node\x18\x01 \x01(\tR\x04node\"\x11\n" +
+	"\x0fUndrainResponse\"\xff\x02\n" +
 	"\tOperation\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04kind\x18\x02 \x01(\tR\x04kind\x12\x16\n" +
@@ -5299,7 +5385,7 @@ const file_broker_v1_admin_proto_rawDesc = "" +
 	"\x17OPERATION_STATE_RUNNING\x10\x01\x12\x18\n" +
 	"\x14OPERATION_STATE_DONE\x10\x02\x12\x1a\n" +
 	"\x16OPERATION_STATE_FAILED\x10\x03\x12\x1d\n" +
-	"\x19OPERATION_STATE_CANCELLED\x10\x042\xe0\x16\n" +
+	"\x19OPERATION_STATE_CANCELLED\x10\x042\xb2\x17\n" +
 	"\x05Admin\x12_\n" +
 	"\fDeclareQueue\x12&.quorate.broker.v1.DeclareQueueRequest\x1a'.quorate.broker.v1.DeclareQueueResponse\x12\\\n" +
 	"\vDeleteQueue\x12%.quorate.broker.v1.DeleteQueueRequest\x1a&.quorate.broker.v1.DeleteQueueResponse\x12_\n" +
@@ -5318,7 +5404,8 @@ const file_broker_v1_admin_proto_rawDesc = "" +
 	"\fListBindings\x12&.quorate.broker.v1.ListBindingsRequest\x1a'.quorate.broker.v1.ListBindingsResponse\x12b\n" +
 	"\rClusterStatus\x12'.quorate.broker.v1.ClusterStatusRequest\x1a(.quorate.broker.v1.ClusterStatusResponse\x12q\n" +
 	"\x12TransferLeadership\x12,.quorate.broker.v1.TransferLeadershipRequest\x1a-.quorate.broker.v1.TransferLeadershipResponse\x12J\n" +
-	"\x05Drain\x12\x1f.quorate.broker.v1.DrainRequest\x1a .quorate.broker.v1.DrainResponse\x12e\n" +
+	"\x05Drain\x12\x1f.quorate.broker.v1.DrainRequest\x1a .quorate.broker.v1.DrainResponse\x12P\n" +
+	"\aUndrain\x12!.quorate.broker.v1.UndrainRequest\x1a\".quorate.broker.v1.UndrainResponse\x12e\n" +
 	"\x0eListOperations\x12(.quorate.broker.v1.ListOperationsRequest\x1a).quorate.broker.v1.ListOperationsResponse\x12_\n" +
 	"\fGetOperation\x12&.quorate.broker.v1.GetOperationRequest\x1a'.quorate.broker.v1.GetOperationResponse\x12g\n" +
 	"\x0eWatchOperation\x12(.quorate.broker.v1.WatchOperationRequest\x1a).quorate.broker.v1.WatchOperationResponse0\x01\x12h\n" +
@@ -5351,7 +5438,7 @@ func file_broker_v1_admin_proto_rawDescGZIP() []byte {
 }
 
 var file_broker_v1_admin_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_broker_v1_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 72)
+var file_broker_v1_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 74)
 var file_broker_v1_admin_proto_goTypes = []any{
 	(DestinationType)(0),               // 0: quorate.broker.v1.DestinationType
 	(OperationState)(0),                // 1: quorate.broker.v1.OperationState
@@ -5401,56 +5488,58 @@ var file_broker_v1_admin_proto_goTypes = []any{
 	(*TransferLeadershipResponse)(nil), // 45: quorate.broker.v1.TransferLeadershipResponse
 	(*DrainRequest)(nil),               // 46: quorate.broker.v1.DrainRequest
 	(*DrainResponse)(nil),              // 47: quorate.broker.v1.DrainResponse
-	(*Operation)(nil),                  // 48: quorate.broker.v1.Operation
-	(*ListOperationsRequest)(nil),      // 49: quorate.broker.v1.ListOperationsRequest
-	(*ListOperationsResponse)(nil),     // 50: quorate.broker.v1.ListOperationsResponse
-	(*GetOperationRequest)(nil),        // 51: quorate.broker.v1.GetOperationRequest
-	(*GetOperationResponse)(nil),       // 52: quorate.broker.v1.GetOperationResponse
-	(*WatchOperationRequest)(nil),      // 53: quorate.broker.v1.WatchOperationRequest
-	(*WatchOperationResponse)(nil),     // 54: quorate.broker.v1.WatchOperationResponse
-	(*CancelOperationRequest)(nil),     // 55: quorate.broker.v1.CancelOperationRequest
-	(*CancelOperationResponse)(nil),    // 56: quorate.broker.v1.CancelOperationResponse
-	(*StartOperationResponse)(nil),     // 57: quorate.broker.v1.StartOperationResponse
-	(*QueueFilter)(nil),                // 58: quorate.broker.v1.QueueFilter
-	(*GrowQueuesRequest)(nil),          // 59: quorate.broker.v1.GrowQueuesRequest
-	(*ShrinkNodeRequest)(nil),          // 60: quorate.broker.v1.ShrinkNodeRequest
-	(*RebalanceQueuesRequest)(nil),     // 61: quorate.broker.v1.RebalanceQueuesRequest
-	(*AddMemberRequest)(nil),           // 62: quorate.broker.v1.AddMemberRequest
-	(*RemoveMemberRequest)(nil),        // 63: quorate.broker.v1.RemoveMemberRequest
-	(*ReplaceMemberRequest)(nil),       // 64: quorate.broker.v1.ReplaceMemberRequest
-	(*RemoveNodeRequest)(nil),          // 65: quorate.broker.v1.RemoveNodeRequest
-	(*ReplaceNodeRequest)(nil),         // 66: quorate.broker.v1.ReplaceNodeRequest
-	(*ForgetNodeRequest)(nil),          // 67: quorate.broker.v1.ForgetNodeRequest
-	nil,                                // 68: quorate.broker.v1.QueueStats.MessagesByPriorityEntry
-	nil,                                // 69: quorate.broker.v1.QueueStats.DeadLetteredEntry
-	nil,                                // 70: quorate.broker.v1.QueueStats.DeadLettersWaitingEntry
-	nil,                                // 71: quorate.broker.v1.QueueStats.DeadLetterRetriesEntry
-	nil,                                // 72: quorate.broker.v1.QueueStats.DeadLettersLostEntry
-	nil,                                // 73: quorate.broker.v1.ClusterNode.CountersEntry
-	(*Table)(nil),                      // 74: quorate.broker.v1.Table
+	(*UndrainRequest)(nil),             // 48: quorate.broker.v1.UndrainRequest
+	(*UndrainResponse)(nil),            // 49: quorate.broker.v1.UndrainResponse
+	(*Operation)(nil),                  // 50: quorate.broker.v1.Operation
+	(*ListOperationsRequest)(nil),      // 51: quorate.broker.v1.ListOperationsRequest
+	(*ListOperationsResponse)(nil),     // 52: quorate.broker.v1.ListOperationsResponse
+	(*GetOperationRequest)(nil),        // 53: quorate.broker.v1.GetOperationRequest
+	(*GetOperationResponse)(nil),       // 54: quorate.broker.v1.GetOperationResponse
+	(*WatchOperationRequest)(nil),      // 55: quorate.broker.v1.WatchOperationRequest
+	(*WatchOperationResponse)(nil),     // 56: quorate.broker.v1.WatchOperationResponse
+	(*CancelOperationRequest)(nil),     // 57: quorate.broker.v1.CancelOperationRequest
+	(*CancelOperationResponse)(nil),    // 58: quorate.broker.v1.CancelOperationResponse
+	(*StartOperationResponse)(nil),     // 59: quorate.broker.v1.StartOperationResponse
+	(*QueueFilter)(nil),                // 60: quorate.broker.v1.QueueFilter
+	(*GrowQueuesRequest)(nil),          // 61: quorate.broker.v1.GrowQueuesRequest
+	(*ShrinkNodeRequest)(nil),          // 62: quorate.broker.v1.ShrinkNodeRequest
+	(*RebalanceQueuesRequest)(nil),     // 63: quorate.broker.v1.RebalanceQueuesRequest
+	(*AddMemberRequest)(nil),           // 64: quorate.broker.v1.AddMemberRequest
+	(*RemoveMemberRequest)(nil),        // 65: quorate.broker.v1.RemoveMemberRequest
+	(*ReplaceMemberRequest)(nil),       // 66: quorate.broker.v1.ReplaceMemberRequest
+	(*RemoveNodeRequest)(nil),          // 67: quorate.broker.v1.RemoveNodeRequest
+	(*ReplaceNodeRequest)(nil),         // 68: quorate.broker.v1.ReplaceNodeRequest
+	(*ForgetNodeRequest)(nil),          // 69: quorate.broker.v1.ForgetNodeRequest
+	nil,                                // 70: quorate.broker.v1.QueueStats.MessagesByPriorityEntry
+	nil,                                // 71: quorate.broker.v1.QueueStats.DeadLetteredEntry
+	nil,                                // 72: quorate.broker.v1.QueueStats.DeadLettersWaitingEntry
+	nil,                                // 73: quorate.broker.v1.QueueStats.DeadLetterRetriesEntry
+	nil,                                // 74: quorate.broker.v1.QueueStats.DeadLettersLostEntry
+	nil,                                // 75: quorate.broker.v1.ClusterNode.CountersEntry
+	(*Table)(nil),                      // 76: quorate.broker.v1.Table
 }
 var file_broker_v1_admin_proto_depIdxs = []int32{
-	74, // 0: quorate.broker.v1.DeclareQueueRequest.arguments:type_name -> quorate.broker.v1.Table
+	76, // 0: quorate.broker.v1.DeclareQueueRequest.arguments:type_name -> quorate.broker.v1.Table
 	12, // 1: quorate.broker.v1.ListQueueMembersResponse.members:type_name -> quorate.broker.v1.QueueMember
 	18, // 2: quorate.broker.v1.QueueMember.raft:type_name -> quorate.broker.v1.RaftStats
 	15, // 3: quorate.broker.v1.GetQueueResponse.queue:type_name -> quorate.broker.v1.Queue
-	74, // 4: quorate.broker.v1.Queue.arguments:type_name -> quorate.broker.v1.Table
+	76, // 4: quorate.broker.v1.Queue.arguments:type_name -> quorate.broker.v1.Table
 	16, // 5: quorate.broker.v1.Queue.stats:type_name -> quorate.broker.v1.QueueStats
 	18, // 6: quorate.broker.v1.Queue.raft:type_name -> quorate.broker.v1.RaftStats
-	74, // 7: quorate.broker.v1.Queue.effective_arguments:type_name -> quorate.broker.v1.Table
-	74, // 8: quorate.broker.v1.Queue.effective_policy_definition:type_name -> quorate.broker.v1.Table
-	68, // 9: quorate.broker.v1.QueueStats.messages_by_priority:type_name -> quorate.broker.v1.QueueStats.MessagesByPriorityEntry
-	69, // 10: quorate.broker.v1.QueueStats.dead_lettered:type_name -> quorate.broker.v1.QueueStats.DeadLetteredEntry
-	70, // 11: quorate.broker.v1.QueueStats.dead_letters_waiting:type_name -> quorate.broker.v1.QueueStats.DeadLettersWaitingEntry
-	71, // 12: quorate.broker.v1.QueueStats.dead_letter_retries:type_name -> quorate.broker.v1.QueueStats.DeadLetterRetriesEntry
-	72, // 13: quorate.broker.v1.QueueStats.dead_letters_lost:type_name -> quorate.broker.v1.QueueStats.DeadLettersLostEntry
+	76, // 7: quorate.broker.v1.Queue.effective_arguments:type_name -> quorate.broker.v1.Table
+	76, // 8: quorate.broker.v1.Queue.effective_policy_definition:type_name -> quorate.broker.v1.Table
+	70, // 9: quorate.broker.v1.QueueStats.messages_by_priority:type_name -> quorate.broker.v1.QueueStats.MessagesByPriorityEntry
+	71, // 10: quorate.broker.v1.QueueStats.dead_lettered:type_name -> quorate.broker.v1.QueueStats.DeadLetteredEntry
+	72, // 11: quorate.broker.v1.QueueStats.dead_letters_waiting:type_name -> quorate.broker.v1.QueueStats.DeadLettersWaitingEntry
+	73, // 12: quorate.broker.v1.QueueStats.dead_letter_retries:type_name -> quorate.broker.v1.QueueStats.DeadLetterRetriesEntry
+	74, // 13: quorate.broker.v1.QueueStats.dead_letters_lost:type_name -> quorate.broker.v1.QueueStats.DeadLettersLostEntry
 	17, // 14: quorate.broker.v1.QueueStats.discarded:type_name -> quorate.broker.v1.Discarded
 	15, // 15: quorate.broker.v1.ListQueuesResponse.queues:type_name -> quorate.broker.v1.Queue
-	74, // 16: quorate.broker.v1.DeclareExchangeRequest.arguments:type_name -> quorate.broker.v1.Table
+	76, // 16: quorate.broker.v1.DeclareExchangeRequest.arguments:type_name -> quorate.broker.v1.Table
 	27, // 17: quorate.broker.v1.ListExchangesResponse.exchanges:type_name -> quorate.broker.v1.Exchange
-	74, // 18: quorate.broker.v1.Exchange.arguments:type_name -> quorate.broker.v1.Table
+	76, // 18: quorate.broker.v1.Exchange.arguments:type_name -> quorate.broker.v1.Table
 	0,  // 19: quorate.broker.v1.Binding.destination_type:type_name -> quorate.broker.v1.DestinationType
-	74, // 20: quorate.broker.v1.Binding.arguments:type_name -> quorate.broker.v1.Table
+	76, // 20: quorate.broker.v1.Binding.arguments:type_name -> quorate.broker.v1.Table
 	28, // 21: quorate.broker.v1.BindRequest.binding:type_name -> quorate.broker.v1.Binding
 	28, // 22: quorate.broker.v1.UnbindRequest.binding:type_name -> quorate.broker.v1.Binding
 	28, // 23: quorate.broker.v1.ListBindingsResponse.bindings:type_name -> quorate.broker.v1.Binding
@@ -5458,18 +5547,18 @@ var file_broker_v1_admin_proto_depIdxs = []int32{
 	39, // 25: quorate.broker.v1.FinalizeVersionResponse.held:type_name -> quorate.broker.v1.HeldVersion
 	42, // 26: quorate.broker.v1.ClusterNode.disk:type_name -> quorate.broker.v1.DiskStatus
 	43, // 27: quorate.broker.v1.ClusterNode.start:type_name -> quorate.broker.v1.StartProgress
-	73, // 28: quorate.broker.v1.ClusterNode.counters:type_name -> quorate.broker.v1.ClusterNode.CountersEntry
+	75, // 28: quorate.broker.v1.ClusterNode.counters:type_name -> quorate.broker.v1.ClusterNode.CountersEntry
 	41, // 29: quorate.broker.v1.ClusterNode.clock:type_name -> quorate.broker.v1.ClockStatus
-	48, // 30: quorate.broker.v1.DrainResponse.operation:type_name -> quorate.broker.v1.Operation
+	50, // 30: quorate.broker.v1.DrainResponse.operation:type_name -> quorate.broker.v1.Operation
 	1,  // 31: quorate.broker.v1.Operation.state:type_name -> quorate.broker.v1.OperationState
-	48, // 32: quorate.broker.v1.ListOperationsResponse.operations:type_name -> quorate.broker.v1.Operation
-	48, // 33: quorate.broker.v1.GetOperationResponse.operation:type_name -> quorate.broker.v1.Operation
-	48, // 34: quorate.broker.v1.WatchOperationResponse.operation:type_name -> quorate.broker.v1.Operation
-	48, // 35: quorate.broker.v1.CancelOperationResponse.operation:type_name -> quorate.broker.v1.Operation
-	48, // 36: quorate.broker.v1.StartOperationResponse.operation:type_name -> quorate.broker.v1.Operation
-	58, // 37: quorate.broker.v1.GrowQueuesRequest.queues:type_name -> quorate.broker.v1.QueueFilter
-	58, // 38: quorate.broker.v1.ShrinkNodeRequest.queues:type_name -> quorate.broker.v1.QueueFilter
-	58, // 39: quorate.broker.v1.RebalanceQueuesRequest.queues:type_name -> quorate.broker.v1.QueueFilter
+	50, // 32: quorate.broker.v1.ListOperationsResponse.operations:type_name -> quorate.broker.v1.Operation
+	50, // 33: quorate.broker.v1.GetOperationResponse.operation:type_name -> quorate.broker.v1.Operation
+	50, // 34: quorate.broker.v1.WatchOperationResponse.operation:type_name -> quorate.broker.v1.Operation
+	50, // 35: quorate.broker.v1.CancelOperationResponse.operation:type_name -> quorate.broker.v1.Operation
+	50, // 36: quorate.broker.v1.StartOperationResponse.operation:type_name -> quorate.broker.v1.Operation
+	60, // 37: quorate.broker.v1.GrowQueuesRequest.queues:type_name -> quorate.broker.v1.QueueFilter
+	60, // 38: quorate.broker.v1.ShrinkNodeRequest.queues:type_name -> quorate.broker.v1.QueueFilter
+	60, // 39: quorate.broker.v1.RebalanceQueuesRequest.queues:type_name -> quorate.broker.v1.QueueFilter
 	2,  // 40: quorate.broker.v1.Admin.DeclareQueue:input_type -> quorate.broker.v1.DeclareQueueRequest
 	4,  // 41: quorate.broker.v1.Admin.DeleteQueue:input_type -> quorate.broker.v1.DeleteQueueRequest
 	6,  // 42: quorate.broker.v1.Admin.RetryDelayed:input_type -> quorate.broker.v1.RetryDelayedRequest
@@ -5486,52 +5575,54 @@ var file_broker_v1_admin_proto_depIdxs = []int32{
 	35, // 53: quorate.broker.v1.Admin.ClusterStatus:input_type -> quorate.broker.v1.ClusterStatusRequest
 	44, // 54: quorate.broker.v1.Admin.TransferLeadership:input_type -> quorate.broker.v1.TransferLeadershipRequest
 	46, // 55: quorate.broker.v1.Admin.Drain:input_type -> quorate.broker.v1.DrainRequest
-	49, // 56: quorate.broker.v1.Admin.ListOperations:input_type -> quorate.broker.v1.ListOperationsRequest
-	51, // 57: quorate.broker.v1.Admin.GetOperation:input_type -> quorate.broker.v1.GetOperationRequest
-	53, // 58: quorate.broker.v1.Admin.WatchOperation:input_type -> quorate.broker.v1.WatchOperationRequest
-	55, // 59: quorate.broker.v1.Admin.CancelOperation:input_type -> quorate.broker.v1.CancelOperationRequest
-	59, // 60: quorate.broker.v1.Admin.GrowQueues:input_type -> quorate.broker.v1.GrowQueuesRequest
-	60, // 61: quorate.broker.v1.Admin.ShrinkNode:input_type -> quorate.broker.v1.ShrinkNodeRequest
-	61, // 62: quorate.broker.v1.Admin.RebalanceQueues:input_type -> quorate.broker.v1.RebalanceQueuesRequest
-	62, // 63: quorate.broker.v1.Admin.AddMember:input_type -> quorate.broker.v1.AddMemberRequest
-	63, // 64: quorate.broker.v1.Admin.RemoveMember:input_type -> quorate.broker.v1.RemoveMemberRequest
-	64, // 65: quorate.broker.v1.Admin.ReplaceMember:input_type -> quorate.broker.v1.ReplaceMemberRequest
-	67, // 66: quorate.broker.v1.Admin.ForgetNode:input_type -> quorate.broker.v1.ForgetNodeRequest
-	65, // 67: quorate.broker.v1.Admin.RemoveNode:input_type -> quorate.broker.v1.RemoveNodeRequest
-	66, // 68: quorate.broker.v1.Admin.ReplaceNode:input_type -> quorate.broker.v1.ReplaceNodeRequest
-	37, // 69: quorate.broker.v1.Admin.FinalizeVersion:input_type -> quorate.broker.v1.FinalizeVersionRequest
-	3,  // 70: quorate.broker.v1.Admin.DeclareQueue:output_type -> quorate.broker.v1.DeclareQueueResponse
-	5,  // 71: quorate.broker.v1.Admin.DeleteQueue:output_type -> quorate.broker.v1.DeleteQueueResponse
-	7,  // 72: quorate.broker.v1.Admin.RetryDelayed:output_type -> quorate.broker.v1.RetryDelayedResponse
-	9,  // 73: quorate.broker.v1.Admin.PurgeQueue:output_type -> quorate.broker.v1.PurgeQueueResponse
-	14, // 74: quorate.broker.v1.Admin.GetQueue:output_type -> quorate.broker.v1.GetQueueResponse
-	20, // 75: quorate.broker.v1.Admin.ListQueues:output_type -> quorate.broker.v1.ListQueuesResponse
-	11, // 76: quorate.broker.v1.Admin.ListQueueMembers:output_type -> quorate.broker.v1.ListQueueMembersResponse
-	22, // 77: quorate.broker.v1.Admin.DeclareExchange:output_type -> quorate.broker.v1.DeclareExchangeResponse
-	24, // 78: quorate.broker.v1.Admin.DeleteExchange:output_type -> quorate.broker.v1.DeleteExchangeResponse
-	26, // 79: quorate.broker.v1.Admin.ListExchanges:output_type -> quorate.broker.v1.ListExchangesResponse
-	30, // 80: quorate.broker.v1.Admin.Bind:output_type -> quorate.broker.v1.BindResponse
-	32, // 81: quorate.broker.v1.Admin.Unbind:output_type -> quorate.broker.v1.UnbindResponse
-	34, // 82: quorate.broker.v1.Admin.ListBindings:output_type -> quorate.broker.v1.ListBindingsResponse
-	36, // 83: quorate.broker.v1.Admin.ClusterStatus:output_type -> quorate.broker.v1.ClusterStatusResponse
-	45, // 84: quorate.broker.v1.Admin.TransferLeadership:output_type -> quorate.broker.v1.TransferLeadershipResponse
-	47, // 85: quorate.broker.v1.Admin.Drain:output_type -> quorate.broker.v1.DrainResponse
-	50, // 86: quorate.broker.v1.Admin.ListOperations:output_type -> quorate.broker.v1.ListOperationsResponse
-	52, // 87: quorate.broker.v1.Admin.GetOperation:output_type -> quorate.broker.v1.GetOperationResponse
-	54, // 88: quorate.broker.v1.Admin.WatchOperation:output_type -> quorate.broker.v1.WatchOperationResponse
-	56, // 89: quorate.broker.v1.Admin.CancelOperation:output_type -> quorate.broker.v1.CancelOperationResponse
-	57, // 90: quorate.broker.v1.Admin.GrowQueues:output_type -> quorate.broker.v1.StartOperationResponse
-	57, // 91: quorate.broker.v1.Admin.ShrinkNode:output_type -> quorate.broker.v1.StartOperationResponse
-	57, // 92: quorate.broker.v1.Admin.RebalanceQueues:output_type -> quorate.broker.v1.StartOperationResponse
-	57, // 93: quorate.broker.v1.Admin.AddMember:output_type -> quorate.broker.v1.StartOperationResponse
-	57, // 94: quorate.broker.v1.Admin.RemoveMember:output_type -> quorate.broker.v1.StartOperationResponse
-	57, // 95: quorate.broker.v1.Admin.ReplaceMember:output_type -> quorate.broker.v1.StartOperationResponse
-	57, // 96: quorate.broker.v1.Admin.ForgetNode:output_type -> quorate.broker.v1.StartOperationResponse
-	57, // 97: quorate.broker.v1.Admin.RemoveNode:output_type -> quorate.broker.v1.StartOperationResponse
-	57, // 98: quorate.broker.v1.Admin.ReplaceNode:output_type -> quorate.broker.v1.StartOperationResponse
-	38, // 99: quorate.broker.v1.Admin.FinalizeVersion:output_type -> quorate.broker.v1.FinalizeVersionResponse
-	70, // [70:100] is the sub-list for method output_type
-	40, // [40:70] is the sub-list for method input_type
+	48, // 56: quorate.broker.v1.Admin.Undrain:input_type -> quorate.broker.v1.UndrainRequest
+	51, // 57: quorate.broker.v1.Admin.ListOperations:input_type -> quorate.broker.v1.ListOperationsRequest
+	53, // 58: quorate.broker.v1.Admin.GetOperation:input_type -> quorate.broker.v1.GetOperationRequest
+	55, // 59: quorate.broker.v1.Admin.WatchOperation:input_type -> quorate.broker.v1.WatchOperationRequest
+	57, // 60: quorate.broker.v1.Admin.CancelOperation:input_type -> quorate.broker.v1.CancelOperationRequest
+	61, // 61: quorate.broker.v1.Admin.GrowQueues:input_type -> quorate.broker.v1.GrowQueuesRequest
+	62, // 62: quorate.broker.v1.Admin.ShrinkNode:input_type -> quorate.broker.v1.ShrinkNodeRequest
+	63, // 63: quorate.broker.v1.Admin.RebalanceQueues:input_type -> quorate.broker.v1.RebalanceQueuesRequest
+	64, // 64: quorate.broker.v1.Admin.AddMember:input_type -> quorate.broker.v1.AddMemberRequest
+	65, // 65: quorate.broker.v1.Admin.RemoveMember:input_type -> quorate.broker.v1.RemoveMemberRequest
+	66, // 66: quorate.broker.v1.Admin.ReplaceMember:input_type -> quorate.broker.v1.ReplaceMemberRequest
+	69, // 67: quorate.broker.v1.Admin.ForgetNode:input_type -> quorate.broker.v1.ForgetNodeRequest
+	67, // 68: quorate.broker.v1.Admin.RemoveNode:input_type -> quorate.broker.v1.RemoveNodeRequest
+	68, // 69: quorate.broker.v1.Admin.ReplaceNode:input_type -> quorate.broker.v1.ReplaceNodeRequest
+	37, // 70: quorate.broker.v1.Admin.FinalizeVersion:input_type -> quorate.broker.v1.FinalizeVersionRequest
+	3,  // 71: quorate.broker.v1.Admin.DeclareQueue:output_type -> quorate.broker.v1.DeclareQueueResponse
+	5,  // 72: quorate.broker.v1.Admin.DeleteQueue:output_type -> quorate.broker.v1.DeleteQueueResponse
+	7,  // 73: quorate.broker.v1.Admin.RetryDelayed:output_type -> quorate.broker.v1.RetryDelayedResponse
+	9,  // 74: quorate.broker.v1.Admin.PurgeQueue:output_type -> quorate.broker.v1.PurgeQueueResponse
+	14, // 75: quorate.broker.v1.Admin.GetQueue:output_type -> quorate.broker.v1.GetQueueResponse
+	20, // 76: quorate.broker.v1.Admin.ListQueues:output_type -> quorate.broker.v1.ListQueuesResponse
+	11, // 77: quorate.broker.v1.Admin.ListQueueMembers:output_type -> quorate.broker.v1.ListQueueMembersResponse
+	22, // 78: quorate.broker.v1.Admin.DeclareExchange:output_type -> quorate.broker.v1.DeclareExchangeResponse
+	24, // 79: quorate.broker.v1.Admin.DeleteExchange:output_type -> quorate.broker.v1.DeleteExchangeResponse
+	26, // 80: quorate.broker.v1.Admin.ListExchanges:output_type -> quorate.broker.v1.ListExchangesResponse
+	30, // 81: quorate.broker.v1.Admin.Bind:output_type -> quorate.broker.v1.BindResponse
+	32, // 82: quorate.broker.v1.Admin.Unbind:output_type -> quorate.broker.v1.UnbindResponse
+	34, // 83: quorate.broker.v1.Admin.ListBindings:output_type -> quorate.broker.v1.ListBindingsResponse
+	36, // 84: quorate.broker.v1.Admin.ClusterStatus:output_type -> quorate.broker.v1.ClusterStatusResponse
+	45, // 85: quorate.broker.v1.Admin.TransferLeadership:output_type -> quorate.broker.v1.TransferLeadershipResponse
+	47, // 86: quorate.broker.v1.Admin.Drain:output_type -> quorate.broker.v1.DrainResponse
+	49, // 87: quorate.broker.v1.Admin.Undrain:output_type -> quorate.broker.v1.UndrainResponse
+	52, // 88: quorate.broker.v1.Admin.ListOperations:output_type -> quorate.broker.v1.ListOperationsResponse
+	54, // 89: quorate.broker.v1.Admin.GetOperation:output_type -> quorate.broker.v1.GetOperationResponse
+	56, // 90: quorate.broker.v1.Admin.WatchOperation:output_type -> quorate.broker.v1.WatchOperationResponse
+	58, // 91: quorate.broker.v1.Admin.CancelOperation:output_type -> quorate.broker.v1.CancelOperationResponse
+	59, // 92: quorate.broker.v1.Admin.GrowQueues:output_type -> quorate.broker.v1.StartOperationResponse
+	59, // 93: quorate.broker.v1.Admin.ShrinkNode:output_type -> quorate.broker.v1.StartOperationResponse
+	59, // 94: quorate.broker.v1.Admin.RebalanceQueues:output_type -> quorate.broker.v1.StartOperationResponse
+	59, // 95: quorate.broker.v1.Admin.AddMember:output_type -> quorate.broker.v1.StartOperationResponse
+	59, // 96: quorate.broker.v1.Admin.RemoveMember:output_type -> quorate.broker.v1.StartOperationResponse
+	59, // 97: quorate.broker.v1.Admin.ReplaceMember:output_type -> quorate.broker.v1.StartOperationResponse
+	59, // 98: quorate.broker.v1.Admin.ForgetNode:output_type -> quorate.broker.v1.StartOperationResponse
+	59, // 99: quorate.broker.v1.Admin.RemoveNode:output_type -> quorate.broker.v1.StartOperationResponse
+	59, // 100: quorate.broker.v1.Admin.ReplaceNode:output_type -> quorate.broker.v1.StartOperationResponse
+	38, // 101: quorate.broker.v1.Admin.FinalizeVersion:output_type -> quorate.broker.v1.FinalizeVersionResponse
+	71, // [71:102] is the sub-list for method output_type
+	40, // [40:71] is the sub-list for method input_type
 	40, // [40:40] is the sub-list for extension type_name
 	40, // [40:40] is the sub-list for extension extendee
 	0,  // [0:40] is the sub-list for field type_name
@@ -5552,7 +5643,7 @@ func file_broker_v1_admin_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_broker_v1_admin_proto_rawDesc), len(file_broker_v1_admin_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   72,
+			NumMessages:   74,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -37,6 +37,7 @@ const (
 	Admin_ClusterStatus_FullMethodName      = "/quorate.broker.v1.Admin/ClusterStatus"
 	Admin_TransferLeadership_FullMethodName = "/quorate.broker.v1.Admin/TransferLeadership"
 	Admin_Drain_FullMethodName              = "/quorate.broker.v1.Admin/Drain"
+	Admin_Undrain_FullMethodName            = "/quorate.broker.v1.Admin/Undrain"
 	Admin_ListOperations_FullMethodName     = "/quorate.broker.v1.Admin/ListOperations"
 	Admin_GetOperation_FullMethodName       = "/quorate.broker.v1.Admin/GetOperation"
 	Admin_WatchOperation_FullMethodName     = "/quorate.broker.v1.Admin/WatchOperation"
@@ -94,6 +95,8 @@ type AdminClient interface {
 	TransferLeadership(ctx context.Context, in *TransferLeadershipRequest, opts ...grpc.CallOption) (*TransferLeadershipResponse, error)
 	// Drain transfers all leadership away from a node, which stops taking new work.
 	Drain(ctx context.Context, in *DrainRequest, opts ...grpc.CallOption) (*DrainResponse, error)
+	// Undrain lets a node that was drained take new work and lead again, without a restart.
+	Undrain(ctx context.Context, in *UndrainRequest, opts ...grpc.CallOption) (*UndrainResponse, error)
 	// ListOperations lists the operations of all nodes that answer.
 	ListOperations(ctx context.Context, in *ListOperationsRequest, opts ...grpc.CallOption) (*ListOperationsResponse, error)
 	// GetOperation shows an operation, whichever node runs it.
@@ -295,6 +298,16 @@ func (c *adminClient) Drain(ctx context.Context, in *DrainRequest, opts ...grpc.
 	return out, nil
 }
 
+func (c *adminClient) Undrain(ctx context.Context, in *UndrainRequest, opts ...grpc.CallOption) (*UndrainResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(UndrainResponse)
+	err := c.cc.Invoke(ctx, Admin_Undrain_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *adminClient) ListOperations(ctx context.Context, in *ListOperationsRequest, opts ...grpc.CallOption) (*ListOperationsResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(ListOperationsResponse)
@@ -485,6 +498,8 @@ type AdminServer interface {
 	TransferLeadership(context.Context, *TransferLeadershipRequest) (*TransferLeadershipResponse, error)
 	// Drain transfers all leadership away from a node, which stops taking new work.
 	Drain(context.Context, *DrainRequest) (*DrainResponse, error)
+	// Undrain lets a node that was drained take new work and lead again, without a restart.
+	Undrain(context.Context, *UndrainRequest) (*UndrainResponse, error)
 	// ListOperations lists the operations of all nodes that answer.
 	ListOperations(context.Context, *ListOperationsRequest) (*ListOperationsResponse, error)
 	// GetOperation shows an operation, whichever node runs it.
@@ -573,6 +588,9 @@ func (UnimplementedAdminServer) TransferLeadership(context.Context, *TransferLea
 }
 func (UnimplementedAdminServer) Drain(context.Context, *DrainRequest) (*DrainResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Drain not implemented")
+}
+func (UnimplementedAdminServer) Undrain(context.Context, *UndrainRequest) (*UndrainResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Undrain not implemented")
 }
 func (UnimplementedAdminServer) ListOperations(context.Context, *ListOperationsRequest) (*ListOperationsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListOperations not implemented")
@@ -925,6 +943,24 @@ func _Admin_Drain_Handler(srv interface{}, ctx context.Context, dec func(interfa
 	return interceptor(ctx, in, info, handler)
 }
 
+func _Admin_Undrain_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(UndrainRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AdminServer).Undrain(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Admin_Undrain_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AdminServer).Undrain(ctx, req.(*UndrainRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _Admin_ListOperations_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(ListOperationsRequest)
 	if err := dec(in); err != nil {
@@ -1240,6 +1276,10 @@ var Admin_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Drain",
 			Handler:    _Admin_Drain_Handler,
+		},
+		{
+			MethodName: "Undrain",
+			Handler:    _Admin_Undrain_Handler,
 		},
 		{
 			MethodName: "ListOperations",

@@ -5081,6 +5081,80 @@ func (x *DrainResponse) GetOperation() *Operation {
 	return nil
 }
 
+// UndrainRequest is empty.
+type UndrainRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UndrainRequest) Reset() {
+	*x = UndrainRequest{}
+	mi := &file_node_v1_node_proto_msgTypes[63]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UndrainRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UndrainRequest) ProtoMessage() {}
+
+func (x *UndrainRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_node_v1_node_proto_msgTypes[63]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UndrainRequest.ProtoReflect.Descriptor instead.
+func (*UndrainRequest) Descriptor() ([]byte, []int) {
+	return file_node_v1_node_proto_rawDescGZIP(), []int{63}
+}
+
+// UndrainResponse is empty.
+type UndrainResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UndrainResponse) Reset() {
+	*x = UndrainResponse{}
+	mi := &file_node_v1_node_proto_msgTypes[64]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UndrainResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UndrainResponse) ProtoMessage() {}
+
+func (x *UndrainResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_node_v1_node_proto_msgTypes[64]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UndrainResponse.ProtoReflect.Descriptor instead.
+func (*UndrainResponse) Descriptor() ([]byte, []int) {
+	return file_node_v1_node_proto_rawDescGZIP(), []int{64}
+}
+
 // Operation is a long job of a node.
 type Operation struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
@@ -5106,7 +5180,7 @@ type Operation struct {
 
 func (x *Operation) Reset() {
 	*x = Operation{}
-	mi := &file_node_v1_node_proto_msgTypes[63]
+	mi := &file_node_v1_node_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5118,7 +5192,7 @@ func (x *Operation) String() string {
 func (*Operation) ProtoMessage() {}
 
 func (x *Operation) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[63]
+	mi := &file_node_v1_node_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5131,7 +5205,7 @@ func (x *Operation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Operation.ProtoReflect.Descriptor instead.
 func (*Operation) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{63}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *Operation) GetId() string {
@@ -5248,7 +5322,7 @@ type ListOperationsRequest struct {
 
 func (x *ListOperationsRequest) Reset() {
 	*x = ListOperationsRequest{}
-	mi := &file_node_v1_node_proto_msgTypes[64]
+	mi := &file_node_v1_node_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5260,7 +5334,7 @@ func (x *ListOperationsRequest) String() string {
 func (*ListOperationsRequest) ProtoMessage() {}
 
 func (x *ListOperationsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[64]
+	mi := &file_node_v1_node_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5273,7 +5347,7 @@ func (x *ListOperationsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListOperationsRequest.ProtoReflect.Descriptor instead.
 func (*ListOperationsRequest) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{64}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{66}
 }
 
 // ListOperationsResponse lists operations, oldest first.
@@ -5286,7 +5360,7 @@ type ListOperationsResponse struct {
 
 func (x *ListOperationsResponse) Reset() {
 	*x = ListOperationsResponse{}
-	mi := &file_node_v1_node_proto_msgTypes[65]
+	mi := &file_node_v1_node_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5298,7 +5372,7 @@ func (x *ListOperationsResponse) String() string {
 func (*ListOperationsResponse) ProtoMessage() {}
 
 func (x *ListOperationsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[65]
+	mi := &file_node_v1_node_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5311,7 +5385,7 @@ func (x *ListOperationsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListOperationsResponse.ProtoReflect.Descriptor instead.
 func (*ListOperationsResponse) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{65}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *ListOperationsResponse) GetOperations() []*Operation {
@@ -5336,7 +5410,7 @@ type AwaitEventsRequest struct {
 
 func (x *AwaitEventsRequest) Reset() {
 	*x = AwaitEventsRequest{}
-	mi := &file_node_v1_node_proto_msgTypes[66]
+	mi := &file_node_v1_node_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5348,7 +5422,7 @@ func (x *AwaitEventsRequest) String() string {
 func (*AwaitEventsRequest) ProtoMessage() {}
 
 func (x *AwaitEventsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[66]
+	mi := &file_node_v1_node_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5361,7 +5435,7 @@ func (x *AwaitEventsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AwaitEventsRequest.ProtoReflect.Descriptor instead.
 func (*AwaitEventsRequest) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{66}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *AwaitEventsRequest) GetEpoch() uint64 {
@@ -5397,7 +5471,7 @@ type AwaitEventsResponse struct {
 
 func (x *AwaitEventsResponse) Reset() {
 	*x = AwaitEventsResponse{}
-	mi := &file_node_v1_node_proto_msgTypes[67]
+	mi := &file_node_v1_node_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5409,7 +5483,7 @@ func (x *AwaitEventsResponse) String() string {
 func (*AwaitEventsResponse) ProtoMessage() {}
 
 func (x *AwaitEventsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[67]
+	mi := &file_node_v1_node_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5422,7 +5496,7 @@ func (x *AwaitEventsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AwaitEventsResponse.ProtoReflect.Descriptor instead.
 func (*AwaitEventsResponse) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{67}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *AwaitEventsResponse) GetEpoch() uint64 {
@@ -5463,7 +5537,7 @@ type Event struct {
 
 func (x *Event) Reset() {
 	*x = Event{}
-	mi := &file_node_v1_node_proto_msgTypes[68]
+	mi := &file_node_v1_node_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5475,7 +5549,7 @@ func (x *Event) String() string {
 func (*Event) ProtoMessage() {}
 
 func (x *Event) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[68]
+	mi := &file_node_v1_node_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5488,7 +5562,7 @@ func (x *Event) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Event.ProtoReflect.Descriptor instead.
 func (*Event) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{68}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *Event) GetSeq() uint64 {
@@ -5566,7 +5640,7 @@ type AwaitAuditRequest struct {
 
 func (x *AwaitAuditRequest) Reset() {
 	*x = AwaitAuditRequest{}
-	mi := &file_node_v1_node_proto_msgTypes[69]
+	mi := &file_node_v1_node_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5578,7 +5652,7 @@ func (x *AwaitAuditRequest) String() string {
 func (*AwaitAuditRequest) ProtoMessage() {}
 
 func (x *AwaitAuditRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[69]
+	mi := &file_node_v1_node_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5591,7 +5665,7 @@ func (x *AwaitAuditRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AwaitAuditRequest.ProtoReflect.Descriptor instead.
 func (*AwaitAuditRequest) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{69}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *AwaitAuditRequest) GetEpoch() uint64 {
@@ -5641,7 +5715,7 @@ type AwaitAuditResponse struct {
 
 func (x *AwaitAuditResponse) Reset() {
 	*x = AwaitAuditResponse{}
-	mi := &file_node_v1_node_proto_msgTypes[70]
+	mi := &file_node_v1_node_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5653,7 +5727,7 @@ func (x *AwaitAuditResponse) String() string {
 func (*AwaitAuditResponse) ProtoMessage() {}
 
 func (x *AwaitAuditResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[70]
+	mi := &file_node_v1_node_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5666,7 +5740,7 @@ func (x *AwaitAuditResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AwaitAuditResponse.ProtoReflect.Descriptor instead.
 func (*AwaitAuditResponse) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{70}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *AwaitAuditResponse) GetEpoch() uint64 {
@@ -5710,7 +5784,7 @@ type AuditRecord struct {
 
 func (x *AuditRecord) Reset() {
 	*x = AuditRecord{}
-	mi := &file_node_v1_node_proto_msgTypes[71]
+	mi := &file_node_v1_node_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5722,7 +5796,7 @@ func (x *AuditRecord) String() string {
 func (*AuditRecord) ProtoMessage() {}
 
 func (x *AuditRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[71]
+	mi := &file_node_v1_node_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5735,7 +5809,7 @@ func (x *AuditRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditRecord.ProtoReflect.Descriptor instead.
 func (*AuditRecord) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{71}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *AuditRecord) GetEvent() *Event {
@@ -5820,7 +5894,7 @@ type AuditChange struct {
 
 func (x *AuditChange) Reset() {
 	*x = AuditChange{}
-	mi := &file_node_v1_node_proto_msgTypes[72]
+	mi := &file_node_v1_node_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5832,7 +5906,7 @@ func (x *AuditChange) String() string {
 func (*AuditChange) ProtoMessage() {}
 
 func (x *AuditChange) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[72]
+	mi := &file_node_v1_node_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5845,7 +5919,7 @@ func (x *AuditChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditChange.ProtoReflect.Descriptor instead.
 func (*AuditChange) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{72}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *AuditChange) GetField() string {
@@ -5880,7 +5954,7 @@ type AwaitOperationRequest struct {
 
 func (x *AwaitOperationRequest) Reset() {
 	*x = AwaitOperationRequest{}
-	mi := &file_node_v1_node_proto_msgTypes[73]
+	mi := &file_node_v1_node_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5892,7 +5966,7 @@ func (x *AwaitOperationRequest) String() string {
 func (*AwaitOperationRequest) ProtoMessage() {}
 
 func (x *AwaitOperationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[73]
+	mi := &file_node_v1_node_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5905,7 +5979,7 @@ func (x *AwaitOperationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AwaitOperationRequest.ProtoReflect.Descriptor instead.
 func (*AwaitOperationRequest) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{73}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{75}
 }
 
 func (x *AwaitOperationRequest) GetId() string {
@@ -5932,7 +6006,7 @@ type AwaitOperationResponse struct {
 
 func (x *AwaitOperationResponse) Reset() {
 	*x = AwaitOperationResponse{}
-	mi := &file_node_v1_node_proto_msgTypes[74]
+	mi := &file_node_v1_node_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5944,7 +6018,7 @@ func (x *AwaitOperationResponse) String() string {
 func (*AwaitOperationResponse) ProtoMessage() {}
 
 func (x *AwaitOperationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[74]
+	mi := &file_node_v1_node_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5957,7 +6031,7 @@ func (x *AwaitOperationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AwaitOperationResponse.ProtoReflect.Descriptor instead.
 func (*AwaitOperationResponse) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{74}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{76}
 }
 
 func (x *AwaitOperationResponse) GetOperation() *Operation {
@@ -5977,7 +6051,7 @@ type CancelOperationRequest struct {
 
 func (x *CancelOperationRequest) Reset() {
 	*x = CancelOperationRequest{}
-	mi := &file_node_v1_node_proto_msgTypes[75]
+	mi := &file_node_v1_node_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5989,7 +6063,7 @@ func (x *CancelOperationRequest) String() string {
 func (*CancelOperationRequest) ProtoMessage() {}
 
 func (x *CancelOperationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[75]
+	mi := &file_node_v1_node_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6002,7 +6076,7 @@ func (x *CancelOperationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelOperationRequest.ProtoReflect.Descriptor instead.
 func (*CancelOperationRequest) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{75}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{77}
 }
 
 func (x *CancelOperationRequest) GetId() string {
@@ -6022,7 +6096,7 @@ type CancelOperationResponse struct {
 
 func (x *CancelOperationResponse) Reset() {
 	*x = CancelOperationResponse{}
-	mi := &file_node_v1_node_proto_msgTypes[76]
+	mi := &file_node_v1_node_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6034,7 +6108,7 @@ func (x *CancelOperationResponse) String() string {
 func (*CancelOperationResponse) ProtoMessage() {}
 
 func (x *CancelOperationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[76]
+	mi := &file_node_v1_node_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6047,7 +6121,7 @@ func (x *CancelOperationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelOperationResponse.ProtoReflect.Descriptor instead.
 func (*CancelOperationResponse) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{76}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{78}
 }
 
 func (x *CancelOperationResponse) GetOperation() *Operation {
@@ -6070,7 +6144,7 @@ type UsageRequest struct {
 
 func (x *UsageRequest) Reset() {
 	*x = UsageRequest{}
-	mi := &file_node_v1_node_proto_msgTypes[77]
+	mi := &file_node_v1_node_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6082,7 +6156,7 @@ func (x *UsageRequest) String() string {
 func (*UsageRequest) ProtoMessage() {}
 
 func (x *UsageRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[77]
+	mi := &file_node_v1_node_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6095,7 +6169,7 @@ func (x *UsageRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UsageRequest.ProtoReflect.Descriptor instead.
 func (*UsageRequest) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{77}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{79}
 }
 
 func (x *UsageRequest) GetUser() string {
@@ -6135,7 +6209,7 @@ type UsageResponse struct {
 
 func (x *UsageResponse) Reset() {
 	*x = UsageResponse{}
-	mi := &file_node_v1_node_proto_msgTypes[78]
+	mi := &file_node_v1_node_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6147,7 +6221,7 @@ func (x *UsageResponse) String() string {
 func (*UsageResponse) ProtoMessage() {}
 
 func (x *UsageResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[78]
+	mi := &file_node_v1_node_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6160,7 +6234,7 @@ func (x *UsageResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UsageResponse.ProtoReflect.Descriptor instead.
 func (*UsageResponse) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{78}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{80}
 }
 
 func (x *UsageResponse) GetUserConnections() int64 {
@@ -6225,7 +6299,7 @@ type QuotaSubject struct {
 
 func (x *QuotaSubject) Reset() {
 	*x = QuotaSubject{}
-	mi := &file_node_v1_node_proto_msgTypes[79]
+	mi := &file_node_v1_node_proto_msgTypes[81]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6237,7 +6311,7 @@ func (x *QuotaSubject) String() string {
 func (*QuotaSubject) ProtoMessage() {}
 
 func (x *QuotaSubject) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[79]
+	mi := &file_node_v1_node_proto_msgTypes[81]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6250,7 +6324,7 @@ func (x *QuotaSubject) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QuotaSubject.ProtoReflect.Descriptor instead.
 func (*QuotaSubject) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{79}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{81}
 }
 
 func (x *QuotaSubject) GetUser() string {
@@ -6286,7 +6360,7 @@ type QuotasRequest struct {
 
 func (x *QuotasRequest) Reset() {
 	*x = QuotasRequest{}
-	mi := &file_node_v1_node_proto_msgTypes[80]
+	mi := &file_node_v1_node_proto_msgTypes[82]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6298,7 +6372,7 @@ func (x *QuotasRequest) String() string {
 func (*QuotasRequest) ProtoMessage() {}
 
 func (x *QuotasRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[80]
+	mi := &file_node_v1_node_proto_msgTypes[82]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6311,7 +6385,7 @@ func (x *QuotasRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QuotasRequest.ProtoReflect.Descriptor instead.
 func (*QuotasRequest) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{80}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{82}
 }
 
 func (x *QuotasRequest) GetSubjects() []*QuotaSubject {
@@ -6354,7 +6428,7 @@ type QuotaFigures struct {
 
 func (x *QuotaFigures) Reset() {
 	*x = QuotaFigures{}
-	mi := &file_node_v1_node_proto_msgTypes[81]
+	mi := &file_node_v1_node_proto_msgTypes[83]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6366,7 +6440,7 @@ func (x *QuotaFigures) String() string {
 func (*QuotaFigures) ProtoMessage() {}
 
 func (x *QuotaFigures) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[81]
+	mi := &file_node_v1_node_proto_msgTypes[83]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6379,7 +6453,7 @@ func (x *QuotaFigures) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QuotaFigures.ProtoReflect.Descriptor instead.
 func (*QuotaFigures) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{81}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{83}
 }
 
 func (x *QuotaFigures) GetMessages() float64 {
@@ -6427,7 +6501,7 @@ type QuotasResponse struct {
 
 func (x *QuotasResponse) Reset() {
 	*x = QuotasResponse{}
-	mi := &file_node_v1_node_proto_msgTypes[82]
+	mi := &file_node_v1_node_proto_msgTypes[84]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6439,7 +6513,7 @@ func (x *QuotasResponse) String() string {
 func (*QuotasResponse) ProtoMessage() {}
 
 func (x *QuotasResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[82]
+	mi := &file_node_v1_node_proto_msgTypes[84]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6452,7 +6526,7 @@ func (x *QuotasResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QuotasResponse.ProtoReflect.Descriptor instead.
 func (*QuotasResponse) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{82}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{84}
 }
 
 func (x *QuotasResponse) GetFigures() []*QuotaFigures {
@@ -6493,7 +6567,7 @@ type ClientConnection struct {
 
 func (x *ClientConnection) Reset() {
 	*x = ClientConnection{}
-	mi := &file_node_v1_node_proto_msgTypes[83]
+	mi := &file_node_v1_node_proto_msgTypes[85]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6505,7 +6579,7 @@ func (x *ClientConnection) String() string {
 func (*ClientConnection) ProtoMessage() {}
 
 func (x *ClientConnection) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[83]
+	mi := &file_node_v1_node_proto_msgTypes[85]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6518,7 +6592,7 @@ func (x *ClientConnection) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClientConnection.ProtoReflect.Descriptor instead.
 func (*ClientConnection) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{83}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{85}
 }
 
 func (x *ClientConnection) GetId() string {
@@ -6670,7 +6744,7 @@ type ListConnectionsRequest struct {
 
 func (x *ListConnectionsRequest) Reset() {
 	*x = ListConnectionsRequest{}
-	mi := &file_node_v1_node_proto_msgTypes[84]
+	mi := &file_node_v1_node_proto_msgTypes[86]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6682,7 +6756,7 @@ func (x *ListConnectionsRequest) String() string {
 func (*ListConnectionsRequest) ProtoMessage() {}
 
 func (x *ListConnectionsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[84]
+	mi := &file_node_v1_node_proto_msgTypes[86]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6695,7 +6769,7 @@ func (x *ListConnectionsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListConnectionsRequest.ProtoReflect.Descriptor instead.
 func (*ListConnectionsRequest) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{84}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{86}
 }
 
 // ListConnectionsResponse has the oldest connection first.
@@ -6708,7 +6782,7 @@ type ListConnectionsResponse struct {
 
 func (x *ListConnectionsResponse) Reset() {
 	*x = ListConnectionsResponse{}
-	mi := &file_node_v1_node_proto_msgTypes[85]
+	mi := &file_node_v1_node_proto_msgTypes[87]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6720,7 +6794,7 @@ func (x *ListConnectionsResponse) String() string {
 func (*ListConnectionsResponse) ProtoMessage() {}
 
 func (x *ListConnectionsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[85]
+	mi := &file_node_v1_node_proto_msgTypes[87]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6733,7 +6807,7 @@ func (x *ListConnectionsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListConnectionsResponse.ProtoReflect.Descriptor instead.
 func (*ListConnectionsResponse) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{85}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{87}
 }
 
 func (x *ListConnectionsResponse) GetConnections() []*ClientConnection {
@@ -6756,7 +6830,7 @@ type EndConnectionRequest struct {
 
 func (x *EndConnectionRequest) Reset() {
 	*x = EndConnectionRequest{}
-	mi := &file_node_v1_node_proto_msgTypes[86]
+	mi := &file_node_v1_node_proto_msgTypes[88]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6768,7 +6842,7 @@ func (x *EndConnectionRequest) String() string {
 func (*EndConnectionRequest) ProtoMessage() {}
 
 func (x *EndConnectionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[86]
+	mi := &file_node_v1_node_proto_msgTypes[88]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6781,7 +6855,7 @@ func (x *EndConnectionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndConnectionRequest.ProtoReflect.Descriptor instead.
 func (*EndConnectionRequest) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{86}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{88}
 }
 
 func (x *EndConnectionRequest) GetId() string {
@@ -6815,7 +6889,7 @@ type EndConnectionResponse struct {
 
 func (x *EndConnectionResponse) Reset() {
 	*x = EndConnectionResponse{}
-	mi := &file_node_v1_node_proto_msgTypes[87]
+	mi := &file_node_v1_node_proto_msgTypes[89]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6827,7 +6901,7 @@ func (x *EndConnectionResponse) String() string {
 func (*EndConnectionResponse) ProtoMessage() {}
 
 func (x *EndConnectionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[87]
+	mi := &file_node_v1_node_proto_msgTypes[89]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6840,7 +6914,7 @@ func (x *EndConnectionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndConnectionResponse.ProtoReflect.Descriptor instead.
 func (*EndConnectionResponse) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{87}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{89}
 }
 
 func (x *EndConnectionResponse) GetEnded() bool {
@@ -6876,7 +6950,7 @@ type ClientConsumer struct {
 
 func (x *ClientConsumer) Reset() {
 	*x = ClientConsumer{}
-	mi := &file_node_v1_node_proto_msgTypes[88]
+	mi := &file_node_v1_node_proto_msgTypes[90]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6888,7 +6962,7 @@ func (x *ClientConsumer) String() string {
 func (*ClientConsumer) ProtoMessage() {}
 
 func (x *ClientConsumer) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[88]
+	mi := &file_node_v1_node_proto_msgTypes[90]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6901,7 +6975,7 @@ func (x *ClientConsumer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClientConsumer.ProtoReflect.Descriptor instead.
 func (*ClientConsumer) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{88}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{90}
 }
 
 func (x *ClientConsumer) GetVhost() string {
@@ -7027,7 +7101,7 @@ type ListConsumersRequest struct {
 
 func (x *ListConsumersRequest) Reset() {
 	*x = ListConsumersRequest{}
-	mi := &file_node_v1_node_proto_msgTypes[89]
+	mi := &file_node_v1_node_proto_msgTypes[91]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7039,7 +7113,7 @@ func (x *ListConsumersRequest) String() string {
 func (*ListConsumersRequest) ProtoMessage() {}
 
 func (x *ListConsumersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[89]
+	mi := &file_node_v1_node_proto_msgTypes[91]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7052,7 +7126,7 @@ func (x *ListConsumersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListConsumersRequest.ProtoReflect.Descriptor instead.
 func (*ListConsumersRequest) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{89}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{91}
 }
 
 func (x *ListConsumersRequest) GetVhost() string {
@@ -7079,7 +7153,7 @@ type ListConsumersResponse struct {
 
 func (x *ListConsumersResponse) Reset() {
 	*x = ListConsumersResponse{}
-	mi := &file_node_v1_node_proto_msgTypes[90]
+	mi := &file_node_v1_node_proto_msgTypes[92]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7091,7 +7165,7 @@ func (x *ListConsumersResponse) String() string {
 func (*ListConsumersResponse) ProtoMessage() {}
 
 func (x *ListConsumersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[90]
+	mi := &file_node_v1_node_proto_msgTypes[92]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7104,7 +7178,7 @@ func (x *ListConsumersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListConsumersResponse.ProtoReflect.Descriptor instead.
 func (*ListConsumersResponse) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{90}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{92}
 }
 
 func (x *ListConsumersResponse) GetConsumers() []*ClientConsumer {
@@ -7544,7 +7618,9 @@ const file_node_v1_node_proto_rawDesc = "" +
 	"\n" +
 	"timeout_ms\x18\x01 \x01(\x03R\ttimeoutMs\"I\n" +
 	"\rDrainResponse\x128\n" +
-	"\toperation\x18\x01 \x01(\v2\x1a.quorate.node.v1.OperationR\toperation\"\xe2\x02\n" +
+	"\toperation\x18\x01 \x01(\v2\x1a.quorate.node.v1.OperationR\toperation\"\x10\n" +
+	"\x0eUndrainRequest\"\x11\n" +
+	"\x0fUndrainResponse\"\xe2\x02\n" +
 	"\tOperation\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04kind\x18\x02 \x01(\tR\x04kind\x12\x16\n" +
@@ -7708,7 +7784,7 @@ const file_node_v1_node_proto_rawDesc = "" +
 	"\x05vhost\x18\x01 \x01(\tR\x05vhost\x12\x14\n" +
 	"\x05queue\x18\x02 \x01(\tR\x05queue\"V\n" +
 	"\x15ListConsumersResponse\x12=\n" +
-	"\tconsumers\x18\x01 \x03(\v2\x1f.quorate.node.v1.ClientConsumerR\tconsumers2\xe8\x10\n" +
+	"\tconsumers\x18\x01 \x03(\v2\x1f.quorate.node.v1.ClientConsumerR\tconsumers2\xb6\x11\n" +
 	"\x04Node\x12G\n" +
 	"\x04Link\x12\x1c.quorate.node.v1.LinkRequest\x1a\x1d.quorate.node.v1.LinkResponse(\x010\x01\x12f\n" +
 	"\x0fInstallSnapshot\x12'.quorate.node.v1.InstallSnapshotRequest\x1a(.quorate.node.v1.InstallSnapshotResponse(\x01\x12P\n" +
@@ -7723,7 +7799,8 @@ const file_node_v1_node_proto_rawDesc = "" +
 	"\x06Survey\x12\x1e.quorate.node.v1.SurveyRequest\x1a\x1f.quorate.node.v1.SurveyResponse\x12R\n" +
 	"\tHibernate\x12!.quorate.node.v1.HibernateRequest\x1a\".quorate.node.v1.HibernateResponse\x12m\n" +
 	"\x12TransferLeadership\x12*.quorate.node.v1.TransferLeadershipRequest\x1a+.quorate.node.v1.TransferLeadershipResponse\x12F\n" +
-	"\x05Drain\x12\x1d.quorate.node.v1.DrainRequest\x1a\x1e.quorate.node.v1.DrainResponse\x12a\n" +
+	"\x05Drain\x12\x1d.quorate.node.v1.DrainRequest\x1a\x1e.quorate.node.v1.DrainResponse\x12L\n" +
+	"\aUndrain\x12\x1f.quorate.node.v1.UndrainRequest\x1a .quorate.node.v1.UndrainResponse\x12a\n" +
 	"\x0eListOperations\x12&.quorate.node.v1.ListOperationsRequest\x1a'.quorate.node.v1.ListOperationsResponse\x12a\n" +
 	"\x0eAwaitOperation\x12&.quorate.node.v1.AwaitOperationRequest\x1a'.quorate.node.v1.AwaitOperationResponse\x12d\n" +
 	"\x0fCancelOperation\x12'.quorate.node.v1.CancelOperationRequest\x1a(.quorate.node.v1.CancelOperationResponse\x12X\n" +
@@ -7750,7 +7827,7 @@ func file_node_v1_node_proto_rawDescGZIP() []byte {
 }
 
 var file_node_v1_node_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_node_v1_node_proto_msgTypes = make([]protoimpl.MessageInfo, 96)
+var file_node_v1_node_proto_msgTypes = make([]protoimpl.MessageInfo, 98)
 var file_node_v1_node_proto_goTypes = []any{
 	(Clocks_Grade)(0),                  // 0: quorate.node.v1.Clocks.Grade
 	(QueueError_Kind)(0),               // 1: quorate.node.v1.QueueError.Kind
@@ -7818,164 +7895,168 @@ var file_node_v1_node_proto_goTypes = []any{
 	(*StartProgress)(nil),              // 63: quorate.node.v1.StartProgress
 	(*DrainRequest)(nil),               // 64: quorate.node.v1.DrainRequest
 	(*DrainResponse)(nil),              // 65: quorate.node.v1.DrainResponse
-	(*Operation)(nil),                  // 66: quorate.node.v1.Operation
-	(*ListOperationsRequest)(nil),      // 67: quorate.node.v1.ListOperationsRequest
-	(*ListOperationsResponse)(nil),     // 68: quorate.node.v1.ListOperationsResponse
-	(*AwaitEventsRequest)(nil),         // 69: quorate.node.v1.AwaitEventsRequest
-	(*AwaitEventsResponse)(nil),        // 70: quorate.node.v1.AwaitEventsResponse
-	(*Event)(nil),                      // 71: quorate.node.v1.Event
-	(*AwaitAuditRequest)(nil),          // 72: quorate.node.v1.AwaitAuditRequest
-	(*AwaitAuditResponse)(nil),         // 73: quorate.node.v1.AwaitAuditResponse
-	(*AuditRecord)(nil),                // 74: quorate.node.v1.AuditRecord
-	(*AuditChange)(nil),                // 75: quorate.node.v1.AuditChange
-	(*AwaitOperationRequest)(nil),      // 76: quorate.node.v1.AwaitOperationRequest
-	(*AwaitOperationResponse)(nil),     // 77: quorate.node.v1.AwaitOperationResponse
-	(*CancelOperationRequest)(nil),     // 78: quorate.node.v1.CancelOperationRequest
-	(*CancelOperationResponse)(nil),    // 79: quorate.node.v1.CancelOperationResponse
-	(*UsageRequest)(nil),               // 80: quorate.node.v1.UsageRequest
-	(*UsageResponse)(nil),              // 81: quorate.node.v1.UsageResponse
-	(*QuotaSubject)(nil),               // 82: quorate.node.v1.QuotaSubject
-	(*QuotasRequest)(nil),              // 83: quorate.node.v1.QuotasRequest
-	(*QuotaFigures)(nil),               // 84: quorate.node.v1.QuotaFigures
-	(*QuotasResponse)(nil),             // 85: quorate.node.v1.QuotasResponse
-	(*ClientConnection)(nil),           // 86: quorate.node.v1.ClientConnection
-	(*ListConnectionsRequest)(nil),     // 87: quorate.node.v1.ListConnectionsRequest
-	(*ListConnectionsResponse)(nil),    // 88: quorate.node.v1.ListConnectionsResponse
-	(*EndConnectionRequest)(nil),       // 89: quorate.node.v1.EndConnectionRequest
-	(*EndConnectionResponse)(nil),      // 90: quorate.node.v1.EndConnectionResponse
-	(*ClientConsumer)(nil),             // 91: quorate.node.v1.ClientConsumer
-	(*ListConsumersRequest)(nil),       // 92: quorate.node.v1.ListConsumersRequest
-	(*ListConsumersResponse)(nil),      // 93: quorate.node.v1.ListConsumersResponse
-	nil,                                // 94: quorate.node.v1.HeartbeatHello.IdentityEntry
-	nil,                                // 95: quorate.node.v1.QueueStatusResponse.WaitingEntry
-	nil,                                // 96: quorate.node.v1.QueueStatusResponse.RetriesEntry
-	nil,                                // 97: quorate.node.v1.QueueStatusResponse.LostEntry
-	nil,                                // 98: quorate.node.v1.NodeStatusResponse.CountersEntry
+	(*UndrainRequest)(nil),             // 66: quorate.node.v1.UndrainRequest
+	(*UndrainResponse)(nil),            // 67: quorate.node.v1.UndrainResponse
+	(*Operation)(nil),                  // 68: quorate.node.v1.Operation
+	(*ListOperationsRequest)(nil),      // 69: quorate.node.v1.ListOperationsRequest
+	(*ListOperationsResponse)(nil),     // 70: quorate.node.v1.ListOperationsResponse
+	(*AwaitEventsRequest)(nil),         // 71: quorate.node.v1.AwaitEventsRequest
+	(*AwaitEventsResponse)(nil),        // 72: quorate.node.v1.AwaitEventsResponse
+	(*Event)(nil),                      // 73: quorate.node.v1.Event
+	(*AwaitAuditRequest)(nil),          // 74: quorate.node.v1.AwaitAuditRequest
+	(*AwaitAuditResponse)(nil),         // 75: quorate.node.v1.AwaitAuditResponse
+	(*AuditRecord)(nil),                // 76: quorate.node.v1.AuditRecord
+	(*AuditChange)(nil),                // 77: quorate.node.v1.AuditChange
+	(*AwaitOperationRequest)(nil),      // 78: quorate.node.v1.AwaitOperationRequest
+	(*AwaitOperationResponse)(nil),     // 79: quorate.node.v1.AwaitOperationResponse
+	(*CancelOperationRequest)(nil),     // 80: quorate.node.v1.CancelOperationRequest
+	(*CancelOperationResponse)(nil),    // 81: quorate.node.v1.CancelOperationResponse
+	(*UsageRequest)(nil),               // 82: quorate.node.v1.UsageRequest
+	(*UsageResponse)(nil),              // 83: quorate.node.v1.UsageResponse
+	(*QuotaSubject)(nil),               // 84: quorate.node.v1.QuotaSubject
+	(*QuotasRequest)(nil),              // 85: quorate.node.v1.QuotasRequest
+	(*QuotaFigures)(nil),               // 86: quorate.node.v1.QuotaFigures
+	(*QuotasResponse)(nil),             // 87: quorate.node.v1.QuotasResponse
+	(*ClientConnection)(nil),           // 88: quorate.node.v1.ClientConnection
+	(*ListConnectionsRequest)(nil),     // 89: quorate.node.v1.ListConnectionsRequest
+	(*ListConnectionsResponse)(nil),    // 90: quorate.node.v1.ListConnectionsResponse
+	(*EndConnectionRequest)(nil),       // 91: quorate.node.v1.EndConnectionRequest
+	(*EndConnectionResponse)(nil),      // 92: quorate.node.v1.EndConnectionResponse
+	(*ClientConsumer)(nil),             // 93: quorate.node.v1.ClientConsumer
+	(*ListConsumersRequest)(nil),       // 94: quorate.node.v1.ListConsumersRequest
+	(*ListConsumersResponse)(nil),      // 95: quorate.node.v1.ListConsumersResponse
+	nil,                                // 96: quorate.node.v1.HeartbeatHello.IdentityEntry
+	nil,                                // 97: quorate.node.v1.QueueStatusResponse.WaitingEntry
+	nil,                                // 98: quorate.node.v1.QueueStatusResponse.RetriesEntry
+	nil,                                // 99: quorate.node.v1.QueueStatusResponse.LostEntry
+	nil,                                // 100: quorate.node.v1.NodeStatusResponse.CountersEntry
 }
 var file_node_v1_node_proto_depIdxs = []int32{
-	5,  // 0: quorate.node.v1.LinkRequest.frames:type_name -> quorate.node.v1.Frame
-	5,  // 1: quorate.node.v1.LinkResponse.frames:type_name -> quorate.node.v1.Frame
-	9,  // 2: quorate.node.v1.Frame.raft_call:type_name -> quorate.node.v1.RaftCall
-	10, // 3: quorate.node.v1.Frame.raft_answer:type_name -> quorate.node.v1.RaftAnswer
-	26, // 4: quorate.node.v1.Frame.queue_command:type_name -> quorate.node.v1.QueueCommand
-	27, // 5: quorate.node.v1.Frame.queue_reply:type_name -> quorate.node.v1.QueueReply
-	29, // 6: quorate.node.v1.Frame.deliveries:type_name -> quorate.node.v1.Deliveries
-	31, // 7: quorate.node.v1.Frame.notice:type_name -> quorate.node.v1.ConsumerNotice
-	32, // 8: quorate.node.v1.Frame.resume:type_name -> quorate.node.v1.Resume
-	6,  // 9: quorate.node.v1.Frame.ping:type_name -> quorate.node.v1.Ping
-	7,  // 10: quorate.node.v1.Ping.clocks:type_name -> quorate.node.v1.Clocks
-	0,  // 11: quorate.node.v1.Clocks.grade:type_name -> quorate.node.v1.Clocks.Grade
-	94, // 12: quorate.node.v1.HeartbeatHello.identity:type_name -> quorate.node.v1.HeartbeatHello.IdentityEntry
-	13, // 13: quorate.node.v1.RaftCall.append_entries:type_name -> quorate.node.v1.AppendEntriesRequest
-	15, // 14: quorate.node.v1.RaftCall.request_vote:type_name -> quorate.node.v1.RequestVoteRequest
-	17, // 15: quorate.node.v1.RaftCall.request_pre_vote:type_name -> quorate.node.v1.RequestPreVoteRequest
-	19, // 16: quorate.node.v1.RaftCall.timeout_now:type_name -> quorate.node.v1.TimeoutNowRequest
-	14, // 17: quorate.node.v1.RaftAnswer.append_entries:type_name -> quorate.node.v1.AppendEntriesResponse
-	16, // 18: quorate.node.v1.RaftAnswer.request_vote:type_name -> quorate.node.v1.RequestVoteResponse
-	18, // 19: quorate.node.v1.RaftAnswer.request_pre_vote:type_name -> quorate.node.v1.RequestPreVoteResponse
-	20, // 20: quorate.node.v1.RaftAnswer.timeout_now:type_name -> quorate.node.v1.TimeoutNowResponse
-	11, // 21: quorate.node.v1.AppendEntriesRequest.header:type_name -> quorate.node.v1.RaftHeader
-	12, // 22: quorate.node.v1.AppendEntriesRequest.entries:type_name -> quorate.node.v1.LogEntry
-	11, // 23: quorate.node.v1.AppendEntriesResponse.header:type_name -> quorate.node.v1.RaftHeader
-	11, // 24: quorate.node.v1.RequestVoteRequest.header:type_name -> quorate.node.v1.RaftHeader
-	11, // 25: quorate.node.v1.RequestVoteResponse.header:type_name -> quorate.node.v1.RaftHeader
-	11, // 26: quorate.node.v1.RequestPreVoteRequest.header:type_name -> quorate.node.v1.RaftHeader
-	11, // 27: quorate.node.v1.RequestPreVoteResponse.header:type_name -> quorate.node.v1.RaftHeader
-	11, // 28: quorate.node.v1.TimeoutNowRequest.header:type_name -> quorate.node.v1.RaftHeader
-	11, // 29: quorate.node.v1.TimeoutNowResponse.header:type_name -> quorate.node.v1.RaftHeader
-	22, // 30: quorate.node.v1.InstallSnapshotRequest.header:type_name -> quorate.node.v1.InstallSnapshotHeader
-	11, // 31: quorate.node.v1.InstallSnapshotHeader.header:type_name -> quorate.node.v1.RaftHeader
-	11, // 32: quorate.node.v1.InstallSnapshotResponse.header:type_name -> quorate.node.v1.RaftHeader
-	28, // 33: quorate.node.v1.QueueReply.error:type_name -> quorate.node.v1.QueueError
-	30, // 34: quorate.node.v1.QueueReply.delivery:type_name -> quorate.node.v1.Delivery
-	30, // 35: quorate.node.v1.QueueReply.held:type_name -> quorate.node.v1.Delivery
-	1,  // 36: quorate.node.v1.QueueError.kind:type_name -> quorate.node.v1.QueueError.Kind
-	30, // 37: quorate.node.v1.Deliveries.deliveries:type_name -> quorate.node.v1.Delivery
-	40, // 38: quorate.node.v1.PeekQueueRequest.from:type_name -> quorate.node.v1.PeekCursor
-	41, // 39: quorate.node.v1.PeekQueueRequest.filter:type_name -> quorate.node.v1.PeekFilter
-	43, // 40: quorate.node.v1.PeekQueueResponse.messages:type_name -> quorate.node.v1.PeekedMessage
-	40, // 41: quorate.node.v1.PeekQueueResponse.next:type_name -> quorate.node.v1.PeekCursor
-	53, // 42: quorate.node.v1.QueueStatusResponse.group:type_name -> quorate.node.v1.GroupStatus
-	95, // 43: quorate.node.v1.QueueStatusResponse.waiting:type_name -> quorate.node.v1.QueueStatusResponse.WaitingEntry
-	96, // 44: quorate.node.v1.QueueStatusResponse.retries:type_name -> quorate.node.v1.QueueStatusResponse.RetriesEntry
-	97, // 45: quorate.node.v1.QueueStatusResponse.lost:type_name -> quorate.node.v1.QueueStatusResponse.LostEntry
-	46, // 46: quorate.node.v1.QueueStatusResponse.change:type_name -> quorate.node.v1.MemberChange
-	53, // 47: quorate.node.v1.NodeStatusResponse.groups:type_name -> quorate.node.v1.GroupStatus
-	49, // 48: quorate.node.v1.NodeStatusResponse.lost:type_name -> quorate.node.v1.LostMember
-	63, // 49: quorate.node.v1.NodeStatusResponse.start:type_name -> quorate.node.v1.StartProgress
-	50, // 50: quorate.node.v1.NodeStatusResponse.disk:type_name -> quorate.node.v1.DiskState
-	98, // 51: quorate.node.v1.NodeStatusResponse.counters:type_name -> quorate.node.v1.NodeStatusResponse.CountersEntry
-	2,  // 52: quorate.node.v1.DiskState.pressure:type_name -> quorate.node.v1.DiskState.Pressure
-	50, // 53: quorate.node.v1.TellDiskRequest.disk:type_name -> quorate.node.v1.DiskState
-	57, // 54: quorate.node.v1.HibernateRequest.groups:type_name -> quorate.node.v1.RestingGroup
-	60, // 55: quorate.node.v1.SurveyRequest.groups:type_name -> quorate.node.v1.SurveyedGroup
-	62, // 56: quorate.node.v1.SurveyResponse.answers:type_name -> quorate.node.v1.SurveyAnswer
-	66, // 57: quorate.node.v1.DrainResponse.operation:type_name -> quorate.node.v1.Operation
-	66, // 58: quorate.node.v1.ListOperationsResponse.operations:type_name -> quorate.node.v1.Operation
-	71, // 59: quorate.node.v1.AwaitEventsResponse.events:type_name -> quorate.node.v1.Event
-	74, // 60: quorate.node.v1.AwaitAuditResponse.records:type_name -> quorate.node.v1.AuditRecord
-	71, // 61: quorate.node.v1.AuditRecord.event:type_name -> quorate.node.v1.Event
-	75, // 62: quorate.node.v1.AuditRecord.changes:type_name -> quorate.node.v1.AuditChange
-	66, // 63: quorate.node.v1.AwaitOperationResponse.operation:type_name -> quorate.node.v1.Operation
-	66, // 64: quorate.node.v1.CancelOperationResponse.operation:type_name -> quorate.node.v1.Operation
-	82, // 65: quorate.node.v1.QuotasRequest.subjects:type_name -> quorate.node.v1.QuotaSubject
-	84, // 66: quorate.node.v1.QuotasRequest.figures:type_name -> quorate.node.v1.QuotaFigures
-	84, // 67: quorate.node.v1.QuotasResponse.figures:type_name -> quorate.node.v1.QuotaFigures
-	86, // 68: quorate.node.v1.ListConnectionsResponse.connections:type_name -> quorate.node.v1.ClientConnection
-	91, // 69: quorate.node.v1.ListConsumersResponse.consumers:type_name -> quorate.node.v1.ClientConsumer
-	3,  // 70: quorate.node.v1.Node.Link:input_type -> quorate.node.v1.LinkRequest
-	21, // 71: quorate.node.v1.Node.InstallSnapshot:input_type -> quorate.node.v1.InstallSnapshotRequest
-	24, // 72: quorate.node.v1.Node.Forward:input_type -> quorate.node.v1.ForwardRequest
-	33, // 73: quorate.node.v1.Node.ProposeCatalog:input_type -> quorate.node.v1.ProposeCatalogRequest
-	35, // 74: quorate.node.v1.Node.AwaitCatalog:input_type -> quorate.node.v1.AwaitCatalogRequest
-	37, // 75: quorate.node.v1.Node.CatalogIndex:input_type -> quorate.node.v1.CatalogIndexRequest
-	44, // 76: quorate.node.v1.Node.QueueStatus:input_type -> quorate.node.v1.QueueStatusRequest
-	39, // 77: quorate.node.v1.Node.PeekQueue:input_type -> quorate.node.v1.PeekQueueRequest
-	47, // 78: quorate.node.v1.Node.NodeStatus:input_type -> quorate.node.v1.NodeStatusRequest
-	59, // 79: quorate.node.v1.Node.Survey:input_type -> quorate.node.v1.SurveyRequest
-	56, // 80: quorate.node.v1.Node.Hibernate:input_type -> quorate.node.v1.HibernateRequest
-	54, // 81: quorate.node.v1.Node.TransferLeadership:input_type -> quorate.node.v1.TransferLeadershipRequest
-	64, // 82: quorate.node.v1.Node.Drain:input_type -> quorate.node.v1.DrainRequest
-	67, // 83: quorate.node.v1.Node.ListOperations:input_type -> quorate.node.v1.ListOperationsRequest
-	76, // 84: quorate.node.v1.Node.AwaitOperation:input_type -> quorate.node.v1.AwaitOperationRequest
-	78, // 85: quorate.node.v1.Node.CancelOperation:input_type -> quorate.node.v1.CancelOperationRequest
-	69, // 86: quorate.node.v1.Node.AwaitEvents:input_type -> quorate.node.v1.AwaitEventsRequest
-	72, // 87: quorate.node.v1.Node.AwaitAudit:input_type -> quorate.node.v1.AwaitAuditRequest
-	51, // 88: quorate.node.v1.Node.TellDisk:input_type -> quorate.node.v1.TellDiskRequest
-	80, // 89: quorate.node.v1.Node.Usage:input_type -> quorate.node.v1.UsageRequest
-	83, // 90: quorate.node.v1.Node.Quotas:input_type -> quorate.node.v1.QuotasRequest
-	87, // 91: quorate.node.v1.Node.ListConnections:input_type -> quorate.node.v1.ListConnectionsRequest
-	89, // 92: quorate.node.v1.Node.EndConnection:input_type -> quorate.node.v1.EndConnectionRequest
-	92, // 93: quorate.node.v1.Node.ListConsumers:input_type -> quorate.node.v1.ListConsumersRequest
-	4,  // 94: quorate.node.v1.Node.Link:output_type -> quorate.node.v1.LinkResponse
-	23, // 95: quorate.node.v1.Node.InstallSnapshot:output_type -> quorate.node.v1.InstallSnapshotResponse
-	25, // 96: quorate.node.v1.Node.Forward:output_type -> quorate.node.v1.ForwardResponse
-	34, // 97: quorate.node.v1.Node.ProposeCatalog:output_type -> quorate.node.v1.ProposeCatalogResponse
-	36, // 98: quorate.node.v1.Node.AwaitCatalog:output_type -> quorate.node.v1.AwaitCatalogResponse
-	38, // 99: quorate.node.v1.Node.CatalogIndex:output_type -> quorate.node.v1.CatalogIndexResponse
-	45, // 100: quorate.node.v1.Node.QueueStatus:output_type -> quorate.node.v1.QueueStatusResponse
-	42, // 101: quorate.node.v1.Node.PeekQueue:output_type -> quorate.node.v1.PeekQueueResponse
-	48, // 102: quorate.node.v1.Node.NodeStatus:output_type -> quorate.node.v1.NodeStatusResponse
-	61, // 103: quorate.node.v1.Node.Survey:output_type -> quorate.node.v1.SurveyResponse
-	58, // 104: quorate.node.v1.Node.Hibernate:output_type -> quorate.node.v1.HibernateResponse
-	55, // 105: quorate.node.v1.Node.TransferLeadership:output_type -> quorate.node.v1.TransferLeadershipResponse
-	65, // 106: quorate.node.v1.Node.Drain:output_type -> quorate.node.v1.DrainResponse
-	68, // 107: quorate.node.v1.Node.ListOperations:output_type -> quorate.node.v1.ListOperationsResponse
-	77, // 108: quorate.node.v1.Node.AwaitOperation:output_type -> quorate.node.v1.AwaitOperationResponse
-	79, // 109: quorate.node.v1.Node.CancelOperation:output_type -> quorate.node.v1.CancelOperationResponse
-	70, // 110: quorate.node.v1.Node.AwaitEvents:output_type -> quorate.node.v1.AwaitEventsResponse
-	73, // 111: quorate.node.v1.Node.AwaitAudit:output_type -> quorate.node.v1.AwaitAuditResponse
-	52, // 112: quorate.node.v1.Node.TellDisk:output_type -> quorate.node.v1.TellDiskResponse
-	81, // 113: quorate.node.v1.Node.Usage:output_type -> quorate.node.v1.UsageResponse
-	85, // 114: quorate.node.v1.Node.Quotas:output_type -> quorate.node.v1.QuotasResponse
-	88, // 115: quorate.node.v1.Node.ListConnections:output_type -> quorate.node.v1.ListConnectionsResponse
-	90, // 116: quorate.node.v1.Node.EndConnection:output_type -> quorate.node.v1.EndConnectionResponse
-	93, // 117: quorate.node.v1.Node.ListConsumers:output_type -> quorate.node.v1.ListConsumersResponse
-	94, // [94:118] is the sub-list for method output_type
-	70, // [70:94] is the sub-list for method input_type
-	70, // [70:70] is the sub-list for extension type_name
-	70, // [70:70] is the sub-list for extension extendee
-	0,  // [0:70] is the sub-list for field type_name
+	5,   // 0: quorate.node.v1.LinkRequest.frames:type_name -> quorate.node.v1.Frame
+	5,   // 1: quorate.node.v1.LinkResponse.frames:type_name -> quorate.node.v1.Frame
+	9,   // 2: quorate.node.v1.Frame.raft_call:type_name -> quorate.node.v1.RaftCall
+	10,  // 3: quorate.node.v1.Frame.raft_answer:type_name -> quorate.node.v1.RaftAnswer
+	26,  // 4: quorate.node.v1.Frame.queue_command:type_name -> quorate.node.v1.QueueCommand
+	27,  // 5: quorate.node.v1.Frame.queue_reply:type_name -> quorate.node.v1.QueueReply
+	29,  // 6: quorate.node.v1.Frame.deliveries:type_name -> quorate.node.v1.Deliveries
+	31,  // 7: quorate.node.v1.Frame.notice:type_name -> quorate.node.v1.ConsumerNotice
+	32,  // 8: quorate.node.v1.Frame.resume:type_name -> quorate.node.v1.Resume
+	6,   // 9: quorate.node.v1.Frame.ping:type_name -> quorate.node.v1.Ping
+	7,   // 10: quorate.node.v1.Ping.clocks:type_name -> quorate.node.v1.Clocks
+	0,   // 11: quorate.node.v1.Clocks.grade:type_name -> quorate.node.v1.Clocks.Grade
+	96,  // 12: quorate.node.v1.HeartbeatHello.identity:type_name -> quorate.node.v1.HeartbeatHello.IdentityEntry
+	13,  // 13: quorate.node.v1.RaftCall.append_entries:type_name -> quorate.node.v1.AppendEntriesRequest
+	15,  // 14: quorate.node.v1.RaftCall.request_vote:type_name -> quorate.node.v1.RequestVoteRequest
+	17,  // 15: quorate.node.v1.RaftCall.request_pre_vote:type_name -> quorate.node.v1.RequestPreVoteRequest
+	19,  // 16: quorate.node.v1.RaftCall.timeout_now:type_name -> quorate.node.v1.TimeoutNowRequest
+	14,  // 17: quorate.node.v1.RaftAnswer.append_entries:type_name -> quorate.node.v1.AppendEntriesResponse
+	16,  // 18: quorate.node.v1.RaftAnswer.request_vote:type_name -> quorate.node.v1.RequestVoteResponse
+	18,  // 19: quorate.node.v1.RaftAnswer.request_pre_vote:type_name -> quorate.node.v1.RequestPreVoteResponse
+	20,  // 20: quorate.node.v1.RaftAnswer.timeout_now:type_name -> quorate.node.v1.TimeoutNowResponse
+	11,  // 21: quorate.node.v1.AppendEntriesRequest.header:type_name -> quorate.node.v1.RaftHeader
+	12,  // 22: quorate.node.v1.AppendEntriesRequest.entries:type_name -> quorate.node.v1.LogEntry
+	11,  // 23: quorate.node.v1.AppendEntriesResponse.header:type_name -> quorate.node.v1.RaftHeader
+	11,  // 24: quorate.node.v1.RequestVoteRequest.header:type_name -> quorate.node.v1.RaftHeader
+	11,  // 25: quorate.node.v1.RequestVoteResponse.header:type_name -> quorate.node.v1.RaftHeader
+	11,  // 26: quorate.node.v1.RequestPreVoteRequest.header:type_name -> quorate.node.v1.RaftHeader
+	11,  // 27: quorate.node.v1.RequestPreVoteResponse.header:type_name -> quorate.node.v1.RaftHeader
+	11,  // 28: quorate.node.v1.TimeoutNowRequest.header:type_name -> quorate.node.v1.RaftHeader
+	11,  // 29: quorate.node.v1.TimeoutNowResponse.header:type_name -> quorate.node.v1.RaftHeader
+	22,  // 30: quorate.node.v1.InstallSnapshotRequest.header:type_name -> quorate.node.v1.InstallSnapshotHeader
+	11,  // 31: quorate.node.v1.InstallSnapshotHeader.header:type_name -> quorate.node.v1.RaftHeader
+	11,  // 32: quorate.node.v1.InstallSnapshotResponse.header:type_name -> quorate.node.v1.RaftHeader
+	28,  // 33: quorate.node.v1.QueueReply.error:type_name -> quorate.node.v1.QueueError
+	30,  // 34: quorate.node.v1.QueueReply.delivery:type_name -> quorate.node.v1.Delivery
+	30,  // 35: quorate.node.v1.QueueReply.held:type_name -> quorate.node.v1.Delivery
+	1,   // 36: quorate.node.v1.QueueError.kind:type_name -> quorate.node.v1.QueueError.Kind
+	30,  // 37: quorate.node.v1.Deliveries.deliveries:type_name -> quorate.node.v1.Delivery
+	40,  // 38: quorate.node.v1.PeekQueueRequest.from:type_name -> quorate.node.v1.PeekCursor
+	41,  // 39: quorate.node.v1.PeekQueueRequest.filter:type_name -> quorate.node.v1.PeekFilter
+	43,  // 40: quorate.node.v1.PeekQueueResponse.messages:type_name -> quorate.node.v1.PeekedMessage
+	40,  // 41: quorate.node.v1.PeekQueueResponse.next:type_name -> quorate.node.v1.PeekCursor
+	53,  // 42: quorate.node.v1.QueueStatusResponse.group:type_name -> quorate.node.v1.GroupStatus
+	97,  // 43: quorate.node.v1.QueueStatusResponse.waiting:type_name -> quorate.node.v1.QueueStatusResponse.WaitingEntry
+	98,  // 44: quorate.node.v1.QueueStatusResponse.retries:type_name -> quorate.node.v1.QueueStatusResponse.RetriesEntry
+	99,  // 45: quorate.node.v1.QueueStatusResponse.lost:type_name -> quorate.node.v1.QueueStatusResponse.LostEntry
+	46,  // 46: quorate.node.v1.QueueStatusResponse.change:type_name -> quorate.node.v1.MemberChange
+	53,  // 47: quorate.node.v1.NodeStatusResponse.groups:type_name -> quorate.node.v1.GroupStatus
+	49,  // 48: quorate.node.v1.NodeStatusResponse.lost:type_name -> quorate.node.v1.LostMember
+	63,  // 49: quorate.node.v1.NodeStatusResponse.start:type_name -> quorate.node.v1.StartProgress
+	50,  // 50: quorate.node.v1.NodeStatusResponse.disk:type_name -> quorate.node.v1.DiskState
+	100, // 51: quorate.node.v1.NodeStatusResponse.counters:type_name -> quorate.node.v1.NodeStatusResponse.CountersEntry
+	2,   // 52: quorate.node.v1.DiskState.pressure:type_name -> quorate.node.v1.DiskState.Pressure
+	50,  // 53: quorate.node.v1.TellDiskRequest.disk:type_name -> quorate.node.v1.DiskState
+	57,  // 54: quorate.node.v1.HibernateRequest.groups:type_name -> quorate.node.v1.RestingGroup
+	60,  // 55: quorate.node.v1.SurveyRequest.groups:type_name -> quorate.node.v1.SurveyedGroup
+	62,  // 56: quorate.node.v1.SurveyResponse.answers:type_name -> quorate.node.v1.SurveyAnswer
+	68,  // 57: quorate.node.v1.DrainResponse.operation:type_name -> quorate.node.v1.Operation
+	68,  // 58: quorate.node.v1.ListOperationsResponse.operations:type_name -> quorate.node.v1.Operation
+	73,  // 59: quorate.node.v1.AwaitEventsResponse.events:type_name -> quorate.node.v1.Event
+	76,  // 60: quorate.node.v1.AwaitAuditResponse.records:type_name -> quorate.node.v1.AuditRecord
+	73,  // 61: quorate.node.v1.AuditRecord.event:type_name -> quorate.node.v1.Event
+	77,  // 62: quorate.node.v1.AuditRecord.changes:type_name -> quorate.node.v1.AuditChange
+	68,  // 63: quorate.node.v1.AwaitOperationResponse.operation:type_name -> quorate.node.v1.Operation
+	68,  // 64: quorate.node.v1.CancelOperationResponse.operation:type_name -> quorate.node.v1.Operation
+	84,  // 65: quorate.node.v1.QuotasRequest.subjects:type_name -> quorate.node.v1.QuotaSubject
+	86,  // 66: quorate.node.v1.QuotasRequest.figures:type_name -> quorate.node.v1.QuotaFigures
+	86,  // 67: quorate.node.v1.QuotasResponse.figures:type_name -> quorate.node.v1.QuotaFigures
+	88,  // 68: quorate.node.v1.ListConnectionsResponse.connections:type_name -> quorate.node.v1.ClientConnection
+	93,  // 69: quorate.node.v1.ListConsumersResponse.consumers:type_name -> quorate.node.v1.ClientConsumer
+	3,   // 70: quorate.node.v1.Node.Link:input_type -> quorate.node.v1.LinkRequest
+	21,  // 71: quorate.node.v1.Node.InstallSnapshot:input_type -> quorate.node.v1.InstallSnapshotRequest
+	24,  // 72: quorate.node.v1.Node.Forward:input_type -> quorate.node.v1.ForwardRequest
+	33,  // 73: quorate.node.v1.Node.ProposeCatalog:input_type -> quorate.node.v1.ProposeCatalogRequest
+	35,  // 74: quorate.node.v1.Node.AwaitCatalog:input_type -> quorate.node.v1.AwaitCatalogRequest
+	37,  // 75: quorate.node.v1.Node.CatalogIndex:input_type -> quorate.node.v1.CatalogIndexRequest
+	44,  // 76: quorate.node.v1.Node.QueueStatus:input_type -> quorate.node.v1.QueueStatusRequest
+	39,  // 77: quorate.node.v1.Node.PeekQueue:input_type -> quorate.node.v1.PeekQueueRequest
+	47,  // 78: quorate.node.v1.Node.NodeStatus:input_type -> quorate.node.v1.NodeStatusRequest
+	59,  // 79: quorate.node.v1.Node.Survey:input_type -> quorate.node.v1.SurveyRequest
+	56,  // 80: quorate.node.v1.Node.Hibernate:input_type -> quorate.node.v1.HibernateRequest
+	54,  // 81: quorate.node.v1.Node.TransferLeadership:input_type -> quorate.node.v1.TransferLeadershipRequest
+	64,  // 82: quorate.node.v1.Node.Drain:input_type -> quorate.node.v1.DrainRequest
+	66,  // 83: quorate.node.v1.Node.Undrain:input_type -> quorate.node.v1.UndrainRequest
+	69,  // 84: quorate.node.v1.Node.ListOperations:input_type -> quorate.node.v1.ListOperationsRequest
+	78,  // 85: quorate.node.v1.Node.AwaitOperation:input_type -> quorate.node.v1.AwaitOperationRequest
+	80,  // 86: quorate.node.v1.Node.CancelOperation:input_type -> quorate.node.v1.CancelOperationRequest
+	71,  // 87: quorate.node.v1.Node.AwaitEvents:input_type -> quorate.node.v1.AwaitEventsRequest
+	74,  // 88: quorate.node.v1.Node.AwaitAudit:input_type -> quorate.node.v1.AwaitAuditRequest
+	51,  // 89: quorate.node.v1.Node.TellDisk:input_type -> quorate.node.v1.TellDiskRequest
+	82,  // 90: quorate.node.v1.Node.Usage:input_type -> quorate.node.v1.UsageRequest
+	85,  // 91: quorate.node.v1.Node.Quotas:input_type -> quorate.node.v1.QuotasRequest
+	89,  // 92: quorate.node.v1.Node.ListConnections:input_type -> quorate.node.v1.ListConnectionsRequest
+	91,  // 93: quorate.node.v1.Node.EndConnection:input_type -> quorate.node.v1.EndConnectionRequest
+	94,  // 94: quorate.node.v1.Node.ListConsumers:input_type -> quorate.node.v1.ListConsumersRequest
+	4,   // 95: quorate.node.v1.Node.Link:output_type -> quorate.node.v1.LinkResponse
+	23,  // 96: quorate.node.v1.Node.InstallSnapshot:output_type -> quorate.node.v1.InstallSnapshotResponse
+	25,  // 97: quorate.node.v1.Node.Forward:output_type -> quorate.node.v1.ForwardResponse
+	34,  // 98: quorate.node.v1.Node.ProposeCatalog:output_type -> quorate.node.v1.ProposeCatalogResponse
+	36,  // 99: quorate.node.v1.Node.AwaitCatalog:output_type -> quorate.node.v1.AwaitCatalogResponse
+	38,  // 100: quorate.node.v1.Node.CatalogIndex:output_type -> quorate.node.v1.CatalogIndexResponse
+	45,  // 101: quorate.node.v1.Node.QueueStatus:output_type -> quorate.node.v1.QueueStatusResponse
+	42,  // 102: quorate.node.v1.Node.PeekQueue:output_type -> quorate.node.v1.PeekQueueResponse
+	48,  // 103: quorate.node.v1.Node.NodeStatus:output_type -> quorate.node.v1.NodeStatusResponse
+	61,  // 104: quorate.node.v1.Node.Survey:output_type -> quorate.node.v1.SurveyResponse
+	58,  // 105: quorate.node.v1.Node.Hibernate:output_type -> quorate.node.v1.HibernateResponse
+	55,  // 106: quorate.node.v1.Node.TransferLeadership:output_type -> quorate.node.v1.TransferLeadershipResponse
+	65,  // 107: quorate.node.v1.Node.Drain:output_type -> quorate.node.v1.DrainResponse
+	67,  // 108: quorate.node.v1.Node.Undrain:output_type -> quorate.node.v1.UndrainResponse
+	70,  // 109: quorate.node.v1.Node.ListOperations:output_type -> quorate.node.v1.ListOperationsResponse
+	79,  // 110: quorate.node.v1.Node.AwaitOperation:output_type -> quorate.node.v1.AwaitOperationResponse
+	81,  // 111: quorate.node.v1.Node.CancelOperation:output_type -> quorate.node.v1.CancelOperationResponse
+	72,  // 112: quorate.node.v1.Node.AwaitEvents:output_type -> quorate.node.v1.AwaitEventsResponse
+	75,  // 113: quorate.node.v1.Node.AwaitAudit:output_type -> quorate.node.v1.AwaitAuditResponse
+	52,  // 114: quorate.node.v1.Node.TellDisk:output_type -> quorate.node.v1.TellDiskResponse
+	83,  // 115: quorate.node.v1.Node.Usage:output_type -> quorate.node.v1.UsageResponse
+	87,  // 116: quorate.node.v1.Node.Quotas:output_type -> quorate.node.v1.QuotasResponse
+	90,  // 117: quorate.node.v1.Node.ListConnections:output_type -> quorate.node.v1.ListConnectionsResponse
+	92,  // 118: quorate.node.v1.Node.EndConnection:output_type -> quorate.node.v1.EndConnectionResponse
+	95,  // 119: quorate.node.v1.Node.ListConsumers:output_type -> quorate.node.v1.ListConsumersResponse
+	95,  // [95:120] is the sub-list for method output_type
+	70,  // [70:95] is the sub-list for method input_type
+	70,  // [70:70] is the sub-list for extension type_name
+	70,  // [70:70] is the sub-list for extension extendee
+	0,   // [0:70] is the sub-list for field type_name
 }
 
 func init() { file_node_v1_node_proto_init() }
@@ -8013,7 +8094,7 @@ func file_node_v1_node_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_node_v1_node_proto_rawDesc), len(file_node_v1_node_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   96,
+			NumMessages:   98,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -35,6 +35,7 @@ const (
 	Node_Hibernate_FullMethodName          = "/quorate.node.v1.Node/Hibernate"
 	Node_TransferLeadership_FullMethodName = "/quorate.node.v1.Node/TransferLeadership"
 	Node_Drain_FullMethodName              = "/quorate.node.v1.Node/Drain"
+	Node_Undrain_FullMethodName            = "/quorate.node.v1.Node/Undrain"
 	Node_ListOperations_FullMethodName     = "/quorate.node.v1.Node/ListOperations"
 	Node_AwaitOperation_FullMethodName     = "/quorate.node.v1.Node/AwaitOperation"
 	Node_CancelOperation_FullMethodName    = "/quorate.node.v1.Node/CancelOperation"
@@ -88,6 +89,8 @@ type NodeClient interface {
 	TransferLeadership(ctx context.Context, in *TransferLeadershipRequest, opts ...grpc.CallOption) (*TransferLeadershipResponse, error)
 	// Drain starts to transfer all leadership away from the receiver.
 	Drain(ctx context.Context, in *DrainRequest, opts ...grpc.CallOption) (*DrainResponse, error)
+	// Undrain ends the receiver's drain.
+	Undrain(ctx context.Context, in *UndrainRequest, opts ...grpc.CallOption) (*UndrainResponse, error)
 	// ListOperations lists the operations that the receiver runs, or has run.
 	ListOperations(ctx context.Context, in *ListOperationsRequest, opts ...grpc.CallOption) (*ListOperationsResponse, error)
 	// AwaitOperation returns when an operation of the receiver has changed, or after a
@@ -263,6 +266,16 @@ func (c *nodeClient) Drain(ctx context.Context, in *DrainRequest, opts ...grpc.C
 	return out, nil
 }
 
+func (c *nodeClient) Undrain(ctx context.Context, in *UndrainRequest, opts ...grpc.CallOption) (*UndrainResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(UndrainResponse)
+	err := c.cc.Invoke(ctx, Node_Undrain_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *nodeClient) ListOperations(ctx context.Context, in *ListOperationsRequest, opts ...grpc.CallOption) (*ListOperationsResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(ListOperationsResponse)
@@ -413,6 +426,8 @@ type NodeServer interface {
 	TransferLeadership(context.Context, *TransferLeadershipRequest) (*TransferLeadershipResponse, error)
 	// Drain starts to transfer all leadership away from the receiver.
 	Drain(context.Context, *DrainRequest) (*DrainResponse, error)
+	// Undrain ends the receiver's drain.
+	Undrain(context.Context, *UndrainRequest) (*UndrainResponse, error)
 	// ListOperations lists the operations that the receiver runs, or has run.
 	ListOperations(context.Context, *ListOperationsRequest) (*ListOperationsResponse, error)
 	// AwaitOperation returns when an operation of the receiver has changed, or after a
@@ -487,6 +502,9 @@ func (UnimplementedNodeServer) TransferLeadership(context.Context, *TransferLead
 }
 func (UnimplementedNodeServer) Drain(context.Context, *DrainRequest) (*DrainResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Drain not implemented")
+}
+func (UnimplementedNodeServer) Undrain(context.Context, *UndrainRequest) (*UndrainResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Undrain not implemented")
 }
 func (UnimplementedNodeServer) ListOperations(context.Context, *ListOperationsRequest) (*ListOperationsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListOperations not implemented")
@@ -743,6 +761,24 @@ func _Node_Drain_Handler(srv interface{}, ctx context.Context, dec func(interfac
 	return interceptor(ctx, in, info, handler)
 }
 
+func _Node_Undrain_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(UndrainRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(NodeServer).Undrain(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Node_Undrain_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(NodeServer).Undrain(ctx, req.(*UndrainRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _Node_ListOperations_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(ListOperationsRequest)
 	if err := dec(in); err != nil {
@@ -987,6 +1023,10 @@ var Node_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Drain",
 			Handler:    _Node_Drain_Handler,
+		},
+		{
+			MethodName: "Undrain",
+			Handler:    _Node_Undrain_Handler,
 		},
 		{
 			MethodName: "ListOperations",
