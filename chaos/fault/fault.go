@@ -48,6 +48,9 @@ type Choice struct {
 type Fault struct {
 	// Heal ends it. It waits until what it started again runs, not until it is ready.
 	Heal func(ctx context.Context) error
+	// Last says that Heal waits for something that needs other nodes: it is called when no other fault
+	// lasts that is not Last too.
+	Last bool
 	// Bit returns what proves that the fault was felt, and false if nothing does: it is asked
 	// before Heal. Nil: the putting in is proof enough, such as a process that is gone.
 	Bit func(ctx context.Context) (proof string, bit bool, err error)

@@ -78,7 +78,7 @@ func rebuilding(ctx context.Context, s *Scene, node string, pick uint64) (client
 // rebuild waits, when it is healed, for the member.
 func rebuild(ctx context.Context, s *Scene, c Choice) (Fault, error) {
 	started, bit := rebuilding(ctx, s, c.Nodes[0], c.Pick)
-	return Fault{Bit: bit, Heal: func(ctx context.Context) error {
+	return Fault{Bit: bit, Last: true, Heal: func(ctx context.Context) error {
 		ctx, cancel := context.WithTimeout(ctx, wholeTimeout)
 		defer cancel()
 		if started.Operation.ID == "" {

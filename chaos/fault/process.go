@@ -70,34 +70,53 @@ func strobe(ctx context.Context, _ *Scene, p target.Pausing, c Choice) (Fault, e
 	)}, nil
 }
 
-// stopTimeout bounds a node's drain.
-const stopTimeout = 90 * time.Second
+const (
+	// stopTimeout bounds the time that a node needs to drain, to stop, and to be ready again.
+	stopTimeout = 3 * time.Minute
+	// drainTimeout bounds a drain by an operator.
+	drainTimeout = time.Minute
+)
 
-func restart(ctx context.Context, s *Scene, p target.Processes, c Choice) (Fault, error) {
-	err := each(c.Nodes, func(n string) error {
-		stopping, cancel := context.WithTimeout(ctx, stopTimeout)
-		defer cancel()
-		return errors.Join(p.Stop(stopping, n), p.Start(ctx, n), s.Cluster.WaitReady(stopping, n))
-	})
-	return Fault{Heal: func(context.Context) error { return nil }}, err
+// oneByOne lets nodes be restarted one after another, each when the one before is ready, while other faults
+// come and go.
+func oneByOne(ctx context.Context, nodes []string, restart func(ctx context.Context, node string) error) Fault {
+	done := make(chan error, 1)
+	begun := context.WithoutCancel(ctx)
+	go func() {
+		done <- each(nodes, func(n string) error {
+			ctx, cancel := context.WithTimeout(begun, stopTimeout)
+			defer cancel()
+			return restart(ctx, n)
+		})
+	}()
+	return Fault{Last: true, Heal: func(ctx context.Context) error {
+		select {
+		case err := <-done:
+			return err
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}}
 }
 
-// drain has each node drained over the API first, as operators do before they stop it. Only a restart
-// ends a drain.
+func restart(ctx context.Context, s *Scene, p target.Processes, c Choice) (Fault, error) {
+	return oneByOne(ctx, c.Nodes, func(ctx context.Context, n string) error {
+		return errors.Join(p.Stop(ctx, n), p.Start(ctx, n), s.Cluster.WaitReady(ctx, n))
+	}), nil
+}
+
+// drain has each node drained over the API first, as operators do before they stop it.
 func drain(ctx context.Context, s *Scene, p target.Processes, c Choice) (Fault, error) {
-	err := each(c.Nodes, func(n string) error {
-		stopping, cancel := context.WithTimeout(ctx, stopTimeout)
-		defer cancel()
-		op, err := s.Client.StartDrain(stopping, client.StartDrainRequest{Node: n, Limit: stopTimeout})
+	return oneByOne(ctx, c.Nodes, func(ctx context.Context, n string) error {
+		op, err := s.Client.StartDrain(ctx, client.StartDrainRequest{Node: n, Limit: drainTimeout})
 		if err == nil {
-			_, err = s.Client.WatchOperation(stopping, op.ID, func(client.Operation) {})
+			_, err = s.Client.WatchOperation(ctx, op.ID, func(client.Operation) {})
 		}
 		if err != nil {
 			s.Log("drain of node %s: %v", n, err)
 		}
-		return errors.Join(p.Stop(stopping, n), p.Start(ctx, n), s.Cluster.WaitReady(stopping, n))
-	})
-	return Fault{Heal: func(context.Context) error { return nil }}, err
+		return errors.Join(p.Stop(ctx, n), p.Start(ctx, n), s.Cluster.WaitReady(ctx, n))
+	}), nil
 }
 
 func rollout(ctx context.Context, s *Scene, r target.Rollouts, _ Choice) (Fault, error) {

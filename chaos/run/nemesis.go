@@ -139,11 +139,12 @@ func (n *nemesis) healUntil(ctx, publishing context.Context, at time.Time) error
 	}
 }
 
-// nextDue returns the open fault that ends first; -1: there is none.
+// nextDue returns the open fault that ends next; -1: there is none. The last ones wait for the others.
 func (n *nemesis) nextDue() (i int, at time.Time) {
 	i = -1
 	for j, o := range n.open {
-		if i < 0 || o.until.Before(at) {
+		sooner := i < 0 || n.open[i].Last && !o.Last || n.open[i].Last == o.Last && o.until.Before(at)
+		if sooner {
 			i, at = j, o.until
 		}
 	}
