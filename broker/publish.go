@@ -52,7 +52,7 @@ func (b *Broker) Publish(ctx context.Context, m *Publish, done func(Result)) {
 		err = p.confirm(ctx, m, err)
 	}
 	if why, ok := err.(*failure.Error); ok && why.Class == failure.Unavailable { //nolint:errorlint // as prepare and confirm make it
-		p.refuse(why)
+		p.refuse(why, m.Producer != nil)
 		return
 	}
 	if err != nil {
@@ -122,11 +122,16 @@ func (t *publishTarget) answer(err error) {
 	}
 }
 
-// refuse ends a publish that this node cannot route with certainty (EX-16). Nothing is stored.
-func (p *publishing) refuse(why *failure.Error) {
+// refuse ends a publish that this node cannot route with certainty (EX-16). It stores nothing, but a named
+// producer may have published the message through another node before, so that the outcome is unknown (PUB-6).
+func (p *publishing) refuse(why *failure.Error, named bool) {
+	cause := CauseUnavailable
+	if named {
+		cause = CauseUnknown
+	}
 	p.b.clients.Counters.Rejected.Add(1)
 	p.b.clients.Counters.Undecidable.Add(1)
-	p.finish(Result{Kind: Rejected, Rejections: []Rejection{{Cause: CauseUnavailable, Reason: why.Reason}}})
+	p.finish(Result{Kind: Rejected, Rejections: []Rejection{{Cause: cause, Reason: why.Reason}}})
 }
 
 // unroutable ends a publish that was routed to no queue (PUB-3).

@@ -14,6 +14,7 @@ import (
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/cluster/datadir"
 	"github.com/quorate/quorate/cluster/disk"
+	"github.com/quorate/quorate/cluster/traffic"
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/quorumq"
 	"github.com/quorate/quorate/wal"
@@ -81,6 +82,42 @@ func (n *testNode) tryPublish(t *testing.T, q id.QueueUID, body string) error {
 		return err
 	}
 	return <-done
+}
+
+// PUB-5, PUB-6: for want of room a named producer's message is refused for good only by its queue, which knows
+// what an earlier try has stored, and stores it never after that.
+func TestNamedProducerWithoutRoom(t *testing.T) {
+	t.Parallel()
+	n, d := newDiskNodes(t, nil)
+	n.start("a", "b", "c")
+	c := n.nodes["c"]
+	q := n.nodes["a"].declare(t, "q", 3)
+	producer := &quorumq.ProducerID{1}
+	publish := func(at *testNode, number uint64, want error) {
+		t.Helper()
+		body := fmt.Sprint("message ", number)
+		m := quorumq.NewMessage{Size: uint32(len(body)), TTLMs: quorumq.Unlimited, Producer: producer, ProducerSeq: number}
+		done := make(chan error, 1)
+		if err := at.queue(t, q).Enqueue(testContext(t), m, []byte(body), func(err error) { done <- err }); err != nil {
+			t.Fatalf("message %d at node %s: %v", number, at.cfg.Node, err)
+		}
+		if err := <-done; !errors.Is(err, want) {
+			t.Errorf("message %d at node %s: %v, want %v", number, at.cfg.Node, err, want)
+		}
+	}
+	publish(n.nodes["a"], 1, nil)
+	d.leave(n, "a", testDiskLow-1000, wal.PressureLow)
+	d.leave(n, "b", testDiskLow-1000, wal.PressureLow)
+	publish(c, 1, nil) // another node stored it
+	publish(c, 2, disk.ErrNoSpace)
+	publish(n.nodes["a"], 2, disk.ErrNoSpace)
+
+	d.leave(n, "a", 100*testDiskLow, wal.PressureNone)
+	publish(c, 3, nil)
+	publish(c, 2, traffic.ErrRefused) // too late: whoever publishes has the refusal
+	if got := n.leader(q).overviewAt(t, q).Ready; got != 2 {
+		t.Errorf("%d messages are stored, want 2", got)
+	}
 }
 
 // G14: one disk that is low demotes its node and holds up nobody. Without a majority that

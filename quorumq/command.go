@@ -58,6 +58,12 @@ type NewMessage struct {
 	Joined bool
 }
 
+// Void returns what takes the message's place, stores nothing, and gets the answer whether the queue had
+// taken the message before (PUB-5).
+func (m *NewMessage) Void() NewMessage {
+	return NewMessage{Size: VoidSize, TTLMs: Unlimited, Producer: m.Producer, ProducerSeq: m.ProducerSeq, Joined: m.Joined}
+}
+
 // DefaultPriority is the level of a message without priority (PR-1).
 const DefaultPriority uint8 = 4
 

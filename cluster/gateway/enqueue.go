@@ -2,9 +2,11 @@ package gateway
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
+	"github.com/quorate/quorate/cluster/traffic"
 	"github.com/quorate/quorate/quorumq"
 )
 
@@ -52,21 +54,41 @@ func (q *Queue) awaitRoomLocked(ctx context.Context, size int) error {
 // returns disk.ErrNoSpace if too few of the queue's nodes have free disk space. If it returns nil,
 // done is called once, from any goroutine, and must not block. Its error is nil, or wraps
 // traffic.ErrRefused, traffic.ErrUnavailable (the message is not stored, and will not be),
-// traffic.ErrUnknownOutcome, traffic.ErrNoSuchQueue or traffic.ErrClosed. The caller must not
-// change the body until then.
+// traffic.ErrUnknownOutcome, traffic.ErrNoSuchQueue, traffic.ErrClosed, or disk.ErrNoSpace if the
+// message has a producer. The caller must not change the body until then.
 func (q *Queue) Enqueue(ctx context.Context, m quorumq.NewMessage, body []byte, done func(error)) error {
-	if err := q.g.cfg.Rooms.Admit(q.uid); err != nil {
-		return err
+	lack := q.g.cfg.Rooms.Admit(q.uid)
+	if lack != nil && m.Producer == nil {
+		return lack
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if err := q.awaitRoomLocked(ctx, len(body)); err != nil {
 		return err
 	}
-	if err := q.g.cfg.Rooms.Admit(q.uid); err != nil { // it may have waited
-		return err
+	if lack == nil {
+		lack = q.g.cfg.Rooms.Admit(q.uid) // it may have waited
+	}
+	switch {
+	case lack == nil:
+	case m.Producer == nil:
+		return lack
+	default:
+		m, body, done = m.Void(), nil, unlessStored(lack, done)
 	}
 	q.publishLocked(m, body, done, q.deadline())
 	q.publishedLocked()
 	return nil
+}
+
+// unlessStored returns the callback of a void in the place of a producer's message for which there is no
+// room. An earlier try may have brought the message to the queue, or may do so yet (PUB-5): only the queue can
+// refuse it for good. The void uses the number up, so that no later try passes for a repeat (PUB-6).
+func unlessStored(lack error, done func(error)) func(error) {
+	return func(err error) {
+		if errors.Is(err, traffic.ErrRefused) {
+			err = lack
+		}
+		done(err)
+	}
 }

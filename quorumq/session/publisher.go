@@ -181,10 +181,7 @@ func (p *Publisher[T]) forget(it *pending[T]) {
 
 // void replaces the message by a void.
 func (it *pending[T]) void() {
-	it.msg = quorumq.NewMessage{
-		Size: quorumq.VoidSize, TTLMs: quorumq.Unlimited,
-		Producer: it.msg.Producer, ProducerSeq: it.msg.ProducerSeq, Joined: it.msg.Joined,
-	}
+	it.msg = it.msg.Void()
 	it.body = nil
 }
 
