@@ -9,9 +9,6 @@ import (
 	"sync"
 	"time"
 
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
-
 	"github.com/quorate/quorate/cluster/operation"
 	"github.com/quorate/quorate/cluster/peer"
 	"github.com/quorate/quorate/id"
@@ -60,14 +57,13 @@ func (u *Unloader) Undrain(ctx context.Context, n id.NodeID) error {
 	if err == nil {
 		_, err = node.Undrain(ctx, &nodev1.UndrainRequest{})
 	}
-	switch status.Code(err) {
-	case codes.OK:
+	if err == nil {
 		return nil
-	case codes.Unimplemented:
-		return fmt.Errorf("%w: node %q runs an older build, whose drain only its restart ends", peer.ErrUnreachable, n)
-	default:
-		return fmt.Errorf("%w: node %q: %w", peer.ErrUnreachable, n, err)
 	}
+	if peer.IsOlder(err) {
+		err = errors.New("it runs an older build, whose drain only its restart ends")
+	}
+	return fmt.Errorf("%w: node %q: %w", peer.ErrUnreachable, n, err)
 }
 
 // Drain moves leadership of all groups off this node and waits until it leads nothing,

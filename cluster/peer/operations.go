@@ -173,6 +173,9 @@ func (o *Operations) CancelOperation(_ context.Context, r *nodev1.CancelOperatio
 	return &nodev1.CancelOperationResponse{Operation: ToWire(op)}, nil
 }
 
+// IsOlder reports whether a call failed because the node's build does not know it.
+func IsOlder(err error) bool { return status.Code(err) == codes.Unimplemented }
+
 // WireError makes an error that fromPeer understands.
 func WireError(err error) error {
 	code := codes.Unavailable
