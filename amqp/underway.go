@@ -15,7 +15,7 @@ const (
 	looseBytes = 64 << 10
 	// keptHeader is the largest header whose memory a channel keeps for reuse.
 	keptHeader = 1 << 10
-	// fieldBytes is the memory cost of a table field beside its bytes.
+	// fieldBytes is the memory cost of a table field in addition to its bytes.
 	fieldBytes = 80
 	// looksPerTimeout is how often, within the time limit of a message, a connection checks for
 	// messages that exceed it.

@@ -213,7 +213,7 @@ func (b *budget) serve() {
 func (b *budget) comesLast(a *asked) bool { return a.keeps && b.held.users[a.user] > 0 }
 
 // fits reports whether a message is within the limits of its user and connection. A message that no quota can hold
-// back, such as one of SettleAndPublish, does not wait for room that messages occupy which are held back. mu is held.
+// back, such as one of SettleAndPublish, does not wait for room that held-back messages occupy. mu is held.
 func (b *budget) fits(a *asked) bool {
 	fits := func(used, held, most int64) bool {
 		if !a.keeps {

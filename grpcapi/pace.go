@@ -91,8 +91,8 @@ func (p *pace) hold(now time.Time) (end func(time.Time)) {
 }
 
 // next returns for how long nothing may be read from a connection that has just sent the given number of bytes, and how
-// many bytes may be read after that. Both its own allowance and the shared one count. The goroutine that reads the connection owns its
-// allowance.
+// many bytes may be read after that. Both its own allowance and the shared one count. The goroutine that reads the
+// connection owns its allowance.
 func (p *pace) next(now time.Time, own *allowance, bytes int) (wait time.Duration, most int) {
 	alone := own.spend(now, bytes, freeBytes, ownBytesPerSec)
 	if alone == 0 {

@@ -31,7 +31,7 @@ const (
 
 // Sizes of frames, in bytes.
 const (
-	// FrameOverhead is the size of a frame beside its payload; frame-max counts both.
+	// FrameOverhead is the size of a frame without its payload; frame-max counts both.
 	FrameOverhead = frameHead + 1
 	// MinFrameMax is the smallest frame-max that may be agreed on, and the limit until then.
 	MinFrameMax = 4096

@@ -105,8 +105,8 @@ func (q *Queue) do(ctx context.Context, cmd quorumq.Command, o op) (quorumq.Repl
 	}
 }
 
-// drainDeletes ends the consumers. Their earlier decisions are sent first. What they hold the queue
-// takes back by itself.
+// drainDeletes ends the consumers. Their earlier decisions are sent first. The queue itself takes
+// back what they hold.
 func (q *Queue) drainDeletes() {
 	var out outbox
 	q.mu.Lock()

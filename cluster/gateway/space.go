@@ -50,8 +50,9 @@ func (c *Consumer) fitting(held []traffic.Delivery, last quorumq.MsgID, cut bool
 	return held, last, cut
 }
 
-// resumed decides how to continue after the answer to a resume: it was cut, or a delivery was left
-// out before it that it does not contain, or nothing is left.
+// resumed decides how to continue after the answer to a resume. If the answer was cut, the consumer
+// asks again as soon as there is room. If it lacks a delivery that was left out before, the
+// consumer asks again at once.
 func (c *Consumer) resumed(cut bool) {
 	c.askAgain()
 	if !cut {

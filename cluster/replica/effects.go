@@ -99,9 +99,9 @@ type outbox struct {
 	bytes int
 }
 
-// deliver sends deliveries to their gateways, in order for each. If a delivery that was never sent
-// before does not leave this node, that is recorded: then first is the leadership in which it was
-// assigned. For deliveries that are sent again, first is nil.
+// deliver sends deliveries to their gateways, in order for each. For deliveries that are sent for
+// the first time, first is the leadership in which they were assigned; it records those that do not
+// leave this node. For deliveries that are sent again, first is nil.
 func (q *Member) deliver(ds []quorumq.Delivery, first *Led) {
 	var boxes []*outbox // few: one per gateway
 	for i := range ds {

@@ -16,10 +16,10 @@ import (
 	"github.com/quorate/quorate/quorumq"
 )
 
-// What this node keeps about members that hibernate is written to disk, so that they stay closed
-// over a restart. A note holds for a log that ends at the index and term in the note, however old
-// the note is. A member that was led, voted or got an entry since then has another term or another
-// last entry; then it is opened. So an old or missing note only costs time.
+// A node writes what it keeps about hibernating members to disk, so that they stay closed over a
+// restart. A note holds for a log that ends at the index and term in the note, however old the note
+// is. If a member was led, voted or got an entry since then, it has another term or another last
+// entry; then it is opened. So an old or missing note only costs time.
 const (
 	asleepFile = "asleep"
 	// notesEvery is the shortest interval between two versions of the file.

@@ -94,9 +94,9 @@ func (q *Member) bootstrap() {
 // firstElection limits how long a new group waits for its first candidate.
 const firstElection = 500 * time.Millisecond
 
-// campaign stands for election at once. A new group has no leader whose silence would have to be
-// waited for, and requests for votes wait where the group is not open yet. If the campaign fails,
-// liveness takes over.
+// campaign stands for election at once. A new group has no leader, so there is no silence to wait
+// for, and requests for votes wait where the group is not open yet. If the campaign fails, liveness
+// takes over.
 func (q *Member) campaign() {
 	ctx, cancel := context.WithTimeout(q.ctx, firstElection)
 	defer cancel()

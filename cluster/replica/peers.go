@@ -95,8 +95,8 @@ func (s *peerState) presence() presence {
 }
 
 // heard records an epoch that the catalog or gossip reports. It returns true if the epoch is new.
-// Whether the node is there only its connection shows, because gossip can be wrong when machines
-// are busy.
+// Only a connection shows whether the node is there, because gossip can be wrong when machines are
+// busy.
 func (p *peers) heard(n id.NodeID, epoch id.Epoch) bool {
 	if n == p.self {
 		return false
