@@ -11,6 +11,10 @@ import (
 // majority, and of clients that the fault may have left without a node that they know.
 const HealedLimit = 5 * time.Second
 
+// MembersChange is the class of faults that hit a node while a queue has no more members that vote than it
+// needs: it may stand still until they are healed.
+const MembersChange = "members change"
+
 // healedLimit returns HealedLimit on the run's machine.
 func healedLimit(s history.Settings) time.Duration {
 	return time.Duration(float64(HealedLimit) * max(1, s.MaxPause))
@@ -20,7 +24,7 @@ func healedLimit(s history.Settings) time.Duration {
 // a minority, on a quiet machine. History.Settings.MaxPause multiplies them.
 func PauseLimits() map[string]time.Duration {
 	return map[string]time.Duration{
-		"killed": time.Second, "power cut": time.Second, "restarted": time.Second, "transferred": time.Second,
+		MembersChange: HealedLimit, "killed": time.Second, "power cut": time.Second, "restarted": time.Second, "transferred": time.Second,
 		"damaged": time.Second, "wiped": time.Second,
 		"paused": time.Second, "cut off": time.Second, "one way": 1500 * time.Millisecond, "flapping": 2 * time.Second,
 		"disk frozen": 1200 * time.Millisecond, "disk full": 1500 * time.Millisecond, "disk failed": 1500 * time.Millisecond,
@@ -38,6 +42,9 @@ func silent(class string) bool {
 	}
 }
 
+// apart reports whether something besides the fault can stop the publishers of a class.
+func apart(client string) bool { return strings.Contains(client, " ") }
+
 // oneByOne reports whether a fault hits its nodes one after another, so never a majority at once.
 func oneByOne(class string) bool { return class == "restarted" || class == "transferred" }
 
@@ -48,8 +55,8 @@ func limitOf(s history.Settings, r *Recovery, client string) (limit time.Duratio
 	if s.MaxPause <= 0 || !is && !r.Beside {
 		return 0, false
 	}
-	majority := len(r.Fault.Nodes) > (len(s.Nodes)-1)/2 && !oneByOne(r.Fault.Class)
-	alone := strings.HasSuffix(client, "/one") || strings.HasPrefix(client, "amqp/") && silent(r.Fault.Class)
+	majority := r.Fault.Class == MembersChange || len(r.Fault.Nodes) > (len(s.Nodes)-1)/2 && !oneByOne(r.Fault.Class)
+	alone := strings.HasSuffix(client, "/one") || apart(client) || strings.HasPrefix(client, "amqp/") && silent(r.Fault.Class)
 	if r.Beside || majority || alone {
 		limit, healed = HealedLimit, true
 	}

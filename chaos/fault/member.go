@@ -32,7 +32,7 @@ func memberKinds() []Kind {
 			Name: "close", Does: "has an operator close the workloads' connections to a node", Roles: one,
 		}, closeConnections),
 		using(Kind{
-			Name: "change", Does: "has a member of the queue built anew, and kills a node meanwhile", Roles: one, Class: "killed",
+			Name: "change", Does: "has a member of the queue built anew, and kills a node meanwhile", Roles: one, Class: "members change",
 			Shortest: time.Second, Longest: 4 * time.Second,
 		}, "end processes", change),
 		using(Kind{

@@ -29,7 +29,7 @@ func (l *large) Prepare(ctx context.Context) error {
 	q := l.Queue("q")
 	l.drains = []string{q}
 	for n := range 2 {
-		l.players.publisher(l.class(n), &Publisher{Queue: q, every: largeEvery, post: func(id uint64) post {
+		l.players.publisher(l.class(n), &Publisher{Queue: q, Apart: "of large messages", every: largeEvery, post: func(id uint64) post {
 			return post{key: q, size: 1<<20<<(3*(id%2)) - int(id)} // 1 MiB and 8 MiB, about
 		}})
 		l.players.consumer(l.class(n), &Consumer{Queue: q, Prefetch: 2, slow: 300 * time.Millisecond})

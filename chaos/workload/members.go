@@ -42,7 +42,8 @@ func (m *members) Prepare(ctx context.Context) error {
 	m.drains = m.queues
 	for i, q := range m.queues {
 		for n := range 2 {
-			m.players.publisher(m.class(2*i+n), &Publisher{Queue: q})
+			// While a member is built anew, the queue has two that vote, and one fault stops it.
+			m.players.publisher(m.class(2*i+n), &Publisher{Queue: q, Apart: "of changing members"})
 		}
 		m.players.consumer(m.class(i), &Consumer{Queue: q})
 		if err := m.declare(ctx, q, client.Table{"x-delivery-limit": -1}, history.Queue{DeliveryLimit: -1, Ordered: true}); err != nil {

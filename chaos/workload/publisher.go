@@ -18,6 +18,7 @@ type Publisher struct {
 	Client  *client.Client
 	History *history.History
 	Class   string // of the client, for its pauses; see history.Event
+	Apart   string // why its pauses say nothing of a single fault, "" if they do
 	VHost   string // "": "/"
 	Queue   string // that it publishes to
 	Size    int    // bytes of a body; at least that of a name
@@ -85,7 +86,7 @@ func (p *Publisher) Run(ctx context.Context, settle time.Duration) error {
 		m := p.next(id)
 		sent := p.History.Now()
 		p.History.Add(history.Event{
-			Kind: history.Published, Client: p.Class, Publisher: p.number, ID: id, Queues: m.queues, Session: session,
+			Kind: history.Published, Client: p.client(), Publisher: p.number, ID: id, Queues: m.queues, Session: session,
 			TTL: m.ttl, Delay: m.delay, Priority: m.priority,
 		})
 		p.unanswered.Add(1)
@@ -141,10 +142,18 @@ func (p *Publisher) next(id uint64) post {
 	return m
 }
 
+// client is the class that the history has of it.
+func (p *Publisher) client() string {
+	if p.Apart == "" {
+		return p.Class
+	}
+	return p.Class + " " + p.Apart
+}
+
 // answered records one answer. What one of several queues has refused may be in the others.
 func (p *Publisher) answered(id uint64, queues int, sent time.Duration, err error) {
 	defer p.unanswered.Done()
-	e := history.Event{Kind: outcomeOf(err), Client: p.Class, Publisher: p.number, ID: id, Sent: sent}
+	e := history.Event{Kind: outcomeOf(err), Client: p.client(), Publisher: p.number, ID: id, Sent: sent}
 	if err != nil {
 		e.Note = err.Error()
 	}

@@ -73,11 +73,11 @@ type output struct {
 }
 
 // begin records a transaction that settles messages and publishes outputs.
-func (t *transactions) begin(number, session int, outputs []output, settles []*received, by string, queue string, o history.Outcome) {
+func (t *transactions) begin(class Class, number, session int, outputs []output, settles []*received, by string, queue string, o history.Outcome) {
 	events := make([]history.Event, 0, len(outputs)+len(settles))
 	for _, x := range outputs {
 		events = append(events, history.Event{
-			Kind: history.Published, Publisher: x.Publisher, ID: x.ID, Queues: []string{x.queue}, Transaction: number, Session: session,
+			Kind: history.Published, Client: string(class), Publisher: x.Publisher, ID: x.ID, Queues: []string{x.queue}, Transaction: number, Session: session,
 		})
 	}
 	for _, d := range settles {
@@ -89,10 +89,10 @@ func (t *transactions) begin(number, session int, outputs []output, settles []*r
 }
 
 // end records the outcome of a transaction; its messages are settled if it was confirmed.
-func (t *transactions) end(number int, as history.Kind, note string, outputs []output, settles []*received, by string, queue string, o history.Outcome) {
+func (t *transactions) end(class Class, number int, as history.Kind, note string, outputs []output, settles []*received, by string, queue string, o history.Outcome) {
 	var events []history.Event
 	for _, x := range outputs {
-		events = append(events, history.Event{Kind: as, Publisher: x.Publisher, ID: x.ID, Note: note})
+		events = append(events, history.Event{Kind: as, Client: string(class), Publisher: x.Publisher, ID: x.ID, Note: note})
 	}
 	if as == history.Confirmed {
 		for _, d := range settles {
@@ -166,7 +166,7 @@ func (t *transactions) replaceSome(ctx context.Context, s *client.Consumer, clas
 		}
 	}
 	number := t.History.Transaction()
-	t.begin(number, 0, outputs, settles, by, t.joint, history.Replace)
+	t.begin(class, number, 0, outputs, settles, by, t.joint, history.Replace)
 	for {
 		err = s.SettleAndPublish(ctx, deliveries, messages...)
 		if err == nil || errors.Is(err, client.ErrStale) || wait.For(ctx, redialEvery) != nil {
@@ -177,7 +177,7 @@ func (t *transactions) replaceSome(ctx context.Context, s *client.Consumer, clas
 	if err != nil { // an earlier try has done it, or the messages come again
 		as, note = history.Unknown, err.Error()
 	}
-	t.end(number, as, note, outputs, settles, by, t.joint, history.Replace)
+	t.end(class, number, as, note, outputs, settles, by, t.joint, history.Replace)
 	return ctx.Err()
 }
 

@@ -4,11 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/quorate/quorate/chaos/history"
 )
+
+// queuesRefused is in the reason of a commit that queues refused, as those without a leader do.
+const queuesRefused = "were refused by a queue"
 
 // copyOver consumes over AMQP, and in each transaction copies messages into another queue and acks
 // them. Some are rolled back first: then nothing of it is there, and the messages are still held.
@@ -33,7 +37,8 @@ func (t *transactions) copyOver(ctx context.Context) error {
 		}
 		t.History.Add(history.Event{Kind: history.Lost, Queue: t.in, Consumer: c.by})
 		c.in.close(!errors.Is(err, context.Canceled))
-		if blamed := (*amqp.Error)(nil); errors.As(err, &blamed) && blamed.Code == amqp.PreconditionFailed {
+		blamed := (*amqp.Error)(nil)
+		if errors.As(err, &blamed) && blamed.Code == amqp.PreconditionFailed && !strings.Contains(blamed.Reason, queuesRefused) {
 			return fmt.Errorf("workload: a client that does nothing wrong is refused: %w", err)
 		}
 	}
@@ -76,7 +81,7 @@ func (c *copier) attempt(settles []*received, commits bool) error {
 		outputs = append(outputs, output{history.Message{Publisher: c.publisher, ID: c.id}, c.out})
 	}
 	number := c.History.Transaction()
-	c.begin(number, c.session, outputs, settles, c.by, c.transactions.in, history.Ack)
+	c.begin(AMQPAll, number, c.session, outputs, settles, c.by, c.transactions.in, history.Ack)
 	err := c.fill(outputs, settles)
 	as := history.Confirmed
 	switch {
@@ -92,7 +97,7 @@ func (c *copier) attempt(settles []*received, commits bool) error {
 	case err != nil:
 		as, note = history.Unknown, err.Error()
 	}
-	c.end(number, as, note, outputs, settles, c.by, c.transactions.in, history.Ack)
+	c.end(AMQPAll, number, as, note, outputs, settles, c.by, c.transactions.in, history.Ack)
 	return err
 }
 
