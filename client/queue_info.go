@@ -14,7 +14,9 @@ type QueueInfo struct {
 	State   string   `api:"state"`
 	Leader  string   `api:"leader"`
 	Members []string `api:"members"`
-	Online  []string `api:"online"`
+	// Online are the members whose nodes the answering node reaches, without those that do not vote yet,
+	// because they are new or are built anew; only with figures.
+	Online []string `api:"online"`
 	// Stats and Raft are nil while no leader answers.
 	Stats *QueueStats `api:"stats"`
 	Raft  *RaftStats  `api:"raft"`

@@ -38,6 +38,7 @@ type cluster struct {
 	hint       bool        // members name the leader
 	unlinked   []id.NodeID // from a
 	hibernated bool
+	voters     []string // as the leader says; nil: it is of an older build
 	asked      []string // node and question, in order
 	kept       []bool   // of questions for the status
 }
@@ -101,6 +102,7 @@ func (m member) QueueStatus(_ context.Context, r *nodev1.QueueStatusRequest) (*n
 	}
 	overview, err := json.Marshal(quorumq.Overview{Ready: 7})
 	out.HasOverview, out.Overview, out.BacklogTrouble = true, overview, "no route"
+	out.Group = &nodev1.GroupStatus{Voters: m.x.voters}
 	return out, err
 }
 
@@ -222,6 +224,10 @@ func TestStatus(t *testing.T) {
 		s, err := l.Status(t.Context(), x.uid)
 		if err != nil || s.Overview.Ready != 7 || s.Leader != "b" || s.BacklogTrouble != "no route" ||
 			!slices.Equal(s.Members, []id.NodeID{"a", "b", "c"}) || !slices.Equal(s.Online, []id.NodeID{"a", "b"}) {
+			t.Errorf("%+v, %v", s, err)
+		}
+		x.voters = []string{"b", "c"} // the member on a is built anew
+		if s, err := l.Status(t.Context(), x.uid); err != nil || !slices.Equal(s.Online, []id.NodeID{"b"}) {
 			t.Errorf("%+v, %v", s, err)
 		}
 		x.known, x.hint, x.hibernated, x.kept = "a", true, true, nil

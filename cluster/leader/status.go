@@ -18,7 +18,7 @@ type Status struct {
 	Overview quorumq.Overview
 	Leader   id.NodeID
 	Members  []id.NodeID
-	Online   []id.NodeID
+	Online   []id.NodeID // members that vote, on nodes that this one reaches
 	Group    *nodev1.GroupStatus
 	forwarding.DeadLetters
 }
@@ -68,12 +68,23 @@ func (l *Leaders) status(ctx context.Context, q id.QueueUID, kept bool) (Status,
 	if r, ok := l.cfg.View().QueueByUID(q); ok {
 		out.Members = slices.Clone(r.Members)
 		for _, m := range r.Members {
-			if _, up := l.cfg.Transport.Connected(m); up || m == l.cfg.Node {
+			if l.reaches(m) && votes(out.Group, m) {
 				out.Online = append(out.Online, m)
 			}
 		}
 	}
 	return out, nil
+}
+
+// reaches reports whether there is a link to a node.
+func (l *Leaders) reaches(n id.NodeID) bool {
+	_, up := l.cfg.Transport.Connected(n)
+	return up || n == l.cfg.Node
+}
+
+// votes reports whether a member votes. Leaders of older builds do not say who does.
+func votes(g *nodev1.GroupStatus, n id.NodeID) bool {
+	return len(g.GetVoters()) == 0 || slices.Contains(g.GetVoters(), string(n))
 }
 
 // StatusAt returns what a node says of its member of a queue, whether that leads or not.

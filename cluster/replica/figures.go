@@ -97,6 +97,7 @@ func GroupStatus(g id.GroupID, s raftfsm.Stats, failed error) *nodev1.GroupStatu
 	out := &nodev1.GroupStatus{
 		Group: uint64(g), Leader: string(s.Leader), Term: s.Term, CommitIndex: s.CommitIndex,
 		AppliedIndex: s.AppliedIndex, SnapshotIndex: s.SnapshotIndex, LastIndex: s.LastIndex, State: s.State,
+		Voters: id.Names(s.Voters),
 	}
 	if failed != nil {
 		out.Failed = failed.Error()

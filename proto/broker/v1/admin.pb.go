@@ -1001,12 +1001,14 @@ type Queue struct {
 	Durable   bool                   `protobuf:"varint,5,opt,name=durable,proto3" json:"durable,omitempty"`
 	Arguments *Table                 `protobuf:"bytes,6,opt,name=arguments,proto3" json:"arguments,omitempty"`
 	// State is running, minority or down.
-	State   string      `protobuf:"bytes,7,opt,name=state,proto3" json:"state,omitempty"`
-	Leader  string      `protobuf:"bytes,8,opt,name=leader,proto3" json:"leader,omitempty"`
-	Members []string    `protobuf:"bytes,9,rep,name=members,proto3" json:"members,omitempty"`
-	Online  []string    `protobuf:"bytes,10,rep,name=online,proto3" json:"online,omitempty"`
-	Stats   *QueueStats `protobuf:"bytes,11,opt,name=stats,proto3" json:"stats,omitempty"`
-	Raft    *RaftStats  `protobuf:"bytes,12,opt,name=raft,proto3" json:"raft,omitempty"`
+	State   string   `protobuf:"bytes,7,opt,name=state,proto3" json:"state,omitempty"`
+	Leader  string   `protobuf:"bytes,8,opt,name=leader,proto3" json:"leader,omitempty"`
+	Members []string `protobuf:"bytes,9,rep,name=members,proto3" json:"members,omitempty"`
+	// Online are the members whose nodes the answering node reaches, without those that do not vote yet,
+	// because they are new or are built anew.
+	Online []string    `protobuf:"bytes,10,rep,name=online,proto3" json:"online,omitempty"`
+	Stats  *QueueStats `protobuf:"bytes,11,opt,name=stats,proto3" json:"stats,omitempty"`
+	Raft   *RaftStats  `protobuf:"bytes,12,opt,name=raft,proto3" json:"raft,omitempty"`
 	// Policy and OperatorPolicy are the names of the policies in force; empty: none.
 	Policy         string `protobuf:"bytes,13,opt,name=policy,proto3" json:"policy,omitempty"`
 	OperatorPolicy string `protobuf:"bytes,14,opt,name=operator_policy,json=operatorPolicy,proto3" json:"operator_policy,omitempty"`

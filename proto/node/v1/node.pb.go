@@ -4322,7 +4322,10 @@ type GroupStatus struct {
 	// StateDigest is a hash of the member's state, equal on all members that have applied the
 	// same entries; empty unless the request asks for it. QueueStatus leaves it empty while the member
 	// applies entries, so that it always belongs to applied_index.
-	StateDigest   []byte `protobuf:"bytes,10,opt,name=state_digest,json=stateDigest,proto3" json:"state_digest,omitempty"`
+	StateDigest []byte `protobuf:"bytes,10,opt,name=state_digest,json=stateDigest,proto3" json:"state_digest,omitempty"`
+	// Voters are the members that vote, by the newest configuration that this member has; empty from older
+	// builds.
+	Voters        []string `protobuf:"bytes,11,rep,name=voters,proto3" json:"voters,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -4423,6 +4426,13 @@ func (x *GroupStatus) GetFailed() string {
 func (x *GroupStatus) GetStateDigest() []byte {
 	if x != nil {
 		return x.StateDigest
+	}
+	return nil
+}
+
+func (x *GroupStatus) GetVoters() []string {
+	if x != nil {
+		return x.Voters
 	}
 	return nil
 }
@@ -7564,7 +7574,7 @@ const file_node_v1_node_proto_rawDesc = "" +
 	"\x0fTellDiskRequest\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\x04R\x06number\x12.\n" +
 	"\x04disk\x18\x02 \x01(\v2\x1a.quorate.node.v1.DiskStateR\x04disk\"\x12\n" +
-	"\x10TellDiskResponse\"\xae\x02\n" +
+	"\x10TellDiskResponse\"\xc6\x02\n" +
 	"\vGroupStatus\x12\x14\n" +
 	"\x05group\x18\x01 \x01(\x04R\x05group\x12\x16\n" +
 	"\x06leader\x18\x02 \x01(\tR\x06leader\x12\x12\n" +
@@ -7577,7 +7587,8 @@ const file_node_v1_node_proto_rawDesc = "" +
 	"\x05state\x18\b \x01(\tR\x05state\x12\x16\n" +
 	"\x06failed\x18\t \x01(\tR\x06failed\x12!\n" +
 	"\fstate_digest\x18\n" +
-	" \x01(\fR\vstateDigest\"A\n" +
+	" \x01(\fR\vstateDigest\x12\x16\n" +
+	"\x06voters\x18\v \x03(\tR\x06voters\"A\n" +
 	"\x19TransferLeadershipRequest\x12\x14\n" +
 	"\x05group\x18\x01 \x01(\x04R\x05group\x12\x0e\n" +
 	"\x02to\x18\x02 \x01(\tR\x02to\"\x1c\n" +
