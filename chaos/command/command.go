@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"runtime/debug"
 	"strings"
 	"time"
 
@@ -190,9 +191,14 @@ func (o *Options) directory(seed uint64) (string, error) {
 	return dir, os.MkdirAll(dir, 0o750)
 }
 
+// gcPercent is lower than Go's, because the history only grows: an hour of it is some gigabytes, and the
+// nodes of the run may share this machine's memory.
+const gcPercent = 25
+
 // record runs the cluster and returns the history with what was found in it; both are left in the
 // directory.
 func (o *Options) record(ctx context.Context, p plan, dir string) (events []history.Event, found check.Report, err error) {
+	defer debug.SetGCPercent(debug.SetGCPercent(gcPercent))
 	begin := time.Now()
 	log := func(format string, args ...any) {
 		o.print("%6.1fs  %s\n", time.Since(begin).Seconds(), fmt.Sprintf(format, args...))

@@ -228,5 +228,26 @@ func (n *nemesis) led(ctx context.Context) error {
 		}
 	}
 	n.cfg.History.Add(history.Event{Kind: history.Led})
+	n.whole(ctx, queues)
 	return nil
+}
+
+// wholeTimeout bounds the wait for queues to have all their members again.
+const wholeTimeout = 20 * time.Second
+
+// whole waits until each queue has been seen with all its members: one that is built anew does not vote,
+// and a fault beside that is more than a queue of three bears. It gives up in silence, because a
+// workload may change members all the time.
+func (n *nemesis) whole(ctx context.Context, queues []string) {
+	ctx, cancel := context.WithTimeout(ctx, wholeTimeout)
+	defer cancel()
+	for len(queues) > 0 {
+		queues = slices.DeleteFunc(queues, func(queue string) bool {
+			q, err := n.client.GetQueue(ctx, client.QueueRef{VHost: n.cfg.VHost, Name: queue})
+			return client.ClassOf(err) == client.NotFound || err == nil && len(q.Online) == len(q.Members)
+		})
+		if wait.For(ctx, 50*time.Millisecond) != nil {
+			return
+		}
+	}
 }
