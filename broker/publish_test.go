@@ -219,6 +219,21 @@ func TestPublishUnroutable(t *testing.T) {
 	}
 }
 
+// EX-16 and PUB-6: a node that cannot route a message knows nothing of what another node has stored for its
+// producer.
+func TestPublishUnroutedOfProducer(t *testing.T) {
+	b := testBroker(t, func(string) enqueuer { return discarding{} })
+	for named, want := range map[bool]RejectionCause{false: CauseUnavailable, true: CauseUnknown} {
+		var got Result
+		p := b.newPublishing()
+		p.done = func(r Result) { got = r }
+		p.refuse(&failure.Error{Class: failure.Unavailable, Reason: "its view is old"}, named)
+		if got.Kind != Rejected || len(got.Rejections) != 1 || got.Rejections[0].Cause != want || got.Rejections[0].Reason != "its view is old" {
+			t.Errorf("named %t: %+v, want cause %d", named, got, want)
+		}
+	}
+}
+
 // MSG-4, MSG-8, D-5 and PR-1: what is stored, and what the queue gets.
 func TestPublishStored(t *testing.T) {
 	ends := map[string]*answering{"a": {}, "b": {}, "c": {}}
