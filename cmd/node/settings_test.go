@@ -35,7 +35,7 @@ func settingsFile(t *testing.T, text string) string {
 
 func TestConfigValidate(t *testing.T) {
 	key := settingsFile(t, "c2VjcmV0IG9mIDMyIGJ5dGVzIGZvciB0aGUgdGVzdCE=\n")
-	if err := os.Chmod(key, 0o644); err != nil { //nolint:gosec // on purpose: it is warned of
+	if err := os.Chmod(key, 0o644); err != nil {
 		t.Fatal(err)
 	}
 	good := settingsFile(t, "node_id: n1\ncluster:\n  gossip_key_file: "+key+"\n")
