@@ -52,7 +52,7 @@ func (s calls) QueueStatus(ctx context.Context, r *nodev1.QueueStatusRequest) (*
 		s.c.host.Wake(id.QueueUID(r.GetQueue()))
 		return nil, status.Error(codes.NotFound, s.c.host.NotHosted(id.QueueUID(r.GetQueue())).Error())
 	}
-	out := &nodev1.QueueStatusResponse{Group: replica.GroupStatus(q.UID().Group(), q.Group().Stats(), q.Group().Failed())}
+	out := &nodev1.QueueStatusResponse{Group: q.GroupStatus()}
 	out.Leader, out.Joined = out.GetGroup().GetLeader(), q.Joined()
 	if voters, err := q.Group().Members(); err == nil {
 		out.Voters = nodeNames(voters)
@@ -125,7 +125,7 @@ func (s calls) NodeStatus(ctx context.Context, r *nodev1.NodeStatusRequest) (*no
 	g := c.catalog.Raft()
 	add(replica.GroupStatus(id.CatalogGroup, g.Stats(), g.Failed()), func() []byte { return c.View().AppendSnapshot(nil) })
 	for _, q := range c.host.Members() {
-		add(replica.GroupStatus(q.UID().Group(), q.Group().Stats(), q.Group().Failed()), q.Snapshot)
+		add(q.GroupStatus(), q.Snapshot)
 	}
 	return out, nil
 }

@@ -238,7 +238,6 @@ type Stats struct {
 	Entries, Commands                                                     uint64 // applied since start
 	Leader                                                                id.NodeID
 	State                                                                 string
-	Voters                                                                []id.NodeID // of the newest configuration
 }
 
 // Stats returns the group's statistics.
@@ -250,9 +249,6 @@ func (g *Group[R, E]) Stats() Stats {
 		State: r.State().String(),
 	}
 	s.Leader, s.Term = g.Leader()
-	if c, err := g.Configuration(); err == nil { // else it has stopped
-		s.Voters = c.Voters
-	}
 	s.Transfers = g.snaps.transfers()
 	if f := g.snaps.latest(); f != nil {
 		s.SnapshotIndex = f.index

@@ -97,10 +97,18 @@ func GroupStatus(g id.GroupID, s raftfsm.Stats, failed error) *nodev1.GroupStatu
 	out := &nodev1.GroupStatus{
 		Group: uint64(g), Leader: string(s.Leader), Term: s.Term, CommitIndex: s.CommitIndex,
 		AppliedIndex: s.AppliedIndex, SnapshotIndex: s.SnapshotIndex, LastIndex: s.LastIndex, State: s.State,
-		Voters: id.Names(s.Voters),
 	}
 	if failed != nil {
 		out.Failed = failed.Error()
+	}
+	return out
+}
+
+// GroupStatus returns the status of the member's group with its voters.
+func (q *Member) GroupStatus() *nodev1.GroupStatus {
+	out := GroupStatus(q.uid.Group(), q.group.Stats(), q.group.Failed())
+	if voters, err := q.group.Members(); err == nil { // else it has stopped
+		out.Voters = id.Names(voters)
 	}
 	return out
 }

@@ -217,7 +217,7 @@ func (h *Host) fallAsleep(q *Member, g *nodev1.RestingGroup, leader id.NodeID) b
 	if leader == h.cfg.Node {
 		a.kept = &quorumq.Overview{}
 		q.group.Read(func() { *a.kept = q.machine.queue.Overview() })
-		a.status = GroupStatus(q.uid.Group(), q.group.Stats(), nil)
+		a.status = q.GroupStatus()
 	}
 	h.mu.Lock()
 	h.unclaimed(q.uid)
