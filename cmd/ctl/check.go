@@ -45,7 +45,6 @@ func newCheck(s *session) *cobra.Command {
 
 // look is what checks look at.
 type look struct {
-	s      *session
 	client *client.Client
 	status client.ClusterStatus // with details
 	node   string               // "": all
@@ -93,11 +92,12 @@ func newCheckAll(s *session) *cobra.Command {
 		Example: "  quoratectl check all -o json",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return s.check(cmd, args, within, func(ctx context.Context, l *look) ([]problem, error) {
-				all := slices.Concat(l.ready(), l.alarms(), l.versions())
+				away := l.ready()
+				all := slices.Concat(away, l.alarms(), l.versions())
 				if s.usesTLS() {
 					all = append(all, l.certificates(ctx)...)
 				}
-				if len(l.ready()) == 0 {
+				if len(away) == 0 {
 					return all, nil
 				}
 				critical, err := l.quorumCritical(ctx)
@@ -117,7 +117,7 @@ func addWithin(cmd *cobra.Command, within *time.Duration) {
 func (s *session) check(cmd *cobra.Command, args []string, within time.Duration, find func(context.Context, *look) ([]problem, error)) error {
 	var found []problem
 	err := s.with(cmd, func(ctx context.Context, c *client.Client) (err error) {
-		l := &look{s: s, client: c, within: within}
+		l := &look{client: c, within: within}
 		if l.status, err = c.ClusterDetails(ctx); err != nil {
 			return err
 		}
