@@ -83,7 +83,7 @@ func newCommand() *cobra.Command {
 
 // loadSettings reads the settings and checks the files in them. It returns all faults at once.
 func loadSettings(file string, flags *pflag.FlagSet) (*config.Config, error) {
-	cfg, err := config.Load(file, os.Environ(), flags)
+	cfg, err := loadWithoutFiles(file, flags)
 	if cfg != nil { // continue only if the settings could be read
 		err = errors.Join(err, cfg.CheckFiles())
 	}

@@ -14,15 +14,11 @@ func Live() []string {
 // other settings that differ.
 func (c *Config) Take(next *Config) (taken, restart []string) {
 	now, then := c.fields(), next.fields()
-	live := map[string]bool{}
-	for _, name := range Live() {
-		live[name] = true
-	}
 	for _, k := range Keys() {
 		have, want := now[k.Name], then[k.Name]
 		switch {
 		case reflect.DeepEqual(have.Interface(), want.Interface()):
-		case live[k.Name]:
+		case k.Live():
 			have.Set(want)
 			taken = append(taken, k.Name)
 		default:
