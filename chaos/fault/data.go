@@ -15,6 +15,7 @@ import (
 
 	"github.com/quorate/quorate/chaos/target"
 	"github.com/quorate/quorate/client"
+	"github.com/quorate/quorate/internal/each"
 	"github.com/quorate/quorate/internal/wait"
 )
 
@@ -192,20 +193,28 @@ func isWhole(ctx context.Context, s *Scene) error {
 			return fmt.Errorf("fault: node %s has lost %.0f groups: %w", n.ID, lost, err)
 		}
 	}
+	queues, err := client.Collect(s.Client.Queues(ctx, client.ListQueuesRequest{}))
+	if err != nil {
+		return fmt.Errorf("fault: %w", err)
+	}
 	members := min(defaultMembers, len(s.Cluster.Nodes()))
-	for q, err := range s.Client.Queues(ctx, client.ListQueuesRequest{}) {
-		if err == nil { // a list has no figures
-			q, err = s.Client.GetQueue(ctx, client.QueueRef{VHost: q.VHost, Name: q.Name})
-		}
+	return each.Of(queues, askedAtOnce, func(q client.QueueInfo) error {
+		q, err := s.Client.GetQueue(ctx, client.QueueRef{VHost: q.VHost, Name: q.Name}) // a list has no figures
 		switch {
+		case client.ClassOf(err) == client.NotFound: // a client has deleted it meanwhile
+			return nil
 		case err != nil:
 			return fmt.Errorf("fault: %w", err)
 		case q.Leader == "" || len(q.Online) < len(q.Members) || len(q.Members) < members:
 			return fmt.Errorf("fault: queue %q has %v of %v, led by %q", q.Name, q.Online, q.Members, q.Leader)
 		}
-	}
-	return nil
+		return nil
+	})
 }
+
+// askedAtOnce is how many queues are asked for at the same time: clients that change members all the time leave only
+// short moments in which all is whole.
+const askedAtOnce = 8
 
 // defaultMembers is how many a queue has unless it says otherwise.
 const defaultMembers = 3

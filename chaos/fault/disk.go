@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/quorate/quorate/chaos/target"
+	"github.com/quorate/quorate/internal/each"
 	"github.com/quorate/quorate/internal/wait"
 )
 
@@ -44,10 +45,10 @@ func diskKinds() []Kind {
 }
 
 func diskFull(ctx context.Context, s *Scene, d disked, c Choice) (Fault, error) {
-	err := each(c.Nodes, func(n string) error { return d.Fill(ctx, n) })
+	err := each.Of(c.Nodes, 1, func(n string) error { return d.Fill(ctx, n) })
 	return Fault{
 		Heal: func(ctx context.Context) error {
-			return errors.Join(each(c.Nodes, func(n string) error { return d.Free(ctx, n) }), revive(ctx, s.Cluster, d, c.Nodes))
+			return errors.Join(each.Of(c.Nodes, 1, func(n string) error { return d.Free(ctx, n) }), revive(ctx, s.Cluster, d, c.Nodes))
 		},
 		Bit: func(ctx context.Context) (string, bool, error) {
 			free, err := target.Metric(ctx, s.Cluster, c.Nodes[0], "quorate_disk_free_bytes")
@@ -61,11 +62,11 @@ func diskFull(ctx context.Context, s *Scene, d disked, c Choice) (Fault, error) 
 }
 
 func diskFrozen(ctx context.Context, s *Scene, d disked, c Choice) (Fault, error) {
-	err := each(c.Nodes, func(n string) error { return d.Freeze(ctx, n) })
+	err := each.Of(c.Nodes, 1, func(n string) error { return d.Freeze(ctx, n) })
 	syncs, _ := target.Metric(ctx, s.Cluster, c.Nodes[0], "quorate_log_syncs_total") // unknown: then the node's silence is the proof
 	return Fault{
 		Heal: func(ctx context.Context) error {
-			if err := each(c.Nodes, func(n string) error { return d.Thaw(ctx, n) }); err != nil {
+			if err := each.Of(c.Nodes, 1, func(n string) error { return d.Thaw(ctx, n) }); err != nil {
 				return err
 			}
 			return revive(ctx, s.Cluster, d, c.Nodes)
@@ -110,10 +111,10 @@ func diskSlow(ctx context.Context, s *Scene, d disked, c Choice) (Fault, error) 
 }
 
 func diskFails(ctx context.Context, _ *Scene, d disked, c Choice) (Fault, error) {
-	err := each(c.Nodes, func(n string) error { return d.Fail(ctx, n) })
+	err := each.Of(c.Nodes, 1, func(n string) error { return d.Fail(ctx, n) })
 	return Fault{
 		Heal: func(ctx context.Context) error {
-			return each(c.Nodes, func(n string) error {
+			return each.Of(c.Nodes, 1, func(n string) error {
 				if d.Running(n) && !gone(ctx, d, n, endTimeout) { // a disk does not come back to a process that uses it
 					if err := d.Kill(ctx, n); d.Running(n) {
 						return err
@@ -135,7 +136,7 @@ func powerCut(ctx context.Context, _ *Scene, d disked, c Choice) (Fault, error) 
 	err := d.CutPower(ctx, c.Nodes...)
 	back := rotated(c.Nodes, c.Pick)
 	return Fault{Heal: func(ctx context.Context) error {
-		return each(back, func(n string) error { return errors.Join(d.Replug(ctx, n), d.Start(ctx, n)) })
+		return each.Of(back, 1, func(n string) error { return errors.Join(d.Replug(ctx, n), d.Start(ctx, n)) })
 	}}, err
 }
 
@@ -150,7 +151,7 @@ const (
 func revive(ctx context.Context, c target.Cluster, p target.Processes, nodes []string) error {
 	ctx, cancel := context.WithTimeout(ctx, wholeTimeout)
 	defer cancel()
-	return each(nodes, func(n string) error {
+	return each.Of(nodes, 1, func(n string) error {
 		for {
 			if gone(ctx, p, n, lingerTime) {
 				if err := p.Start(ctx, n); err != nil {

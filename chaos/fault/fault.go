@@ -113,15 +113,6 @@ func using[A any](k Kind, lacks string, put func(context.Context, *Scene, A, Cho
 	return k
 }
 
-// each calls do for every node, and returns all errors.
-func each(nodes []string, do func(node string) error) error {
-	errs := make([]error, 0, len(nodes))
-	for _, n := range nodes {
-		errs = append(errs, do(n))
-	}
-	return errors.Join(errs...)
-}
-
 // rotated returns the nodes beginning at another one.
 func rotated(nodes []string, pick uint64) []string {
 	if len(nodes) == 0 {

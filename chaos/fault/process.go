@@ -7,6 +7,7 @@ import (
 
 	"github.com/quorate/quorate/chaos/target"
 	"github.com/quorate/quorate/client"
+	"github.com/quorate/quorate/internal/each"
 )
 
 // pollEvery is how often a condition is looked at.
@@ -47,25 +48,27 @@ func processKinds() []Kind {
 }
 
 func kill(ctx context.Context, _ *Scene, p target.Processes, c Choice) (Fault, error) {
-	err := each(c.Nodes, func(n string) error { return p.Kill(ctx, n) })
+	err := each.Of(c.Nodes, 1, func(n string) error { return p.Kill(ctx, n) })
 	back := rotated(c.Nodes, c.Pick) // a cluster comes back in any order
 	return Fault{Heal: func(ctx context.Context) error {
-		return each(back, func(n string) error { return p.Start(ctx, n) })
+		return each.Of(back, 1, func(n string) error { return p.Start(ctx, n) })
 	}}, err
 }
 
 func pause(ctx context.Context, _ *Scene, p target.Pausing, c Choice) (Fault, error) {
-	err := each(c.Nodes, func(n string) error { return p.Pause(ctx, n) })
+	err := each.Of(c.Nodes, 1, func(n string) error { return p.Pause(ctx, n) })
 	return Fault{Heal: func(ctx context.Context) error {
-		return each(c.Nodes, func(n string) error { return p.Resume(ctx, n) })
+		return each.Of(c.Nodes, 1, func(n string) error { return p.Resume(ctx, n) })
 	}}, err
 }
 
 func strobe(ctx context.Context, _ *Scene, p target.Pausing, c Choice) (Fault, error) {
 	return Fault{Heal: alternate(ctx, 250*time.Millisecond, 150*time.Millisecond,
-		func(ctx context.Context) error { return each(c.Nodes, func(n string) error { return p.Pause(ctx, n) }) },
 		func(ctx context.Context) error {
-			return each(c.Nodes, func(n string) error { return p.Resume(ctx, n) })
+			return each.Of(c.Nodes, 1, func(n string) error { return p.Pause(ctx, n) })
+		},
+		func(ctx context.Context) error {
+			return each.Of(c.Nodes, 1, func(n string) error { return p.Resume(ctx, n) })
 		},
 	)}, nil
 }
@@ -83,7 +86,7 @@ func oneByOne(ctx context.Context, nodes []string, restart func(ctx context.Cont
 	done := make(chan error, 1)
 	begun := context.WithoutCancel(ctx)
 	go func() {
-		done <- each(nodes, func(n string) error {
+		done <- each.Of(nodes, 1, func(n string) error {
 			ctx, cancel := context.WithTimeout(begun, stopTimeout)
 			defer cancel()
 			return restart(ctx, n)

@@ -10,6 +10,7 @@ import (
 	"github.com/quorate/quorate/chaos/fault"
 	"github.com/quorate/quorate/chaos/history"
 	"github.com/quorate/quorate/client"
+	"github.com/quorate/quorate/internal/each"
 	"github.com/quorate/quorate/internal/wait"
 )
 
@@ -216,21 +217,28 @@ func (n *nemesis) led(ctx context.Context) error {
 			return fmt.Errorf("queues are not listed %v after the faults: %w", healTimeout, err)
 		}
 	}
-	for _, queue := range queues {
+	err := each.Of(queues, askedAtOnce, func(queue string) error {
 		for {
 			q, err := n.client.GetQueue(ctx, client.QueueRef{VHost: n.cfg.VHost, Name: queue})
 			if err == nil && q.Leader != "" || client.ClassOf(err) == client.NotFound { // or deleted meanwhile
-				break
+				return nil
 			}
 			if wait.For(ctx, 20*time.Millisecond) != nil {
 				return fmt.Errorf("queue %q has no leader %v after the faults: %w", queue, healTimeout, errors.Join(err, ctx.Err()))
 			}
 		}
+	})
+	if err != nil {
+		return err
 	}
 	n.cfg.History.Add(history.Event{Kind: history.Led})
 	n.whole(ctx, queues)
 	return nil
 }
+
+// askedAtOnce is how many queues are asked for at the same time: one after another, a run's queues take longer than a
+// fault.
+const askedAtOnce = 8
 
 // wholeTimeout bounds the wait for queues to have all their members again.
 const wholeTimeout = 20 * time.Second
@@ -241,13 +249,15 @@ const wholeTimeout = 20 * time.Second
 func (n *nemesis) whole(ctx context.Context, queues []string) {
 	ctx, cancel := context.WithTimeout(ctx, wholeTimeout)
 	defer cancel()
-	for len(queues) > 0 {
-		queues = slices.DeleteFunc(queues, func(queue string) bool {
+	_ = each.Of(queues, askedAtOnce, func(queue string) error {
+		for {
 			q, err := n.client.GetQueue(ctx, client.QueueRef{VHost: n.cfg.VHost, Name: queue})
-			return client.ClassOf(err) == client.NotFound || err == nil && len(q.Online) == len(q.Members)
-		})
-		if wait.For(ctx, 50*time.Millisecond) != nil {
-			return
+			if client.ClassOf(err) == client.NotFound || err == nil && len(q.Online) == len(q.Members) {
+				return nil
+			}
+			if err := wait.For(ctx, 50*time.Millisecond); err != nil {
+				return err
+			}
 		}
-	}
+	})
 }
