@@ -3,6 +3,7 @@ package broker
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync/atomic"
 
 	"github.com/quorate/quorate/broker/failure"
@@ -90,9 +91,18 @@ func (b *Broker) Publish(ctx context.Context, m *Publish, done func(Result)) {
 			}
 		}
 		if err != nil {
-			t.answer(err)
+			t.answer(notTaken(err, m))
 		}
 	}
+}
+
+// notTaken returns what is certain about a message that a queue's window did not take. A named producer may have
+// published it before, through another node, so only the queue itself can say that it is not stored (PUB-6).
+func notTaken(err error, m *Publish) error {
+	if m.Producer == nil || errors.Is(err, traffic.ErrNoSuchQueue) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", traffic.ErrUnknownOutcome, err)
 }
 
 // newMessage returns what a queue's machine gets of a message. A publish's TTL and producer reach the machine only

@@ -234,6 +234,34 @@ func TestPublishUnroutedOfProducer(t *testing.T) {
 	}
 }
 
+// PUB-6: a message that was given up while the queue's window was full may have been stored before, if its publisher is
+// named; a queue that is gone has nothing.
+func TestGivenUpOfProducer(t *testing.T) {
+	q := &answering{}
+	b := testBroker(t, func(string) enqueuer { return q }, "a")
+	for _, row := range []struct {
+		named  bool
+		refuse error
+		kind   ResultKind
+		cause  RejectionCause
+	}{
+		{false, context.Canceled, Rejected, CauseUnavailable},
+		{true, context.Canceled, Rejected, CauseUnknown},
+		{true, traffic.ErrClosed, Rejected, CauseUnknown},
+		{true, traffic.ErrNoSuchQueue, Confirmed, 0},
+	} {
+		q.refuse = row.refuse
+		p := &Publish{VHost: "/", RoutingKey: "a"}
+		if row.named {
+			p.Producer, p.ProducerSeq = &ProducerID{1}, 7
+		}
+		r := publish(t, b, p)
+		if r.Kind != row.kind || len(r.Rejections) > 0 && r.Rejections[0].Cause != row.cause || len(r.Rejections) == 0 && row.cause != 0 {
+			t.Errorf("named %t, %v: %+v, want kind %d and cause %d", row.named, row.refuse, r, row.kind, row.cause)
+		}
+	}
+}
+
 // MSG-4, MSG-8, D-5 and PR-1: what is stored, and what the queue gets.
 func TestPublishStored(t *testing.T) {
 	ends := map[string]*answering{"a": {}, "b": {}, "c": {}}
