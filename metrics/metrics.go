@@ -207,7 +207,7 @@ type row[T any] struct {
 
 // send shows the value of a row under its names.
 func (r *row[T]) send(ch chan<- prometheus.Metric, v float64) {
-	for _, name := range []string{r.name, r.rabbit} {
+	for _, name := range append([]string{r.name, r.rabbit}, further(r.name)...) {
 		if name != "" {
 			ch <- prometheus.MustNewConstMetric(prometheus.NewDesc(name, r.help, nil, r.labels), r.kind, v)
 		}

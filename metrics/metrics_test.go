@@ -217,6 +217,57 @@ func TestQueues(t *testing.T) {
 	}
 }
 
+// Of RabbitMQ's families for queues, those that are asked for are shown under its names.
+func TestDetailed(t *testing.T) {
+	n := &node{queues: []metrics.Queue{
+		queue(1, "/", "orders", quorumq.Overview{Ready: 2, Consumers: 5, Gets: 7}),
+		queue(2, "v", "orders", quorumq.Overview{Ready: 3}),
+	}}
+	h := metrics.New(n.sources()).Detailed()
+	lines := scrape(t, h, "family=queue_coarse_metrics&family=queue_delivery_metrics&vhost=/")
+	wantLines(t, lines, `rabbitmq_detailed_queue_messages_ready{queue="orders",vhost="/"} 2`, `rabbitmq_detailed_queue_get_total{queue="orders",vhost="/"} 7`)
+	for _, line := range lines {
+		if strings.Contains(line, "consumers") || strings.Contains(line, `"v"`) {
+			t.Errorf("%s was not asked for", line)
+		}
+	}
+	wantLines(t, scrape(t, h, ""), `rabbitmq_detailed_queue_consumers{queue="orders",vhost="/"} 5`, `rabbitmq_detailed_queue_messages_ready{queue="orders",vhost="v"} 3`)
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/?family=none", nil))
+	if w.Code != http.StatusBadRequest || !strings.Contains(w.Body.String(), "queue_metrics") {
+		t.Errorf("%d: %s", w.Code, w.Body)
+	}
+}
+
+// Every name that RabbitMQ's dashboards ask for is shown, or the page says what takes its place.
+func TestRabbitMQDashboards(t *testing.T) {
+	names, err := os.ReadFile("testdata/rabbitmq_dashboards.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	page, err := os.ReadFile("../docs/metrics.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, reasons, _ := strings.Cut(string(page), "## RabbitMQ's dashboards")
+	reasons, _, _ = strings.Cut(reasons, "\n## ")
+	all := strings.Join(scrape(t, metrics.New((&node{queues: []metrics.Queue{queue(1, "/", "q", quorumq.Overview{})}}).sources()).Node(), ""), "\n") + "\n"
+	found := 0
+	for name := range strings.SplitSeq(string(names), "\n") {
+		if name == "" || strings.HasPrefix(name, "#") {
+			continue
+		}
+		found++
+		shown := regexp.MustCompile(`(?m)^` + name + `[ {]`).MatchString(all)
+		if reasoned := strings.Contains(reasons, "`"+name+"`"); shown == reasoned {
+			t.Errorf("%s is shown: %t, has a reason why not: %t", name, shown, reasoned)
+		}
+	}
+	if found < 40 {
+		t.Errorf("only %d names", found)
+	}
+}
+
 // The page of metrics has every name, and no other.
 func TestPage(t *testing.T) {
 	page, err := os.ReadFile("../docs/metrics.md")

@@ -194,6 +194,12 @@ func ofOne(rows []row[*quorumq.Overview]) []*prometheus.Desc {
 func gatewayRows() []row[*Gateway] {
 	return []row[*Gateway]{
 		{
+			"quorate_messages_received_total", "rabbitmq_global_messages_received_total", "Messages received from publishers, accepted or not.", counter, nil, false,
+			func(g *Gateway) float64 {
+				return float64(g.Published + g.UnroutableReturned + g.UnroutableDropped + g.Undecidable + g.Invalid)
+			},
+		},
+		{
 			"quorate_messages_routed_total", "rabbitmq_global_messages_routed_total", "Published messages that at least one queue accepted.", counter, nil, false,
 			func(g *Gateway) float64 { return float64(g.Published) },
 		},
@@ -323,7 +329,7 @@ func memoryRows() []row[*Memory] {
 			func(m *Memory) float64 { return float64(m.Used) },
 		},
 		{
-			"quorate_memory_limit_bytes", "", "GOMEMLIMIT, or the limit derived from the container's; 0: none.", gauge, nil, false,
+			"quorate_memory_limit_bytes", "rabbitmq_resident_memory_limit_bytes", "GOMEMLIMIT, or the limit derived from the container's; 0: none.", gauge, nil, false,
 			func(m *Memory) float64 { return float64(m.Limit) },
 		},
 		{

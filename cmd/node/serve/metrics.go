@@ -17,6 +17,7 @@ func (n *node) operations() http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("/health/", n.health.handler())
 	mux.HandleFunc("GET /metrics", n.shown((*metrics.Metrics).Node))
+	mux.HandleFunc("GET /metrics/detailed", n.withToken(n.shown((*metrics.Metrics).Detailed)))
 	mux.HandleFunc("GET /metrics/queues", n.withToken(n.shown((*metrics.Metrics).Queues)))
 	return mux
 }
