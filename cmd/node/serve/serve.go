@@ -102,6 +102,7 @@ func (n *node) live(ctx context.Context) error {
 	if err == nil {
 		n.log.Info("the node is started", "node", n.cfg.NodeID, "cluster", n.cfg.Cluster.Name, "version", n.version,
 			"client", n.cfg.Listen.Client, "peer", n.cfg.Listen.Peer, "http", n.cfg.Listen.HTTP, "data_dir", n.cfg.DataDir)
+		n.tell("STATUS=serves clients on " + n.cfg.Listen.Client)
 		err = n.running(ctx)
 	} else if ctx.Err() != nil {
 		err = nil // asked to stop while starting
@@ -159,6 +160,7 @@ func (n *node) start(ctx context.Context, version string) error {
 	if err := errors.Join(n.serveHealth(ctx), n.serveDebug(ctx)); err != nil {
 		return err
 	}
+	n.tell(managerReady, "STATUS=starting: looks for the other nodes, and reads the log")
 	if name := n.cfg.Advertise.Host; name != "" && net.ParseIP(name) == nil {
 		n.watches.Go(func() { n.watchName(name, net.DefaultResolver.LookupHost) })
 	}
@@ -304,6 +306,9 @@ func (n *node) serveClients(ctx context.Context) error {
 // stop drains the node while it serves clients, unless the node has failed; then it closes the
 // parts from the outside in.
 func (n *node) stop(drain bool) error {
+	if drain { // else it may start again in this process
+		n.tell(managerStopping, "STATUS=drains and stops")
+	}
 	var errs []error
 	if n.api != nil && drain {
 		n.log.Info("the node is draining", "at_most", n.cfg.Timeouts.Drain)
