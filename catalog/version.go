@@ -25,9 +25,11 @@ const (
 	// VersionDeclarers introduced the users that declared queues, and the limits that bound these
 	// (VH-17).
 	VersionDeclarers Version = 5
+	// VersionBackups introduced messages with a past, which a restore stores in queues.
+	VersionBackups Version = 6
 
 	// NewestVersion is the newest version that this build can read.
-	NewestVersion = VersionDeclarers
+	NewestVersion = VersionBackups
 )
 
 // ErrNewer reports bytes of a version that this build cannot read: they are intact, and a newer

@@ -246,3 +246,13 @@ func TestMalformedQueueCommand(t *testing.T) {
 		t.Errorf("%d commands were applied, before %d; failed %v", s.Commands, before, leader.host.Member(q).Group().Failed())
 	}
 }
+
+// The version of stored commands that a message with a past needs is the one that the catalog names.
+func TestVersionOfPast(t *testing.T) {
+	b := quorumq.AppendCommand(nil, &quorumq.Enqueue{
+		Enqueuer: quorumq.EnqueuerKey{Node: "a", Epoch: 1}, First: 1, Messages: []quorumq.NewMessage{{TTLMs: quorumq.Unlimited, Past: &quorumq.Past{}}},
+	})
+	if b[0] != byte(catalog.VersionBackups) {
+		t.Errorf("version %d, want %d", b[0], catalog.VersionBackups)
+	}
+}

@@ -56,6 +56,9 @@ type NewMessage struct {
 	// stored, or all are refused (PUB-9). For an Enqueue only; a unit ends in its command and
 	// has no producers.
 	Joined bool
+	// Past, if not nil, says that the message is restored, and what it was before. For an Enqueue only; the
+	// caller must not change it.
+	Past *Past
 }
 
 // Void returns what takes the message's place, stores nothing, and gets the answer whether the queue had

@@ -54,8 +54,8 @@ func (d *Decoder) Decode(b []byte) (Command, error) {
 	r := &d.r
 	r.b, r.err = b, nil
 	v := r.byte()
-	if r.err == nil && v != commandVersion && v != byte(NewestRules) {
-		return nil, fmt.Errorf("%w: quorumq: command has version %d, this node knows %d and %d", ErrNewer, v, commandVersion, NewestRules)
+	if r.err == nil && v != commandVersion && v != byte(RulesThird) && v != versionPast {
+		return nil, fmt.Errorf("%w: quorumq: command has version %d, this node knows %d, %d and %d", ErrNewer, v, commandVersion, RulesThird, versionPast)
 	}
 	k := kind(r.byte())
 	c := d.fields(k, v)
@@ -74,7 +74,7 @@ func (d *Decoder) fields(k kind, version byte) Command {
 	r := &d.r
 	switch k {
 	case kindEnqueue:
-		return d.decodeEnqueue()
+		return d.decodeEnqueue(version)
 	case kindTransfer:
 		return d.decodeTransfer()
 	case kindCheckout:
@@ -150,7 +150,7 @@ func (d *Decoder) fields(k kind, version byte) Command {
 }
 
 // decodeEnqueue reads what putEnqueue writes. A unit of messages must end within the command, and have no producers.
-func (d *Decoder) decodeEnqueue() *Enqueue {
+func (d *Decoder) decodeEnqueue(version byte) *Enqueue {
 	r := &d.r
 	c := Enqueue{Enqueuer: EnqueuerKey{Node: r.node(), Epoch: id.Epoch(r.u())}}
 	c.First, c.Answered = Seq(r.u()), Seq(r.u())
@@ -162,6 +162,9 @@ func (d *Decoder) decodeEnqueue() *Enqueue {
 	for range n {
 		m, flags := r.message()
 		d.decodeProducer(&m, flags)
+		if version >= versionPast {
+			d.decodePast(&m)
+		}
 		r.check(m.Producer == nil || !joined && !m.Joined, errFlags)
 		joined = m.Joined
 		d.messages = append(d.messages, m)
@@ -243,6 +246,26 @@ func (d *Decoder) decodeProducer(m *NewMessage, flags byte) {
 	}
 	m.ProducerSeq = r.u()
 	r.check(m.ProducerSeq > 0, errZero)
+}
+
+// decodePast reads the past of a message of an Enqueue. A void has none.
+func (d *Decoder) decodePast(m *NewMessage) {
+	r := &d.r
+	flags := r.flags(pastFlags)
+	if flags&flagPast == 0 {
+		r.check(flags == 0, errFlags)
+		return
+	}
+	p := Past{At: Time(r.i()), DeliveryCount: r.u32(), AcquiredCount: r.u32(), Reason: Reason(r.byte())}
+	r.check(p.DeliveryCount != VoidSize && p.AcquiredCount != VoidSize && p.Reason <= LastReason, errRange)
+	if flags&flagPastAway != 0 {
+		to := r.destination()
+		r.check(to.Kind != ToNowhere && p.Reason == 0, errRange)
+		p.To = &to
+	}
+	away := p.Reason != 0 || p.To != nil
+	r.check(m.Size != VoidSize && !m.Joined && (!away || m.Delay == Delay{}), errFlags)
+	m.Past = &p
 }
 
 // message reads a message without its producer, and returns the flags that say whether there is one.

@@ -14,6 +14,10 @@ func versionOf(c Command) byte {
 		if len(c.Unsent.Ranges) > 0 {
 			return byte(RulesThird)
 		}
+	case *Enqueue:
+		if hasPast(c.Messages) {
+			return versionPast
+		}
 	}
 	return commandVersion
 }
@@ -117,12 +121,26 @@ func putEnqueue(b []byte, c *Enqueue) []byte {
 	b = putU(putU(b, uint64(c.First)), uint64(c.Answered))
 	b = putU(b, uint64(len(c.Messages)))
 	var producer *ProducerID
+	past := hasPast(c.Messages)
 	for i := range c.Messages {
 		m := &c.Messages[i]
 		b = putMessage(b, m, producer)
 		producer = m.Producer
+		if past {
+			b = putPast(b, m.Past)
+		}
 	}
 	return b
+}
+
+// hasPast reports whether one of the messages has a past.
+func hasPast(ms []NewMessage) bool {
+	for i := range ms {
+		if ms[i].Past != nil {
+			return true
+		}
+	}
+	return false
 }
 
 // putTransfer writes dead letters with their numbers; they have no producers.

@@ -45,8 +45,9 @@ type Peeked struct {
 	Body        BodyRef
 	Annotations BodyRef
 	Size        uint32
-	At          Time // when it was enqueued; of the backlog, when it was discarded
-	Expires     Time // of ready messages; 0: never
+	At          Time  // when it was enqueued; of the backlog, when it was discarded
+	Expires     Time  // of ready messages; 0: never
+	TTLMs       int64 // its own TTL in milliseconds; Unlimited: none, or unknown, as of the backlog
 	// DeliveryCount and AcquiredCount are as in Delivery.
 	DeliveryCount, AcquiredCount uint32
 	Consumer                     ConsumerKey  // of unsettled messages
@@ -141,7 +142,7 @@ func (r *ready) peek(dst []Peeked, from PeekFrom, limit int, queueTTL int64) ([]
 func (h *held) peeked(number uint64, queueTTL int64) Peeked {
 	return Peeked{
 		Place: Place{Order: h.ord, Return: number}, Number: h.key(), Priority: uint8(h.level()), Body: h.body(),
-		Annotations: h.annotations(), Size: h.size, At: h.at, Expires: h.expires(queueTTL),
+		Annotations: h.annotations(), Size: h.size, At: h.at, Expires: h.expires(queueTTL), TTLMs: h.ttl,
 		DeliveryCount: h.failures, AcquiredCount: h.acquired,
 	}
 }
@@ -184,7 +185,7 @@ func (b *backlog) peek(dst []Peeked, from PeekFrom, limit int) ([]Peeked, PeekFr
 		from.Key = uint64(d.seq) + 1
 		x := b.public(d)
 		dst = append(dst, Peeked{
-			Number: uint64(d.seq), Body: x.Body, Annotations: x.Annotations, Size: d.size, At: d.at,
+			Number: uint64(d.seq), Body: x.Body, Annotations: x.Annotations, Size: d.size, At: d.at, TTLMs: Unlimited,
 			DeliveryCount: d.failures, AcquiredCount: d.acquired, Reason: x.Reason, To: x.To,
 		})
 	}

@@ -36,7 +36,7 @@
 //
 //   - words: quorumq.go, rules.go, retry.go, config.go
 //   - bytes: wire.go, wire_config.go, snapshot_versions.go, destination.go
-//   - commands: command.go, encode.go, decode.go
+//   - commands: past.go, command.go, encode.go, decode.go
 //   - containers: bitmap.go, column.go, block.go, deque.go, deque_stored.go, heap.go
 //   - messages and answers: message.go, reply.go, stats.go
 //   - who sends: enqueuer.go, nodes.go, producers.go, transfers.go
@@ -49,7 +49,7 @@
 //     timer.go
 //   - what commands do: enqueue.go, transfer.go, settle.go, consume.go, move.go, transact.go,
 //     deadletter.go, presence.go, admin.go
-//   - what others see: view.go, peek.go, runs.go, snapshot.go, frozen.go, check.go, restore.go,
+//   - what others see: view.go, peek.go, saved.go, runs.go, snapshot.go, frozen.go, check.go, restore.go,
 //     invariants_on.go, invariants_off.go
 //   - all together: apply.go
 package quorumq

@@ -56,6 +56,10 @@ func (s *script) run(d *datadriven.TestData) string {
 	case "peek":
 		from := PeekFrom{Part: partArg(d), Skip: uint64(intArg(d, "skip", 0)), Number: uint64(intArg(d, "number", 0))}
 		return formatPeeked(peekAll(s.one, from, int(intArg(d, "page", 3))))
+	case "save":
+		return formatSaved(s.one)
+	case "restore":
+		return s.apply(d)
 	case "live":
 		var refs []string
 		for r := range s.one.Live() {
@@ -300,6 +304,7 @@ func messageLine(d *datadriven.TestData, line string) []NewMessage {
 			m.Producer = &ProducerID{byte(n)}
 		case name == "number":
 			m.ProducerSeq = uint64(n)
+		case pastWord(&m, name, n):
 		case name == "x":
 			times = int(n)
 		}
