@@ -36,7 +36,7 @@ type snapshots struct {
 	applied  func() uint64 // set by started: the last entry that raft has handed to the machine
 	restore  string        // id of a snapshot from the leader that the machine is to take next
 	moving   int           // snapshots being sent or received
-	busy     int           // those, and a compaction under way: nothing else is dropped meanwhile
+	busy     int           // those, exports, and a compaction under way: nothing else is dropped meanwhile
 	putOff   bool          // compact was called while busy
 	sinks    uint64        // snapshots begun, for the names of temporary files
 	onIdle   func()        // called when busy falls to 0 and a compaction was put off
@@ -228,6 +228,13 @@ func (s *snapshots) arrived() {
 	s.moving--
 	s.mu.Unlock()
 	s.release()
+}
+
+// hold keeps the storage from dropping anything until release.
+func (s *snapshots) hold() {
+	s.mu.Lock()
+	s.busy++
+	s.mu.Unlock()
 }
 
 // release ends a hold.
