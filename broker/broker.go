@@ -31,6 +31,7 @@ import (
 	"github.com/quorate/quorate/access"
 	"github.com/quorate/quorate/broker/administration"
 	"github.com/quorate/quorate/broker/audit"
+	"github.com/quorate/quorate/broker/backups"
 	"github.com/quorate/quorate/broker/connections"
 	"github.com/quorate/quorate/broker/identity"
 	"github.com/quorate/quorate/broker/imports"
@@ -158,6 +159,7 @@ type Broker struct {
 	Connections    *connections.Connections
 	Operators      *operators.Operators
 	Definitions    *imports.Definitions
+	Backups        *backups.Backups
 	Events         *watch.Events
 	Buffers        *Buffers
 	Alarms         *Alarms
@@ -235,6 +237,7 @@ func (b *Broker) makeParts() {
 	b.Definitions = imports.New(imports.Config{
 		Cluster: x.cluster, Serving: b.Serving, Logins: b.Logins, Audit: b.Audit, Commands: b.commands, AtStart: c.Definitions, Log: b.log,
 	})
+	b.Backups = backups.New(backups.Config{Cluster: x.cluster, Serving: b.Serving, MaxBodyBytes: c.MaxBodyBytes})
 	b.Operators = operators.New(x.cluster, b.Serving)
 	b.Connections = connections.New(connections.Config{
 		Node: x.cluster, Catalog: x.group, Everywhere: x.everywhere, View: x.view, Clients: x.clients, Policies: x.policies, Serving: b.Serving, Logins: b.Logins,

@@ -32,6 +32,7 @@ type node struct {
 	policies brokerv1.PoliciesClient
 	access   brokerv1.AccessClient
 	defs     brokerv1.DefinitionsClient
+	backups  brokerv1.BackupsClient
 	events   brokerv1.EventsClient
 	admin    brokerv1.AdminClient
 	messages brokerv1.MessagesClient
@@ -242,7 +243,7 @@ func (ns *nodes) at(address string) (*node, error) {
 	n := &node{
 		address: address, conn: conn, broker: brokerv1.NewBrokerClient(conn),
 		admin: brokerv1.NewAdminClient(conn), policies: brokerv1.NewPoliciesClient(conn), access: brokerv1.NewAccessClient(conn),
-		defs: brokerv1.NewDefinitionsClient(conn), messages: brokerv1.NewMessagesClient(conn), joint: brokerv1.NewTransactionsClient(conn), events: brokerv1.NewEventsClient(conn),
+		defs: brokerv1.NewDefinitionsClient(conn), backups: brokerv1.NewBackupsClient(conn), messages: brokerv1.NewMessagesClient(conn), joint: brokerv1.NewTransactionsClient(conn), events: brokerv1.NewEventsClient(conn),
 		clients: brokerv1.NewConnectionsClient(conn),
 		health:  healthv1.NewHealthClient(conn),
 	}

@@ -75,6 +75,9 @@ func (s calls) QueueStatus(ctx context.Context, r *nodev1.QueueStatusRequest) (*
 		d := s.c.forwarders.Figures(l)
 		out.BacklogTrouble, out.Waiting, out.Retries, out.Lost = d.BacklogTrouble, d.Waiting, d.Retries, d.Lost
 	}
+	if !r.GetDigest() {
+		out.Group = q.GroupStatus() // behind the barrier: Leaders.Export relies on the index
+	}
 	return withOverview(out, &o)
 }
 

@@ -60,6 +60,12 @@ func acts() map[string]actOf {
 		brokerv1.Definitions_ImportDefinitions_FullMethodName: of(audit.OpDefinitionsImport, func(*brokerv1.ImportDefinitionsRequest) (object, bool) {
 			return object{kind: "definitions"}, false
 		}),
+		brokerv1.Backups_ExportQueue_FullMethodName: of(audit.OpQueueExport, func(r *brokerv1.ExportQueueRequest) (object, bool) {
+			return object{vhostOf(r.GetVhost()), "queue", r.GetQueue()}, r.GetHeadOnly()
+		}),
+		brokerv1.Backups_RestoreQueue_FullMethodName: of(audit.OpQueueRestore, func(*brokerv1.RestoreQueueRequest) (object, bool) {
+			return object{kind: "queue"}, false
+		}),
 		brokerv1.Connections_CloseConnection_FullMethodName: of(audit.OpConnectionClose, func(r *brokerv1.CloseConnectionRequest) (object, bool) {
 			return object{kind: "connection", name: r.GetConnection()}, false
 		}),

@@ -172,6 +172,7 @@ func New(c Config) *Server {
 	brokerv1.RegisterAdminServer(to, &adminServer{b: c.Broker})
 	brokerv1.RegisterPoliciesServer(to, &policyServer{b: c.Broker})
 	brokerv1.RegisterDefinitionsServer(to, &definitionsServer{b: c.Broker})
+	brokerv1.RegisterBackupsServer(to, &backupsServer{b: c.Broker})
 	brokerv1.RegisterMessagesServer(to, &messagesServer{b: c.Broker})
 	brokerv1.RegisterTransactionsServer(to, &transactionsServer{b: c.Broker})
 	brokerv1.RegisterEventsServer(to, &eventsServer{b: c.Broker})

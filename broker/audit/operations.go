@@ -22,6 +22,8 @@ const (
 	OpTokenMint            Operation = "token.mint"
 	OpTokenRevoke          Operation = "token.revoke"
 	OpDefinitionsImport    Operation = "definitions.import"
+	OpQueueExport          Operation = "queue.export"
+	OpQueueRestore         Operation = "queue.restore"
 	OpConnectionClose      Operation = "connection.close"
 	OpVersionFinalise      Operation = "version.finalize"
 	OpNodeJoin             Operation = "node.join"
@@ -58,6 +60,7 @@ func administration() []Operation {
 	return []Operation{
 		OpUserPut, OpUserChange, OpUserDelete, OpUserLimits, OpPermissionSet, OpPermissionClear, OpTopicPermissionSet, OpTopicPermissionClear,
 		OpVHostPut, OpVHostDelete, OpVHostLimits, OpPolicyPut, OpPolicyDelete, OpParameterPut, OpTokenMint, OpTokenRevoke, OpDefinitionsImport,
+		OpQueueExport, OpQueueRestore,
 		OpConnectionClose, OpVersionFinalise, OpNodeJoin, OpNodeDrain, OpNodeUndrain, OpNodeForget, OpNodeReplace, OpNodeRemove, OpQueuesGrow, OpQueuesShrink,
 		OpQueuesRebalance, OpMemberAdd, OpMemberRemove, OpMemberReplace, OpLeaderTransfer, OpOperationCancel,
 	}

@@ -111,6 +111,10 @@ func (m member) PeekQueue(_ context.Context, r *nodev1.PeekQueueRequest) (*nodev
 	return &nodev1.PeekQueueResponse{Leads: leads, Leader: string(hint), Looked: uint64(r.GetLimit())}, nil
 }
 
+func (m member) Export(_ context.Context, _ *nodev1.ExportQueueRequest, emit func([]byte) error) error {
+	return emit([]byte(m.node))
+}
+
 func (m member) TransferLeadership(_ context.Context, r *nodev1.TransferLeadershipRequest) (*nodev1.TransferLeadershipResponse, error) {
 	if _, leads := m.ask("transfer"); !leads {
 		return nil, status.Error(codes.FailedPrecondition, "does not lead")
@@ -301,5 +305,24 @@ func TestPeekTravels(t *testing.T) {
 	want := Page{Next: cursor, More: true, Looked: 12, Messages: []Peeked{{Peeked: moved}, {Peeked: plain}}}
 	if !reflect.DeepEqual(page, want) {
 		t.Errorf("%+v, want %+v", page, want)
+	}
+}
+
+// An export takes this node's member first, and the leader's only if no other member is there.
+func TestExporters(t *testing.T) {
+	_, leaders := newCluster(t)
+	r := &catalog.QueueRecord{Members: []id.NodeID{"c", "b", "a"}}
+	for _, row := range []struct {
+		leader       id.NodeID
+		online, want []id.NodeID
+	}{
+		{"b", []id.NodeID{"a", "b", "c"}, []id.NodeID{"a", "c", "b"}},
+		{"a", []id.NodeID{"a", "b", "c"}, []id.NodeID{"c", "b", "a"}},
+		{"b", []id.NodeID{"b", "c"}, []id.NodeID{"c", "b"}},
+		{"b", nil, []id.NodeID{"b"}},
+	} {
+		if got := leaders.exporters(r, &Status{Leader: row.leader, Online: row.online}); !slices.Equal(got, row.want) {
+			t.Errorf("led by %s, online %v: %v, want %v", row.leader, row.online, got, row.want)
+		}
 	}
 }

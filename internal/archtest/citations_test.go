@@ -16,7 +16,7 @@ import (
 var (
 	// ruleID matches the id of a rule of behaviour, DL-25 for example; group 1 is its
 	// family. Families that are not listed belong to others: UTF-8, CVE-2024, RFC-793.
-	ruleID = regexp.MustCompile(`^(C|EX|Q|MSG|PUB|TTL|LEN|DL|DEL|PR|CO|DC|RE|ST|VH|AM|SAC|CT|DR|DLY|QX|PO|CN|AU|G|ID|D)-[0-9]+$`)
+	ruleID = regexp.MustCompile(`^(C|EX|Q|MSG|PUB|TTL|LEN|DL|DEL|PR|CO|DC|RE|ST|VH|AM|SAC|CT|DR|DLY|QX|PO|CN|AU|BK|G|ID|D)-[0-9]+$`)
 	// word cuts a comment so that an id within a longer word is not seen as one.
 	word = regexp.MustCompile(`[A-Za-z0-9_-]+`)
 	// definition is the place in a document that explains a rule.

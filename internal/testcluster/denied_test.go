@@ -87,6 +87,9 @@ func denials() map[string]denial {
 		"Definitions/ExportDefinitions": tag(&brokerv1.ExportDefinitionsRequest{}),
 		"Definitions/ImportDefinitions": tag(&brokerv1.ImportDefinitionsRequest{}),
 
+		"Backups/ExportQueue":  tag(&brokerv1.ExportQueueRequest{Queue: "q"}),
+		"Backups/RestoreQueue": tag(&brokerv1.RestoreQueueRequest{}),
+
 		"Messages/Peek":              right(&brokerv1.PeekRequest{Queue: "q"}),
 		"Messages/DeleteMessages":    right(&brokerv1.DeleteMessagesRequest{Job: job}),
 		"Messages/MoveMessages":      right(&brokerv1.MoveMessagesRequest{Job: job, ToQueue: "q"}),

@@ -201,7 +201,7 @@ func (x DiskState_Pressure) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use DiskState_Pressure.Descriptor instead.
 func (DiskState_Pressure) EnumDescriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{47, 0}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{49, 0}
 }
 
 // LinkRequest carries the frames that the opener has queued, in order.
@@ -2934,6 +2934,113 @@ func (x *CatalogIndexResponse) GetIndex() uint64 {
 	return 0
 }
 
+// ExportQueueRequest names a queue, and an entry of its log that the receiver must have applied.
+type ExportQueueRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Queue uint64                 `protobuf:"varint,1,opt,name=queue,proto3" json:"queue,omitempty"`
+	Index uint64                 `protobuf:"varint,2,opt,name=index,proto3" json:"index,omitempty"`
+	// HeadOnly asks for the first block alone.
+	HeadOnly      bool `protobuf:"varint,3,opt,name=head_only,json=headOnly,proto3" json:"head_only,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExportQueueRequest) Reset() {
+	*x = ExportQueueRequest{}
+	mi := &file_node_v1_node_proto_msgTypes[36]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExportQueueRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExportQueueRequest) ProtoMessage() {}
+
+func (x *ExportQueueRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_node_v1_node_proto_msgTypes[36]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExportQueueRequest.ProtoReflect.Descriptor instead.
+func (*ExportQueueRequest) Descriptor() ([]byte, []int) {
+	return file_node_v1_node_proto_rawDescGZIP(), []int{36}
+}
+
+func (x *ExportQueueRequest) GetQueue() uint64 {
+	if x != nil {
+		return x.Queue
+	}
+	return 0
+}
+
+func (x *ExportQueueRequest) GetIndex() uint64 {
+	if x != nil {
+		return x.Index
+	}
+	return 0
+}
+
+func (x *ExportQueueRequest) GetHeadOnly() bool {
+	if x != nil {
+		return x.HeadOnly
+	}
+	return false
+}
+
+// ExportQueueResponse is a block of docs/formats/backup.md.
+type ExportQueueResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Block         []byte                 `protobuf:"bytes,1,opt,name=block,proto3" json:"block,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExportQueueResponse) Reset() {
+	*x = ExportQueueResponse{}
+	mi := &file_node_v1_node_proto_msgTypes[37]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExportQueueResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExportQueueResponse) ProtoMessage() {}
+
+func (x *ExportQueueResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_node_v1_node_proto_msgTypes[37]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExportQueueResponse.ProtoReflect.Descriptor instead.
+func (*ExportQueueResponse) Descriptor() ([]byte, []int) {
+	return file_node_v1_node_proto_rawDescGZIP(), []int{37}
+}
+
+func (x *ExportQueueResponse) GetBlock() []byte {
+	if x != nil {
+		return x.Block
+	}
+	return nil
+}
+
 // PeekQueueRequest asks for a page of messages.
 type PeekQueueRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -2950,7 +3057,7 @@ type PeekQueueRequest struct {
 
 func (x *PeekQueueRequest) Reset() {
 	*x = PeekQueueRequest{}
-	mi := &file_node_v1_node_proto_msgTypes[36]
+	mi := &file_node_v1_node_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2962,7 +3069,7 @@ func (x *PeekQueueRequest) String() string {
 func (*PeekQueueRequest) ProtoMessage() {}
 
 func (x *PeekQueueRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[36]
+	mi := &file_node_v1_node_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2975,7 +3082,7 @@ func (x *PeekQueueRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeekQueueRequest.ProtoReflect.Descriptor instead.
 func (*PeekQueueRequest) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{36}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *PeekQueueRequest) GetQueue() uint64 {
@@ -3029,7 +3136,7 @@ type PeekCursor struct {
 
 func (x *PeekCursor) Reset() {
 	*x = PeekCursor{}
-	mi := &file_node_v1_node_proto_msgTypes[37]
+	mi := &file_node_v1_node_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3041,7 +3148,7 @@ func (x *PeekCursor) String() string {
 func (*PeekCursor) ProtoMessage() {}
 
 func (x *PeekCursor) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[37]
+	mi := &file_node_v1_node_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3054,7 +3161,7 @@ func (x *PeekCursor) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeekCursor.ProtoReflect.Descriptor instead.
 func (*PeekCursor) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{37}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *PeekCursor) GetPart() uint32 {
@@ -3123,7 +3230,7 @@ type PeekFilter struct {
 
 func (x *PeekFilter) Reset() {
 	*x = PeekFilter{}
-	mi := &file_node_v1_node_proto_msgTypes[38]
+	mi := &file_node_v1_node_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3135,7 +3242,7 @@ func (x *PeekFilter) String() string {
 func (*PeekFilter) ProtoMessage() {}
 
 func (x *PeekFilter) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[38]
+	mi := &file_node_v1_node_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3148,7 +3255,7 @@ func (x *PeekFilter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeekFilter.ProtoReflect.Descriptor instead.
 func (*PeekFilter) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{38}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *PeekFilter) GetNumbers() []uint64 {
@@ -3216,7 +3323,7 @@ type PeekQueueResponse struct {
 
 func (x *PeekQueueResponse) Reset() {
 	*x = PeekQueueResponse{}
-	mi := &file_node_v1_node_proto_msgTypes[39]
+	mi := &file_node_v1_node_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3228,7 +3335,7 @@ func (x *PeekQueueResponse) String() string {
 func (*PeekQueueResponse) ProtoMessage() {}
 
 func (x *PeekQueueResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[39]
+	mi := &file_node_v1_node_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3241,7 +3348,7 @@ func (x *PeekQueueResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeekQueueResponse.ProtoReflect.Descriptor instead.
 func (*PeekQueueResponse) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{39}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *PeekQueueResponse) GetLeads() bool {
@@ -3320,7 +3427,7 @@ type PeekedMessage struct {
 
 func (x *PeekedMessage) Reset() {
 	*x = PeekedMessage{}
-	mi := &file_node_v1_node_proto_msgTypes[40]
+	mi := &file_node_v1_node_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3332,7 +3439,7 @@ func (x *PeekedMessage) String() string {
 func (*PeekedMessage) ProtoMessage() {}
 
 func (x *PeekedMessage) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[40]
+	mi := &file_node_v1_node_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3345,7 +3452,7 @@ func (x *PeekedMessage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeekedMessage.ProtoReflect.Descriptor instead.
 func (*PeekedMessage) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{40}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *PeekedMessage) GetOrder() uint64 {
@@ -3511,7 +3618,7 @@ type QueueStatusRequest struct {
 
 func (x *QueueStatusRequest) Reset() {
 	*x = QueueStatusRequest{}
-	mi := &file_node_v1_node_proto_msgTypes[41]
+	mi := &file_node_v1_node_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3523,7 +3630,7 @@ func (x *QueueStatusRequest) String() string {
 func (*QueueStatusRequest) ProtoMessage() {}
 
 func (x *QueueStatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[41]
+	mi := &file_node_v1_node_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3536,7 +3643,7 @@ func (x *QueueStatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueueStatusRequest.ProtoReflect.Descriptor instead.
 func (*QueueStatusRequest) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{41}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *QueueStatusRequest) GetQueue() uint64 {
@@ -3599,7 +3706,7 @@ type QueueStatusResponse struct {
 
 func (x *QueueStatusResponse) Reset() {
 	*x = QueueStatusResponse{}
-	mi := &file_node_v1_node_proto_msgTypes[42]
+	mi := &file_node_v1_node_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3611,7 +3718,7 @@ func (x *QueueStatusResponse) String() string {
 func (*QueueStatusResponse) ProtoMessage() {}
 
 func (x *QueueStatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[42]
+	mi := &file_node_v1_node_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3624,7 +3731,7 @@ func (x *QueueStatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueueStatusResponse.ProtoReflect.Descriptor instead.
 func (*QueueStatusResponse) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{42}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *QueueStatusResponse) GetHasOverview() bool {
@@ -3727,7 +3834,7 @@ type MemberChange struct {
 
 func (x *MemberChange) Reset() {
 	*x = MemberChange{}
-	mi := &file_node_v1_node_proto_msgTypes[43]
+	mi := &file_node_v1_node_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3739,7 +3846,7 @@ func (x *MemberChange) String() string {
 func (*MemberChange) ProtoMessage() {}
 
 func (x *MemberChange) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[43]
+	mi := &file_node_v1_node_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3752,7 +3859,7 @@ func (x *MemberChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MemberChange.ProtoReflect.Descriptor instead.
 func (*MemberChange) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{43}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *MemberChange) GetId() uint64 {
@@ -3810,7 +3917,7 @@ type NodeStatusRequest struct {
 
 func (x *NodeStatusRequest) Reset() {
 	*x = NodeStatusRequest{}
-	mi := &file_node_v1_node_proto_msgTypes[44]
+	mi := &file_node_v1_node_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3822,7 +3929,7 @@ func (x *NodeStatusRequest) String() string {
 func (*NodeStatusRequest) ProtoMessage() {}
 
 func (x *NodeStatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[44]
+	mi := &file_node_v1_node_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3835,7 +3942,7 @@ func (x *NodeStatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeStatusRequest.ProtoReflect.Descriptor instead.
 func (*NodeStatusRequest) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{44}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *NodeStatusRequest) GetBrief() bool {
@@ -3893,7 +4000,7 @@ type NodeStatusResponse struct {
 
 func (x *NodeStatusResponse) Reset() {
 	*x = NodeStatusResponse{}
-	mi := &file_node_v1_node_proto_msgTypes[45]
+	mi := &file_node_v1_node_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3905,7 +4012,7 @@ func (x *NodeStatusResponse) String() string {
 func (*NodeStatusResponse) ProtoMessage() {}
 
 func (x *NodeStatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[45]
+	mi := &file_node_v1_node_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3918,7 +4025,7 @@ func (x *NodeStatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeStatusResponse.ProtoReflect.Descriptor instead.
 func (*NodeStatusResponse) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{45}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *NodeStatusResponse) GetNode() string {
@@ -4059,7 +4166,7 @@ type LostMember struct {
 
 func (x *LostMember) Reset() {
 	*x = LostMember{}
-	mi := &file_node_v1_node_proto_msgTypes[46]
+	mi := &file_node_v1_node_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4071,7 +4178,7 @@ func (x *LostMember) String() string {
 func (*LostMember) ProtoMessage() {}
 
 func (x *LostMember) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[46]
+	mi := &file_node_v1_node_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4084,7 +4191,7 @@ func (x *LostMember) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LostMember.ProtoReflect.Descriptor instead.
 func (*LostMember) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{46}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *LostMember) GetQueue() uint64 {
@@ -4124,7 +4231,7 @@ type DiskState struct {
 
 func (x *DiskState) Reset() {
 	*x = DiskState{}
-	mi := &file_node_v1_node_proto_msgTypes[47]
+	mi := &file_node_v1_node_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4136,7 +4243,7 @@ func (x *DiskState) String() string {
 func (*DiskState) ProtoMessage() {}
 
 func (x *DiskState) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[47]
+	mi := &file_node_v1_node_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4149,7 +4256,7 @@ func (x *DiskState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DiskState.ProtoReflect.Descriptor instead.
 func (*DiskState) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{47}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *DiskState) GetPressure() DiskState_Pressure {
@@ -4227,7 +4334,7 @@ type TellDiskRequest struct {
 
 func (x *TellDiskRequest) Reset() {
 	*x = TellDiskRequest{}
-	mi := &file_node_v1_node_proto_msgTypes[48]
+	mi := &file_node_v1_node_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4239,7 +4346,7 @@ func (x *TellDiskRequest) String() string {
 func (*TellDiskRequest) ProtoMessage() {}
 
 func (x *TellDiskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[48]
+	mi := &file_node_v1_node_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4252,7 +4359,7 @@ func (x *TellDiskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TellDiskRequest.ProtoReflect.Descriptor instead.
 func (*TellDiskRequest) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{48}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *TellDiskRequest) GetNumber() uint64 {
@@ -4278,7 +4385,7 @@ type TellDiskResponse struct {
 
 func (x *TellDiskResponse) Reset() {
 	*x = TellDiskResponse{}
-	mi := &file_node_v1_node_proto_msgTypes[49]
+	mi := &file_node_v1_node_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4290,7 +4397,7 @@ func (x *TellDiskResponse) String() string {
 func (*TellDiskResponse) ProtoMessage() {}
 
 func (x *TellDiskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[49]
+	mi := &file_node_v1_node_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4303,7 +4410,7 @@ func (x *TellDiskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TellDiskResponse.ProtoReflect.Descriptor instead.
 func (*TellDiskResponse) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{49}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{51}
 }
 
 // GroupStatus is one group member's state.
@@ -4332,7 +4439,7 @@ type GroupStatus struct {
 
 func (x *GroupStatus) Reset() {
 	*x = GroupStatus{}
-	mi := &file_node_v1_node_proto_msgTypes[50]
+	mi := &file_node_v1_node_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4344,7 +4451,7 @@ func (x *GroupStatus) String() string {
 func (*GroupStatus) ProtoMessage() {}
 
 func (x *GroupStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[50]
+	mi := &file_node_v1_node_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4357,7 +4464,7 @@ func (x *GroupStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GroupStatus.ProtoReflect.Descriptor instead.
 func (*GroupStatus) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{50}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *GroupStatus) GetGroup() uint64 {
@@ -4449,7 +4556,7 @@ type TransferLeadershipRequest struct {
 
 func (x *TransferLeadershipRequest) Reset() {
 	*x = TransferLeadershipRequest{}
-	mi := &file_node_v1_node_proto_msgTypes[51]
+	mi := &file_node_v1_node_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4461,7 +4568,7 @@ func (x *TransferLeadershipRequest) String() string {
 func (*TransferLeadershipRequest) ProtoMessage() {}
 
 func (x *TransferLeadershipRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[51]
+	mi := &file_node_v1_node_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4474,7 +4581,7 @@ func (x *TransferLeadershipRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransferLeadershipRequest.ProtoReflect.Descriptor instead.
 func (*TransferLeadershipRequest) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{51}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *TransferLeadershipRequest) GetGroup() uint64 {
@@ -4500,7 +4607,7 @@ type TransferLeadershipResponse struct {
 
 func (x *TransferLeadershipResponse) Reset() {
 	*x = TransferLeadershipResponse{}
-	mi := &file_node_v1_node_proto_msgTypes[52]
+	mi := &file_node_v1_node_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4512,7 +4619,7 @@ func (x *TransferLeadershipResponse) String() string {
 func (*TransferLeadershipResponse) ProtoMessage() {}
 
 func (x *TransferLeadershipResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[52]
+	mi := &file_node_v1_node_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4525,7 +4632,7 @@ func (x *TransferLeadershipResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransferLeadershipResponse.ProtoReflect.Descriptor instead.
 func (*TransferLeadershipResponse) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{52}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{54}
 }
 
 // HibernateRequest names groups that nobody uses.
@@ -4538,7 +4645,7 @@ type HibernateRequest struct {
 
 func (x *HibernateRequest) Reset() {
 	*x = HibernateRequest{}
-	mi := &file_node_v1_node_proto_msgTypes[53]
+	mi := &file_node_v1_node_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4550,7 +4657,7 @@ func (x *HibernateRequest) String() string {
 func (*HibernateRequest) ProtoMessage() {}
 
 func (x *HibernateRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[53]
+	mi := &file_node_v1_node_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4563,7 +4670,7 @@ func (x *HibernateRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HibernateRequest.ProtoReflect.Descriptor instead.
 func (*HibernateRequest) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{53}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *HibernateRequest) GetGroups() []*RestingGroup {
@@ -4589,7 +4696,7 @@ type RestingGroup struct {
 
 func (x *RestingGroup) Reset() {
 	*x = RestingGroup{}
-	mi := &file_node_v1_node_proto_msgTypes[54]
+	mi := &file_node_v1_node_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4601,7 +4708,7 @@ func (x *RestingGroup) String() string {
 func (*RestingGroup) ProtoMessage() {}
 
 func (x *RestingGroup) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[54]
+	mi := &file_node_v1_node_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4614,7 +4721,7 @@ func (x *RestingGroup) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RestingGroup.ProtoReflect.Descriptor instead.
 func (*RestingGroup) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{54}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *RestingGroup) GetGroup() uint64 {
@@ -4656,7 +4763,7 @@ type HibernateResponse struct {
 
 func (x *HibernateResponse) Reset() {
 	*x = HibernateResponse{}
-	mi := &file_node_v1_node_proto_msgTypes[55]
+	mi := &file_node_v1_node_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4668,7 +4775,7 @@ func (x *HibernateResponse) String() string {
 func (*HibernateResponse) ProtoMessage() {}
 
 func (x *HibernateResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[55]
+	mi := &file_node_v1_node_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4681,7 +4788,7 @@ func (x *HibernateResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HibernateResponse.ProtoReflect.Descriptor instead.
 func (*HibernateResponse) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{55}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *HibernateResponse) GetClosed() []bool {
@@ -4701,7 +4808,7 @@ type SurveyRequest struct {
 
 func (x *SurveyRequest) Reset() {
 	*x = SurveyRequest{}
-	mi := &file_node_v1_node_proto_msgTypes[56]
+	mi := &file_node_v1_node_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4713,7 +4820,7 @@ func (x *SurveyRequest) String() string {
 func (*SurveyRequest) ProtoMessage() {}
 
 func (x *SurveyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[56]
+	mi := &file_node_v1_node_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4726,7 +4833,7 @@ func (x *SurveyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SurveyRequest.ProtoReflect.Descriptor instead.
 func (*SurveyRequest) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{56}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *SurveyRequest) GetGroups() []*SurveyedGroup {
@@ -4748,7 +4855,7 @@ type SurveyedGroup struct {
 
 func (x *SurveyedGroup) Reset() {
 	*x = SurveyedGroup{}
-	mi := &file_node_v1_node_proto_msgTypes[57]
+	mi := &file_node_v1_node_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4760,7 +4867,7 @@ func (x *SurveyedGroup) String() string {
 func (*SurveyedGroup) ProtoMessage() {}
 
 func (x *SurveyedGroup) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[57]
+	mi := &file_node_v1_node_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4773,7 +4880,7 @@ func (x *SurveyedGroup) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SurveyedGroup.ProtoReflect.Descriptor instead.
 func (*SurveyedGroup) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{57}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *SurveyedGroup) GetGroup() uint64 {
@@ -4807,7 +4914,7 @@ type SurveyResponse struct {
 
 func (x *SurveyResponse) Reset() {
 	*x = SurveyResponse{}
-	mi := &file_node_v1_node_proto_msgTypes[58]
+	mi := &file_node_v1_node_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4819,7 +4926,7 @@ func (x *SurveyResponse) String() string {
 func (*SurveyResponse) ProtoMessage() {}
 
 func (x *SurveyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[58]
+	mi := &file_node_v1_node_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4832,7 +4939,7 @@ func (x *SurveyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SurveyResponse.ProtoReflect.Descriptor instead.
 func (*SurveyResponse) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{58}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *SurveyResponse) GetAnswers() []*SurveyAnswer {
@@ -4862,7 +4969,7 @@ type SurveyAnswer struct {
 
 func (x *SurveyAnswer) Reset() {
 	*x = SurveyAnswer{}
-	mi := &file_node_v1_node_proto_msgTypes[59]
+	mi := &file_node_v1_node_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4874,7 +4981,7 @@ func (x *SurveyAnswer) String() string {
 func (*SurveyAnswer) ProtoMessage() {}
 
 func (x *SurveyAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[59]
+	mi := &file_node_v1_node_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4887,7 +4994,7 @@ func (x *SurveyAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SurveyAnswer.ProtoReflect.Descriptor instead.
 func (*SurveyAnswer) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{59}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *SurveyAnswer) GetVotes() bool {
@@ -4945,7 +5052,7 @@ type StartProgress struct {
 
 func (x *StartProgress) Reset() {
 	*x = StartProgress{}
-	mi := &file_node_v1_node_proto_msgTypes[60]
+	mi := &file_node_v1_node_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4957,7 +5064,7 @@ func (x *StartProgress) String() string {
 func (*StartProgress) ProtoMessage() {}
 
 func (x *StartProgress) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[60]
+	mi := &file_node_v1_node_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4970,7 +5077,7 @@ func (x *StartProgress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartProgress.ProtoReflect.Descriptor instead.
 func (*StartProgress) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{60}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *StartProgress) GetPhase() string {
@@ -5011,7 +5118,7 @@ type DrainRequest struct {
 
 func (x *DrainRequest) Reset() {
 	*x = DrainRequest{}
-	mi := &file_node_v1_node_proto_msgTypes[61]
+	mi := &file_node_v1_node_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5023,7 +5130,7 @@ func (x *DrainRequest) String() string {
 func (*DrainRequest) ProtoMessage() {}
 
 func (x *DrainRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[61]
+	mi := &file_node_v1_node_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5036,7 +5143,7 @@ func (x *DrainRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainRequest.ProtoReflect.Descriptor instead.
 func (*DrainRequest) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{61}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *DrainRequest) GetTimeoutMs() int64 {
@@ -5056,7 +5163,7 @@ type DrainResponse struct {
 
 func (x *DrainResponse) Reset() {
 	*x = DrainResponse{}
-	mi := &file_node_v1_node_proto_msgTypes[62]
+	mi := &file_node_v1_node_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5068,7 +5175,7 @@ func (x *DrainResponse) String() string {
 func (*DrainResponse) ProtoMessage() {}
 
 func (x *DrainResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[62]
+	mi := &file_node_v1_node_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5081,7 +5188,7 @@ func (x *DrainResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainResponse.ProtoReflect.Descriptor instead.
 func (*DrainResponse) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{62}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *DrainResponse) GetOperation() *Operation {
@@ -5100,7 +5207,7 @@ type UndrainRequest struct {
 
 func (x *UndrainRequest) Reset() {
 	*x = UndrainRequest{}
-	mi := &file_node_v1_node_proto_msgTypes[63]
+	mi := &file_node_v1_node_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5112,7 +5219,7 @@ func (x *UndrainRequest) String() string {
 func (*UndrainRequest) ProtoMessage() {}
 
 func (x *UndrainRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[63]
+	mi := &file_node_v1_node_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5125,7 +5232,7 @@ func (x *UndrainRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UndrainRequest.ProtoReflect.Descriptor instead.
 func (*UndrainRequest) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{63}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{65}
 }
 
 // UndrainResponse is empty.
@@ -5137,7 +5244,7 @@ type UndrainResponse struct {
 
 func (x *UndrainResponse) Reset() {
 	*x = UndrainResponse{}
-	mi := &file_node_v1_node_proto_msgTypes[64]
+	mi := &file_node_v1_node_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5149,7 +5256,7 @@ func (x *UndrainResponse) String() string {
 func (*UndrainResponse) ProtoMessage() {}
 
 func (x *UndrainResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[64]
+	mi := &file_node_v1_node_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5162,7 +5269,7 @@ func (x *UndrainResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UndrainResponse.ProtoReflect.Descriptor instead.
 func (*UndrainResponse) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{64}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{66}
 }
 
 // Operation is a long job of a node.
@@ -5190,7 +5297,7 @@ type Operation struct {
 
 func (x *Operation) Reset() {
 	*x = Operation{}
-	mi := &file_node_v1_node_proto_msgTypes[65]
+	mi := &file_node_v1_node_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5202,7 +5309,7 @@ func (x *Operation) String() string {
 func (*Operation) ProtoMessage() {}
 
 func (x *Operation) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[65]
+	mi := &file_node_v1_node_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5215,7 +5322,7 @@ func (x *Operation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Operation.ProtoReflect.Descriptor instead.
 func (*Operation) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{65}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *Operation) GetId() string {
@@ -5332,7 +5439,7 @@ type ListOperationsRequest struct {
 
 func (x *ListOperationsRequest) Reset() {
 	*x = ListOperationsRequest{}
-	mi := &file_node_v1_node_proto_msgTypes[66]
+	mi := &file_node_v1_node_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5344,7 +5451,7 @@ func (x *ListOperationsRequest) String() string {
 func (*ListOperationsRequest) ProtoMessage() {}
 
 func (x *ListOperationsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[66]
+	mi := &file_node_v1_node_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5357,7 +5464,7 @@ func (x *ListOperationsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListOperationsRequest.ProtoReflect.Descriptor instead.
 func (*ListOperationsRequest) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{66}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{68}
 }
 
 // ListOperationsResponse lists operations, oldest first.
@@ -5370,7 +5477,7 @@ type ListOperationsResponse struct {
 
 func (x *ListOperationsResponse) Reset() {
 	*x = ListOperationsResponse{}
-	mi := &file_node_v1_node_proto_msgTypes[67]
+	mi := &file_node_v1_node_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5382,7 +5489,7 @@ func (x *ListOperationsResponse) String() string {
 func (*ListOperationsResponse) ProtoMessage() {}
 
 func (x *ListOperationsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[67]
+	mi := &file_node_v1_node_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5395,7 +5502,7 @@ func (x *ListOperationsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListOperationsResponse.ProtoReflect.Descriptor instead.
 func (*ListOperationsResponse) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{67}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *ListOperationsResponse) GetOperations() []*Operation {
@@ -5420,7 +5527,7 @@ type AwaitEventsRequest struct {
 
 func (x *AwaitEventsRequest) Reset() {
 	*x = AwaitEventsRequest{}
-	mi := &file_node_v1_node_proto_msgTypes[68]
+	mi := &file_node_v1_node_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5432,7 +5539,7 @@ func (x *AwaitEventsRequest) String() string {
 func (*AwaitEventsRequest) ProtoMessage() {}
 
 func (x *AwaitEventsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[68]
+	mi := &file_node_v1_node_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5445,7 +5552,7 @@ func (x *AwaitEventsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AwaitEventsRequest.ProtoReflect.Descriptor instead.
 func (*AwaitEventsRequest) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{68}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *AwaitEventsRequest) GetEpoch() uint64 {
@@ -5481,7 +5588,7 @@ type AwaitEventsResponse struct {
 
 func (x *AwaitEventsResponse) Reset() {
 	*x = AwaitEventsResponse{}
-	mi := &file_node_v1_node_proto_msgTypes[69]
+	mi := &file_node_v1_node_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5493,7 +5600,7 @@ func (x *AwaitEventsResponse) String() string {
 func (*AwaitEventsResponse) ProtoMessage() {}
 
 func (x *AwaitEventsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[69]
+	mi := &file_node_v1_node_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5506,7 +5613,7 @@ func (x *AwaitEventsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AwaitEventsResponse.ProtoReflect.Descriptor instead.
 func (*AwaitEventsResponse) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{69}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *AwaitEventsResponse) GetEpoch() uint64 {
@@ -5547,7 +5654,7 @@ type Event struct {
 
 func (x *Event) Reset() {
 	*x = Event{}
-	mi := &file_node_v1_node_proto_msgTypes[70]
+	mi := &file_node_v1_node_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5559,7 +5666,7 @@ func (x *Event) String() string {
 func (*Event) ProtoMessage() {}
 
 func (x *Event) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[70]
+	mi := &file_node_v1_node_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5572,7 +5679,7 @@ func (x *Event) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Event.ProtoReflect.Descriptor instead.
 func (*Event) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{70}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *Event) GetSeq() uint64 {
@@ -5650,7 +5757,7 @@ type AwaitAuditRequest struct {
 
 func (x *AwaitAuditRequest) Reset() {
 	*x = AwaitAuditRequest{}
-	mi := &file_node_v1_node_proto_msgTypes[71]
+	mi := &file_node_v1_node_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5662,7 +5769,7 @@ func (x *AwaitAuditRequest) String() string {
 func (*AwaitAuditRequest) ProtoMessage() {}
 
 func (x *AwaitAuditRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[71]
+	mi := &file_node_v1_node_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5675,7 +5782,7 @@ func (x *AwaitAuditRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AwaitAuditRequest.ProtoReflect.Descriptor instead.
 func (*AwaitAuditRequest) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{71}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *AwaitAuditRequest) GetEpoch() uint64 {
@@ -5725,7 +5832,7 @@ type AwaitAuditResponse struct {
 
 func (x *AwaitAuditResponse) Reset() {
 	*x = AwaitAuditResponse{}
-	mi := &file_node_v1_node_proto_msgTypes[72]
+	mi := &file_node_v1_node_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5737,7 +5844,7 @@ func (x *AwaitAuditResponse) String() string {
 func (*AwaitAuditResponse) ProtoMessage() {}
 
 func (x *AwaitAuditResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[72]
+	mi := &file_node_v1_node_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5750,7 +5857,7 @@ func (x *AwaitAuditResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AwaitAuditResponse.ProtoReflect.Descriptor instead.
 func (*AwaitAuditResponse) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{72}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *AwaitAuditResponse) GetEpoch() uint64 {
@@ -5794,7 +5901,7 @@ type AuditRecord struct {
 
 func (x *AuditRecord) Reset() {
 	*x = AuditRecord{}
-	mi := &file_node_v1_node_proto_msgTypes[73]
+	mi := &file_node_v1_node_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5806,7 +5913,7 @@ func (x *AuditRecord) String() string {
 func (*AuditRecord) ProtoMessage() {}
 
 func (x *AuditRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[73]
+	mi := &file_node_v1_node_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5819,7 +5926,7 @@ func (x *AuditRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditRecord.ProtoReflect.Descriptor instead.
 func (*AuditRecord) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{73}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{75}
 }
 
 func (x *AuditRecord) GetEvent() *Event {
@@ -5904,7 +6011,7 @@ type AuditChange struct {
 
 func (x *AuditChange) Reset() {
 	*x = AuditChange{}
-	mi := &file_node_v1_node_proto_msgTypes[74]
+	mi := &file_node_v1_node_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5916,7 +6023,7 @@ func (x *AuditChange) String() string {
 func (*AuditChange) ProtoMessage() {}
 
 func (x *AuditChange) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[74]
+	mi := &file_node_v1_node_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5929,7 +6036,7 @@ func (x *AuditChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditChange.ProtoReflect.Descriptor instead.
 func (*AuditChange) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{74}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{76}
 }
 
 func (x *AuditChange) GetField() string {
@@ -5964,7 +6071,7 @@ type AwaitOperationRequest struct {
 
 func (x *AwaitOperationRequest) Reset() {
 	*x = AwaitOperationRequest{}
-	mi := &file_node_v1_node_proto_msgTypes[75]
+	mi := &file_node_v1_node_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5976,7 +6083,7 @@ func (x *AwaitOperationRequest) String() string {
 func (*AwaitOperationRequest) ProtoMessage() {}
 
 func (x *AwaitOperationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[75]
+	mi := &file_node_v1_node_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5989,7 +6096,7 @@ func (x *AwaitOperationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AwaitOperationRequest.ProtoReflect.Descriptor instead.
 func (*AwaitOperationRequest) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{75}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{77}
 }
 
 func (x *AwaitOperationRequest) GetId() string {
@@ -6016,7 +6123,7 @@ type AwaitOperationResponse struct {
 
 func (x *AwaitOperationResponse) Reset() {
 	*x = AwaitOperationResponse{}
-	mi := &file_node_v1_node_proto_msgTypes[76]
+	mi := &file_node_v1_node_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6028,7 +6135,7 @@ func (x *AwaitOperationResponse) String() string {
 func (*AwaitOperationResponse) ProtoMessage() {}
 
 func (x *AwaitOperationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[76]
+	mi := &file_node_v1_node_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6041,7 +6148,7 @@ func (x *AwaitOperationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AwaitOperationResponse.ProtoReflect.Descriptor instead.
 func (*AwaitOperationResponse) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{76}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{78}
 }
 
 func (x *AwaitOperationResponse) GetOperation() *Operation {
@@ -6061,7 +6168,7 @@ type CancelOperationRequest struct {
 
 func (x *CancelOperationRequest) Reset() {
 	*x = CancelOperationRequest{}
-	mi := &file_node_v1_node_proto_msgTypes[77]
+	mi := &file_node_v1_node_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6073,7 +6180,7 @@ func (x *CancelOperationRequest) String() string {
 func (*CancelOperationRequest) ProtoMessage() {}
 
 func (x *CancelOperationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[77]
+	mi := &file_node_v1_node_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6086,7 +6193,7 @@ func (x *CancelOperationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelOperationRequest.ProtoReflect.Descriptor instead.
 func (*CancelOperationRequest) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{77}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{79}
 }
 
 func (x *CancelOperationRequest) GetId() string {
@@ -6106,7 +6213,7 @@ type CancelOperationResponse struct {
 
 func (x *CancelOperationResponse) Reset() {
 	*x = CancelOperationResponse{}
-	mi := &file_node_v1_node_proto_msgTypes[78]
+	mi := &file_node_v1_node_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6118,7 +6225,7 @@ func (x *CancelOperationResponse) String() string {
 func (*CancelOperationResponse) ProtoMessage() {}
 
 func (x *CancelOperationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[78]
+	mi := &file_node_v1_node_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6131,7 +6238,7 @@ func (x *CancelOperationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelOperationResponse.ProtoReflect.Descriptor instead.
 func (*CancelOperationResponse) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{78}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{80}
 }
 
 func (x *CancelOperationResponse) GetOperation() *Operation {
@@ -6154,7 +6261,7 @@ type UsageRequest struct {
 
 func (x *UsageRequest) Reset() {
 	*x = UsageRequest{}
-	mi := &file_node_v1_node_proto_msgTypes[79]
+	mi := &file_node_v1_node_proto_msgTypes[81]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6166,7 +6273,7 @@ func (x *UsageRequest) String() string {
 func (*UsageRequest) ProtoMessage() {}
 
 func (x *UsageRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[79]
+	mi := &file_node_v1_node_proto_msgTypes[81]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6179,7 +6286,7 @@ func (x *UsageRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UsageRequest.ProtoReflect.Descriptor instead.
 func (*UsageRequest) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{79}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{81}
 }
 
 func (x *UsageRequest) GetUser() string {
@@ -6219,7 +6326,7 @@ type UsageResponse struct {
 
 func (x *UsageResponse) Reset() {
 	*x = UsageResponse{}
-	mi := &file_node_v1_node_proto_msgTypes[80]
+	mi := &file_node_v1_node_proto_msgTypes[82]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6231,7 +6338,7 @@ func (x *UsageResponse) String() string {
 func (*UsageResponse) ProtoMessage() {}
 
 func (x *UsageResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[80]
+	mi := &file_node_v1_node_proto_msgTypes[82]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6244,7 +6351,7 @@ func (x *UsageResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UsageResponse.ProtoReflect.Descriptor instead.
 func (*UsageResponse) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{80}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{82}
 }
 
 func (x *UsageResponse) GetUserConnections() int64 {
@@ -6309,7 +6416,7 @@ type QuotaSubject struct {
 
 func (x *QuotaSubject) Reset() {
 	*x = QuotaSubject{}
-	mi := &file_node_v1_node_proto_msgTypes[81]
+	mi := &file_node_v1_node_proto_msgTypes[83]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6321,7 +6428,7 @@ func (x *QuotaSubject) String() string {
 func (*QuotaSubject) ProtoMessage() {}
 
 func (x *QuotaSubject) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[81]
+	mi := &file_node_v1_node_proto_msgTypes[83]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6334,7 +6441,7 @@ func (x *QuotaSubject) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QuotaSubject.ProtoReflect.Descriptor instead.
 func (*QuotaSubject) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{81}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{83}
 }
 
 func (x *QuotaSubject) GetUser() string {
@@ -6370,7 +6477,7 @@ type QuotasRequest struct {
 
 func (x *QuotasRequest) Reset() {
 	*x = QuotasRequest{}
-	mi := &file_node_v1_node_proto_msgTypes[82]
+	mi := &file_node_v1_node_proto_msgTypes[84]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6382,7 +6489,7 @@ func (x *QuotasRequest) String() string {
 func (*QuotasRequest) ProtoMessage() {}
 
 func (x *QuotasRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[82]
+	mi := &file_node_v1_node_proto_msgTypes[84]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6395,7 +6502,7 @@ func (x *QuotasRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QuotasRequest.ProtoReflect.Descriptor instead.
 func (*QuotasRequest) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{82}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{84}
 }
 
 func (x *QuotasRequest) GetSubjects() []*QuotaSubject {
@@ -6438,7 +6545,7 @@ type QuotaFigures struct {
 
 func (x *QuotaFigures) Reset() {
 	*x = QuotaFigures{}
-	mi := &file_node_v1_node_proto_msgTypes[83]
+	mi := &file_node_v1_node_proto_msgTypes[85]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6450,7 +6557,7 @@ func (x *QuotaFigures) String() string {
 func (*QuotaFigures) ProtoMessage() {}
 
 func (x *QuotaFigures) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[83]
+	mi := &file_node_v1_node_proto_msgTypes[85]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6463,7 +6570,7 @@ func (x *QuotaFigures) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QuotaFigures.ProtoReflect.Descriptor instead.
 func (*QuotaFigures) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{83}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{85}
 }
 
 func (x *QuotaFigures) GetMessages() float64 {
@@ -6511,7 +6618,7 @@ type QuotasResponse struct {
 
 func (x *QuotasResponse) Reset() {
 	*x = QuotasResponse{}
-	mi := &file_node_v1_node_proto_msgTypes[84]
+	mi := &file_node_v1_node_proto_msgTypes[86]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6523,7 +6630,7 @@ func (x *QuotasResponse) String() string {
 func (*QuotasResponse) ProtoMessage() {}
 
 func (x *QuotasResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[84]
+	mi := &file_node_v1_node_proto_msgTypes[86]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6536,7 +6643,7 @@ func (x *QuotasResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QuotasResponse.ProtoReflect.Descriptor instead.
 func (*QuotasResponse) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{84}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{86}
 }
 
 func (x *QuotasResponse) GetFigures() []*QuotaFigures {
@@ -6577,7 +6684,7 @@ type ClientConnection struct {
 
 func (x *ClientConnection) Reset() {
 	*x = ClientConnection{}
-	mi := &file_node_v1_node_proto_msgTypes[85]
+	mi := &file_node_v1_node_proto_msgTypes[87]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6589,7 +6696,7 @@ func (x *ClientConnection) String() string {
 func (*ClientConnection) ProtoMessage() {}
 
 func (x *ClientConnection) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[85]
+	mi := &file_node_v1_node_proto_msgTypes[87]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6602,7 +6709,7 @@ func (x *ClientConnection) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClientConnection.ProtoReflect.Descriptor instead.
 func (*ClientConnection) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{85}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{87}
 }
 
 func (x *ClientConnection) GetId() string {
@@ -6754,7 +6861,7 @@ type ListConnectionsRequest struct {
 
 func (x *ListConnectionsRequest) Reset() {
 	*x = ListConnectionsRequest{}
-	mi := &file_node_v1_node_proto_msgTypes[86]
+	mi := &file_node_v1_node_proto_msgTypes[88]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6766,7 +6873,7 @@ func (x *ListConnectionsRequest) String() string {
 func (*ListConnectionsRequest) ProtoMessage() {}
 
 func (x *ListConnectionsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[86]
+	mi := &file_node_v1_node_proto_msgTypes[88]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6779,7 +6886,7 @@ func (x *ListConnectionsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListConnectionsRequest.ProtoReflect.Descriptor instead.
 func (*ListConnectionsRequest) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{86}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{88}
 }
 
 // ListConnectionsResponse has the oldest connection first.
@@ -6792,7 +6899,7 @@ type ListConnectionsResponse struct {
 
 func (x *ListConnectionsResponse) Reset() {
 	*x = ListConnectionsResponse{}
-	mi := &file_node_v1_node_proto_msgTypes[87]
+	mi := &file_node_v1_node_proto_msgTypes[89]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6804,7 +6911,7 @@ func (x *ListConnectionsResponse) String() string {
 func (*ListConnectionsResponse) ProtoMessage() {}
 
 func (x *ListConnectionsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[87]
+	mi := &file_node_v1_node_proto_msgTypes[89]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6817,7 +6924,7 @@ func (x *ListConnectionsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListConnectionsResponse.ProtoReflect.Descriptor instead.
 func (*ListConnectionsResponse) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{87}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{89}
 }
 
 func (x *ListConnectionsResponse) GetConnections() []*ClientConnection {
@@ -6840,7 +6947,7 @@ type EndConnectionRequest struct {
 
 func (x *EndConnectionRequest) Reset() {
 	*x = EndConnectionRequest{}
-	mi := &file_node_v1_node_proto_msgTypes[88]
+	mi := &file_node_v1_node_proto_msgTypes[90]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6852,7 +6959,7 @@ func (x *EndConnectionRequest) String() string {
 func (*EndConnectionRequest) ProtoMessage() {}
 
 func (x *EndConnectionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[88]
+	mi := &file_node_v1_node_proto_msgTypes[90]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6865,7 +6972,7 @@ func (x *EndConnectionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndConnectionRequest.ProtoReflect.Descriptor instead.
 func (*EndConnectionRequest) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{88}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{90}
 }
 
 func (x *EndConnectionRequest) GetId() string {
@@ -6899,7 +7006,7 @@ type EndConnectionResponse struct {
 
 func (x *EndConnectionResponse) Reset() {
 	*x = EndConnectionResponse{}
-	mi := &file_node_v1_node_proto_msgTypes[89]
+	mi := &file_node_v1_node_proto_msgTypes[91]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6911,7 +7018,7 @@ func (x *EndConnectionResponse) String() string {
 func (*EndConnectionResponse) ProtoMessage() {}
 
 func (x *EndConnectionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[89]
+	mi := &file_node_v1_node_proto_msgTypes[91]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6924,7 +7031,7 @@ func (x *EndConnectionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndConnectionResponse.ProtoReflect.Descriptor instead.
 func (*EndConnectionResponse) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{89}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{91}
 }
 
 func (x *EndConnectionResponse) GetEnded() bool {
@@ -6960,7 +7067,7 @@ type ClientConsumer struct {
 
 func (x *ClientConsumer) Reset() {
 	*x = ClientConsumer{}
-	mi := &file_node_v1_node_proto_msgTypes[90]
+	mi := &file_node_v1_node_proto_msgTypes[92]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6972,7 +7079,7 @@ func (x *ClientConsumer) String() string {
 func (*ClientConsumer) ProtoMessage() {}
 
 func (x *ClientConsumer) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[90]
+	mi := &file_node_v1_node_proto_msgTypes[92]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6985,7 +7092,7 @@ func (x *ClientConsumer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClientConsumer.ProtoReflect.Descriptor instead.
 func (*ClientConsumer) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{90}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{92}
 }
 
 func (x *ClientConsumer) GetVhost() string {
@@ -7111,7 +7218,7 @@ type ListConsumersRequest struct {
 
 func (x *ListConsumersRequest) Reset() {
 	*x = ListConsumersRequest{}
-	mi := &file_node_v1_node_proto_msgTypes[91]
+	mi := &file_node_v1_node_proto_msgTypes[93]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7123,7 +7230,7 @@ func (x *ListConsumersRequest) String() string {
 func (*ListConsumersRequest) ProtoMessage() {}
 
 func (x *ListConsumersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[91]
+	mi := &file_node_v1_node_proto_msgTypes[93]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7136,7 +7243,7 @@ func (x *ListConsumersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListConsumersRequest.ProtoReflect.Descriptor instead.
 func (*ListConsumersRequest) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{91}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{93}
 }
 
 func (x *ListConsumersRequest) GetVhost() string {
@@ -7163,7 +7270,7 @@ type ListConsumersResponse struct {
 
 func (x *ListConsumersResponse) Reset() {
 	*x = ListConsumersResponse{}
-	mi := &file_node_v1_node_proto_msgTypes[92]
+	mi := &file_node_v1_node_proto_msgTypes[94]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7175,7 +7282,7 @@ func (x *ListConsumersResponse) String() string {
 func (*ListConsumersResponse) ProtoMessage() {}
 
 func (x *ListConsumersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[92]
+	mi := &file_node_v1_node_proto_msgTypes[94]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7188,7 +7295,7 @@ func (x *ListConsumersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListConsumersResponse.ProtoReflect.Descriptor instead.
 func (*ListConsumersResponse) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{92}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{94}
 }
 
 func (x *ListConsumersResponse) GetConsumers() []*ClientConsumer {
@@ -7428,7 +7535,13 @@ const file_node_v1_node_proto_rawDesc = "" +
 	"\n" +
 	"not_leader\x18\x01 \x01(\bR\tnotLeader\x12\x16\n" +
 	"\x06leader\x18\x02 \x01(\tR\x06leader\x12\x14\n" +
-	"\x05index\x18\x03 \x01(\x04R\x05index\"\xbc\x01\n" +
+	"\x05index\x18\x03 \x01(\x04R\x05index\"]\n" +
+	"\x12ExportQueueRequest\x12\x14\n" +
+	"\x05queue\x18\x01 \x01(\x04R\x05queue\x12\x14\n" +
+	"\x05index\x18\x02 \x01(\x04R\x05index\x12\x1b\n" +
+	"\thead_only\x18\x03 \x01(\bR\bheadOnly\"+\n" +
+	"\x13ExportQueueResponse\x12\x14\n" +
+	"\x05block\x18\x01 \x01(\fR\x05block\"\xbc\x01\n" +
 	"\x10PeekQueueRequest\x12\x14\n" +
 	"\x05queue\x18\x01 \x01(\x04R\x05queue\x12/\n" +
 	"\x04from\x18\x02 \x01(\v2\x1b.quorate.node.v1.PeekCursorR\x04from\x12\x14\n" +
@@ -7795,7 +7908,7 @@ const file_node_v1_node_proto_rawDesc = "" +
 	"\x05vhost\x18\x01 \x01(\tR\x05vhost\x12\x14\n" +
 	"\x05queue\x18\x02 \x01(\tR\x05queue\"V\n" +
 	"\x15ListConsumersResponse\x12=\n" +
-	"\tconsumers\x18\x01 \x03(\v2\x1f.quorate.node.v1.ClientConsumerR\tconsumers2\xb6\x11\n" +
+	"\tconsumers\x18\x01 \x03(\v2\x1f.quorate.node.v1.ClientConsumerR\tconsumers2\x92\x12\n" +
 	"\x04Node\x12G\n" +
 	"\x04Link\x12\x1c.quorate.node.v1.LinkRequest\x1a\x1d.quorate.node.v1.LinkResponse(\x010\x01\x12f\n" +
 	"\x0fInstallSnapshot\x12'.quorate.node.v1.InstallSnapshotRequest\x1a(.quorate.node.v1.InstallSnapshotResponse(\x01\x12P\n" +
@@ -7804,7 +7917,8 @@ const file_node_v1_node_proto_rawDesc = "" +
 	"\fAwaitCatalog\x12$.quorate.node.v1.AwaitCatalogRequest\x1a%.quorate.node.v1.AwaitCatalogResponse\x12[\n" +
 	"\fCatalogIndex\x12$.quorate.node.v1.CatalogIndexRequest\x1a%.quorate.node.v1.CatalogIndexResponse\x12X\n" +
 	"\vQueueStatus\x12#.quorate.node.v1.QueueStatusRequest\x1a$.quorate.node.v1.QueueStatusResponse\x12R\n" +
-	"\tPeekQueue\x12!.quorate.node.v1.PeekQueueRequest\x1a\".quorate.node.v1.PeekQueueResponse\x12U\n" +
+	"\tPeekQueue\x12!.quorate.node.v1.PeekQueueRequest\x1a\".quorate.node.v1.PeekQueueResponse\x12Z\n" +
+	"\vExportQueue\x12#.quorate.node.v1.ExportQueueRequest\x1a$.quorate.node.v1.ExportQueueResponse0\x01\x12U\n" +
 	"\n" +
 	"NodeStatus\x12\".quorate.node.v1.NodeStatusRequest\x1a#.quorate.node.v1.NodeStatusResponse\x12I\n" +
 	"\x06Survey\x12\x1e.quorate.node.v1.SurveyRequest\x1a\x1f.quorate.node.v1.SurveyResponse\x12R\n" +
@@ -7838,7 +7952,7 @@ func file_node_v1_node_proto_rawDescGZIP() []byte {
 }
 
 var file_node_v1_node_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_node_v1_node_proto_msgTypes = make([]protoimpl.MessageInfo, 98)
+var file_node_v1_node_proto_msgTypes = make([]protoimpl.MessageInfo, 100)
 var file_node_v1_node_proto_goTypes = []any{
 	(Clocks_Grade)(0),                  // 0: quorate.node.v1.Clocks.Grade
 	(QueueError_Kind)(0),               // 1: quorate.node.v1.QueueError.Kind
@@ -7879,68 +7993,70 @@ var file_node_v1_node_proto_goTypes = []any{
 	(*AwaitCatalogResponse)(nil),       // 36: quorate.node.v1.AwaitCatalogResponse
 	(*CatalogIndexRequest)(nil),        // 37: quorate.node.v1.CatalogIndexRequest
 	(*CatalogIndexResponse)(nil),       // 38: quorate.node.v1.CatalogIndexResponse
-	(*PeekQueueRequest)(nil),           // 39: quorate.node.v1.PeekQueueRequest
-	(*PeekCursor)(nil),                 // 40: quorate.node.v1.PeekCursor
-	(*PeekFilter)(nil),                 // 41: quorate.node.v1.PeekFilter
-	(*PeekQueueResponse)(nil),          // 42: quorate.node.v1.PeekQueueResponse
-	(*PeekedMessage)(nil),              // 43: quorate.node.v1.PeekedMessage
-	(*QueueStatusRequest)(nil),         // 44: quorate.node.v1.QueueStatusRequest
-	(*QueueStatusResponse)(nil),        // 45: quorate.node.v1.QueueStatusResponse
-	(*MemberChange)(nil),               // 46: quorate.node.v1.MemberChange
-	(*NodeStatusRequest)(nil),          // 47: quorate.node.v1.NodeStatusRequest
-	(*NodeStatusResponse)(nil),         // 48: quorate.node.v1.NodeStatusResponse
-	(*LostMember)(nil),                 // 49: quorate.node.v1.LostMember
-	(*DiskState)(nil),                  // 50: quorate.node.v1.DiskState
-	(*TellDiskRequest)(nil),            // 51: quorate.node.v1.TellDiskRequest
-	(*TellDiskResponse)(nil),           // 52: quorate.node.v1.TellDiskResponse
-	(*GroupStatus)(nil),                // 53: quorate.node.v1.GroupStatus
-	(*TransferLeadershipRequest)(nil),  // 54: quorate.node.v1.TransferLeadershipRequest
-	(*TransferLeadershipResponse)(nil), // 55: quorate.node.v1.TransferLeadershipResponse
-	(*HibernateRequest)(nil),           // 56: quorate.node.v1.HibernateRequest
-	(*RestingGroup)(nil),               // 57: quorate.node.v1.RestingGroup
-	(*HibernateResponse)(nil),          // 58: quorate.node.v1.HibernateResponse
-	(*SurveyRequest)(nil),              // 59: quorate.node.v1.SurveyRequest
-	(*SurveyedGroup)(nil),              // 60: quorate.node.v1.SurveyedGroup
-	(*SurveyResponse)(nil),             // 61: quorate.node.v1.SurveyResponse
-	(*SurveyAnswer)(nil),               // 62: quorate.node.v1.SurveyAnswer
-	(*StartProgress)(nil),              // 63: quorate.node.v1.StartProgress
-	(*DrainRequest)(nil),               // 64: quorate.node.v1.DrainRequest
-	(*DrainResponse)(nil),              // 65: quorate.node.v1.DrainResponse
-	(*UndrainRequest)(nil),             // 66: quorate.node.v1.UndrainRequest
-	(*UndrainResponse)(nil),            // 67: quorate.node.v1.UndrainResponse
-	(*Operation)(nil),                  // 68: quorate.node.v1.Operation
-	(*ListOperationsRequest)(nil),      // 69: quorate.node.v1.ListOperationsRequest
-	(*ListOperationsResponse)(nil),     // 70: quorate.node.v1.ListOperationsResponse
-	(*AwaitEventsRequest)(nil),         // 71: quorate.node.v1.AwaitEventsRequest
-	(*AwaitEventsResponse)(nil),        // 72: quorate.node.v1.AwaitEventsResponse
-	(*Event)(nil),                      // 73: quorate.node.v1.Event
-	(*AwaitAuditRequest)(nil),          // 74: quorate.node.v1.AwaitAuditRequest
-	(*AwaitAuditResponse)(nil),         // 75: quorate.node.v1.AwaitAuditResponse
-	(*AuditRecord)(nil),                // 76: quorate.node.v1.AuditRecord
-	(*AuditChange)(nil),                // 77: quorate.node.v1.AuditChange
-	(*AwaitOperationRequest)(nil),      // 78: quorate.node.v1.AwaitOperationRequest
-	(*AwaitOperationResponse)(nil),     // 79: quorate.node.v1.AwaitOperationResponse
-	(*CancelOperationRequest)(nil),     // 80: quorate.node.v1.CancelOperationRequest
-	(*CancelOperationResponse)(nil),    // 81: quorate.node.v1.CancelOperationResponse
-	(*UsageRequest)(nil),               // 82: quorate.node.v1.UsageRequest
-	(*UsageResponse)(nil),              // 83: quorate.node.v1.UsageResponse
-	(*QuotaSubject)(nil),               // 84: quorate.node.v1.QuotaSubject
-	(*QuotasRequest)(nil),              // 85: quorate.node.v1.QuotasRequest
-	(*QuotaFigures)(nil),               // 86: quorate.node.v1.QuotaFigures
-	(*QuotasResponse)(nil),             // 87: quorate.node.v1.QuotasResponse
-	(*ClientConnection)(nil),           // 88: quorate.node.v1.ClientConnection
-	(*ListConnectionsRequest)(nil),     // 89: quorate.node.v1.ListConnectionsRequest
-	(*ListConnectionsResponse)(nil),    // 90: quorate.node.v1.ListConnectionsResponse
-	(*EndConnectionRequest)(nil),       // 91: quorate.node.v1.EndConnectionRequest
-	(*EndConnectionResponse)(nil),      // 92: quorate.node.v1.EndConnectionResponse
-	(*ClientConsumer)(nil),             // 93: quorate.node.v1.ClientConsumer
-	(*ListConsumersRequest)(nil),       // 94: quorate.node.v1.ListConsumersRequest
-	(*ListConsumersResponse)(nil),      // 95: quorate.node.v1.ListConsumersResponse
-	nil,                                // 96: quorate.node.v1.HeartbeatHello.IdentityEntry
-	nil,                                // 97: quorate.node.v1.QueueStatusResponse.WaitingEntry
-	nil,                                // 98: quorate.node.v1.QueueStatusResponse.RetriesEntry
-	nil,                                // 99: quorate.node.v1.QueueStatusResponse.LostEntry
-	nil,                                // 100: quorate.node.v1.NodeStatusResponse.CountersEntry
+	(*ExportQueueRequest)(nil),         // 39: quorate.node.v1.ExportQueueRequest
+	(*ExportQueueResponse)(nil),        // 40: quorate.node.v1.ExportQueueResponse
+	(*PeekQueueRequest)(nil),           // 41: quorate.node.v1.PeekQueueRequest
+	(*PeekCursor)(nil),                 // 42: quorate.node.v1.PeekCursor
+	(*PeekFilter)(nil),                 // 43: quorate.node.v1.PeekFilter
+	(*PeekQueueResponse)(nil),          // 44: quorate.node.v1.PeekQueueResponse
+	(*PeekedMessage)(nil),              // 45: quorate.node.v1.PeekedMessage
+	(*QueueStatusRequest)(nil),         // 46: quorate.node.v1.QueueStatusRequest
+	(*QueueStatusResponse)(nil),        // 47: quorate.node.v1.QueueStatusResponse
+	(*MemberChange)(nil),               // 48: quorate.node.v1.MemberChange
+	(*NodeStatusRequest)(nil),          // 49: quorate.node.v1.NodeStatusRequest
+	(*NodeStatusResponse)(nil),         // 50: quorate.node.v1.NodeStatusResponse
+	(*LostMember)(nil),                 // 51: quorate.node.v1.LostMember
+	(*DiskState)(nil),                  // 52: quorate.node.v1.DiskState
+	(*TellDiskRequest)(nil),            // 53: quorate.node.v1.TellDiskRequest
+	(*TellDiskResponse)(nil),           // 54: quorate.node.v1.TellDiskResponse
+	(*GroupStatus)(nil),                // 55: quorate.node.v1.GroupStatus
+	(*TransferLeadershipRequest)(nil),  // 56: quorate.node.v1.TransferLeadershipRequest
+	(*TransferLeadershipResponse)(nil), // 57: quorate.node.v1.TransferLeadershipResponse
+	(*HibernateRequest)(nil),           // 58: quorate.node.v1.HibernateRequest
+	(*RestingGroup)(nil),               // 59: quorate.node.v1.RestingGroup
+	(*HibernateResponse)(nil),          // 60: quorate.node.v1.HibernateResponse
+	(*SurveyRequest)(nil),              // 61: quorate.node.v1.SurveyRequest
+	(*SurveyedGroup)(nil),              // 62: quorate.node.v1.SurveyedGroup
+	(*SurveyResponse)(nil),             // 63: quorate.node.v1.SurveyResponse
+	(*SurveyAnswer)(nil),               // 64: quorate.node.v1.SurveyAnswer
+	(*StartProgress)(nil),              // 65: quorate.node.v1.StartProgress
+	(*DrainRequest)(nil),               // 66: quorate.node.v1.DrainRequest
+	(*DrainResponse)(nil),              // 67: quorate.node.v1.DrainResponse
+	(*UndrainRequest)(nil),             // 68: quorate.node.v1.UndrainRequest
+	(*UndrainResponse)(nil),            // 69: quorate.node.v1.UndrainResponse
+	(*Operation)(nil),                  // 70: quorate.node.v1.Operation
+	(*ListOperationsRequest)(nil),      // 71: quorate.node.v1.ListOperationsRequest
+	(*ListOperationsResponse)(nil),     // 72: quorate.node.v1.ListOperationsResponse
+	(*AwaitEventsRequest)(nil),         // 73: quorate.node.v1.AwaitEventsRequest
+	(*AwaitEventsResponse)(nil),        // 74: quorate.node.v1.AwaitEventsResponse
+	(*Event)(nil),                      // 75: quorate.node.v1.Event
+	(*AwaitAuditRequest)(nil),          // 76: quorate.node.v1.AwaitAuditRequest
+	(*AwaitAuditResponse)(nil),         // 77: quorate.node.v1.AwaitAuditResponse
+	(*AuditRecord)(nil),                // 78: quorate.node.v1.AuditRecord
+	(*AuditChange)(nil),                // 79: quorate.node.v1.AuditChange
+	(*AwaitOperationRequest)(nil),      // 80: quorate.node.v1.AwaitOperationRequest
+	(*AwaitOperationResponse)(nil),     // 81: quorate.node.v1.AwaitOperationResponse
+	(*CancelOperationRequest)(nil),     // 82: quorate.node.v1.CancelOperationRequest
+	(*CancelOperationResponse)(nil),    // 83: quorate.node.v1.CancelOperationResponse
+	(*UsageRequest)(nil),               // 84: quorate.node.v1.UsageRequest
+	(*UsageResponse)(nil),              // 85: quorate.node.v1.UsageResponse
+	(*QuotaSubject)(nil),               // 86: quorate.node.v1.QuotaSubject
+	(*QuotasRequest)(nil),              // 87: quorate.node.v1.QuotasRequest
+	(*QuotaFigures)(nil),               // 88: quorate.node.v1.QuotaFigures
+	(*QuotasResponse)(nil),             // 89: quorate.node.v1.QuotasResponse
+	(*ClientConnection)(nil),           // 90: quorate.node.v1.ClientConnection
+	(*ListConnectionsRequest)(nil),     // 91: quorate.node.v1.ListConnectionsRequest
+	(*ListConnectionsResponse)(nil),    // 92: quorate.node.v1.ListConnectionsResponse
+	(*EndConnectionRequest)(nil),       // 93: quorate.node.v1.EndConnectionRequest
+	(*EndConnectionResponse)(nil),      // 94: quorate.node.v1.EndConnectionResponse
+	(*ClientConsumer)(nil),             // 95: quorate.node.v1.ClientConsumer
+	(*ListConsumersRequest)(nil),       // 96: quorate.node.v1.ListConsumersRequest
+	(*ListConsumersResponse)(nil),      // 97: quorate.node.v1.ListConsumersResponse
+	nil,                                // 98: quorate.node.v1.HeartbeatHello.IdentityEntry
+	nil,                                // 99: quorate.node.v1.QueueStatusResponse.WaitingEntry
+	nil,                                // 100: quorate.node.v1.QueueStatusResponse.RetriesEntry
+	nil,                                // 101: quorate.node.v1.QueueStatusResponse.LostEntry
+	nil,                                // 102: quorate.node.v1.NodeStatusResponse.CountersEntry
 }
 var file_node_v1_node_proto_depIdxs = []int32{
 	5,   // 0: quorate.node.v1.LinkRequest.frames:type_name -> quorate.node.v1.Frame
@@ -7955,7 +8071,7 @@ var file_node_v1_node_proto_depIdxs = []int32{
 	6,   // 9: quorate.node.v1.Frame.ping:type_name -> quorate.node.v1.Ping
 	7,   // 10: quorate.node.v1.Ping.clocks:type_name -> quorate.node.v1.Clocks
 	0,   // 11: quorate.node.v1.Clocks.grade:type_name -> quorate.node.v1.Clocks.Grade
-	96,  // 12: quorate.node.v1.HeartbeatHello.identity:type_name -> quorate.node.v1.HeartbeatHello.IdentityEntry
+	98,  // 12: quorate.node.v1.HeartbeatHello.identity:type_name -> quorate.node.v1.HeartbeatHello.IdentityEntry
 	13,  // 13: quorate.node.v1.RaftCall.append_entries:type_name -> quorate.node.v1.AppendEntriesRequest
 	15,  // 14: quorate.node.v1.RaftCall.request_vote:type_name -> quorate.node.v1.RequestVoteRequest
 	17,  // 15: quorate.node.v1.RaftCall.request_pre_vote:type_name -> quorate.node.v1.RequestPreVoteRequest
@@ -7981,90 +8097,92 @@ var file_node_v1_node_proto_depIdxs = []int32{
 	30,  // 35: quorate.node.v1.QueueReply.held:type_name -> quorate.node.v1.Delivery
 	1,   // 36: quorate.node.v1.QueueError.kind:type_name -> quorate.node.v1.QueueError.Kind
 	30,  // 37: quorate.node.v1.Deliveries.deliveries:type_name -> quorate.node.v1.Delivery
-	40,  // 38: quorate.node.v1.PeekQueueRequest.from:type_name -> quorate.node.v1.PeekCursor
-	41,  // 39: quorate.node.v1.PeekQueueRequest.filter:type_name -> quorate.node.v1.PeekFilter
-	43,  // 40: quorate.node.v1.PeekQueueResponse.messages:type_name -> quorate.node.v1.PeekedMessage
-	40,  // 41: quorate.node.v1.PeekQueueResponse.next:type_name -> quorate.node.v1.PeekCursor
-	53,  // 42: quorate.node.v1.QueueStatusResponse.group:type_name -> quorate.node.v1.GroupStatus
-	97,  // 43: quorate.node.v1.QueueStatusResponse.waiting:type_name -> quorate.node.v1.QueueStatusResponse.WaitingEntry
-	98,  // 44: quorate.node.v1.QueueStatusResponse.retries:type_name -> quorate.node.v1.QueueStatusResponse.RetriesEntry
-	99,  // 45: quorate.node.v1.QueueStatusResponse.lost:type_name -> quorate.node.v1.QueueStatusResponse.LostEntry
-	46,  // 46: quorate.node.v1.QueueStatusResponse.change:type_name -> quorate.node.v1.MemberChange
-	53,  // 47: quorate.node.v1.NodeStatusResponse.groups:type_name -> quorate.node.v1.GroupStatus
-	49,  // 48: quorate.node.v1.NodeStatusResponse.lost:type_name -> quorate.node.v1.LostMember
-	63,  // 49: quorate.node.v1.NodeStatusResponse.start:type_name -> quorate.node.v1.StartProgress
-	50,  // 50: quorate.node.v1.NodeStatusResponse.disk:type_name -> quorate.node.v1.DiskState
-	100, // 51: quorate.node.v1.NodeStatusResponse.counters:type_name -> quorate.node.v1.NodeStatusResponse.CountersEntry
+	42,  // 38: quorate.node.v1.PeekQueueRequest.from:type_name -> quorate.node.v1.PeekCursor
+	43,  // 39: quorate.node.v1.PeekQueueRequest.filter:type_name -> quorate.node.v1.PeekFilter
+	45,  // 40: quorate.node.v1.PeekQueueResponse.messages:type_name -> quorate.node.v1.PeekedMessage
+	42,  // 41: quorate.node.v1.PeekQueueResponse.next:type_name -> quorate.node.v1.PeekCursor
+	55,  // 42: quorate.node.v1.QueueStatusResponse.group:type_name -> quorate.node.v1.GroupStatus
+	99,  // 43: quorate.node.v1.QueueStatusResponse.waiting:type_name -> quorate.node.v1.QueueStatusResponse.WaitingEntry
+	100, // 44: quorate.node.v1.QueueStatusResponse.retries:type_name -> quorate.node.v1.QueueStatusResponse.RetriesEntry
+	101, // 45: quorate.node.v1.QueueStatusResponse.lost:type_name -> quorate.node.v1.QueueStatusResponse.LostEntry
+	48,  // 46: quorate.node.v1.QueueStatusResponse.change:type_name -> quorate.node.v1.MemberChange
+	55,  // 47: quorate.node.v1.NodeStatusResponse.groups:type_name -> quorate.node.v1.GroupStatus
+	51,  // 48: quorate.node.v1.NodeStatusResponse.lost:type_name -> quorate.node.v1.LostMember
+	65,  // 49: quorate.node.v1.NodeStatusResponse.start:type_name -> quorate.node.v1.StartProgress
+	52,  // 50: quorate.node.v1.NodeStatusResponse.disk:type_name -> quorate.node.v1.DiskState
+	102, // 51: quorate.node.v1.NodeStatusResponse.counters:type_name -> quorate.node.v1.NodeStatusResponse.CountersEntry
 	2,   // 52: quorate.node.v1.DiskState.pressure:type_name -> quorate.node.v1.DiskState.Pressure
-	50,  // 53: quorate.node.v1.TellDiskRequest.disk:type_name -> quorate.node.v1.DiskState
-	57,  // 54: quorate.node.v1.HibernateRequest.groups:type_name -> quorate.node.v1.RestingGroup
-	60,  // 55: quorate.node.v1.SurveyRequest.groups:type_name -> quorate.node.v1.SurveyedGroup
-	62,  // 56: quorate.node.v1.SurveyResponse.answers:type_name -> quorate.node.v1.SurveyAnswer
-	68,  // 57: quorate.node.v1.DrainResponse.operation:type_name -> quorate.node.v1.Operation
-	68,  // 58: quorate.node.v1.ListOperationsResponse.operations:type_name -> quorate.node.v1.Operation
-	73,  // 59: quorate.node.v1.AwaitEventsResponse.events:type_name -> quorate.node.v1.Event
-	76,  // 60: quorate.node.v1.AwaitAuditResponse.records:type_name -> quorate.node.v1.AuditRecord
-	73,  // 61: quorate.node.v1.AuditRecord.event:type_name -> quorate.node.v1.Event
-	77,  // 62: quorate.node.v1.AuditRecord.changes:type_name -> quorate.node.v1.AuditChange
-	68,  // 63: quorate.node.v1.AwaitOperationResponse.operation:type_name -> quorate.node.v1.Operation
-	68,  // 64: quorate.node.v1.CancelOperationResponse.operation:type_name -> quorate.node.v1.Operation
-	84,  // 65: quorate.node.v1.QuotasRequest.subjects:type_name -> quorate.node.v1.QuotaSubject
-	86,  // 66: quorate.node.v1.QuotasRequest.figures:type_name -> quorate.node.v1.QuotaFigures
-	86,  // 67: quorate.node.v1.QuotasResponse.figures:type_name -> quorate.node.v1.QuotaFigures
-	88,  // 68: quorate.node.v1.ListConnectionsResponse.connections:type_name -> quorate.node.v1.ClientConnection
-	93,  // 69: quorate.node.v1.ListConsumersResponse.consumers:type_name -> quorate.node.v1.ClientConsumer
+	52,  // 53: quorate.node.v1.TellDiskRequest.disk:type_name -> quorate.node.v1.DiskState
+	59,  // 54: quorate.node.v1.HibernateRequest.groups:type_name -> quorate.node.v1.RestingGroup
+	62,  // 55: quorate.node.v1.SurveyRequest.groups:type_name -> quorate.node.v1.SurveyedGroup
+	64,  // 56: quorate.node.v1.SurveyResponse.answers:type_name -> quorate.node.v1.SurveyAnswer
+	70,  // 57: quorate.node.v1.DrainResponse.operation:type_name -> quorate.node.v1.Operation
+	70,  // 58: quorate.node.v1.ListOperationsResponse.operations:type_name -> quorate.node.v1.Operation
+	75,  // 59: quorate.node.v1.AwaitEventsResponse.events:type_name -> quorate.node.v1.Event
+	78,  // 60: quorate.node.v1.AwaitAuditResponse.records:type_name -> quorate.node.v1.AuditRecord
+	75,  // 61: quorate.node.v1.AuditRecord.event:type_name -> quorate.node.v1.Event
+	79,  // 62: quorate.node.v1.AuditRecord.changes:type_name -> quorate.node.v1.AuditChange
+	70,  // 63: quorate.node.v1.AwaitOperationResponse.operation:type_name -> quorate.node.v1.Operation
+	70,  // 64: quorate.node.v1.CancelOperationResponse.operation:type_name -> quorate.node.v1.Operation
+	86,  // 65: quorate.node.v1.QuotasRequest.subjects:type_name -> quorate.node.v1.QuotaSubject
+	88,  // 66: quorate.node.v1.QuotasRequest.figures:type_name -> quorate.node.v1.QuotaFigures
+	88,  // 67: quorate.node.v1.QuotasResponse.figures:type_name -> quorate.node.v1.QuotaFigures
+	90,  // 68: quorate.node.v1.ListConnectionsResponse.connections:type_name -> quorate.node.v1.ClientConnection
+	95,  // 69: quorate.node.v1.ListConsumersResponse.consumers:type_name -> quorate.node.v1.ClientConsumer
 	3,   // 70: quorate.node.v1.Node.Link:input_type -> quorate.node.v1.LinkRequest
 	21,  // 71: quorate.node.v1.Node.InstallSnapshot:input_type -> quorate.node.v1.InstallSnapshotRequest
 	24,  // 72: quorate.node.v1.Node.Forward:input_type -> quorate.node.v1.ForwardRequest
 	33,  // 73: quorate.node.v1.Node.ProposeCatalog:input_type -> quorate.node.v1.ProposeCatalogRequest
 	35,  // 74: quorate.node.v1.Node.AwaitCatalog:input_type -> quorate.node.v1.AwaitCatalogRequest
 	37,  // 75: quorate.node.v1.Node.CatalogIndex:input_type -> quorate.node.v1.CatalogIndexRequest
-	44,  // 76: quorate.node.v1.Node.QueueStatus:input_type -> quorate.node.v1.QueueStatusRequest
-	39,  // 77: quorate.node.v1.Node.PeekQueue:input_type -> quorate.node.v1.PeekQueueRequest
-	47,  // 78: quorate.node.v1.Node.NodeStatus:input_type -> quorate.node.v1.NodeStatusRequest
-	59,  // 79: quorate.node.v1.Node.Survey:input_type -> quorate.node.v1.SurveyRequest
-	56,  // 80: quorate.node.v1.Node.Hibernate:input_type -> quorate.node.v1.HibernateRequest
-	54,  // 81: quorate.node.v1.Node.TransferLeadership:input_type -> quorate.node.v1.TransferLeadershipRequest
-	64,  // 82: quorate.node.v1.Node.Drain:input_type -> quorate.node.v1.DrainRequest
-	66,  // 83: quorate.node.v1.Node.Undrain:input_type -> quorate.node.v1.UndrainRequest
-	69,  // 84: quorate.node.v1.Node.ListOperations:input_type -> quorate.node.v1.ListOperationsRequest
-	78,  // 85: quorate.node.v1.Node.AwaitOperation:input_type -> quorate.node.v1.AwaitOperationRequest
-	80,  // 86: quorate.node.v1.Node.CancelOperation:input_type -> quorate.node.v1.CancelOperationRequest
-	71,  // 87: quorate.node.v1.Node.AwaitEvents:input_type -> quorate.node.v1.AwaitEventsRequest
-	74,  // 88: quorate.node.v1.Node.AwaitAudit:input_type -> quorate.node.v1.AwaitAuditRequest
-	51,  // 89: quorate.node.v1.Node.TellDisk:input_type -> quorate.node.v1.TellDiskRequest
-	82,  // 90: quorate.node.v1.Node.Usage:input_type -> quorate.node.v1.UsageRequest
-	85,  // 91: quorate.node.v1.Node.Quotas:input_type -> quorate.node.v1.QuotasRequest
-	89,  // 92: quorate.node.v1.Node.ListConnections:input_type -> quorate.node.v1.ListConnectionsRequest
-	91,  // 93: quorate.node.v1.Node.EndConnection:input_type -> quorate.node.v1.EndConnectionRequest
-	94,  // 94: quorate.node.v1.Node.ListConsumers:input_type -> quorate.node.v1.ListConsumersRequest
-	4,   // 95: quorate.node.v1.Node.Link:output_type -> quorate.node.v1.LinkResponse
-	23,  // 96: quorate.node.v1.Node.InstallSnapshot:output_type -> quorate.node.v1.InstallSnapshotResponse
-	25,  // 97: quorate.node.v1.Node.Forward:output_type -> quorate.node.v1.ForwardResponse
-	34,  // 98: quorate.node.v1.Node.ProposeCatalog:output_type -> quorate.node.v1.ProposeCatalogResponse
-	36,  // 99: quorate.node.v1.Node.AwaitCatalog:output_type -> quorate.node.v1.AwaitCatalogResponse
-	38,  // 100: quorate.node.v1.Node.CatalogIndex:output_type -> quorate.node.v1.CatalogIndexResponse
-	45,  // 101: quorate.node.v1.Node.QueueStatus:output_type -> quorate.node.v1.QueueStatusResponse
-	42,  // 102: quorate.node.v1.Node.PeekQueue:output_type -> quorate.node.v1.PeekQueueResponse
-	48,  // 103: quorate.node.v1.Node.NodeStatus:output_type -> quorate.node.v1.NodeStatusResponse
-	61,  // 104: quorate.node.v1.Node.Survey:output_type -> quorate.node.v1.SurveyResponse
-	58,  // 105: quorate.node.v1.Node.Hibernate:output_type -> quorate.node.v1.HibernateResponse
-	55,  // 106: quorate.node.v1.Node.TransferLeadership:output_type -> quorate.node.v1.TransferLeadershipResponse
-	65,  // 107: quorate.node.v1.Node.Drain:output_type -> quorate.node.v1.DrainResponse
-	67,  // 108: quorate.node.v1.Node.Undrain:output_type -> quorate.node.v1.UndrainResponse
-	70,  // 109: quorate.node.v1.Node.ListOperations:output_type -> quorate.node.v1.ListOperationsResponse
-	79,  // 110: quorate.node.v1.Node.AwaitOperation:output_type -> quorate.node.v1.AwaitOperationResponse
-	81,  // 111: quorate.node.v1.Node.CancelOperation:output_type -> quorate.node.v1.CancelOperationResponse
-	72,  // 112: quorate.node.v1.Node.AwaitEvents:output_type -> quorate.node.v1.AwaitEventsResponse
-	75,  // 113: quorate.node.v1.Node.AwaitAudit:output_type -> quorate.node.v1.AwaitAuditResponse
-	52,  // 114: quorate.node.v1.Node.TellDisk:output_type -> quorate.node.v1.TellDiskResponse
-	83,  // 115: quorate.node.v1.Node.Usage:output_type -> quorate.node.v1.UsageResponse
-	87,  // 116: quorate.node.v1.Node.Quotas:output_type -> quorate.node.v1.QuotasResponse
-	90,  // 117: quorate.node.v1.Node.ListConnections:output_type -> quorate.node.v1.ListConnectionsResponse
-	92,  // 118: quorate.node.v1.Node.EndConnection:output_type -> quorate.node.v1.EndConnectionResponse
-	95,  // 119: quorate.node.v1.Node.ListConsumers:output_type -> quorate.node.v1.ListConsumersResponse
-	95,  // [95:120] is the sub-list for method output_type
-	70,  // [70:95] is the sub-list for method input_type
+	46,  // 76: quorate.node.v1.Node.QueueStatus:input_type -> quorate.node.v1.QueueStatusRequest
+	41,  // 77: quorate.node.v1.Node.PeekQueue:input_type -> quorate.node.v1.PeekQueueRequest
+	39,  // 78: quorate.node.v1.Node.ExportQueue:input_type -> quorate.node.v1.ExportQueueRequest
+	49,  // 79: quorate.node.v1.Node.NodeStatus:input_type -> quorate.node.v1.NodeStatusRequest
+	61,  // 80: quorate.node.v1.Node.Survey:input_type -> quorate.node.v1.SurveyRequest
+	58,  // 81: quorate.node.v1.Node.Hibernate:input_type -> quorate.node.v1.HibernateRequest
+	56,  // 82: quorate.node.v1.Node.TransferLeadership:input_type -> quorate.node.v1.TransferLeadershipRequest
+	66,  // 83: quorate.node.v1.Node.Drain:input_type -> quorate.node.v1.DrainRequest
+	68,  // 84: quorate.node.v1.Node.Undrain:input_type -> quorate.node.v1.UndrainRequest
+	71,  // 85: quorate.node.v1.Node.ListOperations:input_type -> quorate.node.v1.ListOperationsRequest
+	80,  // 86: quorate.node.v1.Node.AwaitOperation:input_type -> quorate.node.v1.AwaitOperationRequest
+	82,  // 87: quorate.node.v1.Node.CancelOperation:input_type -> quorate.node.v1.CancelOperationRequest
+	73,  // 88: quorate.node.v1.Node.AwaitEvents:input_type -> quorate.node.v1.AwaitEventsRequest
+	76,  // 89: quorate.node.v1.Node.AwaitAudit:input_type -> quorate.node.v1.AwaitAuditRequest
+	53,  // 90: quorate.node.v1.Node.TellDisk:input_type -> quorate.node.v1.TellDiskRequest
+	84,  // 91: quorate.node.v1.Node.Usage:input_type -> quorate.node.v1.UsageRequest
+	87,  // 92: quorate.node.v1.Node.Quotas:input_type -> quorate.node.v1.QuotasRequest
+	91,  // 93: quorate.node.v1.Node.ListConnections:input_type -> quorate.node.v1.ListConnectionsRequest
+	93,  // 94: quorate.node.v1.Node.EndConnection:input_type -> quorate.node.v1.EndConnectionRequest
+	96,  // 95: quorate.node.v1.Node.ListConsumers:input_type -> quorate.node.v1.ListConsumersRequest
+	4,   // 96: quorate.node.v1.Node.Link:output_type -> quorate.node.v1.LinkResponse
+	23,  // 97: quorate.node.v1.Node.InstallSnapshot:output_type -> quorate.node.v1.InstallSnapshotResponse
+	25,  // 98: quorate.node.v1.Node.Forward:output_type -> quorate.node.v1.ForwardResponse
+	34,  // 99: quorate.node.v1.Node.ProposeCatalog:output_type -> quorate.node.v1.ProposeCatalogResponse
+	36,  // 100: quorate.node.v1.Node.AwaitCatalog:output_type -> quorate.node.v1.AwaitCatalogResponse
+	38,  // 101: quorate.node.v1.Node.CatalogIndex:output_type -> quorate.node.v1.CatalogIndexResponse
+	47,  // 102: quorate.node.v1.Node.QueueStatus:output_type -> quorate.node.v1.QueueStatusResponse
+	44,  // 103: quorate.node.v1.Node.PeekQueue:output_type -> quorate.node.v1.PeekQueueResponse
+	40,  // 104: quorate.node.v1.Node.ExportQueue:output_type -> quorate.node.v1.ExportQueueResponse
+	50,  // 105: quorate.node.v1.Node.NodeStatus:output_type -> quorate.node.v1.NodeStatusResponse
+	63,  // 106: quorate.node.v1.Node.Survey:output_type -> quorate.node.v1.SurveyResponse
+	60,  // 107: quorate.node.v1.Node.Hibernate:output_type -> quorate.node.v1.HibernateResponse
+	57,  // 108: quorate.node.v1.Node.TransferLeadership:output_type -> quorate.node.v1.TransferLeadershipResponse
+	67,  // 109: quorate.node.v1.Node.Drain:output_type -> quorate.node.v1.DrainResponse
+	69,  // 110: quorate.node.v1.Node.Undrain:output_type -> quorate.node.v1.UndrainResponse
+	72,  // 111: quorate.node.v1.Node.ListOperations:output_type -> quorate.node.v1.ListOperationsResponse
+	81,  // 112: quorate.node.v1.Node.AwaitOperation:output_type -> quorate.node.v1.AwaitOperationResponse
+	83,  // 113: quorate.node.v1.Node.CancelOperation:output_type -> quorate.node.v1.CancelOperationResponse
+	74,  // 114: quorate.node.v1.Node.AwaitEvents:output_type -> quorate.node.v1.AwaitEventsResponse
+	77,  // 115: quorate.node.v1.Node.AwaitAudit:output_type -> quorate.node.v1.AwaitAuditResponse
+	54,  // 116: quorate.node.v1.Node.TellDisk:output_type -> quorate.node.v1.TellDiskResponse
+	85,  // 117: quorate.node.v1.Node.Usage:output_type -> quorate.node.v1.UsageResponse
+	89,  // 118: quorate.node.v1.Node.Quotas:output_type -> quorate.node.v1.QuotasResponse
+	92,  // 119: quorate.node.v1.Node.ListConnections:output_type -> quorate.node.v1.ListConnectionsResponse
+	94,  // 120: quorate.node.v1.Node.EndConnection:output_type -> quorate.node.v1.EndConnectionResponse
+	97,  // 121: quorate.node.v1.Node.ListConsumers:output_type -> quorate.node.v1.ListConsumersResponse
+	96,  // [96:122] is the sub-list for method output_type
+	70,  // [70:96] is the sub-list for method input_type
 	70,  // [70:70] is the sub-list for extension type_name
 	70,  // [70:70] is the sub-list for extension extendee
 	0,   // [0:70] is the sub-list for field type_name
@@ -8105,7 +8223,7 @@ func file_node_v1_node_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_node_v1_node_proto_rawDesc), len(file_node_v1_node_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   98,
+			NumMessages:   100,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -30,6 +30,7 @@ const (
 	Node_CatalogIndex_FullMethodName       = "/quorate.node.v1.Node/CatalogIndex"
 	Node_QueueStatus_FullMethodName        = "/quorate.node.v1.Node/QueueStatus"
 	Node_PeekQueue_FullMethodName          = "/quorate.node.v1.Node/PeekQueue"
+	Node_ExportQueue_FullMethodName        = "/quorate.node.v1.Node/ExportQueue"
 	Node_NodeStatus_FullMethodName         = "/quorate.node.v1.Node/NodeStatus"
 	Node_Survey_FullMethodName             = "/quorate.node.v1.Node/Survey"
 	Node_Hibernate_FullMethodName          = "/quorate.node.v1.Node/Hibernate"
@@ -78,6 +79,8 @@ type NodeClient interface {
 	QueueStatus(ctx context.Context, in *QueueStatusRequest, opts ...grpc.CallOption) (*QueueStatusResponse, error)
 	// PeekQueue looks at messages of a queue; linearizable on the leader.
 	PeekQueue(ctx context.Context, in *PeekQueueRequest, opts ...grpc.CallOption) (*PeekQueueResponse, error)
+	// ExportQueue sends everything that the receiver's member of a queue holds at one moment.
+	ExportQueue(ctx context.Context, in *ExportQueueRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ExportQueueResponse], error)
 	// NodeStatus reads what a node hosts and the state that it is in.
 	NodeStatus(ctx context.Context, in *NodeStatusRequest, opts ...grpc.CallOption) (*NodeStatusResponse, error)
 	// Survey asks what the receiver knows of groups that have no leader as far as the sender knows.
@@ -215,6 +218,25 @@ func (c *nodeClient) PeekQueue(ctx context.Context, in *PeekQueueRequest, opts .
 	}
 	return out, nil
 }
+
+func (c *nodeClient) ExportQueue(ctx context.Context, in *ExportQueueRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ExportQueueResponse], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &Node_ServiceDesc.Streams[3], Node_ExportQueue_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[ExportQueueRequest, ExportQueueResponse]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Node_ExportQueueClient = grpc.ServerStreamingClient[ExportQueueResponse]
 
 func (c *nodeClient) NodeStatus(ctx context.Context, in *NodeStatusRequest, opts ...grpc.CallOption) (*NodeStatusResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
@@ -415,6 +437,8 @@ type NodeServer interface {
 	QueueStatus(context.Context, *QueueStatusRequest) (*QueueStatusResponse, error)
 	// PeekQueue looks at messages of a queue; linearizable on the leader.
 	PeekQueue(context.Context, *PeekQueueRequest) (*PeekQueueResponse, error)
+	// ExportQueue sends everything that the receiver's member of a queue holds at one moment.
+	ExportQueue(*ExportQueueRequest, grpc.ServerStreamingServer[ExportQueueResponse]) error
 	// NodeStatus reads what a node hosts and the state that it is in.
 	NodeStatus(context.Context, *NodeStatusRequest) (*NodeStatusResponse, error)
 	// Survey asks what the receiver knows of groups that have no leader as far as the sender knows.
@@ -487,6 +511,9 @@ func (UnimplementedNodeServer) QueueStatus(context.Context, *QueueStatusRequest)
 }
 func (UnimplementedNodeServer) PeekQueue(context.Context, *PeekQueueRequest) (*PeekQueueResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method PeekQueue not implemented")
+}
+func (UnimplementedNodeServer) ExportQueue(*ExportQueueRequest, grpc.ServerStreamingServer[ExportQueueResponse]) error {
+	return status.Error(codes.Unimplemented, "method ExportQueue not implemented")
 }
 func (UnimplementedNodeServer) NodeStatus(context.Context, *NodeStatusRequest) (*NodeStatusResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method NodeStatus not implemented")
@@ -670,6 +697,17 @@ func _Node_PeekQueue_Handler(srv interface{}, ctx context.Context, dec func(inte
 	}
 	return interceptor(ctx, in, info, handler)
 }
+
+func _Node_ExportQueue_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(ExportQueueRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(NodeServer).ExportQueue(m, &grpc.GenericServerStream[ExportQueueRequest, ExportQueueResponse]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Node_ExportQueueServer = grpc.ServerStreamingServer[ExportQueueResponse]
 
 func _Node_NodeStatus_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(NodeStatusRequest)
@@ -1090,6 +1128,11 @@ var Node_ServiceDesc = grpc.ServiceDesc{
 			Handler:       _Node_Forward_Handler,
 			ServerStreams: true,
 			ClientStreams: true,
+		},
+		{
+			StreamName:    "ExportQueue",
+			Handler:       _Node_ExportQueue_Handler,
+			ServerStreams: true,
 		},
 	},
 	Metadata: "node/v1/node.proto",

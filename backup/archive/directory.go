@@ -1,0 +1,84 @@
+package archive
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// Modes of files and directories: messages and password hashes are in them.
+const (
+	fileMode      = 0o600
+	directoryMode = 0o700
+)
+
+// directory is a Store with a file for each object.
+type directory struct{ path string }
+
+// createDirectory makes what is missing of a path.
+func createDirectory(path string) (*directory, error) {
+	if err := os.MkdirAll(path, directoryMode); err != nil {
+		return nil, fmt.Errorf("archive: %w", err)
+	}
+	return openDirectory(path)
+}
+
+// openDirectory refuses what is no directory: a file may be a tar file of another name.
+func openDirectory(path string) (*directory, error) {
+	if info, err := os.Stat(path); err != nil {
+		return nil, fmt.Errorf("archive: %w", err)
+	} else if !info.IsDir() {
+		return nil, fmt.Errorf("archive: %s is neither a directory nor a file whose name ends in %s", path, tarSuffix)
+	}
+	return &directory{path: path}, nil
+}
+
+// Put writes the file under another name first: one with its own name is whole.
+func (d *directory) Put(_ context.Context, name string, content []byte) error {
+	path := filepath.Join(d.path, filepath.FromSlash(name))
+	if err := os.MkdirAll(filepath.Dir(path), directoryMode); err != nil {
+		return fmt.Errorf("archive: %w", err)
+	}
+	temporary := path + ".tmp"
+	f, err := os.OpenFile(temporary, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, fileMode)
+	if err != nil {
+		return fmt.Errorf("archive: %w", err)
+	}
+	_, err = f.Write(content)
+	if err = errors.Join(err, f.Sync(), f.Close()); err == nil {
+		err = os.Rename(temporary, path)
+	}
+	if err == nil {
+		err = syncDirectory(filepath.Dir(path))
+	}
+	if err != nil {
+		return fmt.Errorf("archive: %w", err)
+	}
+	return nil
+}
+
+func (d *directory) Get(_ context.Context, name string) (io.ReadCloser, error) {
+	f, err := os.Open(filepath.Join(d.path, filepath.FromSlash(name)))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("%w: %s", ErrNoObject, name)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("archive: %w", err)
+	}
+	return f, nil
+}
+
+func (d *directory) Close() error { return syncDirectory(d.path) }
+
+// syncDirectory makes the names of a directory durable.
+func syncDirectory(path string) error {
+	d, err := os.Open(path)
+	if err != nil {
+		return fmt.Errorf("archive: %w", err)
+	}
+	return errors.Join(d.Sync(), d.Close())
+}

@@ -1,0 +1,86 @@
+package archive
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"path"
+	"strings"
+
+	"github.com/minio/minio-go/v7"
+	"github.com/minio/minio-go/v7/pkg/credentials"
+)
+
+const s3Scheme = "s3://"
+
+// S3Config says how a bucket is reached. Credentials come from AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and
+// AWS_SESSION_TOKEN, from the file of the AWS command line, or from the machine's role.
+type S3Config struct {
+	// Endpoint is the URL of the service; empty: https://s3.amazonaws.com.
+	Endpoint string
+	Region   string // empty: found out by the bucket
+}
+
+// defaultEndpoint is Amazon's own.
+const defaultEndpoint = "https://s3.amazonaws.com"
+
+// bucket is a Store of objects under a prefix in a bucket.
+type bucket struct {
+	client       *minio.Client
+	name, prefix string
+}
+
+// openS3 connects to nothing yet.
+func openS3(location string, c S3Config) (*bucket, error) {
+	name, prefix, _ := strings.Cut(strings.TrimPrefix(location, s3Scheme), "/")
+	if name == "" {
+		return nil, fmt.Errorf("archive: %q names no bucket: want %sBUCKET/PREFIX", location, s3Scheme)
+	}
+	if c.Endpoint == "" {
+		c.Endpoint = defaultEndpoint
+	}
+	u, err := url.Parse(c.Endpoint)
+	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+		return nil, fmt.Errorf("archive: endpoint %q is no URL such as %s", c.Endpoint, defaultEndpoint)
+	}
+	client, err := minio.New(u.Host, &minio.Options{
+		Secure: u.Scheme == "https", Region: c.Region,
+		Creds: credentials.NewChainCredentials([]credentials.Provider{
+			&credentials.EnvAWS{}, &credentials.FileAWSCredentials{}, &credentials.IAM{Client: http.DefaultClient},
+		}),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("archive: %w", err)
+	}
+	return &bucket{client: client, name: name, prefix: strings.Trim(prefix, "/")}, nil
+}
+
+func (b *bucket) Put(ctx context.Context, name string, content []byte) error {
+	_, err := b.client.PutObject(ctx, b.name, path.Join(b.prefix, name), bytes.NewReader(content), int64(len(content)), minio.PutObjectOptions{
+		DisableMultipart: true, SendContentMd5: true, // one request that the service checks
+	})
+	if err != nil {
+		return fmt.Errorf("archive: object %s in bucket %s: %w", path.Join(b.prefix, name), b.name, err)
+	}
+	return nil
+}
+
+func (b *bucket) Get(ctx context.Context, name string) (io.ReadCloser, error) {
+	key := path.Join(b.prefix, name)
+	o, err := b.client.GetObject(ctx, b.name, key, minio.GetObjectOptions{})
+	if err == nil {
+		if _, err = o.Stat(); err == nil { // the first request
+			return o, nil
+		}
+		_ = o.Close() // nothing was read
+	}
+	if minio.ToErrorResponse(err).Code == minio.NoSuchKey {
+		return nil, fmt.Errorf("%w: %s in bucket %s", ErrNoObject, key, b.name)
+	}
+	return nil, fmt.Errorf("archive: object %s in bucket %s: %w", key, b.name, err)
+}
+
+func (b *bucket) Close() error { return nil }

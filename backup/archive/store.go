@@ -1,0 +1,79 @@
+// Package archive keeps backups: the definitions of a cluster, and copies of queues as package backup encodes them, as
+// objects in a directory, in a tar file or in S3. A manifest lists the objects with their checksums and is written
+// last, so a backup without one is incomplete. Objects may be encrypted (docs/formats/backup.md).
+package archive
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+)
+
+// Store holds the objects of one backup. Names have slashes. Only one goroutine uses a Store.
+type Store interface {
+	// Put stores an object; it is durable when Put returns, or when Close does.
+	Put(ctx context.Context, name string, content []byte) error
+	// Get opens an object. The error is ErrNoObject if there is none.
+	Get(ctx context.Context, name string) (io.ReadCloser, error)
+	// Close ends the use of the store; of one that was created, nothing is complete before.
+	Close() error
+}
+
+// ErrNoObject says that a store lacks an object.
+var ErrNoObject = errors.New("archive: there is no such object")
+
+// Location says where a backup is: a directory, a file whose name ends in .tar, or s3://bucket/prefix.
+type Location struct {
+	Name string
+	S3   S3Config // for s3://
+}
+
+// Create opens a store for a new backup. The place must not have one.
+func (l Location) Create(ctx context.Context) (Store, error) {
+	switch {
+	case strings.HasPrefix(l.Name, s3Scheme):
+		s, err := openS3(l.Name, l.S3)
+		if err != nil {
+			return nil, err
+		}
+		return refuseOther(ctx, l.Name, s)
+	case strings.HasSuffix(l.Name, tarSuffix):
+		return createTar(l.Name)
+	default:
+		s, err := createDirectory(l.Name)
+		if err != nil {
+			return nil, err
+		}
+		return refuseOther(ctx, l.Name, s)
+	}
+}
+
+// Open opens the store of a backup.
+func (l Location) Open(context.Context) (Store, error) {
+	switch {
+	case strings.HasPrefix(l.Name, s3Scheme):
+		return openS3(l.Name, l.S3)
+	case strings.HasSuffix(l.Name, tarSuffix):
+		return openTar(l.Name)
+	default:
+		return openDirectory(l.Name)
+	}
+}
+
+// refuseOther makes sure that a backup is not written over another one.
+func refuseOther(ctx context.Context, name string, s Store) (Store, error) {
+	for _, manifest := range []string{manifestName, manifestName + encryptedSuffix} {
+		r, err := s.Get(ctx, manifest)
+		switch {
+		case errors.Is(err, ErrNoObject):
+			continue
+		case err == nil:
+			err = fmt.Errorf("archive: %s has a backup already: name another place, or remove that one", name)
+			return nil, errors.Join(err, r.Close(), s.Close())
+		}
+		return nil, errors.Join(err, s.Close())
+	}
+	return s, nil
+}

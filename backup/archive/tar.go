@@ -1,0 +1,94 @@
+package archive
+
+import (
+	"archive/tar"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+const tarSuffix = ".tar"
+
+// tarFile is a Store in one tar file: it is either written, under another name until Close, or read.
+type tarFile struct {
+	path string
+	file *os.File
+	w    *tar.Writer
+	at   map[string]extent // of objects that can be read
+}
+
+// extent is where an object's content is in the file.
+type extent struct{ offset, size int64 }
+
+// createTar begins a file, which has another name until it is whole.
+func createTar(path string) (*tarFile, error) {
+	if _, err := os.Lstat(path); err == nil {
+		return nil, fmt.Errorf("archive: %s exists already: name another file, or remove that one", path)
+	}
+	f, err := os.OpenFile(path+".tmp", os.O_CREATE|os.O_TRUNC|os.O_RDWR, fileMode)
+	if err != nil {
+		return nil, fmt.Errorf("archive: %w", err)
+	}
+	return &tarFile{path: path, file: f, w: tar.NewWriter(f)}, nil
+}
+
+// openTar reads the heads of all objects.
+func openTar(path string) (*tarFile, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("archive: %w", err)
+	}
+	t := &tarFile{path: path, file: f, at: make(map[string]extent)}
+	for r := tar.NewReader(f); ; {
+		h, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			return t, nil
+		}
+		if err == nil {
+			var offset int64
+			if offset, err = f.Seek(0, io.SeekCurrent); err == nil {
+				t.at[h.Name] = extent{offset: offset, size: h.Size}
+				continue
+			}
+		}
+		return nil, errors.Join(fmt.Errorf("archive: %s is no whole tar file: %w", path, err), f.Close())
+	}
+}
+
+func (t *tarFile) Put(_ context.Context, name string, content []byte) error {
+	err := t.w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: name, Size: int64(len(content)), Mode: fileMode, ModTime: time.Now()})
+	if err == nil {
+		_, err = t.w.Write(content)
+	}
+	if err != nil {
+		return fmt.Errorf("archive: %s: %w", t.path, err)
+	}
+	return nil
+}
+
+func (t *tarFile) Get(_ context.Context, name string) (io.ReadCloser, error) {
+	x, ok := t.at[name]
+	if !ok {
+		return nil, fmt.Errorf("%w: %s in %s", ErrNoObject, name, t.path)
+	}
+	return io.NopCloser(io.NewSectionReader(t.file, x.offset, x.size)), nil
+}
+
+// Close gives a file that was written its name, with what was put into it: without a manifest it is no backup.
+func (t *tarFile) Close() error {
+	if t.w == nil {
+		return t.file.Close()
+	}
+	err := errors.Join(t.w.Close(), t.file.Sync(), t.file.Close())
+	if err == nil {
+		err = os.Rename(t.path+".tmp", t.path)
+	}
+	if err != nil {
+		return fmt.Errorf("archive: %w", err)
+	}
+	return syncDirectory(filepath.Dir(t.path))
+}

@@ -1,0 +1,141 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"io"
+
+	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
+)
+
+// ExportQueueRequest names a queue to copy.
+type ExportQueueRequest struct {
+	VHost, Queue string
+	HeadOnly     bool // only the first block
+}
+
+// ExportQueue passes a copy of a queue to block, in the blocks of docs/formats/backup.md: every message that was
+// confirmed before the call and has not left the queue. block must not keep one. begin is called before the first
+// block, again if the copy begins anew on another node; an error of begin or block ends the call. Only ctx bounds it.
+// The caller needs the tag administrator.
+func (c *Client) ExportQueue(ctx context.Context, r ExportQueueRequest, begin func() error, block func([]byte) error) error {
+	var own error // of the caller's functions
+	for retry := (backoff{}); ; {
+		err := c.try(ctx, func(ctx context.Context, n *node) error {
+			if own = begin(); own != nil {
+				return nil
+			}
+			stream, err := n.backups.ExportQueue(ctx, &brokerv1.ExportQueueRequest{Vhost: r.VHost, Queue: r.Queue, HeadOnly: r.HeadOnly})
+			if err != nil {
+				return err
+			}
+			for {
+				x, err := stream.Recv()
+				if errors.Is(err, io.EOF) {
+					return nil
+				}
+				if err != nil {
+					return err
+				}
+				if own = block(x.GetBlock()); own != nil {
+					return nil
+				}
+			}
+		})
+		switch {
+		case own != nil:
+			return own
+		case err == nil:
+			return nil
+		}
+		if err := c.again(ctx, &retry, err); err != nil {
+			return err
+		}
+	}
+}
+
+// RestoreQueueRequest says where a copy of a queue is restored.
+type RestoreQueueRequest struct {
+	VHost, Queue string
+	// Run is random, and the same for all calls that restore this copy there: each message is stored once.
+	Run    [16]byte
+	DryRun bool // only check the queue and the copy
+	// Blocks starts from the first block; next returns the blocks, and io.EOF behind the last one.
+	Blocks func() (next func() ([]byte, error), err error)
+	// Seen, unless nil, is called about once a second.
+	Seen func(Restored)
+}
+
+// Restored is how far a restore has come.
+type Restored struct {
+	Stored, Refused uint64
+}
+
+// RestoreQueue stores the messages of a copy in a queue, behind those that it has. If a node is lost, it begins again
+// on another one, which stores what is missing. Only ctx bounds the call. The caller needs the tag administrator.
+func (c *Client) RestoreQueue(ctx context.Context, r RestoreQueueRequest) (Restored, error) {
+	var own error // of Blocks
+	for retry := (backoff{}); ; {
+		var done Restored
+		err := c.try(ctx, func(ctx context.Context, n *node) error {
+			ctx, cancel := context.WithCancel(ctx)
+			defer cancel()
+			var next func() ([]byte, error)
+			if next, own = r.Blocks(); own != nil {
+				return nil
+			}
+			stream, err := n.backups.RestoreQueue(ctx)
+			if err != nil {
+				return err
+			}
+			sent := make(chan error, 1)
+			go func() { sent <- sendBlocks(stream, &r, next, cancel) }()
+			ended := false
+			err = receive(stream, func(x *brokerv1.RestoreQueueResponse) error {
+				done, ended = Restored{Stored: x.GetStored(), Refused: x.GetRefused()}, x.GetDone()
+				if r.Seen != nil {
+					r.Seen(done)
+				}
+				return nil
+			})
+			cancel()
+			own = <-sent
+			if own == nil && err == nil && !ended {
+				err = io.ErrUnexpectedEOF
+			}
+			return err
+		})
+		switch {
+		case own != nil:
+			return done, own
+		case err == nil:
+			return done, nil
+		}
+		if err := c.again(ctx, &retry, err); err != nil {
+			return done, err
+		}
+	}
+}
+
+// sendBlocks sends the target and the blocks. It returns errors of next; if the stream has ended, reading it returns
+// the reason.
+func sendBlocks(stream brokerv1.Backups_RestoreQueueClient, r *RestoreQueueRequest, next func() ([]byte, error), cancel func()) error {
+	to := &brokerv1.RestoreTarget{Vhost: r.VHost, Queue: r.Queue, Run: r.Run[:], DryRun: r.DryRun}
+	if stream.Send(&brokerv1.RestoreQueueRequest{Kind: &brokerv1.RestoreQueueRequest_Target{Target: to}}) != nil {
+		return nil
+	}
+	for {
+		block, err := next()
+		if errors.Is(err, io.EOF) {
+			_ = stream.CloseSend() // it always returns nil
+			return nil
+		}
+		if err != nil {
+			cancel()
+			return err
+		}
+		if stream.Send(&brokerv1.RestoreQueueRequest{Kind: &brokerv1.RestoreQueueRequest_Block{Block: block}}) != nil {
+			return nil
+		}
+	}
+}

@@ -1,0 +1,72 @@
+package replica
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/quorate/quorate/backup"
+	"github.com/quorate/quorate/message"
+	"github.com/quorate/quorate/quorumq"
+	"github.com/quorate/quorate/raftfsm"
+)
+
+// errNoRoomForExport ends an export, because the log cannot be compacted while it lasts.
+var errNoRoomForExport = errors.New("cluster: this node's disk is nearly full, and while a queue is exported its log cannot be compacted: free space on the node and export again")
+
+// Export writes the queue as it is once this member, which need not lead, has applied the entry at an index: the
+// blocks of package backup. Names are those of the queue in the catalog. emit must not keep a block; while it waits
+// the member goes on, but its log grows.
+func (q *Member) Export(ctx context.Context, index uint64, vhost, name string, headOnly bool, emit func(block []byte) error) error {
+	x, err := q.group.Export(ctx, index)
+	if err != nil {
+		return err
+	}
+	defer x.Close()
+	state, err := quorumq.Restore(x.AppendSnapshot(nil))
+	if err != nil {
+		return fmt.Errorf("cluster: exporting queue %s: %w", q.uid, err)
+	}
+	w := backup.NewWriter(emit)
+	err = w.Head(&backup.Head{
+		VHost: vhost, Queue: name, UID: q.uid, Index: x.Index, At: state.Now(), Messages: state.Held(), Left: state.BacklogLeft(),
+	})
+	if err != nil || headOnly {
+		return err
+	}
+	for s := range state.Save() {
+		if q.h.cfg.Disks.Low() {
+			return errNoRoomForExport
+		}
+		m := backup.Message{TTLMs: s.TTLMs, Priority: s.Priority, Due: s.Due, Past: s.Past}
+		if m.Stored, err = storedWith(x, &s); err != nil {
+			return fmt.Errorf("cluster: exporting queue %s: %w", q.uid, err)
+		}
+		if err := w.Message(&m); err != nil {
+			return err
+		}
+	}
+	return w.End()
+}
+
+// storedWith returns the stored message with the annotations of its returns, as a delivery has them (DEL-11).
+func storedWith(x *raftfsm.Export, s *quorumq.Saved) ([]byte, error) {
+	stored, err := x.Body(raftfsm.BodyRef(s.Body))
+	if err != nil || s.Annotations == (quorumq.BodyRef{}) {
+		return stored, err
+	}
+	b, err := x.Body(raftfsm.BodyRef(s.Annotations))
+	if err != nil {
+		return nil, err
+	}
+	added, _, err := message.DecodeTable(b)
+	if err != nil {
+		return nil, err
+	}
+	m, err := message.Decode(stored)
+	if err != nil {
+		return nil, err
+	}
+	m.Annotations = message.MergedAnnotations(m.Annotations, added)
+	return message.Append(nil, m), nil
+}
