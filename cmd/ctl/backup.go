@@ -1,0 +1,281 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/quorate/quorate"
+	"github.com/quorate/quorate/backup/archive"
+	"github.com/quorate/quorate/backup/online"
+	"github.com/quorate/quorate/client"
+)
+
+// newBackup groups `quoratectl backup`.
+func newBackup(s *session) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "backup", Aliases: []string{"backups"}, Short: "Copy definitions and messages of a running cluster, and restore them",
+		Long: "Copy definitions and messages of a running cluster to PLACE, and restore them into the same or another cluster.\n" +
+			"PLACE is a directory, a file whose name ends in .tar, or s3://BUCKET/PREFIX; credentials for S3 come from\n" +
+			"AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, from the AWS command line's file, or from the machine's role.",
+	}
+	cmd.AddCommand(newBackupCreate(s), newBackupShow(s), newBackupVerify(s), newBackupRestore(s), newBackupKey())
+	return cmd
+}
+
+// place holds the flags that say how a backup is reached and read.
+type place struct {
+	location archive.Location
+	keyFile  string
+}
+
+// newPlace adds the flags.
+func newPlace(cmd *cobra.Command) *place {
+	p := &place{}
+	cmd.Flags().StringVar(&p.location.S3.Endpoint, "s3-endpoint", "", "URL of the S3 service; default Amazon's")
+	cmd.Flags().StringVar(&p.location.S3.Region, "s3-region", "", "region of the bucket; default: asked for")
+	cmd.Flags().StringVar(&p.keyFile, "key-file", "", "file with the key of an encrypted backup, see quoratectl backup key")
+	return p
+}
+
+// keys reads the key file, if there is one.
+func (p *place) keys() (*archive.Keys, error) {
+	if p.keyFile == "" {
+		return nil, nil //nolint:nilnil // no keys: the backup is not encrypted
+	}
+	return archive.ReadKeys(p.keyFile)
+}
+
+// open opens the backup at a place.
+func (p *place) open(ctx context.Context, name string) (*archive.Reader, error) {
+	k, err := p.keys()
+	if err != nil {
+		return nil, usageError{err}
+	}
+	p.location.Name = name
+	store, err := p.location.Open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	r, err := archive.Open(ctx, store, k)
+	if err != nil {
+		return nil, errors.Join(err, store.Close())
+	}
+	return r, nil
+}
+
+// newBackupCreate makes `backup create`. It may run for long, so only a --timeout that is given bounds it.
+func newBackupCreate(s *session) *cobra.Command {
+	var queues []string
+	cmd := &cobra.Command{
+		Use: "create PLACE", Short: "Copy the cluster, a vhost or chosen queues", Args: exactArgs("PLACE"),
+		Long: "Copy definitions and messages of the cluster, of --vhost, or the messages of chosen queues. The cluster goes on.\n" +
+			"The backup has every message that was confirmed before the command began, unless it had left its queue.",
+		Example: "  quoratectl backup create s3://backups/orders/2026-11-27 --key-file backup.key\n" +
+			"  quoratectl backup create orders.tar --vhost orders --queue new --queue paid",
+	}
+	p := newPlace(cmd)
+	cmd.Flags().StringArrayVar(&queues, "queue", nil, "copy this queue of the vhost, without definitions; repeatable")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		k, err := p.keys()
+		if err != nil {
+			return usageError{err}
+		}
+		c, err := s.open(cmd)
+		if err != nil {
+			return err
+		}
+		defer c.Close()
+		ctx, cancel := s.bound(cmd.Context())
+		defer cancel()
+		status, err := c.ClusterStatus(ctx)
+		if err != nil {
+			return err
+		}
+		p.location.Name = args[0]
+		store, err := p.location.Create(ctx)
+		if err != nil {
+			return err
+		}
+		job := online.Create{
+			Client: c, Queues: queues, Store: store, Keys: k,
+			Plan: archive.Manifest{Cluster: status.Cluster, Version: quorate.About("quoratectl"), VHost: s.vhost},
+			Seen: func(done, total int) { s.progress(cmd, "%d of %d queues are copied", done, total) },
+		}
+		if len(queues) > 0 {
+			job.Plan.VHost = s.vhostOrDefault()
+		}
+		m, err := job.Run(ctx)
+		if err != nil {
+			return fmt.Errorf("the backup is not complete: %w", err)
+		}
+		if err := s.printManifest(cmd.OutOrStdout(), &m); err != nil || len(m.Unsteady) == 0 {
+			return err
+		}
+		return partDoneError{fmt.Errorf("messages moved in a circle while these were copied, and may be missing: %v: make another backup when they are quiet", m.Unsteady)}
+	}
+	return cmd
+}
+
+// progress prints how far a long command has come, at most about once a second; tables only, so that scripts get
+// nothing else than the outcome.
+func (s *session) progress(cmd *cobra.Command, format string, a ...any) {
+	if s.output == outputTable && time.Since(s.reported) >= time.Second {
+		s.reported = time.Now()
+		printf(cmd.ErrOrStderr(), format+"\n", a...)
+	}
+}
+
+// printManifest prints what a backup has.
+func (s *session) printManifest(w io.Writer, m *archive.Manifest) error {
+	if s.output != outputTable {
+		b, err := json.Marshal(m)
+		if err != nil {
+			return err
+		}
+		var all map[string]any // YAML under the same names
+		if err := json.Unmarshal(b, &all); err != nil {
+			return err
+		}
+		return s.encode(w, all)
+	}
+	printf(w, "backup of cluster %s, begun %s, ended %s, encrypted: %v, definitions: %v\n",
+		m.Cluster, m.Began.Format(time.RFC3339), m.Ended.Format(time.RFC3339), m.Encrypted, m.Definitions != nil)
+	return printList(s, w, []string{"vhost", "queue", "messages", "bytes"}, m.Queues, func(q archive.Queue) []string {
+		return []string{q.VHost, q.Name, fmt.Sprint(q.Messages), fmt.Sprint(q.Bytes)}
+	})
+}
+
+// newBackupShow makes `backup show`, which asks no cluster.
+func newBackupShow(s *session) *cobra.Command {
+	cmd := &cobra.Command{Use: "show PLACE", Short: "Show what a backup has, without checking it", Args: exactArgs("PLACE")}
+	p := newPlace(cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		r, err := p.open(cmd.Context(), args[0])
+		if err != nil {
+			return err
+		}
+		return errors.Join(s.printManifest(cmd.OutOrStdout(), &r.Manifest), r.Close())
+	}
+	return cmd
+}
+
+// newBackupVerify makes `backup verify`, which asks no cluster.
+func newBackupVerify(s *session) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "verify PLACE", Short: "Read a whole backup and compare it with its checksums and counts", Args: exactArgs("PLACE"),
+	}
+	p := newPlace(cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		r, err := p.open(cmd.Context(), args[0])
+		if err != nil {
+			return err
+		}
+		done, messages := 0, uint64(0)
+		err = r.Verify(cmd.Context(), func(q *archive.Queue) {
+			done++
+			messages += q.Messages
+			s.progress(cmd, "%d of %d queues are read", done, len(r.Manifest.Queues))
+		})
+		if err = errors.Join(err, r.Close()); err != nil {
+			return err
+		}
+		printf(cmd.OutOrStdout(), "ok: %d queues with %d messages\n", done, messages)
+		return nil
+	}
+	return cmd
+}
+
+// newBackupRestore makes `backup restore`. It may run for long, so only a --timeout that is given bounds it.
+func newBackupRestore(s *session) *cobra.Command {
+	job := online.Restore{}
+	resume := ""
+	cmd := &cobra.Command{
+		Use: "restore PLACE", Short: "Create what a backup has and the cluster lacks, and store its messages", Args: exactArgs("PLACE"),
+		Long: "Create the definitions of a backup that the cluster lacks, and store its messages in their queues, behind those\n" +
+			"that they have. Messages keep their deaths, delivery counts and ages. With --vhost, only what was in that vhost.\n" +
+			"If the command is cut short, --resume stores what is missing. The exit code is 3 if a queue refused messages.",
+		Example: "  quoratectl backup restore orders.tar --dry-run\n" +
+			"  quoratectl backup restore orders.tar --queue paid --as paid-again",
+	}
+	p := newPlace(cmd)
+	f := cmd.Flags()
+	f.StringArrayVar(&job.Queues, "queue", nil, "restore this queue; repeatable")
+	f.StringVar(&job.As, "as", "", "restore the chosen queue under this name")
+	f.StringVar(&job.Into, "into-vhost", "", "restore the queues into this vhost, which must exist; default: where they were")
+	f.BoolVar(&job.NoDefinitions, "no-definitions", false, "restore messages into queues that exist")
+	f.BoolVar(&job.DryRun, "dry-run", false, "check the backup and the cluster, and change nothing")
+	f.StringVar(&resume, "resume", "", "go on with the restore of this name, which it printed")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		c, err := s.open(cmd)
+		if err != nil {
+			return err
+		}
+		defer c.Close()
+		ctx, cancel := s.bound(cmd.Context())
+		defer cancel()
+		if job.From, err = p.open(ctx, args[0]); err != nil {
+			return err
+		}
+		job.Client, job.VHost, job.Run = c, s.vhost, resume
+		if job.Run == "" {
+			job.Run = rand.Text()
+		}
+		if !job.DryRun {
+			printf(cmd.ErrOrStderr(), "restore %s\n", job.Run)
+		}
+		var done []online.RestoredQueue
+		job.Seen = func(q online.RestoredQueue) {
+			done = append(done, q)
+			s.progress(cmd, "%d queues are restored", len(done))
+		}
+		job.Imported = func(n client.ImportSummary) {
+			printf(cmd.ErrOrStderr(), "definitions: %d created, %d unchanged, %d different, %d refused, %d failed\n",
+				n.Created, n.Unchanged, n.Different, n.Refused, n.Failed)
+		}
+		err = errors.Join(job.Execute(ctx), job.From.Close())
+		return s.concludeRestore(cmd, done, err)
+	}
+	return cmd
+}
+
+// concludeRestore prints what was restored, also before an error.
+func (s *session) concludeRestore(cmd *cobra.Command, done []online.RestoredQueue, err error) error {
+	refused := uint64(0)
+	for _, q := range done {
+		refused += q.Refused
+	}
+	if len(done) > 0 || err == nil {
+		header := []string{"vhost", "queue", "messages", "stored", "refused"}
+		err = errors.Join(printList(s, cmd.OutOrStdout(), header, done, func(q online.RestoredQueue) []string {
+			return []string{q.VHost, q.Queue, fmt.Sprint(q.Messages), fmt.Sprint(q.Stored), fmt.Sprint(q.Refused)}
+		}), err)
+	}
+	if err == nil && refused > 0 {
+		err = partDoneError{fmt.Errorf("limits of queues refused %d messages; they are still in the backup", refused)}
+	}
+	return err
+}
+
+// newBackupKey makes `backup key`, which asks no cluster.
+func newBackupKey() *cobra.Command {
+	return &cobra.Command{
+		Use: "key FILE", Short: "Write a new key for encrypted backups to a file, and print its public half", Args: exactArgs("FILE"),
+		Long: "Write a new key for encrypted backups to a file that must not exist, and print its public half. A file with only\n" +
+			"the public half is enough for backup create, so that a machine that makes backups cannot read them.\n" +
+			"Keys and files are those of age (https://age-encryption.org).",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			public, err := archive.NewKey(args[0])
+			if err == nil {
+				printf(cmd.OutOrStdout(), "%s\n", public)
+			}
+			return err
+		},
+	}
+}

@@ -1,0 +1,86 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/quorate/quorate/internal/testcluster"
+)
+
+// A backup on the command line: made, shown, verified, restored, gone on with, damaged and encrypted.
+func TestBackup(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts a node: not in short mode")
+	}
+	c := testcluster.Start(t, 1)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	dir := t.TempDir()
+	ctl := func(want int, contains, line string) string {
+		t.Helper()
+		var o, e shared
+		args := append([]string{"-a", strings.Join(c.Addrs(), ",")}, strings.Fields(strings.ReplaceAll(line, "DIR", dir))...)
+		got := run(ctx, args, &o, &e)
+		all := blanks.ReplaceAllString(o.String()+e.String(), " ")
+		if got != want || !strings.Contains(all, contains) {
+			t.Errorf("quoratectl %s: %d, want %d and %q\n%s", line, got, want, contains, all)
+		}
+		return all
+	}
+	ctl(0, "true", "queue declare orders")
+	for i := range 5 {
+		ctl(0, "", fmt.Sprintf("publish orders message-%d", i))
+	}
+	ctl(0, "/ orders 5", "backup create DIR/all.tar")
+	ctl(0, "ok: 1 queues with 5 messages", "backup verify DIR/all.tar")
+	ctl(0, "/ orders 5", "backup show DIR/all.tar")
+	ctl(0, `"messages": 5`, "backup show DIR/all.tar -o json")
+	ctl(0, "messages: 5", "backup show DIR/all.tar -o yaml")
+	ctl(1, "exists already", "backup create DIR/all.tar")
+	ctl(0, "/ orders 5", "backup create DIR/chosen --queue orders")
+	ctl(1, "has a backup already", "backup create DIR/chosen --queue orders")
+	ctl(1, `queue "nobody" in vhost "/" does not exist`, "backup create DIR/other --queue nobody")
+	ctl(2, "", "backup create")
+	ctl(2, "key file", "backup create DIR/x --key-file DIR/none")
+	ctl(1, "", "backup verify DIR/none.tar")
+
+	ctl(0, "/ copy 5 5 0", "backup restore DIR/all.tar --queue orders --as copy --dry-run")
+	ctl(1, "NOT_FOUND", "queue show copy")
+	restored := ctl(0, "/ copy 5 5 0", "backup restore DIR/all.tar --queue orders --as copy")
+	name := regexp.MustCompile(`restore (\S+)`).FindStringSubmatch(restored)
+	if len(name) != 2 {
+		t.Fatalf("the restore has no name: %s", restored)
+	}
+	ctl(0, "/ copy 5 5 0", "backup restore DIR/all.tar --queue orders --as copy --resume "+name[1])
+	ctl(0, `"messages": 5`, "queue show copy -o json")
+	ctl(0, "/ copy 5 5 0", "backup restore DIR/all.tar --queue orders --as copy")
+	ctl(0, `"messages": 10`, "queue show copy -o json")
+	ctl(0, "true", "queue declare small -x x-max-length=2 -x x-overflow=reject-publish")
+	ctl(3, "refused 3 messages", "backup restore DIR/all.tar --queue orders --as small --no-definitions")
+	ctl(1, "does not exist", "backup restore DIR/all.tar --queue orders --as nobody --no-definitions")
+
+	ctl(0, "age1", "backup key DIR/key")
+	ctl(1, "exists", "backup key DIR/key")
+	ctl(0, "encrypted: true", "backup create DIR/secret --key-file DIR/key")
+	ctl(1, "encrypted", "backup verify DIR/secret")
+	ctl(0, "ok: 3 queues", "backup verify DIR/secret --key-file DIR/key")
+	ctl(1, "only a single one", "backup restore DIR/secret --key-file DIR/key --as x")
+
+	part := filepath.Join(dir, "chosen", "queues", "000001", "000001.blocks")
+	b, err := os.ReadFile(part)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b[len(b)/2] ^= 1
+	if err := os.WriteFile(part, b, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ctl(1, "is damaged", "backup verify DIR/chosen")
+	ctl(1, "is damaged", "backup restore DIR/chosen --as copy")
+}

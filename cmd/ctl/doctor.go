@@ -1,0 +1,251 @@
+package main
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"os"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/quorate/quorate"
+	"github.com/quorate/quorate/client"
+)
+
+const (
+	// nearShare is the share of a limit from which its use is a problem.
+	nearShare = 0.9
+	// maxScrapeBytes limits what is kept of one node's metrics.
+	maxScrapeBytes = 64 << 20
+	// bundleMode is the mode of a bundle: it names users and addresses.
+	bundleMode = 0o600
+)
+
+// newDoctor makes `doctor`. The exit code is 1 if a problem was found.
+func newDoctor(s *session) *cobra.Command {
+	within, out := defaultWithin, ""
+	var metrics []string
+	cmd := &cobra.Command{
+		Use: "doctor", Short: "Look for all kinds of problems, and collect what helps to find their cause", Args: exactArgs(),
+		Long: "Look for all kinds of problems: everything of quoratectl check, queues that cannot dead-letter, limits that are\n" +
+			"nearly reached. With --out, write what was looked at to a .tar.gz file, for whoever is to help: nodes, queues,\n" +
+			"operations, connections, limits, policies, definitions and, of the given URLs, metrics. Password hashes are left\n" +
+			"out; names of users and queues, addresses and arguments are in it, messages are not.",
+		Example: "  quoratectl doctor --out bundle.tar.gz --metrics http://node-1:15692/metrics",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			var files map[string][]byte
+			err := s.check(cmd, nil, within, func(ctx context.Context, l *look) ([]problem, error) {
+				d := &diagnosis{look: l, session: s, files: map[string][]byte{}}
+				found := d.examine(ctx)
+				d.scrape(ctx, metrics)
+				d.keep("problems", plainAll(found))
+				files = d.files
+				return found, nil
+			})
+			if out != "" && files != nil {
+				err = errors.Join(err, writeBundle(out, files))
+			}
+			return err
+		},
+	}
+	addWithin(cmd, &within)
+	cmd.Flags().StringVar(&out, "out", "", "write a bundle to this file, which must not exist")
+	cmd.Flags().StringArrayVar(&metrics, "metrics", nil, "URL of a node's metrics for the bundle; repeatable")
+	return cmd
+}
+
+// diagnosis examines a cluster, and keeps what it has seen.
+type diagnosis struct {
+	*look
+
+	session *session
+	files   map[string][]byte // of the bundle, by name
+}
+
+// keep adds a file to the bundle.
+func (d *diagnosis) keep(name string, v any) {
+	var b bytes.Buffer
+	if err := (&session{output: outputJSON}).encode(&b, v); err != nil {
+		fmt.Fprintf(&b, "%v\n", err)
+	}
+	d.files[name+".json"] = b.Bytes()
+}
+
+// missing notes what could not be looked at, which is a problem too.
+func missing(what string, err error) problem {
+	return problem{"collect", what, "cannot be looked at: " + err.Error(), "see that the node runs and that the user has the tag administrator"}
+}
+
+// examine looks at everything. What cannot be looked at hides nothing else.
+func (d *diagnosis) examine(ctx context.Context) (found []problem) {
+	d.keep("version", map[string]any{"quoratectl": quorate.About("quoratectl"), "at": time.Now().UTC().Format(time.RFC3339)})
+	d.keep("cluster", plain(d.status))
+	found = slices.Concat(d.ready(), d.alarms(), d.versions())
+	if d.session.usesTLS() {
+		found = append(found, d.certificates(ctx)...)
+	}
+	queues, err := client.Collect(d.client.Queues(ctx, client.ListQueuesRequest{WithStats: true}))
+	if err != nil {
+		found = append(found, missing("queues", err))
+	}
+	d.keep("queues", plainAll(queues))
+	for _, q := range queues {
+		if p, is := critical(q, ""); is && len(q.Members) > 1 {
+			found = append(found, p)
+		}
+		found = append(found, ofQueue(&q)...)
+	}
+	return append(found, d.others(ctx)...)
+}
+
+// ofQueue finds problems that a queue's figures show.
+func ofQueue(q *client.QueueInfo) (found []problem) {
+	of := fmt.Sprintf("queue %q in vhost %q", q.Name, q.VHost)
+	f := q.Figures()
+	if f.LastDeadLetterError != "" {
+		found = append(found, problem{
+			"dead-letters", of, fmt.Sprintf("%d dead letters wait: %s", f.MessagesDLX, f.LastDeadLetterError),
+			fmt.Sprintf("see quoratectl explain dead-letter %s", q.Name),
+		})
+	}
+	if most, ok := q.EffectiveArguments["x-max-length"].(int64); ok && most > 0 && float64(f.MessagesReady) >= nearShare*float64(most) {
+		found = append(found, problem{
+			"limits", of, fmt.Sprintf("%d messages are ready, and x-max-length is %d", f.MessagesReady, most),
+			"add consumers, or raise the limit: above it the queue drops or refuses messages",
+		})
+	}
+	return found
+}
+
+// others keeps what is no part of queues, and looks at limits.
+func (d *diagnosis) others(ctx context.Context) (found []problem) {
+	c := d.client
+	note := func(what string, err error) {
+		if err != nil {
+			found = append(found, missing(what, err))
+		}
+	}
+	operations, err := client.Collect(c.Operations(ctx, client.ListOperationsRequest{}))
+	note("operations", err)
+	d.keep("operations", plainAll(operations))
+	connections, err := client.Collect(c.Connections(ctx, client.ListConnectionsRequest{}))
+	note("connections", err)
+	d.keep("connections", plainAll(connections))
+	consumers, err := client.Collect(c.Consumers(ctx, client.ListConsumersRequest{}))
+	note("consumers", err)
+	d.keep("consumers", plainAll(consumers))
+	document, err := c.ExportDefinitions(ctx, "")
+	note("definitions", err)
+	if err == nil {
+		note("definitions", d.keepDefinitions(document))
+	}
+	limits := map[string]any{}
+	vhosts, err := client.Collect(c.VHosts(ctx))
+	note("vhosts", err)
+	for _, v := range vhosts {
+		all, err := client.Collect(c.LimitsOfVHost(ctx, v.Name))
+		note("limits of vhost "+v.Name, err)
+		limits["vhost "+v.Name] = plainAll(all)
+		found = append(found, near("vhost "+v.Name, all)...)
+	}
+	users, err := client.Collect(c.Users(ctx))
+	note("users", err)
+	for _, u := range users {
+		all, err := client.Collect(c.LimitsOfUser(ctx, u.Name))
+		note("limits of user "+u.Name, err)
+		limits["user "+u.Name] = plainAll(all)
+		found = append(found, near("user "+u.Name, all)...)
+	}
+	d.keep("limits", limits)
+	return found
+}
+
+// near finds limits that are nearly reached.
+func near(of string, limits []client.Limit) (found []problem) {
+	for _, l := range limits {
+		if l.Limit == nil || l.Used == nil || *l.Limit <= 0 || *l.Used < nearShare*float64(*l.Limit) {
+			continue
+		}
+		found = append(found, problem{
+			"limits", of, fmt.Sprintf("%s is %d, and %.0f are used", l.Name, *l.Limit, *l.Used),
+			"raise the limit, or find out who uses it: quoratectl connection list, queue list",
+		})
+	}
+	return found
+}
+
+// keepDefinitions keeps the document without the hashes of passwords.
+func (d *diagnosis) keepDefinitions(document []byte) error {
+	var all map[string]any
+	if err := json.Unmarshal(document, &all); err != nil {
+		return err
+	}
+	users, _ := all["users"].([]any)
+	for _, u := range users {
+		if user, ok := u.(map[string]any); ok {
+			delete(user, "password_hash")
+		}
+	}
+	d.keep("definitions", all)
+	return nil
+}
+
+// scrape keeps the metrics of nodes.
+func (d *diagnosis) scrape(ctx context.Context, urls []string) {
+	for i, url := range urls {
+		b, err := fetched(ctx, url)
+		if err != nil {
+			b = fmt.Appendf(nil, "# %v\n", err)
+		}
+		d.files[fmt.Sprintf("metrics-%d.txt", i+1)] = append(fmt.Appendf(nil, "# %s\n", url), b...)
+	}
+}
+
+// fetched returns what a URL shows.
+func fetched(ctx context.Context, url string) ([]byte, error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return nil, err
+	}
+	answer, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return nil, err
+	}
+	b, err := io.ReadAll(io.LimitReader(answer.Body, maxScrapeBytes))
+	if err = errors.Join(err, answer.Body.Close()); err == nil && answer.StatusCode != http.StatusOK {
+		err = errors.New(answer.Status)
+	}
+	return b, err
+}
+
+// writeBundle writes the files in one directory of a compressed tar file.
+func writeBundle(name string, files map[string][]byte) error {
+	f, err := os.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, bundleMode)
+	if err != nil {
+		return err
+	}
+	z := gzip.NewWriter(f)
+	w := tar.NewWriter(z)
+	dir := strings.TrimSuffix(strings.TrimSuffix(path.Base(name), ".gz"), ".tar")
+	for _, n := range slices.Sorted(maps.Keys(files)) {
+		h := &tar.Header{Typeflag: tar.TypeReg, Name: path.Join(dir, n), Size: int64(len(files[n])), Mode: bundleMode, ModTime: time.Now()}
+		if err = w.WriteHeader(h); err == nil {
+			_, err = w.Write(files[n])
+		}
+		if err != nil {
+			break
+		}
+	}
+	return errors.Join(err, w.Close(), z.Close(), f.Close())
+}

@@ -1,0 +1,101 @@
+package main
+
+import (
+	"archive/tar"
+	"compress/gzip"
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/quorate/quorate/internal/testcluster"
+)
+
+// bundle reads the files of a bundle.
+func bundle(t *testing.T, name string) map[string]string {
+	t.Helper()
+	f, err := os.Open(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close() //nolint:errcheck // only read
+	z, err := gzip.NewReader(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := map[string]string{}
+	for r := tar.NewReader(z); ; {
+		h, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			return files
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := io.ReadAll(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		files[filepath.Base(h.Name)] = string(b)
+	}
+}
+
+// The doctor finds what is wrong and nothing else, and its bundle has no secrets and no messages.
+func TestDoctor(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts a node: not in short mode")
+	}
+	c := testcluster.Start(t, 1)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	out := filepath.Join(t.TempDir(), "bundle.tar.gz")
+	metrics := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "quorate_up 1\n") }))
+	defer metrics.Close()
+	ctl := func(want int, contains string, args ...string) {
+		t.Helper()
+		var o, e shared
+		got := run(ctx, append([]string{"-a", strings.Join(c.Addrs(), ",")}, args...), &o, &e)
+		all := blanks.ReplaceAllString(o.String()+e.String(), " ")
+		if got != want || !strings.Contains(all, contains) {
+			t.Errorf("quoratectl %s: %d, want %d and %q\n%s", strings.Join(args, " "), got, want, contains, all)
+		}
+	}
+	ctl(0, "ok", "doctor")
+	ctl(0, "", "queue", "declare", "full", "-x", "x-max-length=2")
+	ctl(0, "", "publish", "full", "a-secret-message")
+	ctl(0, "", "publish", "full", "a-secret-message")
+	ctl(0, "", "queue", "declare", "stuck", "-x", "x-dead-letter-exchange=nowhere", "-x", "x-dead-letter-strategy=at-least-once",
+		"-x", "x-overflow=reject-publish", "-x", "x-message-ttl=1")
+	ctl(0, "", "publish", "stuck", "a-secret-message")
+	ctl(0, "", "vhost", "limits", "/", "--max-queues", "2")
+	for ctx.Err() == nil {
+		var o, e shared
+		if run(ctx, []string{"-a", c.Addrs()[0], "doctor"}, &o, &e); strings.Contains(o.String(), "dead-letters") {
+			break
+		}
+	}
+	ctl(1, `limits queue "full" in vhost "/" 2 messages are ready`, "doctor")
+	ctl(1, "limits vhost / max-queues is 2, and 2 are used", "doctor")
+	ctl(1, `dead-letters queue "stuck" in vhost "/" 1 dead letters wait`, "doctor", "--out", out, "--metrics", metrics.URL, "--metrics", "http://127.0.0.1:1/")
+	ctl(1, "exists", "doctor", "--out", out)
+	files := bundle(t, out)
+	for name, want := range map[string]string{
+		"cluster.json": "node-0", "queues.json": "stuck", "definitions.json": "guest", "problems.json": "max-queues", "limits.json": "max-queues",
+		"connections.json": "[", "consumers.json": "[", "operations.json": "[", "version.json": "quoratectl", "metrics-1.txt": "quorate_up 1", "metrics-2.txt": "refused",
+	} {
+		if !strings.Contains(files[name], want) {
+			t.Errorf("%s lacks %q:\n%s", name, want, files[name])
+		}
+	}
+	for name, text := range files {
+		if strings.Contains(text, "password_hash") || strings.Contains(text, "$argon2") || strings.Contains(text, "secret") {
+			t.Errorf("%s has a secret:\n%s", name, text)
+		}
+	}
+}
