@@ -48,6 +48,8 @@ const (
 	Healed Kind = "healed"
 	// Led: every queue has had a leader again, since the last fault was healed.
 	Led Kind = "led"
+	// Ended: Node had ended without a fault that lasted there, and was started again.
+	Ended Kind = "ended"
 	// Leader: Node leads Queue from now on; without a Node nobody does, or nobody reports it.
 	Leader Kind = "leader"
 

@@ -26,7 +26,9 @@ type nemesis struct {
 	client *client.Client
 	queues []string // whose leaders are meant, in turn
 	number int      // of the last fault
-	open   []open   // that are not healed, in the order in which they end
+	// supervised leaves nodes alone that are hit.
+	supervised *supervisor
+	open       []open // that are not healed, in the order in which they end
 }
 
 // open is a fault that is not healed yet.
@@ -87,6 +89,7 @@ func (n *nemesis) put(ctx context.Context, s fault.Step) error {
 	note := fmt.Sprintf("%s of %s", s.Kind, s.Role)
 	n.cfg.Log("%s: %v for %v", note, nodes, s.For.Round(time.Millisecond))
 	n.cfg.History.Add(history.Event{Kind: history.Fault, Fault: n.number, Nodes: nodes, Queue: queue, Note: note, Class: kind.Class})
+	n.supervised.hold(nodes, 1)
 	scene := &fault.Scene{Cluster: n.cfg.Cluster, Client: n.client, Queue: queue, VHost: n.cfg.VHost, Log: n.cfg.Log}
 	f, err := kind.Put(ctx, scene, fault.Choice{Nodes: nodes, For: s.For, Pick: s.Pick})
 	if err != nil {
@@ -94,6 +97,8 @@ func (n *nemesis) put(ctx context.Context, s fault.Step) error {
 	}
 	if f.Heal != nil { // a fault that failed half way is healed too
 		n.open = append(n.open, open{Fault: f, number: n.number, name: s.Kind, kind: note, nodes: nodes, until: time.Now().Add(s.For)})
+	} else {
+		n.supervised.hold(nodes, -1)
 	}
 	return err
 }
@@ -198,6 +203,7 @@ func (n *nemesis) heal(ctx context.Context, i int) error {
 	healing, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTimeout) // also what was interrupted is healed
 	defer cancel()
 	err := o.Heal(healing)
+	n.supervised.hold(o.nodes, -1)
 	n.cfg.History.Add(history.Event{Kind: history.Healed, Fault: o.number, Nodes: o.nodes})
 	if err != nil {
 		return fmt.Errorf("healing %s of %v: %w", o.kind, o.nodes, err)

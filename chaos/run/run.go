@@ -109,13 +109,17 @@ func Run(ctx context.Context, cfg Config) ([]history.Event, error) {
 	if before != nil {
 		working.Go(func() { before = warm(publishing, cfg, before) })
 	}
+	supervised := newSupervisor(cfg)
 	working.Go(func() {
-		n := nemesis{cfg: cfg, client: c, queues: leading(loads)}
+		n := nemesis{cfg: cfg, client: c, queues: leading(loads), supervised: supervised}
 		failures.add("faults", n.run(ctx, publishing))
 	})
 	watching, stopWatching := context.WithCancel(ctx)
 	defer stopWatching()
 	var watchers sync.WaitGroup
+	if cfg.Meanwhile == nil { // which may end nodes too
+		watchers.Go(func() { supervised.run(watching) })
+	}
 	watchers.Go(func() { watchLeaders(watching, cfg, c, leading(loads)) })
 	if cfg.Progress != nil {
 		watchers.Go(func() { reportProgress(watching, cfg) })

@@ -54,6 +54,12 @@ type Processes interface {
 	Running(node string) bool
 }
 
+// Unsupervised is implemented by drivers whose processes nobody starts again when they end by themselves.
+type Unsupervised interface {
+	Processes
+	Unsupervised()
+}
+
 // Pausing is the ability to stop a process where it stands.
 type Pausing interface {
 	Pause(ctx context.Context, node string) error

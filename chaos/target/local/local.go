@@ -29,7 +29,7 @@ type Cluster struct {
 
 var _ interface {
 	target.Cluster
-	target.Processes
+	target.Unsupervised
 	target.Pausing
 	target.Files
 	target.Stores
@@ -183,6 +183,9 @@ func (c *Cluster) Stop(ctx context.Context, node string) error {
 	}
 	return n.Stop(ctx)
 }
+
+// Unsupervised implements target.Unsupervised.
+func (*Cluster) Unsupervised() {}
 
 // Start implements target.Processes.
 func (c *Cluster) Start(_ context.Context, node string) error {
