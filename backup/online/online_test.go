@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
+	"io"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/quorate/quorate/backup"
 	"github.com/quorate/quorate/backup/archive"
 	"github.com/quorate/quorate/client"
 	"github.com/quorate/quorate/client/clienttest"
@@ -384,5 +386,56 @@ func TestCircle(t *testing.T) {
 		if len(both) != messages*(try+1) {
 			t.Fatalf("%d of %d messages are in the copies of source and target", len(both), messages*(try+1))
 		}
+	}
+}
+
+// A queue can be exported and restored through a node that has no member of it.
+func TestThroughAnotherNode(t *testing.T) {
+	x := start(t)
+	stored := make([]byte, 100_000)
+	elsewhere := 0
+	for i := range 3 {
+		name := fmt.Sprint("far", i)
+		x.declare(name, client.Table{"x-quorum-initial-group-size": 1})
+		for range 20 {
+			x.publish(name, client.Message{Body: stored})
+		}
+		q, err := x.c.GetQueue(x.at, client.QueueRef{Name: name})
+		x.must(err)
+		for node, address := range x.Addresses() {
+			if q.Leader != fmt.Sprint("node-", node) {
+				elsewhere++
+			}
+			one, err := client.Dial(x.at, client.Config{Addresses: []string{address}, FixedAddresses: true})
+			x.must(err)
+			defer one.Close()
+			messages := 0
+			var copied [][]byte
+			err = one.ExportQueue(x.at, client.ExportQueueRequest{Queue: name}, func() error { return nil }, func(b []byte) error {
+				copied = append(copied, slices.Clone(b))
+				block, err := backup.Decode(b)
+				messages += len(block.Messages)
+				return err
+			})
+			if err != nil || messages != 20 {
+				t.Errorf("queue %s through node %d: %d messages, %v", name, node, messages, err)
+			}
+			got, err := one.RestoreQueue(x.at, client.RestoreQueueRequest{Queue: name, Run: [16]byte{byte(node)}, DryRun: true, Blocks: func() (func() ([]byte, error), error) {
+				rest := copied
+				return func() ([]byte, error) {
+					if len(rest) == 0 {
+						return nil, io.EOF
+					}
+					rest = rest[1:]
+					return copied[len(copied)-len(rest)-1], nil
+				}, nil
+			}})
+			if err != nil || got.Stored != 20 {
+				t.Errorf("queue %s into node %d: %+v, %v", name, node, got, err)
+			}
+		}
+	}
+	if elsewhere < 6 {
+		t.Errorf("only %d queues were elsewhere: the test shows nothing", elsewhere)
 	}
 }
