@@ -23,7 +23,7 @@ func (c *Client) ExportQueue(ctx context.Context, r ExportQueueRequest, begin fu
 	for retry := (backoff{}); ; {
 		err := c.try(ctx, func(ctx context.Context, n *node) error {
 			if own = begin(); own != nil {
-				return nil
+				return nil //nolint:nilerr // it is no fault of the node's; own is returned below
 			}
 			stream, err := n.backups.ExportQueue(ctx, &brokerv1.ExportQueueRequest{Vhost: r.VHost, Queue: r.Queue, HeadOnly: r.HeadOnly})
 			if err != nil {
@@ -38,7 +38,7 @@ func (c *Client) ExportQueue(ctx context.Context, r ExportQueueRequest, begin fu
 					return err
 				}
 				if own = block(x.GetBlock()); own != nil {
-					return nil
+					return nil //nolint:nilerr // likewise
 				}
 			}
 		})
@@ -122,7 +122,7 @@ func (c *Client) RestoreQueue(ctx context.Context, r RestoreQueueRequest) (Resto
 func sendBlocks(stream brokerv1.Backups_RestoreQueueClient, r *RestoreQueueRequest, next func() ([]byte, error), cancel func()) error {
 	to := &brokerv1.RestoreTarget{Vhost: r.VHost, Queue: r.Queue, Run: r.Run[:], DryRun: r.DryRun}
 	if stream.Send(&brokerv1.RestoreQueueRequest{Kind: &brokerv1.RestoreQueueRequest_Target{Target: to}}) != nil {
-		return nil
+		return nil //nolint:nilerr // reading the stream returns it
 	}
 	for {
 		block, err := next()
@@ -135,7 +135,7 @@ func sendBlocks(stream brokerv1.Backups_RestoreQueueClient, r *RestoreQueueReque
 			return err
 		}
 		if stream.Send(&brokerv1.RestoreQueueRequest{Kind: &brokerv1.RestoreQueueRequest_Block{Block: block}}) != nil {
-			return nil
+			return nil //nolint:nilerr // likewise
 		}
 	}
 }

@@ -44,8 +44,11 @@ func formatSaved(q *Queue) string {
 			value int64
 			show  bool
 		}{
-			{"ttl", s.TTLMs, s.TTLMs != Unlimited}, {"due", int64(s.Due), s.Due != 0}, {"failed", int64(s.DeliveryCount), s.DeliveryCount > 0},
-			{"acquired", int64(s.AcquiredCount), s.AcquiredCount > 0}, {"reason", int64(s.Reason), s.Reason > 0},
+			{"ttl", s.TTLMs, s.TTLMs != Unlimited},
+			{"due", int64(s.Due), s.Due != 0},
+			{"failed", int64(s.DeliveryCount), s.DeliveryCount > 0},
+			{"acquired", int64(s.AcquiredCount), s.AcquiredCount > 0},
+			{"reason", int64(s.Reason), s.Reason > 0},
 		} {
 			if x.show {
 				fmt.Fprintf(&b, " %s=%d", x.name, x.value)

@@ -12,7 +12,7 @@ import (
 )
 
 // bodies counts the bodies of a copy.
-func bodies(t *testing.T, ctx context.Context, r *archive.Reader, q *archive.Queue, in map[string]int) {
+func bodies(ctx context.Context, t *testing.T, r *archive.Reader, q *archive.Queue, in map[string]int) {
 	t.Helper()
 	for next := r.Blocks(ctx, q); ; {
 		b, err := next()

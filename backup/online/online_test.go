@@ -369,7 +369,7 @@ func TestCircle(t *testing.T) {
 			if in[group] == nil {
 				in[group] = map[string]int{}
 			}
-			bodies(t, x.at, r, q, in[group])
+			bodies(x.at, t, r, q, in[group])
 		}
 		x.must(r.Close())
 		t.Logf("%d different messages of %d in the circle, unsteady: %v", len(in["c"]), messages, m.Unsteady)

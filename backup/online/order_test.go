@@ -28,7 +28,8 @@ func TestGroups(t *testing.T) {
 	}
 	exchanges := []client.ExchangeInfo{{VHost: "/", Name: "x", Arguments: client.Table{argAlternateExchange: "y"}}, {VHost: "/", Name: "y"}}
 	bindings := []client.Binding{
-		{VHost: "/", Source: "y", Destination: "z", ToExchange: true}, {VHost: "/", Source: "z", Destination: "b"},
+		{VHost: "/", Source: "y", Destination: "z", ToExchange: true},
+		{VHost: "/", Source: "z", Destination: "b"},
 		{VHost: "other", Source: "x", Destination: "loop1"},
 	}
 	groups := newTopology(queues, exchanges, bindings).groups(queues)

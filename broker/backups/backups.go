@@ -80,7 +80,8 @@ func (b *Backups) Export(ctx context.Context, vhost, queue string, headOnly bool
 	for block := range blocks {
 		if err := emit(block); err != nil {
 			cancel(err)
-			<-done
+			for range blocks { // until the export has ended, too
+			}
 			return err
 		}
 	}

@@ -48,10 +48,10 @@ func (l *Leaders) Export(ctx context.Context, q id.QueueUID, headOnly bool, emit
 // exporters returns the members that may export a queue: this node first, then other followers, and the leader last.
 func (l *Leaders) exporters(r *catalog.QueueRecord, s *Status) []id.NodeID {
 	rank := func(n id.NodeID) int {
-		switch {
-		case n == s.Leader:
+		switch n {
+		case s.Leader:
 			return 2
-		case n == l.cfg.Node:
+		case l.cfg.Node:
 			return 0
 		}
 		return 1
