@@ -2,22 +2,18 @@ package raftfsm
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
-	"github.com/hashicorp/raft"
-
-	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/internal/wait"
 )
 
 const (
 	// exportPoll is the time between two looks whether the machine has applied what an export waits for.
 	exportPoll = 5 * time.Millisecond
-	// exportEntries limits the entries that an export keeps in memory: bodies are mostly read in their order, but
-	// those of messages that were returned, or have priorities, are not.
-	exportEntries = 32
+	// exportCacheBytes limits the entries that an export keeps in memory: bodies are mostly read in their order, but
+	// those of messages that were returned, or have priorities, are not. The node's own cache is left to its leaders.
+	exportCacheBytes = 32 << 20
 )
 
 // Export is the state of a group's machine at one moment, with the bodies that it refers to. Until Close the storage
@@ -27,12 +23,8 @@ type Export struct {
 	Index uint64
 
 	state   Frozen
-	group   id.GroupID
-	storage Storage
+	body    func(BodyRef) ([]byte, error)
 	release func()
-	entries map[uint64]*bodySet
-	order   []uint64 // of entries, the one read first in front
-	fail    func(error) error
 }
 
 // Export returns the state once the machine has applied the entry at an index; the member need not lead. The error is
@@ -50,13 +42,10 @@ func (g *Group[R, E]) Export(ctx context.Context, index uint64) (*Export, error)
 		return nil, g.stopped()
 	}
 	g.snaps.hold() // before the state is taken: nothing that it refers to may go
+	cache := NewBodyCache(exportCacheBytes)
 	x := &Export{
-		Index: g.applied.Load(), group: g.c.Group, storage: g.c.Storage, release: g.snaps.release,
-		entries: make(map[uint64]*bodySet, exportEntries),
-		fail: func(err error) error {
-			g.fail(err)
-			return g.stopped()
-		},
+		Index: g.applied.Load(), release: g.snaps.release,
+		body: func(ref BodyRef) ([]byte, error) { return g.bodyOf(ref, cache) },
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -67,41 +56,13 @@ func (g *Group[R, E]) Export(ctx context.Context, index uint64) (*Export, error)
 // AppendSnapshot appends the machine's state.
 func (x *Export) AppendSnapshot(b []byte) []byte { return x.state.AppendSnapshot(b) }
 
-// Body returns a body that the state refers to. The caller must not change the bytes. A body that does not match its
-// checksum stops the group on this member, as in Group.Body.
-func (x *Export) Body(ref BodyRef) ([]byte, error) {
-	set := x.entries[ref.Index]
-	if set == nil {
-		var err error
-		if set, _, err = loadBodies(x.storage, x.group, ref.Index); err != nil {
-			if errors.Is(err, errCorrupt) {
-				err = x.fail(fmt.Errorf("body %d of %w", ref.Slot, err))
-			}
-			return nil, err
-		}
-		x.keep(ref.Index, set)
-	}
-	body, ok := set.body(ref.Slot)
-	if !ok {
-		return nil, fmt.Errorf("raftfsm: group %s: entry %d has no body %d: %w", x.group, ref.Index, ref.Slot, raft.ErrLogNotFound)
-	}
-	return body, nil
-}
-
-// keep remembers an entry, and forgets the one that was read first.
-func (x *Export) keep(index uint64, set *bodySet) {
-	if len(x.order) == exportEntries {
-		delete(x.entries, x.order[0])
-		x.order = append(x.order[:0], x.order[1:]...)
-	}
-	x.entries[index] = set
-	x.order = append(x.order, index)
-}
+// Body returns a body that the state refers to; see Group.Body.
+func (x *Export) Body(ref BodyRef) ([]byte, error) { return x.body(ref) }
 
 // Close ends the export; it may be called again.
 func (x *Export) Close() {
 	if x.release != nil {
 		x.release()
-		x.release, x.state, x.entries = nil, nil, nil
+		x.release, x.state = nil, nil
 	}
 }

@@ -202,9 +202,12 @@ func (g *Group[R, E]) ReadAt(f func()) (index uint64, ok bool) {
 // Body returns a body as it was proposed. The caller must not change the bytes. It returns
 // raft.ErrLogNotFound if the body is no longer retained. A body that does not match its checksum
 // stops the group on this member; another member has an intact copy.
-func (g *Group[R, E]) Body(ref BodyRef) ([]byte, error) {
+func (g *Group[R, E]) Body(ref BodyRef) ([]byte, error) { return g.bodyOf(ref, g.c.BodyCache) }
+
+// bodyOf is Body with the cache that is asked first.
+func (g *Group[R, E]) bodyOf(ref BodyRef, cache *BodyCache) ([]byte, error) {
 	key := cacheKey{g.c.Group, ref.Index}
-	set := g.c.BodyCache.get(key)
+	set := cache.get(key)
 	if set == nil {
 		var err error
 		set, _, err = loadBodies(g.c.Storage, g.c.Group, ref.Index)
@@ -215,7 +218,7 @@ func (g *Group[R, E]) Body(ref BodyRef) ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		g.c.BodyCache.add(key, set)
+		cache.add(key, set)
 	}
 	body, ok := set.body(ref.Slot)
 	if !ok {
