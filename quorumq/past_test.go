@@ -88,7 +88,8 @@ func TestSavedAndRestored(t *testing.T) {
 		restored.now = q.now
 		cmd := &Enqueue{Enqueuer: EnqueuerKey{Node: "n1", Epoch: 1}, First: 1}
 		for i := range saved {
-			cmd.Messages = append(cmd.Messages, saved[i].Message())
+			s := &saved[i]
+			cmd.Messages = append(cmd.Messages, NewMessage{Size: s.Size, TTLMs: s.TTLMs, Priority: s.Priority, Delay: Delay{At: s.Due}, Past: &s.Past})
 		}
 		var dec Decoder
 		decoded, err := dec.Decode(AppendCommand(nil, cmd))

@@ -15,12 +15,6 @@ type Saved struct {
 	Past
 }
 
-// Message returns the message as an Enqueue stores it again.
-func (s *Saved) Message() NewMessage {
-	past := s.Past
-	return NewMessage{Size: s.Size, TTLMs: s.TTLMs, Priority: s.Priority, Delay: Delay{At: s.Due}, Past: &past}
-}
-
 // Save yields all messages in the order in which they are to be stored again, so that a queue that has nothing else
 // delivers them in the order of this one: those on their way to other queues, those that consumers hold, which return
 // (not as failed), the returned ones, the others as they were enqueued, and the delayed ones.
