@@ -73,13 +73,11 @@ func (s *session) printTail(cmd *cobra.Command, tail client.AuditTail) error {
 
 // followAudit prints the records after a cursor.
 func (s *session) followAudit(cmd *cobra.Command, r client.TailAuditRequest, cursor string) error {
-	c, err := s.open(cmd)
+	ctx, c, end, err := s.begin(cmd)
 	if err != nil {
 		return err
 	}
-	defer c.Close()
-	ctx, cancel := s.bound(cmd.Context())
-	defer cancel()
+	defer end()
 	watch := client.WatchEventsRequest{
 		VHost: r.VHost, Kinds: []string{auditKind}, User: r.User, Operation: r.Operation, Cursor: cursor,
 	}

@@ -87,13 +87,11 @@ func newBackupCreate(s *session) *cobra.Command {
 		if err != nil {
 			return usageError{err}
 		}
-		c, err := s.open(cmd)
+		ctx, c, end, err := s.begin(cmd)
 		if err != nil {
 			return err
 		}
-		defer c.Close()
-		ctx, cancel := s.bound(cmd.Context())
-		defer cancel()
+		defer end()
 		status, err := c.ClusterStatus(ctx)
 		if err != nil {
 			return err
@@ -213,13 +211,11 @@ func newBackupRestore(s *session) *cobra.Command {
 	f.BoolVar(&job.DryRun, "dry-run", false, "check the backup and the cluster, and change nothing")
 	f.StringVar(&resume, "resume", "", "go on with the restore of this name, which it printed")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		c, err := s.open(cmd)
+		ctx, c, end, err := s.begin(cmd)
 		if err != nil {
 			return err
 		}
-		defer c.Close()
-		ctx, cancel := s.bound(cmd.Context())
-		defer cancel()
+		defer end()
 		if job.From, err = p.open(ctx, args[0]); err != nil {
 			return err
 		}

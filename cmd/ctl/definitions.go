@@ -66,13 +66,11 @@ func newDefinitionsImport(s *session) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			c, err := s.open(cmd)
+			ctx, c, end, err := s.begin(cmd)
 			if err != nil {
 				return err
 			}
-			defer c.Close()
-			ctx, cancel := s.bound(cmd.Context())
-			defer cancel()
+			defer end()
 			var shown []client.ImportedObject
 			show := func(done []client.ImportedObject, _ int) {
 				for _, x := range done {

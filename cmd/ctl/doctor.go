@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"maps"
 	"net/http"
 	"os"
@@ -151,21 +152,21 @@ func (d *diagnosis) others(ctx context.Context) (found []problem) {
 		note("definitions", d.keepDefinitions(document))
 	}
 	limits := map[string]any{}
+	look := func(of string, listing iter.Seq2[client.Limit, error]) {
+		all, err := client.Collect(listing)
+		note("limits of "+of, err)
+		limits[of] = plainAll(all)
+		found = append(found, near(of, all)...)
+	}
 	vhosts, err := client.Collect(c.VHosts(ctx))
 	note("vhosts", err)
 	for _, v := range vhosts {
-		all, err := client.Collect(c.LimitsOfVHost(ctx, v.Name))
-		note("limits of vhost "+v.Name, err)
-		limits["vhost "+v.Name] = plainAll(all)
-		found = append(found, near("vhost "+v.Name, all)...)
+		look("vhost "+v.Name, c.LimitsOfVHost(ctx, v.Name))
 	}
 	users, err := client.Collect(c.Users(ctx))
 	note("users", err)
 	for _, u := range users {
-		all, err := client.Collect(c.LimitsOfUser(ctx, u.Name))
-		note("limits of user "+u.Name, err)
-		limits["user "+u.Name] = plainAll(all)
-		found = append(found, near("user "+u.Name, all)...)
+		look("user "+u.Name, c.LimitsOfUser(ctx, u.Name))
 	}
 	d.keep("limits", limits)
 	return found

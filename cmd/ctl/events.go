@@ -24,13 +24,11 @@ func newEvents(s *session) *cobra.Command {
 		Example: "  quoratectl events --kind queue_full --kind dead_letter_blocked -o json",
 		Args:    exactArgs(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := s.open(cmd)
+			ctx, c, end, err := s.begin(cmd)
 			if err != nil {
 				return err
 			}
-			defer c.Close()
-			ctx, cancel := s.bound(cmd.Context())
-			defer cancel()
+			defer end()
 			r.VHost = s.vhost
 			left := count
 			err = c.WatchEvents(ctx, r, func(events []client.Event) error {

@@ -253,6 +253,16 @@ func (s *session) bound(ctx context.Context) (context.Context, context.CancelFun
 	return context.WithCancel(ctx)
 }
 
+// begin is open for a command that may run for long: only a --timeout that is given bounds the context. The caller
+// calls end.
+func (s *session) begin(cmd *cobra.Command) (ctx context.Context, c *client.Client, end func(), err error) {
+	if c, err = s.open(cmd); err != nil {
+		return nil, nil, nil, err
+	}
+	ctx, cancel := s.bound(cmd.Context())
+	return ctx, c, func() { cancel(); c.Close() }, nil
+}
+
 // open returns a client once a node has answered within --timeout.
 func (s *session) open(cmd *cobra.Command) (*client.Client, error) {
 	ctx, cancel := context.WithTimeout(cmd.Context(), s.timeout)

@@ -65,13 +65,11 @@ func (s *session) rabbitDocument(cmd *cobra.Command, from, ca string) ([]byte, e
 
 // migrate imports, or tries to, and prints the report even of an import that broke off.
 func (s *session) migrate(cmd *cobra.Command, document []byte, apply bool) error {
-	c, err := s.open(cmd)
+	ctx, c, end, err := s.begin(cmd)
 	if err != nil {
 		return err
 	}
-	defer c.Close()
-	ctx, cancel := s.bound(cmd.Context())
-	defer cancel()
+	defer end()
 	r := report{applied: apply}
 	summary, err := c.ImportDefinitions(ctx, client.ImportDefinitionsRequest{
 		Document: document, VHost: s.vhost, DryRun: !apply, Seen: func(done []client.ImportedObject, _ int) { r.add(done) },
