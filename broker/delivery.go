@@ -23,10 +23,9 @@ func decodeDelivery(d *traffic.Delivery) (_ Delivery, added message.Table, err e
 		return Delivery{}, nil, err
 	}
 	if d.Annotations != nil {
-		if added, _, err = message.DecodeTable(d.Annotations); err != nil {
+		if added, err = m.Annotate(d.Annotations); err != nil {
 			return Delivery{}, nil, err
 		}
-		m.Annotations = message.MergedAnnotations(m.Annotations, added)
 	}
 	return Delivery{
 		ID: uint64(d.MsgID), Message: *m, Redelivered: d.AcquiredCount > 0,

@@ -177,11 +177,9 @@ func read(m *message.Message, src Source, d *quorumq.Discarded) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	t, _, err := message.DecodeTable(a)
-	if err != nil {
+	if _, err := m.Annotate(a); err != nil {
 		return 0, err
 	}
-	m.Annotations = message.MergedAnnotations(m.Annotations, t)
 	return len(b) + len(a), nil
 }
 

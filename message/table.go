@@ -81,6 +81,16 @@ func (t Table) Merged(over Table) Table {
 	return append(out, over...)
 }
 
+// Annotate adds the annotations of a return or discard, as they are stored, to those of the message, and also returns
+// them alone (DEL-11).
+func (m *Message) Annotate(stored []byte) (added Table, err error) {
+	if added, _, err = DecodeTable(stored); err != nil {
+		return nil, err
+	}
+	m.Annotations = MergedAnnotations(m.Annotations, added)
+	return added, nil
+}
+
 // MergedAnnotations adds annotations to earlier ones, which give way to those of the same name
 // (DEL-11). Where both together are more than can be stored, the added ones stay alone.
 func MergedAnnotations(before, added Table) Table {
