@@ -23,15 +23,21 @@ func (q *Member) Export(ctx context.Context, index uint64, vhost, name string, h
 		return err
 	}
 	defer x.Close()
+	w := backup.NewWriter(emit)
+	head := backup.Head{VHost: vhost, Queue: name, UID: q.uid, Index: x.Index}
+	describe := func(state *quorumq.Queue) {
+		head.At, head.Messages, head.Left = state.Now(), state.Held(), state.BacklogLeft()
+	}
+	if headOnly {
+		q.Read(describe)
+		return w.Head(&head)
+	}
 	state, err := quorumq.Restore(x.AppendSnapshot(nil))
 	if err != nil {
 		return fmt.Errorf("cluster: exporting queue %s: %w", q.uid, err)
 	}
-	w := backup.NewWriter(emit)
-	err = w.Head(&backup.Head{
-		VHost: vhost, Queue: name, UID: q.uid, Index: x.Index, At: state.Now(), Messages: state.Held(), Left: state.BacklogLeft(),
-	})
-	if err != nil || headOnly {
+	describe(state)
+	if err := w.Head(&head); err != nil {
 		return err
 	}
 	for s := range state.Save() {
@@ -59,14 +65,12 @@ func storedWith(x *raftfsm.Export, s *quorumq.Saved) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	added, _, err := message.DecodeTable(b)
-	if err != nil {
-		return nil, err
-	}
 	m, err := message.Decode(stored)
+	if err == nil {
+		_, err = m.Annotate(b)
+	}
 	if err != nil {
 		return nil, err
 	}
-	m.Annotations = message.MergedAnnotations(m.Annotations, added)
 	return message.Append(nil, m), nil
 }
