@@ -107,8 +107,7 @@ func (n *nemesis) put(ctx context.Context, s fault.Step) error {
 func (n *nemesis) choose(ctx context.Context, queue string, s fault.Step) ([]string, error) {
 	var free []string
 	for _, x := range n.cfg.Cluster.Nodes() {
-		held := slices.ContainsFunc(n.open, func(o open) bool { return slices.Contains(o.nodes, x.ID) })
-		if !held {
+		if !n.supervised.isHeld(x.ID) {
 			free = append(free, x.ID)
 		}
 	}
