@@ -1,0 +1,79 @@
+package rest
+
+import (
+	"cmp"
+	"net/netip"
+
+	"github.com/quorate/quorate/broker/audit"
+	"github.com/quorate/quorate/broker/connections"
+	"github.com/quorate/quorate/message"
+)
+
+// connectionRoutes are about clients' connections, their channels and consumers.
+func connectionRoutes() []route {
+	return []route{
+		{method: "GET", path: "/api/connections", tag: management, always: true, serve: listConnections, says: "clients' connections to all nodes"},
+		{method: "GET", path: "/api/connections/{$}", tag: management, always: true, serve: listConnections, says: "clients' connections to all nodes"},
+		{method: "GET", path: "/api/connections/{name}", tag: management, always: true, serve: getConnection, says: "one connection"},
+		{method: "DELETE", path: "/api/connections/{name}", tag: administrator, act: closesConnection, serve: closeConnection, says: "closes a connection; the header X-Reason is told to the client"},
+		{method: "GET", path: "/api/consumers", tag: management, serve: listConsumers, says: "consumers on all nodes"},
+		{method: "GET", path: "/api/consumers/{vhost}", tag: management, serve: listConsumers, says: "the consumers of a vhost"},
+	}
+}
+
+// ofConnection gives a connection the names that RabbitMQ's HTTP API has.
+func ofConnection(c *connections.ConnectionInfo) object {
+	host, port := hostOf(c.Local)
+	peerHost, peerPort := hostOf(c.Peer)
+	out := object{
+		"name": c.Name, "type": "network", "user": c.User, "user_who_performed_action": c.User, "vhost": c.VHost, "node": string(c.Node),
+		"host": host, "port": port, "peer_host": peerHost, "peer_port": peerPort,
+		"ssl": c.TLS, "protocol": c.Protocol, "auth_mechanism": c.Mechanism, "state": c.State,
+		"channels": c.Channels, "channel_max": c.ChannelMax, "frame_max": c.FrameMax, "timeout": c.HeartbeatSeconds,
+		"connected_at": c.SinceMs, "recv_oct": c.Received, "send_oct": c.Sent, "client_properties": propertiesOf(c.Properties),
+	}
+	if c.ClientName != "" {
+		out["user_provided_name"] = c.ClientName
+	}
+	return out
+}
+
+// hostOf splits an address. The host is empty for a text that is not an address.
+func hostOf(address string) (host string, port uint16) {
+	a, err := netip.ParseAddrPort(address)
+	if err != nil {
+		return "", 0
+	}
+	return a.Addr().Unmap().String(), a.Port()
+}
+
+// propertiesOf reads the properties that a client sent to a node; it leaves out what cannot be read.
+func propertiesOf(b []byte) message.Table {
+	t, _, err := message.DecodeTable(b)
+	if len(b) == 0 || err != nil {
+		return message.Table{}
+	}
+	return t
+}
+
+func listConnections(c *call) (reply, error) {
+	all, silent, err := c.api.Broker.Connections.ClientConnections(c.Context(), "", "")
+	if err != nil {
+		return reply{}, err
+	}
+	return c.list(of(all, func(x *connections.ConnectionInfo) string { return x.Name }, ofConnection), silent)
+}
+
+func getConnection(c *call) (reply, error) {
+	x, err := c.api.Broker.Connections.ClientConnection(c.Context(), c.name())
+	return reply{body: ofConnection(&x)}, err
+}
+
+func closesConnection(c *call) audit.Act {
+	return audit.Act{Operation: audit.OpConnectionClose, Kind: "connection", Name: c.name()}
+}
+
+func closeConnection(c *call) (reply, error) {
+	reason := cmp.Or(c.Header.Get("X-Reason"), "Closed via management API")
+	return reply{}, c.api.Broker.Connections.EndConnection(c.Context(), c.name(), reason)
+}

@@ -1,0 +1,33 @@
+package rest
+
+import (
+	"github.com/quorate/quorate/broker"
+	"github.com/quorate/quorate/broker/connections"
+)
+
+// ofConsumer gives a consumer the names and the activity words of RabbitMQ's HTTP API.
+func ofConsumer(c *connections.ConsumerInfo) object {
+	host, port := hostOf(c.Peer)
+	active, status := true, "up"
+	switch c.Activity {
+	case broker.Active.String():
+		status = "single_active"
+	case broker.Waiting.String():
+		active, status = false, "waiting"
+	}
+	return object{
+		"queue": object{"name": c.Queue, "vhost": c.VHost}, "consumer_tag": c.Tag, "ack_required": !c.AutoAck, "exclusive": c.Exclusive,
+		"prefetch_count": c.Prefetch, "active": active, "activity_status": status, "arguments": propertiesOf(c.Arguments),
+		"channel_details": object{"connection_name": c.ConnectionName, "node": string(c.Node), "user": c.User, "peer_host": host, "peer_port": port},
+	}
+}
+
+// listConsumers lists consumers, also of one vhost. The broker decides what the user may see
+// (VH-12).
+func listConsumers(c *call) (reply, error) {
+	all, silent, err := c.api.Broker.Connections.Consumers(c.Context(), c.vhost(), "")
+	if err != nil {
+		return reply{}, err
+	}
+	return c.list(of(all, func(x *connections.ConsumerInfo) string { return x.Tag }, ofConsumer), silent)
+}

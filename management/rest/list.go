@@ -1,0 +1,226 @@
+package rest
+
+import (
+	"cmp"
+	"encoding/json"
+	"net/url"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Bounds of a page (as RabbitMQ's).
+const (
+	defaultPageSize = 100
+	maxPageSize     = 500
+)
+
+// maxFilterBytes bounds the name or pattern that a list is filtered by.
+const maxFilterBytes = 1024
+
+// rows is a list before it is filtered, sorted and cut into pages.
+type rows struct {
+	count int
+	name  func(i int) string // what a filter and the usual order look at
+	build func(i int) object // called only for rows that are shown, or if the order needs it
+}
+
+// of makes rows of what can be named and built one by one.
+func of[T any](all []T, name func(*T) string, build func(*T) object) rows {
+	return rows{len(all), func(i int) string { return name(&all[i]) }, func(i int) object { return build(&all[i]) }}
+}
+
+// choice is what the query says about a list.
+type choice struct {
+	page, size int // page 0: the whole list
+	name       string
+	match      *regexp.Regexp // nil: names contain name
+	sort       string
+	reverse    bool
+	columns    []string
+}
+
+// choiceOf reads a query: page, page_size, name, use_regex, sort, sort_reverse and columns.
+func choiceOf(q url.Values) (choice, error) {
+	x := choice{size: defaultPageSize, name: q.Get("name"), sort: q.Get("sort"), reverse: q.Get("sort_reverse") == "true"}
+	if columns := q.Get("columns"); columns != "" {
+		x.columns = strings.Split(columns, ",")
+	}
+	if len(x.name) > maxFilterBytes {
+		return x, bad("name", strconv.Itoa(len(x.name))+" bytes", "the limit is "+strconv.Itoa(maxFilterBytes)+" bytes")
+	}
+	if q.Get("use_regex") == "true" {
+		var err error
+		if x.match, err = regexp.Compile(x.name); err != nil { // linear in time, whatever the pattern
+			return x, bad("name", x.name, "is no regular expression: "+err.Error())
+		}
+	}
+	if !q.Has("page") {
+		return x, nil
+	}
+	var err error
+	if x.page, err = strconv.Atoi(q.Get("page")); err != nil || x.page < 1 {
+		return x, bad("page", q.Get("page"), "want 1 or more")
+	}
+	if q.Has("page_size") {
+		if x.size, err = strconv.Atoi(q.Get("page_size")); err != nil || x.size < 1 || x.size > maxPageSize {
+			return x, bad("page_size", q.Get("page_size"), "want 1 to "+strconv.Itoa(maxPageSize))
+		}
+	}
+	return x, nil
+}
+
+// takes reports whether a row of this name is chosen.
+func (x *choice) takes(name string) bool {
+	if x.match != nil {
+		return x.match.MatchString(name)
+	}
+	return strings.Contains(name, x.name)
+}
+
+// list answers with rows as the query wants them.
+func (c *call) list(all rows, silent []string) (reply, error) {
+	x, err := choiceOf(c.URL.Query())
+	if err != nil {
+		return reply{}, err
+	}
+	var chosen []int
+	for i := range all.count {
+		if x.takes(all.name(i)) {
+			chosen = append(chosen, i)
+		}
+	}
+	built := map[int]object{}
+	if x.sort != "" && x.sort != "name" {
+		for _, i := range chosen {
+			built[i] = all.build(i)
+		}
+		slices.SortStableFunc(chosen, func(i, j int) int { return compare(built[i].at(x.sort), built[j].at(x.sort)) })
+	} else if x.sort == "name" {
+		slices.SortStableFunc(chosen, func(i, j int) int { return cmp.Compare(all.name(i), all.name(j)) })
+	}
+	if x.reverse {
+		slices.Reverse(chosen)
+	}
+	shown := chosen
+	if x.page > 0 {
+		from := min((x.page-1)*x.size, len(chosen))
+		if from == len(chosen) && x.page > 1 {
+			return reply{}, bad("page", strconv.Itoa(x.page), "is beyond the last page")
+		}
+		shown = chosen[from:min(from+x.size, len(chosen))]
+	}
+	items := make([]object, len(shown))
+	for n, i := range shown {
+		o, is := built[i]
+		if !is {
+			o = all.build(i)
+		}
+		items[n] = o.only(x.columns)
+	}
+	if x.page == 0 {
+		return reply{body: items, silent: silent}, nil
+	}
+	return reply{silent: silent, body: object{
+		"filtered_count": len(chosen), "item_count": len(items), "items": items, "page": x.page,
+		"page_count": max(1, (len(chosen)+x.size-1)/x.size), "page_size": x.size, "total_count": all.count,
+	}}, nil
+}
+
+// at returns the value at a path of names with dots between; nil if there is none.
+func (o object) at(path string) any {
+	for {
+		if v, is := o[path]; is {
+			return v
+		}
+		first, rest, more := strings.Cut(path, ".")
+		in, is := o[first].(object)
+		if !more || !is {
+			return nil
+		}
+		o, path = in, rest
+	}
+}
+
+// only returns the columns, all of them if none are named.
+func (o object) only(columns []string) object {
+	if len(columns) == 0 {
+		return o
+	}
+	out := object{}
+	for _, path := range columns {
+		out.take(o, path)
+	}
+	return out
+}
+
+// take copies what from has at a path.
+func (o object) take(from object, path string) {
+	if v, is := from[path]; is {
+		o[path] = v
+		return
+	}
+	first, rest, more := strings.Cut(path, ".")
+	in, is := from[first].(object)
+	if !more || !is {
+		return
+	}
+	to, is := o[first].(object)
+	if !is {
+		to = object{}
+		o[first] = to
+	}
+	to.take(in, rest)
+}
+
+// compare orders values of any kinds: those that are missing first, then numbers, then the rest as
+// text.
+func compare(a, b any) int {
+	x, rankX := numberOf(a)
+	y, rankY := numberOf(b)
+	switch {
+	case rankX != rankY:
+		return cmp.Compare(rankX, rankY)
+	case rankX == rankNumber:
+		return cmp.Compare(x, y)
+	}
+	return cmp.Compare(wordOf(a), wordOf(b))
+}
+
+// The ranks of values in an order.
+const (
+	rankMissing = iota
+	rankNumber
+	rankOther
+)
+
+// numberOf returns a number's value, and the rank of any value.
+func numberOf(v any) (float64, int) {
+	switch v := v.(type) {
+	case nil:
+		return 0, rankMissing
+	case int:
+		return float64(v), rankNumber
+	case int64:
+		return float64(v), rankNumber
+	case uint64:
+		return float64(v), rankNumber
+	case uint32:
+		return float64(v), rankNumber
+	case uint16:
+		return float64(v), rankNumber
+	case float64:
+		return v, rankNumber
+	}
+	return 0, rankOther
+}
+
+// wordOf is what a value that is no number is ordered by.
+func wordOf(v any) string {
+	if s, is := v.(string); is {
+		return s
+	}
+	b, _ := json.Marshal(v) // what cannot be written is equal to everything
+	return string(b)
+}

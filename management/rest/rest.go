@@ -1,0 +1,40 @@
+// Package rest serves RabbitMQ's HTTP API under /api/ and what Quorate has beyond it under /v1/, as
+// a thin translation to package broker. Paths, names of fields, status codes and errors under /api/
+// are RabbitMQ's, so that its tools work unchanged.
+//
+// # Reading order
+//
+//   - One request: call.go, reply.go, body.go, list.go.
+//   - The routes: route.go, rest.go; then a file for each group of paths.
+package rest
+
+import (
+	"log/slog"
+	"net/http"
+
+	"github.com/quorate/quorate/broker"
+	"github.com/quorate/quorate/management/login"
+)
+
+// Config describes a handler.
+type Config struct {
+	Broker  *broker.Broker // required
+	Guard   *login.Guard   // required
+	Node    string
+	Version string
+	Cluster string
+	Logger  *slog.Logger // required
+}
+
+// api has the handlers. It holds nothing but its configuration, so that they may run concurrently.
+type api struct{ Config }
+
+// New returns the handler of /api/ and /v1/. It may be used concurrently.
+func New(c Config) http.Handler {
+	a := &api{c}
+	mux := http.NewServeMux()
+	for _, r := range routes() {
+		mux.Handle(r.method+" "+r.path, a.handler(&r))
+	}
+	return mux
+}

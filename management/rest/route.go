@@ -1,0 +1,82 @@
+package rest
+
+import (
+	"context"
+	"net/http"
+	"slices"
+
+	"github.com/quorate/quorate/broker/audit"
+	"github.com/quorate/quorate/broker/identity"
+	"github.com/quorate/quorate/management/login"
+)
+
+// route is one method of one path.
+type route struct {
+	method, path string // path as http.ServeMux takes it
+	// tag is what the caller needs besides a login; the broker checks rights on queues and exchanges
+	// (VH-6) and what a user may see of a vhost (VH-12). "": nothing.
+	tag string
+	// always: a node answers even while it serves no clients (EX-16).
+	always bool
+	// act describes what the request changes, for the audit (AU-1); nil: nothing.
+	act   func(c *call) audit.Act
+	serve func(c *call) (reply, error)
+	says  string // what it does, for the description of the API
+}
+
+// routes returns all routes.
+func routes() []route {
+	return slices.Concat(callerRoutes(), connectionRoutes())
+}
+
+// handler serves a route to callers that log in and have its tag.
+func (a *api) handler(r *route) http.HandlerFunc {
+	return func(w http.ResponseWriter, req *http.Request) {
+		in, err := a.Guard.Header(req)
+		if err != nil {
+			a.fail(w, err)
+			return
+		}
+		c := &call{Request: in, api: a, w: w}
+		var out reply
+		if r.act == nil {
+			out, err = r.run(c, in.Context())
+		} else {
+			act := r.act(c)
+			act.From = login.OriginOf(in)
+			err = a.Broker.Audit.Audited(in.Context(), act, func(ctx context.Context) error {
+				out, err = r.run(c, ctx)
+				return err
+			})
+		}
+		if err != nil {
+			a.fail(w, err)
+			return
+		}
+		a.send(w, out)
+	}
+}
+
+// run checks what the route needs of the caller and the node, then serves it.
+func (r *route) run(c *call, ctx context.Context) (reply, error) {
+	c.Request = c.WithContext(ctx)
+	b := c.api.Broker
+	if r.tag != "" {
+		if err := b.Logins.Require(ctx, r.tag); err != nil {
+			return reply{}, err
+		}
+	}
+	if !r.always {
+		if err := b.Serving.Serves(); err != nil {
+			return reply{}, err
+		}
+	}
+	return r.serve(c)
+}
+
+// The tags, from the weakest to the strongest: each includes those before it, but for policymaker.
+const (
+	management    = identity.TagManagement
+	monitoring    = identity.TagMonitoring
+	administrator = identity.TagAdministrator
+)
