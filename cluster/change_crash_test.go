@@ -1,13 +1,17 @@
 package cluster
 
 import (
+	"errors"
 	"fmt"
+	"strings"
+	"sync"
 	"testing"
 
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/cluster/membership"
 	"github.com/quorate/quorate/cluster/replica"
 	"github.com/quorate/quorate/id"
+	"github.com/quorate/quorate/wal/vfs"
 )
 
 // hold keeps a node's changer from beginning anything until it is let go.
@@ -122,4 +126,47 @@ func completed(step catalog.MemberStep) func(*testing.T, *testNode, *replica.Mem
 			t.Fatal(err)
 		}
 	}
+}
+
+// A member leaves only once that is committed. Its leader removes it while another one, whose disk hangs, has none of
+// the newest entries: until that one has the removal, it may still be elected with the vote of the member that left, and
+// would lose what those two alone had. So what the leaving one has stored stays until then.
+func TestMemberLeavesOnceCommitted(t *testing.T) {
+	t.Parallel()
+	n, disks := newDiskNodes(t, nil)
+	n.start("a", "b", "c")
+	a := n.nodes["a"]
+	q := a.declare(t, "q", 3)
+	n.has(q, "a", "b", "c")
+	if err := a.leaders.Transfer(testContext(t), q, "a"); err != nil {
+		t.Fatal(err)
+	}
+	l := a.load(t, q)
+	l.goesOn()
+	hung, release := disks.of(n, "c").HangAt(vfs.OpWrite, 1)
+	release = sync.OnceFunc(release)
+	defer release()
+	<-hung
+	l.goesOn() // with a and b alone
+	change, err := a.catalog.Propose(testContext(t), &catalog.BeginMemberChange{UID: q, Join: "b", Leave: "b"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	poll(t, "the leader waits until the removal of b is committed", func() error {
+		r, ok := a.View().QueueByUID(q)
+		if !ok || r.Change == nil || r.Change.ID != change.Index || r.Change.Leave != "b" {
+			t.Fatalf("c has not got the removal, and b has left: members %q, change %+v", r.Members, r.Change)
+		}
+		if w := a.changes.Wire(q); !strings.Contains(w.GetDetail(), "is not committed yet") {
+			return errors.New(w.GetDetail())
+		}
+		return nil
+	})
+	if n.nodes["b"].host.Member(q) == nil {
+		t.Error("b has closed its member, which has what c does not have")
+	}
+	release()
+	n.has(q, "a", "b", "c")
+	l.goesOn()
+	l.check(a, q)
 }

@@ -30,6 +30,7 @@ func (f fsm[R, E]) ApplyBatch(logs []*raft.Log) []any {
 				continue // the loop ends: the entry does not count as applied
 			}
 		case raft.LogConfiguration:
+			f.g.configured.Store(&configured{index: l.Index, servers: raft.DecodeConfiguration(l.Data).Servers})
 			f.g.watch.announce()
 		default:
 		}
@@ -163,6 +164,7 @@ func (f fsm[R, E]) Restore(from io.ReadCloser) error {
 		f.g.fail(err)
 		return err
 	}
+	f.g.configured.Store(&configured{index: r.file.configIndex, servers: r.file.configuration.Servers})
 	f.g.applied.Store(r.file.index)
 	return nil
 }

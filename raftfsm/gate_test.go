@@ -202,14 +202,23 @@ func TestLoneVoterWaitsForItsDisk(t *testing.T) {
 		l := leaderOf(t, all, nil)
 		fs := others(all, l)
 		comes(t, "three", l.submit("a"))
-		if err := l.group.RemoveServer(t.Context(), fs[0].node, 0); err != nil {
+		committed := func() uint64 {
+			synctest.Wait()
+			at, err := l.group.Configuration()
+			if err != nil || !at.Committed() {
+				t.Fatalf("%+v, %v", at, err)
+			}
+			return at.Index
+		}
+		if err := l.group.RemoveServer(t.Context(), fs[0].node, committed()); err != nil {
 			t.Fatal(err)
 		}
 		l.tap.close()
 		before := l.submit("b")
 		waits(t, "before it is alone", before)
 		removed := make(chan error, 1)
-		go func() { removed <- l.group.RemoveServer(t.Context(), fs[1].node, 0) }()
+		at := committed()
+		go func() { removed <- l.group.RemoveServer(t.Context(), fs[1].node, at) }()
 		waits(t, "removal", removed)
 		waits(t, "before it is alone", before)
 		l.tap.release()

@@ -40,11 +40,13 @@ type Group[R, E any] struct {
 	leading  leading
 	stamps   stamps
 	watch    watch
-	compact  compaction
-	pusher   pusher
-	disk     *durability
-	store    *guard
-	out      *gate
+	// configured is written by raft's goroutine that applies entries.
+	configured atomic.Pointer[configured]
+	compact    compaction
+	pusher     pusher
+	disk       *durability
+	store      *guard
+	out        *gate
 
 	noReplies []any // belongs to raft's goroutine of the machine
 

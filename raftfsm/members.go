@@ -4,11 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/hashicorp/raft"
 
 	"github.com/quorate/quorate/id"
 )
+
+// errUncommitted refuses a change for a configuration that is not known to be committed.
+var errUncommitted = errors.New("the group's newest configuration is not committed: try again")
 
 // Servers returns the voters and the non-voters of the newest configuration.
 func (g *Group[R, E]) Servers() (voters, nonvoters []id.NodeID, err error) {
@@ -35,18 +39,36 @@ func (g *Group[R, E]) AddNonvoter(ctx context.Context, n id.NodeID) error {
 
 // Configuration lists the members of a group.
 type Configuration struct {
-	Index             uint64 // of the configuration's log entry
+	// Index of the configuration's log entry if it is known to be committed, else 0. No later leader is without a
+	// committed configuration. One that is not may be taken back: nothing that cannot be undone, such as deleting what a
+	// removed member has stored, may follow from it.
+	Index             uint64
 	Voters, Nonvoters []id.NodeID
+}
+
+// Committed reports whether the configuration is known to be committed.
+func (c *Configuration) Committed() bool { return c.Index > 0 }
+
+// configured is the newest configuration that this member knows to be committed. Raft tells nobody the index of its
+// newest configuration, but hands on the entries of committed ones.
+type configured struct {
+	index   uint64
+	servers []raft.Server
 }
 
 // Configuration returns the newest configuration, committed or not.
 func (g *Group[R, E]) Configuration() (Configuration, error) {
+	committed := g.configured.Load() // first: if the newest one has the same servers after that, these are committed
 	future := g.raft.Load().GetConfiguration()
 	if err := future.Error(); err != nil {
 		return Configuration{}, fmt.Errorf("raftfsm: group %s: configuration: %w", g.c.Group, err)
 	}
-	c := Configuration{Index: future.Index()}
-	for _, s := range future.Configuration().Servers {
+	var c Configuration
+	servers := future.Configuration().Servers
+	if committed != nil && slices.Equal(servers, committed.servers) {
+		c.Index = committed.index
+	}
+	for _, s := range servers {
 		if s.Suffrage == raft.Voter {
 			c.Voters = append(c.Voters, id.NodeID(s.ID))
 		} else {
@@ -56,10 +78,13 @@ func (g *Group[R, E]) Configuration() (Configuration, error) {
 	return c, nil
 }
 
-// RemoveServer removes a node, voter or not. It fails if the newest configuration is not that of
+// RemoveServer removes a node, voter or not. It fails if the newest configuration is not the committed one of
 // index at, so that a decision about one configuration is not applied to another. Otherwise it is
 // like AddVoter. The removed member continues without a vote until it is closed.
 func (g *Group[R, E]) RemoveServer(ctx context.Context, n id.NodeID, at uint64) error {
+	if at == 0 { // raft would not compare
+		return fmt.Errorf("raftfsm: group %s: remove %q: %w", g.c.Group, n, errUncommitted)
+	}
 	return g.change(ctx, "remove", n, func(r *raft.Raft) raft.Future {
 		return r.RemoveServer(raft.ServerID(n), at, 0)
 	})
@@ -67,6 +92,9 @@ func (g *Group[R, E]) RemoveServer(ctx context.Context, n id.NodeID, at uint64) 
 
 // DemoteVoter makes a voter a non-voter; otherwise it is like RemoveServer.
 func (g *Group[R, E]) DemoteVoter(ctx context.Context, n id.NodeID, at uint64) error {
+	if at == 0 {
+		return fmt.Errorf("raftfsm: group %s: demote %q: %w", g.c.Group, n, errUncommitted)
+	}
 	return g.change(ctx, "demote", n, func(r *raft.Raft) raft.Future {
 		return r.DemoteVoter(raft.ServerID(n), at, 0)
 	})

@@ -47,6 +47,9 @@ func TestMemberJoins(t *testing.T) {
 	if err := c.leader().group.RemoveServer(t.Context(), "n4", 1); err == nil {
 		t.Error("removed by an old configuration")
 	}
+	if err := c.leader().group.RemoveServer(t.Context(), "n4", 0); !errors.Is(err, errUncommitted) {
+		t.Errorf("removed by a configuration that is not committed: %v", err)
+	}
 	change("demoted", func(g *testGroupT) error {
 		at, err := g.Configuration()
 		return errors.Join(err, g.DemoteVoter(t.Context(), "n4", at.Index))

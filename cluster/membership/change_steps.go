@@ -28,6 +28,9 @@ func (m *Changer) change(ctx context.Context, q *replica.Member, s *changeState)
 	if err != nil {
 		return err
 	}
+	if !at.Committed() { // a step that is not committed is not taken: the node that seems to be out may still have the only second copy
+		return m.waits(s, "the group's configuration with the members %q is not committed yet: a majority of them must have it", at.Voters)
+	}
 	votes := func(n id.NodeID) bool { return slices.Contains(at.Voters, n) }
 	rebuild := g.Join != "" && g.Join == g.Leave
 	switch {

@@ -46,14 +46,17 @@ func (g *Group) grow() {
 			continue // it no longer leads
 		}
 		g.notice(at, away, time.Now())
-		_, due := g.nextChange(at, away, time.Now())
+		due := false
+		if at.Committed() { // else a change is under way
+			_, due = g.nextChange(at, away, time.Now())
+		}
 		if due {
 			g.changeMembers(away)
 		}
 		if len(at.Nonvoters) > 0 {
 			g.raft.Push() // one that begins has refused raft's calls until then
 		}
-		busy = due || len(away) > 0 || len(at.Voters) < min(g.view().NodeCount(), maxCatalogVoters)
+		busy = due || !at.Committed() || len(away) > 0 || len(at.Voters) < min(g.view().NodeCount(), maxCatalogVoters)
 	}
 }
 
@@ -65,12 +68,11 @@ func (g *Group) seated() error {
 	if g.seatedOnce.Load() {
 		return nil
 	}
-	committed := g.raft.Stats().CommitIndex // first: what is found then is committed if it is not behind it
 	at, err := g.raft.Configuration()
 	switch {
 	case err != nil:
 		return err
-	case at.Index > committed:
+	case !at.Committed():
 		return errors.New("cluster: catalog group is changing its members: waiting for a majority of its nodes")
 	case !slices.Contains(at.Voters, g.cfg.Node) && len(at.Voters) < maxCatalogVoters:
 		return fmt.Errorf("cluster: this node has no vote in the catalog group yet: its leader, node %q, gives it one once "+
@@ -89,7 +91,7 @@ func (g *Group) changeMembers(away map[id.NodeID]time.Time) {
 		return // it no longer leads
 	}
 	at, err := g.raft.Configuration()
-	if err != nil {
+	if err != nil || !at.Committed() {
 		return
 	}
 	if c, due := g.nextChange(at, away, time.Now()); due {
@@ -181,9 +183,8 @@ func (g *Group) nextOut(at raftfsm.Configuration) (catalogChange, bool) {
 // recordOut records in the catalog that the group's configuration is without a node, once that is
 // committed. It stays so: whoever adds a node has applied what says that it is leaving.
 func (g *Group) recordOut(ctx context.Context, n id.NodeID, since uint64) error {
-	committed := g.raft.Stats().CommitIndex // first: what is found then is committed if it is not behind it
 	at, err := g.raft.Configuration()
-	if err != nil || at.Index > committed || slices.Contains(at.Voters, n) || slices.Contains(at.Nonvoters, n) {
+	if err != nil || !at.Committed() || slices.Contains(at.Voters, n) || slices.Contains(at.Nonvoters, n) {
 		return err
 	}
 	r, _, err := g.proposeHere(ctx, catalog.AppendCommand(nil, &catalog.NodeOut{ID: n, Since: since}))
