@@ -49,7 +49,7 @@ type Configuration struct {
 // Committed reports whether the configuration is known to be committed.
 func (c *Configuration) Committed() bool { return c.Index > 0 }
 
-// configured is the newest configuration that this member knows to be committed. Raft tells nobody the index of its
+// configured is the newest configuration that this member knows to be committed. Raft reports to nobody the index of its
 // newest configuration, but hands on the entries of committed ones.
 type configured struct {
 	index   uint64
