@@ -113,6 +113,22 @@ func (b *Broker) ListBindings(ctx context.Context, vhost string) ([]Binding, err
 	return out, nil
 }
 
+// ImplicitBindings returns the bindings of the default exchange to the queues that the caller may see: to each queue
+// with its name as the key (EX-3). An empty vhost stands for all vhosts.
+func (b *Broker) ImplicitBindings(ctx context.Context, vhost string) ([]Binding, error) {
+	seen, v, err := b.listable(ctx, vhost)
+	if err != nil {
+		return nil, err
+	}
+	var out []Binding
+	for q := range v.Queues() {
+		if seen.SeesBinding(&catalog.Binding{VHost: q.VHost, DestinationKind: catalog.ToQueue, Destination: q.Name}) {
+			out = append(out, Binding{VHost: q.VHost, Destination: q.Name, RoutingKey: q.Name})
+		}
+	}
+	return out, nil
+}
+
 // permitBinding checks that the caller has the permissions for bind and unbind (VH-6, VH-8).
 func (b *Broker) permitBinding(ctx context.Context, x *Binding) error {
 	destination := permission.Queue(x.VHost, x.Destination)

@@ -132,11 +132,38 @@ func (b *Broker) ListExchanges(ctx context.Context, vhost string) ([]Exchange, e
 	var out []Exchange
 	for x := range v.Exchanges() {
 		if seen.Sees(permission.Exchange(x.VHost, x.Name)) {
-			out = append(out, Exchange{
-				VHost: x.VHost, Name: x.Name, Type: string(x.Type), Durable: x.Durable,
-				AutoDelete: x.AutoDelete, Internal: x.Internal, Arguments: x.Arguments,
-			})
+			out = append(out, describeExchange(x))
 		}
 	}
 	return out, nil
+}
+
+// GetExchange returns an exchange that the caller may see (VH-12).
+func (b *Broker) GetExchange(ctx context.Context, vhost, name string) (Exchange, error) {
+	if err := b.permitSight(ctx, permission.Exchange(vhost, name)); err != nil {
+		return Exchange{}, err
+	}
+	x, err := lookUpExchange(b.view(), vhost, name)
+	if err != nil {
+		return Exchange{}, err
+	}
+	return describeExchange(x), nil
+}
+
+// lookUpExchange returns an exchange; the error names the missing vhost or exchange.
+func lookUpExchange(v *catalog.View, vhost, name string) (*catalog.Exchange, error) {
+	x, ok := v.Exchange(vhost, name)
+	if !ok {
+		_, err := v.Route(vhost, name, &catalog.Publication{}, nil)
+		return nil, failure.Translate(err, failure.Error{})
+	}
+	return x, nil
+}
+
+// describeExchange returns an exchange as the catalog has it.
+func describeExchange(x *catalog.Exchange) Exchange {
+	return Exchange{
+		VHost: x.VHost, Name: x.Name, Type: string(x.Type), Durable: x.Durable,
+		AutoDelete: x.AutoDelete, Internal: x.Internal, Arguments: x.Arguments,
+	}
 }

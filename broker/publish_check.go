@@ -23,10 +23,9 @@ func tooLarge(m *Publish, most int) error {
 // checkExchange returns an exchange that clients may publish to. It refuses one that is missing or
 // internal.
 func checkExchange(v *catalog.View, vhost, name string) (*catalog.Exchange, error) {
-	x, ok := v.Exchange(vhost, name)
-	if !ok {
-		_, err := v.Route(vhost, name, &catalog.Publication{}, nil) // names the missing vhost or exchange
-		return nil, failure.Translate(err, failure.Error{})
+	x, err := lookUpExchange(v, vhost, name)
+	if err != nil {
+		return nil, err
 	}
 	if x.Internal {
 		return nil, &failure.Error{

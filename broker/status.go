@@ -99,21 +99,42 @@ type RaftStats struct {
 // GetQueue returns a queue with its figures, or without them if no leader can be reached in time.
 func (b *Broker) GetQueue(ctx context.Context, vhost, name string) (Queue, error) {
 	c := b.cluster
-	if b.Permissions.WholeSight(ctx, vhost) != nil {
-		if err := b.Permissions.PermitAny(ctx, permission.Queue(vhost, name)); err != nil {
-			return Queue{}, err
-		}
-	}
-	if names.IsReply(name) { // AM-3
-		return Queue{}, serving.NoQueue(vhost, name)
-	}
-	rec, err := serving.LookUp(c.View(), vhost, name)
+	rec, err := b.visibleQueue(ctx, vhost, name)
 	if err != nil {
 		return Queue{}, err
 	}
 	q := b.describe(c.View(), rec)
 	b.addFigures(ctx, c, rec, &q)
 	return q, ctx.Err()
+}
+
+// DescribeQueue is GetQueue without figures. It makes no call to another node.
+func (b *Broker) DescribeQueue(ctx context.Context, vhost, name string) (Queue, error) {
+	rec, err := b.visibleQueue(ctx, vhost, name)
+	if err != nil {
+		return Queue{}, err
+	}
+	return b.describe(b.view(), rec), nil
+}
+
+// visibleQueue looks up a queue that the caller may see (VH-12).
+func (b *Broker) visibleQueue(ctx context.Context, vhost, name string) (*catalog.QueueRecord, error) {
+	if err := b.permitSight(ctx, permission.Queue(vhost, name)); err != nil {
+		return nil, err
+	}
+	if names.IsReply(name) { // AM-3
+		return nil, serving.NoQueue(vhost, name)
+	}
+	return serving.LookUp(b.view(), vhost, name)
+}
+
+// permitSight refuses callers who may neither see the whole vhost of a queue or exchange nor have a right for it
+// (VH-12).
+func (b *Broker) permitSight(ctx context.Context, t permission.Thing) error {
+	if b.Permissions.WholeSight(ctx, t.VHost) == nil {
+		return nil
+	}
+	return b.Permissions.PermitAny(ctx, t)
 }
 
 // describe returns a queue as the catalog has it, without figures. It makes no call.

@@ -96,6 +96,9 @@ func changesOf(before *catalog.View, cmd catalog.Command, r catalog.Reply) ([]Ch
 		// Parameters with a component but no vhost are the broker's own, such as tokens. They are not recorded here.
 		changed := replaced(c.OnlyNew, true, r) && (c.VHost != "" || c.Component == "")
 		return []Change{{Field: "value", After: secretChanged}}, changed
+	case *catalog.DeleteParameter:
+		_, known := before.Parameter(c.VHost, c.Component, c.Name)
+		return []Change{{Field: "value", After: "removed"}}, happened(r.Deleted, known, r) && (c.VHost != "" || c.Component == "")
 	}
 	return nil, false
 }

@@ -19,6 +19,7 @@ const (
 	OpPolicyPut            Operation = "policy.put"
 	OpPolicyDelete         Operation = "policy.delete"
 	OpParameterPut         Operation = "parameter.put"
+	OpParameterDelete      Operation = "parameter.delete"
 	OpTokenMint            Operation = "token.mint"
 	OpTokenRevoke          Operation = "token.revoke"
 	OpDefinitionsImport    Operation = "definitions.import"
@@ -59,7 +60,8 @@ const (
 func administration() []Operation {
 	return []Operation{
 		OpUserPut, OpUserChange, OpUserDelete, OpUserLimits, OpPermissionSet, OpPermissionClear, OpTopicPermissionSet, OpTopicPermissionClear,
-		OpVHostPut, OpVHostDelete, OpVHostLimits, OpPolicyPut, OpPolicyDelete, OpParameterPut, OpTokenMint, OpTokenRevoke, OpDefinitionsImport,
+		OpVHostPut, OpVHostDelete, OpVHostLimits, OpPolicyPut, OpPolicyDelete, OpParameterPut, OpParameterDelete, OpTokenMint, OpTokenRevoke,
+		OpDefinitionsImport,
 		OpQueueExport, OpQueueRestore,
 		OpConnectionClose, OpVersionFinalise, OpNodeJoin, OpNodeDrain, OpNodeUndrain, OpNodeForget, OpNodeReplace, OpNodeRemove, OpQueuesGrow, OpQueuesShrink,
 		OpQueuesRebalance, OpMemberAdd, OpMemberRemove, OpMemberReplace, OpLeaderTransfer, OpOperationCancel,
