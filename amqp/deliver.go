@@ -277,25 +277,8 @@ func (ch *channel) get(m *wire.BasicGet) error {
 		DeliveryTag: ch.delivered, Redelivered: d.Redelivered, Exchange: d.Message.Exchange,
 		RoutingKey: d.Message.PrimaryKey(), MessageCount: atMost32(got.Ready),
 	})
-	c.out = wire.AppendContentHeader(c.out, ch.number, &d.Message, headersOf(d, got.Classic))
+	c.out = wire.AppendContentHeader(c.out, ch.number, &d.Message, d.Headers(got.Classic))
 	c.out = wire.AppendBody(c.out, ch.number, d.Message.Body, c.frameMax)
 	wait.Wake(c.news)
 	return nil
-}
-
-// headersOf are the headers of a delivery: the message's own, what returns and discards added
-// (DEL-11), its deaths (DL-32, DL-34) and, from quorum queues, the counts (DEL-10).
-func headersOf(d *broker.Delivery, classic bool) message.Table {
-	h := d.Message.Headers.Merged(d.Message.Annotations).Merged(message.DeathHeaders(&d.Message))
-	if classic || d.AcquiredCount == 0 && d.DeliveryCount == 0 {
-		return h
-	}
-	h = h.Clone()
-	if d.AcquiredCount > 0 {
-		h.Set("x-acquired-count", message.Int64(int64(d.AcquiredCount)))
-	}
-	if d.DeliveryCount > 0 {
-		h.Set("x-delivery-count", message.Int64(int64(d.DeliveryCount)))
-	}
-	return h
 }

@@ -297,7 +297,7 @@ func (w *writer) deliver(x *consumer, tag uint64, d *broker.Delivery) {
 		Exchange: d.Message.Exchange, RoutingKey: cmp.Or(x.address, d.Message.PrimaryKey()),
 	}
 	w.buf = wire.AppendDeliver(w.buf, x.ch.number, &m)
-	w.buf = wire.AppendContentHeader(w.buf, x.ch.number, &d.Message, headersOf(d, x.c.Classic()))
+	w.buf = wire.AppendContentHeader(w.buf, x.ch.number, &d.Message, d.Headers(x.c.Classic()))
 	w.buf = wire.AppendBody(w.buf, x.ch.number, d.Message.Body, w.frameMax)
 }
 

@@ -33,6 +33,23 @@ func decodeDelivery(d *traffic.Delivery) (_ Delivery, added message.Table, err e
 	}, added, nil
 }
 
+// Headers returns the headers that AMQP clients see: the message's own, what returns and discards added (DEL-11), its
+// deaths (DL-32, DL-34) and, unless the queue is a classic queue, the counts (DEL-10).
+func (d *Delivery) Headers(classic bool) message.Table {
+	h := d.Message.Headers.Merged(d.Message.Annotations).Merged(message.DeathHeaders(&d.Message))
+	if classic || d.AcquiredCount == 0 && d.DeliveryCount == 0 {
+		return h
+	}
+	h = h.Clone()
+	if d.AcquiredCount > 0 {
+		h.Set("x-acquired-count", message.Int64(int64(d.AcquiredCount)))
+	}
+	if d.DeliveryCount > 0 {
+		h.Set("x-delivery-count", message.Int64(int64(d.DeliveryCount)))
+	}
+	return h
+}
+
 // errUnreadable returns the error about a stored message that cannot be decoded.
 func errUnreadable(err error, about failure.Error) error {
 	about.Class, about.Reason = failure.Internal, "a stored message cannot be read: "+err.Error()

@@ -76,6 +76,35 @@ func (f fields) text(name, other string) (string, error) {
 	}
 }
 
+// need returns a field that must be there.
+func (f fields) need(name string) (string, error) {
+	if f[name] == nil {
+		return "", bad(name, "", "is missing")
+	}
+	return f.text(name, "")
+}
+
+// texts returns a field that is a list of strings, or one string with commas between, or other if it is absent or null.
+func (f fields) texts(name string, other []string) ([]string, error) {
+	switch v := f[name].(type) {
+	case nil:
+		return other, nil
+	case string:
+		return strings.FieldsFunc(v, func(r rune) bool { return r == ',' || r == ' ' }), nil
+	case []any:
+		out := make([]string, len(v))
+		for i, x := range v {
+			s, is := x.(string)
+			if !is {
+				return nil, bad(name, textOf(x), "want strings")
+			}
+			out[i] = s
+		}
+		return out, nil
+	}
+	return nil, bad(name, textOf(f[name]), "want a list of strings")
+}
+
 // flag returns a field, or other if it is absent or null. Tools send booleans as strings, too.
 func (f fields) flag(name string, other bool) (bool, error) {
 	switch v := f[name].(type) {
@@ -109,20 +138,29 @@ func (f fields) number(name string, other int64) (int64, error) {
 	return n, nil
 }
 
-// table returns a field that is an object, sorted by name; nil if it is absent, null, or the empty
-// list that some tools send for an empty object.
-func (f fields) table(name string) (message.Table, error) {
+// within returns a field that is an object; nil if it is absent, null, or the empty list that some
+// tools send for an empty object.
+func (f fields) within(name string) (fields, error) {
 	switch v := f[name].(type) {
 	case nil:
 		return nil, nil
 	case map[string]any:
-		return toTableOf(name, v)
+		return v, nil
 	case []any:
 		if len(v) == 0 {
 			return nil, nil
 		}
 	}
 	return nil, bad(name, textOf(f[name]), "want an object")
+}
+
+// table is within for an object of any fields, sorted by name.
+func (f fields) table(name string) (message.Table, error) {
+	o, err := f.within(name)
+	if o == nil || err != nil {
+		return nil, err
+	}
+	return toTableOf(name, o)
 }
 
 // toTableOf converts a JSON object; name is where it stands.

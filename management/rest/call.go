@@ -1,9 +1,6 @@
 package rest
 
-import (
-	"net/http"
-	"net/url"
-)
+import "net/http"
 
 // call is one request of a caller that has logged in.
 type call struct {
@@ -15,14 +12,8 @@ type call struct {
 // vhost is the vhost of the path; "" where the path has none.
 func (c *call) vhost() string { return c.PathValue("vhost") }
 
-// name is the name of the path. Clients escape it once or, for connections, twice.
-func (c *call) name() string {
-	n := c.PathValue("name")
-	if again, err := url.PathUnescape(n); err == nil {
-		return again
-	}
-	return n
-}
+// name is the name of the path.
+func (c *call) name() string { return c.PathValue("name") }
 
 // flag reports whether a parameter of the query is there and not false.
 func (c *call) flag(name string) bool {

@@ -3,6 +3,7 @@ package rest
 import (
 	"cmp"
 	"net/netip"
+	"net/url"
 
 	"github.com/quorate/quorate/broker/audit"
 	"github.com/quorate/quorate/broker/connections"
@@ -64,16 +65,24 @@ func listConnections(c *call) (reply, error) {
 	return c.list(of(all, func(x *connections.ConnectionInfo) string { return x.Name }, ofConnection), silent)
 }
 
+// connectionName is the name of the path, which some clients escape twice.
+func (c *call) connectionName() string {
+	if again, err := url.PathUnescape(c.name()); err == nil {
+		return again
+	}
+	return c.name()
+}
+
 func getConnection(c *call) (reply, error) {
-	x, err := c.api.Broker.Connections.ClientConnection(c.Context(), c.name())
+	x, err := c.api.Broker.Connections.ClientConnection(c.Context(), c.connectionName())
 	return reply{body: ofConnection(&x)}, err
 }
 
 func closesConnection(c *call) audit.Act {
-	return audit.Act{Operation: audit.OpConnectionClose, Kind: "connection", Name: c.name()}
+	return audit.Act{Operation: audit.OpConnectionClose, Kind: "connection", Name: c.connectionName()}
 }
 
 func closeConnection(c *call) (reply, error) {
 	reason := cmp.Or(c.Header.Get("X-Reason"), "Closed via management API")
-	return reply{}, c.api.Broker.Connections.EndConnection(c.Context(), c.name(), reason)
+	return reply{}, c.api.Broker.Connections.EndConnection(c.Context(), c.connectionName(), reason)
 }

@@ -9,6 +9,10 @@ import (
 	"github.com/quorate/quorate/broker/failure"
 )
 
+// warningsHeader has the warnings, separated by semicolons, about what was accepted but has no
+// effect (C-9).
+const warningsHeader = "Quorate-Warnings"
+
 // silentHeader names the nodes, separated by commas, that did not answer; what only they know is
 // missing from the reply.
 const silentHeader = "Quorate-Silent"
@@ -18,9 +22,10 @@ type object map[string]any
 
 // reply is what a route answers.
 type reply struct {
-	code   int      // 0: 200 with a body, 204 without
-	body   any      // sent as JSON; nil: nothing
-	silent []string // nodes that did not answer
+	code     int      // 0: 200 with a body, 204 without
+	body     any      // sent as JSON; nil: nothing
+	silent   []string // nodes that did not answer
+	warnings []string // about what was accepted but has no effect
 }
 
 // created is the reply to a PUT: 201 for what is new, 204 for what is replaced.
@@ -31,10 +36,26 @@ func created(is bool) reply {
 	return reply{code: http.StatusNoContent}
 }
 
+// missing is the error about an object that is not there.
+func missing(kind, vhost, name string) error {
+	return &failure.Error{Class: failure.NotFound, Kind: kind, VHost: vhost, Name: name, Reason: "does not exist"}
+}
+
+// gone is the reply to a DELETE; what was not there is an error.
+func gone(was bool, kind, vhost, name string) (reply, error) {
+	if !was {
+		return reply{}, missing(kind, vhost, name)
+	}
+	return reply{}, nil
+}
+
 // send writes a reply.
 func (a *api) send(w http.ResponseWriter, r reply) {
 	if len(r.silent) > 0 {
 		w.Header().Set(silentHeader, strings.Join(r.silent, ","))
+	}
+	if len(r.warnings) > 0 {
+		w.Header().Set(warningsHeader, strings.Join(r.warnings, "; "))
 	}
 	switch {
 	case r.body != nil:
@@ -58,7 +79,7 @@ func (a *api) fail(w http.ResponseWriter, err error) {
 			code, kind = http.StatusForbidden, "not_authorized"
 		case e.Class == failure.NotFound:
 			code, kind = http.StatusNotFound, "Object Not Found"
-		case e.Class == failure.PreconditionFailed:
+		case e.Class == failure.PreconditionFailed, e.Class == failure.ResourceLocked, e.Class == failure.NotImplemented:
 			code, kind = http.StatusBadRequest, "bad_request"
 		case e.Class == failure.Unavailable, e.Class == failure.ResourceExhausted:
 			code, kind = http.StatusServiceUnavailable, "unavailable"

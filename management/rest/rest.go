@@ -36,5 +36,5 @@ func New(c Config) http.Handler {
 	for _, r := range routes() {
 		mux.Handle(r.method+" "+r.path, a.handler(&r))
 	}
-	return mux
+	return markSlashes(mux)
 }

@@ -26,12 +26,18 @@ type route struct {
 
 // routes returns all routes.
 func routes() []route {
-	return slices.Concat(callerRoutes(), connectionRoutes())
+	return slices.Concat(
+		callerRoutes(), connectionRoutes(),
+		vhostRoutes(), limitRoutes(), exchangeRoutes(), queueChangeRoutes(), bindingRoutes(), messageRoutes(),
+		policyRoutes(), parameterRoutes(),
+	)
 }
 
 // handler serves a route to callers that log in and have its tag.
 func (a *api) handler(r *route) http.HandlerFunc {
+	names := wildcards(r.path)
 	return func(w http.ResponseWriter, req *http.Request) {
+		unmarkSlashes(req, names)
 		in, err := a.Guard.Header(req)
 		if err != nil {
 			a.fail(w, err)
@@ -79,4 +85,5 @@ const (
 	management    = identity.TagManagement
 	monitoring    = identity.TagMonitoring
 	administrator = identity.TagAdministrator
+	policymaker   = identity.TagPolicymaker
 )

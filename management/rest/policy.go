@@ -1,0 +1,122 @@
+package rest
+
+import (
+	"errors"
+
+	"github.com/quorate/quorate/broker/administration"
+	"github.com/quorate/quorate/broker/audit"
+)
+
+// policyRoutes are about policies and operator policies (PO-1, PO-5).
+func policyRoutes() []route {
+	return append(policyKind{}.routes("/api/policies", "policies"),
+		policyKind{operator: true}.routes("/api/operator-policies", "operator policies")...)
+}
+
+// policyKind tells operator policies from those of users; both have the same routes.
+type policyKind struct{ operator bool }
+
+// kind is what a policy of this kind is called.
+func (k policyKind) kind() string {
+	if k.operator {
+		return "operator policy"
+	}
+	return "policy"
+}
+
+// routes returns the routes below a path; many is what the policies are called.
+func (k policyKind) routes(path, many string) []route {
+	one := k.kind()
+	act := func(op audit.Operation) func(c *call) audit.Act {
+		return func(c *call) audit.Act { return audit.Act{Operation: op, VHost: c.vhost(), Kind: one, Name: c.name()} }
+	}
+	return []route{
+		{method: "GET", path: path, tag: management, serve: k.list, says: many + " of all vhosts that the caller may see"},
+		{method: "GET", path: path + "/{vhost}", tag: management, serve: k.list, says: many + " of a vhost"},
+		{method: "GET", path: path + "/{vhost}/{name}", tag: management, serve: k.get, says: "one " + one},
+		{method: "PUT", path: path + "/{vhost}/{name}", tag: management, act: act(audit.OpPolicyPut), serve: k.put, says: "makes or replaces a " + one},
+		{method: "DELETE", path: path + "/{vhost}/{name}", tag: management, act: act(audit.OpPolicyDelete), serve: k.remove, says: "deletes a " + one},
+	}
+}
+
+// ofPolicy gives a policy the names that RabbitMQ's HTTP API has.
+func ofPolicy(p *administration.Policy) object {
+	return object{
+		"vhost": p.VHost, "name": p.Name, "pattern": p.Pattern, "apply-to": p.ApplyTo, "priority": p.Priority,
+		"definition": shown(p.Definition),
+	}
+}
+
+// all returns the policies of this kind, in the vhosts of eachVHost.
+func (k policyKind) all(c *call) ([]administration.Policy, error) {
+	var out []administration.Policy
+	err := c.eachVHost(func(vhost string) error {
+		more, err := c.api.Broker.Administration.ListPolicies(c.Context(), vhost)
+		for i := range more {
+			if more[i].Operator == k.operator {
+				out = append(out, more[i])
+			}
+		}
+		return err
+	})
+	return out, err
+}
+
+func (k policyKind) list(c *call) (reply, error) {
+	all, err := k.all(c)
+	if err != nil {
+		return reply{}, err
+	}
+	return c.list(of(all, func(p *administration.Policy) string { return p.Name }, ofPolicy), nil)
+}
+
+func (k policyKind) get(c *call) (reply, error) {
+	all, err := k.all(c)
+	if err != nil {
+		return reply{}, err
+	}
+	for i := range all {
+		if all[i].Name == c.name() {
+			return reply{body: ofPolicy(&all[i])}, nil
+		}
+	}
+	return reply{}, missing(k.kind(), c.vhost(), c.name())
+}
+
+// put refuses callers who may not set policies before it looks at the body.
+func (k policyKind) put(c *call) (reply, error) {
+	b := c.api.Broker
+	if err := b.Permissions.RequirePolicies(c.Context(), c.vhost(), k.operator); err != nil {
+		return reply{}, err
+	}
+	body, err := c.object()
+	if err != nil {
+		return reply{}, err
+	}
+	p := administration.Policy{VHost: c.vhost(), Name: c.name(), Operator: k.operator}
+	var errs [5]error
+	p.Pattern, errs[0] = body.need("pattern")
+	p.ApplyTo, errs[1] = body.text("apply-to", "")
+	p.Priority, errs[2] = body.number("priority", 0)
+	p.Definition, errs[3] = body.table("definition")
+	if body["definition"] == nil {
+		errs[4] = bad("definition", "", "is missing")
+	}
+	if err := errors.Join(errs[:]...); err != nil {
+		return reply{}, err
+	}
+	isNew, err := b.Administration.PutPolicy(c.Context(), p)
+	return created(isNew), err
+}
+
+func (k policyKind) remove(c *call) (reply, error) {
+	b := c.api.Broker
+	if err := b.Permissions.RequirePolicies(c.Context(), c.vhost(), k.operator); err != nil {
+		return reply{}, err
+	}
+	was, err := b.Administration.DeletePolicy(c.Context(), c.vhost(), c.name(), k.operator)
+	if err != nil {
+		return reply{}, err
+	}
+	return gone(was, k.kind(), c.vhost(), c.name())
+}

@@ -1,0 +1,136 @@
+package rest_test
+
+import (
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/quorate/quorate/broker"
+	"github.com/quorate/quorate/broker/administration"
+	"github.com/quorate/quorate/broker/identity"
+	"github.com/quorate/quorate/internal/testcluster"
+	"github.com/quorate/quorate/management/login"
+	"github.com/quorate/quorate/management/rest"
+)
+
+// row is a request and what must come of it. Rows follow one another on the same cluster.
+type row struct {
+	who  string // a user of addUsers; "": guest, an administrator
+	do   string // the method and the path
+	body string
+	code int
+	want []string // what the answer contains; with ! before it, what it does not
+}
+
+// has is a list of texts.
+func has(texts ...string) []string { return texts }
+
+// api is the handler of one node, served over loopback.
+type api struct {
+	t    *testing.T
+	base string
+	b    *broker.Broker
+}
+
+// start starts a cluster with the users of addUsers.
+func start(t *testing.T, nodes int) (api, *testcluster.Cluster) {
+	if testing.Short() {
+		t.Skip("starts a cluster")
+	}
+	t.Parallel()
+	c := testcluster.Start(t, nodes)
+	b := c.Broker(nodes - 1)
+	s := httptest.NewServer(rest.New(rest.Config{Broker: b, Guard: login.New(b), Node: c.Name(nodes - 1), Logger: slog.New(slog.DiscardHandler)}))
+	t.Cleanup(s.Close)
+	addUsers(t, b)
+	return api{t: t, base: s.URL, b: b}, c
+}
+
+// addUsers adds users with the password p: manager and policymaker have the tags and all rights in /, limited has the
+// tag management and rights for names that begin with "mine", worker has all rights and no tag, stranger has the tag
+// management and no rights.
+func addUsers(t *testing.T, b *broker.Broker) {
+	t.Helper()
+	ctx := identity.WithIdentity(t.Context(), identity.Itself())
+	for _, u := range []struct{ name, tag, rights string }{
+		{"manager", identity.TagManagement, ".*"}, {"policymaker", identity.TagPolicymaker, ".*"},
+		{"limited", identity.TagManagement, "^mine"}, {"worker", "", ".*"}, {"stranger", identity.TagManagement, ""},
+	} {
+		put := administration.PutUser{Name: u.name, Password: "p"}
+		if u.tag != "" {
+			put.Tags = []string{u.tag}
+		}
+		if _, err := b.Administration.PutUser(ctx, put); err != nil {
+			t.Fatal(err)
+		}
+		if u.rights == "" {
+			continue
+		}
+		p := administration.Permission{User: u.name, VHost: "/", Configure: u.rights, Write: u.rights, Read: u.rights}
+		if _, err := b.Administration.SetPermission(ctx, p); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// ask sends a request and returns the answer.
+func (a api) ask(who, do, body string) (code int, header http.Header, text string) {
+	a.t.Helper()
+	method, path, _ := strings.Cut(do, " ")
+	r, err := http.NewRequestWithContext(a.t.Context(), method, a.base+path, strings.NewReader(body))
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	switch who {
+	case "":
+		r.SetBasicAuth("guest", "guest")
+	case "nobody":
+	default:
+		r.SetBasicAuth(who, "p")
+	}
+	answer, err := http.DefaultClient.Do(r)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	out, err := io.ReadAll(answer.Body)
+	if err := errors.Join(err, answer.Body.Close()); err != nil {
+		a.t.Fatal(err)
+	}
+	return answer.StatusCode, answer.Header, string(out)
+}
+
+// run sends the requests of rows.
+func (a api) run(rows []row) {
+	a.t.Helper()
+	for _, x := range rows {
+		code, _, text := a.ask(x.who, x.do, x.body)
+		if code != x.code {
+			a.t.Errorf("%s %s %.200s: %d %s, want %d", x.who, x.do, x.body, code, text, x.code)
+			continue
+		}
+		for _, want := range x.want {
+			unwanted, not := strings.CutPrefix(want, "!")
+			if strings.Contains(text, unwanted) == not {
+				a.t.Errorf("%s %s %.200s: %s, want %s", x.who, x.do, x.body, text, want)
+			}
+		}
+	}
+}
+
+// Each path of the topology: what it does, what is wrong with a request, what is not there, and who may not.
+func TestTopology(t *testing.T) {
+	a, _ := start(t, 1)
+	for _, group := range []struct {
+		name string
+		rows []row
+	}{
+		{"vhosts", vhostRows()}, {"limits", limitRows()}, {"exchanges", exchangeRows()}, {"queues", queueRows()},
+		{"bindings", bindingRows()}, {"policies", policyRows()}, {"parameters", parameterRows()},
+	} {
+		t.Run(group.name, func(t *testing.T) { api{t: t, base: a.base, b: a.b}.run(group.rows) })
+	}
+}

@@ -1,0 +1,56 @@
+package rest
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+)
+
+// http.ServeMux takes a segment that is an escaped slash for the end of a path, which no wildcard matches. Clients of
+// RabbitMQ name the default vhost so. Therefore the mux gets to see such a segment with a NUL after it, which no name
+// has (C-3).
+const (
+	markedSlash   = "/\x00"
+	escapedMarked = "%2F%00"
+)
+
+// markSlashes marks the segments of a request's path that are an escaped slash.
+func markSlashes(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		segments, any := strings.Split(r.URL.EscapedPath(), "/"), false
+		for i, s := range segments {
+			if strings.EqualFold(s, "%2F") {
+				segments[i], any = escapedMarked, true
+			}
+		}
+		if any {
+			marked := *r.URL
+			marked.RawPath = strings.Join(segments, "/")
+			if path, err := url.PathUnescape(marked.RawPath); err == nil { // an escaped path always can
+				marked.Path = path
+			}
+			r = r.WithContext(r.Context())
+			r.URL = &marked
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// unmarkSlashes gives the values of a path's wildcards their marked slashes back.
+func unmarkSlashes(r *http.Request, wildcards []string) {
+	for _, name := range wildcards {
+		if r.PathValue(name) == markedSlash {
+			r.SetPathValue(name, "/")
+		}
+	}
+}
+
+// wildcards returns the names of a path's wildcards.
+func wildcards(path string) (names []string) {
+	for _, s := range strings.Split(path, "/") {
+		if name, is := strings.CutPrefix(s, "{"); is {
+			names = append(names, strings.TrimSuffix(name, "}"))
+		}
+	}
+	return names
+}

@@ -1,0 +1,204 @@
+package rest
+
+import (
+	"errors"
+
+	"github.com/quorate/quorate/broker/administration"
+	"github.com/quorate/quorate/broker/audit"
+)
+
+// vhostRoutes are about vhosts.
+func vhostRoutes() []route {
+	return []route{
+		{method: "GET", path: "/api/vhosts", tag: management, serve: listVHosts, says: "the vhosts that the caller may see"},
+		{method: "GET", path: "/api/vhosts/{vhost}", tag: management, serve: getVHost, says: "one vhost"},
+		{method: "PUT", path: "/api/vhosts/{vhost}", tag: administrator, act: changesVHost(audit.OpVHostPut), serve: putVHost, says: "makes a vhost, or changes the settings that are given"},
+		{method: "DELETE", path: "/api/vhosts/{vhost}", tag: administrator, act: changesVHost(audit.OpVHostDelete), serve: deleteVHost, says: "deletes a vhost with all that is in it"},
+		{method: "GET", path: "/api/vhosts/{vhost}/permissions", tag: administrator, serve: listPermissionsIn, says: "what users may do in a vhost"},
+		{method: "GET", path: "/api/vhosts/{vhost}/topic-permissions", tag: administrator, serve: listTopicPermissionsIn, says: "the routing keys that users may use in a vhost"},
+		{method: "POST", path: "/api/vhosts/{vhost}/deletion/protection", tag: administrator, act: changesVHost(audit.OpVHostPut), serve: protectVHost(true), says: "protects a vhost from deletion"},
+		{method: "DELETE", path: "/api/vhosts/{vhost}/deletion/protection", tag: administrator, act: changesVHost(audit.OpVHostPut), serve: protectVHost(false), says: "allows to delete a vhost"},
+	}
+}
+
+// changesVHost describes a change of the path's vhost.
+func changesVHost(op audit.Operation) func(c *call) audit.Act {
+	return func(c *call) audit.Act {
+		return audit.Act{Operation: op, VHost: c.vhost(), Kind: "vhost", Name: c.vhost()}
+	}
+}
+
+// ofVHost gives a vhost the names that RabbitMQ's HTTP API has, and in its metadata the settings that only this broker
+// has.
+func ofVHost(h *administration.VHostInfo) object {
+	tags := append([]string{}, h.Tags...) // [], not null
+	meta := object{
+		"description": h.Description, "tags": tags, "default_queue_type": h.DefaultQueueType, "merge_policies": h.MergePolicies,
+		"delayed_publish": h.DelayedPublish, "import_deaths": h.ImportDeaths, "unknown_arguments": unknownArguments(h.RefuseUnknown),
+	}
+	return object{
+		"name": h.Name, "description": h.Description, "tags": tags, "default_queue_type": h.DefaultQueueType,
+		"protected_from_deletion": h.Protected, "tracing": false, "metadata": meta,
+	}
+}
+
+// The ways to treat unknown arguments (C-9).
+const (
+	unknownWarn   = "warn"
+	unknownRefuse = "refuse"
+)
+
+func unknownArguments(refuse bool) string {
+	if refuse {
+		return unknownRefuse
+	}
+	return unknownWarn
+}
+
+func listVHosts(c *call) (reply, error) {
+	all, err := c.api.Broker.Administration.ListVHosts(c.Context())
+	if err != nil {
+		return reply{}, err
+	}
+	return c.list(of(all, func(h *administration.VHostInfo) string { return h.Name }, ofVHost), nil)
+}
+
+// visibleVHost returns the path's vhost if the caller may see it (VH-12).
+func (c *call) visibleVHost() (administration.VHostInfo, error) {
+	h, found, err := c.findVHost()
+	if err == nil && !found {
+		err = missing("vhost", "", c.vhost())
+	}
+	return h, err
+}
+
+// findVHost is visibleVHost for a vhost that need not exist.
+func (c *call) findVHost() (h administration.VHostInfo, found bool, err error) {
+	all, err := c.api.Broker.Administration.ListVHosts(c.Context())
+	for _, x := range all {
+		if x.Name == c.vhost() {
+			return x, true, nil
+		}
+	}
+	return h, false, err
+}
+
+// eachVHost calls list for the vhosts of a list that names none: once for all of them, with "", if the caller may see
+// all, else for each one that it may see (VH-12).
+func (c *call) eachVHost(list func(vhost string) error) error {
+	if vhost := c.vhost(); vhost != "" || c.api.Broker.Logins.Require(c.Context(), monitoring) == nil {
+		return list(vhost)
+	}
+	all, err := c.api.Broker.Administration.ListVHosts(c.Context())
+	for i := range all {
+		err = errors.Join(err, list(all[i].Name))
+	}
+	return err
+}
+
+func getVHost(c *call) (reply, error) {
+	h, err := c.visibleVHost()
+	if err != nil {
+		return reply{}, err
+	}
+	return reply{body: ofVHost(&h)}, nil
+}
+
+// putVHost keeps settings that the body does not name.
+func putVHost(c *call) (reply, error) {
+	body, err := c.object()
+	if err != nil {
+		return reply{}, err
+	}
+	old, found, err := c.findVHost()
+	if err != nil {
+		return reply{}, err
+	}
+	if !found {
+		old.VHost = administration.VHost{Name: c.vhost(), VHostLimits: administration.NoVHostLimits()}
+	}
+	h, err := changedVHost(old.VHost, body)
+	if err != nil {
+		return reply{}, err
+	}
+	isNew, err := c.api.Broker.Administration.PutVHost(c.Context(), h)
+	return created(isNew), err
+}
+
+// changedVHost returns a vhost with the settings of a body, which may be beside one another or in its metadata.
+func changedVHost(h administration.VHost, body fields) (administration.VHost, error) {
+	meta, err := body.within("metadata")
+	for name, v := range meta {
+		if _, beside := body[name]; !beside {
+			body[name] = v
+		}
+	}
+	errs := []error{err}
+	keep := func(err error) { errs = append(errs, err) }
+	h.Description, err = body.text("description", h.Description)
+	keep(err)
+	h.Tags, err = body.texts("tags", h.Tags)
+	keep(err)
+	kind, err := body.text("default_queue_type", string(h.DefaultQueueType))
+	keep(err)
+	if h.DefaultQueueType = administration.QueueType(kind); kind == "undefined" { // RabbitMQ's word for none
+		h.DefaultQueueType = ""
+	}
+	for _, f := range []struct {
+		name string
+		to   *bool
+	}{
+		{"protected_from_deletion", &h.Protected}, {"merge_policies", &h.MergePolicies},
+		{"delayed_publish", &h.DelayedPublish}, {"import_deaths", &h.ImportDeaths},
+	} {
+		*f.to, err = body.flag(f.name, *f.to)
+		keep(err)
+	}
+	unknown, err := body.text("unknown_arguments", unknownArguments(h.RefuseUnknown))
+	keep(err)
+	if h.RefuseUnknown = unknown == unknownRefuse; !h.RefuseUnknown && unknown != unknownWarn {
+		keep(bad("unknown_arguments", unknown, "want "+unknownWarn+" or "+unknownRefuse))
+	}
+	return h, errors.Join(errs...)
+}
+
+func deleteVHost(c *call) (reply, error) {
+	was, err := c.api.Broker.Administration.DeleteVHost(c.Context(), c.vhost())
+	if err != nil {
+		return reply{}, err
+	}
+	return gone(was, "vhost", "", c.vhost())
+}
+
+// protectVHost sets whether a vhost can be deleted.
+func protectVHost(is bool) func(c *call) (reply, error) {
+	return func(c *call) (reply, error) {
+		h, err := c.visibleVHost()
+		if err != nil {
+			return reply{}, err
+		}
+		h.Protected = is
+		_, err = c.api.Broker.Administration.PutVHost(c.Context(), h.VHost)
+		return reply{}, err
+	}
+}
+
+func listPermissionsIn(c *call) (reply, error) {
+	all, err := c.api.Broker.Administration.ListPermissions(c.vhost(), "")
+	if err != nil {
+		return reply{}, err
+	}
+	return c.list(of(all, func(p *administration.Permission) string { return p.User }, func(p *administration.Permission) object {
+		return object{"user": p.User, "vhost": p.VHost, "configure": p.Configure, "write": p.Write, "read": p.Read}
+	}), nil)
+}
+
+func listTopicPermissionsIn(c *call) (reply, error) {
+	all, err := c.api.Broker.Administration.ListTopicPermissions(c.vhost(), "")
+	if err != nil {
+		return reply{}, err
+	}
+	return c.list(of(all, func(p *administration.TopicPermission) string { return p.User }, func(p *administration.TopicPermission) object {
+		return object{"user": p.User, "vhost": p.VHost, "exchange": p.Exchange, "write": p.Write, "read": p.Read}
+	}), nil)
+}
