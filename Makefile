@@ -104,6 +104,18 @@ cases-amqp: build ## the same cases through an AMQP client, as far as AMQP has a
 conformance: build ## ordinary AMQP clients on this broker and on RabbitMQ; ARGS="-clients pika -only '^tx'"
 	cd conformance && $(GO) vet ./... && $(GO) run ./run $(ARGS)
 
+.PHONY: management-test
+management-test: $(BIN)/rabbitmqadmin ## the HTTP API, and RabbitMQ's own rabbitmqadmin against it; needs Debian and python3
+	QUORATE_RABBITMQADMIN=$< $(GO) test -count=1 -tags $(TAGS) -parallel $(PARALLEL) $(TESTFLAGS) ./management/...
+
+# The script alone, out of Debian's package, which is not installed.
+$(BIN)/rabbitmqadmin:
+	rm -rf $(BIN)/debian && mkdir -p $(BIN)/debian
+	cd $(BIN)/debian && { apt-get download -q rabbitmq-server || { apt-get update -q && apt-get download -q rabbitmq-server; }; }
+	cd $(BIN)/debian && dpkg-deb -x rabbitmq-server_*.deb .
+	cp $(BIN)/debian/usr/lib/rabbitmq/lib/rabbitmq_server-*/plugins/rabbitmq_management-*/priv/www/cli/rabbitmqadmin $@
+	rm -rf $(BIN)/debian
+
 .PHONY: race
 race: ## short tests with the race detector, of packages with more than one goroutine
 	GORACE='atexit_sleep_ms=100 '$$GORACE $(GO) test -race -short -tags $(TAGS) -parallel $(PARALLEL) $(TESTFLAGS) \
