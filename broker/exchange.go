@@ -138,6 +138,15 @@ func (b *Broker) ListExchanges(ctx context.Context, vhost string) ([]Exchange, e
 	return out, nil
 }
 
+// permitSight refuses callers who may neither see the whole vhost of a queue or exchange nor have a right for it
+// (VH-12).
+func (b *Broker) permitSight(ctx context.Context, t permission.Thing) error {
+	if b.Permissions.WholeSight(ctx, t.VHost) == nil {
+		return nil
+	}
+	return b.Permissions.PermitAny(ctx, t)
+}
+
 // GetExchange returns an exchange that the caller may see (VH-12).
 func (b *Broker) GetExchange(ctx context.Context, vhost, name string) (Exchange, error) {
 	if err := b.permitSight(ctx, permission.Exchange(vhost, name)); err != nil {

@@ -128,15 +128,6 @@ func (b *Broker) visibleQueue(ctx context.Context, vhost, name string) (*catalog
 	return serving.LookUp(b.view(), vhost, name)
 }
 
-// permitSight refuses callers who may neither see the whole vhost of a queue or exchange nor have a right for it
-// (VH-12).
-func (b *Broker) permitSight(ctx context.Context, t permission.Thing) error {
-	if b.Permissions.WholeSight(ctx, t.VHost) == nil {
-		return nil
-	}
-	return b.Permissions.PermitAny(ctx, t)
-}
-
 // describe returns a queue as the catalog has it, without figures. It makes no call.
 func (b *Broker) describe(v *catalog.View, rec *catalog.QueueRecord) Queue {
 	user, operator := b.policies.Queue(v, rec)

@@ -136,6 +136,7 @@ func Table() []Package {
 		},
 		{Path: "management/login", Imports: []string{"broker", "broker/audit", "broker/identity", "internal/gate"}},
 		{Path: "management/rest", Imports: []string{"message", "broker", "broker/failure", "broker/names", "broker/audit", "broker/identity", "broker/administration", "broker/connections", "management/login"}},
+		{Path: "management/admintest"},
 		{Path: "management", Imports: []string{"broker", "management/login", "management/rest"}},
 		{Path: "metrics", Imports: []string{"quorumq", "wal", "internal/gate"}, ThirdParty: []string{"prometheus"}},
 		{Path: "client", Imports: []string{"proto/broker/v1", "internal/wait"}, ThirdParty: []string{"grpc", "protobuf", "genproto"}},

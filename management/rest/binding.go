@@ -58,7 +58,7 @@ func changesBinding(op audit.Operation, of func(c *call) broker.Binding) func(c 
 	}
 }
 
-// propsHashBytes is how much of the hash of a binding's arguments tells it from others.
+// propsHashBytes is how much of the hash of a binding's arguments distinguishes it from others.
 const propsHashBytes = 16
 
 // propsOf returns what RabbitMQ calls a binding's properties_key: its routing key and, if there are arguments, a hash
@@ -212,6 +212,7 @@ func (c *call) findBinding(x *broker.Binding) (broker.Binding, error) {
 	return all[0], nil
 }
 
+// getBinding also shows bindings of the default exchange.
 func getBinding(c *call, x broker.Binding) (reply, error) {
 	found, err := c.findBinding(&x)
 	if err != nil {
@@ -220,6 +221,7 @@ func getBinding(c *call, x broker.Binding) (reply, error) {
 	return reply{body: ofBinding(&found)}, nil
 }
 
+// unbind answers 404 for a binding that is not there, as RabbitMQ does; the broker would not mind (EX-13).
 func unbind(c *call, x broker.Binding) (reply, error) {
 	found, err := c.findBinding(&x)
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/quorate/quorate/broker/failure"
 	"github.com/quorate/quorate/message"
@@ -23,8 +24,14 @@ func bad(field, value, reason string) error {
 	return &failure.Error{Class: failure.PreconditionFailed, Kind: "request", Arg: field, Value: value, Reason: reason}
 }
 
+// bodyTime is how long a client may take to send a request's body.
+const bodyTime = time.Minute
+
 // read returns the request's body, which may have most bytes.
 func (c *call) read(most int64) ([]byte, error) {
+	conn := http.NewResponseController(c.w)
+	_ = conn.SetReadDeadline(time.Now().Add(bodyTime))       // every connection of a server has one
+	defer func() { _ = conn.SetReadDeadline(time.Time{}) }() // of later requests the server takes care
 	b, err := io.ReadAll(http.MaxBytesReader(c.w, c.Body, most))
 	if e, large := errors.AsType[*http.MaxBytesError](err); large {
 		return nil, bad("body", "", "has more than "+strconv.FormatInt(e.Limit, 10)+" bytes")

@@ -58,6 +58,7 @@ func shown(t message.Table) message.Table {
 	return t
 }
 
+// listExchanges shows the default exchange with an empty name.
 func listExchanges(c *call) (reply, error) {
 	var all []broker.Exchange
 	err := c.eachVHost(func(vhost string) error {
@@ -71,6 +72,7 @@ func listExchanges(c *call) (reply, error) {
 	return c.list(of(all, func(x *broker.Exchange) string { return x.Name }, ofExchange), nil)
 }
 
+// getExchange takes amq.default for the default exchange.
 func getExchange(c *call) (reply, error) {
 	x, err := c.api.Broker.GetExchange(c.Context(), c.vhost(), c.exchange())
 	if err != nil {
@@ -79,6 +81,7 @@ func getExchange(c *call) (reply, error) {
 	return reply{body: ofExchange(&x)}, nil
 }
 
+// putExchange declares a durable direct exchange unless the body says otherwise.
 func putExchange(c *call) (reply, error) {
 	body, err := c.object()
 	if err != nil {
@@ -100,6 +103,7 @@ func putExchange(c *call) (reply, error) {
 	return out, err
 }
 
+// deleteExchange answers 404 for an exchange that is not there, as RabbitMQ does; the broker would not mind.
 func deleteExchange(c *call) (reply, error) {
 	b := c.api.Broker
 	if _, err := b.GetExchange(c.Context(), c.vhost(), c.exchange()); err != nil {

@@ -48,7 +48,7 @@ func (c *call) wish() (w wish, err error) {
 	return w, errors.Join(errs[:]...)
 }
 
-// setMode sets what becomes of the messages, in RabbitMQ's words.
+// setMode sets the outcome for the messages, in RabbitMQ's words.
 func (w *wish) setMode(mode string) error {
 	switch mode {
 	case "ack_requeue_false":

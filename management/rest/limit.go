@@ -74,6 +74,7 @@ func (c *call) sendVHostLimits(all []administration.VHostInfo) (reply, error) {
 	}), nil)
 }
 
+// listVHostLimits leaves out vhosts that the caller may not see.
 func listVHostLimits(c *call) (reply, error) {
 	all, err := c.api.Broker.Administration.ListVHosts(c.Context())
 	if err != nil {
@@ -82,6 +83,7 @@ func listVHostLimits(c *call) (reply, error) {
 	return c.sendVHostLimits(all)
 }
 
+// getVHostLimits answers with an empty list for a vhost without limits.
 func getVHostLimits(c *call) (reply, error) {
 	h, err := c.visibleVHost()
 	if err != nil {
@@ -90,6 +92,7 @@ func getVHostLimits(c *call) (reply, error) {
 	return c.sendVHostLimits([]administration.VHostInfo{h})
 }
 
+// putVHostLimit takes -1 for no limit, as RabbitMQ does.
 func putVHostLimit(c *call) (reply, error) {
 	n, err := c.valueOf()
 	if err != nil {
@@ -139,6 +142,7 @@ func (c *call) sendUserLimits(all []administration.User) (reply, error) {
 	}), nil)
 }
 
+// listUserLimits leaves out users without limits.
 func listUserLimits(c *call) (reply, error) {
 	all, err := c.api.Broker.Administration.ListUsers()
 	if err != nil {
@@ -161,6 +165,7 @@ func (c *call) userOfPath() (administration.User, error) {
 	return administration.User{}, err
 }
 
+// getUserLimits answers with an empty list for a user without limits.
 func getUserLimits(c *call) (reply, error) {
 	u, err := c.userOfPath()
 	if err != nil {
@@ -169,6 +174,7 @@ func getUserLimits(c *call) (reply, error) {
 	return c.sendUserLimits([]administration.User{u})
 }
 
+// putUserLimit takes -1 for no limit, as RabbitMQ does.
 func putUserLimit(c *call) (reply, error) {
 	n, err := c.valueOf()
 	if err != nil {

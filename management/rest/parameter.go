@@ -73,6 +73,7 @@ func (c *call) parameters() ([]administration.Parameter, error) {
 	return out, nil
 }
 
+// listParameters leaves out vhosts that the caller may not see.
 func listParameters(c *call) (reply, error) {
 	all, err := c.parameters()
 	if err != nil {
@@ -91,6 +92,7 @@ func (c *call) sendParameter(all []administration.Parameter, kind string) (reply
 	return reply{}, missing(kind, c.vhost(), c.name())
 }
 
+// getParameter looks among those of the path's component and vhost.
 func getParameter(c *call) (reply, error) {
 	all, err := c.parameters()
 	if err != nil {
@@ -113,6 +115,7 @@ func putParameter(c *call) (reply, error) {
 	return reply{}, bad("component", c.component(), reason)
 }
 
+// deleteParameter removes what an import left; nothing depends on it.
 func deleteParameter(c *call) (reply, error) {
 	was, err := c.api.Broker.Administration.DeleteParameter(c.Context(), c.vhost(), c.component(), c.name())
 	if err != nil {
@@ -121,6 +124,7 @@ func deleteParameter(c *call) (reply, error) {
 	return gone(was, "parameter", c.vhost(), c.name())
 }
 
+// listGlobals leaves out what the broker keeps for itself.
 func listGlobals(c *call) (reply, error) {
 	all, err := c.api.Broker.Administration.ListParameters(c.Context(), "")
 	if err != nil {
@@ -129,6 +133,7 @@ func listGlobals(c *call) (reply, error) {
 	return c.list(of(all, parameterName, ofParameter), nil)
 }
 
+// getGlobal shows only what listGlobals does.
 func getGlobal(c *call) (reply, error) {
 	all, err := c.api.Broker.Administration.ListParameters(c.Context(), "")
 	if err != nil {
@@ -137,6 +142,7 @@ func getGlobal(c *call) (reply, error) {
 	return c.sendParameter(all, "global parameter")
 }
 
+// putGlobal takes any JSON value, null too.
 func putGlobal(c *call) (reply, error) {
 	body, err := c.object()
 	if err != nil {
@@ -154,6 +160,7 @@ func putGlobal(c *call) (reply, error) {
 	return created(isNew), err
 }
 
+// deleteGlobal cannot reach what the broker keeps for itself, which has a component.
 func deleteGlobal(c *call) (reply, error) {
 	was, err := c.api.Broker.Administration.DeleteParameter(c.Context(), "", "", c.name())
 	if err != nil {

@@ -13,7 +13,7 @@ func policyRoutes() []route {
 		policyKind{operator: true}.routes("/api/operator-policies", "operator policies")...)
 }
 
-// policyKind tells operator policies from those of users; both have the same routes.
+// policyKind distinguishes operator policies from those of users; both have the same routes.
 type policyKind struct{ operator bool }
 
 // kind is what a policy of this kind is called.
@@ -62,6 +62,7 @@ func (k policyKind) all(c *call) ([]administration.Policy, error) {
 	return out, err
 }
 
+// list leaves out vhosts that the caller may not see.
 func (k policyKind) list(c *call) (reply, error) {
 	all, err := k.all(c)
 	if err != nil {
@@ -70,6 +71,7 @@ func (k policyKind) list(c *call) (reply, error) {
 	return c.list(of(all, func(p *administration.Policy) string { return p.Name }, ofPolicy), nil)
 }
 
+// get looks among the policies of the path's vhost.
 func (k policyKind) get(c *call) (reply, error) {
 	all, err := k.all(c)
 	if err != nil {
@@ -109,6 +111,7 @@ func (k policyKind) put(c *call) (reply, error) {
 	return created(isNew), err
 }
 
+// remove needs the same tag as put.
 func (k policyKind) remove(c *call) (reply, error) {
 	b := c.api.Broker
 	if err := b.Permissions.RequirePolicies(c.Context(), c.vhost(), k.operator); err != nil {

@@ -26,12 +26,15 @@ type Config struct {
 	Logger  *slog.Logger // required
 }
 
-// api has the handlers. It holds nothing but its configuration, so that they may run concurrently.
-type api struct{ Config }
+// api has the handlers, which may run concurrently.
+type api struct {
+	Config
+	messages chan struct{} // holds a token for each request that has messages in memory
+}
 
 // New returns the handler of /api/ and /v1/. It may be used concurrently.
 func New(c Config) http.Handler {
-	a := &api{c}
+	a := &api{Config: c, messages: make(chan struct{}, messageRequests)}
 	mux := http.NewServeMux()
 	for _, r := range routes() {
 		mux.Handle(r.method+" "+r.path, a.handler(&r))

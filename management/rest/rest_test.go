@@ -51,14 +51,14 @@ func start(t *testing.T, nodes int) (api, *testcluster.Cluster) {
 }
 
 // addUsers adds users with the password p: manager and policymaker have the tags and all rights in /, limited has the
-// tag management and rights for names that begin with "mine", worker has all rights and no tag, stranger has the tag
+// tag management and rights for names that begin with "mine", worker has all rights and no tag, outsider has the tag
 // management and no rights.
 func addUsers(t *testing.T, b *broker.Broker) {
 	t.Helper()
 	ctx := identity.WithIdentity(t.Context(), identity.Itself())
 	for _, u := range []struct{ name, tag, rights string }{
 		{"manager", identity.TagManagement, ".*"}, {"policymaker", identity.TagPolicymaker, ".*"},
-		{"limited", identity.TagManagement, "^mine"}, {"worker", "", ".*"}, {"stranger", identity.TagManagement, ""},
+		{"limited", identity.TagManagement, "^mine"}, {"worker", "", ".*"}, {"outsider", identity.TagManagement, ""},
 	} {
 		put := administration.PutUser{Name: u.name, Password: "p"}
 		if u.tag != "" {

@@ -48,6 +48,7 @@ const (
 	unknownRefuse = "refuse"
 )
 
+// unknownArguments returns the word for a setting.
 func unknownArguments(refuse bool) string {
 	if refuse {
 		return unknownRefuse
@@ -55,6 +56,7 @@ func unknownArguments(refuse bool) string {
 	return unknownWarn
 }
 
+// listVHosts leaves out those that the caller may not see.
 func listVHosts(c *call) (reply, error) {
 	all, err := c.api.Broker.Administration.ListVHosts(c.Context())
 	if err != nil {
@@ -96,6 +98,7 @@ func (c *call) eachVHost(list func(vhost string) error) error {
 	return err
 }
 
+// getVHost answers 404 for a vhost that the caller may not see.
 func getVHost(c *call) (reply, error) {
 	h, err := c.visibleVHost()
 	if err != nil {
@@ -162,6 +165,7 @@ func changedVHost(h administration.VHost, body fields) (administration.VHost, er
 	return h, errors.Join(errs...)
 }
 
+// deleteVHost fails for a protected vhost.
 func deleteVHost(c *call) (reply, error) {
 	was, err := c.api.Broker.Administration.DeleteVHost(c.Context(), c.vhost())
 	if err != nil {
@@ -183,6 +187,7 @@ func protectVHost(is bool) func(c *call) (reply, error) {
 	}
 }
 
+// listPermissionsIn leaves out those that come with a token or from another server: nothing lists them.
 func listPermissionsIn(c *call) (reply, error) {
 	all, err := c.api.Broker.Administration.ListPermissions(c.vhost(), "")
 	if err != nil {
@@ -193,6 +198,7 @@ func listPermissionsIn(c *call) (reply, error) {
 	}), nil)
 }
 
+// listTopicPermissionsIn is as listPermissionsIn.
 func listTopicPermissionsIn(c *call) (reply, error) {
 	all, err := c.api.Broker.Administration.ListTopicPermissions(c.vhost(), "")
 	if err != nil {
