@@ -20,7 +20,8 @@ const healTimeout = 60 * time.Second
 // undoTimeout bounds the healing of one fault: where pods are made anew, that takes minutes.
 const undoTimeout = 10 * time.Minute
 
-// nemesis goes through the steps of a schedule. One goroutine alone uses it.
+// nemesis goes through the steps of a schedule. One goroutine alone uses it; faults are healed by goroutines of their
+// own, because the healing of one may wait for a node that the healing of another one brings back.
 type nemesis struct {
 	cfg    Config
 	client *client.Client
@@ -28,7 +29,18 @@ type nemesis struct {
 	number int      // of the last fault
 	// supervised leaves nodes alone that are hit.
 	supervised *supervisor
-	open       []open // that are not healed, in the order in which they end
+	open       []open // whose healing has not begun, in the order in which they end
+
+	healing int // how many are being healed now
+	lasting int // how many of these are not Last
+	healed  chan healed
+	failed  error // of those that were healed
+}
+
+// healed is the outcome of healing a fault.
+type healed struct {
+	last bool
+	err  error
 }
 
 // open is a fault that is not healed yet.
@@ -129,22 +141,52 @@ func (n *nemesis) choose(ctx context.Context, queue string, s fault.Step) ([]str
 	return fault.Choose(free, leader, s.Role, s.Pick), nil
 }
 
-// healUntil heals what is due until at.
+// healUntil heals what is due until at, waits for the end of that, and then until at.
 func (n *nemesis) healUntil(ctx, publishing context.Context, at time.Time) error {
 	for {
+		now := time.Now()
 		i, next := n.nextDue()
-		if i < 0 || next.After(at) {
+		due := i >= 0 && !next.After(later(at, now))
+		switch {
+		case due && (!next.After(now) || publishing.Err() != nil):
+			n.heal(ctx, i)
+		case due:
+			n.pause(publishing, next)
+		case n.healing > 0 && i >= 0:
+			n.pause(context.WithoutCancel(ctx), next) // what heals ends by itself
+		case n.healing > 0:
+			n.pause(context.WithoutCancel(ctx), now.Add(undoTimeout))
+		default:
 			_ = wait.For(publishing, time.Until(at)) // its end is looked at elsewhere
-			return nil
-		}
-		_ = wait.For(publishing, time.Until(next)) // its end is looked at elsewhere
-		if err := n.heal(ctx, i); err != nil {
-			return err
+			return n.failed
 		}
 	}
 }
 
-// nextDue returns the open fault that ends next; -1: there is none. The last ones wait for the others.
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+// pause waits until a time, the end of ctx, or the end of a healing.
+func (n *nemesis) pause(ctx context.Context, until time.Time) {
+	t := time.NewTimer(time.Until(until))
+	defer t.Stop()
+	select {
+	case h := <-n.healed:
+		n.healing--
+		if !h.last {
+			n.lasting--
+		}
+		n.failed = errors.Join(n.failed, h.err)
+	case <-t.C:
+	case <-ctx.Done():
+	}
+}
+
+// nextDue returns the open fault that ends next; -1: there is none, or only such that wait for others.
 func (n *nemesis) nextDue() (i int, at time.Time) {
 	i = -1
 	for j, o := range n.open {
@@ -153,24 +195,29 @@ func (n *nemesis) nextDue() (i int, at time.Time) {
 			i, at = j, o.until
 		}
 	}
+	if i >= 0 && n.open[i].Last && n.lasting > 0 {
+		return -1, at
+	}
 	return i, at
 }
 
-// healAll heals all faults, each when it is due or at once when publishing is over.
+// healAll heals all faults, each when it is due or at once when publishing is over, and waits until all queues and nodes
+// are there again.
 func (n *nemesis) healAll(ctx, publishing context.Context) error {
-	if len(n.open) == 0 {
-		return nil
+	if len(n.open) == 0 && n.healing == 0 {
+		return n.failed
 	}
-	var errs []error
-	hit := map[string]bool{}
-	for len(n.open) > 0 {
-		i, next := n.nextDue()
-		_ = wait.For(publishing, time.Until(next)) // its end is looked at elsewhere
-		for _, x := range n.open[i].nodes {
-			hit[x] = true
+	for len(n.open) > 0 || n.healing > 0 {
+		switch i, next := n.nextDue(); {
+		case i < 0:
+			n.pause(context.WithoutCancel(ctx), time.Now().Add(undoTimeout))
+		case !next.After(time.Now()) || publishing.Err() != nil:
+			n.heal(ctx, i)
+		default:
+			n.pause(publishing, next)
 		}
-		errs = append(errs, n.heal(ctx, i))
 	}
+	errs := []error{n.failed}
 	ready, cancel := context.WithTimeout(ctx, healTimeout)
 	defer cancel()
 	if err := n.led(ready); err != nil {
@@ -184,10 +231,19 @@ func (n *nemesis) healAll(ctx, publishing context.Context) error {
 	return errors.Join(errs...)
 }
 
-// heal ends one fault and records whether it was felt.
-func (n *nemesis) heal(ctx context.Context, i int) error {
+// heal begins to heal a fault: pause takes the outcome.
+func (n *nemesis) heal(ctx context.Context, i int) {
 	o := n.open[i]
 	n.open = slices.Delete(n.open, i, i+1)
+	n.healing++
+	if !o.Last {
+		n.lasting++
+	}
+	go func() { n.healed <- healed{last: o.Last, err: n.healOne(ctx, &o)} }()
+}
+
+// healOne ends one fault and records whether it was felt.
+func (n *nemesis) healOne(ctx context.Context, o *open) error {
 	if o.Bit != nil {
 		proof, bit, err := o.Bit(ctx)
 		switch {

@@ -111,7 +111,7 @@ func Run(ctx context.Context, cfg Config) ([]history.Event, error) {
 	}
 	supervised := newSupervisor(cfg)
 	working.Go(func() {
-		n := nemesis{cfg: cfg, client: c, queues: leading(loads), supervised: supervised}
+		n := nemesis{cfg: cfg, client: c, queues: leading(loads), supervised: supervised, healed: make(chan healed)}
 		failures.add("faults", n.run(ctx, publishing))
 	})
 	watching, stopWatching := context.WithCancel(ctx)
