@@ -29,6 +29,7 @@ const (
 	Node_AwaitCatalog_FullMethodName       = "/quorate.node.v1.Node/AwaitCatalog"
 	Node_CatalogIndex_FullMethodName       = "/quorate.node.v1.Node/CatalogIndex"
 	Node_QueueStatus_FullMethodName        = "/quorate.node.v1.Node/QueueStatus"
+	Node_LedFigures_FullMethodName         = "/quorate.node.v1.Node/LedFigures"
 	Node_PeekQueue_FullMethodName          = "/quorate.node.v1.Node/PeekQueue"
 	Node_ExportQueue_FullMethodName        = "/quorate.node.v1.Node/ExportQueue"
 	Node_NodeStatus_FullMethodName         = "/quorate.node.v1.Node/NodeStatus"
@@ -77,6 +78,9 @@ type NodeClient interface {
 	CatalogIndex(ctx context.Context, in *CatalogIndexRequest, opts ...grpc.CallOption) (*CatalogIndexResponse, error)
 	// QueueStatus reads a queue's figures; linearizable on the leader.
 	QueueStatus(ctx context.Context, in *QueueStatusRequest, opts ...grpc.CallOption) (*QueueStatusResponse, error)
+	// LedFigures sends the figures of the queues that the receiver leads, or led before they hibernated. They cost no
+	// round to other members: a leader that is cut off may send what is old.
+	LedFigures(ctx context.Context, in *LedFiguresRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[LedFiguresResponse], error)
 	// PeekQueue looks at messages of a queue; linearizable on the leader.
 	PeekQueue(ctx context.Context, in *PeekQueueRequest, opts ...grpc.CallOption) (*PeekQueueResponse, error)
 	// ExportQueue sends everything that the receiver's member of a queue holds at one moment.
@@ -209,6 +213,25 @@ func (c *nodeClient) QueueStatus(ctx context.Context, in *QueueStatusRequest, op
 	return out, nil
 }
 
+func (c *nodeClient) LedFigures(ctx context.Context, in *LedFiguresRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[LedFiguresResponse], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &Node_ServiceDesc.Streams[3], Node_LedFigures_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[LedFiguresRequest, LedFiguresResponse]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Node_LedFiguresClient = grpc.ServerStreamingClient[LedFiguresResponse]
+
 func (c *nodeClient) PeekQueue(ctx context.Context, in *PeekQueueRequest, opts ...grpc.CallOption) (*PeekQueueResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(PeekQueueResponse)
@@ -221,7 +244,7 @@ func (c *nodeClient) PeekQueue(ctx context.Context, in *PeekQueueRequest, opts .
 
 func (c *nodeClient) ExportQueue(ctx context.Context, in *ExportQueueRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ExportQueueResponse], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	stream, err := c.cc.NewStream(ctx, &Node_ServiceDesc.Streams[3], Node_ExportQueue_FullMethodName, cOpts...)
+	stream, err := c.cc.NewStream(ctx, &Node_ServiceDesc.Streams[4], Node_ExportQueue_FullMethodName, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -435,6 +458,9 @@ type NodeServer interface {
 	CatalogIndex(context.Context, *CatalogIndexRequest) (*CatalogIndexResponse, error)
 	// QueueStatus reads a queue's figures; linearizable on the leader.
 	QueueStatus(context.Context, *QueueStatusRequest) (*QueueStatusResponse, error)
+	// LedFigures sends the figures of the queues that the receiver leads, or led before they hibernated. They cost no
+	// round to other members: a leader that is cut off may send what is old.
+	LedFigures(*LedFiguresRequest, grpc.ServerStreamingServer[LedFiguresResponse]) error
 	// PeekQueue looks at messages of a queue; linearizable on the leader.
 	PeekQueue(context.Context, *PeekQueueRequest) (*PeekQueueResponse, error)
 	// ExportQueue sends everything that the receiver's member of a queue holds at one moment.
@@ -508,6 +534,9 @@ func (UnimplementedNodeServer) CatalogIndex(context.Context, *CatalogIndexReques
 }
 func (UnimplementedNodeServer) QueueStatus(context.Context, *QueueStatusRequest) (*QueueStatusResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method QueueStatus not implemented")
+}
+func (UnimplementedNodeServer) LedFigures(*LedFiguresRequest, grpc.ServerStreamingServer[LedFiguresResponse]) error {
+	return status.Error(codes.Unimplemented, "method LedFigures not implemented")
 }
 func (UnimplementedNodeServer) PeekQueue(context.Context, *PeekQueueRequest) (*PeekQueueResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method PeekQueue not implemented")
@@ -679,6 +708,17 @@ func _Node_QueueStatus_Handler(srv interface{}, ctx context.Context, dec func(in
 	}
 	return interceptor(ctx, in, info, handler)
 }
+
+func _Node_LedFigures_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(LedFiguresRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(NodeServer).LedFigures(m, &grpc.GenericServerStream[LedFiguresRequest, LedFiguresResponse]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Node_LedFiguresServer = grpc.ServerStreamingServer[LedFiguresResponse]
 
 func _Node_PeekQueue_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(PeekQueueRequest)
@@ -1128,6 +1168,11 @@ var Node_ServiceDesc = grpc.ServiceDesc{
 			Handler:       _Node_Forward_Handler,
 			ServerStreams: true,
 			ClientStreams: true,
+		},
+		{
+			StreamName:    "LedFigures",
+			Handler:       _Node_LedFigures_Handler,
+			ServerStreams: true,
 		},
 		{
 			StreamName:    "ExportQueue",
