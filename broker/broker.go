@@ -9,9 +9,10 @@
 //
 // Each file uses what stands above it.
 //
-//   - Parts of a Broker: alarm.go, buffer.go, declaration_error.go, unknown.go, handles.go, unit.go, joined.go.
+//   - Parts of a Broker: alarm.go, buffer.go, declaration_error.go, unknown.go, handles.go, unit.go, joined.go,
+//     shared_figures.go.
 //   - The Broker and its figures: broker.go, counters.go, figures.go.
-//   - Queues, exchanges and bindings: queue.go, declare.go, exchange.go, binding.go, status.go.
+//   - Queues, exchanges and bindings: queue.go, declare.go, exchange.go, binding.go, status.go, queue_list.go.
 //   - Publishing: delay.go, sender.go, publication.go, publish_check.go, publish_delay.go, reply.go, route.go, publish.go,
 //     held.go.
 //   - Consuming: delivery.go, unacked.go, annotations.go, arrivals.go, activity.go, consume.go, credit.go, consumer.go,
@@ -174,6 +175,7 @@ type Broker struct {
 	alternate func(*catalog.View, *catalog.Exchange) (string, bool)
 	publishes sync.Pool // *publishing
 	handles   handles
+	shared    sharedFigures
 	unknown   *unknownArguments
 }
 

@@ -155,14 +155,7 @@ func (b *Broker) addFigures(ctx context.Context, c *cluster.Cluster, rec *catalo
 	s, err := c.Leaders().Figures(ctx, rec.UID)
 	if err != nil {
 		q.Online = runningMembers(ctx, c, rec.Members)
-		switch {
-		case len(q.Online) == 0:
-			q.State = StateDown
-		case len(q.Online) <= len(q.Members)/2:
-			q.State = StateMinority
-		default:
-			q.State = StateRunning // enough members run, so they will elect a leader
-		}
+		q.State = stateWithout(len(q.Online), len(q.Members))
 		return
 	}
 	q.State, q.Leader = StateRunning, string(s.Leader)
@@ -185,6 +178,17 @@ func (b *Broker) addFigures(ctx context.Context, c *cluster.Cluster, rec *catalo
 			SnapshotIndex: g.GetSnapshotIndex(), LastIndex: g.GetLastIndex(),
 		}
 	}
+}
+
+// stateWithout returns the state of a queue that gave no figures, by how many of its members run.
+func stateWithout(running, members int) string {
+	switch {
+	case running == 0:
+		return StateDown
+	case running <= members/2:
+		return StateMinority
+	}
+	return StateRunning // enough members run, so they will elect a leader
 }
 
 // runningMembers returns the members on nodes that are alive and not refused; nil if this node cannot get the state of

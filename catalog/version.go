@@ -93,7 +93,7 @@ func (v *View) Allows(cmd Command) *Error {
 	return &Error{
 		Code: CodePreconditionFailed, Kind: "command", Name: commandName(cmd),
 		Reason: fmt.Sprintf("needs version %d, and version %d is finalised in this cluster: "+
-			"finish the upgrade of all nodes first; `quoratectl cluster finalize --dry-run` names those that hold it back",
+			"finish the upgrade of all nodes first; `quoratectl upgrade finalize --dry-run` names those that hold it back",
 			Since(cmd), v.version),
 	}
 }

@@ -26,6 +26,7 @@ const (
 	OpQueueExport          Operation = "queue.export"
 	OpQueueRestore         Operation = "queue.restore"
 	OpConnectionClose      Operation = "connection.close"
+	OpLogLevel             Operation = "log.level"
 	OpVersionFinalise      Operation = "version.finalize"
 	OpNodeJoin             Operation = "node.join"
 	OpNodeDrain            Operation = "node.drain"
@@ -63,7 +64,7 @@ func administration() []Operation {
 		OpVHostPut, OpVHostDelete, OpVHostLimits, OpPolicyPut, OpPolicyDelete, OpParameterPut, OpParameterDelete, OpTokenMint, OpTokenRevoke,
 		OpDefinitionsImport,
 		OpQueueExport, OpQueueRestore,
-		OpConnectionClose, OpVersionFinalise, OpNodeJoin, OpNodeDrain, OpNodeUndrain, OpNodeForget, OpNodeReplace, OpNodeRemove, OpQueuesGrow, OpQueuesShrink,
+		OpConnectionClose, OpLogLevel, OpVersionFinalise, OpNodeJoin, OpNodeDrain, OpNodeUndrain, OpNodeForget, OpNodeReplace, OpNodeRemove, OpQueuesGrow, OpQueuesShrink,
 		OpQueuesRebalance, OpMemberAdd, OpMemberRemove, OpMemberReplace, OpLeaderTransfer, OpOperationCancel,
 	}
 }

@@ -49,7 +49,7 @@ func (b *Backups) Restore(ctx context.Context, t Target, next func() ([]byte, er
 	if v.Version() < catalog.VersionBackups {
 		return Progress{}, &failure.Error{
 			Class: failure.PreconditionFailed, VHost: t.VHost, Kind: "queue", Name: t.Queue,
-			Reason: fmt.Sprintf("cannot be restored yet: stored version %d must be finalised, the cluster has finalised %d; see quoratectl cluster finalize --dry-run", catalog.VersionBackups, v.Version()),
+			Reason: fmt.Sprintf("cannot be restored yet: stored version %d must be finalised, the cluster has finalised %d; see quoratectl upgrade finalize --dry-run", catalog.VersionBackups, v.Version()),
 		}
 	}
 	r := &restoring{target: t, maxBody: b.cfg.MaxBodyBytes, about: about}

@@ -122,7 +122,11 @@ func (o *Operators) Undrain(ctx context.Context, node string) error {
 			return err
 		}
 	}
-	return failure.Translate(c.Unloader().Undrain(ctx, id.NodeID(node)), failure.Error{Kind: "node", Name: node})
+	err := c.Unloader().Undrain(ctx, id.NodeID(node))
+	if err == nil {
+		audit.NotesOf(ctx).Note(audit.Change{Field: "draining", After: "false"})
+	}
+	return failure.Translate(err, failure.Error{Kind: "node", Name: node})
 }
 
 // checkNode refuses a node that the catalog does not know.

@@ -1,0 +1,162 @@
+package broker
+
+import (
+	"context"
+	"time"
+
+	"github.com/quorate/quorate/broker/permission"
+	"github.com/quorate/quorate/catalog"
+	"github.com/quorate/quorate/id"
+)
+
+// figures returns figures that are fresh enough.
+func (b *Broker) figures() (*allFigures, error) {
+	s := &b.shared
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.last != nil && time.Since(s.last.at) < figuresFreshFor {
+		return s.last, nil
+	}
+	ctx, cancel := context.WithTimeout(b.life, figuresTimeout) // not the caller's: others wait for the same figures
+	defer cancel()
+	status, err := b.cluster.Status(ctx)
+	if err != nil {
+		return nil, err
+	}
+	all, silent, err := b.cluster.AllFigures(ctx)
+	if err != nil {
+		return nil, err
+	}
+	s.last = &allFigures{at: time.Now(), queues: all, alive: map[id.NodeID]bool{}, silent: id.Names(silent)}
+	for i := range status.Nodes {
+		if n := &status.Nodes[i]; n.Alive && n.Refused == "" {
+			s.last.alive[n.ID] = true
+		}
+	}
+	return s.last, nil
+}
+
+// QueueList are the queues that a caller may see, sorted by vhost and name. It describes each when it is asked to, so
+// that a page costs what it shows. It may be used by one goroutine.
+type QueueList struct {
+	// Silent are the nodes that did not answer: the figures of the queues that they lead are missing.
+	Silent []string
+
+	b       *Broker
+	view    *catalog.View
+	records []*catalog.QueueRecord
+	figures *allFigures // nil: they were not asked for
+}
+
+// Queues lists the queues of a vhost that the caller may see, of all vhosts for "" (VH-12). Their figures may be a second
+// old; they cost one question to each node, however many queues there are.
+func (b *Broker) Queues(ctx context.Context, vhost string, figures bool) (*QueueList, error) {
+	sights, v, err := b.sights(ctx, vhost)
+	if err != nil {
+		return nil, err
+	}
+	l := &QueueList{b: b, view: v}
+	for q := range v.Queues() {
+		if seen, may := sights[q.VHost]; may && seen.Sees(permission.Queue(q.VHost, q.Name)) {
+			l.records = append(l.records, q)
+		}
+	}
+	if figures {
+		if l.figures, err = b.figures(); err != nil {
+			return nil, err
+		}
+		l.Silent = l.figures.silent
+	}
+	return l, ctx.Err()
+}
+
+// sights returns what the caller may see in a vhost, or in each that it may see anything of for "".
+func (b *Broker) sights(ctx context.Context, vhost string) (map[string]permission.Sight, *catalog.View, error) {
+	if vhost != "" {
+		seen, v, err := b.listable(ctx, vhost)
+		return map[string]permission.Sight{vhost: seen}, v, err
+	}
+	v, err := b.Serving.ViewOf("")
+	if err != nil {
+		return nil, nil, err
+	}
+	out := map[string]permission.Sight{}
+	for h := range v.VHosts() {
+		if seen, err := b.Permissions.Sight(ctx, h.Name); err == nil {
+			out[h.Name] = seen
+		}
+	}
+	return out, v, nil
+}
+
+// Len returns how many queues there are.
+func (l *QueueList) Len() int { return len(l.records) }
+
+// Name returns the name of queue i.
+func (l *QueueList) Name(i int) string { return l.records[i].Name }
+
+// Queue describes queue i. Its Raft figures are left out.
+func (l *QueueList) Queue(i int) Queue {
+	rec := l.records[i]
+	q := l.b.describe(l.view, rec)
+	if l.figures == nil {
+		return q
+	}
+	for _, m := range rec.Members {
+		if l.figures.alive[m] {
+			q.Online = append(q.Online, string(m))
+		}
+	}
+	f := l.figures.queues[rec.UID]
+	switch {
+	case f == nil:
+		q.State = stateWithout(len(q.Online), len(q.Members))
+		return q
+	case rec.DrainDeleting > 0:
+		q.State = StateDeleting
+	default:
+		q.State = StateRunning
+	}
+	q.Leader, q.Stats = string(f.Leader), queueStats(&f.Overview, l.b.now())
+	q.Stats.DeadLetterConfirmed = f.Overview.Confirmed
+	return q
+}
+
+// Totals adds up the messages of all queues in the list, and their consumers.
+func (l *QueueList) Totals() (ready, unsettled, others uint64, consumers int) {
+	if l.figures == nil {
+		return 0, 0, 0, 0
+	}
+	for _, rec := range l.records {
+		if f := l.figures.queues[rec.UID]; f != nil {
+			o := &f.Overview
+			ready, unsettled, others = ready+o.Ready, unsettled+o.Unsettled, others+o.Delayed+o.Backlog
+			consumers += o.Consumers
+		}
+	}
+	return ready, unsettled, others, consumers
+}
+
+// LedStats are the figures of a queue from the node that leads it.
+type LedStats struct {
+	UID    uint64
+	Leader string
+	Stats  *QueueStats
+}
+
+// AllStats returns the figures of all queues that have a leader, in no order, when they were taken and the nodes that did
+// not answer. It checks no permission: whoever shows them does.
+func (b *Broker) AllStats() (all []LedStats, at time.Time, silent []string, err error) {
+	f, err := b.figures()
+	if err != nil {
+		return nil, at, nil, err
+	}
+	v, now := b.cluster.View(), b.now()
+	all = make([]LedStats, 0, len(f.queues))
+	for uid, q := range f.queues {
+		if _, there := v.QueueByUID(uid); there {
+			all = append(all, LedStats{UID: uint64(uid), Leader: string(q.Leader), Stats: queueStats(&q.Overview, now)})
+		}
+	}
+	return all, f.at, f.silent, nil
+}

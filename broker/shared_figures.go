@@ -1,0 +1,31 @@
+package broker
+
+import (
+	"sync"
+	"time"
+
+	"github.com/quorate/quorate/cluster"
+	"github.com/quorate/quorate/id"
+)
+
+const (
+	// figuresFreshFor is how old the figures of a list of queues may be.
+	figuresFreshFor = time.Second
+	// figuresTimeout bounds a question to all nodes for them; nodes that do not answer within 2 s are left out.
+	figuresTimeout = 5 * time.Second
+)
+
+// sharedFigures are the newest figures of all queues, which lists share: however many ask, each node is asked once in
+// figuresFreshFor.
+type sharedFigures struct {
+	mu   sync.Mutex // held while the nodes are asked
+	last *allFigures
+}
+
+// allFigures are the figures of one time. They are not changed.
+type allFigures struct {
+	at     time.Time
+	queues map[id.QueueUID]*cluster.QueueFigures
+	alive  map[id.NodeID]bool
+	silent []string
+}
