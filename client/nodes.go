@@ -34,6 +34,7 @@ type node struct {
 	defs     brokerv1.DefinitionsClient
 	backups  brokerv1.BackupsClient
 	events   brokerv1.EventsClient
+	logs     brokerv1.LogsClient
 	admin    brokerv1.AdminClient
 	messages brokerv1.MessagesClient
 	joint    brokerv1.TransactionsClient
@@ -243,7 +244,7 @@ func (ns *nodes) at(address string) (*node, error) {
 	n := &node{
 		address: address, conn: conn, broker: brokerv1.NewBrokerClient(conn),
 		admin: brokerv1.NewAdminClient(conn), policies: brokerv1.NewPoliciesClient(conn), access: brokerv1.NewAccessClient(conn),
-		defs: brokerv1.NewDefinitionsClient(conn), backups: brokerv1.NewBackupsClient(conn), messages: brokerv1.NewMessagesClient(conn), joint: brokerv1.NewTransactionsClient(conn), events: brokerv1.NewEventsClient(conn),
+		defs: brokerv1.NewDefinitionsClient(conn), backups: brokerv1.NewBackupsClient(conn), messages: brokerv1.NewMessagesClient(conn), joint: brokerv1.NewTransactionsClient(conn), events: brokerv1.NewEventsClient(conn), logs: brokerv1.NewLogsClient(conn),
 		clients: brokerv1.NewConnectionsClient(conn),
 		health:  healthv1.NewHealthClient(conn),
 	}

@@ -53,6 +53,7 @@ func policies(n *node) brokerv1.PoliciesClient   { return n.policies }
 func messages(n *node) brokerv1.MessagesClient   { return n.messages }
 func clients(n *node) brokerv1.ConnectionsClient { return n.clients }
 func events(n *node) brokerv1.EventsClient       { return n.events }
+func logs(n *node) brokerv1.LogsClient           { return n.logs }
 
 // Requests and answers with one field, or none.
 type (

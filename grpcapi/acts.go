@@ -66,6 +66,9 @@ func acts() map[string]actOf {
 		brokerv1.Backups_RestoreQueue_FullMethodName: of(audit.OpQueueRestore, func(*brokerv1.RestoreQueueRequest) (object, bool) {
 			return object{kind: "queue"}, false
 		}),
+		brokerv1.Logs_SetLogLevel_FullMethodName: of(audit.OpLogLevel, func(*brokerv1.SetLogLevelRequest) (object, bool) {
+			return object{kind: "log"}, false
+		}),
 		brokerv1.Connections_CloseConnection_FullMethodName: of(audit.OpConnectionClose, func(r *brokerv1.CloseConnectionRequest) (object, bool) {
 			return object{kind: "connection", name: r.GetConnection()}, false
 		}),

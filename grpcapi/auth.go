@@ -93,6 +93,9 @@ func always() map[string]bool {
 		brokerv1.Admin_GetOperation_FullMethodName:          true,
 		brokerv1.Connections_ListConnections_FullMethodName: true,
 		brokerv1.Access_WhoAmI_FullMethodName:               true,
+		brokerv1.Logs_TailLog_FullMethodName:                true,
+		brokerv1.Logs_GetLogLevel_FullMethodName:            true,
+		brokerv1.Logs_SetLogLevel_FullMethodName:            true,
 	}
 }
 
@@ -157,6 +160,8 @@ func rules() map[string]rule {
 	name = brokerv1.Events_ServiceDesc.ServiceName
 	add(name, anybody, "WatchEvents")
 	add(name, administrator, "TailAudit")
+	name = brokerv1.Logs_ServiceDesc.ServiceName
+	add(name, administrator, "TailLog", "GetLogLevel", "SetLogLevel")
 	name = brokerv1.Transactions_ServiceDesc.ServiceName
 	add(name, anybody, "SettleAndPublish")
 	name = brokerv1.Connections_ServiceDesc.ServiceName

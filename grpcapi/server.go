@@ -29,6 +29,7 @@ import (
 	"github.com/quorate/quorate/broker"
 	"github.com/quorate/quorate/internal/gate"
 	"github.com/quorate/quorate/internal/incoming"
+	"github.com/quorate/quorate/internal/logtail"
 	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
 )
 
@@ -66,6 +67,11 @@ type Config struct {
 	Gate *gate.Gate
 	// Reflection serves the descriptions of the APIs to users that have logged in.
 	Reflection bool
+
+	// Node is this node's name. Lines has the newest lines of its log, and Level that log's level; nil: an empty one.
+	Node  string
+	Lines *logtail.Tail
+	Level *logtail.Level
 
 	// Incoming bounds the bytes of large messages that are being received; messages beyond it wait.
 	// nil: 256 MiB, for this server alone.
@@ -139,6 +145,12 @@ func New(c Config) *Server {
 	if c.Incoming == nil {
 		c.Incoming = incoming.New(0)
 	}
+	if c.Lines == nil {
+		c.Lines = logtail.New()
+	}
+	if c.Level == nil {
+		c.Level = &logtail.Level{}
+	}
 	if c.Gate == nil {
 		c.Gate = gate.New(gate.Config{Name: "grpc", Logger: c.Logger})
 	}
@@ -176,6 +188,7 @@ func New(c Config) *Server {
 	brokerv1.RegisterMessagesServer(to, &messagesServer{b: c.Broker})
 	brokerv1.RegisterTransactionsServer(to, &transactionsServer{b: c.Broker})
 	brokerv1.RegisterEventsServer(to, &eventsServer{b: c.Broker})
+	brokerv1.RegisterLogsServer(to, &logsServer{node: c.Node, lines: c.Lines, level: c.Level})
 	brokerv1.RegisterConnectionsServer(to, &connectionsServer{b: c.Broker})
 	brokerv1.RegisterAccessServer(to, &accessServer{b: c.Broker})
 	healthv1.RegisterHealthServer(to, s.health)

@@ -234,7 +234,10 @@ func TestNobodyIsServed(t *testing.T) {
 			err := cc.Invoke(ctx, method, &emptypb.Empty{}, &emptypb.Empty{})
 			if m.IsClientStream || m.IsServerStream {
 				stream, serr := cc.NewStream(ctx, &grpc.StreamDesc{ServerStreams: true, ClientStreams: true}, method)
-				if err = serr; err == nil {
+				if err = serr; err == nil && !m.IsClientStream { // it is read before the handler begins
+					err = errors.Join(stream.SendMsg(&emptypb.Empty{}), stream.CloseSend())
+				}
+				if err == nil {
 					err = stream.RecvMsg(&emptypb.Empty{})
 				}
 			}

@@ -246,7 +246,7 @@ func (l *look) versions() (found []problem) {
 	if newest > l.status.FinalizedVersion {
 		found = append(found, problem{
 			"versions", "cluster", fmt.Sprintf("version %d is finalised, nodes can read %d", l.status.FinalizedVersion, newest),
-			"once all nodes run the newer build: quoratectl cluster finalize",
+			"once all nodes run the newer build: quoratectl upgrade finalize",
 		})
 	}
 	return found

@@ -196,6 +196,6 @@ func newCluster(s *session) *cobra.Command {
 		},
 	}
 	cmd := &cobra.Command{Use: "cluster", Short: "Look at the cluster"}
-	cmd.AddCommand(status, newFinalize(s))
+	cmd.AddCommand(status)
 	return cmd
 }

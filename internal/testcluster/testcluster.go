@@ -27,6 +27,7 @@ import (
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/internal/authority"
 	"github.com/quorate/quorate/internal/incoming"
+	"github.com/quorate/quorate/internal/logtail"
 	"github.com/quorate/quorate/internal/loopback"
 )
 
@@ -274,8 +275,10 @@ func (c *Cluster) launch(i int) {
 	n := c.nodes[i]
 	log := slog.New(slog.DiscardHandler)
 	if os.Getenv(logEnv) != "" {
-		log = slog.New(slog.NewTextHandler(os.Stderr, nil)).With("node", string(n.name))
+		log = slog.New(slog.NewTextHandler(os.Stderr, nil))
 	}
+	level, lines := &logtail.Level{}, logtail.New()
+	log = slog.New(lines.Handler(log.Handler())).With("node", string(n.name))
 	var join []string
 	for _, m := range c.nodes {
 		if m != n {
@@ -303,7 +306,7 @@ func (c *Cluster) launch(i int) {
 	n.cluster = started
 	n.broker = broker.New(started, cfg)
 	n.room = incoming.New(c.incoming)
-	n.server = grpcapi.New(grpcapi.Config{Broker: n.broker, Logger: log, Reflection: true, Incoming: n.room})
+	n.server = grpcapi.New(grpcapi.Config{Broker: n.broker, Logger: log, Reflection: true, Incoming: n.room, Node: string(n.name), Lines: lines, Level: level})
 	n.amqpd = amqp.New(amqp.Config{Broker: n.broker, Logger: log, Version: "test", Cluster: clusterName})
 	n.served = make(chan error, 2)
 	l, la := c.listen(n.clients), c.listen(n.amqp)
