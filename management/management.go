@@ -11,6 +11,7 @@ import (
 	"github.com/quorate/quorate/broker"
 	"github.com/quorate/quorate/management/login"
 	"github.com/quorate/quorate/management/rest"
+	"github.com/quorate/quorate/management/stats"
 )
 
 // Config describes a handler.
@@ -20,19 +21,33 @@ type Config struct {
 	Version string
 	Cluster string
 	Logger  *slog.Logger // nil: nothing is logged
+	Facts   rest.Facts
 }
 
-// New returns the handler of the management listener. It may be used concurrently.
-func New(c Config) http.Handler {
+// Handler serves the management listener. It may be used concurrently.
+type Handler struct {
+	http.Handler
+	stats *stats.Collector
+}
+
+// Close ends what is being collected from other nodes. Requests fail from then on.
+func (h *Handler) Close() { h.stats.Close() }
+
+// New returns the handler of the management listener.
+func New(c Config) *Handler {
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
 	guard := login.New(c.Broker)
 	mux := http.NewServeMux()
-	api := rest.New(rest.Config{Broker: c.Broker, Guard: guard, Node: c.Node, Version: c.Version, Cluster: c.Cluster, Logger: c.Logger})
+	collector := stats.New(stats.Config{Broker: c.Broker, Logger: c.Logger})
+	api := rest.New(rest.Config{
+		Broker: c.Broker, Guard: guard, Stats: collector, Node: c.Node, Version: c.Version, Cluster: c.Cluster, Logger: c.Logger, Facts: c.Facts,
+	})
 	mux.Handle("/api/", api)
 	mux.Handle("/v1/", api)
-	return mux
+	mux.Handle("/openapi.json", api)
+	return &Handler{Handler: mux, stats: collector}
 }
 
 // ConnContext remembers the logins of a connection, so that the log has each user once. It is for

@@ -9,24 +9,31 @@ import (
 	"github.com/mattn/go-isatty"
 
 	"github.com/quorate/quorate/cmd/node/config"
+	"github.com/quorate/quorate/internal/logtail"
 )
 
 func terminal(f *os.File) bool { return isatty.IsTerminal(f.Fd()) }
 
-// newLogger returns the node's logger, whose level can change. The configuration must be valid.
-func newLogger(cfg *config.Config, level *slog.LevelVar, w io.Writer, tty bool) *slog.Logger {
+// newLogger returns the node's logger, whose level can change and whose newest lines are kept. The configuration must
+// be valid.
+func newLogger(cfg *config.Config, level *logtail.Level, lines *logtail.Tail, w io.Writer, tty bool) *slog.Logger {
 	if l, err := cfg.Level(); err == nil {
-		level.Set(l)
+		level.Settings(l)
 	}
+	return slog.New(lines.Handler(newLogHandler(cfg.Log.Format, level, w, tty)))
+}
+
+// newLogHandler returns what writes the log in a format.
+func newLogHandler(format string, level slog.Leveler, w io.Writer, tty bool) slog.Handler {
 	options := &slog.HandlerOptions{Level: level}
 	switch {
-	case cfg.Log.Format == "json":
+	case format == "json":
 		options.ReplaceAttr = inSeconds
-		return slog.New(slog.NewJSONHandler(w, options))
-	case cfg.Log.Format == "auto" && tty:
-		return slog.New(tint.NewTextHandler(w, &tint.Options{Level: level}))
+		return slog.NewJSONHandler(w, options)
+	case format == "auto" && tty:
+		return tint.NewTextHandler(w, &tint.Options{Level: level})
 	default:
-		return slog.New(slog.NewTextHandler(w, options))
+		return slog.NewTextHandler(w, options)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/quorate/quorate/cmd/node/config"
+	"github.com/quorate/quorate/internal/logtail"
 )
 
 // Programs that read the log get durations as numbers of seconds, wherever they stand; people get them as they are written.
@@ -18,7 +19,7 @@ func TestLogDurations(t *testing.T) {
 		var out bytes.Buffer
 		cfg := &config.Config{}
 		cfg.Log.Format, cfg.Log.Level = format, "info"
-		log := newLogger(cfg, &slog.LevelVar{}, &out, false).With("limit", 500*time.Millisecond)
+		log := newLogger(cfg, &logtail.Level{}, logtail.New(), &out, false).With("limit", 500*time.Millisecond)
 		r := slog.NewRecord(time.Time{}, slog.LevelInfo, "m", 0)
 		r.Add(slog.Group("at", "waited", 90*time.Second, "tries", 2))
 		if err := log.Handler().Handle(t.Context(), r); err != nil || out.String() != want {

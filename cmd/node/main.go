@@ -14,7 +14,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"os"
 	"os/signal"
 	"runtime/debug"
@@ -27,6 +26,7 @@ import (
 	"github.com/quorate/quorate"
 	"github.com/quorate/quorate/cmd/node/config"
 	"github.com/quorate/quorate/cmd/node/serve"
+	"github.com/quorate/quorate/internal/logtail"
 )
 
 // gcPercent applies unless GOGC is set. A broker's heap is small compared with its traffic, and
@@ -104,7 +104,7 @@ func newNode() *cobra.Command {
 		Short: "Run a node until SIGTERM, which drains it first; it takes over changed settings and certificates",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			anew := serve.Anew{File: file, Level: &slog.LevelVar{}, Load: func() (*config.Config, error) { return loadSettings(file, cmd.Flags()) }}
+			anew := serve.Anew{File: file, Level: &logtail.Level{}, Lines: logtail.New(), Load: func() (*config.Config, error) { return loadSettings(file, cmd.Flags()) }}
 			cfg, err := anew.Load()
 			if err != nil {
 				return err
@@ -116,7 +116,7 @@ func newNode() *cobra.Command {
 			if os.Getenv("GOGC") == "" {
 				debug.SetGCPercent(gcPercent)
 			}
-			log := newLogger(cfg, anew.Level, os.Stderr, terminal(os.Stderr))
+			log := newLogger(cfg, anew.Level, anew.Lines, os.Stderr, terminal(os.Stderr))
 			for _, f := range config.SecretFlags(cmd.Flags()) {
 				log.Warn("every user of this host can see the secret in a flag in the list of processes", "setting", f.Setting, "use", f.Instead)
 			}

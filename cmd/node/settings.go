@@ -8,7 +8,6 @@ import (
 	"os"
 	"strings"
 	"text/tabwriter"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -158,17 +157,7 @@ const fromDefault = "default"
 
 // settingOf returns a setting as the node would take it, without secrets.
 func settingOf(k config.Key, cfg *config.Config, from map[string]string) setting {
-	s := setting{Setting: k.Name, Value: cfg.Value(k.Name), From: from[k.Name]}
-	switch v := s.Value.(type) {
-	case time.Duration:
-		s.Value = v.String()
-	case []string:
-		s.Value = append([]string{}, v...) // [] in JSON, not null
-	}
-	if k.Secret() && s.From != fromDefault {
-		s.Value = "(hidden)"
-	}
-	return s
+	return setting{Setting: k.Name, Value: cfg.Shown(k), From: from[k.Name]}
 }
 
 // text shows a value in one line.

@@ -27,8 +27,12 @@ func TestObjects(t *testing.T) {
 		name  string
 		steps []step
 	}{
-		{"vhosts", vhostSteps()}, {"exchanges and queues", topologySteps()}, {"policies", policySteps()}, {"parameters", parameterSteps()},
-		{"names", nameSteps()}, {"formats", formatSteps()},
+		{"vhosts", vhostSteps()},
+		{"exchanges and queues", topologySteps()},
+		{"policies", policySteps()},
+		{"parameters", parameterSteps()},
+		{"names", nameSteps()},
+		{"formats", formatSteps()},
 	} {
 		t.Run(group.name, func(t *testing.T) {
 			b := a
@@ -65,6 +69,9 @@ func topologySteps() []step {
 		do("declare binding source=x destination=q routing_key=a.#", "binding declared"),
 		do("declare binding source=x destination=amq.fanout destination_type=exchange", "binding declared"),
 		do("list bindings", "a.#", "amq.fanout"),
+		do("list queues", "q", "p"), do("-V / list queues name type state messages", "quorum", "classic", "running"),
+		do("-S messages -f kvp list queues name messages_ready", `name="q" messages_ready="0"`),
+		do("show overview", "object_totals.queues", "test"), do("list nodes", "node-0", "disc"),
 		do("-V / list bindings source destination_type properties_key", "a.%23", "exchange"),
 		do("delete binding source=x destination_type=queue destination=q properties_key=a.%23", "binding deleted"),
 		do("delete binding source=x destination_type=exchange destination=amq.fanout", "binding deleted"),

@@ -1,5 +1,5 @@
 // Package login finds out who sends an HTTP request: a user with a password, the bearer of a
-// token, or the owner of a session. It counts and audits refused logins, and informs the
+// token, or the owner of a session. It counts and audits refused logins, and notifies the
 // connection's gate.
 package login
 

@@ -64,15 +64,30 @@ const propsHashBytes = 16
 // propsOf returns what RabbitMQ calls a binding's properties_key: its routing key and, if there are arguments, a hash
 // of them, escaped once and with a tilde between.
 func propsOf(x *broker.Binding) string {
-	key := strings.ReplaceAll(url.PathEscape(x.RoutingKey), "~", "%7E")
-	switch {
-	case len(x.Arguments) > 0:
-		sum := sha256.Sum256(message.AppendTable(nil, x.Arguments))
-		return key + "~" + base64.RawURLEncoding.EncodeToString(sum[:propsHashBytes])
-	case key == "":
-		return "~"
+	key, hash := strings.ReplaceAll(url.PathEscape(x.RoutingKey), "~", "%7E"), hashOf(x)
+	if key == "" || hash != "" {
+		key += "~"
 	}
-	return key
+	return key + hash
+}
+
+// hashOf returns a hash of a binding's arguments; "" if there are none.
+func hashOf(x *broker.Binding) string {
+	if len(x.Arguments) == 0 {
+		return ""
+	}
+	sum := sha256.Sum256(message.AppendTable(nil, x.Arguments))
+	return base64.RawURLEncoding.EncodeToString(sum[:propsHashBytes])
+}
+
+// withProps returns a condition for bindings with the properties_key of the path. Some clients make it of the routing
+// key, which they escape only once in the path.
+func withProps(props string) func(x *broker.Binding) bool {
+	key, hash, _ := strings.Cut(props, "~")
+	if again, err := url.PathUnescape(key); err == nil {
+		key = again
+	}
+	return func(x *broker.Binding) bool { return x.RoutingKey == key && hashOf(x) == hash }
 }
 
 // pathOf returns the path of a binding.
@@ -201,10 +216,10 @@ func (c *call) findBinding(x *broker.Binding) (broker.Binding, error) {
 	if err := c.ends(x); err != nil {
 		return *x, err
 	}
-	same, props := between(x), c.PathValue("props")
-	all, err := c.bindingsWhere(func(y *broker.Binding) bool { return same(y) && propsOf(y) == props })
+	ends, props := between(x), withProps(c.PathValue("props"))
+	all, err := c.bindingsWhere(func(y *broker.Binding) bool { return ends(y) && props(y) })
 	if err == nil && len(all) == 0 {
-		err = missing("binding", x.VHost, names.Binding(x.Source, x.Destination)+" ("+props+")")
+		err = missing("binding", x.VHost, names.Binding(x.Source, x.Destination)+" ("+c.PathValue("props")+")")
 	}
 	if err != nil {
 		return *x, err

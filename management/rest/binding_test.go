@@ -16,6 +16,10 @@ func bindingRows() []row {
 		{do: "POST " + ends, code: 201},
 		{do: "GET " + ends, code: 200, want: has(`"properties_key":"a%7Eb%20c%2Fd"`, `"properties_key":"~"`, `"routing_key":"a~b c/d"`)},
 		{do: "GET " + ends + "/a%257Eb%2520c%252Fd", code: 200, want: has(`"routing_key":"a~b c/d"`)},
+		{do: "POST " + ends, body: `{"routing_key":"#.é/*+"}`, code: 201},
+		{do: "GET " + ends + "/%23.%C3%A9%2F%2A+", code: 200, want: has(`"properties_key":"%23.%C3%A9%2F%2A+"`)},
+		{do: "GET " + ends + "/%2523.%25C3%25A9%252F%252A+", code: 200, want: has(`"routing_key":"#.é/*+"`)},
+		{do: "DELETE " + ends + "/%23.%C3%A9%2F%2A+", code: 204},
 		{do: "GET " + ends + "/~", code: 200, want: has(`"routing_key":""`)},
 		{do: "GET /api/bindings", code: 200, want: has(`"source":"bx"`, `"source":""`)},
 		{do: "GET /api/bindings/%2F?name=bx&columns=destination", code: 200, want: has(`[{"destination":"bq"},{"destination":"bq"}]`)},
@@ -43,9 +47,9 @@ func bindingRows() []row {
 		{do: "DELETE " + ends + "/nix", code: 404},
 		{who: "limited", do: "POST " + ends, code: 403},
 		{who: "limited", do: "DELETE " + ends + "/~", code: 403},
-		{who: "outsider", do: "GET " + ends, code: 403},
-		{who: "outsider", do: "GET /api/bindings/%2F", code: 403},
-		{who: "outsider", do: "GET /api/bindings", code: 200, want: has(`[]`)},
+		{who: "stranger", do: "GET " + ends, code: 403},
+		{who: "stranger", do: "GET /api/bindings/%2F", code: 403},
+		{who: "stranger", do: "GET /api/bindings", code: 200, want: has(`[]`)},
 		{who: "manager", do: "GET /api/bindings?name=bx", code: 200, want: has(`"source":"bx"`)},
 		{who: "worker", do: "POST " + ends, code: 403},
 		{who: "nobody", do: "GET /api/bindings", code: 401},
@@ -60,7 +64,7 @@ func bindingRows() []row {
 
 // The Location of a new binding is its path, and arguments tell bindings with the same key apart.
 func TestBindingLocation(t *testing.T) {
-	a, _ := start(t, 1)
+	a := start(t, 1)
 	a.run([]row{
 		{do: "PUT /api/exchanges/%2F/h%2F", body: `{"type":"headers"}`, code: 201},
 		{do: "PUT /api/queues/%2F/q%25", code: 201},

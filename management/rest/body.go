@@ -28,9 +28,12 @@ func bad(field, value, reason string) error {
 const bodyTime = time.Minute
 
 // read returns the request's body, which may have most bytes.
-func (c *call) read(most int64) ([]byte, error) {
+func (c *call) read(most int64) ([]byte, error) { return c.readWithin(most, bodyTime) }
+
+// readWithin is read for a body that takes its time.
+func (c *call) readWithin(most int64, within time.Duration) ([]byte, error) {
 	conn := http.NewResponseController(c.w)
-	_ = conn.SetReadDeadline(time.Now().Add(bodyTime))       // every connection of a server has one
+	_ = conn.SetReadDeadline(time.Now().Add(within))         // every connection of a server has one
 	defer func() { _ = conn.SetReadDeadline(time.Time{}) }() // of later requests the server takes care
 	b, err := io.ReadAll(http.MaxBytesReader(c.w, c.Body, most))
 	if e, large := errors.AsType[*http.MaxBytesError](err); large {

@@ -116,6 +116,14 @@ func (c *call) giveBack(all []broker.Got) {
 	}
 }
 
+// encoded returns a body as text, or in base64 if that is wanted or it is no text, and the name of the encoding.
+func encoded(body []byte, asBase64 bool) (text, encoding string) {
+	if asBase64 || !utf8.Valid(body) {
+		return base64.StdEncoding.EncodeToString(body), "base64"
+	}
+	return string(body), "string"
+}
+
 // show gives a message the names that RabbitMQ's HTTP API has.
 func (w *wish) show(got *broker.Got) object {
 	d := got.Delivery
@@ -123,10 +131,7 @@ func (w *wish) show(got *broker.Got) object {
 	if w.truncate >= 0 && int64(len(body)) > w.truncate {
 		body = body[:w.truncate]
 	}
-	text, encoding := string(body), "string"
-	if w.base64 || !utf8.Valid(body) {
-		text, encoding = base64.StdEncoding.EncodeToString(body), "base64"
-	}
+	text, encoding := encoded(body, w.base64)
 	return object{
 		"payload_bytes": len(d.Message.Body), "redelivered": d.Redelivered, "exchange": d.Message.Exchange,
 		"routing_key": d.Message.PrimaryKey(), "message_count": got.Ready, "payload": text, "payload_encoding": encoding,

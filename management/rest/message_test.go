@@ -1,7 +1,9 @@
 package rest_test
 
 import (
+	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"strconv"
 	"strings"
@@ -13,7 +15,7 @@ import (
 
 // Messages are published with a confirm and got in the four ways of RabbitMQ.
 func TestMessages(t *testing.T) {
-	a, _ := start(t, 3)
+	a := start(t, 3)
 	const publish, get = "POST /api/exchanges/%2F/amq.default/publish", "POST /api/queues/%2F/q/get"
 	a.run([]row{
 		{do: "PUT /api/queues/%2F/dead", code: 201},
@@ -49,6 +51,70 @@ func TestMessages(t *testing.T) {
 	a.wrongMessages(publish, get)
 }
 
+// While a node takes no messages, a publish is refused with the reason (PUB-10).
+func TestPublishDuringAlarm(t *testing.T) {
+	a := start(t, 1)
+	publish := row{do: "POST /api/exchanges/%2F/amq.fanout/publish", body: `{"routing_key":"","payload":"x"}`}
+	a.b.Alarms.Raise("memory is short")
+	publish.code, publish.want = 503, has("memory is short")
+	a.run([]row{publish})
+	a.b.Alarms.End()
+	publish.code, publish.want = 200, has(`{"routed":false}`)
+	a.run([]row{publish})
+}
+
+// Only some requests have messages in memory at a time; another one waits, and is refused if none of them ends.
+func TestMessageRequestsAreBounded(t *testing.T) {
+	a := start(t, 1)
+	publish := "POST /api/exchanges/%2F/amq.fanout/publish"
+	ended := make(chan error)
+	var bodies []*io.PipeWriter
+	for range 4 {
+		r, w := io.Pipe()
+		bodies = append(bodies, w)
+		go func() { ended <- a.send(publish, r) }()
+		if _, err := w.Write([]byte(`{"routing_key":`)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	testcluster.Poll(t, "all four are being served", func() error {
+		if code, _, text := a.ask("", publish, `{"routing_key":"","payload":"x"}`); code != http.StatusServiceUnavailable || !strings.Contains(text, "serves 4 requests with messages at a time") {
+			return fmt.Errorf("%d %s", code, text)
+		}
+		return nil
+	})
+	for _, w := range bodies {
+		if _, err := w.Write([]byte(`"","payload":""}`)); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-ended; err != nil {
+			t.Fatal(err)
+		}
+	}
+	a.run([]row{{do: publish, body: `{"routing_key":"","payload":"x"}`, code: 200}})
+}
+
+// send sends a request whose body comes bit by bit, and waits for success.
+func (a api) send(do string, body io.Reader) error {
+	method, path, _ := strings.Cut(do, " ")
+	r, err := http.NewRequestWithContext(a.t.Context(), method, a.base+path, body)
+	if err != nil {
+		return err
+	}
+	r.SetBasicAuth("guest", "guest")
+	answer, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return err
+	}
+	if answer.StatusCode != http.StatusOK {
+		err = errors.New(answer.Status)
+	}
+	return errors.Join(err, answer.Body.Close())
+}
+
 // wrongMessages: what is wrong with a message or a wish is named, and the rights count.
 func (a api) wrongMessages(publish, get string) {
 	a.t.Helper()
@@ -78,6 +144,8 @@ func (a api) wrongMessages(publish, get string) {
 		{do: get, body: `{"ackmode":"ack_requeue_true","count":1001}`, code: 400, want: has("want 1 to 1000")},
 		{do: "POST /api/queues/%2F/nix/get", body: `{"ackmode":"ack_requeue_true"}`, code: 404},
 		{do: "POST /api/queues/nix/q/get", body: `{"ackmode":"ack_requeue_true"}`, code: 404},
+		{do: "PUT /api/queues/%2F/single", body: `{"arguments":{"x-single-active-consumer":true}}`, code: 201},
+		{do: "POST /api/queues/%2F/single/get", body: `{"ackmode":"ack_requeue_true"}`, code: 400, want: has("single active consumer")},
 		{who: "limited", do: get, body: `{"ackmode":"ack_requeue_true"}`, code: 403},
 		{who: "worker", do: get, body: `{"ackmode":"ack_requeue_true"}`, code: 403},
 		{who: "nobody", do: get, code: 401},

@@ -49,7 +49,7 @@ func parameterRows() []row {
 
 // Parameters that were imported are shown and can be removed; those that the broker keeps for itself are neither.
 func TestImportedParameters(t *testing.T) {
-	a, _ := start(t, 1)
+	a := start(t, 1)
 	document := `{"parameters":[
 		{"component":"shovel","vhost":"/","name":"s/1","value":{"src-uri":"amqp://"}},
 		{"component":"other","vhost":"/","name":"o","value":7}

@@ -30,7 +30,7 @@ func policyRows() []row {
 		{who: "manager", do: "PUT " + one, body: `{"pattern":"","definition":{"max-length":5}}`, code: 403},
 		{who: "manager", do: "DELETE " + one, code: 403},
 		{who: "manager", do: "GET /api/policies", code: 200, want: has(`"name":"p/1"`)},
-		{who: "outsider", do: "GET /api/policies/%2F", code: 403},
+		{who: "stranger", do: "GET /api/policies/%2F", code: 403},
 		{who: "worker", do: "GET /api/policies", code: 403},
 		{who: "nobody", do: "GET /api/policies", code: 401},
 		{do: "DELETE " + one, code: 204},

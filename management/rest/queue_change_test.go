@@ -29,14 +29,14 @@ func queueRows() []row {
 		{who: "limited", do: "DELETE /api/queues/%2F/mine/contents", code: 204},
 		{who: "limited", do: "DELETE /api/queues/%2F/mine", code: 204},
 		{who: "worker", do: "PUT /api/queues/%2F/q", code: 403},
-		{who: "outsider", do: "PUT /api/queues/%2F/q", code: 403},
+		{who: "stranger", do: "PUT /api/queues/%2F/q", code: 403},
 		{who: "nobody", do: "PUT /api/queues/%2F/q", code: 401},
 
 		{do: "GET /api/queues/%2F/q/bindings", code: 200, want: has(
 			`[{"arguments":{},"destination":"q","destination_type":"queue","properties_key":"q","routing_key":"q","source":"","vhost":"/"}]`,
 		)},
 		{do: "GET /api/queues/%2F/nix/bindings", code: 404},
-		{who: "outsider", do: "GET /api/queues/%2F/q/bindings", code: 403},
+		{who: "stranger", do: "GET /api/queues/%2F/q/bindings", code: 403},
 
 		{do: "POST /api/queues/%2F/q/actions", body: `{"action":"sync"}`, code: 400, want: has("is for mirrored queues")},
 		{do: "POST /api/queues/%2F/q/actions", body: `{"action":"jump"}`, code: 400, want: has("is not known")},

@@ -25,6 +25,7 @@ type reply struct {
 	code     int      // 0: 200 with a body, 204 without
 	body     any      // sent as JSON; nil: nothing
 	silent   []string // nodes that did not answer
+	sent     bool     // the route has sent its answer itself
 	warnings []string // about what was accepted but has no effect
 }
 
@@ -51,6 +52,9 @@ func gone(was bool, kind, vhost, name string) (reply, error) {
 
 // send writes a reply.
 func (a *api) send(w http.ResponseWriter, r reply) {
+	if r.sent {
+		return
+	}
 	if len(r.silent) > 0 {
 		w.Header().Set(silentHeader, strings.Join(r.silent, ","))
 	}
@@ -69,12 +73,20 @@ func (a *api) send(w http.ResponseWriter, r reply) {
 
 // fail answers with an error in RabbitMQ's form.
 func (a *api) fail(w http.ResponseWriter, err error) {
+	code, body := faultOf(err)
+	if code == http.StatusUnauthorized {
+		w.Header().Set("WWW-Authenticate", `Basic realm="Quorate"`)
+	}
+	a.write(w, code, body)
+}
+
+// faultOf gives an error the code and the form of RabbitMQ's errors.
+func faultOf(err error) (code int, body map[string]string) {
 	code, kind := http.StatusInternalServerError, "internal_error"
 	if e, ok := errors.AsType[*failure.Error](err); ok {
 		switch {
 		case e.Unauthenticated:
 			code, kind = http.StatusUnauthorized, "not_authorized"
-			w.Header().Set("WWW-Authenticate", `Basic realm="Quorate"`)
 		case e.Class == failure.AccessRefused, e.Class == failure.NotAllowed:
 			code, kind = http.StatusForbidden, "not_authorized"
 		case e.Class == failure.NotFound:
@@ -85,7 +97,7 @@ func (a *api) fail(w http.ResponseWriter, err error) {
 			code, kind = http.StatusServiceUnavailable, "unavailable"
 		}
 	}
-	a.write(w, code, map[string]string{"error": kind, "reason": err.Error()})
+	return code, map[string]string{"error": kind, "reason": err.Error()}
 }
 
 // write sends v as JSON. An error comes after the status is sent, so it only goes to the log.

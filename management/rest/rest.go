@@ -11,30 +11,48 @@ package rest
 import (
 	"log/slog"
 	"net/http"
+	"time"
 
 	"github.com/quorate/quorate/broker"
 	"github.com/quorate/quorate/management/login"
+	"github.com/quorate/quorate/management/stats"
 )
 
 // Config describes a handler.
 type Config struct {
-	Broker  *broker.Broker // required
-	Guard   *login.Guard   // required
+	Broker  *broker.Broker   // required
+	Guard   *login.Guard     // required
+	Stats   *stats.Collector // required
 	Node    string
 	Version string
 	Cluster string
 	Logger  *slog.Logger // required
+	// Facts are what health checks look at beside the broker; the zero value knows nothing, and what
+	// asks for it fails.
+	Facts Facts
 }
 
 // api has the handlers, which may run concurrently.
 type api struct {
 	Config
-	messages chan struct{} // holds a token for each request that has messages in memory
+	messages  chan struct{} // holds a token for each request that has messages in memory
+	streams   chan struct{} // has one element for each stream that is served
+	imports   chan struct{} // has one element for each document that is imported
+	heartbeat time.Duration // between the comments of a stream
 }
 
-// New returns the handler of /api/ and /v1/. It may be used concurrently.
-func New(c Config) http.Handler {
-	a := &api{Config: c, messages: make(chan struct{}, messageRequests)}
+// New returns the handler of /api/, /v1/ and /openapi.json. It may be used concurrently.
+func New(c Config) http.Handler { return newAPI(c).mux() }
+
+func newAPI(c Config) *api {
+	return &api{
+		Config: c, messages: make(chan struct{}, messageRequests), streams: make(chan struct{}, MaxStreams), imports: make(chan struct{}, maxImports),
+		heartbeat: streamHeartbeat,
+	}
+}
+
+// mux serves all routes.
+func (a *api) mux() http.Handler {
 	mux := http.NewServeMux()
 	for _, r := range routes() {
 		mux.Handle(r.method+" "+r.path, a.handler(&r))

@@ -15,6 +15,7 @@ import (
 	"github.com/quorate/quorate/internal/testcluster"
 	"github.com/quorate/quorate/management/login"
 	"github.com/quorate/quorate/management/rest"
+	"github.com/quorate/quorate/management/stats"
 )
 
 // row is a request and what must come of it. Rows follow one another on the same cluster.
@@ -31,34 +32,40 @@ func has(texts ...string) []string { return texts }
 
 // api is the handler of one node, served over loopback.
 type api struct {
-	t    *testing.T
-	base string
-	b    *broker.Broker
+	t       *testing.T
+	cluster *testcluster.Cluster
+	base    string
+	b       *broker.Broker
 }
 
 // start starts a cluster with the users of addUsers.
-func start(t *testing.T, nodes int) (api, *testcluster.Cluster) {
+func start(t *testing.T, nodes int) api {
 	if testing.Short() {
 		t.Skip("starts a cluster")
 	}
 	t.Parallel()
 	c := testcluster.Start(t, nodes)
 	b := c.Broker(nodes - 1)
-	s := httptest.NewServer(rest.New(rest.Config{Broker: b, Guard: login.New(b), Node: c.Name(nodes - 1), Logger: slog.New(slog.DiscardHandler)}))
+	collector := stats.New(stats.Config{Broker: b})
+	t.Cleanup(collector.Close)
+	s := httptest.NewServer(rest.New(rest.Config{Broker: b, Guard: login.New(b), Stats: collector, Node: c.Name(nodes - 1), Logger: slog.New(slog.DiscardHandler)}))
 	t.Cleanup(s.Close)
 	addUsers(t, b)
-	return api{t: t, base: s.URL, b: b}, c
+	return api{t: t, cluster: c, base: s.URL, b: b}
 }
 
 // addUsers adds users with the password p: manager and policymaker have the tags and all rights in /, limited has the
-// tag management and rights for names that begin with "mine", worker has all rights and no tag, outsider has the tag
-// management and no rights.
+// tag management and rights for names that begin with "mine", worker has all rights and no tag. The last one has the
+// tag management and no rights.
 func addUsers(t *testing.T, b *broker.Broker) {
 	t.Helper()
 	ctx := identity.WithIdentity(t.Context(), identity.Itself())
 	for _, u := range []struct{ name, tag, rights string }{
-		{"manager", identity.TagManagement, ".*"}, {"policymaker", identity.TagPolicymaker, ".*"},
-		{"limited", identity.TagManagement, "^mine"}, {"worker", "", ".*"}, {"outsider", identity.TagManagement, ""},
+		{"manager", identity.TagManagement, ".*"},
+		{"policymaker", identity.TagPolicymaker, ".*"},
+		{"limited", identity.TagManagement, "^mine"},
+		{"worker", "", ".*"},
+		{"stranger", identity.TagManagement, ""},
 	} {
 		put := administration.PutUser{Name: u.name, Password: "p"}
 		if u.tag != "" {
@@ -123,13 +130,18 @@ func (a api) run(rows []row) {
 
 // Each path of the topology: what it does, what is wrong with a request, what is not there, and who may not.
 func TestTopology(t *testing.T) {
-	a, _ := start(t, 1)
+	a := start(t, 1)
 	for _, group := range []struct {
 		name string
 		rows []row
 	}{
-		{"vhosts", vhostRows()}, {"limits", limitRows()}, {"exchanges", exchangeRows()}, {"queues", queueRows()},
-		{"bindings", bindingRows()}, {"policies", policyRows()}, {"parameters", parameterRows()},
+		{"vhosts", vhostRows()},
+		{"limits", limitRows()},
+		{"exchanges", exchangeRows()},
+		{"queues", queueRows()},
+		{"bindings", bindingRows()},
+		{"policies", policyRows()},
+		{"parameters", parameterRows()},
 	} {
 		t.Run(group.name, func(t *testing.T) { api{t: t, base: a.base, b: a.b}.run(group.rows) })
 	}

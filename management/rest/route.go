@@ -27,9 +27,11 @@ type route struct {
 // routes returns all routes.
 func routes() []route {
 	return slices.Concat(
-		callerRoutes(), connectionRoutes(),
-		vhostRoutes(), limitRoutes(), exchangeRoutes(), queueChangeRoutes(), bindingRoutes(), messageRoutes(),
+		callerRoutes(), overviewRoutes(), connectionRoutes(),
+		vhostRoutes(), limitRoutes(), exchangeRoutes(), queueRoutes(), queueChangeRoutes(), bindingRoutes(), messageRoutes(),
 		policyRoutes(), parameterRoutes(),
+		userRoutes(), permissionRoutes(), definitionRoutes(), clusterRoutes(), healthRoutes(), memberRoutes(), operationRoutes(),
+		messageJobRoutes(), explainRoutes(), eventRoutes(), descriptionRoutes(),
 	)
 }
 
@@ -63,8 +65,15 @@ func (a *api) handler(r *route) http.HandlerFunc {
 	}
 }
 
-// run checks what the route needs of the caller and the node, then serves it.
+// run answers with an error that says what there is not, or what is not allowed, only if this node
+// can know (EX-16).
 func (r *route) run(c *call, ctx context.Context) (reply, error) {
+	out, err := r.permitted(c, ctx)
+	return out, c.api.Broker.Serving.Definite(ctx, err)
+}
+
+// permitted checks what the route needs of the caller and the node, then serves it.
+func (r *route) permitted(c *call, ctx context.Context) (reply, error) {
 	c.Request = c.WithContext(ctx)
 	b := c.api.Broker
 	if r.tag != "" {

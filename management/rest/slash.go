@@ -17,13 +17,13 @@ const (
 // markSlashes marks the segments of a request's path that are an escaped slash.
 func markSlashes(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		segments, any := strings.Split(r.URL.EscapedPath(), "/"), false
+		segments, found := strings.Split(r.URL.EscapedPath(), "/"), false
 		for i, s := range segments {
 			if strings.EqualFold(s, "%2F") {
-				segments[i], any = escapedMarked, true
+				segments[i], found = escapedMarked, true
 			}
 		}
-		if any {
+		if found {
 			marked := *r.URL
 			marked.RawPath = strings.Join(segments, "/")
 			if path, err := url.PathUnescape(marked.RawPath); err == nil { // an escaped path always can

@@ -14,8 +14,6 @@ func vhostRoutes() []route {
 		{method: "GET", path: "/api/vhosts/{vhost}", tag: management, serve: getVHost, says: "one vhost"},
 		{method: "PUT", path: "/api/vhosts/{vhost}", tag: administrator, act: changesVHost(audit.OpVHostPut), serve: putVHost, says: "makes a vhost, or changes the settings that are given"},
 		{method: "DELETE", path: "/api/vhosts/{vhost}", tag: administrator, act: changesVHost(audit.OpVHostDelete), serve: deleteVHost, says: "deletes a vhost with all that is in it"},
-		{method: "GET", path: "/api/vhosts/{vhost}/permissions", tag: administrator, serve: listPermissionsIn, says: "what users may do in a vhost"},
-		{method: "GET", path: "/api/vhosts/{vhost}/topic-permissions", tag: administrator, serve: listTopicPermissionsIn, says: "the routing keys that users may use in a vhost"},
 		{method: "POST", path: "/api/vhosts/{vhost}/deletion/protection", tag: administrator, act: changesVHost(audit.OpVHostPut), serve: protectVHost(true), says: "protects a vhost from deletion"},
 		{method: "DELETE", path: "/api/vhosts/{vhost}/deletion/protection", tag: administrator, act: changesVHost(audit.OpVHostPut), serve: protectVHost(false), says: "allows to delete a vhost"},
 	}
@@ -151,8 +149,10 @@ func changedVHost(h administration.VHost, body fields) (administration.VHost, er
 		name string
 		to   *bool
 	}{
-		{"protected_from_deletion", &h.Protected}, {"merge_policies", &h.MergePolicies},
-		{"delayed_publish", &h.DelayedPublish}, {"import_deaths", &h.ImportDeaths},
+		{"protected_from_deletion", &h.Protected},
+		{"merge_policies", &h.MergePolicies},
+		{"delayed_publish", &h.DelayedPublish},
+		{"import_deaths", &h.ImportDeaths},
 	} {
 		*f.to, err = body.flag(f.name, *f.to)
 		keep(err)
@@ -185,26 +185,4 @@ func protectVHost(is bool) func(c *call) (reply, error) {
 		_, err = c.api.Broker.Administration.PutVHost(c.Context(), h.VHost)
 		return reply{}, err
 	}
-}
-
-// listPermissionsIn leaves out those that come with a token or from another server: nothing lists them.
-func listPermissionsIn(c *call) (reply, error) {
-	all, err := c.api.Broker.Administration.ListPermissions(c.vhost(), "")
-	if err != nil {
-		return reply{}, err
-	}
-	return c.list(of(all, func(p *administration.Permission) string { return p.User }, func(p *administration.Permission) object {
-		return object{"user": p.User, "vhost": p.VHost, "configure": p.Configure, "write": p.Write, "read": p.Read}
-	}), nil)
-}
-
-// listTopicPermissionsIn is as listPermissionsIn.
-func listTopicPermissionsIn(c *call) (reply, error) {
-	all, err := c.api.Broker.Administration.ListTopicPermissions(c.vhost(), "")
-	if err != nil {
-		return reply{}, err
-	}
-	return c.list(of(all, func(p *administration.TopicPermission) string { return p.User }, func(p *administration.TopicPermission) object {
-		return object{"user": p.User, "vhost": p.VHost, "exchange": p.Exchange, "write": p.Write, "read": p.Read}
-	}), nil)
 }

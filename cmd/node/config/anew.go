@@ -1,6 +1,9 @@
 package config
 
-import "reflect"
+import (
+	"reflect"
+	"time"
+)
 
 // Live are the settings that a running node takes over; all others apply from its next start.
 func Live() []string {
@@ -34,6 +37,25 @@ func (c *Config) Value(name string) any {
 		return f.Interface()
 	}
 	return nil
+}
+
+// hidden stands for a secret.
+const hidden = "(hidden)"
+
+// Shown returns the value of a setting as others may see it: durations as text, no list as an empty
+// one, and no secret other than the default.
+func (c *Config) Shown(k Key) any {
+	value := c.Value(k.Name)
+	if k.Secret() && value != k.Default {
+		return hidden
+	}
+	switch v := value.(type) {
+	case time.Duration:
+		return v.String()
+	case []string:
+		return append([]string{}, v...) // [] in JSON, not null
+	}
+	return value
 }
 
 // fields returns the fields by the names of their settings.

@@ -34,7 +34,7 @@ func Keys() []Key {
 		{"cluster.join", []string{}, "gossip addresses of other nodes, host:port; names are resolved periodically"},
 		{"cluster.gossip_key_file", "", "file with 16, 24 or 32 bytes in base64 that encrypt gossip and admit peers; empty: none"},
 		{"cluster.admission", "key", "which peers may gossip and connect to listen.peer: key, those that have the cluster's key, which may be absent on loopback only; or open, anyone that reaches the ports, for trying out"},
-		{"cluster.finalize", FinalizeAuto, "when an upgrade is completed, after which older builds are refused: auto, as soon as all nodes run the newer build; or manual, by `quoratectl cluster finalize`, if at least one node has this setting"},
+		{"cluster.finalize", FinalizeAuto, "when an upgrade is completed, after which older builds are refused: auto, as soon as all nodes run the newer build; or manual, by `quoratectl upgrade finalize`, if at least one node has this setting"},
 		{"cluster.replace_lost_after", time.Duration(0), "a node that lost its disk, and has asked to join with an empty data directory for this long, is admitted automatically if every queue and the catalog has a majority without it; 0: never, see `quoratectl nodes replace`"},
 		{"cluster.reconcile.enabled", true, "give queues the members that they should have automatically, and rebuild lost members"},
 		{"cluster.reconcile.interval", time.Hour, "interval between checks of all queues"},

@@ -57,7 +57,11 @@ func (n *node) serveManagement(ctx context.Context) error {
 	if n.clientTLS != nil {
 		secure = n.forClients()
 	}
-	n.management = probed(management.New(management.Config{Broker: n.broker, Node: n.cfg.NodeID, Version: n.version, Logger: n.log}))
+	n.keepSettings()
+	n.operators = management.New(management.Config{
+		Broker: n.broker, Node: n.cfg.NodeID, Version: n.version, Cluster: n.cfg.Cluster.Name, Logger: n.log, Facts: n.facts(),
+	})
+	n.management = probed(n.operators)
 	n.management.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
 		return management.ConnContext(gate.Context(ctx, c), c)
 	}

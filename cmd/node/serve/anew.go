@@ -2,12 +2,12 @@ package serve
 
 import (
 	"crypto/sha256"
-	"log/slog"
 	"os"
 	"strings"
 	"time"
 
 	"github.com/quorate/quorate/cmd/node/config"
+	"github.com/quorate/quorate/internal/logtail"
 )
 
 // settingsEvery is the time between two looks at the file with settings.
@@ -19,7 +19,8 @@ type Anew struct {
 	File  string           // with settings; "": none
 	// Load reads all settings and checks the files in them.
 	Load  func() (*config.Config, error)
-	Level *slog.LevelVar // level of the log
+	Level *logtail.Level // level of the log
+	Lines *logtail.Tail  // its newest lines
 
 	// fault is why the last reload failed, "" if it did not.
 	fault string
@@ -56,8 +57,9 @@ func (n *node) readAnew() {
 		return
 	}
 	taken, restart := n.cfg.Take(next)
+	n.keepSettings()
 	if level, err := n.cfg.Level(); err == nil {
-		n.anew.Level.Set(level)
+		n.anew.Level.Settings(level)
 	}
 	n.replanMemory()
 	n.reloadTLS()

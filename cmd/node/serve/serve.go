@@ -32,6 +32,7 @@ import (
 	"github.com/quorate/quorate/internal/incoming"
 	"github.com/quorate/quorate/internal/tlsfiles"
 	"github.com/quorate/quorate/internal/wait"
+	"github.com/quorate/quorate/management"
 	"github.com/quorate/quorate/metrics"
 )
 
@@ -62,11 +63,13 @@ type node struct {
 	incomingAMQP *amqp.Incoming
 	anew         Anew
 	management   *http.Server                    // nil: none
+	operators    *management.Handler             // what it serves
 	debug        *http.Server                    // nil: none
 	metrics      atomic.Pointer[metrics.Metrics] // nil before the node has started
 	// metricsToken is the hash of the token that /metrics/queues needs; nil: none.
 	metricsToken atomic.Pointer[[sha256.Size]byte]
-	failed       chan error // a listener ended unexpectedly, or nothing can be stored any more
+	settings     atomic.Pointer[map[string]any] // in force, see keepSettings
+	failed       chan error                     // a listener ended unexpectedly, or nothing can be stored any more
 
 	tokens    *oauth2.Backend // nil: backend oauth2 is off
 	directory *ldap.Backend   // nil: backend ldap is off
@@ -285,7 +288,10 @@ func (n *node) serveClients(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	c := grpcapi.Config{Gate: n.gates.clients, Broker: n.broker, Logger: n.log, Reflection: true, Incoming: n.incoming}
+	c := grpcapi.Config{
+		Gate: n.gates.clients, Broker: n.broker, Logger: n.log, Reflection: true, Incoming: n.incoming,
+		Node: n.cfg.NodeID, Lines: n.anew.Lines, Level: n.anew.Level,
+	}
 	if n.clientTLS != nil {
 		c.TLS = n.forClients()
 	}
@@ -367,6 +373,7 @@ func (n *node) sendClientsAway(drained bool) (err error) {
 	}
 	if n.management != nil {
 		err = n.management.Close()
+		n.operators.Close()
 	}
 	doors.Wait()
 	return err

@@ -1,0 +1,84 @@
+package rest_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/quorate/quorate/internal/testcluster"
+	"github.com/quorate/quorate/management/rest"
+)
+
+// begin sends a request that begins an operation, and follows the operation to its end.
+func (a api) begin(do, body string) {
+	a.t.Helper()
+	code, _, text := a.ask("", do, body)
+	var out struct {
+		Operation struct{ ID string } `json:"operation"`
+	}
+	if err := json.Unmarshal([]byte(text), &out); err != nil || code != 202 || out.Operation.ID == "" {
+		a.t.Fatalf("%s: %d %s", do, code, text)
+	}
+	path := "/v1/operations/" + out.Operation.ID
+	w := a.watch(path+"/watch", "")
+	last := sent{}
+	for x := w.event(); x.name != "end"; x = w.event() {
+		last = x
+	}
+	if !strings.Contains(last.data, `"state":"done"`) {
+		a.t.Errorf("%s: %+v", do, last)
+	}
+	a.run([]row{{do: "GET " + path, code: 200, want: has(`"state":"done"`, out.Operation.ID)}})
+}
+
+// Members of queues come and go by operations, nodes are drained and taken back, and checks say
+// which queues would stand still.
+func TestMembersAndNodes(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts three nodes")
+	}
+	c := testcluster.Start(t, 3)
+	a := on(t, rest.New(whole(c, 0)), c, 0)
+	declare(t, a.b, "orders")
+	n := c.Name(2)
+	const quorum = "/api/queues/quorum/%2F/orders"
+	body := `{"node":"` + n + `"}`
+	a.run([]row{
+		{do: "GET " + quorum + "/status", code: 200, want: has(`"Node Name":"`+n+`"`, `"Raft State":"leader"`, `"Raft State":"follower"`, `"Term":`)},
+		{do: "GET /api/queues/quorum/%2F/nix/status", code: 404},
+		{who: "manager", do: "GET " + quorum + "/status", code: 403},
+		{do: "POST " + quorum + "/replicas/add", body: body, code: 400, want: has("is a member of the queue already")},
+		{do: "POST " + quorum + "/replicas/add", body: `{}`, code: 400, want: has("is missing")},
+		{do: "POST " + quorum + "/replicas/add", body: `{"node":""}`, code: 400},
+		{do: "POST " + quorum + "/replicas/add", body: `{"node":"nix"}`, code: 404},
+		{do: "DELETE " + quorum + "/replicas/delete?dry_run=true", body: body, code: 200, want: has(`"plan":[`, `"plan_total":1`)},
+		{do: "POST /api/queues/quorum/replicas/on/" + n + "/grow", body: `{"strategy":"odd"}`, code: 400, want: has("want all or even")},
+		{do: "POST /api/queues/quorum/replicas/on/" + n + "/grow", body: `{"queue_pattern":"^a.*"}`, code: 400, want: has("want .* for all")},
+		{do: "POST /api/queues/quorum/replicas/on/" + n + "/grow", body: `{"vhost_pattern":"^nix$"}`, code: 404},
+		{do: "POST /api/queues/quorum/replicas/on/nix/grow", body: `{}`, code: 404},
+		{do: "DELETE /api/queues/quorum/replicas/on/nix/shrink", code: 404},
+	})
+	a.begin("DELETE "+quorum+"/replicas/delete", body)
+	a.run([]row{
+		{do: "GET " + quorum + "/status", code: 200, want: has(`!"Node Name":"` + n + `"`)},
+		{do: "GET /api/health/checks/node-is-quorum-critical", code: 503, want: has(`"name":"orders"`, `"total":1`)},
+	})
+	a.begin("POST "+quorum+"/replicas/add", body)
+	a.run([]row{{do: "GET /api/health/checks/node-is-quorum-critical", code: 200}})
+	a.begin("DELETE /api/queues/quorum/replicas/on/"+n+"/shrink", "")
+	a.begin("POST /api/queues/quorum/replicas/on/"+n+"/grow", `{"strategy":"all","vhost_pattern":"^/$","queue_pattern":"^orders$"}`)
+	a.begin("POST /api/rebalance/queues", "")
+	a.begin("POST /v1/nodes/"+c.Name(0)+"/drain", `{"timeout_ms":20000}`)
+	a.run([]row{
+		{do: "GET /api/health/checks/ready-to-serve-clients", code: 503, want: has(`"status":"failed"`, "drained")},
+		{do: "GET /v1/cluster", code: 200, want: has(`"draining":true`)},
+		{do: "POST /v1/nodes/" + c.Name(0) + "/undrain", code: 204},
+		{do: "GET /api/health/checks/ready-to-serve-clients", code: 200},
+		{do: "GET /v1/operations", code: 200, want: has(`"kind":"shrink-node"`, `"kind":"rebalance-queues"`)},
+		{do: "DELETE /v1/operations/nix", code: 400},
+		{do: "DELETE /v1/operations/" + n + ".1.99999", code: 404},
+		{do: "GET /v1/audit?limit=1000", code: 200, want: has(
+			`"member.add"`, `"member.remove"`, `"queues.grow"`, `"queues.shrink"`, `"queues.rebalance"`, `"node.drain"`, `"node.undrain"`,
+		)},
+	})
+}

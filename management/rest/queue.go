@@ -1,0 +1,122 @@
+package rest
+
+import (
+	"github.com/quorate/quorate/broker"
+	"github.com/quorate/quorate/management/stats"
+)
+
+// queueRoutes show queues. Lists take figures that may be a second old, one queue those of this moment (ST-1).
+func queueRoutes() []route {
+	return []route{
+		{method: "GET", path: "/api/queues", tag: management, serve: listQueues, says: "the queues in all vhosts that the caller may see; disable_stats leaves the figures out"},
+		{method: "GET", path: "/api/queues/detailed", tag: management, serve: listQueues, says: "the same"},
+		{method: "GET", path: "/api/queues/{vhost}", tag: management, serve: listQueues, says: "the queues of a vhost"},
+		{method: "GET", path: "/api/queues/{vhost}/{name}", tag: management, serve: getQueue, says: "one queue"},
+	}
+}
+
+// listQueues costs one question to each node, however many queues there are, and describes only the rows that are
+// shown, unless the order is that of a figure.
+func listQueues(c *call) (reply, error) {
+	figures := !c.flag("disable_stats") || c.flag("enable_queue_totals")
+	l, err := c.api.Broker.Queues(c.Context(), c.vhost(), figures)
+	if err != nil {
+		return reply{}, err
+	}
+	rates := func(uint64) *stats.Rates { return nil }
+	if figures {
+		newest, err := c.api.Stats.Queues(c.Context())
+		if err != nil {
+			return reply{}, err
+		}
+		rates = newest.RatesOf
+	}
+	all := rows{count: l.Len(), name: l.Name, build: func(i int) object {
+		q := l.Queue(i)
+		return ofQueue(&q, rates(q.UID))
+	}}
+	return c.list(all, l.Silent)
+}
+
+func getQueue(c *call) (reply, error) {
+	q, err := c.api.Broker.GetQueue(c.Context(), c.vhost(), c.name())
+	if err != nil {
+		return reply{}, err
+	}
+	newest, err := c.api.Stats.Queues(c.Context())
+	if err != nil {
+		return reply{}, err
+	}
+	return reply{body: ofQueue(&q, newest.RatesOf(q.UID))}, nil
+}
+
+// ofQueue gives a queue the names that RabbitMQ's HTTP API has. Without figures their fields are absent.
+func ofQueue(q *broker.Queue, rates *stats.Rates) object {
+	out := object{
+		"name": q.Name, "vhost": q.VHost, "type": q.Type, "durable": q.Durable, "auto_delete": q.AutoDelete, "exclusive": q.Exclusive,
+		"arguments": orEmpty(q.Arguments), "policy": orNull(q.Policy), "operator_policy": orNull(q.OperatorPolicy),
+		"effective_policy_definition": orEmpty(q.EffectivePolicy), "members": q.Members,
+		"metadata": object{"declared_by": q.DeclaredBy, "uid": q.UID},
+	}
+	if q.State != "" {
+		out["state"], out["online"] = q.State, orEmpty(q.Online)
+	}
+	if q.Leader != "" {
+		out["leader"], out["node"] = q.Leader, q.Leader
+	}
+	if q.Stats != nil {
+		addQueueFigures(out, q.Stats)
+		addRates(out, rates)
+	}
+	return out
+}
+
+// addQueueFigures adds what the queue's leader has counted.
+func addQueueFigures(out object, s *broker.QueueStats) {
+	all := s.Ready + s.Unsettled + s.Delayed + s.Backlog
+	out["messages"], out["messages_ready"], out["messages_unacknowledged"] = all, s.Ready, s.Unsettled
+	out["messages_delayed"], out["messages_dlx"], out["messages_ready_returned"] = s.Delayed, s.Backlog, s.Returned
+	out["messages_persistent"] = all
+	out["message_bytes"] = s.ReadyBytes + s.UnsettledBytes + s.DelayedBytes + s.BacklogBytes
+	out["message_bytes_ready"], out["message_bytes_unacknowledged"], out["message_bytes_dlx"] = s.ReadyBytes, s.UnsettledBytes, s.BacklogBytes
+	out["message_bytes_persistent"] = out["message_bytes"]
+	out["consumers"] = s.Consumers
+	out["oldest_message_age_ms"], out["oldest_dead_letter_age_ms"] = s.OldestMessageAgeMs, s.OldestBacklogAgeMs
+	out["delivery_limit"] = s.DeliveryLimit
+	if s.Consumers > 0 {
+		capacity := float64(s.ConsumersIdle) / float64(s.Consumers)
+		out["consumer_capacity"], out["consumer_utilisation"] = capacity, capacity
+	}
+	out["message_stats"] = object{
+		"publish": s.Enqueued, "deliver_get": s.Delivered, "get": s.Gets, "get_empty": s.EmptyGets, "redeliver": s.Redelivered, "ack": s.Settled,
+	}
+	if len(s.DeadLettered) > 0 {
+		out["dead_lettered"] = s.DeadLettered
+	}
+	if s.LastDeadLetterError != "" {
+		out["dead_letter_trouble"] = s.LastDeadLetterError
+	}
+}
+
+// addRates adds how fast the counts of message_stats change; nil: it is not known.
+func addRates(out object, r *stats.Rates) {
+	counts, are := out["message_stats"].(object)
+	if !are || r == nil {
+		return
+	}
+	for field, rate := range map[string]float64{
+		"publish": r.Publish, "confirm": r.Confirm, "deliver_get": r.Deliver, "get": r.Get, "redeliver": r.Redeliver, "ack": r.Ack,
+	} {
+		if _, is := counts[field]; is {
+			counts[field+"_details"] = object{"rate": rate}
+		}
+	}
+}
+
+// orNull is null for an empty name.
+func orNull(name string) any {
+	if name == "" {
+		return nil
+	}
+	return name
+}

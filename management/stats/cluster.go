@@ -1,0 +1,151 @@
+package stats
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/quorate/quorate/broker/operators"
+)
+
+// inventory is what changes slowly and costs more to count than a sample: it is as old as the queues' figures.
+type inventory struct {
+	objects  Objects
+	channels map[string]int // by node, as are connections
+	clients  map[string]int
+	silent   []string
+}
+
+// takeCluster asks the nodes for their state.
+func (c *Collector) takeCluster(ctx context.Context) (*Cluster, error) {
+	queues, err := c.Queues(ctx)
+	if err != nil {
+		return nil, err
+	}
+	objects, err := c.objects.get(ctx)
+	if err != nil {
+		return nil, err
+	}
+	at := time.Now()
+	status, err := c.Broker.Operators.ClusterStatus(ctx, true)
+	if err != nil {
+		c.Logger.Debug("the state of the nodes could not be had", "error", err)
+		return nil, err
+	}
+	before := c.cluster.newest()
+	out := newCluster(before, &status, queues, objects, at)
+	c.remember(out)
+	return out, nil
+}
+
+// takeInventory counts what there is.
+func (c *Collector) takeInventory(ctx context.Context) (*inventory, error) {
+	all, silent, err := c.Broker.Connections.ClientConnections(ctx, "", "")
+	if err != nil {
+		return nil, err
+	}
+	exchanges, err := c.Broker.ListExchanges(ctx, "")
+	if err != nil {
+		return nil, err
+	}
+	vhosts, err := c.Broker.Administration.ListVHosts(ctx)
+	if err != nil {
+		return nil, err
+	}
+	queues, err := c.Broker.Queues(ctx, "", false)
+	if err != nil {
+		return nil, err
+	}
+	out := &inventory{
+		objects:  Objects{Connections: len(all), Exchanges: len(exchanges), VHosts: len(vhosts), Queues: queues.Len()},
+		channels: map[string]int{}, clients: map[string]int{}, silent: silent,
+	}
+	for i := range all {
+		x := &all[i]
+		out.objects.Channels += x.Channels
+		out.clients[string(x.Node)]++
+		out.channels[string(x.Node)] += x.Channels
+	}
+	return out, nil
+}
+
+// newCluster makes a sample of what was collected, and compares it with the one before; nil: there is none.
+func newCluster(before *Cluster, s *operators.ClusterStatus, queues *Queues, i *inventory, at time.Time) *Cluster {
+	out := &Cluster{At: at, Name: s.Cluster, Totals: queues.Totals, Objects: i.objects, Nodes: make([]Node, len(s.Nodes))}
+	out.Objects.Consumers = queues.Totals.Consumers
+	totals, rates := byLeader(queues)
+	silent := slices.Concat(queues.Silent, i.silent)
+	for k := range s.Nodes {
+		n := &out.Nodes[k]
+		*n = Node{NodeStatus: s.Nodes[k], Connections: i.clients[s.Nodes[k].ID], Channels: i.channels[s.Nodes[k].ID]}
+		if t := totals[n.ID]; t != nil {
+			n.Totals = *t
+		}
+		if was := before.node(n.ID); was != nil {
+			n.Rates = gatewayRates(was, n, at.Sub(before.At))
+		}
+		if r := rates[n.ID]; r != nil {
+			n.Rates = n.Rates.withQueues(*r)
+		}
+		out.Rates.add(&n.Rates)
+		if !n.Answers {
+			silent = append(silent, n.ID)
+		}
+		if d := n.Disk; d != nil && (d.Pressure != "none" || d.Hangs > 0) {
+			out.Alarms = append(out.Alarms, fmt.Sprintf("node %q: disk: pressure %s, writes hang for %s", n.ID, d.Pressure, d.Hangs))
+		}
+	}
+	slices.Sort(silent)
+	out.Silent = slices.Compact(silent)
+	return out
+}
+
+// byLeader adds up the queues of each leader.
+func byLeader(queues *Queues) (map[string]*Totals, map[string]*Rates) {
+	totals, rates := map[string]*Totals{}, map[string]*Rates{}
+	for _, q := range queues.Of {
+		if totals[q.Leader] == nil {
+			totals[q.Leader], rates[q.Leader] = &Totals{}, &Rates{}
+		}
+		totals[q.Leader].add(q.Stats)
+		rates[q.Leader].add(&q.Rates)
+	}
+	return totals, rates
+}
+
+// node returns the sample of a node; nil if c, which may be nil, has none.
+func (c *Cluster) node(name string) *Node {
+	if c == nil {
+		return nil
+	}
+	i := slices.IndexFunc(c.Nodes, func(n Node) bool { return n.ID == name })
+	if i < 0 {
+		return nil
+	}
+	return &c.Nodes[i]
+}
+
+// remember adds a sample to the history and drops those that are too old.
+func (c *Collector) remember(s *Cluster) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.history = recent(append(c.history, s), s.At)
+}
+
+// History returns the samples of the last HistoryFor that were taken, oldest first. There is none of a time in which
+// nobody asked.
+func (c *Collector) History() []*Cluster {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(recent(c.history, time.Now()))
+}
+
+// recent returns the samples that History shows at a time.
+func recent(all []*Cluster, now time.Time) []*Cluster {
+	old := 0
+	for old < len(all) && now.Sub(all[old].At) > HistoryFor {
+		old++
+	}
+	return all[old:]
+}

@@ -1,0 +1,67 @@
+package stats
+
+import (
+	"time"
+
+	"github.com/quorate/quorate/broker"
+)
+
+// perSecond is how fast a counter went up. A counter that went back has begun anew, so nothing is known: 0.
+func perSecond(before, now uint64, elapsed time.Duration) float64 {
+	if now < before || elapsed <= 0 || elapsed > RateWithin {
+		return 0
+	}
+	return float64(now-before) / elapsed.Seconds()
+}
+
+// queueRates are the rates of a queue between two times. With another leader they are 0: it may have been behind, or the
+// one before cut off, and what was caught up at once would look like a spike.
+func queueRates(before, now *Queue, elapsed time.Duration) Rates {
+	if before == nil || before.Leader != now.Leader {
+		return Rates{}
+	}
+	b, n := before.Stats, now.Stats
+	return Rates{
+		Publish: perSecond(b.Enqueued, n.Enqueued, elapsed), Deliver: perSecond(b.Delivered, n.Delivered, elapsed),
+		Get: perSecond(b.Gets, n.Gets, elapsed), Ack: perSecond(b.Settled, n.Settled, elapsed),
+		Redeliver:  perSecond(b.Redelivered, n.Redelivered, elapsed),
+		DeadLetter: perSecond(sumOf(b.DeadLettered), sumOf(n.DeadLettered), elapsed),
+	}
+}
+
+// gatewayRates are the rates of what a node counts as gateway. After its restart they are 0 once.
+func gatewayRates(before, now *Node, elapsed time.Duration) Rates {
+	if before == nil || before.Epoch != now.Epoch || !before.Answers || !now.Answers {
+		return Rates{}
+	}
+	rate := func(name string) float64 { return perSecond(before.Counters[name], now.Counters[name], elapsed) }
+	return Rates{Publish: rate("published"), Confirm: rate("confirmed"), DeadLetter: rate("dead_letters_confirmed")}
+}
+
+// sumOf adds up counts.
+func sumOf(counts map[string]uint64) (sum uint64) {
+	for _, n := range counts {
+		sum += n
+	}
+	return sum
+}
+
+// add adds other rates.
+func (r *Rates) add(x *Rates) {
+	r.Publish, r.Confirm, r.Deliver, r.Get = r.Publish+x.Publish, r.Confirm+x.Confirm, r.Deliver+x.Deliver, r.Get+x.Get
+	r.Ack, r.Redeliver, r.DeadLetter = r.Ack+x.Ack, r.Redeliver+x.Redeliver, r.DeadLetter+x.DeadLetter
+}
+
+// withQueues returns what a gateway counts, with what only queues count.
+func (r Rates) withQueues(queues Rates) Rates {
+	r.Deliver, r.Get, r.Ack, r.Redeliver = queues.Deliver, queues.Get, queues.Ack, queues.Redeliver
+	return r
+}
+
+// add adds a queue.
+func (t *Totals) add(s *broker.QueueStats) {
+	t.Queues++
+	t.Ready, t.Unsettled, t.Delayed, t.Backlog = t.Ready+s.Ready, t.Unsettled+s.Unsettled, t.Delayed+s.Delayed, t.Backlog+s.Backlog
+	t.Bytes += s.ReadyBytes + s.UnsettledBytes + s.DelayedBytes + s.BacklogBytes
+	t.Consumers += s.Consumers
+}

@@ -1,0 +1,111 @@
+package stats
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/quorate/quorate/broker"
+	"github.com/quorate/quorate/broker/operators"
+)
+
+// A rate is what was counted over the time that it took, and never negative.
+func TestPerSecond(t *testing.T) {
+	for _, x := range []struct {
+		before, now uint64
+		elapsed     time.Duration
+		want        float64
+	}{
+		{100, 150, 5 * time.Second, 10}, {0, 1, 2 * time.Second, 0.5}, {7, 7, time.Second, 0},
+		{100, 3, time.Second, 0}, {0, 9, 0, 0}, {0, 9, -time.Second, 0}, {0, 9, RateWithin + 1, 0},
+	} {
+		if got := perSecond(x.before, x.now, x.elapsed); got != x.want {
+			t.Errorf("from %d to %d in %s: %v, want %v", x.before, x.now, x.elapsed, got, x.want)
+		}
+	}
+}
+
+// A change of the leader is no spike, nor is a queue that was not there before.
+func TestRatesOfQueues(t *testing.T) {
+	stats := func(n uint64) *broker.QueueStats {
+		return &broker.QueueStats{Enqueued: n, Delivered: 2 * n, Ready: n, DeadLettered: map[string]uint64{"a": n, "b": n}}
+	}
+	at := time.Now()
+	before := newQueues(nil, []broker.LedStats{{UID: 1, Leader: "a", Stats: stats(10)}, {UID: 2, Leader: "a", Stats: stats(0)}}, at, nil)
+	now := newQueues(before, []broker.LedStats{
+		{UID: 1, Leader: "a", Stats: stats(20)}, {UID: 2, Leader: "b", Stats: stats(1000)}, {UID: 3, Leader: "a", Stats: stats(1000)},
+	}, at.Add(2*time.Second), nil)
+	want := Rates{Publish: 5, Deliver: 10, DeadLetter: 10}
+	if now.Of[1].Rates != want || now.Rates != want || before.Rates != (Rates{}) {
+		t.Errorf("%+v of %+v, before %+v", now.Rates, now.Of[1].Rates, before.Rates)
+	}
+	if now.Totals.Queues != 3 || now.Totals.Ready != 2020 {
+		t.Errorf("%+v", now.Totals)
+	}
+}
+
+// After a node's restart its rates begin anew; of a node that does not answer there are none, and it is named.
+func TestRatesOfNodes(t *testing.T) {
+	status := func(epoch, count uint64, answers bool) *operators.ClusterStatus {
+		return &operators.ClusterStatus{Nodes: []operators.NodeStatus{{
+			ID: "a", Epoch: epoch, Answers: answers, Counters: map[string]uint64{"published": count},
+		}}}
+	}
+	at, none, have := time.Now(), newQueues(nil, nil, time.Time{}, nil), &inventory{}
+	before := newCluster(nil, status(1, 10, true), none, have, at)
+	for _, x := range []struct {
+		epoch, count uint64
+		answers      bool
+		want         float64
+	}{{1, 30, true, 20}, {2, 30, true, 0}, {1, 5, true, 0}, {1, 30, false, 0}} {
+		s := newCluster(before, status(x.epoch, x.count, x.answers), none, have, at.Add(time.Second))
+		if s.Rates.Publish != x.want || (len(s.Silent) == 0) != x.answers {
+			t.Errorf("%+v: %v, silent %v", x, s.Rates, s.Silent)
+		}
+	}
+}
+
+// However many ask, there is one round; it goes on without the caller that began it, and what failed is asked for anew.
+func TestSharedRounds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var rounds atomic.Int32
+		s := shared[int32]{life: t.Context(), fresh: FreshFor, take: func(context.Context) (int32, error) {
+			time.Sleep(time.Second)
+			if n := rounds.Add(1); n != 2 {
+				return n, nil
+			}
+			return 0, errors.ErrUnsupported
+		}}
+		first, leave := context.WithCancel(t.Context())
+		var all sync.WaitGroup
+		all.Go(func() {
+			if _, err := s.get(first); !errors.Is(err, context.Canceled) {
+				t.Error(err)
+			}
+		})
+		synctest.Wait()
+		for range 50 {
+			all.Go(func() {
+				if n, err := s.get(t.Context()); n != 1 || err != nil {
+					t.Error(n, err)
+				}
+			})
+		}
+		leave()
+		all.Wait()
+		time.Sleep(FreshFor)
+		for _, want := range []int32{0, 3, 3} {
+			if n, err := s.get(t.Context()); n != want || (err == nil) != (want > 0) {
+				t.Error(n, err)
+			}
+		}
+		s.close()
+		if _, err := s.get(t.Context()); !errors.Is(err, errClosed) || rounds.Load() != 3 {
+			t.Error(err, rounds.Load())
+		}
+	})
+}

@@ -1,0 +1,74 @@
+package stats
+
+import (
+	"time"
+
+	"github.com/quorate/quorate/broker"
+	"github.com/quorate/quorate/broker/operators"
+)
+
+// Queues are the figures of all queues that have a leader, at one time. They are read only, since all that ask share them.
+type Queues struct {
+	At     time.Time
+	Of     map[uint64]*Queue // by UID
+	Totals Totals
+	Rates  Rates    // of all queues together
+	Silent []string // nodes that did not answer: the queues that they lead are missing
+}
+
+// RatesOf returns the rates of a queue; nil if it has no leader.
+func (q *Queues) RatesOf(uid uint64) *Rates {
+	if x := q.Of[uid]; x != nil {
+		return &x.Rates
+	}
+	return nil
+}
+
+// Queue are the figures of one queue.
+type Queue struct {
+	Leader string
+	Stats  *broker.QueueStats
+	Rates  Rates
+}
+
+// Totals add up queues.
+type Totals struct {
+	Queues                             int
+	Ready, Unsettled, Delayed, Backlog uint64 // messages; Backlog: dead letters that wait
+	Bytes                              uint64 // of all these messages
+	Consumers                          int
+}
+
+// Rates are in messages per second.
+type Rates struct {
+	Publish    float64 // of a queue: messages that it stored; of nodes: publishes that reached a queue
+	Confirm    float64 // of nodes only
+	Deliver    float64 // to consumers and by Get
+	Get        float64 // by Get
+	Ack        float64
+	Redeliver  float64
+	DeadLetter float64 // of a queue: discarded with a target; of nodes: stored by their targets
+}
+
+// Cluster is a sample of all nodes. It is read only, since all that ask share it.
+type Cluster struct {
+	At      time.Time
+	Name    string
+	Nodes   []Node
+	Totals  Totals // of the queues; at most FreshFor older than At, as are the rates that queues count and Objects
+	Rates   Rates
+	Objects Objects
+	Silent  []string // nodes that did not answer
+	Alarms  []string // what ails the nodes, in words
+}
+
+// Objects counts what there is in all vhosts.
+type Objects struct{ Connections, Channels, Consumers, Exchanges, Queues, VHosts int }
+
+// Node is a sample of one node.
+type Node struct {
+	operators.NodeStatus
+	Connections, Channels int    // of its clients
+	Totals                Totals // of the queues that it leads
+	Rates                 Rates  // what it counts as gateway, and what the queues count that it leads
+}
