@@ -17,10 +17,10 @@ import (
 const (
 	// defaultLogLines is how many lines TailLog begins with if the caller names no number.
 	defaultLogLines = 100
-	// DefaultLogLevelFor and MaxLogLevelFor are how long another level of the log is in force: if the caller names no
-	// time, and at most.
+	// DefaultLogLevelFor is how long another level of the log is in force if the caller names no time.
 	DefaultLogLevelFor = 15 * time.Minute
-	MaxLogLevelFor     = 24 * time.Hour
+	// MaxLogLevelFor is how long it is in force at most.
+	MaxLogLevelFor = 24 * time.Hour
 	// logBatch is the maximum number of lines in one response.
 	logBatch = 200
 )

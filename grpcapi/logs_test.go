@@ -3,7 +3,6 @@ package grpcapi
 import (
 	"context"
 	"errors"
-	"io"
 	"log/slog"
 	"strconv"
 	"strings"
@@ -35,9 +34,17 @@ func (s *logStream) Send(r *brokerv1.TailLogResponse) error {
 	}
 }
 
+// leveled discards what its level takes.
+type leveled struct {
+	slog.Handler
+	level slog.Leveler
+}
+
+func (l leveled) Enabled(_ context.Context, level slog.Level) bool { return level >= l.level.Level() }
+
 func newLogs() (*logsServer, *slog.Logger) {
 	s := &logsServer{node: "n1", lines: logtail.New(), level: &logtail.Level{}}
-	return s, slog.New(s.lines.Handler(slog.NewTextHandler(io.Discard, &slog.HandlerOptions{Level: s.level})))
+	return s, slog.New(s.lines.Handler(leveled{slog.DiscardHandler, s.level}))
 }
 
 // A tail begins with the newest lines, in pieces, and goes on with new ones of its level.

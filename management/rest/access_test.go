@@ -20,12 +20,12 @@ import (
 	"github.com/quorate/quorate/management/stats"
 )
 
-// whole is the configuration of a node that knows all about itself: it listens on ports 5672 and
+// whole is the configuration of the first node that knows all about itself: it listens on ports 5672 and
 // 7071, its certificate ends in 40 days, and it has 3 of 4 connections.
-func whole(c *testcluster.Cluster, i int) rest.Config {
-	b := c.Broker(i)
+func whole(c *testcluster.Cluster) rest.Config {
+	b := c.Broker(0)
 	return rest.Config{
-		Broker: b, Guard: login.New(b), Stats: stats.New(stats.Config{Broker: b}), Node: c.Name(i), Version: "1.2.3", Cluster: "blue", Logger: slog.New(slog.DiscardHandler),
+		Broker: b, Guard: login.New(b), Stats: stats.New(stats.Config{Broker: b}), Node: c.Name(0), Version: "1.2.3", Cluster: "blue", Logger: slog.New(slog.DiscardHandler),
 		Facts: rest.Facts{
 			Listeners: func() []rest.Listener {
 				return []rest.Listener{{Protocol: "amqp", Port: 5672}, {Protocol: "grpc/ssl", Port: 7071}}
@@ -55,7 +55,7 @@ func one(t *testing.T) (api, *testcluster.Cluster) {
 		t.Skip("starts a cluster")
 	}
 	c := testcluster.Start(t, 1)
-	return on(t, rest.New(whole(c, 0)), c, 0), c
+	return on(t, rest.New(whole(c)), c, 0), c
 }
 
 // placeholder is a part of a path that stands for a value.
@@ -262,7 +262,11 @@ func TestAccessAndCluster(t *testing.T) {
 		name string
 		rows []row
 	}{
-		{"users", userRows()}, {"permissions", permissionRows()}, {"definitions", definitionRows()}, {"cluster", clusterRows()}, {"health", healthRows()},
+		{"users", userRows()},
+		{"permissions", permissionRows()},
+		{"definitions", definitionRows()},
+		{"cluster", clusterRows()},
+		{"health", healthRows()},
 		{"audit", []row{
 			{do: "GET /v1/audit?limit=1000&operation=user.*", code: 200, want: has(`"user.put"`, `"user.delete"`, `"name":"bob"`, `"outcome":"refused"`, `"protocol":"http"`)},
 			{do: "GET /v1/audit?limit=1000", code: 200, want: has(

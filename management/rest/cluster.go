@@ -72,7 +72,9 @@ func listFeatureFlags(c *call) (reply, error) {
 	for i := range all {
 		all[i] = flagOf(i+1, finalised, held)
 	}
-	return c.list(of(all, func(o *object) string { return (*o)["name"].(string) }, func(o *object) object { return *o }), nil)
+	return c.list(rows{
+		count: len(all), name: func(i int) string { return flagPrefix + strconv.Itoa(i+1) }, build: func(i int) object { return all[i] },
+	}, nil)
 }
 
 // flagOf shows a version of stored state as a feature flag.

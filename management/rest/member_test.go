@@ -38,7 +38,7 @@ func TestMembersAndNodes(t *testing.T) {
 		t.Skip("starts three nodes")
 	}
 	c := testcluster.Start(t, 3)
-	a := on(t, rest.New(whole(c, 0)), c, 0)
+	a := on(t, rest.New(whole(c)), c, 0)
 	declare(t, a.b, "orders")
 	n := c.Name(2)
 	const quorum = "/api/queues/quorum/%2F/orders"

@@ -135,11 +135,14 @@ func TestOverviewAndNodes(t *testing.T) {
 	})
 	a.cluster.Kill(0)
 	testcluster.Poll(t, "the node that is away is named, and all queues have figures again", func() error {
-		var queues []map[string]any
+		var queues []struct {
+			Messages *uint64
+			Online   []string
+		}
 		header := a.get("", "/api/queues", &queues)
 		for _, q := range queues {
-			if q["messages"] != 1.0 || len(q["online"].([]any)) != 2 {
-				return fmt.Errorf("%v", q)
+			if q.Messages == nil || *q.Messages != 1 || len(q.Online) != 2 {
+				return fmt.Errorf("%+v", q)
 			}
 		}
 		if silent := header.Get("Quorate-Silent"); !strings.Contains(silent, "node-0") {

@@ -48,12 +48,12 @@ func (a *api) handler(r *route) http.HandlerFunc {
 		c := &call{Request: in, api: a, w: w}
 		var out reply
 		if r.act == nil {
-			out, err = r.run(c, in.Context())
+			out, err = r.run(in.Context(), c)
 		} else {
 			act := r.act(c)
 			act.From = login.OriginOf(in)
 			err = a.Broker.Audit.Audited(in.Context(), act, func(ctx context.Context) error {
-				out, err = r.run(c, ctx)
+				out, err = r.run(ctx, c)
 				return err
 			})
 		}
@@ -67,13 +67,13 @@ func (a *api) handler(r *route) http.HandlerFunc {
 
 // run answers with an error that says what there is not, or what is not allowed, only if this node
 // can know (EX-16).
-func (r *route) run(c *call, ctx context.Context) (reply, error) {
-	out, err := r.permitted(c, ctx)
+func (r *route) run(ctx context.Context, c *call) (reply, error) {
+	out, err := r.permitted(ctx, c)
 	return out, c.api.Broker.Serving.Definite(ctx, err)
 }
 
 // permitted checks what the route needs of the caller and the node, then serves it.
-func (r *route) permitted(c *call, ctx context.Context) (reply, error) {
+func (r *route) permitted(ctx context.Context, c *call) (reply, error) {
 	c.Request = c.WithContext(ctx)
 	b := c.api.Broker
 	if r.tag != "" {

@@ -148,7 +148,7 @@ func (s *stream) finish(c *call, err error) (reply, error) {
 	case !s.begun:
 		return reply{}, err
 	case err == nil || s.lost != nil || c.Context().Err() != nil:
-		return reply{sent: true}, nil
+		return reply{sent: true}, nil //nolint:nilerr // nobody is there to learn of it, or it is not one
 	}
 	_, body := faultOf(err)
 	if err := s.send("", eventFault, body); err != nil {

@@ -163,7 +163,7 @@ func TestStreamsAreBounded(t *testing.T) {
 		t.Skip("starts a cluster")
 	}
 	c := testcluster.Start(t, 1)
-	h, served := rest.NewWith(whole(c, 0), 2, 50*time.Millisecond)
+	h, served := rest.NewWith(whole(c), 2, 50*time.Millisecond)
 	s := httptest.NewUnstartedServer(h)
 	s.Config.ReadTimeout, s.Config.WriteTimeout = 100*time.Millisecond, 100*time.Millisecond
 	s.Start()
@@ -196,7 +196,7 @@ func TestStreamsEndWithTheServer(t *testing.T) {
 		t.Skip("starts a cluster")
 	}
 	c := testcluster.Start(t, 1)
-	h, served := rest.NewWith(whole(c, 0), 2, time.Minute)
+	h, served := rest.NewWith(whole(c), 2, time.Minute)
 	s := httptest.NewServer(h)
 	a := api{t: t, base: s.URL, b: c.Broker(0)}
 	w := a.watch("/v1/events", "")
@@ -223,7 +223,7 @@ func TestStreamsEndWithTheLogin(t *testing.T) {
 	i := issuer.Start(t)
 	i.Rotate("k", "EdDSA", false)
 	c := testcluster.StartTokens(t, 1, i.URL())
-	s := httptest.NewServer(rest.New(whole(c, 0)))
+	s := httptest.NewServer(rest.New(whole(c)))
 	t.Cleanup(s.Close)
 	ends := time.Now().Add(3 * time.Second)
 	token := i.Sign("k", "EdDSA", i.Claims("ann", "quorate", map[string]any{"scope": "quorate.tag:monitoring", "exp": ends.Unix()}))
@@ -281,7 +281,7 @@ func TestAClientThatDoesNotRead(t *testing.T) {
 		t.Skip("starts a cluster")
 	}
 	c := testcluster.Start(t, 1)
-	h, served := rest.NewWith(whole(c, 0), 2, time.Minute)
+	h, served := rest.NewWith(whole(c), 2, time.Minute)
 	d := &deaf{header: http.Header{}, until: make(chan time.Time, 1)}
 	ended := make(chan struct{})
 	go func() {

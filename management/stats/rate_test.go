@@ -20,8 +20,13 @@ func TestPerSecond(t *testing.T) {
 		elapsed     time.Duration
 		want        float64
 	}{
-		{100, 150, 5 * time.Second, 10}, {0, 1, 2 * time.Second, 0.5}, {7, 7, time.Second, 0},
-		{100, 3, time.Second, 0}, {0, 9, 0, 0}, {0, 9, -time.Second, 0}, {0, 9, RateWithin + 1, 0},
+		{100, 150, 5 * time.Second, 10},
+		{0, 1, 2 * time.Second, 0.5},
+		{7, 7, time.Second, 0},
+		{100, 3, time.Second, 0},
+		{0, 9, 0, 0},
+		{0, 9, -time.Second, 0},
+		{0, 9, RateWithin + 1, 0},
 	} {
 		if got := perSecond(x.before, x.now, x.elapsed); got != x.want {
 			t.Errorf("from %d to %d in %s: %v, want %v", x.before, x.now, x.elapsed, got, x.want)
