@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -302,20 +301,13 @@ func (e *entry) convert(name string, v any) message.Value {
 	return message.Null()
 }
 
-// number keeps integers exact up to 64 bits and takes everything with a point or exponent as a
-// float; longer integers are a fault, as a float would round them.
+// number reads a number; one beyond 64 bits is a fault.
 func (e *entry) number(name, s string) message.Value {
-	if n, err := strconv.ParseInt(s, 10, 64); err == nil {
-		return message.Int64(n)
-	}
-	if n, err := strconv.ParseUint(s, 10, 64); err == nil {
-		return message.Uint64(n)
-	}
-	f, err := strconv.ParseFloat(s, 64)
-	if err != nil || math.IsInf(f, 0) || !strings.ContainsAny(s, ".eE") {
+	v, ok := message.ParseNumber(s)
+	if !ok {
 		e.fault(name, "is "+s+", beyond 64 bits")
 	}
-	return message.Float64(f)
+	return v
 }
 
 // kindOf names the type of a JSON value; for a number also its text.

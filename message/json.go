@@ -9,6 +9,19 @@ import (
 	"strings"
 )
 
+// ParseNumber reads a JSON number. It keeps integers exact up to 64 bits and takes everything with a point or exponent as
+// a float; false: an integer is longer, which a float would round, or a float is beyond its range.
+func ParseNumber(s string) (Value, bool) {
+	if n, err := strconv.ParseInt(s, 10, 64); err == nil {
+		return Int64(n), true
+	}
+	if n, err := strconv.ParseUint(s, 10, 64); err == nil {
+		return Uint64(n), true
+	}
+	f, err := strconv.ParseFloat(s, 64)
+	return Float64(f), err == nil && !math.IsInf(f, 0) && strings.ContainsAny(s, ".eE")
+}
+
 // MarshalJSON is AppendJSON; its error is always nil.
 func (t Table) MarshalJSON() ([]byte, error) { return t.AppendJSON(nil), nil }
 

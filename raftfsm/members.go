@@ -82,22 +82,24 @@ func (g *Group[R, E]) Configuration() (Configuration, error) {
 // index at, so that a decision about one configuration is not applied to another. Otherwise it is
 // like AddVoter. The removed member continues without a vote until it is closed.
 func (g *Group[R, E]) RemoveServer(ctx context.Context, n id.NodeID, at uint64) error {
-	if at == 0 { // raft would not compare
-		return fmt.Errorf("raftfsm: group %s: remove %q: %w", g.c.Group, n, errUncommitted)
-	}
-	return g.change(ctx, "remove", n, func(r *raft.Raft) raft.Future {
+	return g.changeOf(ctx, at, "remove", n, func(r *raft.Raft) raft.Future {
 		return r.RemoveServer(raft.ServerID(n), at, 0)
 	})
 }
 
 // DemoteVoter makes a voter a non-voter; otherwise it is like RemoveServer.
 func (g *Group[R, E]) DemoteVoter(ctx context.Context, n id.NodeID, at uint64) error {
-	if at == 0 {
-		return fmt.Errorf("raftfsm: group %s: demote %q: %w", g.c.Group, n, errUncommitted)
-	}
-	return g.change(ctx, "demote", n, func(r *raft.Raft) raft.Future {
+	return g.changeOf(ctx, at, "demote", n, func(r *raft.Raft) raft.Future {
 		return r.DemoteVoter(raft.ServerID(n), at, 0)
 	})
+}
+
+// changeOf is change for a decision about the committed configuration of index at.
+func (g *Group[R, E]) changeOf(ctx context.Context, at uint64, what string, n id.NodeID, request func(*raft.Raft) raft.Future) error {
+	if at == 0 { // raft would not compare
+		return fmt.Errorf("raftfsm: group %s: %s %q: %w", g.c.Group, what, n, errUncommitted)
+	}
+	return g.change(ctx, what, n, request)
 }
 
 // change waits for a change of the configuration, or for the end of ctx. Raft takes a

@@ -16,6 +16,9 @@ type VHost = catalog.VHost
 // VHostLimits limit what a vhost holds; Unlimited stands for no limit (VH-4, VH-14).
 type VHostLimits = catalog.VHostLimits
 
+// NamedLimit is one of the limits of a vhost or a user, under the name that clients give it.
+type NamedLimit = catalog.NamedLimit
+
 // NoVHostLimits returns the limits of a vhost without limits.
 func NoVHostLimits() VHostLimits { return catalog.NoVHostLimits() }
 

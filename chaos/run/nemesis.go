@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -143,31 +144,31 @@ func (n *nemesis) choose(ctx context.Context, queue string, s fault.Step) ([]str
 
 // healUntil heals what is due until at, waits for the end of that, and then until at.
 func (n *nemesis) healUntil(ctx, publishing context.Context, at time.Time) error {
+	n.healDue(ctx, publishing, at)
+	_ = wait.For(publishing, time.Until(at)) // its end is looked at elsewhere
+	return n.failed
+}
+
+// healDue heals what is due until at, each when it is due or at once when publishing is over, and with it what becomes
+// due meanwhile. It returns when nothing is being healed any more.
+func (n *nemesis) healDue(ctx, publishing context.Context, at time.Time) {
 	for {
 		now := time.Now()
 		i, next := n.nextDue()
-		due := i >= 0 && !next.After(later(at, now))
+		due := i >= 0 && (!next.After(at) || !next.After(now))
 		switch {
 		case due && (!next.After(now) || publishing.Err() != nil):
 			n.heal(ctx, i)
 		case due:
 			n.pause(publishing, next)
-		case n.healing > 0 && i >= 0:
+		case n.healing == 0:
+			return
+		case i >= 0:
 			n.pause(context.WithoutCancel(ctx), next) // what heals ends by itself
-		case n.healing > 0:
-			n.pause(context.WithoutCancel(ctx), now.Add(undoTimeout))
 		default:
-			_ = wait.For(publishing, time.Until(at)) // its end is looked at elsewhere
-			return n.failed
+			n.pause(context.WithoutCancel(ctx), now.Add(undoTimeout))
 		}
 	}
-}
-
-func later(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
-	}
-	return b
 }
 
 // pause waits until a time, the end of ctx, or the end of a healing.
@@ -207,16 +208,7 @@ func (n *nemesis) healAll(ctx, publishing context.Context) error {
 	if len(n.open) == 0 && n.healing == 0 {
 		return n.failed
 	}
-	for len(n.open) > 0 || n.healing > 0 {
-		switch i, next := n.nextDue(); {
-		case i < 0:
-			n.pause(context.WithoutCancel(ctx), time.Now().Add(undoTimeout))
-		case !next.After(time.Now()) || publishing.Err() != nil:
-			n.heal(ctx, i)
-		default:
-			n.pause(publishing, next)
-		}
-	}
+	n.healDue(ctx, publishing, time.Now().Add(math.MaxInt64)) // whenever they are due
 	errs := []error{n.failed}
 	ready, cancel := context.WithTimeout(ctx, healTimeout)
 	defer cancel()

@@ -229,18 +229,24 @@ func (l *look) alarms() (found []problem) {
 	return found
 }
 
-// versions finds an upgrade that is under way.
-func (l *look) versions() (found []problem) {
-	var builds []string
-	newest := l.status.FinalizedVersion
-	for _, n := range l.status.Nodes {
+// buildsOf returns the builds of the nodes that answer, sorted.
+func buildsOf(nodes []client.ClusterNode) (builds []string) {
+	for _, n := range nodes {
 		if n.Start != nil && !slices.Contains(builds, n.Version) {
 			builds = append(builds, n.Version)
 		}
+	}
+	slices.Sort(builds)
+	return builds
+}
+
+// versions finds an upgrade that is under way.
+func (l *look) versions() (found []problem) {
+	newest := l.status.FinalizedVersion
+	for _, n := range l.status.Nodes {
 		newest = max(newest, n.ReadsVersion)
 	}
-	if len(builds) > 1 {
-		slices.Sort(builds)
+	if builds := buildsOf(l.status.Nodes); len(builds) > 1 {
 		found = append(found, problem{"versions", "cluster", fmt.Sprintf("nodes run %q", builds), "finish the upgrade, node by node"})
 	}
 	if newest > l.status.FinalizedVersion {

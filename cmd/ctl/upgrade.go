@@ -71,14 +71,11 @@ func (n upgradeNode) reads() string {
 // progressOf reads the progress of an upgrade from the state of the cluster, with details.
 func progressOf(st client.ClusterStatus) upgradeProgress {
 	u := upgradeProgress{Finalized: max(st.FinalizedVersion, 1)}
-	var builds, away []string
+	var away []string
 	for i, n := range st.Nodes {
 		x := upgradeNode{ID: n.ID, Build: n.Version, State: nodeState(n)}
 		if n.Start != nil {
 			x.Reads = max(n.ReadsVersion, 1)
-			if !slices.Contains(builds, n.Version) {
-				builds = append(builds, n.Version)
-			}
 		}
 		if x.State != "running" {
 			away = append(away, n.ID+" ("+x.State+")")
@@ -88,8 +85,7 @@ func progressOf(st client.ClusterStatus) upgradeProgress {
 		}
 		u.Nodes = append(u.Nodes, x)
 	}
-	slices.Sort(builds)
-	u.WayBack, u.Next = "there is no way back to a build that reads less than version "+fmt.Sprint(u.Finalized), u.next(builds, away)
+	u.WayBack, u.Next = "there is no way back to a build that reads less than version "+fmt.Sprint(u.Finalized), u.next(buildsOf(st.Nodes), away)
 	return u
 }
 

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
-	"math"
 	"net/http"
 	"slices"
 	"strconv"
@@ -191,7 +190,7 @@ func toTableOf(name string, o map[string]any) (message.Table, error) {
 	return out, nil
 }
 
-// toValue converts a JSON value. Integers beyond 64 bits are refused, as a float would round them.
+// toValue converts a JSON value. Numbers beyond 64 bits are refused.
 func toValue(name string, v any) (message.Value, error) {
 	switch v := v.(type) {
 	case bool:
@@ -199,7 +198,11 @@ func toValue(name string, v any) (message.Value, error) {
 	case string:
 		return message.String(v), nil
 	case json.Number:
-		return toNumber(name, v.String())
+		n, ok := message.ParseNumber(v.String())
+		if !ok {
+			return message.Null(), bad(name, v.String(), "is beyond 64 bits")
+		}
+		return n, nil
 	case map[string]any:
 		t, err := toTableOf(name, v)
 		return message.TableValue(t), err
@@ -214,21 +217,6 @@ func toValue(name string, v any) (message.Value, error) {
 		return message.Array(all...), nil
 	}
 	return message.Null(), nil
-}
-
-// toNumber keeps integers exact.
-func toNumber(name, s string) (message.Value, error) {
-	if n, err := strconv.ParseInt(s, 10, 64); err == nil {
-		return message.Int64(n), nil
-	}
-	if n, err := strconv.ParseUint(s, 10, 64); err == nil {
-		return message.Uint64(n), nil
-	}
-	f, err := strconv.ParseFloat(s, 64)
-	if err != nil || math.IsInf(f, 0) || !strings.ContainsAny(s, ".eE") {
-		return message.Null(), bad(name, s, "is beyond 64 bits")
-	}
-	return message.Float64(f), nil
 }
 
 // maxValueText bounds a value in an error, in bytes.

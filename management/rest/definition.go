@@ -112,7 +112,7 @@ func ofImported(o *imports.Imported) object {
 // imported answers with the counts of all outcomes, and the objects that are not as the document
 // has them.
 func imported(n *imports.Summary, shown []object) reply {
-	body := object{"total": n.Total, "objects": append([]object{}, shown...)}
+	body := object{"total": n.Total, "objects": orEmpty(shown)}
 	for outcome, name := range outcomeNames() {
 		body[name] = n.Counts[outcome]
 	}

@@ -86,14 +86,6 @@ func explainDeadLetter(c *call) (reply, error) {
 	}}, nil
 }
 
-// orEmpty is a list that is never null in JSON.
-func orEmpty[S ~[]E, E any](all S) S {
-	if all == nil {
-		return S{}
-	}
-	return all
-}
-
 // ofRouted shows the queues that a message would reach, with the ways there.
 func ofRouted(queues []broker.RoutedQueue) []object {
 	out := make([]object, len(queues))

@@ -28,13 +28,6 @@ func limitsUser(c *call) audit.Act {
 // user is the user of the path.
 func (c *call) user() string { return c.PathValue("user") }
 
-// limit adds a limit to an object, unless it is not set.
-func (o object) limit(name string, n int64) {
-	if n != administration.Unlimited {
-		o[name] = n
-	}
-}
-
 // valueOf returns the limit in the request's body.
 func (c *call) valueOf() (int64, error) {
 	body, err := c.object()
@@ -47,16 +40,22 @@ func (c *call) valueOf() (int64, error) {
 	return body.number("value", 0)
 }
 
-// unknownLimit refuses the limit of the path; known has the names of those that exist.
-func (c *call) unknownLimit(known []string) error {
-	return bad("limit", c.name(), "is not known; want one of "+strings.Join(known, ", "))
+// unknownLimit refuses the limit of the path; known are those that exist.
+func (c *call) unknownLimit(known []administration.NamedLimit) error {
+	names := make([]string, len(known))
+	for i := range known {
+		names[i] = known[i].Name
+	}
+	return bad("limit", c.name(), "is not known; want one of "+strings.Join(names, ", "))
 }
 
-// vhostLimits returns the limits of a vhost that are set.
-func vhostLimits(h *administration.VHostInfo) object {
+// limitsOf returns the limits that are set.
+func limitsOf(all []administration.NamedLimit) object {
 	out := object{}
-	for _, l := range h.NamedLimits() {
-		out.limit(l.Name, l.Value)
+	for _, l := range all {
+		if l.Value != administration.Unlimited {
+			out[l.Name] = l.Value
+		}
 	}
 	return out
 }
@@ -65,12 +64,12 @@ func vhostLimits(h *administration.VHostInfo) object {
 func (c *call) sendVHostLimits(all []administration.VHostInfo) (reply, error) {
 	var limited []administration.VHostInfo
 	for i := range all {
-		if len(vhostLimits(&all[i])) > 0 {
+		if len(limitsOf(all[i].NamedLimits())) > 0 {
 			limited = append(limited, all[i])
 		}
 	}
 	return c.list(of(limited, func(h *administration.VHostInfo) string { return h.Name }, func(h *administration.VHostInfo) object {
-		return object{"vhost": h.Name, "value": vhostLimits(h)}
+		return object{"vhost": h.Name, "value": limitsOf(h.NamedLimits())}
 	}), nil)
 }
 
@@ -111,34 +110,21 @@ func (c *call) setVHostLimit(n int64) (reply, error) {
 		return reply{}, err
 	}
 	if !h.SetLimit(c.name(), n) {
-		var known []string
-		for _, l := range h.NamedLimits() {
-			known = append(known, l.Name)
-		}
-		return reply{}, c.unknownLimit(known)
+		return reply{}, c.unknownLimit(h.NamedLimits())
 	}
 	return reply{}, c.api.Broker.Administration.SetVHostLimits(c.Context(), c.vhost(), h.VHostLimits)
-}
-
-// userLimits returns the limits of a user that are set.
-func userLimits(u *administration.User) object {
-	out := object{}
-	for _, l := range u.NamedLimits() {
-		out.limit(l.Name, l.Value)
-	}
-	return out
 }
 
 // sendUserLimits answers with the limits of users, without those that have none.
 func (c *call) sendUserLimits(all []administration.User) (reply, error) {
 	var limited []administration.User
 	for i := range all {
-		if len(userLimits(&all[i])) > 0 {
+		if len(limitsOf(all[i].NamedLimits())) > 0 {
 			limited = append(limited, all[i])
 		}
 	}
 	return c.list(of(limited, func(u *administration.User) string { return u.Name }, func(u *administration.User) object {
-		return object{"user": u.Name, "value": userLimits(u)}
+		return object{"user": u.Name, "value": limitsOf(u.NamedLimits())}
 	}), nil)
 }
 
@@ -151,23 +137,9 @@ func listUserLimits(c *call) (reply, error) {
 	return c.sendUserLimits(all)
 }
 
-// userOfPath returns the user of the path.
-func (c *call) userOfPath() (administration.User, error) {
-	all, err := c.api.Broker.Administration.ListUsers()
-	for _, u := range all {
-		if u.Name == c.user() {
-			return u, nil
-		}
-	}
-	if err == nil {
-		err = missing("user", "", c.user())
-	}
-	return administration.User{}, err
-}
-
 // getUserLimits answers with an empty list for a user without limits.
 func getUserLimits(c *call) (reply, error) {
-	u, err := c.userOfPath()
+	u, err := c.findUser(c.user())
 	if err != nil {
 		return reply{}, err
 	}
@@ -187,16 +159,12 @@ func clearUserLimit(c *call) (reply, error) { return c.setUserLimit(administrati
 
 // setUserLimit is setVHostLimit for a user.
 func (c *call) setUserLimit(n int64) (reply, error) {
-	u, err := c.userOfPath()
+	u, err := c.findUser(c.user())
 	if err != nil {
 		return reply{}, err
 	}
 	if !u.SetLimit(c.name(), n) {
-		var known []string
-		for _, l := range u.NamedLimits() {
-			known = append(known, l.Name)
-		}
-		return reply{}, c.unknownLimit(known)
+		return reply{}, c.unknownLimit(u.NamedLimits())
 	}
 	return reply{}, c.api.Broker.Administration.SetUserLimits(c.Context(), c.user(), u.UserLimits)
 }

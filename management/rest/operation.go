@@ -34,7 +34,7 @@ func begun(op operators.Operation, p operators.Plan, err error) (reply, error) {
 		return reply{}, err
 	}
 	if op.State == "" {
-		return reply{body: object{"plan": append([]string{}, p.Lines...), "plan_total": p.Total}}, nil
+		return reply{body: object{"plan": orEmpty(p.Lines), "plan_total": p.Total}}, nil
 	}
 	return reply{code: http.StatusAccepted, body: object{"operation": ofOperation(&op)}}, nil
 }

@@ -29,6 +29,14 @@ type reply struct {
 	warnings []string // about what was accepted but has no effect
 }
 
+// orEmpty is a list, or a table, that is never null in JSON.
+func orEmpty[S ~[]E, E any](all S) S {
+	if all == nil {
+		return S{}
+	}
+	return all
+}
+
 // created is the reply to a PUT: 201 for what is new, 204 for what is replaced.
 func created(is bool) reply {
 	if is {

@@ -44,7 +44,7 @@ func ofUser(u *administration.User) object {
 		}
 	}
 	return object{
-		"name": u.Name, "tags": append([]string{}, u.Tags...), "password_hash": "", "hashing_algorithm": u.Algorithm, "limits": limits,
+		"name": u.Name, "tags": orEmpty(u.Tags), "password_hash": "", "hashing_algorithm": u.Algorithm, "limits": limits,
 	}
 }
 

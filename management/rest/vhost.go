@@ -29,7 +29,7 @@ func changesVHost(op audit.Operation) func(c *call) audit.Act {
 // ofVHost gives a vhost the names that RabbitMQ's HTTP API has, and in its metadata the settings that only this broker
 // has.
 func ofVHost(h *administration.VHostInfo) object {
-	tags := append([]string{}, h.Tags...) // [], not null
+	tags := orEmpty(h.Tags)
 	meta := object{
 		"description": h.Description, "tags": tags, "default_queue_type": h.DefaultQueueType, "merge_policies": h.MergePolicies,
 		"delayed_publish": h.DelayedPublish, "import_deaths": h.ImportDeaths, "unknown_arguments": unknownArguments(h.RefuseUnknown),
