@@ -1,9 +1,11 @@
 package stats
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/quorate/quorate/broker/operators"
@@ -17,26 +19,37 @@ type inventory struct {
 	silent   []string
 }
 
-// takeCluster asks the nodes for their state.
+// takeCluster asks the nodes for their state, and at the same time for what else is due. What cannot be had of queues and
+// objects is as it was before: the state of the nodes is what somebody looks for then.
 func (c *Collector) takeCluster(ctx context.Context) (*Cluster, error) {
-	queues, err := c.Queues(ctx)
-	if err != nil {
-		return nil, err
-	}
-	objects, err := c.objects.get(ctx)
-	if err != nil {
-		return nil, err
-	}
 	at := time.Now()
+	queues, objects := c.queues.newest(), c.objects.newest()
+	var old [2]error
+	var slow sync.WaitGroup
+	slow.Go(func() { old[0] = renew(ctx, &c.queues, &queues) })
+	slow.Go(func() { old[1] = renew(ctx, &c.objects, &objects) })
 	status, err := c.Broker.Operators.ClusterStatus(ctx, true)
+	slow.Wait()
 	if err != nil {
-		c.Logger.Debug("the state of the nodes could not be had", "error", err)
 		return nil, err
 	}
-	before := c.cluster.newest()
-	out := newCluster(before, &status, queues, objects, at)
+	out := newCluster(c.cluster.newest(), &status, cmp.Or(queues, &Queues{}), cmp.Or(objects, &inventory{}), at)
+	for i, err := range old {
+		if err != nil {
+			out.Alarms = append(out.Alarms, fmt.Sprintf("the figures of %s are not new: %s", [...]string{"queues", "objects"}[i], err))
+		}
+	}
 	c.remember(out)
 	return out, nil
+}
+
+// renew sets to to a fresh value, and leaves it as it is if there is none.
+func renew[T any](ctx context.Context, s *shared[T], to *T) error {
+	v, err := s.get(ctx)
+	if err == nil {
+		*to = v
+	}
+	return err
 }
 
 // takeInventory counts what there is.

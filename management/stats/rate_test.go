@@ -3,6 +3,8 @@ package stats
 import (
 	"context"
 	"errors"
+	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -111,6 +113,40 @@ func TestSharedRounds(t *testing.T) {
 		s.close()
 		if _, err := s.get(t.Context()); !errors.Is(err, errClosed) || rounds.Load() != 3 {
 			t.Error(err, rounds.Load())
+		}
+	})
+}
+
+// Who watches gets each sample once, about a second apart, and does not lose its place for rounds that fail.
+func TestWatch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rounds := 0
+		c := &Collector{Config: Config{Logger: slog.New(slog.DiscardHandler)}}
+		c.cluster = shared[*Cluster]{life: t.Context(), fresh: SampleEvery, take: func(context.Context) (*Cluster, error) {
+			if rounds++; rounds < 5 && rounds != 2 {
+				return nil, errors.ErrUnsupported
+			}
+			return &Cluster{At: time.Now()}, nil
+		}}
+		begun, enough := time.Now(), errors.New("enough")
+		var after []time.Duration
+		err := c.Watch(t.Context(), func(x *Cluster) error {
+			if after = append(after, x.At.Sub(begun)); len(after) == 3 {
+				return enough
+			}
+			return nil
+		})
+		if want := []time.Duration{1 * time.Second, 4 * time.Second, 5 * time.Second}; !errors.Is(err, enough) || !slices.Equal(after, want) {
+			t.Error(err, after)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if err := c.Watch(ctx, func(*Cluster) error { return nil }); !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+		c.cluster.close()
+		if err := c.Watch(t.Context(), func(*Cluster) error { return nil }); !errors.Is(err, errClosed) {
+			t.Error(err)
 		}
 	})
 }

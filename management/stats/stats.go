@@ -11,6 +11,7 @@ package stats
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"sync"
 	"time"
@@ -81,20 +82,26 @@ func (c *Collector) Queues(ctx context.Context) (*Queues, error) { return c.queu
 func (c *Collector) Cluster(ctx context.Context) (*Cluster, error) { return c.cluster.get(ctx) }
 
 // Watch calls report with a sample at once and then with each new one, which all watchers share, until ctx ends or report
-// fails. It returns the reason.
+// fails. It returns the reason. A round that fails is left out, since who watches must not lose its place for it.
 func (c *Collector) Watch(ctx context.Context, report func(*Cluster) error) error {
 	for {
+		next := time.Now()
 		s, err := c.Cluster(ctx)
-		if err != nil {
-			return err
+		switch {
+		case err == nil:
+			next = s.At
+			err = report(s)
+		case ctx.Err() == nil && !errors.Is(err, errClosed):
+			c.Logger.Debug("a sample of the nodes could not be taken", "error", err)
+			err = nil
 		}
-		if err := report(s); err != nil {
+		if err != nil {
 			return err
 		}
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-time.After(time.Until(s.At.Add(SampleEvery))):
+		case <-time.After(time.Until(next.Add(SampleEvery))):
 		}
 	}
 }

@@ -1,0 +1,71 @@
+package rest_test
+
+import (
+	"encoding/json"
+	"slices"
+	"testing"
+)
+
+// sample is what tests look at of a sample of /v1/live.
+type sample struct {
+	At             int64
+	Cluster        string
+	Totals         map[string]float64
+	Rates          map[string]float64
+	Objects        map[string]float64
+	Nodes          []sampledNode
+	Silent, Alarms []string
+}
+
+// sampledNode is a node in it.
+type sampledNode struct {
+	Name         string
+	Answers      bool
+	Leads, Ready int
+}
+
+// samples decodes an event's data.
+func samples[T any](t *testing.T, x sent) (out T) {
+	t.Helper()
+	if err := json.Unmarshal([]byte(x.data), &out); err != nil {
+		t.Fatalf("%v: %+v", err, x)
+	}
+	return out
+}
+
+// The stream of a node has the figures of all nodes. One that goes silent ends no stream: it is named, and the next
+// viewer gets what was seen before.
+func TestLive(t *testing.T) {
+	a := start(t, 3)
+	w := a.watch("/v1/live", "")
+	if x := w.event(); x.name != "history" || x.data != "[]" {
+		t.Fatalf("%+v", x)
+	}
+	a.queue("q", 2)
+	x := samples[sample](t, w.until(`"ready":2`))
+	leads, ready := 0, 0
+	for _, n := range x.Nodes {
+		leads, ready = leads+n.Leads, ready+n.Ready
+		if !n.Answers || n.Name == "" {
+			t.Errorf("%+v", n)
+		}
+	}
+	if x.Totals["queues"] != 1 || len(x.Nodes) != 3 || leads != 1 || ready != 2 || x.Objects["vhosts"] != 1 || len(x.Objects) != 6 || len(x.Rates) != 6 || len(x.Totals) != 7 {
+		t.Errorf("%+v", x)
+	}
+	for _, list := range [][]string{x.Silent, x.Alarms} {
+		if list == nil || len(list) != 0 {
+			t.Errorf("%+v", x)
+		}
+	}
+	a.cluster.Kill(0)
+	x = samples[sample](t, w.until(`"silent":["node-0"]`))
+	i := slices.IndexFunc(x.Nodes, func(n sampledNode) bool { return n.Name == "node-0" })
+	if i < 0 || x.Nodes[i].Answers {
+		t.Errorf("%+v", x)
+	}
+	seen := samples[[]sample](t, a.watch("/v1/live", "").event())
+	if len(seen) < 2 || !slices.IsSortedFunc(seen, func(a, b sample) int { return int(a.At - b.At) }) {
+		t.Errorf("%+v", seen)
+	}
+}
