@@ -116,6 +116,8 @@ func (s calls) NodeStatus(ctx context.Context, r *nodev1.NodeStatusRequest) (*no
 	out.Start = &nodev1.StartProgress{Phase: string(at.Phase), Done: at.Done, Total: at.Total, Unit: at.Unit}
 	out.Disk, out.Counters = c.disks.Of(c.cfg.Node).Wire(), c.counters()
 	if r.GetBrief() {
+		f := c.vitals.Figures()
+		out.Vitals = f.Wire()
 		return out, nil
 	}
 	add := func(g *nodev1.GroupStatus, snapshot func() []byte) {

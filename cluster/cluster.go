@@ -27,6 +27,7 @@ import (
 	"github.com/quorate/quorate/cluster/replica"
 	"github.com/quorate/quorate/cluster/storage"
 	"github.com/quorate/quorate/cluster/transport"
+	"github.com/quorate/quorate/cluster/vitals"
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/policy"
 )
@@ -52,6 +53,7 @@ type Cluster struct {
 	gateway  *gateway.Gateway
 	clients  *clients.Registry
 	stored   storedBytes
+	vitals   *vitals.Vitals
 	policies *policy.Matcher
 	// forwarders forward the dead letters of the queues that this node leads.
 	forwarders *forwarding.Forwarders

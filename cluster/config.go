@@ -203,6 +203,9 @@ type Config struct {
 	// 1.5 s its leaders are silent, so that others take over.
 	DiskHang time.Duration
 
+	// MemoryPlan returns the limits of this process's memory, for vitals.Sources; nil: there are none.
+	MemoryPlan func() (limit, high int64)
+
 	// hosting changes what the host is made of, in tests that put faults between it and the transport;
 	// nil: nothing.
 	hosting func(*replica.Config)

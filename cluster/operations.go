@@ -7,6 +7,7 @@ import (
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/cluster/metadata"
 	"github.com/quorate/quorate/cluster/peer"
+	"github.com/quorate/quorate/cluster/vitals"
 	"github.com/quorate/quorate/id"
 	nodev1 "github.com/quorate/quorate/proto/node/v1"
 )
@@ -49,14 +50,16 @@ type NodeDetails struct {
 	Start    StartProgress
 	Reads    catalog.Version   // newest that its build reads
 	Counters map[string]uint64 // of the node as gateway since its start (ST-2)
+	Vitals   *vitals.Figures   // nil: the build of the node is older and sends none
 }
 
 // NodeDetails asks all nodes of the catalog; those that do not answer are left out.
 func (c *Cluster) NodeDetails(ctx context.Context) (map[id.NodeID]NodeDetails, error) {
 	ctx, cancel := context.WithTimeout(ctx, peer.Timeout)
 	defer cancel()
+	own := c.vitals.Figures()
 	out := map[id.NodeID]NodeDetails{c.cfg.Node: {
-		Draining: c.unloader.Draining(), Start: c.StartProgress(), Reads: catalog.NewestVersion, Counters: c.counters(),
+		Draining: c.unloader.Draining(), Start: c.StartProgress(), Reads: catalog.NewestVersion, Counters: c.counters(), Vitals: &own,
 	}}
 	err := c.peers.Ask(ctx, func(ctx context.Context, n id.NodeID, node nodev1.NodeClient) (func() error, error) {
 		r, err := node.NodeStatus(ctx, &nodev1.NodeStatusRequest{Brief: true})
@@ -65,7 +68,7 @@ func (c *Cluster) NodeDetails(ctx context.Context) (map[id.NodeID]NodeDetails, e
 		}
 		s := r.GetStart()
 		return func() error {
-			out[n] = NodeDetails{Draining: r.GetDraining(), Reads: metadata.ReadsOf(r), Counters: r.GetCounters(), Start: StartProgress{
+			out[n] = NodeDetails{Draining: r.GetDraining(), Reads: metadata.ReadsOf(r), Counters: r.GetCounters(), Vitals: vitals.FromWire(r.GetVitals()), Start: StartProgress{
 				Phase: StartPhase(s.GetPhase()), Done: s.GetDone(), Total: s.GetTotal(), Unit: s.GetUnit(),
 			}}
 			return nil

@@ -20,6 +20,7 @@ import (
 	"github.com/quorate/quorate/cluster/peer"
 	"github.com/quorate/quorate/cluster/replica"
 	"github.com/quorate/quorate/cluster/transport"
+	"github.com/quorate/quorate/cluster/vitals"
 	"github.com/quorate/quorate/deadletter"
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/policy"
@@ -95,6 +96,7 @@ func (c *Cluster) boot() error {
 		Node: c.cfg.Node, Epoch: c.epoch, Logger: c.cfg.Logger, ConfirmTimeout: c.cfg.ConfirmTimeout, CommandTimeout: c.cfg.CommandTimeout,
 		PublishWindow: c.cfg.PublishWindow, Views: c.views, Members: c.host, Transport: c.mux, Disks: c.disks, Rooms: c.rooms,
 	})
+	c.vitals = vitals.New(vitals.Sources{MemoryPlan: c.cfg.MemoryPlan, Confirms: c.gateway.ConfirmTimes(), Syncs: c.storage.SyncTimes()})
 	c.forwarders = forwarding.New(deadletter.Config{Logger: c.cfg.Logger}, c.DeadLetterRouter(), forwarding.Sender{Gateway: c.gateway}, c.EmitQueue)
 	c.changeMemberships()
 	c.members, err = gossip.Start(gossip.Config{

@@ -27,6 +27,7 @@ import (
 	"time"
 
 	"github.com/quorate/quorate/id"
+	"github.com/quorate/quorate/internal/latency"
 	"github.com/quorate/quorate/internal/wait"
 	"github.com/quorate/quorate/wal/vfs"
 )
@@ -54,14 +55,15 @@ type Log struct {
 	lock             io.Closer
 	secret           uint64
 
-	zeros    []byte        // the writer's
-	stop     chan struct{} // closed when the housekeeper is to end
-	endWaits chan struct{} // closed by EndWaits
-	ended    sync.Once
-	kick     chan struct{} // wakes the housekeeper
-	opened   time.Time
-	idle     *time.Timer    // sets quiet
-	workers  sync.WaitGroup // writer, roller and housekeeper
+	zeros     []byte        // the writer's
+	stop      chan struct{} // closed when the housekeeper is to end
+	endWaits  chan struct{} // closed by EndWaits
+	ended     sync.Once
+	syncTimes latency.Histogram
+	kick      chan struct{} // wakes the housekeeper
+	opened    time.Time
+	idle      *time.Timer    // sets quiet
+	workers   sync.WaitGroup // writer, roller and housekeeper
 
 	looking sync.Mutex // held while free space is asked for; taken before mu
 	reserve reserve    // guarded by looking

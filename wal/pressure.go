@@ -35,8 +35,9 @@ type Space struct {
 	Free     uint64
 	Low      int64 // the limits in force; none if not positive
 	Floor    int64
-	Reserve  int64 // bytes reserved for work that frees space, not part of Free
-	Missing  int64 // bytes missing from the reserve
+	Reserve  int64  // bytes reserved for work that frees space, not part of Free
+	Missing  int64  // bytes missing from the reserve
+	Total    uint64 // bytes of the file system
 }
 
 // judge takes news of free space. What was refused is allowed again a quarter above the
@@ -98,7 +99,7 @@ func (l *Log) checkSpace(coming int64) {
 	free = l.keepReserve(free, total, low, floor, coming)
 	l.mu.Lock()
 	was := l.room.Pressure
-	l.room.Low, l.room.Floor, l.room.Reserve, l.room.Missing = low, floor, l.reserve.held, 0
+	l.room.Low, l.room.Floor, l.room.Reserve, l.room.Missing, l.room.Total = low, floor, l.reserve.held, 0, total
 	if !l.reserve.refused {
 		l.room.Missing = max(0, reserveFor(floor, total)-l.reserve.held)
 	}

@@ -1,5 +1,7 @@
 package wal
 
+import "github.com/quorate/quorate/internal/latency"
+
 // Stats are a log's statistics at one moment.
 type Stats struct {
 	Segments     int    // files with records
@@ -22,6 +24,9 @@ type Stats struct {
 	Short        bool   // the log waits for a file descriptor
 	Shortages    uint64 // how often it had to wait for one, since Open
 }
+
+// SyncTimes counts how long it has taken to make batches durable.
+func (l *Log) SyncTimes() *latency.Histogram { return &l.syncTimes }
 
 // Stats returns the log's figures.
 func (l *Log) Stats() Stats {

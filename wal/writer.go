@@ -152,10 +152,18 @@ func (l *Log) writeBatch(b *batch) error {
 		}
 	}
 	if last := b.chunks[len(b.chunks)-1]; !last.seal {
-		if err := last.seg.file.Sync(); err != nil {
-			return fmt.Errorf("sync %s: %w", segmentName(last.seg.seq), err)
-		}
+		return l.sync(last.seg)
 	}
+	return nil
+}
+
+// sync makes a segment's records durable, and measures how long that takes.
+func (l *Log) sync(s *segment) error {
+	began := time.Now()
+	if err := s.file.Sync(); err != nil {
+		return fmt.Errorf("sync %s: %w", segmentName(s.seq), err)
+	}
+	l.syncTimes.Observe(time.Since(began), 1)
 	return nil
 }
 
@@ -163,8 +171,8 @@ func (l *Log) writeBatch(b *batch) error {
 // the rest to the roller.
 func (l *Log) endSegment(c *chunkOf) error {
 	if c.hi > c.lo { // else earlier batches have synced it all
-		if err := c.seg.file.Sync(); err != nil {
-			return fmt.Errorf("sync %s: %w", segmentName(c.seg.seq), err)
+		if err := l.sync(c.seg); err != nil {
+			return err
 		}
 	}
 	return l.handOver(&ended{c.seg, c.off + int64(c.hi-c.lo), c.footer})

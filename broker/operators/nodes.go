@@ -13,6 +13,7 @@ import (
 	"github.com/quorate/quorate/cluster/disk"
 	"github.com/quorate/quorate/cluster/metadata"
 	"github.com/quorate/quorate/cluster/nodeclock"
+	"github.com/quorate/quorate/cluster/vitals"
 	"github.com/quorate/quorate/id"
 )
 
@@ -47,9 +48,13 @@ type NodeStatus struct {
 	Start    StartProgress
 	Reads    int // newest version of stored state that it reads
 	Counters map[string]uint64
-	Disk     *Disk  // as the node has sent it; nil: it has sent nothing
-	Clock    *Clock // as this node has measured it; nil: it has not, or not recently
+	Vitals   *Vitals // nil: the node has not said, as those of older builds
+	Disk     *Disk   // as the node has sent it; nil: it has sent nothing
+	Clock    *Clock  // as this node has measured it; nil: it has not, or not recently
 }
+
+// Vitals are what a node uses, and how long its confirms and syncs take.
+type Vitals = vitals.Figures
 
 // Clock is the state of a node's wall clock (TTL-8).
 type Clock struct {
@@ -72,6 +77,7 @@ type Disk struct {
 	Pressure   string // none, low or floor
 	Path       string
 	Free       uint64        // bytes
+	Size       uint64        // bytes of the file system; 0: not known
 	Low, Floor uint64        // limits of Free; 0: none
 	Hangs      time.Duration // for how long a write has been under way, if that is too long; 0: it is not
 	Stopped    int           // members that wait for room
@@ -85,7 +91,7 @@ func diskOf(d *disk.State) *Disk {
 		return nil
 	}
 	return &Disk{
-		Pressure: d.Pressure.String(), Path: d.Path, Free: d.Free, Low: d.Low, Floor: d.Floor,
+		Pressure: d.Pressure.String(), Path: d.Path, Free: d.Free, Size: d.Size, Low: d.Low, Floor: d.Floor,
 		Hangs: d.Hangs, Stopped: d.Stopped, Refused: d.Refused, Moved: d.Moved,
 	}
 }
@@ -125,7 +131,7 @@ func (o *Operators) ClusterStatus(ctx context.Context, details bool) (ClusterSta
 		}
 		d, answers := said[n.ID]
 		out.Nodes[i].Answers, out.Nodes[i].Draining, out.Nodes[i].Start = answers, d.Draining, d.Start
-		out.Nodes[i].Counters, out.Nodes[i].Reads = d.Counters, int(d.Reads)
+		out.Nodes[i].Counters, out.Nodes[i].Reads, out.Nodes[i].Vitals = d.Counters, int(d.Reads), d.Vitals
 	}
 	return out, nil
 }

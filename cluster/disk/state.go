@@ -23,6 +23,7 @@ type State struct {
 	Path       string
 	Pressure   wal.Pressure
 	Free       uint64        // bytes
+	Size       uint64        // bytes of the file system; 0: not known
 	Low, Floor uint64        // limits of Free; 0: none
 	Hangs      time.Duration // for how long a write has been under way, if that is too long; 0: it is not
 	Stopped    int           // members that wait for room
@@ -44,7 +45,7 @@ func (s *State) Wire() *nodev1.DiskState {
 	return &nodev1.DiskState{
 		Pressure: nodev1.DiskState_Pressure(s.Pressure) + nodev1.DiskState_PRESSURE_NONE, Path: s.Path,
 		FreeBytes: s.Free, LowBytes: s.Low, FloorBytes: s.Floor, HangsMs: uint64(s.Hangs.Milliseconds()),
-		Stopped: uint32(s.Stopped), Refused: s.Refused, Moved: s.Moved,
+		Stopped: uint32(s.Stopped), Refused: s.Refused, Moved: s.Moved, SizeBytes: s.Size,
 	}
 }
 
@@ -53,7 +54,7 @@ func fromWire(w *nodev1.DiskState) State {
 	s := State{
 		Path: w.GetPath(), Free: w.GetFreeBytes(), Low: w.GetLowBytes(), Floor: w.GetFloorBytes(),
 		Hangs: time.Duration(w.GetHangsMs()) * time.Millisecond, Stopped: int(w.GetStopped()),
-		Refused: w.GetRefused(), Moved: w.GetMoved(),
+		Refused: w.GetRefused(), Moved: w.GetMoved(), Size: w.GetSizeBytes(),
 	}
 	switch w.GetPressure() {
 	case nodev1.DiskState_PRESSURE_LOW:

@@ -99,7 +99,7 @@ func (w *Watch) look(late time.Duration) (left time.Duration) {
 	}
 	b.mu.Lock()
 	was := b.own
-	b.own.Pressure, b.own.Free = space.Pressure, space.Free
+	b.own.Pressure, b.own.Free, b.own.Size = space.Pressure, space.Free, space.Total
 	b.own.Low, b.own.Floor = uint64(max(0, space.Low)), uint64(max(0, space.Floor))
 	if b.own.Hangs = age; left > 0 {
 		b.own.Hangs = 0

@@ -85,6 +85,8 @@ func (q *Queue) handleResponse(a *response, out *outbox) {
 // abandoned, because the queue would never accept its numbers again.
 func (q *Queue) handleEnqueued(f *request, r quorumq.Reply, out *outbox) {
 	now := time.Time{}
+	var confirmed uint64
+	var oldest time.Time // deadline of the oldest one confirmed
 	q.publisher.Answer(f.first, f.n, r, func(token publishToken, accepted bool) {
 		var err error
 		if !accepted {
@@ -92,9 +94,17 @@ func (q *Queue) handleEnqueued(f *request, r quorumq.Reply, out *outbox) {
 				now = time.Now()
 			}
 			err = q.refusal(token, now)
+		} else {
+			if confirmed == 0 {
+				oldest = token.deadline
+			}
+			confirmed++
 		}
 		q.confirmLocked(token, err, out)
 	})
+	if !oldest.IsZero() {
+		q.g.confirms.Observe(q.g.cfg.ConfirmTimeout-time.Until(oldest), confirmed)
+	}
 	if code := q.publisher.Failed(); code != quorumq.CodeOK {
 		err := fmt.Errorf("queue %s: %w: the queue refused this node's stream (code %d); restart the node", q.uid, traffic.ErrUnknownOutcome, code)
 		q.publisher.Abandon(func(token publishToken) { q.confirmLocked(token, err, out) })

@@ -23,6 +23,7 @@ import (
 	"github.com/quorate/quorate/cluster/traffic"
 	"github.com/quorate/quorate/cluster/transport"
 	"github.com/quorate/quorate/id"
+	"github.com/quorate/quorate/internal/latency"
 	nodev1 "github.com/quorate/quorate/proto/node/v1"
 	"github.com/quorate/quorate/quorumq"
 	"github.com/quorate/quorate/quorumq/session"
@@ -84,6 +85,7 @@ type Gateway struct {
 	cfg Config
 
 	sessions atomic.Uint64 // numbers the sessions of this epoch
+	confirms latency.Histogram
 
 	mu     sync.Mutex
 	queues map[id.QueueUID]*Queue
@@ -105,6 +107,10 @@ func New(c Config) *Gateway {
 		cfg: c, queues: map[id.QueueUID]*Queue{}, young: map[id.QueueUID]struct{}{}, calls: map[uint64]call{},
 	}
 }
+
+// ConfirmTimes counts how long messages have waited for their confirms. Those that one answer confirms count as long as
+// the oldest of them.
+func (g *Gateway) ConfirmTimes() *latency.Histogram { return &g.confirms }
 
 // Queue returns this node's end of a queue; traffic.ErrNoSuchQueue if the view has none.
 func (g *Gateway) Queue(q id.QueueUID) (*Queue, error) {

@@ -39,7 +39,7 @@ func Table() []Package {
 		{Path: "amqp/wire", Pure: true, Imports: []string{"message"}},
 		{Path: "cluster/placement", Pure: true, Imports: []string{"id"}},
 		{Path: "wal/vfs"},
-		{Path: "wal", Imports: []string{"id", "wal/vfs", "internal/phase", "internal/wait"}, ThirdParty: []string{"raft"}},
+		{Path: "wal", Imports: []string{"id", "wal/vfs", "internal/latency", "internal/phase", "internal/wait"}, ThirdParty: []string{"raft"}},
 		{
 			Path: "raftfsm", Imports: []string{"id", "clock", "wal", "internal/wait"},
 			ThirdParty: []string{"raft", "raft-boltdb", "bbolt", "hclog"},
@@ -63,6 +63,7 @@ func Table() []Package {
 		{Path: "cluster/storage", Imports: []string{"id", "cluster/datadir", "raftfsm", "wal", "wal/vfs"}},
 		{Path: "cluster/nodeclock", Imports: []string{"id", "clock", "cluster/event", "internal/wait"}},
 		{Path: "cluster/traffic", Imports: []string{"quorumq"}},
+		{Path: "cluster/vitals", Imports: []string{"proto/node/v1", "internal/latency"}},
 		{
 			Path: "cluster/metadata", Imports: []string{
 				"id", "clock", "catalog", "cluster/gossip", "cluster/transport", "cluster/liveness", "cluster/datadir", "cluster/storage",
@@ -76,7 +77,7 @@ func Table() []Package {
 		{Path: "cluster/disk", Imports: []string{"id", "catalog", "wal", "proto/node/v1", "internal/phase", "internal/wait"}},
 		{
 			Path: "cluster/gateway", Imports: []string{
-				"id", "quorumq", "quorumq/session", "catalog", "raftfsm", "proto/node/v1", "cluster/transport", "cluster/disk", "cluster/metadata", "cluster/traffic",
+				"id", "quorumq", "quorumq/session", "catalog", "raftfsm", "proto/node/v1", "cluster/transport", "cluster/disk", "cluster/metadata", "cluster/traffic", "internal/latency",
 			},
 			ThirdParty: []string{"protobuf"},
 		},
@@ -103,7 +104,7 @@ func Table() []Package {
 			Path: "cluster", Imports: []string{
 				"id", "message", "clock", "quorumq", "catalog", "policy", "deadletter", "cluster/gossip", "cluster/transport", "cluster/datadir", "cluster/datadir/sealed",
 				"cluster/clients", "cluster/traffic", "cluster/gateway", "cluster/forwarding", "cluster/liveness", "cluster/operation", "cluster/event", "raftfsm", "wal", "wal/vfs", "proto/node/v1", "internal/phase", "internal/gate", "internal/wait",
-				"cluster/storage", "cluster/nodeclock", "cluster/metadata", "cluster/disk", "cluster/replica", "cluster/peer", "cluster/leader", "cluster/membership",
+				"cluster/storage", "cluster/nodeclock", "cluster/metadata", "cluster/disk", "cluster/replica", "cluster/peer", "cluster/leader", "cluster/membership", "cluster/vitals",
 			},
 			ThirdParty: []string{"grpc"},
 		},
@@ -123,7 +124,7 @@ func Table() []Package {
 		{Path: "broker/backups", Imports: []string{"id", "message", "backup", "catalog", "quorumq", "cluster", "cluster/traffic", "cluster/gateway", "broker/failure", "broker/serving"}},
 		{Path: "broker/watch", Imports: []string{"id", "cluster/event", "cluster/peer", "broker/failure", "broker/names", "broker/serving", "broker/audit", "broker/identity", "broker/permission", "broker/limits"}},
 		{Path: "broker/connections", Imports: []string{"id", "catalog", "policy", "cluster/clients", "broker/failure", "broker/serving", "broker/audit", "broker/identity", "broker/permission", "broker/limits"}},
-		{Path: "broker/operators", Imports: []string{"id", "catalog", "cluster", "cluster/traffic", "cluster/operation", "cluster/nodeclock", "cluster/disk", "broker/failure", "broker/serving", "broker/audit", "cluster/metadata", "cluster/membership"}},
+		{Path: "broker/operators", Imports: []string{"id", "catalog", "cluster", "cluster/vitals", "cluster/traffic", "cluster/operation", "cluster/nodeclock", "cluster/disk", "broker/failure", "broker/serving", "broker/audit", "cluster/metadata", "cluster/membership"}},
 		{Path: "broker", Imports: []string{
 			"id", "message", "access", "argument", "catalog", "policy", "quorumq", "cluster", "cluster/clients", "cluster/traffic", "cluster/gateway", "cluster/forwarding", "cluster/operation", "cluster/event", "deadletter",
 			"internal/wait", "internal/lograte", "cluster/metadata", "cluster/leader", "cluster/disk", "cluster/peer",
@@ -182,6 +183,7 @@ func Table() []Package {
 		{Path: "internal/incoming"},
 		{Path: "internal/issuer", ThirdParty: []string{"jwt"}},
 		{Path: "internal/k8slike"},
+		{Path: "internal/latency"},
 		{Path: "internal/lograte"},
 		{Path: "internal/logtail"},
 		{Path: "internal/loopback"},

@@ -72,8 +72,10 @@ type liveNode struct {
 	Connections int       `json:"connections"`
 	Channels    int       `json:"channels"`
 	CPU         *float64  `json:"cpu"` // cores in use
+	Processors  *int      `json:"processors"`
 	Memory      *uint64   `json:"memory_bytes"`
 	MemoryLimit *uint64   `json:"memory_limit_bytes"` // 0: none
+	MemoryHigh  *uint64   `json:"memory_high_bytes"`  // publishers are held back above it; 0: never
 	ConfirmP99  *float64  `json:"confirm_p99_ms"`
 	FsyncP99    *float64  `json:"fsync_p99_ms"`
 	DiskFree    *uint64   `json:"disk_free_bytes"`
@@ -105,8 +107,28 @@ func ofLiveNode(n *stats.Node) liveNode {
 	}
 	if d := n.NodeStatus.Disk; d != nil {
 		out.DiskFree = &d.Free
+		if d.Size > 0 {
+			out.Disk = &d.Size
+		}
+	}
+	if v := n.Vitals; v != nil {
+		out.Processors, out.Memory, out.MemoryLimit, out.MemoryHigh = &v.Processors, &v.Memory, &v.MemoryLimit, &v.MemoryHigh
+		out.ConfirmP99, out.FsyncP99 = milliseconds(v.ConfirmP99), milliseconds(v.SyncP99)
+		if v.CPU != nil {
+			cpu := hundredths(*v.CPU)
+			out.CPU = &cpu
+		}
 	}
 	return out
+}
+
+// milliseconds shows a time to a hundredth; nil stays nil.
+func milliseconds(d *time.Duration) *float64 {
+	if d == nil {
+		return nil
+	}
+	ms := hundredths(float64(d.Microseconds()) / 1000)
+	return &ms
 }
 
 // ofRates shows rates, to a hundredth: history has thousands of them.

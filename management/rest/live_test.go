@@ -22,6 +22,24 @@ type sampledNode struct {
 	Name         string
 	Answers      bool
 	Leads, Ready int
+	CPU          *float64
+	Processors   *int
+	Memory       *float64 `json:"memory_bytes"`
+	MemoryLimit  *float64 `json:"memory_limit_bytes"`
+	ConfirmP99   *float64 `json:"confirm_p99_ms"`
+	FsyncP99     *float64 `json:"fsync_p99_ms"`
+	DiskFree     *float64 `json:"disk_free_bytes"`
+	Disk         *float64 `json:"disk_bytes"`
+}
+
+// measured reports whether a node has said what it uses.
+func (n *sampledNode) measured() bool {
+	for _, x := range []*float64{n.CPU, n.Memory, n.DiskFree, n.Disk} {
+		if x == nil || *x <= 0 {
+			return false
+		}
+	}
+	return n.Processors != nil && *n.Processors > 0 && n.MemoryLimit != nil && *n.Disk >= *n.DiskFree && n.FsyncP99 != nil
 }
 
 // samples decodes an event's data.
@@ -57,6 +75,12 @@ func TestLive(t *testing.T) {
 		if list == nil || len(list) != 0 {
 			t.Errorf("%+v", x)
 		}
+	}
+	for more := true; more; { // until the stream ends at the latest
+		a.run([]row{publishTo("q")})
+		x := samples[sample](t, w.event())
+		more = slices.ContainsFunc(x.Nodes, func(n sampledNode) bool { return !n.measured() }) ||
+			!slices.ContainsFunc(x.Nodes, func(n sampledNode) bool { return n.ConfirmP99 != nil && *n.ConfirmP99 > 0 }) || x.Rates["publish"] == 0
 	}
 	a.cluster.Kill(0)
 	x = samples[sample](t, w.until(`"silent":["node-0"]`))

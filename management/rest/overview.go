@@ -123,6 +123,11 @@ func ofNode(n *operators.NodeStatus) object {
 		out["disk_free"], out["disk_free_limit"], out["disk_free_alarm"] = d.Free, d.Low, d.Pressure != "none"
 		out["disk_pressure"], out["disk_hangs_ms"] = d.Pressure, d.Hangs.Milliseconds()
 	}
+	if v := n.Vitals; v != nil {
+		out["mem_used"], out["mem_limit"], out["mem_alarm"] = v.Memory, v.MemoryHigh, v.MemoryHigh > 0 && v.Memory > v.MemoryHigh
+		out["fd_used"], out["fd_total"], out["proc_used"], out["run_queue"] = v.Files, v.FilesLimit, v.Goroutines, v.Runnable
+		out["uptime"], out["processors"] = v.Uptime.Milliseconds(), v.Processors
+	}
 	if k := n.Clock; k != nil {
 		out["clock_offset_us"], out["clock_off"] = k.Offset.Microseconds(), k.Off
 	}

@@ -28,10 +28,15 @@ func (a api) queue(name string, messages int) {
 	a.t.Helper()
 	a.run([]row{{do: "PUT /api/queues/%2F/" + name, code: http.StatusCreated}})
 	for range messages {
-		a.run([]row{{
-			do: "POST /api/exchanges/%2F/amq.default/publish", code: http.StatusOK, want: has(`"routed":true`),
-			body: fmt.Sprintf(`{"routing_key":%q,"payload":"x","payload_encoding":"string","properties":{}}`, name),
-		}})
+		a.run([]row{publishTo(name)})
+	}
+}
+
+// publishTo publishes a message to a queue.
+func publishTo(queue string) row {
+	return row{
+		do: "POST /api/exchanges/%2F/amq.default/publish", code: http.StatusOK, want: has(`"routed":true`),
+		body: fmt.Sprintf(`{"routing_key":%q,"payload":"x","payload_encoding":"string","properties":{}}`, queue),
 	}
 }
 
@@ -123,8 +128,13 @@ func TestOverviewAndNodes(t *testing.T) {
 		return nil
 	})
 	var nodes []map[string]any
-	if a.get("", "/api/nodes", &nodes); len(nodes) != 3 || nodes[0]["running"] != true || nodes[0]["disk_free_alarm"] != false {
+	if a.get("", "/api/nodes", &nodes); len(nodes) != 3 || nodes[0]["running"] != true || nodes[0]["disk_free_alarm"] != false || nodes[0]["mem_alarm"] != false {
 		t.Errorf("%v", nodes)
+	}
+	for _, field := range []string{"mem_used", "fd_used", "fd_total", "proc_used", "processors", "uptime", "disk_free"} {
+		if n, is := nodes[0][field].(float64); !is || n <= 0 {
+			t.Errorf("%s is %v", field, nodes[0][field])
+		}
 	}
 	a.run([]row{
 		{do: "GET /api/nodes/node-1", code: 200, want: has(`"running":true`)},
@@ -161,7 +171,7 @@ func TestRates(t *testing.T) {
 		Rate    struct{ Rate float64 } `json:"publish_details"`
 	}
 	testcluster.Poll(t, "the rates are those of the publishes", func() error {
-		a.run([]row{{do: "POST /api/exchanges/%2F/amq.default/publish", code: http.StatusOK, body: `{"routing_key":"q","payload":"x","payload_encoding":"string","properties":{}}`}})
+		a.run([]row{publishTo("q")})
 		var queues []struct {
 			Stats stats `json:"message_stats"`
 		}

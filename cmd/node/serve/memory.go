@@ -5,12 +5,12 @@ import (
 	"math"
 	"runtime"
 	"runtime/debug"
-	"runtime/metrics"
 	"time"
 
 	"github.com/quorate/quorate/amqp"
 	"github.com/quorate/quorate/broker"
 	"github.com/quorate/quorate/cluster"
+	"github.com/quorate/quorate/cluster/vitals"
 	"github.com/quorate/quorate/cmd/node/config"
 	"github.com/quorate/quorate/internal/incoming"
 	"github.com/quorate/quorate/wal"
@@ -128,28 +128,6 @@ func (n *node) logMemory(p *memoryPlan, from string) {
 	n.log.Info("memory is limited", attrs...)
 }
 
-// inUse are the figures of the runtime that memoryInUse adds up.
-var inUse = []string{ //nolint:gochecknoglobals // a constant in all but name
-	"/gc/heap/live:bytes", "/memory/classes/heap/stacks:bytes",
-	"/memory/classes/metadata/other:bytes", "/memory/classes/other:bytes",
-}
-
-// memoryInUse returns the bytes that the process needs: what the last collection left of the heap,
-// stacks, and the runtime's overhead. Garbage does not count.
-func memoryInUse() (n int64) {
-	samples := make([]metrics.Sample, len(inUse))
-	for i, name := range inUse {
-		samples[i].Name = name
-	}
-	metrics.Read(samples)
-	for i := range samples {
-		if samples[i].Value.Kind() == metrics.KindUint64 {
-			n += int64(samples[i].Value.Uint64())
-		}
-	}
-	return n
-}
-
 // memoryWatch shrinks caches while memory is short, then holds publishers back.
 type memoryWatch struct {
 	plan    memoryPlan // the plan in force
@@ -166,7 +144,7 @@ type memoryWatch struct {
 func (n *node) watchMemory() {
 	plan := *n.memory.Load()
 	w := memoryWatch{
-		plan: plan, used: memoryInUse, collect: runtime.GC, limits: n.part.LimitCaches, broker: n.broker, now: plan.caches,
+		plan: plan, used: vitals.MemoryInUse, collect: runtime.GC, limits: n.part.LimitCaches, broker: n.broker, now: plan.caches,
 	}
 	tick := time.NewTicker(memoryEvery)
 	defer tick.Stop()
@@ -238,7 +216,7 @@ func (w *memoryWatch) resize(now time.Time, to cluster.Caches) int64 {
 	return w.measure(now)
 }
 
-// measure runs the collector first: memoryInUse knows what the last collection left.
+// measure runs the collector first: vitals.MemoryInUse knows what the last collection left.
 func (w *memoryWatch) measure(now time.Time) int64 {
 	w.last = now
 	w.collect()

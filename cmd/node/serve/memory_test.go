@@ -95,14 +95,6 @@ func TestMemoryWatchCollects(t *testing.T) {
 	}
 }
 
-// The figures that the limit is compared with exist in this runtime.
-func TestMemoryInUse(t *testing.T) {
-	kept := make([]byte, 1<<20)
-	if n := memoryInUse(); n <= 0 {
-		t.Errorf("%d bytes, beside %d", n, len(kept))
-	}
-}
-
 func TestMemoryPlan(t *testing.T) {
 	const mib = 1 << 20
 	for _, x := range []struct {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/quorate/quorate/catalog"
+	"github.com/quorate/quorate/cluster/vitals"
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/internal/tlsfiles"
 	"github.com/quorate/quorate/metrics"
@@ -110,7 +111,7 @@ func (n *node) memoryFigures() metrics.Memory {
 	kept, limit := n.part.Caches()
 	plan := n.memory.Load()
 	return metrics.Memory{
-		Used: memoryInUse(), Limit: plan.limit, High: plan.high,
+		Used: vitals.MemoryInUse(), Limit: plan.limit, High: plan.high,
 		Bodies: kept.Bodies, BodiesLimit: limit.Bodies, Tail: kept.Tail, TailLimit: limit.Tail,
 	}
 }

@@ -4,9 +4,9 @@ import (
 	"os"
 	"runtime"
 	"sync"
-	"syscall"
 	"time"
 
+	"github.com/quorate/quorate/cluster/vitals"
 	"github.com/quorate/quorate/internal/phase"
 )
 
@@ -102,7 +102,7 @@ func (n *node) watchProcessors() {
 	if os.Getenv("GOMAXPROCS") != "" {
 		return
 	}
-	last, spent := time.Now(), processorTime()
+	last, spent := time.Now(), vitals.ProcessorTime()
 	n.processors.watch()
 	next := time.NewTimer(phase.Wait(last, processorsEvery))
 	defer next.Stop()
@@ -112,7 +112,7 @@ func (n *node) watchProcessors() {
 		case <-n.unwatch:
 			return
 		}
-		at, sum := time.Now(), processorTime()
+		at, sum := time.Now(), vitals.ProcessorTime()
 		n.processors.check((sum-spent).Seconds()/at.Sub(last).Seconds(), n.broker.Logins.Hashing())
 		last, spent = at, sum
 		next.Reset(phase.Wait(at, processorsEvery))
@@ -130,11 +130,4 @@ func setProcessors(want, beside int) {
 	if n := want + beside; n != runtime.GOMAXPROCS(0) {
 		runtime.GOMAXPROCS(n)
 	}
-}
-
-// processorTime is the CPU time of the process since its start.
-func processorTime() time.Duration {
-	var u syscall.Rusage
-	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &u) // it fails only for invalid arguments
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }

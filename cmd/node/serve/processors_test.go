@@ -3,6 +3,8 @@ package serve
 import (
 	"runtime"
 	"testing"
+
+	"github.com/quorate/quorate/cluster/vitals"
 )
 
 // Each step is how many processors a node uses, for so many looks, and how many it has after them.
@@ -107,6 +109,6 @@ func TestSetProcessors(t *testing.T) {
 
 // What the process uses is counted.
 func TestProcessorTime(t *testing.T) {
-	for before := processorTime(); processorTime() <= before; { // ends by itself: this takes time
+	for before := vitals.ProcessorTime(); vitals.ProcessorTime() <= before; { // ends by itself: this takes time
 	}
 }

@@ -201,7 +201,7 @@ func (x DiskState_Pressure) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use DiskState_Pressure.Descriptor instead.
 func (DiskState_Pressure) EnumDescriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{52, 0}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{53, 0}
 }
 
 // LinkRequest carries the frames that the opener has queued, in order.
@@ -4130,8 +4130,10 @@ type NodeStatusResponse struct {
 	// catalog, 0 if the catalog does not know the caller. Both are as in the node's view.
 	FinalizedVersion uint32 `protobuf:"varint,16,opt,name=finalized_version,json=finalizedVersion,proto3" json:"finalized_version,omitempty"`
 	KnownEpoch       uint64 `protobuf:"varint,17,opt,name=known_epoch,json=knownEpoch,proto3" json:"known_epoch,omitempty"`
-	unknownFields    protoimpl.UnknownFields
-	sizeCache        protoimpl.SizeCache
+	// Vitals are there if the request is brief; older builds send none.
+	Vitals        *Vitals `protobuf:"bytes,18,opt,name=vitals,proto3" json:"vitals,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *NodeStatusResponse) Reset() {
@@ -4290,6 +4292,153 @@ func (x *NodeStatusResponse) GetKnownEpoch() uint64 {
 	return 0
 }
 
+func (x *NodeStatusResponse) GetVitals() *Vitals {
+	if x != nil {
+		return x.Vitals
+	}
+	return nil
+}
+
+// Vitals are what a node's process uses, and how long its confirms and the syncs of its log take. What
+// is optional is absent if it is not known, or if nothing has happened in the last seconds.
+type Vitals struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Cpu is how many processors the node used in the last seconds, of processors that there are.
+	Cpu        *float64 `protobuf:"fixed64,1,opt,name=cpu,proto3,oneof" json:"cpu,omitempty"`
+	Processors uint32   `protobuf:"varint,2,opt,name=processors,proto3" json:"processors,omitempty"`
+	// MemoryLimitBytes and memory_high_bytes are 0 if there is no such limit. Publishers are held back
+	// above the latter.
+	MemoryBytes      uint64 `protobuf:"varint,3,opt,name=memory_bytes,json=memoryBytes,proto3" json:"memory_bytes,omitempty"`
+	MemoryLimitBytes uint64 `protobuf:"varint,4,opt,name=memory_limit_bytes,json=memoryLimitBytes,proto3" json:"memory_limit_bytes,omitempty"`
+	MemoryHighBytes  uint64 `protobuf:"varint,5,opt,name=memory_high_bytes,json=memoryHighBytes,proto3" json:"memory_high_bytes,omitempty"`
+	// Files are the open descriptors; 0: not known.
+	Files      uint64 `protobuf:"varint,6,opt,name=files,proto3" json:"files,omitempty"`
+	FilesLimit uint64 `protobuf:"varint,7,opt,name=files_limit,json=filesLimit,proto3" json:"files_limit,omitempty"`
+	Goroutines uint64 `protobuf:"varint,8,opt,name=goroutines,proto3" json:"goroutines,omitempty"`
+	// Runnable are the goroutines that wait for a processor.
+	Runnable uint64 `protobuf:"varint,9,opt,name=runnable,proto3" json:"runnable,omitempty"`
+	UptimeMs uint64 `protobuf:"varint,10,opt,name=uptime_ms,json=uptimeMs,proto3" json:"uptime_ms,omitempty"`
+	// ConfirmP99Us and sync_p99_us are times that one in a hundred exceeded, in microseconds.
+	ConfirmP99Us  *uint64 `protobuf:"varint,11,opt,name=confirm_p99_us,json=confirmP99Us,proto3,oneof" json:"confirm_p99_us,omitempty"`
+	SyncP99Us     *uint64 `protobuf:"varint,12,opt,name=sync_p99_us,json=syncP99Us,proto3,oneof" json:"sync_p99_us,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Vitals) Reset() {
+	*x = Vitals{}
+	mi := &file_node_v1_node_proto_msgTypes[51]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Vitals) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Vitals) ProtoMessage() {}
+
+func (x *Vitals) ProtoReflect() protoreflect.Message {
+	mi := &file_node_v1_node_proto_msgTypes[51]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Vitals.ProtoReflect.Descriptor instead.
+func (*Vitals) Descriptor() ([]byte, []int) {
+	return file_node_v1_node_proto_rawDescGZIP(), []int{51}
+}
+
+func (x *Vitals) GetCpu() float64 {
+	if x != nil && x.Cpu != nil {
+		return *x.Cpu
+	}
+	return 0
+}
+
+func (x *Vitals) GetProcessors() uint32 {
+	if x != nil {
+		return x.Processors
+	}
+	return 0
+}
+
+func (x *Vitals) GetMemoryBytes() uint64 {
+	if x != nil {
+		return x.MemoryBytes
+	}
+	return 0
+}
+
+func (x *Vitals) GetMemoryLimitBytes() uint64 {
+	if x != nil {
+		return x.MemoryLimitBytes
+	}
+	return 0
+}
+
+func (x *Vitals) GetMemoryHighBytes() uint64 {
+	if x != nil {
+		return x.MemoryHighBytes
+	}
+	return 0
+}
+
+func (x *Vitals) GetFiles() uint64 {
+	if x != nil {
+		return x.Files
+	}
+	return 0
+}
+
+func (x *Vitals) GetFilesLimit() uint64 {
+	if x != nil {
+		return x.FilesLimit
+	}
+	return 0
+}
+
+func (x *Vitals) GetGoroutines() uint64 {
+	if x != nil {
+		return x.Goroutines
+	}
+	return 0
+}
+
+func (x *Vitals) GetRunnable() uint64 {
+	if x != nil {
+		return x.Runnable
+	}
+	return 0
+}
+
+func (x *Vitals) GetUptimeMs() uint64 {
+	if x != nil {
+		return x.UptimeMs
+	}
+	return 0
+}
+
+func (x *Vitals) GetConfirmP99Us() uint64 {
+	if x != nil && x.ConfirmP99Us != nil {
+		return *x.ConfirmP99Us
+	}
+	return 0
+}
+
+func (x *Vitals) GetSyncP99Us() uint64 {
+	if x != nil && x.SyncP99Us != nil {
+		return *x.SyncP99Us
+	}
+	return 0
+}
+
 // LostMember is a queue's member that may not act again.
 type LostMember struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -4302,7 +4451,7 @@ type LostMember struct {
 
 func (x *LostMember) Reset() {
 	*x = LostMember{}
-	mi := &file_node_v1_node_proto_msgTypes[51]
+	mi := &file_node_v1_node_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4314,7 +4463,7 @@ func (x *LostMember) String() string {
 func (*LostMember) ProtoMessage() {}
 
 func (x *LostMember) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[51]
+	mi := &file_node_v1_node_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4327,7 +4476,7 @@ func (x *LostMember) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LostMember.ProtoReflect.Descriptor instead.
 func (*LostMember) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{51}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *LostMember) GetQueue() uint64 {
@@ -4359,15 +4508,17 @@ type DiskState struct {
 	Stopped uint32 `protobuf:"varint,7,opt,name=stopped,proto3" json:"stopped,omitempty"`
 	// Refused and moved count the publishes refused and the leaders moved for lack of room, since the
 	// node's start.
-	Refused       uint64 `protobuf:"varint,8,opt,name=refused,proto3" json:"refused,omitempty"`
-	Moved         uint64 `protobuf:"varint,9,opt,name=moved,proto3" json:"moved,omitempty"`
+	Refused uint64 `protobuf:"varint,8,opt,name=refused,proto3" json:"refused,omitempty"`
+	Moved   uint64 `protobuf:"varint,9,opt,name=moved,proto3" json:"moved,omitempty"`
+	// SizeBytes is the size of the file system; 0: not known.
+	SizeBytes     uint64 `protobuf:"varint,10,opt,name=size_bytes,json=sizeBytes,proto3" json:"size_bytes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *DiskState) Reset() {
 	*x = DiskState{}
-	mi := &file_node_v1_node_proto_msgTypes[52]
+	mi := &file_node_v1_node_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4379,7 +4530,7 @@ func (x *DiskState) String() string {
 func (*DiskState) ProtoMessage() {}
 
 func (x *DiskState) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[52]
+	mi := &file_node_v1_node_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4392,7 +4543,7 @@ func (x *DiskState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DiskState.ProtoReflect.Descriptor instead.
 func (*DiskState) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{52}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *DiskState) GetPressure() DiskState_Pressure {
@@ -4458,6 +4609,13 @@ func (x *DiskState) GetMoved() uint64 {
 	return 0
 }
 
+func (x *DiskState) GetSizeBytes() uint64 {
+	if x != nil {
+		return x.SizeBytes
+	}
+	return 0
+}
+
 // TellDiskRequest is the state of the caller's disk.
 type TellDiskRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -4470,7 +4628,7 @@ type TellDiskRequest struct {
 
 func (x *TellDiskRequest) Reset() {
 	*x = TellDiskRequest{}
-	mi := &file_node_v1_node_proto_msgTypes[53]
+	mi := &file_node_v1_node_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4482,7 +4640,7 @@ func (x *TellDiskRequest) String() string {
 func (*TellDiskRequest) ProtoMessage() {}
 
 func (x *TellDiskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[53]
+	mi := &file_node_v1_node_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4495,7 +4653,7 @@ func (x *TellDiskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TellDiskRequest.ProtoReflect.Descriptor instead.
 func (*TellDiskRequest) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{53}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *TellDiskRequest) GetNumber() uint64 {
@@ -4521,7 +4679,7 @@ type TellDiskResponse struct {
 
 func (x *TellDiskResponse) Reset() {
 	*x = TellDiskResponse{}
-	mi := &file_node_v1_node_proto_msgTypes[54]
+	mi := &file_node_v1_node_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4533,7 +4691,7 @@ func (x *TellDiskResponse) String() string {
 func (*TellDiskResponse) ProtoMessage() {}
 
 func (x *TellDiskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[54]
+	mi := &file_node_v1_node_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4546,7 +4704,7 @@ func (x *TellDiskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TellDiskResponse.ProtoReflect.Descriptor instead.
 func (*TellDiskResponse) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{54}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{55}
 }
 
 // GroupStatus is one group member's state.
@@ -4575,7 +4733,7 @@ type GroupStatus struct {
 
 func (x *GroupStatus) Reset() {
 	*x = GroupStatus{}
-	mi := &file_node_v1_node_proto_msgTypes[55]
+	mi := &file_node_v1_node_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4587,7 +4745,7 @@ func (x *GroupStatus) String() string {
 func (*GroupStatus) ProtoMessage() {}
 
 func (x *GroupStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[55]
+	mi := &file_node_v1_node_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4600,7 +4758,7 @@ func (x *GroupStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GroupStatus.ProtoReflect.Descriptor instead.
 func (*GroupStatus) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{55}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *GroupStatus) GetGroup() uint64 {
@@ -4692,7 +4850,7 @@ type TransferLeadershipRequest struct {
 
 func (x *TransferLeadershipRequest) Reset() {
 	*x = TransferLeadershipRequest{}
-	mi := &file_node_v1_node_proto_msgTypes[56]
+	mi := &file_node_v1_node_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4704,7 +4862,7 @@ func (x *TransferLeadershipRequest) String() string {
 func (*TransferLeadershipRequest) ProtoMessage() {}
 
 func (x *TransferLeadershipRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[56]
+	mi := &file_node_v1_node_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4717,7 +4875,7 @@ func (x *TransferLeadershipRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransferLeadershipRequest.ProtoReflect.Descriptor instead.
 func (*TransferLeadershipRequest) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{56}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *TransferLeadershipRequest) GetGroup() uint64 {
@@ -4743,7 +4901,7 @@ type TransferLeadershipResponse struct {
 
 func (x *TransferLeadershipResponse) Reset() {
 	*x = TransferLeadershipResponse{}
-	mi := &file_node_v1_node_proto_msgTypes[57]
+	mi := &file_node_v1_node_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4755,7 +4913,7 @@ func (x *TransferLeadershipResponse) String() string {
 func (*TransferLeadershipResponse) ProtoMessage() {}
 
 func (x *TransferLeadershipResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[57]
+	mi := &file_node_v1_node_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4768,7 +4926,7 @@ func (x *TransferLeadershipResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransferLeadershipResponse.ProtoReflect.Descriptor instead.
 func (*TransferLeadershipResponse) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{57}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{58}
 }
 
 // HibernateRequest names groups that nobody uses.
@@ -4781,7 +4939,7 @@ type HibernateRequest struct {
 
 func (x *HibernateRequest) Reset() {
 	*x = HibernateRequest{}
-	mi := &file_node_v1_node_proto_msgTypes[58]
+	mi := &file_node_v1_node_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4793,7 +4951,7 @@ func (x *HibernateRequest) String() string {
 func (*HibernateRequest) ProtoMessage() {}
 
 func (x *HibernateRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[58]
+	mi := &file_node_v1_node_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4806,7 +4964,7 @@ func (x *HibernateRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HibernateRequest.ProtoReflect.Descriptor instead.
 func (*HibernateRequest) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{58}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *HibernateRequest) GetGroups() []*RestingGroup {
@@ -4832,7 +4990,7 @@ type RestingGroup struct {
 
 func (x *RestingGroup) Reset() {
 	*x = RestingGroup{}
-	mi := &file_node_v1_node_proto_msgTypes[59]
+	mi := &file_node_v1_node_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4844,7 +5002,7 @@ func (x *RestingGroup) String() string {
 func (*RestingGroup) ProtoMessage() {}
 
 func (x *RestingGroup) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[59]
+	mi := &file_node_v1_node_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4857,7 +5015,7 @@ func (x *RestingGroup) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RestingGroup.ProtoReflect.Descriptor instead.
 func (*RestingGroup) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{59}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *RestingGroup) GetGroup() uint64 {
@@ -4899,7 +5057,7 @@ type HibernateResponse struct {
 
 func (x *HibernateResponse) Reset() {
 	*x = HibernateResponse{}
-	mi := &file_node_v1_node_proto_msgTypes[60]
+	mi := &file_node_v1_node_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4911,7 +5069,7 @@ func (x *HibernateResponse) String() string {
 func (*HibernateResponse) ProtoMessage() {}
 
 func (x *HibernateResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[60]
+	mi := &file_node_v1_node_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4924,7 +5082,7 @@ func (x *HibernateResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HibernateResponse.ProtoReflect.Descriptor instead.
 func (*HibernateResponse) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{60}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *HibernateResponse) GetClosed() []bool {
@@ -4944,7 +5102,7 @@ type SurveyRequest struct {
 
 func (x *SurveyRequest) Reset() {
 	*x = SurveyRequest{}
-	mi := &file_node_v1_node_proto_msgTypes[61]
+	mi := &file_node_v1_node_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4956,7 +5114,7 @@ func (x *SurveyRequest) String() string {
 func (*SurveyRequest) ProtoMessage() {}
 
 func (x *SurveyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[61]
+	mi := &file_node_v1_node_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4969,7 +5127,7 @@ func (x *SurveyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SurveyRequest.ProtoReflect.Descriptor instead.
 func (*SurveyRequest) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{61}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *SurveyRequest) GetGroups() []*SurveyedGroup {
@@ -4991,7 +5149,7 @@ type SurveyedGroup struct {
 
 func (x *SurveyedGroup) Reset() {
 	*x = SurveyedGroup{}
-	mi := &file_node_v1_node_proto_msgTypes[62]
+	mi := &file_node_v1_node_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5003,7 +5161,7 @@ func (x *SurveyedGroup) String() string {
 func (*SurveyedGroup) ProtoMessage() {}
 
 func (x *SurveyedGroup) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[62]
+	mi := &file_node_v1_node_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5016,7 +5174,7 @@ func (x *SurveyedGroup) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SurveyedGroup.ProtoReflect.Descriptor instead.
 func (*SurveyedGroup) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{62}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *SurveyedGroup) GetGroup() uint64 {
@@ -5050,7 +5208,7 @@ type SurveyResponse struct {
 
 func (x *SurveyResponse) Reset() {
 	*x = SurveyResponse{}
-	mi := &file_node_v1_node_proto_msgTypes[63]
+	mi := &file_node_v1_node_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5062,7 +5220,7 @@ func (x *SurveyResponse) String() string {
 func (*SurveyResponse) ProtoMessage() {}
 
 func (x *SurveyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[63]
+	mi := &file_node_v1_node_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5075,7 +5233,7 @@ func (x *SurveyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SurveyResponse.ProtoReflect.Descriptor instead.
 func (*SurveyResponse) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{63}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *SurveyResponse) GetAnswers() []*SurveyAnswer {
@@ -5105,7 +5263,7 @@ type SurveyAnswer struct {
 
 func (x *SurveyAnswer) Reset() {
 	*x = SurveyAnswer{}
-	mi := &file_node_v1_node_proto_msgTypes[64]
+	mi := &file_node_v1_node_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5117,7 +5275,7 @@ func (x *SurveyAnswer) String() string {
 func (*SurveyAnswer) ProtoMessage() {}
 
 func (x *SurveyAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[64]
+	mi := &file_node_v1_node_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5130,7 +5288,7 @@ func (x *SurveyAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SurveyAnswer.ProtoReflect.Descriptor instead.
 func (*SurveyAnswer) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{64}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *SurveyAnswer) GetVotes() bool {
@@ -5188,7 +5346,7 @@ type StartProgress struct {
 
 func (x *StartProgress) Reset() {
 	*x = StartProgress{}
-	mi := &file_node_v1_node_proto_msgTypes[65]
+	mi := &file_node_v1_node_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5200,7 +5358,7 @@ func (x *StartProgress) String() string {
 func (*StartProgress) ProtoMessage() {}
 
 func (x *StartProgress) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[65]
+	mi := &file_node_v1_node_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5213,7 +5371,7 @@ func (x *StartProgress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartProgress.ProtoReflect.Descriptor instead.
 func (*StartProgress) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{65}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *StartProgress) GetPhase() string {
@@ -5254,7 +5412,7 @@ type DrainRequest struct {
 
 func (x *DrainRequest) Reset() {
 	*x = DrainRequest{}
-	mi := &file_node_v1_node_proto_msgTypes[66]
+	mi := &file_node_v1_node_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5266,7 +5424,7 @@ func (x *DrainRequest) String() string {
 func (*DrainRequest) ProtoMessage() {}
 
 func (x *DrainRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[66]
+	mi := &file_node_v1_node_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5279,7 +5437,7 @@ func (x *DrainRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainRequest.ProtoReflect.Descriptor instead.
 func (*DrainRequest) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{66}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *DrainRequest) GetTimeoutMs() int64 {
@@ -5299,7 +5457,7 @@ type DrainResponse struct {
 
 func (x *DrainResponse) Reset() {
 	*x = DrainResponse{}
-	mi := &file_node_v1_node_proto_msgTypes[67]
+	mi := &file_node_v1_node_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5311,7 +5469,7 @@ func (x *DrainResponse) String() string {
 func (*DrainResponse) ProtoMessage() {}
 
 func (x *DrainResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[67]
+	mi := &file_node_v1_node_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5324,7 +5482,7 @@ func (x *DrainResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainResponse.ProtoReflect.Descriptor instead.
 func (*DrainResponse) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{67}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *DrainResponse) GetOperation() *Operation {
@@ -5343,7 +5501,7 @@ type UndrainRequest struct {
 
 func (x *UndrainRequest) Reset() {
 	*x = UndrainRequest{}
-	mi := &file_node_v1_node_proto_msgTypes[68]
+	mi := &file_node_v1_node_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5355,7 +5513,7 @@ func (x *UndrainRequest) String() string {
 func (*UndrainRequest) ProtoMessage() {}
 
 func (x *UndrainRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[68]
+	mi := &file_node_v1_node_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5368,7 +5526,7 @@ func (x *UndrainRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UndrainRequest.ProtoReflect.Descriptor instead.
 func (*UndrainRequest) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{68}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{69}
 }
 
 // UndrainResponse is empty.
@@ -5380,7 +5538,7 @@ type UndrainResponse struct {
 
 func (x *UndrainResponse) Reset() {
 	*x = UndrainResponse{}
-	mi := &file_node_v1_node_proto_msgTypes[69]
+	mi := &file_node_v1_node_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5392,7 +5550,7 @@ func (x *UndrainResponse) String() string {
 func (*UndrainResponse) ProtoMessage() {}
 
 func (x *UndrainResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[69]
+	mi := &file_node_v1_node_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5405,7 +5563,7 @@ func (x *UndrainResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UndrainResponse.ProtoReflect.Descriptor instead.
 func (*UndrainResponse) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{69}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{70}
 }
 
 // Operation is a long job of a node.
@@ -5433,7 +5591,7 @@ type Operation struct {
 
 func (x *Operation) Reset() {
 	*x = Operation{}
-	mi := &file_node_v1_node_proto_msgTypes[70]
+	mi := &file_node_v1_node_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5445,7 +5603,7 @@ func (x *Operation) String() string {
 func (*Operation) ProtoMessage() {}
 
 func (x *Operation) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[70]
+	mi := &file_node_v1_node_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5458,7 +5616,7 @@ func (x *Operation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Operation.ProtoReflect.Descriptor instead.
 func (*Operation) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{70}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *Operation) GetId() string {
@@ -5575,7 +5733,7 @@ type ListOperationsRequest struct {
 
 func (x *ListOperationsRequest) Reset() {
 	*x = ListOperationsRequest{}
-	mi := &file_node_v1_node_proto_msgTypes[71]
+	mi := &file_node_v1_node_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5587,7 +5745,7 @@ func (x *ListOperationsRequest) String() string {
 func (*ListOperationsRequest) ProtoMessage() {}
 
 func (x *ListOperationsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[71]
+	mi := &file_node_v1_node_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5600,7 +5758,7 @@ func (x *ListOperationsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListOperationsRequest.ProtoReflect.Descriptor instead.
 func (*ListOperationsRequest) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{71}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{72}
 }
 
 // ListOperationsResponse lists operations, oldest first.
@@ -5613,7 +5771,7 @@ type ListOperationsResponse struct {
 
 func (x *ListOperationsResponse) Reset() {
 	*x = ListOperationsResponse{}
-	mi := &file_node_v1_node_proto_msgTypes[72]
+	mi := &file_node_v1_node_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5625,7 +5783,7 @@ func (x *ListOperationsResponse) String() string {
 func (*ListOperationsResponse) ProtoMessage() {}
 
 func (x *ListOperationsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[72]
+	mi := &file_node_v1_node_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5638,7 +5796,7 @@ func (x *ListOperationsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListOperationsResponse.ProtoReflect.Descriptor instead.
 func (*ListOperationsResponse) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{72}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *ListOperationsResponse) GetOperations() []*Operation {
@@ -5663,7 +5821,7 @@ type AwaitEventsRequest struct {
 
 func (x *AwaitEventsRequest) Reset() {
 	*x = AwaitEventsRequest{}
-	mi := &file_node_v1_node_proto_msgTypes[73]
+	mi := &file_node_v1_node_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5675,7 +5833,7 @@ func (x *AwaitEventsRequest) String() string {
 func (*AwaitEventsRequest) ProtoMessage() {}
 
 func (x *AwaitEventsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[73]
+	mi := &file_node_v1_node_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5688,7 +5846,7 @@ func (x *AwaitEventsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AwaitEventsRequest.ProtoReflect.Descriptor instead.
 func (*AwaitEventsRequest) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{73}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *AwaitEventsRequest) GetEpoch() uint64 {
@@ -5724,7 +5882,7 @@ type AwaitEventsResponse struct {
 
 func (x *AwaitEventsResponse) Reset() {
 	*x = AwaitEventsResponse{}
-	mi := &file_node_v1_node_proto_msgTypes[74]
+	mi := &file_node_v1_node_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5736,7 +5894,7 @@ func (x *AwaitEventsResponse) String() string {
 func (*AwaitEventsResponse) ProtoMessage() {}
 
 func (x *AwaitEventsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[74]
+	mi := &file_node_v1_node_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5749,7 +5907,7 @@ func (x *AwaitEventsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AwaitEventsResponse.ProtoReflect.Descriptor instead.
 func (*AwaitEventsResponse) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{74}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{75}
 }
 
 func (x *AwaitEventsResponse) GetEpoch() uint64 {
@@ -5790,7 +5948,7 @@ type Event struct {
 
 func (x *Event) Reset() {
 	*x = Event{}
-	mi := &file_node_v1_node_proto_msgTypes[75]
+	mi := &file_node_v1_node_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5802,7 +5960,7 @@ func (x *Event) String() string {
 func (*Event) ProtoMessage() {}
 
 func (x *Event) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[75]
+	mi := &file_node_v1_node_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5815,7 +5973,7 @@ func (x *Event) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Event.ProtoReflect.Descriptor instead.
 func (*Event) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{75}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{76}
 }
 
 func (x *Event) GetSeq() uint64 {
@@ -5893,7 +6051,7 @@ type AwaitAuditRequest struct {
 
 func (x *AwaitAuditRequest) Reset() {
 	*x = AwaitAuditRequest{}
-	mi := &file_node_v1_node_proto_msgTypes[76]
+	mi := &file_node_v1_node_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5905,7 +6063,7 @@ func (x *AwaitAuditRequest) String() string {
 func (*AwaitAuditRequest) ProtoMessage() {}
 
 func (x *AwaitAuditRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[76]
+	mi := &file_node_v1_node_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5918,7 +6076,7 @@ func (x *AwaitAuditRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AwaitAuditRequest.ProtoReflect.Descriptor instead.
 func (*AwaitAuditRequest) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{76}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{77}
 }
 
 func (x *AwaitAuditRequest) GetEpoch() uint64 {
@@ -5968,7 +6126,7 @@ type AwaitAuditResponse struct {
 
 func (x *AwaitAuditResponse) Reset() {
 	*x = AwaitAuditResponse{}
-	mi := &file_node_v1_node_proto_msgTypes[77]
+	mi := &file_node_v1_node_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5980,7 +6138,7 @@ func (x *AwaitAuditResponse) String() string {
 func (*AwaitAuditResponse) ProtoMessage() {}
 
 func (x *AwaitAuditResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[77]
+	mi := &file_node_v1_node_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5993,7 +6151,7 @@ func (x *AwaitAuditResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AwaitAuditResponse.ProtoReflect.Descriptor instead.
 func (*AwaitAuditResponse) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{77}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{78}
 }
 
 func (x *AwaitAuditResponse) GetEpoch() uint64 {
@@ -6037,7 +6195,7 @@ type AuditRecord struct {
 
 func (x *AuditRecord) Reset() {
 	*x = AuditRecord{}
-	mi := &file_node_v1_node_proto_msgTypes[78]
+	mi := &file_node_v1_node_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6049,7 +6207,7 @@ func (x *AuditRecord) String() string {
 func (*AuditRecord) ProtoMessage() {}
 
 func (x *AuditRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[78]
+	mi := &file_node_v1_node_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6062,7 +6220,7 @@ func (x *AuditRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditRecord.ProtoReflect.Descriptor instead.
 func (*AuditRecord) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{78}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{79}
 }
 
 func (x *AuditRecord) GetEvent() *Event {
@@ -6147,7 +6305,7 @@ type AuditChange struct {
 
 func (x *AuditChange) Reset() {
 	*x = AuditChange{}
-	mi := &file_node_v1_node_proto_msgTypes[79]
+	mi := &file_node_v1_node_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6159,7 +6317,7 @@ func (x *AuditChange) String() string {
 func (*AuditChange) ProtoMessage() {}
 
 func (x *AuditChange) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[79]
+	mi := &file_node_v1_node_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6172,7 +6330,7 @@ func (x *AuditChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditChange.ProtoReflect.Descriptor instead.
 func (*AuditChange) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{79}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{80}
 }
 
 func (x *AuditChange) GetField() string {
@@ -6207,7 +6365,7 @@ type AwaitOperationRequest struct {
 
 func (x *AwaitOperationRequest) Reset() {
 	*x = AwaitOperationRequest{}
-	mi := &file_node_v1_node_proto_msgTypes[80]
+	mi := &file_node_v1_node_proto_msgTypes[81]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6219,7 +6377,7 @@ func (x *AwaitOperationRequest) String() string {
 func (*AwaitOperationRequest) ProtoMessage() {}
 
 func (x *AwaitOperationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[80]
+	mi := &file_node_v1_node_proto_msgTypes[81]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6232,7 +6390,7 @@ func (x *AwaitOperationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AwaitOperationRequest.ProtoReflect.Descriptor instead.
 func (*AwaitOperationRequest) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{80}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{81}
 }
 
 func (x *AwaitOperationRequest) GetId() string {
@@ -6259,7 +6417,7 @@ type AwaitOperationResponse struct {
 
 func (x *AwaitOperationResponse) Reset() {
 	*x = AwaitOperationResponse{}
-	mi := &file_node_v1_node_proto_msgTypes[81]
+	mi := &file_node_v1_node_proto_msgTypes[82]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6271,7 +6429,7 @@ func (x *AwaitOperationResponse) String() string {
 func (*AwaitOperationResponse) ProtoMessage() {}
 
 func (x *AwaitOperationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[81]
+	mi := &file_node_v1_node_proto_msgTypes[82]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6284,7 +6442,7 @@ func (x *AwaitOperationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AwaitOperationResponse.ProtoReflect.Descriptor instead.
 func (*AwaitOperationResponse) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{81}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{82}
 }
 
 func (x *AwaitOperationResponse) GetOperation() *Operation {
@@ -6304,7 +6462,7 @@ type CancelOperationRequest struct {
 
 func (x *CancelOperationRequest) Reset() {
 	*x = CancelOperationRequest{}
-	mi := &file_node_v1_node_proto_msgTypes[82]
+	mi := &file_node_v1_node_proto_msgTypes[83]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6316,7 +6474,7 @@ func (x *CancelOperationRequest) String() string {
 func (*CancelOperationRequest) ProtoMessage() {}
 
 func (x *CancelOperationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[82]
+	mi := &file_node_v1_node_proto_msgTypes[83]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6329,7 +6487,7 @@ func (x *CancelOperationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelOperationRequest.ProtoReflect.Descriptor instead.
 func (*CancelOperationRequest) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{82}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{83}
 }
 
 func (x *CancelOperationRequest) GetId() string {
@@ -6349,7 +6507,7 @@ type CancelOperationResponse struct {
 
 func (x *CancelOperationResponse) Reset() {
 	*x = CancelOperationResponse{}
-	mi := &file_node_v1_node_proto_msgTypes[83]
+	mi := &file_node_v1_node_proto_msgTypes[84]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6361,7 +6519,7 @@ func (x *CancelOperationResponse) String() string {
 func (*CancelOperationResponse) ProtoMessage() {}
 
 func (x *CancelOperationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[83]
+	mi := &file_node_v1_node_proto_msgTypes[84]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6374,7 +6532,7 @@ func (x *CancelOperationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelOperationResponse.ProtoReflect.Descriptor instead.
 func (*CancelOperationResponse) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{83}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{84}
 }
 
 func (x *CancelOperationResponse) GetOperation() *Operation {
@@ -6397,7 +6555,7 @@ type UsageRequest struct {
 
 func (x *UsageRequest) Reset() {
 	*x = UsageRequest{}
-	mi := &file_node_v1_node_proto_msgTypes[84]
+	mi := &file_node_v1_node_proto_msgTypes[85]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6409,7 +6567,7 @@ func (x *UsageRequest) String() string {
 func (*UsageRequest) ProtoMessage() {}
 
 func (x *UsageRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[84]
+	mi := &file_node_v1_node_proto_msgTypes[85]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6422,7 +6580,7 @@ func (x *UsageRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UsageRequest.ProtoReflect.Descriptor instead.
 func (*UsageRequest) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{84}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{85}
 }
 
 func (x *UsageRequest) GetUser() string {
@@ -6462,7 +6620,7 @@ type UsageResponse struct {
 
 func (x *UsageResponse) Reset() {
 	*x = UsageResponse{}
-	mi := &file_node_v1_node_proto_msgTypes[85]
+	mi := &file_node_v1_node_proto_msgTypes[86]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6474,7 +6632,7 @@ func (x *UsageResponse) String() string {
 func (*UsageResponse) ProtoMessage() {}
 
 func (x *UsageResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[85]
+	mi := &file_node_v1_node_proto_msgTypes[86]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6487,7 +6645,7 @@ func (x *UsageResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UsageResponse.ProtoReflect.Descriptor instead.
 func (*UsageResponse) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{85}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{86}
 }
 
 func (x *UsageResponse) GetUserConnections() int64 {
@@ -6552,7 +6710,7 @@ type QuotaSubject struct {
 
 func (x *QuotaSubject) Reset() {
 	*x = QuotaSubject{}
-	mi := &file_node_v1_node_proto_msgTypes[86]
+	mi := &file_node_v1_node_proto_msgTypes[87]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6564,7 +6722,7 @@ func (x *QuotaSubject) String() string {
 func (*QuotaSubject) ProtoMessage() {}
 
 func (x *QuotaSubject) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[86]
+	mi := &file_node_v1_node_proto_msgTypes[87]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6577,7 +6735,7 @@ func (x *QuotaSubject) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QuotaSubject.ProtoReflect.Descriptor instead.
 func (*QuotaSubject) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{86}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{87}
 }
 
 func (x *QuotaSubject) GetUser() string {
@@ -6613,7 +6771,7 @@ type QuotasRequest struct {
 
 func (x *QuotasRequest) Reset() {
 	*x = QuotasRequest{}
-	mi := &file_node_v1_node_proto_msgTypes[87]
+	mi := &file_node_v1_node_proto_msgTypes[88]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6625,7 +6783,7 @@ func (x *QuotasRequest) String() string {
 func (*QuotasRequest) ProtoMessage() {}
 
 func (x *QuotasRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[87]
+	mi := &file_node_v1_node_proto_msgTypes[88]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6638,7 +6796,7 @@ func (x *QuotasRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QuotasRequest.ProtoReflect.Descriptor instead.
 func (*QuotasRequest) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{87}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{88}
 }
 
 func (x *QuotasRequest) GetSubjects() []*QuotaSubject {
@@ -6681,7 +6839,7 @@ type QuotaFigures struct {
 
 func (x *QuotaFigures) Reset() {
 	*x = QuotaFigures{}
-	mi := &file_node_v1_node_proto_msgTypes[88]
+	mi := &file_node_v1_node_proto_msgTypes[89]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6693,7 +6851,7 @@ func (x *QuotaFigures) String() string {
 func (*QuotaFigures) ProtoMessage() {}
 
 func (x *QuotaFigures) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[88]
+	mi := &file_node_v1_node_proto_msgTypes[89]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6706,7 +6864,7 @@ func (x *QuotaFigures) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QuotaFigures.ProtoReflect.Descriptor instead.
 func (*QuotaFigures) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{88}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{89}
 }
 
 func (x *QuotaFigures) GetMessages() float64 {
@@ -6754,7 +6912,7 @@ type QuotasResponse struct {
 
 func (x *QuotasResponse) Reset() {
 	*x = QuotasResponse{}
-	mi := &file_node_v1_node_proto_msgTypes[89]
+	mi := &file_node_v1_node_proto_msgTypes[90]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6766,7 +6924,7 @@ func (x *QuotasResponse) String() string {
 func (*QuotasResponse) ProtoMessage() {}
 
 func (x *QuotasResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[89]
+	mi := &file_node_v1_node_proto_msgTypes[90]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6779,7 +6937,7 @@ func (x *QuotasResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QuotasResponse.ProtoReflect.Descriptor instead.
 func (*QuotasResponse) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{89}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{90}
 }
 
 func (x *QuotasResponse) GetFigures() []*QuotaFigures {
@@ -6820,7 +6978,7 @@ type ClientConnection struct {
 
 func (x *ClientConnection) Reset() {
 	*x = ClientConnection{}
-	mi := &file_node_v1_node_proto_msgTypes[90]
+	mi := &file_node_v1_node_proto_msgTypes[91]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6832,7 +6990,7 @@ func (x *ClientConnection) String() string {
 func (*ClientConnection) ProtoMessage() {}
 
 func (x *ClientConnection) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[90]
+	mi := &file_node_v1_node_proto_msgTypes[91]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6845,7 +7003,7 @@ func (x *ClientConnection) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClientConnection.ProtoReflect.Descriptor instead.
 func (*ClientConnection) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{90}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{91}
 }
 
 func (x *ClientConnection) GetId() string {
@@ -6997,7 +7155,7 @@ type ListConnectionsRequest struct {
 
 func (x *ListConnectionsRequest) Reset() {
 	*x = ListConnectionsRequest{}
-	mi := &file_node_v1_node_proto_msgTypes[91]
+	mi := &file_node_v1_node_proto_msgTypes[92]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7009,7 +7167,7 @@ func (x *ListConnectionsRequest) String() string {
 func (*ListConnectionsRequest) ProtoMessage() {}
 
 func (x *ListConnectionsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[91]
+	mi := &file_node_v1_node_proto_msgTypes[92]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7022,7 +7180,7 @@ func (x *ListConnectionsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListConnectionsRequest.ProtoReflect.Descriptor instead.
 func (*ListConnectionsRequest) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{91}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{92}
 }
 
 // ListConnectionsResponse has the oldest connection first.
@@ -7035,7 +7193,7 @@ type ListConnectionsResponse struct {
 
 func (x *ListConnectionsResponse) Reset() {
 	*x = ListConnectionsResponse{}
-	mi := &file_node_v1_node_proto_msgTypes[92]
+	mi := &file_node_v1_node_proto_msgTypes[93]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7047,7 +7205,7 @@ func (x *ListConnectionsResponse) String() string {
 func (*ListConnectionsResponse) ProtoMessage() {}
 
 func (x *ListConnectionsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[92]
+	mi := &file_node_v1_node_proto_msgTypes[93]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7060,7 +7218,7 @@ func (x *ListConnectionsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListConnectionsResponse.ProtoReflect.Descriptor instead.
 func (*ListConnectionsResponse) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{92}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{93}
 }
 
 func (x *ListConnectionsResponse) GetConnections() []*ClientConnection {
@@ -7083,7 +7241,7 @@ type EndConnectionRequest struct {
 
 func (x *EndConnectionRequest) Reset() {
 	*x = EndConnectionRequest{}
-	mi := &file_node_v1_node_proto_msgTypes[93]
+	mi := &file_node_v1_node_proto_msgTypes[94]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7095,7 +7253,7 @@ func (x *EndConnectionRequest) String() string {
 func (*EndConnectionRequest) ProtoMessage() {}
 
 func (x *EndConnectionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[93]
+	mi := &file_node_v1_node_proto_msgTypes[94]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7108,7 +7266,7 @@ func (x *EndConnectionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndConnectionRequest.ProtoReflect.Descriptor instead.
 func (*EndConnectionRequest) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{93}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{94}
 }
 
 func (x *EndConnectionRequest) GetId() string {
@@ -7142,7 +7300,7 @@ type EndConnectionResponse struct {
 
 func (x *EndConnectionResponse) Reset() {
 	*x = EndConnectionResponse{}
-	mi := &file_node_v1_node_proto_msgTypes[94]
+	mi := &file_node_v1_node_proto_msgTypes[95]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7154,7 +7312,7 @@ func (x *EndConnectionResponse) String() string {
 func (*EndConnectionResponse) ProtoMessage() {}
 
 func (x *EndConnectionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[94]
+	mi := &file_node_v1_node_proto_msgTypes[95]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7167,7 +7325,7 @@ func (x *EndConnectionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndConnectionResponse.ProtoReflect.Descriptor instead.
 func (*EndConnectionResponse) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{94}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{95}
 }
 
 func (x *EndConnectionResponse) GetEnded() bool {
@@ -7203,7 +7361,7 @@ type ClientConsumer struct {
 
 func (x *ClientConsumer) Reset() {
 	*x = ClientConsumer{}
-	mi := &file_node_v1_node_proto_msgTypes[95]
+	mi := &file_node_v1_node_proto_msgTypes[96]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7215,7 +7373,7 @@ func (x *ClientConsumer) String() string {
 func (*ClientConsumer) ProtoMessage() {}
 
 func (x *ClientConsumer) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[95]
+	mi := &file_node_v1_node_proto_msgTypes[96]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7228,7 +7386,7 @@ func (x *ClientConsumer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClientConsumer.ProtoReflect.Descriptor instead.
 func (*ClientConsumer) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{95}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{96}
 }
 
 func (x *ClientConsumer) GetVhost() string {
@@ -7354,7 +7512,7 @@ type ListConsumersRequest struct {
 
 func (x *ListConsumersRequest) Reset() {
 	*x = ListConsumersRequest{}
-	mi := &file_node_v1_node_proto_msgTypes[96]
+	mi := &file_node_v1_node_proto_msgTypes[97]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7366,7 +7524,7 @@ func (x *ListConsumersRequest) String() string {
 func (*ListConsumersRequest) ProtoMessage() {}
 
 func (x *ListConsumersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[96]
+	mi := &file_node_v1_node_proto_msgTypes[97]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7379,7 +7537,7 @@ func (x *ListConsumersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListConsumersRequest.ProtoReflect.Descriptor instead.
 func (*ListConsumersRequest) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{96}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{97}
 }
 
 func (x *ListConsumersRequest) GetVhost() string {
@@ -7406,7 +7564,7 @@ type ListConsumersResponse struct {
 
 func (x *ListConsumersResponse) Reset() {
 	*x = ListConsumersResponse{}
-	mi := &file_node_v1_node_proto_msgTypes[97]
+	mi := &file_node_v1_node_proto_msgTypes[98]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7418,7 +7576,7 @@ func (x *ListConsumersResponse) String() string {
 func (*ListConsumersResponse) ProtoMessage() {}
 
 func (x *ListConsumersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[97]
+	mi := &file_node_v1_node_proto_msgTypes[98]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7431,7 +7589,7 @@ func (x *ListConsumersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListConsumersResponse.ProtoReflect.Descriptor instead.
 func (*ListConsumersResponse) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{97}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{98}
 }
 
 func (x *ListConsumersResponse) GetConsumers() []*ClientConsumer {
@@ -7780,7 +7938,7 @@ const file_node_v1_node_proto_rawDesc = "" +
 	"\x06detail\x18\x06 \x01(\tR\x06detail\"C\n" +
 	"\x11NodeStatusRequest\x12\x14\n" +
 	"\x05brief\x18\x01 \x01(\bR\x05brief\x12\x18\n" +
-	"\adigests\x18\x02 \x01(\bR\adigests\"\xf8\x05\n" +
+	"\adigests\x18\x02 \x01(\bR\adigests\"\xa9\x06\n" +
 	"\x12NodeStatusResponse\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12\x18\n" +
@@ -7801,14 +7959,37 @@ const file_node_v1_node_proto_rawDesc = "" +
 	"\x0fmanual_finalize\x18\x0f \x01(\bR\x0emanualFinalize\x12+\n" +
 	"\x11finalized_version\x18\x10 \x01(\rR\x10finalizedVersion\x12\x1f\n" +
 	"\vknown_epoch\x18\x11 \x01(\x04R\n" +
-	"knownEpoch\x1a;\n" +
+	"knownEpoch\x12/\n" +
+	"\x06vitals\x18\x12 \x01(\v2\x17.quorate.node.v1.VitalsR\x06vitals\x1a;\n" +
 	"\rCountersEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\x04R\x05value:\x028\x01\":\n" +
+	"\x05value\x18\x02 \x01(\x04R\x05value:\x028\x01\"\xc7\x03\n" +
+	"\x06Vitals\x12\x15\n" +
+	"\x03cpu\x18\x01 \x01(\x01H\x00R\x03cpu\x88\x01\x01\x12\x1e\n" +
+	"\n" +
+	"processors\x18\x02 \x01(\rR\n" +
+	"processors\x12!\n" +
+	"\fmemory_bytes\x18\x03 \x01(\x04R\vmemoryBytes\x12,\n" +
+	"\x12memory_limit_bytes\x18\x04 \x01(\x04R\x10memoryLimitBytes\x12*\n" +
+	"\x11memory_high_bytes\x18\x05 \x01(\x04R\x0fmemoryHighBytes\x12\x14\n" +
+	"\x05files\x18\x06 \x01(\x04R\x05files\x12\x1f\n" +
+	"\vfiles_limit\x18\a \x01(\x04R\n" +
+	"filesLimit\x12\x1e\n" +
+	"\n" +
+	"goroutines\x18\b \x01(\x04R\n" +
+	"goroutines\x12\x1a\n" +
+	"\brunnable\x18\t \x01(\x04R\brunnable\x12\x1b\n" +
+	"\tuptime_ms\x18\n" +
+	" \x01(\x04R\buptimeMs\x12)\n" +
+	"\x0econfirm_p99_us\x18\v \x01(\x04H\x01R\fconfirmP99Us\x88\x01\x01\x12#\n" +
+	"\vsync_p99_us\x18\f \x01(\x04H\x02R\tsyncP99Us\x88\x01\x01B\x06\n" +
+	"\x04_cpuB\x11\n" +
+	"\x0f_confirm_p99_usB\x0e\n" +
+	"\f_sync_p99_us\":\n" +
 	"\n" +
 	"LostMember\x12\x14\n" +
 	"\x05queue\x18\x01 \x01(\x04R\x05queue\x12\x16\n" +
-	"\x06reason\x18\x02 \x01(\tR\x06reason\"\x81\x03\n" +
+	"\x06reason\x18\x02 \x01(\tR\x06reason\"\xa0\x03\n" +
 	"\tDiskState\x12?\n" +
 	"\bpressure\x18\x01 \x01(\x0e2#.quorate.node.v1.DiskState.PressureR\bpressure\x12\x12\n" +
 	"\x04path\x18\x02 \x01(\tR\x04path\x12\x1d\n" +
@@ -7820,7 +8001,10 @@ const file_node_v1_node_proto_rawDesc = "" +
 	"\bhangs_ms\x18\x06 \x01(\x04R\ahangsMs\x12\x18\n" +
 	"\astopped\x18\a \x01(\rR\astopped\x12\x18\n" +
 	"\arefused\x18\b \x01(\x04R\arefused\x12\x14\n" +
-	"\x05moved\x18\t \x01(\x04R\x05moved\"]\n" +
+	"\x05moved\x18\t \x01(\x04R\x05moved\x12\x1d\n" +
+	"\n" +
+	"size_bytes\x18\n" +
+	" \x01(\x04R\tsizeBytes\"]\n" +
 	"\bPressure\x12\x18\n" +
 	"\x14PRESSURE_UNSPECIFIED\x10\x00\x12\x11\n" +
 	"\rPRESSURE_NONE\x10\x01\x12\x10\n" +
@@ -8096,7 +8280,7 @@ func file_node_v1_node_proto_rawDescGZIP() []byte {
 }
 
 var file_node_v1_node_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_node_v1_node_proto_msgTypes = make([]protoimpl.MessageInfo, 103)
+var file_node_v1_node_proto_msgTypes = make([]protoimpl.MessageInfo, 104)
 var file_node_v1_node_proto_goTypes = []any{
 	(Clocks_Grade)(0),                  // 0: quorate.node.v1.Clocks.Grade
 	(QueueError_Kind)(0),               // 1: quorate.node.v1.QueueError.Kind
@@ -8152,58 +8336,59 @@ var file_node_v1_node_proto_goTypes = []any{
 	(*MemberChange)(nil),               // 51: quorate.node.v1.MemberChange
 	(*NodeStatusRequest)(nil),          // 52: quorate.node.v1.NodeStatusRequest
 	(*NodeStatusResponse)(nil),         // 53: quorate.node.v1.NodeStatusResponse
-	(*LostMember)(nil),                 // 54: quorate.node.v1.LostMember
-	(*DiskState)(nil),                  // 55: quorate.node.v1.DiskState
-	(*TellDiskRequest)(nil),            // 56: quorate.node.v1.TellDiskRequest
-	(*TellDiskResponse)(nil),           // 57: quorate.node.v1.TellDiskResponse
-	(*GroupStatus)(nil),                // 58: quorate.node.v1.GroupStatus
-	(*TransferLeadershipRequest)(nil),  // 59: quorate.node.v1.TransferLeadershipRequest
-	(*TransferLeadershipResponse)(nil), // 60: quorate.node.v1.TransferLeadershipResponse
-	(*HibernateRequest)(nil),           // 61: quorate.node.v1.HibernateRequest
-	(*RestingGroup)(nil),               // 62: quorate.node.v1.RestingGroup
-	(*HibernateResponse)(nil),          // 63: quorate.node.v1.HibernateResponse
-	(*SurveyRequest)(nil),              // 64: quorate.node.v1.SurveyRequest
-	(*SurveyedGroup)(nil),              // 65: quorate.node.v1.SurveyedGroup
-	(*SurveyResponse)(nil),             // 66: quorate.node.v1.SurveyResponse
-	(*SurveyAnswer)(nil),               // 67: quorate.node.v1.SurveyAnswer
-	(*StartProgress)(nil),              // 68: quorate.node.v1.StartProgress
-	(*DrainRequest)(nil),               // 69: quorate.node.v1.DrainRequest
-	(*DrainResponse)(nil),              // 70: quorate.node.v1.DrainResponse
-	(*UndrainRequest)(nil),             // 71: quorate.node.v1.UndrainRequest
-	(*UndrainResponse)(nil),            // 72: quorate.node.v1.UndrainResponse
-	(*Operation)(nil),                  // 73: quorate.node.v1.Operation
-	(*ListOperationsRequest)(nil),      // 74: quorate.node.v1.ListOperationsRequest
-	(*ListOperationsResponse)(nil),     // 75: quorate.node.v1.ListOperationsResponse
-	(*AwaitEventsRequest)(nil),         // 76: quorate.node.v1.AwaitEventsRequest
-	(*AwaitEventsResponse)(nil),        // 77: quorate.node.v1.AwaitEventsResponse
-	(*Event)(nil),                      // 78: quorate.node.v1.Event
-	(*AwaitAuditRequest)(nil),          // 79: quorate.node.v1.AwaitAuditRequest
-	(*AwaitAuditResponse)(nil),         // 80: quorate.node.v1.AwaitAuditResponse
-	(*AuditRecord)(nil),                // 81: quorate.node.v1.AuditRecord
-	(*AuditChange)(nil),                // 82: quorate.node.v1.AuditChange
-	(*AwaitOperationRequest)(nil),      // 83: quorate.node.v1.AwaitOperationRequest
-	(*AwaitOperationResponse)(nil),     // 84: quorate.node.v1.AwaitOperationResponse
-	(*CancelOperationRequest)(nil),     // 85: quorate.node.v1.CancelOperationRequest
-	(*CancelOperationResponse)(nil),    // 86: quorate.node.v1.CancelOperationResponse
-	(*UsageRequest)(nil),               // 87: quorate.node.v1.UsageRequest
-	(*UsageResponse)(nil),              // 88: quorate.node.v1.UsageResponse
-	(*QuotaSubject)(nil),               // 89: quorate.node.v1.QuotaSubject
-	(*QuotasRequest)(nil),              // 90: quorate.node.v1.QuotasRequest
-	(*QuotaFigures)(nil),               // 91: quorate.node.v1.QuotaFigures
-	(*QuotasResponse)(nil),             // 92: quorate.node.v1.QuotasResponse
-	(*ClientConnection)(nil),           // 93: quorate.node.v1.ClientConnection
-	(*ListConnectionsRequest)(nil),     // 94: quorate.node.v1.ListConnectionsRequest
-	(*ListConnectionsResponse)(nil),    // 95: quorate.node.v1.ListConnectionsResponse
-	(*EndConnectionRequest)(nil),       // 96: quorate.node.v1.EndConnectionRequest
-	(*EndConnectionResponse)(nil),      // 97: quorate.node.v1.EndConnectionResponse
-	(*ClientConsumer)(nil),             // 98: quorate.node.v1.ClientConsumer
-	(*ListConsumersRequest)(nil),       // 99: quorate.node.v1.ListConsumersRequest
-	(*ListConsumersResponse)(nil),      // 100: quorate.node.v1.ListConsumersResponse
-	nil,                                // 101: quorate.node.v1.HeartbeatHello.IdentityEntry
-	nil,                                // 102: quorate.node.v1.QueueStatusResponse.WaitingEntry
-	nil,                                // 103: quorate.node.v1.QueueStatusResponse.RetriesEntry
-	nil,                                // 104: quorate.node.v1.QueueStatusResponse.LostEntry
-	nil,                                // 105: quorate.node.v1.NodeStatusResponse.CountersEntry
+	(*Vitals)(nil),                     // 54: quorate.node.v1.Vitals
+	(*LostMember)(nil),                 // 55: quorate.node.v1.LostMember
+	(*DiskState)(nil),                  // 56: quorate.node.v1.DiskState
+	(*TellDiskRequest)(nil),            // 57: quorate.node.v1.TellDiskRequest
+	(*TellDiskResponse)(nil),           // 58: quorate.node.v1.TellDiskResponse
+	(*GroupStatus)(nil),                // 59: quorate.node.v1.GroupStatus
+	(*TransferLeadershipRequest)(nil),  // 60: quorate.node.v1.TransferLeadershipRequest
+	(*TransferLeadershipResponse)(nil), // 61: quorate.node.v1.TransferLeadershipResponse
+	(*HibernateRequest)(nil),           // 62: quorate.node.v1.HibernateRequest
+	(*RestingGroup)(nil),               // 63: quorate.node.v1.RestingGroup
+	(*HibernateResponse)(nil),          // 64: quorate.node.v1.HibernateResponse
+	(*SurveyRequest)(nil),              // 65: quorate.node.v1.SurveyRequest
+	(*SurveyedGroup)(nil),              // 66: quorate.node.v1.SurveyedGroup
+	(*SurveyResponse)(nil),             // 67: quorate.node.v1.SurveyResponse
+	(*SurveyAnswer)(nil),               // 68: quorate.node.v1.SurveyAnswer
+	(*StartProgress)(nil),              // 69: quorate.node.v1.StartProgress
+	(*DrainRequest)(nil),               // 70: quorate.node.v1.DrainRequest
+	(*DrainResponse)(nil),              // 71: quorate.node.v1.DrainResponse
+	(*UndrainRequest)(nil),             // 72: quorate.node.v1.UndrainRequest
+	(*UndrainResponse)(nil),            // 73: quorate.node.v1.UndrainResponse
+	(*Operation)(nil),                  // 74: quorate.node.v1.Operation
+	(*ListOperationsRequest)(nil),      // 75: quorate.node.v1.ListOperationsRequest
+	(*ListOperationsResponse)(nil),     // 76: quorate.node.v1.ListOperationsResponse
+	(*AwaitEventsRequest)(nil),         // 77: quorate.node.v1.AwaitEventsRequest
+	(*AwaitEventsResponse)(nil),        // 78: quorate.node.v1.AwaitEventsResponse
+	(*Event)(nil),                      // 79: quorate.node.v1.Event
+	(*AwaitAuditRequest)(nil),          // 80: quorate.node.v1.AwaitAuditRequest
+	(*AwaitAuditResponse)(nil),         // 81: quorate.node.v1.AwaitAuditResponse
+	(*AuditRecord)(nil),                // 82: quorate.node.v1.AuditRecord
+	(*AuditChange)(nil),                // 83: quorate.node.v1.AuditChange
+	(*AwaitOperationRequest)(nil),      // 84: quorate.node.v1.AwaitOperationRequest
+	(*AwaitOperationResponse)(nil),     // 85: quorate.node.v1.AwaitOperationResponse
+	(*CancelOperationRequest)(nil),     // 86: quorate.node.v1.CancelOperationRequest
+	(*CancelOperationResponse)(nil),    // 87: quorate.node.v1.CancelOperationResponse
+	(*UsageRequest)(nil),               // 88: quorate.node.v1.UsageRequest
+	(*UsageResponse)(nil),              // 89: quorate.node.v1.UsageResponse
+	(*QuotaSubject)(nil),               // 90: quorate.node.v1.QuotaSubject
+	(*QuotasRequest)(nil),              // 91: quorate.node.v1.QuotasRequest
+	(*QuotaFigures)(nil),               // 92: quorate.node.v1.QuotaFigures
+	(*QuotasResponse)(nil),             // 93: quorate.node.v1.QuotasResponse
+	(*ClientConnection)(nil),           // 94: quorate.node.v1.ClientConnection
+	(*ListConnectionsRequest)(nil),     // 95: quorate.node.v1.ListConnectionsRequest
+	(*ListConnectionsResponse)(nil),    // 96: quorate.node.v1.ListConnectionsResponse
+	(*EndConnectionRequest)(nil),       // 97: quorate.node.v1.EndConnectionRequest
+	(*EndConnectionResponse)(nil),      // 98: quorate.node.v1.EndConnectionResponse
+	(*ClientConsumer)(nil),             // 99: quorate.node.v1.ClientConsumer
+	(*ListConsumersRequest)(nil),       // 100: quorate.node.v1.ListConsumersRequest
+	(*ListConsumersResponse)(nil),      // 101: quorate.node.v1.ListConsumersResponse
+	nil,                                // 102: quorate.node.v1.HeartbeatHello.IdentityEntry
+	nil,                                // 103: quorate.node.v1.QueueStatusResponse.WaitingEntry
+	nil,                                // 104: quorate.node.v1.QueueStatusResponse.RetriesEntry
+	nil,                                // 105: quorate.node.v1.QueueStatusResponse.LostEntry
+	nil,                                // 106: quorate.node.v1.NodeStatusResponse.CountersEntry
 }
 var file_node_v1_node_proto_depIdxs = []int32{
 	5,   // 0: quorate.node.v1.LinkRequest.frames:type_name -> quorate.node.v1.Frame
@@ -8218,7 +8403,7 @@ var file_node_v1_node_proto_depIdxs = []int32{
 	6,   // 9: quorate.node.v1.Frame.ping:type_name -> quorate.node.v1.Ping
 	7,   // 10: quorate.node.v1.Ping.clocks:type_name -> quorate.node.v1.Clocks
 	0,   // 11: quorate.node.v1.Clocks.grade:type_name -> quorate.node.v1.Clocks.Grade
-	101, // 12: quorate.node.v1.HeartbeatHello.identity:type_name -> quorate.node.v1.HeartbeatHello.IdentityEntry
+	102, // 12: quorate.node.v1.HeartbeatHello.identity:type_name -> quorate.node.v1.HeartbeatHello.IdentityEntry
 	13,  // 13: quorate.node.v1.RaftCall.append_entries:type_name -> quorate.node.v1.AppendEntriesRequest
 	15,  // 14: quorate.node.v1.RaftCall.request_vote:type_name -> quorate.node.v1.RequestVoteRequest
 	17,  // 15: quorate.node.v1.RaftCall.request_pre_vote:type_name -> quorate.node.v1.RequestPreVoteRequest
@@ -8248,94 +8433,95 @@ var file_node_v1_node_proto_depIdxs = []int32{
 	43,  // 39: quorate.node.v1.PeekQueueRequest.filter:type_name -> quorate.node.v1.PeekFilter
 	45,  // 40: quorate.node.v1.PeekQueueResponse.messages:type_name -> quorate.node.v1.PeekedMessage
 	42,  // 41: quorate.node.v1.PeekQueueResponse.next:type_name -> quorate.node.v1.PeekCursor
-	58,  // 42: quorate.node.v1.QueueStatusResponse.group:type_name -> quorate.node.v1.GroupStatus
-	102, // 43: quorate.node.v1.QueueStatusResponse.waiting:type_name -> quorate.node.v1.QueueStatusResponse.WaitingEntry
-	103, // 44: quorate.node.v1.QueueStatusResponse.retries:type_name -> quorate.node.v1.QueueStatusResponse.RetriesEntry
-	104, // 45: quorate.node.v1.QueueStatusResponse.lost:type_name -> quorate.node.v1.QueueStatusResponse.LostEntry
+	59,  // 42: quorate.node.v1.QueueStatusResponse.group:type_name -> quorate.node.v1.GroupStatus
+	103, // 43: quorate.node.v1.QueueStatusResponse.waiting:type_name -> quorate.node.v1.QueueStatusResponse.WaitingEntry
+	104, // 44: quorate.node.v1.QueueStatusResponse.retries:type_name -> quorate.node.v1.QueueStatusResponse.RetriesEntry
+	105, // 45: quorate.node.v1.QueueStatusResponse.lost:type_name -> quorate.node.v1.QueueStatusResponse.LostEntry
 	51,  // 46: quorate.node.v1.QueueStatusResponse.change:type_name -> quorate.node.v1.MemberChange
 	50,  // 47: quorate.node.v1.LedFiguresResponse.queues:type_name -> quorate.node.v1.LedQueue
-	58,  // 48: quorate.node.v1.NodeStatusResponse.groups:type_name -> quorate.node.v1.GroupStatus
-	54,  // 49: quorate.node.v1.NodeStatusResponse.lost:type_name -> quorate.node.v1.LostMember
-	68,  // 50: quorate.node.v1.NodeStatusResponse.start:type_name -> quorate.node.v1.StartProgress
-	55,  // 51: quorate.node.v1.NodeStatusResponse.disk:type_name -> quorate.node.v1.DiskState
-	105, // 52: quorate.node.v1.NodeStatusResponse.counters:type_name -> quorate.node.v1.NodeStatusResponse.CountersEntry
-	2,   // 53: quorate.node.v1.DiskState.pressure:type_name -> quorate.node.v1.DiskState.Pressure
-	55,  // 54: quorate.node.v1.TellDiskRequest.disk:type_name -> quorate.node.v1.DiskState
-	62,  // 55: quorate.node.v1.HibernateRequest.groups:type_name -> quorate.node.v1.RestingGroup
-	65,  // 56: quorate.node.v1.SurveyRequest.groups:type_name -> quorate.node.v1.SurveyedGroup
-	67,  // 57: quorate.node.v1.SurveyResponse.answers:type_name -> quorate.node.v1.SurveyAnswer
-	73,  // 58: quorate.node.v1.DrainResponse.operation:type_name -> quorate.node.v1.Operation
-	73,  // 59: quorate.node.v1.ListOperationsResponse.operations:type_name -> quorate.node.v1.Operation
-	78,  // 60: quorate.node.v1.AwaitEventsResponse.events:type_name -> quorate.node.v1.Event
-	81,  // 61: quorate.node.v1.AwaitAuditResponse.records:type_name -> quorate.node.v1.AuditRecord
-	78,  // 62: quorate.node.v1.AuditRecord.event:type_name -> quorate.node.v1.Event
-	82,  // 63: quorate.node.v1.AuditRecord.changes:type_name -> quorate.node.v1.AuditChange
-	73,  // 64: quorate.node.v1.AwaitOperationResponse.operation:type_name -> quorate.node.v1.Operation
-	73,  // 65: quorate.node.v1.CancelOperationResponse.operation:type_name -> quorate.node.v1.Operation
-	89,  // 66: quorate.node.v1.QuotasRequest.subjects:type_name -> quorate.node.v1.QuotaSubject
-	91,  // 67: quorate.node.v1.QuotasRequest.figures:type_name -> quorate.node.v1.QuotaFigures
-	91,  // 68: quorate.node.v1.QuotasResponse.figures:type_name -> quorate.node.v1.QuotaFigures
-	93,  // 69: quorate.node.v1.ListConnectionsResponse.connections:type_name -> quorate.node.v1.ClientConnection
-	98,  // 70: quorate.node.v1.ListConsumersResponse.consumers:type_name -> quorate.node.v1.ClientConsumer
-	3,   // 71: quorate.node.v1.Node.Link:input_type -> quorate.node.v1.LinkRequest
-	21,  // 72: quorate.node.v1.Node.InstallSnapshot:input_type -> quorate.node.v1.InstallSnapshotRequest
-	24,  // 73: quorate.node.v1.Node.Forward:input_type -> quorate.node.v1.ForwardRequest
-	33,  // 74: quorate.node.v1.Node.ProposeCatalog:input_type -> quorate.node.v1.ProposeCatalogRequest
-	35,  // 75: quorate.node.v1.Node.AwaitCatalog:input_type -> quorate.node.v1.AwaitCatalogRequest
-	37,  // 76: quorate.node.v1.Node.CatalogIndex:input_type -> quorate.node.v1.CatalogIndexRequest
-	46,  // 77: quorate.node.v1.Node.QueueStatus:input_type -> quorate.node.v1.QueueStatusRequest
-	48,  // 78: quorate.node.v1.Node.LedFigures:input_type -> quorate.node.v1.LedFiguresRequest
-	41,  // 79: quorate.node.v1.Node.PeekQueue:input_type -> quorate.node.v1.PeekQueueRequest
-	39,  // 80: quorate.node.v1.Node.ExportQueue:input_type -> quorate.node.v1.ExportQueueRequest
-	52,  // 81: quorate.node.v1.Node.NodeStatus:input_type -> quorate.node.v1.NodeStatusRequest
-	64,  // 82: quorate.node.v1.Node.Survey:input_type -> quorate.node.v1.SurveyRequest
-	61,  // 83: quorate.node.v1.Node.Hibernate:input_type -> quorate.node.v1.HibernateRequest
-	59,  // 84: quorate.node.v1.Node.TransferLeadership:input_type -> quorate.node.v1.TransferLeadershipRequest
-	69,  // 85: quorate.node.v1.Node.Drain:input_type -> quorate.node.v1.DrainRequest
-	71,  // 86: quorate.node.v1.Node.Undrain:input_type -> quorate.node.v1.UndrainRequest
-	74,  // 87: quorate.node.v1.Node.ListOperations:input_type -> quorate.node.v1.ListOperationsRequest
-	83,  // 88: quorate.node.v1.Node.AwaitOperation:input_type -> quorate.node.v1.AwaitOperationRequest
-	85,  // 89: quorate.node.v1.Node.CancelOperation:input_type -> quorate.node.v1.CancelOperationRequest
-	76,  // 90: quorate.node.v1.Node.AwaitEvents:input_type -> quorate.node.v1.AwaitEventsRequest
-	79,  // 91: quorate.node.v1.Node.AwaitAudit:input_type -> quorate.node.v1.AwaitAuditRequest
-	56,  // 92: quorate.node.v1.Node.TellDisk:input_type -> quorate.node.v1.TellDiskRequest
-	87,  // 93: quorate.node.v1.Node.Usage:input_type -> quorate.node.v1.UsageRequest
-	90,  // 94: quorate.node.v1.Node.Quotas:input_type -> quorate.node.v1.QuotasRequest
-	94,  // 95: quorate.node.v1.Node.ListConnections:input_type -> quorate.node.v1.ListConnectionsRequest
-	96,  // 96: quorate.node.v1.Node.EndConnection:input_type -> quorate.node.v1.EndConnectionRequest
-	99,  // 97: quorate.node.v1.Node.ListConsumers:input_type -> quorate.node.v1.ListConsumersRequest
-	4,   // 98: quorate.node.v1.Node.Link:output_type -> quorate.node.v1.LinkResponse
-	23,  // 99: quorate.node.v1.Node.InstallSnapshot:output_type -> quorate.node.v1.InstallSnapshotResponse
-	25,  // 100: quorate.node.v1.Node.Forward:output_type -> quorate.node.v1.ForwardResponse
-	34,  // 101: quorate.node.v1.Node.ProposeCatalog:output_type -> quorate.node.v1.ProposeCatalogResponse
-	36,  // 102: quorate.node.v1.Node.AwaitCatalog:output_type -> quorate.node.v1.AwaitCatalogResponse
-	38,  // 103: quorate.node.v1.Node.CatalogIndex:output_type -> quorate.node.v1.CatalogIndexResponse
-	47,  // 104: quorate.node.v1.Node.QueueStatus:output_type -> quorate.node.v1.QueueStatusResponse
-	49,  // 105: quorate.node.v1.Node.LedFigures:output_type -> quorate.node.v1.LedFiguresResponse
-	44,  // 106: quorate.node.v1.Node.PeekQueue:output_type -> quorate.node.v1.PeekQueueResponse
-	40,  // 107: quorate.node.v1.Node.ExportQueue:output_type -> quorate.node.v1.ExportQueueResponse
-	53,  // 108: quorate.node.v1.Node.NodeStatus:output_type -> quorate.node.v1.NodeStatusResponse
-	66,  // 109: quorate.node.v1.Node.Survey:output_type -> quorate.node.v1.SurveyResponse
-	63,  // 110: quorate.node.v1.Node.Hibernate:output_type -> quorate.node.v1.HibernateResponse
-	60,  // 111: quorate.node.v1.Node.TransferLeadership:output_type -> quorate.node.v1.TransferLeadershipResponse
-	70,  // 112: quorate.node.v1.Node.Drain:output_type -> quorate.node.v1.DrainResponse
-	72,  // 113: quorate.node.v1.Node.Undrain:output_type -> quorate.node.v1.UndrainResponse
-	75,  // 114: quorate.node.v1.Node.ListOperations:output_type -> quorate.node.v1.ListOperationsResponse
-	84,  // 115: quorate.node.v1.Node.AwaitOperation:output_type -> quorate.node.v1.AwaitOperationResponse
-	86,  // 116: quorate.node.v1.Node.CancelOperation:output_type -> quorate.node.v1.CancelOperationResponse
-	77,  // 117: quorate.node.v1.Node.AwaitEvents:output_type -> quorate.node.v1.AwaitEventsResponse
-	80,  // 118: quorate.node.v1.Node.AwaitAudit:output_type -> quorate.node.v1.AwaitAuditResponse
-	57,  // 119: quorate.node.v1.Node.TellDisk:output_type -> quorate.node.v1.TellDiskResponse
-	88,  // 120: quorate.node.v1.Node.Usage:output_type -> quorate.node.v1.UsageResponse
-	92,  // 121: quorate.node.v1.Node.Quotas:output_type -> quorate.node.v1.QuotasResponse
-	95,  // 122: quorate.node.v1.Node.ListConnections:output_type -> quorate.node.v1.ListConnectionsResponse
-	97,  // 123: quorate.node.v1.Node.EndConnection:output_type -> quorate.node.v1.EndConnectionResponse
-	100, // 124: quorate.node.v1.Node.ListConsumers:output_type -> quorate.node.v1.ListConsumersResponse
-	98,  // [98:125] is the sub-list for method output_type
-	71,  // [71:98] is the sub-list for method input_type
-	71,  // [71:71] is the sub-list for extension type_name
-	71,  // [71:71] is the sub-list for extension extendee
-	0,   // [0:71] is the sub-list for field type_name
+	59,  // 48: quorate.node.v1.NodeStatusResponse.groups:type_name -> quorate.node.v1.GroupStatus
+	55,  // 49: quorate.node.v1.NodeStatusResponse.lost:type_name -> quorate.node.v1.LostMember
+	69,  // 50: quorate.node.v1.NodeStatusResponse.start:type_name -> quorate.node.v1.StartProgress
+	56,  // 51: quorate.node.v1.NodeStatusResponse.disk:type_name -> quorate.node.v1.DiskState
+	106, // 52: quorate.node.v1.NodeStatusResponse.counters:type_name -> quorate.node.v1.NodeStatusResponse.CountersEntry
+	54,  // 53: quorate.node.v1.NodeStatusResponse.vitals:type_name -> quorate.node.v1.Vitals
+	2,   // 54: quorate.node.v1.DiskState.pressure:type_name -> quorate.node.v1.DiskState.Pressure
+	56,  // 55: quorate.node.v1.TellDiskRequest.disk:type_name -> quorate.node.v1.DiskState
+	63,  // 56: quorate.node.v1.HibernateRequest.groups:type_name -> quorate.node.v1.RestingGroup
+	66,  // 57: quorate.node.v1.SurveyRequest.groups:type_name -> quorate.node.v1.SurveyedGroup
+	68,  // 58: quorate.node.v1.SurveyResponse.answers:type_name -> quorate.node.v1.SurveyAnswer
+	74,  // 59: quorate.node.v1.DrainResponse.operation:type_name -> quorate.node.v1.Operation
+	74,  // 60: quorate.node.v1.ListOperationsResponse.operations:type_name -> quorate.node.v1.Operation
+	79,  // 61: quorate.node.v1.AwaitEventsResponse.events:type_name -> quorate.node.v1.Event
+	82,  // 62: quorate.node.v1.AwaitAuditResponse.records:type_name -> quorate.node.v1.AuditRecord
+	79,  // 63: quorate.node.v1.AuditRecord.event:type_name -> quorate.node.v1.Event
+	83,  // 64: quorate.node.v1.AuditRecord.changes:type_name -> quorate.node.v1.AuditChange
+	74,  // 65: quorate.node.v1.AwaitOperationResponse.operation:type_name -> quorate.node.v1.Operation
+	74,  // 66: quorate.node.v1.CancelOperationResponse.operation:type_name -> quorate.node.v1.Operation
+	90,  // 67: quorate.node.v1.QuotasRequest.subjects:type_name -> quorate.node.v1.QuotaSubject
+	92,  // 68: quorate.node.v1.QuotasRequest.figures:type_name -> quorate.node.v1.QuotaFigures
+	92,  // 69: quorate.node.v1.QuotasResponse.figures:type_name -> quorate.node.v1.QuotaFigures
+	94,  // 70: quorate.node.v1.ListConnectionsResponse.connections:type_name -> quorate.node.v1.ClientConnection
+	99,  // 71: quorate.node.v1.ListConsumersResponse.consumers:type_name -> quorate.node.v1.ClientConsumer
+	3,   // 72: quorate.node.v1.Node.Link:input_type -> quorate.node.v1.LinkRequest
+	21,  // 73: quorate.node.v1.Node.InstallSnapshot:input_type -> quorate.node.v1.InstallSnapshotRequest
+	24,  // 74: quorate.node.v1.Node.Forward:input_type -> quorate.node.v1.ForwardRequest
+	33,  // 75: quorate.node.v1.Node.ProposeCatalog:input_type -> quorate.node.v1.ProposeCatalogRequest
+	35,  // 76: quorate.node.v1.Node.AwaitCatalog:input_type -> quorate.node.v1.AwaitCatalogRequest
+	37,  // 77: quorate.node.v1.Node.CatalogIndex:input_type -> quorate.node.v1.CatalogIndexRequest
+	46,  // 78: quorate.node.v1.Node.QueueStatus:input_type -> quorate.node.v1.QueueStatusRequest
+	48,  // 79: quorate.node.v1.Node.LedFigures:input_type -> quorate.node.v1.LedFiguresRequest
+	41,  // 80: quorate.node.v1.Node.PeekQueue:input_type -> quorate.node.v1.PeekQueueRequest
+	39,  // 81: quorate.node.v1.Node.ExportQueue:input_type -> quorate.node.v1.ExportQueueRequest
+	52,  // 82: quorate.node.v1.Node.NodeStatus:input_type -> quorate.node.v1.NodeStatusRequest
+	65,  // 83: quorate.node.v1.Node.Survey:input_type -> quorate.node.v1.SurveyRequest
+	62,  // 84: quorate.node.v1.Node.Hibernate:input_type -> quorate.node.v1.HibernateRequest
+	60,  // 85: quorate.node.v1.Node.TransferLeadership:input_type -> quorate.node.v1.TransferLeadershipRequest
+	70,  // 86: quorate.node.v1.Node.Drain:input_type -> quorate.node.v1.DrainRequest
+	72,  // 87: quorate.node.v1.Node.Undrain:input_type -> quorate.node.v1.UndrainRequest
+	75,  // 88: quorate.node.v1.Node.ListOperations:input_type -> quorate.node.v1.ListOperationsRequest
+	84,  // 89: quorate.node.v1.Node.AwaitOperation:input_type -> quorate.node.v1.AwaitOperationRequest
+	86,  // 90: quorate.node.v1.Node.CancelOperation:input_type -> quorate.node.v1.CancelOperationRequest
+	77,  // 91: quorate.node.v1.Node.AwaitEvents:input_type -> quorate.node.v1.AwaitEventsRequest
+	80,  // 92: quorate.node.v1.Node.AwaitAudit:input_type -> quorate.node.v1.AwaitAuditRequest
+	57,  // 93: quorate.node.v1.Node.TellDisk:input_type -> quorate.node.v1.TellDiskRequest
+	88,  // 94: quorate.node.v1.Node.Usage:input_type -> quorate.node.v1.UsageRequest
+	91,  // 95: quorate.node.v1.Node.Quotas:input_type -> quorate.node.v1.QuotasRequest
+	95,  // 96: quorate.node.v1.Node.ListConnections:input_type -> quorate.node.v1.ListConnectionsRequest
+	97,  // 97: quorate.node.v1.Node.EndConnection:input_type -> quorate.node.v1.EndConnectionRequest
+	100, // 98: quorate.node.v1.Node.ListConsumers:input_type -> quorate.node.v1.ListConsumersRequest
+	4,   // 99: quorate.node.v1.Node.Link:output_type -> quorate.node.v1.LinkResponse
+	23,  // 100: quorate.node.v1.Node.InstallSnapshot:output_type -> quorate.node.v1.InstallSnapshotResponse
+	25,  // 101: quorate.node.v1.Node.Forward:output_type -> quorate.node.v1.ForwardResponse
+	34,  // 102: quorate.node.v1.Node.ProposeCatalog:output_type -> quorate.node.v1.ProposeCatalogResponse
+	36,  // 103: quorate.node.v1.Node.AwaitCatalog:output_type -> quorate.node.v1.AwaitCatalogResponse
+	38,  // 104: quorate.node.v1.Node.CatalogIndex:output_type -> quorate.node.v1.CatalogIndexResponse
+	47,  // 105: quorate.node.v1.Node.QueueStatus:output_type -> quorate.node.v1.QueueStatusResponse
+	49,  // 106: quorate.node.v1.Node.LedFigures:output_type -> quorate.node.v1.LedFiguresResponse
+	44,  // 107: quorate.node.v1.Node.PeekQueue:output_type -> quorate.node.v1.PeekQueueResponse
+	40,  // 108: quorate.node.v1.Node.ExportQueue:output_type -> quorate.node.v1.ExportQueueResponse
+	53,  // 109: quorate.node.v1.Node.NodeStatus:output_type -> quorate.node.v1.NodeStatusResponse
+	67,  // 110: quorate.node.v1.Node.Survey:output_type -> quorate.node.v1.SurveyResponse
+	64,  // 111: quorate.node.v1.Node.Hibernate:output_type -> quorate.node.v1.HibernateResponse
+	61,  // 112: quorate.node.v1.Node.TransferLeadership:output_type -> quorate.node.v1.TransferLeadershipResponse
+	71,  // 113: quorate.node.v1.Node.Drain:output_type -> quorate.node.v1.DrainResponse
+	73,  // 114: quorate.node.v1.Node.Undrain:output_type -> quorate.node.v1.UndrainResponse
+	76,  // 115: quorate.node.v1.Node.ListOperations:output_type -> quorate.node.v1.ListOperationsResponse
+	85,  // 116: quorate.node.v1.Node.AwaitOperation:output_type -> quorate.node.v1.AwaitOperationResponse
+	87,  // 117: quorate.node.v1.Node.CancelOperation:output_type -> quorate.node.v1.CancelOperationResponse
+	78,  // 118: quorate.node.v1.Node.AwaitEvents:output_type -> quorate.node.v1.AwaitEventsResponse
+	81,  // 119: quorate.node.v1.Node.AwaitAudit:output_type -> quorate.node.v1.AwaitAuditResponse
+	58,  // 120: quorate.node.v1.Node.TellDisk:output_type -> quorate.node.v1.TellDiskResponse
+	89,  // 121: quorate.node.v1.Node.Usage:output_type -> quorate.node.v1.UsageResponse
+	93,  // 122: quorate.node.v1.Node.Quotas:output_type -> quorate.node.v1.QuotasResponse
+	96,  // 123: quorate.node.v1.Node.ListConnections:output_type -> quorate.node.v1.ListConnectionsResponse
+	98,  // 124: quorate.node.v1.Node.EndConnection:output_type -> quorate.node.v1.EndConnectionResponse
+	101, // 125: quorate.node.v1.Node.ListConsumers:output_type -> quorate.node.v1.ListConsumersResponse
+	99,  // [99:126] is the sub-list for method output_type
+	72,  // [72:99] is the sub-list for method input_type
+	72,  // [72:72] is the sub-list for extension type_name
+	72,  // [72:72] is the sub-list for extension extendee
+	0,   // [0:72] is the sub-list for field type_name
 }
 
 func init() { file_node_v1_node_proto_init() }
@@ -8367,13 +8553,14 @@ func file_node_v1_node_proto_init() {
 		(*RaftAnswer_TimeoutNow)(nil),
 	}
 	file_node_v1_node_proto_msgTypes[29].OneofWrappers = []any{}
+	file_node_v1_node_proto_msgTypes[51].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_node_v1_node_proto_rawDesc), len(file_node_v1_node_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   103,
+			NumMessages:   104,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -1,0 +1,75 @@
+// Package vitals measures what a node's process uses, and how long its confirms and the syncs of its log take. Nothing is
+// measured while nobody asks.
+//
+// # Reading order
+//
+//   - What a process knows of itself: process.go.
+//   - The comparison with what was before: recent.go.
+//   - All figures together: vitals.go.
+//   - What nodes send each other: wire.go.
+package vitals
+
+import (
+	"runtime"
+	"sync"
+	"time"
+
+	"github.com/quorate/quorate/internal/latency"
+)
+
+// Figures are what a node knows of itself. What is compared with figures before is nil if there are none, or if nothing
+// has happened since.
+type Figures struct {
+	CPU         *float64 // cores in use, in the last seconds
+	Processors  int      // of the machine
+	Memory      uint64   // bytes in use, without garbage
+	MemoryLimit uint64   // of the Go runtime; 0: none
+	MemoryHigh  uint64   // publishers are held back above it; 0: never
+	Files       uint64   // open descriptors; 0: not known
+	FilesLimit  uint64
+	Goroutines  uint64
+	Runnable    uint64 // goroutines that wait for a processor
+	Uptime      time.Duration
+	ConfirmP99  *time.Duration // of the messages that clients of this node publish, in the last seconds
+	SyncP99     *time.Duration // of the log, in the last seconds
+}
+
+// Sources are where figures come from.
+type Sources struct {
+	// MemoryPlan returns the bytes above which the runtime frees eagerly, and above which publishers are held back; 0:
+	// there is no such limit. nil: there is no plan.
+	MemoryPlan func() (limit, high int64)
+	Confirms   *latency.Histogram // required
+	Syncs      *latency.Histogram // required
+}
+
+// Vitals measures. All methods may be called concurrently.
+type Vitals struct {
+	from  Sources
+	began time.Time
+
+	mu     sync.Mutex
+	recent recent
+}
+
+// New returns a Vitals of a node that starts now.
+func New(from Sources) *Vitals { return &Vitals{from: from, began: time.Now()} }
+
+// Figures measures.
+func (v *Vitals) Figures() Figures {
+	now := time.Now()
+	f := Figures{
+		Memory: uint64(MemoryInUse()), Processors: runtime.NumCPU(), Uptime: now.Sub(v.began), Goroutines: uint64(runtime.NumGoroutine()),
+		Runnable: runnable(),
+	}
+	f.Files, f.FilesLimit = files()
+	if v.from.MemoryPlan != nil {
+		limit, high := v.from.MemoryPlan()
+		f.MemoryLimit, f.MemoryHigh = uint64(max(0, limit)), uint64(max(0, high))
+	}
+	at := mark{at: now, processor: ProcessorTime(), confirms: v.from.Confirms.Counts(), syncs: v.from.Syncs.Counts()}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	f.CPU, f.ConfirmP99, f.SyncP99 = v.recent.compare(&at)
+	return f
+}
