@@ -78,7 +78,7 @@ test-plain: ## what only a build without checks of invariants can show
 	$(GO) test -run 'AllocatesNothing' $(TESTFLAGS) ./quorumq
 
 .PHONY: k8s-check
-k8s-check: ## the chart, the manifests, alert rules and the board: rendered, decoded strictly, compared, tried
+k8s-check: ## the chart, the manifests, alert rules and boards: rendered, decoded strictly, compared
 	cd deploy/k8s/test && $(GO) vet ./... && $(GO) test $(TESTFLAGS) ./...
 
 .PHONY: test-bench
@@ -108,13 +108,27 @@ conformance: build ## ordinary AMQP clients on this broker and on RabbitMQ; ARGS
 management-test: $(BIN)/rabbitmqadmin ## the HTTP API, and RabbitMQ's own rabbitmqadmin against it; needs Debian and python3
 	QUORATE_RABBITMQADMIN=$< $(GO) test -count=1 -tags $(TAGS) -parallel $(PARALLEL) $(TESTFLAGS) ./management/...
 
-# The script alone, out of Debian's package, which is not installed.
+.PHONY: monitoring-test
+monitoring-test: $(BIN)/promtool ## alert rules against the series of their tests, by Prometheus's own promtool; needs Debian
+	$(BIN)/promtool check rules deploy/prometheus/rules.yaml
+	$(BIN)/promtool test rules deploy/prometheus/rules_test.yaml
+
+# Programs alone, out of Debian's packages, which are not installed: debian PACKAGE unpacks one into bin/PACKAGE.d.
+define debian
+	rm -rf $(BIN)/$(1).d && mkdir -p $(BIN)/$(1).d
+	cd $(BIN)/$(1).d && { apt-get download -q $(1) || { apt-get update -q && apt-get download -q $(1); }; }
+	cd $(BIN)/$(1).d && dpkg-deb -x $(1)_*.deb .
+endef
+
+$(BIN)/promtool:
+	$(call debian,prometheus)
+	cp $(BIN)/prometheus.d/usr/bin/promtool $@
+	rm -rf $(BIN)/prometheus.d
+
 $(BIN)/rabbitmqadmin:
-	rm -rf $(BIN)/debian && mkdir -p $(BIN)/debian
-	cd $(BIN)/debian && { apt-get download -q rabbitmq-server || { apt-get update -q && apt-get download -q rabbitmq-server; }; }
-	cd $(BIN)/debian && dpkg-deb -x rabbitmq-server_*.deb .
-	cp $(BIN)/debian/usr/lib/rabbitmq/lib/rabbitmq_server-*/plugins/rabbitmq_management-*/priv/www/cli/rabbitmqadmin $@
-	rm -rf $(BIN)/debian
+	$(call debian,rabbitmq-server)
+	cp $(BIN)/rabbitmq-server.d/usr/lib/rabbitmq/lib/rabbitmq_server-*/plugins/rabbitmq_management-*/priv/www/cli/rabbitmqadmin $@
+	rm -rf $(BIN)/rabbitmq-server.d
 
 .PHONY: race
 race: ## short tests with the race detector, of packages with more than one goroutine

@@ -46,7 +46,7 @@ func TestPages(t *testing.T) {
 	left := scenes()
 	for _, file := range files {
 		name := strings.TrimSuffix(filepath.Base(file), ".md")
-		if name == "README" {
+		if name == "README" || name == "alerts" { // they lead to the others, and have no commands of their own
 			continue
 		}
 		s, known := left[name]

@@ -2,12 +2,13 @@ package k8s
 
 import (
 	"encoding/json"
+	"os"
 	"strings"
 	"testing"
 )
 
 const (
-	boardFile  = chartDir + "/files/dashboard.json"
+	grafanaDir = "../../grafana/"
 	boardWidth = 24
 	statHeight = 4
 	lineHeight = 8
@@ -18,42 +19,59 @@ var variables = strings.NewReplacer(
 	"$each", `job="quorate-queues",namespace=~"$namespace"`,
 )
 
-// The board is what the table makes of it.
-func TestBoard(t *testing.T) {
-	text, err := json.MarshalIndent(boardJSON(), "", "  ")
-	if err != nil {
-		t.Fatal(err)
+// The boards are what the table makes of them, and the chart has them too: it can only read files of its own.
+func TestBoards(t *testing.T) {
+	for _, b := range boards() {
+		text, err := json.MarshalIndent(boardJSON(b), "", "  ")
+		if err != nil {
+			t.Fatal(err)
+		}
+		wantFile(t, grafanaDir+b.file+".json", string(text)+"\n")
 	}
-	wantFile(t, boardFile, string(text)+"\n")
+	files, err := os.ReadDir(grafanaDir)
+	if err != nil || len(files) != len(boards()) {
+		t.Errorf("%s has %d files, want the %d boards: %v", grafanaDir, len(files), len(boards()), err)
+	}
+	for _, f := range files {
+		sameFile(t, chartDir+"/files/grafana/"+f.Name(), grafanaDir+f.Name())
+	}
 }
 
-// The board asks for what there is, once for each picture, and every picture has a place of its own.
-func TestNamesOfBoard(t *testing.T) {
-	known, titles := exported(t), map[string]bool{}
-	pictures := 0
-	for _, r := range board {
-		if len(r.panels) == 0 || boardWidth%len(r.panels) != 0 {
-			t.Errorf("row %s has %d panels, which do not fill %d columns", r.title, len(r.panels), boardWidth)
+// The boards ask for what there is, once for each picture, and every picture has a place of its own.
+func TestNamesOfBoards(t *testing.T) {
+	known := exported(t)
+	for _, b := range boards() {
+		titles, pictures := map[string]bool{}, 0
+		for _, r := range b.rows {
+			if len(r.panels) == 0 || boardWidth%len(r.panels) != 0 {
+				t.Errorf("%s: row %s has %d panels, which do not fill %d columns", b.file, r.title, len(r.panels), boardWidth)
+			}
+			for _, p := range r.panels {
+				pictures++
+				if titles[p.title] {
+					t.Errorf("%s: two pictures are called %q", b.file, p.title)
+				}
+				titles[p.title] = true
+				checkQueries(t, p, known)
+			}
 		}
-		for _, p := range r.panels {
-			pictures++
-			if titles[p.title] {
-				t.Errorf("two pictures are called %q", p.title)
-			}
-			titles[p.title] = true
-			for _, q := range p.queries {
-				expr := strings.ReplaceAll(variables.Replace(q.expr), "$__rate_interval", "5m")
-				if unknown := unknownNames(t, expr, known); len(unknown) > 0 {
-					t.Errorf("%s asks for %v, which no node exports", p.title, unknown)
-				}
-				if !strings.Contains(expr, "$namespace") {
-					t.Errorf("%s: %s does not go by the board's variables", p.title, q.expr)
-				}
-			}
+		if places := len(placesOf(boardJSON(b))); places != pictures {
+			t.Errorf("%s: %d pictures have %d places", b.file, pictures, places)
 		}
 	}
-	if places := len(placesOf(boardJSON())); places != pictures {
-		t.Errorf("%d pictures have %d places", pictures, places)
+}
+
+// checkQueries looks at what a picture asks for.
+func checkQueries(t *testing.T, p panel, known map[string]bool) {
+	t.Helper()
+	for _, q := range p.queries {
+		expr := strings.ReplaceAll(variables.Replace(q.expr), "$__rate_interval", "5m")
+		if unknown := unknownNames(t, expr, known); len(unknown) > 0 {
+			t.Errorf("%s asks for %v, which no node exports", p.title, unknown)
+		}
+		if !strings.Contains(expr, "$namespace") {
+			t.Errorf("%s: %s does not go by the board's variables", p.title, q.expr)
+		}
 	}
 }
 
@@ -69,10 +87,11 @@ func placesOf(b map[string]any) map[string]bool {
 	return places
 }
 
-func boardJSON() map[string]any {
+// boardJSON is a board in Grafana's form: its rows one below the other, the panels of a row side by side.
+func boardJSON(b board) map[string]any {
 	var panels []any
 	y := 0
-	for _, r := range board {
+	for _, r := range b.rows {
 		panels = append(panels, map[string]any{
 			"id": len(panels) + 1, "type": "row", "title": r.title, "collapsed": false, "panels": []any{},
 			"gridPos": map[string]int{"x": 0, "y": y, "w": boardWidth, "h": 1},
@@ -91,8 +110,11 @@ func boardJSON() map[string]any {
 		y += height
 	}
 	return map[string]any{
-		"uid": "quorate", "title": "Quorate", "tags": []string{"quorate"}, "schemaVersion": 39, "version": 1, "editable": true,
+		"uid": "quorate-" + b.file, "title": b.title, "tags": []string{"quorate"}, "schemaVersion": 39, "version": 1, "editable": true,
 		"time": map[string]string{"from": "now-1h", "to": "now"}, "refresh": "30s", "timezone": "browser", "graphTooltip": 1,
+		"links": []any{map[string]any{ // to the other boards, with the same time and choice
+			"type": "dashboards", "title": "Quorate", "tags": []string{"quorate"}, "asDropdown": false, "includeVars": true, "keepTime": true,
+		}},
 		"panels": panels, "templating": map[string]any{"list": []any{
 			map[string]any{"name": "datasource", "label": "Prometheus", "type": "datasource", "query": "prometheus"},
 			choice("namespace", "Namespace", `label_values(up{job="quorate"}, namespace)`),

@@ -9,14 +9,14 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// The manifests bring all rules and the board, and the monitor finds the port with metrics.
+// The manifests bring all rules and boards, and the monitor finds the port with metrics.
 func TestMonitoring(t *testing.T) {
 	for name, o := range map[string]*objects{
 		"overlay": build(t, "../overlays/production"),
 		"chart":   buildChart(t, "quorate", values(t, chartValues["chart-production"]...)),
 	} {
 		if o.rules == nil || o.board == nil {
-			t.Fatalf("%s: rules %v, board %v", name, o.rules, o.board)
+			t.Fatalf("%s: rules %v, boards %v", name, o.rules, o.board)
 		}
 		want := rules(t)
 		if len(o.rules.Spec.Groups) != len(want) {
@@ -27,9 +27,14 @@ func TestMonitoring(t *testing.T) {
 				t.Errorf("%s: group %s has %d rules, want %s with %d", name, group.Name, len(group.Rules), want[i].Name, len(want[i].Rules))
 			}
 		}
-		var shown struct{ Title string }
-		if err := json.Unmarshal([]byte(o.board.Data["quorate.json"]), &shown); err != nil || shown.Title != "Quorate" {
-			t.Errorf("%s: the board is called %q, %v", name, shown.Title, err)
+		if len(o.board.Data) != len(boards()) {
+			t.Errorf("%s: there are %d boards, want %d", name, len(o.board.Data), len(boards()))
+		}
+		for _, b := range boards() {
+			var shown struct{ Title string }
+			if err := json.Unmarshal([]byte(o.board.Data["quorate-"+b.file+".json"]), &shown); err != nil || shown.Title != b.title {
+				t.Errorf("%s: board %s is called %q, %v", name, b.file, shown.Title, err)
+			}
 		}
 		monitor, _ := o.all["PodMonitor/quorate"].(*monitoringv1.PodMonitor)
 		if monitor == nil || !selects(t, &monitor.Spec.Selector, o.set.Spec.Template.Labels) || o.set.Spec.Template.Labels[monitor.Spec.JobLabel] != "quorate" {

@@ -76,9 +76,27 @@ func wantFile(t *testing.T, file, want string) {
 		t.Errorf("%s is not what it is made from (- has, + should have): run make rewrite\n%s", file, cmp.Diff(string(got), want))
 		return
 	}
+	if err := os.MkdirAll(filepath.Dir(file), 0o750); err != nil {
+		t.Fatal(err)
+	}
 	if err := os.WriteFile(file, []byte(want), 0o644); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// sameFile compares a copy with its original, or writes it.
+func sameFile(t *testing.T, copied, original string) {
+	t.Helper()
+	wantFile(t, copied, readFile(t, original))
+}
+
+func readFile(t *testing.T, name string) string {
+	t.Helper()
+	text, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
 }
 
 // The chart's values and the overlays of the same name make the same objects.
