@@ -4,7 +4,6 @@ import (
 	"context"
 	"log/slog"
 	"strconv"
-	"strings"
 	"time"
 
 	"google.golang.org/grpc"
@@ -37,7 +36,7 @@ type logsServer struct {
 func (s *logsServer) TailLog(req *brokerv1.TailLogRequest, stream grpc.ServerStreamingServer[brokerv1.TailLogResponse]) error {
 	ctx, cancel := living(stream.Context())
 	defer cancel()
-	level := slog.Level(-1 << 10) // everything
+	level := logtail.AnyLevel
 	if req.GetLevel() != "" {
 		var err error
 		if level, err = fromLevel(req.GetLevel()); err != nil {
@@ -80,7 +79,7 @@ func toLogLines(lines []logtail.Line) []*brokerv1.LogLine {
 	for i := range lines {
 		x := &lines[i]
 		out[i] = &brokerv1.LogLine{
-			Number: x.Number, AtMs: x.At.UnixMilli(), Level: levelName(x.Level), Message: valid(x.Message), Attributes: valid(x.Attributes),
+			Number: x.Number, AtMs: x.At.UnixMilli(), Level: logtail.NameOf(x.Level), Message: valid(x.Message), Attributes: valid(x.Attributes),
 		}
 	}
 	return out
@@ -89,7 +88,7 @@ func toLogLines(lines []logtail.Line) []*brokerv1.LogLine {
 // GetLogLevel returns the level in force.
 func (s *logsServer) GetLogLevel(context.Context, *brokerv1.GetLogLevelRequest) (*brokerv1.GetLogLevelResponse, error) {
 	now, settings, until := s.level.Now()
-	return &brokerv1.GetLogLevelResponse{Node: s.node, Level: levelName(now), Settings: levelName(settings), UntilMs: unixMs(until)}, nil
+	return &brokerv1.GetLogLevelResponse{Node: s.node, Level: logtail.NameOf(now), Settings: logtail.NameOf(settings), UntilMs: unixMs(until)}, nil
 }
 
 // SetLogLevel puts another level in force for a time.
@@ -113,8 +112,8 @@ func (s *logsServer) SetLogLevel(ctx context.Context, req *brokerv1.SetLogLevelR
 		s.level.SetFor(level, d)
 	}
 	now, settings, until := s.level.Now()
-	audit.NotesOf(ctx).Note(audit.Change{Field: "level", Before: levelName(before), After: levelName(now)})
-	return &brokerv1.SetLogLevelResponse{Node: s.node, Level: levelName(now), Settings: levelName(settings), UntilMs: unixMs(until)}, nil
+	audit.NotesOf(ctx).Note(audit.Change{Field: "level", Before: logtail.NameOf(before), After: logtail.NameOf(now)})
+	return &brokerv1.SetLogLevelResponse{Node: s.node, Level: logtail.NameOf(now), Settings: logtail.NameOf(settings), UntilMs: unixMs(until)}, nil
 }
 
 // unixMs is 0 for the zero time.
@@ -125,15 +124,11 @@ func unixMs(t time.Time) int64 {
 	return t.UnixMilli()
 }
 
-// levelName is as in the settings.
-func levelName(l slog.Level) string { return strings.ToLower(l.String()) }
-
 // fromLevel reads a level as the settings have them.
 func fromLevel(text string) (slog.Level, error) {
-	for _, l := range []slog.Level{slog.LevelDebug, slog.LevelInfo, slog.LevelWarn, slog.LevelError} {
-		if levelName(l) == text {
-			return l, nil
-		}
+	l, is := logtail.ParseLevel(text)
+	if !is {
+		return 0, invalid("log", "level", text, "want "+logtail.LevelNames)
 	}
-	return 0, invalid("log", "level", text, "want debug, info, warn or error")
+	return l, nil
 }

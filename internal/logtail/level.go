@@ -2,10 +2,30 @@ package logtail
 
 import (
 	"log/slog"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 )
+
+// AnyLevel is below the levels of all lines.
+const AnyLevel = slog.Level(-1 << 10)
+
+// LevelNames are the levels that the settings know, in words.
+const LevelNames = "debug, info, warn or error"
+
+// NameOf names a level as in the settings.
+func NameOf(l slog.Level) string { return strings.ToLower(l.String()) }
+
+// ParseLevel reads a level as the settings have them; false: it is none of LevelNames.
+func ParseLevel(name string) (slog.Level, bool) {
+	for _, l := range []slog.Level{slog.LevelDebug, slog.LevelInfo, slog.LevelWarn, slog.LevelError} {
+		if NameOf(l) == name {
+			return l, true
+		}
+	}
+	return 0, false
+}
 
 // Level is the level of a log: that of the settings, or for a while another one. All methods may be called
 // concurrently.

@@ -31,7 +31,7 @@ func routes() []route {
 		vhostRoutes(), limitRoutes(), exchangeRoutes(), queueRoutes(), queueChangeRoutes(), bindingRoutes(), messageRoutes(),
 		policyRoutes(), parameterRoutes(),
 		userRoutes(), permissionRoutes(), definitionRoutes(), clusterRoutes(), healthRoutes(), memberRoutes(), operationRoutes(),
-		messageJobRoutes(), explainRoutes(), eventRoutes(), descriptionRoutes(),
+		messageJobRoutes(), explainRoutes(), eventRoutes(), logRoutes(), descriptionRoutes(),
 	)
 }
 
