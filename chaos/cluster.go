@@ -26,8 +26,8 @@ type ClusterConfig struct {
 	// FirstClientPort and FirstAMQPPort, if set, are tried for the first node's clients, the next
 	// ones 100 higher each, before free ports are looked for.
 	FirstClientPort, FirstAMQPPort int
-	// Management, if set, is where the first node serves RabbitMQ's HTTP paths.
-	Management string
+	// FirstManagementPort is the same for the web page and the HTTP API, which nodes serve only if it is set.
+	FirstManagementPort int
 	// Settings are lines that every node.yaml gets besides names and addresses.
 	Settings string
 	// Apart gives each node an address of loopback of its own, at which the others find it. There the
@@ -112,8 +112,12 @@ func NewCluster(c ClusterConfig) (*Cluster, error) {
 			out.Nodes = append(out.Nodes, n)
 			continue
 		}
-		preferred := map[*string]int{&n.Client: c.FirstClientPort, &n.AMQP: c.FirstAMQPPort}
-		for _, address := range []*string{&n.Client, &n.AMQP, &n.Peer, &n.Gossip, &n.HTTP} {
+		preferred := map[*string]int{&n.Client: c.FirstClientPort, &n.AMQP: c.FirstAMQPPort, &n.Management: c.FirstManagementPort}
+		addresses := []*string{&n.Client, &n.AMQP, &n.Peer, &n.Gossip, &n.HTTP}
+		if c.FirstManagementPort != 0 {
+			addresses = append(addresses, &n.Management)
+		}
+		for _, address := range addresses {
 			port := preferred[address]
 			if port != 0 {
 				port += 100 * i
@@ -131,10 +135,7 @@ func NewCluster(c ClusterConfig) (*Cluster, error) {
 	for _, n := range out.Nodes {
 		join = append(join, cmp.Or(n.GossipAt, n.Gossip))
 	}
-	for i, n := range out.Nodes {
-		if i > 0 {
-			c.Management = "" // one node alone can have an address
-		}
+	for _, n := range out.Nodes {
 		if err := n.writeConfig(c, join); err != nil {
 			return nil, err
 		}
@@ -161,7 +162,7 @@ func (n *Node) writeConfig(c ClusterConfig, join []string) error {
 		"listen:\n  client: %s\n  amqp: %s\n  amqps: \"off\"\n  peer: %s\n  gossip: %s\n  http: %s\n  management: %q\nadvertise:\n  host: %q\n"+
 		"auth:\n  loopback_users: []\n%s",
 		n.ID, filepath.Join(n.Dir, "data"), c.Name, len(join), strings.Join(join, ", "),
-		n.Client, n.AMQP, n.Peer, n.Gossip, n.HTTP, c.Management, n.host, c.Settings)
+		n.Client, n.AMQP, n.Peer, n.Gossip, n.HTTP, n.Management, n.host, c.Settings)
 	if err := os.WriteFile(filepath.Join(n.Dir, "node.yaml"), []byte(text), 0o640); err != nil {
 		return fmt.Errorf("chaos: %w", err)
 	}

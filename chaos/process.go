@@ -29,6 +29,8 @@ type Node struct {
 	Gossip string
 	HTTP   string
 	AMQP   string
+	// Management is where the node serves its page; see ClusterConfig.FirstManagementPort.
+	Management string
 	// PeerAt and GossipAt are where others find Peer and Gossip; see ClusterConfig.Apart.
 	PeerAt, GossipAt string
 	host             string // that the node advertises; empty: as it listens

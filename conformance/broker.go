@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 
@@ -29,9 +30,9 @@ type Broker interface {
 // startTimeout bounds the start of a broker.
 const startTimeout = 2 * time.Minute
 
-// managementAddress is the HTTP address at which the reconnect tests ask the broker to drop
+// managementPort is the port of HTTP at which the reconnect tests ask the broker to drop
 // connections.
-const managementAddress = "127.0.0.1:15672"
+const managementPort = 15672
 
 // Quorate is a cluster of processes of this broker.
 type Quorate struct {
@@ -42,14 +43,14 @@ type Quorate struct {
 	Only []*chaos.Node
 }
 
-// StartQuorate starts n nodes of a binary. management, unless empty, is the address at which the
-// first node serves RabbitMQ's HTTP paths.
-func StartQuorate(ctx context.Context, binary string, n int, management string) (*Quorate, error) {
+// StartQuorate starts n nodes of a binary. management, unless 0, is the port at which the first node
+// serves RabbitMQ's HTTP paths.
+func StartQuorate(ctx context.Context, binary string, n, management int) (*Quorate, error) {
 	dir, err := os.MkdirTemp("", "conformance")
 	if err != nil {
 		return nil, err
 	}
-	c, err := chaos.NewCluster(chaos.ClusterConfig{Binary: binary, Dir: dir, Nodes: n, Name: "conformance", Management: management})
+	c, err := chaos.NewCluster(chaos.ClusterConfig{Binary: binary, Dir: dir, Nodes: n, Name: "conformance", FirstManagementPort: management})
 	if err != nil {
 		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
@@ -107,7 +108,7 @@ func (q *Quorate) Close() error {
 
 // freeManagement reports whether the address that the reconnect tests need is free.
 func freeManagement() bool {
-	l, err := new(net.ListenConfig).Listen(context.Background(), "tcp", managementAddress)
+	l, err := new(net.ListenConfig).Listen(context.Background(), "tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(managementPort)))
 	return err == nil && l.Close() == nil
 }
 

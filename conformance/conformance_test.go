@@ -234,7 +234,7 @@ func start(t *testing.T) *Quorate {
 	if err != nil {
 		t.Fatal(err)
 	}
-	q, err := StartQuorate(context.Background(), binary, 3, "")
+	q, err := StartQuorate(context.Background(), binary, 3, 0)
 	if err != nil {
 		t.Fatal(err)
 	}

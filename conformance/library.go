@@ -29,10 +29,10 @@ func OwnTests(ctx context.Context) (r LibraryTests, err error) {
 	if err != nil {
 		return r, err
 	}
-	leave, management := "TestRabbitMQQueue|TestIntegrationRecoverNotImplemented", managementAddress
+	leave, management := "TestRabbitMQQueue|TestIntegrationRecoverNotImplemented", managementPort
 	var skipped []string
 	if !freeManagement() {
-		leave, management = leave+"|Recover", ""
+		leave, management = leave+"|Recover", 0
 		skipped = append(skipped, "reconnect tests: they need port 15672, which is in use")
 	}
 	q, err := StartQuorate(ctx, binary, 1, management)

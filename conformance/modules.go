@@ -65,7 +65,7 @@ func (l Library) Tests(ctx context.Context, short bool) (r LibraryTests, err err
 	if err := l.fetch(ctx, dir); err != nil {
 		return r, err
 	}
-	q, err := StartQuorate(ctx, binary, 1, "")
+	q, err := StartQuorate(ctx, binary, 1, 0)
 	if err != nil {
 		return r, err
 	}

@@ -140,7 +140,7 @@ func (q *Quorate) messages(ctx context.Context, queue string) (uint64, error) {
 
 // runResume is Resume as a suite.
 func runResume(ctx context.Context, y *tally, binary string) error {
-	q, err := StartQuorate(ctx, binary, 3, "")
+	q, err := StartQuorate(ctx, binary, 3, 0)
 	if err != nil {
 		return err
 	}

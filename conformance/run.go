@@ -129,7 +129,7 @@ func runMore(ctx context.Context, o Options, y *tally) error {
 		return err
 	}
 	if o.Only.MatchString("failover") {
-		q, err := StartQuorate(ctx, binary, 3, "")
+		q, err := StartQuorate(ctx, binary, 3, 0)
 		if err != nil {
 			return err
 		}
@@ -195,7 +195,7 @@ func startBroker(ctx context.Context, kind string) (Broker, error) {
 	if err != nil {
 		return nil, err
 	}
-	return StartQuorate(ctx, binary, 3, "")
+	return StartQuorate(ctx, binary, 3, 0)
 }
 
 // runClient plays the scenarios with one client. It leaves out those with commands that its library

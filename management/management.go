@@ -1,5 +1,5 @@
 // Package management joins what a node serves to operators over HTTP: RabbitMQ's HTTP API and
-// Quorate's own (package rest).
+// Quorate's own (package rest), and the web page (package page).
 package management
 
 import (
@@ -11,6 +11,7 @@ import (
 	"github.com/quorate/quorate/broker"
 	"github.com/quorate/quorate/internal/logtail"
 	"github.com/quorate/quorate/management/login"
+	"github.com/quorate/quorate/management/page"
 	"github.com/quorate/quorate/management/rest"
 	"github.com/quorate/quorate/management/stats"
 )
@@ -49,6 +50,7 @@ func New(c Config) *Handler {
 	mux.Handle("/api/", api)
 	mux.Handle("/v1/", api)
 	mux.Handle("/openapi.json", api)
+	mux.Handle("/", page.New(page.Config{API: api, Guard: guard, Logger: c.Logger}))
 	return &Handler{Handler: mux, stats: collector}
 }
 

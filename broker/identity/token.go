@@ -200,3 +200,14 @@ func (l *Logins) LoginToken(ctx context.Context, text string, from netip.Addr) (
 	who.byToken, who.expireMs, who.mechanism = true, rec.ExpireMs, audit.MechanismToken
 	return who, nil
 }
+
+// TokenID returns the id of a token that MintToken made, for RevokeToken; ok is false for any other text. It does not
+// say whether the token is valid.
+func TokenID(text string) (tokenID string, ok bool) {
+	rest, is := strings.CutPrefix(text, tokenPrefix)
+	if !is || strings.HasPrefix(text, hostTokenPrefix) {
+		return "", false
+	}
+	tokenID, _, ok = strings.Cut(rest, "_")
+	return tokenID, ok
+}

@@ -35,6 +35,7 @@ const (
 	stopTimeout  = 30 * time.Second
 	firstPort    = 7070
 	firstAMQP    = 5672
+	firstPage    = 15672
 	bodyBytes    = 1024
 )
 
@@ -149,7 +150,7 @@ func (s *show) start(ctx context.Context) (err error) {
 		return err
 	}
 	if s.cluster, err = chaos.NewCluster(chaos.ClusterConfig{
-		Binary: s.cfg.Binary, Dir: s.dir, Name: "quickstart", FirstClientPort: firstPort, FirstAMQPPort: firstAMQP,
+		Binary: s.cfg.Binary, Dir: s.dir, Name: "quickstart", FirstClientPort: firstPort, FirstAMQPPort: firstAMQP, FirstManagementPort: firstPage,
 	}); err != nil {
 		return err
 	}
@@ -221,6 +222,7 @@ func (s *show) howTo() {
 	}
 	s.say("  bin/quoratectl cluster status\n  bin/quoratectl queue declare hello\n" +
 		"  bin/quoratectl publish hello \"a message\"\n  bin/quoratectl consume hello --count 1\n  bin/quoratectl queue show hello\n")
+	s.say("The web page is http://%s/; log in as guest with the password guest", s.cluster.Nodes[0].Management)
 	s.say("Programs for RabbitMQ connect to amqp://guest:guest@%s/\n", s.cluster.Nodes[0].AMQP)
 }
 

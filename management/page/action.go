@@ -1,0 +1,112 @@
+package page
+
+import (
+	"errors"
+	"net/http"
+	"net/url"
+	"slices"
+)
+
+// action is a change that the page makes.
+type action struct {
+	path string
+	// asks describes what the change will do, for changes that destroy something: the user sees it, and types the name,
+	// before it is done. nil: it is done at once.
+	asks func(v *visit) (question, error)
+	does func(v *visit) (outcome, error)
+}
+
+// question is what stands between a user and a change that destroys something.
+type question struct {
+	Title  string   // "Delete queue “orders”?"
+	Lines  []string // what will happen, in sentences
+	Name   string   // what the user must type
+	Button string   // "Delete"
+	Back   string   // where Cancel leads
+	// Fields are sent along with the answer.
+	Fields url.Values
+}
+
+// outcome is what a change leads to.
+type outcome struct {
+	next string // the page to show
+	said string // a sentence on it
+}
+
+// actions returns all actions.
+func actions() []action {
+	return slices.Concat(queueActions())
+}
+
+// errNotGenuine refuses a form that is not from this session's pages.
+var errNotGenuine = &fault{
+	Code: http.StatusForbidden, Kind: "not_authorized",
+	Reason: "this form is of another session or too old; open the page again and repeat what you entered",
+}
+
+// serveQuestion shows what a change will do.
+func (s *site) serveQuestion(x *action) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		v := s.enter(w, r)
+		if v == nil {
+			return
+		}
+		q, err := x.asks(v)
+		if err != nil {
+			s.refuse(v, err)
+			return
+		}
+		if q.Fields == nil {
+			q.Fields = r.URL.Query()
+		}
+		s.render(w, v, http.StatusOK, "question.html", q.Title, q)
+	}
+}
+
+// serveAction makes a change, then leads to the page that shows it.
+func (s *site) serveAction(x *action) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		r.Body = http.MaxBytesReader(w, r.Body, MaxFormBytes)
+		v := s.enter(w, r)
+		if v == nil {
+			return
+		}
+		out, err := v.act(x)
+		if err != nil {
+			s.refuse(v, err)
+			return
+		}
+		if out.said != "" {
+			v.leave(out.said)
+		}
+		if r.Header.Get("HX-Request") == "true" {
+			w.Header().Set("HX-Redirect", out.next)
+			w.WriteHeader(http.StatusNoContent)
+			return
+		}
+		http.Redirect(w, r, out.next, http.StatusSeeOther)
+	}
+}
+
+// act does what an action does, if the form is genuine and the name that it asks for was typed.
+func (v *visit) act(x *action) (outcome, error) {
+	if err := v.ParseForm(); err != nil {
+		if large, is := errors.AsType[*http.MaxBytesError](err); is {
+			return outcome{}, &fault{Code: http.StatusRequestEntityTooLarge, Kind: "bad_request", Reason: "the form has more than " + byteSize(large.Limit) + ", which is its limit"}
+		}
+		return outcome{}, &fault{Code: http.StatusBadRequest, Kind: "bad_request", Reason: "the form cannot be read: " + err.Error()}
+	}
+	if !v.genuine() {
+		return outcome{}, errNotGenuine
+	}
+	if x.asks != nil {
+		q, err := x.asks(v)
+		if err != nil {
+			return outcome{}, err
+		}
+		if v.PostFormValue("typed") != q.Name {
+			return outcome{}, &fault{Code: http.StatusBadRequest, Kind: "bad_request", Reason: "nothing was done: type " + q.Name + " exactly as it is shown"}
+		}
+	}
+	return x.does(v)
+}

@@ -1,0 +1,107 @@
+package page
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+)
+
+// fault is an error of the API.
+type fault struct {
+	Code   int
+	Kind   string `json:"error"`
+	Reason string `json:"reason"`
+}
+
+// Error is the API's reason, which names the thing, its value and the remedy.
+func (f *fault) Error() string { return f.Reason }
+
+// answer takes an answer of the API, in memory.
+type answer struct {
+	code   int
+	header http.Header
+	body   bytes.Buffer
+}
+
+func (a *answer) Header() http.Header { return a.header }
+
+// WriteHeader takes the first code, as a server does.
+func (a *answer) WriteHeader(code int) {
+	if a.code == 0 {
+		a.code = code
+	}
+}
+
+func (a *answer) Write(b []byte) (int, error) {
+	a.WriteHeader(http.StatusOK)
+	return a.body.Write(b)
+}
+
+// apiPath makes a path of the API from a pattern with %s for each name.
+func apiPath(pattern string, names ...string) string {
+	escaped := make([]any, len(names))
+	for i, n := range names {
+		escaped[i] = url.PathEscape(n)
+	}
+	return fmt.Sprintf(pattern, escaped...)
+}
+
+// request makes a request to the API as the user of a session; token "": without a login.
+func request(ctx context.Context, like *http.Request, token, method, path string, body io.Reader) (*http.Request, error) {
+	r, err := http.NewRequestWithContext(ctx, method, path, body)
+	if err != nil {
+		return nil, &fault{Code: http.StatusBadRequest, Kind: "bad_request", Reason: "the address " + path + " cannot be asked for: " + err.Error()}
+	}
+	r.RemoteAddr, r.Host, r.TLS = like.RemoteAddr, like.Host, like.TLS
+	r.Header.Set("User-Agent", like.UserAgent())
+	if token != "" {
+		r.Header.Set("Authorization", "Bearer "+token)
+	}
+	return r, nil
+}
+
+// call sends a request to the API and decodes the answer into out; nil: it is dropped. A body that is not nil is sent as
+// JSON. It returns the nodes that did not answer, and a *fault if the API refuses.
+func (v *visit) call(method, path string, body, out any) (silent []string, err error) {
+	var in io.Reader
+	if body != nil {
+		b, err := json.Marshal(body)
+		if err != nil {
+			return nil, &fault{Code: http.StatusBadRequest, Kind: "bad_request", Reason: "what was entered cannot be sent: " + err.Error()}
+		}
+		in = bytes.NewReader(b)
+	}
+	r, err := request(v.Context(), v.Request, v.token, method, path, in)
+	if err != nil {
+		return nil, err
+	}
+	a := &answer{header: http.Header{}}
+	v.site.API.ServeHTTP(a, r)
+	if a.code >= http.StatusMultipleChoices {
+		return nil, faultOf(a, path)
+	}
+	if nodes := a.header.Get("Quorate-Silent"); nodes != "" {
+		silent = strings.Split(nodes, ",")
+	}
+	if out == nil || a.body.Len() == 0 {
+		return silent, nil
+	}
+	if err := json.Unmarshal(a.body.Bytes(), out); err != nil {
+		return silent, fmt.Errorf("page: the API's answer to %s %s: %w", method, path, err)
+	}
+	return silent, nil
+}
+
+// faultOf reads an answer that is an error.
+func faultOf(a *answer, path string) *fault {
+	f := &fault{Code: a.code}
+	if err := json.Unmarshal(a.body.Bytes(), f); err != nil || f.Reason == "" {
+		f.Kind, f.Reason = http.StatusText(a.code), fmt.Sprintf("%s was answered with %d %s", path, a.code, http.StatusText(a.code))
+	}
+	return f
+}

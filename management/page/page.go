@@ -1,0 +1,72 @@
+// Package page serves the web page of a node: server-rendered HTML over the HTTP API. Every figure that it shows and
+// every change that it makes is a request to that API in the same process, as the user whose browser asks. So rights,
+// audit, limits and errors are the API's, and whatever the page can do, a script can do.
+//
+// # Reading order
+//
+//   - One request: api.go, session.go, visit.go, format.go, render.go.
+//   - What the site has: action.go, view.go, page.go; then a file for each group of pages.
+package page
+
+import (
+	"log/slog"
+	"net/http"
+
+	"github.com/quorate/quorate/management/login"
+)
+
+// Config describes the page.
+type Config struct {
+	API    http.Handler // required: serves /api/ and /v1/
+	Guard  *login.Guard // required
+	Logger *slog.Logger // required
+}
+
+// site has the handlers, which may run concurrently.
+type site struct {
+	Config
+	pages  pages
+	assets assets
+}
+
+// New returns the handler of / and /ui/. It may be used concurrently.
+func New(c Config) http.Handler {
+	s := &site{Config: c, assets: newAssets()}
+	s.pages = parsePages(s.assets)
+	mux := http.NewServeMux()
+	mux.Handle("GET /{$}", http.RedirectHandler("/ui/", http.StatusFound))
+	mux.Handle("GET /ui/static/", s.assets.handler())
+	mux.HandleFunc("GET /ui/login", s.showLogin)
+	mux.HandleFunc("POST /ui/login", s.logIn)
+	mux.HandleFunc("POST /ui/logout", s.logOut)
+	for _, x := range views() {
+		mux.HandleFunc("GET "+x.path, s.serveView(&x))
+	}
+	for _, x := range actions() {
+		if x.asks != nil {
+			mux.HandleFunc("GET "+x.path, s.serveQuestion(&x))
+		}
+		mux.HandleFunc("POST "+x.path, s.serveAction(&x))
+	}
+	for _, x := range streams() {
+		mux.HandleFunc("GET "+x.path, s.serveStream(&x))
+	}
+	return protect(mux)
+}
+
+// MaxFormBytes bounds a form, except one with definitions.
+const MaxFormBytes = 2 << 20
+
+// protect refuses what another site's page sends, and keeps browsers from running or showing anything that is not the
+// page's own.
+func protect(next http.Handler) http.Handler {
+	return http.NewCrossOriginProtection().Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h := w.Header()
+		h.Set("Content-Security-Policy", "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "+
+			"connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'")
+		h.Set("X-Content-Type-Options", "nosniff")
+		h.Set("Referrer-Policy", "same-origin")
+		h.Set("Cache-Control", "no-store")
+		next.ServeHTTP(w, r)
+	}))
+}

@@ -1,0 +1,280 @@
+package page_test
+
+import (
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/cookiejar"
+	"net/http/httptest"
+	"net/url"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/quorate/quorate/broker"
+	"github.com/quorate/quorate/broker/administration"
+	"github.com/quorate/quorate/broker/identity"
+	"github.com/quorate/quorate/internal/testcluster"
+	"github.com/quorate/quorate/management"
+)
+
+// site is the page of one node, served over loopback.
+type site struct {
+	t    *testing.T
+	b    *broker.Broker
+	base string
+}
+
+// start starts a cluster whose last node serves the page.
+func start(t *testing.T, nodes int) site {
+	if testing.Short() {
+		t.Skip("starts a cluster")
+	}
+	t.Parallel()
+	c := testcluster.Start(t, nodes)
+	b := c.Broker(nodes - 1)
+	h := management.New(management.Config{Broker: b, Node: c.Name(nodes - 1), Version: "test", Cluster: "test", Logger: slog.New(slog.NewTextHandler(t.Output(), nil))})
+	t.Cleanup(h.Close)
+	s := httptest.NewServer(h)
+	t.Cleanup(s.Close)
+	return site{t, b, s.URL}
+}
+
+// browser keeps cookies and follows no redirects, as the tests look at them.
+type browser struct {
+	site
+	client *http.Client
+	form   string // the token of the session's forms
+}
+
+// open begins without a session.
+func (s site) open() *browser {
+	s.t.Helper()
+	jar, err := cookiejar.New(nil)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return &browser{s, &http.Client{Jar: jar, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}, ""}
+}
+
+// login opens a browser in which a user has logged in.
+func (s site) login(user, password string) *browser {
+	s.t.Helper()
+	x := s.open()
+	code, _, to := x.post("/ui/login", url.Values{"user": {user}, "password": {password}})
+	if code != http.StatusSeeOther || to != "/ui/" {
+		s.t.Fatalf("login of %s: %d to %q", user, code, to)
+	}
+	x.form = x.formToken(x.page("/ui/"))
+	return x
+}
+
+var tokenField = regexp.MustCompile(`name="form_token" value="([^"]+)"`)
+
+// formToken finds the token of the forms in a page.
+func (x *browser) formToken(page string) string {
+	x.t.Helper()
+	found := tokenField.FindStringSubmatch(page)
+	if found == nil {
+		x.t.Fatalf("no form in\n%s", page)
+	}
+	return found[1]
+}
+
+// do sends a request.
+func (x *browser) do(r *http.Request) (code int, body, to string) {
+	x.t.Helper()
+	answer, err := x.client.Do(r)
+	if err != nil {
+		x.t.Fatal(err)
+	}
+	defer func() { _ = answer.Body.Close() }()
+	b, err := io.ReadAll(answer.Body)
+	if err != nil {
+		x.t.Fatal(err)
+	}
+	return answer.StatusCode, string(b), answer.Header.Get("Location")
+}
+
+// get opens an address.
+func (x *browser) get(path string) (code int, body, to string) {
+	x.t.Helper()
+	r, err := http.NewRequestWithContext(x.t.Context(), http.MethodGet, x.base+path, nil)
+	if err != nil {
+		x.t.Fatal(err)
+	}
+	return x.do(r)
+}
+
+// page opens a page that must be there.
+func (x *browser) page(path string) string {
+	x.t.Helper()
+	code, body, to := x.get(path)
+	if code != http.StatusOK {
+		x.t.Fatalf("%s: %d to %q\n%s", path, code, to, body)
+	}
+	return body
+}
+
+// post sends a form with the session's token.
+func (x *browser) post(path string, form url.Values) (code int, body, to string) {
+	x.t.Helper()
+	if x.form != "" && !form.Has("form_token") {
+		form.Set("form_token", x.form)
+	}
+	r, err := http.NewRequestWithContext(x.t.Context(), http.MethodPost, x.base+path, strings.NewReader(form.Encode()))
+	if err != nil {
+		x.t.Fatal(err)
+	}
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	return x.do(r)
+}
+
+// addUser adds a user with the password p and tags.
+func (s site) addUser(name string, tags ...string) {
+	s.t.Helper()
+	root := identity.WithIdentity(s.t.Context(), identity.Itself())
+	if _, err := s.b.Administration.PutUser(root, administration.PutUser{Name: name, Tags: tags, Password: "p"}); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// Who has not logged in, or has no right to see the page, sees nothing and changes nothing.
+func TestLogin(t *testing.T) {
+	s := start(t, 1)
+	s.addUser("worker")
+	x := s.open()
+	for _, path := range []string{"/ui/", "/ui/queues", "/ui/queue/delete?vhost=%2F&name=q"} {
+		if code, _, to := x.get(path); code != http.StatusSeeOther || to != "/ui/login?next="+url.QueryEscape(path) {
+			t.Errorf("%s: %d to %q", path, code, to)
+		}
+	}
+	if code, _, to := x.post("/ui/queues/declare", url.Values{"vhost": {"/"}, "name": {"q"}}); code != http.StatusSeeOther || to != "/ui/login" {
+		t.Errorf("a form of somebody unknown: %d to %q", code, to)
+	}
+	for _, form := range []url.Values{{"user": {"guest"}, "password": {"wrong"}}, {"user": {"worker"}, "password": {"p"}}, {"token": {"wrong"}}, {}} {
+		if code, body, _ := x.post("/ui/login", form); code != http.StatusUnauthorized || !strings.Contains(body, `role="alert"`) {
+			t.Errorf("%v: %d\n%s", form, code, body)
+		}
+	}
+	x = s.login("guest", "guest")
+	session := x.cookie("quorate_session")
+	for _, to := range []string{"https://example.org/", "//example.org/", "/ui/login", "javascript:alert(1)"} {
+		if code, _, got := s.open().post("/ui/login", url.Values{"user": {"guest"}, "password": {"guest"}, "next": {to}}); code != http.StatusSeeOther || got != "/ui/" {
+			t.Errorf("next %q: %d to %q", to, code, got)
+		}
+	}
+	if code, _, to := x.post("/ui/logout", url.Values{}); code != http.StatusSeeOther || to != "/ui/login" {
+		t.Errorf("logout: %d to %q", code, to)
+	}
+	again := s.open()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.base+"/ui/", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.AddCookie(&http.Cookie{Name: "quorate_session", Value: session})
+	if code, _, _ := again.do(r); code != http.StatusSeeOther {
+		t.Errorf("a session that was ended still opens the page: %d", code)
+	}
+}
+
+// cookie returns a cookie of the page.
+func (x *browser) cookie(name string) string {
+	x.t.Helper()
+	at, err := url.Parse(x.base + "/ui/")
+	if err != nil {
+		x.t.Fatal(err)
+	}
+	for _, c := range x.client.Jar.Cookies(at) {
+		if c.Name == name {
+			return c.Value
+		}
+	}
+	x.t.Fatalf("no cookie %s", name)
+	return ""
+}
+
+// A form must be the session's own, whatever cookies the browser sends with it.
+func TestForgedForms(t *testing.T) {
+	s := start(t, 1)
+	x := s.login("guest", "guest")
+	declare := func(token, site string) int {
+		form := url.Values{"vhost": {"/"}, "name": {"forged"}, "form_token": {token}}
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.base+"/ui/queues/declare", strings.NewReader(form.Encode()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		r.Header.Set("Sec-Fetch-Site", site)
+		code, _, _ := x.do(r)
+		return code
+	}
+	for _, f := range []struct{ token, site string }{{"", "same-origin"}, {"wrong", "same-origin"}, {s.login("guest", "guest").form, "same-origin"}, {x.form, "cross-site"}} {
+		if code := declare(f.token, f.site); code != http.StatusForbidden {
+			t.Errorf("%+v: %d", f, code)
+		}
+	}
+	if code, _, _ := x.get("/ui/queue?vhost=%2F&name=forged"); code != http.StatusNotFound {
+		t.Errorf("the forged queue: %d", code)
+	}
+	if code := declare(x.form, "same-origin"); code != http.StatusSeeOther {
+		t.Errorf("a genuine form: %d", code)
+	}
+}
+
+// What destroys something asks for the name first.
+func TestQuestions(t *testing.T) {
+	s := start(t, 1)
+	x := s.login("guest", "guest")
+	about := url.Values{"vhost": {"/"}, "name": {"<b>q</b>"}}
+	if code, body, _ := x.post("/ui/queues/declare", about); code != http.StatusSeeOther {
+		t.Fatalf("declare: %d\n%s", code, body)
+	}
+	for _, act := range []string{"purge", "delete"} {
+		path := "/ui/queue/" + act
+		body := x.page(path + "?" + about.Encode())
+		if !strings.Contains(body, "&lt;b&gt;q&lt;/b&gt;") || strings.Contains(body, "<b>") {
+			t.Errorf("%s shows the name as HTML", path)
+		}
+		if code, body, _ := x.post(path, url.Values{"vhost": {"/"}, "name": {"<b>q</b>"}, "typed": {"q"}}); code != http.StatusBadRequest || !strings.Contains(body, "nothing was done") {
+			t.Errorf("%s with another name: %d\n%s", path, code, body)
+		}
+		if code, body, _ := x.post(path, url.Values{"vhost": {"/"}, "name": {"<b>q</b>"}, "typed": {"<b>q</b>"}}); code != http.StatusSeeOther {
+			t.Errorf("%s: %d\n%s", path, code, body)
+		}
+	}
+	if body := x.page("/ui/queues"); !strings.Contains(body, "is deleted") {
+		t.Error("the notice is missing")
+	}
+	if code, _, _ := x.get("/ui/queue?" + about.Encode()); code != http.StatusNotFound {
+		t.Errorf("the deleted queue: %d", code)
+	}
+}
+
+// Browsers run nothing but the page's own files, and show it in no frame.
+func TestHeaders(t *testing.T) {
+	s := start(t, 1)
+	r, err := http.Get(s.base + "/ui/login") //nolint:noctx // of a test
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = r.Body.Close() }()
+	policy := r.Header.Get("Content-Security-Policy")
+	for _, want := range []string{"default-src 'none'", "script-src 'self'", "frame-ancestors 'none'"} {
+		if !strings.Contains(policy, want) {
+			t.Errorf("the policy %q lacks %q", policy, want)
+		}
+	}
+	if strings.Contains(policy, "unsafe") {
+		t.Errorf("the policy %q allows what is inline", policy)
+	}
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, found := range regexp.MustCompile(`(?:src|href)="(/ui/static/[^"]+)"`).FindAllStringSubmatch(string(body), -1) {
+		if code, _, _ := s.open().get(found[1]); code != http.StatusOK {
+			t.Errorf("%s: %d", found[1], code)
+		}
+	}
+}

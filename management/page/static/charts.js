@@ -1,0 +1,115 @@
+// Draws the overview's charts and figures from the live feed.
+"use strict";
+
+(() => {
+  const place = document.getElementById("charts");
+  if (!place || !window.uPlot || !window.EventSource) return;
+
+  const keep = 300; // samples: five minutes at one a second
+  const mega = 1024 * 1024;
+  const color = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+  const at = (o, path) => path.split(".").reduce((x, k) => (x === null || x === undefined ? undefined : x[k]), o);
+  const worst = (sample, field) => {
+    const known = sample.nodes.map((n) => n[field]).filter((x) => typeof x === "number");
+    return known.length ? Math.max(...known) : null;
+  };
+  const line = (label, stroke, of) => ({ label, stroke, of });
+
+  // What each chart draws. Charts of nodes get a line for each of them.
+  const ofNodes = (field, scale) => (samples) =>
+    [...new Set(samples.flatMap((s) => s.nodes.map((n) => n.name)))].sort().map((name, i) =>
+      line(name, `--c${(i % 5) + 1}`, (s) => {
+        const node = s.nodes.find((n) => n.name === name);
+        return node && typeof node[field] === "number" ? node[field] / scale : null;
+      }));
+  const charts = {
+    rates: () => [
+      line("published", "--c1", (s) => s.rates.publish), line("confirmed", "--c5", (s) => s.rates.confirm), line("delivered", "--c3", (s) => s.rates.deliver),
+      line("acked", "--c2", (s) => s.rates.ack), line("redelivered", "--c4", (s) => s.rates.redeliver),
+    ],
+    queued: () => [
+      line("ready", "--c1", (s) => s.totals.ready), line("unacked", "--c2", (s) => s.totals.unacked),
+      line("delayed", "--c3", (s) => s.totals.delayed), line("dead letters", "--c4", (s) => s.totals.dead_letters),
+    ],
+    latency: () => [line("confirm", "--c1", (s) => worst(s, "confirm_p99_ms")), line("fsync", "--c2", (s) => worst(s, "fsync_p99_ms"))],
+    cpu: ofNodes("cpu", 1),
+    memory: ofNodes("memory_bytes", mega),
+  };
+
+  const clock = (seconds) => new Date(seconds * 1000).toTimeString().slice(0, 8);
+
+  let samples = [];
+  const drawn = new Map(); // element → chart and its lines
+
+  const build = (el) => {
+    const lines = charts[el.dataset.chart](samples);
+    const axis = () => ({ stroke: color("--dim"), grid: { stroke: color("--line"), width: 1 }, ticks: { stroke: color("--line") } });
+    const plot = new uPlot({
+      width: el.clientWidth, height: 180, cursor: { sync: { key: "overview" } }, scales: { y: { range: (u, min, max) => [0, Math.max(max * 1.1, 1)] } },
+      axes: [{ ...axis(), space: 70, values: (u, at) => at.map(clock) }, { ...axis(), size: 60 }],
+      series: [{ label: "time", value: (u, v) => (v === null ? "–" : clock(v)) }, ...lines.map((l) => ({ label: l.label, stroke: color(l.stroke), width: 1.5, points: { show: false } }))],
+    }, rows(lines), el);
+    drawn.set(el, { plot, lines });
+  };
+  const rows = (lines) => [samples.map((s) => s.at / 1000), ...lines.map((l) => samples.map((s) => { const v = l.of(s); return v === undefined ? null : v; }))];
+
+  const draw = () => {
+    for (const el of place.querySelectorAll("[data-chart]")) {
+      const old = drawn.get(el);
+      const names = charts[el.dataset.chart](samples).map((l) => l.label).join();
+      if (old && old.lines.map((l) => l.label).join() === names) {
+        old.plot.setData(rows(old.lines));
+        continue;
+      }
+      if (old) old.plot.destroy();
+      build(el);
+    }
+  };
+  const rebuild = () => {
+    for (const [el, old] of drawn) {
+      old.plot.destroy();
+      drawn.delete(el);
+    }
+    if (samples.length) draw();
+  };
+
+  const thousands = (n) => Math.round(n).toString().replace(/\B(?=(\d{3})+(?!\d))/g, "\u202f");
+  const figure = (path, v) => {
+    if (typeof v !== "number") return "–";
+    if (!path.startsWith("rates.")) return thousands(v);
+    return (v >= 1000 ? thousands(v) : v >= 100 || v === Math.trunc(v) ? v.toFixed(0) : v >= 10 ? v.toFixed(1) : v.toFixed(2)) + "/s";
+  };
+  const alarms = document.getElementById("alarms");
+  const show = (s) => {
+    for (const el of document.querySelectorAll("[data-field]")) el.textContent = figure(el.dataset.field, at(s, el.dataset.field));
+    if (!alarms) return;
+    const said = [...s.alarms, ...s.silent.map((n) => `Node ${n} does not answer.`)];
+    if (alarms.dataset.said === said.join("\n")) return;
+    alarms.dataset.said = said.join("\n");
+    alarms.replaceChildren(...said.map((text) => {
+      const p = document.createElement("p");
+      p.className = "warning";
+      p.textContent = text;
+      return p;
+    }));
+  };
+
+  const source = new EventSource(place.dataset.feed);
+  source.addEventListener("history", (e) => {
+    samples = JSON.parse(e.data).slice(-keep);
+    if (samples.length) draw();
+  });
+  source.onmessage = (e) => {
+    const s = JSON.parse(e.data);
+    samples.push(s);
+    if (samples.length > keep) samples.shift();
+    show(s);
+    if (!document.hidden) draw();
+  };
+  addEventListener("resize", () => {
+    for (const [el, { plot }] of drawn) plot.setSize({ width: el.clientWidth, height: 180 });
+  });
+  document.addEventListener("themed", rebuild);
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", rebuild);
+  addEventListener("pagehide", () => source.close());
+})();
