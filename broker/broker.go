@@ -13,10 +13,10 @@
 //     shared_figures.go.
 //   - The Broker and its figures: broker.go, counters.go, figures.go.
 //   - Queues, exchanges and bindings: queue.go, declare.go, exchange.go, binding.go, status.go, queue_list.go.
-//   - Publishing: delay.go, sender.go, publication.go, publish_check.go, publish_delay.go, reply.go, route.go, publish.go,
-//     held.go.
-//   - Consuming: delivery.go, unacked.go, annotations.go, arrivals.go, activity.go, consume.go, credit.go, consumer.go,
-//     consumers.go, consume_replies.go.
+//   - Publishing: delay.go, sender.go, publication.go, publish_check.go, publish_delay.go, reply.go, route.go,
+//     publish_trace.go, publish.go, held.go.
+//   - Consuming: delivery.go, unacked.go, annotations.go, arrivals.go, activity.go, consume.go, consume_trace.go, credit.go,
+//     consumer.go, consumers.go, consume_replies.go.
 //   - Settling: decision.go, settle.go, get.go, transact.go.
 //   - Messages in queues: peek.go, mover_route.go, mover.go, messages.go, explain.go.
 package broker
@@ -51,6 +51,7 @@ import (
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/message"
 	"github.com/quorate/quorate/policy"
+	"github.com/quorate/quorate/tracing"
 )
 
 // Config configures a Broker. A zero value stands for the default.
@@ -81,7 +82,8 @@ type Config struct {
 	ConnectionTimeout time.Duration
 	// RelaxedTypeCheck treats the types quorum and classic as equal when a queue is declared again.
 	RelaxedTypeCheck bool
-	Logger           *slog.Logger // nil: nothing is logged
+	Tracer           *tracing.Tracer // nil: nothing is traced
+	Logger           *slog.Logger    // nil: nothing is logged
 }
 
 // DefaultVHost is the vhost that exists from the start (VH-1).
@@ -147,8 +149,9 @@ type below struct {
 // Broker is one node's broker. All methods may be called concurrently.
 type Broker struct {
 	below
-	cfg Config
-	log *slog.Logger
+	cfg    Config
+	log    *slog.Logger
+	tracer *tracing.Tracer // nil: nothing is traced
 
 	// The parts that callers use directly. They never change.
 	Serving        *serving.Node
@@ -196,7 +199,7 @@ func New(part *cluster.Cluster, c Config) *Broker {
 // newBroker returns a broker whose background work has not started; tests need none.
 func newBroker(c Config, x below) *Broker {
 	c.setDefaults()
-	b := &Broker{below: x, cfg: c, log: c.Logger, alternate: x.policies.AlternateExchange}
+	b := &Broker{below: x, cfg: c, log: c.Logger, tracer: c.Tracer, alternate: x.policies.AlternateExchange}
 	b.life, b.end = context.WithCancel(context.Background())
 	b.makeParts()
 	return b

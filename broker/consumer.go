@@ -36,6 +36,7 @@ type Consumer struct {
 	taken        uint64 // the newest id that Take has returned
 	open         unacked
 	annotations  annotations
+	traced       traced
 	credit       creditTracker
 	ended        error
 	revoked      []uint64 // ids that the queue has taken back, for TakeRevoked
@@ -98,6 +99,7 @@ func (c *Consumer) revoke(r quorumq.MsgIDRange) {
 	for m := r.First; m <= r.Last; m++ {
 		c.revoked = append(c.revoked, uint64(m))
 	}
+	c.traced.settle(c.b.tracer, c.about, r, "revoke", true)
 	c.mu.Unlock()
 	c.wake()
 }
@@ -167,6 +169,9 @@ func (c *Consumer) Take(dst []Delivery, limit, maxBytes int) ([]Delivery, error)
 		if len(added) > 0 && !c.autoAck {
 			c.note(d.ID, added)
 		}
+		if c.b.tracer != nil {
+			c.trace(&d)
+		}
 		dst = append(dst, d)
 	}
 	c.recycle()
@@ -188,6 +193,20 @@ func (c *Consumer) note(id uint64, added message.Table) {
 		c.annotations = make(annotations)
 	}
 	c.annotations[id] = added
+}
+
+// trace makes the span of a delivery, before the client has it.
+func (c *Consumer) trace(d *Delivery) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	span, is := traceDelivery(c.b.tracer, &c.origin, d)
+	if !is || c.autoAck {
+		return
+	}
+	if c.traced == nil {
+		c.traced = make(traced)
+	}
+	c.traced[d.ID] = span
 }
 
 // recycle drops the deliveries that Take has returned.

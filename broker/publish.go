@@ -15,6 +15,7 @@ import (
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/message"
 	"github.com/quorate/quorate/quorumq"
+	"github.com/quorate/quorate/tracing"
 )
 
 // publishing is one publish in progress. To save allocations it is reused for later publishes, with its slices and the
@@ -25,6 +26,7 @@ type publishing struct {
 	token   uint64
 	targets []*publishTarget
 	waiting atomic.Int32
+	span    *tracing.Publish // nil: the message is not traced
 }
 
 // publishTarget is one queue's part of a publish.
@@ -48,6 +50,9 @@ func (b *Broker) newPublishing() *publishing {
 func (b *Broker) Publish(ctx context.Context, m *Publish, done func(Result)) {
 	p := b.newPublishing()
 	p.done, p.token = done, m.Token
+	if b.tracer != nil {
+		p.span = b.tracePublish(m)
+	}
 	err := p.prepare(ctx, m)
 	if len(p.uids) == 0 && (err == nil || serving.Negative(err)) { // EX-16
 		err = p.confirm(ctx, m, err)
@@ -80,18 +85,22 @@ func (b *Broker) Publish(ctx context.Context, m *Publish, done func(Result)) {
 	// As soon as the last target has been handed over, p may be in use for another publish.
 	for i := range n {
 		t, uid := p.targets[i], p.uids[i]
+		answered := t.answered
+		if p.span != nil {
+			answered = p.span.Commit(b.queueName(uid), answered)
+		}
 		q, err := b.handles.of(uid)
 		if err == nil {
 			nm.Priority = q.priorities.Level(asked)
 			p.chargeQueue(&q, m, i)
 			if m.Unit != nil {
-				m.Unit.add(uid, q, gateway.Part{Message: nm, Body: stored, Done: t.answered})
+				m.Unit.add(uid, q, gateway.Part{Message: nm, Body: stored, Done: answered})
 			} else {
-				err = q.Enqueue(ctx, nm, stored, t.answered)
+				err = q.Enqueue(ctx, nm, stored, answered)
 			}
 		}
 		if err != nil {
-			t.answer(notTaken(err, m))
+			answered(notTaken(err, m))
 		}
 	}
 }
@@ -204,13 +213,16 @@ func rejectionCause(err error) RejectionCause {
 func (p *publishing) finish(r Result) {
 	done := p.done
 	r.Token = p.token
+	if p.span != nil {
+		traceResult(p.span, &r)
+	}
 	p.release()
 	done(r)
 }
 
 // release makes p available for another publish.
 func (p *publishing) release() {
-	p.done = nil
+	p.done, p.span = nil, nil
 	p.routed.release()
 	p.b.publishes.Put(p)
 }

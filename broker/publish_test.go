@@ -15,6 +15,7 @@ import (
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/message"
 	"github.com/quorate/quorate/quorumq"
+	"github.com/quorate/quorate/tracing"
 )
 
 // answering stands for a queue, and answers at once with its error.
@@ -313,10 +314,24 @@ func TestPublishAllocations(t *testing.T) {
 }
 
 func BenchmarkPublish(b *testing.B) {
-	for _, queues := range [][]string{{"q0"}, {"q0", "q1", "q2"}} {
-		b.Run(fmt.Sprint("queues=", len(queues)), func(b *testing.B) {
-			x := testBroker(b, func(string) enqueuer { return discarding{} }, queues...)
-			p := &Publish{VHost: "/", Exchange: "amq.fanout", RoutingKey: "q", Body: make([]byte, 900)}
+	on, flush := testTracer(b)
+	defer flush()
+	for _, row := range []struct {
+		name    string
+		queues  []string
+		tracer  *tracing.Tracer
+		headers message.Table
+	}{
+		{"queues=1", []string{"q0"}, nil, nil},
+		{"queues=3", []string{"q0", "q1", "q2"}, nil, nil},
+		{"queues=1/tracing=on", []string{"q0"}, on, nil},
+		{"queues=1/headers", []string{"q0"}, nil, parentHeaders("00")},
+		{"queues=1/headers/tracing=on", []string{"q0"}, on, parentHeaders("00")},
+		{"queues=1/traced", []string{"q0"}, on, parentHeaders("01")},
+	} {
+		b.Run(row.name, func(b *testing.B) {
+			x := testBrokerOf(b, Config{MaxBodyBytes: 1000, Tracer: row.tracer}, func(string) enqueuer { return discarding{} }, row.queues...)
+			p := &Publish{VHost: "/", Exchange: "amq.fanout", RoutingKey: "q", Headers: row.headers, Body: make([]byte, 900)}
 			done := func(Result) {}
 			ctx := context.Background()
 			b.ReportAllocs()

@@ -60,6 +60,9 @@ func (c *Consumer) Settle(s *Settlement) (unknown []uint64, err error) {
 
 // decide passes a decision about a range to the queue. The caller holds mu.
 func (c *Consumer) decide(r quorumq.MsgIDRange, d gateway.Decision, added message.Table) {
+	if len(c.traced) > 0 {
+		c.traced.settle(c.b.tracer, c.about, r, traceDecision(d.Kind), d.Failed)
+	}
 	c.annotations.decide(r, d, added, func(r quorumq.MsgIDRange, d gateway.Decision) { c.c.Decide(r, d) })
 }
 

@@ -48,6 +48,7 @@ type Sources struct {
 	Logins                 func() map[string]Logins      // answers of the backends, by their names
 	IssuerKeys             func() (IssuerKeys, bool)     // false: there is no issuer of tokens
 	Gates                  func() map[string]gate.Stats  // of connections that come in, by name
+	Tracing                func() Tracing
 	Logger                 *slog.Logger
 }
 
@@ -149,6 +150,7 @@ type Metrics struct {
 	clock    []row[*Clock]
 	log      []row[*wal.Stats]
 	gates    []row[*gate.Stats]
+	tracing  []row[*Tracing]
 
 	totals totals
 }
@@ -159,6 +161,7 @@ func New(src Sources) *Metrics {
 		src: src, descs: newDescs(), queue: queueRows(), gateway: gatewayRows(), incoming: incomingRows(), pace: paceRows(), listener: listenerRows(),
 		memory: memoryRows(), links: linkRows(), clock: clockRows(), log: logRows(), gates: gateRows(),
 	}
+	m.tracing = tracingRows()
 	m.one, m.totals = ofOne(m.queue), newTotals(m.queue)
 	r := prometheus.NewRegistry()
 	r.MustRegister(collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), collectors.NewGoCollector(), nodeCollector{m})
@@ -246,6 +249,8 @@ func (c nodeCollector) Collect(ch chan<- prometheus.Metric) {
 	sendRows(ch, c.m.incoming, &in)
 	pace := src.Pace()
 	sendRows(ch, c.m.pace, &pace)
+	spans := src.Tracing()
+	sendRows(ch, c.m.tracing, &spans)
 	l := src.Listener()
 	sendRows(ch, c.m.listener, &l)
 	memory := src.Memory()

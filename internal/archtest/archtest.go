@@ -71,6 +71,7 @@ func Table() []Package {
 			},
 			ThirdParty: []string{"grpc"},
 		},
+		{Path: "tracing", Imports: []string{"message", "internal/lograte"}, ThirdParty: []string{"otel"}},
 		{Path: "policy", Imports: []string{"id", "message", "argument", "quorumq", "catalog", "internal/nearest", "internal/pattern"}},
 		{Path: "deadletter", Imports: []string{"id", "message", "quorumq", "catalog", "internal/wait"}},
 		{Path: "cluster/recovery", Imports: []string{"id", "catalog", "cluster/datadir", "cluster/storage", "cluster/metadata", "raftfsm", "wal"}},
@@ -128,7 +129,7 @@ func Table() []Package {
 		{Path: "broker", Imports: []string{
 			"id", "message", "access", "argument", "catalog", "policy", "quorumq", "cluster", "cluster/clients", "cluster/traffic", "cluster/gateway", "cluster/forwarding", "cluster/operation", "cluster/event", "deadletter",
 			"internal/wait", "internal/lograte", "cluster/metadata", "cluster/leader", "cluster/disk", "cluster/peer",
-			"broker/failure", "broker/serving", "broker/audit", "broker/identity", "broker/permission", "broker/administration", "broker/connections", "broker/operators", "broker/limits", "broker/settletoken", "broker/names", "broker/imports", "broker/backups", "broker/watch",
+			"broker/failure", "broker/serving", "broker/audit", "broker/identity", "broker/permission", "broker/administration", "broker/connections", "broker/operators", "broker/limits", "broker/settletoken", "broker/names", "broker/imports", "broker/backups", "broker/watch", "tracing",
 		}},
 		{Path: "amqp", Imports: []string{"id", "amqp/wire", "broker", "broker/failure", "broker/audit", "broker/identity", "broker/connections", "message", "internal/gate", "internal/incoming", "internal/wait", "broker/limits", "broker/names"}},
 		{
@@ -200,7 +201,7 @@ func Table() []Package {
 		{Path: "internal/storesim", Imports: []string{"id", "catalog"}},
 		{Path: "internal/stress"},
 		{Path: "internal/testnode", Imports: []string{"cluster"}},
-		{Path: "internal/testcluster", Imports: []string{"id", "clock", "access", "access/oauth2", "amqp", "broker", "cluster", "cluster/certificate", "grpcapi", "internal/authority", "internal/incoming", "internal/logtail", "internal/loopback", "raftfsm", "wal", "cluster/nodeclock"}},
+		{Path: "internal/testcluster", Imports: []string{"id", "clock", "access", "access/oauth2", "amqp", "broker", "cluster", "cluster/certificate", "grpcapi", "internal/authority", "internal/incoming", "internal/logtail", "internal/loopback", "raftfsm", "wal", "cluster/nodeclock", "tracing"}},
 		{Path: "internal/tlsfiles"},
 		{Path: "internal/transcript"},
 		{Path: "internal/upgrade"},
@@ -212,6 +213,7 @@ func Table() []Package {
 // subpackages and later major versions too.
 func Modules() map[string]string {
 	return map[string]string{
+		"otel":        "go.opentelemetry.io/otel",
 		"raft":        "github.com/hashicorp/raft",
 		"amqp091":     "github.com/rabbitmq/amqp091-go",
 		"raft-boltdb": "github.com/hashicorp/raft-boltdb",

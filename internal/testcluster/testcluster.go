@@ -29,6 +29,7 @@ import (
 	"github.com/quorate/quorate/internal/incoming"
 	"github.com/quorate/quorate/internal/logtail"
 	"github.com/quorate/quorate/internal/loopback"
+	"github.com/quorate/quorate/tracing"
 )
 
 // Bounds of waiting.
@@ -52,10 +53,11 @@ type Cluster struct {
 	// authority issues the nodes' certificates; nil: no TLS between them.
 	broker    broker.Config
 	authority *authority.Authority
-	hibernate time.Duration // time after which an unused queue is closed; 0: never
-	suspect   time.Duration // how long a node may be silent before the others take it for dead; 0: the node's default
-	clocks    []*Clock      // of the nodes' machines; nil: the operating system's
-	incoming  int64         // limits.incoming_bytes of each node, over gRPC; 0: the default
+	hibernate time.Duration                     // time after which an unused queue is closed; 0: never
+	suspect   time.Duration                     // how long a node may be silent before the others take it for dead; 0: the node's default
+	clocks    []*Clock                          // of the nodes' machines; nil: the operating system's
+	tracers   func(node string) *tracing.Tracer // nil: nothing is traced
+	incoming  int64                             // limits.incoming_bytes of each node, over gRPC; 0: the default
 }
 
 // node is one node's settings, and its parts while it runs.
@@ -107,6 +109,12 @@ func StartIncoming(t testing.TB, n int, bytes int64) *Cluster {
 func StartMany(t testing.TB, n int, hibernate time.Duration) *Cluster {
 	t.Helper()
 	return (&Cluster{t: t, dir: t.TempDir(), hibernate: hibernate, suspect: busyTimeout}).start(n)
+}
+
+// StartTraced is Start with a tracer for each node, which the caller closes.
+func StartTraced(t testing.TB, n int, tracers func(node string) *tracing.Tracer) *Cluster {
+	t.Helper()
+	return (&Cluster{t: t, dir: t.TempDir(), tracers: tracers}).start(n)
 }
 
 // StartClocks is Start on machines whose clocks a test can set.
@@ -288,6 +296,9 @@ func (c *Cluster) launch(i int) {
 	cfg := c.broker
 	if cfg.Authenticate = true; cfg.Logger == nil {
 		cfg.Logger = log
+	}
+	if c.tracers != nil {
+		cfg.Tracer = c.tracers(string(n.name))
 	}
 	var clock nodeclock.Source
 	if c.clocks != nil {

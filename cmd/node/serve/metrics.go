@@ -40,8 +40,9 @@ func (n *node) showMetrics() {
 	n.metrics.Store(metrics.New(metrics.Sources{
 		Node: n.cfg.NodeID, Cluster: n.cfg.Cluster.Name, Version: n.version, Logger: n.log,
 		Queues: n.ledQueues, Gateway: n.gatewayFigures, Listener: n.listenerFigures, Incoming: n.incomingFigures,
-		Pace:   func() metrics.Pace { return metrics.Pace(n.api.Pace()) },
-		Memory: n.memoryFigures, Links: n.linkFigures, Clock: n.clockFigures, Log: n.part.LogStats, Members: n.part.Members,
+		Tracing: func() metrics.Tracing { return metrics.Tracing(n.tracer.Stats()) },
+		Pace:    func() metrics.Pace { return metrics.Pace(n.api.Pace()) },
+		Memory:  n.memoryFigures, Links: n.linkFigures, Clock: n.clockFigures, Log: n.part.LogStats, Members: n.part.Members,
 		LeadersSpread: n.part.Reconciler().LeadersSpread, Replaced: n.part.Operator().NodesReplaced, Refused: n.part.RefusedPeers,
 		CertificateEnds: n.certificateEnds, Logins: n.loginFigures, IssuerKeys: n.keyFigures, Gates: n.gates.figures,
 		Versions: func() (finalised, reads int) { return int(n.part.View().Version()), int(catalog.NewestVersion) },

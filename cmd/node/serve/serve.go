@@ -34,6 +34,7 @@ import (
 	"github.com/quorate/quorate/internal/wait"
 	"github.com/quorate/quorate/management"
 	"github.com/quorate/quorate/metrics"
+	"github.com/quorate/quorate/tracing"
 )
 
 const (
@@ -41,7 +42,9 @@ const (
 	shutdownTimeout = 10 * time.Second
 	// failedTimeout bounds the same for clients of a node that has failed.
 	failedTimeout = time.Second
-	dirMode       = 0o750
+	// lastSpans is how long a node that stops waits for the collector of traces.
+	lastSpans = 2 * time.Second
+	dirMode   = 0o750
 	// lastWords is how long the log may take to record that the disk hangs.
 	lastWords = time.Second
 	// maxShownBytes bounds how much of a name from an unauthenticated client is logged.
@@ -74,6 +77,7 @@ type node struct {
 	tokens    *oauth2.Backend // nil: backend oauth2 is off
 	directory *ldap.Backend   // nil: backend ldap is off
 	gates     gates
+	tracer    *tracing.Tracer // nil: nothing is traced
 
 	peerTLS, clientTLS *tlsfiles.Files // nil: no TLS
 	watches            sync.WaitGroup
@@ -168,6 +172,7 @@ func (n *node) start(ctx context.Context, version string) error {
 		n.watches.Go(func() { n.watchName(name, net.DefaultResolver.LookupHost) })
 	}
 	n.planMemory()
+	n.openTracing(ctx)
 	c, err := n.clusterConfig(ctx, version)
 	if err != nil {
 		return err
@@ -186,6 +191,7 @@ func (n *node) start(ctx context.Context, version string) error {
 		Authenticate: n.cfg.Authenticate(), DefaultUser: n.cfg.Auth.DefaultUser, DefaultPassword: password,
 		LoopbackUsers: n.cfg.Auth.LoopbackUsers, ConnectionTimeout: n.cfg.Timeouts.Connections,
 		RelaxedTypeCheck: n.cfg.Queue.RelaxedTypeCheck, HostToken: identity.NewHostToken(), Hashing: n.processors.hashing,
+		Tracer: n.tracer,
 	}
 	if err := b.Validate(); err != nil {
 		return err
@@ -333,6 +339,7 @@ func (n *node) stop(drain bool) error {
 	if n.part != nil {
 		bounded(shutdownTimeout, func(ctx context.Context) { errs = append(errs, n.part.Close(ctx)) })
 	}
+	n.closeTracing()
 	if n.http != nil {
 		n.health.close()
 		errs = append(errs, n.http.Close())

@@ -1,0 +1,215 @@
+package tracing_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	amqp091 "github.com/rabbitmq/amqp091-go"
+
+	"github.com/quorate/quorate/client"
+	"github.com/quorate/quorate/internal/testcluster"
+	"github.com/quorate/quorate/tracing"
+)
+
+const (
+	publisherTrace = "0af7651916cd43dd8448eb211c80319c"
+	publisherSpan  = "b7ad6b7169203331"
+	traceparent    = "00-" + publisherTrace + "-" + publisherSpan + "-01"
+)
+
+// traced is three nodes whose spans a collector gets.
+func traced(t *testing.T) (*testcluster.Cluster, *collector) {
+	t.Helper()
+	t.Setenv("OTEL_BSP_SCHEDULE_DELAY", "20") // milliseconds; a test need not wait for 5 s
+	c := startCollector(t)
+	var open []*tracing.Tracer
+	t.Cleanup(func() { // after the nodes have stopped
+		for _, x := range open {
+			if err := x.Close(context.Background()); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	nodes := testcluster.StartTraced(t, 3, func(node string) *tracing.Tracer {
+		open = append(open, tracer(t, node, c.addr, 0))
+		return open[len(open)-1]
+	})
+	return nodes, c
+}
+
+func channel(t *testing.T, addr string) *amqp091.Channel {
+	t.Helper()
+	conn, err := amqp091.Dial("amqp://guest:guest@" + addr + "/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	ch, err := conn.Channel()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := ch.Confirm(false); err != nil {
+		t.Fatal(err)
+	}
+	return ch
+}
+
+// declare makes a queue whose dead letters go to another one.
+func declare(t *testing.T, ch *amqp091.Channel) {
+	t.Helper()
+	for name, args := range map[string]amqp091.Table{
+		"dead":  {"x-queue-type": "quorum"},
+		"plain": {"x-queue-type": "quorum"},
+		"work": {
+			"x-queue-type": "quorum", "x-dead-letter-exchange": "", "x-dead-letter-routing-key": "dead", "x-dead-letter-strategy": "at-least-once",
+			"x-overflow": "reject-publish",
+		},
+	} {
+		if _, err := ch.QueueDeclare(name, true, false, false, false, args); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// publish publishes to a queue and waits for the confirm.
+func publish(t *testing.T, ch *amqp091.Channel, queue string, headers amqp091.Table) {
+	t.Helper()
+	d, err := ch.PublishWithDeferredConfirmWithContext(t.Context(), "", queue, true, false, amqp091.Publishing{
+		Headers: headers, MessageId: "m1", Body: []byte("body"),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if ok, err := d.WaitContext(t.Context()); err != nil || !ok {
+		t.Fatalf("confirmed %t: %v", ok, err)
+	}
+}
+
+// next returns the next delivery of a queue.
+func next(t *testing.T, ch *amqp091.Channel, queue string) amqp091.Delivery {
+	t.Helper()
+	all, err := ch.ConsumeWithContext(t.Context(), queue, "tag", false, false, false, false, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case d := <-all:
+		return d
+	case <-time.After(30 * time.Second):
+		t.Fatalf("queue %s delivers nothing", queue)
+	}
+	panic("not reached")
+}
+
+// A message that is published on one node, dead-lettered and consumed on others is one trace. A message without a
+// traceparent, or with one that is not sampled, has none.
+func TestTraceOverNodes(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts three nodes")
+	}
+	nodes, c := traced(t)
+	ch := channel(t, nodes.AMQP(0))
+	declare(t, ch)
+	publish(t, ch, "work", amqp091.Table{"traceparent": traceparent})
+	d := next(t, channel(t, nodes.AMQP(1)), "work")
+	if d.Headers["traceparent"] != traceparent {
+		t.Errorf("the consumer gets %v", d.Headers)
+	}
+	if err := d.Reject(false); err != nil {
+		t.Fatal(err)
+	}
+	cl, err := client.Dial(t.Context(), client.Config{Addresses: nodes.Addrs()[2:], FixedAddresses: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(cl.Close)
+	dead, err := cl.Consume(t.Context(), client.ConsumeConfig{Queue: "dead"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(dead.Close)
+	letter, err := dead.Receive(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if letter.Headers["traceparent"] != traceparent {
+		t.Errorf("the consumer of the dead letter gets %v", letter.Headers)
+	}
+	if err := letter.Ack(); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{
+		"node-0: publish amq.default", "node-0: commit work", "node-1: deliver work", "node-1: discard work", "node-2: deliver dead", "node-2: ack dead",
+	}
+	var spans []span
+	testcluster.Poll(t, "the trace is whole", func() error {
+		spans = c.of(publisherTrace)
+		if names := namesOf(spans); !slices.Equal(names, want) {
+			return fmt.Errorf("spans %q, want %q", names, want)
+		}
+		return nil
+	})
+	above := map[string]string{
+		"publish amq.default": publisherSpan, "commit work": idOf(spans, "publish amq.default"), "deliver work": publisherSpan,
+		"discard work": idOf(spans, "deliver work"), "deliver dead": publisherSpan, "ack dead": idOf(spans, "deliver dead"),
+	}
+	for _, s := range spans {
+		if s.parent != above[s.name] || s.failed != "" || s.serviceName != "quorate" || s.attributes["messaging.system"] != "quorate" {
+			t.Errorf("%s: below %s, want %s; %+v", s.name, s.parent, above[s.name], s)
+		}
+	}
+	if t.Failed() {
+		t.Log(show(spans))
+	}
+	untraced(t, ch, c, nodes.AMQP(2))
+}
+
+// untraced publishes and consumes messages that nothing is traced of.
+func untraced(t *testing.T, ch *amqp091.Channel, c *collector, at string) {
+	t.Helper()
+	before := c.count()
+	publish(t, ch, "plain", nil)
+	publish(t, ch, "plain", amqp091.Table{"traceparent": traceparent[:len(traceparent)-1] + "0"})
+	other := channel(t, at)
+	for range 2 {
+		d, ok, err := other.Get("plain", true)
+		if err != nil || !ok {
+			t.Fatalf("got %t: %v", ok, err)
+		}
+		if len(d.Body) == 0 {
+			t.Error("it has no body")
+		}
+	}
+	publish(t, ch, "plain", amqp091.Table{"traceparent": "00-1" + traceparent[4:]})
+	testcluster.Poll(t, "a later trace has arrived", func() error {
+		if got := len(c.of("1" + publisherTrace[1:])); got != 2 {
+			return fmt.Errorf("%d spans", got)
+		}
+		return nil
+	})
+	if got := c.count() - before; got != 2 {
+		t.Errorf("%d more spans, want 2", got)
+	}
+}
+
+// namesOf returns the nodes and names of spans.
+func namesOf(spans []span) []string {
+	var out []string
+	for _, s := range spans {
+		out = append(out, s.node+": "+s.name)
+	}
+	return out
+}
+
+// idOf returns the id of the first span with a name.
+func idOf(spans []span, name string) string {
+	for _, s := range spans {
+		if s.name == name {
+			return s.id
+		}
+	}
+	return ""
+}
