@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"net/http"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -81,9 +83,33 @@ func TestQuickstart(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = conn.Close()
+	logInToPage(t, said)
 	interrupt()
 	if err := <-ended; err != nil {
 		t.Error(err)
+	}
+}
+
+// logInToPage opens the web page where the quickstart says that it is, with the login that it names.
+func logInToPage(t *testing.T, said string) {
+	t.Helper()
+	found := regexp.MustCompile(`The web page is (http://\S+/); log in as (\w+) with the password (\w+)`).FindStringSubmatch(said)
+	if found == nil {
+		t.Fatalf("it does not say where the web page is:\n%s", said)
+	}
+	form := url.Values{"user": {found[2]}, "password": {found[3]}}
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, found[1]+"ui/login", strings.NewReader(form.Encode()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	answer, err := http.DefaultTransport.RoundTrip(r) // follows nothing
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = answer.Body.Close()
+	if to := answer.Header.Get("Location"); answer.StatusCode != http.StatusSeeOther || to != "/ui/" {
+		t.Errorf("the login was answered with %d to %q", answer.StatusCode, to)
 	}
 }
 
