@@ -108,6 +108,7 @@ func (c *conn) openChannel(f wire.Frame) error {
 	c.channels[f.Channel] = ch
 	c.mu.Unlock()
 	c.s.counters.channels.Add(1)
+	c.s.counters.channelsOpened.Add(1)
 	c.send(f.Channel, &wire.ChannelOpenOK{})
 	return nil
 }
@@ -156,6 +157,7 @@ func (c *conn) drop(ctx context.Context, ch *channel) {
 	delete(c.channels, ch.number)
 	c.mu.Unlock()
 	c.s.counters.channels.Add(-1)
+	c.s.counters.channelsClosed.Add(1)
 	ch.leave()
 }
 

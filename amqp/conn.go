@@ -156,6 +156,7 @@ func (c *conn) serve() error {
 		return err
 	}
 	c.s.counters.opened.Add(1)
+	defer c.s.counters.closed.Add(1)
 	c.opened()
 	c.watchLogin()
 	c.endIfGone() // its user or vhost may have gone during the handshake

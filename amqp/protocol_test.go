@@ -468,7 +468,7 @@ func TestShutdown(t *testing.T) {
 	if err := <-stopped; err != nil {
 		t.Error(err)
 	}
-	if now := s.Stats(); now.Connections != 0 || now.Channels != 0 || now.Consumers != 0 {
+	if now := s.Stats(); now.Connections != 0 || now.Channels != 0 || now.Consumers != 0 || now.Closed != 1 || now.ChannelsOpened != 1 || now.ChannelsClosed != 1 {
 		t.Errorf("%+v", now)
 	}
 }

@@ -160,6 +160,11 @@ func (c *Consumer) Take(dst []Delivery, limit, maxBytes int) ([]Delivery, error)
 	if freed > 0 {
 		c.buffer.b.Release(freed)
 	}
+	if delivered := &c.b.clients.Counters.Delivered; c.autoAck {
+		delivered.ConsumedAutoAck.Add(uint64(n))
+	} else {
+		delivered.Consumed.Add(uint64(n))
+	}
 
 	for i := range batch {
 		d, added, err := decodeDelivery(&batch[i])

@@ -17,6 +17,8 @@ type Counters struct {
 	PermissionTimeouts  uint64 // the same for permissions
 	UnknownArguments    uint64 // of declarations (C-9)
 	Alarms              uint64 // how often publishers were held back (PUB-10)
+	// Messages that clients were given, to consumers and one by one (DEL-5), by whether they acknowledge them.
+	Consumed, ConsumedAutoAck, Got, GotAutoAck uint64
 }
 
 // Counters returns the figures.
@@ -29,6 +31,8 @@ func (b *Broker) Counters() Counters {
 		UnknownArguments:    c.UnknownArguments.Load(),
 		LoginsUnseen:        c.LoginsUnseen.Load(),
 		DeadLetterConfirmed: deadLetters.Confirmed, DeadLetterLost: deadLetters.Lost.Sum(), Alarms: c.PublishersHeld.Load(),
+		Consumed: c.Delivered.Consumed.Load(), ConsumedAutoAck: c.Delivered.ConsumedAutoAck.Load(),
+		Got: c.Delivered.Got.Load(), GotAutoAck: c.Delivered.GotAutoAck.Load(),
 		PolicyTimeouts: b.policies.AllTimeouts(), PermissionTimeouts: c.PermissionTimeouts.Load(),
 	}
 }

@@ -49,7 +49,10 @@ func (b *Broker) Get(ctx context.Context, vhost, queue string, autoAck bool) (Go
 	if rec, ok := b.view().QueueByUID(q.UID()); ok {
 		g.Classic = rec.Type == catalog.QueueClassic
 	}
-	if !autoAck {
+	if autoAck {
+		b.clients.Counters.Delivered.GotAutoAck.Add(1)
+	} else {
+		b.clients.Counters.Delivered.Got.Add(1)
 		g.Token = seal.Text(token)
 	}
 	return g, nil

@@ -8,7 +8,9 @@ import (
 	"github.com/quorate/quorate/cluster/transport"
 	"github.com/quorate/quorate/deadletter"
 	"github.com/quorate/quorate/id"
+	"github.com/quorate/quorate/internal/latency"
 	"github.com/quorate/quorate/quorumq"
+	"github.com/quorate/quorate/raftfsm"
 	"github.com/quorate/quorate/wal"
 )
 
@@ -18,6 +20,15 @@ import (
 func (c *Cluster) LedFigures() iter.Seq2[id.QueueUID, *quorumq.Overview] {
 	return c.host.Figures()
 }
+
+// Positions yields how far the logs of this node's open members of queues are, in no order.
+func (c *Cluster) Positions() iter.Seq2[id.QueueUID, raftfsm.Progress] { return c.host.Positions() }
+
+// ConfirmTimes counts how long clients of this node have waited for confirms.
+func (c *Cluster) ConfirmTimes() *latency.Histogram { return c.gateway.ConfirmTimes() }
+
+// SyncTimes counts how long the log took to make batches durable.
+func (c *Cluster) SyncTimes() *latency.Histogram { return c.storage.SyncTimes() }
 
 // Members returns how many members of queues this node has open, and how many hibernate.
 func (c *Cluster) Members() (open, hibernated int) {

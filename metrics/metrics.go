@@ -11,7 +11,6 @@ import (
 	"net/http"
 	"regexp"
 	"strconv"
-	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -19,6 +18,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/quorate/quorate/internal/gate"
+	"github.com/quorate/quorate/internal/latency"
 	"github.com/quorate/quorate/quorumq"
 	"github.com/quorate/quorate/wal"
 )
@@ -39,15 +39,17 @@ type Sources struct {
 	Links                  func() Links // between nodes
 	Clock                  func() Clock
 	Log                    func() (wal.Stats, bool)
-	Members                func() (open, hibernated int) // of queues on this node
-	LeadersSpread          func() uint64                 // queues handed over by this node to even out leaders
-	Replaced               func() uint64                 // nodes whose stores this one has given up
-	Refused                func() map[string]int         // peers that this node refuses now, by reason
-	Versions               func() (finalised, reads int) // of stored state: in the cluster, by this build
-	CertificateEnds        func() map[string]time.Time   // of the certificates in force, by listener; none without TLS
-	Logins                 func() map[string]Logins      // answers of the backends, by their names
-	IssuerKeys             func() (IssuerKeys, bool)     // false: there is no issuer of tokens
-	Gates                  func() map[string]gate.Stats  // of connections that come in, by name
+	Members                func() (open, hibernated int)      // of queues on this node
+	LeadersSpread          func() uint64                      // queues handed over by this node to even out leaders
+	Replaced               func() uint64                      // nodes whose stores this one has given up
+	Refused                func() map[string]int              // peers that this node refuses now, by reason
+	Versions               func() (finalised, reads int)      // of stored state: in the cluster, by this build
+	CertificateEnds        func() map[string]time.Time        // of the certificates in force, by listener; none without TLS
+	Logins                 func() map[string]Logins           // answers of the backends, by their names
+	IssuerKeys             func() (IssuerKeys, bool)          // false: there is no issuer of tokens
+	Gates                  func() map[string]gate.Stats       // of connections that come in, by name
+	Positions              func() iter.Seq2[uint64, Position] // of the open members of queues, by UID
+	Confirms, Syncs        *latency.Histogram                 // how long clients waited for confirms, and batches of the log
 	Tracing                func() Tracing
 	Logger                 *slog.Logger
 }
@@ -80,6 +82,8 @@ type Gateway struct {
 	Audit                                   []AuditCount
 	Quotas                                  []QuotaCount
 	QuotaWaiting                            int64 // publishers that a quota holds back now
+	// Messages that clients were given, to consumers and one by one, by whether they acknowledge them.
+	Consumed, ConsumedAutoAck, Got, GotAutoAck uint64
 }
 
 // AuditCount is how many audit records of an operation with an outcome there were (AU-1). There are
@@ -106,8 +110,9 @@ type Memory struct {
 
 // Listener are the figures of the AMQP listeners.
 type Listener struct {
-	Opened, Refused, Failed, Stalled, Blocked uint64
-	Connections, Channels, Consumers          int64
+	Opened, Closed, Refused, Failed, Stalled, Blocked uint64
+	ChannelsOpened, ChannelsClosed                    uint64
+	Connections, Channels, Consumers                  int64
 }
 
 // Incoming are messages that have begun to come and are not whole, by protocol: amqp, grpc.
@@ -152,7 +157,9 @@ type Metrics struct {
 	gates    []row[*gate.Stats]
 	tracing  []row[*Tracing]
 
-	totals totals
+	totals totals[*quorumq.Overview]
+	engine engine
+	rabbit rabbit
 }
 
 // New returns the metrics of a node.
@@ -163,6 +170,7 @@ func New(src Sources) *Metrics {
 	}
 	m.tracing = tracingRows()
 	m.one, m.totals = ofOne(m.queue), newTotals(m.queue)
+	m.engine, m.rabbit = newEngine(), newRabbit()
 	r := prometheus.NewRegistry()
 	r.MustRegister(collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), collectors.NewGoCollector(), nodeCollector{m})
 	m.node = handler(r, src.Logger)
@@ -286,7 +294,10 @@ func (c nodeCollector) Collect(ch chan<- prometheus.Metric) {
 	open, hibernated := src.Members()
 	ch <- prometheus.MustNewConstMetric(c.m.descs.members, prometheus.GaugeValue, float64(open), "awake")
 	ch <- prometheus.MustNewConstMetric(c.m.descs.members, prometheus.GaugeValue, float64(hibernated), "hibernated")
-	led := float64(c.m.totals.collect(ch, src.Queues()))
+	c.m.collectEngine(ch)
+	c.m.sendRabbit(ch, &g)
+	n, _ := c.m.totals.collect(ch, byUID(src.Queues()))
+	led := float64(n)
 	ch <- prometheus.MustNewConstMetric(c.m.descs.led, prometheus.GaugeValue, led)
 	ch <- prometheus.MustNewConstMetric(c.m.descs.rabbitLed, prometheus.GaugeValue, led)
 }
@@ -306,7 +317,7 @@ func (m *Metrics) info(ch chan<- prometheus.Metric) {
 	one("quorate_info", "Always 1; the labels identify the node, its cluster and its version.",
 		prometheus.Labels{"node": m.src.Node, "cluster": m.src.Cluster, "version": m.src.Version})
 	one("rabbitmq_identity_info", "The node and its cluster.",
-		prometheus.Labels{"rabbitmq_node": m.src.Node, "rabbitmq_cluster": m.src.Cluster})
+		prometheus.Labels{"rabbitmq_node": m.src.Node, "rabbitmq_cluster": m.src.Cluster, "rabbitmq_endpoint": "aggregated"})
 	one("rabbitmq_build_info", "The version.", prometheus.Labels{"rabbitmq_version": m.src.Version, "product_name": "Quorate"})
 }
 
@@ -340,64 +351,6 @@ func (c queueCollector) Collect(ch chan<- prometheus.Metric) {
 		}
 	}
 	ch <- prometheus.MustNewConstMetric(c.m.descs.leftOut, prometheus.GaugeValue, float64(left))
-}
-
-// totals are the sums over the queues that a node leads. Those of counters never go back when
-// a queue's leader moves: each queue adds what it counted between two scrapes of this node, or
-// all of it if it was made since the one before.
-type totals struct {
-	rows []row[*quorumq.Overview]
-
-	mu    sync.Mutex
-	sums  []float64 // of counters, by row
-	last  map[uint64][]float64
-	first bool   // no scrape yet
-	newer uint64 // the greatest UID seen
-}
-
-func newTotals(rows []row[*quorumq.Overview]) totals {
-	return totals{rows: rows, sums: make([]float64, len(rows)), last: map[uint64][]float64{}, first: true}
-}
-
-// collect shows the sums and returns how many queues there are.
-func (t *totals) collect(ch chan<- prometheus.Metric, queues iter.Seq[Queue]) (n int) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	newer := t.newer
-	gauges := make([]float64, len(t.rows))
-	now := make(map[uint64][]float64, len(t.last))
-	for q := range queues {
-		n++
-		newer = max(newer, q.UID)
-		was, known := t.last[q.UID]
-		if !known {
-			was = make([]float64, len(t.rows))
-		}
-		counts := known || q.UID > t.newer && !t.first
-		for i := range t.rows {
-			switch r, v := &t.rows[i], t.rows[i].value(q.Figures); {
-			case r.most:
-				gauges[i] = max(gauges[i], v)
-			case r.kind == prometheus.GaugeValue:
-				gauges[i] += v
-			default:
-				if counts {
-					t.sums[i] += max(v-was[i], 0)
-				}
-				was[i] = v
-			}
-		}
-		now[q.UID] = was
-	}
-	t.last, t.newer, t.first = now, newer, false
-	for i := range t.rows {
-		v := gauges[i]
-		if t.rows[i].kind == prometheus.CounterValue {
-			v = t.sums[i]
-		}
-		t.rows[i].send(ch, v)
-	}
-	return n
 }
 
 // ageSeconds is how long ago something was at a queue's time.

@@ -14,13 +14,18 @@ import (
 	"time"
 
 	"github.com/quorate/quorate/internal/gate"
+	"github.com/quorate/quorate/internal/latency"
 	"github.com/quorate/quorate/metrics"
 	"github.com/quorate/quorate/quorumq"
 	"github.com/quorate/quorate/wal"
 )
 
 // node is a node whose queues a test moves.
-type node struct{ queues []metrics.Queue }
+type node struct {
+	queues          []metrics.Queue
+	positions       map[uint64]metrics.Position
+	confirms, syncs latency.Histogram
+}
 
 func (n *node) sources() metrics.Sources {
 	return metrics.Sources{
@@ -28,10 +33,13 @@ func (n *node) sources() metrics.Sources {
 		Queues: func() iter.Seq[metrics.Queue] { return slices.Values(n.queues) },
 		Gateway: func() metrics.Gateway {
 			return metrics.Gateway{
-				Published: 7, Alarm: true, Blocked: 1,
+				Published: 7, Alarm: true, Blocked: 1, Consumed: 21, ConsumedAutoAck: 22, Got: 23, GotAutoAck: 24,
 				Waiting: map[string]uint64{"full": 3}, Retries: map[string]uint64{"full": 4}, Lost: map[string]uint64{"no_exchange": 5},
 				Quotas: []metrics.QuotaCount{{Scope: "user", Quota: "max-message-rate", Reached: 8, Held: 1500 * time.Millisecond}}, QuotaWaiting: 2,
-				Audit: []metrics.AuditCount{{Operation: "user.put", Outcome: "refused", Count: 6}},
+				Audit: []metrics.AuditCount{
+					{Operation: "user.put", Outcome: "refused", Count: 6}, {Operation: "queue.declare", Outcome: "refused", Count: 100},
+					{Operation: "queue.declare", Outcome: "done", Count: 8}, {Operation: "queue.delete", Outcome: "done", Count: 3},
+				},
 			}
 		},
 		Incoming: func() metrics.Incoming {
@@ -68,6 +76,16 @@ func (n *node) sources() metrics.Sources {
 		IssuerKeys: func() (metrics.IssuerKeys, bool) {
 			return metrics.IssuerKeys{Keys: 2, Age: time.Minute, Failures: 1}, true
 		},
+		Positions: func() iter.Seq2[uint64, metrics.Position] {
+			return func(yield func(uint64, metrics.Position) bool) {
+				for uid, p := range n.positions {
+					if !yield(uid, p) {
+						return
+					}
+				}
+			}
+		},
+		Confirms: &n.confirms, Syncs: &n.syncs,
 		Gates: func() map[string]gate.Stats {
 			return map[string]gate.Stats{"clients": {
 				Connections: 1, Unauthenticated: 2, Admitted: 3, CrowdedOut: 4, Refused: 5, Scarce: 6, Late: 7,
@@ -123,7 +141,12 @@ func TestNode(t *testing.T) {
 		`quorate_dead_letter_copies_lost_total{cause="no_exchange"} 5`,
 		`quorate_queues_dead_letter_blocked 1`,
 		`quorate_audit_events_total{operation="user.put",outcome="refused"} 6`,
-		`rabbitmq_connections 2`,
+		`rabbitmq_connections 2`, `rabbitmq_queues_created_total 8`, `rabbitmq_queues_deleted_total 3`,
+		`quorate_messages_delivered_total{ack="manual",way="consume"} 21`, `quorate_messages_delivered_total{ack="auto",way="consume"} 22`,
+		`rabbitmq_global_messages_delivered_get_manual_ack_total{ack="manual",way="get"} 23`,
+		`rabbitmq_global_messages_delivered_get_auto_ack_total{ack="auto",way="get"} 24`,
+		`rabbitmq_global_messages_dead_lettered_expired_total{reason="expired",strategy="at_least_once"} 0`,
+		`rabbitmq_identity_info{rabbitmq_cluster="c",rabbitmq_endpoint="aggregated",rabbitmq_node="a"} 1`,
 		`quorate_links_up 1`, `quorate_version_finalized 1`, `quorate_version_readable 2`,
 		`quorate_links_down 2`,
 		`quorate_links_detour 1`,
@@ -240,6 +263,36 @@ func TestDetailed(t *testing.T) {
 	}
 }
 
+// The positions of logs are added up so that what RabbitMQ's dashboards show of them is right: rates of terms and commits,
+// which do not go back when members close, and the distances between positions.
+func TestPositions(t *testing.T) {
+	n := &node{positions: map[uint64]metrics.Position{3: {Term: 5, Commit: 100, Last: 103, Snapshot: 60}}}
+	h := metrics.New(n.sources()).Node()
+	check := func(want ...string) {
+		t.Helper()
+		wantLines(t, scrape(t, h, ""), want...)
+	}
+	check(`quorate_raft_commits_total 0`, `quorate_raft_terms_total 0`, `quorate_raft_uncommitted_entries 3`, `quorate_raft_log_entries 43`,
+		`rabbitmq_raft_last_written_index 3`, `rabbitmq_raft_snapshot_index -40`)
+	n.positions = map[uint64]metrics.Position{3: {Term: 6, Commit: 110, Last: 110, Snapshot: 110}, 4: {Term: 1, Commit: 2, Last: 4}}
+	check(`rabbitmq_raft_commit_index 12`, `rabbitmq_raft_term 2`, `rabbitmq_raft_last_written_index 14`, `rabbitmq_raft_snapshot_index 10`)
+	n.positions = nil
+	check(`rabbitmq_raft_commit_index 12`, `rabbitmq_raft_term 2`, `rabbitmq_raft_last_written_index 12`, `quorate_raft_log_entries 0`)
+}
+
+// What took long is shown as histograms, and RabbitMQ's latency is that of the newest confirms.
+func TestTimes(t *testing.T) {
+	n := &node{}
+	h := metrics.New(n.sources()).Node()
+	n.confirms.Observe(8<<20, 3) // bounds of buckets: a power of two of nanoseconds
+	n.syncs.Observe(time.Hour, 1)
+	wantLines(t, scrape(t, h, ""), `quorate_confirm_seconds_bucket{le="0.008388608"} 0`, `quorate_confirm_seconds_bucket{le="0.016777216"} 3`,
+		`quorate_confirm_seconds_count 3`, `quorate_log_sync_seconds_bucket{le="+Inf"} 1`, `rabbitmq_raft_commit_latency_seconds 0.009437184`)
+	n.confirms.Observe(0, 1)
+	wantLines(t, scrape(t, h, ""), `rabbitmq_raft_commit_latency_seconds 1.024e-06`)
+	wantLines(t, scrape(t, h, ""), `quorate_confirm_seconds_count 4`, `rabbitmq_raft_commit_latency_seconds 1.024e-06`)
+}
+
 // Every name that RabbitMQ's dashboards ask for is shown, or the page says what takes its place.
 func TestRabbitMQDashboards(t *testing.T) {
 	names, err := os.ReadFile("testdata/rabbitmq_dashboards.txt")
@@ -269,6 +322,9 @@ func TestRabbitMQDashboards(t *testing.T) {
 	}
 }
 
+// ofHistogram is what the lines of a histogram add to its name.
+var ofHistogram = regexp.MustCompile(`_(bucket|sum|count)$`)
+
 // The page of metrics has every name, and no other.
 func TestPage(t *testing.T) {
 	page, err := os.ReadFile("../docs/metrics.md")
@@ -276,7 +332,7 @@ func TestPage(t *testing.T) {
 		t.Fatal(err)
 	}
 	var documented []string
-	for _, row := range regexp.MustCompile("(?m)^\\| `(quorate_.*)$").FindAllString(string(page), -1) {
+	for _, row := range regexp.MustCompile("(?m)^\\| `((?:quorate|process)_.*)$").FindAllString(string(page), -1) {
 		for _, name := range regexp.MustCompile("`((?:quorate|rabbitmq)_[a-z_]+)`").FindAllStringSubmatch(row, -1) {
 			documented = append(documented, name[1])
 		}
@@ -285,7 +341,7 @@ func TestPage(t *testing.T) {
 	m := metrics.New(n.sources())
 	var shown []string
 	for _, line := range append(scrape(t, m.Node(), ""), scrape(t, m.Queues(), "")...) {
-		shown = append(shown, line[:strings.IndexAny(line, "{ ")])
+		shown = append(shown, ofHistogram.ReplaceAllString(line[:strings.IndexAny(line, "{ ")], ""))
 	}
 	slices.Sort(documented)
 	slices.Sort(shown)

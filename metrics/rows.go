@@ -171,7 +171,7 @@ func deadLetterRows() (rows []row[*quorumq.Overview]) {
 	for s := quorumq.DeadLetterDisabled; s <= quorumq.LastDeadLetterMode; s++ {
 		for r := quorumq.ReasonRejected; r <= quorumq.LastReason; r++ {
 			rows = append(rows, row[*quorumq.Overview]{
-				"quorate_dead_letters_total", "", "Messages discarded, by dead-letter strategy and reason.", counter,
+				"quorate_dead_letters_total", rabbitReason(r), "Messages discarded, by dead-letter strategy and reason.", counter,
 				prometheus.Labels{"strategy": s.String(), "reason": r.String()},
 				false,
 				func(o *quorumq.Overview) float64 { return float64(o.Discarded[s][r]) },
@@ -192,7 +192,7 @@ func ofOne(rows []row[*quorumq.Overview]) []*prometheus.Desc {
 
 // gatewayRows are the figures of this node as its clients see it.
 func gatewayRows() []row[*Gateway] {
-	return []row[*Gateway]{
+	return append(deliveryRows(), []row[*Gateway]{
 		{
 			"quorate_messages_received_total", "rabbitmq_global_messages_received_total", "Messages received from publishers, accepted or not.", counter, nil, false,
 			func(g *Gateway) float64 {
@@ -280,7 +280,7 @@ func gatewayRows() []row[*Gateway] {
 			"quorate_queues_dead_letter_blocked", "", "Queues that have dead letters waiting; quorate_dead_letters_waiting has the causes.", gauge, nil, false,
 			func(g *Gateway) float64 { return float64(g.Blocked) },
 		},
-	}
+	}...)
 }
 
 // listenerRows are the figures of the ports for clients.
@@ -301,6 +301,18 @@ func listenerRows() []row[*Listener] {
 		{
 			"quorate_amqp_connections_opened_total", "rabbitmq_connections_opened_total", "AMQP connections that logged in.", counter, nil, false,
 			func(l *Listener) float64 { return float64(l.Opened) },
+		},
+		{
+			"quorate_amqp_connections_closed_total", "rabbitmq_connections_closed_total", "AMQP connections that had logged in and have ended.", counter, nil, false,
+			func(l *Listener) float64 { return float64(l.Closed) },
+		},
+		{
+			"quorate_amqp_channels_opened_total", "rabbitmq_channels_opened_total", "AMQP channels that were opened.", counter, nil, false,
+			func(l *Listener) float64 { return float64(l.ChannelsOpened) },
+		},
+		{
+			"quorate_amqp_channels_closed_total", "rabbitmq_channels_closed_total", "AMQP channels that were closed.", counter, nil, false,
+			func(l *Listener) float64 { return float64(l.ChannelsClosed) },
 		},
 		{
 			"quorate_amqp_connections_refused_total", "", "AMQP connections closed before they logged in.", counter, nil, false,

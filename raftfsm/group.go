@@ -264,6 +264,19 @@ func (g *Group[R, E]) Stats() Stats {
 	return s
 }
 
+// Progress is how far a group's log is on this node.
+type Progress struct{ Term, Commit, Last, Snapshot uint64 }
+
+// Progress returns it. It is cheap: metrics ask all groups.
+func (g *Group[R, E]) Progress() Progress {
+	r := g.raft.Load()
+	p := Progress{Term: r.CurrentTerm(), Commit: r.CommitIndex(), Last: r.LastIndex()}
+	if f := g.snaps.latest(); f != nil {
+		p.Snapshot = f.index
+	}
+	return p
+}
+
 // Failed returns the error that stopped the group on this node, nil while it runs. A broken
 // invariant or a corrupt record stops it.
 func (g *Group[R, E]) Failed() error {

@@ -13,9 +13,16 @@ type Counters struct {
 	Invalid            atomic.Uint64
 	LoginsRefused      atomic.Uint64
 	LoginsUnseen       atomic.Uint64 // refused because too many wrong ones came from their address
+	Delivered          Deliveries
 	PermissionTimeouts atomic.Uint64 // matches of permissions' patterns that were broken off (C-8)
 	UnknownArguments   atomic.Uint64 // of declarations (C-9)
 	PublishersHeld     atomic.Uint64 // times that publishers were held back (PUB-10)
+}
+
+// Deliveries counts the messages that clients were given, by how they are acknowledged and how clients asked for them.
+type Deliveries struct {
+	Consumed, ConsumedAutoAck atomic.Uint64 // by consumers
+	Got, GotAutoAck           atomic.Uint64 // one by one (DEL-5)
 }
 
 // Named returns the figures by the names under which nodes exchange them.

@@ -34,6 +34,17 @@ func (h *Host) Figures() iter.Seq2[id.QueueUID, *quorumq.Overview] {
 	}
 }
 
+// Positions yields how far the logs of the members are that are open, in no order.
+func (h *Host) Positions() iter.Seq2[id.QueueUID, raftfsm.Progress] {
+	return func(yield func(id.QueueUID, raftfsm.Progress) bool) {
+		for _, q := range h.Members() {
+			if !yield(q.uid, q.group.Progress()) {
+				return
+			}
+		}
+	}
+}
+
 // keptFigures returns the figures of hibernating queues that this node led last.
 func (h *Host) keptFigures() map[id.QueueUID]*quorumq.Overview {
 	h.mu.RLock()

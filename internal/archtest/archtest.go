@@ -105,7 +105,7 @@ func Table() []Package {
 			Path: "cluster", Imports: []string{
 				"id", "message", "clock", "quorumq", "catalog", "policy", "deadletter", "cluster/gossip", "cluster/transport", "cluster/datadir", "cluster/datadir/sealed",
 				"cluster/clients", "cluster/traffic", "cluster/gateway", "cluster/forwarding", "cluster/liveness", "cluster/operation", "cluster/event", "raftfsm", "wal", "wal/vfs", "proto/node/v1", "internal/phase", "internal/gate", "internal/wait",
-				"cluster/storage", "cluster/nodeclock", "cluster/metadata", "cluster/disk", "cluster/replica", "cluster/peer", "cluster/leader", "cluster/membership", "cluster/vitals",
+				"cluster/storage", "cluster/nodeclock", "cluster/metadata", "cluster/disk", "cluster/replica", "cluster/peer", "cluster/leader", "cluster/membership", "cluster/vitals", "internal/latency",
 			},
 			ThirdParty: []string{"grpc"},
 		},
@@ -142,7 +142,7 @@ func Table() []Package {
 		{Path: "management/page", Imports: []string{"broker/identity", "management/login"}},
 		{Path: "management/admintest"},
 		{Path: "management", Imports: []string{"broker", "management/login", "management/page", "management/rest", "management/stats", "internal/logtail"}},
-		{Path: "metrics", Imports: []string{"quorumq", "wal", "internal/gate"}, ThirdParty: []string{"prometheus"}},
+		{Path: "metrics", Imports: []string{"quorumq", "wal", "internal/gate", "internal/latency"}, ThirdParty: []string{"prometheus"}},
 		{Path: "client", Imports: []string{"proto/broker/v1", "internal/wait"}, ThirdParty: []string{"grpc", "protobuf", "genproto"}},
 		{Path: "backup/archive", Imports: []string{"backup"}, ThirdParty: []string{"age", "minio"}},
 		{Path: "backup/online", Imports: []string{"backup", "backup/archive", "client"}},

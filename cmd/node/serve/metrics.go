@@ -43,6 +43,7 @@ func (n *node) showMetrics() {
 		Tracing: func() metrics.Tracing { return metrics.Tracing(n.tracer.Stats()) },
 		Pace:    func() metrics.Pace { return metrics.Pace(n.api.Pace()) },
 		Memory:  n.memoryFigures, Links: n.linkFigures, Clock: n.clockFigures, Log: n.part.LogStats, Members: n.part.Members,
+		Positions: n.positions, Confirms: n.part.ConfirmTimes(), Syncs: n.part.SyncTimes(),
 		LeadersSpread: n.part.Reconciler().LeadersSpread, Replaced: n.part.Operator().NodesReplaced, Refused: n.part.RefusedPeers,
 		CertificateEnds: n.certificateEnds, Logins: n.loginFigures, IssuerKeys: n.keyFigures, Gates: n.gates.figures,
 		Versions: func() (finalised, reads int) { return int(n.part.View().Version()), int(catalog.NewestVersion) },
@@ -59,6 +60,17 @@ func (n *node) ledQueues() iter.Seq[metrics.Queue] {
 			figures = *q.Figures
 			figures.Now = max(figures.Now, now)
 			if !yield(metrics.Queue{UID: q.UID, VHost: q.VHost, Name: q.Name, Figures: &figures}) {
+				return
+			}
+		}
+	}
+}
+
+// positions yields how far the logs of the members are that this node has open.
+func (n *node) positions() iter.Seq2[uint64, metrics.Position] {
+	return func(yield func(uint64, metrics.Position) bool) {
+		for uid, p := range n.part.Positions() {
+			if !yield(uint64(uid), metrics.Position(p)) {
 				return
 			}
 		}
@@ -82,8 +94,9 @@ func (n *node) gatewayFigures() metrics.Gateway {
 		LoginsRefused: c.LoginsRefused, LoginsUnseen: c.LoginsUnseen, Alarms: c.Alarms, Alarm: n.broker.Alarms.Now() != nil,
 		UnknownArguments: c.UnknownArguments, Buffered: buffered, Stopped: stopped,
 		DeadLetterConfirmed: c.DeadLetterConfirmed,
-		Audit:               n.auditFigures(),
-		Waiting:             d.Waiting, Retries: d.Retries, Lost: d.Lost, Blocked: d.Blocked,
+		Consumed:            c.Consumed, ConsumedAutoAck: c.ConsumedAutoAck, Got: c.Got, GotAutoAck: c.GotAutoAck,
+		Audit:   n.auditFigures(),
+		Waiting: d.Waiting, Retries: d.Retries, Lost: d.Lost, Blocked: d.Blocked,
 	}
 }
 
@@ -185,6 +198,9 @@ func (n *node) listenerFigures() (sum metrics.Listener) {
 	for _, l := range n.amqp {
 		s := l.Stats()
 		sum.Opened += s.Opened
+		sum.Closed += s.Closed
+		sum.ChannelsOpened += s.ChannelsOpened
+		sum.ChannelsClosed += s.ChannelsClosed
 		sum.Refused += s.Refused
 		sum.Failed += s.Failed
 		sum.Stalled += s.Stalled

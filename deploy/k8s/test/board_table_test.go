@@ -163,6 +163,20 @@ func boards() []board {
 			}},
 		}},
 		{"engine", "Quorate engine", []row{
+			{"Times and groups", []panel{
+				{"Confirms, p99", seconds, "From a message's arrival to its confirm.", "", []query{
+					{`histogram_quantile(0.99, sum by (instance, le) (rate(quorate_confirm_seconds_bucket{$sum}[$__rate_interval])))`, "{{instance}}"},
+				}},
+				{"Syncs of the log, p99", seconds, "What confirms wait for.", "", []query{
+					{`histogram_quantile(0.99, sum by (instance, le) (rate(quorate_log_sync_seconds_bucket{$sum}[$__rate_interval])))`, "{{instance}}"},
+				}},
+				{"Entries committed each second", perSec, "Members count, not queues.", "", []query{
+					{`sum by (instance) (rate(quorate_raft_commits_total{$sum}[$__rate_interval]))`, "{{instance}}"},
+				}},
+				{"Elections each second, as members see them", perSec, "", "", []query{
+					{`sum by (instance) (rate(quorate_raft_terms_total{$sum}[$__rate_interval]))`, "{{instance}}"},
+				}},
+			}},
 			{"Log", []panel{
 				{"Not durable yet", bytes, "Appended to the log and not synced: what confirms wait for.", "", []query{{`sum by (instance) (quorate_log_pending_bytes{$sum})`, "{{instance}}"}}},
 				{"The log", bytes, "", "", []query{

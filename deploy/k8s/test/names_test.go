@@ -28,6 +28,9 @@ func exported(t *testing.T) map[string]bool {
 		if strings.HasPrefix(line, "| `") { // a row of a table, not the text
 			for _, name := range metricName.FindAllStringSubmatch(line, -1) {
 				names[name[1]] = true
+				if strings.Contains(line, "| histogram |") {
+					names[name[1]+"_bucket"] = true
+				}
 			}
 		}
 	}
