@@ -1,7 +1,6 @@
 package amqp
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -244,38 +243,6 @@ func (c *conn) force(why string) {
 	}
 	c.sendClose(&fault{code: wire.ConnectionForced, text: why, hard: true})
 	time.AfterFunc(closeWait, c.cut)
-}
-
-// opened shows the connection to operators.
-func (c *conn) opened() {
-	c.mu.Lock()
-	c.info = connections.ConnectionInfo{
-		Name: c.nc.RemoteAddr().String() + " -> " + c.nc.LocalAddr().String(), Protocol: "AMQP 0-9-1", TLS: c.s.cfg.TLS != nil,
-		User: c.user(), VHost: c.vhost, Peer: c.nc.RemoteAddr().String(), Local: c.nc.LocalAddr().String(),
-		ClientName: c.client.name, Product: c.client.product, Mechanism: c.client.mechanism, Properties: c.client.properties,
-		FrameMax: c.frameMax, ChannelMax: uint32(c.chanMax), HeartbeatSeconds: uint32(c.heartbeat / time.Second), // of 16 bits
-	}
-	c.mu.Unlock()
-	c.owner.Show(c.show, func(why connections.Closing) { c.force(cmp.Or(why.Reason, "closed by an operator")) })
-}
-
-// show returns what operators see.
-func (c *conn) show() connections.ConnectionInfo {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	x := c.info
-	x.Channels, x.Received, x.Sent = len(c.channels), c.received.Load(), c.sent.Load()
-	switch {
-	case c.closing:
-		x.State = connections.ConnectionClosing
-	case c.blocking.on:
-		x.State = connections.ConnectionBlocked
-	case c.flow.Load() > 0:
-		x.State = connections.ConnectionFlow
-	default:
-		x.State = connections.ConnectionRunning
-	}
-	return x
 }
 
 // isClosing reports whether connection.close was sent: from then on only its answer counts. It

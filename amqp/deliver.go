@@ -53,7 +53,7 @@ func (x *consumer) wake() {
 func (x *consumer) finish(ctx context.Context) {
 	c := x.ch.c
 	c.mu.Lock()
-	x.ended = true
+	x.endLocked()
 	if x.cancelled != nil {
 		close(x.cancelled)
 		x.cancelled = nil
@@ -93,6 +93,7 @@ func (ch *channel) consume(m *wire.BasicConsume) error {
 		c.out = wire.AppendMethod(c.out, ch.number, &wire.BasicConsumeOK{ConsumerTag: tag})
 	}
 	x.started, x.woken, x.ended = true, true, false
+	ch.seen.consumers++
 	c.wakened = append(c.wakened, x)
 	c.mu.Unlock()
 	wait.Wake(c.news)
@@ -120,7 +121,7 @@ func (ch *channel) openConsumer(m *wire.BasicConsume, x *consumer) (*consumer, e
 	}
 	o := broker.Consume{
 		VHost: ch.c.vhost, Queue: x.queue, Tag: x.tag, Arguments: m.Arguments, Prefetch: uint32(ch.prefetch), AutoAck: m.NoAck, Exclusive: m.Exclusive, Wake: x.wake,
-		Buffer: ch.c.buffer,
+		Buffer: ch.c.buffer, Channel: uint32(ch.number),
 	}
 	if err := ch.arguments(m, x.queue, &o); err != nil {
 		return nil, err
@@ -218,7 +219,7 @@ func (ch *channel) cancel(m *wire.BasicCancel) error {
 func (ch *channel) retire(x *consumer) {
 	c := ch.c
 	c.mu.Lock()
-	x.ended = true
+	x.endLocked()
 	held := ch.unsettled.holds(x)
 	c.mu.Unlock()
 	if !held {

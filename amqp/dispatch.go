@@ -191,6 +191,7 @@ func (ch *channel) basicMethod(m wire.Method) error {
 			return refuse(wire.NotImplemented, m.ID(), "prefetch_size!=0 (%d)", m.PrefetchSize)
 		}
 		ch.prefetch = m.PrefetchCount
+		ch.show()
 		ch.send(&wire.BasicQosOK{})
 		return nil
 	case *wire.BasicConsume:

@@ -222,5 +222,6 @@ func (ch *channel) selectConfirms(m *wire.ConfirmSelect) error {
 		return refuse(wire.PreconditionFailed, m.ID(), "cannot switch from tx to confirm mode")
 	}
 	ch.confirms = true
+	ch.show()
 	return ch.answer(m.NoWait, &wire.ConfirmSelectOK{})
 }

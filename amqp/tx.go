@@ -88,6 +88,7 @@ func (ch *channel) transact(m wire.Method) error {
 		}
 		if ch.tx == nil {
 			ch.tx = ch.c.begin()
+			ch.show()
 		}
 		ch.send(&wire.TxSelectOK{})
 		return nil

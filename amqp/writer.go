@@ -276,7 +276,7 @@ func (c *conn) consumerTimedOut(x *consumer) {
 	if x.ended || x.ch.gone {
 		return
 	}
-	x.ended = true
+	x.endLocked()
 	if c.client.cancelNotify {
 		c.out = wire.AppendMethod(c.out, x.ch.number, &wire.BasicCancel{ConsumerTag: x.tag, NoWait: true})
 	} else {
@@ -308,7 +308,7 @@ func (c *conn) consumerEnded(x *consumer, err error) {
 	if x.ended {
 		return
 	}
-	x.ended = true
+	x.endLocked()
 	if x.cancelled != nil {
 		close(x.cancelled)
 		x.cancelled = nil

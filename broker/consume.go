@@ -32,6 +32,8 @@ type Consume struct {
 	// Buffer limits the bytes that wait for Take, together with those of all other consumers with the same Buffer. nil:
 	// the consumer gets its own.
 	Buffer *Buffer
+	// Channel is the number of the channel that operators see the consumer on; 0: there are no channels.
+	Channel uint32
 }
 
 // origin is what never changes of what operators see of a consumer, and the consumer's connection.
@@ -45,7 +47,7 @@ type origin struct {
 func originOf(ctx context.Context, logins *identity.Logins, about failure.Error, o *Consume) origin {
 	x := origin{connection: connections.ConnectionOf(ctx), info: clients.ConsumerInfo{
 		VHost: about.VHost, Queue: about.Name, Tag: clients.AsText(o.Tag), Prefetch: o.Prefetch, Priority: o.Priority,
-		AutoAck: o.AutoAck, Exclusive: o.Exclusive, SinceMs: time.Now().UnixMilli(),
+		AutoAck: o.AutoAck, Exclusive: o.Exclusive, Channel: o.Channel, SinceMs: time.Now().UnixMilli(),
 	}}
 	if len(o.Arguments) > 0 {
 		x.info.Arguments = message.AppendTable(nil, o.Arguments)

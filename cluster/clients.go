@@ -26,6 +26,11 @@ func (s calls) EndConnection(ctx context.Context, r *nodev1.EndConnectionRequest
 	return s.c.everywhere.EndOwn(ctx, r)
 }
 
+// ListChannels answers for this node.
+func (s calls) ListChannels(ctx context.Context, r *nodev1.ListChannelsRequest) (*nodev1.ListChannelsResponse, error) {
+	return s.c.everywhere.ListChannels(ctx, r)
+}
+
 // ListConsumers answers for this node.
 func (s calls) ListConsumers(ctx context.Context, r *nodev1.ListConsumersRequest) (*nodev1.ListConsumersResponse, error) {
 	return s.c.everywhere.ListConsumers(ctx, r)

@@ -180,7 +180,9 @@ func TestConnectionsOfAllNodes(t *testing.T) {
 		t.Error(code, overview)
 	}
 	testConsumers(t, w, first, x)
+	testChannels(t, w, first, x)
 	testRights(t, c.Broker(2), w, path(list["second"]))
+	testConnectionsOfAUser(t, w, c.AMQP(0))
 	if code, _ := w.ask(http.MethodDelete, path(list["second"]), "guest", "guest", nil); code != http.StatusNoContent {
 		t.Fatal(code)
 	}
@@ -220,7 +222,7 @@ func testConsumers(t *testing.T, w web, c *amqp091.Connection, of map[string]any
 		"prefetch_count": 5.0, "active": true, "activity_status": "up",
 		"arguments": map[string]any{"x-priority": 3.0, "mine": map[string]any{"a": "b"}},
 		"channel_details": map[string]any{
-			"connection_name": of["name"], "node": of["node"], "user": "guest", "peer_host": "127.0.0.1", "peer_port": of["peer_port"],
+			"name": fmt.Sprint(of["name"], " (2)"), "number": 2.0, "connection_name": of["name"], "node": of["node"], "user": "guest", "peer_host": "127.0.0.1", "peer_port": of["peer_port"],
 		},
 	}
 	for path, n := range map[string]int{"/api/consumers": 1, "/api/consumers/%2F": 1, "/api/consumers/nix": 0} {

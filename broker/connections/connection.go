@@ -32,6 +32,10 @@ func (cs *Connections) Connect() *Connection { return &Connection{of: cs, Open: 
 // be called from any goroutine and must not block.
 func (c *Connection) Show(look func() ConnectionInfo, end func(Closing)) { c.Open.Show(look, end) }
 
+// ShowChannels lets operators see the channels of a connection that they see. list returns the present ones; it may be
+// called from any goroutine and must not block.
+func (c *Connection) ShowChannels(list func() []ChannelInfo) { c.Open.ShowChannels(list) }
+
 // Close ends the connection: its exclusive queues are deleted soon after.
 func (c *Connection) Close() { c.Open.Close() }
 

@@ -11,7 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/quorate/quorate/broker/audit"
 	"github.com/quorate/quorate/broker/failure"
 	"github.com/quorate/quorate/broker/identity"
 	"github.com/quorate/quorate/broker/limits"
@@ -41,6 +40,7 @@ type Catalog interface {
 type Everywhere interface {
 	Connections(context.Context) ([]clients.ConnectionInfo, []id.NodeID, error)
 	End(context.Context, id.NodeID, string, clients.Closing) (bool, error)
+	Channels(ctx context.Context, connection string) ([]clients.ChannelInfo, []id.NodeID, error)
 	Consumers(ctx context.Context, vhost, queue string) ([]clients.ConsumerInfo, []id.NodeID, error)
 	UsageElsewhere(ctx context.Context, user, vhost string, queue id.QueueUID) clients.Usage
 }
@@ -105,21 +105,33 @@ const (
 // vhost or user is not empty, it returns only connections of that vhost or user. A caller with the tag monitoring sees
 // all connections, one with the tag management those of its own user (VH-12).
 func (cs *Connections) ClientConnections(ctx context.Context, vhost, user string) (all []ConnectionInfo, silent []string, err error) {
-	if err := cs.logins.Require(ctx, identity.TagManagement); err != nil {
+	own, err := cs.ownOnly(ctx)
+	if err != nil {
 		return nil, nil, err
-	}
-	own := ""
-	if who, err := cs.logins.Who(ctx); err == nil && who != nil && !who.Is(identity.TagMonitoring) {
-		own = who.User()
 	}
 	all, nodes, err := cs.everywhere.Connections(ctx)
 	if err != nil {
 		return nil, nil, failure.Translate(err, failure.Error{Kind: "connections"})
 	}
 	silent = id.Names(nodes)
-	has := func(names, name string) bool { return name == "" || slices.Contains(strings.Split(names, ","), name) }
 	all = slices.DeleteFunc(all, func(x ConnectionInfo) bool { return !has(x.VHost, vhost) || !has(x.User, user) || !has(x.User, own) })
 	return all, silent, nil
+}
+
+// has reports whether a name is among names with commas between; an empty one always is.
+func has(names, name string) bool {
+	return name == "" || slices.Contains(strings.Split(names, ","), name)
+}
+
+// ownOnly returns the user whose connections are all that the caller may see; "": it may see all (VH-12).
+func (cs *Connections) ownOnly(ctx context.Context) (user string, err error) {
+	if err := cs.logins.Require(ctx, identity.TagManagement); err != nil {
+		return "", err
+	}
+	if who, err := cs.logins.Who(ctx); err == nil && who != nil && !who.Is(identity.TagMonitoring) {
+		return who.User(), nil
+	}
+	return "", nil
 }
 
 // ClientConnection returns a connection to any node. name is the connection's id, its name, or the name that its client
@@ -163,34 +175,5 @@ func named(all []ConnectionInfo, name string) []ConnectionInfo {
 			return found
 		}
 	}
-	return nil
-}
-
-// EndConnection ends a connection to any node; name is as for ClientConnection. The client gets the reason, over gRPC
-// with the name of the caller. Errors: those of ClientConnection.
-func (cs *Connections) EndConnection(ctx context.Context, name, reason string) error {
-	x, err := cs.ClientConnection(ctx, name)
-	if err != nil {
-		return err
-	}
-	who, err := cs.logins.Who(ctx)
-	if err != nil {
-		return err
-	}
-	why := Closing{Reason: reason}
-	if who != nil {
-		why.By = who.User()
-	}
-	about := failure.Error{Kind: "connection", Name: name}
-	found, err := cs.everywhere.End(ctx, x.Node, x.ID, why)
-	if err != nil {
-		return failure.Translate(err, about)
-	}
-	if !found { // it ended meanwhile
-		about.Class, about.Reason = failure.NotFound, "does not exist any more"
-		return &about
-	}
-	audit.NotesOf(ctx).Note(audit.Change{Field: "connection", Before: x.Name}, audit.Change{Field: "user", Before: x.User},
-		audit.Change{Field: "state", Before: x.State, After: ConnectionClosing}, audit.Change{Field: "reason", After: why.Reason})
 	return nil
 }

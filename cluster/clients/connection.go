@@ -51,10 +51,11 @@ type Connection struct {
 
 	entering sync.Mutex // held while it is counted towards something
 
-	mu     sync.Mutex // guards what follows
-	ended  bool
-	counts map[Count]bool // what it counts towards
-	shown  *shown         // nil: operators do not see it
+	mu       sync.Mutex // guards what follows
+	ended    bool
+	counts   map[Count]bool       // what it counts towards
+	shown    *shown               // nil: operators do not see it
+	channels func() []ChannelInfo // that operators see; nil: its protocol has none
 }
 
 // shown is how operators see a connection, and end it.
@@ -135,6 +136,30 @@ func (c *Connection) Show(look func() ConnectionInfo, end func(Closing)) {
 	c.shown = &shown{number: n, since: time.Now(), look: look, end: end}
 }
 
+// ShowChannels has operators see the channels of a connection that they see. list returns those that there are now, but
+// for what the connection knows. It may be called from any goroutine and must not block.
+func (c *Connection) ShowChannels(list func() []ChannelInfo) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.channels = list
+}
+
+// channelsOf returns the channels of a connection that operators see.
+func (c *Connection) channelsOf(x *ConnectionInfo) []ChannelInfo {
+	c.mu.Lock()
+	list := c.channels
+	c.mu.Unlock()
+	if list == nil {
+		return nil
+	}
+	all := list()
+	for i := range all {
+		ch := &all[i]
+		ch.Connection, ch.ConnectionName, ch.Peer, ch.User, ch.VHost = x.ID, x.Name, x.Peer, x.User, x.VHost
+	}
+	return all
+}
+
 // info returns what operators see; false if they do not see it.
 func (c *Connection) info(prefix string) (x ConnectionInfo, end func(Closing), ok bool) {
 	c.mu.Lock()
@@ -204,31 +229,55 @@ func (r *connections) Alive(key string) bool {
 func (r *connections) Ended() <-chan struct{} { return r.ended }
 
 // each calls do for the connections that operators see. Ids begin with prefix.
-func (r *connections) each(prefix string, do func(x ConnectionInfo, end func(Closing))) {
+func (r *connections) each(prefix string, do func(x ConnectionInfo, c *Connection, end func(Closing))) {
 	r.mu.Lock()
 	live := slices.Collect(maps.Values(r.live))
 	r.mu.Unlock()
 	for _, c := range live {
 		if x, end, ok := c.info(prefix); ok {
-			do(x, end)
+			do(x, c, end)
 		}
 	}
 }
 
-// List returns the connections that operators see, the oldest first. Their ids begin with prefix.
-func (r *connections) List(prefix string) []ConnectionInfo {
-	var all []ConnectionInfo
-	r.each(prefix, func(x ConnectionInfo, _ func(Closing)) { all = append(all, x) })
-	slices.SortFunc(all, func(a, b ConnectionInfo) int {
+// listed is a connection in a list.
+type listed struct {
+	ConnectionInfo
+	from *Connection
+}
+
+// listed returns the connections that operators see, the oldest first. Their ids begin with prefix.
+func (r *connections) listed(prefix string) (all []listed) {
+	r.each(prefix, func(x ConnectionInfo, c *Connection, _ func(Closing)) { all = append(all, listed{x, c}) })
+	slices.SortFunc(all, func(a, b listed) int {
 		return cmp.Or(cmp.Compare(a.SinceMs, b.SinceMs), cmp.Compare(len(a.ID), len(b.ID)), cmp.Compare(a.ID, b.ID))
 	})
+	return all
+}
+
+// List returns the connections that operators see, the oldest first. Their ids begin with prefix.
+func (r *connections) List(prefix string) (all []ConnectionInfo) {
+	for _, x := range r.listed(prefix) {
+		all = append(all, x.ConnectionInfo)
+	}
+	return all
+}
+
+// Channels returns the channels of the connections that operators see, those of the oldest first, or those of the
+// connection of an id. Ids begin with prefix.
+func (r *connections) Channels(prefix, of string) (all []ChannelInfo) {
+	for _, x := range r.listed(prefix) {
+		if of == "" || x.ID == of {
+			all = append(all, x.from.channelsOf(&x.ConnectionInfo)...)
+		}
+	}
 	return all
 }
 
 // End ends the connection of an id that begins with prefix, and reports whether there was one.
 func (r *connections) End(prefix, id string, why Closing) bool {
 	found := false
-	r.each(prefix, func(x ConnectionInfo, end func(Closing)) {
+	r.each(prefix, func(x ConnectionInfo, _ *Connection, end func(Closing)) {
 		if x.ID == id {
 			found = true
 			end(why)
@@ -239,7 +288,7 @@ func (r *connections) End(prefix, id string, why Closing) bool {
 
 // EndAll ends all connections that operators see.
 func (r *connections) EndAll(why Closing) {
-	r.each("", func(_ ConnectionInfo, end func(Closing)) { end(why) })
+	r.each("", func(_ ConnectionInfo, _ *Connection, end func(Closing)) { end(why) })
 }
 
 // Add counts so many more, and returns how many there are then.

@@ -12,6 +12,7 @@ type ConsumerInfo struct {
 	VHost, Queue, Tag  string
 	Connection         string // its id
 	ConnectionName     string
+	Channel            uint32 // its number; 0: the protocol has none
 	Peer               string // the client's address
 	User               string
 	Prefetch           uint32 // 0: as many as may be

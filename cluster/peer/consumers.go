@@ -15,7 +15,7 @@ func (c *Clients) ListConsumers(_ context.Context, r *nodev1.ListConsumersReques
 		out.Consumers = append(out.Consumers, &nodev1.ClientConsumer{
 			Vhost: x.VHost, Queue: x.Queue, Tag: x.Tag, Connection: x.Connection, ConnectionName: x.ConnectionName, User: x.User,
 			Prefetch: x.Prefetch, Priority: x.Priority, AutoAck: x.AutoAck, Exclusive: x.Exclusive, Activity: x.Activity,
-			Unsettled: x.Unsettled, Buffered: x.Buffered, SinceMs: x.SinceMs, Peer: x.Peer, Arguments: x.Arguments,
+			Unsettled: x.Unsettled, Buffered: x.Buffered, SinceMs: x.SinceMs, Peer: x.Peer, Arguments: x.Arguments, Channel: x.Channel,
 		})
 	}
 	return out, nil
@@ -39,6 +39,7 @@ func (c *Clients) Consumers(ctx context.Context, vhost, queue string) (all []cli
 				VHost: x.GetVhost(), Queue: x.GetQueue(), Tag: x.GetTag(), Connection: x.GetConnection(), ConnectionName: x.GetConnectionName(),
 				User: x.GetUser(), Prefetch: x.GetPrefetch(), Priority: x.GetPriority(), AutoAck: x.GetAutoAck(), Exclusive: x.GetExclusive(),
 				Activity: x.GetActivity(), Unsettled: x.GetUnsettled(), Buffered: x.GetBuffered(), SinceMs: x.GetSinceMs(), Peer: x.GetPeer(), Arguments: x.GetArguments(),
+				Channel: x.GetChannel(),
 			})
 		}
 		return theirs, nil

@@ -17,6 +17,9 @@ func connectionRoutes() []route {
 		{method: "GET", path: "/api/connections/{$}", tag: management, always: true, serve: listConnections, says: "clients' connections to all nodes"},
 		{method: "GET", path: "/api/connections/{name}", tag: management, always: true, serve: getConnection, says: "one connection"},
 		{method: "DELETE", path: "/api/connections/{name}", tag: administrator, act: closesConnection, serve: closeConnection, says: "closes a connection; the header X-Reason is told to the client"},
+		{method: "GET", path: userConnections, tag: management, always: true, serve: listUserConnections, says: "the connections of a user"},
+		{method: "DELETE", path: userConnections, tag: administrator, act: closesUserConnections, serve: closeUserConnections, says: "closes the connections of a user; the header X-Reason is told to the clients"},
+		{method: "GET", path: "/api/vhosts/{vhost}/connections", tag: management, serve: listVHostConnections, says: "clients' connections to a vhost"},
 		{method: "GET", path: "/api/consumers", tag: management, serve: listConsumers, says: "consumers on all nodes"},
 		{method: "GET", path: "/api/consumers/{vhost}", tag: management, serve: listConsumers, says: "the consumers of a vhost"},
 	}
@@ -57,8 +60,21 @@ func propertiesOf(b []byte) message.Table {
 	return t
 }
 
-func listConnections(c *call) (reply, error) {
-	all, silent, err := c.api.Broker.Connections.ClientConnections(c.Context(), "", "")
+func listConnections(c *call) (reply, error) { return c.connections("", "") }
+
+// listVHostConnections answers 404 for a vhost that the caller may not see.
+func listVHostConnections(c *call) (reply, error) {
+	if _, err := c.visibleVHost(); err != nil {
+		return reply{}, err
+	}
+	return c.connections(c.vhost(), "")
+}
+
+func listUserConnections(c *call) (reply, error) { return c.connections("", c.name()) }
+
+// connections answers with the connections to a vhost and of a user; "": of all.
+func (c *call) connections(vhost, user string) (reply, error) {
+	all, silent, err := c.api.Broker.Connections.ClientConnections(c.Context(), vhost, user)
 	if err != nil {
 		return reply{}, err
 	}
@@ -82,7 +98,20 @@ func closesConnection(c *call) audit.Act {
 	return audit.Act{Operation: audit.OpConnectionClose, Kind: "connection", Name: c.connectionName()}
 }
 
+// closingReason is what a client gets to know whose connection is closed.
+func (c *call) closingReason() string {
+	return cmp.Or(c.Header.Get("X-Reason"), "Closed via management API")
+}
+
 func closeConnection(c *call) (reply, error) {
-	reason := cmp.Or(c.Header.Get("X-Reason"), "Closed via management API")
-	return reply{}, c.api.Broker.Connections.EndConnection(c.Context(), c.connectionName(), reason)
+	return reply{}, c.api.Broker.Connections.EndConnection(c.Context(), c.connectionName(), c.closingReason())
+}
+
+func closesUserConnections(c *call) audit.Act {
+	return audit.Act{Operation: audit.OpConnectionClose, Kind: "user", Name: c.name()}
+}
+
+func closeUserConnections(c *call) (reply, error) {
+	silent, err := c.api.Broker.Connections.EndUserConnections(c.Context(), c.name(), c.closingReason())
+	return reply{silent: silent}, err
 }

@@ -18,7 +18,9 @@ func ofConsumer(c *connections.ConsumerInfo) object {
 	return object{
 		"queue": object{"name": c.Queue, "vhost": c.VHost}, "consumer_tag": c.Tag, "ack_required": !c.AutoAck, "exclusive": c.Exclusive,
 		"prefetch_count": c.Prefetch, "active": active, "activity_status": status, "arguments": propertiesOf(c.Arguments),
-		"channel_details": object{"connection_name": c.ConnectionName, "node": string(c.Node), "user": c.User, "peer_host": host, "peer_port": port},
+		"channel_details": object{
+			"name": channelName(c.ConnectionName, c.Channel), "number": c.Channel, "connection_name": c.ConnectionName, "node": string(c.Node), "user": c.User, "peer_host": host, "peer_port": port,
+		},
 	}
 }
 

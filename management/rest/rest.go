@@ -61,7 +61,7 @@ func newAPI(c Config) *api {
 func (a *api) mux() http.Handler {
 	mux := http.NewServeMux()
 	for _, r := range routes() {
-		mux.Handle(r.method+" "+r.path, a.handler(&r))
+		mux.Handle(r.method+" "+muxPath(r.path), a.handler(&r))
 	}
 	return markSlashes(mux)
 }

@@ -3,6 +3,7 @@ package rest
 import (
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 )
 
@@ -14,7 +15,22 @@ const (
 	escapedMarked = "%2F%00"
 )
 
-// markSlashes marks the segments of a request's path that are an escaped slash.
+// userConnections is a path that http.ServeMux cannot distinguish from /api/connections/{name}/channels. It has
+// muxUserConnections in its place.
+const (
+	userConnections    = "/api/connections/username/{name}"
+	muxUserConnections = "/api/connections-of-user/{name}"
+)
+
+// muxPath is a route's path as the mux has it.
+func muxPath(path string) string {
+	if path == userConnections {
+		return muxUserConnections
+	}
+	return path
+}
+
+// markSlashes marks the segments of a request's path that are an escaped slash, and gives it the path of the mux.
 func markSlashes(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		segments, found := strings.Split(r.URL.EscapedPath(), "/"), false
@@ -22,6 +38,9 @@ func markSlashes(next http.Handler) http.Handler {
 			if strings.EqualFold(s, "%2F") {
 				segments[i], found = escapedMarked, true
 			}
+		}
+		if prefix := strings.Split(userConnections, "/"); len(segments) == len(prefix) && slices.Equal(segments[:4], prefix[:4]) {
+			segments, found = []string{"", "api", "connections-of-user", segments[4]}, true
 		}
 		if found {
 			marked := *r.URL

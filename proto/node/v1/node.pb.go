@@ -7354,7 +7354,9 @@ type ClientConsumer struct {
 	SinceMs        int64                  `protobuf:"varint,14,opt,name=since_ms,json=sinceMs,proto3" json:"since_ms,omitempty"`
 	Peer           string                 `protobuf:"bytes,15,opt,name=peer,proto3" json:"peer,omitempty"`
 	// Arguments is a table in the stored form of messages.
-	Arguments     []byte `protobuf:"bytes,16,opt,name=arguments,proto3" json:"arguments,omitempty"`
+	Arguments []byte `protobuf:"bytes,16,opt,name=arguments,proto3" json:"arguments,omitempty"`
+	// Channel is the number of its channel; 0: its protocol has none, or the sender is of an older build.
+	Channel       uint32 `protobuf:"varint,17,opt,name=channel,proto3" json:"channel,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -7501,6 +7503,13 @@ func (x *ClientConsumer) GetArguments() []byte {
 	return nil
 }
 
+func (x *ClientConsumer) GetChannel() uint32 {
+	if x != nil {
+		return x.Channel
+	}
+	return 0
+}
+
 // ListConsumersRequest asks for the consumers of a vhost and a queue; an empty field matches all.
 type ListConsumersRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -7595,6 +7604,238 @@ func (*ListConsumersResponse) Descriptor() ([]byte, []int) {
 func (x *ListConsumersResponse) GetConsumers() []*ClientConsumer {
 	if x != nil {
 		return x.Consumers
+	}
+	return nil
+}
+
+// ClientChannel describes a channel of a client's connection.
+type ClientChannel struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Connection is the id of its connection.
+	Connection     string `protobuf:"bytes,1,opt,name=connection,proto3" json:"connection,omitempty"`
+	ConnectionName string `protobuf:"bytes,2,opt,name=connection_name,json=connectionName,proto3" json:"connection_name,omitempty"`
+	Peer           string `protobuf:"bytes,3,opt,name=peer,proto3" json:"peer,omitempty"`
+	User           string `protobuf:"bytes,4,opt,name=user,proto3" json:"user,omitempty"`
+	Vhost          string `protobuf:"bytes,5,opt,name=vhost,proto3" json:"vhost,omitempty"`
+	Number         uint32 `protobuf:"varint,6,opt,name=number,proto3" json:"number,omitempty"`
+	State          string `protobuf:"bytes,7,opt,name=state,proto3" json:"state,omitempty"`
+	Prefetch       uint32 `protobuf:"varint,8,opt,name=prefetch,proto3" json:"prefetch,omitempty"`
+	Consumers      uint32 `protobuf:"varint,9,opt,name=consumers,proto3" json:"consumers,omitempty"`
+	Unsettled      uint64 `protobuf:"varint,10,opt,name=unsettled,proto3" json:"unsettled,omitempty"`
+	Unconfirmed    uint64 `protobuf:"varint,11,opt,name=unconfirmed,proto3" json:"unconfirmed,omitempty"`
+	Confirms       bool   `protobuf:"varint,12,opt,name=confirms,proto3" json:"confirms,omitempty"`
+	Transacts      bool   `protobuf:"varint,13,opt,name=transacts,proto3" json:"transacts,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *ClientChannel) Reset() {
+	*x = ClientChannel{}
+	mi := &file_node_v1_node_proto_msgTypes[99]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ClientChannel) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ClientChannel) ProtoMessage() {}
+
+func (x *ClientChannel) ProtoReflect() protoreflect.Message {
+	mi := &file_node_v1_node_proto_msgTypes[99]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ClientChannel.ProtoReflect.Descriptor instead.
+func (*ClientChannel) Descriptor() ([]byte, []int) {
+	return file_node_v1_node_proto_rawDescGZIP(), []int{99}
+}
+
+func (x *ClientChannel) GetConnection() string {
+	if x != nil {
+		return x.Connection
+	}
+	return ""
+}
+
+func (x *ClientChannel) GetConnectionName() string {
+	if x != nil {
+		return x.ConnectionName
+	}
+	return ""
+}
+
+func (x *ClientChannel) GetPeer() string {
+	if x != nil {
+		return x.Peer
+	}
+	return ""
+}
+
+func (x *ClientChannel) GetUser() string {
+	if x != nil {
+		return x.User
+	}
+	return ""
+}
+
+func (x *ClientChannel) GetVhost() string {
+	if x != nil {
+		return x.Vhost
+	}
+	return ""
+}
+
+func (x *ClientChannel) GetNumber() uint32 {
+	if x != nil {
+		return x.Number
+	}
+	return 0
+}
+
+func (x *ClientChannel) GetState() string {
+	if x != nil {
+		return x.State
+	}
+	return ""
+}
+
+func (x *ClientChannel) GetPrefetch() uint32 {
+	if x != nil {
+		return x.Prefetch
+	}
+	return 0
+}
+
+func (x *ClientChannel) GetConsumers() uint32 {
+	if x != nil {
+		return x.Consumers
+	}
+	return 0
+}
+
+func (x *ClientChannel) GetUnsettled() uint64 {
+	if x != nil {
+		return x.Unsettled
+	}
+	return 0
+}
+
+func (x *ClientChannel) GetUnconfirmed() uint64 {
+	if x != nil {
+		return x.Unconfirmed
+	}
+	return 0
+}
+
+func (x *ClientChannel) GetConfirms() bool {
+	if x != nil {
+		return x.Confirms
+	}
+	return false
+}
+
+func (x *ClientChannel) GetTransacts() bool {
+	if x != nil {
+		return x.Transacts
+	}
+	return false
+}
+
+// ListChannelsRequest asks for the channels of the connection of an id; empty: of all.
+type ListChannelsRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Connection    string                 `protobuf:"bytes,1,opt,name=connection,proto3" json:"connection,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListChannelsRequest) Reset() {
+	*x = ListChannelsRequest{}
+	mi := &file_node_v1_node_proto_msgTypes[100]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListChannelsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListChannelsRequest) ProtoMessage() {}
+
+func (x *ListChannelsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_node_v1_node_proto_msgTypes[100]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListChannelsRequest.ProtoReflect.Descriptor instead.
+func (*ListChannelsRequest) Descriptor() ([]byte, []int) {
+	return file_node_v1_node_proto_rawDescGZIP(), []int{100}
+}
+
+func (x *ListChannelsRequest) GetConnection() string {
+	if x != nil {
+		return x.Connection
+	}
+	return ""
+}
+
+// ListChannelsResponse has the channels of the oldest connection first.
+type ListChannelsResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Channels      []*ClientChannel       `protobuf:"bytes,1,rep,name=channels,proto3" json:"channels,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListChannelsResponse) Reset() {
+	*x = ListChannelsResponse{}
+	mi := &file_node_v1_node_proto_msgTypes[101]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListChannelsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListChannelsResponse) ProtoMessage() {}
+
+func (x *ListChannelsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_node_v1_node_proto_msgTypes[101]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListChannelsResponse.ProtoReflect.Descriptor instead.
+func (*ListChannelsResponse) Descriptor() ([]byte, []int) {
+	return file_node_v1_node_proto_rawDescGZIP(), []int{101}
+}
+
+func (x *ListChannelsResponse) GetChannels() []*ClientChannel {
+	if x != nil {
+		return x.Channels
 	}
 	return nil
 }
@@ -8209,7 +8450,7 @@ const file_node_v1_node_proto_rawDesc = "" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\x12\x0e\n" +
 	"\x02by\x18\x03 \x01(\tR\x02by\"-\n" +
 	"\x15EndConnectionResponse\x12\x14\n" +
-	"\x05ended\x18\x01 \x01(\bR\x05ended\"\xbf\x03\n" +
+	"\x05ended\x18\x01 \x01(\bR\x05ended\"\xd9\x03\n" +
 	"\x0eClientConsumer\x12\x14\n" +
 	"\x05vhost\x18\x01 \x01(\tR\x05vhost\x12\x14\n" +
 	"\x05queue\x18\x02 \x01(\tR\x05queue\x12\x10\n" +
@@ -8229,12 +8470,36 @@ const file_node_v1_node_proto_rawDesc = "" +
 	"\bbuffered\x18\r \x01(\x04R\bbuffered\x12\x19\n" +
 	"\bsince_ms\x18\x0e \x01(\x03R\asinceMs\x12\x12\n" +
 	"\x04peer\x18\x0f \x01(\tR\x04peer\x12\x1c\n" +
-	"\targuments\x18\x10 \x01(\fR\targuments\"B\n" +
+	"\targuments\x18\x10 \x01(\fR\targuments\x12\x18\n" +
+	"\achannel\x18\x11 \x01(\rR\achannel\"B\n" +
 	"\x14ListConsumersRequest\x12\x14\n" +
 	"\x05vhost\x18\x01 \x01(\tR\x05vhost\x12\x14\n" +
 	"\x05queue\x18\x02 \x01(\tR\x05queue\"V\n" +
 	"\x15ListConsumersResponse\x12=\n" +
-	"\tconsumers\x18\x01 \x03(\v2\x1f.quorate.node.v1.ClientConsumerR\tconsumers2\xeb\x12\n" +
+	"\tconsumers\x18\x01 \x03(\v2\x1f.quorate.node.v1.ClientConsumerR\tconsumers\"\xf8\x02\n" +
+	"\rClientChannel\x12\x1e\n" +
+	"\n" +
+	"connection\x18\x01 \x01(\tR\n" +
+	"connection\x12'\n" +
+	"\x0fconnection_name\x18\x02 \x01(\tR\x0econnectionName\x12\x12\n" +
+	"\x04peer\x18\x03 \x01(\tR\x04peer\x12\x12\n" +
+	"\x04user\x18\x04 \x01(\tR\x04user\x12\x14\n" +
+	"\x05vhost\x18\x05 \x01(\tR\x05vhost\x12\x16\n" +
+	"\x06number\x18\x06 \x01(\rR\x06number\x12\x14\n" +
+	"\x05state\x18\a \x01(\tR\x05state\x12\x1a\n" +
+	"\bprefetch\x18\b \x01(\rR\bprefetch\x12\x1c\n" +
+	"\tconsumers\x18\t \x01(\rR\tconsumers\x12\x1c\n" +
+	"\tunsettled\x18\n" +
+	" \x01(\x04R\tunsettled\x12 \n" +
+	"\vunconfirmed\x18\v \x01(\x04R\vunconfirmed\x12\x1a\n" +
+	"\bconfirms\x18\f \x01(\bR\bconfirms\x12\x1c\n" +
+	"\ttransacts\x18\r \x01(\bR\ttransacts\"5\n" +
+	"\x13ListChannelsRequest\x12\x1e\n" +
+	"\n" +
+	"connection\x18\x01 \x01(\tR\n" +
+	"connection\"R\n" +
+	"\x14ListChannelsResponse\x12:\n" +
+	"\bchannels\x18\x01 \x03(\v2\x1e.quorate.node.v1.ClientChannelR\bchannels2\xc8\x13\n" +
 	"\x04Node\x12G\n" +
 	"\x04Link\x12\x1c.quorate.node.v1.LinkRequest\x1a\x1d.quorate.node.v1.LinkResponse(\x010\x01\x12f\n" +
 	"\x0fInstallSnapshot\x12'.quorate.node.v1.InstallSnapshotRequest\x1a(.quorate.node.v1.InstallSnapshotResponse(\x01\x12P\n" +
@@ -8265,7 +8530,8 @@ const file_node_v1_node_proto_rawDesc = "" +
 	"\x06Quotas\x12\x1e.quorate.node.v1.QuotasRequest\x1a\x1f.quorate.node.v1.QuotasResponse\x12d\n" +
 	"\x0fListConnections\x12'.quorate.node.v1.ListConnectionsRequest\x1a(.quorate.node.v1.ListConnectionsResponse\x12^\n" +
 	"\rEndConnection\x12%.quorate.node.v1.EndConnectionRequest\x1a&.quorate.node.v1.EndConnectionResponse\x12^\n" +
-	"\rListConsumers\x12%.quorate.node.v1.ListConsumersRequest\x1a&.quorate.node.v1.ListConsumersResponseB1Z/github.com/quorate/quorate/proto/node/v1;nodev1b\x06proto3"
+	"\rListConsumers\x12%.quorate.node.v1.ListConsumersRequest\x1a&.quorate.node.v1.ListConsumersResponse\x12[\n" +
+	"\fListChannels\x12$.quorate.node.v1.ListChannelsRequest\x1a%.quorate.node.v1.ListChannelsResponseB1Z/github.com/quorate/quorate/proto/node/v1;nodev1b\x06proto3"
 
 var (
 	file_node_v1_node_proto_rawDescOnce sync.Once
@@ -8280,7 +8546,7 @@ func file_node_v1_node_proto_rawDescGZIP() []byte {
 }
 
 var file_node_v1_node_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_node_v1_node_proto_msgTypes = make([]protoimpl.MessageInfo, 104)
+var file_node_v1_node_proto_msgTypes = make([]protoimpl.MessageInfo, 107)
 var file_node_v1_node_proto_goTypes = []any{
 	(Clocks_Grade)(0),                  // 0: quorate.node.v1.Clocks.Grade
 	(QueueError_Kind)(0),               // 1: quorate.node.v1.QueueError.Kind
@@ -8384,11 +8650,14 @@ var file_node_v1_node_proto_goTypes = []any{
 	(*ClientConsumer)(nil),             // 99: quorate.node.v1.ClientConsumer
 	(*ListConsumersRequest)(nil),       // 100: quorate.node.v1.ListConsumersRequest
 	(*ListConsumersResponse)(nil),      // 101: quorate.node.v1.ListConsumersResponse
-	nil,                                // 102: quorate.node.v1.HeartbeatHello.IdentityEntry
-	nil,                                // 103: quorate.node.v1.QueueStatusResponse.WaitingEntry
-	nil,                                // 104: quorate.node.v1.QueueStatusResponse.RetriesEntry
-	nil,                                // 105: quorate.node.v1.QueueStatusResponse.LostEntry
-	nil,                                // 106: quorate.node.v1.NodeStatusResponse.CountersEntry
+	(*ClientChannel)(nil),              // 102: quorate.node.v1.ClientChannel
+	(*ListChannelsRequest)(nil),        // 103: quorate.node.v1.ListChannelsRequest
+	(*ListChannelsResponse)(nil),       // 104: quorate.node.v1.ListChannelsResponse
+	nil,                                // 105: quorate.node.v1.HeartbeatHello.IdentityEntry
+	nil,                                // 106: quorate.node.v1.QueueStatusResponse.WaitingEntry
+	nil,                                // 107: quorate.node.v1.QueueStatusResponse.RetriesEntry
+	nil,                                // 108: quorate.node.v1.QueueStatusResponse.LostEntry
+	nil,                                // 109: quorate.node.v1.NodeStatusResponse.CountersEntry
 }
 var file_node_v1_node_proto_depIdxs = []int32{
 	5,   // 0: quorate.node.v1.LinkRequest.frames:type_name -> quorate.node.v1.Frame
@@ -8403,7 +8672,7 @@ var file_node_v1_node_proto_depIdxs = []int32{
 	6,   // 9: quorate.node.v1.Frame.ping:type_name -> quorate.node.v1.Ping
 	7,   // 10: quorate.node.v1.Ping.clocks:type_name -> quorate.node.v1.Clocks
 	0,   // 11: quorate.node.v1.Clocks.grade:type_name -> quorate.node.v1.Clocks.Grade
-	102, // 12: quorate.node.v1.HeartbeatHello.identity:type_name -> quorate.node.v1.HeartbeatHello.IdentityEntry
+	105, // 12: quorate.node.v1.HeartbeatHello.identity:type_name -> quorate.node.v1.HeartbeatHello.IdentityEntry
 	13,  // 13: quorate.node.v1.RaftCall.append_entries:type_name -> quorate.node.v1.AppendEntriesRequest
 	15,  // 14: quorate.node.v1.RaftCall.request_vote:type_name -> quorate.node.v1.RequestVoteRequest
 	17,  // 15: quorate.node.v1.RaftCall.request_pre_vote:type_name -> quorate.node.v1.RequestPreVoteRequest
@@ -8434,16 +8703,16 @@ var file_node_v1_node_proto_depIdxs = []int32{
 	45,  // 40: quorate.node.v1.PeekQueueResponse.messages:type_name -> quorate.node.v1.PeekedMessage
 	42,  // 41: quorate.node.v1.PeekQueueResponse.next:type_name -> quorate.node.v1.PeekCursor
 	59,  // 42: quorate.node.v1.QueueStatusResponse.group:type_name -> quorate.node.v1.GroupStatus
-	103, // 43: quorate.node.v1.QueueStatusResponse.waiting:type_name -> quorate.node.v1.QueueStatusResponse.WaitingEntry
-	104, // 44: quorate.node.v1.QueueStatusResponse.retries:type_name -> quorate.node.v1.QueueStatusResponse.RetriesEntry
-	105, // 45: quorate.node.v1.QueueStatusResponse.lost:type_name -> quorate.node.v1.QueueStatusResponse.LostEntry
+	106, // 43: quorate.node.v1.QueueStatusResponse.waiting:type_name -> quorate.node.v1.QueueStatusResponse.WaitingEntry
+	107, // 44: quorate.node.v1.QueueStatusResponse.retries:type_name -> quorate.node.v1.QueueStatusResponse.RetriesEntry
+	108, // 45: quorate.node.v1.QueueStatusResponse.lost:type_name -> quorate.node.v1.QueueStatusResponse.LostEntry
 	51,  // 46: quorate.node.v1.QueueStatusResponse.change:type_name -> quorate.node.v1.MemberChange
 	50,  // 47: quorate.node.v1.LedFiguresResponse.queues:type_name -> quorate.node.v1.LedQueue
 	59,  // 48: quorate.node.v1.NodeStatusResponse.groups:type_name -> quorate.node.v1.GroupStatus
 	55,  // 49: quorate.node.v1.NodeStatusResponse.lost:type_name -> quorate.node.v1.LostMember
 	69,  // 50: quorate.node.v1.NodeStatusResponse.start:type_name -> quorate.node.v1.StartProgress
 	56,  // 51: quorate.node.v1.NodeStatusResponse.disk:type_name -> quorate.node.v1.DiskState
-	106, // 52: quorate.node.v1.NodeStatusResponse.counters:type_name -> quorate.node.v1.NodeStatusResponse.CountersEntry
+	109, // 52: quorate.node.v1.NodeStatusResponse.counters:type_name -> quorate.node.v1.NodeStatusResponse.CountersEntry
 	54,  // 53: quorate.node.v1.NodeStatusResponse.vitals:type_name -> quorate.node.v1.Vitals
 	2,   // 54: quorate.node.v1.DiskState.pressure:type_name -> quorate.node.v1.DiskState.Pressure
 	56,  // 55: quorate.node.v1.TellDiskRequest.disk:type_name -> quorate.node.v1.DiskState
@@ -8463,65 +8732,68 @@ var file_node_v1_node_proto_depIdxs = []int32{
 	92,  // 69: quorate.node.v1.QuotasResponse.figures:type_name -> quorate.node.v1.QuotaFigures
 	94,  // 70: quorate.node.v1.ListConnectionsResponse.connections:type_name -> quorate.node.v1.ClientConnection
 	99,  // 71: quorate.node.v1.ListConsumersResponse.consumers:type_name -> quorate.node.v1.ClientConsumer
-	3,   // 72: quorate.node.v1.Node.Link:input_type -> quorate.node.v1.LinkRequest
-	21,  // 73: quorate.node.v1.Node.InstallSnapshot:input_type -> quorate.node.v1.InstallSnapshotRequest
-	24,  // 74: quorate.node.v1.Node.Forward:input_type -> quorate.node.v1.ForwardRequest
-	33,  // 75: quorate.node.v1.Node.ProposeCatalog:input_type -> quorate.node.v1.ProposeCatalogRequest
-	35,  // 76: quorate.node.v1.Node.AwaitCatalog:input_type -> quorate.node.v1.AwaitCatalogRequest
-	37,  // 77: quorate.node.v1.Node.CatalogIndex:input_type -> quorate.node.v1.CatalogIndexRequest
-	46,  // 78: quorate.node.v1.Node.QueueStatus:input_type -> quorate.node.v1.QueueStatusRequest
-	48,  // 79: quorate.node.v1.Node.LedFigures:input_type -> quorate.node.v1.LedFiguresRequest
-	41,  // 80: quorate.node.v1.Node.PeekQueue:input_type -> quorate.node.v1.PeekQueueRequest
-	39,  // 81: quorate.node.v1.Node.ExportQueue:input_type -> quorate.node.v1.ExportQueueRequest
-	52,  // 82: quorate.node.v1.Node.NodeStatus:input_type -> quorate.node.v1.NodeStatusRequest
-	65,  // 83: quorate.node.v1.Node.Survey:input_type -> quorate.node.v1.SurveyRequest
-	62,  // 84: quorate.node.v1.Node.Hibernate:input_type -> quorate.node.v1.HibernateRequest
-	60,  // 85: quorate.node.v1.Node.TransferLeadership:input_type -> quorate.node.v1.TransferLeadershipRequest
-	70,  // 86: quorate.node.v1.Node.Drain:input_type -> quorate.node.v1.DrainRequest
-	72,  // 87: quorate.node.v1.Node.Undrain:input_type -> quorate.node.v1.UndrainRequest
-	75,  // 88: quorate.node.v1.Node.ListOperations:input_type -> quorate.node.v1.ListOperationsRequest
-	84,  // 89: quorate.node.v1.Node.AwaitOperation:input_type -> quorate.node.v1.AwaitOperationRequest
-	86,  // 90: quorate.node.v1.Node.CancelOperation:input_type -> quorate.node.v1.CancelOperationRequest
-	77,  // 91: quorate.node.v1.Node.AwaitEvents:input_type -> quorate.node.v1.AwaitEventsRequest
-	80,  // 92: quorate.node.v1.Node.AwaitAudit:input_type -> quorate.node.v1.AwaitAuditRequest
-	57,  // 93: quorate.node.v1.Node.TellDisk:input_type -> quorate.node.v1.TellDiskRequest
-	88,  // 94: quorate.node.v1.Node.Usage:input_type -> quorate.node.v1.UsageRequest
-	91,  // 95: quorate.node.v1.Node.Quotas:input_type -> quorate.node.v1.QuotasRequest
-	95,  // 96: quorate.node.v1.Node.ListConnections:input_type -> quorate.node.v1.ListConnectionsRequest
-	97,  // 97: quorate.node.v1.Node.EndConnection:input_type -> quorate.node.v1.EndConnectionRequest
-	100, // 98: quorate.node.v1.Node.ListConsumers:input_type -> quorate.node.v1.ListConsumersRequest
-	4,   // 99: quorate.node.v1.Node.Link:output_type -> quorate.node.v1.LinkResponse
-	23,  // 100: quorate.node.v1.Node.InstallSnapshot:output_type -> quorate.node.v1.InstallSnapshotResponse
-	25,  // 101: quorate.node.v1.Node.Forward:output_type -> quorate.node.v1.ForwardResponse
-	34,  // 102: quorate.node.v1.Node.ProposeCatalog:output_type -> quorate.node.v1.ProposeCatalogResponse
-	36,  // 103: quorate.node.v1.Node.AwaitCatalog:output_type -> quorate.node.v1.AwaitCatalogResponse
-	38,  // 104: quorate.node.v1.Node.CatalogIndex:output_type -> quorate.node.v1.CatalogIndexResponse
-	47,  // 105: quorate.node.v1.Node.QueueStatus:output_type -> quorate.node.v1.QueueStatusResponse
-	49,  // 106: quorate.node.v1.Node.LedFigures:output_type -> quorate.node.v1.LedFiguresResponse
-	44,  // 107: quorate.node.v1.Node.PeekQueue:output_type -> quorate.node.v1.PeekQueueResponse
-	40,  // 108: quorate.node.v1.Node.ExportQueue:output_type -> quorate.node.v1.ExportQueueResponse
-	53,  // 109: quorate.node.v1.Node.NodeStatus:output_type -> quorate.node.v1.NodeStatusResponse
-	67,  // 110: quorate.node.v1.Node.Survey:output_type -> quorate.node.v1.SurveyResponse
-	64,  // 111: quorate.node.v1.Node.Hibernate:output_type -> quorate.node.v1.HibernateResponse
-	61,  // 112: quorate.node.v1.Node.TransferLeadership:output_type -> quorate.node.v1.TransferLeadershipResponse
-	71,  // 113: quorate.node.v1.Node.Drain:output_type -> quorate.node.v1.DrainResponse
-	73,  // 114: quorate.node.v1.Node.Undrain:output_type -> quorate.node.v1.UndrainResponse
-	76,  // 115: quorate.node.v1.Node.ListOperations:output_type -> quorate.node.v1.ListOperationsResponse
-	85,  // 116: quorate.node.v1.Node.AwaitOperation:output_type -> quorate.node.v1.AwaitOperationResponse
-	87,  // 117: quorate.node.v1.Node.CancelOperation:output_type -> quorate.node.v1.CancelOperationResponse
-	78,  // 118: quorate.node.v1.Node.AwaitEvents:output_type -> quorate.node.v1.AwaitEventsResponse
-	81,  // 119: quorate.node.v1.Node.AwaitAudit:output_type -> quorate.node.v1.AwaitAuditResponse
-	58,  // 120: quorate.node.v1.Node.TellDisk:output_type -> quorate.node.v1.TellDiskResponse
-	89,  // 121: quorate.node.v1.Node.Usage:output_type -> quorate.node.v1.UsageResponse
-	93,  // 122: quorate.node.v1.Node.Quotas:output_type -> quorate.node.v1.QuotasResponse
-	96,  // 123: quorate.node.v1.Node.ListConnections:output_type -> quorate.node.v1.ListConnectionsResponse
-	98,  // 124: quorate.node.v1.Node.EndConnection:output_type -> quorate.node.v1.EndConnectionResponse
-	101, // 125: quorate.node.v1.Node.ListConsumers:output_type -> quorate.node.v1.ListConsumersResponse
-	99,  // [99:126] is the sub-list for method output_type
-	72,  // [72:99] is the sub-list for method input_type
-	72,  // [72:72] is the sub-list for extension type_name
-	72,  // [72:72] is the sub-list for extension extendee
-	0,   // [0:72] is the sub-list for field type_name
+	102, // 72: quorate.node.v1.ListChannelsResponse.channels:type_name -> quorate.node.v1.ClientChannel
+	3,   // 73: quorate.node.v1.Node.Link:input_type -> quorate.node.v1.LinkRequest
+	21,  // 74: quorate.node.v1.Node.InstallSnapshot:input_type -> quorate.node.v1.InstallSnapshotRequest
+	24,  // 75: quorate.node.v1.Node.Forward:input_type -> quorate.node.v1.ForwardRequest
+	33,  // 76: quorate.node.v1.Node.ProposeCatalog:input_type -> quorate.node.v1.ProposeCatalogRequest
+	35,  // 77: quorate.node.v1.Node.AwaitCatalog:input_type -> quorate.node.v1.AwaitCatalogRequest
+	37,  // 78: quorate.node.v1.Node.CatalogIndex:input_type -> quorate.node.v1.CatalogIndexRequest
+	46,  // 79: quorate.node.v1.Node.QueueStatus:input_type -> quorate.node.v1.QueueStatusRequest
+	48,  // 80: quorate.node.v1.Node.LedFigures:input_type -> quorate.node.v1.LedFiguresRequest
+	41,  // 81: quorate.node.v1.Node.PeekQueue:input_type -> quorate.node.v1.PeekQueueRequest
+	39,  // 82: quorate.node.v1.Node.ExportQueue:input_type -> quorate.node.v1.ExportQueueRequest
+	52,  // 83: quorate.node.v1.Node.NodeStatus:input_type -> quorate.node.v1.NodeStatusRequest
+	65,  // 84: quorate.node.v1.Node.Survey:input_type -> quorate.node.v1.SurveyRequest
+	62,  // 85: quorate.node.v1.Node.Hibernate:input_type -> quorate.node.v1.HibernateRequest
+	60,  // 86: quorate.node.v1.Node.TransferLeadership:input_type -> quorate.node.v1.TransferLeadershipRequest
+	70,  // 87: quorate.node.v1.Node.Drain:input_type -> quorate.node.v1.DrainRequest
+	72,  // 88: quorate.node.v1.Node.Undrain:input_type -> quorate.node.v1.UndrainRequest
+	75,  // 89: quorate.node.v1.Node.ListOperations:input_type -> quorate.node.v1.ListOperationsRequest
+	84,  // 90: quorate.node.v1.Node.AwaitOperation:input_type -> quorate.node.v1.AwaitOperationRequest
+	86,  // 91: quorate.node.v1.Node.CancelOperation:input_type -> quorate.node.v1.CancelOperationRequest
+	77,  // 92: quorate.node.v1.Node.AwaitEvents:input_type -> quorate.node.v1.AwaitEventsRequest
+	80,  // 93: quorate.node.v1.Node.AwaitAudit:input_type -> quorate.node.v1.AwaitAuditRequest
+	57,  // 94: quorate.node.v1.Node.TellDisk:input_type -> quorate.node.v1.TellDiskRequest
+	88,  // 95: quorate.node.v1.Node.Usage:input_type -> quorate.node.v1.UsageRequest
+	91,  // 96: quorate.node.v1.Node.Quotas:input_type -> quorate.node.v1.QuotasRequest
+	95,  // 97: quorate.node.v1.Node.ListConnections:input_type -> quorate.node.v1.ListConnectionsRequest
+	97,  // 98: quorate.node.v1.Node.EndConnection:input_type -> quorate.node.v1.EndConnectionRequest
+	100, // 99: quorate.node.v1.Node.ListConsumers:input_type -> quorate.node.v1.ListConsumersRequest
+	103, // 100: quorate.node.v1.Node.ListChannels:input_type -> quorate.node.v1.ListChannelsRequest
+	4,   // 101: quorate.node.v1.Node.Link:output_type -> quorate.node.v1.LinkResponse
+	23,  // 102: quorate.node.v1.Node.InstallSnapshot:output_type -> quorate.node.v1.InstallSnapshotResponse
+	25,  // 103: quorate.node.v1.Node.Forward:output_type -> quorate.node.v1.ForwardResponse
+	34,  // 104: quorate.node.v1.Node.ProposeCatalog:output_type -> quorate.node.v1.ProposeCatalogResponse
+	36,  // 105: quorate.node.v1.Node.AwaitCatalog:output_type -> quorate.node.v1.AwaitCatalogResponse
+	38,  // 106: quorate.node.v1.Node.CatalogIndex:output_type -> quorate.node.v1.CatalogIndexResponse
+	47,  // 107: quorate.node.v1.Node.QueueStatus:output_type -> quorate.node.v1.QueueStatusResponse
+	49,  // 108: quorate.node.v1.Node.LedFigures:output_type -> quorate.node.v1.LedFiguresResponse
+	44,  // 109: quorate.node.v1.Node.PeekQueue:output_type -> quorate.node.v1.PeekQueueResponse
+	40,  // 110: quorate.node.v1.Node.ExportQueue:output_type -> quorate.node.v1.ExportQueueResponse
+	53,  // 111: quorate.node.v1.Node.NodeStatus:output_type -> quorate.node.v1.NodeStatusResponse
+	67,  // 112: quorate.node.v1.Node.Survey:output_type -> quorate.node.v1.SurveyResponse
+	64,  // 113: quorate.node.v1.Node.Hibernate:output_type -> quorate.node.v1.HibernateResponse
+	61,  // 114: quorate.node.v1.Node.TransferLeadership:output_type -> quorate.node.v1.TransferLeadershipResponse
+	71,  // 115: quorate.node.v1.Node.Drain:output_type -> quorate.node.v1.DrainResponse
+	73,  // 116: quorate.node.v1.Node.Undrain:output_type -> quorate.node.v1.UndrainResponse
+	76,  // 117: quorate.node.v1.Node.ListOperations:output_type -> quorate.node.v1.ListOperationsResponse
+	85,  // 118: quorate.node.v1.Node.AwaitOperation:output_type -> quorate.node.v1.AwaitOperationResponse
+	87,  // 119: quorate.node.v1.Node.CancelOperation:output_type -> quorate.node.v1.CancelOperationResponse
+	78,  // 120: quorate.node.v1.Node.AwaitEvents:output_type -> quorate.node.v1.AwaitEventsResponse
+	81,  // 121: quorate.node.v1.Node.AwaitAudit:output_type -> quorate.node.v1.AwaitAuditResponse
+	58,  // 122: quorate.node.v1.Node.TellDisk:output_type -> quorate.node.v1.TellDiskResponse
+	89,  // 123: quorate.node.v1.Node.Usage:output_type -> quorate.node.v1.UsageResponse
+	93,  // 124: quorate.node.v1.Node.Quotas:output_type -> quorate.node.v1.QuotasResponse
+	96,  // 125: quorate.node.v1.Node.ListConnections:output_type -> quorate.node.v1.ListConnectionsResponse
+	98,  // 126: quorate.node.v1.Node.EndConnection:output_type -> quorate.node.v1.EndConnectionResponse
+	101, // 127: quorate.node.v1.Node.ListConsumers:output_type -> quorate.node.v1.ListConsumersResponse
+	104, // 128: quorate.node.v1.Node.ListChannels:output_type -> quorate.node.v1.ListChannelsResponse
+	101, // [101:129] is the sub-list for method output_type
+	73,  // [73:101] is the sub-list for method input_type
+	73,  // [73:73] is the sub-list for extension type_name
+	73,  // [73:73] is the sub-list for extension extendee
+	0,   // [0:73] is the sub-list for field type_name
 }
 
 func init() { file_node_v1_node_proto_init() }
@@ -8560,7 +8832,7 @@ func file_node_v1_node_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_node_v1_node_proto_rawDesc), len(file_node_v1_node_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   104,
+			NumMessages:   107,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

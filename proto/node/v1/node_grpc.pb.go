@@ -49,6 +49,7 @@ const (
 	Node_ListConnections_FullMethodName    = "/quorate.node.v1.Node/ListConnections"
 	Node_EndConnection_FullMethodName      = "/quorate.node.v1.Node/EndConnection"
 	Node_ListConsumers_FullMethodName      = "/quorate.node.v1.Node/ListConsumers"
+	Node_ListChannels_FullMethodName       = "/quorate.node.v1.Node/ListChannels"
 )
 
 // NodeClient is the client API for Node service.
@@ -124,6 +125,8 @@ type NodeClient interface {
 	EndConnection(ctx context.Context, in *EndConnectionRequest, opts ...grpc.CallOption) (*EndConnectionResponse, error)
 	// ListConsumers lists the consumers of the receiver's clients.
 	ListConsumers(ctx context.Context, in *ListConsumersRequest, opts ...grpc.CallOption) (*ListConsumersResponse, error)
+	// ListChannels lists the channels of the receiver's clients.
+	ListChannels(ctx context.Context, in *ListChannelsRequest, opts ...grpc.CallOption) (*ListChannelsResponse, error)
 }
 
 type nodeClient struct {
@@ -431,6 +434,16 @@ func (c *nodeClient) ListConsumers(ctx context.Context, in *ListConsumersRequest
 	return out, nil
 }
 
+func (c *nodeClient) ListChannels(ctx context.Context, in *ListChannelsRequest, opts ...grpc.CallOption) (*ListChannelsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListChannelsResponse)
+	err := c.cc.Invoke(ctx, Node_ListChannels_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // NodeServer is the server API for Node service.
 // All implementations must embed UnimplementedNodeServer
 // for forward compatibility.
@@ -504,6 +517,8 @@ type NodeServer interface {
 	EndConnection(context.Context, *EndConnectionRequest) (*EndConnectionResponse, error)
 	// ListConsumers lists the consumers of the receiver's clients.
 	ListConsumers(context.Context, *ListConsumersRequest) (*ListConsumersResponse, error)
+	// ListChannels lists the channels of the receiver's clients.
+	ListChannels(context.Context, *ListChannelsRequest) (*ListChannelsResponse, error)
 	mustEmbedUnimplementedNodeServer()
 }
 
@@ -594,6 +609,9 @@ func (UnimplementedNodeServer) EndConnection(context.Context, *EndConnectionRequ
 }
 func (UnimplementedNodeServer) ListConsumers(context.Context, *ListConsumersRequest) (*ListConsumersResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListConsumers not implemented")
+}
+func (UnimplementedNodeServer) ListChannels(context.Context, *ListChannelsRequest) (*ListChannelsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListChannels not implemented")
 }
 func (UnimplementedNodeServer) mustEmbedUnimplementedNodeServer() {}
 func (UnimplementedNodeServer) testEmbeddedByValue()              {}
@@ -1055,6 +1073,24 @@ func _Node_ListConsumers_Handler(srv interface{}, ctx context.Context, dec func(
 	return interceptor(ctx, in, info, handler)
 }
 
+func _Node_ListChannels_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListChannelsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(NodeServer).ListChannels(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Node_ListChannels_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(NodeServer).ListChannels(ctx, req.(*ListChannelsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // Node_ServiceDesc is the grpc.ServiceDesc for Node service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -1149,6 +1185,10 @@ var Node_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ListConsumers",
 			Handler:    _Node_ListConsumers_Handler,
+		},
+		{
+			MethodName: "ListChannels",
+			Handler:    _Node_ListChannels_Handler,
 		},
 	},
 	Streams: []grpc.StreamDesc{

@@ -1,0 +1,109 @@
+package rest
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/quorate/quorate/broker/connections"
+)
+
+// channelRoutes are about the channels of clients' connections. Protocols without channels have none.
+func channelRoutes() []route {
+	return []route{
+		{method: "GET", path: "/api/channels", tag: management, always: true, serve: listChannels, says: "the channels of clients' connections to all nodes"},
+		{method: "GET", path: "/api/channels/{name}", tag: management, always: true, serve: getChannel, says: "one channel, with its consumers"},
+		{method: "GET", path: "/api/connections/{name}/channels", tag: management, always: true, serve: listConnectionChannels, says: "the channels of a connection"},
+		{method: "GET", path: "/api/vhosts/{vhost}/channels", tag: management, serve: listVHostChannels, says: "the channels of clients' connections to a vhost"},
+	}
+}
+
+// channelName is the name that RabbitMQ gives a channel; "" where there are no channels.
+func channelName(connection string, number uint32) string {
+	if number == 0 {
+		return ""
+	}
+	return connection + " (" + strconv.FormatUint(uint64(number), 10) + ")"
+}
+
+// nameOfChannel is the name of a channel.
+func nameOfChannel(x *connections.ChannelInfo) string { return channelName(x.ConnectionName, x.Number) }
+
+// ofChannel gives a channel the names that RabbitMQ's HTTP API has. What is counted with each message is not kept for a
+// channel.
+func ofChannel(x *connections.ChannelInfo) object {
+	host, port := hostOf(x.Peer)
+	return object{
+		"name": nameOfChannel(x), "number": x.Number, "node": string(x.Node), "vhost": x.VHost, "user": x.User, "user_who_performed_action": x.User,
+		"state": x.State, "confirm": x.Confirms, "transactional": x.Transacts, "prefetch_count": x.Prefetch, "global_prefetch_count": 0,
+		"consumer_count": x.Consumers, "messages_unacknowledged": x.Unsettled, "messages_unconfirmed": x.Unconfirmed,
+		"connection_details": object{"name": x.ConnectionName, "peer_host": host, "peer_port": port},
+	}
+}
+
+func listChannels(c *call) (reply, error) { return c.channels("", "") }
+
+// listVHostChannels answers 404 for a vhost that the caller may not see.
+func listVHostChannels(c *call) (reply, error) {
+	if _, err := c.visibleVHost(); err != nil {
+		return reply{}, err
+	}
+	return c.channels(c.vhost(), "")
+}
+
+func listConnectionChannels(c *call) (reply, error) {
+	x, err := c.api.Broker.Connections.ClientConnection(c.Context(), c.connectionName())
+	if err != nil {
+		return reply{}, err
+	}
+	return c.channels("", x.ID)
+}
+
+// channels answers with the channels of a vhost and of a connection; "": of all.
+func (c *call) channels(vhost, connection string) (reply, error) {
+	all, silent, err := c.api.Broker.Connections.Channels(c.Context(), vhost, connection)
+	if err != nil {
+		return reply{}, err
+	}
+	return c.list(of(all, nameOfChannel, ofChannel), silent)
+}
+
+// getChannel finds the connection first, which may have any name that connections are found by.
+func getChannel(c *call) (reply, error) {
+	name := c.connectionName()
+	connection, rest, _ := strings.Cut(strings.TrimSuffix(name, ")"), " (")
+	number, err := strconv.ParseUint(rest, 10, 32)
+	if err != nil {
+		return reply{}, missing("channel", "", name)
+	}
+	of, err := c.api.Broker.Connections.ClientConnection(c.Context(), connection)
+	if err != nil {
+		return reply{}, err
+	}
+	all, _, err := c.api.Broker.Connections.Channels(c.Context(), "", of.ID)
+	if err != nil {
+		return reply{}, err
+	}
+	i := slices.IndexFunc(all, func(x connections.ChannelInfo) bool { return uint64(x.Number) == number })
+	if i < 0 {
+		return reply{}, missing("channel", "", name)
+	}
+	out := ofChannel(&all[i])
+	out["consumer_details"], err = c.consumersOn(&all[i])
+	return reply{body: out}, err
+}
+
+// consumersOn returns the consumers of a channel that the caller may see.
+func (c *call) consumersOn(x *connections.ChannelInfo) ([]object, error) {
+	out := []object{}
+	if x.Consumers == 0 {
+		return out, nil
+	}
+	all, _, err := c.api.Broker.Connections.Consumers(c.Context(), x.VHost, "")
+	for i := range all {
+		if y := &all[i]; y.Connection == x.Connection && y.Channel == x.Number {
+			out = append(out, ofConsumer(y))
+		}
+	}
+	return out, err
+}
