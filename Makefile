@@ -104,9 +104,14 @@ cases-amqp: build ## the same cases through an AMQP client, as far as AMQP has a
 conformance: build ## ordinary AMQP clients on this broker and on RabbitMQ; ARGS="-clients pika -only '^tx'"
 	cd conformance && $(GO) vet ./... && $(GO) run ./run $(ARGS)
 
+# What judges the page's accessibility, as it was released to npm.
+AXE     := 4.14.1
+AXE_SUM := 29348999450cdf2849a8e70b7912fc2da85a849da39c0d0d5394f51d4a9ed95c
+
 .PHONY: management-test
-management-test: $(BIN)/rabbitmqadmin ## the HTTP API, and RabbitMQ's own rabbitmqadmin against it; needs Debian and python3
-	QUORATE_RABBITMQADMIN=$< $(GO) test -count=1 -tags $(TAGS) -parallel $(PARALLEL) $(TESTFLAGS) ./management/...
+management-test: $(BIN)/rabbitmqadmin $(BIN)/axe-$(AXE).min.js chromium ## the HTTP API with RabbitMQ's rabbitmqadmin, and the web page in a browser; needs Debian, python3 and npm
+	QUORATE_RABBITMQADMIN=$< QUORATE_CHROMIUM=$$(command -v chromium) QUORATE_AXE=$(BIN)/axe-$(AXE).min.js \
+	  $(GO) test -count=1 -tags $(TAGS) -parallel $(PARALLEL) $(TESTFLAGS) ./management/...
 
 .PHONY: monitoring-test
 monitoring-test: $(BIN)/promtool ## alert rules against the series of their tests, by Prometheus's own promtool; needs Debian
@@ -129,6 +134,19 @@ $(BIN)/rabbitmqadmin:
 	$(call debian,rabbitmq-server)
 	cp $(BIN)/rabbitmq-server.d/usr/lib/rabbitmq/lib/rabbitmq_server-*/plugins/rabbitmq_management-*/priv/www/cli/rabbitmqadmin $@
 	rm -rf $(BIN)/rabbitmq-server.d
+
+# Debian's browser, which this installs if the user may.
+.PHONY: chromium
+chromium:
+	@command -v chromium >/dev/null || apt-get install -q -y --no-install-recommends chromium || \
+	  { apt-get update -q && apt-get install -q -y --no-install-recommends chromium; }
+
+$(BIN)/axe-%.min.js:
+	rm -rf $(BIN)/npm && mkdir -p $(BIN)/npm
+	cd $(BIN)/npm && npm pack --silent axe-core@$* && tar -xzf axe-core-$*.tgz package/axe.min.js
+	cd $(BIN)/npm && echo '$(AXE_SUM)  package/axe.min.js' | sha256sum -c
+	mv $(BIN)/npm/package/axe.min.js $@
+	rm -rf $(BIN)/npm
 
 .PHONY: race
 race: ## short tests with the race detector, of packages with more than one goroutine

@@ -141,6 +141,7 @@ func Table() []Package {
 		{Path: "management/rest", Imports: []string{"message", "broker", "broker/failure", "broker/names", "broker/audit", "broker/identity", "broker/administration", "broker/connections", "broker/imports", "broker/operators", "broker/watch", "management/login", "management/stats", "internal/logtail", "internal/password"}},
 		{Path: "management/page", Imports: []string{"broker/identity", "management/login"}},
 		{Path: "management/admintest"},
+		{Path: "management/browsertest"},
 		{Path: "management", Imports: []string{"broker", "management/login", "management/page", "management/rest", "management/stats", "internal/logtail"}},
 		{Path: "metrics", Imports: []string{"quorumq", "wal", "internal/gate", "internal/latency"}, ThirdParty: []string{"prometheus"}},
 		{Path: "client", Imports: []string{"proto/broker/v1", "internal/wait"}, ThirdParty: []string{"grpc", "protobuf", "genproto"}},

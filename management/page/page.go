@@ -70,3 +70,16 @@ func protect(next http.Handler) http.Handler {
 		next.ServeHTTP(w, r)
 	}))
 }
+
+// Addresses returns the patterns of all pages, with those that ask before something is done, for tests that open each.
+func Addresses() (all []string) {
+	for _, x := range views() {
+		all = append(all, x.path)
+	}
+	for _, x := range actions() {
+		if x.asks != nil {
+			all = append(all, x.path)
+		}
+	}
+	return all
+}

@@ -1,0 +1,95 @@
+package browsertest
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/chromedp/cdproto/page"
+	"github.com/chromedp/chromedp"
+
+	"github.com/quorate/quorate/client"
+	"github.com/quorate/quorate/internal/testcluster"
+)
+
+// tile is the figure under a tile's name.
+func tile(says string) string {
+	return `[...document.querySelectorAll(".tile")].find((x) => x.querySelector(".says").innerText === ` + quote(says) + `).querySelector(".value").innerText`
+}
+
+// Figures follow what happens, without a reload: the overview's by its feed, those of queues by refreshes.
+func TestFiguresFollow(t *testing.T) {
+	s := serve(t)
+	c := s.dial(t)
+	declare(t, c, "orders")
+	over, one, list := browse(t, s.base), browse(t, s.base), browse(t, s.base)
+	for _, x := range []*tab{over, one, list} {
+		x.login("guest", "guest")
+		x.call(chromedp.Evaluate[chromedp.Void](`window.sameDocument = true`))
+	}
+	one.open("/ui/queue?vhost=%2F&name=orders")
+	list.open("/ui/queues")
+	one.await(tile("Ready") + ` === "0"`)
+	list.await(`document.querySelector("#list tbody tr").cells[5].innerText === "0"`)
+	one.call(chromedp.Evaluate[chromedp.Void](`window.sameDocument = true`))
+	list.call(chromedp.Evaluate[chromedp.Void](`window.sameDocument = true`))
+
+	publish(t, c, 25, client.Message{RoutingKey: "orders"})
+	over.await(tile("Ready") + ` === "25" && ` + tile("Published") + ` !== "–" && sameDocument`)
+	over.await(`document.querySelectorAll(".chart canvas").length === 5 && document.querySelectorAll(".node").length === 3`)
+	one.await(tile("Ready") + ` === "25" && sameDocument`)
+	list.await(`document.querySelector("#list tbody tr").cells[5].innerText === "25" && sameDocument`)
+}
+
+// handTimers makes a page's timers the test's, in what is opened from now on, and counts its refreshes.
+const handTimers = `
+	window.ticks = [];
+	window.refreshes = 0;
+	window.setInterval = (tick) => ticks.push(tick);
+	document.addEventListener("refresh", () => refreshes++, true);
+`
+
+// tick has the page's timers go off, and returns how many refreshes there were by it.
+func (x *tab) tick() int {
+	x.t.Helper()
+	return ask[int](x, `(() => { const before = refreshes; ticks.forEach((f) => f()); return refreshes - before; })()`)
+}
+
+// Live off stops the refreshes, on every page and after a reload, and on begins them again. While queues are chosen, the
+// list stays as it is.
+func TestLive(t *testing.T) {
+	s := serve(t)
+	declare(t, s.dial(t), "orders")
+	x := browse(t, s.base)
+	x.login("guest", "guest")
+	x.call(command(page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{Source: handTimers}))
+	x.open("/ui/queues")
+	before := s.asks("/ui/queues")
+	if n := x.tick(); n != 1 {
+		t.Errorf("%d refreshes with Live on", n)
+	}
+	testcluster.Poll(t, "the page asks the server", func() error {
+		if s.asks("/ui/queues") != before+1 {
+			return errors.New("it has not")
+		}
+		return nil
+	})
+	x.click("#live")
+	x.await(`live.getAttribute("aria-pressed") === "false"`)
+	if n := x.tick(); n != 0 {
+		t.Errorf("%d refreshes with Live off", n)
+	}
+	x.call(chromedp.Reload())
+	if n := x.tick(); n != 0 {
+		t.Errorf("%d refreshes with Live off, after a reload", n)
+	}
+	x.keys(".")
+	x.await(`live.getAttribute("aria-pressed") === "true"`)
+	x.click("#list tbody input")
+	if n := x.tick(); n != 0 {
+		t.Errorf("%d refreshes while a queue is chosen", n)
+	}
+	x.click("#list tbody input")
+	if n := x.tick(); n != 1 {
+		t.Errorf("%d refreshes with Live on again", n)
+	}
+}

@@ -1,0 +1,117 @@
+package browsertest
+
+import (
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+
+	"github.com/quorate/quorate/management/page"
+)
+
+// walk finds pages by their links.
+type walk struct {
+	*tab
+	// next are addresses that were found and not opened, seen those that were found.
+	next []string
+	seen map[string]bool
+	// key is what makes two addresses one for this walk.
+	key func(address *url.URL) string
+}
+
+// add takes addresses that are not seen yet.
+func (w *walk) add(addresses ...string) {
+	for _, a := range addresses {
+		u, err := url.Parse(a)
+		if err != nil {
+			w.t.Errorf("a link leads to %q: %v", a, err)
+			continue
+		}
+		if key := w.key(u); !w.seen[key] && isPage(u.Path) {
+			w.seen[key] = true
+			w.next = append(w.next, a)
+		}
+	}
+}
+
+// isPage reports whether a path is one of a page.
+func isPage(path string) bool {
+	return slices.ContainsFunc(page.Addresses(), func(p string) bool { return strings.TrimSuffix(p, "{$}") == path })
+}
+
+// links are the addresses of this site that the page links to. What is a file to be saved is no page.
+func (x *tab) links() []string {
+	return ask[[]string](x, `[...document.querySelectorAll("a[href]:not([download])")].map((a) => new URL(a.href))
+		.filter((u) => u.origin === location.origin && u.pathname.startsWith("/ui/")).map((u) => u.pathname + u.search)`)
+}
+
+// each opens every page that links lead to, and calls visit on it.
+func (w *walk) each(visit func(address string)) {
+	w.t.Helper()
+	for len(w.next) > 0 {
+		address := w.next[0]
+		w.next = w.next[1:]
+		w.open(address)
+		visit(address)
+		w.add(w.links()...)
+	}
+}
+
+// Every page is shown without a fault that axe-core or the browser finds, to those who prefer light and those who prefer
+// dark.
+func TestPages(t *testing.T) {
+	s := serve(t)
+	s.furnish(s.dial(t))
+	for _, scheme := range []string{"light", "dark"} {
+		t.Run(scheme, func(t *testing.T) {
+			x := browse(t, s.base)
+			x.prefer(scheme)
+			x.open("/ui/login")
+			x.judge("/ui/login")
+			x.login("guest", "guest")
+			w := &walk{tab: x, seen: map[string]bool{}, key: func(u *url.URL) string { return u.Path }}
+			w.add("/ui/")
+			w.add(unlinked()...)
+			w.each(w.judge)
+			for _, path := range page.Addresses() {
+				if path = strings.TrimSuffix(path, "{$}"); !w.seen[path] {
+					t.Errorf("no link leads to %s", path)
+				}
+			}
+		})
+	}
+}
+
+// judge reports the faults of a page.
+func (x *tab) judge(address string) {
+	x.t.Helper()
+	for _, found := range x.judgeAccess() {
+		x.t.Errorf("%s: %s", address, found)
+	}
+	if n := ask[int](x, `document.querySelectorAll(".fault").length`); n > 0 {
+		x.t.Errorf("%s shows an error: %s", address, ask[string](x, `document.querySelector("main").innerText`))
+	}
+}
+
+// unlinked are the pages that forms lead to.
+func unlinked() []string {
+	return []string{"/ui/queues/purge?queue=%252F%2Forders", "/ui/queues/delete?queue=%252F%2Forders"}
+}
+
+// The pages work on a narrow screen: nothing but tables, which scroll by themselves, is wider than it.
+func TestNarrow(t *testing.T) {
+	s := serve(t)
+	s.furnish(s.dial(t))
+	x := browse(t, s.base)
+	x.call(chromedp.EmulateViewport(390, 800))
+	x.login("guest", "guest")
+	w := &walk{tab: x, seen: map[string]bool{}, key: func(u *url.URL) string { return u.Path }}
+	w.add("/ui/")
+	w.each(func(address string) {
+		if wide := ask[int](x, `document.documentElement.scrollWidth`); wide > 390 {
+			t.Errorf("%s is %d pixels wide on a screen of 390", address, wide)
+		}
+	})
+}

@@ -1,0 +1,95 @@
+package browsertest
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"testing"
+
+	"github.com/quorate/quorate/broker/administration"
+	"github.com/quorate/quorate/broker/identity"
+	"github.com/quorate/quorate/client"
+	"github.com/quorate/quorate/internal/testcluster"
+	"github.com/quorate/quorate/management"
+)
+
+// served is the page of the last node of a cluster of three, over loopback.
+type served struct {
+	t       *testing.T
+	cluster *testcluster.Cluster
+	base    string
+	// asked counts the requests for each path.
+	mu    sync.Mutex
+	asked map[string]int
+}
+
+// serve starts the cluster. A test without a browser is skipped before.
+func serve(t *testing.T) *served {
+	t.Helper()
+	needBrowser(t)
+	t.Parallel()
+	s := &served{t: t, cluster: testcluster.Start(t, 3), asked: map[string]int{}}
+	s.base = s.handle(t)
+	return s
+}
+
+// handle serves the page and counts what it is asked for.
+func (s *served) handle(t testing.TB) string {
+	t.Helper()
+	h := management.New(management.Config{
+		Broker: s.cluster.Broker(2), Node: s.cluster.Name(2), Version: "test", Cluster: "test", Logger: slog.New(slog.NewTextHandler(t.Output(), nil)),
+	})
+	t.Cleanup(h.Close)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		s.mu.Lock()
+		s.asked[r.URL.Path]++
+		s.mu.Unlock()
+		h.ServeHTTP(w, r)
+	}))
+	t.Cleanup(server.CloseClientConnections)
+	t.Cleanup(server.Close)
+	return server.URL
+}
+
+// asks returns how often a path was asked for.
+func (s *served) asks(path string) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.asked[path]
+}
+
+// dial connects a client, which makes what the page shows.
+func (s *served) dial(t testing.TB) *client.Client {
+	t.Helper()
+	c, err := client.Dial(t.Context(), client.Config{Addresses: s.cluster.Addrs()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	return c
+}
+
+// root is a context of somebody who may do everything.
+func (s *served) root() context.Context {
+	return identity.WithIdentity(s.t.Context(), identity.Itself())
+}
+
+// addUser adds a user with the password p and tags.
+func (s *served) addUser(name string, tags ...string) {
+	s.t.Helper()
+	if _, err := s.cluster.Broker(2).Administration.PutUser(s.root(), administration.PutUser{Name: name, Tags: tags, Password: "p"}); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// declare declares queues.
+func declare(t testing.TB, c *client.Client, names ...string) {
+	t.Helper()
+	for _, name := range names {
+		if _, err := c.DeclareQueue(t.Context(), client.Queue{Name: name}); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
