@@ -3,6 +3,7 @@ package broker
 import (
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/quorate/quorate/broker/failure"
 	"github.com/quorate/quorate/cluster/gateway"
@@ -16,6 +17,14 @@ func traceDelivery(t *tracing.Tracer, to *origin, d *Delivery) (_ tracing.Delive
 		VHost: to.info.VHost, Queue: to.info.Queue, Consumer: to.info.Tag, Message: &d.Message,
 		Redelivered: d.Redelivered, DeliveryCount: d.DeliveryCount, AcquiredCount: d.AcquiredCount,
 	})
+}
+
+// traceReceipt makes the span of a message that Get takes; about names the queue.
+func traceReceipt(t *tracing.Tracer, about failure.Error, d *Delivery, asked time.Time) {
+	t.Receive(&tracing.Delivery{
+		VHost: about.VHost, Queue: about.Name, Message: &d.Message,
+		Redelivered: d.Redelivered, DeliveryCount: d.DeliveryCount, AcquiredCount: d.AcquiredCount,
+	}, asked)
 }
 
 // traced holds the unsettled deliveries whose messages are traced, by delivery id. Its size is limited by the prefetch.

@@ -33,6 +33,10 @@ func (b *Broker) Get(ctx context.Context, vhost, queue string, autoAck bool) (Go
 			return Got{}, err
 		}
 	}
+	var asked time.Time
+	if b.tracer != nil {
+		asked = time.Now()
+	}
 	cd, token, ready, err := q.Get(ctx, autoAck)
 	if err != nil || cd == nil {
 		if rec, ok := b.view().QueueByUID(q.UID()); ok && errors.Is(err, traffic.ErrSingleActive) {
@@ -45,6 +49,9 @@ func (b *Broker) Get(ctx context.Context, vhost, queue string, autoAck bool) (Go
 		return Got{}, errUnreadable(err, about)
 	}
 	d.ID = 1
+	if b.tracer != nil {
+		traceReceipt(b.tracer, about, &d, asked)
+	}
 	g := Got{Delivery: &d, Ready: ready}
 	if rec, ok := b.view().QueueByUID(q.UID()); ok {
 		g.Classic = rec.Type == catalog.QueueClassic

@@ -11,6 +11,29 @@ func (b *Broker) tracePublish(m *Publish) *tracing.Publish {
 	})
 }
 
+// traceOutputs begins the spans of messages that a decision publishes. What it returns ends them, with the outcome of
+// the decision.
+func (b *Broker) traceOutputs(outputs []Publish) func(error) {
+	if b.tracer == nil {
+		return func(error) {}
+	}
+	var spans []*tracing.Publish
+	for i := range outputs {
+		if span := b.tracePublish(&outputs[i]); span != nil {
+			spans = append(spans, span)
+		}
+	}
+	return func(err error) {
+		r := Result{Kind: Confirmed, Queues: 1} // the queue of the decision has stored them
+		if err != nil {
+			r = Result{Kind: Rejected, Err: err}
+		}
+		for _, span := range spans {
+			traceResult(span, &r)
+		}
+	}
+}
+
 // traceResult ends the span of a publish.
 func traceResult(span *tracing.Publish, r *Result) {
 	outcome := [...]string{Confirmed: "confirmed", Rejected: "rejected", Returned: "returned", Invalid: "invalid"}[r.Kind]

@@ -19,7 +19,7 @@ const MaxOutputs = 1000
 // them, and then they reach each of their targets once. An output that is routed nowhere waits
 // until it is routed somewhere; if it is mandatory, the call fails instead. If the caller no longer
 // holds the messages, the refusal names the argument settle_token.
-func (b *Broker) SettleAndPublish(ctx context.Context, token string, ids []uint64, sender *Sender, outputs []Publish) error {
+func (b *Broker) SettleAndPublish(ctx context.Context, token string, ids []uint64, sender *Sender, outputs []Publish) (err error) {
 	by, about, err := b.settleTokens.Open(ctx, token)
 	if err != nil {
 		return err
@@ -34,11 +34,15 @@ func (b *Broker) SettleAndPublish(ctx context.Context, token string, ids []uint6
 		about.Reason = "one decision publishes at most " + strconv.Itoa(MaxOutputs) + " messages"
 		return &about
 	}
+	for i := range outputs {
+		outputs[i].VHost, outputs[i].Sender = about.VHost, sender
+	}
+	traced := b.traceOutputs(outputs)
+	defer func() { traced(err) }()
 	r := routed{b: b}
 	made, bodies := make([]quorumq.Output, len(outputs)), make([][]byte, len(outputs))
 	for i := range outputs {
 		o := &outputs[i]
-		o.VHost, o.Sender = about.VHost, sender
 		r.msg = message.Message{}
 		if err := r.prepareOutput(ctx, o); err != nil {
 			b.clients.Counters.Invalid.Add(1)

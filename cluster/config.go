@@ -16,6 +16,7 @@ import (
 	"github.com/quorate/quorate/cluster/replica"
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/internal/gate"
+	"github.com/quorate/quorate/tracing"
 	"github.com/quorate/quorate/wal"
 	"github.com/quorate/quorate/wal/vfs"
 )
@@ -161,6 +162,7 @@ type Config struct {
 	TLS     func() (own tls.Certificate, authorities *x509.CertPool)
 	Expect  int // nodes that found the cluster together; 0: 3
 	Version string
+	Tracer  *tracing.Tracer // of dead letters; nil: nothing is traced
 	Logger  *slog.Logger
 	Clock   nodeclock.Source // this machine's clocks; nil: the operating system's
 	// LogDir opens the directory of the node's log; nil: vfs.OS.

@@ -97,7 +97,7 @@ func (c *Cluster) boot() error {
 		PublishWindow: c.cfg.PublishWindow, Views: c.views, Members: c.host, Transport: c.mux, Disks: c.disks, Rooms: c.rooms,
 	})
 	c.vitals = vitals.New(vitals.Sources{MemoryPlan: c.cfg.MemoryPlan, Confirms: c.gateway.ConfirmTimes(), Syncs: c.storage.SyncTimes()})
-	c.forwarders = forwarding.New(deadletter.Config{Logger: c.cfg.Logger}, c.DeadLetterRouter(), forwarding.Sender{Gateway: c.gateway}, c.EmitQueue)
+	c.forwarders = forwarding.New(deadletter.Config{Tracer: c.cfg.Tracer, Logger: c.cfg.Logger}, c.DeadLetterRouter(), forwarding.Sender{Gateway: c.gateway}, c.EmitQueue)
 	c.changeMemberships()
 	c.members, err = gossip.Start(gossip.Config{
 		Cluster: c.cfg.Name,

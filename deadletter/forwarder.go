@@ -7,6 +7,7 @@ import (
 
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/internal/wait"
+	"github.com/quorate/quorate/tracing"
 )
 
 // Forwarder forwards the backlog of one source queue to its targets at least once, and with the
@@ -159,8 +160,8 @@ func (f *Forwarder) news() (woken bool, hints []hint) {
 	return woken, hints
 }
 
-// failed counts a failed attempt and warns once (DL-26).
-func (f *Forwarder) failed(c Cause, key, text string) {
+// failed counts a failed attempt and warns once (DL-26). of is a traced message that it is about, or nil.
+func (f *Forwarder) failed(c Cause, key, text string, of *tracing.Origin) {
 	f.mu.Lock()
 	f.stats.Retries[c]++
 	first := f.stats.LastError == ""
@@ -176,6 +177,6 @@ func (f *Forwarder) failed(c Cause, key, text string) {
 		f.cfg.OnBlocked(c.String(), text)
 	}
 	if !known {
-		f.log.Warn("dead letters wait", slog.String("cause", c.String()), slog.String("reason", text))
+		f.log.Warn("dead letters wait", slog.String("cause", c.String()), slog.String("reason", text), of.Attr())
 	}
 }

@@ -13,6 +13,8 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"time"
+
+	"github.com/quorate/quorate/tracing"
 )
 
 // Defaults and limits of Config.
@@ -48,7 +50,8 @@ type Config struct {
 	MaxCopies int
 	// Chance returns the jitter, a number in [0, 1); nil: a random one.
 	Chance func() float64
-	Logger *slog.Logger // nil: nothing is logged
+	Tracer *tracing.Tracer // nil: nothing is traced
+	Logger *slog.Logger    // nil: nothing is logged
 	// OnBlocked is called when dead letters begin to wait, with the cause and the reason, and when none
 	// waits any more, with both empty. It must not block; nil: nothing is called.
 	OnBlocked func(cause, reason string)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/quorumq"
+	"github.com/quorate/quorate/tracing"
 )
 
 // copyWait is how long a copy waits for room in its target's window before it is lost.
@@ -124,38 +125,52 @@ func (x *Copier) send(k *resolver, d *quorumq.Discarded) {
 	k.look(x.router.View())
 	way := k.route(d)
 	if len(way.targets) == 0 {
-		x.lost(way.cause, way.key, way.text)
+		x.lost(way.cause, way.key, way.text, x.cfg.Tracer.Origin(way.msg.Headers))
 		return
 	}
 	nm, body := way.encode()
+	origin := x.cfg.Tracer.Origin(way.msg.Headers)
 	for _, uid := range way.targets {
 		nm.Priority = levelAt(k.view, uid, way.msg.AskedPriority())
+		answered := x.answers(uid, origin, k.trace(x.cfg.Tracer, origin, d, uid))
 		ctx, cancel := context.WithTimeout(x.ctx, copyWait)
-		if err := x.sender.Enqueue(ctx, uid, nm, body, func(err error) { x.answered(uid, err) }); err != nil {
-			x.answered(uid, err)
+		if err := x.sender.Enqueue(ctx, uid, nm, body, answered); err != nil {
+			answered(err)
 		}
 		cancel()
 	}
 }
 
+// answers returns what takes a target's answer, which ends the span of the copy.
+func (x *Copier) answers(uid id.QueueUID, origin *tracing.Origin, span *tracing.Forwarded) func(error) {
+	return func(err error) {
+		if err != nil {
+			span.End(err.Error())
+		} else {
+			span.End("")
+		}
+		x.answered(uid, origin, err)
+	}
+}
+
 // answered counts the outcome of a copy. It is never sent again: at most once is all it promises.
-func (x *Copier) answered(uid id.QueueUID, err error) {
+func (x *Copier) answered(uid id.QueueUID, origin *tracing.Origin, err error) {
 	switch {
 	case err == nil:
 		x.mu.Lock()
 		x.stats.Sent++
 		x.mu.Unlock()
 	case errors.Is(err, ErrRefused): // LEN-6
-		x.lost(CauseFull, uid.String(), "queue "+uid.String()+" is full: its length limit refuses dead letters")
+		x.lost(CauseFull, uid.String(), "queue "+uid.String()+" is full: its length limit refuses dead letters", origin)
 	case errors.Is(err, ErrNoTarget):
-		x.lost(CauseTargetGone, uid.String(), "queue "+uid.String()+" was deleted")
+		x.lost(CauseTargetGone, uid.String(), "queue "+uid.String()+" was deleted", origin)
 	default:
-		x.lost(CauseUnavailable, uid.String(), "queue "+uid.String()+" does not answer: "+err.Error())
+		x.lost(CauseUnavailable, uid.String(), "queue "+uid.String()+" does not answer: "+err.Error(), origin)
 	}
 }
 
-// lost counts a lost copy and warns once per thing to blame.
-func (x *Copier) lost(c Cause, key, text string) {
+// lost counts a lost copy and warns once per thing to blame. of is the copy, if it is traced.
+func (x *Copier) lost(c Cause, key, text string, of *tracing.Origin) {
 	x.mu.Lock()
 	x.stats.Lost[c]++
 	w := warning{c, key}
@@ -166,6 +181,6 @@ func (x *Copier) lost(c Cause, key, text string) {
 	x.warned[w] = struct{}{}
 	x.mu.Unlock()
 	if !known {
-		x.log.Warn("at-most-once dead letters are lost", slog.String("cause", c.String()), slog.String("reason", text))
+		x.log.Warn("at-most-once dead letters are lost", slog.String("cause", c.String()), slog.String("reason", text), of.Attr())
 	}
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/quorumq"
+	"github.com/quorate/quorate/tracing"
 )
 
 // deadLetter is one dead letter that the forwarder knows of. There may be MaxDeadLetters of them, so
@@ -33,6 +34,8 @@ type load struct {
 	prio int16  // that it asks for
 	size int    // of the body
 	body []byte // nil: only Transfers on their way have it
+
+	origin *tracing.Origin // nil: the message is not traced
 }
 
 // ready reports whether the dead letter can be sent.

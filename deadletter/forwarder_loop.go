@@ -240,7 +240,7 @@ func (r *forwarding) reroute(l *deadLetter, take bool) {
 	default:
 		r.setCause(l, way.cause)
 		r.release(l)
-		r.failed(way.cause, way.key, way.text)
+		r.failed(way.cause, way.key, way.text, r.cfg.Tracer.Origin(way.msg.Headers))
 		if way.cause == CauseUnreadable {
 			l.at, r.again = 0, true
 			r.nextSweep = time.Now().Add(r.cfg.MaxBackoff)

@@ -56,6 +56,7 @@ func (r *forwarding) send(n *targetQueue) (started, ok bool) {
 		t.DeadLetters[i].Priority = levelAt(r.view, n.uid, l.load.prio)
 		bodies[i] = l.load.body
 	}
+	spans := r.traceTransfer(n)
 	for _, l := range n.inFlight {
 		if !r.triable(l) {
 			// The Transfer has the bodies; after a failure they are read again. They
@@ -67,6 +68,7 @@ func (r *forwarding) send(n *targetQueue) (started, ok bool) {
 	ctx, n.recall = context.WithCancel(r.ctx)
 	r.Forwarder.done.Go(func() {
 		reply, err := r.sender.Transfer(ctx, n.uid, t, bodies)
+		endTransfer(spans, &reply, err)
 		r.completion(completion{targetQueue: n, deadLetters: k, reply: reply, err: err})
 	})
 	return true, true
@@ -172,10 +174,7 @@ func (r *forwarding) pace(n *targetQueue, a completion, err error, refused int) 
 		r.stats.Repeats += uint64(a.deadLetters - refused - a.reply.Stored)
 	}
 	r.mu.Unlock()
-	name := n.uid.String()
-	if q, ok := r.view.QueueByUID(n.uid); ok {
-		name = q.Name
-	}
+	name, traced := nameOf(r.view, n.uid), n.tracedOf()
 	switch {
 	case err == nil && refused == 0:
 		n.failures, n.cause = 0, CauseNone
@@ -185,17 +184,17 @@ func (r *forwarding) pace(n *targetQueue, a completion, err error, refused int) 
 			n.failures = 0
 		}
 		n.cause = CauseFull
-		r.failed(CauseFull, name, fmt.Sprintf("queue %q is full: its length limit refuses dead letters", name))
+		r.failed(CauseFull, name, fmt.Sprintf("queue %q is full: its length limit refuses dead letters", name), traced)
 	case errors.Is(err, ErrNoTarget):
 		// The next view will not route there any more.
 		n.cause = CauseTargetGone
-		r.failed(CauseTargetGone, name, fmt.Sprintf("queue %q was deleted", name))
+		r.failed(CauseTargetGone, name, fmt.Sprintf("queue %q was deleted", name), traced)
 	default:
 		if r.over() {
 			return
 		}
 		n.cause = CauseUnavailable
-		r.failed(CauseUnavailable, name, fmt.Sprintf("queue %q does not answer: %v", name, err))
+		r.failed(CauseUnavailable, name, fmt.Sprintf("queue %q does not answer: %v", name, err), traced)
 	}
 	n.failures++
 	wait := r.backoff(n.failures)
@@ -246,7 +245,7 @@ func (r *forwarding) handleSettled(a completion) {
 		r.settles++
 		r.settleAt = time.Now().Add(r.backoff(r.settles))
 		if !r.over() {
-			r.failed(CauseUnavailable, "", "the source queue does not take settlements: "+a.err.Error())
+			r.failed(CauseUnavailable, "", "the source queue does not take settlements: "+a.err.Error(), nil)
 		}
 		return
 	}

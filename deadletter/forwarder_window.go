@@ -131,6 +131,7 @@ func (r *forwarding) hold(l *deadLetter, way *routed, take bool) {
 	r.release(l)
 	msg, body := way.encode()
 	l.load = &load{msg: msg, prio: way.msg.AskedPriority(), size: len(body), body: body}
+	l.load.origin = r.cfg.Tracer.Origin(way.msg.Headers)
 	r.held++
 	r.heldBytes += l.load.size
 }

@@ -34,6 +34,7 @@ type world struct {
 	unserved bool          // the view was not confirmed yet
 	serves   chan struct{} // closed when that changes
 
+	headers   message.Table // of what discard publishes
 	moves     bool          // dead letters without a death are fine
 	slow      time.Duration // what a Transfer takes
 	transfers int
@@ -139,7 +140,7 @@ func (w *world) discard(uid id.QueueUID, reason quorumq.Reason, key string, bodi
 	}
 	session := quorumq.SessionKey{Node: "n", Epoch: 1, Session: 1}
 	for _, b := range bodies {
-		m := message.Message{Exchange: "", RoutingKeys: []string{key}, Body: []byte(b)}
+		m := message.Message{Headers: w.headers, RoutingKeys: []string{key}, Body: []byte(b)}
 		cmd := &quorumq.Enqueue{
 			Enqueuer: quorumq.EnqueuerKey{Node: "n", Epoch: 1}, First: w.nextSeq(uid),
 			Messages: []quorumq.NewMessage{{Size: uint32(len(b)), TTLMs: ttl, Priority: 4}},

@@ -141,8 +141,13 @@ func TestTraceOverNodes(t *testing.T) {
 	if err := letter.Ack(); err != nil {
 		t.Fatal(err)
 	}
+	work, err := cl.GetQueue(t.Context(), client.QueueRef{Name: "work"})
+	if err != nil {
+		t.Fatal(err)
+	}
 	want := []string{
-		"node-0: publish amq.default", "node-0: commit work", "node-1: deliver work", "node-1: discard work", "node-2: deliver dead", "node-2: ack dead",
+		"node-0: publish amq.default", "node-0: commit work", "node-1: deliver work", "node-1: discard work",
+		work.Leader + ": dead-letter work", "node-2: deliver dead", "node-2: ack dead",
 	}
 	var spans []span
 	testcluster.Poll(t, "the trace is whole", func() error {
@@ -154,7 +159,7 @@ func TestTraceOverNodes(t *testing.T) {
 	})
 	above := map[string]string{
 		"publish amq.default": publisherSpan, "commit work": idOf(spans, "publish amq.default"), "deliver work": publisherSpan,
-		"discard work": idOf(spans, "deliver work"), "deliver dead": publisherSpan, "ack dead": idOf(spans, "deliver dead"),
+		"discard work": idOf(spans, "deliver work"), "dead-letter work": publisherSpan, "deliver dead": publisherSpan, "ack dead": idOf(spans, "deliver dead"),
 	}
 	for _, s := range spans {
 		if s.parent != above[s.name] || s.failed != "" || s.serviceName != "quorate" || s.attributes["messaging.system"] != "quorate" {
@@ -165,6 +170,42 @@ func TestTraceOverNodes(t *testing.T) {
 		t.Log(show(spans))
 	}
 	untraced(t, ch, c, nodes.AMQP(2))
+	overGRPC(t, cl, c)
+}
+
+// overGRPC publishes over gRPC, takes the message with Get, and settles it together with another one. cl is a client of
+// node-2, and consumes from the queue dead.
+func overGRPC(t *testing.T, cl *client.Client, c *collector) {
+	t.Helper()
+	of := func(trace, key string) client.Message {
+		return client.Message{RoutingKey: key, Properties: client.Properties{Headers: client.Table{"traceparent": "00-" + trace + traceparent[35:]}}}
+	}
+	first, second := "2"+publisherTrace[1:], "3"+publisherTrace[1:]
+	if r, err := cl.PublishOne(t.Context(), of(first, "plain")); err != nil || r.Outcome != client.Confirmed {
+		t.Fatal(r, err)
+	}
+	got, err := cl.Get(t.Context(), client.GetRequest{Queue: "plain"})
+	if err != nil || got == nil {
+		t.Fatal(got, err)
+	}
+	if err := cl.SettleAndPublish(t.Context(), got.Token, of(second, "dead")); err != nil {
+		t.Fatal(err)
+	}
+	plain, err := cl.GetQueue(t.Context(), client.QueueRef{Name: "plain"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for trace, want := range map[string][]string{
+		first:  {"node-2: publish amq.default", "node-2: commit plain", "node-2: receive plain"},
+		second: {"node-2: publish amq.default", plain.Leader + ": move plain", "node-2: deliver dead"},
+	} {
+		testcluster.Poll(t, "a trace over gRPC is whole", func() error {
+			if names := namesOf(c.of(trace)); !slices.Equal(names, want) {
+				return fmt.Errorf("spans %q, want %q", names, want)
+			}
+			return nil
+		})
+	}
 }
 
 // untraced publishes and consumes messages that nothing is traced of.
@@ -184,14 +225,17 @@ func untraced(t *testing.T, ch *amqp091.Channel, c *collector, at string) {
 		}
 	}
 	publish(t, ch, "plain", amqp091.Table{"traceparent": "00-1" + traceparent[4:]})
+	if _, ok, err := other.Get("plain", true); err != nil || !ok {
+		t.Fatalf("got %t: %v", ok, err)
+	}
 	testcluster.Poll(t, "a later trace has arrived", func() error {
-		if got := len(c.of("1" + publisherTrace[1:])); got != 2 {
+		if got := len(c.of("1" + publisherTrace[1:])); got != 3 {
 			return fmt.Errorf("%d spans", got)
 		}
 		return nil
 	})
-	if got := c.count() - before; got != 2 {
-		t.Errorf("%d more spans, want 2", got)
+	if got := c.count() - before; got != 3 {
+		t.Errorf("%d more spans, want 3: publish, commit, receive", got)
 	}
 }
 

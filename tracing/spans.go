@@ -1,6 +1,9 @@
 package tracing
 
 import (
+	"context"
+	"time"
+
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/trace"
@@ -146,6 +149,19 @@ func (t *Tracer) Deliver(d *Delivery) (_ Delivered, traced bool) {
 	span := t.start(parent, "deliver "+d.Queue, trace.SpanKindInternal, d.counts(about)...)
 	span.End()
 	return Delivered{span.SpanContext()}, true
+}
+
+// Receive makes the span of a message that a client has asked for at a time, and gets now.
+func (t *Tracer) Receive(d *Delivery, asked time.Time) {
+	if t == nil {
+		return
+	}
+	if parent, sampled := parentOf(d.Message.Headers); sampled {
+		about := d.counts(operation("receive", "receive", d.Queue, d.VHost))
+		ctx := trace.ContextWithSpanContext(context.Background(), parent)
+		_, span := t.tracer.Start(ctx, "receive "+d.Queue, trace.WithSpanKind(trace.SpanKindServer), trace.WithAttributes(about...), trace.WithTimestamp(asked))
+		span.End()
+	}
 }
 
 // counts adds what is known of earlier deliveries and deaths.

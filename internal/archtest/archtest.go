@@ -73,7 +73,7 @@ func Table() []Package {
 		},
 		{Path: "tracing", Imports: []string{"message", "internal/lograte"}, ThirdParty: []string{"otel"}},
 		{Path: "policy", Imports: []string{"id", "message", "argument", "quorumq", "catalog", "internal/nearest", "internal/pattern"}},
-		{Path: "deadletter", Imports: []string{"id", "message", "quorumq", "catalog", "internal/wait"}},
+		{Path: "deadletter", Imports: []string{"id", "message", "quorumq", "catalog", "internal/wait", "tracing"}},
 		{Path: "cluster/recovery", Imports: []string{"id", "catalog", "cluster/datadir", "cluster/storage", "cluster/metadata", "raftfsm", "wal"}},
 		{Path: "cluster/disk", Imports: []string{"id", "catalog", "wal", "proto/node/v1", "internal/phase", "internal/wait"}},
 		{
@@ -105,7 +105,7 @@ func Table() []Package {
 			Path: "cluster", Imports: []string{
 				"id", "message", "clock", "quorumq", "catalog", "policy", "deadletter", "cluster/gossip", "cluster/transport", "cluster/datadir", "cluster/datadir/sealed",
 				"cluster/clients", "cluster/traffic", "cluster/gateway", "cluster/forwarding", "cluster/liveness", "cluster/operation", "cluster/event", "raftfsm", "wal", "wal/vfs", "proto/node/v1", "internal/phase", "internal/gate", "internal/wait",
-				"cluster/storage", "cluster/nodeclock", "cluster/metadata", "cluster/disk", "cluster/replica", "cluster/peer", "cluster/leader", "cluster/membership", "cluster/vitals", "internal/latency",
+				"cluster/storage", "cluster/nodeclock", "cluster/metadata", "cluster/disk", "cluster/replica", "cluster/peer", "cluster/leader", "cluster/membership", "cluster/vitals", "internal/latency", "tracing",
 			},
 			ThirdParty: []string{"grpc"},
 		},

@@ -308,7 +308,7 @@ func (c *Cluster) launch(i int) {
 		Clock: clock,
 		Name:  clusterName, Node: n.name, DataDir: filepath.Join(c.dir, string(n.name)),
 		Peers: c.listen(n.peers), PeerAddr: n.peers, ClientAddr: n.clients,
-		GossipAddr: n.gossip, Join: join, Expect: len(c.nodes), Version: "test", Logger: log,
+		GossipAddr: n.gossip, Join: join, Expect: len(c.nodes), Version: "test", Tracer: cfg.Tracer, Logger: log,
 		TLS: c.material(n.name), HibernateAfter: c.hibernate, SuspectAfter: c.suspect,
 	})
 	if err != nil {
