@@ -150,7 +150,7 @@ func Table() []Package {
 		{Path: "proto/broker/v1", ThirdParty: []string{"grpc", "protobuf", "genproto"}},
 		{Path: "proto/node/v1", ThirdParty: []string{"grpc", "protobuf"}},
 		{Path: "cmd/node/...", Imports: []string{"any"}, ThirdParty: []string{"any"}},
-		{Path: "cmd/ctl/...", Imports: []string{".", "client", "backup/archive", "backup/online", "chaos/command"}, ThirdParty: []string{"any"}},
+		{Path: "cmd/ctl/...", Imports: []string{".", "client", "backup/archive", "backup/online", "chaos/command", "internal/manual"}, ThirdParty: []string{"any"}},
 		{
 			Path: "cmd/quickstart", Imports: []string{".", "id", "client", "cluster/certificate", "chaos", "chaos/check", "chaos/history", "chaos/workload", "examples/recipes", "internal/authority", "internal/wait"},
 			ThirdParty: []string{"any"},
@@ -188,6 +188,7 @@ func Table() []Package {
 		{Path: "internal/k8slike"},
 		{Path: "internal/latency"},
 		{Path: "internal/lograte"},
+		{Path: "internal/manual", ThirdParty: []string{"cobra"}},
 		{Path: "internal/logtail"},
 		{Path: "internal/loopback"},
 		{Path: "internal/mutants", Imports: []string{"chaos/check", "chaos/history"}},
