@@ -227,6 +227,7 @@ func Modules() map[string]string {
 		"asn1-ber":    "github.com/go-asn1-ber/asn1-ber",
 		"memberlist":  "github.com/hashicorp/memberlist",
 		"porcupine":   "github.com/anishathalye/porcupine",
+		"cobra":       "github.com/spf13/cobra",
 		"prometheus":  "github.com/prometheus/client_golang",
 		"age":         "filippo.io/age",
 		"minio":       "github.com/minio/minio-go/v7",
