@@ -10,12 +10,12 @@ import (
 // limitRoutes are about the limits of vhosts and users (VH-4, VH-14, VH-17).
 func limitRoutes() []route {
 	return []route{
-		{method: "GET", path: "/api/vhost-limits", tag: management, serve: listVHostLimits, says: "the vhosts with limits"},
-		{method: "GET", path: "/api/vhost-limits/{vhost}", tag: management, serve: getVHostLimits, says: "the limits of a vhost"},
+		{method: "GET", path: "/api/vhost-limits", tag: management, serve: listVHostLimits, query: listQuery(), says: "the vhosts with limits"},
+		{method: "GET", path: "/api/vhost-limits/{vhost}", tag: management, serve: getVHostLimits, query: listQuery(), says: "the limits of a vhost"},
 		{method: "PUT", path: "/api/vhost-limits/{vhost}/{name}", tag: administrator, act: changesVHost(audit.OpVHostLimits), serve: putVHostLimit, says: "sets a limit of a vhost"},
 		{method: "DELETE", path: "/api/vhost-limits/{vhost}/{name}", tag: administrator, act: changesVHost(audit.OpVHostLimits), serve: clearVHostLimit, says: "clears a limit of a vhost"},
-		{method: "GET", path: "/api/user-limits", tag: administrator, serve: listUserLimits, says: "the users with limits"},
-		{method: "GET", path: "/api/user-limits/{user}", tag: administrator, serve: getUserLimits, says: "the limits of a user"},
+		{method: "GET", path: "/api/user-limits", tag: administrator, serve: listUserLimits, query: listQuery(), says: "the users with limits"},
+		{method: "GET", path: "/api/user-limits/{user}", tag: administrator, serve: getUserLimits, query: listQuery(), says: "the limits of a user"},
 		{method: "PUT", path: "/api/user-limits/{user}/{name}", tag: administrator, act: limitsUser, serve: putUserLimit, says: "sets a limit of a user"},
 		{method: "DELETE", path: "/api/user-limits/{user}/{name}", tag: administrator, act: limitsUser, serve: clearUserLimit, says: "clears a limit of a user"},
 	}
