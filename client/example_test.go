@@ -58,9 +58,10 @@ func addresses() []string {
 
 // Declare a queue, publish with a confirm, consume and ack.
 func Example() {
+	nodes := addresses()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	c, err := client.Dial(ctx, client.Config{Addresses: addresses()})
+	c, err := client.Dial(ctx, client.Config{Addresses: nodes})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -98,9 +99,10 @@ func Example() {
 
 // Many messages are in flight at a time, and each has its own outcome.
 func ExamplePublisher_PublishAsync() {
+	nodes := addresses()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	c, err := client.Dial(ctx, client.Config{Addresses: addresses()})
+	c, err := client.Dial(ctx, client.Config{Addresses: nodes})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -141,9 +143,10 @@ func ExamplePublisher_PublishAsync() {
 
 // A handler that fails returns its message. Above the delivery limit, the message is dead-lettered.
 func ExampleConsumer_Run() {
+	nodes := addresses()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	c, err := client.Dial(ctx, client.Config{Addresses: addresses()})
+	c, err := client.Dial(ctx, client.Config{Addresses: nodes})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -195,9 +198,10 @@ func ExampleConsumer_Run() {
 
 // An error has a class, and names what it is about.
 func ExampleError() {
+	nodes := addresses()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	c, err := client.Dial(ctx, client.Config{Addresses: addresses()})
+	c, err := client.Dial(ctx, client.Config{Addresses: nodes})
 	if err != nil {
 		fmt.Println(err)
 		return
