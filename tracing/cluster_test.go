@@ -4,12 +4,15 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	amqp091 "github.com/rabbitmq/amqp091-go"
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracegrpc"
 
 	"github.com/quorate/quorate/client"
+	"github.com/quorate/quorate/internal/collector"
 	"github.com/quorate/quorate/internal/testcluster"
 	"github.com/quorate/quorate/tracing"
 )
@@ -20,11 +23,29 @@ const (
 	traceparent    = "00-" + publisherTrace + "-" + publisherSpan + "-01"
 )
 
+// tracer returns a tracer that exports to an address.
+func tracer(t *testing.T, node, addr string, spans int) *tracing.Tracer {
+	t.Helper()
+	to, err := otlptracegrpc.New(t.Context(), otlptracegrpc.WithEndpoint(addr), otlptracegrpc.WithInsecure())
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := tracing.Config{Exporter: to, Node: node, Cluster: "test", Version: "1", QueueSpans: spans}
+	if err := c.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	x, err := tracing.New(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return x
+}
+
 // traced is three nodes whose spans a collector gets.
-func traced(t *testing.T) (*testcluster.Cluster, *collector) {
+func traced(t *testing.T) (*testcluster.Cluster, *collector.Collector) {
 	t.Helper()
 	t.Setenv("OTEL_BSP_SCHEDULE_DELAY", "20") // milliseconds; a test need not wait for 5 s
-	c := startCollector(t)
+	c := collector.Start(t)
 	var open []*tracing.Tracer
 	t.Cleanup(func() { // after the nodes have stopped
 		for _, x := range open {
@@ -34,7 +55,7 @@ func traced(t *testing.T) (*testcluster.Cluster, *collector) {
 		}
 	})
 	nodes := testcluster.StartTraced(t, 3, func(node string) *tracing.Tracer {
-		open = append(open, tracer(t, node, c.addr, 0))
+		open = append(open, tracer(t, node, c.Addr, 0))
 		return open[len(open)-1]
 	})
 	return nodes, c
@@ -88,18 +109,24 @@ func publish(t *testing.T, ch *amqp091.Channel, queue string, headers amqp091.Ta
 	}
 }
 
-// next returns the next delivery of a queue.
-func next(t *testing.T, ch *amqp091.Channel, queue string) amqp091.Delivery {
+// consume consumes from a queue.
+func consume(t *testing.T, ch *amqp091.Channel, queue string) <-chan amqp091.Delivery {
 	t.Helper()
 	all, err := ch.ConsumeWithContext(t.Context(), queue, "tag", false, false, false, false, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
+	return all
+}
+
+// next returns the next delivery.
+func next(t *testing.T, all <-chan amqp091.Delivery) amqp091.Delivery {
+	t.Helper()
 	select {
 	case d := <-all:
 		return d
 	case <-time.After(30 * time.Second):
-		t.Fatalf("queue %s delivers nothing", queue)
+		t.Fatal("nothing is delivered")
 	}
 	panic("not reached")
 }
@@ -114,12 +141,15 @@ func TestTraceOverNodes(t *testing.T) {
 	ch := channel(t, nodes.AMQP(0))
 	declare(t, ch)
 	publish(t, ch, "work", amqp091.Table{"traceparent": traceparent})
-	d := next(t, channel(t, nodes.AMQP(1)), "work")
-	if d.Headers["traceparent"] != traceparent {
-		t.Errorf("the consumer gets %v", d.Headers)
-	}
-	if err := d.Reject(false); err != nil {
-		t.Fatal(err)
+	deliveries := consume(t, channel(t, nodes.AMQP(1)), "work")
+	for _, requeue := range []bool{true, false} {
+		d := next(t, deliveries)
+		if d.Headers["traceparent"] != traceparent {
+			t.Errorf("the consumer gets %v", d.Headers)
+		}
+		if err := d.Reject(requeue); err != nil {
+			t.Fatal(err)
+		}
 	}
 	cl, err := client.Dial(t.Context(), client.Config{Addresses: nodes.Addrs()[2:], FixedAddresses: true})
 	if err != nil {
@@ -146,28 +176,36 @@ func TestTraceOverNodes(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []string{
-		"node-0: publish amq.default", "node-0: commit work", "node-1: deliver work", "node-1: discard work",
+		"node-0: publish amq.default", "node-0: commit work", "node-1: deliver work", "node-1: requeue work", "node-1: deliver work",
+		"node-1: discard work",
 		work.Leader + ": dead-letter work", "node-2: deliver dead", "node-2: ack dead",
 	}
-	var spans []span
+	var spans []collector.Span
 	testcluster.Poll(t, "the trace is whole", func() error {
-		spans = c.of(publisherTrace)
+		spans = c.Of(publisherTrace)
 		if names := namesOf(spans); !slices.Equal(names, want) {
 			return fmt.Errorf("spans %q, want %q", names, want)
 		}
 		return nil
 	})
-	above := map[string]string{
-		"publish amq.default": publisherSpan, "commit work": idOf(spans, "publish amq.default"), "deliver work": publisherSpan,
-		"discard work": idOf(spans, "deliver work"), "dead-letter work": publisherSpan, "deliver dead": publisherSpan, "ack dead": idOf(spans, "deliver dead"),
-	}
-	for _, s := range spans {
-		if s.parent != above[s.name] || s.failed != "" || s.serviceName != "quorate" || s.attributes["messaging.system"] != "quorate" {
-			t.Errorf("%s: below %s, want %s; %+v", s.name, s.parent, above[s.name], s)
+	var again []any
+	for i, s := range spans {
+		above := publisherSpan // but for what belongs to the span before it
+		if !strings.HasPrefix(s.Name, "publish ") && !strings.HasPrefix(s.Name, "deliver ") && !strings.HasPrefix(s.Name, "dead-letter ") {
+			above = spans[i-1].ID
+		}
+		if s.Parent != above || s.Failed != "" || s.Service != "quorate" || s.Attributes["messaging.system"] != "quorate" {
+			t.Errorf("%s: below %s, want %s; %+v", s.Name, s.Parent, above, s)
+		}
+		if s.Name == "deliver work" {
+			again = append(again, s.Attributes["messaging.quorate.message.redelivered"], s.Attributes["messaging.quorate.message.delivery_count"])
 		}
 	}
+	if want := []any{"", "", true, int64(1)}; !slices.Equal(again, want) {
+		t.Errorf("redelivered, delivery count: %v, want %v", again, want)
+	}
 	if t.Failed() {
-		t.Log(show(spans))
+		t.Logf("%+v", spans)
 	}
 	untraced(t, ch, c, nodes.AMQP(2))
 	overGRPC(t, cl, c)
@@ -175,7 +213,7 @@ func TestTraceOverNodes(t *testing.T) {
 
 // overGRPC publishes over gRPC, takes the message with Get, and settles it together with another one. cl is a client of
 // node-2, and consumes from the queue dead.
-func overGRPC(t *testing.T, cl *client.Client, c *collector) {
+func overGRPC(t *testing.T, cl *client.Client, c *collector.Collector) {
 	t.Helper()
 	of := func(trace, key string) client.Message {
 		return client.Message{RoutingKey: key, Properties: client.Properties{Headers: client.Table{"traceparent": "00-" + trace + traceparent[35:]}}}
@@ -200,7 +238,7 @@ func overGRPC(t *testing.T, cl *client.Client, c *collector) {
 		second: {"node-2: publish amq.default", plain.Leader + ": move plain", "node-2: deliver dead"},
 	} {
 		testcluster.Poll(t, "a trace over gRPC is whole", func() error {
-			if names := namesOf(c.of(trace)); !slices.Equal(names, want) {
+			if names := namesOf(c.Of(trace)); !slices.Equal(names, want) {
 				return fmt.Errorf("spans %q, want %q", names, want)
 			}
 			return nil
@@ -209,9 +247,9 @@ func overGRPC(t *testing.T, cl *client.Client, c *collector) {
 }
 
 // untraced publishes and consumes messages that nothing is traced of.
-func untraced(t *testing.T, ch *amqp091.Channel, c *collector, at string) {
+func untraced(t *testing.T, ch *amqp091.Channel, c *collector.Collector, at string) {
 	t.Helper()
-	before := c.count()
+	before := c.Count()
 	publish(t, ch, "plain", nil)
 	publish(t, ch, "plain", amqp091.Table{"traceparent": traceparent[:len(traceparent)-1] + "0"})
 	other := channel(t, at)
@@ -229,31 +267,21 @@ func untraced(t *testing.T, ch *amqp091.Channel, c *collector, at string) {
 		t.Fatalf("got %t: %v", ok, err)
 	}
 	testcluster.Poll(t, "a later trace has arrived", func() error {
-		if got := len(c.of("1" + publisherTrace[1:])); got != 3 {
+		if got := len(c.Of("1" + publisherTrace[1:])); got != 3 {
 			return fmt.Errorf("%d spans", got)
 		}
 		return nil
 	})
-	if got := c.count() - before; got != 3 {
+	if got := c.Count() - before; got != 3 {
 		t.Errorf("%d more spans, want 3: publish, commit, receive", got)
 	}
 }
 
 // namesOf returns the nodes and names of spans.
-func namesOf(spans []span) []string {
+func namesOf(spans []collector.Span) []string {
 	var out []string
 	for _, s := range spans {
-		out = append(out, s.node+": "+s.name)
+		out = append(out, s.Node+": "+s.Name)
 	}
 	return out
-}
-
-// idOf returns the id of the first span with a name.
-func idOf(spans []span, name string) string {
-	for _, s := range spans {
-		if s.name == name {
-			return s.id
-		}
-	}
-	return ""
 }

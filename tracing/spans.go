@@ -2,6 +2,7 @@ package tracing
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -56,13 +57,14 @@ func operation(name, kind, destination, vhost string) []attribute.KeyValue {
 	return out
 }
 
-// ofMessage adds what identifies a message.
+// ofMessage adds what identifies a message. It copies texts: they may share the memory of all headers of the message,
+// and spans may wait for long.
 func ofMessage(about []attribute.KeyValue, p *message.Properties, bytes int) []attribute.KeyValue {
 	if p.MessageID != "" {
-		about = append(about, keyMessageID.String(p.MessageID))
+		about = append(about, keyMessageID.String(strings.Clone(p.MessageID)))
 	}
 	if p.CorrelationID != "" {
-		about = append(about, keyConversation.String(p.CorrelationID))
+		about = append(about, keyConversation.String(strings.Clone(p.CorrelationID)))
 	}
 	return append(about, keyBodySize.Int(bytes))
 }
@@ -91,8 +93,8 @@ func (t *Tracer) Publish(p *Publication) *Publish {
 	if !sampled {
 		return nil
 	}
-	x := exchangeName(p.Exchange)
-	about := append(operation("publish", "send", x, p.VHost), keyRoutingKey.String(p.RoutingKey))
+	x := strings.Clone(exchangeName(p.Exchange))
+	about := append(operation("publish", "send", x, p.VHost), keyRoutingKey.String(strings.Clone(p.RoutingKey)))
 	about = ofMessage(about, p.Properties, p.Bytes)
 	return &Publish{t: t, span: t.start(parent, "publish "+x, trace.SpanKindServer, about...), vhost: p.VHost}
 }

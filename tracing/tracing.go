@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"log/slog"
 	"strconv"
+	"strings"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/sdk/resource"
@@ -138,7 +139,8 @@ const (
 )
 
 // parentOf returns the context in which a message was created, if it is to be traced: its headers have a traceparent
-// with the sampled flag. A malformed one counts as none. It allocates only for messages that are traced.
+// with the sampled flag. A malformed one counts as none. It allocates only for messages that are traced. The context
+// shares no memory with the headers, which it may outlive.
 func parentOf(h message.Table) (sc trace.SpanContext, sampled bool) {
 	if len(h) == 0 {
 		return sc, false
@@ -166,7 +168,7 @@ func parentOf(h message.Table) (sc trace.SpanContext, sampled bool) {
 	}
 	c := trace.SpanContextConfig{TraceID: id, SpanID: span, TraceFlags: trace.FlagsSampled, Remote: true}
 	if s, ok := textOf(h, headerState); ok && len(s) <= MaxStateBytes {
-		if state, err := trace.ParseTraceState(s); err == nil {
+		if state, err := trace.ParseTraceState(strings.Clone(s)); err == nil {
 			c.TraceState = state
 		}
 	}

@@ -180,6 +180,7 @@ func Table() []Package {
 		{Path: "client/clienttest", Imports: []string{"client", "internal/testcluster"}},
 		{Path: "internal/cases", Imports: []string{"client", "chaos", "proto/broker/v1"}, ThirdParty: []string{"grpc"}},
 		{Path: "internal/cases/report"},
+		{Path: "internal/collector", ThirdParty: []string{"grpc", "otlp"}},
 		{Path: "internal/each"},
 		{Path: "internal/fuzzall"},
 		{Path: "internal/gate", Imports: []string{"internal/lograte"}},
@@ -216,6 +217,7 @@ func Table() []Package {
 func Modules() map[string]string {
 	return map[string]string{
 		"otel":        "go.opentelemetry.io/otel",
+		"otlp":        "go.opentelemetry.io/proto/otlp",
 		"raft":        "github.com/hashicorp/raft",
 		"amqp091":     "github.com/rabbitmq/amqp091-go",
 		"raft-boltdb": "github.com/hashicorp/raft-boltdb",

@@ -7,6 +7,7 @@ import (
 	"os"
 	"strconv"
 
+	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracegrpc"
 
 	"github.com/quorate/quorate/tracing"
@@ -17,6 +18,7 @@ import (
 func (n *node) openTracing(ctx context.Context) {
 	wanted, err := tracingWanted(os.Getenv)
 	if err == nil && wanted {
+		otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { n.log.Warn("tracing", "node", n.cfg.NodeID, "error", err) }))
 		n.tracer, err = n.newTracer(ctx)
 	}
 	if err != nil {
