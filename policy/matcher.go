@@ -96,6 +96,25 @@ type entry struct {
 	timeouts          atomic.Uint64
 }
 
+// takes reports whether the policy is for queues like q, whatever their names.
+func (e *entry) takes(q *catalog.QueueRecord) bool {
+	switch e.ApplyTo {
+	case catalog.ApplyToAll, catalog.ApplyToQueues:
+		return e.queues
+	case catalog.ApplyToQuorumQueues:
+		return e.queues && q.Type == catalog.QueueQuorum
+	case catalog.ApplyToClassicQueues:
+		return e.queues && q.Type == catalog.QueueClassic
+	case catalog.ApplyToExchanges:
+	}
+	return false
+}
+
+// takesExchanges reports whether the policy is for exchanges, whatever their names.
+func (e *entry) takesExchanges() bool {
+	return e.exchanges && (e.ApplyTo == catalog.ApplyToAll || e.ApplyTo == catalog.ApplyToExchanges)
+}
+
 // vhostPolicies returns the one of a vhost as it is in the view.
 func (b *Matcher) vhostPolicies(v *catalog.View, vhost string) *vhostPolicies {
 	set, merge := v.PolicySet(vhost), merges(v, vhost)
@@ -168,18 +187,7 @@ func (b *Matcher) Queue(v *catalog.View, q *catalog.QueueRecord) (user, operator
 	if len(s.user) == 0 && len(s.operator) == 0 {
 		return nil, nil
 	}
-	applies := func(e *entry) bool {
-		switch e.ApplyTo {
-		case catalog.ApplyToAll, catalog.ApplyToQueues:
-			return e.queues
-		case catalog.ApplyToQuorumQueues:
-			return e.queues && q.Type == catalog.QueueQuorum
-		case catalog.ApplyToClassicQueues:
-			return e.queues && q.Type == catalog.QueueClassic
-		case catalog.ApplyToExchanges:
-		}
-		return false
-	}
+	applies := func(e *entry) bool { return e.takes(q) }
 	f := s.recall(matched{q.Name, q.Type}, b.now, func() (f found) {
 		var unsure bool
 		f.user, f.unsure = b.find(s.user, q.VHost, q.Name, s.merge, applies)
@@ -200,9 +208,7 @@ func (b *Matcher) AlternateExchange(v *catalog.View, x *catalog.Exchange) (name 
 	if len(s.user) == 0 {
 		return "", false
 	}
-	applies := func(e *entry) bool {
-		return e.exchanges && (e.ApplyTo == catalog.ApplyToAll || e.ApplyTo == catalog.ApplyToExchanges)
-	}
+	applies := (*entry).takesExchanges
 	if !slices.ContainsFunc(s.user, applies) {
 		return "", false
 	}

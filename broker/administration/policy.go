@@ -1,7 +1,9 @@
 package administration
 
 import (
+	"cmp"
 	"context"
+	"time"
 
 	"github.com/quorate/quorate/broker/failure"
 	"github.com/quorate/quorate/broker/names"
@@ -37,18 +39,58 @@ func (p *Policy) about() failure.Error {
 // the pattern or the definition is wrong, it returns all faults at once and stores nothing (PO-1).
 // Each leader of a queue puts the policy in force as soon as it learns of it (PO-8).
 func (ad *Administration) PutPolicy(ctx context.Context, p Policy) (created bool, err error) {
-	if p.ApplyTo == "" {
-		p.ApplyTo = string(catalog.ApplyToAll)
-	}
-	cmd := catalog.PutPolicy{Policy: catalog.Policy{
-		VHost: p.VHost, Name: p.Name, Operator: p.Operator, Pattern: p.Pattern,
-		ApplyTo: catalog.ApplyTo(p.ApplyTo), Priority: p.Priority, Definition: p.Definition,
-	}}
-	if err := CheckPolicy(&cmd.Policy, p.about()); err != nil {
+	cmd, err := p.command()
+	if err != nil {
 		return false, err
 	}
-	reply, err := ad.commands.Commit(ctx, &cmd)
+	reply, err := ad.commands.Commit(ctx, cmd)
 	return reply.Created, failure.Translate(err, p.about())
+}
+
+// command returns what puts the policy, if it can be put.
+func (p *Policy) command() (*catalog.PutPolicy, error) {
+	to := cmp.Or(p.ApplyTo, string(catalog.ApplyToAll))
+	cmd := catalog.PutPolicy{Policy: catalog.Policy{
+		VHost: p.VHost, Name: p.Name, Operator: p.Operator, Pattern: p.Pattern,
+		ApplyTo: catalog.ApplyTo(to), Priority: p.Priority, Definition: p.Definition,
+	}}
+	return &cmd, CheckPolicy(&cmd.Policy, p.about())
+}
+
+// previewTime bounds a preview: patterns may be slow, and queues many.
+const previewTime = 3 * time.Second
+
+// PreviewPolicy returns what PutPolicy, or with gone DeletePolicy, would change for queues and exchanges, and changes
+// nothing. Only callers who may see the whole vhost may call it (VH-12).
+func (ad *Administration) PreviewPolicy(ctx context.Context, p Policy, gone bool) (policy.Preview, error) {
+	if err := ad.permissions.WholeSight(ctx, p.VHost); err != nil {
+		return policy.Preview{}, err
+	}
+	v, err := ad.serving.ViewOf(p.VHost)
+	if err != nil {
+		return policy.Preview{}, err
+	}
+	about := p.about()
+	var cmd catalog.Command = &catalog.DeletePolicy{VHost: p.VHost, Name: p.Name, Operator: p.Operator}
+	changed, exists := v.Policy(p.VHost, p.Name, p.Operator)
+	switch {
+	case gone && !exists:
+		about.Class, about.Reason = failure.NotFound, "does not exist"
+		return policy.Preview{}, &about
+	case !gone:
+		put, err := p.command()
+		if err != nil {
+			return policy.Preview{}, err
+		}
+		cmd, changed = put, &put.Policy
+	}
+	trial := catalog.From(v)
+	if r := trial.Apply(v.Index(), v.Now(), cmd); r.Err != nil {
+		return policy.Preview{}, failure.Translate(r.Err, about)
+	}
+	ctx, cancel := context.WithTimeout(ctx, previewTime)
+	defer cancel()
+	return ad.policies.Preview(v, trial.View(), changed, func() bool { return ctx.Err() != nil }), nil
 }
 
 // CheckPolicy makes those checks of a new policy that the catalog does not make.

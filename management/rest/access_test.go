@@ -66,6 +66,7 @@ var placeholder = regexp.MustCompile(`\{[^}]*\}`)
 func unaudited() []string {
 	return []string{
 		"POST /api/auth/hash_password", "PUT /api/cluster-name", "POST /v1/exchanges/{vhost}/{name}/explain",
+		"POST /v1/policies/{vhost}/{name}/preview", "POST /v1/operator-policies/{vhost}/{name}/preview",
 		"POST /v1/queues/{vhost}/{name}/dead-letters/explain", "POST /api/queues/{vhost}/{name}/actions",
 		"PUT /api/parameters/{component}/{vhost}/{name}", "POST /api/queues/{vhost}/{name}/get", "POST /api/exchanges/{vhost}/{name}/publish",
 	}
@@ -115,6 +116,22 @@ func userRows() []row {
 		{do: "GET /api/users", code: 200, want: has(`"ann"`, `"bob"`, `"guest"`)},
 		{do: "GET /api/users?page=1&page_size=1&name=b&columns=name", code: 200, want: has(`"items":[{"name":"bob"}]`)},
 		{do: "GET /api/users/without-permissions", code: 200, want: has(`"ann"`, `"stranger"`, `!"guest"`)},
+
+		{do: "PUT /v1/users/ann/tags", body: `{"tags":["monitoring"]}`, code: 204},
+		{do: "GET /api/users/ann", code: 200, want: has(`"tags":["monitoring"]`, `"hashing_algorithm":"argon2id"`)},
+		{do: "PUT /v1/users/ann/password", body: `{"password":"r"}`, code: 204},
+		{do: "DELETE /v1/users/ann/password", code: 204},
+		{do: "GET /api/users/ann", code: 200, want: has(`"tags":["monitoring"]`, `"hashing_algorithm":""`)},
+		{do: "PUT /v1/users/ann/tags", body: `{}`, code: 400, want: has("tags", "is missing")},
+		{do: "PUT /v1/users/ann/password", body: `{}`, code: 400, want: has("password", "is missing")},
+		{do: "PUT /v1/users/ann/password", body: `{"password":"` + strings.Repeat("x", identity.MaxPasswordBytes+1) + `"}`, code: 400, want: has("the limit is")},
+		{do: "PUT /v1/users/nix/tags", body: `{"tags":[]}`, code: 404},
+		{do: "PUT /v1/users/nix/password", body: `{"password":"p"}`, code: 404},
+		{do: "DELETE /v1/users/nix/password", code: 404},
+		{do: "DELETE /v1/users/guest/password", code: 400, want: has("administrator")},
+		{do: "PUT /v1/users/guest/tags", body: `{"tags":[]}`, code: 400, want: has("administrator")},
+		{do: "GET /v1/users/ann/usage", code: 200, want: has(`{"limit":null,"name":"max-queues","used":0}`, `{"limit":null,"name":"max-message-rate","used":null}`)},
+		{do: "GET /v1/users/nix/usage", code: 404},
 
 		{do: "PUT /api/users/c", body: `{"password":"p"}`, code: 400, want: has("tags", "is missing")},
 		{do: "PUT /api/users/c", body: `{"tags":{}}`, code: 400, want: has("want a list of strings")},

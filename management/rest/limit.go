@@ -5,17 +5,20 @@ import (
 
 	"github.com/quorate/quorate/broker/administration"
 	"github.com/quorate/quorate/broker/audit"
+	"github.com/quorate/quorate/broker/limits"
 )
 
 // limitRoutes are about the limits of vhosts and users (VH-4, VH-14, VH-17).
 func limitRoutes() []route {
 	return []route{
-		{method: "GET", path: "/api/vhost-limits", tag: management, serve: listVHostLimits, query: listQuery(), says: "the vhosts with limits"},
-		{method: "GET", path: "/api/vhost-limits/{vhost}", tag: management, serve: getVHostLimits, query: listQuery(), says: "the limits of a vhost"},
+		{method: "GET", path: "/api/vhost-limits", tag: management, serve: listVHostLimits, says: "the vhosts with limits"},
+		{method: "GET", path: "/api/vhost-limits/{vhost}", tag: management, serve: getVHostLimits, says: "the limits of a vhost"},
 		{method: "PUT", path: "/api/vhost-limits/{vhost}/{name}", tag: administrator, act: changesVHost(audit.OpVHostLimits), serve: putVHostLimit, says: "sets a limit of a vhost"},
 		{method: "DELETE", path: "/api/vhost-limits/{vhost}/{name}", tag: administrator, act: changesVHost(audit.OpVHostLimits), serve: clearVHostLimit, says: "clears a limit of a vhost"},
-		{method: "GET", path: "/api/user-limits", tag: administrator, serve: listUserLimits, query: listQuery(), says: "the users with limits"},
-		{method: "GET", path: "/api/user-limits/{user}", tag: administrator, serve: getUserLimits, query: listQuery(), says: "the limits of a user"},
+		{method: "GET", path: "/v1/vhosts/{vhost}/usage", tag: management, serve: getVHostUsage, says: "the limits of a vhost and how much of each is used on all nodes"},
+		{method: "GET", path: "/v1/users/{user}/usage", tag: administrator, serve: getUserUsage, says: "the limits of a user and how much of each is used on all nodes"},
+		{method: "GET", path: "/api/user-limits", tag: administrator, serve: listUserLimits, says: "the users with limits"},
+		{method: "GET", path: "/api/user-limits/{user}", tag: administrator, serve: getUserLimits, says: "the limits of a user"},
 		{method: "PUT", path: "/api/user-limits/{user}/{name}", tag: administrator, act: limitsUser, serve: putUserLimit, says: "sets a limit of a user"},
 		{method: "DELETE", path: "/api/user-limits/{user}/{name}", tag: administrator, act: limitsUser, serve: clearUserLimit, says: "clears a limit of a user"},
 	}
@@ -167,4 +170,29 @@ func (c *call) setUserLimit(n int64) (reply, error) {
 		return reply{}, c.unknownLimit(u.NamedLimits())
 	}
 	return reply{}, c.api.Broker.Administration.SetUserLimits(c.Context(), c.user(), u.UserLimits)
+}
+
+func getVHostUsage(c *call) (reply, error) {
+	all, err := c.api.Broker.Limits.VHostUsage(c.Context(), c.vhost())
+	return reply{body: ofUsage(all)}, err
+}
+
+func getUserUsage(c *call) (reply, error) {
+	all, err := c.api.Broker.Limits.UserUsage(c.Context(), c.user())
+	return reply{body: ofUsage(all)}, err
+}
+
+// ofUsage shows limits with null for those that are not set, and for a use that nobody measures.
+func ofUsage(all []limits.Usage) []object {
+	out := make([]object, len(all))
+	for i, u := range all {
+		out[i] = object{"name": u.Name, "limit": nil, "used": nil}
+		if u.Limit != administration.Unlimited {
+			out[i]["limit"] = u.Limit
+		}
+		if u.Measured {
+			out[i]["used"] = u.Used
+		}
+	}
+	return out
 }

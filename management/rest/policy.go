@@ -2,9 +2,11 @@ package rest
 
 import (
 	"errors"
+	"strings"
 
 	"github.com/quorate/quorate/broker/administration"
 	"github.com/quorate/quorate/broker/audit"
+	"github.com/quorate/quorate/message"
 )
 
 // policyRoutes are about policies and operator policies (PO-1, PO-5).
@@ -31,11 +33,12 @@ func (k policyKind) routes(path, many string) []route {
 		return func(c *call) audit.Act { return audit.Act{Operation: op, VHost: c.vhost(), Kind: one, Name: c.name()} }
 	}
 	return []route{
-		{method: "GET", path: path, tag: management, serve: k.list, query: listQuery(), says: many + " of all vhosts that the caller may see"},
-		{method: "GET", path: path + "/{vhost}", tag: management, serve: k.list, query: listQuery(), says: many + " of a vhost"},
+		{method: "GET", path: path, tag: management, serve: k.list, says: many + " of all vhosts that the caller may see"},
+		{method: "GET", path: path + "/{vhost}", tag: management, serve: k.list, says: many + " of a vhost"},
 		{method: "GET", path: path + "/{vhost}/{name}", tag: management, serve: k.get, says: "one " + one},
 		{method: "PUT", path: path + "/{vhost}/{name}", tag: management, act: act(audit.OpPolicyPut), serve: k.put, says: "makes or replaces a " + one},
 		{method: "DELETE", path: path + "/{vhost}/{name}", tag: management, act: act(audit.OpPolicyDelete), serve: k.remove, says: "deletes a " + one},
+		{method: "POST", path: strings.Replace(path, "/api/", "/v1/", 1) + "/{vhost}/{name}/preview", tag: management, serve: k.preview, says: "what a " + one + " would change, without changing it; body: as to put it, or delete = true"},
 	}
 }
 
@@ -95,6 +98,16 @@ func (k policyKind) put(c *call) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
+	p, err := k.read(c, body)
+	if err != nil {
+		return reply{}, err
+	}
+	isNew, err := b.Administration.PutPolicy(c.Context(), p)
+	return created(isNew), err
+}
+
+// read returns the policy of a body, under the name of the path.
+func (k policyKind) read(c *call, body fields) (administration.Policy, error) {
 	p := administration.Policy{VHost: c.vhost(), Name: c.name(), Operator: k.operator}
 	var errs [5]error
 	p.Pattern, errs[0] = body.need("pattern")
@@ -104,11 +117,47 @@ func (k policyKind) put(c *call) (reply, error) {
 	if body["definition"] == nil {
 		errs[4] = bad("definition", "", "is missing")
 	}
-	if err := errors.Join(errs[:]...); err != nil {
+	return p, errors.Join(errs[:]...)
+}
+
+// preview needs the same tag as put: it costs a look at all queues of the vhost.
+func (k policyKind) preview(c *call) (reply, error) {
+	b := c.api.Broker
+	if err := b.Permissions.RequirePolicies(c.Context(), c.vhost(), k.operator); err != nil {
 		return reply{}, err
 	}
-	isNew, err := b.Administration.PutPolicy(c.Context(), p)
-	return created(isNew), err
+	body, err := c.object()
+	if err != nil {
+		return reply{}, err
+	}
+	gone, err := body.flag("delete", false)
+	if err != nil {
+		return reply{}, err
+	}
+	p := administration.Policy{VHost: c.vhost(), Name: c.name(), Operator: k.operator}
+	if !gone {
+		if p, err = k.read(c, body); err != nil {
+			return reply{}, err
+		}
+	}
+	x, err := b.Administration.PreviewPolicy(c.Context(), p, gone)
+	if err != nil {
+		return reply{}, err
+	}
+	things := make([]object, len(x.Things))
+	for i := range x.Things {
+		t := &x.Things[i]
+		settings := make([]object, len(t.Settings))
+		for j, s := range t.Settings {
+			settings[j] = object{"argument": s.Arg, "before": orUnset(s.Before), "after": orUnset(s.After)}
+		}
+		things[i] = object{
+			"kind": t.Kind, "name": t.Name, "matched": t.Matched, "outranked": t.Outranked, "before": orNull(t.Before), "after": orNull(t.After), "settings": settings,
+		}
+	}
+	return reply{body: object{
+		"looked": x.Looked, "total": x.Total, "matched": x.Matched, "outranked": x.Outranked, "changed": x.Changed, "things": things,
+	}}, nil
 }
 
 // remove needs the same tag as put.
@@ -122,4 +171,12 @@ func (k policyKind) remove(c *call) (reply, error) {
 		return reply{}, err
 	}
 	return gone(was, k.kind(), c.vhost(), c.name())
+}
+
+// orUnset shows a value as text; null is a setting that is not set.
+func orUnset(v message.Value) any {
+	if v.IsNull() {
+		return nil
+	}
+	return v.String()
 }

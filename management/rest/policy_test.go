@@ -3,8 +3,9 @@ package rest_test
 import "strings"
 
 func policyRows() []row {
-	const one = "/api/policies/%2F/p%2F1"
+	const one, preview = "/api/policies/%2F/p%2F1", "/v1/policies/%2F/p%2F2/preview"
 	return []row{
+		{do: "PUT /api/queues/%2F/previewed", code: 201},
 		{do: "PUT " + one, body: `{"pattern":"^q","definition":{"max-length":5},"priority":"2","apply-to":"queues"}`, code: 201},
 		{do: "PUT " + one, body: `{"pattern":"^q","definition":{"max-length":6},"priority":3}`, code: 204},
 		{do: "GET " + one, code: 200, want: has(`{"apply-to":"all","definition":{"max-length":6},"name":"p/1","pattern":"^q","priority":3,"vhost":"/"}`)},
@@ -33,6 +34,19 @@ func policyRows() []row {
 		{who: "stranger", do: "GET /api/policies/%2F", code: 403},
 		{who: "worker", do: "GET /api/policies", code: 403},
 		{who: "nobody", do: "GET /api/policies", code: 401},
+		{do: "POST " + preview, body: `{"pattern":"^previewed","definition":{"max-length":7},"priority":9}`, code: 200, want: has(
+			`"matched":1`, `"outranked":0`, `"changed":1`, `"kind":"queue"`, `"name":"previewed"`, `"before":null`, `"after":"p/2"`,
+			`{"after":"7","argument":"x-max-length","before":null}`,
+		)},
+		{do: "GET /api/policies/%2F/p%2F2", code: 404},
+		{do: "POST /v1/policies/%2F/p%2F1/preview", body: `{"delete":true}`, code: 200, want: has(`"changed":0`, `"things":[]`)},
+		{do: "POST " + preview, body: `{"delete":true}`, code: 404},
+		{do: "POST " + preview, body: `{"pattern":"(","definition":{"max-length":"x"}}`, code: 400, want: has("pattern", "max-length")},
+		{do: "POST " + preview, body: `{"delete":1}`, code: 400},
+		{do: "POST /v1/policies/nix/p/preview", body: `{"pattern":"","definition":{"max-length":7}}`, code: 404},
+		{who: "manager", do: "POST " + preview, body: `{"pattern":"","definition":{"max-length":7}}`, code: 403},
+		{who: "policymaker", do: "POST " + preview, body: `{"pattern":"^previewed","definition":{"max-length":7}}`, code: 200, want: has(`"matched":1`)},
+		{who: "policymaker", do: "POST /v1/operator-policies/%2F/o/preview", body: `{"pattern":"","definition":{"max-length":7}}`, code: 403},
 		{do: "DELETE " + one, code: 204},
 
 		{do: "PUT /api/operator-policies/%2F/o", body: `{"pattern":"","definition":{"max-length":5}}`, code: 201},

@@ -17,13 +17,16 @@ const maxBulkUsers = 1000
 // userRoutes are about users; what they may do has its own file.
 func userRoutes() []route {
 	return []route{
-		{method: "GET", path: "/api/users", tag: administrator, serve: listUsers, query: listQuery(), says: "all users"},
-		{method: "GET", path: "/api/users/{$}", tag: administrator, serve: listUsers, query: listQuery(), says: "all users"},
-		{method: "GET", path: "/api/users/without-permissions", tag: administrator, serve: listPowerlessUsers, query: listQuery(), says: "users that have a permission in no vhost"},
+		{method: "GET", path: "/api/users", tag: administrator, serve: listUsers, says: "all users"},
+		{method: "GET", path: "/api/users/{$}", tag: administrator, serve: listUsers, says: "all users"},
+		{method: "GET", path: "/api/users/without-permissions", tag: administrator, serve: listPowerlessUsers, says: "users that have a permission in no vhost"},
 		{method: "POST", path: "/api/users/bulk-delete", tag: administrator, act: deletesUsers, serve: deleteUsers, says: "deletes the users that are there; body: users, a list of names"},
 		{method: "GET", path: "/api/users/{name}", tag: administrator, serve: getUser, says: "one user"},
 		{method: "PUT", path: "/api/users/{name}", tag: administrator, act: changesUser(audit.OpUserPut), serve: putUser, says: "makes or replaces a user; body: tags, and password, or password_hash and hashing_algorithm"},
 		{method: "DELETE", path: "/api/users/{name}", tag: administrator, act: changesUser(audit.OpUserDelete), serve: deleteUser, says: "deletes a user with its permissions"},
+		{method: "PUT", path: "/v1/users/{name}/tags", tag: administrator, act: changesUser(audit.OpUserPut), serve: putUserTags, says: "sets the tags of a user, and nothing else; body: tags"},
+		{method: "PUT", path: "/v1/users/{name}/password", tag: administrator, act: changesUser(audit.OpUserPut), serve: putUserPassword, says: "sets the password of a user, and nothing else; body: password, or password_hash and hashing_algorithm"},
+		{method: "DELETE", path: "/v1/users/{name}/password", tag: administrator, act: changesUser(audit.OpUserPut), serve: clearUserPassword, says: "removes the password of a user, who can log in by other ways alone"},
 		{method: "GET", path: "/api/auth/hash_password/{password}", tag: administrator, serve: hashPasswordOfPath, says: "the hash of a password, for a user or for definitions; a password in a path may be logged on its way"},
 		{method: "POST", path: "/api/auth/hash_password", tag: administrator, serve: hashPasswordOfBody, says: "the hash of a password, for a user or for definitions; body: password"},
 	}
@@ -116,20 +119,32 @@ func putUser(c *call) (reply, error) {
 	return created(is), err
 }
 
-// userOf reads a user. A hash without an algorithm is one of RabbitMQ's oldest, as there, unless
-// its form says that it is ours.
+// userOf reads a user as a whole.
 func userOf(name string, f fields) (administration.PutUser, error) {
 	u := administration.PutUser{Name: name}
-	if f["tags"] == nil {
-		return u, bad("tags", "", "is missing; an empty list is a user without tags")
-	}
 	var err error
-	if u.Tags, err = f.texts("tags", nil); err != nil {
+	if u.Tags, err = f.tags(); err != nil {
 		return u, err
 	}
-	for i, t := range u.Tags {
-		u.Tags[i] = strings.TrimSpace(t)
+	return passwordOf(u, f)
+}
+
+// tags returns the tags of a user, which must be there.
+func (f fields) tags() ([]string, error) {
+	if f["tags"] == nil {
+		return nil, bad("tags", "", "is missing; an empty list is a user without tags")
 	}
+	tags, err := f.texts("tags", nil)
+	for i, t := range tags {
+		tags[i] = strings.TrimSpace(t)
+	}
+	return orEmpty(tags), err
+}
+
+// passwordOf returns u with the password or hash of a body. A hash without an algorithm is one of RabbitMQ's oldest, as
+// there, unless its form says that it is ours.
+func passwordOf(u administration.PutUser, f fields) (administration.PutUser, error) {
+	var err error
 	if u.Password, err = f.text("password", ""); err != nil {
 		return u, err
 	}
