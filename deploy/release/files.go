@@ -71,7 +71,7 @@ type setting struct{ key, value string }
 func readBinary(path string, f file) (binary, bool, error) {
 	info, err := buildinfo.ReadFile(path)
 	if err != nil {
-		if isOther(f.name) {
+		if isText(f.name) {
 			return binary{}, false, nil
 		}
 		return binary{}, false, fmt.Errorf("%s: %w", f.name, err)
@@ -83,10 +83,10 @@ func readBinary(path string, f file) (binary, bool, error) {
 	return b, true, nil
 }
 
-// isOther reports whether a file of the release is not a program.
-func isOther(name string) bool {
+// isText reports whether a file of the release is not a program.
+func isText(name string) bool {
 	switch filepath.Ext(name) {
-	case ".json", ".txt", ".md", ".deb", ".rpm":
+	case ".json", ".txt", ".md":
 		return true
 	}
 	return false

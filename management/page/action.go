@@ -14,6 +14,8 @@ type action struct {
 	// before it is done. nil: it is done at once.
 	asks func(v *visit) (question, error)
 	does func(v *visit) (outcome, error)
+	// stays keeps the form as it is, with what was said above it, where a browser runs scripts: it will be sent again.
+	stays bool
 }
 
 // question is what stands between a user and a change that destroys something.
@@ -35,7 +37,9 @@ type outcome struct {
 
 // actions returns all actions.
 func actions() []action {
-	return slices.Concat(queueActions())
+	return slices.Concat(
+		queueActions(), exchangeActions(), policyActions(), vhostActions(), userActions(), permissionActions(), limitActions(),
+	)
 }
 
 // errNotGenuine refuses a form that is not from this session's pages.
@@ -76,6 +80,10 @@ func (s *site) serveAction(x *action) http.HandlerFunc {
 			s.refuse(v, err)
 			return
 		}
+		if x.stays && r.Header.Get("HX-Request") == "true" {
+			s.say(w, out.said)
+			return
+		}
 		if out.said != "" {
 			v.leave(out.said)
 		}
@@ -85,6 +93,14 @@ func (s *site) serveAction(x *action) http.HandlerFunc {
 			return
 		}
 		http.Redirect(w, r, out.next, http.StatusSeeOther)
+	}
+}
+
+// say answers with a sentence, for the place of notices.
+func (s *site) say(w http.ResponseWriter, said string) {
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	if err := s.pages["fault.html"].ExecuteTemplate(w, "said", said); err != nil {
+		s.Logger.Debug("a sentence could not be sent", "error", err)
 	}
 }
 

@@ -46,7 +46,9 @@ func (a *answer) Write(b []byte) (int, error) {
 func apiPath(pattern string, names ...string) string {
 	escaped := make([]any, len(names))
 	for i, n := range names {
-		escaped[i] = url.PathEscape(n)
+		if escaped[i] = url.PathEscape(n); n == "." || n == ".." {
+			escaped[i] = strings.ReplaceAll(n, ".", "%2E") // as they are, they would lead to another path
+		}
 	}
 	return fmt.Sprintf(pattern, escaped...)
 }
@@ -91,7 +93,9 @@ func (v *visit) call(method, path string, body, out any) (silent []string, err e
 	if out == nil || a.body.Len() == 0 {
 		return silent, nil
 	}
-	if err := json.Unmarshal(a.body.Bytes(), out); err != nil {
+	d := json.NewDecoder(&a.body)
+	d.UseNumber() // arguments are shown, and sent again, as exact as they are
+	if err := d.Decode(out); err != nil {
 		return silent, fmt.Errorf("page: the API's answer to %s %s: %w", method, path, err)
 	}
 	return silent, nil
@@ -100,7 +104,12 @@ func (v *visit) call(method, path string, body, out any) (silent []string, err e
 // faultOf reads an answer that is an error.
 func faultOf(a *answer, path string) *fault {
 	f := &fault{Code: a.code}
-	if err := json.Unmarshal(a.body.Bytes(), f); err != nil || f.Reason == "" {
+	err := json.Unmarshal(a.body.Bytes(), f)
+	nowhere := a.code < http.StatusBadRequest || a.code == http.StatusNotFound && err != nil
+	switch {
+	case nowhere: // a path with an empty part leads elsewhere
+		f.Code, f.Kind, f.Reason = http.StatusNotFound, "Object Not Found", "the name of a thing, or of its virtual host, is missing"
+	case err != nil || f.Reason == "":
 		f.Kind, f.Reason = http.StatusText(a.code), fmt.Sprintf("%s was answered with %d %s", path, a.code, http.StatusText(a.code))
 	}
 	return f

@@ -1,6 +1,7 @@
 package page
 
 import (
+	"encoding/json"
 	"fmt"
 	"html/template"
 	"math"
@@ -69,6 +70,9 @@ func numberOf(v any) (f float64, ok bool) {
 		return float64(n), true
 	case float64:
 		return n, true
+	case json.Number:
+		f, err := n.Float64()
+		return f, err == nil
 	case *float64:
 		if n != nil {
 			return *n, true

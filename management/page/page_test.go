@@ -130,6 +130,30 @@ func (x *browser) post(path string, form url.Values) (code int, body, to string)
 	return x.do(r)
 }
 
+// byScript sends a form as the page's script does.
+func (x *browser) byScript(path string, form url.Values) (code int, body string) {
+	x.t.Helper()
+	form.Set("form_token", x.form)
+	r, err := http.NewRequestWithContext(x.t.Context(), http.MethodPost, x.base+path, strings.NewReader(form.Encode()))
+	if err != nil {
+		x.t.Fatal(err)
+	}
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	r.Header.Set("HX-Request", "true")
+	code, body, _ = x.do(r)
+	return code, body
+}
+
+// regexpOne returns the group of a pattern that a page must match.
+func regexpOne(t *testing.T, pattern, page string) string {
+	t.Helper()
+	found := regexp.MustCompile(pattern).FindStringSubmatch(page)
+	if found == nil {
+		t.Fatalf("nothing matches %s in\n%s", pattern, page)
+	}
+	return found[1]
+}
+
 // addUser adds a user with the password p and tags.
 func (s site) addUser(name string, tags ...string) {
 	s.t.Helper()

@@ -71,7 +71,11 @@ func (s shown) Silent() string {
 // Here reports whether the page is one of a menu's.
 func (s shown) Here(menu string) bool {
 	at := strings.TrimPrefix(s.URL.Path, "/ui/")
-	return at == menu || menu != "" && (strings.HasPrefix(at, menu+"/") || strings.HasPrefix(at+"s", menu) || strings.HasPrefix(at, strings.TrimSuffix(menu, "s")+"/"))
+	one := strings.TrimSuffix(menu, "s")
+	if many, is := strings.CutSuffix(menu, "ies"); is {
+		one = many + "y"
+	}
+	return at == menu || menu != "" && (at == one || strings.HasPrefix(at, menu+"/") || strings.HasPrefix(at, one+"/"))
 }
 
 // Address is the page's own address, with its query.

@@ -15,7 +15,9 @@ type view struct {
 
 // views returns all pages.
 func views() []view {
-	return slices.Concat(overviewViews(), queueViews())
+	return slices.Concat(
+		overviewViews(), queueViews(), exchangeViews(), policyViews(), vhostViews(), userViews(),
+	)
 }
 
 // enter begins a visit of somebody who has logged in, or answers with the way to do so.

@@ -71,6 +71,12 @@ func missing(err error) bool {
 	return is && f.Code == http.StatusNotFound
 }
 
+// wrong reports whether the API has refused what was entered.
+func wrong(err error) bool {
+	f, is := errors.AsType[*fault](err)
+	return is && f.Code == http.StatusBadRequest
+}
+
 // refused reports whether the API does not allow something to this user.
 func refused(err error) bool {
 	f, is := errors.AsType[*fault](err)
