@@ -297,6 +297,11 @@ $(BIN)/cyclonedx-gomod: tools/cyclonedx/go.mod tools/cyclonedx/go.sum
 	cd tools/cyclonedx && $(GO) build -o $(BIN)/ tool
 	@touch $@
 
+$(BIN)/nfpm: tools/nfpm/go.mod tools/nfpm/go.sum
+	@mkdir -p $(BIN)
+	cd tools/nfpm && $(GO) build -o $(BIN)/ tool
+	@touch $@
+
 $(BIN)/govulncheck: tools/govulncheck/go.mod tools/govulncheck/go.sum
 	@mkdir -p $(BIN)
 	cd tools/govulncheck && $(GO) build -o $(BIN)/ tool
@@ -312,10 +317,10 @@ image: build ## dist/image.tar, an OCI image from scratch, without a daemon
 # What each binary is made of, in dist/release: CycloneDX documents beside the binaries, their
 # checksums and their provenance. Nothing in it is of the time or the machine.
 RELEASE   := dist/release
-PLATFORMS ?= linux/amd64 linux/arm64
+PLATFORMS ?= linux/amd64 linux/arm64 darwin/amd64 darwin/arm64
 
 .PHONY: release
-release: $(BIN)/cyclonedx-gomod ## dist/release: binaries of PLATFORMS, SBOMs, checksums, provenance; ARGS=-dirty to try it out
+release: $(BIN)/cyclonedx-gomod ## dist/release: binaries of PLATFORMS, packages, SBOMs, checksums, provenance; ARGS=-dirty to try it out
 	rm -rf $(RELEASE)
 	mkdir -p $(RELEASE)
 	set -e; for p in $(PLATFORMS); do for b in node:quorate ctl:quoratectl; do \
@@ -323,8 +328,32 @@ release: $(BIN)/cyclonedx-gomod ## dist/release: binaries of PLATFORMS, SBOMs, c
 	  GOOS=$${p%/*} GOARCH=$${p#*/} $(GOBUILD) -buildvcs=false -o $$out ./cmd/$${b%:*}; \
 	  $(BIN)/cyclonedx-gomod bin -json -noserial -notimestamp -version $(VERSION) -output $$out.cdx.json $$out; \
 	done; done
+	$(MAKE) --no-print-directory packages
 	$(GO) run ./deploy/release -dir $(RELEASE) -version $(VERSION) -commit "$$(git rev-parse HEAD)" \
 	  -flags "CGO_ENABLED=0 -trimpath -buildvcs=false -ldflags '$(LDFLAGS)'" $(ARGS)
+
+# Debian and RPM packages of the same binaries, with manual pages and completions. Their files bear the time of the
+# commit, so that another build of it gives the same bytes.
+.PHONY: packages
+packages: build $(BIN)/nfpm ## dist/release: deb and rpm of each Linux platform, from the binaries of `make release`
+	rm -rf $(RELEASE)/man $(RELEASE)/completion
+	mkdir -p $(RELEASE)/completion
+	export SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct); set -e; \
+	for p in quorate quoratectl; do $(BIN)/$$p manual $(RELEASE)/man; done; gzip -n -9 $(RELEASE)/man/*.1; \
+	$(BIN)/quoratectl completion bash > $(RELEASE)/completion/quoratectl.bash; \
+	$(BIN)/quoratectl completion zsh > $(RELEASE)/completion/_quoratectl; \
+	$(BIN)/quoratectl completion fish > $(RELEASE)/completion/quoratectl.fish; \
+	for p in $(filter linux/%,$(PLATFORMS)); do for kind in deb rpm; do \
+	  ARCH=$${p#*/} VERSION=$(VERSION) FILES=$(RELEASE) $(BIN)/nfpm package -f deploy/packages/nfpm.yaml -p $$kind -t $(RELEASE); \
+	done; done
+	rm -rf $(RELEASE)/man $(RELEASE)/completion
+
+.PHONY: packages-test
+packages-test: ## installs, starts, upgrades and removes the Debian package in a copy of this system; needs root and Debian
+	mkdir -p $(RELEASE)
+	for b in node:quorate ctl:quoratectl; do $(GOBUILD) -o $(RELEASE)/$${b#*:}-linux-$$($(GO) env GOARCH) ./cmd/$${b%:*} || exit 1; done
+	$(MAKE) --no-print-directory packages PLATFORMS=linux/$$($(GO) env GOARCH)
+	deploy/packages/test.sh $(RELEASE)
 
 .PHONY: clean
 clean: ## removes what was built here

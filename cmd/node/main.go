@@ -14,6 +14,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"github.com/quorate/quorate/internal/manual"
 	"os"
 	"os/signal"
 	"runtime/debug"
@@ -61,7 +62,7 @@ func newCommand() *cobra.Command {
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	root.AddCommand(newNode(), newConfig(), newDrain(), newRecover())
+	root.AddCommand(newNode(), newConfig(), newDrain(), newRecover(), manual.Command())
 	root.SuggestionsMinimumDistance, root.DisableFlagsInUseLine = 2, true
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {

@@ -71,7 +71,7 @@ type setting struct{ key, value string }
 func readBinary(path string, f file) (binary, bool, error) {
 	info, err := buildinfo.ReadFile(path)
 	if err != nil {
-		if isText(f.name) {
+		if isOther(f.name) {
 			return binary{}, false, nil
 		}
 		return binary{}, false, fmt.Errorf("%s: %w", f.name, err)
@@ -83,10 +83,10 @@ func readBinary(path string, f file) (binary, bool, error) {
 	return b, true, nil
 }
 
-// isText reports whether a file of the release is not a program.
-func isText(name string) bool {
+// isOther reports whether a file of the release is not a program.
+func isOther(name string) bool {
 	switch filepath.Ext(name) {
-	case ".json", ".txt", ".md":
+	case ".json", ".txt", ".md", ".deb", ".rpm":
 		return true
 	}
 	return false

@@ -181,7 +181,8 @@ func TestConnections(t *testing.T) {
 	}
 	name := fmt.Sprint(c.LocalAddr(), " -> ", c.RemoteAddr())
 	a.follow("guest", []step{
-		do("list connections", name, "guest"), do("-V / list consumers", "worker"),
+		do("list connections", name, "guest"), do("-V / list consumers", "worker"), do("list nodes name mem_used fd_used", "node-0"),
+		do("list channels", name+" (1)", "guest"), do("-f kvp list channels number consumer_count confirm", `number="1" consumer_count="1" confirm="False"`),
 		{args: []string{"close", "connection", "name=" + name}, want: []string{"connection closed"}},
 	})
 	if err := <-closed; err == nil || err.Code != amqp091.ConnectionForced {

@@ -4,13 +4,17 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
+	"testing"
 
 	"github.com/chromedp/cdproto/audits"
 	"github.com/chromedp/cdproto/log"
 	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/cdproto/runtime"
+
+	"github.com/quorate/quorate/internal/testcluster"
 )
 
 // troubles collects what the browser complains about: errors in scripts and on the console, requests that failed, what
@@ -99,4 +103,25 @@ func said(args []*runtime.RemoteObject) (text string) {
 		text += string(a.Value) + a.Description + " "
 	}
 	return text
+}
+
+// awaits waits until all texts are in what was found.
+func (s *troubles) awaits(t *testing.T, texts []string) {
+	t.Helper()
+	testcluster.Poll(t, "the browser complains", func() error {
+		all := strings.Join(s.all(), "\n")
+		for _, text := range texts {
+			if !strings.Contains(all, text) {
+				return fmt.Errorf("%q is not in\n%s", text, all)
+			}
+		}
+		return nil
+	})
+}
+
+// forget drops what was found.
+func (s *troubles) forget() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.found = nil
 }

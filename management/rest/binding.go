@@ -18,14 +18,14 @@ import (
 // bindingRoutes are about bindings.
 func bindingRoutes() []route {
 	out := []route{
-		{method: "GET", path: "/api/bindings", tag: management, serve: listBindings, says: "the bindings in all vhosts that the caller may see"},
-		{method: "GET", path: "/api/bindings/{vhost}", tag: management, serve: listBindings, says: "the bindings in a vhost"},
+		{method: "GET", path: "/api/bindings", tag: management, serve: listBindings, query: listQuery(), says: "the bindings in all vhosts that the caller may see"},
+		{method: "GET", path: "/api/bindings/{vhost}", tag: management, serve: listBindings, query: listQuery(), says: "the bindings in a vhost"},
 	}
 	for kind, to := range []string{"q", "e"} {
 		path, exchange := "/api/bindings/{vhost}/e/{source}/"+to+"/{destination}", kind == 1
 		x := func(c *call) broker.Binding { return c.binding(exchange) }
 		out = append(out,
-			route{method: "GET", path: path, tag: management, serve: withBinding(x, listBindingsBetween), says: "the bindings between an exchange and a destination"},
+			route{method: "GET", path: path, tag: management, serve: withBinding(x, listBindingsBetween), query: listQuery(), says: "the bindings between an exchange and a destination"},
 			route{method: "POST", path: path, tag: management, act: changesBinding(audit.OpBindingCreate, x), serve: withBinding(x, bind), says: "binds a destination to an exchange"},
 			route{method: "GET", path: path + "/{props}", tag: management, serve: withBinding(x, getBinding), says: "one binding"},
 			route{method: "DELETE", path: path + "/{props}", tag: management, act: changesBinding(audit.OpBindingDelete, x), serve: withBinding(x, unbind), says: "removes a binding"},

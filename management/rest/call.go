@@ -6,6 +6,7 @@ import "net/http"
 type call struct {
 	*http.Request // with the caller's identity in its context
 	api           *api
+	route         *route
 	w             http.ResponseWriter // for routes that stream; others return a reply
 }
 
@@ -14,9 +15,3 @@ func (c *call) vhost() string { return c.PathValue("vhost") }
 
 // name is the name of the path.
 func (c *call) name() string { return c.PathValue("name") }
-
-// flag reports whether a parameter of the query is there and not false.
-func (c *call) flag(name string) bool {
-	v, is := c.URL.Query()[name]
-	return is && v[0] != "false"
-}

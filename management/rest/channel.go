@@ -11,10 +11,10 @@ import (
 // channelRoutes are about the channels of clients' connections. Protocols without channels have none.
 func channelRoutes() []route {
 	return []route{
-		{method: "GET", path: "/api/channels", tag: management, always: true, serve: listChannels, says: "the channels of clients' connections to all nodes"},
+		{method: "GET", path: "/api/channels", tag: management, always: true, serve: listChannels, query: listQuery(), says: "the channels of clients' connections to all nodes"},
 		{method: "GET", path: "/api/channels/{name}", tag: management, always: true, serve: getChannel, says: "one channel, with its consumers"},
-		{method: "GET", path: "/api/connections/{name}/channels", tag: management, always: true, serve: listConnectionChannels, says: "the channels of a connection"},
-		{method: "GET", path: "/api/vhosts/{vhost}/channels", tag: management, serve: listVHostChannels, says: "the channels of clients' connections to a vhost"},
+		{method: "GET", path: "/api/connections/{name}/channels", tag: management, always: true, serve: listConnectionChannels, query: listQuery(), says: "the channels of a connection"},
+		{method: "GET", path: "/api/vhosts/{vhost}/channels", tag: management, serve: listVHostChannels, query: listQuery(), says: "the channels of clients' connections to a vhost"},
 	}
 }
 

@@ -19,7 +19,7 @@ func clusterRoutes() []route {
 		{method: "GET", path: "/api/cluster-name", tag: management, always: true, serve: getClusterName, says: "the cluster's name"},
 		{method: "PUT", path: "/api/cluster-name", tag: administrator, serve: putClusterName, says: "accepts the name that the cluster has; it cannot be changed"},
 		{method: "GET", path: "/api/extensions", tag: management, always: true, serve: listExtensions, says: "extensions of the web page, of which there are none"},
-		{method: "GET", path: "/api/feature-flags", tag: management, serve: listFeatureFlags, says: "the versions of stored state, and whether they are finalised"},
+		{method: "GET", path: "/api/feature-flags", tag: management, serve: listFeatureFlags, query: listQuery(), says: "the versions of stored state, and whether they are finalised"},
 		{method: "PUT", path: "/api/feature-flags/{name}/enable", tag: administrator, act: finalises, serve: enableFeatureFlag, says: "finalises the newest version of stored state, which cannot be undone"},
 		{method: "GET", path: "/api/config/effective", tag: administrator, always: true, serve: listSettings, says: "the settings that are in force on this node, without secrets"},
 		{method: "GET", path: "/v1/cluster", tag: monitoring, always: true, serve: getCluster, says: "the state of the cluster and its nodes, with what each node says of itself"},

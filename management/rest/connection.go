@@ -13,15 +13,15 @@ import (
 // connectionRoutes are about clients' connections, their channels and consumers.
 func connectionRoutes() []route {
 	return []route{
-		{method: "GET", path: "/api/connections", tag: management, always: true, serve: listConnections, says: "clients' connections to all nodes"},
-		{method: "GET", path: "/api/connections/{$}", tag: management, always: true, serve: listConnections, says: "clients' connections to all nodes"},
+		{method: "GET", path: "/api/connections", tag: management, always: true, serve: listConnections, query: listQuery(), says: "clients' connections to all nodes"},
+		{method: "GET", path: "/api/connections/{$}", tag: management, always: true, serve: listConnections, query: listQuery(), says: "clients' connections to all nodes"},
 		{method: "GET", path: "/api/connections/{name}", tag: management, always: true, serve: getConnection, says: "one connection"},
 		{method: "DELETE", path: "/api/connections/{name}", tag: administrator, act: closesConnection, serve: closeConnection, says: "closes a connection; the header X-Reason is told to the client"},
-		{method: "GET", path: userConnections, tag: management, always: true, serve: listUserConnections, says: "the connections of a user"},
+		{method: "GET", path: userConnections, tag: management, always: true, serve: listUserConnections, query: listQuery(), says: "the connections of a user"},
 		{method: "DELETE", path: userConnections, tag: administrator, act: closesUserConnections, serve: closeUserConnections, says: "closes the connections of a user; the header X-Reason is told to the clients"},
-		{method: "GET", path: "/api/vhosts/{vhost}/connections", tag: management, serve: listVHostConnections, says: "clients' connections to a vhost"},
-		{method: "GET", path: "/api/consumers", tag: management, serve: listConsumers, says: "consumers on all nodes"},
-		{method: "GET", path: "/api/consumers/{vhost}", tag: management, serve: listConsumers, says: "the consumers of a vhost"},
+		{method: "GET", path: "/api/vhosts/{vhost}/connections", tag: management, serve: listVHostConnections, query: listQuery(), says: "clients' connections to a vhost"},
+		{method: "GET", path: "/api/consumers", tag: management, serve: listConsumers, query: listQuery(), says: "consumers on all nodes"},
+		{method: "GET", path: "/api/consumers/{vhost}", tag: management, serve: listConsumers, query: listQuery(), says: "the consumers of a vhost"},
 	}
 }
 

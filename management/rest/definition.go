@@ -25,10 +25,10 @@ const (
 func definitionRoutes() []route {
 	const body = "; body: the document; the parameter dry_run only plans; the answer names what was refused"
 	return []route{
-		{method: "GET", path: "/api/definitions", tag: administrator, serve: exportDefinitions, says: "everything but messages, as a document with hashes of passwords"},
-		{method: "POST", path: "/api/definitions", tag: administrator, act: importsDefinitions, serve: importDefinitions, says: "makes what a document has and the cluster lacks" + body},
-		{method: "GET", path: "/api/definitions/{vhost}", tag: administrator, serve: exportDefinitions, says: "what a vhost has but messages, as a document"},
-		{method: "POST", path: "/api/definitions/{vhost}", tag: administrator, act: importsDefinitions, serve: importDefinitions, says: "makes what a document has of a vhost and the cluster lacks" + body},
+		{method: "GET", path: "/api/definitions", tag: administrator, serve: exportDefinitions, query: []parameter{textParam("download", "the name under which a browser keeps the document")}, says: "everything but messages, as a document with hashes of passwords"},
+		{method: "POST", path: "/api/definitions", tag: administrator, act: importsDefinitions, serve: importDefinitions, query: dryRunQuery(), says: "makes what a document has and the cluster lacks" + body},
+		{method: "GET", path: "/api/definitions/{vhost}", tag: administrator, serve: exportDefinitions, query: []parameter{textParam("download", "the name under which a browser keeps the document")}, says: "what a vhost has but messages, as a document"},
+		{method: "POST", path: "/api/definitions/{vhost}", tag: administrator, act: importsDefinitions, serve: importDefinitions, query: dryRunQuery(), says: "makes what a document has of a vhost and the cluster lacks" + body},
 	}
 }
 
@@ -38,7 +38,7 @@ func exportDefinitions(c *call) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	if name := c.URL.Query().Get("download"); name != "" {
+	if name := c.text("download"); name != "" {
 		c.w.Header().Set("Content-Disposition", mime.FormatMediaType("attachment", map[string]string{"filename": name}))
 	}
 	c.w.Header().Set("Content-Type", "application/json")

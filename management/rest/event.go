@@ -3,7 +3,6 @@ package rest
 import (
 	"cmp"
 	"context"
-	"strconv"
 	"strings"
 
 	"github.com/quorate/quorate/broker/watch"
@@ -12,20 +11,38 @@ import (
 // eventRoutes are about what has happened on the nodes (ST-5) and who has changed what (AU-3).
 func eventRoutes() []route {
 	return []route{
-		{method: "GET", path: "/v1/events", tag: management, serve: watchEvents, says: "what happens on all nodes, as server-sent events; parameters: vhost, kinds (with commas between), name, user, operation, history, and cursor or the header Last-Event-ID to continue"},
-		{method: "GET", path: "/v1/audit", tag: administrator, serve: tailAudit, says: "the newest audit records; parameters: vhost, user, name, operation, limit"},
+		{method: "GET", path: "/v1/events", tag: management, serve: watchEvents, query: eventQuery(), says: "what happens on all nodes, as server-sent events"},
+		{method: "GET", path: "/v1/audit", tag: administrator, serve: tailAudit, query: auditQuery(), says: "the newest audit records"},
 	}
+}
+
+// recordQuery are the parameters that choose audit records.
+func recordQuery() []parameter {
+	return []parameter{
+		textParam("vhost", "those in a vhost"), textParam("name", "those about what is named so; * and ? are wildcards"),
+		textParam("user", "audit records of a user; * and ? are wildcards"), textParam("operation", "audit records of an operation; * and ? are wildcards"),
+	}
+}
+
+// auditQuery are the parameters of a list of audit records.
+func auditQuery() []parameter {
+	return append(recordQuery(), countParam("limit", "how many records to show at most"))
+}
+
+// eventQuery are the parameters of the stream of events.
+func eventQuery() []parameter {
+	return append(recordQuery(), textParam("kinds", "kinds of events, with commas between"), flagParam("history", "begins with the events that nodes still have"),
+		textParam("cursor", "continues behind the event with this id, unless the header Last-Event-ID does"))
 }
 
 // choiceOfEvents reads which events the query chooses. Last-Event-ID is what a browser sends when
 // it connects again, so it counts more than a cursor in its first address.
 func (c *call) choiceOfEvents() watch.Choice {
-	q := c.URL.Query()
 	w := watch.Choice{
-		VHost: q.Get("vhost"), Name: q.Get("name"), User: q.Get("user"), Operation: q.Get("operation"),
-		Cursor: cmp.Or(c.Header.Get("Last-Event-ID"), q.Get("cursor")), History: c.flag("history"),
+		VHost: c.text("vhost"), Name: c.text("name"), User: c.text("user"), Operation: c.text("operation"),
+		Cursor: cmp.Or(c.Header.Get("Last-Event-ID"), c.text("cursor")), History: c.flag("history"),
 	}
-	if kinds := q.Get("kinds"); kinds != "" {
+	if kinds := c.text("kinds"); kinds != "" {
 		w.Kinds = strings.Split(kinds, ",")
 	}
 	return w
@@ -95,17 +112,4 @@ func tailAudit(c *call) (reply, error) {
 		records[i] = ofEvent(&tail.Events[i])
 	}
 	return reply{silent: tail.Silent, body: object{"records": records, "cursor": tail.Cursor, "lost": tail.Lost}}, nil
-}
-
-// count is a parameter of the query, 0 to most; 0 if it is not there.
-func (c *call) count(name string, most uint64) (uint64, error) {
-	text := c.URL.Query().Get(name)
-	if text == "" {
-		return 0, nil
-	}
-	n, err := strconv.ParseUint(text, 10, 64)
-	if err != nil || n > most {
-		return 0, bad(name, text, "want 0 to "+strconv.FormatUint(most, 10))
-	}
-	return n, nil
 }

@@ -11,13 +11,13 @@ import (
 // exchangeRoutes are about exchanges.
 func exchangeRoutes() []route {
 	return []route{
-		{method: "GET", path: "/api/exchanges", tag: management, serve: listExchanges, says: "the exchanges of all vhosts that the caller may see"},
-		{method: "GET", path: "/api/exchanges/{vhost}", tag: management, serve: listExchanges, says: "the exchanges of a vhost"},
+		{method: "GET", path: "/api/exchanges", tag: management, serve: listExchanges, query: listQuery(), says: "the exchanges of all vhosts that the caller may see"},
+		{method: "GET", path: "/api/exchanges/{vhost}", tag: management, serve: listExchanges, query: listQuery(), says: "the exchanges of a vhost"},
 		{method: "GET", path: "/api/exchanges/{vhost}/{name}", tag: management, serve: getExchange, says: "one exchange"},
 		{method: "PUT", path: "/api/exchanges/{vhost}/{name}", tag: management, act: changesExchange(audit.OpExchangeDeclare), serve: putExchange, says: "declares an exchange"},
-		{method: "DELETE", path: "/api/exchanges/{vhost}/{name}", tag: management, act: changesExchange(audit.OpExchangeDelete), serve: deleteExchange, says: "deletes an exchange; with if-unused only one that is no source of a binding"},
-		{method: "GET", path: "/api/exchanges/{vhost}/{name}/bindings/source", tag: management, serve: listBindingsFrom, says: "the bindings from an exchange"},
-		{method: "GET", path: "/api/exchanges/{vhost}/{name}/bindings/destination", tag: management, serve: listBindingsToExchange, says: "the bindings to an exchange"},
+		{method: "DELETE", path: "/api/exchanges/{vhost}/{name}", tag: management, act: changesExchange(audit.OpExchangeDelete), serve: deleteExchange, query: []parameter{flagParam("if-unused", "refuses if there are bindings from it")}, says: "deletes an exchange; with if-unused only one that is no source of a binding"},
+		{method: "GET", path: "/api/exchanges/{vhost}/{name}/bindings/source", tag: management, serve: listBindingsFrom, query: listQuery(), says: "the bindings from an exchange"},
+		{method: "GET", path: "/api/exchanges/{vhost}/{name}/bindings/destination", tag: management, serve: listBindingsToExchange, query: listQuery(), says: "the bindings to an exchange"},
 	}
 }
 

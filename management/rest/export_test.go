@@ -9,12 +9,17 @@ import (
 type Route struct {
 	Method, Path, Documented, Tag string
 	Changes                       bool
+	Query                         []string
 }
 
 // Routes returns all routes.
 func Routes() (all []Route) {
 	for _, r := range routes() {
-		all = append(all, Route{Method: r.method, Path: r.path, Documented: r.documentedPath(), Tag: r.tag, Changes: r.act != nil})
+		out := Route{Method: r.method, Path: r.path, Documented: r.documentedPath(), Tag: r.tag, Changes: r.act != nil}
+		for _, p := range r.query {
+			out.Query = append(out.Query, p.name)
+		}
+		all = append(all, out)
 	}
 	return all
 }

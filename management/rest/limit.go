@@ -11,14 +11,14 @@ import (
 // limitRoutes are about the limits of vhosts and users (VH-4, VH-14, VH-17).
 func limitRoutes() []route {
 	return []route{
-		{method: "GET", path: "/api/vhost-limits", tag: management, serve: listVHostLimits, says: "the vhosts with limits"},
-		{method: "GET", path: "/api/vhost-limits/{vhost}", tag: management, serve: getVHostLimits, says: "the limits of a vhost"},
+		{method: "GET", path: "/api/vhost-limits", tag: management, serve: listVHostLimits, query: listQuery(), says: "the vhosts with limits"},
+		{method: "GET", path: "/api/vhost-limits/{vhost}", tag: management, serve: getVHostLimits, query: listQuery(), says: "the limits of a vhost"},
 		{method: "PUT", path: "/api/vhost-limits/{vhost}/{name}", tag: administrator, act: changesVHost(audit.OpVHostLimits), serve: putVHostLimit, says: "sets a limit of a vhost"},
 		{method: "DELETE", path: "/api/vhost-limits/{vhost}/{name}", tag: administrator, act: changesVHost(audit.OpVHostLimits), serve: clearVHostLimit, says: "clears a limit of a vhost"},
 		{method: "GET", path: "/v1/vhosts/{vhost}/usage", tag: management, serve: getVHostUsage, says: "the limits of a vhost and how much of each is used on all nodes"},
 		{method: "GET", path: "/v1/users/{user}/usage", tag: administrator, serve: getUserUsage, says: "the limits of a user and how much of each is used on all nodes"},
-		{method: "GET", path: "/api/user-limits", tag: administrator, serve: listUserLimits, says: "the users with limits"},
-		{method: "GET", path: "/api/user-limits/{user}", tag: administrator, serve: getUserLimits, says: "the limits of a user"},
+		{method: "GET", path: "/api/user-limits", tag: administrator, serve: listUserLimits, query: listQuery(), says: "the users with limits"},
+		{method: "GET", path: "/api/user-limits/{user}", tag: administrator, serve: getUserLimits, query: listQuery(), says: "the limits of a user"},
 		{method: "PUT", path: "/api/user-limits/{user}/{name}", tag: administrator, act: limitsUser, serve: putUserLimit, says: "sets a limit of a user"},
 		{method: "DELETE", path: "/api/user-limits/{user}/{name}", tag: administrator, act: limitsUser, serve: clearUserLimit, says: "clears a limit of a user"},
 	}

@@ -3,7 +3,6 @@ package rest
 import (
 	"cmp"
 	"encoding/json"
-	"net/url"
 	"regexp"
 	"slices"
 	"strconv"
@@ -41,31 +40,31 @@ type choice struct {
 	columns    []string
 }
 
-// choiceOf reads a query: page, page_size, name, use_regex, sort, sort_reverse and columns.
-func choiceOf(q url.Values) (choice, error) {
-	x := choice{size: defaultPageSize, name: q.Get("name"), sort: q.Get("sort"), reverse: q.Get("sort_reverse") == "true"}
-	if columns := q.Get("columns"); columns != "" {
+// choiceOfRows reads the parameters of listQuery.
+func (c *call) choiceOfRows() (choice, error) {
+	x := choice{size: defaultPageSize, name: c.text("name"), sort: c.text("sort"), reverse: c.text("sort_reverse") == "true"}
+	if columns := c.text("columns"); columns != "" {
 		x.columns = strings.Split(columns, ",")
 	}
 	if len(x.name) > maxFilterBytes {
 		return x, bad("name", strconv.Itoa(len(x.name))+" bytes", "the limit is "+strconv.Itoa(maxFilterBytes)+" bytes")
 	}
-	if q.Get("use_regex") == "true" {
+	if c.text("use_regex") == "true" {
 		var err error
 		if x.match, err = regexp.Compile(x.name); err != nil { // linear in time, whatever the pattern
 			return x, bad("name", x.name, "is no regular expression: "+err.Error())
 		}
 	}
-	if !q.Has("page") {
+	if !c.given("page") {
 		return x, nil
 	}
 	var err error
-	if x.page, err = strconv.Atoi(q.Get("page")); err != nil || x.page < 1 {
-		return x, bad("page", q.Get("page"), "want 1 or more")
+	if x.page, err = strconv.Atoi(c.text("page")); err != nil || x.page < 1 {
+		return x, bad("page", c.text("page"), "want 1 or more")
 	}
-	if q.Has("page_size") {
-		if x.size, err = strconv.Atoi(q.Get("page_size")); err != nil || x.size < 1 || x.size > maxPageSize {
-			return x, bad("page_size", q.Get("page_size"), "want 1 to "+strconv.Itoa(maxPageSize))
+	if c.given("page_size") {
+		if x.size, err = strconv.Atoi(c.text("page_size")); err != nil || x.size < 1 || x.size > maxPageSize {
+			return x, bad("page_size", c.text("page_size"), "want 1 to "+strconv.Itoa(maxPageSize))
 		}
 	}
 	return x, nil
@@ -81,7 +80,7 @@ func (x *choice) takes(name string) bool {
 
 // list answers with rows as the query wants them.
 func (c *call) list(all rows, silent []string) (reply, error) {
-	x, err := choiceOf(c.URL.Query())
+	x, err := c.choiceOfRows()
 	if err != nil {
 		return reply{}, err
 	}

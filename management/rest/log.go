@@ -13,7 +13,15 @@ import (
 // logRoutes show the log of this node.
 func logRoutes() []route {
 	return []route{
-		{method: "GET", path: "/v1/log", tag: administrator, always: true, serve: watchLog, says: "the newest lines of this node's log and then new ones, as server-sent events"},
+		{method: "GET", path: "/v1/log", tag: administrator, always: true, serve: watchLog, query: logQuery(), says: "the newest lines of this node's log and then new ones, as server-sent events"},
+	}
+}
+
+// logQuery are the parameters of the stream of the log.
+func logQuery() []parameter {
+	return []parameter{
+		textParam("level", "lines of this level and above: "+logtail.LevelNames), textParam("contains", "lines with this text in the message or the attributes, in capitals or not"),
+		countParam("limit", "how many of the newest lines to begin with; 100 if it is left out"),
 	}
 }
 
@@ -30,9 +38,8 @@ type logChoice struct {
 
 // choiceOfLog reads which lines the query chooses. An id of another life of the node counts for nothing.
 func (c *call) choiceOfLog() (logChoice, error) {
-	q := c.URL.Query()
-	x := logChoice{level: logtail.AnyLevel, text: strings.ToLower(q.Get("contains")), limit: defaultLogLines}
-	if name := q.Get("level"); name != "" {
+	x := logChoice{level: logtail.AnyLevel, text: strings.ToLower(c.text("contains")), limit: defaultLogLines}
+	if name := c.text("level"); name != "" {
 		var is bool
 		if x.level, is = logtail.ParseLevel(name); !is {
 			return x, bad("level", name, "want "+logtail.LevelNames)
@@ -41,7 +48,7 @@ func (c *call) choiceOfLog() (logChoice, error) {
 	if len(x.text) > maxFilterBytes {
 		return x, bad("contains", strconv.Itoa(len(x.text))+" bytes", "the limit is "+strconv.Itoa(maxFilterBytes)+" bytes")
 	}
-	if q.Has("limit") {
+	if c.given("limit") {
 		limit, err := c.count("limit", logtail.Lines)
 		if err != nil {
 			return x, err

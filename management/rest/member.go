@@ -13,11 +13,11 @@ import (
 // outlast the request.
 func memberRoutes() []route {
 	return []route{
-		{method: "GET", path: "/api/queues/quorum/{vhost}/{name}/status", tag: monitoring, serve: listMembers, says: "each member of a queue as it sees itself"},
+		{method: "GET", path: "/api/queues/quorum/{vhost}/{name}/status", tag: monitoring, serve: listMembers, query: listQuery(), says: "each member of a queue as it sees itself"},
 		{method: "POST", path: "/api/queues/quorum/{vhost}/{name}/replicas/add", tag: administrator, act: changesMembers(audit.OpMemberAdd), serve: addMember, says: "makes a node a member of a queue, as an operation; body: node"},
-		{method: "DELETE", path: "/api/queues/quorum/{vhost}/{name}/replicas/delete", tag: administrator, act: changesMembers(audit.OpMemberRemove), serve: removeMember, says: "takes a node out of a queue, as an operation; body: node"},
-		{method: "POST", path: "/api/queues/quorum/replicas/on/{name}/grow", tag: administrator, act: changesNode(audit.OpQueuesGrow), serve: growQueues, says: "makes a node a member of queues, as an operation; body: strategy (all or even), vhost_pattern, queue_pattern"},
-		{method: "DELETE", path: "/api/queues/quorum/replicas/on/{name}/shrink", tag: administrator, act: changesNode(audit.OpQueuesShrink), serve: shrinkNode, says: "takes a node out of all queues, as an operation"},
+		{method: "DELETE", path: "/api/queues/quorum/{vhost}/{name}/replicas/delete", tag: administrator, act: changesMembers(audit.OpMemberRemove), serve: removeMember, query: dryRunQuery(), says: "takes a node out of a queue, as an operation; body: node"},
+		{method: "POST", path: "/api/queues/quorum/replicas/on/{name}/grow", tag: administrator, act: changesNode(audit.OpQueuesGrow), serve: growQueues, query: dryRunQuery(), says: "makes a node a member of queues, as an operation; body: strategy (all or even), vhost_pattern, queue_pattern"},
+		{method: "DELETE", path: "/api/queues/quorum/replicas/on/{name}/shrink", tag: administrator, act: changesNode(audit.OpQueuesShrink), serve: shrinkNode, query: dryRunQuery(), says: "takes a node out of all queues, as an operation"},
 		{method: "POST", path: "/api/rebalance/queues", tag: administrator, act: rebalances, serve: rebalanceQueues, says: "spreads members and leaders over the nodes, as an operation"},
 	}
 }

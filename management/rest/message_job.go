@@ -16,7 +16,7 @@ func messageJobRoutes() []route {
 	const path = "/v1/queues/{vhost}/{name}/messages"
 	const body = "; body: filter (numbers, message_ids, headers, dead, death_queue, death_reason, death_exchange), limit, rate, dry_run"
 	return []route{
-		{method: "GET", path: path, tag: management, serve: withMessages(peekMessages), says: "looks at messages and leaves them as they are; parameters: part, number, message_id, headers, dead, death_queue, death_reason, death_exchange, skip, from_number, limit, page_token, bodies (text or base64)"},
+		{method: "GET", path: path, tag: management, serve: withMessages(peekMessages), query: peekQuery(), says: "looks at messages and leaves them as they are"},
 		{method: "POST", path: path + "/delete", tag: management, act: changesMessages(audit.OpMessagesDelete), serve: deleteMessages, says: "deletes chosen messages, as an operation" + body},
 		{method: "POST", path: path + "/move", tag: management, act: changesMessages(audit.OpMessagesMove), serve: moveMessages, says: "moves chosen messages, as an operation" + body + ", to_queue, or to_exchange and routing_key"},
 		{method: "POST", path: path + "/redrive", tag: management, act: changesMessages(audit.OpMessagesRedrive), serve: redriveMessages, says: "moves chosen dead letters back to where they came from, as an operation" + body + ", to_exchange, true for the exchange in place of the queue"},

@@ -1,7 +1,6 @@
 package rest
 
 import (
-	"net/url"
 	"strconv"
 
 	"github.com/quorate/quorate/broker"
@@ -25,24 +24,24 @@ func partNamed(name string) (broker.Part, error) {
 
 // filterOfQuery reads which messages a query chooses: message_id and number, each as often as need
 // be, headers, a JSON object, dead, death_queue, death_reason and death_exchange.
-func filterOfQuery(q url.Values) (broker.MessageFilter, error) {
+func (c *call) filterOfQuery() (broker.MessageFilter, error) {
 	f := broker.MessageFilter{Filter: message.Filter{
-		MessageIDs: q["message_id"], Dead: q.Get("dead") == "true",
-		Death: message.DeathOrigin{Queue: q.Get("death_queue"), Reason: q.Get("death_reason"), Exchange: q.Get("death_exchange")},
+		MessageIDs: c.all("message_id"), Dead: c.text("dead") == "true",
+		Death: message.DeathOrigin{Queue: c.text("death_queue"), Reason: c.text("death_reason"), Exchange: c.text("death_exchange")},
 	}}
-	for _, text := range q["number"] {
+	for _, text := range c.all("number") {
 		n, err := strconv.ParseUint(text, 10, 64)
 		if err != nil {
 			return f, bad("number", text, "want the number of a message, as the list of messages shows it")
 		}
 		f.Numbers = append(f.Numbers, n)
 	}
-	if q.Get("headers") == "" {
+	if c.text("headers") == "" {
 		return f, nil
 	}
-	o, err := parse([]byte(q.Get("headers")))
+	o, err := parse([]byte(c.text("headers")))
 	if err != nil {
-		return f, bad("headers", q.Get("headers"), "is not a JSON object")
+		return f, bad("headers", c.text("headers"), "is not a JSON object")
 	}
 	f.Headers, err = toTableOf("headers", o)
 	return f, err
@@ -54,23 +53,36 @@ const (
 	bodiesAsBase64 = "base64" // always
 )
 
+// peekQuery are the parameters of a look at messages.
+func peekQuery() []parameter {
+	return []parameter{
+		textParam("part", "ready, unsettled, backlog or delayed; ready if it is left out"),
+		repeated(textParam("message_id", "messages with this message_id")), repeated(countParam("number", "messages with this number")),
+		textParam("headers", "messages with these headers, a JSON object"), flagParam("dead", "true: dead letters"),
+		textParam("death_queue", "dead letters that died in this queue"), textParam("death_reason", "dead letters that died for this reason"),
+		textParam("death_exchange", "dead letters that were published to this exchange"),
+		countParam("skip", "how many messages that are chosen are passed over"), countParam("from_number", "begins with the message of this number"),
+		countParam("limit", "how many messages to show at most"), textParam("page_token", "next_page_token of the page before"),
+		textParam("bodies", "text or base64: shows bodies too"),
+	}
+}
+
 // peekOf reads a request to look at messages.
 func (c *call) peekOf() (broker.Peek, error) {
-	q := c.URL.Query()
-	p := broker.Peek{VHost: c.vhost(), Queue: c.name(), Token: q.Get("page_token")}
+	p := broker.Peek{VHost: c.vhost(), Queue: c.name(), Token: c.text("page_token")}
 	var err error
-	if p.Part, err = partNamed(q.Get("part")); err != nil {
+	if p.Part, err = partNamed(c.text("part")); err != nil {
 		return p, err
 	}
-	if p.Filter, err = filterOfQuery(q); err != nil {
+	if p.Filter, err = c.filterOfQuery(); err != nil {
 		return p, err
 	}
-	switch q.Get("bodies") {
+	switch c.text("bodies") {
 	case "":
 	case bodiesAsText, bodiesAsBase64:
 		p.Bodies = true
 	default:
-		return p, bad("bodies", q.Get("bodies"), "want text or base64, or leave it out")
+		return p, bad("bodies", c.text("bodies"), "want text or base64, or leave it out")
 	}
 	limit, err := c.count("limit", broker.MaxPeekLimit)
 	if err != nil {
@@ -100,7 +112,7 @@ func peekMessages(c *call) (reply, error) {
 	for i := range page {
 		messages[i] = ofPeeked(&page[i])
 		if p.Bodies {
-			asBase64 := c.URL.Query().Get("bodies") == bodiesAsBase64
+			asBase64 := c.text("bodies") == bodiesAsBase64
 			messages[i]["payload"], messages[i]["payload_encoding"] = encoded(page[i].Message.Body, asBase64)
 		}
 	}

@@ -58,6 +58,9 @@ func (r *route) describe() object {
 	for _, m := range placeholder.FindAllStringSubmatch(path, -1) {
 		parameters = append(parameters, object{"name": m[1], "in": "path", "required": true, "schema": object{"type": "string"}})
 	}
+	for i := range r.query {
+		parameters = append(parameters, r.query[i].describe())
+	}
 	needs := "a login"
 	if r.tag != "" {
 		needs = "the tag " + r.tag

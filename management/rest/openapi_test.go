@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	amqp091 "github.com/rabbitmq/amqp091-go"
+
 	"github.com/quorate/quorate/management/rest"
 )
 
@@ -26,9 +28,10 @@ type operation struct {
 	Summary     string   `json:"summary"`
 	Tags        []string `json:"tags"`
 	Parameters  []struct {
-		Name, In string
-		Required bool
-		Schema   map[string]any
+		Name, In    string
+		Description string
+		Required    bool
+		Schema      map[string]any
 	} `json:"parameters"`
 	RequestBody *struct {
 		Content map[string]struct{ Schema map[string]any }
@@ -76,7 +79,7 @@ func TestDescription(t *testing.T) {
 			t.Errorf("%s %s: %+v", r.Method, r.Path, o)
 		}
 		ids[o.OperationID] = true
-		o.check(t, r.Documented)
+		o.check(t, r.Documented, r.Query)
 	}
 	shapes := map[string]string{}
 	for path := range d.Paths { // as OpenAPI says: paths that differ in their placeholders' names alone are the same
@@ -88,19 +91,30 @@ func TestDescription(t *testing.T) {
 	}
 }
 
-// check: an operation has each placeholder of its path as a parameter, and answers.
-func (o *operation) check(t *testing.T, path string) {
+// check: an operation has each placeholder of its path as a parameter, then those of its query, and answers.
+func (o *operation) check(t *testing.T, path string, query []string) {
 	t.Helper()
 	var want, got []string
+	seen := map[string]bool{} // by place and name
 	for _, m := range placeholder.FindAllString(path, -1) {
 		want = append(want, strings.Trim(m, "{}"))
 	}
-	for _, p := range o.Parameters {
-		if p.In != "path" || !p.Required || p.Schema["type"] != "string" {
+	for i, p := range o.Parameters {
+		right := p.In == "path" && p.Required && p.Schema["type"] == "string"
+		if i >= len(want) {
+			kind := p.Schema["type"]
+			if items, is := p.Schema["items"].(map[string]any); is && kind == "array" {
+				kind = items["type"]
+			}
+			right = p.In == "query" && !p.Required && p.Description != "" && (kind == "string" || kind == "integer" || kind == "boolean")
+		}
+		if !right || seen[p.In+" "+p.Name] {
 			t.Errorf("%s: %+v", path, p)
 		}
+		seen[p.In+" "+p.Name] = true
 		got = append(got, p.Name)
 	}
+	want = append(want, query...)
 	if !slices.Equal(got, want) || strings.ContainsAny(path, "$.") && path != "/openapi.json" {
 		t.Errorf("%s has the parameters %q", path, got)
 	}
@@ -109,5 +123,40 @@ func (o *operation) check(t *testing.T, path string) {
 	}
 	if b := o.RequestBody; b != nil && b.Content["application/json"].Schema["type"] != "object" {
 		t.Errorf("%s has the body %+v", path, b)
+	}
+}
+
+// Each route whose description has the parameters of a list is one, and those that show a list have them.
+func TestListsTakeTheirParameters(t *testing.T) {
+	a, c := one(t)
+	conn, err := amqp091.DialConfig("amqp://guest:guest@"+c.AMQP(0)+"/", amqp091.Config{Properties: amqp091.Table{"connection_name": "named"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() }) // its node may be gone by then
+	a.run([]row{
+		{do: "PUT /api/queues/%2F/named", code: 201}, {do: "PUT /api/exchanges/%2F/named", body: `{"type":"topic"}`, code: 201},
+		{do: "PUT /api/topic-permissions/%2F/guest", body: `{"exchange":"named","write":"","read":""}`, code: 201},
+	})
+	path := strings.NewReplacer("{$}", "", "{vhost}", "%2F", "{user}", "guest", "{name}", "named", "{source}", "named", "{destination}", "named", "{component}", "shovel")
+	lists := 0
+	for _, r := range rest.Routes() {
+		if !slices.Contains(r.Query, "page") {
+			continue
+		}
+		lists++
+		do := "GET " + path.Replace(r.Path)
+		a.run([]row{{do: do + "?page=0", code: 400, want: has("page", "want 1 or more")}, {do: do + "?page=1&columns=nix&page_size=1", code: 200, want: has(`"page_size":1`)}})
+	}
+	if lists < 40 {
+		t.Errorf("%d lists", lists)
+	}
+	for _, r := range rest.Routes() {
+		if r.Method != http.MethodGet || slices.Contains(r.Query, "page") || strings.HasPrefix(r.Path, "/v1/") || strings.Contains(r.Path, "{props}") {
+			continue
+		}
+		if _, _, text := a.ask("", "GET "+path.Replace(r.Path), ""); strings.HasPrefix(text, "[{") {
+			t.Errorf("%s shows a list without its parameters: %.100s", r.Path, text)
+		}
 	}
 }

@@ -12,7 +12,7 @@ import (
 // operationRoutes are about long jobs.
 func operationRoutes() []route {
 	return []route{
-		{method: "GET", path: "/v1/operations", tag: monitoring, always: true, serve: listOperations, says: "the long jobs of all nodes; the parameter running leaves out those that have ended"},
+		{method: "GET", path: "/v1/operations", tag: monitoring, always: true, serve: listOperations, query: listQuery(flagParam("running", "leaves out those that have ended")), says: "the long jobs of all nodes"},
 		{method: "GET", path: "/v1/operations/{name}", tag: monitoring, always: true, serve: getOperation, says: "one long job"},
 		{method: "DELETE", path: "/v1/operations/{name}", tag: administrator, act: cancelsOperation, serve: cancelOperation, says: "asks a long job to end; what it has changed stays changed"},
 		{method: "GET", path: "/v1/operations/{name}/watch", tag: monitoring, serve: watchOperation, says: "the states of a long job until it has ended, as server-sent events"},

@@ -11,7 +11,7 @@ import (
 func overviewRoutes() []route {
 	return []route{
 		{method: "GET", path: "/api/overview", tag: management, serve: overview, says: "the cluster in figures: objects, messages in queues, and for monitoring what its nodes have counted"},
-		{method: "GET", path: "/api/nodes", tag: monitoring, always: true, serve: listNodes, says: "the nodes as this one sees them, with what each says of itself"},
+		{method: "GET", path: "/api/nodes", tag: monitoring, always: true, serve: listNodes, query: listQuery(), says: "the nodes as this one sees them, with what each says of itself"},
 		{method: "GET", path: "/api/nodes/{name}", tag: monitoring, always: true, serve: getNode, says: "one node"},
 	}
 }

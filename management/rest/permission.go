@@ -12,17 +12,17 @@ import (
 // use there (VH-8).
 func permissionRoutes() []route {
 	return []route{
-		{method: "GET", path: "/api/permissions", tag: administrator, serve: listPermissions, says: "what users may do in vhosts"},
-		{method: "GET", path: "/api/vhosts/{vhost}/permissions", tag: administrator, serve: listPermissions, says: "what users may do in a vhost"},
-		{method: "GET", path: "/api/users/{user}/permissions", tag: administrator, serve: listPermissions, says: "what a user may do in vhosts"},
+		{method: "GET", path: "/api/permissions", tag: administrator, serve: listPermissions, query: listQuery(), says: "what users may do in vhosts"},
+		{method: "GET", path: "/api/vhosts/{vhost}/permissions", tag: administrator, serve: listPermissions, query: listQuery(), says: "what users may do in a vhost"},
+		{method: "GET", path: "/api/users/{user}/permissions", tag: administrator, serve: listPermissions, query: listQuery(), says: "what a user may do in vhosts"},
 		{method: "GET", path: "/api/permissions/{vhost}/{user}", tag: administrator, serve: getPermission, says: "what a user may do in a vhost"},
 		{method: "PUT", path: "/api/permissions/{vhost}/{user}", tag: administrator, act: changesPermission(audit.OpPermissionSet), serve: setPermission, says: "sets what a user may do in a vhost; body: configure, write and read, patterns of names"},
 		{method: "DELETE", path: "/api/permissions/{vhost}/{user}", tag: administrator, act: changesPermission(audit.OpPermissionClear), serve: clearPermission, says: "keeps a user out of a vhost"},
 
-		{method: "GET", path: "/api/topic-permissions", tag: administrator, serve: listTopicPermissions, says: "the routing keys that users may use"},
-		{method: "GET", path: "/api/vhosts/{vhost}/topic-permissions", tag: administrator, serve: listTopicPermissions, says: "the routing keys that users may use in a vhost"},
-		{method: "GET", path: "/api/users/{user}/topic-permissions", tag: administrator, serve: listTopicPermissions, says: "the routing keys that a user may use"},
-		{method: "GET", path: "/api/topic-permissions/{vhost}/{user}", tag: administrator, serve: getTopicPermissions, says: "the routing keys that a user may use in a vhost"},
+		{method: "GET", path: "/api/topic-permissions", tag: administrator, serve: listTopicPermissions, query: listQuery(), says: "the routing keys that users may use"},
+		{method: "GET", path: "/api/vhosts/{vhost}/topic-permissions", tag: administrator, serve: listTopicPermissions, query: listQuery(), says: "the routing keys that users may use in a vhost"},
+		{method: "GET", path: "/api/users/{user}/topic-permissions", tag: administrator, serve: listTopicPermissions, query: listQuery(), says: "the routing keys that a user may use"},
+		{method: "GET", path: "/api/topic-permissions/{vhost}/{user}", tag: administrator, serve: getTopicPermissions, query: listQuery(), says: "the routing keys that a user may use in a vhost"},
 		{method: "PUT", path: "/api/topic-permissions/{vhost}/{user}", tag: administrator, act: changesTopicPermission(audit.OpTopicPermissionSet), serve: setTopicPermission, says: "limits the routing keys of a user at a topic exchange; body: exchange, write and read"},
 		{method: "DELETE", path: "/api/topic-permissions/{vhost}/{user}", tag: administrator, act: changesTopicPermission(audit.OpTopicPermissionClear), serve: clearTopicPermission, says: "ends all limits of a user's routing keys in a vhost"},
 		{method: "DELETE", path: "/api/topic-permissions/{vhost}/{user}/{exchange}", tag: administrator, act: changesTopicPermission(audit.OpTopicPermissionClear), serve: clearTopicPermission, says: "ends the limit of a user's routing keys at an exchange"},

@@ -33,8 +33,8 @@ func (k policyKind) routes(path, many string) []route {
 		return func(c *call) audit.Act { return audit.Act{Operation: op, VHost: c.vhost(), Kind: one, Name: c.name()} }
 	}
 	return []route{
-		{method: "GET", path: path, tag: management, serve: k.list, says: many + " of all vhosts that the caller may see"},
-		{method: "GET", path: path + "/{vhost}", tag: management, serve: k.list, says: many + " of a vhost"},
+		{method: "GET", path: path, tag: management, serve: k.list, query: listQuery(), says: many + " of all vhosts that the caller may see"},
+		{method: "GET", path: path + "/{vhost}", tag: management, serve: k.list, query: listQuery(), says: many + " of a vhost"},
 		{method: "GET", path: path + "/{vhost}/{name}", tag: management, serve: k.get, says: "one " + one},
 		{method: "PUT", path: path + "/{vhost}/{name}", tag: management, act: act(audit.OpPolicyPut), serve: k.put, says: "makes or replaces a " + one},
 		{method: "DELETE", path: path + "/{vhost}/{name}", tag: management, act: act(audit.OpPolicyDelete), serve: k.remove, says: "deletes a " + one},

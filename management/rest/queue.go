@@ -8,11 +8,16 @@ import (
 // queueRoutes show queues. Lists take figures that may be a second old, one queue those of this moment (ST-1).
 func queueRoutes() []route {
 	return []route{
-		{method: "GET", path: "/api/queues", tag: management, serve: listQueues, says: "the queues in all vhosts that the caller may see; disable_stats leaves the figures out"},
-		{method: "GET", path: "/api/queues/detailed", tag: management, serve: listQueues, says: "the same"},
-		{method: "GET", path: "/api/queues/{vhost}", tag: management, serve: listQueues, says: "the queues of a vhost"},
+		{method: "GET", path: "/api/queues", tag: management, serve: listQueues, query: queueQuery(), says: "the queues in all vhosts that the caller may see"},
+		{method: "GET", path: "/api/queues/detailed", tag: management, serve: listQueues, query: queueQuery(), says: "the same"},
+		{method: "GET", path: "/api/queues/{vhost}", tag: management, serve: listQueues, query: queueQuery(), says: "the queues of a vhost"},
 		{method: "GET", path: "/api/queues/{vhost}/{name}", tag: management, serve: getQueue, says: "one queue"},
 	}
+}
+
+// queueQuery are the parameters of lists of queues.
+func queueQuery() []parameter {
+	return listQuery(flagParam("disable_stats", "leaves the figures out"), flagParam("enable_queue_totals", "shows the figures all the same"))
 }
 
 // listQueues costs one question to each node, however many queues there are, and describes only the rows that are

@@ -13,10 +13,10 @@ import (
 func queueChangeRoutes() []route {
 	return []route{
 		{method: "PUT", path: "/api/queues/{vhost}/{name}", tag: management, act: changesQueue(audit.OpQueueDeclare), serve: putQueue, says: "declares a queue"},
-		{method: "DELETE", path: "/api/queues/{vhost}/{name}", tag: management, act: changesQueue(audit.OpQueueDelete), serve: deleteQueue, says: "deletes a queue; with if-empty or if-unused only such a one"},
+		{method: "DELETE", path: "/api/queues/{vhost}/{name}", tag: management, act: changesQueue(audit.OpQueueDelete), serve: deleteQueue, query: []parameter{flagParam("if-empty", "refuses if it has messages"), flagParam("if-unused", "refuses if it has consumers")}, says: "deletes a queue; with if-empty or if-unused only such a one"},
 		{method: "DELETE", path: "/api/queues/{vhost}/{name}/contents", tag: management, act: changesQueue(audit.OpQueuePurge), serve: purgeQueue, says: "purges a queue"},
 		{method: "POST", path: "/api/queues/{vhost}/{name}/actions", tag: administrator, serve: actOnQueue, says: "refuses the actions that mirrored queues have"},
-		{method: "GET", path: "/api/queues/{vhost}/{name}/bindings", tag: management, serve: listBindingsToQueue, says: "the bindings to a queue"},
+		{method: "GET", path: "/api/queues/{vhost}/{name}/bindings", tag: management, serve: listBindingsToQueue, query: listQuery(), says: "the bindings to a queue"},
 	}
 }
 

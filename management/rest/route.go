@@ -21,7 +21,8 @@ type route struct {
 	// act describes what the request changes, for the audit (AU-1); nil: nothing.
 	act   func(c *call) audit.Act
 	serve func(c *call) (reply, error)
-	says  string // what it does, for the description of the API
+	query []parameter // what the query may have
+	says  string      // what it does, for the description of the API
 }
 
 // routes returns all routes.
@@ -45,7 +46,7 @@ func (a *api) handler(r *route) http.HandlerFunc {
 			a.fail(w, err)
 			return
 		}
-		c := &call{Request: in, api: a, w: w}
+		c := &call{Request: in, api: a, route: r, w: w}
 		var out reply
 		if r.act == nil {
 			out, err = r.run(in.Context(), c)

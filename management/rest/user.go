@@ -17,9 +17,9 @@ const maxBulkUsers = 1000
 // userRoutes are about users; what they may do has its own file.
 func userRoutes() []route {
 	return []route{
-		{method: "GET", path: "/api/users", tag: administrator, serve: listUsers, says: "all users"},
-		{method: "GET", path: "/api/users/{$}", tag: administrator, serve: listUsers, says: "all users"},
-		{method: "GET", path: "/api/users/without-permissions", tag: administrator, serve: listPowerlessUsers, says: "users that have a permission in no vhost"},
+		{method: "GET", path: "/api/users", tag: administrator, serve: listUsers, query: listQuery(), says: "all users"},
+		{method: "GET", path: "/api/users/{$}", tag: administrator, serve: listUsers, query: listQuery(), says: "all users"},
+		{method: "GET", path: "/api/users/without-permissions", tag: administrator, serve: listPowerlessUsers, query: listQuery(), says: "users that have a permission in no vhost"},
 		{method: "POST", path: "/api/users/bulk-delete", tag: administrator, act: deletesUsers, serve: deleteUsers, says: "deletes the users that are there; body: users, a list of names"},
 		{method: "GET", path: "/api/users/{name}", tag: administrator, serve: getUser, says: "one user"},
 		{method: "PUT", path: "/api/users/{name}", tag: administrator, act: changesUser(audit.OpUserPut), serve: putUser, says: "makes or replaces a user; body: tags, and password, or password_hash and hashing_algorithm"},

@@ -10,7 +10,7 @@ import (
 // vhostRoutes are about vhosts.
 func vhostRoutes() []route {
 	return []route{
-		{method: "GET", path: "/api/vhosts", tag: management, serve: listVHosts, says: "the vhosts that the caller may see"},
+		{method: "GET", path: "/api/vhosts", tag: management, serve: listVHosts, query: listQuery(), says: "the vhosts that the caller may see"},
 		{method: "GET", path: "/api/vhosts/{vhost}", tag: management, serve: getVHost, says: "one vhost"},
 		{method: "PUT", path: "/api/vhosts/{vhost}", tag: administrator, act: changesVHost(audit.OpVHostPut), serve: putVHost, says: "makes a vhost, or changes the settings that are given"},
 		{method: "DELETE", path: "/api/vhosts/{vhost}", tag: administrator, act: changesVHost(audit.OpVHostDelete), serve: deleteVHost, says: "deletes a vhost with all that is in it"},

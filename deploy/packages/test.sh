@@ -1,0 +1,74 @@
+#!/usr/bin/env bash
+# Installs the Debian package of DIR in a copy of this system that vanishes afterwards, and does to it what an operator
+# does: start, use, upgrade, remove, purge. Looks into the RPM package if rpm is there. Usage: test.sh DIR
+set -euo pipefail
+
+dir=$(realpath "${1:?name the directory with the packages}")
+arch=$(dpkg --print-architecture)
+deb=$(ls "$dir"/quorate_*_"$arch".deb)
+rpm=$(ls "$dir"/quorate-*.rpm)
+[ "$(id -u)" = 0 ] || { echo "packages-test: not root: only root can lay a file system over this one"; exit 1; }
+
+# Within namespaces of its own: mounts, processes and ports of the test end with it.
+if [ "${INSIDE:-}" != yes ]; then
+  INSIDE=yes exec unshare --mount --pid --net --fork --kill-child "$0" "$dir"
+fi
+ip link set lo up
+work=$(mktemp -d)
+mount -t tmpfs tmpfs "$work"
+mkdir "$work"/{upper,work,root}
+mount -t overlay overlay -o "lowerdir=/,upperdir=$work/upper,workdir=$work/work" "$work/root"
+mount -t proc proc "$work/root/proc"
+mount --bind /dev "$work/root/dev"
+mount -t tmpfs tmpfs "$work/root/run" # no systemd runs here
+cp "$deb" "$work/root/quorate.deb"
+
+inside() { chroot "$work/root" "$@"; }
+as_service() { chroot --userspec=quorate:quorate "$work/root" /bin/sh -c "exec $*"; }
+fail() { echo "packages-test: $*"; exit 1; }
+has() { inside test -e "$1" || fail "$1 is missing"; }
+# command KEY prints what the unit runs.
+command_of() { sed -n "s/^$1=//p" "$work/root/usr/lib/systemd/system/quorate.service"; }
+
+inside dpkg -i /quorate.deb
+for f in /usr/bin/quorate /usr/bin/quoratectl /usr/lib/systemd/system/quorate.service /etc/quorate/node.yaml \
+  /usr/share/man/man1/quoratectl.1.gz /usr/share/bash-completion/completions/quoratectl; do has "$f"; done
+[ "$(inside stat -c %U:%G:%a /var/lib/quorate)" = quorate:quorate:750 ] || fail "/var/lib/quorate: $(inside stat -c %U:%G:%a /var/lib/quorate)"
+[ "$(inside stat -c %G:%a /etc/quorate/node.yaml)" = quorate:640 ] || fail "/etc/quorate/node.yaml: $(inside stat -c %G:%a /etc/quorate/node.yaml)"
+
+# What the unit runs, as the user that it names.
+as_service "$(command_of ExecStartPre)"
+chroot --userspec=quorate:quorate "$work/root" /bin/sh -c "exec $(command_of ExecStart)" >"$work/node.log" 2>&1 & # its process is the node
+node=$!
+ctl() { inside quoratectl "$@"; }
+for _ in $(seq 300); do
+  ctl check ready >/dev/null 2>&1 && break
+  kill -0 "$node" 2>/dev/null || { cat "$work/node.log"; fail "the node has ended"; }
+  sleep 0.1
+done
+ctl check ready || { cat "$work/node.log"; fail "the node is not ready"; }
+ctl queue declare hello
+ctl publish hello "a message"
+
+# An upgrade leaves the running node and the changed settings alone.
+echo "# changed here" >>"$work/root/etc/quorate/node.yaml"
+inside dpkg -i --force-confold /quorate.deb
+grep -q "changed here" "$work/root/etc/quorate/node.yaml" || fail "the upgrade has replaced changed settings"
+[ "$(ctl consume hello --count 1 -o json | grep -c "a message")" = 1 ] || fail "the message is gone"
+
+kill -TERM "$node"
+wait "$node" || { cat "$work/node.log"; fail "the node did not stop as it should"; }
+inside dpkg -r quorate
+inside test ! -e /usr/bin/quorate || fail "the program stays after the removal"
+has /etc/quorate/node.yaml
+inside dpkg -P quorate
+inside test ! -e /etc/quorate/node.yaml || fail "settings stay after the purge"
+has /var/lib/quorate
+
+if command -v rpm >/dev/null; then
+  rpm -qpl "$rpm" | grep -qx /usr/lib/systemd/system/quorate.service || fail "the RPM package lacks the unit"
+  rpm -qp --scripts "$rpm" | grep -q systemd-sysusers || fail "the RPM package makes no user"
+else
+  echo "packages-test: rpm is not installed: the RPM package was only built"
+fi
+echo "packages-test: ok"

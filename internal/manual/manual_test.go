@@ -1,0 +1,41 @@
+package manual_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+
+	"github.com/quorate/quorate/internal/manual"
+)
+
+// Each command has a page, and the pages of two builds are equal.
+func TestCommand(t *testing.T) {
+	t.Setenv("SOURCE_DATE_EPOCH", "86400")
+	build := func() map[string]string {
+		root := &cobra.Command{Use: "program", Short: "Does things"}
+		root.AddCommand(&cobra.Command{Use: "sub", Short: "Does one", Run: func(*cobra.Command, []string) {}}, manual.Command())
+		dir := filepath.Join(t.TempDir(), "man")
+		root.SetArgs([]string{"manual", dir})
+		if err := root.Execute(); err != nil {
+			t.Fatal(err)
+		}
+		pages := map[string]string{}
+		for _, name := range []string{"program.1", "program-sub.1"} {
+			b, err := os.ReadFile(filepath.Join(dir, name)) //nolint:gosec // of this test
+			if err != nil {
+				t.Fatal(err)
+			}
+			pages[name] = string(b)
+		}
+		return pages
+	}
+	one, two := build(), build()
+	for name, page := range one {
+		if page != two[name] || !strings.Contains(page, "Jan 1970") || strings.Contains(page, "manual") {
+			t.Errorf("%s:\n%s", name, page)
+		}
+	}
+}
