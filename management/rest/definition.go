@@ -23,7 +23,7 @@ const (
 
 // definitionRoutes are about documents of definitions (VH-9).
 func definitionRoutes() []route {
-	const body = "; body: the document; the parameter dry_run only plans; the answer names what was refused"
+	const body = "; body: the document; the parameter dry_run only plans; the answer names what is not as in the document, with the parameter created also what is made"
 	return []route{
 		{method: "GET", path: "/api/definitions", tag: administrator, serve: exportDefinitions, query: []parameter{textParam("download", "the name under which a browser keeps the document")}, says: "everything but messages, as a document with hashes of passwords"},
 		{method: "POST", path: "/api/definitions", tag: administrator, act: importsDefinitions, serve: importDefinitions, query: dryRunQuery(), says: "makes what a document has and the cluster lacks" + body},
@@ -73,7 +73,7 @@ func importDefinitions(c *call) (reply, error) {
 	request := imports.Request{Document: document, VHost: c.vhost(), DryRun: c.flag("dry_run")}
 	n, err := c.api.Broker.Definitions.Import(c.Context(), request, func(done []imports.Imported, _ int) {
 		for i := range done {
-			if o := &done[i]; len(shown) < maxShownObjects && isNotAsWanted(o) {
+			if o := &done[i]; len(shown) < maxShownObjects && (isNotAsWanted(o) || o.Outcome == imports.Created && c.flag("created")) {
 				shown = append(shown, ofImported(o))
 			}
 		}

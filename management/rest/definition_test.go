@@ -61,3 +61,14 @@ func TestLargeDocuments(t *testing.T) {
 	}
 	a.run([]row{{do: "POST /api/definitions", body: `{}`, code: 200, want: has(`"total":0`)}})
 }
+
+// An answer names what is made only if it is asked to.
+func TestCreatedObjects(t *testing.T) {
+	a, _ := one(t)
+	const document = `{"queues":[{"name":"made","vhost":"/","durable":true,"arguments":{"x-queue-type":"quorum"}}]}`
+	a.run([]row{
+		{do: "POST /api/definitions?dry_run=true", body: document, code: 200, want: has(`"created":1`, `"objects":[]`)},
+		{do: "POST /api/definitions?dry_run=true&created=true", body: document, code: 200, want: has(`"name":"made"`, `"outcome":"created"`, `"path":"$.queues[0]"`)},
+		{do: "GET /api/queues/%2F/made", code: 404},
+	})
+}
