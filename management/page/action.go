@@ -39,6 +39,7 @@ type outcome struct {
 func actions() []action {
 	return slices.Concat(
 		queueActions(), exchangeActions(), policyActions(), vhostActions(), userActions(), permissionActions(), limitActions(),
+		nodeActions(), operationActions(), connectionActions(),
 	)
 }
 

@@ -67,6 +67,23 @@ func request(ctx context.Context, like *http.Request, token, method, path string
 	return r, nil
 }
 
+// exchange sends a request to the API as this visitor. It returns a *fault if the API refuses, together with the answer.
+func (v *visit) exchange(method, path string, header http.Header, body io.Reader) (*answer, error) {
+	r, err := request(v.Context(), v.Request, v.token, method, path, body)
+	if err != nil {
+		return nil, err
+	}
+	for name := range header {
+		r.Header.Set(name, header.Get(name))
+	}
+	a := &answer{header: http.Header{}}
+	v.site.API.ServeHTTP(a, r)
+	if a.code >= http.StatusMultipleChoices {
+		return a, faultOf(a, path)
+	}
+	return a, nil
+}
+
 // call sends a request to the API and decodes the answer into out; nil: it is dropped. A body that is not nil is sent as
 // JSON. It returns the nodes that did not answer, and a *fault if the API refuses.
 func (v *visit) call(method, path string, body, out any) (silent []string, err error) {
@@ -78,14 +95,9 @@ func (v *visit) call(method, path string, body, out any) (silent []string, err e
 		}
 		in = bytes.NewReader(b)
 	}
-	r, err := request(v.Context(), v.Request, v.token, method, path, in)
+	a, err := v.exchange(method, path, nil, in)
 	if err != nil {
 		return nil, err
-	}
-	a := &answer{header: http.Header{}}
-	v.site.API.ServeHTTP(a, r)
-	if a.code >= http.StatusMultipleChoices {
-		return nil, faultOf(a, path)
 	}
 	if nodes := a.header.Get("Quorate-Silent"); nodes != "" {
 		silent = strings.Split(nodes, ",")

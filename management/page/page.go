@@ -25,13 +25,14 @@ type Config struct {
 // site has the handlers, which may run concurrently.
 type site struct {
 	Config
-	pages  pages
-	assets assets
+	pages     pages
+	assets    assets
+	documents chan struct{} // has an element for each document of definitions in memory
 }
 
 // New returns the handler of / and /ui/. It may be used concurrently.
 func New(c Config) http.Handler {
-	s := &site{Config: c, assets: newAssets()}
+	s := &site{Config: c, assets: newAssets(), documents: make(chan struct{}, maxDocuments)}
 	s.pages = parsePages(s.assets)
 	mux := http.NewServeMux()
 	mux.Handle("GET /{$}", http.RedirectHandler("/ui/", http.StatusFound))
@@ -51,6 +52,8 @@ func New(c Config) http.Handler {
 	for _, x := range streams() {
 		mux.HandleFunc("GET "+x.path, s.serveStream(&x))
 	}
+	mux.HandleFunc("GET /ui/definitions/export", s.exportDefinitions)
+	mux.HandleFunc("POST /ui/definitions/import", s.importDefinitions)
 	return protect(mux)
 }
 

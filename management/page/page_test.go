@@ -27,6 +27,13 @@ type site struct {
 
 // start starts a cluster whose last node serves the page.
 func start(t *testing.T, nodes int) site {
+	s, _ := startCluster(t, nodes)
+	return s
+}
+
+// startCluster is start that returns the cluster, too.
+func startCluster(t *testing.T, nodes int) (site, *testcluster.Cluster) {
+	t.Helper()
 	if testing.Short() {
 		t.Skip("starts a cluster")
 	}
@@ -37,7 +44,7 @@ func start(t *testing.T, nodes int) site {
 	t.Cleanup(h.Close)
 	s := httptest.NewServer(h)
 	t.Cleanup(s.Close)
-	return site{t, b, s.URL}
+	return site{t, b, s.URL}, c
 }
 
 // browser keeps cookies and follows no redirects, as the tests look at them.

@@ -17,6 +17,7 @@ type view struct {
 func views() []view {
 	return slices.Concat(
 		overviewViews(), queueViews(), exchangeViews(), policyViews(), vhostViews(), userViews(),
+		nodeViews(), operationViews(), connectionViews(), channelViews(), eventViews(), definitionViews(),
 	)
 }
 
