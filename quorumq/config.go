@@ -53,29 +53,29 @@ const DefaultDisconnectedTimeoutMs int64 = 60_000
 // Config has the settings in force for the queue. Only the Configure command changes it, so that
 // all members change at the same entry (Q-14).
 type Config struct {
-	MaxLength             int64 // messages; Unlimited
-	MaxLengthBytes        int64 // bytes of bodies (D-5); Unlimited
-	Overflow              Overflow
-	MessageTTLMs          int64 // milliseconds; Unlimited
-	DeadLetter            DeadLetterMode
-	DeliveryLimit         int64 // failed deliveries; negative: unlimited
-	DisconnectedTimeoutMs int64 // milliseconds
-	ConsumerTimeoutMs     int64 // milliseconds for a delivery, if its consumer has no timeout of its own (CT-1); 0: no limit
-	ExpiresMs             int64 // milliseconds without use after which the queue expires (QX-1); Unlimited
-	ExpiresIfEmpty        bool  // not while it holds any message (QX-4)
-	SingleActive          bool  // one consumer receives, the others wait (SAC-1)
-	AutoDelete            bool  // the queue ends with its last consumer (Q-5)
-	MaxLengthTotal        int64 // messages, unsettled ones included (LEN-8); Unlimited
-	Victim                Victim
-	FairPriorities        bool // levels have shares of the deliveries, instead of strict precedence (PR-3)
-	ReturnToPlace         bool // returned messages go back to their original position
-	Retry                 Retry
+	MaxLength             int64          `json:",omitzero"` // messages; Unlimited
+	MaxLengthBytes        int64          `json:",omitzero"` // bytes of bodies (D-5); Unlimited
+	Overflow              Overflow       `json:",omitzero"`
+	MessageTTLMs          int64          `json:",omitzero"` // milliseconds; Unlimited
+	DeadLetter            DeadLetterMode `json:",omitzero"`
+	DeliveryLimit         int64          `json:",omitzero"` // failed deliveries; negative: unlimited
+	DisconnectedTimeoutMs int64          `json:",omitzero"` // milliseconds
+	ConsumerTimeoutMs     int64          `json:",omitzero"` // milliseconds for a delivery, if its consumer has no timeout of its own (CT-1); 0: no limit
+	ExpiresMs             int64          `json:",omitzero"` // milliseconds without use after which the queue expires (QX-1); Unlimited
+	ExpiresIfEmpty        bool           `json:",omitzero"` // not while it holds any message (QX-4)
+	SingleActive          bool           `json:",omitzero"` // one consumer receives, the others wait (SAC-1)
+	AutoDelete            bool           `json:",omitzero"` // the queue ends with its last consumer (Q-5)
+	MaxLengthTotal        int64          `json:",omitzero"` // messages, unsettled ones included (LEN-8); Unlimited
+	Victim                Victim         `json:",omitzero"`
+	FairPriorities        bool           `json:",omitzero"` // levels have shares of the deliveries, instead of strict precedence (PR-3)
+	ReturnToPlace         bool           `json:",omitzero"` // returned messages go back to their original position
+	Retry                 Retry          `json:",omitzero"`
 	// BacklogLimit permits at-least-once together with drop-head (DL-20). The backlog then does not
 	// count towards the other limits, and while it holds this many messages, a new message is
 	// refused instead of dropping another one. 0: the two cannot be combined.
-	BacklogLimit int64
-	OnSwitch     OnSwitch
-	Rules        Rules // never fall
+	BacklogLimit int64    `json:",omitzero"`
+	OnSwitch     OnSwitch `json:",omitzero"`
+	Rules        Rules    `json:",omitzero"` // never fall
 }
 
 // OnSwitch is what happens to the dead letters in the backlog when at-least-once is switched off

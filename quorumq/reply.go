@@ -145,33 +145,33 @@ type Notice struct {
 }
 
 // Overview has the queue's statistics (ST-1). Nodes exchange and store it as JSON: its keys never
-// change.
+// change, and what is 0 is left out, which is most of it for most of thousands of queues.
 type Overview struct {
-	Ready, Returned, Unsettled, Backlog, Delayed            uint64 // messages; Ready includes Returned
-	ReadyBytes, UnsettledBytes, BacklogBytes, DelayedBytes  uint64
-	Consumers, Sessions, Enqueuers                          int
-	ReadyByPriority                                         [32]uint64
-	Enqueued, Refused, Settled, Expired, Dropped, Delivered uint64                    // since creation
-	Redelivered, ReturnedTotal, DeliveryLimitHits, Dedup    uint64                    // Dedup: transfers answered from memory
-	Repeats                                                 uint64                    // messages that a producer sent again and that were answered from memory
-	DeadLettered                                            [LastReason + 1]uint64    // by Reason; Dropped counts those without dead-lettering
-	Discarded                                               [3][LastReason + 1]uint64 // by DeadLetterMode, then Reason (DL-52)
-	Confirmed                                               uint64                    // dead letters of the backlog that the forwarder settled (DL-52)
-	Moving, Moved, Removed                                  uint64                    // by Move (G-13): in the backlog, sent from it, removed
-	Abandoned, AbandonedBytes                               uint64                    // dead letters dropped when at-least-once ended (DL-27)
-	ReturnedFailed                                          uint64                    // of ReturnedTotal, those whose delivery failed (DEL-8)
-	Gets, EmptyGets                                         uint64                    // Gets that had a message, and those that found none
-	ConsumerTimeouts                                        uint64                    // deliveries whose ack deadline passed (CT-2)
-	ConsumersIdle                                           int                       // consumers that could take a message now
+	Ready, Returned, Unsettled, Backlog, Delayed            uint64                    `json:",omitzero"` // messages; Ready includes Returned
+	ReadyBytes, UnsettledBytes, BacklogBytes, DelayedBytes  uint64                    `json:",omitzero"`
+	Consumers, Sessions, Enqueuers                          int                       `json:",omitzero"`
+	ReadyByPriority                                         [32]uint64                `json:",omitzero"`
+	Enqueued, Refused, Settled, Expired, Dropped, Delivered uint64                    `json:",omitzero"` // since creation
+	Redelivered, ReturnedTotal, DeliveryLimitHits, Dedup    uint64                    `json:",omitzero"` // Dedup: transfers answered from memory
+	Repeats                                                 uint64                    `json:",omitzero"` // messages that a producer sent again and that were answered from memory
+	DeadLettered                                            [LastReason + 1]uint64    `json:",omitzero"` // by Reason; Dropped counts those without dead-lettering
+	Discarded                                               [3][LastReason + 1]uint64 `json:",omitzero"` // by DeadLetterMode, then Reason (DL-52)
+	Confirmed                                               uint64                    `json:",omitzero"` // dead letters of the backlog that the forwarder settled (DL-52)
+	Moving, Moved, Removed                                  uint64                    `json:",omitzero"` // by Move (G-13): in the backlog, sent from it, removed
+	Abandoned, AbandonedBytes                               uint64                    `json:",omitzero"` // dead letters dropped when at-least-once ended (DL-27)
+	ReturnedFailed                                          uint64                    `json:",omitzero"` // of ReturnedTotal, those whose delivery failed (DEL-8)
+	Gets, EmptyGets                                         uint64                    `json:",omitzero"` // Gets that had a message, and those that found none
+	ConsumerTimeouts                                        uint64                    `json:",omitzero"` // deliveries whose ack deadline passed (CT-2)
+	ConsumersIdle                                           int                       `json:",omitzero"` // consumers that could take a message now
 	// DrainDeleting: the queue is being emptied for its deletion (Q-18).
-	DrainDeleting bool `json:"Dissolving"`
+	DrainDeleting bool `json:"Dissolving,omitzero"`
 
-	Full          bool // the queue would refuse even an empty message (LEN-7)
-	OldestReady   Time // when the oldest ready message was enqueued; 0 = none
-	OldestBacklog Time // when the first message of the backlog was discarded; 0 = none
-	NextDelayed   Time // when the first delayed message is due (DR-3); 0 = none
-	Now           Time
-	Config        Config
+	Full          bool   `json:",omitzero"` // the queue would refuse even an empty message (LEN-7)
+	OldestReady   Time   `json:",omitzero"` // when the oldest ready message was enqueued; 0 = none
+	OldestBacklog Time   `json:",omitzero"` // when the first message of the backlog was discarded; 0 = none
+	NextDelayed   Time   `json:",omitzero"` // when the first delayed message is due (DR-3); 0 = none
+	Now           Time   `json:",omitzero"`
+	Config        Config `json:",omitzero"`
 }
 
 // delivery returns what is sent to the consumer for an assignment.
