@@ -39,8 +39,63 @@ func listQueues(c *call) (reply, error) {
 	all := rows{count: l.Len(), name: l.Name, build: func(i int) object {
 		q := l.Queue(i)
 		return ofQueue(&q, rates(q.UID))
+	}, value: func(i int, path string) (any, bool) {
+		q := l.Queue(i)
+		return queueValue(&q, rates, path)
 	}}
 	return c.list(all, l.Silent)
+}
+
+// queueValue is what ofQueue puts at a path, for those that lists are sorted by most.
+func queueValue(q *broker.Queue, rates func(uid uint64) *stats.Rates, path string) (v any, known bool) {
+	switch path {
+	case "vhost":
+		return q.VHost, true
+	case "policy":
+		return orNull(q.Policy), true
+	case "leader", "node":
+		return orNull(q.Leader), true
+	case "state":
+		return orNull(q.State), true
+	}
+	if q.Stats == nil {
+		return nil, false
+	}
+	switch s := q.Stats; path {
+	case "messages":
+		return s.Ready + s.Unsettled + s.Delayed + s.Backlog, true
+	case "messages_ready":
+		return s.Ready, true
+	case "messages_unacknowledged":
+		return s.Unsettled, true
+	case "messages_delayed":
+		return s.Delayed, true
+	case "messages_dlx":
+		return s.Backlog, true
+	case "message_bytes":
+		return s.ReadyBytes + s.UnsettledBytes + s.DelayedBytes + s.BacklogBytes, true
+	case "consumers":
+		return s.Consumers, true
+	case "oldest_message_age_ms":
+		return s.OldestMessageAgeMs, true
+	}
+	return rateValue(rates(q.UID), path)
+}
+
+// rateValue is what addRates adds at a path; nil: nothing.
+func rateValue(r *stats.Rates, path string) (v any, known bool) {
+	if r == nil {
+		return nil, false
+	}
+	switch path {
+	case "message_stats.publish_details.rate":
+		return r.Publish, true
+	case "message_stats.deliver_get_details.rate":
+		return r.Deliver, true
+	case "message_stats.ack_details.rate":
+		return r.Ack, true
+	}
+	return nil, false
 }
 
 func getQueue(c *call) (reply, error) {
