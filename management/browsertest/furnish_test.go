@@ -28,6 +28,11 @@ func (s *served) furnish(c *client.Client) {
 		}
 	}
 	s.addUser("watcher", "monitoring")
+	_, allowed := c.SetPermission(t.Context(), client.Permission{User: "watcher", VHost: "/", Configure: "^$", Write: "^shop$", Read: ".*"})
+	_, topics := c.SetTopicPermission(t.Context(), client.TopicPermission{User: "watcher", VHost: "/", Exchange: "shop", Write: "^order", Read: ".*"})
+	if allowed != nil || topics != nil {
+		t.Fatal(allowed, topics)
+	}
 	publish(t, c, 20, client.Message{Exchange: "shop", RoutingKey: "order.new", Body: []byte(`{"order": 1}`), Properties: client.Properties{
 		ContentType: "application/json", MessageID: "m", Headers: client.Table{"customer": "Ann"},
 	}})

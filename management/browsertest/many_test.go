@@ -1,0 +1,194 @@
+//go:build linux
+
+package browsertest
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/cookiejar"
+	"net/url"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+
+	"github.com/quorate/quorate/client"
+	"github.com/quorate/quorate/internal/testcluster"
+)
+
+// queueCount is how many queues the benchmark has: few unless QUORATE_SCALE_GROUPS asks for more.
+func queueCount(b *testing.B) int {
+	text := os.Getenv("QUORATE_SCALE_GROUPS")
+	if text == "" {
+		return 100
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 100 {
+		b.Fatalf("QUORATE_SCALE_GROUPS is %q: set a number of queues, 100 or more", text)
+	}
+	return n
+}
+
+// BenchmarkManyQueues measures the list of many queues, as the server answers and as a browser shows it, and what one
+// viewer of the live overview costs all three nodes, which are of this process. The aims are those of docs/management.md.
+func BenchmarkManyQueues(b *testing.B) {
+	needBrowser(b)
+	n := queueCount(b)
+	s := &served{cluster: testcluster.StartMany(b, 3, 5*time.Second), asked: map[string]int{}}
+	s.base = s.handle(b)
+	c, err := client.Dial(b.Context(), client.Config{Addresses: s.cluster.Addrs(), ProbeTimeout: time.Minute, CallTimeout: 10 * time.Minute})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(c.Close)
+	names := make([]string, n)
+	for i := range names {
+		names[i] = fmt.Sprintf("orders.%05d", i)
+	}
+	begin := time.Now()
+	for part := range slices.Chunk(names, 1000) {
+		importQueues(b, c, part)
+	}
+	b.Logf("%d queues were declared in %.1f s", n, time.Since(begin).Seconds())
+	x := s.enter(b)
+	for b.Loop() {
+		s.measureServer(b, x)
+		s.measureBrowser(b)
+		s.measureViewer(b, x)
+	}
+}
+
+// enter logs in without a browser.
+func (s *served) enter(t testing.TB) *http.Client {
+	t.Helper()
+	jar, err := cookiejar.New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	x := &http.Client{Jar: jar}
+	answer, err := x.PostForm(s.base+"/ui/login", url.Values{"user": {"guest"}, "password": {"guest"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, copied := io.Copy(io.Discard, answer.Body)
+	if err := answer.Body.Close(); err != nil || copied != nil || answer.StatusCode != http.StatusOK {
+		t.Fatal(answer.Status, err, copied)
+	}
+	return x
+}
+
+// report reports the median and the longest of some times.
+func report(b *testing.B, name string, took []time.Duration) {
+	b.Helper()
+	slices.Sort(took)
+	median, longest := took[len(took)/2], took[len(took)-1]
+	b.ReportMetric(float64(median.Microseconds())/1000, name+"-ms")
+	b.ReportMetric(float64(longest.Microseconds())/1000, name+"-max-ms")
+	b.Logf("%s: shortest %v, median %v, longest %v", name, took[0].Round(10*time.Microsecond), median.Round(10*time.Microsecond), longest.Round(10*time.Microsecond))
+}
+
+// measureServer asks for lists in several orders. The requests are spread over the time for which figures are fresh, so
+// that some of them pay for new ones.
+func (s *served) measureServer(b *testing.B, x *http.Client) {
+	for name, query := range map[string]string{
+		"list": "", "sorted": "?sort=messages_ready&sort_reverse=true", "filtered": "?name=7&sort=name&sort_reverse=true", "pattern": "?name=7$&use_regex=true",
+	} {
+		var took []time.Duration
+		var used time.Duration
+		const requests = 30
+		for range requests {
+			begin, before := time.Now(), computed(b)
+			answer, err := x.Get(s.base + "/ui/queues" + query)
+			if err != nil {
+				b.Fatal(err)
+			}
+			size, err := io.Copy(io.Discard, answer.Body)
+			if err := answer.Body.Close(); err != nil {
+				b.Fatal(err)
+			}
+			if err != nil || answer.StatusCode != http.StatusOK || size == 0 {
+				b.Fatal(answer.Status, err)
+			}
+			took, used = append(took, time.Since(begin)), used+computed(b)-before
+			time.Sleep(100 * time.Millisecond)
+		}
+		b.ReportMetric(float64(used.Microseconds())/requests/1000, name+"-cpu-ms")
+		report(b, name, took)
+	}
+}
+
+// measureBrowser opens the list, and refreshes it in place.
+func (s *served) measureBrowser(b *testing.B) {
+	x := browse(b, s.base)
+	x.login("guest", "guest")
+	var loads, refreshes []time.Duration
+	for range 10 {
+		x.open("/ui/queues")
+		x.await(`document.readyState === "complete"`)
+		loads = append(loads, milliseconds(ask[float64](x, `performance.getEntriesByType("navigation")[0].duration`)))
+	}
+	x.click("#live") // the refreshes are the benchmark's
+	for range 10 {
+		refreshes = append(refreshes, milliseconds(ask[float64](x, `new Promise((done) => {
+			const begin = performance.now();
+			document.addEventListener("htmx:after:swap", () => requestAnimationFrame(() => done(performance.now() - begin)), {once: true});
+			document.body.dispatchEvent(new CustomEvent("refresh"));
+		})`)))
+	}
+	report(b, "browser-load", loads)
+	report(b, "browser-refresh", refreshes)
+	x.call(chromedp.Navigate("about:blank"))
+}
+
+// milliseconds is a time that a browser has measured.
+func milliseconds(ms float64) time.Duration { return time.Duration(ms * float64(time.Millisecond)) }
+
+// viewerSamples is for how many samples, which are a second apart, a viewer is measured.
+const viewerSamples = 20
+
+// measureViewer compares the processor time of all nodes with and without a viewer of the overview.
+func (s *served) measureViewer(b *testing.B, x *http.Client) {
+	quiet := func() time.Duration {
+		before := computed(b)
+		time.Sleep(viewerSamples * time.Second)
+		return computed(b) - before
+	}
+	idle := quiet()
+	answer, err := x.Get(s.base + "/ui/feed/live")
+	if err != nil {
+		b.Fatal(err)
+	}
+	lines := bufio.NewScanner(answer.Body)
+	lines.Buffer(nil, 16<<20)
+	seen, begin, before := 0, time.Now(), time.Duration(0)
+	for seen < viewerSamples && lines.Scan() {
+		if strings.HasPrefix(lines.Text(), "data:") {
+			if seen++; seen == 1 { // what the first sample costs, the following do not
+				begin, before = time.Now(), computed(b)
+			}
+		}
+	}
+	viewed, took := computed(b)-before, time.Since(begin)
+	if err := answer.Body.Close(); err != nil || lines.Err() != nil {
+		b.Fatal(err, lines.Err())
+	}
+	share := 100 * (viewed.Seconds()/took.Seconds() - idle.Seconds()/viewerSamples)
+	b.ReportMetric(share, "viewer-%core")
+	b.Logf("three nodes without a viewer: %.2f %% of a core; one viewer adds %.2f %%", 100*idle.Seconds()/viewerSamples, share)
+}
+
+// computed is the processor time of this process, in which all nodes are.
+func computed(b *testing.B) time.Duration {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
