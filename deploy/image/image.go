@@ -17,7 +17,10 @@ import (
 
 // user is the numeric user and group of the process: 65532 is what images without a
 // user database call "nonroot".
-const user = "65532:65532"
+const (
+	user   = "65532:65532"
+	userID = 65532
+)
 
 // Media types of the OCI image specification.
 const (
@@ -198,10 +201,20 @@ func configOf(c Config, arch, diffID string) imageConfig {
 // file is an executable of the image: its name in the root directory, and its path on this machine.
 type file struct{ name, path string }
 
-// layer returns a file system with only the binaries, as a tar and compressed.
+// dataDir is where nodes keep their data, if nothing else is set.
+const dataDir = "var/lib/quorate/"
+
+// layer returns a file system with only the binaries and the directory of data, as a tar and compressed. The directory
+// belongs to the process's user: a new volume that Docker mounts there takes its owner over.
 func layer(files ...file) (plain, packed []byte, err error) {
 	var t bytes.Buffer
 	tw := tar.NewWriter(&t)
+	for _, d := range []tar.Header{{Name: "var/", Mode: 0o755}, {Name: "var/lib/", Mode: 0o755}, {Name: dataDir, Mode: 0o750, Uid: userID, Gid: userID}} {
+		d.Typeflag, d.ModTime = tar.TypeDir, time.Unix(0, 0)
+		if err := tw.WriteHeader(&d); err != nil {
+			return nil, nil, err
+		}
+	}
 	for _, f := range files {
 		content, err := os.ReadFile(f.path)
 		if err != nil {

@@ -69,6 +69,9 @@ func TestWrite(t *testing.T) {
 	if conf.RootFS.DiffIDs[0] != digestOf(plain) {
 		t.Errorf("diff id = %s, want %s", conf.RootFS.DiffIDs[0], digestOf(plain))
 	}
+	if d := directory(t, bytes.NewReader(plain), "var/lib/quorate/"); d.Uid != 65532 || d.Gid != 65532 || d.Mode != 0o750 {
+		t.Errorf("the directory of data: %+v", d)
+	}
 	root := untar(t, bytes.NewReader(plain))
 	want, err := os.ReadFile(c.Binary)
 	if err != nil {
@@ -127,6 +130,20 @@ func staticBinary(t *testing.T) string {
 		t.Fatalf("go build: %v\n%s", err, b)
 	}
 	return out
+}
+
+// directory finds a directory.
+func directory(t *testing.T, r io.Reader, name string) *tar.Header {
+	t.Helper()
+	for tr := tar.NewReader(r); ; {
+		h, err := tr.Next()
+		if err != nil {
+			t.Fatal(name, err)
+		}
+		if h.Name == name && h.Typeflag == tar.TypeDir {
+			return h
+		}
+	}
 }
 
 func untar(t *testing.T, r io.Reader) map[string][]byte {
