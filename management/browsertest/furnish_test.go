@@ -37,6 +37,9 @@ func (s *served) furnish(c *client.Client) {
 		ContentType: "application/json", MessageID: "m", Headers: client.Table{"customer": "Ann"},
 	}})
 	s.consume("orders")
+	if _, err := c.RebalanceQueues(t.Context(), client.RebalanceQueuesRequest{}); err != nil { // for a list of operations
+		t.Fatal(err)
+	}
 }
 
 // publish publishes messages and waits until all are confirmed.
