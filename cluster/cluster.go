@@ -74,6 +74,7 @@ type Cluster struct {
 	everywhere *peer.Clients
 	jobs       *peer.Operations
 	watched    *peer.Events
+	logs       *peer.Logs
 	events     *event.Journal
 
 	starting atomic.Pointer[StartProgress] // as last reported; never nil
@@ -101,6 +102,9 @@ func (c *Cluster) AllClients() *peer.Clients { return c.everywhere }
 
 // Jobs returns the long jobs of all nodes, and starts those of this one.
 func (c *Cluster) Jobs() *peer.Operations { return c.jobs }
+
+// Logs returns the newest lines of the logs of all nodes.
+func (c *Cluster) Logs() *peer.Logs { return c.logs }
 
 // Events returns what has happened lately on all nodes, for those who watch.
 func (c *Cluster) Events() *peer.Events { return c.watched }

@@ -16,6 +16,7 @@ import (
 	"github.com/quorate/quorate/cluster/replica"
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/internal/gate"
+	"github.com/quorate/quorate/internal/logtail"
 	"github.com/quorate/quorate/tracing"
 	"github.com/quorate/quorate/wal"
 	"github.com/quorate/quorate/wal/vfs"
@@ -134,6 +135,9 @@ func (c Config) withDefaults() Config {
 	if c.ClockSkew == 0 {
 		c.ClockSkew = clock.DefaultLimit
 	}
+	if c.Lines == nil {
+		c.Lines = logtail.New()
+	}
 	if c.Clock == nil {
 		c.Clock = nodeclock.Machine()
 	}
@@ -164,6 +168,7 @@ type Config struct {
 	Version string
 	Tracer  *tracing.Tracer // of dead letters; nil: nothing is traced
 	Logger  *slog.Logger
+	Lines   *logtail.Tail    // newest lines of the log of this node's process, for other nodes; nil: none
 	Clock   nodeclock.Source // this machine's clocks; nil: the operating system's
 	// LogDir opens the directory of the node's log; nil: vfs.OS.
 	LogDir func(path string) (vfs.Dir, error)

@@ -28,6 +28,11 @@ func (s calls) AwaitAudit(ctx context.Context, r *nodev1.AwaitAuditRequest) (*no
 	return s.c.watched.AwaitAudit(ctx, r)
 }
 
+// AwaitLog returns lines of this node's log.
+func (s calls) AwaitLog(ctx context.Context, r *nodev1.AwaitLogRequest) (*nodev1.AwaitLogResponse, error) {
+	return s.c.logs.AwaitLog(ctx, r)
+}
+
 // EmitQuota reports that a quota bounds clients of this node, or does not any more. It does not wait.
 func (c *Cluster) EmitQuota(e event.Event) {
 	c.events.EmitNode(e)

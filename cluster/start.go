@@ -180,6 +180,7 @@ func (c *Cluster) connect() error {
 	c.everywhere = peer.NewClients(c.peers, c.clients, c.epoch, c.StoredBytes)
 	c.jobs = peer.NewOperations(c.peers, c.operations)
 	c.watched = peer.NewEvents(c.peers, c.events, c.epoch, c.views.Next)
+	c.logs = peer.NewLogs(c.peers, c.cfg.Lines, c.epoch)
 	return c.storage.Failed() // it may have come before
 }
 

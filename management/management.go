@@ -9,7 +9,6 @@ import (
 	"net/http"
 
 	"github.com/quorate/quorate/broker"
-	"github.com/quorate/quorate/internal/logtail"
 	"github.com/quorate/quorate/management/login"
 	"github.com/quorate/quorate/management/page"
 	"github.com/quorate/quorate/management/rest"
@@ -24,7 +23,6 @@ type Config struct {
 	Cluster string
 	Logger  *slog.Logger // nil: nothing is logged
 	Facts   rest.Facts
-	Log     *logtail.Tail // nil: there are no lines of the node's log to show
 }
 
 // Handler serves the management listener. It may be used concurrently.
@@ -45,7 +43,7 @@ func New(c Config) *Handler {
 	mux := http.NewServeMux()
 	collector := stats.New(stats.Config{Broker: c.Broker, Logger: c.Logger})
 	api := rest.New(rest.Config{
-		Broker: c.Broker, Guard: guard, Stats: collector, Node: c.Node, Version: c.Version, Cluster: c.Cluster, Logger: c.Logger, Facts: c.Facts, Log: c.Log,
+		Broker: c.Broker, Guard: guard, Stats: collector, Node: c.Node, Version: c.Version, Cluster: c.Cluster, Logger: c.Logger, Facts: c.Facts,
 	})
 	mux.Handle("/api/", api)
 	mux.Handle("/v1/", api)

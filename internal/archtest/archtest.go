@@ -92,7 +92,7 @@ func Table() []Package {
 		{Path: "cluster/forwarding", Imports: []string{
 			"id", "quorumq", "catalog", "policy", "deadletter", "cluster/event", "cluster/metadata", "cluster/traffic", "cluster/gateway",
 		}},
-		{Path: "cluster/peer", Imports: []string{"id", "catalog", "cluster/operation", "cluster/event", "cluster/clients", "cluster/traffic", "proto/node/v1"}, ThirdParty: []string{"grpc"}},
+		{Path: "cluster/peer", Imports: []string{"id", "catalog", "cluster/operation", "cluster/event", "cluster/clients", "cluster/traffic", "proto/node/v1", "internal/logtail"}, ThirdParty: []string{"grpc"}},
 		{
 			Path: "cluster/leader", Imports: []string{"id", "message", "quorumq", "catalog", "cluster/traffic", "cluster/forwarding", "proto/node/v1", "internal/wait"},
 			ThirdParty: []string{"grpc"},
@@ -104,7 +104,7 @@ func Table() []Package {
 		{
 			Path: "cluster", Imports: []string{
 				"id", "message", "clock", "quorumq", "catalog", "policy", "deadletter", "cluster/gossip", "cluster/transport", "cluster/datadir", "cluster/datadir/sealed",
-				"cluster/clients", "cluster/traffic", "cluster/gateway", "cluster/forwarding", "cluster/liveness", "cluster/operation", "cluster/event", "raftfsm", "wal", "wal/vfs", "proto/node/v1", "internal/phase", "internal/gate", "internal/wait",
+				"cluster/clients", "cluster/traffic", "cluster/gateway", "cluster/forwarding", "cluster/liveness", "cluster/operation", "cluster/event", "raftfsm", "wal", "wal/vfs", "proto/node/v1", "internal/phase", "internal/gate", "internal/logtail", "internal/wait",
 				"cluster/storage", "cluster/nodeclock", "cluster/metadata", "cluster/disk", "cluster/replica", "cluster/peer", "cluster/leader", "cluster/membership", "cluster/vitals", "internal/latency", "tracing",
 			},
 			ThirdParty: []string{"grpc"},
@@ -125,7 +125,7 @@ func Table() []Package {
 		{Path: "broker/backups", Imports: []string{"id", "message", "backup", "catalog", "quorumq", "cluster", "cluster/traffic", "cluster/gateway", "broker/failure", "broker/serving"}},
 		{Path: "broker/watch", Imports: []string{"id", "cluster/event", "cluster/peer", "broker/failure", "broker/names", "broker/serving", "broker/audit", "broker/identity", "broker/permission", "broker/limits"}},
 		{Path: "broker/connections", Imports: []string{"id", "catalog", "policy", "cluster/clients", "broker/failure", "broker/serving", "broker/audit", "broker/identity", "broker/permission", "broker/limits"}},
-		{Path: "broker/operators", Imports: []string{"id", "catalog", "cluster", "cluster/vitals", "cluster/traffic", "cluster/operation", "cluster/nodeclock", "cluster/disk", "broker/failure", "broker/serving", "broker/audit", "cluster/metadata", "cluster/membership"}},
+		{Path: "broker/operators", Imports: []string{"id", "cluster/peer", "catalog", "cluster", "cluster/vitals", "cluster/traffic", "cluster/operation", "cluster/nodeclock", "cluster/disk", "broker/failure", "broker/serving", "broker/audit", "cluster/metadata", "cluster/membership"}},
 		{Path: "broker", Imports: []string{
 			"id", "message", "access", "argument", "catalog", "policy", "quorumq", "cluster", "cluster/clients", "cluster/traffic", "cluster/gateway", "cluster/forwarding", "cluster/operation", "cluster/event", "deadletter",
 			"internal/wait", "internal/lograte", "cluster/metadata", "cluster/leader", "cluster/disk", "cluster/peer",
@@ -142,7 +142,7 @@ func Table() []Package {
 		{Path: "management/page", Imports: []string{"broker/identity", "management/login"}},
 		{Path: "management/admintest"},
 		{Path: "management/browsertest"},
-		{Path: "management", Imports: []string{"broker", "management/login", "management/page", "management/rest", "management/stats", "internal/logtail"}},
+		{Path: "management", Imports: []string{"broker", "management/login", "management/page", "management/rest", "management/stats"}},
 		{Path: "metrics", Imports: []string{"quorumq", "wal", "internal/gate", "internal/latency"}, ThirdParty: []string{"prometheus"}},
 		{Path: "client", Imports: []string{"proto/broker/v1", "internal/wait"}, ThirdParty: []string{"grpc", "protobuf", "genproto"}},
 		{Path: "backup/archive", Imports: []string{"backup"}, ThirdParty: []string{"age", "minio"}},

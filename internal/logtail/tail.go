@@ -29,8 +29,6 @@ type Line struct {
 
 // Tail keeps the newest lines. All methods may be called concurrently.
 type Tail struct {
-	began time.Time
-
 	mu      sync.Mutex
 	lines   [Lines]Line // line n is at (n-1) % Lines
 	last    uint64      // number of the newest line; 0: none
@@ -38,10 +36,7 @@ type Tail struct {
 }
 
 // New returns a tail without lines.
-func New() *Tail { return &Tail{began: time.Now(), changed: make(chan struct{})} }
-
-// Began is when the tail began to count, which distinguishes its numbers from those of an earlier process.
-func (t *Tail) Began() time.Time { return t.began }
+func New() *Tail { return &Tail{changed: make(chan struct{})} }
 
 // add keeps a line and wakes those who wait for it.
 func (t *Tail) add(x Line) {

@@ -72,6 +72,7 @@ type node struct {
 	amqpd   *amqp.Server
 	room    *incoming.Budget // of what the gRPC server receives
 	served  chan error       // an error from each server when it ends
+	lines   *logtail.Tail    // of its log
 }
 
 // Start starts n nodes, waits until all are ready, and stops them at the test's end.
@@ -189,6 +190,9 @@ func (c *Cluster) AMQP(i int) string { return c.nodes[i].amqp }
 
 // Broker returns the broker of a running node.
 func (c *Cluster) Broker(i int) *broker.Broker { return c.nodes[i].broker }
+
+// Lines returns the newest lines of a running node's log.
+func (c *Cluster) Lines(i int) *logtail.Tail { return c.nodes[i].lines }
 
 // Incoming returns the budget of what a running node receives over gRPC.
 func (c *Cluster) Incoming(i int) *incoming.Budget { return c.nodes[i].room }
@@ -308,13 +312,13 @@ func (c *Cluster) launch(i int) {
 		Clock: clock,
 		Name:  clusterName, Node: n.name, DataDir: filepath.Join(c.dir, string(n.name)),
 		Peers: c.listen(n.peers), PeerAddr: n.peers, ClientAddr: n.clients,
-		GossipAddr: n.gossip, Join: join, Expect: len(c.nodes), Version: "test", Tracer: cfg.Tracer, Logger: log,
+		GossipAddr: n.gossip, Join: join, Expect: len(c.nodes), Version: "test", Tracer: cfg.Tracer, Logger: log, Lines: lines,
 		TLS: c.material(n.name), HibernateAfter: c.hibernate, SuspectAfter: c.suspect,
 	})
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	n.cluster = started
+	n.cluster, n.lines = started, lines
 	n.broker = broker.New(started, cfg)
 	n.room = incoming.New(c.incoming)
 	n.server = grpcapi.New(grpcapi.Config{Broker: n.broker, Logger: log, Reflection: true, Incoming: n.room, Node: string(n.name), Lines: lines, Level: level})

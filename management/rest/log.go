@@ -1,26 +1,28 @@
 package rest
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
 	"strconv"
 	"strings"
 
+	"github.com/quorate/quorate/broker/operators"
 	"github.com/quorate/quorate/internal/logtail"
 )
 
-// logRoutes show the log of this node.
+// logRoutes show the logs of nodes.
 func logRoutes() []route {
 	return []route{
-		{method: "GET", path: "/v1/log", tag: administrator, always: true, serve: watchLog, query: logQuery(), says: "the newest lines of this node's log and then new ones, as server-sent events"},
+		{method: "GET", path: "/v1/log", tag: administrator, always: true, serve: watchLog, query: logQuery(), says: "the newest lines of a node's log and then new ones, as server-sent events"},
 	}
 }
 
 // logQuery are the parameters of the stream of the log.
 func logQuery() []parameter {
 	return []parameter{
-		textParam("level", "lines of this level and above: "+logtail.LevelNames), textParam("contains", "lines with this text in the message or the attributes, in capitals or not"),
+		textParam("node", "the node whose log it is; the one that is asked if it is left out"), textParam("level", "lines of this level and above: "+logtail.LevelNames), textParam("contains", "lines with this text in the message or the attributes, in capitals or not"),
 		countParam("limit", "how many of the newest lines to begin with; 100 if it is left out"),
 	}
 }
@@ -30,15 +32,16 @@ const defaultLogLines = 100
 
 // logChoice is which lines the query chooses.
 type logChoice struct {
+	node  string
 	level slog.Level
 	text  string // in lower case
 	limit int    // of the lines that there are already
-	after uint64 // number of the last line that the caller has; 0: none
+	at    operators.LogPosition
 }
 
-// choiceOfLog reads which lines the query chooses. An id of another life of the node counts for nothing.
+// choiceOfLog reads which lines the query chooses.
 func (c *call) choiceOfLog() (logChoice, error) {
-	x := logChoice{level: logtail.AnyLevel, text: strings.ToLower(c.text("contains")), limit: defaultLogLines}
+	x := logChoice{node: cmp.Or(c.text("node"), c.api.Node), level: logtail.AnyLevel, text: strings.ToLower(c.text("contains")), limit: defaultLogLines}
 	if name := c.text("level"); name != "" {
 		var is bool
 		if x.level, is = logtail.ParseLevel(name); !is {
@@ -55,15 +58,16 @@ func (c *call) choiceOfLog() (logChoice, error) {
 		}
 		x.limit = int(limit)
 	}
-	life, number, _ := strings.Cut(c.Header.Get("Last-Event-ID"), ".")
-	if life == c.api.lifeOfLog() {
-		x.after, _ = strconv.ParseUint(number, 10, 64) // 0 for what is no id of this stream
+	if last := c.Header.Get("Last-Event-ID"); last != "" {
+		if n, err := fmt.Sscanf(last, logID, &x.at.Epoch, &x.at.Seq); n != 2 || err != nil {
+			return x, bad("Last-Event-ID", last, "is not one that this stream gave; send none for the newest lines")
+		}
 	}
 	return x, nil
 }
 
-// lifeOfLog distinguishes the numbers of lines from those of earlier lives of the node.
-func (a *api) lifeOfLog() string { return strconv.FormatInt(a.Log.Began().UnixMilli(), 10) }
+// logID is the id of a line: the life of its node, and its number.
+const logID = "%d.%d"
 
 // chosen returns the lines with the text.
 func (x *logChoice) chosen(lines []logtail.Line) (out []logtail.Line) {
@@ -75,47 +79,52 @@ func (x *logChoice) chosen(lines []logtail.Line) (out []logtail.Line) {
 	return out
 }
 
-// begin returns the lines to begin with, and the number to go on after: those that a caller missed who was cut off, or
-// the newest.
-func (x *logChoice) begin(t *logtail.Tail) (lines []logtail.Line, last uint64) {
-	all, last := t.Newest(logtail.Lines, x.level)
-	lines = x.chosen(all)
-	if x.after == 0 {
-		return lines[max(0, len(lines)-x.limit):], last
+// beginLog returns the lines to begin with, and moves on behind them: those that a caller missed who was cut off, or the
+// newest.
+func (c *call) beginLog(ctx context.Context, x *logChoice) (lines []logtail.Line, err error) {
+	before := x.at
+	for more := true; more; {
+		p, err := c.api.Broker.Operators.ReadLog(ctx, x.node, x.at, x.level, false)
+		if err != nil {
+			return nil, err
+		}
+		lines, x.at, more = append(lines, x.chosen(p.Lines)...), p.At, p.More
 	}
-	missed := 0
-	for missed < len(lines) && lines[missed].Number <= x.after {
-		missed++
+	if before.Epoch == x.at.Epoch { // of the same life
+		return lines, nil
 	}
-	return lines[missed:], last
+	return lines[max(0, len(lines)-x.limit):], nil
 }
 
-// watchLog sends lines that there are, then new ones. Its first event only says whose they are.
+// watchLog sends lines that there are, then new ones. Its first event only says whose they are. A node that stops to answer
+// ends the stream; its client comes again.
 func watchLog(c *call) (reply, error) {
 	x, err := c.choiceOfLog()
 	if err != nil {
 		return reply{}, err
 	}
 	return c.stream(func(ctx context.Context, s *stream) error {
-		if err := s.send("", eventBegin, object{"node": c.api.Node}); err != nil {
+		lines, err := c.beginLog(ctx, &x)
+		if err != nil {
 			return err
 		}
-		lines, last := x.begin(c.api.Log)
+		if err := s.send("", eventBegin, object{"node": x.node}); err != nil {
+			return err
+		}
 		for {
 			for i := range lines {
 				l := &lines[i]
-				id := fmt.Sprintf("%s.%d", c.api.lifeOfLog(), l.Number)
-				if err := s.send(id, "", object{
-					"node": c.api.Node, "number": l.Number, "at_ms": l.At.UnixMilli(), "level": logtail.NameOf(l.Level), "message": l.Message, "attributes": l.Attributes,
+				if err := s.send(fmt.Sprintf(logID, x.at.Epoch, l.Number), "", object{
+					"node": x.node, "number": l.Number, "at_ms": l.At.UnixMilli(), "level": logtail.NameOf(l.Level), "message": l.Message, "attributes": l.Attributes,
 				}); err != nil {
 					return err
 				}
 			}
-			all, newest, err := c.api.Log.After(ctx, last, x.level)
+			p, err := c.api.Broker.Operators.ReadLog(ctx, x.node, x.at, x.level, true)
 			if err != nil {
 				return err
 			}
-			lines, last = x.chosen(all), newest
+			lines, x.at = x.chosen(p.Lines), p.At
 		}
 	})
 }

@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/quorate/quorate/broker"
-	"github.com/quorate/quorate/internal/logtail"
 	"github.com/quorate/quorate/management/login"
 	"github.com/quorate/quorate/management/stats"
 )
@@ -31,8 +30,6 @@ type Config struct {
 	// Facts are what health checks look at beside the broker; the zero value knows nothing, and what
 	// asks for it fails.
 	Facts Facts
-	// Log has the newest lines of the node's log; nil: none.
-	Log *logtail.Tail
 }
 
 // api has the handlers, which may run concurrently.
@@ -48,9 +45,6 @@ type api struct {
 func New(c Config) http.Handler { return newAPI(c).mux() }
 
 func newAPI(c Config) *api {
-	if c.Log == nil {
-		c.Log = logtail.New()
-	}
 	return &api{
 		Config: c, messages: make(chan struct{}, messageRequests), streams: make(chan struct{}, MaxStreams), imports: make(chan struct{}, maxImports),
 		heartbeat: streamHeartbeat,

@@ -218,7 +218,7 @@ func (n *node) clusterConfig(ctx context.Context, version string) (cluster.Confi
 	caches := n.memory.Load().caches
 	c := cluster.Config{
 		Name: n.cfg.Cluster.Name, Node: id.NodeID(n.cfg.NodeID), DataDir: n.cfg.DataDir, GossipAddr: n.cfg.Listen.Gossip,
-		Gossip: n.gates.gossip, Join: n.cfg.Cluster.Join, Expect: n.cfg.Cluster.Expect, Version: version, Tracer: n.tracer, Logger: n.log,
+		Gossip: n.gates.gossip, Join: n.cfg.Cluster.Join, Expect: n.cfg.Cluster.Expect, Version: version, Lines: n.anew.Lines, Tracer: n.tracer, Logger: n.log,
 		Failed:         n.fail,
 		Starting:       n.health.starting,
 		ConfirmTimeout: n.cfg.Timeouts.Confirm, CommandTimeout: n.cfg.Timeouts.Command,

@@ -7840,6 +7840,227 @@ func (x *ListChannelsResponse) GetChannels() []*ClientChannel {
 	return nil
 }
 
+// AwaitLogRequest says where to continue.
+type AwaitLogRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Epoch is the receiver's epoch that after belongs to. If the receiver is in another epoch, it
+	// returns all that it still has.
+	Epoch uint64 `protobuf:"varint,1,opt,name=epoch,proto3" json:"epoch,omitempty"`
+	After uint64 `protobuf:"varint,2,opt,name=after,proto3" json:"after,omitempty"`
+	// Level is the lowest level of the lines, as package log/slog numbers them.
+	Level int32 `protobuf:"zigzag32,3,opt,name=level,proto3" json:"level,omitempty"`
+	// Wait lets the receiver wait a while for a newer line of any level.
+	Wait          bool `protobuf:"varint,4,opt,name=wait,proto3" json:"wait,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AwaitLogRequest) Reset() {
+	*x = AwaitLogRequest{}
+	mi := &file_node_v1_node_proto_msgTypes[102]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AwaitLogRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AwaitLogRequest) ProtoMessage() {}
+
+func (x *AwaitLogRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_node_v1_node_proto_msgTypes[102]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AwaitLogRequest.ProtoReflect.Descriptor instead.
+func (*AwaitLogRequest) Descriptor() ([]byte, []int) {
+	return file_node_v1_node_proto_rawDescGZIP(), []int{102}
+}
+
+func (x *AwaitLogRequest) GetEpoch() uint64 {
+	if x != nil {
+		return x.Epoch
+	}
+	return 0
+}
+
+func (x *AwaitLogRequest) GetAfter() uint64 {
+	if x != nil {
+		return x.After
+	}
+	return 0
+}
+
+func (x *AwaitLogRequest) GetLevel() int32 {
+	if x != nil {
+		return x.Level
+	}
+	return 0
+}
+
+func (x *AwaitLogRequest) GetWait() bool {
+	if x != nil {
+		return x.Wait
+	}
+	return false
+}
+
+// AwaitLogResponse holds lines, oldest first.
+type AwaitLogResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Epoch uint64                 `protobuf:"varint,1,opt,name=epoch,proto3" json:"epoch,omitempty"`
+	Lines []*NodeLogLine         `protobuf:"bytes,2,rep,name=lines,proto3" json:"lines,omitempty"`
+	// Last is the number to continue after.
+	Last uint64 `protobuf:"varint,3,opt,name=last,proto3" json:"last,omitempty"`
+	// More is set if there are further lines already.
+	More          bool `protobuf:"varint,4,opt,name=more,proto3" json:"more,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AwaitLogResponse) Reset() {
+	*x = AwaitLogResponse{}
+	mi := &file_node_v1_node_proto_msgTypes[103]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AwaitLogResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AwaitLogResponse) ProtoMessage() {}
+
+func (x *AwaitLogResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_node_v1_node_proto_msgTypes[103]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AwaitLogResponse.ProtoReflect.Descriptor instead.
+func (*AwaitLogResponse) Descriptor() ([]byte, []int) {
+	return file_node_v1_node_proto_rawDescGZIP(), []int{103}
+}
+
+func (x *AwaitLogResponse) GetEpoch() uint64 {
+	if x != nil {
+		return x.Epoch
+	}
+	return 0
+}
+
+func (x *AwaitLogResponse) GetLines() []*NodeLogLine {
+	if x != nil {
+		return x.Lines
+	}
+	return nil
+}
+
+func (x *AwaitLogResponse) GetLast() uint64 {
+	if x != nil {
+		return x.Last
+	}
+	return 0
+}
+
+func (x *AwaitLogResponse) GetMore() bool {
+	if x != nil {
+		return x.More
+	}
+	return false
+}
+
+// NodeLogLine is a line of a node's log.
+type NodeLogLine struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Number        uint64                 `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`
+	AtMs          int64                  `protobuf:"varint,2,opt,name=at_ms,json=atMs,proto3" json:"at_ms,omitempty"`
+	Level         int32                  `protobuf:"zigzag32,3,opt,name=level,proto3" json:"level,omitempty"`
+	Message       string                 `protobuf:"bytes,4,opt,name=message,proto3" json:"message,omitempty"`
+	Attributes    string                 `protobuf:"bytes,5,opt,name=attributes,proto3" json:"attributes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *NodeLogLine) Reset() {
+	*x = NodeLogLine{}
+	mi := &file_node_v1_node_proto_msgTypes[104]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NodeLogLine) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NodeLogLine) ProtoMessage() {}
+
+func (x *NodeLogLine) ProtoReflect() protoreflect.Message {
+	mi := &file_node_v1_node_proto_msgTypes[104]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NodeLogLine.ProtoReflect.Descriptor instead.
+func (*NodeLogLine) Descriptor() ([]byte, []int) {
+	return file_node_v1_node_proto_rawDescGZIP(), []int{104}
+}
+
+func (x *NodeLogLine) GetNumber() uint64 {
+	if x != nil {
+		return x.Number
+	}
+	return 0
+}
+
+func (x *NodeLogLine) GetAtMs() int64 {
+	if x != nil {
+		return x.AtMs
+	}
+	return 0
+}
+
+func (x *NodeLogLine) GetLevel() int32 {
+	if x != nil {
+		return x.Level
+	}
+	return 0
+}
+
+func (x *NodeLogLine) GetMessage() string {
+	if x != nil {
+		return x.Message
+	}
+	return ""
+}
+
+func (x *NodeLogLine) GetAttributes() string {
+	if x != nil {
+		return x.Attributes
+	}
+	return ""
+}
+
 var File_node_v1_node_proto protoreflect.FileDescriptor
 
 const file_node_v1_node_proto_rawDesc = "" +
@@ -8499,7 +8720,25 @@ const file_node_v1_node_proto_rawDesc = "" +
 	"connection\x18\x01 \x01(\tR\n" +
 	"connection\"R\n" +
 	"\x14ListChannelsResponse\x12:\n" +
-	"\bchannels\x18\x01 \x03(\v2\x1e.quorate.node.v1.ClientChannelR\bchannels2\xc8\x13\n" +
+	"\bchannels\x18\x01 \x03(\v2\x1e.quorate.node.v1.ClientChannelR\bchannels\"g\n" +
+	"\x0fAwaitLogRequest\x12\x14\n" +
+	"\x05epoch\x18\x01 \x01(\x04R\x05epoch\x12\x14\n" +
+	"\x05after\x18\x02 \x01(\x04R\x05after\x12\x14\n" +
+	"\x05level\x18\x03 \x01(\x11R\x05level\x12\x12\n" +
+	"\x04wait\x18\x04 \x01(\bR\x04wait\"\x84\x01\n" +
+	"\x10AwaitLogResponse\x12\x14\n" +
+	"\x05epoch\x18\x01 \x01(\x04R\x05epoch\x122\n" +
+	"\x05lines\x18\x02 \x03(\v2\x1c.quorate.node.v1.NodeLogLineR\x05lines\x12\x12\n" +
+	"\x04last\x18\x03 \x01(\x04R\x04last\x12\x12\n" +
+	"\x04more\x18\x04 \x01(\bR\x04more\"\x8a\x01\n" +
+	"\vNodeLogLine\x12\x16\n" +
+	"\x06number\x18\x01 \x01(\x04R\x06number\x12\x13\n" +
+	"\x05at_ms\x18\x02 \x01(\x03R\x04atMs\x12\x14\n" +
+	"\x05level\x18\x03 \x01(\x11R\x05level\x12\x18\n" +
+	"\amessage\x18\x04 \x01(\tR\amessage\x12\x1e\n" +
+	"\n" +
+	"attributes\x18\x05 \x01(\tR\n" +
+	"attributes2\x99\x14\n" +
 	"\x04Node\x12G\n" +
 	"\x04Link\x12\x1c.quorate.node.v1.LinkRequest\x1a\x1d.quorate.node.v1.LinkResponse(\x010\x01\x12f\n" +
 	"\x0fInstallSnapshot\x12'.quorate.node.v1.InstallSnapshotRequest\x1a(.quorate.node.v1.InstallSnapshotResponse(\x01\x12P\n" +
@@ -8530,7 +8769,8 @@ const file_node_v1_node_proto_rawDesc = "" +
 	"\x06Quotas\x12\x1e.quorate.node.v1.QuotasRequest\x1a\x1f.quorate.node.v1.QuotasResponse\x12d\n" +
 	"\x0fListConnections\x12'.quorate.node.v1.ListConnectionsRequest\x1a(.quorate.node.v1.ListConnectionsResponse\x12^\n" +
 	"\rEndConnection\x12%.quorate.node.v1.EndConnectionRequest\x1a&.quorate.node.v1.EndConnectionResponse\x12^\n" +
-	"\rListConsumers\x12%.quorate.node.v1.ListConsumersRequest\x1a&.quorate.node.v1.ListConsumersResponse\x12[\n" +
+	"\rListConsumers\x12%.quorate.node.v1.ListConsumersRequest\x1a&.quorate.node.v1.ListConsumersResponse\x12O\n" +
+	"\bAwaitLog\x12 .quorate.node.v1.AwaitLogRequest\x1a!.quorate.node.v1.AwaitLogResponse\x12[\n" +
 	"\fListChannels\x12$.quorate.node.v1.ListChannelsRequest\x1a%.quorate.node.v1.ListChannelsResponseB1Z/github.com/quorate/quorate/proto/node/v1;nodev1b\x06proto3"
 
 var (
@@ -8546,7 +8786,7 @@ func file_node_v1_node_proto_rawDescGZIP() []byte {
 }
 
 var file_node_v1_node_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_node_v1_node_proto_msgTypes = make([]protoimpl.MessageInfo, 107)
+var file_node_v1_node_proto_msgTypes = make([]protoimpl.MessageInfo, 110)
 var file_node_v1_node_proto_goTypes = []any{
 	(Clocks_Grade)(0),                  // 0: quorate.node.v1.Clocks.Grade
 	(QueueError_Kind)(0),               // 1: quorate.node.v1.QueueError.Kind
@@ -8653,11 +8893,14 @@ var file_node_v1_node_proto_goTypes = []any{
 	(*ClientChannel)(nil),              // 102: quorate.node.v1.ClientChannel
 	(*ListChannelsRequest)(nil),        // 103: quorate.node.v1.ListChannelsRequest
 	(*ListChannelsResponse)(nil),       // 104: quorate.node.v1.ListChannelsResponse
-	nil,                                // 105: quorate.node.v1.HeartbeatHello.IdentityEntry
-	nil,                                // 106: quorate.node.v1.QueueStatusResponse.WaitingEntry
-	nil,                                // 107: quorate.node.v1.QueueStatusResponse.RetriesEntry
-	nil,                                // 108: quorate.node.v1.QueueStatusResponse.LostEntry
-	nil,                                // 109: quorate.node.v1.NodeStatusResponse.CountersEntry
+	(*AwaitLogRequest)(nil),            // 105: quorate.node.v1.AwaitLogRequest
+	(*AwaitLogResponse)(nil),           // 106: quorate.node.v1.AwaitLogResponse
+	(*NodeLogLine)(nil),                // 107: quorate.node.v1.NodeLogLine
+	nil,                                // 108: quorate.node.v1.HeartbeatHello.IdentityEntry
+	nil,                                // 109: quorate.node.v1.QueueStatusResponse.WaitingEntry
+	nil,                                // 110: quorate.node.v1.QueueStatusResponse.RetriesEntry
+	nil,                                // 111: quorate.node.v1.QueueStatusResponse.LostEntry
+	nil,                                // 112: quorate.node.v1.NodeStatusResponse.CountersEntry
 }
 var file_node_v1_node_proto_depIdxs = []int32{
 	5,   // 0: quorate.node.v1.LinkRequest.frames:type_name -> quorate.node.v1.Frame
@@ -8672,7 +8915,7 @@ var file_node_v1_node_proto_depIdxs = []int32{
 	6,   // 9: quorate.node.v1.Frame.ping:type_name -> quorate.node.v1.Ping
 	7,   // 10: quorate.node.v1.Ping.clocks:type_name -> quorate.node.v1.Clocks
 	0,   // 11: quorate.node.v1.Clocks.grade:type_name -> quorate.node.v1.Clocks.Grade
-	105, // 12: quorate.node.v1.HeartbeatHello.identity:type_name -> quorate.node.v1.HeartbeatHello.IdentityEntry
+	108, // 12: quorate.node.v1.HeartbeatHello.identity:type_name -> quorate.node.v1.HeartbeatHello.IdentityEntry
 	13,  // 13: quorate.node.v1.RaftCall.append_entries:type_name -> quorate.node.v1.AppendEntriesRequest
 	15,  // 14: quorate.node.v1.RaftCall.request_vote:type_name -> quorate.node.v1.RequestVoteRequest
 	17,  // 15: quorate.node.v1.RaftCall.request_pre_vote:type_name -> quorate.node.v1.RequestPreVoteRequest
@@ -8703,16 +8946,16 @@ var file_node_v1_node_proto_depIdxs = []int32{
 	45,  // 40: quorate.node.v1.PeekQueueResponse.messages:type_name -> quorate.node.v1.PeekedMessage
 	42,  // 41: quorate.node.v1.PeekQueueResponse.next:type_name -> quorate.node.v1.PeekCursor
 	59,  // 42: quorate.node.v1.QueueStatusResponse.group:type_name -> quorate.node.v1.GroupStatus
-	106, // 43: quorate.node.v1.QueueStatusResponse.waiting:type_name -> quorate.node.v1.QueueStatusResponse.WaitingEntry
-	107, // 44: quorate.node.v1.QueueStatusResponse.retries:type_name -> quorate.node.v1.QueueStatusResponse.RetriesEntry
-	108, // 45: quorate.node.v1.QueueStatusResponse.lost:type_name -> quorate.node.v1.QueueStatusResponse.LostEntry
+	109, // 43: quorate.node.v1.QueueStatusResponse.waiting:type_name -> quorate.node.v1.QueueStatusResponse.WaitingEntry
+	110, // 44: quorate.node.v1.QueueStatusResponse.retries:type_name -> quorate.node.v1.QueueStatusResponse.RetriesEntry
+	111, // 45: quorate.node.v1.QueueStatusResponse.lost:type_name -> quorate.node.v1.QueueStatusResponse.LostEntry
 	51,  // 46: quorate.node.v1.QueueStatusResponse.change:type_name -> quorate.node.v1.MemberChange
 	50,  // 47: quorate.node.v1.LedFiguresResponse.queues:type_name -> quorate.node.v1.LedQueue
 	59,  // 48: quorate.node.v1.NodeStatusResponse.groups:type_name -> quorate.node.v1.GroupStatus
 	55,  // 49: quorate.node.v1.NodeStatusResponse.lost:type_name -> quorate.node.v1.LostMember
 	69,  // 50: quorate.node.v1.NodeStatusResponse.start:type_name -> quorate.node.v1.StartProgress
 	56,  // 51: quorate.node.v1.NodeStatusResponse.disk:type_name -> quorate.node.v1.DiskState
-	109, // 52: quorate.node.v1.NodeStatusResponse.counters:type_name -> quorate.node.v1.NodeStatusResponse.CountersEntry
+	112, // 52: quorate.node.v1.NodeStatusResponse.counters:type_name -> quorate.node.v1.NodeStatusResponse.CountersEntry
 	54,  // 53: quorate.node.v1.NodeStatusResponse.vitals:type_name -> quorate.node.v1.Vitals
 	2,   // 54: quorate.node.v1.DiskState.pressure:type_name -> quorate.node.v1.DiskState.Pressure
 	56,  // 55: quorate.node.v1.TellDiskRequest.disk:type_name -> quorate.node.v1.DiskState
@@ -8733,67 +8976,70 @@ var file_node_v1_node_proto_depIdxs = []int32{
 	94,  // 70: quorate.node.v1.ListConnectionsResponse.connections:type_name -> quorate.node.v1.ClientConnection
 	99,  // 71: quorate.node.v1.ListConsumersResponse.consumers:type_name -> quorate.node.v1.ClientConsumer
 	102, // 72: quorate.node.v1.ListChannelsResponse.channels:type_name -> quorate.node.v1.ClientChannel
-	3,   // 73: quorate.node.v1.Node.Link:input_type -> quorate.node.v1.LinkRequest
-	21,  // 74: quorate.node.v1.Node.InstallSnapshot:input_type -> quorate.node.v1.InstallSnapshotRequest
-	24,  // 75: quorate.node.v1.Node.Forward:input_type -> quorate.node.v1.ForwardRequest
-	33,  // 76: quorate.node.v1.Node.ProposeCatalog:input_type -> quorate.node.v1.ProposeCatalogRequest
-	35,  // 77: quorate.node.v1.Node.AwaitCatalog:input_type -> quorate.node.v1.AwaitCatalogRequest
-	37,  // 78: quorate.node.v1.Node.CatalogIndex:input_type -> quorate.node.v1.CatalogIndexRequest
-	46,  // 79: quorate.node.v1.Node.QueueStatus:input_type -> quorate.node.v1.QueueStatusRequest
-	48,  // 80: quorate.node.v1.Node.LedFigures:input_type -> quorate.node.v1.LedFiguresRequest
-	41,  // 81: quorate.node.v1.Node.PeekQueue:input_type -> quorate.node.v1.PeekQueueRequest
-	39,  // 82: quorate.node.v1.Node.ExportQueue:input_type -> quorate.node.v1.ExportQueueRequest
-	52,  // 83: quorate.node.v1.Node.NodeStatus:input_type -> quorate.node.v1.NodeStatusRequest
-	65,  // 84: quorate.node.v1.Node.Survey:input_type -> quorate.node.v1.SurveyRequest
-	62,  // 85: quorate.node.v1.Node.Hibernate:input_type -> quorate.node.v1.HibernateRequest
-	60,  // 86: quorate.node.v1.Node.TransferLeadership:input_type -> quorate.node.v1.TransferLeadershipRequest
-	70,  // 87: quorate.node.v1.Node.Drain:input_type -> quorate.node.v1.DrainRequest
-	72,  // 88: quorate.node.v1.Node.Undrain:input_type -> quorate.node.v1.UndrainRequest
-	75,  // 89: quorate.node.v1.Node.ListOperations:input_type -> quorate.node.v1.ListOperationsRequest
-	84,  // 90: quorate.node.v1.Node.AwaitOperation:input_type -> quorate.node.v1.AwaitOperationRequest
-	86,  // 91: quorate.node.v1.Node.CancelOperation:input_type -> quorate.node.v1.CancelOperationRequest
-	77,  // 92: quorate.node.v1.Node.AwaitEvents:input_type -> quorate.node.v1.AwaitEventsRequest
-	80,  // 93: quorate.node.v1.Node.AwaitAudit:input_type -> quorate.node.v1.AwaitAuditRequest
-	57,  // 94: quorate.node.v1.Node.TellDisk:input_type -> quorate.node.v1.TellDiskRequest
-	88,  // 95: quorate.node.v1.Node.Usage:input_type -> quorate.node.v1.UsageRequest
-	91,  // 96: quorate.node.v1.Node.Quotas:input_type -> quorate.node.v1.QuotasRequest
-	95,  // 97: quorate.node.v1.Node.ListConnections:input_type -> quorate.node.v1.ListConnectionsRequest
-	97,  // 98: quorate.node.v1.Node.EndConnection:input_type -> quorate.node.v1.EndConnectionRequest
-	100, // 99: quorate.node.v1.Node.ListConsumers:input_type -> quorate.node.v1.ListConsumersRequest
-	103, // 100: quorate.node.v1.Node.ListChannels:input_type -> quorate.node.v1.ListChannelsRequest
-	4,   // 101: quorate.node.v1.Node.Link:output_type -> quorate.node.v1.LinkResponse
-	23,  // 102: quorate.node.v1.Node.InstallSnapshot:output_type -> quorate.node.v1.InstallSnapshotResponse
-	25,  // 103: quorate.node.v1.Node.Forward:output_type -> quorate.node.v1.ForwardResponse
-	34,  // 104: quorate.node.v1.Node.ProposeCatalog:output_type -> quorate.node.v1.ProposeCatalogResponse
-	36,  // 105: quorate.node.v1.Node.AwaitCatalog:output_type -> quorate.node.v1.AwaitCatalogResponse
-	38,  // 106: quorate.node.v1.Node.CatalogIndex:output_type -> quorate.node.v1.CatalogIndexResponse
-	47,  // 107: quorate.node.v1.Node.QueueStatus:output_type -> quorate.node.v1.QueueStatusResponse
-	49,  // 108: quorate.node.v1.Node.LedFigures:output_type -> quorate.node.v1.LedFiguresResponse
-	44,  // 109: quorate.node.v1.Node.PeekQueue:output_type -> quorate.node.v1.PeekQueueResponse
-	40,  // 110: quorate.node.v1.Node.ExportQueue:output_type -> quorate.node.v1.ExportQueueResponse
-	53,  // 111: quorate.node.v1.Node.NodeStatus:output_type -> quorate.node.v1.NodeStatusResponse
-	67,  // 112: quorate.node.v1.Node.Survey:output_type -> quorate.node.v1.SurveyResponse
-	64,  // 113: quorate.node.v1.Node.Hibernate:output_type -> quorate.node.v1.HibernateResponse
-	61,  // 114: quorate.node.v1.Node.TransferLeadership:output_type -> quorate.node.v1.TransferLeadershipResponse
-	71,  // 115: quorate.node.v1.Node.Drain:output_type -> quorate.node.v1.DrainResponse
-	73,  // 116: quorate.node.v1.Node.Undrain:output_type -> quorate.node.v1.UndrainResponse
-	76,  // 117: quorate.node.v1.Node.ListOperations:output_type -> quorate.node.v1.ListOperationsResponse
-	85,  // 118: quorate.node.v1.Node.AwaitOperation:output_type -> quorate.node.v1.AwaitOperationResponse
-	87,  // 119: quorate.node.v1.Node.CancelOperation:output_type -> quorate.node.v1.CancelOperationResponse
-	78,  // 120: quorate.node.v1.Node.AwaitEvents:output_type -> quorate.node.v1.AwaitEventsResponse
-	81,  // 121: quorate.node.v1.Node.AwaitAudit:output_type -> quorate.node.v1.AwaitAuditResponse
-	58,  // 122: quorate.node.v1.Node.TellDisk:output_type -> quorate.node.v1.TellDiskResponse
-	89,  // 123: quorate.node.v1.Node.Usage:output_type -> quorate.node.v1.UsageResponse
-	93,  // 124: quorate.node.v1.Node.Quotas:output_type -> quorate.node.v1.QuotasResponse
-	96,  // 125: quorate.node.v1.Node.ListConnections:output_type -> quorate.node.v1.ListConnectionsResponse
-	98,  // 126: quorate.node.v1.Node.EndConnection:output_type -> quorate.node.v1.EndConnectionResponse
-	101, // 127: quorate.node.v1.Node.ListConsumers:output_type -> quorate.node.v1.ListConsumersResponse
-	104, // 128: quorate.node.v1.Node.ListChannels:output_type -> quorate.node.v1.ListChannelsResponse
-	101, // [101:129] is the sub-list for method output_type
-	73,  // [73:101] is the sub-list for method input_type
-	73,  // [73:73] is the sub-list for extension type_name
-	73,  // [73:73] is the sub-list for extension extendee
-	0,   // [0:73] is the sub-list for field type_name
+	107, // 73: quorate.node.v1.AwaitLogResponse.lines:type_name -> quorate.node.v1.NodeLogLine
+	3,   // 74: quorate.node.v1.Node.Link:input_type -> quorate.node.v1.LinkRequest
+	21,  // 75: quorate.node.v1.Node.InstallSnapshot:input_type -> quorate.node.v1.InstallSnapshotRequest
+	24,  // 76: quorate.node.v1.Node.Forward:input_type -> quorate.node.v1.ForwardRequest
+	33,  // 77: quorate.node.v1.Node.ProposeCatalog:input_type -> quorate.node.v1.ProposeCatalogRequest
+	35,  // 78: quorate.node.v1.Node.AwaitCatalog:input_type -> quorate.node.v1.AwaitCatalogRequest
+	37,  // 79: quorate.node.v1.Node.CatalogIndex:input_type -> quorate.node.v1.CatalogIndexRequest
+	46,  // 80: quorate.node.v1.Node.QueueStatus:input_type -> quorate.node.v1.QueueStatusRequest
+	48,  // 81: quorate.node.v1.Node.LedFigures:input_type -> quorate.node.v1.LedFiguresRequest
+	41,  // 82: quorate.node.v1.Node.PeekQueue:input_type -> quorate.node.v1.PeekQueueRequest
+	39,  // 83: quorate.node.v1.Node.ExportQueue:input_type -> quorate.node.v1.ExportQueueRequest
+	52,  // 84: quorate.node.v1.Node.NodeStatus:input_type -> quorate.node.v1.NodeStatusRequest
+	65,  // 85: quorate.node.v1.Node.Survey:input_type -> quorate.node.v1.SurveyRequest
+	62,  // 86: quorate.node.v1.Node.Hibernate:input_type -> quorate.node.v1.HibernateRequest
+	60,  // 87: quorate.node.v1.Node.TransferLeadership:input_type -> quorate.node.v1.TransferLeadershipRequest
+	70,  // 88: quorate.node.v1.Node.Drain:input_type -> quorate.node.v1.DrainRequest
+	72,  // 89: quorate.node.v1.Node.Undrain:input_type -> quorate.node.v1.UndrainRequest
+	75,  // 90: quorate.node.v1.Node.ListOperations:input_type -> quorate.node.v1.ListOperationsRequest
+	84,  // 91: quorate.node.v1.Node.AwaitOperation:input_type -> quorate.node.v1.AwaitOperationRequest
+	86,  // 92: quorate.node.v1.Node.CancelOperation:input_type -> quorate.node.v1.CancelOperationRequest
+	77,  // 93: quorate.node.v1.Node.AwaitEvents:input_type -> quorate.node.v1.AwaitEventsRequest
+	80,  // 94: quorate.node.v1.Node.AwaitAudit:input_type -> quorate.node.v1.AwaitAuditRequest
+	57,  // 95: quorate.node.v1.Node.TellDisk:input_type -> quorate.node.v1.TellDiskRequest
+	88,  // 96: quorate.node.v1.Node.Usage:input_type -> quorate.node.v1.UsageRequest
+	91,  // 97: quorate.node.v1.Node.Quotas:input_type -> quorate.node.v1.QuotasRequest
+	95,  // 98: quorate.node.v1.Node.ListConnections:input_type -> quorate.node.v1.ListConnectionsRequest
+	97,  // 99: quorate.node.v1.Node.EndConnection:input_type -> quorate.node.v1.EndConnectionRequest
+	100, // 100: quorate.node.v1.Node.ListConsumers:input_type -> quorate.node.v1.ListConsumersRequest
+	105, // 101: quorate.node.v1.Node.AwaitLog:input_type -> quorate.node.v1.AwaitLogRequest
+	103, // 102: quorate.node.v1.Node.ListChannels:input_type -> quorate.node.v1.ListChannelsRequest
+	4,   // 103: quorate.node.v1.Node.Link:output_type -> quorate.node.v1.LinkResponse
+	23,  // 104: quorate.node.v1.Node.InstallSnapshot:output_type -> quorate.node.v1.InstallSnapshotResponse
+	25,  // 105: quorate.node.v1.Node.Forward:output_type -> quorate.node.v1.ForwardResponse
+	34,  // 106: quorate.node.v1.Node.ProposeCatalog:output_type -> quorate.node.v1.ProposeCatalogResponse
+	36,  // 107: quorate.node.v1.Node.AwaitCatalog:output_type -> quorate.node.v1.AwaitCatalogResponse
+	38,  // 108: quorate.node.v1.Node.CatalogIndex:output_type -> quorate.node.v1.CatalogIndexResponse
+	47,  // 109: quorate.node.v1.Node.QueueStatus:output_type -> quorate.node.v1.QueueStatusResponse
+	49,  // 110: quorate.node.v1.Node.LedFigures:output_type -> quorate.node.v1.LedFiguresResponse
+	44,  // 111: quorate.node.v1.Node.PeekQueue:output_type -> quorate.node.v1.PeekQueueResponse
+	40,  // 112: quorate.node.v1.Node.ExportQueue:output_type -> quorate.node.v1.ExportQueueResponse
+	53,  // 113: quorate.node.v1.Node.NodeStatus:output_type -> quorate.node.v1.NodeStatusResponse
+	67,  // 114: quorate.node.v1.Node.Survey:output_type -> quorate.node.v1.SurveyResponse
+	64,  // 115: quorate.node.v1.Node.Hibernate:output_type -> quorate.node.v1.HibernateResponse
+	61,  // 116: quorate.node.v1.Node.TransferLeadership:output_type -> quorate.node.v1.TransferLeadershipResponse
+	71,  // 117: quorate.node.v1.Node.Drain:output_type -> quorate.node.v1.DrainResponse
+	73,  // 118: quorate.node.v1.Node.Undrain:output_type -> quorate.node.v1.UndrainResponse
+	76,  // 119: quorate.node.v1.Node.ListOperations:output_type -> quorate.node.v1.ListOperationsResponse
+	85,  // 120: quorate.node.v1.Node.AwaitOperation:output_type -> quorate.node.v1.AwaitOperationResponse
+	87,  // 121: quorate.node.v1.Node.CancelOperation:output_type -> quorate.node.v1.CancelOperationResponse
+	78,  // 122: quorate.node.v1.Node.AwaitEvents:output_type -> quorate.node.v1.AwaitEventsResponse
+	81,  // 123: quorate.node.v1.Node.AwaitAudit:output_type -> quorate.node.v1.AwaitAuditResponse
+	58,  // 124: quorate.node.v1.Node.TellDisk:output_type -> quorate.node.v1.TellDiskResponse
+	89,  // 125: quorate.node.v1.Node.Usage:output_type -> quorate.node.v1.UsageResponse
+	93,  // 126: quorate.node.v1.Node.Quotas:output_type -> quorate.node.v1.QuotasResponse
+	96,  // 127: quorate.node.v1.Node.ListConnections:output_type -> quorate.node.v1.ListConnectionsResponse
+	98,  // 128: quorate.node.v1.Node.EndConnection:output_type -> quorate.node.v1.EndConnectionResponse
+	101, // 129: quorate.node.v1.Node.ListConsumers:output_type -> quorate.node.v1.ListConsumersResponse
+	106, // 130: quorate.node.v1.Node.AwaitLog:output_type -> quorate.node.v1.AwaitLogResponse
+	104, // 131: quorate.node.v1.Node.ListChannels:output_type -> quorate.node.v1.ListChannelsResponse
+	103, // [103:132] is the sub-list for method output_type
+	74,  // [74:103] is the sub-list for method input_type
+	74,  // [74:74] is the sub-list for extension type_name
+	74,  // [74:74] is the sub-list for extension extendee
+	0,   // [0:74] is the sub-list for field type_name
 }
 
 func init() { file_node_v1_node_proto_init() }
@@ -8832,7 +9078,7 @@ func file_node_v1_node_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_node_v1_node_proto_rawDesc), len(file_node_v1_node_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   107,
+			NumMessages:   110,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

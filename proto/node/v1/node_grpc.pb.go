@@ -49,6 +49,7 @@ const (
 	Node_ListConnections_FullMethodName    = "/quorate.node.v1.Node/ListConnections"
 	Node_EndConnection_FullMethodName      = "/quorate.node.v1.Node/EndConnection"
 	Node_ListConsumers_FullMethodName      = "/quorate.node.v1.Node/ListConsumers"
+	Node_AwaitLog_FullMethodName           = "/quorate.node.v1.Node/AwaitLog"
 	Node_ListChannels_FullMethodName       = "/quorate.node.v1.Node/ListChannels"
 )
 
@@ -125,6 +126,8 @@ type NodeClient interface {
 	EndConnection(ctx context.Context, in *EndConnectionRequest, opts ...grpc.CallOption) (*EndConnectionResponse, error)
 	// ListConsumers lists the consumers of the receiver's clients.
 	ListConsumers(ctx context.Context, in *ListConsumersRequest, opts ...grpc.CallOption) (*ListConsumersResponse, error)
+	// AwaitLog returns lines of the receiver's log, and waits for news if asked to.
+	AwaitLog(ctx context.Context, in *AwaitLogRequest, opts ...grpc.CallOption) (*AwaitLogResponse, error)
 	// ListChannels lists the channels of the receiver's clients.
 	ListChannels(ctx context.Context, in *ListChannelsRequest, opts ...grpc.CallOption) (*ListChannelsResponse, error)
 }
@@ -434,6 +437,16 @@ func (c *nodeClient) ListConsumers(ctx context.Context, in *ListConsumersRequest
 	return out, nil
 }
 
+func (c *nodeClient) AwaitLog(ctx context.Context, in *AwaitLogRequest, opts ...grpc.CallOption) (*AwaitLogResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(AwaitLogResponse)
+	err := c.cc.Invoke(ctx, Node_AwaitLog_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *nodeClient) ListChannels(ctx context.Context, in *ListChannelsRequest, opts ...grpc.CallOption) (*ListChannelsResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(ListChannelsResponse)
@@ -517,6 +530,8 @@ type NodeServer interface {
 	EndConnection(context.Context, *EndConnectionRequest) (*EndConnectionResponse, error)
 	// ListConsumers lists the consumers of the receiver's clients.
 	ListConsumers(context.Context, *ListConsumersRequest) (*ListConsumersResponse, error)
+	// AwaitLog returns lines of the receiver's log, and waits for news if asked to.
+	AwaitLog(context.Context, *AwaitLogRequest) (*AwaitLogResponse, error)
 	// ListChannels lists the channels of the receiver's clients.
 	ListChannels(context.Context, *ListChannelsRequest) (*ListChannelsResponse, error)
 	mustEmbedUnimplementedNodeServer()
@@ -609,6 +624,9 @@ func (UnimplementedNodeServer) EndConnection(context.Context, *EndConnectionRequ
 }
 func (UnimplementedNodeServer) ListConsumers(context.Context, *ListConsumersRequest) (*ListConsumersResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListConsumers not implemented")
+}
+func (UnimplementedNodeServer) AwaitLog(context.Context, *AwaitLogRequest) (*AwaitLogResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method AwaitLog not implemented")
 }
 func (UnimplementedNodeServer) ListChannels(context.Context, *ListChannelsRequest) (*ListChannelsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListChannels not implemented")
@@ -1073,6 +1091,24 @@ func _Node_ListConsumers_Handler(srv interface{}, ctx context.Context, dec func(
 	return interceptor(ctx, in, info, handler)
 }
 
+func _Node_AwaitLog_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(AwaitLogRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(NodeServer).AwaitLog(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Node_AwaitLog_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(NodeServer).AwaitLog(ctx, req.(*AwaitLogRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _Node_ListChannels_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(ListChannelsRequest)
 	if err := dec(in); err != nil {
@@ -1185,6 +1221,10 @@ var Node_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ListConsumers",
 			Handler:    _Node_ListConsumers_Handler,
+		},
+		{
+			MethodName: "AwaitLog",
+			Handler:    _Node_AwaitLog_Handler,
 		},
 		{
 			MethodName: "ListChannels",
