@@ -186,15 +186,3 @@ func textOf(h message.Table, name string) (string, bool) {
 	}
 	return v.AsBytes()
 }
-
-// ID returns the trace of a message for a log line; "" if it is not traced.
-func (t *Tracer) ID(h message.Table) string {
-	if t == nil {
-		return ""
-	}
-	sc, sampled := parentOf(h)
-	if !sampled {
-		return ""
-	}
-	return sc.TraceID().String()
-}
