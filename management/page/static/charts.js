@@ -50,6 +50,11 @@
       series: [{ label: "time", value: (u, v) => (v === null ? "–" : clock(v)) }, ...lines.map((l) => ({ label: l.label, stroke: color(l.stroke), width: 1.5, points: { show: false } }))],
     }, rows(lines), el);
     drawn.set(el, { plot, lines });
+    showNewest(plot);
+  };
+  // The legend has the newest figures, unless the pointer is on others.
+  const showNewest = (plot) => {
+    if (!(plot.cursor.left >= 0)) plot.setLegend({ idx: samples.length - 1 });
   };
   const rows = (lines) => [samples.map((s) => s.at / 1000), ...lines.map((l) => samples.map((s) => { const v = l.of(s); return v === undefined ? null : v; }))];
 
@@ -59,6 +64,7 @@
       const names = charts[el.dataset.chart](samples).map((l) => l.label).join();
       if (old && old.lines.map((l) => l.label).join() === names) {
         old.plot.setData(rows(old.lines));
+        showNewest(old.plot);
         continue;
       }
       if (old) old.plot.destroy();
