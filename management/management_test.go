@@ -221,16 +221,26 @@ func testConsumers(t *testing.T, w web, c *amqp091.Connection, of map[string]any
 		"queue": map[string]any{"name": "orders", "vhost": "/"}, "consumer_tag": "worker", "ack_required": true, "exclusive": false,
 		"prefetch_count": 5.0, "active": true, "activity_status": "up",
 		"arguments": map[string]any{"x-priority": 3.0, "mine": map[string]any{"a": "b"}},
+		"priority":  3.0, "messages_unacknowledged": 0.0, "messages_buffered": 0.0,
 		"channel_details": map[string]any{
 			"name": fmt.Sprint(of["name"], " (2)"), "number": 2.0, "connection_name": of["name"], "node": of["node"], "user": "guest", "peer_host": "127.0.0.1", "peer_port": of["peer_port"],
 		},
 	}
-	for path, n := range map[string]int{"/api/consumers": 1, "/api/consumers/%2F": 1, "/api/consumers/nix": 0} {
+	for path, n := range map[string]int{
+		"/api/consumers": 1, "/api/consumers/%2F": 1, "/api/consumers/nix": 0, "/api/consumers/%2F?queue=orders": 1, "/api/consumers?queue=order": 0,
+	} {
 		var all []map[string]any
 		if code, header := w.ask(http.MethodGet, path, "guest", "guest", &all); code != http.StatusOK || len(all) != n || header.Get("Quorate-Silent") != "" {
 			t.Fatalf("%s: %d, %v", path, code, all)
 		}
-		if n > 0 && fmt.Sprint(all[0]) != fmt.Sprint(want) {
+		if n == 0 {
+			continue
+		}
+		if since, is := all[0]["since_ms"].(float64); !is || since <= 0 {
+			t.Errorf("%s: consumes since %v", path, all[0]["since_ms"])
+		}
+		delete(all[0], "since_ms")
+		if fmt.Sprint(all[0]) != fmt.Sprint(want) {
 			t.Errorf("%s: %v, want %v", path, all[0], want)
 		}
 	}

@@ -20,8 +20,8 @@ func connectionRoutes() []route {
 		{method: "GET", path: userConnections, tag: management, always: true, serve: listUserConnections, query: listQuery(), says: "the connections of a user"},
 		{method: "DELETE", path: userConnections, tag: administrator, act: closesUserConnections, serve: closeUserConnections, says: "closes the connections of a user; the header X-Reason is told to the clients"},
 		{method: "GET", path: "/api/vhosts/{vhost}/connections", tag: management, serve: listVHostConnections, query: listQuery(), says: "clients' connections to a vhost"},
-		{method: "GET", path: "/api/consumers", tag: management, serve: listConsumers, query: listQuery(), says: "consumers on all nodes"},
-		{method: "GET", path: "/api/consumers/{vhost}", tag: management, serve: listConsumers, query: listQuery(), says: "the consumers of a vhost"},
+		{method: "GET", path: "/api/consumers", tag: management, serve: listConsumers, query: ofQueueQuery(), says: "consumers on all nodes"},
+		{method: "GET", path: "/api/consumers/{vhost}", tag: management, serve: listConsumers, query: ofQueueQuery(), says: "the consumers of a vhost"},
 	}
 }
 

@@ -128,6 +128,7 @@ func TestMessagesInQueues(t *testing.T) {
 	})
 	a.run([]row{
 		{do: "GET " + work, code: 200, want: has(`!"m3"`)},
+		{do: "GET /api/queues/%2F/work", code: 200, want: has(`"dead_letters":{"abandoned":0,`, `"discarded":[{"count":1,"reason":"rejected","strategy":"at-most-once"}]`, `"lost":{},"retries":{},"waiting":{}`)},
 		{do: "POST " + dead + "/redrive", body: `{"to_exchange":"perhaps"}`, code: 400},
 		{do: "POST " + dead + "/redrive", body: `{"filter":{"death_queue":"other"},"dry_run":true}`, code: 200, want: has(`"plan_total":0`)},
 		{do: "POST " + dead + "/redrive", body: `{"filter":{"death_queue":"work"}}`, code: 202, want: has(`"kind":"redrive-messages"`)},

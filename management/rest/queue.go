@@ -1,6 +1,8 @@
 package rest
 
 import (
+	"strings"
+
 	"github.com/quorate/quorate/broker"
 	"github.com/quorate/quorate/management/stats"
 )
@@ -107,7 +109,34 @@ func getQueue(c *call) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	return reply{body: ofQueue(&q, newest.RatesOf(q.UID))}, nil
+	out := ofQueue(&q, newest.RatesOf(q.UID))
+	if q.Stats != nil {
+		out["dead_letters"] = ofDeadLetters(q.Stats)
+	}
+	return reply{body: out}, nil
+}
+
+// ofDeadLetters shows what is known of a queue's dead letters (DL-52), strategies in the words of queues' settings. The
+// counts by cause are those of the present
+// leader, the others are counted since the queue exists.
+func ofDeadLetters(s *broker.QueueStats) object {
+	discarded := make([]object, len(s.Discarded))
+	for i, d := range s.Discarded {
+		discarded[i] = object{"reason": d.Reason, "strategy": strings.ReplaceAll(d.Strategy, "_", "-"), "count": d.Count}
+	}
+	d := &s.DeadLetters
+	return object{
+		"discarded": discarded, "confirmed": s.DeadLetterConfirmed, "abandoned": s.Abandoned,
+		"waiting": counts(d.Waiting), "retries": counts(d.Retries), "lost": counts(d.Lost),
+	}
+}
+
+// counts is a table of counts that is never null in JSON.
+func counts(of map[string]uint64) map[string]uint64 {
+	if of == nil {
+		return map[string]uint64{}
+	}
+	return of
 }
 
 // ofQueue gives a queue the names that RabbitMQ's HTTP API has. Without figures their fields are absent.
