@@ -109,6 +109,9 @@ func about() []string {
 	return []string{
 		"/ui/queue?vhost=%2F&name=orders", "/ui/exchange?vhost=%2F&name=shop", "/ui/user?name=watcher", "/ui/vhost?name=%2F",
 		"/ui/queues/purge?queue=%252F%2Forders", "/ui/queues/delete?queue=%252F%2Forders",
+		"/ui/queue/messages?vhost=%2F&name=orders", "/ui/queue/dead-letters?vhost=%2F&name=orders.dead",
+		"/ui/queue/bindings?vhost=%2F&name=orders", "/ui/queue/consumers?vhost=%2F&name=orders",
+		"/ui/queue/messages/move?vhost=%2F&name=orders&scope=all&target=empty",
 	}
 }
 

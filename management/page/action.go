@@ -22,6 +22,7 @@ type action struct {
 type question struct {
 	Title  string   // "Delete queue “orders”?"
 	Lines  []string // what will happen, in sentences
+	Plan   []string // what a dry run has found, line by line
 	Name   string   // what the user must type
 	Button string   // "Delete"
 	Back   string   // where Cancel leads
@@ -38,7 +39,7 @@ type outcome struct {
 // actions returns all actions.
 func actions() []action {
 	return slices.Concat(
-		queueActions(), exchangeActions(), policyActions(), vhostActions(), userActions(), permissionActions(), limitActions(),
+		queueActions(), queuePartActions(), exchangeActions(), policyActions(), vhostActions(), userActions(), permissionActions(), limitActions(),
 		nodeActions(), operationActions(), connectionActions(),
 	)
 }

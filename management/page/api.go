@@ -42,12 +42,13 @@ func (a *answer) Write(b []byte) (int, error) {
 	return a.body.Write(b)
 }
 
-// apiPath makes a path of the API from a pattern with %s for each name.
+// apiPath makes a path of the API from a pattern with %s for each name. A name of dots is escaped too: the API's mux would
+// take it for a step in the path.
 func apiPath(pattern string, names ...string) string {
 	escaped := make([]any, len(names))
 	for i, n := range names {
 		if escaped[i] = url.PathEscape(n); n == "." || n == ".." {
-			escaped[i] = strings.ReplaceAll(n, ".", "%2E") // as they are, they would lead to another path
+			escaped[i] = strings.ReplaceAll(n, ".", "%2E")
 		}
 	}
 	return fmt.Sprintf(pattern, escaped...)

@@ -88,6 +88,10 @@ type consumerRow struct {
 	Prefetch  int            `json:"prefetch_count"` // 0: no limit
 	Active    bool           `json:"active"`
 	Activity  string         `json:"activity_status"`
+	Priority  int            `json:"priority"`
+	Unacked   *uint64        `json:"messages_unacknowledged"`
+	Buffered  *uint64        `json:"messages_buffered"`
+	SinceMs   int64          `json:"since_ms"`
 	Arguments map[string]any `json:"arguments"`
 	Channel   struct {
 		Connection string `json:"connection_name"`

@@ -2,6 +2,7 @@ package page
 
 import (
 	"encoding/json"
+	"errors"
 	"net/http"
 	"slices"
 	"strconv"
@@ -28,7 +29,11 @@ func parseObject(field, text string) (map[string]any, error) {
 	d := json.NewDecoder(strings.NewReader(text))
 	d.UseNumber()
 	if err := d.Decode(&out); err != nil {
-		return nil, badForm(field, "want a JSON object such as {\"x-delivery-limit\": 20}: "+err.Error())
+		why := ""
+		if syntax, is := errors.AsType[*json.SyntaxError](err); is {
+			why = "; at byte " + strconv.FormatInt(syntax.Offset, 10) + ": " + syntax.Error()
+		}
+		return nil, badForm(field, "want a JSON object such as {\"x-delivery-limit\": 20}"+why)
 	}
 	if d.More() {
 		return nil, badForm(field, "goes on after the JSON object")

@@ -23,6 +23,7 @@ type site struct {
 	t    *testing.T
 	b    *broker.Broker
 	base string
+	amqp string // the node's address for clients
 }
 
 // start starts a cluster whose last node serves the page.
@@ -44,7 +45,7 @@ func startCluster(t *testing.T, nodes int) (site, *testcluster.Cluster) {
 	t.Cleanup(h.Close)
 	s := httptest.NewServer(h)
 	t.Cleanup(s.Close)
-	return site{t, b, s.URL}, c
+	return site{t, b, s.URL, c.AMQP(nodes - 1)}, c
 }
 
 // browser keeps cookies and follows no redirects, as the tests look at them.

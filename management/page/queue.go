@@ -46,9 +46,12 @@ type queueRow struct {
 	Bytes         *uint64           `json:"message_bytes"`
 	Consumers     *int              `json:"consumers"`
 	OldestMs      *float64          `json:"oldest_message_age_ms"`
-	DeliveryLimit uint64            `json:"delivery_limit"`
+	DeliveryLimit int64             `json:"delivery_limit"`
 	DeadLettered  map[string]uint64 `json:"dead_lettered"`
 	Trouble       string            `json:"dead_letter_trouble"`
+	BacklogBytes  *uint64           `json:"message_bytes_dlx"`
+	BacklogOldest *float64          `json:"oldest_dead_letter_age_ms"`
+	Dead          deadLetterFigures `json:"dead_letters"`
 	Stats         messageStats      `json:"message_stats"`
 	Metadata      struct {
 		DeclaredBy string `json:"declared_by"`
@@ -80,9 +83,39 @@ func (v *visit) getQueue() (q queueRow, err error) {
 	return q, v.get(&q, "/api/queues/%s/%s", vhost, name)
 }
 
+// queueOverview is what the first page about a queue shows.
+type queueOverview struct {
+	queuePage
+	// Settings are those in force; nil if the user may not ask for them.
+	Settings []setting
+}
+
 func loadQueue(v *visit) (any, error) {
 	q, err := v.getQueue()
-	return queuePage{q}, err
+	if err != nil {
+		return nil, err
+	}
+	out := queueOverview{queuePage: queuePage{q}}
+	out.Settings, err = v.settingsInForce(&q)
+	if refused(err) {
+		err = nil
+	}
+	return out, err
+}
+
+// settingsInForce asks for the settings of a queue and where each comes from. The default exchange leads to every queue
+// by its name, and an explanation of its routing says what is in force for the queues that it leads to.
+func (v *visit) settingsInForce(q *queueRow) ([]setting, error) {
+	var out struct {
+		Queues []routedQueue `json:"queues"`
+	}
+	err := v.change(http.MethodPost, map[string]any{"routing_keys": []string{q.Name}}, &out, "/v1/exchanges/%s/amq.default/explain", q.VHost)
+	for i := range out.Queues {
+		if out.Queues[i].Name == q.Name {
+			return out.Queues[i].Settings, err
+		}
+	}
+	return nil, err
 }
 
 // declareQueue declares a queue, then shows it.

@@ -81,6 +81,12 @@ func (s shown) Here(menu string) bool {
 // Address is the page's own address, with its query.
 func (s shown) Address() string { return s.URL.RequestURI() }
 
+// IsOneOf reports whether the page's path is one of several with spaces between; nil is none.
+func (s shown) IsOneOf(paths any) bool {
+	all, _ := paths.(string)
+	return slices.Contains(strings.Fields(all), s.URL.Path)
+}
+
 // Query returns a parameter of the page's address.
 func (s shown) Query(name string) string { return s.URL.Query().Get(name) }
 

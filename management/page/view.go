@@ -16,7 +16,7 @@ type view struct {
 // views returns all pages.
 func views() []view {
 	return slices.Concat(
-		overviewViews(), queueViews(), exchangeViews(), policyViews(), vhostViews(), userViews(),
+		overviewViews(), queueViews(), queuePartViews(), exchangeViews(), policyViews(), vhostViews(), userViews(),
 		nodeViews(), operationViews(), connectionViews(), channelViews(), eventViews(), definitionViews(),
 	)
 }

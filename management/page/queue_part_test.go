@@ -1,0 +1,336 @@
+package page_test
+
+import (
+	"errors"
+	"net/http"
+	"net/url"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/rabbitmq/amqp091-go"
+
+	"github.com/quorate/quorate/internal/testcluster"
+)
+
+// about is the query of pages about a queue in the default vhost; more are names and values.
+func about(name string, more ...string) string {
+	q := url.Values{"vhost": {"/"}, "name": {name}}
+	for i := 0; i < len(more); i += 2 {
+		q.Add(more[i], more[i+1])
+	}
+	return "?" + q.Encode()
+}
+
+// aboutForm is about as a form.
+func aboutForm(name string, more ...string) url.Values {
+	q, _ := url.ParseQuery(about(name, more...)[1:])
+	return q
+}
+
+// done sends a form that must be taken, and returns the page that it leads to.
+func (x *browser) done(path string, form url.Values) string {
+	x.t.Helper()
+	code, body, to := x.post(path, form)
+	if code != http.StatusSeeOther {
+		x.t.Fatalf("%s with %v: %d\n%s", path, form, code, body)
+	}
+	return to
+}
+
+// shows checks what a page has and, after an exclamation mark, what it has not.
+func (x *browser) shows(path string, want ...string) {
+	x.t.Helper()
+	body := x.page(path)
+	for _, w := range want {
+		if not, is := strings.CutPrefix(w, "!"); is == strings.Contains(body, not) {
+			x.t.Errorf("%s: want %q in\n%s", path, w, body)
+		}
+	}
+}
+
+// await waits until a page has a text.
+func (x *browser) await(path, want string) {
+	x.t.Helper()
+	testcluster.Poll(x.t, path+" has "+want, func() error {
+		if _, body, _ := x.get(path); !strings.Contains(body, want) {
+			return errors.New(body)
+		}
+		return nil
+	})
+}
+
+// operationsEnd waits until no operation runs: a queue takes one of a kind at a time.
+func (x *browser) operationsEnd() {
+	x.t.Helper()
+	testcluster.Poll(x.t, "operations end", func() error {
+		r, err := http.NewRequestWithContext(x.t.Context(), http.MethodGet, x.base+"/v1/operations?running", nil)
+		if err != nil {
+			return err
+		}
+		r.SetBasicAuth("guest", "guest")
+		if code, body, _ := x.do(r); code != http.StatusOK || body != "[]\n" {
+			return errors.New(body)
+		}
+		return nil
+	})
+}
+
+// refusedForm sends a form that must be refused with a text.
+func (x *browser) refusedForm(path string, form url.Values, code int, want string) {
+	x.t.Helper()
+	if got, body, to := x.post(path, form); got != code || !strings.Contains(body, want) {
+		x.t.Errorf("%s with %v: %d to %q, want %d and %q in\n%s", path, form, got, to, code, want, body)
+	}
+}
+
+// reject discards the oldest message of a queue.
+func reject(t *testing.T, ch *amqp091.Channel, queue string) {
+	t.Helper()
+	d, ok, err := ch.Get(queue, false)
+	if err != nil || !ok {
+		t.Fatalf("get from %s: %v, %v", queue, ok, err)
+	}
+	if err := d.Reject(false); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// channel opens a client's channel.
+func (s site) channel() *amqp091.Channel {
+	s.t.Helper()
+	conn, err := amqp091.Dial("amqp://guest:guest@" + s.amqp + "/")
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(func() { _ = conn.Close() })
+	ch, err := conn.Channel()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return ch
+}
+
+// harmful is a name that would run a script, ends a quote and turns the direction of what follows.
+const harmful = `<script>alert("1")</script>` + "\u202egnp.exe"
+
+// Messages are published with properties, looked at, chosen by a filter, and published again as they are.
+func TestMessages(t *testing.T) {
+	s := start(t, 1)
+	x := s.login("guest", "guest")
+	const path = "/ui/queue/messages"
+	x.done("/ui/queues/declare", aboutForm("work"))
+	x.shows(path+"/publish"+about("work"), `name="headers"`, `value="2" selected`)
+	fields := aboutForm("work", "body", "{\"a\":\r\n 1}", "message_id", harmful, "content_type", "application/json", "headers", `{"n": 9007199254740993, "region": "eu"}`,
+		"priority", "3", "timestamp", "1700000000", "delivery_mode", "2", "expiration", "3600000")
+	if to := x.done(path+"/publish", fields); to != path+about("work") {
+		t.Errorf("published, then %s", to)
+	}
+	x.done(path+"/publish", aboutForm("work", "body", "AAH/", "encoding", "base64", "message_id", "m2", "headers", `{"n": 2}`))
+	x.done(path+"/publish", aboutForm("work", "message_id", "m3"))
+	x.shows(path+about("work"), "&lt;script&gt;", "!<script>alert", "m2", "m3", "3 messages shown", "0001ff", "{&#34;a&#34;: 1}")
+	x.shows(path+about("work", "bodies", "none"), "m2", "!0001ff")
+	x.shows(path+about("work", "header", "n", "value", "2"), "m2", "!m3")
+	x.shows(path+about("work", "header", "n", "value", `"2"`), "!m2", "No message here matches")
+	x.shows(path+about("work", "header", "region", "value", "eu", "number", "1"), "&lt;script&gt;", "!m3")
+	x.shows(path+about("work", "message_id", harmful), "&lt;script&gt;", "!m3")
+	x.shows(path+about("work", "dead", "true"), "No message here matches")
+	for _, part := range []string{"unsettled", "delayed", "backlog"} {
+		x.shows(path+about("work", "part", part), "No message here", "!Change messages")
+	}
+	x.shows("/ui/queue/message"+about("work", "number", "1"), "&lt;script&gt;", "!<script>alert", "9007199254740993", "{\n  &#34;a&#34;: 1\n}", "2023-11-14", "3600000")
+	x.shows("/ui/queue/message"+about("work", "number", "1", "as", "hex"), "7b 22 61 22")
+	x.shows("/ui/queue/message"+about("work", "number", "2"), "00 01 ff", `aria-current="true">hex`)
+	x.shows("/ui/queue/message"+about("work", "number", "2", "as", "base64"), "AAH/")
+	x.shows("/ui/queue/message"+about("work", "number", "2", "as", "json"), "The body is no JSON")
+	x.shows("/ui/queue/message"+about("work", "number", "3"), "The body is empty")
+	x.shows(path+"/publish"+about("work", "number", "1"), ">\n{&#34;a&#34;:\n 1}</textarea>", "9007199254740993", `value="1700000000"`, `value="application/json"`)
+	x.shows(path+"/publish"+about("work", "number", "2"), "AAH/</textarea>", `value="base64" selected`)
+	for i, deaths := range []string{`"none"`, `[{"count": "many"}]`, `[7]`, `{}`} { // clients may send anything by this name
+		x.done(path+"/publish", aboutForm("work", "headers", `{"x-death": `+deaths+`}`))
+		x.shows("/ui/queue/message"+about("work", "number", strconv.Itoa(4+i)), `<dt dir="auto">x-death</dt>`, "!How it died")
+	}
+	for _, gone := range []string{path + about("work", "number", "x"), path + about("work", "page_token", "x"), path + about("work", "part", "x")} {
+		if code, _, _ := x.get(gone); code != http.StatusBadRequest {
+			t.Errorf("%s: %d", gone, code)
+		}
+	}
+	if code, _, _ := x.get("/ui/queue/message" + about("work", "number", "99")); code != http.StatusNotFound {
+		t.Errorf("a message that is not there: %d", code)
+	}
+	x.refusedForm(path+"/publish", aboutForm("work", "priority", "high"), http.StatusBadRequest, "no whole number")
+	x.refusedForm(path+"/publish", aboutForm("work", "headers", "[]"), http.StatusBadRequest, "want a JSON object")
+	x.refusedForm(path+"/publish", aboutForm("work", "body", "?", "encoding", "base64"), http.StatusBadRequest, "base64")
+	x.refusedForm(path+"/publish", aboutForm("nix"), http.StatusNotFound, "nix")
+}
+
+// Messages are deleted, moved and redriven after a dry run, by an operation; a page of another session changes nothing.
+func TestMessageJobs(t *testing.T) {
+	s := start(t, 1)
+	x, ch := s.login("guest", "guest"), s.channel()
+	const path = "/ui/queue/messages"
+	x.done("/ui/queues/declare", aboutForm("work", "arguments", `{"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "dead"}`))
+	for _, name := range []string{"dead", harmful} {
+		x.done("/ui/queues/declare", aboutForm(name))
+	}
+	for _, id := range []string{"m1", "m2", "m3", "m4"} {
+		x.done(path+"/publish", aboutForm("work", "message_id", id))
+	}
+	reject(t, ch, "work")
+	x.await(path+about("dead"), "dead letter</span>")
+	x.shows("/ui/queue/message"+about("dead", "number", "1"), "How it died", ">work</a>", "<td>rejected</td>", "x-first-death-queue", "!<dt dir=\"auto\">x-death</dt>", "Redrive…")
+	x.shows("/ui/queue/dead-letters"+about("dead"), "This queue holds dead letters", "!Messages that died here")
+
+	for _, bad := range []string{path + "/delete" + about("work"), path + "/delete" + about("work", "scope", "all", "message_id", "nix"), path + "/move" + about("work", "scope", "all")} {
+		if code, body, _ := x.get(bad); code != http.StatusBadRequest || !strings.Contains(body, `class="fault"`) {
+			t.Errorf("%s: %d\n%s", bad, code, body)
+		}
+	}
+	x.shows(path+"/delete"+about("work", "chosen", "2"), "Delete 1 message of", "m2", "!m3", "Type <strong")
+	x.refusedForm(path+"/delete", aboutForm("work", "chosen", "2"), http.StatusBadRequest, "nothing was done")
+	if to := x.done(path+"/delete", aboutForm("work", "chosen", "2", "typed", "work")); !strings.HasPrefix(to, "/ui/operation?id=") {
+		t.Errorf("deleted, then %s", to)
+	}
+	x.await(path+about("work"), "2 messages shown")
+	x.shows(path+"/move"+about("work", "scope", "all", "message_id", "m3", "to", "queue", "target", harmful), "Move 1 message of", "&lt;script&gt;", "!<script>alert")
+	x.done(path+"/move", aboutForm("work", "scope", "all", "message_id", "m3", "to", "queue", "target", harmful))
+	x.await(path+about(harmful), "m3")
+	x.operationsEnd()
+	x.done(path+"/move", aboutForm("work", "scope", "all", "to", "exchange", "key", "dead"))
+	x.await(path+about("dead"), "m4")
+	x.refusedForm(path+"/move", aboutForm("dead", "scope", "all", "to", "exchange", "target", "nix"), http.StatusNotFound, "nix")
+	x.shows(path+"/redrive"+about("dead", "scope", "all", "dead", "true"), "Redrive 1 message of", "go back to the queue where they first died")
+	x.done(path+"/redrive", aboutForm("dead", "scope", "all", "dead", "true"))
+	x.await(path+about("work"), "m1")
+	forged := aboutForm("dead", "scope", "all", "typed", "dead", "form_token", "x")
+	x.refusedForm(path+"/delete", forged, http.StatusForbidden, "another session")
+	x.shows(path+about("dead"), "m4")
+}
+
+// The page about dead letters says why they wait, where they would go, and which settings decide it.
+func TestDeadLetters(t *testing.T) {
+	s := start(t, 1)
+	x, ch := s.login("guest", "guest"), s.channel()
+	x.done("/ui/queues/declare", aboutForm("work", "arguments", `{"x-dead-letter-exchange": "nowhere", "x-dead-letter-strategy": "at-least-once", "x-overflow": "reject-publish"}`))
+	x.done("/ui/queue/messages/publish", aboutForm("work", "message_id", "m1"))
+	x.shows("/ui/queue/dead-letters"+about("work"), "It goes nowhere", "nowhere", "x-dead-letter-strategy", "<td dir=\"auto\">argument</td>", "No message has died", "!holds dead letters")
+	reject(t, ch, "work")
+	x.await("/ui/queue/dead-letters"+about("work"), "Dead letters wait because")
+	x.shows("/ui/queue/dead-letters"+about("work"), `<th scope="row">rejected</th><td>at-least-once</td><td class="number">1</td>`, `<th scope="row">no_exchange</th><td class="number">1</td>`)
+	x.shows("/ui/queue/messages"+about("work", "part", "backlog"), "m1", "<td>rejected</td>", "!Change messages")
+	x.shows("/ui/queue/dead-letters"+about("work", "part", "backlog", "number", "1"), "It goes nowhere", `value="1"`)
+	if code, _, _ := x.get("/ui/queue/dead-letters" + about("work", "number", "x")); code != http.StatusBadRequest {
+		t.Errorf("no number: %d", code)
+	}
+	x.shows("/ui/queue"+about("work"), "Settings in force", "x-dead-letter-exchange")
+	if err := ch.ExchangeDeclare("nowhere", "topic", true, false, false, false, nil); err != nil {
+		t.Fatal(err)
+	}
+	x.done("/ui/queues/declare", aboutForm(harmful))
+	x.done("/ui/queue/bindings/bind", aboutForm(harmful, "source", "nowhere", "key", "work.#"))
+	x.await("/ui/queue/messages"+about(harmful), "m1")
+	x.shows("/ui/queue/dead-letters"+about("work", "reason", "expired", "key", "other"), "It goes nowhere", "1 bindings do not match", "&lt;script&gt;", "!<script>alert")
+	x.shows("/ui/queue/dead-letters"+about("work"), "!It goes nowhere", "matches:", "!<script>alert", "!Dead letters wait because")
+}
+
+// unbindLink finds the links to the questions before bindings are removed.
+var unbindLink = regexp.MustCompile(`href="(/ui/queue/bindings/unbind[^"]+)"`)
+
+// Bindings are made and removed; what belongs to the default exchange stays.
+func TestQueueBindings(t *testing.T) {
+	s := start(t, 1)
+	x, ch := s.login("guest", "guest"), s.channel()
+	long := strings.Repeat("k", 255)
+	x.done("/ui/queues/declare", aboutForm(harmful))
+	if err := ch.ExchangeDeclare(harmful, "headers", true, false, false, false, nil); err != nil {
+		t.Fatal(err)
+	}
+	const path = "/ui/queue/bindings"
+	x.shows(path+about(harmful), "always there", `value="&lt;script&gt;`, "!<script>alert", "1 of 1")
+	x.done(path+"/bind", aboutForm(harmful, "source", harmful, "key", long, "arguments", `{"x-match": "any", "a": "<b>"}`))
+	x.done(path+"/bind", aboutForm(harmful, "source", harmful, "key", "."))
+	x.refusedForm(path+"/bind", aboutForm(harmful, "key", "k"), http.StatusBadRequest, "name an exchange")
+	x.refusedForm(path+"/bind", aboutForm(harmful, "source", "nix"), http.StatusNotFound, "nix")
+	x.refusedForm(path+"/bind", aboutForm(harmful, "source", harmful, "arguments", "x"), http.StatusBadRequest, "want a JSON object")
+	x.shows(path+about(harmful), long, "&lt;b&gt;", "!<b>", "3 of 3")
+	x.shows("/ui/queue/messages/publish"+about(harmful), "!<script>alert")
+	for _, found := range unbindLink.FindAllStringSubmatch(x.page(path+about(harmful)), -1) {
+		to, _ := url.Parse(strings.ReplaceAll(found[1], "&amp;", "&"))
+		x.shows(to.String(), "Unbind queue", "!<script>alert", "!<b>")
+		x.done(to.Path, to.Query())
+	}
+	x.shows(path+about(harmful), "1 of 1", "!Unbind…")
+	if code, _, _ := x.get(path + "/unbind" + about(harmful, "source", harmful, "props", "~")); code != http.StatusNotFound {
+		t.Errorf("a binding that is not there: %d", code)
+	}
+}
+
+// Consumers are listed with what they hold, for those who may see the whole vhost.
+func TestQueueConsumers(t *testing.T) {
+	s := start(t, 1)
+	x, ch := s.login("guest", "guest"), s.channel()
+	x.done("/ui/queues/declare", aboutForm("work"))
+	x.done("/ui/queues/declare", aboutForm("other"))
+	x.shows("/ui/queue/consumers"+about("work"), "Nobody consumes")
+	if err := ch.Qos(7, 0, false); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := ch.Consume("work", harmful, false, false, false, false, amqp091.Table{"x-priority": int32(5)}); err != nil {
+		t.Fatal(err)
+	}
+	x.done("/ui/queue/messages/publish", aboutForm("work", "message_id", "m1"))
+	x.await("/ui/queue/messages"+about("work", "part", "unsettled"), "m1")
+	x.shows("/ui/queue/consumers"+about("work"), "&lt;script&gt;", "!<script>alert", `/ui/connection?name=127.0.0.1`, `<td class="number">7</td><td class="number">1</td>`, "<code>x-priority</code>: <code>5</code>")
+	x.shows("/ui/queue/consumers"+about("other"), "Nobody consumes")
+}
+
+// A member is removed and added again, by operations.
+func TestMembers(t *testing.T) {
+	s := start(t, 3)
+	x := s.login("guest", "guest")
+	x.done("/ui/queues/declare", aboutForm("work"))
+	const path = "/ui/queue/members"
+	x.await(path+about("work"), "<strong>leader</strong>")
+	x.shows(path+about("work"), "Each node of the cluster is a member", "Remove node-0", "Remove node-2")
+	x.shows(path+"/remove"+about("work", "node", "node-0"), "its copy of the messages is deleted", "Type <strong")
+	if code, _, _ := x.get(path + "/remove" + about("work", "node", "nix")); code == http.StatusOK {
+		t.Error("a node that is no member can be removed")
+	}
+	x.refusedForm(path+"/remove", aboutForm("work", "node", "node-0", "typed", "work"), http.StatusBadRequest, "nothing was done")
+	if to := x.done(path+"/remove", aboutForm("work", "node", "node-0", "typed", "node-0")); !strings.HasPrefix(to, "/ui/operation?id=") {
+		t.Errorf("removed, then %s", to)
+	}
+	x.await(path+about("work"), "<option>node-0</option>")
+	x.operationsEnd()
+	x.done(path+"/add", aboutForm("work", "node", "node-0"))
+	x.await(path+about("work"), "Each node of the cluster is a member")
+}
+
+// Who lacks rights sees less, and changes nothing.
+func TestQueuePartsOfOthers(t *testing.T) {
+	s := start(t, 1)
+	x := s.login("guest", "guest")
+	s.addUser("reader", "management")
+	x.done("/ui/queues/declare", aboutForm("work"))
+	x.done("/ui/queue/messages/publish", aboutForm("work", "message_id", "m1"))
+	other := s.login("reader", "p")
+	for path, send := range map[string]url.Values{
+		"/ui/queue/messages/publish": aboutForm("work"), "/ui/queue/messages/delete": aboutForm("work", "scope", "all", "typed", "work"),
+		"/ui/queue/bindings/bind": aboutForm("work", "source", "amq.topic"), "/ui/queue/members/add": aboutForm("work", "node", "node-0"),
+		"/ui/queue/members/remove": aboutForm("work", "node", "node-0", "typed", "node-0"),
+	} {
+		if code, body, _ := other.post(path, send); code != http.StatusForbidden && code != http.StatusNotFound {
+			t.Errorf("%s: %d\n%s", path, code, body)
+		}
+	}
+	for _, path := range []string{"/messages", "/message", "/messages/publish", "/dead-letters", "/members", "/consumers", "/bindings"} {
+		if code, body, _ := other.get("/ui/queue" + path + about("work", "number", "1")); code != http.StatusForbidden && code != http.StatusNotFound {
+			t.Errorf("%s: %d\n%s", path, code, body)
+		}
+		if code, _, to := s.open().get("/ui/queue" + path + about("work")); code != http.StatusSeeOther || !strings.HasPrefix(to, "/ui/login") {
+			t.Errorf("%s without a login: %d to %q", path, code, to)
+		}
+	}
+	x.shows("/ui/queue/messages"+about("work"), "m1")
+}
