@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/http/cookiejar"
-	"net/url"
 	"os"
 	"slices"
 	"strconv"
@@ -63,25 +61,6 @@ func BenchmarkManyQueues(b *testing.B) {
 		s.measureBrowser(b)
 		s.measureViewer(b, x)
 	}
-}
-
-// enter logs in without a browser.
-func (s *served) enter(t testing.TB) *http.Client {
-	t.Helper()
-	jar, err := cookiejar.New(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	x := &http.Client{Jar: jar}
-	answer, err := x.PostForm(s.base+"/ui/login", url.Values{"user": {"guest"}, "password": {"guest"}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, copied := io.Copy(io.Discard, answer.Body)
-	if err := answer.Body.Close(); err != nil || copied != nil || answer.StatusCode != http.StatusOK {
-		t.Fatal(answer.Status, err, copied)
-	}
-	return x
 }
 
 // report reports the median and the longest of some times.

@@ -2,9 +2,12 @@ package browsertest
 
 import (
 	"context"
+	"io"
 	"log/slog"
 	"net/http"
+	"net/http/cookiejar"
 	"net/http/httptest"
+	"net/url"
 	"sync"
 	"testing"
 
@@ -92,4 +95,23 @@ func declare(t testing.TB, c *client.Client, names ...string) {
 			t.Fatal(err)
 		}
 	}
+}
+
+// enter logs in without a browser.
+func (s *served) enter(t testing.TB) *http.Client {
+	t.Helper()
+	jar, err := cookiejar.New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	x := &http.Client{Jar: jar}
+	answer, err := x.PostForm(s.base+"/ui/login", url.Values{"user": {"guest"}, "password": {"guest"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, copied := io.Copy(io.Discard, answer.Body)
+	if err := answer.Body.Close(); err != nil || copied != nil || answer.StatusCode != http.StatusOK {
+		t.Fatal(answer.Status, err, copied)
+	}
+	return x
 }

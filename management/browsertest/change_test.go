@@ -1,0 +1,111 @@
+package browsertest
+
+import (
+	"bufio"
+	"encoding/json"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+
+	"github.com/quorate/quorate/client"
+)
+
+// unfold opens what is folded in the page, so that its forms can be filled.
+func (x *tab) unfold() {
+	x.t.Helper()
+	x.call(chromedp.Evaluate[chromedp.Void](`document.querySelectorAll("main details").forEach((d) => { d.open = true; })`))
+}
+
+// An exchange is declared, and where its messages would go is explained while the key is typed.
+func TestExplain(t *testing.T) {
+	s := serve(t)
+	c := s.dial(t)
+	declare(t, c, "orders")
+	x := browse(t, s.base)
+	x.login("guest", "guest")
+	x.open("/ui/exchanges")
+	x.unfold()
+	const form = `form[action='/ui/exchanges/declare'] `
+	x.fill(form+`[name=name]`, "shop")
+	x.call(chromedp.SetValue(chromedp.CSS(form+`[name=type]`), "topic"))
+	x.click(form + `button.main`)
+	x.await(`location.pathname === "/ui/exchange" && new URLSearchParams(location.search).get("name") === "shop"`)
+	if err := c.Bind(t.Context(), client.Binding{Source: "shop", Destination: "orders", RoutingKey: "order.#"}); err != nil {
+		t.Fatal(err)
+	}
+	x.open("/ui/exchange/explain?vhost=%2F&name=shop")
+	x.fill("#a-key", "bill.new")
+	x.await(`explained.innerText.includes("It would reach no queue")`)
+	x.fill("#a-key", "order.new")
+	x.await(`explained.innerText.includes("It would reach 1 queue") && explained.querySelector("th a").innerText === "orders"`)
+}
+
+// What a policy would change is shown while it is written, before it is saved.
+func TestPolicyPreview(t *testing.T) {
+	s := serve(t)
+	c := s.dial(t)
+	declare(t, c, "orders", "bills")
+	x := browse(t, s.base)
+	x.login("guest", "guest")
+	x.open("/ui/policy/new")
+	x.fill("#p-name", "bound")
+	x.fill("#p-pattern", "^ord")
+	x.fill("#p-definition", `{"max-length": 10}`)
+	x.await(`preview.innerText.includes("orders") && preview.innerText.includes("max-length") && !preview.innerText.includes("bills")`)
+	for p, err := range c.Policies(t.Context(), "/") {
+		t.Errorf("before it was saved there is %+v, %v", p, err)
+	}
+	x.click("#policy button.main")
+	x.await(`location.pathname !== "/ui/policy/new" && notice.querySelector(".notice")`)
+	if all, err := client.Collect(c.Policies(t.Context(), "/")); err != nil || len(all) != 1 || all[0].Pattern != "^ord" {
+		t.Errorf("%+v, %v", all, err)
+	}
+}
+
+// Fifty viewers of the overview see the same samples: what is asked of the nodes does not grow with them.
+func TestViewersShare(t *testing.T) {
+	s := serve(t)
+	const viewers, samples = 50, 4
+	var mu sync.Mutex
+	seen := map[int64]int{} // viewers of each sample, by its time
+	var all sync.WaitGroup
+	browser := s.enter(t)
+	for range viewers {
+		all.Go(func() {
+			answer, err := browser.Get(s.base + "/ui/feed/live")
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer func() { _ = answer.Body.Close() }()
+			lines := bufio.NewScanner(answer.Body)
+			lines.Buffer(nil, 1<<20)
+			for n := 0; n < samples && lines.Scan(); {
+				text, is := strings.CutPrefix(lines.Text(), "data: {")
+				if !is { // history, which is a list, and what frames it
+					continue
+				}
+				n++
+				var x struct {
+					At int64 `json:"at"`
+				}
+				if err := json.Unmarshal([]byte("{"+text), &x); err != nil {
+					t.Error(err)
+				}
+				mu.Lock()
+				seen[x.At]++
+				mu.Unlock()
+			}
+		})
+	}
+	all.Wait()
+	total := 0
+	for _, n := range seen {
+		total += n
+	}
+	if total != viewers*samples || len(seen) > 3*samples {
+		t.Errorf("%d viewers saw %d samples, of which %d are different", viewers, total, len(seen))
+	}
+}
