@@ -36,6 +36,7 @@ func pictures() []shot {
 		{"overview", "/ui/", `document.querySelectorAll(".chart canvas").length === 5 && ` + tile("Delivered") + ` !== "–"`},
 		{"queues", "/ui/queues", names + `.length > 3`},
 		{"queue", "/ui/queue" + orders, `document.querySelector(".facts")`},
+		{"messages", "/ui/queue/messages?vhost=%2F&name=orders.dead", `document.querySelector("main table tbody tr")`},
 		{"explain", "/ui/exchange/explain?vhost=%2F&name=shop&routing_key=order.new", `document.querySelector("#explained table")`},
 	}
 }
