@@ -58,6 +58,7 @@ func traceDecision(k gateway.DecisionKind) string {
 		return "ack"
 	case gateway.Requeue:
 		return "requeue"
+	case gateway.Discard:
 	}
 	return "discard"
 }

@@ -16,7 +16,8 @@ func deliveryRows() (rows []row[*Gateway]) {
 		rows = append(rows, row[*Gateway]{
 			"quorate_messages_delivered_total", "rabbitmq_global_messages_delivered_" + r.way + "_" + r.ack + "_ack_total",
 			"Messages given to clients, by how they asked for them and by how they acknowledge them.", counter,
-			prometheus.Labels{"way": r.way, "ack": r.ack}, false,
+			prometheus.Labels{"way": r.way, "ack": r.ack},
+			false,
 			func(g *Gateway) float64 { return float64(r.value(g)) },
 		})
 	}

@@ -37,8 +37,10 @@ func (n *node) sources() metrics.Sources {
 				Waiting: map[string]uint64{"full": 3}, Retries: map[string]uint64{"full": 4}, Lost: map[string]uint64{"no_exchange": 5},
 				Quotas: []metrics.QuotaCount{{Scope: "user", Quota: "max-message-rate", Reached: 8, Held: 1500 * time.Millisecond}}, QuotaWaiting: 2,
 				Audit: []metrics.AuditCount{
-					{Operation: "user.put", Outcome: "refused", Count: 6}, {Operation: "queue.declare", Outcome: "refused", Count: 100},
-					{Operation: "queue.declare", Outcome: "done", Count: 8}, {Operation: "queue.delete", Outcome: "done", Count: 3},
+					{Operation: "user.put", Outcome: "refused", Count: 6},
+					{Operation: "queue.declare", Outcome: "refused", Count: 100},
+					{Operation: "queue.declare", Outcome: "done", Count: 8},
+					{Operation: "queue.delete", Outcome: "done", Count: 3},
 				},
 			}
 		},

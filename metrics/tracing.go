@@ -12,7 +12,9 @@ func tracingRows() []row[*Tracing] {
 	dropped := func(reason string, value func(*Tracing) float64) row[*Tracing] {
 		return row[*Tracing]{
 			"quorate_trace_spans_dropped_total", "", "Spans that the collector did not get: queue_full, too many were waiting; export_failed, it did not take them.",
-			counter, prometheus.Labels{"reason": reason}, false, value,
+			counter,
+			prometheus.Labels{"reason": reason},
+			false, value,
 		}
 	}
 	return []row[*Tracing]{

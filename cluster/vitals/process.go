@@ -51,7 +51,7 @@ const filesDir = "/proc/self/fd"
 func files() (open, limit uint64) {
 	var r syscall.Rlimit
 	if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &r) == nil {
-		limit = uint64(r.Cur)
+		limit = uint64(r.Cur) //nolint:unconvert // it is signed on some systems
 	}
 	// Since Linux 6.2 the size of the directory is the number; reading it costs an entry for each.
 	if s, err := os.Stat(filesDir); err == nil && s.Size() > 0 {

@@ -9,7 +9,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"github.com/quorate/quorate/internal/manual"
 	"io"
 	"os"
 	"os/signal"
@@ -24,6 +23,7 @@ import (
 	"github.com/quorate/quorate"
 	"github.com/quorate/quorate/chaos/command"
 	"github.com/quorate/quorate/client"
+	"github.com/quorate/quorate/internal/manual"
 )
 
 // Exit codes.

@@ -14,7 +14,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"github.com/quorate/quorate/internal/manual"
 	"os"
 	"os/signal"
 	"runtime/debug"
@@ -28,6 +27,7 @@ import (
 	"github.com/quorate/quorate/cmd/node/config"
 	"github.com/quorate/quorate/cmd/node/serve"
 	"github.com/quorate/quorate/internal/logtail"
+	"github.com/quorate/quorate/internal/manual"
 )
 
 // gcPercent applies unless GOGC is set. A broker's heap is small compared with its traffic, and

@@ -19,7 +19,7 @@ func Command() *cobra.Command {
 			root := cmd.Root()
 			root.DisableAutoGenTag = true
 			header := &doc.GenManHeader{Title: strings.ToUpper(root.Name()), Section: "1", Source: "Quorate", Manual: "Quorate"}
-			return errors.Join(os.MkdirAll(args[0], 0o755), doc.GenManTree(root, header, args[0])) //nolint:gosec // everybody may read manuals
+			return errors.Join(os.MkdirAll(args[0], 0o755), doc.GenManTree(root, header, args[0]))
 		},
 	}
 }

@@ -24,7 +24,7 @@ func TestCommand(t *testing.T) {
 		}
 		pages := map[string]string{}
 		for _, name := range []string{"program.1", "program-sub.1"} {
-			b, err := os.ReadFile(filepath.Join(dir, name)) //nolint:gosec // of this test
+			b, err := os.ReadFile(filepath.Join(dir, name))
 			if err != nil {
 				t.Fatal(err)
 			}

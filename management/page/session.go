@@ -28,7 +28,7 @@ func sessionOf(r *http.Request) string {
 
 // setCookie sets a cookie that only this site sees, and no script; an empty value removes it.
 func setCookie(w http.ResponseWriter, r *http.Request, name, value string, lasts time.Duration) {
-	c := &http.Cookie{Name: name, Value: value, Path: "/ui/", MaxAge: int(lasts.Seconds()), HttpOnly: true, Secure: r.TLS != nil, SameSite: http.SameSiteStrictMode}
+	c := &http.Cookie{Name: name, Value: value, Path: "/ui/", MaxAge: int(lasts.Seconds()), HttpOnly: true, Secure: r.TLS != nil, SameSite: http.SameSiteStrictMode} //nolint:gosec // without TLS browsers would not send a secure one
 	if value == "" {
 		c.MaxAge = -1
 	}
@@ -101,7 +101,7 @@ func (s *site) logIn(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	setCookie(w, r, sessionCookie, token, lasts)
-	http.Redirect(w, r, next(r), http.StatusSeeOther)
+	http.Redirect(w, r, next(r), http.StatusSeeOther) //nolint:gosec // next is a page of this site
 }
 
 // logOut ends the session's token, so that a copy of the cookie is of no use.

@@ -69,8 +69,11 @@ type countOf struct {
 // vhostLists are what a vhost has, which goes with it: the API's lists below a vhost, and the pages for them.
 func vhostLists() []struct{ says, api, page string } {
 	return []struct{ says, api, page string }{
-		{"Queues", "/api/queues/%s", "/ui/queues"}, {"Exchanges", "/api/exchanges/%s", "/ui/exchanges"}, {"Bindings", "/api/bindings/%s", ""},
-		{"Policies", "/api/policies/%s", "/ui/policies"}, {"Operator policies", "/api/operator-policies/%s", "/ui/policies"},
+		{"Queues", "/api/queues/%s", "/ui/queues"},
+		{"Exchanges", "/api/exchanges/%s", "/ui/exchanges"},
+		{"Bindings", "/api/bindings/%s", ""},
+		{"Policies", "/api/policies/%s", "/ui/policies"},
+		{"Operator policies", "/api/operator-policies/%s", "/ui/policies"},
 		{"Consumers", "/api/consumers/%s", "/ui/consumers"},
 	}
 }

@@ -105,7 +105,7 @@ func ofLiveNode(n *stats.Node) liveNode {
 		Name: n.ID, Answers: n.Answers, Leads: n.Totals.Queues, Ready: n.Totals.Ready, Rates: ofRates(&n.Rates),
 		Connections: n.Connections, Channels: n.Channels, Version: n.Version, Draining: n.Draining,
 	}
-	if d := n.NodeStatus.Disk; d != nil {
+	if d := n.Disk; d != nil {
 		out.DiskFree = &d.Free
 		if d.Size > 0 {
 			out.Disk = &d.Size

@@ -1,7 +1,6 @@
 package rest_test
 
 import (
-	"io"
 	"log/slog"
 	"strings"
 	"testing"
@@ -13,7 +12,7 @@ import (
 // last one that the caller has.
 func TestLog(t *testing.T) {
 	a, c := one(t)
-	log := slog.New(c.Lines(0).Handler(slog.NewTextHandler(io.Discard, nil)))
+	log := slog.New(c.Lines(0).Handler(slog.DiscardHandler))
 	log.Warn("first", "queue", "Orders")
 	log.Info("second", "queue", "orders")
 	log.Warn("third")
@@ -59,10 +58,10 @@ func TestLog(t *testing.T) {
 // Any node shows the log of any other one. When that one goes, the stream ends with the reason.
 func TestLogOfAnotherNode(t *testing.T) {
 	a := start(t, 3)
-	log := slog.New(a.cluster.Lines(0).Handler(slog.NewTextHandler(io.Discard, nil)))
+	log := slog.New(a.cluster.Lines(0).Handler(slog.DiscardHandler))
 	long := strings.Repeat("x", logtail.MaxTextBytes)
 	for range 600 { // more than one answer of a node has
-		log.Info(long)
+		log.Info("filled", "text", long)
 	}
 	log.Warn("there")
 	w := a.watch("/v1/log?node=node-0&limit=600", "")

@@ -135,7 +135,8 @@ func TestListsTakeTheirParameters(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = conn.Close() }) // its node may be gone by then
 	a.run([]row{
-		{do: "PUT /api/queues/%2F/named", code: 201}, {do: "PUT /api/exchanges/%2F/named", body: `{"type":"topic"}`, code: 201},
+		{do: "PUT /api/queues/%2F/named", code: 201},
+		{do: "PUT /api/exchanges/%2F/named", body: `{"type":"topic"}`, code: 201},
 		{do: "PUT /api/topic-permissions/%2F/guest", body: `{"exchange":"named","write":"","read":""}`, code: 201},
 	})
 	path := strings.NewReplacer("{$}", "", "{vhost}", "%2F", "{user}", "guest", "{name}", "named", "{source}", "named", "{destination}", "named", "{component}", "shovel")
