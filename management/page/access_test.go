@@ -77,8 +77,11 @@ func TestUsers(t *testing.T) {
 		x.has(x.page("/ui/users?"+form("name", name).Encode()), "no virtual host", "team-a", "!No user matches", "!<script>alert")
 
 		x.has(x.does("/ui/permission/set", form("of", "user", "user", name, "vhost", "/", "configure", "", "write", "^<i>", "read", ".*")), "nothing", "^&lt;i&gt;")
+		x.has(x.page("/ui/user?"+form("name", name, "permission", "/").Encode()), `id="permission" open`, `name="write" value="^&lt;i&gt;"`)
+		x.has(x.page("/ui/vhost?"+form("name", "/", "permission", name).Encode()), `id="permission" open`, `name="write" value="^&lt;i&gt;"`)
 		x.fails("/ui/permission/set", form("of", "user", "user", name, "vhost", "/", "configure", "(", "write", "", "read", ""), "configure")
 		x.has(x.does("/ui/topic-permission/set", form("of", "vhost", "user", name, "vhost", "/", "exchange", "amq.topic", "write", "^{username}", "read", "")), "Topic permissions", "^{username}", "!<script>alert")
+		x.has(x.page("/ui/user?"+form("name", name, "topic", "/", "exchange", "amq.topic").Encode()), `id="topic-permission" open`, `name="write" value="^{username}"`)
 		x.has(x.does("/ui/user/limits", form("name", name, "max-connections", "5")), `name="max-connections" type="number" min="0" value="5"`)
 
 		x.has(x.does("/ui/user/tags", form("name", name, "tag", "management")), "!team-a", `value="management" checked`, "argon2id")

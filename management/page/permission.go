@@ -36,6 +36,37 @@ type permissionsPart struct {
 	Others   []string // what can be chosen beside it: vhosts, or users
 	All      []permissionRow
 	Topics   []topicPermissionRow
+	// Edit and EditTopic are what the forms begin with: all, or what the address asks to change, in which case the form
+	// is open. At and AtTopic are the vhosts, or users, that they are about.
+	Edit            permissionRow
+	EditTopic       topicPermissionRow
+	At, AtTopic     string
+	Open, OpenTopic bool
+}
+
+// edit fills the forms with what the address asks to change.
+func (p *permissionsPart) edit(v *visit) {
+	const all = ".*"
+	p.Edit = permissionRow{Configure: all, Write: all, Read: all}
+	p.EditTopic = topicPermissionRow{Exchange: "amq.topic", Write: all, Read: all}
+	q := v.URL.Query()
+	p.At, p.AtTopic = q.Get("permission"), q.Get("topic")
+	at := func(user, vhost string) string {
+		if p.OfUser() {
+			return vhost
+		}
+		return user
+	}
+	for _, x := range p.All {
+		if at(x.User, x.VHost) == p.At {
+			p.Edit, p.Open = x, true
+		}
+	}
+	for _, x := range p.Topics {
+		if at(x.User, x.VHost) == p.AtTopic && x.Exchange == q.Get("exchange") {
+			p.EditTopic, p.OpenTopic = x, true
+		}
+	}
 }
 
 // OfUser reports whether the part is on the page about a user.
@@ -50,6 +81,7 @@ func (v *visit) permissionsOf(of, name string) (permissionsPart, error) {
 	if err := v.get(&p.Topics, "/api/"+of+"s/%s/topic-permissions", name); err != nil {
 		return p, err
 	}
+	p.edit(v)
 	var err error
 	if p.OfUser() {
 		p.Others, err = v.vhosts()
