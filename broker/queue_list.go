@@ -139,9 +139,10 @@ func (l *QueueList) Totals() (ready, unsettled, others uint64, consumers int) {
 
 // LedStats are the figures of a queue from the node that leads it.
 type LedStats struct {
-	UID    uint64
-	Leader string
-	Stats  *QueueStats
+	UID         uint64
+	VHost, Name string
+	Leader      string
+	Stats       *QueueStats
 }
 
 // AllStats returns the figures of all queues that have a leader, in no order, when they were taken and the nodes that did
@@ -154,8 +155,8 @@ func (b *Broker) AllStats() (all []LedStats, at time.Time, silent []string, err 
 	v, now := b.cluster.View(), b.now()
 	all = make([]LedStats, 0, len(f.queues))
 	for uid, q := range f.queues {
-		if _, there := v.QueueByUID(uid); there {
-			all = append(all, LedStats{UID: uint64(uid), Leader: string(q.Leader), Stats: queueStats(&q.Overview, now)})
+		if r, there := v.QueueByUID(uid); there {
+			all = append(all, LedStats{UID: uint64(uid), VHost: r.VHost, Name: r.Name, Leader: string(q.Leader), Stats: queueStats(&q.Overview, now)})
 		}
 	}
 	return all, f.at, f.silent, nil

@@ -35,6 +35,7 @@ type node struct {
 	backups  brokerv1.BackupsClient
 	events   brokerv1.EventsClient
 	logs     brokerv1.LogsClient
+	figures  brokerv1.FiguresClient
 	admin    brokerv1.AdminClient
 	messages brokerv1.MessagesClient
 	joint    brokerv1.TransactionsClient
@@ -244,7 +245,7 @@ func (ns *nodes) at(address string) (*node, error) {
 	n := &node{
 		address: address, conn: conn, broker: brokerv1.NewBrokerClient(conn),
 		admin: brokerv1.NewAdminClient(conn), policies: brokerv1.NewPoliciesClient(conn), access: brokerv1.NewAccessClient(conn),
-		defs: brokerv1.NewDefinitionsClient(conn), backups: brokerv1.NewBackupsClient(conn), messages: brokerv1.NewMessagesClient(conn), joint: brokerv1.NewTransactionsClient(conn), events: brokerv1.NewEventsClient(conn), logs: brokerv1.NewLogsClient(conn),
+		defs: brokerv1.NewDefinitionsClient(conn), backups: brokerv1.NewBackupsClient(conn), messages: brokerv1.NewMessagesClient(conn), joint: brokerv1.NewTransactionsClient(conn), events: brokerv1.NewEventsClient(conn), logs: brokerv1.NewLogsClient(conn), figures: brokerv1.NewFiguresClient(conn),
 		clients: brokerv1.NewConnectionsClient(conn),
 		health:  healthv1.NewHealthClient(conn),
 	}

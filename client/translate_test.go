@@ -73,6 +73,8 @@ func TestEveryFieldIsTranslated(t *testing.T) {
 		{RoutingExplained{}, &brokerv1.ExplainRoutingResponse{}, nil},
 		{ExplainDeadLetterRequest{}, &brokerv1.ExplainDeadLetterRequest{}, nil},
 		{DeadLetterExplained{}, &brokerv1.ExplainDeadLetterResponse{}, nil},
+		{WatchClusterRequest{}, &brokerv1.WatchClusterRequest{}, nil},
+		{ClusterSample{}, &brokerv1.WatchClusterResponse{}, nil},
 		{WatchEventsRequest{}, &brokerv1.WatchEventsRequest{}, nil},
 		{Event{}, &brokerv1.Event{}, nil},
 		{TailAuditRequest{}, &brokerv1.TailAuditRequest{}, nil},

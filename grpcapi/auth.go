@@ -162,6 +162,8 @@ func rules() map[string]rule {
 	add(name, administrator, "TailAudit")
 	name = brokerv1.Logs_ServiceDesc.ServiceName
 	add(name, administrator, "TailLog", "GetLogLevel", "SetLogLevel")
+	name = brokerv1.Figures_ServiceDesc.ServiceName
+	add(name, monitoring, "WatchCluster")
 	name = brokerv1.Transactions_ServiceDesc.ServiceName
 	add(name, anybody, "SettleAndPublish")
 	name = brokerv1.Connections_ServiceDesc.ServiceName

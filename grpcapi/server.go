@@ -30,6 +30,7 @@ import (
 	"github.com/quorate/quorate/internal/gate"
 	"github.com/quorate/quorate/internal/incoming"
 	"github.com/quorate/quorate/internal/logtail"
+	"github.com/quorate/quorate/management/stats"
 	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
 )
 
@@ -72,6 +73,9 @@ type Config struct {
 	Node  string
 	Lines *logtail.Tail
 	Level *logtail.Level
+
+	// Stats collects what Figures shows; nil: a collector of this server's own, which Shutdown closes.
+	Stats *stats.Collector
 
 	// Incoming bounds the bytes of large messages that are being received; messages beyond it wait.
 	// nil: 256 MiB, for this server alone.
@@ -125,7 +129,9 @@ type Server struct {
 	pace      *pace
 	codec     encoding.CodecV2
 
-	tags    atomic.Uint64   // for consumers without a tag of their own
+	tags     atomic.Uint64    // for consumers without a tag of their own
+	ownStats *stats.Collector // nil: they are the caller's
+
 	life    context.Context // ended by Shutdown; streams then end with its cause
 	stop    context.CancelCauseFunc
 	stopped sync.WaitGroup
@@ -145,6 +151,11 @@ func New(c Config) *Server {
 	if c.Incoming == nil {
 		c.Incoming = incoming.New(0)
 	}
+	var own *stats.Collector
+	if c.Stats == nil {
+		own = stats.New(stats.Config{Broker: c.Broker, Logger: c.Logger})
+		c.Stats = own
+	}
 	if c.Lines == nil {
 		c.Lines = logtail.New()
 	}
@@ -156,7 +167,7 @@ func New(c Config) *Server {
 	}
 	s := &Server{
 		receiving: newBudget(c.Incoming), pace: &pace{}, codec: encoding.GetCodecV2(proto.Name), cfg: c, log: c.Logger, b: c.Broker, health: health.NewServer(),
-		rules: rules(), always: always(), acts: acts(), serves: c.Broker.Serving.Serves,
+		ownStats: own, rules: rules(), always: always(), acts: acts(), serves: c.Broker.Serving.Serves,
 	}
 	s.life, s.stop = context.WithCancelCause(context.Background())
 	creds := insecure.NewCredentials()
@@ -189,6 +200,7 @@ func New(c Config) *Server {
 	brokerv1.RegisterTransactionsServer(to, &transactionsServer{b: c.Broker})
 	brokerv1.RegisterEventsServer(to, &eventsServer{b: c.Broker})
 	brokerv1.RegisterLogsServer(to, &logsServer{node: c.Node, lines: c.Lines, level: c.Level})
+	brokerv1.RegisterFiguresServer(to, &figuresServer{node: c.Node, stats: c.Stats})
 	brokerv1.RegisterConnectionsServer(to, &connectionsServer{b: c.Broker})
 	brokerv1.RegisterAccessServer(to, &accessServer{b: c.Broker})
 	healthv1.RegisterHealthServer(to, s.health)
@@ -248,6 +260,9 @@ func (s *Server) Shutdown(ctx context.Context) error {
 		<-done
 	}
 	s.stopped.Wait()
+	if s.ownStats != nil {
+		s.ownStats.Close()
+	}
 	return err
 }
 

@@ -23,16 +23,21 @@ type Config struct {
 	Cluster string
 	Logger  *slog.Logger // nil: nothing is logged
 	Facts   rest.Facts
+	Stats   *stats.Collector // nil: one of the handler's own
 }
 
 // Handler serves the management listener. It may be used concurrently.
 type Handler struct {
 	http.Handler
-	stats *stats.Collector
+	own *stats.Collector // nil: it is the caller's
 }
 
-// Close ends what is being collected from other nodes. Requests fail from then on.
-func (h *Handler) Close() { h.stats.Close() }
+// Close ends what is being collected from other nodes, unless the collector is the caller's. Requests fail from then on.
+func (h *Handler) Close() {
+	if h.own != nil {
+		h.own.Close()
+	}
+}
 
 // New returns the handler of the management listener.
 func New(c Config) *Handler {
@@ -41,15 +46,19 @@ func New(c Config) *Handler {
 	}
 	guard := login.New(c.Broker)
 	mux := http.NewServeMux()
-	collector := stats.New(stats.Config{Broker: c.Broker, Logger: c.Logger})
+	var own *stats.Collector
+	if c.Stats == nil {
+		own = stats.New(stats.Config{Broker: c.Broker, Logger: c.Logger})
+		c.Stats = own
+	}
 	api := rest.New(rest.Config{
-		Broker: c.Broker, Guard: guard, Stats: collector, Node: c.Node, Version: c.Version, Cluster: c.Cluster, Logger: c.Logger, Facts: c.Facts,
+		Broker: c.Broker, Guard: guard, Stats: c.Stats, Node: c.Node, Version: c.Version, Cluster: c.Cluster, Logger: c.Logger, Facts: c.Facts,
 	})
 	mux.Handle("/api/", api)
 	mux.Handle("/v1/", api)
 	mux.Handle("/openapi.json", api)
 	mux.Handle("/", page.New(page.Config{API: api, Guard: guard, Logger: c.Logger}))
-	return &Handler{Handler: mux, stats: collector}
+	return &Handler{Handler: mux, own: own}
 }
 
 // ConnContext remembers the logins of a connection, so that the log has each user once. It is for

@@ -9,7 +9,7 @@ import (
 	"github.com/quorate/quorate/client"
 )
 
-// errEnough ends a watch that has seen the requested number of events.
+// errEnough ends a watch that has seen what was asked for.
 var errEnough = errors.New("enough")
 
 // newEvents makes `events`. It ends by --count, by ctrl-c, which is no error, or by a --timeout

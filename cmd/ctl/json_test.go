@@ -126,7 +126,7 @@ func TestDocumentedFields(t *testing.T) {
 		t.Fatal(err)
 	}
 	documented := map[string][]string{}
-	field := regexp.MustCompile("`([a-z_]+)`")
+	field := regexp.MustCompile("`([a-z0-9_]+)`")
 	for _, m := range regexp.MustCompile(`(?m)^\| ([A-Z]\w+) \| (.*) \|$`).FindAllStringSubmatch(string(text), -1) {
 		for _, f := range field.FindAllStringSubmatch(m[2], -1) {
 			documented[m[1]] = append(documented[m[1]], f[1])

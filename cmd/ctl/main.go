@@ -157,7 +157,7 @@ func newSession() (*session, *cobra.Command) {
 	f.StringVar(&s.token, "token", "", "token instead of user and password; other users of this host can see it in the list of processes: better use "+tokenEnv)
 	f.StringVar(&s.context, "context", "", "name of a context, see quoratectl context ("+contextEnv+"; default: the current one)")
 	root.AddCommand(newPublish(s), newConsume(s), newGet(s), newQueue(s), newExchange(s), newBinding(s), newPolicy(s), newCluster(s),
-		newOperations(s), newNodes(s), newVhost(s), newUser(s), newPermission(s), newTopicPermission(s), newConnection(s), newConsumer(s), newWhoAmI(s), newToken(s), newDefinitions(s), newMigrate(s), newExplain(s), newEvents(s), newAudit(s),
+		newOperations(s), newNodes(s), newTop(s), newVhost(s), newUser(s), newPermission(s), newTopicPermission(s), newConnection(s), newConsumer(s), newWhoAmI(s), newToken(s), newDefinitions(s), newMigrate(s), newExplain(s), newEvents(s), newAudit(s),
 		newChaos(s), newContext(s), newCheck(s), newDoctor(s), newBackup(s), newUpgrade(s), newLog(s), manual.Command())
 	s.addCompletion(root)
 	root.InitDefaultCompletionCmd()

@@ -79,9 +79,11 @@ func denials() map[string]denial {
 		"Connections/ListConsumers":   tag(&brokerv1.ListConsumersRequest{}),
 		"Connections/CloseConnection": tag(&brokerv1.CloseConnectionRequest{Connection: "nix"}),
 
-		"Logs/TailLog":       tag(&brokerv1.TailLogRequest{}),
-		"Logs/GetLogLevel":   tag(&brokerv1.GetLogLevelRequest{}),
-		"Logs/SetLogLevel":   tag(&brokerv1.SetLogLevelRequest{Level: "debug"}),
+		"Logs/TailLog":         tag(&brokerv1.TailLogRequest{}),
+		"Logs/GetLogLevel":     tag(&brokerv1.GetLogLevelRequest{}),
+		"Logs/SetLogLevel":     tag(&brokerv1.SetLogLevelRequest{Level: "debug"}),
+		"Figures/WatchCluster": tag(&brokerv1.WatchClusterRequest{}),
+
 		"Events/TailAudit":   tag(&brokerv1.TailAuditRequest{}),
 		"Events/WatchEvents": {&brokerv1.WatchEventsRequest{Vhost: "/"}, ok, access},
 

@@ -21,9 +21,12 @@ func (c *Collector) takeQueues(context.Context) (*Queues, error) {
 // newQueues adds up figures, and compares them with those before; nil: there are none.
 func newQueues(before *Queues, all []broker.LedStats, at time.Time, silent []string) *Queues {
 	out := &Queues{At: at, Of: make(map[uint64]*Queue, len(all)), Silent: silent}
+	if before != nil && at.Sub(before.At) <= RateWithin {
+		out.Over = at.Sub(before.At)
+	}
 	for i := range all {
 		x := &all[i]
-		q := &Queue{Leader: x.Leader, Stats: x.Stats}
+		q := &Queue{VHost: x.VHost, Name: x.Name, Leader: x.Leader, Stats: x.Stats}
 		if before != nil {
 			q.Rates = queueRates(before.Of[x.UID], q, at.Sub(before.At))
 		}

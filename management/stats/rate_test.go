@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -52,6 +53,44 @@ func TestRatesOfQueues(t *testing.T) {
 	}
 	if now.Totals.Queues != 3 || now.Totals.Ready != 2020 {
 		t.Errorf("%+v", now.Totals)
+	}
+}
+
+// The busiest queues come first, and those that are equal keep their places.
+func TestTop(t *testing.T) {
+	all := &Queues{Of: map[uint64]*Queue{}}
+	for i, q := range []struct {
+		vhost, name                 string
+		rate                        float64
+		ready, unacked, deadLetters uint64
+	}{{"/", "b", 5, 1, 0, 9}, {"/", "a", 5, 3, 0, 0}, {"Shop", "orders", 1, 2, 7, 0}} {
+		all.Of[uint64(i)] = &Queue{
+			VHost: q.vhost, Name: q.name, Rates: Rates{Publish: q.rate - 1, Deliver: 1},
+			Stats: &broker.QueueStats{Ready: q.ready, Unsettled: q.unacked, Backlog: q.deadLetters},
+		}
+	}
+	for _, x := range []struct {
+		by       Order
+		filter   string
+		limit    int
+		want     string
+		matching int
+	}{
+		{ByRate, "", 9, "a b orders", 3},
+		{ByReady, "", 2, "a orders", 3},
+		{ByUnacked, "", 9, "orders a b", 3},
+		{ByDeadLetters, "", 1, "b", 3},
+		{ByRate, "shop/ORD", 9, "orders", 1},
+		{ByRate, "none", 9, "", 0},
+	} {
+		top, matching := all.Top(x.by, x.filter, x.limit)
+		names := make([]string, len(top))
+		for i, q := range top {
+			names[i] = q.Name
+		}
+		if got := strings.Join(names, " "); got != x.want || matching != x.matching {
+			t.Errorf("%+v: %s, %d match", x, got, matching)
+		}
 	}
 }
 

@@ -12,8 +12,9 @@ type Queues struct {
 	At     time.Time
 	Of     map[uint64]*Queue // by UID
 	Totals Totals
-	Rates  Rates    // of all queues together
-	Silent []string // nodes that did not answer: the queues that they lead are missing
+	Rates  Rates         // of all queues together
+	Over   time.Duration // that the rates are measured over; 0: they are not known
+	Silent []string      // nodes that did not answer: the queues that they lead are missing
 }
 
 // RatesOf returns the rates of a queue; nil if it has no leader.
@@ -26,9 +27,10 @@ func (q *Queues) RatesOf(uid uint64) *Rates {
 
 // Queue are the figures of one queue.
 type Queue struct {
-	Leader string
-	Stats  *broker.QueueStats
-	Rates  Rates
+	VHost, Name string
+	Leader      string
+	Stats       *broker.QueueStats
+	Rates       Rates
 }
 
 // Totals add up queues.

@@ -6,6 +6,7 @@
 //   - What is collected: stats.go, sample.go.
 //   - How it is shared: shared.go.
 //   - The arithmetic: rate.go.
+//   - The busiest queues: top.go.
 //   - The rounds: queues.go, cluster.go.
 package stats
 

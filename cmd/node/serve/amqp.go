@@ -59,7 +59,7 @@ func (n *node) serveManagement(ctx context.Context) error {
 	}
 	n.keepSettings()
 	n.operators = management.New(management.Config{
-		Broker: n.broker, Node: n.cfg.NodeID, Version: n.version, Cluster: n.cfg.Cluster.Name, Logger: n.log, Facts: n.facts(),
+		Broker: n.broker, Node: n.cfg.NodeID, Version: n.version, Cluster: n.cfg.Cluster.Name, Logger: n.log, Facts: n.facts(), Stats: n.stats,
 	})
 	n.management = probed(n.operators)
 	n.management.ConnContext = func(ctx context.Context, c net.Conn) context.Context {

@@ -33,6 +33,7 @@ import (
 	"github.com/quorate/quorate/internal/tlsfiles"
 	"github.com/quorate/quorate/internal/wait"
 	"github.com/quorate/quorate/management"
+	"github.com/quorate/quorate/management/stats"
 	"github.com/quorate/quorate/metrics"
 	"github.com/quorate/quorate/tracing"
 )
@@ -67,6 +68,7 @@ type node struct {
 	anew         Anew
 	management   *http.Server                    // nil: none
 	operators    *management.Handler             // what it serves
+	stats        *stats.Collector                // what it and api show of the cluster
 	debug        *http.Server                    // nil: none
 	metrics      atomic.Pointer[metrics.Metrics] // nil before the node has started
 	// metricsToken is the hash of the token that /metrics/queues needs; nil: none.
@@ -295,9 +297,10 @@ func (n *node) serveClients(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	n.stats = stats.New(stats.Config{Broker: n.broker, Logger: n.log})
 	c := grpcapi.Config{
 		Gate: n.gates.clients, Broker: n.broker, Logger: n.log, Reflection: true, Incoming: n.incoming,
-		Node: n.cfg.NodeID, Lines: n.anew.Lines, Level: n.anew.Level,
+		Node: n.cfg.NodeID, Lines: n.anew.Lines, Level: n.anew.Level, Stats: n.stats,
 	}
 	if n.clientTLS != nil {
 		c.TLS = n.forClients()
@@ -384,6 +387,9 @@ func (n *node) sendClientsAway(drained bool) (err error) {
 		n.operators.Close()
 	}
 	doors.Wait()
+	if n.stats != nil {
+		n.stats.Close()
+	}
 	return err
 }
 
