@@ -23,13 +23,18 @@ const (
 
 // definitionRoutes are about documents of definitions (VH-9).
 func definitionRoutes() []route {
-	const body = "; body: the document; the parameter dry_run only plans; the answer names what is not as in the document, with the parameter created also what is made"
+	const body = "; body: the document; the answer names what is not as in the document"
 	return []route{
 		{method: "GET", path: "/api/definitions", tag: administrator, serve: exportDefinitions, query: []parameter{textParam("download", "the name under which a browser keeps the document")}, says: "everything but messages, as a document with hashes of passwords"},
-		{method: "POST", path: "/api/definitions", tag: administrator, act: importsDefinitions, serve: importDefinitions, query: dryRunQuery(), says: "makes what a document has and the cluster lacks" + body},
+		{method: "POST", path: "/api/definitions", tag: administrator, act: importsDefinitions, serve: importDefinitions, query: importQuery(), says: "makes what a document has and the cluster lacks" + body},
 		{method: "GET", path: "/api/definitions/{vhost}", tag: administrator, serve: exportDefinitions, query: []parameter{textParam("download", "the name under which a browser keeps the document")}, says: "what a vhost has but messages, as a document"},
-		{method: "POST", path: "/api/definitions/{vhost}", tag: administrator, act: importsDefinitions, serve: importDefinitions, query: dryRunQuery(), says: "makes what a document has of a vhost and the cluster lacks" + body},
+		{method: "POST", path: "/api/definitions/{vhost}", tag: administrator, act: importsDefinitions, serve: importDefinitions, query: importQuery(), says: "makes what a document has of a vhost and the cluster lacks" + body},
 	}
+}
+
+// importQuery is what the query of an import may have.
+func importQuery() []parameter {
+	return append(dryRunQuery(), flagParam("created", "names what is made, too"))
 }
 
 // exportDefinitions sends the document as it is, which may be too large to encode again.
