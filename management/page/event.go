@@ -83,6 +83,7 @@ func loadEvents(v *visit) (any, error) {
 // logPage is what the page of the log begins with.
 type logPage struct {
 	Levels []string
+	Nodes  []string
 	Feed   string
 }
 
@@ -94,11 +95,19 @@ func loadLog(v *visit) (any, error) {
 	if !v.Can("administrator") {
 		return nil, errNotAdministrator
 	}
+	var nodes []nodeRow
+	if err := v.get(&nodes, "/api/nodes"); err != nil {
+		return nil, err
+	}
 	q := v.URL.Query()
-	return logPage{
+	p := logPage{
 		Levels: []string{"debug", "info", "warn", "error"},
-		Feed:   address("/ui/feed/log", "limit", logLines, "level", q.Get("level"), "contains", q.Get("contains")),
-	}, nil
+		Feed:   address("/ui/feed/log", "limit", logLines, "level", q.Get("level"), "contains", q.Get("contains"), "node", q.Get("node")),
+	}
+	for i := range nodes {
+		p.Nodes = append(p.Nodes, nodes[i].Name)
+	}
+	return p, nil
 }
 
 // errNotAdministrator refuses a page whose parts the API would refuse.

@@ -69,13 +69,14 @@ func TestEvents(t *testing.T) {
 
 // The log and the audit records are for administrators alone.
 func TestLogAndAudit(t *testing.T) {
-	s := start(t, 1)
+	s, c := startCluster(t, 1)
 	x := s.login("guest", "guest")
 	page := x.wants("/ui/log?level=warn&contains=%3Cb%3E", `<option selected value="warn">`, "&lt;b&gt;", "!<b>")
 	if feed := x.feed(page); feed != "/ui/feed/log?contains=%3Cb%3E&level=warn&limit=300" {
 		t.Error(feed)
 	}
 	x.reads(x.feed(x.page("/ui/log")), "event: begin")
+	x.reads(x.feed(x.wants("/ui/log?node="+c.Name(0), "<option selected>"+c.Name(0))), `"node":"`+c.Name(0)+`"`)
 	x.leads("/ui/queues/declare", url.Values{"vhost": {"/"}, "name": {"<s>made"}})
 	x.wants("/ui/audit", "queue.declare", "&lt;s&gt;made", "!<s>", "done", "guest", "http")
 	x.wants("/ui/audit?operation=login&vhost=&user=guest", "!queue.declare", "login")
