@@ -1,6 +1,7 @@
 package rest_test
 
 import (
+	"io"
 	"log/slog"
 	"strings"
 	"testing"
@@ -12,7 +13,7 @@ import (
 // last one that the caller has.
 func TestLog(t *testing.T) {
 	a, c := one(t)
-	log := slog.New(c.Lines(0).Handler(slog.DiscardHandler))
+	log := slog.New(c.Lines(0).Handler(slog.NewTextHandler(io.Discard, nil))) //nolint:sloglint // DiscardHandler takes no lines at all
 	log.Warn("first", "queue", "Orders")
 	log.Info("second", "queue", "orders")
 	log.Warn("third")
@@ -58,10 +59,10 @@ func TestLog(t *testing.T) {
 // Any node shows the log of any other one. When that one goes, the stream ends with the reason.
 func TestLogOfAnotherNode(t *testing.T) {
 	a := start(t, 3)
-	log := slog.New(a.cluster.Lines(0).Handler(slog.DiscardHandler))
+	log := slog.New(a.cluster.Lines(0).Handler(slog.NewTextHandler(io.Discard, nil))) //nolint:sloglint // as above
 	long := strings.Repeat("x", logtail.MaxTextBytes)
 	for range 600 { // more than one answer of a node has
-		log.Info("filled", "text", long)
+		log.Info(long) //nolint:sloglint // the message itself is long
 	}
 	log.Warn("there")
 	w := a.watch("/v1/log?node=node-0&limit=600", "")
