@@ -40,7 +40,7 @@ func testTracer(t *testing.T) (x *tracing.Tracer, end func() []string) {
 		for _, s := range kept.GetSpans() {
 			about := map[string]string{}
 			for _, a := range s.Attributes {
-				about[string(a.Key)] = a.Value.Emit()
+				about[string(a.Key)] = a.Value.String()
 			}
 			out = append(out, strings.TrimSpace(fmt.Sprintf("%s to %s %s %s",
 				s.Name, about["messaging.quorate.target"], about["messaging.quorate.reason"], s.Status.Description)))

@@ -3,6 +3,7 @@ package browsertest
 import (
 	"bufio"
 	"encoding/json"
+	"net/http"
 	"strings"
 	"sync"
 	"testing"
@@ -74,7 +75,7 @@ func TestViewersShare(t *testing.T) {
 	browser := s.enter(t)
 	for range viewers {
 		all.Go(func() {
-			answer, err := browser.Get(s.base + "/ui/feed/live")
+			answer, err := send(t, browser, http.MethodGet, s.base+"/ui/feed/live", nil)
 			if err != nil {
 				t.Error(err)
 				return

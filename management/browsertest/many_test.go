@@ -84,7 +84,7 @@ func (s *served) measureServer(b *testing.B, x *http.Client) {
 		const requests = 30
 		for range requests {
 			begin, before := time.Now(), computed(b)
-			answer, err := x.Get(s.base + "/ui/queues" + query)
+			answer, err := send(b, x, http.MethodGet, s.base+"/ui/queues"+query, nil)
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -140,7 +140,7 @@ func (s *served) measureViewer(b *testing.B, x *http.Client) {
 		return computed(b) - before
 	}
 	idle := quiet()
-	answer, err := x.Get(s.base + "/ui/feed/live")
+	answer, err := send(b, x, http.MethodGet, s.base+"/ui/feed/live", nil)
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -41,8 +41,8 @@ func pictures() []shot {
 	}
 }
 
-// TestShots takes the pictures of the guide, in both themes, of a cluster through which messages flow:
-// go test ./management/browsertest -run Shots -args -shots ../../docs/img
+// TestShots takes the pictures of the guide, in both themes, of a cluster through which messages flow, when it is asked to:
+// go test ./management/browsertest -run Shots -args -shots ../../docs/img.
 func TestShots(t *testing.T) {
 	if *shots == "" {
 		t.Skip("takes pictures with -args -shots DIR")
@@ -85,7 +85,7 @@ func (x *tab) shoot(file string) {
 	if err := (&png.Encoder{CompressionLevel: png.BestCompression}).Encode(&small, fewColours(picture)); err != nil {
 		x.t.Fatal(err)
 	}
-	if err := os.WriteFile(file, small.Bytes(), 0o644); err != nil { //nolint:gosec // a picture for everybody
+	if err := os.WriteFile(file, small.Bytes(), 0o644); err != nil {
 		x.t.Fatal(err)
 	}
 }
@@ -103,7 +103,7 @@ func fewColours(picture image.Image) *image.Paletted {
 	out := image.NewPaletted(bounds, colours[:min(len(colours), 256)])
 	nearest := make(map[color.Color]uint8, len(colours))
 	for _, c := range colours {
-		nearest[c] = uint8(out.Palette.Index(c)) //nolint:gosec // of 256
+		nearest[c] = uint8(out.Palette.Index(c))
 	}
 	for y := bounds.Min.Y; y < bounds.Max.Y; y++ {
 		for x := bounds.Min.X; x < bounds.Max.X; x++ {

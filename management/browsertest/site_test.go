@@ -8,6 +8,7 @@ import (
 	"net/http/cookiejar"
 	"net/http/httptest"
 	"net/url"
+	"strings"
 	"sync"
 	"testing"
 
@@ -105,7 +106,7 @@ func (s *served) enter(t testing.TB) *http.Client {
 		t.Fatal(err)
 	}
 	x := &http.Client{Jar: jar}
-	answer, err := x.PostForm(s.base+"/ui/login", url.Values{"user": {"guest"}, "password": {"guest"}})
+	answer, err := send(t, x, http.MethodPost, s.base+"/ui/login", url.Values{"user": {"guest"}, "password": {"guest"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -114,4 +115,14 @@ func (s *served) enter(t testing.TB) *http.Client {
 		t.Fatal(answer.Status, err, copied)
 	}
 	return x
+}
+
+// send sends a request, with a form if there is one. The caller closes the answer's body.
+func send(t testing.TB, x *http.Client, method, to string, form url.Values) (*http.Response, error) {
+	r, err := http.NewRequestWithContext(t.Context(), method, to, strings.NewReader(form.Encode()))
+	if err != nil {
+		return nil, err
+	}
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	return x.Do(r)
 }

@@ -50,8 +50,14 @@ func (v *visit) choiceOfMessages() messageChoice {
 // Fields are the parameters that choose the same messages again; those that are not set are left out.
 func (c *messageChoice) Fields() []named {
 	all := []named{
-		{"part", c.Part}, {"message_id", c.MessageID}, {"number", c.Number}, {"header", c.HeaderName}, {"value", c.HeaderValue},
-		{"death_queue", c.DeathQueue}, {"death_reason", c.DeathReason}, {"death_exchange", c.DeathExchange},
+		{"part", c.Part},
+		{"message_id", c.MessageID},
+		{"number", c.Number},
+		{"header", c.HeaderName},
+		{"value", c.HeaderValue},
+		{"death_queue", c.DeathQueue},
+		{"death_reason", c.DeathReason},
+		{"death_exchange", c.DeathExchange},
 	}
 	if c.Dead {
 		all = append(all, named{"dead", "true"})
